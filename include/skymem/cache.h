@@ -1,0 +1,177 @@
+/* The cache: payloads under keys, in tiers from nearest to farthest, seen as one.
+ *
+ *   submit(items) ──► batch id          one eventfd becomes readable when a batch is done;
+ *        │                              drain hands out the ids of finished batches
+ *        ▼
+ *   [ memory ] ─miss─► [ disk ] ─miss─► [ sky ]        read through, promoted afterwards
+ *        └──── written behind ──┴───────────┘          and the blocking calls wrap all this
+ *
+ * Caveats, before anything else:
+ *  - Items and the buffers behind their spans belong to the cache from submit until the batch is
+ *    drained, waited for, or cancelled. After that the cache never touches them again, even if a disk
+ *    or a satellite answers later.
+ *  - The bytes of a get are undefined unless the item's status is SKY_OK.
+ *  - A miss is a result. Damaged bytes are a miss too, counted as corrupt and never handed out.
+ *  - Every call is safe from any thread. */
+#ifndef SKYMEM_CACHE_H
+#define SKYMEM_CACHE_H
+
+#include <skymem/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    SKY_OP_HAS,      /* is the key there? bytes = payload bytes */
+    SKY_OP_GET,      /* copy the range of the payload into the spans */
+    SKY_OP_PUT,      /* store the spans' bytes under the key; replaces what was there */
+    SKY_OP_REMOVE,   /* drop the key, and every block that only it makes reachable */
+    SKY_OP_PREFETCH, /* bring the payload to the nearest tier */
+    SKY_OP_PIN,      /* never evict */
+    SKY_OP_UNPIN,
+    SKY_OP_LEASE,    /* borrow the payload without copying: fills `view` and `lease` */
+} sky_op;
+
+typedef struct {
+    uint64_t id; /* 0: none */
+} sky_batch;
+
+typedef struct {
+    uint64_t id; /* 0: none */
+} sky_lease;
+
+#define SKY_TIERS_MAX 8
+#define SKY_TIER_NONE UINT8_MAX
+#define SKY_BATCH_ITEMS_MAX 65536
+#define SKY_BATCHES_MAX 1024
+#define SKY_PAYLOAD_BYTES_MAX 4294967295u
+
+/* One key of a batch. Zero what you do not set. */
+typedef struct {
+    sky_key key;
+    sky_key parent;        /* put: key of the block before, zero for the first and for general keys */
+    const char *name;      /* put: the name of a general key, kept for `list`; NULL for blocks */
+    size_t name_bytes;
+    const sky_span *spans; /* put: what to store; get: where it goes */
+    uint32_t span_count;
+    sky_range range;       /* get: which part of the payload; {0, 0} means all of it */
+
+    sky_status status;     /* filled: SKY_PENDING until done */
+    uint8_t tier;          /* filled: index of the tier that answered, SKY_TIER_NONE if none did */
+    uint64_t bytes;        /* filled: bytes moved; for has, bytes stored */
+    sky_span view;         /* filled by LEASE: the payload, readable until sky_release */
+    sky_lease lease;
+} sky_item;
+
+/* How a batch is to be done; NULL means all zeros. */
+typedef struct {
+    sky_time deadline_ns; /* on sky_now()'s clock; 0: none. Items not done by then end SKY_E_DEADLINE */
+    uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule */
+    uint8_t level;        /* put: codec level of the payload, 0 = lossless */
+    bool durable;         /* put: done only when every tier has stored it */
+    uint32_t tiers;       /* bit i: tier i may take part; 0: all */
+} sky_call;
+
+typedef struct sky_cache sky_cache;
+
+/* Open a hierarchy, nearest tier first.
+ *   mem:SIZE                          process memory
+ *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off]
+ *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation inside this process, links delayed in real time
+ * Owner:  the strings are copied
+ * Errors: SKY_E_SYNTAX (a URL), SKY_E_PARAM (none, or more than SKY_TIERS_MAX), and what the tier says
+ *         when it cannot open; `error` tells which URL and why */
+SKY_API sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
+                                  sky_error *error);
+
+/* Writes behind what is queued (at most 10 s), then closes. Cancels batches still under way. NULL is fine. */
+SKY_API void sky_cache_close(sky_cache *cache);
+
+/* Start a batch. Returns at once: memory copies happen inside the call, nothing else does.
+ * Errors: SKY_E_PARAM, SKY_E_BUSY (SKY_BATCHES_MAX under way); nothing was started then */
+SKY_API sky_status sky_submit(sky_cache *cache, sky_op op, sky_item *items, size_t item_count,
+                              const sky_call *call, sky_batch *out);
+
+/* Readable while a finished batch waits to be drained, or a deadline has passed. Poll it; do not read it. */
+SKY_API int sky_event_fd(const sky_cache *cache);
+
+/* Ids of finished batches, at most `max`; never blocks. */
+SKY_API size_t sky_drain(sky_cache *cache, sky_batch *done, size_t max);
+
+/* Wait for one batch and take it off the drain queue.
+ * Errors: SKY_E_DEADLINE when `until` passes first: the batch is still under way, cancel it or wait
+ *         again; SKY_E_PARAM for an unknown batch */
+SKY_API sky_status sky_wait(sky_cache *cache, sky_batch batch, sky_time until);
+
+/* Give a batch up. When this returns the buffers are the caller's; unfinished items end
+ * SKY_E_CANCELLED. An unknown batch is fine. */
+SKY_API void sky_cancel(sky_cache *cache, sky_batch batch);
+
+/* Return a lease. Idempotent for {0}. */
+SKY_API void sky_release(sky_cache *cache, sky_lease lease);
+
+/* Submit and wait. Returns SKY_OK when the batch ran; each item has its own status. */
+SKY_API sky_status sky_run(sky_cache *cache, sky_op op, sky_item *items, size_t item_count,
+                           const sky_call *call);
+
+/* How many leading keys are present in some tier, and how large each is.
+ * Shape:  payload_bytes [key_count] or NULL, filled up to the returned count */
+SKY_API size_t sky_prefix(sky_cache *cache, const sky_key *keys, size_t key_count,
+                          const sky_call *call, uint64_t *payload_bytes);
+
+/* Wait until everything queued for farther tiers is stored.
+ * Errors: SKY_E_DEADLINE */
+SKY_API sky_status sky_flush(sky_cache *cache, sky_time until);
+
+typedef struct {
+    sky_key key;
+    const char *name; /* NULL for a block; else NUL-terminated, may contain any byte before name_bytes */
+    size_t name_bytes;
+    uint64_t bytes;
+    int64_t set_ms;
+    uint64_t hits;
+    uint8_t tier;
+    bool pinned;
+} sky_entry;
+
+/* Every entry of every tier, in no particular order; the callback returns false to stop.
+ * Owner:  the entry is borrowed for the call */
+typedef bool (*sky_entry_fn)(void *context, const sky_entry *entry);
+SKY_API sky_status sky_list(sky_cache *cache, sky_entry_fn each, void *context);
+
+typedef struct {
+    uint64_t entries;
+    uint64_t bytes;
+    uint64_t corrupt; /* damaged entries: counted and dropped */
+    uint64_t orphans; /* left-overs of interrupted writes and blocks whose parent is gone: dropped */
+} sky_verify_report;
+
+/* Read and check every byte of every tier. */
+SKY_API sky_status sky_verify(sky_cache *cache, sky_verify_report *out);
+
+typedef struct {
+    char url[256];
+    uint64_t entries;
+    uint64_t bytes_used;
+    uint64_t bytes_max;
+    uint64_t hits;      /* gets and leases answered */
+    uint64_t misses;
+    uint64_t puts;
+    uint64_t evictions;
+    uint64_t corrupt;   /* damaged bytes met: each was a miss */
+    uint64_t dropped;   /* writes given up because a queue was full or the tier failed */
+    uint64_t late;      /* operations past their deadline */
+    uint64_t errors;    /* failures of the medium */
+    bool failing;       /* errors in a row: skipped until it is tried again */
+    char note[160];     /* what a person should know: "O_DIRECT refused, using the page cache" */
+} sky_tier_stat;
+
+SKY_API size_t sky_tier_count(const sky_cache *cache);
+/* Errors: SKY_E_PARAM */
+SKY_API sky_status sky_cache_stat(sky_cache *cache, size_t tier, sky_tier_stat *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

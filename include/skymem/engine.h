@@ -1,0 +1,112 @@
+/* An engine adapter: what SkyMemory needs of a program that runs models.
+ *
+ * The adapter describes and copies, nothing else; prefix matching, loading, saving and deadlines are
+ * the manager's (skymem/manager.h). An engine's KV cache is seen as rows:
+ *
+ *   group 0 (full attention)     layer 0:  K rows [token, row_bytes]   V rows [token, row_bytes]
+ *                                layer 1:  …
+ *   group 1 (sliding window W)   layer 0:  …
+ *
+ * Rows are positional: row t belongs to token t of the prompt. A layer of a sliding-window group needs
+ * only the last W rows to go on. */
+#ifndef SKYMEM_ENGINE_H
+#define SKYMEM_ENGINE_H
+
+#include <skymem/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    SKY_LAYER_FULL = 1,   /* attends to all earlier tokens */
+    SKY_LAYER_WINDOW = 2, /* attends to the last window_tokens tokens */
+} sky_layer_kind;
+
+typedef enum {
+    SKY_ELEMENT_F16 = 1,
+    SKY_ELEMENT_F32 = 2,
+    SKY_ELEMENT_BF16 = 3,
+} sky_element;
+
+/* Layers alike, in the engine's own order. */
+typedef struct {
+    sky_layer_kind kind;
+    uint32_t window_tokens; /* SKY_LAYER_WINDOW: W; else 0 */
+    uint32_t layer_count;
+    uint32_t kv_heads;      /* 0 when the engine does not tell */
+    sky_element k_element;
+    sky_element v_element;
+    uint32_t k_row_bytes;   /* kv_heads × head_dim × element size */
+    uint32_t v_row_bytes;
+} sky_layer_group;
+
+#define SKY_LAYER_GROUPS_MAX 8
+#define SKY_LAYERS_MAX 1024
+#define SKY_ROW_BYTES_MAX (1u << 20)
+
+typedef struct {
+    uint32_t group_count;
+    sky_layer_group groups[SKY_LAYER_GROUPS_MAX];
+} sky_layout;
+
+/* Where the rows of one layer are, K or V.
+ * Row `first_token + i` is at data + i × row_bytes of its group. */
+typedef struct {
+    uint8_t *data;
+    uint32_t first_token;
+    uint32_t token_count;
+} sky_rows;
+
+/* All layers of a layout, in the order (group, layer, K then V). */
+typedef struct {
+    sky_rows *rows; /* [sum of layer_count over groups × 2] */
+    size_t row_sets;
+} sky_state;
+
+/* Functions of an adapter; `self` is its own. None is called from two threads at once. */
+typedef struct {
+    /* 32 bytes that change with anything that would make stored KV wrong: content of the weights,
+     * tokenizer, rope, KV types, attention settings, adapter format. */
+    void (*fingerprint)(void *self, uint8_t out[32]);
+
+    /* Errors: SKY_E_UNSUPPORTED: this model's state cannot be cut into blocks; `error` says why.
+     *         The manager then answers every prompt uncached. */
+    sky_status (*layout)(void *self, sky_layout *out, sky_error *error);
+
+    /* Tokens of a text, special tokens as the model wants them at the start of a prompt.
+     * Errors: SKY_E_DST_SMALL, *token_count tells how many there are */
+    sky_status (*tokenize)(void *self, const char *text, size_t text_bytes, uint32_t *tokens,
+                           size_t token_count_max, size_t *token_count);
+
+    /* Rows [first_token, first_token + token_count) of every layer, as the engine holds them now.
+     * Window layers too: the caller asks for at most what is still in the window.
+     * Owner:  out->rows is the caller's, its size checked; the bytes are the engine's, valid until the next call
+     * Errors: SKY_E_PARAM (not held), SKY_E_NOMEM */
+    sky_status (*extract)(void *self, uint32_t first_token, uint32_t token_count, sky_state *out);
+
+    /* Prepare to take a prefix of token_count tokens and say where its rows go: all of them for full
+     * layers, the last min(W, token_count) for window layers. The state before is dropped.
+     * Owner:  as extract: the caller writes the rows, then calls restore_end
+     * Errors: SKY_E_FULL (longer than the context), SKY_E_NOMEM */
+    sky_status (*restore_begin)(void *self, uint32_t token_count, sky_state *out);
+    /* commit: the rows are all written, go on from there. Otherwise: forget it, the state is empty.
+     * Errors: SKY_E_CORRUPT when the engine refuses the rows; its state is then empty */
+    sky_status (*restore_end)(void *self, bool commit);
+
+    /* Compute tokens [first_token, first_token + token_count) on top of what the engine holds, and drop
+     * any state beyond first_token. Logits of the last token are then the engine's to give.
+     * Errors: SKY_E_FULL (longer than the context), SKY_E_CANCELLED, SKY_E_IO */
+    sky_status (*prefill)(void *self, const uint32_t *tokens, uint32_t first_token,
+                          uint32_t token_count);
+} sky_engine_ops;
+
+typedef struct {
+    const sky_engine_ops *ops;
+    void *self;
+} sky_engine;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,58 @@
+/* Block keys: a prompt's tokens, cut into blocks, each block named by all tokens up to its end.
+ *
+ *   tokens  | t0 … t127 | t128 … t255 | t256 … t299 |
+ *   keys      key[0]      key[1]        (no key: only whole blocks have one)
+ *
+ *   key[i] = BLAKE2b-256(key = namespace, key[i-1] ‖ tokens as u32 little-endian),  key[-1] = 32 zero bytes
+ *
+ * Equal keys therefore mean equal prefixes under an equal namespace. Finding key[i] in a store means
+ * that everything before it was computed under the same model, tokenizer and settings. */
+#ifndef SKYMEM_KEYS_H
+#define SKYMEM_KEYS_H
+
+#include <skymem/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SKY_BLOCK_TOKENS_DEFAULT 128
+#define SKY_BLOCK_TOKENS_MAX 4096
+
+/* 32 bytes that fingerprint everything that makes a KV cache invalid when it changes. */
+typedef struct {
+    uint8_t bytes[32];
+} sky_namespace;
+
+/* Key of one block.
+ * Shape:  parent NULL for the first block; tokens [token_count]
+ * Errors: none; token_count >= 1
+ * Source: SkyMemory "Basic Protocol"; a keyed hash instead of a plain one, so that a satellite that
+ *         sees a key learns nothing about the text */
+SKY_API void sky_block_key(const sky_namespace *ns, const sky_key *parent, const uint32_t *tokens,
+                           size_t token_count, sky_key *out);
+
+/* Keys of all whole blocks of a prompt.
+ * Shape:  keys [key_count_max]; writes min(token_count / block_tokens, key_count_max) of them
+ * Returns the number written. */
+SKY_API size_t sky_block_keys(const sky_namespace *ns, const uint32_t *tokens, size_t token_count,
+                              uint32_t block_tokens, sky_key *keys, size_t key_count_max);
+
+/* Key of a general name of 1 to SKY_NAME_BYTES_MAX bytes. Never equal to a block key: the hash input
+ * starts with the bytes "name:".
+ * Errors: SKY_E_PARAM when the name is empty or too long */
+SKY_API sky_status sky_name_key(const sky_namespace *ns, const void *name, size_t name_bytes,
+                                sky_key *out);
+
+/* 64 lower-case hex digits and a NUL. */
+SKY_API void sky_key_hex(const sky_key *key, char out[SKY_KEY_BYTES * 2 + 1]);
+/* Errors: SKY_E_SYNTAX unless `hex` is exactly 64 hex digits */
+SKY_API sky_status sky_key_parse(const char *hex, sky_key *out);
+
+SKY_API bool sky_key_equal(const sky_key *a, const sky_key *b);
+SKY_API bool sky_key_is_zero(const sky_key *key);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

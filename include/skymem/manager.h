@@ -1,0 +1,89 @@
+/* The KV manager: prompt → blocks → keys → tiers → engine state, and back.
+ *
+ *   sky_manager_create(cache, engine)            init(model, tokenizer)
+ *   sky_manager_get_cache(prompt)                the longest stored prefix is put into the engine
+ *     … the engine computes what is missing, answers …
+ *   sky_manager_add_blocks(prompt + answer)      new whole blocks are stored, behind the answer
+ *
+ * Source: SkyMemory "Interface" (class KVManager). */
+#ifndef SKYMEM_MANAGER_H
+#define SKYMEM_MANAGER_H
+
+#include <skymem/cache.h>
+#include <skymem/engine.h>
+#include <skymem/keys.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sky_manager sky_manager;
+
+typedef struct {
+    uint32_t block_tokens;  /* 0: SKY_BLOCK_TOKENS_DEFAULT */
+    uint8_t salt[32];       /* a tenant's own namespace; zeros: shared */
+} sky_manager_options;
+
+typedef enum {
+    SKY_VERDICT_HIT,       /* every whole block but the one that must be computed was found */
+    SKY_VERDICT_PARTIAL,   /* some leading blocks were found */
+    SKY_VERDICT_MISS,      /* none were */
+    SKY_VERDICT_RECOMPUTE, /* blocks exist, but not in time or not intact: computing is the answer */
+} sky_verdict;
+
+SKY_API const char *sky_verdict_name(sky_verdict verdict); /* "hit", "partial", … */
+
+/* What a lookup came to. */
+typedef struct {
+    sky_verdict verdict;
+    uint32_t prompt_tokens;
+    uint32_t hit_tokens;       /* the engine now holds these; compute the rest */
+    uint32_t block_count;      /* hit_tokens / block_tokens */
+    uint32_t tier_blocks[SKY_TIERS_MAX]; /* how many came from each tier */
+    uint32_t corrupt_blocks;
+    uint64_t bytes_loaded;
+    sky_time load_ns;          /* lookup, transfer and restore */
+    sky_time transfer_ns;      /* of which: waiting for tiers */
+} sky_lookup;
+
+/* Owner:  cache and engine must outlive the manager; options NULL for defaults
+ * Errors: SKY_E_PARAM, SKY_E_NOMEM. An engine that cannot be cached is no error: see sky_manager_refusal */
+SKY_API sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
+                                      const sky_manager_options *options, sky_manager **out,
+                                      sky_error *error);
+SKY_API void sky_manager_destroy(sky_manager *manager);
+
+/* NULL, or the sentence that says why this engine's state is not cached. Lookups then miss and nothing
+ * is saved. Valid as long as the manager. */
+SKY_API const char *sky_manager_refusal(const sky_manager *manager);
+
+/* Namespace of all keys of this manager, and the engine's layout. */
+SKY_API void sky_manager_namespace(const sky_manager *manager, sky_namespace *out);
+SKY_API void sky_manager_layout(const sky_manager *manager, sky_layout *out);
+
+/* Put the longest stored prefix into the engine, leaving at least one token to compute.
+ * The engine's earlier state is dropped. Past the deadline the engine is empty and the verdict says
+ * "recompute". Never fails because of a tier.
+ * Errors: SKY_E_PARAM (no tokens), SKY_E_NOMEM; the engine is then empty */
+SKY_API sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *tokens,
+                                                size_t token_count, sky_time deadline_ns,
+                                                sky_lookup *out);
+
+/* Store the whole blocks of a prompt that the engine now holds and no tier has. Returns when they are
+ * copied; farther tiers are written behind.
+ * Shape:  tokens [token_count], a prefix of what the engine has computed
+ * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_FULL (no tier took them; *saved_blocks says how many were) */
+SKY_API sky_status sky_manager_add_blocks_tokens(sky_manager *manager, const uint32_t *tokens,
+                                                 size_t token_count, uint32_t *saved_blocks,
+                                                 uint64_t *saved_bytes);
+
+/* The same for text, tokenized by the engine. */
+SKY_API sky_status sky_manager_get_cache(sky_manager *manager, const char *prompt,
+                                         sky_time deadline_ns, sky_lookup *out);
+SKY_API sky_status sky_manager_add_blocks(sky_manager *manager, const char *prompt,
+                                          uint32_t *saved_blocks, uint64_t *saved_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

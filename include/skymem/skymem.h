@@ -1,0 +1,37 @@
+/* SkyMemory: one prefix cache for the attention state of language models, anywhere in the memory
+ * hierarchy. This header is all of it; read the parts in this order.
+ *
+ *   types.h    keys, spans, ranges, times          status.h   what a call came to
+ *   keys.h     prompts as chained block keys
+ *   cache.h    payloads under keys, in tiers       ← any program that wants a store starts here
+ *   engine.h   what an engine adapter provides
+ *   manager.h  prompt in, engine state out         ← a program that runs models starts here
+ *   sky.h      the constellation as a function of time
+ *   sim.h      scenarios and the simulator
+ *   index.h    the block index by itself
+ */
+#ifndef SKYMEM_SKYMEM_H
+#define SKYMEM_SKYMEM_H
+
+#include <skymem/cache.h>
+#include <skymem/engine.h>
+#include <skymem/index.h>
+#include <skymem/keys.h>
+#include <skymem/manager.h>
+#include <skymem/sim.h>
+#include <skymem/sky.h>
+#include <skymem/status.h>
+#include <skymem/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SKY_VERSION "0.1.0"
+/* The version of the library in use, such as "0.1.0". */
+SKY_API const char *sky_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

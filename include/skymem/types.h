@@ -1,0 +1,50 @@
+/* The few values that travel through every call: keys, spans, ranges, times. */
+#ifndef SKYMEM_TYPES_H
+#define SKYMEM_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <skymem/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Nanoseconds. Points in time are on the monotonic clock of sky_now(), unless a name ends in `_ms`
+ * and says "wall": then it is milliseconds since 1970. */
+typedef int64_t sky_time;
+#define SKY_TIME_NEVER INT64_MAX
+#define SKY_MS(n) ((sky_time)(n) * 1000000)
+#define SKY_SECONDS(n) ((sky_time)(n) * 1000000000)
+
+/* The monotonic clock of this process, in nanoseconds. */
+SKY_API sky_time sky_now(void);
+
+#define SKY_KEY_BYTES 32
+#define SKY_NAME_BYTES_MAX 1024
+
+/* A block key (chained, see skymem/keys.h) or the hash of a general key's name. */
+typedef struct {
+    uint8_t bytes[SKY_KEY_BYTES];
+} sky_key;
+
+/* A piece of the caller's memory. In a get, `data == NULL` skips that many bytes of the payload. */
+typedef struct {
+    void *data;
+    size_t bytes;
+} sky_span;
+
+/* Part of a payload. `bytes == SKY_ALL` reaches to its end. */
+typedef struct {
+    uint64_t offset;
+    uint64_t bytes;
+} sky_range;
+#define SKY_ALL UINT64_MAX
+#define SKY_RANGE_ALL ((sky_range){0, SKY_ALL})
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,49 @@
+#include "base/hash.h"
+
+#include <assert.h>
+
+#include <sodium.h>
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
+static_assert(sizeof(crypto_generichash_state) <= sizeof(sky_blake2b), "BLAKE2b state fits");
+static_assert(sizeof(XXH3_state_t) <= sizeof(sky_checksum_state), "XXH3 state fits");
+
+static crypto_generichash_state *blake2b_state(sky_blake2b *h) {
+    return (crypto_generichash_state *)(void *)h->opaque;
+}
+
+void sky_blake2b_init(sky_blake2b *h, const uint8_t key[32]) {
+    int rc = crypto_generichash_init(blake2b_state(h), key, key ? 32 : 0, 32);
+    assert(rc == 0);
+    (void)rc;
+}
+
+void sky_blake2b_add(sky_blake2b *h, const void *data, size_t bytes) {
+    crypto_generichash_update(blake2b_state(h), data, bytes);
+}
+
+void sky_blake2b_end(sky_blake2b *h, uint8_t digest[32]) {
+    crypto_generichash_final(blake2b_state(h), digest, 32);
+}
+
+uint64_t sky_checksum(const void *data, size_t bytes, uint64_t seed) {
+    return XXH3_64bits_withSeed(data, bytes, seed);
+}
+
+static XXH3_state_t *checksum_state(sky_checksum_state *s) {
+    return (XXH3_state_t *)(void *)s->opaque;
+}
+
+void sky_checksum_init(sky_checksum_state *s, uint64_t seed) {
+    XXH3_INITSTATE(checksum_state(s));
+    XXH3_64bits_reset_withSeed(checksum_state(s), seed);
+}
+
+void sky_checksum_add(sky_checksum_state *s, const void *data, size_t bytes) {
+    XXH3_64bits_update(checksum_state(s), data, bytes);
+}
+
+uint64_t sky_checksum_end(const sky_checksum_state *s) {
+    return XXH3_64bits_digest((const XXH3_state_t *)(const void *)s->opaque);
+}

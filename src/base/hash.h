@@ -1,0 +1,30 @@
+/* The two hashes of the project: BLAKE2b where an enemy may choose the input, XXH3 against accidents. */
+#ifndef SKY_BASE_HASH_H
+#define SKY_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* BLAKE2b with a 32-byte digest, fed piece by piece. `key` is 32 bytes, or NULL for none.
+ * The state is opaque and aligned by the compiler; it needs no release. */
+typedef struct {
+    _Alignas(64) uint8_t opaque[384];
+} sky_blake2b;
+
+void sky_blake2b_init(sky_blake2b *h, const uint8_t key[32]);
+void sky_blake2b_add(sky_blake2b *h, const void *data, size_t bytes);
+void sky_blake2b_end(sky_blake2b *h, uint8_t digest[32]);
+
+/* XXH3-64 with a seed: checksums of payloads, pages, chunks. */
+uint64_t sky_checksum(const void *data, size_t bytes, uint64_t seed);
+
+/* The same, fed piece by piece (576 bytes of state, no allocation). */
+typedef struct {
+    _Alignas(64) uint8_t opaque[640];
+} sky_checksum_state;
+
+void sky_checksum_init(sky_checksum_state *s, uint64_t seed);
+void sky_checksum_add(sky_checksum_state *s, const void *data, size_t bytes);
+uint64_t sky_checksum_end(const sky_checksum_state *s);
+
+#endif

@@ -1,0 +1,42 @@
+#include "base/prng.h"
+
+static uint64_t splitmix64(uint64_t *x) {
+    uint64_t z = (*x += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static uint64_t rotl(uint64_t x, int k) {
+    return x << k | x >> (64 - k);
+}
+
+void sky_prng_init(sky_prng *p, uint64_t seed) {
+    for (int i = 0; i < 4; i++)
+        p->s[i] = splitmix64(&seed);
+}
+
+uint64_t sky_prng_u64(sky_prng *p) {
+    uint64_t *s = p->s, out = rotl(s[1] * 5, 7) * 9, t = s[1] << 17;
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= t;
+    s[3] = rotl(s[3], 45);
+    return out;
+}
+
+uint64_t sky_prng_below(sky_prng *p, uint64_t bound) {
+    if (bound == 0)
+        return 0;
+    uint64_t reject_below = (0 - bound) % bound, x;
+    do
+        x = sky_prng_u64(p);
+    while (x < reject_below);
+    return x % bound;
+}
+
+double sky_prng_unit(sky_prng *p) {
+    return (double)(sky_prng_u64(p) >> 11) * 0x1p-53;
+}

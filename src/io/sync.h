@@ -1,0 +1,60 @@
+/* Threads, locks and wake-ups: thin, so that nobody outside src/io includes <pthread.h>.
+ *
+ * Locks never fail here: a misuse is a bug and aborts. */
+#ifndef SKY_IO_SYNC_H
+#define SKY_IO_SYNC_H
+
+#include <pthread.h>
+
+#include <skymem/types.h>
+
+typedef struct {
+    pthread_mutex_t os;
+} sky_mutex;
+
+typedef struct {
+    pthread_cond_t os; /* on the monotonic clock */
+} sky_condition;
+
+typedef struct {
+    pthread_t os;
+    bool running;
+} sky_thread;
+
+void sky_mutex_init(sky_mutex *m);
+void sky_mutex_deinit(sky_mutex *m);
+void sky_mutex_lock(sky_mutex *m);
+void sky_mutex_unlock(sky_mutex *m);
+
+void sky_condition_init(sky_condition *c);
+void sky_condition_deinit(sky_condition *c);
+/* Wait until signalled or `until` (SKY_TIME_NEVER: no limit). False when the time passed. May wake early. */
+bool sky_condition_wait(sky_condition *c, sky_mutex *m, sky_time until);
+void sky_condition_broadcast(sky_condition *c);
+
+/* Signals are blocked in the new thread. `name` shows in top, at most 15 characters.
+ * Errors: SKY_E_NOMEM */
+sky_status sky_thread_start(sky_thread *t, const char *name, void *(*body)(void *), void *argument);
+/* Fine on one that never started. */
+void sky_thread_join(sky_thread *t);
+
+/* A wake-up as a file descriptor: readable from raise until clear. Errors: SKY_E_IO */
+sky_status sky_event_create(int *fd);
+void sky_event_raise(int fd);
+void sky_event_clear(int fd);
+void sky_event_close(int fd);
+
+/* A descriptor that is readable when `inner` is, or when the armed time has come.
+ * Errors: SKY_E_IO */
+typedef struct {
+    int fd; /* epoll over inner and timer */
+    int timer;
+} sky_alarm;
+sky_status sky_alarm_create(int inner, sky_alarm *out);
+void sky_alarm_set(sky_alarm *a, sky_time at); /* SKY_TIME_NEVER disarms; a past time fires at once */
+void sky_alarm_close(sky_alarm *a);
+
+/* Wait until one of `fds` is readable or `until`. Bit i of the result: fds[i] is. At most 16. */
+uint32_t sky_poll(const int *fds, size_t fd_count, sky_time until);
+
+#endif

@@ -1,0 +1,69 @@
+/* A tier: a place for payloads. One small table of functions; memory, disk and sky are tiers, and the
+ * hierarchy is a tier made of tiers. All functions are safe from any thread.
+ *
+ * What every tier promises (tier_conformance.c checks it on each, and on compositions):
+ *  - publish after commit: a payload is visible only when all of it is stored, under its 32-byte key;
+ *  - a put replaces; of two puts of one key at once, one wins whole;
+ *  - a get copies exactly the range into the spans, or ends SKY_MISS / SKY_E_CORRUPT / SKY_E_DEADLINE;
+ *    SKY_E_DST_SMALL when the spans hold less than the range, SKY_E_PARAM when it starts past the end;
+ *    spans larger than what is there are fine: `bytes` tells;
+ *  - damaged bytes are counted, dropped, and end SKY_E_CORRUPT: a miss to the hierarchy;
+ *  - what the tier cannot do (LEASE on a disk) ends SKY_E_UNSUPPORTED;
+ *  - bounded: when full it evicts the least recently used unpinned leaf, or ends SKY_E_FULL. */
+#ifndef SKY_STORE_TIER_H
+#define SKY_STORE_TIER_H
+
+#include <skymem/cache.h>
+
+#include "base/clock.h"
+
+typedef struct sky_tier sky_tier;
+
+/* A payload about to be evicted, offered to the tier below. Called on the tier's own thread or in
+ * submit, without its locks held; the payload is readable until it returns. Must not block. */
+typedef struct {
+    sky_key key;
+    sky_key parent;
+    const char *name;
+    size_t name_bytes;
+    sky_span payload;
+    uint8_t level;
+} sky_victim;
+
+/* What a tier gets from outside, so that tests replace it. */
+typedef struct {
+    const sky_clock *clock;                               /* NULL: the system's */
+    void (*victim)(void *context, const sky_victim *victim); /* NULL: evicted payloads just go */
+    void *victim_context;
+    uint8_t index; /* this tier's place in the hierarchy: what items report in `tier` */
+} sky_tier_env;
+
+typedef struct {
+    /* As sky_submit. Statuses are filled as items finish; the batch may be over before this returns. */
+    sky_status (*submit)(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
+                         const sky_call *call, sky_batch *out);
+    int (*event_fd)(const sky_tier *tier);
+    size_t (*drain)(sky_tier *tier, sky_batch *done, size_t max);
+    sky_status (*wait)(sky_tier *tier, sky_batch batch, sky_time until);
+    void (*cancel)(sky_tier *tier, sky_batch batch);
+    void (*release)(sky_tier *tier, sky_lease lease);       /* NULL: no leases */
+    sky_status (*list)(sky_tier *tier, sky_entry_fn each, void *context);
+    sky_status (*verify)(sky_tier *tier, sky_verify_report *out); /* adds to *out */
+    void (*stat)(sky_tier *tier, sky_tier_stat *out);
+    void (*close)(sky_tier *tier);
+} sky_tier_ops;
+
+struct sky_tier {
+    const sky_tier_ops *ops;
+};
+
+/* Parse `url` (its scheme included) and open. env is copied. Errors: as sky_cache_open. */
+sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
+                                sky_error *error);
+sky_status sky_disk_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
+                              sky_error *error);
+sky_status sky_sky_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
+                             sky_error *error);
+
+
+#endif
