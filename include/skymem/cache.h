@@ -30,7 +30,7 @@ typedef enum {
     SKY_OP_PREFETCH, /* bring the payload to the nearest tier */
     SKY_OP_PIN,      /* never evict */
     SKY_OP_UNPIN,
-    SKY_OP_LEASE,    /* borrow the payload without copying: fills `view` and `lease` */
+    SKY_OP_LEASE, /* borrow the payload without copying: fills `view` and `lease` */
 } sky_op;
 
 typedef struct {
@@ -41,32 +41,32 @@ typedef struct {
     uint64_t id; /* 0: none */
 } sky_lease;
 
-#define SKY_TIERS_MAX 8
-#define SKY_TIER_NONE UINT8_MAX
-#define SKY_BATCH_ITEMS_MAX 65536
-#define SKY_BATCHES_MAX 1024
+#define SKY_TIERS_MAX         8
+#define SKY_TIER_NONE         UINT8_MAX
+#define SKY_BATCH_ITEMS_MAX   65536
+#define SKY_BATCHES_MAX       1024
 #define SKY_PAYLOAD_BYTES_MAX 4294967295u
 
 /* One key of a batch. Zero what you do not set. */
 typedef struct {
     sky_key key;
-    sky_key parent;        /* put: key of the block before, zero for the first and for general keys */
-    const char *name;      /* put: the name of a general key, kept for `list`; NULL for blocks */
+    sky_key parent;   /* put: key of the block before, zero for the first and for general keys */
+    const char *name; /* put: the name of a general key, kept for `list`; NULL for blocks */
     size_t name_bytes;
     const sky_span *spans; /* put: what to store; get: where it goes */
     uint32_t span_count;
-    sky_range range;       /* get: which part of the payload; {0, 0} means all of it */
+    sky_range range; /* get: which part of the payload; {0, 0} means all of it */
 
-    sky_status status;     /* filled: SKY_PENDING until done */
-    uint8_t tier;          /* filled: index of the tier that answered, SKY_TIER_NONE if none did */
-    uint64_t bytes;        /* filled: bytes moved; for has, bytes stored */
-    sky_span view;         /* filled by LEASE: the payload, readable until sky_release */
+    sky_status status; /* filled: SKY_PENDING until done */
+    uint8_t tier;      /* filled: index of the tier that answered, SKY_TIER_NONE if none did */
+    uint64_t bytes;    /* filled: bytes moved; for has, bytes stored */
+    sky_span view;     /* filled by LEASE: the payload, readable until sky_release */
     sky_lease lease;
 } sky_item;
 
 /* How a batch is to be done; NULL means all zeros. */
 typedef struct {
-    sky_time deadline_ns; /* on sky_now()'s clock; 0: none. Items not done by then end SKY_E_DEADLINE */
+    sky_time deadline_ns; /* on sky_now()'s clock; 0: none; then items end SKY_E_DEADLINE */
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule */
     uint8_t level;        /* put: codec level of the payload, 0 = lossless */
     bool durable;         /* put: done only when every tier has stored it */
@@ -85,7 +85,8 @@ typedef struct sky_cache sky_cache;
 SKY_API sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
                                   sky_error *error);
 
-/* Writes behind what is queued (at most 10 s), then closes. Cancels batches still under way. NULL is fine. */
+/* Writes behind what is queued (at most 10 s), then closes. Cancels batches still under way.
+ * NULL is fine. */
 SKY_API void sky_cache_close(sky_cache *cache);
 
 /* Start a batch. Returns at once: memory copies happen inside the call, nothing else does.
@@ -93,7 +94,8 @@ SKY_API void sky_cache_close(sky_cache *cache);
 SKY_API sky_status sky_submit(sky_cache *cache, sky_op op, sky_item *items, size_t item_count,
                               const sky_call *call, sky_batch *out);
 
-/* Readable while a finished batch waits to be drained, or a deadline has passed. Poll it; do not read it. */
+/* Readable while a finished batch waits to be drained, or a deadline has passed. Poll it; do not
+ * read it. */
 SKY_API int sky_event_fd(const sky_cache *cache);
 
 /* Ids of finished batches, at most `max`; never blocks. */
@@ -126,7 +128,7 @@ SKY_API sky_status sky_flush(sky_cache *cache, sky_time until);
 
 typedef struct {
     sky_key key;
-    const char *name; /* NULL for a block; else NUL-terminated, may contain any byte before name_bytes */
+    const char *name; /* NULL for a block; else NUL-terminated, any byte before name_bytes */
     size_t name_bytes;
     uint64_t bytes;
     int64_t set_ms;
@@ -144,7 +146,7 @@ typedef struct {
     uint64_t entries;
     uint64_t bytes;
     uint64_t corrupt; /* damaged entries: counted and dropped */
-    uint64_t orphans; /* left-overs of interrupted writes and blocks whose parent is gone: dropped */
+    uint64_t orphans; /* left-overs of interrupted writes, blocks whose parent is gone: dropped */
 } sky_verify_report;
 
 /* Read and check every byte of every tier. */
@@ -155,16 +157,16 @@ typedef struct {
     uint64_t entries;
     uint64_t bytes_used;
     uint64_t bytes_max;
-    uint64_t hits;      /* gets and leases answered */
+    uint64_t hits; /* gets and leases answered */
     uint64_t misses;
     uint64_t puts;
     uint64_t evictions;
-    uint64_t corrupt;   /* damaged bytes met: each was a miss */
-    uint64_t dropped;   /* writes given up because a queue was full or the tier failed */
-    uint64_t late;      /* operations past their deadline */
-    uint64_t errors;    /* failures of the medium */
-    bool failing;       /* errors in a row: skipped until it is tried again */
-    char note[160];     /* what a person should know: "O_DIRECT refused, using the page cache" */
+    uint64_t corrupt; /* damaged bytes met: each was a miss */
+    uint64_t dropped; /* writes given up because a queue was full or the tier failed */
+    uint64_t late;    /* operations past their deadline */
+    uint64_t errors;  /* failures of the medium */
+    bool failing;     /* errors in a row: skipped until it is tried again */
+    char note[160];   /* what a person should know: "O_DIRECT refused, using the page cache" */
 } sky_tier_stat;
 
 SKY_API size_t sky_tier_count(const sky_cache *cache);

@@ -34,16 +34,16 @@ typedef struct {
     sky_layer_kind kind;
     uint32_t window_tokens; /* SKY_LAYER_WINDOW: W; else 0 */
     uint32_t layer_count;
-    uint32_t kv_heads;      /* 0 when the engine does not tell */
+    uint32_t kv_heads; /* 0 when the engine does not tell */
     sky_element k_element;
     sky_element v_element;
-    uint32_t k_row_bytes;   /* kv_heads × head_dim × element size */
+    uint32_t k_row_bytes; /* kv_heads × head_dim × element size */
     uint32_t v_row_bytes;
 } sky_layer_group;
 
 #define SKY_LAYER_GROUPS_MAX 8
-#define SKY_LAYERS_MAX 1024
-#define SKY_ROW_BYTES_MAX (1u << 20)
+#define SKY_LAYERS_MAX       1024
+#define SKY_ROW_BYTES_MAX    (1u << 20)
 
 typedef struct {
     uint32_t group_count;

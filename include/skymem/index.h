@@ -27,18 +27,18 @@ typedef struct sky_index sky_index;
 
 /* Blocks are numbered 0 … blocks_max-1; a number is free again after its block's removal, so owners
  * may keep arrays beside the index. */
-#define SKY_BLOCK_NONE UINT32_MAX
+#define SKY_BLOCK_NONE       UINT32_MAX
 #define SKY_INDEX_BLOCKS_MAX 500000000u
-#define SKY_CHUNK_COUNT_MAX 16777215u
+#define SKY_CHUNK_COUNT_MAX  16777215u
 
 /* What the index keeps of a block. */
 typedef struct {
     uint32_t payload_bytes;
-    uint32_t chunk_count;     /* at most SKY_CHUNK_COUNT_MAX */
-    int64_t set_ms;           /* when it was set: wall milliseconds, 48 bits */
-    uint16_t centre_plane;    /* the satellite overhead when it was set, from 1; 0: not in a sky */
+    uint32_t chunk_count;  /* at most SKY_CHUNK_COUNT_MAX */
+    int64_t set_ms;        /* when it was set: wall milliseconds, 48 bits */
+    uint16_t centre_plane; /* the satellite overhead when it was set, from 1; 0: not in a sky */
     uint16_t centre_slot;
-    uint8_t level;            /* codec level, 0 = lossless; at most 15 */
+    uint8_t level; /* codec level, 0 = lossless; at most 15 */
 } sky_block_info;
 
 /* Errors: SKY_E_PARAM (0 or more than SKY_INDEX_BLOCKS_MAX), SKY_E_NOMEM */

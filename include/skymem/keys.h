@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define SKY_BLOCK_TOKENS_DEFAULT 128
-#define SKY_BLOCK_TOKENS_MAX 4096
+#define SKY_BLOCK_TOKENS_MAX     4096
 
 /* 32 bytes that fingerprint everything that makes a KV cache invalid when it changes. */
 typedef struct {

@@ -20,8 +20,8 @@ extern "C" {
 typedef struct sky_manager sky_manager;
 
 typedef struct {
-    uint32_t block_tokens;  /* 0: SKY_BLOCK_TOKENS_DEFAULT */
-    uint8_t salt[32];       /* a tenant's own namespace; zeros: shared */
+    uint32_t block_tokens; /* 0: SKY_BLOCK_TOKENS_DEFAULT */
+    uint8_t salt[32];      /* a tenant's own namespace; zeros: shared */
 } sky_manager_options;
 
 typedef enum {
@@ -37,13 +37,13 @@ SKY_API const char *sky_verdict_name(sky_verdict verdict); /* "hit", "partial", 
 typedef struct {
     sky_verdict verdict;
     uint32_t prompt_tokens;
-    uint32_t hit_tokens;       /* the engine now holds these; compute the rest */
-    uint32_t block_count;      /* hit_tokens / block_tokens */
+    uint32_t hit_tokens;                 /* the engine now holds these; compute the rest */
+    uint32_t block_count;                /* hit_tokens / block_tokens */
     uint32_t tier_blocks[SKY_TIERS_MAX]; /* how many came from each tier */
     uint32_t corrupt_blocks;
     uint64_t bytes_loaded;
-    sky_time load_ns;          /* lookup, transfer and restore */
-    sky_time transfer_ns;      /* of which: waiting for tiers */
+    sky_time load_ns;     /* lookup, transfer and restore */
+    sky_time transfer_ns; /* of which: waiting for tiers */
 } sky_lookup;
 
 /* Owner:  cache and engine must outlive the manager; options NULL for defaults

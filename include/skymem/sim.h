@@ -54,7 +54,7 @@ typedef struct {
     sky_time processing_ns; /* at the satellite: its time per chunk, and waiting behind others */
     sky_time session_ns;    /* held back by the session's window */
     uint64_t chunks;
-    uint64_t rotations;     /* since the tier was opened */
+    uint64_t rotations; /* since the tier was opened */
     uint64_t migrated_chunks;
     uint64_t migrated_bytes;
     uint64_t purged_blocks;

@@ -18,8 +18,8 @@
 extern "C" {
 #endif
 
-#define SKY_PLANES_MAX 4096
-#define SKY_SLOTS_MAX 4096
+#define SKY_PLANES_MAX  4096
+#define SKY_SLOTS_MAX   4096
 #define SKY_SERVERS_MAX 65536
 
 typedef struct {
@@ -27,9 +27,9 @@ typedef struct {
     uint32_t slots;
     double altitude_km;
     double inclination_deg;
-    uint32_t phasing;         /* Walker F */
-    double earth_radius_km;   /* 0: 6378.137 */
-    double light_km_s;        /* 0: 299792.458 */
+    uint32_t phasing;       /* Walker F */
+    double earth_radius_km; /* 0: 6378.137 */
+    double light_km_s;      /* 0: 299792.458 */
 } sky_constellation;
 
 typedef struct {
@@ -43,16 +43,19 @@ typedef enum {
     SKY_PLACE_ROTATION_HOP, /* outward from the centre inside the window; migrates */
 } sky_strategy;
 
-SKY_API const char *sky_strategy_name(sky_strategy strategy); /* "rotation", "hop", "rotation-hop" */
+SKY_API const char *
+sky_strategy_name(sky_strategy strategy); /* "rotation", "hop", "rotation-hop" */
 /* Errors: SKY_E_SYNTAX */
 SKY_API sky_status sky_strategy_parse(const char *text, sky_strategy *out);
 
 typedef struct {
     sky_strategy strategy;
     uint32_t servers;
-    uint32_t window_planes;  /* H and W, both odd; 0 × 0: the smallest with W−H = 0 or 2 that holds the servers */
+    uint32_t
+        window_planes; /* H and W, both odd; 0 × 0: the smallest with W−H = 0 or 2 that holds the servers */
     uint32_t window_slots;
-    double weight_intra;     /* hop: cost of a link within the plane and between planes; 0, 0: count hops */
+    double
+        weight_intra; /* hop: cost of a link within the plane and between planes; 0, 0: count hops */
     double weight_inter;
 } sky_placement;
 

@@ -16,13 +16,13 @@ extern "C" {
  * and says "wall": then it is milliseconds since 1970. */
 typedef int64_t sky_time;
 #define SKY_TIME_NEVER INT64_MAX
-#define SKY_MS(n) ((sky_time)(n) * 1000000)
-#define SKY_SECONDS(n) ((sky_time)(n) * 1000000000)
+#define SKY_MS(n)      ((sky_time)(n)*1000000)
+#define SKY_SECONDS(n) ((sky_time)(n)*1000000000)
 
 /* The monotonic clock of this process, in nanoseconds. */
 SKY_API sky_time sky_now(void);
 
-#define SKY_KEY_BYTES 32
+#define SKY_KEY_BYTES      32
 #define SKY_NAME_BYTES_MAX 1024
 
 /* A block key (chained, see skymem/keys.h) or the hash of a general key's name. */
@@ -41,7 +41,7 @@ typedef struct {
     uint64_t offset;
     uint64_t bytes;
 } sky_range;
-#define SKY_ALL UINT64_MAX
+#define SKY_ALL       UINT64_MAX
 #define SKY_RANGE_ALL ((sky_range){0, SKY_ALL})
 
 #ifdef __cplusplus

@@ -13,11 +13,11 @@ typedef struct sky_llama sky_llama;
 
 /* Zeros mean defaults. */
 typedef struct {
-    const char *model_path;      /* a GGUF file */
-    uint32_t context_tokens;     /* 0: as sky_llama_reserve asks, 512 until then */
-    uint32_t threads;            /* 0: one a core */
-    const char *kv_type;         /* "f16" (default), "f32", "bf16", "q8_0", … for K and V alike */
-    bool flash_attention_off;    /* V is then transposed and cannot be cut into blocks */
+    const char *model_path;   /* a GGUF file */
+    uint32_t context_tokens;  /* 0: as sky_llama_reserve asks, 512 until then */
+    uint32_t threads;         /* 0: one a core */
+    const char *kv_type;      /* "f16" (default), "f32", "bf16", "q8_0", … for K and V alike */
+    bool flash_attention_off; /* V is then transposed and cannot be cut into blocks */
 } sky_llama_options;
 
 /* Load a model.

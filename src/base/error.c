@@ -49,7 +49,8 @@ sky_status sky_size_parse(const char *text, uint64_t *bytes) {
     static const struct {
         const char *unit;
         double factor;
-    } units[] = {{"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+    } units[] = {{"", 1},         {"B", 1},        {"KiB", 0x1p10},
+                 {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
     if (*text < '0' || *text > '9')
         return SKY_E_SYNTAX;
     char *unit;

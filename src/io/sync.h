@@ -51,7 +51,8 @@ typedef struct {
     int timer;
 } sky_alarm;
 sky_status sky_alarm_create(int inner, sky_alarm *out);
-void sky_alarm_set(sky_alarm *a, sky_time at); /* SKY_TIME_NEVER disarms; a past time fires at once */
+void sky_alarm_set(sky_alarm *a,
+                   sky_time at); /* SKY_TIME_NEVER disarms; a past time fires at once */
 void sky_alarm_close(sky_alarm *a);
 
 /* Wait until one of `fds` is readable or `until`. Bit i of the result: fds[i] is. At most 16. */

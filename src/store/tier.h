@@ -32,7 +32,7 @@ typedef struct {
 
 /* What a tier gets from outside, so that tests replace it. */
 typedef struct {
-    const sky_clock *clock;                               /* NULL: the system's */
+    const sky_clock *clock;                                  /* NULL: the system's */
     void (*victim)(void *context, const sky_victim *victim); /* NULL: evicted payloads just go */
     void *victim_context;
     uint8_t index; /* this tier's place in the hierarchy: what items report in `tier` */
@@ -46,7 +46,7 @@ typedef struct {
     size_t (*drain)(sky_tier *tier, sky_batch *done, size_t max);
     sky_status (*wait)(sky_tier *tier, sky_batch batch, sky_time until);
     void (*cancel)(sky_tier *tier, sky_batch batch);
-    void (*release)(sky_tier *tier, sky_lease lease);       /* NULL: no leases */
+    void (*release)(sky_tier *tier, sky_lease lease); /* NULL: no leases */
     sky_status (*list)(sky_tier *tier, sky_entry_fn each, void *context);
     sky_status (*verify)(sky_tier *tier, sky_verify_report *out); /* adds to *out */
     void (*stat)(sky_tier *tier, sky_tier_stat *out);
@@ -64,6 +64,5 @@ sky_status sky_disk_tier_open(const char *url, const sky_tier_env *env, sky_tier
                               sky_error *error);
 sky_status sky_sky_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
                              sky_error *error);
-
 
 #endif
