@@ -8,8 +8,8 @@
  *
  * Caveats, before anything else:
  *  - Items and the buffers behind their spans belong to the cache from submit until the batch is
- *    drained, waited for, or cancelled. After that the cache never touches them again, even if a disk
- *    or a satellite answers later.
+ *    drained, waited for, or cancelled. After that the cache never touches them again, even if a
+ *    disk or a satellite answers later.
  *  - The bytes of a get are undefined unless the item's status is SKY_OK.
  *  - A miss is a result. Damaged bytes are a miss too, counted as corrupt and never handed out.
  *  - Every call is safe from any thread. */
@@ -78,10 +78,10 @@ typedef struct sky_cache sky_cache;
 /* Open a hierarchy, nearest tier first.
  *   mem:SIZE                          process memory
  *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off]
- *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation inside this process, links delayed in real time
+ *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
  * Owner:  the strings are copied
- * Errors: SKY_E_SYNTAX (a URL), SKY_E_PARAM (none, or more than SKY_TIERS_MAX), and what the tier says
- *         when it cannot open; `error` tells which URL and why */
+ * Errors: SKY_E_SYNTAX (a URL), SKY_E_PARAM (none, or more than SKY_TIERS_MAX), and what the tier
+ *         says when it cannot open; `error` tells which URL and why */
 SKY_API sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
                                   sky_error *error);
 

@@ -1,14 +1,14 @@
 /* An engine adapter: what SkyMemory needs of a program that runs models.
  *
- * The adapter describes and copies, nothing else; prefix matching, loading, saving and deadlines are
- * the manager's (skymem/manager.h). An engine's KV cache is seen as rows:
+ * The adapter describes and copies, nothing else; prefix matching, loading, saving and deadlines
+ * are the manager's (skymem/manager.h). An engine's KV cache is seen as rows:
  *
  *   group 0 (full attention)     layer 0:  K rows [token, row_bytes]   V rows [token, row_bytes]
  *                                layer 1:  …
  *   group 1 (sliding window W)   layer 0:  …
  *
- * Rows are positional: row t belongs to token t of the prompt. A layer of a sliding-window group needs
- * only the last W rows to go on. */
+ * Rows are positional: row t belongs to token t of the prompt. A layer of a sliding-window group
+ * needs only the last W rows to go on. */
 #ifndef SKYMEM_ENGINE_H
 #define SKYMEM_ENGINE_H
 
@@ -81,12 +81,13 @@ typedef struct {
 
     /* Rows [first_token, first_token + token_count) of every layer, as the engine holds them now.
      * Window layers too: the caller asks for at most what is still in the window.
-     * Owner:  out->rows is the caller's, its size checked; the bytes are the engine's, valid until the next call
+     * Owner:  out->rows is the caller's, its size checked; the bytes are the engine's, valid until
+     *         the next call
      * Errors: SKY_E_PARAM (not held), SKY_E_NOMEM */
     sky_status (*extract)(void *self, uint32_t first_token, uint32_t token_count, sky_state *out);
 
-    /* Prepare to take a prefix of token_count tokens and say where its rows go: all of them for full
-     * layers, the last min(W, token_count) for window layers. The state before is dropped.
+    /* Prepare to take a prefix of token_count tokens and say where its rows go: all of them for
+     * full layers, the last min(W, token_count) for window layers. The state before is dropped.
      * Owner:  as extract: the caller writes the rows, then calls restore_end
      * Errors: SKY_E_FULL (longer than the context), SKY_E_NOMEM */
     sky_status (*restore_begin)(void *self, uint32_t token_count, sky_state *out);
@@ -94,8 +95,8 @@ typedef struct {
      * Errors: SKY_E_CORRUPT when the engine refuses the rows; its state is then empty */
     sky_status (*restore_end)(void *self, bool commit);
 
-    /* Compute tokens [first_token, first_token + token_count) on top of what the engine holds, and drop
-     * any state beyond first_token. Logits of the last token are then the engine's to give.
+    /* Compute tokens [first_token, first_token + token_count) on top of what the engine holds, and
+     * drop any state beyond first_token. Logits of the last token are then the engine's to give.
      * Errors: SKY_E_FULL (longer than the context), SKY_E_CANCELLED, SKY_E_IO */
     sky_status (*prefill)(void *self, const uint32_t *tokens, uint32_t first_token,
                           uint32_t token_count);

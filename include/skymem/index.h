@@ -9,11 +9,11 @@
  *    k2
  *
  * Because keys are chained, the radix tree over prompts is this tree over keys, and one hash lookup
- * is one step down. Invariants: a block whose parent is known is always older-or-equal in use than it
- * (a match touches from the deepest block up); the victim is always a leaf.
+ * is one step down. Invariants: a block whose parent is known is always older-or-equal in use than
+ * it (a match touches from the deepest block up); the victim is always a leaf.
  *
- * Caveats: not thread-safe, the owner locks. It keeps the first 16 of a key's 32 bytes: whoever holds
- * the payload compares all 32 before use. At most 64 bytes a block, all taken at creation. */
+ * Caveats: not thread-safe, the owner locks. It keeps the first 16 of a key's 32 bytes: whoever
+ * holds the payload compares all 32 before use. At most 64 bytes a block, all taken at creation. */
 #ifndef SKYMEM_INDEX_H
 #define SKYMEM_INDEX_H
 
@@ -60,7 +60,8 @@ SKY_API uint32_t sky_index_find(const sky_index *index, const sky_key *key);
 
 /* Longest prefix: how many of keys[0], keys[1], … are present before the first absent one.
  * Shape:  blocks [key_count] or NULL, filled up to the returned count
- * All matched blocks count as used, the deepest first, so that an ancestor outlives its descendants.
+ * All matched blocks count as used, the deepest first, so that an ancestor outlives its
+ * descendants.
  * Source: SkyMemory "Local Radix Block Index" */
 SKY_API size_t sky_index_match(sky_index *index, const sky_key *keys, size_t key_count,
                                uint32_t *blocks);
@@ -74,7 +75,7 @@ SKY_API sky_status sky_index_pin(sky_index *index, uint32_t block);
 SKY_API sky_status sky_index_unpin(sky_index *index, uint32_t block);
 SKY_API bool sky_index_pinned(const sky_index *index, uint32_t block);
 
-/* The least recently used block that is a leaf and not pinned; SKY_BLOCK_NONE when there is none. */
+/* The least recently used block that is a leaf and not pinned; SKY_BLOCK_NONE when none is. */
 SKY_API uint32_t sky_index_victim(const sky_index *index);
 
 /* Remove a block and every block below it, pinned or not: deepest first. `removed` (may be NULL) is
@@ -88,7 +89,8 @@ SKY_API uint32_t sky_index_count(const sky_index *index);
 /* Bytes of memory the index holds, and the most blocks it can. */
 SKY_API size_t sky_index_bytes(const sky_index *index);
 SKY_API uint32_t sky_index_capacity(const sky_index *index);
-/* Next block in use at or after `block`, SKY_BLOCK_NONE at the end: for (b = next(0); b != NONE; b = next(b+1)). */
+/* Next block in use at or after `block`, SKY_BLOCK_NONE at the end:
+ *     for (b = next(index, 0); b != SKY_BLOCK_NONE; b = next(index, b + 1)) */
 SKY_API uint32_t sky_index_next(const sky_index *index, uint32_t block);
 /* Parent block, or SKY_BLOCK_NONE. */
 SKY_API uint32_t sky_index_parent(const sky_index *index, uint32_t block);

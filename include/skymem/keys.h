@@ -3,10 +3,11 @@
  *   tokens  | t0 … t127 | t128 … t255 | t256 … t299 |
  *   keys      key[0]      key[1]        (no key: only whole blocks have one)
  *
- *   key[i] = BLAKE2b-256(key = namespace, key[i-1] ‖ tokens as u32 little-endian),  key[-1] = 32 zero bytes
+ *   key[i]  = BLAKE2b-256(key = namespace, key[i-1] ‖ tokens as u32 little-endian)
+ *   key[-1] = 32 zero bytes
  *
- * Equal keys therefore mean equal prefixes under an equal namespace. Finding key[i] in a store means
- * that everything before it was computed under the same model, tokenizer and settings. */
+ * Equal keys therefore mean equal prefixes under an equal namespace. Finding key[i] in a store
+ * means that everything before it was computed under the same model, tokenizer and settings. */
 #ifndef SKYMEM_KEYS_H
 #define SKYMEM_KEYS_H
 
@@ -38,8 +39,8 @@ SKY_API void sky_block_key(const sky_namespace *ns, const sky_key *parent, const
 SKY_API size_t sky_block_keys(const sky_namespace *ns, const uint32_t *tokens, size_t token_count,
                               uint32_t block_tokens, sky_key *keys, size_t key_count_max);
 
-/* Key of a general name of 1 to SKY_NAME_BYTES_MAX bytes. Never equal to a block key: the hash input
- * starts with the bytes "name:".
+/* Key of a general name of 1 to SKY_NAME_BYTES_MAX bytes. Never equal to a block key: the hash
+ * input starts with the bytes "name:".
  * Errors: SKY_E_PARAM when the name is empty or too long */
 SKY_API sky_status sky_name_key(const sky_namespace *ns, const void *name, size_t name_bytes,
                                 sky_key *out);

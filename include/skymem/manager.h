@@ -47,14 +47,15 @@ typedef struct {
 } sky_lookup;
 
 /* Owner:  cache and engine must outlive the manager; options NULL for defaults
- * Errors: SKY_E_PARAM, SKY_E_NOMEM. An engine that cannot be cached is no error: see sky_manager_refusal */
+ * Errors: SKY_E_PARAM, SKY_E_NOMEM. An engine that cannot be cached is no error: see
+ *         sky_manager_refusal */
 SKY_API sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
                                       const sky_manager_options *options, sky_manager **out,
                                       sky_error *error);
 SKY_API void sky_manager_destroy(sky_manager *manager);
 
-/* NULL, or the sentence that says why this engine's state is not cached. Lookups then miss and nothing
- * is saved. Valid as long as the manager. */
+/* NULL, or the sentence that says why this engine's state is not cached. Lookups then miss and
+ * nothing is saved. Valid as long as the manager. */
 SKY_API const char *sky_manager_refusal(const sky_manager *manager);
 
 /* Namespace of all keys of this manager, and the engine's layout. */
@@ -69,10 +70,11 @@ SKY_API sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint
                                                 size_t token_count, sky_time deadline_ns,
                                                 sky_lookup *out);
 
-/* Store the whole blocks of a prompt that the engine now holds and no tier has. Returns when they are
- * copied; farther tiers are written behind.
+/* Store the whole blocks of a prompt that the engine now holds and no tier has. Returns when they
+ * are copied; farther tiers are written behind.
  * Shape:  tokens [token_count], a prefix of what the engine has computed
- * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_FULL (no tier took them; *saved_blocks says how many were) */
+ * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_FULL (no tier took them; *saved_blocks says how many
+ *         were) */
 SKY_API sky_status sky_manager_add_blocks_tokens(sky_manager *manager, const uint32_t *tokens,
                                                  size_t token_count, uint32_t *saved_blocks,
                                                  uint64_t *saved_bytes);

@@ -38,15 +38,15 @@ typedef struct {
     uint32_t check_count;
 } sky_sim_result;
 
-/* Run a scenario in virtual time: the satellites and the ground session are the ones that fly in the
- * sky tier.
+/* Run a scenario in virtual time: the satellites and the ground session are the ones that fly in
+ * the sky tier.
  * Errors: SKY_E_SYNTAX, SKY_E_PARAM (the scenario; `error` has file, line and reason), SKY_E_NOMEM,
  *         SKY_E_IO. A failed check is no error: see result->checks */
 SKY_API sky_status sky_sim_run(const char *scenario_path, const sky_sim_options *options,
                                sky_sim_result *result, sky_error *error);
 
-/* Where the time of the last batch of gets from an embedded sky went: the path of its last chunk, and
- * what the sky did so far. The four parts add up to total_ns. */
+/* Where the time of the last batch of gets from an embedded sky went: the path of its last chunk,
+ * and what the sky did so far. The four parts add up to total_ns. */
 typedef struct {
     sky_time total_ns;
     sky_time light_ns;      /* there and back, at the speed of light */

@@ -5,7 +5,7 @@
  *              slot 1  slot 2  slot 3           north = the plane before   south = the plane after
  *   plane 1      ·       ·       ·              east  = the slot after     west  = the slot before
  *   plane 2      ·       C       ·      ← west
- *   plane 3      ·       ·       ·              after one rotation the slot to the west of C is overhead
+ *   plane 3      ·       ·       ·              after a rotation the slot west of C is overhead
  *
  * Chunks and servers count from 1; chunk c is on server ((c-1) mod n)+1. A server is a place in the
  * placement; the satellite it means changes as the sky turns. All functions are pure. */
@@ -79,8 +79,8 @@ SKY_API sky_status sky_placement_resolve(const sky_constellation *constellation,
 SKY_API sky_status sky_place(const sky_constellation *constellation, const sky_placement *placement,
                              sky_satellite centre, sky_satellite *out);
 
-/* Where a satellite's content is after `shift` rotations: the slot of today's window congruent to its
- * first slot modulo W, in the same plane. For hop it stays where it was.
+/* Where a satellite's content is after `shift` rotations: the slot of today's window congruent to
+ * its first slot modulo W, in the same plane. For hop it stays where it was.
  * Source: SkyMemory figures 6, 7, 8; DESIGN rule 2 */
 SKY_API sky_satellite sky_place_shifted(const sky_constellation *constellation,
                                         const sky_placement *placement, sky_satellite centre,
@@ -96,19 +96,21 @@ SKY_API int64_t sky_moves(const sky_constellation *constellation, const sky_plac
 SKY_API sky_satellite sky_overhead(const sky_constellation *constellation, sky_satellite centre,
                                    uint64_t shift);
 
-/* Orbital period and the time one slot stays overhead (period / slots), in seconds; spherical Earth. */
+/* Orbital period and the time one slot stays overhead (period / slots), in seconds; spherical
+ * Earth. */
 SKY_API double sky_period_s(const sky_constellation *constellation);
 SKY_API double sky_rotation_s(const sky_constellation *constellation);
 
-/* Distance to the neighbour in the same plane, and the greatest distance to the same slot of the next
- * plane (t = 0 of the seed's D_N), in km.
+/* Distance to the neighbour in the same plane, and the greatest distance to the same slot of the
+ * next plane (t = 0 of the seed's D_N), in km.
  * Source: SkyMemory "Motivation", D_M and D_N(t) */
 SKY_API double sky_intra_plane_km(const sky_constellation *constellation);
 SKY_API double sky_inter_plane_km(const sky_constellation *constellation);
 
-/* Ideal sky: straight distance from an observer under `centre` to a satellite, and the length of the
- * shortest +GRID path from `centre` to it, in km.
- * Source: anchors of the authors' simulator: √((Δplane·D_N)² + (Δslot·D_M)² + h²); hops Δplane·D_N + Δslot·D_M */
+/* Ideal sky: straight distance from an observer under `centre` to a satellite, and the length of
+ * the shortest +GRID path from `centre` to it, in km.
+ * Source: anchors of the authors' simulator: √((Δplane·D_N)² + (Δslot·D_M)² + h²); hops Δplane·D_N
+ *         + Δslot·D_M */
 SKY_API double sky_slant_km(const sky_constellation *constellation, sky_satellite centre,
                             sky_satellite satellite);
 SKY_API double sky_grid_km(const sky_constellation *constellation, sky_satellite from,

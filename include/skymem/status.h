@@ -1,7 +1,7 @@
 /* What a call came to: one list gives the code, its name and its sentence.
  *
- * Zero is success. A positive value is a result that is not an error (a miss, a call still under way).
- * A negative value is an error; the out-parameters of the call are then untouched. */
+ * Zero is success. A positive value is a result that is not an error (a miss, a call still under
+ * way). A negative value is an error; the out-parameters of the call are then untouched. */
 #ifndef SKYMEM_STATUS_H
 #define SKYMEM_STATUS_H
 
@@ -44,8 +44,8 @@ SKY_API const char *sky_status_name(sky_status status);
 /* Sentence of a status, such as "damaged or foreign bytes". Never NULL. */
 SKY_API const char *sky_status_text(sky_status status);
 
-/* A failure told to a person: what, where, and what to do. Calls that open or parse fill one in when
- * the caller passes it; on success it is untouched. */
+/* A failure told to a person: what, where, and what to do. Calls that open or parse fill one in
+ * when the caller passes it; on success it is untouched. */
 typedef struct {
     sky_status status;
     char text[512];

@@ -2,8 +2,8 @@
  *
  *   sky_llama_open(options) → engine → sky_manager_create(cache, engine, …)
  *
- * Caveats: KV is stored after rope, as llama.cpp keeps it, so it is right on any machine but equal to
- * the last bit only on CPUs that run the same kernels. Not thread-safe: one prompt at a time. */
+ * Caveats: KV is stored after rope, as llama.cpp keeps it, so it is right on any machine but equal
+ * to the last bit only on CPUs that run the same kernels. Not thread-safe: one prompt at a time. */
 #ifndef SKYMEM_LLAMA_H
 #define SKYMEM_LLAMA_H
 
@@ -21,8 +21,8 @@ typedef struct {
 } sky_llama_options;
 
 /* Load a model.
- * Errors: SKY_E_IO (cannot read), SKY_E_SYNTAX (not a GGUF, or damaged), SKY_E_UNSUPPORTED (llama.cpp
- *         refuses it), SKY_E_NOMEM; `error` says which file and why */
+ * Errors: SKY_E_IO (cannot read), SKY_E_SYNTAX (not a GGUF, or damaged), SKY_E_UNSUPPORTED
+ *         (llama.cpp refuses it), SKY_E_NOMEM; `error` says which file and why */
 sky_status sky_llama_open(const sky_llama_options *options, sky_llama **out, sky_error *error);
 void sky_llama_close(sky_llama *llama); /* NULL is fine */
 
@@ -35,7 +35,8 @@ sky_status sky_llama_reserve(sky_llama *llama, uint32_t tokens, sky_error *error
 uint32_t sky_llama_context_tokens(const sky_llama *llama);
 uint32_t sky_llama_trained_tokens(const sky_llama *llama);
 
-/* After prefill: logits of the last token [vocabulary], the token with the greatest (lowest id wins a tie). */
+/* After prefill: logits of the last token [vocabulary], the token with the greatest (lowest id wins
+ * a tie). */
 const float *sky_llama_logits(const sky_llama *llama, uint32_t *vocabulary);
 uint32_t sky_llama_greedy(const sky_llama *llama);
 

@@ -3,8 +3,8 @@
  *   sky_reader r = sky_reader_over(buffer, bytes);
  *   uint32_t magic = sky_read_u32(&r);  …  if (!sky_reader_done(&r)) return SKY_E_CORRUPT;
  *
- * A read past the end yields zeros and marks the cursor failed for good, so that a parser checks once
- * at its end. A write past the end is dropped and marks the cursor failed. */
+ * A read past the end yields zeros and marks the cursor failed for good, so that a parser checks
+ * once at its end. A write past the end is dropped and marks the cursor failed. */
 #ifndef SKY_BASE_BYTES_H
 #define SKY_BASE_BYTES_H
 
@@ -60,7 +60,8 @@ uint16_t sky_read_u16(sky_reader *r);
 uint32_t sky_read_u32(sky_reader *r);
 uint64_t sky_read_u64(sky_reader *r);
 
-/* Reserve `bytes` bytes at the cursor and step over them; NULL (and failed) when there is less room. */
+/* Reserve `bytes` bytes at the cursor and step over them; NULL (and failed) when there is less
+ * room. */
 uint8_t *sky_write_space(sky_writer *w, size_t bytes);
 void sky_write_bytes(sky_writer *w, const void *data, size_t bytes);
 void sky_write_u8(sky_writer *w, uint8_t v);

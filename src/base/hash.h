@@ -1,4 +1,5 @@
-/* The two hashes of the project: BLAKE2b where an enemy may choose the input, XXH3 against accidents. */
+/* The two hashes of the project: BLAKE2b where an enemy may choose the input, XXH3 against
+ * accidents. */
 #ifndef SKY_BASE_HASH_H
 #define SKY_BASE_HASH_H
 

@@ -1,4 +1,5 @@
-/* xoshiro256** seeded by splitmix64: the same numbers for the same seed on every machine. Not for secrets. */
+/* xoshiro256** seeded by splitmix64: the same numbers for the same seed on every machine. Not for
+ * secrets. */
 #ifndef SKY_BASE_PRNG_H
 #define SKY_BASE_PRNG_H
 

@@ -28,7 +28,8 @@ void sky_mutex_unlock(sky_mutex *m);
 
 void sky_condition_init(sky_condition *c);
 void sky_condition_deinit(sky_condition *c);
-/* Wait until signalled or `until` (SKY_TIME_NEVER: no limit). False when the time passed. May wake early. */
+/* Wait until signalled or `until` (SKY_TIME_NEVER: no limit). False when the time passed. May wake
+ * early. */
 bool sky_condition_wait(sky_condition *c, sky_mutex *m, sky_time until);
 void sky_condition_broadcast(sky_condition *c);
 

@@ -6,12 +6,13 @@
  *                                              … touch its spans, for a short while …
  *                                            leave(id)
  *   drain / wait ◄── all items finished ◄─── finish(id, i, status, bytes)
- *   cancel, or the deadline passes: unfinished items end; waits for whoever is between enter and leave
+ *   cancel, or the deadline passes: unfinished items end; waits for whoever is between enter and
+ *   leave
  *
- * Concurrency: one mutex. A batch's items may be touched (a) by the caller before open and after the
- * batch was drained, waited for or cancelled, (b) by a tier between enter and leave, (c) here, under
- * the mutex, to set status, bytes and tier. Expiry runs inside drain and wait, so no thread is needed
- * for deadlines: the descriptor becomes readable when the earliest one passes. */
+ * Concurrency: one mutex. A batch's items may be touched (a) by the caller before open and after
+ * the batch was drained, waited for or cancelled, (b) by a tier between enter and leave, (c) here,
+ * under the mutex, to set status, bytes and tier. Expiry runs inside drain and wait, so no thread
+ * is needed for deadlines: the descriptor becomes readable when the earliest one passes. */
 #ifndef SKY_STORE_BATCH_H
 #define SKY_STORE_BATCH_H
 
@@ -31,7 +32,8 @@ void sky_batches_destroy(sky_batches *b);
 sky_status sky_batches_open(sky_batches *b, sky_item *items, size_t item_count, sky_time deadline,
                             sky_batch *out);
 
-/* The item, guarded until leave; NULL when the batch is over or the item is finished. Never nest. */
+/* The item, guarded until leave; NULL when the batch is over or the item is finished. Never
+ * nest. */
 sky_item *sky_batches_enter(sky_batches *b, sky_batch batch, size_t item);
 void sky_batches_leave(sky_batches *b, sky_batch batch);
 

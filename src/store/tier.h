@@ -1,12 +1,13 @@
-/* A tier: a place for payloads. One small table of functions; memory, disk and sky are tiers, and the
- * hierarchy is a tier made of tiers. All functions are safe from any thread.
+/* A tier: a place for payloads. One small table of functions; memory, disk and sky are tiers, and
+ * the hierarchy is a tier made of tiers. All functions are safe from any thread.
  *
  * What every tier promises (tier_conformance.c checks it on each, and on compositions):
- *  - publish after commit: a payload is visible only when all of it is stored, under its 32-byte key;
+ *  - publish after commit: a payload is visible only when all of it is stored, under its 32-byte
+ *    key;
  *  - a put replaces; of two puts of one key at once, one wins whole;
- *  - a get copies exactly the range into the spans, or ends SKY_MISS / SKY_E_CORRUPT / SKY_E_DEADLINE;
- *    SKY_E_DST_SMALL when the spans hold less than the range, SKY_E_PARAM when it starts past the end;
- *    spans larger than what is there are fine: `bytes` tells;
+ *  - a get copies exactly the range into the spans, or ends SKY_MISS / SKY_E_CORRUPT /
+ *    SKY_E_DEADLINE; SKY_E_DST_SMALL when the spans hold less than the range, SKY_E_PARAM when it
+ *    starts past the end; spans larger than what is there are fine: `bytes` tells;
  *  - damaged bytes are counted, dropped, and end SKY_E_CORRUPT: a miss to the hierarchy;
  *  - what the tier cannot do (LEASE on a disk) ends SKY_E_UNSUPPORTED;
  *  - bounded: when full it evicts the least recently used unpinned leaf, or ends SKY_E_FULL. */
@@ -39,7 +40,8 @@ typedef struct {
 } sky_tier_env;
 
 typedef struct {
-    /* As sky_submit. Statuses are filled as items finish; the batch may be over before this returns. */
+    /* As sky_submit. Statuses are filled as items finish; the batch may be over before this
+     * returns. */
     sky_status (*submit)(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
                          const sky_call *call, sky_batch *out);
     int (*event_fd)(const sky_tier *tier);
