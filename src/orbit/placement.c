@@ -1,0 +1,325 @@
+/* Which satellite a server is, and how that changes as the sky turns.
+ *
+ *   slots, unwrapped:   … 2   3 [ 4   5   6 ] 7 …      window W = 3, centre 5, one plane
+ *   after one rotation  … 2 [ 3   4   5 ] 6   7 …      what was on 6 is on 3: 6 ≡ 3 (mod 3)
+ *
+ * Surprise: "congruent modulo W" is meant on slots that are not wrapped. The centre goes c, c−1,
+ * c−2 … below 1 and on; only the result is wrapped onto the ring. With slots reduced first the rule
+ * would break each time the centre passes slot 1, because W need not divide M: servers would jump,
+ * and two could meet. Unwrapped, each rotation moves the servers of one column of the window and
+ * nobody else, for ever. When the window is as wide as the constellation the column re-enters where
+ * it left, and nothing moves at all.
+ *
+ * Invariants: servers of one placement are on distinct satellites at any shift; inside the window
+ * unless the strategy is hop; with W < M each server moves exactly once in W rotations. */
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "orbit/torus.h"
+
+static const char *const strategy_names[] = {
+    [SKY_PLACE_ROTATION] = "rotation",
+    [SKY_PLACE_HOP] = "hop",
+    [SKY_PLACE_ROTATION_HOP] = "rotation-hop",
+};
+#define STRATEGY_COUNT (sizeof strategy_names / sizeof *strategy_names)
+
+const char *sky_strategy_name(sky_strategy strategy) {
+    return (size_t)strategy < STRATEGY_COUNT ? strategy_names[strategy] : "unknown";
+}
+
+sky_status sky_strategy_parse(const char *text, sky_strategy *out) {
+    for (size_t i = 0; i < STRATEGY_COUNT; i++) {
+        if (strcmp(text, strategy_names[i]) == 0) {
+            *out = (sky_strategy)i;
+            return SKY_OK;
+        }
+    }
+    return SKY_E_SYNTAX;
+}
+
+/* ---- resolve ---- */
+
+static sky_status check_constellation(const sky_constellation *c, sky_error *error) {
+    if (c->planes < 1 || c->planes > SKY_PLANES_MAX)
+        return sky_fail(error, SKY_E_PARAM, "planes is %u: 1 to %d", c->planes, SKY_PLANES_MAX);
+    if (c->slots < 1 || c->slots > SKY_SLOTS_MAX)
+        return sky_fail(error, SKY_E_PARAM, "slots is %u: 1 to %d", c->slots, SKY_SLOTS_MAX);
+    return SKY_OK;
+}
+
+static sky_status check_weights(const sky_placement *p, sky_error *error) {
+    bool unset = p->weight_intra == 0 && p->weight_inter == 0;
+    bool positive = p->weight_intra > 0 && p->weight_inter > 0 &&
+                    p->weight_intra <= DBL_MAX / 1e6 && p->weight_inter <= DBL_MAX / 1e6;
+    if (!unset && !positive)
+        return sky_fail(error, SKY_E_PARAM, "weights %g,%g: both greater than zero, or none given",
+                        p->weight_intra, p->weight_inter);
+    return SKY_OK;
+}
+
+/* 1×1, 1×3, 3×3, 3×5, 5×5 …: the first that holds the servers. */
+static void smallest_window(sky_placement *p) {
+    uint32_t height = 1;
+    uint32_t width = 1;
+    while (height * width < p->servers) {
+        if (width == height)
+            width += 2;
+        else
+            height += 2;
+    }
+    p->window_planes = height;
+    p->window_slots = width;
+}
+
+static sky_status check_window(const sky_constellation *c, const sky_placement *p, bool given,
+                               sky_error *error) {
+    uint32_t height = p->window_planes;
+    uint32_t width = p->window_slots;
+    if (height % 2 == 0 || width % 2 == 0)
+        return sky_fail(error, SKY_E_PARAM, "window %ux%u: both sides must be odd", height, width);
+    if (height > c->planes || width > c->slots)
+        return sky_fail(
+            error, SKY_E_PARAM,
+            given ? "window %ux%u is larger than the constellation of %u planes x %u slots"
+                  : "the smallest window that holds the servers is %ux%u, larger than the "
+                    "constellation of %u planes x %u slots: give a window, or fewer servers",
+            height, width, c->planes, c->slots);
+    if (p->servers > height * width)
+        return sky_fail(error, SKY_E_PARAM, "%u servers: the window %ux%u holds %u", p->servers,
+                        height, width, height * width);
+    return SKY_OK;
+}
+
+sky_status sky_placement_resolve(const sky_constellation *c, const sky_placement *in,
+                                 sky_placement *out, sky_error *error) {
+    sky_status status = check_constellation(c, error);
+    if (status != SKY_OK)
+        return status;
+    sky_placement p = *in;
+    if ((size_t)p.strategy >= STRATEGY_COUNT)
+        return sky_fail(error, SKY_E_PARAM, "unknown strategy %d", (int)p.strategy);
+    if (p.servers < 1 || p.servers > SKY_SERVERS_MAX)
+        return sky_fail(error, SKY_E_PARAM, "servers is %u: 1 to %d", p.servers, SKY_SERVERS_MAX);
+    if (p.servers > c->planes * c->slots)
+        return sky_fail(error, SKY_E_PARAM,
+                        "%u servers: the constellation of %u planes x %u slots has %u "
+                        "satellites",
+                        p.servers, c->planes, c->slots, c->planes * c->slots);
+    status = check_weights(&p, error);
+    if (status != SKY_OK)
+        return status;
+    if (p.strategy == SKY_PLACE_HOP) {
+        p.window_planes = p.window_slots = 0; /* hop has no window */
+    } else {
+        bool given = p.window_planes != 0 || p.window_slots != 0;
+        if (!given)
+            smallest_window(&p);
+        status = check_window(c, &p, given, error);
+        if (status != SKY_OK)
+            return status;
+    }
+    *out = p;
+    return SKY_OK;
+}
+
+/* ---- place ---- */
+
+static void place_rows(const sky_constellation *c, const sky_placement *p, sky_satellite centre,
+                       sky_satellite *out) {
+    int64_t north = p->window_planes / 2;
+    int64_t west = p->window_slots / 2;
+    for (uint32_t i = 0; i < p->servers; i++) {
+        int64_t row = i / p->window_slots;
+        int64_t column = i % p->window_slots;
+        out[i] = (sky_satellite){sky__ring_step(centre.plane, row - north, c->planes),
+                                 sky__ring_step(centre.slot, column - west, c->slots)};
+    }
+}
+
+/* A satellite the flood has reached but not yet placed, in a binary heap: least cost first, then
+ * the one reached first. With equal weights that is exactly breadth-first order. */
+typedef struct {
+    double cost;
+    uint64_t order;
+    sky_satellite at;
+} candidate;
+
+typedef struct {
+    const sky_constellation *sky;
+    const sky_placement *placement;
+    sky_satellite centre;
+    candidate *heap;
+    size_t heap_count;
+    uint64_t reached_count;
+    uint8_t *reached; /* one bit a satellite */
+} flood;
+
+static bool before(const candidate *a, const candidate *b) {
+    return a->cost < b->cost || (a->cost == b->cost && a->order < b->order);
+}
+
+static void heap_push(flood *f, candidate c) {
+    size_t i = f->heap_count++;
+    while (i > 0 && before(&c, &f->heap[(i - 1) / 2])) {
+        f->heap[i] = f->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    f->heap[i] = c;
+}
+
+static candidate heap_pop(flood *f) {
+    candidate top = f->heap[0];
+    candidate last = f->heap[--f->heap_count];
+    size_t i = 0;
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= f->heap_count)
+            break;
+        if (child + 1 < f->heap_count && before(&f->heap[child + 1], &f->heap[child]))
+            child++;
+        if (!before(&f->heap[child], &last))
+            break;
+        f->heap[i] = f->heap[child];
+        i = child;
+    }
+    f->heap[i] = last;
+    return top;
+}
+
+static uint32_t planes_out(const flood *f, sky_satellite s) {
+    return sky__ring_distance(f->centre.plane, s.plane, f->sky->planes);
+}
+
+static uint32_t slots_out(const flood *f, sky_satellite s) {
+    return sky__ring_distance(f->centre.slot, s.slot, f->sky->slots);
+}
+
+static bool in_window(const flood *f, sky_satellite s) {
+    const sky_placement *p = f->placement;
+    return p->strategy == SKY_PLACE_HOP ||
+           (planes_out(f, s) <= p->window_planes / 2 && slots_out(f, s) <= p->window_slots / 2);
+}
+
+/* The cost of the cheapest path from the centre: on a torus that is the sum over both axes, and
+ * computed so it does not depend on the order of additions. */
+static double path_cost(const flood *f, sky_satellite s) {
+    const sky_placement *p = f->placement;
+    bool count_hops = p->weight_intra == 0;
+    return slots_out(f, s) * (count_hops ? 1 : p->weight_intra) +
+           planes_out(f, s) * (count_hops ? 1 : p->weight_inter);
+}
+
+static void reach(flood *f, sky_satellite s) {
+    uint32_t bit = (s.plane - 1) * f->sky->slots + (s.slot - 1);
+    if (f->reached[bit / 8] & (1u << bit % 8))
+        return;
+    f->reached[bit / 8] |= (uint8_t)(1u << bit % 8);
+    heap_push(f, (candidate){path_cost(f, s), f->reached_count++, s});
+}
+
+/* Only links that lead outward are followed: the others are on no cheapest path, and on the far
+ * side of the torus they are what would lead to a satellite a second time. */
+static void reach_outward(flood *f, sky_satellite from) {
+    uint32_t north = sky__ring_step(from.plane, -1, f->sky->planes);
+    uint32_t south = sky__ring_step(from.plane, 1, f->sky->planes);
+    uint32_t east = sky__ring_step(from.slot, 1, f->sky->slots);
+    uint32_t west = sky__ring_step(from.slot, -1, f->sky->slots);
+    const sky_satellite links[] = {
+        {north, from.slot}, {from.plane, east}, {south, from.slot}, {from.plane, west}};
+    uint32_t out = planes_out(f, from) + slots_out(f, from);
+    for (size_t i = 0; i < 4; i++) {
+        if (planes_out(f, links[i]) + slots_out(f, links[i]) > out && in_window(f, links[i]))
+            reach(f, links[i]);
+    }
+}
+
+static sky_status place_flood(const sky_constellation *c, const sky_placement *p,
+                              sky_satellite centre, sky_satellite *out) {
+    sky_status status = SKY_OK;
+    size_t satellites = (size_t)c->planes * c->slots;
+    size_t heap_max = 4 * (size_t)p->servers + 1; /* each satellite placed reaches at most four */
+    flood f = {.sky = c, .placement = p, .centre = centre};
+    f.heap = malloc((heap_max < satellites ? heap_max : satellites) * sizeof *f.heap);
+    f.reached = calloc((satellites + 7) / 8, 1);
+    if (!f.heap || !f.reached) {
+        status = SKY_E_NOMEM;
+        goto cleanup;
+    }
+    reach(&f, centre);
+    for (uint32_t i = 0; i < p->servers; i++) {
+        assert(f.heap_count > 0); /* a resolved placement fits */
+        out[i] = heap_pop(&f).at;
+        reach_outward(&f, out[i]);
+    }
+cleanup:
+    free(f.heap);
+    free(f.reached);
+    return status;
+}
+
+static bool on_torus(const sky_constellation *c, sky_satellite s) {
+    return s.plane >= 1 && s.plane <= c->planes && s.slot >= 1 && s.slot <= c->slots;
+}
+
+sky_status sky_place(const sky_constellation *c, const sky_placement *placement,
+                     sky_satellite centre, sky_satellite *out) {
+    sky_placement resolved;
+    if (sky_placement_resolve(c, placement, &resolved, NULL) != SKY_OK || !on_torus(c, centre))
+        return SKY_E_PARAM;
+    if (resolved.strategy == SKY_PLACE_ROTATION) {
+        place_rows(c, &resolved, centre, out);
+        return SKY_OK;
+    }
+    return place_flood(c, &resolved, centre, out);
+}
+
+/* ---- time ---- */
+
+sky_satellite sky_overhead(const sky_constellation *c, sky_satellite centre, uint64_t shift) {
+    sky__assert_on_torus(c, centre);
+    int64_t west = (int64_t)(shift % c->slots);
+    return (sky_satellite){centre.plane, sky__ring_step(centre.slot, -west, c->slots)};
+}
+
+/* Unwrapped: the window is [c−k−r, c−k+r] with r = W/2, the first slot is u = c−r + column with
+ * column in [0, W), and the slot of the window congruent to u mod W is (c−k−r) + ((column + k) mod
+ * W). */
+sky_satellite sky_place_shifted(const sky_constellation *c, const sky_placement *p,
+                                sky_satellite centre, sky_satellite first, uint64_t shift) {
+    sky__assert_on_torus(c, centre);
+    sky__assert_on_torus(c, first);
+    if (p->strategy == SKY_PLACE_HOP)
+        return first;
+    int64_t width = p->window_slots;
+    int64_t reach_slots = width / 2;
+    int64_t column = ((int64_t)first.slot + c->slots - centre.slot + reach_slots) % c->slots;
+    int64_t today = (column + (int64_t)(shift % (uint64_t)width)) % width;
+    sky_satellite overhead = sky_overhead(c, centre, shift);
+    return (sky_satellite){first.plane,
+                           sky__ring_step(overhead.slot, today - reach_slots, c->slots)};
+}
+
+int64_t sky_moves(const sky_constellation *c, const sky_placement *placement, sky_satellite centre,
+                  uint64_t shift, sky_move *out) {
+    sky_placement p;
+    if (shift < 1 || sky_placement_resolve(c, placement, &p, NULL) != SKY_OK)
+        return SKY_E_PARAM;
+    sky_satellite *first = malloc(p.servers * sizeof *first);
+    if (!first)
+        return SKY_E_NOMEM;
+    int64_t count = sky_place(c, &p, centre, first);
+    if (count != SKY_OK)
+        goto cleanup;
+    for (uint32_t i = 0; i < p.servers; i++) {
+        sky_satellite from = sky_place_shifted(c, &p, centre, first[i], shift - 1);
+        sky_satellite to = sky_place_shifted(c, &p, centre, first[i], shift);
+        if (from.slot != to.slot)
+            out[count++] = (sky_move){.from = from, .to = to, .server = i + 1};
+    }
+cleanup:
+    free(first);
+    return count;
+}
