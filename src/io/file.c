@@ -1,0 +1,302 @@
+#include "io/file.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+static_assert(SKY_FOLDER_HERE == AT_FDCWD, "the working directory");
+
+sky_status sky_errno_status(int error) {
+    switch (error) {
+    case 0:
+        return SKY_OK;
+    case ENOENT:
+    case ENOTDIR:
+        return SKY_MISS;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return SKY_E_DENIED;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return SKY_E_FULL;
+    case ENOMEM:
+        return SKY_E_NOMEM;
+    case EOPNOTSUPP:
+    case ENOSYS:
+    case EINVAL:
+        return SKY_E_UNSUPPORTED;
+    case EEXIST:
+    case EAGAIN:
+        return SKY_E_BUSY;
+    default:
+        return SKY_E_IO;
+    }
+}
+
+const char *sky_errno_text(void) {
+    static _Thread_local char text[128];
+    return strerror_r(errno, text, sizeof text);
+}
+
+static sky_status status_of(int rc) {
+    return rc < 0 ? sky_errno_status(errno) : SKY_OK;
+}
+
+static sky_status read_growing(int fd, const char *path, size_t bytes_max, char **data,
+                               size_t *bytes, sky_error *error) {
+    size_t room = 4096, used = 0;
+    char *buffer = NULL;
+    for (;;) {
+        char *grown = realloc(buffer, room + 1);
+        if (!grown) {
+            free(buffer);
+            return sky_fail(error, SKY_E_NOMEM, "%s: no memory to read it", path);
+        }
+        buffer = grown;
+        ssize_t got = read(fd, buffer + used, room - used);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            free(buffer);
+            return sky_fail(error, SKY_E_IO, "%s: %s", path, sky_errno_text());
+        }
+        if (got == 0)
+            break;
+        used += (size_t)got;
+        if (used > bytes_max) {
+            free(buffer);
+            return sky_fail(error, SKY_E_PARAM, "%s: larger than %zu bytes", path, bytes_max);
+        }
+        if (used == room)
+            room *= 2;
+    }
+    buffer[used] = '\0';
+    *data = buffer;
+    *bytes = used;
+    return SKY_OK;
+}
+
+sky_status sky_file_read_all(const char *path, size_t bytes_max, char **data, size_t *bytes,
+                             sky_error *error) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        sky_status status = sky_errno_status(errno);
+        return sky_fail(error, status == SKY_E_DENIED ? status : SKY_E_IO, "%s: %s", path,
+                        sky_errno_text());
+    }
+    sky_status status = read_growing(fd, path, bytes_max, data, bytes, error);
+    close(fd);
+    return status;
+}
+
+sky_status sky_file_open(int folder, const char *path, unsigned mode, int *fd) {
+    int flags = O_CLOEXEC | O_NOFOLLOW;
+    if (mode & SKY_FILE_FOLDER)
+        flags = O_CLOEXEC | O_DIRECTORY; /* the user's own PATH may well be a link */
+    flags |= mode & SKY_FILE_WRITE ? O_RDWR : O_RDONLY;
+    flags |= mode & SKY_FILE_CREATE ? O_CREAT : 0;
+    flags |= mode & SKY_FILE_NEW ? O_CREAT | O_EXCL : 0;
+    flags |= mode & SKY_FILE_DIRECT ? O_DIRECT : 0;
+    int opened;
+    do {
+        opened = openat(folder, path, flags, 0644);
+    } while (opened < 0 && errno == EINTR);
+    if (opened < 0)
+        return sky_errno_status(errno);
+    *fd = opened;
+    return SKY_OK;
+}
+
+void sky_file_close(int fd) {
+    if (fd >= 0)
+        close(fd);
+}
+
+sky_status sky_file_set_direct(int fd, bool direct) {
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0)
+        return sky_errno_status(errno);
+    return status_of(fcntl(fd, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT));
+}
+
+sky_status sky_file_read_at(int fd, void *data, size_t bytes, uint64_t offset, size_t *got) {
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t n = pread(fd, (char *)data + done, bytes - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return sky_errno_status(errno);
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    *got = done;
+    return SKY_OK;
+}
+
+sky_status sky_file_write_at(int fd, const void *data, size_t bytes, uint64_t offset) {
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t n = pwrite(fd, (const char *)data + done, bytes - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return sky_errno_status(errno);
+        done += (size_t)n;
+    }
+    return SKY_OK;
+}
+
+sky_status sky_file_reserve(int fd, uint64_t bytes) {
+    int rc;
+    do {
+        rc = fallocate(fd, 0, 0, (off_t)bytes);
+    } while (rc < 0 && errno == EINTR);
+    if (rc < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+        rc = ftruncate(fd, (off_t)bytes);
+    return status_of(rc);
+}
+
+sky_status sky_file_sync(int fd) {
+    int rc;
+    do {
+        rc = fdatasync(fd);
+    } while (rc < 0 && errno == EINTR);
+    return status_of(rc);
+}
+
+static void fill_info(const struct stat *st, sky_file_info *out) {
+    *out = (sky_file_info){
+        .bytes = (uint64_t)st->st_size,
+        .modified_ms = (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000,
+        .regular = S_ISREG(st->st_mode),
+    };
+}
+
+sky_status sky_file_stat(int folder, const char *path, sky_file_info *out) {
+    struct stat st;
+    if (fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return sky_errno_status(errno);
+    fill_info(&st, out);
+    return SKY_OK;
+}
+
+sky_status sky_file_stat_open(int fd, sky_file_info *out) {
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return sky_errno_status(errno);
+    fill_info(&st, out);
+    return SKY_OK;
+}
+
+sky_status sky_file_rename(int folder, const char *from, const char *to) {
+    return status_of(renameat(folder, from, folder, to));
+}
+
+sky_status sky_file_remove(int folder, const char *path) {
+    return status_of(unlinkat(folder, path, 0));
+}
+
+sky_status sky_file_lock(int fd) {
+    int rc;
+    do {
+        rc = flock(fd, LOCK_EX | LOCK_NB);
+    } while (rc < 0 && errno == EINTR);
+    return status_of(rc);
+}
+
+void sky_file_unlock(int fd) {
+    flock(fd, LOCK_UN);
+}
+
+sky_status sky_folder_make(int folder, const char *path) {
+    if (mkdirat(folder, path, 0755) == 0 || errno == EEXIST)
+        return SKY_OK;
+    return sky_errno_status(errno);
+}
+
+sky_status sky_folder_make_all(const char *path, sky_error *error) {
+    char part[PATH_MAX];
+    size_t length = strlen(path);
+    if (length == 0 || length >= sizeof part)
+        return sky_fail(error, SKY_E_PARAM, "a folder path has 1 to %d bytes, not %zu",
+                        PATH_MAX - 1, length);
+    memcpy(part, path, length + 1);
+    for (size_t i = 1; i <= length; i++) {
+        if (part[i] != '/' && part[i] != '\0')
+            continue;
+        part[i] = '\0';
+        sky_status status = sky_folder_make(SKY_FOLDER_HERE, part);
+        int cause = errno;
+        struct stat st; /* what exists is fine, even below a folder that may not be written to */
+        if (status != SKY_OK && stat(part, &st) != 0) {
+            errno = cause;
+            return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status,
+                            "%s: cannot make this folder: %s", part, sky_errno_text());
+        }
+        part[i] = i < length ? '/' : '\0';
+    }
+    return SKY_OK;
+}
+
+static char kind_of(unsigned char type) {
+    switch (type) {
+    case DT_REG:
+        return 'f';
+    case DT_DIR:
+        return 'd';
+    case DT_UNKNOWN:
+        return '?';
+    default:
+        return 'o';
+    }
+}
+
+sky_status sky_folder_each(int folder, const char *path, sky_folder_fn each, void *context) {
+    int fd = openat(folder, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return sky_errno_status(errno);
+    DIR *stream = fdopendir(fd);
+    if (!stream) {
+        close(fd);
+        return SKY_E_NOMEM;
+    }
+    const struct dirent *entry;
+    bool go_on = true;
+    errno = 0;
+    while (go_on && (entry = readdir(stream)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            go_on = each(context, entry->d_name, kind_of(entry->d_type));
+        errno = 0;
+    }
+    sky_status status = go_on ? sky_errno_status(errno) : SKY_OK;
+    closedir(stream);
+    return status;
+}
+
+uint32_t sky_process_id(void) {
+    return (uint32_t)getpid();
+}
+
+bool sky_process_exists(uint32_t id) {
+    return kill((pid_t)id, 0) == 0 || errno != ESRCH;
+}
+
+const char *sky_environment(const char *name) {
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}

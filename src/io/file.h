@@ -1,0 +1,86 @@
+/* Files and folders: the calls the project makes, each with a sky_status, and a sentence where a
+ * person is told.
+ *
+ * Paths are relative to a `folder` descriptor; SKY_FOLDER_HERE means the working directory (an
+ * absolute path needs no folder). Every descriptor is close-on-exec. Interrupted calls are repeated.
+ *
+ * One map from errno holds everywhere: absent SKY_MISS; not permitted or read-only SKY_E_DENIED; disk,
+ * quota or file-size limit reached SKY_E_FULL; no memory SKY_E_NOMEM; the file system cannot do it
+ * SKY_E_UNSUPPORTED; locked by another or there already SKY_E_BUSY; anything else SKY_E_IO. errno
+ * itself is left for sky_errno_text. */
+#ifndef SKY_IO_FILE_H
+#define SKY_IO_FILE_H
+
+#include <skymem/types.h>
+
+#define SKY_FOLDER_HERE (-100) /* AT_FDCWD */
+#define SKY_FILE_NONE   (-1)
+
+sky_status sky_errno_status(int error);
+/* What errno says, in words, of the calling thread's last failure here. Valid until its next one. */
+const char *sky_errno_text(void);
+
+/* All bytes of a file, and a NUL behind them that is not counted.
+ * Owner:  caller frees *data
+ * Errors: SKY_E_PARAM (larger than bytes_max), SKY_E_IO (absent too), SKY_E_DENIED, SKY_E_NOMEM; `error` says
+ *         which file and why */
+sky_status sky_file_read_all(const char *path, size_t bytes_max, char **data, size_t *bytes,
+                             sky_error *error);
+
+typedef enum {
+    SKY_FILE_READ = 0,
+    SKY_FILE_WRITE = 1,   /* read and write */
+    SKY_FILE_CREATE = 2,  /* with WRITE: make it when absent */
+    SKY_FILE_NEW = 4,     /* with WRITE: make it; SKY_E_BUSY when it exists */
+    SKY_FILE_DIRECT = 8,  /* past the page cache: offsets, sizes, memory in multiples of 4096 */
+    SKY_FILE_FOLDER = 16, /* a folder; nothing else */
+} sky_file_mode;
+
+/* A symbolic link in the last place is not followed. */
+sky_status sky_file_open(int folder, const char *path, unsigned mode, int *fd);
+void sky_file_close(int fd); /* SKY_FILE_NONE is fine */
+/* Set or clear O_DIRECT on an open file. Errors: SKY_E_UNSUPPORTED */
+sky_status sky_file_set_direct(int fd, bool direct);
+
+/* All of `bytes`, or fewer only at the end of the file: *got tells. */
+sky_status sky_file_read_at(int fd, void *data, size_t bytes, uint64_t offset, size_t *got);
+sky_status sky_file_write_at(int fd, const void *data, size_t bytes, uint64_t offset);
+/* Make the file `bytes` long with its blocks taken, so that a full disk shows now. A file system that
+ * cannot reserve only sets the length. Errors: SKY_E_FULL */
+sky_status sky_file_reserve(int fd, uint64_t bytes);
+sky_status sky_file_sync(int fd); /* data, and what is needed to read it back */
+
+typedef struct {
+    uint64_t bytes;
+    int64_t modified_ms; /* wall */
+    bool regular;        /* a plain file, neither folder nor link */
+} sky_file_info;
+sky_status sky_file_stat(int folder, const char *path, sky_file_info *out);
+sky_status sky_file_stat_open(int fd, sky_file_info *out);
+
+sky_status sky_file_rename(int folder, const char *from, const char *to); /* replaces `to` */
+sky_status sky_file_remove(int folder, const char *path);
+
+/* Advisory lock of the open file, dropped when it is closed or its process dies.
+ * Errors: SKY_E_BUSY when another holds it: never waits */
+sky_status sky_file_lock(int fd);
+void sky_file_unlock(int fd);
+
+/* One folder; fine when it exists. */
+sky_status sky_folder_make(int folder, const char *path);
+/* With all above it; `error` says which one failed and why. */
+sky_status sky_folder_make_all(const char *path, sky_error *error);
+
+/* Each name of a folder but "." and "..", in no particular order; `each` returns false to stop.
+ * `kind`: 'f' plain file, 'd' folder, 'o' other, '?' the file system does not tell. */
+typedef bool (*sky_folder_fn)(void *context, const char *name, char kind);
+sky_status sky_folder_each(int folder, const char *path, sky_folder_fn each, void *context);
+
+/* This process, and whether a process of that number exists. */
+uint32_t sky_process_id(void);
+bool sky_process_exists(uint32_t id);
+
+/* An environment variable; NULL when unset or empty. Owner: the environment */
+const char *sky_environment(const char *name);
+
+#endif

@@ -1,0 +1,52 @@
+/* Proves that reserved memory is aligned, zero and usable to its last byte, and that what cannot be had
+ * is refused. */
+#include "io/pages.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void reserved_pages_are_usable(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1, 4096, (2u << 20) - 1, 2u << 20, (6u << 20) + 17};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *pages = NULL;
+        assert_int_equal(sky_pages_reserve(sizes[i], &pages, NULL), SKY_OK);
+        assert_int_equal((uintptr_t)pages % (2u << 20), 0);
+        uint8_t *bytes = pages;
+        assert_int_equal(bytes[0] | bytes[sizes[i] - 1], 0);
+        bytes[0] = bytes[sizes[i] - 1] = 1;
+        sky_pages_release(pages, sizes[i]);
+    }
+    sky_pages_release(NULL, 0);
+}
+
+static void large_reservations_cost_nothing_yet(void **state) {
+    (void)state;
+    void *pages;
+    bool huge;
+    size_t bytes = (size_t)1 << 40;
+    assert_int_equal(sky_pages_reserve(bytes, &pages, &huge), SKY_OK);
+    ((uint8_t *)pages)[bytes - 1] = 1;
+    sky_pages_release(pages, bytes);
+}
+
+static void the_impossible_is_refused(void **state) {
+    (void)state;
+    void *pages = &pages;
+    assert_int_equal(sky_pages_reserve(0, &pages, NULL), SKY_E_NOMEM);
+    assert_int_equal(sky_pages_reserve(SIZE_MAX, &pages, NULL), SKY_E_NOMEM);
+    assert_int_equal(sky_pages_reserve(SIZE_MAX / 2, &pages, NULL), SKY_E_NOMEM);
+    assert_ptr_equal(pages, &pages);
+    assert_true(sky_pages_machine_bytes() > 1u << 20);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reserved_pages_are_usable),
+        cmocka_unit_test(large_reservations_cost_nothing_yet),
+        cmocka_unit_test(the_impossible_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
