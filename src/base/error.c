@@ -59,9 +59,9 @@ sky_status sky_size_parse(const char *text, uint64_t *bytes) {
         if (strcmp(unit, units[i].unit) != 0)
             continue;
         double value = number * units[i].factor;
-        if (!(value >= 0 && value < 0x1p63) || value != floor(value))
+        if (!(value >= 0 && value < 0x1p63) || (units[i].factor == 1 && value != floor(value)))
             return SKY_E_SYNTAX;
-        *bytes = (uint64_t)value;
+        *bytes = (uint64_t)value; /* "2.9MiB" is no whole number of bytes: rounded down */
         return SKY_OK;
     }
     return SKY_E_SYNTAX;

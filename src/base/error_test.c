@@ -42,6 +42,7 @@ static void sizes_parse(void **state) {
                 {"512B", 512},
                 {"6KiB", 6144},
                 {"1.5MiB", 1572864},
+                {"2.9MiB", 3040870},
                 {"8GiB", 8ull << 30},
                 {"2TiB", 2ull << 40}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {

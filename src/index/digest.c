@@ -1,0 +1,16 @@
+/* The public face of base/hash.h: what adapters fingerprint models with. */
+#include <skymem/keys.h>
+
+#include "base/hash.h"
+
+void sky_digest(const sky_span *pieces, size_t piece_count, uint8_t out[32]) {
+    sky_blake2b h;
+    sky_blake2b_init(&h, NULL);
+    for (size_t i = 0; i < piece_count; i++)
+        sky_blake2b_add(&h, pieces[i].data, pieces[i].bytes);
+    sky_blake2b_end(&h, out);
+}
+
+uint64_t sky_content_hash(const void *data, size_t bytes, uint64_t seed) {
+    return sky_checksum(data, bytes, seed);
+}
