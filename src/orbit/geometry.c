@@ -2,7 +2,7 @@
  *
  * Surprise: the sine is our own. Basic arithmetic and sqrt round the same way on every machine,
  * libm's sin() does not, and a distance ends up as nanoseconds in the simulator's trace, whose hash
- * must be the same everywhere. (It needs FP contraction off, which -std=c17 implies.) */
+ * must be the same everywhere. (It needs -ffp-contract=off.) */
 #include <math.h>
 
 #include "orbit/torus.h"
