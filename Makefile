@@ -1,0 +1,78 @@
+# The front door: `make help`. The work is done by CMake, Ninja and the scripts in tools/.
+BUILD ?= build
+PREFIX ?= /usr/local
+SEED ?= 1
+FUZZ_SECONDS ?= 20
+ARGS ?=
+MAKEFLAGS += --no-print-directory
+.NOTPARALLEL:
+
+.PHONY: all setup build model demo test check bench fuzz sim fmt tidy install clean help
+.DEFAULT_GOAL := all
+
+help: ## this list
+	@echo 'make VERB, with VERB one of:'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+	@echo 'The demo and the tests bring what they need; `make` alone uses what is there.'
+
+all: ## build the programs and libraries into build/ (the default; with llama.cpp when it was fetched before)
+	@tools/setup build
+	@tools/build $(BUILD)
+
+setup: ## install every Debian package, llama.cpp and the weights, so that the rest works offline
+	@tools/setup dev
+	@tools/get-llama
+	@tools/get-model
+
+demo: ## answer a long shared prompt cold, from memory, from disk and from the sky (ARGS="--json" …)
+	@tools/setup build
+	@tools/get-llama >/dev/null
+	@tools/get-model >/dev/null
+	@tools/build $(BUILD)
+	@cat $(BUILD)/model.path
+	@$(BUILD)/skymem demo --model "$$(cat $(BUILD)/model.path)" $(ARGS)
+
+test: ## build, run every test and count (ARGS="-R disk" runs those whose name matches)
+	@tools/setup build
+	@tools/get-llama >/dev/null || true
+	@tools/get-model >/dev/null || true
+	@tools/build $(BUILD)
+	@tools/test $(BUILD) $(ARGS)
+
+check: ## all tests under ASan and UBSan, then under TSan, then the static analyser
+	@tools/setup dev
+	@tools/check
+
+bench: ## measure everything; tables go to bench/results/
+	@tools/setup build
+	@tools/build $(BUILD)
+	@tools/bench $(BUILD)
+
+fuzz: ## let libFuzzer loose on every parser, FUZZ_SECONDS=20 each
+	@tools/setup dev
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
+
+sim: ## run every scenario in virtual time with SEED=1
+	@tools/setup build
+	@tools/build $(BUILD)
+	@set -e; for scenario in scenarios/*.yaml; do \
+		echo "$(BUILD)/skymem sim $$scenario --seed $(SEED)"; \
+		$(BUILD)/skymem sim $$scenario --seed $(SEED); \
+	done
+
+fmt: ## format all C sources in place
+	@tools/setup dev
+	@tools/format -i
+
+tidy: ## the shape of the sources: sizes, dependencies, forbidden calls, formatting
+	@tools/setup dev
+	@tools/tidy
+	@tools/format --dry-run -Werror
+
+install: ## install under PREFIX=/usr/local (DESTDIR is honoured)
+	@tools/setup build
+	@tools/build $(BUILD)
+	@cmake --install $(BUILD) --prefix $(PREFIX) --strip
+
+clean: ## remove what was built (not what was fetched)
+	@rm -rf build build-asan build-tsan build-fuzz

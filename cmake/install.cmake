@@ -1,0 +1,35 @@
+# `make install PREFIX=…`: programs, libraries, headers, skymem.pc, man pages, scenarios. Nothing in
+# what is installed names the prefix, so the tree may be moved.
+include(GNUInstallDirs)
+
+install(TARGETS skymem_shared skymem_static
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/skymem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem/scenarios FILES_MATCHING PATTERN "*.yaml")
+
+file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(skymem.pc.in skymem.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/skymem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+foreach(program skymem skymemd)
+  if(TARGET ${program})
+    set_target_properties(${program} PROPERTIES
+      INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/skymem")
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+
+if(TARGET skymem_llama)
+  install(DIRECTORY ${SKYMEM_LLAMA}/lib/ DESTINATION ${CMAKE_INSTALL_LIBDIR}/skymem FILES_MATCHING
+    PATTERN "*.so*" PATTERN cmake EXCLUDE PATTERN pkgconfig EXCLUDE)
+endif()
+
+# The program knows its own manual; running it under a sanitizer or from a cross build would not do.
+if(TARGET skymem AND NOT SKYMEM_SANITIZE AND NOT SKYMEM_FUZZ)
+  set(man ${CMAKE_BINARY_DIR}/man)
+  add_custom_command(OUTPUT ${man}/skymem.1
+    COMMAND ${CMAKE_SOURCE_DIR}/tools/manual $<TARGET_FILE:skymem> ${man}
+    DEPENDS skymem ${CMAKE_SOURCE_DIR}/tools/manual VERBATIM)
+  add_custom_target(man ALL DEPENDS ${man}/skymem.1)
+  install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+endif()

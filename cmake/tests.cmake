@@ -1,0 +1,28 @@
+# One way to register a test. Every test runs in the source folder, finds the build in SKYMEM_BUILD,
+# and exits 77 to say that it was skipped.
+
+function(sky_register name)
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT "SKYMEM_BUILD=${CMAKE_BINARY_DIR}" ${ARGN})
+endfunction()
+
+# sky_c_test(GROUP FILE [SOURCES ...] [LINK ...] [PROPERTIES ...]): program GROUP-STEM, test GROUP/STEM.
+function(sky_c_test group file)
+  cmake_parse_arguments(T "" "" "SOURCES;LINK;PROPERTIES" ${ARGN})
+  if(NOT CMOCKA_FOUND)
+    return()
+  endif()
+  get_filename_component(stem ${file} NAME_WE)
+  add_executable(${group}-${stem} ${file} ${T_SOURCES})
+  target_link_libraries(${group}-${stem} PRIVATE ${T_LINK} PkgConfig::CMOCKA)
+  add_test(NAME ${group}/${stem} COMMAND ${group}-${stem} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  sky_register(${group}/${stem} TIMEOUT 300 ${T_PROPERTIES})
+endfunction()
+
+# tests/GROUP/STEM.sh: test GROUP/STEM.
+function(sky_shell_test file)
+  get_filename_component(stem ${file} NAME_WE)
+  get_filename_component(folder ${file} DIRECTORY)
+  get_filename_component(group ${folder} NAME)
+  add_test(NAME ${group}/${stem} COMMAND bash ${file} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  sky_register(${group}/${stem} TIMEOUT 600)
+endfunction()

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Proves that what `make install` leaves can be moved, linked against with pkg-config, and run: the
+# headers stand alone in C and C++, the library shows only versioned sky_ symbols, programs start.
+set -euo pipefail
+build=${SKYMEM_BUILD:-build}
+if grep -q '^SKYMEM_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
+    echo "skipped: a program outside cannot link a sanitized library"
+    exit 77
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "$*"
+    exit 1
+}
+
+cmake --install "$build" --prefix "$work/first" >"$work/log" || fail "$(cat "$work/log")"
+mv "$work/first" "$work/moved"
+prefix=$work/moved
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+read -ra flags < <(pkg-config --cflags skymem)
+
+cat >"$work/program.c" <<'C'
+#include <skymem/skymem.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(void) {
+    const char *urls[] = {"mem:1MiB"};
+    sky_cache *cache;
+    if (sky_cache_open(urls, 1, &cache, NULL) != SKY_OK)
+        return 1;
+    char in[] = "from the outside", out[sizeof in] = "";
+    sky_span span = {in, sizeof in};
+    sky_item item = {.key = {{1}}, .spans = &span, .span_count = 1};
+    if (sky_run(cache, SKY_OP_PUT, &item, 1, NULL) != SKY_OK || item.status != SKY_OK)
+        return 2;
+    span.data = out;
+    if (sky_run(cache, SKY_OP_GET, &item, 1, NULL) != SKY_OK || item.status != SKY_OK)
+        return 3;
+    sky_cache_close(cache);
+    printf("%s %s\n", sky_version(), out);
+    return strcmp(in, out) != 0;
+}
+C
+version=$(pkg-config --modversion skymem)
+read -ra shared < <(pkg-config --libs skymem)
+cc -std=c17 -Wall -Werror "$work/program.c" "${flags[@]}" "${shared[@]}" -o "$work/shared"
+[ "$(LD_LIBRARY_PATH=$prefix/lib "$work/shared")" = "$version from the outside" ] ||
+    fail "the program linked to libskymem.so does not run"
+read -ra static < <(pkg-config --libs --static skymem)
+cc -std=c17 "$work/program.c" "${flags[@]}" "${static[@]/#-lskymem/-l:libskymem.a}" \
+    -o "$work/static"
+[ "$("$work/static")" = "$version from the outside" ] ||
+    fail "the program linked to libskymem.a does not run"
+
+for header in "$prefix"/include/skymem/*.h; do
+    name=skymem/$(basename "$header")
+    echo "#include <$name>" | cc -std=c17 -Wall -Werror "${flags[@]}" -fsyntax-only -x c - ||
+        fail "$name does not stand alone in C"
+    echo "#include <$name>" | c++ -Wall -Werror "${flags[@]}" -fsyntax-only -x c++ - ||
+        fail "$name does not stand alone in C++"
+done
+
+symbols=$(nm -D --defined-only "$prefix/lib/libskymem.so" | awk '$2 != "A" { print $3 }')
+[ -n "$symbols" ] || fail "libskymem.so shows no symbols"
+foreign=$(grep -v '^sky_[a-z0-9_]*@@SKYMEM_' <<<"$symbols") &&
+    fail "libskymem.so shows what it should hide: $foreign"
+declared=$(sed -n 's/^SKY_API .*\b\(sky_[a-z0-9_]*\)(.*/\1/p' "$prefix"/include/skymem/*.h | sort)
+missing=$(comm -23 <(echo "$declared") <(sed 's/@.*//' <<<"$symbols" | sort))
+[ -z "$missing" ] || fail "declared in a header, not in libskymem.so:" "$missing"
+readelf -d "$prefix/lib/libskymem.so" | grep 'SONAME.*\[libskymem.so.0\]' >/dev/null ||
+    fail "libskymem.so has the wrong soname"
+
+env -u LD_LIBRARY_PATH "$prefix/bin/skymem" help --list >"$work/verbs" ||
+    fail "the installed skymem does not start"
+while read -r verb; do
+    [ -s "$prefix/share/man/man1/skymem-$verb.1" ] || [ "$verb" = skymem ] ||
+        fail "no man page for skymem $verb"
+done <"$work/verbs"
+[ -s "$prefix/share/man/man1/skymem.1" ] || fail "no man page for skymem"
+[ -x "$prefix/bin/skymemd" ] || fail "no skymemd"
+compgen -G "$prefix/share/skymem/scenarios/*.yaml" >/dev/null || fail "no scenarios"
+if grep -rqIF "$work/first" "$prefix"; then
+    fail "what was installed names its prefix"
+fi
