@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -41,6 +42,8 @@ sky_status sky_errno_status(int error) {
     case EEXIST:
     case EAGAIN:
         return SKY_E_BUSY;
+    case ELOOP:
+        return SKY_E_CORRUPT;
     default:
         return SKY_E_IO;
     }
@@ -211,12 +214,15 @@ sky_status sky_file_remove(int folder, const char *path) {
     return status_of(unlinkat(folder, path, 0));
 }
 
-sky_status sky_file_lock(int fd) {
-    int rc;
-    do {
-        rc = flock(fd, LOCK_EX | LOCK_NB);
-    } while (rc < 0 && errno == EINTR);
-    return status_of(rc);
+sky_status sky_file_lock(int fd, sky_time until) {
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        bool wait = errno == EINTR || (errno == EWOULDBLOCK && sky_now() < until);
+        if (!wait)
+            return sky_errno_status(errno);
+        if (errno == EWOULDBLOCK)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return SKY_OK;
 }
 
 void sky_file_unlock(int fd) {

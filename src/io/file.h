@@ -6,7 +6,8 @@
  *
  * One map from errno holds everywhere: absent SKY_MISS; not permitted or read-only SKY_E_DENIED; disk,
  * quota or file-size limit reached SKY_E_FULL; no memory SKY_E_NOMEM; the file system cannot do it
- * SKY_E_UNSUPPORTED; locked by another or there already SKY_E_BUSY; anything else SKY_E_IO. errno
+ * SKY_E_UNSUPPORTED; locked by another or there already SKY_E_BUSY; a link where a file should be SKY_E_CORRUPT; anything
+ * else SKY_E_IO. errno
  * itself is left for sky_errno_text. */
 #ifndef SKY_IO_FILE_H
 #define SKY_IO_FILE_H
@@ -61,9 +62,9 @@ sky_status sky_file_stat_open(int fd, sky_file_info *out);
 sky_status sky_file_rename(int folder, const char *from, const char *to); /* replaces `to` */
 sky_status sky_file_remove(int folder, const char *path);
 
-/* Advisory lock of the open file, dropped when it is closed or its process dies.
- * Errors: SKY_E_BUSY when another holds it: never waits */
-sky_status sky_file_lock(int fd);
+/* Advisory lock of the open file, dropped when it is closed; when its process dies, as soon as the kernel
+ * has let go of the last transfer. Errors: SKY_E_BUSY when another still holds it at `until` (0: now) */
+sky_status sky_file_lock(int fd, sky_time until);
 void sky_file_unlock(int fd);
 
 /* One folder; fine when it exists. */

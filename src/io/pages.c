@@ -12,7 +12,8 @@ static size_t round_up(size_t bytes) {
 sky_status sky_pages_reserve(size_t bytes, void **out, bool *huge) {
     if (bytes == 0 || bytes > SIZE_MAX / 2)
         return SKY_E_NOMEM;
-    /* One huge page more than asked for, so that an aligned start lies inside; the rest goes back. */
+    /* One huge page more than asked for, so that an aligned start lies inside; the rest goes
+     * back. */
     size_t wanted = round_up(bytes), mapped = wanted + HUGE_PAGE;
     uint8_t *map = mmap(NULL, mapped, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

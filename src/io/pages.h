@@ -4,8 +4,8 @@
 
 #include <skymem/types.h>
 
-/* Reserve zeroed memory, aligned to 2 MiB. Huge pages are asked for; *huge (may be NULL) tells whether
- * the kernel agreed to try.
+/* Reserve zeroed memory, aligned to 2 MiB. Huge pages are asked for; *huge (may be NULL) tells
+ * whether the kernel agreed to try.
  * Errors: SKY_E_NOMEM */
 sky_status sky_pages_reserve(size_t bytes, void **out, bool *huge);
 /* NULL is fine. */

@@ -4,7 +4,8 @@
 
 #include <skymem/cache.h>
 
-/* Bytes the spans hold, those with data == NULL included; UINT64_MAX when that is beyond counting. */
+/* Bytes the spans hold, those with data == NULL included; UINT64_MAX when that is beyond
+ * counting. */
 uint64_t sky_spans_bytes(const sky_span *spans, uint32_t span_count);
 
 /* What a get of `range` from a payload means: {0, 0} is all of it, and the end is where the payload

@@ -1,7 +1,7 @@
 /* A tier: a place for payloads. One small table of functions; memory, disk and sky are tiers, and
  * the hierarchy is a tier made of tiers. All functions are safe from any thread.
  *
- * What every tier promises (tier_conformance.c checks it on each, and on compositions):
+ * What every tier promises (tier_fixture.c checks it on each, and on compositions):
  *  - publish after commit: a payload is visible only when all of it is stored, under its 32-byte
  *    key;
  *  - a put replaces; of two puts of one key at once, one wins whole;
