@@ -1,4 +1,5 @@
-/* Proves: no bytes make the payload parser read past them, and what it accepts it would write again. */
+/* Proves: no bytes make the payload parser read past them, and what it accepts it would write
+ * again. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

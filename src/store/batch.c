@@ -6,14 +6,14 @@
  *
  *   id = generation << 10 | slot, so that an id that is over never means a later batch.
  *
- * A slot is in at most one list, with the links in the slot: IDLE ones in `idle`, RUNNING ones with a
- * deadline in `deadlines` (earliest first), DONE ones in `done` (first finished first).
+ * A slot is in at most one list, with the links in the slot: IDLE ones in `idle`, RUNNING ones with
+ * a deadline in `deadlines` (earliest first), DONE ones in `done` (first finished first).
  *
  * Surprises:
  *  - Ending never blocks a drain: whoever leaves last settles the batch, so expiry only marks it.
- *  - The timer is not touched when a batch ends: it may fire for a deadline nobody waits for any more.
- *    The descriptor is then readable once for nothing, and a batch that ends in time costs no timer
- *    call as long as an earlier time is armed. */
+ *  - The timer is not touched when a batch ends: it may fire for a deadline nobody waits for any
+ *    more. The descriptor is then readable once for nothing, and a batch that ends in time costs no
+ *    timer call as long as an earlier time is armed. */
 #include "store/batch.h"
 
 #include <assert.h>

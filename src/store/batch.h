@@ -45,8 +45,8 @@ void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status
 /* True while the batch is neither over nor past its deadline: worth starting work for. */
 bool sky_batches_alive(sky_batches *b, sky_batch batch);
 
-/* The caller's side: as sky_event_fd, sky_drain, sky_wait, sky_cancel. The descriptor may be readable
- * once for a deadline whose batch ended in time; drain then returns 0 and calms it. */
+/* The caller's side: as sky_event_fd, sky_drain, sky_wait, sky_cancel. The descriptor may be
+ * readable once for a deadline whose batch ended in time; drain then returns 0 and calms it. */
 int sky_batches_event_fd(const sky_batches *b);
 size_t sky_batches_drain(sky_batches *b, sky_batch *done, size_t max);
 sky_status sky_batches_wait(sky_batches *b, sky_batch batch, sky_time until);

@@ -1,5 +1,5 @@
-/* Proves that a batch ends exactly once, whoever is first (the tier, the deadline, the caller); that
- * its items are left alone afterwards; that stale ids mean nothing; and that the descriptor is
+/* Proves that a batch ends exactly once, whoever is first (the tier, the deadline, the caller);
+ * that its items are left alone afterwards; that stale ids mean nothing; and that the descriptor is
  * readable when it should be. */
 #include "store/batch.h"
 
@@ -251,9 +251,9 @@ static void expiry_waits_for_those_inside(void **state) {
     sky_batches_destroy(b);
 }
 
-/* One tier thread answers batches that four callers open, wait for, cancel or let expire. A buffer is
- * the caller's again when the call returns, so the caller writes to it at once: a tier still inside
- * would be a race that the thread sanitizer reports, and a wrong value here. */
+/* One tier thread answers batches that four callers open, wait for, cancel or let expire. A buffer
+ * is the caller's again when the call returns, so the caller writes to it at once: a tier still
+ * inside would be a race that the thread sanitizer reports, and a wrong value here. */
 #define CALLERS 4
 #define ROUNDS  400
 typedef struct {

@@ -1,0 +1,530 @@
+/* The satellite: store, queue, migration. See node.h for the picture. */
+#include "node/node.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+#define NONE 0u /* links hold slot + 1 */
+
+enum { USE, MOVE, LINKS };
+typedef enum { HELD, WAITING, SENT } move_state;
+
+struct sky_node_slot {
+    sky_chunk_id id;
+    sky_chunk_facts facts;
+    uint64_t request; /* of the MIGRATE under way */
+    sky_time deadline;
+    uint32_t data_bytes;
+    uint32_t chain; /* next in the bucket, or in the free list */
+    struct {
+        uint32_t before, after;
+    } links[LINKS];
+    move_state move;
+};
+typedef struct sky_node_slot slot;
+
+/* An answer to come. The chunk is looked up again when it is sent, as a server reads what it holds
+ * at that moment. */
+struct sky_node_job {
+    sky_time arrived;
+    sky_time ready;
+    sky_satellite to;
+    uint64_t request;
+    sky_chunk_id id;
+    sky_wire_type type; /* of the request */
+    sky_outcome outcome;
+    sky_chunk_id evicted;
+};
+typedef struct sky_node_job job;
+
+/* ---- memory ---- */
+
+#define SLOT_BYTES_EXTRA (sizeof(slot) + 2 * sizeof(uint32_t)) /* and up to two buckets */
+
+static uint32_t bucket_count(uint32_t slots) {
+    uint32_t n = 16;
+    while (n < slots && n < 1u << 30)
+        n *= 2;
+    return n;
+}
+
+static size_t data_stride(const sky_node_config *c) {
+    return ((size_t)c->chunk_bytes_max + 63) & ~(size_t)63;
+}
+
+uint32_t sky_node_slots(const sky_node_config *c) {
+    uint64_t slots = c->memory_bytes / (data_stride(c) + SLOT_BYTES_EXTRA);
+    return slots < 1u << 30 ? (uint32_t)slots : 1u << 30;
+}
+
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) & ~(size_t)63;
+}
+
+size_t sky_node_bytes(const sky_node_config *c) {
+    uint32_t slots = sky_node_slots(c);
+    return 64 + aligned(bucket_count(slots) * sizeof(uint32_t)) + aligned(slots * sizeof(slot)) +
+           aligned(c->queue_max * sizeof(job)) + slots * data_stride(c);
+}
+
+void sky_node_init(sky_node *n, const sky_node_config *config, sky_satellite self, sky_time now,
+                   void *memory, size_t bytes) {
+    assert(bytes >= sky_node_bytes(config) && config->chunk_bytes_max <= SKY_WIRE_DATA_BYTES_MAX);
+    memset(n, 0, sizeof *n);
+    n->config = config;
+    n->self = self;
+    n->slot_count = sky_node_slots(config);
+    uint32_t buckets = bucket_count(n->slot_count);
+    uint8_t *at = (uint8_t *)aligned((uintptr_t)memory);
+    n->buckets = (uint32_t *)(void *)at;
+    at += aligned(buckets * sizeof(uint32_t));
+    n->slots = (slot *)(void *)at;
+    at += aligned(n->slot_count * sizeof(slot));
+    n->jobs = (job *)(void *)at;
+    at += aligned(config->queue_max * sizeof(job));
+    n->bytes = at;
+    n->bucket_mask = buckets - 1;
+    memset(n->buckets, 0, buckets * sizeof *n->buckets);
+    n->turns = sky_turns(&config->turning, now);
+    n->turn_ends = sky_turn_begins(&config->turning, n->turns + 1);
+    n->migrate_request = (uint64_t)now; /* never an id of an earlier life */
+}
+
+/* ---- lists and the table ---- */
+
+static slot *slot_at(const sky_node *n, uint32_t link) {
+    return &n->slots[link - 1];
+}
+
+static uint32_t link_of(const sky_node *n, const slot *s) {
+    return (uint32_t)(s - n->slots) + 1;
+}
+
+static void list_push(sky_node *n, sky_node_list *l, int which, uint32_t link) {
+    slot *s = slot_at(n, link);
+    s->links[which].before = NONE;
+    s->links[which].after = l->first;
+    if (l->first)
+        slot_at(n, l->first)->links[which].before = link;
+    else
+        l->last = link;
+    l->first = link;
+    l->count++;
+}
+
+static void list_append(sky_node *n, sky_node_list *l, int which, uint32_t link) {
+    slot *s = slot_at(n, link);
+    s->links[which].before = l->last;
+    s->links[which].after = NONE;
+    if (l->last)
+        slot_at(n, l->last)->links[which].after = link;
+    else
+        l->first = link;
+    l->last = link;
+    l->count++;
+}
+
+static void list_take(sky_node *n, sky_node_list *l, int which, uint32_t link) {
+    slot *s = slot_at(n, link);
+    uint32_t before = s->links[which].before;
+    uint32_t after = s->links[which].after;
+    if (before)
+        slot_at(n, before)->links[which].after = after;
+    else
+        l->first = after;
+    if (after)
+        slot_at(n, after)->links[which].before = before;
+    else
+        l->last = before;
+    l->count--;
+}
+
+static sky_node_list *use_list(sky_node *n, const slot *s) {
+    return s->facts.pinned ? &n->pinned : &n->lru;
+}
+
+static void touch(sky_node *n, slot *s) {
+    uint32_t link = link_of(n, s);
+    list_take(n, use_list(n, s), USE, link);
+    list_push(n, use_list(n, s), USE, link);
+}
+
+static void move_to(sky_node *n, slot *s, move_state to) {
+    uint32_t link = link_of(n, s);
+    if (s->move != HELD)
+        list_take(n, s->move == WAITING ? &n->waiting : &n->sent, MOVE, link);
+    s->move = to;
+    if (to != HELD)
+        list_append(n, to == WAITING ? &n->waiting : &n->sent, MOVE, link);
+}
+
+/* Block keys are hashes already; number and version only have to spread. */
+static uint32_t *bucket_of(const sky_node *n, const sky_chunk_id *id) {
+    uint64_t h = sky_load_u64(id->key.bytes) ^ id->version * 0x9e3779b97f4a7c15u;
+    h = (h ^ id->number) * 0xd6e8feb86659fd93u;
+    return &n->buckets[(h >> 32) & n->bucket_mask];
+}
+
+static slot *find(const sky_node *n, const sky_chunk_id *id) {
+    for (uint32_t link = *bucket_of(n, id); link; link = slot_at(n, link)->chain) {
+        if (sky_chunk_id_equal(&slot_at(n, link)->id, id))
+            return slot_at(n, link);
+    }
+    return NULL;
+}
+
+static uint8_t *data_of(const sky_node *n, const slot *s) {
+    return n->bytes + (size_t)(s - n->slots) * data_stride(n->config);
+}
+
+static void forget(sky_node *n, slot *s) {
+    uint32_t link = link_of(n, s);
+    uint32_t *at = bucket_of(n, &s->id);
+    while (*at != link)
+        at = &slot_at(n, *at)->chain;
+    *at = s->chain;
+    move_to(n, s, HELD);
+    list_take(n, use_list(n, s), USE, link);
+    s->chain = n->slot_free;
+    n->slot_free = link;
+}
+
+/* A free slot, if need be the least recently used one; NULL when all are pinned. */
+static slot *make_room(sky_node *n, sky_outcome *outcome, sky_chunk_id *evicted) {
+    *outcome = SKY_STORED;
+    if (!n->slot_free && n->slot_fresh == n->slot_count) {
+        if (!n->lru.last) {
+            *outcome = SKY_NOT_STORED;
+            n->stat.refused++;
+            return NULL;
+        }
+        *outcome = SKY_STORED_EVICTED;
+        *evicted = slot_at(n, n->lru.last)->id;
+        n->stat.evictions++;
+        forget(n, slot_at(n, n->lru.last));
+    }
+    uint32_t link = n->slot_free;
+    if (!link)
+        return &n->slots[n->slot_fresh++];
+    n->slot_free = slot_at(n, link)->chain;
+    return slot_at(n, link);
+}
+
+static sky_satellite place_of(const sky_node *n, const slot *s) {
+    return sky_chunk_place(&n->config->constellation, &n->config->turning, &s->facts, n->turns);
+}
+
+static bool belongs_here(const sky_node *n, const slot *s) {
+    return sky_satellite_equal(place_of(n, s), n->self);
+}
+
+static sky_outcome store(sky_node *n, const sky_message *m, sky_chunk_id *evicted) {
+    slot *s = find(n, &m->id);
+    sky_outcome outcome = SKY_STORED;
+    if (s) { /* said twice: the same name is the same bytes */
+        touch(n, s);
+        /* The teller may drop his copy on our word, so a copy of ours that is on its way out must
+         * not go on an older word from elsewhere. */
+        if (s->move == SENT)
+            move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
+        return outcome;
+    }
+    s = make_room(n, &outcome, evicted);
+    if (!s)
+        return outcome;
+    *s = (slot){.id = m->id, .facts = m->facts, .data_bytes = m->data_bytes};
+    memcpy(data_of(n, s), m->data, m->data_bytes);
+    uint32_t *bucket = bucket_of(n, &s->id);
+    s->chain = *bucket;
+    *bucket = link_of(n, s);
+    list_push(n, use_list(n, s), USE, link_of(n, s));
+    if (!belongs_here(n, s)) /* the sky turned while it was under way */
+        move_to(n, s, WAITING);
+    return outcome;
+}
+
+/* ---- the sky turns ---- */
+
+/* Oldest first, so that the order of use survives the move. */
+static void collect_movers(sky_node *n, const sky_node_list *l) {
+    for (uint32_t link = l->last; link; link = slot_at(n, link)->links[USE].before) {
+        slot *s = slot_at(n, link);
+        if (s->move == HELD && !belongs_here(n, s))
+            move_to(n, s, WAITING);
+        else if (s->move == WAITING && belongs_here(n, s))
+            move_to(n, s, HELD);
+    }
+}
+
+static void advance(sky_node *n, sky_time now) {
+    if (now >= n->turn_ends) {
+        n->turns = sky_turns(&n->config->turning, now);
+        n->turn_ends = sky_turn_begins(&n->config->turning, n->turns + 1);
+        collect_movers(n, &n->lru);
+        collect_movers(n, &n->pinned);
+    }
+    /* All wait equally long, so the first sent is the first to be late. */
+    while (n->sent.first && slot_at(n, n->sent.first)->deadline <= now) {
+        n->stat.migrate_retries++;
+        slot *s = slot_at(n, n->sent.first);
+        move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
+    }
+}
+
+/* ---- input ---- */
+
+static void enqueue(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m,
+                    sky_outcome outcome, const sky_chunk_id *evicted) {
+    if (n->job_count == 0)
+        n->job_first = 0; /* start over, so that a short queue touches little memory */
+    job *j = &n->jobs[(n->job_first + n->job_count++) % n->config->queue_max];
+    sky_time begins = n->busy_until > now ? n->busy_until : now;
+    n->busy_until = begins + n->config->processing_ns;
+    *j = (job){.arrived = now,
+               .ready = n->busy_until,
+               .to = in->from,
+               .request = m->request,
+               .id = m->id,
+               .type = m->type,
+               .outcome = outcome,
+               .evicted = *evicted};
+}
+
+/* A chunk that may be stored: it fits, names satellites of this sky, and its bytes are right. */
+static bool acceptable(sky_node *n, const sky_message *m) {
+    if (m->data_bytes > n->config->chunk_bytes_max ||
+        !sky_facts_fit(&n->config->constellation, &m->facts)) {
+        n->stat.malformed++;
+        return false;
+    }
+    if (sky_chunk_checksum(&m->id, m->data, m->data_bytes) != m->facts.checksum) {
+        n->stat.corrupt++;
+        return false;
+    }
+    return true;
+}
+
+static void take_request(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m) {
+    sky_outcome outcome = SKY_STORED;
+    sky_chunk_id evicted = {0};
+    if (n->job_count == n->config->queue_max) {
+        n->stat.overflow++;
+        return;
+    }
+    if (m->type == SKY_WIRE_SET) {
+        if (!acceptable(n, m))
+            return;
+        outcome = store(n, m, &evicted);
+        n->stat.sets++;
+    }
+    enqueue(n, now, in, m, outcome, &evicted);
+}
+
+static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message *m) {
+    sky_chunk_id evicted;
+    if (!acceptable(n, m) || n->ack_count == SKY_NODE_ACKS_MAX)
+        return; /* it will be sent again */
+    uint32_t i = n->ack_count++;
+    n->acks[i].to = in->from;
+    n->acks[i].request = m->request;
+    n->acks[i].id = m->id;
+    n->acks[i].outcome = store(n, m, &evicted);
+}
+
+static void take_migrate_ack(sky_node *n, const sky_message *m) {
+    slot *s = find(n, &m->id);
+    if (!s || s->move != SENT || s->request != m->request || m->outcome == SKY_NOT_STORED)
+        return;
+    n->stat.migrated++;
+    n->stat.migrated_bytes += s->data_bytes;
+    forget(n, s);
+}
+
+static void pin(sky_node *n, slot *s, bool pinned) {
+    list_take(n, use_list(n, s), USE, link_of(n, s));
+    s->facts.pinned = pinned;
+    list_push(n, use_list(n, s), USE, link_of(n, s));
+}
+
+/* DROP and PIN name an arithmetic row of chunks: those of one server, so no more than fit here. */
+static void take_row(sky_node *n, const sky_message *m) {
+    sky_chunk_id id = m->id;
+    if ((m->last - id.number) / m->stride >= n->slot_count) {
+        n->stat.malformed++;
+        return;
+    }
+    for (uint64_t number = id.number; number <= m->last; number += m->stride) {
+        id.number = (uint32_t)number;
+        slot *s = find(n, &id);
+        if (s && m->type == SKY_WIRE_DROP)
+            forget(n, s);
+        else if (s)
+            pin(n, s, m->facts.pinned);
+    }
+}
+
+void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
+    advance(n, now);
+    if (!in)
+        return;
+    sky_message m;
+    if (sky_message_decode(in->data, in->bytes, &m) != SKY_OK) {
+        n->stat.malformed++;
+        return;
+    }
+    switch (m.type) {
+    case SKY_WIRE_SET:
+    case SKY_WIRE_GET:
+    case SKY_WIRE_HAS:
+        take_request(n, now, in, &m);
+        break;
+    case SKY_WIRE_MIGRATE:
+        take_migrate(n, in, &m);
+        break;
+    case SKY_WIRE_MIGRATE_ACK:
+        take_migrate_ack(n, &m);
+        break;
+    case SKY_WIRE_DROP:
+    case SKY_WIRE_PIN:
+        take_row(n, &m);
+        break;
+    default:
+        n->stat.malformed++;
+    }
+}
+
+/* ---- output ---- */
+
+static void send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out) {
+    out->from = n->self;
+    out->to = to;
+    out->bytes = sky_message_encode(m, out->data, out->bytes_max);
+    assert(out->bytes > 0);
+}
+
+static void send_ack(sky_node *n, sky_datagram *out) {
+    uint32_t i = --n->ack_count;
+    sky_message m = {.type = SKY_WIRE_MIGRATE_ACK,
+                     .request = n->acks[i].request,
+                     .id = n->acks[i].id,
+                     .outcome = n->acks[i].outcome == SKY_NOT_STORED ? SKY_NOT_STORED : SKY_STORED};
+    send(n, &m, n->acks[i].to, out);
+}
+
+static void answer_get(sky_node *n, slot *s, sky_message *m) {
+    if (!s) {
+        n->stat.misses++;
+        m->type = SKY_WIRE_MISS;
+        return;
+    }
+    n->stat.gets++;
+    touch(n, s);
+    m->type = SKY_WIRE_CHUNK;
+    m->facts.checksum = s->facts.checksum;
+    m->data = data_of(n, s);
+    m->data_bytes = s->data_bytes;
+}
+
+static void send_answer(sky_node *n, sky_time now, sky_datagram *out) {
+    const job *j = &n->jobs[n->job_first];
+    n->job_first = (n->job_first + 1) % n->config->queue_max;
+    n->job_count--;
+    sky_message m = {.request = j->request, .id = j->id, .spent_ns = now - j->arrived};
+    slot *s = find(n, &j->id);
+    if (j->type == SKY_WIRE_SET) {
+        m.type = SKY_WIRE_SET_ACK;
+        m.outcome = j->outcome;
+        m.evicted = j->evicted;
+    } else if (j->type == SKY_WIRE_GET) {
+        answer_get(n, s, &m);
+    } else {
+        m.type = SKY_WIRE_HAS_REPLY;
+        m.present = s;
+        m.facts.chunk_count = s ? s->facts.chunk_count : 0;
+    }
+    send(n, &m, j->to, out);
+}
+
+static void send_migrate(sky_node *n, sky_time now, sky_datagram *out) {
+    slot *s = slot_at(n, n->waiting.first);
+    s->request = ++n->migrate_request;
+    s->deadline = now + n->config->migrate_timeout_ns;
+    move_to(n, s, SENT);
+    n->migrate_next = now + n->config->migrate_gap_ns;
+    sky_message m = {.type = SKY_WIRE_MIGRATE,
+                     .request = s->request,
+                     .id = s->id,
+                     .facts = s->facts,
+                     .data = data_of(n, s),
+                     .data_bytes = s->data_bytes};
+    send(n, &m, place_of(n, s), out);
+}
+
+static bool may_migrate(const sky_node *n) {
+    return n->waiting.count > 0 && n->sent.count < n->config->migrate_window;
+}
+
+bool sky_node_output(sky_node *n, sky_time now, sky_datagram *out) {
+    if (n->ack_count > 0)
+        send_ack(n, out);
+    else if (n->job_count > 0 && n->jobs[n->job_first].ready <= now)
+        send_answer(n, now, out);
+    else if (may_migrate(n) && n->migrate_next <= now)
+        send_migrate(n, now, out);
+    else
+        return false;
+    return true;
+}
+
+static sky_time sooner(sky_time a, sky_time b) {
+    return a < b ? a : b;
+}
+
+sky_time sky_node_wake(const sky_node *n) {
+    sky_time at = SKY_TIME_NEVER;
+    if (n->ack_count > 0)
+        return 0;
+    if (n->job_count > 0)
+        at = n->jobs[n->job_first].ready;
+    if (may_migrate(n))
+        at = sooner(at, n->migrate_next);
+    if (n->sent.first)
+        at = sooner(at, slot_at(n, n->sent.first)->deadline);
+    if (sky_node_chunks(n) > 0)
+        at = sooner(at, n->turn_ends);
+    return at;
+}
+
+/* ---- looking in ---- */
+
+uint32_t sky_node_chunks(const sky_node *n) {
+    return n->lru.count + n->pinned.count;
+}
+
+bool sky_node_idle(const sky_node *n) {
+    return sky_node_chunks(n) == 0 && n->job_count == 0 && n->ack_count == 0;
+}
+
+static sky_node_chunk look(const sky_node *n, const slot *s) {
+    return (sky_node_chunk){s->id, s->facts, data_of(n, s), s->data_bytes};
+}
+
+bool sky_node_find(const sky_node *n, const sky_chunk_id *id, sky_node_chunk *out) {
+    const slot *s = find(n, id);
+    if (!s)
+        return false;
+    *out = look(n, s);
+    return true;
+}
+
+void sky_node_each(const sky_node *n, void (*each)(void *, const sky_node_chunk *), void *context) {
+    const sky_node_list *lists[] = {&n->lru, &n->pinned};
+    for (size_t i = 0; i < 2; i++) {
+        for (uint32_t link = lists[i]->first; link; link = slot_at(n, link)->links[USE].after) {
+            sky_node_chunk chunk = look(n, slot_at(n, link));
+            each(context, &chunk);
+        }
+    }
+}

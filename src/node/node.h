@@ -1,0 +1,149 @@
+/* A satellite that keeps chunks: a state machine without clock, socket, thread or allocation.
+ *
+ *     datagram ──► input(now) ──► [ store ]  [ queue of answers, served one after another ]
+ *                                    │               │
+ *     datagram ◄── output(now) ◄─────┴── migrations ─┘        wake: when to call input(NULL) next
+ *
+ * The memory it is given, and all it will ever use:
+ *
+ *     | buckets | slots: id, facts, links | queue | bytes of slot 0 | bytes of slot 1 | …
+ *
+ * Each slot is on one of two use lists (lru: evictable; pinned), and on at most one of two move
+ * lists:
+ *
+ *     held ──turn──► waiting ──MIGRATE out──► sent ──MIGRATE_ACK──► gone
+ *                        ▲                     │
+ *                        └──── no answer ──────┘
+ *
+ * Invariants: a chunk whose place is another satellite is on a move list; it leaves this memory
+ * only when the other has said that it holds a copy, when DROP says so, or as the least recently
+ * used of a full satellite. It is answered from here for as long as it is here: a chunk may be in
+ * two places, never in none.
+ *
+ * What takes `processing_ns` is answering the ground: SET, GET and HAS wait for each other in
+ * arrival order. Migration, DROP and PIN do not: they are no chunk served. */
+#ifndef SKY_NODE_NODE_H
+#define SKY_NODE_NODE_H
+
+#include "node/frame.h"
+
+/* A message on its way. Plane 0 is the ground session. */
+typedef struct {
+    sky_satellite from;
+    sky_satellite to;
+    uint8_t *data;
+    size_t bytes;
+    size_t bytes_max; /* output: room in `data`; at least SKY_WIRE_BYTES_MAX is always enough */
+} sky_datagram;
+
+#define SKY_GROUND ((sky_satellite){0, 0})
+
+/* Shared by all satellites of a sky; must outlive them. */
+typedef struct {
+    sky_constellation constellation;
+    sky_turning turning;
+    sky_time processing_ns;      /* per chunk served */
+    sky_time migrate_gap_ns;     /* between two chunks sent away: their time on the link */
+    sky_time migrate_timeout_ns; /* send again when unacknowledged for so long */
+    uint32_t migrate_window;     /* unacknowledged at most */
+    uint32_t queue_max;          /* answers waiting; more requests are dropped and counted */
+    uint32_t chunk_bytes_max;
+    uint64_t memory_bytes; /* for chunks and what is kept about each */
+} sky_node_config;
+
+typedef struct {
+    uint64_t sets;
+    uint64_t gets;
+    uint64_t misses;
+    uint64_t evictions;
+    uint64_t refused;  /* full of pinned chunks */
+    uint64_t migrated; /* chunks sent away, acknowledged and dropped here */
+    uint64_t migrated_bytes;
+    uint64_t migrate_retries;
+    uint64_t malformed; /* datagrams that do not decode, or do not concern a satellite */
+    uint64_t corrupt;   /* chunks that came with wrong bytes: not stored, not acknowledged */
+    uint64_t overflow;  /* requests dropped because the queue was full */
+} sky_node_stat;
+
+typedef struct {
+    uint32_t first, last; /* slot + 1; 0: empty */
+    uint32_t count;
+} sky_node_list;
+
+#define SKY_NODE_ACKS_MAX 16
+
+/* Fields are the node's own; look through the functions. */
+typedef struct {
+    const sky_node_config *config;
+    sky_satellite self;
+
+    uint32_t *buckets; /* slot + 1, chained through the slots */
+    struct sky_node_slot *slots;
+    struct sky_node_job *jobs;
+    uint8_t *bytes;
+    uint32_t bucket_mask;
+    uint32_t slot_count;
+    uint32_t slot_fresh; /* slots from here on were never used */
+    uint32_t slot_free;  /* slot + 1 of a chain */
+
+    sky_node_list lru; /* first: used last */
+    sky_node_list pinned;
+    sky_node_list waiting;
+    sky_node_list sent;
+
+    uint32_t job_first;
+    uint32_t job_count;
+    sky_time busy_until;
+
+    struct {
+        sky_satellite to;
+        uint64_t request;
+        sky_chunk_id id;
+        sky_outcome outcome;
+    } acks[SKY_NODE_ACKS_MAX]; /* of migrations, not yet sent */
+    uint32_t ack_count;
+
+    uint64_t turns;
+    sky_time turn_ends;
+    sky_time migrate_next;
+    uint64_t migrate_request;
+    sky_node_stat stat;
+} sky_node;
+
+/* Chunks a satellite holds under a configuration, and bytes of memory it takes altogether. */
+uint32_t sky_node_slots(const sky_node_config *config);
+size_t sky_node_bytes(const sky_node_config *config);
+
+/* Start with nothing stored. Only what comes to be used of `memory` is touched.
+ * Owner: memory (aligned for any object, sky_node_bytes(config)) is the node's until it is thrown
+ * away */
+void sky_node_init(sky_node *node, const sky_node_config *config, sky_satellite self, sky_time now,
+                   void *memory, size_t bytes);
+
+/* Take a datagram, or NULL because the wake time came. */
+void sky_node_input(sky_node *node, sky_time now, const sky_datagram *in);
+
+/* The next datagram to send, into out->data; false when there is none at `now`. */
+bool sky_node_output(sky_node *node, sky_time now, sky_datagram *out);
+
+/* Call input(NULL) no later than this; SKY_TIME_NEVER when nothing is to come. */
+sky_time sky_node_wake(const sky_node *node);
+
+/* Nothing held, nothing to send: its memory may be given back and the node initialised again
+ * later. */
+bool sky_node_idle(const sky_node *node);
+
+uint32_t sky_node_chunks(const sky_node *node);
+/* For checkers: a chunk's bytes and checksum as they lie in memory; false when it is not here. */
+typedef struct {
+    sky_chunk_id id;
+    sky_chunk_facts facts;
+    const uint8_t *data;
+    uint32_t bytes;
+} sky_node_chunk;
+bool sky_node_find(const sky_node *node, const sky_chunk_id *id, sky_node_chunk *out);
+/* Every chunk held, in no particular order. */
+void sky_node_each(const sky_node *node, void (*each)(void *context, const sky_node_chunk *chunk),
+                   void *context);
+
+#endif

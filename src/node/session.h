@@ -1,0 +1,147 @@
+/* The ground session: blocks in, chunks out to the satellites, and back. A state machine like the
+ * node, with requests in and results out.
+ *
+ *   submit ──► request ──cut──► chunks ──window──► operations ══ output/input ══ satellites
+ *                                                    │
+ *   result ◄── request ◄── all chunks done ◄─────────┘ index: key → set time, centre, chunk count
+ *
+ * A get needs nothing but the index's facts: from set time and centre it computes where each chunk
+ * is after any number of turns. While a chunk migrates it is in the old place, in the new one, or
+ * in both: a MISS at one is asked again at the other before the chunk counts as lost. A lost chunk
+ * makes the block a miss, and the block goes with all below it.
+ *
+ * Memory pressure: the session is the only writer of its sky and counts the chunks of every place,
+ * so it makes room itself, by the least recently used leaf of its index that is not pinned; the
+ * satellites' own LRU (which knows nothing of prefixes) remains for chunks whose DROP was lost.
+ *
+ * Surprises:
+ *  - Nothing is copied: a put's bytes are fetched from the host when a chunk is sent, a get's are
+ *    delivered as chunks come, in any order, from inside input.
+ *  - A put is visible when its last chunk is acknowledged, and until then the block it replaces is.
+ *  - Requests go out no faster than their answers fit the downlink: the terminal's queue stays
+ *    short. */
+#ifndef SKY_NODE_SESSION_H
+#define SKY_NODE_SESSION_H
+
+#include <skymem/cache.h>
+#include <skymem/index.h>
+
+#include "node/node.h"
+
+typedef struct sky_session sky_session;
+
+typedef struct {
+    const sky_frame *frame; /* must outlive the session */
+    uint32_t chunk_bytes;
+    uint32_t satellite_slots; /* chunks a satellite holds: sky_node_slots */
+    uint64_t link_bits_s;     /* of the terminal, each way */
+    sky_time processing_ns;   /* of a satellite, per chunk */
+    sky_time jitter_ns;       /* most a message is late by, each way */
+    sky_time skew_ns;         /* most a satellite's clock is off by */
+    uint32_t blocks_max;
+    uint32_t requests_max;
+    uint32_t operations_max; /* chunks asked for or sent and not yet answered; at most 2^20 */
+    uint32_t retries_max;    /* unanswered attempts before SKY_E_IO */
+
+    void *host;
+    /* A put's payload, read when a chunk is sent (again); false: the caller gave up. */
+    bool (*fetch)(void *host, void *context, uint64_t offset, void *data, size_t bytes);
+    /* Part of a get's range, offset from its start; false: the caller gave up. */
+    bool (*deliver)(void *host, void *context, uint64_t offset, const void *data, size_t bytes);
+    /* A block left the index; its number will be used again. NULL is fine. */
+    void (*forgotten)(void *host, uint32_t block, const sky_key *key);
+} sky_session_config;
+
+typedef struct {
+    sky_op op; /* HAS, GET, PUT, REMOVE, PIN, UNPIN */
+    sky_key key;
+    void *context;   /* the host's name for the request */
+    int64_t wall_ms; /* the host's calendar, against which ttl_s counts */
+
+    sky_key parent; /* put */
+    uint32_t payload_bytes;
+    uint8_t level;
+    uint32_t ttl_s; /* 0: for ever */
+
+    sky_range range;     /* get; {0, 0} is all */
+    uint64_t room_bytes; /* get: what the caller's spans hold */
+} sky_request;
+
+/* Where the time of a get went, along the path of its last chunk. The parts add up to ended −
+ * began. */
+typedef struct {
+    sky_time began;
+    sky_time ended;
+    sky_time light_ns;
+    sky_time link_ns;
+    sky_time processing_ns;
+    sky_time session_ns; /* waiting for the window, and for attempts that were not answered */
+    uint32_t chunks;
+} sky_path_time;
+
+typedef struct {
+    sky_op op;
+    void *context;
+    sky_status status;  /* as the tier contract; E_IO: no answer, E_CANCELLED: the host gave up */
+    uint64_t bytes;     /* moved; for has, stored */
+    uint32_t block;     /* put: number in the index */
+    sky_path_time time; /* get */
+} sky_result;
+
+typedef struct {
+    uint64_t puts;
+    uint64_t hits;
+    uint64_t misses;
+    uint64_t evicted;       /* blocks that made room */
+    uint64_t purged;        /* blocks that lost a chunk, and those below them */
+    uint64_t corrupt;       /* chunks that came with wrong bytes */
+    uint64_t retries;       /* attempts that were not answered in time */
+    uint64_t second_places; /* chunks asked for again at their other place */
+    uint64_t malformed;
+    uint64_t stray; /* answers to nothing: late, or said twice */
+    uint64_t bytes; /* of all payloads in the index */
+} sky_session_stat;
+
+/* Errors: SKY_E_PARAM (a bound of 0 or out of range), SKY_E_NOMEM */
+sky_status sky_session_create(const sky_session_config *config, sky_session **out);
+void sky_session_destroy(sky_session *s);
+
+/* Errors: SKY_E_BUSY (requests_max under way or unread). Everything else is a result. */
+sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *request);
+/* The next result; false when there is none. */
+bool sky_session_result(sky_session *s, sky_result *out);
+
+/* As a node's. */
+void sky_session_input(sky_session *s, sky_time now, const sky_datagram *in);
+bool sky_session_output(sky_session *s, sky_time now, sky_datagram *out);
+sky_time sky_session_wake(const sky_session *s);
+
+void sky_session_stats(const sky_session *s, sky_session_stat *out);
+const sky_index *sky_session_index(const sky_session *s);
+/* Payload bytes this sky can hold. */
+uint64_t sky_session_bytes_max(const sky_session *s);
+
+/* What the session keeps of a block in the index. */
+typedef struct {
+    sky_key key;
+    sky_block_info info;
+    uint64_t version;
+    uint64_t hits;
+    int64_t expires_ms; /* INT64_MAX: never */
+    bool pinned;
+} sky_session_entry;
+void sky_session_look(const sky_session *s, uint32_t block, sky_session_entry *out);
+
+/* Is a chunk with this name part of a block in the index, or of a put under way? */
+bool sky_session_owns(const sky_session *s, const sky_chunk_id *id);
+
+/* Name, facts and length of one chunk of a block, from the index alone (all but the checksum). */
+void sky_session_chunk(const sky_session *s, uint32_t block, uint32_t number, sky_chunk_id *id,
+                       sky_chunk_facts *facts, uint32_t *bytes);
+/* Where a chunk is after `turns`: its place, and the one it came from last (false: it never
+ * moved). */
+sky_satellite sky_session_place(const sky_session *s, const sky_chunk_facts *facts, uint64_t turns);
+bool sky_session_place_before(const sky_session *s, const sky_chunk_facts *facts, uint64_t turns,
+                              sky_satellite *out);
+
+#endif

@@ -1,0 +1,165 @@
+/* Proves that a block is in the index when all of it is stored and not before, that its chunks are
+ * found from the facts of the index alone, and that room is made by whole blocks, oldest leaves
+ * first. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/session_fixture.h"
+
+static void a_put_is_visible_when_all_of_it_is_stored(void **state) {
+    (void)state;
+    sky_ground g;
+    sky_ground_open(&g, 100, 64);
+    sky_ground_ask(&g, SKY_OP_PUT, 1, 10 * SKY_GROUND_CHUNK - 1);
+    sky_ground_listen(&g, SKY_MS(1));
+    assert_int_equal(g.sent_count, 10);
+    for (uint32_t i = 0; i < 10; i++) {
+        const sky_message *m = &g.sent[i].message;
+        assert_int_equal(m->id.number, i + 1);
+        assert_int_equal(m->data_bytes, i < 9 ? SKY_GROUND_CHUNK : SKY_GROUND_CHUNK - 1);
+        assert_int_equal(m->facts.chunk_count, 10);
+        assert_true(sky_satellite_equal(m->facts.centre, (sky_satellite){3, 4}));
+        sky_satellite place = sky_frame_first(&g.frame, m->facts.centre, i % 9 + 1);
+        assert_true(sky_satellite_equal(m->facts.first, place));
+        assert_true(sky_satellite_equal(g.sent[i].to, place));
+    }
+    for (uint32_t i = 0; i < 10; i++) {
+        sky_ground_ask(&g, SKY_OP_HAS, 1, 0);
+        assert_int_equal(sky_ground_result(&g).status, SKY_MISS);
+        sky_message m = sky_ground_answer(&g.sent[9 - i], NULL, 0); /* in any order */
+        sky_ground_say(&g, &m, g.sent[9 - i].to);
+        sky_ground_say(&g, &m, g.sent[9 - i].to); /* said twice */
+    }
+    assert_int_equal(sky_ground_result(&g).status, SKY_OK);
+    assert_int_equal(sky_ground_stat(&g).stray, 10);
+    sky_ground_ask(&g, SKY_OP_HAS, 1, 0);
+    assert_int_equal(sky_ground_result(&g).bytes, 10 * SKY_GROUND_CHUNK - 1);
+    sky_ground_close(&g);
+}
+
+static void places_follow_from_the_index_alone(void **state) {
+    (void)state;
+    sky_ground g;
+    sky_ground_open(&g, 100, 64);
+    sky_ground_put(&g, 1, 9 * SKY_GROUND_CHUNK, NULL);
+    for (uint64_t turn = 0; turn < 60; turn++) {
+        g.now = (sky_time)turn * SKY_GROUND_TURN_NS + SKY_SECONDS(1);
+        g.sent_count = 0;
+        sky_ground_ask(&g, SKY_OP_GET, 1, 0);
+        sky_ground_listen(&g, g.now + SKY_MS(1));
+        assert_int_equal(g.sent_count, 9);
+        for (uint32_t i = 0; i < 9; i++) {
+            sky_satellite first = sky_frame_first(&g.frame, (sky_satellite){3, 4}, i + 1);
+            sky_satellite place = sky_place_shifted(&g.frame.constellation, &g.frame.placement,
+                                                    (sky_satellite){3, 4}, first, turn);
+            assert_true(sky_satellite_equal(g.sent[i].to, place));
+        }
+        sky_ground_listen(&g, g.now + SKY_SECONDS(8)); /* unanswered, to its end */
+        assert_int_equal(sky_ground_result(&g).status, SKY_E_IO);
+    }
+    sky_ground_close(&g);
+}
+
+static void what_a_satellite_evicts_is_no_block_any_more(void **state) {
+    (void)state;
+    sky_ground g;
+    sky_ground_open(&g, 100, 64);
+    static sky_ground_sent stored[4];
+    sky_ground_put(&g, 1, SKY_GROUND_CHUNK, stored);
+    g.sent_count = 0;
+    sky_ground_ask(&g, SKY_OP_PUT, 2, 2 * SKY_GROUND_CHUNK);
+    sky_ground_listen(&g, g.now + SKY_MS(1));
+    assert_int_equal(g.sent_count, 2);
+    sky_message m = sky_ground_answer(&g.sent[0], NULL, 0);
+    m.outcome = SKY_STORED_EVICTED;
+    m.evicted = stored[0].message.id;
+    sky_ground_say(&g, &m, g.sent[0].to);
+    assert_int_equal(sky_ground_stat(&g).purged, 1);
+    m = sky_ground_answer(&g.sent[1], NULL, 0);
+    m.outcome = SKY_STORED_EVICTED; /* a chunk of this very put */
+    m.evicted = g.sent[0].message.id;
+    sky_ground_say(&g, &m, g.sent[1].to);
+    sky_result r = sky_ground_result(&g);
+    assert_int_equal(r.op, SKY_OP_PUT);
+    assert_int_equal(r.status, SKY_E_FULL);
+    sky_ground_ask(&g, SKY_OP_PUT, 3, SKY_GROUND_CHUNK);
+    g.sent_count = 0;
+    sky_ground_listen(&g, g.now + SKY_MS(1));
+    m = sky_ground_answer(&g.sent[g.sent_count - 1], NULL, 0);
+    assert_int_equal(g.sent[g.sent_count - 1].message.type, SKY_WIRE_SET);
+    m.outcome = SKY_NOT_STORED;
+    sky_ground_say(&g, &m, g.sent[g.sent_count - 1].to);
+    assert_int_equal(sky_ground_result(&g).status, SKY_E_FULL);
+    assert_int_equal(sky_index_count(sky_session_index(g.session)), 0);
+    sky_ground_close(&g);
+}
+
+static void room_is_made_on_the_ground(void **state) {
+    (void)state;
+    sky_ground g;
+    sky_ground_open(&g, 8, 64);
+    for (uint32_t i = 1; i <= 4; i++)
+        sky_ground_put(&g, i, 18 * SKY_GROUND_CHUNK, NULL); /* two chunks on each server */
+    sky_ground_ask(&g, SKY_OP_PIN, 1, 0);
+    assert_int_equal(sky_ground_result(&g).status, SKY_OK);
+    sky_ground_ask(&g, SKY_OP_PUT, 5, 18 * SKY_GROUND_CHUNK);
+    sky_ground_listen(&g, g.now + SKY_MS(5));
+    uint32_t drops = 0, sets = 0, pins = 0;
+    for (uint32_t i = 0; i < g.sent_count; i++) {
+        drops += g.sent[i].message.type == SKY_WIRE_DROP;
+        sets += g.sent[i].message.type == SKY_WIRE_SET;
+        pins += g.sent[i].message.type == SKY_WIRE_PIN;
+        assert_true(g.sent[i].message.type != SKY_WIRE_DROP ||
+                    g.sent[i].message.id.key.bytes[0] == 2);
+    }
+    assert_int_equal(drops, 9);
+    assert_int_equal(pins, 9);
+    assert_int_equal(sets, 18);
+    assert_int_equal(g.forgotten, 1);
+    sky_ground_ask(&g, SKY_OP_PUT, 6,
+                   73 * SKY_GROUND_CHUNK); /* more than an empty sky holds: nothing goes for it */
+    sky_ground_ask(&g, SKY_OP_HAS, 3, 0);
+    assert_int_equal(sky_ground_result(&g).status, SKY_OK);
+    sky_ground_close(&g);
+}
+
+static void bad_configurations_are_refused(void **state) {
+    (void)state;
+    sky_ground g;
+    sky_ground_open(&g, 100, 8);
+    sky_session_config config = {.frame = &g.frame,
+                                 .chunk_bytes = SKY_GROUND_CHUNK,
+                                 .satellite_slots = 1,
+                                 .link_bits_s = 1,
+                                 .blocks_max = 1,
+                                 .requests_max = 1,
+                                 .operations_max = (1u << 20) + 1};
+    sky_session *s;
+    assert_int_equal(sky_session_create(&config, &s), SKY_E_PARAM);
+    config.operations_max = 1;
+    config.chunk_bytes = SKY_WIRE_DATA_BYTES_MAX + 1;
+    assert_int_equal(sky_session_create(&config, &s), SKY_E_PARAM);
+    for (uint32_t i = 0; i < 8; i++)
+        sky_ground_ask(&g, SKY_OP_HAS, i, 0);
+    sky_request more = {.op = SKY_OP_HAS};
+    assert_int_equal(sky_session_submit(g.session, 0, &more), SKY_E_BUSY);
+    for (uint32_t i = 0; i < 8; i++)
+        assert_int_equal((uintptr_t)sky_ground_result(&g).context, i);
+    assert_true(sky_ground_silent(&g));
+    sky_ground_close(&g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_put_is_visible_when_all_of_it_is_stored),
+        cmocka_unit_test(places_follow_from_the_index_alone),
+        cmocka_unit_test(what_a_satellite_evicts_is_no_block_any_more),
+        cmocka_unit_test(room_is_made_on_the_ground),
+        cmocka_unit_test(bad_configurations_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

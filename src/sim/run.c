@@ -1,0 +1,525 @@
+/* The simulator: a workload over the ground session of a world, in virtual time, judged as it goes.
+ *
+ *   workload ──► submit ──► [ world ] ──► results ──► ledger (sim/check.h)
+ *                              │
+ *                              └── every event ──► hash, and one line in the trace
+ *
+ * A run is a cache at work: get a key by popularity; what is missed is set; one request in 16 sets
+ * anew whatever there is. It ends at `until`, when nothing new is asked and what is open comes in.
+ *
+ * Surprises: the sky forgets a block first and counts why afterwards, so forgotten keys wait in a
+ * list until the call returns (judge_forgotten). A satellite tells how many chunks it
+ * evicted, not which: each eviction excuses one block that went for a missing chunk. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <skymem/sim.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "io/file.h"
+#include "sim/check.h"
+#include "sim/world.h"
+
+#define OPEN_MAX       512            /* requests of ours under way */
+#define OPEN_BYTES_MAX (512ull << 20) /* of their values */
+#define SET_ONE_IN     16
+#define SAMPLES_MAX    64 /* times the satellites' memory is compared with the index */
+#define SAMPLES_MIN    12 /* in a large sky, where each takes long */
+#define DRAIN_NS       SKY_SECONDS(120)
+#define PARTITIONED_NS SKY_SECONDS(14) /* cut off for 10, then catching up */
+#define TRACE_BYTES    65536
+
+typedef struct {
+    bool open;
+    bool set;
+    sky_value value; /* set */
+    uint64_t crashes_before;
+    sky_check_get get;
+    uint8_t *buffer; /* made when first needed */
+} request;
+
+typedef struct {
+    int fd;
+    uint64_t offset;
+    size_t used;
+    sky_status status; /* of the first write that failed */
+    char *text;
+} trace_file;
+
+/* A key the sky forgot, and the session's count before it counted that. */
+typedef struct {
+    uint32_t key;
+    uint64_t purged; /* blocks that had lost a chunk */
+} loss;
+
+typedef struct {
+    sky_scenario scenario;
+    sky_world *world;
+    sky_check check;
+    sky_zipf zipf;
+    sky_prng prng;
+    sky_latencies *latencies;
+    sky_checksum_state hash;
+    trace_file trace;
+
+    request requests[OPEN_MAX];
+    uint32_t open_max;
+    uint32_t open_count;
+    uint64_t asked;               /* gets submitted */
+    sky_result results[OPEN_MAX]; /* gets that ended in the call that just returned */
+    uint32_t missed[OPEN_MAX];
+    sky_time request_next;
+    sky_prng sample_prng; /* of its own: looking must not change what is looked at */
+    sky_time sample_next;
+    uint64_t samples;
+
+    loss *forgotten; /* [keys + 1] in the call under way: one may be set again and go again */
+    uint32_t forgotten_count;
+    uint64_t evictions_used; /* each has excused a block */
+    uint64_t crashes;
+    sky_time partitioned_until;
+
+    bool copies_kept;
+    bool memory_bounded;
+} run;
+
+/* ---- trace ---- */
+
+static void trace_flush(trace_file *t) {
+    if (t->fd != SKY_FILE_NONE && t->status == SKY_OK && t->used > 0)
+        t->status = sky_file_write_at(t->fd, t->text, t->used, t->offset);
+    t->offset += t->used;
+    t->used = 0;
+}
+
+static void trace_line(trace_file *t, const sky_world_event *e) {
+    static const char *const kinds[] = {
+        [SKY_EVENT_ARRIVED] = "arrived",
+        [SKY_EVENT_DELIVERED] = "delivered",
+        [SKY_EVENT_LOST] = "lost",
+        [SKY_EVENT_OVERFLOW] = "overflow",
+        [SKY_EVENT_CUT] = "cut",
+        [SKY_EVENT_CRASHED] = "crashed",
+        [SKY_EVENT_PARTITIONED] = "partitioned",
+        [SKY_EVENT_WOKE] = "woke",
+    };
+    if (t->fd == SKY_FILE_NONE)
+        return;
+    if (TRACE_BYTES - t->used < 256)
+        trace_flush(t);
+    t->used += (size_t)snprintf(
+        t->text + t->used, 256, "%" PRId64 " %s %u,%u %u,%u %u %016" PRIx64 "\n", e->at,
+        kinds[e->kind], e->from.plane, e->from.slot, e->to.plane, e->to.slot, e->bytes, e->digest);
+}
+
+static void excuse_chunk(void *context, const sky_node_chunk *chunk) {
+    run *r = context;
+    sky_check_excuse(&r->check, sky_value_key_number(&chunk->id.key));
+}
+
+static void on_event(void *context, const sky_world_event *e) {
+    run *r = context;
+    uint8_t record[40];
+    sky_store_u64(record, (uint64_t)e->at);
+    sky_store_u32(record + 8, (uint32_t)e->kind);
+    sky_store_u32(record + 12, e->from.plane);
+    sky_store_u32(record + 16, e->from.slot);
+    sky_store_u32(record + 20, e->to.plane);
+    sky_store_u32(record + 24, e->to.slot);
+    sky_store_u32(record + 28, e->bytes);
+    sky_store_u64(record + 32, e->digest);
+    sky_checksum_add(&r->hash, record, sizeof record);
+    trace_line(&r->trace, e);
+    if (e->kind == SKY_EVENT_CRASHED) {
+        const sky_node *node = sky_world_node(r->world, e->from);
+        r->crashes++;
+        if (node)
+            sky_node_each(node, excuse_chunk, r);
+    } else if (e->kind == SKY_EVENT_PARTITIONED) {
+        sky_time rotation = sky_world_frame(r->world)->turning.rotation_ns;
+        r->partitioned_until = e->at + PARTITIONED_NS + 2 * rotation;
+    }
+}
+
+/* ---- what the world asks of us ---- */
+
+static bool fetch(void *host, void *context, uint64_t offset, void *data, size_t bytes) {
+    (void)host;
+    const request *q = context;
+    sky_value_fill(&q->value, offset, data, bytes);
+    return true;
+}
+
+static bool deliver(void *host, void *context, uint64_t offset, const void *data, size_t bytes) {
+    run *r = host;
+    request *q = context;
+    sky_check_get_bytes(&r->check, &q->get, offset, data, bytes);
+    return true;
+}
+
+static void on_forgotten(void *host, uint32_t block, const sky_key *key) {
+    run *r = host;
+    assert(r->forgotten_count <= r->scenario.workload.keys);
+    (void)block;
+    sky_session_stat stat;
+    sky_session_stats(sky_world_session(r->world), &stat);
+    r->forgotten[r->forgotten_count++] = (loss){sky_value_key_number(key), stat.purged};
+}
+
+/* ---- judging ---- */
+
+/* May a block be given up now although no eviction and no crash took a chunk of it? */
+static bool anything_goes(const run *r) {
+    return r->scenario.faults.liar_satellites > 0 || sky_world_now(r->world) < r->partitioned_until;
+}
+
+/* A block that was purged lost a chunk: to an eviction that has excused no other block yet? */
+static bool eviction_explains(run *r) {
+    sky_world_stat stat;
+    sky_world_stats(r->world, &stat);
+    if (r->evictions_used == stat.nodes.evictions)
+        return false;
+    r->evictions_used++;
+    return true;
+}
+
+static void judge_forgotten(run *r) {
+    sky_session_stat after;
+    if (r->forgotten_count > 0)
+        sky_session_stats(sky_world_session(r->world), &after);
+    for (uint32_t i = 0; i < r->forgotten_count; i++) {
+        const loss *l = &r->forgotten[i];
+        bool last = i + 1 == r->forgotten_count;
+        uint64_t purged = (last ? after.purged : l[1].purged) - l->purged;
+        bool excused = purged == 0 || anything_goes(r) || r->check.keys[l->key].excused;
+        sky_check_taken(&r->check, l->key, excused || eviction_explains(r));
+    }
+    r->forgotten_count = 0;
+}
+
+static void judge_result(run *r, const sky_result *result) {
+    request *q = result->context;
+    assert(q->open);
+    uint8_t record[24];
+    sky_store_u64(record, (uint64_t)sky_world_now(r->world));
+    sky_store_u64(record + 8, (uint64_t)(q - r->requests));
+    sky_store_u64(record + 16, (uint64_t)(int64_t)result->status);
+    sky_checksum_add(&r->hash, record, sizeof record);
+    if (q->set) {
+        sky_check_set_ends(&r->check, &q->value, result->status);
+        if (r->crashes != q->crashes_before)
+            sky_check_excuse(&r->check, q->value.key);
+    } else {
+        sky_value name = {.seed = r->check.seed, .key = q->get.key};
+        sky_key key = sky_value_key(&name);
+        const sky_index *index = sky_session_index(sky_world_session(r->world));
+        bool there = sky_index_find(index, &key) != SKY_BLOCK_NONE;
+        sky_check_get_ends(&r->check, &q->get, result->status, result->bytes, there);
+        if (result->status == SKY_OK)
+            sky_latencies_add(r->latencies, result->time.ended - result->time.began);
+    }
+    q->open = false;
+    r->open_count--;
+}
+
+/* Compare index and memory. What a crash or an eviction took is no breach. */
+static void sample(run *r) {
+    sky_world_stat stat;
+    sky_world_check found;
+    sky_world_stats(r->world, &stat);
+    sky_world_verify(r->world, &found);
+    bool intact = r->crashes == 0 && stat.nodes.evictions == 0;
+    if (intact && (found.corrupt > 0 || found.copies_min == 0))
+        r->copies_kept = false;
+    uint64_t chunks_max = r->scenario.satellite.memory_bytes / r->scenario.chunk_bytes;
+    const sky_frame *f = sky_world_frame(r->world);
+    for (uint32_t i = 0; i < f->satellite_count; i++) {
+        const sky_node *node = sky_world_node(r->world, sky_frame_satellite(f, i));
+        if (node && sky_node_chunks(node) > chunks_max)
+            r->memory_bounded = false;
+    }
+}
+
+/* ---- asking ---- */
+
+static request *free_request(run *r) {
+    for (uint32_t i = 0; i < r->open_max; i++) {
+        if (!r->requests[i].open)
+            return &r->requests[i];
+    }
+    return NULL;
+}
+
+static bool being_set(const run *r, uint32_t key) {
+    for (uint32_t i = 0; i < r->open_max; i++) {
+        const request *q = &r->requests[i];
+        if (q->open && q->set && q->value.key == key)
+            return true;
+    }
+    return false;
+}
+
+static bool submit(run *r, request *q, sky_op op, uint32_t key) {
+    sky_value name = {.seed = r->check.seed, .key = key};
+    sky_request ask = {.op = op,
+                       .key = sky_value_key(&name),
+                       .context = q,
+                       .payload_bytes = (uint32_t)r->check.value_bytes,
+                       .room_bytes = r->check.value_bytes};
+    q->open = true; /* the world may call back before it returns */
+    q->open = sky_world_submit(r->world, &ask) == SKY_OK;
+    r->open_count += q->open;
+    return q->open;
+}
+
+static void set(run *r, uint32_t key) {
+    request *q = free_request(r);
+    if (!q || being_set(r, key))
+        return;
+    q->set = true;
+    q->value = sky_check_set_begins(&r->check, key);
+    q->crashes_before = r->crashes;
+    submit(r, q, SKY_OP_PUT, key);
+}
+
+/* False when there is no room to ask now. */
+static bool get(run *r, uint32_t key) {
+    request *q = free_request(r);
+    if (q && !q->buffer)
+        q->buffer = malloc(r->check.value_bytes);
+    if (!q || !q->buffer)
+        return false;
+    q->set = false;
+    sky_check_get_begins(&r->check, key, q->buffer, &q->get);
+    return submit(r, q, SKY_OP_GET, key);
+}
+
+static void ask(run *r) {
+    uint32_t key = sky_zipf_draw(&r->zipf, &r->prng);
+    if (sky_prng_below(&r->prng, SET_ONE_IN) == 0)
+        set(r, key);
+    else
+        r->asked += get(r, key);
+}
+
+static uint32_t judge_sets(run *r) {
+    uint32_t count = 0;
+    while (sky_world_result(r->world, &r->results[count])) {
+        if (((const request *)r->results[count].context)->set)
+            judge_result(r, &r->results[count]);
+        else
+            count++;
+    }
+    return count;
+}
+
+/* After each call that lets the world act. Sets are judged before what was forgotten: in one call a
+ * set may end, and the next one, which waited for room, take its place. Gets are judged after: a
+ * block is forgotten first, and then missed. What is missed is set, which may end at once. */
+static void collect(run *r) {
+    uint32_t missed_count;
+    do {
+        uint32_t get_count = judge_sets(r);
+        judge_forgotten(r);
+        missed_count = 0;
+        for (uint32_t i = 0; i < get_count; i++) {
+            const request *q = r->results[i].context;
+            judge_result(r, &r->results[i]);
+            if (r->results[i].status == SKY_MISS)
+                r->missed[missed_count++] = q->get.key;
+        }
+        for (uint32_t i = 0; i < missed_count; i++)
+            set(r, r->missed[i]);
+    } while (missed_count > 0);
+}
+
+/* ---- time ---- */
+
+static void advance(run *r, sky_time to) {
+    while (sky_world_next(r->world) <= to && sky_world_step(r->world))
+        collect(r);
+    sky_world_run(r->world, to);
+}
+
+/* Half of the samples are evenly spaced; half follow a turn closely, when chunks are on the way. */
+static void plan_sample(run *r, sky_time until) {
+    const sky_frame *f = sky_world_frame(r->world);
+    sky_time spacing = until / (f->satellite_count <= 256 ? SAMPLES_MAX : SAMPLES_MIN);
+    r->samples++;
+    r->sample_next = spacing * (sky_time)r->samples;
+    uint64_t turns = sky_turns(&f->turning, sky_world_now(r->world));
+    sky_time soon = sky_turn_begins(&f->turning, turns + 1) +
+                    (sky_time)sky_prng_below(&r->sample_prng, (uint64_t)SKY_MS(20));
+    if (r->samples % 2 == 0 && soon < r->sample_next)
+        r->sample_next = soon;
+}
+
+/* When to ask next: at every_ns, or, when that is 0, as soon as the last request is answered. */
+static sky_time next_request(const run *r) {
+    if (r->asked == r->scenario.workload.gets)
+        return SKY_TIME_NEVER;
+    if (r->scenario.workload.every_ns > 0)
+        return r->request_next;
+    return r->open_count == 0 ? sky_world_now(r->world) : sky_world_next(r->world);
+}
+
+static sky_time earlier(sky_time a, sky_time b) {
+    return a < b ? a : b;
+}
+
+static void let_time_pass(run *r, sky_time until) {
+    bool at_leisure = r->scenario.workload.every_ns == 0;
+    plan_sample(r, until);
+    while (sky_world_now(r->world) < until) {
+        sky_time request_at = next_request(r);
+        advance(r, earlier(earlier(request_at, r->sample_next), until));
+        sky_time now = sky_world_now(r->world);
+        if (request_at <= now && !(at_leisure && r->open_count > 0)) {
+            ask(r);
+            collect(r);
+            r->request_next += r->scenario.workload.every_ns;
+        }
+        if (r->sample_next <= now) {
+            sample(r);
+            plan_sample(r, until);
+        }
+    }
+    while (r->open_count > 0 && sky_world_next(r->world) < until + DRAIN_NS)
+        advance(r, sky_world_next(r->world));
+    sample(r);
+}
+
+/* ---- a run ---- */
+
+static void add_check(sky_sim_result *result, const char *name, bool passed) {
+    assert(result->check_count < SKY_SIM_CHECKS_MAX);
+    snprintf(result->checks[result->check_count].name, sizeof result->checks[0].name, "%s", name);
+    result->checks[result->check_count++].passed = passed;
+}
+
+static bool faultless(const sky_scenario *s) {
+    return s->links.loss == 0 && s->faults.crash_per_h == 0 && s->faults.partition_per_h == 0 &&
+           s->faults.corrupt == 0 && s->faults.liar_satellites == 0;
+}
+
+static void report(const run *r, sky_sim_result *out) {
+    sky_world_stat stat;
+    sky_world_stats(r->world, &stat);
+    const sky_check *c = &r->check;
+    *out = (sky_sim_result){.seed = c->seed,
+                            .trace_hash = sky_checksum_end(&r->hash),
+                            .virtual_s = (double)sky_world_now(r->world) / 1e9,
+                            .events = stat.events,
+                            .sets = c->sets,
+                            .gets = c->gets,
+                            .hits = c->hits,
+                            .misses = c->gets - c->hits,
+                            .wrong_bytes = c->wrong_bytes,
+                            .lost_acknowledged = c->lost_acknowledged,
+                            .p50_ms = sky_latencies_ms(r->latencies, 0.5),
+                            .p99_ms = sky_latencies_ms(r->latencies, 0.99)};
+    add_check(out, "no_wrong_bytes", c->wrong_bytes == 0);
+    add_check(out, "acknowledged_stays", c->lost_acknowledged == 0);
+    add_check(out, "always_a_copy", r->copies_kept);
+    add_check(out, "memory_bounded", r->memory_bounded);
+    add_check(out, "every_request_ends", r->open_count == 0);
+    if (faultless(&r->scenario))
+        add_check(out, "every_get_answered", c->unanswered == 0);
+}
+
+static sky_status open_trace(trace_file *t, const char *path, sky_error *error) {
+    *t = (trace_file){.fd = SKY_FILE_NONE};
+    if (!path)
+        return SKY_OK;
+    t->text = malloc(TRACE_BYTES);
+    if (!t->text)
+        return sky_fail(error, SKY_E_NOMEM, "a trace");
+    sky_file_info old;
+    if (sky_file_stat(SKY_FOLDER_HERE, path, &old) == SKY_OK && old.regular) /* no device */
+        sky_file_remove(SKY_FOLDER_HERE, path);
+    sky_status status = sky_file_open(SKY_FOLDER_HERE, path, SKY_FILE_WRITE | SKY_FILE_CREATE,
+                                      &t->fd);
+    if (status == SKY_MISS) /* its folder */
+        status = SKY_E_IO;
+    return status == SKY_OK ? status : sky_fail(error, status, "%s: %s", path, sky_errno_text());
+}
+
+static sky_status close_trace(trace_file *t, const char *path, sky_error *error) {
+    if (t->fd == SKY_FILE_NONE)
+        return SKY_OK;
+    trace_flush(t);
+    sky_file_close(t->fd);
+    t->fd = SKY_FILE_NONE;
+    if (t->status != SKY_OK)
+        return sky_fail(error, t->status, "%s: the trace is not whole: %s", path, sky_errno_text());
+    return SKY_OK;
+}
+
+static sky_status prepare(run *r, const sky_sim_options *options, sky_error *error) {
+    const sky_scenario *s = &r->scenario;
+    uint64_t open_max = OPEN_BYTES_MAX / s->workload.value_bytes;
+    r->open_max = open_max < 2 ? 2 : open_max < OPEN_MAX ? (uint32_t)open_max : OPEN_MAX;
+    sky_prng_init(&r->prng, options->seed);
+    sky_prng_init(&r->sample_prng, ~options->seed);
+    sky_checksum_init(&r->hash, 0);
+    r->copies_kept = r->memory_bounded = true;
+    r->forgotten = malloc((s->workload.keys + 1u) * sizeof *r->forgotten);
+    r->latencies = calloc(1, sizeof *r->latencies);
+    if (!r->forgotten || !r->latencies ||
+        sky_check_init(&r->check, options->seed, s->workload.keys, s->workload.value_bytes) !=
+            SKY_OK ||
+        sky_zipf_init(&r->zipf, s->workload.keys, s->workload.zipf) != SKY_OK)
+        return sky_fail(error, SKY_E_NOMEM, "memory for %u keys", s->workload.keys);
+    sky_world_host host = {r, fetch, deliver, on_forgotten};
+    sky_status status = sky_world_create(s, sky_prng_u64(&r->prng), &host, &r->world, error);
+    if (status == SKY_OK)
+        sky_world_trace_set(r->world, on_event, r);
+    return status;
+}
+
+static void run_free(run *r) {
+    sky_world_destroy(r->world);
+    for (uint32_t i = 0; i < OPEN_MAX; i++)
+        free(r->requests[i].buffer);
+    sky_check_deinit(&r->check);
+    sky_zipf_deinit(&r->zipf);
+    free(r->forgotten);
+    free(r->latencies);
+    free(r->trace.text);
+    free(r);
+}
+
+sky_status sky_sim_run(const char *scenario_path, const sky_sim_options *options,
+                       sky_sim_result *result, sky_error *error) {
+    sky_time began = sky_now();
+    run *r = calloc(1, sizeof *r);
+    if (!r)
+        return sky_fail(error, SKY_E_NOMEM, "%s: a run", scenario_path);
+    r->trace.fd = SKY_FILE_NONE;
+    sky_time until;
+    sky_status status = sky_scenario_load(scenario_path, &r->scenario, error);
+    if (status != SKY_OK)
+        goto cleanup;
+    until = r->scenario.until_ns;
+    if (options->until_s > 0 && options->until_s < 366 * 86400.0)
+        until = (sky_time)(options->until_s * 1e9 + 0.5);
+    status = prepare(r, options, error);
+    if (status == SKY_OK)
+        status = open_trace(&r->trace, options->trace_path, error);
+    if (status != SKY_OK)
+        goto cleanup;
+    let_time_pass(r, until);
+    status = close_trace(&r->trace, options->trace_path, error);
+    if (status != SKY_OK)
+        goto cleanup;
+    report(r, result);
+    result->wall_s = (double)(sky_now() - began) / 1e9;
+cleanup:
+    run_free(r);
+    return status;
+}

@@ -1,0 +1,248 @@
+/* Proves that a run is the same for the same seed on every machine, differs with the seed, passes
+ * its own checks without faults and with them, and that its trace is what was hashed. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <skymem/sim.h>
+
+#include "base/prng.h"
+#include "io/file.h"
+
+static sky_sim_result simulate(const char *path, const sky_sim_options *options) {
+    sky_sim_result result;
+    sky_error error = {0};
+    if (sky_sim_run(path, options, &result, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    return result;
+}
+
+static void expect_checks(const sky_sim_result *r) {
+    assert_true(r->check_count >= 5);
+    for (uint32_t i = 0; i < r->check_count; i++) {
+        if (!r->checks[i].passed)
+            fail_msg("%s failed: seed %" PRIu64, r->checks[i].name, r->seed);
+    }
+    assert_int_equal(r->wrong_bytes, 0);
+    assert_int_equal(r->lost_acknowledged, 0);
+    assert_int_equal(r->hits + r->misses, r->gets);
+}
+
+static void a_seed_replays_a_run(void **state) {
+    (void)state;
+    sky_sim_options options = {.seed = 1, .until_s = 10};
+    sky_sim_result a = simulate("scenarios/sim-smoke.yaml", &options);
+    sky_sim_result b = simulate("scenarios/sim-smoke.yaml", &options);
+    a.wall_s = b.wall_s = 0;
+    assert_int_equal(a.trace_hash, b.trace_hash);
+    assert_memory_equal(&a, &b, sizeof a);
+    options.seed = 2;
+    sky_sim_result c = simulate("scenarios/sim-smoke.yaml", &options);
+    assert_true(c.trace_hash != a.trace_hash);
+    options = (sky_sim_options){.seed = 1, .until_s = 11};
+    sky_sim_result d = simulate("scenarios/sim-smoke.yaml", &options);
+    assert_true(d.trace_hash != a.trace_hash);
+}
+
+/* tests/golden/sim.txt: scenario, seed, seconds, hash. */
+static void golden_hashes_hold(void **state) {
+    (void)state;
+    FILE *f = fopen("tests/golden/sim.txt", "r");
+    assert_non_null(f);
+    char line[256];
+    int runs = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (line[0] == '#')
+            continue;
+        char path[128];
+        uint64_t hash;
+        sky_sim_options options = {0};
+        assert_int_equal(sscanf(line, "%127s %" SCNu64 " %lf %" SCNx64, path, &options.seed,
+                                &options.until_s, &hash),
+                         4);
+        sky_sim_result r = simulate(path, &options);
+        print_message("%s %" PRIu64 " %g %016" PRIx64 "\n", path, options.seed, options.until_s,
+                      r.trace_hash);
+        expect_checks(&r);
+        assert_int_equal(r.trace_hash, hash);
+        runs++;
+    }
+    fclose(f);
+    assert_true(runs >= 5);
+}
+
+static void a_quiet_sky_loses_nothing(void **state) {
+    (void)state;
+    sky_sim_options options = {.seed = 3, .until_s = 60};
+    sky_sim_result r = simulate("scenarios/sim-smoke.yaml", &options);
+    expect_checks(&r);
+    assert_int_equal(r.gets, 500);
+    assert_true(r.hits > 300 && r.sets > 30 && r.misses > 0);
+    assert_true(r.p50_ms > 3.6 && r.p50_ms <= r.p99_ms); /* light alone: 2 × 550 km */
+    assert_true(r.virtual_s >= 60 && r.virtual_s < 61);
+    assert_true(r.events > r.gets * 20);
+}
+
+/* ---- scenarios of the test's own ---- */
+
+static const char *scenario_file(const char *text) {
+    static char path[64];
+    snprintf(path, sizeof path, "/tmp/skymem-run-test-%d.yaml", (int)getpid());
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    return path;
+}
+
+static unsigned pick(sky_prng *p, const unsigned *choices, unsigned count) {
+    return choices[sky_prng_below(p, count)];
+}
+
+/* A sky at random: crowded or roomy, quick or slow, over good links and bad ones. Faults in ppm. */
+static void draw_scenario(sky_prng *p, char *text, size_t bytes) {
+    static const char *const strategies[] = {"rotation", "hop", "rotation-hop"};
+    static const unsigned memory_kib[] = {40, 80, 1024};
+    static const unsigned rotation_s[] = {2, 5, 15, 30};
+    static const unsigned every_ms[] = {5, 20, 100, 300};
+    static const unsigned loss[] = {0, 0, 20000, 100000};
+    static const unsigned corrupt[] = {0, 0, 1000, 5000};
+    static const unsigned duplicate[] = {0, 0, 10000, 300000};
+    static const unsigned reorder[] = {0, 0, 50000, 300000};
+    static const unsigned faults_per_h[] = {0, 0, 300, 900};
+    snprintf(text, bytes,
+             "constellation: {planes: 5, slots: %u}\n"
+             "placement: {strategy: %s, servers: %u}\n"
+             "chunk: 1KiB\n"
+             "satellite: {memory: %uKiB, processing_ms: 0.1}\n"
+             "links: {isl_gbps: 1, ground_mbps: 100, loss: %.6f, jitter_ms: %u}\n"
+             "time: {rotation_s: %u}\n"
+             "workload: {keys: 30, gets: 250, value: %u, every_ms: %u}\n"
+             "faults: {crash_per_h: %u, partition_per_h: %u, corrupt: %.6f, duplicate: %.6f,\n"
+             "  reorder: %.6f, liar_satellites: %u}\n"
+             "until: 40s\n",
+             8 + (unsigned)sky_prng_below(p, 5), strategies[sky_prng_below(p, 3)],
+             4 + (unsigned)sky_prng_below(p, 11), pick(p, memory_kib, 3), pick(p, loss, 4) / 1e6,
+             (unsigned)sky_prng_below(p, 3), pick(p, rotation_s, 4),
+             1 + (unsigned)sky_prng_below(p, 30000), pick(p, every_ms, 4), pick(p, faults_per_h, 4),
+             pick(p, faults_per_h, 4) / 3, pick(p, corrupt, 4) / 1e6, pick(p, duplicate, 4) / 1e6,
+             pick(p, reorder, 4) / 1e6, (unsigned)sky_prng_below(p, 5) / 4);
+}
+
+static void random_skies_lose_nothing(void **state) {
+    (void)state;
+    uint64_t hits = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        sky_prng prng;
+        sky_prng_init(&prng, seed);
+        char text[1024];
+        draw_scenario(&prng, text, sizeof text);
+        const char *path = scenario_file(text);
+        sky_sim_options options = {.seed = seed};
+        sky_sim_result r = simulate(path, &options);
+        unlink(path);
+        for (uint32_t i = 0; i < r.check_count; i++) {
+            if (!r.checks[i].passed)
+                print_message("%s", text); /* with this seed it fails again */
+        }
+        expect_checks(&r);
+        hits += r.hits;
+    }
+    assert_true(hits > 4000);
+}
+
+static void a_full_sky_evicts_by_rule(void **state) {
+    (void)state;
+    const char *path = scenario_file("constellation: {planes: 5, slots: 8}\n"
+                                     "chunk: 1KiB\n"
+                                     "satellite: {memory: 40KiB, processing_ms: 0.01}\n"
+                                     "time: {rotation_s: 1}\n"
+                                     "workload: {keys: 60, gets: 600, value: 20KiB, every_ms: 20}\n"
+                                     "until: 15s\n");
+    sky_sim_options options = {.seed = 4};
+    sky_sim_result r = simulate(path, &options);
+    unlink(path);
+    expect_checks(&r);
+    assert_true(r.sets > 80); /* more than once for many a key */
+    assert_true(r.hits > 0);
+}
+
+static void as_fast_as_answers_come(void **state) {
+    (void)state;
+    const char *path = scenario_file("constellation: {planes: 5, slots: 8}\n"
+                                     "chunk: 1KiB\n"
+                                     "satellite: {processing_ms: 0}\n"
+                                     "workload: {keys: 5, gets: 200, value: 3000, every_ms: 0}\n"
+                                     "until: 20s\n");
+    sky_sim_options options = {.seed = 5};
+    sky_sim_result r = simulate(path, &options);
+    unlink(path);
+    expect_checks(&r);
+    assert_int_equal(r.gets, 200);
+}
+
+static void the_trace_has_a_line_an_event(void **state) {
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/skymem-run-test-%d.trace", (int)getpid());
+    sky_sim_options options = {.seed = 1, .until_s = 2, .trace_path = path};
+    sky_sim_result traced = simulate("scenarios/sim-smoke.yaml", &options);
+    options.trace_path = NULL;
+    sky_sim_result untraced = simulate("scenarios/sim-smoke.yaml", &options);
+    assert_int_equal(traced.trace_hash, untraced.trace_hash);
+    char *text;
+    size_t bytes;
+    assert_int_equal(sky_file_read_all(path, 64u << 20, &text, &bytes, NULL), SKY_OK);
+    unlink(path);
+    uint64_t lines = 0;
+    int64_t last = 0;
+    for (char *at = text; *at; at = strchr(at, '\n') + 1) {
+        int64_t when;
+        char kind[16];
+        assert_int_equal(sscanf(at, "%" SCNd64 " %15s", &when, kind), 2);
+        assert_true(when >= last);
+        last = when;
+        lines++;
+    }
+    assert_true(lines > 500);
+    free(text);
+}
+
+static void a_run_that_cannot_be_says_why(void **state) {
+    (void)state;
+    sky_sim_options options = {.seed = 1};
+    sky_sim_result r = {.seed = 77};
+    sky_error error = {0};
+    assert_true(sky_sim_run("scenarios/absent.yaml", &options, &r, &error) < 0);
+    assert_non_null(strstr(error.text, "scenarios/absent.yaml"));
+    const char *path = scenario_file("constellation: {planes: 0, slots: 8}\n");
+    assert_int_equal(sky_sim_run(path, &options, &r, &error), SKY_E_PARAM);
+    assert_non_null(strstr(error.text, ":1: constellation.planes is '0'"));
+    unlink(path);
+    options.trace_path = "/nowhere/at/all.trace";
+    assert_true(sky_sim_run("scenarios/sim-smoke.yaml", &options, &r, &error) < 0);
+    assert_non_null(strstr(error.text, "/nowhere/at/all.trace"));
+    assert_int_equal(r.seed, 77); /* untouched */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_seed_replays_a_run),
+        cmocka_unit_test(golden_hashes_hold),
+        cmocka_unit_test(a_quiet_sky_loses_nothing),
+        cmocka_unit_test(random_skies_lose_nothing),
+        cmocka_unit_test(a_full_sky_evicts_by_rule),
+        cmocka_unit_test(as_fast_as_answers_come),
+        cmocka_unit_test(the_trace_has_a_line_an_event),
+        cmocka_unit_test(a_run_that_cannot_be_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,174 @@
+#include "sim/workload.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+
+#define LN2 0.69314718055994530942
+
+/* ---- popularity ---- */
+
+/* x > 0: m·2^e with m in [√½, √2), and ln m = 2·artanh((m−1)/(m+1)). frexp is exact. */
+static double natural_log(double x) {
+    int e;
+    double m = frexp(x, &e);
+    if (m < 0.70710678118654752440) {
+        m *= 2;
+        e--;
+    }
+    double z = (m - 1) / (m + 1);
+    double power = z;
+    double sum = 0;
+    for (int k = 1; k <= 23; k += 2) {
+        sum += power / k;
+        power *= z * z;
+    }
+    return e * LN2 + 2 * sum;
+}
+
+/* y <= 0: 2^n·exp(r) with |r| <= ln(2)/2. floor and ldexp are exact. */
+static double exponential(double y) {
+    double n = floor(y / LN2 + 0.5);
+    double r = y - n * LN2;
+    double term = 1;
+    double sum = 1;
+    for (int k = 1; k <= 17; k++) {
+        term *= r / k;
+        sum += term;
+    }
+    return ldexp(sum, (int)n);
+}
+
+sky_status sky_zipf_init(sky_zipf *z, uint32_t key_count, double exponent) {
+    double *cumulative = malloc(key_count * sizeof *cumulative);
+    if (!cumulative)
+        return SKY_E_NOMEM;
+    double sum = 0;
+    for (uint32_t i = 0; i < key_count; i++) {
+        sum += exponential(-exponent * natural_log((double)i + 1));
+        cumulative[i] = sum;
+    }
+    *z = (sky_zipf){cumulative, key_count};
+    return SKY_OK;
+}
+
+void sky_zipf_deinit(sky_zipf *z) {
+    free(z->cumulative);
+    *z = (sky_zipf){NULL, 0};
+}
+
+/* The first key whose sum exceeds the draw. */
+uint32_t sky_zipf_draw(const sky_zipf *z, sky_prng *prng) {
+    double draw = sky_prng_unit(prng) * z->cumulative[z->key_count - 1];
+    uint32_t low = 0;
+    uint32_t high = z->key_count - 1;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (z->cumulative[middle] > draw)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* ---- values ---- */
+
+sky_key sky_value_key(const sky_value *v) {
+    uint8_t name[12];
+    sky_store_u64(name, v->seed);
+    sky_store_u32(name + 8, v->key);
+    sky_blake2b h;
+    sky_blake2b_init(&h, NULL);
+    sky_blake2b_add(&h, name, sizeof name);
+    sky_key key;
+    sky_blake2b_end(&h, key.bytes);
+    sky_store_u32(key.bytes + SKY_KEY_BYTES - 4, v->key);
+    return key;
+}
+
+uint32_t sky_value_key_number(const sky_key *key) {
+    return sky_load_u32(key->bytes + SKY_KEY_BYTES - 4);
+}
+
+/* splitmix64's finisher. */
+static uint64_t mix(uint64_t x) {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static uint64_t stream_of(const sky_value *v) {
+    return mix(v->seed + 0x9e3779b97f4a7c15u * ((uint64_t)v->key << 32 | v->version));
+}
+
+/* Word j of a stream, whose bytes are little-endian on every machine. */
+static void word_bytes(uint64_t stream, uint64_t j, uint8_t out[8]) {
+    sky_store_u64(out, mix(stream + j * 0x9e3779b97f4a7c15u));
+}
+
+void sky_value_fill(const sky_value *v, uint64_t offset, void *out, size_t bytes) {
+    uint64_t stream = stream_of(v);
+    uint8_t *at = out;
+    while (bytes > 0) {
+        uint8_t word[8];
+        size_t skip = offset % 8;
+        size_t take = 8 - skip < bytes ? 8 - skip : bytes;
+        word_bytes(stream, offset / 8, word);
+        memcpy(at, word + skip, take);
+        at += take;
+        offset += take;
+        bytes -= take;
+    }
+}
+
+bool sky_value_equal(const sky_value *v, uint64_t offset, const void *data, size_t bytes) {
+    const uint8_t *at = data;
+    while (bytes > 0) {
+        uint8_t expected[512];
+        size_t take = bytes < sizeof expected ? bytes : sizeof expected;
+        sky_value_fill(v, offset, expected, take);
+        if (memcmp(at, expected, take) != 0)
+            return false;
+        at += take;
+        offset += take;
+        bytes -= take;
+    }
+    return true;
+}
+
+/* ---- latencies ---- */
+
+/* Up to 1023 each nanosecond has a step; above, 1024 steps share an octave. */
+static size_t step_of(uint64_t ns) {
+    if (ns < 1024)
+        return (size_t)ns;
+    unsigned octave = 63 - (unsigned)__builtin_clzll(ns); /* from 10 */
+    return (octave - 9) * 1024 + (size_t)(ns >> (octave - 10)) - 1024;
+}
+
+static double step_top_ns(size_t step) {
+    if (step < 1024)
+        return (double)step;
+    unsigned octave = (unsigned)(step / 1024) + 9;
+    return ldexp((double)(step % 1024 + 1025), (int)octave - 10) - 1;
+}
+
+void sky_latencies_add(sky_latencies *l, sky_time ns) {
+    l->steps[step_of(ns < 0 ? 0 : (uint64_t)ns)]++;
+    l->count++;
+}
+
+double sky_latencies_ms(const sky_latencies *l, double share) {
+    double wanted = share * (double)l->count;
+    uint64_t below = 0;
+    for (size_t i = 0; i < sizeof l->steps / sizeof *l->steps; i++) {
+        below += l->steps[i];
+        if (below > 0 && (double)below >= wanted)
+            return step_top_ns(i) / 1e6;
+    }
+    return 0;
+}

@@ -1,0 +1,116 @@
+/* A constellation in virtual time: satellites, the ground session, and the links between them.
+ *
+ *      session ──► [uplink queue] ──light──► satellite ══ light ══ satellite
+ *      session ◄── [downlink queue] ◄─light──┘    each satellite: [link queue]
+ *
+ * One schedule, integer nanoseconds, one seeded generator: the same scenario, seed and calls give
+ * the same events bit for bit. Nothing happens between events; the host says how far time goes, as
+ * fast as it likes (the simulator) or along the real clock (the sky tier).
+ *
+ * Links: the session has one terminal. Its uplink and its downlink each serve one message after
+ * another at links.ground_bits_s (for hop, where the model is on board, links.isl_bits_s) and hold
+ * links.queue_bytes; each satellite has one such queue for what it sends to other satellites.
+ * Light takes its way between the terminal and the satellite: the slant range from under the
+ * overhead satellite, for hop the +GRID path from the host.
+ *
+ * Satellites cost memory only while they hold something: a satellite that has given everything
+ * away is freed and made anew when the next message arrives. */
+#ifndef SKY_SIM_WORLD_H
+#define SKY_SIM_WORLD_H
+
+#include "node/session.h"
+#include "sim/scenario.h"
+
+typedef struct sky_world sky_world;
+
+/* Where payloads come from and go to: see sky_session_config. */
+typedef struct {
+    void *context;
+    bool (*fetch)(void *host, void *request, uint64_t offset, void *data, size_t bytes);
+    bool (*deliver)(void *host, void *request, uint64_t offset, const void *data, size_t bytes);
+    void (*forgotten)(void *host, uint32_t block, const sky_key *key); /* NULL is fine */
+} sky_world_host;
+
+typedef enum {
+    SKY_EVENT_ARRIVED,   /* a message reached a satellite */
+    SKY_EVENT_DELIVERED, /* … the session, through the downlink queue */
+    SKY_EVENT_LOST,      /* on the link, at random */
+    SKY_EVENT_OVERFLOW,  /* a queue was full */
+    SKY_EVENT_CUT,       /* the satellite is partitioned off */
+    SKY_EVENT_CRASHED,   /* a satellite lost its memory: `from` */
+    SKY_EVENT_PARTITIONED,
+    SKY_EVENT_WOKE, /* a satellite or the session did something because it was time */
+} sky_event_kind;
+
+typedef struct {
+    sky_time at;
+    sky_event_kind kind;
+    sky_satellite from; /* plane 0: the session */
+    sky_satellite to;
+    uint32_t bytes;
+    uint64_t digest; /* of the message */
+} sky_world_event;
+
+typedef struct {
+    uint64_t events;
+    uint64_t messages;
+    uint64_t message_bytes;
+    uint64_t lost;
+    uint64_t overflowed;
+    uint64_t duplicated;
+    uint64_t corrupted;
+    uint64_t crashes;
+    uint64_t partitions;
+    uint64_t turns;
+    sky_satellite overhead;
+    uint64_t chunks;          /* held by all satellites now */
+    uint64_t satellites_used; /* holding any now */
+    sky_node_stat nodes;      /* all satellites together, since the start */
+} sky_world_stat;
+
+/* Errors: SKY_E_PARAM (a scenario this world cannot hold; `error` says what), SKY_E_NOMEM */
+sky_status sky_world_create(const sky_scenario *scenario, uint64_t seed, const sky_world_host *host,
+                            sky_world **out, sky_error *error);
+void sky_world_destroy(sky_world *w);
+
+/* Time starts at 0. */
+sky_time sky_world_now(const sky_world *w);
+/* When the next event is; SKY_TIME_NEVER when nothing is to come. */
+sky_time sky_world_next(const sky_world *w);
+/* Let one event happen; false when there is none. */
+bool sky_world_step(sky_world *w);
+/* Let everything up to and including `until` happen; then it is `until`. */
+void sky_world_run(sky_world *w, sky_time until);
+
+/* As the session's, at the world's now. */
+sky_status sky_world_submit(sky_world *w, const sky_request *request);
+bool sky_world_result(sky_world *w, sky_result *out);
+
+/* Told of every event, before it has its effect. */
+typedef void (*sky_world_trace)(void *context, const sky_world_event *event);
+void sky_world_trace_set(sky_world *w, sky_world_trace trace, void *context);
+
+/* A satellite forgets everything; or is out of reach until a time. */
+void sky_world_crash(sky_world *w, sky_satellite satellite);
+void sky_world_partition(sky_world *w, sky_satellite satellite, sky_time until);
+
+void sky_world_stats(const sky_world *w, sky_world_stat *out);
+const sky_session *sky_world_session(const sky_world *w);
+const sky_frame *sky_world_frame(const sky_world *w);
+/* NULL while it holds nothing. */
+const sky_node *sky_world_node(const sky_world *w, sky_satellite satellite);
+/* Bytes of payload the sky holds at most. */
+uint64_t sky_world_bytes_max(const sky_world *w);
+
+/* Compare what the index says with what lies in the satellites' memory, checksums included,
+ * without the links and without disturbing anything. */
+typedef struct {
+    uint64_t entries;
+    uint64_t bytes;
+    uint64_t corrupt;    /* blocks with a chunk that is missing or wrong */
+    uint64_t orphans;    /* chunks in orbit that no block and no put under way owns */
+    uint32_t copies_min; /* of any chunk the index names; UINT32_MAX when it names none */
+} sky_world_check;
+void sky_world_verify(const sky_world *w, sky_world_check *out);
+
+#endif

@@ -1,0 +1,394 @@
+#include "store/disk_folder.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <skymem/keys.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "io/clock.h"
+#include "io/file.h"
+
+#define LEDGER_NAME     ".ledger"
+#define LEDGER_BYTES    32
+#define LEDGER_MAGIC    UINT64_C(0x315245474445594b) /* "KYEDGER1" */
+#define LEDGER_PATIENCE SKY_MS(50)
+#define SWEEP_PATIENCE  SKY_MS(200) /* for all of a scan */
+#define TEMP_PREFIX     ".tmp-"
+#define TEMP_TRIES      4096
+#define TEMP_YOUNG_MS   10000 /* may still be between its creation and its lock */
+
+/* Unique in this process; names that a dead one of the same number left behind are stepped over. */
+static atomic_uint_fast32_t temp_count;
+
+/* ---- opening ---- */
+
+/* Some file systems take the flag and refuse the write, so one is tried. */
+static sky_status try_direct(const sky_disk_folder *f) {
+    char name[SKY_DISK_TEMP_BYTES];
+    int fd;
+    void *block = aligned_alloc(SKY_DISK_ALIGN, SKY_DISK_ALIGN);
+    if (!block)
+        return SKY_E_NOMEM;
+    memset(block, 0, SKY_DISK_ALIGN);
+    sky_status status = sky_disk_temp_create(f, &(sky_key){{0}}, SKY_DISK_ALIGN, name, &fd);
+    if (status == SKY_OK) {
+        status = sky_file_write_at(fd, block, SKY_DISK_ALIGN, 0);
+        sky_file_close(fd);
+        sky_disk_temp_remove(f, name);
+    }
+    free(block);
+    return status;
+}
+
+static sky_status choose_direct(sky_disk_folder *f, const char *path, sky_disk_direct wanted,
+                                sky_error *error) {
+    f->direct = wanted != SKY_DISK_DIRECT_OFF;
+    if (!f->direct)
+        return SKY_OK;
+    sky_status status = sky_disk_folder_writable(f) ? try_direct(f) : SKY_E_UNSUPPORTED;
+    if (status != SKY_E_UNSUPPORTED)
+        return SKY_OK; /* a full disk is no reason not to read */
+    if (wanted == SKY_DISK_DIRECT_ON)
+        return sky_fail(error, status, "%s: O_DIRECT is refused here: use direct=auto", path);
+    f->direct = false;
+    f->refused = true;
+    return SKY_OK;
+}
+
+sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, sky_disk_folder *out,
+                                sky_error *error) {
+    sky_disk_folder f = {.root = SKY_FILE_NONE, .ledger = SKY_FILE_NONE};
+    sky_status status = sky_folder_make_all(path, error);
+    if (status != SKY_OK)
+        return status;
+    status = sky_file_open(SKY_FOLDER_HERE, path, SKY_FILE_FOLDER, &f.root);
+    if (status != SKY_OK)
+        return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status,
+                        "%s: cannot open this folder: %s", path, sky_errno_text());
+    status = sky_file_open(f.root, LEDGER_NAME, SKY_FILE_WRITE | SKY_FILE_CREATE, &f.ledger);
+    if (status == SKY_E_DENIED || status == SKY_E_FULL)
+        status = SKY_OK; /* read-only, or as good as */
+    if (status != SKY_OK)
+        sky_fail(error, status, "%s/" LEDGER_NAME ": %s", path, sky_errno_text());
+    else
+        status = choose_direct(&f, path, direct, error);
+    if (status == SKY_OK)
+        *out = f;
+    else
+        sky_disk_folder_close(&f);
+    return status;
+}
+
+void sky_disk_folder_close(sky_disk_folder *f) {
+    sky_file_close(f->ledger);
+    sky_file_close(f->root);
+    f->ledger = f->root = SKY_FILE_NONE;
+}
+
+/* ---- entries ---- */
+
+static sky_status open_entry(const sky_disk_folder *f, const sky_key *key, unsigned mode, int *fd,
+                             sky_disk_geometry *geometry) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    int opened;
+    sky_status status = sky_file_open(f->root, path, mode, &opened);
+    if (status != SKY_OK)
+        return status;
+    sky_file_info info;
+    status = sky_file_stat_open(opened, &info);
+    if (status == SKY_OK)
+        status = info.regular ? sky_disk_geometry_of_file(info.bytes, geometry) : SKY_E_CORRUPT;
+    if (status == SKY_OK)
+        *fd = opened;
+    else
+        sky_file_close(opened);
+    return status;
+}
+
+sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key, int *fd,
+                               sky_disk_geometry *geometry) {
+    return open_entry(f, key, f->direct ? SKY_FILE_DIRECT : SKY_FILE_READ, fd, geometry);
+}
+
+static bool decode(const uint8_t *bytes, const sky_key *key, const sky_disk_geometry *geometry,
+                   sky_disk_header *out) {
+    return sky_disk_header_decode(bytes, out) == SKY_OK && sky_key_equal(&out->key, key) &&
+           sky_disk_geometry_of(out->payload_bytes).padded_bytes == geometry->padded_bytes;
+}
+
+sky_status sky_disk_header_check(int fd, const sky_key *key, const sky_disk_geometry *geometry,
+                                 uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out) {
+    if (decode(bytes, key, geometry, out))
+        return SKY_OK;
+    size_t got;
+    sky_status status = sky_file_read_at(fd, bytes, SKY_DISK_HEADER_BYTES, 0, &got);
+    if (status != SKY_OK)
+        return status;
+    bool sound = got == SKY_DISK_HEADER_BYTES && decode(bytes, key, geometry, out);
+    return sound ? SKY_OK : SKY_E_CORRUPT;
+}
+
+/* The header as bytes too, and the file still open. */
+static sky_status load(const sky_disk_folder *f, const sky_key *key, unsigned mode, int *fd,
+                       uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out) {
+    sky_disk_geometry geometry;
+    int opened;
+    sky_status status = open_entry(f, key, mode, &opened, &geometry);
+    if (status != SKY_OK)
+        return status;
+    size_t got;
+    status = sky_file_read_at(opened, bytes, SKY_DISK_HEADER_BYTES, 0, &got);
+    if (status == SKY_OK)
+        status = sky_disk_header_check(opened, key, &geometry, bytes, out);
+    if (status == SKY_OK)
+        *fd = opened;
+    else
+        sky_file_close(opened);
+    return status;
+}
+
+sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky_disk_header *out) {
+    uint8_t bytes[SKY_DISK_HEADER_BYTES];
+    int fd;
+    sky_status status = load(f, key, SKY_FILE_READ, &fd, bytes, out);
+    if (status == SKY_OK)
+        sky_file_close(fd);
+    return status;
+}
+
+sky_status sky_disk_entry_record(const sky_disk_folder *f, const sky_key *key,
+                                 const sky_disk_access *access, bool pin) {
+    uint8_t bytes[SKY_DISK_HEADER_BYTES], record[SKY_DISK_ACCESS_BYTES];
+    sky_disk_header header;
+    int fd;
+    sky_status status = load(f, key, SKY_FILE_WRITE, &fd, bytes, &header);
+    if (status != SKY_OK)
+        return status;
+    sky_disk_access merged = header.access;
+    merged.hits = access->hits > merged.hits ? access->hits : merged.hits;
+    merged.used_ms = access->used_ms > merged.used_ms ? access->used_ms : merged.used_ms;
+    merged.pinned = pin ? access->pinned : merged.pinned;
+    sky_disk_access_encode(&merged, bytes, record);
+    status = sky_file_write_at(fd, record, sizeof record, SKY_DISK_ACCESS_OFFSET);
+    sky_file_close(fd);
+    return status;
+}
+
+sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
+                                 uint64_t *freed_bytes) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    sky_file_info info;
+    sky_status status = sky_file_stat(f->root, path, &info);
+    if (status == SKY_OK)
+        status = sky_file_remove(f->root, path);
+    if (status == SKY_OK)
+        *freed_bytes = info.bytes;
+    return status;
+}
+
+/* ---- entries under way ---- */
+
+static sky_status make_folders(const sky_disk_folder *f, const char *path) {
+    char folder[SKY_DISK_FOLDER_CHARS + 1] = {path[0], path[1]};
+    sky_status status = sky_folder_make(f->root, folder);
+    if (status != SKY_OK)
+        return status;
+    memcpy(folder, path, SKY_DISK_FOLDER_CHARS);
+    return sky_folder_make(f->root, folder);
+}
+
+/* In `folder`: the first 5 characters of an entry's path, or "." */
+static sky_status open_temp(const sky_disk_folder *f, const char *folder, bool direct,
+                            char name[SKY_DISK_TEMP_BYTES], int *fd) {
+    unsigned mode = SKY_FILE_WRITE | SKY_FILE_NEW | (direct ? SKY_FILE_DIRECT : 0);
+    sky_status status = SKY_E_BUSY;
+    for (int i = 0; i < TEMP_TRIES && status == SKY_E_BUSY; i++) {
+        snprintf(name, SKY_DISK_TEMP_BYTES, "%.5s/" TEMP_PREFIX "%u-%u", folder,
+                 (unsigned)sky_process_id(), (unsigned)atomic_fetch_add(&temp_count, 1));
+        status = sky_file_open(f->root, name, mode, fd);
+    }
+    return status;
+}
+
+sky_status sky_disk_temp_create(const sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
+                                char name[SKY_DISK_TEMP_BYTES], int *fd) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    int opened;
+    sky_status status = open_temp(f, path, f->direct, name, &opened);
+    if (status == SKY_MISS) {
+        status = make_folders(f, path);
+        if (status == SKY_OK)
+            status = open_temp(f, path, f->direct, name, &opened);
+    }
+    if (status != SKY_OK)
+        return status == SKY_MISS || status == SKY_E_BUSY ? SKY_E_IO : status;
+    status = sky_file_lock(opened, 0);
+    if (status == SKY_OK)
+        status = sky_file_reserve(opened, file_bytes);
+    if (status == SKY_OK) {
+        *fd = opened;
+        return SKY_OK;
+    }
+    sky_file_close(opened);
+    sky_disk_temp_remove(f, name);
+    return status;
+}
+
+sky_status sky_disk_temp_publish(const sky_disk_folder *f, const char *name, const sky_key *key,
+                                 uint64_t *replaced_bytes) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    sky_file_info info = {0};
+    if (sky_file_stat(f->root, path, &info) != SKY_OK)
+        info.bytes = 0;
+    sky_status status = sky_file_rename(f->root, name, path);
+    if (status == SKY_OK)
+        *replaced_bytes = info.bytes;
+    return status == SKY_MISS ? SKY_E_IO : status; /* someone removed it under our hands */
+}
+
+void sky_disk_temp_remove(const sky_disk_folder *f, const char *name) {
+    sky_file_remove(f->root, name);
+}
+
+void sky_disk_folder_write(const sky_disk_folder *f, const char *name, const void *data,
+                           size_t bytes) {
+    char temp[SKY_DISK_TEMP_BYTES];
+    int fd;
+    if (open_temp(f, ".", false, temp, &fd) != SKY_OK)
+        return;
+    bool written = sky_file_lock(fd, 0) == SKY_OK &&
+                   sky_file_write_at(fd, data, bytes, 0) == SKY_OK;
+    if (!written || sky_file_rename(f->root, temp, name) != SKY_OK)
+        sky_disk_temp_remove(f, temp);
+    sky_file_close(fd);
+}
+
+/* ---- scanning ---- */
+
+typedef struct {
+    const sky_disk_folder *folder;
+    sky_disk_scan_fn each;
+    void *context;
+    uint64_t swept;
+    int64_t now_ms;
+    sky_time patience; /* until when to wait for locks of the dead; 0: none was met yet */
+    char path[SKY_DISK_FOLDER_CHARS + 1]; /* "ab" or "ab/cd" */
+} scan;
+
+static bool is_hex(const char *name, size_t digits) {
+    return strlen(name) == digits && strspn(name, "0123456789abcdef") == digits;
+}
+
+static bool is_temp(const char *name) {
+    return strncmp(name, TEMP_PREFIX, strlen(TEMP_PREFIX)) == 0;
+}
+
+/* Another's file goes only when its writer is gone: no lock, and no such process or an old file. A
+ * process that was just killed keeps its locks until the kernel is done with its transfers. */
+static void sweep(scan *s, const char *name) {
+    char path[SKY_DISK_FOLDER_CHARS + 1 + 256];
+    snprintf(path, sizeof path, "%s/%s", s->path, name);
+    unsigned long writer = strtoul(name + strlen(TEMP_PREFIX), NULL, 10);
+    bool dead = !sky_process_exists((uint32_t)writer);
+    sky_file_info info;
+    int fd;
+    if (sky_file_open(s->folder->root, path, SKY_FILE_READ, &fd) != SKY_OK)
+        return;
+    if (dead && s->patience == 0)
+        s->patience = sky_now() + SWEEP_PATIENCE;
+    bool orphan = sky_file_stat_open(fd, &info) == SKY_OK && info.regular &&
+                  (dead || s->now_ms - info.modified_ms > TEMP_YOUNG_MS) &&
+                  sky_file_lock(fd, dead ? s->patience : 0) == SKY_OK;
+    if (orphan && sky_file_remove(s->folder->root, path) == SKY_OK)
+        s->swept++;
+    sky_file_close(fd);
+}
+
+static bool scan_entry(void *context, const char *name, char kind) {
+    scan *s = context;
+    sky_key key;
+    if (kind != 'f' && kind != '?')
+        return true;
+    if (is_temp(name))
+        sweep(s, name);
+    else if (is_hex(name, 2 * SKY_KEY_BYTES) && name[0] == s->path[0] && name[1] == s->path[1] &&
+             name[2] == s->path[3] && name[3] == s->path[4] && sky_key_parse(name, &key) == SKY_OK)
+        s->each(s->context, &key);
+    return true;
+}
+
+/* A folder that cannot be read, or went meanwhile, hides its entries and no others. */
+static bool scan_inner(void *context, const char *name, char kind) {
+    scan *s = context;
+    if (!is_hex(name, 2) || (kind != 'd' && kind != '?'))
+        return true;
+    s->path[2] = '/';
+    memcpy(s->path + 3, name, 3);
+    sky_folder_each(s->folder->root, s->path, scan_entry, s);
+    return true;
+}
+
+static bool scan_outer(void *context, const char *name, char kind) {
+    scan *s = context;
+    memcpy(s->path, ".", 2);
+    if (is_temp(name) && (kind == 'f' || kind == '?'))
+        sweep(s, name);
+    if (!is_hex(name, 2) || (kind != 'd' && kind != '?'))
+        return true;
+    memcpy(s->path, name, 3);
+    sky_folder_each(s->folder->root, s->path, scan_inner, s);
+    return true;
+}
+
+sky_status sky_disk_folder_scan(const sky_disk_folder *f, sky_disk_scan_fn each, void *context,
+                                uint64_t *swept) {
+    const sky_clock
+        *clock = sky_clock_system(); /* as the file system's, whatever a test pretends */
+    scan s = {.folder = f, .each = each, .context = context, .now_ms = clock->wall_ms(clock)};
+    sky_status status = sky_folder_each(f->root, ".", scan_outer, &s);
+    *swept = s.swept;
+    return status;
+}
+
+/* ---- ledger ---- */
+
+static uint64_t ledger_checksum(const uint8_t *bytes) {
+    return sky_checksum(bytes, LEDGER_BYTES - 8, 0);
+}
+
+bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_disk_ledger *out) {
+    if (!sky_disk_folder_writable(f) ||
+        sky_file_lock(f->ledger, sky_now() + LEDGER_PATIENCE) != SKY_OK)
+        return false;
+    uint8_t bytes[LEDGER_BYTES];
+    size_t got;
+    sky_disk_ledger ledger = {0};
+    if (sky_file_read_at(f->ledger, bytes, sizeof bytes, 0, &got) == SKY_OK &&
+        got == sizeof bytes && sky_load_u64(bytes) == LEDGER_MAGIC &&
+        sky_load_u64(bytes + 24) == ledger_checksum(bytes))
+        ledger = (sky_disk_ledger){true, sky_load_u64(bytes + 8), sky_load_u64(bytes + 16)};
+    *out = ledger;
+    return true;
+}
+
+void sky_disk_ledger_end(const sky_disk_folder *f, const sky_disk_ledger *ledger) {
+    if (ledger) {
+        uint8_t bytes[LEDGER_BYTES];
+        sky_store_u64(bytes, LEDGER_MAGIC);
+        sky_store_u64(bytes + 8, ledger->changes);
+        sky_store_u64(bytes + 16, ledger->bytes_used);
+        sky_store_u64(bytes + 24, ledger_checksum(bytes));
+        sky_file_write_at(f->ledger, bytes, sizeof bytes, 0);
+    }
+    sky_file_unlock(f->ledger);
+}

@@ -1,0 +1,92 @@
+/* The folder of a disk tier: entries as files, files under way, and the ledger that several
+ * processes share.
+ *
+ *   PATH/.ledger                  how many changes there were, and how many bytes stand here
+ *   PATH/.catalogue               what stood here when a tier closed (disk_snapshot.h)
+ *   PATH/ab/cd/abcd…64 digits     an entry
+ *   PATH/ab/cd/.tmp-PID-N         a file being written, locked by its writer; PATH/.tmp-PID-N too
+ *
+ * Anything else is foreign and left alone.
+ *
+ * Publish after commit: an entry's bytes are synced under a temporary name, then the name is
+ * changed. After a crash at any moment a key therefore has its old entry, its new one, or (when the
+ * folder itself was not synced) none: never a half. A temporary file whose lock is free has no
+ * writer left. */
+#ifndef SKY_STORE_DISK_FOLDER_H
+#define SKY_STORE_DISK_FOLDER_H
+
+#include "store/disk_format.h"
+
+typedef enum { SKY_DISK_DIRECT_AUTO, SKY_DISK_DIRECT_ON, SKY_DISK_DIRECT_OFF } sky_disk_direct;
+
+typedef struct {
+    int root;
+    int ledger;   /* SKY_FILE_NONE when read-only */
+    bool direct;  /* data files are opened past the page cache */
+    bool refused; /* that was wanted, and the file system (or a read-only folder) would not */
+} sky_disk_folder;
+
+/* Makes the folder when it is absent. A folder that may only be read is fine.
+ * Errors: SKY_E_DENIED, SKY_E_IO, SKY_E_UNSUPPORTED (direct=on refused); `error` says what to do */
+sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, sky_disk_folder *out,
+                                sky_error *error);
+void sky_disk_folder_close(sky_disk_folder *f);
+static inline bool sky_disk_folder_writable(const sky_disk_folder *f) {
+    return f->ledger >= 0;
+}
+
+/* Open an entry for reading its data.
+ * Errors: SKY_MISS, SKY_E_CORRUPT (no plain file, or of an impossible size), SKY_E_DENIED, SKY_E_IO
+ *         */
+sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key, int *fd,
+                               sky_disk_geometry *geometry);
+/* Read and check an entry's header.
+ * Errors: SKY_MISS, SKY_E_CORRUPT (not the header of this key and size too), SKY_E_DENIED, SKY_E_IO
+ *         */
+sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky_disk_header *out);
+/* Decode a header read from `fd`, which must be that of `key` and `geometry`. A bad one is read
+ * once more into `bytes`: another process may have been changing its access record.
+ * Shape:  bytes aligned as the file wants it */
+sky_status sky_disk_header_check(int fd, const sky_key *key, const sky_disk_geometry *geometry,
+                                 uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out);
+/* Replace the access record of an entry whose header is sound. Other processes record their uses
+ * too: uses only grow, and the pin stays as the file has it unless `pin`. */
+sky_status sky_disk_entry_record(const sky_disk_folder *f, const sky_key *key,
+                                 const sky_disk_access *access, bool pin);
+/* *freed_bytes: size of the file that went. Errors: SKY_MISS, SKY_E_DENIED, SKY_E_IO */
+sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
+                                 uint64_t *freed_bytes);
+
+/* An entry under way: open, locked, `file_bytes` long. Errors: SKY_E_FULL, SKY_E_DENIED, SKY_E_IO
+ * */
+#define SKY_DISK_TEMP_BYTES 40
+sky_status sky_disk_temp_create(const sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
+                                char name[SKY_DISK_TEMP_BYTES], int *fd);
+/* Give it the entry's name; *replaced_bytes: size of the file that stood there, 0 for none. */
+sky_status sky_disk_temp_publish(const sky_disk_folder *f, const char *name, const sky_key *key,
+                                 uint64_t *replaced_bytes);
+void sky_disk_temp_remove(const sky_disk_folder *f, const char *name);
+
+/* Replace a file in the root; no sync. Best effort. */
+void sky_disk_folder_write(const sky_disk_folder *f, const char *name, const void *data,
+                           size_t bytes);
+
+/* Each file that bears an entry's name, and how many temporary files without a writer were swept.
+ * */
+typedef void (*sky_disk_scan_fn)(void *context, const sky_key *key);
+sky_status sky_disk_folder_scan(const sky_disk_folder *f, sky_disk_scan_fn each, void *context,
+                                uint64_t *swept);
+
+/* What processes that share the folder tell each other. begin locks it and waits at most 50 ms:
+ * false when another holds on to it (or the folder is read-only), and *out says nothing then.
+ * `known` is false when the file was empty or damaged: scan, then write the truth. */
+typedef struct {
+    bool known;
+    uint64_t changes;
+    uint64_t bytes_used;
+} sky_disk_ledger;
+bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_disk_ledger *out);
+void sky_disk_ledger_end(const sky_disk_folder *f,
+                         const sky_disk_ledger *ledger); /* NULL: unchanged */
+
+#endif

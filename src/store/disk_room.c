@@ -1,0 +1,383 @@
+/* What stands in the folder, as this process sees it.
+ *
+ * Several processes may share a folder. Each has a catalogue of its own; the ledger tells how many
+ * changes there were and how many bytes stand there. As long as the count is the one this process
+ * left there, its catalogue is the truth and eviction is exact. Otherwise it reads the folder again
+ * before it evicts, and then evicts a little more, so that two writers do not read it for every
+ * block. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <skymem/keys.h>
+
+#include "io/file.h"
+#include "store/disk_snapshot.h"
+#include "store/disk_tier.h"
+
+#define SHARED_SLACK    16 /* of the limit: how much more goes when others write here too */
+#define FAILURES_IN_ROW 3
+
+int64_t sky_disk_wall_ms(const sky_disk *d) {
+    int64_t ms = d->env.clock->wall_ms(d->env.clock);
+    return ms < 0 ? 0 : ms;
+}
+
+bool sky_disk_expired(const sky_disk *d, int64_t expire_ms) {
+    return expire_ms != 0 && expire_ms <= sky_disk_wall_ms(d);
+}
+
+void sky_disk_count(sky_disk *d, sky_op op, sky_status status) {
+    bool get = op == SKY_OP_GET, put = op == SKY_OP_PUT;
+    d->counters.hits += get && status == SKY_OK;
+    d->counters.misses += get && (status == SKY_MISS || status == SKY_E_CORRUPT);
+    d->counters.puts += put && status == SKY_OK;
+    d->counters.dropped += put && status < 0 && status != SKY_E_CANCELLED &&
+                           status != SKY_E_PARAM && status != SKY_E_DEADLINE;
+    d->counters.corrupt += status == SKY_E_CORRUPT;
+    d->counters.errors += status == SKY_E_IO;
+    if (status == SKY_E_IO)
+        d->failures_in_row++;
+    else if (status == SKY_OK)
+        d->failures_in_row = 0;
+    d->counters.failing = d->failures_in_row >= FAILURES_IN_ROW;
+}
+
+/* ---- ledger ---- */
+
+/* Between enter and leave no other process changes the folder, unless it lost patience. */
+typedef struct {
+    sky_disk_ledger ledger;
+    bool locked;
+    bool mended; /* the ledger is to be written even without a change */
+} view;
+
+/* What one call took out of the folder, or put there. */
+typedef struct {
+    uint64_t changes;
+    int64_t bytes;
+} tally;
+
+static view enter(const sky_disk *d) {
+    view v = {0};
+    v.locked = sky_disk_ledger_begin(&d->folder, &v.ledger);
+    return v;
+}
+
+static bool agrees(const sky_disk *d, const view *v) {
+    return v->locked && v->ledger.known && v->ledger.changes == d->ledger_seen;
+}
+
+/* Note changes of ours and let go. When the lock was not had they are told at the next chance; a
+ * damaged ledger is mended by the next refresh. */
+static void leave(sky_disk *d, view *v, tally t) {
+    d->unrecorded_changes += t.changes;
+    d->unrecorded_bytes += t.bytes;
+    if (!v->locked)
+        return;
+    bool write = v->ledger.known && (v->mended || d->unrecorded_changes > 0);
+    if (write) {
+        bool agreed = agrees(d, v);
+        int64_t used = (int64_t)v->ledger.bytes_used + d->unrecorded_bytes;
+        v->ledger.bytes_used = used > 0 ? (uint64_t)used : 0;
+        v->ledger.changes += d->unrecorded_changes;
+        if (agreed)
+            d->ledger_seen = v->ledger.changes;
+        d->unrecorded_changes = 0;
+        d->unrecorded_bytes = 0;
+    }
+    sky_disk_ledger_end(&d->folder, write ? &v->ledger : NULL);
+}
+
+/* Bytes that stand in the folder: the ledger knows better than the catalogue. */
+static uint64_t bytes_used(const sky_disk *d, const view *v) {
+    if (!v->locked || !v->ledger.known)
+        return sky_disk_catalogue_bytes(d->catalogue);
+    int64_t used = (int64_t)v->ledger.bytes_used + d->unrecorded_bytes;
+    return used > 0 ? (uint64_t)used : 0;
+}
+
+/* ---- files that go ---- */
+
+static sky_status remove_file(sky_disk *d, const sky_key *key, tally *t) {
+    uint64_t freed;
+    sky_status status = sky_disk_entry_remove(&d->folder, key, &freed);
+    if (status == SKY_OK) {
+        t->changes++;
+        t->bytes -= (int64_t)freed;
+    }
+    return status;
+}
+
+/* A pin may have been set by another process: the file tells. */
+static bool pinned_by_another(sky_disk *d, sky_disk_fact *fact) {
+    sky_disk_header header;
+    if (sky_disk_entry_load(&d->folder, &fact->key, &header) != SKY_OK || !header.access.pinned)
+        return false;
+    return sky_disk_catalogue_pin(d->catalogue, fact) == SKY_OK;
+}
+
+static sky_status evict_one(sky_disk *d, tally *t) {
+    sky_disk_fact *victim;
+    do {
+        victim = sky_disk_catalogue_victim(d->catalogue);
+        if (!victim)
+            return SKY_E_FULL;
+    } while (pinned_by_another(d, victim));
+    sky_status status = remove_file(d, &victim->key, t);
+    if (status != SKY_OK && status != SKY_MISS)
+        return status;
+    d->counters.evictions += status == SKY_OK;
+    if (status == SKY_MISS)
+        d->ledger_seen = UINT64_MAX; /* someone removes files behind our backs: look again */
+    sky_disk_catalogue_remove(d->catalogue, victim, NULL, NULL);
+    return SKY_OK;
+}
+
+/* Evict until `bytes` more are free and the catalogue has room. The parent of what is to come is a
+ * leaf until that has come, and must not make room for its own child. */
+static sky_status evict(sky_disk *d, uint64_t bytes, const sky_key *parent, tally *t) {
+    sky_disk_fact *kept = sky_disk_catalogue_find(d->catalogue, parent);
+    bool held = kept && sky_disk_catalogue_pin(d->catalogue, kept) == SKY_OK;
+    sky_status status = SKY_OK;
+    while (status == SKY_OK &&
+           (t->bytes > -(int64_t)bytes || sky_disk_catalogue_full(d->catalogue)))
+        status = evict_one(d, t);
+    if (held)
+        sky_disk_catalogue_unpin(d->catalogue, kept);
+    return status;
+}
+
+/* Put a fact into the catalogue, at the cost of the oldest when it is full. */
+static sky_disk_fact *admit(sky_disk *d, const sky_disk_fact *fact, tally *t) {
+    sky_status status;
+    while ((status = sky_disk_catalogue_put(d->catalogue, fact)) == SKY_E_FULL)
+        if (evict_one(d, t) != SKY_OK)
+            break;
+    return status == SKY_OK ? sky_disk_catalogue_find(d->catalogue, &fact->key) : NULL;
+}
+
+/* ---- reading the folder ---- */
+
+typedef struct {
+    sky_disk *disk;
+    sky_disk_fact *facts;
+    size_t count;
+    size_t room;
+    bool no_memory;
+    tally gone;
+} survey;
+
+static void survey_add(survey *s, const sky_disk_fact *fact) {
+    if (s->count == s->room) {
+        size_t room = s->room ? 2 * s->room : 1024;
+        sky_disk_fact *grown = realloc(s->facts, room * sizeof *grown);
+        if (!grown) {
+            s->no_memory = true;
+            return;
+        }
+        s->facts = grown;
+        s->room = room;
+    }
+    s->facts[s->count++] = *fact;
+}
+
+/* What is known already, and as large as it was, is not read again. */
+static bool still_known(const sky_disk *d, const sky_disk_fact *known) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(&known->key, path);
+    sky_file_info info;
+    return sky_file_stat(d->folder.root, path, &info) == SKY_OK &&
+           info.bytes == sky_disk_fact_bytes(known) && !sky_disk_expired(d, known->expire_ms);
+}
+
+static void survey_entry(void *context, const sky_key *key) {
+    survey *s = context;
+    sky_disk *d = s->disk;
+    sky_disk_header header;
+    const sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, key);
+    if (known && still_known(d, known)) {
+        survey_add(s, known);
+        return;
+    }
+    sky_status status = sky_disk_entry_load(&d->folder, key, &header);
+    d->counters.corrupt += status == SKY_E_CORRUPT;
+    if (status == SKY_E_CORRUPT || (status == SKY_OK && sky_disk_expired(d, header.expire_ms))) {
+        remove_file(d, key, &s->gone);
+    } else if (status == SKY_OK) {
+        sky_disk_fact fact = sky_disk_fact_of(&header);
+        survey_add(s, &fact);
+    }
+}
+
+/* Read the folder anew. What is beyond the catalogue's capacity goes, the least recently used
+ * first. */
+static sky_status refresh(sky_disk *d, view *v, uint64_t *swept, tally *t) {
+    survey s = {.disk = d};
+    sky_status status = sky_disk_folder_scan(&d->folder, survey_entry, &s, swept);
+    if (status == SKY_OK && s.no_memory)
+        status = SKY_E_NOMEM;
+    if (status == SKY_OK) {
+        size_t kept = sky_disk_catalogue_rebuild(d->catalogue, s.facts, s.count);
+        v->ledger.known = v->mended = true;
+        v->ledger.bytes_used = sky_disk_catalogue_bytes(d->catalogue);
+        d->ledger_seen = v->locked ? v->ledger.changes : UINT64_MAX;
+        d->unrecorded_changes = 0;
+        d->unrecorded_bytes = 0;
+        *t = (tally){0};
+        for (size_t i = 0; i + kept < s.count; i++)
+            d->counters.evictions += remove_file(d, &s.facts[i].key, &s.gone) == SKY_OK;
+    }
+    t->changes += s.gone.changes;
+    d->snapshot_wanted = true;
+    free(s.facts);
+    return status;
+}
+
+sky_status sky_disk_refresh(sky_disk *d, uint64_t *swept) {
+    view v = enter(d);
+    tally t = {0};
+    *swept = 0;
+    sky_status status = refresh(d, &v, swept, &t);
+    leave(d, &v, t);
+    return status;
+}
+
+sky_status sky_disk_recall(sky_disk *d) {
+    view v = enter(d);
+    tally t = {0};
+    uint64_t changes = 0, swept;
+    sky_status status = SKY_OK;
+    bool recalled = sky_disk_snapshot_load(&d->folder, d->catalogue, &changes);
+    d->ledger_seen = changes;
+    if (!recalled || !agrees(d, &v))
+        status = refresh(d, &v, &swept, &t);
+    leave(d, &v, t);
+    return status;
+}
+
+void sky_disk_remember(sky_disk *d) {
+    if (!d->snapshot_wanted && !sky_disk_catalogue_changed(d->catalogue))
+        return;
+    view v = enter(d);
+    if (agrees(d, &v) && d->unrecorded_changes == 0)
+        sky_disk_snapshot_save(&d->folder, d->catalogue, v.ledger.changes);
+    leave(d, &v, (tally){0});
+}
+
+/* ---- room ---- */
+
+sky_status sky_disk_make_room(sky_disk *d, uint64_t file_bytes, const sky_key *parent) {
+    uint64_t needed = d->bytes_reserved + file_bytes, goal = d->bytes_max, swept;
+    if (needed > d->bytes_max)
+        return SKY_E_FULL;
+    view v = enter(d);
+    tally t = {0};
+    sky_status status = SKY_OK;
+    uint64_t used = bytes_used(d, &v);
+    if (used + needed > d->bytes_max || sky_disk_catalogue_full(d->catalogue)) {
+        if (v.locked && !agrees(d, &v)) {
+            status = refresh(d, &v, &swept, &t);
+            used = bytes_used(d, &v);
+            goal -= goal / SHARED_SLACK;
+        }
+        uint64_t excess = used + needed > goal ? used + needed - goal : 0;
+        if (status == SKY_OK)
+            status = evict(d, excess, parent, &t);
+        bool enough = (int64_t)(used + needed) + t.bytes <= (int64_t)d->bytes_max;
+        if (status == SKY_E_FULL && enough && !sky_disk_catalogue_full(d->catalogue))
+            status = SKY_OK; /* the slack is a wish */
+    }
+    t.changes += !d->writes; /* a snapshot is out of date once there may be files under way */
+    d->writes = true;
+    leave(d, &v, t);
+    return status;
+}
+
+sky_status sky_disk_evict(sky_disk *d, uint64_t bytes, const sky_key *parent) {
+    view v = enter(d);
+    tally t = {0};
+    sky_status status = evict(d, bytes, parent, &t);
+    leave(d, &v, t);
+    return status;
+}
+
+/* ---- entries that come, go, and are looked at ---- */
+
+sky_status sky_disk_publish(sky_disk *d, const char *temp, const sky_disk_fact *fact) {
+    view v = enter(d);
+    tally t = {0};
+    uint64_t replaced_bytes;
+    sky_status status = sky_disk_temp_publish(&d->folder, temp, &fact->key, &replaced_bytes);
+    if (status == SKY_OK) {
+        t.changes = 1;
+        t.bytes = (int64_t)sky_disk_fact_bytes(fact) - (int64_t)replaced_bytes;
+        admit(d, fact, &t);
+    }
+    leave(d, &v, t);
+    return status;
+}
+
+typedef struct {
+    sky_disk *disk;
+    tally gone;
+    sky_status status; /* of the last file, which is that of the key itself */
+} dropping;
+
+static void drop_file(void *context, const sky_disk_fact *fact) {
+    dropping *drop = context;
+    drop->status = remove_file(drop->disk, &fact->key, &drop->gone);
+}
+
+sky_status sky_disk_drop(sky_disk *d, const sky_key *key, size_t *count) {
+    view v = enter(d);
+    dropping drop = {.disk = d};
+    sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, key);
+    if (fact)
+        sky_disk_catalogue_remove(d->catalogue, fact, drop_file, &drop);
+    else
+        drop.status = remove_file(d, key, &drop.gone);
+    leave(d, &v, drop.gone);
+    *count = (size_t)drop.gone.changes;
+    return drop.status;
+}
+
+sky_disk_fact *sky_disk_meet(sky_disk *d, const sky_disk_header *header) {
+    sky_disk_fact fact = sky_disk_fact_of(header);
+    sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, &fact.key);
+    if (known && known->set_ms == fact.set_ms && known->payload_bytes == fact.payload_bytes)
+        return known;
+    view v = enter(d);
+    tally t = {0};
+    sky_disk_fact *kept = admit(d, &fact, &t);
+    leave(d, &v, t);
+    return kept;
+}
+
+sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status) {
+    sky_disk_header header;
+    size_t dropped;
+    sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, key);
+    if (fact && !sky_disk_expired(d, fact->expire_ms)) {
+        *status = SKY_OK;
+        return fact;
+    }
+    *status = sky_disk_entry_load(&d->folder, key, &header);
+    bool over = *status == SKY_OK && sky_disk_expired(d, header.expire_ms);
+    if (*status == SKY_OK && !over) {
+        fact = sky_disk_meet(d, &header);
+        *status = fact ? SKY_OK : SKY_E_FULL;
+        return fact;
+    }
+    if (fact || over || *status == SKY_E_CORRUPT)
+        sky_disk_drop(d, key, &dropped);
+    if (over)
+        *status = SKY_MISS;
+    return NULL;
+}
+
+void sky_disk_record(sky_disk *d, sky_disk_fact *fact, bool pin) {
+    sky_disk_access access = {fact->hits, fact->used_ms, fact->pins > 0};
+    fact->unrecorded = false;
+    if (sky_disk_folder_writable(&d->folder))
+        sky_disk_entry_record(&d->folder, &fact->key, &access, pin);
+}

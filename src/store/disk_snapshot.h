@@ -1,0 +1,19 @@
+/* The catalogue on disk, so that opening a folder need not read it: PATH/.catalogue.
+ *
+ *   | magic 8 | changes 8 | count 4 | zero 4 | count × 104: one fact each | checksum 8 |
+ *
+ * Written when a tier closes, with the ledger's count of changes at that time. Whoever opens the
+ * folder and finds the same count in the ledger takes it as it is; otherwise it is a list of hints,
+ * and the folder is read. Not synced: a damaged one is ignored. */
+#ifndef SKY_STORE_DISK_SNAPSHOT_H
+#define SKY_STORE_DISK_SNAPSHOT_H
+
+#include "store/disk_catalogue.h"
+#include "store/disk_folder.h"
+
+/* Fill the catalogue. False when there is no sound snapshot; the catalogue is then untouched. */
+bool sky_disk_snapshot_load(const sky_disk_folder *f, sky_disk_catalogue *c, uint64_t *changes);
+/* Best effort. */
+void sky_disk_snapshot_save(const sky_disk_folder *f, sky_disk_catalogue *c, uint64_t changes);
+
+#endif

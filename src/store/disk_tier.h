@@ -1,0 +1,113 @@
+/* The parts of a disk tier, for its own files.
+ *
+ *   submit ─► queues ─wake─► thread ─► jobs ─► mover (aio) ─► file ─► publish, in order
+ *                              │
+ *                              └─ catalogue, ledger, counters   (also read by stat, list, verify)
+ *
+ *   disk.c        the tier's functions: open, submit, stat, list, close
+ *   disk_work.c   the thread: takes requests, runs jobs, publishes
+ *   disk_room.c   what stands in the folder: catalogue, ledger, eviction, dropping, access records
+ *   disk_verify.c reads everything
+ *
+ * Concurrency: `queue_mutex` guards the queues and `closing`; `mutex` guards catalogue, counters,
+ * ledger and every change of the folder by rename or unlink, so that catalogue and folder change
+ * together. The queue mutex is never held over I/O, so submit does not wait for the disk. All else
+ * belongs to the thread. */
+#ifndef SKY_STORE_DISK_TIER_H
+#define SKY_STORE_DISK_TIER_H
+
+#include "io/sync.h"
+#include "store/disk_catalogue.h"
+#include "store/disk_mover.h"
+#include "store/tier.h"
+
+/* Items of a batch that still have to be begun. */
+typedef struct {
+    sky_batch batch;
+    sky_op op;
+    size_t next;
+    size_t count;
+    uint32_t ttl_s;
+    uint8_t level;
+    bool durable;
+} sky_disk_request;
+
+typedef struct {
+    sky_disk_request requests[SKY_BATCHES_MAX];
+    size_t first;
+    size_t count;
+} sky_disk_queue;
+
+typedef struct sky_disk_work sky_disk_work;
+
+typedef struct {
+    sky_tier tier;
+    sky_tier_env env;
+    char url[256];
+    uint64_t bytes_max;
+    uint32_t ttl_s; /* 0: entries stay until evicted */
+    sky_disk_folder folder;
+    sky_batches *batches;
+    sky_disk_work *work;
+    bool opened;
+
+    sky_mutex queue_mutex;
+    sky_disk_queue lookups; /* HAS, GET, PREFETCH: never wait for a write */
+    sky_disk_queue changes; /* PUT, REMOVE, PIN, UNPIN: take effect in order */
+    bool closing;
+    int wake; /* raised when a queue or `closing` changed */
+
+    sky_mutex mutex;
+    sky_disk_catalogue *catalogue;
+    sky_tier_stat counters;
+    uint32_t failures_in_row;
+    uint64_t bytes_reserved;     /* by entries under way */
+    uint64_t ledger_seen;        /* the ledger's count of changes that the catalogue knows of */
+    uint64_t unrecorded_changes; /* of ours, that did not get into the ledger yet */
+    int64_t unrecorded_bytes;
+    bool writes;          /* something was stored here, or tried to be */
+    bool snapshot_wanted; /* that on disk is older than the catalogue */
+} sky_disk;
+
+/* disk_work.c */
+sky_status sky_disk_work_create(sky_disk *d, sky_disk_work **out);
+sky_status sky_disk_work_start(sky_disk_work *w);
+/* Ends when nothing is under way; NULL is fine. All batches are over by then. */
+void sky_disk_work_destroy(sky_disk_work *w);
+const char *sky_disk_work_backend(const sky_disk_work *w);
+
+/* disk_room.c; the caller holds d->mutex. */
+
+/* Fill the catalogue, at open: from the snapshot when nothing changed since, else from the folder.
+ * */
+sky_status sky_disk_recall(sky_disk *d);
+/* Write the snapshot, at close, unless others changed the folder meanwhile. */
+void sky_disk_remember(sky_disk *d);
+/* Read the folder anew into catalogue and ledger; *swept: left-overs of dead writers that went. */
+sky_status sky_disk_refresh(sky_disk *d, uint64_t *swept);
+/* Evict until an entry file of that size may be added; its parent stays.
+ * Errors: SKY_E_FULL, SKY_E_DENIED, SKY_E_IO */
+sky_status sky_disk_make_room(sky_disk *d, uint64_t file_bytes, const sky_key *parent);
+/* Evict that many bytes whatever the limit says: the disk is full. Errors: SKY_E_FULL */
+sky_status sky_disk_evict(sky_disk *d, uint64_t bytes, const sky_key *parent);
+/* Give a written entry its name and note it. */
+sky_status sky_disk_publish(sky_disk *d, const char *temp, const sky_disk_fact *fact);
+/* Remove an entry and what hangs below it, from folder and catalogue. *count: how many files went.
+ * Errors: SKY_MISS, SKY_E_DENIED, SKY_E_IO */
+sky_status sky_disk_drop(sky_disk *d, const sky_key *key, size_t *count);
+/* The fact of a key, read from the folder when the catalogue has none; NULL: *status says why. An
+ * expired or damaged entry is dropped. */
+sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status);
+/* The fact of an entry whose header was just read; NULL when the catalogue has no room for it. */
+sky_disk_fact *sky_disk_meet(sky_disk *d, const sky_disk_header *header);
+bool sky_disk_expired(const sky_disk *d, int64_t expire_ms);
+/* Write an entry's uses into its file; its pin too, if that changed. */
+void sky_disk_record(sky_disk *d, sky_disk_fact *fact, bool pin);
+/* Count what an item came to. */
+void sky_disk_count(sky_disk *d, sky_op op, sky_status status);
+int64_t sky_disk_wall_ms(const sky_disk *d);
+
+/* disk_verify.c: a function of the tier. */
+sky_status sky_disk_verify(sky_tier *tier, sky_verify_report *out);
+
+#endif

@@ -1,0 +1,628 @@
+/* The sky as a tier: a constellation in virtual time, led along the real clock by one thread.
+ *
+ *   submit ──► [ queue of batches ] ──► thread ──► world ──► results ──► batches
+ *                     wake-up ────────────┘ sleeps until the world's next event, or new work
+ *
+ * Virtual time is the time since the tier was opened. The thread lets everything happen that is
+ * due, at its exact virtual time, and sleeps until the next event: it may wake some tens of
+ * microseconds late, but lateness does not add up, and where events are dense it takes all that
+ * are due at once.
+ *
+ * Payloads are not copied here: a put's bytes go from the caller's spans into messages as the link
+ * takes them, a get's from messages into the spans, each time between enter and leave. A batch
+ * that is given up ends its requests at their next chunk; what a put had sent by then is dropped
+ * again.
+ *
+ * What the operations mean in orbit:
+ *  - PIN: the ground never chooses the block to make room, and its satellites are told not to
+ *    evict its chunks. Pins nest.
+ *  - ttl_s counts on the wall clock; the block goes when it is next asked for, or listed out.
+ *  - PREFETCH is HAS: there is nothing nearer here. LEASE is not supported.
+ *  - verify compares index and satellites' memory, checksums included, without the links.
+ *  - Nothing outlives the process: the satellites are in it.
+ *
+ * Concurrency: `queue_lock` guards the queue and is held for moments. `world_lock` guards the
+ * rest; the thread holds it while events happen. Order: world_lock, then queue_lock or the
+ * batches' own. */
+#include "store/sky_tier.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <skymem/keys.h>
+
+#include "base/error.h"
+#include "io/clock.h"
+#include "io/sync.h"
+#include "sim/world.h"
+#include "store/batch.h"
+#include "store/spans.h"
+#include "store/url.h"
+
+#define JOBS_MAX          (2 * SKY_BATCHES_MAX) /* batches that are over may stand in it */
+#define PENDING_MAX       1024
+#define FAILURES_IN_A_ROW 3
+#define PAGE_ENTRIES      64
+#define NONE              UINT32_MAX
+
+/* A batch whose items are being handed to the world. */
+typedef struct {
+    sky_batch batch;
+    sky_op op;
+    size_t item_count;
+    size_t next;
+    uint32_t ttl_s;
+    uint8_t level;
+    sky_time submitted; /* virtual */
+} job;
+
+/* An item under way in the world. */
+typedef struct {
+    struct sky_tier_sky *sky;
+    sky_batch batch;
+    size_t item;
+    sky_time submitted;
+    char *name; /* put: ours until the block is stored */
+    size_t name_bytes;
+    uint32_t span; /* the one the last chunk ended in, and the offset of its start */
+    uint64_t span_at;
+    uint32_t next_free;
+} pending;
+
+/* Beside the index, by block. */
+typedef struct {
+    char *text; /* NUL-terminated; NULL: a block without a name */
+    size_t bytes;
+} block_name;
+
+typedef struct sky_tier_sky {
+    sky_tier tier;
+    sky_tier_env env;
+    char url[256];
+    sky_scenario scenario;
+    sky_batches *batches;
+    sky_thread thread;
+    int wake;
+    sky_time began; /* real time of virtual 0 */
+    int64_t wall_began_ms;
+
+    sky_mutex queue_lock;
+    job jobs[JOBS_MAX];
+    uint32_t job_first, job_count;
+    bool closing;
+
+    sky_mutex world_lock;
+    sky_world *world;
+    pending pendings[PENDING_MAX];
+    uint32_t pending_free;
+    block_name *names;
+    uint32_t name_max;
+    sky_batch report_batch;
+    sky_sky_report report;
+    uint64_t errors;
+    uint32_t failures;
+} sky;
+
+static sky *of(const sky_tier *tier) {
+    return (sky *)(uintptr_t)tier;
+}
+
+static sky_time virtual_now(const sky *s) {
+    return s->env.clock->now(s->env.clock) - s->began;
+}
+
+/* ---- bytes, between the spans of an item and the chunks of the world ---- */
+
+/* Find the span that holds byte `offset`, walking on from where the last chunk ended. */
+static uint64_t seek(pending *p, const sky_item *item, uint64_t offset) {
+    if (offset < p->span_at)
+        p->span = 0, p->span_at = 0;
+    while (p->span < item->span_count && offset - p->span_at >= item->spans[p->span].bytes)
+        p->span_at += item->spans[p->span++].bytes;
+    return offset - p->span_at;
+}
+
+static void copy_piece(const sky_span *span, uint64_t at, uint8_t *chunk, size_t bytes, bool in) {
+    if (!span->data)
+        return;
+    uint8_t *there = (uint8_t *)span->data + at;
+    memcpy(in ? chunk : there, in ? there : chunk, bytes);
+}
+
+static bool copy(pending *p, uint64_t offset, uint8_t *chunk, size_t bytes, bool in) {
+    sky *s = p->sky;
+    const sky_item *item = sky_batches_enter(s->batches, p->batch, p->item);
+    if (!item)
+        return false;
+    uint64_t at = seek(p, item, offset);
+    for (uint32_t i = p->span; i < item->span_count && bytes > 0; i++, at = 0) {
+        uint64_t left = item->spans[i].bytes - at;
+        size_t piece = left < bytes ? (size_t)left : bytes;
+        copy_piece(&item->spans[i], at, chunk, piece, in);
+        chunk += piece;
+        bytes -= piece;
+    }
+    assert(bytes == 0);
+    sky_batches_leave(s->batches, p->batch);
+    return true;
+}
+
+static bool fetch(void *host, void *request, uint64_t offset, void *data, size_t bytes) {
+    (void)host;
+    return copy(request, offset, data, bytes, true);
+}
+
+static bool deliver(void *host, void *request, uint64_t offset, const void *data, size_t bytes) {
+    (void)host;
+    return copy(request, offset, (uint8_t *)(uintptr_t)data, bytes, false);
+}
+
+static void forgotten(void *host, uint32_t block, const sky_key *key) {
+    sky *s = host;
+    (void)key;
+    free(s->names[block].text);
+    s->names[block] = (block_name){0};
+}
+
+/* ---- from the queue to the world ---- */
+
+static sky_status check_put(const sky_item *item, const job *j, uint64_t bytes) {
+    for (uint32_t i = 0; i < item->span_count; i++) {
+        if (!item->spans[i].data && item->spans[i].bytes > 0)
+            return SKY_E_PARAM;
+    }
+    bool bad_name = item->name && (item->name_bytes == 0 || item->name_bytes > SKY_NAME_BYTES_MAX);
+    bool own_parent = sky_key_equal(&item->key, &item->parent);
+    return bytes > SKY_PAYLOAD_BYTES_MAX || bad_name || own_parent || j->level > 15 ? SKY_E_PARAM
+                                                                                    : SKY_OK;
+}
+
+static sky_status take_name(pending *p, const sky_item *item) {
+    if (!item->name)
+        return SKY_OK;
+    p->name = malloc(item->name_bytes + 1);
+    if (!p->name)
+        return SKY_E_NOMEM;
+    memcpy(p->name, item->name, item->name_bytes);
+    p->name[item->name_bytes] = 0;
+    p->name_bytes = item->name_bytes;
+    return SKY_OK;
+}
+
+/* What the world needs to know of an item. */
+static sky_status describe(sky *s, const job *j, const sky_item *item, pending *p,
+                           sky_request *out) {
+    uint64_t bytes = sky_spans_bytes(item->spans, item->span_count);
+    *out = (sky_request){.op = j->op == SKY_OP_PREFETCH ? SKY_OP_HAS : j->op,
+                         .key = item->key,
+                         .context = p,
+                         .wall_ms = s->env.clock->wall_ms(s->env.clock)};
+    if (j->op == SKY_OP_LEASE)
+        return SKY_E_UNSUPPORTED;
+    if (j->op == SKY_OP_GET) {
+        out->range = item->range;
+        out->room_bytes = bytes;
+    }
+    if (j->op != SKY_OP_PUT)
+        return SKY_OK;
+    sky_status status = check_put(item, j, bytes);
+    if (status != SKY_OK)
+        return status;
+    out->parent = item->parent;
+    out->payload_bytes = (uint32_t)bytes;
+    out->level = j->level;
+    out->ttl_s = j->ttl_s;
+    return take_name(p, item);
+}
+
+static uint32_t pending_take(sky *s) {
+    uint32_t n = s->pending_free;
+    if (n != NONE)
+        s->pending_free = s->pendings[n].next_free;
+    return n;
+}
+
+static void pending_give(sky *s, pending *p) {
+    free(p->name);
+    p->name = NULL;
+    p->next_free = s->pending_free;
+    s->pending_free = (uint32_t)(p - s->pendings);
+}
+
+static void hand_over(sky *s, const job *j, size_t number, pending *p) {
+    *p = (pending){.sky = s, .batch = j->batch, .item = number, .submitted = j->submitted};
+    bool alive = sky_batches_alive(s->batches, j->batch);
+    const sky_item *item = alive ? sky_batches_enter(s->batches, j->batch, number) : NULL;
+    if (!item) { /* given up meanwhile */
+        pending_give(s, p);
+        return;
+    }
+    sky_world_run(s->world, j->submitted); /* submitted while events were happening: not before */
+    sky_request request;
+    sky_status status = describe(s, j, item, p, &request);
+    sky_batches_leave(s->batches, j->batch);
+    if (status == SKY_OK)
+        status = sky_world_submit(s->world, &request);
+    if (status != SKY_OK) {
+        sky_batches_finish(s->batches, j->batch, number, status, 0, SKY_TIER_NONE);
+        pending_give(s, p);
+    }
+}
+
+/* The next item of the queue, if there is one. */
+static bool next_item(sky *s, job *out, size_t *number) {
+    sky_mutex_lock(&s->queue_lock);
+    bool any = s->job_count > 0;
+    if (any) {
+        job *j = &s->jobs[s->job_first];
+        *out = *j;
+        *number = j->next++;
+        if (j->next == j->item_count) {
+            s->job_first = (s->job_first + 1) % JOBS_MAX;
+            s->job_count--;
+        }
+    }
+    sky_mutex_unlock(&s->queue_lock);
+    return any;
+}
+
+static void feed(sky *s) {
+    for (;;) {
+        job j;
+        size_t number;
+        uint32_t n = pending_take(s);
+        if (n == NONE)
+            return;
+        if (!next_item(s, &j, &number)) {
+            pending_give(s, &s->pendings[n]);
+            return;
+        }
+        hand_over(s, &j, number, &s->pendings[n]);
+    }
+}
+
+/* ---- results ---- */
+
+static void name_block(sky *s, uint32_t block, pending *p) {
+    free(s->names[block].text);
+    s->names[block] = (block_name){p->name, p->name_bytes};
+    p->name = NULL;
+}
+
+/* The chunk that came last explains the batch: what was before its request began is the session's.
+ * */
+static void explain(sky *s, const pending *p, const sky_path_time *t) {
+    sky_sky_report *r = &s->report;
+    if (s->report_batch.id != p->batch.id)
+        r->chunks = 0;
+    s->report_batch = p->batch;
+    r->chunks += t->chunks;
+    r->total_ns = t->ended - p->submitted;
+    r->light_ns = t->light_ns;
+    r->link_ns = t->link_ns;
+    r->processing_ns = t->processing_ns;
+    r->session_ns = t->session_ns + (t->began - p->submitted);
+}
+
+static bool collect(sky *s) {
+    sky_result r;
+    bool any = false;
+    while (sky_world_result(s->world, &r)) {
+        pending *p = r.context;
+        bool done = r.status == SKY_OK;
+        any = true;
+        if (r.op == SKY_OP_PUT && done)
+            name_block(s, r.block, p);
+        if (r.op == SKY_OP_GET && done)
+            explain(s, p, &r.time);
+        s->errors += r.status == SKY_E_IO;
+        if (r.status == SKY_E_IO)
+            s->failures++;
+        else if (done)
+            s->failures = 0;
+        sky_batches_finish(s->batches, p->batch, p->item, r.status, r.bytes,
+                           done ? s->env.index : SKY_TIER_NONE);
+        pending_give(s, p);
+    }
+    return any;
+}
+
+/* ---- the thread ---- */
+
+/* Let happen what is due, take in what is new. When it is over the next event is in the future. */
+static sky_time advance(sky *s) {
+    sky_mutex_lock(&s->world_lock);
+    sky_world_run(s->world, virtual_now(s));
+    do {
+        feed(s);
+    } while (collect(s));
+    sky_time next = sky_world_next(s->world);
+    sky_mutex_unlock(&s->world_lock);
+    return next;
+}
+
+static void *thread_body(void *argument) {
+    sky *s = argument;
+    for (;;) {
+        sky_event_clear(s->wake); /* before looking, so that what comes while looking wakes again */
+        sky_mutex_lock(&s->queue_lock);
+        bool closing = s->closing;
+        sky_mutex_unlock(&s->queue_lock);
+        if (closing)
+            return NULL;
+        sky_time next = advance(s);
+        if (next == SKY_TIME_NEVER || next > virtual_now(s))
+            sky_poll(&s->wake, 1, next == SKY_TIME_NEVER ? next : s->began + next);
+    }
+}
+
+/* ---- the table ---- */
+
+static sky_status sky_submit_batch(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
+                                   const sky_call *call, sky_batch *out) {
+    sky *s = of(tier);
+    static const sky_call plain;
+    call = call ? call : &plain;
+    if (item_count == 0 || item_count > SKY_BATCH_ITEMS_MAX || op > SKY_OP_LEASE)
+        return SKY_E_PARAM;
+    sky_mutex_lock(&s->queue_lock);
+    sky_status status = SKY_E_BUSY;
+    if (s->job_count < JOBS_MAX)
+        status = sky_batches_open(s->batches, items, item_count, call->deadline_ns, out);
+    if (status == SKY_OK) {
+        s->jobs[(s->job_first + s->job_count++) % JOBS_MAX] = (job){.batch = *out,
+                                                                    .op = op,
+                                                                    .item_count = item_count,
+                                                                    .ttl_s = call->ttl_s,
+                                                                    .level = call->level,
+                                                                    .submitted = virtual_now(s)};
+    }
+    sky_mutex_unlock(&s->queue_lock);
+    if (status == SKY_OK)
+        sky_event_raise(s->wake);
+    return status;
+}
+
+static int sky_descriptor(const sky_tier *tier) {
+    return sky_batches_event_fd(of(tier)->batches);
+}
+
+static size_t sky_drain_batches(sky_tier *tier, sky_batch *done, size_t max) {
+    return sky_batches_drain(of(tier)->batches, done, max);
+}
+
+static sky_status sky_wait_batch(sky_tier *tier, sky_batch batch, sky_time until) {
+    return sky_batches_wait(of(tier)->batches, batch, until);
+}
+
+static void sky_cancel_batch(sky_tier *tier, sky_batch batch) {
+    sky_batches_cancel(of(tier)->batches, batch);
+}
+
+/* Entries copied out under the lock, so that the callback may call the tier. */
+typedef struct {
+    sky_entry entries[PAGE_ENTRIES];
+    char names[PAGE_ENTRIES][SKY_NAME_BYTES_MAX + 1];
+    uint32_t count;
+} page;
+
+static void copy_entry(const sky *s, uint32_t block, page *to) {
+    sky_session_entry e;
+    sky_session_look(sky_world_session(s->world), block, &e);
+    if (e.expires_ms <= s->env.clock->wall_ms(s->env.clock))
+        return;
+    uint32_t i = to->count++;
+    const block_name *name = &s->names[block];
+    if (name->text)
+        memcpy(to->names[i], name->text, name->bytes + 1);
+    to->entries[i] = (sky_entry){
+        .key = e.key,
+        .name = name->text ? to->names[i] : NULL,
+        .name_bytes = name->bytes,
+        .bytes = e.info.payload_bytes,
+        .set_ms = e.info.set_ms - s->scenario.time.start_ms + s->wall_began_ms,
+        .hits = e.hits,
+        .tier = s->env.index,
+        .pinned = e.pinned,
+    };
+}
+
+/* The entries from `block` on; returns where to go on. */
+static uint32_t fill_page(sky *s, uint32_t block, page *to) {
+    to->count = 0;
+    sky_mutex_lock(&s->world_lock);
+    const sky_index *index = sky_session_index(sky_world_session(s->world));
+    block = sky_index_next(index, block);
+    for (; block != SKY_BLOCK_NONE && to->count < PAGE_ENTRIES;
+         block = sky_index_next(index, block + 1))
+        copy_entry(s, block, to);
+    sky_mutex_unlock(&s->world_lock);
+    return block;
+}
+
+static sky_status sky_list_entries(sky_tier *tier, sky_entry_fn each, void *context) {
+    page *p = malloc(sizeof *p);
+    if (!p)
+        return SKY_E_NOMEM;
+    bool more = true;
+    for (uint32_t block = 0; more && block != SKY_BLOCK_NONE;) {
+        block = fill_page(of(tier), block, p);
+        for (uint32_t i = 0; more && i < p->count; i++)
+            more = each(context, &p->entries[i]);
+    }
+    free(p);
+    return SKY_OK;
+}
+
+static sky_status sky_verify_all(sky_tier *tier, sky_verify_report *out) {
+    sky *s = of(tier);
+    sky_world_check check;
+    sky_mutex_lock(&s->world_lock);
+    sky_world_verify(s->world, &check);
+    sky_mutex_unlock(&s->world_lock);
+    out->entries += check.entries;
+    out->bytes += check.bytes;
+    out->corrupt += check.corrupt;
+    out->orphans += check.orphans;
+    return SKY_OK;
+}
+
+static void sky_stat_all(sky_tier *tier, sky_tier_stat *out) {
+    sky *s = of(tier);
+    sky_world_stat w;
+    sky_session_stat t;
+    sky_mutex_lock(&s->world_lock);
+    sky_world_stats(s->world, &w);
+    sky_session_stats(sky_world_session(s->world), &t);
+    *out = (sky_tier_stat){
+        .entries = sky_index_count(sky_session_index(sky_world_session(s->world))),
+        .bytes_used = t.bytes,
+        .bytes_max = sky_world_bytes_max(s->world),
+        .hits = t.hits,
+        .misses = t.misses,
+        .puts = t.puts,
+        .evictions = t.evicted + t.purged,
+        .corrupt = t.corrupt + w.nodes.corrupt,
+        .errors = s->errors,
+        .failing = s->failures >= FAILURES_IN_A_ROW,
+    };
+    sky_mutex_unlock(&s->world_lock);
+    out->late = sky_batches_late(s->batches);
+    snprintf(out->url, sizeof out->url, "%s", s->url);
+    const sky_placement *p = &s->scenario.placement;
+    snprintf(out->note, sizeof out->note,
+             "%s over %" PRIu32 " servers, %" PRIu32 "/%" PRIu32 " overhead, %" PRIu64
+             " rotations, %" PRIu64 " chunks migrated",
+             sky_strategy_name(p->strategy), p->servers, w.overhead.plane, w.overhead.slot, w.turns,
+             w.nodes.migrated);
+}
+
+static void sky_close_all(sky_tier *tier) {
+    sky *s = of(tier);
+    if (s->batches)
+        sky_batches_cancel_all(s->batches);
+    sky_mutex_lock(&s->queue_lock);
+    s->closing = true;
+    sky_mutex_unlock(&s->queue_lock);
+    if (s->wake >= 0)
+        sky_event_raise(s->wake);
+    sky_thread_join(&s->thread);
+    sky_world_destroy(s->world);
+    for (uint32_t i = 0; i < PENDING_MAX; i++)
+        free(s->pendings[i].name);
+    for (uint32_t i = 0; s->names && i < s->name_max; i++)
+        free(s->names[i].text);
+    free(s->names);
+    sky_batches_destroy(s->batches);
+    if (s->wake >= 0)
+        sky_event_close(s->wake);
+    sky_mutex_deinit(&s->world_lock);
+    sky_mutex_deinit(&s->queue_lock);
+    free(s);
+}
+
+static const sky_tier_ops ops = {
+    .submit = sky_submit_batch,
+    .event_fd = sky_descriptor,
+    .drain = sky_drain_batches,
+    .wait = sky_wait_batch,
+    .cancel = sky_cancel_batch,
+    .list = sky_list_entries,
+    .verify = sky_verify_all,
+    .stat = sky_stat_all,
+    .close = sky_close_all,
+};
+
+sky_status sky_sky_tier_report(sky_tier *tier, sky_sky_report *out) {
+    if (tier->ops != &ops)
+        return SKY_E_PARAM;
+    sky *s = of(tier);
+    sky_world_stat w;
+    sky_session_stat t;
+    sky_mutex_lock(&s->world_lock);
+    sky_world_stats(s->world, &w);
+    sky_session_stats(sky_world_session(s->world), &t);
+    *out = s->report;
+    sky_mutex_unlock(&s->world_lock);
+    out->rotations = w.turns;
+    out->migrated_chunks = w.nodes.migrated;
+    out->migrated_bytes = w.nodes.migrated_bytes;
+    out->purged_blocks = t.purged;
+    out->strategy = s->scenario.placement.strategy;
+    out->servers = s->scenario.placement.servers;
+    out->overhead = w.overhead;
+    return SKY_OK;
+}
+
+/* ---- open ---- */
+
+static void prepare(sky *s, const char *url, const sky_scenario *scenario,
+                    const sky_tier_env *env) {
+    s->tier.ops = &ops;
+    s->env = *env;
+    if (!s->env.clock)
+        s->env.clock = sky_clock_system();
+    s->scenario = *scenario;
+    s->wake = -1;
+    snprintf(s->url, sizeof s->url, "%s", url);
+    sky_mutex_init(&s->queue_lock);
+    sky_mutex_init(&s->world_lock);
+    s->pending_free = NONE;
+    for (uint32_t i = PENDING_MAX; i-- > 0;)
+        pending_give(s, &s->pendings[i]);
+}
+
+sky_status sky_sky_tier_create(const char *url, const sky_scenario *scenario, uint64_t seed,
+                               const sky_tier_env *env, sky_tier **out, sky_error *error) {
+    sky *s = calloc(1, sizeof *s);
+    if (!s)
+        return sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", url);
+    prepare(s, url, scenario, env);
+    sky_world_host host = {s, fetch, deliver, forgotten};
+    sky_status status = sky_world_create(scenario, seed, &host, &s->world, error);
+    if (status != SKY_OK)
+        goto cleanup;
+    s->name_max = sky_index_capacity(sky_session_index(sky_world_session(s->world)));
+    s->names = calloc(s->name_max, sizeof *s->names);
+    status = s->names ? sky_event_create(&s->wake) : SKY_E_NOMEM;
+    if (status == SKY_OK)
+        status = sky_batches_create(s->env.clock, &s->batches);
+    s->began = s->env.clock->now(s->env.clock);
+    s->wall_began_ms = s->env.clock->wall_ms(s->env.clock);
+    if (status == SKY_OK)
+        status = sky_thread_start(&s->thread, "sky", thread_body, s);
+    if (status != SKY_OK) {
+        sky_fail(error, status, "%.200s: %s", url, sky_status_text(status));
+        goto cleanup;
+    }
+    *out = &s->tier;
+    return SKY_OK;
+cleanup:
+    sky_close_all(&s->tier);
+    return status;
+}
+
+sky_status sky_sky_tier_open(const char *text, const sky_tier_env *env, sky_tier **out,
+                             sky_error *error) {
+    sky_url url;
+    sky_scenario scenario;
+    uint64_t seed = 1;
+    sky_status status = sky_url_parse(text, &url, error);
+    if (status == SKY_OK)
+        status = sky_url_expect(&url, "scale seed", error);
+    if (status == SKY_OK)
+        status = sky_url_u64(&url, "seed", &seed, error);
+    if (status == SKY_OK)
+        status = sky_scenario_load(url.path, &scenario, error);
+    if (status == SKY_OK)
+        status = sky_url_number(&url, "scale", &scenario.time.scale, error);
+    if (status != SKY_OK)
+        return status;
+    if (!(scenario.time.scale > 0 && scenario.time.scale <= 1e9))
+        return sky_fail(error, SKY_E_SYNTAX, "%.200s: scale must be above 0, at most 1e9", text);
+    return sky_sky_tier_create(text, &scenario, seed, env, out, error);
+}

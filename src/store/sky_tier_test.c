@@ -1,0 +1,146 @@
+/* Proves that a constellation keeps every promise of a tier, and what is its own: real time is the
+ * modelled time, the time of a get is explained to the nanosecond, the sky turns while it holds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "store/sky_tier.h"
+#include "store/tier_fixture.h"
+
+/* Low and dense, so that light takes tens of microseconds, and turning four times a second. */
+static sky_scenario fast_scenario(void) {
+    sky_scenario s = {.constellation = {.planes = 64,
+                                        .slots = 64,
+                                        .altitude_km = 10,
+                                        .inclination_deg = 53,
+                                        .earth_radius_km = 50,
+                                        .light_km_s = 299792.458},
+                      .centre = {3, 4},
+                      .placement = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9},
+                      .chunk_bytes = 1024,
+                      .satellite = {.memory_bytes = 3 << 19, .processing_ns = 100},
+                      .links = {.isl_bits_s = 100000000000,
+                                .ground_bits_s = 100000000000,
+                                .queue_bytes = 16 << 20},
+                      .time = {.scale = 1, .rotation_ns = SKY_MS(250)}};
+    return s;
+}
+
+static sky_tier *open_scenario(const sky_scenario *scenario, const sky_tier_env *env) {
+    sky_tier *tier = NULL;
+    sky_error error = {0};
+    if (sky_sky_tier_create("sky:test", scenario, 1, env, &tier, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    return tier;
+}
+
+static sky_tier *open_sky(void *context, const sky_tier_env *env) {
+    return open_scenario(context, env);
+}
+
+static void close_sky(void *context, sky_tier *tier) {
+    (void)context;
+    tier->ops->close(tier);
+}
+
+static const sky_tier_env no_env = {.index = 2};
+
+/* The modelled time of a get is the time it takes, and the report accounts for all of it. */
+static void time_is_real_and_explained(void **state) {
+    (void)state;
+    sky_scenario s = fast_scenario();
+    s.satellite.processing_ns = SKY_MS(1);
+    sky_tier *t = open_scenario(&s, &no_env);
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 67000, 1), SKY_OK);
+    sky_time begins = sky_now();
+    assert_int_equal(sky_fixture_check(t, sky_fixture_key(1), 67000, 1), SKY_OK);
+    sky_time took = sky_now() - begins;
+    sky_sky_report r;
+    assert_int_equal(sky_sky_tier_report(t, &r), SKY_OK);
+    assert_int_equal(r.light_ns + r.link_ns + r.processing_ns + r.session_ns, r.total_ns);
+    assert_int_equal(r.chunks, 66);
+    assert_true(r.processing_ns >= SKY_MS(7)); /* 66 chunks on 9 servers, 1 ms each */
+    assert_true(r.light_ns > 0);
+    assert_true(took >= r.total_ns - SKY_MS(1) && r.total_ns >= SKY_MS(7));
+    assert_int_equal(r.servers, 9);
+    close_sky(NULL, t);
+}
+
+/* Held while the sky turns: chunks migrate on their own, and what comes back is right. */
+static void the_sky_turns_while_it_holds(void **state) {
+    (void)state;
+    sky_scenario s = fast_scenario();
+    s.time.rotation_ns = SKY_MS(20);
+    sky_tier *t = open_scenario(&s, &no_env);
+    for (uint64_t n = 0; n < 10; n++)
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 100000, n), SKY_OK);
+    sky_sky_report r = {0};
+    for (sky_time until = sky_now() + SKY_SECONDS(20); r.rotations < 15 && sky_now() < until;) {
+        for (uint64_t n = 0; n < 10; n++)
+            assert_int_equal(sky_fixture_check(t, sky_fixture_key(n), 100000, n), SKY_OK);
+        assert_int_equal(sky_sky_tier_report(t, &r), SKY_OK);
+    }
+    assert_true(r.rotations >= 15);
+    assert_true(r.migrated_chunks >= 100);
+    assert_int_equal(r.purged_blocks, 0);
+    sky_tier_stat stat;
+    t->ops->stat(t, &stat);
+    assert_int_equal(stat.corrupt + stat.errors, 0);
+    assert_non_null(strstr(stat.note, "rotation-hop over 9 servers"));
+    close_sky(NULL, t);
+}
+
+static sky_status open_url(const char *url, sky_tier **out, sky_error *error) {
+    return sky_sky_tier_open(url, &no_env, out, error);
+}
+
+static void urls_are_read(void **state) {
+    (void)state;
+    char path[] = "/tmp/skymem-scenario-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    static const char text[] = "constellation: {planes: 5, slots: 19}\ncenter: [3, 4]\n";
+    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+    close(fd);
+    char url[256];
+    sky_tier *tier = NULL;
+    sky_error error;
+    snprintf(url, sizeof url, "sky:%s?scale=100&seed=7", path);
+    assert_int_equal(open_url(url, &tier, &error), SKY_OK);
+    sky_tier_stat stat;
+    tier->ops->stat(tier, &stat);
+    assert_string_equal(stat.url, url);
+    assert_true(stat.bytes_max > 0);
+    tier->ops->close(tier);
+    snprintf(url, sizeof url, "sky:%s?scale=0", path);
+    assert_int_equal(open_url(url, &tier, &error), SKY_E_SYNTAX);
+    snprintf(url, sizeof url, "sky:%s?speed=1", path);
+    assert_int_equal(open_url(url, &tier, &error), SKY_E_SYNTAX);
+    unlink(path);
+    snprintf(url, sizeof url, "sky:%s", path);
+    assert_int_equal(open_url(url, &tier, &error), SKY_E_IO);
+    assert_non_null(strstr(error.text, path));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(time_is_real_and_explained),
+        cmocka_unit_test(the_sky_turns_while_it_holds),
+        cmocka_unit_test(urls_are_read),
+    };
+    sky_scenario scenario = fast_scenario();
+    const sky_tier_fixture sky_fixture = {.name = "sky",
+                                          .context = &scenario,
+                                          .open = open_sky,
+                                          .close = close_sky,
+                                          .capacity_bytes = 11500000,
+                                          .pins = true,
+                                          .ttl = true,
+                                          .adopts = true};
+    return sky_tier_conformance(&sky_fixture) + cmocka_run_group_tests(tests, NULL, NULL);
+}

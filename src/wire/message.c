@@ -1,0 +1,301 @@
+/* Encoding and decoding of messages. Every length and every enumeration is checked here, so that
+ * nobody behind the decoder meets a value he cannot take. */
+#include "wire/message.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include <skymem/index.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+
+#define MAGIC        0x4d594b53u /* "SKYM" */
+#define CHECK_OFFSET 24
+#define FLAG_PINNED  1u
+
+static_assert(SKY_WIRE_BYTES_MAX ==
+                  SKY_WIRE_HEAD_BYTES + SKY_WIRE_BODY_BYTES_MAX + SKY_WIRE_DATA_BYTES_MAX,
+              "the longest message");
+
+typedef struct {
+    uint8_t body_bytes;
+    bool data;
+    uint16_t flags; /* allowed */
+} type_facts;
+
+static const type_facts types[SKY_WIRE_TYPE_END] = {
+    [SKY_WIRE_SET] = {40, true, FLAG_PINNED}, [SKY_WIRE_SET_ACK] = {56, false, 0},
+    [SKY_WIRE_GET] = {0, false, 0},           [SKY_WIRE_CHUNK] = {24, true, 0},
+    [SKY_WIRE_MISS] = {8, false, 0},          [SKY_WIRE_HAS] = {0, false, 0},
+    [SKY_WIRE_HAS_REPLY] = {16, false, 0},    [SKY_WIRE_DROP] = {8, false, 0},
+    [SKY_WIRE_PIN] = {8, false, FLAG_PINNED}, [SKY_WIRE_MIGRATE] = {40, true, FLAG_PINNED},
+    [SKY_WIRE_MIGRATE_ACK] = {56, false, 0},
+};
+
+bool sky_chunk_id_equal(const sky_chunk_id *a, const sky_chunk_id *b) {
+    return a->number == b->number && a->version == b->version &&
+           memcmp(a->key.bytes, b->key.bytes, SKY_KEY_BYTES) == 0;
+}
+
+uint64_t sky_chunk_checksum(const sky_chunk_id *id, const void *data, size_t bytes) {
+    uint8_t name[SKY_KEY_BYTES + 12];
+    memcpy(name, id->key.bytes, SKY_KEY_BYTES);
+    sky_store_u64(name + SKY_KEY_BYTES, id->version);
+    sky_store_u32(name + SKY_KEY_BYTES + 8, id->number);
+    return sky_checksum(data, bytes, sky_checksum(name, sizeof name, 0));
+}
+
+/* Over everything before the data but the field itself. */
+static uint64_t head_check(const uint8_t *p, size_t head_bytes) {
+    uint64_t seed = sky_checksum(p, CHECK_OFFSET, 0);
+    return sky_checksum(p + CHECK_OFFSET + 8, head_bytes - CHECK_OFFSET - 8, seed);
+}
+
+size_t sky_message_data_offset(sky_wire_type type) {
+    return SKY_WIRE_HEAD_BYTES + (size_t)types[type].body_bytes;
+}
+
+size_t sky_message_bytes(const sky_message *m) {
+    return sky_message_data_offset(m->type) + (types[m->type].data ? m->data_bytes : 0);
+}
+
+/* ---- encode ---- */
+
+static void put_satellite(sky_writer *w, sky_satellite s) {
+    sky_write_u16(w, (uint16_t)s.plane);
+    sky_write_u16(w, (uint16_t)s.slot);
+}
+
+/* A chunk travels whole for now; the piece fields are there for links with small datagrams. */
+static void put_piece(sky_writer *w, const sky_message *m) {
+    sky_write_u64(w, m->facts.checksum);
+    sky_write_u32(w, 0);
+    sky_write_u32(w, m->data_bytes);
+}
+
+static void put_facts(sky_writer *w, const sky_message *m) {
+    const sky_chunk_facts *f = &m->facts;
+    sky_write_u64(w, (uint64_t)f->set_ms);
+    put_satellite(w, f->centre);
+    put_satellite(w, f->first);
+    sky_write_u32(w, f->chunk_count);
+    sky_write_u16(w, f->window_slots);
+    sky_write_u8(w, (uint8_t)f->strategy);
+    sky_write_u8(w, 0);
+    put_piece(w, m);
+}
+
+static void put_ack(sky_writer *w, const sky_message *m) {
+    sky_write_u64(w, (uint64_t)m->spent_ns);
+    sky_write_u32(w, (uint32_t)m->outcome);
+    if (m->outcome == SKY_STORED_EVICTED) {
+        sky_write_u32(w, m->evicted.number);
+        sky_write_u64(w, m->evicted.version);
+        sky_write_bytes(w, m->evicted.key.bytes, SKY_KEY_BYTES);
+    } else {
+        memset(sky_write_space(w, 44), 0, 44);
+    }
+}
+
+static void put_body(sky_writer *w, const sky_message *m) {
+    switch (m->type) {
+    case SKY_WIRE_SET:
+    case SKY_WIRE_MIGRATE:
+        put_facts(w, m);
+        break;
+    case SKY_WIRE_SET_ACK:
+    case SKY_WIRE_MIGRATE_ACK:
+        put_ack(w, m);
+        break;
+    case SKY_WIRE_CHUNK:
+        sky_write_u64(w, (uint64_t)m->spent_ns);
+        put_piece(w, m);
+        break;
+    case SKY_WIRE_MISS:
+        sky_write_u64(w, (uint64_t)m->spent_ns);
+        break;
+    case SKY_WIRE_HAS_REPLY:
+        sky_write_u64(w, (uint64_t)m->spent_ns);
+        sky_write_u32(w, m->present);
+        sky_write_u32(w, m->facts.chunk_count);
+        break;
+    case SKY_WIRE_DROP:
+    case SKY_WIRE_PIN:
+        sky_write_u32(w, m->stride);
+        sky_write_u32(w, m->last);
+        break;
+    default:
+        break;
+    }
+}
+
+size_t sky_message_encode(const sky_message *m, uint8_t *dst, size_t dst_bytes_max) {
+    assert(m->type >= SKY_WIRE_SET && m->type < SKY_WIRE_TYPE_END);
+    size_t bytes = sky_message_bytes(m);
+    if (dst_bytes_max < bytes)
+        return 0;
+    size_t head_bytes = sky_message_data_offset(m->type);
+    uint32_t data_bytes = (uint32_t)(bytes - head_bytes);
+    uint16_t flags = m->facts.pinned ? types[m->type].flags & FLAG_PINNED : 0;
+
+    sky_writer w = sky_writer_over(dst, head_bytes);
+    sky_write_u32(&w, MAGIC);
+    sky_write_u8(&w, SKY_WIRE_VERSION);
+    sky_write_u8(&w, (uint8_t)m->type);
+    sky_write_u16(&w, flags);
+    sky_write_u32(&w, (uint32_t)bytes);
+    sky_write_u32(&w, data_bytes);
+    sky_write_u64(&w, m->request);
+    sky_write_u64(&w, 0);
+    sky_write_bytes(&w, m->id.key.bytes, SKY_KEY_BYTES);
+    sky_write_u64(&w, m->id.version);
+    sky_write_u32(&w, m->id.number);
+    put_body(&w, m);
+    assert(!w.failed && w.left == 0);
+    sky_store_u64(dst + CHECK_OFFSET, head_check(dst, head_bytes));
+    if (data_bytes > 0 && m->data != dst + head_bytes)
+        memcpy(dst + head_bytes, m->data, data_bytes);
+    return bytes;
+}
+
+/* ---- decode ---- */
+
+static bool take_time(sky_reader *r, sky_time *out) {
+    uint64_t v = sky_read_u64(r);
+    *out = (sky_time)v;
+    return v <= INT64_MAX;
+}
+
+static bool take_satellite(sky_reader *r, sky_satellite *out) {
+    out->plane = sky_read_u16(r);
+    out->slot = sky_read_u16(r);
+    return out->plane >= 1 && out->plane <= SKY_PLANES_MAX && out->slot >= 1 &&
+           out->slot <= SKY_SLOTS_MAX;
+}
+
+static bool number_ok(uint32_t number) {
+    return number >= 1 && number <= SKY_CHUNK_COUNT_MAX;
+}
+
+static bool take_piece(sky_reader *r, sky_message *m) {
+    m->facts.checksum = sky_read_u64(r);
+    uint32_t offset = sky_read_u32(r);
+    return sky_read_u32(r) == m->data_bytes && offset == 0;
+}
+
+static bool window_ok(const sky_chunk_facts *f) {
+    if (f->strategy == SKY_PLACE_HOP)
+        return f->window_slots == 0;
+    return f->window_slots % 2 == 1 && f->window_slots <= SKY_SLOTS_MAX;
+}
+
+static bool take_facts(sky_reader *r, sky_message *m) {
+    sky_chunk_facts *f = &m->facts;
+    bool ok = take_time(r, &f->set_ms);
+    ok &= take_satellite(r, &f->centre);
+    ok &= take_satellite(r, &f->first);
+    f->chunk_count = sky_read_u32(r);
+    f->window_slots = sky_read_u16(r);
+    uint8_t strategy = sky_read_u8(r);
+    uint8_t reserved = sky_read_u8(r);
+    if (strategy > SKY_PLACE_ROTATION_HOP || reserved != 0)
+        return false;
+    f->strategy = (sky_strategy)strategy;
+    ok &= take_piece(r, m);
+    return ok && window_ok(f) && number_ok(f->chunk_count) && m->id.number <= f->chunk_count;
+}
+
+static bool take_ack(sky_reader *r, sky_message *m) {
+    bool ok = take_time(r, &m->spent_ns);
+    uint32_t outcome = sky_read_u32(r);
+    if (outcome >= SKY_OUTCOME_END)
+        return false;
+    m->outcome = (sky_outcome)outcome;
+    m->evicted.number = sky_read_u32(r);
+    m->evicted.version = sky_read_u64(r);
+    const uint8_t *key = sky_read_bytes(r, SKY_KEY_BYTES);
+    if (!ok || !key)
+        return false;
+    memcpy(m->evicted.key.bytes, key, SKY_KEY_BYTES);
+    if (m->outcome == SKY_STORED_EVICTED)
+        return number_ok(m->evicted.number);
+    static const sky_chunk_id none;
+    return sky_chunk_id_equal(&m->evicted, &none);
+}
+
+static bool take_has_reply(sky_reader *r, sky_message *m) {
+    bool ok = take_time(r, &m->spent_ns);
+    uint32_t present = sky_read_u32(r);
+    m->present = present != 0;
+    m->facts.chunk_count = sky_read_u32(r);
+    if (!m->present)
+        return ok && m->facts.chunk_count == 0;
+    return ok && present == 1 && number_ok(m->facts.chunk_count);
+}
+
+static bool take_body(sky_reader *r, sky_message *m) {
+    switch (m->type) {
+    case SKY_WIRE_SET:
+    case SKY_WIRE_MIGRATE:
+        return take_facts(r, m);
+    case SKY_WIRE_SET_ACK:
+    case SKY_WIRE_MIGRATE_ACK:
+        return take_ack(r, m);
+    case SKY_WIRE_CHUNK: {
+        bool ok = take_time(r, &m->spent_ns);
+        return take_piece(r, m) && ok;
+    }
+    case SKY_WIRE_MISS:
+        return take_time(r, &m->spent_ns);
+    case SKY_WIRE_HAS_REPLY:
+        return take_has_reply(r, m);
+    case SKY_WIRE_DROP:
+    case SKY_WIRE_PIN:
+        m->stride = sky_read_u32(r);
+        m->last = sky_read_u32(r);
+        return m->stride >= 1 && number_ok(m->last) && m->last >= m->id.number;
+    default:
+        return true;
+    }
+}
+
+/* Type, flags and lengths agree with each other and with the datagram. */
+static bool take_head(sky_reader *r, size_t byte_count, sky_message *m) {
+    bool ours = sky_read_u32(r) == MAGIC;
+    ours &= sky_read_u8(r) == SKY_WIRE_VERSION;
+    uint8_t type = sky_read_u8(r);
+    uint16_t flags = sky_read_u16(r);
+    uint32_t bytes = sky_read_u32(r);
+    m->data_bytes = sky_read_u32(r);
+    if (!ours || type < SKY_WIRE_SET || type >= SKY_WIRE_TYPE_END || bytes != byte_count ||
+        flags & ~types[type].flags || m->data_bytes > SKY_WIRE_DATA_BYTES_MAX ||
+        (m->data_bytes > 0 && !types[type].data))
+        return false;
+    m->type = (sky_wire_type)type;
+    m->facts.pinned = flags & FLAG_PINNED;
+    m->request = sky_read_u64(r);
+    sky_read_u64(r); /* the check, verified by the caller */
+    return sky_message_bytes(m) == byte_count;
+}
+
+sky_status sky_message_decode(const uint8_t *bytes, size_t byte_count, sky_message *out) {
+    sky_message m;
+    memset(&m, 0, sizeof m);
+    if (byte_count < SKY_WIRE_HEAD_BYTES)
+        return SKY_E_CORRUPT;
+    sky_reader r = sky_reader_over(bytes, byte_count);
+    if (!take_head(&r, byte_count, &m) ||
+        sky_load_u64(bytes + CHECK_OFFSET) != head_check(bytes, byte_count - m.data_bytes))
+        return SKY_E_CORRUPT;
+    memcpy(m.id.key.bytes, sky_read_bytes(&r, SKY_KEY_BYTES), SKY_KEY_BYTES);
+    m.id.version = sky_read_u64(&r);
+    m.id.number = sky_read_u32(&r);
+    if (!number_ok(m.id.number) || !take_body(&r, &m))
+        return SKY_E_CORRUPT;
+    m.data = sky_read_bytes(&r, m.data_bytes);
+    if (!sky_reader_done(&r))
+        return SKY_E_CORRUPT;
+    *out = m;
+    return SKY_OK;
+}

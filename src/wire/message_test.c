@@ -1,0 +1,313 @@
+/* Proves that every message comes back as it was sent, that its bytes are the ones written down in
+ * docs/formats/wire.md, and that damaged, truncated and foreign bytes are refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/prng.h"
+#include "wire/message.h"
+
+static const uint8_t data[] = "a chunk of a block";
+
+/* One message of a type, every field of that type set to something of its own. */
+static sky_message sample(sky_wire_type type) {
+    sky_message m = {.type = type, .request = 0x1122334455667788u};
+    for (size_t i = 0; i < SKY_KEY_BYTES; i++)
+        m.id.key.bytes[i] = (uint8_t)(i + 1);
+    m.id.version = 77;
+    m.id.number = 3;
+    switch (type) {
+    case SKY_WIRE_SET:
+    case SKY_WIRE_MIGRATE:
+        m.facts = (sky_chunk_facts){.set_ms = 1790000000123,
+                                    .centre = {3, 4},
+                                    .first = {2, 5},
+                                    .chunk_count = 9,
+                                    .window_slots = 3,
+                                    .strategy = SKY_PLACE_ROTATION_HOP,
+                                    .pinned = type == SKY_WIRE_SET};
+        m.data = data;
+        m.data_bytes = sizeof data;
+        m.facts.checksum = sky_chunk_checksum(&m.id, data, sizeof data);
+        break;
+    case SKY_WIRE_CHUNK:
+        m.spent_ns = 2000000;
+        m.data = data;
+        m.data_bytes = sizeof data;
+        m.facts.checksum = sky_chunk_checksum(&m.id, data, sizeof data);
+        break;
+    case SKY_WIRE_SET_ACK:
+    case SKY_WIRE_MIGRATE_ACK:
+        m.spent_ns = 2000000;
+        m.outcome = SKY_STORED_EVICTED;
+        m.evicted = (sky_chunk_id){m.id.key, 12, 5};
+        break;
+    case SKY_WIRE_MISS:
+        m.spent_ns = 5;
+        break;
+    case SKY_WIRE_HAS_REPLY:
+        m.spent_ns = 5;
+        m.present = true;
+        m.facts.chunk_count = 9;
+        break;
+    case SKY_WIRE_DROP:
+    case SKY_WIRE_PIN:
+        m.stride = 9;
+        m.last = 21;
+        m.facts.pinned = type == SKY_WIRE_PIN;
+        break;
+    default:
+        break;
+    }
+    return m;
+}
+
+static uint8_t buffer[SKY_WIRE_BYTES_MAX];
+
+static size_t encode(const sky_message *m) {
+    size_t bytes = sky_message_encode(m, buffer, sizeof buffer);
+    assert_true(bytes > 0);
+    assert_int_equal(bytes, sky_message_bytes(m));
+    return bytes;
+}
+
+static void assert_same(const sky_message *a, const sky_message *b) {
+    assert_int_equal(a->type, b->type);
+    assert_int_equal(a->request, b->request);
+    assert_true(sky_chunk_id_equal(&a->id, &b->id));
+    assert_int_equal(a->facts.set_ms, b->facts.set_ms);
+    assert_memory_equal(&a->facts.centre, &b->facts.centre, sizeof a->facts.centre);
+    assert_memory_equal(&a->facts.first, &b->facts.first, sizeof a->facts.first);
+    assert_int_equal(a->facts.chunk_count, b->facts.chunk_count);
+    assert_int_equal(a->facts.checksum, b->facts.checksum);
+    assert_int_equal(a->facts.window_slots, b->facts.window_slots);
+    assert_int_equal(a->facts.strategy, b->facts.strategy);
+    assert_int_equal(a->facts.pinned, b->facts.pinned);
+    assert_int_equal(a->spent_ns, b->spent_ns);
+    assert_int_equal(a->outcome, b->outcome);
+    assert_true(sky_chunk_id_equal(&a->evicted, &b->evicted));
+    assert_int_equal(a->present, b->present);
+    assert_int_equal(a->stride, b->stride);
+    assert_int_equal(a->last, b->last);
+    assert_int_equal(a->data_bytes, b->data_bytes);
+    assert_memory_equal(a->data ? a->data : data, b->data ? b->data : data, a->data_bytes);
+}
+
+static void messages_come_back(void **state) {
+    (void)state;
+    for (int type = SKY_WIRE_SET; type < SKY_WIRE_TYPE_END; type++) {
+        sky_message in = sample((sky_wire_type)type), out;
+        size_t bytes = encode(&in);
+        assert_int_equal(sky_message_decode(buffer, bytes, &out), SKY_OK);
+        assert_same(&in, &out);
+        assert_int_equal(sky_message_encode(&in, buffer, bytes - 1), 0);
+    }
+}
+
+/* Extremes that are allowed, and data filled in place. */
+static void bounds_come_back(void **state) {
+    (void)state;
+    sky_message in = sample(SKY_WIRE_SET), out;
+    in.facts.strategy = SKY_PLACE_HOP;
+    in.facts.window_slots = 0;
+    in.facts.first = (sky_satellite){SKY_PLANES_MAX, SKY_SLOTS_MAX};
+    in.facts.set_ms = INT64_MAX;
+    in.id.number = in.facts.chunk_count = 16777215;
+    in.id.version = UINT64_MAX;
+    in.data_bytes = SKY_WIRE_DATA_BYTES_MAX;
+    uint8_t *inside = buffer + sky_message_data_offset(SKY_WIRE_SET);
+    memset(inside, 0x3c, in.data_bytes);
+    in.data = inside;
+    assert_int_equal(encode(&in), 116 + 32768);
+    assert_int_equal(sky_message_decode(buffer, 116 + 32768, &out), SKY_OK);
+    assert_same(&in, &out);
+    in.data_bytes = 0;
+    assert_int_equal(sky_message_decode(buffer, encode(&in), &out), SKY_OK);
+    assert_int_equal(out.data_bytes, 0);
+}
+
+static void put_check(uint8_t *message, size_t head_bytes) {
+    uint64_t seed = sky_checksum(message, 24, 0);
+    sky_store_u64(message + 24, sky_checksum(message + 32, head_bytes - 32, seed));
+}
+
+/* Any bit before the data flipped is found; a flipped bit of the data is the checksum's to find. */
+static void every_flipped_bit_is_found(void **state) {
+    (void)state;
+    for (int type = SKY_WIRE_SET; type < SKY_WIRE_TYPE_END; type++) {
+        sky_message in = sample((sky_wire_type)type), out;
+        size_t bytes = encode(&in);
+        for (size_t bit = 0; bit < bytes * 8; bit++) {
+            buffer[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            sky_status status = sky_message_decode(buffer, bytes, &out);
+            if (status == SKY_OK)
+                assert_true(out.data_bytes > 0 &&
+                            sky_chunk_checksum(&out.id, out.data, out.data_bytes) !=
+                                out.facts.checksum);
+            assert_true(status == SKY_OK || status == SKY_E_CORRUPT);
+            assert_true(status == SKY_E_CORRUPT || bit / 8 >= bytes - in.data_bytes);
+            buffer[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+        for (size_t shorter = 0; shorter < bytes; shorter++)
+            assert_int_equal(sky_message_decode(buffer, shorter, &out), SKY_E_CORRUPT);
+        assert_int_equal(sky_message_decode(buffer, bytes + 1, &out), SKY_E_CORRUPT);
+    }
+}
+
+/* A value no sender may send, its check made right: refused for what it is. */
+static void values_out_of_range_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        sky_wire_type type;
+        size_t offset;
+        size_t bytes;
+        uint32_t value;
+    } cases[] = {
+        {SKY_WIRE_GET, 0, 4, 0x12345678},
+        {SKY_WIRE_GET, 4, 1, 2},
+        {SKY_WIRE_GET, 5, 1, 0},
+        {SKY_WIRE_GET, 5, 1, SKY_WIRE_TYPE_END},
+        {SKY_WIRE_GET, 5, 1, SKY_WIRE_SET},
+        {SKY_WIRE_GET, 6, 2, 1},
+        {SKY_WIRE_SET, 6, 2, 2},
+        {SKY_WIRE_GET, 8, 4, 75},
+        {SKY_WIRE_GET, 12, 4, 1},
+        {SKY_WIRE_SET, 12, 4, UINT32_MAX},
+        {SKY_WIRE_GET, 72, 4, 0},
+        {SKY_WIRE_GET, 72, 4, 16777216},
+        {SKY_WIRE_SET, 83, 1, 0x80},
+        {SKY_WIRE_SET, 84, 2, 0},
+        {SKY_WIRE_SET, 86, 2, 4097},
+        {SKY_WIRE_SET, 88, 2, 0},
+        {SKY_WIRE_SET, 92, 4, 2},
+        {SKY_WIRE_SET, 92, 4, 16777216},
+        {SKY_WIRE_SET, 96, 2, 2},
+        {SKY_WIRE_SET, 96, 2, 0},
+        {SKY_WIRE_SET, 96, 2, 4097},
+        {SKY_WIRE_SET, 98, 1, 3},
+        {SKY_WIRE_SET, 98, 1, 1},
+        {SKY_WIRE_SET, 99, 1, 1},
+        {SKY_WIRE_SET, 108, 4, 1},
+        {SKY_WIRE_SET, 112, 4, 18},
+        {SKY_WIRE_SET_ACK, 84, 4, 3},
+        {SKY_WIRE_SET_ACK, 84, 4, 0},
+        {SKY_WIRE_SET_ACK, 88, 4, 0},
+        {SKY_WIRE_CHUNK, 92, 4, 1},
+        {SKY_WIRE_HAS_REPLY, 84, 4, 2},
+        {SKY_WIRE_HAS_REPLY, 84, 4, 0},
+        {SKY_WIRE_HAS_REPLY, 88, 4, 0},
+        {SKY_WIRE_DROP, 76, 4, 0},
+        {SKY_WIRE_DROP, 80, 4, 2},
+        {SKY_WIRE_DROP, 80, 4, 16777216},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sky_message in = sample(cases[i].type), out;
+        size_t bytes = encode(&in);
+        for (size_t b = 0; b < cases[i].bytes; b++)
+            buffer[cases[i].offset + b] = (uint8_t)(cases[i].value >> 8 * b);
+        put_check(buffer, bytes - in.data_bytes);
+        if (sky_message_decode(buffer, bytes, &out) != SKY_E_CORRUPT)
+            fail_msg("case %zu was taken", i);
+    }
+}
+
+/* tests/golden/wire.txt: lines `accept NAME HEX` and `reject NAME HEX`; the samples, in order, are
+ * the first accepted ones. */
+static size_t from_hex(const char *hex, uint8_t *out) {
+    size_t n = 0;
+    unsigned byte;
+    for (; sscanf(hex + 2 * n, "%2x", &byte) == 1; n++)
+        out[n] = (uint8_t)byte;
+    return n;
+}
+
+static void golden_vectors_hold(void **state) {
+    (void)state;
+    FILE *file = fopen("tests/golden/wire.txt", "r");
+    assert_non_null(file);
+    char line[1024], verdict[16], name[32], hex[1024];
+    uint8_t golden[512];
+    int accepted = 0, rejected = 0;
+    while (fgets(line, sizeof line, file)) {
+        if (line[0] == '#' || sscanf(line, "%15s %31s %1023s", verdict, name, hex) != 3)
+            continue;
+        sky_message m;
+        size_t bytes = from_hex(hex, golden);
+        bool good = sky_message_decode(golden, bytes, &m) == SKY_OK;
+        assert_int_equal(good, strcmp(verdict, "accept") == 0);
+        accepted += good;
+        rejected += !good;
+        if (!good)
+            continue;
+        sky_message in = sample((sky_wire_type)accepted);
+        assert_int_equal(encode(&in), bytes);
+        assert_memory_equal(buffer, golden, bytes);
+    }
+    fclose(file);
+    assert_int_equal(accepted, SKY_WIRE_TYPE_END - 1);
+    assert_true(rejected >= 8);
+}
+
+static void noise_is_refused(void **state) {
+    (void)state;
+    sky_prng prng;
+    sky_prng_init(&prng, 3);
+    for (int i = 0; i < 20000; i++) {
+        size_t bytes = (size_t)sky_prng_below(&prng, 200);
+        for (size_t b = 0; b < bytes; b++)
+            buffer[b] = (uint8_t)sky_prng_u64(&prng);
+        sky_message out;
+        assert_int_equal(sky_message_decode(buffer, bytes, &out), SKY_E_CORRUPT);
+    }
+}
+
+static void checksums_name_their_chunk(void **state) {
+    (void)state;
+    sky_chunk_id id = sample(SKY_WIRE_GET).id, other = id;
+    uint64_t sum = sky_chunk_checksum(&id, data, sizeof data);
+    other.number++;
+    assert_true(sky_chunk_checksum(&other, data, sizeof data) != sum);
+    other = id;
+    other.version++;
+    assert_true(sky_chunk_checksum(&other, data, sizeof data) != sum);
+    other = id;
+    other.key.bytes[31] ^= 1;
+    assert_true(sky_chunk_checksum(&other, data, sizeof data) != sum);
+}
+
+/* `message_test print` writes the golden accepts: for when the format gets a new version. */
+static int print_samples(void) {
+    static const char *const names[] = {"",      "set",  "set-ack", "get",
+                                        "chunk", "miss", "has",     "has-reply",
+                                        "drop",  "pin",  "migrate", "migrate-ack"};
+    for (int type = SKY_WIRE_SET; type < SKY_WIRE_TYPE_END; type++) {
+        sky_message in = sample((sky_wire_type)type);
+        size_t bytes = encode(&in);
+        printf("accept %s ", names[type]);
+        for (size_t i = 0; i < bytes; i++)
+            printf("%02x", buffer[i]);
+        puts("");
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_come_back),
+        cmocka_unit_test(bounds_come_back),
+        cmocka_unit_test(every_flipped_bit_is_found),
+        cmocka_unit_test(values_out_of_range_are_refused),
+        cmocka_unit_test(golden_vectors_hold),
+        cmocka_unit_test(noise_is_refused),
+        cmocka_unit_test(checksums_name_their_chunk),
+    };
+    if (argc == 2 && strcmp(argv[1], "print") == 0)
+        return print_samples();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
