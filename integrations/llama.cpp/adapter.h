@@ -1,0 +1,81 @@
+/* Inside the llama.cpp adapter: one model, one context, and the buffer its state passes through. */
+#ifndef SKYMEM_LLAMA_ADAPTER_H
+#define SKYMEM_LLAMA_ADAPTER_H
+
+#include <llama.h>
+
+#include "skymem_llama.h"
+#include "state_blob.h"
+
+/* Where prefill cuts a prompt: at absolute multiples of STEP_TOKENS, and before its last
+ * TAIL_TOKENS or fewer, at an absolute multiple too. llama.cpp's kernels differ in low bits by the
+ * size of a step (64 rows and more run tiled, fewer do not, one alone yet another way), so a prompt
+ * must be cut in the same places whether or not its beginning was restored. Blocks of a multiple of
+ * TAIL_TOKENS fit. */
+#define STEP_TOKENS 512u
+#define TAIL_TOKENS 64u
+
+/* llama.cpp's sequences: labels on cells. The prompt; the range of it that is being extracted; and
+ * the window layers' cells that a restored prompt has passed, see window cells in engine.c. */
+enum { SEQ_PROMPT, SEQ_EXTRACT, SEQ_PASSED, SEQ_COUNT };
+
+struct sky_llama {
+    struct llama_model *model;
+    const struct llama_vocab *vocab;
+    struct llama_context *context;
+    struct llama_context *bare; /* for sky_llama_state_restore alone; NULL until a state is saved */
+    bool on_bare;               /* prefill and logits are bare's */
+    uint32_t threads;
+    enum ggml_type kv_type;
+    bool flash_attention;
+    sky_engine engine;
+    uint8_t fingerprint[32];
+
+    bool shape_known; /* else `refusal` is why not, or nobody asked yet */
+    blob_shape shape;
+    char refusal[256];
+
+    /* What the context holds: full layers all of [0, held_tokens), window layers only from
+     * window_from. Anything else must not be extracted or cropped to: llama.cpp would not notice.
+     * */
+    uint32_t held_tokens;
+    uint32_t window_from;
+    bool has_logits;
+    uint32_t
+        lined_tokens; /* window cells [0, lined_tokens) are taken, at the index of their position */
+    uint32_t restoring_tokens; /* between restore_begin and restore_end */
+
+    /* One state blob: rows are written into it and read out of it in place. Kept between prompts,
+     * because the first touch of its pages costs more than the copy. */
+    uint8_t *blob;
+    size_t blob_bytes_max;
+    struct llama_batch batch;
+};
+
+extern const sky_engine_ops sky__llama_ops;
+
+static inline struct llama_context *sky__llama_context(const sky_llama *llama) {
+    return llama->on_bare ? llama->bare : llama->context;
+}
+
+/* Empty the context, and go on with it. */
+void sky__llama_forget(sky_llama *llama);
+
+/* Take what the first restore would otherwise have to: a blob's pages and the window cells. The
+ * context must be empty, the shape known.
+ * Errors: SKY_E_NOMEM */
+sky_status sky__llama_prepare(sky_llama *llama);
+
+/* Make room for a blob, its pages touched. Errors: SKY_E_NOMEM */
+sky_status sky__llama_blob_reserve(sky_llama *llama, size_t bytes);
+
+/* 32 bytes that change with the model file's content or the settings.
+ * Errors: SKY_E_IO, SKY_E_SYNTAX (not a GGUF, or shorter than it says), SKY_E_NOMEM */
+sky_status sky__llama_fingerprint(const char *model_path, const char *settings, uint8_t out[32],
+                                  sky_error *error);
+
+/* Fill in *error (NULL is fine) and return status. */
+sky_status sky__llama_fail(sky_error *error, sky_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

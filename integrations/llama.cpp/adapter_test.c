@@ -1,0 +1,310 @@
+/* Proves, on tiny models with random weights: a restored prefix gives the logits of a cold run to
+ * the last bit, while generating too, with full attention and with windows of odd sizes, any prompt
+ * length and KV type; what cannot be cached is refused with a sentence and answered; bad files and
+ * prompts end in an error. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "answer_fixture.h"
+#include "tiny_model_fixture.h"
+
+#define TOKENS_MAX 1400
+
+static uint32_t prompt[TOKENS_MAX];
+
+static void open_tiny(bench *b, const char *architecture, uint32_t window, const char *kv_type,
+                      uint32_t block_tokens, uint32_t threads) {
+    char path[256];
+    tiny_model_write(architecture, window, 1, path, sizeof path);
+    bench_open(b, &(sky_llama_options){.model_path = path, .threads = threads, .kv_type = kv_type},
+               TOKENS_MAX, block_tokens);
+    unlink(path);
+    assert_null(sky_manager_refusal(b->manager));
+}
+
+static void restored_prefixes_answer_like_cold_runs(void **state) {
+    (void)state;
+    static const struct {
+        const char *architecture;
+        uint32_t window;
+        const char *kv_type;
+        uint32_t block_tokens, threads;
+    } models[] = {
+        {"llama", 0, "f16", 128, 2},    {"llama", 0, "f32", 64, 1},
+        {"gemma3", 64, "f16", 192, 1},  {"gemma3", 100, "f16", 128, 2},
+        {"gemma3", 100, "f32", 256, 3}, {"gemma3", 512, "bf16", 128, 2},
+    };
+    static const uint32_t lengths[] = {1300, 1025, 777, 512, 257, 129};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        bench b;
+        uint32_t block = models[i].block_tokens;
+        open_tiny(&b, models[i].architecture, models[i].window, models[i].kv_type, block,
+                  models[i].threads);
+        answer cold[sizeof lengths / sizeof *lengths];
+        for (size_t n = sizeof lengths / sizeof *lengths; n-- > 0;)
+            cold[n] = bench_answer(&b, prompt, 0, lengths[n], 12);
+        assert_int_equal(bench_save(&b, prompt, lengths[0]), lengths[0] / block);
+        for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
+            bench_expect(&b, prompt, lengths[n], (lengths[n] - 1) / block * block, &cold[n]);
+        /* From a shorter prompt to the longest: the window cells are there only in part. */
+        bench_expect(&b, prompt, lengths[0], (lengths[0] - 1) / block * block, &cold[0]);
+        bench_close(&b);
+    }
+}
+
+static void layouts_are_what_the_models_have(void **state) {
+    (void)state;
+    bench b;
+    sky_layout layout;
+    open_tiny(&b, "llama", 0, NULL, 0, 2);
+    sky_manager_layout(b.manager, &layout);
+    assert_int_equal(layout.group_count, 1);
+    assert_int_equal(layout.groups[0].kind, SKY_LAYER_FULL);
+    assert_int_equal(layout.groups[0].layer_count, 7);
+    assert_int_equal(layout.groups[0].k_row_bytes, 64);
+    bench_close(&b);
+    open_tiny(&b, "gemma3", 100, "f32", 0, 2);
+    sky_manager_layout(b.manager, &layout);
+    assert_int_equal(layout.group_count, 2);
+    assert_int_equal(layout.groups[0].kind, SKY_LAYER_FULL);
+    assert_int_equal(layout.groups[0].layer_count, 1);
+    assert_int_equal(layout.groups[1].kind, SKY_LAYER_WINDOW);
+    assert_int_equal(layout.groups[1].layer_count, 6);
+    assert_int_equal(layout.groups[1].window_tokens, 100);
+    assert_int_equal(layout.groups[1].v_row_bytes, 128);
+    assert_int_equal(layout.groups[1].v_element, SKY_ELEMENT_F32);
+    bench_close(&b);
+}
+
+static void a_fresh_process_and_a_grown_context_are_right_too(void **state) {
+    (void)state;
+    bench first, second;
+    char path[256];
+    tiny_model_write("gemma3", 100, 1, path, sizeof path);
+    const sky_llama_options options = {.model_path = path, .threads = 2};
+    bench_open(&first, &options, TOKENS_MAX, 64);
+    answer cold = bench_answer(&first, prompt, 0, 1300, 12);
+    bench_save(&first, prompt, 1300);
+    bench_open(&second, &options, 300, 64);
+    unlink(path);
+    sky_cache_close(second.cache);
+    second.cache = first.cache;
+    bench_block_tokens(&second, 64);
+    sky_lookup found = bench_look(&second, prompt, 1300); /* longer than the context */
+    assert_int_equal(found.verdict, SKY_VERDICT_RECOMPUTE);
+    assert_int_equal(sky_llama_reserve(second.llama, TOKENS_MAX, NULL), SKY_OK);
+    bench_expect(&second, prompt, 1300, 1280, &cold);
+    second.cache = NULL;
+    bench_close(&second);
+    bench_close(&first);
+}
+
+static void the_next_turn_hits_what_was_generated(void **state) {
+    (void)state;
+    bench b;
+    open_tiny(&b, "gemma3", 100, NULL, 64, 2);
+    uint32_t talk[TOKENS_MAX];
+    memcpy(talk, prompt, sizeof talk);
+    answer first = bench_answer(&b, talk, 0, 264, 57);
+    memcpy(talk + 264, first.tokens, 56 * sizeof *talk);
+    answer on = bench_answer(&b, talk, 320, 360, 12); /* on top of what is there */
+    assert_int_equal(bench_save(&b, talk, 320), 5);
+    bench_expect(&b, talk, 360, 320, &on);
+    bench_close(&b);
+}
+
+static void another_model_or_kv_type_never_hits(void **state) {
+    (void)state;
+    bench b, other;
+    char path[256];
+    open_tiny(&b, "llama", 0, "f16", 64, 2);
+    bench_answer(&b, prompt, 0, 300, 1);
+    assert_int_equal(bench_save(&b, prompt, 300), 4);
+    for (int change = 0; change < 3; change++) {
+        tiny_model_write("llama", 0, change == 1 ? 2 : 1, path, sizeof path);
+        bench_open(&other,
+                   &(sky_llama_options){.model_path = path, .kv_type = change == 2 ? "f32" : "f16"},
+                   TOKENS_MAX, 64);
+        unlink(path);
+        sky_cache_close(other.cache);
+        other.cache = b.cache;
+        bench_block_tokens(&other, 64);
+        assert_int_equal(bench_look(&other, prompt, 300).hit_tokens, change == 0 ? 256 : 0);
+        other.cache = NULL;
+        bench_close(&other);
+    }
+    bench_close(&b);
+}
+
+static void what_cannot_be_cached_is_answered(void **state) {
+    (void)state;
+    char path[256];
+    tiny_model_write("gemma3", 64, 1, path, sizeof path);
+    const sky_llama_options settings[] = {
+        {.model_path = path, .flash_attention_off = true},
+        {.model_path = path, .kv_type = "q8_0"},
+    };
+    static const char *const sentences[] = {"flash attention is off", "quantised"};
+    for (size_t i = 0; i < 2; i++) {
+        bench b;
+        bench_open(&b, &settings[i], TOKENS_MAX, 64);
+        assert_non_null(sky_manager_refusal(b.manager));
+        assert_non_null(strstr(sky_manager_refusal(b.manager), sentences[i]));
+        answer cold = bench_answer(&b, prompt, 0, 300, 8);
+        assert_int_equal(bench_save(&b, prompt, 300), 0);
+        bench_expect(&b, prompt, 300, 0, &cold);
+        bench_close(&b);
+    }
+    unlink(path);
+}
+
+static void the_engine_does_not_lend_what_it_does_not_hold(void **state) {
+    (void)state;
+    bench b;
+    open_tiny(&b, "gemma3", 100, NULL, 64, 2);
+    bench_answer(&b, prompt, 0, 600, 1);
+    bench_save(&b, prompt, 600);
+    assert_int_equal(bench_look(&b, prompt, 600).hit_tokens, 576);
+    sky_rows rows[14];
+    sky_state into = {rows, 14};
+    const sky_engine_ops *ops = b.engine->ops;
+    void *self = b.engine->self;
+    assert_int_equal(ops->extract(self, 476, 100, &into), SKY_OK);
+    assert_int_equal(ops->extract(self, 475, 100, &into), SKY_E_PARAM); /* before the window */
+    assert_int_equal(ops->extract(self, 500, 77, &into), SKY_E_PARAM);  /* past the end */
+    assert_int_equal(ops->extract(self, 400, 101, &into), SKY_E_PARAM); /* longer than the window */
+    assert_int_equal(ops->prefill(self, prompt, 575, 1), SKY_E_PARAM);  /* a cropped window */
+    assert_int_equal(ops->prefill(self, prompt, 577, 1), SKY_E_PARAM);
+    assert_int_equal(ops->restore_end(self, true), SKY_E_PARAM);
+    bench_close(&b);
+}
+
+static void llama_cpps_own_restore_stands_beside_ours(void **state) {
+    (void)state;
+    bench b;
+    open_tiny(&b, "gemma3", 100, NULL, 64, 2);
+    answer cold = bench_answer(&b, prompt, 0, 600, 12);
+    bench_save(&b, prompt, 600);
+    bench_answer(&b, prompt, 0, 576, 1);
+    void *blob;
+    size_t bytes;
+    assert_int_equal(sky_llama_state_save(b.llama, &blob, &bytes), SKY_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sky_llama_state_restore(b.llama, blob, bytes, 576), SKY_OK);
+        answer bare = bench_answer(&b, prompt, 576, 600, 1);
+        assert_true(bare.logits[0] == cold.logits[0]);
+        bench_expect(&b, prompt, 600, 576, &cold);
+    }
+    free(blob);
+    bench_close(&b);
+}
+
+static void prompts_that_do_not_fit_are_an_error(void **state) {
+    (void)state;
+    bench b;
+    sky_error error;
+    open_tiny(&b, "llama", 0, NULL, 64, 2);
+    const sky_engine_ops *ops = b.engine->ops;
+    static const uint32_t zeros[4097];
+    uint32_t context = sky_llama_context_tokens(b.llama), strange = TINY_VOCABULARY, token;
+    size_t count;
+    assert_true(context >= TOKENS_MAX && context < 4096);
+    assert_int_equal(ops->prefill(b.engine->self, zeros, 0, context + 1), SKY_E_FULL);
+    assert_int_equal(ops->prefill(b.engine->self, zeros, 0, 0), SKY_E_PARAM);
+    assert_int_equal(ops->prefill(b.engine->self, &strange, 0, 1), SKY_E_PARAM);
+    assert_null(sky_llama_logits(b.llama, NULL));
+    assert_int_equal(sky_llama_reserve(b.llama, 4097, &error), SKY_E_FULL);
+    assert_non_null(strstr(error.text, "4097 tokens do not fit"));
+    assert_int_equal(ops->tokenize(b.engine->self, "a", 1, &token, 1, &count), SKY_E_UNSUPPORTED);
+    bench_close(&b);
+}
+
+/* ---- files ---- */
+
+static void expect_no_model(const char *path, sky_status status, const char *words) {
+    sky_llama *llama = NULL;
+    sky_error error = {0};
+    assert_int_equal(sky_llama_open(&(sky_llama_options){.model_path = path}, &llama, &error),
+                     status);
+    assert_null(llama);
+    assert_non_null(strstr(error.text, path));
+    if (!strstr(error.text, words))
+        fail_msg("\"%s\" does not say \"%s\"", error.text, words);
+}
+
+/* The first `bytes` bytes of a model, with one of them changed. */
+static void rewrite(const char *path, size_t bytes, size_t at, uint8_t value) {
+    uint8_t *content = calloc(1, bytes);
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    bytes = fread(content, 1, bytes, f);
+    if (at < bytes)
+        content[at] = value;
+    assert_int_equal(ftruncate(fileno(f), (off_t)bytes), 0);
+    rewind(f);
+    assert_int_equal(fwrite(content, 1, bytes, f), bytes);
+    fclose(f);
+    free(content);
+}
+
+static void files_that_are_no_model_are_an_error(void **state) {
+    (void)state;
+    char path[256];
+    expect_no_model("/no/such/model.gguf", SKY_E_IO, "No such file");
+    expect_no_model("/", SKY_E_SYNTAX, "not a GGUF");
+    static const size_t sizes[] = {0, 3, 4, 100, 2000, 300000};
+    static const char *const words[] = {"not a GGUF", "not a GGUF", "damaged",
+                                        "damaged",    "damaged",    "ends at byte"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        tiny_model_write("llama", 0, 1, path, sizeof path);
+        rewrite(path, sizes[i], SIZE_MAX, 0);
+        expect_no_model(path, SKY_E_SYNTAX, words[i]);
+        unlink(path);
+    }
+    tiny_model_write("llama", 0, 1, path, sizeof path);
+    rewrite(path, 1u << 24, 0, 'g');
+    expect_no_model(path, SKY_E_SYNTAX, "not a GGUF");
+    unlink(path);
+    tiny_model_write("no-such-architecture", 0, 1, path, sizeof path);
+    expect_no_model(path, SKY_E_UNSUPPORTED, "refuses the model");
+    unlink(path);
+}
+
+static void a_kv_type_that_is_none_is_an_error(void **state) {
+    (void)state;
+    sky_llama *llama = NULL;
+    sky_error error;
+    const sky_llama_options options = {.model_path = "/none", .kv_type = "f17"};
+    assert_int_equal(sky_llama_open(&options, &llama, &error), SKY_E_SYNTAX);
+    assert_non_null(strstr(error.text, "f17"));
+}
+
+int main(void) {
+    uint64_t random = 5;
+    for (uint32_t i = 0; i < TOKENS_MAX; i++)
+        prompt[i] = (uint32_t)((random = random * 6364136223846793005u + 1442695040888963407u) >>
+                               33) %
+                    TINY_VOCABULARY;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(restored_prefixes_answer_like_cold_runs),
+        cmocka_unit_test(layouts_are_what_the_models_have),
+        cmocka_unit_test(a_fresh_process_and_a_grown_context_are_right_too),
+        cmocka_unit_test(the_next_turn_hits_what_was_generated),
+        cmocka_unit_test(another_model_or_kv_type_never_hits),
+        cmocka_unit_test(what_cannot_be_cached_is_answered),
+        cmocka_unit_test(the_engine_does_not_lend_what_it_does_not_hold),
+        cmocka_unit_test(llama_cpps_own_restore_stands_beside_ours),
+        cmocka_unit_test(prompts_that_do_not_fit_are_an_error),
+        cmocka_unit_test(files_that_are_no_model_are_an_error),
+        cmocka_unit_test(a_kv_type_that_is_none_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,45 @@
+/* A model, a cache and a manager, and answers as hashes of logits: equal means equal to the last
+ * bit. */
+#ifndef SKYMEM_LLAMA_ANSWER_FIXTURE_H
+#define SKYMEM_LLAMA_ANSWER_FIXTURE_H
+
+#include <skymem/skymem.h>
+
+#include "skymem_llama.h"
+
+#define GENERATED_MAX 64
+
+typedef struct {
+    sky_llama *llama;
+    const sky_engine *engine;
+    sky_cache *cache;
+    sky_manager *manager;
+} bench;
+
+typedef struct {
+    uint32_t tokens[GENERATED_MAX];
+    uint64_t logits[GENERATED_MAX]; /* hash of the logits that chose tokens[i] */
+    uint32_t count;
+} answer;
+
+/* context_tokens are reserved before the manager learns the layout; block_tokens 0: the default. */
+void bench_open(bench *b, const sky_llama_options *options, uint32_t context_tokens,
+                uint32_t block_tokens);
+void bench_close(bench *b);
+
+/* Another manager, over the same cache. */
+void bench_block_tokens(bench *b, uint32_t block_tokens);
+
+/* Compute tokens [first_token, token_count) and go on greedily for `generated` tokens. */
+answer bench_answer(bench *b, const uint32_t *tokens, uint32_t first_token, uint32_t token_count,
+                    uint32_t generated);
+void expect_same(const answer *a, const answer *b);
+
+uint32_t bench_save(bench *b, const uint32_t *tokens, uint32_t token_count);
+sky_lookup bench_look(bench *b, const uint32_t *tokens, uint32_t token_count);
+
+/* Look up, expect hit_tokens, answer, and expect the same as `cold`. */
+void bench_expect(bench *b, const uint32_t *tokens, uint32_t token_count, uint32_t hit_tokens,
+                  const answer *cold);
+
+#endif

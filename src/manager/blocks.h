@@ -1,0 +1,49 @@
+/* Inside the manager: its state, and the scratch that a batch of blocks needs.
+ *
+ *   blocks_key   prompt → keys          load.c   keys → tiers → rows of the engine
+ *   blocks_item  one item of a batch    save.c   rows of the engine → tiers */
+#ifndef SKY_MANAGER_BLOCKS_H
+#define SKY_MANAGER_BLOCKS_H
+
+#include <skymem/manager.h>
+
+#include "manager/payload.h"
+
+/* Grown when a prompt needs more, kept for the next one. */
+typedef struct {
+    sky_key *keys;    /* [blocks_max] */
+    sky_item *items;  /* [blocks_max] */
+    uint64_t *stored; /* [blocks_max] payload bytes found by sky_prefix */
+    uint8_t *headers; /* [blocks_max × header_bytes] */
+    sky_span *spans;  /* [blocks_max × spans_per_block] */
+    uint32_t blocks_max;
+} sky_block_scratch;
+
+struct sky_manager {
+    sky_cache *cache;
+    sky_engine engine;
+    uint32_t block_tokens;
+    sky_namespace ns;
+    sky_payload payload; /* of one block; all zeros when refused */
+    bool refused;
+    sky_error refusal;
+    uint32_t restored_tokens; /* by the last lookup: window rows before them may be gone */
+    sky_block_scratch scratch;
+    sky_rows *rows;   /* [row_sets]: where the engine says its rows are */
+    uint8_t *staging; /* one payload: blocks longer than one extraction; NULL until needed */
+};
+
+/* Header, then for each section what is skipped and what is moved. */
+static inline size_t sky__spans_per_block(const sky_manager *m) {
+    return 1 + 2 * (size_t)m->payload.row_sets;
+}
+
+/* Keys of the first block_count blocks, with scratch for all of them.
+ * Errors: SKY_E_NOMEM */
+sky_status sky__manager_keys(sky_manager *m, const uint32_t *tokens, uint32_t block_count);
+
+static inline sky_state sky__manager_rows(const sky_manager *m) {
+    return (sky_state){m->rows, m->payload.row_sets};
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* A made-up engine for the manager's tests: a real layout, rows made of hashes, and "logits" that
+ * change when any row that a model would look at is not the one it should be.
+ *
+ * It is strict where a real engine is silent: rows outside a restored window are poisoned, what it
+ * lent is poisoned at the next call, and a use of either shows in the logits. */
+#ifndef SKY_MANAGER_ENGINE_FIXTURE_H
+#define SKY_MANAGER_ENGINE_FIXTURE_H
+
+#include <skymem/engine.h>
+
+typedef struct {
+    sky_layout layout;
+    uint32_t context_tokens;
+    uint8_t fingerprint; /* fills the 32 bytes */
+    bool unsupported;    /* layout refuses */
+    bool refuse_rows;    /* restore_end refuses once what it is given */
+    uint32_t extract_calls;
+    uint32_t restore_calls;
+
+    uint32_t row_sets;
+    uint32_t held_tokens;
+    uint32_t window_from;
+    uint32_t restoring_tokens;
+    uint64_t logits; /* after prefill */
+    uint8_t **rows;  /* [row_sets][context_tokens × row bytes] */
+    uint8_t **lent;  /* [row_sets]: what the caller reads or writes */
+    sky_rows *lent_rows;
+} made_up_engine;
+
+void made_up_engine_init(made_up_engine *e, const sky_layout *layout, uint32_t context_tokens);
+void made_up_engine_deinit(made_up_engine *e);
+sky_engine made_up_engine_ops(made_up_engine *e);
+
+/* Compute the rest of a prompt, of which the engine holds first_token tokens; returns the logits.
+ * */
+uint64_t made_up_engine_answer(made_up_engine *e, const uint32_t *tokens, uint32_t first_token,
+                               uint32_t token_count);
+
+/* full groups: one of `full` layers; window: one of `layers` layers, window tokens; 0 layers:
+ * absent */
+sky_layout made_up_layout(uint32_t full, uint32_t layers, uint32_t window_tokens);
+
+#endif

@@ -1,0 +1,172 @@
+/* From keys to an engine's state: find the longest stored prefix, read it straight into the
+ * engine's rows, and when a block turns out damaged or gone, try again with the blocks before it.
+ *
+ *   blocks          0    1    2  …  n-1
+ *   full layers     ####################      every row
+ *   window layers             ....######      the last W rows; a block across the window's start is
+ *                                             read past what lies before it
+ *
+ * Nothing reaches the engine unchecked: sizes before the read, headers after it, and the engine is
+ * told to go on only when every block came whole. */
+#include <skymem/manager.h>
+
+#include <assert.h>
+#include <string.h>
+
+#include "manager/blocks.h"
+
+/* Spans of one block for a get, and the range they cover. */
+typedef struct {
+    sky_span *spans;
+    uint32_t span_count;
+    uint64_t end; /* end of the last span that is wanted */
+    uint64_t at;  /* end of the last span */
+} block_plan;
+
+static void want(block_plan *plan, uint64_t offset, void *data, size_t bytes) {
+    if (bytes == 0)
+        return;
+    if (offset > plan->at)
+        plan->spans[plan->span_count++] = (sky_span){NULL, offset - plan->at};
+    plan->spans[plan->span_count++] = (sky_span){data, bytes};
+    plan->at = plan->end = offset + bytes;
+}
+
+/* The rows of block `block` that the engine asked for. */
+static void plan_block(const sky_manager *m, uint32_t block, uint8_t *header, block_plan *plan) {
+    uint32_t first = block * m->block_tokens;
+    want(plan, 0, header, m->payload.header_bytes);
+    for (uint32_t i = 0; i < m->payload.row_sets; i++) {
+        sky_payload_section s = sky_payload_section_at(&m->payload, i);
+        const sky_rows *rows = &m->rows[s.row_set];
+        uint32_t skipped = rows->first_token > first ? rows->first_token - first : 0;
+        if (skipped >= m->block_tokens)
+            continue;
+        uint32_t count = m->block_tokens - skipped;
+        uint64_t row = first + skipped - rows->first_token;
+        assert(row + count <= rows->token_count);
+        want(plan, s.offset + (uint64_t)skipped * s.row_bytes, rows->data + row * s.row_bytes,
+             (size_t)count * s.row_bytes);
+    }
+}
+
+static void plan_items(sky_manager *m, uint32_t block_count) {
+    const sky_block_scratch *s = &m->scratch;
+    for (uint32_t b = 0; b < block_count; b++) {
+        block_plan plan = {.spans = s->spans + b * sky__spans_per_block(m)};
+        plan_block(m, b, s->headers + (size_t)b * m->payload.header_bytes, &plan);
+        s->items[b] = (sky_item){.key = s->keys[b],
+                                 .spans = plan.spans,
+                                 .span_count = plan.span_count,
+                                 .range = {0, plan.end}};
+    }
+}
+
+static sky_status block_status(const sky_manager *m, uint32_t block) {
+    const sky_item *item = &m->scratch.items[block];
+    if (item->status != SKY_OK)
+        return item->status;
+    return sky_payload_header_check(&m->payload, block * m->block_tokens,
+                                    m->scratch.headers + (size_t)block * m->payload.header_bytes);
+}
+
+/* Read blocks [0, *block_count) into the engine. SKY_OK: they are there. SKY_MISS: only the first
+ * *block_count can be had, try those. SKY_E_DEADLINE: too late. Others: the engine cannot take
+ * them. */
+static sky_status load_blocks(sky_manager *m, uint32_t *block_count, const sky_call *call,
+                              sky_lookup *out) {
+    sky_state state = sky__manager_rows(m);
+    sky_status status = m->engine.ops->restore_begin(m->engine.self, *block_count * m->block_tokens,
+                                                     &state);
+    if (status != SKY_OK)
+        return status;
+    plan_items(m, *block_count);
+    sky_time before = sky_now();
+    status = sky_run(m->cache, SKY_OP_GET, m->scratch.items, *block_count, call);
+    out->transfer_ns += sky_now() - before;
+    if (status != SKY_OK)
+        return status;
+    for (uint32_t b = 0; b < *block_count; b++) {
+        status = block_status(m, b);
+        if (status == SKY_OK)
+            continue;
+        if (status == SKY_E_DEADLINE)
+            return status;
+        out->corrupt_blocks += status == SKY_E_CORRUPT;
+        *block_count = b;
+        return SKY_MISS;
+    }
+    return m->engine.ops->restore_end(m->engine.self, true);
+}
+
+/* Leading blocks that some tier has, at the size they must have. */
+static uint32_t find_blocks(sky_manager *m, uint32_t block_count, const sky_call *call,
+                            sky_lookup *out) {
+    sky_time before = sky_now();
+    size_t found = sky_prefix(m->cache, m->scratch.keys, block_count, call, m->scratch.stored);
+    out->transfer_ns += sky_now() - before;
+    for (uint32_t b = 0; b < found; b++) {
+        if (m->scratch.stored[b] != m->payload.payload_bytes) {
+            out->corrupt_blocks++;
+            return b;
+        }
+    }
+    return (uint32_t)found;
+}
+
+static void count_loaded(const sky_manager *m, uint32_t block_count, sky_lookup *out) {
+    out->block_count = block_count;
+    out->hit_tokens = block_count * m->block_tokens;
+    for (uint32_t b = 0; b < block_count; b++) {
+        const sky_item *item = &m->scratch.items[b];
+        for (uint32_t i = 0; i < item->span_count; i++)
+            out->bytes_loaded += item->spans[i].data ? item->spans[i].bytes : 0;
+        if (item->tier < SKY_TIERS_MAX)
+            out->tier_blocks[item->tier]++;
+    }
+}
+
+static bool passed(sky_time deadline) {
+    return deadline != 0 && sky_now() >= deadline;
+}
+
+/* Returns SKY_OK, or SKY_E_NOMEM from the engine. */
+static sky_status load_prefix(sky_manager *m, uint32_t wanted, sky_time deadline, sky_lookup *out) {
+    const sky_call call = {.deadline_ns = deadline};
+    uint32_t blocks = find_blocks(m, wanted, &call, out);
+    bool existed = blocks > 0 || out->corrupt_blocks > 0 || passed(deadline);
+    sky_status status = SKY_MISS;
+    while (blocks > 0 && status == SKY_MISS)
+        status = load_blocks(m, &blocks, &call, out);
+    if (status == SKY_OK) {
+        count_loaded(m, blocks, out);
+        out->verdict = blocks == wanted ? SKY_VERDICT_HIT : SKY_VERDICT_PARTIAL;
+        return SKY_OK;
+    }
+    out->verdict = existed ? SKY_VERDICT_RECOMPUTE : SKY_VERDICT_MISS;
+    return status == SKY_E_NOMEM ? status : SKY_OK;
+}
+
+sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *tokens,
+                                        size_t token_count, sky_time deadline_ns, sky_lookup *out) {
+    sky_manager *m = manager;
+    sky_time start = sky_now();
+    sky_lookup lookup = {.verdict = SKY_VERDICT_MISS, .prompt_tokens = (uint32_t)token_count};
+    sky_status status = token_count > 0 && token_count <= UINT32_MAX ? SKY_OK : SKY_E_PARAM;
+
+    /* One token must be left to compute: its logits are the answer's beginning. */
+    size_t whole = status == SKY_OK && !m->refused ? (token_count - 1) / m->block_tokens : 0;
+    uint32_t wanted = whole < SKY_BATCH_ITEMS_MAX ? (uint32_t)whole : SKY_BATCH_ITEMS_MAX;
+    if (wanted > 0)
+        status = sky__manager_keys(m, tokens, wanted);
+    if (status == SKY_OK && wanted > 0)
+        status = load_prefix(m, wanted, deadline_ns, &lookup);
+    if (lookup.hit_tokens == 0)
+        m->engine.ops->restore_end(m->engine.self, false);
+    m->restored_tokens = lookup.hit_tokens;
+    if (status != SKY_OK)
+        return status;
+    lookup.load_ns = sky_now() - start;
+    *out = lookup;
+    return SKY_OK;
+}

@@ -1,0 +1,253 @@
+/* Proves: an answer on top of a restored prefix is the answer of a cold run, whatever the layout,
+ * the block length and the prompt's; as little is read as the model needs; damage and deadlines
+ * cost time, never a wrong row. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "manager/world_fixture.h"
+
+/* What a restore of block_count blocks must read: header and full layers of each, and of window
+ * layers the last W rows. */
+static uint64_t bytes_needed(const world *w, uint32_t block_tokens, uint32_t block_count) {
+    uint64_t bytes = (uint64_t)world_payload(w, block_tokens).header_bytes * block_count;
+    for (uint32_t g = 0; g < w->engine.layout.group_count; g++) {
+        const sky_layer_group *group = &w->engine.layout.groups[g];
+        uint64_t rows = (uint64_t)block_tokens * block_count;
+        if (group->window_tokens && group->window_tokens < rows)
+            rows = group->window_tokens;
+        bytes += rows * group->layer_count * (group->k_row_bytes + group->v_row_bytes);
+    }
+    return bytes;
+}
+
+/* ---- the same answer ---- */
+
+static void a_restored_prefix_answers_like_a_cold_run(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t full, layers, window, block_tokens, token_count;
+    } cases[] = {
+        {2, 0, 0, 128, 1025},   {2, 3, 512, 128, 2080},  {1, 2, 100, 128, 1024},
+        {1, 2, 100, 64, 1000},  {1, 1, 100, 30, 301},    {1, 1, 50, 1024, 2100},
+        {0, 2, 128, 128, 700},  {2, 1, 4096, 256, 2000}, {1, 1, 1, 16, 100},
+        {1, 1, 700, 512, 1537}, {1, 1, 512, 1, 40},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static world w;
+        world_open(&w, made_up_layout(cases[i].full, cases[i].layers, cases[i].window),
+                   cases[i].block_tokens);
+        uint32_t token_count = cases[i].token_count;
+        uint64_t answer = world_cold(&w, token_count);
+        assert_int_equal(world_save(&w, token_count), token_count / cases[i].block_tokens);
+        sky_lookup found = world_expect(&w, token_count, answer);
+        uint32_t blocks = (token_count - 1) / cases[i].block_tokens;
+        assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+        assert_int_equal(found.block_count, blocks);
+        assert_int_equal(found.tier_blocks[0], blocks);
+        assert_int_equal(found.bytes_loaded, bytes_needed(&w, cases[i].block_tokens, blocks));
+        world_close(&w);
+    }
+}
+
+static void every_prompt_length_is_right(void **state) {
+    (void)state;
+    static world w;
+    world_open(&w, made_up_layout(1, 2, 20), 16);
+    static uint64_t answers[130];
+    for (uint32_t n = 1; n < 130; n++)
+        answers[n] = world_cold(&w, n);
+    world_cold(&w, 129);
+    assert_int_equal(world_save(&w, 129), 8);
+    for (uint32_t n = 1; n < 130; n++) {
+        sky_lookup found = world_expect(&w, n, answers[n]);
+        assert_int_equal(found.hit_tokens, (n - 1) / 16 * 16);
+        assert_int_equal(found.verdict, n <= 16 ? SKY_VERDICT_MISS : SKY_VERDICT_HIT);
+    }
+    world_close(&w);
+}
+
+static void a_prompt_that_shares_five_blocks_of_sixteen_hits_five(void **state) {
+    (void)state;
+    static world w;
+    world_open(&w, made_up_layout(2, 3, 512), 128);
+    world_cold(&w, 2048);
+    assert_int_equal(world_save(&w, 2048), 16);
+    w.prompt[5 * 128] ^= 1;
+    uint64_t answer = world_cold(&w, 2048);
+    sky_lookup found = world_expect(&w, 2048, answer);
+    assert_int_equal(found.verdict, SKY_VERDICT_PARTIAL);
+    assert_int_equal(found.hit_tokens, 640);
+    assert_int_equal(world_save(&w, 2048), 11);
+    found = world_expect(&w, 2048, answer);
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    w.prompt[5 * 128] ^= 1;
+    world_close(&w);
+}
+
+/* ---- damage ---- */
+
+typedef void (*damage_fn)(stored_block *b);
+
+static void flip_the_header(stored_block *b) {
+    b->bytes[20] ^= 1;
+}
+
+static void cut_it_short(stored_block *b) {
+    b->byte_count -= 1;
+}
+
+static void make_it_longer(stored_block *b) {
+    b->bytes = realloc(b->bytes, b->byte_count + 8);
+    memset(b->bytes + b->byte_count, 0, 8);
+    b->byte_count += 8;
+}
+
+static void put_zeros(stored_block *b) {
+    memset(b->bytes, 0, b->byte_count);
+}
+
+static void a_damaged_block_ends_the_prefix(void **state) {
+    (void)state;
+    static const damage_fn damages[] = {flip_the_header, cut_it_short, make_it_longer, put_zeros};
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        for (uint32_t block = 0; block < 10; block += 3) {
+            static world w;
+            world_open(&w, made_up_layout(1, 2, 50), 32);
+            uint64_t answer = world_cold(&w, 330);
+            world_save(&w, 330);
+            stored_block b = world_fetch(&w, 330, 32, block);
+            damages[i](&b);
+            world_put_back(&w, &b, block);
+            sky_lookup found = world_expect(&w, 330, answer);
+            assert_int_equal(found.hit_tokens, block * 32);
+            assert_int_equal(found.corrupt_blocks, 1);
+            assert_int_equal(found.verdict, block ? SKY_VERDICT_PARTIAL : SKY_VERDICT_RECOMPUTE);
+            world_close(&w);
+        }
+    }
+}
+
+/* Whole and well-formed, but another block of the same w.prompt. */
+static void a_block_in_the_wrong_place_is_damage(void **state) {
+    (void)state;
+    static world w;
+    world_open(&w, made_up_layout(1, 2, 50), 32);
+    uint64_t answer = world_cold(&w, 330);
+    world_save(&w, 330);
+    stored_block b = world_fetch(&w, 330, 32, 4);
+    world_put_back(&w, &b, 7);
+    sky_lookup found = world_expect(&w, 330, answer);
+    assert_int_equal(found.hit_tokens, 7 * 32);
+    assert_int_equal(found.corrupt_blocks, 1);
+    world_close(&w);
+}
+
+static void a_block_of_another_layout_is_damage(void **state) {
+    (void)state;
+    static world w, other;
+    world_open(&w, made_up_layout(1, 2, 50), 32);
+    world_open(&other, made_up_layout(1, 2, 51), 32);
+    uint64_t answer = world_cold(&w, 330);
+    world_save(&w, 330);
+    world_cold(&other, 330);
+    world_save(&other, 330);
+    stored_block mine = world_fetch(&w, 330, 32, 2), theirs = world_fetch(&other, 330, 32, 2);
+    assert_int_equal(mine.byte_count, theirs.byte_count);
+    memcpy(mine.bytes, theirs.bytes, mine.byte_count);
+    world_put_back(&w, &mine, 2);
+    free(theirs.bytes);
+    sky_lookup found = world_expect(&w, 330, answer);
+    assert_int_equal(found.hit_tokens, 64);
+    assert_int_equal(found.corrupt_blocks, 1);
+    world_close(&w);
+    world_close(&other);
+}
+
+static void a_removed_block_ends_the_prefix(void **state) {
+    (void)state;
+    static world w;
+    world_open(&w, made_up_layout(1, 2, 50), 32);
+    uint64_t answer = world_cold(&w, 330);
+    world_save(&w, 330);
+    world_remove(&w, 330, 32, 6);
+    sky_lookup found = world_expect(&w, 330, answer);
+    assert_int_equal(found.hit_tokens, 6 * 32);
+    assert_int_equal(found.verdict, SKY_VERDICT_PARTIAL);
+    assert_int_equal(world_save(&w, 330), 4);
+    world_close(&w);
+}
+
+static void rows_that_the_engine_refuses_are_computed(void **state) {
+    (void)state;
+    static world w;
+    world_open(&w, made_up_layout(1, 2, 50), 32);
+    uint64_t answer = world_cold(&w, 330);
+    world_save(&w, 330);
+    w.engine.refuse_rows = true;
+    sky_lookup found = world_expect(&w, 330, answer);
+    assert_int_equal(found.verdict, SKY_VERDICT_RECOMPUTE);
+    found = world_expect(&w, 330, answer);
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    world_close(&w);
+}
+
+/* ---- limits ---- */
+
+static void past_the_deadline_the_engine_is_empty(void **state) {
+    (void)state;
+    static world w;
+    world_open(&w, made_up_layout(1, 2, 50), 32);
+    uint64_t answer = world_cold(&w, 330);
+    world_save(&w, 330);
+    sky_lookup found = world_look(&w, 330, 1);
+    assert_int_equal(found.verdict, SKY_VERDICT_RECOMPUTE);
+    assert_int_equal(found.hit_tokens, 0);
+    assert_int_equal(found.bytes_loaded, 0);
+    assert_true(made_up_engine_answer(&w.engine, w.prompt, 0, 330) == answer);
+    found = world_look(&w, 330, sky_now() + SKY_SECONDS(60));
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    world_close(&w);
+}
+
+static void prompts_too_short_or_too_long_are_answered(void **state) {
+    (void)state;
+    static world w;
+    world_open(&w, made_up_layout(1, 1, 50), 32);
+    sky_lookup found;
+    world_cold(&w, 330);
+    assert_int_equal(sky_manager_get_cache_tokens(w.manager, w.prompt, 0, 0, &found), SKY_E_PARAM);
+    assert_int_equal(w.engine.held_tokens, 0);
+    world_cold(&w, 330);
+    world_save(&w, 330);
+    found = world_look(&w, 32, 0); /* the one block is the one that must be computed */
+    assert_int_equal(found.verdict, SKY_VERDICT_MISS);
+    w.engine.context_tokens = 100;
+    found = world_look(&w, 330, 0);
+    assert_int_equal(found.verdict, SKY_VERDICT_RECOMPUTE);
+    assert_int_equal(world_save(&w, 31), 0);
+    w.engine.context_tokens = WORLD_TOKENS_MAX;
+    world_close(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_restored_prefix_answers_like_a_cold_run),
+        cmocka_unit_test(every_prompt_length_is_right),
+        cmocka_unit_test(a_prompt_that_shares_five_blocks_of_sixteen_hits_five),
+        cmocka_unit_test(a_damaged_block_ends_the_prefix),
+        cmocka_unit_test(a_block_in_the_wrong_place_is_damage),
+        cmocka_unit_test(a_block_of_another_layout_is_damage),
+        cmocka_unit_test(a_removed_block_ends_the_prefix),
+        cmocka_unit_test(rows_that_the_engine_refuses_are_computed),
+        cmocka_unit_test(past_the_deadline_the_engine_is_empty),
+        cmocka_unit_test(prompts_too_short_or_too_long_are_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

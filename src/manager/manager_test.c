@@ -1,0 +1,111 @@
+/* Proves: blocks of another model, tenant or block length never hit, an engine that cannot be
+ * cached says why and still answers, and prompts may come as text. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "manager/world_fixture.h"
+
+static void text_is_tokenized_by_the_engine(void **state) {
+    (void)state;
+    static world w;
+    world_open(&w, made_up_layout(1, 1, 8), 4);
+    const char *text = "on the sea of clouds";
+    uint32_t tokens[32], blocks;
+    for (size_t i = 0; i < strlen(text); i++)
+        tokens[i] = (uint8_t)text[i];
+    uint64_t bytes, answer = made_up_engine_answer(&w.engine, tokens, 0, 20);
+    assert_int_equal(sky_manager_add_blocks(w.manager, text, &blocks, &bytes), SKY_OK);
+    assert_int_equal(blocks, 5);
+    sky_lookup found;
+    assert_int_equal(sky_manager_get_cache(w.manager, text, 0, &found), SKY_OK);
+    assert_int_equal(found.hit_tokens, 16);
+    assert_true(made_up_engine_answer(&w.engine, tokens, 16, 20) == answer);
+    world_close(&w);
+}
+
+static void another_model_or_tenant_never_hits(void **state) {
+    (void)state;
+    static world w;
+    world_open(&w, made_up_layout(1, 2, 50), 32);
+    world_cold(&w, 330);
+    world_save(&w, 330);
+    sky_namespace first, second;
+    sky_manager_namespace(w.manager, &first);
+    for (int change = 0; change < 4; change++) {
+        sky_manager_options options = {.block_tokens = 32};
+        sky_engine engine = made_up_engine_ops(&w.engine);
+        if (change == 1)
+            options.salt[31] = 1;
+        if (change == 2)
+            options.block_tokens = 16;
+        if (change == 3)
+            w.engine.fingerprint = 1;
+        sky_manager_destroy(w.manager);
+        assert_int_equal(sky_manager_create(w.cache, &engine, &options, &w.manager, NULL), SKY_OK);
+        sky_manager_namespace(w.manager, &second);
+        assert_int_equal(memcmp(&first, &second, sizeof first) == 0, change == 0);
+        sky_lookup found = world_look(&w, 330, 0);
+        assert_int_equal(found.verdict, change == 0 ? SKY_VERDICT_HIT : SKY_VERDICT_MISS);
+    }
+    world_close(&w);
+}
+
+static void an_engine_that_cannot_be_cached_still_answers(void **state) {
+    (void)state;
+    static world w;
+    sky_layout layout = made_up_layout(1, 1, 50);
+    made_up_engine_init(&w.engine, &layout, WORLD_TOKENS_MAX);
+    w.engine.unsupported = true;
+    const char *url = "mem:1MiB";
+    assert_int_equal(sky_cache_open(&url, 1, &w.cache, NULL), SKY_OK);
+    sky_engine engine = made_up_engine_ops(&w.engine);
+    assert_int_equal(sky_manager_create(w.cache, &engine, NULL, &w.manager, NULL), SKY_OK);
+    assert_string_equal(sky_manager_refusal(w.manager), "this engine is made up");
+    uint64_t answer = world_cold(&w, 330);
+    assert_int_equal(world_save(&w, 330), 0);
+    sky_lookup found = world_expect(&w, 330, answer);
+    assert_int_equal(found.verdict, SKY_VERDICT_MISS);
+    assert_int_equal(w.engine.extract_calls + w.engine.restore_calls, 0);
+    world_close(&w);
+}
+
+static void blocks_longer_than_the_limit_are_an_error(void **state) {
+    (void)state;
+    sky_layout layout = made_up_layout(1, 1, 50);
+    made_up_engine e;
+    made_up_engine_init(&e, &layout, 10);
+    sky_engine engine = made_up_engine_ops(&e);
+    sky_manager_options options = {.block_tokens = SKY_BLOCK_TOKENS_MAX + 1};
+    sky_manager *manager = NULL;
+    sky_error error;
+    assert_int_equal(sky_manager_create(NULL, &engine, &options, &manager, &error), SKY_E_PARAM);
+    assert_non_null(strstr(error.text, "4097"));
+    assert_null(manager);
+    made_up_engine_deinit(&e);
+}
+
+static void verdicts_have_names(void **state) {
+    (void)state;
+    assert_string_equal(sky_verdict_name(SKY_VERDICT_HIT), "hit");
+    assert_string_equal(sky_verdict_name(SKY_VERDICT_PARTIAL), "partial");
+    assert_string_equal(sky_verdict_name(SKY_VERDICT_MISS), "miss");
+    assert_string_equal(sky_verdict_name(SKY_VERDICT_RECOMPUTE), "recompute");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_is_tokenized_by_the_engine),
+        cmocka_unit_test(another_model_or_tenant_never_hits),
+        cmocka_unit_test(an_engine_that_cannot_be_cached_still_answers),
+        cmocka_unit_test(blocks_longer_than_the_limit_are_an_error),
+        cmocka_unit_test(verdicts_have_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,76 @@
+# What the tests of the programs share: sourced, not run. Settings and caches of the account are
+# kept out.
+set -uo pipefail
+build=$(cd "${SKYMEM_BUILD:-build}" && pwd)
+skymem=$build/skymem
+skymemd=$build/skymemd
+[ -x "$skymem" ] || { echo "skipped: $skymem is not built"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME=$work/cache XDG_CONFIG_HOME=$work/config HOME=$work/home
+for name in $(env | sed -n 's/^\(SKYMEM_[A-Z_]*\)=.*/\1/p'); do
+    case $name in SKYMEM_BUILD | SKYMEM_MODEL | SKYMEM_IO) ;; *) unset "$name" ;; esac
+done
+model=${SKYMEM_MODEL:-}
+unset SKYMEM_MODEL
+failures=0
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# expect CODE COMMAND...: run it, its output in $work/out and $work/err, and check how it exits.
+expect() {
+    local wanted=$1 code=0
+    shift
+    "$@" >"$work/out" 2>"$work/err" </dev/null || code=$?
+    [ "$code" = "$wanted" ] || fail "exit $code instead of $wanted: $* ($(head -c 300 "$work/err"))"
+}
+
+# says TEXT: stderr is one line and contains it.
+says() {
+    grep -qF -- "$1" "$work/err" || fail "stderr lacks \"$1\": $(cat "$work/err")"
+    [ "$(wc -l <"$work/err")" = 1 ] || fail "stderr is not one line: $(cat "$work/err")"
+}
+
+# silent: nothing on standard output.
+silent() {
+    [ ! -s "$work/out" ] || fail "standard output is not empty: $(head -c 200 "$work/out")"
+}
+
+# holds EXPRESSION: standard output is one JSON object `o`, and the Python expression is true of it.
+holds() {
+    python3 - "$work/out" "$1" <<'PYTHON' || fail "not true: $1 of $(head -c 600 "$work/out")"
+import json, math, re, sys
+text = open(sys.argv[1], encoding="utf-8").read()
+assert text.endswith("\n") and text.count("\n") == 1, "not one line"
+o = json.loads(text)
+assert isinstance(o, dict)
+sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)
+PYTHON
+}
+
+# lines_hold EXPRESSION: every line is a JSON object; the expression is true of their list `rows`.
+lines_hold() {
+    python3 - "$work/out" "$1" <<'PYTHON' || fail "not true: $1 of $(head -c 600 "$work/out")"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
+sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)
+PYTHON
+}
+
+# finish: the last line of a test.
+finish() {
+    [ "$failures" = 0 ] || { echo "$failures checks failed"; exit 1; }
+    exit 0
+}
+
+# need_model: set $model, or skip.
+need_model() {
+    [ -n "$model" ] || [ ! -r "$build/model.path" ] || model=$(cat "$build/model.path")
+    [ -r "$model" ] || { echo "skipped: no model; make demo fetches one"; exit 77; }
+    "$skymem" run --prompt x --model /nonexistent.gguf 2>&1 | grep -q "without llama.cpp" &&
+        { echo "skipped: built without llama.cpp"; exit 77; }
+    return 0
+}

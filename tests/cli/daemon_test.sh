@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Proves the small daemon: ready, counters over its socket, exit 0 on SIGTERM, no second one on a
+# socket, and a socket left by a killed one taken over.
+. "$(dirname "$0")/common.sh"
+socket=$work/d.sock
+
+# start: run it and wait for "ready"
+start() {
+    "$skymemd" --socket "$socket" --store mem:4MiB --store "disk:$work/disk?max=64MiB" \
+        >"$work/ready" 2>"$work/log" &
+    daemon=$!
+    for _ in $(seq 100); do
+        grep -qx ready "$work/ready" && return
+        sleep 0.05
+    done
+    fail "not ready: $(cat "$work/log")"
+}
+
+expect 0 "$skymem" put k CMakeLists.txt --store "disk:$work/disk?max=64MiB"
+start
+for _ in 1 2; do
+    expect 0 "$skymem" stat --store "shm:$socket" --json
+done
+holds 'o["clients"] == 2 and o["leases"] == 0 and o["entries"] == 1 and o["arena_bytes_max"] > 0'
+holds 'o["corrupt"] == 0 and "hits" in o and "misses" in o and len(o["tiers"]) == 2'
+expect 0 "$skymem" stat --store "shm:$socket"
+grep -q '^clients ' "$work/out" || fail "for people: $(cat "$work/out")"
+expect 2 "$skymem" stat k --store "shm:$socket"
+expect 1 "$skymemd" --socket "$socket" --store mem:1MiB
+says "in use"
+[ "$(stat -c %a "$socket")" = 700 ] || fail "the socket is open to others: $(stat -c %a "$socket")"
+kill -TERM "$daemon"
+code=0
+wait "$daemon" || code=$?
+[ "$code" = 0 ] || fail "exit $code on SIGTERM: $(cat "$work/log")"
+[ ! -e "$socket" ] || fail "the socket was left"
+expect 1 "$skymem" stat --store "shm:$socket"
+says "is skymemd"
+
+start
+kill -KILL "$daemon"
+wait "$daemon" 2>/dev/null
+[ -S "$socket" ] || fail "the test needs a socket that was left"
+start
+expect 0 "$skymem" stat --store "shm:$socket" --json
+kill -INT "$daemon"
+wait "$daemon" || fail "exit $? on SIGINT"
+
+expect 2 "$skymemd"
+expect 2 "$skymemd" --socket "$socket" --listen 127.0.0.1:1
+says "not in this version"
+expect 2 "$skymemd" --socket "$socket" --store nonsense
+expect 0 "$skymemd" --help
+expect 0 "$skymemd" --version
+finish

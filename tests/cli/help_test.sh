@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Proves that every verb teaches itself: help with examples, a man page that lints, and a usage
+# error with a suggestion for what is mistyped.
+. "$(dirname "$0")/common.sh"
+
+expect 0 "$skymem" help --list
+verbs=$(cat "$work/out")
+for verb in run demo keys put get ls stat rm pin unpin prefetch verify locate config bench sim \
+    help; do
+    grep -qx "$verb" <<<"$verbs" || fail "help --list lacks $verb"
+done
+for verb in $verbs; do
+    expect 0 "$skymem" "$verb" --help
+    grep -q '^Examples' "$work/out" || fail "$verb --help has no examples"
+    grep -q '^Exit status' "$work/out" || fail "$verb --help does not tell its exit status"
+    ! grep -q '^ .\{111\}' "$work/out" || fail "$verb --help is too wide"
+    cp "$work/out" "$work/help"
+    expect 0 "$skymem" help "$verb"
+    cmp -s "$work/out" "$work/help" || fail "help $verb differs from $verb --help"
+    expect 0 "$skymem" help --man "$verb"
+    cp "$work/out" "$work/skymem-$verb.1"
+    expect 2 "$skymem" "$verb" --no-such-option
+    says "--no-such-option"
+    silent
+done
+expect 0 "$skymem" help --man skymem
+cp "$work/out" "$work/skymem.1"
+if command -v mandoc >/dev/null; then
+    for page in "$work"/*.1; do
+        mandoc -T lint -W warning "$page" >"$work/lint" || fail "$(cat "$work/lint")"
+    done
+fi
+
+expect 2 "$skymem"
+silent
+expect 0 "$skymem" --help
+expect 0 "$skymem" --version
+grep -Eq '^skymem [0-9]+\.[0-9]+\.[0-9]+$' "$work/out" || fail "--version: $(cat "$work/out")"
+expect 2 "$skymem" lokate
+says 'no verb "lokate", did you mean "locate"?'
+expect 2 "$skymem" put k --stor mem:1MiB
+says "did you mean --store"
+expect 2 "$skymem" put
+says "an argument is missing"
+expect 2 "$skymem" rm a b
+says "one argument too many"
+expect 2 "$skymem" get k --store
+says "--store needs a value"
+expect 2 "$skymem" keys --block-tokens 0
+says "--block-tokens 0: must be a whole number from 1 to 4096"
+expect 2 "$skymem" run --level 4bit --prompt x
+says "must be one of: lossless"
+expect 2 "$skymem" help nonsense
+expect 2 "$skymem" help --json
+finish

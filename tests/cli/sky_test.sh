@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Proves the sky as a tier of put, and `skymem sim`: the same file and seed give the same trace, a
+# scenario with nonsense is a usage error.
+. "$(dirname "$0")/common.sh"
+smoke=scenarios/sim-smoke.yaml
+
+head -c 100000 /dev/urandom >"$work/value"
+expect 0 "$skymem" put k "$work/value" --store sky:scenarios/demo-rotation-hop.yaml --json
+holds 'o["stored"] == ["sky"] and o["chunks"] == math.ceil(100000 / 6144)'
+grep -q "read back from sky" "$work/err" || fail "put in the sky says: $(cat "$work/err")"
+
+expect 0 "$skymem" sim "$smoke" --seed 7 --json --trace "$work/trace"
+cp "$work/out" "$work/first"
+holds 'o["seed"] == 7 and o["gets"] > 0 and o["wrong_bytes"] == 0 and all(o["checks"].values())'
+holds 're.fullmatch("[0-9a-f]{16}", o["trace_hash"]) and o["virtual_s"] > 0'
+[ -s "$work/trace" ] || fail "no trace was written"
+expect 0 "$skymem" sim "$smoke" --seed 7 --json
+hash=$(grep -o '"trace_hash":"[0-9a-f]*"' "$work/first")
+grep -qF "$hash" "$work/out" || fail "the same seed gave another trace"
+expect 0 "$skymem" sim "$smoke" --seed 8 --json
+! grep -qF "$hash" "$work/out" || fail "another seed gave the same trace"
+expect 0 "$skymem" sim "$smoke" --until 5 --json
+holds 'o["virtual_s"] < 10'
+expect 0 "$skymem" sim "$smoke"
+grep -q "hits" "$work/out" || fail "sim for people: $(cat "$work/out")"
+
+expect 2 "$skymem" sim --figures "$work"
+says "not in this version"
+expect 2 "$skymem" sim
+expect 1 "$skymem" sim "$work/absent.yaml"
+bad() {
+    printf '%s\n' "$1" >"$work/bad.yaml"
+    expect 2 "$skymem" sim "$work/bad.yaml"
+    says "bad.yaml:"
+    silent
+    expect 2 "$skymem" put k "$work/value" --store "sky:$work/bad.yaml"
+    says "bad.yaml"
+}
+bad 'constellation: {planes: 0, slots: 8}'
+bad 'constellation: {planes: 3, slots: 3}
+placement: {servers: 10, strategy: hop}'
+bad 'constellation: {planes: 5, slots: 8}
+chunk: -6KiB'
+bad 'constellation: {planes: 5, slots: 8}
+colour: blue'
+bad 'nonsense'
+finish

@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# Proves the store verbs: any bytes under any key of 1 to 1,024 bytes, found again by another
+# process, with the exit codes and JSON of the contract, and damage that is a miss.
+. "$(dirname "$0")/common.sh"
+disk=$work/disk
+store=(--store mem:16MiB --store "disk:$disk?max=1GiB")
+
+# put and get, by file and by standard input, small, empty and large
+printf 'hello' >"$work/small"
+: >"$work/empty"
+head -c 9000001 /dev/urandom >"$work/large"
+for value in small empty large; do
+    expect 0 "$skymem" put "v/$value" "$work/$value" "${store[@]}" --json
+    bytes=$(stat -c %s "$work/$value")
+    holds "o == {'key': 'v/$value', 'bytes': $bytes, 'chunks': 1, 'stored': ['mem', 'disk']}"
+    expect 0 "$skymem" get "v/$value" "${store[@]}"
+    cmp -s "$work/out" "$work/$value" || fail "get v/$value differs"
+    "$skymem" put "stdin/$value" "${store[@]}" <"$work/$value" >"$work/out" ||
+        fail "put from standard input"
+    expect 0 "$skymem" get "stdin/$value" -o "$work/again" "${store[@]}" --json
+    holds "o['tier'] == 'disk' and o['bytes'] == $bytes and o['ms'] >= 0"
+    cmp -s "$work/again" "$work/$value" || fail "get -o stdin/$value differs"
+done
+printf 'other' | "$skymem" put v/small "${store[@]}" >/dev/null || fail "put again"
+expect 0 "$skymem" get v/small "${store[@]}"
+[ "$(cat "$work/out")" = other ] || fail "a put does not replace"
+expect 2 "$skymem" get v/small "${store[@]}" --json
+says "-o FILE"
+
+# keys
+long=$(printf 'k%.0s' {1..1024})
+expect 0 "$skymem" put "$long" "$work/small" "${store[@]}"
+expect 0 "$skymem" get "$long" "${store[@]}"
+cmp -s "$work/out" "$work/small" || fail "a key of 1,024 bytes"
+expect 2 "$skymem" put "${long}k" "$work/small" "${store[@]}"
+says "1 to 1024"
+expect 2 "$skymem" put "" "$work/small" "${store[@]}"
+expect 0 "$skymem" put --as hex 00ff5c0a "$work/small" "${store[@]}" --json
+holds 'o["key"] == "\\x00\\xff\\\\\\x0a"'
+expect 0 "$skymem" get --as hex 00ff5c0a "${store[@]}"
+cmp -s "$work/out" "$work/small" || fail "a key of any bytes"
+expect 2 "$skymem" get --as hex 0f0 "${store[@]}"
+expect 2 "$skymem" get --as block 1234 "${store[@]}"
+
+# ls, stat
+expect 0 "$skymem" ls "${store[@]}" --json
+lines_hold '[r["key"] for r in rows] == sorted(r["key"] for r in rows) and len(rows) == 8'
+lines_hold 'all(set(r) == {"key","bytes","tier","age_s","hits","pinned"} for r in rows)'
+expect 0 "$skymem" ls v/ "${store[@]}" --json
+lines_hold 'sorted(r["key"] for r in rows) == ["v/empty", "v/large", "v/small"]'
+expect 0 "$skymem" ls nothing "${store[@]}" --json
+silent
+expect 0 "$skymem" ls "${store[@]}"
+grep -q '^KEY ' "$work/out" || fail "ls for people: $(cat "$work/out")"
+expect 0 "$skymem" stat v/large "${store[@]}" --json
+holds 'o["bytes"] == 9000001 and o["tier"] == "disk" and not o["pinned"] and 0 <= o["age_s"] < 600'
+expect 0 "$skymem" stat "${store[@]}" --json
+holds '[t["name"] for t in o["tiers"]] == ["mem", "disk"] and o["tiers"][1]["entries"] == 8'
+expect 0 "$skymem" stat "${store[@]}"
+grep -q '^disk ' "$work/out" || fail "stat for people: $(cat "$work/out")"
+
+# pin outlives the process
+expect 0 "$skymem" pin v/large "${store[@]}" --json
+holds 'o == {"key": "v/large", "pinned": True}'
+expect 0 "$skymem" stat v/large "${store[@]}" --json
+holds 'o["pinned"]'
+expect 0 "$skymem" unpin v/large "${store[@]}"
+expect 0 "$skymem" stat v/large "${store[@]}" --json
+holds 'not o["pinned"]'
+
+# prefetch, rm, misses
+expect 0 "$skymem" prefetch v/small v/large "${store[@]}" --json
+holds 'o["keys"] == 2 and o["fetched"] == 2 and o["missing"] == []'
+expect 0 "$skymem" rm v/small "${store[@]}" --json
+holds 'o["key"] == "v/small"'
+for verb in get stat rm pin unpin prefetch; do
+    expect 3 "$skymem" "$verb" v/small "${store[@]}"
+    grep -q "v/small: not found" "$work/err" || fail "$verb of a miss says: $(cat "$work/err")"
+done
+expect 3 "$skymem" get v/small -o "$work/never" "${store[@]}" --json
+silent
+[ ! -e "$work/never" ] || fail "a miss wrote a file"
+
+# verify, and damage
+expect 0 "$skymem" verify "${store[@]}" --json
+holds 'o["entries"] == 7 and o["corrupt"] == 0 and o["bytes"] > 9000000'
+for file in $(find "$disk" -type f -size +4000k); do
+    printf '\xff\x00\xff' | dd of="$file" bs=1 seek=3000000 conv=notrunc status=none
+done
+expect 3 "$skymem" get v/large "${store[@]}"
+expect 1 "$skymem" verify "${store[@]}" --json
+holds 'o["corrupt"] >= 1'
+expect 0 "$skymem" verify "${store[@]}"
+expect 3 "$skymem" get stdin/large "${store[@]}"
+
+# only this process holds it: said, not hidden
+expect 0 "$skymem" put gone "$work/small" --store mem:1MiB --json
+holds 'o["stored"] == ["mem"]'
+says "gone with it"
+
+# a time to live
+expect 0 "$skymem" put brief "$work/small" "${store[@]}" --ttl 1
+sleep 2.1
+expect 3 "$skymem" get brief "${store[@]}"
+
+# bad input
+expect 1 "$skymem" put k "$work/absent" "${store[@]}"
+says "No such file"
+expect 2 "$skymem" put k "$work/small" --store nonsense
+expect 2 "$skymem" put k "$work/small" --store ftp:/x
+expect 2 "$skymem" put k "$work/small" --store mem:lots
+expect 2 "$skymem" put k "$work/small" --store "disk:$disk?maximum=1"
+many=(); for _ in 1 2 3 4 5 6 7 8 9; do many+=(--store mem:1MiB); done
+expect 2 "$skymem" ls "${many[@]}"
+expect 1 "$skymem" put k "$work/large" --store mem:1MiB
+says "no tier has room"
+: >"$work/file"
+expect 1 "$skymem" put k "$work/small" --store "disk:$work/file"
+expect 1 "$skymem" get v/empty "${store[@]}" -o "$work/no/such/folder"
+
+# the default hierarchy
+expect 0 "$skymem" put here "$work/small"
+expect 0 "$skymem" get here
+cmp -s "$work/out" "$work/small" || fail "the default hierarchy"
+[ -d "$work/cache/skymem" ] || fail "the default disk tier is not in XDG_CACHE_HOME"
+
+# two writers of one key: one of them wins whole
+for i in 1 2 3 4; do
+    head -c 3000000 /dev/zero | tr '\0' "$i" >"$work/writer$i"
+    "$skymem" put shared "$work/writer$i" "${store[@]}" >/dev/null 2>"$work/err$i" &
+done
+wait
+expect 0 "$skymem" get shared "${store[@]}"
+won=0
+for i in 1 2 3 4; do
+    cmp -s "$work/out" "$work/writer$i" && won=$((won + 1))
+done
+[ "$won" = 1 ] || fail "two writers of one key mixed: $(cat "$work"/err?)"
+finish
