@@ -1,0 +1,146 @@
+/* The disk tier against fio.
+ *
+ * The tier moves pieces of 256 KiB, up to 48 under way when it reads and 32 when it writes;
+ * fio is told the same. Where the tier says that it could not have O_DIRECT or io_uring, fio
+ * does without too, and then both begin with the files out of the page cache. */
+#include "bench.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VALUE_BYTES (8u << 20)
+#define PIECE_BYTES (256u << 10)
+#define READ_DEPTH  48u
+#define WRITE_DEPTH 32u
+#define VALUES_MAX  32u
+#define ROUNDS_MAX  5u
+
+typedef struct {
+    bench *b;
+    char folder[4096];
+    char ours[4128];
+    char theirs[4128];
+    cli_store store;
+    uint8_t *data; /* [count][VALUE_BYTES] */
+    uint32_t count;
+    size_t rounds;
+    bool direct;
+    bool io_uring;
+} bench_files;
+
+static int drop_one(const char *path, const struct stat *st, int kind, struct FTW *where) {
+    (void)st, (void)where;
+    if (kind != FTW_F)
+        return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        close(fd);
+    }
+    return 0;
+}
+
+/* All values in one batch, as the manager would ask for them. Bytes a second; 0 when one failed. */
+static double all_values(bench_files *d, sky_op op, sky_status *status) {
+    sky_item items[VALUES_MAX];
+    sky_span spans[VALUES_MAX];
+    if (op == SKY_OP_GET)
+        nftw(d->ours, drop_one, 16, FTW_PHYS);
+    for (uint32_t i = 0; i < d->count; i++) {
+        spans[i] = (sky_span){d->data + (size_t)i * VALUE_BYTES, VALUE_BYTES};
+        items[i] = (sky_item){.key = bench_key(i), .spans = &spans[i], .span_count = 1};
+    }
+    const sky_call call = {.durable = true};
+    sky_time start = sky_now();
+    *status = sky_run(d->store.cache, op, items, d->count, &call);
+    double seconds = bench_seconds(start);
+    for (uint32_t i = 0; i < d->count && *status == SKY_OK; i++)
+        *status = items[i].status;
+    return *status == SKY_OK ? (double)d->count * VALUE_BYTES / seconds : 0;
+}
+
+static double with_fio(const bench_files *d, bool write) {
+    const bench_fio f = {.folder = d->theirs,
+                         .files = d->count,
+                         .file_bytes = VALUE_BYTES,
+                         .block_bytes = PIECE_BYTES,
+                         .depth = write ? WRITE_DEPTH : READ_DEPTH,
+                         .direct = d->direct,
+                         .io_uring = d->io_uring,
+                         .write = write};
+    return bench_fio_run(&f);
+}
+
+static int pair(bench_files *d, bool write, const char *name) {
+    double ours[ROUNDS_MAX], theirs[ROUNDS_MAX];
+    for (size_t i = 0; i < d->rounds; i++) {
+        sky_status status;
+        cli_progress("disk: %s, round %zu of %zu", name, i + 1, d->rounds);
+        ours[i] = all_values(d, write ? SKY_OP_PUT : SKY_OP_GET, &status) / 1e9;
+        if (status != SKY_OK)
+            return cli_failed(d->b->c, "disk: %s: %s", name, sky_status_text(status));
+        theirs[i] = with_fio(d, write) / 1e9;
+    }
+    double fio = cli_median(theirs, d->rounds);
+    if (fio <= 0)
+        cli_note(d->b->c, "disk: fio is not installed or failed; no comparison");
+    return bench_row(d->b, name, cli_median(ours, d->rounds), "GB/s", fio > 0 ? "fio" : NULL, fio);
+}
+
+/* The tier's note tells how it works, "io_uring, O_DIRECT" or what it had to do without; fio shall do
+ * the same. */
+static void learn_limits(bench_files *d) {
+    sky_tier_stat s = {0};
+    sky_cache_stat(d->store.cache, 0, &s);
+    d->io_uring = strstr(s.note, "io_uring") != NULL;
+    d->direct = strstr(s.note, "O_DIRECT") && !strstr(s.note, "O_DIRECT refused");
+    cli_note(d->b->c, "disk: %s", s.note);
+}
+
+static int measure(bench_files *d) {
+    sky_status status;
+    char url[4400];
+    const char *const urls[] = {url};
+    snprintf(url, sizeof url, "disk:%s?max=4GiB", d->ours);
+    int code = cli_store_open_urls(d->b->c, urls, 1, &d->store);
+    if (code != CLI_OK)
+        return code;
+    all_values(d, SKY_OP_PUT, &status); /* the first round only makes the folders */
+    learn_limits(d);
+    code = pair(d, true, "write 8 MiB values, synced");
+    if (code == CLI_OK)
+        code = pair(d, false, "read 8 MiB values");
+    return code;
+}
+
+int bench_disk(bench *b) {
+    bench_files d = {.b = b, .count = b->quick ? 8 : VALUES_MAX, .rounds = b->quick ? 3 : 5};
+    const char *chosen = cli_text(b->c, "folder");
+    int code = CLI_OK;
+    if (chosen)
+        snprintf(d.folder, sizeof d.folder, "%s/skymem-bench-XXXXXX", chosen);
+    if (chosen && !mkdtemp(d.folder))
+        return cli_failed(b->c, "--folder %s: cannot be written", chosen);
+    if (!chosen)
+        code = cli_scratch_make(b->c, "bench", d.folder, sizeof d.folder);
+    if (code != CLI_OK)
+        return code;
+    snprintf(d.ours, sizeof d.ours, "%s/tier", d.folder);
+    snprintf(d.theirs, sizeof d.theirs, "%s/fio", d.folder);
+    d.data = bench_memory(b->c, (size_t)d.count * VALUE_BYTES);
+    if (!d.data || mkdir(d.theirs, 0700) != 0)
+        code = cli_failed(b->c, "disk: %s cannot be made", d.theirs);
+    for (size_t i = 0; code == CLI_OK && i < (size_t)d.count * VALUE_BYTES / 8; i++) {
+        uint64_t word = bench_mix(i);
+        memcpy(d.data + 8 * i, &word, 8);
+    }
+    if (code == CLI_OK)
+        code = measure(&d);
+    cli_store_close(&d.store);
+    free(d.data);
+    cli_scratch_remove(d.folder);
+    return code;
+}

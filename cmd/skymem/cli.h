@@ -1,0 +1,234 @@
+/* What the verbs of `skymem` share.
+ *
+ *   argv ─► parse.c ─► cli { verb, values, arguments } ─► verb->run ─► exit code
+ *              ▲
+ *     SKYMEM_* and config.yaml (settings.c)
+ *
+ * Every verb is one row of one table (verbs.c) and lives in a file of its own, verb_NAME.c. The row
+ * is the single source: parsing, `--help`, `help --man` and the man pages are made from it. */
+#ifndef SKYMEM_CLI_H
+#define SKYMEM_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <jansson.h>
+
+#include <skymem/skymem.h>
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_FOUND = 3 };
+
+#define CLI_OPTIONS_MAX    40
+#define CLI_LIST_MAX       16
+#define CLI_ARGUMENTS_MANY 255
+
+typedef enum {
+    CLI_FLAG,   /* no value */
+    CLI_TEXT,   /* anything */
+    CLI_COUNT,  /* a whole number within min … max (max 0: no limit) */
+    CLI_NUMBER, /* a finite number of at least min */
+    CLI_SIZE,   /* 6KiB, 8GiB, 4096 */
+    CLI_CHOICE, /* one of the words in `value`, parted by | */
+    CLI_LIST,   /* text, may be repeated */
+} cli_kind;
+
+typedef struct {
+    const char *name; /* without the dashes; NULL ends a list */
+    cli_kind kind;
+    const char *value;    /* what stands for the value in help; CLI_CHOICE: the words */
+    const char *fallback; /* the default as one would write it; NULL: none */
+    const char *help;
+    uint64_t min;
+    uint64_t max;
+    char letter; /* "o": -o is the same; 0: none */
+} cli_option;
+
+/* The settings: options that may also come from SKYMEM_* and the configuration file. */
+enum {
+    CLI_SET_STORE = 1u << 0,
+    CLI_SET_MODEL = 1u << 1,
+    CLI_SET_BLOCK_TOKENS = 1u << 2,
+    CLI_SET_LEVEL = 1u << 3,
+    CLI_SET_DEADLINE = 1u << 4,
+    CLI_SET_THREADS = 1u << 5,
+    CLI_SET_KV_TYPE = 1u << 6,
+    CLI_SET_FLASH = 1u << 7,
+    CLI_SET_ENGINE = CLI_SET_MODEL | CLI_SET_BLOCK_TOKENS | CLI_SET_LEVEL | CLI_SET_DEADLINE |
+                     CLI_SET_THREADS | CLI_SET_KV_TYPE | CLI_SET_FLASH,
+    CLI_SET_ALL = (1u << 8) - 1,
+};
+extern const cli_option cli_settings[]; /* row i belongs to bit i; ends with a NULL name */
+extern const cli_option cli_common[];   /* what every verb takes: --json, --config, --help */
+
+typedef struct {
+    const char *command;
+    const char *says;
+} cli_example;
+
+typedef struct {
+    const char *name;
+    const char *says;
+} cli_field;
+
+typedef struct cli cli;
+
+typedef struct {
+    const char *name;
+    const char *summary;  /* one line, imperative, no full stop */
+    const char *synopsis; /* its arguments: "KEY [FILE]" */
+    const char *about;    /* what one should know, in paragraphs parted by a newline; may be NULL */
+    uint32_t settings;    /* CLI_SET_* bits it takes */
+    const cli_option *options; /* its own; NULL for none */
+    uint8_t arguments_min;
+    uint8_t arguments_max; /* CLI_ARGUMENTS_MANY: any number */
+    bool json_lines;       /* --json prints one object a line */
+    const cli_example *examples;
+    const cli_field *fields; /* of the JSON object; NULL: --json is refused */
+    const char *failed;      /* when it exits 1, if there is more to say than "it failed" */
+    const char *not_found;   /* when it exits 3; NULL: never */
+    int (*run)(cli *c);
+} cli_verb;
+
+extern const cli_verb *const cli_verbs[]; /* in the order of `skymem help`; ends with NULL */
+const cli_verb *cli_verb_find(const char *name);
+
+/* Where a value came from. */
+typedef enum { CLI_FROM_DEFAULT, CLI_FROM_FILE, CLI_FROM_ENVIRONMENT, CLI_FROM_FLAG } cli_origin;
+
+typedef struct {
+    const cli_option *option;
+    cli_origin origin;
+    unsigned line; /* CLI_FROM_FILE */
+    size_t count;  /* 0: not given and no default */
+    char *texts[CLI_LIST_MAX];
+    uint64_t whole; /* CLI_COUNT, CLI_SIZE, CLI_FLAG; CLI_CHOICE: which word */
+    double number;  /* CLI_NUMBER */
+} cli_value;
+
+struct cli {
+    const cli_verb *verb;
+    cli_value values[CLI_OPTIONS_MAX];
+    size_t value_count;
+    const char *arguments[1024];
+    size_t argument_count;
+    bool json;
+    char config_path[4096]; /* the file in use; empty: none */
+};
+
+/* parse.c: returns CLI_OK, or the exit code after having said why. `*help`: --help was asked
+ * for. */
+int cli_parse(cli *c, const cli_verb *verb, int argc, char **argv, bool *help);
+void cli_free(cli *c);
+/* Take a text for a value, replacing what a weaker origin gave. */
+int cli_take(cli *c, cli_value *value, const char *text, cli_origin origin, unsigned line);
+cli_value *cli_find(cli *c, const char *name); /* NULL when the verb has no such option */
+/* The candidate closest to a mistyped word, NULL when none is close. */
+const char *cli_closest(const char *word, const char *const *candidates, size_t count);
+
+/* settings.c */
+int cli_settings_load(cli *c);
+const char *cli_cache_home(char *out, size_t out_bytes); /* $XDG_CACHE_HOME or ~/.cache */
+
+/* Values in force; the verb must have the option. */
+bool cli_given(cli *c, const char *name);
+bool cli_flag(cli *c, const char *name);
+const char *cli_text(cli *c, const char *name); /* NULL when there is none */
+uint64_t cli_count(cli *c, const char *name);
+double cli_number(cli *c, const char *name);
+
+/* say.c: messages. Each prints one line to stderr and returns the exit code. */
+int cli_failed(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_usage(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_not_found(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cli_note(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Progress: one line on a terminal, rewritten in place, nowhere else; NULL clears it. */
+void cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* "13.5 MiB", "512 B". */
+const char *cli_bytes_text(uint64_t bytes, char out[24]);
+/* "3 s", "5 min", "2 h", "4 d". */
+const char *cli_age_text(double seconds, char out[24]);
+double cli_ms(sky_time ns);
+double cli_median(double *values, size_t count); /* sorts them */
+bool cli_size_parse(const char *text, uint64_t *bytes);
+
+/* Bytes as text a terminal and JSON can show: valid UTF-8 stays, anything else becomes \xHH, a
+ * backslash is doubled. Owner: the caller frees. */
+char *cli_escape(const void *data, size_t bytes);
+json_t *cli_json_text(const void *data, size_t bytes); /* the same as a JSON string */
+/* Model text: what is no UTF-8 becomes U+FFFD, nothing else changes. */
+json_t *cli_json_utf8(const char *data, size_t bytes);
+/* Print one object and a newline, and release it. Returns CLI_OK or CLI_FAILED. */
+int cli_json_print(const cli *c, json_t *object);
+
+/* table.c: columns aligned on the widest cell; 'l' and 'r' in `columns` tell left from right. */
+typedef struct {
+    const char *columns;
+    char **cells;
+    size_t cell_count;
+    size_t cell_max;
+} cli_table;
+void cli_table_cell(cli_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cli_table_print(cli_table *t, FILE *to); /* the first row is the head; frees the cells */
+void cli_table_free(cli_table *t);
+
+/* files.c */
+typedef struct {
+    void *data;
+    size_t bytes;
+    bool mapped;
+} cli_blob;
+/* All of a file, "-" or NULL for standard input; says why when it cannot. */
+int cli_blob_read(const cli *c, const char *path, uint64_t bytes_max, cli_blob *out);
+void cli_blob_free(cli_blob *blob);
+int cli_file_write(const cli *c, const char *path, const void *data, size_t bytes);
+/* A folder of its own under the cache folder for this run, and its removal with all that is in
+ * it. */
+int cli_scratch_make(const cli *c, const char *name, char *path, size_t path_bytes);
+void cli_scratch_remove(const char *path);
+
+/* store.c: the hierarchy of --store. */
+typedef struct {
+    sky_cache *cache;
+    size_t tier_count;
+    char names[SKY_TIERS_MAX][16]; /* "mem", "disk", "sky", "disk-2" */
+} cli_store;
+int cli_store_open(cli *c, cli_store *out);
+int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli_store *out);
+void cli_store_close(cli_store *store);
+const char *cli_store_tier(const cli_store *store, uint8_t tier);
+
+/* A KEY of the command line: a name, or with --as hex its bytes, or with --as block a block's
+ * key. */
+typedef struct {
+    sky_key key;
+    uint8_t name[SKY_NAME_BYTES_MAX];
+    size_t name_bytes; /* 0: a block */
+    char *shown;
+} cli_key;
+#define CLI_OPTION_AS                                                                              \
+    {                                                                                              \
+        .name = "as", .kind = CLI_CHOICE, .value = "name|hex|block", .fallback = "name",           \
+        .help =                                                                                    \
+            "what KEY is: a name as it stands, a name as hexadecimal bytes, or the 64 digits of "  \
+            "a block's key"                                                                        \
+    }
+int cli_key_parse(cli *c, const char *text, cli_key *out);
+void cli_key_free(cli_key *key);
+/* Run one item and return its status. */
+sky_status cli_one(const cli_store *store, sky_op op, sky_item *item, const sky_call *call);
+/* What to say when an operation on a key came to `status`: the exit code, or CLI_OK for SKY_OK. */
+int cli_key_status(const cli *c, const cli_key *key, sky_status status);
+/* All of a verb that does one thing to the one key it is given; `done` says what: "removed". */
+int cli_key_verb(cli *c, sky_op op, const char *done);
+
+/* help.c */
+void cli_help_verb(const cli_verb *verb, FILE *to);
+void cli_help_all(FILE *to);
+/* man.c */
+void cli_man_verb(const cli_verb *verb, FILE *to);
+void cli_man_all(FILE *to);
+
+#endif

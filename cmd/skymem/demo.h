@@ -1,0 +1,87 @@
+/* The demo: one shared prefix, several questions, answered cold and from every tier.
+ *
+ *   tokens  | 2,048 of the handbook            | 32 of a question |
+ *             found in a tier, or computed        always computed
+ *
+ * demo_text.c has the text, demo_measure.c answers and times, demo_report.c tells. */
+#ifndef SKYMEM_CLI_DEMO_H
+#define SKYMEM_CLI_DEMO_H
+
+#include "model.h"
+
+#define CLI_DEMO_QUESTIONS 3
+extern const char cli_demo_text[];
+extern const char *const cli_demo_questions[CLI_DEMO_QUESTIONS];
+
+#ifdef SKYMEM_WITH_LLAMA
+
+#define DEMO_SHARED     2048u
+#define DEMO_SUFFIX     32u
+#define DEMO_PROMPT     (DEMO_SHARED + DEMO_SUFFIX)
+#define DEMO_PARTIAL    CLI_DEMO_QUESTIONS /* the prompt that shares only its beginning */
+#define DEMO_PROMPTS    (CLI_DEMO_QUESTIONS + 1)
+#define DEMO_ROWS_MAX   12
+#define DEMO_ROUNDS_MAX 5
+
+/* One answer: what it said, and when its first token was known. */
+typedef struct {
+    double ttft_ms;
+    double load_ms;
+    double compute_ms;
+    uint32_t hit_tokens;
+    uint64_t bytes_loaded;
+    uint32_t *tokens; /* [predict] */
+    uint32_t token_count;
+    float *logits; /* [vocabulary] of the first token */
+} demo_answer;
+
+typedef struct {
+    char source[32];
+    double ttft_ms;
+    double speedup;
+    double bare_ms; /* 0: not measured */
+    double load_ms;
+    double compute_ms;
+    uint32_t hit_tokens;
+    uint64_t bytes_loaded;
+    bool identical;
+    bool logits_equal;
+    bool sky;
+    sky_sky_report report;
+    uint64_t rotations; /* between put and the last get */
+} demo_row;
+
+typedef struct {
+    cli *c;
+    cli_model model;
+    uint32_t block_tokens;
+    uint32_t predict;
+    uint32_t vocabulary;
+    uint32_t *prompts[DEMO_PROMPTS]; /* [DEMO_PROMPT + predict] */
+    demo_answer cold[DEMO_PROMPTS];
+    demo_answer warm; /* scratch */
+    void *bare;       /* llama.cpp's own state of the shared tokens */
+    size_t bare_bytes;
+    cli_store memory; /* holds the blocks that every other tier is filled from */
+    sky_manager *manager;
+    demo_row rows[DEMO_ROWS_MAX];
+    size_t row_count;
+} demo;
+
+/* demo_measure.c; each returns an exit code after having said why. */
+int demo_prepare(demo *d);
+int demo_cold(demo *d);
+int demo_fill_memory(demo *d);
+int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_prompt,
+              size_t prompt_count, size_t rounds);
+int demo_disk(demo *d);
+int demo_sky(demo *d, const char *scenario, double time_scale);
+void demo_free(demo *d);
+
+/* demo_report.c */
+void demo_tell(const demo *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void demo_tell_answer(const demo *d, size_t question);
+int demo_report(const demo *d);
+
+#endif
+#endif

@@ -1,0 +1,121 @@
+/* The engine's rows as one NumPy array [layer, 2, token, kv_head, dim], K first: run --dump-kv.
+ *
+ * Layers stand group by group as the engine's layout has them. Rows come out of the engine a
+ * few tokens at a time, because a window layer lends at most its window. */
+#include "model.h"
+
+#ifdef SKYMEM_WITH_LLAMA
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEP_TOKENS 128u
+
+typedef struct {
+    uint32_t layers;
+    uint32_t row_bytes;
+    uint32_t tokens;
+    uint8_t *data;
+} array;
+
+static const char *element_code(sky_element element) {
+    return element == SKY_ELEMENT_F32 ? "<f4" : element == SKY_ELEMENT_F16 ? "<f2" : "<u2";
+}
+
+/* All groups must be alike for one array to hold them. */
+static int check_layout(const cli *c, const sky_layout *layout) {
+    const sky_layer_group *first = &layout->groups[0];
+    if (layout->group_count == 0 || first->kv_heads == 0)
+        return cli_failed(c, "--dump-kv: the engine does not tell its KV heads");
+    for (uint32_t g = 0; g < layout->group_count; g++) {
+        const sky_layer_group *group = &layout->groups[g];
+        if (group->kv_heads != first->kv_heads || group->k_row_bytes != first->k_row_bytes ||
+            group->v_row_bytes != first->k_row_bytes || group->k_element != first->k_element ||
+            group->v_element != first->k_element)
+            return cli_failed(c,
+                              "--dump-kv: layers of this model differ in shape, so that one array "
+                              "cannot hold them");
+    }
+    return CLI_OK;
+}
+
+static void copy_rows(array *a, const sky_state *state, uint32_t first, uint32_t count) {
+    for (size_t i = 0; i < state->row_sets; i++) {
+        const sky_rows *rows = &state->rows[i];
+        uint64_t to = (uint64_t)i * a->tokens + first;
+        uint64_t from = first - rows->first_token;
+        memcpy(a->data + to * a->row_bytes, rows->data + from * a->row_bytes,
+               (size_t)count * a->row_bytes);
+    }
+}
+
+static sky_status fill(const cli_model *m, array *a) {
+    sky_state state = {calloc(2 * a->layers, sizeof(sky_rows)), 2 * a->layers};
+    sky_status status = state.rows ? SKY_OK : SKY_E_NOMEM;
+    for (uint32_t first = 0; first < a->tokens && status == SKY_OK; first += STEP_TOKENS) {
+        uint32_t left = a->tokens - first, count = left < STEP_TOKENS ? left : STEP_TOKENS;
+        status = m->engine->ops->extract(m->engine->self, first, count, &state);
+        if (status == SKY_OK)
+            copy_rows(a, &state, first, count);
+    }
+    free(state.rows);
+    return status;
+}
+
+/* The .npy head: magic, version 1.0, length, a Python dictionary padded to 64 bytes. */
+static size_t npy_head(const sky_layer_group *g, const array *a, char out[256]) {
+    uint32_t element_bytes = g->k_element == SKY_ELEMENT_F32 ? 4 : 2;
+    char text[200];
+    int bytes = snprintf(text, sizeof text,
+                         "{'descr': '%s', 'fortran_order': False, 'shape': (%u, 2, %u, %u, %u), }",
+                         element_code(g->k_element), a->layers, a->tokens, g->kv_heads,
+                         a->row_bytes / g->kv_heads / element_bytes);
+    size_t padded = ((size_t)bytes + 1 + 10 + 63) / 64 * 64;
+    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    out[8] = (char)((padded - 10) & 0xff);
+    out[9] = (char)((padded - 10) >> 8);
+    memset(out + 10, ' ', padded - 10);
+    memcpy(out + 10, text, (size_t)bytes);
+    out[padded - 1] = '\n';
+    return padded;
+}
+
+static int write_array(const cli *c, const sky_layer_group *g, const array *a, size_t bytes,
+                       const char *path) {
+    char head[256];
+    size_t head_bytes = npy_head(g, a, head);
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return cli_failed(c, "--dump-kv %s: %s", path, strerror(errno));
+    bool whole = fwrite(head, 1, head_bytes, file) == head_bytes &&
+                 fwrite(a->data, 1, bytes, file) == bytes;
+    if (fclose(file) != 0 || !whole)
+        return cli_failed(c, "--dump-kv %s: %s; is the disk full?", path, strerror(errno));
+    return CLI_OK;
+}
+
+int cli_dump_kv(const cli *c, const cli_model *m, const sky_layout *layout, uint32_t tokens,
+                const char *path) {
+    int code = check_layout(c, layout);
+    if (code != CLI_OK)
+        return code;
+    array a = {.row_bytes = layout->groups[0].k_row_bytes, .tokens = tokens};
+    for (uint32_t g = 0; g < layout->group_count; g++)
+        a.layers += layout->groups[g].layer_count;
+    size_t bytes = (size_t)2 * a.layers * tokens * a.row_bytes;
+    a.data = malloc(bytes ? bytes : 1);
+    if (!a.data)
+        return cli_failed(c, "--dump-kv: out of memory");
+    sky_status status = fill(m, &a);
+    if (status == SKY_OK)
+        code = write_array(c, &layout->groups[0], &a, bytes, path);
+    else
+        code = cli_failed(c,
+                          "--dump-kv: the engine holds only the window of the restored tokens; add "
+                          "--no-load to compute them all");
+    free(a.data);
+    return code;
+}
+
+#endif

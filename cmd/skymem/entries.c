@@ -1,0 +1,94 @@
+/* Entries of all tiers: see entries.h. */
+#include "entries.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double age_of(int64_t set_ms) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    double age = (double)now.tv_sec + (double)now.tv_nsec / 1e9 - (double)set_ms / 1e3;
+    return age > 0 ? age : 0;
+}
+
+static bool wanted(const cli_entries *e, const sky_entry *entry, const void *text, size_t bytes) {
+    if (e->only && !sky_key_equal(e->only, &entry->key))
+        return false;
+    return bytes >= e->prefix_bytes &&
+           (e->prefix_bytes == 0 || memcmp(text, e->prefix, e->prefix_bytes) == 0);
+}
+
+static bool add(void *context, const sky_entry *entry) {
+    cli_entries *e = context;
+    char hex[2 * SKY_KEY_BYTES + 1];
+    sky_key_hex(&entry->key, hex);
+    const void *text = entry->name ? entry->name : hex;
+    size_t bytes = entry->name ? entry->name_bytes : strlen(hex);
+    if (!wanted(e, entry, text, bytes))
+        return true;
+    if (e->count == e->max) {
+        size_t more = e->max ? 2 * e->max : 256;
+        cli_entry *entries = realloc(e->entries, more * sizeof *entries);
+        if (!entries)
+            return !(e->failed = true);
+        e->entries = entries;
+        e->max = more;
+    }
+    char *shown = cli_escape(text, bytes);
+    if (!shown)
+        return !(e->failed = true);
+    e->entries[e->count++] = (cli_entry){.key = entry->key,
+                                         .shown = shown,
+                                         .bytes = entry->bytes,
+                                         .hits = entry->hits,
+                                         .age_s = age_of(entry->set_ms),
+                                         .tier = entry->tier,
+                                         .pinned = entry->pinned};
+    return true;
+}
+
+static int by_key(const void *a, const void *b) {
+    const cli_entry *x = a, *y = b;
+    int order = strcmp(x->shown, y->shown);
+    return order ? order : (x->tier > y->tier) - (x->tier < y->tier);
+}
+
+int cli_entries_read(const cli *c, const cli_store *store, cli_entries *e) {
+    sky_status status = sky_list(store->cache, add, e);
+    if (status != SKY_OK)
+        return cli_failed(c, "the tiers cannot be listed: %s", sky_status_text(status));
+    if (e->failed)
+        return cli_failed(c, "out of memory");
+    if (e->count)
+        qsort(e->entries, e->count, sizeof *e->entries, by_key);
+    return CLI_OK;
+}
+
+void cli_entries_free(cli_entries *e) {
+    while (e->count > 0)
+        free(e->entries[--e->count].shown);
+    free(e->entries);
+}
+
+json_t *cli_entry_json(const cli_store *store, const cli_entry *entry) {
+    return json_pack("{s:s, s:I, s:s, s:f, s:I, s:b}", "key", entry->shown, "bytes",
+                     (json_int_t)entry->bytes, "tier", cli_store_tier(store, entry->tier), "age_s",
+                     entry->age_s, "hits", (json_int_t)entry->hits, "pinned", entry->pinned);
+}
+
+void cli_entry_head(cli_table *t) {
+    static const char *const head[] = {"KEY", "SIZE", "TIER", "AGE", "HITS", "PINNED"};
+    for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
+        cli_table_cell(t, "%s", head[i]);
+}
+
+void cli_entry_row(cli_table *t, const cli_store *store, const cli_entry *entry) {
+    char size[24], age[24];
+    cli_table_cell(t, "%s", entry->shown);
+    cli_table_cell(t, "%s", cli_bytes_text(entry->bytes, size));
+    cli_table_cell(t, "%s", cli_store_tier(store, entry->tier));
+    cli_table_cell(t, "%s", cli_age_text(entry->age_s, age));
+    cli_table_cell(t, "%llu", (unsigned long long)entry->hits);
+    cli_table_cell(t, "%s", entry->pinned ? "yes" : "");
+}

@@ -1,0 +1,34 @@
+/* What a store holds, copied out of it and sorted by key: for ls and stat. */
+#ifndef SKYMEM_CLI_ENTRIES_H
+#define SKYMEM_CLI_ENTRIES_H
+
+#include "cli.h"
+
+typedef struct {
+    sky_key key;
+    char *shown; /* escaped name, or a block's 64 digits */
+    uint64_t bytes;
+    uint64_t hits;
+    double age_s;
+    uint8_t tier;
+    bool pinned;
+} cli_entry;
+
+typedef struct {
+    cli_entry *entries;
+    size_t count;
+    size_t max;
+    const void *prefix; /* only names (or digits) that begin so */
+    size_t prefix_bytes;
+    const sky_key *only; /* only this key; NULL: any */
+    bool failed;         /* out of memory */
+} cli_entries;
+
+int cli_entries_read(const cli *c, const cli_store *store, cli_entries *e);
+void cli_entries_free(cli_entries *e);
+json_t *cli_entry_json(const cli_store *store, const cli_entry *entry);
+/* One row of a table "lrlrrl". */
+void cli_entry_head(cli_table *t);
+void cli_entry_row(cli_table *t, const cli_store *store, const cli_entry *entry);
+
+#endif

@@ -1,0 +1,115 @@
+/* Loading a model and computing with it: see model.h. */
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool cli_beside_program(const char *relative, char *out, size_t out_bytes) {
+    char folder[2048];
+    ssize_t bytes = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    if (bytes <= 0)
+        return false;
+    folder[bytes] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        *slash = '\0';
+    snprintf(out, out_bytes, "%s/%s", folder, relative);
+    return access(out, R_OK) == 0;
+}
+
+#ifdef SKYMEM_WITH_LLAMA
+
+/* The model of the settings; else the one whose path the build left beside the program. */
+static bool find_model(cli *c, char *path, size_t path_bytes) {
+    char note[4096];
+    const char *given = cli_text(c, "model");
+    if (given) {
+        snprintf(path, path_bytes, "%s", given);
+        return true;
+    }
+    FILE *file = cli_beside_program("model.path", note, sizeof note) ? fopen(note, "re") : NULL;
+    if (!file)
+        return false;
+    bool found = fgets(path, (int)path_bytes, file) != NULL;
+    fclose(file);
+    path[strcspn(path, "\n")] = '\0';
+    return found && path[0];
+}
+
+int cli_model_open(cli *c, cli_model *out) {
+    memset(out, 0, sizeof *out);
+    if (!find_model(c, out->path, sizeof out->path))
+        return cli_usage(c, "which model? --model FILE.gguf; make demo fetches one");
+    sky_error error = {0};
+    const sky_llama_options options = {
+        .model_path = out->path,
+        .threads = (uint32_t)cli_count(c, "threads"),
+        .kv_type = cli_text(c, "kv-type"),
+        .flash_attention_off = strcmp(cli_text(c, "flash-attn"), "off") == 0,
+    };
+    cli_progress("loading %s", out->path);
+    sky_time start = sky_now();
+    sky_status status = sky_llama_open(&options, &out->llama, &error);
+    cli_progress(NULL);
+    if (status != SKY_OK)
+        return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
+    out->load_ms = cli_ms(sky_now() - start);
+    out->engine = sky_llama_engine(out->llama);
+    return CLI_OK;
+}
+
+void cli_model_close(cli_model *m) {
+    if (m->llama)
+        sky_llama_close(m->llama);
+    m->llama = NULL;
+}
+
+int cli_model_tokenize(const cli *c, const cli_model *m, const char *text, size_t bytes,
+                       size_t spare, uint32_t **tokens, size_t *count) {
+    const sky_engine *e = m->engine;
+    size_t room = bytes + 16;
+    sky_status status = SKY_E_NOMEM;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        *tokens = malloc((room + spare) * sizeof **tokens);
+        if (!*tokens)
+            break;
+        status = e->ops->tokenize(e->self, text, bytes, *tokens, room, count);
+        if (status == SKY_OK)
+            return CLI_OK;
+        free(*tokens);
+        *tokens = NULL;
+        if (status != SKY_E_DST_SMALL)
+            break;
+        room = *count;
+    }
+    return cli_failed(c, "the prompt cannot be cut into tokens: %s", sky_status_text(status));
+}
+
+int cli_model_manager(const cli *c, const cli_model *m, sky_cache *cache, uint32_t block_tokens,
+                      sky_manager **out) {
+    sky_error error = {0};
+    const sky_manager_options options = {.block_tokens = block_tokens};
+    sky_status status = sky_manager_create(cache, m->engine, &options, out, &error);
+    if (status == SKY_OK)
+        return CLI_OK;
+    return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
+}
+
+int cli_model_compute(const cli *c, const cli_model *m, const uint32_t *tokens, size_t first,
+                      size_t count) {
+    const sky_engine *e = m->engine;
+    sky_status status = e->ops->prefill(e->self, tokens + first, (uint32_t)first,
+                                        (uint32_t)(count - first));
+    return status == SKY_OK ? CLI_OK
+                            : cli_failed(c, "%s: cannot compute tokens %zu to %zu: %s", m->path,
+                                         first, count - 1, sky_status_text(status));
+}
+
+#else
+
+int cli_no_model(const cli *c) {
+    return cli_failed(c, "this skymem was built without llama.cpp; make demo builds it with");
+}
+
+#endif

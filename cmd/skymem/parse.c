@@ -1,0 +1,319 @@
+/* The words of a command line, told apart by the verb's table row.
+ *
+ * Options may stand anywhere; `--name value` and `--name=value` are the same; `--` ends them;
+ * a lone `-` is an argument (standard input). */
+#include "cli.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_options(cli *c, const cli_option *options) {
+    for (; options && options->name; options++) {
+        assert(c->value_count < CLI_OPTIONS_MAX);
+        c->values[c->value_count++].option = options;
+    }
+}
+
+static void add_all(cli *c) {
+    add_options(c, c->verb->options);
+    for (uint32_t i = 0; cli_settings[i].name; i++) {
+        if (c->verb->settings & 1u << i) {
+            assert(c->value_count < CLI_OPTIONS_MAX);
+            c->values[c->value_count++].option = &cli_settings[i];
+        }
+    }
+    add_options(c, cli_common);
+}
+
+cli_value *cli_find(cli *c, const char *name) {
+    for (size_t i = 0; i < c->value_count; i++)
+        if (strcmp(c->values[i].option->name, name) == 0)
+            return &c->values[i];
+    return NULL;
+}
+
+static cli_value *find_letter(cli *c, char letter) {
+    for (size_t i = 0; i < c->value_count; i++)
+        if (c->values[i].option->letter == letter)
+            return &c->values[i];
+    return NULL;
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Edits (insert, remove, replace) that turn one word into the other; words of up to 31 letters. */
+static size_t distance(const char *a, const char *b) {
+    size_t bytes_a = strlen(a), bytes_b = strlen(b), row[32];
+    if (bytes_a > 31 || bytes_b > 31)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= bytes_b; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= bytes_a; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= bytes_b; j++) {
+            size_t replace = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = least(replace, least(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[bytes_b];
+}
+
+const char *cli_closest(const char *word, const char *const *candidates, size_t count) {
+    const char *best = NULL;
+    size_t best_edits = strlen(word) <= 3 ? 2 : 3; /* a short word is close to everything */
+    for (size_t i = 0; i < count; i++) {
+        size_t edits = distance(word, candidates[i]);
+        if (strlen(word) >= 2 && strncmp(word, candidates[i], strlen(word)) == 0)
+            edits = 0;
+        if (edits < best_edits) {
+            best_edits = edits;
+            best = candidates[i];
+        }
+    }
+    return best;
+}
+
+static int unknown_option(cli *c, const char *word, size_t bytes) {
+    const char *names[CLI_OPTIONS_MAX];
+    char name[64] = "";
+    snprintf(name, sizeof name, "%.*s", (int)least(bytes, sizeof name - 1), word);
+    for (size_t i = 0; i < c->value_count; i++)
+        names[i] = c->values[i].option->name;
+    const char *close = cli_closest(name, names, c->value_count);
+    if (close)
+        return cli_usage(c, "no option --%s, did you mean --%s?", name, close);
+    return cli_usage(c, "no option --%s", name);
+}
+
+/* What came from where, for a message: "--threads", "SKYMEM_THREADS", "config.yaml:3: threads". */
+static void describe(const cli *c, const cli_value *v, cli_origin origin, unsigned line, char *out,
+                     size_t out_bytes) {
+    char underscored[64];
+    snprintf(underscored, sizeof underscored, "%s", v->option->name);
+    for (char *p = underscored; *p; p++)
+        *p = *p == '-' ? '_' : origin == CLI_FROM_ENVIRONMENT ? (char)(*p & ~0x20) : *p;
+    if (origin == CLI_FROM_ENVIRONMENT)
+        snprintf(out, out_bytes, "SKYMEM_%s", underscored);
+    else if (origin == CLI_FROM_FILE)
+        snprintf(out, out_bytes, "%s:%u: %s", c->config_path, line, underscored);
+    else
+        snprintf(out, out_bytes, "--%s", v->option->name);
+}
+
+static bool parse_count(const char *text, uint64_t *out) {
+    if (*text < '0' || *text > '9')
+        return false;
+    char *end;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return *end == '\0' && errno == 0;
+}
+
+static bool parse_number(const char *text, double *out) {
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && *end == '\0' && isfinite(*out);
+}
+
+static bool parse_choice(const char *text, const char *words, uint64_t *which) {
+    size_t bytes = strlen(text);
+    for (uint64_t i = 0;; i++) {
+        size_t length = strcspn(words, "|");
+        if (bytes == length && strncmp(text, words, length) == 0) {
+            *which = i;
+            return true;
+        }
+        if (words[length] == '\0')
+            return false;
+        words += length + 1;
+    }
+}
+
+/* NULL when the text is a value of this option; else what it should be. */
+static const char *convert(cli_value *v, const char *text, char *must, size_t must_bytes) {
+    const cli_option *o = v->option;
+    unsigned long long min = o->min, max = o->max;
+    switch (o->kind) {
+    case CLI_COUNT:
+        if (parse_count(text, &v->whole) && v->whole >= min && (!max || v->whole <= max))
+            return NULL;
+        if (max)
+            snprintf(must, must_bytes, "a whole number from %llu to %llu", min, max);
+        else
+            snprintf(must, must_bytes, "a whole number of at least %llu", min);
+        return must;
+    case CLI_NUMBER:
+        if (parse_number(text, &v->number) && v->number >= (double)min)
+            return NULL;
+        snprintf(must, must_bytes, "a number of at least %llu", min);
+        return must;
+    case CLI_SIZE:
+        return cli_size_parse(text, &v->whole) ? NULL : "a size such as 6KiB, 1.5MiB or 8GiB";
+    case CLI_CHOICE:
+        if (parse_choice(text, o->value, &v->whole))
+            return NULL;
+        snprintf(must, must_bytes, "one of: %s", o->value);
+        return must;
+    case CLI_FLAG:
+        v->whole = 1;
+        return NULL;
+    case CLI_TEXT:
+    case CLI_LIST:
+        return NULL;
+    }
+    return NULL;
+}
+
+int cli_take(cli *c, cli_value *v, const char *text, cli_origin origin, unsigned line) {
+    char where[4200], must[128];
+    describe(c, v, origin, line, where, sizeof where);
+    const char *wrong = convert(v, text, must, sizeof must);
+    if (wrong)
+        return cli_usage(c, "%s %s: must be %s", where, text, wrong);
+    bool adds = v->option->kind == CLI_LIST && v->count > 0 && v->origin == origin;
+    if (!adds)
+        while (v->count > 0)
+            free(v->texts[--v->count]);
+    if (v->count == CLI_LIST_MAX)
+        return cli_usage(c, "%s: at most %d of them", where, CLI_LIST_MAX);
+    v->texts[v->count] = strdup(text);
+    if (!v->texts[v->count])
+        return cli_failed(c, "out of memory");
+    v->count++;
+    v->origin = origin;
+    v->line = line;
+    return CLI_OK;
+}
+
+/* One option at argv[*i]; steps over its value. */
+static int take_option(cli *c, int argc, char **argv, int *i) {
+    const char *word = argv[*i], *equals = NULL;
+    cli_value *v = NULL;
+    if (word[1] == '-') {
+        equals = strchr(word, '=');
+        size_t bytes = equals ? (size_t)(equals - word) - 2 : strlen(word) - 2;
+        for (size_t k = 0; k < c->value_count && !v; k++)
+            if (strlen(c->values[k].option->name) == bytes &&
+                memcmp(c->values[k].option->name, word + 2, bytes) == 0)
+                v = &c->values[k];
+        if (!v)
+            return unknown_option(c, word + 2, bytes);
+    } else {
+        v = word[2] ? NULL : find_letter(c, word[1]);
+        if (!v)
+            return cli_usage(c, "no option %s (a file of that name: ./%s)", word, word);
+    }
+    if (v->option->kind == CLI_FLAG) {
+        if (equals)
+            return cli_usage(c, "--%s takes no value", v->option->name);
+        return cli_take(c, v, "true", CLI_FROM_FLAG, 0);
+    }
+    if (equals)
+        return cli_take(c, v, equals + 1, CLI_FROM_FLAG, 0);
+    if (*i + 1 >= argc)
+        return cli_usage(c, "--%s needs a value: %s", v->option->name, v->option->value);
+    return cli_take(c, v, argv[++*i], CLI_FROM_FLAG, 0);
+}
+
+static int take_words(cli *c, int argc, char **argv) {
+    bool only_arguments = false;
+    for (int i = 0; i < argc; i++) {
+        if (!only_arguments && strcmp(argv[i], "--") == 0) {
+            only_arguments = true;
+            continue;
+        }
+        if (!only_arguments && argv[i][0] == '-' && argv[i][1]) {
+            int code = take_option(c, argc, argv, &i);
+            if (code != CLI_OK)
+                return code;
+            continue;
+        }
+        if (c->argument_count == sizeof c->arguments / sizeof c->arguments[0])
+            return cli_usage(c, "too many arguments");
+        c->arguments[c->argument_count++] = argv[i];
+    }
+    return CLI_OK;
+}
+
+static int check_arguments(cli *c) {
+    if (c->argument_count < c->verb->arguments_min)
+        return cli_usage(c, "an argument is missing: skymem %s %s", c->verb->name,
+                         c->verb->synopsis);
+    if (c->verb->arguments_max != CLI_ARGUMENTS_MANY && c->argument_count > c->verb->arguments_max)
+        return cli_usage(c, "one argument too many: %s", c->arguments[c->verb->arguments_max]);
+    if (c->json && !c->verb->fields)
+        return cli_usage(c, "there is no --json here");
+    return CLI_OK;
+}
+
+static int take_fallbacks(cli *c) {
+    for (size_t i = 0; i < c->value_count; i++) {
+        cli_value *v = &c->values[i];
+        if (v->count > 0 || !v->option->fallback)
+            continue;
+        int code = cli_take(c, v, v->option->fallback, CLI_FROM_DEFAULT, 0);
+        if (code != CLI_OK)
+            return code;
+    }
+    return CLI_OK;
+}
+
+int cli_parse(cli *c, const cli_verb *verb, int argc, char **argv, bool *help) {
+    memset(c, 0, sizeof *c);
+    c->verb = verb;
+    add_all(c);
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        *help = *help || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
+    if (*help)
+        return CLI_OK;
+    int code = take_words(c, argc, argv);
+    if (code == CLI_OK) {
+        c->json = cli_flag(c, "json");
+        code = check_arguments(c);
+    }
+    if (code == CLI_OK)
+        code = cli_settings_load(c);
+    if (code == CLI_OK)
+        code = take_fallbacks(c);
+    return code;
+}
+
+void cli_free(cli *c) {
+    for (size_t i = 0; i < c->value_count; i++)
+        while (c->values[i].count > 0)
+            free(c->values[i].texts[--c->values[i].count]);
+}
+
+static cli_value *value_of(cli *c, const char *name) {
+    cli_value *v = cli_find(c, name);
+    assert(v && "the verb's row lacks the option");
+    return v;
+}
+
+bool cli_given(cli *c, const char *name) {
+    return value_of(c, name)->count > 0;
+}
+
+bool cli_flag(cli *c, const char *name) {
+    return value_of(c, name)->count > 0;
+}
+
+const char *cli_text(cli *c, const char *name) {
+    cli_value *v = value_of(c, name);
+    return v->count > 0 ? v->texts[0] : NULL;
+}
+
+uint64_t cli_count(cli *c, const char *name) {
+    return value_of(c, name)->whole;
+}
+
+double cli_number(cli *c, const char *name) {
+    return value_of(c, name)->number;
+}

@@ -1,0 +1,221 @@
+/* What goes to people and to programs: one-line messages, numbers with units, text made printable,
+ * JSON. Messages go to stderr, so that standard output holds the answer and nothing else. */
+#include "cli.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool progress_shown;
+
+static void clear_progress(void) {
+    if (progress_shown)
+        fputs("\r\033[K", stderr);
+    progress_shown = false;
+}
+
+void cli_progress(const char *format, ...) {
+    if (!isatty(STDERR_FILENO))
+        return;
+    clear_progress();
+    if (!format)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fflush(stderr);
+    progress_shown = true;
+}
+
+static void say(const cli *c, const char *format, va_list arguments, const char *tail) {
+    clear_progress();
+    fflush(stdout);
+    fprintf(stderr, "skymem %s: ", c->verb->name);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "%s\n", tail);
+}
+
+int cli_failed(const cli *c, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(c, format, arguments, "");
+    va_end(arguments);
+    return CLI_FAILED;
+}
+
+int cli_usage(const cli *c, const char *format, ...) {
+    char tail[64];
+    snprintf(tail, sizeof tail, "; see skymem %s --help", c->verb->name);
+    va_list arguments;
+    va_start(arguments, format);
+    say(c, format, arguments, tail);
+    va_end(arguments);
+    return CLI_USAGE;
+}
+
+int cli_not_found(const cli *c, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(c, format, arguments, "");
+    va_end(arguments);
+    return CLI_NOT_FOUND;
+}
+
+void cli_note(const cli *c, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(c, format, arguments, "");
+    va_end(arguments);
+}
+
+const char *cli_bytes_text(uint64_t bytes, char out[24]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    for (; value >= 1024 && unit < 4; unit++)
+        value /= 1024;
+    const char *format = unit == 0 || value >= 1000 || value == floor(value) ? "%.0f %s"
+                         : value >= 100                                      ? "%.1f %s"
+                                                                             : "%.2f %s";
+    snprintf(out, 24, format, value, units[unit]);
+    return out;
+}
+
+const char *cli_age_text(double seconds, char out[24]) {
+    static const struct {
+        double seconds;
+        const char *unit;
+    } units[] = {{86400, "d"}, {3600, "h"}, {60, "min"}};
+    for (size_t i = 0; i < 3; i++) {
+        if (seconds >= 2 * units[i].seconds) {
+            snprintf(out, 24, "%.0f %s", floor(seconds / units[i].seconds), units[i].unit);
+            return out;
+        }
+    }
+    snprintf(out, 24, "%.0f s", seconds < 0 ? 0 : floor(seconds));
+    return out;
+}
+
+double cli_ms(sky_time ns) {
+    return (double)ns / 1e6;
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double cli_median(double *values, size_t count) {
+    if (count == 0)
+        return NAN;
+    qsort(values, count, sizeof *values, by_size);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+bool cli_size_parse(const char *text, uint64_t *bytes) {
+    static const struct {
+        const char *unit;
+        double bytes;
+    } units[] = {{"", 1},
+                 {"B", 1},
+                 {"KiB", 1024},
+                 {"MiB", 1024.0 * 1024},
+                 {"GiB", 1024.0 * 1024 * 1024},
+                 {"TiB", 1024.0 * 1024 * 1024 * 1024}};
+    if (*text < '0' || *text > '9')
+        return false;
+    char *end;
+    double value = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(end, units[i].unit) != 0)
+            continue;
+        value *= units[i].bytes;
+        if (!(value < 0x1p63))
+            return false;
+        *bytes = (uint64_t)value;
+        return true;
+    }
+    return false;
+}
+
+/* Bytes of the UTF-8 sequence at `p`, 0 when it is none (overlong, surrogate, cut short). */
+static size_t utf8_bytes(const uint8_t *p, size_t left) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t bytes = p[0] < 0x80       ? 1
+                   : p[0] >> 5 == 6  ? 2
+                   : p[0] >> 4 == 14 ? 3
+                   : p[0] >> 3 == 30 ? 4
+                                     : 0;
+    if (bytes <= 1)
+        return bytes;
+    if (bytes > left)
+        return 0;
+    uint32_t point = p[0] & (0x7fu >> bytes);
+    for (size_t i = 1; i < bytes; i++) {
+        if (p[i] >> 6 != 2)
+            return 0;
+        point = point << 6 | (p[i] & 0x3fu);
+    }
+    if (point < least[bytes] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
+        return 0;
+    return bytes;
+}
+
+char *cli_escape(const void *data, size_t bytes) {
+    const uint8_t *p = data;
+    char *out = malloc(bytes * 4 + 1), *to = out;
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < bytes;) {
+        size_t length = utf8_bytes(p + i, bytes - i);
+        bool control = p[i] < 0x20 || p[i] == 0x7f ||
+                       (length == 2 && p[i] == 0xc2 && p[i + 1] < 0xa0);
+        if (length == 0 || control) {
+            to += sprintf(to, "\\x%02x", p[i++]);
+        } else if (p[i] == '\\') {
+            *to++ = '\\';
+            *to++ = (char)p[i++];
+        } else {
+            memcpy(to, p + i, length);
+            to += length;
+            i += length;
+        }
+    }
+    *to = '\0';
+    return out;
+}
+
+json_t *cli_json_text(const void *data, size_t bytes) {
+    char *text = cli_escape(data, bytes);
+    json_t *json = text ? json_string(text) : NULL;
+    free(text);
+    return json;
+}
+
+json_t *cli_json_utf8(const char *data, size_t bytes) {
+    const uint8_t *p = (const uint8_t *)data;
+    char *out = malloc(bytes * 3 + 1), *to = out;
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < bytes;) {
+        size_t length = utf8_bytes(p + i, bytes - i);
+        memcpy(to, length ? (const char *)p + i : "\xef\xbf\xbd", length ? length : 3);
+        to += length ? length : 3;
+        i += length ? length : 1;
+    }
+    json_t *json = json_stringn(out, (size_t)(to - out));
+    free(out);
+    return json;
+}
+
+int cli_json_print(const cli *c, json_t *object) {
+    clear_progress();
+    int failed = !object ||
+                 json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 ||
+                 putchar('\n') == EOF;
+    json_decref(object);
+    return failed ? cli_failed(c, "standard output: the JSON cannot be written") : CLI_OK;
+}

@@ -1,0 +1,235 @@
+/* Settings: options whose value may stand in the environment or in a file instead of on the command
+ * line. Strongest first: flag, SKYMEM_NAME, --config FILE or $XDG_CONFIG_HOME/skymem/config.yaml,
+ * default. The file is a YAML mapping of the names below, with _ for -; `store` may be a list. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yaml.h>
+
+const cli_option cli_settings[] = {
+    {.name = "store",
+     .kind = CLI_LIST,
+     .value = "URL",
+     .help = "a tier of the hierarchy, repeated from nearest to farthest: mem:SIZE, "
+             "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off], sky:SCENARIO.yaml[?scale=X&seed=N] "
+             "(default: mem:256MiB, then disk:$XDG_CACHE_HOME/skymem?max=8GiB)"},
+    {.name = "model", .kind = CLI_TEXT, .value = "GGUF", .help = "the model file"},
+    {.name = "block-tokens",
+     .kind = CLI_COUNT,
+     .value = "N",
+     .fallback = "128",
+     .min = 1,
+     .max = SKY_BLOCK_TOKENS_MAX,
+     .help = "tokens of a block, the unit that is stored and found"},
+    {.name = "level",
+     .kind = CLI_CHOICE,
+     .value = "lossless",
+     .fallback = "lossless",
+     .help = "how payloads are coded; this version has one level"},
+    {.name = "deadline-ms",
+     .kind = CLI_NUMBER,
+     .value = "MS",
+     .help = "give up loading after so long and compute instead (default: no limit)"},
+    {.name = "threads",
+     .kind = CLI_COUNT,
+     .value = "T",
+     .fallback = "0",
+     .max = 1024,
+     .help = "threads that compute; 0 is one a core"},
+    {.name = "kv-type",
+     .kind = CLI_TEXT,
+     .value = "TYPE",
+     .fallback = "f16",
+     .help = "type of the KV cache: f16, f32 and bf16 are cached; other types of the engine are "
+             "answered uncached"},
+    {.name = "flash-attn",
+     .kind = CLI_CHOICE,
+     .value = "on|off",
+     .fallback = "on",
+     .help = "flash attention; without it V lies transposed and cannot be cached"},
+    {.name = NULL},
+};
+
+const cli_option cli_common[] = {
+    {.name = "json", .kind = CLI_FLAG, .help = "print JSON on standard output and nothing else"},
+    {.name = "config",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     .help = "read settings from FILE (default: $XDG_CONFIG_HOME/skymem/config.yaml)"},
+    {.name = "help", .kind = CLI_FLAG, .letter = 'h', .help = "explain by example"},
+    {.name = NULL},
+};
+
+/* $XDG_NAME, or ~/FALLBACK when it is unset or not absolute. */
+static const char *home_of(const char *variable, const char *fallback, char *out,
+                           size_t out_bytes) {
+    const char *xdg = getenv(variable), *home = getenv("HOME");
+    if (xdg && xdg[0] == '/')
+        snprintf(out, out_bytes, "%s", xdg);
+    else
+        snprintf(out, out_bytes, "%s/%s", home && home[0] ? home : "/tmp", fallback);
+    return out;
+}
+
+const char *cli_cache_home(char *out, size_t out_bytes) {
+    return home_of("XDG_CACHE_HOME", ".cache", out, out_bytes);
+}
+
+/* The row of a key as the file writes it (block_tokens for block-tokens). */
+static const cli_option *row_of(const char *key) {
+    for (const cli_option *o = cli_settings; o->name; o++) {
+        const char *a = o->name, *b = key;
+        while (*a && (*a == *b || (*a == '-' && *b == '_')))
+            a++, b++;
+        if (!*a && !*b)
+            return o;
+    }
+    return NULL;
+}
+
+static int unknown_key(const cli *c, const char *key, unsigned line) {
+    const char *names[16];
+    size_t count = 0;
+    for (; cli_settings[count].name && count < 16; count++)
+        names[count] = cli_settings[count].name;
+    const char *close = cli_closest(key, names, count);
+    return cli_usage(c, "%s:%u: unknown key \"%s\"%s%s%s", c->config_path, line, key,
+                     close ? ", did you mean \"" : "", close ? close : "", close ? "\"?" : "");
+}
+
+/* One value of the file; a key of another verb is checked by name only. */
+static int take_scalar(cli *c, const cli_option *row, const yaml_node_t *node) {
+    unsigned line = (unsigned)node->start_mark.line + 1;
+    if (node->type != YAML_SCALAR_NODE)
+        return cli_usage(c, "%s:%u: %s must be a plain value", c->config_path, line, row->name);
+    cli_value *v = cli_find(c, row->name);
+    if (!v || v->origin > CLI_FROM_FILE)
+        return CLI_OK;
+    return cli_take(c, v, (const char *)node->data.scalar.value, CLI_FROM_FILE, line);
+}
+
+static int take_pair(cli *c, yaml_document_t *document, const yaml_node_pair_t *pair) {
+    const yaml_node_t *key = yaml_document_get_node(document, pair->key);
+    const yaml_node_t *value = yaml_document_get_node(document, pair->value);
+    unsigned line = (unsigned)key->start_mark.line + 1;
+    if (key->type != YAML_SCALAR_NODE)
+        return cli_usage(c, "%s:%u: a key must be a plain word", c->config_path, line);
+    const char *name = (const char *)key->data.scalar.value;
+    const cli_option *row = row_of(name);
+    if (!row)
+        return unknown_key(c, name, line);
+    if (row->kind != CLI_LIST || value->type != YAML_SEQUENCE_NODE)
+        return take_scalar(c, row, value);
+    for (yaml_node_item_t *i = value->data.sequence.items.start; i < value->data.sequence.items.top;
+         i++) {
+        int code = take_scalar(c, row, yaml_document_get_node(document, *i));
+        if (code != CLI_OK)
+            return code;
+    }
+    return CLI_OK;
+}
+
+static int take_document(cli *c, yaml_document_t *document) {
+    const yaml_node_t *root = yaml_document_get_root_node(document);
+    if (!root)
+        return CLI_OK;
+    if (root->type == YAML_SCALAR_NODE && root->data.scalar.length == 0)
+        return CLI_OK;
+    if (root->type != YAML_MAPPING_NODE)
+        return cli_usage(c, "%s:%u: must be a mapping of settings", c->config_path,
+                         (unsigned)root->start_mark.line + 1);
+    for (yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top;
+         p++) {
+        int code = take_pair(c, document, p);
+        if (code != CLI_OK)
+            return code;
+    }
+    return CLI_OK;
+}
+
+static int read_file(cli *c, FILE *file) {
+    yaml_parser_t parser;
+    yaml_document_t document;
+    int code;
+    if (!yaml_parser_initialize(&parser))
+        return cli_failed(c, "out of memory");
+    yaml_parser_set_input_file(&parser, file);
+    if (yaml_parser_load(&parser, &document)) {
+        code = take_document(c, &document);
+        yaml_document_delete(&document);
+    } else {
+        code = cli_usage(c, "%s:%u: not YAML: %s", c->config_path,
+                         (unsigned)parser.problem_mark.line + 1,
+                         parser.problem ? parser.problem : "unreadable");
+    }
+    yaml_parser_delete(&parser);
+    return code;
+}
+
+static int load_file(cli *c) {
+    char home[4000];
+    const char *asked = cli_text(c, "config");
+    if (!asked)
+        asked = getenv("SKYMEM_CONFIG");
+    if (asked)
+        snprintf(c->config_path, sizeof c->config_path, "%s", asked);
+    else
+        snprintf(c->config_path, sizeof c->config_path, "%s/skymem/config.yaml",
+                 home_of("XDG_CONFIG_HOME", ".config", home, sizeof home));
+    FILE *file = fopen(c->config_path, "re");
+    if (!file) {
+        if (asked)
+            return cli_failed(c, "%s: %s", c->config_path, strerror(errno));
+        c->config_path[0] = '\0';
+        return CLI_OK;
+    }
+    int code = read_file(c, file);
+    fclose(file);
+    return code;
+}
+
+/* SKYMEM_BLOCK_TOKENS and the like; SKYMEM_STORE holds URLs parted by blanks. */
+static int load_variable(cli *c, cli_value *v) {
+    char name[64] = "SKYMEM_";
+    for (size_t i = 0; v->option->name[i] && i < 48; i++)
+        name[7 + i] = v->option->name[i] == '-' ? '_' : (char)(v->option->name[i] & ~0x20);
+    const char *text = getenv(name);
+    if (!text || !text[0])
+        return CLI_OK;
+    if (v->option->kind != CLI_LIST)
+        return cli_take(c, v, text, CLI_FROM_ENVIRONMENT, 0);
+    char *copy = strdup(text), *rest = copy;
+    int code = copy ? CLI_OK : cli_failed(c, "out of memory");
+    for (char *word; code == CLI_OK && (word = strtok_r(rest, " \t\n", &rest));)
+        code = cli_take(c, v, word, CLI_FROM_ENVIRONMENT, 0);
+    free(copy);
+    return code;
+}
+
+static int default_store(cli *c) {
+    cli_value *v = cli_find(c, "store");
+    if (!v || v->count > 0)
+        return CLI_OK;
+    char home[4000], url[4096];
+    snprintf(url, sizeof url, "disk:%s/skymem?max=8GiB", cli_cache_home(home, sizeof home));
+    int code = cli_take(c, v, "mem:256MiB", CLI_FROM_DEFAULT, 0);
+    return code == CLI_OK ? cli_take(c, v, url, CLI_FROM_DEFAULT, 0) : code;
+}
+
+int cli_settings_load(cli *c) {
+    if (!c->verb->settings)
+        return CLI_OK;
+    int code = load_file(c);
+    for (size_t i = 0; i < c->value_count && code == CLI_OK; i++) {
+        cli_value *v = &c->values[i];
+        bool setting = v->option >= cli_settings &&
+                       v->option < cli_settings + sizeof cli_settings / sizeof cli_settings[0];
+        if (setting && v->origin != CLI_FROM_FLAG)
+            code = load_variable(c, v);
+    }
+    return code == CLI_OK ? default_store(c) : code;
+}

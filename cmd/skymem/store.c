@@ -1,0 +1,166 @@
+/* The hierarchy that --store names, and keys as people write them. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A tier is called by its scheme; a second of the same scheme gets a number. */
+static void name_tiers(const char *const *urls, cli_store *store) {
+    for (size_t i = 0; i < store->tier_count; i++) {
+        int length = (int)strcspn(urls[i], ":"), same = 1;
+        for (size_t j = 0; j < i; j++)
+            same += strncmp(urls[i], urls[j], (size_t)length + 1) == 0;
+        if (same == 1)
+            snprintf(store->names[i], sizeof store->names[i], "%.*s", length, urls[i]);
+        else
+            snprintf(store->names[i], sizeof store->names[i], "%.*s-%d", length, urls[i], same);
+    }
+}
+
+int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli_store *out) {
+    sky_error error = {0};
+    memset(out, 0, sizeof *out);
+    sky_status status = sky_cache_open(urls, count, &out->cache, &error);
+    if (status != SKY_OK) {
+        out->cache = NULL;
+        bool usage = status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
+        const char *why = error.text[0] ? error.text : sky_status_text(status);
+        return usage ? cli_usage(c, "%s", why) : cli_failed(c, "%s", why);
+    }
+    out->tier_count = sky_tier_count(out->cache);
+    name_tiers(urls, out);
+    return CLI_OK;
+}
+
+/* The default disk tier lies in ~/.cache, which a fresh account may lack. */
+static void make_cache_home(void) {
+    char home[4000];
+    cli_cache_home(home, sizeof home);
+    for (char *p = strchr(home + 1, '/'); p; p = strchr(p + 1, '/')) {
+        *p = '\0';
+        mkdir(home, 0700);
+        *p = '/';
+    }
+    mkdir(home, 0700);
+}
+
+int cli_store_open(cli *c, cli_store *out) {
+    const char *urls[CLI_LIST_MAX];
+    const cli_value *v = cli_find(c, "store");
+    if (v->count > SKY_TIERS_MAX)
+        return cli_usage(c, "%zu tiers: at most %d", v->count, SKY_TIERS_MAX);
+    if (v->origin == CLI_FROM_DEFAULT)
+        make_cache_home();
+    for (size_t i = 0; i < v->count; i++)
+        urls[i] = v->texts[i];
+    return cli_store_open_urls(c, urls, v->count, out);
+}
+
+void cli_store_close(cli_store *store) {
+    sky_cache_close(store->cache);
+    store->cache = NULL;
+}
+
+const char *cli_store_tier(const cli_store *store, uint8_t tier) {
+    return tier < store->tier_count ? store->names[tier] : "none";
+}
+
+static int digit(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool parse_hex(const char *text, cli_key *out) {
+    size_t digits = strlen(text);
+    if (digits % 2 || digits > 2 * SKY_NAME_BYTES_MAX)
+        return false;
+    for (size_t i = 0; i < digits; i += 2) {
+        int high = digit(text[i]), low = digit(text[i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        out->name[i / 2] = (uint8_t)(high << 4 | low);
+    }
+    out->name_bytes = digits / 2;
+    return true;
+}
+
+int cli_key_parse(cli *c, const char *text, cli_key *out) {
+    static const sky_namespace general = {{0}};
+    const char *as = cli_text(c, "as");
+    memset(out, 0, sizeof *out);
+    if (strcmp(as, "block") == 0) {
+        if (sky_key_parse(text, &out->key) != SKY_OK)
+            return cli_usage(c, "a block's key has 64 hexadecimal digits");
+        out->shown = strdup(text);
+        return out->shown ? CLI_OK : cli_failed(c, "out of memory");
+    }
+    if (strcmp(as, "hex") == 0) {
+        if (!parse_hex(text, out))
+            return cli_usage(c, "KEY must be up to %d bytes, two hexadecimal digits each",
+                             SKY_NAME_BYTES_MAX);
+    } else {
+        out->name_bytes = strlen(text);
+        if (out->name_bytes <= SKY_NAME_BYTES_MAX)
+            memcpy(out->name, text, out->name_bytes);
+    }
+    if (sky_name_key(&general, out->name, out->name_bytes, &out->key) != SKY_OK)
+        return cli_usage(c, "KEY has %zu bytes: 1 to %d are possible", out->name_bytes,
+                         SKY_NAME_BYTES_MAX);
+    out->shown = cli_escape(out->name, out->name_bytes);
+    return out->shown ? CLI_OK : cli_failed(c, "out of memory");
+}
+
+void cli_key_free(cli_key *key) {
+    free(key->shown);
+    key->shown = NULL;
+}
+
+sky_status cli_one(const cli_store *store, sky_op op, sky_item *item, const sky_call *call) {
+    sky_status status = sky_run(store->cache, op, item, 1, call);
+    return status == SKY_OK ? item->status : status;
+}
+
+int cli_key_status(const cli *c, const cli_key *key, sky_status status) {
+    switch (status) {
+    case SKY_OK:
+        return CLI_OK;
+    case SKY_MISS:
+        return cli_not_found(c, "%s: not found in any tier", key->shown);
+    case SKY_E_CORRUPT:
+        return cli_not_found(c, "%s: what was stored is damaged and was dropped; put it again",
+                             key->shown);
+    case SKY_E_FULL:
+        return cli_failed(c,
+                          "%s: no tier has room for it; raise a tier's size or add one with "
+                          "--store",
+                          key->shown);
+    default:
+        return cli_failed(c, "%s: %s; see skymem stat for the tiers", key->shown,
+                          sky_status_text(status));
+    }
+}
+
+int cli_key_verb(cli *c, sky_op op, const char *done) {
+    cli_store store = {0};
+    cli_key key;
+    int code = cli_key_parse(c, c->arguments[0], &key);
+    if (code != CLI_OK)
+        return code;
+    code = cli_store_open(c, &store);
+    if (code == CLI_OK) {
+        sky_item item = {.key = key.key};
+        const sky_call call = {.durable = true};
+        code = cli_key_status(c, &key, cli_one(&store, op, &item, &call));
+    }
+    if (code == CLI_OK && c->json)
+        code = cli_json_print(c, json_pack("{s:s, s:b}", "key", key.shown, done, true));
+    else if (code == CLI_OK)
+        printf("%s: %s\n", key.shown, done);
+    cli_store_close(&store);
+    cli_key_free(&key);
+    return code;
+}

@@ -1,0 +1,205 @@
+/* skymem demo: a real model answers a shared-prefix workload cold, and warm from every tier. */
+#include "demo.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#ifdef SKYMEM_WITH_LLAMA
+
+static const char *const sky_sources[] = {"sky-rotation", "sky-hop", "sky-rotation-hop"};
+#define SKY_SOURCES (sizeof sky_sources / sizeof sky_sources[0])
+
+/* Whether a comma-separated list holds a word. */
+static bool listed(const char *list, const char *word) {
+    size_t bytes = strlen(word);
+    for (; *list; list += strcspn(list, ","), list += *list == ',')
+        if (strncmp(list, word, bytes) == 0 && (list[bytes] == ',' || list[bytes] == '\0'))
+            return true;
+    return false;
+}
+
+static int check_sources(cli *c) {
+    static const char *const known[] = {"mem",          "mem-partial", "disk",
+                                        "sky-rotation", "sky-hop",     "sky-rotation-hop"};
+    size_t found = 0, words = 1;
+    const char *list = cli_text(c, "sources");
+    for (const char *p = list; *p; p++)
+        words += *p == ',';
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        found += listed(list, known[i]);
+    return found == words ? CLI_OK
+                          : cli_usage(c,
+                                      "--sources %s: each once, of mem, mem-partial, disk, "
+                                      "sky-rotation, sky-hop, sky-rotation-hop",
+                                      list);
+}
+
+/* scenarios/demo-NAME.yaml: in a source tree beside the build, installed, or under here. */
+static bool find_scenario(const char *strategy, char *path, size_t path_bytes) {
+    static const char *const folders[] = {"../scenarios", "../share/skymem/scenarios"};
+    char relative[128];
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        snprintf(relative, sizeof relative, "%s/demo-%s.yaml", folders[i], strategy);
+        if (cli_beside_program(relative, path, path_bytes))
+            return true;
+    }
+    snprintf(path, path_bytes, "scenarios/demo-%s.yaml", strategy);
+    return access(path, R_OK) == 0;
+}
+
+/* One sky row each for the scenarios of --scenario, else for those of --sources. */
+static int find_scenarios(cli *c, char paths[SKY_SOURCES][4096], size_t *count) {
+    if (cli_given(c, "scenario")) {
+        snprintf(paths[0], sizeof paths[0], "%s", cli_text(c, "scenario"));
+        *count = 1;
+        return CLI_OK;
+    }
+    for (size_t i = 0; i < SKY_SOURCES; i++) {
+        if (!listed(cli_text(c, "sources"), sky_sources[i]))
+            continue;
+        if (!find_scenario(sky_sources[i] + 4, paths[*count], sizeof paths[0]))
+            return cli_failed(c,
+                              "%s: not found here nor beside the program; name one with --scenario",
+                              paths[*count]);
+        ++*count;
+    }
+    return CLI_OK;
+}
+
+static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_count) {
+    const char *sources = cli_text(c, "sources");
+    double scale = cli_given(c, "time-scale") ? cli_number(c, "time-scale") : 0;
+    int code = demo_fill_memory(d);
+    if (code == CLI_OK && listed(sources, "mem"))
+        code = demo_warm(d, "mem", d->manager, 0, CLI_DEMO_QUESTIONS, 3);
+    if (code == CLI_OK && listed(sources, "disk")) {
+        demo_tell(d, "From a disk folder that another cache has filled.");
+        code = demo_disk(d);
+    }
+    for (size_t i = 0; i < scenario_count && code == CLI_OK; i++) {
+        if (i == 0)
+            demo_tell(d, "From satellites, in real time: each message takes as long as light and "
+                         "links need.");
+        code = demo_sky(d, scenarios[i], scale);
+    }
+    if (code == CLI_OK && listed(sources, "mem-partial")) {
+        demo_tell(d, "A prompt that shares only its first blocks.");
+        code = demo_warm(d, "mem-partial", d->manager, DEMO_PARTIAL, 1, 1);
+    }
+    return code;
+}
+
+static int check_identical(const cli *c, const demo *d) {
+    for (size_t i = 0; i < d->row_count; i++)
+        if (!d->rows[i].identical)
+            return cli_failed(c, "%s: the answer differs from the cold one", d->rows[i].source);
+    return CLI_OK;
+}
+
+static int demo_run(cli *c) {
+    static demo d;
+    static char scenarios[SKY_SOURCES][4096];
+    size_t scenario_count = 0;
+    d.c = c;
+    d.predict = (uint32_t)cli_count(c, "predict");
+    d.block_tokens = (uint32_t)cli_count(c, "block-tokens");
+    int code = check_sources(c);
+    if (code == CLI_OK)
+        code = find_scenarios(c, scenarios, &scenario_count);
+    if (code == CLI_OK)
+        code = demo_prepare(&d);
+    if (code == CLI_OK) {
+        demo_tell(&d, "%s, loaded in %.1f s.", d.model.path, d.model.load_ms / 1e3);
+        demo_tell(&d,
+                  "%u tokens of a handbook are shared by all prompts; a question of %u follows.",
+                  DEMO_SHARED, DEMO_SUFFIX);
+        code = demo_cold(&d);
+    }
+    if (code == CLI_OK)
+        code = demo_tiers(c, &d, scenarios, scenario_count);
+    if (code == CLI_OK)
+        code = demo_report(&d);
+    if (code == CLI_OK)
+        code = check_identical(c, &d);
+    demo_free(&d);
+    return code;
+}
+
+#else
+
+static int demo_run(cli *c) {
+    return cli_no_model(c);
+}
+
+#endif
+
+const cli_verb cli_verb_demo = {
+    .name = "demo",
+    .summary = "Show a real model cold, and warm from memory, disk and the sky",
+    .synopsis = "",
+    .about =
+        "Three questions about one text of 2,048 tokens: computed whole, then with the text's "
+        "state found in each tier. Every row is checked against the cold one: the same tokens, "
+        "and the same logits to the last bit or not. The sky is a constellation inside this "
+        "process whose links hold each message for its light time and its serialisation; it "
+        "turns while the blocks are up there, so that they migrate.",
+    .settings = CLI_SET_ENGINE,
+    .options =
+        (const cli_option[]){
+            {.name = "sources",
+             .kind = CLI_TEXT,
+             .value = "LIST",
+             .fallback = "mem,disk,sky-rotation,sky-hop,sky-rotation-hop,mem-partial",
+             .help = "which rows, parted by commas"},
+            {.name = "scenario",
+             .kind = CLI_TEXT,
+             .value = "FILE",
+             .help = "one sky row, from this scenario (default: scenarios/demo-*.yaml)"},
+            {.name = "time-scale",
+             .kind = CLI_NUMBER,
+             .value = "X",
+             .help =
+                 "turn the sky X times faster; light keeps its speed (default: the scenario's)"},
+            {.name = "predict",
+             .kind = CLI_COUNT,
+             .value = "N",
+             .fallback = "16",
+             .min = 1,
+             .max = 1024,
+             .help = "tokens of each answer"},
+            {.name = "prompt",
+             .kind = CLI_TEXT,
+             .value = "TEXT",
+             .help = "another shared text, of at least 2,048 tokens"},
+            {.name = "prompt-file",
+             .kind = CLI_TEXT,
+             .value = "FILE",
+             .help = "another shared text, from a file"},
+            {.name = NULL},
+        },
+    .examples =
+        (const cli_example[]){
+            {"skymem demo", "everything, in about a minute"},
+            {"skymem demo --sources mem,disk --json", "two rows, for a script"},
+            {"skymem demo --sources sky-rotation-hop --time-scale 1000",
+             "one sky that turns more than thrice a second"},
+            {NULL, NULL},
+        },
+    .fields =
+        (const cli_field[]){
+            {"model", "the model file"},
+            {"prompt_tokens", "tokens of each prompt"},
+            {"suffix_tokens", "of which the question"},
+            {"rows", "per source: source, ttft_ms, speedup, hit_tokens, bytes_loaded, identical, "
+                     "bare_ms, logits_equal, load_ms, compute_ms; of a sky also sky: light_ms, "
+                     "link_ms, processing_ms, session_ms, decode_ms, chunks, servers, rotations, "
+                     "migrated_chunks, migrated_bytes, purged_blocks"},
+            {"cpu", "name of the processor"},
+            {"block_tokens", "tokens of a block"},
+            {"questions", "how many"},
+            {"predict", "tokens of each answer"},
+            {NULL, NULL},
+        },
+    .failed = "an answer differed from the cold one, or something is missing",
+    .run = demo_run,
+};

@@ -1,0 +1,118 @@
+/* skymem get: the value of a key, from the nearest tier that has it. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Ask for the size, then for the bytes; once more when the value grew in between. */
+static sky_status get_value(const cli_store *store, const cli_key *key, const sky_call *call,
+                            cli_blob *value, uint8_t *tier) {
+    sky_status status = SKY_MISS;
+    for (int attempt = 0; attempt < 3; attempt++) {
+        sky_item has = {.key = key->key};
+        status = cli_one(store, SKY_OP_HAS, &has, call);
+        if (status != SKY_OK)
+            return status;
+        sky_span span = {malloc(has.bytes ? has.bytes : 1), has.bytes};
+        if (!span.data)
+            return SKY_E_NOMEM;
+        sky_item get = {.key = key->key, .spans = &span, .span_count = 1};
+        status = cli_one(store, SKY_OP_GET, &get, call);
+        if (status == SKY_OK) {
+            *value = (cli_blob){span.data, get.bytes, false};
+            *tier = get.tier;
+            return SKY_OK;
+        }
+        free(span.data);
+        if (status != SKY_E_DST_SMALL)
+            break;
+    }
+    return status;
+}
+
+static int get_deliver(cli *c, const cli_store *store, const cli_key *key, const cli_blob *value,
+                       uint8_t tier, double ms) {
+    const char *file = cli_text(c, "output");
+    char size[24];
+    if (!file) {
+        if (fwrite(value->data, 1, value->bytes, stdout) != value->bytes)
+            return cli_failed(c, "standard output: %s", strerror(errno));
+        return CLI_OK;
+    }
+    int code = cli_file_write(c, file, value->data, value->bytes);
+    if (code != CLI_OK)
+        return code;
+    if (c->json)
+        return cli_json_print(c, json_pack("{s:o, s:I, s:s, s:f}", "key",
+                                           cli_json_text(key->name, key->name_bytes), "bytes",
+                                           (json_int_t)value->bytes, "tier",
+                                           cli_store_tier(store, tier), "ms", ms));
+    printf("%s: %s from %s in %.1f ms, written to %s\n", key->shown,
+           cli_bytes_text(value->bytes, size), cli_store_tier(store, tier), ms, file);
+    return CLI_OK;
+}
+
+static int get_run(cli *c) {
+    cli_store store = {0};
+    cli_blob value = {0};
+    cli_key key;
+    uint8_t tier = SKY_TIER_NONE;
+    if (c->json && !cli_given(c, "output"))
+        return cli_usage(c, "--json needs -o FILE, because the value takes standard output");
+    int code = cli_key_parse(c, c->arguments[0], &key);
+    if (code != CLI_OK)
+        return code;
+    code = cli_store_open(c, &store);
+    if (code == CLI_OK) {
+        sky_time start = sky_now();
+        sky_call call = {0};
+        if (cli_given(c, "deadline-ms"))
+            call.deadline_ns = start + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
+        sky_status status = get_value(&store, &key, &call, &value, &tier);
+        double ms = cli_ms(sky_now() - start);
+        code = cli_key_status(c, &key, status);
+        if (code == CLI_OK)
+            code = get_deliver(c, &store, &key, &value, tier, ms);
+    }
+    cli_store_close(&store);
+    cli_blob_free(&value);
+    cli_key_free(&key);
+    return code;
+}
+
+const cli_verb cli_verb_get = {
+    .name = "get",
+    .summary = "Print the value of a key",
+    .synopsis = "KEY",
+    .about = "The bytes go to standard output as they were put, or to a file with -o.",
+    .settings = CLI_SET_STORE | CLI_SET_DEADLINE,
+    .options =
+        (const cli_option[]){
+            {.name = "output",
+             .kind = CLI_TEXT,
+             .letter = 'o',
+             .value = "FILE",
+             .help = "write the value to FILE"},
+            CLI_OPTION_AS,
+            {.name = NULL},
+        },
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples =
+        (const cli_example[]){
+            {"skymem get greeting", "print it"},
+            {"skymem get weights/7 -o layer7.bin --json", "to a file, and say where it came from"},
+            {NULL, NULL},
+        },
+    .fields =
+        (const cli_field[]){
+            {"key", "the key"},
+            {"bytes", "size of the value"},
+            {"tier", "name of the tier that answered"},
+            {"ms", "time it took, the opening of the store apart"},
+            {NULL, NULL},
+        },
+    .not_found = "no tier has the key, or what it had was damaged",
+    .run = get_run,
+};

@@ -1,0 +1,57 @@
+/* skymem help: this page, a verb's page, the names of the verbs, or a man page's source. */
+#include "cli.h"
+
+#include <string.h>
+
+static int help_man(cli *c, const char *page) {
+    const cli_verb *verb = cli_verb_find(page);
+    if (!verb && strcmp(page, "skymem") != 0)
+        return cli_usage(c, "no page for \"%s\"", page);
+    if (verb)
+        cli_man_verb(verb, stdout);
+    else
+        cli_man_all(stdout);
+    return CLI_OK;
+}
+
+static int help_run(cli *c) {
+    if (cli_flag(c, "list")) {
+        for (size_t i = 0; cli_verbs[i]; i++)
+            puts(cli_verbs[i]->name);
+        return CLI_OK;
+    }
+    if (cli_given(c, "man"))
+        return help_man(c, cli_text(c, "man"));
+    if (c->argument_count == 0) {
+        cli_help_all(stdout);
+        return CLI_OK;
+    }
+    const cli_verb *verb = cli_verb_find(c->arguments[0]);
+    if (!verb)
+        return cli_usage(c, "no verb \"%s\"", c->arguments[0]);
+    cli_help_verb(verb, stdout);
+    return CLI_OK;
+}
+
+const cli_verb cli_verb_help = {
+    .name = "help",
+    .summary = "Explain skymem or one of its verbs",
+    .synopsis = "[VERB]",
+    .options =
+        (const cli_option[]){
+            {.name = "list", .kind = CLI_FLAG, .help = "print the names of all verbs, one a line"},
+            {.name = "man",
+             .kind = CLI_TEXT,
+             .value = "PAGE",
+             .help = "print the mdoc source of a man page: a verb, or skymem"},
+            {.name = NULL},
+        },
+    .arguments_max = 1,
+    .examples =
+        (const cli_example[]){
+            {"skymem help put", "the same as skymem put --help"},
+            {"skymem help --man put | mandoc -a", "read the man page without installing it"},
+            {NULL, NULL},
+        },
+    .run = help_run,
+};

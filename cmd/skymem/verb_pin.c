@@ -1,0 +1,57 @@
+/* skymem pin, skymem unpin: keep a key from being evicted. */
+#include "cli.h"
+
+static int pin_run(cli *c) {
+    return cli_key_verb(c, SKY_OP_PIN, "pinned");
+}
+
+static int unpin_run(cli *c) {
+    return cli_key_verb(c, SKY_OP_UNPIN, "unpinned");
+}
+
+const cli_verb cli_verb_pin = {
+    .name = "pin",
+    .summary = "Keep a key from being evicted",
+    .synopsis = "KEY",
+    .about = "A pin on disk outlives the process: it holds until unpin or rm.",
+    .settings = CLI_SET_STORE,
+    .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples =
+        (const cli_example[]){
+            {"skymem pin system-prompt", "however full the tiers get, this stays"},
+            {NULL, NULL},
+        },
+    .fields =
+        (const cli_field[]){
+            {"key", "the key"},
+            {"pinned", "true"},
+            {NULL, NULL},
+        },
+    .not_found = "no tier has the key",
+    .run = pin_run,
+};
+
+const cli_verb cli_verb_unpin = {
+    .name = "unpin",
+    .summary = "Let a pinned key be evicted again",
+    .synopsis = "KEY",
+    .settings = CLI_SET_STORE,
+    .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples =
+        (const cli_example[]){
+            {"skymem unpin system-prompt", "it may go when room is needed"},
+            {NULL, NULL},
+        },
+    .fields =
+        (const cli_field[]){
+            {"key", "the key"},
+            {"unpinned", "true"},
+            {NULL, NULL},
+        },
+    .not_found = "no tier has the key",
+    .run = unpin_run,
+};

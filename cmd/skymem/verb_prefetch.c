@@ -1,0 +1,87 @@
+/* skymem prefetch: bring values to the nearest tier before they are asked for. */
+#include "cli.h"
+
+typedef struct {
+    size_t fetched;
+    uint64_t bytes;
+    json_t *missing;
+} prefetched;
+
+static int prefetch_one(cli *c, const cli_store *store, const char *text, const sky_call *call,
+                        prefetched *sum) {
+    cli_key key;
+    int code = cli_key_parse(c, text, &key);
+    if (code != CLI_OK)
+        return code;
+    sky_item item = {.key = key.key};
+    sky_status status = cli_one(store, SKY_OP_PREFETCH, &item, call);
+    code = cli_key_status(c, &key, status);
+    if (code == CLI_NOT_FOUND) {
+        json_array_append_new(sum->missing, json_string(key.shown));
+        code = CLI_OK;
+    } else if (code == CLI_OK) {
+        sum->fetched++;
+        sum->bytes += item.bytes;
+    }
+    cli_key_free(&key);
+    return code;
+}
+
+static int prefetch_report(const cli *c, const prefetched *sum) {
+    size_t missing = json_array_size(sum->missing);
+    char size[24];
+    if (!c->json) {
+        printf("%zu of %zu keys in the nearest tier, %s\n", sum->fetched, c->argument_count,
+               cli_bytes_text(sum->bytes, size));
+        return missing ? CLI_NOT_FOUND : CLI_OK;
+    }
+    int code = cli_json_print(c, json_pack("{s:I, s:I, s:I, s:O}", "keys",
+                                           (json_int_t)c->argument_count, "fetched",
+                                           (json_int_t)sum->fetched, "bytes",
+                                           (json_int_t)sum->bytes, "missing", sum->missing));
+    return code == CLI_OK && missing ? CLI_NOT_FOUND : code;
+}
+
+static int prefetch_run(cli *c) {
+    cli_store store = {0};
+    prefetched sum = {.missing = json_array()};
+    int code = cli_store_open(c, &store);
+    sky_call call = {0};
+    if (cli_given(c, "deadline-ms"))
+        call.deadline_ns = sky_now() + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
+    for (size_t i = 0; i < c->argument_count && code == CLI_OK; i++)
+        code = prefetch_one(c, &store, c->arguments[i], &call, &sum);
+    if (code == CLI_OK)
+        code = prefetch_report(c, &sum);
+    cli_store_close(&store);
+    json_decref(sum.missing);
+    return code;
+}
+
+const cli_verb cli_verb_prefetch = {
+    .name = "prefetch",
+    .summary = "Bring values to the nearest tier",
+    .synopsis = "KEY...",
+    .about = "Worth it when the nearest tier outlives this command, such as a fast disk before a "
+             "slow one.",
+    .settings = CLI_SET_STORE | CLI_SET_DEADLINE,
+    .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
+    .arguments_min = 1,
+    .arguments_max = CLI_ARGUMENTS_MANY,
+    .examples =
+        (const cli_example[]){
+            {"skymem prefetch a b --store disk:/nvme/cache --store disk:/mnt/archive",
+             "copy two values from the archive to the fast disk"},
+            {NULL, NULL},
+        },
+    .fields =
+        (const cli_field[]){
+            {"keys", "how many were asked for"},
+            {"fetched", "how many are now in the nearest tier"},
+            {"bytes", "their size together"},
+            {"missing", "keys that no tier has"},
+            {NULL, NULL},
+        },
+    .not_found = "no tier has one of the keys; the others were fetched",
+    .run = prefetch_run,
+};

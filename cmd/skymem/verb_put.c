@@ -1,0 +1,139 @@
+/* skymem put: store a value under a key in every tier. */
+#include "cli.h"
+
+#include <string.h>
+
+static sky_status put_item(const cli_store *store, const cli_key *key, const cli_blob *value,
+                           uint32_t ttl_s, sky_item *item) {
+    sky_span span = {value->data, value->bytes};
+    *item = (sky_item){.key = key->key, .spans = &span, .span_count = 1};
+    if (key->name_bytes) {
+        item->name = (const char *)key->name;
+        item->name_bytes = key->name_bytes;
+    }
+    const sky_call call = {.durable = true, .ttl_s = ttl_s};
+    sky_status status = cli_one(store, SKY_OP_PUT, item, &call);
+    item->spans = NULL;
+    return status;
+}
+
+static bool holds(const cli_store *store, const cli_key *key, size_t tier) {
+    sky_item item = {.key = key->key};
+    const sky_call call = {.tiers = 1u << tier};
+    return cli_one(store, SKY_OP_HAS, &item, &call) == SKY_OK;
+}
+
+/* A sky lives as long as this process, so reading back is the only use of what it holds: it
+ * shows in how many chunks the value flew, and how long they took. */
+static uint32_t read_back(const cli *c, const cli_store *store, const cli_key *key, size_t tier,
+                          uint64_t bytes) {
+    sky_span skip = {NULL, (size_t)bytes};
+    sky_item item = {.key = key->key, .spans = &skip, .span_count = 1};
+    const sky_call call = {.tiers = 1u << tier};
+    sky_sky_report r;
+    if (cli_one(store, SKY_OP_GET, &item, &call) != SKY_OK ||
+        sky_cache_sky_report(store->cache, tier, &r) != SKY_OK)
+        return 0;
+    cli_note(c, "read back from %s in %.1f ms: light %.1f, links %.1f, satellites %.1f",
+             store->names[tier], cli_ms(r.total_ns), cli_ms(r.light_ns),
+             cli_ms(r.link_ns + r.session_ns), cli_ms(r.processing_ns));
+    return (uint32_t)r.chunks;
+}
+
+static int put_report(const cli *c, const cli_store *store, const cli_key *key, uint64_t bytes) {
+    json_t *stored = json_array();
+    char names[160] = "", size[24];
+    uint32_t chunks = 1;
+    bool lasting = false;
+    for (size_t i = 0; i < store->tier_count; i++) {
+        if (!holds(store, key, i))
+            continue;
+        size_t used = strlen(names);
+        json_array_append_new(stored, json_string(store->names[i]));
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", store->names[i]);
+        bool sky = strncmp(store->names[i], "sky", 3) == 0;
+        lasting = lasting || (!sky && strncmp(store->names[i], "mem", 3) != 0);
+        if (sky) {
+            uint32_t flew = read_back(c, store, key, i, bytes);
+            chunks = flew ? flew : chunks;
+        }
+    }
+    if (!lasting)
+        cli_note(c,
+                 "%s: held in this process only and gone with it; add --store disk:PATH to keep "
+                 "it",
+                 key->shown);
+    if (c->json)
+        return cli_json_print(c, json_pack("{s:o, s:I, s:I, s:o}", "key",
+                                           cli_json_text(key->name, key->name_bytes), "bytes",
+                                           (json_int_t)bytes, "chunks", (json_int_t)chunks,
+                                           "stored", stored));
+    json_decref(stored);
+    printf("%s: %s in %s\n", key->shown, cli_bytes_text(bytes, size), names[0] ? names : "no tier");
+    return CLI_OK;
+}
+
+static int put_run(cli *c) {
+    cli_store store = {0};
+    cli_blob value = {0};
+    cli_key key;
+    sky_item item;
+    int code = cli_key_parse(c, c->arguments[0], &key);
+    if (code != CLI_OK)
+        return code;
+    code = cli_blob_read(c, c->argument_count > 1 ? c->arguments[1] : NULL, SKY_PAYLOAD_BYTES_MAX,
+                         &value);
+    if (code == CLI_OK)
+        code = cli_store_open(c, &store);
+    if (code == CLI_OK)
+        code = cli_key_status(c, &key,
+                              put_item(&store, &key, &value, (uint32_t)cli_count(c, "ttl"), &item));
+    if (code == CLI_OK)
+        code = put_report(c, &store, &key, value.bytes);
+    cli_store_close(&store);
+    cli_blob_free(&value);
+    cli_key_free(&key);
+    return code;
+}
+
+const cli_verb cli_verb_put = {
+    .name = "put",
+    .summary = "Store a value under a key",
+    .synopsis = "KEY [FILE]",
+    .about =
+        "The value is all of FILE, or of standard input, up to 4 GiB. It replaces what the key "
+        "held. The command returns when every tier has it or has refused it; on disk it is "
+        "then safe against a crash.",
+    .settings = CLI_SET_STORE,
+    .options =
+        (const cli_option[]){
+            {.name = "ttl",
+             .kind = CLI_COUNT,
+             .value = "SECONDS",
+             .fallback = "0",
+             .max = UINT32_MAX,
+             .help = "forget the value after so long; 0 leaves it to the tier"},
+            CLI_OPTION_AS,
+            {.name = NULL},
+        },
+    .arguments_min = 1,
+    .arguments_max = 2,
+    .examples =
+        (const cli_example[]){
+            {"echo hello | skymem put greeting", "standard input, in the default tiers"},
+            {"skymem put weights/7 layer7.bin --store disk:/mnt/cache?max=100GiB",
+             "a file, in one folder"},
+            {"skymem put --as hex 00ff value.bin", "a key of any bytes"},
+            {NULL, NULL},
+        },
+    .fields =
+        (const cli_field[]){
+            {"key", "the key, bytes that do not print as \\xHH"},
+            {"bytes", "size of the value"},
+            {"chunks", "pieces it flies in when a tier is a sky; else 1"},
+            {"stored", "names of the tiers that hold it, nearest first"},
+            {NULL, NULL},
+        },
+    .failed = "the value cannot be read, or no tier took it",
+    .run = put_run,
+};

@@ -1,0 +1,30 @@
+/* skymem rm: drop a key from every tier. */
+#include "cli.h"
+
+static int rm_run(cli *c) {
+    return cli_key_verb(c, SKY_OP_REMOVE, "removed");
+}
+
+const cli_verb cli_verb_rm = {
+    .name = "rm",
+    .summary = "Remove a key from every tier",
+    .synopsis = "KEY",
+    .about = "Of a prompt's block, all blocks behind it go too, because no prompt can reach them.",
+    .settings = CLI_SET_STORE,
+    .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples =
+        (const cli_example[]){
+            {"skymem rm greeting", "drop one value"},
+            {NULL, NULL},
+        },
+    .fields =
+        (const cli_field[]){
+            {"key", "the key"},
+            {"removed", "true"},
+            {NULL, NULL},
+        },
+    .not_found = "no tier has the key",
+    .run = rm_run,
+};

@@ -1,0 +1,335 @@
+/* skymem run: answer one prompt, loading what is known of it and saving what is new. */
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef SKYMEM_WITH_LLAMA
+
+#define PROMPT_BYTES_MAX (64u << 20)
+#define FLUSH_S          60
+
+typedef struct {
+    cli_model model;
+    cli_store store;
+    sky_manager *manager;
+    cli_blob prompt;
+    uint32_t *tokens; /* the prompt, then what was predicted */
+    size_t prompt_tokens;
+    size_t predict;
+    size_t predicted;
+    char *text; /* of the predicted tokens */
+    size_t text_bytes;
+    size_t text_max;
+    sky_lookup lookup;
+    double tokenize_ms, ttft_ms, prefill_ms, total_ms;
+    uint32_t saved_blocks;
+    uint64_t saved_bytes;
+} answer;
+
+/* The text comes before the model: a wrong command line should not cost a load. */
+static int read_prompt(cli *c, answer *a) {
+    const char *text = cli_text(c, "prompt"), *file = cli_text(c, "prompt-file");
+    int code = CLI_OK;
+    if (!text == !file)
+        return cli_usage(c, "give the prompt with --prompt TEXT or --prompt-file FILE");
+    if (file)
+        code = cli_blob_read(c, file, PROMPT_BYTES_MAX, &a->prompt);
+    else if ((a->prompt.data = strdup(text)))
+        a->prompt.bytes = strlen(text);
+    else
+        return cli_failed(c, "out of memory");
+    if (code == CLI_OK && a->prompt.bytes == 0)
+        code = cli_usage(c, "the prompt is empty");
+    return code;
+}
+
+static int cut_prompt(cli *c, answer *a) {
+    sky_time start = sky_now();
+    int code = cli_model_tokenize(c, &a->model, a->prompt.data, a->prompt.bytes, a->predict,
+                                  &a->tokens, &a->prompt_tokens);
+    a->tokenize_ms = cli_ms(sky_now() - start);
+    if (code == CLI_OK && a->prompt_tokens == 0)
+        code = cli_usage(c, "the prompt is empty: it has no tokens");
+    return code;
+}
+
+/* Room for the prompt and its answer; an answer that does not fit whole is cut. */
+static int reserve(const cli *c, answer *a) {
+    sky_error error = {0};
+    uint32_t most = sky_llama_trained_tokens(a->model.llama);
+    if (a->prompt_tokens >= most)
+        return cli_failed(c,
+                          "the prompt has %zu tokens, and the model's context holds %u: shorten it",
+                          a->prompt_tokens, most);
+    if (a->predict > most - a->prompt_tokens)
+        a->predict = most - a->prompt_tokens;
+    sky_status status = sky_llama_reserve(a->model.llama, (uint32_t)(a->prompt_tokens + a->predict),
+                                          &error);
+    return status == SKY_OK ? CLI_OK : cli_failed(c, "%s", error.text);
+}
+
+static int open_manager(cli *c, answer *a) {
+    int code = cli_store_open(c, &a->store);
+    if (code == CLI_OK)
+        code = cli_model_manager(c, &a->model, a->store.cache,
+                                 (uint32_t)cli_count(c, "block-tokens"), &a->manager);
+    const char *refusal = code == CLI_OK ? sky_manager_refusal(a->manager) : NULL;
+    if (refusal)
+        cli_note(c, "answering uncached: %s", refusal);
+    return code;
+}
+
+/* One more token is known: keep it, and show it. */
+static bool take_token(const cli *c, answer *a, uint32_t token) {
+    char piece[512];
+    size_t bytes = sky_llama_piece(a->model.llama, token, piece, sizeof piece);
+    a->tokens[a->prompt_tokens + a->predicted++] = token;
+    if (a->text_bytes + bytes > a->text_max) {
+        size_t more = 2 * (a->text_max + sizeof piece);
+        char *text = realloc(a->text, more);
+        if (!text)
+            return false;
+        a->text = text;
+        a->text_max = more;
+    }
+    memcpy(a->text + a->text_bytes, piece, bytes);
+    a->text_bytes += bytes;
+    if (!c->json) {
+        fwrite(piece, 1, bytes, stdout);
+        fflush(stdout);
+    }
+    return true;
+}
+
+static int load(cli *c, answer *a, sky_time start) {
+    a->lookup.verdict = SKY_VERDICT_MISS;
+    if (cli_flag(c, "no-load"))
+        return CLI_OK;
+    sky_time deadline = 0;
+    if (cli_given(c, "deadline-ms"))
+        deadline = start + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
+    sky_status status = sky_manager_get_cache_tokens(a->manager, a->tokens, a->prompt_tokens,
+                                                     deadline, &a->lookup);
+    return status == SKY_OK ? CLI_OK
+                            : cli_failed(c, "the lookup failed: %s", sky_status_text(status));
+}
+
+static int predict(cli *c, answer *a) {
+    sky_time start = sky_now();
+    int code = load(c, a, start);
+    sky_time loaded = sky_now();
+    if (code == CLI_OK)
+        code = cli_model_compute(c, &a->model, a->tokens, a->lookup.hit_tokens, a->prompt_tokens);
+    if (code != CLI_OK)
+        return code;
+    uint32_t token = sky_llama_greedy(a->model.llama);
+    sky_time first = sky_now();
+    a->ttft_ms = cli_ms(first - start);
+    a->prefill_ms = cli_ms(first - loaded);
+    while (!sky_llama_is_end(a->model.llama, token)) {
+        if (!take_token(c, a, token))
+            return cli_failed(c, "out of memory");
+        if (a->predicted == a->predict)
+            break;
+        size_t known = a->prompt_tokens + a->predicted;
+        code = cli_model_compute(c, &a->model, a->tokens, known - 1, known);
+        if (code != CLI_OK)
+            return code;
+        token = sky_llama_greedy(a->model.llama);
+    }
+    a->total_ms = cli_ms(sky_now() - start);
+    if (!c->json)
+        putchar('\n');
+    return CLI_OK;
+}
+
+/* The last predicted token was never computed with, so the engine does not hold it. */
+static void save(cli *c, answer *a) {
+    size_t held = a->prompt_tokens + (a->predicted == a->predict ? a->predicted - 1 : a->predicted);
+    if (cli_flag(c, "no-save") || sky_manager_refusal(a->manager))
+        return;
+    sky_status status = sky_manager_add_blocks_tokens(a->manager, a->tokens, held, &a->saved_blocks,
+                                                      &a->saved_bytes);
+    if (status == SKY_OK)
+        status = sky_flush(a->store.cache, sky_now() + SKY_SECONDS(FLUSH_S));
+    if (status != SKY_OK)
+        cli_note(c, "not everything was saved: %s; see skymem stat", sky_status_text(status));
+}
+
+static json_t *tiers_json(const answer *a) {
+    json_t *tiers = json_object();
+    for (size_t i = 0; i < a->store.tier_count; i++)
+        json_object_set_new(tiers, a->store.names[i],
+                            json_integer((json_int_t)a->lookup.tier_blocks[i]));
+    return tiers;
+}
+
+static int report_json(cli *c, const answer *a) {
+    sky_namespace ns;
+    sky_key shown;
+    char hex[2 * SKY_KEY_BYTES + 1];
+    sky_manager_namespace(a->manager, &ns);
+    memcpy(shown.bytes, ns.bytes, sizeof shown.bytes);
+    sky_key_hex(&shown, hex);
+    json_t *tokens = json_array();
+    for (size_t i = 0; i < a->predicted; i++)
+        json_array_append_new(tokens, json_integer((json_int_t)a->tokens[a->prompt_tokens + i]));
+    const char *refusal = sky_manager_refusal(a->manager);
+    json_t *object = json_pack(
+        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:f, s:f, s:f, s:f, s:o, s:o, s:I, s:I, s:I, "
+        "s:s, "
+        "s:I}",
+        "model", cli_json_text(a->model.path, strlen(a->model.path)), "namespace", hex,
+        "block_tokens", (json_int_t)cli_count(c, "block-tokens"), "prompt_tokens",
+        (json_int_t)a->prompt_tokens, "hit_tokens", (json_int_t)a->lookup.hit_tokens,
+        "computed_tokens", (json_int_t)(a->prompt_tokens - a->lookup.hit_tokens), "tiers",
+        tiers_json(a), "level", cli_text(c, "level"), "ttft_ms", a->ttft_ms, "load_ms",
+        cli_ms(a->lookup.load_ns), "prefill_ms", a->prefill_ms, "total_ms", a->total_ms, "tokens",
+        tokens, "text", cli_json_utf8(a->text ? a->text : "", a->text_bytes), "bytes_loaded",
+        (json_int_t)a->lookup.bytes_loaded, "bytes_saved", (json_int_t)a->saved_bytes,
+        "saved_blocks", (json_int_t)a->saved_blocks, "verdict", sky_verdict_name(a->lookup.verdict),
+        "corrupt_blocks", (json_int_t)a->lookup.corrupt_blocks);
+    json_object_set_new(object, "model_load_ms", json_real(a->model.load_ms));
+    json_object_set_new(object, "tokenize_ms", json_real(a->tokenize_ms));
+    json_object_set_new(object, "refusal", refusal ? json_string(refusal) : json_null());
+    return cli_json_print(c, object);
+}
+
+static void report_people(const cli *c, const answer *a) {
+    char from[160] = "", loaded[24];
+    for (size_t i = 0; i < a->store.tier_count; i++)
+        if (a->lookup.tier_blocks[i])
+            snprintf(from + strlen(from), sizeof from - strlen(from), "%s%s",
+                     from[0] ? ", " : " from ", a->store.names[i]);
+    cli_note(
+        c, "first token after %.0f ms: %u of %zu tokens%s, %s loaded in %.1f ms; %u blocks saved",
+        a->ttft_ms, a->lookup.hit_tokens, a->prompt_tokens, from[0] ? from : " known",
+        cli_bytes_text(a->lookup.bytes_loaded, loaded), cli_ms(a->lookup.load_ns), a->saved_blocks);
+}
+
+static int answer_prompt(cli *c, answer *a) {
+    int code = read_prompt(c, a);
+    if (code == CLI_OK)
+        code = cli_model_open(c, &a->model);
+    if (code == CLI_OK)
+        code = cut_prompt(c, a);
+    if (code == CLI_OK)
+        code = reserve(c, a);
+    if (code == CLI_OK)
+        code = open_manager(c, a);
+    if (code == CLI_OK)
+        code = predict(c, a);
+    if (code != CLI_OK)
+        return code;
+    save(c, a);
+    if (c->json)
+        code = report_json(c, a);
+    else
+        report_people(c, a);
+    if (code == CLI_OK && cli_given(c, "dump-kv")) {
+        sky_layout layout = {0};
+        if (sky_manager_refusal(a->manager))
+            return cli_failed(c, "--dump-kv: this model's state cannot be cut into rows");
+        sky_manager_layout(a->manager, &layout);
+        code = cli_dump_kv(c, &a->model, &layout, (uint32_t)a->prompt_tokens,
+                           cli_text(c, "dump-kv"));
+    }
+    return code;
+}
+
+static int run_run(cli *c) {
+    answer a = {.predict = cli_count(c, "predict")};
+    int code = answer_prompt(c, &a);
+    sky_manager_destroy(a.manager);
+    cli_store_close(&a.store);
+    cli_model_close(&a.model);
+    cli_blob_free(&a.prompt);
+    free(a.tokens);
+    free(a.text);
+    return code;
+}
+
+#else
+
+static int run_run(cli *c) {
+    return cli_no_model(c);
+}
+
+#endif
+
+const cli_verb cli_verb_run = {
+    .name = "run",
+    .summary = "Answer a prompt, cached",
+    .synopsis = "",
+    .about = "The longest beginning of the prompt that some tier knows is loaded, the rest is "
+             "computed, the answer streams to standard output, and what is new is saved, the "
+             "answer included: the next turn of a conversation finds it. Always greedy.\n"
+             "A model whose state cannot be cut into blocks is answered without the cache, and a "
+             "line on standard error says why.",
+    .settings = CLI_SET_STORE | CLI_SET_ENGINE,
+    .options =
+        (const cli_option[]){
+            {.name = "prompt", .kind = CLI_TEXT, .value = "TEXT", .help = "the prompt"},
+            {.name = "prompt-file",
+             .kind = CLI_TEXT,
+             .value = "FILE",
+             .help = "the prompt is all of FILE, or of standard input for -"},
+            {.name = "predict",
+             .kind = CLI_COUNT,
+             .value = "N",
+             .fallback = "32",
+             .min = 1,
+             .max = 1u << 20,
+             .help = "new tokens at most"},
+            {.name = "no-load", .kind = CLI_FLAG, .help = "compute the whole prompt"},
+            {.name = "no-save", .kind = CLI_FLAG, .help = "store nothing"},
+            {.name = "dump-kv",
+             .kind = CLI_TEXT,
+             .value = "FILE.npy",
+             .help = "write the prompt's keys and values as an array [layer, 2, token, kv_head, "
+                     "dim]; layers stand group by group, full attention first; use with --no-load"},
+            {.name = NULL},
+        },
+    .examples =
+        (const cli_example[]){
+            {"skymem run --model gemma.gguf --prompt-file handbook.txt",
+             "cold the first time, tens of times sooner the second"},
+            {"skymem run --model gemma.gguf --prompt 'Why is the sky blue?' --predict 64 --json",
+             "with every number"},
+            {"cat question.txt | skymem run --prompt-file - --store disk:/mnt/cache "
+             "--deadline-ms 200",
+             "load for at most 200 ms, then compute"},
+            {NULL, NULL},
+        },
+    .fields =
+        (const cli_field[]){
+            {"model", "the model file"},
+            {"namespace", "fingerprint of all that would make stored state wrong"},
+            {"block_tokens", "tokens of a block"},
+            {"prompt_tokens", "tokens of the prompt"},
+            {"hit_tokens", "of which were loaded"},
+            {"computed_tokens", "and computed"},
+            {"tiers", "blocks loaded from each tier, by its name"},
+            {"level", "how payloads are coded"},
+            {"ttft_ms", "from the tokens being known to the first new token being known"},
+            {"load_ms", "of which lookup, transfer and restore"},
+            {"prefill_ms", "of which computing"},
+            {"total_ms", "until the last new token"},
+            {"tokens", "the new tokens"},
+            {"text", "their text"},
+            {"bytes_loaded", "bytes read from the tiers"},
+            {"bytes_saved", "bytes of new blocks"},
+            {"saved_blocks", "new blocks"},
+            {"verdict", "hit, partial, miss or recompute"},
+            {"corrupt_blocks", "blocks found damaged, and computed instead"},
+            {"model_load_ms", "loading the model, apart from ttft_ms"},
+            {"tokenize_ms", "cutting the prompt into tokens, apart from ttft_ms"},
+            {"refusal", "why this model is answered uncached, or null"},
+            {NULL, NULL},
+        },
+    .failed =
+        "no such model, a prompt longer than the model's context, or the engine failed; a tier "
+        "that fails is no reason: the prompt is answered without it",
+    .run = run_run,
+};

@@ -1,0 +1,124 @@
+/* skymem sim: a scenario in virtual time. */
+#include "cli.h"
+
+#include <math.h>
+#include <string.h>
+
+static json_t *sim_json(const sky_sim_result *r) {
+    char hash[24];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)r->trace_hash);
+    json_t *checks = json_object();
+    for (uint32_t i = 0; i < r->check_count; i++)
+        json_object_set_new(checks, r->checks[i].name, json_boolean(r->checks[i].passed));
+    return json_pack("{s:I, s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o}",
+                     "seed", (json_int_t)r->seed, "trace_hash", hash, "virtual_s", r->virtual_s,
+                     "wall_s", r->wall_s, "events", (json_int_t)r->events, "sets",
+                     (json_int_t)r->sets, "gets", (json_int_t)r->gets, "hits", (json_int_t)r->hits,
+                     "misses", (json_int_t)r->misses, "wrong_bytes", (json_int_t)r->wrong_bytes,
+                     "lost_acknowledged", (json_int_t)r->lost_acknowledged, "p50_ms", r->p50_ms,
+                     "p99_ms", r->p99_ms, "checks", checks);
+}
+
+static void sim_people(const sky_sim_result *r) {
+    double rate = r->gets ? 100.0 * (double)r->hits / (double)r->gets : 0;
+    printf("%.0f s of sky in %.2f s: %llu events, trace %016llx\n", r->virtual_s, r->wall_s,
+           (unsigned long long)r->events, (unsigned long long)r->trace_hash);
+    printf("%llu sets; %llu gets, %.1f %% hits; median %.1f ms, 99th percentile %.1f ms\n",
+           (unsigned long long)r->sets, (unsigned long long)r->gets, rate, r->p50_ms, r->p99_ms);
+    for (uint32_t i = 0; i < r->check_count; i++)
+        printf("  %-6s %s\n", r->checks[i].passed ? "ok" : "FAILED", r->checks[i].name);
+}
+
+static int sim_checks(cli *c, const sky_sim_result *r) {
+    char until[40] = "";
+    if (cli_given(c, "until"))
+        snprintf(until, sizeof until, " --until %s", cli_text(c, "until"));
+    for (uint32_t i = 0; i < r->check_count; i++)
+        if (!r->checks[i].passed)
+            return cli_failed(c,
+                              "%s: check \"%s\" failed; replay it with: skymem sim %s --seed "
+                              "%llu%s --trace trace.txt",
+                              c->arguments[0], r->checks[i].name, c->arguments[0],
+                              (unsigned long long)r->seed, until);
+    return CLI_OK;
+}
+
+static int sim_run(cli *c) {
+    if (cli_given(c, "figures"))
+        return cli_usage(c, "--figures is not in this version");
+    if (c->argument_count != 1)
+        return cli_usage(c, "a scenario is missing: skymem sim SCENARIO.yaml");
+    sky_sim_options options = {.seed = cli_count(c, "seed"), .trace_path = cli_text(c, "trace")};
+    if (cli_given(c, "until"))
+        options.until_s = cli_number(c, "until");
+    static sky_sim_result result;
+    sky_error error = {0};
+    cli_progress("%s: running", c->arguments[0]);
+    sky_status status = sky_sim_run(c->arguments[0], &options, &result, &error);
+    cli_progress(NULL);
+    if (status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED)
+        return cli_usage(c, "%s", error.text);
+    if (status != SKY_OK)
+        return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
+    int code = CLI_OK;
+    if (c->json)
+        code = cli_json_print(c, sim_json(&result));
+    else
+        sim_people(&result);
+    return code == CLI_OK ? sim_checks(c, &result) : code;
+}
+
+const cli_verb cli_verb_sim = {
+    .name = "sim",
+    .summary = "Run a scenario in virtual time and check what came of it",
+    .synopsis = "[SCENARIO.yaml]",
+    .about =
+        "The satellites and the ground session are the ones that fly in the sky tier. The same "
+        "file and seed give the same trace on every machine.",
+    .options =
+        (const cli_option[]){
+            {.name = "seed",
+             .kind = CLI_COUNT,
+             .value = "N",
+             .fallback = "1",
+             .max = INT64_MAX,
+             .help = "what chance is made from"},
+            {.name = "until",
+             .kind = CLI_NUMBER,
+             .value = "S",
+             .help = "stop after S seconds of virtual time (default: the scenario's own end)"},
+            {.name = "trace", .kind = CLI_TEXT, .value = "OUT", .help = "write every event to OUT"},
+            {.name = "figures",
+             .kind = CLI_TEXT,
+             .value = "DIR",
+             .help = "the seed authors' study: not in this version"},
+            {.name = NULL},
+        },
+    .arguments_max = 1,
+    .examples =
+        (const cli_example[]){
+            {"skymem sim scenarios/demo-rotation-hop.yaml --until 600", "ten minutes of sky"},
+            {"skymem sim storm.yaml --seed 7 --trace trace.txt --json", "one seed, every event"},
+            {NULL, NULL},
+        },
+    .fields =
+        (const cli_field[]){
+            {"seed", "the seed"},
+            {"trace_hash", "16 hexadecimal digits over all events"},
+            {"virtual_s", "time that passed in the sky"},
+            {"wall_s", "time that passed here"},
+            {"events", "how many"},
+            {"sets", "values stored"},
+            {"gets", "values asked for: hits and misses"},
+            {"hits", "gets answered"},
+            {"misses", "gets not answered"},
+            {"wrong_bytes", "answers that were not what was set; must be 0"},
+            {"lost_acknowledged", "values acknowledged and gone without a fault or an eviction"},
+            {"p50_ms", "median time of a hit"},
+            {"p99_ms", "99th percentile"},
+            {"checks", "an object of true and false by the check's name"},
+            {NULL, NULL},
+        },
+    .failed = "a check failed (its replay command is printed), or a file cannot be read",
+    .run = sim_run,
+};

@@ -1,0 +1,24 @@
+/* The table of verbs: add a file verb_NAME.c and a line here. */
+#include "cli.h"
+
+#include <string.h>
+
+#define VERBS(X)                                                                                   \
+    X(demo)                                                                                        \
+    X(run)                                                                                         \
+    X(put)                                                                                         \
+    X(get) X(ls) X(stat) X(rm) X(pin) X(unpin) X(prefetch) X(verify) X(keys) X(locate) X(sim)      \
+        X(bench) X(config) X(help)
+
+#define DECLARE(name) extern const cli_verb cli_verb_##name;
+VERBS(DECLARE)
+
+#define POINT(name) &cli_verb_##name,
+const cli_verb *const cli_verbs[] = {VERBS(POINT) NULL};
+
+const cli_verb *cli_verb_find(const char *name) {
+    for (size_t i = 0; cli_verbs[i]; i++)
+        if (strcmp(cli_verbs[i]->name, name) == 0)
+            return cli_verbs[i];
+    return NULL;
+}

@@ -1,0 +1,275 @@
+/* skymemd: the host daemon. In this version it keeps a hierarchy open and answers who connects
+ * to its socket with one line of JSON, its counters; it does not yet lend memory to other
+ * processes, serve keys, listen on a network or fly as a satellite.
+ *
+ * One thread; poll over the socket and a signalfd. A client that does not read is let go: the
+ * answer fits a socket's buffer, and nothing is ever read from it. */
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include <skymem/skymem.h>
+
+enum { DONE = 0, FAILED = 1, USAGE = 2 };
+
+#define FLUSH_S 10
+
+typedef struct {
+    const char *socket_path;
+    const char *urls[SKY_TIERS_MAX];
+    size_t url_count;
+    sky_cache *cache;
+    int listener;
+    int signals;
+    bool bound;
+    uint64_t clients; /* answered so far */
+} host;
+
+static const char usage_text[] =
+    "skymemd: keep a SkyMemory hierarchy open on this host\n\n"
+    "  skymemd --socket PATH [--store URL]...\n\n"
+    "Examples\n"
+    "  $ skymemd --socket /run/skymemd.sock --store mem:1GiB --store "
+    "disk:/var/cache/skymem?max=50GiB\n"
+    "      stays in the foreground and prints \"ready\"; SIGTERM writes out what is queued and "
+    "ends it\n"
+    "  $ skymem stat --store shm:/run/skymemd.sock --json\n"
+    "      its counters\n\n"
+    "Options\n"
+    "  --socket PATH   where to listen; answers each connection with one line of JSON\n"
+    "  --store URL     a tier, repeated from nearest to farthest (default: mem:256MiB)\n"
+    "  --version       print the version\n"
+    "  -h, --help      this page\n\n"
+    "Not in this version: serving keys and leases to other processes, --arena, --listen, --resp,\n"
+    "--http, --satellite.\n\n"
+    "Exit status: 0 after SIGTERM or SIGINT; 1 it failed; 2 the command line is wrong.\n";
+
+static int say(int code, const char *what, const char *why) {
+    fprintf(stderr, "skymemd: %s: %s%s\n", what, why, code == USAGE ? "; see skymemd --help" : "");
+    return code;
+}
+
+/* ---- command line ---- */
+
+static int parse(host *h, int argc, char **argv, bool *finished) {
+    enum { HELP = 'h', SOCKET = 256, STORE, VERSION, LATER };
+    static const struct option options[] = {{"socket", required_argument, NULL, SOCKET},
+                                            {"store", required_argument, NULL, STORE},
+                                            {"help", no_argument, NULL, HELP},
+                                            {"version", no_argument, NULL, VERSION},
+                                            {"arena", required_argument, NULL, LATER},
+                                            {"listen", required_argument, NULL, LATER},
+                                            {"peer-key", required_argument, NULL, LATER},
+                                            {"resp", required_argument, NULL, LATER},
+                                            {"http", required_argument, NULL, LATER},
+                                            {"config", required_argument, NULL, LATER},
+                                            {"satellite", required_argument, NULL, LATER},
+                                            {"scenario", required_argument, NULL, LATER},
+                                            {NULL, 0, NULL, 0}};
+    int which = 0;
+    for (int c; (c = getopt_long(argc, argv, "h", options, &which)) != -1;) {
+        if (c == HELP || c == VERSION) {
+            if (c == HELP)
+                fputs(usage_text, stdout);
+            else
+                printf("skymemd %s\n", sky_version());
+            *finished = true;
+            return DONE;
+        }
+        if (c == LATER)
+            return say(USAGE, options[which].name, "not in this version");
+        if (c == '?')
+            return USAGE;
+        if (c == SOCKET)
+            h->socket_path = optarg;
+        else if (h->url_count == SKY_TIERS_MAX)
+            return say(USAGE, "--store", "at most 8 tiers");
+        else
+            h->urls[h->url_count++] = optarg;
+    }
+    if (optind < argc)
+        return say(USAGE, argv[optind], "no such argument");
+    if (!h->socket_path)
+        return say(USAGE, "--socket", "is missing");
+    if (h->url_count == 0)
+        h->urls[h->url_count++] = "mem:256MiB";
+    return DONE;
+}
+
+/* ---- socket ---- */
+
+/* A socket file without a listener is what a killed daemon left; anything else stays. */
+static bool is_stale(const struct sockaddr_un *address) {
+    struct stat st;
+    if (lstat(address->sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
+        return false;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool refused = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
+                   errno == ECONNREFUSED;
+    if (fd >= 0)
+        close(fd);
+    return refused;
+}
+
+static int listen_on(host *h) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(h->socket_path) >= sizeof address.sun_path)
+        return say(USAGE, h->socket_path, "a socket's path has at most 107 bytes");
+    strcpy(address.sun_path, h->socket_path);
+    if (is_stale(&address))
+        unlink(h->socket_path);
+    h->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    mode_t mask = umask(0077); /* the owner only */
+    h->bound = h->listener >= 0 &&
+               bind(h->listener, (const struct sockaddr *)&address, sizeof address) == 0;
+    int failure = errno;
+    umask(mask);
+    if (h->bound && listen(h->listener, 64) == 0)
+        return DONE;
+    return say(FAILED, h->socket_path,
+               failure == EADDRINUSE ? "in use; is another skymemd running?" : strerror(failure));
+}
+
+static int catch_signals(host *h) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    h->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return h->signals >= 0 ? DONE : say(FAILED, "signalfd", strerror(errno));
+}
+
+/* Tell a service manager, where there is one; see sd_notify(3). */
+static void notify(const char *state) {
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (!path || (path[0] != '/' && path[0] != '@') || strlen(path) >= sizeof address.sun_path)
+        return;
+    memcpy(address.sun_path, path, strlen(path));
+    if (path[0] == '@')
+        address.sun_path[0] = '\0';
+    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address, bytes);
+    close(fd);
+}
+
+/* ---- answering ---- */
+
+static json_t *tier_json(const sky_tier_stat *s) {
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "url", s->url,
+                     "entries", (json_int_t)s->entries, "bytes_used", (json_int_t)s->bytes_used,
+                     "bytes_max", (json_int_t)s->bytes_max, "hits", (json_int_t)s->hits, "misses",
+                     (json_int_t)s->misses, "evictions", (json_int_t)s->evictions, "corrupt",
+                     (json_int_t)s->corrupt, "errors", (json_int_t)s->errors, "failing", s->failing,
+                     "note", s->note);
+}
+
+/* The nearest tier stands for the arena until there is one. */
+static json_t *stat_json(host *h) {
+    uint64_t entries = 0, hits = 0, misses = 0, corrupt = 0, used = 0, max = 0;
+    json_t *tiers = json_array();
+    for (size_t i = 0; i < sky_tier_count(h->cache); i++) {
+        sky_tier_stat s = {0};
+        sky_cache_stat(h->cache, i, &s);
+        used = i ? used : s.bytes_used;
+        max = i ? max : s.bytes_max;
+        entries += s.entries;
+        hits += s.hits;
+        misses = s.misses; /* of the farthest tier: what nobody had */
+        corrupt += s.corrupt;
+        json_array_append_new(tiers, tier_json(&s));
+    }
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "clients",
+                     (json_int_t)h->clients, "leases", (json_int_t)0, "entries",
+                     (json_int_t)entries, "arena_bytes_used", (json_int_t)used, "arena_bytes_max",
+                     (json_int_t)max, "hits", (json_int_t)hits, "misses", (json_int_t)misses,
+                     "corrupt", (json_int_t)corrupt, "tiers", tiers);
+}
+
+static void answer(host *h) {
+    int client = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (client < 0)
+        return;
+    h->clients++;
+    json_t *object = stat_json(h);
+    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    if (line) {
+        size_t bytes = strlen(line);
+        line[bytes] = '\n'; /* in place of the terminator: sent with its length */
+        if (send(client, line, bytes + 1, MSG_NOSIGNAL) < 0)
+            say(FAILED, "a client", strerror(errno));
+    }
+    free(line);
+    json_decref(object);
+    close(client);
+}
+
+static void serve(host *h) {
+    struct pollfd fds[] = {{h->signals, POLLIN, 0}, {h->listener, POLLIN, 0}};
+    for (;;) {
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            return;
+        if (fds[0].revents)
+            return;
+        if (fds[1].revents)
+            answer(h);
+    }
+}
+
+static int start(host *h) {
+    sky_error error = {0};
+    int code = catch_signals(h); /* before any thread, so that all inherit the mask */
+    if (code == DONE)
+        code = listen_on(h);
+    if (code != DONE)
+        return code;
+    sky_status status = sky_cache_open(h->urls, h->url_count, &h->cache, &error);
+    if (status == SKY_OK)
+        return DONE;
+    h->cache = NULL;
+    bool usage = status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
+    return say(usage ? USAGE : FAILED, "--store",
+               error.text[0] ? error.text : sky_status_text(status));
+}
+
+int main(int argc, char **argv) {
+    host h = {.listener = -1, .signals = -1};
+    bool finished = false;
+    int code = parse(&h, argc, argv, &finished);
+    if (code != DONE || finished)
+        return code;
+    code = start(&h);
+    if (code == DONE) {
+        puts("ready");
+        fflush(stdout);
+        notify("READY=1");
+        serve(&h);
+        notify("STOPPING=1");
+        if (sky_flush(h.cache, sky_now() + SKY_SECONDS(FLUSH_S)) != SKY_OK)
+            code = say(FAILED, "stopping", "not everything queued was written in 10 s");
+    }
+    sky_cache_close(h.cache);
+    if (h.bound)
+        unlink(h.socket_path);
+    if (h.listener >= 0)
+        close(h.listener);
+    if (h.signals >= 0)
+        close(h.signals);
+    return code;
+}
