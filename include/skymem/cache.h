@@ -50,8 +50,9 @@ typedef struct {
 /* One key of a batch. Zero what you do not set. */
 typedef struct {
     sky_key key;
-    sky_key parent;   /* put: key of the block before, zero for the first and for general keys */
-    const char *name; /* put: the name of a general key, kept for `list`; NULL for blocks */
+    /* put, and what may bring a copy nearer (get, prefetch, lease): such a copy gets them too */
+    sky_key parent;   /* key of the block before, zero for the first and for general keys */
+    const char *name; /* the name of a general key, kept for `list`; NULL for blocks */
     size_t name_bytes;
     const sky_span *spans; /* put: what to store; get: where it goes */
     uint32_t span_count;

@@ -91,7 +91,8 @@ typedef struct {
      * Owner:  as extract: the caller writes the rows, then calls restore_end
      * Errors: SKY_E_FULL (longer than the context), SKY_E_NOMEM */
     sky_status (*restore_begin)(void *self, uint32_t token_count, sky_state *out);
-    /* commit: the rows are all written, go on from there. Otherwise: forget it, the state is empty.
+    /* commit: the rows are all written, go on from there. Otherwise: forget it, the state is empty;
+     * without a restore_begin before it too.
      * Errors: SKY_E_CORRUPT when the engine refuses the rows; its state is then empty */
     sky_status (*restore_end)(void *self, bool commit);
 

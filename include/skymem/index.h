@@ -10,7 +10,9 @@
  *
  * Because keys are chained, the radix tree over prompts is this tree over keys, and one hash lookup
  * is one step down. Invariants: a block whose parent is known is always older-or-equal in use than
- * it (a match touches from the deepest block up); the victim is always a leaf.
+ * it (a match touches from the deepest block up); the victim is always a leaf. Uses of a block, and
+ * so of all its ancestors: insert, match, touch, the unpin that frees it, having a block hung below
+ * it, and losing a pinned one.
  *
  * Caveats: not thread-safe, the owner locks. It keeps the first 16 of a key's 32 bytes: whoever
  * holds the payload compares all 32 before use. At most 64 bytes a block, all taken at creation. */

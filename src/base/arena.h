@@ -4,15 +4,16 @@
  *              ◄──────── neighbours, linked both ways ───────────────►
  *   tree    free extents ordered by (units, start):  4 < 3
  *
- * Best fit, lowest address first: take finds the smallest free extent that is large enough, so that a
- * hole left by one block fits the next of its size exactly, and untouched memory is used last. Give
- * merges with free neighbours at once. Both take O(log n) steps.
+ * Best fit, lowest address first: take finds the smallest free extent that is large enough, so that
+ * a hole left by one block fits the next of its size exactly, and untouched memory is used last.
+ * Give merges with free neighbours at once. Both take O(log n) steps.
  *
  * Invariants: extents cover the region without gap or overlap; no two free neighbours; every free
  * extent is in the tree. The tree is a treap whose priorities are a hash of the start: balanced on
  * average, without anything random.
  *
- * Not thread-safe. All memory is taken at creation: 24 bytes an extent, touched only as far as used. */
+ * Not thread-safe. All memory is taken at creation: 24 bytes an extent, touched only as far as
+ * used. */
 #ifndef SKY_BASE_ARENA_H
 #define SKY_BASE_ARENA_H
 
@@ -20,8 +21,8 @@
 
 typedef struct sky_arena sky_arena;
 
-/* Extents are numbered 0 … extents_max-1; a number is free again after give, so that owners may keep
- * arrays beside the arena. */
+/* Extents are numbered 0 … extents_max-1; a number is free again after give, so that owners may
+ * keep arrays beside the arena. */
 #define SKY_EXTENT_NONE UINT32_MAX
 
 /* Manage `units` units in at most extents_max extents, free ones included: n in use never need more

@@ -1,5 +1,5 @@
-/* Proves that extents never overlap, that a request fails only when no hole is large enough, that the
- * best hole is taken, and that all holes merge again: against a plain map of the region. */
+/* Proves that extents never overlap, that a request fails only when no hole is large enough, that
+ * the best hole is taken, and that all holes merge again: against a plain map of the region. */
 #include "base/arena.h"
 
 #include <setjmp.h>

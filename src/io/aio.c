@@ -86,7 +86,7 @@ static sky_aio_request rest_of(const flight *f) {
     return r;
 }
 
-/* ── io_uring ─────────────────────────────────────────────────────────────────────────────────── */
+/* ---- io_uring ---- */
 
 static void ring_start(sky_aio *a, uint32_t number) {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&a->ring);
@@ -148,7 +148,7 @@ static bool ring_open(sky_aio *a) {
     return able;
 }
 
-/* ── threads ──────────────────────────────────────────────────────────────────────────────────── */
+/* ---- threads ---- */
 
 static int run(const sky_aio_request *r) {
     ssize_t rc;
@@ -231,7 +231,7 @@ static bool threads_open(sky_aio *a) {
     return a->thread_count > 0;
 }
 
-/* ── both ─────────────────────────────────────────────────────────────────────────────────────── */
+/* ---- both ---- */
 
 static void release(sky_aio *a) {
     sky_event_close(a->event);
@@ -358,7 +358,7 @@ int sky_aio_event_fd(const sky_aio *a) {
     return a->event;
 }
 
-/* ── buffers ──────────────────────────────────────────────────────────────────────────────────── */
+/* ---- buffers ---- */
 
 sky_status sky_buffers_init(sky_buffers *b, uint32_t count, size_t bytes_each) {
     assert(count > 0 && bytes_each > 0 && bytes_each % SKY_BUFFER_ALIGN == 0);

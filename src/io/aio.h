@@ -3,9 +3,9 @@
  *   start … start ─ flush ─►  [ io_uring, or a few threads where the kernel forbids it ]  ─► reap
  *                                    the descriptor is readable while results wait
  *
- * Caveats: a queue belongs to the one thread that starts, flushes and reaps. Data must stay put until
- * its result was reaped, and nothing can be taken back: use buffers of your own, never a caller's.
- * A short transfer is carried on until it is whole or at the end of the file.
+ * Caveats: a queue belongs to the one thread that starts, flushes and reaps. Data must stay put
+ * until its result was reaped, and nothing can be taken back: use buffers of your own, never a
+ * caller's. A short transfer is carried on until it is whole or at the end of the file.
  * SKYMEM_IO=threads in the environment chooses the threads. */
 #ifndef SKY_IO_AIO_H
 #define SKY_IO_AIO_H

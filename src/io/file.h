@@ -2,13 +2,13 @@
  * person is told.
  *
  * Paths are relative to a `folder` descriptor; SKY_FOLDER_HERE means the working directory (an
- * absolute path needs no folder). Every descriptor is close-on-exec. Interrupted calls are repeated.
+ * absolute path needs no folder). Every descriptor is close-on-exec. Interrupted calls are
+ * repeated.
  *
- * One map from errno holds everywhere: absent SKY_MISS; not permitted or read-only SKY_E_DENIED; disk,
- * quota or file-size limit reached SKY_E_FULL; no memory SKY_E_NOMEM; the file system cannot do it
- * SKY_E_UNSUPPORTED; locked by another or there already SKY_E_BUSY; a link where a file should be SKY_E_CORRUPT; anything
- * else SKY_E_IO. errno
- * itself is left for sky_errno_text. */
+ * One map from errno holds everywhere: absent SKY_MISS; not permitted or read-only SKY_E_DENIED;
+ * disk, quota or file-size limit reached SKY_E_FULL; no memory SKY_E_NOMEM; the file system cannot
+ * do it SKY_E_UNSUPPORTED; locked by another or there already SKY_E_BUSY; a link where a file
+ * should be SKY_E_CORRUPT; anything else SKY_E_IO. errno itself is left for sky_errno_text. */
 #ifndef SKY_IO_FILE_H
 #define SKY_IO_FILE_H
 
@@ -18,13 +18,14 @@
 #define SKY_FILE_NONE   (-1)
 
 sky_status sky_errno_status(int error);
-/* What errno says, in words, of the calling thread's last failure here. Valid until its next one. */
+/* What errno says, in words, of the calling thread's last failure here. Valid until its next one.
+ * */
 const char *sky_errno_text(void);
 
 /* All bytes of a file, and a NUL behind them that is not counted.
  * Owner:  caller frees *data
- * Errors: SKY_E_PARAM (larger than bytes_max), SKY_E_IO (absent too), SKY_E_DENIED, SKY_E_NOMEM; `error` says
- *         which file and why */
+ * Errors: SKY_E_PARAM (larger than bytes_max), SKY_E_IO (absent too), SKY_E_DENIED, SKY_E_NOMEM;
+ *         `error` says which file and why */
 sky_status sky_file_read_all(const char *path, size_t bytes_max, char **data, size_t *bytes,
                              sky_error *error);
 
@@ -46,8 +47,8 @@ sky_status sky_file_set_direct(int fd, bool direct);
 /* All of `bytes`, or fewer only at the end of the file: *got tells. */
 sky_status sky_file_read_at(int fd, void *data, size_t bytes, uint64_t offset, size_t *got);
 sky_status sky_file_write_at(int fd, const void *data, size_t bytes, uint64_t offset);
-/* Make the file `bytes` long with its blocks taken, so that a full disk shows now. A file system that
- * cannot reserve only sets the length. Errors: SKY_E_FULL */
+/* Make the file `bytes` long with its blocks taken, so that a full disk shows now. A file system
+ * that cannot reserve only sets the length. Errors: SKY_E_FULL */
 sky_status sky_file_reserve(int fd, uint64_t bytes);
 sky_status sky_file_sync(int fd); /* data, and what is needed to read it back */
 
@@ -62,8 +63,9 @@ sky_status sky_file_stat_open(int fd, sky_file_info *out);
 sky_status sky_file_rename(int folder, const char *from, const char *to); /* replaces `to` */
 sky_status sky_file_remove(int folder, const char *path);
 
-/* Advisory lock of the open file, dropped when it is closed; when its process dies, as soon as the kernel
- * has let go of the last transfer. Errors: SKY_E_BUSY when another still holds it at `until` (0: now) */
+/* Advisory lock of the open file, dropped when it is closed; when its process dies, as soon as the
+ * kernel has let go of the last transfer. Errors: SKY_E_BUSY when another still holds it at `until`
+ * (0: now) */
 sky_status sky_file_lock(int fd, sky_time until);
 void sky_file_unlock(int fd);
 

@@ -1,0 +1,215 @@
+/* Files and folders: whole reads with a limit, the map from errno, locks, names of a folder. */
+#include "io/file.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* A folder of the test's own, and a descriptor of it. */
+static char place[256];
+static int folder;
+
+static const char *at(const char *name) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", place, name);
+    return path;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    const char *base = sky_environment("TMPDIR");
+    snprintf(place, sizeof place, "%s/skymem-file-XXXXXX", base ? base : "/tmp");
+    assert_non_null(mkdtemp(place));
+    assert_int_equal(sky_file_open(SKY_FOLDER_HERE, place, SKY_FILE_FOLDER, &folder), SKY_OK);
+    return 0;
+}
+
+static bool remove_name(void *context, const char *name, char kind) {
+    (void)context, (void)kind;
+    if (sky_file_remove(folder, name) != SKY_OK)
+        rmdir(at(name));
+    return true;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    assert_int_equal(sky_folder_each(folder, ".", remove_name, NULL), SKY_OK);
+    sky_file_close(folder);
+    return rmdir(place);
+}
+
+static void write_bytes(const char *name, const char *bytes, size_t count) {
+    int fd;
+    assert_int_equal(sky_file_open(folder, name, SKY_FILE_WRITE | SKY_FILE_CREATE, &fd), SKY_OK);
+    assert_int_equal(sky_file_write_at(fd, bytes, count, 0), SKY_OK);
+    sky_file_close(fd);
+}
+
+static void whole_files_are_read_up_to_a_limit(void **state) {
+    (void)state;
+    static char bytes[10000];
+    memset(bytes, 'x', sizeof bytes);
+    char *data = NULL;
+    size_t count = 0;
+    for (size_t length = 0; length <= sizeof bytes; length += 2500) {
+        assert_int_equal(truncate(at("f"), 0), length ? 0 : -1);
+        write_bytes("f", bytes, length);
+        assert_int_equal(sky_file_read_all(at("f"), length, &data, &count, NULL), SKY_OK);
+        assert_int_equal(count, length);
+        assert_memory_equal(data, bytes, length);
+        assert_int_equal(data[length], 0);
+        free(data);
+    }
+    sky_error error = {0};
+    data = NULL;
+    assert_int_equal(sky_file_read_all(at("f"), 9999, &data, &count, &error), SKY_E_PARAM);
+    assert_non_null(strstr(error.text, "larger than 9999"));
+    assert_int_equal(sky_file_read_all(at("g"), 9999, &data, &count, &error), SKY_E_IO);
+    assert_non_null(strstr(error.text, "No such file"));
+    assert_int_equal(sky_file_read_all(place, 9999, &data, &count, &error), SKY_E_IO);
+    assert_null(data);
+}
+
+static void failures_have_one_status_each(void **state) {
+    (void)state;
+    int fd;
+    sky_file_info info;
+    write_bytes("f", "abc", 3);
+    assert_int_equal(sky_file_open(folder, "none", SKY_FILE_READ, &fd), SKY_MISS);
+    assert_int_equal(sky_file_open(folder, "f/below", SKY_FILE_READ, &fd), SKY_MISS);
+    assert_int_equal(sky_file_open(folder, "f", SKY_FILE_WRITE | SKY_FILE_NEW, &fd), SKY_E_BUSY);
+    assert_int_equal(symlink("f", at("link")), 0);
+    assert_int_equal(sky_file_open(folder, "link", SKY_FILE_READ, &fd), SKY_E_CORRUPT);
+    assert_int_equal(sky_file_stat(folder, "link", &info), SKY_OK);
+    assert_false(info.regular);
+    assert_int_equal(sky_file_stat(folder, "none", &info), SKY_MISS);
+    assert_int_equal(sky_file_remove(folder, "none"), SKY_MISS);
+    assert_int_equal(sky_file_rename(folder, "none", "f"), SKY_MISS);
+    assert_int_equal(sky_errno_status(ENOSPC), SKY_E_FULL);
+    assert_int_equal(sky_errno_status(EROFS), SKY_E_DENIED);
+    assert_int_equal(sky_errno_status(EIO), SKY_E_IO);
+    assert_int_equal(sky_errno_status(0), SKY_OK);
+}
+
+static void bytes_are_read_where_they_were_written(void **state) {
+    (void)state;
+    int fd;
+    char bytes[16] = {0};
+    size_t got;
+    sky_file_info info;
+    unsigned mode = SKY_FILE_WRITE | SKY_FILE_NEW;
+    assert_int_equal(sky_file_open(folder, "f", mode, &fd), SKY_OK);
+    assert_int_equal(sky_file_reserve(fd, 100), SKY_OK);
+    assert_int_equal(sky_file_write_at(fd, "hello", 5, 97), SKY_OK);
+    assert_int_equal(sky_file_sync(fd), SKY_OK);
+    assert_int_equal(sky_file_stat_open(fd, &info), SKY_OK);
+    assert_int_equal(info.bytes, 102);
+    assert_true(info.regular && info.modified_ms > 1500000000000);
+    assert_int_equal(sky_file_read_at(fd, bytes, sizeof bytes, 95, &got), SKY_OK);
+    assert_int_equal(got, 7);
+    assert_memory_equal(bytes, "\0\0hello", 7);
+    assert_int_equal(sky_file_read_at(fd, bytes, sizeof bytes, 102, &got), SKY_OK);
+    assert_int_equal(got, 0);
+    assert_int_equal(sky_file_rename(folder, "f", "g"), SKY_OK);
+    assert_int_equal(sky_file_stat(folder, "g", &info), SKY_OK);
+    sky_file_close(fd);
+}
+
+static void one_holds_a_lock(void **state) {
+    (void)state;
+    int first, second;
+    write_bytes("f", "", 0);
+    assert_int_equal(sky_file_open(folder, "f", SKY_FILE_READ, &first), SKY_OK);
+    assert_int_equal(sky_file_open(folder, "f", SKY_FILE_READ, &second), SKY_OK);
+    assert_int_equal(sky_file_lock(first, 0), SKY_OK);
+    assert_int_equal(sky_file_lock(second, 0), SKY_E_BUSY);
+    sky_time start = sky_now();
+    assert_int_equal(sky_file_lock(second, start + SKY_MS(20)), SKY_E_BUSY);
+    assert_true(sky_now() - start >= SKY_MS(20));
+    sky_file_unlock(first);
+    assert_int_equal(sky_file_lock(second, 0), SKY_OK);
+    assert_int_equal(sky_file_lock(first, 0), SKY_E_BUSY);
+    sky_file_close(second); /* lets go as well */
+    assert_int_equal(sky_file_lock(first, 0), SKY_OK);
+    sky_file_close(first);
+    sky_file_close(SKY_FILE_NONE);
+}
+
+static bool tell_kind(void *context, const char *name, char kind) {
+    char *kinds = context;
+    kinds[name[0] - 'a'] = kind;
+    return name[0] != 'z';
+}
+
+static bool stop_at_once(void *context, const char *name, char kind) {
+    (void)name, (void)kind;
+    (*(int *)context)++;
+    return false;
+}
+
+static void a_folder_tells_its_names(void **state) {
+    (void)state;
+    char kinds[27] = "..........................";
+    write_bytes("a", "x", 1);
+    assert_int_equal(sky_folder_make(folder, "b"), SKY_OK);
+    assert_int_equal(sky_folder_make(folder, "b"), SKY_OK);
+    assert_int_equal(symlink("a", at("c")), 0);
+    assert_int_equal(sky_folder_each(folder, ".", tell_kind, kinds), SKY_OK);
+    assert_string_equal(kinds, "fdo.......................");
+    int calls = 0;
+    assert_int_equal(sky_folder_each(folder, ".", stop_at_once, &calls), SKY_OK);
+    assert_int_equal(calls, 1);
+    assert_int_equal(sky_folder_each(folder, "none", tell_kind, kinds), SKY_MISS);
+    assert_int_equal(sky_folder_each(folder, "a", tell_kind, kinds), SKY_MISS);
+}
+
+static void folders_are_made_with_all_above(void **state) {
+    (void)state;
+    sky_error error = {0};
+    assert_int_equal(sky_folder_make_all(at("d/e//f/"), &error), SKY_OK);
+    assert_int_equal(sky_folder_make_all(at("d/e/f"), &error), SKY_OK);
+    assert_int_equal(sky_folder_make_all("/", &error), SKY_OK);
+    write_bytes("d/x", "", 0);
+    assert_int_equal(sky_folder_make_all(at("d/x/y"), &error), SKY_E_IO);
+    assert_non_null(strstr(error.text, "d/x/y: cannot make this folder"));
+    assert_int_equal(sky_folder_make_all("", &error), SKY_E_PARAM);
+    assert_int_equal(sky_file_remove(folder, "d/x"), SKY_OK);
+    assert_int_equal(rmdir(at("d/e/f")), 0);
+    assert_int_equal(rmdir(at("d/e")), 0);
+}
+
+static void processes_are_known(void **state) {
+    (void)state;
+    assert_true(sky_process_exists(sky_process_id()));
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(sky_process_id() == (uint32_t)getpid() ? 0 : 1);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_false(sky_process_exists((uint32_t)child));
+    assert_null(sky_environment("SKYMEM_SURELY_UNSET"));
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(whole_files_are_read_up_to_a_limit),
+        test(failures_have_one_status_each),
+        test(bytes_are_read_where_they_were_written),
+        test(one_holds_a_lock),
+        test(a_folder_tells_its_names),
+        test(folders_are_made_with_all_above),
+        test(processes_are_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
