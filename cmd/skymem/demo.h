@@ -75,12 +75,13 @@ int demo_fill_memory(demo *d);
 int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_prompt,
               size_t prompt_count, size_t rounds);
 int demo_disk(demo *d);
-int demo_sky(demo *d, const char *scenario, double time_scale);
+int demo_sky(demo *d, const char *scenario, const char *time_scale);
 void demo_free(demo *d);
 
 /* demo_report.c */
 void demo_tell(const demo *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void demo_tell_answer(const demo *d, size_t question);
+void demo_tell_row(const demo *d);
 int demo_report(const demo *d);
 
 #endif

@@ -201,6 +201,7 @@ int demo_cold(demo *d) {
     *row = (demo_row){.source = "cold", .speedup = 1, .identical = true, .logits_equal = true};
     row->ttft_ms = cli_median(ttft, CLI_DEMO_QUESTIONS);
     row->compute_ms = row->ttft_ms;
+    demo_tell_row(d);
     return CLI_OK;
 }
 
@@ -220,8 +221,8 @@ int demo_fill_memory(demo *d) {
                                                       &blocks, &bytes);
     if (status != SKY_OK)
         return cli_failed(d->c, "the blocks cannot be stored: %s", sky_status_text(status));
-    demo_tell(d, "Stored as %u blocks of %u tokens, %s.", blocks, d->block_tokens,
-              cli_bytes_text(bytes, size));
+    demo_tell(d, "The shared part is stored as %u blocks of %u tokens, %s.", blocks,
+              d->block_tokens, cli_bytes_text(bytes, size));
     return CLI_OK;
 }
 
@@ -300,7 +301,7 @@ int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_pr
     row->load_ms = cli_median(loads, samples);
     row->speedup = cli_median(speedups, samples);
     row->bare_ms = first_prompt == DEMO_PARTIAL ? 0 : cli_median(bares, samples);
-    cli_progress(NULL);
+    demo_tell_row(d);
     return CLI_OK;
 }
 
@@ -360,7 +361,7 @@ static void keep_report(demo *d, const cli_store *store) {
     row->rotations = row->report.rotations;
 }
 
-int demo_sky(demo *d, const char *scenario, double time_scale) {
+int demo_sky(demo *d, const char *scenario, const char *time_scale) {
     sky_constellation constellation;
     sky_placement placement;
     sky_satellite centre;
@@ -369,10 +370,7 @@ int demo_sky(demo *d, const char *scenario, double time_scale) {
     if (sky_scenario_read(scenario, &constellation, &placement, &centre, &error) != SKY_OK)
         return cli_usage(d->c, "%s", error.text);
     snprintf(source, sizeof source, "sky-%s", sky_strategy_name(placement.strategy));
-    if (time_scale > 0)
-        snprintf(url, sizeof url, "sky:%s?scale=%.17g", scenario, time_scale);
-    else
-        snprintf(url, sizeof url, "sky:%s", scenario);
+    snprintf(url, sizeof url, "sky:%s?scale=%s", scenario, time_scale);
     return one_tier(d, source, url, 1, wait_rotations, keep_report);
 }
 

@@ -36,7 +36,19 @@ void demo_tell_answer(const demo *d, size_t question) {
     snprintf(shown, sizeof shown, "%s", asked + 2);
     shown[strcspn(shown, "\n")] = '\0';
     shown[0] = (char)toupper((unsigned char)shown[0]);
-    demo_tell(d, "  asked:    %s\n  answered: %s", shown, line);
+    demo_tell(d, "  %s %s", shown, line);
+}
+
+/* The row that was just measured, in a line. */
+void demo_tell_row(const demo *d) {
+    const demo_row *row = &d->rows[d->row_count - 1];
+    char loaded[24];
+    if (d->row_count == 1)
+        demo_tell(d, "  %-18s first token after %7.0f ms, all %u tokens computed", row->source,
+                  row->ttft_ms, DEMO_PROMPT);
+    else
+        demo_tell(d, "  %-18s first token after %7.0f ms, %.1fx sooner, %s loaded", row->source,
+                  row->ttft_ms, row->speedup, cli_bytes_text(row->bytes_loaded, loaded));
 }
 
 /* The name of the processor, as /proc/cpuinfo has it. */

@@ -68,22 +68,20 @@ static int find_scenarios(cli *c, char paths[SKY_SOURCES][4096], size_t *count) 
 
 static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_count) {
     const char *sources = cli_text(c, "sources");
-    double scale = cli_given(c, "time-scale") ? cli_number(c, "time-scale") : 0;
     int code = demo_fill_memory(d);
     if (code == CLI_OK && listed(sources, "mem"))
         code = demo_warm(d, "mem", d->manager, 0, CLI_DEMO_QUESTIONS, 3);
-    if (code == CLI_OK && listed(sources, "disk")) {
-        demo_tell(d, "From a disk folder that another cache has filled.");
+    if (code == CLI_OK && listed(sources, "disk"))
         code = demo_disk(d);
-    }
-    for (size_t i = 0; i < scenario_count && code == CLI_OK; i++) {
-        if (i == 0)
-            demo_tell(d, "From satellites, in real time: each message takes as long as light and "
-                         "links need.");
-        code = demo_sky(d, scenarios[i], scale);
-    }
+    if (code == CLI_OK && scenario_count > 0)
+        demo_tell(d,
+                  "Now the satellites: each message takes as long as light and links need, and "
+                  "the sky turns %s times faster.",
+                  cli_text(c, "time-scale"));
+    for (size_t i = 0; i < scenario_count && code == CLI_OK; i++)
+        code = demo_sky(d, scenarios[i], cli_text(c, "time-scale"));
     if (code == CLI_OK && listed(sources, "mem-partial")) {
-        demo_tell(d, "A prompt that shares only its first blocks.");
+        demo_tell(d, "And a prompt that shares only its first blocks:");
         code = demo_warm(d, "mem-partial", d->manager, DEMO_PARTIAL, 1, 1);
     }
     return code;
@@ -109,10 +107,11 @@ static int demo_run(cli *c) {
     if (code == CLI_OK)
         code = demo_prepare(&d);
     if (code == CLI_OK) {
-        demo_tell(&d, "%s, loaded in %.1f s.", d.model.path, d.model.load_ms / 1e3);
-        demo_tell(&d,
-                  "%u tokens of a handbook are shared by all prompts; a question of %u follows.",
-                  DEMO_SHARED, DEMO_SUFFIX);
+        const char *slash = strrchr(d.model.path, '/');
+        demo_tell(&d, "%s, loaded in %.1f s.", slash ? slash + 1 : d.model.path,
+                  d.model.load_ms / 1e3);
+        demo_tell(&d, "Three questions of %u tokens about the same %u tokens of a handbook.",
+                  DEMO_SUFFIX, DEMO_SHARED);
         code = demo_cold(&d);
     }
     if (code == CLI_OK)
@@ -158,8 +157,8 @@ const cli_verb cli_verb_demo = {
             {.name = "time-scale",
              .kind = CLI_NUMBER,
              .value = "X",
-             .help =
-                 "turn the sky X times faster; light keeps its speed (default: the scenario's)"},
+             .fallback = "100",
+             .help = "turn the sky X times faster; light keeps its speed"},
             {.name = "predict",
              .kind = CLI_COUNT,
              .value = "N",

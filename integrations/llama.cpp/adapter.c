@@ -89,17 +89,6 @@ sky_status sky__llama_blob_reserve(sky_llama *llama, size_t bytes) {
     return SKY_OK;
 }
 
-static sky_status renew_context(sky_llama *llama, uint32_t tokens) {
-    llama_free(llama->bare);
-    llama_free(llama->context); /* before, not after: the two might not fit together */
-    llama->bare = NULL;
-    llama->context = new_context(llama, tokens);
-    if (!llama->context)
-        return SKY_E_NOMEM;
-    sky__llama_forget(llama);
-    return SKY_OK;
-}
-
 sky_status sky_llama_reserve(sky_llama *llama, uint32_t tokens, sky_error *error) {
     uint32_t trained = sky_llama_trained_tokens(llama);
     if (tokens > trained)
@@ -109,16 +98,21 @@ sky_status sky_llama_reserve(sky_llama *llama, uint32_t tokens, sky_error *error
                                tokens, trained);
     if (llama->context && tokens <= llama_n_ctx(llama->context))
         return SKY_OK;
-    sky_status status = renew_context(llama, tokens);
-    if (status != SKY_OK) {
-        renew_context(llama, CONTEXT_DEFAULT);
+    struct llama_context *context = new_context(llama, tokens);
+    if (!context)
         return sky__llama_fail(error, SKY_E_NOMEM, "no memory for a context of %u tokens: %s",
                                tokens, last_error);
-    }
+    llama_free(llama->bare);
+    llama_free(llama->context);
+    llama->bare = NULL;
+    llama->context = context;
+    sky__llama_forget(llama);
     return llama->shape_known ? sky__llama_prepare(llama) : SKY_OK;
 }
 
 static sky_status load_model(sky_llama *llama, const sky_llama_options *options, sky_error *error) {
+    if (!options->model_path)
+        return sky__llama_fail(error, SKY_E_PARAM, "no model file is named");
     const char *kv = options->kv_type ? options->kv_type : "f16";
     if (!parse_kv_type(kv, &llama->kv_type))
         return sky__llama_fail(error, SKY_E_SYNTAX,
@@ -213,7 +207,8 @@ uint32_t sky_llama_greedy(const sky_llama *llama) {
 }
 
 size_t sky_llama_piece(const sky_llama *llama, uint32_t token, char *out, size_t out_bytes) {
-    if (token >= (uint32_t)llama_vocab_n_tokens(llama->vocab))
+    if (token >= (uint32_t)llama_vocab_n_tokens(llama->vocab) ||
+        llama_vocab_type(llama->vocab) == LLAMA_VOCAB_TYPE_NONE)
         return 0;
     int32_t room = out_bytes > INT32_MAX ? INT32_MAX : (int32_t)out_bytes;
     int32_t bytes = llama_token_to_piece(llama->vocab, (llama_token)token, out, room, 0, false);

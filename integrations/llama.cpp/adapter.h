@@ -16,7 +16,7 @@
 #define TAIL_TOKENS 64u
 
 /* llama.cpp's sequences: labels on cells. The prompt; the range of it that is being extracted; and
- * the window layers' cells that a restored prompt has passed, see window cells in engine.c. */
+ * the window layers' cells that a restored prompt has passed, see window_cells.c. */
 enum { SEQ_PROMPT, SEQ_EXTRACT, SEQ_PASSED, SEQ_COUNT };
 
 struct sky_llama {
@@ -61,9 +61,29 @@ static inline struct llama_context *sky__llama_context(const sky_llama *llama) {
 /* Empty the context, and go on with it. */
 void sky__llama_forget(sky_llama *llama);
 
-/* Take what the first restore would otherwise have to: a blob's pages and the window cells. The
- * context must be empty, the shape known.
- * Errors: SKY_E_NOMEM */
+/* The model's window, 0 when it has none; groups with a window share it. */
+uint32_t sky__llama_window(const sky_llama *llama);
+
+/* Fill in shape, or refusal, once. The context is then empty. */
+void sky__llama_learn(sky_llama *llama);
+
+/* One sequence's state, in llama->blob and taken apart; as blob_parse. */
+const char *sky__llama_read_state(sky_llama *llama, llama_seq_id sequence, bool learn,
+                                  blob_shape *shape, blob_part *parts, sky_rows *rows);
+
+/* Hand a composed blob over. Errors: SKY_E_CORRUPT */
+sky_status sky__llama_take_blob(sky_llama *llama, llama_seq_id sequence, const blob_part *parts,
+                                const uint8_t *blob);
+
+/* How many window cells must be taken before a restored prompt's window; see window_cells.c. */
+uint32_t sky__llama_cells_passed(const sky_llama *llama, uint32_t token_count);
+/* Empty the context but for window cells [0, passed).
+ * Errors: SKY_E_NOMEM, SKY_E_CORRUPT */
+sky_status sky__llama_pass_cells(sky_llama *llama, uint32_t passed);
+
+/* Take what the first restore would otherwise have to: a blob's pages and window cells. The context
+ * must be empty, the shape known.
+ * Errors: SKY_E_NOMEM, SKY_E_CORRUPT */
 sky_status sky__llama_prepare(sky_llama *llama);
 
 /* Make room for a blob, its pages touched. Errors: SKY_E_NOMEM */

@@ -60,6 +60,27 @@ static void restored_prefixes_answer_like_cold_runs(void **state) {
     }
 }
 
+/* Each restore finds the window cells of another prompt, cold or restored, longer or shorter. */
+static void any_order_of_prompts_is_right(void **state) {
+    (void)state;
+    static const uint32_t lengths[] = {70, 200, 400, 640, 1000, 1300};
+    bench b;
+    open_tiny(&b, "gemma3", 64, NULL, 64, 2);
+    answer cold[6];
+    for (size_t i = 0; i < 6; i++)
+        cold[i] = bench_answer(&b, prompt, 0, lengths[i], 6);
+    bench_save(&b, prompt, 1300);
+    uint32_t random = 1;
+    for (int i = 0; i < 24; i++) {
+        random = random * 1103515245u + 12345u;
+        size_t n = (random >> 16) % 6;
+        if (random >> 28 == 0)
+            bench_answer(&b, prompt, 0, lengths[n], 2);
+        bench_expect(&b, prompt, lengths[n], (lengths[n] - 1) / 64 * 64, &cold[n]);
+    }
+    bench_close(&b);
+}
+
 static void layouts_are_what_the_models_have(void **state) {
     (void)state;
     bench b;
@@ -295,6 +316,7 @@ int main(void) {
                     TINY_VOCABULARY;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(restored_prefixes_answer_like_cold_runs),
+        cmocka_unit_test(any_order_of_prompts_is_right),
         cmocka_unit_test(layouts_are_what_the_models_have),
         cmocka_unit_test(a_fresh_process_and_a_grown_context_are_right_too),
         cmocka_unit_test(the_next_turn_hits_what_was_generated),

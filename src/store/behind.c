@@ -167,14 +167,15 @@ static void behind_done(sky_cache *c, sky_errand *e) {
     sky_rung *r = &c->tiers[e->tier];
     sky_status status = b->item.status;
     sky_mutex_lock(&c->mutex);
-    bool stored = status == SKY_OK && !e->given_up;
+    bool removal = e->op == SKY_OP_REMOVE;
+    bool stored = status == SKY_OK && !e->given_up && !removal;
     bool go_on = status == SKY_MISS && e->op == SKY_OP_HAS && !e->given_up;
     sky_known_set(r, &b->item.key, stored);
     if (go_on) {
         e->op = SKY_OP_PUT;
         sky_errand_add(c, e);
     } else {
-        r->dropped += !stored && !e->given_up;
+        r->dropped += !stored && !removal && !e->given_up;
         uncount(c, b);
     }
     sky_mutex_unlock(&c->mutex);
@@ -184,13 +185,13 @@ static void behind_done(sky_cache *c, sky_errand *e) {
     free(b);
 }
 
-static behind *behind_create(sky_parcel *p, uint8_t tier, bool only_if_absent) {
+static behind *behind_create(sky_parcel *p, uint8_t tier, sky_op first) {
     behind *b = malloc(sizeof *b);
     if (!b)
         return NULL;
     *b = (behind){.errand = {.tier = tier,
                              .background = true,
-                             .op = only_if_absent ? SKY_OP_HAS : SKY_OP_PUT,
+                             .op = first,
                              .call = p->call,
                              .items = &b->item,
                              .item_count = 1,
@@ -210,9 +211,10 @@ static bool has_place(const sky_rung *r, uint64_t bytes) {
     return fits && r->behind_count < SKY_BEHIND_COUNT_MAX && !sky_rung_skipped(r);
 }
 
-void sky_behind(sky_cache *c, sky_parcel *p, uint8_t tier, bool only_if_absent) {
+/* False when there is no place. */
+static bool queue(sky_cache *c, sky_parcel *p, uint8_t tier, sky_op first) {
     sky_rung *r = &c->tiers[tier];
-    behind *b = p ? behind_create(p, tier, only_if_absent) : NULL;
+    behind *b = p ? behind_create(p, tier, first) : NULL;
     sky_mutex_lock(&c->mutex);
     bool taken = b && has_place(r, p->payload.bytes);
     if (taken) {
@@ -221,12 +223,31 @@ void sky_behind(sky_cache *c, sky_parcel *p, uint8_t tier, bool only_if_absent) 
         r->behind_bytes += p->payload.bytes;
         sky_errand_add(c, &b->errand);
     }
-    r->dropped += !taken;
+    r->dropped += !taken && first != SKY_OP_REMOVE;
     sky_mutex_unlock(&c->mutex);
     if (taken)
         sky_wake(c);
     else
         free(b);
+    return taken;
+}
+
+void sky_behind_outdated(sky_cache *c, const sky_key *key, const char *name, size_t name_bytes,
+                         uint8_t tier) {
+    if (!name)
+        return;
+    sky_item item = {.key = *key, .name = name, .name_bytes = name_bytes};
+    sky_parcel *p = NULL;
+    if (sky_parcel_create(c, &item, &(sky_call){0}, (sky_span){0}, (sky_lease){0}, &p) != SKY_OK)
+        return;
+    (void)queue(c, p, tier, SKY_OP_REMOVE);
+    sky_parcel_drop(c, p);
+}
+
+void sky_behind(sky_cache *c, sky_parcel *p, uint8_t tier, bool only_if_absent) {
+    bool taken = queue(c, p, tier, only_if_absent ? SKY_OP_HAS : SKY_OP_PUT);
+    if (!taken && p && !only_if_absent)
+        sky_behind_outdated(c, &p->key, p->name, p->name_bytes, tier);
 }
 
 static bool is_about(const sky_errand *e, const sky_key *key, bool named_only) {

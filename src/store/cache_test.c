@@ -435,6 +435,34 @@ static void what_one_tier_refuses_the_next_takes(void **state) {
     sky_cache_close(s.cache);
 }
 
+static sky_status put_named(sky_cache *c, uint64_t n, uint64_t seed) {
+    one o;
+    make_one(&o, n);
+    o.item.name = "name";
+    o.item.name_bytes = 4;
+    sky_fixture_fill(o.data, BYTES, seed);
+    return run_one(c, SKY_OP_PUT, &o, NULL);
+}
+
+/* The value of a name changes; a tier that did not get the new one must not keep the old one. */
+static void a_dropped_write_leaves_no_older_value(void **state) {
+    (void)state;
+    setting s = open_setting("mem:100KiB", 1);
+    assert_int_equal(put_named(s.cache, 1, 1), SKY_OK);
+    assert_int_equal(flush(s.cache), SKY_OK);
+    assert_true(far_holds(s.far[0], 1, 1));
+    sky_scripted_hold(s.far[0], true);
+    for (uint64_t n = 10; n < 20; n++) /* the queue is full */
+        assert_int_equal(put(s.cache, n, n, NULL), SKY_OK);
+    assert_int_equal(put_named(s.cache, 1, 2), SKY_OK);
+    assert_int_equal(stat_of(s.cache, 1).dropped, 1);
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(flush(s.cache), SKY_OK);
+    assert_false(far_has(s.far[0], 1));
+    assert_int_equal(get(s.cache, 1, 2, NULL), 0);
+    sky_cache_close(s.cache);
+}
+
 static void without_memory_the_first_tier_takes_it(void **state) {
     (void)state;
     setting s = open_setting(NULL, 2);
@@ -751,6 +779,7 @@ int main(void) {
         cmocka_unit_test(a_full_queue_drops_and_counts),
         cmocka_unit_test(a_durable_put_is_done_when_all_have_it),
         cmocka_unit_test(what_one_tier_refuses_the_next_takes),
+        cmocka_unit_test(a_dropped_write_leaves_no_older_value),
         cmocka_unit_test(without_memory_the_first_tier_takes_it),
         cmocka_unit_test(victims_go_down_unless_they_are_there),
         cmocka_unit_test(a_newer_put_wins_in_every_tier),

@@ -152,11 +152,10 @@ size_t sky_disk_catalogue_rebuild(sky_disk_catalogue *c, sky_disk_fact *facts, s
     if (fact_count > 0) /* else there may be no array */
         qsort(facts, fact_count, sizeof *facts, by_use);
     size_t first = fact_count > c->entries_max ? fact_count - c->entries_max : 0;
-    size_t count = 0;
     for (size_t i = first; i < fact_count; i++)
-        count += sky_disk_catalogue_put(c, &facts[i]) == SKY_OK;
+        sky_disk_catalogue_put(c, &facts[i]);
     c->changed = false;
-    return count;
+    return first;
 }
 
 /* The index compares 16 of a key's bytes, the fact has all of them. */

@@ -43,8 +43,8 @@ void sky_disk_catalogue_destroy(sky_disk_catalogue *c); /* NULL is fine */
 /* Add or replace; it becomes the most recently used. One that is replaced keeps its pins.
  * Errors: SKY_E_FULL (remove the victim first) */
 sky_status sky_disk_catalogue_put(sky_disk_catalogue *c, const sky_disk_fact *fact);
-/* Forget all and take these, oldest use first whatever their order here; those beyond the capacity
- * are left out, the oldest first. Sorts `facts`. Returns how many stand here now. */
+/* Forget all and take these, oldest use first whatever their order here. Returns how many there was
+ * no room for: the oldest, which are then the first of `facts`. */
 size_t sky_disk_catalogue_rebuild(sky_disk_catalogue *c, sky_disk_fact *facts, size_t fact_count);
 
 sky_disk_fact *sky_disk_catalogue_find(sky_disk_catalogue *c, const sky_key *key); /* or NULL */

@@ -135,6 +135,7 @@ static void damaged_headers_are_dropped_at_open(void **state) {
         uint8_t was = s.file[at];
         s.file[at] ^= 1;
         write_file(s.path, s.file, SMALL_FILE);
+        disk_forget_catalogue(s.folder); /* else it is not looked at before it is read */
         s.tier = disk_open(s.folder, "?direct=off");
         sky_tier_stat stat = disk_stat_of(s.tier);
         assert_int_equal(stat.corrupt, 1);
@@ -279,6 +280,32 @@ static void foreign_files_are_left_alone(void **state) {
     disk_folder_drop(folder);
 }
 
+static void a_damaged_catalogue_is_made_anew(void **state) {
+    (void)state;
+    small s;
+    uint8_t bytes[4096];
+    char path[512];
+    small_open(&s, "");
+    snprintf(path, sizeof path, "%s/.catalogue", s.folder);
+    disk_close(s.tier);
+    size_t count = read_file(path, bytes, sizeof bytes);
+    assert_true(count > 0);
+    for (size_t at = 0; at <= count; at += 5) { /* flipped here, then cut here */
+        uint8_t was = bytes[at % count];
+        bytes[at % count] ^= 4;
+        write_file(path, bytes, at % 2 ? count : at);
+        s.tier = disk_open(s.folder, "");
+        sky_tier_stat stat = disk_stat_of(s.tier);
+        assert_int_equal(stat.entries, 1);
+        assert_int_equal(stat.bytes_used, SMALL_FILE);
+        assert_int_equal(sky_fixture_check(s.tier, s.key, SMALL, 1), SKY_OK);
+        disk_close(s.tier);
+        bytes[at % count] = was;
+    }
+    s.tier = disk_open(s.folder, "");
+    small_close(&s);
+}
+
 static void a_damaged_ledger_is_mended(void **state) {
     (void)state;
     small s;
@@ -307,6 +334,7 @@ int main(void) {
         cmocka_unit_test(another_keys_file_is_damage),
         cmocka_unit_test(swapped_pages_are_damage),
         cmocka_unit_test(foreign_files_are_left_alone),
+        cmocka_unit_test(a_damaged_catalogue_is_made_anew),
         cmocka_unit_test(a_damaged_ledger_is_mended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,6 +52,12 @@ sky_tier_stat disk_stat_of(sky_tier *tier) {
     return stat;
 }
 
+void disk_forget_catalogue(const char *folder) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/.catalogue", folder);
+    remove(path);
+}
+
 void disk_entry_path(const char *folder, const sky_key *key, char path[256]) {
     char inside[SKY_DISK_PATH_BYTES];
     sky_disk_path(key, inside);

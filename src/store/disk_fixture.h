@@ -14,6 +14,9 @@ sky_tier *disk_open(const char *folder, const char *query);
 void disk_close(sky_tier *tier);
 sky_tier_stat disk_stat_of(sky_tier *tier);
 
+/* Remove the snapshot, so that the next open reads the folder. */
+void disk_forget_catalogue(const char *folder);
+
 /* Path of a key's file in the folder. */
 void disk_entry_path(const char *folder, const sky_key *key, char path[256]);
 /* How many files of that kind stand in the folder: 'e' entries, 't' temporary ones. */

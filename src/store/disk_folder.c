@@ -11,17 +11,13 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "io/clock.h"
 #include "io/file.h"
 
 #define LEDGER_NAME     ".ledger"
 #define LEDGER_BYTES    32
 #define LEDGER_MAGIC    UINT64_C(0x315245474445594b) /* "KYEDGER1" */
 #define LEDGER_PATIENCE SKY_MS(50)
-#define SWEEP_PATIENCE  SKY_MS(200) /* for all of a scan */
-#define TEMP_PREFIX     ".tmp-"
 #define TEMP_TRIES      4096
-#define TEMP_YOUNG_MS   10000 /* may still be between its creation and its lock */
 
 /* Unique in this process; names that a dead one of the same number left behind are stepped over. */
 static atomic_uint_fast32_t temp_count;
@@ -211,7 +207,7 @@ static sky_status open_temp(const sky_disk_folder *f, const char *folder, bool d
     unsigned mode = SKY_FILE_WRITE | SKY_FILE_NEW | (direct ? SKY_FILE_DIRECT : 0);
     sky_status status = SKY_E_BUSY;
     for (int i = 0; i < TEMP_TRIES && status == SKY_E_BUSY; i++) {
-        snprintf(name, SKY_DISK_TEMP_BYTES, "%.5s/" TEMP_PREFIX "%u-%u", folder,
+        snprintf(name, SKY_DISK_TEMP_BYTES, "%.5s/" SKY_DISK_TEMP_PREFIX "%u-%u", folder,
                  (unsigned)sky_process_id(), (unsigned)atomic_fetch_add(&temp_count, 1));
         status = sky_file_open(f->root, name, mode, fd);
     }
@@ -271,93 +267,6 @@ void sky_disk_folder_write(const sky_disk_folder *f, const char *name, const voi
     if (!written || sky_file_rename(f->root, temp, name) != SKY_OK)
         sky_disk_temp_remove(f, temp);
     sky_file_close(fd);
-}
-
-/* ---- scanning ---- */
-
-typedef struct {
-    const sky_disk_folder *folder;
-    sky_disk_scan_fn each;
-    void *context;
-    uint64_t swept;
-    int64_t now_ms;
-    sky_time patience; /* until when to wait for locks of the dead; 0: none was met yet */
-    char path[SKY_DISK_FOLDER_CHARS + 1]; /* "ab" or "ab/cd" */
-} scan;
-
-static bool is_hex(const char *name, size_t digits) {
-    return strlen(name) == digits && strspn(name, "0123456789abcdef") == digits;
-}
-
-static bool is_temp(const char *name) {
-    return strncmp(name, TEMP_PREFIX, strlen(TEMP_PREFIX)) == 0;
-}
-
-/* Another's file goes only when its writer is gone: no lock, and no such process or an old file. A
- * process that was just killed keeps its locks until the kernel is done with its transfers. */
-static void sweep(scan *s, const char *name) {
-    char path[SKY_DISK_FOLDER_CHARS + 1 + 256];
-    snprintf(path, sizeof path, "%s/%s", s->path, name);
-    unsigned long writer = strtoul(name + strlen(TEMP_PREFIX), NULL, 10);
-    bool dead = !sky_process_exists((uint32_t)writer);
-    sky_file_info info;
-    int fd;
-    if (sky_file_open(s->folder->root, path, SKY_FILE_READ, &fd) != SKY_OK)
-        return;
-    if (dead && s->patience == 0)
-        s->patience = sky_now() + SWEEP_PATIENCE;
-    bool orphan = sky_file_stat_open(fd, &info) == SKY_OK && info.regular &&
-                  (dead || s->now_ms - info.modified_ms > TEMP_YOUNG_MS) &&
-                  sky_file_lock(fd, dead ? s->patience : 0) == SKY_OK;
-    if (orphan && sky_file_remove(s->folder->root, path) == SKY_OK)
-        s->swept++;
-    sky_file_close(fd);
-}
-
-static bool scan_entry(void *context, const char *name, char kind) {
-    scan *s = context;
-    sky_key key;
-    if (kind != 'f' && kind != '?')
-        return true;
-    if (is_temp(name))
-        sweep(s, name);
-    else if (is_hex(name, 2 * SKY_KEY_BYTES) && name[0] == s->path[0] && name[1] == s->path[1] &&
-             name[2] == s->path[3] && name[3] == s->path[4] && sky_key_parse(name, &key) == SKY_OK)
-        s->each(s->context, &key);
-    return true;
-}
-
-/* A folder that cannot be read, or went meanwhile, hides its entries and no others. */
-static bool scan_inner(void *context, const char *name, char kind) {
-    scan *s = context;
-    if (!is_hex(name, 2) || (kind != 'd' && kind != '?'))
-        return true;
-    s->path[2] = '/';
-    memcpy(s->path + 3, name, 3);
-    sky_folder_each(s->folder->root, s->path, scan_entry, s);
-    return true;
-}
-
-static bool scan_outer(void *context, const char *name, char kind) {
-    scan *s = context;
-    memcpy(s->path, ".", 2);
-    if (is_temp(name) && (kind == 'f' || kind == '?'))
-        sweep(s, name);
-    if (!is_hex(name, 2) || (kind != 'd' && kind != '?'))
-        return true;
-    memcpy(s->path, name, 3);
-    sky_folder_each(s->folder->root, s->path, scan_inner, s);
-    return true;
-}
-
-sky_status sky_disk_folder_scan(const sky_disk_folder *f, sky_disk_scan_fn each, void *context,
-                                uint64_t *swept) {
-    const sky_clock
-        *clock = sky_clock_system(); /* as the file system's, whatever a test pretends */
-    scan s = {.folder = f, .each = each, .context = context, .now_ms = clock->wall_ms(clock)};
-    sky_status status = sky_folder_each(f->root, ".", scan_outer, &s);
-    *swept = s.swept;
-    return status;
 }
 
 /* ---- ledger ---- */

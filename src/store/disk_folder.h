@@ -59,7 +59,8 @@ sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
 
 /* An entry under way: open, locked, `file_bytes` long. Errors: SKY_E_FULL, SKY_E_DENIED, SKY_E_IO
  * */
-#define SKY_DISK_TEMP_BYTES 40
+#define SKY_DISK_TEMP_BYTES  40
+#define SKY_DISK_TEMP_PREFIX ".tmp-"
 sky_status sky_disk_temp_create(const sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
                                 char name[SKY_DISK_TEMP_BYTES], int *fd);
 /* Give it the entry's name; *replaced_bytes: size of the file that stood there, 0 for none. */

@@ -160,6 +160,7 @@ static sky_disk_fact *admit(sky_disk *d, const sky_disk_fact *fact, tally *t) {
 
 typedef struct {
     sky_disk *disk;
+    sky_mutex mutex; /* several threads survey; guards what follows, and the counters */
     sky_disk_fact *facts;
     size_t count;
     size_t room;
@@ -190,45 +191,60 @@ static bool still_known(const sky_disk *d, const sky_disk_fact *known) {
            info.bytes == sky_disk_fact_bytes(known) && !sky_disk_expired(d, known->expire_ms);
 }
 
-static void survey_entry(void *context, const sky_key *key) {
-    survey *s = context;
-    sky_disk *d = s->disk;
+static sky_status survey_read(const sky_disk *d, const sky_key *key, sky_disk_fact *fact) {
     sky_disk_header header;
     const sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, key);
     if (known && still_known(d, known)) {
-        survey_add(s, known);
-        return;
+        *fact = *known;
+        return SKY_OK;
     }
     sky_status status = sky_disk_entry_load(&d->folder, key, &header);
-    d->counters.corrupt += status == SKY_E_CORRUPT;
-    if (status == SKY_E_CORRUPT || (status == SKY_OK && sky_disk_expired(d, header.expire_ms))) {
-        remove_file(d, key, &s->gone);
-    } else if (status == SKY_OK) {
-        sky_disk_fact fact = sky_disk_fact_of(&header);
-        survey_add(s, &fact);
-    }
+    if (status == SKY_OK)
+        *fact = sky_disk_fact_of(&header);
+    return status;
 }
 
-/* Read the folder anew. What is beyond the catalogue's capacity goes, the least recently used
- * first. */
+static void survey_entry(void *context, const sky_key *key) {
+    survey *s = context;
+    sky_disk *d = s->disk;
+    sky_disk_fact fact;
+    sky_status status = survey_read(d, key, &fact);
+    bool expired = status == SKY_OK && sky_disk_expired(d, fact.expire_ms);
+    sky_mutex_lock(&s->mutex);
+    d->counters.corrupt += status == SKY_E_CORRUPT;
+    if (status == SKY_E_CORRUPT || expired)
+        remove_file(d, key, &s->gone);
+    else if (status == SKY_OK)
+        survey_add(s, &fact);
+    sky_mutex_unlock(&s->mutex);
+}
+
+/* The survey becomes the catalogue, and the ledger says the same. What there is no room for goes.
+ * */
+static void adopt_survey(sky_disk *d, survey *s, view *v) {
+    size_t too_many = sky_disk_catalogue_rebuild(d->catalogue, s->facts, s->count);
+    v->ledger.known = v->mended = true;
+    v->ledger.bytes_used = sky_disk_catalogue_bytes(d->catalogue);
+    d->ledger_seen = v->locked ? v->ledger.changes : UINT64_MAX;
+    d->unrecorded_changes = 0;
+    d->unrecorded_bytes = 0;
+    d->snapshot_wanted = true;
+    for (size_t i = 0; i < too_many; i++)
+        d->counters.evictions += remove_file(d, &s->facts[i].key, &s->gone) == SKY_OK;
+}
+
+/* Read the folder anew. What went is not in the survey, so only the changes count. */
 static sky_status refresh(sky_disk *d, view *v, uint64_t *swept, tally *t) {
     survey s = {.disk = d};
+    sky_mutex_init(&s.mutex);
     sky_status status = sky_disk_folder_scan(&d->folder, survey_entry, &s, swept);
     if (status == SKY_OK && s.no_memory)
         status = SKY_E_NOMEM;
     if (status == SKY_OK) {
-        size_t kept = sky_disk_catalogue_rebuild(d->catalogue, s.facts, s.count);
-        v->ledger.known = v->mended = true;
-        v->ledger.bytes_used = sky_disk_catalogue_bytes(d->catalogue);
-        d->ledger_seen = v->locked ? v->ledger.changes : UINT64_MAX;
-        d->unrecorded_changes = 0;
-        d->unrecorded_bytes = 0;
-        *t = (tally){0};
-        for (size_t i = 0; i + kept < s.count; i++)
-            d->counters.evictions += remove_file(d, &s.facts[i].key, &s.gone) == SKY_OK;
+        adopt_survey(d, &s, v);
+        *t = (tally){.changes = s.gone.changes};
     }
-    t->changes += s.gone.changes;
-    d->snapshot_wanted = true;
+    sky_mutex_deinit(&s.mutex);
     free(s.facts);
     return status;
 }

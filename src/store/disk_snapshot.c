@@ -87,7 +87,7 @@ bool sky_disk_snapshot_load(const sky_disk_folder *f, sky_disk_catalogue *c, uin
         sky_reader r = sky_reader_over(data + HEAD_BYTES, (size_t)count * FACT_BYTES);
         for (uint32_t i = 0; i < count; i++)
             facts[i] = read_fact(&r);
-        loaded = sky_disk_catalogue_rebuild(c, facts, count) == count;
+        loaded = sky_disk_catalogue_rebuild(c, facts, count) == 0;
         *changes = sky_load_u64(data + 8);
     }
     free(facts);

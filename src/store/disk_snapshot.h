@@ -11,7 +11,7 @@
 #include "store/disk_catalogue.h"
 #include "store/disk_folder.h"
 
-/* Fill the catalogue. False when there is no sound snapshot; the catalogue is then untouched. */
+/* Fill the catalogue. False when that is not all there is: no sound snapshot, or no room for it. */
 bool sky_disk_snapshot_load(const sky_disk_folder *f, sky_disk_catalogue *c, uint64_t *changes);
 /* Best effort. */
 void sky_disk_snapshot_save(const sky_disk_folder *f, sky_disk_catalogue *c, uint64_t changes);

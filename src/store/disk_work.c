@@ -134,14 +134,16 @@ static void drop(sky_disk *d, const sky_key *key) {
 /* Open the entry unless its time is over. One that the catalogue knows and that is gone is
  * forgotten. */
 static sky_status open_entry(sky_disk *d, job *j) {
+    sky_status status = SKY_OK;
     sky_mutex_lock(&d->mutex);
     const sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, &j->key);
     bool known = fact != NULL;
-    bool expired = known && sky_disk_expired(d, fact->expire_ms);
+    if (known && sky_disk_expired(d, fact->expire_ms))
+        sky_disk_look(d, &j->key, &status); /* another may have stored it anew */
     sky_mutex_unlock(&d->mutex);
-    sky_status status = SKY_MISS;
-    if (!expired)
-        status = sky_disk_entry_open(&d->folder, &j->key, &j->move.fd, &j->move.geometry);
+    if (status != SKY_OK)
+        return status;
+    status = sky_disk_entry_open(&d->folder, &j->key, &j->move.fd, &j->move.geometry);
     if (status == SKY_E_CORRUPT || (status == SKY_MISS && known))
         drop(d, &j->key);
     return status;

@@ -86,12 +86,23 @@ static bool brings_block(const sky_errand_list *l, const sky_errand *before) {
     return false;
 }
 
-/* A caller's write of the same keys was queued before and has not started. */
-static bool is_behind_a_caller(const sky_rung *r, const sky_errand *e) {
-    for (const sky_errand *w = r->waiting.first; w; w = w->next)
-        if (writes(w->op) && w->number < e->number &&
-            share_a_key(w->items, w->item_count, e->items, e->item_count))
-            return true;
+static bool precedes(const sky_errand *w, const sky_errand *e) {
+    return !w->background && w->number < e->number &&
+           (w->op == SKY_OP_REMOVE || (writes(w->op) && w->tier == e->tier)) &&
+           share_a_key(w->items, w->item_count, e->items, e->item_count);
+}
+
+/* A caller's write of the same keys was queued before and waits; or a removal of them is not over at
+ * some tier: what was read there must not come back here. */
+static bool is_behind_a_caller(const sky_cache *c, const sky_errand *e) {
+    for (size_t t = 0; t < c->tier_count; t++) {
+        for (const sky_errand *w = c->tiers[t].waiting.first; w; w = w->next)
+            if (precedes(w, e))
+                return true;
+        for (const sky_errand *w = c->tiers[t].active.first; w && e->background; w = w->next)
+            if (precedes(w, e))
+                return true;
+    }
     return false;
 }
 
@@ -99,7 +110,7 @@ static bool must_wait(const sky_cache *c, const sky_errand *e) {
     const sky_rung *r = &c->tiers[e->tier];
     if (!writes(e->op))
         return false;
-    if (sky_errand_conflict(c, e->tier, e->items, e->item_count) || is_behind_a_caller(r, e))
+    if (sky_errand_conflict(c, e->tier, e->items, e->item_count) || is_behind_a_caller(c, e))
         return true;
     if (e->op == SKY_OP_REMOVE &&
         (brings_block(&r->waiting_behind, e) || brings_block(&r->active, e)))
@@ -222,8 +233,8 @@ static void start(sky_cache *c, sky_errand *e) {
     sky_rung *r = &c->tiers[e->tier];
     take_out(e->background ? &r->waiting_behind : &r->waiting, e);
     e->started = sky_now();
-    if (e->background)
-        e->call.deadline_ns = e->started + SKY_BACKGROUND_NS;
+    if (e->call.deadline_ns == 0)
+        e->call.deadline_ns = e->started + SKY_PATIENCE_NS;
     sky_status status = obstacle(c, e);
     if (status == SKY_OK && e->caller.id &&
         !sky_batches_enter(c->batches, e->caller, e->caller_item))

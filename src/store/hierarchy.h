@@ -31,11 +31,11 @@
 #include "store/batch.h"
 #include "store/tier.h"
 
-#define SKY_ERRANDS_ACTIVE_MAX    64 /* at one tier, for callers */
-#define SKY_BACKGROUND_ACTIVE_MAX 4  /* at one tier, for everything else */
-#define SKY_BACKGROUND_NS         SKY_SECONDS(30)
-#define SKY_BEHIND_COUNT_MAX      1024 /* writes queued for one tier */
-#define SKY_FETCHES_MAX           256  /* promotions nobody waits for */
+#define SKY_ERRANDS_ACTIVE_MAX    64              /* at one tier, for callers */
+#define SKY_BACKGROUND_ACTIVE_MAX 4               /* at one tier, for everything else */
+#define SKY_PATIENCE_NS           SKY_SECONDS(60) /* with a tier, when the caller set no deadline */
+#define SKY_BEHIND_COUNT_MAX      1024            /* writes queued for one tier */
+#define SKY_FETCHES_MAX           256             /* promotions nobody waits for */
 #define SKY_PRIVATE_BYTES_MAX     (16u << 20)
 #define SKY_KNOWN_SLOTS           65536u
 
@@ -161,6 +161,10 @@ void sky_parcel_drop(sky_cache *c, sky_parcel *parcel);
 /* Queue a parcel for a tier, which takes a reference; counted as dropped when the queue is full, the
  * tier is failing, or parcel is NULL. Without the mutex. */
 void sky_behind(sky_cache *c, sky_parcel *parcel, uint8_t tier, bool only_if_absent);
+/* Queue the removal of what a tier may still hold of a general key whose newer payload it did not
+ * get. Blocks never change, so there is nothing to do for them. Without the mutex. */
+void sky_behind_outdated(sky_cache *c, const sky_key *key, const char *name, size_t name_bytes,
+                         uint8_t tier);
 /* Take back queued writes of a key, or only those of general keys. With the mutex held; adds what
  * must be dropped to *freed. */
 void sky_behind_forget(sky_cache *c, const sky_key *key, bool named_only, sky_errand **freed);

@@ -290,7 +290,7 @@ static void write_behind(sky_cache *c, sky_job *job, uint8_t tier, sky_parcel *p
         sky_behind(c, parcel, (uint8_t)t, false);
 }
 
-/* Fetches that began while this was being put into tier 0 carry what was there before. */
+/* Fetches that began meanwhile carry what was there before. */
 static void outdate_fetches(sky_cache *c, const sky_item *answers, size_t count) {
     sky_mutex_lock(&c->mutex);
     for (size_t i = 0; i < count; i++)
@@ -298,11 +298,19 @@ static void outdate_fetches(sky_cache *c, const sky_item *answers, size_t count)
     sky_mutex_unlock(&c->mutex);
 }
 
+/* A tier that refuses a new payload must not keep the old one: nearer ones are asked first. */
+static void outdate(sky_cache *c, const sky_item *refused, uint8_t tier) {
+    if (tier > 0 || !c->tiers[0].lends) {
+        sky_behind_outdated(c, &refused->key, refused->name, refused->name_bytes, tier);
+    } else if (refused->name) {
+        sky_item item = {.key = refused->key};
+        sky_rung_ask(&c->tiers[0], SKY_OP_REMOVE, &item, 1, NULL);
+    }
+}
+
 static size_t after_put(sky_cache *c, sky_job *job, uint8_t tier, const sky_item *answers,
                         uint32_t *origin, size_t count) {
     size_t left = 0;
-    if (tier == 0)
-        outdate_fetches(c, answers, count);
     for (size_t i = 0; i < count; i++) {
         uint32_t at = origin[i];
         if (answers[i].status == SKY_OK)
@@ -310,6 +318,7 @@ static size_t after_put(sky_cache *c, sky_job *job, uint8_t tier, const sky_item
         if (is_final(job, answers[i].status)) {
             finish_item(c, job, at, answers[i].status, answers[i].bytes, tier);
         } else {
+            outdate(c, &answers[i], tier);
             job->notes[at].verdict = answers[i].status;
             origin[left++] = at;
         }
@@ -357,6 +366,8 @@ static bool asks_all(const sky_job *job) {
 /* A tier has answered for `count` items: on with those that are not done. */
 static void go_on(sky_cache *c, sky_job *job, uint8_t tier, const sky_item *answers,
                   uint32_t *origin, size_t count) {
+    if (job->op == SKY_OP_REMOVE || (job->op == SKY_OP_PUT && tier == 0))
+        outdate_fetches(c, answers, count);
     if (asks_all(job)) {
         after_part(c, job, tier, answers, origin, count);
         return;
