@@ -330,6 +330,12 @@ static void chunk_done(sky_session *s, uint32_t op) {
         sky__request_finish(s, request, SKY_OK, r->range_end - r->range_begin);
 }
 
+/* The message answers what was asked last and is still open, not an earlier attempt, and is no
+ * second copy. */
+static bool is_current(const sky_session *s, uint32_t op, const sky_message *m) {
+    return m->request == wire_id(s, op) && !s->operations[op].again;
+}
+
 static void take_chunk(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
     sky__operation *o = &s->operations[op];
     const sky__request *r = &s->requests[o->request];
@@ -337,6 +343,8 @@ static void take_chunk(sky_session *s, sky_time now, uint32_t op, const sky_mess
     if (m->data_bytes != length ||
         sky_chunk_checksum(&m->id, m->data, m->data_bytes) != m->facts.checksum) {
         s->stat.corrupt++;
+        if (!is_current(s, op, m))
+            return; /* copies of one damaged answer are one piece of evidence */
         if (++o->corrupt >= CORRUPT_MAX)
             sky__request_lost(s, o->request, SKY_E_CORRUPT);
         else
@@ -423,8 +431,8 @@ static uint32_t find_operation(const sky_session *s, const sky_message *m) {
     id.number = o->number;
     bool put = r->ask.op == SKY_OP_PUT;
     bool expected = put ? m->type == SKY_WIRE_SET_ACK
-                        : m->type == SKY_WIRE_CHUNK || (m->type == SKY_WIRE_MISS &&
-                                                        m->request == wire_id(s, op) && !o->again);
+                        : m->type == SKY_WIRE_CHUNK ||
+                              (m->type == SKY_WIRE_MISS && is_current(s, op, m));
     return expected && sky_chunk_id_equal(&id, &m->id) ? op : SKY__NONE;
 }
 

@@ -140,7 +140,9 @@ static void draw_scenario(sky_prng *p, char *text, size_t bytes) {
 static void random_skies_lose_nothing(void **state) {
     (void)state;
     uint64_t hits = 0;
-    for (uint64_t seed = 1; seed <= 40; seed++) {
+    /* 607 once purged an intact block over copies of one damaged answer. */
+    for (uint64_t n = 1; n <= 41; n++) {
+        uint64_t seed = n <= 40 ? n : 607;
         sky_prng prng;
         sky_prng_init(&prng, seed);
         char text[1024];

@@ -1,0 +1,135 @@
+/* Proves: a tier that hangs costs the deadline and no more, one that fails is left out and tried
+ * again, and at one tier an older write never comes after a newer one or a removal. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "store/hierarchy_fixture.h"
+
+static void a_hanging_tier_costs_the_deadline(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_scripted_hold(s.far[0], true);
+    assert_int_equal(sky_setting_put(s.cache, 1, 1, &SKY_NEAR_ONLY), SKY_OK);
+    sky_one here, there;
+    sky_one_make(&here, 1);
+    sky_one_make(&there, 2);
+    sky_item items[2] = {here.item, there.item};
+    sky_time start = sky_now();
+    sky_call call = {.deadline_ns = start + SKY_MS(60)};
+    assert_int_equal(sky_run(s.cache, SKY_OP_GET, items, 2, &call), SKY_OK);
+    assert_true(sky_now() - start >= SKY_MS(60) && sky_now() - start < SKY_SECONDS(5));
+    assert_int_equal(items[0].status, SKY_OK);
+    assert_true(sky_fixture_holds(here.data, SKY_ONE_BYTES, 1));
+    assert_int_equal(items[1].status, SKY_E_DEADLINE);
+    memset(there.data, 0x5a, SKY_ONE_BYTES);
+    sky_setting_plant(s.far[0], 2, 2); /* and now it answers, too late */
+    sky_scripted_hold(s.far[0], false);
+    sky_setting_nap();
+    for (size_t i = 0; i < SKY_ONE_BYTES; i++)
+        assert_int_equal(there.data[i], 0x5a);
+    assert_true(sky_setting_stat(s.cache, 1).late > 0);
+    sky_cache_close(s.cache);
+}
+
+static void a_cancelled_batch_lets_go_of_its_buffers(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_setting_plant(s.far[0], 1, 1);
+    sky_scripted_hold(s.far[0], true);
+    sky_one o;
+    sky_one_make(&o, 1);
+    sky_batch batch, done;
+    assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &o.item, 1, NULL, &batch), SKY_OK);
+    SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 1);
+    sky_cancel(s.cache, batch);
+    assert_int_equal(o.item.status, SKY_E_CANCELLED);
+    memset(o.data, 0x5a, SKY_ONE_BYTES);
+    sky_scripted_hold(s.far[0], false);
+    for (size_t i = 0; i < SKY_ONE_BYTES; i++)
+        assert_int_equal(o.data[i], 0x5a);
+    assert_int_equal(sky_drain(s.cache, &done, 1), 0);
+    sky_cancel(s.cache, batch);
+    sky_cancel(s.cache, (sky_batch){0});
+    sky_cache_close(s.cache);
+}
+
+static void a_failing_tier_is_left_out_and_tried_again(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 2);
+    sky_setting_plant(s.far[1], 1, 1);
+    sky_setting_plant(s.far[0], 2, 2);
+    sky_scripted_say(s.far[0], SKY_E_IO);
+    for (uint64_t i = 0; i < 5; i++)
+        assert_int_equal(sky_setting_get(s.cache, 1, 1, &(sky_call){.tiers = 6}), 2);
+    assert_int_equal(sky_scripted_count(s.far[0], SKY_OP_GET), 3);
+    sky_tier_stat stat = sky_setting_stat(s.cache, 1);
+    assert_true(stat.failing);
+    assert_non_null(strstr(stat.note, "3 failures"));
+    assert_false(sky_setting_stat(s.cache, 2).failing);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_GET, 2, NULL), SKY_E_IO);
+    assert_int_equal(sky_setting_put(s.cache, 3, 3, NULL), SKY_OK);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_int_equal(sky_setting_stat(s.cache, 1).dropped, 1);
+    assert_true(sky_setting_far_holds(s.far[1], 3, 3));
+    sky_scripted_say(s.far[0], SKY_OK);
+    SKY_EVENTUALLY(!sky_setting_stat(s.cache, 1).failing);
+    assert_int_equal(sky_setting_get(s.cache, 2, 2, NULL), 1);
+    sky_cache_close(s.cache);
+}
+
+static void a_newer_put_wins_in_every_tier(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_scripted_hold(s.far[0], true);
+    for (uint64_t seed = 0; seed < 10; seed++)
+        assert_int_equal(sky_setting_put(s.cache, 1, seed, NULL), SKY_OK);
+    SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 1); /* one at a time, and the newest after it */
+    assert_int_equal(sky_scripted_count(s.far[0], SKY_OP_PUT), 1);
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_true(sky_scripted_count(s.far[0], SKY_OP_PUT) <= 2);
+    assert_true(sky_setting_far_holds(s.far[0], 1, 9));
+    sky_cache_close(s.cache);
+}
+
+static void a_removal_beats_what_is_queued(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_scripted_hold(s.far[0], true);
+    for (uint64_t n = 0; n < 12; n++) /* four are on their way, eight wait */
+        assert_int_equal(sky_setting_put(s.cache, n, n, NULL), SKY_OK);
+    sky_one first, last;
+    sky_one_make(&first, 0);
+    sky_one_make(&last, 11);
+    sky_batch batches[2];
+    assert_int_equal(sky_submit(s.cache, SKY_OP_REMOVE, &first.item, 1, NULL, &batches[0]), SKY_OK);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_REMOVE, &last.item, 1, NULL, &batches[1]), SKY_OK);
+    sky_scripted_hold(s.far[0], false);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(sky_wait(s.cache, batches[i], sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    assert_int_equal(first.item.status, SKY_OK);
+    assert_int_equal(last.item.status, SKY_OK);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    for (uint64_t n = 0; n < 12; n++)
+        assert_int_equal(sky_setting_do(s.cache, SKY_OP_HAS, n, NULL),
+                         n == 0 || n == 11 ? SKY_MISS : SKY_OK);
+    assert_false(sky_setting_far_has(s.far[0], 0) || sky_setting_far_has(s.far[0], 11));
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_REMOVE, 0, NULL), SKY_MISS);
+    sky_cache_close(s.cache);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_hanging_tier_costs_the_deadline),
+        cmocka_unit_test(a_cancelled_batch_lets_go_of_its_buffers),
+        cmocka_unit_test(a_failing_tier_is_left_out_and_tried_again),
+        cmocka_unit_test(a_newer_put_wins_in_every_tier),
+        cmocka_unit_test(a_removal_beats_what_is_queued),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

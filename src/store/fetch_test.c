@@ -1,0 +1,111 @@
+/* Proves: what a farther tier had is brought to the nearest, whole, and never over something newer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "store/hierarchy_fixture.h"
+
+static void misses_are_read_through_and_promoted(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 2);
+    sky_setting_plant(s.far[0], 1, 1);
+    sky_setting_plant(s.far[1], 2, 2);
+    assert_int_equal(sky_setting_get(s.cache, 1, 1, NULL), 1);
+    assert_int_equal(sky_setting_get(s.cache, 2, 2, NULL), 2);
+    assert_int_equal(sky_setting_get(s.cache, 3, 3, NULL), SKY_TIER_NONE);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_GET, 3, NULL), SKY_MISS);
+    SKY_EVENTUALLY(sky_setting_near_has(s.cache, 1) && sky_setting_near_has(s.cache, 2));
+    assert_int_equal(sky_setting_get(s.cache, 1, 1, NULL), 0);
+    assert_int_equal(sky_setting_get(s.cache, 2, 2, NULL), 0);
+    sky_cache_close(s.cache);
+}
+
+/* Part of a payload is asked for; all of it is promoted, with the parent that the item names. */
+static void a_promotion_is_whole_and_keeps_its_parent(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_setting_plant(s.far[0], 1, 1);
+    sky_setting_plant(s.far[0], 2, 2);
+    sky_one o;
+    for (uint64_t n = 1; n <= 2; n++) {
+        sky_one_make(&o, n);
+        o.item.range = (sky_range){100, 50};
+        o.item.parent = n == 2 ? sky_fixture_key(1) : (sky_key){{0}};
+        assert_int_equal(sky_one_run(s.cache, SKY_OP_GET, &o, NULL), SKY_OK);
+        assert_int_equal(o.item.bytes, 50);
+        SKY_EVENTUALLY(sky_setting_near_has(s.cache, n));
+    }
+    assert_int_equal(sky_setting_get(s.cache, 2, 2, &SKY_NEAR_ONLY), 0);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_REMOVE, 1, &SKY_NEAR_ONLY), SKY_OK);
+    assert_false(sky_setting_near_has(s.cache, 2));
+    sky_cache_close(s.cache);
+}
+
+static void prefetch_is_done_when_it_is_near(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 2);
+    sky_setting_plant(s.far[1], 1, 1);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_PREFETCH, 1, NULL), SKY_OK);
+    assert_int_equal(sky_setting_get(s.cache, 1, 1, &SKY_NEAR_ONLY), 0);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_PREFETCH, 1, NULL), SKY_OK);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_PREFETCH, 2, NULL), SKY_MISS);
+    sky_cache_close(s.cache);
+}
+
+/* The far tier has answered a get, and now holds back the read of its promotion. */
+static sky_setting hold_a_promotion(void) {
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_setting_plant(s.far[0], 1, 1);
+    sky_scripted_hold(s.far[0], true);
+    sky_one o;
+    sky_batch batch;
+    sky_one_make(&o, 1);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &o.item, 1, NULL, &batch), SKY_OK);
+    SKY_EVENTUALLY(sky_scripted_answer_one(s.far[0]));
+    assert_int_equal(sky_wait(s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    assert_int_equal(o.item.status, SKY_OK);
+    SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 1);
+    return s;
+}
+
+static void a_put_beats_a_promotion(void **state) {
+    (void)state;
+    sky_setting s = hold_a_promotion();
+    assert_int_equal(sky_setting_put(s.cache, 1, 100, NULL), SKY_OK);
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    for (int i = 0; i < 20; i++, sky_setting_nap())
+        assert_int_equal(sky_setting_get(s.cache, 1, 100, &SKY_NEAR_ONLY), 0);
+    assert_true(sky_setting_far_holds(s.far[0], 1, 100));
+    sky_cache_close(s.cache);
+}
+
+static void a_removal_beats_a_promotion(void **state) {
+    (void)state;
+    sky_setting s = hold_a_promotion();
+    sky_one o;
+    sky_batch batch;
+    sky_one_make(&o, 1);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_REMOVE, &o.item, 1, NULL, &batch), SKY_OK);
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(sky_wait(s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    assert_int_equal(o.item.status, SKY_OK);
+    for (int i = 0; i < 20; i++, sky_setting_nap())
+        assert_int_equal(sky_setting_do(s.cache, SKY_OP_HAS, 1, NULL), SKY_MISS);
+    sky_cache_close(s.cache);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(misses_are_read_through_and_promoted),
+        cmocka_unit_test(a_promotion_is_whole_and_keeps_its_parent),
+        cmocka_unit_test(prefetch_is_done_when_it_is_near),
+        cmocka_unit_test(a_put_beats_a_promotion),
+        cmocka_unit_test(a_removal_beats_a_promotion),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+/* Proves: how a batch goes through the tiers: nearest first, on to the next for what is missing or damaged, to
+ * all at once for what concerns all, and done inside submit when the near tier has everything. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "store/hierarchy_fixture.h"
+
+static void near_hits_are_done_when_submit_returns(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_scripted_hold(s.far[0], true);
+    assert_int_equal(sky_setting_put(s.cache, 1, 1, NULL), SKY_OK);
+    sky_one o;
+    sky_one_make(&o, 1);
+    sky_batch batch, done;
+    assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &o.item, 1, NULL, &batch), SKY_OK);
+    assert_int_equal(o.item.status, SKY_OK);
+    assert_int_equal(o.item.tier, 0);
+    int fd = sky_event_fd(s.cache);
+    assert_int_equal(sky_poll(&fd, 1, sky_now()), 1);
+    assert_int_equal(sky_drain(s.cache, &done, 1), 1);
+    assert_int_equal(done.id, batch.id);
+    assert_int_equal(sky_scripted_count(s.far[0], SKY_OP_GET), 0);
+    sky_scripted_hold(s.far[0], false);
+    sky_cache_close(s.cache);
+}
+
+static void large_batches_are_split_and_all_answered(void **state) {
+    (void)state;
+    enum { ITEMS = 500 };
+    sky_setting s = sky_setting_open("mem:1MiB", 2);
+    sky_item *items = calloc(ITEMS, sizeof *items);
+    assert_non_null(items);
+    for (uint64_t n = 0; n < ITEMS; n++) {
+        items[n].key = sky_fixture_key(n);
+        if (n % 3)
+            sky_setting_plant(s.far[n % 3 - 1], n, n);
+    }
+    assert_int_equal(sky_run(s.cache, SKY_OP_HAS, items, ITEMS, NULL), SKY_OK);
+    for (uint64_t n = 0; n < ITEMS; n++) {
+        assert_int_equal(items[n].status, n % 3 ? SKY_OK : SKY_MISS);
+        assert_int_equal(items[n].tier, n % 3 ? n % 3 : SKY_TIER_NONE);
+        assert_int_equal(items[n].bytes, n % 3 ? SKY_ONE_BYTES : 0);
+    }
+    free(items);
+    sky_cache_close(s.cache);
+}
+
+static void damage_at_one_tier_is_read_from_the_next(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 2);
+    sky_setting_plant(s.far[0], 1, 1);
+    sky_setting_plant(s.far[1], 1, 1);
+    sky_setting_plant(s.far[0], 2, 2);
+    sky_scripted_say(s.far[0], SKY_E_CORRUPT);
+    assert_int_equal(sky_setting_get(s.cache, 1, 1, NULL), 2);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_GET, 2, NULL), SKY_E_CORRUPT);
+    sky_cache_close(s.cache);
+}
+
+static void tiers_not_in_the_mask_are_not_asked(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 2);
+    sky_setting_plant(s.far[1], 1, 1);
+    assert_int_equal(sky_setting_put(s.cache, 2, 2, &(sky_call){.tiers = 1 | 4}), SKY_OK);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_false(sky_setting_far_has(s.far[0], 2));
+    assert_true(sky_setting_far_holds(s.far[1], 2, 2));
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_GET, 1, &(sky_call){.tiers = 3}), SKY_MISS);
+    assert_int_equal(sky_setting_get(s.cache, 1, 1, &(sky_call){.tiers = 4}), 2);
+    sky_one o;
+    sky_one_make(&o, 1);
+    sky_batch batch = {7};
+    assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &o.item, 1, &(sky_call){.tiers = 8}, &batch),
+                     SKY_E_PARAM);
+    assert_int_equal(batch.id, 7);
+    sky_cache_close(s.cache);
+}
+
+static void leases_come_from_the_near_tier(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_setting_plant(s.far[0], 1, 1);
+    sky_one o;
+    sky_one_make(&o, 1);
+    assert_int_equal(sky_one_run(s.cache, SKY_OP_LEASE, &o, NULL), SKY_OK);
+    assert_int_equal(o.item.view.bytes, SKY_ONE_BYTES);
+    assert_true(sky_fixture_holds(o.item.view.data, SKY_ONE_BYTES, 1));
+    sky_release(s.cache, o.item.lease);
+    sky_release(s.cache, (sky_lease){0});
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_LEASE, 2, NULL), SKY_MISS);
+    sky_scripted_hold(s.far[0], true);
+    sky_call call = {.deadline_ns = sky_now() + SKY_MS(30)};
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_LEASE, 3, &call), SKY_E_DEADLINE);
+    sky_scripted_hold(s.far[0], false);
+    sky_cache_close(s.cache);
+    s = sky_setting_open(NULL, 1);
+    sky_setting_plant(s.far[0], 1, 1);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_LEASE, 1, NULL), SKY_E_UNSUPPORTED);
+    sky_cache_close(s.cache);
+}
+
+static void a_durable_put_is_done_when_all_have_it(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 2);
+    sky_call durable = {.durable = true};
+    assert_int_equal(sky_setting_put(s.cache, 1, 1, &durable), SKY_OK);
+    assert_true(sky_setting_far_holds(s.far[0], 1, 1) && sky_setting_far_holds(s.far[1], 1, 1) &&
+                sky_setting_near_has(s.cache, 1));
+    sky_scripted_say(s.far[1], SKY_E_FULL);
+    assert_int_equal(sky_setting_put(s.cache, 2, 2, &durable), SKY_E_FULL);
+    sky_scripted_say(s.far[1], SKY_OK);
+    sky_scripted_hold(s.far[0], true);
+    durable.deadline_ns = sky_now() + SKY_MS(30);
+    assert_int_equal(sky_setting_put(s.cache, 3, 3, &durable), SKY_E_DEADLINE);
+    sky_cache_close(s.cache);
+}
+
+static void what_one_tier_refuses_the_next_takes(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:64KiB", 2);
+    enum { LARGE = 100000 };
+    uint8_t *data = malloc(LARGE);
+    assert_non_null(data);
+    sky_fixture_fill(data, LARGE, 9);
+    sky_span span = {data, LARGE};
+    sky_item item = {.key = sky_fixture_key(9), .spans = &span, .span_count = 1};
+    assert_int_equal(sky_run(s.cache, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    assert_int_equal(item.tier, 1);
+    memset(data, 0, LARGE);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    for (size_t i = 0; i < 2; i++) {
+        size_t bytes;
+        const void *stored = sky_scripted_peek(s.far[i], &item.key, &bytes);
+        assert_true(stored && bytes == LARGE && sky_fixture_holds(stored, LARGE, 9));
+    }
+    sky_scripted_say(s.far[0], SKY_E_FULL);
+    sky_scripted_say(s.far[1], SKY_E_FULL);
+    assert_int_equal(sky_run(s.cache, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.status, SKY_E_FULL);
+    free(data);
+    sky_cache_close(s.cache);
+}
+
+static void without_memory_the_first_tier_takes_it(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open(NULL, 2);
+    sky_scripted_hold(s.far[1], true);
+    assert_int_equal(sky_setting_put(s.cache, 1, 1, NULL), SKY_OK);
+    assert_true(sky_setting_far_holds(s.far[0], 1, 1));
+    sky_scripted_hold(s.far[1], false);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_true(sky_setting_far_holds(s.far[1], 1, 1));
+    sky_setting_plant(s.far[1], 2, 2);
+    assert_int_equal(sky_setting_get(s.cache, 2, 2, NULL), 1);
+    SKY_EVENTUALLY(sky_setting_far_holds(s.far[0], 2, 2));
+    sky_cache_close(s.cache);
+}
+
+static void pins_concern_every_tier(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_setting_plant(s.far[0], 1, 1);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_PIN, 1, NULL), SKY_OK);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_UNPIN, 1, NULL), SKY_OK);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_PIN, 2, NULL), SKY_MISS);
+    sky_cache_close(s.cache);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(near_hits_are_done_when_submit_returns),
+        cmocka_unit_test(large_batches_are_split_and_all_answered),
+        cmocka_unit_test(damage_at_one_tier_is_read_from_the_next),
+        cmocka_unit_test(tiers_not_in_the_mask_are_not_asked),
+        cmocka_unit_test(leases_come_from_the_near_tier),
+        cmocka_unit_test(a_durable_put_is_done_when_all_have_it),
+        cmocka_unit_test(what_one_tier_refuses_the_next_takes),
+        cmocka_unit_test(without_memory_the_first_tier_takes_it),
+        cmocka_unit_test(pins_concern_every_tier),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
