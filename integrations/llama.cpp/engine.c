@@ -1,8 +1,8 @@
 /* The engine's functions: rows in and out of llama.cpp, see skymem/engine.h and state_blob.h.
  *
  * Restore composes one blob from all rows and hands it over once: appending block by block gives
- * another order of cells and other low bits (1e-3). A sliding-window state that was restored and then
- * cut shorter is silently wrong, so that is refused. */
+ * another order of cells and other low bits (1e-3). A sliding-window state that was restored and
+ * then cut shorter is silently wrong, so that is refused. */
 #include "adapter.h"
 
 #include <string.h>
@@ -170,7 +170,7 @@ static sky_status op_restore_end(void *self, bool commit) {
 
 /* ---- computing ---- */
 
-/* Drop what is held from first_token on. Before a restored window there is nothing to go back to. */
+/* Drop what is held from first_token on. Before a restored window nothing is held. */
 static sky_status crop(sky_llama *llama, uint32_t first_token) {
     if (first_token == 0) {
         sky__llama_forget(llama);

@@ -1,6 +1,6 @@
-/* What a model's state looks like, learned from the state itself: one token is computed and its blob
- * taken apart; two made-up tokens a window apart show which parts keep only a window. Whatever does
- * not parse to its last byte is refused, with a sentence. */
+/* What a model's state looks like, learned from the state itself: one token is computed and its
+ * blob taken apart; two made-up tokens a window apart show which parts keep only a window. Whatever
+ * does not parse to its last byte is refused, with a sentence. */
 #include "adapter.h"
 
 #include <stdio.h>

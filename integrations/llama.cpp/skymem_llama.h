@@ -35,8 +35,8 @@ sky_status sky_llama_reserve(sky_llama *llama, uint32_t tokens, sky_error *error
 uint32_t sky_llama_context_tokens(const sky_llama *llama);
 uint32_t sky_llama_trained_tokens(const sky_llama *llama);
 
-/* After prefill: logits of the last token [vocabulary], NULL when there are none; the token with the greatest (lowest id wins
- * a tie). */
+/* After prefill: logits of the last token [vocabulary], NULL when there are none; the token with
+ * the greatest (lowest id wins a tie). */
 const float *sky_llama_logits(const sky_llama *llama, uint32_t *vocabulary);
 uint32_t sky_llama_greedy(const sky_llama *llama);
 
@@ -45,10 +45,11 @@ size_t sky_llama_piece(const sky_llama *llama, uint32_t token, char *out, size_t
 bool sky_llama_is_end(const sky_llama *llama, uint32_t token);
 
 /* llama.cpp's own save and restore of the whole sequence, nothing of ours between: the limit that a
- * warm answer is measured against. The restored state lives in a context of its own (taken at the first
- * save, as large as the other); prefill and logits are its until the next lookup or prompt.
+ * warm answer is measured against. The restored state lives in a context of its own, taken at the
+ * first save and as large as the other; prefill and logits are its until the next lookup or prompt.
  * Owner:  *blob is malloc'ed, free() it
- * Errors: SKY_E_NOMEM, SKY_E_IO; SKY_E_CORRUPT, SKY_E_PARAM (nothing was saved since the context grew) */
+ * Errors: SKY_E_NOMEM, SKY_E_IO; restore: SKY_E_CORRUPT, SKY_E_PARAM (nothing was saved since the
+ *         context grew) */
 sky_status sky_llama_state_save(sky_llama *llama, void **blob, size_t *blob_bytes);
 sky_status sky_llama_state_restore(sky_llama *llama, const void *blob, size_t blob_bytes,
                                    uint32_t token_count);
