@@ -90,8 +90,8 @@ static int pair(bench_files *d, bool write, const char *name) {
     return bench_row(d->b, name, cli_median(ours, d->rounds), "GB/s", fio > 0 ? "fio" : NULL, fio);
 }
 
-/* The tier's note tells how it works, "io_uring, O_DIRECT" or what it had to do without; fio shall do
- * the same. */
+/* The tier's note tells how it works, "io_uring, O_DIRECT" or what it had to do without; fio
+ * shall do the same. */
 static void learn_limits(bench_files *d) {
     sky_tier_stat s = {0};
     sky_cache_stat(d->store.cache, 0, &s);

@@ -29,7 +29,6 @@ typedef enum {
     CLI_TEXT,   /* anything */
     CLI_COUNT,  /* a whole number within min … max (max 0: no limit) */
     CLI_NUMBER, /* a finite number of at least min */
-    CLI_SIZE,   /* 6KiB, 8GiB, 4096 */
     CLI_CHOICE, /* one of the words in `value`, parted by | */
     CLI_LIST,   /* text, may be repeated */
 } cli_kind;
@@ -103,7 +102,7 @@ typedef struct {
     unsigned line; /* CLI_FROM_FILE */
     size_t count;  /* 0: not given and no default */
     char *texts[CLI_LIST_MAX];
-    uint64_t whole; /* CLI_COUNT, CLI_SIZE, CLI_FLAG; CLI_CHOICE: which word */
+    uint64_t whole; /* CLI_COUNT, CLI_FLAG; CLI_CHOICE: which word */
     double number;  /* CLI_NUMBER */
 } cli_value;
 
@@ -152,7 +151,6 @@ const char *cli_bytes_text(uint64_t bytes, char out[24]);
 const char *cli_age_text(double seconds, char out[24]);
 double cli_ms(sky_time ns);
 double cli_median(double *values, size_t count); /* sorts them */
-bool cli_size_parse(const char *text, uint64_t *bytes);
 
 /* Bytes as text a terminal and JSON can show: valid UTF-8 stays, anything else becomes \xHH, a
  * backslash is doubled. Owner: the caller frees. */
@@ -217,6 +215,11 @@ typedef struct {
     }
 int cli_key_parse(cli *c, const char *text, cli_key *out);
 void cli_key_free(cli_key *key);
+/* Why a file or a URL was refused: what it says is the user's to mend, what it meets is not. */
+int cli_refused(const cli *c, sky_status status, const sky_error *error);
+/* What a scenario file says of the sky; says why when it cannot. */
+int cli_scenario_read(const cli *c, const char *path, sky_constellation *constellation,
+                      sky_placement *placement, sky_satellite *centre);
 /* Run one item and return its status. */
 sky_status cli_one(const cli_store *store, sky_op op, sky_item *item, const sky_call *call);
 /* What to say when an operation on a key came to `status`: the exit code, or CLI_OK for SKY_OK. */

@@ -365,10 +365,10 @@ int demo_sky(demo *d, const char *scenario, const char *time_scale) {
     sky_constellation constellation;
     sky_placement placement;
     sky_satellite centre;
-    sky_error error = {0};
     char url[4300], source[32];
-    if (sky_scenario_read(scenario, &constellation, &placement, &centre, &error) != SKY_OK)
-        return cli_usage(d->c, "%s", error.text);
+    int code = cli_scenario_read(d->c, scenario, &constellation, &placement, &centre);
+    if (code != CLI_OK)
+        return code;
     snprintf(source, sizeof source, "sky-%s", sky_strategy_name(placement.strategy));
     snprintf(url, sizeof url, "sky:%s?scale=%s", scenario, time_scale);
     return one_tier(d, source, url, 1, wait_rotations, keep_report);

@@ -26,8 +26,8 @@ static const char *element_code(sky_element element) {
 /* All groups must be alike for one array to hold them. */
 static int check_layout(const cli *c, const sky_layout *layout) {
     const sky_layer_group *first = &layout->groups[0];
-    if (layout->group_count == 0 || first->kv_heads == 0)
-        return cli_failed(c, "--dump-kv: the engine does not tell its KV heads");
+    if (first->kv_heads == 0)
+        cli_note(c, "--dump-kv: the engine does not tell its KV heads: written as one");
     for (uint32_t g = 0; g < layout->group_count; g++) {
         const sky_layer_group *group = &layout->groups[g];
         if (group->kv_heads != first->kv_heads || group->k_row_bytes != first->k_row_bytes ||
@@ -66,11 +66,12 @@ static sky_status fill(const cli_model *m, array *a) {
 /* The .npy head: magic, version 1.0, length, a Python dictionary padded to 64 bytes. */
 static size_t npy_head(const sky_layer_group *g, const array *a, char out[256]) {
     uint32_t element_bytes = g->k_element == SKY_ELEMENT_F32 ? 4 : 2;
+    uint32_t heads = g->kv_heads ? g->kv_heads : 1;
     char text[200];
     int bytes = snprintf(text, sizeof text,
                          "{'descr': '%s', 'fortran_order': False, 'shape': (%u, 2, %u, %u, %u), }",
-                         element_code(g->k_element), a->layers, a->tokens, g->kv_heads,
-                         a->row_bytes / g->kv_heads / element_bytes);
+                         element_code(g->k_element), a->layers, a->tokens, heads,
+                         a->row_bytes / heads / element_bytes);
     size_t padded = ((size_t)bytes + 1 + 10 + 63) / 64 * 64;
     memcpy(out, "\x93NUMPY\x01\x00", 8);
     out[8] = (char)((padded - 10) & 0xff);

@@ -1,7 +1,6 @@
 /* skymem: find the verb, parse its options, run it. */
 #include "cli.h"
 
-#include <signal.h>
 #include <string.h>
 
 static int unknown_verb(const char *word) {
@@ -15,8 +14,7 @@ static int unknown_verb(const char *word) {
     return CLI_USAGE;
 }
 
-/* Output that did not reach its reader is a failure, except that a closed pipe is the reader's
- * wish. */
+/* An answer that did not reach its reader is a failure. */
 static int finish(int code) {
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "skymem: standard output: cannot be written; is the disk full?\n");

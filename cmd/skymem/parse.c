@@ -154,8 +154,6 @@ static const char *convert(cli_value *v, const char *text, char *must, size_t mu
             return NULL;
         snprintf(must, must_bytes, "a number of at least %llu", min);
         return must;
-    case CLI_SIZE:
-        return cli_size_parse(text, &v->whole) ? NULL : "a size such as 6KiB, 1.5MiB or 8GiB";
     case CLI_CHOICE:
         if (parse_choice(text, o->value, &v->whole))
             return NULL;

@@ -115,32 +115,6 @@ double cli_median(double *values, size_t count) {
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-bool cli_size_parse(const char *text, uint64_t *bytes) {
-    static const struct {
-        const char *unit;
-        double bytes;
-    } units[] = {{"", 1},
-                 {"B", 1},
-                 {"KiB", 1024},
-                 {"MiB", 1024.0 * 1024},
-                 {"GiB", 1024.0 * 1024 * 1024},
-                 {"TiB", 1024.0 * 1024 * 1024 * 1024}};
-    if (*text < '0' || *text > '9')
-        return false;
-    char *end;
-    double value = strtod(text, &end);
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(end, units[i].unit) != 0)
-            continue;
-        value *= units[i].bytes;
-        if (!(value < 0x1p63))
-            return false;
-        *bytes = (uint64_t)value;
-        return true;
-    }
-    return false;
-}
-
 /* Bytes of the UTF-8 sequence at `p`, 0 when it is none (overlong, surrogate, cut short). */
 static size_t utf8_bytes(const uint8_t *p, size_t left) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

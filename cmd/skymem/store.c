@@ -19,15 +19,26 @@ static void name_tiers(const char *const *urls, cli_store *store) {
     }
 }
 
+int cli_refused(const cli *c, sky_status status, const sky_error *error) {
+    bool usage = status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
+    const char *why = error->text[0] ? error->text : sky_status_text(status);
+    return usage ? cli_usage(c, "%s", why) : cli_failed(c, "%s", why);
+}
+
+int cli_scenario_read(const cli *c, const char *path, sky_constellation *constellation,
+                      sky_placement *placement, sky_satellite *centre) {
+    sky_error error = {0};
+    sky_status status = sky_scenario_read(path, constellation, placement, centre, &error);
+    return status == SKY_OK ? CLI_OK : cli_refused(c, status, &error);
+}
+
 int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli_store *out) {
     sky_error error = {0};
     memset(out, 0, sizeof *out);
     sky_status status = sky_cache_open(urls, count, &out->cache, &error);
     if (status != SKY_OK) {
         out->cache = NULL;
-        bool usage = status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
-        const char *why = error.text[0] ? error.text : sky_status_text(status);
-        return usage ? cli_usage(c, "%s", why) : cli_failed(c, "%s", why);
+        return cli_refused(c, status, &error);
     }
     out->tier_count = sky_tier_count(out->cache);
     name_tiers(urls, out);

@@ -47,21 +47,30 @@ void cli_table_free(cli_table *t) {
     t->cell_max = 0;
 }
 
+/* Blanks stand only before something that follows them. */
+static void print_row(const cli_table *t, char *const *cells, const size_t *widths, FILE *to) {
+    size_t blanks = 0;
+    for (size_t i = 0; t->columns[i]; i++) {
+        size_t gap = widths[i] - width_of(cells[i]);
+        bool right = t->columns[i] == 'r';
+        blanks += right ? gap : 0;
+        if (cells[i][0]) {
+            fprintf(to, "%*s%s", (int)blanks, "", cells[i]);
+            blanks = 0;
+        }
+        blanks += (right ? 0 : gap) + 2;
+    }
+}
+
 void cli_table_print(cli_table *t, FILE *to) {
     size_t columns = strlen(t->columns), widths[32];
     for (size_t i = 0; i < columns; i++)
         widths[i] = column_width(t, columns, i);
     bool bold = isatty(fileno(to)) && !getenv("NO_COLOR");
-    for (size_t i = 0; i < t->cell_count; i++) {
-        size_t column = i % columns;
-        int gap = (int)(widths[column] - width_of(t->cells[i]));
-        bool right = t->columns[column] == 'r', last = column == columns - 1;
-        if (column == 0 && i == 0 && bold)
-            fputs("\033[1m", to);
-        fprintf(to, "%s%*s%s%*s", column ? "  " : "", right ? gap : 0, "", t->cells[i],
-                right || last ? 0 : gap, "");
-        if (last)
-            fputs(i < columns && bold ? "\033[0m\n" : "\n", to);
+    for (size_t i = 0; i < t->cell_count; i += columns) {
+        fputs(i == 0 && bold ? "\033[1m" : "", to);
+        print_row(t, &t->cells[i], widths, to);
+        fputs(i == 0 && bold ? "\033[0m\n" : "\n", to);
     }
     cli_table_free(t);
 }

@@ -47,23 +47,25 @@ static bool find_scenario(const char *strategy, char *path, size_t path_bytes) {
     return access(path, R_OK) == 0;
 }
 
-/* One sky row each for the scenarios of --scenario, else for those of --sources. */
+/* The scenario of --scenario, else those of --sources: read now, so that a wrong one costs no
+ * wait. */
 static int find_scenarios(cli *c, char paths[SKY_SOURCES][4096], size_t *count) {
-    if (cli_given(c, "scenario")) {
-        snprintf(paths[0], sizeof paths[0], "%s", cli_text(c, "scenario"));
-        *count = 1;
-        return CLI_OK;
-    }
-    for (size_t i = 0; i < SKY_SOURCES; i++) {
-        if (!listed(cli_text(c, "sources"), sky_sources[i]))
+    sky_constellation constellation;
+    sky_placement placement;
+    sky_satellite centre;
+    bool given = cli_given(c, "scenario");
+    int code = CLI_OK;
+    for (size_t i = 0; i < (given ? 1 : SKY_SOURCES) && code == CLI_OK; i++) {
+        if (given)
+            snprintf(paths[0], sizeof paths[0], "%s", cli_text(c, "scenario"));
+        else if (!listed(cli_text(c, "sources"), sky_sources[i]))
             continue;
-        if (!find_scenario(sky_sources[i] + 4, paths[*count], sizeof paths[0]))
-            return cli_failed(c,
-                              "%s: not found here nor beside the program; name one with --scenario",
+        else if (!find_scenario(sky_sources[i] + 4, paths[*count], sizeof paths[0]))
+            return cli_failed(c, "%s: not here nor beside the program; name one with --scenario",
                               paths[*count]);
-        ++*count;
+        code = cli_scenario_read(c, paths[(*count)++], &constellation, &placement, &centre);
     }
-    return CLI_OK;
+    return code;
 }
 
 static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_count) {

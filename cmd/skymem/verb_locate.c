@@ -41,18 +41,6 @@ static bool parse_weights(const char *text, double *intra, double *inter) {
     return end != second && !*end && *intra > 0 && *inter > 0 && *intra < 1e9 && *inter < 1e9;
 }
 
-static int read_scenario(cli *c, locate *l) {
-    sky_error error = {0};
-    if (!cli_given(c, "scenario"))
-        return CLI_OK;
-    sky_status status = sky_scenario_read(cli_text(c, "scenario"), &l->constellation, &l->placement,
-                                          &l->centre, &error);
-    if (status == SKY_OK)
-        return CLI_OK;
-    bool io = status == SKY_E_IO || status == SKY_E_NOMEM;
-    return io ? cli_failed(c, "%s", error.text) : cli_usage(c, "%s", error.text);
-}
-
 static int read_placement(cli *c, locate *l) {
     sky_placement *p = &l->placement;
     if (cli_given(c, "servers"))
@@ -77,7 +65,10 @@ static int read_flags(cli *c, locate *l) {
           cli_given(c, "servers") && cli_given(c, "strategy")))
         return cli_usage(c, "--planes, --slots, --center, --servers and --strategy are needed, or "
                             "--scenario");
-    int code = read_scenario(c, l);
+    int code = CLI_OK;
+    if (cli_given(c, "scenario"))
+        code = cli_scenario_read(c, cli_text(c, "scenario"), &l->constellation, &l->placement,
+                                 &l->centre);
     if (code != CLI_OK)
         return code;
     if (cli_given(c, "planes"))

@@ -69,8 +69,18 @@ static int reserve(const cli *c, answer *a) {
     return status == SKY_OK ? CLI_OK : cli_failed(c, "%s", error.text);
 }
 
-static int open_manager(cli *c, answer *a) {
+/* A tier that does not open is reported, and the prompt is answered all the same. */
+static int open_store(cli *c, answer *a) {
+    const char *memory = "mem:256MiB";
     int code = cli_store_open(c, &a->store);
+    if (code != CLI_FAILED)
+        return code;
+    cli_note(c, "answering with process memory alone");
+    return cli_store_open_urls(c, &memory, 1, &a->store);
+}
+
+static int open_manager(cli *c, answer *a) {
+    int code = open_store(c, a);
     if (code == CLI_OK)
         code = cli_model_manager(c, &a->model, a->store.cache,
                                  (uint32_t)cli_count(c, "block-tokens"), &a->manager);

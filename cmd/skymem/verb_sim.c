@@ -56,10 +56,8 @@ static int sim_run(cli *c) {
     cli_progress("%s: running", c->arguments[0]);
     sky_status status = sky_sim_run(c->arguments[0], &options, &result, &error);
     cli_progress(NULL);
-    if (status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED)
-        return cli_usage(c, "%s", error.text);
     if (status != SKY_OK)
-        return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
+        return cli_refused(c, status, &error);
     int code = CLI_OK;
     if (c->json)
         code = cli_json_print(c, sim_json(&result));

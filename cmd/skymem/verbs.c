@@ -9,8 +9,8 @@
     X(put)                                                                                         \
     X(get)                                                                                         \
     X(ls)                                                                                          \
-    X(stat) X(rm) X(pin) X(unpin) X(prefetch) X(verify) X(keys) X(locate) X(sim) X(bench)          \
-        X(config) X(help)
+    X(stat)                                                                                        \
+    X(rm) X(pin) X(unpin) X(prefetch) X(verify) X(keys) X(locate) X(sim) X(bench) X(config) X(help)
 
 #define DECLARE(name) extern const cli_verb cli_verb_##name;
 VERBS(DECLARE)

@@ -170,8 +170,10 @@ typedef struct {
     char note[160];   /* what a person should know: "O_DIRECT refused, using the page cache" */
 } sky_tier_stat;
 
+/* How many tiers there are, nearest first. */
 SKY_API size_t sky_tier_count(const sky_cache *cache);
-/* Errors: SKY_E_PARAM */
+/* What a tier holds and what happened in it since it was opened.
+ * Errors: SKY_E_PARAM: no such tier */
 SKY_API sky_status sky_cache_stat(sky_cache *cache, size_t tier, sky_tier_stat *out);
 
 #ifdef __cplusplus

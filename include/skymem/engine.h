@@ -23,6 +23,7 @@ typedef enum {
     SKY_LAYER_WINDOW = 2, /* attends to the last window_tokens tokens */
 } sky_layer_kind;
 
+/* Type of one element of a row, little-endian. */
 typedef enum {
     SKY_ELEMENT_F16 = 1,
     SKY_ELEMENT_F32 = 2,
@@ -45,6 +46,7 @@ typedef struct {
 #define SKY_LAYERS_MAX       1024
 #define SKY_ROW_BYTES_MAX    (1u << 20)
 
+/* All layers of a model. */
 typedef struct {
     uint32_t group_count;
     sky_layer_group groups[SKY_LAYER_GROUPS_MAX];
@@ -103,6 +105,7 @@ typedef struct {
                           uint32_t token_count);
 } sky_engine_ops;
 
+/* An adapter: its functions and its own state. */
 typedef struct {
     const sky_engine_ops *ops;
     void *self;

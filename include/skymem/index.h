@@ -68,7 +68,9 @@ SKY_API uint32_t sky_index_find(const sky_index *index, const sky_key *key);
 SKY_API size_t sky_index_match(sky_index *index, const sky_key *keys, size_t key_count,
                                uint32_t *blocks);
 
+/* What is kept of a block; `block` is in use. */
 SKY_API void sky_index_info(const sky_index *index, uint32_t block, sky_block_info *out);
+/* Count a block, and so its ancestors, as used now. */
 SKY_API void sky_index_touch(sky_index *index, uint32_t block);
 
 /* Pins nest up to 255 deep; a pinned block and its ancestors are never the victim.
@@ -87,6 +89,7 @@ typedef void (*sky_index_removed)(void *context, uint32_t block, const sky_block
 SKY_API size_t sky_index_remove(sky_index *index, uint32_t block, sky_index_removed removed,
                                 void *context);
 
+/* How many blocks are in use. */
 SKY_API uint32_t sky_index_count(const sky_index *index);
 /* Bytes of memory the index holds, and the most blocks it can. */
 SKY_API size_t sky_index_bytes(const sky_index *index);

@@ -53,10 +53,11 @@ SKY_API sky_status sky_key_parse(const char *hex, sky_key *out);
 /* BLAKE2b-256 of the pieces, one after the other: for fingerprints that make up a namespace. */
 SKY_API void sky_digest(const sky_span *pieces, size_t piece_count, uint8_t out[32]);
 
-/* XXH3-64 with a seed: tells contents of any size apart at the speed of memory. Against accidents, not
- * enemies: for an operator's own model files. */
+/* XXH3-64 with a seed: tells contents of any size apart at the speed of memory. Against accidents,
+ * not enemies: for an operator's own model files. */
 SKY_API uint64_t sky_content_hash(const void *data, size_t bytes, uint64_t seed);
 
+/* Same 32 bytes; all of them zero, as the parent of a first block. */
 SKY_API bool sky_key_equal(const sky_key *a, const sky_key *b);
 SKY_API bool sky_key_is_zero(const sky_key *key);
 

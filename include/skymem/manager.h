@@ -28,10 +28,11 @@ typedef enum {
     SKY_VERDICT_HIT,       /* every whole block but the one that must be computed was found */
     SKY_VERDICT_PARTIAL,   /* some leading blocks were found */
     SKY_VERDICT_MISS,      /* none were */
-    SKY_VERDICT_RECOMPUTE, /* blocks exist, but not in time or not intact: computing is the answer */
+    SKY_VERDICT_RECOMPUTE, /* blocks exist, but not in time or not intact: compute */
 } sky_verdict;
 
-SKY_API const char *sky_verdict_name(sky_verdict verdict); /* "hit", "partial", … */
+/* "hit", "partial", "miss" or "recompute". Never NULL. */
+SKY_API const char *sky_verdict_name(sky_verdict verdict);
 
 /* What a lookup came to. */
 typedef struct {

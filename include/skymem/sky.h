@@ -51,12 +51,10 @@ SKY_API sky_status sky_strategy_parse(const char *text, sky_strategy *out);
 typedef struct {
     sky_strategy strategy;
     uint32_t servers;
-    uint32_t
-        window_planes; /* H and W, both odd; 0 × 0: the smallest with W−H = 0 or 2 that holds the servers */
-    uint32_t window_slots;
-    double
-        weight_intra; /* hop: cost of a link within the plane and between planes; 0, 0: count hops */
-    double weight_inter;
+    uint32_t window_planes; /* H × W, both odd; 0 × 0: the smallest with W−H = 0 or 2 that holds */
+    uint32_t window_slots; /* the servers */
+    double weight_intra;   /* hop: cost of a link within the plane, and between planes; */
+    double weight_inter;   /* 0 and 0: count hops */
 } sky_placement;
 
 typedef struct {

@@ -32,6 +32,7 @@ extern "C" {
     X(SKY_E_DENIED, -11, "permission denied")                                                      \
     X(SKY_E_SYNTAX, -12, "the text does not parse")
 
+/* The codes of the list above. */
 typedef enum {
 #define SKY_STATUS_ENUM(name, value, sentence) name = (value),
     SKY_STATUS_MAP(SKY_STATUS_ENUM)

@@ -18,8 +18,7 @@
 #define SKY_FILE_NONE   (-1)
 
 sky_status sky_errno_status(int error);
-/* What errno says, in words, of the calling thread's last failure here. Valid until its next one.
- * */
+/* errno of the calling thread's last failure here, in words. Valid until its next one. */
 const char *sky_errno_text(void);
 
 /* All bytes of a file, and a NUL behind them that is not counted.

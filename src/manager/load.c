@@ -59,6 +59,8 @@ static void plan_items(sky_manager *m, uint32_t block_count) {
                                  .spans = plan.spans,
                                  .span_count = plan.span_count,
                                  .range = {0, plan.end}};
+        if (b > 0)
+            s->items[b].parent = s->keys[b - 1]; /* for the promoted copy */
     }
 }
 

@@ -5,11 +5,11 @@
  *   victim of a tier ─► copy ──┘                     HAS first for a victim, then PUT
  *
  * Surprises:
- *  - A parcel on a lease costs no memory of its own but keeps the payload from being evicted, so the
- *    queue holds at most half of the memory tier.
+ *  - A parcel on a lease costs no memory of its own but keeps the payload from being evicted, so
+ *    the queue holds at most half of the memory tier.
  *  - A victim is copied inside its tier's eviction. So that this is not done for what the next tier
- *    holds anyway (the usual case, it was written behind), each tier has a small table of keys it was
- *    seen to hold. A wrong hint loses a victim, which was about to be lost. */
+ *    holds anyway (the usual case: it was written behind), each tier has a small table of keys it
+ *    was seen to hold. A wrong hint loses a victim, which was about to be lost. */
 #include "store/hierarchy.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* sky_cache: opening and closing a hierarchy, and the public calls on it. The parts that do the work
- * are drawn in store/hierarchy.h. */
+/* sky_cache: opening and closing a hierarchy, and the public calls on it. The parts that do the
+ * work are drawn in store/hierarchy.h. */
 #include "store/cache_internal.h"
 
 #include <assert.h>

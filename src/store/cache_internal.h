@@ -1,7 +1,8 @@
 /* Building a cache from tiers instead of URLs, for tests and compositions.
  *
  *   sky_cache_create(&c);
- *   env = sky_cache_env(c, last); sky_…_tier_open(url, &env, &tier, &error); sky_cache_add(c, tier);  …
+ *   env = sky_cache_env(c, last);  sky_…_tier_open(url, &env, &tier, &error);
+ *   sky_cache_add(c, tier);                                 … once for each tier
  *   sky_cache_start(c);                                     then as after sky_cache_open */
 #ifndef SKY_STORE_CACHE_INTERNAL_H
 #define SKY_STORE_CACHE_INTERNAL_H

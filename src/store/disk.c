@@ -17,7 +17,7 @@
 
 #define BYTES_MAX_DEFAULT (UINT64_C(8) << 30)
 #define BYTES_MAX_LIMIT   (UINT64_C(1) << 60)
-/* One entry for each 64 KiB of the limit, within these bounds: 160 bytes of memory each. */
+/* One entry for each 64 KiB of the limit, within these bounds: 190 bytes of memory each. */
 #define ENTRY_SHARE_BYTES 65536u
 #define ENTRIES_MIN       1024u
 #define ENTRIES_MAX       131072u

@@ -126,7 +126,7 @@ static void a_kill_at_any_moment_leaves_old_or_new(void **state) {
         uint64_t seen = check_all(folder, acknowledged, buffer);
         latest = seen > latest ? seen : latest;
     }
-    assert_true(latest > ROUNDS);     /* it did write */
+    assert_true(latest > 2 * KEYS);   /* it did write */
     assert_true(orphaned_rounds > 0); /* and was caught writing */
     munmap(acknowledged, sizeof *acknowledged);
     free(buffer);

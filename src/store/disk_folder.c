@@ -13,11 +13,10 @@
 #include "base/hash.h"
 #include "io/file.h"
 
-#define LEDGER_NAME     ".ledger"
-#define LEDGER_BYTES    32
-#define LEDGER_MAGIC    UINT64_C(0x315245474445594b) /* "KYEDGER1" */
-#define LEDGER_PATIENCE SKY_MS(50)
-#define TEMP_TRIES      4096
+#define LEDGER_NAME  ".ledger"
+#define LEDGER_BYTES 32
+#define LEDGER_MAGIC UINT64_C(0x314744454c594b53) /* "SKYLEDG1" */
+#define TEMP_TRIES   4096
 
 /* Unique in this process; names that a dead one of the same number left behind are stepped over. */
 static atomic_uint_fast32_t temp_count;
@@ -275,9 +274,8 @@ static uint64_t ledger_checksum(const uint8_t *bytes) {
     return sky_checksum(bytes, LEDGER_BYTES - 8, 0);
 }
 
-bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_disk_ledger *out) {
-    if (!sky_disk_folder_writable(f) ||
-        sky_file_lock(f->ledger, sky_now() + LEDGER_PATIENCE) != SKY_OK)
+bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_time until, sky_disk_ledger *out) {
+    if (!sky_disk_folder_writable(f) || sky_file_lock(f->ledger, until) != SKY_OK)
         return false;
     uint8_t bytes[LEDGER_BYTES];
     size_t got;
@@ -300,4 +298,8 @@ void sky_disk_ledger_end(const sky_disk_folder *f, const sky_disk_ledger *ledger
         sky_file_write_at(f->ledger, bytes, sizeof bytes, 0);
     }
     sky_file_unlock(f->ledger);
+}
+
+void sky_disk_ledger_sync(const sky_disk_folder *f) {
+    sky_file_sync(f->ledger);
 }

@@ -36,13 +36,11 @@ static inline bool sky_disk_folder_writable(const sky_disk_folder *f) {
 }
 
 /* Open an entry for reading its data.
- * Errors: SKY_MISS, SKY_E_CORRUPT (no plain file, or of an impossible size), SKY_E_DENIED, SKY_E_IO
- *         */
+ * Errors: SKY_MISS, SKY_E_CORRUPT (no plain file, or an impossible size), SKY_E_DENIED, SKY_E_IO */
 sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key, int *fd,
                                sky_disk_geometry *geometry);
 /* Read and check an entry's header.
- * Errors: SKY_MISS, SKY_E_CORRUPT (not the header of this key and size too), SKY_E_DENIED, SKY_E_IO
- *         */
+ * Errors: SKY_MISS, SKY_E_CORRUPT (another key's or size's too), SKY_E_DENIED, SKY_E_IO */
 sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky_disk_header *out);
 /* Decode a header read from `fd`, which must be that of `key` and `geometry`. A bad one is read
  * once more into `bytes`: another process may have been changing its access record.
@@ -57,8 +55,8 @@ sky_status sky_disk_entry_record(const sky_disk_folder *f, const sky_key *key,
 sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
                                  uint64_t *freed_bytes);
 
-/* An entry under way: open, locked, `file_bytes` long. Errors: SKY_E_FULL, SKY_E_DENIED, SKY_E_IO
- * */
+/* An entry under way: open, locked, `file_bytes` long.
+ * Errors: SKY_E_FULL, SKY_E_DENIED, SKY_E_IO */
 #define SKY_DISK_TEMP_BYTES  40
 #define SKY_DISK_TEMP_PREFIX ".tmp-"
 sky_status sky_disk_temp_create(const sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
@@ -72,22 +70,25 @@ void sky_disk_temp_remove(const sky_disk_folder *f, const char *name);
 void sky_disk_folder_write(const sky_disk_folder *f, const char *name, const void *data,
                            size_t bytes);
 
-/* Each file that bears an entry's name, and how many temporary files without a writer were swept.
- * */
+/* Tell `each` of all files that bear an entry's name, from several threads at once, and sweep
+ * temporary files without a writer: *swept is how many.
+ * Errors: SKY_E_DENIED, SKY_E_IO: the root cannot be read */
 typedef void (*sky_disk_scan_fn)(void *context, const sky_key *key);
 sky_status sky_disk_folder_scan(const sky_disk_folder *f, sky_disk_scan_fn each, void *context,
                                 uint64_t *swept);
 
-/* What processes that share the folder tell each other. begin locks it and waits at most 50 ms:
- * false when another holds on to it (or the folder is read-only), and *out says nothing then.
- * `known` is false when the file was empty or damaged: scan, then write the truth. */
+/* What processes that share the folder tell each other. `known` is false when the file was empty or
+ * damaged: scan, then write the truth. */
 typedef struct {
     bool known;
     uint64_t changes;
     uint64_t bytes_used;
 } sky_disk_ledger;
-bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_disk_ledger *out);
-void sky_disk_ledger_end(const sky_disk_folder *f,
-                         const sky_disk_ledger *ledger); /* NULL: unchanged */
+/* Lock and read it. False when another still holds it at `until`, or the folder is read-only; *out
+ * is untouched then. */
+bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_time until, sky_disk_ledger *out);
+/* Write it, unless NULL, and unlock. */
+void sky_disk_ledger_end(const sky_disk_folder *f, const sky_disk_ledger *ledger);
+void sky_disk_ledger_sync(const sky_disk_folder *f);
 
 #endif

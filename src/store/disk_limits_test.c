@@ -1,10 +1,12 @@
 /* A disk tier at its limits: a full disk, a folder it may only read or not even that, a limit
  * shared by two, and what must outlive a restart: order of use, pins, expiry. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -236,6 +238,33 @@ static void a_pin_holds_for_the_other_process_too(void **state) {
     disk_folder_drop(folder);
 }
 
+static sky_time puts_take(sky_tier *tier, uint64_t first) {
+    sky_time start = sky_now();
+    for (uint64_t n = first; n < first + 30; n++)
+        assert_int_equal(put(tier, n, BLOCK), SKY_OK);
+    return sky_now() - start;
+}
+
+static void a_ledger_held_by_another_costs_little(void **state) {
+    (void)state;
+    char *folder = disk_folder_make(), path[256];
+    sky_tier *tier = disk_open(folder, "?max=2MiB");
+    sky_time free_ns = puts_take(tier, 0);
+    snprintf(path, sizeof path, "%s/.ledger", folder);
+    int fd = open(path, O_RDWR);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    sky_time held_ns = puts_take(tier, 100);
+    assert_true(held_ns < 3 * free_ns + SKY_SECONDS(1)); /* not 50 ms for each of 60 tries */
+    assert_int_equal(check(tier, 129, BLOCK), SKY_OK);
+    assert_true(disk_stat_of(tier).bytes_used <= 2 << 20);
+    close(fd);
+    disk_close(tier);
+    tier = disk_open(folder, "?max=2MiB");
+    assert_int_equal(disk_stat_of(tier).entries, disk_count_files(folder, 'e'));
+    disk_close(tier);
+    disk_folder_drop(folder);
+}
+
 /* The last of the chain is the only leaf, and must not make room for its own child. */
 static void a_chain_too_long_keeps_its_beginning(void **state) {
     (void)state;
@@ -283,6 +312,7 @@ int main(void) {
         cmocka_unit_test(order_and_pins_outlive_a_restart),
         cmocka_unit_test(two_tiers_keep_one_limit),
         cmocka_unit_test(a_pin_holds_for_the_other_process_too),
+        cmocka_unit_test(a_ledger_held_by_another_costs_little),
         cmocka_unit_test(a_chain_too_long_keeps_its_beginning),
         cmocka_unit_test(a_durable_put_is_synced),
     };

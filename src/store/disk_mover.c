@@ -11,8 +11,7 @@
 #define SYNC_TAG        SKY_DISK_BUFFERS /* tags from here on: the sync of job tag - SYNC_TAG */
 #define RESULTS_AT_ONCE 16
 
-/* A buffer under way. It holds the file's bytes [offset, offset + bytes); those of the payload
- * always begin SKY_DISK_HEADER_BYTES into the buffer or at its start, see data_of. */
+/* A buffer under way, for the file's bytes [offset, offset + bytes). */
 typedef struct {
     sky_disk_job *job;
     uint64_t offset;
@@ -36,8 +35,8 @@ struct sky_disk_mover {
     sky_buffers buffers;
     piece pieces[SKY_DISK_BUFFERS];
     sky_disk_job *syncing[SKY_DISK_JOBS];
-    job_list lists[3]; /* by sky_disk_move */
-    uint32_t write_pieces;
+    job_list lists[3];            /* by sky_disk_move */
+    uint32_t pieces_under_way[2]; /* of reads, of writes */
 };
 
 static_assert(SKY_DISK_PIECE_BYTES % SKY_DISK_PAGE_BYTES_MIN == 0,
@@ -111,7 +110,7 @@ static void start_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer, u
     *(job->piece_first == NO_PIECE ? &job->piece_first
                                    : &m->pieces[job->piece_last].after) = buffer;
     job->piece_last = buffer;
-    m->write_pieces += job->move == SKY_DISK_WRITE;
+    m->pieces_under_way[job->move]++;
     sky_aio_op op = job->move == SKY_DISK_WRITE ? SKY_AIO_WRITE : SKY_AIO_READ;
     sky_aio_start(m->aio, &(sky_aio_request){.op = op,
                                              .fd = job->fd,
@@ -231,8 +230,8 @@ static sky_status copy_in(sky_disk_mover *m, sky_disk_job *job, uint8_t *data, u
     return SKY_OK;
 }
 
-/* The next piece of the payload; when all page sums are known, the header; both in one if they fit.
- * */
+/* The next piece of the payload; when all page sums are known, the header; both in one when they
+ * fit. A buffer has room for a header before the piece. */
 static void write_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer) {
     uint8_t *header = sky_buffers_at(&m->buffers, buffer);
     uint8_t *data = header + SKY_DISK_HEADER_BYTES;
@@ -299,7 +298,7 @@ static bool wants_piece(const sky_disk_job *job) {
 
 static void start_reads(sky_disk_mover *m) {
     for (sky_disk_job *job = m->lists[SKY_DISK_READ].first; job; job = job->after) {
-        while (wants_piece(job)) {
+        while (wants_piece(job) && m->pieces_under_way[SKY_DISK_READ] < SKY_DISK_READ_BUFFERS) {
             uint32_t buffer = sky_buffers_take(&m->buffers);
             if (buffer == NO_PIECE)
                 return;
@@ -312,7 +311,7 @@ static void start_reads(sky_disk_mover *m) {
 static bool start_writes(sky_disk_mover *m) {
     bool failed = false;
     for (sky_disk_job *job = m->lists[SKY_DISK_WRITE].first; job; job = job->after) {
-        while (wants_piece(job) && m->write_pieces < SKY_DISK_WRITE_BUFFERS) {
+        while (wants_piece(job) && m->pieces_under_way[SKY_DISK_WRITE] < SKY_DISK_WRITE_BUFFERS) {
             uint32_t buffer = sky_buffers_take(&m->buffers);
             if (buffer == NO_PIECE)
                 return failed;
@@ -334,7 +333,7 @@ static void settle_pieces(sky_disk_mover *m, sky_disk_job *job) {
             job->status = p->status;
         if (job->status == SKY_OK && job->move == SKY_DISK_READ)
             job->status = read_landed(m, job, p, sky_buffers_at(&m->buffers, buffer));
-        m->write_pieces -= job->move == SKY_DISK_WRITE;
+        m->pieces_under_way[job->move]--;
         sky_buffers_give(&m->buffers, buffer);
     }
 }

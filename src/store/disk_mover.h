@@ -8,7 +8,7 @@
  * together. The header travels with the first piece where it lies beside it. Pages larger than a
  * piece are copied before their last byte was checked: the item still ends SKY_E_CORRUPT.
  *
- * One thread owns it. Bounded: SKY_DISK_JOBS jobs, SKY_DISK_BUFFERS pieces, 12.2 MiB. */
+ * One thread owns it. Bounded: SKY_DISK_JOBS jobs, SKY_DISK_BUFFERS pieces, 14.3 MiB. */
 #ifndef SKY_STORE_DISK_MOVER_H
 #define SKY_STORE_DISK_MOVER_H
 
@@ -16,8 +16,9 @@
 #include "store/disk_folder.h"
 
 #define SKY_DISK_PIECE_BYTES   262144u
-#define SKY_DISK_BUFFERS       48u
-#define SKY_DISK_WRITE_BUFFERS 32u /* the most that writes may hold, so that reads find some */
+#define SKY_DISK_READ_BUFFERS  48u /* the most that reads, and that writes may hold: */
+#define SKY_DISK_WRITE_BUFFERS 32u /* each leaves some to the other */
+#define SKY_DISK_BUFFERS       56u
 #define SKY_DISK_JOBS          48u
 
 typedef enum { SKY_DISK_READ, SKY_DISK_WRITE, SKY_DISK_SYNC } sky_disk_move;
@@ -30,11 +31,10 @@ typedef struct sky_disk_job {
     int fd; /* closed by who opened it, after done */
     sky_key key;
     sky_disk_geometry geometry;
-    sky_disk_header
-        header;          /* write: all but page checksums; read: filled when the first piece came */
-    sky_range range;     /* read: as asked for */
-    uint64_t span_bytes; /* read: all spans together */
-    void *owner;         /* not looked at here */
+    sky_disk_header header; /* write: all but page checksums; read: filled by the first piece */
+    sky_range range;        /* read: as asked for */
+    uint64_t span_bytes;    /* read: all spans together */
+    void *owner;            /* not looked at here */
 
     /* The outcome. Items are not finished here. */
     sky_status status; /* SKY_E_CANCELLED: the batch was over */

@@ -16,10 +16,13 @@
 
 #define SHARED_SLACK    16 /* of the limit: how much more goes when others write here too */
 #define FAILURES_IN_ROW 3
+#define LEDGER_PATIENCE SKY_MS(50)
+#define LEDGER_AVOIDED  SKY_SECONDS(2)
 
 int64_t sky_disk_wall_ms(const sky_disk *d) {
     int64_t ms = d->env.clock->wall_ms(d->env.clock);
-    return ms < 0 ? 0 : ms;
+    const int64_t ms_max = SKY_DISK_MS_MAX / 2; /* leaves room for any ttl */
+    return ms < 0 ? 0 : ms > ms_max ? ms_max : ms;
 }
 
 bool sky_disk_expired(const sky_disk *d, int64_t expire_ms) {
@@ -57,9 +60,14 @@ typedef struct {
     int64_t bytes;
 } tally;
 
-static view enter(const sky_disk *d) {
+/* Whoever holds the ledger for too long, stopped perhaps, is not waited for again for a while. */
+static view enter(sky_disk *d) {
     view v = {0};
-    v.locked = sky_disk_ledger_begin(&d->folder, &v.ledger);
+    sky_time now = sky_now();
+    sky_time until = now < d->ledger_avoided ? 0 : now + LEDGER_PATIENCE;
+    v.locked = sky_disk_ledger_begin(&d->folder, until, &v.ledger);
+    if (!v.locked && until != 0)
+        d->ledger_avoided = sky_now() + LEDGER_AVOIDED;
     return v;
 }
 
@@ -219,8 +227,7 @@ static void survey_entry(void *context, const sky_key *key) {
     sky_mutex_unlock(&s->mutex);
 }
 
-/* The survey becomes the catalogue, and the ledger says the same. What there is no room for goes.
- * */
+/* The survey becomes the catalogue, and the ledger says the same. What has no room there goes. */
 static void adopt_survey(sky_disk *d, survey *s, view *v) {
     size_t too_many = sky_disk_catalogue_rebuild(d->catalogue, s->facts, s->count);
     v->ledger.known = v->mended = true;
@@ -303,9 +310,12 @@ sky_status sky_disk_make_room(sky_disk *d, uint64_t file_bytes, const sky_key *p
         if (status == SKY_E_FULL && enough && !sky_disk_catalogue_full(d->catalogue))
             status = SKY_OK; /* the slack is a wish */
     }
-    t.changes += !d->writes; /* a snapshot is out of date once there may be files under way */
+    bool first = !d->writes;
     d->writes = true;
+    t.changes += first;
     leave(d, &v, t);
+    if (first)
+        sky_disk_ledger_sync(&d->folder); /* from here on a snapshot on the disk is out of date */
     return status;
 }
 

@@ -63,6 +63,7 @@ typedef struct {
     uint32_t failures_in_row;
     uint64_t bytes_reserved;     /* by entries under way */
     uint64_t ledger_seen;        /* the ledger's count of changes that the catalogue knows of */
+    sky_time ledger_avoided;     /* until then it is not waited for */
     uint64_t unrecorded_changes; /* of ours, that did not get into the ledger yet */
     int64_t unrecorded_bytes;
     bool writes;          /* something was stored here, or tried to be */
@@ -78,8 +79,7 @@ const char *sky_disk_work_backend(const sky_disk_work *w);
 
 /* disk_room.c; the caller holds d->mutex. */
 
-/* Fill the catalogue, at open: from the snapshot when nothing changed since, else from the folder.
- * */
+/* At open, fill the catalogue: from the snapshot if nothing changed since, else from the folder. */
 sky_status sky_disk_recall(sky_disk *d);
 /* Write the snapshot, at close, unless others changed the folder meanwhile. */
 void sky_disk_remember(sky_disk *d);

@@ -1,13 +1,11 @@
 /* The thread of a disk tier.
  *
- *   lookups ─► look, or read job ──────────────────────────────► finish
+ *   lookups ─► look, or read job ─────────────────────────────► finish
  *   changes ─► write job ─► mover ─► ready ─┐
- *              REMOVE, PIN, UNPIN ─► ready ─┴─ in order of arrival ─► publish ─► (sync folders) ─►
- *              finish
+ *              REMOVE, PIN, UNPIN ─► ready ─┴─ in order ─► publish ─► (sync folders) ─► finish
  *
  * Changes take effect in the order they were submitted, whatever the disk does: a block is visible
- * only after the blocks before it, and a remove undoes the puts before it. Lookups overtake them.
- * */
+ * only after the blocks before it, a remove undoes the puts before it. Lookups overtake them. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +25,6 @@
 typedef struct job {
     sky_disk_job move;
     sky_op op;
-    sky_key key;
-    sky_batch batch;
-    size_t item;
     bool durable;
     bool ready;        /* a change that waits for those before it */
     sky_status status; /* of its preparation */
@@ -64,9 +59,6 @@ static job *job_take(sky_disk_work *w, const sky_disk_request *r, const sky_key 
     w->change_count += r->op != SKY_OP_GET;
     memset(j, 0, sizeof *j);
     j->op = r->op;
-    j->key = *key;
-    j->batch = r->batch;
-    j->item = r->next;
     j->durable = r->durable;
     j->move.batch = r->batch;
     j->move.item = r->next;
@@ -97,7 +89,7 @@ static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes)
         d->bytes_reserved -= j->bytes_reserved;
         sky_mutex_unlock(&d->mutex);
     }
-    finish(w, j->op, j->batch, j->item, status, bytes);
+    finish(w, j->op, j->move.batch, j->move.item, status, bytes);
     w->freed = true;
     w->job_count--;
     w->change_count -= j->op != SKY_OP_GET;
@@ -136,16 +128,16 @@ static void drop(sky_disk *d, const sky_key *key) {
 static sky_status open_entry(sky_disk *d, job *j) {
     sky_status status = SKY_OK;
     sky_mutex_lock(&d->mutex);
-    const sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, &j->key);
+    const sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, &j->move.key);
     bool known = fact != NULL;
     if (known && sky_disk_expired(d, fact->expire_ms))
-        sky_disk_look(d, &j->key, &status); /* another may have stored it anew */
+        sky_disk_look(d, &j->move.key, &status); /* another may have stored it anew */
     sky_mutex_unlock(&d->mutex);
     if (status != SKY_OK)
         return status;
-    status = sky_disk_entry_open(&d->folder, &j->key, &j->move.fd, &j->move.geometry);
+    status = sky_disk_entry_open(&d->folder, &j->move.key, &j->move.fd, &j->move.geometry);
     if (status == SKY_E_CORRUPT || (status == SKY_MISS && known))
-        drop(d, &j->key);
+        drop(d, &j->move.key);
     return status;
 }
 
@@ -169,7 +161,7 @@ static void end_get(sky_disk_work *w, job *j) {
     if (status == SKY_OK && sky_disk_expired(d, j->move.header.expire_ms))
         status = SKY_MISS;
     if (status == SKY_MISS || status == SKY_E_CORRUPT) {
-        drop(d, &j->key);
+        drop(d, &j->move.key);
     } else if (status == SKY_OK) {
         sky_mutex_lock(&d->mutex);
         sky_disk_fact *fact = sky_disk_meet(d, &j->move.header);
@@ -193,7 +185,7 @@ static sky_status reserve(sky_disk_work *w, job *j, uint64_t file_bytes) {
     sky_status status = sky_disk_make_room(d, file_bytes, &j->move.header.parent);
     if (status == SKY_OK)
         d->bytes_reserved += j->bytes_reserved = file_bytes;
-    const sky_disk_fact *old = sky_disk_catalogue_find(d->catalogue, &j->key);
+    const sky_disk_fact *old = sky_disk_catalogue_find(d->catalogue, &j->move.key);
     j->move.header.access = (sky_disk_access){.hits = old ? old->hits : 0,
                                               .used_ms = j->move.header.set_ms,
                                               .pinned = old && old->pins > 0};
@@ -204,13 +196,15 @@ static sky_status reserve(sky_disk_work *w, job *j, uint64_t file_bytes) {
 /* A disk that is full of other things gets one chance: as much again goes from here. */
 static sky_status create_temp(sky_disk_work *w, job *j, uint64_t file_bytes) {
     sky_disk *d = w->disk;
-    sky_status status = sky_disk_temp_create(&d->folder, &j->key, file_bytes, j->temp, &j->move.fd);
+    sky_status status = sky_disk_temp_create(&d->folder, &j->move.key, file_bytes, j->temp,
+                                             &j->move.fd);
     if (status == SKY_E_FULL) {
         sky_mutex_lock(&d->mutex);
         status = sky_disk_evict(d, file_bytes, &j->move.header.parent);
         sky_mutex_unlock(&d->mutex);
         if (status == SKY_OK)
-            status = sky_disk_temp_create(&d->folder, &j->key, file_bytes, j->temp, &j->move.fd);
+            status = sky_disk_temp_create(&d->folder, &j->move.key, file_bytes, j->temp,
+                                          &j->move.fd);
     }
     if (status != SKY_OK)
         j->temp[0] = '\0';
@@ -271,7 +265,7 @@ static void begin_put(sky_disk_work *w, job *j, sky_status described) {
 
 static sky_status publish(sky_disk_work *w, job *j) {
     sky_disk *d = w->disk;
-    if (!sky_batches_alive(d->batches, j->batch))
+    if (!sky_batches_alive(d->batches, j->move.batch))
         return SKY_E_DEADLINE; /* or cancelled: then nobody listens any more */
     sky_disk_fact fact = sky_disk_fact_of(&j->move.header);
     sky_mutex_lock(&d->mutex);
@@ -280,7 +274,7 @@ static sky_status publish(sky_disk_work *w, job *j) {
         j->temp[0] = '\0';
         d->bytes_reserved -= j->bytes_reserved;
         j->bytes_reserved = 0;
-        sky_disk_fact *kept = sky_disk_catalogue_find(d->catalogue, &j->key);
+        sky_disk_fact *kept = sky_disk_catalogue_find(d->catalogue, &j->move.key);
         if (kept && (kept->pins > 0) != j->move.header.access.pinned)
             sky_disk_record(d, kept, true); /* pinned or not since it began */
     }
@@ -291,7 +285,7 @@ static sky_status publish(sky_disk_work *w, job *j) {
 static sky_status change_pin(sky_disk *d, const job *j) {
     sky_status status;
     sky_mutex_lock(&d->mutex);
-    sky_disk_fact *fact = sky_disk_look(d, &j->key, &status);
+    sky_disk_fact *fact = sky_disk_look(d, &j->move.key, &status);
     if (fact) {
         bool pinned = fact->pins > 0;
         status = j->op == SKY_OP_PIN ? sky_disk_catalogue_pin(d->catalogue, fact)
@@ -308,8 +302,8 @@ static sky_status change_remove(sky_disk *d, const job *j) {
     sky_status status;
     sky_mutex_lock(&d->mutex);
     if (sky_disk_folder_writable(&d->folder))
-        status = sky_disk_drop(d, &j->key, &count);
-    else if (sky_disk_look(d, &j->key, &status))
+        status = sky_disk_drop(d, &j->move.key, &count);
+    else if (sky_disk_look(d, &j->move.key, &status))
         status = SKY_E_DENIED;
     sky_mutex_unlock(&d->mutex);
     return status;
@@ -325,7 +319,7 @@ static void sync_folders(sky_disk_work *w, job *j) {
         job_end(w, j, j->status, j->move.header.payload_bytes);
         return;
     }
-    sky_disk_path(&j->key, path);
+    sky_disk_path(&j->move.key, path);
     static const size_t lengths[FOLDERS] = {SKY_DISK_FOLDER_CHARS, 2, 1};
     if (j->folders_synced == FOLDERS - 1)
         path[0] = '.';

@@ -1,12 +1,12 @@
 /* The hierarchy's thread: it carries errands to the tiers and their answers back.
  *
- *   waiting (callers' first, then the background's) ──start──► active ──► done(): whose it is goes on
+ *   waiting (callers' first, then the background's) ──start──► active ──► done(): its owner goes on
  *
  * It sleeps in poll on its own wake-up and on the tiers that have something under way. Surprises:
  *  - An errand that fails to start (tier skipped, given up, past its deadline) also ends in done(),
  *    with the reason in all its items, so that whoever queued it has one place to go on.
- *  - A tier's health is counted in errands, not items, and an errand that was given very little time
- *    and ends late says nothing about the tier. */
+ *  - A tier's health is counted in errands, not items, and an errand that was given very little
+ *    time and ends late says nothing about the tier. */
 #include "store/hierarchy.h"
 
 #include <skymem/keys.h>
@@ -92,8 +92,8 @@ static bool precedes(const sky_errand *w, const sky_errand *e) {
            share_a_key(w->items, w->item_count, e->items, e->item_count);
 }
 
-/* A caller's write of the same keys was queued before and waits; or a removal of them is not over at
- * some tier: what was read there must not come back here. */
+/* A caller's write of the same keys was queued before and waits; or a removal of them is not over
+ * at some tier: what was read there must not come back here. */
 static bool is_behind_a_caller(const sky_cache *c, const sky_errand *e) {
     for (size_t t = 0; t < c->tier_count; t++) {
         for (const sky_errand *w = c->tiers[t].waiting.first; w; w = w->next)
@@ -122,13 +122,14 @@ static bool must_wait(const sky_cache *c, const sky_errand *e) {
 }
 
 /* It ends without starting, or is called back. */
-static bool is_over(const sky_errand *e) {
-    return e->given_up || (e->call.deadline_ns != 0 && sky_now() >= e->call.deadline_ns);
+static bool is_over(const sky_errand *e, sky_time now) {
+    return e->given_up || (e->call.deadline_ns != 0 && now >= e->call.deadline_ns);
 }
 
 static sky_errand *first_over(const sky_errand_list *l) {
+    sky_time now = sky_now();
     sky_errand *e = l->first;
-    while (e && !is_over(e))
+    while (e && !is_over(e, now))
         e = e->next;
     return e;
 }
@@ -222,10 +223,8 @@ static void finish(sky_cache *c, sky_errand *e) {
 
 /* Why an errand is not worth starting; SKY_OK when it is. */
 static sky_status obstacle(const sky_cache *c, const sky_errand *e) {
-    if (e->given_up)
-        return SKY_E_CANCELLED;
-    if (e->call.deadline_ns != 0 && sky_now() >= e->call.deadline_ns)
-        return SKY_E_DEADLINE;
+    if (is_over(e, e->started))
+        return e->given_up ? SKY_E_CANCELLED : SKY_E_DEADLINE;
     return sky_rung_skipped(&c->tiers[e->tier]) ? SKY_E_IO : SKY_OK;
 }
 

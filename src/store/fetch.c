@@ -36,9 +36,9 @@ struct sky_fetch {
 };
 
 static void end(sky_cache *c, sky_fetch *f, sky_status status) {
+    sky_mutex_lock(&c->mutex);
     if (f->forgotten) /* tier 0 has the last word */
         status = c->tiers[0].lends ? SKY_OK : SKY_MISS;
-    sky_mutex_lock(&c->mutex);
     sky_fetch **link = &c->fetches;
     while (*link != f)
         link = &(*link)->next;

@@ -1,9 +1,8 @@
-/* Proves: what a farther tier had is brought to the nearest, whole, and never over something newer. */
+/* Proves: what a farther tier had is brought to the nearest, whole, and never over newer bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include <cmocka.h>
 

@@ -2,11 +2,11 @@
  *
  *   caller's thread                                    the hierarchy's thread
  *   submit ─ job ─ near tier, at once ─ all hit? done
- *                         │ the rest                   ┌───────────── errands ─────────────┐
- *                         └── legs ───────────────────►│ tier 0: waiting… │ active…        │
- *   put ──── parcel ── behind ────────────────────────►│ tier 1: waiting… │ active… ─► done│
- *   a far tier answered ── fetch (promotion) ─────────►│ tier 2: …        │                │
- *                                                      └───────────────────────────────────┘
+ *                         │ the rest                    ┌───────────── errands ──────────────┐
+ *                         └── legs ────────────────────►│ tier 0: waiting… │ active…         │
+ *   put ──── parcel ── behind ─────────────────────────►│ tier 1: waiting… │ active… ─► done │
+ *   a far tier answered ── fetch (promotion) ──────────►│ tier 2: …        │                 │
+ *                                                       └────────────────────────────────────┘
  *   cache.c    the public calls, opening and closing
  *   errand.c   the thread: errands to tiers, their order, deadlines, and the tiers' health
  *   job.c      a caller's batch on its way through the tiers
@@ -69,8 +69,8 @@ typedef struct {
     sky_errand *last;
 } sky_errand_list;
 
-/* A tier in its place in the hierarchy. Health: `failures` errands in a row failed; from three on the tier is
- * skipped until retry_at, then tried again. */
+/* A tier in its place in the hierarchy. Health: `failures` errands in a row failed; from three on
+ * the tier is skipped until retry_at, then tried again. */
 typedef struct {
     sky_cache *cache;
     sky_tier *tier;
@@ -158,8 +158,8 @@ sky_status sky_parcel_create(sky_cache *c, const sky_item *item, const sky_call 
                              sky_span payload, sky_lease lease, sky_parcel **out);
 /* Drop one reference. Without the mutex. NULL is fine. */
 void sky_parcel_drop(sky_cache *c, sky_parcel *parcel);
-/* Queue a parcel for a tier, which takes a reference; counted as dropped when the queue is full, the
- * tier is failing, or parcel is NULL. Without the mutex. */
+/* Queue a parcel for a tier, which takes a reference; counted as dropped when the queue is full,
+ * the tier is failing, or parcel is NULL. Without the mutex. */
 void sky_behind(sky_cache *c, sky_parcel *parcel, uint8_t tier, bool only_if_absent);
 /* Queue the removal of what a tier may still hold of a general key whose newer payload it did not
  * get. Blocks never change, so there is nothing to do for them. Without the mutex. */

@@ -165,7 +165,7 @@ static int conform(const char *name, const char *mem_url, const char *disk_query
                                       .reopen = disk_query && !both ? open_again : NULL,
                                       .capacity_bytes = both ? 0 : 8 << 20,
                                       .payload_bytes_max = 3 << 20,
-                                      .items_max = 300,
+                                      .items_max = 80,
                                       .leases = mem_url != NULL,
                                       .pins = true,
                                       .ttl = true,

@@ -342,8 +342,7 @@ static void after_near(sky_cache *c, sky_job *job, const sky_item *answers, cons
         size_t at = origin[i], from = next_tier(c, job, 1);
         if (job->op == SKY_OP_LEASE && answers[i].status == SKY_OK) {
             finish_lease(c, job, at, &answers[i]);
-        } else if (is_final(job, answers[i].status) || from == c->tier_count ||
-                   (job->op == SKY_OP_LEASE && answers[i].status == SKY_E_UNSUPPORTED)) {
+        } else if (is_final(job, answers[i].status) || from == c->tier_count) {
             finish_item(c, job, at, answers[i].status, answers[i].bytes, 0);
         } else {
             sky_mutex_lock(&c->mutex);
@@ -391,18 +390,12 @@ static void leg_done(sky_cache *c, sky_errand *e) {
 
 /* ---- the near tier, asked on the caller's thread ---- */
 
-static void forget_queued(sky_cache *c, const sky_job *job, sky_errand **freed) {
-    for (size_t i = 0; i < job->item_count; i++) {
-        sky_behind_forget(c, &job->items[i].key, job->op == SKY_OP_REMOVE, freed);
-        sky_fetch_forget(c, &job->items[i].key);
-    }
-}
-
-/* Whatever is queued for the keys must not come after this job. */
+/* What is queued to be written under the keys must not come after this job. */
 static void supersede(sky_cache *c, const sky_job *job) {
     sky_errand *freed = NULL;
     sky_mutex_lock(&c->mutex);
-    forget_queued(c, job, &freed);
+    for (size_t i = 0; i < job->item_count; i++)
+        sky_behind_forget(c, &job->items[i].key, job->op == SKY_OP_REMOVE, &freed);
     sky_mutex_unlock(&c->mutex);
     sky_behind_free(c, freed);
 }
@@ -411,7 +404,6 @@ static void supersede(sky_cache *c, const sky_job *job) {
  * which waits for it. */
 static bool put_near(sky_cache *c, sky_job *job) {
     sky_near_put here = {.items = job->items, .item_count = job->item_count};
-    sky_errand *freed = NULL;
     sky_mutex_lock(&c->mutex);
     bool free_way = !sky_errand_conflict(c, 0, job->items, job->item_count);
     if (free_way) {
@@ -427,12 +419,12 @@ static bool put_near(sky_cache *c, sky_job *job) {
     while (*link != &here)
         link = &(*link)->next;
     *link = here.next;
-    forget_queued(c, job, &freed); /* what was read from a farther tier meanwhile is older */
+    for (size_t i = 0; i < job->item_count; i++) /* what they carry is older */
+        sky_fetch_forget(c, &job->items[i].key);
     bool waited_for = c->tiers[0].waiting.first || c->tiers[0].waiting_behind.first;
     sky_mutex_unlock(&c->mutex);
     if (waited_for)
         sky_wake(c);
-    sky_behind_free(c, freed);
     return true;
 }
 

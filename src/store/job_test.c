@@ -1,8 +1,7 @@
-/* Proves: how a batch goes through the tiers: nearest first, on to the next for what is missing or damaged, to
- * all at once for what concerns all, and done inside submit when the near tier has everything. */
+/* Proves: a batch goes to the nearest tier first, on to the next for what is missing or damaged, to
+ * all at once for what concerns all, and is done in submit when the near tier has everything. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,9 +129,13 @@ static void what_one_tier_refuses_the_next_takes(void **state) {
     sky_fixture_fill(data, LARGE, 9);
     sky_span span = {data, LARGE};
     sky_item item = {.key = sky_fixture_key(9), .spans = &span, .span_count = 1};
+    item.name = "changes";
+    item.name_bytes = 7;
+    assert_int_equal(sky_setting_put(s.cache, 9, 1, NULL), SKY_OK); /* an older, smaller value */
     assert_int_equal(sky_run(s.cache, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
     assert_int_equal(item.status, SKY_OK);
     assert_int_equal(item.tier, 1);
+    assert_false(sky_setting_near_has(s.cache, 9));
     memset(data, 0, LARGE);
     assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
     for (size_t i = 0; i < 2; i++) {

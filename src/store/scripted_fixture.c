@@ -15,7 +15,6 @@
 typedef struct entry {
     struct entry *next;
     sky_key key;
-    sky_key parent;
     size_t bytes;
     bool pinned;
     uint8_t data[];
@@ -70,7 +69,6 @@ static entry *make(sky_scripted *s, sky_key key, size_t bytes) {
 
 static sky_status put(sky_scripted *s, const sky_item *item, uint64_t *bytes) {
     entry *e = make(s, item->key, (size_t)sky_spans_bytes(item->spans, item->span_count));
-    e->parent = item->parent;
     uint8_t *to = e->data;
     for (uint32_t i = 0; i < item->span_count; i++) {
         memcpy(to, item->spans[i].data, item->spans[i].bytes);
@@ -218,14 +216,6 @@ void sky_scripted_plant(sky_scripted *s, sky_key key, const void *data, size_t b
     sky_mutex_lock(&s->mutex);
     memcpy(make(s, key, bytes)->data, data, bytes);
     sky_mutex_unlock(&s->mutex);
-}
-
-sky_key sky_scripted_parent(sky_scripted *s, const sky_key *key) {
-    sky_mutex_lock(&s->mutex);
-    const entry *e = *find(s, key);
-    sky_key parent = e ? e->parent : (sky_key){{0}};
-    sky_mutex_unlock(&s->mutex);
-    return parent;
 }
 
 static int scripted_event_fd(const sky_tier *tier) {

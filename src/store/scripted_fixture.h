@@ -1,5 +1,5 @@
-/* A tier that does what the test says: it holds its answers back, fails, or hands out damage. It has
- * no thread: what is held is answered when the test says so. */
+/* A tier that does what the test says: it holds its answers back, fails, or hands out damage. It
+ * has no thread: what is held is answered when the test says so. */
 #ifndef SKY_STORE_SCRIPTED_FIXTURE_H
 #define SKY_STORE_SCRIPTED_FIXTURE_H
 
@@ -11,7 +11,7 @@ typedef struct sky_scripted sky_scripted;
 sky_scripted *sky_scripted_open(uint8_t place);
 sky_tier *sky_scripted_tier(sky_scripted *s);
 
-/* From now on answers wait (true), or come inside submit again. Turning it off answers what waits. */
+/* From now on answers wait (true), or come inside submit again, those that wait included. */
 void sky_scripted_hold(sky_scripted *s, bool hold);
 /* Answer the oldest that waits; false when none does. */
 bool sky_scripted_answer_one(sky_scripted *s);
@@ -26,7 +26,5 @@ size_t sky_scripted_held(sky_scripted *s);
 const void *sky_scripted_peek(sky_scripted *s, const sky_key *key, size_t *bytes);
 /* Put it there behind everybody's back. */
 void sky_scripted_plant(sky_scripted *s, sky_key key, const void *data, size_t bytes);
-/* What the last put of a key brought with it. */
-sky_key sky_scripted_parent(sky_scripted *s, const sky_key *key);
 
 #endif
