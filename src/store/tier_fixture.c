@@ -435,7 +435,7 @@ static void a_full_tier_says_so(void **state) {
 
 typedef struct {
     sky_clock clock;
-    int64_t ahead_ms;
+    _Atomic int64_t ahead_ms; /* turned by the test while the tier reads it */
 } shifted_clock;
 
 static sky_time shifted_now(const sky_clock *clock) {

@@ -6,11 +6,12 @@ socket=$work/d.sock
 
 # start: run it and wait for "ready"
 start() {
+    rm -f "$work/ready"
     "$skymemd" --socket "$socket" --store mem:4MiB --store "disk:$work/disk?max=64MiB" \
         >"$work/ready" 2>"$work/log" &
     daemon=$!
     for _ in $(seq 100); do
-        grep -qx ready "$work/ready" && return
+        grep -qsx ready "$work/ready" && return
         sleep 0.05
     done
     fail "not ready: $(cat "$work/log")"
