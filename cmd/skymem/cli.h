@@ -215,6 +215,8 @@ typedef struct {
     }
 int cli_key_parse(cli *c, const char *text, cli_key *out);
 void cli_key_free(cli_key *key);
+/* An item that asks for the key; its name is the key's, so that promoted copies keep it. */
+sky_item cli_key_item(const cli_key *key);
 /* Why a file or a URL was refused: what it says is the user's to mend, what it meets is not. */
 int cli_refused(const cli *c, sky_status status, const sky_error *error);
 /* What a scenario file says of the sky; says why when it cannot. */

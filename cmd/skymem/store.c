@@ -130,6 +130,15 @@ void cli_key_free(cli_key *key) {
     key->shown = NULL;
 }
 
+sky_item cli_key_item(const cli_key *key) {
+    sky_item item = {.key = key->key};
+    if (key->name_bytes) {
+        item.name = (const char *)key->name;
+        item.name_bytes = key->name_bytes;
+    }
+    return item;
+}
+
 sky_status cli_one(const cli_store *store, sky_op op, sky_item *item, const sky_call *call) {
     sky_status status = sky_run(store->cache, op, item, 1, call);
     return status == SKY_OK ? item->status : status;
@@ -163,7 +172,7 @@ int cli_key_verb(cli *c, sky_op op, const char *done) {
         return code;
     code = cli_store_open(c, &store);
     if (code == CLI_OK) {
-        sky_item item = {.key = key.key};
+        sky_item item = cli_key_item(&key);
         const sky_call call = {.durable = true};
         code = cli_key_status(c, &key, cli_one(&store, op, &item, &call));
     }

@@ -17,7 +17,9 @@ static sky_status get_value(const cli_store *store, const cli_key *key, const sk
         sky_span span = {malloc(has.bytes ? has.bytes : 1), has.bytes};
         if (!span.data)
             return SKY_E_NOMEM;
-        sky_item get = {.key = key->key, .spans = &span, .span_count = 1};
+        sky_item get = cli_key_item(key);
+        get.spans = &span;
+        get.span_count = 1;
         status = cli_one(store, SKY_OP_GET, &get, call);
         if (status == SKY_OK) {
             *value = (cli_blob){span.data, get.bytes, false};

@@ -13,7 +13,7 @@ static int prefetch_one(cli *c, const cli_store *store, const char *text, const 
     int code = cli_key_parse(c, text, &key);
     if (code != CLI_OK)
         return code;
-    sky_item item = {.key = key.key};
+    sky_item item = cli_key_item(&key);
     sky_status status = cli_one(store, SKY_OP_PREFETCH, &item, call);
     code = cli_key_status(c, &key, status);
     if (code == CLI_NOT_FOUND) {

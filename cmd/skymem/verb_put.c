@@ -6,11 +6,9 @@
 static sky_status put_item(const cli_store *store, const cli_key *key, const cli_blob *value,
                            uint32_t ttl_s, sky_item *item) {
     sky_span span = {value->data, value->bytes};
-    *item = (sky_item){.key = key->key, .spans = &span, .span_count = 1};
-    if (key->name_bytes) {
-        item->name = (const char *)key->name;
-        item->name_bytes = key->name_bytes;
-    }
+    *item = cli_key_item(key);
+    item->spans = &span;
+    item->span_count = 1;
     const sky_call call = {.durable = true, .ttl_s = ttl_s};
     sky_status status = cli_one(store, SKY_OP_PUT, item, &call);
     item->spans = NULL;

@@ -69,6 +69,20 @@ static const char *learn_windows(sky_llama *llama) {
     return wrong;
 }
 
+/* Heads, where one number is true for all layers. */
+static void learn_heads(sky_llama *llama) {
+    int32_t heads = llama_model_n_head_kv(llama->model);
+    sky_layout *layout = &llama->shape.layout;
+    for (uint32_t g = 0; g < layout->group_count; g++) {
+        const sky_layer_group *group = &layout->groups[g];
+        if (heads <= 0 || group->k_row_bytes % (uint32_t)heads != 0 ||
+            group->k_row_bytes != layout->groups[0].k_row_bytes)
+            return;
+    }
+    for (uint32_t g = 0; g < layout->group_count; g++)
+        layout->groups[g].kv_heads = (uint32_t)heads;
+}
+
 static const char *learn_shape(sky_llama *llama) {
     const uint32_t token = 0;
     blob_part parts[SKY_LAYER_GROUPS_MAX];
@@ -80,6 +94,8 @@ static const char *learn_shape(sky_llama *llama) {
             wrong = "does not hold the token that was computed";
     if (!wrong)
         wrong = learn_windows(llama);
+    if (!wrong)
+        learn_heads(llama);
     return wrong;
 }
 
