@@ -459,8 +459,9 @@ static void payloads_are_forgotten_in_time(void **state) {
     sky_span span = {&byte, 1};
     sky_item items[2] = {{.key = sky_fixture_key(1), .spans = &span, .span_count = 1},
                          {.key = sky_fixture_key(2), .spans = &span, .span_count = 1}};
-    sky_fixture_run(t, SKY_OP_PUT, &items[0], 1, &(sky_call){.ttl_s = 100});
-    sky_fixture_run(t, SKY_OP_PUT, &items[1], 1, &(sky_call){.ttl_s = 1000});
+    /* durable: a farther tier counts from when it stores, and must do so before time is turned */
+    sky_fixture_run(t, SKY_OP_PUT, &items[0], 1, &(sky_call){.ttl_s = 100, .durable = true});
+    sky_fixture_run(t, SKY_OP_PUT, &items[1], 1, &(sky_call){.ttl_s = 1000, .durable = true});
     assert_put(t, 3, 10, 3);
     clock.ahead_ms = 90000;
     assert_true(has(t, 1));
