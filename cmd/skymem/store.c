@@ -19,10 +19,13 @@ static void name_tiers(const char *const *urls, cli_store *store) {
     }
 }
 
+static bool is_usage(sky_status status) {
+    return status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
+}
+
 int cli_refused(const cli *c, sky_status status, const sky_error *error) {
-    bool usage = status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
     const char *why = error->text[0] ? error->text : sky_status_text(status);
-    return usage ? cli_usage(c, "%s", why) : cli_failed(c, "%s", why);
+    return is_usage(status) ? cli_usage(c, "%s", why) : cli_failed(c, "%s", why);
 }
 
 int cli_scenario_read(const cli *c, const char *path, sky_constellation *constellation,
@@ -32,17 +35,22 @@ int cli_scenario_read(const cli *c, const char *path, sky_constellation *constel
     return status == SKY_OK ? CLI_OK : cli_refused(c, status, &error);
 }
 
-int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli_store *out) {
-    sky_error error = {0};
-    memset(out, 0, sizeof *out);
-    sky_status status = sky_cache_open(urls, count, &out->cache, &error);
+static int store_opened(const cli *c, const char *const *urls, sky_status status,
+                        const sky_error *error, cli_store *out) {
     if (status != SKY_OK) {
         out->cache = NULL;
-        return cli_refused(c, status, &error);
+        return cli_refused(c, status, error);
     }
     out->tier_count = sky_tier_count(out->cache);
     name_tiers(urls, out);
     return CLI_OK;
+}
+
+int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli_store *out) {
+    sky_error error = {0};
+    memset(out, 0, sizeof *out);
+    sky_status status = sky_cache_open(urls, count, &out->cache, &error);
+    return store_opened(c, urls, status, &error, out);
 }
 
 /* The default disk tier lies in ~/.cache, which a fresh account may lack. */
@@ -57,6 +65,31 @@ static void make_cache_home(void) {
     mkdir(home, 0700);
 }
 
+/* Leave out the tiers that do not open, and say so; fine as long as one is left that outlives the
+ * process. A URL that is wrong is the user's to mend. */
+static int open_the_others(cli *c, const char **urls, size_t count, cli_store *out) {
+    size_t kept = 0, lasting = 0, refused = 0;
+    sky_error errors[SKY_TIERS_MAX] = {0};
+    for (size_t i = 0; i < count; i++) {
+        sky_cache *alone;
+        sky_status status = sky_cache_open(&urls[i], 1, &alone, &errors[refused]);
+        if (status == SKY_OK) {
+            sky_cache_close(alone);
+            lasting += strncmp(urls[i], "mem:", 4) != 0;
+            urls[kept++] = urls[i];
+        } else if (is_usage(status)) {
+            return cli_refused(c, status, &errors[refused]);
+        } else {
+            refused++;
+        }
+    }
+    if (lasting == 0)
+        return cli_failed(c, "%s", errors[0].text);
+    for (size_t i = 0; i < refused; i++)
+        cli_note(c, "%s; going on without it", errors[i].text);
+    return cli_store_open_urls(c, urls, kept, out);
+}
+
 int cli_store_open(cli *c, cli_store *out) {
     const char *urls[CLI_LIST_MAX];
     const cli_value *v = cli_find(c, "store");
@@ -66,7 +99,11 @@ int cli_store_open(cli *c, cli_store *out) {
         make_cache_home();
     for (size_t i = 0; i < v->count; i++)
         urls[i] = v->texts[i];
-    return cli_store_open_urls(c, urls, v->count, out);
+    sky_error error = {0};
+    sky_status status = sky_cache_open(urls, v->count, &out->cache, &error);
+    if (status != SKY_OK && !is_usage(status) && v->count > 1)
+        return open_the_others(c, urls, v->count, out);
+    return store_opened(c, urls, status, &error, out);
 }
 
 void cli_store_close(cli_store *store) {

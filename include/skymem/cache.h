@@ -65,12 +65,14 @@ typedef struct {
     sky_lease lease;
 } sky_item;
 
-/* How a batch is to be done; NULL means all zeros. */
+/* How a batch is to be done; NULL means all zeros.
+ * A durable put ends SKY_OK when a tier that is not memory took it, or memory is all there is; which
+ * tiers did not is in their stat. */
 typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; 0: none; then items end SKY_E_DEADLINE */
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule */
     uint8_t level;        /* put: codec level of the payload, 0 = lossless */
-    bool durable;         /* put: done only when every tier has stored it */
+    bool durable;         /* put: done when every tier has answered; see above */
     uint32_t tiers;       /* bit i: tier i may take part; 0: all */
 } sky_call;
 

@@ -25,6 +25,7 @@ typedef struct {
     uint64_t bytes;
     uint32_t parts; /* answers still to come */
     sky_status verdict;
+    int weight; /* of the verdict */
     uint8_t tier;
 } note;
 
@@ -144,20 +145,25 @@ static void finish_lease(sky_cache *c, sky_job *job, size_t i, const sky_item *a
 }
 
 /* Which of two answers about one item says more; reads want to know of damage, removals of what may
- * be left, pins of any success. */
-static int weight(sky_op op, sky_status status) {
+ * be left, pins of any success, puts of a tier that keeps what it takes. */
+static int weight(sky_op op, sky_status status, bool keeps) {
     bool pin = op == SKY_OP_PIN || op == SKY_OP_UNPIN, read = op == SKY_OP_GET || op == SKY_OP_HAS;
     if (status == SKY_MISS || (status == SKY_E_UNSUPPORTED && op != SKY_OP_PUT))
         return 0;
     if (status == SKY_OK)
-        return pin ? 3 : 1;
+        return pin || keeps ? 3 : 1;
     return read && status == SKY_E_CORRUPT ? 3 : 2;
 }
 
-static void take_note(const sky_job *job, size_t i, const sky_item *answer, uint8_t tier) {
+static void take_note(const sky_cache *c, const sky_job *job, size_t i, const sky_item *answer,
+                      uint8_t tier) {
     note *n = &job->notes[i];
-    if (weight(job->op, answer->status) > weight(job->op, n->verdict))
+    bool keeps = job->op == SKY_OP_PUT && (c->tier_count == 1 || !c->tiers[tier].lends);
+    int says = weight(job->op, answer->status, keeps);
+    if (says > n->weight) {
+        n->weight = says;
         n->verdict = answer->status;
+    }
     if (answer->status == SKY_OK && n->tier == SKY_TIER_NONE) {
         n->tier = tier;
         n->bytes = answer->bytes;
@@ -277,7 +283,7 @@ static size_t after_read(sky_cache *c, sky_job *job, uint8_t tier, const sky_ite
         if (is_final(job, answers[i].status)) {
             finish_item(c, job, at, answers[i].status, answers[i].bytes, tier);
         } else {
-            take_note(job, at, &answers[i], tier);
+            take_note(c, job, at, &answers[i], tier);
             origin[left++] = at;
         }
     }
@@ -329,7 +335,7 @@ static size_t after_put(sky_cache *c, sky_job *job, uint8_t tier, const sky_item
 static void after_part(sky_cache *c, sky_job *job, uint8_t tier, const sky_item *answers,
                        const uint32_t *origin, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        take_note(job, origin[i], &answers[i], tier);
+        take_note(c, job, origin[i], &answers[i], tier);
         if (--job->notes[origin[i]].parts == 0)
             finish_with_note(c, job, origin[i]);
     }

@@ -104,15 +104,19 @@ static void leases_come_from_the_near_tier(void **state) {
     sky_cache_close(s.cache);
 }
 
-static void a_durable_put_is_done_when_all_have_it(void **state) {
+static void a_durable_put_is_done_when_all_have_answered(void **state) {
     (void)state;
     sky_setting s = sky_setting_open("mem:1MiB", 2);
     sky_call durable = {.durable = true};
     assert_int_equal(sky_setting_put(s.cache, 1, 1, &durable), SKY_OK);
     assert_true(sky_setting_far_holds(s.far[0], 1, 1) && sky_setting_far_holds(s.far[1], 1, 1) &&
                 sky_setting_near_has(s.cache, 1));
-    sky_scripted_say(s.far[1], SKY_E_FULL);
-    assert_int_equal(sky_setting_put(s.cache, 2, 2, &durable), SKY_E_FULL);
+    sky_scripted_say(s.far[1], SKY_E_FULL); /* one that keeps it is enough */
+    assert_int_equal(sky_setting_put(s.cache, 2, 2, &durable), SKY_OK);
+    assert_true(sky_setting_far_holds(s.far[0], 2, 2));
+    sky_scripted_say(s.far[0], SKY_E_FULL); /* memory alone is not */
+    assert_int_equal(sky_setting_put(s.cache, 4, 4, &durable), SKY_E_FULL);
+    sky_scripted_say(s.far[0], SKY_OK);
     sky_scripted_say(s.far[1], SKY_OK);
     sky_scripted_hold(s.far[0], true);
     durable.deadline_ns = sky_now() + SKY_MS(30);
@@ -183,7 +187,7 @@ int main(void) {
         cmocka_unit_test(damage_at_one_tier_is_read_from_the_next),
         cmocka_unit_test(tiers_not_in_the_mask_are_not_asked),
         cmocka_unit_test(leases_come_from_the_near_tier),
-        cmocka_unit_test(a_durable_put_is_done_when_all_have_it),
+        cmocka_unit_test(a_durable_put_is_done_when_all_have_answered),
         cmocka_unit_test(what_one_tier_refuses_the_next_takes),
         cmocka_unit_test(without_memory_the_first_tier_takes_it),
         cmocka_unit_test(pins_concern_every_tier),
