@@ -118,14 +118,7 @@ static int measure(bench_files *d) {
 
 int bench_disk(bench *b) {
     bench_files d = {.b = b, .count = b->quick ? 8 : VALUES_MAX, .rounds = b->quick ? 3 : 5};
-    const char *chosen = cli_text(b->c, "folder");
-    int code = CLI_OK;
-    if (chosen)
-        snprintf(d.folder, sizeof d.folder, "%s/skymem-bench-XXXXXX", chosen);
-    if (chosen && !mkdtemp(d.folder))
-        return cli_failed(b->c, "--folder %s: cannot be written", chosen);
-    if (!chosen)
-        code = cli_scratch_make(b->c, "bench", d.folder, sizeof d.folder);
+    int code = cli_scratch_make(b->c, cli_text(b->c, "folder"), "bench", d.folder, sizeof d.folder);
     if (code != CLI_OK)
         return code;
     snprintf(d.ours, sizeof d.ours, "%s/tier", d.folder);

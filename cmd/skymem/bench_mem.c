@@ -206,7 +206,7 @@ static int copies(bench *b) {
 
 int bench_mem(bench *b) {
     char folder[4096];
-    int code = cli_scratch_make(b->c, "bench", folder, sizeof folder);
+    int code = cli_scratch_make(b->c, NULL, "bench", folder, sizeof folder);
     if (code == CLI_OK)
         code = idle(b, folder); /* first: later there would be memory to take again */
     cli_scratch_remove(folder);

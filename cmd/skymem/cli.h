@@ -28,7 +28,7 @@ typedef enum {
     CLI_FLAG,   /* no value */
     CLI_TEXT,   /* anything */
     CLI_COUNT,  /* a whole number within min … max (max 0: no limit) */
-    CLI_NUMBER, /* a finite number of at least min */
+    CLI_NUMBER, /* a finite number within min … max (max 0: no limit) */
     CLI_CHOICE, /* one of the words in `value`, parted by | */
     CLI_LIST,   /* text, may be repeated */
 } cli_kind;
@@ -182,9 +182,10 @@ typedef struct {
 int cli_blob_read(const cli *c, const char *path, uint64_t bytes_max, cli_blob *out);
 void cli_blob_free(cli_blob *blob);
 int cli_file_write(const cli *c, const char *path, const void *data, size_t bytes);
-/* A folder of its own under the cache folder for this run, and its removal with all that is in
- * it. */
-int cli_scratch_make(const cli *c, const char *name, char *path, size_t path_bytes);
+/* A folder of its own for this run under `home` (NULL: the cache folder), and its removal with all
+ * that is in it; a signal that ends the program removes it too. One at a time. */
+int cli_scratch_make(const cli *c, const char *home, const char *name, char *path,
+                     size_t path_bytes);
 void cli_scratch_remove(const char *path);
 
 /* store.c: the hierarchy of --store. */
@@ -197,6 +198,8 @@ int cli_store_open(cli *c, cli_store *out);
 int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli_store *out);
 void cli_store_close(cli_store *store);
 const char *cli_store_tier(const cli_store *store, uint8_t tier);
+/* Whether what the tier holds is still there after this process. */
+bool cli_store_lasts(const cli_store *store, size_t tier);
 
 /* A KEY of the command line: a name, or with --as hex its bytes, or with --as block a block's
  * key. */

@@ -329,7 +329,7 @@ static int one_tier(demo *d, const char *source, const char *url, size_t rounds,
 
 int demo_disk(demo *d) {
     char folder[4096], url[4200];
-    int code = cli_scratch_make(d->c, "demo", folder, sizeof folder);
+    int code = cli_scratch_make(d->c, NULL, "demo", folder, sizeof folder);
     if (code != CLI_OK)
         return code;
     snprintf(url, sizeof url, "disk:%s?max=1GiB", folder);

@@ -4,10 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static int too_large(const cli *c, const char *path, uint64_t bytes_max) {
@@ -89,24 +93,75 @@ int cli_file_write(const cli *c, const char *path, const void *data, size_t byte
     return CLI_OK;
 }
 
-int cli_scratch_make(const cli *c, const char *name, char *path, size_t path_bytes) {
-    char home[4000];
-    mkdir(cli_cache_home(home, sizeof home), 0700);
-    snprintf(path, path_bytes, "%s/skymem-%s-XXXXXX", home, name);
-    if (mkdtemp(path))
-        return CLI_OK;
-    int failure = errno;
-    path[0] = '\0';
-    return cli_failed(c, "%s: %s; set XDG_CACHE_HOME to a folder that can be written", home,
-                      strerror(failure));
-}
-
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where) {
     (void)st, (void)kind, (void)where;
     return remove(path) == 0 || errno == ENOENT ? 0 : -1;
 }
 
+/* A tier may still be writing into it: what came after the walk goes with the next one. */
 void cli_scratch_remove(const char *path) {
-    if (path[0])
+    const struct timespec pause = {.tv_nsec = 10000000};
+    for (int walks = 0; path[0] && access(path, F_OK) == 0 && walks < 100; walks++) {
+        if (walks > 0)
+            nanosleep(&pause, NULL);
         nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    }
+}
+
+/* ---- the scratch folder of a program that is told to end ---- */
+
+/* A handler may do no more than wake a thread that removes the folder. */
+static char scratch[4096];
+static sem_t signalled;
+static volatile sig_atomic_t signal_number;
+
+static void wake(int number) {
+    int failure = errno;
+    signal_number = number;
+    sem_post(&signalled);
+    errno = failure;
+}
+
+static void *end_tidily(void *unused) {
+    (void)unused;
+    while (sem_wait(&signalled) != 0) {
+    }
+    cli_scratch_remove(scratch);
+    signal(signal_number, SIG_DFL);
+    kill(getpid(), signal_number);
+    return NULL;
+}
+
+static void watch_signals(void) {
+    static bool watching;
+    pthread_t thread;
+    if (watching || sem_init(&signalled, 0, 0) != 0 ||
+        pthread_create(&thread, NULL, end_tidily, NULL) != 0)
+        return;
+    watching = true;
+    pthread_detach(thread);
+    const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct sigaction action = {.sa_handler = wake, .sa_flags = SA_RESTART}, old;
+        sigemptyset(&action.sa_mask);
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
+    }
+}
+
+int cli_scratch_make(const cli *c, const char *home, const char *name, char *path,
+                     size_t path_bytes) {
+    char cache[4000];
+    if (!home)
+        mkdir(cli_cache_home(cache, sizeof cache), 0700);
+    snprintf(scratch, sizeof scratch, "%s/skymem-%s-XXXXXX", home ? home : cache, name);
+    if (mkdtemp(scratch)) {
+        snprintf(path, path_bytes, "%s", scratch);
+        watch_signals();
+        return CLI_OK;
+    }
+    int failure = errno;
+    scratch[0] = path[0] = '\0';
+    return cli_failed(c, "%s: %s%s", home ? home : cache, strerror(failure),
+                      home ? "" : "; set XDG_CACHE_HOME to a folder that can be written");
 }

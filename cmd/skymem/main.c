@@ -1,6 +1,8 @@
 /* skymem: find the verb, parse its options, run it. */
 #include "cli.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 static int unknown_verb(const char *word) {
@@ -16,15 +18,26 @@ static int unknown_verb(const char *word) {
 
 /* An answer that did not reach its reader is a failure. */
 static int finish(int code) {
+    errno = 0; /* what could not be written is still in the buffer: flushing tells why again */
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "skymem: standard output: cannot be written; is the disk full?\n");
+        fprintf(stderr, "skymem: standard output: %s\n",
+                errno ? strerror(errno) : "cannot be written");
         return code == CLI_OK ? CLI_FAILED : code;
     }
     return code;
 }
 
+/* A standard stream that came closed would be the next file opened, a tier's among them. */
+static void hold_streams(void) {
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_RDWR}; /* reading 0 and writing 1 fail */
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            open("/dev/null", modes[fd]);
+}
+
 int main(int argc, char **argv) {
     static cli c;
+    hold_streams();
     if (argc < 2) {
         cli_help_all(stderr);
         return CLI_USAGE;

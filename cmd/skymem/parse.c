@@ -150,9 +150,13 @@ static const char *convert(cli_value *v, const char *text, char *must, size_t mu
             snprintf(must, must_bytes, "a whole number of at least %llu", min);
         return must;
     case CLI_NUMBER:
-        if (parse_number(text, &v->number) && v->number >= (double)min)
+        if (parse_number(text, &v->number) && v->number >= (double)min &&
+            (!max || v->number <= (double)max))
             return NULL;
-        snprintf(must, must_bytes, "a number of at least %llu", min);
+        if (max)
+            snprintf(must, must_bytes, "a number from %llu to %llu", min, max);
+        else
+            snprintf(must, must_bytes, "a number of at least %llu", min);
         return must;
     case CLI_CHOICE:
         if (parse_choice(text, o->value, &v->whole))

@@ -191,5 +191,7 @@ int cli_json_print(const cli *c, json_t *object) {
                  json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 ||
                  putchar('\n') == EOF;
     json_decref(object);
-    return failed ? cli_failed(c, "standard output: the JSON cannot be written") : CLI_OK;
+    if (failed && !ferror(stdout)) /* else main tells why it could not be written */
+        cli_failed(c, "out of memory");
+    return failed ? CLI_FAILED : CLI_OK;
 }

@@ -33,6 +33,7 @@ const cli_option cli_settings[] = {
     {.name = "deadline-ms",
      .kind = CLI_NUMBER,
      .value = "MS",
+     .max = 1000000000,
      .help = "give up loading after so long and compute instead (default: no limit)"},
     {.name = "threads",
      .kind = CLI_COUNT,

@@ -115,6 +115,11 @@ const char *cli_store_tier(const cli_store *store, uint8_t tier) {
     return tier < store->tier_count ? store->names[tier] : "none";
 }
 
+bool cli_store_lasts(const cli_store *store, size_t tier) {
+    const char *name = store->names[tier];
+    return strncmp(name, "mem", 3) != 0 && strncmp(name, "sky", 3) != 0;
+}
+
 static int digit(char c) {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -196,8 +201,7 @@ int cli_key_status(const cli *c, const cli_key *key, sky_status status) {
                           "--store",
                           key->shown);
     default:
-        return cli_failed(c, "%s: %s; see skymem stat for the tiers", key->shown,
-                          sky_status_text(status));
+        return cli_failed(c, "%s: %s", key->shown, sky_status_text(status));
     }
 }
 
@@ -211,7 +215,10 @@ int cli_key_verb(cli *c, sky_op op, const char *done) {
     if (code == CLI_OK) {
         sky_item item = cli_key_item(&key);
         const sky_call call = {.durable = true};
-        code = cli_key_status(c, &key, cli_one(&store, op, &item, &call));
+        sky_status status = cli_one(&store, op, &item, &call);
+        code = op == SKY_OP_UNPIN && status == SKY_E_PARAM
+                   ? cli_failed(c, "%s: is not pinned", key.shown)
+                   : cli_key_status(c, &key, status);
     }
     if (code == CLI_OK && c->json)
         code = cli_json_print(c, json_pack("{s:s, s:b}", "key", key.shown, done, true));

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Ask for the size, then for the bytes; once more when the value grew in between. */
 static sky_status get_value(const cli_store *store, const cli_key *key, const sky_call *call,
@@ -33,21 +34,32 @@ static sky_status get_value(const cli_store *store, const cli_key *key, const sk
     return status;
 }
 
+/* Past stdio, which forgets why a large value could not be written. */
+static int print_value(const cli *c, const cli_blob *value) {
+    const uint8_t *from = value->data;
+    for (size_t left = value->bytes; left > 0;) {
+        ssize_t wrote = write(STDOUT_FILENO, from, left);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return cli_failed(c, "standard output: %s", strerror(errno));
+        from += wrote;
+        left -= (size_t)wrote;
+    }
+    return CLI_OK;
+}
+
 static int get_deliver(cli *c, const cli_store *store, const cli_key *key, const cli_blob *value,
                        uint8_t tier, double ms) {
     const char *file = cli_text(c, "output");
     char size[24];
-    if (!file) {
-        if (fwrite(value->data, 1, value->bytes, stdout) != value->bytes)
-            return cli_failed(c, "standard output: %s", strerror(errno));
-        return CLI_OK;
-    }
+    if (!file)
+        return print_value(c, value);
     int code = cli_file_write(c, file, value->data, value->bytes);
     if (code != CLI_OK)
         return code;
     if (c->json)
-        return cli_json_print(c, json_pack("{s:o, s:I, s:s, s:f}", "key",
-                                           cli_json_text(key->name, key->name_bytes), "bytes",
+        return cli_json_print(c, json_pack("{s:s, s:I, s:s, s:f}", "key", key->shown, "bytes",
                                            (json_int_t)value->bytes, "tier",
                                            cli_store_tier(store, tier), "ms", ms));
     printf("%s: %s from %s in %.1f ms, written to %s\n", key->shown,

@@ -53,6 +53,8 @@ static int read_placement(cli *c, locate *l) {
         (!parse_pair(cli_text(c, "window"), 'x', &p->window_planes, &p->window_slots) ||
          p->window_planes == 0 || p->window_slots == 0))
         return cli_usage(c, "--window must be planes x slots, both odd, such as 3x5");
+    if (cli_given(c, "weights") && p->strategy == SKY_PLACE_ROTATION)
+        return cli_usage(c, "--weights is for the strategies hop and rotation-hop");
     if (cli_given(c, "weights") &&
         !parse_weights(cli_text(c, "weights"), &p->weight_intra, &p->weight_inter))
         return cli_usage(c, "--weights must be two positive numbers, such as 1,1.5");

@@ -20,8 +20,11 @@ static int prefetch_one(cli *c, const cli_store *store, const char *text, const 
         json_array_append_new(sum->missing, json_string(key.shown));
         code = CLI_OK;
     } else if (code == CLI_OK) {
+        sky_item there = {.key = key.key};
+        const sky_call nearest = {.tiers = 1};
         sum->fetched++;
-        sum->bytes += item.bytes;
+        if (cli_one(store, SKY_OP_HAS, &there, &nearest) == SKY_OK)
+            sum->bytes += there.bytes;
     }
     cli_key_free(&key);
     return code;

@@ -38,32 +38,39 @@ static uint32_t read_back(const cli *c, const cli_store *store, const cli_key *k
     return (uint32_t)r.chunks;
 }
 
+/* One more of a list of names parted by commas. */
+static void add_name(char *names, size_t names_bytes, const char *name) {
+    size_t used = strlen(names);
+    snprintf(names + used, names_bytes - used, "%s%s", used ? ", " : "", name);
+}
+
 static int put_report(const cli *c, const cli_store *store, const cli_key *key, uint64_t bytes) {
     json_t *stored = json_array();
-    char names[160] = "", size[24];
+    char names[160] = "", without[160] = "", size[24];
     uint32_t chunks = 1;
     bool lasting = false;
     for (size_t i = 0; i < store->tier_count; i++) {
-        if (!holds(store, key, i))
+        if (!holds(store, key, i)) {
+            add_name(without, sizeof without, store->names[i]);
             continue;
-        size_t used = strlen(names);
+        }
         json_array_append_new(stored, json_string(store->names[i]));
-        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", store->names[i]);
-        bool sky = strncmp(store->names[i], "sky", 3) == 0;
-        lasting = lasting || (!sky && strncmp(store->names[i], "mem", 3) != 0);
-        if (sky) {
+        add_name(names, sizeof names, store->names[i]);
+        lasting = lasting || cli_store_lasts(store, i);
+        if (strncmp(store->names[i], "sky", 3) == 0) {
             uint32_t flew = read_back(c, store, key, i, bytes);
             chunks = flew ? flew : chunks;
         }
     }
+    if (without[0])
+        cli_note(c, "%s: not stored in %s", key->shown, without);
     if (!lasting)
         cli_note(c,
                  "%s: held in this process only and gone with it; add --store disk:PATH to keep "
                  "it",
                  key->shown);
     if (c->json)
-        return cli_json_print(c, json_pack("{s:o, s:I, s:I, s:o}", "key",
-                                           cli_json_text(key->name, key->name_bytes), "bytes",
+        return cli_json_print(c, json_pack("{s:s, s:I, s:I, s:o}", "key", key->shown, "bytes",
                                            (json_int_t)bytes, "chunks", (json_int_t)chunks,
                                            "stored", stored));
     json_decref(stored);
@@ -101,7 +108,7 @@ const cli_verb cli_verb_put = {
     .about =
         "The value is all of FILE, or of standard input, up to 4 GiB. It replaces what the key "
         "held. The command returns when every tier has it or has refused it; on disk it is "
-        "then safe against a crash.",
+        "then safe against a crash. A tier that refused it is named on standard error.",
     .settings = CLI_SET_STORE,
     .options =
         (const cli_option[]){

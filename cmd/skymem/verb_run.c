@@ -154,17 +154,83 @@ static int predict(cli *c, answer *a) {
     return CLI_OK;
 }
 
+/* How many of the blocks the tiers of a mask have, and their bytes. */
+static uint32_t count_present(const answer *a, sky_item *items, size_t count, uint32_t tiers,
+                              uint64_t *bytes) {
+    const sky_call call = {.tiers = tiers};
+    uint32_t present = 0;
+    *bytes = 0;
+    if (count > 0 && sky_run(a->store.cache, SKY_OP_HAS, items, count, &call) != SKY_OK)
+        count = 0;
+    for (size_t i = 0; i < count; i++) {
+        present += items[i].status == SKY_OK;
+        *bytes += items[i].status == SKY_OK ? items[i].bytes : 0;
+    }
+    return present;
+}
+
+/* The blocks that no tier has yet, which are those that saving stores. Owner: the caller frees. */
+static sky_item *find_new_blocks(cli *c, const answer *a, size_t tokens, size_t *count) {
+    uint32_t block_tokens = (uint32_t)cli_count(c, "block-tokens");
+    size_t blocks = tokens / block_tokens, left = 0;
+    if (blocks > SKY_BATCH_ITEMS_MAX) /* nor does the manager save more at once */
+        blocks = SKY_BATCH_ITEMS_MAX;
+    uint64_t bytes;
+    sky_namespace ns;
+    sky_key *keys = malloc((blocks + 1) * sizeof *keys);
+    sky_item *items = calloc(blocks + 1, sizeof *items);
+    *count = 0;
+    if (keys && items) {
+        sky_manager_namespace(a->manager, &ns);
+        sky_block_keys(&ns, a->tokens, tokens, block_tokens, keys, blocks);
+        for (size_t i = 0; i < blocks; i++)
+            items[i] = (sky_item){.key = keys[i], .status = SKY_MISS};
+        count_present(a, items, blocks, 0, &bytes);
+        for (size_t i = 0; i < blocks; i++)
+            if (items[i].status != SKY_OK)
+                items[left++] = (sky_item){.key = items[i].key};
+        *count = left;
+    }
+    free(keys);
+    return items;
+}
+
+/* Memory takes every block, and the write behind it may fail: where some tier outlives the process,
+ * saved is what such a tier kept. Says which tier did not keep all; true when one did not. */
+static bool count_kept(const cli *c, answer *a, sky_item *items, size_t count) {
+    uint32_t lasting = 0, wanted = a->saved_blocks;
+    uint64_t bytes;
+    bool lost = false;
+    for (size_t i = 0; i < a->store.tier_count; i++) {
+        if (!cli_store_lasts(&a->store, i))
+            continue;
+        lasting |= 1u << i;
+        uint32_t kept = count_present(a, items, count, 1u << i, &bytes);
+        if (kept < wanted) {
+            cli_note(c, "%s did not keep %u of %u new blocks; is it full, or failing?",
+                     a->store.names[i], wanted - kept, wanted);
+            lost = true;
+        }
+    }
+    if (lasting)
+        a->saved_blocks = count_present(a, items, count, lasting, &a->saved_bytes);
+    return lost;
+}
+
 /* The last predicted token was never computed with, so the engine does not hold it. */
 static void save(cli *c, answer *a) {
     size_t held = a->prompt_tokens + (a->predicted == a->predict ? a->predicted - 1 : a->predicted);
     if (cli_flag(c, "no-save") || sky_manager_refusal(a->manager))
         return;
+    size_t count;
+    sky_item *items = find_new_blocks(c, a, held, &count);
     sky_status status = sky_manager_add_blocks_tokens(a->manager, a->tokens, held, &a->saved_blocks,
                                                       &a->saved_bytes);
-    if (status == SKY_OK)
-        status = sky_flush(a->store.cache, sky_now() + SKY_SECONDS(FLUSH_S));
-    if (status != SKY_OK)
-        cli_note(c, "not everything was saved: %s; see skymem stat", sky_status_text(status));
+    sky_status flushed = sky_flush(a->store.cache, sky_now() + SKY_SECONDS(FLUSH_S));
+    status = status == SKY_OK ? flushed : status;
+    if (!count_kept(c, a, items, count) && status != SKY_OK)
+        cli_note(c, "not everything was saved: %s", sky_status_text(status));
+    free(items);
 }
 
 static json_t *tiers_json(const answer *a) {
@@ -329,8 +395,9 @@ const cli_verb cli_verb_run = {
             {"tokens", "the new tokens"},
             {"text", "their text"},
             {"bytes_loaded", "bytes read from the tiers"},
-            {"bytes_saved", "bytes of new blocks"},
-            {"saved_blocks", "new blocks"},
+            {"bytes_saved", "bytes of new blocks that were kept"},
+            {"saved_blocks",
+             "new blocks that were kept: where a tier outlives this process, by such a tier"},
             {"verdict", "hit, partial, miss or recompute"},
             {"corrupt_blocks", "blocks found damaged, and computed instead"},
             {"model_load_ms", "loading the model, apart from ttft_ms"},

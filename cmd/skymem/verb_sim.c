@@ -51,6 +51,8 @@ static int sim_run(cli *c) {
     sky_sim_options options = {.seed = cli_count(c, "seed"), .trace_path = cli_text(c, "trace")};
     if (cli_given(c, "until"))
         options.until_s = cli_number(c, "until");
+    if (cli_given(c, "until") && options.until_s <= 0)
+        return cli_usage(c, "--until %s: must be more than 0", cli_text(c, "until"));
     static sky_sim_result result;
     sky_error error = {0};
     cli_progress("%s: running", c->arguments[0]);
@@ -84,6 +86,7 @@ const cli_verb cli_verb_sim = {
             {.name = "until",
              .kind = CLI_NUMBER,
              .value = "S",
+             .max = 365 * 86400,
              .help = "stop after S seconds of virtual time (default: the scenario's own end)"},
             {.name = "trace", .kind = CLI_TEXT, .value = "OUT", .help = "write every event to OUT"},
             {.name = "figures",

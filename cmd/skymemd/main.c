@@ -137,6 +137,9 @@ static int listen_on(host *h) {
     umask(mask);
     if (h->bound && listen(h->listener, 64) == 0)
         return DONE;
+    struct stat st;
+    if (failure == EADDRINUSE && lstat(h->socket_path, &st) == 0 && !S_ISSOCK(st.st_mode))
+        return say(FAILED, h->socket_path, "is there and is no socket; name another path");
     return say(FAILED, h->socket_path,
                failure == EADDRINUSE ? "in use; is another skymemd running?" : strerror(failure));
 }
@@ -202,6 +205,13 @@ static json_t *stat_json(host *h) {
                      "corrupt", (json_int_t)corrupt, "tiers", tiers);
 }
 
+/* A client that left early is everyday: told to who asks for everything. */
+static void say_unsent(int failure) {
+    const char *log = getenv("SKYMEM_LOG");
+    if ((failure != EPIPE && failure != ECONNRESET) || (log && strcmp(log, "debug") == 0))
+        say(FAILED, "a client", strerror(failure));
+}
+
 static void answer(host *h) {
     int client = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (client < 0)
@@ -213,7 +223,7 @@ static void answer(host *h) {
         size_t bytes = strlen(line);
         line[bytes] = '\n'; /* in place of the terminator: sent with its length */
         if (send(client, line, bytes + 1, MSG_NOSIGNAL) < 0)
-            say(FAILED, "a client", strerror(errno));
+            say_unsent(errno);
     }
     free(line);
     json_decref(object);

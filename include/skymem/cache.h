@@ -66,8 +66,8 @@ typedef struct {
 } sky_item;
 
 /* How a batch is to be done; NULL means all zeros.
- * A durable put ends SKY_OK when a tier that is not memory took it, or memory is all there is; which
- * tiers did not is in their stat. */
+ * A durable put ends SKY_OK when a tier that is not memory took it, or memory is all there is;
+ * which tiers did not is in their stat. */
 typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; 0: none; then items end SKY_E_DEADLINE */
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -105,7 +106,29 @@ sky_status sky_file_read_all(const char *path, size_t bytes_max, char **data, si
     return status;
 }
 
+/* What stands there is no plain file: some of these cannot even be opened. */
+static bool is_odd(int folder, const char *path) {
+    struct stat st;
+    int cause = errno;
+    bool odd = fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode);
+    errno = cause;
+    return odd;
+}
+
+/* io_uring takes O_NONBLOCK on a file for a wish to fail rather than to wait for the disk, so it
+ * only covers the open. */
+static sky_status expect_plain(int fd) {
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return sky_errno_status(errno);
+    if (!S_ISREG(st.st_mode))
+        return SKY_E_CORRUPT;
+    int flags = fcntl(fd, F_GETFL);
+    return status_of(flags < 0 ? flags : fcntl(fd, F_SETFL, flags & ~O_NONBLOCK));
+}
+
 sky_status sky_file_open(int folder, const char *path, unsigned mode, int *fd) {
+    bool plain = mode & SKY_FILE_PLAIN;
     int flags = O_CLOEXEC | O_NOFOLLOW;
     if (mode & SKY_FILE_FOLDER)
         flags = O_CLOEXEC | O_DIRECTORY; /* the user's own PATH may well be a link */
@@ -113,14 +136,20 @@ sky_status sky_file_open(int folder, const char *path, unsigned mode, int *fd) {
     flags |= mode & SKY_FILE_CREATE ? O_CREAT : 0;
     flags |= mode & SKY_FILE_NEW ? O_CREAT | O_EXCL : 0;
     flags |= mode & SKY_FILE_DIRECT ? O_DIRECT : 0;
+    flags |= plain ? O_NONBLOCK : 0;
     int opened;
     do {
-        opened = openat(folder, path, flags, 0644);
+        opened = openat(folder, path, flags, plain ? 0600 : 0644);
     } while (opened < 0 && errno == EINTR);
     if (opened < 0)
-        return sky_errno_status(errno);
-    *fd = opened;
-    return SKY_OK;
+        return plain && errno != EEXIST && is_odd(folder, path) ? SKY_E_CORRUPT
+                                                                : sky_errno_status(errno);
+    sky_status status = plain ? expect_plain(opened) : SKY_OK;
+    if (status == SKY_OK)
+        *fd = opened;
+    else
+        sky_file_close(opened);
+    return status;
 }
 
 void sky_file_close(int fd) {
@@ -206,12 +235,30 @@ sky_status sky_file_stat_open(int fd, sky_file_info *out) {
     return SKY_OK;
 }
 
+bool sky_file_replaced(int fd, int folder, const char *path) {
+    struct stat opened, found;
+    return fstat(fd, &opened) == 0 && fstatat(folder, path, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+           (opened.st_dev != found.st_dev || opened.st_ino != found.st_ino);
+}
+
+sky_status sky_file_free_bytes(int fd, uint64_t *out) {
+    struct statvfs system;
+    if (fstatvfs(fd, &system) < 0)
+        return sky_errno_status(errno);
+    *out = (uint64_t)system.f_bavail * system.f_frsize;
+    return SKY_OK;
+}
+
 sky_status sky_file_rename(int folder, const char *from, const char *to) {
     return status_of(renameat(folder, from, folder, to));
 }
 
 sky_status sky_file_remove(int folder, const char *path) {
     return status_of(unlinkat(folder, path, 0));
+}
+
+sky_status sky_folder_remove(int folder, const char *path) {
+    return status_of(unlinkat(folder, path, AT_REMOVEDIR));
 }
 
 sky_status sky_file_lock(int fd, sky_time until) {
@@ -230,7 +277,7 @@ void sky_file_unlock(int fd) {
 }
 
 sky_status sky_folder_make(int folder, const char *path) {
-    if (mkdirat(folder, path, 0755) == 0 || errno == EEXIST)
+    if (mkdirat(folder, path, 0700) == 0 || errno == EEXIST)
         return SKY_OK;
     return sky_errno_status(errno);
 }

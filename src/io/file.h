@@ -35,9 +35,11 @@ typedef enum {
     SKY_FILE_NEW = 4,     /* with WRITE: make it; SKY_E_BUSY when it exists */
     SKY_FILE_DIRECT = 8,  /* past the page cache: offsets, sizes, memory in multiples of 4096 */
     SKY_FILE_FOLDER = 16, /* a folder; nothing else */
+    SKY_FILE_PLAIN = 32,  /* a plain file, else SKY_E_CORRUPT; made for its owner alone */
 } sky_file_mode;
 
-/* A symbolic link in the last place is not followed. */
+/* A symbolic link in the last place is not followed. With PLAIN it never waits: without it, the
+ * open of a pipe without a writer does. */
 sky_status sky_file_open(int folder, const char *path, unsigned mode, int *fd);
 void sky_file_close(int fd); /* SKY_FILE_NONE is fine */
 /* Set or clear O_DIRECT on an open file. Errors: SKY_E_UNSUPPORTED */
@@ -58,9 +60,15 @@ typedef struct {
 } sky_file_info;
 sky_status sky_file_stat(int folder, const char *path, sky_file_info *out);
 sky_status sky_file_stat_open(int fd, sky_file_info *out);
+/* Another file than the open one stands at `path` now. */
+bool sky_file_replaced(int fd, int folder, const char *path);
+/* Bytes that may still be written to the file system that holds `fd`. */
+sky_status sky_file_free_bytes(int fd, uint64_t *out);
 
 sky_status sky_file_rename(int folder, const char *from, const char *to); /* replaces `to` */
 sky_status sky_file_remove(int folder, const char *path);
+/* An empty folder. */
+sky_status sky_folder_remove(int folder, const char *path);
 
 /* Advisory lock of the open file, dropped when it is closed; when its process dies, as soon as the
  * kernel has let go of the last transfer. Errors: SKY_E_BUSY when another still holds it at `until`
@@ -68,7 +76,7 @@ sky_status sky_file_remove(int folder, const char *path);
 sky_status sky_file_lock(int fd, sky_time until);
 void sky_file_unlock(int fd);
 
-/* One folder; fine when it exists. */
+/* One folder, for its owner alone; fine when it exists. */
 sky_status sky_folder_make(int folder, const char *path);
 /* With all above it; `error` says which one failed and why. */
 sky_status sky_folder_make_all(const char *path, sky_error *error);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +76,40 @@ static void whole_files_are_read_up_to_a_limit(void **state) {
     assert_non_null(strstr(error.text, "No such file"));
     assert_int_equal(sky_file_read_all(place, 9999, &data, &count, &error), SKY_E_IO);
     assert_null(data);
+}
+
+static unsigned mode_of(const char *name) {
+    struct stat st;
+    assert_int_equal(stat(at(name), &st), 0);
+    return st.st_mode & 0777;
+}
+
+static void what_is_no_plain_file_is_told_at_once(void **state) {
+    (void)state;
+    const unsigned modes[] = {SKY_FILE_PLAIN, SKY_FILE_PLAIN | SKY_FILE_DIRECT,
+                              SKY_FILE_PLAIN | SKY_FILE_WRITE | SKY_FILE_CREATE};
+    int fd;
+    assert_int_equal(mkfifo(at("pipe"), 0600), 0);
+    assert_int_equal(sky_folder_make(folder, "d"), SKY_OK);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        assert_int_equal(sky_file_open(folder, "pipe", modes[i], &fd), SKY_E_CORRUPT);
+        assert_int_equal(sky_file_open(folder, "d", modes[i], &fd), SKY_E_CORRUPT);
+    }
+    assert_int_equal(sky_file_open(folder, "plain", modes[2], &fd), SKY_OK);
+    assert_int_equal(mode_of("plain"), 0600);
+    assert_int_equal(mode_of("d"), 0700);
+    assert_false(sky_file_replaced(fd, folder, "plain"));
+    write_bytes("other", "abc", 3);
+    assert_int_equal(sky_file_rename(folder, "other", "plain"), SKY_OK);
+    assert_true(sky_file_replaced(fd, folder, "plain"));
+    assert_int_equal(sky_file_remove(folder, "plain"), SKY_OK);
+    assert_false(sky_file_replaced(fd, folder, "plain"));
+    uint64_t bytes = 0;
+    assert_int_equal(sky_file_free_bytes(fd, &bytes), SKY_OK);
+    assert_true(bytes > 0);
+    sky_file_close(fd);
+    assert_int_equal(sky_folder_remove(folder, "d"), SKY_OK);
+    assert_int_equal(sky_folder_remove(folder, "d"), SKY_MISS);
 }
 
 static void failures_have_one_status_each(void **state) {
@@ -204,6 +239,7 @@ static void processes_are_known(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         test(whole_files_are_read_up_to_a_limit),
+        test(what_is_no_plain_file_is_told_at_once),
         test(failures_have_one_status_each),
         test(bytes_are_read_where_they_were_written),
         test(one_holds_a_lock),

@@ -15,6 +15,8 @@ struct sky_disk_catalogue {
     sky_disk_fact *facts; /* [entries_max], by block number; pages are touched as entries come */
     uint32_t entries_max;
     uint64_t bytes;
+    uint64_t held_bytes; /* of the facts that are `held`, while held_known */
+    bool held_known;     /* forgotten when pins or what hangs where may have changed */
     bool changed;
     uint32_t *orphans; /* [BUCKETS]: the first of each bucket */
 };
@@ -97,7 +99,7 @@ static void orphan_remove(sky_disk_catalogue *c, uint32_t number) {
 }
 
 static void orphans_adopt(sky_disk_catalogue *c, const sky_key *parent) {
-    uint32_t next, number = *bucket_of(c, parent);
+    uint32_t next, first = *bucket_of(c, parent), number = first;
     for (; number != SKY_BLOCK_NONE; number = next) {
         const sky_disk_fact *fact = &c->facts[number];
         next = fact->next_orphan;
@@ -105,6 +107,7 @@ static void orphans_adopt(sky_disk_catalogue *c, const sky_key *parent) {
             sky_index_adopt(c->index, &fact->key, parent) == SKY_OK)
             orphan_remove(c, number);
     }
+    c->held_known &= first == SKY_BLOCK_NONE;
 }
 
 /* ---- entries ---- */
@@ -131,7 +134,8 @@ sky_status sky_disk_catalogue_put(sky_disk_catalogue *c, const sky_disk_fact *fa
     }
     *kept = *fact;
     kept->pins = pins;
-    kept->orphan = false;
+    kept->orphan = kept->held = false;
+    c->held_known &= before == SKY_BLOCK_NONE && pins == 0;
     c->changed = true;
     c->bytes += sky_disk_fact_bytes(kept);
     if (!sky_disk_catalogue_reachable(c, kept))
@@ -190,6 +194,7 @@ void sky_disk_catalogue_use(sky_disk_catalogue *c, sky_disk_fact *fact, int64_t 
 sky_status sky_disk_catalogue_pin(sky_disk_catalogue *c, sky_disk_fact *fact) {
     sky_status status = sky_index_pin(c->index, number_of(c, fact));
     fact->pins = (uint8_t)(fact->pins + (status == SKY_OK));
+    c->held_known &= fact->pins > 1;
     c->changed = true;
     return status;
 }
@@ -197,8 +202,17 @@ sky_status sky_disk_catalogue_pin(sky_disk_catalogue *c, sky_disk_fact *fact) {
 sky_status sky_disk_catalogue_unpin(sky_disk_catalogue *c, sky_disk_fact *fact) {
     sky_status status = sky_index_unpin(c->index, number_of(c, fact));
     fact->pins = (uint8_t)(fact->pins - (status == SKY_OK));
+    c->held_known &= fact->pins > 0;
     c->changed = true;
     return status;
+}
+
+bool sky_disk_catalogue_keep(sky_disk_catalogue *c, sky_disk_fact *fact) {
+    return sky_index_pin(c->index, number_of(c, fact)) == SKY_OK;
+}
+
+void sky_disk_catalogue_release(sky_disk_catalogue *c, sky_disk_fact *fact) {
+    sky_index_unpin(c->index, number_of(c, fact));
 }
 
 typedef struct {
@@ -212,6 +226,7 @@ static void forget(void *context, uint32_t number, const sky_block_info *info) {
     const sky_disk_fact *fact = &r->catalogue->facts[number];
     (void)info;
     r->catalogue->bytes -= sky_disk_fact_bytes(fact);
+    r->catalogue->held_known &= !fact->held;
     orphan_remove(r->catalogue, number);
     if (r->removed)
         r->removed(r->context, fact);
@@ -227,6 +242,33 @@ size_t sky_disk_catalogue_remove(sky_disk_catalogue *c, sky_disk_fact *fact,
 sky_disk_fact *sky_disk_catalogue_victim(sky_disk_catalogue *c) {
     uint32_t number = sky_index_victim(c->index);
     return number == SKY_BLOCK_NONE ? NULL : &c->facts[number];
+}
+
+/* Bytes of an entry and those above it up to one that is held; `hold` them. */
+static uint64_t held_above(sky_disk_catalogue *c, uint32_t number, bool hold) {
+    uint64_t bytes = 0;
+    for (; number != SKY_BLOCK_NONE && !c->facts[number].held;
+         number = sky_index_parent(c->index, number)) {
+        c->facts[number].held = hold;
+        bytes += sky_disk_fact_bytes(&c->facts[number]);
+    }
+    return bytes;
+}
+
+uint64_t sky_disk_catalogue_evictable(sky_disk_catalogue *c, const sky_key *kept) {
+    sky_disk_fact *fact;
+    if (!c->held_known) {
+        for (uint32_t n = 0; (fact = sky_disk_catalogue_next(c, &n)) != NULL; n++)
+            fact->held = false;
+        c->held_bytes = 0;
+        for (uint32_t n = 0; (fact = sky_disk_catalogue_next(c, &n)) != NULL; n++)
+            if (fact->pins > 0)
+                c->held_bytes += held_above(c, n, true);
+        c->held_known = true;
+    }
+    fact = sky_disk_catalogue_find(c, kept);
+    uint64_t above = fact ? held_above(c, number_of(c, fact), false) : 0;
+    return c->bytes - c->held_bytes - above;
 }
 
 uint32_t sky_disk_catalogue_count(const sky_disk_catalogue *c) {

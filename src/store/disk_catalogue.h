@@ -26,8 +26,11 @@ typedef struct {
     uint8_t pins; /* they nest; the file only knows whether there are any */
     bool named;
     bool unrecorded; /* hits and used_ms are ahead of the file's access record */
+    bool unreadable; /* when it was last verified */
 
-    bool orphan; /* the catalogue's own: its parent is not there, and it waits for it */
+    /* The catalogue's own. */
+    bool orphan; /* its parent is not there, and it waits for it */
+    bool held;   /* it or something below it is pinned: not evicted */
     uint32_t next_orphan;
 } sky_disk_fact;
 
@@ -59,6 +62,10 @@ void sky_disk_catalogue_use(sky_disk_catalogue *c, sky_disk_fact *fact, int64_t 
 sky_status sky_disk_catalogue_pin(sky_disk_catalogue *c, sky_disk_fact *fact);
 sky_status sky_disk_catalogue_unpin(sky_disk_catalogue *c, sky_disk_fact *fact);
 
+/* For the time of an eviction: no victim, by a pin of the index that the fact does not count. */
+bool sky_disk_catalogue_keep(sky_disk_catalogue *c, sky_disk_fact *fact);
+void sky_disk_catalogue_release(sky_disk_catalogue *c, sky_disk_fact *fact);
+
 /* Remove an entry and all that hang below it; `removed` is told of each, deepest first, and must
  * not call the catalogue. Returns how many went. */
 typedef void (*sky_disk_removed_fn)(void *context, const sky_disk_fact *fact);
@@ -66,6 +73,9 @@ size_t sky_disk_catalogue_remove(sky_disk_catalogue *c, sky_disk_fact *fact,
                                  sky_disk_removed_fn removed, void *context);
 /* Least recently used leaf that is not pinned, or NULL. */
 sky_disk_fact *sky_disk_catalogue_victim(sky_disk_catalogue *c);
+
+/* Bytes of all files that could be evicted, one after the other, while `kept` stays. */
+uint64_t sky_disk_catalogue_evictable(sky_disk_catalogue *c, const sky_key *kept);
 
 uint32_t sky_disk_catalogue_count(const sky_disk_catalogue *c);
 bool sky_disk_catalogue_full(const sky_disk_catalogue *c);

@@ -262,6 +262,60 @@ static void large_payloads_are_read_in_part_and_checked(void **state) {
     disk_folder_drop(folder);
 }
 
+/* Pipes and folders where files of ours belong: none is waited for. */
+static void what_is_no_file_is_damage(void **state) {
+    (void)state;
+    small s;
+    char path[512];
+    small_open(&s, "");
+    assert_int_equal(remove(s.path), 0);
+    assert_int_equal(mkfifo(s.path, 0600), 0);
+    assert_caught(&s, 0);
+    assert_int_equal(sky_fixture_put(s.tier, s.key, NULL, SMALL, 1), SKY_OK);
+    assert_int_equal(remove(s.path), 0);
+    assert_int_equal(mkdir(s.path, 0700), 0);
+    assert_caught(&s, 1);
+    assert_int_equal(mkdir(s.path, 0700), 0);
+    snprintf(path, sizeof path, "%s/x", s.path);
+    write_file(path, "foreign", 7);
+    assert_caught(&s, 2); /* it was set aside */
+    assert_int_equal(mkdir(s.path, 0700), 0);
+    assert_int_equal(sky_fixture_put(s.tier, s.key, NULL, SMALL, 1), SKY_OK);
+    assert_int_equal(sky_fixture_check(s.tier, s.key, SMALL, 1), SKY_OK);
+    assert_int_equal(disk_stat_of(s.tier).errors, 0);
+    disk_close(s.tier);
+    snprintf(path, sizeof path, "%s/.catalogue", s.folder);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(remove(path), 0);
+        assert_int_equal(i ? mkfifo(path, 0600) : mkdir(path, 0700), 0);
+        s.tier = disk_open(s.folder, "");
+        assert_int_equal(sky_fixture_check(s.tier, s.key, SMALL, 1), SKY_OK);
+        disk_close(s.tier);
+        struct stat st;
+        assert_int_equal(lstat(path, &st), 0);
+        assert_true(S_ISREG(st.st_mode));
+    }
+    snprintf(path, sizeof path, "%s/.ledger", s.folder);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    char url[512];
+    sky_error error = {0};
+    snprintf(url, sizeof url, "disk:%s", s.folder);
+    assert_int_equal(sky_disk_tier_open(url, &(sky_tier_env){0}, &s.tier, &error), SKY_E_CORRUPT);
+    assert_non_null(strstr(error.text, ".ledger: not a plain file"));
+    disk_folder_drop(s.folder);
+}
+
+static void nothing_is_left_of_the_probe(void **state) {
+    (void)state;
+    char *folder = disk_folder_make(), path[512];
+    disk_close(disk_open(folder, ""));
+    snprintf(path, sizeof path, "%s/00", folder);
+    assert_false(exists(path));
+    assert_int_equal(disk_count_files(folder, 't'), 0);
+    disk_folder_drop(folder);
+}
+
 static void foreign_files_are_left_alone(void **state) {
     (void)state;
     static const char *const names[] = {
@@ -359,6 +413,8 @@ int main(void) {
         cmocka_unit_test(another_keys_file_is_damage),
         cmocka_unit_test(swapped_pages_are_damage),
         cmocka_unit_test(large_payloads_are_read_in_part_and_checked),
+        cmocka_unit_test(what_is_no_file_is_damage),
+        cmocka_unit_test(nothing_is_left_of_the_probe),
         cmocka_unit_test(foreign_files_are_left_alone),
         cmocka_unit_test(a_damaged_catalogue_is_made_anew),
         cmocka_unit_test(a_damaged_ledger_is_mended),

@@ -17,9 +17,32 @@
 #define LEDGER_BYTES 32
 #define LEDGER_MAGIC UINT64_C(0x314744454c594b53) /* "SKYLEDG1" */
 #define TEMP_TRIES   4096
+#define PIN_PATIENCE SKY_MS(100) /* others hold an entry for a record's time */
 
 /* Unique in this process; names that a dead one of the same number left behind are stepped over. */
 static atomic_uint_fast32_t temp_count;
+
+/* In `folder`: the first 5 characters of an entry's path, or "." */
+static sky_status open_temp(const sky_disk_folder *f, const char *folder, bool direct,
+                            char name[SKY_DISK_TEMP_BYTES], int *fd) {
+    unsigned mode = SKY_FILE_PLAIN | SKY_FILE_WRITE | SKY_FILE_NEW | (direct ? SKY_FILE_DIRECT : 0);
+    sky_status status = SKY_E_BUSY;
+    for (int i = 0; i < TEMP_TRIES && status == SKY_E_BUSY; i++) {
+        snprintf(name, SKY_DISK_TEMP_BYTES, "%.5s/" SKY_DISK_TEMP_PREFIX "%u-%u", folder,
+                 (unsigned)sky_process_id(), (unsigned)atomic_fetch_add(&temp_count, 1));
+        status = sky_file_open(f->root, name, mode, fd);
+    }
+    return status;
+}
+
+/* A folder where a file of ours belongs goes when it is empty, else aside, where it is foreign. */
+static sky_status clear_folder(const sky_disk_folder *f, const char *path) {
+    char aside[SKY_DISK_PATH_BYTES + 8];
+    if (sky_folder_remove(f->root, path) == SKY_OK)
+        return SKY_OK;
+    snprintf(aside, sizeof aside, "%s.aside", path);
+    return sky_file_rename(f->root, path, aside) == SKY_OK ? SKY_OK : SKY_E_CORRUPT;
+}
 
 /* ---- opening ---- */
 
@@ -31,9 +54,11 @@ static sky_status try_direct(const sky_disk_folder *f) {
     if (!block)
         return SKY_E_NOMEM;
     memset(block, 0, SKY_DISK_ALIGN);
-    sky_status status = sky_disk_temp_create(f, &(sky_key){{0}}, SKY_DISK_ALIGN, name, &fd);
+    sky_status status = open_temp(f, ".", true, name, &fd);
     if (status == SKY_OK) {
-        status = sky_file_write_at(fd, block, SKY_DISK_ALIGN, 0);
+        status = sky_file_lock(fd, 0);
+        if (status == SKY_OK)
+            status = sky_file_write_at(fd, block, SKY_DISK_ALIGN, 0);
         sky_file_close(fd);
         sky_disk_temp_remove(f, name);
     }
@@ -66,10 +91,13 @@ sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, sky_di
     if (status != SKY_OK)
         return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status,
                         "%s: cannot open this folder: %s", path, sky_errno_text());
-    status = sky_file_open(f.root, LEDGER_NAME, SKY_FILE_WRITE | SKY_FILE_CREATE, &f.ledger);
+    status = sky_file_open(f.root, LEDGER_NAME, SKY_FILE_PLAIN | SKY_FILE_WRITE | SKY_FILE_CREATE,
+                           &f.ledger);
     if (status == SKY_E_DENIED || status == SKY_E_FULL)
         status = SKY_OK; /* read-only, or as good as */
-    if (status != SKY_OK)
+    if (status == SKY_E_CORRUPT)
+        sky_fail(error, status, "%s/" LEDGER_NAME ": not a plain file; remove it", path);
+    else if (status != SKY_OK)
         sky_fail(error, status, "%s/" LEDGER_NAME ": %s", path, sky_errno_text());
     else
         status = choose_direct(&f, path, direct, error);
@@ -93,13 +121,13 @@ static sky_status open_entry(const sky_disk_folder *f, const sky_key *key, unsig
     char path[SKY_DISK_PATH_BYTES];
     sky_disk_path(key, path);
     int opened;
-    sky_status status = sky_file_open(f->root, path, mode, &opened);
+    sky_status status = sky_file_open(f->root, path, mode | SKY_FILE_PLAIN, &opened);
     if (status != SKY_OK)
         return status;
     sky_file_info info;
     status = sky_file_stat_open(opened, &info);
     if (status == SKY_OK)
-        status = info.regular ? sky_disk_geometry_of_file(info.bytes, geometry) : SKY_E_CORRUPT;
+        status = sky_disk_geometry_of_file(info.bytes, geometry);
     if (status == SKY_OK)
         *fd = opened;
     else
@@ -130,31 +158,23 @@ sky_status sky_disk_header_check(int fd, const sky_key *key, const sky_disk_geom
     return sound ? SKY_OK : SKY_E_CORRUPT;
 }
 
-/* The header as bytes too, and the file still open. */
-static sky_status load(const sky_disk_folder *f, const sky_key *key, unsigned mode, int *fd,
+/* The header as bytes too. */
+static sky_status load(int fd, const sky_key *key, const sky_disk_geometry *geometry,
                        uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out) {
-    sky_disk_geometry geometry;
-    int opened;
-    sky_status status = open_entry(f, key, mode, &opened, &geometry);
-    if (status != SKY_OK)
-        return status;
     size_t got;
-    status = sky_file_read_at(opened, bytes, SKY_DISK_HEADER_BYTES, 0, &got);
-    if (status == SKY_OK)
-        status = sky_disk_header_check(opened, key, &geometry, bytes, out);
-    if (status == SKY_OK)
-        *fd = opened;
-    else
-        sky_file_close(opened);
-    return status;
+    sky_status status = sky_file_read_at(fd, bytes, SKY_DISK_HEADER_BYTES, 0, &got);
+    return status == SKY_OK ? sky_disk_header_check(fd, key, geometry, bytes, out) : status;
 }
 
 sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky_disk_header *out) {
     uint8_t bytes[SKY_DISK_HEADER_BYTES];
+    sky_disk_geometry geometry;
     int fd;
-    sky_status status = load(f, key, SKY_FILE_READ, &fd, bytes, out);
-    if (status == SKY_OK)
-        sky_file_close(fd);
+    sky_status status = open_entry(f, key, SKY_FILE_READ, &fd, &geometry);
+    if (status != SKY_OK)
+        return status;
+    status = load(fd, key, &geometry, bytes, out);
+    sky_file_close(fd);
     return status;
 }
 
@@ -162,16 +182,23 @@ sky_status sky_disk_entry_record(const sky_disk_folder *f, const sky_key *key,
                                  const sky_disk_access *access, bool pin) {
     uint8_t bytes[SKY_DISK_HEADER_BYTES], record[SKY_DISK_ACCESS_BYTES];
     sky_disk_header header;
+    sky_disk_geometry geometry;
     int fd;
-    sky_status status = load(f, key, SKY_FILE_WRITE, &fd, bytes, &header);
+    sky_status status = open_entry(f, key, SKY_FILE_WRITE, &fd, &geometry);
     if (status != SKY_OK)
         return status;
+    status = sky_file_lock(fd, pin ? sky_now() + PIN_PATIENCE : 0);
+    if (status == SKY_OK)
+        status = load(fd, key, &geometry, bytes, &header);
+    if (status != SKY_OK)
+        goto cleanup;
     sky_disk_access merged = header.access;
     merged.hits = access->hits > merged.hits ? access->hits : merged.hits;
     merged.used_ms = access->used_ms > merged.used_ms ? access->used_ms : merged.used_ms;
     merged.pinned = pin ? access->pinned : merged.pinned;
     sky_disk_access_encode(&merged, bytes, record);
     status = sky_file_write_at(fd, record, sizeof record, SKY_DISK_ACCESS_OFFSET);
+cleanup:
     sky_file_close(fd);
     return status;
 }
@@ -182,11 +209,20 @@ sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
     sky_disk_path(key, path);
     sky_file_info info;
     sky_status status = sky_file_stat(f->root, path, &info);
+    if (status != SKY_OK)
+        return status;
+    status = sky_file_remove(f->root, path);
+    if (status == SKY_E_IO && !info.regular)
+        status = clear_folder(f, path);
     if (status == SKY_OK)
-        status = sky_file_remove(f->root, path);
-    if (status == SKY_OK)
-        *freed_bytes = info.bytes;
+        *freed_bytes = info.regular ? info.bytes : 0;
     return status;
+}
+
+bool sky_disk_entry_replaced(const sky_disk_folder *f, const sky_key *key, int fd) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    return fd != SKY_FILE_NONE && sky_file_replaced(fd, f->root, path);
 }
 
 /* ---- entries under way ---- */
@@ -198,19 +234,6 @@ static sky_status make_folders(const sky_disk_folder *f, const char *path) {
         return status;
     memcpy(folder, path, SKY_DISK_FOLDER_CHARS);
     return sky_folder_make(f->root, folder);
-}
-
-/* In `folder`: the first 5 characters of an entry's path, or "." */
-static sky_status open_temp(const sky_disk_folder *f, const char *folder, bool direct,
-                            char name[SKY_DISK_TEMP_BYTES], int *fd) {
-    unsigned mode = SKY_FILE_WRITE | SKY_FILE_NEW | (direct ? SKY_FILE_DIRECT : 0);
-    sky_status status = SKY_E_BUSY;
-    for (int i = 0; i < TEMP_TRIES && status == SKY_E_BUSY; i++) {
-        snprintf(name, SKY_DISK_TEMP_BYTES, "%.5s/" SKY_DISK_TEMP_PREFIX "%u-%u", folder,
-                 (unsigned)sky_process_id(), (unsigned)atomic_fetch_add(&temp_count, 1));
-        status = sky_file_open(f->root, name, mode, fd);
-    }
-    return status;
 }
 
 sky_status sky_disk_temp_create(const sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
@@ -242,12 +265,13 @@ sky_status sky_disk_temp_publish(const sky_disk_folder *f, const char *name, con
                                  uint64_t *replaced_bytes) {
     char path[SKY_DISK_PATH_BYTES];
     sky_disk_path(key, path);
-    sky_file_info info = {0};
-    if (sky_file_stat(f->root, path, &info) != SKY_OK)
-        info.bytes = 0;
+    sky_file_info info;
+    bool stood = sky_file_stat(f->root, path, &info) == SKY_OK;
     sky_status status = sky_file_rename(f->root, name, path);
+    if (status == SKY_E_IO && stood && !info.regular && clear_folder(f, path) == SKY_OK)
+        status = sky_file_rename(f->root, name, path);
     if (status == SKY_OK)
-        *replaced_bytes = info.bytes;
+        *replaced_bytes = stood && info.regular ? info.bytes : 0;
     return status == SKY_MISS ? SKY_E_IO : status; /* someone removed it under our hands */
 }
 
@@ -261,8 +285,12 @@ void sky_disk_folder_write(const sky_disk_folder *f, const char *name, const voi
     int fd;
     if (open_temp(f, ".", false, temp, &fd) != SKY_OK)
         return;
+    sky_file_info info;
     bool written = sky_file_lock(fd, 0) == SKY_OK &&
                    sky_file_write_at(fd, data, bytes, 0) == SKY_OK;
+    if (written && sky_file_stat(f->root, name, &info) == SKY_OK && !info.regular &&
+        sky_file_remove(f->root, name) != SKY_OK)
+        clear_folder(f, name);
     if (!written || sky_file_rename(f->root, temp, name) != SKY_OK)
         sky_disk_temp_remove(f, temp);
     sky_file_close(fd);

@@ -48,12 +48,18 @@ sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky
 sky_status sky_disk_header_check(int fd, const sky_key *key, const sky_disk_geometry *geometry,
                                  uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out);
 /* Replace the access record of an entry whose header is sound. Other processes record their uses
- * too: uses only grow, and the pin stays as the file has it unless `pin`. */
+ * too: uses only grow, and the pin stays as the file has it unless `pin`. Read and written under
+ * the file's lock, which `pin` waits for a little.
+ * Errors: SKY_E_BUSY, and as sky_disk_entry_load */
 sky_status sky_disk_entry_record(const sky_disk_folder *f, const sky_key *key,
                                  const sky_disk_access *access, bool pin);
-/* *freed_bytes: size of the file that went. Errors: SKY_MISS, SKY_E_DENIED, SKY_E_IO */
+/* *freed_bytes: size of the file that went.
+ * Errors: SKY_MISS, SKY_E_DENIED, SKY_E_IO, SKY_E_CORRUPT (a folder stands there, and stays) */
 sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
                                  uint64_t *freed_bytes);
+
+/* Another file than the open one bears the entry's name by now. False for SKY_FILE_NONE. */
+bool sky_disk_entry_replaced(const sky_disk_folder *f, const sky_key *key, int fd);
 
 /* An entry under way: open, locked, `file_bytes` long.
  * Errors: SKY_E_FULL, SKY_E_DENIED, SKY_E_IO */

@@ -1,6 +1,7 @@
 /* A disk tier at its limits: a full disk, a folder it may only read or not even that, a limit
  * shared by two, and what must outlive a restart: order of use, pins, expiry. */
 #include <fcntl.h>
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -81,9 +82,13 @@ static int on_a_small_disk(const char *folder) {
     for (uint64_t n = 0; n < 60; n++)
         if (put(tier, n, BLOCK) != SKY_OK || check(tier, n, BLOCK) != SKY_OK)
             return 1;
+    sky_tier_stat stat = disk_stat_of(tier);
+    uint64_t entries = stat.entries;
     if (put(tier, 99, 3 << 20) != SKY_E_FULL || disk_count_files(folder, 't') != 0)
         return 2;
-    sky_tier_stat stat = disk_stat_of(tier);
+    stat = disk_stat_of(tier);
+    if (stat.entries != entries || entries < 15)
+        return 5; /* something went for what could not fit */
     if (stat.evictions < 40 || stat.dropped != 1 || stat.errors != 0)
         return 3;
     disk_close(tier);
@@ -108,6 +113,9 @@ static int in_a_folder_of_another(const char *folder) {
     if (check(tier, 1, BLOCK) != SKY_OK || has(tier, 2) != SKY_MISS)
         return 1;
     sky_key key = sky_fixture_key(1);
+    if (sky_fixture_one(tier, SKY_OP_PIN, key) != SKY_E_DENIED ||
+        sky_fixture_one(tier, SKY_OP_PIN, sky_fixture_key(2)) != SKY_MISS)
+        return 5;
     if (put(tier, 2, 10) != SKY_E_DENIED || put(tier, 1, 10) != SKY_E_DENIED ||
         sky_fixture_one(tier, SKY_OP_REMOVE, key) != SKY_E_DENIED)
         return 2;
@@ -121,12 +129,41 @@ static int in_a_folder_of_another(const char *folder) {
     return 0;
 }
 
+/* What a tier stores is for its owner alone. */
+static size_t open_count;
+
+static int count_open(const char *path, const struct stat *st, int flag, struct FTW *at) {
+    (void)path, (void)flag, (void)at;
+    open_count += (st->st_mode & 077) != 0;
+    return 0;
+}
+
+static size_t count_open_to_others(const char *folder) {
+    open_count = 0;
+    assert_int_equal(nftw(folder, count_open, 16, FTW_PHYS), 0);
+    return open_count;
+}
+
+/* Until its owner says otherwise. */
+static void open_to_others(const char *folder, uint64_t n) {
+    sky_key key = sky_fixture_key(n);
+    char path[256];
+    disk_entry_path(folder, &key, path);
+    assert_int_equal(chmod(path, 0644), 0);
+    for (int i = 0; i < 2; i++) {
+        *strrchr(path, '/') = '\0';
+        assert_int_equal(chmod(path, 0755), 0);
+    }
+}
+
 static void a_folder_that_may_only_be_read_is_read(void **state) {
     (void)state;
     char *folder = disk_folder_make();
     sky_tier *tier = disk_open(folder, "");
     assert_int_equal(put(tier, 1, BLOCK), SKY_OK);
     disk_close(tier);
+    assert_int_equal(count_open_to_others(folder), 0);
+    open_to_others(folder, 1);
     assert_int_equal(chmod(folder, 0555), 0);
     assert_int_equal(in_child(in_a_folder_of_another, folder), 0);
     chmod(folder, 0755);
@@ -150,6 +187,37 @@ static int where_nothing_is_allowed(const char *folder) {
         return 1;
     snprintf(url, sizeof url, "disk:%s/below", folder);
     return refused(url, SKY_E_DENIED, "cannot make this folder") ? 2 : 0;
+}
+
+static int with_an_entry_of_another(const char *folder) {
+    if (!become_nobody())
+        return SKIPPED;
+    sky_tier *tier = disk_open(folder, "");
+    sky_verify_report report = {0};
+    if (tier->ops->verify(tier, &report) != SKY_OK || report.corrupt != 1 || report.entries != 1)
+        return 1;
+    disk_close(tier);
+    return 0;
+}
+
+/* It may be sound; verify cannot say so, and it stays. */
+static void an_entry_that_may_not_be_read_is_told(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    sky_tier *tier = disk_open(folder, "");
+    for (uint64_t n = 1; n < 3; n++) {
+        assert_int_equal(put(tier, n, BLOCK), SKY_OK);
+        open_to_others(folder, n);
+    }
+    disk_close(tier);
+    sky_key key = sky_fixture_key(2);
+    char path[256];
+    disk_entry_path(folder, &key, path);
+    assert_int_equal(chmod(path, 0), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(in_child(with_an_entry_of_another, folder), 0);
+    assert_int_equal(disk_count_files(folder, 'e'), 2);
+    disk_folder_drop(folder);
 }
 
 static void a_forbidden_folder_is_told(void **state) {
@@ -238,6 +306,56 @@ static void a_pin_holds_for_the_other_process_too(void **state) {
     disk_folder_drop(folder);
 }
 
+/* Both had the folder open all the time; who closes last writes the catalogue. */
+static void pins_and_unpins_of_another_are_heeded(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    const char *query = "?max=1100KiB";
+    sky_key first = sky_fixture_key(0), second = sky_fixture_key(1);
+    sky_tier *a = disk_open(folder, query);
+    assert_int_equal(put(a, 0, BLOCK), SKY_OK);
+    assert_int_equal(put(a, 1, BLOCK), SKY_OK);
+    assert_int_equal(sky_fixture_one(a, SKY_OP_PIN, second), SKY_OK);
+    disk_close(a);
+    a = disk_open(folder, query);
+    sky_tier *b = disk_open(folder, query);
+    assert_int_equal(check(a, 0, BLOCK), SKY_OK); /* a use to be recorded when it closes */
+    assert_int_equal(check(b, 1, BLOCK), SKY_OK);
+    assert_int_equal(sky_fixture_one(b, SKY_OP_PIN, first), SKY_OK);
+    assert_int_equal(sky_fixture_one(b, SKY_OP_UNPIN, second), SKY_OK);
+    assert_int_equal(sky_fixture_one(a, SKY_OP_UNPIN, second), SKY_E_PARAM);
+    for (uint64_t n = 2; n < 25; n++)
+        assert_int_equal(put(a, n, BLOCK), SKY_OK);
+    assert_int_equal(check(a, 0, BLOCK), SKY_OK);
+    assert_int_equal(check(a, 1, BLOCK), SKY_MISS);
+    disk_close(b);
+    disk_close(a);
+    a = disk_open(folder, query);
+    assert_int_equal(sky_fixture_one(a, SKY_OP_UNPIN, first), SKY_OK);
+    disk_close(a);
+    disk_folder_drop(folder);
+}
+
+/* The first is held by the pin of its child. */
+static void what_cannot_fit_evicts_nothing(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    sky_tier *tier = disk_open(folder, "?max=1100KiB");
+    sky_key root = sky_fixture_key(0);
+    assert_int_equal(put(tier, 0, 3 * BLOCK), SKY_OK);
+    assert_int_equal(sky_fixture_put(tier, sky_fixture_key(1), &root, 2 * BLOCK, 1), SKY_OK);
+    assert_int_equal(sky_fixture_one(tier, SKY_OP_PIN, sky_fixture_key(1)), SKY_OK);
+    for (uint64_t n = 2; n < 5; n++)
+        assert_int_equal(put(tier, n, BLOCK), SKY_OK);
+    assert_int_equal(put(tier, 9, 7 * BLOCK), SKY_E_FULL);
+    assert_int_equal(disk_stat_of(tier).evictions, 0);
+    assert_int_equal(sky_fixture_one(tier, SKY_OP_UNPIN, sky_fixture_key(1)), SKY_OK);
+    assert_int_equal(put(tier, 9, 7 * BLOCK), SKY_OK);
+    assert_int_equal(check(tier, 9, 7 * BLOCK), SKY_OK);
+    disk_close(tier);
+    disk_folder_drop(folder);
+}
+
 static sky_time puts_take(sky_tier *tier, uint64_t first) {
     sky_time start = sky_now();
     for (uint64_t n = first; n < first + 30; n++)
@@ -307,11 +425,14 @@ int main(void) {
         cmocka_unit_test(a_file_size_limit_is_a_full_disk),
         cmocka_unit_test(a_full_disk_is_made_room_on),
         cmocka_unit_test(a_folder_that_may_only_be_read_is_read),
+        cmocka_unit_test(an_entry_that_may_not_be_read_is_told),
         cmocka_unit_test(a_forbidden_folder_is_told),
         cmocka_unit_test(bad_urls_are_told),
         cmocka_unit_test(order_and_pins_outlive_a_restart),
         cmocka_unit_test(two_tiers_keep_one_limit),
         cmocka_unit_test(a_pin_holds_for_the_other_process_too),
+        cmocka_unit_test(pins_and_unpins_of_another_are_heeded),
+        cmocka_unit_test(what_cannot_fit_evicts_nothing),
         cmocka_unit_test(a_ledger_held_by_another_costs_little),
         cmocka_unit_test(a_chain_too_long_keeps_its_beginning),
         cmocka_unit_test(a_durable_put_is_synced),

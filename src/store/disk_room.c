@@ -145,13 +145,13 @@ static sky_status evict_one(sky_disk *d, tally *t) {
  * leaf until that has come, and must not make room for its own child. */
 static sky_status evict(sky_disk *d, uint64_t bytes, const sky_key *parent, tally *t) {
     sky_disk_fact *kept = sky_disk_catalogue_find(d->catalogue, parent);
-    bool held = kept && sky_disk_catalogue_pin(d->catalogue, kept) == SKY_OK;
+    bool held = kept && sky_disk_catalogue_keep(d->catalogue, kept);
     sky_status status = SKY_OK;
     while (status == SKY_OK &&
            (t->bytes > -(int64_t)bytes || sky_disk_catalogue_full(d->catalogue)))
         status = evict_one(d, t);
     if (held)
-        sky_disk_catalogue_unpin(d->catalogue, kept);
+        sky_disk_catalogue_release(d->catalogue, kept);
     return status;
 }
 
@@ -172,6 +172,7 @@ typedef struct {
     sky_disk_fact *facts;
     size_t count;
     size_t room;
+    uint64_t unreadable; /* and not known */
     bool no_memory;
     tally gone;
 } survey;
@@ -190,25 +191,25 @@ static void survey_add(survey *s, const sky_disk_fact *fact) {
     s->facts[s->count++] = *fact;
 }
 
-/* What is known already, and as large as it was, is not read again. */
-static bool still_known(const sky_disk *d, const sky_disk_fact *known) {
-    char path[SKY_DISK_PATH_BYTES];
-    sky_disk_path(&known->key, path);
-    sky_file_info info;
-    return sky_file_stat(d->folder.root, path, &info) == SKY_OK &&
-           info.bytes == sky_disk_fact_bytes(known) && !sky_disk_expired(d, known->expire_ms);
-}
-
+/* The file tells, but for what it cannot know: uses that were not recorded yet, and how often a
+ * pinned entry was pinned here. */
 static sky_status survey_read(const sky_disk *d, const sky_key *key, sky_disk_fact *fact) {
     sky_disk_header header;
-    const sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, key);
-    if (known && still_known(d, known)) {
-        *fact = *known;
-        return SKY_OK;
-    }
     sky_status status = sky_disk_entry_load(&d->folder, key, &header);
-    if (status == SKY_OK)
+    const sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, key);
+    if (status == SKY_OK) {
         *fact = sky_disk_fact_of(&header);
+        if (known && known->unrecorded && known->hits > fact->hits) {
+            fact->hits = known->hits;
+            fact->used_ms = known->used_ms > fact->used_ms ? known->used_ms : fact->used_ms;
+            fact->unrecorded = true;
+        }
+        if (known && fact->pins > 0 && known->pins > 0)
+            fact->pins = known->pins;
+    } else if (known && status != SKY_MISS && status != SKY_E_CORRUPT) {
+        *fact = *known; /* it stands there, and may be readable again */
+        status = SKY_OK;
+    }
     return status;
 }
 
@@ -224,6 +225,8 @@ static void survey_entry(void *context, const sky_key *key) {
         remove_file(d, key, &s->gone);
     else if (status == SKY_OK)
         survey_add(s, &fact);
+    else
+        s->unreadable += status != SKY_MISS;
     sky_mutex_unlock(&s->mutex);
 }
 
@@ -236,6 +239,7 @@ static void adopt_survey(sky_disk *d, survey *s, view *v) {
     d->unrecorded_changes = 0;
     d->unrecorded_bytes = 0;
     d->snapshot_wanted = true;
+    d->unreadable = s->unreadable;
     for (size_t i = 0; i < too_many; i++)
         d->counters.evictions += remove_file(d, &s->facts[i].key, &s->gone) == SKY_OK;
 }
@@ -289,6 +293,15 @@ void sky_disk_remember(sky_disk *d) {
 
 /* ---- room ---- */
 
+/* Whether evicting could do: `excess` bytes must go for the limit, and the disk must then have room
+ * for a file. Asked before anything goes, so that what can never fit costs nothing. */
+static bool could_fit(sky_disk *d, uint64_t excess, uint64_t file_bytes, const sky_key *parent) {
+    uint64_t evictable = sky_disk_catalogue_evictable(d->catalogue, parent), free_bytes;
+    if (sky_file_free_bytes(d->folder.root, &free_bytes) != SKY_OK)
+        free_bytes = UINT64_MAX / 2;
+    return excess <= evictable && file_bytes <= free_bytes + evictable;
+}
+
 sky_status sky_disk_make_room(sky_disk *d, uint64_t file_bytes, const sky_key *parent) {
     uint64_t needed = d->bytes_reserved + file_bytes, goal = d->bytes_max, swept;
     if (needed > d->bytes_max)
@@ -304,7 +317,10 @@ sky_status sky_disk_make_room(sky_disk *d, uint64_t file_bytes, const sky_key *p
             goal -= goal / SHARED_SLACK;
         }
         uint64_t excess = used + needed > goal ? used + needed - goal : 0;
-        if (status == SKY_OK)
+        uint64_t least = used + needed > d->bytes_max ? used + needed - d->bytes_max : 0;
+        if (status == SKY_OK && !could_fit(d, least, file_bytes, parent))
+            status = SKY_E_FULL;
+        else if (status == SKY_OK)
             status = evict(d, excess, parent, &t);
         bool enough = (int64_t)(used + needed) + t.bytes <= (int64_t)d->bytes_max;
         if (status == SKY_E_FULL && enough && !sky_disk_catalogue_full(d->catalogue))
@@ -319,10 +335,13 @@ sky_status sky_disk_make_room(sky_disk *d, uint64_t file_bytes, const sky_key *p
     return status;
 }
 
-sky_status sky_disk_evict(sky_disk *d, uint64_t bytes, const sky_key *parent) {
+sky_status sky_disk_evict(sky_disk *d, uint64_t file_bytes, const sky_key *parent) {
     view v = enter(d);
     tally t = {0};
-    sky_status status = evict(d, bytes, parent, &t);
+    sky_status status = SKY_E_FULL;
+    uint64_t evictable = sky_disk_catalogue_evictable(d->catalogue, parent);
+    if (evictable > 0 && could_fit(d, 0, file_bytes, parent))
+        status = evict(d, file_bytes < evictable ? file_bytes : evictable, parent, &t);
     leave(d, &v, t);
     return status;
 }
@@ -354,11 +373,13 @@ static void drop_file(void *context, const sky_disk_fact *fact) {
     drop->status = remove_file(drop->disk, &fact->key, &drop->gone);
 }
 
-sky_status sky_disk_drop(sky_disk *d, const sky_key *key, size_t *count) {
+sky_status sky_disk_drop(sky_disk *d, const sky_key *key, int fd, size_t *count) {
     view v = enter(d);
     dropping drop = {.disk = d};
     sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, key);
-    if (fact)
+    if (sky_disk_entry_replaced(&d->folder, key, fd))
+        drop.status = SKY_MISS;
+    else if (fact)
         sky_disk_catalogue_remove(d->catalogue, fact, drop_file, &drop);
     else
         drop.status = remove_file(d, key, &drop.gone);
@@ -395,15 +416,62 @@ sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status
         return fact;
     }
     if (fact || over || *status == SKY_E_CORRUPT)
-        sky_disk_drop(d, key, &dropped);
+        sky_disk_drop(d, key, SKY_FILE_NONE, &dropped);
     if (over)
         *status = SKY_MISS;
     return NULL;
 }
 
-void sky_disk_record(sky_disk *d, sky_disk_fact *fact, bool pin) {
-    sky_disk_access access = {fact->hits, fact->used_ms, fact->pins > 0};
-    fact->unrecorded = false;
+void sky_disk_record_uses(sky_disk *d, sky_disk_fact *fact) {
+    sky_disk_access access = {.hits = fact->hits, .used_ms = fact->used_ms};
+    sky_status status = SKY_E_DENIED;
     if (sky_disk_folder_writable(&d->folder))
-        sky_disk_entry_record(&d->folder, &fact->key, &access, pin);
+        status = sky_disk_entry_record(&d->folder, &fact->key, &access, false);
+    fact->unrecorded = status == SKY_E_BUSY; /* the next round has it */
+}
+
+sky_status sky_disk_record_pin(sky_disk *d, sky_disk_fact *fact) {
+    sky_disk_access access = {fact->hits, fact->used_ms, fact->pins > 0};
+    view v = enter(d);
+    sky_status status = sky_disk_entry_record(&d->folder, &fact->key, &access, true);
+    fact->unrecorded &= status != SKY_OK;
+    leave(d, &v, (tally){.changes = status == SKY_OK});
+    return status;
+}
+
+/* Another process may have pinned or unpinned it since: the file tells. */
+static void heed_pin(sky_disk *d, sky_disk_fact *fact, bool pinned) {
+    while (!pinned && fact->pins > 0 && sky_disk_catalogue_unpin(d->catalogue, fact) == SKY_OK) {
+    }
+    if (pinned && fact->pins == 0)
+        sky_disk_catalogue_pin(d->catalogue, fact);
+}
+
+static sky_status add_pin(sky_disk *d, sky_disk_fact *fact, bool pin) {
+    return pin ? sky_disk_catalogue_pin(d->catalogue, fact)
+               : sky_disk_catalogue_unpin(d->catalogue, fact);
+}
+
+sky_status sky_disk_pin(sky_disk *d, const sky_key *key, bool pin) {
+    sky_disk_header header;
+    sky_status status;
+    size_t dropped;
+    sky_disk_fact *fact = sky_disk_look(d, key, &status);
+    if (!fact)
+        return status;
+    if (!sky_disk_folder_writable(&d->folder))
+        return SKY_E_DENIED;
+    status = sky_disk_entry_load(&d->folder, key, &header);
+    if (status == SKY_MISS || status == SKY_E_CORRUPT)
+        sky_disk_drop(d, key, SKY_FILE_NONE, &dropped);
+    if (status != SKY_OK)
+        return status;
+    heed_pin(d, fact, header.access.pinned);
+    status = add_pin(d, fact, pin);
+    if (status == SKY_OK && header.access.pinned != (fact->pins > 0)) {
+        status = sky_disk_record_pin(d, fact);
+        if (status != SKY_OK)
+            add_pin(d, fact, !pin);
+    }
+    return status;
 }

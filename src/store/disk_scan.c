@@ -57,11 +57,11 @@ static void sweep(walker *w, const char *name) {
     unsigned long writer = strtoul(name + strlen(SKY_DISK_TEMP_PREFIX), NULL, 10);
     bool dead = !sky_process_exists((uint32_t)writer);
     sky_file_info info;
-    if (sky_file_open(root, path, SKY_FILE_READ, &fd) != SKY_OK)
+    if (sky_file_open(root, path, SKY_FILE_PLAIN, &fd) != SKY_OK)
         return;
     if (dead && w->patience == 0)
         w->patience = sky_now() + SWEEP_PATIENCE;
-    bool orphan = sky_file_stat_open(fd, &info) == SKY_OK && info.regular &&
+    bool orphan = sky_file_stat_open(fd, &info) == SKY_OK &&
                   (dead || w->scan->now_ms - info.modified_ms > YOUNG_MS) &&
                   sky_file_lock(fd, dead ? w->patience : 0) == SKY_OK;
     if (orphan && sky_file_remove(root, path) == SKY_OK)

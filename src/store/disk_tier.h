@@ -66,6 +66,7 @@ typedef struct {
     sky_time ledger_avoided;     /* until then it is not waited for */
     uint64_t unrecorded_changes; /* of ours, that did not get into the ledger yet */
     int64_t unrecorded_bytes;
+    uint64_t unreadable;  /* entries that stand in the folder, unknown as they cannot be read */
     bool writes;          /* something was stored here, or tried to be */
     bool snapshot_wanted; /* that on disk is older than the catalogue */
 } sky_disk;
@@ -85,24 +86,33 @@ sky_status sky_disk_recall(sky_disk *d);
 void sky_disk_remember(sky_disk *d);
 /* Read the folder anew into catalogue and ledger; *swept: left-overs of dead writers that went. */
 sky_status sky_disk_refresh(sky_disk *d, uint64_t *swept);
-/* Evict until an entry file of that size may be added; its parent stays.
+/* Evict until an entry file of that size may be added; its parent stays. Nothing goes for one that
+ * cannot fit.
  * Errors: SKY_E_FULL, SKY_E_DENIED, SKY_E_IO */
 sky_status sky_disk_make_room(sky_disk *d, uint64_t file_bytes, const sky_key *parent);
-/* Evict that many bytes whatever the limit says: the disk is full. Errors: SKY_E_FULL */
-sky_status sky_disk_evict(sky_disk *d, uint64_t bytes, const sky_key *parent);
+/* The disk is full: evict as much as a file of that size takes, whatever the limit says, unless
+ * even all that may go would not do. Errors: SKY_E_FULL */
+sky_status sky_disk_evict(sky_disk *d, uint64_t file_bytes, const sky_key *parent);
 /* Give a written entry its name and note it. */
 sky_status sky_disk_publish(sky_disk *d, const char *temp, const sky_disk_fact *fact);
 /* Remove an entry and what hangs below it, from folder and catalogue. *count: how many files went.
+ * `fd`: the file that was found wanting; when another replaced it meanwhile, nothing is removed.
+ * SKY_FILE_NONE: whatever stands there.
  * Errors: SKY_MISS, SKY_E_DENIED, SKY_E_IO */
-sky_status sky_disk_drop(sky_disk *d, const sky_key *key, size_t *count);
+sky_status sky_disk_drop(sky_disk *d, const sky_key *key, int fd, size_t *count);
 /* The fact of a key, read from the folder when the catalogue has none; NULL: *status says why. An
  * expired or damaged entry is dropped. */
 sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status);
 /* The fact of an entry whose header was just read; NULL when the catalogue has no room for it. */
 sky_disk_fact *sky_disk_meet(sky_disk *d, const sky_disk_header *header);
 bool sky_disk_expired(const sky_disk *d, int64_t expire_ms);
-/* Write an entry's uses into its file; its pin too, if that changed. */
-void sky_disk_record(sky_disk *d, sky_disk_fact *fact, bool pin);
+/* Write an entry's uses into its file; they stay unrecorded while another process is at it. */
+void sky_disk_record_uses(sky_disk *d, sky_disk_fact *fact);
+/* Write whether it is pinned into its file, for all processes. Errors: as sky_disk_entry_record */
+sky_status sky_disk_record_pin(sky_disk *d, sky_disk_fact *fact);
+/* Pin or unpin an entry.
+ * Errors: as sky_disk_look and sky_index_pin; SKY_E_DENIED in a read-only folder; SKY_E_BUSY */
+sky_status sky_disk_pin(sky_disk *d, const sky_key *key, bool pin);
 /* Count what an item came to. */
 void sky_disk_count(sky_disk *d, sky_op op, sky_status status);
 int64_t sky_disk_wall_ms(const sky_disk *d);

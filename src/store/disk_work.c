@@ -116,10 +116,10 @@ static void look(sky_disk_work *w, const sky_disk_request *r, const sky_key *key
     finish(w, r->op, r->batch, r->next, status, r->op == SKY_OP_HAS ? bytes : 0);
 }
 
-static void drop(sky_disk *d, const sky_key *key) {
+static void drop(sky_disk *d, const job *j) {
     size_t count;
     sky_mutex_lock(&d->mutex);
-    sky_disk_drop(d, key, &count);
+    sky_disk_drop(d, &j->move.key, j->move.fd, &count);
     sky_mutex_unlock(&d->mutex);
 }
 
@@ -137,7 +137,7 @@ static sky_status open_entry(sky_disk *d, job *j) {
         return status;
     status = sky_disk_entry_open(&d->folder, &j->move.key, &j->move.fd, &j->move.geometry);
     if (status == SKY_E_CORRUPT || (status == SKY_MISS && known))
-        drop(d, &j->move.key);
+        drop(d, j);
     return status;
 }
 
@@ -161,7 +161,7 @@ static void end_get(sky_disk_work *w, job *j) {
     if (status == SKY_OK && sky_disk_expired(d, j->move.header.expire_ms))
         status = SKY_MISS;
     if (status == SKY_MISS || status == SKY_E_CORRUPT) {
-        drop(d, &j->move.key);
+        drop(d, j);
     } else if (status == SKY_OK) {
         sky_mutex_lock(&d->mutex);
         sky_disk_fact *fact = sky_disk_meet(d, &j->move.header);
@@ -272,27 +272,20 @@ static sky_status publish(sky_disk_work *w, job *j) {
     sky_status status = sky_disk_publish(d, j->temp, &fact);
     if (status == SKY_OK) {
         j->temp[0] = '\0';
+        sky_file_unlock(j->move.fd); /* a record wants it */
         d->bytes_reserved -= j->bytes_reserved;
         j->bytes_reserved = 0;
         sky_disk_fact *kept = sky_disk_catalogue_find(d->catalogue, &j->move.key);
         if (kept && (kept->pins > 0) != j->move.header.access.pinned)
-            sky_disk_record(d, kept, true); /* pinned or not since it began */
+            sky_disk_record_pin(d, kept); /* pinned or not since it began */
     }
     sky_mutex_unlock(&d->mutex);
     return status;
 }
 
 static sky_status change_pin(sky_disk *d, const job *j) {
-    sky_status status;
     sky_mutex_lock(&d->mutex);
-    sky_disk_fact *fact = sky_disk_look(d, &j->move.key, &status);
-    if (fact) {
-        bool pinned = fact->pins > 0;
-        status = j->op == SKY_OP_PIN ? sky_disk_catalogue_pin(d->catalogue, fact)
-                                     : sky_disk_catalogue_unpin(d->catalogue, fact);
-        if (pinned != (fact->pins > 0))
-            sky_disk_record(d, fact, true);
-    }
+    sky_status status = sky_disk_pin(d, &j->move.key, j->op == SKY_OP_PIN);
     sky_mutex_unlock(&d->mutex);
     return status;
 }
@@ -302,7 +295,7 @@ static sky_status change_remove(sky_disk *d, const job *j) {
     sky_status status;
     sky_mutex_lock(&d->mutex);
     if (sky_disk_folder_writable(&d->folder))
-        status = sky_disk_drop(d, &j->move.key, &count);
+        status = sky_disk_drop(d, &j->move.key, SKY_FILE_NONE, &count);
     else if (sky_disk_look(d, &j->move.key, &status))
         status = SKY_E_DENIED;
     sky_mutex_unlock(&d->mutex);
@@ -456,7 +449,7 @@ static bool record_uses(sky_disk_work *w, size_t max) {
     sky_mutex_lock(&d->mutex);
     while (count < max && (fact = sky_disk_catalogue_next(d->catalogue, &w->record_next)) != NULL) {
         if (fact->unrecorded) {
-            sky_disk_record(d, fact, false);
+            sky_disk_record_uses(d, fact);
             count++;
         }
         w->record_next++;

@@ -13,5 +13,17 @@ grep -q '^mem  *get 8 MiB .*memcpy' "$work/out" || fail "the table: $(cat "$work
 expect 2 "$skymem" bench redis
 says "index, mem, disk or all"
 expect 2 "$skymem" bench
+
+# stopped from outside: nothing stays
+mkdir "$work/stopped"
+"$skymem" bench disk --quick --folder "$work/stopped" >/dev/null 2>&1 &
+bench=$!
+for _ in $(seq 100); do
+    [ -z "$(ls "$work/stopped")" ] || break
+    sleep 0.05
+done
+kill -TERM "$bench"
+wait "$bench" && fail "it outlived SIGTERM"
+[ -z "$(ls -A "$work/stopped")" ] || fail "a stopped bench left files: $(ls "$work/stopped")"
 [ -z "$(ls -A "$work/cache")" ] || fail "bench left files: $(ls "$work/cache")"
 finish

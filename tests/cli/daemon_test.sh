@@ -47,6 +47,11 @@ expect 0 "$skymem" stat --store "shm:$socket" --json
 kill -INT "$daemon"
 wait "$daemon" || fail "exit $? on SIGINT"
 
+: >"$work/plain"
+expect 1 "$skymemd" --socket "$work/plain" --store mem:1MiB
+says "no socket"
+[ -f "$work/plain" ] || fail "a plain file was removed"
+
 expect 2 "$skymemd"
 expect 2 "$skymemd" --socket "$socket" --listen 127.0.0.1:1
 says "not in this version"

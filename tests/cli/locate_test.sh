@@ -62,6 +62,8 @@ grep -q '\[5\]' "$work/out" || fail "the drawing lacks the centre: $(cat "$work/
 expect 2 "$skymem" locate --planes 5 --slots 19 --center 3,4 --servers 96 --strategy hop
 says "95"
 expect 2 "$skymem" locate "${sky[@]}" --strategy rotation --window 2x3
+expect 2 "$skymem" locate "${sky[@]}" --strategy rotation --weights 1,2
+says "hop and rotation-hop"
 expect 2 "$skymem" locate "${sky[@]}" --strategy rotation --window 3
 expect 2 "$skymem" locate "${sky[@]}" --strategy rotation --window 7x7
 expect 2 "$skymem" locate --planes 5 --slots 19 --center 6,4 --servers 9 --strategy hop

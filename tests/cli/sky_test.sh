@@ -21,6 +21,8 @@ expect 0 "$skymem" sim "$smoke" --seed 8 --json
 ! grep -qF "$hash" "$work/out" || fail "another seed gave the same trace"
 expect 0 "$skymem" sim "$smoke" --until 5 --json
 holds 'o["virtual_s"] < 10'
+expect 2 "$skymem" sim "$smoke" --until 0
+says "more than 0"
 expect 0 "$skymem" sim "$smoke"
 grep -q "hits" "$work/out" || fail "sim for people: $(cat "$work/out")"
 

@@ -68,9 +68,27 @@ expect 0 "$skymem" unpin v/large "${store[@]}"
 expect 0 "$skymem" stat v/large "${store[@]}" --json
 holds 'not o["pinned"]'
 
+expect 1 "$skymem" unpin v/large "${store[@]}"
+says "is not pinned"
+
+# a block has no name: its key is shown
+block=$(printf '%064d' 7)
+expect 0 "$skymem" put --as block "$block" "$work/small" --store "disk:$work/blocks" --json
+holds "o['key'] == '$block'"
+expect 0 "$skymem" get --as block "$block" -o "$work/again" --store "disk:$work/blocks" --json
+holds "o['key'] == '$block'"
+
+# standard output that takes nothing: one line, with the reason
+"$skymem" get v/large "${store[@]}" >/dev/full 2>"$work/err" && fail "get to a full device"
+says "No space left"
+"$skymem" get v/small "${store[@]}" >&- 2>"$work/err" && fail "get to a closed output"
+says "Bad file descriptor"
+"$skymem" put k "${store[@]}" <&- >/dev/null 2>"$work/err" && fail "put from a closed input"
+says "Bad file descriptor"
+
 # prefetch, rm, misses
 expect 0 "$skymem" prefetch v/small v/large "${store[@]}" --json
-holds 'o["keys"] == 2 and o["fetched"] == 2 and o["missing"] == []'
+holds 'o["keys"] == 2 and o["fetched"] == 2 and o["missing"] == [] and o["bytes"] == 9000006'
 expect 0 "$skymem" rm v/small "${store[@]}" --json
 holds 'o["key"] == "v/small"'
 for verb in get stat rm pin unpin prefetch; do
@@ -93,6 +111,11 @@ holds 'o["corrupt"] >= 1'
 expect 0 "$skymem" verify "${store[@]}"
 expect 3 "$skymem" get stdin/large "${store[@]}"
 
+# a tier that did not take it is named, and the put stands
+expect 0 "$skymem" put wide "$work/large" --store mem:1MiB --store "disk:$work/wide" --json
+holds 'o["stored"] == ["disk"]'
+says "not stored in mem"
+
 # only this process holds it: said, not hidden
 expect 0 "$skymem" put gone "$work/small" --store mem:1MiB --json
 holds 'o["stored"] == ["mem"]'
@@ -104,6 +127,8 @@ sleep 2.1
 expect 3 "$skymem" get brief "${store[@]}"
 
 # bad input
+expect 2 "$skymem" get k --deadline-ms 1e300
+says "a number from 0 to 1000000000"
 expect 1 "$skymem" put k "$work/absent" "${store[@]}"
 says "No such file"
 expect 2 "$skymem" put k "$work/small" --store nonsense
