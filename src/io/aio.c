@@ -55,7 +55,7 @@ struct sky_aio {
     sky_thread threads[THREADS_MAX];
     uint32_t thread_count;
     bool closing;
-    fifo todo;
+    fifo waiting;
     fifo finished;
     int *results; /* [depth] */
 };
@@ -167,11 +167,11 @@ static void *thread_body(void *argument) {
     sky_aio *a = argument;
     sky_mutex_lock(&a->mutex);
     for (;;) {
-        while (a->todo.count == 0 && !a->closing)
+        while (a->waiting.count == 0 && !a->closing)
             sky_condition_wait(&a->changed, &a->mutex, SKY_TIME_NEVER);
-        if (a->todo.count == 0)
+        if (a->waiting.count == 0)
             break;
-        uint32_t number = fifo_pop(&a->todo, a->depth);
+        uint32_t number = fifo_pop(&a->waiting, a->depth);
         sky_aio_request r = rest_of(&a->flights[number]);
         sky_mutex_unlock(&a->mutex);
         int result = run(&r);
@@ -187,7 +187,7 @@ static void *thread_body(void *argument) {
 
 static void threads_start(sky_aio *a, uint32_t number) {
     sky_mutex_lock(&a->mutex);
-    fifo_push(&a->todo, a->depth, number);
+    fifo_push(&a->waiting, a->depth, number);
     sky_condition_broadcast(&a->changed);
     sky_mutex_unlock(&a->mutex);
 }
@@ -239,7 +239,7 @@ static void release(sky_aio *a) {
     sky_mutex_deinit(&a->mutex);
     free(a->free_list);
     free(a->flights);
-    free(a->todo.slots);
+    free(a->waiting.slots);
     free(a->finished.slots);
     free(a->results);
     free(a);
@@ -258,10 +258,10 @@ sky_status sky_aio_create(uint32_t depth, sky_aio **out) {
     sky_condition_init(&a->changed);
     a->free_list = calloc(depth, sizeof *a->free_list);
     a->flights = calloc(depth, sizeof *a->flights);
-    a->todo.slots = calloc(depth, sizeof *a->todo.slots);
+    a->waiting.slots = calloc(depth, sizeof *a->waiting.slots);
     a->finished.slots = calloc(depth, sizeof *a->finished.slots);
     a->results = calloc(depth, sizeof *a->results);
-    if (!a->free_list || !a->flights || !a->todo.slots || !a->finished.slots || !a->results)
+    if (!a->free_list || !a->flights || !a->waiting.slots || !a->finished.slots || !a->results)
         goto cleanup;
     for (; a->free_count < depth; a->free_count++)
         a->free_list[a->free_count] = a->free_count;
