@@ -176,7 +176,6 @@ void cli_table_free(cli_table *t);
 typedef struct {
     void *data;
     size_t bytes;
-    bool mapped;
 } cli_blob;
 /* All of a file, "-" or NULL for standard input; says why when it cannot. */
 int cli_blob_read(const cli *c, const char *path, uint64_t bytes_max, cli_blob *out);

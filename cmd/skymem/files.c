@@ -1,4 +1,4 @@
-/* Whole files in and out, and a scratch folder. A regular file is mapped, anything else read. */
+/* Whole files in and out, and a scratch folder. */
 #include "cli.h"
 
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,6 +45,21 @@ static int read_all(const cli *c, int fd, const char *path, uint64_t bytes_max, 
     }
 }
 
+/* A regular file is read into as much memory as it takes. It is not mapped: whoever cut it short
+ * meanwhile would end this process. */
+static int read_regular(const cli *c, int fd, const char *path, uint64_t bytes, cli_blob *out) {
+    out->data = malloc(bytes);
+    while (out->data && out->bytes < bytes) {
+        ssize_t got = read(fd, (uint8_t *)out->data + out->bytes, bytes - out->bytes);
+        if (got == 0)
+            return cli_failed(c, "%s: cut short while it was read; try again", path);
+        if (got < 0 && errno != EINTR)
+            return cli_failed(c, "%s: %s", path, strerror(errno));
+        out->bytes += got > 0 ? (size_t)got : 0;
+    }
+    return out->data ? CLI_OK : cli_failed(c, "%s: out of memory", path);
+}
+
 int cli_blob_read(const cli *c, const char *path, uint64_t bytes_max, cli_blob *out) {
     bool standard = !path || strcmp(path, "-") == 0;
     const char *shown = standard ? "standard input" : path;
@@ -54,20 +68,13 @@ int cli_blob_read(const cli *c, const char *path, uint64_t bytes_max, cli_blob *
     if (fd < 0)
         return cli_failed(c, "%s: %s", shown, strerror(errno));
     struct stat st;
-    int code = CLI_OK;
-    if (!standard && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
-        if ((uint64_t)st.st_size > bytes_max) {
-            code = too_large(c, shown, bytes_max);
-        } else {
-            void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-            if (data == MAP_FAILED)
-                code = cli_failed(c, "%s: %s", shown, strerror(errno));
-            else
-                *out = (cli_blob){data, (size_t)st.st_size, true};
-        }
-    } else {
+    int code;
+    if (standard || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
         code = read_all(c, fd, shown, bytes_max, out);
-    }
+    else if ((uint64_t)st.st_size > bytes_max)
+        code = too_large(c, shown, bytes_max);
+    else
+        code = read_regular(c, fd, shown, (uint64_t)st.st_size, out);
     if (!standard)
         close(fd);
     if (code != CLI_OK)
@@ -76,10 +83,7 @@ int cli_blob_read(const cli *c, const char *path, uint64_t bytes_max, cli_blob *
 }
 
 void cli_blob_free(cli_blob *blob) {
-    if (blob->mapped)
-        munmap(blob->data, blob->bytes);
-    else
-        free(blob->data);
+    free(blob->data);
     *blob = (cli_blob){0};
 }
 

@@ -23,7 +23,7 @@ static sky_status get_value(const cli_store *store, const cli_key *key, const sk
         get.span_count = 1;
         status = cli_one(store, SKY_OP_GET, &get, call);
         if (status == SKY_OK) {
-            *value = (cli_blob){span.data, get.bytes, false};
+            *value = (cli_blob){span.data, get.bytes};
             *tier = get.tier;
             return SKY_OK;
         }

@@ -143,6 +143,19 @@ says "no tier has room"
 expect 1 "$skymem" put k "$work/small" --store "disk:$work/file"
 expect 1 "$skymem" get v/empty "${store[@]}" -o "$work/no/such/folder"
 
+# a file that another process cuts short while it is read: all of it, or a sentence and nothing
+for pause in 0.01 0.03 0.06; do
+    truncate -s 100M "$work/cut"
+    (sleep "$pause" && : >"$work/cut") &
+    code=0
+    "$skymem" put cut "$work/cut" --store "disk:$work/cut.d" >"$work/out" 2>"$work/err" || code=$?
+    wait
+    [ "$code" = 0 ] || [ "$code" = 1 ] || fail "put of a file that was cut: exit $code"
+    [ "$code" = 0 ] || says "cut short while it was read"
+    expect $((code == 0 ? 0 : 3)) "$skymem" stat cut --store "disk:$work/cut.d"
+    rm -rf "$work/cut.d"
+done
+
 # the default hierarchy
 expect 0 "$skymem" put here "$work/small"
 expect 0 "$skymem" get here
