@@ -162,6 +162,8 @@ static int read_file(cli *c, FILE *file) {
     if (yaml_parser_load(&parser, &document)) {
         code = take_document(c, &document);
         yaml_document_delete(&document);
+    } else if (ferror(file)) {
+        code = cli_failed(c, "%s: %s", c->config_path, strerror(errno));
     } else {
         code = cli_usage(c, "%s:%u: not YAML: %s", c->config_path,
                          (unsigned)parser.problem_mark.line + 1,

@@ -46,6 +46,8 @@ says "must be a mapping"
 expect 0 "$skymem" config --config "$work/empty.yaml"
 expect 1 "$skymem" config --config "$work/absent.yaml"
 says "No such file"
+expect 1 "$skymem" config --config "$work"
+says "Is a directory"
 SKYMEM_THREADS=-1 expect 2 "$skymem" config
 says "SKYMEM_THREADS -1: must be"
 finish
