@@ -67,9 +67,12 @@ void sky_condition_broadcast(sky_condition *c) {
 
 sky_status sky_thread_start(sky_thread *t, const char *name, void *(*body)(void *),
                             void *argument) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t others, before;
+    sigfillset(&others);
+    static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        sigdelset(&others, own[i]); /* what the thread itself does: a handler wants to see it */
+    pthread_sigmask(SIG_SETMASK, &others, &before);
     int rc = pthread_create(&t->os, NULL, body, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     t->running = rc == 0;

@@ -33,8 +33,8 @@ void sky_condition_deinit(sky_condition *c);
 bool sky_condition_wait(sky_condition *c, sky_mutex *m, sky_time until);
 void sky_condition_broadcast(sky_condition *c);
 
-/* Signals are blocked in the new thread. `name` shows in top, at most 15 characters.
- * Errors: SKY_E_NOMEM */
+/* Signals are blocked in the new thread, but for those of its own faults. `name` shows in top, at
+ * most 15 characters. Errors: SKY_E_NOMEM */
 sky_status sky_thread_start(sky_thread *t, const char *name, void *(*body)(void *), void *argument);
 /* Fine on one that never started. */
 void sky_thread_join(sky_thread *t);
