@@ -61,6 +61,8 @@ typedef struct {
     sky_status status; /* filled: SKY_PENDING until done */
     uint8_t tier;      /* filled: index of the tier that answered, SKY_TIER_NONE if none did */
     uint64_t bytes;    /* filled: bytes moved; for has, bytes stored */
+    uint8_t level;     /* filled by has: as sky_call's, of what is stored, where the tier tells */
+    uint32_t ttl_s;    /* filled by a get from disk: seconds it is still kept, 0: no end */
     sky_span view;     /* filled by LEASE: the payload, readable until sky_release */
     sky_lease lease;
 } sky_item;
@@ -71,7 +73,7 @@ typedef struct {
 typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; 0: none; then items end SKY_E_DEADLINE */
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule */
-    uint8_t level;        /* put: codec level of the payload, 0 = lossless */
+    uint8_t level;        /* put: 0: as it came; else coded, at sky_level `level` − 1 */
     bool durable;         /* put: done when every tier has answered; see above */
     uint32_t tiers;       /* bit i: tier i may take part; 0: all */
 } sky_call;
@@ -82,6 +84,8 @@ typedef struct sky_cache sky_cache;
  *   mem:SIZE                          process memory
  *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off]
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
+ * With level=L (a name as sky_level_parse takes it) every tier but mem keeps blocks coded at that
+ * level, once sky_cache_codec_set told how.
  * Owner:  the strings are copied
  * Errors: SKY_E_SYNTAX (a URL), SKY_E_PARAM (none, or more than SKY_TIERS_MAX), and what the tier
  *         says when it cannot open; `error` tells which URL and why */
@@ -91,6 +95,34 @@ SKY_API sky_status sky_cache_open(const char *const *urls, size_t url_count, sky
 /* Writes behind what is queued (at most 10 s), then closes. Cancels batches still under way.
  * NULL is fine. */
 SKY_API void sky_cache_close(sky_cache *cache);
+
+/* How blocks (keys without a name) are coded for tiers that keep them so. A coded value tells what
+ * it is; what was stored as it came is read as it is. Functions may be called from two threads at
+ * once, each with work memory of its own. */
+typedef struct {
+    void *self;
+    uint64_t payload_bytes;   /* of every block that is coded; others are stored as they come */
+    uint64_t coded_bytes_max; /* at any level */
+    size_t work_bytes;        /* of working memory, aligned to 64 bytes */
+
+    /* Errors: any: the block is then stored as it came */
+    sky_status (*encode)(void *self, uint8_t level, const void *payload, void *dst,
+                         uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work);
+    /* How many leading bytes of a coded value most likely hold `range` of the payload. */
+    uint64_t (*likely_bytes)(void *self, uint8_t level, sky_range range);
+    /* Put `range` of the payload into the spans (data NULL: passed over), from the leading bytes of
+     * what is stored, coded or not. `whole`: there are no more than these.
+     * Errors: SKY_PENDING: *needed leading bytes would do; SKY_E_CORRUPT; SKY_E_PARAM (range);
+     *         SKY_E_DST_SMALL */
+    sky_status (*decode)(void *self, const void *data, uint64_t bytes, bool whole, sky_range range,
+                         const sky_span *spans, uint32_t span_count, uint64_t *moved_bytes,
+                         uint64_t *needed, void *work);
+} sky_block_codec;
+
+/* From now on tiers with a level use this; NULL: none. What is under way may still use the one
+ * before, until the call returns.
+ * Owner:  codec stays the caller's and must stay until it is replaced or the cache is closed */
+SKY_API void sky_cache_codec_set(sky_cache *cache, const sky_block_codec *codec);
 
 /* Start a batch. Returns at once: memory copies happen inside the call, nothing else does.
  * Errors: SKY_E_PARAM, SKY_E_BUSY (SKY_BATCHES_MAX under way); nothing was started then */

@@ -219,6 +219,8 @@ sky_status sky_batches_open(sky_batches *b, sky_item *items, size_t item_count, 
         items[i].status = SKY_PENDING;
         items[i].bytes = 0;
         items[i].tier = SKY_TIER_NONE;
+        items[i].level = 0;
+        items[i].ttl_s = 0;
     }
     if (deadline != 0)
         await_deadline(b, s);
@@ -258,6 +260,11 @@ void sky_batches_leave(sky_batches *b, sky_batch batch) {
 
 void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status status,
                         uint64_t bytes, uint8_t tier) {
+    sky_batches_finish_level(b, batch, item, status, bytes, tier, 0);
+}
+
+void sky_batches_finish_level(sky_batches *b, sky_batch batch, size_t item, sky_status status,
+                              uint64_t bytes, uint8_t tier, uint8_t level) {
     assert(status != SKY_PENDING);
     sky_mutex_lock(&b->mutex);
     sky_item *it = unfinished_item(b, batch, item);
@@ -265,11 +272,20 @@ void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status
         it->status = status;
         it->bytes = bytes;
         it->tier = tier;
+        it->level = level;
         b->late += status == SKY_E_DEADLINE;
         slot *s = find(b, batch);
         s->unfinished--;
         settle(b, s);
     }
+    sky_mutex_unlock(&b->mutex);
+}
+
+void sky_batches_tell_ttl(sky_batches *b, sky_batch batch, size_t item, uint32_t ttl_s) {
+    sky_mutex_lock(&b->mutex);
+    sky_item *it = unfinished_item(b, batch, item);
+    if (it)
+        it->ttl_s = ttl_s;
     sky_mutex_unlock(&b->mutex);
 }
 

@@ -41,6 +41,12 @@ void sky_batches_leave(sky_batches *b, sky_batch batch);
  * item was finished before. Not between enter and leave. */
 void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status status,
                         uint64_t bytes, uint8_t tier);
+/* The same, and the level of what is stored. */
+void sky_batches_finish_level(sky_batches *b, sky_batch batch, size_t item, sky_status status,
+                              uint64_t bytes, uint8_t tier, uint8_t level);
+
+/* Note how long an unfinished item's payload will still be kept. */
+void sky_batches_tell_ttl(sky_batches *b, sky_batch batch, size_t item, uint32_t ttl_s);
 
 /* True while the batch is neither over nor past its deadline: worth starting work for. */
 bool sky_batches_alive(sky_batches *b, sky_batch batch);

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "base/bytes.h"
+#include "base/hash.h"
 #include "store/disk_fixture.h"
 #include "store/disk_format.h"
 
@@ -383,6 +385,33 @@ static void a_damaged_catalogue_is_made_anew(void **state) {
     small_close(&s);
 }
 
+/* Its checksum is right: someone means harm. */
+static void write_ledger(const char *path, uint64_t changes, uint64_t bytes_used) {
+    uint8_t ledger[32];
+    memcpy(ledger, "SKYLEDG1", 8);
+    sky_store_u64(ledger + 8, changes);
+    sky_store_u64(ledger + 16, bytes_used);
+    sky_store_u64(ledger + 24, sky_checksum(ledger, 24, 0));
+    write_file(path, ledger, sizeof ledger);
+}
+
+static void a_ledger_of_nonsense_is_mended(void **state) {
+    (void)state;
+    static const uint64_t odd[] = {UINT64_MAX, INT64_MAX, UINT64_C(1) << 62, 0};
+    small s;
+    small_open(&s, "?max=64KiB");
+    char path[512];
+    snprintf(path, sizeof path, "%s/.ledger", s.folder);
+    for (size_t i = 0; i < 16; i++) {
+        write_ledger(path, odd[i % 4], odd[i / 4]);
+        for (uint64_t n = 2; n < 22; n++)
+            assert_int_equal(sky_fixture_put(s.tier, sky_fixture_key(n), NULL, SMALL, n), SKY_OK);
+        assert_true(disk_stat_of(s.tier).bytes_used <= 65536);
+        assert_true(disk_stat_of(s.tier).entries >= 7);
+    }
+    small_close(&s);
+}
+
 static void a_damaged_ledger_is_mended(void **state) {
     (void)state;
     small s;
@@ -418,6 +447,7 @@ int main(void) {
         cmocka_unit_test(foreign_files_are_left_alone),
         cmocka_unit_test(a_damaged_catalogue_is_made_anew),
         cmocka_unit_test(a_damaged_ledger_is_mended),
+        cmocka_unit_test(a_ledger_of_nonsense_is_mended),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (access("/dev/shm", W_OK) == 0)

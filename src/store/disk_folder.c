@@ -16,8 +16,9 @@
 #define LEDGER_NAME  ".ledger"
 #define LEDGER_BYTES 32
 #define LEDGER_MAGIC UINT64_C(0x314744454c594b53) /* "SKYLEDG1" */
+#define LEDGER_MAX   (UINT64_C(1) << 62)          /* of either number: one beyond was not counted */
 #define TEMP_TRIES   4096
-#define PIN_PATIENCE SKY_MS(100) /* others hold an entry for a record's time */
+#define HOLD_TRIES   16 /* of an entry that is replaced again and again */
 
 /* Unique in this process; names that a dead one of the same number left behind are stepped over. */
 static atomic_uint_fast32_t temp_count;
@@ -116,10 +117,8 @@ void sky_disk_folder_close(sky_disk_folder *f) {
 
 /* ---- entries ---- */
 
-static sky_status open_entry(const sky_disk_folder *f, const sky_key *key, unsigned mode, int *fd,
-                             sky_disk_geometry *geometry) {
-    char path[SKY_DISK_PATH_BYTES];
-    sky_disk_path(key, path);
+static sky_status open_at(const sky_disk_folder *f, const char *path, unsigned mode, int *fd,
+                          sky_disk_geometry *geometry) {
     int opened;
     sky_status status = sky_file_open(f->root, path, mode | SKY_FILE_PLAIN, &opened);
     if (status != SKY_OK)
@@ -133,6 +132,13 @@ static sky_status open_entry(const sky_disk_folder *f, const sky_key *key, unsig
     else
         sky_file_close(opened);
     return status;
+}
+
+static sky_status open_entry(const sky_disk_folder *f, const sky_key *key, unsigned mode, int *fd,
+                             sky_disk_geometry *geometry) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    return open_at(f, path, mode, fd, geometry);
 }
 
 sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key, int *fd,
@@ -178,28 +184,58 @@ sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky
     return status;
 }
 
+static bool stands(const sky_disk_folder *f, const sky_key *key, int fd) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    sky_file_info info;
+    return sky_file_stat(f->root, path, &info) == SKY_OK && !sky_file_replaced(fd, f->root, path);
+}
+
+/* While it waited for the lock another file may have taken the name: then that one is the entry. */
+sky_status sky_disk_entry_hold(const sky_disk_folder *f, const sky_key *key, sky_time until,
+                               sky_disk_hold *out) {
+    for (int i = 0; i < HOLD_TRIES; i++) {
+        sky_disk_geometry geometry;
+        sky_status status = open_entry(f, key, SKY_FILE_WRITE, &out->fd, &geometry);
+        if (status != SKY_OK)
+            return status;
+        status = sky_file_lock(out->fd, until);
+        bool ours = status == SKY_OK && stands(f, key, out->fd);
+        if (ours)
+            status = load(out->fd, key, &geometry, out->bytes, &out->header);
+        if (ours && status == SKY_OK)
+            return SKY_OK;
+        sky_file_close(out->fd);
+        if (status != SKY_OK)
+            return status;
+    }
+    return SKY_E_BUSY;
+}
+
+void sky_disk_entry_release(sky_disk_hold *hold) {
+    sky_file_close(hold->fd);
+}
+
+static sky_status write_record(int fd, const sky_disk_access *access,
+                               const uint8_t header[SKY_DISK_HEADER_BYTES]) {
+    uint8_t record[SKY_DISK_ACCESS_BYTES];
+    sky_disk_access_encode(access, header, record);
+    return sky_file_write_at(fd, record, sizeof record, SKY_DISK_ACCESS_OFFSET);
+}
+
 sky_status sky_disk_entry_record(const sky_disk_folder *f, const sky_key *key,
                                  const sky_disk_access *access, bool pin) {
-    uint8_t bytes[SKY_DISK_HEADER_BYTES], record[SKY_DISK_ACCESS_BYTES];
-    sky_disk_header header;
-    sky_disk_geometry geometry;
-    int fd;
-    sky_status status = open_entry(f, key, SKY_FILE_WRITE, &fd, &geometry);
+    sky_disk_hold hold;
+    sky_status status = sky_disk_entry_hold(f, key, pin ? sky_now() + SKY_DISK_HOLD_PATIENCE : 0,
+                                            &hold);
     if (status != SKY_OK)
         return status;
-    status = sky_file_lock(fd, pin ? sky_now() + PIN_PATIENCE : 0);
-    if (status == SKY_OK)
-        status = load(fd, key, &geometry, bytes, &header);
-    if (status != SKY_OK)
-        goto cleanup;
-    sky_disk_access merged = header.access;
+    sky_disk_access merged = hold.header.access;
     merged.hits = access->hits > merged.hits ? access->hits : merged.hits;
     merged.used_ms = access->used_ms > merged.used_ms ? access->used_ms : merged.used_ms;
     merged.pinned = pin ? access->pinned : merged.pinned;
-    sky_disk_access_encode(&merged, bytes, record);
-    status = sky_file_write_at(fd, record, sizeof record, SKY_DISK_ACCESS_OFFSET);
-cleanup:
-    sky_file_close(fd);
+    status = write_record(hold.fd, &merged, hold.bytes);
+    sky_disk_entry_release(&hold);
     return status;
 }
 
@@ -261,6 +297,22 @@ sky_status sky_disk_temp_create(const sky_disk_folder *f, const sky_key *key, ui
     return status;
 }
 
+sky_status sky_disk_temp_record(const sky_disk_folder *f, const char *name, const sky_key *key,
+                                const sky_disk_access *access) {
+    uint8_t bytes[SKY_DISK_HEADER_BYTES];
+    sky_disk_header header;
+    sky_disk_geometry geometry;
+    int fd;
+    sky_status status = open_at(f, name, SKY_FILE_WRITE, &fd, &geometry);
+    if (status != SKY_OK)
+        return status;
+    status = load(fd, key, &geometry, bytes, &header);
+    if (status == SKY_OK)
+        status = write_record(fd, access, bytes);
+    sky_file_close(fd);
+    return status;
+}
+
 sky_status sky_disk_temp_publish(const sky_disk_folder *f, const char *name, const sky_key *key,
                                  uint64_t *replaced_bytes) {
     char path[SKY_DISK_PATH_BYTES];
@@ -312,6 +364,8 @@ bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_time until, sky_disk_le
         got == sizeof bytes && sky_load_u64(bytes) == LEDGER_MAGIC &&
         sky_load_u64(bytes + 24) == ledger_checksum(bytes))
         ledger = (sky_disk_ledger){true, sky_load_u64(bytes + 8), sky_load_u64(bytes + 16)};
+    if (ledger.changes > LEDGER_MAX || ledger.bytes_used > LEDGER_MAX)
+        ledger = (sky_disk_ledger){0};
     *out = ledger;
     return true;
 }

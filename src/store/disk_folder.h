@@ -47,9 +47,24 @@ sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky
  * Shape:  bytes aligned as the file wants it */
 sky_status sky_disk_header_check(int fd, const sky_key *key, const sky_disk_geometry *geometry,
                                  uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out);
+/* An entry that is held stays at its name with its access record as it is: whoever writes the
+ * record, replaces the entry or evicts it holds it meanwhile. A pin is thus never written into a
+ * file that just lost its name, nor overlooked in one that is about to. A removal
+ * needs none: it takes the pin along. */
+typedef struct {
+    int fd; /* locked */
+    sky_disk_header header;
+    uint8_t bytes[SKY_DISK_HEADER_BYTES]; /* the same */
+} sky_disk_hold;
+#define SKY_DISK_HOLD_PATIENCE SKY_MS(100) /* others hold one for a record's time */
+/* Errors: SKY_E_BUSY when another still holds it at `until` (0: now), and as sky_disk_entry_load */
+sky_status sky_disk_entry_hold(const sky_disk_folder *f, const sky_key *key, sky_time until,
+                               sky_disk_hold *out);
+void sky_disk_entry_release(sky_disk_hold *hold);
+
 /* Replace the access record of an entry whose header is sound. Other processes record their uses
- * too: uses only grow, and the pin stays as the file has it unless `pin`. Read and written under
- * the file's lock, which `pin` waits for a little.
+ * too: uses only grow, and the pin stays as the file has it unless `pin`. The entry is held from
+ * the read to the write, which `pin` waits for a little.
  * Errors: SKY_E_BUSY, and as sky_disk_entry_load */
 sky_status sky_disk_entry_record(const sky_disk_folder *f, const sky_key *key,
                                  const sky_disk_access *access, bool pin);
@@ -67,6 +82,10 @@ bool sky_disk_entry_replaced(const sky_disk_folder *f, const sky_key *key, int f
 #define SKY_DISK_TEMP_PREFIX ".tmp-"
 sky_status sky_disk_temp_create(const sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
                                 char name[SKY_DISK_TEMP_BYTES], int *fd);
+/* Replace the access record of one that is written and has no name yet.
+ * Errors: as sky_disk_entry_load */
+sky_status sky_disk_temp_record(const sky_disk_folder *f, const char *name, const sky_key *key,
+                                const sky_disk_access *access);
 /* Give it the entry's name; *replaced_bytes: size of the file that stood there, 0 for none. */
 sky_status sky_disk_temp_publish(const sky_disk_folder *f, const char *name, const sky_key *key,
                                  uint64_t *replaced_bytes);

@@ -400,6 +400,54 @@ static void a_chain_too_long_keeps_its_beginning(void **state) {
     disk_folder_drop(folder);
 }
 
+/* All under way at once: what follows a block that did not fit must not drive out what leads to it.
+ * What was there before makes room. */
+static void a_batch_too_long_keeps_its_beginning(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    sky_tier *tier = disk_open(folder, "?max=550KiB"); /* five blocks of 104 KiB */
+    for (uint64_t n = 100; n < 104; n++)
+        assert_int_equal(put(tier, n, BLOCK), SKY_OK);
+    uint8_t *bytes = malloc(BLOCK);
+    assert_non_null(bytes);
+    sky_fixture_fill(bytes, BLOCK, 7);
+    sky_span span = {bytes, BLOCK};
+    sky_item items[20] = {0};
+    for (uint64_t n = 0; n < 20; n++) {
+        items[n] = (sky_item){.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+        if (n > 0)
+            items[n].parent = sky_fixture_key(n - 1);
+    }
+    sky_fixture_run(tier, SKY_OP_PUT, items, 20, NULL);
+    for (uint64_t n = 0; n < 20; n++) {
+        assert_int_equal(items[n].status, n < 5 ? SKY_OK : SKY_E_FULL);
+        assert_int_equal(sky_fixture_check(tier, sky_fixture_key(n), BLOCK, 7),
+                         n < 5 ? SKY_OK : SKY_MISS);
+    }
+    assert_int_equal(disk_stat_of(tier).evictions, 4);
+    free(bytes);
+    disk_close(tier);
+    disk_folder_drop(folder);
+}
+
+/* A block nobody can reach may lie where there is room, and drives nothing out. */
+static void an_orphan_evicts_nothing(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    sky_tier *tier = disk_open(folder, "?max=550KiB");
+    sky_key absent = sky_fixture_key(50);
+    for (uint64_t n = 0; n < 4; n++)
+        assert_int_equal(put(tier, n, BLOCK), SKY_OK);
+    assert_int_equal(sky_fixture_put(tier, sky_fixture_key(51), &absent, BLOCK, 1), SKY_OK);
+    assert_int_equal(sky_fixture_put(tier, sky_fixture_key(52), &absent, BLOCK, 1), SKY_E_FULL);
+    for (uint64_t n = 0; n < 4; n++)
+        assert_int_equal(check(tier, n, BLOCK), SKY_OK);
+    assert_int_equal(put(tier, 50, BLOCK), SKY_OK);
+    assert_int_equal(sky_fixture_put(tier, sky_fixture_key(52), &absent, BLOCK, 1), SKY_OK);
+    disk_close(tier);
+    disk_folder_drop(folder);
+}
+
 static void a_durable_put_is_synced(void **state) {
     (void)state;
     char *folder = disk_folder_make();
@@ -435,6 +483,8 @@ int main(void) {
         cmocka_unit_test(what_cannot_fit_evicts_nothing),
         cmocka_unit_test(a_ledger_held_by_another_costs_little),
         cmocka_unit_test(a_chain_too_long_keeps_its_beginning),
+        cmocka_unit_test(a_batch_too_long_keeps_its_beginning),
+        cmocka_unit_test(an_orphan_evicts_nothing),
         cmocka_unit_test(a_durable_put_is_synced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

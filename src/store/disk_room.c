@@ -16,6 +16,7 @@
 
 #define SHARED_SLACK    16 /* of the limit: how much more goes when others write here too */
 #define FAILURES_IN_ROW 3
+#define CLAIMS_MAX      SKY_DISK_JOBS
 #define LEDGER_PATIENCE SKY_MS(50)
 #define LEDGER_AVOIDED  SKY_SECONDS(2)
 
@@ -96,12 +97,14 @@ static void leave(sky_disk *d, view *v, tally t) {
     sky_disk_ledger_end(&d->folder, write ? &v->ledger : NULL);
 }
 
-/* Bytes that stand in the folder: the ledger knows better than the catalogue. */
+/* Bytes that stand in the folder: the ledger knows what others added; after a power failure, or in
+ * bad hands, it knows less than the catalogue. */
 static uint64_t bytes_used(const sky_disk *d, const view *v) {
+    uint64_t known = sky_disk_catalogue_bytes(d->catalogue);
     if (!v->locked || !v->ledger.known)
-        return sky_disk_catalogue_bytes(d->catalogue);
-    int64_t used = (int64_t)v->ledger.bytes_used + d->unrecorded_bytes;
-    return used > 0 ? (uint64_t)used : 0;
+        return known;
+    int64_t told = (int64_t)v->ledger.bytes_used + d->unrecorded_bytes;
+    return told > (int64_t)known ? (uint64_t)told : known;
 }
 
 /* ---- files that go ---- */
@@ -116,22 +119,32 @@ static sky_status remove_file(sky_disk *d, const sky_key *key, tally *t) {
     return status;
 }
 
-/* A pin may have been set by another process: the file tells. */
-static bool pinned_by_another(sky_disk *d, sky_disk_fact *fact) {
-    sky_disk_header header;
-    if (sky_disk_entry_load(&d->folder, &fact->key, &header) != SKY_OK || !header.access.pinned)
-        return false;
-    return sky_disk_catalogue_pin(d->catalogue, fact) == SKY_OK;
+/* Another process may have pinned it: the file tells, and is held until it is gone. Who holds it
+ * now keeps others out, not us. */
+static sky_status evict_file(sky_disk *d, sky_disk_fact *fact, tally *t, bool *pinned) {
+    sky_disk_hold hold = {.fd = SKY_FILE_NONE};
+    sky_status held = sky_disk_entry_hold(&d->folder, &fact->key, 0, &hold);
+    sky_status read = held;
+    if (held != SKY_OK)
+        read = sky_disk_entry_load(&d->folder, &fact->key, &hold.header);
+    *pinned = read == SKY_OK && hold.header.access.pinned &&
+              sky_disk_catalogue_pin(d->catalogue, fact) == SKY_OK;
+    sky_status status = *pinned ? SKY_OK : remove_file(d, &fact->key, t);
+    if (held == SKY_OK)
+        sky_disk_entry_release(&hold);
+    return status;
 }
 
 static sky_status evict_one(sky_disk *d, tally *t) {
     sky_disk_fact *victim;
+    sky_status status;
+    bool pinned;
     do {
         victim = sky_disk_catalogue_victim(d->catalogue);
         if (!victim)
             return SKY_E_FULL;
-    } while (pinned_by_another(d, victim));
-    sky_status status = remove_file(d, &victim->key, t);
+        status = evict_file(d, victim, t, &pinned);
+    } while (pinned);
     if (status != SKY_OK && status != SKY_MISS)
         return status;
     d->counters.evictions += status == SKY_OK;
@@ -302,30 +315,57 @@ static bool could_fit(sky_disk *d, uint64_t excess, uint64_t file_bytes, const s
     return excess <= evictable && file_bytes <= free_bytes + evictable;
 }
 
-sky_status sky_disk_make_room(sky_disk *d, uint64_t file_bytes, const sky_key *parent) {
-    uint64_t needed = d->bytes_reserved + file_bytes, goal = d->bytes_max, swept;
+static const sky_disk_claim *claim_of(const sky_disk *d, const sky_key *key) {
+    const sky_disk_claim *claim = d->claims;
+    while (claim && !sky_key_equal(&claim->key, key))
+        claim = claim->next;
+    return claim;
+}
+
+/* The nearest block before it that stands here, past those that are under way: it must not make
+ * room for its own descendant. Zero when there is none to keep. False when the chain is broken. */
+static bool find_kept(sky_disk *d, const sky_disk_claim *claim, sky_key *kept) {
+    const sky_disk_claim *above = claim;
+    sky_status status;
+    *kept = claim->parent;
+    for (unsigned i = 0; i < CLAIMS_MAX && (above = claim_of(d, kept)) != NULL; i++)
+        *kept = above->parent;
+    return above || sky_key_is_zero(kept) || sky_disk_look(d, kept, &status);
+}
+
+/* Evict what stands in the way of `needed` more bytes. */
+static sky_status clear_room(sky_disk *d, view *v, uint64_t needed, const sky_disk_claim *claim,
+                             const sky_key *kept, tally *t) {
+    uint64_t used = bytes_used(d, v), goal = d->bytes_max, swept;
+    sky_status status = SKY_OK;
+    if (v->locked && !agrees(d, v)) {
+        status = refresh(d, v, &swept, t);
+        used = bytes_used(d, v);
+        goal -= goal / SHARED_SLACK;
+    }
+    uint64_t excess = used + needed > goal ? used + needed - goal : 0;
+    uint64_t least = used + needed > d->bytes_max ? used + needed - d->bytes_max : 0;
+    if (status == SKY_OK && !could_fit(d, least, claim->file_bytes, kept))
+        status = SKY_E_FULL;
+    else if (status == SKY_OK)
+        status = evict(d, excess, kept, t);
+    bool enough = (int64_t)(used + needed) + t->bytes <= (int64_t)d->bytes_max;
+    if (status == SKY_E_FULL && enough && !sky_disk_catalogue_full(d->catalogue))
+        status = SKY_OK; /* the slack is a wish */
+    return status;
+}
+
+static sky_status make_room(sky_disk *d, const sky_disk_claim *claim) {
+    uint64_t needed = d->bytes_claimed + claim->file_bytes;
+    sky_key kept;
     if (needed > d->bytes_max)
         return SKY_E_FULL;
+    bool reachable = find_kept(d, claim, &kept);
     view v = enter(d);
     tally t = {0};
     sky_status status = SKY_OK;
-    uint64_t used = bytes_used(d, &v);
-    if (used + needed > d->bytes_max || sky_disk_catalogue_full(d->catalogue)) {
-        if (v.locked && !agrees(d, &v)) {
-            status = refresh(d, &v, &swept, &t);
-            used = bytes_used(d, &v);
-            goal -= goal / SHARED_SLACK;
-        }
-        uint64_t excess = used + needed > goal ? used + needed - goal : 0;
-        uint64_t least = used + needed > d->bytes_max ? used + needed - d->bytes_max : 0;
-        if (status == SKY_OK && !could_fit(d, least, file_bytes, parent))
-            status = SKY_E_FULL;
-        else if (status == SKY_OK)
-            status = evict(d, excess, parent, &t);
-        bool enough = (int64_t)(used + needed) + t.bytes <= (int64_t)d->bytes_max;
-        if (status == SKY_E_FULL && enough && !sky_disk_catalogue_full(d->catalogue))
-            status = SKY_OK; /* the slack is a wish */
-    }
+    if (bytes_used(d, &v) + needed > d->bytes_max || sky_disk_catalogue_full(d->catalogue))
+        status = reachable ? clear_room(d, &v, needed, claim, &kept, &t) : SKY_E_FULL;
     bool first = !d->writes;
     d->writes = true;
     t.changes += first;
@@ -335,28 +375,91 @@ sky_status sky_disk_make_room(sky_disk *d, uint64_t file_bytes, const sky_key *p
     return status;
 }
 
-sky_status sky_disk_evict(sky_disk *d, uint64_t file_bytes, const sky_key *parent) {
+sky_status sky_disk_claim_room(sky_disk *d, sky_disk_claim *claim) {
+    sky_status status = make_room(d, claim);
+    if (status != SKY_OK) {
+        claim->file_bytes = 0;
+        return status;
+    }
+    d->bytes_claimed += claim->file_bytes;
+    claim->next = d->claims;
+    d->claims = claim;
+    return SKY_OK;
+}
+
+void sky_disk_claim_end(sky_disk *d, sky_disk_claim *claim) {
+    sky_disk_claim **link = &d->claims;
+    if (claim->file_bytes == 0)
+        return;
+    while (*link != claim)
+        link = &(*link)->next;
+    *link = claim->next;
+    d->bytes_claimed -= claim->file_bytes;
+    claim->file_bytes = 0;
+}
+
+sky_status sky_disk_evict(sky_disk *d, const sky_disk_claim *claim) {
+    sky_key kept;
+    uint64_t bytes = claim->file_bytes;
+    if (!find_kept(d, claim, &kept))
+        return SKY_E_FULL;
     view v = enter(d);
     tally t = {0};
     sky_status status = SKY_E_FULL;
-    uint64_t evictable = sky_disk_catalogue_evictable(d->catalogue, parent);
-    if (evictable > 0 && could_fit(d, 0, file_bytes, parent))
-        status = evict(d, file_bytes < evictable ? file_bytes : evictable, parent, &t);
+    uint64_t evictable = sky_disk_catalogue_evictable(d->catalogue, &kept);
+    if (evictable > 0 && could_fit(d, 0, bytes, &kept))
+        status = evict(d, bytes < evictable ? bytes : evictable, &kept, &t);
     leave(d, &v, t);
     return status;
 }
 
 /* ---- entries that come, go, and are looked at ---- */
 
-sky_status sky_disk_publish(sky_disk *d, const char *temp, const sky_disk_fact *fact) {
+/* Another process may have pinned or unpinned it since: the file tells. */
+static void heed_pin(sky_disk *d, sky_disk_fact *fact, bool pinned) {
+    while (!pinned && fact->pins > 0 && sky_disk_catalogue_unpin(d->catalogue, fact) == SKY_OK) {
+    }
+    if (pinned && fact->pins == 0)
+        sky_disk_catalogue_pin(d->catalogue, fact);
+}
+
+/* A pin is the key's, not the file's: what takes the name takes over the pin that stands there,
+ * which may have changed since the write began. An old entry that cannot be held or read says
+ * nothing; then what this process knows counts. */
+static sky_status take_name(sky_disk *d, const char *temp, sky_disk_fact *fact,
+                            uint64_t *replaced_bytes) {
+    sky_disk_hold old;
+    const sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, &fact->key);
+    sky_status held = sky_disk_entry_hold(&d->folder, &fact->key,
+                                          sky_now() + SKY_DISK_HOLD_PATIENCE, &old);
+    bool written = fact->pins > 0, pinned = known && known->pins > 0;
+    if (held == SKY_OK || held == SKY_MISS)
+        pinned = held == SKY_OK && old.header.access.pinned;
+    sky_status status = SKY_OK;
+    if (pinned != written) {
+        sky_disk_access access = {fact->hits, fact->used_ms, pinned};
+        status = sky_disk_temp_record(&d->folder, temp, &fact->key, &access);
+    }
+    if (status == SKY_OK)
+        status = sky_disk_temp_publish(&d->folder, temp, &fact->key, replaced_bytes);
+    if (held == SKY_OK)
+        sky_disk_entry_release(&old);
+    fact->pins = pinned;
+    return status;
+}
+
+sky_status sky_disk_publish(sky_disk *d, const char *temp, const sky_disk_fact *written) {
     view v = enter(d);
     tally t = {0};
     uint64_t replaced_bytes;
-    sky_status status = sky_disk_temp_publish(&d->folder, temp, &fact->key, &replaced_bytes);
+    sky_disk_fact fact = *written;
+    sky_status status = take_name(d, temp, &fact, &replaced_bytes);
     if (status == SKY_OK) {
         t.changes = 1;
-        t.bytes = (int64_t)sky_disk_fact_bytes(fact) - (int64_t)replaced_bytes;
-        admit(d, fact, &t);
+        t.bytes = (int64_t)sky_disk_fact_bytes(&fact) - (int64_t)replaced_bytes;
+        sky_disk_fact *kept = admit(d, &fact, &t);
+        if (kept)
+            heed_pin(d, kept, fact.pins > 0);
     }
     leave(d, &v, t);
     return status;
@@ -373,19 +476,42 @@ static void drop_file(void *context, const sky_disk_fact *fact) {
     drop->status = remove_file(drop->disk, &fact->key, &drop->gone);
 }
 
+static void drop_within(dropping *drop, const sky_key *key) {
+    sky_disk *d = drop->disk;
+    sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, key);
+    if (fact)
+        sky_disk_catalogue_remove(d->catalogue, fact, drop_file, drop);
+    else
+        drop->status = remove_file(d, key, &drop->gone);
+}
+
 sky_status sky_disk_drop(sky_disk *d, const sky_key *key, int fd, size_t *count) {
     view v = enter(d);
-    dropping drop = {.disk = d};
-    sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, key);
-    if (sky_disk_entry_replaced(&d->folder, key, fd))
-        drop.status = SKY_MISS;
-    else if (fact)
-        sky_disk_catalogue_remove(d->catalogue, fact, drop_file, &drop);
-    else
-        drop.status = remove_file(d, key, &drop.gone);
+    dropping drop = {.disk = d, .status = SKY_MISS};
+    if (!sky_disk_entry_replaced(&d->folder, key, fd))
+        drop_within(&drop, key);
     leave(d, &v, drop.gone);
     *count = (size_t)drop.gone.changes;
     return drop.status;
+}
+
+static bool is_wanting(const sky_disk *d, sky_status loaded, const sky_disk_header *header) {
+    return loaded == SKY_MISS || loaded == SKY_E_CORRUPT ||
+           (loaded == SKY_OK && sky_disk_expired(d, header->expire_ms));
+}
+
+sky_status sky_disk_drop_wanting(sky_disk *d, const sky_key *key, sky_disk_header *header,
+                                 size_t *count) {
+    view v = enter(d);
+    dropping drop = {.disk = d};
+    sky_status status = sky_disk_entry_load(&d->folder, key, header);
+    if (is_wanting(d, status, header)) {
+        drop_within(&drop, key);
+        status = status == SKY_OK ? SKY_MISS : status;
+    }
+    leave(d, &v, drop.gone);
+    *count = (size_t)drop.gone.changes;
+    return status;
 }
 
 sky_disk_fact *sky_disk_meet(sky_disk *d, const sky_disk_header *header) {
@@ -409,17 +535,14 @@ sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status
         return fact;
     }
     *status = sky_disk_entry_load(&d->folder, key, &header);
-    bool over = *status == SKY_OK && sky_disk_expired(d, header.expire_ms);
-    if (*status == SKY_OK && !over) {
-        fact = sky_disk_meet(d, &header);
-        *status = fact ? SKY_OK : SKY_E_FULL;
-        return fact;
-    }
-    if (fact || over || *status == SKY_E_CORRUPT)
-        sky_disk_drop(d, key, SKY_FILE_NONE, &dropped);
-    if (over)
-        *status = SKY_MISS;
-    return NULL;
+    bool unknown = !fact && *status == SKY_MISS;
+    if (!unknown && is_wanting(d, *status, &header))
+        *status = sky_disk_drop_wanting(d, key, &header, &dropped);
+    if (*status != SKY_OK)
+        return NULL;
+    fact = sky_disk_meet(d, &header);
+    *status = fact ? SKY_OK : SKY_E_FULL;
+    return fact;
 }
 
 void sky_disk_record_uses(sky_disk *d, sky_disk_fact *fact) {
@@ -430,21 +553,14 @@ void sky_disk_record_uses(sky_disk *d, sky_disk_fact *fact) {
     fact->unrecorded = status == SKY_E_BUSY; /* the next round has it */
 }
 
-sky_status sky_disk_record_pin(sky_disk *d, sky_disk_fact *fact) {
+/* Write whether it is pinned into its file, for all processes. */
+static sky_status record_pin(sky_disk *d, sky_disk_fact *fact) {
     sky_disk_access access = {fact->hits, fact->used_ms, fact->pins > 0};
     view v = enter(d);
     sky_status status = sky_disk_entry_record(&d->folder, &fact->key, &access, true);
     fact->unrecorded &= status != SKY_OK;
     leave(d, &v, (tally){.changes = status == SKY_OK});
     return status;
-}
-
-/* Another process may have pinned or unpinned it since: the file tells. */
-static void heed_pin(sky_disk *d, sky_disk_fact *fact, bool pinned) {
-    while (!pinned && fact->pins > 0 && sky_disk_catalogue_unpin(d->catalogue, fact) == SKY_OK) {
-    }
-    if (pinned && fact->pins == 0)
-        sky_disk_catalogue_pin(d->catalogue, fact);
 }
 
 static sky_status add_pin(sky_disk *d, sky_disk_fact *fact, bool pin) {
@@ -462,14 +578,16 @@ sky_status sky_disk_pin(sky_disk *d, const sky_key *key, bool pin) {
     if (!sky_disk_folder_writable(&d->folder))
         return SKY_E_DENIED;
     status = sky_disk_entry_load(&d->folder, key, &header);
-    if (status == SKY_MISS || status == SKY_E_CORRUPT)
-        sky_disk_drop(d, key, SKY_FILE_NONE, &dropped);
-    if (status != SKY_OK)
-        return status;
+    if (is_wanting(d, status, &header)) {
+        status = sky_disk_drop_wanting(d, key, &header, &dropped);
+        fact = status == SKY_OK ? sky_disk_meet(d, &header) : NULL;
+    }
+    if (status != SKY_OK || !fact)
+        return status == SKY_OK ? SKY_E_FULL : status;
     heed_pin(d, fact, header.access.pinned);
     status = add_pin(d, fact, pin);
     if (status == SKY_OK && header.access.pinned != (fact->pins > 0)) {
-        status = sky_disk_record_pin(d, fact);
+        status = record_pin(d, fact);
         if (status != SKY_OK)
             add_pin(d, fact, !pin);
     }

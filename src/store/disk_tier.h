@@ -38,6 +38,14 @@ typedef struct {
     size_t count;
 } sky_disk_queue;
 
+/* An entry under way: room is reserved for it. Embedded in its job. */
+typedef struct sky_disk_claim {
+    struct sky_disk_claim *next;
+    sky_key key;
+    sky_key parent;
+    uint64_t file_bytes; /* 0: no claim */
+} sky_disk_claim;
+
 typedef struct sky_disk_work sky_disk_work;
 
 typedef struct {
@@ -61,7 +69,8 @@ typedef struct {
     sky_disk_catalogue *catalogue;
     sky_tier_stat counters;
     uint32_t failures_in_row;
-    uint64_t bytes_reserved;     /* by entries under way */
+    sky_disk_claim *claims;
+    uint64_t bytes_claimed;
     uint64_t ledger_seen;        /* the ledger's count of changes that the catalogue knows of */
     sky_time ledger_avoided;     /* until then it is not waited for */
     uint64_t unrecorded_changes; /* of ours, that did not get into the ledger yet */
@@ -86,20 +95,27 @@ sky_status sky_disk_recall(sky_disk *d);
 void sky_disk_remember(sky_disk *d);
 /* Read the folder anew into catalogue and ledger; *swept: left-overs of dead writers that went. */
 sky_status sky_disk_refresh(sky_disk *d, uint64_t *swept);
-/* Evict until an entry file of that size may be added; its parent stays. Nothing goes for one that
- * cannot fit.
- * Errors: SKY_E_FULL, SKY_E_DENIED, SKY_E_IO */
-sky_status sky_disk_make_room(sky_disk *d, uint64_t file_bytes, const sky_key *parent);
-/* The disk is full: evict as much as a file of that size takes, whatever the limit says, unless
- * even all that may go would not do. Errors: SKY_E_FULL */
-sky_status sky_disk_evict(sky_disk *d, uint64_t file_bytes, const sky_key *parent);
-/* Give a written entry its name and note it. */
+/* Reserve room for an entry file: evict until it may be added. The block before it stays, or as
+ * much of its chain as stands here; an entry whose parent is neither here nor under way cannot be
+ * reached, and evicts nothing. Nothing goes for one that cannot fit. claim: all but `next` set.
+ * Errors: SKY_E_FULL, SKY_E_DENIED, SKY_E_IO; nothing is reserved then, and file_bytes is 0 */
+sky_status sky_disk_claim_room(sky_disk *d, sky_disk_claim *claim);
+/* The entry has its name, or will have none. One without bytes is fine. */
+void sky_disk_claim_end(sky_disk *d, sky_disk_claim *claim);
+/* The disk is full: evict as much as a claimed file takes, whatever the limit says, unless even all
+ * that may go would not do. Errors: SKY_E_FULL */
+sky_status sky_disk_evict(sky_disk *d, const sky_disk_claim *claim);
+/* Give a written entry its name, and the pin of the entry it replaces, and note it. */
 sky_status sky_disk_publish(sky_disk *d, const char *temp, const sky_disk_fact *fact);
 /* Remove an entry and what hangs below it, from folder and catalogue. *count: how many files went.
  * `fd`: the file that was found wanting; when another replaced it meanwhile, nothing is removed.
  * SKY_FILE_NONE: whatever stands there.
  * Errors: SKY_MISS, SKY_E_DENIED, SKY_E_IO */
 sky_status sky_disk_drop(sky_disk *d, const sky_key *key, int fd, size_t *count);
+/* As that, for an entry whose header was found wanting: absent, damaged or expired. It is judged
+ * again while no other process changes the folder; SKY_OK: it was stored anew, *header is its. */
+sky_status sky_disk_drop_wanting(sky_disk *d, const sky_key *key, sky_disk_header *header,
+                                 size_t *count);
 /* The fact of a key, read from the folder when the catalogue has none; NULL: *status says why. An
  * expired or damaged entry is dropped. */
 sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status);
@@ -108,8 +124,6 @@ sky_disk_fact *sky_disk_meet(sky_disk *d, const sky_disk_header *header);
 bool sky_disk_expired(const sky_disk *d, int64_t expire_ms);
 /* Write an entry's uses into its file; they stay unrecorded while another process is at it. */
 void sky_disk_record_uses(sky_disk *d, sky_disk_fact *fact);
-/* Write whether it is pinned into its file, for all processes. Errors: as sky_disk_entry_record */
-sky_status sky_disk_record_pin(sky_disk *d, sky_disk_fact *fact);
 /* Pin or unpin an entry.
  * Errors: as sky_disk_look and sky_index_pin; SKY_E_DENIED in a read-only folder; SKY_E_BUSY */
 sky_status sky_disk_pin(sky_disk *d, const sky_key *key, bool pin);

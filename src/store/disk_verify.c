@@ -57,6 +57,15 @@ static size_t drop(sky_disk *d, const sky_key *key, int fd) {
     return count;
 }
 
+static size_t drop_wanting(sky_disk *d, const sky_key *key) {
+    sky_disk_header header;
+    size_t count;
+    sky_mutex_lock(&d->mutex);
+    sky_disk_drop_wanting(d, key, &header, &count);
+    sky_mutex_unlock(&d->mutex);
+    return count;
+}
+
 static void note_unreadable(sky_disk *d, const sky_key *key, bool unreadable) {
     sky_mutex_lock(&d->mutex);
     sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, key);
@@ -75,12 +84,12 @@ static void verify_entry(sky_disk *d, const sky_key *key, uint8_t *buffer,
     note_unreadable(d, key, unreadable);
     report->corrupt += unreadable || status == SKY_E_CORRUPT;
     if (status == SKY_MISS)
-        drop(d, key, SKY_FILE_NONE);
+        drop_wanting(d, key);
     if (status == SKY_E_CORRUPT) {
         sky_mutex_lock(&d->mutex);
         d->counters.corrupt++;
         sky_mutex_unlock(&d->mutex);
-        size_t gone = drop(d, key, fd);
+        size_t gone = fd == SKY_FILE_NONE ? drop_wanting(d, key) : drop(d, key, fd);
         report->orphans += gone > 0 ? gone - 1 : 0;
     }
     sky_file_close(fd);

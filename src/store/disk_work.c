@@ -26,9 +26,9 @@ typedef struct job {
     sky_disk_job move;
     sky_op op;
     bool durable;
-    bool ready;        /* a change that waits for those before it */
-    sky_status status; /* of its preparation */
-    uint64_t bytes_reserved;
+    bool ready;                     /* a change that waits for those before it */
+    sky_status status;              /* of its preparation */
+    sky_disk_claim claim;           /* put: its room */
     char temp[SKY_DISK_TEMP_BYTES]; /* "" when there is none */
     uint32_t folders_synced;
     struct job *after; /* in the order of changes, or among the free */
@@ -69,14 +69,14 @@ static job *job_take(sky_disk_work *w, const sky_disk_request *r, const sky_key 
 }
 
 static void finish(sky_disk_work *w, sky_op op, sky_batch batch, size_t item, sky_status status,
-                   uint64_t bytes) {
+                   uint64_t bytes, uint8_t level) {
     sky_disk *d = w->disk;
     sky_mutex_lock(&d->mutex);
     sky_disk_count(d, op, status);
     sky_mutex_unlock(&d->mutex);
     bool answered = status == SKY_OK;
-    sky_batches_finish(d->batches, batch, item, status, answered ? bytes : 0,
-                       answered ? d->env.index : SKY_TIER_NONE);
+    sky_batches_finish_level(d->batches, batch, item, status, answered ? bytes : 0,
+                             answered ? d->env.index : SKY_TIER_NONE, level);
 }
 
 static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes) {
@@ -84,12 +84,10 @@ static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes)
     sky_file_close(j->move.fd);
     if (j->temp[0])
         sky_disk_temp_remove(&d->folder, j->temp);
-    if (j->bytes_reserved > 0) {
-        sky_mutex_lock(&d->mutex);
-        d->bytes_reserved -= j->bytes_reserved;
-        sky_mutex_unlock(&d->mutex);
-    }
-    finish(w, j->op, j->move.batch, j->move.item, status, bytes);
+    sky_mutex_lock(&d->mutex);
+    sky_disk_claim_end(d, &j->claim);
+    sky_mutex_unlock(&d->mutex);
+    finish(w, j->op, j->move.batch, j->move.item, status, bytes, j->move.header.level);
     w->freed = true;
     w->job_count--;
     w->change_count -= j->op != SKY_OP_GET;
@@ -112,14 +110,19 @@ static void look(sky_disk_work *w, const sky_disk_request *r, const sky_key *key
     sky_mutex_lock(&d->mutex);
     sky_disk_fact *fact = sky_disk_look(d, key, &status);
     uint64_t bytes = fact ? fact->payload_bytes : 0;
+    uint8_t level = fact ? fact->level : 0;
     sky_mutex_unlock(&d->mutex);
-    finish(w, r->op, r->batch, r->next, status, r->op == SKY_OP_HAS ? bytes : 0);
+    finish(w, r->op, r->batch, r->next, status, r->op == SKY_OP_HAS ? bytes : 0, level);
 }
 
 static void drop(sky_disk *d, const job *j) {
     size_t count;
+    sky_disk_header header;
     sky_mutex_lock(&d->mutex);
-    sky_disk_drop(d, &j->move.key, j->move.fd, &count);
+    if (j->move.fd == SKY_FILE_NONE)
+        sky_disk_drop_wanting(d, &j->move.key, &header, &count);
+    else
+        sky_disk_drop(d, &j->move.key, j->move.fd, &count);
     sky_mutex_unlock(&d->mutex);
 }
 
@@ -155,6 +158,14 @@ static void begin_get(sky_disk_work *w, const sky_disk_request *r, const sky_key
     sky_disk_mover_start(w->mover, &j->move);
 }
 
+static void tell_ttl(const sky_disk *d, const job *j) {
+    int64_t left_ms = j->move.header.expire_ms - sky_disk_wall_ms(d);
+    int64_t left_s = left_ms > 0 ? (left_ms + 999) / 1000 : 1;
+    if (j->move.header.expire_ms != 0)
+        sky_batches_tell_ttl(d->batches, j->move.batch, j->move.item,
+                             left_s < UINT32_MAX ? (uint32_t)left_s : UINT32_MAX);
+}
+
 static void end_get(sky_disk_work *w, job *j) {
     sky_disk *d = w->disk;
     sky_status status = j->move.status;
@@ -163,6 +174,7 @@ static void end_get(sky_disk_work *w, job *j) {
     if (status == SKY_MISS || status == SKY_E_CORRUPT) {
         drop(d, j);
     } else if (status == SKY_OK) {
+        tell_ttl(d, j);
         sky_mutex_lock(&d->mutex);
         sky_disk_fact *fact = sky_disk_meet(d, &j->move.header);
         if (fact)
@@ -182,9 +194,9 @@ static void change_ready(job *j, sky_status status) {
 static sky_status reserve(sky_disk_work *w, job *j, uint64_t file_bytes) {
     sky_disk *d = w->disk;
     sky_mutex_lock(&d->mutex);
-    sky_status status = sky_disk_make_room(d, file_bytes, &j->move.header.parent);
-    if (status == SKY_OK)
-        d->bytes_reserved += j->bytes_reserved = file_bytes;
+    j->claim = (sky_disk_claim){
+        .key = j->move.key, .parent = j->move.header.parent, .file_bytes = file_bytes};
+    sky_status status = sky_disk_claim_room(d, &j->claim);
     const sky_disk_fact *old = sky_disk_catalogue_find(d->catalogue, &j->move.key);
     j->move.header.access = (sky_disk_access){.hits = old ? old->hits : 0,
                                               .used_ms = j->move.header.set_ms,
@@ -200,7 +212,7 @@ static sky_status create_temp(sky_disk_work *w, job *j, uint64_t file_bytes) {
                                              &j->move.fd);
     if (status == SKY_E_FULL) {
         sky_mutex_lock(&d->mutex);
-        status = sky_disk_evict(d, file_bytes, &j->move.header.parent);
+        status = sky_disk_evict(d, &j->claim);
         sky_mutex_unlock(&d->mutex);
         if (status == SKY_OK)
             status = sky_disk_temp_create(&d->folder, &j->move.key, file_bytes, j->temp,
@@ -273,11 +285,7 @@ static sky_status publish(sky_disk_work *w, job *j) {
     if (status == SKY_OK) {
         j->temp[0] = '\0';
         sky_file_unlock(j->move.fd); /* a record wants it */
-        d->bytes_reserved -= j->bytes_reserved;
-        j->bytes_reserved = 0;
-        sky_disk_fact *kept = sky_disk_catalogue_find(d->catalogue, &j->move.key);
-        if (kept && (kept->pins > 0) != j->move.header.access.pinned)
-            sky_disk_record_pin(d, kept); /* pinned or not since it began */
+        sky_disk_claim_end(d, &j->claim);
     }
     sky_mutex_unlock(&d->mutex);
     return status;

@@ -99,6 +99,7 @@ static void look_further(sky_cache *c, sky_fetch *f) {
 
 static void fill(sky_cache *c, sky_fetch *f) {
     f->span = (sky_span){f->buffer, f->item.bytes};
+    f->errand.call.ttl_s = f->item.ttl_s; /* a copy lives no longer than what it was made of */
     sky_mutex_lock(&c->mutex);
     go(c, f, FILL, 0, SKY_OP_PUT);
     sky_mutex_unlock(&c->mutex);

@@ -3,9 +3,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
+#include "io/clock.h"
+#include "store/cache_internal.h"
+#include "store/disk_fixture.h"
 #include "store/hierarchy_fixture.h"
 
 static void misses_are_read_through_and_promoted(void **state) {
@@ -98,6 +102,79 @@ static void a_removal_beats_a_promotion(void **state) {
     sky_cache_close(s.cache);
 }
 
+typedef struct {
+    sky_clock clock;
+    int64_t ahead_ms;
+} shifted_clock;
+
+static sky_time shifted_now(const sky_clock *clock) {
+    (void)clock;
+    return sky_now();
+}
+
+static int64_t shifted_wall_ms(const sky_clock *clock) {
+    const sky_clock *real = sky_clock_system();
+    return real->wall_ms(real) + ((const shifted_clock *)(const void *)clock)->ahead_ms;
+}
+
+/* Memory over a disk folder, on a clock of ours. */
+static sky_cache *open_over(const char *folder, const sky_clock *clock) {
+    sky_cache *c;
+    sky_tier *mem, *disk;
+    sky_error error;
+    char url[512];
+    snprintf(url, sizeof url, "disk:%s", folder);
+    assert_int_equal(sky_cache_create(&c), SKY_OK);
+    sky_tier_env env = sky_cache_env(c, false);
+    env.clock = clock;
+    assert_int_equal(sky_memory_tier_open("mem:1MiB", &env, &mem, &error), SKY_OK);
+    sky_cache_add(c, mem);
+    env = sky_cache_env(c, true);
+    env.clock = clock;
+    assert_int_equal(sky_disk_tier_open(url, &env, &disk, &error), SKY_OK);
+    sky_cache_add(c, disk);
+    assert_int_equal(sky_cache_start(c), SKY_OK);
+    return c;
+}
+
+static void plant_for_100_s(const char *folder) {
+    sky_tier *disk = disk_open(folder, "");
+    uint8_t byte = 9;
+    sky_span span = {&byte, 1};
+    for (uint64_t n = 1; n <= 3; n++) {
+        sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+        sky_fixture_run(disk, SKY_OP_PUT, &item, 1, &(sky_call){.ttl_s = n < 3 ? 100 : 0});
+        assert_int_equal(item.status, SKY_OK);
+    }
+    disk_close(disk);
+}
+
+/* One comes by a get, one by a prefetch; the third has no end. */
+static void a_copy_lives_no_longer_than_what_it_was_made_of(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    plant_for_100_s(folder);
+    shifted_clock clock = {{shifted_now, shifted_wall_ms}, 50000};
+    sky_cache *c = open_over(folder, &clock.clock);
+    uint8_t byte = 0;
+    sky_span span = {&byte, 1};
+    for (uint64_t n = 1; n <= 3; n += 2) {
+        sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+        assert_int_equal(sky_run(c, SKY_OP_GET, &item, 1, NULL), SKY_OK);
+        assert_int_equal(item.tier, 1);
+        assert_in_range(item.ttl_s, n < 3 ? 20 : 0, n < 3 ? 50 : 0);
+    }
+    assert_int_equal(sky_setting_do(c, SKY_OP_PREFETCH, 2, NULL), SKY_OK);
+    for (uint64_t n = 1; n <= 3; n++)
+        SKY_EVENTUALLY(sky_setting_near_has(c, n));
+    clock.ahead_ms = 102000;
+    for (uint64_t n = 1; n <= 3; n++)
+        assert_int_equal(sky_setting_do(c, SKY_OP_HAS, n, &SKY_NEAR_ONLY),
+                         n < 3 ? SKY_MISS : SKY_OK);
+    sky_cache_close(c);
+    disk_folder_drop(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(misses_are_read_through_and_promoted),
@@ -105,6 +182,7 @@ int main(void) {
         cmocka_unit_test(prefetch_is_done_when_it_is_near),
         cmocka_unit_test(a_put_beats_a_promotion),
         cmocka_unit_test(a_removal_beats_a_promotion),
+        cmocka_unit_test(a_copy_lives_no_longer_than_what_it_was_made_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

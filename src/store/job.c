@@ -281,6 +281,7 @@ static size_t after_read(sky_cache *c, sky_job *job, uint8_t tier, const sky_ite
     for (size_t i = 0; i < count; i++) {
         uint32_t at = origin[i];
         if (is_final(job, answers[i].status)) {
+            sky_batches_tell_ttl(c->batches, job->batch, at, answers[i].ttl_s);
             finish_item(c, job, at, answers[i].status, answers[i].bytes, tier);
         } else {
             take_note(c, job, at, &answers[i], tier);

@@ -40,6 +40,16 @@ forked=$(field tokens)
 expect 0 "${run[@]}" --prompt-file "$work/forked"
 holds "o['tokens'] == $forked and o['hit_tokens'] >= 32"
 
+# a disk too small for the prompt: what it did not keep is said, and counted
+expect 0 "$skymem" run --model "$model" --block-tokens 32 --predict 2 --store mem:64MiB \
+    --store "disk:$work/narrow?max=1MiB" --prompt-file "$work/prompt" --json
+holds '1 <= o["saved_blocks"] < (o["prompt_tokens"] + 1) // 32 and o["bytes_saved"] > 0'
+kept=$(field saved_blocks) new=$((($(field prompt_tokens) + 1) / 32))
+says "disk did not keep $((new - kept)) of $new new blocks"
+expect 0 "$skymem" run --model "$model" --block-tokens 32 --predict 2 --no-save \
+    --store "disk:$work/narrow?max=1MiB" --prompt-file "$work/prompt" --json
+holds "o['verdict'] == 'partial' and o['hit_tokens'] == 32 * $kept" # what it keeps is the beginning
+
 # another KV type is another namespace
 expect 0 "${run[@]}" --kv-type f32 --prompt-file "$work/prompt" --no-save
 holds 'o["hit_tokens"] == 0'
