@@ -20,7 +20,7 @@ extern "C" {
 
 #define SKY_PLANES_MAX  4096
 #define SKY_SLOTS_MAX   4096
-#define SKY_SERVERS_MAX 65536
+#define SKY_SERVERS_MAX 131072
 
 typedef struct {
     uint32_t planes;
@@ -30,6 +30,7 @@ typedef struct {
     uint32_t phasing;       /* Walker F */
     double earth_radius_km; /* 0: 6378.137 */
     double light_km_s;      /* 0: 299792.458 */
+    double raan_spread_deg; /* 0: 360, planes all around; 180: polar planes with a seam */
 } sky_constellation;
 
 typedef struct {
@@ -83,6 +84,15 @@ SKY_API sky_status sky_place(const sky_constellation *constellation, const sky_p
 SKY_API sky_satellite sky_place_shifted(const sky_constellation *constellation,
                                         const sky_placement *placement, sky_satellite centre,
                                         sky_satellite first, uint64_t shift);
+
+/* The same in a physical sky, where the centre has gone `planes` and `slots` on since, counted
+ * without wrapping: the place of today's window congruent to the first modulo its height in planes
+ * and modulo its width in slots. Past the last plane comes the first, its slots moved on by the
+ * phasing. For hop it stays where it was.
+ * Source: DESIGN rule 2, in both directions; docs/physical-sky.md */
+SKY_API sky_satellite sky_place_stepped(const sky_constellation *constellation,
+                                        const sky_placement *placement, sky_satellite centre,
+                                        sky_satellite first, int64_t planes, int64_t slots);
 
 /* What migrates between rotation shift-1 and shift (shift >= 1).
  * Shape:  out [placement->servers]; returns how many moves there are

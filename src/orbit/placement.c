@@ -302,6 +302,39 @@ sky_satellite sky_place_shifted(const sky_constellation *c, const sky_placement 
                            sky__ring_step(overhead.slot, today - reach_slots, c->slots)};
 }
 
+static int64_t modulo(int64_t a, int64_t n) {
+    int64_t rest = a % n;
+    return rest < 0 ? rest + n : rest;
+}
+
+/* Where `to` is as seen from `from`, in steps of the plane ring and of the slot ring; over the seam
+ * the slots are counted as the torus is twisted there. */
+static void offset_of(const sky_constellation *c, sky_satellite from, sky_satellite to,
+                      int64_t *planes, int64_t *slots) {
+    int64_t ring = c->planes;
+    *planes = modulo((int64_t)to.plane - from.plane + ring / 2, ring) - ring / 2;
+    sky_satellite beside = sky__untwist(c, (int64_t)from.plane + *planes, from.slot);
+    *slots = (int64_t)to.slot - beside.slot;
+}
+
+/* As above, in two directions. `first` may be a stranger's word and outside the window: then the
+ * result is some satellite all agree on. */
+sky_satellite sky_place_stepped(const sky_constellation *c, const sky_placement *p,
+                                sky_satellite centre, sky_satellite first, int64_t planes,
+                                int64_t slots) {
+    sky__assert_on_torus(c, centre);
+    sky__assert_on_torus(c, first);
+    if (p->strategy == SKY_PLACE_HOP || p->window_planes == 0 || p->window_slots == 0)
+        return first;
+    int64_t height = p->window_planes, width = p->window_slots, row, column;
+    offset_of(c, centre, first, &row, &column);
+    column = modulo(column + width / 2, c->slots);
+    row = modulo(row + height / 2 - planes, height);
+    column = modulo(column - slots, width);
+    return sky__untwist(c, (int64_t)centre.plane + planes - height / 2 + row,
+                        (int64_t)centre.slot + slots - width / 2 + column);
+}
+
 int64_t sky_moves(const sky_constellation *c, const sky_placement *placement, sky_satellite centre,
                   uint64_t shift, sky_move *out) {
     sky_placement p;

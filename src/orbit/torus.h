@@ -18,6 +18,15 @@ static inline uint32_t sky__ring_distance(uint32_t a, uint32_t b, uint32_t count
     return way <= count - way ? way : count - way;
 }
 
+/* A plane and slot that were counted on without wrapping: past the last plane comes the first, its
+ * slots `phasing` further on, so that neighbours in the sky stay neighbours in numbers. */
+static inline sky_satellite sky__untwist(const sky_constellation *c, int64_t plane, int64_t slot) {
+    int64_t planes = (int64_t)c->planes;
+    int64_t rounds = (plane - 1) / planes - ((plane - 1) % planes < 0);
+    return (sky_satellite){(uint32_t)(plane - rounds * planes),
+                           sky__ring_step(1, slot - 1 + rounds * (int64_t)c->phasing, c->slots)};
+}
+
 static inline void sky__assert_on_torus(const sky_constellation *c, sky_satellite s) {
     assert(s.plane >= 1 && s.plane <= c->planes && s.slot >= 1 && s.slot <= c->slots);
     (void)c, (void)s;

@@ -1,0 +1,222 @@
+/* Fleets: where each satellite is, whatever it is known by. */
+#include "orbit/fleet.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "orbit/torus.h"
+#include "orbit/trig.h"
+
+#define MS_PER_DAY 86400000.0
+
+bool sky__line_next(sky__lines *l, const char **line, size_t *bytes) {
+    if (l->at == l->end)
+        return false;
+    const char *stop = memchr(l->at, '\n', (size_t)(l->end - l->at));
+    *line = l->at;
+    *bytes = (size_t)((stop ? stop : l->end) - l->at);
+    if (*bytes > 0 && (*line)[*bytes - 1] == '\r')
+        --*bytes;
+    l->at = stop ? stop + 1 : l->end;
+    l->number++;
+    return true;
+}
+
+/* ---- made ---- */
+
+sky_status sky_fleet_walker(const sky_constellation *c, int64_t epoch_ms, sky_fleet **out,
+                            sky_error *error) {
+    if (c->planes < 1 || c->planes > SKY_PLANES_MAX || c->slots < 1 || c->slots > SKY_SLOTS_MAX ||
+        c->planes * c->slots > SKY_FLEET_MAX)
+        return sky_fail(error, SKY_E_PARAM, "%u planes x %u slots: at least 1 of each, at most %d",
+                        c->planes, c->slots, SKY_FLEET_MAX);
+    if (!(c->altitude_km >= 100 && c->altitude_km <= 1e6 && c->inclination_deg >= 0 &&
+          c->inclination_deg <= 180))
+        return sky_fail(error, SKY_E_PARAM, "altitude %g km, inclination %g degrees: out of range",
+                        c->altitude_km, c->inclination_deg);
+    sky_fleet *f = calloc(1, sizeof *f);
+    if (!f)
+        return sky_fail(error, SKY_E_NOMEM, "out of memory");
+    f->shell = *c;
+    f->count = c->planes * c->slots;
+    f->epoch_ms = epoch_ms;
+    f->drift_rad_ms = sky_node_drift_deg_day(c) * SKY_DEGREE / MS_PER_DAY;
+    sky__walker_init(&f->walker, c);
+    *out = f;
+    return SKY_OK;
+}
+
+sky_status sky__fleet_add(sky_fleet *f, const char *name, size_t name_bytes,
+                          const sky__elements *e) {
+    if (f->count == f->member_max) {
+        uint32_t more = f->member_max ? 2 * f->member_max : 64;
+        if (more > SKY_FLEET_MAX)
+            return SKY_E_PARAM;
+        sky__member *members = realloc(f->members, more * sizeof *members);
+        if (!members)
+            return SKY_E_NOMEM;
+        f->members = members;
+        f->member_max = more;
+    }
+    sky__member *m = &f->members[f->count];
+    memset(m, 0, sizeof *m);
+    sky_status status = sky__sgp4_init(&m->orbit, e);
+    if (status != SKY_OK)
+        return status;
+    size_t room = sizeof m->name - 1;
+    for (size_t i = 0; i < name_bytes && i < room; i++)
+        m->name[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
+    if (!m->name[0])
+        snprintf(m->name, sizeof m->name, "%05u", e->number);
+    f->count++;
+    return SKY_OK;
+}
+
+static bool begins(const char *text, size_t bytes, const char *with) {
+    return bytes >= strlen(with) && memcmp(text, with, strlen(with)) == 0;
+}
+
+/* Told apart by the first line; TLE is what is left. */
+static sky_status read_elements(const char *text, size_t bytes, const char *path, sky_fleet *f,
+                                sky_error *error) {
+    if (begins(text, bytes, "[") || begins(text, bytes, "{"))
+        return sky__omm_json(text, bytes, path, f, error);
+    if (begins(text, bytes, "<"))
+        return sky_fail(error, SKY_E_SYNTAX,
+                        "%s:1: XML is not read here: take the same as JSON or CSV", path);
+    sky__lines lines = {.at = text, .end = text + bytes};
+    const char *line;
+    size_t length;
+    if (!sky__line_next(&lines, &line, &length))
+        return sky_fail(error, SKY_E_SYNTAX, "%s:1: the file is empty", path);
+    if (begins(line, length, "CCSDS_OMM_VERS"))
+        return sky__omm_kvn(text, bytes, path, f, error);
+    if (memchr(line, ',', length) && length >= 8)
+        return sky__omm_csv(text, bytes, path, f, error);
+    return sky__tle_read(text, bytes, path, f, error);
+}
+
+sky_status sky_fleet_parse(const char *text, size_t bytes, const char *path, sky_fleet **out,
+                           sky_error *error) {
+    if (bytes > SKY_FLEET_FILE_MAX)
+        return sky_fail(error, SKY_E_PARAM, "%s: %zu bytes: at most %u", path, bytes,
+                        SKY_FLEET_FILE_MAX);
+    if (begins(text, bytes, "\xef\xbb\xbf")) { /* a byte order mark */
+        text += 3;
+        bytes -= 3;
+    }
+    sky_fleet *f = calloc(1, sizeof *f);
+    if (!f)
+        return sky_fail(error, SKY_E_NOMEM, "%s: out of memory", path);
+    sky_status status = read_elements(text, bytes, path, f, error);
+    if (status == SKY_OK && f->count == 0)
+        status = sky_fail(error, SKY_E_SYNTAX, "%s:1: no satellite in it", path);
+    if (status != SKY_OK) {
+        sky_fleet_destroy(f);
+        return status;
+    }
+    *out = f;
+    return SKY_OK;
+}
+
+void sky_fleet_destroy(sky_fleet *f) {
+    if (!f)
+        return;
+    free(f->members);
+    free(f->numbers);
+    free(f);
+}
+
+/* ---- asked ---- */
+
+bool sky_fleet_has_elements(const sky_fleet *f) {
+    return f->members != NULL;
+}
+
+uint32_t sky_fleet_count(const sky_fleet *f) {
+    return f->count;
+}
+
+const sky_constellation *sky_fleet_shell(const sky_fleet *f) {
+    return &f->shell;
+}
+
+sky_satellite sky_fleet_place(const sky_fleet *f, uint32_t number) {
+    assert(number < f->count);
+    if (f->members)
+        return f->members[number].place;
+    return (sky_satellite){number / f->shell.slots + 1, number % f->shell.slots + 1};
+}
+
+uint32_t sky_fleet_number(const sky_fleet *f, sky_satellite s) {
+    sky__assert_on_torus(&f->shell, s);
+    uint32_t cell = (s.plane - 1) * f->shell.slots + (s.slot - 1);
+    return f->members ? f->numbers[cell] : cell;
+}
+
+const char *sky_fleet_name(const sky_fleet *f, uint32_t number, char out[SKY_FLEET_NAME_BYTES]) {
+    sky_satellite s = sky_fleet_place(f, number);
+    if (f->members)
+        snprintf(out, SKY_FLEET_NAME_BYTES, "%s", f->members[number].name);
+    else
+        snprintf(out, SKY_FLEET_NAME_BYTES, "%u,%u", s.plane, s.slot);
+    return out;
+}
+
+const char *sky_orbit_fault_text(sky_orbit_fault fault) {
+    switch (fault) {
+    case SKY_ORBIT_FINE:
+        return "fine";
+    case SKY_ORBIT_ECCENTRICITY:
+        return "mean eccentricity not within 0 and 1";
+    case SKY_ORBIT_MOTION:
+        return "mean motion not positive";
+    case SKY_ORBIT_PERTURBED:
+        return "perturbed eccentricity not within 0 and 1";
+    case SKY_ORBIT_LATUS:
+        return "semi-latus rectum negative";
+    case SKY_ORBIT_DECAYED:
+        return "decayed";
+    case SKY_ORBIT_FAR:
+        return "more than 190 years from its epoch";
+    }
+    return "unknown";
+}
+
+int64_t sky_fleet_epoch_ms(const sky_fleet *f, uint32_t number) {
+    assert(number < f->count);
+    if (!f->members)
+        return f->epoch_ms;
+    double days = f->members[number].orbit.at_epoch.epoch_days - SKY__EPOCH_DAY_1970;
+    return (int64_t)floor(days * MS_PER_DAY + 0.5);
+}
+
+static sky_orbit_fault walker_state(const sky_fleet *f, uint32_t number, int64_t since_ms,
+                                    sky_motion *out) {
+    *out = sky__walker_at(&f->walker, sky_fleet_place(f, number), (double)since_ms / 1000,
+                          f->drift_rad_ms * (double)since_ms);
+    return SKY_ORBIT_FINE;
+}
+
+sky_orbit_fault sky_fleet_state(const sky_fleet *f, uint32_t number, int64_t ms, sky_motion *out) {
+    assert(number < f->count);
+    if (!f->members)
+        return walker_state(f, number, ms - f->epoch_ms, out);
+    const sky__sgp4 *orbit = &f->members[number].orbit;
+    double epoch_ms = (orbit->at_epoch.epoch_days - SKY__EPOCH_DAY_1970) * MS_PER_DAY;
+    return sky__sgp4_at(orbit, ((double)ms - epoch_ms) / 60000, out);
+}
+
+sky_orbit_fault sky_fleet_state_after(const sky_fleet *f, uint32_t number, double minutes,
+                                      sky_motion *out) {
+    assert(number < f->count);
+    if (!(fabs(minutes) <= SKY__SGP4_MINUTES_MAX))
+        return SKY_ORBIT_FAR;
+    if (!f->members)
+        return walker_state(f, number, (int64_t)floor(minutes * 60000 + 0.5), out);
+    return sky__sgp4_at(&f->members[number].orbit, minutes, out);
+}

@@ -1,0 +1,56 @@
+/* A fleet from inside: satellites of a shell are computed, those with elements are kept.
+ *
+ *   number ──► member (elements) ──sgp4──► state          numbers[(plane−1)·slots + slot−1] ──►
+ * number
+ *          └─► plane, slot (shell) ─walker─► state        only once arranged */
+#ifndef SKY_ORBIT_FLEET_H
+#define SKY_ORBIT_FLEET_H
+
+#include <skymem/orbit.h>
+
+#include "orbit/sgp4.h"
+#include "orbit/walker.h"
+
+typedef struct {
+    sky__sgp4 orbit;
+    char name[SKY_FLEET_NAME_BYTES];
+    sky_satellite place; /* (0, 0): none */
+} sky__member;
+
+struct sky_fleet {
+    sky_constellation shell; /* planes 0: no grid yet */
+    uint32_t count;
+    /* a shell */
+    sky__walker walker;
+    int64_t epoch_ms;
+    double drift_rad_ms;
+    /* elements: members not NULL */
+    sky__member *members;
+    uint32_t member_max;
+    uint32_t *numbers;
+};
+
+/* What a parser hands over. Errors: SKY_E_PARAM (out of range, too many), SKY_E_NOMEM */
+sky_status sky__fleet_add(sky_fleet *f, const char *name, size_t name_bytes,
+                          const sky__elements *e);
+
+/* The three readers; `error` gets "path:line: reason". */
+sky_status sky__tle_read(const char *text, size_t bytes, const char *path, sky_fleet *f,
+                         sky_error *error);
+sky_status sky__omm_json(const char *text, size_t bytes, const char *path, sky_fleet *f,
+                         sky_error *error);
+sky_status sky__omm_csv(const char *text, size_t bytes, const char *path, sky_fleet *f,
+                        sky_error *error);
+sky_status sky__omm_kvn(const char *text, size_t bytes, const char *path, sky_fleet *f,
+                        sky_error *error);
+
+#define SKY__EPOCH_DAY_1970 7306 /* days from 1949-12-31 to 1970-01-01 */
+
+/* The text line at *at, without its end; false at the end of the text. */
+typedef struct {
+    const char *at, *end;
+    size_t number; /* of the line last given, from 1 */
+} sky__lines;
+bool sky__line_next(sky__lines *l, const char **line, size_t *bytes);
+
+#endif

@@ -1,0 +1,235 @@
+/* A grid for satellites known by their elements: planes by their nodes, slots by how far along they
+ * are.
+ *
+ *   nodes, sorted:  ||| |     |||||     ||  ||     → the widest relative step between gaps parts
+ * planes
+ *   each plane by argument of latitude; M slots, where planes × M is most; planes with fewer are
+ * left
+ *   out, and in fuller ones those that stand closest behind another
+ *
+ * Slot 1 of a plane is the satellite that is furthest along with slot 1 of the plane before; what
+ * that leaves between the last plane and the first is the phasing. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "orbit/fleet.h"
+#include "orbit/torus.h"
+#include "orbit/trig.h"
+
+typedef struct {
+    uint32_t number;
+    uint32_t plane;     /* from 0, in order of nodes */
+    double node, along; /* radians, [0, 2π) */
+    double radius_km, tilt;
+} entry;
+
+static int by_node(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    return x->node < y->node ? -1 : x->node > y->node ? 1 : x->number < y->number ? -1 : 1;
+}
+
+static int by_plane(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    if (x->plane != y->plane)
+        return x->plane < y->plane ? -1 : 1;
+    return x->along < y->along ? -1 : x->along > y->along ? 1 : x->number < y->number ? -1 : 1;
+}
+
+static int falling(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x > y ? -1 : x < y ? 1 : 0;
+}
+
+static bool describe(const sky_fleet *f, uint32_t number, int64_t ms, entry *out) {
+    sky_motion s;
+    if (sky_fleet_state(f, number, ms, &s) != SKY_ORBIT_FINE)
+        return false;
+    sky_vector r = s.r_km, v = s.v_km_s;
+    sky_vector h = {r.y * v.z - r.z * v.y, r.z * v.x - r.x * v.z, r.x * v.y - r.y * v.x};
+    double momentum = sqrt(h.x * h.x + h.y * h.y + h.z * h.z);
+    double node = sky__atan2(h.x, -h.y);
+    sky_turn_of n = sky__sincos(node);
+    double up = r.z * sqrt(h.x * h.x + h.y * h.y) / momentum +
+                (r.y * n.cosine - r.x * n.sine) * h.z / momentum;
+    *out = (entry){.number = number,
+                   .node = sky__turned(node),
+                   .along = sky__turned(sky__atan2(up, r.x * n.cosine + r.y * n.sine)),
+                   .radius_km = sqrt(r.x * r.x + r.y * r.y + r.z * r.z),
+                   .tilt = sky__atan2(sqrt(h.x * h.x + h.y * h.y), h.z)};
+    return true;
+}
+
+static double gap_after(const entry *e, uint32_t i, uint32_t count) {
+    return i + 1 < count ? e[i + 1].node - e[i].node : e[0].node + SKY_TWO_PI - e[i].node;
+}
+
+/* How many planes: where gaps, from the widest on, drop the most. 0: no two. */
+static uint32_t count_planes(const entry *e, uint32_t count, double *gaps) {
+    for (uint32_t i = 0; i < count; i++)
+        gaps[i] = gap_after(e, i, count);
+    qsort(gaps, count, sizeof *gaps, falling);
+    uint32_t best = 0;
+    double steepest = 2; /* less than that is no step */
+    for (uint32_t k = 2; k <= count / 2; k++) {
+        double drop = gaps[k - 1] / (gaps[k] + 1e-4);
+        if (drop > steepest) {
+            steepest = drop;
+            best = k;
+        }
+    }
+    return best;
+}
+
+/* Number the planes; the first begins after a wide gap. */
+static void part(entry *e, uint32_t count, double threshold) {
+    uint32_t start = 0;
+    while (gap_after(e, (start + count - 1) % count, count) < threshold)
+        start++;
+    uint32_t plane = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = (start + i) % count;
+        e[at].plane = plane;
+        plane += gap_after(e, at, count) >= threshold;
+    }
+}
+
+static uint32_t plane_size(const entry *e, uint32_t count, uint32_t from) {
+    uint32_t size = 0;
+    while (from + size < count && e[from + size].plane == e[from].plane)
+        size++;
+    return size;
+}
+
+/* Slots per plane that make the largest grid. */
+static uint32_t choose_slots(const entry *e, uint32_t count, uint32_t *planes) {
+    uint32_t best = 0, most = 0;
+    for (uint32_t slots = 2; slots <= SKY_SLOTS_MAX && slots <= count; slots++) {
+        uint32_t holds = 0;
+        for (uint32_t i = 0; i < count; i += plane_size(e, count, i))
+            holds += plane_size(e, count, i) >= slots;
+        if (holds >= 2 && holds <= SKY_PLANES_MAX && holds * slots > most) {
+            most = holds * slots;
+            best = slots;
+            *planes = holds;
+        }
+    }
+    return best;
+}
+
+/* Leave out whoever stands closest behind another, until as many are left as there are slots;
+ * what is behind them is then of no use. */
+static void thin(entry *e, uint32_t size, uint32_t slots) {
+    for (; size > slots; size--) {
+        uint32_t closest = 0;
+        double least = INFINITY;
+        for (uint32_t i = 0; i < size; i++) {
+            double gap = e[(i + 1) % size].along - e[i].along + (i + 1 == size ? SKY_TWO_PI : 0);
+            if (gap < least) {
+                least = gap;
+                closest = i;
+            }
+        }
+        for (uint32_t i = closest; i + 1 < size; i++)
+            e[i] = e[i + 1];
+    }
+}
+
+/* Which of a plane's satellites is nearest to `along`. */
+static uint32_t nearest(const entry *e, uint32_t slots, double along) {
+    uint32_t best = 0;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < slots; i++) {
+        double away = fabs(sky__turned(e[i].along - along + SKY_PI) - SKY_PI);
+        if (away < least) {
+            least = away;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Fill the grid; returns the phasing. */
+static uint32_t fill(sky_fleet *f, entry *e, uint32_t count, uint32_t slots) {
+    double along = 0;
+    uint32_t plane = 0, first_start = 0;
+    const entry *first = NULL;
+    for (uint32_t i = 0, size; i < count; i += size) {
+        size = plane_size(e, count, i);
+        if (size < slots)
+            continue;
+        thin(&e[i], size, slots);
+        uint32_t start = nearest(&e[i], slots, along);
+        along = e[i + start].along;
+        if (!first) {
+            first = &e[i];
+            first_start = start;
+        }
+        for (uint32_t k = 0; k < slots; k++) {
+            uint32_t number = e[i + (start + k) % slots].number;
+            f->numbers[plane * slots + k] = number;
+            f->members[number].place = (sky_satellite){plane + 1, k + 1};
+        }
+        plane++;
+    }
+    return (nearest(first, slots, along) + slots - first_start) % slots;
+}
+
+static void summarise(sky_fleet *f, const entry *e, uint32_t count, double widest_gap) {
+    double radius = 0, tilt = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        radius += e[i].radius_km / count;
+        tilt += e[i].tilt / count;
+    }
+    f->shell.altitude_km = radius - 6378.137;
+    f->shell.inclination_deg = tilt / SKY_DEGREE;
+    f->shell.raan_spread_deg = widest_gap > SKY_PI / 2 ? 180 : 0;
+}
+
+static sky_status make_grid(sky_fleet *f, entry *e, uint32_t count, double *gaps) {
+    qsort(e, count, sizeof *e, by_node);
+    uint32_t planes = count >= 4 ? count_planes(e, count, gaps) : 0;
+    if (planes < 2)
+        return SKY_E_PARAM;
+    part(e, count, gaps[planes - 1]);
+    qsort(e, count, sizeof *e, by_plane);
+    uint32_t slots = choose_slots(e, count, &planes);
+    if (slots == 0)
+        return SKY_E_PARAM;
+    uint32_t *numbers = calloc((size_t)planes * slots, sizeof *numbers);
+    if (!numbers)
+        return SKY_E_NOMEM;
+    free(f->numbers);
+    f->numbers = numbers;
+    for (uint32_t i = 0; i < f->count; i++)
+        f->members[i].place = (sky_satellite){0, 0};
+    summarise(f, e, count, gaps[0]);
+    f->shell.planes = planes;
+    f->shell.slots = slots;
+    f->shell.phasing = fill(f, e, count, slots);
+    return SKY_OK;
+}
+
+sky_status sky_fleet_arrange(sky_fleet *f, int64_t ms, sky_error *error) {
+    if (!f->members)
+        return SKY_OK; /* a shell is a grid */
+    entry *e = calloc(f->count, sizeof *e);
+    double *gaps = calloc(f->count, sizeof *gaps);
+    sky_status status = SKY_E_NOMEM;
+    uint32_t count = 0;
+    if (!e || !gaps)
+        goto cleanup;
+    for (uint32_t i = 0; i < f->count; i++)
+        count += describe(f, i, ms, &e[count]);
+    status = make_grid(f, e, count, gaps);
+cleanup:
+    free(e);
+    free(gaps);
+    if (status != SKY_OK)
+        return sky_fail(error, status,
+                        status == SKY_E_NOMEM
+                            ? "out of memory"
+                            : "%u satellites make no grid: at least two planes of two are needed",
+                        count);
+    return status;
+}

@@ -1,0 +1,180 @@
+/* Two-line elements: columns of a punched card.
+ *
+ *   NAME, up to 24 columns, or "0 NAME"; may be missing
+ *   1 NNNNNC DDDDDAAA YYDDD.DDDDDDDD ±.DDDDDDDD ±DDDDD±D ±DDDDD±D E SSSSC
+ *   2 NNNNN III.IIII RRR.RRRR EEEEEEE PPP.PPPP MMM.MMMM NN.NNNNNNNNRRRRRC
+ *
+ * Surprises: years from 57 on are of the 20th century; a number from 100,000 begins with a letter
+ * (A = 10, no I, no O); the last column is a checksum, digits added up with each minus as one.
+ * Lines that begin with # are skipped. */
+#include <string.h>
+
+#include "base/error.h"
+#include "orbit/decimal.h"
+#include "orbit/fleet.h"
+#include "orbit/trig.h"
+#include "orbit/utc.h"
+
+#define COLUMNS 69
+
+/* Columns first … last, counted from 1 as the format does. */
+static bool field(const char *line, int first, int last, double *out) {
+    return sky__decimal(line + first - 1, (size_t)(last - first + 1), out);
+}
+
+static bool whole(const char *line, int first, int last, uint64_t max, uint64_t *out) {
+    return sky__whole(line + first - 1, (size_t)(last - first + 1), max, out);
+}
+
+/* " 28098-4" is 0.28098e-4; blanks may stand for zeros. */
+static bool power_field(const char *line, int first, double *out) {
+    const char *at = line + first - 1;
+    double digits, power;
+    char text[9] = {at[0] == '-' ? '-' : '+', '.'};
+    memcpy(text + 2, at + 1, 5);
+    if (memcmp(at, "        ", 8) == 0) {
+        *out = 0;
+        return true;
+    }
+    if (at[0] != ' ' && at[0] != '-' && at[0] != '+')
+        return false;
+    if (!sky__decimal(text, 7, &digits) || !sky__decimal(at + 6, 2, &power))
+        return false;
+    char exponent[8] = {'1', 'E', power < 0 ? '-' : '+', at[7]};
+    double scale;
+    if (at[6] == ' ')
+        return false;
+    if (!sky__decimal(exponent, 4, &scale))
+        return false;
+    *out = digits * scale;
+    return true;
+}
+
+static bool catalogue_number(const char *line, uint32_t *out) {
+    uint64_t rest, tens = 0;
+    char letter = line[2];
+    bool alpha = letter >= 'A' && letter <= 'Z' && letter != 'I' && letter != 'O';
+    if (alpha)
+        tens = (uint64_t)(letter - 'A') + 10 - (letter > 'I') - (letter > 'O');
+    if (!whole(line, alpha ? 4 : 3, 7, 99999, &rest))
+        return false;
+    *out = (uint32_t)(tens * 10000 + rest);
+    return true;
+}
+
+static bool checksum_holds(const char *line) {
+    int sum = 0;
+    for (int i = 0; i < COLUMNS - 1; i++)
+        sum += line[i] == '-' ? 1 : line[i] >= '0' && line[i] <= '9' ? line[i] - '0' : 0;
+    return line[COLUMNS - 1] == '0' + sum % 10;
+}
+
+/* NULL, or what is wrong with it. */
+static const char *first_line(const char *line, sky__elements *e) {
+    uint64_t year;
+    double day;
+    if (!catalogue_number(line, &e->number))
+        return "columns 3-7 are no catalogue number";
+    if (!whole(line, 19, 20, 99, &year) || !field(line, 21, 32, &day) || day < 1 || day >= 367)
+        return "columns 19-32 are no epoch: two digits of the year, then the day";
+    if (!power_field(line, 54, &e->bstar))
+        return "columns 54-61 are no drag term such as  28098-4";
+    int64_t full_year = (int64_t)year + (year < 57 ? 2000 : 1900);
+    e->epoch_days = (double)(sky__days_since_1970(full_year, 1, 1) + SKY__EPOCH_DAY_1970) +
+                    (day - 1);
+    return NULL;
+}
+
+static const char *second_line(const char *line, sky__elements *e) {
+    uint32_t number;
+    uint64_t eccentricity;
+    double degrees[4], turns;
+    if (!catalogue_number(line, &number) || number != e->number)
+        return "the catalogue number is not that of line 1";
+    if (!field(line, 9, 16, &degrees[0]) || degrees[0] < 0 || degrees[0] > 180)
+        return "columns 9-16 are no inclination from 0 to 180 degrees";
+    if (!field(line, 18, 25, &degrees[1]) || !field(line, 35, 42, &degrees[2]) ||
+        !field(line, 44, 51, &degrees[3]))
+        return "columns 18-25, 35-42 or 44-51 are no angle in degrees";
+    if (!whole(line, 27, 33, 9999999, &eccentricity))
+        return "columns 27-33 are no eccentricity: seven digits";
+    if (!field(line, 53, 63, &turns) || turns <= 0)
+        return "columns 53-63 are no mean motion in turns a day";
+    e->inclination = degrees[0] * SKY_DEGREE;
+    e->node = degrees[1] * SKY_DEGREE;
+    e->perigee = degrees[2] * SKY_DEGREE;
+    e->anomaly = degrees[3] * SKY_DEGREE;
+    e->eccentricity = (double)eccentricity / 1e7;
+    e->motion = turns * SKY_TWO_PI / 1440;
+    return NULL;
+}
+
+static const char *card(const char *line, size_t bytes, char number, char out[COLUMNS + 1]) {
+    sky__trim(&line, &bytes);
+    if (bytes < 2 || line[0] != number || line[1] != ' ')
+        return number == '2' ? "expected line 2 of the element" : "expected line 1 of an element";
+    if (bytes != COLUMNS)
+        return "a line of an element has 69 columns";
+    for (size_t i = 0; i < bytes; i++) {
+        if (line[i] < ' ' || line[i] > '~')
+            return "a character that is not ASCII";
+    }
+    memcpy(out, line, COLUMNS);
+    out[COLUMNS] = 0;
+    return checksum_holds(out) ? NULL : "the checksum in column 69 does not hold";
+}
+
+static bool is_name(const char *line, size_t bytes) {
+    return !(bytes >= 2 && (line[0] == '1' || line[0] == '2') && line[1] == ' ');
+}
+
+/* Two cards, from the first on; NULL, or what is wrong with line lines->number. */
+static const char *read_pair(sky__lines *lines, const char *line, size_t bytes, sky__elements *e) {
+    char text[COLUMNS + 1];
+    const char *wrong = card(line, bytes, '1', text);
+    if (!wrong)
+        wrong = first_line(text, e);
+    if (wrong)
+        return wrong;
+    if (!sky__line_next(lines, &line, &bytes))
+        return "line 2 of the element is missing";
+    wrong = card(line, bytes, '2', text);
+    return wrong ? wrong : second_line(text, e);
+}
+
+sky_status sky__tle_read(const char *text, size_t bytes, const char *path, sky_fleet *f,
+                         sky_error *error) {
+    sky__lines lines = {.at = text, .end = text + bytes};
+    const char *line, *name = NULL;
+    size_t length, name_bytes = 0;
+    while (sky__line_next(&lines, &line, &length)) {
+        sky__trim(&line, &length);
+        if (length == 0 || line[0] == '#')
+            continue;
+        if (is_name(line, length)) {
+            if (name)
+                return sky_fail(error, SKY_E_SYNTAX,
+                                "%s:%zu: expected line 1 of an element after its name", path,
+                                lines.number);
+            bool numbered = length > 2 && line[0] == '0' && line[1] == ' ';
+            name = numbered ? line + 2 : line;
+            name_bytes = numbered ? length - 2 : length;
+            continue;
+        }
+        sky__elements e = {0};
+        const char *wrong = read_pair(&lines, line, length, &e);
+        if (wrong)
+            return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: %s", path, lines.number, wrong);
+        sky_status status = sky__fleet_add(f, name, name_bytes, &e);
+        if (status != SKY_OK)
+            return sky_fail(error, status, "%s:%zu: %s", path, lines.number,
+                            status == SKY_E_NOMEM ? "out of memory"
+                                                  : "an element out of range, or too many");
+        name = NULL;
+        name_bytes = 0;
+    }
+    if (name)
+        return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: a name and no element after it", path,
+                        lines.number);
+    return SKY_OK;
+}

@@ -1,0 +1,186 @@
+/* What an observer on the turning Earth sees: looks, and passes above the mask.
+ *
+ * Surprise: a pass is found by looking every so often (a few hundredths of an orbit) and following
+ * each peak up, so that one that rises and sets between two looks is found too. */
+#include "orbit/ground.h"
+
+#include <math.h>
+
+#include "orbit/trig.h"
+
+#define WGS84_RADIUS_KM 6378.137
+#define WGS84_E2        6.69437999014e-3
+#define EARTH_RATE_S    7.292115146706979e-5
+
+static double dot(sky_vector a, sky_vector b) {
+    return a.x * b.x + a.y * b.y + a.z * b.z;
+}
+
+static sky_vector minus(sky_vector a, sky_vector b) {
+    return (sky_vector){a.x - b.x, a.y - b.y, a.z - b.z};
+}
+
+sky__station sky__station_at(const sky_observer *o, int64_t ms) {
+    sky_turn_of latitude = sky__sincos(o->latitude_deg * SKY_DEGREE);
+    sky_turn_of turned = sky__sincos(o->longitude_deg * SKY_DEGREE + sky_gmst_rad(ms));
+    double curve = WGS84_RADIUS_KM /
+                   sqrt(1 - WGS84_E2 * latitude.sine * latitude.sine); /* prime vertical */
+    double out = (curve + o->altitude_m / 1000) * latitude.cosine;
+    return (sky__station){
+        .place_km = {out * turned.cosine, out * turned.sine,
+                     (curve * (1 - WGS84_E2) + o->altitude_m / 1000) * latitude.sine},
+        .up = {latitude.cosine * turned.cosine, latitude.cosine * turned.sine, latitude.sine},
+        .north = {-latitude.sine * turned.cosine, -latitude.sine * turned.sine, latitude.cosine},
+        .east = {-turned.sine, turned.cosine, 0},
+    };
+}
+
+sky_motion sky_observer_state(const sky_observer *o, int64_t ms) {
+    sky_vector r = sky__station_at(o, ms).place_km;
+    return (sky_motion){r, {-EARTH_RATE_S * r.y, EARTH_RATE_S * r.x, 0}};
+}
+
+double sky__sine_elevation(const sky__station *s, sky_vector satellite_km) {
+    sky_vector way = minus(satellite_km, s->place_km);
+    return dot(way, s->up) / sqrt(dot(way, way));
+}
+
+sky_look sky_observer_look(const sky_observer *o, int64_t ms, sky_vector satellite_km) {
+    sky__station s = sky__station_at(o, ms);
+    sky_vector way = minus(satellite_km, s.place_km);
+    double range = sqrt(dot(way, way));
+    double azimuth = sky__turned(sky__atan2(dot(way, s.east), dot(way, s.north)));
+    return (sky_look){.elevation_deg = sky__asin(dot(way, s.up) / range) / SKY_DEGREE,
+                      .azimuth_deg = azimuth / SKY_DEGREE,
+                      .range_km = range};
+}
+
+/* ---- passes ---- */
+
+typedef struct {
+    const sky_fleet *fleet;
+    const sky_observer *observer;
+    uint32_t number;
+} watch;
+
+/* Degrees above the mask; a satellite that is nowhere is far below. */
+static double above(const watch *w, int64_t ms) {
+    sky_motion s;
+    if (sky_fleet_state(w->fleet, w->number, ms, &s) != SKY_ORBIT_FINE)
+        return -180;
+    return sky_observer_look(w->observer, ms, s.r_km).elevation_deg -
+           w->observer->min_elevation_deg;
+}
+
+/* The millisecond at which it crosses the mask, of two times on either side of it. */
+static int64_t crossing(const watch *w, int64_t below, int64_t over) {
+    while (below - over > 1 || over - below > 1) {
+        int64_t middle = below + (over - below) / 2;
+        if (above(w, middle) < 0)
+            below = middle;
+        else
+            over = middle;
+    }
+    return over;
+}
+
+/* The highest point between two times with one peak between them. */
+static int64_t peak(const watch *w, int64_t from, int64_t to) {
+    while (to - from > 2) {
+        int64_t a = from + (to - from) / 3;
+        int64_t b = to - (to - from) / 3;
+        if (above(w, a) < above(w, b))
+            from = a;
+        else
+            to = b;
+    }
+    return from + (to - from) / 2;
+}
+
+/* A few hundredths of an orbit, so that elevation has at most one peak in two steps. */
+static int64_t step_ms(const watch *w, int64_t ms) {
+    sky_motion s;
+    if (sky_fleet_state(w->fleet, w->number, ms, &s) != SKY_ORBIT_FINE)
+        return 60000;
+    double r = sqrt(dot(s.r_km, s.r_km));
+    double period_s = SKY_TWO_PI * sqrt(r * r * r / 398600.4418);
+    double step = period_s * 1000 / 200;
+    return (int64_t)(step < 10000 ? 10000 : step > 120000 ? 120000 : step);
+}
+
+typedef struct {
+    sky_pass *out;
+    size_t count, max;
+    sky_pass open;
+    bool is_open;
+    double highest;
+} log_book;
+
+static void open_pass(log_book *l, uint32_t satellite, int64_t ms) {
+    l->open = (sky_pass){.satellite = satellite, .rise_ms = ms, .culminate_ms = ms};
+    l->is_open = true;
+    l->highest = -90;
+}
+
+static void note(log_book *l, const watch *w, int64_t ms) {
+    double height = above(w, ms);
+    if (l->is_open && height > l->highest) {
+        l->highest = height;
+        l->open.culminate_ms = ms;
+    }
+}
+
+static void close_pass(log_book *l, const watch *w, int64_t ms) {
+    l->open.set_ms = ms;
+    note(l, w, ms);
+    l->open.max_elevation_deg = l->highest + w->observer->min_elevation_deg;
+    if (l->count < l->max)
+        l->out[l->count] = l->open;
+    l->count++;
+    l->is_open = false;
+}
+
+/* A peak between three looks: it may be a pass of its own. */
+static void climb(log_book *l, const watch *w, int64_t from, int64_t to) {
+    int64_t top = peak(w, from, to);
+    if (!l->is_open && above(w, top) >= 0) {
+        open_pass(l, w->number, crossing(w, from, top));
+        note(l, w, top);
+        close_pass(l, w, crossing(w, to, top));
+    }
+    note(l, w, top);
+}
+
+size_t sky_fleet_passes(const sky_fleet *fleet, uint32_t number, const sky_observer *o,
+                        int64_t from_ms, int64_t to_ms, sky_pass *out, size_t max) {
+    watch w = {fleet, o, number};
+    log_book l = {.out = out, .max = max};
+    int64_t before = from_ms, at = from_ms;
+    double height_before = above(&w, from_ms), height = height_before;
+    if (height >= 0)
+        open_pass(&l, number, from_ms);
+    note(&l, &w, from_ms);
+    while (at < to_ms) {
+        int64_t next = at + step_ms(&w, at);
+        next = next < to_ms ? next : to_ms;
+        double height_next = above(&w, next);
+        if (height >= height_before && height > height_next && height + 30 > 0 &&
+            (height >= 0) == (height_next >= 0) && (height >= 0) == (height_before >= 0))
+            climb(&l, &w, before, next);
+        if (height < 0 && height_next >= 0)
+            open_pass(&l, number, crossing(&w, at, next));
+        if (height >= 0 && height_next < 0) {
+            int64_t ends = crossing(&w, next, at);
+            note(&l, &w, peak(&w, before, ends));
+            close_pass(&l, &w, ends);
+        }
+        note(&l, &w, next);
+        before = at;
+        height_before = height;
+        at = next;
+        height = height_next;
+    }
+    if (l.is_open)
+        close_pass(&l, &w, to_ms);
+    return l.count;
+}

@@ -1,0 +1,18 @@
+/* A station and its horizon, inside src/orbit. */
+#ifndef SKY_ORBIT_GROUND_H
+#define SKY_ORBIT_GROUND_H
+
+#include <skymem/orbit.h>
+
+/* Where it is in TEME, and its axes there: up is the normal of the ellipsoid. */
+typedef struct {
+    sky_vector place_km;
+    sky_vector up, north, east;
+} sky__station;
+
+sky__station sky__station_at(const sky_observer *o, int64_t ms);
+
+/* Sine of the elevation: what comparisons need, without an arc. */
+double sky__sine_elevation(const sky__station *s, sky_vector satellite_km);
+
+#endif
