@@ -2,6 +2,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 SEED ?= 1
+HOURS ?= 200
 FUZZ_SECONDS ?= 20
 ARGS ?=
 MAKEFLAGS += --no-print-directory
@@ -52,13 +53,10 @@ fuzz: ## let libFuzzer loose on every parser, FUZZ_SECONDS=20 each
 	@tools/setup dev
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
-sim: ## run every scenario in virtual time with SEED=1
+sim: ## run every scenario in virtual time with SEED=1, then random skies of that seed for HOURS=200
 	@tools/setup build
 	@tools/build $(BUILD)
-	@set -e; for scenario in scenarios/*.yaml; do \
-		echo "$(BUILD)/skymem sim $$scenario --seed $(SEED)"; \
-		$(BUILD)/skymem sim $$scenario --seed $(SEED); \
-	done
+	@tools/sim $(BUILD) $(SEED) $(HOURS)
 
 fmt: ## format all C sources in place
 	@tools/setup dev

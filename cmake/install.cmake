@@ -6,6 +6,7 @@ install(TARGETS skymem_shared skymem_static
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/skymem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem/scenarios FILES_MATCHING PATTERN "*.yaml")
+install(DIRECTORY share/texts share/calibration DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem)
 
 file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(skymem.pc.in skymem.pc @ONLY)
@@ -33,3 +34,4 @@ if(TARGET skymem AND NOT SKYMEM_SANITIZE AND NOT SKYMEM_FUZZ)
   add_custom_target(man ALL DEPENDS ${man}/skymem.1)
   install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
 endif()
+install(FILES share/man/skymemd.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

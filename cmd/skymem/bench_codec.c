@@ -1,0 +1,228 @@
+/* The codec on blocks of 128 tokens of a model of 256 channels, level by level, against memcpy of
+ * the rows in turns with it. One thread.
+ *
+ * Rows are made up: unequal channels, tokens that resemble the one before, keys turned by rope; the
+ * profile is fitted to others of their kind. Speeds count bytes of rows, whichever way they go. */
+#include "bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENS   128u
+#define CHANNELS 256u
+#define STREAMS  32u /* 2 MiB of rows in all, K and V */
+#define ROUNDS   7u
+
+typedef struct {
+    bench *b;
+    sky_profile *profile;
+    uint16_t *rows; /* [STREAMS][TOKENS][CHANNELS] f16 */
+    uint16_t *again;
+    uint8_t *coded;
+    size_t coded_max; /* of one stream */
+    size_t coded_bytes[STREAMS];
+    void *memory;
+    size_t rounds;
+} bench_rows;
+
+#define ROW_BYTES    (CHANNELS * 2)
+#define STREAM_BYTES ((size_t)TOKENS * ROW_BYTES)
+
+/* About normal. */
+static float normal(uint64_t seed) {
+    double sum = -6;
+    for (uint64_t i = 0; i < 12; i++)
+        sum += (double)(bench_mix(seed * 12 + i) >> 11) * 0x1p-53;
+    return (float)sum;
+}
+
+/* Shape: out [tokens, CHANNELS] */
+static void make_rows(uint64_t seed, uint32_t tokens, float *out) {
+    for (uint32_t t = 0; t < tokens; t++)
+        for (uint32_t i = 0; i < CHANNELS; i++) {
+            float deviation = exp2f(normal(i)), mean = 2 * normal(i + 1000), before = 0;
+            if (t)
+                before = 0.6f * (out[(t - 1) * CHANNELS + i] - mean) / deviation;
+            float noise = 0.8f * normal((seed << 32) + (uint64_t)t * CHANNELS + i);
+            out[t * CHANNELS + i] = (before + noise) * deviation + mean;
+        }
+}
+
+/* f16 of an ordinary number, cut off: good enough for made-up rows. */
+static uint16_t half_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    int32_t exponent = (int32_t)(bits >> 23 & 255) - 112;
+    if (exponent <= 0)
+        return 0;
+    return (uint16_t)((bits >> 16 & 0x8000) | (uint32_t)exponent << 10 | (bits >> 13 & 0x3ff));
+}
+
+static sky_kv kv_of(uint32_t stream) {
+    return (sky_kv)(stream & 1);
+}
+
+static sky_stream_shape shape_of(uint32_t stream) {
+    return (sky_stream_shape){0, kv_of(stream), SKY_ELEMENT_F16, TOKENS, 1, CHANNELS, 1024};
+}
+
+static void fit(sky_profile *p, sky_kv kv, const float *rows, uint32_t tokens) {
+    static const float steps[] = {.03f, .09f, .35f, .7f, 1.1f, 1.5f};
+    float mean[CHANNELS], g[CHANNELS / 2][4];
+    for (uint32_t i = 0; i < CHANNELS; i++)
+        mean[i] = 2 * normal(i + 1000);
+    for (uint32_t i = 0; i < CHANNELS / 2; i++)
+        memcpy(g[i], (float[4]){0.8f, 0.6f, -0.6f, 0.8f}, sizeof g[i]);
+    sky_profile_set_mean(p, 0, kv, mean);
+    if (kv == SKY_KV_K)
+        sky_profile_set_pairs(p, 0, kv, &g[0][0]);
+    for (uint32_t level = SKY_LEVEL_8; level <= SKY_LEVEL_2; level++)
+        for (int dependent = 0; dependent < 2; dependent++)
+            sky_profile_set_step(p, 0, kv, (sky_level)level, dependent,
+                                 steps[level - 1] * (dependent ? 1 : 0.85f));
+    sky_profile_fit(p, 0, kv, rows, tokens, TOKENS);
+}
+
+static sky_status make_profile(bench_rows *m, const sky_rope *rope) {
+    enum { FITTED = 16 * TOKENS };
+    sky_profile_layer layer = {1, CHANNELS, CHANNELS, 0};
+    sky_profile_shape shape = {1, &layer, 1, rope, {0}};
+    sky_status status = sky_profile_create(&shape, &m->profile);
+    float *rows = malloc((size_t)FITTED * CHANNELS * sizeof *rows);
+    if (status == SKY_OK && rows) {
+        make_rows(1, FITTED, rows);
+        fit(m->profile, SKY_KV_K, rows, FITTED);
+        fit(m->profile, SKY_KV_V, rows, FITTED);
+        status = sky_profile_seal(m->profile);
+    }
+    free(rows);
+    return rows ? status : SKY_E_NOMEM;
+}
+
+static sky_status prepare(bench_rows *m) {
+    sky_rope rope;
+    sky_stream_shape shape = shape_of(0);
+    float *rows = malloc(STREAM_BYTES * 2);
+    m->coded_max = sky_encode_bound(&shape);
+    m->rows = bench_memory(m->b->c, STREAMS * STREAM_BYTES);
+    m->again = bench_memory(m->b->c, STREAMS * STREAM_BYTES);
+    m->coded = bench_memory(m->b->c, STREAMS * m->coded_max);
+    m->memory = aligned_alloc(64, SKY_ENCODE_WORK_BYTES);
+    sky_status status = rows && m->rows && m->again && m->coded && m->memory ? SKY_OK : SKY_E_NOMEM;
+    if (status == SKY_OK)
+        status = sky_rope_init(&rope, SKY_ROPE_NEOX, CHANNELS, 10000, 1, NULL);
+    if (status == SKY_OK)
+        status = make_profile(m, &rope);
+    for (uint32_t s = 0; status == SKY_OK && s < STREAMS; s++) {
+        make_rows(100 + s, TOKENS, rows);
+        if (kv_of(s) == SKY_KV_K)
+            sky_rope_apply(&rope, false, shape.first_position, rows, TOKENS, 1, CHANNELS);
+        for (size_t i = 0; i < TOKENS * CHANNELS; i++)
+            m->rows[s * TOKENS * CHANNELS + i] = half_of(rows[i]);
+    }
+    free(rows);
+    return status;
+}
+
+/* ---- measuring ---- */
+
+static sky_status encode_all(bench_rows *m, const sky_encode_options *options) {
+    sky_status status = SKY_OK;
+    for (uint32_t s = 0; status == SKY_OK && s < STREAMS; s++) {
+        sky_stream_shape shape = shape_of(s);
+        sky_tensor_in in = {m->rows + s * TOKENS * CHANNELS, ROW_BYTES, ROW_BYTES};
+        status = sky_encode(m->profile, &shape, options, in, m->coded + s * m->coded_max,
+                            m->coded_max, &m->coded_bytes[s], m->memory);
+    }
+    return status;
+}
+
+static sky_status decode_all(bench_rows *m) {
+    sky_status status = SKY_OK;
+    for (uint32_t s = 0; status == SKY_OK && s < STREAMS; s++) {
+        sky_stream_shape shape = shape_of(s);
+        sky_tensor_out out = {m->again + s * TOKENS * CHANNELS, ROW_BYTES, ROW_BYTES};
+        status = sky_decode(m->profile, &shape, m->coded + s * m->coded_max, m->coded_bytes[s], out,
+                            m->memory);
+    }
+    return status;
+}
+
+static double rate_since(sky_time start) {
+    return STREAMS * STREAM_BYTES / bench_seconds(start) / 1e9;
+}
+
+static double best(const double *rates, size_t count) {
+    double most = 0;
+    for (size_t i = 0; i < count; i++)
+        most = rates[i] > most ? rates[i] : most;
+    return most;
+}
+
+static int say(const bench_rows *m, const sky_encode_options *o, const double encode[],
+               const double decode[], const double copy[]) {
+    char name[64], what[48];
+    size_t bytes = 0;
+    for (uint32_t s = 0; s < STREAMS; s++)
+        bytes += m->coded_bytes[s];
+    snprintf(what, sizeof what, "%s%s %s", sky_level_name(o->level),
+             o->level == SKY_LEVEL_LOSSLESS ? ""
+             : o->plain                     ? " plain"
+                                            : " trellis",
+             sky_codec_kernels_name());
+    snprintf(name, sizeof name, "encode %s", what);
+    int code = bench_row(m->b, name, best(encode, m->rounds), "GB/s", "memcpy",
+                         best(copy, m->rounds));
+    snprintf(name, sizeof name, "decode %s", what);
+    if (code == CLI_OK)
+        code = bench_row(m->b, name, best(decode, m->rounds), "GB/s", "memcpy",
+                         best(copy, m->rounds));
+    snprintf(name, sizeof name, "size %s", what);
+    if (code == CLI_OK)
+        code = bench_row(m->b, name, 16.0 * (double)bytes / (STREAMS * STREAM_BYTES), "bit/element",
+                         NULL, 0);
+    return code;
+}
+
+static int measure(bench_rows *m, sky_level level, bool plain) {
+    double encode[ROUNDS], decode[ROUNDS], copy[ROUNDS];
+    sky_encode_options options = {.level = level, .plain = plain};
+    sky_status status = SKY_OK;
+    for (size_t i = 0; status == SKY_OK && i < m->rounds; i++) {
+        sky_time start = sky_now();
+        status = encode_all(m, &options);
+        encode[i] = rate_since(start);
+        start = sky_now();
+        if (status == SKY_OK)
+            status = decode_all(m);
+        decode[i] = rate_since(start);
+        start = sky_now();
+        memcpy(m->again, m->rows, STREAMS * STREAM_BYTES);
+        copy[i] = rate_since(start);
+    }
+    if (status != SKY_OK)
+        return cli_failed(m->b->c, "codec: level %s: %s", sky_level_name(level),
+                          sky_status_text(status));
+    return say(m, &options, encode, decode, copy);
+}
+
+int bench_codec(bench *b) {
+    bench_rows m = {.b = b, .rounds = b->quick ? 1 : ROUNDS};
+    sky_status status = prepare(&m);
+    int code = CLI_OK;
+    if (status != SKY_OK)
+        code = cli_failed(b->c, "codec: %s", sky_status_text(status));
+    for (uint32_t level = 0; code == CLI_OK && level <= SKY_LEVEL_2; level++) {
+        cli_progress("codec: level %s", sky_level_name((sky_level)level));
+        code = measure(&m, (sky_level)level, true);
+        if (code == CLI_OK && level != SKY_LEVEL_LOSSLESS)
+            code = measure(&m, (sky_level)level, false);
+    }
+    sky_profile_destroy(m.profile);
+    free(m.rows);
+    free(m.again);
+    free(m.coded);
+    free(m.memory);
+    return code;
+}

@@ -1,0 +1,500 @@
+/* skymem codec: rows of a KV cache to .skv and back, without a model.
+ *
+ * A file is one container for each block of tokens, one after the other; each tells its own length
+ * in its header. */
+#include "npy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    cli *c;
+    sky_profile *profile; /* or NULL */
+    uint32_t first_position;
+    void *memory; /* encoder's or decoder's */
+} job;
+
+static int failed(const job *j, const char *what, sky_status status) {
+    return cli_failed(j->c, "%s: %s", what, sky_status_text(status));
+}
+
+/* ---- profile: a calibration, or a layout that tells the rope alone ---- */
+
+static int read_calibration(job *j, const char *path) {
+    cli_blob blob;
+    sky_error error = {0};
+    int code = cli_blob_read(j->c, path, 1u << 30, &blob);
+    if (code != CLI_OK)
+        return code;
+    sky_status status = sky_profile_read(blob.data, blob.bytes, &j->profile, &error);
+    cli_blob_free(&blob);
+    return status == SKY_OK ? CLI_OK : cli_failed(j->c, "%s: %s", path, error.text);
+}
+
+static bool rope_of(json_t *rope, uint32_t dim, sky_rope *out) {
+    const char *kind = json_string_value(json_object_get(rope, "kind"));
+    json_t *dims = json_object_get(rope, "dims"), *base = json_object_get(rope, "base"),
+           *scale = json_object_get(rope, "frequency_scale");
+    sky_rope_kind k = kind && strcmp(kind, "interleaved") == 0 ? SKY_ROPE_INTERLEAVED
+                                                               : SKY_ROPE_NEOX;
+    if (kind && k == SKY_ROPE_NEOX && strcmp(kind, "neox") != 0)
+        return false;
+    json_int_t turned = dims ? json_integer_value(dims) : (json_int_t)dim;
+    return turned >= 2 && turned <= (json_int_t)dim &&
+           sky_rope_init(out, k, (uint32_t)turned, base ? json_number_value(base) : 10000,
+                         scale ? json_number_value(scale) : 1, NULL) == SKY_OK;
+}
+
+static sky_status bare_profile(const sky_rope *rope, uint32_t layers, uint32_t heads, uint32_t dim,
+                               sky_profile **out) {
+    sky_profile_layer *list = calloc(layers, sizeof *list);
+    if (!list)
+        return SKY_E_NOMEM;
+    for (uint32_t i = 0; i < layers; i++)
+        list[i] = (sky_profile_layer){heads, dim, dim, 0};
+    sky_profile_shape shape = {layers, list, 1, rope, {0}};
+    sky_status status = sky_profile_create(&shape, out);
+    free(list);
+    return status == SKY_OK ? sky_profile_seal(*out) : status;
+}
+
+static int read_layout(job *j, const char *path, uint32_t layers, uint32_t heads, uint32_t dim) {
+    json_error_t where;
+    json_t *root = json_load_file(path, 0, &where), *rope = json_object_get(root, "rope");
+    sky_rope turned;
+    int code = CLI_OK;
+    if (!root)
+        return cli_failed(j->c, "%s:%d: %s", path, where.line, where.text);
+    j->first_position = (uint32_t)json_integer_value(json_object_get(root, "first_position"));
+    if (rope && !rope_of(rope, dim, &turned))
+        code = cli_failed(j->c,
+                          "%s: rope: {\"kind\": \"neox\" or \"interleaved\", \"dims\": at most %u, "
+                          "\"base\": …, \"frequency_scale\": …}",
+                          path, dim);
+    else if (rope && bare_profile(&turned, layers, heads, dim, &j->profile) != SKY_OK)
+        code = cli_failed(j->c, "%s: no profile can be made of it", path);
+    json_decref(root);
+    return code;
+}
+
+static int read_profile(job *j, uint32_t layers, uint32_t heads, uint32_t dim) {
+    const char *calibration = cli_text(j->c, "calibration"), *layout = cli_text(j->c, "layout");
+    int code = calibration ? read_calibration(j, calibration) : CLI_OK;
+    if (code == CLI_OK && layout && !calibration)
+        code = read_layout(j, layout, layers, heads, dim);
+    return code;
+}
+
+/* ---- levels ---- */
+
+static int run_levels(cli *c) {
+    json_t *list = json_array();
+    cli_table t = {.columns = "lr"};
+    cli_table_cell(&t, "%s", "LEVEL");
+    cli_table_cell(&t, "%s", "BITS");
+    for (uint32_t i = 0; i < SKY_LEVEL_COUNT; i++) {
+        const char *name = sky_level_name((sky_level)i);
+        double bits = sky_level_bits_typical((sky_level)i);
+        json_array_append_new(list, json_pack("{s:s, s:f}", "level", name, "bits_typical", bits));
+        cli_table_cell(&t, "%s", name);
+        cli_table_cell(&t, "%.2f", bits);
+    }
+    if (!c->json)
+        cli_table_print(&t, stdout);
+    cli_table_free(&t);
+    if (c->json)
+        return cli_json_print(c, json_pack("{s:o}", "levels", list));
+    json_decref(list);
+    return CLI_OK;
+}
+
+/* ---- encode ---- */
+
+static sky_status encode_block(const job *j, const npy_array *a, uint32_t first, uint32_t tokens,
+                               const sky_encode_options *options, uint8_t *dst, size_t max,
+                               size_t *bytes) {
+    size_t token_bytes = npy_token_bytes(a);
+    sky_skv_layer *layers = calloc(a->layers, sizeof *layers);
+    sky_skv_shape shape = {tokens, j->first_position + first, a->layers, layers, {0}};
+    sky_skv_writer w;
+    if (!layers)
+        return SKY_E_NOMEM;
+    for (uint32_t i = 0; i < a->layers; i++)
+        layers[i] = (sky_skv_layer){a->heads, a->dim, a->dim, a->element, a->element};
+    if (j->profile)
+        sky_profile_fingerprint(j->profile, shape.fingerprint);
+    sky_encode_options how = *options;
+    how.first_token_raw = j->first_position + first == 0;
+    sky_status status = sky_skv_begin(&w, &shape, j->profile, dst, max);
+    for (uint32_t i = 0; status == SKY_OK && i < 2 * a->layers; i++) {
+        sky_tensor_in src = {npy_rows(a, i / 2, i & 1) + first * token_bytes, token_bytes,
+                             token_bytes / a->heads};
+        status = sky_skv_put(&w, i / 2, (sky_kv)(i & 1), &how, src, j->memory);
+    }
+    if (status == SKY_OK)
+        status = sky_skv_end(&w, bytes);
+    free(layers);
+    return status;
+}
+
+static size_t bound_of(const npy_array *a, uint32_t block_tokens) {
+    sky_stream_shape s = {0, SKY_KV_K, a->element, block_tokens, a->heads, a->dim, 0};
+    return 128 + (size_t)a->layers * (64 + 2 * sky_encode_bound(&s));
+}
+
+static int encode_all(const job *j, const npy_array *a, sky_level level) {
+    uint32_t block = (uint32_t)cli_count(j->c, "block-tokens");
+    uint32_t blocks = (a->tokens + block - 1) / block;
+    size_t bound = bound_of(a, block), bytes = 0;
+    uint8_t *out = malloc(blocks * bound);
+    sky_encode_options options = {.level = level, .plain = cli_flag(j->c, "plain")};
+    if (!out)
+        return cli_failed(j->c, "out of memory: %zu MiB are needed", blocks * bound >> 20);
+    sky_time start = sky_now();
+    sky_status status = SKY_OK;
+    for (uint32_t first = 0; status == SKY_OK && first < a->tokens; first += block) {
+        uint32_t left = a->tokens - first, tokens = left < block ? left : block;
+        size_t took;
+        status = encode_block(j, a, first, tokens, &options, out + bytes, bound, &took);
+        bytes += status == SKY_OK ? took : 0;
+    }
+    double seconds = (double)(sky_now() - start) / 1e9;
+    int code = status == SKY_OK ? cli_file_write(j->c, cli_text(j->c, "output"), out, bytes)
+                                : failed(j, "encode", status);
+    free(out);
+    if (code != CLI_OK)
+        return code;
+    double bits = 8.0 * (double)bytes /
+                  ((double)npy_bytes(a) / (a->element == SKY_ELEMENT_F32 ? 4 : 2));
+    if (j->c->json)
+        return cli_json_print(j->c, json_pack("{s:s, s:I, s:I, s:I, s:f, s:f}", "level",
+                                              sky_level_name(level), "blocks", (json_int_t)blocks,
+                                              "bytes_in", (json_int_t)npy_bytes(a), "bytes",
+                                              (json_int_t)bytes, "bits_per_element", bits,
+                                              "encode_gbps", (double)npy_bytes(a) / seconds / 1e9));
+    printf("%u blocks, %zu bytes of %zu: %.3f bits an element\n", blocks, bytes, npy_bytes(a),
+           bits);
+    return CLI_OK;
+}
+
+static int run_encode(job *j) {
+    npy_array a;
+    sky_level level;
+    if (!cli_text(j->c, "output"))
+        return cli_usage(j->c, "codec encode needs -o OUT.skv");
+    if (sky_level_parse(cli_text(j->c, "level"), &level) != SKY_OK)
+        return cli_usage(j->c, "no level \"%s\": `skymem codec levels` lists them",
+                         cli_text(j->c, "level"));
+    int code = npy_read(j->c, j->c->arguments[1], &a);
+    if (code != CLI_OK)
+        return code;
+    code = read_profile(j, a.layers, a.heads, a.dim);
+    if (code == CLI_OK)
+        code = encode_all(j, &a, level);
+    cli_blob_free(&a.file);
+    return code;
+}
+
+/* ---- reading containers ---- */
+
+typedef int (*visit)(const job *j, const sky_skv *skv, uint32_t first_token, void *context);
+
+static int corrupt(const job *j, size_t at) {
+    return cli_failed(j->c, "%s: damaged or no .skv at byte %zu", j->c->arguments[1], at);
+}
+
+/* All containers of the file, in order. */
+static int each(const job *j, const cli_blob *file, visit visitor, void *context) {
+    size_t at = 0, header;
+    uint32_t tokens = 0;
+    int code = file->bytes ? CLI_OK : corrupt(j, 0);
+    while (code == CLI_OK && at < file->bytes) {
+        sky_skv skv;
+        const uint8_t *data = (const uint8_t *)file->data + at;
+        if (sky_skv_open_header(data, file->bytes - at, 0, &skv, &header) != SKY_OK ||
+            skv.bytes > file->bytes - at)
+            return corrupt(j, at);
+        code = visitor(j, &skv, tokens, context);
+        tokens += skv.token_count;
+        at += (size_t)skv.bytes;
+    }
+    return code;
+}
+
+/* ---- stat, verify ---- */
+
+typedef struct {
+    uint32_t blocks;
+    uint32_t tokens;
+    uint64_t bytes;
+    uint64_t streams;
+    uint64_t corrupt;
+    uint64_t level_bytes[SKY_LEVEL_COUNT];
+    uint64_t level_streams[SKY_LEVEL_COUNT];
+    sky_skv first;
+    bool check;
+} summary;
+
+static int add_up(const job *j, const sky_skv *skv, uint32_t first_token, void *context) {
+    summary *s = context;
+    (void)j;
+    if (first_token == 0)
+        s->first = *skv;
+    s->blocks++;
+    s->tokens += skv->token_count;
+    s->bytes += skv->bytes;
+    for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
+        sky_skv_entry e;
+        sky_skv_entry_at(skv, i / 2, (sky_kv)(i & 1), &e);
+        if (!e.bytes)
+            continue;
+        s->streams++;
+        s->level_bytes[e.level] += e.bytes;
+        s->level_streams[e.level]++;
+        if (s->check && sky_skv_stream_check(skv, i / 2, (sky_kv)(i & 1), skv->data + e.offset,
+                                             (size_t)e.bytes) != SKY_OK)
+            s->corrupt++;
+    }
+    return CLI_OK;
+}
+
+static json_t *levels_json(const summary *s) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < SKY_LEVEL_COUNT; i++)
+        if (s->level_streams[i])
+            json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "level",
+                                                  sky_level_name((sky_level)i), "streams",
+                                                  (json_int_t)s->level_streams[i], "bytes",
+                                                  (json_int_t)s->level_bytes[i]));
+    return list;
+}
+
+static int say_stat(const job *j, const summary *s) {
+    if (j->c->json)
+        return cli_json_print(
+            j->c,
+            json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "blocks", (json_int_t)s->blocks,
+                      "tokens", (json_int_t)s->tokens, "layers", (json_int_t)s->first.layer_count,
+                      "streams", (json_int_t)s->streams, "bytes", (json_int_t)s->bytes,
+                      "calibrated", s->first.profile_id != 0, "levels", levels_json(s)));
+    printf("%u blocks of %u tokens in all, %u layers, %llu streams, %llu bytes\n", s->blocks,
+           s->tokens, s->first.layer_count, (unsigned long long)s->streams,
+           (unsigned long long)s->bytes);
+    for (uint32_t i = 0; i < SKY_LEVEL_COUNT; i++)
+        if (s->level_streams[i])
+            printf("level %s: %llu streams, %llu bytes\n", sky_level_name((sky_level)i),
+                   (unsigned long long)s->level_streams[i], (unsigned long long)s->level_bytes[i]);
+    return CLI_OK;
+}
+
+static int say_verify(const job *j, const summary *s) {
+    int code = CLI_OK;
+    if (j->c->json)
+        code = cli_json_print(j->c, json_pack("{s:I, s:I, s:I}", "streams", (json_int_t)s->streams,
+                                              "bytes", (json_int_t)s->bytes, "corrupt",
+                                              (json_int_t)s->corrupt));
+    else
+        printf("%llu streams checked, %llu damaged\n", (unsigned long long)s->streams,
+               (unsigned long long)s->corrupt);
+    return s->corrupt ? cli_failed(j->c, "%s: %llu streams are damaged", j->c->arguments[1],
+                                   (unsigned long long)s->corrupt)
+                      : code;
+}
+
+static int run_summary(job *j, bool check) {
+    cli_blob file;
+    summary s = {.check = check};
+    int code = cli_blob_read(j->c, j->c->arguments[1], (uint64_t)1 << 36, &file);
+    if (code != CLI_OK)
+        return code;
+    code = each(j, &file, add_up, &s);
+    if (code == CLI_OK)
+        code = check ? say_verify(j, &s) : say_stat(j, &s);
+    cli_blob_free(&file);
+    return code;
+}
+
+/* ---- decode ---- */
+
+typedef struct {
+    npy_array out;
+    uint32_t first_layer;
+} decoding;
+
+static int decode_block(const job *j, const sky_skv *skv, uint32_t first_token, void *context) {
+    decoding *d = context;
+    npy_array *a = &d->out;
+    size_t token_bytes = npy_token_bytes(a);
+    for (uint32_t i = 0; i < 2 * a->layers; i++) {
+        uint32_t layer = d->first_layer + i / 2;
+        sky_stream_shape s;
+        sky_tensor_out dst = {npy_rows(a, i / 2, i & 1) + first_token * token_bytes, token_bytes,
+                              token_bytes / a->heads};
+        if (sky_skv_stream_shape(skv, layer, (sky_kv)(i & 1), &s) != SKY_OK ||
+            s.kv_heads != a->heads || s.head_dim != a->dim || s.element != a->element)
+            return cli_failed(j->c,
+                              "%s: layers differ in shape, so that one array cannot hold them",
+                              j->c->arguments[1]);
+        sky_status status = sky_skv_decode(skv, j->profile, layer, (sky_kv)(i & 1), dst, j->memory);
+        if (status == SKY_E_PARAM)
+            return cli_failed(j->c,
+                              "%s: made with another calibration or layout: give it with "
+                              "--calibration or --layout",
+                              j->c->arguments[1]);
+        if (status < 0)
+            return failed(j, j->c->arguments[1], status);
+    }
+    return CLI_OK;
+}
+
+static bool layers_wanted(const char *text, uint32_t all, uint32_t *first, uint32_t *last) {
+    unsigned a = 0, b = all - 1;
+    int used = 0;
+    if (text && sscanf(text, "%u-%u%n", &a, &b, &used) == 2 && text[used] == 0) {
+    } else if (text && sscanf(text, "%u%n", &a, &used) == 1 && text[used] == 0) {
+        b = a;
+    } else if (text) {
+        return false;
+    }
+    *first = a;
+    *last = b;
+    return a <= b && b < all;
+}
+
+static int decode_all(job *j, const cli_blob *file, const summary *s) {
+    decoding d = {.first_layer = 0};
+    uint32_t last;
+    sky_stream_shape shape;
+    if (!layers_wanted(cli_text(j->c, "layers"), s->first.layer_count, &d.first_layer, &last))
+        return cli_usage(j->c, "--layers a-b, from 0 to %u", s->first.layer_count - 1);
+    sky_skv_stream_shape(&s->first, d.first_layer, SKY_KV_K, &shape);
+    int code = read_profile(j, s->first.layer_count, shape.kv_heads, shape.head_dim);
+    if (code != CLI_OK)
+        return code;
+    d.out = (npy_array){.element = shape.element,
+                        .layers = last - d.first_layer + 1,
+                        .tokens = s->tokens,
+                        .heads = shape.kv_heads,
+                        .dim = shape.head_dim};
+    d.out.data = calloc(npy_bytes(&d.out), 1);
+    if (!d.out.data)
+        return cli_failed(j->c, "out of memory: %zu MiB are needed", npy_bytes(&d.out) >> 20);
+    sky_time start = sky_now();
+    code = each(j, file, decode_block, &d);
+    double gbps = (double)npy_bytes(&d.out) / (double)(sky_now() - start);
+    if (code == CLI_OK)
+        code = npy_write(j->c, cli_text(j->c, "output"), &d.out);
+    if (code == CLI_OK && j->c->json)
+        code = cli_json_print(j->c,
+                              json_pack("{s:I, s:I, s:I, s:f}", "layers", (json_int_t)d.out.layers,
+                                        "tokens", (json_int_t)d.out.tokens, "bytes",
+                                        (json_int_t)npy_bytes(&d.out), "decode_gbps", gbps));
+    free(d.out.data);
+    return code;
+}
+
+static int run_decode(job *j) {
+    cli_blob file;
+    summary s = {.check = false};
+    if (!cli_text(j->c, "output"))
+        return cli_usage(j->c, "codec decode needs -o OUT.npy");
+    int code = cli_blob_read(j->c, j->c->arguments[1], (uint64_t)1 << 36, &file);
+    if (code != CLI_OK)
+        return code;
+    code = each(j, &file, add_up, &s);
+    if (code == CLI_OK)
+        code = decode_all(j, &file, &s);
+    cli_blob_free(&file);
+    return code;
+}
+
+static int codec_run(cli *c) {
+    const char *verb = c->arguments[0];
+    job j = {.c = c, .memory = aligned_alloc(64, SKY_DECODER_BYTES)};
+    int code;
+    if (strcmp(verb, "levels") == 0)
+        code = run_levels(c);
+    else if (c->argument_count < 2)
+        code = cli_usage(c, "codec %s needs a file", verb);
+    else if (strcmp(verb, "encode") == 0)
+        code = run_encode(&j);
+    else if (strcmp(verb, "decode") == 0)
+        code = run_decode(&j);
+    else if (strcmp(verb, "stat") == 0 || strcmp(verb, "verify") == 0)
+        code = run_summary(&j, verb[0] == 'v');
+    else
+        code = cli_usage(c, "no codec %s: levels, encode, decode, stat or verify", verb);
+    sky_profile_destroy(j.profile);
+    free(j.memory);
+    return code;
+}
+
+const cli_verb cli_verb_codec = {
+    .name = "codec",
+    .summary = "Encode rows of a KV cache to fewer bytes, and back",
+    .synopsis = "levels | encode IN.npy | decode IN.skv | stat F | verify F",
+    .about =
+        "Arrays are .npy files of f16, f32 or bf16 (as u16) shaped [layer, 2, token, kv_head, "
+        "dim], "
+        "keys first, as `skymem run --dump-kv` writes them. encode cuts them into blocks and "
+        "writes "
+        "a container for each, one after the other; decode joins them.\n"
+        "A calibration (`skymem calibrate`) makes the lossy levels smaller at equal quality; what "
+        "was encoded with one decodes with that one only. A layout is JSON, {\"rope\": {\"kind\": "
+        "\"neox\", \"dims\": 256, \"base\": 10000, \"frequency_scale\": 1}, \"first_position\": "
+        "0}, "
+        "for keys that were turned and no calibration.",
+    .options =
+        (const cli_option[]){
+            {.name = "level",
+             .kind = CLI_TEXT,
+             .value = "L",
+             .fallback = "4",
+             .help = "lossless, 8, 6, 4, 3, 2.5, 2 or archive"},
+            {.name = "output",
+             .kind = CLI_TEXT,
+             .value = "FILE",
+             .letter = 'o',
+             .help = "where the result goes"},
+            {.name = "layout", .kind = CLI_TEXT, .value = "F.json", .help = "the rope of the keys"},
+            {.name = "calibration", .kind = CLI_TEXT, .value = "F.skycal", .help = "of the model"},
+            {.name = "layers", .kind = CLI_TEXT, .value = "A-B", .help = "decode these alone"},
+            {.name = "plain",
+             .kind = CLI_FLAG,
+             .help = "encode by rounding: fast, a little larger"},
+            {.name = "block-tokens",
+             .kind = CLI_COUNT,
+             .value = "N",
+             .fallback = "128",
+             .min = 1,
+             .max = 512,
+             .help = "tokens of a container"},
+            {.name = NULL},
+        },
+    .arguments_min = 1,
+    .arguments_max = 2,
+    .examples =
+        (const cli_example[]){
+            {"skymem codec encode kv.npy -o kv.skv --level 3", "about a fifth of the bytes"},
+            {"skymem codec decode kv.skv -o again.npy --layers 0-3", "four layers, read alone"},
+            {"skymem codec verify kv.skv", "does every checksum hold?"},
+            {NULL, NULL},
+        },
+    .fields =
+        (const cli_field[]){
+            {"levels", "levels: each with level and bits_typical; stat: level, streams, bytes"},
+            {"blocks", "encode, stat: containers in the file"},
+            {"bytes_in", "encode: of the array"},
+            {"bytes", "of the file; decode: of the array"},
+            {"bits_per_element", "encode: all bytes counted"},
+            {"encode_gbps", "encode: GB of array a second"},
+            {"decode_gbps", "decode: GB of array a second"},
+            {"streams", "stat, verify: one for each layer's K and V of a block"},
+            {"corrupt", "verify: streams whose checksum does not hold"},
+            {"calibrated", "stat: a calibration or layout is needed to decode"},
+            {"tokens", "stat, decode"},
+            {"layers", "stat, decode"},
+            {NULL, NULL},
+        },
+    .run = codec_run,
+};

@@ -1,0 +1,166 @@
+/* See classes.h. */
+#include "codec/classes.h"
+
+void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16_t *channels,
+                        uint32_t shift) {
+    for (uint32_t t = 0; t < levels->rows; t++) {
+        const int16_t *row = levels->packed + t * levels->pitch;
+        for (uint32_t i = 0; i < SKY_UNIT; i++) {
+            int32_t value = row[channels[i]];
+            h->count[value & 1][sky_symbol_of(value >> 1, shift)]++;
+        }
+    }
+}
+
+/* Bits × 1024 of the symbols alone. */
+static uint64_t table_cost(const sky_histogram *h, uint32_t index) {
+    uint64_t cost = 0;
+    const uint8_t(*table)[SKY_SYMBOLS] = sky__bank[index];
+    for (uint32_t a = 0; a < 2; a++)
+        for (uint32_t s = 0; s < SKY_SYMBOLS; s++) {
+            uint32_t f = s < SKY_ESCAPE ? table[a][s] : 0;
+            if (f)
+                cost += h->count[a][s] * (uint64_t)sky__bank_cost[f];
+            else
+                cost += h->count[a][s] *
+                        (uint64_t)(sky__bank_cost[table[a][SKY_ESCAPE]] + 1024u * SKY_ESCAPE_BITS);
+        }
+    return cost;
+}
+
+uint64_t sky__class_cost(const sky_histogram *h, uint8_t class) {
+    uint64_t all = 0, others = 0;
+    for (uint32_t a = 0; a < 2; a++)
+        for (uint32_t s = 0; s < SKY_SYMBOLS; s++) {
+            all += h->count[a][s];
+            others += s == SKY_SYMBOL_ZERO ? 0 : h->count[a][s];
+        }
+    if (class == 0)
+        return others ? UINT64_MAX : 0;
+    return table_cost(h, sky_class_table(class)) + all * sky_class_shift(class) * 1024;
+}
+
+uint8_t sky__class_best(const sky_histogram *h, uint32_t shift, uint64_t *cost) {
+    uint32_t first = shift ? SKY_BANK_NARROW + (shift - 1) * 24 : 0;
+    uint32_t end = shift ? first + 24 : SKY_BANK_NARROW;
+    uint32_t best = first;
+    *cost = UINT64_MAX;
+    for (uint32_t c = first; c < end; c++) {
+        uint64_t bits = sky__class_cost(h, (uint8_t)c);
+        if (bits < *cost) {
+            *cost = bits;
+            best = c;
+        }
+    }
+    return (uint8_t)best;
+}
+
+uint8_t sky__class_exact(const sky_histogram *h, uint32_t half) {
+    uint64_t best_cost = UINT64_MAX;
+    uint32_t best = 0;
+    for (uint32_t c = 0; c < SKY_EXACT_TABLES; c++) {
+        uint64_t cost = table_cost(h, SKY_BANK_EXACT + half * SKY_EXACT_TABLES + c);
+        if (cost < best_cost) {
+            best_cost = cost;
+            best = c;
+        }
+    }
+    return (uint8_t)best;
+}
+
+uint64_t sky__classes_cost(const sky_coder *rows, uint32_t half, const sky_levels *levels) {
+    uint64_t total = 0;
+    for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
+        sky_histogram h = {0};
+        uint8_t class = rows->classes[half][u];
+        sky__histogram_add(&h, levels, rows->channel[half] + u * SKY_UNIT, sky_class_shift(class));
+        uint64_t cost = sky__class_cost(&h, class);
+        if (cost == UINT64_MAX)
+            return UINT64_MAX;
+        total += cost;
+    }
+    return total;
+}
+
+uint32_t sky__shift_for(uint64_t sum, uint64_t count) {
+    uint32_t shift = 0;
+    while (shift < SKY_SHIFT_MAX && sum >= count << (shift + 1))
+        shift++;
+    return shift;
+}
+
+static uint8_t choose_unit(const sky_levels *levels, const uint16_t *channels, uint64_t *cost) {
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < levels->rows; t++)
+        for (uint32_t i = 0; i < SKY_UNIT; i++) {
+            int32_t k = levels->packed[t * levels->pitch + channels[i]] >> 1;
+            sum += (uint64_t)(k < 0 ? -k : k);
+        }
+    uint32_t shift = sky__shift_for(sum, (uint64_t)levels->rows * SKY_UNIT);
+    uint8_t best = 0;
+    *cost = UINT64_MAX;
+    for (uint32_t r = shift; r <= shift + 1 && r <= SKY_SHIFT_MAX; r++) {
+        sky_histogram h = {0};
+        uint64_t bits;
+        sky__histogram_add(&h, levels, channels, r);
+        uint8_t class = sky__class_best(&h, r, &bits);
+        if (bits < *cost) {
+            *cost = bits;
+            best = class;
+        }
+    }
+    return best;
+}
+
+uint64_t sky__classes_choose(const sky_coder *rows, uint32_t half, const sky_levels *levels,
+                             uint8_t *classes) {
+    uint64_t total = 0, cost;
+    for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
+        classes[u] = choose_unit(levels, rows->channel[half] + u * SKY_UNIT, &cost);
+        total += cost;
+    }
+    return total;
+}
+
+/* 8 log2(x + 1), rounded down, the fraction linear. */
+static uint32_t log_of(uint32_t x) {
+    uint64_t v = (uint64_t)x + 1;
+    uint32_t whole = 63 - (uint32_t)__builtin_clzll(v);
+    return 8 * whole + (uint32_t)((v << 3 >> whole) & 7);
+}
+
+void sky__order_keys(const uint32_t *sums, uint32_t width, uint32_t key_max, uint8_t *keys) {
+    uint32_t low = UINT32_MAX, high = 0;
+    for (uint32_t i = 0; i < width; i++) {
+        uint32_t v = log_of(sums[i]);
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    for (uint32_t i = 0; i < width; i++)
+        keys[i] = (uint8_t)((log_of(sums[i]) - low) * (key_max + 1) / (high - low + 1));
+}
+
+void sky__magnitudes_add(const sky_levels *levels, uint32_t width, uint32_t *sums) {
+    for (uint32_t t = 0; t < levels->rows; t++)
+        for (uint32_t i = 0; i < width; i++) {
+            int32_t k = levels->packed[t * levels->pitch + i] >> 1;
+            sums[i] += (uint32_t)(k < 0 ? -k : k);
+        }
+}
+
+bool sky__classes_misfit(const sky_coder *rows, uint32_t half, const sky_levels *levels) {
+    uint32_t escapes = 0;
+    for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
+        uint8_t class = rows->classes[half][u];
+        uint32_t shift = sky_class_shift(class);
+        for (uint32_t t = 0; t < levels->rows; t++)
+            for (uint32_t i = 0; i < SKY_UNIT; i++) {
+                int32_t k =
+                    levels->packed[t * levels->pitch + rows->channel[half][u * SKY_UNIT + i]] >> 1;
+                if (class == 0 && k)
+                    return true;
+                escapes += sky_symbol_of(k, shift) == SKY_ESCAPE;
+            }
+    }
+    return (uint64_t)escapes * 64 > (uint64_t)levels->rows * rows->width;
+}

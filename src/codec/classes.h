@@ -1,0 +1,52 @@
+/* Which class each unit of channels takes: costs counted from the levels themselves. */
+#ifndef SKY_CODEC_CLASSES_H
+#define SKY_CODEC_CLASSES_H
+
+#include "codec/rows.h"
+
+/* Occurrences by (a, symbol) of one unit under one shift. */
+typedef struct {
+    uint32_t count[2][SKY_SYMBOLS];
+} sky_histogram;
+
+/* Rows of one half: row t at packed + t × pitch, by channel, 2k + a. */
+typedef struct {
+    const int16_t *packed;
+    uint32_t rows;
+    size_t pitch;
+} sky_levels;
+
+/* Add one unit's 16 channels. */
+void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16_t *channels,
+                        uint32_t shift);
+
+/* Bits × 1024 under a class; UINT64_MAX when table 0 cannot say it. */
+uint64_t sky__class_cost(const sky_histogram *h, uint8_t class);
+
+/* The cheapest class of a shift; its cost in *cost. */
+uint8_t sky__class_best(const sky_histogram *h, uint32_t shift, uint64_t *cost);
+
+/* The cheapest of the 32 tables of a half, lossless. */
+uint8_t sky__class_exact(const sky_histogram *h, uint32_t half);
+
+/* Cost of a half under rows->classes. */
+uint64_t sky__classes_cost(const sky_coder *rows, uint32_t half, const sky_levels *levels);
+
+/* The cheapest classes in rows' order, and their cost.
+ * Shape:  classes [units] */
+uint64_t sky__classes_choose(const sky_coder *rows, uint32_t half, const sky_levels *levels,
+                             uint8_t *classes);
+
+/* Shift at which sum / count, the mean magnitude of a level, suits the wide tables. */
+uint32_t sky__shift_for(uint64_t sum, uint64_t count);
+
+/* Sort keys of `width` channels from their sums of magnitudes, spread over 0 … key_max. */
+void sky__order_keys(const uint32_t *sums, uint32_t width, uint32_t key_max, uint8_t *keys);
+
+/* Sums of magnitudes of one half. Shape: sums [width], added to */
+void sky__magnitudes_add(const sky_levels *levels, uint32_t width, uint32_t *sums);
+
+/* More escapes than one in 64 under rows' classes? */
+bool sky__classes_misfit(const sky_coder *rows, uint32_t half, const sky_levels *levels);
+
+#endif

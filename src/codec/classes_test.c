@@ -1,0 +1,82 @@
+/* Proves: the cheapest class is the cheapest of all, a class that cannot say a level costs without
+ * end, sort keys rise with magnitude, and many escapes are noticed. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "codec/classes.h"
+
+enum { ROWS = 50, WIDTH = 64 };
+
+static void make(int16_t *packed, int32_t scale) {
+    for (uint32_t i = 0; i < ROWS * WIDTH; i++)
+        packed[i] = (int16_t)(2 * ((int32_t)(i * 2654435761u >> 20) % (2 * scale + 1) - scale));
+}
+
+static void the_cheapest_is_found(void **state) {
+    (void)state;
+    int16_t packed[ROWS * WIDTH];
+    sky_coder rows;
+    sky__rows_init(&rows, WIDTH, true);
+    sky__rows_order(&rows, 0, NULL);
+    for (int32_t scale = 0; scale < 200; scale += 1 + scale / 2) {
+        sky_levels levels = {packed, ROWS, WIDTH};
+        uint8_t classes[SKY_UNITS_MAX];
+        make(packed, scale);
+        uint64_t total = sky__classes_choose(&rows, 0, &levels, classes), least = 0;
+        for (uint32_t u = 0; u < 4; u++) {
+            uint64_t best = UINT64_MAX;
+            for (uint32_t c = 0; c < SKY_CLASSES; c++) {
+                sky_histogram h = {{{0}}};
+                sky__histogram_add(&h, &levels, rows.channel[0] + u * SKY_UNIT,
+                                   sky_class_shift((uint8_t)c));
+                uint64_t cost = sky__class_cost(&h, (uint8_t)c);
+                best = cost < best ? cost : best;
+            }
+            least += best;
+        }
+        assert_true(total >= least && total <= least + least / 25); /* not every shift is tried */
+        sky__rows_classes(&rows, 0, classes);
+        assert_int_equal(sky__classes_cost(&rows, 0, &levels), total);
+        assert_false(sky__classes_misfit(&rows, 0, &levels));
+        if (scale == 0)
+            assert_int_equal(total, 0);
+    }
+    /* Classes of zeros for levels that are none. */
+    sky__rows_classes(&rows, 0, (const uint8_t[SKY_UNITS_MAX]){0});
+    sky_levels levels = {packed, ROWS, WIDTH};
+    assert_true(sky__classes_cost(&rows, 0, &levels) == UINT64_MAX);
+    assert_true(sky__classes_misfit(&rows, 0, &levels));
+    sky__rows_classes(&rows, 0, (const uint8_t[SKY_UNITS_MAX]){1, 1, 1, 1});
+    assert_true(sky__classes_misfit(&rows, 0, &levels));
+}
+
+static void keys_rise_with_magnitude(void **state) {
+    (void)state;
+    uint32_t sums[100];
+    uint8_t keys[100];
+    for (uint32_t i = 0; i < 100; i++)
+        sums[i] = i * i * i;
+    sky__order_keys(sums, 100, 15, keys);
+    assert_int_equal(keys[0], 0);
+    assert_int_equal(keys[99], 15);
+    for (uint32_t i = 1; i < 100; i++)
+        assert_true(keys[i] >= keys[i - 1]);
+    sums[0] = UINT32_MAX;
+    sky__order_keys(sums, 1, 255, keys);
+    assert_int_equal(keys[0], 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_cheapest_is_found),
+        cmocka_unit_test(keys_rise_with_magnitude),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

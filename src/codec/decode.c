@@ -1,0 +1,522 @@
+/* Decoding a stream as its bytes arrive.
+ *
+ *   pieces ─► carry ─► unit: header │ head of the first token │ tile's first bytes │ tile's head │
+ *                            raw row │ pair of rows
+ *
+ * A stream is a sequence of units, each of at most UNIT_BYTES_MAX. A unit is decoded where it lies
+ * when the piece holds the most it could take and some more (kernels read past what they need);
+ * otherwise its bytes gather in `carry`, which is as long. What carry held too much of is read
+ * again from the piece.
+ *
+ * Nothing in a stream is trusted: each unit checks itself against the bytes that are left, and the
+ * work per stream is bounded by its shape, since every unit writes rows or begins a tile. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "codec/half.h"
+#include "codec/kernels.h"
+#include "codec/stream.h"
+
+#define SLACK          64 /* kernels may read this far past a unit */
+#define UNIT_BYTES_MAX 8192
+
+typedef enum {
+    AT_HEADER,
+    AT_FIRST_TOKEN,
+    AT_TILE,
+    AT_TILE_HEAD,
+    AT_RAW_ROW,
+    AT_ROWS,
+    AT_EXACT_ROW,
+    AT_END
+} stage;
+
+typedef struct {
+    uint16_t token;
+    uint16_t channel;
+    uint8_t element[4];
+} exception;
+
+struct sky_decoder {
+    sky_coder rows;
+    sky_transform transform;
+    sky_exact exact;
+    _Alignas(64) int16_t levels[2][SKY_WIDTH_MAX];
+    sky_tables tables;
+    exception exceptions[SKY_EXCEPTIONS_MAX];
+    _Alignas(64) uint8_t carry[UNIT_BYTES_MAX + SLACK];
+
+    const sky_codec_kernels *kernels;
+    const sky_profile *profile;
+    sky_stream_profile taken;
+    sky_stream_shape shape;
+    sky_tensor_out dst;
+    sky_stream_header header;
+    sky_tiles tiles;
+    sky_tile tile;
+    stage at;
+    sky_status failed; /* SKY_OK, or what every later call returns */
+    size_t left;       /* bytes of the stream not decoded yet, carry's among them */
+    size_t carried;
+    uint32_t token; /* of the tile, or head of the first token: next to decode */
+    uint32_t head;  /* of a raw row */
+    uint32_t exception_count;
+    uint32_t exception_next;
+    uint32_t done_tokens; /* every row before is written */
+    uint8_t tile_flags;
+    float D;
+};
+
+static_assert(sizeof(sky_decoder) <= SKY_DECODER_BYTES, "the decoder is too large");
+static_assert(SKY_TILE_HEAD_BYTES + SKY_EXCEPTIONS_MAX * 8 + SKY_WIDTH_MAX * 3 + 2 * SKY_UNITS_MAX +
+                      SKY_STATE_BYTES <=
+                  UNIT_BYTES_MAX,
+              "a tile's head is too long");
+static_assert(2 * (3 * SKY_WIDTH_MAX + 2 * SKY_SHIFT_MAX * SKY_UNITS_MAX) <= UNIT_BYTES_MAX,
+              "a pair of rows is too long");
+
+size_t sky_decoder_bytes(void) {
+    return SKY_DECODER_BYTES;
+}
+
+static size_t head_bytes(const sky_decoder *d) {
+    return (size_t)d->shape.head_dim * sky_element_bytes(d->shape.element);
+}
+
+static uint8_t *row_at(const sky_decoder *d, uint32_t token, uint32_t head) {
+    return (uint8_t *)d->dst.data + token * d->dst.token_bytes + head * d->dst.head_bytes;
+}
+
+/* ---- between tiles ---- */
+
+static void next_tile(sky_decoder *d) {
+    d->token = d->head = 0;
+    d->at = sky__tiles_next(&d->tiles, &d->tile) ? AT_TILE : AT_END;
+}
+
+/* `count` more rows of the tile are written. */
+static void count_tokens(sky_decoder *d, uint32_t count) {
+    d->token += count;
+    if (d->tile.slice + 1 == d->tiles.slices.count)
+        d->done_tokens = d->tile.token + d->token;
+}
+
+/* ---- units. Each takes `in` with `bytes` of the stream at it, more readable beyond, and tells how
+ * many it used. ---- */
+
+static sky_status take_profile(sky_decoder *d) {
+    uint8_t flags = d->header.flags;
+    sky_status status = SKY_OK;
+    if (d->header.profile_id)
+        status = d->profile ? sky__stream_profile(d->profile, &d->shape, &d->taken) : SKY_E_PARAM;
+    if (status != SKY_OK || d->header.profile_id != d->taken.id)
+        return SKY_E_PARAM;
+    const sky_profile_stream *s = d->taken.stream;
+    if (((flags & SKY_STREAM_ROPE) && !d->taken.rope) || ((flags & SKY_STREAM_MEAN) && !s->mean) ||
+        ((flags & SKY_STREAM_PAIRS) && !s->g) || ((flags & SKY_STREAM_KLT) && !s->klt_g) ||
+        ((flags & SKY_STREAM_TABLES) && !s->exact))
+        return SKY_E_CORRUPT;
+    bool exact = d->header.level == SKY_LEVEL_LOSSLESS;
+    if (exact ? (flags & (SKY_STREAM_FLAGS ^ SKY_STREAM_FIRST_RAW ^ SKY_STREAM_TABLES)) != 0
+              : (flags & SKY_STREAM_TABLES) != 0)
+        return SKY_E_CORRUPT;
+    return SKY_OK;
+}
+
+static sky_status unit_header(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    sky_status status = sky__stream_header_read(in, bytes, &d->shape, &d->header);
+    if (status == SKY_OK)
+        status = take_profile(d);
+    if (status != SKY_OK)
+        return status;
+    bool first = d->header.flags & SKY_STREAM_FIRST_RAW;
+    d->tiles = sky__tiles_of(&d->shape, first);
+    *used = SKY_STREAM_HEADER_BYTES;
+    if (first)
+        d->at = AT_FIRST_TOKEN;
+    else
+        next_tile(d);
+    return SKY_OK;
+}
+
+static sky_status unit_first_token(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    if (bytes < head_bytes(d))
+        return SKY_E_CORRUPT;
+    memcpy(row_at(d, 0, d->head), in, head_bytes(d));
+    *used = head_bytes(d);
+    if (++d->head == d->shape.kv_heads) {
+        d->done_tokens = 1;
+        next_tile(d);
+    }
+    return SKY_OK;
+}
+
+static sky_status unit_raw_row(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    if (bytes < head_bytes(d))
+        return SKY_E_CORRUPT;
+    memcpy(row_at(d, d->tile.token + d->token, d->tile.head + d->head), in, head_bytes(d));
+    *used = head_bytes(d);
+    if (++d->head < d->tile.heads)
+        return SKY_OK;
+    d->head = 0;
+    count_tokens(d, 1);
+    if (d->token == d->tile.tokens)
+        next_tile(d);
+    return SKY_OK;
+}
+
+/* Strictly ascending, within the tile. */
+static bool read_exceptions(sky_decoder *d, sky_reader *r) {
+    uint32_t size = sky_element_bytes(d->shape.element), before = 0;
+    for (uint32_t i = 0; i < d->exception_count; i++) {
+        exception *x = &d->exceptions[i];
+        x->token = sky_read_u16(r);
+        x->channel = sky_read_u16(r);
+        const uint8_t *element = sky_read_bytes(r, size);
+        uint32_t place = (uint32_t)x->token << 16 | x->channel;
+        if (!element || x->token >= d->tile.tokens || x->channel >= d->tile.width ||
+            (i && place <= before))
+            return false;
+        memcpy(x->element, element, size);
+        before = place;
+    }
+    return true;
+}
+
+/* Sort keys for each half, or one set for both. */
+static void read_keys(sky_decoder *d, sky_reader *r, uint32_t sets) {
+    uint8_t keys[SKY_WIDTH_MAX];
+    uint32_t bytes = (d->tile.width + 1) / 2;
+    for (uint32_t half = 0; half < sets; half++) {
+        const uint8_t *in = sky_read_bytes(r, bytes);
+        for (uint32_t i = 0; in && i < d->tile.width; i++)
+            keys[i] = i % 2 ? in[i / 2] >> 4 : in[i / 2] & 15;
+        if (in)
+            sky__rows_order(&d->rows, half, keys);
+        if (in && sets == 1)
+            sky__rows_order(&d->rows, 1, keys);
+    }
+}
+
+static bool read_classes(sky_decoder *d, sky_reader *r) {
+    for (uint32_t half = 0; half < 2; half++) {
+        const uint8_t *classes = d->tile_flags & SKY_TILE_OWN_CLASSES
+                                     ? sky_read_bytes(r, sky_rows_units(&d->rows))
+                                     : sky__tile_classes(&d->taken, &d->shape, &d->tile,
+                                                         (sky_level)d->header.level, !d->rows.plain,
+                                                         half);
+        if (!classes)
+            return false;
+        sky__rows_classes(&d->rows, half, classes);
+    }
+    return true;
+}
+
+static bool is_exact(const sky_decoder *d) {
+    return d->header.level == SKY_LEVEL_LOSSLESS;
+}
+
+static size_t exact_head_bytes(const sky_decoder *d) {
+    size_t own = d->tile.width + (d->tile.width + 1) / 2 + 2 * (size_t)sky_rows_units(&d->rows);
+    return SKY_STATE_BYTES + (d->tile_flags ? own : 0);
+}
+
+static size_t tile_head_bytes(const sky_decoder *d) {
+    if (is_exact(d))
+        return exact_head_bytes(d);
+    size_t bytes = d->exception_count * (size_t)(4 + sky_element_bytes(d->shape.element));
+    if (!(d->header.flags & SKY_STREAM_MEAN))
+        bytes += 2 * (size_t)d->tile.width;
+    if (d->tile_flags & SKY_TILE_OWN_ORDER)
+        bytes += (d->tile.width + 1) / 2 * 2;
+    if (d->tile_flags & SKY_TILE_OWN_CLASSES)
+        bytes += 2 * (size_t)sky_rows_units(&d->rows);
+    return bytes + SKY_STATE_BYTES;
+}
+
+/* Own order and classes together, or the profile's. */
+static bool exact_flags_hold(const sky_decoder *d) {
+    bool calibrated = d->header.flags & SKY_STREAM_TABLES;
+    uint8_t expected = calibrated ? 0 : SKY_TILE_OWN_ORDER | SKY_TILE_OWN_CLASSES;
+    return d->tile_flags == expected && d->exception_count == 0 && d->D == 1.0f;
+}
+
+static sky_status unit_tile(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    sky_reader r = sky_reader_over(in, bytes);
+    d->tile_flags = sky_read_u8(&r);
+    d->at = AT_RAW_ROW;
+    *used = 1;
+    if (!r.failed && d->tile_flags == SKY_TILE_RAW)
+        return SKY_OK;
+    uint8_t zero = sky_read_u8(&r);
+    d->exception_count = sky_read_u16(&r);
+    d->exception_next = 0;
+    d->D = sky_float_of(sky_read_u32(&r));
+    if (r.failed || (d->tile_flags & SKY_TILE_RAW) || d->tile_flags > SKY_TILE_FLAGS || zero ||
+        d->exception_count > SKY_EXCEPTIONS_MAX || !(d->D >= 1e-36f && d->D <= 1e36f) ||
+        (is_exact(d) && !exact_flags_hold(d)))
+        return SKY_E_CORRUPT;
+    sky__rows_init(&d->rows, d->tile.width, d->header.flags & SKY_STREAM_PLAIN);
+    d->at = AT_TILE_HEAD;
+    *used = SKY_TILE_HEAD_BYTES;
+    return SKY_OK;
+}
+
+static bool read_states(sky_decoder *d, sky_reader *r) {
+    for (uint32_t i = 0; i < SKY_LANES; i++) {
+        uint32_t state = sky_read_u16(r);
+        sky_rows_set_state(&d->rows, i, state);
+        if (state < SKY_STATE_LOW)
+            return false;
+    }
+    return !r->failed;
+}
+
+static sky_status unit_exact_head(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    sky_reader r = sky_reader_over(in, bytes);
+    uint32_t units = sky_rows_units(&d->rows), shift = sky_exact_shift(d->shape.element);
+    sky__tile_exact(&d->taken, &d->shape, &d->tile, d->tile_flags == 0, &d->exact, &d->rows);
+    if (d->tile_flags) {
+        const uint8_t *usual = sky_read_bytes(&r, d->tile.width);
+        if (!usual)
+            return SKY_E_CORRUPT;
+        memcpy(d->exact.usual, usual, d->tile.width);
+        read_keys(d, &r, 1);
+        for (uint32_t half = 0; half < 2; half++) {
+            const uint8_t *classes = sky_read_bytes(&r, units);
+            if (!classes)
+                return SKY_E_CORRUPT;
+            sky__rows_exact_classes(&d->rows, half, classes, shift);
+        }
+    }
+    if (!read_states(d, &r))
+        return SKY_E_CORRUPT;
+    d->kernels->prepare(&d->tables, &d->rows);
+    d->at = AT_EXACT_ROW;
+    *used = bytes - r.left;
+    return SKY_OK;
+}
+
+static sky_status unit_tile_head(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    sky_reader r = sky_reader_over(in, bytes);
+    uint8_t flags = d->header.flags;
+    if (!read_exceptions(d, &r))
+        return SKY_E_CORRUPT;
+    sky__tile_transform(&d->taken, &d->shape, flags, &d->tile, false, &d->transform);
+    for (uint32_t i = 0; !(flags & SKY_STREAM_MEAN) && i < d->tile.width; i++)
+        d->transform.mean[i] = sky_float_of_f16(sky_read_u16(&r));
+    if (d->tile_flags & SKY_TILE_OWN_ORDER)
+        read_keys(d, &r, 2);
+    else
+        sky__tile_order(&d->taken, &d->shape, &d->tile,
+                        flags & SKY_STREAM_KLT ? SKY_BASIS_KLT : SKY_BASIS_PAIR, &d->rows);
+    if (!read_classes(d, &r) || !read_states(d, &r))
+        return SKY_E_CORRUPT;
+    d->transform.scale[0] = d->D * SKY_SQRT_HALF;
+    d->transform.scale[1] = d->D;
+    d->kernels->scale(&d->transform, d->tile.tokens > 1 ? 0 : 1);
+    d->kernels->angles(&d->transform, d->shape.first_position + d->tile.token);
+    d->kernels->prepare(&d->tables, &d->rows);
+    d->at = AT_ROWS;
+    *used = bytes - r.left;
+    return SKY_OK;
+}
+
+static void patch_exceptions(sky_decoder *d, uint32_t token_end) {
+    uint32_t size = sky_element_bytes(d->shape.element);
+    for (; d->exception_next < d->exception_count; d->exception_next++) {
+        const exception *x = &d->exceptions[d->exception_next];
+        if (x->token >= token_end)
+            return;
+        memcpy(row_at(d, d->tile.token + x->token, d->tile.head + x->channel / d->shape.head_dim) +
+                   x->channel % d->shape.head_dim * size,
+               x->element, size);
+    }
+}
+
+static sky_status unit_rows(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    uint32_t count = d->tile.tokens - d->token >= 2 ? 2 : 1, token = d->tile.token + d->token;
+    size_t at = 0;
+    for (uint32_t half = 0; half < count; half++) {
+        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, in + at, d->levels[half]);
+        if (took > bytes - at)
+            return SKY_E_CORRUPT;
+        at += took;
+    }
+    uint8_t *out[2] = {row_at(d, token, d->tile.head), NULL};
+    if (count == 2)
+        out[1] = row_at(d, token + 1, d->tile.head);
+    else if (d->tile.tokens > 1)
+        d->kernels->scale(&d->transform, 1);
+    d->kernels->restore(&d->transform, d->levels[0], count == 2 ? d->levels[1] : NULL, out,
+                        d->dst.head_bytes);
+    count_tokens(d, count);
+    patch_exceptions(d, d->token);
+    *used = at;
+    if (d->token < d->tile.tokens) {
+        d->kernels->turn_on(&d->transform);
+        return SKY_OK;
+    }
+    if (!sky__rows_finished(&d->rows))
+        return SKY_E_CORRUPT;
+    next_tile(d);
+    return SKY_OK;
+}
+
+static sky_status unit_exact_row(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    size_t low_bytes = d->shape.element == SKY_ELEMENT_F32 ? 2 * (size_t)d->tile.width : 0, at = 0;
+    for (uint32_t half = 0; half < 2; half++) {
+        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, in + at, d->levels[half]);
+        if (took > bytes - at)
+            return SKY_E_CORRUPT;
+        at += took;
+        if (half == 0)
+            sky__exact_contexts(&d->rows, d->levels[0]);
+    }
+    if (low_bytes > bytes - at ||
+        !sky__exact_join(&d->exact, d->levels[0], d->levels[1], low_bytes ? in + at : NULL,
+                         row_at(d, d->tile.token + d->token, d->tile.head), d->dst.head_bytes))
+        return SKY_E_CORRUPT;
+    *used = at + low_bytes;
+    count_tokens(d, 1);
+    if (d->token < d->tile.tokens)
+        return SKY_OK;
+    if (!sky__rows_finished(&d->rows))
+        return SKY_E_CORRUPT;
+    next_tile(d);
+    return SKY_OK;
+}
+
+static sky_status decode_unit(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    switch (d->at) {
+    case AT_HEADER:
+        return unit_header(d, in, bytes, used);
+    case AT_FIRST_TOKEN:
+        return unit_first_token(d, in, bytes, used);
+    case AT_TILE:
+        return unit_tile(d, in, bytes, used);
+    case AT_TILE_HEAD:
+        return is_exact(d) ? unit_exact_head(d, in, bytes, used)
+                           : unit_tile_head(d, in, bytes, used);
+    case AT_RAW_ROW:
+        return unit_raw_row(d, in, bytes, used);
+    case AT_ROWS:
+        return unit_rows(d, in, bytes, used);
+    case AT_EXACT_ROW:
+        return unit_exact_row(d, in, bytes, used);
+    case AT_END:
+        break;
+    }
+    return SKY_E_CORRUPT;
+}
+
+/* The most bytes the unit at hand takes, no more than the stream has. */
+static size_t unit_bytes_max(const sky_decoder *d) {
+    size_t most = UNIT_BYTES_MAX;
+    if (d->at == AT_HEADER)
+        most = SKY_STREAM_HEADER_BYTES;
+    else if (d->at == AT_FIRST_TOKEN || d->at == AT_RAW_ROW)
+        most = head_bytes(d);
+    else if (d->at == AT_TILE)
+        most = SKY_TILE_HEAD_BYTES;
+    else if (d->at == AT_TILE_HEAD)
+        most = tile_head_bytes(d);
+    else if (d->at == AT_ROWS || d->at == AT_EXACT_ROW)
+        most = sky_rows_bytes_max(&d->rows, 0) + sky_rows_bytes_max(&d->rows, 1) +
+               (d->at == AT_EXACT_ROW ? 2 * (size_t)d->tile.width : 0);
+    return most < d->left ? most : d->left;
+}
+
+/* ---- pieces ---- */
+
+sky_status sky_decoder_init(void *memory, const sky_profile *profile, const sky_stream_shape *shape,
+                            size_t stream_bytes, sky_tensor_out dst, sky_decoder **out) {
+    sky_decoder *d = memory;
+    assert((uintptr_t)memory % 64 == 0);
+    if (!sky__stream_shape_valid(shape))
+        return SKY_E_PARAM;
+    d->kernels = sky__kernels();
+    d->profile = profile;
+    d->taken = (sky_stream_profile){0};
+    d->shape = *shape;
+    d->dst = dst;
+    d->at = AT_HEADER;
+    d->failed = SKY_OK;
+    d->left = stream_bytes;
+    d->carried = 0;
+    d->token = d->head = 0;
+    d->done_tokens = 0;
+    memset(d->tables.slots.made, 0, sizeof d->tables.slots.made);
+    *out = d;
+    return SKY_OK;
+}
+
+/* Decode the units that lie in [in, in + bytes) whole; *at tells how far. */
+static sky_status decode_in_place(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *at) {
+    while (d->at != AT_END && bytes - *at >= unit_bytes_max(d) + SLACK) {
+        size_t used;
+        sky_status status = decode_unit(d, in + *at, unit_bytes_max(d), &used);
+        if (status != SKY_OK)
+            return status;
+        *at += used;
+        d->left -= used;
+    }
+    return SKY_OK;
+}
+
+/* Gather one unit in carry and decode it; SKY_PENDING when there is not enough of it yet. */
+static sky_status decode_carried(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *at) {
+    size_t most = unit_bytes_max(d), before = d->carried, used;
+    size_t wanted = most > before ? most - before : 0;
+    size_t fresh = wanted < bytes - *at ? wanted : bytes - *at;
+    if (fresh)
+        memcpy(d->carry + before, in + *at, fresh);
+    *at += fresh;
+    d->carried += fresh;
+    if (d->carried < most)
+        return SKY_PENDING;
+    sky_status status = decode_unit(d, d->carry, most, &used);
+    if (status != SKY_OK)
+        return status;
+    d->left -= used;
+    if (used >= before) { /* the rest is in the piece */
+        *at -= d->carried - used;
+        d->carried = 0;
+    } else {
+        d->carried -= used;
+        memmove(d->carry, d->carry + used, d->carried);
+    }
+    return SKY_OK;
+}
+
+sky_status sky_decoder_feed(sky_decoder *d, const void *data, size_t bytes) {
+    size_t at = 0;
+    sky_status status = d->failed;
+    if (status == SKY_OK && bytes > d->left - d->carried)
+        status = SKY_E_CORRUPT;
+    while (status == SKY_OK && d->at != AT_END) {
+        if (!d->carried)
+            status = decode_in_place(d, data, bytes, &at);
+        if (status == SKY_OK && d->at != AT_END)
+            status = decode_carried(d, data, bytes, &at);
+    }
+    if (status == SKY_OK && d->left)
+        status = SKY_E_CORRUPT; /* bytes after the last row */
+    if (status < 0)
+        d->failed = status;
+    return status;
+}
+
+uint32_t sky_decoder_tokens(const sky_decoder *d) {
+    return d->done_tokens;
+}
+
+sky_status sky_decode(const sky_profile *profile, const sky_stream_shape *shape, const void *data,
+                      size_t bytes, sky_tensor_out dst, void *memory) {
+    sky_decoder *decoder;
+    sky_status status = sky_decoder_init(memory, profile, shape, bytes, dst, &decoder);
+    if (status == SKY_OK)
+        status = sky_decoder_feed(decoder, data, bytes);
+    return status == SKY_PENDING ? SKY_E_CORRUPT : status;
+}

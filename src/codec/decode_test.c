@@ -1,0 +1,175 @@
+/* Proves: a stream decodes alike from pieces of any size, rows appear as their bytes arrive; any
+ * byte flipped, cut off or added never reads or writes outside, and ends in a status. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "codec/codec_fixture.h"
+
+typedef struct {
+    sky_stream_shape shape;
+    sky_profile *profile;
+    uint8_t *stream;
+    size_t bytes;
+    uint8_t *whole; /* rows as decoded in one piece */
+    void *memory;
+} world;
+
+static world make(sky_level level, uint32_t tokens, uint32_t heads, uint32_t dim, bool odd) {
+    world w = {.shape = {0, SKY_KV_K, SKY_ELEMENT_F16, tokens, heads, dim, 300}};
+    w.profile = fixture_profile(&w.shape, SKY_ROPE_NEOX, false);
+    uint16_t *in = fixture_elements(8, &w.shape, sky_profile_rope(w.profile, 0));
+    for (size_t i = 40; odd && i < fixture_bytes(&w.shape) / 2; i += 311)
+        in[i] = i % 2 ? 0x7c00 : 0x5640; /* an infinity, or a hundred: exceptions and escapes */
+    sky_encode_options how = {.level = level, .first_token_raw = tokens % 2};
+    w.stream = fixture_encode(w.profile, &w.shape, &how, in, &w.bytes);
+    w.whole = malloc(fixture_bytes(&w.shape));
+    w.memory = fixture_work();
+    assert_int_equal(sky_decode(w.profile, &w.shape, w.stream, w.bytes,
+                                fixture_out(w.whole, &w.shape), w.memory),
+                     SKY_OK);
+    free(in);
+    return w;
+}
+
+static void drop(world *w) {
+    sky_profile_destroy(w->profile);
+    free(w->stream);
+    free(w->whole);
+    free(w->memory);
+}
+
+static void decode_in_pieces(const world *w, size_t piece) {
+    uint8_t *out = malloc(fixture_bytes(&w->shape));
+    sky_decoder *d;
+    uint32_t tokens = 0;
+    assert_int_equal(sky_decoder_init(w->memory, w->profile, &w->shape, w->bytes,
+                                      fixture_out(out, &w->shape), &d),
+                     SKY_OK);
+    for (size_t at = 0; at < w->bytes; at += piece) {
+        size_t bytes = w->bytes - at < piece ? w->bytes - at : piece;
+        uint8_t *exact = malloc(bytes); /* a read past the piece shows under a sanitizer */
+        memcpy(exact, w->stream + at, bytes);
+        sky_status status = sky_decoder_feed(d, exact, bytes);
+        free(exact);
+        assert_int_equal(status, at + bytes == w->bytes ? SKY_OK : SKY_PENDING);
+        assert_true(sky_decoder_tokens(d) >= tokens);
+        tokens = sky_decoder_tokens(d);
+        assert_memory_equal(out, w->whole,
+                            fixture_bytes(&w->shape) / w->shape.token_count * tokens);
+    }
+    assert_int_equal(tokens, w->shape.token_count);
+    assert_memory_equal(out, w->whole, fixture_bytes(&w->shape));
+    assert_int_equal(sky_decoder_feed(d, w->stream, 1), SKY_E_CORRUPT);
+    free(out);
+}
+
+static void pieces_of_any_size_give_the_same_rows(void **state) {
+    (void)state;
+    static const size_t pieces[] = {1, 7, 63, 64, 65, 1000, 4096, 9000, 1u << 20};
+    static const sky_level levels[] = {SKY_LEVEL_LOSSLESS, SKY_LEVEL_8, SKY_LEVEL_3};
+    for (size_t l = 0; l < 3; l++) {
+        world w = make(levels[l], 131, 3, 96, l == 2);
+        for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
+            decode_in_pieces(&w, pieces[i]);
+        drop(&w);
+    }
+}
+
+static void tokens_come_before_the_end(void **state) {
+    (void)state;
+    world w = make(SKY_LEVEL_4, 128, 1, 256, false);
+    uint8_t *out = malloc(fixture_bytes(&w.shape));
+    sky_decoder *d;
+    assert_int_equal(
+        sky_decoder_init(w.memory, w.profile, &w.shape, w.bytes, fixture_out(out, &w.shape), &d),
+        SKY_OK);
+    assert_int_equal(sky_decoder_feed(d, w.stream, w.bytes / 2), SKY_PENDING);
+    assert_in_range(sky_decoder_tokens(d), 50, 66);
+    free(out);
+    drop(&w);
+}
+
+/* Decode damaged bytes from memory of exactly their size into rows of exactly their size. */
+static sky_status decode_damaged(const world *w, const uint8_t *stream, size_t bytes) {
+    uint8_t *exact = malloc(bytes + 1), *out = malloc(fixture_bytes(&w->shape));
+    memcpy(exact + 1, stream, bytes);
+    sky_status status = sky_decode(w->profile, &w->shape, exact + 1, bytes,
+                                   fixture_out(out, &w->shape), w->memory);
+    free(out);
+    free(exact);
+    return status;
+}
+
+static void damage_is_survived(void **state) {
+    (void)state;
+    static const sky_level levels[] = {SKY_LEVEL_LOSSLESS, SKY_LEVEL_8, SKY_LEVEL_3};
+    for (size_t l = 0; l < 3; l++) {
+        world w = make(levels[l], 31, 1, 48, true);
+        uint8_t *bad = malloc(2 * w.bytes);
+        size_t refused = 0;
+        for (size_t bit = 0; bit < 8 * w.bytes; bit += 3) {
+            memcpy(bad, w.stream, w.bytes);
+            bad[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            sky_status status = decode_damaged(&w, bad, w.bytes);
+            assert_true(status == SKY_OK || status < 0);
+            refused += status != SKY_OK;
+            if (bit / 8 < SKY_STREAM_HEADER_BYTES)
+                assert_true(status != SKY_OK || bit / 8 == 1 || bit / 8 == 2);
+        }
+        assert_true(levels[l] == SKY_LEVEL_LOSSLESS || refused > w.bytes);
+        for (size_t bytes = 0; bytes < w.bytes; bytes++)
+            assert_int_equal(decode_damaged(&w, w.stream, bytes), SKY_E_CORRUPT);
+        memcpy(bad, w.stream, w.bytes);
+        memcpy(bad + w.bytes, w.stream, w.bytes);
+        assert_int_equal(decode_damaged(&w, bad, w.bytes + 1), SKY_E_CORRUPT);
+        assert_int_equal(decode_damaged(&w, bad, 2 * w.bytes), SKY_E_CORRUPT);
+        free(bad);
+        drop(&w);
+    }
+}
+
+static void another_profile_or_shape_is_refused(void **state) {
+    (void)state;
+    world w = make(SKY_LEVEL_4, 16, 2, 32, false);
+    sky_stream_shape other = w.shape;
+    uint8_t *out = malloc(2 * fixture_bytes(&w.shape));
+    sky_profile *interleaved = fixture_profile(&w.shape, SKY_ROPE_INTERLEAVED, false);
+    assert_int_equal(
+        sky_decode(interleaved, &w.shape, w.stream, w.bytes, fixture_out(out, &w.shape), w.memory),
+        SKY_E_PARAM);
+    assert_int_equal(
+        sky_decode(NULL, &w.shape, w.stream, w.bytes, fixture_out(out, &w.shape), w.memory),
+        SKY_E_PARAM);
+    other.token_count = 17;
+    assert_int_equal(
+        sky_decode(w.profile, &other, w.stream, w.bytes, fixture_out(out, &other), w.memory),
+        SKY_E_CORRUPT);
+    other = w.shape;
+    other.first_position++;
+    assert_int_equal(
+        sky_decode(w.profile, &other, w.stream, w.bytes, fixture_out(out, &other), w.memory),
+        SKY_E_CORRUPT);
+    w.stream[0] = 2;
+    assert_int_equal(
+        sky_decode(w.profile, &w.shape, w.stream, w.bytes, fixture_out(out, &w.shape), w.memory),
+        SKY_E_UNSUPPORTED);
+    sky_profile_destroy(interleaved);
+    free(out);
+    drop(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_of_any_size_give_the_same_rows),
+        cmocka_unit_test(tokens_come_before_the_end),
+        cmocka_unit_test(damage_is_survived),
+        cmocka_unit_test(another_profile_or_shape_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,569 @@
+/* Encoding a stream, tile by tile.
+ *
+ *   load, forward ─► z ─► quantise ─► packed ─► order, classes ─► rows, backwards
+ *
+ * A tile is coded into the room its raw form would take, from that room's end; what does not fit
+ * there travels raw. Elements no level can hold are exceptions: their channel pair, in both tokens,
+ * is listed as it is and quantised as zero. */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "codec/classes.h"
+#include "codec/half.h"
+#include "codec/kernels.h"
+#include "codec/stream.h"
+
+/* Step as a fraction of the rms about the mean, where no calibration says better. */
+static const float blind_step[SKY_LEVEL_COUNT] = {0, .030f, .085f, .31f, .60f, .85f, 1.15f, 1.5f};
+
+typedef struct {
+    uint16_t token; /* of the tile */
+    uint16_t channel;
+} exception;
+
+/* What encoding keeps at hand; lies in the caller's working memory. */
+typedef struct {
+    _Alignas(64) float z[SKY_TILE_ELEMENTS];
+    _Alignas(64) int16_t packed[SKY_TILE_ELEMENTS];
+    _Alignas(64) float row[2][SKY_WIDTH_MAX];
+    _Alignas(64) uint8_t decisions[SKY_STREAM_TOKENS_MAX * SKY_LANE_GROUP];
+    sky_transform transform;
+    sky_coder rows;
+    sky_encode_tables tables;
+    sky_exact exact;
+    uint16_t top[2][SKY_WIDTH_MAX]; /* lossless: of this token and the one before */
+    uint16_t low[SKY_WIDTH_MAX];
+    uint8_t keys[2][SKY_WIDTH_MAX];
+    uint16_t means[SKY_WIDTH_MAX]; /* the block's own, f16 */
+    exception exceptions[SKY_EXCEPTIONS_MAX];
+    bool bad[SKY_WIDTH_MAX];
+
+    const sky_codec_kernels *kernels;
+    const sky_stream_shape *shape;
+    sky_encode_options options;
+    sky_stream_profile profile;
+    sky_tensor_in src;
+    sky_tile tile;
+    uint32_t exception_count;
+    float D;
+    uint8_t flags; /* of the stream */
+    uint8_t tile_flags;
+} encoder;
+
+static_assert(sizeof(encoder) <= SKY_ENCODE_WORK_BYTES, "working memory is too small");
+
+size_t sky_encode_work_bytes(void) {
+    return SKY_ENCODE_WORK_BYTES;
+}
+
+size_t sky_encode_bound(const sky_stream_shape *shape) {
+    if (!sky__stream_shape_valid(shape))
+        return 0;
+    size_t bytes = SKY_STREAM_HEADER_BYTES + (size_t)shape->token_count * shape->kv_heads *
+                                                 shape->head_dim *
+                                                 sky_element_bytes(shape->element);
+    sky_tiles tiles = sky__tiles_of(shape, false);
+    sky_tile tile;
+    while (sky__tiles_next(&tiles, &tile))
+        bytes += 1;
+    return bytes;
+}
+
+/* ---- elements ---- */
+
+static const uint8_t *element_row(const encoder *e, uint32_t token) {
+    return (const uint8_t *)e->src.data + (e->tile.token + token) * e->src.token_bytes +
+           e->tile.head * e->src.head_bytes;
+}
+
+static uint32_t pair_count(const encoder *e) {
+    return e->tile.tokens / 2;
+}
+
+static uint8_t *write_rows(const encoder *e, uint8_t *out) {
+    size_t head_bytes = (size_t)e->shape->head_dim * sky_element_bytes(e->shape->element);
+    for (uint32_t t = 0; t < e->tile.tokens; t++)
+        for (uint32_t h = 0; h < e->tile.heads; h++, out += head_bytes)
+            memcpy(out, element_row(e, t) + h * e->src.head_bytes, head_bytes);
+    return out;
+}
+
+/* ---- without calibration ---- */
+
+/* Tokens of a tile are loaded two by two, in order: their angles turn on. Returns how many. */
+static uint32_t load_tokens(encoder *e, uint32_t token) {
+    uint32_t left = e->tile.tokens - token, count = left < 2 ? left : 2;
+    if (token == 0)
+        e->kernels->angles(&e->transform, e->shape->first_position + e->tile.token);
+    else
+        e->kernels->turn_on(&e->transform);
+    for (uint32_t i = 0; i < count; i++)
+        e->kernels->load(&e->transform, i, element_row(e, token + i), e->src.head_bytes, e->row[i]);
+    return count;
+}
+
+/* A value to add up: nothing where it is no number. */
+static inline float tame(float x) {
+    return fabsf(x) <= 1e30f ? x : 0.0f;
+}
+
+/* The block's mean, rounded to f16 as it travels. */
+static void measure_mean(encoder *e) {
+    float *mean = e->transform.mean;
+    memset(mean, 0, sizeof e->transform.mean);
+    for (uint32_t t = 0; t < e->tile.tokens; t += 2) {
+        uint32_t count = load_tokens(e, t);
+        for (uint32_t r = 0; r < count; r++)
+            for (uint32_t i = 0; i < e->tile.width; i++)
+                mean[i] += tame(e->row[r][i]);
+    }
+    for (uint32_t i = 0; i < e->tile.width; i++) {
+        float m = mean[i] / (float)e->tile.tokens;
+        e->means[i] = sky_f16_of_float(fabsf(m) <= 60000.0f ? m : 0.0f);
+        mean[i] = sky_float_of_f16(e->means[i]);
+    }
+}
+
+static float square_of_row(const encoder *e, const float *row) {
+    float sum = 0;
+    for (uint32_t i = 0; i < e->tile.width; i++) {
+        float d = tame(row[i]) - e->transform.mean[i];
+        sum += d * d;
+    }
+    return sum / (float)e->tile.width;
+}
+
+static float measure_rms(encoder *e) {
+    float sum = 0;
+    for (uint32_t t = 0; t < e->tile.tokens; t += 2) {
+        uint32_t count = load_tokens(e, t);
+        for (uint32_t r = 0; r < count; r++)
+            sum += square_of_row(e, e->row[r]);
+    }
+    float rms = sqrtf(sum / (float)e->tile.tokens);
+    return rms >= 1e-20f && rms <= 1e20f ? rms : 1e-20f;
+}
+
+static void choose_step(encoder *e) {
+    bool dependent = !e->options.plain;
+    const sky_profile_stream *s = e->profile.stream;
+    float step = s ? s->step[e->options.level][dependent] : 0;
+    if (!(e->flags & SKY_STREAM_MEAN))
+        measure_mean(e);
+    if (!(step > 0))
+        step = measure_rms(e) * blind_step[e->options.level];
+    e->D = step * e->options.step_scale * 0.5f;
+    e->transform.scale[0] = SKY_SQRT_HALF / e->D;
+    e->transform.scale[1] = 1.0f / e->D;
+}
+
+/* ---- exceptions ---- */
+
+static bool spread_bad(encoder *e) {
+    bool any = false;
+    uint32_t dim = e->shape->head_dim;
+    for (uint32_t h = 0; h < e->tile.heads; h++) {
+        bool *bad = e->bad + h * dim, in_head = false;
+        for (uint32_t i = 0; i < dim; i++)
+            in_head |= bad[i];
+        any |= in_head;
+        for (uint32_t i = 0; in_head && e->transform.klt && i < dim; i++)
+            bad[i] = true;
+        for (uint32_t p = 0; in_head && p < dim / 2; p++) {
+            sky_pair at = sky__pair_at(e->transform.rope, dim, p);
+            bad[at.first] = bad[at.second] = bad[at.first] | bad[at.second];
+        }
+    }
+    return any;
+}
+
+/* List what cannot be quantised, and quantise zeros there. False: too many. */
+static bool take_exceptions(encoder *e, uint32_t token, float *sum, float *difference) {
+    for (uint32_t i = 0; i < e->tile.width; i++)
+        e->bad[i] = !(fabsf(sum[i]) <= SKY_Z_MAX) ||
+                    (difference && !(fabsf(difference[i]) <= SKY_Z_MAX));
+    if (!spread_bad(e))
+        return true;
+    for (uint32_t t = token; t < token + (difference ? 2 : 1); t++)
+        for (uint32_t i = 0; i < e->tile.width; i++) {
+            if (!e->bad[i])
+                continue;
+            if (e->exception_count == SKY_EXCEPTIONS_MAX)
+                return false;
+            e->exceptions[e->exception_count++] = (exception){(uint16_t)t, (uint16_t)i};
+            sum[i] = 0;
+            if (difference)
+                difference[i] = 0;
+        }
+    return true;
+}
+
+/* ---- values and levels ---- */
+
+static bool forward_tile(encoder *e) {
+    uint32_t padded = e->transform.padded, pairs = pair_count(e);
+    e->exception_count = 0;
+    for (uint32_t p = 0; p < pairs; p++) {
+        float *sum = e->z + (size_t)2 * p * padded, *difference = sum + padded;
+        load_tokens(e, 2 * p);
+        bool fits = e->kernels->forward(&e->transform, e->row[0], e->row[1], sum, difference);
+        if (!fits && !take_exceptions(e, 2 * p, sum, difference))
+            return false;
+    }
+    if (e->tile.tokens % 2 == 0)
+        return true;
+    float *last = e->z + (size_t)2 * pairs * padded;
+    load_tokens(e, 2 * pairs);
+    return e->kernels->forward(&e->transform, e->row[0], NULL, last, NULL) ||
+           take_exceptions(e, 2 * pairs, last, NULL);
+}
+
+static sky_levels levels_of_half(const encoder *e, uint32_t half) {
+    size_t padded = e->transform.padded;
+    uint32_t rows = half ? pair_count(e) : e->tile.tokens - pair_count(e);
+    return (sky_levels){e->packed + half * padded, rows, 2 * padded};
+}
+
+static void quantise_tile(encoder *e) {
+    uint32_t padded = e->transform.padded;
+    for (uint32_t half = 0; half < 2; half++) {
+        sky_levels l = levels_of_half(e, half);
+        const float *z = e->z + half * padded;
+        int16_t *packed = e->packed + half * padded;
+        if (e->options.plain)
+            e->kernels->round(z, l.rows, l.pitch, padded, packed);
+        else
+            e->kernels->trellis(z, l.rows, l.pitch, padded, packed, e->decisions);
+    }
+}
+
+/* ---- order and classes ---- */
+
+static void choose_order(encoder *e, sky_basis basis) {
+    const sky_profile_stream *s = e->profile.stream;
+    if (s && s->order[basis]) {
+        sky__tile_order(&e->profile, e->shape, &e->tile, basis, &e->rows);
+        return;
+    }
+    e->tile_flags |= SKY_TILE_OWN_ORDER;
+    for (uint32_t half = 0; half < 2; half++) {
+        uint32_t sums[SKY_WIDTH_MAX] = {0};
+        sky_levels l = levels_of_half(e, half);
+        sky__magnitudes_add(&l, e->tile.width, sums);
+        sky__order_keys(sums, e->tile.width, 15, e->keys[half]);
+        sky__rows_order(&e->rows, half, e->keys[half]);
+    }
+}
+
+/* Is the profile's choice of classes good enough? It costs nothing, own classes a byte a unit. */
+static bool keep_classes(encoder *e, const sky_levels *levels) {
+    uint8_t own[SKY_UNITS_MAX];
+    uint64_t saved = 0, spent = 2 * 8 * 1024 * (uint64_t)sky_rows_units(&e->rows);
+    for (uint32_t half = 0; half < 2; half++) {
+        if (e->options.plain) {
+            if (e->kernels->misfit(&e->rows, half, &levels[half]))
+                return false;
+            continue;
+        }
+        uint64_t cost = sky__classes_cost(&e->rows, half, &levels[half]);
+        if (cost == UINT64_MAX)
+            return false;
+        saved += cost - sky__classes_choose(&e->rows, half, &levels[half], own);
+    }
+    return (int64_t)saved <= (int64_t)spent;
+}
+
+static void choose_classes(encoder *e) {
+    sky_levels levels[2] = {levels_of_half(e, 0), levels_of_half(e, 1)};
+    bool fitted = !(e->tile_flags & SKY_TILE_OWN_ORDER);
+    for (uint32_t half = 0; fitted && half < 2; half++) {
+        const uint8_t *classes = sky__tile_classes(&e->profile, e->shape, &e->tile,
+                                                   e->options.level, !e->options.plain, half);
+        if (classes)
+            sky__rows_classes(&e->rows, half, classes);
+        fitted = classes;
+    }
+    if (fitted && keep_classes(e, levels))
+        return;
+    e->tile_flags |= SKY_TILE_OWN_CLASSES;
+    for (uint32_t half = 0; half < 2; half++) {
+        uint8_t own[SKY_UNITS_MAX];
+        sky__classes_choose(&e->rows, half, &levels[half], own);
+        sky__rows_classes(&e->rows, half, own);
+    }
+}
+
+/* ---- bytes ---- */
+
+static uint8_t *write_exceptions(const encoder *e, uint8_t *out) {
+    uint32_t size = sky_element_bytes(e->shape->element);
+    for (uint32_t i = 0; i < e->exception_count; i++) {
+        exception x = e->exceptions[i];
+        uint32_t head = x.channel / e->shape->head_dim, within = x.channel % e->shape->head_dim;
+        sky_store_u16(out, x.token);
+        sky_store_u16(out + 2, x.channel);
+        memcpy(out + 4, element_row(e, x.token) + head * e->src.head_bytes + within * size, size);
+        out += 4 + size;
+    }
+    return out;
+}
+
+static uint8_t *write_keys_of(const uint8_t *keys, uint32_t width, uint8_t *out) {
+    for (uint32_t i = 0; i < width; i += 2)
+        *out++ = (uint8_t)(keys[i] | (i + 1 < width ? keys[i + 1] << 4 : 0));
+    return out;
+}
+
+static size_t tile_head_bytes(const encoder *e) {
+    size_t bytes = SKY_TILE_HEAD_BYTES +
+                   e->exception_count * (size_t)(4 + sky_element_bytes(e->shape->element));
+    if (!(e->flags & SKY_STREAM_MEAN))
+        bytes += 2 * e->tile.width;
+    if (e->tile_flags & SKY_TILE_OWN_ORDER)
+        bytes += 2 * ((e->tile.width + 1) / 2);
+    if (e->tile_flags & SKY_TILE_OWN_CLASSES)
+        bytes += 2 * sky_rows_units(&e->rows);
+    return bytes + SKY_STATE_BYTES;
+}
+
+static void write_tile_head(const encoder *e, uint8_t *out) {
+    out[0] = e->tile_flags;
+    out[1] = 0;
+    sky_store_u16(out + 2, (uint16_t)e->exception_count);
+    sky_store_u32(out + 4, sky_bits_of(e->D));
+    out = write_exceptions(e, out + SKY_TILE_HEAD_BYTES);
+    for (uint32_t i = 0; !(e->flags & SKY_STREAM_MEAN) && i < e->tile.width; i++, out += 2)
+        sky_store_u16(out, e->means[i]);
+    if (e->tile_flags & SKY_TILE_OWN_ORDER)
+        out = write_keys_of(e->keys[1], e->tile.width,
+                            write_keys_of(e->keys[0], e->tile.width, out));
+    for (uint32_t half = 0; (e->tile_flags & SKY_TILE_OWN_CLASSES) && half < 2; half++) {
+        memcpy(out, e->rows.classes[half], sky_rows_units(&e->rows));
+        out += sky_rows_units(&e->rows);
+    }
+    for (uint32_t i = 0; i < SKY_LANES; i++)
+        sky_store_u16(out + 2 * i, (uint16_t)sky_rows_state(&e->rows, i));
+}
+
+/* Entropy-code the tile into [out, limit); NULL when it does not fit. */
+static uint8_t *write_coded(encoder *e, uint8_t *out, uint8_t *limit) {
+    size_t head = tile_head_bytes(e);
+    if ((size_t)(limit - out) < head)
+        return NULL;
+    uint8_t *low = out + head, *at = limit;
+    e->kernels->encode_prepare(&e->tables, &e->rows);
+    for (uint32_t row = e->tile.tokens; row-- > 0;) {
+        if ((size_t)(at - low) < sky_rows_bytes_max(&e->rows, row & 1))
+            return NULL;
+        at = e->kernels->row_encode(&e->rows, &e->tables, row & 1,
+                                    e->packed + (size_t)row * e->transform.padded, at);
+    }
+    write_tile_head(e, out);
+    memmove(low, at, (size_t)(limit - at));
+    return low + (limit - at);
+}
+
+/* ---- lossless ---- */
+
+/* Top halves of a token's elements into e->top[which]; f32's low halves into e->low. */
+static void gather(encoder *e, uint32_t token, uint32_t which) {
+    sky__exact_gather(&e->exact, element_row(e, token), e->src.head_bytes, e->top[which], e->low);
+}
+
+static void split(encoder *e, uint32_t token) {
+    if (token)
+        gather(e, token - 1, 1);
+    gather(e, token, 0);
+    sky__exact_split(&e->exact, e->top[0], token ? e->top[1] : NULL, e->packed);
+}
+
+static void choose_exact_classes(encoder *e) {
+    sky_histogram h[2][SKY_UNITS_MAX];
+    uint8_t own[SKY_UNITS_MAX];
+    uint32_t units = sky_rows_units(&e->rows), shift = sky_exact_shift(e->shape->element);
+    memset(h, 0, sizeof h);
+    for (uint32_t t = 0; t < e->tile.tokens; t++) {
+        split(e, t);
+        for (uint32_t half = 0; half < 2; half++) {
+            sky_levels l = {e->packed + half * (size_t)e->exact.padded, 1, 0};
+            for (uint32_t u = 0; u < units; u++)
+                sky__histogram_add(&h[half][u], &l, e->rows.channel[half] + u * SKY_UNIT,
+                                   half ? shift : 0);
+        }
+    }
+    for (uint32_t half = 0; half < 2; half++) {
+        for (uint32_t u = 0; u < units; u++)
+            own[u] = sky__class_exact(&h[half][u], half);
+        sky__rows_exact_classes(&e->rows, half, own, shift);
+    }
+}
+
+/* Usual exponents, order and classes of the block's own. */
+static void measure_exact(encoder *e) {
+    uint32_t sums[SKY_WIDTH_MAX] = {0}, spreads[SKY_WIDTH_MAX] = {0}, width = e->tile.width;
+    for (uint32_t t = 0; t < e->tile.tokens; t++) {
+        gather(e, t, 0);
+        for (uint32_t i = 0; i < width; i++)
+            sums[i] += sky_exact_exponent(e->shape->element, e->top[0][i]);
+    }
+    sky__exact_usual(sums, e->tile.tokens, width, e->exact.usual);
+    for (uint32_t t = 0; t < e->tile.tokens; t++) {
+        gather(e, t, 0);
+        for (uint32_t i = 0; i < width; i++) {
+            uint32_t exponent = sky_exact_exponent(e->shape->element, e->top[0][i]);
+            uint32_t usual = e->exact.usual[i];
+            spreads[i] += exponent > usual ? exponent - usual : usual - exponent;
+        }
+    }
+    sky__exact_keys(sums, spreads, e->tile.tokens, width, e->keys[0]);
+    for (uint32_t i = 0; i < width; i++)
+        e->keys[0][i] >>= 4;
+    sky__rows_order(&e->rows, 0, e->keys[0]);
+    sky__rows_order(&e->rows, 1, e->keys[0]);
+    choose_exact_classes(e);
+}
+
+static size_t exact_head_bytes(const encoder *e) {
+    size_t bytes = SKY_TILE_HEAD_BYTES + SKY_STATE_BYTES;
+    if (e->tile_flags)
+        bytes += e->tile.width + (e->tile.width + 1) / 2 + 2 * sky_rows_units(&e->rows);
+    return bytes;
+}
+
+static void write_exact_head(const encoder *e, uint8_t *out) {
+    uint32_t units = sky_rows_units(&e->rows);
+    memset(out, 0, SKY_TILE_HEAD_BYTES);
+    out[0] = e->tile_flags;
+    sky_store_u32(out + 4, sky_bits_of(1.0f));
+    out += SKY_TILE_HEAD_BYTES;
+    if (e->tile_flags) {
+        memcpy(out, e->exact.usual, e->tile.width);
+        out = write_keys_of(e->keys[0], e->tile.width, out + e->tile.width);
+        memcpy(out, e->rows.classes[0], units);
+        memcpy(out + units, e->rows.classes[1], units);
+        out += 2 * units;
+    }
+    for (uint32_t i = 0; i < SKY_LANES; i++)
+        sky_store_u16(out + 2 * i, (uint16_t)sky_rows_state(&e->rows, i));
+}
+
+static uint8_t *write_exact(encoder *e, uint8_t *out, uint8_t *limit) {
+    size_t head = exact_head_bytes(e), width = e->tile.width;
+    size_t low_bytes = e->shape->element == SKY_ELEMENT_F32 ? 2 * width : 0;
+    if ((size_t)(limit - out) < head)
+        return NULL;
+    uint8_t *low = out + head, *at = limit;
+    e->kernels->encode_prepare(&e->tables, &e->rows);
+    for (uint32_t t = e->tile.tokens; t-- > 0;) {
+        if ((size_t)(at - low) <
+            low_bytes + sky_rows_bytes_max(&e->rows, 0) + sky_rows_bytes_max(&e->rows, 1))
+            return NULL;
+        split(e, t);
+        at -= low_bytes;
+        for (size_t i = 0; i < low_bytes / 2; i++)
+            sky_store_u16(at + 2 * i, e->low[i]);
+        at = e->kernels->row_encode(&e->rows, &e->tables, 1, e->packed + e->exact.padded, at);
+        at = e->kernels->row_encode(&e->rows, &e->tables, 0, e->packed, at);
+    }
+    write_exact_head(e, out);
+    memmove(low, at, (size_t)(limit - at));
+    return low + (limit - at);
+}
+
+static uint8_t *encode_exact(encoder *e, uint8_t *out, uint8_t *limit) {
+    bool calibrated = e->flags & SKY_STREAM_TABLES;
+    sky__tile_exact(&e->profile, e->shape, &e->tile, calibrated, &e->exact, &e->rows);
+    e->tile_flags = calibrated ? 0 : SKY_TILE_OWN_ORDER | SKY_TILE_OWN_CLASSES;
+    if (!calibrated)
+        measure_exact(e);
+    return write_exact(e, out, limit);
+}
+
+static uint8_t *encode_lossy(encoder *e, uint8_t *out, uint8_t *limit) {
+    e->tile_flags = 0;
+    sky__tile_transform(&e->profile, e->shape, e->flags, &e->tile, true, &e->transform);
+    choose_step(e);
+    if (!forward_tile(e))
+        return NULL;
+    quantise_tile(e);
+    sky__rows_init(&e->rows, e->tile.width, e->options.plain);
+    choose_order(e, sky_basis_of(e->profile.stream, e->options.level));
+    choose_classes(e);
+    return write_coded(e, out, limit);
+}
+
+static uint8_t *encode_tile(encoder *e, uint8_t *out) {
+    sky_level level = e->options.level;
+    uint8_t *limit = out + 1 +
+                     (size_t)e->tile.tokens * e->tile.width * sky_element_bytes(e->shape->element);
+    uint8_t *end = level == SKY_LEVEL_LOSSLESS ? encode_exact(e, out, limit)
+                                               : encode_lossy(e, out, limit);
+    if (end)
+        return end;
+    *out = SKY_TILE_RAW;
+    return write_rows(e, out + 1);
+}
+
+static uint8_t flags_of(const encoder *e) {
+    const sky_profile_stream *s = e->profile.stream;
+    uint32_t flags = 0;
+    if (e->options.first_token_raw)
+        flags |= SKY_STREAM_FIRST_RAW;
+    if (e->options.level == SKY_LEVEL_LOSSLESS)
+        return (uint8_t)(s && s->exact ? flags | SKY_STREAM_TABLES : flags);
+    if (e->options.plain)
+        flags |= SKY_STREAM_PLAIN;
+    if (e->profile.rope)
+        flags |= SKY_STREAM_ROPE;
+    if (s && s->mean)
+        flags |= SKY_STREAM_MEAN;
+    if (s && sky_basis_of(s, e->options.level) == SKY_BASIS_KLT)
+        flags |= SKY_STREAM_KLT;
+    else if (s && s->g)
+        flags |= SKY_STREAM_PAIRS;
+    return (uint8_t)flags;
+}
+
+static size_t encode_stream(encoder *e, uint8_t *dst) {
+    e->flags = flags_of(e);
+    bool profiled = e->profile.stream &&
+                    (e->flags & SKY_STREAM_OF_PROFILE || e->options.level != SKY_LEVEL_LOSSLESS);
+    sky_stream_header header = {(uint8_t)e->options.level, e->flags, profiled ? e->profile.id : 0};
+    sky__stream_header_write(&header, e->shape, dst);
+    uint8_t *out = dst + SKY_STREAM_HEADER_BYTES;
+    if (e->options.first_token_raw) {
+        e->tile = (sky_tile){.tokens = 1, .heads = e->shape->kv_heads};
+        out = write_rows(e, out);
+    }
+    sky_tiles tiles = sky__tiles_of(e->shape, e->options.first_token_raw);
+    while (sky__tiles_next(&tiles, &e->tile))
+        out = encode_tile(e, out);
+    return (size_t)(out - dst);
+}
+
+sky_status sky_encode(const sky_profile *profile, const sky_stream_shape *shape,
+                      const sky_encode_options *options, sky_tensor_in src, void *dst,
+                      size_t dst_bytes_max, size_t *dst_bytes, void *work) {
+    encoder *e = work;
+    assert((uintptr_t)work % 64 == 0);
+    float scale = options->step_scale == 0 ? 1.0f : options->step_scale;
+    if (!sky__stream_shape_valid(shape) || !sky_level_name(options->level) ||
+        !(scale >= 1e-6f && scale <= 1e6f))
+        return SKY_E_PARAM;
+    sky_stream_profile taken;
+    sky_status status = sky__stream_profile(profile, shape, &taken);
+    if (status != SKY_OK)
+        return status;
+    if (dst_bytes_max < sky_encode_bound(shape))
+        return SKY_E_DST_SMALL;
+    e->kernels = sky__kernels();
+    e->shape = shape;
+    e->options = *options;
+    e->options.step_scale = scale;
+    e->profile = taken;
+    e->src = src;
+    *dst_bytes = encode_stream(e, dst);
+    return SKY_OK;
+}

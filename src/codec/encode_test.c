@@ -1,0 +1,266 @@
+/* Proves: streams of every level, element, rope and shape decode to rows close to the originals;
+ * what no level can hold and the first token come back bit for bit; sizes stay within the bound. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "codec/codec_fixture.h"
+
+static sky_stream_shape shape_of(sky_kv kv, uint32_t tokens, uint32_t heads, uint32_t dim) {
+    return (sky_stream_shape){0, kv, SKY_ELEMENT_F16, tokens, heads, dim, 1000};
+}
+
+/* Encode, decode, compare: rms of the error at most `most`, as a part of the rms about the mean. */
+static size_t round_trip(const sky_profile *profile, const sky_stream_shape *shape,
+                         const sky_encode_options *options, const void *in, double most) {
+    size_t bytes, count = fixture_bytes(shape) / fixture_element_bytes(shape->element);
+    uint8_t *stream = fixture_encode(profile, shape, options, in, &bytes);
+    void *out = malloc(fixture_bytes(shape)), *memory = fixture_work();
+    assert_int_equal(sky_decode(profile, shape, stream, bytes, fixture_out(out, shape), memory),
+                     SKY_OK);
+    if (options->level == SKY_LEVEL_LOSSLESS)
+        assert_memory_equal(in, out, fixture_bytes(shape));
+    double error = 0;
+    for (size_t i = 0; i < count; i++) {
+        double d = (double)fixture_value(shape->element, in, i) -
+                   (double)fixture_value(shape->element, out, i);
+        error += d * d;
+    }
+    if (!(sqrt(error / (double)count) <= most))
+        fail_msg("level %s, %u tokens, %u × %u: error %g", sky_level_name(options->level),
+                 shape->token_count, shape->kv_heads, shape->head_dim, sqrt(error / (double)count));
+    free(memory);
+    free(out);
+    free(stream);
+    return bytes;
+}
+
+/* Of each level, with the fixture's data, whose deviation is about 1.4. */
+static const double most_error[SKY_LEVEL_COUNT] = {0, .05, .1, .3, .5, .7, .9, 1.2};
+
+static void every_level_comes_back_close(void **state) {
+    (void)state;
+    sky_stream_shape shape = shape_of(SKY_KV_K, 128, 2, 64);
+    sky_profile *profile = fixture_profile(&shape, SKY_ROPE_NEOX, true);
+    for (int kv = 0; kv < 2; kv++)
+        for (int calibrated = 0; calibrated < 2; calibrated++)
+            for (int plain = 0; plain < 2; plain++) {
+                size_t before = SIZE_MAX;
+                shape.kv = (sky_kv)kv;
+                void *in = fixture_elements(9, &shape,
+                                            kv == SKY_KV_K ? sky_profile_rope(profile, 0) : NULL);
+                for (uint32_t level = 0; level < SKY_LEVEL_COUNT; level++) {
+                    sky_encode_options how = {.level = (sky_level)level, .plain = plain};
+                    size_t bytes = round_trip(calibrated ? profile : NULL, &shape, &how, in,
+                                              most_error[level] * 1.4);
+                    assert_true(bytes < before || level == SKY_LEVEL_ARCHIVE);
+                    before = bytes;
+                }
+                free(in);
+            }
+    sky_profile_destroy(profile);
+}
+
+static void every_shape_comes_back(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t tokens, heads, dim;
+    } shapes[] = {{1, 1, 1},    {2, 1, 2},   {1, 3, 5},    {3, 1, 80},   {127, 1, 80},
+                  {5, 3, 128},  {64, 5, 60}, {130, 2, 96}, {512, 1, 64}, {67, 1, 512},
+                  {33, 1, 257}, {9, 9, 33},  {300, 1, 256}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (uint32_t element = SKY_ELEMENT_F16; element <= SKY_ELEMENT_BF16; element++) {
+            sky_stream_shape shape = shape_of(SKY_KV_K, shapes[i].tokens, shapes[i].heads,
+                                              shapes[i].dim);
+            shape.element = (sky_element)element;
+            sky_rope_kind kind = i % 2 ? SKY_ROPE_NEOX : SKY_ROPE_INTERLEAVED;
+            sky_profile *profile = fixture_profile(&shape, kind, i % 3 == 0 && shapes[i].dim < 100);
+            void *in = fixture_elements(i, &shape, sky_profile_rope(profile, 0));
+            static const sky_level levels[] = {SKY_LEVEL_LOSSLESS, SKY_LEVEL_4, SKY_LEVEL_ARCHIVE};
+            for (uint32_t j = 0; j < 6; j++) {
+                sky_encode_options how = {
+                    .level = levels[j / 2], .plain = i & 1, .first_token_raw = j & 1};
+                round_trip(profile, &shape, &how, in, 3);
+                round_trip(NULL, &shape, &how, in, 3);
+            }
+            free(in);
+            sky_profile_destroy(profile);
+        }
+}
+
+static void the_first_token_comes_back_bit_for_bit(void **state) {
+    (void)state;
+    sky_stream_shape shape = shape_of(SKY_KV_V, 20, 2, 40);
+    uint16_t *in = fixture_elements(3, &shape, NULL), out[20 * 80];
+    sky_encode_options how = {.level = SKY_LEVEL_2, .first_token_raw = true};
+    size_t bytes;
+    uint8_t *stream = fixture_encode(NULL, &shape, &how, in, &bytes);
+    void *memory = fixture_work();
+    sky_stream_info info;
+    assert_int_equal(sky_stream_info_read(stream, bytes, &info), SKY_OK);
+    assert_true(info.first_token_raw && !info.calibrated && info.level == SKY_LEVEL_2);
+    assert_int_equal(sky_decode(NULL, &shape, stream, bytes, fixture_out(out, &shape), memory),
+                     SKY_OK);
+    assert_memory_equal(in, out, 160);
+    assert_memory_not_equal(in + 80, out + 80, 160);
+    free(memory);
+    free(stream);
+    free(in);
+}
+
+/* Elements that are no quantity, or near the type's end, in keys and values, at every level. */
+static void what_no_level_holds_comes_back_as_it_is(void **state) {
+    (void)state;
+    static const uint16_t odd[] = {0x7c00, 0xfc00, 0x7e01, 0xfd23, 0x7bff, 0xfbff};
+    sky_stream_shape shape = shape_of(SKY_KV_K, 31, 2, 64);
+    sky_profile *profile = fixture_profile(&shape, SKY_ROPE_INTERLEAVED, true);
+    for (uint32_t level = 0; level < SKY_LEVEL_COUNT; level++)
+        for (uint32_t kind = 0; kind < 3; kind++) {
+            uint16_t *in = fixture_elements(4, &shape, sky_profile_rope(profile, 0));
+            uint16_t *out = malloc(fixture_bytes(&shape));
+            void *memory = fixture_work();
+            for (size_t i = 0; i < 6; i++)
+                in[i * 600 + 17 * i] = odd[i];
+            in[31 * 128 - 1] = 0x7c00;
+            sky_encode_options how = {.level = (sky_level)level, .plain = kind == 2};
+            const sky_profile *p = kind ? profile : NULL;
+            size_t bytes;
+            uint8_t *stream = fixture_encode(p, &shape, &how, in, &bytes);
+            assert_int_equal(sky_decode(p, &shape, stream, bytes, fixture_out(out, &shape), memory),
+                             SKY_OK);
+            for (size_t i = 0; i < 6; i++)
+                assert_int_equal(out[i * 600 + 17 * i], odd[i]);
+            assert_int_equal(out[31 * 128 - 1], 0x7c00);
+            for (size_t i = 0; i < 31 * 128; i++)
+                assert_true((out[i] & 0x7c00) != 0x7c00 || in[i] == out[i]);
+            free(memory);
+            free(stream);
+            free(out);
+            free(in);
+        }
+    sky_profile_destroy(profile);
+}
+
+/* Rows that are all alike, zero, tiny or huge. */
+static void rows_without_information_are_small_and_exact_enough(void **state) {
+    (void)state;
+    sky_stream_shape shape = shape_of(SKY_KV_V, 128, 1, 256);
+    shape.element = SKY_ELEMENT_F32;
+    static const float values[] = {0, 1, -1e-44f, 3e-39f, 1e30f, 1e38f};
+    for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+        float *in = malloc(fixture_bytes(&shape));
+        for (size_t i = 0; i < 128 * 256; i++)
+            in[i] = values[v];
+        sky_encode_options how = {.level = SKY_LEVEL_4};
+        size_t bytes = round_trip(NULL, &shape, &how, in, (double)fabsf(values[v]) * 1e-3 + 1e-19);
+        assert_true(values[v] != 0 || bytes < 2048);
+        free(in);
+    }
+}
+
+static void strides_are_the_callers(void **state) {
+    (void)state;
+    sky_stream_shape shape = shape_of(SKY_KV_V, 10, 3, 40);
+    uint16_t *in = fixture_elements(3, &shape, NULL);
+    /* [head, token, dim + 8], and room around. */
+    uint16_t *wide = malloc(3 * 10 * 48 * 2), *out = malloc(3 * 10 * 48 * 2), tight[10 * 120];
+    void *memory = fixture_work();
+    memset(wide, 0x11, 3 * 10 * 48 * 2);
+    memset(out, 0x22, 3 * 10 * 48 * 2);
+    for (size_t t = 0; t < 10; t++)
+        for (size_t h = 0; h < 3; h++)
+            memcpy(wide + (h * 10 + t) * 48, in + (t * 3 + h) * 40, 80);
+    sky_encode_options how = {.level = SKY_LEVEL_3, .first_token_raw = true};
+    uint8_t a[4096], b[4096];
+    size_t a_bytes, b_bytes;
+    assert_int_equal(
+        sky_encode(NULL, &shape, &how, fixture_in(in, &shape), a, sizeof a, &a_bytes, memory),
+        SKY_OK);
+    assert_int_equal(sky_encode(NULL, &shape, &how, (sky_tensor_in){wide, 96, 960}, b, sizeof b,
+                                &b_bytes, memory),
+                     SKY_OK);
+    assert_int_equal(a_bytes, b_bytes);
+    assert_memory_equal(a, b, a_bytes);
+    assert_int_equal(sky_decode(NULL, &shape, a, a_bytes, (sky_tensor_out){out, 96, 960}, memory),
+                     SKY_OK);
+    assert_int_equal(sky_decode(NULL, &shape, a, a_bytes, fixture_out(tight, &shape), memory),
+                     SKY_OK);
+    for (size_t t = 0; t < 10; t++)
+        for (size_t h = 0; h < 3; h++) {
+            assert_memory_equal(tight + (t * 3 + h) * 40, out + (h * 10 + t) * 48, 80);
+            for (size_t i = 40; i < 48; i++)
+                assert_int_equal(out[(h * 10 + t) * 48 + i], 0x2222);
+        }
+    free(memory);
+    free(out);
+    free(wide);
+    free(in);
+}
+
+static void wrong_arguments_are_refused(void **state) {
+    (void)state;
+    sky_stream_shape shape = shape_of(SKY_KV_V, 4, 1, 16), bad;
+    sky_encode_options how = {.level = SKY_LEVEL_4};
+    uint16_t rows[64] = {0};
+    uint8_t dst[512];
+    size_t bytes = 77;
+    void *work = fixture_work();
+    sky_tensor_in in = fixture_in(rows, &shape);
+    assert_int_equal(sky_encode(NULL, &shape, &how, in, dst, 20, &bytes, work), SKY_E_DST_SMALL);
+    bad = shape;
+    bad.token_count = 513;
+    assert_int_equal(sky_encode_bound(&bad), 0);
+    assert_int_equal(sky_encode(NULL, &bad, &how, in, dst, sizeof dst, &bytes, work), SKY_E_PARAM);
+    bad = shape;
+    bad.head_dim = 0;
+    assert_int_equal(sky_encode(NULL, &bad, &how, in, dst, sizeof dst, &bytes, work), SKY_E_PARAM);
+    how.step_scale = NAN;
+    assert_int_equal(sky_encode(NULL, &shape, &how, in, dst, sizeof dst, &bytes, work),
+                     SKY_E_PARAM);
+    how = (sky_encode_options){.level = (sky_level)9};
+    assert_int_equal(sky_encode(NULL, &shape, &how, in, dst, sizeof dst, &bytes, work),
+                     SKY_E_PARAM);
+    how.level = SKY_LEVEL_4;
+    sky_profile *profile = fixture_profile(&shape, SKY_ROPE_NEOX, false);
+    bad = shape;
+    bad.head_dim = 8;
+    assert_int_equal(sky_encode(profile, &bad, &how, in, dst, sizeof dst, &bytes, work),
+                     SKY_E_PARAM);
+    assert_int_equal(bytes, 77);
+    sky_profile_destroy(profile);
+    free(work);
+}
+
+static void levels_have_names(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < SKY_LEVEL_COUNT; i++) {
+        sky_level level = SKY_LEVEL_COUNT;
+        assert_int_equal(sky_level_parse(sky_level_name((sky_level)i), &level), SKY_OK);
+        assert_int_equal(level, i);
+        assert_true(i == 0 || sky_level_bits_typical((sky_level)i) <
+                                  sky_level_bits_typical((sky_level)(i - 1)));
+    }
+    sky_level level;
+    assert_int_equal(sky_level_parse("5", &level), SKY_E_SYNTAX);
+    assert_null(sky_level_name((sky_level)8));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_level_comes_back_close),
+        cmocka_unit_test(every_shape_comes_back),
+        cmocka_unit_test(the_first_token_comes_back_bit_for_bit),
+        cmocka_unit_test(what_no_level_holds_comes_back_as_it_is),
+        cmocka_unit_test(rows_without_information_are_small_and_exact_enough),
+        cmocka_unit_test(strides_are_the_callers),
+        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(levels_have_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,45 @@
+/* The functions that exist once in plain C and again for each instruction set, all with the same
+ * results bit for bit. The scalar ones are the definition: rows.h, transform.h and trellis.h say
+ * what each does; a vector file may share anything of theirs. */
+#ifndef SKY_CODEC_KERNELS_H
+#define SKY_CODEC_KERNELS_H
+
+#include "codec/classes.h"
+#include "codec/rows.h"
+#include "codec/transform.h"
+#include "codec/trellis.h"
+
+typedef struct {
+    const char *name;
+    bool (*here)(void); /* does this CPU have what it takes? */
+
+    void (*angles)(sky_transform *t, uint32_t position);
+    void (*turn_on)(sky_transform *t);
+    /* decode */
+    void (*prepare)(sky_tables *tables, const sky_coder *rows);
+    size_t (*row_decode)(sky_coder *rows, const sky_tables *tables, uint32_t half,
+                         const uint8_t *in, int16_t *levels);
+    void (*scale)(sky_transform *t, uint32_t which);
+    void (*restore)(const sky_transform *t, const int16_t *sum, const int16_t *difference,
+                    uint8_t *const out[2], size_t head_bytes);
+    /* encode */
+    void (*load)(const sky_transform *t, uint32_t which, const uint8_t *in, size_t head_bytes,
+                 float *row);
+    bool (*forward)(const sky_transform *t, float *row0, float *row1, float *sum,
+                    float *difference);
+    void (*trellis)(const float *z, uint32_t rows, size_t pitch, uint32_t stride, int16_t *packed,
+                    uint8_t *decisions);
+    void (*round)(const float *z, uint32_t rows, size_t pitch, uint32_t stride, int16_t *packed);
+    bool (*misfit)(const sky_coder *rows, uint32_t half, const sky_levels *levels);
+    void (*encode_prepare)(sky_encode_tables *tables, const sky_coder *rows);
+    uint8_t *(*row_encode)(sky_coder *rows, const sky_encode_tables *tables, uint32_t half,
+                           const int16_t *packed, uint8_t *end);
+} sky_codec_kernels;
+
+/* Those in use. */
+const sky_codec_kernels *sky__kernels(void);
+
+extern const sky_codec_kernels sky__kernels_scalar;
+extern const sky_codec_kernels sky__kernels_avx512; /* x86-64 */
+
+#endif

@@ -1,0 +1,22 @@
+/* The table of AVX-512 kernels; what has none of its own is scalar. */
+#include "codec/kernels_avx512.h"
+
+#include "codec/cpu.h"
+
+const sky_codec_kernels sky__kernels_avx512 = {
+    .name = "avx512",
+    .here = sky__cpu_has_avx512,
+    .angles = sky__transform_angles_avx512,
+    .turn_on = sky__transform_turn_on_avx512,
+    .prepare = sky__decode_prepare_avx512,
+    .row_decode = sky__row_decode_avx512,
+    .scale = sky__transform_scale_avx512,
+    .restore = sky__transform_restore_avx512,
+    .load = sky__transform_load_avx512,
+    .forward = sky__transform_forward_avx512,
+    .trellis = sky__trellis_encode_avx512,
+    .round = sky__round_encode_avx512,
+    .misfit = sky__classes_misfit_avx512,
+    .encode_prepare = sky__encode_prepare_avx512,
+    .row_encode = sky__row_encode_avx512,
+};

@@ -1,0 +1,262 @@
+/* A profile: its shape, its setters, sealing. As bytes: profile_bytes.c. */
+#include "codec/profile.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+#define MAGNITUDE_MAX 1e18f /* of any number in a profile: products stay finite */
+
+static bool layer_valid(const sky_profile_layer *l, const sky_profile_shape *shape) {
+    uint32_t dim = l->k_dim > l->v_dim ? l->k_dim : l->v_dim;
+    if (!l->kv_heads || !l->k_dim || !l->v_dim || dim > SKY_HEAD_DIM_MAX ||
+        l->kv_heads > SKY_ROW_ELEMENTS_MAX / dim)
+        return false;
+    return l->rope == SKY_ROPE_OF_NONE ||
+           (l->rope < shape->rope_count && 2 * shape->ropes[l->rope].pair_count <= l->k_dim);
+}
+
+static bool shape_valid(const sky_profile_shape *shape) {
+    if (!shape->layer_count || shape->layer_count > SKY_LAYERS_MAX ||
+        shape->rope_count > SKY_ROPES_MAX)
+        return false;
+    for (uint32_t i = 0; i < shape->rope_count; i++)
+        if (!sky__rope_valid(&shape->ropes[i]))
+            return false;
+    for (uint32_t i = 0; i < shape->layer_count; i++)
+        if (!layer_valid(&shape->layers[i], shape))
+            return false;
+    return true;
+}
+
+static void stream_init(sky_profile_stream *s, uint32_t heads, uint32_t dim) {
+    sky_slices slices = sky_slices_of(heads, dim);
+    s->heads = heads;
+    s->dim = dim;
+    s->channels = heads * dim;
+    s->units = slices.count * slices.padded_max / SKY_UNIT;
+}
+
+sky_status sky_profile_create(const sky_profile_shape *shape, sky_profile **out) {
+    if (!shape_valid(shape))
+        return SKY_E_PARAM;
+    sky_profile *p = calloc(1, sizeof *p);
+    if (!p)
+        return SKY_E_NOMEM;
+    p->layer_count = shape->layer_count;
+    p->rope_count = shape->rope_count;
+    p->layers = malloc(shape->layer_count * sizeof *p->layers);
+    p->ropes = malloc((shape->rope_count + 1) * sizeof *p->ropes);
+    p->streams = calloc(2 * (size_t)shape->layer_count, sizeof *p->streams);
+    if (!p->layers || !p->ropes || !p->streams) {
+        sky_profile_destroy(p);
+        return SKY_E_NOMEM;
+    }
+    memcpy(p->layers, shape->layers, shape->layer_count * sizeof *p->layers);
+    if (shape->rope_count)
+        memcpy(p->ropes, shape->ropes, shape->rope_count * sizeof *p->ropes);
+    memcpy(p->fingerprint, shape->fingerprint, sizeof p->fingerprint);
+    for (uint32_t i = 0; i < shape->layer_count; i++) {
+        stream_init(&p->streams[2 * i], p->layers[i].kv_heads, p->layers[i].k_dim);
+        stream_init(&p->streams[2 * i + 1], p->layers[i].kv_heads, p->layers[i].v_dim);
+    }
+    *out = p;
+    return SKY_OK;
+}
+
+void sky_profile_destroy(sky_profile *p) {
+    if (!p)
+        return;
+    for (uint32_t i = 0; p->streams && i < 2 * p->layer_count; i++) {
+        sky_profile_stream *s = &p->streams[i];
+        void *parts[] = {s->mean,     s->g,        s->f,       s->klt_g, s->klt_f,
+                         s->order[0], s->order[1], s->classes, s->exact};
+        for (size_t j = 0; j < sizeof parts / sizeof parts[0]; j++)
+            free(parts[j]);
+    }
+    free(p->layers);
+    free(p->ropes);
+    free(p->streams);
+    free(p);
+}
+
+/* ---- reading ---- */
+
+const sky_profile_stream *sky__profile_stream(const sky_profile *profile, uint32_t layer,
+                                              sky_kv kv) {
+    return layer < profile->layer_count ? &profile->streams[2 * layer + (uint32_t)kv] : NULL;
+}
+
+const sky_rope *sky__profile_rope_of(const sky_profile *profile, uint32_t layer, sky_kv kv) {
+    uint32_t rope = profile->layers[layer].rope;
+    if (kv == SKY_KV_V || rope == SKY_ROPE_OF_NONE || profile->ropes[rope].pair_count == 0)
+        return NULL;
+    return &profile->ropes[rope];
+}
+
+const uint8_t *sky__profile_classes(const sky_profile_stream *stream, sky_level level,
+                                    bool dependent, uint32_t half) {
+    if (!stream->classes || level == SKY_LEVEL_LOSSLESS || !stream->fitted[level][dependent])
+        return NULL;
+    return stream->classes +
+           ((((size_t)level - 1) * 2 + dependent) * 2 + half) * (size_t)stream->units;
+}
+
+uint64_t sky_profile_id(const sky_profile *profile) {
+    return profile ? profile->id : 0;
+}
+
+void sky_profile_fingerprint(const sky_profile *profile, uint8_t out[32]) {
+    memcpy(out, profile->fingerprint, 32);
+}
+
+uint32_t sky_profile_layer_count(const sky_profile *profile) {
+    return profile->layer_count;
+}
+
+sky_status sky_profile_layer_get(const sky_profile *profile, uint32_t layer,
+                                 sky_profile_layer *out) {
+    if (layer >= profile->layer_count)
+        return SKY_E_PARAM;
+    *out = profile->layers[layer];
+    return SKY_OK;
+}
+
+const sky_rope *sky_profile_rope(const sky_profile *profile, uint32_t layer) {
+    return layer < profile->layer_count ? sky__profile_rope_of(profile, layer, SKY_KV_K) : NULL;
+}
+
+float sky_profile_step(const sky_profile *profile, uint32_t layer, sky_kv kv, sky_level level,
+                       bool dependent) {
+    const sky_profile_stream *s = sky__profile_stream(profile, layer, kv);
+    return s && (uint32_t)level < SKY_LEVEL_COUNT ? s->step[level][dependent] : 0;
+}
+
+/* ---- setting ---- */
+
+static sky_profile_stream *to_set(sky_profile *profile, uint32_t layer, sky_kv kv) {
+    assert(!profile->sealed);
+    if (layer >= profile->layer_count || (kv != SKY_KV_K && kv != SKY_KV_V))
+        return NULL;
+    return &profile->streams[2 * layer + (uint32_t)kv];
+}
+
+static bool all_usable(const float *x, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!(fabsf(x[i]) <= MAGNITUDE_MAX))
+            return false;
+    return true;
+}
+
+static sky_status set_floats(float **place, const float *x, size_t count) {
+    if (!all_usable(x, count))
+        return SKY_E_PARAM;
+    float *copy = malloc((count ? count : 1) * sizeof *copy);
+    if (!copy)
+        return SKY_E_NOMEM;
+    memcpy(copy, x, count * sizeof *copy);
+    free(*place);
+    *place = copy;
+    return SKY_OK;
+}
+
+sky_status sky_profile_set_mean(sky_profile *profile, uint32_t layer, sky_kv kv,
+                                const float *mean) {
+    sky_profile_stream *s = to_set(profile, layer, kv);
+    return s ? set_floats(&s->mean, mean, s->channels) : SKY_E_PARAM;
+}
+
+/* Inverses of the 2×2 matrices: f g = 1 for row vectors. */
+static bool invert_pairs(const float *g, size_t pairs, float *f) {
+    for (size_t p = 0; p < pairs; p++) {
+        double a = (double)g[p], b = (double)g[pairs + p], c = (double)g[2 * pairs + p],
+               d = (double)g[3 * pairs + p];
+        double det = a * d - b * c;
+        f[p] = (float)(d / det);
+        f[pairs + p] = (float)(-b / det);
+        f[2 * pairs + p] = (float)(-c / det);
+        f[3 * pairs + p] = (float)(a / det);
+    }
+    return all_usable(f, 4 * pairs);
+}
+
+sky_status sky__profile_pairs(sky_profile_stream *s, const float *g) {
+    size_t pairs = (size_t)s->heads * (s->dim / 2);
+    float *f = malloc((4 * pairs + 1) * sizeof *f);
+    if (!f)
+        return SKY_E_NOMEM;
+    sky_status status = SKY_E_PARAM;
+    if (all_usable(g, 4 * pairs) && invert_pairs(g, pairs, f))
+        status = set_floats(&s->g, g, 4 * pairs);
+    if (status != SKY_OK) {
+        free(f);
+        return status;
+    }
+    free(s->f);
+    s->f = f;
+    return SKY_OK;
+}
+
+sky_status sky_profile_set_pairs(sky_profile *profile, uint32_t layer, sky_kv kv, const float *g) {
+    sky_profile_stream *s = to_set(profile, layer, kv);
+    if (!s)
+        return SKY_E_PARAM;
+    size_t pairs = (size_t)s->heads * (s->dim / 2);
+    float *apart = malloc((4 * pairs + 1) * sizeof *apart);
+    if (!apart)
+        return SKY_E_NOMEM;
+    for (size_t p = 0; p < pairs; p++)
+        for (size_t c = 0; c < 4; c++)
+            apart[c * pairs + p] = g[4 * p + c];
+    sky_status status = sky__profile_pairs(s, apart);
+    free(apart);
+    return status;
+}
+
+sky_status sky_profile_set_klt(sky_profile *profile, uint32_t layer, sky_kv kv, const float *f,
+                               const float *g) {
+    sky_profile_stream *s = to_set(profile, layer, kv);
+    if (!s)
+        return SKY_E_PARAM;
+    size_t count = (size_t)s->heads * s->dim * s->dim;
+    sky_status status = set_floats(&s->klt_f, f, count);
+    return status == SKY_OK ? set_floats(&s->klt_g, g, count) : status;
+}
+
+sky_status sky_profile_set_step(sky_profile *profile, uint32_t layer, sky_kv kv, sky_level level,
+                                bool dependent, float step) {
+    sky_profile_stream *s = to_set(profile, layer, kv);
+    if (!s || level == SKY_LEVEL_LOSSLESS || !sky_level_name(level) ||
+        !(step >= 1e-18f && step <= MAGNITUDE_MAX))
+        return SKY_E_PARAM;
+    s->step[level][dependent] = step;
+    return SKY_OK;
+}
+
+sky_status sky__profile_room(sky_profile_stream *s) {
+    for (uint32_t basis = 0; basis < 2; basis++)
+        if (!s->order[basis])
+            s->order[basis] = calloc(2, s->channels);
+    if (!s->classes)
+        s->classes = calloc(4 * SKY_LOSSY_LEVELS, s->units);
+    return s->order[0] && s->order[1] && s->classes ? SKY_OK : SKY_E_NOMEM;
+}
+
+sky_status sky_profile_seal(sky_profile *profile) {
+    if (profile->sealed)
+        return SKY_OK;
+    profile->sealed = true;
+    size_t bytes = sky_profile_bytes(profile);
+    uint8_t *written = malloc(bytes);
+    sky_status status = written ? sky_profile_write(profile, written, bytes) : SKY_E_NOMEM;
+    if (status == SKY_OK) {
+        profile->id = sky_checksum(written, bytes, 0);
+        profile->id += profile->id == 0;
+    }
+    profile->sealed = status == SKY_OK;
+    free(written);
+    return status;
+}

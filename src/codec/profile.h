@@ -1,0 +1,70 @@
+/* What a sealed profile holds, for the encoder and the decoder.
+ *
+ *   profile ─ streams[2 × layer + kv] ─ mean, matrices g (decode) and f (encode), steps
+ *                                    ├─ order keys by basis and half
+ *                                    └─ classes by level, trellis, half
+ *
+ * Invariants: every float is finite; order keys may be any bytes (they are sorted by, not indexed
+ * with); classes may be any bytes. A pointer is NULL when the profile says nothing about it. */
+#ifndef SKY_CODEC_PROFILE_H
+#define SKY_CODEC_PROFILE_H
+
+#include "codec/rope.h"
+#include "codec/slices.h"
+
+#define SKY_LOSSY_LEVELS 7 /* SKY_LEVEL_8 … SKY_LEVEL_ARCHIVE */
+
+typedef struct {
+    uint32_t heads;
+    uint32_t dim;
+    uint32_t channels; /* heads × dim */
+    uint32_t units;    /* of all slices, padded: slice s begins at s × padded_max / 16 */
+    float *mean;       /* [channels] */
+    float *g;          /* [4][heads × pairs], pairs = dim / 2 rounded down */
+    float *f;          /* its inverses; derived */
+    float *klt_g;      /* [heads][dim][dim] */
+    float *klt_f;
+    float step[SKY_LEVEL_COUNT][2]; /* by level and dependent; 0: none */
+    uint8_t *order[2];              /* by basis: [half][channels] */
+    uint8_t *classes;               /* [level − 1][dependent][half][units] */
+    bool fitted[SKY_LEVEL_COUNT][2];
+    uint8_t *exact; /* lossless: usual exponents (f32's), sort keys, classes: sky_exact_bytes */
+} sky_profile_stream;
+
+struct sky_profile {
+    uint32_t layer_count;
+    uint32_t rope_count;
+    sky_profile_layer *layers;
+    sky_rope *ropes;
+    sky_profile_stream *streams; /* [2 × layer_count] */
+    uint8_t fingerprint[32];
+    uint64_t id; /* 0 until sealed */
+    bool sealed;
+};
+
+/* The stream, or NULL when the profile has no such layer. */
+const sky_profile_stream *sky__profile_stream(const sky_profile *profile, uint32_t layer,
+                                              sky_kv kv);
+/* The rope that turns this stream's rows; NULL for V. */
+const sky_rope *sky__profile_rope_of(const sky_profile *profile, uint32_t layer, sky_kv kv);
+
+/* Classes of one half of a level, slice 0 first; NULL when they were not fitted. */
+const uint8_t *sky__profile_classes(const sky_profile_stream *stream, sky_level level,
+                                    bool dependent, uint32_t half);
+
+static inline sky_basis sky_basis_of(const sky_profile_stream *stream, sky_level level) {
+    return level == SKY_LEVEL_ARCHIVE && stream && stream->klt_g ? SKY_BASIS_KLT : SKY_BASIS_PAIR;
+}
+
+/* Set g, as four arrays, and f from it. Errors: SKY_E_PARAM, SKY_E_NOMEM */
+sky_status sky__profile_pairs(sky_profile_stream *stream, const float *g);
+
+/* Bytes of `exact`. */
+static inline size_t sky_exact_bytes(const sky_profile_stream *s) {
+    return 2 * (size_t)s->channels + 2 * (size_t)s->units;
+}
+
+/* For the fitting of a stream: room for its tables, which it may then write. */
+sky_status sky__profile_room(sky_profile_stream *stream);
+
+#endif

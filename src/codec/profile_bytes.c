@@ -1,0 +1,281 @@
+/* A profile as bytes and back: docs/formats/skycal.md.
+ *
+ * Writing walks the profile once with a writer; counting is the same walk over a writer without
+ * room. Reading allocates only what bytes are there for. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "codec/half.h"
+#include "codec/profile.h"
+
+#define MAGIC   0x43594b53u /* "SKYC" */
+#define VERSION 1
+
+enum { HAS_MEAN = 1, HAS_PAIRS = 2, HAS_KLT = 4, HAS_ORDER = 8, HAS_EXACT = 16, HAS_ALL = 31 };
+
+static size_t pair_floats(const sky_profile_stream *s) {
+    return 4 * (size_t)s->heads * (s->dim / 2);
+}
+
+static size_t klt_floats(const sky_profile_stream *s) {
+    return (size_t)s->heads * s->dim * s->dim;
+}
+
+/* ---- writing ---- */
+
+/* Counts what does not fit too. */
+typedef struct {
+    uint8_t *at;
+    size_t bytes;
+} sink;
+
+static void put(sink *s, const void *data, size_t bytes) {
+    if (s->at)
+        memcpy(s->at + s->bytes, data, bytes);
+    s->bytes += bytes;
+}
+
+static void put_u32(sink *s, uint32_t v) {
+    uint8_t bytes[4];
+    sky_store_u32(bytes, v);
+    put(s, bytes, 4);
+}
+
+static void put_floats(sink *s, const float *x, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        put_u32(s, sky_bits_of(x[i]));
+}
+
+static void put_stream(sink *out, const sky_profile_stream *s) {
+    uint32_t flags = (s->mean ? HAS_MEAN : 0u) | (s->g ? HAS_PAIRS : 0u) |
+                     (s->klt_g ? HAS_KLT : 0u) | (s->order[0] ? HAS_ORDER : 0u) |
+                     (s->exact ? HAS_EXACT : 0u);
+    for (uint32_t level = 1; level < SKY_LEVEL_COUNT; level++)
+        for (uint32_t dependent = 0; dependent < 2; dependent++)
+            flags |= (uint32_t)s->fitted[level][dependent] << (16 + (level - 1) * 2 + dependent);
+    put_u32(out, flags);
+    for (uint32_t level = 1; level < SKY_LEVEL_COUNT; level++)
+        put_floats(out, s->step[level], 2);
+    if (s->mean)
+        put_floats(out, s->mean, s->channels);
+    if (s->g)
+        put_floats(out, s->g, pair_floats(s));
+    if (s->klt_g) {
+        put_floats(out, s->klt_g, klt_floats(s));
+        put_floats(out, s->klt_f, klt_floats(s));
+    }
+    for (uint32_t basis = 0; s->order[0] && basis < 2; basis++)
+        put(out, s->order[basis], 2 * (size_t)s->channels);
+    for (uint32_t level = 1; level < SKY_LEVEL_COUNT; level++)
+        for (uint32_t dependent = 0; dependent < 2; dependent++) {
+            const uint8_t *classes = sky__profile_classes(s, (sky_level)level, dependent, 0);
+            if (classes)
+                put(out, classes, 2 * (size_t)s->units);
+        }
+    if (s->exact)
+        put(out, s->exact, sky_exact_bytes(s));
+}
+
+static size_t put_profile(const sky_profile *p, uint8_t *at) {
+    sink out = {at, 0};
+    put_u32(&out, MAGIC);
+    put_u32(&out, VERSION);
+    put(&out, p->fingerprint, 32);
+    put_u32(&out, p->layer_count);
+    put_u32(&out, p->rope_count);
+    for (uint32_t i = 0; i < p->rope_count; i++) {
+        put_u32(&out, p->ropes[i].kind);
+        put_u32(&out, p->ropes[i].pair_count);
+        for (uint32_t j = 0; j < p->ropes[i].pair_count; j++)
+            put_u32(&out, p->ropes[i].turns[j]);
+    }
+    for (uint32_t i = 0; i < p->layer_count; i++) {
+        put_u32(&out, p->layers[i].kv_heads);
+        put_u32(&out, p->layers[i].k_dim);
+        put_u32(&out, p->layers[i].v_dim);
+        put_u32(&out, p->layers[i].rope);
+    }
+    for (uint32_t i = 0; i < 2 * p->layer_count; i++)
+        put_stream(&out, &p->streams[i]);
+    return out.bytes;
+}
+
+size_t sky_profile_bytes(const sky_profile *profile) {
+    return put_profile(profile, NULL) + 8;
+}
+
+sky_status sky_profile_write(const sky_profile *profile, void *dst, size_t dst_bytes_max) {
+    if (!profile->sealed)
+        return SKY_E_PARAM;
+    if (dst_bytes_max < sky_profile_bytes(profile))
+        return SKY_E_DST_SMALL;
+    size_t bytes = put_profile(profile, dst);
+    sky_store_u64((uint8_t *)dst + bytes, sky_checksum(dst, bytes, 0));
+    return SKY_OK;
+}
+
+/* ---- reading ---- */
+
+static bool get_shape(sky_reader *r, sky_profile_shape *shape, sky_profile_layer *layers,
+                      sky_rope *ropes) {
+    for (uint32_t i = 0; i < shape->rope_count; i++) {
+        ropes[i].kind = (sky_rope_kind)sky_read_u32(r);
+        ropes[i].pair_count = sky_read_u32(r);
+        if (!sky__rope_valid(&ropes[i]))
+            return false;
+        for (uint32_t j = 0; j < ropes[i].pair_count; j++)
+            ropes[i].turns[j] = sky_read_u32(r);
+    }
+    for (uint32_t i = 0; i < shape->layer_count; i++) {
+        layers[i].kv_heads = sky_read_u32(r);
+        layers[i].k_dim = sky_read_u32(r);
+        layers[i].v_dim = sky_read_u32(r);
+        layers[i].rope = sky_read_u32(r);
+    }
+    shape->ropes = ropes;
+    shape->layers = layers;
+    return !r->failed;
+}
+
+static sky_status get_floats(sky_reader *r, size_t count, float **out) {
+    const uint8_t *in = sky_read_bytes(r, 4 * count);
+    if (!in)
+        return SKY_E_CORRUPT;
+    float *x = malloc((count + 1) * sizeof *x);
+    if (!x)
+        return SKY_E_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        x[i] = sky_float_of(sky_load_u32(in + 4 * i));
+        if (!(x[i] >= -1e18f && x[i] <= 1e18f)) {
+            free(x);
+            return SKY_E_CORRUPT;
+        }
+    }
+    *out = x;
+    return SKY_OK;
+}
+
+static sky_status get_steps(sky_reader *r, sky_profile_stream *s) {
+    for (uint32_t level = 1; level < SKY_LEVEL_COUNT; level++)
+        for (uint32_t dependent = 0; dependent < 2; dependent++) {
+            float step = sky_float_of(sky_read_u32(r));
+            if (step != 0 && !(step >= 1e-18f && step <= 1e18f))
+                return SKY_E_CORRUPT;
+            s->step[level][dependent] = step;
+        }
+    return r->failed ? SKY_E_CORRUPT : SKY_OK;
+}
+
+static sky_status get_pairs(sky_reader *r, sky_profile_stream *s) {
+    float *g = NULL;
+    sky_status status = get_floats(r, pair_floats(s), &g);
+    if (status == SKY_OK)
+        status = sky__profile_pairs(s, g);
+    free(g);
+    return status == SKY_E_PARAM ? SKY_E_CORRUPT : status;
+}
+
+static sky_status get_bytes(sky_reader *r, size_t count, uint8_t *to) {
+    const uint8_t *in = sky_read_bytes(r, count);
+    if (in)
+        memcpy(to, in, count);
+    return in ? SKY_OK : SKY_E_CORRUPT;
+}
+
+/* Order keys, then classes of the levels in the bits of `fitted`. */
+static sky_status get_fit(sky_reader *r, sky_profile_stream *s, uint32_t fitted) {
+    if (r->left < 4 * (size_t)s->channels)
+        return SKY_E_CORRUPT;
+    sky_status status = sky__profile_room(s);
+    for (uint32_t basis = 0; status == SKY_OK && basis < 2; basis++)
+        status = get_bytes(r, 2 * (size_t)s->channels, s->order[basis]);
+    for (uint32_t i = 0; status == SKY_OK && i < 2 * SKY_LOSSY_LEVELS; i++) {
+        if (!(fitted >> i & 1))
+            continue;
+        s->fitted[1 + i / 2][i % 2] = true;
+        status = get_bytes(r, 2 * (size_t)s->units, s->classes + i * 2 * (size_t)s->units);
+    }
+    return status;
+}
+
+static sky_status get_exact(sky_reader *r, sky_profile_stream *s) {
+    const uint8_t *in = sky_read_bytes(r, sky_exact_bytes(s));
+    if (!in)
+        return SKY_E_CORRUPT;
+    s->exact = malloc(sky_exact_bytes(s));
+    if (!s->exact)
+        return SKY_E_NOMEM;
+    memcpy(s->exact, in, sky_exact_bytes(s));
+    return SKY_OK;
+}
+
+static sky_status get_stream(sky_reader *r, sky_profile_stream *s) {
+    uint32_t flags = sky_read_u32(r), fitted = flags >> 16;
+    if (r->failed || (flags & 0xffff) > HAS_ALL || fitted >> 2 * SKY_LOSSY_LEVELS ||
+        (fitted && !(flags & HAS_ORDER)))
+        return SKY_E_CORRUPT;
+    sky_status status = get_steps(r, s);
+    if (status == SKY_OK && (flags & HAS_MEAN))
+        status = get_floats(r, s->channels, &s->mean);
+    if (status == SKY_OK && (flags & HAS_PAIRS))
+        status = get_pairs(r, s);
+    if (status == SKY_OK && (flags & HAS_KLT))
+        status = get_floats(r, klt_floats(s), &s->klt_g);
+    if (status == SKY_OK && (flags & HAS_KLT))
+        status = get_floats(r, klt_floats(s), &s->klt_f);
+    if (status == SKY_OK && (flags & HAS_ORDER))
+        status = get_fit(r, s, fitted);
+    if (status == SKY_OK && (flags & HAS_EXACT))
+        status = get_exact(r, s);
+    return status;
+}
+
+static sky_status get_profile(sky_reader *r, sky_profile **out) {
+    sky_profile_shape shape = {0};
+    const uint8_t *fingerprint = sky_read_bytes(r, 32);
+    shape.layer_count = sky_read_u32(r);
+    shape.rope_count = sky_read_u32(r);
+    if (r->failed || shape.layer_count > SKY_LAYERS_MAX || shape.rope_count > SKY_ROPES_MAX)
+        return SKY_E_CORRUPT;
+    memcpy(shape.fingerprint, fingerprint, 32);
+    sky_profile_layer *layers = calloc(shape.layer_count + 1, sizeof *layers);
+    sky_rope *ropes = calloc(shape.rope_count + 1, sizeof *ropes);
+    sky_status status = layers && ropes ? SKY_OK : SKY_E_NOMEM;
+    if (status == SKY_OK && !get_shape(r, &shape, layers, ropes))
+        status = SKY_E_CORRUPT;
+    if (status == SKY_OK)
+        status = sky_profile_create(&shape, out);
+    free(layers);
+    free(ropes);
+    return status == SKY_E_PARAM ? SKY_E_CORRUPT : status;
+}
+
+sky_status sky_profile_read(const void *data, size_t bytes, sky_profile **out, sky_error *error) {
+    sky_profile *p = NULL;
+    sky_reader r = sky_reader_over(data, bytes);
+    if (sky_read_u32(&r) != MAGIC || bytes < 16)
+        return sky_fail(error, SKY_E_CORRUPT, "no calibration: it does not begin with SKYC");
+    uint32_t version = sky_read_u32(&r);
+    if (version > VERSION)
+        return sky_fail(error, SKY_E_UNSUPPORTED,
+                        "calibration of version %u; this program reads %u", version, VERSION);
+    r.left -= 8;
+    if (version == 0 || sky_load_u64(r.at + r.left) != sky_checksum(data, bytes - 8, 0))
+        return sky_fail(error, SKY_E_CORRUPT, "damaged calibration: its checksum does not hold");
+    sky_status status = get_profile(&r, &p);
+    for (uint32_t i = 0; status == SKY_OK && i < 2 * p->layer_count; i++)
+        status = get_stream(&r, &p->streams[i]);
+    if (status == SKY_OK && !sky_reader_done(&r))
+        status = SKY_E_CORRUPT;
+    if (status == SKY_OK)
+        status = sky_profile_seal(p);
+    if (status != SKY_OK) {
+        sky_profile_destroy(p);
+        return sky_fail(error, status, "calibration: %s", sky_status_text(status));
+    }
+    *out = p;
+    return SKY_OK;
+}

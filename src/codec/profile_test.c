@@ -1,0 +1,161 @@
+/* Proves: a profile written and read is the same profile; setters refuse what no coder could use;
+ * any byte of a .skycal flipped, cut or added is refused. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "codec/codec_fixture.h"
+
+static sky_profile *make(void) {
+    sky_stream_shape shape = {0, SKY_KV_K, SKY_ELEMENT_F32, 64, 2, 17, 0};
+    return fixture_profile(&shape, SKY_ROPE_NEOX, true);
+}
+
+static uint8_t *write(const sky_profile *p, size_t *bytes) {
+    *bytes = sky_profile_bytes(p);
+    uint8_t *out = malloc(*bytes);
+    assert_int_equal(sky_profile_write(p, out, *bytes - 1), SKY_E_DST_SMALL);
+    assert_int_equal(sky_profile_write(p, out, *bytes), SKY_OK);
+    return out;
+}
+
+static void what_is_read_is_what_was_written(void **state) {
+    (void)state;
+    size_t bytes, again_bytes;
+    sky_profile *p = make(), *q;
+    uint8_t *data = write(p, &bytes);
+    assert_int_equal(sky_profile_read(data, bytes, &q, NULL), SKY_OK);
+    uint8_t *again = write(q, &again_bytes);
+    assert_int_equal(bytes, again_bytes);
+    assert_memory_equal(data, again, bytes);
+    assert_true(sky_profile_id(p) != 0 && sky_profile_id(p) == sky_profile_id(q));
+    assert_int_equal(sky_profile_layer_count(q), 1);
+    sky_profile_layer layer;
+    assert_int_equal(sky_profile_layer_get(q, 0, &layer), SKY_OK);
+    assert_int_equal(layer.kv_heads, 2);
+    assert_int_equal(sky_profile_layer_get(q, 1, &layer), SKY_E_PARAM);
+    assert_int_equal(sky_profile_rope(q, 0)->pair_count, 4);
+    assert_true(sky_profile_step(q, 0, SKY_KV_V, SKY_LEVEL_4, true) > 0);
+    /* And it codes alike. */
+    sky_stream_shape shape = {0, SKY_KV_K, SKY_ELEMENT_F32, 31, 2, 17, 5};
+    void *in = fixture_elements(1, &shape, sky_profile_rope(p, 0));
+    for (uint32_t level = 1; level < SKY_LEVEL_COUNT; level++) {
+        sky_encode_options how = {.level = (sky_level)level};
+        size_t a_bytes, b_bytes;
+        uint8_t *a = fixture_encode(p, &shape, &how, in, &a_bytes);
+        uint8_t *b = fixture_encode(q, &shape, &how, in, &b_bytes);
+        assert_int_equal(a_bytes, b_bytes);
+        assert_memory_equal(a, b, a_bytes);
+        free(a);
+        free(b);
+    }
+    free(in);
+    free(again);
+    free(data);
+    sky_profile_destroy(p);
+    sky_profile_destroy(q);
+}
+
+static sky_status read_exact(const uint8_t *data, size_t bytes) {
+    uint8_t *exact = malloc(bytes + 1);
+    sky_profile *p = NULL;
+    sky_error error = {0};
+    memcpy(exact + 1, data, bytes);
+    sky_status status = sky_profile_read(exact + 1, bytes, &p, &error);
+    assert_int_equal(status != SKY_OK, error.text[0] != 0);
+    sky_profile_destroy(p);
+    free(exact);
+    return status;
+}
+
+/* Put the right checksum under bytes that were changed. */
+static void resign(uint8_t *data, size_t bytes) {
+    sky_store_u64(data + bytes - 8, sky_checksum(data, bytes - 8, 0));
+}
+
+static void every_flip_and_cut_is_refused(void **state) {
+    (void)state;
+    size_t bytes;
+    sky_profile *p = make();
+    uint8_t *data = write(p, &bytes), *bad = malloc(bytes + 1);
+    for (size_t bit = 0; bit < 8 * bytes; bit += bit < 8 * 300 ? 1 : 37) {
+        memcpy(bad, data, bytes);
+        bad[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        sky_status status = read_exact(bad, bytes);
+        assert_true(status == SKY_E_CORRUPT ||
+                    (status == SKY_E_UNSUPPORTED && bit / 8 >= 4 && bit / 8 < 8));
+        resign(bad, bytes);
+        status = read_exact(bad, bytes); /* crafted: never worse than a status */
+        assert_true(status == SKY_OK || status == SKY_E_CORRUPT || status == SKY_E_UNSUPPORTED);
+    }
+    for (size_t cut = 0; cut < bytes; cut++)
+        assert_int_equal(read_exact(data, cut), SKY_E_CORRUPT);
+    for (size_t cut = 24; cut < bytes; cut += 3) {
+        memcpy(bad, data, cut);
+        resign(bad, cut);
+        assert_int_equal(read_exact(bad, cut), SKY_E_CORRUPT);
+    }
+    memcpy(bad, data, bytes);
+    bad[bytes] = 0;
+    resign(bad, bytes + 1);
+    assert_int_equal(read_exact(bad, bytes + 1), SKY_E_CORRUPT);
+    free(bad);
+    free(data);
+    sky_profile_destroy(p);
+}
+
+static void setters_refuse_what_no_coder_could_use(void **state) {
+    (void)state;
+    sky_profile_layer layer = {1, 4, 6, SKY_ROPE_OF_NONE};
+    sky_profile_shape shape = {.layer_count = 1, .layers = &layer};
+    sky_profile *p;
+    float x[36] = {NAN};
+    assert_int_equal(sky_profile_create(&shape, &p), SKY_OK);
+    assert_int_equal(sky_profile_set_mean(p, 0, SKY_KV_K, x), SKY_E_PARAM);
+    assert_int_equal(sky_profile_set_mean(p, 1, SKY_KV_K, x), SKY_E_PARAM);
+    x[0] = 0;
+    assert_int_equal(sky_profile_set_mean(p, 0, SKY_KV_K, x), SKY_OK);
+    assert_int_equal(sky_profile_set_pairs(p, 0, SKY_KV_V, x), SKY_E_PARAM); /* no inverse */
+    assert_int_equal(sky_profile_set_step(p, 0, SKY_KV_K, SKY_LEVEL_4, true, 0), SKY_E_PARAM);
+    assert_int_equal(sky_profile_set_step(p, 0, SKY_KV_K, SKY_LEVEL_LOSSLESS, true, 1),
+                     SKY_E_PARAM);
+    assert_int_equal(sky_profile_fit(p, 0, SKY_KV_K, x, 1, 64), SKY_E_PARAM);
+    sky_stream_shape stream = {0, SKY_KV_K, SKY_ELEMENT_F32, 1, 1, 4, 0};
+    uint8_t dst[256];
+    size_t bytes;
+    void *work = fixture_work();
+    sky_encode_options how = {.level = SKY_LEVEL_4};
+    assert_int_equal(
+        sky_encode(p, &stream, &how, fixture_in(x, &stream), dst, sizeof dst, &bytes, work),
+        SKY_E_PARAM); /* not sealed */
+    free(work);
+    sky_profile_destroy(p);
+
+    layer.rope = 0;
+    assert_int_equal(sky_profile_create(&shape, &p), SKY_E_PARAM); /* no such rope */
+    sky_rope rope;
+    assert_int_equal(sky_rope_init(&rope, SKY_ROPE_NEOX, 6, 10000, 1, NULL), SKY_OK);
+    shape.rope_count = 1;
+    shape.ropes = &rope;
+    assert_int_equal(sky_profile_create(&shape, &p), SKY_E_PARAM); /* turns more than there is */
+    layer = (sky_profile_layer){1, 513, 6, SKY_ROPE_OF_NONE};
+    assert_int_equal(sky_profile_create(&shape, &p), SKY_E_PARAM);
+    sky_profile_destroy(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_read_is_what_was_written),
+        cmocka_unit_test(every_flip_and_cut_is_refused),
+        cmocka_unit_test(setters_refuse_what_no_coder_could_use),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

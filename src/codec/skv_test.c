@@ -1,0 +1,222 @@
+/* Proves: a container gives back each stream by itself, levels mixed, streams left out; its header
+ * is what docs/formats/skv.md says; any byte flipped, cut or added is refused; lowering equals
+ * encoding what was decoded. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "codec/codec_fixture.h"
+
+#define LAYERS 3
+static const sky_skv_layer layers[LAYERS] = {
+    {2, 32, 16, SKY_ELEMENT_F16, SKY_ELEMENT_BF16},
+    {1, 40, 8, SKY_ELEMENT_F32, SKY_ELEMENT_F16},
+    {3, 16, 16, SKY_ELEMENT_BF16, SKY_ELEMENT_F32},
+};
+static const sky_level levels[2 * LAYERS] = {
+    SKY_LEVEL_8, SKY_LEVEL_LOSSLESS, SKY_LEVEL_4, SKY_LEVEL_COUNT, SKY_LEVEL_2, SKY_LEVEL_ARCHIVE};
+
+static sky_skv_shape shape_of_all(void) {
+    return (sky_skv_shape){12, 24, LAYERS, layers, {1, 2, 3}};
+}
+
+static sky_stream_shape stream_shape(uint32_t i) {
+    const sky_skv_layer *l = &layers[i / 2];
+    return (sky_stream_shape){i / 2, (sky_kv)(i & 1), i & 1 ? l->v_element : l->k_element,
+                              12,    l->kv_heads,     i & 1 ? l->v_dim : l->k_dim,
+                              24};
+}
+
+static uint8_t *make(size_t *bytes) {
+    sky_skv_shape shape = shape_of_all();
+    size_t bound = sky_skv_bound(&shape);
+    uint8_t *dst = malloc(bound);
+    void *work = fixture_work();
+    sky_skv_writer w;
+    memset(dst, 0xee, bound);
+    assert_int_equal(sky_skv_begin(&w, &shape, NULL, dst, bound), SKY_OK);
+    for (uint32_t i = 0; i < 2 * LAYERS; i++) {
+        if (levels[i] == SKY_LEVEL_COUNT)
+            continue; /* left out */
+        sky_stream_shape s = stream_shape(i);
+        void *in = fixture_elements(i, &s, NULL);
+        sky_encode_options how = {.level = levels[i]};
+        assert_int_equal(sky_skv_put(&w, i / 2, (sky_kv)(i & 1), &how, fixture_in(in, &s), work),
+                         SKY_OK);
+        assert_int_equal(sky_skv_put(&w, i / 2, (sky_kv)(i & 1), &how, fixture_in(in, &s), work),
+                         SKY_E_PARAM);
+        free(in);
+    }
+    assert_int_equal(sky_skv_end(&w, bytes), SKY_OK);
+    assert_true(*bytes <= bound);
+    free(work);
+    return dst;
+}
+
+static void every_stream_decodes_alone(void **state) {
+    (void)state;
+    size_t bytes;
+    uint8_t *data = make(&bytes);
+    void *memory = fixture_work();
+    sky_skv skv;
+    assert_int_equal(sky_skv_open(data, bytes, &skv), SKY_OK);
+    assert_int_equal(skv.layer_count, LAYERS);
+    assert_int_equal(skv.token_count, 12);
+    assert_int_equal(skv.first_position, 24);
+    assert_int_equal(skv.fingerprint[2], 3);
+    assert_int_equal(sky_skv_verify(&skv), SKY_OK);
+    uint64_t at = skv.header_bytes;
+    for (uint32_t i = 2 * LAYERS; i-- > 0;) { /* backwards: none needs another */
+        sky_skv_entry e;
+        sky_stream_shape s, expected = stream_shape(i);
+        assert_int_equal(sky_skv_entry_at(&skv, i / 2, (sky_kv)(i & 1), &e), SKY_OK);
+        assert_int_equal(sky_skv_stream_shape(&skv, i / 2, (sky_kv)(i & 1), &s), SKY_OK);
+        assert_memory_equal(&s, &expected, sizeof s);
+        uint8_t *out = malloc(fixture_bytes(&s)), *again = malloc(fixture_bytes(&s));
+        sky_status status = sky_skv_decode(&skv, NULL, i / 2, (sky_kv)(i & 1), fixture_out(out, &s),
+                                           memory);
+        assert_int_equal(status, levels[i] == SKY_LEVEL_COUNT ? SKY_MISS : SKY_OK);
+        if (status == SKY_OK) {
+            assert_int_equal(e.level, levels[i]);
+            assert_int_equal(
+                sky_decode(NULL, &s, data + e.offset, e.bytes, fixture_out(again, &s), memory),
+                SKY_OK);
+            assert_memory_equal(out, again, fixture_bytes(&s));
+        }
+        at += e.bytes;
+        free(out);
+        free(again);
+    }
+    assert_int_equal(at, bytes);
+    free(memory);
+    free(data);
+}
+
+static void the_header_alone_tells_the_ranges(void **state) {
+    (void)state;
+    size_t bytes, need = 0;
+    uint8_t *data = make(&bytes);
+    sky_skv skv;
+    assert_int_equal(sky_skv_open_header(data, 10, bytes, &skv, &need), SKY_PENDING);
+    assert_int_equal(need, 64);
+    assert_int_equal(sky_skv_open_header(data, 64, bytes, &skv, &need), SKY_PENDING);
+    uint8_t *head = malloc(need);
+    memcpy(head, data, need);
+    assert_int_equal(sky_skv_open_header(head, need, bytes, &skv, &need), SKY_OK);
+    sky_skv_entry e;
+    assert_int_equal(sky_skv_entry_at(&skv, 1, SKY_KV_K, &e), SKY_OK);
+    assert_int_equal(sky_skv_stream_check(&skv, 1, SKY_KV_K, data + e.offset, (size_t)e.bytes),
+                     SKY_OK);
+    assert_int_equal(sky_skv_stream_check(&skv, 0, SKY_KV_K, data + e.offset, (size_t)e.bytes),
+                     SKY_E_CORRUPT);
+    assert_int_equal(sky_skv_verify(&skv), SKY_E_PARAM); /* the streams are not here */
+    free(head);
+    free(data);
+}
+
+static sky_status open_and_verify(const uint8_t *data, size_t bytes) {
+    uint8_t *exact = malloc(bytes + 1);
+    memcpy(exact + 1, data, bytes);
+    sky_skv skv;
+    sky_status status = sky_skv_open(exact + 1, bytes, &skv);
+    if (status == SKY_OK)
+        status = sky_skv_verify(&skv);
+    free(exact);
+    return status;
+}
+
+static void every_flip_and_cut_is_refused(void **state) {
+    (void)state;
+    size_t bytes;
+    uint8_t *data = make(&bytes);
+    for (size_t bit = 0; bit < 8 * bytes; bit += bit < 8 * 400 ? 1 : 5) {
+        data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        sky_status status = open_and_verify(data, bytes);
+        assert_true(status == SKY_E_CORRUPT || (status == SKY_E_UNSUPPORTED && bit / 8 <= 5));
+        data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    for (size_t cut = 0; cut < bytes; cut++)
+        assert_int_equal(open_and_verify(data, cut), SKY_E_CORRUPT);
+    uint8_t *longer = calloc(1, bytes + 1);
+    memcpy(longer, data, bytes);
+    assert_int_equal(open_and_verify(longer, bytes + 1), SKY_E_CORRUPT);
+    assert_int_equal(open_and_verify(data, bytes), SKY_OK);
+    free(longer);
+    free(data);
+}
+
+static void lowering_is_decoding_and_encoding(void **state) {
+    (void)state;
+    size_t bytes, lower_bytes;
+    uint8_t *data = make(&bytes);
+    sky_skv_shape shape = shape_of_all();
+    sky_skv skv, low;
+    assert_int_equal(sky_skv_open(data, bytes, &skv), SKY_OK);
+    uint8_t *dst = malloc(sky_skv_bound(&shape));
+    void *memory = aligned_alloc(64, (sky_skv_lower_bytes(&skv) + 63) / 64 * 64);
+    sky_encode_options how = {.level = SKY_LEVEL_3};
+    assert_int_equal(
+        sky_skv_lower(&skv, NULL, &how, dst, sky_skv_bound(&shape), &lower_bytes, memory), SKY_OK);
+    assert_int_equal(sky_skv_open(dst, lower_bytes, &low), SKY_OK);
+    assert_int_equal(sky_skv_verify(&low), SKY_OK);
+    assert_true(lower_bytes < bytes);
+    for (uint32_t i = 0; i < 2 * LAYERS; i++) {
+        sky_skv_entry from, to;
+        sky_stream_shape s = stream_shape(i);
+        sky_skv_entry_at(&skv, i / 2, (sky_kv)(i & 1), &from);
+        sky_skv_entry_at(&low, i / 2, (sky_kv)(i & 1), &to);
+        assert_int_equal(from.bytes == 0, to.bytes == 0);
+        if (from.bytes == 0)
+            continue;
+        assert_int_equal(to.level, from.level > SKY_LEVEL_3 ? from.level : SKY_LEVEL_3);
+        if (from.level > SKY_LEVEL_3) {
+            assert_memory_equal(data + from.offset, dst + to.offset, (size_t)to.bytes);
+            continue;
+        }
+        void *rows = malloc(fixture_bytes(&s));
+        size_t again_bytes;
+        sky_skv_decode(&skv, NULL, i / 2, (sky_kv)(i & 1), fixture_out(rows, &s), memory);
+        uint8_t *again = fixture_encode(NULL, &s, &how, rows, &again_bytes);
+        assert_int_equal(again_bytes, to.bytes);
+        assert_memory_equal(again, dst + to.offset, again_bytes);
+        free(again);
+        free(rows);
+    }
+    free(memory);
+    free(dst);
+    free(data);
+}
+
+static void shapes_that_mean_nothing_are_refused(void **state) {
+    (void)state;
+    sky_skv_shape shape = shape_of_all();
+    uint8_t dst[64];
+    sky_skv_writer w;
+    assert_int_equal(sky_skv_begin(&w, &shape, NULL, dst, sizeof dst), SKY_E_DST_SMALL);
+    shape.token_count = 0;
+    assert_int_equal(sky_skv_bound(&shape), 0);
+    assert_int_equal(sky_skv_begin(&w, &shape, NULL, dst, sizeof dst), SKY_E_PARAM);
+    shape = shape_of_all();
+    shape.layer_count = 0;
+    assert_int_equal(sky_skv_header_bytes(&shape), 0);
+    sky_skv_layer odd = layers[0];
+    odd.v_dim = 513;
+    shape = (sky_skv_shape){12, 24, 1, &odd, {0}};
+    assert_int_equal(sky_skv_begin(&w, &shape, NULL, dst, sizeof dst), SKY_E_PARAM);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_stream_decodes_alone),
+        cmocka_unit_test(the_header_alone_tells_the_ranges),
+        cmocka_unit_test(every_flip_and_cut_is_refused),
+        cmocka_unit_test(lowering_is_decoding_and_encoding),
+        cmocka_unit_test(shapes_that_mean_nothing_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
