@@ -26,6 +26,12 @@ static void round_trip(const uint8_t *message, size_t bytes) {
     sky_message m;
     if (sky_message_decode(message, bytes, &m) != SKY_OK)
         return;
+    sky_block_head head;
+    uint8_t head_bytes[SKY_HEAD_BYTES];
+    if (sky_head_decode(m.data, m.data_bytes, &head) == SKY_OK) {
+        sky_head_encode(&head, head_bytes);
+        assert(memcmp(head_bytes, m.data, sizeof head_bytes) == 0);
+    }
     uint8_t *again = malloc(bytes);
     assert(again && sky_message_encode(&m, again, bytes) == bytes);
     assert(memcmp(again, message, bytes) == 0);
@@ -41,11 +47,16 @@ static void feed_satellite(uint8_t *message, size_t bytes) {
                                            .migrate_window = 4,
                                            .queue_max = 4,
                                            .chunk_bytes_max = 512,
-                                           .memory_bytes = 4096};
+                                           .memory_bytes = 4096,
+                                           .gossip_hops = 2,
+                                           .tell_ground = true,
+                                           .sweep_period_ns = SKY_MS(200),
+                                           .sweep_grace_ns = SKY_MS(50)};
     assert(sky_node_bytes(&config) <= sizeof memory);
     sky_node node;
     sky_node_init(&node, &config, (sky_satellite){3, 4}, 0, memory, sizeof memory);
-    sky_datagram in = {.from = {3, 5}, .to = {3, 4}, .data = message, .bytes = bytes};
+    sky_satellite from = bytes % 2 ? (sky_satellite){3, 5} : SKY_GROUND;
+    sky_datagram in = {.from = from, .to = {3, 4}, .data = message, .bytes = bytes};
     sky_datagram out = {.data = answer, .bytes_max = sizeof answer};
     for (sky_time now = 0; now < SKY_SECONDS(3); now += SKY_MS(300)) {
         sky_node_input(&node, now, &in);

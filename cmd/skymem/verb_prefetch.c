@@ -1,4 +1,9 @@
-/* skymem prefetch: bring values to the nearest tier before they are asked for. */
+/* skymem prefetch: bring values to the nearest tier, or in a sky to where they will be overhead,
+ * before they are asked for. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
 #include "cli.h"
 
 typedef struct {
@@ -21,7 +26,7 @@ static int prefetch_one(cli *c, const cli_store *store, const char *text, const 
         code = CLI_OK;
     } else if (code == CLI_OK) {
         sky_item there = {.key = key.key};
-        const sky_call nearest = {.tiers = 1};
+        const sky_call nearest = {.tiers = call->at_ms ? 0 : 1};
         sum->fetched++;
         if (cli_one(store, SKY_OP_HAS, &there, &nearest) == SKY_OK)
             sum->bytes += there.bytes;
@@ -30,11 +35,12 @@ static int prefetch_one(cli *c, const cli_store *store, const char *text, const 
     return code;
 }
 
-static int prefetch_report(const cli *c, const prefetched *sum) {
+static int prefetch_report(cli *c, const prefetched *sum) {
     size_t missing = json_array_size(sum->missing);
     char size[24];
     if (!c->json) {
-        printf("%zu of %zu keys in the nearest tier, %s\n", sum->fetched, c->argument_count,
+        printf("%zu of %zu keys %s, %s\n", sum->fetched, c->argument_count,
+               cli_given(c, "at") ? "where they will be overhead" : "in the nearest tier",
                cli_bytes_text(sum->bytes, size));
         return missing ? CLI_NOT_FOUND : CLI_OK;
     }
@@ -45,11 +51,36 @@ static int prefetch_report(const cli *c, const prefetched *sum) {
     return code == CLI_OK && missing ? CLI_NOT_FOUND : code;
 }
 
+/* A time in UTC as 2026-11-21T15:00:00Z, or +SECONDS from now. */
+static bool time_of(const char *text, int64_t *ms) {
+    struct timespec now;
+    struct tm tm = {0};
+    char *end;
+    if (text[0] == '+') {
+        double seconds = strtod(text + 1, &end);
+        if (end == text + 1 || *end || !(seconds >= 0 && seconds < 1e9))
+            return false;
+        clock_gettime(CLOCK_REALTIME, &now);
+        *ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + (int64_t)(seconds * 1e3);
+        return true;
+    }
+    end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    if (!end || *end)
+        return false;
+    *ms = (int64_t)timegm(&tm) * 1000;
+    return *ms > 0;
+}
+
 static int prefetch_run(cli *c) {
     cli_store store = {0};
     prefetched sum = {.missing = json_array()};
-    int code = cli_store_open(c, &store);
     sky_call call = {0};
+    int code = CLI_OK;
+    if (cli_given(c, "at") && !time_of(cli_text(c, "at"), &call.at_ms))
+        code = cli_usage(c, "--at %s: a time in UTC such as 2026-11-21T15:00:00Z, or +SECONDS",
+                         cli_text(c, "at"));
+    if (code == CLI_OK)
+        code = cli_store_open(c, &store);
     if (cli_given(c, "deadline-ms"))
         call.deadline_ns = sky_now() + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
     for (size_t i = 0; i < c->argument_count && code == CLI_OK; i++)
@@ -66,21 +97,32 @@ const cli_verb cli_verb_prefetch = {
     .summary = "Bring values to the nearest tier",
     .synopsis = "KEY...",
     .about = "Worth it when the nearest tier outlives this command, such as a fast disk before a "
-             "slow one.",
+             "slow one.\n"
+             "With --at, tiers in the sky move the values to the satellites that will be overhead "
+             "then, and leave them there until it is time; they stay readable throughout.",
     .settings = CLI_SET_STORE | CLI_SET_DEADLINE,
-    .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
+    .options =
+        (const cli_option[]){
+            CLI_OPTION_AS,
+            {.name = "at",
+             .kind = CLI_TEXT,
+             .value = "TIME",
+             .help = "when they will be wanted: 2026-11-21T15:00:00Z, or +SECONDS from now"},
+            {.name = NULL}},
     .arguments_min = 1,
     .arguments_max = CLI_ARGUMENTS_MANY,
     .examples =
         (const cli_example[]){
             {"skymem prefetch a b --store disk:/nvme/cache --store disk:/mnt/archive",
              "copy two values from the archive to the fast disk"},
+            {"skymem prefetch a --at +3600 --store sky+udp:scenarios/seed.yaml",
+             "in an hour the satellites overhead will hold it"},
             {NULL, NULL},
         },
     .fields =
         (const cli_field[]){
             {"keys", "how many were asked for"},
-            {"fetched", "how many are now in the nearest tier"},
+            {"fetched", "how many are now in the nearest tier, or on their way"},
             {"bytes", "their size together"},
             {"missing", "keys that no tier has"},
             {NULL, NULL},

@@ -1,5 +1,5 @@
 /* skymem sim: a scenario in virtual time. */
-#include "cli.h"
+#include "sim.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,6 +29,19 @@ static void sim_people(const sky_sim_result *r) {
         printf("  %-6s %s\n", r->checks[i].passed ? "ok" : "FAILED", r->checks[i].name);
 }
 
+/* The file again, made smaller. */
+static int shrink_file(cli *c, const sky_sim_options *options) {
+    char text[65536];
+    cli_blob file;
+    int code = cli_blob_read(c, c->arguments[0], sizeof text - 1, &file);
+    if (code != CLI_OK)
+        return code;
+    memcpy(text, file.data, file.bytes);
+    text[file.bytes] = 0;
+    cli_blob_free(&file);
+    return sim_shrink(c, text, sizeof text, options);
+}
+
 static int sim_checks(cli *c, const sky_sim_result *r) {
     char until[40] = "";
     if (cli_given(c, "until"))
@@ -45,7 +58,11 @@ static int sim_checks(cli *c, const sky_sim_result *r) {
 
 static int sim_run(cli *c) {
     if (cli_given(c, "figures"))
-        return cli_usage(c, "--figures is not in this version");
+        return sim_figures(c);
+    if (cli_given(c, "swarm"))
+        return sim_swarm(c);
+    if (cli_given(c, "replay"))
+        return sim_replay(c);
     if (c->argument_count != 1)
         return cli_usage(c, "a scenario is missing: skymem sim SCENARIO.yaml");
     sky_sim_options options = {.seed = cli_count(c, "seed"), .trace_path = cli_text(c, "trace")};
@@ -65,6 +82,8 @@ static int sim_run(cli *c) {
         code = cli_json_print(c, sim_json(&result));
     else
         sim_people(&result);
+    if (code == CLI_OK && cli_flag(c, "shrink") && sim_failed(&result))
+        code = shrink_file(c, &options);
     return code == CLI_OK ? sim_checks(c, &result) : code;
 }
 
@@ -92,7 +111,46 @@ const cli_verb cli_verb_sim = {
             {.name = "figures",
              .kind = CLI_TEXT,
              .value = "DIR",
-             .help = "the seed authors' study: not in this version"},
+             .help = "write the study to DIR: CSV and SVG"},
+            {.name = "swarm",
+             .kind = CLI_COUNT,
+             .value = "N",
+             .max = 1000000000,
+             .help = "run N random scenarios, of seeds --seed and on, each with its own faults"},
+            {.name = "hours",
+             .kind = CLI_NUMBER,
+             .value = "H",
+             .fallback = "1",
+             .max = 24 * 365,
+             .help = "how long each sky of a swarm lasts"},
+            {.name = "shrink",
+             .kind = CLI_FLAG,
+             .help = "make a scenario that fails smaller, and print what is left"},
+            {.name = "replay",
+             .kind = CLI_TEXT,
+             .value = "TRACE",
+             .help = "requests of a real service (lines of {timestamp, input_length, hash_ids}) "
+                     "against memory alone and memory with SCENARIO.yaml's sky behind it"},
+            {.name = "memory-blocks",
+             .kind = CLI_COUNT,
+             .value = "N",
+             .fallback = "4096",
+             .max = 100000000,
+             .help = "replay: blocks the memory holds"},
+            {.name = "replay-tokens",
+             .kind = CLI_COUNT,
+             .value = "N",
+             .fallback = "512",
+             .min = 1,
+             .max = 1000000,
+             .help = "replay: tokens of a block"},
+            {.name = "prefill",
+             .kind = CLI_NUMBER,
+             .value = "N",
+             .fallback = "10000",
+             .min = 1,
+             .max = 1000000000,
+             .help = "replay: tokens the engine computes a second"},
             {.name = NULL},
         },
     .arguments_max = 1,
@@ -100,6 +158,8 @@ const cli_verb cli_verb_sim = {
         (const cli_example[]){
             {"skymem sim scenarios/demo-rotation-hop.yaml --until 600", "ten minutes of sky"},
             {"skymem sim storm.yaml --seed 7 --trace trace.txt --json", "one seed, every event"},
+            {"skymem sim --swarm 100 --seed 7", "a hundred skies at random"},
+            {"skymem sim --figures docs/figures", "the study"},
             {NULL, NULL},
         },
     .fields =

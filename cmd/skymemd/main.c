@@ -1,9 +1,11 @@
 /* skymemd: the host daemon. In this version it keeps a hierarchy open and answers who connects
  * to its socket with one line of JSON, its counters; it does not yet lend memory to other
- * processes, serve keys, listen on a network or fly as a satellite.
+ * processes, serve keys or listen on a network. With --satellite it is something else: satellite.c.
  *
  * One thread; poll over the socket and a signalfd. A client that does not read is let go: the
  * answer fits a socket's buffer, and nothing is ever read from it. */
+#include "daemon.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
@@ -21,14 +23,13 @@
 
 #include <skymem/skymem.h>
 
-enum { DONE = 0, FAILED = 1, USAGE = 2 };
-
 #define FLUSH_S 10
 
 typedef struct {
     const char *socket_path;
     const char *urls[SKY_TIERS_MAX];
     size_t url_count;
+    const char *satellite, *scenario_path;
     sky_cache *cache;
     int listener;
     int signals;
@@ -38,24 +39,29 @@ typedef struct {
 
 static const char usage_text[] =
     "skymemd: keep a SkyMemory hierarchy open on this host\n\n"
-    "  skymemd --socket PATH [--store URL]...\n\n"
+    "  skymemd --socket PATH [--store URL]...\n"
+    "  skymemd --satellite PLANE,SLOT --scenario FILE\n\n"
     "Examples\n"
     "  $ skymemd --socket /run/skymemd.sock --store mem:1GiB --store "
     "disk:/var/cache/skymem?max=50GiB\n"
     "      stays in the foreground and prints \"ready\"; SIGTERM writes out what is queued and "
     "ends it\n"
     "  $ skymem stat --store shm:/run/skymemd.sock --json\n"
-    "      its counters\n\n"
+    "      its counters\n"
+    "  $ skymemd --satellite 3,4 --scenario scenarios/constellation.yaml\n"
+    "      one satellite on a UDP socket; skymem constellation up runs a whole set\n\n"
     "Options\n"
     "  --socket PATH   where to listen; answers each connection with one line of JSON\n"
     "  --store URL     a tier, repeated from nearest to farthest (default: mem:256MiB)\n"
+    "  --satellite P,S be satellite S of plane P: keep chunks, answer over UDP\n"
+    "  --scenario FILE its constellation, address and key\n"
     "  --version       print the version\n"
     "  -h, --help      this page\n\n"
     "Not in this version: serving keys and leases to other processes, --arena, --listen, --resp,\n"
-    "--http, --satellite.\n\n"
+    "--http.\n\n"
     "Exit status: 0 after SIGTERM or SIGINT; 1 it failed; 2 the command line is wrong.\n";
 
-static int say(int code, const char *what, const char *why) {
+int daemon_say(int code, const char *what, const char *why) {
     fprintf(stderr, "skymemd: %s: %s%s\n", what, why, code == USAGE ? "; see skymemd --help" : "");
     return code;
 }
@@ -63,7 +69,7 @@ static int say(int code, const char *what, const char *why) {
 /* ---- command line ---- */
 
 static int parse(host *h, int argc, char **argv, bool *finished) {
-    enum { HELP = 'h', SOCKET = 256, STORE, VERSION, LATER };
+    enum { HELP = 'h', SOCKET = 256, STORE, VERSION, LATER, SATELLITE, SCENARIO };
     static const struct option options[] = {{"socket", required_argument, NULL, SOCKET},
                                             {"store", required_argument, NULL, STORE},
                                             {"help", no_argument, NULL, HELP},
@@ -74,8 +80,8 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
                                             {"resp", required_argument, NULL, LATER},
                                             {"http", required_argument, NULL, LATER},
                                             {"config", required_argument, NULL, LATER},
-                                            {"satellite", required_argument, NULL, LATER},
-                                            {"scenario", required_argument, NULL, LATER},
+                                            {"satellite", required_argument, NULL, SATELLITE},
+                                            {"scenario", required_argument, NULL, SCENARIO},
                                             {NULL, 0, NULL, 0}};
     int which = 0;
     for (int c; (c = getopt_long(argc, argv, "h", options, &which)) != -1;) {
@@ -88,20 +94,30 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
             return DONE;
         }
         if (c == LATER)
-            return say(USAGE, options[which].name, "not in this version");
+            return daemon_say(USAGE, options[which].name, "not in this version");
         if (c == '?')
             return USAGE;
         if (c == SOCKET)
             h->socket_path = optarg;
+        else if (c == SATELLITE)
+            h->satellite = optarg;
+        else if (c == SCENARIO)
+            h->scenario_path = optarg;
         else if (h->url_count == SKY_TIERS_MAX)
-            return say(USAGE, "--store", "at most 8 tiers");
+            return daemon_say(USAGE, "--store", "at most 8 tiers");
         else
             h->urls[h->url_count++] = optarg;
     }
     if (optind < argc)
-        return say(USAGE, argv[optind], "no such argument");
+        return daemon_say(USAGE, argv[optind], "no such argument");
+    if (h->satellite && (h->socket_path || h->url_count > 0))
+        return daemon_say(USAGE, "--satellite", "has no socket and no stores of its own");
+    if (h->satellite)
+        return DONE;
+    if (h->scenario_path)
+        return daemon_say(USAGE, "--scenario", "goes with --satellite PLANE,SLOT");
     if (!h->socket_path)
-        return say(USAGE, "--socket", "is missing");
+        return daemon_say(USAGE, "--socket", "is missing");
     if (h->url_count == 0)
         h->urls[h->url_count++] = "mem:256MiB";
     return DONE;
@@ -125,7 +141,7 @@ static bool is_stale(const struct sockaddr_un *address) {
 static int listen_on(host *h) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(h->socket_path) >= sizeof address.sun_path)
-        return say(USAGE, h->socket_path, "a socket's path has at most 107 bytes");
+        return daemon_say(USAGE, h->socket_path, "a socket's path has at most 107 bytes");
     strcpy(address.sun_path, h->socket_path);
     if (is_stale(&address))
         unlink(h->socket_path);
@@ -139,24 +155,24 @@ static int listen_on(host *h) {
         return DONE;
     struct stat st;
     if (failure == EADDRINUSE && lstat(h->socket_path, &st) == 0 && !S_ISSOCK(st.st_mode))
-        return say(FAILED, h->socket_path, "is there and is no socket; name another path");
-    return say(FAILED, h->socket_path,
-               failure == EADDRINUSE ? "in use; is another skymemd running?" : strerror(failure));
+        return daemon_say(FAILED, h->socket_path, "is there and is no socket; name another path");
+    return daemon_say(FAILED, h->socket_path,
+                      failure == EADDRINUSE ? "in use; is another skymemd running?"
+                                            : strerror(failure));
 }
 
-static int catch_signals(host *h) {
+int daemon_catch_signals(int *fd) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    h->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return h->signals >= 0 ? DONE : say(FAILED, "signalfd", strerror(errno));
+    *fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return *fd >= 0 ? DONE : daemon_say(FAILED, "signalfd", strerror(errno));
 }
 
-/* Tell a service manager, where there is one; see sd_notify(3). */
-static void notify(const char *state) {
+void daemon_notify(const char *state) {
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (!path || (path[0] != '/' && path[0] != '@') || strlen(path) >= sizeof address.sun_path)
@@ -170,6 +186,12 @@ static void notify(const char *state) {
         return;
     sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address, bytes);
     close(fd);
+}
+
+void daemon_ready(void) {
+    puts("ready");
+    fflush(stdout);
+    daemon_notify("READY=1");
 }
 
 /* ---- answering ---- */
@@ -209,7 +231,7 @@ static json_t *stat_json(host *h) {
 static void say_unsent(int failure) {
     const char *log = getenv("SKYMEM_LOG");
     if ((failure != EPIPE && failure != ECONNRESET) || (log && strcmp(log, "debug") == 0))
-        say(FAILED, "a client", strerror(failure));
+        daemon_say(FAILED, "a client", strerror(failure));
 }
 
 static void answer(host *h) {
@@ -244,7 +266,8 @@ static void serve(host *h) {
 
 static int start(host *h) {
     sky_error error = {0};
-    int code = catch_signals(h); /* before any thread, so that all inherit the mask */
+    int code = daemon_catch_signals(
+        &h->signals); /* before any thread, so that all inherit the mask */
     if (code == DONE)
         code = listen_on(h);
     if (code != DONE)
@@ -254,8 +277,8 @@ static int start(host *h) {
         return DONE;
     h->cache = NULL;
     bool usage = status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
-    return say(usage ? USAGE : FAILED, "--store",
-               error.text[0] ? error.text : sky_status_text(status));
+    return daemon_say(usage ? USAGE : FAILED, "--store",
+                      error.text[0] ? error.text : sky_status_text(status));
 }
 
 int main(int argc, char **argv) {
@@ -264,15 +287,15 @@ int main(int argc, char **argv) {
     int code = parse(&h, argc, argv, &finished);
     if (code != DONE || finished)
         return code;
+    if (h.satellite)
+        return satellite_main(h.satellite, h.scenario_path);
     code = start(&h);
     if (code == DONE) {
-        puts("ready");
-        fflush(stdout);
-        notify("READY=1");
+        daemon_ready();
         serve(&h);
-        notify("STOPPING=1");
+        daemon_notify("STOPPING=1");
         if (sky_flush(h.cache, sky_now() + SKY_SECONDS(FLUSH_S)) != SKY_OK)
-            code = say(FAILED, "stopping", "not everything queued was written in 10 s");
+            code = daemon_say(FAILED, "stopping", "not everything queued was written in 10 s");
     }
     sky_cache_close(h.cache);
     if (h.bound)

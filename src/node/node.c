@@ -1,29 +1,22 @@
 /* The satellite: store, queue, migration. See node.h for the picture. */
-#include "node/node.h"
-
 #include <assert.h>
 #include <string.h>
 
 #include "base/bytes.h"
+#include "node/node_state.h"
 
-#define NONE 0u /* links hold slot + 1 */
+#define NONE    SKY__NO_LINK
+#define USE     SKY__USE
+#define MOVE    SKY__MOVE
+#define HELD    SKY__HELD
+#define WAITING SKY__WAITING
+#define SENT    SKY__SENT
 
-enum { USE, MOVE, LINKS };
-typedef enum { HELD, WAITING, SENT } move_state;
+#define MIGRATE_DOUBLINGS 6 /* of the patience with one place */
 
-struct sky_node_slot {
-    sky_chunk_id id;
-    sky_chunk_facts facts;
-    uint64_t request; /* of the MIGRATE under way */
-    sky_time deadline;
-    uint32_t data_bytes;
-    uint32_t chain; /* next in the bucket, or in the free list */
-    struct {
-        uint32_t before, after;
-    } links[LINKS];
-    move_state move;
-};
+typedef sky__move_state move_state;
 typedef struct sky_node_slot slot;
+typedef struct sky_node_rumour rumour;
 
 /* An answer to come. The chunk is looked up again when it is sent, as a server reads what it holds
  * at that moment. */
@@ -66,7 +59,8 @@ static size_t aligned(size_t bytes) {
 size_t sky_node_bytes(const sky_node_config *c) {
     uint32_t slots = sky_node_slots(c);
     return 64 + aligned(bucket_count(slots) * sizeof(uint32_t)) + aligned(slots * sizeof(slot)) +
-           aligned(c->queue_max * sizeof(job)) + slots * data_stride(c);
+           aligned(c->queue_max * sizeof(job)) + aligned(SKY_NODE_RUMOURS * sizeof(rumour)) +
+           slots * data_stride(c);
 }
 
 void sky_node_init(sky_node *n, const sky_node_config *config, sky_satellite self, sky_time now,
@@ -84,18 +78,23 @@ void sky_node_init(sky_node *n, const sky_node_config *config, sky_satellite sel
     at += aligned(n->slot_count * sizeof(slot));
     n->jobs = (job *)(void *)at;
     at += aligned(config->queue_max * sizeof(job));
+    n->rumours = (rumour *)(void *)at;
+    at += aligned(SKY_NODE_RUMOURS * sizeof(rumour));
     n->bytes = at;
     n->bucket_mask = buckets - 1;
     memset(n->buckets, 0, buckets * sizeof *n->buckets);
     n->turns = sky_turns(&config->turning, now);
+    n->turn_began = sky_turn_begins(&config->turning, n->turns);
     n->turn_ends = sky_turn_begins(&config->turning, n->turns + 1);
     n->migrate_request = (uint64_t)now; /* never an id of an earlier life */
+    n->sweep_next = now + config->sweep_period_ns;
+    n->rumour_credit = now - SKY_SECONDS(3600);
 }
 
 /* ---- lists and the table ---- */
 
 static slot *slot_at(const sky_node *n, uint32_t link) {
-    return &n->slots[link - 1];
+    return sky__slot_at(n, link);
 }
 
 static uint32_t link_of(const sky_node *n, const slot *s) {
@@ -160,11 +159,28 @@ static void move_to(sky_node *n, slot *s, move_state to) {
         list_append(n, to == WAITING ? &n->waiting : &n->sent, MOVE, link);
 }
 
-/* Block keys are hashes already; number and version only have to spread. */
+/* Block keys are hashes already; number and version only have to spread. The heads of a key are
+ * all in one bucket, so that the newest is found without knowing its version. */
 static uint32_t *bucket_of(const sky_node *n, const sky_chunk_id *id) {
-    uint64_t h = sky_load_u64(id->key.bytes) ^ id->version * 0x9e3779b97f4a7c15u;
-    h = (h ^ id->number) * 0xd6e8feb86659fd93u;
+    uint64_t h = sky_load_u64(id->key.bytes);
+    if (id->number > 0)
+        h = (h ^ id->version * 0x9e3779b97f4a7c15u) ^ id->number;
+    h *= 0xd6e8feb86659fd93u;
     return &n->buckets[(h >> 32) & n->bucket_mask];
+}
+
+/* The newest head of a key but for version `but`. */
+static slot *find_head(const sky_node *n, const sky_key *key, uint64_t but) {
+    const sky_chunk_id any = {.key = *key};
+    slot *newest = NULL;
+    for (uint32_t link = *bucket_of(n, &any); link; link = slot_at(n, link)->chain) {
+        slot *s = slot_at(n, link);
+        if (s->id.number == 0 && s->id.version != but &&
+            memcmp(s->id.key.bytes, key->bytes, SKY_KEY_BYTES) == 0 &&
+            (!newest || s->id.version > newest->id.version))
+            newest = s;
+    }
+    return newest;
 }
 
 static slot *find(const sky_node *n, const sky_chunk_id *id) {
@@ -173,6 +189,10 @@ static slot *find(const sky_node *n, const sky_chunk_id *id) {
             return slot_at(n, link);
     }
     return NULL;
+}
+
+struct sky_node_slot *sky__node_find(const sky_node *n, const sky_chunk_id *id) {
+    return find(n, id);
 }
 
 static uint8_t *data_of(const sky_node *n, const slot *s) {
@@ -187,8 +207,64 @@ static void forget(sky_node *n, slot *s) {
     *at = s->chain;
     move_to(n, s, HELD);
     list_take(n, use_list(n, s), USE, link);
+    s->used = false;
     s->chain = n->slot_free;
     n->slot_free = link;
+}
+
+/* Forget it, also where it may have arrived by now: a chunk on its way out is kept until the other
+ * has answered, or not, and is then told too. */
+void sky__node_drop(sky_node *n, slot *s) {
+    if (s->move != SENT) {
+        forget(n, s);
+        return;
+    }
+    s->doomed = true; /* and the first to make room */
+    list_take(n, use_list(n, s), USE, link_of(n, s));
+    s->facts.pinned = false;
+    list_append(n, &n->lru, USE, link_of(n, s));
+}
+
+/* A DROP of one chunk for another satellite. With no room to say it, his LRU finds the chunk. */
+static void tell_drop(sky_node *n, const slot *s, sky_satellite to) {
+    if (n->ack_count == SKY_NODE_ACKS_MAX)
+        return;
+    uint32_t i = n->ack_count++;
+    n->acks[i].to = to;
+    n->acks[i].request = s->request;
+    n->acks[i].id = s->id;
+    n->acks[i].type = SKY_WIRE_DROP;
+}
+
+/* The other has it, or nobody will ever know: tell him what we were told. */
+static void pass_drop_on(sky_node *n, slot *s, sky_satellite to) {
+    tell_drop(n, s, to);
+    forget(n, s);
+}
+
+sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts) {
+    return sky_chunk_place(&n->config->constellation, &n->config->turning, facts, n->turns);
+}
+
+static sky_satellite place_of(const sky_node *n, const slot *s) {
+    return sky__node_place(n, &s->facts);
+}
+
+static bool belongs_here(const sky_node *n, const slot *s) {
+    return sky_satellite_equal(place_of(n, s), n->self);
+}
+
+static void evict(sky_node *n, slot *s, sky_outcome *outcome, sky_chunk_id *evicted) {
+    if (s->doomed) {
+        pass_drop_on(n, s, place_of(n, s));
+        return;
+    }
+    const sky_chunk_facts facts = s->facts;
+    *outcome = SKY_STORED_EVICTED;
+    *evicted = s->id;
+    n->stat.evictions++;
+    forget(n, s);
+    sky__rumour_begin(n, evicted, &facts);
 }
 
 /* A free slot, if need be the least recently used one; NULL when all are pinned. */
@@ -200,10 +276,7 @@ static slot *make_room(sky_node *n, sky_outcome *outcome, sky_chunk_id *evicted)
             n->stat.refused++;
             return NULL;
         }
-        *outcome = SKY_STORED_EVICTED;
-        *evicted = slot_at(n, n->lru.last)->id;
-        n->stat.evictions++;
-        forget(n, slot_at(n, n->lru.last));
+        evict(n, slot_at(n, n->lru.last), outcome, evicted);
     }
     uint32_t link = n->slot_free;
     if (!link)
@@ -212,19 +285,44 @@ static slot *make_room(sky_node *n, sky_outcome *outcome, sky_chunk_id *evicted)
     return slot_at(n, link);
 }
 
-static sky_satellite place_of(const sky_node *n, const slot *s) {
-    return sky_chunk_place(&n->config->constellation, &n->config->turning, &s->facts, n->turns);
+/* Where the chunk belongs from now on. What it is does not change. */
+static void give_place(slot *s, const sky_chunk_facts *facts) {
+    s->tries = 0;
+    s->facts.set_ms = facts->set_ms;
+    s->facts.centre = facts->centre;
+    s->facts.first = facts->first;
+    s->facts.next = facts->next;
+    s->facts.window_planes = facts->window_planes;
+    s->facts.window_slots = facts->window_slots;
+    s->facts.strategy = facts->strategy;
 }
 
-static bool belongs_here(const sky_node *n, const slot *s) {
-    return sky_satellite_equal(place_of(n, s), n->self);
+/* Of a key's heads only the newest is kept: there is one at most. False: it is another. */
+static bool is_newest_head(sky_node *n, const sky_message *m) {
+    slot *other = find_head(n, &m->id.key, m->id.version);
+    if (!other || other->id.version > m->id.version)
+        return !other;
+    forget(n, other);
+    return true;
 }
 
-static sky_outcome store(sky_node *n, const sky_message *m, sky_chunk_id *evicted) {
+/* The sky turned while it was under way. But a clock that is ahead of ours gives us chunks that to
+ * us are still his: such a one stays, for given to and fro it would be where nobody asks. */
+static bool to_move_on(const sky_node *n, const slot *s, sky_satellite giver) {
+    sky_satellite place = place_of(n, s);
+    return !sky_satellite_equal(place, n->self) && !sky_satellite_equal(place, giver);
+}
+
+static sky_outcome store(sky_node *n, const sky_message *m, sky_satellite giver,
+                         sky_chunk_id *evicted) {
     slot *s = find(n, &m->id);
     sky_outcome outcome = SKY_STORED;
+    if (m->id.number == 0 && !is_newest_head(n, m))
+        return outcome;
     if (s) { /* said twice: the same name is the same bytes */
         touch(n, s);
+        if (m->facts.set_ms > s->facts.set_ms) /* it was moved, and ours did not hear of it */
+            give_place(s, &m->facts);
         /* The teller may drop his copy on our word, so a copy of ours that is on its way out must
          * not go on an older word from elsewhere. */
         if (s->move == SENT)
@@ -234,13 +332,13 @@ static sky_outcome store(sky_node *n, const sky_message *m, sky_chunk_id *evicte
     s = make_room(n, &outcome, evicted);
     if (!s)
         return outcome;
-    *s = (slot){.id = m->id, .facts = m->facts, .data_bytes = m->data_bytes};
+    *s = (slot){.id = m->id, .facts = m->facts, .data_bytes = m->data_bytes, .used = true};
     memcpy(data_of(n, s), m->data, m->data_bytes);
     uint32_t *bucket = bucket_of(n, &s->id);
     s->chain = *bucket;
     *bucket = link_of(n, s);
     list_push(n, use_list(n, s), USE, link_of(n, s));
-    if (!belongs_here(n, s)) /* the sky turned while it was under way */
+    if (to_move_on(n, s, giver))
         move_to(n, s, WAITING);
     return outcome;
 }
@@ -251,6 +349,7 @@ static sky_outcome store(sky_node *n, const sky_message *m, sky_chunk_id *evicte
 static void collect_movers(sky_node *n, const sky_node_list *l) {
     for (uint32_t link = l->last; link; link = slot_at(n, link)->links[USE].before) {
         slot *s = slot_at(n, link);
+        s->tries = 0;
         if (s->move == HELD && !belongs_here(n, s))
             move_to(n, s, WAITING);
         else if (s->move == WAITING && belongs_here(n, s))
@@ -261,14 +360,19 @@ static void collect_movers(sky_node *n, const sky_node_list *l) {
 static void advance(sky_node *n, sky_time now) {
     if (now >= n->turn_ends) {
         n->turns = sky_turns(&n->config->turning, now);
+        n->turn_began = sky_turn_begins(&n->config->turning, n->turns);
         n->turn_ends = sky_turn_begins(&n->config->turning, n->turns + 1);
         collect_movers(n, &n->lru);
         collect_movers(n, &n->pinned);
     }
-    /* All wait equally long, so the first sent is the first to be late. */
+    /* Nearly all wait equally long, so the first sent is the first to be late. */
     while (n->sent.first && slot_at(n, n->sent.first)->deadline <= now) {
-        n->stat.migrate_retries++;
         slot *s = slot_at(n, n->sent.first);
+        if (s->doomed) {
+            pass_drop_on(n, s, place_of(n, s));
+            continue;
+        }
+        n->stat.migrate_retries++;
         move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
     }
 }
@@ -292,10 +396,16 @@ static void enqueue(sky_node *n, sky_time now, const sky_datagram *in, const sky
                .evicted = *evicted};
 }
 
+static bool facts_fit(const sky_node *n, const sky_chunk_facts *facts) {
+    sky_chunk_facts next = *facts;
+    next.first = facts->next;
+    return sky_facts_fit(&n->config->constellation, facts) &&
+           sky_facts_fit(&n->config->constellation, &next);
+}
+
 /* A chunk that may be stored: it fits, names satellites of this sky, and its bytes are right. */
 static bool acceptable(sky_node *n, const sky_message *m) {
-    if (m->data_bytes > n->config->chunk_bytes_max ||
-        !sky_facts_fit(&n->config->constellation, &m->facts)) {
+    if (m->data_bytes > n->config->chunk_bytes_max || !facts_fit(n, &m->facts)) {
         n->stat.malformed++;
         return false;
     }
@@ -316,27 +426,65 @@ static void take_request(sky_node *n, sky_time now, const sky_datagram *in, cons
     if (m->type == SKY_WIRE_SET) {
         if (!acceptable(n, m))
             return;
-        outcome = store(n, m, &evicted);
+        outcome = store(n, m, in->from, &evicted);
         n->stat.sets++;
     }
     enqueue(n, now, in, m, outcome, &evicted);
+}
+
+/* Answer as soon as output is asked for. With no room the asker hears nothing and asks again. */
+static void answer_at_once(sky_node *n, const sky_datagram *in, const sky_message *m,
+                           sky_wire_type type, uint32_t value, uint32_t chunk_count) {
+    if (n->ack_count == SKY_NODE_ACKS_MAX) {
+        n->stat.overflow++;
+        return;
+    }
+    uint32_t i = n->ack_count++;
+    n->acks[i].to = in->from;
+    n->acks[i].request = m->request;
+    n->acks[i].id = m->id;
+    n->acks[i].type = type;
+    n->acks[i].value = value;
+    n->acks[i].chunk_count = chunk_count;
+}
+
+/* Its block is no more, or it is a head with a newer one here. */
+static bool of_no_use(const sky_node *n, const sky_message *m) {
+    if (m->id.number == 0) {
+        const slot *newer = find_head(n, &m->id.key, m->id.version);
+        return newer && newer->id.version > m->id.version;
+    }
+    return n->rumour_count > 0 && !m->facts.spare && !m->facts.pinned &&
+           sky__rumour_known(n, &m->id);
 }
 
 static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message *m) {
     sky_chunk_id evicted;
     if (!acceptable(n, m) || n->ack_count == SKY_NODE_ACKS_MAX)
         return; /* it will be sent again */
-    uint32_t i = n->ack_count++;
-    n->acks[i].to = in->from;
-    n->acks[i].request = m->request;
-    n->acks[i].id = m->id;
-    n->acks[i].outcome = store(n, m, &evicted);
+    sky_outcome outcome = SKY_STORED;
+    if (of_no_use(n, m))
+        n->stat.purged++; /* the giver may drop it, and nobody needs it here */
+    else
+        outcome = store(n, m, in->from, &evicted);
+    answer_at_once(n, in, m, SKY_WIRE_MIGRATE_ACK,
+                   outcome == SKY_NOT_STORED ? SKY_NOT_STORED : SKY_STORED, 0);
 }
 
-static void take_migrate_ack(sky_node *n, const sky_message *m) {
+/* A satellite that sweeps asks about one chunk. */
+static void take_sweep(sky_node *n, const sky_datagram *in, const sky_message *m) {
+    const slot *s = find(n, &m->id);
+    answer_at_once(n, in, m, SKY_WIRE_HAS_REPLY, s != NULL, s ? s->facts.chunk_count : 0);
+}
+
+static void take_migrate_ack(sky_node *n, const sky_datagram *in, const sky_message *m) {
     slot *s = find(n, &m->id);
     if (!s || s->move != SENT || s->request != m->request || m->outcome == SKY_NOT_STORED)
         return;
+    if (s->doomed) {
+        pass_drop_on(n, s, in->from);
+        return;
+    }
     n->stat.migrated++;
     n->stat.migrated_bytes += s->data_bytes;
     forget(n, s);
@@ -348,21 +496,47 @@ static void pin(sky_node *n, slot *s, bool pinned) {
     list_push(n, use_list(n, s), USE, link_of(n, s));
 }
 
-/* DROP and PIN name an arithmetic row of chunks: those of one server, so no more than fit here. */
-static void take_row(sky_node *n, const sky_message *m) {
+/* A chunk that is on its way somewhere starts over from here: the copy there does not know of the
+ * move, and is taken back. */
+static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
+    if (s->move == SENT)
+        tell_drop(n, s, place_of(n, s));
+    give_place(s, facts);
+    move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
+    n->stat.moved++;
+}
+
+/* DROP, PIN and MOVE name an arithmetic row of chunks: those of one server, so no more than fit
+ * here. */
+static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) {
     sky_chunk_id id = m->id;
-    if ((m->last - id.number) / m->stride >= n->slot_count) {
+    bool moves = m->type == SKY_WIRE_MOVE;
+    if ((m->last - id.number) / m->stride >= n->slot_count ||
+        (moves && !facts_fit(n, &m->facts))) {
         n->stat.malformed++;
         return;
     }
+    uint32_t found = 0;
     for (uint64_t number = id.number; number <= m->last; number += m->stride) {
         id.number = (uint32_t)number;
         slot *s = find(n, &id);
-        if (s && m->type == SKY_WIRE_DROP)
-            forget(n, s);
-        else if (s)
+        if (!s)
+            continue;
+        found++;
+        if (m->type == SKY_WIRE_DROP)
+            sky__node_drop(n, s);
+        else if (moves)
+            move_chunk(n, s, &m->facts);
+        else
             pin(n, s, m->facts.pinned);
     }
+    if (moves)
+        answer_at_once(n, in, m, SKY_WIRE_MOVE_ACK, found, 0);
+}
+
+/* What only a ground may say: no satellite fills, pins or rearranges another. */
+static bool is_for_grounds(sky_wire_type type) {
+    return type == SKY_WIRE_SET || type == SKY_WIRE_PIN || type == SKY_WIRE_MOVE;
 }
 
 void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
@@ -371,6 +545,16 @@ void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
         return;
     sky_message m;
     if (sky_message_decode(in->data, in->bytes, &m) != SKY_OK) {
+        n->stat.malformed++;
+        return;
+    }
+    if (in->from.plane == 0)
+        n->ground = in->from;
+    if (m.type == SKY_WIRE_HAS && in->from.plane != 0) {
+        take_sweep(n, in, &m);
+        return;
+    }
+    if (in->from.plane != 0 && is_for_grounds(m.type)) {
         n->stat.malformed++;
         return;
     }
@@ -384,11 +568,21 @@ void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
         take_migrate(n, in, &m);
         break;
     case SKY_WIRE_MIGRATE_ACK:
-        take_migrate_ack(n, &m);
+        take_migrate_ack(n, in, &m);
         break;
     case SKY_WIRE_DROP:
     case SKY_WIRE_PIN:
-        take_row(n, &m);
+    case SKY_WIRE_MOVE:
+        take_row(n, in, &m);
+        break;
+    case SKY_WIRE_PURGE:
+        sky__rumour_take(n, now, in, &m);
+        break;
+    case SKY_WIRE_HAS_REPLY:
+        sky__sweep_answer(n, in, &m);
+        break;
+    case SKY_WIRE_STAT:
+        answer_at_once(n, in, &m, SKY_WIRE_STAT_REPLY, 0, 0);
         break;
     default:
         n->stat.malformed++;
@@ -397,20 +591,45 @@ void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
 
 /* ---- output ---- */
 
-static void send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out) {
+void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out) {
     out->from = n->self;
     out->to = to;
     out->bytes = sky_message_encode(m, out->data, out->bytes_max);
     assert(out->bytes > 0);
 }
 
+static void tell_stat(const sky_node *n, uint64_t out[SKY_STAT_COUNT]) {
+    const sky_node_stat *t = &n->stat;
+    out[SKY_STAT_CHUNKS] = sky_node_chunks(n);
+    out[SKY_STAT_SLOTS] = n->slot_count;
+    out[SKY_STAT_SETS] = t->sets;
+    out[SKY_STAT_GETS] = t->gets;
+    out[SKY_STAT_MISSES] = t->misses;
+    out[SKY_STAT_EVICTIONS] = t->evictions;
+    out[SKY_STAT_REFUSED] = t->refused;
+    out[SKY_STAT_MIGRATED] = t->migrated;
+    out[SKY_STAT_PURGED] = t->purged;
+    out[SKY_STAT_SWEPT] = t->swept;
+    out[SKY_STAT_GOSSIP] = t->gossip;
+    out[SKY_STAT_MALFORMED] = t->malformed;
+    out[SKY_STAT_CORRUPT] = t->corrupt;
+    out[SKY_STAT_OVERFLOW] = t->overflow;
+}
+
 static void send_ack(sky_node *n, sky_datagram *out) {
     uint32_t i = --n->ack_count;
-    sky_message m = {.type = SKY_WIRE_MIGRATE_ACK,
+    sky_message m = {.type = n->acks[i].type,
                      .request = n->acks[i].request,
                      .id = n->acks[i].id,
-                     .outcome = n->acks[i].outcome == SKY_NOT_STORED ? SKY_NOT_STORED : SKY_STORED};
-    send(n, &m, n->acks[i].to, out);
+                     .facts.chunk_count = n->acks[i].chunk_count};
+    m.stride = 1;
+    m.last = m.id.number;
+    m.outcome = m.type == SKY_WIRE_MIGRATE_ACK ? (sky_outcome)n->acks[i].value : SKY_STORED;
+    m.present = m.type == SKY_WIRE_HAS_REPLY && n->acks[i].value;
+    m.moved = m.type == SKY_WIRE_MOVE_ACK ? n->acks[i].value : 0;
+    if (m.type == SKY_WIRE_STAT_REPLY)
+        tell_stat(n, m.stat);
+    sky__node_send(n, &m, n->acks[i].to, out);
 }
 
 static void answer_get(sky_node *n, slot *s, sky_message *m) {
@@ -432,7 +651,10 @@ static void send_answer(sky_node *n, sky_time now, sky_datagram *out) {
     n->job_first = (n->job_first + 1) % n->config->queue_max;
     n->job_count--;
     sky_message m = {.request = j->request, .id = j->id, .spent_ns = now - j->arrived};
-    slot *s = find(n, &j->id);
+    bool any = j->id.number == 0 && j->id.version == SKY_VERSION_ANY;
+    slot *s = any ? find_head(n, &j->id.key, SKY_VERSION_ANY) : find(n, &j->id);
+    if (any && s)
+        m.id.version = s->id.version;
     if (j->type == SKY_WIRE_SET) {
         m.type = SKY_WIRE_SET_ACK;
         m.outcome = j->outcome;
@@ -444,13 +666,15 @@ static void send_answer(sky_node *n, sky_time now, sky_datagram *out) {
         m.present = s;
         m.facts.chunk_count = s ? s->facts.chunk_count : 0;
     }
-    send(n, &m, j->to, out);
+    sky__node_send(n, &m, j->to, out);
 }
 
 static void send_migrate(sky_node *n, sky_time now, sky_datagram *out) {
     slot *s = slot_at(n, n->waiting.first);
     s->request = ++n->migrate_request;
-    s->deadline = now + n->config->migrate_timeout_ns;
+    s->deadline = now + (n->config->migrate_timeout_ns << s->tries); /* it may be far */
+    if (s->tries < MIGRATE_DOUBLINGS)
+        s->tries++;
     move_to(n, s, SENT);
     n->migrate_next = now + n->config->migrate_gap_ns;
     sky_message m = {.type = SKY_WIRE_MIGRATE,
@@ -459,11 +683,15 @@ static void send_migrate(sky_node *n, sky_time now, sky_datagram *out) {
                      .facts = s->facts,
                      .data = data_of(n, s),
                      .data_bytes = s->data_bytes};
-    send(n, &m, place_of(n, s), out);
+    sky__node_send(n, &m, place_of(n, s), out);
 }
 
 static bool may_migrate(const sky_node *n) {
     return n->waiting.count > 0 && n->sent.count < n->config->migrate_window;
+}
+
+static bool sweeps(const sky_node *n) {
+    return n->config->sweep_period_ns > 0 && sky_node_chunks(n) > 0;
 }
 
 bool sky_node_output(sky_node *n, sky_time now, sky_datagram *out) {
@@ -474,7 +702,8 @@ bool sky_node_output(sky_node *n, sky_time now, sky_datagram *out) {
     else if (may_migrate(n) && n->migrate_next <= now)
         send_migrate(n, now, out);
     else
-        return false;
+        return sky__rumour_output(n, out) ||
+               (sweeps(n) && n->sweep_next <= now && sky__sweep_output(n, now, out));
     return true;
 }
 
@@ -484,7 +713,7 @@ static sky_time sooner(sky_time a, sky_time b) {
 
 sky_time sky_node_wake(const sky_node *n) {
     sky_time at = SKY_TIME_NEVER;
-    if (n->ack_count > 0)
+    if (n->ack_count > 0 || n->rumours_open > 0)
         return 0;
     if (n->job_count > 0)
         at = n->jobs[n->job_first].ready;
@@ -494,6 +723,8 @@ sky_time sky_node_wake(const sky_node *n) {
         at = sooner(at, slot_at(n, n->sent.first)->deadline);
     if (sky_node_chunks(n) > 0)
         at = sooner(at, n->turn_ends);
+    if (sweeps(n))
+        at = sooner(at, n->sweep_next);
     return at;
 }
 
@@ -504,7 +735,8 @@ uint32_t sky_node_chunks(const sky_node *n) {
 }
 
 bool sky_node_idle(const sky_node *n) {
-    return sky_node_chunks(n) == 0 && n->job_count == 0 && n->ack_count == 0;
+    return sky_node_chunks(n) == 0 && n->job_count == 0 && n->ack_count == 0 &&
+           n->rumours_open == 0;
 }
 
 static sky_node_chunk look(const sky_node *n, const slot *s) {

@@ -6,7 +6,7 @@
  *
  * The memory it is given, and all it will ever use:
  *
- *     | buckets | slots: id, facts, links | queue | bytes of slot 0 | bytes of slot 1 | …
+ *     | buckets | slots: id, facts, links | queue | rumours | bytes of slot 0 | bytes of slot 1 | …
  *
  * Each slot is on one of two use lists (lru: evictable; pinned), and on at most one of two move
  * lists:
@@ -21,7 +21,11 @@
  * two places, never in none.
  *
  * What takes `processing_ns` is answering the ground: SET, GET and HAS wait for each other in
- * arrival order. Migration, DROP and PIN do not: they are no chunk served. */
+ * arrival order. Everything else does not: it is no chunk served.
+ *
+ * A block that lost a chunk is cleared away by gossip and by sweeps: gossip.c. MOVE gives chunks
+ * another set time and centre, a time to come most of all: what belongs elsewhere then migrates as
+ * ever. No libc beyond mem*: it is to fly (tests/integration/freestanding_test.sh). */
 #ifndef SKY_NODE_NODE_H
 #define SKY_NODE_NODE_H
 
@@ -49,6 +53,12 @@ typedef struct {
     uint32_t queue_max;          /* answers waiting; more requests are dropped and counted */
     uint32_t chunk_bytes_max;
     uint64_t memory_bytes; /* for chunks and what is kept about each */
+
+    /* How blocks that lost a chunk are found. All 0: not at all by satellites. */
+    uint32_t gossip_hops;     /* how far a PURGE goes; 0: no gossip */
+    bool tell_ground;         /* GONE for each chunk given up */
+    sky_time sweep_period_ns; /* a round over all chunks held; 0: none */
+    sky_time sweep_grace_ns;  /* after a turn, and after a block was set, nothing is swept */
 } sky_node_config;
 
 typedef struct {
@@ -63,6 +73,13 @@ typedef struct {
     uint64_t malformed; /* datagrams that do not decode, or do not concern a satellite */
     uint64_t corrupt;   /* chunks that came with wrong bytes: not stored, not acknowledged */
     uint64_t overflow;  /* requests dropped because the queue was full */
+    uint64_t purged;    /* chunks dropped on a neighbour's word */
+    uint64_t swept;     /* chunks dropped because the one after was gone */
+    uint64_t gossip;    /* PURGEs sent, and their bytes */
+    uint64_t gossip_bytes;
+    uint64_t gossip_refused; /* rumours beyond what is believed in a time */
+    uint64_t sweeps;         /* HAS sent */
+    uint64_t moved;          /* chunks that MOVE gave another place */
 } sky_node_stat;
 
 typedef struct {
@@ -71,15 +88,18 @@ typedef struct {
 } sky_node_list;
 
 #define SKY_NODE_ACKS_MAX 16
+#define SKY_NODE_RUMOURS  128
 
 /* Fields are the node's own; look through the functions. */
 typedef struct {
     const sky_node_config *config;
     sky_satellite self;
+    sky_satellite ground; /* the one heard last: who is told what happens here */
 
     uint32_t *buckets; /* slot + 1, chained through the slots */
     struct sky_node_slot *slots;
     struct sky_node_job *jobs;
+    struct sky_node_rumour *rumours;
     uint8_t *bytes;
     uint32_t bucket_mask;
     uint32_t slot_count;
@@ -99,12 +119,19 @@ typedef struct {
         sky_satellite to;
         uint64_t request;
         sky_chunk_id id;
-        sky_outcome outcome;
-    } acks[SKY_NODE_ACKS_MAX]; /* of migrations, not yet sent */
+        sky_wire_type type;
+        uint32_t value; /* MIGRATE_ACK: outcome; HAS_REPLY: present; MOVE_ACK: moved */
+        uint32_t chunk_count;
+    } acks[SKY_NODE_ACKS_MAX]; /* answers at once, not yet sent */
     uint32_t ack_count;
 
+    uint32_t rumour_count, rumour_next, rumours_open;
+    sky_time rumour_credit;
+    uint32_t sweep_at, sweep_request;
+    sky_time sweep_next;
+
     uint64_t turns;
-    sky_time turn_ends;
+    sky_time turn_began, turn_ends;
     sky_time migrate_next;
     uint64_t migrate_request;
     sky_node_stat stat;

@@ -64,7 +64,9 @@ static sky_message set(sky_wire_type type, uint32_t block, sky_satellite first) 
     m.facts = (sky_chunk_facts){.set_ms = 1000,
                                 .centre = centre,
                                 .first = first,
+                                .next = {3, 4},
                                 .chunk_count = 9,
+                                .window_planes = 3,
                                 .window_slots = 3,
                                 .strategy = SKY_PLACE_ROTATION};
     m.data = payload;
@@ -236,6 +238,79 @@ static void pinned_chunks_stay(void **state) {
     sky_chunk_id one = name(1, 1);
     out = set_acked(&b, 4);
     assert_true(sky_chunk_id_equal(&out.evicted, &one));
+    bench_close(&b);
+}
+
+/* Of a key's heads there is one at most, in whatever order they come. */
+static void heads_do_not_pile_up(void **state) {
+    (void)state;
+    static const uint64_t versions[] = {5, 4, 3, 7, 6, 7};
+    bench b;
+    bench_open(&b, 8);
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        sky_message m = set(SKY_WIRE_SET, 1, here), out;
+        m.id.number = 0;
+        m.id.version = versions[i];
+        m.facts.checksum = sky_chunk_checksum(&m.id, payload, sizeof payload);
+        tell(&b, 0, &m);
+        assert_true(hear(&b, TURN_NS - 1, &out));
+        assert_int_equal(out.outcome, SKY_STORED);
+        assert_int_equal(sky_node_chunks(&b.node), 1);
+    }
+    sky_message get = {.type = SKY_WIRE_GET, .id = name(1, 0)}, out;
+    get.id.version = SKY_VERSION_ANY;
+    tell(&b, 0, &get);
+    assert_true(hear(&b, TURN_NS - 1, &out));
+    assert_int_equal(out.id.version, 7);
+    bench_close(&b);
+}
+
+static void satellites_do_not_rule_each_other(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, 2);
+    set_acked(&b, 1);
+    sky_message m = {
+        .type = SKY_WIRE_PIN, .id = name(1, 1), .facts.pinned = true, .stride = 9, .last = 1};
+    tell_from(&b, 0, &m, centre);
+    m = set(SKY_WIRE_MOVE, 1, centre);
+    m.data_bytes = 0;
+    m.stride = m.last = 1;
+    tell_from(&b, 0, &m, centre);
+    m = set(SKY_WIRE_SET, 2, here);
+    tell_from(&b, 0, &m, centre);
+    assert_int_equal(b.node.stat.malformed, 3);
+    assert_int_equal(sky_node_chunks(&b.node), 1);
+    const sky_chunk_id one = name(1, 1);
+    sky_node_chunk chunk;
+    assert_true(sky_node_find(&b.node, &one, &chunk));
+    assert_false(chunk.facts.pinned);
+    assert_true(sky_satellite_equal(chunk.facts.first, here));
+    bench_close(&b);
+}
+
+/* Pinned neighbours are not asked for; the one that is is asked for once a round all the same. */
+static void a_sweep_takes_its_period(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, 8);
+    b.config.turning.rotation_ns = SKY_TIME_NEVER;
+    b.config.sweep_period_ns = SKY_SECONDS(1);
+    sky_node_init(&b.node, &b.config, here, 0, b.memory, b.bytes);
+    for (uint32_t i = 1; i <= 8; i++) {
+        sky_message m = set(SKY_WIRE_SET, i, here), out;
+        m.facts.pinned = i < 8;
+        tell(&b, 0, &m);
+        assert_true(hear(&b, TURN_NS, &out));
+    }
+    uint32_t asked = 0;
+    sky_message m;
+    for (sky_time at; (at = sky_node_wake(&b.node)) < SKY_SECONDS(10);) {
+        sky_node_input(&b.node, at, NULL);
+        while (hear(&b, at, &m))
+            asked += m.type == SKY_WIRE_HAS;
+    }
+    assert_in_range(asked, 8, 10);
     bench_close(&b);
 }
 
@@ -428,6 +503,9 @@ int main(void) {
         cmocka_unit_test(a_replaced_block_keeps_both_versions),
         cmocka_unit_test(the_least_recently_used_goes),
         cmocka_unit_test(pinned_chunks_stay),
+        cmocka_unit_test(heads_do_not_pile_up),
+        cmocka_unit_test(satellites_do_not_rule_each_other),
+        cmocka_unit_test(a_sweep_takes_its_period),
         cmocka_unit_test(rows_are_dropped),
         cmocka_unit_test(chunks_are_copied_before_they_are_dropped),
         cmocka_unit_test(migration_keeps_to_its_window_and_pace),

@@ -1,4 +1,11 @@
-/* The session's requests, its index, and the room it keeps in the sky. */
+/* The session's requests: what each wants done, in which order, and how it ends.
+ *
+ *   get      ( look ) ──► get ──► done
+ *   put       set ──► ( head ) ──► committed
+ *   has …    ( look ) ──► answered from the index
+ *   prefetch ( look ) ──► ( head again ) ──► move ──► done
+ *
+ * Steps in brackets are only taken when blocks are looked for in the sky. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,60 +28,63 @@ static void chain_all(sky_session *s) {
     s->orphans = SKY__NONE;
 }
 
-static void number_places(sky_session *s) {
-    const sky_frame *f = s->config.frame;
-    const sky_placement *p = &f->placement;
-    const sky_constellation *c = &f->constellation;
-    for (uint32_t i = 0; i < s->servers; i++) {
-        sky_satellite at = f->servers[i];
-        if (p->strategy == SKY_PLACE_HOP) {
-            s->rows_of[i] = i;
-            continue;
-        }
-        s->rows_of[i] = (at.plane + c->planes - f->centre.plane + p->window_planes / 2) % c->planes;
-        s->columns_of[i] = (at.slot + c->slots - f->centre.slot + p->window_slots / 2) % c->slots;
-    }
-}
-
-static uint32_t place_count(const sky_frame *f) {
-    const sky_placement *p = &f->placement;
-    return p->strategy == SKY_PLACE_HOP ? p->servers : p->window_planes * p->window_slots;
-}
-
 static bool take_memory(sky_session *s) {
     const sky_session_config *c = &s->config;
     s->row_max = c->blocks_max + 1;
     s->sides = calloc(c->blocks_max, sizeof *s->sides);
-    s->loads = calloc(place_count(c->frame), sizeof *s->loads);
+    s->loads = calloc(sky__places_count(c->frame), sizeof *s->loads);
     s->rows_of = calloc(s->servers, sizeof *s->rows_of);
     s->columns_of = calloc(s->servers, sizeof *s->columns_of);
     s->requests = calloc(c->requests_max, sizeof *s->requests);
     s->operations = calloc(c->operations_max, sizeof *s->operations);
     s->rows = calloc(s->row_max, sizeof *s->rows);
-    s->open_at = calloc(c->frame->satellite_count, sizeof *s->open_at);
+    s->served_at = calloc(c->frame->satellite_count, sizeof *s->served_at);
+    s->suspicions = calloc(c->frame->satellite_count, sizeof *s->suspicions);
     return s->sides && s->loads && s->rows_of && s->columns_of && s->requests && s->operations &&
-           s->rows && s->open_at;
+           s->rows && s->served_at && s->suspicions;
+}
+
+/* For parity alone: stripes being repaired, and one being made. */
+static bool take_stripes(sky_session *s) {
+    size_t stripe = (size_t)(s->stripes.data + s->stripes.parity) * s->config.chunk_bytes;
+    size_t work = 2 * (size_t)s->stripes.data * s->stripes.data;
+    s->repairs = calloc(SKY__REPAIRS_MAX, sizeof *s->repairs);
+    s->repair_bytes = malloc(SKY__REPAIRS_MAX * stripe);
+    s->stripe_bytes = malloc(stripe > work ? stripe : work);
+    if (!s->repairs || !s->repair_bytes || !s->stripe_bytes)
+        return false;
+    for (uint32_t i = 0; i < SKY__REPAIRS_MAX; i++)
+        s->repairs[i] = (sky__repair){.request = SKY__NONE, .bytes = s->repair_bytes + i * stripe};
+    return true;
+}
+
+static bool config_ok(const sky_session_config *c) {
+    uint32_t servers = c->frame->placement.servers;
+    return c->chunk_bytes >= 1 && c->chunk_bytes <= SKY_WIRE_DATA_BYTES_MAX &&
+           c->satellite_slots >= 1 && c->requests_max >= 1 && c->blocks_max >= 1 &&
+           c->operations_max >= 1 && c->operations_max <= 1u << 20 && c->replicas <= servers &&
+           (c->parity == 0 || (c->parity < servers && servers <= SKY_STRIPE_PIECES_MAX));
 }
 
 sky_status sky_session_create(const sky_session_config *config, sky_session **out) {
-    if (config->chunk_bytes < 1 || config->chunk_bytes > SKY_WIRE_DATA_BYTES_MAX ||
-        config->satellite_slots < 1 || config->link_bits_s < 1 || config->requests_max < 1 ||
-        config->blocks_max < 1 || config->operations_max < 1 || config->operations_max > 1u << 20)
+    if (!config_ok(config))
         return SKY_E_PARAM;
     sky_session *s = calloc(1, sizeof *s);
     if (!s)
         return SKY_E_NOMEM;
     s->config = *config;
     s->servers = config->frame->placement.servers;
+    s->config.replicas = config->replicas ? config->replicas : 1;
+    s->stripes = (sky_stripes){s->servers - config->parity, config->parity};
     sky_status status = sky_index_create(config->blocks_max, &s->index);
-    if (status == SKY_OK && !take_memory(s))
+    if (status == SKY_OK && (!take_memory(s) || (config->parity > 0 && !take_stripes(s))))
         status = SKY_E_NOMEM;
     if (status != SKY_OK) {
         sky_session_destroy(s);
         return status;
     }
     chain_all(s);
-    number_places(s);
+    sky__places_number(s);
     *out = s;
     return SKY_OK;
 }
@@ -90,7 +100,11 @@ void sky_session_destroy(sky_session *s) {
     free(s->requests);
     free(s->operations);
     free(s->rows);
-    free(s->open_at);
+    free(s->served_at);
+    free(s->suspicions);
+    free(s->repairs);
+    free(s->repair_bytes);
+    free(s->stripe_bytes);
     free(s);
 }
 
@@ -115,6 +129,9 @@ uint32_t sky__chain_take(sky_session *s, sky__list *list) {
 
 static void chain_remove(sky_session *s, sky__list *list, uint32_t request) {
     uint32_t before = SKY__NONE;
+    if (!s->requests[request].listed)
+        return;
+    s->requests[request].listed = false;
     for (uint32_t i = list->first; i != SKY__NONE; before = i, i = s->requests[i].next) {
         if (i != request)
             continue;
@@ -129,168 +146,63 @@ static void chain_remove(sky_session *s, sky__list *list, uint32_t request) {
     }
 }
 
-/* ---- chunks ---- */
-
-uint32_t sky__chunk_length(const sky_session *s, uint32_t payload_bytes, uint32_t number) {
-    uint64_t begin = (uint64_t)(number - 1) * s->config.chunk_bytes;
-    uint64_t left = payload_bytes - begin;
-    return left < s->config.chunk_bytes ? (uint32_t)left : s->config.chunk_bytes;
+static bool sets(const sky__request *r) {
+    return r->ask.op == SKY_OP_PUT;
 }
 
-static uint32_t chunk_count(const sky_session *s, uint32_t payload_bytes) {
-    uint32_t size = s->config.chunk_bytes;
-    return payload_bytes / size + (payload_bytes % size != 0);
+/* Heads do not wait behind puts that wait for room: the put they end may be what they wait for. */
+static sky__list *list_of(sky_session *s, const sky__request *r) {
+    return sets(r) && r->work != WORK_HEAD ? &s->puts : &s->gets;
 }
 
-/* What is the same for all chunks of a block. */
-static sky_chunk_facts block_facts(const sky_session *s, const sky_block_info *info, bool pinned) {
-    const sky_placement *p = &s->config.frame->placement;
-    return (sky_chunk_facts){.set_ms = info->set_ms,
-                             .centre = {info->centre_plane, info->centre_slot},
-                             .chunk_count = info->chunk_count,
-                             .window_slots = (uint16_t)p->window_slots,
-                             .strategy = p->strategy,
-                             .pinned = pinned};
-}
+/* ---- work ---- */
 
-static void set_first(const sky_session *s, sky_chunk_facts *facts, uint32_t number) {
-    facts->first = sky_frame_first(s->config.frame, facts->centre, (number - 1) % s->servers + 1);
-}
-
-void sky__chunk_facts(const sky_session *s, const sky__request *r, uint32_t number,
-                      sky_chunk_id *id, sky_chunk_facts *facts) {
-    *id = r->id;
-    id->number = number;
-    *facts = r->facts;
-    set_first(s, facts, number);
-}
-
-/* ---- room ---- */
-
-/* Chunks of a block on one server, from 1. */
-static uint32_t chunks_on(const sky_session *s, uint32_t chunks, uint32_t server) {
-    return (chunks - server) / s->servers + 1;
-}
-
-/* A place turns with the sky: its row of the window, and its slot, unwrapped, modulo the window's
- * width. What is in one place now stays together for ever. */
-static uint32_t place_number(const sky_session *s, uint64_t set_turns, uint32_t server) {
-    const sky_placement *p = &s->config.frame->placement;
-    uint32_t row = s->rows_of[server - 1];
-    if (p->strategy == SKY_PLACE_HOP)
-        return row;
-    uint32_t width = p->window_slots;
-    uint32_t turned = (uint32_t)(set_turns % width);
-    return row * width + (s->columns_of[server - 1] + width - turned) % width;
-}
-
-static uint64_t set_turns(const sky_session *s, const sky_block_info *info) {
-    return sky_turns_at_ms(&s->config.frame->turning, info->set_ms);
-}
-
-static void load(sky_session *s, const sky_block_info *info, bool add) {
-    uint64_t turns = set_turns(s, info);
-    for (uint32_t server = 1; server <= s->servers && server <= info->chunk_count; server++) {
-        uint32_t chunks = chunks_on(s, info->chunk_count, server);
-        uint32_t *at = &s->loads[place_number(s, turns, server)];
-        *at = add ? *at + chunks : *at - chunks;
-    }
-}
-
-static bool fits(const sky_session *s, const sky_block_info *info) {
-    uint64_t turns = set_turns(s, info);
-    for (uint32_t server = 1; server <= s->servers && server <= info->chunk_count; server++) {
-        uint64_t held = s->loads[place_number(s, turns, server)];
-        if (held + chunks_on(s, info->chunk_count, server) > s->config.satellite_slots)
-            return false;
-    }
-    return true;
-}
-
-uint64_t sky_session_bytes_max(const sky_session *s) {
-    return (uint64_t)s->servers * s->config.satellite_slots * s->config.chunk_bytes;
-}
-
-/* ---- blocks that go ---- */
-
-/* When the queue is full the satellites are not told: what they keep in vain their own LRU will
- * find. */
-static void push_row(sky_session *s, sky_wire_type type, const sky__side *side,
-                     const sky_block_info *info, bool pinned) {
-    if (info->chunk_count == 0 || s->row_count == s->row_max)
+void sky__work_begin(sky_session *s, uint32_t request, sky__work work, uint32_t first,
+                     uint32_t last) {
+    sky__request *r = &s->requests[request];
+    sky__list *before = list_of(s, r);
+    r->work = work;
+    r->unit_next = first;
+    r->unit_last = last;
+    r->units_left = last - first + 1;
+    if (r->listed && before == list_of(s, r))
         return;
-    if (s->row_count == 0)
-        s->row_first = 0;
-    s->rows[(s->row_first + s->row_count++) % s->row_max] = (sky__row){
-        .id = {.key = side->key, .version = side->version},
-        .facts = block_facts(s, info, pinned),
-        .type = type,
-        .server = 1};
+    chain_remove(s, before, request);
+    r->listed = true;
+    sky__chain_append(s, list_of(s, r), request);
 }
 
-static void orphan_forget(sky_session *s, uint32_t block) {
-    sky__side *side = &s->sides[block];
-    if (!side->orphan)
-        return;
-    side->orphan = false;
-    if (side->orphan_before == SKY__NONE)
-        s->orphans = side->orphan_after;
+static void put_commit(sky_session *s, uint32_t request);
+
+static void chunks_stored(sky_session *s, uint32_t request) {
+    if (s->config.lookup == SKY_LOOKUP_INDEX)
+        put_commit(s, request);
     else
-        s->sides[side->orphan_before].orphan_after = side->orphan_after;
-    if (side->orphan_after != SKY__NONE)
-        s->sides[side->orphan_after].orphan_before = side->orphan_before;
+        sky__work_begin(s, request, WORK_HEAD, 0, 0);
 }
 
-static void orphan_add(sky_session *s, uint32_t block) {
-    sky__side *side = &s->sides[block];
-    side->orphan = true;
-    side->orphan_before = SKY__NONE;
-    side->orphan_after = s->orphans;
-    if (s->orphans != SKY__NONE)
-        s->sides[s->orphans].orphan_before = block;
-    s->orphans = block;
-}
-
-static void orphans_adopt(sky_session *s, const sky_key *parent) {
-    for (uint32_t next, at = s->orphans; at != SKY__NONE; at = next) {
-        next = s->sides[at].orphan_after;
-        if (!sky_key_equal(&s->sides[at].parent, parent))
-            continue;
-        orphan_forget(s, at);
-        /* A circle of parents can only be made by hand; such a block stays alone. */
-        (void)sky_index_adopt(s->index, &s->sides[at].key, parent);
+void sky__work_done(sky_session *s, uint32_t request) {
+    const sky__request *r = &s->requests[request];
+    uint32_t block;
+    switch (r->work) {
+    case WORK_SET:
+        chunks_stored(s, request);
+        break;
+    case WORK_HEAD:
+        put_commit(s, request);
+        break;
+    case WORK_REHEAD:
+        sky__move_go(s, request);
+        break;
+    case WORK_GET:
+        block = sky_index_find(s->index, &r->ask.key);
+        if (block != SKY_BLOCK_NONE && s->sides[block].version == r->id.version)
+            s->sides[block].hearsay = false;
+        sky__request_finish(s, request, SKY_OK, r->range_end - r->range_begin);
+        break;
+    default:
+        sky__request_finish(s, request, SKY_OK, r->info.payload_bytes);
     }
-}
-
-static void gone(void *context, uint32_t block, const sky_block_info *info) {
-    sky_session *s = context;
-    orphan_forget(s, block);
-    load(s, info, false);
-    s->stat.bytes -= info->payload_bytes;
-    push_row(s, SKY_WIRE_DROP, &s->sides[block], info, false);
-    s->sides[block].version = 0;
-    if (s->config.forgotten)
-        s->config.forgotten(s->config.host, block, &s->sides[block].key);
-}
-
-static size_t purge(sky_session *s, uint32_t block) {
-    return sky_index_remove(s->index, block, gone, s);
-}
-
-/* Would an empty sky hold it? The first server has most chunks. */
-static bool holdable(const sky_session *s, const sky_block_info *info) {
-    return info->chunk_count == 0 ||
-           chunks_on(s, info->chunk_count, 1) <= s->config.satellite_slots;
-}
-
-static bool make_room(sky_session *s, const sky_block_info *info, bool new_block) {
-    while (!fits(s, info) || (new_block && sky_index_count(s->index) == s->config.blocks_max)) {
-        uint32_t victim = sky_index_victim(s->index);
-        if (victim == SKY_BLOCK_NONE)
-            return false;
-        s->stat.evicted += purge(s, victim);
-    }
-    return true;
 }
 
 /* ---- requests that end ---- */
@@ -303,37 +215,41 @@ static void unpin_parent(sky_session *s, sky__request *r) {
 
 /* A put that ends without being committed takes back what it sent. */
 static void put_undo(sky_session *s, sky__request *r) {
-    sky__side side = {.key = r->id.key, .version = r->id.version};
-    load(s, &r->info, false);
-    push_row(s, SKY_WIRE_DROP, &side, &r->info, false);
+    sky__side side = {.key = r->id.key, .version = r->id.version, .head_version = r->head_version};
+    sky__load(s, &r->info, false);
+    sky__load_head(s, false);
+    sky__row_push(s, SKY_WIRE_DROP, &side, &r->info, false);
+}
+
+static void put_end(sky_session *s, sky__request *r, sky_status status) {
+    if (r->state == REQUEST_RUNNING) {
+        if (status != SKY_OK)
+            put_undo(s, r);
+        unpin_parent(s, r);
+        s->puts_running--;
+    }
+    s->puts_stalled = false;
+    s->stat.puts += status == SKY_OK;
 }
 
 void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes) {
     sky__request *r = &s->requests[request];
     sky_op op = r->ask.op;
-    if (r->state == REQUEST_RUNNING) {
-        sky__operations_abandon(s, request);
-        if (op == SKY_OP_PUT && status != SKY_OK)
-            put_undo(s, r);
-    }
-    if (op == SKY_OP_PUT) {
-        if (r->state == REQUEST_RUNNING) {
-            unpin_parent(s, r);
-            s->puts_running--;
-        }
-        chain_remove(s, &s->puts, request);
-        s->puts_stalled = false;
-    } else if (op == SKY_OP_GET && r->state == REQUEST_RUNNING) {
-        chain_remove(s, &s->gets, request);
-    }
+    sky__operations_abandon(s, request);
+    sky__repairs_abandon(s, request);
+    chain_remove(s, list_of(s, r), request);
+    if (op == SKY_OP_PUT)
+        put_end(s, r, status);
+    if (op == SKY_OP_PREFETCH && r->state == REQUEST_RUNNING)
+        sky__move_end(s, request);
     s->stat.hits += op == SKY_OP_GET && status == SKY_OK;
     s->stat.misses += op == SKY_OP_GET && status == SKY_MISS;
-    s->stat.puts += op == SKY_OP_PUT && status == SKY_OK;
     r->state = REQUEST_DONE;
     r->result.op = op;
     r->result.context = r->ask.context;
     r->result.status = status;
     r->result.bytes = bytes;
+    r->result.level = status == SKY_OK ? r->info.level : 0;
     sky__chain_append(s, &s->done, request);
 }
 
@@ -350,18 +266,6 @@ bool sky_session_result(sky_session *s, sky_result *out) {
 
 /* ---- get ---- */
 
-/* The block under a key, all 32 bytes of it; blocks past their time go. */
-static uint32_t find_block(sky_session *s, int64_t wall_ms, const sky_key *key) {
-    uint32_t block = sky_index_find(s->index, key);
-    if (block == SKY_BLOCK_NONE || !sky_key_equal(&s->sides[block].key, key))
-        return SKY_BLOCK_NONE;
-    if (s->sides[block].expires_ms <= wall_ms) {
-        purge(s, block);
-        return SKY_BLOCK_NONE;
-    }
-    return block;
-}
-
 static sky_status resolve_range(sky__request *r) {
     const sky_range *range = &r->ask.range;
     bool all = range->offset == 0 && range->bytes == 0;
@@ -376,13 +280,8 @@ static sky_status resolve_range(sky__request *r) {
 }
 
 /* Take the facts from the index and line up the chunks of the range. */
-static void get_begin(sky_session *s, uint32_t request) {
+static void get_begin(sky_session *s, uint32_t request, uint32_t block) {
     sky__request *r = &s->requests[request];
-    uint32_t block = find_block(s, r->ask.wall_ms, &r->ask.key);
-    if (block == SKY_BLOCK_NONE) {
-        sky__request_finish(s, request, SKY_MISS, 0);
-        return;
-    }
     sky_index_info(s->index, block, &r->info);
     sky_index_touch(s->index, block);
     s->sides[block].hits++;
@@ -392,41 +291,75 @@ static void get_begin(sky_session *s, uint32_t request) {
         return;
     }
     r->id = (sky_chunk_id){.key = r->ask.key, .version = s->sides[block].version};
-    r->facts = block_facts(s, &r->info, false);
-    r->chunk_next = (uint32_t)(r->range_begin / s->config.chunk_bytes) + 1;
-    r->chunk_last = (uint32_t)((r->range_end - 1) / s->config.chunk_bytes) + 1;
-    r->chunks_left = r->chunk_last - r->chunk_next + 1;
-    r->result.time.chunks = r->chunks_left;
+    r->facts = sky__block_facts(s, &r->info, false);
+    r->before = s->sides[block].before;
     r->state = REQUEST_RUNNING;
-    sky__chain_append(s, &s->gets, request);
+    uint32_t first = (uint32_t)(r->range_begin / s->config.chunk_bytes) + 1;
+    uint32_t last = (uint32_t)((r->range_end - 1) / s->config.chunk_bytes) + 1;
+    r->result.time.chunks = last - first + 1;
+    sky__work_begin(s, request, WORK_GET, first, last);
+}
+
+static void start_over(sky_session *s, uint32_t request) {
+    sky__operations_abandon(s, request);
+    sky__repairs_abandon(s, request);
+    chain_remove(s, &s->gets, request);
+    s->requests[request].restarts++;
+}
+
+/* A chunk of the block is nowhere. Where another ground may have moved it, the block is hearsay
+ * until the sky was asked and says what we knew. */
+static void give_up(sky_session *s, sky__request *r, uint32_t block, bool look) {
+    sky__side *side = &s->sides[block];
+    if (look && !side->hearsay) {
+        r->lost_version = side->version;
+        r->lost_ms = r->info.set_ms;
+        side->hearsay = true;
+    } else if (side->version == r->lost_version && r->info.set_ms == r->lost_ms) {
+        side->hearsay = false;
+    }
+    sky__purge_lost(s, block);
 }
 
 void sky__request_lost(sky_session *s, uint32_t request, sky_status status) {
     sky__request *r = &s->requests[request];
-    uint32_t block = find_block(s, r->ask.wall_ms, &r->ask.key);
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
     bool replaced = block != SKY_BLOCK_NONE && s->sides[block].version != r->id.version;
     if (replaced && r->restarts < RESTARTS_MAX) {
-        r->restarts++;
-        sky__operations_abandon(s, request);
-        chain_remove(s, &s->gets, request);
-        get_begin(s, request);
+        start_over(s, request);
+        get_begin(s, request, block);
         return;
     }
+    bool look = s->config.lookup != SKY_LOOKUP_INDEX && !r->searched && status == SKY_MISS;
     if (block != SKY_BLOCK_NONE && !replaced)
-        s->stat.purged += purge(s, block);
+        give_up(s, r, block, look);
+    if (look) {
+        start_over(s, request); /* another ground may have moved or replaced it */
+        sky__look_begin(s, request);
+        return;
+    }
     sky__request_finish(s, request, status, 0);
 }
 
 /* ---- put ---- */
 
-/* A chunk went for another's sake: its block is no more. */
+/* A chunk went for another's sake: its block is no more, unless it can do without. */
 void sky__evicted(sky_session *s, const sky_chunk_id *id) {
+    if (s->config.replicas > 1 || s->config.parity > 0)
+        return;
     uint32_t block = sky_index_find(s->index, &id->key);
+    if (id->number == 0) { /* found by the index alone from now on */
+        if (block != SKY_BLOCK_NONE && s->sides[block].head_version == id->version) {
+            s->sides[block].head_version = 0;
+            sky__load_head(s, false);
+        }
+        return;
+    }
     if (block != SKY_BLOCK_NONE && s->sides[block].version == id->version)
-        s->stat.purged += purge(s, block);
+        sky__purge_lost(s, block);
     for (uint32_t i = 0; i < s->config.requests_max; i++) {
         sky__request *r = &s->requests[i];
-        if (r->state == REQUEST_RUNNING && r->ask.op == SKY_OP_PUT && r->id.version == id->version)
+        if (r->state == REQUEST_RUNNING && sets(r) && r->id.version == id->version)
             sky__request_finish(s, i, SKY_E_FULL, 0);
     }
 }
@@ -435,7 +368,7 @@ static bool key_being_put(const sky_session *s, const sky_key *key) {
     uint32_t left = s->puts_running;
     for (uint32_t i = 0; left > 0; i++) {
         const sky__request *r = &s->requests[i];
-        if (r->state != REQUEST_RUNNING || r->ask.op != SKY_OP_PUT)
+        if (r->state != REQUEST_RUNNING || !sets(r))
             continue;
         if (sky_key_equal(&r->ask.key, key))
             return true;
@@ -448,91 +381,87 @@ static void pin_parent(sky_session *s, sky__request *r) {
     r->parent_block = SKY__NONE;
     if (sky_key_is_zero(&r->ask.parent))
         return;
-    uint32_t block = find_block(s, r->ask.wall_ms, &r->ask.parent);
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.parent);
     if (block == SKY_BLOCK_NONE || sky_index_pin(s->index, block) != SKY_OK)
         return;
     r->parent_block = block;
     r->parent_version = s->sides[block].version;
 }
 
+/* Versions grow with time, so that of two grounds' the newer wins, and differ between grounds. */
+uint64_t sky__version_next(sky_session *s, int64_t set_ms) {
+    uint64_t version = (uint64_t)set_ms << 16 | s->config.session_id;
+    if (version <= s->version)
+        version = (s->version & ~(uint64_t)0xff) + 0x100 + s->config.session_id;
+    s->version = version;
+    return version;
+}
+
+static void put_describe(sky_session *s, sky_time now, sky__request *r) {
+    const sky_frame *f = s->config.frame;
+    int64_t set_ms = sky_turning_ms(&f->turning, now);
+    sky_satellite centre = sky_frame_centre(f, sky_turns_at_ms(&f->turning, set_ms));
+    uint32_t data_chunks = sky__data_chunks(s, r->ask.payload_bytes);
+    r->info = (sky_block_info){.payload_bytes = r->ask.payload_bytes,
+                               .chunk_count = sky_stripes_chunks(&s->stripes, data_chunks),
+                               .set_ms = set_ms,
+                               .centre_plane = (uint16_t)centre.plane,
+                               .centre_slot = (uint16_t)centre.slot,
+                               .level = r->ask.level};
+}
+
+/* Room for a put, or the reason why there is none. */
+static bool put_room(sky_session *s, uint32_t request, bool new_block) {
+    sky__request *r = &s->requests[request];
+    bool holdable = sky__holdable(s, &r->info);
+    if (holdable && sky__make_room(s, &r->info, new_block))
+        return true;
+    unpin_parent(s, r);
+    if (holdable && s->puts_running > 0)
+        s->puts_stalled = true; /* they may be evicted once they are there */
+    else
+        sky__request_finish(s, request, SKY_E_FULL, 0);
+    return false;
+}
+
+/* The first put of the queue begins. False: it has no chunks to send, now or at all. */
 bool sky__put_start(sky_session *s, sky_time now, uint32_t request) {
     sky__request *r = &s->requests[request];
     if (key_being_put(s, &r->ask.key)) {
         s->puts_stalled = true;
         return false;
     }
-    const sky_frame *f = s->config.frame;
-    int64_t set_ms = sky_turning_ms(&f->turning, now);
-    sky_satellite centre = sky_frame_centre(f, sky_turns_at_ms(&f->turning, set_ms));
-    r->info = (sky_block_info){.payload_bytes = r->ask.payload_bytes,
-                               .chunk_count = chunk_count(s, r->ask.payload_bytes),
-                               .set_ms = set_ms,
-                               .centre_plane = (uint16_t)centre.plane,
-                               .centre_slot = (uint16_t)centre.slot,
-                               .level = r->ask.level};
-    uint32_t block = find_block(s, r->ask.wall_ms, &r->ask.key);
+    put_describe(s, now, r);
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
     pin_parent(s, r);
-    if (!holdable(s, &r->info) || !make_room(s, &r->info, block == SKY_BLOCK_NONE)) {
-        unpin_parent(s, r);
-        if (holdable(s, &r->info) && s->puts_running > 0)
-            s->puts_stalled = true; /* they may be evicted once they are there */
-        else
-            sky__request_finish(s, request, SKY_E_FULL, 0);
+    if (!put_room(s, request, block == SKY_BLOCK_NONE))
         return false;
-    }
-    block = find_block(s, r->ask.wall_ms, &r->ask.key); /* it may have made room itself */
-    load(s, &r->info, true);
+    block = sky__find_block(s, r->ask.wall_ms, &r->ask.key); /* it may have made room itself */
+    sky__load(s, &r->info, true);
+    sky__load_head(s, true);
     s->puts_running++;
-    r->id = (sky_chunk_id){.key = r->ask.key, .version = ++s->version};
-    r->facts = block_facts(s, &r->info, block != SKY_BLOCK_NONE && s->sides[block].pins > 0);
-    r->chunk_next = 1;
-    r->chunk_last = r->chunks_left = r->info.chunk_count;
+    r->id = (sky_chunk_id){.key = r->ask.key, .version = sky__version_next(s, r->info.set_ms)};
+    r->head_version = s->config.lookup != SKY_LOOKUP_INDEX ? r->id.version : 0;
+    bool pinned = block != SKY_BLOCK_NONE && s->sides[block].pins > 0;
+    r->facts = sky__block_facts(s, &r->info, pinned);
     r->state = REQUEST_RUNNING;
-    if (r->chunks_left == 0)
-        sky__put_commit(s, request);
-    return r->state == REQUEST_RUNNING;
-}
-
-/* What the block was before goes; its number and pins stay. */
-static void retire(sky_session *s, uint32_t block, const sky_block_info *old) {
-    orphan_forget(s, block);
-    load(s, old, false);
-    s->stat.bytes -= old->payload_bytes;
-    push_row(s, SKY_WIRE_DROP, &s->sides[block], old, false);
-}
-
-void sky__put_commit(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
-    uint32_t block = sky_index_find(s->index, &r->ask.key);
-    bool fresh = block == SKY_BLOCK_NONE;
-    sky_block_info old;
-    if (!fresh)
-        sky_index_info(s->index, block, &old);
+    if (r->info.chunk_count > 0)
+        sky__work_begin(s, request, WORK_SET, 0, r->info.chunk_count * s->config.replicas - 1);
     else
-        while (sky_index_count(s->index) == s->config.blocks_max &&
-               sky_index_victim(s->index) != SKY_BLOCK_NONE)
-            s->stat.evicted += purge(s, sky_index_victim(s->index));
-    const sky_key *parent = sky_key_is_zero(&r->ask.parent) ? NULL : &r->ask.parent;
-    sky_status status = sky_index_insert(s->index, &r->ask.key, parent, &r->info, &block);
-    if (status != SKY_OK) {
-        sky__request_finish(s, request, status, 0);
-        return;
-    }
-    sky__side *side = &s->sides[block];
-    if (!fresh)
-        retire(s, block, &old);
-    *side = (sky__side){.key = r->ask.key,
-                        .version = r->id.version,
-                        .parent = r->ask.parent,
-                        .expires_ms = r->ask.ttl_s ? r->ask.wall_ms + (int64_t)r->ask.ttl_s * 1000
-                                                   : INT64_MAX,
-                        .pins = fresh ? 0 : side->pins};
-    if (parent && sky_index_parent(s->index, block) == SKY_BLOCK_NONE)
-        orphan_add(s, block);
-    orphans_adopt(s, &r->ask.key);
-    s->stat.bytes += r->info.payload_bytes;
-    r->result.block = block;
-    sky__request_finish(s, request, SKY_OK, r->info.payload_bytes);
+        chunks_stored(s, request);
+    return r->state == REQUEST_RUNNING && r->work == WORK_SET;
+}
+
+static void put_commit(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    sky__side side = {.key = r->ask.key,
+                      .version = r->id.version,
+                      .head_version = r->head_version,
+                      .parent = r->ask.parent,
+                      .expires_ms = r->ask.ttl_s ? r->ask.wall_ms + (int64_t)r->ask.ttl_s * 1000
+                                                 : INT64_MAX};
+    sky_status status = sky__block_enter(s, &r->info, &side, &r->result.block);
+    sky__request_finish(s, request, status, status == SKY_OK ? r->info.payload_bytes : 0);
 }
 
 /* ---- the rest ---- */
@@ -548,19 +477,14 @@ static sky_status pin(sky_session *s, uint32_t block, bool pinned) {
     if (side->pins == (pinned ? 1 : 0)) { /* pins nest; satellites know only whether */
         sky_block_info info;
         sky_index_info(s->index, block, &info);
-        push_row(s, SKY_WIRE_PIN, side, &info, pinned);
+        sky__row_push(s, SKY_WIRE_PIN, side, &info, pinned);
     }
     return SKY_OK;
 }
 
 /* What the index alone answers. */
-static void answer(sky_session *s, uint32_t request) {
+static void answer(sky_session *s, uint32_t request, uint32_t block) {
     const sky__request *r = &s->requests[request];
-    uint32_t block = find_block(s, r->ask.wall_ms, &r->ask.key);
-    if (block == SKY_BLOCK_NONE) {
-        sky__request_finish(s, request, SKY_MISS, 0);
-        return;
-    }
     sky_block_info info;
     sky_index_info(s->index, block, &info);
     sky_status status = SKY_OK;
@@ -568,14 +492,50 @@ static void answer(sky_session *s, uint32_t request) {
     if (r->ask.op == SKY_OP_HAS)
         bytes = info.payload_bytes;
     else if (r->ask.op == SKY_OP_REMOVE)
-        purge(s, block);
+        sky__purge(s, block);
     else
         status = pin(s, block, r->ask.op == SKY_OP_PIN);
     sky__request_finish(s, request, status, bytes);
 }
 
+/* The index has the block, or the sky was asked and nobody has. */
+void sky__request_found(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    if (block == SKY_BLOCK_NONE)
+        sky__request_finish(s, request, SKY_MISS, 0);
+    else if (r->ask.op == SKY_OP_GET)
+        get_begin(s, request, block);
+    else if (r->ask.op == SKY_OP_PREFETCH)
+        sky__move_begin(s, request);
+    else
+        answer(s, request, block);
+}
+
+static void find(sky_session *s, uint32_t request) {
+    const sky__request *r = &s->requests[request];
+    bool known = !r->ask.chain && sky__find_block(s, r->ask.wall_ms, &r->ask.key) != SKY_BLOCK_NONE;
+    if (known || (!r->ask.chain && s->config.lookup == SKY_LOOKUP_INDEX))
+        sky__request_found(s, request);
+    else
+        sky__look_begin(s, request);
+}
+
+static void stat_begin(sky_session *s, uint32_t request) {
+    const sky_constellation *c = &s->config.frame->constellation;
+    sky__request *r = &s->requests[request];
+    sky_satellite at = r->ask.satellite;
+    if (at.plane < 1 || at.plane > c->planes || at.slot < 1 || at.slot > c->slots) {
+        sky__request_finish(s, request, SKY_E_PARAM, 0);
+        return;
+    }
+    r->state = REQUEST_RUNNING;
+    sky__work_begin(s, request, WORK_STAT, 0, 0);
+}
+
 sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *ask) {
     uint32_t request = s->request_free;
+    s->now = now;
     if (request == SKY__NONE)
         return SKY_E_BUSY;
     sky__request *r = &s->requests[request];
@@ -586,18 +546,22 @@ sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *a
                         .parent_block = SKY__NONE,
                         .blocked_ns = sky__blocked_ns(s, now)};
     r->result.time.began = r->result.time.ended = now;
+    if (ask->stat) {
+        stat_begin(s, request);
+        return SKY_OK;
+    }
     switch (ask->op) {
-    case SKY_OP_GET:
-        get_begin(s, request);
-        break;
     case SKY_OP_PUT:
+        r->listed = true;
         sky__chain_append(s, &s->puts, request);
         break;
+    case SKY_OP_PREFETCH:
+    case SKY_OP_GET:
     case SKY_OP_HAS:
     case SKY_OP_REMOVE:
     case SKY_OP_PIN:
     case SKY_OP_UNPIN:
-        answer(s, request);
+        find(s, request);
         break;
     default:
         sky__request_finish(s, request, SKY_E_UNSUPPORTED, 0);
@@ -615,6 +579,12 @@ const sky_index *sky_session_index(const sky_session *s) {
     return s->index;
 }
 
+uint32_t sky_session_suspicion(const sky_session *s, sky_satellite satellite, uint32_t *silent) {
+    const sky__suspicion *p = &s->suspicions[sky_frame_number(s->config.frame, satellite)];
+    *silent = p->silent;
+    return p->wrong;
+}
+
 void sky_session_look(const sky_session *s, uint32_t block, sky_session_entry *out) {
     const sky__side *side = &s->sides[block];
     *out = (sky_session_entry){.key = side->key,
@@ -627,11 +597,14 @@ void sky_session_look(const sky_session *s, uint32_t block, sky_session_entry *o
 
 bool sky_session_owns(const sky_session *s, const sky_chunk_id *id) {
     uint32_t block = sky_index_find(s->index, &id->key);
-    if (block != SKY_BLOCK_NONE && s->sides[block].version == id->version)
+    uint64_t version = 0;
+    if (block != SKY_BLOCK_NONE)
+        version = id->number ? s->sides[block].version : s->sides[block].head_version;
+    if (version && version == id->version)
         return true;
     for (uint32_t i = 0; i < s->config.requests_max; i++) {
         const sky__request *r = &s->requests[i];
-        if (r->state == REQUEST_RUNNING && r->ask.op == SKY_OP_PUT && r->id.version == id->version)
+        if (r->state == REQUEST_RUNNING && sets(r) && r->id.version == id->version)
             return true;
     }
     return false;
@@ -642,8 +615,8 @@ void sky_session_chunk(const sky_session *s, uint32_t block, uint32_t number, sk
     sky_block_info info;
     sky_index_info(s->index, block, &info);
     *id = (sky_chunk_id){s->sides[block].key, s->sides[block].version, number};
-    *facts = block_facts(s, &info, s->sides[block].pins > 0);
-    set_first(s, facts, number);
+    *facts = sky__block_facts(s, &info, s->sides[block].pins > 0);
+    sky__facts_of(s, facts, number, 0);
     *bytes = sky__chunk_length(s, info.payload_bytes, number);
 }
 
@@ -653,12 +626,13 @@ sky_satellite sky_session_place(const sky_session *s, const sky_chunk_facts *fac
     return sky_chunk_place(&f->constellation, &f->turning, facts, turns);
 }
 
-/* A chunk moves once in as many turns as the window is wide. */
+/* A chunk moves at least once in as many turns as the window has rows and columns. */
 bool sky_session_place_before(const sky_session *s, const sky_chunk_facts *facts, uint64_t turns,
                               sky_satellite *out) {
     uint64_t then = sky_turns_at_ms(&s->config.frame->turning, facts->set_ms);
     sky_satellite now = sky_session_place(s, facts, turns);
-    for (uint64_t back = 1; back <= facts->window_slots && turns >= then + back; back++) {
+    uint64_t most = (uint64_t)facts->window_slots + facts->window_planes;
+    for (uint64_t back = 1; back <= most && turns >= then + back; back++) {
         sky_satellite place = sky_session_place(s, facts, turns - back);
         if (!sky_satellite_equal(place, now)) {
             *out = place;

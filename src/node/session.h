@@ -27,6 +27,7 @@
 #include <skymem/index.h>
 
 #include "node/node.h"
+#include "node/policy.h"
 
 typedef struct sky_session sky_session;
 
@@ -34,14 +35,23 @@ typedef struct {
     const sky_frame *frame; /* must outlive the session */
     uint32_t chunk_bytes;
     uint32_t satellite_slots; /* chunks a satellite holds: sky_node_slots */
-    uint64_t link_bits_s;     /* of the terminal, each way */
+    uint64_t link_bits_s;     /* of the terminal, each way; 0: no limit */
     sky_time processing_ns;   /* of a satellite, per chunk */
     sky_time jitter_ns;       /* most a message is late by, each way */
     sky_time skew_ns;         /* most a satellite's clock is off by */
+    sky_time late_ns; /* most an answer is late by for reasons not named here; at least 1 ms */
     uint32_t blocks_max;
     uint32_t requests_max;
     uint32_t operations_max; /* chunks asked for or sent and not yet answered; at most 2^20 */
-    uint32_t retries_max;    /* unanswered attempts before SKY_E_IO */
+    uint32_t retries_max;    /* unanswered attempts before SKY_E_IO, after the first two */
+
+    sky_lookup_kind
+        lookup;           /* other than index: blocks get heads, and unknown keys are looked for */
+    uint32_t eviction;    /* SKY_EVICT_…: how a block that lost a chunk leaves the sky */
+    uint32_t gossip_hops; /* of the PURGEs it starts */
+    uint8_t replicas;     /* of each chunk, on different servers; 0 is 1 */
+    uint8_t parity;       /* pieces in each stripe; fewer than there are servers */
+    uint8_t session_id;   /* two grounds of one sky differ in it */
 
     void *host;
     /* A put's payload, read when a chunk is sent (again); false: the caller gave up. */
@@ -53,7 +63,7 @@ typedef struct {
 } sky_session_config;
 
 typedef struct {
-    sky_op op; /* HAS, GET, PUT, REMOVE, PIN, UNPIN */
+    sky_op op; /* HAS, GET, PUT, REMOVE, PIN, UNPIN, PREFETCH */
     sky_key key;
     void *context;   /* the host's name for the request */
     int64_t wall_ms; /* the host's calendar, against which ttl_s counts */
@@ -65,6 +75,16 @@ typedef struct {
 
     sky_range range;     /* get; {0, 0} is all */
     uint64_t room_bytes; /* get: what the caller's spans hold */
+
+    /* has: how many leading keys of a chain are there? `key` is not used; result.bytes says how
+     * many, and those are in the index then. The keys are read until the result is. */
+    const sky_key *chain;
+    uint32_t chain_count;
+
+    int64_t at_ms; /* prefetch: wall, when the block is to be overhead */
+
+    bool stat; /* instead of `op`: how is this satellite? */
+    sky_satellite satellite;
 } sky_request;
 
 /* Where the time of a get went, along the path of its last chunk. The parts add up to ended −
@@ -84,8 +104,10 @@ typedef struct {
     void *context;
     sky_status status;  /* as the tier contract; E_IO: no answer, E_CANCELLED: the host gave up */
     uint64_t bytes;     /* moved; for has, stored */
+    uint8_t level;      /* of what is stored */
     uint32_t block;     /* put: number in the index */
     sky_path_time time; /* get */
+    uint64_t stat[SKY_STAT_COUNT];
 } sky_result;
 
 typedef struct {
@@ -97,6 +119,14 @@ typedef struct {
     uint64_t corrupt;       /* chunks that came with wrong bytes */
     uint64_t retries;       /* attempts that were not answered in time */
     uint64_t second_places; /* chunks asked for again at their other place */
+    uint64_t other_copies;  /* chunks asked for again of another replica */
+    uint64_t rebuilt;       /* chunks made again from their stripe, and sent back */
+    uint64_t healed;
+    uint64_t lookups;  /* keys, or chains of them, not in the index and looked for in the sky */
+    uint64_t adopted;  /* blocks found that way */
+    uint64_t moved;    /* chunks that a prefetch gave another home */
+    uint64_t gone;     /* blocks that satellites said they had to give up */
+    uint64_t suspects; /* satellites that said something wrong at least once */
     uint64_t malformed;
     uint64_t stray; /* answers to nothing: late, or said twice */
     uint64_t bytes; /* of all payloads in the index */
@@ -120,6 +150,10 @@ void sky_session_stats(const sky_session *s, sky_session_stat *out);
 const sky_index *sky_session_index(const sky_session *s);
 /* Payload bytes this sky can hold. */
 uint64_t sky_session_bytes_max(const sky_session *s);
+
+/* Wrong answers of a satellite, and in *silent requests it let go unanswered. A link that damages
+ * messages looks the same: it is for people to judge. */
+uint32_t sky_session_suspicion(const sky_session *s, sky_satellite satellite, uint32_t *silent);
 
 /* What the session keeps of a block in the index. */
 typedef struct {

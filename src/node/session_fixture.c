@@ -32,6 +32,10 @@ static void forgotten(void *host, uint32_t block, const sky_key *key) {
 }
 
 void sky_ground_open(sky_ground *g, uint32_t slots, uint32_t operations) {
+    sky_ground_open_parity(g, slots, operations, 0);
+}
+
+void sky_ground_open_parity(sky_ground *g, uint32_t slots, uint32_t operations, uint8_t parity) {
     memset(g, 0, sizeof *g);
     sky_constellation c = {.planes = 5, .slots = 19, .altitude_km = 550, .inclination_deg = 53};
     sky_placement p = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9};
@@ -42,10 +46,13 @@ void sky_ground_open(sky_ground *g, uint32_t slots, uint32_t operations) {
                                  .satellite_slots = slots,
                                  .link_bits_s = 1000000000,
                                  .processing_ns = SKY_MS(1),
+                                 .late_ns = SKY_MS(30), /* tests take their time to answer */
                                  .blocks_max = 16,
                                  .requests_max = 8,
                                  .operations_max = operations,
                                  .retries_max = 3,
+                                 .eviction = SKY_EVICT_LAZY,
+                                 .parity = parity,
                                  .host = g,
                                  .fetch = fetch,
                                  .deliver = deliver,

@@ -1,8 +1,16 @@
-/* The session's insides, shared by session.c (requests, index, room) and transfer.c (operations,
- * pacing, answers). */
+/* The session's insides, shared by its parts:
+ *
+ *   session.c       requests and results
+ *   session_room.c  the index, and the room kept in the sky
+ *   transfer.c      operations, pacing, answers
+ *   lookup.c        blocks found by asking satellites
+ *   rows.c          DROP, PIN and MOVE by server
+ *   repair.c        chunks made again from their stripe
+ */
 #ifndef SKY_NODE_SESSION_STATE_H
 #define SKY_NODE_SESSION_STATE_H
 
+#include "node/redundancy.h"
 #include "node/session.h"
 
 #define SKY__NONE UINT32_MAX
@@ -14,20 +22,48 @@ typedef struct {
 
 typedef enum { REQUEST_FREE, REQUEST_QUEUED, REQUEST_RUNNING, REQUEST_DONE } sky__request_state;
 
+/* What a request's operations are about, one after the other. */
+typedef enum {
+    WORK_LOOK,   /* heads of keys not in the index */
+    WORK_GET,    /* data chunks of a range */
+    WORK_SET,    /* chunks, each as often as there are replicas */
+    WORK_HEAD,   /* the head, when all chunks are stored */
+    WORK_MOVE,   /* MOVE for each server and replica */
+    WORK_REHEAD, /* the head of a moved block, before anything moves */
+    WORK_PIECE,  /* chunks of a stripe, for a repair */
+    WORK_STAT,
+} sky__work;
+
+/* Where a block's chunks are, as a function of time. set_ms 0: no such home. */
+typedef struct {
+    int64_t set_ms;
+    sky_satellite centre;
+} sky__home;
+
 typedef struct {
     sky__request_state state;
     uint32_t next; /* in the free list, gets, puts or done */
     sky_request ask;
+    sky__work work;
     sky_chunk_id id;       /* key and version; number unused */
-    sky_chunk_facts facts; /* of the block: all but first and checksum */
+    sky_chunk_facts facts; /* of the block: all but first, next and checksum */
     sky_block_info info;
+    uint64_t head_version;
+    sky__home before;      /* get: where chunks may be that a MOVE did not reach */
     uint32_t parent_block; /* put: pinned while under way */
     uint64_t parent_version;
     uint64_t range_begin, range_end; /* get */
-    uint32_t chunk_next;             /* to be asked for or sent next */
-    uint32_t chunk_last;
-    uint32_t chunks_left; /* not yet done */
+    uint32_t unit_next;              /* of the work: to be asked for or sent next */
+    uint32_t unit_last;
+    uint32_t units_left; /* not yet done */
     uint32_t restarts;
+    uint32_t operations;   /* under way */
+    bool listed;           /* in gets or puts */
+    uint64_t lost_version; /* get: of the block we knew and could not read */
+    int64_t lost_ms;
+    bool searched;       /* nothing more to learn from satellites about this key */
+    bool filling;        /* look: the prefix is known, its other heads are being fetched */
+    uint32_t low, high;  /* look: keys below low are there, those from high on are not */
     sky_time blocked_ns; /* the window's blocked time when it began */
     sky_result result;
 } sky__request;
@@ -35,7 +71,12 @@ typedef struct {
 /* One chunk on its way there or back. */
 typedef struct {
     uint32_t request; /* SKY__NONE: free */
-    uint32_t number;
+    sky__work work;
+    uint32_t unit;
+    uint32_t number; /* chunk; MOVE: server */
+    uint32_t copy;   /* which replica, from 0 */
+    uint32_t repair; /* WORK_PIECE */
+    uint32_t answer_bytes;
     uint32_t before, after; /* in `again`; after also chains the free ones */
     uint64_t generation;
     sky_satellite to;
@@ -43,7 +84,10 @@ typedef struct {
     uint32_t unanswered;
     uint32_t misses;
     uint32_t corrupt;
-    bool again; /* waiting to be sent again, to `to` */
+    bool again;  /* waiting to be sent again, to `to` */
+    bool echo;   /* sent again, and to be sent once more at once */
+    bool parked; /* its chunk is lost here; waiting for a repair */
+    sky_status parked_for;
     sky_time first_sent;
     sky_time sent;
     sky_time deadline;
@@ -55,33 +99,67 @@ typedef struct {
 typedef struct {
     sky_key key;
     uint64_t version;
+    uint64_t head_version; /* 0: no head in the sky */
     uint64_t hits;
     int64_t expires_ms; /* INT64_MAX: never */
+    sky__home before;   /* of a block that was moved */
     uint32_t pins;      /* nest */
     sky_key parent;     /* zero: none */
+    bool moving;        /* counted in both homes */
+    bool hearsay;       /* found in the sky and not yet read: nothing is dropped on its account */
     bool orphan;        /* its parent is not there yet: in the list of such */
     uint32_t orphan_before, orphan_after;
 } sky__side;
 
-/* DROP or PIN for every server of a block: one datagram each, sent as the link allows. */
+/* DROP or PIN for every server of a block, or one PURGE: a datagram each, sent as the link allows.
+ */
 typedef struct {
     sky_chunk_id id;
     sky_chunk_facts facts;
     sky_wire_type type;
-    uint32_t server; /* next, from 1 */
-    bool second;     /* next goes to the place its chunks came from */
+    uint64_t head_version; /* 0: none to drop */
+    bool head_only;
+    uint32_t server; /* next, from 1; 0: the head */
+    uint32_t copy;
+    bool second; /* next goes to the place its chunks came from */
 } sky__row;
+
+/* A stripe that lost a piece: as many others as it has data, and then the lost ones again. */
+typedef struct {
+    uint32_t request; /* SKY__NONE: free, or only healing is left */
+    sky_chunk_id id;
+    sky_chunk_facts facts;
+    sky_block_info info;
+    sky__home before;
+    sky_stripe stripe;
+    uint32_t have, asked, lost; /* pieces */
+    uint32_t ask_next;          /* place in the stripe to look at next */
+    uint32_t heal;              /* wanted pieces not yet sent back */
+    bool open;
+    uint8_t state[SKY_STRIPE_PIECES_MAX]; /* PIECE_…, by place */
+    bool wanted[SKY_STRIPE_PIECES_MAX];
+    bool silent; /* a piece was given up for want of an answer: nothing says that it is gone */
+    uint8_t *bytes; /* by place */
+} sky__repair;
+
+typedef struct {
+    uint32_t wrong;  /* answers that were lies, or damaged on the way */
+    uint32_t silent; /* requests it let go unanswered */
+} sky__suspicion;
 
 struct sky_session {
     sky_session_config config;
     uint32_t servers;
+    sky_stripes stripes;
     uint64_t version; /* of the last put */
+    sky_time now;     /* of the call that is under way */
     sky_session_stat stat;
 
     sky_index *index;
     sky__side *sides;
     uint32_t orphans;  /* first of a list of blocks; of a batch, children may arrive first */
     uint32_t *loads;   /* chunks by place, puts under way included */
+    uint32_t heads;    /* all lie on the satellite overhead, so they count in every place */
     uint32_t *rows_of; /* by server: its row and column in the window */
     uint32_t *columns_of;
 
@@ -102,29 +180,108 @@ struct sky_session {
     sky__row *rows;
     uint32_t row_first, row_count, row_max;
 
-    sky_time up_free;   /* when the terminal may send the next message */
-    sky_time down_free; /* when the next answer may be asked for */
-    uint32_t *open_at;  /* operations under way, by satellite */
-    uint64_t bytes_coming;
+    sky__repair *repairs; /* [SKY__REPAIRS_MAX], only with parity */
+    uint8_t *repair_bytes;
+    uint8_t *stripe_bytes; /* one stripe's data, for the parity of a put; and the code's work */
+    uint32_t repairs_open, parked;
+
+    sky__suspicion *suspicions; /* by satellite */
+
+    sky_time up_free;    /* when the terminal may send the next message */
+    sky_time down_free;  /* when the next answer may be asked for */
+    sky_time *served_at; /* by satellite: when it will have served what it was sent */
+    sky_time carried_at; /* when the downlink will have carried all answers */
     bool blocked;
     sky_time blocked_since;
     sky_time blocked_ns;
 };
 
+#define SKY__REPAIRS_MAX 64
+
 /* session.c */
 void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes);
 void sky__request_lost(sky_session *s, uint32_t request, sky_status status);
+void sky__request_found(sky_session *s, uint32_t request);
+void sky__work_begin(sky_session *s, uint32_t request, sky__work work, uint32_t first,
+                     uint32_t last);
+void sky__work_done(sky_session *s, uint32_t request);
 bool sky__put_start(sky_session *s, sky_time now, uint32_t request);
-void sky__put_commit(sky_session *s, uint32_t request);
 void sky__evicted(sky_session *s, const sky_chunk_id *id);
 void sky__chain_append(sky_session *s, sky__list *list, uint32_t request);
 uint32_t sky__chain_take(sky_session *s, sky__list *list);
+uint64_t sky__version_next(sky_session *s, int64_t set_ms);
+
+/* session_room.c */
+uint32_t sky__data_chunks(const sky_session *s, uint32_t payload_bytes);
 uint32_t sky__chunk_length(const sky_session *s, uint32_t payload_bytes, uint32_t number);
-void sky__chunk_facts(const sky_session *s, const sky__request *r, uint32_t number,
-                      sky_chunk_id *id, sky_chunk_facts *facts);
+uint32_t sky__server_of(const sky_session *s, uint32_t number, uint32_t copy);
+uint32_t sky__chunks_on(const sky_session *s, uint32_t chunks, uint32_t server);
+sky_chunk_facts sky__block_facts(const sky_session *s, const sky_block_info *info, bool pinned);
+/* Complete a block's facts for one chunk, number 0 included. */
+void sky__facts_of(const sky_session *s, sky_chunk_facts *facts, uint32_t number, uint32_t copy);
+void sky__load(sky_session *s, const sky_block_info *info, bool add);
+void sky__load_head(sky_session *s, bool add);
+bool sky__holdable(const sky_session *s, const sky_block_info *info);
+bool sky__make_room(sky_session *s, const sky_block_info *info, bool new_block);
+uint32_t sky__find_block(sky_session *s, int64_t wall_ms, const sky_key *key);
+size_t sky__purge(sky_session *s, uint32_t block);
+/* A block that lost a chunk: out of the index, and out of the sky as the eviction policy says. */
+size_t sky__purge_lost(sky_session *s, uint32_t block);
+/* Enter a block that is whole in the sky. The request's info is what it is. */
+sky_status sky__block_enter(sky_session *s, const sky_block_info *info, const sky__side *side,
+                            uint32_t *block);
+void sky__places_number(sky_session *s);
+uint32_t sky__places_count(const sky_frame *f);
 
 /* transfer.c */
+bool sky__operation_ready(const sky_session *s);
 void sky__operations_abandon(sky_session *s, uint32_t request);
+void sky__operation_end(sky_session *s, uint32_t op);
 sky_time sky__blocked_ns(const sky_session *s, sky_time now);
+uint64_t sky__turns(const sky_session *s, sky_time now);
+void sky__send(sky_session *s, sky_time now, const sky_message *m, sky_satellite to,
+               sky_datagram *out);
+bool sky__piece_ask(sky_session *s, sky_time now, uint32_t repair, uint32_t number,
+                    sky_datagram *out);
+/* All places a chunk may be in, the likeliest first. */
+#define SKY__PLACES_MAX 5
+uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
+                     const sky__home *before, sky_satellite places[SKY__PLACES_MAX]);
+void sky__suspect(sky_session *s, sky_satellite satellite, bool wrong);
+
+/* lookup.c */
+void sky__look_begin(sky_session *s, uint32_t request);
+const sky_key *sky__look_key(const sky__request *r, uint32_t unit);
+bool sky__look_wanted(sky_session *s, const sky__request *r, uint32_t unit);
+void sky__look_passed(sky_session *s, uint32_t request);
+void sky__look_found(sky_session *s, uint32_t op, const sky_message *m);
+void sky__look_absent(sky_session *s, uint32_t op);
+sky_block_head sky__head_of(const sky_session *s, const sky__request *r);
+
+/* rows.c */
+void sky__row_push(sky_session *s, sky_wire_type type, const sky__side *side,
+                   const sky_block_info *info, bool pinned);
+/* The satellites see to the chunks: tell one of them, with gossip, and drop the head. */
+void sky__purge_push(sky_session *s, const sky__side *side, const sky_block_info *info);
+void sky__row_send(sky_session *s, sky_time now, sky_datagram *out);
+void sky__move_begin(sky_session *s, uint32_t request);
+/* The row of chunks a unit of the move is about; its facts, those of the new home. */
+typedef struct {
+    uint32_t first, last;
+    uint32_t copy;
+} sky__span;
+sky__span sky__move_span(const sky_session *s, const sky__request *r, uint32_t unit);
+void sky__move_go(sky_session *s, uint32_t request);
+void sky__move_end(sky_session *s, uint32_t request);
+
+/* repair.c */
+bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status);
+void sky__repair_piece(sky_session *s, sky_time now, uint32_t op, const sky_message *m);
+void sky__repair_lost(sky_session *s, uint32_t op, sky_status status);
+bool sky__repair_output(sky_session *s, sky_time now, sky_datagram *out);
+bool sky__repair_has_output(const sky_session *s);
+void sky__repairs_unpark(sky_session *s);
+void sky__repairs_abandon(sky_session *s, uint32_t request);
+bool sky__parity_make(sky_session *s, const sky__request *r, uint32_t number, uint8_t *out);
 
 #endif

@@ -98,6 +98,30 @@ static void what_a_satellite_evicts_is_no_block_any_more(void **state) {
     sky_ground_close(&g);
 }
 
+/* A liar that names what others hold would else have us drop it. */
+static void only_a_holder_gives_up_a_chunk(void **state) {
+    (void)state;
+    sky_ground g;
+    sky_ground_open(&g, 100, 64);
+    static sky_ground_sent stored[4];
+    sky_ground_put(&g, 1, SKY_GROUND_CHUNK, stored);
+    sky_ground_ask(&g, SKY_OP_PUT, 2, 2 * SKY_GROUND_CHUNK);
+    sky_ground_listen(&g, g.now + SKY_MS(1));
+    sky_message m = sky_ground_answer(&g.sent[1], NULL, 0);
+    assert_false(g.sent[1].to.plane == stored[0].to.plane &&
+                 g.sent[1].to.slot == stored[0].to.slot);
+    m.outcome = SKY_STORED_EVICTED;
+    m.evicted = stored[0].message.id;
+    sky_ground_say(&g, &m, g.sent[1].to);
+    assert_int_equal(sky_ground_stat(&g).purged, 0);
+    assert_int_equal(sky_ground_stat(&g).suspects, 1);
+    m = sky_ground_answer(&g.sent[0], NULL, 0);
+    sky_ground_say(&g, &m, g.sent[0].to);
+    assert_int_equal(sky_ground_result(&g).status, SKY_OK); /* stored it was */
+    assert_int_equal(sky_index_count(sky_session_index(g.session)), 2);
+    sky_ground_close(&g);
+}
+
 static void room_is_made_on_the_ground(void **state) {
     (void)state;
     sky_ground g;
@@ -158,6 +182,7 @@ int main(void) {
         cmocka_unit_test(a_put_is_visible_when_all_of_it_is_stored),
         cmocka_unit_test(places_follow_from_the_index_alone),
         cmocka_unit_test(what_a_satellite_evicts_is_no_block_any_more),
+        cmocka_unit_test(only_a_holder_gives_up_a_chunk),
         cmocka_unit_test(room_is_made_on_the_ground),
         cmocka_unit_test(bad_configurations_are_refused),
     };

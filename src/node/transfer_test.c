@@ -95,10 +95,17 @@ static void silence_ends_in_an_error(void **state) {
     sky_ground_put(&g, 1, SKY_GROUND_CHUNK, NULL);
     sky_ground_ask(&g, SKY_OP_GET, 1, 0);
     sky_ground_listen(&g, SKY_SECONDS(5));
-    assert_int_equal(g.sent_count, 4);
-    for (uint32_t i = 2; i < 4; i++) {
-        sky_time before = g.sent[i - 1].at - g.sent[i - 2].at;
-        assert_true(g.sent[i].at - g.sent[i - 1].at >= 2 * before - SKY_MS(1));
+    assert_int_equal(g.sent_count, 11); /* each repeat is sent twice */
+    for (uint32_t i = 1; i < 6; i++) {
+        assert_true(g.sent[2 * i].at - g.sent[2 * i - 1].at < SKY_MS(1));
+        g.sent[i].at = g.sent[2 * i].at;
+    }
+    sky_time round = 2 * sky_frame_ground_ns_max(&g.frame) + SKY_MS(1); /* light, and one served */
+    for (uint32_t i = 1; i < 6; i++) {
+        sky_time wait = g.sent[i].at - g.sent[i - 1].at;
+        assert_true(wait >= SKY_MS(1) && wait <= (round + SKY_MS(31)) << (i > 3 ? i - 3 : 0));
+        if (i > 3) /* after three in vain it waits longer each time */
+            assert_true(wait >= 2 * (g.sent[i - 1].at - g.sent[i - 2].at) - SKY_MS(1));
     }
     assert_int_equal(sky_ground_result(&g).status, SKY_E_IO);
     assert_int_equal(sky_session_wake(g.session), SKY_TIME_NEVER); /* nothing more to do */
@@ -147,6 +154,32 @@ static void a_miss_is_asked_again_at_the_other_place(void **state) {
     sky_ground_close(&g);
 }
 
+static void only_who_was_asked_is_believed(void **state) {
+    (void)state;
+    static sky_ground_sent stored[2];
+    sky_ground g;
+    sky_ground_open(&g, 100, 64);
+    uint32_t count = sky_ground_put(&g, 1, SKY_GROUND_CHUNK, stored);
+    sky_ground_ask(&g, SKY_OP_GET, 1, 0);
+    sky_ground_listen(&g, g.now + SKY_MS(1));
+    assert_int_equal(g.sent_count, 1);
+    const sky_satellite other = {g.sent[0].to.plane % 5 + 1, g.sent[0].to.slot};
+    sky_message m = sky_ground_answer(&g.sent[0], NULL, 0);
+    sky_ground_say(&g, &m, other); /* a MISS, and bytes of its own */
+    m = sky_ground_answer(&g.sent[0], stored, count);
+    uint8_t bent[SKY_GROUND_CHUNK] = {1};
+    m.data = bent;
+    m.facts.checksum = sky_chunk_checksum(&m.id, bent, sizeof bent);
+    sky_ground_say(&g, &m, other);
+    assert_true(sky_ground_silent(&g));
+    assert_int_equal(sky_ground_stat(&g).stray, 2);
+    m = sky_ground_answer(&g.sent[0], stored, count);
+    sky_ground_say(&g, &m, g.sent[0].to);
+    assert_int_equal(sky_ground_result(&g).status, SKY_OK);
+    assert_int_equal(g.wrong, 0);
+    sky_ground_close(&g);
+}
+
 static void requests_are_paced_and_bounded(void **state) {
     (void)state;
     sky_ground g;
@@ -174,6 +207,7 @@ int main(void) {
         cmocka_unit_test(wrong_bytes_are_counted_and_end_corrupt),
         cmocka_unit_test(silence_ends_in_an_error),
         cmocka_unit_test(a_miss_is_asked_again_at_the_other_place),
+        cmocka_unit_test(only_who_was_asked_is_believed),
         cmocka_unit_test(requests_are_paced_and_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,7 @@
 #include "base/hash.h"
 #include "io/file.h"
 #include "sim/check.h"
+#include "sim/check_sky.h"
 #include "sim/world.h"
 
 #define OPEN_MAX       512            /* requests of ours under way */
@@ -31,7 +32,7 @@
 #define SAMPLES_MAX    64 /* times the satellites' memory is compared with the index */
 #define SAMPLES_MIN    12 /* in a large sky, where each takes long */
 #define DRAIN_NS       SKY_SECONDS(120)
-#define PARTITIONED_NS SKY_SECONDS(14) /* cut off for 10, then catching up */
+#define DISTURBED_NS   SKY_SECONDS(24) /* cut off or frozen for up to 20, then catching up */
 #define TRACE_BYTES    65536
 
 typedef struct {
@@ -82,10 +83,18 @@ typedef struct {
     uint32_t forgotten_count;
     uint64_t evictions_used; /* each has excused a block */
     uint64_t crashes;
-    sky_time partitioned_until;
+    uint64_t crashed_chunks;
+    sky_time disturbed_until; /* by a satellite cut off, or whose clock stood still */
+    sky_check_sky sky;
+    uint64_t bytes_read;
+    uint64_t steps;
+    bool too_long;
 
-    bool copies_kept;
-    bool memory_bounded;
+    const sky_sim_options *options;
+    sky_time series_next;
+    sky_sim_interval interval; /* since the last one was told */
+    sky_latencies *interval_latencies;
+    uint64_t migrated_before;
 } run;
 
 /* ---- trace ---- */
@@ -107,6 +116,7 @@ static void trace_line(trace_file *t, const sky_world_event *e) {
         [SKY_EVENT_CRASHED] = "crashed",
         [SKY_EVENT_PARTITIONED] = "partitioned",
         [SKY_EVENT_WOKE] = "woke",
+        [SKY_EVENT_FROZEN] = "frozen",
     };
     if (t->fd == SKY_FILE_NONE)
         return;
@@ -119,6 +129,7 @@ static void trace_line(trace_file *t, const sky_world_event *e) {
 
 static void excuse_chunk(void *context, const sky_node_chunk *chunk) {
     run *r = context;
+    r->crashed_chunks++;
     sky_check_excuse(&r->check, sky_value_key_number(&chunk->id.key));
 }
 
@@ -140,9 +151,10 @@ static void on_event(void *context, const sky_world_event *e) {
         r->crashes++;
         if (node)
             sky_node_each(node, excuse_chunk, r);
-    } else if (e->kind == SKY_EVENT_PARTITIONED) {
+    } else if (e->kind == SKY_EVENT_PARTITIONED || e->kind == SKY_EVENT_FROZEN) {
         sky_time rotation = sky_world_frame(r->world)->turning.rotation_ns;
-        r->partitioned_until = e->at + PARTITIONED_NS + 2 * rotation;
+        sky_time until = e->at + DISTURBED_NS + r->scenario.faults.restart_ns + 2 * rotation;
+        r->disturbed_until = until > r->disturbed_until ? until : r->disturbed_until;
     }
 }
 
@@ -175,7 +187,7 @@ static void on_forgotten(void *host, uint32_t block, const sky_key *key) {
 
 /* May a block be given up now although no eviction and no crash took a chunk of it? */
 static bool anything_goes(const run *r) {
-    return r->scenario.faults.liar_satellites > 0 || sky_world_now(r->world) < r->partitioned_until;
+    return r->scenario.faults.liar_satellites > 0 || sky_world_now(r->world) < r->disturbed_until;
 }
 
 /* A block that was purged lost a chunk: to an eviction that has excused no other block yet? */
@@ -202,6 +214,18 @@ static void judge_forgotten(run *r) {
     r->forgotten_count = 0;
 }
 
+static void note_get(run *r, const sky_result *result) {
+    r->interval.gets++;
+    if (result->status != SKY_OK)
+        return;
+    sky_time ns = result->time.ended - result->time.began;
+    sky_latencies_add(r->latencies, ns);
+    r->interval.hits++;
+    r->bytes_read += result->bytes;
+    if (r->interval_latencies)
+        sky_latencies_add(r->interval_latencies, ns);
+}
+
 static void judge_result(run *r, const sky_result *result) {
     request *q = result->context;
     assert(q->open);
@@ -220,29 +244,35 @@ static void judge_result(run *r, const sky_result *result) {
         const sky_index *index = sky_session_index(sky_world_session(r->world));
         bool there = sky_index_find(index, &key) != SKY_BLOCK_NONE;
         sky_check_get_ends(&r->check, &q->get, result->status, result->bytes, there);
-        if (result->status == SKY_OK)
-            sky_latencies_add(r->latencies, result->time.ended - result->time.began);
+        note_get(r, result);
     }
     q->open = false;
     r->open_count--;
 }
 
-/* Compare index and memory. What a crash or an eviction took is no breach. */
-static void sample(run *r) {
+/* Compare index and memory. A sample for which there is no memory is left out. */
+static void sample(run *r, bool settled) {
+    sky_check_excuse_sky excuse = {
+        .chaos = anything_goes(r), .settled = settled, .crashed_chunks = r->crashed_chunks};
+    sky_check_sky_sample(&r->sky, r->world, &excuse);
+}
+
+/* ---- the series ---- */
+
+static void tell_interval(run *r, sky_time now) {
+    sky_sim_interval *i = &r->interval;
     sky_world_stat stat;
-    sky_world_check found;
     sky_world_stats(r->world, &stat);
-    sky_world_verify(r->world, &found);
-    bool intact = r->crashes == 0 && stat.nodes.evictions == 0;
-    if (intact && (found.corrupt > 0 || found.copies_min == 0))
-        r->copies_kept = false;
-    uint64_t chunks_max = r->scenario.satellite.memory_bytes / r->scenario.chunk_bytes;
-    const sky_frame *f = sky_world_frame(r->world);
-    for (uint32_t i = 0; i < f->satellite_count; i++) {
-        const sky_node *node = sky_world_node(r->world, sky_frame_satellite(f, i));
-        if (node && sky_node_chunks(node) > chunks_max)
-            r->memory_bounded = false;
-    }
+    i->to_s = (double)now / 1e9;
+    i->p50_ms = sky_latencies_ms(r->interval_latencies, 0.5);
+    i->p99_ms = sky_latencies_ms(r->interval_latencies, 0.99);
+    i->migrated_bytes = stat.nodes.migrated_bytes - r->migrated_before;
+    i->turns = stat.turns;
+    r->options->series(r->options->series_context, i);
+    r->migrated_before = stat.nodes.migrated_bytes;
+    *i = (sky_sim_interval){.from_s = i->to_s};
+    memset(r->interval_latencies, 0, sizeof *r->interval_latencies);
+    r->series_next = now + (sky_time)(r->options->series_s * 1e9);
 }
 
 /* ---- asking ---- */
@@ -341,8 +371,10 @@ static void collect(run *r) {
 /* ---- time ---- */
 
 static void advance(run *r, sky_time to) {
-    while (sky_world_next(r->world) <= to && sky_world_step(r->world))
+    while (!r->too_long && sky_world_next(r->world) <= to && sky_world_step(r->world)) {
+        r->too_long = ++r->steps == r->options->events_max;
         collect(r);
+    }
     sky_world_run(r->world, to);
 }
 
@@ -375,9 +407,10 @@ static sky_time earlier(sky_time a, sky_time b) {
 static void let_time_pass(run *r, sky_time until) {
     bool at_leisure = r->scenario.workload.every_ns == 0;
     plan_sample(r, until);
-    while (sky_world_now(r->world) < until) {
+    while (sky_world_now(r->world) < until && !r->too_long) {
         sky_time request_at = next_request(r);
-        advance(r, earlier(earlier(request_at, r->sample_next), until));
+        sky_time look_at = earlier(r->sample_next, r->series_next);
+        advance(r, earlier(earlier(request_at, look_at), until));
         sky_time now = sky_world_now(r->world);
         if (request_at <= now && !(at_leisure && r->open_count > 0)) {
             ask(r);
@@ -385,13 +418,18 @@ static void let_time_pass(run *r, sky_time until) {
             r->request_next += r->scenario.workload.every_ns;
         }
         if (r->sample_next <= now) {
-            sample(r);
+            sample(r, false);
             plan_sample(r, until);
         }
+        if (r->series_next <= now)
+            tell_interval(r, now);
     }
-    while (r->open_count > 0 && sky_world_next(r->world) < until + DRAIN_NS)
+    while (!r->too_long && r->open_count > 0 && sky_world_next(r->world) < until + DRAIN_NS)
         advance(r, sky_world_next(r->world));
-    sample(r);
+    sky_time quiet = sky_world_now(r->world) + SKY_SECONDS(1); /* the last DROPs arrive */
+    if (r->open_count == 0)
+        advance(r, quiet);
+    sample(r, r->open_count == 0);
 }
 
 /* ---- a run ---- */
@@ -404,7 +442,8 @@ static void add_check(sky_sim_result *result, const char *name, bool passed) {
 
 static bool faultless(const sky_scenario *s) {
     return s->links.loss == 0 && s->faults.crash_per_h == 0 && s->faults.partition_per_h == 0 &&
-           s->faults.corrupt == 0 && s->faults.liar_satellites == 0;
+           s->faults.corrupt == 0 && s->faults.liar_satellites == 0 &&
+           s->faults.freeze_per_h == 0 && s->faults.hostile_per_s == 0;
 }
 
 static void report(const run *r, sky_sim_result *out) {
@@ -422,11 +461,17 @@ static void report(const run *r, sky_sim_result *out) {
                             .wrong_bytes = c->wrong_bytes,
                             .lost_acknowledged = c->lost_acknowledged,
                             .p50_ms = sky_latencies_ms(r->latencies, 0.5),
-                            .p99_ms = sky_latencies_ms(r->latencies, 0.99)};
+                            .p99_ms = sky_latencies_ms(r->latencies, 0.99),
+                            .unanswered = c->unanswered,
+                            .bytes_read = r->bytes_read,
+                            .migrated_bytes = stat.nodes.migrated_bytes,
+                            .message_bytes = stat.message_bytes};
     add_check(out, "no_wrong_bytes", c->wrong_bytes == 0);
     add_check(out, "acknowledged_stays", c->lost_acknowledged == 0);
-    add_check(out, "always_a_copy", r->copies_kept);
-    add_check(out, "memory_bounded", r->memory_bounded);
+    add_check(out, "always_a_copy", r->sky.copies_kept);
+    add_check(out, "memory_bounded", r->sky.memory_bounded);
+    add_check(out, "queues_bounded", r->sky.queues_bounded);
+    add_check(out, "index_and_sky_agree", r->sky.agrees);
     add_check(out, "every_request_ends", r->open_count == 0);
     if (faultless(&r->scenario))
         add_check(out, "every_get_answered", c->unanswered == 0);
@@ -467,10 +512,16 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
     sky_prng_init(&r->prng, options->seed);
     sky_prng_init(&r->sample_prng, ~options->seed);
     sky_checksum_init(&r->hash, 0);
-    r->copies_kept = r->memory_bounded = true;
+    sky_check_sky_init(&r->sky, s);
+    r->options = options;
+    r->series_next = SKY_TIME_NEVER;
+    if (options->series) {
+        r->series_next = (sky_time)(options->series_s * 1e9);
+        r->interval_latencies = calloc(1, sizeof *r->interval_latencies);
+    }
     r->forgotten = malloc((s->workload.keys + 1u) * sizeof *r->forgotten);
     r->latencies = calloc(1, sizeof *r->latencies);
-    if (!r->forgotten || !r->latencies ||
+    if (!r->forgotten || !r->latencies || (options->series && !r->interval_latencies) ||
         sky_check_init(&r->check, options->seed, s->workload.keys, s->workload.value_bytes) !=
             SKY_OK ||
         sky_zipf_init(&r->zipf, s->workload.keys, s->workload.zipf) != SKY_OK)
@@ -490,36 +541,67 @@ static void run_free(run *r) {
     sky_zipf_deinit(&r->zipf);
     free(r->forgotten);
     free(r->latencies);
+    free(r->interval_latencies);
     free(r->trace.text);
     free(r);
 }
 
-sky_status sky_sim_run(const char *scenario_path, const sky_sim_options *options,
-                       sky_sim_result *result, sky_error *error) {
+/* What is wrong with a world stands in no one line of the file. */
+static sky_status name_file(const char *name, sky_status status, sky_error *error) {
+    sky_error why = *error;
+    if (strncmp(why.text, name, strlen(name)) == 0)
+        return status;
+    return sky_fail(error, status, "%s: %s", name, why.text);
+}
+
+static sky_status run_scenario(run *r, const char *name, const sky_sim_options *options,
+                               sky_sim_result *result, sky_error *error) {
     sky_time began = sky_now();
-    run *r = calloc(1, sizeof *r);
-    if (!r)
-        return sky_fail(error, SKY_E_NOMEM, "%s: a run", scenario_path);
-    r->trace.fd = SKY_FILE_NONE;
-    sky_time until;
-    sky_status status = sky_scenario_load(scenario_path, &r->scenario, error);
-    if (status != SKY_OK)
-        goto cleanup;
-    until = r->scenario.until_ns;
+    sky_time until = r->scenario.until_ns;
     if (options->until_s > 0 && options->until_s < 366 * 86400.0)
         until = (sky_time)(options->until_s * 1e9 + 0.5);
-    status = prepare(r, options, error);
-    if (status == SKY_OK)
-        status = open_trace(&r->trace, options->trace_path, error);
+    sky_status status = prepare(r, options, error);
     if (status != SKY_OK)
-        goto cleanup;
+        return name_file(name, status, error);
+    status = open_trace(&r->trace, options->trace_path, error);
+    if (status != SKY_OK)
+        return status;
     let_time_pass(r, until);
     status = close_trace(&r->trace, options->trace_path, error);
     if (status != SKY_OK)
-        goto cleanup;
+        return status;
+    if (r->too_long)
+        return sky_fail(error, SKY_E_BUSY, "%s: more than %" PRIu64 " events", name, r->steps - 1);
     report(r, result);
     result->wall_s = (double)(sky_now() - began) / 1e9;
-cleanup:
+    return SKY_OK;
+}
+
+sky_status sky_sim_run_text(const char *text, size_t bytes, const char *name,
+                            const sky_sim_options *options, sky_sim_result *result,
+                            sky_error *error) {
+    sky_error unread;
+    error = error ? error : &unread;
+    run *r = calloc(1, sizeof *r);
+    if (!r)
+        return sky_fail(error, SKY_E_NOMEM, "%s: a run", name);
+    r->trace.fd = SKY_FILE_NONE;
+    sky_status status = sky_scenario_parse_file(text, bytes, name, &r->scenario, error);
+    if (status == SKY_OK)
+        status = run_scenario(r, name, options, result, error);
     run_free(r);
+    return status;
+}
+
+sky_status sky_sim_run(const char *scenario_path, const sky_sim_options *options,
+                       sky_sim_result *result, sky_error *error) {
+    char *text;
+    size_t bytes;
+    sky_status status = sky_file_read_all(scenario_path, SKY_SCENARIO_BYTES_MAX, &text, &bytes,
+                                          error);
+    if (status != SKY_OK)
+        return status;
+    status = sky_sim_run_text(text, bytes, scenario_path, options, result, error);
+    free(text);
     return status;
 }

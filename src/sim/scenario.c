@@ -14,11 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <skymem/orbit.h>
 #include <skymem/sim.h>
 
 #include "base/error.h"
 #include "io/file.h"
 #include "node/frame.h"
+#include "sim/physical.h"
 #include "sim/yaml.h"
 
 typedef struct {
@@ -26,6 +28,7 @@ typedef struct {
     sky_error *error;
     sky_scenario out;
     bool shell_given;
+    bool is_file;         /* and may name others */
     bool grid_given;      /* planes, slots or another key that a shell would say */
     uint64_t fields_seen; /* bit: index in fields[] */
     uint32_t sections_seen;
@@ -65,8 +68,12 @@ static sky_status read_start(reader *r, const sky_yaml_entry *e);
 static sky_status read_rotation(reader *r, const sky_yaml_entry *e);
 static sky_status read_lookup(reader *r, const sky_yaml_entry *e);
 static sky_status read_eviction(reader *r, const sky_yaml_entry *e);
+static sky_status read_liar(reader *r, const sky_yaml_entry *e);
 static sky_status read_until(reader *r, const sky_yaml_entry *e);
-static sky_status read_later(reader *r, const sky_yaml_entry *e);
+static sky_status read_base(reader *r, const sky_yaml_entry *e);
+static sky_status read_key_file(reader *r, const sky_yaml_entry *e);
+static sky_status read_cipher(reader *r, const sky_yaml_entry *e);
+static sky_status read_impose(reader *r, const sky_yaml_entry *e);
 
 #define AT(member) offsetof(sky_scenario, member)
 #define TIB        1099511627776.0
@@ -81,6 +88,8 @@ static const field fields[] = {
      NULL},
     {"constellation", "phasing", KIND_U32, AT(constellation.phasing), 0, SKY_PLANES_MAX - 1, 0,
      NULL},
+    {"constellation", "raan_spread_deg", KIND_REAL, AT(constellation.raan_spread_deg), 1, 360, 0,
+     NULL},
     {"constellation", "earth_radius_km", KIND_REAL, AT(constellation.earth_radius_km), 6000, 7000,
      0, NULL},
     {"constellation", "light_km_s", KIND_REAL, AT(constellation.light_km_s), 1e3, 1e6, 0, NULL},
@@ -92,12 +101,13 @@ static const field fields[] = {
     {"observer", "lon_deg", KIND_REAL, AT(observer.longitude_deg), -180, 180, 0, NULL},
     {"observer", "alt_m", KIND_REAL, AT(observer.altitude_m), -500, 20000, 0, NULL},
     {"observer", "min_elevation_deg", KIND_REAL, AT(observer.min_elevation_deg), 0, 90, 0, NULL},
+    {"observer", "hysteresis_deg", KIND_REAL, AT(observer.hysteresis_deg), 0, 90, 0, NULL},
     SPECIAL("placement", "strategy", read_strategy),
     {"placement", "servers", KIND_U32, AT(placement.servers), 1, SKY_SERVERS_MAX, 0, NULL},
     SPECIAL("placement", "window", read_window),
     SPECIAL("placement", "weights", read_weights),
-    SPECIAL("placement", "replicas", read_later),
-    SPECIAL("placement", "parity", read_later),
+    {"placement", "replicas", KIND_U32, AT(replicas), 1, 16, 0, NULL},
+    {"placement", "parity", KIND_U32, AT(parity), 0, 64, 0, NULL},
     {"", "chunk", KIND_SIZE32, AT(chunk_bytes), SKY_CHUNK_BYTES_MIN, SKY_CHUNK_BYTES_MAX, 0, NULL},
     {"satellite", "memory", KIND_SIZE64, AT(satellite.memory_bytes), 1024, TIB, 0, NULL},
     {"satellite", "processing_ms", KIND_SCALED, AT(satellite.processing_ns), 0, 1e6, 1e6, NULL},
@@ -124,26 +134,24 @@ static const field fields[] = {
     {"faults", "skew_ms", KIND_SCALED, AT(faults.skew_ns), 0, 1e6, 1e6, NULL},
     {"faults", "liar_satellites", KIND_U32, AT(faults.liar_satellites), 0,
      (double)SKY_PLANES_MAX *SKY_SLOTS_MAX, 0, NULL},
+    SPECIAL("faults", "liar", read_liar),
+    {"faults", "freeze_per_h", KIND_REAL, AT(faults.freeze_per_h), 0, 1e6, 0, NULL},
+    {"faults", "hostile_per_s", KIND_REAL, AT(faults.hostile_per_s), 0, 1e6, 0, NULL},
+    {"faults", "restart_s", KIND_SCALED, AT(faults.restart_ns), 0, 1e6, 1e9, NULL},
     SPECIAL("", "until", read_until),
+    SPECIAL("udp", "base", read_base),
+    SPECIAL("udp", "key", read_key_file),
+    SPECIAL("udp", "tenant", read_key_file),
+    SPECIAL("udp", "cipher", read_cipher),
+    SPECIAL("udp", "impose", read_impose),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 _Static_assert(SKY_CHUNK_BYTES_MAX <= SKY_WIRE_DATA_BYTES_MAX, "a chunk is one message");
 _Static_assert(FIELD_COUNT <= 64, "fields_seen has a bit for each");
 
 static const char *const sections[] = {"constellation", "observer", "placement", "satellite",
-                                       "links",         "time",     "workload",  "faults"};
+                                       "links",         "time",     "workload",  "faults", "udp"};
 #define SECTION_COUNT (sizeof sections / sizeof *sections)
-
-/* The shells of the seed's table 2, and two more; phasing where it is public. */
-static const struct {
-    const char *name;
-    sky_constellation constellation;
-} shells[] = {
-    {"starlink-a", {72, 22, 550, 53, 17, 0, 0}}, {"starlink-b", {5, 75, 1275, 81, 0, 0, 0}},
-    {"kuiper-a", {34, 34, 630, 51.9, 0, 0, 0}},  {"kuiper-b", {28, 28, 590, 33, 0, 0, 0}},
-    {"kuiper-c", {36, 36, 610, 42, 11, 0, 0}},   {"oneweb", {12, 49, 1200, 87.9, 0, 0, 0}},
-};
-#define SHELL_COUNT (sizeof shells / sizeof *shells)
 
 static size_t section_index(const char *name) {
     size_t i = 0;
@@ -290,35 +298,44 @@ static sky_status read_plain(reader *r, const field *f, const sky_yaml_entry *e)
 /* ---- values of their own kind ---- */
 
 static sky_status read_shell(reader *r, const sky_yaml_entry *e) {
+    const sky_shell *found = e->list ? NULL : sky_shell_find(e->values[0]);
+    if (found) {
+        double radius = r->out.constellation.earth_radius_km;
+        double light = r->out.constellation.light_km_s;
+        r->out.constellation = found->constellation;
+        r->out.constellation.earth_radius_km = radius;
+        r->out.constellation.light_km_s = light;
+        return SKY_OK;
+    }
     char known[160] = "one of";
-    for (size_t i = 0; i < SHELL_COUNT; i++) {
-        if (!e->list && strcmp(e->values[0], shells[i].name) == 0) {
-            double radius = r->out.constellation.earth_radius_km;
-            double light = r->out.constellation.light_km_s;
-            r->out.constellation = shells[i].constellation;
-            r->out.constellation.earth_radius_km = radius;
-            r->out.constellation.light_km_s = light;
-            return SKY_OK;
-        }
+    size_t count;
+    const sky_shell *shells = sky_shells(&count);
+    for (size_t i = 0; i < count; i++)
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s %s", i ? "," : "",
                  shells[i].name);
-    }
     return refuse_value(r, e, known);
 }
 
+/* A path beside the scenario's own, unless it begins with a slash. */
 static sky_status read_tle(reader *r, const sky_yaml_entry *e) {
-    return refuse(r, SKY_E_UNSUPPORTED, e->line,
-                  "constellation.tle is not available in this version: give planes and slots, or a "
-                  "shell");
+    if (e->list || !e->values[0][0])
+        return refuse_value(r, e, "a file of TLE or OMM");
+    if (!r->is_file)
+        return refuse(r, SKY_E_PARAM, e->line, "constellation.tle: only a scenario file has it");
+    const char *slash = strrchr(r->path, '/');
+    bool beside = e->values[0][0] != '/' && slash;
+    int length = snprintf(r->out.elements_path, sizeof r->out.elements_path, "%.*s%s",
+                          beside ? (int)(slash - r->path + 1) : 0, r->path, e->values[0]);
+    if (length < 0 || (size_t)length >= sizeof r->out.elements_path)
+        return refuse_value(r, e, "a shorter path");
+    return SKY_OK;
 }
 
 static sky_status read_sky(reader *r, const sky_yaml_entry *e) {
-    if (!e->list && strcmp(e->values[0], "ideal") == 0)
+    r->out.physical = !e->list && strcmp(e->values[0], "physical") == 0;
+    if (r->out.physical || (!e->list && strcmp(e->values[0], "ideal") == 0))
         return SKY_OK;
-    if (!e->list && strcmp(e->values[0], "physical") == 0)
-        return refuse(r, SKY_E_UNSUPPORTED, e->line,
-                      "sky: physical is not available in this version: use ideal");
-    return refuse_value(r, e, "ideal");
+    return refuse_value(r, e, "ideal or physical");
 }
 
 static sky_status read_center(reader *r, const sky_yaml_entry *e) {
@@ -352,49 +369,9 @@ static sky_status read_weights(reader *r, const sky_yaml_entry *e) {
     return SKY_OK;
 }
 
-/* What the format has and this version does not: only the value that changes nothing is taken. */
-static sky_status read_later(reader *r, const sky_yaml_entry *e) {
-    const char *only = strcmp(e->key, "replicas") == 0 ? "1" : "0";
-    if (!e->list && strcmp(e->values[0], only) == 0)
-        return SKY_OK;
-    return refuse(r, SKY_E_UNSUPPORTED, e->line, "placement.%s: only %s in this version", e->key,
-                  only);
-}
-
-/* Days from 1970-01-01, by the count of days in 400-year eras that begin on 1 March. */
-static int64_t days_since_1970(int64_t year, int64_t month, int64_t day) {
-    int64_t march_year = month > 2 ? year : year - 1;
-    int64_t era = march_year / 400;
-    int64_t year_of_era = march_year - era * 400;
-    int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    return era * 146097 + day_of_era - 719468;
-}
-
-static bool utc_time(const char *text, int64_t *ms) {
-    static const char shape[] = "dddd-dd-ddTdd:dd:ddZ";
-    if (strlen(text) != sizeof shape - 1)
-        return false;
-    for (size_t i = 0; i < sizeof shape - 1; i++) {
-        bool digit = text[i] >= '0' && text[i] <= '9';
-        if (shape[i] == 'd' ? !digit : text[i] != shape[i])
-            return false;
-    }
-    int64_t year = atoi(text), month = atoi(text + 5), day = atoi(text + 8);
-    int64_t hour = atoi(text + 11), minute = atoi(text + 14), second = atoi(text + 17);
-    if (year < 1970 || month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 ||
-        second > 59)
-        return false;
-    bool december = month == 12;
-    int64_t days = days_since_1970(year, month, day);
-    if (days >= days_since_1970(year + december, december ? 1 : month + 1, 1))
-        return false; /* 30 February */
-    *ms = (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000;
-    return true;
-}
-
 static sky_status read_start(reader *r, const sky_yaml_entry *e) {
-    if (e->list || !utc_time(e->values[0], &r->out.time.start_ms))
+    if (e->list || sky_utc_parse(e->values[0], &r->out.time.start_ms) != SKY_OK ||
+        r->out.time.start_ms < 0)
         return refuse_value(r, e, "a time in UTC such as 2026-11-20T00:00:00Z");
     return SKY_OK;
 }
@@ -410,33 +387,43 @@ static sky_status read_rotation(reader *r, const sky_yaml_entry *e) {
 }
 
 static sky_status read_lookup(reader *r, const sky_yaml_entry *e) {
-    const char *name = e->list ? "" : e->values[0];
-    if (strcmp(name, "index") == 0)
-        return SKY_OK;
-    if (strcmp(name, "binary") == 0 || strcmp(name, "sequential") == 0)
-        return refuse(r, SKY_E_UNSUPPORTED, e->line,
-                      "lookup: %s is not available in this version: use index", name);
-    return refuse_value(r, e, "index");
+    static const char *const names[] = {"index", "binary", "sequential"};
+    for (int i = 0; !e->list && i < 3; i++) {
+        if (strcmp(e->values[0], names[i]) == 0) {
+            r->out.lookup = (sky_lookup_kind)i;
+            return SKY_OK;
+        }
+    }
+    return refuse_value(r, e, "index, binary or sequential");
 }
 
 static sky_status read_eviction(reader *r, const sky_yaml_entry *e) {
-    static const char *const names[] = {"gossip", "lazy", "sweep"};
+    static const char *const names[] = {"gossip", "lazy", "sweep", "broadcast"};
+    static const char allowed[] = "gossip, lazy, sweep or broadcast, or a list of them, each once";
     uint32_t kinds = 0;
     for (unsigned v = 0; v < e->value_count; v++) {
         uint32_t bit = 0;
-        for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t i = 0; i < 4; i++)
             bit |= (uint32_t)(strcmp(e->values[v], names[i]) == 0) << i;
         if (!bit || kinds & bit)
-            return refuse_value(r, e, "gossip or lazy, or a list of them, each once");
-        if (bit == SKY_EVICT_SWEEP)
-            return refuse(r, SKY_E_UNSUPPORTED, e->line,
-                          "eviction: sweep is not available in this version: gossip and lazy are");
+            return refuse_value(r, e, allowed);
         kinds |= bit;
     }
     if (!kinds)
-        return refuse_value(r, e, "gossip or lazy, or a list of them, each once");
+        return refuse_value(r, e, allowed);
     r->out.eviction = kinds;
     return SKY_OK;
+}
+
+static sky_status read_liar(reader *r, const sky_yaml_entry *e) {
+    static const char *const names[] = {"wrong-bytes", "wrong-shift", "black-hole", "mixed"};
+    for (int i = 0; !e->list && i < 4; i++) {
+        if (strcmp(e->values[0], names[i]) == 0) {
+            r->out.faults.liar = (sky_liar)(SKY_LIAR_WRONG_BYTES + i);
+            return SKY_OK;
+        }
+    }
+    return refuse_value(r, e, "wrong-bytes, wrong-shift, black-hole or mixed");
 }
 
 static sky_status read_until(reader *r, const sky_yaml_entry *e) {
@@ -462,6 +449,45 @@ static sky_status read_until(reader *r, const sky_yaml_entry *e) {
     return refuse_value(r, e, "a time such as 500ms, 90s, 30m, 2h or 1d, at most 366d");
 }
 
+/* ---- real satellites ---- */
+
+/* Whether numbers and port make sense is for who opens a socket; here only the shape. */
+static sky_status read_base(reader *r, const sky_yaml_entry *e) {
+    const char *text = e->values[0];
+    if (e->list || strlen(text) >= sizeof r->out.udp.base || !strchr(text, ':') ||
+        text[strspn(text, "0123456789abcdefABCDEF.:[]")])
+        return refuse_value(r, e, "an address and a port such as 127.0.0.1:7600");
+    memcpy(r->out.udp.base, text, strlen(text) + 1);
+    return SKY_OK;
+}
+
+static sky_status read_key_file(reader *r, const sky_yaml_entry *e) {
+    char *to = strcmp(e->key, "key") == 0 ? r->out.udp.key : r->out.udp.tenant;
+    if (e->list || !e->values[0][0])
+        return refuse_value(r, e, "the path of a key file, from this file's folder");
+    memcpy(to, e->values[0], strlen(e->values[0]) + 1);
+    return SKY_OK;
+}
+
+static sky_status read_cipher(reader *r, const sky_yaml_entry *e) {
+    static const char *const names[] = {"auto", "aes", "chacha"};
+    for (int i = 0; !e->list && i < 3; i++) {
+        if (strcmp(e->values[0], names[i]) == 0) {
+            r->out.udp.suite = (sky_suite)i;
+            return SKY_OK;
+        }
+    }
+    return refuse_value(r, e, "auto, aes or chacha");
+}
+
+static sky_status read_impose(reader *r, const sky_yaml_entry *e) {
+    bool on = !e->list && strcmp(e->values[0], "true") == 0;
+    if (!on && (e->list || strcmp(e->values[0], "false") != 0))
+        return refuse_value(r, e, "true or false");
+    r->out.udp.impose = on;
+    return SKY_OK;
+}
+
 /* ---- one entry ---- */
 
 static sky_status begin_section(reader *r, const sky_yaml_entry *e) {
@@ -474,16 +500,17 @@ static sky_status begin_section(reader *r, const sky_yaml_entry *e) {
     return SKY_OK;
 }
 
-/* A constellation is a shell or a grid, not both; the radius of the Earth goes with either. */
+/* A constellation is a shell, a grid or a file, never two; the radius of the Earth goes with
+ * any. */
 static sky_status note_constellation(reader *r, const sky_yaml_entry *e) {
-    bool shell = strcmp(e->key, "shell") == 0;
+    bool shell = strcmp(e->key, "shell") == 0 || strcmp(e->key, "tle") == 0;
     bool grid = !shell && strcmp(e->key, "earth_radius_km") != 0 &&
                 strcmp(e->key, "light_km_s") != 0;
-    if ((shell && r->grid_given) || (grid && r->shell_given))
+    if ((shell && (r->grid_given || r->shell_given)) || (grid && r->shell_given))
         return refuse(
             r, SKY_E_PARAM, e->line,
-            "constellation: a shell says planes, slots, altitude, inclination and phasing: "
-            "give one or the other");
+            "constellation: a shell or a file says planes, slots, altitude, inclination and "
+            "phasing: give one or the other");
     r->shell_given |= shell;
     r->grid_given |= grid;
     return SKY_OK;
@@ -520,7 +547,7 @@ static void set_defaults(sky_scenario *s) {
                           .earth_radius_km = 6378.137,
                           .light_km_s = 299792.458},
         .placement = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9},
-        .observer = {.min_elevation_deg = 25},
+        .observer = {.min_elevation_deg = 25, .hysteresis_deg = 10},
         .chunk_bytes = 6144,
         .satellite = {.memory_bytes = 64u << 20, .processing_ns = SKY_MS(2)},
         .links = {.isl_bits_s = 10000000000u, .ground_bits_s = 200000000u, .queue_bytes = 1u << 20},
@@ -532,7 +559,9 @@ static void set_defaults(sky_scenario *s) {
                      .value_bytes = 3040870,
                      .zipf = 0.9,
                      .every_ns = SKY_MS(100)},
+        .faults = {.liar = SKY_LIAR_WRONG_BYTES},
         .until_ns = SKY_SECONDS(3600),
+        .udp = {.impose = true},
     };
 }
 
@@ -546,9 +575,27 @@ static int line_of(const reader *r, const char *section, const char *key) {
     return 1;
 }
 
+/* What a physical sky asks for and an ideal one has no use for. */
+static sky_status check_physical(reader *r) {
+    sky_scenario *s = &r->out;
+    if (s->elements_path[0] && !s->physical)
+        return refuse(r, SKY_E_PARAM, line_of(r, "constellation", "tle"),
+                      "constellation.tle needs sky: physical");
+    if (s->physical && s->centre.plane != 0 && s->placement.strategy != SKY_PLACE_HOP)
+        return refuse(r, SKY_E_PARAM, line_of(r, "", "center"),
+                      "center: in a physical sky orbits say who is overhead; only hop has a centre "
+                      "of its own");
+    return s->elements_path[0] ? sky__elements_shell(r->path, line_of(r, "constellation", "tle"), s,
+                                                     r->error)
+                               : SKY_OK;
+}
+
 static sky_status check_sky(reader *r) {
     sky_scenario *s = &r->out;
     const sky_constellation *c = &s->constellation;
+    sky_status physical = check_physical(r);
+    if (physical != SKY_OK)
+        return physical;
     if (c->planes == 0 || c->slots == 0)
         return refuse(r, SKY_E_PARAM, line_of(r, "constellation", c->planes ? "planes" : "slots"),
                       "constellation needs planes and slots, or a shell");
@@ -556,7 +603,7 @@ static sky_status check_sky(reader *r) {
         return refuse(r, SKY_E_PARAM, line_of(r, "constellation", "planes"),
                       "a constellation of %u planes x %u slots: at most %u satellites", c->planes,
                       c->slots, SKY_FRAME_SATELLITES_MAX);
-    if (c->phasing >= c->planes)
+    if (c->phasing >= c->planes && !s->elements_path[0])
         return refuse(r, SKY_E_PARAM, line_of(r, "constellation", "phasing"),
                       "phasing is %u: less than the number of planes, %u", c->phasing, c->planes);
     if (s->centre.plane == 0) /* not given */
@@ -572,6 +619,16 @@ static sky_status check_sky(reader *r) {
     sky_status status = sky_placement_resolve(c, &s->placement, &s->placement, &why);
     if (status != SKY_OK)
         return refuse(r, status, line_of(r, "placement", "servers"), "placement: %s", why.text);
+    uint32_t servers = s->placement.servers;
+    if (s->replicas > servers)
+        return refuse(r, SKY_E_PARAM, line_of(r, "placement", "replicas"),
+                      "placement.replicas is %u: each on another of the %u servers", s->replicas,
+                      servers);
+    if (s->parity > 0 && (s->parity >= servers || servers > SKY_PARITY_SERVERS_MAX))
+        return refuse(r, SKY_E_PARAM, line_of(r, "placement", "parity"),
+                      "placement.parity is %u of %u servers: fewer than there are, and at most %u "
+                      "servers",
+                      s->parity, servers, SKY_PARITY_SERVERS_MAX);
     if (s->faults.liar_satellites > c->planes * c->slots)
         return refuse(r, SKY_E_PARAM, line_of(r, "faults", "liar_satellites"),
                       "liar_satellites is %u: the constellation has %u", s->faults.liar_satellites,
@@ -581,6 +638,8 @@ static sky_status check_sky(reader *r) {
 
 static sky_status check_rest(reader *r) {
     sky_scenario *s = &r->out;
+    if (s->time.rotation_ns == 0 && s->physical)
+        s->time.rotation_ns = SKY_MS(SKY_HANDOVER_MS);
     if (s->time.rotation_ns == 0)
         s->time.rotation_ns = (sky_time)(sky_rotation_s(&s->constellation) * 1e9 + 0.5);
     if ((double)s->time.rotation_ns / s->time.scale < 1e7)
@@ -599,8 +658,8 @@ static sky_status check_rest(reader *r) {
     return SKY_OK;
 }
 
-sky_status sky_scenario_parse(const char *text, size_t bytes, const char *path, sky_scenario *out,
-                              sky_error *error) {
+static sky_status parse(const char *text, size_t bytes, const char *path, bool is_file,
+                        sky_scenario *out, sky_error *error) {
     if (bytes > SKY_SCENARIO_BYTES_MAX)
         return sky_fail(error, SKY_E_PARAM, "%s: %zu bytes: a scenario has at most %u", path, bytes,
                         SKY_SCENARIO_BYTES_MAX);
@@ -608,7 +667,7 @@ sky_status sky_scenario_parse(const char *text, size_t bytes, const char *path, 
     if (!plain)
         return sky_fail(error, SKY_E_NOMEM, "%s: out of memory", path);
     locale_t before = uselocale(plain);
-    reader r = {.path = path, .error = error};
+    reader r = {.path = path, .error = error, .is_file = is_file};
     set_defaults(&r.out);
     sky_status status = sky_yaml_walk(text, bytes, path, on_entry, &r, error);
     if (status == SKY_OK)
@@ -622,13 +681,23 @@ sky_status sky_scenario_parse(const char *text, size_t bytes, const char *path, 
     return status;
 }
 
+sky_status sky_scenario_parse(const char *text, size_t bytes, const char *path, sky_scenario *out,
+                              sky_error *error) {
+    return parse(text, bytes, path, false, out, error);
+}
+
+sky_status sky_scenario_parse_file(const char *text, size_t bytes, const char *path,
+                                   sky_scenario *out, sky_error *error) {
+    return parse(text, bytes, path, true, out, error);
+}
+
 sky_status sky_scenario_load(const char *path, sky_scenario *out, sky_error *error) {
     char *text;
     size_t bytes;
     sky_status status = sky_file_read_all(path, SKY_SCENARIO_BYTES_MAX, &text, &bytes, error);
     if (status != SKY_OK)
         return status;
-    status = sky_scenario_parse(text, bytes, path, out, error);
+    status = parse(text, bytes, path, true, out, error);
     free(text);
     return status;
 }

@@ -2,23 +2,25 @@
  * simulator take. docs/formats/scenario.md is the format for people; this is what it comes to.
  *
  * Surprises: the text may be hostile, so anchors, aliases, tags and duplicate keys are refused, and
- * every number has a range. A value this version cannot honour (a physical sky, TLE files) is an
- * error, never silently ignored. Units are resolved here: nobody else sees a millisecond. */
+ * every number has a range. A value this version cannot honour is an error, never silently ignored.
+ * constellation.tle names a file, so only a scenario that is a file itself may have it. Units are
+ * resolved here: nobody else sees a millisecond. */
 #ifndef SKY_SIM_SCENARIO_H
 #define SKY_SIM_SCENARIO_H
 
 #include <skymem/sky.h>
 
-typedef enum {
-    SKY_LOOKUP_INDEX,      /* the ground's own block index */
-    SKY_LOOKUP_BINARY,     /* ask the nearest satellite for first chunks, by halving */
-    SKY_LOOKUP_SEQUENTIAL, /* the same, block after block */
-} sky_lookup_kind;
+#include "node/policy.h"
+#include "wire/seal.h"
 
-/* How the rest of a block goes when one chunk is gone: any of these, together. */
-#define SKY_EVICT_GOSSIP 1u /* the satellite tells its neighbourhood */
-#define SKY_EVICT_LAZY   2u /* the client that misses a chunk purges the others */
-#define SKY_EVICT_SWEEP  4u /* satellites look for incomplete blocks now and then */
+/* What a satellite that lies does. */
+typedef enum {
+    SKY_LIAR_NOT,
+    SKY_LIAR_WRONG_BYTES, /* sends chunks with a bit turned */
+    SKY_LIAR_WRONG_SHIFT, /* gives chunks away under another time of setting */
+    SKY_LIAR_BLACK_HOLE,  /* takes everything and says nothing */
+    SKY_LIAR_MIXED,       /* each liar another of these */
+} sky_liar;
 
 #define SKY_SCENARIO_BYTES_MAX (64u << 10)
 #define SKY_CHUNK_BYTES_MIN    512u
@@ -34,7 +36,10 @@ typedef struct {
         double longitude_deg;
         double altitude_m;
         double min_elevation_deg;
-    } observer; /* read and checked; the ideal sky has its observer under the centre */
+        double hysteresis_deg; /* for each step another is away, so much higher it must stand */
+    } observer; /* of a physical sky; the ideal sky has its observer under the centre */
+    bool physical;
+    char elements_path[512]; /* physical: TLE or OMM; empty: the constellation is a shell */
 
     uint32_t chunk_bytes;
     struct {
@@ -44,18 +49,20 @@ typedef struct {
     struct {
         uint64_t isl_bits_s;
         uint64_t ground_bits_s;
-        double loss;        /* probability that a message is lost, per link */
+        double loss; /* probability that a datagram is lost, per link; a message needs all of its */
         sky_time jitter_ns; /* uniform in [0, jitter_ns), per link */
         uint64_t queue_bytes;
     } links;
     struct {
         int64_t start_ms;     /* wall, of virtual time 0 */
         double scale;         /* the embedded sky turns this much faster than the clock */
-        sky_time rotation_ns; /* one slot passes, before scaling; auto: period / slots */
+        sky_time rotation_ns; /* a turn, unscaled; auto: period / slots, physical: 15 s */
     } time;
 
     sky_lookup_kind lookup;
     uint32_t eviction; /* SKY_EVICT_… */
+    uint32_t replicas; /* of each chunk; 0 is 1 */
+    uint32_t parity;   /* pieces in each stripe of chunks */
 
     struct {
         uint32_t keys;
@@ -65,15 +72,27 @@ typedef struct {
         sky_time every_ns; /* between two requests */
     } workload;
     struct {
-        double crash_per_h; /* of all satellites together */
+        double crash_per_h; /* of all satellites together, as all rates here */
         double partition_per_h;
         double corrupt; /* probability, per message */
         double duplicate;
         double reorder;
         sky_time skew_ns; /* satellites' clocks are off by up to this */
         uint32_t liar_satellites;
+        sky_liar liar;
+        double freeze_per_h;   /* a satellite's clock stands still for a while */
+        double hostile_per_s;  /* datagrams of an enemy */
+        sky_time restart_ns;   /* how long a crashed satellite is silent */
     } faults;
     sky_time until_ns;
+
+    struct {            /* real satellites: sky+udp: and skymemd --satellite */
+        char base[64];  /* address and port of satellite (1, 1), others follow; empty: none */
+        char key[256];  /* file of the constellation's key, from the scenario's folder */
+        char tenant[256]; /* the same of the tenant's; satellites do not read it */
+        sky_suite suite;  /* SKY_SUITE_PLAIN: the best this machine has */
+        bool impose;      /* light time and loss, by whoever receives */
+    } udp;
 } sky_scenario;
 
 /* Read a scenario from text. `path` is what messages call the file.
@@ -82,6 +101,10 @@ typedef struct {
  *         `error` has "path:line: reason" and what is allowed */
 sky_status sky_scenario_parse(const char *text, size_t bytes, const char *path, sky_scenario *out,
                               sky_error *error);
+
+/* The same for the text of a file at `path`, which may name others (constellation.tle). */
+sky_status sky_scenario_parse_file(const char *text, size_t bytes, const char *path,
+                                   sky_scenario *out, sky_error *error);
 
 /* The same from a file. Errors: also SKY_E_IO, SKY_E_DENIED */
 sky_status sky_scenario_load(const char *path, sky_scenario *out, sky_error *error);

@@ -31,14 +31,14 @@ static void every_key_arrives(void **state) {
         "sky: ideal\n"
         "center: [3, 4]\n"
         "observer: {lat_deg: 47.6, lon_deg: -122.3, alt_m: 12, min_elevation_deg: 40}\n"
-        "placement: {strategy: hop, servers: 10, window: [3, 5], weights: [1, 2.5], replicas: 1, "
-        "parity: 0}\n"
+        "placement: {strategy: hop, servers: 10, window: [3, 5], weights: [1, 2.5], replicas: 2, "
+        "parity: 3}\n"
         "chunk: 8KiB\n"
         "satellite: {memory: 1.5MiB, processing_ms: 0.02}\n"
         "links: {isl_gbps: 100, ground_mbps: 200.5, loss: 0.01, jitter_ms: 1, queue: 2MiB}\n"
         "time: {start: 2028-02-29T23:59:58Z, scale: 30, rotation_s: 2.5}\n"
-        "lookup: index\n"
-        "eviction: [gossip, lazy]\n"
+        "lookup: binary\n"
+        "eviction: [gossip, lazy, sweep, broadcast]\n"
         "workload: {keys: 7, gets: 20, value: 2.9MiB, zipf: 1.1, every_ms: 0.5}\n"
         "faults: {crash_per_h: 2, partition_per_h: 1, corrupt: 1e-6, duplicate: 0.001, reorder: "
         "0.01,\n"
@@ -69,8 +69,11 @@ static void every_key_arrives(void **state) {
     assert_int_equal(s.time.start_ms, 1835481598000);
     assert_true(s.time.scale == 30);
     assert_int_equal(s.time.rotation_ns, 2500000000);
-    assert_int_equal(s.lookup, SKY_LOOKUP_INDEX);
-    assert_int_equal(s.eviction, SKY_EVICT_GOSSIP | SKY_EVICT_LAZY);
+    assert_int_equal(s.lookup, SKY_LOOKUP_BINARY);
+    assert_int_equal(s.eviction,
+                     SKY_EVICT_GOSSIP | SKY_EVICT_LAZY | SKY_EVICT_SWEEP | SKY_EVICT_BROADCAST);
+    assert_int_equal(s.replicas, 2);
+    assert_int_equal(s.parity, 3);
     assert_int_equal(s.workload.keys, 7);
     assert_int_equal(s.workload.gets, 20);
     assert_int_equal(s.workload.value_bytes, 3040870);

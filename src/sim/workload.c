@@ -105,20 +105,57 @@ static uint64_t stream_of(const sky_value *v) {
     return mix(v->seed + 0x9e3779b97f4a7c15u * ((uint64_t)v->key << 32 | v->version));
 }
 
-/* Word j of a stream, whose bytes are little-endian on every machine. */
-static void word_bytes(uint64_t stream, uint64_t j, uint8_t out[8]) {
-    sky_store_u64(out, mix(stream + j * 0x9e3779b97f4a7c15u));
+#define PAD_WORDS 4096u
+
+/* Bytes little-endian on every machine; one pad and its beginning again, so that no run wraps. */
+static const uint8_t *pad(void) {
+    static _Thread_local uint8_t bytes[2 * PAD_WORDS * 8];
+    static _Thread_local bool made;
+    for (uint64_t i = 0; !made && i < 2 * PAD_WORDS; i++)
+        sky_store_u64(bytes + 8 * i, mix((i % PAD_WORDS + 1) * 0x9e3779b97f4a7c15u));
+    made = true;
+    return bytes;
+}
+
+/* Where a value's words come from between `offset` and the end of its round. */
+typedef struct {
+    const uint8_t *from; /* into the pad */
+    uint8_t cross[8];
+    uint64_t bytes;
+} run;
+
+static run run_at(const sky_value *v, uint64_t offset) {
+    uint64_t stream = stream_of(v);
+    uint64_t round = offset / (8 * PAD_WORDS);
+    uint64_t within = offset % (8 * PAD_WORDS);
+    run r = {.from = pad() + 8 * (stream % PAD_WORDS) + within, .bytes = 8 * PAD_WORDS - within};
+    uint8_t cross[8];
+    sky_store_u64(cross, mix(stream + round * 0x9e3779b97f4a7c15u));
+    for (size_t i = 0; i < 8; i++) /* turned, so that it begins at the run's first byte */
+        r.cross[i] = cross[(within + i) % 8];
+    return r;
+}
+
+static void cross_words(const run *r, uint8_t *out, size_t bytes) {
+    uint64_t cross;
+    memcpy(&cross, r->cross, 8);
+    size_t i = 0;
+    for (; i + 8 <= bytes; i += 8) {
+        uint64_t word;
+        memcpy(&word, r->from + i, 8);
+        word ^= cross;
+        memcpy(out + i, &word, 8);
+    }
+    for (; i < bytes; i++)
+        out[i] = r->from[i] ^ r->cross[i % 8];
 }
 
 void sky_value_fill(const sky_value *v, uint64_t offset, void *out, size_t bytes) {
-    uint64_t stream = stream_of(v);
     uint8_t *at = out;
     while (bytes > 0) {
-        uint8_t word[8];
-        size_t skip = offset % 8;
-        size_t take = 8 - skip < bytes ? 8 - skip : bytes;
-        word_bytes(stream, offset / 8, word);
-        memcpy(at, word + skip, take);
+        run r = run_at(v, offset);
+        size_t take = r.bytes < bytes ? (size_t)r.bytes : bytes;
+        cross_words(&r, at, take);
         at += take;
         offset += take;
         bytes -= take;
@@ -128,7 +165,7 @@ void sky_value_fill(const sky_value *v, uint64_t offset, void *out, size_t bytes
 bool sky_value_equal(const sky_value *v, uint64_t offset, const void *data, size_t bytes) {
     const uint8_t *at = data;
     while (bytes > 0) {
-        uint8_t expected[512];
+        uint8_t expected[2048];
         size_t take = bytes < sizeof expected ? bytes : sizeof expected;
         sky_value_fill(v, offset, expected, take);
         if (memcmp(at, expected, take) != 0)

@@ -29,6 +29,10 @@ typedef struct {
     uint32_t version;
 } sky_value;
 
+/* A value is a pad of random words, the same for all, begun at a place of the value's own and
+ * crossed with a word of its own that changes each time round: quick, and no byte of one value is
+ * at home in another or elsewhere in the same. */
+
 /* The same for all versions; its last four bytes are the key's number, so that a key met again in
  * the sky can be told. */
 sky_key sky_value_key(const sky_value *v);

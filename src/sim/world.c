@@ -1,8 +1,6 @@
-/* The world: who gets which message when. See world.h for the picture.
- *
- * Ids in the schedule: one per satellite (its wake time), one for the session, two for faults, and
- * one per message in flight, which is always on the way to exactly one next point. */
+/* The world: who gets which message when. See world.h for the picture. */
 #include "sim/world.h"
+#include "sim/physical.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -10,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/prng.h"
-#include "sim/schedule.h"
+#include "sim/policy.h"
+#include "sim/world_state.h"
 
 #define REQUESTS_MAX   1024
 #define BLOCKS_MAX     65536u
@@ -19,122 +17,17 @@
 #define OPERATIONS_MAX 65536u
 #define RETRIES_MAX    6
 #define MIGRATE_WINDOW 1024
-#define BUFFERS_KEPT   2560
-#define SMALL_BYTES    192 /* all messages without data */
-#define PARTITION_NS   SKY_SECONDS(10)
 #define RETRY_NS       SKY_MS(1) /* when there was no buffer left to send with */
-#define NONE           UINT32_MAX
 
-typedef struct {
-    sky_node node;
-    void *memory; /* NULL: holds nothing, does not exist */
-    sky_time link_free;
-    sky_time cut_until;
-    sky_time skew_ns; /* its clock is ahead by this */
-    bool liar;
-} site;
-
-/* A message on its way. */
-typedef struct {
-    sky_satellite from, to;
-    uint8_t *data;
-    uint32_t bytes;
-    uint32_t next; /* in the free list */
-    bool small;
-    bool at_terminal; /* light is behind it; it waits for the downlink */
-} flight;
-
-/* Buffers of one size, made when first needed, some kept for the next message. */
-typedef struct {
-    size_t bytes;
-    uint32_t max, made, free_count;
-    uint8_t **free_list;
-} pool;
-
-struct sky_world {
-    sky_scenario scenario;
-    sky_frame frame;
-    sky_node_config node_config;
-    sky_session *session;
-    site *sites;
-    sky_schedule schedule;
-    sky_prng prng;
-    sky_time now;
-
-    flight *flights;
-    uint32_t flight_max, flight_fresh, flight_free;
-    pool large, small;
-
-    uint64_t terminal_bits_s;
-    sky_time up_free, down_free;
-    sky_time terminal_queue_ns, link_queue_ns; /* what a full queue takes to send */
-    sky_time light_extra_ns;                   /* most a reordered message is held back */
-
-    sky_world_trace trace;
-    void *trace_context;
-    sky_world_stat stat; /* nodes: of satellites that are gone */
-};
-
-/* ---- buffers ---- */
-
-static bool pool_init(pool *p, size_t bytes, uint32_t max) {
-    *p = (pool){.bytes = bytes, .max = max};
-    p->free_list = calloc(BUFFERS_KEPT, sizeof *p->free_list);
-    return p->free_list;
+/* Of a chunk the head is enough, which holds the data's own checksum; and its end. */
+static uint64_t digest_of(const sky__flight *f) {
+    if (f->bytes <= 2 * SKY__SMALL_BYTES)
+        return sky_checksum(f->data, f->bytes, 0);
+    return sky_checksum(f->data + f->bytes - 32, 32,
+                        sky_checksum(f->data, SKY__SMALL_BYTES, f->bytes));
 }
 
-static uint8_t *pool_take(pool *p) {
-    if (p->free_count > 0)
-        return p->free_list[--p->free_count];
-    if (p->made == p->max)
-        return NULL;
-    uint8_t *buffer = malloc(p->bytes);
-    p->made += buffer != NULL;
-    return buffer;
-}
-
-static void pool_give(pool *p, uint8_t *buffer) {
-    if (p->free_count < BUFFERS_KEPT) {
-        p->free_list[p->free_count++] = buffer;
-    } else { /* a burst is over */
-        p->made--;
-        free(buffer);
-    }
-}
-
-static void pool_deinit(pool *p) {
-    while (p->free_count > 0)
-        free(p->free_list[--p->free_count]);
-    free(p->free_list);
-}
-
-/* ---- ids ---- */
-
-static uint32_t session_id(const sky_world *w) {
-    return w->frame.satellite_count;
-}
-
-static uint32_t crash_id(const sky_world *w) {
-    return w->frame.satellite_count + 1;
-}
-
-static uint32_t partition_id(const sky_world *w) {
-    return w->frame.satellite_count + 2;
-}
-
-static uint32_t flight_id(const sky_world *w, uint32_t f) {
-    return w->frame.satellite_count + 3 + f;
-}
-
-static bool is_ground(sky_satellite s) {
-    return s.plane == 0;
-}
-
-static site *site_of(const sky_world *w, sky_satellite s) {
-    return &w->sites[sky_frame_number(&w->frame, s)];
-}
-
-static void tell(const sky_world *w, sky_event_kind kind, const flight *f, sky_satellite from) {
+void sky__tell(const sky_world *w, sky_event_kind kind, const sky__flight *f, sky_satellite from) {
     if (!w->trace)
         return;
     sky_world_event e = {.at = w->now, .kind = kind, .from = from};
@@ -142,185 +35,40 @@ static void tell(const sky_world *w, sky_event_kind kind, const flight *f, sky_s
         e.from = f->from;
         e.to = f->to;
         e.bytes = f->bytes;
-        e.digest = sky_checksum(f->data, f->bytes, 0);
+        e.digest = digest_of(f);
     }
     w->trace(w->trace_context, &e);
 }
 
-/* ---- links ---- */
-
-static bool chance(sky_world *w, double probability) {
-    return probability > 0 && sky_prng_unit(&w->prng) < probability;
-}
-
-static pool *pool_of(sky_world *w, bool small) {
-    return small ? &w->small : &w->large;
-}
-
-/* A flight that owns `data`, a buffer of its pool; NONE, and the buffer back in the pool, when
- * there are too many. */
-static uint32_t flight_begin(sky_world *w, uint8_t *data, bool small) {
-    uint32_t f = w->flight_free;
-    if (f != NONE) {
-        w->flight_free = w->flights[f].next;
-    } else if (w->flight_fresh < w->flight_max) {
-        f = w->flight_fresh++;
-    } else {
-        pool_give(pool_of(w, small), data);
-        return NONE;
-    }
-    w->flights[f] = (flight){.data = data, .small = small};
-    return f;
-}
-
-static void flight_end(sky_world *w, uint32_t f) {
-    flight *x = &w->flights[f];
-    pool_give(pool_of(w, x->small), x->data);
-    x->next = w->flight_free;
-    w->flight_free = f;
-}
-
-/* Take a place in a queue that serves one message after another; false when it is full. */
-static bool pass_queue(sky_world *w, sky_time *free_at, sky_time queue_ns, uint64_t bits_s,
-                       uint32_t bytes) {
-    sky_time begins = *free_at > w->now ? *free_at : w->now;
-    if (begins - w->now > queue_ns)
-        return false;
-    *free_at = begins + sky_link_busy_ns(bits_s, bytes);
-    return true;
-}
-
-static void drop(sky_world *w, uint32_t f, sky_event_kind kind, uint64_t *count) {
-    ++*count;
-    tell(w, kind, &w->flights[f], SKY_GROUND);
-    flight_end(w, f);
-}
-
-static sky_time extra_delay(sky_world *w) {
-    sky_time ns = (sky_time)sky_prng_below(&w->prng, (uint64_t)w->scenario.links.jitter_ns);
-    if (chance(w, w->scenario.faults.reorder))
-        ns += (sky_time)sky_prng_below(&w->prng, (uint64_t)w->light_extra_ns);
-    return ns;
-}
-
-/* When the message is at the other end of its light path; it has left its queue at `leaves`. */
-static sky_time light_ends(sky_world *w, const flight *x, sky_time leaves) {
-    sky_time ns;
-    if (is_ground(x->from) || is_ground(x->to)) {
-        uint64_t turns = sky_turns(&w->frame.turning, w->now);
-        ns = sky_frame_ground_ns(&w->frame, is_ground(x->from) ? x->to : x->from, turns);
-    } else {
-        ns = sky_frame_link_ns(&w->frame, x->from, x->to);
-    }
-    return leaves + ns + extra_delay(w);
-}
-
-static void flip_a_bit(sky_world *w, flight *x) {
-    uint64_t bit = sky_prng_below(&w->prng, (uint64_t)x->bytes * 8);
-    x->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
-}
-
-static bool cut_off(const sky_world *w, sky_satellite s) {
-    return !is_ground(s) && site_of(w, s)->cut_until > w->now;
-}
-
-static void duplicate(sky_world *w, const flight *x, sky_time leaves) {
-    uint8_t *data = pool_take(pool_of(w, x->small));
-    uint32_t f = data ? flight_begin(w, data, x->small) : NONE;
-    if (f == NONE)
-        return;
-    w->flights[f] = *x;
-    w->flights[f].data = memcpy(data, x->data, x->bytes);
-    w->stat.duplicated++;
-    sky_schedule_set(&w->schedule, flight_id(w, f), light_ends(w, x, leaves));
-}
-
-/* Send a message: through the sender's queue, then at the speed of light. What comes down goes
- * through the terminal's queue at the end of its way. */
-static void launch(sky_world *w, uint32_t f) {
-    flight *x = &w->flights[f];
-    const sky_scenario *c = &w->scenario;
-    bool down = is_ground(x->to);
-    bool queued = true;
-    sky_time leaves = w->now;
-    w->stat.messages++;
-    w->stat.message_bytes += x->bytes;
-    if (is_ground(x->from)) {
-        queued = pass_queue(w, &w->up_free, w->terminal_queue_ns, w->terminal_bits_s, x->bytes);
-        leaves = w->up_free;
-    } else if (!down) {
-        sky_time *link_free = &site_of(w, x->from)->link_free;
-        queued = pass_queue(w, link_free, w->link_queue_ns, c->links.isl_bits_s, x->bytes);
-        leaves = *link_free;
-    }
-    if (!queued) {
-        drop(w, f, SKY_EVENT_OVERFLOW, &w->stat.overflowed);
-        return;
-    }
-    if (chance(w, c->links.loss)) {
-        drop(w, f, SKY_EVENT_LOST, &w->stat.lost);
-        return;
-    }
-    if (chance(w, c->faults.corrupt)) {
-        w->stat.corrupted++;
-        flip_a_bit(w, x);
-    }
-    if (chance(w, c->faults.duplicate))
-        duplicate(w, x, leaves);
-    sky_schedule_set(&w->schedule, flight_id(w, f), light_ends(w, x, leaves));
-}
-
-/* A message that a sender wrote into a large buffer sets out. Those without data move to a small
- * one: there may be thousands. */
-static void set_out(sky_world *w, const sky_datagram *d) {
-    bool small = d->bytes <= SMALL_BYTES;
-    uint8_t *data = d->data;
-    if (small) {
-        data = pool_take(&w->small);
-        if (data)
-            memcpy(data, d->data, d->bytes);
-        pool_give(&w->large, d->data);
-    }
-    uint32_t f = data ? flight_begin(w, data, small) : NONE;
-    if (f == NONE) {
-        w->stat.overflowed++;
-        return;
-    }
-    w->flights[f].from = d->from;
-    w->flights[f].to = d->to;
-    w->flights[f].bytes = (uint32_t)d->bytes;
-    launch(w, f);
-}
-
 /* Send everything a sender has to say; false when there is no room for all of it. */
-typedef bool (*output_fn)(void *sender, sky_time now, sky_datagram *out);
+typedef bool (*output_fn)(const sky_world *w, void *sender, sky_datagram *out);
 
-static bool launch_all(sky_world *w, output_fn output, void *sender, bool liar) {
+static bool launch_all(sky_world *w, output_fn output, void *sender, const sky__site *liar) {
     for (;;) {
-        uint8_t *buffer = pool_take(&w->large);
+        uint8_t *buffer = sky__buffer_take(w);
         if (!buffer) /* everything is in the air: the sender keeps the rest */
             return false;
         sky_datagram d = {.data = buffer, .bytes_max = w->large.bytes};
-        if (!output(sender, w->now, &d)) {
-            pool_give(&w->large, buffer);
+        bool more = output(w, sender, &d);
+        if (more && (!liar || sky__lie(w, liar, &d)))
+            sky__set_out(w, &d);
+        else
+            sky__buffer_give(w, buffer);
+        if (!more)
             return true;
-        }
-        if (liar && d.bytes > SMALL_BYTES)
-            d.data[d.bytes - 1] ^= 1;
-        set_out(w, &d);
     }
 }
 
+static bool node_output(const sky_world *w, void *sender, sky_datagram *out) {
+    sky__site *s = sender;
+    return sky_node_output(&s->node, sky__clock(w, s), out);
+}
+
+static bool session_output(const sky_world *w, void *sender, sky_datagram *out) {
+    return sky_session_output(sender, w->now, out);
+}
+
 /* ---- satellites ---- */
-
-static bool node_output(void *sender, sky_time now, sky_datagram *out) {
-    site *s = sender;
-    return sky_node_output(&s->node, now + s->skew_ns, out);
-}
-
-static bool session_output(void *sender, sky_time now, sky_datagram *out) {
-    return sky_session_output(sender, now, out);
-}
 
 static void add_stat(sky_node_stat *sum, const sky_node_stat *s) {
     sum->sets += s->sets;
@@ -334,139 +82,114 @@ static void add_stat(sky_node_stat *sum, const sky_node_stat *s) {
     sum->malformed += s->malformed;
     sum->corrupt += s->corrupt;
     sum->overflow += s->overflow;
+    sum->purged += s->purged;
+    sum->swept += s->swept;
+    sum->gossip += s->gossip;
+    sum->gossip_bytes += s->gossip_bytes;
+    sum->gossip_refused += s->gossip_refused;
+    sum->sweeps += s->sweeps;
+    sum->moved += s->moved;
 }
 
-static void put_out(sky_world *w, uint32_t number) {
-    site *s = &w->sites[number];
+static bool light_up(sky_world *w, uint32_t number) {
+    sky__site *s = &w->sites[number];
+    s->memory = malloc(w->node_bytes);
+    if (!s->memory)
+        return false;
+    sky_node_init(&s->node, &w->node_config, sky_frame_satellite(&w->frame, number),
+                  sky__clock(w, s), s->memory, w->node_bytes);
+    s->alive_at = w->alive_count;
+    w->alive[w->alive_count++] = number;
+    return true;
+}
+
+void sky__put_out(sky_world *w, uint32_t number) {
+    sky__site *s = &w->sites[number];
     if (!s->memory)
         return;
     add_stat(&w->stat.nodes, &s->node.stat);
     free(s->memory);
     s->memory = NULL;
+    uint32_t last = w->alive[--w->alive_count];
+    w->alive[s->alive_at] = last;
+    w->sites[last].alive_at = s->alive_at;
     sky_schedule_set(&w->schedule, number, SKY_TIME_NEVER);
+}
+
+/* It may soon be spoken to again, by gossip or a lookup: only the one idle for longest goes. */
+static void keep_idle(sky_world *w, uint32_t number) {
+    uint32_t *at = &w->idle[w->idle_next];
+    sky__site *oldest = &w->sites[*at];
+    if (oldest->in_idle && oldest->memory && sky_node_idle(&oldest->node))
+        sky__put_out(w, *at);
+    oldest->in_idle = false;
+    *at = number;
+    w->sites[number].in_idle = true;
+    w->idle_next = (w->idle_next + 1) % SKY__IDLE_KEPT;
 }
 
 /* After anything happened to a satellite: send what it has, and note when it wants to be woken. */
 static void settle(sky_world *w, uint32_t number) {
-    site *s = &w->sites[number];
-    bool all = launch_all(w, node_output, s, s->liar);
-    sky_time wake_at = sky_node_wake(&s->node);
-    if (wake_at != SKY_TIME_NEVER)
-        wake_at -= s->skew_ns;
-    if (sky_node_idle(&s->node))
-        put_out(w, number);
-    else
-        sky_schedule_set(&w->schedule, number, all ? wake_at : w->now + RETRY_NS);
+    sky__site *s = &w->sites[number];
+    bool all = launch_all(w, node_output, s, s->liar ? s : NULL);
+    sky_time wake_at = sky__when(w, s, sky_node_wake(&s->node));
+    sky_schedule_set(&w->schedule, number, all ? wake_at : w->now + RETRY_NS);
+    if (sky_node_idle(&s->node) && !s->in_idle)
+        keep_idle(w, number);
 }
 
 static void settle_session(sky_world *w) {
-    bool all = launch_all(w, session_output, w->session, false);
+    bool all = launch_all(w, session_output, w->session, NULL);
     sky_time wake_at = all ? sky_session_wake(w->session) : w->now + RETRY_NS;
-    sky_schedule_set(&w->schedule, session_id(w), wake_at);
+    sky_schedule_set(&w->schedule, sky__session_id(w), wake_at);
 }
 
-static void arrive_at_satellite(sky_world *w, const flight *x) {
+static void arrive_at_satellite(sky_world *w, const sky__flight *x) {
     uint32_t number = sky_frame_number(&w->frame, x->to);
-    site *s = &w->sites[number];
-    if (!s->memory) {
-        size_t bytes = sky_node_bytes(&w->node_config);
-        s->memory = malloc(bytes);
-        if (!s->memory) /* as good as lost: it will be sent again */
-            return;
-        sky_node_init(&s->node, &w->node_config, x->to, w->now + s->skew_ns, s->memory, bytes);
-    }
+    sky__site *s = &w->sites[number];
+    if (!s->memory && !light_up(w, number)) /* as good as lost: it will be sent again */
+        return;
     sky_datagram d = {.from = x->from, .to = x->to, .data = x->data, .bytes = x->bytes};
-    sky_node_input(&s->node, w->now + s->skew_ns, &d);
+    sky_node_input(&s->node, sky__clock(w, s), &d);
     settle(w, number);
 }
 
 static void arrive(sky_world *w, uint32_t f) {
-    flight *x = &w->flights[f];
-    if (cut_off(w, x->from) || cut_off(w, x->to)) {
-        uint64_t count = 0;
-        drop(w, f, SKY_EVENT_CUT, &count);
+    sky__flight *x = &w->flights[f];
+    if (sky__cut_off(w, x->from) || sky__cut_off(w, x->to)) {
+        sky__drop(w, f, SKY_EVENT_CUT, &w->stat.cut);
         return;
     }
-    if (!is_ground(x->to)) {
-        tell(w, SKY_EVENT_ARRIVED, x, SKY_GROUND);
+    if (!sky__is_ground(x->to)) {
+        sky__tell(w, SKY_EVENT_ARRIVED, x, SKY_GROUND);
         arrive_at_satellite(w, x);
     } else if (!x->at_terminal) {
         x->at_terminal = true;
-        if (pass_queue(w, &w->down_free, w->terminal_queue_ns, w->terminal_bits_s, x->bytes))
-            sky_schedule_set(&w->schedule, flight_id(w, f), w->down_free);
+        if (sky__pass_queue(w, &w->down_free, w->terminal_queue_ns, w->terminal_bits_s, x->bytes))
+            sky_schedule_set(&w->schedule, sky__flight_id(w, f), w->down_free);
         else
-            drop(w, f, SKY_EVENT_OVERFLOW, &w->stat.overflowed);
+            sky__drop(w, f, SKY_EVENT_OVERFLOW, &w->stat.overflowed);
         return;
     } else {
-        tell(w, SKY_EVENT_DELIVERED, x, SKY_GROUND);
+        sky__tell(w, SKY_EVENT_DELIVERED, x, SKY_GROUND);
         sky_datagram d = {.from = x->from, .to = x->to, .data = x->data, .bytes = x->bytes};
         sky_session_input(w->session, w->now, &d);
         settle_session(w);
     }
-    flight_end(w, f);
-}
-
-/* ---- faults ---- */
-
-void sky_world_crash(sky_world *w, sky_satellite satellite) {
-    w->stat.crashes++;
-    tell(w, SKY_EVENT_CRASHED, NULL, satellite);
-    put_out(w, sky_frame_number(&w->frame, satellite));
-}
-
-void sky_world_partition(sky_world *w, sky_satellite satellite, sky_time until) {
-    w->stat.partitions++;
-    tell(w, SKY_EVENT_PARTITIONED, NULL, satellite);
-    site_of(w, satellite)->cut_until = until;
-}
-
-/* The time between two faults is uniform around its mean: no libm, the same on every machine. */
-static void fault_again(sky_world *w, uint32_t id, double per_h) {
-    if (per_h <= 0)
-        return;
-    uint64_t span = (uint64_t)(2 * 3600e9 / per_h);
-    sky_time in = 1 + (sky_time)sky_prng_below(&w->prng, span);
-    sky_schedule_set(&w->schedule, id, w->now + in);
-}
-
-static void strike(sky_world *w, bool crash) {
-    uint32_t number = (uint32_t)sky_prng_below(&w->prng, w->frame.satellite_count);
-    sky_satellite s = sky_frame_satellite(&w->frame, number);
-    if (crash) {
-        sky_world_crash(w, s);
-        fault_again(w, crash_id(w), w->scenario.faults.crash_per_h);
-    } else {
-        sky_world_partition(w, s, w->now + PARTITION_NS);
-        fault_again(w, partition_id(w), w->scenario.faults.partition_per_h);
-    }
-}
-
-static void choose_liars(sky_world *w) {
-    uint32_t liars = w->scenario.faults.liar_satellites;
-    for (uint32_t i = 0; i < liars && i < w->frame.satellite_count;) {
-        uint32_t number = (uint32_t)sky_prng_below(&w->prng, w->frame.satellite_count);
-        i += !w->sites[number].liar;
-        w->sites[number].liar = true;
-    }
-}
-
-static void skew_clocks(sky_world *w) {
-    sky_time most = w->scenario.faults.skew_ns;
-    for (uint32_t i = 0; most > 0 && i < w->frame.satellite_count; i++)
-        w->sites[i].skew_ns = (sky_time)sky_prng_below(&w->prng, (uint64_t)(2 * most + 1)) - most;
+    sky__flight_end(w, f);
 }
 
 /* ---- time ---- */
 
 static void wake(sky_world *w, uint32_t id) {
-    if (id == session_id(w)) {
-        tell(w, SKY_EVENT_WOKE, NULL, SKY_GROUND);
+    if (id == sky__session_id(w)) {
+        sky__tell(w, SKY_EVENT_WOKE, NULL, SKY_GROUND);
         sky_session_input(w->session, w->now, NULL);
         settle_session(w);
         return;
     }
-    tell(w, SKY_EVENT_WOKE, NULL, sky_frame_satellite(&w->frame, id));
-    sky_node_input(&w->sites[id].node, w->now + w->sites[id].skew_ns, NULL);
+    sky__tell(w, SKY_EVENT_WOKE, NULL, sky_frame_satellite(&w->frame, id));
+    sky_node_input(&w->sites[id].node, sky__clock(w, &w->sites[id]), NULL);
     settle(w, id);
 }
 
@@ -477,10 +200,10 @@ bool sky_world_step(sky_world *w) {
     if (e.at > w->now) /* a wake time may have passed before it was asked for */
         w->now = e.at;
     w->stat.events++;
-    if (e.id >= flight_id(w, 0))
-        arrive(w, e.id - flight_id(w, 0));
-    else if (e.id == crash_id(w) || e.id == partition_id(w))
-        strike(w, e.id == crash_id(w));
+    if (e.id >= sky__flight_id(w, 0))
+        arrive(w, e.id - sky__flight_id(w, 0));
+    else if (e.id > sky__session_id(w))
+        sky__strike_falls(w, (sky__strike)(e.id - sky__strike_id(w, 0)));
     else
         wake(w, e.id);
     return true;
@@ -530,6 +253,8 @@ static uint32_t window_chunks(const sky_world *w) {
     const sky_scenario *c = &w->scenario;
     sky_time round_trip = 2 * sky_frame_ground_ns_max(&w->frame) + c->satellite.processing_ns;
     sky_time chunk_ns = sky_link_busy_ns(w->terminal_bits_s, c->chunk_bytes);
+    if (chunk_ns == 0) /* no limit */
+        return OPERATIONS_MAX;
     return clamp((uint64_t)(round_trip / chunk_ns * 5 / 4), OPERATIONS_MIN, OPERATIONS_MAX);
 }
 
@@ -544,8 +269,9 @@ static sky_status make_frame(sky_world *w, sky_error *error) {
     const sky_scenario *c = &w->scenario;
     double rotation_ns = (double)c->time.rotation_ns / (c->time.scale > 0 ? c->time.scale : 1);
     sky_turning turning = {.start_ms = c->time.start_ms, .rotation_ns = (sky_time)rotation_ns};
-    sky_status status = sky_frame_init(&w->frame, &c->constellation, &c->placement, c->centre,
-                                       &turning, error);
+    sky_status status = c->physical ? sky__physical_frame(c, &turning, &w->frame, error)
+                                    : sky_frame_init(&w->frame, &c->constellation, &c->placement,
+                                                     c->centre, &turning, error);
     if (status != SKY_OK)
         return status;
     sky_time least = 2 * (sky_frame_link_ns_max(&w->frame) + c->faults.skew_ns);
@@ -571,6 +297,7 @@ static sky_status configure_nodes(sky_world *w, uint32_t operations, sky_error *
                                        .queue_max = operations + operations / 4,
                                        .chunk_bytes_max = c->chunk_bytes,
                                        .memory_bytes = c->satellite.memory_bytes};
+    sky_policy_node(c, &w->frame, &w->node_config);
     if (sky_node_slots(&w->node_config) < 1)
         return sky_fail(error, SKY_E_PARAM,
                         "satellite.memory is %llu bytes: not one chunk of %u and what is kept "
@@ -598,18 +325,19 @@ static sky_status open_session(sky_world *w, const sky_world_host *host, uint32_
                                  .fetch = host->fetch,
                                  .deliver = host->deliver,
                                  .forgotten = host->forgotten};
+    sky_policy_session(c, &w->frame, &config);
     return sky_session_create(&config, &w->session);
 }
 
 static sky_status take_memory(sky_world *w, uint32_t operations) {
-    w->flight_max = 4 * operations + 65536;
-    size_t large = (sky_message_data_offset(SKY_WIRE_SET) + w->scenario.chunk_bytes + 63) & ~63ull;
-    w->sites = calloc(w->frame.satellite_count, sizeof *w->sites);
-    w->flights = calloc(w->flight_max, sizeof *w->flights);
-    w->flight_free = NONE;
-    bool ok = w->sites && w->flights && pool_init(&w->large, large, w->flight_max) &&
-              pool_init(&w->small, SMALL_BYTES, w->flight_max);
-    return ok ? sky_schedule_init(&w->schedule, flight_id(w, w->flight_max)) : SKY_E_NOMEM;
+    uint32_t flight_max = 4 * operations + 65536;
+    uint32_t count = w->frame.satellite_count;
+    w->node_bytes = sky_node_bytes(&w->node_config);
+    w->sites = calloc(count, sizeof *w->sites);
+    w->alive = calloc(count, sizeof *w->alive);
+    if (!sky__links_init(w, flight_max) || !w->sites || !w->alive)
+        return SKY_E_NOMEM;
+    return sky_schedule_init(&w->schedule, sky__flight_id(w, flight_max));
 }
 
 sky_status sky_world_create(const sky_scenario *scenario, uint64_t seed, const sky_world_host *host,
@@ -641,10 +369,7 @@ sky_status sky_world_create(const sky_scenario *scenario, uint64_t seed, const s
         sky_fail(error, status, "memory for a sky of %u satellites", w->frame.satellite_count);
         goto cleanup;
     }
-    choose_liars(w);
-    skew_clocks(w);
-    fault_again(w, crash_id(w), scenario->faults.crash_per_h);
-    fault_again(w, partition_id(w), scenario->faults.partition_per_h);
+    sky__faults_init(w);
     *out = w;
     w = NULL;
 cleanup:
@@ -655,20 +380,15 @@ cleanup:
 void sky_world_destroy(sky_world *w) {
     if (!w)
         return;
-    for (uint32_t id = flight_id(w, 0); w->schedule.count > 0;) {
-        sky_event e = sky_schedule_pop(&w->schedule);
-        if (e.id >= id)
-            flight_end(w, e.id - id);
-    }
-    for (uint32_t i = 0; w->sites && i < w->frame.satellite_count; i++)
-        free(w->sites[i].memory);
-    pool_deinit(&w->large);
-    pool_deinit(&w->small);
+    sky__links_deinit(w);
+    sky__faults_deinit(w);
+    while (w->alive_count > 0)
+        free(w->sites[w->alive[--w->alive_count]].memory);
     sky_schedule_deinit(&w->schedule);
     sky_session_destroy(w->session);
     sky_frame_deinit(&w->frame);
     free(w->sites);
-    free(w->flights);
+    free(w->alive);
     free(w);
 }
 
@@ -678,14 +398,21 @@ void sky_world_stats(const sky_world *w, sky_world_stat *out) {
     *out = w->stat;
     out->turns = sky_turns(&w->frame.turning, w->now);
     out->overhead = sky_frame_centre(&w->frame, out->turns);
-    for (uint32_t i = 0; i < w->frame.satellite_count; i++) {
-        const site *s = &w->sites[i];
-        if (!s->memory)
-            continue;
-        add_stat(&out->nodes, &s->node.stat);
-        out->chunks += sky_node_chunks(&s->node);
-        out->satellites_used++;
+    out->in_flight_max = w->flight_max;
+    for (uint32_t i = 0; i < w->alive_count; i++) {
+        const sky_node *node = &w->sites[w->alive[i]].node;
+        add_stat(&out->nodes, &node->stat);
+        out->chunks += sky_node_chunks(node);
+        out->satellites_used += sky_node_chunks(node) > 0;
     }
+}
+
+uint32_t sky_world_alive(const sky_world *w) {
+    return w->alive_count;
+}
+
+const sky_node *sky_world_alive_node(const sky_world *w, uint32_t i) {
+    return &w->sites[w->alive[i]].node;
 }
 
 const sky_session *sky_world_session(const sky_world *w) {
@@ -697,7 +424,7 @@ const sky_frame *sky_world_frame(const sky_world *w) {
 }
 
 const sky_node *sky_world_node(const sky_world *w, sky_satellite s) {
-    const site *at = site_of(w, s);
+    const sky__site *at = sky__site_of(w, s);
     return at->memory ? &at->node : NULL;
 }
 

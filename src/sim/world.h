@@ -39,7 +39,8 @@ typedef enum {
     SKY_EVENT_CUT,       /* the satellite is partitioned off */
     SKY_EVENT_CRASHED,   /* a satellite lost its memory: `from` */
     SKY_EVENT_PARTITIONED,
-    SKY_EVENT_WOKE, /* a satellite or the session did something because it was time */
+    SKY_EVENT_WOKE,   /* a satellite or the session did something because it was time */
+    SKY_EVENT_FROZEN, /* a satellite's clock stands still */
 } sky_event_kind;
 
 typedef struct {
@@ -61,6 +62,11 @@ typedef struct {
     uint64_t corrupted;
     uint64_t crashes;
     uint64_t partitions;
+    uint64_t freezes;
+    uint64_t hostile; /* datagrams an enemy sent */
+    uint64_t cut;     /* messages from and to those cut off */
+    uint64_t in_flight;
+    uint64_t in_flight_max;
     uint64_t turns;
     sky_satellite overhead;
     uint64_t chunks;          /* held by all satellites now */
@@ -90,13 +96,20 @@ bool sky_world_result(sky_world *w, sky_result *out);
 typedef void (*sky_world_trace)(void *context, const sky_world_event *event);
 void sky_world_trace_set(sky_world *w, sky_world_trace trace, void *context);
 
-/* A satellite forgets everything; or is out of reach until a time. */
+/* A satellite forgets everything; is out of reach until a time; has a clock that stands still until
+ * then. */
 void sky_world_crash(sky_world *w, sky_satellite satellite);
 void sky_world_partition(sky_world *w, sky_satellite satellite, sky_time until);
+void sky_world_freeze(sky_world *w, sky_satellite satellite, sky_time until);
+/* The probability that a datagram is lost is this from now on. */
+void sky_world_loss_set(sky_world *w, double datagram_loss);
 
 void sky_world_stats(const sky_world *w, sky_world_stat *out);
 const sky_session *sky_world_session(const sky_world *w);
 const sky_frame *sky_world_frame(const sky_world *w);
+/* The satellites that exist now, in no order that matters: how many, and each by 0 … count-1. */
+uint32_t sky_world_alive(const sky_world *w);
+const sky_node *sky_world_alive_node(const sky_world *w, uint32_t i);
 /* NULL while it holds nothing. */
 const sky_node *sky_world_node(const sky_world *w, sky_satellite satellite);
 /* Bytes of payload the sky holds at most. */
@@ -111,6 +124,8 @@ typedef struct {
     uint64_t orphans;    /* chunks in orbit that no block and no put under way owns */
     uint32_t copies_min; /* of any chunk the index names; UINT32_MAX when it names none */
 } sky_world_check;
-void sky_world_verify(const sky_world *w, sky_world_check *out);
+sky_status sky_world_verify(const sky_world *w, sky_world_check *out); /* Errors: SKY_E_NOMEM */
+/* The same without the checksums: bytes in memory do not change by themselves. */
+sky_status sky_world_count(const sky_world *w, sky_world_check *out);
 
 #endif

@@ -1,15 +1,22 @@
-/* Comparing the index on the ground with the memory of the satellites. Changes nothing. */
+/* Comparing the index on the ground with the memory of the satellites. Changes nothing.
+ *
+ *     copies  | block 0: chunk 1 2 3 … | block 1: … |        one pass over what the satellites hold
+ *             ^ begins[0]              ^ begins[1]           counts; one over the index judges */
+#include <stdlib.h>
+
 #include "sim/world.h"
 
 typedef struct {
     const sky_session *session;
+    const sky_index *index;
+    uint64_t *begins; /* [blocks of the index + 1] */
+    uint8_t *copies;  /* [begins[blocks]]; WRONG_BIT: one of them is wrong */
+    bool sums;        /* compare checksums too */
     sky_world_check *check;
-} orphan_search;
+} survey;
 
-static void look_for_owner(void *context, const sky_node_chunk *chunk) {
-    const orphan_search *search = context;
-    search->check->orphans += !sky_session_owns(search->session, &chunk->id);
-}
+#define WRONG_BIT  0x80u
+#define COPIES_MAX 0x7fu
 
 /* Is it whole, where it is? */
 static bool right(const sky_node_chunk *chunk, uint32_t bytes) {
@@ -17,52 +24,86 @@ static bool right(const sky_node_chunk *chunk, uint32_t bytes) {
            sky_chunk_checksum(&chunk->id, chunk->data, bytes) == chunk->facts.checksum;
 }
 
-/* How many satellites hold a chunk; *wrong is set when one of them holds something else. */
-static uint32_t copies_of(const sky_world *w, const sky_chunk_id *id, uint32_t bytes, bool *wrong) {
-    const sky_frame *f = sky_world_frame(w);
-    uint32_t copies = 0;
-    for (uint32_t i = 0; i < f->satellite_count; i++) {
-        const sky_node *node = sky_world_node(w, sky_frame_satellite(f, i));
-        sky_node_chunk chunk;
-        if (!node || !sky_node_find(node, id, &chunk))
-            continue;
-        copies++;
-        *wrong |= !right(&chunk, bytes);
+static void count_chunk(void *context, const sky_node_chunk *chunk) {
+    survey *s = context;
+    uint32_t block = sky_index_find(s->index, &chunk->id.key);
+    sky_session_entry entry = {.version = 0};
+    if (block != SKY_BLOCK_NONE)
+        sky_session_look(s->session, block, &entry);
+    if (block == SKY_BLOCK_NONE || entry.version != chunk->id.version) {
+        s->check->orphans += !sky_session_owns(s->session, &chunk->id);
+        return;
     }
-    return copies;
+    if (chunk->id.number == 0 && sky_session_owns(s->session, &chunk->id))
+        return; /* its head */
+    if (chunk->id.number < 1 || chunk->id.number > entry.info.chunk_count) {
+        s->check->orphans++;
+        return;
+    }
+    uint8_t *copies = &s->copies[s->begins[block] + chunk->id.number - 1];
+    *copies = (uint8_t)(*copies + ((*copies & COPIES_MAX) < COPIES_MAX));
+    sky_chunk_id id;
+    sky_chunk_facts facts;
+    uint32_t bytes;
+    sky_session_chunk(s->session, block, chunk->id.number, &id, &facts, &bytes);
+    if (s->sums ? !right(chunk, bytes) : chunk->bytes != bytes)
+        *copies |= WRONG_BIT;
 }
 
-static void check_block(const sky_world *w, uint32_t block, sky_world_check *out) {
+static void judge_block(const survey *s, uint32_t block) {
+    sky_world_check *out = s->check;
     sky_session_entry entry;
-    const sky_session *session = sky_world_session(w);
-    sky_session_look(session, block, &entry);
+    sky_session_look(s->session, block, &entry);
     bool wrong = false;
-    for (uint32_t number = 1; number <= entry.info.chunk_count; number++) {
-        sky_chunk_id id;
-        sky_chunk_facts facts;
-        uint32_t bytes;
-        sky_session_chunk(session, block, number, &id, &facts, &bytes);
-        uint32_t copies = copies_of(w, &id, bytes, &wrong);
+    for (uint64_t i = s->begins[block]; i < s->begins[block + 1]; i++) {
+        uint32_t copies = s->copies[i] & COPIES_MAX;
         if (copies < out->copies_min)
             out->copies_min = copies;
-        wrong |= copies == 0;
+        wrong |= copies == 0 || (s->copies[i] & WRONG_BIT);
     }
     out->entries++;
     out->bytes += entry.info.payload_bytes;
     out->corrupt += wrong;
 }
 
-void sky_world_verify(const sky_world *w, sky_world_check *out) {
-    *out = (sky_world_check){.copies_min = UINT32_MAX};
-    const sky_index *index = sky_session_index(sky_world_session(w));
-    for (uint32_t b = sky_index_next(index, 0); b != SKY_BLOCK_NONE;
-         b = sky_index_next(index, b + 1))
-        check_block(w, b, out);
-    orphan_search search = {sky_world_session(w), out};
-    const sky_frame *f = sky_world_frame(w);
-    for (uint32_t i = 0; i < f->satellite_count; i++) {
-        const sky_node *node = sky_world_node(w, sky_frame_satellite(f, i));
-        if (node)
-            sky_node_each(node, look_for_owner, &search);
+/* Where the counts of each block begin. */
+static bool lay_out(survey *s) {
+    uint32_t blocks = sky_index_capacity(s->index);
+    s->begins = calloc((size_t)blocks + 1, sizeof *s->begins);
+    if (!s->begins)
+        return false;
+    for (uint32_t b = sky_index_next(s->index, 0); b != SKY_BLOCK_NONE;
+         b = sky_index_next(s->index, b + 1)) {
+        sky_session_entry entry;
+        sky_session_look(s->session, b, &entry);
+        s->begins[b + 1] = entry.info.chunk_count;
     }
+    for (uint32_t b = 0; b < blocks; b++)
+        s->begins[b + 1] += s->begins[b];
+    s->copies = calloc(s->begins[blocks] + 1, 1);
+    return s->copies;
+}
+
+static sky_status look_over(const sky_world *w, bool sums, sky_world_check *out) {
+    *out = (sky_world_check){.copies_min = UINT32_MAX};
+    const sky_session *session = sky_world_session(w);
+    survey s = {
+        .session = session, .index = sky_session_index(session), .sums = sums, .check = out};
+    bool ok = lay_out(&s);
+    for (uint32_t i = 0; ok && i < sky_world_alive(w); i++)
+        sky_node_each(sky_world_alive_node(w, i), count_chunk, &s);
+    for (uint32_t b = sky_index_next(s.index, 0); ok && b != SKY_BLOCK_NONE;
+         b = sky_index_next(s.index, b + 1))
+        judge_block(&s, b);
+    free(s.begins);
+    free(s.copies);
+    return ok ? SKY_OK : SKY_E_NOMEM;
+}
+
+sky_status sky_world_verify(const sky_world *w, sky_world_check *out) {
+    return look_over(w, true, out);
+}
+
+sky_status sky_world_count(const sky_world *w, sky_world_check *out) {
+    return look_over(w, false, out);
 }

@@ -366,7 +366,8 @@ static void after_near(sky_cache *c, sky_job *job, const sky_item *answers, cons
 
 static bool asks_all(const sky_job *job) {
     return job->op == SKY_OP_REMOVE || job->op == SKY_OP_PIN || job->op == SKY_OP_UNPIN ||
-           (job->op == SKY_OP_PUT && job->call.durable);
+           (job->op == SKY_OP_PUT && job->call.durable) ||
+           (job->op == SKY_OP_PREFETCH && job->call.at_ms);
 }
 
 /* A tier has answered for `count` items: on with those that are not done. */

@@ -17,7 +17,9 @@
  *  - PIN: the ground never chooses the block to make room, and its satellites are told not to
  *    evict its chunks. Pins nest.
  *  - ttl_s counts on the wall clock; the block goes when it is next asked for, or listed out.
- *  - PREFETCH is HAS: there is nothing nearer here. LEASE is not supported.
+ *  - PREFETCH is HAS: there is nothing nearer here. With a time to come it moves the block to
+ *    where it will be overhead then. LEASE is not supported.
+ *  - HAS of keys that follow from each other is one search of the sky, if it is to be searched.
  *  - verify compares index and satellites' memory, checksums included, without the links.
  *  - Nothing outlives the process: the satellites are in it.
  *
@@ -37,8 +39,8 @@
 #include "base/error.h"
 #include "io/clock.h"
 #include "io/sync.h"
-#include "sim/world.h"
 #include "store/batch.h"
+#include "store/sky_reach.h"
 #include "store/spans.h"
 #include "store/url.h"
 
@@ -56,6 +58,7 @@ typedef struct {
     size_t next;
     uint32_t ttl_s;
     uint8_t level;
+    int64_t at_ms;
     sky_time submitted; /* virtual */
 } job;
 
@@ -67,6 +70,8 @@ typedef struct {
     sky_time submitted;
     char *name; /* put: ours until the block is stored */
     size_t name_bytes;
+    sky_key *chain; /* has: keys of the batch, each the parent of the next; NULL: one item alone */
+    size_t chain_count;
     uint32_t span; /* the one the last chunk ended in, and the offset of its start */
     uint64_t span_at;
     uint32_t next_free;
@@ -86,8 +91,6 @@ typedef struct sky_tier_sky {
     sky_batches *batches;
     sky_thread thread;
     int wake;
-    sky_time began; /* real time of virtual 0 */
-    int64_t wall_began_ms;
 
     sky_mutex queue_lock;
     job jobs[JOBS_MAX];
@@ -95,7 +98,7 @@ typedef struct sky_tier_sky {
     bool closing;
 
     sky_mutex world_lock;
-    sky_world *world;
+    sky_reach *reach;
     pending pendings[PENDING_MAX];
     uint32_t pending_free;
     block_name *names;
@@ -111,7 +114,11 @@ static sky *of(const sky_tier *tier) {
 }
 
 static sky_time virtual_now(const sky *s) {
-    return s->env.clock->now(s->env.clock) - s->began;
+    return s->reach->ops->now(s->reach);
+}
+
+static const sky_session *session_of(const sky *s) {
+    return s->reach->ops->session(s->reach);
 }
 
 /* ---- bytes, between the spans of an item and the chunks of the world ---- */
@@ -206,6 +213,10 @@ static sky_status describe(sky *s, const job *j, const sky_item *item, pending *
         out->range = item->range;
         out->room_bytes = bytes;
     }
+    if (j->op == SKY_OP_PREFETCH && j->at_ms) {
+        out->op = SKY_OP_PREFETCH;
+        out->at_ms = j->at_ms - s->reach->ops->wall_ms(s->reach, 0);
+    }
     if (j->op != SKY_OP_PUT)
         return SKY_OK;
     sky_status status = check_put(item, j, bytes);
@@ -227,7 +238,9 @@ static uint32_t pending_take(sky *s) {
 
 static void pending_give(sky *s, pending *p) {
     free(p->name);
+    free(p->chain);
     p->name = NULL;
+    p->chain = NULL;
     p->next_free = s->pending_free;
     s->pending_free = (uint32_t)(p - s->pendings);
 }
@@ -240,16 +253,88 @@ static void hand_over(sky *s, const job *j, size_t number, pending *p) {
         pending_give(s, p);
         return;
     }
-    sky_world_run(s->world, j->submitted); /* submitted while events were happening: not before */
+    s->reach->ops->run(s->reach, j->submitted); /* not before, if events were happening then */
     sky_request request;
     sky_status status = describe(s, j, item, p, &request);
     sky_batches_leave(s->batches, j->batch);
     if (status == SKY_OK)
-        status = sky_world_submit(s->world, &request);
+        status = s->reach->ops->submit(s->reach, &request);
     if (status != SKY_OK) {
         sky_batches_finish(s->batches, j->batch, number, status, 0, SKY_TIER_NONE);
         pending_give(s, p);
     }
+}
+
+/* ---- chains of keys ---- */
+
+/* The keys of a batch, if each is the parent of the next; NULL when they are not, or the batch was
+ * given up. */
+static sky_key *chain_of(sky *s, const job *j) {
+    const sky_item *items = sky_batches_enter(s->batches, j->batch, 0);
+    sky_key *keys = items ? malloc(j->item_count * sizeof *keys) : NULL;
+    bool chained = keys != NULL;
+    for (size_t i = 0; chained && i < j->item_count; i++) {
+        keys[i] = items[i].key;
+        chained = i == 0 || sky_key_equal(&items[i].parent, &keys[i - 1]);
+    }
+    if (items)
+        sky_batches_leave(s->batches, j->batch);
+    if (!chained) {
+        free(keys);
+        return NULL;
+    }
+    return keys;
+}
+
+/* One search for all items of a batch. False: they are to be asked for one by one. */
+static bool hand_chain_over(sky *s, const job *j, pending *p) {
+    bool searches = s->scenario.lookup != SKY_LOOKUP_INDEX;
+    if (j->op != SKY_OP_HAS || j->item_count < 2 || !searches)
+        return false;
+    sky_key *keys = chain_of(s, j);
+    if (!keys)
+        return false;
+    *p = (pending){.sky = s,
+                   .batch = j->batch,
+                   .submitted = j->submitted,
+                   .chain = keys,
+                   .chain_count = j->item_count};
+    s->reach->ops->run(s->reach, j->submitted);
+    sky_request request = {.op = SKY_OP_HAS,
+                           .context = p,
+                           .wall_ms = s->env.clock->wall_ms(s->env.clock),
+                           .chain = keys,
+                           .chain_count = (uint32_t)j->item_count};
+    if (s->reach->ops->submit(s->reach, &request) == SKY_OK)
+        return true;
+    pending_give(s, p); /* as if it had not been taken: it is, for the items one by one */
+    s->pending_free = p->next_free;
+    return false;
+}
+
+static void finish_chain(sky *s, const pending *p, const sky_result *r) {
+    const sky_index *index = sky_session_index(session_of(s));
+    for (size_t i = 0; i < p->chain_count; i++) {
+        uint32_t block = i < r->bytes ? sky_index_find(index, &p->chain[i]) : SKY_BLOCK_NONE;
+        sky_block_info info = {0};
+        if (block != SKY_BLOCK_NONE)
+            sky_index_info(index, block, &info);
+        sky_status missing = r->status == SKY_OK ? SKY_MISS : r->status;
+        sky_batches_finish(s->batches, p->batch, i, block != SKY_BLOCK_NONE ? SKY_OK : missing,
+                           info.payload_bytes,
+                           block != SKY_BLOCK_NONE ? s->env.index : SKY_TIER_NONE);
+    }
+}
+
+/* The rest of a batch was taken with its first item. */
+static void skip_items(sky *s, const job *taken) {
+    sky_mutex_lock(&s->queue_lock);
+    job *j = &s->jobs[s->job_first];
+    if (s->job_count > 0 && j->batch.id == taken->batch.id) {
+        s->job_first = (s->job_first + 1) % JOBS_MAX;
+        s->job_count--;
+    }
+    sky_mutex_unlock(&s->queue_lock);
 }
 
 /* The next item of the queue, if there is one. */
@@ -280,7 +365,10 @@ static void feed(sky *s) {
             pending_give(s, &s->pendings[n]);
             return;
         }
-        hand_over(s, &j, number, &s->pendings[n]);
+        if (number == 0 && hand_chain_over(s, &j, &s->pendings[n]))
+            skip_items(s, &j);
+        else
+            hand_over(s, &j, number, &s->pendings[n]);
     }
 }
 
@@ -310,7 +398,7 @@ static void explain(sky *s, const pending *p, const sky_path_time *t) {
 static bool collect(sky *s) {
     sky_result r;
     bool any = false;
-    while (sky_world_result(s->world, &r)) {
+    while (s->reach->ops->result(s->reach, &r)) {
         pending *p = r.context;
         bool done = r.status == SKY_OK;
         any = true;
@@ -323,8 +411,11 @@ static bool collect(sky *s) {
             s->failures++;
         else if (done)
             s->failures = 0;
-        sky_batches_finish(s->batches, p->batch, p->item, r.status, r.bytes,
-                           done ? s->env.index : SKY_TIER_NONE);
+        if (p->chain)
+            finish_chain(s, p, &r);
+        else
+            sky_batches_finish(s->batches, p->batch, p->item, r.status, r.bytes,
+                               done ? s->env.index : SKY_TIER_NONE);
         pending_give(s, p);
     }
     return any;
@@ -335,17 +426,18 @@ static bool collect(sky *s) {
 /* Let happen what is due, take in what is new. When it is over the next event is in the future. */
 static sky_time advance(sky *s) {
     sky_mutex_lock(&s->world_lock);
-    sky_world_run(s->world, virtual_now(s));
+    s->reach->ops->run(s->reach, virtual_now(s));
     do {
         feed(s);
     } while (collect(s));
-    sky_time next = sky_world_next(s->world);
+    sky_time next = s->reach->ops->next(s->reach);
     sky_mutex_unlock(&s->world_lock);
     return next;
 }
 
 static void *thread_body(void *argument) {
     sky *s = argument;
+    const int fds[] = {s->wake, s->reach->ops->fd(s->reach)};
     for (;;) {
         sky_event_clear(s->wake); /* before looking, so that what comes while looking wakes again */
         sky_mutex_lock(&s->queue_lock);
@@ -354,8 +446,10 @@ static void *thread_body(void *argument) {
         if (closing)
             return NULL;
         sky_time next = advance(s);
-        if (next == SKY_TIME_NEVER || next > virtual_now(s))
-            sky_poll(&s->wake, 1, next == SKY_TIME_NEVER ? next : s->began + next);
+        sky_time now = virtual_now(s);
+        if (next > now)
+            sky_poll(fds, fds[1] < 0 ? 1 : 2,
+                     next == SKY_TIME_NEVER ? next : s->env.clock->now(s->env.clock) + next - now);
     }
 }
 
@@ -378,6 +472,7 @@ static sky_status sky_submit_batch(sky_tier *tier, sky_op op, sky_item *items, s
                                                                     .item_count = item_count,
                                                                     .ttl_s = call->ttl_s,
                                                                     .level = call->level,
+                                                                    .at_ms = call->at_ms,
                                                                     .submitted = virtual_now(s)};
     }
     sky_mutex_unlock(&s->queue_lock);
@@ -411,7 +506,7 @@ typedef struct {
 
 static void copy_entry(const sky *s, uint32_t block, page *to) {
     sky_session_entry e;
-    sky_session_look(sky_world_session(s->world), block, &e);
+    sky_session_look(session_of(s), block, &e);
     if (e.expires_ms <= s->env.clock->wall_ms(s->env.clock))
         return;
     uint32_t i = to->count++;
@@ -423,7 +518,7 @@ static void copy_entry(const sky *s, uint32_t block, page *to) {
         .name = name->text ? to->names[i] : NULL,
         .name_bytes = name->bytes,
         .bytes = e.info.payload_bytes,
-        .set_ms = e.info.set_ms - s->scenario.time.start_ms + s->wall_began_ms,
+        .set_ms = s->reach->ops->wall_ms(s->reach, e.info.set_ms),
         .hits = e.hits,
         .tier = s->env.index,
         .pinned = e.pinned,
@@ -434,7 +529,7 @@ static void copy_entry(const sky *s, uint32_t block, page *to) {
 static uint32_t fill_page(sky *s, uint32_t block, page *to) {
     to->count = 0;
     sky_mutex_lock(&s->world_lock);
-    const sky_index *index = sky_session_index(sky_world_session(s->world));
+    const sky_index *index = sky_session_index(session_of(s));
     block = sky_index_next(index, block);
     for (; block != SKY_BLOCK_NONE && to->count < PAGE_ENTRIES;
          block = sky_index_next(index, block + 1))
@@ -457,12 +552,44 @@ static sky_status sky_list_entries(sky_tier *tier, sky_entry_fn each, void *cont
     return SKY_OK;
 }
 
+/* Where nobody can look into the satellites: get every block, into nowhere. */
+typedef struct {
+    sky_tier *tier;
+    sky_world_check *sum;
+} reading;
+
+static bool read_one(void *context, const sky_entry *entry) {
+    reading *r = context;
+    sky_span nowhere = {NULL, (size_t)entry->bytes};
+    sky_item item = {.key = entry->key, .spans = &nowhere, .span_count = 1};
+    sky_batch batch;
+    sky_status status = r->tier->ops->submit(r->tier, SKY_OP_GET, &item, 1, NULL, &batch);
+    if (status == SKY_OK)
+        status = r->tier->ops->wait(r->tier, batch, SKY_TIME_NEVER);
+    r->sum->entries++;
+    r->sum->bytes += entry->bytes;
+    r->sum->corrupt += status != SKY_OK || item.status != SKY_OK;
+    return true;
+}
+
+static sky_status check_by_reading(sky_tier *tier, sky_world_check *out) {
+    reading r = {tier, out};
+    return tier->ops->list(tier, read_one, &r);
+}
+
 static sky_status sky_verify_all(sky_tier *tier, sky_verify_report *out) {
     sky *s = of(tier);
-    sky_world_check check;
-    sky_mutex_lock(&s->world_lock);
-    sky_world_verify(s->world, &check);
-    sky_mutex_unlock(&s->world_lock);
+    sky_world_check check = {0};
+    sky_status status = SKY_OK;
+    if (s->reach->ops->check) {
+        sky_mutex_lock(&s->world_lock);
+        s->reach->ops->check(s->reach, &check);
+        sky_mutex_unlock(&s->world_lock);
+    } else {
+        status = check_by_reading(tier, &check);
+    }
+    if (status != SKY_OK)
+        return status;
     out->entries += check.entries;
     out->bytes += check.bytes;
     out->corrupt += check.corrupt;
@@ -475,12 +602,12 @@ static void sky_stat_all(sky_tier *tier, sky_tier_stat *out) {
     sky_world_stat w;
     sky_session_stat t;
     sky_mutex_lock(&s->world_lock);
-    sky_world_stats(s->world, &w);
-    sky_session_stats(sky_world_session(s->world), &t);
+    s->reach->ops->stats(s->reach, &w);
+    sky_session_stats(session_of(s), &t);
     *out = (sky_tier_stat){
-        .entries = sky_index_count(sky_session_index(sky_world_session(s->world))),
+        .entries = sky_index_count(sky_session_index(session_of(s))),
         .bytes_used = t.bytes,
-        .bytes_max = sky_world_bytes_max(s->world),
+        .bytes_max = sky_session_bytes_max(session_of(s)),
         .hits = t.hits,
         .misses = t.misses,
         .puts = t.puts,
@@ -510,9 +637,10 @@ static void sky_close_all(sky_tier *tier) {
     if (s->wake >= 0)
         sky_event_raise(s->wake);
     sky_thread_join(&s->thread);
-    sky_world_destroy(s->world);
+    if (s->reach)
+        s->reach->ops->destroy(s->reach);
     for (uint32_t i = 0; i < PENDING_MAX; i++)
-        free(s->pendings[i].name);
+        free(s->pendings[i].name), free(s->pendings[i].chain);
     for (uint32_t i = 0; s->names && i < s->name_max; i++)
         free(s->names[i].text);
     free(s->names);
@@ -543,8 +671,8 @@ sky_status sky_sky_tier_report(sky_tier *tier, sky_sky_report *out) {
     sky_world_stat w;
     sky_session_stat t;
     sky_mutex_lock(&s->world_lock);
-    sky_world_stats(s->world, &w);
-    sky_session_stats(sky_world_session(s->world), &t);
+    s->reach->ops->stats(s->reach, &w);
+    sky_session_stats(session_of(s), &t);
     *out = s->report;
     sky_mutex_unlock(&s->world_lock);
     out->rotations = w.turns;
@@ -575,23 +703,22 @@ static void prepare(sky *s, const char *url, const sky_scenario *scenario,
         pending_give(s, &s->pendings[i]);
 }
 
-sky_status sky_sky_tier_create(const char *url, const sky_scenario *scenario, uint64_t seed,
-                               const sky_tier_env *env, sky_tier **out, sky_error *error) {
+sky_status sky_reach_tier_create(const char *url, const sky_scenario *scenario,
+                                 sky_reach_open reach, void *context, const sky_tier_env *env,
+                                 sky_tier **out, sky_error *error) {
     sky *s = calloc(1, sizeof *s);
     if (!s)
         return sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", url);
     prepare(s, url, scenario, env);
     sky_world_host host = {s, fetch, deliver, forgotten};
-    sky_status status = sky_world_create(scenario, seed, &host, &s->world, error);
+    sky_status status = reach(context, s->env.clock, &host, &s->reach, error);
     if (status != SKY_OK)
         goto cleanup;
-    s->name_max = sky_index_capacity(sky_session_index(sky_world_session(s->world)));
+    s->name_max = sky_index_capacity(sky_session_index(session_of(s)));
     s->names = calloc(s->name_max, sizeof *s->names);
     status = s->names ? sky_event_create(&s->wake) : SKY_E_NOMEM;
     if (status == SKY_OK)
         status = sky_batches_create(s->env.clock, &s->batches);
-    s->began = s->env.clock->now(s->env.clock);
-    s->wall_began_ms = s->env.clock->wall_ms(s->env.clock);
     if (status == SKY_OK)
         status = sky_thread_start(&s->thread, "sky", thread_body, s);
     if (status != SKY_OK) {
@@ -603,6 +730,23 @@ sky_status sky_sky_tier_create(const char *url, const sky_scenario *scenario, ui
 cleanup:
     sky_close_all(&s->tier);
     return status;
+}
+
+typedef struct {
+    const sky_scenario *scenario;
+    uint64_t seed;
+} embedding;
+
+static sky_status open_world(void *context, const sky_clock *clock, const sky_world_host *host,
+                             sky_reach **out, sky_error *error) {
+    const embedding *e = context;
+    return sky_reach_world(e->scenario, e->seed, clock, host, out, error);
+}
+
+sky_status sky_sky_tier_create(const char *url, const sky_scenario *scenario, uint64_t seed,
+                               const sky_tier_env *env, sky_tier **out, sky_error *error) {
+    embedding e = {scenario, seed};
+    return sky_reach_tier_create(url, scenario, open_world, &e, env, out, error);
 }
 
 sky_status sky_sky_tier_open(const char *text, const sky_tier_env *env, sky_tier **out,

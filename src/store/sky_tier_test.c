@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "io/clock.h"
 #include "store/sky_tier.h"
 #include "store/tier_fixture.h"
 
@@ -95,6 +96,37 @@ static void the_sky_turns_while_it_holds(void **state) {
     close_sky(NULL, t);
 }
 
+/* A chain of keys is one search, another order of them is asked one by one; a block moved for a
+ * time to come is still there. */
+static void chains_and_moves_reach_the_sky(void **state) {
+    (void)state;
+    for (int kind = SKY_LOOKUP_INDEX; kind <= SKY_LOOKUP_SEQUENTIAL; kind++) {
+        sky_scenario s = fast_scenario();
+        s.lookup = (sky_lookup_kind)kind;
+        sky_tier *t = open_scenario(&s, &no_env);
+        sky_item items[6] = {{.key = sky_fixture_key(1)}};
+        for (uint32_t i = 1; i <= 4; i++)
+            assert_int_equal(sky_fixture_put(t, sky_fixture_key(i), NULL, 100 * i, i), SKY_OK);
+        for (uint32_t i = 1; i < 6; i++)
+            items[i] = (sky_item){.key = sky_fixture_key(i + 1), .parent = sky_fixture_key(i)};
+        for (int chained = 1; chained >= 0; chained--) {
+            if (!chained)
+                items[3].parent = sky_fixture_key(9);
+            sky_fixture_run(t, SKY_OP_HAS, items, 6, NULL);
+            for (uint32_t i = 0; i < 6; i++) {
+                assert_int_equal(items[i].status, i < 4 ? SKY_OK : SKY_MISS);
+                assert_int_equal(items[i].bytes, i < 4 ? 100 * (i + 1) : 0);
+            }
+        }
+        const sky_clock *clock = sky_clock_system();
+        sky_call later = {.at_ms = clock->wall_ms(clock) + 1200};
+        sky_fixture_run(t, SKY_OP_PREFETCH, items, 1, &later);
+        assert_int_equal(items[0].status, SKY_OK);
+        assert_int_equal(sky_fixture_one(t, SKY_OP_HAS, sky_fixture_key(1)), SKY_OK);
+        t->ops->close(t);
+    }
+}
+
 static sky_status open_url(const char *url, sky_tier **out, sky_error *error) {
     return sky_sky_tier_open(url, &no_env, out, error);
 }
@@ -131,6 +163,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_is_real_and_explained),
         cmocka_unit_test(the_sky_turns_while_it_holds),
+        cmocka_unit_test(chains_and_moves_reach_the_sky),
         cmocka_unit_test(urls_are_read),
     };
     sky_scenario scenario = fast_scenario();

@@ -13,10 +13,12 @@
 #define MAGIC        0x4d594b53u /* "SKYM" */
 #define CHECK_OFFSET 24
 #define FLAG_PINNED  1u
+#define FLAG_SPARE   2u
 
 static_assert(SKY_WIRE_BYTES_MAX ==
                   SKY_WIRE_HEAD_BYTES + SKY_WIRE_BODY_BYTES_MAX + SKY_WIRE_DATA_BYTES_MAX,
               "the longest message");
+static_assert(8 * SKY_STAT_COUNT <= SKY_WIRE_BODY_BYTES_MAX, "the longest body");
 
 typedef struct {
     uint8_t body_bytes;
@@ -25,17 +27,31 @@ typedef struct {
 } type_facts;
 
 static const type_facts types[SKY_WIRE_TYPE_END] = {
-    [SKY_WIRE_SET] = {40, true, FLAG_PINNED}, [SKY_WIRE_SET_ACK] = {56, false, 0},
-    [SKY_WIRE_GET] = {0, false, 0},           [SKY_WIRE_CHUNK] = {24, true, 0},
-    [SKY_WIRE_MISS] = {8, false, 0},          [SKY_WIRE_HAS] = {0, false, 0},
-    [SKY_WIRE_HAS_REPLY] = {16, false, 0},    [SKY_WIRE_DROP] = {8, false, 0},
-    [SKY_WIRE_PIN] = {8, false, FLAG_PINNED}, [SKY_WIRE_MIGRATE] = {40, true, FLAG_PINNED},
+    [SKY_WIRE_SET] = {48, true, FLAG_PINNED | FLAG_SPARE},
+    [SKY_WIRE_SET_ACK] = {56, false, 0},
+    [SKY_WIRE_GET] = {0, false, 0},
+    [SKY_WIRE_CHUNK] = {24, true, 0},
+    [SKY_WIRE_MISS] = {8, false, 0},
+    [SKY_WIRE_HAS] = {0, false, 0},
+    [SKY_WIRE_HAS_REPLY] = {16, false, 0},
+    [SKY_WIRE_DROP] = {8, false, 0},
+    [SKY_WIRE_PIN] = {8, false, FLAG_PINNED},
+    [SKY_WIRE_MIGRATE] = {48, true, FLAG_PINNED | FLAG_SPARE},
     [SKY_WIRE_MIGRATE_ACK] = {56, false, 0},
+    [SKY_WIRE_PURGE] = {8, false, 0},
+    [SKY_WIRE_GONE] = {0, false, 0},
+    [SKY_WIRE_MOVE] = {40, false, FLAG_PINNED | FLAG_SPARE},
+    [SKY_WIRE_MOVE_ACK] = {16, false, 0},
+    [SKY_WIRE_STAT] = {0, false, 0},
+    [SKY_WIRE_STAT_REPLY] = {8 * SKY_STAT_COUNT, false, 0},
 };
 
+bool sky_chunk_same_block(const sky_chunk_id *a, const sky_chunk_id *b) {
+    return a->version == b->version && memcmp(a->key.bytes, b->key.bytes, SKY_KEY_BYTES) == 0;
+}
+
 bool sky_chunk_id_equal(const sky_chunk_id *a, const sky_chunk_id *b) {
-    return a->number == b->number && a->version == b->version &&
-           memcmp(a->key.bytes, b->key.bytes, SKY_KEY_BYTES) == 0;
+    return a->number == b->number && sky_chunk_same_block(a, b);
 }
 
 uint64_t sky_chunk_checksum(const sky_chunk_id *id, const void *data, size_t bytes) {
@@ -74,16 +90,20 @@ static void put_piece(sky_writer *w, const sky_message *m) {
     sky_write_u32(w, m->data_bytes);
 }
 
-static void put_facts(sky_writer *w, const sky_message *m) {
-    const sky_chunk_facts *f = &m->facts;
+static void put_facts(sky_writer *w, const sky_chunk_facts *f) {
     sky_write_u64(w, (uint64_t)f->set_ms);
     put_satellite(w, f->centre);
     put_satellite(w, f->first);
+    put_satellite(w, f->next);
     sky_write_u32(w, f->chunk_count);
+    sky_write_u16(w, f->window_planes);
     sky_write_u16(w, f->window_slots);
-    sky_write_u8(w, (uint8_t)f->strategy);
-    sky_write_u8(w, 0);
-    put_piece(w, m);
+    sky_write_u32(w, (uint32_t)f->strategy);
+}
+
+static void put_row(sky_writer *w, const sky_message *m) {
+    sky_write_u32(w, m->stride);
+    sky_write_u32(w, m->last);
 }
 
 static void put_ack(sky_writer *w, const sky_message *m) {
@@ -102,7 +122,8 @@ static void put_body(sky_writer *w, const sky_message *m) {
     switch (m->type) {
     case SKY_WIRE_SET:
     case SKY_WIRE_MIGRATE:
-        put_facts(w, m);
+        put_facts(w, &m->facts);
+        put_piece(w, m);
         break;
     case SKY_WIRE_SET_ACK:
     case SKY_WIRE_MIGRATE_ACK:
@@ -120,10 +141,25 @@ static void put_body(sky_writer *w, const sky_message *m) {
         sky_write_u32(w, m->present);
         sky_write_u32(w, m->facts.chunk_count);
         break;
+    case SKY_WIRE_MOVE:
+        put_facts(w, &m->facts);
+        put_row(w, m);
+        break;
     case SKY_WIRE_DROP:
     case SKY_WIRE_PIN:
-        sky_write_u32(w, m->stride);
-        sky_write_u32(w, m->last);
+        put_row(w, m);
+        break;
+    case SKY_WIRE_PURGE:
+        sky_write_u32(w, m->facts.chunk_count);
+        sky_write_u32(w, m->hops);
+        break;
+    case SKY_WIRE_MOVE_ACK:
+        sky_write_u64(w, (uint64_t)m->spent_ns);
+        sky_write_u64(w, m->moved);
+        break;
+    case SKY_WIRE_STAT_REPLY:
+        for (int i = 0; i < SKY_STAT_COUNT; i++)
+            sky_write_u64(w, m->stat[i]);
         break;
     default:
         break;
@@ -137,7 +173,9 @@ size_t sky_message_encode(const sky_message *m, uint8_t *dst, size_t dst_bytes_m
         return 0;
     size_t head_bytes = sky_message_data_offset(m->type);
     uint32_t data_bytes = (uint32_t)(bytes - head_bytes);
-    uint16_t flags = m->facts.pinned ? types[m->type].flags & FLAG_PINNED : 0;
+    uint16_t flags = (uint16_t)((m->facts.pinned ? FLAG_PINNED : 0) |
+                                (m->facts.spare ? FLAG_SPARE : 0));
+    flags &= types[m->type].flags;
 
     sky_writer w = sky_writer_over(dst, head_bytes);
     sky_write_u32(&w, MAGIC);
@@ -175,7 +213,7 @@ static bool take_satellite(sky_reader *r, sky_satellite *out) {
 }
 
 static bool number_ok(uint32_t number) {
-    return number >= 1 && number <= SKY_CHUNK_COUNT_MAX;
+    return number <= SKY_CHUNK_COUNT_MAX;
 }
 
 static bool take_piece(sky_reader *r, sky_message *m) {
@@ -184,10 +222,18 @@ static bool take_piece(sky_reader *r, sky_message *m) {
     return sky_read_u32(r) == m->data_bytes && offset == 0;
 }
 
-static bool window_ok(const sky_chunk_facts *f) {
-    if (f->strategy == SKY_PLACE_HOP)
-        return f->window_slots == 0;
-    return f->window_slots % 2 == 1 && f->window_slots <= SKY_SLOTS_MAX;
+static bool count_ok(uint32_t count) {
+    return count >= 1 && number_ok(count);
+}
+
+/* A window is odd both ways; hop has none. */
+static bool take_strategy(uint32_t strategy, uint32_t planes, uint32_t slots, sky_strategy *out) {
+    if (strategy > SKY_PLACE_ROTATION_HOP)
+        return false;
+    *out = (sky_strategy)strategy;
+    if (*out == SKY_PLACE_HOP)
+        return planes == 0 && slots == 0;
+    return planes % 2 == 1 && planes <= SKY_PLANES_MAX && slots % 2 == 1 && slots <= SKY_SLOTS_MAX;
 }
 
 static bool take_facts(sky_reader *r, sky_message *m) {
@@ -195,15 +241,18 @@ static bool take_facts(sky_reader *r, sky_message *m) {
     bool ok = take_time(r, &f->set_ms);
     ok &= take_satellite(r, &f->centre);
     ok &= take_satellite(r, &f->first);
+    ok &= take_satellite(r, &f->next);
     f->chunk_count = sky_read_u32(r);
+    f->window_planes = sky_read_u16(r);
     f->window_slots = sky_read_u16(r);
-    uint8_t strategy = sky_read_u8(r);
-    uint8_t reserved = sky_read_u8(r);
-    if (strategy > SKY_PLACE_ROTATION_HOP || reserved != 0)
-        return false;
-    f->strategy = (sky_strategy)strategy;
-    ok &= take_piece(r, m);
-    return ok && window_ok(f) && number_ok(f->chunk_count) && m->id.number <= f->chunk_count;
+    ok &= take_strategy(sky_read_u32(r), f->window_planes, f->window_slots, &f->strategy);
+    return ok && number_ok(f->chunk_count) && m->id.number <= f->chunk_count;
+}
+
+static bool take_row(sky_reader *r, sky_message *m) {
+    m->stride = sky_read_u32(r);
+    m->last = sky_read_u32(r);
+    return m->stride >= 1 && number_ok(m->last) && m->last >= m->id.number;
 }
 
 static bool take_ack(sky_reader *r, sky_message *m) {
@@ -234,11 +283,25 @@ static bool take_has_reply(sky_reader *r, sky_message *m) {
     return ok && present == 1 && number_ok(m->facts.chunk_count);
 }
 
+static bool take_purge(sky_reader *r, sky_message *m) {
+    m->facts.chunk_count = sky_read_u32(r);
+    m->hops = sky_read_u32(r);
+    return count_ok(m->facts.chunk_count) && m->id.number <= m->facts.chunk_count &&
+           m->hops <= SKY_PLANES_MAX + SKY_SLOTS_MAX;
+}
+
+static bool take_move_ack(sky_reader *r, sky_message *m) {
+    bool ok = take_time(r, &m->spent_ns);
+    uint64_t moved = sky_read_u64(r);
+    m->moved = (uint32_t)moved;
+    return ok && moved <= SKY_CHUNK_COUNT_MAX;
+}
+
 static bool take_body(sky_reader *r, sky_message *m) {
     switch (m->type) {
     case SKY_WIRE_SET:
     case SKY_WIRE_MIGRATE:
-        return take_facts(r, m);
+        return take_facts(r, m) && take_piece(r, m);
     case SKY_WIRE_SET_ACK:
     case SKY_WIRE_MIGRATE_ACK:
         return take_ack(r, m);
@@ -250,11 +313,19 @@ static bool take_body(sky_reader *r, sky_message *m) {
         return take_time(r, &m->spent_ns);
     case SKY_WIRE_HAS_REPLY:
         return take_has_reply(r, m);
+    case SKY_WIRE_MOVE:
+        return take_facts(r, m) && take_row(r, m);
     case SKY_WIRE_DROP:
     case SKY_WIRE_PIN:
-        m->stride = sky_read_u32(r);
-        m->last = sky_read_u32(r);
-        return m->stride >= 1 && number_ok(m->last) && m->last >= m->id.number;
+        return take_row(r, m);
+    case SKY_WIRE_PURGE:
+        return take_purge(r, m);
+    case SKY_WIRE_MOVE_ACK:
+        return take_move_ack(r, m);
+    case SKY_WIRE_STAT_REPLY:
+        for (int i = 0; i < SKY_STAT_COUNT; i++)
+            m->stat[i] = sky_read_u64(r);
+        return true;
     default:
         return true;
     }
@@ -274,6 +345,7 @@ static bool take_head(sky_reader *r, size_t byte_count, sky_message *m) {
         return false;
     m->type = (sky_wire_type)type;
     m->facts.pinned = flags & FLAG_PINNED;
+    m->facts.spare = flags & FLAG_SPARE;
     m->request = sky_read_u64(r);
     sky_read_u64(r); /* the check, verified by the caller */
     return sky_message_bytes(m) == byte_count;
@@ -297,5 +369,53 @@ sky_status sky_message_decode(const uint8_t *bytes, size_t byte_count, sky_messa
     if (!sky_reader_done(&r))
         return SKY_E_CORRUPT;
     *out = m;
+    return SKY_OK;
+}
+
+/* ---- the head of a block ---- */
+
+void sky_head_encode(const sky_block_head *head, uint8_t out[SKY_HEAD_BYTES]) {
+    sky_writer w = sky_writer_over(out, SKY_HEAD_BYTES);
+    sky_write_u64(&w, (uint64_t)head->set_ms);
+    sky_write_u64(&w, (uint64_t)head->before_ms);
+    put_satellite(&w, head->centre);
+    put_satellite(&w, head->before_centre);
+    sky_write_u32(&w, head->payload_bytes);
+    sky_write_u32(&w, head->chunk_bytes);
+    sky_write_u32(&w, head->chunk_count);
+    sky_write_u32(&w, head->servers);
+    sky_write_u16(&w, head->window_planes);
+    sky_write_u16(&w, head->window_slots);
+    sky_write_u8(&w, (uint8_t)head->strategy);
+    sky_write_u8(&w, head->replicas);
+    sky_write_u8(&w, head->parity);
+    sky_write_u8(&w, head->level);
+    sky_write_u64(&w, head->version);
+    assert(!w.failed && w.left == 0);
+}
+
+sky_status sky_head_decode(const uint8_t *data, size_t bytes, sky_block_head *out) {
+    if (bytes != SKY_HEAD_BYTES)
+        return SKY_E_CORRUPT;
+    sky_reader r = sky_reader_over(data, bytes);
+    sky_block_head h;
+    bool ok = take_time(&r, &h.set_ms);
+    ok &= take_time(&r, &h.before_ms);
+    ok &= take_satellite(&r, &h.centre);
+    ok &= take_satellite(&r, &h.before_centre);
+    h.payload_bytes = sky_read_u32(&r);
+    h.chunk_bytes = sky_read_u32(&r);
+    h.chunk_count = sky_read_u32(&r);
+    h.servers = sky_read_u32(&r);
+    h.window_planes = sky_read_u16(&r);
+    h.window_slots = sky_read_u16(&r);
+    ok &= take_strategy(sky_read_u8(&r), h.window_planes, h.window_slots, &h.strategy);
+    h.replicas = sky_read_u8(&r);
+    h.parity = sky_read_u8(&r);
+    h.level = sky_read_u8(&r);
+    h.version = sky_read_u64(&r);
+    if (!ok || !sky_reader_done(&r) || !number_ok(h.chunk_count) || h.level > 15)
+        return SKY_E_CORRUPT;
+    *out = h;
     return SKY_OK;
 }

@@ -10,18 +10,24 @@
  * the body, made where the chunk was cut and carried unchanged from SET to CHUNK, however often it
  * migrates. docs/formats/wire.md has every field.
  *
- * Surprise: a chunk is named by (key, version, chunk), not by (key, chunk). Two versions of one key
- * are strangers to each other: a block being replaced stays whole until its successor is. */
+ * Surprises:
+ *  - A chunk is named by (key, version, chunk), not by (key, chunk). Two versions of one key are
+ *    strangers to each other: a block being replaced stays whole until its successor is.
+ *  - Chunk 0 is the block's head: what a ground needs to find and read a block it never set. It
+ *    lies in a window one satellite wide, so it is always on the satellite overhead, and a GET of
+ *    chunk 0 with version 0 asks that one for the newest version of a key.
+ *  - A block's chunks form a ring: each knows where the next one lies (`next`), so that satellites
+ *    can look after each other's without knowing the ground's layout. */
 #ifndef SKY_WIRE_MESSAGE_H
 #define SKY_WIRE_MESSAGE_H
 
 #include <skymem/sky.h>
 
-#define SKY_WIRE_VERSION        1
+#define SKY_WIRE_VERSION        2
 #define SKY_WIRE_HEAD_BYTES     76
-#define SKY_WIRE_BODY_BYTES_MAX 56
+#define SKY_WIRE_BODY_BYTES_MAX 112
 #define SKY_WIRE_DATA_BYTES_MAX 32768
-#define SKY_WIRE_BYTES_MAX      32900 /* all three */
+#define SKY_WIRE_BYTES_MAX      32956 /* all three */
 
 typedef enum {
     SKY_WIRE_SET = 1, /* ground → satellite: store this chunk */
@@ -35,6 +41,12 @@ typedef enum {
     SKY_WIRE_PIN,         /* the same chunks: never evict them, or do again; no answer */
     SKY_WIRE_MIGRATE,     /* satellite → satellite: this chunk is yours from now on */
     SKY_WIRE_MIGRATE_ACK, /* what came of it: only now may the sender drop its copy */
+    SKY_WIRE_PURGE,    /* satellite → satellite: this chunk is gone, drop the block, pass it on */
+    SKY_WIRE_GONE,     /* satellite → ground: I had to give up this chunk; no answer */
+    SKY_WIRE_MOVE,     /* ground → satellite: the same chunks as DROP's belong elsewhere now */
+    SKY_WIRE_MOVE_ACK, /* how many were here */
+    SKY_WIRE_STAT,     /* how are you? */
+    SKY_WIRE_STAT_REPLY,
     SKY_WIRE_TYPE_END
 } sky_wire_type;
 
@@ -49,35 +61,83 @@ typedef enum {
 typedef struct {
     sky_key key;
     uint64_t version; /* of the block: grows with each put of the session */
-    uint32_t number;  /* chunks count from 1 */
+    uint32_t number;  /* chunks count from 1; 0: the block's head */
 } sky_chunk_id;
+
+#define SKY_VERSION_ANY 0 /* in a GET of a head: the newest one there is */
 
 /* What a satellite must know to compute by itself where a chunk is at any time, and to check it. */
 typedef struct {
-    int64_t set_ms;        /* wall */
-    sky_satellite centre;  /* overhead at set_ms */
-    sky_satellite first;   /* the chunk's satellite at set_ms */
-    uint32_t chunk_count;  /* of the block */
-    uint64_t checksum;     /* sky_chunk_checksum of the data */
-    uint16_t window_slots; /* 0 for hop */
+    int64_t set_ms;         /* wall */
+    sky_satellite centre;   /* overhead at set_ms */
+    sky_satellite first;    /* the chunk's satellite at set_ms */
+    sky_satellite next;     /* that of the chunk after it; after the last comes chunk 1 */
+    uint32_t chunk_count;   /* of the block, without its head */
+    uint64_t checksum;      /* sky_chunk_checksum of the data */
+    uint16_t window_planes; /* 0 for hop */
+    uint16_t window_slots;
     sky_strategy strategy;
     bool pinned;
+    bool spare; /* the block outlives the loss of this chunk: no reason to purge it */
 } sky_chunk_facts;
+
+/* What chunk 0 holds, so that a ground whose index is empty can read the block. A head has a
+ * version of its own, at least the block's: a block that is moved gets a newer head. */
+typedef struct {
+    uint64_t version; /* of chunks 1 … chunk_count */
+    int64_t set_ms;
+    sky_satellite centre;
+    int64_t before_ms; /* where chunks may still be that a MOVE did not reach; 0: nowhere */
+    sky_satellite before_centre;
+    uint32_t payload_bytes;
+    uint32_t chunk_bytes;
+    uint32_t chunk_count; /* parity included */
+    uint32_t servers;
+    uint16_t window_planes;
+    uint16_t window_slots;
+    sky_strategy strategy;
+    uint8_t replicas;
+    uint8_t parity;
+    uint8_t level;
+} sky_block_head;
+
+#define SKY_HEAD_BYTES 56
+
+/* What a satellite tells about itself: counts since it started, but for the first two. */
+typedef enum {
+    SKY_STAT_CHUNKS, /* held now */
+    SKY_STAT_SLOTS,  /* that it can hold */
+    SKY_STAT_SETS,
+    SKY_STAT_GETS,
+    SKY_STAT_MISSES,
+    SKY_STAT_EVICTIONS,
+    SKY_STAT_REFUSED,
+    SKY_STAT_MIGRATED,
+    SKY_STAT_PURGED, /* chunks dropped on a neighbour's word */
+    SKY_STAT_SWEPT,  /* chunks dropped because the next one was gone */
+    SKY_STAT_GOSSIP, /* PURGEs sent */
+    SKY_STAT_MALFORMED,
+    SKY_STAT_CORRUPT,
+    SKY_STAT_OVERFLOW,
+    SKY_STAT_COUNT
+} sky_wire_stat;
 
 typedef struct {
     sky_wire_type type;
     uint64_t request; /* chosen by the asker, returned in the answer */
     sky_chunk_id id;
-    sky_chunk_facts
-        facts; /* SET, MIGRATE: all; CHUNK: checksum; HAS_REPLY: chunk_count; PIN: pinned */
-    sky_time
-        spent_ns; /* SET_ACK, CHUNK, MISS, HAS_REPLY: from arrival to answer, queueing included */
-    sky_outcome outcome;  /* SET_ACK, MIGRATE_ACK */
-    sky_chunk_id evicted; /* with SKY_STORED_EVICTED */
-    bool present;         /* HAS_REPLY */
-    uint32_t stride;      /* DROP, PIN: at least 1 */
-    uint32_t last;        /* DROP, PIN: at least id.number */
-    const uint8_t *data;  /* SET, CHUNK, MIGRATE */
+    sky_chunk_facts facts; /* SET, MIGRATE: all; MOVE: all but the checksum; CHUNK: checksum;
+                              HAS_REPLY, PURGE: chunk_count; PIN: pinned */
+    sky_time spent_ns;     /* answers to the ground: from arrival to answer, queueing included */
+    sky_outcome outcome;   /* SET_ACK, MIGRATE_ACK */
+    sky_chunk_id evicted;  /* with SKY_STORED_EVICTED */
+    bool present;          /* HAS_REPLY */
+    uint32_t stride;       /* DROP, PIN, MOVE: at least 1 */
+    uint32_t last;         /* DROP, PIN, MOVE: at least id.number */
+    uint32_t hops;         /* PURGE: how much farther it goes */
+    uint32_t moved;        /* MOVE_ACK */
+    uint64_t stat[SKY_STAT_COUNT]; /* STAT_REPLY */
+    const uint8_t *data;           /* SET, CHUNK, MIGRATE */
     uint32_t data_bytes;
 } sky_message;
 
@@ -103,5 +163,11 @@ sky_status sky_message_decode(const uint8_t *bytes, size_t byte_count, sky_messa
 uint64_t sky_chunk_checksum(const sky_chunk_id *id, const void *data, size_t bytes);
 
 bool sky_chunk_id_equal(const sky_chunk_id *a, const sky_chunk_id *b);
+bool sky_chunk_same_block(const sky_chunk_id *a, const sky_chunk_id *b); /* key and version */
+
+/* The data of chunk 0. Decode checks what stands in it against itself, not against a sky.
+ * Errors: SKY_E_CORRUPT */
+void sky_head_encode(const sky_block_head *head, uint8_t out[SKY_HEAD_BYTES]);
+sky_status sky_head_decode(const uint8_t *data, size_t bytes, sky_block_head *out);
 
 #endif

@@ -15,6 +15,17 @@
 
 static const uint8_t data[] = "a chunk of a block";
 
+static sky_chunk_facts sample_facts(void) {
+    return (sky_chunk_facts){.set_ms = 1790000000123,
+                             .centre = {3, 4},
+                             .first = {2, 5},
+                             .next = {1, 6},
+                             .chunk_count = 9,
+                             .window_planes = 5,
+                             .window_slots = 3,
+                             .strategy = SKY_PLACE_ROTATION_HOP};
+}
+
 /* One message of a type, every field of that type set to something of its own. */
 static sky_message sample(sky_wire_type type) {
     sky_message m = {.type = type, .request = 0x1122334455667788u};
@@ -25,13 +36,14 @@ static sky_message sample(sky_wire_type type) {
     switch (type) {
     case SKY_WIRE_SET:
     case SKY_WIRE_MIGRATE:
-        m.facts = (sky_chunk_facts){.set_ms = 1790000000123,
-                                    .centre = {3, 4},
-                                    .first = {2, 5},
-                                    .chunk_count = 9,
-                                    .window_slots = 3,
-                                    .strategy = SKY_PLACE_ROTATION_HOP,
-                                    .pinned = type == SKY_WIRE_SET};
+    case SKY_WIRE_MOVE:
+        m.facts = sample_facts();
+        m.facts.pinned = type != SKY_WIRE_MIGRATE;
+        m.facts.spare = type != SKY_WIRE_SET;
+        m.stride = type == SKY_WIRE_MOVE ? 2 : 0;
+        m.last = type == SKY_WIRE_MOVE ? 9 : 0;
+        if (type == SKY_WIRE_MOVE)
+            break;
         m.data = data;
         m.data_bytes = sizeof data;
         m.facts.checksum = sky_chunk_checksum(&m.id, data, sizeof data);
@@ -61,6 +73,18 @@ static sky_message sample(sky_wire_type type) {
         m.stride = 9;
         m.last = 21;
         m.facts.pinned = type == SKY_WIRE_PIN;
+        break;
+    case SKY_WIRE_PURGE:
+        m.facts.chunk_count = 9;
+        m.hops = 4;
+        break;
+    case SKY_WIRE_MOVE_ACK:
+        m.spent_ns = 5;
+        m.moved = 6;
+        break;
+    case SKY_WIRE_STAT_REPLY:
+        for (int i = 0; i < SKY_STAT_COUNT; i++)
+            m.stat[i] = 1000u + (unsigned)i;
         break;
     default:
         break;
@@ -95,6 +119,12 @@ static void assert_same(const sky_message *a, const sky_message *b) {
     assert_int_equal(a->present, b->present);
     assert_int_equal(a->stride, b->stride);
     assert_int_equal(a->last, b->last);
+    assert_memory_equal(&a->facts.next, &b->facts.next, sizeof a->facts.next);
+    assert_int_equal(a->facts.window_planes, b->facts.window_planes);
+    assert_int_equal(a->facts.spare, b->facts.spare);
+    assert_int_equal(a->hops, b->hops);
+    assert_int_equal(a->moved, b->moved);
+    assert_memory_equal(a->stat, b->stat, sizeof a->stat);
     assert_int_equal(a->data_bytes, b->data_bytes);
     assert_memory_equal(a->data ? a->data : data, b->data ? b->data : data, a->data_bytes);
 }
@@ -115,7 +145,7 @@ static void bounds_come_back(void **state) {
     (void)state;
     sky_message in = sample(SKY_WIRE_SET), out;
     in.facts.strategy = SKY_PLACE_HOP;
-    in.facts.window_slots = 0;
+    in.facts.window_planes = in.facts.window_slots = 0;
     in.facts.first = (sky_satellite){SKY_PLANES_MAX, SKY_SLOTS_MAX};
     in.facts.set_ms = INT64_MAX;
     in.id.number = in.facts.chunk_count = 16777215;
@@ -124,8 +154,8 @@ static void bounds_come_back(void **state) {
     uint8_t *inside = buffer + sky_message_data_offset(SKY_WIRE_SET);
     memset(inside, 0x3c, in.data_bytes);
     in.data = inside;
-    assert_int_equal(encode(&in), 116 + 32768);
-    assert_int_equal(sky_message_decode(buffer, 116 + 32768, &out), SKY_OK);
+    assert_int_equal(encode(&in), 124 + 32768);
+    assert_int_equal(sky_message_decode(buffer, 124 + 32768, &out), SKY_OK);
     assert_same(&in, &out);
     in.data_bytes = 0;
     assert_int_equal(sky_message_decode(buffer, encode(&in), &out), SKY_OK);
@@ -170,41 +200,52 @@ static void values_out_of_range_are_refused(void **state) {
         uint32_t value;
     } cases[] = {
         {SKY_WIRE_GET, 0, 4, 0x12345678},
-        {SKY_WIRE_GET, 4, 1, 2},
+        {SKY_WIRE_GET, 4, 1, 1},
+        {SKY_WIRE_GET, 4, 1, 3},
         {SKY_WIRE_GET, 5, 1, 0},
         {SKY_WIRE_GET, 5, 1, SKY_WIRE_TYPE_END},
         {SKY_WIRE_GET, 5, 1, SKY_WIRE_SET},
         {SKY_WIRE_GET, 6, 2, 1},
-        {SKY_WIRE_SET, 6, 2, 2},
+        {SKY_WIRE_SET, 6, 2, 4},
+        {SKY_WIRE_PIN, 6, 2, 2},
         {SKY_WIRE_GET, 8, 4, 75},
         {SKY_WIRE_GET, 12, 4, 1},
         {SKY_WIRE_SET, 12, 4, UINT32_MAX},
-        {SKY_WIRE_GET, 72, 4, 0},
         {SKY_WIRE_GET, 72, 4, 16777216},
         {SKY_WIRE_SET, 83, 1, 0x80},
         {SKY_WIRE_SET, 84, 2, 0},
         {SKY_WIRE_SET, 86, 2, 4097},
         {SKY_WIRE_SET, 88, 2, 0},
-        {SKY_WIRE_SET, 92, 4, 2},
-        {SKY_WIRE_SET, 92, 4, 16777216},
-        {SKY_WIRE_SET, 96, 2, 2},
-        {SKY_WIRE_SET, 96, 2, 0},
-        {SKY_WIRE_SET, 96, 2, 4097},
-        {SKY_WIRE_SET, 98, 1, 3},
-        {SKY_WIRE_SET, 98, 1, 1},
-        {SKY_WIRE_SET, 99, 1, 1},
-        {SKY_WIRE_SET, 108, 4, 1},
-        {SKY_WIRE_SET, 112, 4, 18},
+        {SKY_WIRE_SET, 92, 2, 0},
+        {SKY_WIRE_SET, 96, 4, 2},
+        {SKY_WIRE_SET, 96, 4, 16777216},
+        {SKY_WIRE_SET, 100, 2, 2},
+        {SKY_WIRE_SET, 102, 2, 2},
+        {SKY_WIRE_SET, 102, 2, 0},
+        {SKY_WIRE_SET, 102, 2, 4097},
+        {SKY_WIRE_SET, 104, 1, 3},
+        {SKY_WIRE_SET, 104, 1, 1},
+        {SKY_WIRE_SET, 105, 1, 1},
+        {SKY_WIRE_SET, 116, 4, 1},
+        {SKY_WIRE_SET, 120, 4, 18},
         {SKY_WIRE_SET_ACK, 84, 4, 3},
         {SKY_WIRE_SET_ACK, 84, 4, 0},
-        {SKY_WIRE_SET_ACK, 88, 4, 0},
+        {SKY_WIRE_SET_ACK, 88, 4, 16777216},
         {SKY_WIRE_CHUNK, 92, 4, 1},
         {SKY_WIRE_HAS_REPLY, 84, 4, 2},
         {SKY_WIRE_HAS_REPLY, 84, 4, 0},
-        {SKY_WIRE_HAS_REPLY, 88, 4, 0},
+        {SKY_WIRE_HAS_REPLY, 88, 4, 16777216},
         {SKY_WIRE_DROP, 76, 4, 0},
         {SKY_WIRE_DROP, 80, 4, 2},
         {SKY_WIRE_DROP, 80, 4, 16777216},
+        {SKY_WIRE_PURGE, 76, 4, 0},
+        {SKY_WIRE_PURGE, 76, 4, 2},
+        {SKY_WIRE_PURGE, 80, 4, 8193},
+        {SKY_WIRE_MOVE, 104, 1, 1},
+        {SKY_WIRE_MOVE, 108, 4, 0},
+        {SKY_WIRE_MOVE, 112, 4, 2},
+        {SKY_WIRE_MOVE_ACK, 84, 4, 16777216},
+        {SKY_WIRE_MOVE_ACK, 88, 4, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sky_message in = sample(cases[i].type), out;
@@ -281,11 +322,58 @@ static void checksums_name_their_chunk(void **state) {
     assert_true(sky_chunk_checksum(&other, data, sizeof data) != sum);
 }
 
+static sky_block_head sample_head(void) {
+    return (sky_block_head){.version = 77,
+                            .set_ms = 1790000000123,
+                            .centre = {3, 4},
+                            .before_ms = 1780000000123,
+                            .before_centre = {3, 9},
+                            .payload_bytes = 3040870,
+                            .chunk_bytes = 6144,
+                            .chunk_count = 495,
+                            .servers = 9,
+                            .window_planes = 3,
+                            .window_slots = 5,
+                            .strategy = SKY_PLACE_ROTATION,
+                            .replicas = 2,
+                            .parity = 3,
+                            .level = 7};
+}
+
+static void heads_come_back(void **state) {
+    (void)state;
+    sky_block_head in = sample_head(), out;
+    uint8_t bytes[SKY_HEAD_BYTES + 1] = {0};
+    sky_head_encode(&in, bytes);
+    assert_int_equal(sky_head_decode(bytes, SKY_HEAD_BYTES, &out), SKY_OK);
+    uint8_t again[SKY_HEAD_BYTES];
+    sky_head_encode(&out, again);
+    assert_memory_equal(bytes, again, SKY_HEAD_BYTES);
+    assert_int_equal(out.payload_bytes, in.payload_bytes);
+    assert_int_equal(out.before_centre.slot, 9);
+    assert_int_equal(out.parity, 3);
+    assert_int_equal(sky_head_decode(bytes, SKY_HEAD_BYTES - 1, &out), SKY_E_CORRUPT);
+    assert_int_equal(sky_head_decode(bytes, SKY_HEAD_BYTES + 1, &out), SKY_E_CORRUPT);
+    static const struct {
+        size_t offset;
+        uint8_t value;
+    } wrong[] = {{7, 0x80}, {15, 0x80}, {16, 0}, {19, 0xff}, {20, 0}, {35, 1},
+                 {40, 2},   {42, 0},    {44, 3}, {44, 1},    {47, 16}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        uint8_t was = bytes[wrong[i].offset];
+        bytes[wrong[i].offset] = wrong[i].value;
+        if (sky_head_decode(bytes, SKY_HEAD_BYTES, &out) != SKY_E_CORRUPT)
+            fail_msg("case %zu was taken", i);
+        bytes[wrong[i].offset] = was;
+    }
+}
+
 /* `message_test print` writes the golden accepts: for when the format gets a new version. */
 static int print_samples(void) {
-    static const char *const names[] = {"",      "set",  "set-ack", "get",
-                                        "chunk", "miss", "has",     "has-reply",
-                                        "drop",  "pin",  "migrate", "migrate-ack"};
+    static const char *const names[] = {"",         "set",         "set-ack",   "get",  "chunk",
+                                        "miss",     "has",         "has-reply", "drop", "pin",
+                                        "migrate",  "migrate-ack", "purge",     "gone", "move",
+                                        "move-ack", "stat",        "stat-reply"};
     for (int type = SKY_WIRE_SET; type < SKY_WIRE_TYPE_END; type++) {
         sky_message in = sample((sky_wire_type)type);
         size_t bytes = encode(&in);
@@ -306,6 +394,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(golden_vectors_hold),
         cmocka_unit_test(noise_is_refused),
         cmocka_unit_test(checksums_name_their_chunk),
+        cmocka_unit_test(heads_come_back),
     };
     if (argc == 2 && strcmp(argv[1], "print") == 0)
         return print_samples();

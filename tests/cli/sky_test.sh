@@ -26,8 +26,13 @@ says "more than 0"
 expect 0 "$skymem" sim "$smoke"
 grep -q "hits" "$work/out" || fail "sim for people: $(cat "$work/out")"
 
-expect 2 "$skymem" sim --figures "$work"
-says "not in this version"
+expect 0 "$skymem" sim --swarm 3 --seed 7 --json
+expect 1 "$skymem" sim --figures "$work/no/such/folder"
+echo '{"timestamp": 0, "input_length": 600, "hash_ids": [0, 1]}' >"$work/requests"
+expect 0 "$skymem" sim --replay "$work/requests" scenarios/sim-smoke.yaml --json
+echo 'nonsense' >"$work/requests"
+expect 1 "$skymem" sim --replay "$work/requests"
+says "a line must be"
 expect 2 "$skymem" sim
 expect 1 "$skymem" sim "$work/absent.yaml"
 bad() {

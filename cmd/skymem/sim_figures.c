@@ -1,0 +1,331 @@
+/* The study: the seed authors' sweeps flown by the real session and satellites, the same with rates
+ * and loss, their figure 1, and maps of where things lie. Every figure has its table beside it. */
+#include "sim_figures.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MIB          1048576.0
+#define AUTHORS_GETS 1
+#define LINKS_GETS   11
+#define LOSS_GETS    200
+
+const char *const figures_strategies[STRATEGIES] = {"rotation", "hop", "rotation-hop"};
+
+/* ---- tables and charts ---- */
+
+FILE *figures_csv(const figures *f, const char *name, const char *head) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.csv", f->folder, name);
+    FILE *csv = fopen(path, "w");
+    if (!csv)
+        cli_failed(f->c, "%s: %s", path, strerror(errno));
+    else
+        fprintf(csv, "%s\n", head);
+    cli_progress("%s", name);
+    return csv;
+}
+
+int figures_csv_close(const figures *f, FILE *csv, const char *name) {
+    bool ok = !ferror(csv);
+    ok = fclose(csv) == 0 && ok;
+    return ok ? CLI_OK : cli_failed(f->c, "%s/%s.csv: %s", f->folder, name, strerror(errno));
+}
+
+void figures_charts_begin(figures *f, size_t count) {
+    memset(f->charts, 0, count * sizeof *f->charts);
+    for (size_t i = 0; i < count; i++) {
+        f->charts[i].series_count = STRATEGIES;
+        for (size_t s = 0; s < STRATEGIES; s++)
+            f->charts[i].series[s].name = figures_strategies[s];
+    }
+}
+
+int figures_charts_end(const figures *f, const char *name, size_t count, size_t columns) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.svg", f->folder, name);
+    if (!svg_charts_write(path, f->charts, count, columns))
+        return cli_failed(f->c, "%s: %s", path, strerror(errno));
+    return CLI_OK;
+}
+
+/* ---- the authors' sweeps ---- */
+
+/* Their torus: one distance for both axes, light at 2.998e8 m/s; each sweep pins the others at 81
+ * servers, 20 ms, 1920 km and 21 MiB. */
+static sky_study_point authors_point(sky_strategy strategy) {
+    return (sky_study_point){.constellation = {.planes = 15,
+                                               .slots = 15,
+                                               .altitude_km = 1920,
+                                               .inclination_deg = 53,
+                                               .earth_radius_km = 6371,
+                                               .light_km_s = 299800},
+                             .placement = {.strategy = strategy, .servers = 81},
+                             .centre = {8, 8},
+                             .chunk_bytes = 12288,
+                             .block_bytes = 21u << 20,
+                             .processing_ns = SKY_MS(20),
+                             .seed = 1};
+}
+
+enum { SERVERS, PROCESSING, ALTITUDE, BYTES, SWEEPS };
+static const struct {
+    const char *name, *label;
+    unsigned steps;
+} sweeps[SWEEPS] = {{"servers", "servers", 4},
+                    {"processing_ms", "processing, ms a chunk", 10},
+                    {"altitude_km", "altitude, km", 9},
+                    {"block_mib", "block, MiB", 21}};
+
+/* Set step `i` of a sweep and return its value on the axis. */
+static double sweep_step(sky_study_point *p, int sweep, unsigned i) {
+    switch (sweep) {
+    case SERVERS:
+        p->placement.servers = (2 * i + 3) * (2 * i + 3);
+        return p->placement.servers;
+    case PROCESSING:
+        p->processing_ns = SKY_MS(2) * (i + 1);
+        return 2.0 * (i + 1);
+    case ALTITUDE:
+        p->constellation.altitude_km = 160 + 220.0 * i;
+        return p->constellation.altitude_km;
+    default:
+        p->block_bytes = (uint64_t)(i + 1) << 20;
+        return i + 1;
+    }
+}
+
+static void authors_row(FILE *csv, const sky_study_result *r) {
+    fprintf(csv, "%.10f,%.10f,%.10f,%.10f,%.2f,%.6f\n", r->served_max_s, r->served_min_s,
+            r->served_avg_s, r->formula_max_s, r->off_ns_max, r->get_max_ms);
+}
+
+static void links_row(FILE *csv, const sky_study_result *r) {
+    fprintf(csv, "%.3f,%.3f,%.3f,%u,%llu\n", r->get_p50_ms, r->get_max_ms, 1e3 * r->formula_max_s,
+            r->answered, (unsigned long long)r->events);
+}
+
+/* All sweeps of all strategies, with what `change` makes of each point. */
+static int fly_sweeps(figures *f, FILE *csv, bool links) {
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        svg_chart *chart = &f->charts[sweep];
+        chart->title = links ? "median get" : "slowest server, light one way";
+        chart->x_label = sweeps[sweep].label;
+        chart->y_label = links ? "ms" : "s";
+        chart->from_zero = true;
+        for (int s = 0; s < STRATEGIES; s++) {
+            for (unsigned i = 0; i < sweeps[sweep].steps; i++) {
+                sky_study_point p = authors_point((sky_strategy)s);
+                sky_study_result r;
+                sky_error error = {0};
+                double x = sweep_step(&p, sweep, i);
+                p.gets = links ? LINKS_GETS : AUTHORS_GETS;
+                p.isl_bits_s = links ? 10000000000u : 0;
+                p.ground_bits_s = links ? 1000000000u : 0;
+                p.loss = links ? 0.01 : 0;
+                sky_status status = sky_study_run(&p, &r, &error);
+                if (status != SKY_OK)
+                    return cli_refused(f->c, status, &error);
+                fprintf(csv, "%s,%s,%g,", figures_strategies[s], sweeps[sweep].name, x);
+                (links ? links_row : authors_row)(csv, &r);
+                svg_add(&chart->series[s], x, links ? r.get_p50_ms : r.served_max_s);
+            }
+        }
+    }
+    return CLI_OK;
+}
+
+static int sweeps_figure(figures *f, const char *name, bool links) {
+    FILE *csv = figures_csv(f, name,
+                            links ? "strategy,parameter,value,get_p50_ms,get_max_ms,"
+                                    "formula_max_ms,answered,events"
+                                  : "strategy,parameter,value,max_s,min_s,avg_s,formula_max_s,"
+                                    "off_ns,get_ms");
+    if (!csv)
+        return CLI_FAILED;
+    figures_charts_begin(f, SWEEPS);
+    int code = fly_sweeps(f, csv, links);
+    int closed = figures_csv_close(f, csv, name);
+    if (code == CLI_OK)
+        code = closed;
+    return code == CLI_OK ? figures_charts_end(f, name, SWEEPS, 2) : code;
+}
+
+/* ---- loss ---- */
+
+/* A block of 2.9 MiB in 6 KiB chunks, five datagrams each, over 25 servers of Starlink's first
+ * shell: through a gateway's dish and on a user's terminal. */
+static int loss_rows(figures *f, FILE *csv) {
+    static const double losses[] = {0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05};
+    static const uint64_t rates[] = {10000000000u, 200000000u};
+    for (int rate = 0; rate < 2; rate++) {
+        svg_chart *chart = &f->charts[rate];
+        chart->title = rate ? "user terminal, 200 Mb/s" : "gateway, 10 Gb/s";
+        chart->x_label = "loss of a datagram, %";
+        chart->y_label = "99th percentile / loss-free";
+        for (int s = 0; s < STRATEGIES; s++) {
+            double free_ms = 0;
+            for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
+                sky_study_point p = {
+                    .constellation = {.planes = 72, .slots = 22, .altitude_km = 550, .phasing = 17},
+                    .placement = {.strategy = (sky_strategy)s, .servers = 25},
+                    .centre = {36, 11},
+                    .chunk_bytes = 6144,
+                    .block_bytes = (uint64_t)(2.9 * MIB),
+                    .processing_ns = SKY_MS(1) / 50,
+                    .isl_bits_s = s == SKY_PLACE_HOP ? rates[rate] : 100000000000u,
+                    .ground_bits_s = rates[rate],
+                    .loss = losses[i],
+                    .gets = LOSS_GETS,
+                    .seed = 1};
+                sky_study_result r;
+                sky_error error = {0};
+                sky_status status = sky_study_run(&p, &r, &error);
+                if (status != SKY_OK)
+                    return cli_refused(f->c, status, &error);
+                free_ms = i == 0 ? r.get_p99_ms : free_ms;
+                fprintf(csv, "%s,%g,%g,%.3f,%.3f,%.3f,%u\n", figures_strategies[s],
+                        (double)rates[rate] / 1e6, losses[i], r.get_p50_ms, r.get_p99_ms,
+                        r.get_p99_ms / free_ms, r.answered);
+                svg_add(&chart->series[s], 100 * losses[i], r.get_p99_ms / free_ms);
+            }
+        }
+    }
+    return CLI_OK;
+}
+
+static int loss_figure(figures *f) {
+    FILE *csv = figures_csv(f, "loss",
+                            "strategy,ground_mbps,loss,get_p50_ms,get_p99_ms,to_loss_free,"
+                            "answered_of_200");
+    if (!csv)
+        return CLI_FAILED;
+    figures_charts_begin(f, 2);
+    int code = loss_rows(f, csv);
+    int closed = figures_csv_close(f, csv, "loss");
+    if (code == CLI_OK)
+        code = closed;
+    return code == CLI_OK ? figures_charts_end(f, "loss", 2, 2) : code;
+}
+
+/* ---- the seed's figure 1 ---- */
+
+static int neighbours_figure(figures *f) {
+    static const unsigned slots[] = {10, 15, 20, 30, 40, 60};
+    static const char *const names[] = {"M=10", "15", "20", "30", "40", "60"};
+    FILE *csv = figures_csv(f, "neighbours", "altitude_km,satellites_per_plane,km,latency_ms");
+    if (!csv)
+        return CLI_FAILED;
+    memset(f->charts, 0, sizeof *f->charts);
+    svg_chart *chart = f->charts;
+    chart->title = "neighbour in the same plane (figure 1)";
+    chart->x_label = "altitude, km";
+    chart->y_label = "one way, ms";
+    chart->from_zero = true;
+    chart->series_count = sizeof slots / sizeof slots[0];
+    for (size_t s = 0; s < chart->series_count; s++) {
+        chart->series[s].name = names[s];
+        for (unsigned altitude = 160; altitude <= 2000; altitude += 40) {
+            sky_constellation c = {
+                .planes = 1, .slots = slots[s], .altitude_km = altitude, .earth_radius_km = 6371};
+            double km = sky_intra_plane_km(&c), ms = km / 299792.458 * 1e3;
+            fprintf(csv, "%u,%u,%.6f,%.6f\n", altitude, slots[s], km, ms);
+            svg_add(&chart->series[s], altitude, ms);
+        }
+    }
+    int code = figures_csv_close(f, csv, "neighbours");
+    return code == CLI_OK ? figures_charts_end(f, "neighbours", 1, 1) : code;
+}
+
+/* ---- maps ---- */
+
+#define MAP_PLANES  5u
+#define MAP_SLOTS   19u
+#define MAP_SERVERS 9u
+
+typedef struct {
+    int label[MAP_PLANES * MAP_SLOTS];
+    bool moved[MAP_PLANES * MAP_SLOTS];
+    char title[80];
+} map_cells;
+
+/* The seed's 5 x 19 satellites and 9 servers, `shift` rotations after they were set. */
+static int draw_placement(const figures *f, FILE *csv, sky_strategy strategy, uint64_t shift,
+                          map_cells *cells, svg_map *map) {
+    sky_constellation c = {.planes = MAP_PLANES, .slots = MAP_SLOTS, .altitude_km = 550};
+    sky_placement wanted = {.strategy = strategy, .servers = MAP_SERVERS}, placement;
+    sky_satellite centre = {3, 4}, first[MAP_SERVERS];
+    sky_error error = {0};
+    sky_status status = sky_placement_resolve(&c, &wanted, &placement, &error);
+    if (status == SKY_OK)
+        status = sky_place(&c, &placement, centre, first);
+    if (status != SKY_OK)
+        return cli_refused(f->c, status, &error);
+    for (uint32_t i = 0; i < MAP_SERVERS; i++) {
+        sky_satellite now = sky_place_shifted(&c, &placement, centre, first[i], shift);
+        size_t cell = (now.plane - 1) * MAP_SLOTS + now.slot - 1;
+        cells->label[cell] = (int)i + 1;
+        cells->moved[cell] = now.slot != first[i].slot;
+        fprintf(csv, "%s,%llu,%u,%u,%u\n", sky_strategy_name(strategy), (unsigned long long)shift,
+                i + 1, now.plane, now.slot);
+    }
+    snprintf(cells->title, sizeof cells->title, "%s, after %llu rotations",
+             sky_strategy_name(strategy), (unsigned long long)shift);
+    sky_satellite overhead = strategy == SKY_PLACE_HOP ? centre : sky_overhead(&c, centre, shift);
+    *map = (svg_map){cells->title, MAP_PLANES,     MAP_SLOTS,    cells->label,
+                     cells->moved, overhead.plane, overhead.slot};
+    return CLI_OK;
+}
+
+static int maps_figure(figures *f) {
+    static map_cells cells[2 * STRATEGIES];
+    svg_map maps[2 * STRATEGIES];
+    char path[4096];
+    FILE *csv = figures_csv(f, "placement", "strategy,rotations,server,plane,slot");
+    if (!csv)
+        return CLI_FAILED;
+    int code = CLI_OK;
+    memset(cells, 0, sizeof cells);
+    for (int i = 0; i < 2 * STRATEGIES && code == CLI_OK; i++)
+        code = draw_placement(f, csv, (sky_strategy)(i / 2), (uint64_t)i % 2, &cells[i], &maps[i]);
+    int closed = figures_csv_close(f, csv, "placement");
+    if (code == CLI_OK)
+        code = closed;
+    snprintf(path, sizeof path, "%s/placement.svg", f->folder);
+    if (code == CLI_OK && !svg_maps_write(path, maps, 2 * STRATEGIES))
+        code = cli_failed(f->c, "%s: %s", path, strerror(errno));
+    return code;
+}
+
+/* ---- all ---- */
+
+int sim_figures(cli *c) {
+    figures f = {.c = c, .folder = cli_text(c, "figures")};
+    if (mkdir(f.folder, 0777) != 0 && errno != EEXIST)
+        return cli_failed(c, "%s: %s", f.folder, strerror(errno));
+    f.charts = calloc(SWEEPS, sizeof *f.charts);
+    if (!f.charts)
+        return cli_failed(c, "out of memory");
+    int code = maps_figure(&f);
+    if (code == CLI_OK)
+        code = neighbours_figure(&f);
+    if (code == CLI_OK)
+        code = sweeps_figure(&f, "authors", false);
+    if (code == CLI_OK)
+        code = sweeps_figure(&f, "links", true);
+    if (code == CLI_OK)
+        code = loss_figure(&f);
+    if (code == CLI_OK)
+        code = figures_day(&f);
+    if (code == CLI_OK)
+        code = figures_migration(&f);
+    cli_progress(NULL);
+    free(f.charts);
+    if (code == CLI_OK && c->json)
+        code = cli_json_print(c, json_pack("{s:s}", "folder", f.folder));
+    else if (code == CLI_OK)
+        printf("the study is in %s\n", f.folder);
+    return code;
+}

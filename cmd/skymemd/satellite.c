@@ -1,0 +1,43 @@
+/* skymemd --satellite P,S --scenario F: one satellite on a real socket. */
+#include "daemon.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <skymem/skymem.h>
+
+static void ready(void *context) {
+    (void)context;
+    daemon_ready();
+}
+
+static bool parse(const char *text, sky_satellite *out) {
+    char rest;
+    unsigned plane, slot;
+    if (strspn(text, "0123456789,") != strlen(text) || strlen(text) > 12 ||
+        sscanf(text, "%u,%u%c", &plane, &slot, &rest) != 2 || plane < 1 || slot < 1)
+        return false;
+    *out = (sky_satellite){plane, slot};
+    return true;
+}
+
+int satellite_main(const char *which, const char *scenario_path) {
+    sky_satellite_options options = {.scenario_path = scenario_path, .ready = ready};
+    sky_error error = {0};
+    if (!scenario_path)
+        return daemon_say(USAGE, "--satellite", "needs --scenario FILE");
+    if (!parse(which, &options.self))
+        return daemon_say(USAGE, which, "a satellite is PLANE,SLOT, both from 1, such as 3,4");
+    int code = daemon_catch_signals(&options.stop_fd);
+    if (code != DONE)
+        return code;
+    sky_status status = sky_satellite_run(&options, &error);
+    daemon_notify("STOPPING=1");
+    close(options.stop_fd);
+    if (status == SKY_OK)
+        return DONE;
+    bool usage = status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
+    return daemon_say(usage ? USAGE : FAILED, which,
+                      error.text[0] ? error.text : sky_status_text(status));
+}

@@ -1,0 +1,99 @@
+/* Real satellites: processes that answer over UDP where a scenario's `udp` section says.
+ *
+ *   sky_satellite_run   one of them, until told to stop; `skymemd --satellite` is this
+ *   sky_satellite_ask   how some of them are
+ *   sky_net_measure     how fast their transport is here, beside bare datagrams
+ *
+ * The ground is a store like any other: sky_cache_open with "sky+udp:SCENARIO.yaml". */
+#ifndef SKYMEM_SATELLITE_H
+#define SKYMEM_SATELLITE_H
+
+#include <skymem/sky.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What to run. */
+typedef struct {
+    const char *scenario_path;
+    sky_satellite self;
+    int stop_fd;                  /* readable: end; negative: never */
+    void (*ready)(void *context); /* called once when it listens; NULL is fine */
+    void *context;
+} sky_satellite_options;
+
+/* Be a satellite until stop_fd is readable, on this thread. What it holds goes with it.
+ * Errors: SKY_E_SYNTAX, SKY_E_PARAM (the scenario, or no such satellite), SKY_E_DENIED (the key
+ *         file is open to others), SKY_E_BUSY (its port is taken), SKY_E_NOMEM, SKY_E_IO; `error`
+ *         says what and where */
+SKY_API sky_status sky_satellite_run(const sky_satellite_options *options, sky_error *error);
+
+/* What one says about itself: counts since it started, but for the first three. */
+typedef struct {
+    sky_satellite satellite;
+    bool answered; /* nothing else holds when not */
+    double ms;     /* there and back */
+    uint64_t chunks;
+    uint64_t chunks_max;
+    uint64_t sets;
+    uint64_t gets;
+    uint64_t misses;
+    uint64_t evictions;
+    uint64_t migrated;
+    uint64_t malformed;
+    uint64_t corrupt;
+    uint64_t overflow;
+} sky_satellite_stat;
+
+/* Ask `count` satellites (stats[i].satellite says which) until all have answered or `until`.
+ * Errors: as sky_satellite_run */
+SKY_API sky_status sky_satellite_ask(const char *scenario_path, sky_satellite_stat *stats,
+                                     size_t count, sky_time until, sky_error *error);
+
+/* The files a scenario's udp section names, and where its first satellite listens; empty when it
+ * has none. Paths are beside the scenario. */
+typedef struct {
+    char base[64];
+    char key_path[1024];
+    char tenant_path[1024];
+    uint32_t satellite_count;
+    uint32_t slots; /* of a plane: satellite number i is plane i / slots + 1, slot i % slots + 1 */
+} sky_satellite_site;
+
+/* Errors: as sky_satellite_run */
+SKY_API sky_status sky_satellite_site_read(const char *scenario_path, sky_satellite_site *out,
+                                           sky_error *error);
+
+/* Make a key file, mode 0600. Errors: SKY_E_BUSY: there is one; SKY_E_IO, SKY_E_DENIED */
+SKY_API sky_status sky_satellite_key_make(const char *path, sky_error *error);
+
+/* What to measure over loopback, from one thread to another. */
+typedef enum {
+    SKY_NET_BARE,   /* datagrams of the same length, sent and counted */
+    SKY_NET_PLAIN,  /* chunks of 6 KiB by the transport, with a checksum for a tag */
+    SKY_NET_AES,    /* … with GMAC tags */
+    SKY_NET_CHACHA, /* … with Poly1305 tags */
+    SKY_NET_SEALED, /* … with the fastest tags, each chunk sealed by the sender */
+    SKY_NET_OPENED, /* … the same, sealed before and opened by the receiver */
+    SKY_NET_END
+} sky_net_kind;
+
+/* What came of it. */
+typedef struct {
+    double gigabytes_per_s; /* of datagrams received, or of chunks delivered */
+    double seconds;
+    uint64_t datagrams;
+    uint64_t again; /* pieces sent more than once */
+    uint32_t datagram_bytes;
+    char offloads[16]; /* "gso+gro" */
+} sky_net_result;
+
+/* Errors: SKY_E_UNSUPPORTED (this machine lacks what it needs), SKY_E_IO, SKY_E_NOMEM */
+SKY_API sky_status sky_net_measure(sky_net_kind kind, double seconds, bool offloads,
+                                   sky_net_result *out, sky_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,115 @@
+#include "io/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "io/file.h"
+
+#define DIGITS (2 * SKY_SECRET_FILE_BYTES)
+
+void sky_random(void *out, size_t bytes) {
+    uint8_t *at = out;
+    while (bytes > 0) {
+        ssize_t got = getrandom(at, bytes, 0);
+        if (got < 0 && errno != EINTR) { /* no kernel we run on */
+            perror("skymem: getrandom");
+            abort();
+        }
+        at += got > 0 ? got : 0;
+        bytes -= got > 0 ? (size_t)got : 0;
+    }
+}
+
+static int digit(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static bool parse(const char *text, size_t bytes, uint8_t *out) {
+    if (bytes == DIGITS + 1 && text[DIGITS] == '\n')
+        bytes--;
+    bool ok = bytes == DIGITS;
+    for (size_t i = 0; ok && i < SKY_SECRET_FILE_BYTES; i++) {
+        int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+        ok = high >= 0 && low >= 0;
+        out[i] = (uint8_t)(ok ? (unsigned)high << 4 | (unsigned)low : 0u);
+    }
+    return ok;
+}
+
+static sky_status check_owner(const char *path, const struct stat *st, sky_error *error) {
+    if (!S_ISREG(st->st_mode))
+        return sky_fail(error, SKY_E_CORRUPT, "%s: a key is a plain file", path);
+    if (st->st_mode & 077)
+        return sky_fail(error, SKY_E_DENIED,
+                        "%s: mode %04o lets others read or change the key; chmod 600 it", path,
+                        (unsigned)(st->st_mode & 07777));
+    if (st->st_uid != geteuid() && st->st_uid != 0)
+        return sky_fail(error, SKY_E_DENIED,
+                        "%s: belongs to user %u; a key must belong to who uses it, or to root",
+                        path, (unsigned)st->st_uid);
+    return SKY_OK;
+}
+
+/* Checked and read through one descriptor, so that it is the same file. */
+sky_status sky_secret_read(const char *path, uint8_t out[SKY_SECRET_FILE_BYTES], sky_error *error) {
+    char text[DIGITS + 2];
+    uint8_t key[SKY_SECRET_FILE_BYTES];
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        sky_status status = errno == EACCES ? SKY_E_DENIED : SKY_E_IO;
+        sky_fail(error, status, "%s: %s; a key is 64 hexadecimal digits, mode 0600", path,
+                 strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return status;
+    }
+    sky_status status = check_owner(path, &st, error);
+    if (status == SKY_OK) {
+        ssize_t got = read(fd, text, sizeof text);
+        if (got < 0)
+            status = sky_fail(error, SKY_E_IO, "%s: %s", path, strerror(errno));
+        else if (!parse(text, (size_t)got, key))
+            status = sky_fail(error, SKY_E_CORRUPT, "%s: a key is 64 hexadecimal digits", path);
+    }
+    close(fd);
+    if (status == SKY_OK)
+        memcpy(out, key, sizeof key);
+    explicit_bzero(text, sizeof text);
+    explicit_bzero(key, sizeof key);
+    return status;
+}
+
+sky_status sky_secret_make(const char *path, sky_error *error) {
+    uint8_t key[SKY_SECRET_FILE_BYTES];
+    char text[DIGITS + 2];
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        sky_status status = errno == EEXIST ? SKY_E_BUSY : sky_errno_status(errno);
+        return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status, "%s: %s", path,
+                        strerror(errno));
+    }
+    sky_random(key, sizeof key);
+    for (size_t i = 0; i < sizeof key; i++)
+        snprintf(text + 2 * i, 3, "%02x", key[i]);
+    text[DIGITS] = '\n';
+    bool ok = write(fd, text, DIGITS + 1) == DIGITS + 1;
+    ok = close(fd) == 0 && ok;
+    explicit_bzero(key, sizeof key);
+    explicit_bzero(text, sizeof text);
+    if (ok)
+        return SKY_OK;
+    unlink(path);
+    return sky_fail(error, SKY_E_IO, "%s: cannot be written", path);
+}

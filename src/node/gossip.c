@@ -1,0 +1,286 @@
+/* A block that lost a chunk is of no use, and its other chunks are in the way. How satellites find
+ * out:
+ *
+ *   gossip  who gives up a chunk tells its four neighbours, they drop the block's other chunks and
+ *           pass it on, a bounded number of hops, each block once
+ *   sweep   a chunk's holder asks now and then whether the chunk after it is still where it should
+ *           be; chunks form a ring, so each is asked for by somebody. Absent twice, a round apart:
+ *           it drops what it has of the block, and its own predecessor will find out in turn
+ *
+ *        evicted here                            hops 2       hops 1      hops 0
+ *     ┌──────────────┐   PURGE to N, E, S, W    ┌────────┐   ┌────────┐   ┌────────┐
+ *     │ rumours ring │ ───────────────────────► │ drop,  │──►│ drop,  │──►│ drop   │
+ *     └──────────────┘                          │ pass on│   │ pass on│   └────────┘
+ *                                               └────────┘   └────────┘
+ *
+ * Invariants: the ring keeps the last SKY_NODE_RUMOURS rumours, told or not; what is in it is not
+ * taken again. Nothing is sent that was not first put into the ring, so a node sends at most four
+ * PURGEs (and one GONE) for each rumour it takes, and it takes no more than its credit allows,
+ * which grows by one in RUMOUR_NS: who makes up rumours without end is counted, not obeyed.
+ *
+ * Surprises: a rumour is believed, for the worst it can do is a miss; pinned chunks and those of
+ * blocks that outlive a loss stay nevertheless. */
+#include <assert.h>
+
+#include "node/node_state.h"
+
+#define RUMOUR_NS  SKY_MS(1)
+#define WAYS       4u
+#define WAY_GROUND 16u
+
+typedef struct sky_node_slot slot;
+typedef struct sky_node_rumour rumour;
+
+/* ---- rumours ---- */
+
+static sky_satellite neighbour(const sky_node *n, uint32_t way) {
+    const sky_constellation *c = &n->config->constellation;
+    sky_satellite s = n->self;
+    switch (way) {
+    case 0:
+        s.plane = s.plane > 1 ? s.plane - 1 : c->planes;
+        break;
+    case 1:
+        s.slot = s.slot < c->slots ? s.slot + 1 : 1;
+        break;
+    case 2:
+        s.plane = s.plane < c->planes ? s.plane + 1 : 1;
+        break;
+    default:
+        s.slot = s.slot > 1 ? s.slot - 1 : c->slots;
+    }
+    return s;
+}
+
+/* The neighbours to tell: not the one who told, and on a small torus nobody twice. */
+static uint8_t ways_from(const sky_node *n, sky_satellite from) {
+    uint8_t ways = 0;
+    for (uint32_t way = 0; way < WAYS; way++) {
+        sky_satellite to = neighbour(n, way);
+        bool again = sky_satellite_equal(to, from) || sky_satellite_equal(to, n->self);
+        for (uint32_t before = 0; before < way; before++)
+            again |= sky_satellite_equal(to, neighbour(n, before));
+        ways |= (uint8_t)(again ? 0 : 1u << way);
+    }
+    return ways;
+}
+
+static bool is_neighbour(const sky_node *n, sky_satellite s) {
+    for (uint32_t way = 0; way < WAYS; way++) {
+        if (sky_satellite_equal(s, neighbour(n, way)))
+            return true;
+    }
+    return false;
+}
+
+bool sky__rumour_known(const sky_node *n, const sky_chunk_id *id) {
+    for (uint32_t i = 0; i < n->rumour_count; i++) {
+        if (sky_chunk_same_block(&n->rumours[i].id, id))
+            return true;
+    }
+    return false;
+}
+
+/* Over the oldest; one that is not yet told everywhere is given up. */
+static void note(sky_node *n, const rumour *r) {
+    uint32_t i = n->rumour_next;
+    n->rumour_next = (i + 1) % SKY_NODE_RUMOURS;
+    if (n->rumour_count < SKY_NODE_RUMOURS)
+        n->rumour_count++;
+    else if (n->rumours[i].ways)
+        n->rumours_open--;
+    n->rumours[i] = *r;
+    n->rumours_open += r->ways != 0;
+}
+
+static uint32_t purge_one(sky_node *n, const sky_chunk_id *id) {
+    slot *s = sky__node_find(n, id);
+    if (!s || s->facts.pinned || s->facts.spare)
+        return 0;
+    sky__node_drop(n, s);
+    return 1;
+}
+
+/* What is held of a block goes: by number, or where a count claims more than fit here by looking
+ * at everything. Returns how many. */
+static uint32_t purge_block(sky_node *n, const sky_chunk_id *block, uint32_t chunk_count) {
+    uint32_t purged = 0;
+    sky_chunk_id id = *block;
+    if (chunk_count <= n->slot_fresh) {
+        for (id.number = 0; id.number <= chunk_count; id.number++)
+            purged += purge_one(n, &id);
+        return purged;
+    }
+    for (uint32_t i = 0; i < n->slot_fresh; i++) {
+        const slot *s = &n->slots[i];
+        if (s->used && sky_chunk_same_block(&s->id, block)) {
+            id = s->id;
+            purged += purge_one(n, &id);
+        }
+    }
+    return purged;
+}
+
+/* A chunk of ours is gone, and the block with it. */
+void sky__rumour_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_facts *facts) {
+    if (facts->spare || id->number == 0)
+        return;
+    rumour r = {.id = *id,
+                .chunk_count = facts->chunk_count,
+                .hops = n->config->gossip_hops,
+                .from = n->self};
+    bool lonely = facts->chunk_count == 1; /* no others to drop */
+    if (r.hops > 0)
+        n->stat.purged += purge_block(n, id, facts->chunk_count);
+    if (r.hops > 0 && !lonely)
+        r.ways = ways_from(n, n->self);
+    if (n->config->tell_ground)
+        r.ways |= WAY_GROUND;
+    if (r.ways && !sky__rumour_known(n, &r.id))
+        note(n, &r);
+}
+
+static bool credit(sky_node *n, sky_time now) {
+    sky_time full = now - SKY_NODE_RUMOURS * RUMOUR_NS;
+    if (n->rumour_credit < full)
+        n->rumour_credit = full;
+    if (n->rumour_credit > now - RUMOUR_NS)
+        return false;
+    n->rumour_credit += RUMOUR_NS;
+    return true;
+}
+
+void sky__rumour_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m) {
+    bool ground = in->from.plane == 0;
+    if (!ground && !is_neighbour(n, in->from)) {
+        n->stat.malformed++;
+        return;
+    }
+    if (sky__rumour_known(n, &m->id) || n->config->gossip_hops == 0)
+        return;
+    if (!credit(n, now)) {
+        n->stat.gossip_refused++;
+        return;
+    }
+    uint32_t most = n->config->gossip_hops;
+    rumour r = {.id = m->id,
+                .chunk_count = m->facts.chunk_count,
+                .hops = m->hops < most ? m->hops : most,
+                .from = in->from};
+    n->stat.purged += purge_block(n, &m->id, m->facts.chunk_count);
+    if (r.hops > 0)
+        r.ways = ways_from(n, in->from);
+    note(n, &r);
+}
+
+static rumour *open_rumour(const sky_node *n) {
+    uint32_t oldest = n->rumour_count < SKY_NODE_RUMOURS ? 0 : n->rumour_next;
+    for (uint32_t i = 0; i < n->rumour_count; i++) {
+        rumour *r = &n->rumours[(oldest + i) % SKY_NODE_RUMOURS];
+        if (r->ways)
+            return r;
+    }
+    return NULL;
+}
+
+bool sky__rumour_output(sky_node *n, sky_datagram *out) {
+    rumour *r = n->rumours_open > 0 ? open_rumour(n) : NULL;
+    if (!r)
+        return false;
+    uint32_t way = 0;
+    while (!(r->ways & 1u << way))
+        way++;
+    r->ways &= (uint8_t) ~(1u << way);
+    n->rumours_open -= r->ways == 0;
+    sky_message m = {.type = SKY_WIRE_GONE, .id = r->id};
+    if (way < WAYS) {
+        m.type = SKY_WIRE_PURGE;
+        m.facts.chunk_count = r->chunk_count;
+        m.hops = r->hops - 1;
+        n->stat.gossip++;
+        n->stat.gossip_bytes += sky_message_bytes(&m);
+    }
+    sky__node_send(n, &m, way < WAYS ? neighbour(n, way) : n->ground, out);
+    return true;
+}
+
+/* ---- sweeps ---- */
+
+static sky_chunk_id after(const slot *s) {
+    sky_chunk_id id = s->id;
+    id.number = id.number < s->facts.chunk_count ? id.number + 1 : 1;
+    return id;
+}
+
+static sky_satellite place_after(const sky_node *n, const slot *s) {
+    sky_chunk_facts facts = s->facts;
+    facts.first = facts.next;
+    return sky__node_place(n, &facts);
+}
+
+/* Worth asking about: its block is set, nothing of it is on the move, and it would be missed. */
+static bool sweepable(const sky_node *n, sky_time now, const slot *s) {
+    int64_t ripe_ms = sky_turning_ms(&n->config->turning, now - n->config->sweep_grace_ns);
+    return s->used && s->move == SKY__HELD && !s->facts.spare && !s->facts.pinned &&
+           s->id.number > 0 && s->facts.chunk_count > 1 && s->facts.set_ms <= ripe_ms;
+}
+
+static void next_is(sky_node *n, slot *s, bool present) {
+    if (present || !s->doubted) {
+        s->doubted = !present;
+        return;
+    }
+    const sky_chunk_id id = s->id;
+    const sky_chunk_facts facts = s->facts;
+    n->stat.swept += purge_block(n, &id, facts.chunk_count);
+    sky__rumour_begin(n, &id, &facts);
+}
+
+/* So that a round takes a period, however few of those looked at are asked for: a chunk is asked
+ * for once in it, and looking costs the same whatever is held. */
+static sky_time sweep_gap(const sky_node *n, uint32_t looked) {
+    sky_time gap = n->config->sweep_period_ns / n->slot_fresh;
+    return (gap > 0 ? gap : 1) * looked;
+}
+
+/* The next chunk of the round; where the one after it lies here too no message is needed. */
+bool sky__sweep_output(sky_node *n, sky_time now, sky_datagram *out) {
+    if (now < n->turn_began + n->config->sweep_grace_ns) { /* much is on the move */
+        n->sweep_next = n->turn_began + n->config->sweep_grace_ns;
+        return false;
+    }
+    for (uint32_t looked = 0; looked < n->slot_fresh; looked++) {
+        n->sweep_at = n->sweep_at + 1 < n->slot_fresh ? n->sweep_at + 1 : 0;
+        slot *s = &n->slots[n->sweep_at];
+        if (!sweepable(n, now, s))
+            continue;
+        n->sweep_next = now + sweep_gap(n, looked + 1);
+        sky_chunk_id id = after(s);
+        sky_satellite to = place_after(n, s);
+        if (sky_satellite_equal(to, n->self)) {
+            next_is(n, s, sky__node_find(n, &id) != NULL);
+            return false;
+        }
+        s->request = (uint64_t)++n->sweep_request << 32 | (uint64_t)(s - n->slots);
+        sky_message m = {.type = SKY_WIRE_HAS, .request = s->request, .id = id};
+        n->stat.sweeps++;
+        sky__node_send(n, &m, to, out);
+        return true;
+    }
+    n->sweep_next = now + n->config->sweep_period_ns;
+    return false;
+}
+
+void sky__sweep_answer(sky_node *n, const sky_datagram *in, const sky_message *m) {
+    uint32_t i = (uint32_t)m->request;
+    slot *s = i < n->slot_fresh ? &n->slots[i] : NULL;
+    if (!s || !s->used || s->move != SKY__HELD || s->request != m->request ||
+        !sky_satellite_equal(in->from, place_after(n, s))) {
+        n->stat.malformed++;
+        return;
+    }
+    sky_chunk_id id = after(s);
+    s->request = 0;
+    if (sky_chunk_id_equal(&id, &m->id))
+        next_is(n, s, m->present);
+}

@@ -1,0 +1,243 @@
+/* Proves that a ground which never set a block finds it by asking the satellite overhead, with any
+ * strategy and after any number of turns; that a chain of keys takes a logarithm of questions; and
+ * that heads which lie cost a miss and never a wrong byte. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "node/orrery_fixture.h"
+
+static const sky_strategy strategies[] = {SKY_PLACE_ROTATION, SKY_PLACE_HOP,
+                                          SKY_PLACE_ROTATION_HOP};
+
+static void begin(sky_orrery *o, sky_strategy strategy, sky_lookup_kind lookup) {
+    sky_orrery_open(o, strategy);
+    o->session_config.lookup = lookup;
+    sky_orrery_begin(o, 64);
+}
+
+static sky_session_stat stat_of(const sky_orrery *o, uint32_t ground) {
+    sky_session_stat s;
+    sky_session_stats(o->grounds[ground], &s);
+    return s;
+}
+
+static void assert_got(sky_orrery *o, uint32_t ground, uint32_t block, uint32_t bytes) {
+    uint64_t before = o->delivered;
+    sky_result r = sky_orrery_do(o, ground, SKY_OP_GET, block, 0);
+    assert_int_equal(r.status, SKY_OK);
+    assert_int_equal(r.bytes, bytes);
+    assert_int_equal(o->delivered - before, bytes);
+    assert_int_equal(o->wrong, 0);
+}
+
+static void a_ground_finds_what_another_set(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        for (uint32_t turns = 0; turns < 24; turns++) {
+            sky_orrery o;
+            begin(&o, strategies[i], SKY_LOOKUP_BINARY);
+            assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, 5000).status, SKY_OK);
+            assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 2, 100).status, SKY_OK);
+            assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 3, 0).status, SKY_OK);
+            /* once just after a turn, when heads and chunks are on their way */
+            sky_orrery_run(&o,
+                           turns * SKY_ORRERY_TURN_NS + (turns % 2 ? SKY_MS(2) : SKY_SECONDS(3)));
+            assert_int_equal(sky_index_count(sky_session_index(o.grounds[1])), 0);
+            assert_got(&o, 1, 1, 5000);
+            assert_got(&o, 1, 2, 100);
+            assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_HAS, 3, 0).status, SKY_OK);
+            assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 9, 0).status, SKY_MISS);
+            assert_int_equal(stat_of(&o, 1).adopted, 3);
+            assert_int_equal(stat_of(&o, 1).suspects, 0);
+            uint64_t asked = o.sent[SKY_WIRE_GET];
+            assert_got(&o, 1, 2, 100); /* from the index now */
+            assert_int_equal(o.sent[SKY_WIRE_GET], asked + 1);
+            sky_orrery_close(&o);
+        }
+    }
+}
+
+static sky_result ask_chain(sky_orrery *o, uint32_t ground, const sky_key *keys, uint32_t count) {
+    sky_request r = {.op = SKY_OP_HAS, .chain = keys, .chain_count = count};
+    return sky_orrery_ask(o, ground, &r);
+}
+
+static void chains_take_few_questions(void **state) {
+    (void)state;
+    sky_key keys[32];
+    for (uint32_t i = 0; i < 32; i++)
+        keys[i] = sky_orrery_key(100 + i);
+    for (uint32_t there = 0; there <= 32; there += 4) {
+        for (int kind = SKY_LOOKUP_BINARY; kind <= SKY_LOOKUP_SEQUENTIAL; kind++) {
+            sky_orrery o;
+            begin(&o, SKY_PLACE_ROTATION_HOP, (sky_lookup_kind)kind);
+            for (uint32_t i = 0; i < there; i++)
+                assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 100 + i, 300).status, SKY_OK);
+            o.sent[SKY_WIRE_GET] = 0;
+            sky_result r = ask_chain(&o, 1, keys, 32);
+            assert_int_equal(r.bytes, there);
+            assert_int_equal(r.status, there ? SKY_OK : SKY_MISS);
+            uint64_t asked = o.sent[SKY_WIRE_GET];
+            uint64_t searched = kind == SKY_LOOKUP_BINARY ? 6 : 33 - there;
+            assert_true(asked <= there + searched); /* and each head that is there, once */
+            assert_int_equal(stat_of(&o, 1).adopted, there);
+            assert_int_equal(ask_chain(&o, 1, keys, there ? there : 1).bytes, there);
+            r = ask_chain(&o, 0, keys, 32);
+            assert_int_equal(r.bytes, there);
+            sky_orrery_close(&o);
+        }
+    }
+}
+
+/* Two ask for the same chain, one head at a time; and in the second round the third block is gone,
+ * which binary search does not see before its heads are fetched. */
+static void heads_need_not_be_asked_for_twice(void **state) {
+    (void)state;
+    sky_key keys[8];
+    for (uint32_t i = 0; i < 8; i++)
+        keys[i] = sky_orrery_key(100 + i);
+    for (int hole = 0; hole < 2; hole++) {
+        sky_orrery o;
+        sky_orrery_open(&o, SKY_PLACE_ROTATION_HOP);
+        o.session_config.lookup = SKY_LOOKUP_BINARY;
+        o.session_config.operations_max = 1;
+        sky_orrery_begin(&o, 64);
+        for (uint32_t i = 0; i < 8; i++)
+            assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 100 + i, 300).status, SKY_OK);
+        if (hole)
+            assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_REMOVE, 102, 0).status, SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        sky_request first = {.op = SKY_OP_HAS, .chain = keys, .chain_count = 8};
+        assert_int_equal(sky_session_submit(o.grounds[1], o.now, &first), SKY_OK);
+        uint32_t there = hole ? 2 : 8;
+        assert_int_equal(ask_chain(&o, 1, keys, 8).bytes, there);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        sky_result r;
+        assert_true(sky_session_result(o.grounds[1], &r));
+        assert_int_equal(r.bytes, there);
+        sky_orrery_close(&o);
+    }
+}
+
+/* Without lookups a chain is what the index says. */
+static void the_index_answers_chains_too(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION, SKY_LOOKUP_INDEX);
+    sky_key keys[4];
+    for (uint32_t i = 0; i < 4; i++)
+        keys[i] = sky_orrery_key(i);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, i, 300).status, SKY_OK);
+    assert_int_equal(ask_chain(&o, 0, keys, 4).bytes, 3);
+    assert_int_equal(ask_chain(&o, 1, keys, 4).status, SKY_MISS);
+    assert_int_equal(o.sent[SKY_WIRE_GET], 0);
+    assert_int_equal(sky_orrery_chunks(&o), 6); /* and no heads */
+    sky_orrery_close(&o);
+}
+
+static void a_stale_index_is_put_right(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_BINARY);
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, 5000).status, SKY_OK);
+    assert_got(&o, 1, 1, 5000);
+    sky_orrery_run(&o, SKY_SECONDS(5));
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, 3000).status, SKY_OK);
+    sky_orrery_run(&o, SKY_SECONDS(25));
+    assert_got(&o, 1, 1, 3000); /* its index said 5000 and another version */
+    assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_PUT, 1, 700).status, SKY_OK);
+    sky_orrery_run(&o, SKY_SECONDS(26));
+    assert_got(&o, 0, 1, 700); /* the newer wins, whoever put it */
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_REMOVE, 1, 0).status, SKY_OK);
+    sky_orrery_run(&o, SKY_SECONDS(27));
+    assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 1, 0).status, SKY_MISS);
+    assert_int_equal(sky_orrery_chunks(&o), 0);
+    sky_orrery_close(&o);
+}
+
+/* ---- heads that lie ---- */
+
+static void reseal(sky_message *m, const sky_block_head *h) {
+    sky_head_encode(h, (uint8_t *)(uintptr_t)m->data);
+    m->facts.checksum = sky_chunk_checksum(&m->id, m->data, m->data_bytes);
+}
+
+static int lie;
+
+static bool bend_heads(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)o, (void)to;
+    if (from.plane == 0 || m->type != SKY_WIRE_CHUNK || m->id.number != 0)
+        return true;
+    sky_block_head h;
+    assert_int_equal(sky_head_decode(m->data, m->data_bytes, &h), SKY_OK);
+    switch (lie) {
+    case 0: /* a shift that is not true */
+        h.set_ms += 25000;
+        break;
+    case 1:
+        h.centre.slot = h.centre.slot % 19 + 1;
+        break;
+    case 2: /* a version that never was */
+        h.version -= 256;
+        break;
+    case 3: /* shapes that cannot be */
+        h.chunk_count++;
+        break;
+    case 4:
+        h.centre.plane = 6;
+        break;
+    case 5:
+        h.chunk_bytes = 1;
+        break;
+    case 6:
+        h.version = m->id.version + 1;
+        break;
+    case 7: /* a time to come, which what we put would follow */
+        m->id.version = UINT64_MAX;
+        break;
+    default: /* less than there is */
+        h.payload_bytes = 4900;
+    }
+    reseal(m, &h);
+    return true;
+}
+
+static void heads_that_lie_cost_a_miss(void **state) {
+    (void)state;
+    for (lie = 0; lie < 9; lie++) {
+        sky_orrery o;
+        begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_BINARY);
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, 5000).status, SKY_OK);
+        sky_orrery_run(&o, 2 * SKY_ORRERY_TURN_NS + SKY_SECONDS(5));
+        o.ear = bend_heads;
+        sky_result r = sky_orrery_do(&o, 1, SKY_OP_GET, 1, 0);
+        assert_true(r.status == SKY_MISS || r.status == SKY_E_CORRUPT);
+        assert_int_equal(o.wrong, 0);
+        assert_int_equal(stat_of(&o, 1).suspects, lie >= 3 ? 1 : 0);
+        uint32_t silent;
+        uint32_t wrong = sky_session_suspicion(o.grounds[1], (sky_satellite){3, 2}, &silent);
+        assert_int_equal(wrong > 0, lie >= 3 && lie < 8);
+        o.ear = NULL;
+        sky_orrery_run(&o, 3 * SKY_ORRERY_TURN_NS);
+        assert_got(&o, 0, 1, 5000); /* and hurts nobody else */
+        sky_orrery_close(&o);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ground_finds_what_another_set),
+        cmocka_unit_test(chains_take_few_questions),
+        cmocka_unit_test(heads_need_not_be_asked_for_twice),
+        cmocka_unit_test(the_index_answers_chains_too),
+        cmocka_unit_test(a_stale_index_is_put_right),
+        cmocka_unit_test(heads_that_lie_cost_a_miss),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

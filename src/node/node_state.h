@@ -1,0 +1,57 @@
+/* The satellite's insides, shared by node.c (store, queue, migration) and gossip.c (blocks that
+ * lost a chunk: rumours and sweeps). */
+#ifndef SKY_NODE_NODE_STATE_H
+#define SKY_NODE_NODE_STATE_H
+
+#include "node/node.h"
+
+#define SKY__NO_LINK 0u /* links hold slot + 1 */
+
+enum { SKY__USE, SKY__MOVE, SKY__LINKS };
+typedef enum { SKY__HELD, SKY__WAITING, SKY__SENT } sky__move_state;
+
+struct sky_node_slot {
+    sky_chunk_id id;
+    sky_chunk_facts facts;
+    uint64_t request; /* of the MIGRATE, or of the sweep's HAS, under way */
+    sky_time deadline;
+    uint32_t data_bytes;
+    uint32_t chain; /* next in the bucket, or in the free list */
+    struct {
+        uint32_t before, after;
+    } links[SKY__LINKS];
+    sky__move_state move;
+    uint8_t tries; /* MIGRATEs sent to its place and not answered in time */
+    bool used;
+    bool doomed;  /* dropped while it was on its way: whoever takes it is told when he says so */
+    bool doubted; /* the chunk after it was not there when last asked for */
+};
+
+/* A block that is no more, told by `from`. Kept after it was passed on, to know it again. */
+struct sky_node_rumour {
+    sky_chunk_id id; /* the chunk that went */
+    uint32_t chunk_count;
+    uint32_t hops;
+    sky_satellite from; /* self: it went here */
+    uint8_t ways;       /* still to be told: bits 0 to 3 neighbours, bit 4 the ground */
+};
+
+static inline struct sky_node_slot *sky__slot_at(const sky_node *n, uint32_t link) {
+    return &n->slots[link - 1];
+}
+
+/* node.c */
+struct sky_node_slot *sky__node_find(const sky_node *n, const sky_chunk_id *id);
+void sky__node_drop(sky_node *n, struct sky_node_slot *s);
+sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts);
+void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out);
+
+/* gossip.c */
+void sky__rumour_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_facts *facts);
+void sky__rumour_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m);
+bool sky__rumour_known(const sky_node *n, const sky_chunk_id *id);
+bool sky__rumour_output(sky_node *n, sky_datagram *out);
+bool sky__sweep_output(sky_node *n, sky_time now, sky_datagram *out);
+void sky__sweep_answer(sky_node *n, const sky_datagram *in, const sky_message *m);
+
+#endif

@@ -1,0 +1,203 @@
+/* What is said to all servers of a block at once: forget, pin, move. One datagram a server, since
+ * its chunks are an arithmetic row.
+ *
+ * DROP and PIN are not answered; what they miss the satellites' own LRU finds. MOVE is, as every
+ * chunk it misses is one that is read more slowly: the block's index entry keeps the home it came
+ * from, and what is not in the new one is asked for in the old one.
+ *
+ *     before ─ MOVE ─► satellites give the chunks their new home and migrate them ─► at T overhead
+ *
+ * Surprise: the last chunk has a MOVE of its own. Its successor is chunk 1 and not, as for the rest
+ * of its row, the chunk on the next server. */
+#include "node/session_state.h"
+
+/* ---- DROP, PIN, PURGE ---- */
+
+/* When the queue is full the satellites are not told: what they keep in vain their own LRU will
+ * find. */
+static void push(sky_session *s, const sky__row *row) {
+    if (s->row_count == s->row_max)
+        return;
+    if (s->row_count == 0)
+        s->row_first = 0;
+    s->rows[(s->row_first + s->row_count++) % s->row_max] = *row;
+}
+
+static sky__row row_for(const sky_session *s, sky_wire_type type, const sky__side *side,
+                        const sky_block_info *info) {
+    return (sky__row){.id = {.key = side->key, .version = side->version},
+                      .facts = sky__block_facts(s, info, false),
+                      .type = type,
+                      .head_version = side->head_version,
+                      .server = side->head_version ? 0 : 1};
+}
+
+void sky__row_push(sky_session *s, sky_wire_type type, const sky__side *side,
+                   const sky_block_info *info, bool pinned) {
+    sky__row row = row_for(s, type, side, info);
+    row.facts.pinned = pinned;
+    if (info->chunk_count > 0 || side->head_version)
+        push(s, &row);
+}
+
+void sky__purge_push(sky_session *s, const sky__side *side, const sky_block_info *info) {
+    if (side->head_version) {
+        sky__row head = row_for(s, SKY_WIRE_DROP, side, info);
+        head.head_only = true;
+        push(s, &head);
+    }
+    sky__row row = row_for(s, SKY_WIRE_PURGE, side, info);
+    row.server = 1;
+    if (info->chunk_count > 0 && s->config.eviction & SKY_EVICT_GOSSIP)
+        push(s, &row);
+}
+
+static bool row_over(const sky_session *s, const sky__row *row) {
+    uint32_t count = row->facts.chunk_count;
+    uint32_t servers = count < s->servers ? count : s->servers;
+    return row->server > servers || (row->head_only && row->server > 0) ||
+           (row->type == SKY_WIRE_PURGE && row->server > 1);
+}
+
+/* On to the next place, replica, server. */
+static void row_step(const sky_session *s, sky__row *row, bool two) {
+    row->second = two && !row->second;
+    if (row->second)
+        return;
+    row->copy++;
+    if (row->server > 0 && row->copy < s->config.replicas && row->type != SKY_WIRE_PURGE)
+        return;
+    row->copy = 0;
+    row->server++;
+}
+
+/* At its place and then where it was before: the chunks may be in both. */
+void sky__row_send(sky_session *s, sky_time now, sky_datagram *out) {
+    sky__row *row = &s->rows[s->row_first];
+    uint32_t count = row->facts.chunk_count;
+    uint32_t server = row->server;
+    sky_message m = {.type = row->type,
+                     .id = row->id,
+                     .facts.pinned = row->facts.pinned,
+                     .facts.chunk_count = count,
+                     .hops = s->config.gossip_hops,
+                     .stride = s->servers,
+                     .last = server ? count - (count - server) % s->servers : 0};
+    m.id.number = server;
+    if (server == 0)
+        m.id.version = row->head_version;
+    sky_chunk_facts facts = row->facts;
+    sky__facts_of(s, &facts, server, row->copy);
+    uint64_t turns = sky__turns(s, now);
+    sky_satellite places[2] = {sky_session_place(s, &facts, turns)};
+    bool two = row->type != SKY_WIRE_PURGE &&
+               sky_session_place_before(s, &facts, turns, &places[1]);
+    sky__send(s, now, &m, places[two && row->second], out);
+    row_step(s, row, two);
+    if (!row_over(s, row))
+        return;
+    s->row_first = (s->row_first + 1) % s->row_max;
+    s->row_count--;
+}
+
+/* ---- MOVE ---- */
+
+static uint32_t rows_of_move(const sky_session *s, const sky__request *r) {
+    uint32_t others = r->info.chunk_count - 1;
+    return others < s->servers ? others : s->servers;
+}
+
+sky__span sky__move_span(const sky_session *s, const sky__request *r, uint32_t unit) {
+    uint32_t count = r->info.chunk_count;
+    uint32_t row = unit / s->config.replicas;
+    sky__span span = {.copy = unit % s->config.replicas, .first = count, .last = count};
+    if (row < rows_of_move(s, r)) {
+        span.first = row + 1;
+        span.last = count - 1 - (count - 1 - span.first) % s->servers;
+    }
+    return span;
+}
+
+/* Count the block in its new home too, and write the old one down. */
+static sky_status take_home(sky_session *s, sky__request *r, uint32_t block, int64_t at_ms) {
+    const sky_frame *f = s->config.frame;
+    sky_satellite centre = sky_frame_centre(f, sky_turns_at_ms(&f->turning, at_ms));
+    sky_block_info there = r->info;
+    sky__side *side = &s->sides[block];
+    there.set_ms = at_ms;
+    there.centre_plane = (uint16_t)centre.plane;
+    there.centre_slot = (uint16_t)centre.slot;
+    if (sky_index_pin(s->index, block) != SKY_OK)
+        return SKY_E_BUSY;
+    bool room = sky__make_room(s, &there, false);
+    (void)sky_index_unpin(s->index, block);
+    if (!room)
+        return SKY_E_FULL;
+    sky_status status = sky_index_insert(s->index, &side->key, NULL, &there, &block);
+    if (status != SKY_OK)
+        return status;
+    side->before = (sky__home){r->info.set_ms, {r->info.centre_plane, r->info.centre_slot}};
+    side->moving = true;
+    sky__load(s, &there, true);
+    r->before = side->before;
+    r->info = there;
+    r->facts = sky__block_facts(s, &there, side->pins > 0);
+    return SKY_OK;
+}
+
+/* The block is to be overhead at at_ms: its chunks go where the window will be then, and wait. The
+ * head goes first, so that who finds the block by it knows both homes. */
+void sky__move_begin(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    const sky_frame *f = s->config.frame;
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    if (block == SKY_BLOCK_NONE) {
+        sky__request_finish(s, request, SKY_MISS, 0);
+        return;
+    }
+    sky_index_info(s->index, block, &r->info);
+    sky__side *side = &s->sides[block];
+    uint64_t then = sky_turns_at_ms(&f->turning, r->ask.at_ms);
+    bool there = f->placement.strategy == SKY_PLACE_HOP || r->info.chunk_count == 0 ||
+                 then <= sky__turns(s, s->now) ||
+                 then == sky_turns_at_ms(&f->turning, r->info.set_ms);
+    sky_status status = side->moving ? SKY_E_BUSY : SKY_OK;
+    if (status == SKY_OK && !there)
+        status = take_home(s, r, block, r->ask.at_ms);
+    if (status != SKY_OK || there) {
+        sky__request_finish(s, request, status, r->info.payload_bytes);
+        return;
+    }
+    r->id = (sky_chunk_id){.key = r->ask.key, .version = side->version};
+    r->state = REQUEST_RUNNING;
+    if (s->config.lookup == SKY_LOOKUP_INDEX) {
+        sky__move_go(s, request);
+        return;
+    }
+    if (!side->head_version) /* the one it had was given up */
+        sky__load_head(s, true);
+    side->head_version = sky__version_next(s, sky_turning_ms(&f->turning, s->now));
+    r->head_version = side->head_version;
+    sky__work_begin(s, request, WORK_REHEAD, 0, 0);
+}
+
+void sky__move_go(sky_session *s, uint32_t request) {
+    const sky__request *r = &s->requests[request];
+    uint32_t units = (rows_of_move(s, r) + 1) * s->config.replicas;
+    sky__work_begin(s, request, WORK_MOVE, 0, units - 1);
+}
+
+/* Told or not, from now on the block counts in its new home alone. */
+void sky__move_end(sky_session *s, uint32_t request) {
+    const sky__request *r = &s->requests[request];
+    uint32_t block = sky_index_find(s->index, &r->ask.key);
+    if (block == SKY_BLOCK_NONE || s->sides[block].version != r->id.version ||
+        !s->sides[block].moving)
+        return; /* gone or replaced meanwhile, and uncounted then */
+    sky_block_info there = r->info;
+    there.set_ms = s->sides[block].before.set_ms;
+    there.centre_plane = (uint16_t)s->sides[block].before.centre.plane;
+    there.centre_slot = (uint16_t)s->sides[block].before.centre.slot;
+    s->sides[block].moving = false;
+    sky__load(s, &there, false);
+}

@@ -1,0 +1,193 @@
+/* Proves that a prefetch for a time to come puts every chunk where it will be overhead then, that
+ * the block is readable at every moment before, during and after, also when the satellites did not
+ * hear of it; and that what is dropped is dropped wherever it may be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/orrery_fixture.h"
+
+#define BLOCK_BYTES (20 * SKY_ORRERY_CHUNK)
+
+static int64_t wall(const sky_orrery *o, sky_time at) {
+    return sky_turning_ms(&o->frame.turning, at);
+}
+
+static sky_status prefetch(sky_orrery *o, uint32_t ground, uint32_t block, sky_time at) {
+    sky_request r = {.op = SKY_OP_PREFETCH, .key = sky_orrery_key(block), .at_ms = wall(o, at)};
+    return sky_orrery_ask(o, ground, &r).status;
+}
+
+static void assert_read(sky_orrery *o, uint32_t ground) {
+    uint64_t before = o->delivered;
+    assert_int_equal(sky_orrery_do(o, ground, SKY_OP_GET, 1, 0).status, SKY_OK);
+    assert_int_equal(o->delivered - before, BLOCK_BYTES);
+    assert_int_equal(o->wrong, 0);
+}
+
+/* All chunks lie on the satellites of the window around the one overhead. */
+static void assert_overhead(const sky_orrery *o) {
+    sky_satellite overhead = sky_frame_centre(&o->frame, sky_turns(&o->frame.turning, o->now));
+    uint32_t found = 0;
+    for (uint32_t p = 2; p <= 4; p++) {
+        for (uint32_t step = 0; step < 3; step++) {
+            sky_satellite s = {p, (overhead.slot + 19 - 1 + step - 1) % 19 + 1};
+            found += sky_node_chunks(sky_orrery_node(o, s));
+        }
+    }
+    assert_int_equal(found, sky_orrery_chunks(o));
+}
+
+static void begin(sky_orrery *o, sky_strategy strategy, sky_lookup_kind lookup) {
+    sky_orrery_open(o, strategy);
+    o->session_config.lookup = lookup;
+    sky_orrery_begin(o, 64);
+    assert_int_equal(sky_orrery_do(o, 0, SKY_OP_PUT, 1, BLOCK_BYTES).status, SKY_OK);
+}
+
+static void a_block_waits_where_it_will_be_overhead(void **state) {
+    (void)state;
+    static const sky_strategy strategies[] = {SKY_PLACE_ROTATION, SKY_PLACE_ROTATION_HOP};
+    for (size_t i = 0; i < 2; i++) {
+        for (uint32_t ahead = 1; ahead <= 12; ahead++) {
+            sky_orrery o;
+            begin(&o, strategies[i], SKY_LOOKUP_BINARY);
+            sky_orrery_run(&o, ahead % 3 * SKY_ORRERY_TURN_NS + SKY_MS(ahead % 2 ? 5 : 2000));
+            sky_time then = o.now + ahead * SKY_ORRERY_TURN_NS;
+            assert_int_equal(prefetch(&o, 0, 1, then), SKY_OK);
+            while (o.now < then) {
+                assert_read(&o, 0);
+                assert_read(&o, 1);
+                sky_orrery_run(&o, o.now + SKY_ORRERY_TURN_NS / 3);
+            }
+            sky_orrery_run(&o, then + SKY_SECONDS(2));
+            assert_int_equal(sky_orrery_chunks(&o), 21);
+            assert_overhead(&o);
+            assert_read(&o, 0);
+            sky_orrery_run(&o, then + 4 * SKY_ORRERY_TURN_NS +
+                                   SKY_SECONDS(2)); /* and turns with the sky again */
+            assert_overhead(&o);
+            assert_read(&o, 0);
+            assert_read(&o, 1);
+            assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_REMOVE, 1, 0).status, SKY_OK);
+            sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+            assert_int_equal(sky_orrery_chunks(&o), 0);
+            sky_orrery_close(&o);
+        }
+    }
+}
+
+/* Every nanosecond matters little, every millisecond of a move is tried. */
+static void a_move_is_readable_throughout(void **state) {
+    (void)state;
+    for (uint32_t ms = 0; ms < 120; ms += 3) {
+        sky_orrery o;
+        begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_INDEX);
+        sky_orrery_run(&o, SKY_SECONDS(1));
+        sky_request r = {.op = SKY_OP_PREFETCH,
+                         .key = sky_orrery_key(1),
+                         .at_ms = wall(&o, 7 * SKY_ORRERY_TURN_NS)};
+        assert_int_equal(sky_session_submit(o.grounds[0], o.now, &r), SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_MS(ms));
+        sky_request get = {.op = SKY_OP_GET,
+                           .key = sky_orrery_key(1),
+                           .context = (void *)1,
+                           .room_bytes = UINT64_MAX};
+        assert_int_equal(sky_session_submit(o.grounds[0], o.now, &get), SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(2));
+        sky_result result;
+        for (int i = 0; i < 2; i++) {
+            assert_true(sky_session_result(o.grounds[0], &result));
+            assert_int_equal(result.status, SKY_OK);
+        }
+        assert_int_equal(o.delivered, BLOCK_BYTES);
+        assert_int_equal(o.wrong, 0);
+        sky_orrery_close(&o);
+    }
+}
+
+static uint32_t every;
+
+static bool lose_some(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)from, (void)to;
+    return m->type != SKY_WIRE_MOVE || o->sent[SKY_WIRE_MOVE] % every != 0;
+}
+
+static void satellites_that_did_not_hear_keep_the_block_readable(void **state) {
+    (void)state;
+    for (every = 1; every <= 4; every++) {
+        sky_orrery o;
+        begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_BINARY);
+        o.ear = lose_some;
+        sky_status status = prefetch(&o, 0, 1, 6 * SKY_ORRERY_TURN_NS);
+        assert_true(status == SKY_E_IO || (status == SKY_OK && every > 1));
+        for (uint32_t turn = 0; turn < 9; turn++) {
+            sky_orrery_run(&o, turn * SKY_ORRERY_TURN_NS + SKY_SECONDS(5));
+            assert_read(&o, 0);
+            assert_read(&o, 1);
+        }
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_REMOVE, 1, 0).status, SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        assert_int_equal(sky_orrery_chunks(&o), 0); /* in both homes */
+        sky_orrery_close(&o);
+    }
+}
+
+static void what_need_not_move_does_not(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_HOP, SKY_LOOKUP_INDEX); /* the model flies with its satellites */
+    assert_int_equal(prefetch(&o, 0, 1, 6 * SKY_ORRERY_TURN_NS), SKY_OK);
+    assert_int_equal(prefetch(&o, 0, 2, 6 * SKY_ORRERY_TURN_NS), SKY_MISS);
+    assert_int_equal(o.sent[SKY_WIRE_MOVE], 0);
+    sky_orrery_close(&o);
+    begin(&o, SKY_PLACE_ROTATION, SKY_LOOKUP_INDEX);
+    sky_orrery_run(&o, 2 * SKY_ORRERY_TURN_NS);
+    assert_int_equal(prefetch(&o, 0, 1, SKY_ORRERY_TURN_NS), SKY_OK); /* that was before now */
+    assert_int_equal(o.sent[SKY_WIRE_MOVE], 0);
+    sky_orrery_close(&o);
+}
+
+/* A block being replaced or removed while its chunks migrate leaves nothing behind. */
+static void drops_follow_chunks_that_are_on_their_way(void **state) {
+    (void)state;
+    for (uint32_t ms = 0; ms < 60; ms++) {
+        sky_orrery o;
+        begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_BINARY);
+        sky_orrery_run(&o, SKY_ORRERY_TURN_NS - SKY_MS(20) + SKY_MS(ms));
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_REMOVE, 1, 0).status, SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(2));
+        assert_int_equal(sky_orrery_chunks(&o), 0);
+        sky_orrery_close(&o);
+    }
+}
+
+static void satellites_tell_how_they_are(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_INDEX);
+    sky_request r = {.stat = true, .satellite = {3, 4}};
+    sky_result result = sky_orrery_ask(&o, 0, &r);
+    assert_int_equal(result.status, SKY_OK);
+    assert_int_equal(result.stat[SKY_STAT_CHUNKS], 3);
+    assert_int_equal(result.stat[SKY_STAT_SLOTS], 64);
+    assert_int_equal(result.stat[SKY_STAT_SETS], 3);
+    r.satellite.plane = 6;
+    assert_int_equal(sky_orrery_ask(&o, 0, &r).status, SKY_E_PARAM);
+    sky_orrery_close(&o);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_block_waits_where_it_will_be_overhead),
+        cmocka_unit_test(a_move_is_readable_throughout),
+        cmocka_unit_test(satellites_that_did_not_hear_keep_the_block_readable),
+        cmocka_unit_test(what_need_not_move_does_not),
+        cmocka_unit_test(drops_follow_chunks_that_are_on_their_way),
+        cmocka_unit_test(satellites_tell_how_they_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,291 @@
+/* The transport's neighbours: keys, counters and ways. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "node/transport_state.h"
+
+/* ---- ways ---- */
+
+static uint64_t turns_at(const sky_transport *t, sky_time now) {
+    return sky_turns(&t->config->frame->turning, now);
+}
+
+bool sky__is_station(const sky_transport *t, sky_satellite s) {
+    const sky_constellation *c = &t->config->frame->constellation;
+    if (sky__is_ground(s))
+        return s.slot >= 1 && s.slot <= UINT16_MAX;
+    return s.plane <= c->planes && s.slot >= 1 && s.slot <= c->slots;
+}
+
+/* The shorter way round, signed: how many steps from `from` to `to`. */
+static int32_t steps(uint32_t from, uint32_t to, uint32_t count) {
+    uint32_t ahead = (to + count - from) % count;
+    return ahead <= count / 2 ? (int32_t)ahead : (int32_t)ahead - (int32_t)count;
+}
+
+static uint32_t magnitude(int32_t v) {
+    return (uint32_t)(v < 0 ? -v : v);
+}
+
+/* The window, and a column on either side: what moves is at the old place or the new one. */
+static bool in_sight(const sky_frame *f, sky_satellite s, uint64_t turns) {
+    const sky_placement *p = &f->placement;
+    sky_satellite centre = sky_frame_centre(f, turns);
+    if (p->strategy == SKY_PLACE_HOP)
+        return sky_satellite_equal(s, centre);
+    return magnitude(steps(centre.plane, s.plane, f->constellation.planes)) <=
+               p->window_planes / 2 &&
+           magnitude(steps(centre.slot, s.slot, f->constellation.slots)) <= p->window_slots / 2 + 1;
+}
+
+static uint32_t step_on(uint32_t from, int32_t way, uint32_t count) {
+    if (way == 0)
+        return from;
+    return way > 0 ? from % count + 1 : (from + count - 2) % count + 1;
+}
+
+/* Way 0 goes between planes first and then along one; way 1 the other way round, and where both
+ * are in one plane it starts with a step aside: the two meet nowhere in between, so that one dead
+ * satellite does not cut two others off. */
+static sky_satellite neighbour_towards(const sky_frame *f, sky_satellite from, sky_satellite to,
+                                       uint8_t way, bool starts) {
+    const sky_constellation *c = &f->constellation;
+    int32_t planes = steps(from.plane, to.plane, c->planes);
+    int32_t slots = steps(from.slot, to.slot, c->slots);
+    if (way && starts && planes == 0 && magnitude(slots) > 1)
+        planes = 1;
+    else if (way && slots != 0)
+        planes = 0;
+    if (planes != 0)
+        return (sky_satellite){step_on(from.plane, planes, c->planes), from.slot};
+    return (sky_satellite){from.plane, step_on(from.slot, slots, c->slots)};
+}
+
+/* Where the ground's way begins: overhead, or next to it. */
+static sky_satellite entrance(const sky_frame *f, uint64_t turns, uint8_t way) {
+    sky_satellite s = sky_frame_centre(f, turns);
+    if (way && f->placement.strategy != SKY_PLACE_HOP)
+        s.slot = step_on(s.slot, -1, f->constellation.slots);
+    return s;
+}
+
+static sky__peer *peer_find(sky_transport *t, sky_satellite who);
+
+/* A ground station that speaks to this satellite directly hears it directly. */
+static bool heard_lately(sky_transport *t, sky_time now, sky_satellite who) {
+    const sky__peer *p = peer_find(t, who);
+    return p && p->heard && p->heard_at + t->config->age_ns_max > now;
+}
+
+static sky_satellite hop_to(sky_transport *t, sky_time now, uint64_t turns,
+                            sky_satellite destination, uint8_t way, bool starts) {
+    const sky_frame *f = t->config->frame;
+    sky_satellite self = t->config->self;
+    if (sky__is_ground(self))
+        return t->config->direct || in_sight(f, destination, turns) ? destination
+                                                                    : entrance(f, turns, way);
+    if (!sky__is_ground(destination))
+        return neighbour_towards(f, self, destination, way, starts);
+    if (in_sight(f, self, turns) || heard_lately(t, now, destination))
+        return destination;
+    return neighbour_towards(f, self, entrance(f, turns, way), way, starts);
+}
+
+sky_satellite sky_transport_next_hop(sky_transport *t, sky_time now, sky_satellite destination) {
+    return hop_to(t, now, turns_at(t, now), destination, 0, true);
+}
+
+static uint32_t hops_between(const sky_frame *f, sky_satellite a, sky_satellite b) {
+    return magnitude(steps(a.plane, b.plane, f->constellation.planes)) +
+           magnitude(steps(a.slot, b.slot, f->constellation.slots));
+}
+
+static sky_time way_ns(const sky_transport *t, uint64_t turns, sky_satellite destination) {
+    const sky_frame *f = t->config->frame;
+    sky_satellite a = t->config->self, b = destination;
+    if (sky__is_ground(a))
+        a = destination, b = t->config->self;
+    if (!sky__is_ground(b)) /* never a zero of hops: pieces to oneself are not sent */
+        return sky_frame_link_ns(f, a, b) + t->config->jitter_ns * (sky_time)hops_between(f, a, b);
+    sky_satellite centre = sky_frame_centre(f, turns);
+    if (in_sight(f, a, turns))
+        return sky_frame_ground_ns(f, a, turns) + t->config->jitter_ns;
+    return sky_frame_ground_ns(f, centre, turns) + sky_frame_link_ns(f, centre, a) +
+           t->config->jitter_ns * (sky_time)(hops_between(f, centre, a) + 1);
+}
+
+/* Pieces go to one place many times in a row, and ways change only as the sky turns, or as the
+ * ground is heard. */
+const sky__route *sky__route_to(sky_transport *t, sky_time now, sky_satellite destination,
+                                uint8_t way) {
+    sky__route *r = &t->route;
+    if (sky_satellite_equal(r->destination, destination) && r->way == way && now >= r->from &&
+        now < r->until)
+        return r;
+    uint64_t turns = turns_at(t, now);
+    bool fickle = sky__is_ground(destination);
+    r->destination = destination;
+    r->way = way;
+    r->from = now;
+    r->until = fickle ? now + 1 : sky_turn_begins(&t->config->frame->turning, turns + 1);
+    r->hop = hop_to(t, now, turns, destination, way, true);
+    r->link = sky__is_ground(t->config->self) || sky__is_ground(r->hop) ? SKY__LINK_GROUND
+                                                                        : SKY__LINK_ISL;
+    r->way_ns = way_ns(t, turns, destination);
+    return r;
+}
+
+sky_satellite sky__relay_hop(sky_transport *t, sky_time now, sky_satellite destination,
+                             uint8_t way) {
+    return hop_to(t, now, turns_at(t, now), destination, way, false);
+}
+
+/* ---- peers ---- */
+
+static uint32_t name_of(sky_satellite s) {
+    return s.plane << 16 | s.slot;
+}
+
+static sky__peer *peer_find(sky_transport *t, sky_satellite who) {
+    uint32_t name = name_of(who);
+    if (t->peer_names[t->peer_last] == name)
+        return &t->peers[t->peer_last];
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peer_names[i] == name) {
+            t->peer_last = i;
+            return &t->peers[i];
+        }
+    }
+    return NULL;
+}
+
+/* A place for one more; the one used least lately makes room, and is remembered by the floor. */
+static sky__peer *peer_add(sky_transport *t, sky_satellite who) {
+    uint32_t at = t->peer_count;
+    if (at < t->config->peers_max) {
+        t->peer_count++;
+    } else {
+        at = 0;
+        for (uint32_t i = 1; i < t->peer_count; i++)
+            if (t->peers[i].used < t->peers[at].used)
+                at = i;
+        if (t->peers[at].heard && t->peers[at].sent > t->floor)
+            t->floor = t->peers[at].sent;
+    }
+    memset(&t->peers[at], 0, sizeof t->peers[at]);
+    t->peer_names[at] = name_of(who);
+    t->peer_last = at;
+    return &t->peers[at];
+}
+
+static void link_key(const sky_transport *t, sky_satellite from, sky_satellite to, uint64_t epoch,
+                     sky_cipher_key *out) {
+    uint8_t name[16];
+    sky_store_u32(name, name_of(from));
+    sky_store_u32(name + 4, name_of(to));
+    sky_store_u64(name + 8, epoch);
+    sky_cipher_key_init(out, t->config->suite, t->config->key, name, sizeof name);
+}
+
+/* ---- belief ---- */
+
+static bool is_foreign(const sky_transport *t, const sky_packet_head *h) {
+    return h->suite != t->config->suite || !sky_satellite_equal(h->to, t->config->self) ||
+           sky_satellite_equal(h->from, t->config->self) || !sky__is_station(t, h->from) ||
+           !sky__is_station(t, h->origin) || !sky__is_station(t, h->destination);
+}
+
+/* By the clock, and by what is known of the sender's start. */
+static bool is_stale(const sky_transport *t, sky_time now, const sky__peer *p,
+                     const sky_packet_head *h) {
+    if (h->sent > now + t->config->skew_ns_max || h->sent + t->config->age_ns_max < now)
+        return true;
+    if (p && p->heard)
+        return h->epoch < p->epoch || (h->epoch > p->epoch && h->sent < p->sent);
+    return h->sent < t->floor;
+}
+
+static bool was_seen(const sky__peer *p, uint64_t counter) {
+    if (counter > p->counter)
+        return false;
+    uint64_t bit = counter % SKY__T_SEEN_BITS;
+    return p->counter - counter >= SKY__T_SEEN_BITS || (p->seen[bit / 64] >> bit % 64 & 1);
+}
+
+/* The bits between the last highest and the new one are of counters not seen. */
+static void note_seen(sky__peer *p, uint64_t counter) {
+    if (counter > p->counter) {
+        if (counter - p->counter >= SKY__T_SEEN_BITS)
+            memset(p->seen, 0, sizeof p->seen);
+        else
+            for (uint64_t c = p->counter + 1; c < counter; c++)
+                p->seen[c % SKY__T_SEEN_BITS / 64] &= ~(1ull << c % 64);
+        p->counter = counter;
+    }
+    p->seen[counter % SKY__T_SEEN_BITS / 64] |= 1ull << counter % 64;
+}
+
+/* The tag is right: remember the sender, and that this datagram came. */
+static void believe(sky_transport *t, sky_time now, sky__peer *p, const sky_packet_head *h) {
+    if (!p)
+        p = peer_add(t, h->from);
+    if (!p->heard || p->epoch != h->epoch) {
+        p->heard = true;
+        p->epoch = h->epoch;
+        p->key_in = t->scratch;
+        p->counter = 0;
+        memset(p->seen, 0, sizeof p->seen);
+    }
+    note_seen(p, h->counter);
+    p->used = p->heard_at = now;
+    if (h->sent > p->sent)
+        p->sent = h->sent;
+}
+
+bool sky__link_accept(sky_transport *t, sky_time now, const uint8_t *bytes, size_t byte_count,
+                      sky_packet_head *head) {
+    if (sky_packet_head_decode(bytes, byte_count, head) != SKY_OK || is_foreign(t, head)) {
+        t->stat.foreign++;
+        return false;
+    }
+    sky__peer *p = peer_find(t, head->from);
+    if (is_stale(t, now, p, head)) {
+        t->stat.stale++;
+        return false;
+    }
+    bool known = p && p->heard && p->epoch == head->epoch;
+    if (known && was_seen(p, head->counter)) {
+        t->stat.replayed++;
+        return false;
+    }
+    if (!known)
+        link_key(t, head->from, head->to, head->epoch, &t->scratch);
+    size_t tagged = byte_count - SKY_TAG_BYTES;
+    if (!sky_tag_check(known ? &p->key_in : &t->scratch, head->counter, bytes, tagged,
+                       bytes + tagged)) {
+        t->stat.forged++;
+        return false;
+    }
+    believe(t, now, p, head);
+    return true;
+}
+
+void sky__link_stamp(sky_transport *t, sky_time now, sky_packet_head *head, uint8_t *datagram,
+                     size_t byte_count) {
+    sky__peer *p = peer_find(t, head->to);
+    if (!p)
+        p = peer_add(t, head->to);
+    if (!p->told) {
+        link_key(t, t->config->self, head->to, t->config->epoch, &p->key_out);
+        p->told = true;
+    }
+    p->used = now;
+    head->suite = t->config->suite;
+    head->from = t->config->self;
+    head->epoch = t->config->epoch;
+    head->counter = ++t->counter;
+    head->sent = now > 0 ? now : 0;
+    sky_packet_head_encode(head, datagram);
+    sky_tag_make(&p->key_out, head->counter, datagram, byte_count, datagram + byte_count);
+}

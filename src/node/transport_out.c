@@ -1,0 +1,337 @@
+/* What the transport sends: acknowledgements first, then what it relays, then pieces sent again,
+ * then new ones.
+ *
+ * Two links, two paces: a satellite's way down and its lasers do not wait for each other. A pace
+ * is a time: `free_at`, when the link has carried all it was given. A datagram may leave when that
+ * is no more than burst_ns ahead. */
+#include <assert.h>
+#include <string.h>
+
+#include "node/transport_state.h"
+
+#define EXCESS_DOUBLINGS 6
+#define INDEX_MASK       ((1u << SKY__T_INDEX_BITS) - 1)
+#define CONTENT_MAX      (SKY_PACKET_BYTES_MAX - SKY_TAG_BYTES) /* head included */
+#define ACK_HEAD_BYTES   4
+
+static sky_time later(sky_time a, sky_time b) {
+    return a > b ? a : b;
+}
+
+static uint32_t count_bits(uint32_t v) {
+    return (uint32_t)__builtin_popcount(v);
+}
+
+static size_t message_stride(const sky_transport *t) {
+    return ((size_t)t->config->message_bytes_max + 63) & ~(size_t)63;
+}
+
+static uint8_t *bytes_of(const sky_transport *t, uint32_t i) {
+    return t->sending_bytes + i * message_stride(t);
+}
+
+/* ---- lists ---- */
+
+static sky__t_list *list_of(sky_transport *t, const sky__sending *s) {
+    sky__outlet *o = &t->outlets[s->link];
+    return s->again ? &o->again : &o->fresh;
+}
+
+static void enqueue(sky_transport *t, uint32_t i) {
+    sky__sending *s = &t->sending[i];
+    sky__t_list *l = list_of(t, s);
+    s->state = SENDING_QUEUED;
+    s->before = l->last;
+    s->after = SKY__T_NONE;
+    if (l->last == SKY__T_NONE)
+        l->first = i;
+    else
+        t->sending[l->last].after = i;
+    l->last = i;
+}
+
+static void unqueue(sky_transport *t, uint32_t i) {
+    sky__sending *s = &t->sending[i];
+    sky__t_list *l = list_of(t, s);
+    if (s->before == SKY__T_NONE)
+        l->first = s->after;
+    else
+        t->sending[s->before].after = s->after;
+    if (s->after == SKY__T_NONE)
+        l->last = s->before;
+    else
+        t->sending[s->after].before = s->before;
+    s->state = SENDING_FLYING;
+}
+
+static void finish(sky_transport *t, uint32_t i) {
+    sky__sending *s = &t->sending[i];
+    if (s->state == SENDING_QUEUED)
+        unqueue(t, i);
+    t->flying -= count_bits(s->flying);
+    s->state = SENDING_FREE;
+    s->after = t->sending_free;
+    t->sending_free = i;
+}
+
+/* ---- messages ---- */
+
+bool sky_transport_begin(sky_transport *t, sky_datagram *out) {
+    uint32_t i = t->sending_free;
+    if (i == SKY__T_NONE) {
+        if (t->sending_fresh == t->config->sending_max)
+            return false;
+        i = t->sending_fresh;
+    }
+    *out = (sky_datagram){.data = bytes_of(t, i), .bytes_max = t->config->message_bytes_max};
+    return true;
+}
+
+void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
+    sky_satellite to = m->to;
+    if (sky_satellite_equal(to, SKY_GROUND)) /* to no one in particular */
+        to = t->ground;
+    if (!sky__is_station(t, to) || sky_satellite_equal(to, t->config->self)) {
+        t->stat.lost_way++;
+        return;
+    }
+    uint32_t i = t->sending_free;
+    if (i != SKY__T_NONE)
+        t->sending_free = t->sending[i].after;
+    else
+        i = t->sending_fresh++;
+    assert(m->data == bytes_of(t, i) && m->bytes >= 1 && m->bytes <= t->config->message_bytes_max);
+    uint32_t bytes = (uint32_t)m->bytes;
+    uint32_t all = (uint32_t)((1ull << sky_packet_pieces(bytes)) - 1);
+    t->sending[i] = (sky__sending){.link = sky__route_to(t, now, to, 0)->link,
+                                   .clean = true,
+                                   .to = to,
+                                   .number = ++t->number << SKY__T_INDEX_BITS | i,
+                                   .bytes = bytes,
+                                   .all = all,
+                                   .pending = all,
+                                   .begun = now,
+                                   .deadline = SKY_TIME_NEVER};
+    t->stat.messages_sent++;
+    if (now + t->config->deadline_ns < t->earliest_out)
+        t->earliest_out = now + t->config->deadline_ns;
+    enqueue(t, i);
+}
+
+/* From the last piece to the acknowledgement, at the longest. */
+static sky_time patience(const sky_transport *t, const sky__sending *s) {
+    sky_time beyond = later(t->config->slack_ns, t->excess_ns + 4 * t->deviation_ns);
+    uint32_t doublings = s->timeouts < EXCESS_DOUBLINGS ? s->timeouts : EXCESS_DOUBLINGS;
+    return 2 * s->way_ns + (beyond << doublings);
+}
+
+/* What an acknowledgement took beyond light: as TCP takes its round trips (RFC 6298). */
+static void sample(sky_transport *t, sky_time excess) {
+    sky_time off = excess - t->excess_ns;
+    t->excess_ns += off / 8;
+    t->deviation_ns += ((off < 0 ? -off : off) - t->deviation_ns) / 4;
+}
+
+/* Pieces that are not coming back: send them again. */
+static void send_again(sky_transport *t, uint32_t i) {
+    sky__sending *s = &t->sending[i];
+    t->stat.pieces_again += count_bits(s->flying);
+    t->flying -= count_bits(s->flying);
+    s->pending |= s->flying;
+    s->flying = 0;
+    s->clean = false;
+    s->deadline = SKY_TIME_NEVER;
+    if (s->state == SENDING_FLYING) {
+        s->again = true;
+        enqueue(t, i);
+    }
+}
+
+void sky__acknowledged(sky_transport *t, sky_time now, sky_satellite from, uint64_t number,
+                       uint32_t bitmap) {
+    uint32_t i = (uint32_t)(number & INDEX_MASK);
+    sky__sending *s = &t->sending[i];
+    if (i >= t->sending_fresh || s->state == SENDING_FREE || s->number != number ||
+        !sky_satellite_equal(s->to, from))
+        return;
+    t->flying -= count_bits(s->flying & bitmap);
+    s->flying &= ~bitmap;
+    s->pending &= ~bitmap;
+    s->acked |= bitmap & s->all;
+    if (s->acked == s->all) {
+        if (s->clean)
+            sample(t, later(0, now - s->sent - 2 * s->way_ns));
+        finish(t, i);
+        return;
+    }
+    if (s->state == SENDING_QUEUED && s->pending == 0)
+        unqueue(t, i);
+    /* The other end had not heard of the rest when it said this: either lost, or sent since. */
+    if (s->state == SENDING_FLYING && now >= s->sent + 2 * s->way_ns)
+        send_again(t, i);
+}
+
+void sky__look_after_messages(sky_transport *t, sky_time now) {
+    sky_time earliest = SKY_TIME_NEVER;
+    for (uint32_t i = 0; i < t->sending_fresh; i++) {
+        sky__sending *s = &t->sending[i];
+        if (s->state == SENDING_FREE)
+            continue;
+        sky_time end = s->begun + t->config->deadline_ns;
+        if (end <= now) {
+            t->stat.given_up++;
+            finish(t, i);
+            continue;
+        }
+        if (s->deadline <= now) {
+            t->stat.timeouts++;
+            s->timeouts++;
+            send_again(t, i);
+        }
+        sky_time next = s->deadline < end ? s->deadline : end;
+        earliest = next < earliest ? next : earliest;
+    }
+    t->earliest_out = earliest;
+}
+
+/* ---- datagrams ---- */
+
+/* A datagram being filled. */
+typedef struct {
+    sky_packet_head head;
+    uint8_t *data;
+    size_t bytes;
+} filling;
+
+static void begin(sky_transport *t, sky_time now, sky_satellite to, uint8_t way, uint8_t *data,
+                  filling *f) {
+    const sky_constellation *c = &t->config->frame->constellation;
+    uint32_t hops = c->planes / 2 + c->slots / 2 + 4;
+    *f = (filling){.head = {.ttl = (uint8_t)(hops < UINT8_MAX ? hops : UINT8_MAX),
+                            .to = sky__route_to(t, now, to, way)->hop,
+                            .way = way,
+                            .origin = t->config->self,
+                            .destination = to},
+                   .data = data,
+                   .bytes = SKY_PACKET_HEAD_BYTES};
+}
+
+/* All acknowledgements there are for the station of the first. */
+static void put_acks(sky__outlet *o, filling *f) {
+    uint8_t *at = f->data + f->bytes;
+    uint32_t taken = 0, kept = 0;
+    for (uint32_t i = 0; i < o->ack_count; i++) {
+        const sky__ack *a = &o->acks[i];
+        if (taken < SKY_PACKET_ACKS_MAX && sky_satellite_equal(a->to, f->head.destination))
+            sky_packet_ack_entry_encode(
+                a->number, a->bitmap, at + ACK_HEAD_BYTES + (size_t)taken++ * SKY_PACKET_ACK_BYTES);
+        else
+            o->acks[kept++] = *a;
+    }
+    o->ack_count = kept;
+    sky_packet_ack_encode(taken, at);
+    f->bytes += ACK_HEAD_BYTES + (size_t)taken * SKY_PACKET_ACK_BYTES;
+}
+
+/* The next piece of a message. The last, shorter one is filled up with zeros: datagrams of one
+ * length leave a host in one system call. */
+static void put_piece(sky_transport *t, sky_time now, uint32_t i, filling *f) {
+    sky__sending *s = &t->sending[i];
+    uint32_t index = (uint32_t)__builtin_ctz(s->pending);
+    uint32_t stride = sky_packet_stride(s->bytes);
+    uint32_t bytes = sky_packet_piece_bytes(s->bytes, index);
+    uint8_t *at = f->data + f->bytes;
+    sky_packet_data_encode(s->number, s->bytes, index, at);
+    at += SKY_PACKET_FRAME_BYTES;
+    memcpy(at, bytes_of(t, i) + (size_t)index * stride, bytes);
+    memset(at + bytes, 0, stride - bytes);
+    f->bytes += SKY_PACKET_FRAME_BYTES + stride;
+    s->pending &= ~(1u << index);
+    s->flying |= 1u << index;
+    t->flying++;
+    s->sent = now;
+    s->way_ns = sky__route_to(t, now, s->to, s->timeouts & 1)->way_ns;
+    s->deadline = later(now, t->outlets[s->link].free_at) + patience(t, s);
+    if (s->deadline < t->earliest_out)
+        t->earliest_out = s->deadline;
+    if (s->pending == 0)
+        unqueue(t, i);
+}
+
+static uint32_t next_message(const sky_transport *t, const sky__outlet *o) {
+    if (t->flying >= t->config->window_max)
+        return SKY__T_NONE;
+    return o->again.first != SKY__T_NONE ? o->again.first : o->fresh.first;
+}
+
+/* Pieces: one, or as many messages of one piece each as fit and go to the same station. */
+static void put_pieces(sky_transport *t, sky_time now, sky__outlet *o, filling *f) {
+    uint32_t i = next_message(t, o);
+    bool single;
+    do {
+        single = t->sending[i].all == 1;
+        put_piece(t, now, i, f);
+        i = next_message(t, o);
+    } while (single && i != SKY__T_NONE && t->sending[i].all == 1 &&
+             sky_satellite_equal(t->sending[i].to, f->head.destination) &&
+             f->bytes + SKY_PACKET_FRAME_BYTES + t->sending[i].bytes <= CONTENT_MAX);
+}
+
+static void send_on(sky_transport *t, sky_time now, sky__outlet *o, filling *f) {
+    const sky__relayed *r = &o->relayed[o->relay_first];
+    o->relay_first = (o->relay_first + 1) % t->config->relay_max;
+    o->relay_count--;
+    sky_packet_head_decode(r->data, r->bytes, &f->head);
+    f->head.ttl--;
+    f->head.to = sky__relay_hop(t, now, f->head.destination, f->head.way);
+    f->bytes = r->bytes - SKY_TAG_BYTES;
+    memcpy(f->data, r->data, f->bytes);
+    t->stat.relayed++;
+}
+
+/* Something to send over this link, pace aside. */
+static bool has_any(const sky_transport *t, const sky__outlet *o) {
+    return o->ack_count > 0 || o->relay_count > 0 || next_message(t, o) != SKY__T_NONE;
+}
+
+bool sky_transport_output(sky_transport *t, sky_time now, sky_datagram *out) {
+    assert(out->bytes_max >= SKY_PACKET_BYTES_MAX);
+    sky__outlet *o = t->outlets;
+    int link = 0;
+    while (link < SKY__LINKS && (o->free_at > now + t->config->burst_ns || !has_any(t, o)))
+        o++, link++;
+    if (link == SKY__LINKS)
+        return false;
+    filling f = {.data = out->data};
+    if (o->ack_count > 0) {
+        begin(t, now, o->acks[0].to, o->acks[0].way, out->data, &f);
+        put_acks(o, &f);
+    } else if (o->relay_count > 0) {
+        send_on(t, now, o, &f);
+    } else {
+        const sky__sending *s = &t->sending[next_message(t, o)];
+        begin(t, now, s->to, s->timeouts & 1, out->data, &f);
+        put_pieces(t, now, o, &f);
+    }
+    sky__link_stamp(t, now, &f.head, out->data, f.bytes);
+    out->from = t->config->self;
+    out->to = f.head.to;
+    out->bytes = f.bytes + SKY_TAG_BYTES;
+    uint64_t bits_s = link == SKY__LINK_GROUND ? t->config->ground_bits_s : t->config->isl_bits_s;
+    o->free_at = later(o->free_at, now) + sky_link_busy_ns(bits_s, out->bytes);
+    t->stat.datagrams_sent++;
+    t->stat.bytes_sent += out->bytes;
+    return true;
+}
+
+/* With a burst allowed, half of it is waited for: a host wakes for many datagrams, not for each. */
+sky_time sky_transport_wake(const sky_transport *t) {
+    sky_time wake = t->earliest_in < t->earliest_out ? t->earliest_in : t->earliest_out;
+    for (int link = 0; link < SKY__LINKS; link++) {
+        const sky__outlet *o = &t->outlets[link];
+        sky_time at = o->free_at - t->config->burst_ns / 2;
+        if (has_any(t, o) && at < wake)
+            wake = at;
+    }
+    return wake;
+}

@@ -1,0 +1,166 @@
+/* The transport's insides, shared by transport.c (memory, what arrives), transport_out.c (what is
+ * sent) and transport_link.c (who is a neighbour, what is believed, which way). */
+#ifndef SKY_NODE_TRANSPORT_STATE_H
+#define SKY_NODE_TRANSPORT_STATE_H
+
+#include "node/transport.h"
+
+#define SKY__T_NONE       UINT32_MAX
+#define SKY__T_SEEN_BITS  4096u
+#define SKY__T_ACKS_MAX   1024u
+#define SKY__T_DONE_MAX   4096u
+#define SKY__T_INDEX_BITS 12 /* of a message number: its place in `sending` */
+
+/* A station at the other end of a light path. */
+typedef struct {
+    sky_time used; /* last */
+    sky_time heard_at;
+    bool heard; /* key_in and what follows it hold */
+    bool told;  /* key_out holds */
+    sky_cipher_key key_in;
+    sky_cipher_key key_out;
+    uint64_t epoch;
+    uint64_t counter;                     /* the highest taken */
+    sky_time sent;                        /* the latest taken */
+    uint64_t seen[SKY__T_SEEN_BITS / 64]; /* counter modulo the window */
+} sky__peer;
+
+/* The two kinds of link a station sends on, each with a pace of its own. */
+typedef enum { SKY__LINK_GROUND, SKY__LINK_ISL, SKY__LINKS } sky__link;
+
+typedef struct {
+    uint32_t first, last;
+} sky__t_list;
+
+typedef enum { SENDING_FREE, SENDING_QUEUED, SENDING_FLYING } sky__sending_state;
+
+/* A message on its way out. Of its pieces, `pending` are to be sent, `flying` were and are waited
+ * for, `acked` are there. */
+typedef struct {
+    sky__sending_state state;
+    sky__link link;
+    bool again; /* queued for the second time */
+    bool clean; /* no piece was sent twice: its acknowledgement tells how long one takes */
+    sky_satellite to;
+    uint64_t number;
+    uint32_t bytes;
+    uint32_t all, pending, flying, acked; /* bitmaps */
+    uint32_t timeouts;
+    sky_time begun;
+    sky_time sent;     /* the last piece */
+    sky_time deadline; /* for an acknowledgement; SKY_TIME_NEVER: nothing is flying */
+    sky_time way_ns;   /* light and lateness, one way */
+    uint32_t before, after;
+} sky__sending;
+
+typedef enum { RECEIVING_FREE, RECEIVING_PART, RECEIVING_WHOLE } sky__receiving_state;
+
+typedef struct {
+    sky__receiving_state state;
+    sky_satellite from;
+    uint64_t number;
+    uint32_t bytes;
+    uint32_t all, have;
+    sky_time last; /* a piece came */
+    bool told;     /* what is missing, since then */
+    uint8_t way;   /* the last piece came */
+    uint32_t chain;
+    uint32_t next; /* free or whole */
+} sky__receiving;
+
+typedef struct {
+    sky_satellite to;
+    uint64_t number;
+    uint32_t bitmap;
+    uint8_t way; /* as what it answers came */
+} sky__ack;
+
+typedef struct {
+    sky_satellite from;
+    uint64_t number; /* 0: none */
+} sky__done;
+
+typedef struct {
+    uint32_t bytes;
+    uint8_t data[SKY_PACKET_BYTES_MAX];
+} sky__relayed;
+
+/* The way to a station, from `from` until the sky turns. */
+typedef struct {
+    sky_satellite destination;
+    uint8_t way;
+    sky_time from, until;
+    sky_satellite hop;
+    sky__link link;
+    sky_time way_ns; /* light, and what each hop may be late by; one way */
+} sky__route;
+
+/* What waits for one kind of link. */
+typedef struct {
+    sky_time free_at;
+    sky__t_list again, fresh; /* messages */
+    sky__ack *acks;           /* [SKY__T_ACKS_MAX], the first ack_count of it */
+    uint32_t ack_count;
+    sky__relayed *relayed; /* [relay_max], a ring */
+    uint32_t relay_first, relay_count;
+} sky__outlet;
+
+struct sky_transport {
+    const sky_transport_config *config;
+    sky_time floor; /* nothing sent before this is taken from who is not in the table */
+    uint64_t counter;
+    uint64_t number; /* of the last message, without its index bits */
+    sky_transport_stat stat;
+
+    sky__peer *peers;
+    uint32_t *peer_names; /* beside them, to be searched; 0: none */
+    uint32_t peer_count;
+    uint32_t peer_last; /* found last */
+    sky_cipher_key scratch;
+    sky__route route;     /* asked for last */
+    sky_satellite ground; /* the one whose message came last; {0, 0}: none */
+
+    sky__sending *sending;
+    uint8_t *sending_bytes;
+    uint32_t sending_free, sending_fresh;
+    uint32_t flying;       /* datagrams */
+    sky_time earliest_out; /* no deadline is before this */
+    sky_time excess_ns;    /* of an acknowledgement beyond light: mean, and mean deviation */
+    sky_time deviation_ns;
+    sky__outlet outlets[SKY__LINKS];
+
+    sky__receiving *receiving;
+    uint8_t *receiving_bytes;
+    uint32_t *buckets;
+    uint32_t bucket_mask;
+    uint32_t receiving_free, receiving_fresh;
+    sky__t_list whole;
+    uint32_t delivered; /* its bytes are with the host until the next receive */
+    sky_time earliest_in;
+    sky__done *done;
+};
+
+/* transport_out.c */
+void sky__acknowledged(sky_transport *t, sky_time now, sky_satellite from, uint64_t number,
+                       uint32_t bitmap);
+void sky__look_after_messages(sky_transport *t, sky_time now);
+
+/* transport_link.c */
+static inline bool sky__is_ground(sky_satellite s) {
+    return s.plane == 0;
+}
+bool sky__is_station(const sky_transport *t, sky_satellite s);
+/* Borrowed until the next call. */
+const sky__route *sky__route_to(sky_transport *t, sky_time now, sky_satellite destination,
+                                uint8_t way);
+/* The next hop of what is only passing. */
+sky_satellite sky__relay_hop(sky_transport *t, sky_time now, sky_satellite destination,
+                             uint8_t way);
+/* Decode and believe; false: counted. */
+bool sky__link_accept(sky_transport *t, sky_time now, const uint8_t *bytes, size_t byte_count,
+                      sky_packet_head *head);
+/* Fill in this hop of `head`, write it in front of `bytes` long content, and tag the whole. */
+void sky__link_stamp(sky_transport *t, sky_time now, sky_packet_head *head, uint8_t *datagram,
+                     size_t byte_count);
+
+#endif

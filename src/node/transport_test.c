@@ -1,0 +1,418 @@
+/* Proves that messages arrive whole, once and in time over links that lose, double and reorder;
+ * that they find their way over the grid; and that what is forged, replayed, stale, foreign or
+ * damaged is counted, dropped, and never answered. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "node/transport_fixture.h"
+
+static const sky_satellite ground = {0, 1};
+static const sky_satellite centre = {3, 4};
+
+/* ---- delivery ---- */
+
+static void every_size_arrives(void **state) {
+    (void)state;
+    static const sky_suite suites[] = {SKY_SUITE_PLAIN, SKY_SUITE_AES, SKY_SUITE_CHACHA};
+    for (size_t i = 0; i < 3; i++) {
+        if (!sky_suite_works(suites[i]))
+            continue;
+        sky_net n;
+        sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+        uint32_t g = sky_net_add(&n, ground, suites[i]);
+        uint32_t s = sky_net_add(&n, centre, suites[i]);
+        uint64_t sent = 0;
+        for (size_t bytes = 8; bytes <= 8192; bytes += bytes < 2400 ? 37 : 811) {
+            assert_true(sky_net_send(&n, g, centre, ++sent, bytes));
+            assert_true(sky_net_send(&n, s, ground, sent, bytes));
+            sky_net_run(&n, SKY_TIME_NEVER);
+            assert_int_equal(n.stations[s].taken, sent);
+            assert_int_equal(n.stations[g].taken, sent);
+        }
+        assert_int_equal(n.stations[s].wrong + n.stations[g].wrong, 0);
+        assert_int_equal(n.stations[s].sum, sent * (sent + 1) / 2);
+        assert_true(sky_satellite_equal(n.stations[s].taken_from, ground));
+        sky_transport_stat t = sky_net_stat(&n, g);
+        assert_int_equal(t.pieces_again + t.timeouts + t.given_up + t.duplicates, 0);
+        assert_int_equal(sky_transport_wake(n.stations[g].transport), SKY_TIME_NEVER);
+        assert_int_equal(sky_transport_wake(n.stations[s].transport), SKY_TIME_NEVER);
+        sky_net_close(&n);
+    }
+}
+
+static void bad_links_are_mended(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        sky_net n;
+        sky_net_open(&n, SKY_PLACE_ROTATION_HOP, seed);
+        n.loss = seed % 2 ? 0.05 : 0.3;
+        n.duplicate = 0.1;
+        n.reorder_ns = SKY_MS(2);
+        uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+        uint32_t s = sky_net_add(&n, centre, SKY_SUITE_PLAIN);
+        uint64_t sent = 0;
+        while (sent < 300) {
+            if (sky_net_send(&n, g, centre, sent + 1, 8 + sky_prng_below(&n.prng, 8185)))
+                sent++;
+            else
+                sky_net_run(&n, n.now + SKY_MS(5));
+        }
+        sky_net_run(&n, SKY_TIME_NEVER);
+        sky_transport_stat t = sky_net_stat(&n, g);
+        assert_int_equal(n.stations[s].taken, 300);
+        assert_int_equal(n.stations[s].sum, 300 * 301 / 2); /* each once */
+        assert_int_equal(n.stations[s].wrong, 0);
+        assert_int_equal(t.given_up, 0);
+        assert_true(t.pieces_again > 0 && sky_net_stat(&n, s).duplicates > 0);
+        sky_net_close(&n);
+    }
+}
+
+/* Loses the pieces of an eight-piece message whose bits are set, the first time. */
+static bool lose_some(void *context, const sky_net_flight *f) {
+    uint32_t *bits = context;
+    size_t at = SKY_PACKET_HEAD_BYTES;
+    sky_packet_frame frame;
+    if (sky_packet_frame_next(f->data, f->bytes, &at, &frame) != SKY_OK ||
+        frame.type != SKY_FRAME_DATA || !(*bits >> frame.index & 1))
+        return true;
+    *bits &= ~(1u << frame.index);
+    return false;
+}
+
+/* One piece lost costs one piece more, and one round trip and a little. */
+static void only_what_is_missing_is_sent_again(void **state) {
+    (void)state;
+    sky_net n;
+    sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+    uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+    uint32_t s = sky_net_add(&n, centre, SKY_SUITE_PLAIN);
+    sky_time light = sky_frame_ground_ns(&n.frame, centre, 0);
+    uint32_t bits = 1u << 2 | 1u << 7;
+    n.pass = lose_some;
+    n.pass_context = &bits;
+    sky_time began = n.now;
+    assert_true(sky_net_send(&n, g, centre, 1, 8192));
+    while (n.stations[s].taken == 0)
+        sky_net_run(&n, n.now + SKY_MS(1) / 10);
+    assert_int_equal(bits, 0);
+    assert_int_equal(n.stations[s].wrong, 0);
+    assert_int_equal(sky_net_stat(&n, g).pieces_again, 2);
+    assert_int_equal(sky_net_stat(&n, g).timeouts, 0);
+    assert_true(n.now - began < 3 * light + SKY_MS(1));
+    /* Everything lost: the ephemeris says when. */
+    bits = 1;
+    began = n.now;
+    assert_true(sky_net_send(&n, g, centre, 2, 100));
+    while (n.stations[s].taken == 1)
+        sky_net_run(&n, n.now + SKY_MS(1) / 10);
+    assert_int_equal(sky_net_stat(&n, g).timeouts, 1);
+    assert_true(n.now - began < 3 * light + SKY_MS(2));
+    sky_net_close(&n);
+}
+
+/* A link is busy with what it was given: 100 messages take as long as their bits. */
+static void the_pace_is_kept(void **state) {
+    (void)state;
+    sky_net n;
+    sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+    uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+    uint32_t s = sky_net_add(&n, centre, SKY_SUITE_PLAIN);
+    sky_time began = n.now;
+    for (uint64_t i = 0; i < 60; i++)
+        assert_true(sky_net_send(&n, g, centre, i, 8000));
+    sky_net_run(&n, SKY_TIME_NEVER);
+    sky_transport_stat t = sky_net_stat(&n, g);
+    assert_int_equal(n.stations[s].taken, 60);
+    assert_int_equal(t.pieces_again, 0);
+    sky_time least = sky_link_busy_ns(1000000000, t.bytes_sent);
+    assert_true(n.now - began >= least && n.now - began < least + SKY_MS(10));
+    sky_net_close(&n);
+}
+
+static void the_dead_are_given_up(void **state) {
+    (void)state;
+    sky_net n;
+    sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+    uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+    uint32_t s = sky_net_add(&n, centre, SKY_SUITE_PLAIN);
+    for (uint64_t i = 0; i < 20; i++) /* more pieces than the window holds */
+        assert_true(sky_net_send(&n, g, (sky_satellite){3, 5}, i, 8192));
+    for (uint64_t i = 0; i < 20; i++)
+        assert_true(sky_net_send(&n, g, centre, i, 8192));
+    sky_time began = n.now;
+    sky_net_run(&n, SKY_TIME_NEVER);
+    assert_int_equal(sky_net_stat(&n, g).given_up, 20);
+    assert_int_equal(n.stations[s].taken, 20);
+    assert_true(n.now - began < SKY_SECONDS(6));
+    assert_int_equal(sky_transport_wake(n.stations[g].transport), SKY_TIME_NEVER);
+    sky_net_close(&n);
+}
+
+/* ---- ways ---- */
+
+/* All 45 satellites of planes 2 to 4, slots 1 to 15. */
+static void add_grid(sky_net *n) {
+    for (uint32_t plane = 2; plane <= 4; plane++)
+        for (uint32_t slot = 1; slot <= 15; slot++)
+            sky_net_add(n, (sky_satellite){plane, slot}, SKY_SUITE_PLAIN);
+}
+
+static void messages_find_their_way(void **state) {
+    (void)state;
+    for (int hop = 0; hop < 2; hop++) {
+        sky_net n;
+        sky_net_open(&n, hop ? SKY_PLACE_HOP : SKY_PLACE_ROTATION_HOP, 1);
+        n.loss = 0.02;
+        add_grid(&n);
+        uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+        uint32_t far = 10; /* (2, 11): a plane and 7 slots from the centre */
+        sky_satellite at = n.stations[far].config.self;
+        assert_true(sky_net_send(&n, g, at, 1, 5000));
+        sky_net_run(&n, SKY_TIME_NEVER);
+        assert_int_equal(n.stations[far].taken, 1);
+        assert_true(sky_satellite_equal(n.stations[far].taken_from, ground));
+        assert_true(n.hops >= 2 * 5 + 1);
+        assert_true(sky_net_send(&n, far, ground, 2, 5000));
+        assert_true(sky_net_send(&n, far, (sky_satellite){4, 8}, 3, 5000));
+        sky_net_run(&n, SKY_TIME_NEVER);
+        assert_int_equal(n.stations[g].taken, 1);
+        assert_int_equal(n.stations[30 + 7].taken, 1);
+        assert_true(sky_satellite_equal(n.stations[30 + 7].taken_from, at));
+        uint64_t relayed = 0, wrong = 0;
+        for (uint32_t i = 0; i < n.station_count; i++) {
+            relayed += sky_net_stat(&n, i).relayed;
+            wrong += n.stations[i].wrong + sky_net_stat(&n, i).lost_way;
+        }
+        assert_true(relayed > 0);
+        assert_int_equal(wrong, 0);
+        sky_net_close(&n);
+    }
+}
+
+/* A message in a circle ends: nobody is at the place it is for, and each hop costs it one. */
+static void what_finds_nobody_ends(void **state) {
+    (void)state;
+    sky_net n;
+    sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+    uint32_t a = sky_net_add(&n, centre, SKY_SUITE_PLAIN);
+    sky_net_add(&n, (sky_satellite){3, 5}, SKY_SUITE_PLAIN);
+    n.stations[1].config.relay_max = 1;
+    sky_net_restart(&n, 1);
+    assert_true(sky_net_send(&n, a, (sky_satellite){3, 7}, 1, 8192));
+    sky_net_run(&n, SKY_TIME_NEVER);
+    assert_int_equal(sky_net_stat(&n, a).given_up, 1);
+    assert_true(sky_net_stat(&n, 1).relayed > 0);
+    sky_net_close(&n);
+}
+
+/* ---- belief ---- */
+
+typedef struct {
+    sky_net n;
+    uint32_t g, s;
+    sky_net_flight caught[64]; /* the last datagrams to the satellite */
+    uint32_t caught_count;
+} scene;
+
+static bool catch_all(void *context, const sky_net_flight *f) {
+    scene *x = context;
+    if (f->to.plane)
+        x->caught[x->caught_count++ % 64] = *f;
+    return true;
+}
+
+static void scene_open(scene *x, sky_suite suite) {
+    memset(x, 0, sizeof *x);
+    sky_net_open(&x->n, SKY_PLACE_ROTATION_HOP, 1);
+    x->g = sky_net_add(&x->n, ground, suite);
+    x->s = sky_net_add(&x->n, centre, suite);
+    x->n.pass = catch_all;
+    x->n.pass_context = x;
+}
+
+/* Hand the satellite a datagram; it must neither believe it nor say anything. */
+static void refuse(scene *x, const uint8_t *data, size_t bytes) {
+    sky_net_station *s = &x->n.stations[x->s];
+    uint8_t out[SKY_PACKET_BYTES_MAX];
+    sky_datagram in = {.data = (uint8_t *)(uintptr_t)data, .bytes = bytes};
+    sky_datagram d = {.data = out, .bytes_max = sizeof out};
+    sky_satellite who = {9, 9};
+    assert_false(sky_transport_input(s->transport, x->n.now, &in, &who));
+    assert_int_equal(who.plane, 9);
+    assert_false(sky_transport_output(s->transport, x->n.now, &d));
+    assert_int_equal(sky_transport_wake(s->transport), SKY_TIME_NEVER);
+}
+
+static void every_flipped_bit_is_refused(void **state) {
+    (void)state;
+    for (sky_suite suite = SKY_SUITE_PLAIN; suite < SKY_SUITE_END; suite++) {
+        if (!sky_suite_works(suite))
+            continue;
+        scene x;
+        scene_open(&x, suite);
+        assert_true(sky_net_send(&x.n, x.g, centre, 1, 100));
+        sky_net_run(&x.n, SKY_TIME_NEVER);
+        assert_int_equal(x.caught_count, 1);
+        sky_net_flight f = x.caught[0];
+        x.n.now = SKY_SECONDS(1); /* a satellite that was there and did not get it yet */
+        sky_net_restart(&x.n, x.s);
+        x.n.now = f.at;
+        for (size_t bit = 0; bit < f.bytes * 8; bit++) {
+            f.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            refuse(&x, f.data, f.bytes);
+            f.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+        for (size_t bytes = 0; bytes < f.bytes; bytes++)
+            refuse(&x, f.data, bytes);
+        sky_transport_stat t = sky_net_stat(&x.n, x.s);
+        assert_int_equal(t.foreign + t.forged + t.stale, f.bytes * 9);
+        assert_true(t.foreign > 0 && t.forged > 0 && t.stale > 0);
+        assert_int_equal(t.datagrams_taken, 0);
+        sky_datagram in = {.data = f.data, .bytes = f.bytes};
+        assert_true(sky_transport_input(x.n.stations[x.s].transport, x.n.now, &in, NULL));
+        sky_net_close(&x.n);
+    }
+}
+
+static void a_foreign_key_is_no_key(void **state) {
+    (void)state;
+    scene x;
+    scene_open(&x, SKY_SUITE_CHACHA);
+    uint8_t other[SKY_SECRET_BYTES] = {1};
+    x.n.stations[x.g].config.key = other;
+    sky_net_restart(&x.n, x.g);
+    assert_true(sky_net_send(&x.n, x.g, centre, 1, 3000));
+    sky_net_run(&x.n, SKY_TIME_NEVER);
+    assert_int_equal(x.n.stations[x.s].taken, 0);
+    assert_true(sky_net_stat(&x.n, x.s).forged >= 3);
+    assert_int_equal(sky_net_stat(&x.n, x.s).datagrams_sent, 0);
+    sky_net_close(&x.n);
+}
+
+static void replays_are_refused(void **state) {
+    (void)state;
+    scene x;
+    scene_open(&x, SKY_SUITE_CHACHA);
+    for (uint64_t i = 0; i < 5; i++)
+        assert_true(sky_net_send(&x.n, x.g, centre, i, 8000));
+    sky_net_run(&x.n, SKY_TIME_NEVER);
+    uint32_t caught = x.caught_count;
+    assert_true(caught >= 35 && caught <= 64);
+    for (uint32_t i = 0; i < caught; i++)
+        refuse(&x, x.caught[i].data, x.caught[i].bytes);
+    assert_int_equal(sky_net_stat(&x.n, x.s).replayed, caught);
+    assert_int_equal(x.n.stations[x.s].taken, 5);
+    /* Nor by a satellite that lost its memory: they were sent before it started. */
+    sky_net_restart(&x.n, x.s);
+    for (uint32_t i = 0; i < caught; i++)
+        refuse(&x, x.caught[i].data, x.caught[i].bytes);
+    assert_int_equal(sky_net_stat(&x.n, x.s).stale, caught);
+    sky_net_close(&x.n);
+}
+
+static void old_epochs_are_refused(void **state) {
+    (void)state;
+    scene x;
+    scene_open(&x, SKY_SUITE_CHACHA);
+    assert_true(sky_net_send(&x.n, x.g, centre, 1, 100));
+    x.n.loss = 1;
+    sky_net_run(&x.n, x.n.now + SKY_MS(1)); /* caught, never arrived */
+    x.n.loss = 0;
+    sky_net_flight old = x.caught[0];
+    sky_net_restart(&x.n, x.g);
+    assert_true(sky_net_send(&x.n, x.g, centre, 2, 100));
+    sky_net_run(&x.n, SKY_TIME_NEVER);
+    assert_int_equal(x.n.stations[x.s].taken, 1);
+    refuse(&x, old.data, old.bytes);
+    assert_int_equal(sky_net_stat(&x.n, x.s).stale, 1);
+    /* And what is merely late. */
+    assert_true(sky_net_send(&x.n, x.g, centre, 3, 100));
+    x.n.loss = 1;
+    sky_net_run(&x.n, x.n.now + SKY_MS(1));
+    sky_net_flight late = x.caught[(x.caught_count - 1) % 64];
+    x.n.now += SKY_SECONDS(3);
+    refuse(&x, late.data, late.bytes);
+    assert_int_equal(sky_net_stat(&x.n, x.s).stale, 2);
+    sky_net_close(&x.n);
+}
+
+/* The table of neighbours is full of others: who comes back is known again, but not what he said
+ * before. */
+static void who_was_forgotten_cannot_be_replayed(void **state) {
+    (void)state;
+    scene x;
+    scene_open(&x, SKY_SUITE_CHACHA);
+    x.n.stations[x.s].config.peers_max = 2;
+    sky_net_restart(&x.n, x.s);
+    assert_true(sky_net_send(&x.n, x.g, centre, 1, 100));
+    sky_net_run(&x.n, SKY_TIME_NEVER);
+    sky_net_flight old = x.caught[0];
+    for (uint32_t i = 2; i < 5; i++) {
+        uint32_t other = sky_net_add(&x.n, (sky_satellite){0, i}, SKY_SUITE_CHACHA);
+        assert_true(sky_net_send(&x.n, other, centre, 1, 100));
+        sky_net_run(&x.n, SKY_TIME_NEVER);
+    }
+    assert_int_equal(x.n.stations[x.s].taken, 4);
+    refuse(&x, old.data, old.bytes);
+    assert_int_equal(sky_net_stat(&x.n, x.s).stale, 1);
+    assert_true(sky_net_send(&x.n, x.g, centre, 2, 100));
+    sky_net_run(&x.n, SKY_TIME_NEVER);
+    assert_int_equal(x.n.stations[x.s].taken, 5);
+    sky_net_close(&x.n);
+}
+
+/* Halves of messages, without end: memory is bounded, and whole ones still pass. */
+static bool lose_first_pieces(void *context, const sky_net_flight *f) {
+    size_t at = SKY_PACKET_HEAD_BYTES;
+    sky_packet_frame frame;
+    (void)context;
+    return sky_packet_frame_next(f->data, f->bytes, &at, &frame) != SKY_OK ||
+           frame.type != SKY_FRAME_DATA || frame.count == 1 || frame.index > 0;
+}
+
+static void halves_do_not_fill_the_memory(void **state) {
+    (void)state;
+    sky_net n;
+    sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+    uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+    uint32_t s = sky_net_add(&n, centre, SKY_SUITE_PLAIN);
+    n.stations[s].config.receiving_max = 4;
+    sky_net_restart(&n, s);
+    n.pass = lose_first_pieces;
+    for (uint64_t i = 0; i < 60; i++)
+        assert_true(sky_net_send(&n, g, centre, i, 4000));
+    sky_net_run(&n, n.now + SKY_MS(50));
+    assert_int_equal(n.stations[s].taken, 0);
+    assert_true(sky_net_stat(&n, s).crowded >= 50);
+    assert_true(sky_net_send(&n, g, centre, 77, 1000));
+    sky_net_run(&n, n.now + SKY_MS(100));
+    assert_int_equal(n.stations[s].taken, 1);
+    sky_net_run(&n, SKY_TIME_NEVER);
+    assert_int_equal(sky_net_stat(&n, g).given_up, 60);
+    sky_net_close(&n);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_size_arrives),
+        cmocka_unit_test(bad_links_are_mended),
+        cmocka_unit_test(only_what_is_missing_is_sent_again),
+        cmocka_unit_test(the_pace_is_kept),
+        cmocka_unit_test(the_dead_are_given_up),
+        cmocka_unit_test(messages_find_their_way),
+        cmocka_unit_test(what_finds_nobody_ends),
+        cmocka_unit_test(every_flipped_bit_is_refused),
+        cmocka_unit_test(a_foreign_key_is_no_key),
+        cmocka_unit_test(replays_are_refused),
+        cmocka_unit_test(old_epochs_are_refused),
+        cmocka_unit_test(who_was_forgotten_cannot_be_replayed),
+        cmocka_unit_test(halves_do_not_fill_the_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

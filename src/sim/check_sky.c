@@ -1,0 +1,56 @@
+#include "sim/check_sky.h"
+
+#define SUMS_EVERY                                                                                 \
+    8 /* samples compare all checksums; bytes in memory do not change by themselves */
+
+void sky_check_sky_init(sky_check_sky *c, const sky_scenario *s) {
+    uint64_t chunks = (s->workload.value_bytes + s->chunk_bytes - 1) / s->chunk_bytes;
+    *c = (sky_check_sky){
+        .copies_kept = true,
+        .memory_bounded = true,
+        .queues_bounded = true,
+        .agrees = true,
+        .column_rows = s->placement.window_planes,
+        .row_chunks = (uint32_t)((chunks + s->placement.servers - 1) / s->placement.servers)};
+}
+
+static void look_at_bounds(sky_check_sky *c, const sky_world *w, const sky_world_stat *stat) {
+    for (uint32_t i = 0; i < sky_world_alive(w); i++) {
+        const sky_node *node = sky_world_alive_node(w, i);
+        c->memory_bounded &= sky_node_chunks(node) <= sky_node_slots(node->config);
+        c->queues_bounded &= node->job_count <= node->config->queue_max;
+    }
+    c->queues_bounded &= stat->in_flight <= stat->in_flight_max;
+}
+
+/* A message that did not arrive may have been the DROP of a row, or the word of an eviction. A DROP
+ * that meets a chunk on its way from one satellite to the next finds it at neither: at each turn a
+ * column of the window is on its way. */
+static void look_at_agreement(sky_check_sky *c, const sky_world_stat *stat,
+                              const sky_world_check *found, const sky_check_excuse_sky *excuse) {
+    uint64_t unheard = stat->lost + stat->overflowed + stat->corrupted + stat->cut + stat->hostile;
+    uint64_t rows = unheard + stat->nodes.evictions + excuse->crashed_chunks +
+                    stat->turns * c->column_rows;
+    if (found->corrupt > stat->nodes.evictions + excuse->crashed_chunks)
+        c->agrees = false;
+    if (excuse->settled && found->orphans > rows * c->row_chunks)
+        c->agrees = false;
+}
+
+sky_status sky_check_sky_sample(sky_check_sky *c, const sky_world *w,
+                                const sky_check_excuse_sky *excuse) {
+    sky_world_stat stat;
+    sky_world_check found;
+    sky_world_stats(w, &stat);
+    look_at_bounds(c, w, &stat);
+    bool sums = c->samples++ % SUMS_EVERY == 0 || excuse->settled;
+    sky_status status = sums ? sky_world_verify(w, &found) : sky_world_count(w, &found);
+    if (status != SKY_OK)
+        return status;
+    bool intact = excuse->crashed_chunks == 0 && stat.nodes.evictions == 0 && !excuse->chaos;
+    if (intact && (found.corrupt > 0 || found.copies_min == 0))
+        c->copies_kept = false;
+    if (!excuse->chaos)
+        look_at_agreement(c, &stat, &found, excuse);
+    return SKY_OK;
+}

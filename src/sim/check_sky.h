@@ -1,0 +1,30 @@
+/* What the sky holds, against what the index on the ground says: copies, bounds, agreement. Looks
+ * from outside, at samples; what answers show is sim/check.h's. */
+#ifndef SKY_SIM_CHECK_SKY_H
+#define SKY_SIM_CHECK_SKY_H
+
+#include "sim/world.h"
+
+typedef struct {
+    uint32_t row_chunks;  /* most chunks of one block on one satellite */
+    uint32_t column_rows; /* satellites that give chunks away at a turn */
+    uint64_t samples;
+    bool copies_kept;    /* each chunk the index names lies somewhere, whole */
+    bool memory_bounded; /* no satellite holds more than its memory */
+    bool queues_bounded; /* no more messages wait or fly than there may */
+    bool agrees; /* what no block owns, or owns and lacks, is explained by what went wrong */
+} sky_check_sky;
+
+/* What may have taken chunks, or left some behind, so far. */
+typedef struct {
+    bool chaos;              /* liars, or something cut off or frozen of late: no judgement */
+    bool settled;            /* nothing is under way */
+    uint64_t crashed_chunks; /* that lay in satellites that crashed */
+} sky_check_excuse_sky;
+
+void sky_check_sky_init(sky_check_sky *c, const sky_scenario *scenario);
+/* Errors: SKY_E_NOMEM: nothing was judged */
+sky_status sky_check_sky_sample(sky_check_sky *c, const sky_world *w,
+                                const sky_check_excuse_sky *excuse);
+
+#endif

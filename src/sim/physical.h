@@ -1,0 +1,16 @@
+/* Scenarios with a true sky: from the file's words to a frame. */
+#ifndef SKY_SIM_PHYSICAL_H
+#define SKY_SIM_PHYSICAL_H
+
+#include "node/frame.h"
+#include "sim/scenario.h"
+
+/* Fill in the constellation from the scenario's file of elements: the grid that was made of them.
+ * Errors: as sky_scenario_load; `error` begins with `path`:`line` where the file itself is fine */
+sky_status sky__elements_shell(const char *path, int line, sky_scenario *s, sky_error *error);
+
+/* The frame of a physical scenario; `turning` is the host's, scaled. */
+sky_status sky__physical_frame(const sky_scenario *s, const sky_turning *turning, sky_frame *f,
+                               sky_error *error);
+
+#endif

@@ -1,0 +1,93 @@
+/* Proves that a replayed trace counts as computed by hand: what memory holds, what it lets go, what
+ * the sky brings back, and what is left to compute. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <skymem/sim.h>
+
+static const uint32_t abc[] = {0, 1, 2};
+static const uint32_t abd[] = {0, 1, 3};
+static const uint32_t efg[] = {4, 5, 6};
+
+static const sky_replay_request requests[] = {
+    {.at_s = 0, .tokens = 1200, .blocks = abc, .block_count = 3},
+    {.at_s = 10, .tokens = 1536, .blocks = abd, .block_count = 3},
+    {.at_s = 20, .tokens = 1536, .blocks = efg, .block_count = 3},
+    {.at_s = 30, .tokens = 1536, .blocks = abc, .block_count = 3},
+};
+#define REQUESTS (sizeof requests / sizeof requests[0])
+
+static sky_replay_result play(uint32_t memory_blocks, const char *scenario) {
+    sky_replay_options options = {.scenario_path = scenario,
+                                  .block_tokens = 512,
+                                  .block_end = 7,
+                                  .memory_blocks = memory_blocks,
+                                  .prefill_tokens_s = 512,
+                                  .seed = 1};
+    sky_replay_result r;
+    sky_error error = {0};
+    if (sky_replay_run(requests, REQUESTS, &options, &r, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(r.requests, REQUESTS);
+    assert_int_equal(r.blocks, 12);
+    return r;
+}
+
+static void a_large_memory_hits_what_came_before(void **state) {
+    (void)state;
+    sky_replay_result r = play(100, NULL);
+    assert_int_equal(r.memory_hits, 2 + 3);
+    assert_int_equal(r.sky_hits, 0);
+    assert_true(fabs(r.computed_s - (1200.0 / 512 + 1 + 3 + 0)) < 1e-9);
+    assert_true(fabs(r.ttft_mean_s - r.computed_s / 4) < 1e-9);
+}
+
+static void a_small_memory_lets_go(void **state) {
+    (void)state;
+    assert_int_equal(play(3, NULL).memory_hits, 2); /* e, f, g took the place of a, b, d */
+    assert_int_equal(play(0, NULL).memory_hits, 0);
+}
+
+static void the_sky_brings_back_what_memory_let_go(void **state) {
+    (void)state;
+    sky_replay_result r = play(3, "scenarios/sim-smoke.yaml");
+    assert_int_equal(r.memory_hits, 2);
+    assert_int_equal(r.sky_hits, 3);
+    assert_int_equal(r.sky_sets, 7);
+    assert_int_equal(r.dropped_sets, 0);
+    assert_true(fabs(r.computed_s - (1200.0 / 512 + 1 + 3)) < 1e-9);
+    assert_true(r.loaded_s > 0.0036 && r.loaded_s < 0.5); /* light twice over 550 km at least */
+    sky_replay_result again = play(3, "scenarios/sim-smoke.yaml");
+    again.wall_s = r.wall_s;
+    assert_memory_equal(&r, &again, sizeof r);
+}
+
+static void nonsense_is_refused(void **state) {
+    (void)state;
+    sky_replay_options options = {.block_tokens = 512, .block_end = 6, .prefill_tokens_s = 1};
+    sky_replay_result r;
+    sky_error error = {0};
+    assert_int_equal(sky_replay_run(requests, REQUESTS, &options, &r, &error), SKY_E_PARAM);
+    options.block_end = 7;
+    options.scenario_path = "scenarios/absent.yaml";
+    assert_true(sky_replay_run(requests, REQUESTS, &options, &r, &error) < 0);
+    assert_non_null(strstr(error.text, "absent.yaml"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_large_memory_hits_what_came_before),
+        cmocka_unit_test(a_small_memory_lets_go),
+        cmocka_unit_test(the_sky_brings_back_what_memory_let_go),
+        cmocka_unit_test(nonsense_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/* Proves that a block flown through the session and the satellites takes what the seed authors'
+ * formula says, to the nanosecond, and what their own tables say to the last printed digit. */
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <skymem/sim.h>
+
+static sky_study_point authors_point(sky_strategy strategy, uint32_t servers, uint64_t block) {
+    return (sky_study_point){
+        .constellation = {.planes = 15,
+                          .slots = 15,
+                          .altitude_km = 1920,
+                          .inclination_deg = 53,
+                          .earth_radius_km = 6371,
+                          .light_km_s = 299800},
+        .placement = {.strategy = strategy, .servers = servers},
+        .centre = {8, 8},
+        .chunk_bytes = 12288,
+        .block_bytes = block,
+        .processing_ns = SKY_MS(20),
+        .gets = 1,
+        .seed = 1,
+    };
+}
+
+static sky_study_result fly(const sky_study_point *point) {
+    sky_study_result result;
+    sky_error error = {0};
+    if (sky_study_run(point, &result, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    return result;
+}
+
+static void the_authors_tables_are_flown(void **state) {
+    (void)state;
+    FILE *f = fopen("tests/golden/authors.txt", "r");
+    assert_non_null(f);
+    char line[256];
+    int rows = 0;
+    while (fgets(line, sizeof line, f)) {
+        char name[32];
+        double ms, max, min, avg;
+        sky_study_point p = authors_point(SKY_PLACE_HOP, 1, 1);
+        if (line[0] == '#')
+            continue;
+        assert_int_equal(sscanf(line, "%31s %u %lf %lf %" SCNu64 " %lf %lf %lf", name,
+                                &p.placement.servers, &ms, &p.constellation.altitude_km,
+                                &p.block_bytes, &max, &min, &avg),
+                         8);
+        assert_int_equal(sky_strategy_parse(name, &p.placement.strategy), SKY_OK);
+        p.processing_ns = (sky_time)(ms * 1e6 + 0.5);
+        sky_study_result r = fly(&p);
+        assert_true(fabs(r.formula_max_s - max) < 1e-9);
+        assert_true(fabs(r.formula_min_s - min) < 1e-9);
+        assert_true(fabs(r.formula_avg_s - avg) < 1e-9);
+        assert_true(fabs(r.served_max_s - max) < 1e-9);
+        assert_true(fabs(r.served_min_s - min) < 1e-9);
+        assert_true(fabs(r.served_avg_s - avg) < 1e-9);
+        assert_true(r.off_ns_max < 0.51);
+        rows++;
+    }
+    fclose(f);
+    assert_int_equal(rows, 48);
+}
+
+static void a_get_counts_light_both_ways(void **state) {
+    (void)state;
+    sky_study_point p = authors_point(SKY_PLACE_HOP, 9, 9 * 12288);
+    sky_study_result r = fly(&p);
+    double light_s = r.formula_max_s - 0.020;
+    assert_true(fabs(r.get_max_ms - 1e3 * (0.020 + 2 * light_s)) < 2e-6);
+}
+
+static void a_rate_and_loss_take_time(void **state) {
+    (void)state;
+    sky_study_point p = authors_point(SKY_PLACE_ROTATION_HOP, 25, 1 << 20);
+    p.processing_ns = 0;
+    p.gets = 20;
+    sky_study_result free_of_limits = fly(&p);
+    p.ground_bits_s = 100000000;
+    p.isl_bits_s = 1000000000;
+    sky_study_result rated = fly(&p);
+    double wire_ms = 8e3 * (1 << 20) / 1e8;
+    assert_true(rated.get_p50_ms > wire_ms);
+    assert_true(rated.get_p50_ms < 1.1 * (wire_ms + free_of_limits.get_p50_ms));
+    p.loss = 0.02;
+    sky_study_result lossy = fly(&p);
+    assert_int_equal(lossy.answered, 20);
+    assert_true(lossy.get_p50_ms > rated.get_p50_ms);
+}
+
+static void points_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    sky_study_point p = authors_point(SKY_PLACE_ROTATION, 500, 1000);
+    sky_study_result r;
+    sky_error error = {0};
+    assert_int_equal(sky_study_run(&p, &r, &error), SKY_E_PARAM);
+    assert_true(strlen(error.text) > 0);
+    p.placement.servers = 9;
+    p.block_bytes = 0;
+    assert_int_equal(sky_study_run(&p, &r, &error), SKY_E_PARAM);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_authors_tables_are_flown),
+        cmocka_unit_test(a_get_counts_light_both_ways),
+        cmocka_unit_test(a_rate_and_loss_take_time),
+        cmocka_unit_test(points_that_cannot_be_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,161 @@
+/* The world's insides, shared by world.c (life, time, satellites), world_links.c (messages on their
+ * way) and world_faults.c (what goes wrong).
+ *
+ *   flight:  launch ──► [queue] ──light──► arrive         owns one buffer of a pool, until it ends
+ *   site:    no memory ──first message──► node ──empty──► no memory
+ *
+ * Ids in the schedule: one per satellite (its wake time), one for the session, one per kind of
+ * fault, and one per message in flight, which is always on the way to exactly one next point.
+ * Invariants: sites with memory are those in `alive`, in no order that matters; a flight is either
+ * in the schedule or in the free list. */
+#ifndef SKY_SIM_WORLD_STATE_H
+#define SKY_SIM_WORLD_STATE_H
+
+#include "base/prng.h"
+#include "sim/schedule.h"
+#include "sim/world.h"
+
+#define SKY__SMALL_BYTES    192  /* all messages without data */
+#define SKY__DATAGRAM_BYTES 1232 /* what one datagram of the real transport carries */
+#define SKY__DATAGRAMS_MAX  (SKY_WIRE_BYTES_MAX / SKY__DATAGRAM_BYTES + 1)
+#define SKY__OVERHEARD      8  /* messages an enemy keeps to send again */
+#define SKY__IDLE_KEPT      64 /* making one anew costs more than most messages to it */
+#define SKY__FLIGHT_NONE    UINT32_MAX
+
+typedef struct {
+    sky_node node;
+    void *memory; /* NULL: holds nothing, does not exist */
+    uint32_t alive_at;
+    bool in_idle;
+    sky_time link_free;
+    sky_time cut_until;
+    sky_time frozen_until;
+    sky_time frozen_at; /* what its clock shows until then */
+    sky_time skew_ns;   /* its clock is ahead by this */
+    sky_liar liar;
+} sky__site;
+
+/* A message on its way. */
+typedef struct {
+    sky_satellite from, to;
+    uint8_t *data;
+    uint32_t bytes;
+    uint32_t next; /* in the free list */
+    bool small;
+    bool at_terminal; /* light is behind it; it waits for the downlink */
+} sky__flight;
+
+/* Buffers of one size, made when first needed, some kept for the next message. */
+typedef struct {
+    size_t bytes;
+    uint32_t max, made, free_count;
+    uint8_t **free_list;
+} sky__pool;
+
+/* A message that was seen on a link. */
+typedef struct {
+    sky_satellite from, to;
+    uint32_t bytes;
+    uint8_t *data; /* [SKY_WIRE_BYTES_MAX], made when first needed */
+} sky__overheard;
+
+typedef enum {
+    SKY__STRIKE_CRASH,
+    SKY__STRIKE_PARTITION,
+    SKY__STRIKE_FREEZE,
+    SKY__STRIKE_HOSTILE,
+    SKY__STRIKES
+} sky__strike;
+
+struct sky_world {
+    sky_scenario scenario;
+    sky_frame frame;
+    sky_node_config node_config;
+    sky_session *session;
+    sky__site *sites;
+    uint32_t *alive; /* [alive_count] numbers of sites with memory */
+    uint32_t alive_count;
+    uint32_t
+        idle[SKY__IDLE_KEPT]; /* satellites that lately held nothing: put out when pushed out */
+    uint32_t idle_next;
+    size_t node_bytes;
+    sky_schedule schedule;
+    sky_prng prng;
+    sky_time now;
+
+    sky__flight *flights;
+    uint32_t flight_max, flight_fresh, flight_free;
+    sky__pool large, small;
+    double loss[SKY__DATAGRAMS_MAX + 1]; /* of a message, by the datagrams it takes */
+
+    uint64_t terminal_bits_s;
+    sky_time up_free, down_free;
+    sky_time terminal_queue_ns, link_queue_ns; /* what a full queue takes to send */
+    sky_time light_extra_ns;                   /* most a reordered message is held back */
+
+    sky__overheard overheard[SKY__OVERHEARD];
+    uint32_t overheard_next;
+
+    sky_world_trace trace;
+    void *trace_context;
+    sky_world_stat stat; /* nodes: of satellites that are gone */
+};
+
+/* ---- ids ---- */
+
+static inline uint32_t sky__session_id(const sky_world *w) {
+    return w->frame.satellite_count;
+}
+
+static inline uint32_t sky__strike_id(const sky_world *w, sky__strike kind) {
+    return w->frame.satellite_count + 1 + (uint32_t)kind;
+}
+
+static inline uint32_t sky__flight_id(const sky_world *w, uint32_t f) {
+    return w->frame.satellite_count + 1 + SKY__STRIKES + f;
+}
+
+static inline bool sky__is_ground(sky_satellite s) {
+    return s.plane == 0;
+}
+
+static inline sky__site *sky__site_of(const sky_world *w, sky_satellite s) {
+    return &w->sites[sky_frame_number(&w->frame, s)];
+}
+
+/* ---- world.c ---- */
+void sky__tell(const sky_world *w, sky_event_kind kind, const sky__flight *f, sky_satellite from);
+/* A satellite loses its memory. */
+void sky__put_out(sky_world *w, uint32_t number);
+
+/* ---- world_links.c ---- */
+bool sky__links_init(sky_world *w, uint32_t flight_max);
+void sky__links_deinit(sky_world *w);
+/* A buffer for the largest message; NULL when everything is in the air. */
+uint8_t *sky__buffer_take(sky_world *w);
+void sky__buffer_give(sky_world *w, uint8_t *buffer);
+/* A message that a sender wrote into such a buffer sets out. Owner: takes d->data */
+void sky__set_out(sky_world *w, const sky_datagram *d);
+/* What someone says who is on no link: it is at its destination at once. Data is copied. */
+void sky__intrude(sky_world *w, const sky_datagram *d);
+void sky__flight_end(sky_world *w, uint32_t f);
+void sky__drop(sky_world *w, uint32_t f, sky_event_kind kind, uint64_t *count);
+bool sky__cut_off(const sky_world *w, sky_satellite s);
+/* Take a place in a queue that serves one message after another; false when it is full. */
+bool sky__pass_queue(sky_world *w, sky_time *free_at, sky_time queue_ns, uint64_t bits_s,
+                     uint32_t bytes);
+
+/* ---- world_faults.c ---- */
+void sky__faults_init(sky_world *w);
+void sky__faults_deinit(sky_world *w);
+void sky__strike_falls(sky_world *w, sky__strike kind);
+/* An enemy on the link takes note of a message. */
+void sky__overhear(sky_world *w, const sky__flight *x);
+/* What a liar makes of what its node says; false: nothing. */
+bool sky__lie(sky_world *w, const sky__site *s, sky_datagram *d);
+/* Where a satellite's clock stands. */
+sky_time sky__clock(const sky_world *w, const sky__site *s);
+/* When it will show `at`. */
+sky_time sky__when(const sky_world *w, const sky__site *s, sky_time at);
+
+#endif

@@ -1,0 +1,47 @@
+/* How a sky tier reaches its satellites: they are in this process, in a world of virtual time
+ * (sky_tier_world.c), or they are real and answer over UDP (sky_udp.c).
+ *
+ * Used by one thread at a time. */
+#ifndef SKY_STORE_SKY_REACH_H
+#define SKY_STORE_SKY_REACH_H
+
+#include "node/session.h"
+#include "sim/world.h"
+#include "store/tier.h"
+
+typedef struct sky_reach sky_reach;
+
+typedef struct {
+    sky_time (*now)(const sky_reach *r); /* sky time that it should be */
+    /* Let happen what is due up to `until`, at most now. */
+    void (*run)(sky_reach *r, sky_time until);
+    /* Sky time of what comes next; SKY_TIME_NEVER: nothing. */
+    sky_time (*next)(const sky_reach *r);
+    int (*fd)(const sky_reach *r); /* readable: something came; -1: there is no such thing */
+    sky_status (*submit)(sky_reach *r, const sky_request *request);
+    bool (*result)(sky_reach *r, sky_result *out);
+    const sky_session *(*session)(const sky_reach *r);
+    int64_t (*wall_ms)(const sky_reach *r, int64_t set_ms); /* of the session's calendar */
+    void (*stats)(const sky_reach *r, sky_world_stat *out); /* what of it is known here */
+    /* Look at the satellites' memory; NULL: it can only be read through the tier. */
+    void (*check)(const sky_reach *r, sky_world_check *out);
+    void (*destroy)(sky_reach *r);
+} sky_reach_ops;
+
+struct sky_reach {
+    const sky_reach_ops *ops;
+};
+
+/* Errors: as sky_world_create */
+sky_status sky_reach_world(const sky_scenario *scenario, uint64_t seed, const sky_clock *clock,
+                           const sky_world_host *host, sky_reach **out, sky_error *error);
+
+/* A tier over any of them. `reach` is called with the host whose functions the session is to
+ * call. Errors: what it returns, SKY_E_NOMEM, SKY_E_IO */
+typedef sky_status (*sky_reach_open)(void *context, const sky_clock *clock,
+                                     const sky_world_host *host, sky_reach **out, sky_error *error);
+sky_status sky_reach_tier_create(const char *url, const sky_scenario *scenario,
+                                 sky_reach_open reach, void *context, const sky_tier_env *env,
+                                 sky_tier **out, sky_error *error);
+
+#endif

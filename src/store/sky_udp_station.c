@@ -1,0 +1,452 @@
+#include "store/sky_udp_station.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/prng.h"
+#include "io/secret.h"
+#include "io/sync.h"
+#include "sim/schedule.h"
+
+#define HELD_MAX             8192
+#define GROUNDS_MAX          64
+#define SATELLITE_PEERS      (4 + GROUNDS_MAX)
+#define RECEIVE_BUFFER_BYTES (8u << 20)
+#define DATAGRAM_COST_BYTES  2304      /* of a receive buffer, as Linux counts a datagram of ours */
+#define CLOCK_GRAIN_NS       SKY_MS(2) /* the wall clock is read in whole milliseconds */
+#define NONE                 UINT32_MAX
+
+typedef struct {
+    uint32_t bytes;
+    uint32_t next; /* free */
+    sky_address from;
+    uint8_t data[SKY_PACKET_BYTES_MAX];
+} held;
+
+/* Where a ground station was heard last. */
+typedef struct {
+    uint32_t slot; /* 0: nobody */
+    sky_time heard;
+    sky_address address;
+} ground;
+
+struct sky_station {
+    sky_scenario scenario;
+    sky_frame frame;
+    sky_satellite self;
+    uint8_t key[SKY_SECRET_BYTES];
+    sky_transport_config config;
+    sky_transport *transport;
+    void *memory;
+    sky_udp *udp;
+    sky_address base;
+    ground grounds[GROUNDS_MAX];
+    sky_station_stat stat;
+    sky_prng prng; /* of the weather */
+
+    const sky_clock *clock;
+    sky_mutex clock_lock; /* anyone may ask for the time */
+    sky_time clock_last;  /* and the sky time that was then */
+    sky_time sky_last;
+
+    held *held; /* NULL: distance is not imposed */
+    uint32_t held_free, held_fresh;
+    sky_schedule schedule;
+};
+
+/* ---- time ---- */
+
+/* -1: before the start. */
+static sky_time wall_sky(const sky_station *s) {
+    int64_t ms = s->clock->wall_ms(s->clock) - s->scenario.time.start_ms;
+    return ms < 0 ? -1 : ms * SKY_MS(1);
+}
+
+/* The fine clock leads; the wall clock is followed when it is ahead, and waited for when behind. */
+sky_time sky_station_now(sky_station *s) {
+    sky_mutex_lock(&s->clock_lock);
+    sky_time clock = s->clock->now(s->clock);
+    sky_time passed = clock - s->clock_last;
+    sky_time now = s->sky_last + passed;
+    sky_time wall = wall_sky(s);
+    if (wall > now)
+        now = wall;
+    else if (wall < now - CLOCK_GRAIN_NS)
+        now = s->sky_last + passed / 2;
+    s->clock_last = clock;
+    s->sky_last = now;
+    sky_mutex_unlock(&s->clock_lock);
+    return now;
+}
+
+sky_time sky_station_clock_time(sky_station *s, sky_time at) {
+    if (at == SKY_TIME_NEVER)
+        return at;
+    sky_mutex_lock(&s->clock_lock);
+    sky_time ahead = s->clock_last - s->sky_last;
+    sky_mutex_unlock(&s->clock_lock);
+    return at + ahead;
+}
+
+/* ---- addresses ---- */
+
+static const sky_address *address_of(sky_station *s, sky_satellite to, sky_address *scratch) {
+    if (to.plane) {
+        *scratch = s->base;
+        sky_address_set_port(
+            scratch, (uint16_t)(sky_address_port(&s->base) + sky_frame_number(&s->frame, to)));
+        return scratch;
+    }
+    for (uint32_t i = 0; i < GROUNDS_MAX; i++)
+        if (s->grounds[i].slot == to.slot)
+            return &s->grounds[i].address;
+    return NULL;
+}
+
+/* A believed datagram of a ground station: that is where it is now. */
+static void learn(sky_station *s, sky_time now, uint32_t slot, const sky_address *from) {
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < GROUNDS_MAX; i++) {
+        if (s->grounds[i].slot == slot) {
+            at = i;
+            break;
+        }
+        if (s->grounds[i].heard < s->grounds[at].heard)
+            at = i;
+    }
+    s->grounds[at] = (ground){.slot = slot, .heard = now, .address = *from};
+}
+
+/* ---- distance ---- */
+
+static void take(sky_station *s, sky_time now, const uint8_t *data, size_t bytes,
+                 const sky_address *from) {
+    sky_datagram d = {.data = (uint8_t *)(uintptr_t)data, .bytes = bytes};
+    sky_satellite neighbour;
+    if (sky_transport_input(s->transport, now, &d, &neighbour) && neighbour.plane == 0)
+        learn(s, now, neighbour.slot, from);
+}
+
+/* How long the hop takes that a datagram says it came by; -1: it is none of ours. */
+static sky_time distance_ns(const sky_station *s, sky_time now, const uint8_t *data, size_t bytes) {
+    sky_packet_head h;
+    const sky_constellation *c = &s->frame.constellation;
+    if (sky_packet_head_decode(data, bytes, &h) != SKY_OK || !sky_satellite_equal(h.to, s->self) ||
+        h.from.plane > c->planes || (h.from.plane && (h.from.slot < 1 || h.from.slot > c->slots)))
+        return -1;
+    uint64_t turns = sky_turns(&s->frame.turning, now);
+    if (h.from.plane && s->self.plane)
+        return sky_frame_link_ns(&s->frame, h.from, s->self);
+    if (!h.from.plane && !s->self.plane)
+        return -1;
+    return sky_frame_ground_ns(&s->frame, h.from.plane ? h.from : s->self, turns);
+}
+
+static void hold(sky_station *s, sky_time now, const uint8_t *data, size_t bytes,
+                 const sky_address *from) {
+    sky_time ns = distance_ns(s, now, data, bytes);
+    if (ns < 0 || bytes > SKY_PACKET_BYTES_MAX) { /* for the transport to count */
+        take(s, now, data, bytes, from);
+        return;
+    }
+    if (sky_prng_unit(&s->prng) < s->scenario.links.loss) {
+        s->stat.lost++;
+        return;
+    }
+    uint32_t i = s->held_free;
+    if (i != NONE) {
+        s->held_free = s->held[i].next;
+    } else if (s->held_fresh < HELD_MAX) {
+        i = s->held_fresh++;
+    } else {
+        s->stat.overflow++;
+        return;
+    }
+    s->held[i].bytes = (uint32_t)bytes;
+    s->held[i].from = *from;
+    memcpy(s->held[i].data, data, bytes);
+    ns += (sky_time)sky_prng_below(&s->prng, (uint64_t)s->scenario.links.jitter_ns + 1);
+    sky_schedule_set(&s->schedule, i, now + ns);
+}
+
+static void let_arrive(sky_station *s, sky_time now) {
+    while (sky_schedule_next(&s->schedule) <= now) {
+        uint32_t i = sky_schedule_pop(&s->schedule).id;
+        take(s, now, s->held[i].data, s->held[i].bytes, &s->held[i].from);
+        s->held[i].next = s->held_free;
+        s->held_free = i;
+    }
+}
+
+/* ---- in and out ---- */
+
+bool sky_station_take(sky_station *s, sky_time now) {
+    uint8_t *data;
+    size_t bytes;
+    const sky_address *from;
+    bool more = sky_udp_receive(s->udp);
+    while (sky_udp_next(s->udp, &data, &bytes, &from)) {
+        if (s->held)
+            hold(s, now, data, bytes, from);
+        else
+            take(s, now, data, bytes, from);
+    }
+    if (s->held)
+        let_arrive(s, now);
+    if (sky_transport_wake(s->transport) <= now)
+        sky_transport_input(s->transport, now, NULL, NULL);
+    return more;
+}
+
+void sky_station_send(sky_station *s, sky_time now) {
+    sky_address scratch;
+    sky_datagram d = {.data = sky_udp_room(s->udp), .bytes_max = SKY_PACKET_BYTES_MAX};
+    while (sky_transport_output(s->transport, now, &d)) {
+        const sky_address *to = address_of(s, d.to, &scratch);
+        if (to)
+            sky_udp_put(s->udp, to, d.bytes);
+        else
+            s->stat.nowhere++;
+        d.data = sky_udp_room(s->udp);
+    }
+    sky_udp_flush(s->udp);
+}
+
+sky_time sky_station_wake(const sky_station *s) {
+    sky_time transport = sky_transport_wake(s->transport);
+    sky_time arrives = s->held ? sky_schedule_next(&s->schedule) : SKY_TIME_NEVER;
+    return transport < arrives ? transport : arrives;
+}
+
+const sky_frame *sky_station_frame(const sky_station *s) {
+    return &s->frame;
+}
+
+sky_transport *sky_station_transport(sky_station *s) {
+    return s->transport;
+}
+
+int sky_station_fd(const sky_station *s) {
+    return sky_udp_fd(s->udp);
+}
+
+void sky_station_stats(const sky_station *s, sky_station_stat *out) {
+    *out = s->stat;
+    out->udp = sky_udp_stats(s->udp);
+    sky_transport_stats(s->transport, &out->transport);
+}
+
+/* ---- configuration ---- */
+
+sky_status sky_station_beside(const char *path, const char *file, char out[SKY_STATION_PATH_MAX],
+                              sky_error *error) {
+    const char *slash = strrchr(path, '/');
+    int folder = slash && file[0] != '/' ? (int)(slash - path) + 1 : 0;
+    int length = snprintf(out, SKY_STATION_PATH_MAX, "%.*s%s", folder, path, file);
+    return length < SKY_STATION_PATH_MAX
+               ? SKY_OK
+               : sky_fail(error, SKY_E_PARAM, "%.200s: too long a path", path);
+}
+
+#define MIGRATE_WINDOW 32 /* what a neighbour's socket holds, and more */
+#define QUEUE_MAX      1024
+#define SWEEP_NS       SKY_SECONDS(60)
+#define SWEEP_GRACE_NS SKY_SECONDS(5) /* for what migrates, and for puts under way */
+#define HOST_LATE_NS   SKY_MS(200)    /* a machine with a hundred satellites on it */
+
+sky_status sky_station_node_config(const sky_scenario *c, const sky_frame *frame,
+                                   sky_node_config *out, sky_error *error) {
+    uint32_t chunk = c->chunk_bytes + SKY_SEAL_BYTES;
+    sky_time gap = sky_link_busy_ns(c->links.isl_bits_s,
+                                    sky_message_data_offset(SKY_WIRE_MIGRATE) + chunk);
+    sky_time way = c->udp.impose ? sky_frame_link_ns_max(frame) + c->links.jitter_ns : 0;
+    if (chunk > SKY_WIRE_DATA_BYTES_MAX)
+        return sky_fail(error, SKY_E_PARAM,
+                        "chunk is %u bytes: with its seal a message carries at most %d",
+                        c->chunk_bytes, SKY_WIRE_DATA_BYTES_MAX - SKY_SEAL_BYTES);
+    *out = (sky_node_config){.constellation = c->constellation,
+                             .turning = frame->turning,
+                             .processing_ns = c->satellite.processing_ns,
+                             .migrate_gap_ns = gap,
+                             .migrate_timeout_ns = 4 * way + 2 * gap + HOST_LATE_NS,
+                             .migrate_window = MIGRATE_WINDOW,
+                             .queue_max = QUEUE_MAX,
+                             .chunk_bytes_max = chunk,
+                             .memory_bytes = c->satellite.memory_bytes,
+                             .tell_ground = c->eviction & SKY_EVICT_BROADCAST};
+    if (c->eviction & SKY_EVICT_GOSSIP)
+        out->gossip_hops = frame->placement.window_planes / 2 + frame->placement.window_slots / 2 +
+                           1;
+    if (c->eviction & SKY_EVICT_SWEEP) {
+        out->sweep_period_ns = SWEEP_NS;
+        out->sweep_grace_ns = SWEEP_GRACE_NS;
+    }
+    if (sky_node_slots(out) < 1)
+        return sky_fail(error, SKY_E_PARAM,
+                        "satellite.memory is %" PRIu64 " bytes: not one chunk of %u and what is "
+                        "kept about it",
+                        c->satellite.memory_bytes, chunk);
+    return SKY_OK;
+}
+
+static sky_status make_frame(sky_station *s, const char *path, sky_error *error) {
+    const sky_scenario *c = &s->scenario;
+    double rotation_ns = (double)c->time.rotation_ns / (c->time.scale > 0 ? c->time.scale : 1);
+    sky_turning turning = {.start_ms = c->time.start_ms, .rotation_ns = (sky_time)rotation_ns};
+    if (wall_sky(s) < 0)
+        return sky_fail(error, SKY_E_PARAM,
+                        "%.200s: time.start is still to come by this machine's clock: real "
+                        "satellites need one that has passed",
+                        path);
+    if (c->physical)
+        return sky_fail(error, SKY_E_UNSUPPORTED,
+                        "%.200s: sky: physical is for sky: and sim; real satellites take ideal",
+                        path);
+    sky_constellation near = c->constellation;
+    if (!c->udp.impose) /* how far the machines are from each other nobody knows: not at all */
+        near.light_km_s = 1e15;
+    return sky_frame_init(&s->frame, &near, &c->placement, c->centre, &turning, error);
+}
+
+static uint32_t within(uint64_t v, uint32_t low, uint32_t high) {
+    if (v < low)
+        return low;
+    return v > high ? high : (uint32_t)v;
+}
+
+static void configure(sky_station *s, bool direct) {
+    const sky_scenario *c = &s->scenario;
+    bool is_ground = s->self.plane == 0;
+    bool aboard = c->placement.strategy == SKY_PLACE_HOP;
+    uint16_t chance;
+    sky_random(&chance, sizeof chance);
+    uint32_t datagrams = sky_udp_buffer_bytes(s->udp) / DATAGRAM_COST_BYTES;
+    s->config = (sky_transport_config){
+        .frame = &s->frame,
+        .self = s->self,
+        .key = s->key,
+        .suite = c->udp.suite ? c->udp.suite : sky_suite_best(),
+        .epoch = (uint64_t)s->clock->wall_ms(s->clock) << 16 | chance,
+        .ground_bits_s = aboard ? c->links.isl_bits_s : c->links.ground_bits_s,
+        .isl_bits_s = c->links.isl_bits_s,
+        .burst_ns = SKY_MS(1),
+        .slack_ns = SKY_MS(5),
+        .jitter_ns = c->links.jitter_ns,
+        .deadline_ns = SKY_SECONDS(3),
+        .age_ns_max = SKY_SECONDS(5),
+        .skew_ns_max = SKY_SECONDS(1),
+        .direct = direct,
+        .message_bytes_max = (uint32_t)sky_message_data_offset(SKY_WIRE_SET) + c->chunk_bytes +
+                             SKY_SEAL_BYTES,
+        .sending_max = is_ground ? 1024 : 256,
+        .receiving_max = is_ground ? 2048 : 512,
+        .window_max = within(datagrams / 4, 32, 1024),
+        .peers_max = is_ground ? within(s->frame.satellite_count, 2, 2048) : SATELLITE_PEERS,
+        .relay_max = is_ground ? 1 : 256};
+}
+
+/* ---- life ---- */
+
+static sky_status read_key(sky_station *s, const char *path, sky_error *error) {
+    char key_path[SKY_STATION_PATH_MAX];
+    if (!s->scenario.udp.base[0] || !s->scenario.udp.key[0])
+        return sky_fail(error, SKY_E_PARAM,
+                        "%.200s: real satellites need a section such as udp: {base: "
+                        "127.0.0.1:7600, key: sky.key, tenant: tenant.key}",
+                        path);
+    sky_status status = sky_station_beside(path, s->scenario.udp.key, key_path, error);
+    return status == SKY_OK ? sky_secret_read(key_path, s->key, error) : status;
+}
+
+static sky_status open_socket(sky_station *s, const char *path, sky_error *error) {
+    static const sky_udp_options options = {.datagram_bytes_max = SKY_PACKET_BYTES_MAX,
+                                            .buffer_bytes = RECEIVE_BUFFER_BYTES};
+    sky_status status = sky_address_parse(s->scenario.udp.base, &s->base, error);
+    if (status != SKY_OK)
+        return status;
+    if (sky_address_port(&s->base) == 0 ||
+        sky_address_port(&s->base) + s->frame.satellite_count > 65536)
+        return sky_fail(error, SKY_E_PARAM,
+                        "%.200s: udp.base is %s: ports from there on for %u satellites", path,
+                        s->scenario.udp.base, s->frame.satellite_count);
+    sky_address scratch;
+    sky_address at = s->self.plane ? *address_of(s, s->self, &scratch)
+                                   : sky_address_towards(&s->base);
+    return sky_udp_open(&at, &options, &s->udp, error);
+}
+
+static sky_status take_memory(sky_station *s, sky_error *error) {
+    size_t bytes = sky_transport_bytes(&s->config);
+    s->memory = malloc(bytes);
+    bool ok = s->memory;
+    if (ok && s->scenario.udp.impose) {
+        s->held = malloc(HELD_MAX * sizeof *s->held);
+        ok = s->held && sky_schedule_init(&s->schedule, HELD_MAX) == SKY_OK;
+    }
+    if (!ok)
+        return sky_fail(error, SKY_E_NOMEM, "memory for a station");
+    s->transport = sky_transport_init(&s->config, sky_station_now(s), s->memory, bytes);
+    return SKY_OK;
+}
+
+sky_status sky_station_open(const sky_station_options *options, sky_station **out,
+                            sky_error *error) {
+    sky_station *s = calloc(1, sizeof *s);
+    if (!s)
+        return sky_fail(error, SKY_E_NOMEM, "a station");
+    s->scenario = *options->scenario;
+    s->self = options->self;
+    s->clock = options->clock;
+    sky_mutex_init(&s->clock_lock);
+    s->held_free = NONE;
+    uint64_t seed;
+    uint16_t slot;
+    sky_random(&seed, sizeof seed);
+    sky_random(&slot, sizeof slot);
+    sky_prng_init(&s->prng, seed);
+    if (s->self.plane == 0)
+        s->self.slot = slot ? slot : 1;
+    sky_status status = read_key(s, options->path, error);
+    if (status == SKY_OK)
+        status = make_frame(s, options->path, error);
+    const sky_constellation *c = &s->scenario.constellation;
+    if (status == SKY_OK && (s->self.plane > c->planes || s->self.slot < 1 ||
+                             (s->self.plane && s->self.slot > c->slots)))
+        status = sky_fail(error, SKY_E_PARAM,
+                          "satellite %u,%u: the constellation has planes 1 to %u and slots 1 to %u",
+                          s->self.plane, s->self.slot, c->planes, c->slots);
+    if (status == SKY_OK)
+        status = open_socket(s, options->path, error);
+    if (status != SKY_OK)
+        goto cleanup;
+    s->clock_last = s->clock->now(s->clock);
+    s->sky_last = wall_sky(s);
+    configure(s, options->direct);
+    status = take_memory(s, error);
+    if (status != SKY_OK)
+        goto cleanup;
+    *out = s;
+    s = NULL;
+cleanup:
+    sky_station_close(s);
+    return status;
+}
+
+void sky_station_close(sky_station *s) {
+    if (!s)
+        return;
+    if (s->transport)
+        sky_transport_deinit(s->transport);
+    sky_udp_close(s->udp);
+    sky_schedule_deinit(&s->schedule);
+    sky_mutex_deinit(&s->clock_lock);
+    sky_frame_deinit(&s->frame);
+    free(s->memory);
+    free(s->held);
+    explicit_bzero(s->key, sizeof s->key);
+    free(s);
+}

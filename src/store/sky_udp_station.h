@@ -1,0 +1,75 @@
+/* One station of a real sky, ground or satellite: a transport on a UDP socket, the clock all
+ * stations share, and the distance between them.
+ *
+ *   socket ──► [ held for the light time of its hop, or lost ] ──► transport ──► messages
+ *   socket ◄───────────────────────────────────────────────────── transport ◄── messages
+ *
+ * Sky time is the wall clock minus the scenario's start, so that stations agree on it without
+ * talking: within what the machines' clocks differ by. It never runs backwards: when the wall
+ * clock is set back, sky time goes at half its pace until the two meet again.
+ *
+ * Addresses: satellite number i (frame.h) listens on the scenario's base port + i. A ground
+ * station takes any port; a satellite answers where it last heard a believed datagram from.
+ *
+ * Caveat: what is held was not yet believed. Imposed distance is for trying things out on one
+ * machine; between machines the scenario says impose: false. */
+#ifndef SKY_STORE_SKY_UDP_STATION_H
+#define SKY_STORE_SKY_UDP_STATION_H
+
+#include "base/clock.h"
+#include "io/udp.h"
+#include "node/session.h"
+#include "node/transport.h"
+#include "sim/scenario.h"
+
+typedef struct sky_station sky_station;
+
+typedef struct {
+    const sky_scenario *scenario; /* copied */
+    const char *path;             /* of its file: key files are looked for beside it */
+    sky_satellite self;           /* plane 0: a ground station, its slot is chosen by chance */
+    const sky_clock *clock;
+    bool direct; /* a ground that asks every satellite without relays */
+} sky_station_options;
+
+/* Errors: SKY_E_PARAM (no udp section, no such satellite, a start to come, a rotation shorter than
+ *         light needs), and as sky_secret_read, sky_udp_open */
+sky_status sky_station_open(const sky_station_options *options, sky_station **out,
+                            sky_error *error);
+void sky_station_close(sky_station *s); /* NULL is fine */
+
+const sky_frame *sky_station_frame(const sky_station *s);
+sky_transport *sky_station_transport(sky_station *s);
+int sky_station_fd(const sky_station *s);
+/* From any thread; everything else belongs to one. */
+sky_time sky_station_now(sky_station *s);
+
+/* Take in what has come by `now`; false: nothing more waits. Call again, after having taken the
+ * messages, while it is true. */
+bool sky_station_take(sky_station *s, sky_time now);
+/* Send what may be sent at `now`. */
+void sky_station_send(sky_station *s, sky_time now);
+/* Sky time of the next thing to do here. */
+sky_time sky_station_wake(const sky_station *s);
+/* Clock time of a sky time, for waiting. */
+sky_time sky_station_clock_time(sky_station *s, sky_time at);
+
+typedef struct {
+    sky_udp_stat udp;
+    sky_transport_stat transport;
+    uint64_t lost;     /* by the scenario's chance */
+    uint64_t overflow; /* no room to hold them */
+    uint64_t nowhere;  /* to ground stations not heard of */
+} sky_station_stat;
+void sky_station_stats(const sky_station *s, sky_station_stat *out);
+
+/* What satellites and the ground make of a scenario alike. The satellites' chunks are longer than
+ * the ground's by a seal. Errors: SKY_E_PARAM */
+sky_status sky_station_node_config(const sky_scenario *scenario, const sky_frame *frame,
+                                   sky_node_config *out, sky_error *error);
+/* "FILE" beside the scenario at `path`. Errors: SKY_E_PARAM: too long */
+#define SKY_STATION_PATH_MAX 1024
+sky_status sky_station_beside(const char *path, const char *file, char out[SKY_STATION_PATH_MAX],
+                              sky_error *error);
+
+#endif

@@ -1,0 +1,181 @@
+/* Proves that satellites which answer over UDP keep every promise of a tier, while the sky turns;
+ * that links which lose cost time and no byte; that dead satellites cost a miss or the deadline;
+ * and that keys open to others are refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "store/sky_udp.h"
+#include "store/sky_udp_fixture.h"
+#include "store/tier_fixture.h"
+
+/* Near, fast, and turning all the time. */
+static const char fast[] = "placement: {strategy: rotation-hop, servers: 9}\n"
+                           "chunk: 1KiB\n"
+                           "satellite: {memory: 1536KiB, processing_ms: 0}\n"
+                           "links: {isl_gbps: 100, ground_mbps: 100000, queue: 16MiB}\n"
+                           "time: {rotation_s: 3}\n";
+
+/* A tier over satellites that hold nothing. */
+static sky_tier *open_udp(void *context, const sky_tier_env *env) {
+    sky_udp_site *site = context;
+    sky_tier *tier = NULL;
+    sky_error error = {0};
+    sky_udp_site_start_all(site);
+    if (sky_udp_tier_open(site->url, env, &tier, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    return tier;
+}
+
+static void close_udp(void *context, sky_tier *tier) {
+    tier->ops->close(tier);
+    sky_udp_site_stop_all(context);
+}
+
+static const sky_tier_env no_env = {.index = 2};
+
+static void distance_and_loss_cost_only_time(void **state) {
+    (void)state;
+    sky_udp_site site;
+    sky_udp_site_make(&site, 3, 5, "impose: true",
+                      "placement: {strategy: rotation-hop, servers: 9}\n"
+                      "chunk: 4KiB\n"
+                      "satellite: {memory: 4MiB, processing_ms: 0}\n"
+                      "links: {isl_gbps: 10, ground_mbps: 1000, loss: 0.02, jitter_ms: 1}\n"
+                      "time: {rotation_s: 2}\n");
+    sky_tier *t = open_udp(&site, &no_env);
+    sky_time began = sky_now();
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 400000, 1), SKY_OK);
+    assert_true(sky_now() - began >= SKY_MS(3)); /* light: 550 km there and back */
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(sky_fixture_check(t, sky_fixture_key(1), 400000, 1), SKY_OK);
+    sky_tier_stat stat;
+    t->ops->stat(t, &stat);
+    assert_int_equal(stat.corrupt, 0);
+    sky_verify_report report = {0};
+    assert_int_equal(t->ops->verify(t, &report), SKY_OK);
+    assert_int_equal(report.entries, 1);
+    assert_int_equal(report.corrupt, 0);
+    close_udp(&site, t);
+    sky_udp_site_remove(&site);
+}
+
+/* Satellites die at once, with all they hold: what was on them is a miss within the deadline, what
+ * is put afterwards is there, and never is a byte wrong. */
+static void the_dead_cost_a_miss(void **state) {
+    (void)state;
+    sky_udp_site site;
+    sky_udp_site_make(&site, 3, 5, "impose: false", fast);
+    sky_tier *t = open_udp(&site, &no_env);
+    for (uint64_t n = 0; n < 8; n++)
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 30000, n), SKY_OK);
+    for (uint32_t i = 0; i < 15; i += 2)
+        sky_udp_site_stop(&site, i);
+    uint8_t *got = malloc(30000);
+    for (uint64_t n = 0; n < 8; n++) {
+        sky_span span = {got, 30000};
+        sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+        sky_call call = {.deadline_ns = sky_now() + SKY_MS(150)};
+        sky_time began = sky_now();
+        sky_fixture_run(t, SKY_OP_GET, &item, 1, &call);
+        assert_true(sky_now() - began < SKY_SECONDS(2));
+        assert_true(item.status == SKY_OK || item.status == SKY_MISS ||
+                    item.status == SKY_E_DEADLINE || item.status == SKY_E_IO);
+        if (item.status == SKY_OK)
+            assert_true(sky_fixture_holds(got, 30000, n));
+    }
+    free(got);
+    for (uint32_t i = 0; i < 15; i += 2)
+        sky_udp_site_start(&site, i);
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(20), NULL, 30000, 20), SKY_OK);
+    assert_int_equal(sky_fixture_check(t, sky_fixture_key(20), 30000, 20), SKY_OK);
+    close_udp(&site, t);
+    sky_udp_site_remove(&site);
+}
+
+static void satellites_tell_how_they_are(void **state) {
+    (void)state;
+    sky_udp_site site;
+    sky_udp_site_make(&site, 3, 5, "impose: false", fast);
+    sky_tier *t = open_udp(&site, &no_env);
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 90 * 1024, 1), SKY_OK);
+    sky_udp_site_stop(&site, 7);
+    sky_satellite_stat stats[15];
+    for (uint32_t i = 0; i < 15; i++)
+        stats[i].satellite = (sky_satellite){i / 5 + 1, i % 5 + 1};
+    sky_error error;
+    assert_int_equal(sky_satellite_ask(site.path, stats, 15, sky_now() + SKY_MS(500), &error),
+                     SKY_OK);
+    uint64_t sets = 0;
+    for (uint32_t i = 0; i < 15; i++) {
+        assert_int_equal(stats[i].answered, i != 7);
+        sets += stats[i].answered ? stats[i].sets : 0;
+    }
+    assert_true(sets >= 70);
+    stats[0].satellite.plane = 9;
+    assert_int_equal(sky_satellite_ask(site.path, stats, 1, 0, &error), SKY_E_PARAM);
+    close_udp(&site, t);
+    sky_udp_site_remove(&site);
+}
+
+static void what_is_wrong_is_said(void **state) {
+    (void)state;
+    sky_udp_site site;
+    sky_udp_site_make(&site, 3, 5, "impose: false", fast);
+    sky_tier *tier;
+    sky_error error;
+    char key[128];
+    snprintf(key, sizeof key, "%s/tenant.key", site.folder);
+    assert_int_equal(chmod(key, 0640), 0);
+    assert_int_equal(sky_udp_tier_open(site.url, &no_env, &tier, &error), SKY_E_DENIED);
+    assert_non_null(strstr(error.text, "chmod 600"));
+    assert_int_equal(chmod(key, 0600), 0);
+    snprintf(key, sizeof key, "%s/sky.key", site.folder);
+    assert_int_equal(chmod(key, 0604), 0);
+    sky_satellite_options options = {.scenario_path = site.path, .self = {1, 1}, .stop_fd = -1};
+    assert_int_equal(sky_satellite_run(&options, &error), SKY_E_DENIED);
+    assert_int_equal(chmod(key, 0600), 0);
+    options.self = (sky_satellite){4, 1};
+    assert_int_equal(sky_satellite_run(&options, &error), SKY_E_PARAM);
+    assert_non_null(strstr(error.text, "planes 1 to 3"));
+    sky_udp_site_start(&site, 0);
+    options.self = (sky_satellite){1, 1};
+    assert_int_equal(sky_satellite_run(&options, &error), SKY_E_BUSY);
+    sky_udp_site_stop(&site, 0);
+    sky_udp_site_remove(&site);
+    sky_udp_site_make(&site, 3, 5, "impose: true", "time: {start: 9999-01-01T00:00:00Z}\n");
+    assert_int_equal(sky_udp_tier_open(site.url, &no_env, &tier, &error), SKY_E_PARAM);
+    assert_non_null(strstr(error.text, "time.start"));
+    sky_udp_site_remove(&site);
+    assert_int_equal(sky_udp_tier_open("sky+udp:a.yaml?scale=2", &no_env, &tier, &error),
+                     SKY_E_SYNTAX);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(distance_and_loss_cost_only_time),
+        cmocka_unit_test(the_dead_cost_a_miss),
+        cmocka_unit_test(satellites_tell_how_they_are),
+        cmocka_unit_test(what_is_wrong_is_said),
+    };
+    sky_udp_site site;
+    sky_udp_site_make(&site, 3, 5, "impose: false", fast);
+    const sky_tier_fixture udp = {.name = "sky+udp",
+                                  .context = &site,
+                                  .open = open_udp,
+                                  .close = close_udp,
+                                  .capacity_bytes = 11000000,
+                                  .items_max = 200,
+                                  .payload_bytes_max = 1 << 20,
+                                  .pins = true,
+                                  .ttl = true,
+                                  .adopts = true};
+    int failed = sky_tier_conformance(&udp);
+    sky_udp_site_remove(&site);
+    return failed + cmocka_run_group_tests(tests, NULL, NULL);
+}

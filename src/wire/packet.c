@@ -1,0 +1,160 @@
+#include "wire/packet.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+#define MAGIC          0x504d4b53u /* "SKMP" */
+#define ACK_HEAD_BYTES 4
+
+_Static_assert(SKY_PACKET_MESSAGE_MAX >= SKY_WIRE_BYTES_MAX + SKY_SEAL_BYTES,
+               "the largest sealed message is 32 pieces at most");
+_Static_assert(SKY_PACKET_HEAD_BYTES + ACK_HEAD_BYTES + SKY_PACKET_ACKS_MAX * SKY_PACKET_ACK_BYTES +
+                       SKY_TAG_BYTES <=
+                   SKY_PACKET_BYTES_MAX,
+               "a full ACK fits a datagram");
+
+static void store_station(uint8_t *p, sky_satellite s) {
+    sky_store_u16(p, (uint16_t)s.plane);
+    sky_store_u16(p + 2, (uint16_t)s.slot);
+}
+
+static sky_satellite load_station(const uint8_t *p) {
+    return (sky_satellite){sky_load_u16(p), sky_load_u16(p + 2)};
+}
+
+void sky_packet_head_encode(const sky_packet_head *h, uint8_t *dst) {
+    sky_store_u32(dst, MAGIC);
+    dst[4] = SKY_PACKET_VERSION;
+    dst[5] = (uint8_t)h->suite;
+    dst[6] = h->ttl;
+    dst[7] = h->way;
+    store_station(dst + 8, h->from);
+    store_station(dst + 12, h->to);
+    store_station(dst + 16, h->origin);
+    store_station(dst + 20, h->destination);
+    sky_store_u64(dst + 24, h->epoch);
+    sky_store_u64(dst + 32, h->counter);
+    sky_store_u64(dst + 40, (uint64_t)h->sent);
+}
+
+sky_status sky_packet_head_decode(const uint8_t *p, size_t bytes, sky_packet_head *out) {
+    if (bytes < SKY_PACKET_HEAD_BYTES + SKY_TAG_BYTES || bytes > SKY_PACKET_BYTES_MAX)
+        return SKY_E_CORRUPT;
+    if (sky_load_u32(p) != MAGIC || p[4] != SKY_PACKET_VERSION || p[5] >= SKY_SUITE_END || p[7] > 1)
+        return SKY_E_CORRUPT;
+    uint64_t sent = sky_load_u64(p + 40);
+    if (sent >= (uint64_t)SKY_TIME_NEVER)
+        return SKY_E_CORRUPT;
+    *out = (sky_packet_head){.suite = (sky_suite)p[5],
+                             .ttl = p[6],
+                             .way = p[7],
+                             .from = load_station(p + 8),
+                             .to = load_station(p + 12),
+                             .origin = load_station(p + 16),
+                             .destination = load_station(p + 20),
+                             .epoch = sky_load_u64(p + 24),
+                             .counter = sky_load_u64(p + 32),
+                             .sent = (sky_time)sent};
+    return SKY_OK;
+}
+
+uint32_t sky_packet_pieces(uint32_t bytes) {
+    return (bytes + SKY_PACKET_PIECE_MAX - 1) / SKY_PACKET_PIECE_MAX;
+}
+
+uint32_t sky_packet_stride(uint32_t bytes) {
+    uint32_t pieces = sky_packet_pieces(bytes);
+    return (bytes + pieces - 1) / pieces;
+}
+
+uint32_t sky_packet_piece_bytes(uint32_t bytes, uint32_t index) {
+    uint32_t stride = sky_packet_stride(bytes);
+    uint32_t left = bytes - index * stride;
+    return left < stride ? left : stride;
+}
+
+void sky_packet_data_encode(uint64_t number, uint32_t message_bytes, uint32_t index, uint8_t *dst) {
+    dst[0] = SKY_FRAME_DATA;
+    dst[1] = (uint8_t)index;
+    dst[2] = (uint8_t)sky_packet_pieces(message_bytes);
+    dst[3] = 0;
+    sky_store_u32(dst + 4, message_bytes);
+    sky_store_u64(dst + 8, number);
+}
+
+void sky_packet_ack_encode(uint32_t entries, uint8_t *dst) {
+    assert(entries >= 1 && entries <= SKY_PACKET_ACKS_MAX);
+    dst[0] = SKY_FRAME_ACK;
+    dst[1] = (uint8_t)entries;
+    dst[2] = dst[3] = 0;
+}
+
+void sky_packet_ack_entry_encode(uint64_t number, uint32_t bitmap, uint8_t *dst) {
+    sky_store_u64(dst, number);
+    sky_store_u32(dst + 8, bitmap);
+}
+
+void sky_packet_ack_entry_decode(const sky_packet_frame *ack, uint32_t entry, uint64_t *number,
+                                 uint32_t *bitmap) {
+    const uint8_t *p = ack->data + (size_t)entry * SKY_PACKET_ACK_BYTES;
+    *number = sky_load_u64(p);
+    *bitmap = sky_load_u32(p + 8);
+}
+
+/* `left` bytes from the frame's type on; returns how many it takes, 0: it is none. */
+static size_t read_data(const uint8_t *p, size_t left, sky_packet_frame *f) {
+    if (left < SKY_PACKET_FRAME_BYTES || p[3])
+        return 0;
+    f->index = p[1];
+    f->count = p[2];
+    f->message_bytes = sky_load_u32(p + 4);
+    f->number = sky_load_u64(p + 8);
+    if (f->message_bytes < 1 || f->message_bytes > SKY_PACKET_MESSAGE_MAX ||
+        f->count != sky_packet_pieces(f->message_bytes) || f->index >= f->count)
+        return 0;
+    f->data = p + SKY_PACKET_FRAME_BYTES;
+    f->data_bytes = sky_packet_piece_bytes(f->message_bytes, f->index);
+    return f->data_bytes <= left - SKY_PACKET_FRAME_BYTES ? SKY_PACKET_FRAME_BYTES + f->data_bytes
+                                                          : 0;
+}
+
+static size_t read_ack(const uint8_t *p, size_t left, sky_packet_frame *f) {
+    if (left < ACK_HEAD_BYTES || p[2] || p[3])
+        return 0;
+    f->entries = p[1];
+    f->data = p + ACK_HEAD_BYTES;
+    f->data_bytes = f->entries * SKY_PACKET_ACK_BYTES;
+    return f->entries >= 1 && f->data_bytes <= left - ACK_HEAD_BYTES
+               ? ACK_HEAD_BYTES + f->data_bytes
+               : 0;
+}
+
+static bool all_zero(const uint8_t *p, size_t bytes) {
+    uint8_t any = 0;
+    for (size_t i = 0; i < bytes; i++)
+        any |= p[i];
+    return any == 0;
+}
+
+sky_status sky_packet_frame_next(const uint8_t *bytes, size_t byte_count, size_t *at,
+                                 sky_packet_frame *out) {
+    size_t end = byte_count - SKY_TAG_BYTES;
+    if (*at >= end)
+        return SKY_MISS;
+    const uint8_t *p = bytes + *at;
+    sky_packet_frame f = {.type = (sky_packet_frame_type)p[0]};
+    if (f.type == SKY_FRAME_PADDING)
+        return all_zero(p, end - *at) ? SKY_MISS : SKY_E_CORRUPT;
+    size_t taken = 0;
+    if (f.type == SKY_FRAME_DATA)
+        taken = read_data(p, end - *at, &f);
+    else if (f.type == SKY_FRAME_ACK)
+        taken = read_ack(p, end - *at, &f);
+    if (taken == 0)
+        return SKY_E_CORRUPT;
+    *at += taken;
+    *out = f;
+    return SKY_OK;
+}

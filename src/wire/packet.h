@@ -1,0 +1,91 @@
+/* The datagrams that carry messages between stations: at most 1,232 bytes each, so that they pass
+ * any IPv6 path whole.
+ *
+ *    0       4   5     6   7      8           12          16          20          24
+ *   | magic |ver|suite|ttl| way  | hop: from | hop: to   | origin    | destination|
+ *   | epoch (8)           | counter (8)      | sent (8)                            | 48
+ *   | frame | frame | … | zeros                                             | tag 16 |
+ *
+ *   DATA   | 1 | index | count | 0 | message bytes u32 | number u64 | its bytes …
+ *   ACK    | 2 | entries | 0 | 0 |  { number u64 | bitmap u32 } …
+ *
+ * A station is four bytes: plane and slot; plane 0 is the ground, and its slot tells ground
+ * stations apart. `hop` is this light path, `origin` and `destination` are the ends: a satellite in
+ * between takes the datagram apart no further than its header, checks the tag, and sends it on
+ * under a tag of its own.
+ *
+ * A message of n bytes is cut into `count` equal pieces (the last may be shorter), so that the
+ * place of a piece follows from its index, and a bitmap of 32 bits says which have come.
+ *
+ * Surprise: nothing here is encrypted. What is worth hiding, the content of chunks, is sealed
+ * before it becomes a message (wire/seal.h); everything else is authenticated. */
+#ifndef SKY_WIRE_PACKET_H
+#define SKY_WIRE_PACKET_H
+
+#include "wire/message.h"
+#include "wire/seal.h"
+
+#define SKY_PACKET_VERSION     1
+#define SKY_PACKET_BYTES_MAX   1232
+#define SKY_PACKET_HEAD_BYTES  48
+#define SKY_PACKET_FRAME_BYTES 16 /* of a DATA frame, before its bytes */
+#define SKY_PACKET_PIECE_MAX                                                                       \
+    (SKY_PACKET_BYTES_MAX - SKY_PACKET_HEAD_BYTES - SKY_PACKET_FRAME_BYTES - SKY_TAG_BYTES)
+#define SKY_PACKET_PIECES_MAX  32
+#define SKY_PACKET_MESSAGE_MAX (SKY_PACKET_PIECE_MAX * SKY_PACKET_PIECES_MAX)
+#define SKY_PACKET_ACK_BYTES   12 /* an entry */
+#define SKY_PACKET_ACKS_MAX    96 /* entries of one frame that fit a datagram */
+#define SKY_PACKET_WHOLE       UINT32_MAX
+
+typedef struct {
+    sky_suite suite;
+    uint8_t ttl;        /* hops it may still take after this one */
+    uint8_t way;        /* 0 or 1: which of two ways over the grid */
+    sky_satellite from; /* this hop; plane 0: a ground station */
+    sky_satellite to;
+    sky_satellite origin; /* the ends */
+    sky_satellite destination;
+    uint64_t epoch;   /* of `from`: grows with each start of it */
+    uint64_t counter; /* of datagrams from `from` to `to` in this epoch, from 1 */
+    sky_time sent;    /* sky time at `from` */
+} sky_packet_head;
+
+/* Write the head. `dst` has SKY_PACKET_HEAD_BYTES. */
+void sky_packet_head_encode(const sky_packet_head *h, uint8_t *dst);
+/* Errors: SKY_E_CORRUPT: too short or too long, a foreign magic or version, an unknown suite, what
+ *         must be zero is not, a time before 0. The tag is not looked at */
+sky_status sky_packet_head_decode(const uint8_t *bytes, size_t byte_count, sky_packet_head *out);
+
+typedef enum { SKY_FRAME_PADDING, SKY_FRAME_DATA, SKY_FRAME_ACK } sky_packet_frame_type;
+
+typedef struct {
+    sky_packet_frame_type type;
+    uint64_t number;        /* DATA: of the message */
+    uint32_t index, count;  /* DATA: piece `index` of `count` */
+    uint32_t message_bytes; /* DATA */
+    const uint8_t *data;    /* DATA: the piece; ACK: its entries */
+    uint32_t data_bytes;
+    uint32_t entries; /* ACK */
+} sky_packet_frame;
+
+/* How a message of `bytes` (1 … SKY_PACKET_MESSAGE_MAX) is cut: pieces, and the length of each. */
+uint32_t sky_packet_pieces(uint32_t bytes);
+uint32_t sky_packet_stride(uint32_t bytes);
+uint32_t sky_packet_piece_bytes(uint32_t bytes, uint32_t index);
+
+/* Write the 16 bytes before a piece. */
+void sky_packet_data_encode(uint64_t number, uint32_t message_bytes, uint32_t index, uint8_t *dst);
+/* Write the 4 bytes before the entries of an ACK, and one entry. */
+void sky_packet_ack_encode(uint32_t entries, uint8_t *dst);
+void sky_packet_ack_entry_encode(uint64_t number, uint32_t bitmap, uint8_t *dst);
+void sky_packet_ack_entry_decode(const sky_packet_frame *ack, uint32_t entry, uint64_t *number,
+                                 uint32_t *bitmap);
+
+/* The next frame between head and tag; *at starts at SKY_PACKET_HEAD_BYTES and moves on. SKY_MISS:
+ * there is none left, or only padding.
+ * Owner:  out->data points into `bytes`
+ * Errors: SKY_E_CORRUPT */
+sky_status sky_packet_frame_next(const uint8_t *bytes, size_t byte_count, size_t *at,
+                                 sky_packet_frame *out);
+
+#endif

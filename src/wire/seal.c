@@ -1,0 +1,228 @@
+#include "wire/seal.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include <sodium.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+
+#define NONCE_BYTES     12
+#define NAME_BYTES_MAX  64
+#define SEAL_HEAD_BYTES (SKY_SEAL_BYTES - SKY_TAG_BYTES) /* suite and salt */
+#define AAD_BYTES       (SEAL_HEAD_BYTES + SKY_KEY_BYTES)
+
+_Static_assert(crypto_aead_aes256gcm_KEYBYTES == SKY_SECRET_BYTES &&
+                   crypto_aead_chacha20poly1305_ietf_KEYBYTES == SKY_SECRET_BYTES &&
+                   crypto_aead_aes256gcm_ABYTES == SKY_TAG_BYTES &&
+                   crypto_aead_chacha20poly1305_ietf_ABYTES == SKY_TAG_BYTES &&
+                   crypto_aead_aes256gcm_NPUBBYTES == NONCE_BYTES &&
+                   crypto_aead_chacha20poly1305_ietf_NPUBBYTES == NONCE_BYTES,
+               "both suites have the same sizes");
+_Static_assert(sizeof(crypto_aead_aes256gcm_state) <= sizeof((sky_cipher_key){0}.expanded),
+               "room for the expanded key");
+_Static_assert(SEAL_HEAD_BYTES == 1 + SKY_SEAL_SALT_BYTES, "the seal's layout");
+
+bool sky_suite_works(sky_suite suite) {
+    if (suite == SKY_SUITE_AES)
+        return sodium_init() >= 0 && crypto_aead_aes256gcm_is_available();
+    return suite == SKY_SUITE_PLAIN || suite == SKY_SUITE_CHACHA;
+}
+
+sky_suite sky_suite_best(void) {
+    return sky_suite_works(SKY_SUITE_AES) ? SKY_SUITE_AES : SKY_SUITE_CHACHA;
+}
+
+const char *sky_suite_name(sky_suite suite) {
+    static const char *const names[] = {"plain", "aes", "chacha"};
+    assert(suite < SKY_SUITE_END);
+    return names[suite];
+}
+
+/* ---- keys ---- */
+
+static const crypto_aead_aes256gcm_state *aes(const sky_cipher_key *k) {
+    return (const void *)k->expanded;
+}
+
+void sky_cipher_key_init(sky_cipher_key *k, sky_suite suite, const uint8_t secret[SKY_SECRET_BYTES],
+                         const void *name, size_t name_bytes) {
+    assert(name_bytes <= NAME_BYTES_MAX);
+    sky_blake2b h;
+    sky_blake2b_init(&h, secret);
+    sky_blake2b_add(&h, name, name_bytes);
+    sky_blake2b_end(&h, k->bytes);
+    sodium_memzero(&h, sizeof h);
+    k->suite = suite;
+    if (suite == SKY_SUITE_AES)
+        crypto_aead_aes256gcm_beforenm((void *)k->expanded, k->bytes);
+}
+
+void sky_cipher_key_wipe(sky_cipher_key *k) {
+    sodium_memzero(k, sizeof *k);
+}
+
+/* ---- one interface over the suites ---- */
+
+typedef struct {
+    uint8_t nonce[NONCE_BYTES];
+    const void *aad;
+    size_t aad_bytes;
+} context;
+
+static void plain_tag(const context *x, const uint8_t *data, size_t bytes, uint8_t *tag) {
+    uint64_t seed = sky_checksum(x->aad, x->aad_bytes, sky_load_u64(x->nonce + 4));
+    sky_store_u64(tag, sky_checksum(data, bytes, seed));
+    sky_store_u64(tag + 8, sky_load_u32(x->nonce));
+}
+
+static void encrypt(const sky_cipher_key *k, const context *x, uint8_t *data, size_t bytes,
+                    uint8_t *tag) {
+    if (k->suite == SKY_SUITE_AES)
+        crypto_aead_aes256gcm_encrypt_detached_afternm(data, tag, NULL, data, bytes, x->aad,
+                                                       x->aad_bytes, NULL, x->nonce, aes(k));
+    else if (k->suite == SKY_SUITE_CHACHA)
+        crypto_aead_chacha20poly1305_ietf_encrypt_detached(data, tag, NULL, data, bytes, x->aad,
+                                                           x->aad_bytes, NULL, x->nonce, k->bytes);
+    else
+        plain_tag(x, data, bytes, tag);
+}
+
+/* False, and the data as they were, when the tag is wrong. */
+static bool decrypt(const sky_cipher_key *k, const context *x, uint8_t *data, size_t bytes,
+                    const uint8_t *tag) {
+    if (k->suite == SKY_SUITE_AES)
+        return crypto_aead_aes256gcm_decrypt_detached_afternm(data, NULL, data, bytes, tag, x->aad,
+                                                              x->aad_bytes, x->nonce, aes(k)) == 0;
+    if (k->suite == SKY_SUITE_CHACHA)
+        return crypto_aead_chacha20poly1305_ietf_decrypt_detached(
+                   data, NULL, data, bytes, tag, x->aad, x->aad_bytes, x->nonce, k->bytes) == 0;
+    uint8_t right[SKY_TAG_BYTES];
+    plain_tag(x, data, bytes, right);
+    return memcmp(right, tag, sizeof right) == 0;
+}
+
+/* ---- tags ---- */
+
+static context tag_context(uint64_t counter, const void *data, size_t bytes) {
+    context x = {.aad = data, .aad_bytes = bytes};
+    sky_store_u64(x.nonce + 4, counter);
+    return x;
+}
+
+void sky_tag_make(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
+                  uint8_t tag[SKY_TAG_BYTES]) {
+    context x = tag_context(counter, data, bytes);
+    uint8_t nothing[1] = {0};
+    encrypt(k, &x, nothing, 0, tag);
+}
+
+bool sky_tag_check(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
+                   const uint8_t tag[SKY_TAG_BYTES]) {
+    context x = tag_context(counter, data, bytes);
+    uint8_t nothing[1] = {0};
+    return decrypt(k, &x, nothing, 0, tag);
+}
+
+/* ---- chunks ---- */
+
+static void session_init(sky_seal_session *x, sky_suite suite, const uint8_t *secret,
+                         const uint8_t *salt) {
+    uint8_t name[8 + SKY_SEAL_SALT_BYTES] = "chunks: "; /* no link's name is as long */
+    memcpy(name + 8, salt, SKY_SEAL_SALT_BYTES);
+    memcpy(x->salt, salt, SKY_SEAL_SALT_BYTES);
+    sky_cipher_key_init(&x->key, suite, secret, name, sizeof name);
+}
+
+void sky_seal_init(sky_seal *s, sky_suite suite, const uint8_t secret[SKY_SECRET_BYTES],
+                   const uint8_t salt[SKY_SEAL_SALT_BYTES]) {
+    memset(s, 0, sizeof *s);
+    memcpy(s->secret, secret, SKY_SECRET_BYTES);
+    session_init(&s->own, suite, secret, salt);
+}
+
+void sky_seal_deinit(sky_seal *s) {
+    sodium_memzero(s, sizeof *s);
+}
+
+static bool is_session(const sky_seal_session *x, sky_suite suite, const uint8_t *salt) {
+    return x->key.suite == suite && memcmp(x->salt, salt, SKY_SEAL_SALT_BYTES) == 0;
+}
+
+/* The key of the session that sealed; those of others are kept, the oldest making room. */
+static const sky_cipher_key *key_of(sky_seal *s, sky_suite suite, const uint8_t *salt) {
+    if (is_session(&s->own, suite, salt))
+        return &s->own.key;
+    for (uint32_t i = 0; i < s->other_count; i++)
+        if (is_session(&s->others[i], suite, salt))
+            return &s->others[i].key;
+    sky_seal_session *x = &s->others[s->other_next];
+    s->other_next = (s->other_next + 1) % SKY_SEAL_OPENERS_MAX;
+    if (s->other_count < SKY_SEAL_OPENERS_MAX)
+        s->other_count++;
+    session_init(x, suite, s->secret, salt);
+    return &x->key;
+}
+
+static context seal_context(const sky_message *m, const uint8_t *head, uint8_t aad[AAD_BYTES]) {
+    context x = {.aad = aad, .aad_bytes = AAD_BYTES};
+    memcpy(aad, head, SEAL_HEAD_BYTES);
+    memcpy(aad + SEAL_HEAD_BYTES, m->id.key.bytes, SKY_KEY_BYTES);
+    sky_store_u64(x.nonce, m->id.version);
+    sky_store_u32(x.nonce + 8, m->id.number);
+    return x;
+}
+
+/* Write the message again around data that changed in place. */
+static void rewrite(sky_message *m, uint32_t data_bytes, uint8_t *bytes, size_t bytes_max,
+                    size_t *byte_count) {
+    m->data_bytes = data_bytes;
+    m->facts.checksum = sky_chunk_checksum(&m->id, m->data, data_bytes);
+    *byte_count = sky_message_encode(m, bytes, bytes_max);
+    assert(*byte_count > 0);
+}
+
+sky_status sky_seal_message(sky_seal *s, uint8_t *bytes, size_t bytes_max, size_t *byte_count) {
+    sky_message m;
+    sky_status status = sky_message_decode(bytes, *byte_count, &m);
+    if (status != SKY_OK || m.data_bytes == 0)
+        return status;
+    if (bytes_max - *byte_count < SKY_SEAL_BYTES ||
+        m.data_bytes + SKY_SEAL_BYTES > SKY_WIRE_DATA_BYTES_MAX)
+        return SKY_E_DST_SMALL;
+    uint8_t *data = bytes + (m.data - bytes);
+    uint8_t *head = data + m.data_bytes;
+    uint8_t aad[AAD_BYTES];
+    head[0] = (uint8_t)s->own.key.suite;
+    memcpy(head + 1, s->own.salt, SKY_SEAL_SALT_BYTES);
+    context x = seal_context(&m, head, aad);
+    encrypt(&s->own.key, &x, data, m.data_bytes, head + SEAL_HEAD_BYTES);
+    rewrite(&m, m.data_bytes + SKY_SEAL_BYTES, bytes, bytes_max, byte_count);
+    return SKY_OK;
+}
+
+sky_status sky_seal_open(sky_seal *s, uint8_t *bytes, size_t *byte_count) {
+    sky_message m;
+    sky_status status = sky_message_decode(bytes, *byte_count, &m);
+    if (status != SKY_OK || m.data_bytes == 0)
+        return status;
+    uint8_t *data = bytes + (m.data - bytes);
+    uint32_t plain_bytes = m.data_bytes > SKY_SEAL_BYTES ? m.data_bytes - SKY_SEAL_BYTES : 0;
+    const uint8_t *head = data + plain_bytes;
+    uint8_t aad[AAD_BYTES];
+    sky_suite suite = plain_bytes > 0 ? (sky_suite)head[0] : SKY_SUITE_END;
+    /* Only a session in the open reads what is in the open. */
+    bool known = suite < SKY_SUITE_END && sky_suite_works(suite) &&
+                 (suite == SKY_SUITE_PLAIN) == (s->own.key.suite == SKY_SUITE_PLAIN);
+    if (known) {
+        context x = seal_context(&m, head, aad);
+        known = decrypt(key_of(s, suite, head + 1), &x, data, plain_bytes, head + SEAL_HEAD_BYTES);
+    }
+    if (!known) {
+        s->forged++;
+        return SKY_E_CORRUPT;
+    }
+    rewrite(&m, plain_bytes, bytes, *byte_count, byte_count);
+    return SKY_OK;
+}

@@ -1,0 +1,89 @@
+/* Tags on datagrams and seals on chunks, by libsodium.
+ *
+ *   constellation key ──BLAKE2b(from, to, epoch)──► link key ──► tag over a whole datagram
+ *   tenant key ──BLAKE2b(salt of the session)─────► seal key ──► ciphertext ‖ suite, salt, tag
+ *
+ * The tag authenticates and hides nothing: chunks are sealed already, and an AEAD over nothing but
+ * associated data is three times as fast as one that encrypts what is ciphertext anyway. A link
+ * key lives for one start of one sender, and its nonce is the datagram's counter: no pair is ever
+ * used twice.
+ *
+ * A seal's nonce is (version, chunk) of the chunk's name, under a key of the session that put it:
+ * a session counts versions up, so that it never repeats either. The block key and the salt are
+ * authenticated with the bytes: the right ciphertext under another name does not open.
+ *
+ * Surprise: AES needs instructions the machine may lack. sky_suite_best() says what to use here;
+ * datagrams of another suite than one's own are refused, seals open wherever the machine can. */
+#ifndef SKY_WIRE_SEAL_H
+#define SKY_WIRE_SEAL_H
+
+#include "wire/message.h"
+
+typedef enum {
+    SKY_SUITE_PLAIN,  /* a checksum: in simulations, where nobody is an enemy */
+    SKY_SUITE_AES,    /* AES-256-GCM; tags: its GMAC */
+    SKY_SUITE_CHACHA, /* ChaCha20-Poly1305 (RFC 8439) */
+    SKY_SUITE_END
+} sky_suite;
+
+/* The faster of the two real suites that work here. Starts libsodium when that was not done. */
+sky_suite sky_suite_best(void);
+bool sky_suite_works(sky_suite suite);
+const char *sky_suite_name(sky_suite suite); /* "plain", "aes", "chacha" */
+
+#define SKY_SECRET_BYTES 32
+#define SKY_TAG_BYTES    16
+
+/* A key ready for use. Fields are seal.c's own. */
+typedef struct {
+    _Alignas(16) uint8_t expanded[512];
+    uint8_t bytes[SKY_SECRET_BYTES];
+    sky_suite suite;
+} sky_cipher_key;
+
+/* Derive the key called `name` (at most 64 bytes) from a secret. */
+void sky_cipher_key_init(sky_cipher_key *k, sky_suite suite, const uint8_t secret[SKY_SECRET_BYTES],
+                         const void *name, size_t name_bytes);
+void sky_cipher_key_wipe(sky_cipher_key *k);
+
+/* The tag of some bytes; `counter` must differ for each use of the key. */
+void sky_tag_make(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
+                  uint8_t tag[SKY_TAG_BYTES]);
+bool sky_tag_check(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
+                   const uint8_t tag[SKY_TAG_BYTES]);
+
+/* ---- chunks ---- */
+
+#define SKY_SEAL_BYTES       32 /* what a sealed chunk is longer by */
+#define SKY_SEAL_SALT_BYTES  15
+#define SKY_SEAL_OPENERS_MAX 8 /* keys of other sessions kept ready */
+
+typedef struct {
+    sky_cipher_key key;
+    uint8_t salt[SKY_SEAL_SALT_BYTES];
+} sky_seal_session;
+
+/* A tenant's ground session. Fields are seal.c's own. */
+typedef struct {
+    uint8_t secret[SKY_SECRET_BYTES];
+    sky_seal_session own;
+    sky_seal_session others[SKY_SEAL_OPENERS_MAX];
+    uint32_t other_next, other_count;
+    uint64_t forged; /* chunks that did not open */
+} sky_seal;
+
+/* `salt` is fresh random bytes: two sessions of a tenant must not share it. */
+void sky_seal_init(sky_seal *s, sky_suite suite, const uint8_t secret[SKY_SECRET_BYTES],
+                   const uint8_t salt[SKY_SEAL_SALT_BYTES]);
+void sky_seal_deinit(sky_seal *s);
+
+/* Seal the data of an encoded message, in place; a message without data stays as it is.
+ * Errors: SKY_E_DST_SMALL (needs SKY_SEAL_BYTES more), SKY_E_CORRUPT (no message) */
+sky_status sky_seal_message(sky_seal *s, uint8_t *bytes, size_t bytes_max, size_t *byte_count);
+
+/* Open the data of an encoded message, in place. One that does not open keeps its bytes, which then
+ * fail the session's own check.
+ * Errors: SKY_E_CORRUPT (no message, or not sealed by this tenant: counted in `forged`) */
+sky_status sky_seal_open(sky_seal *s, uint8_t *bytes, size_t *byte_count);
+
+#endif

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Proves real satellites: ten come up, then 95, with little memory and no idle processor time; blobs
+# are put by one process and got by another while the sky turns; some are killed, which costs misses
+# or the deadline and never a wrong byte or a hang; `up` revives them; only those that were started
+# are ended.
+. "$(dirname "$0")/common.sh"
+export XDG_RUNTIME_DIR=$work/run
+mkdir -m 700 "$XDG_RUNTIME_DIR"
+scenario=$work/sky.yaml
+clean() {
+    for s in "$work"/*.yaml; do
+        "$skymem" constellation down "$s" >/dev/null 2>&1
+    done
+    rm -rf "$work"
+}
+trap clean EXIT
+
+# sky FILE PLANES SLOTS PORT
+sky() {
+    cat >"$1" <<YAML
+constellation: {planes: $2, slots: $3, altitude_km: 550, earth_radius_km: 6371}
+placement: {strategy: rotation-hop, servers: 9, window: [3, 3]}
+chunk: 6KiB
+satellite: {memory: 16MiB, processing_ms: 0.02}
+links: {isl_gbps: 10, ground_mbps: 1000, loss: 0.005, jitter_ms: 0.1}
+time: {start: 2026-01-01T00:00:00Z, rotation_s: 5}
+lookup: binary
+udp: {base: 127.0.0.1:$4, key: sky.key, tenant: tenant.key}
+YAML
+}
+port=$((12000 + $$ % 80 * 100))
+sky "$work/small.yaml" 2 5 $((port + 95)) # one after the other: the ports are shared
+sed -i 's/servers: 9, window: \[3, 3\]/servers: 3, window: [1, 3]/' "$work/small.yaml"
+sky "$scenario" 5 19 "$port"
+
+expect 0 "$skymem" constellation up "$work/small.yaml" --json
+holds 'o["satellites"] == 10 and o["started"] == 10 and o["running"] == 10'
+[ "$(stat -c %a "$work/sky.key" "$work/tenant.key" | tr '\n' ' ')" = "600 600 " ] ||
+    fail "keys are open"
+expect 0 "$skymem" put one CMakeLists.txt --store "sky+udp:$work/small.yaml"
+expect 0 "$skymem" get one -o "$work/one" --store "sky+udp:$work/small.yaml"
+cmp -s CMakeLists.txt "$work/one" || fail "another process read other bytes"
+expect 0 "$skymem" constellation down "$work/small.yaml" --json
+holds 'o["stopped"] == 10 and o["killed"] == 0'
+
+expect 0 "$skymem" constellation up "$scenario" --json
+holds 'o["running"] == 95 and o["memory_bytes"] < 95 * 4 * 2**20'
+expect 0 "$skymem" constellation up "$scenario" --json
+holds 'o["started"] == 0 and o["running"] == 95'
+for i in 1 2 3 4 5 6; do
+    head -c $((200000 * i)) /dev/urandom >"$work/blob$i"
+    expect 0 "$skymem" put "blob$i" "$work/blob$i" --store "sky+udp:$scenario"
+done
+sleep 5 # the sky turns at least once
+for i in 1 2 3 4 5 6; do
+    expect 0 "$skymem" get "blob$i" -o "$work/got" --store "sky+udp:$scenario"
+    cmp -s "$work/blob$i" "$work/got" || fail "blob$i came back as something else"
+done
+expect 0 "$skymem" constellation status "$scenario" --json
+holds 'o["answered"] == 95 and o["chunks"] >= 693 and o["migrated"] > 0 and o["cpu_s"] < 20'
+
+# One in four dies at once.
+victims=$(python3 -c 'import json, sys
+print(*[s["pid"] for s in json.load(open(sys.argv[1]))["list"] if s["slot"] % 4 == 0])' "$work/out")
+kill -9 $victims
+for i in 1 2 3 4 5 6; do
+    code=0
+    began=$(date +%s)
+    timeout 60 "$skymem" get "blob$i" -o "$work/got" --store "sky+udp:$scenario" \
+        >/dev/null 2>"$work/err" || code=$?
+    [ $(($(date +%s) - began)) -le 30 ] || fail "a get hung on the dead"
+    case $code in
+    0) cmp -s "$work/blob$i" "$work/got" || fail "blob$i: wrong bytes after kills" ;;
+    1 | 3) ;;
+    *) fail "get after kills: exit $code: $(cat "$work/err")" ;;
+    esac
+done
+expect 0 "$skymem" constellation status "$scenario" --json
+holds 'o["running"] < 95 and o["answered"] == o["running"]'
+expect 0 "$skymem" constellation up "$scenario" --json
+holds 'o["running"] == 95 and o["started"] > 0'
+expect 0 "$skymem" put again "$work/blob1" --store "sky+udp:$scenario"
+expect 0 "$skymem" get again -o "$work/got" --store "sky+udp:$scenario"
+cmp -s "$work/blob1" "$work/got" || fail "after the revival: wrong bytes"
+
+# Another tenant finds nothing it can open; a key open to others is refused.
+cp "$work/tenant.key" "$work/ours"
+python3 -c 'import secrets; print(secrets.token_hex(32))' >"$work/tenant.key"
+code=0
+timeout 60 "$skymem" get again -o "$work/got2" --store "sky+udp:$scenario" >/dev/null 2>&1 ||
+    code=$?
+[ "$code" = 1 ] || [ "$code" = 3 ] || fail "another tenant read it: exit $code"
+cp "$work/ours" "$work/tenant.key"
+chmod 644 "$work/sky.key"
+expect 1 "$skymem" get again -o "$work/got" --store "sky+udp:$scenario"
+says "chmod 600"
+expect 1 "$skymemd" --satellite 1,1 --scenario "$scenario"
+says "chmod 600"
+chmod 600 "$work/sky.key"
+expect 1 "$skymemd" --satellite 1,1 --scenario "$scenario"
+says "in use"
+
+expect 0 "$skymem" constellation down "$scenario" --json
+holds 'o["stopped"] == 95'
+expect 0 "$skymem" constellation status "$scenario" --json
+holds 'o["running"] == 0'
+expect 2 "$skymem" constellation sideways "$scenario"
+expect 2 "$skymem" constellation up scenarios/seed.yaml
+says "udp"
+expect 2 "$skymemd" --satellite 6,1 --scenario "$scenario"
+expect 2 "$skymemd" --satellite 1 --scenario "$scenario"
+expect 2 "$skymemd" --satellite 1,1
+expect 2 "$skymemd" --scenario "$scenario"
+finish
