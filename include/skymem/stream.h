@@ -1,0 +1,321 @@
+/* Streaming against a deadline: which part of a context at which level, from where, and when to
+ * compute it instead.
+ *
+ *     segments     0     1     2     3     4     5     6     7     coded independently
+ *     engine     ─computes──────────►│                             a prefix waits for nothing
+ *     link                           │◄──────────────────loads─    from the end backwards
+ *                                    '── they meet: all is there
+ *
+ * A **segment** is one or more token blocks. It comes in **forms**: the same rows at falling
+ * levels, with known bytes and known loss; and, where the engine computes meanwhile, as text,
+ * which costs time and no loss. A form is cut into **slices** (layers) that decode alone, so that
+ * what arrived of a request that is given up is kept.
+ *
+ * Surprises:
+ *  - Text is computed at the head, not where the link is slow: a segment can be computed only on
+ *    top of all before it, so that a head never waits and everywhere else does. The link loads from
+ *    the end backwards, and nobody has to know beforehand where they meet (docs/streaming.md has
+ *    the proof). Without an engine it loads from the front, so that what is there is a prefix.
+ *  - The first pass is planned to be over while a reserve of time is left, as long as deadlines
+ *    have proved to need, and the reserve then goes into asking again for better forms.
+ *
+ * The planner owns no clock, no socket and no thread: input(now, what happened), next(now) → what
+ * to do, wake → when to come back. It allocates when created and never again.
+ * Source: CacheGen §5.3, whose loop it replaces; docs/streaming.md compares. */
+#ifndef SKYMEM_STREAM_H
+#define SKYMEM_STREAM_H
+
+#include <skymem/cache.h>
+#include <skymem/manager.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SKY_PACER_SEGMENTS_MAX 1024
+#define SKY_PACER_FORMS_MAX    8
+#define SKY_PACER_SLICES_MAX   64
+#define SKY_PACER_FLIGHTS_MAX  16
+#define SKY_PACER_SOURCES_MAX  4
+#define SKY_PACER_FORM_NONE    UINT8_MAX
+
+/* ---- what a source has shown so far ---- */
+
+#define SKY_LINK_SAMPLES 64
+
+/* One source's throughput and its spread, kept from context to context. All fields are the
+ * planner's; share a link only between contexts that follow one another. */
+typedef struct {
+    double rate;                  /* bytes a second while bytes flow, exponentially weighted */
+    double deviation;             /* of it */
+    double delay_ns;              /* from asking to the first byte, exponentially weighted */
+    double delay_deviation;       /* of it */
+    float kept[SKY_LINK_SAMPLES]; /* rate of a context / rate expected at its start */
+    double reserve;               /* share of a context that deadlines have proved to need */
+    uint32_t kept_count;          /* samples taken, ever */
+} sky_link;
+
+/* Begin with a guess. rate in bytes a second (> 0), delay from asking to the first byte. */
+SKY_API void sky_link_init(sky_link *link, double rate, sky_time delay_ns);
+
+/* Share of a context's time to keep in hand: no more than deadlines have lately proved to need, and
+ * no more than the link has lost in any of its last contexts. */
+SKY_API double sky_link_reserve(const sky_link *link);
+
+/* ---- the planner ---- */
+
+/* A segment at one level. */
+typedef struct {
+    uint64_t bytes;
+    double loss;        /* of quality, a token; 0: none. Any unit, the same for all */
+    sky_time decode_ns; /* from its last byte to usable rows */
+} sky_form;
+
+/* Forms stand best first: loss rises and bytes fall. */
+typedef struct {
+    uint32_t token_count;
+    uint32_t form_count;
+    sky_form forms[SKY_PACER_FORMS_MAX];
+    sky_time compute_ns; /* the engine's time for it on top of all before; 0: it does not compute */
+} sky_segment;
+
+typedef struct {
+    sky_time deadline_ns; /* on the clock of `now`; 0: as soon as possible, in whatever form */
+    uint32_t slices;      /* pieces of a form that decode alone, 1 … SKY_PACER_SLICES_MAX; 0: 1 */
+    uint32_t flights_max; /* requests under way at once; 0: SKY_PACER_FLIGHTS_MAX */
+    double risk;          /* of a context later than its deadline; 0: 0.005 */
+    bool no_refining;     /* end as soon as everything is there in some form */
+    bool no_hedging;      /* never ask two sources for the same */
+} sky_pacer_options;
+
+typedef enum {
+    SKY_PACE_GET = 1,     /* ask `source` for slices [slice, slices) of `form` of `segment` */
+    SKY_PACE_CANCEL = 2,  /* give request up */
+    SKY_PACE_COMPUTE = 3, /* the engine is to compute `segment`; all before it is there */
+    SKY_PACE_END = 4,     /* over: see sky_pacer_report */
+} sky_pace_kind;
+
+typedef struct {
+    sky_pace_kind kind;
+    uint32_t request; /* GET, CANCEL: its number, from 1 */
+    uint32_t segment;
+    uint32_t form;
+    uint32_t source;
+    uint32_t slice;
+    uint64_t bytes; /* GET: expected */
+} sky_pace;
+
+/* What a context came to, or has come to so far. */
+typedef struct {
+    sky_verdict verdict;   /* HIT: all is there; RECOMPUTE: segments from `leading` on are not */
+    uint32_t leading;      /* segments from the first on that are there */
+    uint32_t loaded;       /* segments there from a source */
+    uint32_t computed;     /* … from the engine */
+    double loss;           /* a token, over the segments that are there */
+    uint64_t bytes;        /* arrived */
+    uint64_t bytes_wasted; /* … of which of no use: given up, twice, or replaced by better */
+    uint32_t given_up;     /* requests replaced by a smaller form under way */
+    uint32_t hedged;       /* requests sent to a second source */
+    uint32_t refined;      /* requests for a better form */
+    sky_time complete_ns;  /* when everything was there in some form; SKY_TIME_NEVER: not yet */
+} sky_pacer_report;
+
+typedef struct sky_pacer sky_pacer;
+
+/* Begin a context.
+ * Shape:  segments [count], links [link_count]: one for each source, the preferred first
+ * Owner:  segments and links stay the caller's and must outlive the pacer; links are written
+ * Errors: SKY_E_PARAM (counts, forms out of order, slices), SKY_E_NOMEM */
+SKY_API sky_status sky_pacer_create(const sky_segment *segments, uint32_t count, sky_link *links,
+                                    uint32_t link_count, const sky_pacer_options *options,
+                                    sky_time now, sky_pacer **out);
+SKY_API void sky_pacer_destroy(sky_pacer *pacer);
+
+/* What to do now; call until false, after every input and at wake. After END always false. */
+SKY_API bool sky_pacer_next(sky_pacer *pacer, sky_time now, sky_pace *out);
+/* When to call next at the latest. SKY_TIME_NEVER after END. */
+SKY_API sky_time sky_pacer_wake(const sky_pacer *pacer, sky_time now);
+
+/* Of this request `bytes` have arrived in all, and with them `slices` slices. Requests that are
+ * unknown or given up are fine: late bytes. */
+SKY_API void sky_pacer_arrived(sky_pacer *pacer, sky_time now, uint32_t request, uint64_t bytes,
+                               uint32_t slices);
+/* A request is over. SKY_OK: all slices are there and decoded; else the source does not have this
+ * form, or has it damaged: it is not asked for it again. */
+SKY_API void sky_pacer_finished(sky_pacer *pacer, sky_time now, uint32_t request,
+                                sky_status status);
+/* The engine has computed the segment it was told to; false: it could not and will not try again.
+ */
+SKY_API void sky_pacer_computed(sky_pacer *pacer, sky_time now, bool ok);
+
+/* What it has come to so far; after END, what it came to. */
+SKY_API void sky_pacer_report_get(const sky_pacer *pacer, sky_pacer_report *out);
+/* The form a slice of a segment is there in; SKY_PACER_FORM_NONE: not there, or computed. */
+SKY_API uint8_t sky_pacer_form(const sky_pacer *pacer, uint32_t segment, uint32_t slice);
+SKY_API bool sky_pacer_is_computed(const sky_pacer *pacer, uint32_t segment);
+
+/* ---- over a cache ---- */
+
+/* Key of a block at a level, where levels are entries of their own: the block's key for level 0,
+ * else BLAKE2b-256("skymem level" ‖ level as one byte ‖ block key). As secret as the block's key.
+ * */
+SKY_API void sky_level_key(const sky_key *block, uint8_t level, sky_key *out);
+
+/* Where a context's segments are, and where they go. */
+typedef struct {
+    sky_key key;                         /* of its block */
+    uint8_t levels[SKY_PACER_FORMS_MAX]; /* of each form, for sky_level_key */
+    /* per form: where its bytes go, [bytes of the form]; different forms may not overlap */
+    uint8_t *data[SKY_PACER_FORMS_MAX];
+} sky_stored_segment;
+
+typedef struct {
+    sky_cache *cache;
+    /* Source i asks the tiers of mask tiers[i] (0: all), in the order of `links`. */
+    uint32_t tiers[SKY_PACER_SOURCES_MAX];
+    const sky_stored_segment *stored; /* [count] */
+    /* Compute a segment on top of all before, as long as it takes; called on a thread of its own,
+     * never twice at once. NULL: the engine does not compute. */
+    sky_status (*compute)(void *self, uint32_t segment);
+    /* Slices [slice, slice + slice_count) of a form are in its buffer. NULL: nobody wants to know.
+     * SKY_E_CORRUPT refuses them, as when a checksum fails. */
+    sky_status (*take)(void *self, uint32_t segment, uint32_t form, uint32_t slice,
+                       uint32_t slice_count);
+    void *self;
+} sky_pacer_env;
+
+/* Load a context through a cache. Returns when all is there, or at the deadline, but not while the
+ * engine computes. Slice i of a form of b bytes and s slices is its bytes [b×i/s, b×(i+1)/s).
+ * Shape:  as sky_pacer_create; segments' compute_ns is ignored without env->compute
+ * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_IO; what tiers say makes a segment missing, no error */
+SKY_API sky_status sky_pacer_load(const sky_pacer_env *env, const sky_segment *segments,
+                                  uint32_t count, sky_link *links, uint32_t link_count,
+                                  const sky_pacer_options *options, sky_pacer_report *out,
+                                  uint8_t *forms /* [count × slices], may be NULL */);
+
+/* ---- trials in virtual time ---- */
+
+/* A link's rate over time: samples of step_ns each; past the end it starts again. */
+typedef struct {
+    const double *rates; /* bytes a second */
+    uint32_t count;
+    sky_time step_ns;
+} sky_trace;
+
+typedef enum {
+    SKY_TRACE_STEADY,
+    SKY_TRACE_STEPS,    /* a new rate every 2 to 20 s */
+    SKY_TRACE_SAWTOOTH, /* climbs for 8 s, falls to a quarter */
+    SKY_TRACE_HANDOVER, /* every 15 s 0.1 to 1 s of silence and a new rate */
+    SKY_TRACE_WALK,     /* random walk, as recorded on mobile links, with fades */
+} sky_trace_kind;
+#define SKY_TRACE_KINDS 5
+
+/* "steady", "steps", "sawtooth", "handover", "walk". */
+SKY_API const char *sky_trace_name(sky_trace_kind kind);
+/* The same numbers for the same seed on every machine, around `rate` bytes a second.
+ * Shape:  rates [count] */
+SKY_API void sky_trace_fill(sky_trace_kind kind, uint64_t seed, double rate, sky_time step_ns,
+                            double *rates, uint32_t count);
+
+typedef enum {
+    SKY_POLICY_PACER,            /* this file's */
+    SKY_POLICY_CACHEGEN_WRITTEN, /* the loop as the source prints it */
+    SKY_POLICY_CACHEGEN_MEANT,   /* the loop as its text says */
+    SKY_POLICY_ORACLE,           /* knows the trace */
+} sky_policy;
+#define SKY_POLICIES 4
+/* "pacer", "cachegen-written", "cachegen-meant", "oracle". */
+SKY_API const char *sky_policy_name(sky_policy policy);
+
+/* Contexts one after another over one link, each with its deadline after it begins. */
+typedef struct {
+    const sky_segment *segments;
+    uint32_t segment_count;
+    sky_trace traces[SKY_PACER_SOURCES_MAX];
+    uint32_t source_count;
+    sky_time delay_ns; /* from asking to the first byte */
+    double slow_share; /* of requests whose answer takes slow_ns longer to begin */
+    sky_time slow_ns;
+    sky_time pause_ns; /* between a context's end and the next */
+    uint32_t contexts;
+    uint64_t seed;             /* of the slow answers */
+    sky_pacer_options options; /* deadline_ns: relative to a context's beginning */
+} sky_trial;
+
+typedef struct {
+    uint32_t contexts;
+    uint32_t late;         /* not complete by the deadline */
+    uint32_t impossible;   /* of those, late for the oracle too */
+    double loss;           /* a token, mean over contexts that were in time */
+    double loss_oracle;    /* the oracle's over the same contexts */
+    double complete_ms;    /* mean time until complete, over the same contexts */
+    double computed_share; /* of segments */
+    double wasted_share;   /* of bytes */
+    uint32_t given_up;
+    uint32_t hedged;
+} sky_trial_result;
+
+/* Errors: SKY_E_PARAM (no deadline where the policy needs one, no trace), SKY_E_NOMEM */
+SKY_API sky_status sky_trial_run(const sky_trial *trial, sky_policy policy, sky_trial_result *out);
+
+/* ---- does it pay to store ---- */
+
+/* What a level typically costs: bits an element of f16 rows, and mean KL divergence. */
+typedef struct {
+    const char *name;
+    double bits;
+    double loss;
+} sky_level_cost;
+/* lossless … archive, as sky_level of skymem/codec.h counts. */
+SKY_API const sky_level_cost *sky_level_costs(size_t *count);
+
+typedef struct {
+    double tokens;          /* of the prefix */
+    double bytes_per_token; /* of its f16 rows */
+    double compute_ms;      /* a token, by the engine */
+    double bandwidth;       /* bits a second from the store to the engine */
+    double rtt_ms;
+    double reuses; /* answers that begin with it while it is kept */
+    double keep_hours;
+    double storage_price;  /* a GiB kept for 30 days */
+    double compute_price;  /* an hour of the engine */
+    double transfer_price; /* a GiB moved */
+    double deadline_ms;    /* 0: none */
+    double loss_max;       /* that an answer may have */
+    bool no_overlap;       /* the engine cannot compute a head while the rest is loaded */
+} sky_worth_question;
+
+/* One level's side of it. Break-evens are INFINITY when there is none. */
+typedef struct {
+    double bytes;
+    double load_ms;              /* all of it from the store */
+    double first_token_ms;       /* … or the head computed meanwhile, whichever is sooner */
+    double computed_tokens;      /* of that head */
+    double cost_stored;          /* all answers, the storage included */
+    double break_even_reuses;    /* it costs less than computing from this many on */
+    double break_even_bandwidth; /* loading is faster than computing from this many bits/s on */
+    bool acceptable;             /* its loss */
+    bool in_time;                /* its deadline */
+    bool cheaper;                /* than computing */
+    bool faster;                 /* than computing */
+} sky_worth_level;
+
+#define SKY_WORTH_LEVELS 8
+typedef struct {
+    double compute_ms;   /* the prefix from text */
+    double cost_compute; /* all answers from text */
+    sky_worth_level levels[SKY_WORTH_LEVELS];
+    bool store;
+    uint32_t level;  /* if store */
+    const char *why; /* a sentence without its full stop */
+} sky_worth;
+
+/* Store, at which level, or not. Formulas: docs/streaming.md.
+ * Errors: SKY_E_PARAM: a number that is negative, not finite, or 0 where something is divided */
+SKY_API sky_status sky_worth_judge(const sky_worth_question *question, sky_worth *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

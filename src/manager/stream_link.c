@@ -1,0 +1,84 @@
+/* What a source has shown: rate while bytes flow, delay of the first byte, and how much time a
+ * context needs in hand against what the link may do next.
+ *
+ * Two facts bound that reserve. The worst of the last contexts, as rate kept / rate expected at its
+ * start: against a link that has lost nothing lately nothing is held back. And what deadlines
+ * proved to need: more after each late one, a little less after each that was not, so that the
+ * share of late ones goes to the risk that was asked for, whatever the link does (adaptive
+ * conformal inference, Gibbs and Candès 2021). No distribution is assumed.
+ *
+ * Windows close when bytes arrive, so that silence lowers the rate only when it is over; until then
+ * it eats the time that is left, which is what the planner looks at. */
+#include "manager/stream_state.h"
+
+#include <assert.h>
+#include <math.h>
+
+#define WINDOW_NS        SKY_MS(20)
+#define MEMORY_NS        SKY_MS(200) /* a window weighs its length / (length + this) … */
+#define WEIGHT_MAX       0.3         /* … but one after a silence is not the whole truth */
+#define BUSY_NS_MIN      SKY_MS(10)
+#define SAMPLES_MIN      8
+#define RESERVE_AT_FIRST 0.35
+#define RESERVE_MOST     0.6
+#define RESERVE_STEP     0.1
+
+void sky_link_init(sky_link *link, double rate, sky_time delay_ns) {
+    assert(rate > 0 && delay_ns >= 0);
+    *link = (sky_link){.rate = rate, .delay_ns = (double)delay_ns, .reserve = RESERVE_AT_FIRST};
+}
+
+double sky_link_reserve(const sky_link *link) {
+    uint32_t n = link->kept_count < SKY_LINK_SAMPLES ? link->kept_count : SKY_LINK_SAMPLES;
+    double worst = n < SAMPLES_MIN ? 0 : 1;
+    for (uint32_t i = 0; n >= SAMPLES_MIN && i < n; i++)
+        worst = fmin(worst, link->kept[i]);
+    return fmin(link->reserve, 1 - worst);
+}
+
+static void blend(double *mean, double *deviation, double sample, double weight) {
+    *deviation += weight * (fabs(sample - *mean) - *deviation);
+    *mean += weight * (sample - *mean);
+}
+
+/* Of the first bytes of a period only the time is used: when they began to flow is not known. */
+void sky__link_bytes(sky_link *link, sky_pacer_source *source, sky_time now, uint64_t bytes) {
+    source->bytes += bytes;
+    if (source->window_at == 0) {
+        source->window_at = now;
+        source->window_bytes = 0;
+        return;
+    }
+    source->window_bytes += bytes;
+    sky_time elapsed = now - source->window_at;
+    if (elapsed < WINDOW_NS || source->window_bytes == 0)
+        return;
+    double weight = (double)elapsed / (double)(elapsed + MEMORY_NS);
+    blend(&link->rate, &link->deviation, (double)source->window_bytes / (double)elapsed * 1e9,
+          fmin(weight, WEIGHT_MAX));
+    source->window_at = now;
+    source->window_bytes = 0;
+}
+
+/* A straggler says little about the usual delay, so it counts as four deviations at most. */
+void sky__link_delay(sky_link *link, double delay_ns) {
+    double most = 2 * link->delay_ns + 4 * link->delay_deviation + 1e6;
+    blend(&link->delay_ns, &link->delay_deviation, fmin(delay_ns, most), 0.125);
+}
+
+void sky__link_end(sky_link *link, const sky_pacer_source *source) {
+    if (source->busy_ns < BUSY_NS_MIN || source->rate_at_start <= 0)
+        return;
+    double kept = (double)source->bytes / (double)source->busy_ns * 1e9;
+    link->kept[link->kept_count % SKY_LINK_SAMPLES] = (float)(kept / source->rate_at_start);
+    link->kept_count++;
+    if (link->kept_count == 2 * SKY_LINK_SAMPLES) /* never wraps */
+        link->kept_count = SKY_LINK_SAMPLES;
+}
+
+/* In the long run the share of late contexts goes to `target`, whatever the link does: what is
+ * added for each late one is taken back over 1 / target that were not. */
+void sky__link_judge(sky_link *link, double target, bool late) {
+    link->reserve += RESERVE_STEP * ((late ? 1 : 0) - target);
+    link->reserve = fmin(fmax(link->reserve, 0), RESERVE_MOST);
+}

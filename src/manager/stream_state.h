@@ -1,0 +1,124 @@
+/* Inside the planner of skymem/stream.h.
+ *
+ *   stream.c         what to do next; events          stream_choose.c   which form the time allows
+ *   stream_link.c    rates and their spread           stream_flight.c   requests under way
+ *
+ * Invariants: a slice's form only gets better; a flight's slices are those from `slice` on; a
+ * segment has at most one flight a source; `computed` segments have no flights. */
+#ifndef SKY_MANAGER_STREAM_STATE_H
+#define SKY_MANAGER_STREAM_STATE_H
+
+#include <skymem/stream.h>
+
+typedef struct {
+    uint8_t forms[SKY_PACER_SLICES_MAX];  /* held, SKY_PACER_FORM_NONE: not there */
+    uint32_t held;                        /* slices that are there */
+    uint16_t gone[SKY_PACER_SOURCES_MAX]; /* bit f: that source does not have form f */
+    uint32_t flights;
+    bool computed;
+} sky_pacer_segment;
+
+typedef struct {
+    uint32_t request; /* 0: free */
+    uint32_t segment;
+    uint32_t form;
+    uint32_t source;
+    uint32_t slice;       /* first one asked for */
+    uint32_t slices_done; /* of those asked for */
+    uint64_t bytes;
+    uint64_t arrived;
+    uint64_t ahead; /* bytes the source owed when this was asked */
+    sky_time asked_at;
+    sky_time last_at; /* last sign of life */
+    bool refining;    /* the segment was there already */
+    bool hedged;      /* another source has been asked too */
+} sky_pacer_flight;
+
+/* One source during one context. */
+typedef struct {
+    uint32_t flights;
+    sky_time busy_since; /* flights > 0 */
+    sky_time busy_ns;    /* of closed periods, each less the delay of its first byte */
+    uint64_t bytes;
+    sky_time window_at; /* 0: no byte yet in this period */
+    uint64_t window_bytes;
+    double rate_at_start;
+} sky_pacer_source;
+
+struct sky_pacer {
+    const sky_segment *segments;
+    uint32_t count;
+    sky_link *links;
+    uint32_t link_count;
+    sky_pacer_options options;
+    sky_time started_at;
+    sky_time
+        handover_ns; /* the longest decoding of one segment: no time for it after the deadline */
+
+    double reserve_ns; /* time that the link has been known to lose in a context */
+
+    sky_pacer_flight flights[SKY_PACER_FLIGHTS_MAX];
+    uint32_t flight_count;
+    uint32_t cancels[SKY_PACER_FLIGHTS_MAX + 1]; /* to be told */
+    uint32_t cancel_count;
+    uint32_t last_request;
+    sky_pacer_source sources[SKY_PACER_SOURCES_MAX];
+
+    bool computing;
+    bool engine_failed;
+    uint32_t computing_segment;
+    sky_time compute_from;
+    double compute_factor; /* measured / promised */
+
+    bool ending; /* END is told as soon as the cancels are */
+    bool ended;
+    uint64_t bytes;
+    uint32_t given_up, hedged, refined;
+    sky_time complete_ns;
+    sky_pacer_segment state[]; /* [count] */
+};
+
+/* stream.c */
+bool sky__pacer_present(const sky_pacer *p, uint32_t segment);
+bool sky__pacer_offered(const sky_pacer *p, uint32_t segment, uint32_t form);
+double sky__pacer_held_loss(const sky_pacer *p, uint32_t segment);
+uint64_t sky__pacer_slice_bytes(const sky_pacer *p, uint32_t segment, uint32_t form,
+                                uint32_t first_slice);
+
+/* stream_link.c */
+void sky__link_bytes(sky_link *link, sky_pacer_source *source, sky_time now, uint64_t bytes);
+void sky__link_delay(sky_link *link, double delay_ns);
+void sky__link_judge(sky_link *link, double target, bool late);
+void sky__link_end(sky_link *link, const sky_pacer_source *source);
+
+/* stream_flight.c */
+sky_pacer_flight *sky__flight_find(sky_pacer *p, uint32_t request);
+/* One that serves this segment; NULL: none. */
+const sky_pacer_flight *sky__flight_of(const sky_pacer *p, uint32_t segment);
+sky_pacer_flight *sky__flight_add(sky_pacer *p, sky_time now, uint32_t segment, uint32_t form,
+                                  uint32_t source);
+void sky__flight_drop(sky_pacer *p, sky_time now, sky_pacer_flight *flight, bool tell);
+bool sky__flight_overdue(const sky_pacer *p, const sky_pacer_flight *flight, sky_time now);
+/* Bytes asked for and not here; source SKY_PACER_SOURCES_MAX: of all. */
+uint64_t sky__flight_owed(const sky_pacer *p, uint32_t source);
+bool sky__flight_room(const sky_pacer *p, sky_time now);
+/* The source that would deliver these bytes first. */
+uint32_t sky__flight_source(const sky_pacer *p, uint32_t segment, uint32_t form, uint64_t bytes);
+
+/* stream_choose.c: bytes a second of all sources together. */
+double sky__pacer_rate(const sky_pacer *p);
+/* Of the missing segments from `first` on without a flight: the next in order, and the form that
+ * leaves time for the others. False: none. */
+bool sky__choose_missing(const sky_pacer *p, uint32_t first, double budget_ns, double rate,
+                         uint32_t *segment, uint32_t *form);
+/* Of the segments that are there: the one a better form of which is worth most, in the time. */
+bool sky__choose_better(const sky_pacer *p, double budget_ns, double rate, uint32_t *segment,
+                        uint32_t *form);
+/* Time the missing segments take in their smallest forms. */
+double sky__choose_least_ns(const sky_pacer *p, uint32_t first, double rate);
+/* … in their best. */
+double sky__choose_best_ns(const sky_pacer *p, double rate);
+/* Some source has it in some form. */
+bool sky__choose_any(const sky_pacer *p, uint32_t segment);
+
+#endif

@@ -1,0 +1,403 @@
+/* Proves: computing at the head is never worse than computing anywhere else; whatever sources and
+ * engine do, the planner asks only for what can be had, computes only on top of what is there, ends
+ * once, and is right about what is there; what arrived of a request that is given up is kept; a
+ * second source is asked for what the first is slow to give. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/prng.h"
+#include "manager/stream_state.h"
+
+enum { N = 8 };
+
+static void fill(sky_segment *segments, uint32_t count, uint64_t bytes, sky_time compute_ns) {
+    for (uint32_t i = 0; i < count; i++) {
+        segments[i] = (sky_segment){.token_count = 128, .form_count = 3, .compute_ns = compute_ns};
+        for (uint32_t f = 0; f < 3; f++)
+            segments[i].forms[f] = (sky_form){bytes >> f, 0.001 * (1 << 2 * f) - 0.001, 0};
+    }
+}
+
+/* ---- text at the head ---- */
+
+/* When all is there, if the segments of `text` are computed and the others loaded in `order`. */
+static double finish(const double *compute, double load, uint32_t text, const uint32_t *order,
+                     uint32_t order_count) {
+    double there[N], at = 0, engine = 0, ready = 0;
+    for (uint32_t k = 0; k < order_count; k++)
+        there[order[k]] = at += load;
+    for (uint32_t i = 0; i < N; i++) {
+        if (text & 1u << i)
+            there[i] = engine = (engine > ready ? engine : ready) + compute[i];
+        ready = there[i] > ready ? there[i] : ready;
+    }
+    return ready;
+}
+
+/* Against the kindest order for any set: what the engine needs first comes first. */
+static void computing_at_the_head_is_never_worse(void **state) {
+    (void)state;
+    sky_prng random;
+    sky_prng_init(&random, 1);
+    for (int round = 0; round < 200; round++) {
+        double compute[N], load = sky_prng_unit(&random) * 3, last = 0;
+        for (uint32_t i = 0; i < N; i++) /* attention makes later tokens dearer */
+            compute[i] = last += sky_prng_unit(&random);
+        for (uint32_t text = 0; text < 1u << N; text++) {
+            uint32_t order[N], backwards[N], loads = 0, head = 0;
+            for (uint32_t i = 0; i < N; i++) {
+                if (text & 1u << i)
+                    head = head << 1 | 1;
+                else
+                    order[loads++] = i;
+            }
+            for (uint32_t k = 0; k < loads; k++)
+                backwards[k] = N - 1 - k;
+            double any = finish(compute, load, text, order, loads);
+            assert_true(finish(compute, load, head, backwards, loads) <= any + 1e-9);
+        }
+    }
+}
+
+/* ---- one event after another ---- */
+
+static sky_pacer *begin(const sky_segment *segments, uint32_t count, sky_link *links,
+                        uint32_t link_count, sky_pacer_options options) {
+    sky_pacer *p;
+    for (uint32_t i = 0; i < link_count; i++)
+        sky_link_init(&links[i], 1e6, SKY_MS(1));
+    assert_int_equal(
+        sky_pacer_create(segments, count, links, link_count, &options, SKY_MS(1000), &p), SKY_OK);
+    return p;
+}
+
+static sky_pace expect(sky_pacer *p, sky_time now, sky_pace_kind kind) {
+    sky_pace todo = {0};
+    assert_true(sky_pacer_next(p, now, &todo));
+    assert_int_equal(todo.kind, kind);
+    return todo;
+}
+
+static void nothing_to_do(sky_pacer *p, sky_time now) {
+    sky_pace todo;
+    assert_false(sky_pacer_next(p, now, &todo));
+}
+
+static void finish_pacer(sky_pacer *p, sky_pacer_report *report) {
+    sky_pacer_report_get(p, report);
+    sky_pacer_destroy(p);
+}
+
+static void a_dead_link_ends_at_the_deadline(void **state) {
+    (void)state;
+    sky_segment segments[N];
+    sky_link link;
+    sky_pacer_report r;
+    fill(segments, N, 10000, 0);
+    sky_pacer *p = begin(segments, N, &link, 1,
+                         (sky_pacer_options){.deadline_ns = SKY_MS(1100), .flights_max = 2});
+    assert_int_equal(expect(p, SKY_MS(1000), SKY_PACE_GET).segment, 0); /* no engine: in front */
+    assert_int_equal(expect(p, SKY_MS(1000), SKY_PACE_GET).segment, 1);
+    nothing_to_do(p, SKY_MS(1000));
+    assert_true(sky_pacer_wake(p, SKY_MS(1099)) == SKY_MS(1100));
+    expect(p, SKY_MS(1100), SKY_PACE_CANCEL);
+    expect(p, SKY_MS(1100), SKY_PACE_CANCEL);
+    expect(p, SKY_MS(1100), SKY_PACE_END);
+    nothing_to_do(p, SKY_MS(1101));
+    assert_true(sky_pacer_wake(p, SKY_MS(1101)) == SKY_TIME_NEVER);
+    sky_pacer_finished(p, SKY_MS(1102), 1, SKY_OK); /* late bytes change nothing */
+    finish_pacer(p, &r);
+    assert_int_equal(r.verdict, SKY_VERDICT_RECOMPUTE);
+    assert_int_equal(r.leading, 0);
+    assert_true(r.complete_ns == SKY_TIME_NEVER);
+}
+
+/* What is there at the deadline is a prefix when nobody computes. */
+static void a_deadline_hands_over_the_leading_part(void **state) {
+    (void)state;
+    sky_segment segments[N];
+    sky_link link;
+    sky_pacer_report r;
+    fill(segments, N, 40000, 0);
+    sky_pacer *p = begin(segments, N, &link, 1,
+                         (sky_pacer_options){.deadline_ns = SKY_MS(1100), .flights_max = 1});
+    for (uint32_t i = 0; i < 3; i++) {
+        sky_pace got = expect(p, SKY_MS(1000 + 10 * i), SKY_PACE_GET);
+        sky_pacer_finished(p, SKY_MS(1010 + 10 * i), got.request, SKY_OK);
+    }
+    sky_pace todo;
+    while (sky_pacer_next(p, SKY_MS(1100), &todo)) {
+    }
+    assert_int_equal(todo.kind, SKY_PACE_END);
+    finish_pacer(p, &r);
+    assert_int_equal(r.verdict, SKY_VERDICT_RECOMPUTE);
+    assert_int_equal(r.leading, 3);
+    assert_int_equal(r.loaded, 3);
+}
+
+static void a_form_that_is_gone_is_replaced_by_another(void **state) {
+    (void)state;
+    sky_segment segments[1];
+    sky_link link;
+    sky_pacer_report r;
+    fill(segments, 1, 1000, 0);
+    sky_pacer *p = begin(segments, 1, &link, 1, (sky_pacer_options){0});
+    sky_pace first = expect(p, SKY_MS(1000), SKY_PACE_GET);
+    assert_int_equal(first.form, 2); /* no deadline: the soonest */
+    sky_pacer_finished(p, SKY_MS(1001), first.request, SKY_MISS);
+    sky_pace second = expect(p, SKY_MS(1001), SKY_PACE_GET);
+    assert_int_equal(second.form, 1);
+    sky_pacer_finished(p, SKY_MS(1002), second.request, SKY_E_CORRUPT);
+    sky_pace third = expect(p, SKY_MS(1002), SKY_PACE_GET);
+    assert_int_equal(third.form, 0);
+    sky_pacer_finished(p, SKY_MS(1003), third.request, SKY_OK);
+    expect(p, SKY_MS(1003), SKY_PACE_END);
+    assert_int_equal(sky_pacer_form(p, 0, 0), 0);
+    finish_pacer(p, &r);
+    assert_int_equal(r.verdict, SKY_VERDICT_HIT);
+}
+
+static void what_no_source_has_is_computed_or_missing(void **state) {
+    (void)state;
+    for (int engine = 0; engine < 2; engine++) {
+        sky_segment segments[2];
+        sky_link link;
+        sky_pacer_report r;
+        fill(segments, 2, 1000, engine ? SKY_MS(100) : 0);
+        sky_pacer *p = begin(segments, 2, &link, 1, (sky_pacer_options){0});
+        sky_pace todo;
+        sky_time now = SKY_MS(1000);
+        for (; sky_pacer_next(p, now, &todo) && todo.kind != SKY_PACE_END; now += SKY_MS(1)) {
+            if (todo.kind == SKY_PACE_GET) /* segment 0 is nowhere */
+                sky_pacer_finished(p, now, todo.request, todo.segment ? SKY_OK : SKY_MISS);
+            else if (todo.kind == SKY_PACE_COMPUTE)
+                sky_pacer_computed(p, now += SKY_MS(100), true);
+        }
+        assert_int_equal(todo.kind, SKY_PACE_END);
+        assert_int_equal(sky_pacer_is_computed(p, 0), engine);
+        finish_pacer(p, &r);
+        assert_int_equal(r.verdict, engine ? SKY_VERDICT_HIT : SKY_VERDICT_RECOMPUTE);
+        assert_int_equal(r.leading, engine ? 2 : 0);
+    }
+}
+
+/* The link stalls with half of a large form here: the other half is asked for in the smallest. */
+static void what_arrived_of_a_request_given_up_is_kept(void **state) {
+    (void)state;
+    sky_segment segments[1];
+    sky_link link;
+    sky_pacer_report r;
+    fill(segments, 1, 80000, 0);
+    sky_pacer *p = begin(segments, 1, &link, 1,
+                         (sky_pacer_options){.deadline_ns = SKY_MS(1200), .slices = 8});
+    sky_pace large = expect(p, SKY_MS(1000), SKY_PACE_GET);
+    assert_int_equal(large.form, 0);
+    sky_pacer_arrived(p, SKY_MS(1030), large.request, 45000, 4);
+    nothing_to_do(p, SKY_MS(1030));
+    sky_time now = SKY_MS(1040);
+    sky_pace todo;
+    for (; !sky_pacer_next(p, now, &todo); now += SKY_MS(10))
+        assert_true(now < SKY_MS(1200));
+    assert_int_equal(todo.kind, SKY_PACE_CANCEL);
+    assert_int_equal(todo.request, large.request);
+    sky_pace rest = expect(p, now, SKY_PACE_GET);
+    assert_int_equal(rest.slice, 4);
+    assert_true(rest.form > 0);
+    sky_pacer_finished(p, now + SKY_MS(5), rest.request, SKY_OK);
+    for (uint32_t k = 0; k < 8; k++)
+        assert_int_equal(sky_pacer_form(p, 0, k), k < 4 ? 0 : rest.form);
+    finish_pacer(p, &r);
+    assert_int_equal(r.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(r.given_up, 1);
+    assert_true(r.bytes_wasted > 0 && r.bytes_wasted < 10000);
+}
+
+static void a_silent_source_is_hedged(void **state) {
+    (void)state;
+    sky_segment segments[1];
+    sky_link links[2];
+    sky_pacer_report r;
+    fill(segments, 1, 1000, 0);
+    sky_pacer *p = begin(segments, 1, links, 2, (sky_pacer_options){0});
+    sky_pace first = expect(p, SKY_MS(1000), SKY_PACE_GET);
+    nothing_to_do(p, SKY_MS(1005));
+    sky_pace second = expect(p, SKY_MS(1050), SKY_PACE_GET);
+    assert_int_equal(second.segment, first.segment);
+    assert_int_equal(second.form, first.form);
+    assert_true(second.source != first.source);
+    nothing_to_do(p, SKY_MS(1060)); /* once */
+    sky_pacer_finished(p, SKY_MS(1060), second.request, SKY_OK);
+    assert_int_equal(expect(p, SKY_MS(1060), SKY_PACE_CANCEL).request, first.request);
+    expect(p, SKY_MS(1060), SKY_PACE_END);
+    finish_pacer(p, &r);
+    assert_int_equal(r.hedged, 1);
+}
+
+/* The engine alone is as fast as text, however silent the link. */
+static void a_silent_link_costs_no_more_than_text(void **state) {
+    (void)state;
+    sky_segment segments[N];
+    sky_link link;
+    sky_pacer_report r;
+    fill(segments, N, 100000, SKY_MS(20));
+    sky_pacer *p = begin(segments, N, &link, 1, (sky_pacer_options){0});
+    sky_time now = SKY_MS(1000), engine = 0;
+    bool over = false;
+    for (; !over; now += SKY_MS(1)) {
+        sky_pace todo;
+        while (sky_pacer_next(p, now, &todo)) {
+            if (todo.kind == SKY_PACE_COMPUTE)
+                engine = now + SKY_MS(20);
+            over |= todo.kind == SKY_PACE_END;
+        }
+        if (engine == now + SKY_MS(1))
+            sky_pacer_computed(p, now + SKY_MS(1), true);
+    }
+    finish_pacer(p, &r);
+    assert_int_equal(r.computed, N);
+    assert_true(r.complete_ns <= SKY_MS(1000 + 20 * N));
+}
+
+static void refuses_what_is_no_plan(void **state) {
+    (void)state;
+    sky_segment segments[2];
+    sky_link link;
+    sky_pacer *p;
+    sky_link_init(&link, 1e6, 0);
+    fill(segments, 2, 1000, 0);
+    assert_int_equal(sky_pacer_create(segments, 0, &link, 1, NULL, 0, &p), SKY_E_PARAM);
+    assert_int_equal(sky_pacer_create(segments, 2, &link, 0, NULL, 0, &p), SKY_E_PARAM);
+    sky_pacer_options options = {.slices = SKY_PACER_SLICES_MAX + 1};
+    assert_int_equal(sky_pacer_create(segments, 2, &link, 1, &options, 0, &p), SKY_E_PARAM);
+    segments[1].forms[1].bytes = 5000; /* more than the better one */
+    assert_int_equal(sky_pacer_create(segments, 2, &link, 1, NULL, 0, &p), SKY_E_PARAM);
+    fill(segments, 2, 1000, 0);
+    segments[0].form_count = 0; /* neither forms nor text */
+    assert_int_equal(sky_pacer_create(segments, 2, &link, 1, NULL, 0, &p), SKY_E_PARAM);
+    sky_pacer_destroy(NULL);
+}
+
+/* ---- anything may happen ---- */
+
+typedef struct {
+    sky_prng random;
+    sky_segment segments[N];
+    sky_link links[2];
+    sky_pacer *p;
+    sky_pace open[SKY_PACER_FLIGHTS_MAX];
+    uint32_t open_count, source_count;
+    bool computing, engine;
+    uint32_t ends;
+} chaos;
+
+static uint32_t below(chaos *c, uint32_t bound) {
+    return (uint32_t)sky_prng_below(&c->random, bound);
+}
+
+static void close_request(chaos *c, uint32_t i) {
+    c->open[i] = c->open[--c->open_count];
+}
+
+static void obey(chaos *c, const sky_pace *todo) {
+    switch (todo->kind) {
+    case SKY_PACE_GET:
+        assert_true(todo->segment < N && todo->form < 3 && todo->source < c->source_count);
+        assert_true(c->open_count < SKY_PACER_FLIGHTS_MAX && todo->bytes > 0);
+        assert_false(c->p->state[todo->segment].gone[todo->source] & 1u << todo->form);
+        for (uint32_t i = 0; i < c->open_count; i++)
+            assert_true(c->open[i].segment != todo->segment || c->open[i].source != todo->source);
+        c->open[c->open_count++] = *todo;
+        break;
+    case SKY_PACE_CANCEL:
+        for (uint32_t i = 0; i < c->open_count; i++)
+            if (c->open[i].request == todo->request) {
+                close_request(c, i);
+                return;
+            }
+        fail_msg("a request is given up that is not under way");
+        break;
+    case SKY_PACE_COMPUTE:
+        assert_true(c->engine && !c->computing);
+        for (uint32_t i = 0; i < todo->segment; i++)
+            assert_true(sky__pacer_present(c->p, i));
+        c->computing = true;
+        break;
+    case SKY_PACE_END:
+        c->ends++;
+    }
+}
+
+static void something_happens(chaos *c, sky_time now) {
+    uint32_t i = c->open_count ? below(c, c->open_count) : 0;
+    uint32_t what = below(c, 8);
+    if (c->computing && what == 0) {
+        c->computing = false;
+        sky_pacer_computed(c->p, now, below(c, 20) > 0);
+    } else if (c->open_count && what < 3) {
+        uint32_t request = c->open[i].request;
+        close_request(c, i);
+        sky_pacer_finished(c->p, now, request, below(c, 4) ? SKY_OK : SKY_MISS);
+    } else if (c->open_count && what < 6) {
+        sky_pacer_arrived(c->p, now, c->open[i].request, below(c, 200000), below(c, 12));
+    } else if (what == 6) {
+        sky_pacer_arrived(c->p, now, 1 + below(c, 40), below(c, 9), 1); /* maybe an old one */
+    }
+}
+
+static void whatever_happens_it_ends_and_tells_the_truth(void **state) {
+    (void)state;
+    static chaos c;
+    for (uint64_t seed = 0; seed < 3000; seed++) {
+        c = (chaos){0};
+        sky_prng_init(&c.random, seed);
+        c.engine = below(&c, 2);
+        c.source_count = 1 + below(&c, 2);
+        fill(c.segments, N, 1000 + below(&c, 100000), c.engine ? SKY_MS(1 + below(&c, 50)) : 0);
+        sky_pacer_options options = {.slices = 1 + below(&c, 8), .flights_max = 1 + below(&c, 16)};
+        options.deadline_ns = below(&c, 2) ? SKY_MS(1001 + below(&c, 400)) : 0;
+        c.p = begin(c.segments, N, c.links, c.source_count, options);
+        sky_time now = SKY_MS(1000);
+        for (uint32_t step = 0; c.ends == 0 && step < 5000; step++) {
+            sky_pace todo;
+            for (uint32_t i = 0; sky_pacer_next(c.p, now, &todo); i++) {
+                assert_true(i < 100);
+                obey(&c, &todo);
+            }
+            assert_int_equal(c.p->flight_count, c.open_count);
+            now += below(&c, 5000000);
+            something_happens(&c, now);
+        }
+        assert_int_equal(c.ends, 1);
+        sky_pacer_report r;
+        sky_pacer_report_get(c.p, &r);
+        uint32_t leading = 0;
+        while (leading < N && sky__pacer_present(c.p, leading))
+            leading++;
+        assert_int_equal(r.leading, leading);
+        assert_int_equal(r.verdict, leading == N ? SKY_VERDICT_HIT : SKY_VERDICT_RECOMPUTE);
+        assert_true((r.complete_ns != SKY_TIME_NEVER) == (leading == N));
+        sky_pacer_destroy(c.p);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(computing_at_the_head_is_never_worse),
+        cmocka_unit_test(a_dead_link_ends_at_the_deadline),
+        cmocka_unit_test(a_deadline_hands_over_the_leading_part),
+        cmocka_unit_test(a_form_that_is_gone_is_replaced_by_another),
+        cmocka_unit_test(what_no_source_has_is_computed_or_missing),
+        cmocka_unit_test(what_arrived_of_a_request_given_up_is_kept),
+        cmocka_unit_test(a_silent_source_is_hedged),
+        cmocka_unit_test(a_silent_link_costs_no_more_than_text),
+        cmocka_unit_test(refuses_what_is_no_plan),
+        cmocka_unit_test(whatever_happens_it_ends_and_tells_the_truth),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

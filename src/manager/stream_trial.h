@@ -1,0 +1,27 @@
+/* Inside the trials: how one context fares. stream_trial.c runs the planner, stream_rival.c the
+ * loops it is compared with and the oracle. All times are virtual nanoseconds. */
+#ifndef SKY_MANAGER_STREAM_TRIAL_H
+#define SKY_MANAGER_STREAM_TRIAL_H
+
+#include <skymem/stream.h>
+
+#include "base/prng.h"
+
+typedef struct {
+    sky_time complete_at; /* SKY_TIME_NEVER: not by its deadline */
+    double loss;          /* a token */
+    uint64_t bytes;
+    sky_pacer_report report; /* the planner's */
+} sky_outcome;
+
+/* Rate of source `s` at `t`. */
+double sky__trial_rate(const sky_trial *trial, uint32_t s, sky_time t);
+/* When `bytes` that begin to flow at `from` have arrived, alone on source 0. */
+sky_time sky__trial_arrival(const sky_trial *trial, sky_time from, double bytes);
+
+/* CacheGen's loop; *rate is what the last chunk saw, kept from context to context. */
+void sky__rival_run(const sky_trial *trial, bool as_written, sky_time start, double *rate,
+                    sky_prng *slow, sky_outcome *out);
+void sky__oracle_run(const sky_trial *trial, sky_time start, sky_outcome *out);
+
+#endif

@@ -1,0 +1,112 @@
+/* Does it pay to keep a prefix? Arithmetic on what its owner knows; docs/streaming.md has the
+ * formulas.
+ *
+ * What levels cost is measured on Gemma 3 270M (docs/streaming.md says how); another model's bits
+ * are close, its losses are its own. */
+#include <skymem/stream.h>
+
+#include <math.h>
+
+#define GIB         1073741824.0
+#define MONTH_HOURS 720.0
+
+static const sky_level_cost costs[SKY_WORTH_LEVELS] = {
+    {"lossless", 13.51, 0}, {"8", 7.23, .000011}, {"6", 5.70, .000084}, {"4", 3.95, .00106},
+    {"3", 3.03, .00382},    {"2.5", 2.42, .0105}, {"2", 1.96, .025},    {"archive", 1.57, .0428},
+};
+
+const sky_level_cost *sky_level_costs(size_t *count) {
+    *count = SKY_WORTH_LEVELS;
+    return costs;
+}
+
+static bool question_valid(const sky_worth_question *q) {
+    const double positive[] = {q->tokens, q->bytes_per_token, q->compute_ms, q->bandwidth};
+    const double others[] = {q->rtt_ms,        q->reuses,         q->keep_hours,  q->storage_price,
+                             q->compute_price, q->transfer_price, q->deadline_ms, q->loss_max};
+    bool valid = true;
+    for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
+        valid &= isfinite(positive[i]) && positive[i] > 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        valid &= isfinite(others[i]) && others[i] >= 0;
+    return valid;
+}
+
+/* The head of h tokens is computed while the rest is loaded: h × compute = rtt + (n − h) × load,
+ * unless the engine is done before the first byte, or cannot. */
+static void meet(const sky_worth_question *q, sky_worth_level *l) {
+    double token_ms = (l->load_ms - q->rtt_ms) / q->tokens;
+    double head = (q->rtt_ms + q->tokens * token_ms) / (q->compute_ms + token_ms);
+    l->computed_tokens = q->no_overlap ? 0 : fmin(head, q->tokens);
+    l->first_token_ms = q->no_overlap ? l->load_ms
+                                      : fmin(l->computed_tokens * q->compute_ms, l->load_ms);
+}
+
+static double engine_price(const sky_worth_question *q, double ms) {
+    return ms / 3.6e6 * q->compute_price;
+}
+
+static void judge_level(const sky_worth_question *q, const sky_level_cost *cost, double compute_ms,
+                        sky_worth_level *l) {
+    l->bytes = q->tokens * q->bytes_per_token * cost->bits / 16;
+    l->load_ms = q->rtt_ms + l->bytes * 8 / q->bandwidth * 1e3;
+    meet(q, l);
+    double loaded = 1 - l->computed_tokens / q->tokens;
+    double kept = l->bytes / GIB * q->storage_price * q->keep_hours / MONTH_HOURS;
+    double once = engine_price(q, l->computed_tokens * q->compute_ms) +
+                  l->bytes * loaded / GIB * q->transfer_price;
+    double saved = engine_price(q, compute_ms) - once;
+    l->cost_stored = kept + q->reuses * once;
+    l->break_even_reuses = saved > 0 ? kept / saved : INFINITY;
+    double left_ms = compute_ms - q->rtt_ms;
+    l->break_even_bandwidth = left_ms > 0 ? l->bytes * 8 / left_ms * 1e3 : INFINITY;
+    l->acceptable = cost->loss <= q->loss_max;
+    l->in_time = q->deadline_ms == 0 || l->first_token_ms <= q->deadline_ms;
+    l->cheaper = q->reuses > 0 && q->reuses >= l->break_even_reuses;
+    l->faster = l->first_token_ms < compute_ms;
+}
+
+/* With a deadline the best that keeps it; without, the soonest. */
+static bool better(const sky_worth_question *q, const sky_worth_level *a,
+                   const sky_worth_level *than) {
+    if (a->in_time != than->in_time)
+        return a->in_time;
+    if (q->deadline_ms > 0 && a->in_time)
+        return false; /* levels come best first */
+    return a->first_token_ms < than->first_token_ms;
+}
+
+static const char *reason(const sky_worth *w, bool acceptable, bool faster) {
+    if (w->store && !w->levels[w->level].in_time)
+        return "it answers sooner and costs less than computing, but not by the deadline";
+    if (w->store)
+        return "it answers sooner and costs less than computing";
+    if (!acceptable)
+        return "no level loses as little as asked";
+    if (!faster)
+        return "loading is no faster than computing";
+    return "what computing saves does not pay for the storage";
+}
+
+sky_status sky_worth_judge(const sky_worth_question *question, sky_worth *out) {
+    const sky_worth_question *q = question;
+    if (!question_valid(q))
+        return SKY_E_PARAM;
+    sky_worth w = {.compute_ms = q->tokens * q->compute_ms};
+    w.cost_compute = q->reuses * engine_price(q, w.compute_ms);
+    bool acceptable = false, faster = false;
+    for (uint32_t i = 0; i < SKY_WORTH_LEVELS; i++) {
+        sky_worth_level *l = &w.levels[i];
+        judge_level(q, &costs[i], w.compute_ms, l);
+        acceptable |= l->acceptable;
+        faster |= l->acceptable && l->faster;
+        bool pays = l->acceptable && l->faster && l->cheaper;
+        if (pays && (!w.store || better(q, l, &w.levels[w.level]))) {
+            w.store = true;
+            w.level = i;
+        }
+    }
+    w.why = reason(&w, acceptable, faster);
+    *out = w;
+    return SKY_OK;
+}

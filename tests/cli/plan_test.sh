@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Proves that `skymem plan` obeys its formulas: it stores where loading beats computing in time and
+# in cost, says where it breaks even, and is right on both sides of that point.
+. "$(dirname "$0")/common.sh"
+
+base=(--tokens 4096 --bytes-per-token 18432 --token-ms 1 --rtt-ms 10 --reuse 5)
+expect 0 "$skymem" plan "${base[@]}" --mbps 200 --json
+holds 'o["store"] and o["level"] == "4" and abs(o["compute_ms"] - 4096) < 1e-6'
+holds '[l["level"] for l in o["levels"]] == ["lossless","8","6","4","3","2.5","2","archive"]'
+holds 'all(abs(l["bytes"] - 4096 * 18432 * l["bits_per_element"] / 16) < 1 for l in o["levels"])'
+holds 'all(abs(l["load_ms"] - 10 - l["bytes"] * 8 / 200e3) < 1e-4 for l in o["levels"])'
+# the head is computed while the rest is loaded: both are done at the same time
+holds 'all(abs(l["first_token_ms"] - l["computed_tokens"]) < 1e-4 for l in o["levels"])'
+holds 'all(abs(10 + (l["load_ms"] - 10) * (1 - l["computed_tokens"] / 4096) - l["first_token_ms"])
+    < 1e-4 for l in o["levels"])'
+holds 'all(l["first_token_ms"] < min(4096, l["load_ms"]) for l in o["levels"])'
+holds 'all(l["acceptable"] == (l["kld"] <= 0.002) for l in o["levels"])'
+
+# a deadline buys the best level that keeps it
+expect 0 "$skymem" plan "${base[@]}" --mbps 200 --within-ms 1200 --json
+holds 'o["level"] == max((l for l in o["levels"] if l["in_time"] and l["acceptable"]),
+    key=lambda l: l["bits_per_element"])["level"]'
+
+# times LEVEL FIELD FACTOR: a number of the answer, multiplied
+times() {
+    python3 - "$work/out" "$@" <<'PYTHON'
+import json, sys
+path, level, field, factor = sys.argv[1:]
+print(json.load(open(path))["levels"][int(level)][field] * float(factor))
+PYTHON
+}
+
+# break-even of the bandwidth, on both sides
+expect 0 "$skymem" plan "${base[@]}" --mbps 200 --no-overlap --json
+above=$(times 3 break_even_mbps 1.01) below=$(times 3 break_even_mbps 0.99)
+expect 0 "$skymem" plan "${base[@]}" --mbps "$above" --no-overlap --json
+holds 'o["store"] and o["level"] == "4" and o["levels"][3]["faster"]'
+expect 0 "$skymem" plan "${base[@]}" --mbps "$below" --no-overlap --json
+holds 'not o["store"] and o["level"] is None and "no faster" in o["why"]'
+
+# break-even of the reuse, on both sides
+costly=(--storage-price 100 --keep-hours 720 --mbps 200)
+expect 0 "$skymem" plan "${base[@]}" "${costly[@]}" --json
+above=$(times 3 break_even_reuse 1.01) below=$(times 3 break_even_reuse 0.99)
+expect 0 "$skymem" plan "${base[@]}" "${costly[@]}" --reuse "$above" --json
+holds 'o["store"] and o["levels"][3]["cheaper"]'
+expect 0 "$skymem" plan "${base[@]}" "${costly[@]}" --reuse "$below" --json
+holds 'not o["store"] and "pay" in o["why"]'
+
+# never: an engine that is free, and one that is done before the first byte
+expect 0 "$skymem" plan "${base[@]}" --mbps 200 --compute-price 0 --json
+holds 'not o["store"] and all(l["break_even_reuse"] is None for l in o["levels"])'
+expect 0 "$skymem" plan --tokens 100 --token-ms 0.01 --rtt-ms 50 --json
+holds 'not o["store"] and all(l["break_even_mbps"] is None for l in o["levels"])'
+expect 0 "$skymem" plan "${base[@]}" --mbps 200 --reuse 0 --json
+holds 'not o["store"]'
+
+# for people
+expect 0 "$skymem" plan "${base[@]}" --mbps 200
+grep -q '^Store it at level 4: ' "$work/out" || fail "no verdict: $(head -2 "$work/out")"
+grep -q '^4 .*<- store$' "$work/out" || fail "no mark: $(cat "$work/out")"
+expect 0 "$skymem" plan "${base[@]}" --mbps 0.001 --no-overlap
+grep -q '^Do not store it: ' "$work/out" || fail "no verdict: $(head -2 "$work/out")"
+
+expect 2 "$skymem" plan --mbps 0
+says "above 0"
+expect 2 "$skymem" plan --tokens -1
+expect 2 "$skymem" plan --reuse many
+expect 2 "$skymem" plan extra
+finish
