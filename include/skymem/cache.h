@@ -76,6 +76,8 @@ typedef struct {
     uint8_t level;        /* put: 0: as it came; else coded, at sky_level `level` − 1 */
     bool durable;         /* put: done when every tier has answered; see above */
     uint32_t tiers;       /* bit i: tier i may take part; 0: all */
+    int64_t at_ms;        /* prefetch: wall; bring the payload in skies to where it will be overhead
+                             then, in every tier that is one; 0: to the nearest tier, now */
 } sky_call;
 
 typedef struct sky_cache sky_cache;
@@ -196,12 +198,13 @@ typedef struct {
     uint64_t misses;
     uint64_t puts;
     uint64_t evictions;
-    uint64_t corrupt; /* damaged bytes met: each was a miss */
-    uint64_t dropped; /* writes given up because a queue was full or the tier failed */
-    uint64_t late;    /* operations past their deadline */
-    uint64_t errors;  /* failures of the medium */
-    bool failing;     /* errors in a row: skipped until it is tried again */
-    char note[160];   /* what a person should know: "O_DIRECT refused, using the page cache" */
+    uint64_t corrupt;     /* damaged bytes met: each was a miss */
+    uint64_t dropped;     /* writes given up because a queue was full or the tier failed */
+    uint64_t late;        /* operations past their deadline */
+    uint64_t errors;      /* failures of the medium */
+    uint64_t moved_bytes; /* a tier with a level: what gets of blocks moved, coded as they lie */
+    bool failing;         /* errors in a row: skipped until it is tried again */
+    char note[160];       /* what a person should know: "O_DIRECT refused, using the page cache" */
 } sky_tier_stat;
 
 /* How many tiers there are, nearest first. */

@@ -10,6 +10,7 @@
 #define SKYMEM_MANAGER_H
 
 #include <skymem/cache.h>
+#include <skymem/codec.h>
 #include <skymem/engine.h>
 #include <skymem/keys.h>
 
@@ -20,8 +21,10 @@ extern "C" {
 typedef struct sky_manager sky_manager;
 
 typedef struct {
-    uint32_t block_tokens; /* 0: SKY_BLOCK_TOKENS_DEFAULT */
-    uint8_t salt[32];      /* a tenant's own namespace; zeros: shared */
+    uint32_t block_tokens;      /* 0: SKY_BLOCK_TOKENS_DEFAULT */
+    uint8_t salt[32];           /* a tenant's own namespace; zeros: shared */
+    const sky_profile *profile; /* calibration of the model, for tiers with a level; NULL: none.
+                                   The caller's, and must outlive the manager */
 } sky_manager_options;
 
 typedef enum {
@@ -48,8 +51,8 @@ typedef struct {
 } sky_lookup;
 
 /* Owner:  cache and engine must outlive the manager; options NULL for defaults
- * Errors: SKY_E_PARAM, SKY_E_NOMEM. An engine that cannot be cached is no error: see
- *         sky_manager_refusal */
+ * Errors: SKY_E_PARAM (also: a profile of another model), SKY_E_NOMEM. An engine that cannot be
+ *         cached is no error: see sky_manager_refusal */
 SKY_API sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
                                       const sky_manager_options *options, sky_manager **out,
                                       sky_error *error);

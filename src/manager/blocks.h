@@ -7,6 +7,7 @@
 
 #include <skymem/manager.h>
 
+#include "manager/coded.h"
 #include "manager/payload.h"
 
 /* Grown when a prompt needs more, kept for the next one. */
@@ -30,6 +31,7 @@ struct sky_manager {
     uint32_t restored_tokens; /* by the last lookup: window rows before them may be gone */
     sky_block_scratch scratch;
     sky_rows *rows;   /* [row_sets]: where the engine says its rows are */
+    sky_coded coded;  /* codec.self NULL: blocks are stored as they come */
     uint8_t *staging; /* one payload: blocks longer than one extraction; NULL until needed */
 };
 

@@ -63,6 +63,26 @@ static void learn_layout(sky_manager *m) {
     m->refused = false;
 }
 
+/* Tell the cache how this engine's blocks are coded. A layout that the codec has no shape for is no
+ * failure: its blocks are stored as they come. */
+static sky_status learn_codec(sky_manager *m, const sky_profile *profile, sky_error *error) {
+    uint8_t own[32], calibrated[32];
+    m->engine.ops->fingerprint(m->engine.self, own);
+    if (profile)
+        sky_profile_fingerprint(profile, calibrated);
+    if (profile && memcmp(own, calibrated, sizeof own) != 0)
+        return sky_fail(error, SKY_E_PARAM,
+                        "this calibration is of another model: make one with "
+                        "skymem calibrate, or do without");
+    sky_status status = m->refused ? SKY_E_UNSUPPORTED
+                                   : sky_coded_init(&m->coded, &m->payload, profile);
+    if (status == SKY_OK)
+        sky_cache_codec_set(m->cache, &m->coded.codec);
+    if (status == SKY_E_NOMEM)
+        return sky_fail(error, status, "no memory for a manager");
+    return SKY_OK;
+}
+
 sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
                               const sky_manager_options *options, sky_manager **out,
                               sky_error *error) {
@@ -84,6 +104,11 @@ sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
         sky_manager_destroy(m);
         return sky_fail(error, SKY_E_NOMEM, "no memory for a manager");
     }
+    sky_status status = learn_codec(m, options->profile, error);
+    if (status != SKY_OK) {
+        sky_manager_destroy(m);
+        return status;
+    }
     *out = m;
     return SKY_OK;
 }
@@ -99,6 +124,9 @@ static void scratch_free(sky_block_scratch *s) {
 void sky_manager_destroy(sky_manager *manager) {
     if (!manager)
         return;
+    if (manager->coded.codec.self)
+        sky_cache_codec_set(manager->cache, NULL);
+    sky_coded_deinit(&manager->coded);
     scratch_free(&manager->scratch);
     free(manager->rows);
     free(manager->staging);

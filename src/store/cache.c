@@ -8,8 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <skymem/codec.h>
+
 #include "base/error.h"
+#include "store/coded_tier.h"
 #include "store/hierarchy.h"
+#include "store/sky_udp.h"
 #include "store/url.h"
 
 #define CLOSE_NS        SKY_SECONDS(10)
@@ -92,14 +96,43 @@ sky_status sky_cache_over_tiers(sky_tier *const *tiers, size_t tier_count, sky_c
     return SKY_OK;
 }
 
+/* The URL without its level, which the tier itself knows nothing of. *level 0: none. */
+static sky_status take_level(const sky_url *url, char *text, size_t text_bytes, uint8_t *level,
+                             sky_error *error) {
+    const char *name = sky_url_value(url, "level");
+    sky_level found = SKY_LEVEL_LOSSLESS;
+    if (name && (strcmp(url->scheme, "mem") == 0 || sky_level_parse(name, &found) != SKY_OK))
+        return sky_fail(error, SKY_E_SYNTAX,
+                        "%s:%.200s: level=%s: farther tiers than mem take lossless, 8, 6, 4, 3, "
+                        "2.5, 2 or archive",
+                        url->scheme, url->path, name);
+    int used = snprintf(text, text_bytes, "%s:%s", url->scheme, url->path);
+    for (size_t i = 0, count = 0; i < url->query_count; i++) {
+        if (strcmp(url->query[i].key, "level") == 0)
+            continue;
+        used += snprintf(text + used, text_bytes - (size_t)used, "%c%s=%s", count++ ? '&' : '?',
+                         url->query[i].key, url->query[i].value);
+    }
+    *level = name ? (uint8_t)(found + 1) : 0;
+    return SKY_OK;
+}
+
 static sky_status open_tier(sky_cache *c, const char *text, bool last, sky_error *error) {
     static const struct {
         const char *scheme;
         sky_status (*open)(const char *, const sky_tier_env *, sky_tier **, sky_error *);
     } schemes[] = {
-        {"mem", sky_memory_tier_open}, {"disk", sky_disk_tier_open}, {"sky", sky_sky_tier_open}};
+        {"mem", sky_memory_tier_open},
+        {"disk", sky_disk_tier_open},
+        {"sky", sky_sky_tier_open},
+        {"sky+udp", sky_udp_tier_open},
+    };
     sky_url url;
+    char plain[sizeof url];
+    uint8_t level = 0;
     sky_status status = sky_url_parse(text, &url, error);
+    if (status == SKY_OK)
+        status = take_level(&url, plain, sizeof plain, &level, error);
     if (status != SKY_OK)
         return status;
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
@@ -107,13 +140,17 @@ static sky_status open_tier(sky_cache *c, const char *text, bool last, sky_error
             continue;
         sky_tier_env env = sky_cache_env(c, last);
         sky_tier *tier;
-        status = schemes[i].open(text, &env, &tier, error);
+        status = schemes[i].open(plain, &env, &tier, error);
+        if (status == SKY_OK && level != 0 &&
+            (status = sky_coded_tier_open(tier, level, &tier)) != SKY_OK)
+            sky_fail(error, status, "%.200s: %s", text, sky_status_text(status));
         if (status == SKY_OK)
             sky_cache_add(c, tier);
         return status;
     }
-    return sky_fail(error, SKY_E_SYNTAX, "%.200s: no store is called '%s'; known: mem, disk, sky",
-                    text, url.scheme);
+    return sky_fail(error, SKY_E_SYNTAX,
+                    "%.200s: no store is called '%s'; known: mem, disk, sky, sky+udp", text,
+                    url.scheme);
 }
 
 sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
@@ -221,6 +258,8 @@ size_t sky_prefix(sky_cache *c, const sky_key *keys, size_t key_count, const sky
                at_once = left < PREFIX_KEYS_MAX ? left : PREFIX_KEYS_MAX;
         for (size_t i = 0; i < at_once; i++)
             items[i] = (sky_item){.key = keys[present + i]};
+        for (size_t i = 1; i < at_once; i++)
+            items[i].parent = keys[present + i - 1]; /* a tier may make use of their order */
         if (sky_run(c, SKY_OP_HAS, items, at_once, call) != SKY_OK)
             break;
         size_t found = 0;
@@ -249,6 +288,11 @@ sky_status sky_flush(sky_cache *c, sky_time until) {
     sky_status status = is_quiet(c) ? SKY_OK : SKY_E_DEADLINE;
     sky_mutex_unlock(&c->mutex);
     return status;
+}
+
+void sky_cache_codec_set(sky_cache *c, const sky_block_codec *codec) {
+    for (size_t t = 0; t < c->tier_count; t++)
+        sky_coded_tier_set(c->tiers[t].tier, codec);
 }
 
 /* ---- looking at all tiers ---- */

@@ -1,0 +1,313 @@
+/* Proves: a coded payload comes back bit for bit at level lossless and near it at level 4, any
+ * range of it, from as few leading bytes as it needs; that no damage is taken for a payload; and
+ * that a manager finds its blocks on a disk that keeps them coded. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <skymem/manager.h>
+
+#include "base/prng.h"
+#include "manager/coded.h"
+#include "manager/engine_fixture.h"
+
+#define LOSSLESS 1 /* as sky_call's level */
+#define LEVEL_4  (SKY_LEVEL_4 + 1)
+
+typedef struct {
+    sky_payload payload;
+    sky_coded coded;
+    uint8_t *data;  /* [payload_bytes] */
+    uint8_t *code;  /* [coded_bytes_max] */
+    uint64_t bytes; /* of it */
+    uint8_t *back;  /* [payload_bytes] */
+    void *work;
+} block;
+
+/* A full group after a window group, so that stored order and layout order differ. */
+static const sky_layout two_groups = {
+    .group_count = 2,
+    .groups = {{SKY_LAYER_WINDOW, 32, 3, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 64, 128},
+               {SKY_LAYER_FULL, 0, 2, 1, SKY_ELEMENT_F16, SKY_ELEMENT_F32, 128, 256}}};
+
+/* Halves of a slow wave with some noise, bits of every kind at level lossless. */
+static void fill(block *b, bool wild) {
+    sky_prng prng;
+    sky_prng_init(&prng, 7);
+    for (uint32_t i = b->payload.header_bytes; i + 4 <= b->payload.payload_bytes; i += 2) {
+        uint64_t r = sky_prng_u64(&prng);
+        uint16_t half = wild ? (uint16_t)r : (uint16_t)(0x3000 + (r & 0xbff) + (r >> 16 & 0x8000));
+        memcpy(b->data + i, &half, 2);
+    }
+}
+
+static void setup(block *b, const sky_layout *layout, uint32_t tokens, uint32_t first, bool wild) {
+    *b = (block){.bytes = 0};
+    assert_int_equal(sky_payload_init(&b->payload, layout, tokens), SKY_OK);
+    assert_int_equal(sky_coded_init(&b->coded, &b->payload, NULL), SKY_OK);
+    b->data = calloc(1, b->payload.payload_bytes);
+    b->back = calloc(1, b->payload.payload_bytes);
+    b->code = malloc(b->coded.codec.coded_bytes_max);
+    b->work = aligned_alloc(64, (b->coded.codec.work_bytes + 63) / 64 * 64);
+    sky_payload_header_write(&b->payload, first, b->data);
+    fill(b, wild);
+}
+
+static void teardown(block *b) {
+    sky_coded_deinit(&b->coded);
+    free(b->data);
+    free(b->back);
+    free(b->code);
+    free(b->work);
+}
+
+static void encode(block *b, uint8_t level) {
+    const sky_block_codec *c = &b->coded.codec;
+    assert_int_equal(
+        c->encode(c->self, level, b->data, b->code, c->coded_bytes_max, &b->bytes, b->work),
+        SKY_OK);
+}
+
+/* Get a range as a tier would: from the likely bytes, then from as many as it says. */
+static sky_status get(block *b, uint8_t level, sky_range range, const sky_span *spans,
+                      uint32_t span_count, uint64_t *moved, uint32_t *asked) {
+    const sky_block_codec *c = &b->coded.codec;
+    uint64_t have = c->likely_bytes(c->self, level, range), needed = 0;
+    for (*asked = 1;; ++*asked) {
+        bool whole = have > b->bytes;
+        uint64_t bytes = whole ? b->bytes : have;
+        uint8_t *part = malloc(bytes); /* exactly, so that reading on shows */
+        memcpy(part, b->code, bytes);
+        sky_status status = c->decode(c->self, part, bytes, whole, range, spans, span_count, moved,
+                                      &needed, b->work);
+        free(part);
+        if (status != SKY_PENDING)
+            return status;
+        assert_true(needed > have && *asked < 16);
+        have = needed;
+    }
+}
+
+static void lossless_comes_back_bit_for_bit(void **state) {
+    (void)state;
+    for (int wild = 0; wild < 2; wild++) {
+        block b;
+        setup(&b, &two_groups, 16, 32, wild);
+        encode(&b, LOSSLESS);
+        sky_span span = {b.back, b.payload.payload_bytes};
+        uint64_t moved;
+        uint32_t asked;
+        assert_int_equal(get(&b, LOSSLESS, (sky_range){0, 0}, &span, 1, &moved, &asked), SKY_OK);
+        assert_int_equal(moved, b.payload.payload_bytes);
+        assert_memory_equal(b.back, b.data, b.payload.payload_bytes);
+        teardown(&b);
+    }
+}
+
+/* What an older block is read for: its full-attention layers, in one go. */
+static void leading_ranges_take_leading_bytes(void **state) {
+    (void)state;
+    block b;
+    setup(&b, &two_groups, 128, 128, false);
+    encode(&b, LEVEL_4);
+    uint64_t end = b.payload.group_offset[0]; /* where the window group begins */
+    sky_span span = {b.back, end};
+    uint64_t moved;
+    uint32_t asked;
+    assert_int_equal(get(&b, LEVEL_4, (sky_range){0, end}, &span, 1, &moved, &asked), SKY_OK);
+    assert_int_equal(moved, end);
+    uint64_t likely = b.coded.codec.likely_bytes(&b.coded, LEVEL_4, (sky_range){0, end});
+    assert_true(likely < b.bytes);
+    uint8_t *whole = malloc(b.payload.payload_bytes);
+    sky_span all = {whole, b.payload.payload_bytes};
+    assert_int_equal(get(&b, LEVEL_4, (sky_range){0, 0}, &all, 1, &moved, &asked), SKY_OK);
+    assert_memory_equal(whole, b.back, end);
+    free(whole);
+    teardown(&b);
+}
+
+static void any_range_into_any_spans(void **state) {
+    (void)state;
+    block b;
+    setup(&b, &two_groups, 16, 0, true);
+    encode(&b, LOSSLESS);
+    sky_prng prng;
+    sky_prng_init(&prng, 3);
+    for (int i = 0; i < 300; i++) {
+        uint64_t offset = sky_prng_below(&prng, b.payload.payload_bytes);
+        uint64_t bytes = 1 + sky_prng_below(&prng, b.payload.payload_bytes);
+        uint64_t skip = sky_prng_below(&prng, bytes + 1), left = b.payload.payload_bytes - offset;
+        uint64_t head = sky_prng_below(&prng, skip + 1);
+        memset(b.back, 0xee, b.payload.payload_bytes);
+        sky_span spans[] = {{b.back, head}, {NULL, skip - head}, {b.back + skip, bytes - skip}};
+        uint64_t moved;
+        uint32_t asked;
+        assert_int_equal(get(&b, LOSSLESS, (sky_range){offset, bytes}, spans, 3, &moved, &asked),
+                         SKY_OK);
+        assert_int_equal(moved, bytes < left ? bytes : left);
+        for (uint64_t at = 0; at < bytes; at++) {
+            bool there = at < moved && (at < head || at >= skip);
+            assert_int_equal(b.back[at], there ? b.data[offset + at] : 0xee);
+        }
+    }
+    sky_span small = {b.back, 10};
+    uint64_t moved;
+    uint32_t asked;
+    assert_int_equal(get(&b, LOSSLESS, (sky_range){5, 11}, &small, 1, &moved, &asked),
+                     SKY_E_DST_SMALL);
+    assert_int_equal(
+        get(&b, LOSSLESS, (sky_range){b.payload.payload_bytes + 1, 1}, &small, 1, &moved, &asked),
+        SKY_E_PARAM);
+    teardown(&b);
+}
+
+static float half_to_float(const uint8_t *at) {
+    _Float16 half;
+    memcpy(&half, at, 2);
+    return (float)half;
+}
+
+static void a_level_stays_near(void **state) {
+    (void)state;
+    block b;
+    setup(&b, &two_groups, 128, 0, false);
+    encode(&b, LEVEL_4);
+    assert_true(b.bytes < b.payload.payload_bytes / 2);
+    sky_span span = {b.back, b.payload.payload_bytes};
+    uint64_t moved;
+    uint32_t asked;
+    assert_int_equal(get(&b, LEVEL_4, (sky_range){0, 0}, &span, 1, &moved, &asked), SKY_OK);
+    assert_memory_equal(b.back, b.data, b.payload.header_bytes);
+    sky_payload_section s = sky_payload_section_at(&b.payload, 4); /* of halves */
+    double error = 0, energy = 0;
+    for (uint32_t i = 0; i < s.bytes; i += 2) {
+        double x = (double)half_to_float(b.data + s.offset + i),
+               y = (double)half_to_float(b.back + s.offset + i);
+        error += (x - y) * (x - y);
+        energy += x * x;
+        if (i < s.row_bytes)
+            assert_true(x == y); /* the context's first token travels as it is */
+    }
+    assert_true(error > 0 && error < energy * 0.03);
+    teardown(&b);
+}
+
+static void no_damage_is_taken_for_a_payload(void **state) {
+    (void)state;
+    block b;
+    setup(&b, &two_groups, 2, 4, true);
+    encode(&b, LOSSLESS);
+    sky_span span = {b.back, b.payload.payload_bytes};
+    uint64_t moved, sound = b.bytes;
+    uint32_t asked, passed = 0;
+    for (uint64_t i = 0; i < sound; i++) {
+        b.code[i] ^= (uint8_t)(1 + i % 255);
+        sky_status status = get(&b, LOSSLESS, (sky_range){0, 0}, &span, 1, &moved, &asked);
+        if (i >= 4) /* without its magic it is a value of another kind */
+            passed += status == SKY_OK;
+        if (i >= 4 && status == SKY_OK)
+            assert_memory_equal(b.back, b.data, b.payload.payload_bytes);
+        b.code[i] ^= (uint8_t)(1 + i % 255);
+    }
+    assert_true(passed < sound / 8); /* what pads */
+    for (b.bytes = SKY_CODED_HEAD_BYTES; b.bytes < sound - 64; b.bytes += 7)
+        assert_int_equal(get(&b, LOSSLESS, (sky_range){0, 0}, &span, 1, &moved, &asked),
+                         SKY_E_CORRUPT);
+    teardown(&b);
+}
+
+static void a_layout_without_a_shape_is_refused(void **state) {
+    (void)state;
+    sky_layout wide = two_groups;
+    wide.groups[0].kv_heads = 0; /* not told: one head, as wide as the row */
+    wide.groups[0].k_row_bytes = 2 * (SKY_HEAD_DIM_MAX + 1);
+    sky_payload payload;
+    sky_coded coded;
+    assert_int_equal(sky_payload_init(&payload, &wide, 4), SKY_OK);
+    assert_int_equal(sky_coded_init(&coded, &payload, NULL), SKY_E_UNSUPPORTED);
+}
+
+/* ---- in the product ---- */
+
+#define PROMPT_TOKENS 100
+
+static sky_lookup look_up(const char *folder, const char *level, made_up_engine *e,
+                          const uint32_t *tokens, bool save) {
+    char url[128];
+    const char *urls[] = {url};
+    snprintf(url, sizeof url, "disk:%s?max=64MiB%s", folder, level);
+    sky_cache *cache;
+    sky_manager *manager;
+    sky_error error;
+    sky_lookup found;
+    sky_engine engine = made_up_engine_ops(e);
+    const sky_manager_options options = {.block_tokens = 16};
+    if (sky_cache_open(urls, 1, &cache, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(sky_manager_create(cache, &engine, &options, &manager, &error), SKY_OK);
+    assert_int_equal(sky_manager_get_cache_tokens(manager, tokens, PROMPT_TOKENS, 0, &found),
+                     SKY_OK);
+    made_up_engine_answer(e, tokens, found.hit_tokens, PROMPT_TOKENS);
+    uint32_t saved;
+    uint64_t bytes;
+    if (save)
+        assert_int_equal(
+            sky_manager_add_blocks_tokens(manager, tokens, PROMPT_TOKENS, &saved, &bytes), SKY_OK);
+    sky_manager_destroy(manager);
+    sky_cache_close(cache);
+    return found;
+}
+
+static void a_disk_keeps_blocks_coded(void **state) {
+    (void)state;
+    char folder[] = "/tmp/skymem-coded-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    uint32_t tokens[PROMPT_TOKENS];
+    for (uint32_t i = 0; i < PROMPT_TOKENS; i++)
+        tokens[i] = 7 * i + 1;
+    made_up_engine e;
+    sky_layout layout = two_groups;
+    made_up_engine_init(&e, &layout, 256);
+    assert_int_equal(look_up(folder, "&level=lossless", &e, tokens, true).hit_tokens, 0);
+    uint64_t cold = e.logits;
+    sky_lookup warm = look_up(folder, "&level=lossless", &e, tokens, false);
+    assert_int_equal(warm.hit_tokens, 96);
+    assert_int_equal(warm.corrupt_blocks, 0);
+    assert_true(e.logits == cold);
+    /* Its rows are noise, which lossless cannot make smaller: a level can, and it shows. */
+    tokens[0]++;
+    assert_int_equal(look_up(folder, "&level=4", &e, tokens, true).hit_tokens, 0);
+    cold = e.logits;
+    warm = look_up(folder, "&level=4", &e, tokens, false);
+    assert_int_equal(warm.hit_tokens, 96);
+    assert_int_equal(warm.corrupt_blocks, 0);
+    assert_true(e.logits != cold);
+    /* Whoever does not know that they are coded sees blocks of another size, and computes. */
+    assert_int_equal(look_up(folder, "", &e, tokens, false).hit_tokens, 0);
+    assert_true(e.logits == cold);
+    made_up_engine_deinit(&e);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lossless_comes_back_bit_for_bit),
+        cmocka_unit_test(leading_ranges_take_leading_bytes),
+        cmocka_unit_test(any_range_into_any_spans),
+        cmocka_unit_test(a_level_stays_near),
+        cmocka_unit_test(no_damage_is_taken_for_a_payload),
+        cmocka_unit_test(a_layout_without_a_shape_is_refused),
+        cmocka_unit_test(a_disk_keeps_blocks_coded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,346 @@
+/* Proves that a tier that keeps blocks coded keeps every promise of a tier, with a codec and
+ * without; that ranges of a coded block come back as ranges of its payload, asking again when the
+ * first guess was short; and that what is damaged, declined or named is treated as it should be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "io/sync.h"
+#include "store/coded_tier.h"
+#include "store/scripted_fixture.h"
+#include "store/tier_fixture.h"
+
+#define PAYLOAD_BYTES 4096u
+#define CODE_MAGIC    0x59515a58u
+#define CODE_BYTES    (16 + PAYLOAD_BYTES / 2)
+
+/* A codec for payloads whose every second byte is zero: it leaves those out. */
+typedef struct {
+    sky_block_codec codec;
+    uint64_t guess; /* what it says a range needs */
+    uint32_t encodes, decodes;
+    bool declines;
+} halves;
+
+static sky_status halves_encode(void *self, uint8_t level, const void *payload, void *dst,
+                                uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work) {
+    halves *h = self;
+    const uint8_t *from = payload;
+    uint8_t *to = dst;
+    memset(work, 1, h->codec.work_bytes);
+    if (h->declines || dst_bytes_max < CODE_BYTES)
+        return SKY_E_UNSUPPORTED;
+    for (size_t i = 0; i < PAYLOAD_BYTES / 2; i++) {
+        if (from[2 * i + 1] != 0)
+            return SKY_E_UNSUPPORTED;
+        to[16 + i] = from[2 * i];
+    }
+    sky_store_u32(to, CODE_MAGIC);
+    sky_store_u32(to + 4, level);
+    sky_store_u64(to + 8, sky_checksum(to + 16, PAYLOAD_BYTES / 2, 0));
+    *dst_bytes = CODE_BYTES;
+    h->encodes++;
+    return SKY_OK;
+}
+
+static uint64_t halves_likely(void *self, uint8_t level, sky_range range) {
+    (void)level, (void)range;
+    return ((halves *)self)->guess;
+}
+
+static sky_status halves_decode(void *self, const void *data, uint64_t bytes, bool whole,
+                                sky_range range, const sky_span *spans, uint32_t span_count,
+                                uint64_t *moved_bytes, uint64_t *needed, void *work) {
+    halves *h = self;
+    const uint8_t *from = data;
+    bool coded = bytes >= 16 && sky_load_u32(from) == CODE_MAGIC;
+    memset(work, 1, h->codec.work_bytes);
+    uint64_t room = 0;
+    for (uint32_t i = 0; i < span_count; i++)
+        room += spans[i].bytes;
+    *needed = coded ? CODE_BYTES : range.offset + room + 1;
+    if (!whole && bytes < *needed)
+        return SKY_PENDING;
+    if (coded && (bytes != CODE_BYTES ||
+                  sky_load_u64(from + 8) != sky_checksum(from + 16, PAYLOAD_BYTES / 2, 0)))
+        return SKY_E_CORRUPT;
+    uint64_t payload_bytes = coded ? PAYLOAD_BYTES : bytes;
+    uint8_t *payload = calloc(1, payload_bytes + 1);
+    for (size_t i = 0; coded && i < PAYLOAD_BYTES / 2; i++)
+        payload[2 * i] = from[16 + i];
+    if (!coded)
+        memcpy(payload, from, bytes);
+    sky_status status = range.offset > payload_bytes ? SKY_E_PARAM : SKY_OK;
+    uint64_t left = status == SKY_OK ? payload_bytes - range.offset : 0;
+    if ((range.offset == 0 && range.bytes == 0) || range.bytes > left)
+        range.bytes = left;
+    if (status == SKY_OK && room < range.bytes)
+        status = SKY_E_DST_SMALL;
+    uint64_t at = range.offset, end = range.offset + range.bytes;
+    for (uint32_t i = 0; status == SKY_OK && i < span_count && at < end; i++) {
+        uint64_t n = spans[i].bytes < end - at ? spans[i].bytes : end - at;
+        if (spans[i].data)
+            memcpy(spans[i].data, payload + at, n);
+        at += n;
+    }
+    free(payload);
+    if (status == SKY_OK)
+        *moved_bytes = range.bytes;
+    h->decodes += coded;
+    return status;
+}
+
+static halves halves_codec(uint64_t guess) {
+    return (halves){.codec = {.payload_bytes = PAYLOAD_BYTES,
+                              .coded_bytes_max = CODE_BYTES,
+                              .work_bytes = 1000,
+                              .encode = halves_encode,
+                              .likely_bytes = halves_likely,
+                              .decode = halves_decode},
+                    .guess = guess};
+}
+
+/* ---- conformance ---- */
+
+static sky_tier *coded_over(sky_tier *inner) {
+    sky_tier *t = NULL;
+    assert_int_equal(sky_coded_tier_open(inner, 4, &t), SKY_OK);
+    return t;
+}
+
+/* `context`: the codec, or NULL. */
+static sky_tier *open_coded(void *context, const sky_tier_env *env) {
+    sky_tier *memory = NULL;
+    sky_error error = {0};
+    if (sky_memory_tier_open("mem:8MiB", env, &memory, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    sky_tier *t = coded_over(memory);
+    halves *h = context;
+    if (h) {
+        h->codec.self = h;
+        sky_coded_tier_set(t, &h->codec);
+    }
+    return t;
+}
+
+static void close_coded(void *context, sky_tier *tier) {
+    (void)context;
+    tier->ops->close(tier);
+}
+
+/* ---- blocks ---- */
+
+typedef struct {
+    halves codec;
+    sky_scripted *inner;
+    sky_tier *tier;
+    uint8_t payload[PAYLOAD_BYTES];
+} world;
+
+static void setup(world *w, uint64_t guess) {
+    w->codec = halves_codec(guess);
+    w->codec.codec.self = &w->codec;
+    w->inner = sky_scripted_open(1);
+    w->tier = coded_over(sky_scripted_tier(w->inner));
+    sky_coded_tier_set(w->tier, &w->codec.codec);
+    for (size_t i = 0; i < PAYLOAD_BYTES; i++)
+        w->payload[i] = i % 2 ? 0 : (uint8_t)(i * 7 + i / 256);
+}
+
+static sky_status put(world *w, uint64_t n, const void *data, size_t bytes, const char *name) {
+    sky_span span = {(void *)(uintptr_t)data, bytes};
+    sky_item item = {.key = sky_fixture_key(n),
+                     .spans = &span,
+                     .span_count = 1,
+                     .name = name,
+                     .name_bytes = name ? strlen(name) : 0};
+    sky_fixture_run(w->tier, SKY_OP_PUT, &item, 1, NULL);
+    return item.status;
+}
+
+static void ranges_of_coded_blocks_are_ranges_of_the_payload(void **state) {
+    (void)state;
+    static const uint64_t guesses[] = {16, 100, CODE_BYTES - 1, CODE_BYTES, 3 * PAYLOAD_BYTES};
+    for (size_t g = 0; g < sizeof guesses / sizeof *guesses; g++) {
+        world w;
+        setup(&w, guesses[g]);
+        assert_int_equal(put(&w, 1, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+        size_t stored;
+        const sky_key key = sky_fixture_key(1);
+        assert_non_null(sky_scripted_peek(w.inner, &key, &stored));
+        assert_int_equal(stored, CODE_BYTES);
+        for (uint64_t offset = 0; offset < PAYLOAD_BYTES; offset += 1001) {
+            uint8_t head[64], tail[700];
+            sky_span spans[] = {{head, 64}, {NULL, 100}, {tail, 700}};
+            sky_item item = {.key = key, .spans = spans, .span_count = 3, .range = {offset, 864}};
+            sky_fixture_run(w.tier, SKY_OP_GET, &item, 1, NULL);
+            uint64_t left = PAYLOAD_BYTES - offset;
+            assert_int_equal(item.status, SKY_OK);
+            assert_int_equal(item.bytes, left < 864 ? left : 864);
+            if (item.bytes > 64)
+                assert_memory_equal(head, w.payload + offset, 64);
+            if (item.bytes == 864)
+                assert_memory_equal(tail, w.payload + offset + 164, 700);
+        }
+        w.tier->ops->close(w.tier);
+    }
+}
+
+/* Named values, payloads of another size, and what the codec declines lie there as they came. */
+static void others_are_stored_as_they_come(void **state) {
+    (void)state;
+    world w;
+    setup(&w, 100);
+    uint8_t back[PAYLOAD_BYTES];
+    size_t stored;
+    assert_int_equal(put(&w, 1, w.payload, PAYLOAD_BYTES, "a name"), SKY_OK);
+    assert_int_equal(put(&w, 2, w.payload, PAYLOAD_BYTES - 2, NULL), SKY_OK);
+    w.codec.declines = true;
+    assert_int_equal(put(&w, 3, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+    assert_int_equal(w.codec.encodes, 0);
+    for (uint64_t n = 1; n <= 3; n++) {
+        const sky_key key = sky_fixture_key(n);
+        size_t bytes = n == 2 ? PAYLOAD_BYTES - 2 : PAYLOAD_BYTES;
+        const void *there = sky_scripted_peek(w.inner, &key, &stored);
+        assert_non_null(there);
+        assert_int_equal(stored, bytes);
+        assert_memory_equal(there, w.payload, bytes);
+        sky_span span = {back, sizeof back};
+        sky_item item = {.key = key,
+                         .spans = &span,
+                         .span_count = 1,
+                         .name = n == 1 ? "a name" : NULL,
+                         .name_bytes = n == 1 ? 6 : 0};
+        sky_fixture_run(w.tier, SKY_OP_GET, &item, 1, NULL);
+        assert_int_equal(item.status, SKY_OK);
+        assert_int_equal(item.bytes, bytes);
+        assert_memory_equal(back, w.payload, bytes);
+    }
+    assert_int_equal(w.codec.decodes, 0);
+    w.tier->ops->close(w.tier);
+}
+
+static void damage_is_no_payload(void **state) {
+    (void)state;
+    world w;
+    setup(&w, CODE_BYTES);
+    const sky_key key = sky_fixture_key(1);
+    assert_int_equal(put(&w, 1, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+    size_t stored;
+    uint8_t code[CODE_BYTES], back[PAYLOAD_BYTES];
+    memcpy(code, sky_scripted_peek(w.inner, &key, &stored), CODE_BYTES);
+    code[100] ^= 1;
+    sky_scripted_plant(w.inner, key, code, CODE_BYTES);
+    sky_span span = {back, sizeof back};
+    sky_item item = {.key = key, .spans = &span, .span_count = 1};
+    sky_fixture_run(w.tier, SKY_OP_GET, &item, 1, NULL);
+    assert_int_equal(item.status, SKY_E_CORRUPT);
+    sky_scripted_plant(w.inner, key, code, 40); /* cut: it asks for more, which is not there */
+    sky_fixture_run(w.tier, SKY_OP_GET, &item, 1, NULL);
+    assert_int_equal(item.status, SKY_E_CORRUPT);
+    w.tier->ops->close(w.tier);
+}
+
+/* The inner tier never answers: who gives up gets the buffers back, and the tier closes. */
+static void a_silent_tier_holds_nobody(void **state) {
+    (void)state;
+    world w;
+    setup(&w, CODE_BYTES);
+    sky_scripted_hold(w.inner, true);
+    uint8_t back[PAYLOAD_BYTES];
+    sky_span span = {back, sizeof back};
+    sky_item get = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    sky_batch batch = sky_fixture_submit(w.tier, SKY_OP_GET, &get, 1, NULL);
+    w.tier->ops->cancel(w.tier, batch);
+    assert_int_equal(get.status, SKY_E_CANCELLED);
+    const sky_call soon = {.deadline_ns = sky_now() + SKY_MS(30)};
+    sky_fixture_run(w.tier, SKY_OP_GET, &get, 1, &soon);
+    assert_int_equal(get.status, SKY_E_DEADLINE);
+    w.tier->ops->close(w.tier);
+}
+
+/* A codec that is replaced is not used any more when the call returns. */
+static void a_codec_can_go(void **state) {
+    (void)state;
+    world w;
+    setup(&w, CODE_BYTES);
+    assert_int_equal(put(&w, 1, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+    sky_coded_tier_set(w.tier, NULL);
+    memset(&w.codec, 0xff, sizeof w.codec); /* nobody may look at it */
+    assert_int_equal(put(&w, 2, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+    uint8_t back[PAYLOAD_BYTES];
+    sky_span span = {back, sizeof back};
+    sky_item item = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    sky_fixture_run(w.tier, SKY_OP_GET, &item, 1, NULL);
+    assert_int_equal(item.status, SKY_OK);
+    assert_int_equal(item.bytes, CODE_BYTES); /* as it lies there */
+    w.tier->ops->close(w.tier);
+}
+
+/* A codec comes or goes while a get waits for the inner tier: the range is still the range. */
+static void a_codec_may_change_under_a_get(void **state) {
+    (void)state;
+    for (int goes = 0; goes < 2; goes++) {
+        world w;
+        setup(&w, CODE_BYTES);
+        w.codec.declines = true;
+        assert_int_equal(put(&w, 1, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+        sky_coded_tier_set(w.tier, goes ? &w.codec.codec : NULL);
+        sky_scripted_hold(w.inner, true);
+        uint8_t back[500];
+        sky_span span = {back, sizeof back};
+        sky_item get = {
+            .key = sky_fixture_key(1), .spans = &span, .span_count = 1, .range = {1000, 500}};
+        sky_batch batch = sky_fixture_submit(w.tier, SKY_OP_GET, &get, 1, NULL);
+        while (sky_scripted_held(w.inner) == 0)
+            sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+        sky_coded_tier_set(w.tier, goes ? NULL : &w.codec.codec);
+        sky_scripted_hold(w.inner, false);
+        assert_int_equal(w.tier->ops->wait(w.tier, batch, SKY_TIME_NEVER), SKY_OK);
+        assert_int_equal(get.status, SKY_OK);
+        assert_int_equal(get.bytes, sizeof back);
+        assert_memory_equal(back, w.payload + 1000, sizeof back);
+        w.tier->ops->close(w.tier);
+    }
+}
+
+int main(void) {
+    static halves codec;
+    codec = halves_codec(1000);
+    const sky_tier_fixture fixtures[] = {
+        {.name = "coded, no codec",
+         .open = open_coded,
+         .close = close_coded,
+         .capacity_bytes = 8 << 20,
+         .items_max = 300,
+         .pins = true,
+         .adopts = true},
+        {.name = "coded",
+         .context = &codec,
+         .open = open_coded,
+         .close = close_coded,
+         .capacity_bytes = 8 << 20,
+         .items_max = 300,
+         .pins = true,
+         .adopts = true,
+         .composite = true}, /* a get that asks again counts twice below */
+    };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranges_of_coded_blocks_are_ranges_of_the_payload),
+        cmocka_unit_test(others_are_stored_as_they_come),
+        cmocka_unit_test(damage_is_no_payload),
+        cmocka_unit_test(a_silent_tier_holds_nobody),
+        cmocka_unit_test(a_codec_can_go),
+        cmocka_unit_test(a_codec_may_change_under_a_get),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++)
+        failed += sky_tier_conformance(&fixtures[i]);
+    return failed;
+}
