@@ -20,6 +20,11 @@ int bench_row(bench *b, const char *name, double value, const char *unit, const 
 int bench_index(bench *b);
 int bench_mem(bench *b);
 int bench_disk(bench *b);
+int bench_net(bench *b);
+int bench_codec(bench *b);
+int bench_sim(bench *b);
+int bench_sky(bench *b);
+int bench_stream(bench *b);
 
 double bench_seconds(sky_time since);
 /* Memory with every page touched; NULL and a message when there is none. */

@@ -54,9 +54,10 @@ enum {
     CLI_SET_THREADS = 1u << 5,
     CLI_SET_KV_TYPE = 1u << 6,
     CLI_SET_FLASH = 1u << 7,
+    CLI_SET_CALIBRATION = 1u << 8,
     CLI_SET_ENGINE = CLI_SET_MODEL | CLI_SET_BLOCK_TOKENS | CLI_SET_LEVEL | CLI_SET_DEADLINE |
-                     CLI_SET_THREADS | CLI_SET_KV_TYPE | CLI_SET_FLASH,
-    CLI_SET_ALL = (1u << 8) - 1,
+                     CLI_SET_THREADS | CLI_SET_KV_TYPE | CLI_SET_FLASH | CLI_SET_CALIBRATION,
+    CLI_SET_ALL = (1u << 9) - 1,
 };
 extern const cli_option cli_settings[]; /* row i belongs to bit i; ends with a NULL name */
 extern const cli_option cli_common[];   /* what every verb takes: --json, --config, --help */

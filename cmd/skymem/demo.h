@@ -76,6 +76,7 @@ int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_pr
               size_t prompt_count, size_t rounds);
 int demo_disk(demo *d);
 int demo_sky(demo *d, const char *scenario, const char *time_scale);
+int demo_udp(demo *d, const char *scenario);
 void demo_free(demo *d);
 
 /* demo_report.c */

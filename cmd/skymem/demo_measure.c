@@ -374,4 +374,10 @@ int demo_sky(demo *d, const char *scenario, const char *time_scale) {
     return one_tier(d, source, url, 1, wait_rotations, keep_report);
 }
 
+int demo_udp(demo *d, const char *scenario) {
+    char url[4300];
+    snprintf(url, sizeof url, "sky+udp:%s", scenario);
+    return one_tier(d, "sky+udp", url, 1, wait_rotations, keep_report);
+}
+
 #endif

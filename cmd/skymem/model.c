@@ -1,5 +1,6 @@
 /* Loading a model and computing with it: see model.h. */
 #include "model.h"
+#include "profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,7 @@ bool cli_beside_program(const char *relative, char *out, size_t out_bytes) {
 
 #ifdef SKYMEM_WITH_LLAMA
 
-/* The model of the settings; else the one whose path the build left beside the program. */
-static bool find_model(cli *c, char *path, size_t path_bytes) {
+bool cli_model_find(cli *c, char *path, size_t path_bytes) {
     char note[4096];
     const char *given = cli_text(c, "model");
     if (given) {
@@ -39,7 +39,7 @@ static bool find_model(cli *c, char *path, size_t path_bytes) {
 
 int cli_model_open(cli *c, cli_model *out) {
     memset(out, 0, sizeof *out);
-    if (!find_model(c, out->path, sizeof out->path))
+    if (!cli_model_find(c, out->path, sizeof out->path))
         return cli_usage(c, "which model? --model FILE.gguf; make demo fetches one");
     sky_error error = {0};
     const sky_llama_options options = {
@@ -56,13 +56,17 @@ int cli_model_open(cli *c, cli_model *out) {
         return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
     out->load_ms = cli_ms(sky_now() - start);
     out->engine = sky_llama_engine(out->llama);
-    return CLI_OK;
+    uint8_t fingerprint[32];
+    out->engine->ops->fingerprint(out->engine->self, fingerprint);
+    return cli_profile_find(c, cli_text(c, "calibration"), fingerprint, &out->profile);
 }
 
 void cli_model_close(cli_model *m) {
     if (m->llama)
         sky_llama_close(m->llama);
+    sky_profile_destroy(m->profile);
     m->llama = NULL;
+    m->profile = NULL;
 }
 
 int cli_model_tokenize(const cli *c, const cli_model *m, const char *text, size_t bytes,
@@ -89,7 +93,7 @@ int cli_model_tokenize(const cli *c, const cli_model *m, const char *text, size_
 int cli_model_manager(const cli *c, const cli_model *m, sky_cache *cache, uint32_t block_tokens,
                       sky_manager **out) {
     sky_error error = {0};
-    const sky_manager_options options = {.block_tokens = block_tokens};
+    const sky_manager_options options = {.block_tokens = block_tokens, .profile = m->profile};
     sky_status status = sky_manager_create(cache, m->engine, &options, out, &error);
     if (status == SKY_OK)
         return CLI_OK;

@@ -11,9 +11,12 @@ typedef struct {
     sky_llama *llama;
     const sky_engine *engine;
     char path[4096];
+    sky_profile *profile; /* its calibration; NULL: none was found */
     double load_ms;
 } cli_model;
 
+/* The model of the settings; else the one whose path the build left beside the program. */
+bool cli_model_find(cli *c, char *path, size_t path_bytes);
 int cli_model_open(cli *c, cli_model *out);
 void cli_model_close(cli_model *m);
 /* Owner: the caller frees *tokens, which has room for `spare` more. */

@@ -15,7 +15,8 @@ const cli_option cli_settings[] = {
      .kind = CLI_LIST,
      .value = "URL",
      .help = "a tier of the hierarchy, repeated from nearest to farthest: mem:SIZE, "
-             "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off], sky:SCENARIO.yaml[?scale=X&seed=N] "
+             "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off], sky:SCENARIO.yaml[?scale=X&seed=N]; "
+             "level=L keeps blocks coded there "
              "(default: mem:256MiB, then disk:$XDG_CACHE_HOME/skymem?max=8GiB)"},
     {.name = "model", .kind = CLI_TEXT, .value = "GGUF", .help = "the model file"},
     {.name = "block-tokens",
@@ -27,9 +28,10 @@ const cli_option cli_settings[] = {
      .help = "tokens of a block, the unit that is stored and found"},
     {.name = "level",
      .kind = CLI_CHOICE,
-     .value = "lossless",
+     .value = "lossless|8|6|4|3|2.5|2|archive",
      .fallback = "lossless",
-     .help = "how payloads are coded; this version has one level"},
+     .help = "bits an element takes on tiers beyond mem whose URL has no level= of its own; "
+             "unless it is given blocks are stored as they are"},
     {.name = "deadline-ms",
      .kind = CLI_NUMBER,
      .value = "MS",
@@ -52,6 +54,11 @@ const cli_option cli_settings[] = {
      .value = "on|off",
      .fallback = "on",
      .help = "flash attention; without it V lies transposed and cannot be cached"},
+    {.name = "calibration",
+     .kind = CLI_TEXT,
+     .value = "F.skycal",
+     .help = "what skymem calibrate measured of the model, for levels; none: do without (default: "
+             "found by the model's content)"},
     {.name = NULL},
 };
 

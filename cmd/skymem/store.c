@@ -90,7 +90,18 @@ static int open_the_others(cli *c, const char **urls, size_t count, cli_store *o
     return cli_store_open_urls(c, urls, kept, out);
 }
 
+/* --level, where it was given, in the URL of a tier that may have one and has none of its own. */
+static const char *with_level(cli *c, const char *url, char *room, size_t room_bytes) {
+    const cli_value *level = cli_find(c, "level");
+    if (!level || level->origin == CLI_FROM_DEFAULT || strncmp(url, "mem:", 4) == 0 ||
+        strstr(url, "?level=") || strstr(url, "&level="))
+        return url;
+    snprintf(room, room_bytes, "%s%clevel=%s", url, strchr(url, '?') ? '&' : '?', level->texts[0]);
+    return room;
+}
+
 int cli_store_open(cli *c, cli_store *out) {
+    static char rooms[SKY_TIERS_MAX][4400];
     const char *urls[CLI_LIST_MAX];
     const cli_value *v = cli_find(c, "store");
     if (v->count > SKY_TIERS_MAX)
@@ -98,7 +109,7 @@ int cli_store_open(cli *c, cli_store *out) {
     if (v->origin == CLI_FROM_DEFAULT)
         make_cache_home();
     for (size_t i = 0; i < v->count; i++)
-        urls[i] = v->texts[i];
+        urls[i] = with_level(c, v->texts[i], rooms[i], sizeof rooms[i]);
     sky_error error = {0};
     sky_status status = sky_cache_open(urls, v->count, &out->cache, &error);
     if (status != SKY_OK && !is_usage(status) && v->count > 1)

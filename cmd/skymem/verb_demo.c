@@ -82,6 +82,10 @@ static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_c
                   cli_text(c, "time-scale"));
     for (size_t i = 0; i < scenario_count && code == CLI_OK; i++)
         code = demo_sky(d, scenarios[i], cli_text(c, "time-scale"));
+    if (code == CLI_OK && cli_given(c, "satellites")) {
+        demo_tell(d, "And satellites that are processes of their own, over UDP:");
+        code = demo_udp(d, cli_text(c, "satellites"));
+    }
     if (code == CLI_OK && listed(sources, "mem-partial")) {
         demo_tell(d, "And a prompt that shares only its first blocks:");
         code = demo_warm(d, "mem-partial", d->manager, DEMO_PARTIAL, 1, 1);
@@ -156,6 +160,11 @@ const cli_verb cli_verb_demo = {
              .kind = CLI_TEXT,
              .value = "FILE",
              .help = "one sky row, from this scenario (default: scenarios/demo-*.yaml)"},
+            {.name = "satellites",
+             .kind = CLI_TEXT,
+             .value = "FILE",
+             .help = "a row from this scenario's real satellites as well; they must run: skymem "
+                     "constellation up FILE"},
             {.name = "time-scale",
              .kind = CLI_NUMBER,
              .value = "X",

@@ -22,6 +22,7 @@ typedef struct {
     size_t text_bytes;
     size_t text_max;
     sky_lookup lookup;
+    uint64_t bytes_moved;
     double tokenize_ms, ttft_ms, prefill_ms, total_ms;
     uint32_t saved_blocks;
     uint64_t saved_bytes;
@@ -125,6 +126,17 @@ static int load(cli *c, answer *a, sky_time start) {
                             : cli_failed(c, "the lookup failed: %s", sky_status_text(status));
 }
 
+/* Bytes that came to load the prompt: coded ones as they lie in their tier. */
+static uint64_t bytes_moved(const answer *a) {
+    uint64_t moved = 0;
+    for (size_t i = 0; i < a->store.tier_count; i++) {
+        sky_tier_stat stat = {0};
+        sky_cache_stat(a->store.cache, i, &stat);
+        moved += stat.moved_bytes;
+    }
+    return moved > 0 ? moved : a->lookup.bytes_loaded;
+}
+
 static int predict(cli *c, answer *a) {
     sky_time start = sky_now();
     int code = load(c, a, start);
@@ -137,6 +149,7 @@ static int predict(cli *c, answer *a) {
     sky_time first = sky_now();
     a->ttft_ms = cli_ms(first - start);
     a->prefill_ms = cli_ms(first - loaded);
+    a->bytes_moved = bytes_moved(a);
     while (!sky_llama_is_end(a->model.llama, token)) {
         if (!take_token(c, a, token))
             return cli_failed(c, "out of memory");
@@ -266,6 +279,7 @@ static int report_json(cli *c, const answer *a) {
         (json_int_t)a->lookup.bytes_loaded, "bytes_saved", (json_int_t)a->saved_bytes,
         "saved_blocks", (json_int_t)a->saved_blocks, "verdict", sky_verdict_name(a->lookup.verdict),
         "corrupt_blocks", (json_int_t)a->lookup.corrupt_blocks);
+    json_object_set_new(object, "bytes_moved", json_integer((json_int_t)a->bytes_moved));
     json_object_set_new(object, "model_load_ms", json_real(a->model.load_ms));
     json_object_set_new(object, "tokenize_ms", json_real(a->tokenize_ms));
     json_object_set_new(object, "refusal", refusal ? json_string(refusal) : json_null());
@@ -273,15 +287,18 @@ static int report_json(cli *c, const answer *a) {
 }
 
 static void report_people(const cli *c, const answer *a) {
-    char from[160] = "", loaded[24];
+    char from[160] = "", loaded[24], moved[48] = "", bytes[24];
     for (size_t i = 0; i < a->store.tier_count; i++)
         if (a->lookup.tier_blocks[i])
             snprintf(from + strlen(from), sizeof from - strlen(from), "%s%s",
                      from[0] ? ", " : " from ", a->store.names[i]);
+    if (a->bytes_moved != a->lookup.bytes_loaded)
+        snprintf(moved, sizeof moved, " (%s moved)", cli_bytes_text(a->bytes_moved, bytes));
     cli_note(
-        c, "first token after %.0f ms: %u of %zu tokens%s, %s loaded in %.1f ms; %u blocks saved",
+        c, "first token after %.0f ms: %u of %zu tokens%s, %s%s loaded in %.1f ms; %u blocks saved",
         a->ttft_ms, a->lookup.hit_tokens, a->prompt_tokens, from[0] ? from : " known",
-        cli_bytes_text(a->lookup.bytes_loaded, loaded), cli_ms(a->lookup.load_ns), a->saved_blocks);
+        cli_bytes_text(a->lookup.bytes_loaded, loaded), moved, cli_ms(a->lookup.load_ns),
+        a->saved_blocks);
 }
 
 static int answer_prompt(cli *c, answer *a) {
@@ -394,7 +411,8 @@ const cli_verb cli_verb_run = {
             {"total_ms", "until the last new token"},
             {"tokens", "the new tokens"},
             {"text", "their text"},
-            {"bytes_loaded", "bytes read from the tiers"},
+            {"bytes_loaded", "bytes of state that came from the tiers"},
+            {"bytes_moved", "bytes that the tiers moved for it: fewer where they keep it coded"},
             {"bytes_saved", "bytes of new blocks that were kept"},
             {"saved_blocks",
              "new blocks that were kept: where a tier outlives this process, by such a tier"},

@@ -6,21 +6,28 @@
  *   cache.h    payloads under keys, in tiers       ← any program that wants a store starts here
  *   engine.h   what an engine adapter provides
  *   manager.h  prompt in, engine state out         ← a program that runs models starts here
+ *   stream.h   levels against a deadline; does it pay to store
  *   sky.h      the constellation as a function of time
+ *   codec.h    rows of KV to fewer bytes and back
  *   sim.h      scenarios and the simulator
+ *   satellite.h real satellites over UDP
  *   index.h    the block index by itself
  */
 #ifndef SKYMEM_SKYMEM_H
 #define SKYMEM_SKYMEM_H
 
 #include <skymem/cache.h>
+#include <skymem/codec.h>
 #include <skymem/engine.h>
 #include <skymem/index.h>
 #include <skymem/keys.h>
 #include <skymem/manager.h>
+#include <skymem/orbit.h>
+#include <skymem/satellite.h>
 #include <skymem/sim.h>
 #include <skymem/sky.h>
 #include <skymem/status.h>
+#include <skymem/stream.h>
 #include <skymem/types.h>
 
 #ifdef __cplusplus

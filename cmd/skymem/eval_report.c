@@ -1,0 +1,107 @@
+/* Lines, tables and the plot of `eval`: see eval_report.h. */
+#include "eval_report.h"
+
+#ifdef SKYMEM_WITH_LLAMA
+
+#include <math.h>
+#include <stdlib.h>
+
+static double gbps(double elements, double seconds) {
+    return seconds > 0 ? 2 * elements / seconds / 1e9 : 0;
+}
+
+static json_t *number_or_null(double value) {
+    return value > 0 ? json_real(value) : json_null();
+}
+
+static int print_line(const cli *c, const eval_row *row) {
+    const eval_text *t = row->text;
+    double elements = (double)t->element_count;
+    json_t *o = json_pack("{s:s, s:s, s:f, s:I, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:i, s:o, s:o}",
+                          "level", row->scheme->name, "text", t->name, "bits_per_element",
+                          8 * row->bytes / elements, "bytes", (json_int_t)row->bytes, "kld_mean",
+                          row->score.kld_mean, "kld_p999", row->score.kld_p999, "top1",
+                          row->score.top1, "ppl_ratio", row->score.ppl_ratio, "encode_gbps",
+                          number_or_null(gbps(elements, row->scheme->encode_s)), "decode_gbps",
+                          number_or_null(gbps(elements, row->scheme->decode_s)), "rms_dp",
+                          row->score.rms_dp, "prefix", (int)t->prefix, "right",
+                          t->questions ? json_integer(row->score.right) : json_null(), "asked",
+                          t->questions ? json_integer(t->next) : json_null());
+    return cli_json_print(c, o);
+}
+
+int eval_report_add(const cli *c, eval_report *report, const eval_row *row) {
+    eval_sum *sum = NULL;
+    for (size_t i = 0; i < report->count; i++)
+        if (report->sums[i].scheme == row->scheme)
+            sum = &report->sums[i];
+    if (!sum) {
+        eval_sum *more = realloc(report->sums, (report->count + 1) * sizeof *more);
+        if (!more)
+            return cli_failed(c, "out of memory");
+        report->sums = more;
+        sum = &report->sums[report->count++];
+        *sum = (eval_sum){.scheme = row->scheme};
+    }
+    if (row->text->questions) {
+        sum->right += row->score.right;
+        sum->asked += row->text->next;
+    } else {
+        sum->texts++;
+        sum->bytes += row->bytes;
+        sum->elements += (double)row->text->element_count;
+        sum->kld += row->score.kld_mean;
+        sum->kld_p999 = fmax(sum->kld_p999, row->score.kld_p999);
+        sum->top1 += row->score.top1;
+        sum->log_ppl += log(row->score.ppl_ratio);
+        sum->encode_s += row->scheme->encode_s;
+        sum->decode_s += row->scheme->decode_s;
+    }
+    return c->json ? print_line(c, row) : CLI_OK;
+}
+
+static void speed_cell(cli_table *t, double elements, double seconds) {
+    if (seconds > 0)
+        cli_table_cell(t, "%.2f", gbps(elements, seconds));
+    else
+        cli_table_cell(t, "%s", "");
+}
+
+static void print_table(const eval_report *report) {
+    static const char *const head[] = {"LEVEL", "BITS",     "KLD",      "WORST 0.1%", "SAME TOP-1",
+                                       "PPL",   "ENC GB/s", "DEC GB/s", "FACTS"};
+    cli_table t = {.columns = "lrrrrrrrr"};
+    for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
+        cli_table_cell(&t, "%s", head[i]);
+    for (size_t i = 0; i < report->count; i++) {
+        const eval_sum *s = &report->sums[i];
+        double n = s->texts ? s->texts : 1;
+        cli_table_cell(&t, "%s", s->scheme->name);
+        cli_table_cell(&t, "%.3f", s->elements > 0 ? 8 * s->bytes / s->elements : 0);
+        cli_table_cell(&t, "%.2g", s->kld / n);
+        cli_table_cell(&t, "%.2g", s->kld_p999);
+        cli_table_cell(&t, "%.4f", s->top1 / n);
+        cli_table_cell(&t, "%+.2f %%", 100 * (exp(s->log_ppl / n) - 1));
+        speed_cell(&t, s->elements, s->encode_s);
+        speed_cell(&t, s->elements, s->decode_s);
+        if (s->asked)
+            cli_table_cell(&t, "%u of %u", s->right, s->asked);
+        else
+            cli_table_cell(&t, "%s", "");
+    }
+    cli_table_print(&t, stdout);
+    cli_table_free(&t);
+}
+
+int eval_report_end(const cli *c, eval_report *report, const char *plot_path) {
+    if (!c->json)
+        print_table(report);
+    return plot_path ? eval_plot(c, report, plot_path) : CLI_OK;
+}
+
+void eval_report_free(eval_report *report) {
+    free(report->sums);
+    *report = (eval_report){0};
+}
+
+#endif

@@ -1,0 +1,150 @@
+/* skymem calibrate: what the codec should know of a model, measured on texts. */
+#include "calibrate.h"
+#include "model.h"
+#include "profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef SKYMEM_WITH_LLAMA
+
+static int find_texts(cli *c, calibration *k) {
+    char folder[4096];
+    const cli_value *given = cli_find(c, "text");
+    if (given->count == 0) {
+        if (!cli_share_find("texts/calibration", folder, sizeof folder))
+            return cli_failed(c, "%s: no such folder; name files with --text", folder);
+        return eval_folder_texts(c, folder, &k->texts, &k->text_count);
+    }
+    k->texts = calloc(given->count, sizeof *k->texts);
+    for (size_t i = 0; k->texts && i < given->count; i++)
+        k->texts[k->text_count++] = strdup(given->texts[i]);
+    return k->texts ? CLI_OK : cli_failed(c, "out of memory");
+}
+
+static int write_profile(const cli *c, const char *path, const sky_profile *profile,
+                         size_t *bytes) {
+    *bytes = sky_profile_bytes(profile);
+    void *data = malloc(*bytes);
+    if (!data)
+        return cli_failed(c, "out of memory");
+    sky_status status = sky_profile_write(profile, data, *bytes);
+    int code = status == SKY_OK ? cli_file_write(c, path, data, *bytes)
+                                : cli_failed(c, "%s: %s", path, sky_status_text(status));
+    free(data);
+    return code;
+}
+
+static int report(const cli *c, const calibration *k, const char *path, size_t bytes,
+                  double seconds) {
+    json_t *levels = json_object();
+    for (int level = SKY_LEVEL_8; level < SKY_LEVEL_COUNT; level++)
+        if (k->bits[0][level] > 0)
+            json_object_set_new(levels, sky_level_name((sky_level)level),
+                                json_real(k->bits[0][level]));
+    if (c->json)
+        return cli_json_print(
+            c, json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:o}", "file", path, "bytes",
+                         (json_int_t)bytes, "layers", (json_int_t)k->layer_count, "texts",
+                         (json_int_t)k->text_count, "tokens",
+                         (json_int_t)(k->segment_count * (CALIBRATE_ROWS + CALIBRATE_SKIP_TOKENS)),
+                         "seconds", seconds, "levels", levels));
+    char size[24];
+    printf("%s: %s for %u layers, from %zu segments of %zu texts, in %.0f s\n", path,
+           cli_bytes_text(bytes, size), k->layer_count, k->segment_count, k->text_count, seconds);
+    const char *name;
+    json_t *value;
+    json_object_foreach(levels, name, value)
+        printf("level %-8s %.2f bits an element\n", name, json_real_value(value));
+    json_decref(levels);
+    return CLI_OK;
+}
+
+static int calibrate_run(cli *c) {
+    calibration k = {.archive = cli_flag(c, "archive")};
+    sky_profile *profile = NULL;
+    const char *path = cli_text(c, "output");
+    size_t bytes = 0;
+    sky_time start = sky_now();
+    if (!path)
+        return cli_usage(c, "where to? -o FILE.skycal");
+    int code = find_texts(c, &k);
+    if (code == CLI_OK)
+        code = eval_model_open(c, 1536, 128, false, &k.model);
+    if (code == CLI_OK)
+        code = calibrate_collect(c, &k);
+    if (code == CLI_OK)
+        code = calibrate_bases(c, &k);
+    if (code == CLI_OK && k.archive)
+        code = calibrate_allocate(c, &k, SKY_BASIS_KLT);
+    if (code == CLI_OK)
+        code = calibrate_allocate(c, &k, SKY_BASIS_PAIR);
+    if (code == CLI_OK)
+        code = calibrate_levels(c, &k);
+    if (code == CLI_OK)
+        code = calibrate_profile(c, &k, true, SKY_LEVEL_COUNT, &profile);
+    if (code == CLI_OK)
+        code = write_profile(c, path, profile, &bytes);
+    if (code == CLI_OK)
+        code = report(c, &k, path, bytes, (double)(sky_now() - start) / 1e9);
+    sky_profile_destroy(profile);
+    calibrate_free(&k);
+    return code;
+}
+
+#else
+
+static int calibrate_run(cli *c) {
+    return cli_no_model(c);
+}
+
+#endif
+
+const cli_verb cli_verb_calibrate = {
+    .name = "calibrate",
+    .summary = "Measure what the codec should know of a model, once",
+    .synopsis = "",
+    .about =
+        "Texts are run through the model; from its cache come channel means, matrices and tables, "
+        "from its answers how coarse each layer's keys and values may be. The file belongs to this "
+        "model and is refused by any other. Without one everything works, at more bytes.\n"
+        "Minutes on two cores for a small model. The weights are first dequantised to F32 into the "
+        "cache folder, as eval does.",
+    .settings = CLI_SET_MODEL | CLI_SET_THREADS,
+    .options =
+        (const cli_option[]){
+            {.name = "text",
+             .kind = CLI_LIST,
+             .value = "F",
+             .help = "a text to read, may be repeated (default: share/texts/calibration)"},
+            {.name = "output",
+             .kind = CLI_TEXT,
+             .value = "F.skycal",
+             .letter = 'o',
+             .help = "where to write it"},
+            {.name = "archive",
+             .kind = CLI_FLAG,
+             .help = "also full matrices for the archive level: megabytes, and twice the time"},
+            {.name = NULL},
+        },
+    .examples =
+        (const cli_example[]){
+            {"skymem calibrate -o gemma.skycal", "the demo's model, the texts that come along"},
+            {"skymem calibrate --model m.gguf --text a.txt --text b.txt -o m.skycal",
+             "your texts, so that it suits what you ask"},
+            {NULL, NULL},
+        },
+    .fields =
+        (const cli_field[]){
+            {"file", "what was written"},
+            {"bytes", "its size"},
+            {"layers", "layers of the model"},
+            {"texts", "texts that were read"},
+            {"tokens", "tokens that were sampled"},
+            {"seconds", "how long it took"},
+            {"levels", "bits an element each level takes on these texts"},
+            {NULL, NULL},
+        },
+    .failed = "no such model or text, texts too short, or the file cannot be written",
+    .run = calibrate_run,
+};

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Proves `skymem calibrate`: a file for models of two shapes, small, bound to its model, and better
+# than none; and clear refusals.
+. "$(dirname "$0")/common.sh"
+here=$(dirname "$0")
+"$skymem" eval --model /nonexistent.gguf 2>&1 | grep -q "without llama.cpp" &&
+    { echo "skipped: built without llama.cpp"; exit 77; }
+for f in 1 2; do seq "$f" "$((3 * f))" 4000 | tr '\n' ' ' | head -c 1700 >"$work/$f.txt"; done
+seq 7 11 9000 | tr '\n' ' ' >"$work/other.txt"
+
+for shape in llama qwen3; do
+    model=$work/$shape.gguf
+    python3 "$here/tiny_gguf.py" "$shape" "$model"
+    expect 0 "$skymem" calibrate --model "$model" --threads 1 --text "$work/1.txt" \
+        --text "$work/2.txt" -o "$work/$shape.skycal" --json
+    holds 'o["bytes"] < 200000 and o["layers"] == 4 and o["texts"] == 2 and o["tokens"] >= 2000'
+    holds 'set(o["levels"]) >= {"8", "6", "4", "3", "2.5", "2"}'
+    holds 'abs(o["levels"]["4"] - 4) < 0.3 and abs(o["levels"]["2"] - 2) < 0.3'
+    [ "$(stat -c %s "$work/$shape.skycal")" = "$(python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))["bytes"])' "$work/out")" ] || fail "the size is not the file's"
+
+    # on a text it has not seen, at no more bits: closer
+    expect 0 "$skymem" eval --model "$model" --text "$work/other.txt" --prefix 512 --continue 64 \
+        --levels 3,3-uncalibrated --calibration "$work/$shape.skycal" --json
+    lines_hold 'rows[0]["kld_mean"] * 2 ** (2 * (rows[0]["bits_per_element"] -
+        rows[1]["bits_per_element"])) < rows[1]["kld_mean"]'
+done
+
+# another model's, or damaged
+expect 1 "$skymem" eval --model "$work/llama.gguf" --text "$work/other.txt" --prefix 64 \
+    --continue 8 --levels 4 --calibration "$work/qwen3.skycal"
+says 'another model'
+head -c 3000 "$work/llama.skycal" >"$work/cut.skycal"
+expect 1 "$skymem" eval --model "$work/llama.gguf" --text "$work/other.txt" --prefix 64 \
+    --continue 8 --levels 4 --calibration "$work/cut.skycal"
+says 'skymem calibrate'
+
+# found by its content, next to the cache
+mkdir -p "$XDG_CACHE_HOME/skymem-calibration"
+cp "$work/qwen3.skycal" "$XDG_CACHE_HOME/skymem-calibration/a.skycal"
+cp "$work/llama.skycal" "$XDG_CACHE_HOME/skymem-calibration/b.skycal"
+expect 0 "$skymem" eval --model "$work/llama.gguf" --text "$work/other.txt" --prefix 64 \
+    --continue 8 --levels 4 --json
+[ ! -s "$work/err" ] || fail "the calibration was not found: $(cat "$work/err")"
+
+# refusals
+expect 2 "$skymem" calibrate --model "$work/llama.gguf" --text "$work/1.txt"
+says '-o FILE.skycal'
+echo short >"$work/short.txt"
+expect 1 "$skymem" calibrate --model "$work/llama.gguf" --text "$work/short.txt" -o "$work/x.skycal"
+says 'longer ones'
+finish

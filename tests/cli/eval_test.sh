@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Proves `skymem eval` on models of two shapes (grouped heads, interleaved and NEOX rope): its
+# lines, that what must be exact is, that more bits move answers less, and clear refusals.
+. "$(dirname "$0")/common.sh"
+here=$(dirname "$0")
+"$skymem" eval --model /nonexistent.gguf 2>&1 | grep -q "without llama.cpp" &&
+    { echo "skipped: built without llama.cpp"; exit 77; }
+seq 1 600 | tr '\n' ' ' >"$work/numbers.txt"
+python3 "$here/tiny_gguf.py" llama "$work/llama.gguf"
+python3 "$here/tiny_gguf.py" qwen3 "$work/qwen3.gguf"
+fields="level text bits_per_element bytes kld_mean kld_p999 top1 ppl_ratio encode_gbps decode_gbps"
+eval=("$skymem" eval --text "$work/numbers.txt" --prefix 256 --continue 32 --json)
+
+for shape in llama qwen3; do
+    expect 0 "${eval[@]}" --model "$work/$shape.gguf" --levels f16,q8_0,q4_0,kivi-2,cachegen
+    lines_hold '[r["level"] for r in rows] == ["f16", "q8_0", "q4_0", "kivi-2", "cachegen"]'
+    lines_hold "all(f in r for f in '$fields'.split() for r in rows)"
+    lines_hold 'all(r["text"] == "numbers" for r in rows)'
+    lines_hold 'rows[0]["bits_per_element"] == 16 and rows[0]["kld_mean"] < 1e-9'
+    lines_hold 'rows[0]["top1"] == 1 and abs(rows[0]["ppl_ratio"] - 1) < 1e-9'
+    lines_hold 'rows[0]["bytes"] == 4 * 2 * 256 * 64 * 2' # layers, K and V, tokens, row, f16
+    lines_hold '[r["bits_per_element"] for r in rows[1:4]] == [8.5, 4.5, 3.0]'
+    lines_hold '0 < rows[1]["kld_mean"] < rows[2]["kld_mean"] and rows[0]["encode_gbps"] is None'
+
+    # the codec on this layout, without side data: lossless is exact, and finer is closer
+    expect 0 "${eval[@]}" --model "$work/$shape.gguf" --levels lossless,8,4,2,4-plain,4-from-8,4-x2
+    lines_hold '0.8 < rows[2]["bits_per_element"] - rows[6]["bits_per_element"] < 1.2'
+    lines_hold 'rows[0]["kld_mean"] < 1e-9 and rows[0]["bits_per_element"] < 16.3'
+    lines_hold '[r["bits_per_element"] for r in rows[:4]] == sorted(
+        (r["bits_per_element"] for r in rows[:4]), reverse=True)'
+    lines_hold 'rows[1]["kld_mean"] < rows[2]["kld_mean"] < rows[3]["kld_mean"]'
+    lines_hold 'all(r["encode_gbps"] > 0 and r["decode_gbps"] > 0 for r in rows)'
+done
+
+# planted facts: every question is asked
+expect 0 "${eval[@]}" --model "$work/llama.gguf" --levels f16 --facts
+lines_hold 'rows[1]["text"] == "planted-facts" and rows[1]["asked"] == 24'
+lines_hold '0 <= rows[1]["right"] <= 24 and rows[0]["right"] is None'
+
+# CacheGen's claims
+expect 0 "${eval[@]}" --model "$work/llama.gguf" --claims
+lines_hold 'sum(r["claim"] == "depth" for r in rows) == 8 and rows[-1]["claim"] == "groups"'
+lines_hold 'rows[-1]["by_channel"] <= rows[-1]["whole"] + 0.1'
+
+# a table for people, and the plot
+expect 0 "${eval[@]:0:8}" --model "$work/llama.gguf" --levels q8_0,q4_0 --plot "$work/plot.svg"
+grep -q q4_0 "$work/out" || fail "no table"
+python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$work/plot.svg" ||
+    fail "the plot is no XML"
+
+# refusals
+expect 2 "${eval[@]}" --model "$work/llama.gguf" --levels q9
+says '"q9" is neither'
+expect 1 "${eval[@]}" --model "$work/llama.gguf" --prefix 3600
+grep -q 'a shorter --prefix' "$work/err" || fail "a text that is too short: $(cat "$work/err")"
+expect 1 "${eval[@]}" --model "$work/nothing.gguf"
+expect 1 "${eval[@]}" --model "$work/llama.gguf" --calibration "$work/numbers.txt"
+says 'skymem calibrate'
+finish
