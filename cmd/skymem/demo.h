@@ -44,6 +44,8 @@ typedef struct {
     double compute_ms;
     uint32_t hit_tokens;
     uint64_t bytes_loaded;
+    uint64_t bytes_moved; /* for one answer: fewer than loaded where the tier keeps them coded */
+    bool lossy;           /* a level: other tokens are no failure */
     bool identical;
     bool logits_equal;
     bool sky;
@@ -74,8 +76,9 @@ int demo_cold(demo *d);
 int demo_fill_memory(demo *d);
 int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_prompt,
               size_t prompt_count, size_t rounds);
-int demo_disk(demo *d);
-int demo_sky(demo *d, const char *scenario, const char *time_scale);
+/* level NULL: blocks lie there as they are; else coded, and the row is called SOURCE-LEVEL. */
+int demo_disk(demo *d, const char *level);
+int demo_sky(demo *d, const char *scenario, const char *time_scale, const char *level);
 int demo_udp(demo *d, const char *scenario);
 void demo_free(demo *d);
 

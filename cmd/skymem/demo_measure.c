@@ -294,46 +294,74 @@ int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_pr
         row->logits_equal = row->logits_equal && memcmp(d->warm.logits, cold->logits,
                                                         d->vocabulary * sizeof *cold->logits) == 0;
         row->hit_tokens = d->warm.hit_tokens;
-        row->bytes_loaded = d->warm.bytes_loaded;
+        row->bytes_loaded = row->bytes_moved = d->warm.bytes_loaded;
         row->compute_ms = d->warm.compute_ms;
     }
     row->ttft_ms = cli_median(ttft, samples);
     row->load_ms = cli_median(loads, samples);
     row->speedup = cli_median(speedups, samples);
     row->bare_ms = first_prompt == DEMO_PARTIAL ? 0 : cli_median(bares, samples);
-    demo_tell_row(d);
     return CLI_OK;
 }
 
-/* Open a cache with one tier, fill it, answer from it. `before`: between the two, may be NULL. */
-static int one_tier(demo *d, const char *source, const char *url, size_t rounds,
-                    int (*before)(demo *, const cli_store *, const char *),
-                    void (*after)(demo *, const cli_store *)) {
+static uint64_t moved_bytes(const cli_store *store) {
+    sky_tier_stat stat = {0};
+    sky_cache_stat(store->cache, 0, &stat);
+    return stat.moved_bytes;
+}
+
+/* One tier: its row's name, how to reach it, and what happens between filling it and the first
+ * answer, and after the last; both may be NULL. */
+typedef struct {
+    const char *source;
+    const char *url;
+    const char *level; /* NULL: none */
+    size_t rounds;
+    int (*before)(demo *, const cli_store *, const char *);
+    void (*after)(demo *, const cli_store *);
+} demo_tier;
+
+/* Open a cache with one tier, fill it, answer from it. */
+static int one_tier(demo *d, const demo_tier *t) {
     cli_store store = {0};
     sky_manager *manager = NULL;
-    int code = cli_store_open_urls(d->c, &url, 1, &store);
+    char url[4400], source[32];
+    const char *urls[] = {url};
+    snprintf(url, sizeof url, "%s%s%s", t->url, t->level ? "&level=" : "",
+             t->level ? t->level : "");
+    snprintf(source, sizeof source, "%s%s%s", t->source, t->level ? "-" : "",
+             t->level ? t->level : "");
+    int code = cli_store_open_urls(d->c, urls, 1, &store);
     if (code == CLI_OK)
         code = cli_model_manager(d->c, &d->model, store.cache, d->block_tokens, &manager);
     if (code == CLI_OK)
         code = fill(d, &store);
-    if (code == CLI_OK && before)
-        code = before(d, &store, source);
+    if (code == CLI_OK && t->before)
+        code = t->before(d, &store, source);
+    uint64_t moved_before = store.cache ? moved_bytes(&store) : 0;
     if (code == CLI_OK)
-        code = demo_warm(d, source, manager, 0, CLI_DEMO_QUESTIONS, rounds);
-    if (code == CLI_OK && after)
-        after(d, &store);
+        code = demo_warm(d, source, manager, 0, CLI_DEMO_QUESTIONS, t->rounds);
+    if (code == CLI_OK && t->level) {
+        demo_row *row = &d->rows[d->row_count - 1];
+        row->bytes_moved = (moved_bytes(&store) - moved_before) / (t->rounds * CLI_DEMO_QUESTIONS);
+        row->lossy = strcmp(t->level, "lossless") != 0;
+    }
+    if (code == CLI_OK)
+        demo_tell_row(d);
+    if (code == CLI_OK && t->after)
+        t->after(d, &store);
     sky_manager_destroy(manager);
     cli_store_close(&store);
     return code;
 }
 
-int demo_disk(demo *d) {
+int demo_disk(demo *d, const char *level) {
     char folder[4096], url[4200];
     int code = cli_scratch_make(d->c, NULL, "demo", folder, sizeof folder);
     if (code != CLI_OK)
         return code;
     snprintf(url, sizeof url, "disk:%s?max=1GiB", folder);
-    code = one_tier(d, "disk", url, 3, NULL, NULL);
+    code = one_tier(d, &(demo_tier){.source = "disk", .url = url, .level = level, .rounds = 3});
     cli_scratch_remove(folder);
     return code;
 }
@@ -361,7 +389,7 @@ static void keep_report(demo *d, const cli_store *store) {
     row->rotations = row->report.rotations;
 }
 
-int demo_sky(demo *d, const char *scenario, const char *time_scale) {
+int demo_sky(demo *d, const char *scenario, const char *time_scale, const char *level) {
     sky_constellation constellation;
     sky_placement placement;
     sky_satellite centre;
@@ -371,13 +399,13 @@ int demo_sky(demo *d, const char *scenario, const char *time_scale) {
         return code;
     snprintf(source, sizeof source, "sky-%s", sky_strategy_name(placement.strategy));
     snprintf(url, sizeof url, "sky:%s?scale=%s", scenario, time_scale);
-    return one_tier(d, source, url, 1, wait_rotations, keep_report);
+    return one_tier(d, &(demo_tier){source, url, level, 1, wait_rotations, keep_report});
 }
 
 int demo_udp(demo *d, const char *scenario) {
     char url[4300];
     snprintf(url, sizeof url, "sky+udp:%s", scenario);
-    return one_tier(d, "sky+udp", url, 1, wait_rotations, keep_report);
+    return one_tier(d, &(demo_tier){"sky+udp", url, NULL, 1, wait_rotations, keep_report});
 }
 
 #endif

@@ -47,8 +47,8 @@ void demo_tell_row(const demo *d) {
         demo_tell(d, "  %-18s first token after %7.0f ms, all %u tokens computed", row->source,
                   row->ttft_ms, DEMO_PROMPT);
     else
-        demo_tell(d, "  %-18s first token after %7.0f ms, %.1fx sooner, %s loaded", row->source,
-                  row->ttft_ms, row->speedup, cli_bytes_text(row->bytes_loaded, loaded));
+        demo_tell(d, "  %-18s first token after %7.0f ms, %.1fx sooner, %s moved", row->source,
+                  row->ttft_ms, row->speedup, cli_bytes_text(row->bytes_moved, loaded));
 }
 
 /* The name of the processor, as /proc/cpuinfo has it. */
@@ -81,9 +81,10 @@ static json_t *sky_json(const demo_row *row) {
 
 static json_t *row_json(const demo_row *row) {
     json_t *object = json_pack(
-        "{s:s, s:f, s:f, s:I, s:I, s:b, s:o, s:b, s:f, s:f}", "source", row->source, "ttft_ms",
+        "{s:s, s:f, s:f, s:I, s:I, s:I, s:b, s:o, s:b, s:f, s:f}", "source", row->source, "ttft_ms",
         row->ttft_ms, "speedup", row->speedup, "hit_tokens", (json_int_t)row->hit_tokens,
-        "bytes_loaded", (json_int_t)row->bytes_loaded, "identical", row->identical, "bare_ms",
+        "bytes_loaded", (json_int_t)row->bytes_loaded, "bytes_moved", (json_int_t)row->bytes_moved,
+        "identical", row->identical, "bare_ms",
         row->bare_ms > 0 ? json_real(row->bare_ms) : json_null(), "logits_equal", row->logits_equal,
         "load_ms", row->load_ms, "compute_ms", row->compute_ms);
     if (row->sky)
@@ -107,7 +108,7 @@ static int report_json(const demo *d) {
 
 static void print_rows(const demo *d) {
     static const char *const head[] = {"SOURCE", "FIRST TOKEN", "SPEEDUP",     "KNOWN",
-                                       "LOADED", "LLAMA.CPP",   "SAME TOKENS", "SAME LOGITS"};
+                                       "MOVED",  "LLAMA.CPP",   "SAME TOKENS", "SAME LOGITS"};
     cli_table table = {.columns = "lrrrrrll"};
     char loaded[24];
     for (size_t i = 0; i < 8; i++)
@@ -119,12 +120,16 @@ static void print_rows(const demo *d) {
         cli_table_cell(&table, "%.1f ms", row->ttft_ms);
         cli_table_cell(&table, "%.1fx", row->speedup);
         cli_table_cell(&table, "%u tokens", row->hit_tokens);
-        cli_table_cell(&table, "%s", warm ? cli_bytes_text(row->bytes_loaded, loaded) : "");
+        cli_table_cell(&table, "%s", warm ? cli_bytes_text(row->bytes_moved, loaded) : "");
         if (row->bare_ms > 0)
             cli_table_cell(&table, "%.1f ms", row->bare_ms);
         else
             cli_table_cell(&table, "%s", "");
-        cli_table_cell(&table, "%s", !warm ? "" : row->identical ? "yes" : "NO");
+        cli_table_cell(&table, "%s",
+                       !warm            ? ""
+                       : row->identical ? "yes"
+                       : row->lossy     ? "no"
+                                        : "NO");
         cli_table_cell(&table, "%s", !warm ? "" : row->logits_equal ? "to the bit" : "no");
     }
     cli_table_print(&table, stdout);

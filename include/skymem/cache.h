@@ -86,6 +86,7 @@ typedef struct sky_cache sky_cache;
  *   mem:SIZE                          process memory
  *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off]
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
+ *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file
  * With level=L (a name as sky_level_parse takes it) every tier but mem keeps blocks coded at that
  * level, once sky_cache_codec_set told how.
  * Owner:  the strings are copied
