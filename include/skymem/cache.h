@@ -73,7 +73,7 @@ typedef struct {
 typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; 0: none; then items end SKY_E_DEADLINE */
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule */
-    uint8_t level;        /* put: 0: as it came; else coded, at sky_level `level` − 1 */
+    uint8_t level;        /* put: 0: as it came; n: coded at sky_level n − 1 */
     bool durable;         /* put: done when every tier has answered; see above */
     uint32_t tiers;       /* bit i: tier i may take part; 0: all */
     int64_t at_ms;        /* prefetch: wall; bring the payload in skies to where it will be overhead
@@ -114,7 +114,8 @@ typedef struct {
     /* How many leading bytes of a coded value most likely hold `range` of the payload. */
     uint64_t (*likely_bytes)(void *self, uint8_t level, sky_range range);
     /* Put `range` of the payload into the spans (data NULL: passed over), from the leading bytes of
-     * what is stored, coded or not. `whole`: there are no more than these.
+     * what is stored, coded or not. `whole`: there are no more than these. When it fails, the spans
+     * may have been scribbled on.
      * Errors: SKY_PENDING: *needed leading bytes would do; SKY_E_CORRUPT; SKY_E_PARAM (range);
      *         SKY_E_DST_SMALL */
     sky_status (*decode)(void *self, const void *data, uint64_t bytes, bool whole, sky_range range,
@@ -122,7 +123,7 @@ typedef struct {
                          uint64_t *needed, void *work);
 } sky_block_codec;
 
-/* From now on tiers with a level use this; NULL: none. What is under way may still use the one
+/* From now on tiers with a level use this; NULL: none, and coded blocks come as they lie. What is under way may still use the one
  * before, until the call returns.
  * Owner:  codec stays the caller's and must stay until it is replaced or the cache is closed */
 SKY_API void sky_cache_codec_set(sky_cache *cache, const sky_block_codec *codec);

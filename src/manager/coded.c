@@ -12,130 +12,117 @@
 /* What a head says. Containers follow each other from `containers_at`, each
  * aligned. */
 typedef struct {
-  uint64_t containers_at;
-  uint32_t bytes[SKY_LAYER_GROUPS_MAX]; /* of the containers, in stored order */
+    uint64_t containers_at;
+    uint32_t bytes[SKY_LAYER_GROUPS_MAX]; /* of the containers, in stored order */
 } coded_head;
 
 static uint64_t align(uint64_t bytes) {
-  return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+    return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
 /* ---- shapes ---- */
 
 static uint32_t element_bytes(sky_element element) {
-  return element == SKY_ELEMENT_F32 ? 4 : 2;
+    return element == SKY_ELEMENT_F32 ? 4 : 2;
 }
 
 /* Heads and dimensions of a group's layers; false: the codec has no shape for
  * them. */
 static bool shape_of(const sky_layer_group *g, sky_skv_layer *out) {
-  uint32_t heads = g->kv_heads ? g->kv_heads : 1;
-  uint32_t k = g->k_row_bytes / element_bytes(g->k_element),
-           v = g->v_row_bytes / element_bytes(g->v_element);
-  if (k % heads != 0 || v % heads != 0 || k / heads > SKY_HEAD_DIM_MAX ||
-      v / heads > SKY_HEAD_DIM_MAX || k > SKY_ROW_ELEMENTS_MAX ||
-      v > SKY_ROW_ELEMENTS_MAX)
-    return false;
-  *out =
-      (sky_skv_layer){heads, k / heads, v / heads, g->k_element, g->v_element};
-  return true;
+    uint32_t heads = g->kv_heads ? g->kv_heads : 1;
+    uint32_t k = g->k_row_bytes / element_bytes(g->k_element),
+             v = g->v_row_bytes / element_bytes(g->v_element);
+    if (k % heads != 0 || v % heads != 0 || k / heads > SKY_HEAD_DIM_MAX ||
+        v / heads > SKY_HEAD_DIM_MAX || k > SKY_ROW_ELEMENTS_MAX || v > SKY_ROW_ELEMENTS_MAX)
+        return false;
+    *out = (sky_skv_layer){heads, k / heads, v / heads, g->k_element, g->v_element};
+    return true;
 }
 
 static bool profile_fits(const sky_coded *c) {
-  if (!c->profile)
-    return true;
-  bool fits = sky_profile_layer_count(c->profile) == c->layer_count;
-  for (uint32_t i = 0; fits && i < c->layer_count; i++) {
-    sky_profile_layer layer;
-    fits = sky_profile_layer_get(c->profile, i, &layer) == SKY_OK &&
-           layer.kv_heads == c->layers[i].kv_heads &&
-           layer.k_dim == c->layers[i].k_dim &&
-           layer.v_dim == c->layers[i].v_dim;
-  }
-  return fits;
+    if (!c->profile)
+        return true;
+    bool fits = sky_profile_layer_count(c->profile) == c->layer_count;
+    for (uint32_t i = 0; fits && i < c->layer_count; i++) {
+        sky_profile_layer layer;
+        fits = sky_profile_layer_get(c->profile, i, &layer) == SKY_OK &&
+               layer.kv_heads == c->layers[i].kv_heads && layer.k_dim == c->layers[i].k_dim &&
+               layer.v_dim == c->layers[i].v_dim;
+    }
+    return fits;
 }
 
 static sky_skv_shape container_shape(const sky_coded *c, uint32_t first_token) {
-  return (sky_skv_shape){.token_count = c->payload.token_count,
-                         .first_position = first_token,
-                         .layer_count = c->layer_count,
-                         .layers = c->layers};
+    return (sky_skv_shape){.token_count = c->payload.token_count,
+                           .first_position = first_token,
+                           .layer_count = c->layer_count,
+                           .layers = c->layers};
 }
 
 static uint32_t sections_of(const sky_coded *c, uint32_t stored_group) {
-  return 2 * c->payload.layout.groups[c->payload.stored_order[stored_group]]
-                 .layer_count;
+    return 2 * c->payload.layout.groups[c->payload.stored_order[stored_group]].layer_count;
 }
 
 /* ---- encoding ---- */
 
-static sky_status put_section(const sky_coded *c, sky_skv_writer *w,
-                              uint32_t section,
-                              const sky_encode_options *options,
-                              const uint8_t *payload, void *work) {
-  sky_payload_section s = sky_payload_section_at(&c->payload, section);
-  const sky_skv_layer *layer = &c->layers[c->layer_of[section]];
-  sky_tensor_in rows = {payload + s.offset, s.row_bytes,
-                        s.row_bytes / layer->kv_heads};
-  return sky_skv_put(w, c->layer_of[section], s.is_v ? SKY_KV_V : SKY_KV_K,
-                     options, rows, work);
+static sky_status put_section(const sky_coded *c, sky_skv_writer *w, uint32_t section,
+                              const sky_encode_options *options, const uint8_t *payload,
+                              void *work) {
+    sky_payload_section s = sky_payload_section_at(&c->payload, section);
+    const sky_skv_layer *layer = &c->layers[c->layer_of[section]];
+    sky_tensor_in rows = {payload + s.offset, s.row_bytes, s.row_bytes / layer->kv_heads};
+    return sky_skv_put(w, c->layer_of[section], s.is_v ? SKY_KV_V : SKY_KV_K, options, rows, work);
 }
 
-static void write_head(const sky_coded *c, const coded_head *head,
-                       uint8_t level, uint8_t *out) {
-  memset(out, 0, SKY_CODED_HEAD_BYTES);
-  sky_writer w = sky_writer_over(out, SKY_CODED_HEAD_BYTES);
-  sky_write_u32(&w, SKY_CODED_MAGIC);
-  sky_write_u16(&w, SKY_CODED_VERSION);
-  sky_write_u16(&w, (uint16_t)c->payload.layout.group_count);
-  sky_write_u32(&w, c->payload.header_bytes);
-  sky_write_u32(&w, level);
-  for (uint32_t g = 0; g < SKY_LAYER_GROUPS_MAX; g++)
-    sky_write_u32(&w, head->bytes[g]);
-  sky_store_u64(out + SKY_CODED_HEAD_BYTES - 8,
-                sky_checksum(out, SKY_CODED_HEAD_BYTES - 8, 0));
+static void write_head(const sky_coded *c, const coded_head *head, uint8_t level, uint8_t *out) {
+    memset(out, 0, SKY_CODED_HEAD_BYTES);
+    sky_writer w = sky_writer_over(out, SKY_CODED_HEAD_BYTES);
+    sky_write_u32(&w, SKY_CODED_MAGIC);
+    sky_write_u16(&w, SKY_CODED_VERSION);
+    sky_write_u16(&w, (uint16_t)c->payload.layout.group_count);
+    sky_write_u32(&w, c->payload.header_bytes);
+    sky_write_u32(&w, level);
+    for (uint32_t g = 0; g < SKY_LAYER_GROUPS_MAX; g++)
+        sky_write_u32(&w, head->bytes[g]);
+    sky_store_u64(out + SKY_CODED_HEAD_BYTES - 8, sky_checksum(out, SKY_CODED_HEAD_BYTES - 8, 0));
 }
 
 static sky_status encode(void *self, uint8_t level, const void *data, void *dst,
-                         uint64_t dst_bytes_max, uint64_t *dst_bytes,
-                         void *work) {
-  const sky_coded *c = self;
-  const uint8_t *payload = data;
-  sky_payload found;
-  uint32_t first_token, section = 0;
-  sky_status status = sky_payload_header_read(payload, c->payload.payload_bytes,
-                                              &found, &first_token);
-  if (status != SKY_OK || found.payload_bytes != c->payload.payload_bytes ||
-      sky_payload_header_check(&c->payload, first_token, payload) != SKY_OK)
-    return SKY_E_UNSUPPORTED;
-  sky_encode_options options = {.level = (sky_level)(level - 1),
-                                .first_token_raw = first_token == 0};
-  sky_skv_shape shape = container_shape(c, first_token);
-  uint64_t at = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes);
-  coded_head head = {.containers_at = at};
-  for (uint32_t g = 0; status == SKY_OK && g < c->payload.layout.group_count;
-       g++) {
-    sky_skv_writer w;
-    size_t bytes = 0;
-    status = at < dst_bytes_max
-                 ? sky_skv_begin(&w, &shape, c->profile, (uint8_t *)dst + at,
-                                 dst_bytes_max - at)
-                 : SKY_E_DST_SMALL;
-    for (uint32_t i = 0; status == SKY_OK && i < sections_of(c, g); i++)
-      status = put_section(c, &w, section++, &options, payload, work);
-    if (status == SKY_OK)
-      status = sky_skv_end(&w, &bytes);
-    head.bytes[g] = (uint32_t)bytes;
-    memset((uint8_t *)dst + at + bytes, 0, align(bytes) - bytes);
-    at += align(bytes);
-  }
-  if (status != SKY_OK)
-    return status;
-  write_head(c, &head, level, dst);
-  memcpy((uint8_t *)dst + SKY_CODED_HEAD_BYTES, payload,
-         c->payload.header_bytes);
-  *dst_bytes = at;
-  return SKY_OK;
+                         uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work) {
+    const sky_coded *c = self;
+    const uint8_t *payload = data;
+    sky_payload found;
+    uint32_t first_token, section = 0;
+    sky_status status = sky_payload_header_read(payload, c->payload.payload_bytes, &found,
+                                                &first_token);
+    if (status != SKY_OK || found.payload_bytes != c->payload.payload_bytes ||
+        sky_payload_header_check(&c->payload, first_token, payload) != SKY_OK)
+        return SKY_E_UNSUPPORTED;
+    sky_encode_options options = {.level = (sky_level)(level - 1),
+                                  .first_token_raw = first_token == 0};
+    sky_skv_shape shape = container_shape(c, first_token);
+    uint64_t at = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes);
+    coded_head head = {.containers_at = at};
+    for (uint32_t g = 0; status == SKY_OK && g < c->payload.layout.group_count; g++) {
+        sky_skv_writer w;
+        size_t bytes = 0;
+        status = at < dst_bytes_max ? sky_skv_begin(&w, &shape, c->profile, (uint8_t *)dst + at,
+                                                    dst_bytes_max - at)
+                                    : SKY_E_DST_SMALL;
+        for (uint32_t i = 0; status == SKY_OK && i < sections_of(c, g); i++)
+            status = put_section(c, &w, section++, &options, payload, work);
+        if (status == SKY_OK)
+            status = sky_skv_end(&w, &bytes);
+        head.bytes[g] = (uint32_t)bytes;
+        memset((uint8_t *)dst + at + bytes, 0, align(bytes) - bytes);
+        at += align(bytes);
+    }
+    if (status != SKY_OK)
+        return status;
+    write_head(c, &head, level, dst);
+    memcpy((uint8_t *)dst + SKY_CODED_HEAD_BYTES, payload, c->payload.header_bytes);
+    *dst_bytes = at;
+    return SKY_OK;
 }
 
 /* ---- planning ---- */
@@ -143,324 +130,304 @@ static sky_status encode(void *self, uint8_t level, const void *data, void *dst,
 /* Bytes of a coded value up to the end of the range, if every stream is as long
  * as they typically are, and a little more. */
 static uint64_t likely_bytes(void *self, uint8_t level, sky_range range) {
-  const sky_coded *c = self;
-  if (range.bytes == 0 || range.bytes > c->payload.payload_bytes ||
-      range.offset > c->payload.payload_bytes)
-    return c->codec.coded_bytes_max;
-  sky_skv_shape shape = container_shape(c, 0);
-  uint64_t end = range.offset + range.bytes;
-  double bits = sky_level_bits_typical((sky_level)(level - 1)), rows = 0;
-  uint32_t group_count = 0, group = UINT32_MAX;
-  for (uint32_t i = 0; i < c->payload.row_sets; i++) {
-    sky_payload_section s = sky_payload_section_at(&c->payload, i);
-    if (s.offset >= end)
-      break;
-    group_count += s.group != group;
-    group = s.group;
-    const sky_layer_group *g = &c->payload.layout.groups[s.group];
-    rows += (double)s.bytes /
-            element_bytes(s.is_v ? g->v_element : g->k_element) * bits / 8;
-  }
-  uint64_t fixed = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes) +
-                   group_count * (sky_skv_header_bytes(&shape) + ALIGN_BYTES);
-  uint64_t likely = fixed + (uint64_t)(rows * 1.1);
-  return likely < c->codec.coded_bytes_max ? likely : c->codec.coded_bytes_max;
+    const sky_coded *c = self;
+    if (range.bytes == 0 || range.bytes > c->payload.payload_bytes ||
+        range.offset > c->payload.payload_bytes)
+        return c->codec.coded_bytes_max;
+    sky_skv_shape shape = container_shape(c, 0);
+    uint64_t end = range.offset + range.bytes;
+    double bits = sky_level_bits_typical((sky_level)(level - 1)), rows = 0;
+    uint32_t group_count = 0, group = UINT32_MAX;
+    for (uint32_t i = 0; i < c->payload.row_sets; i++) {
+        sky_payload_section s = sky_payload_section_at(&c->payload, i);
+        if (s.offset >= end)
+            break;
+        group_count += s.group != group;
+        group = s.group;
+        const sky_layer_group *g = &c->payload.layout.groups[s.group];
+        rows += (double)s.bytes / element_bytes(s.is_v ? g->v_element : g->k_element) * bits / 8;
+    }
+    uint64_t fixed = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes) +
+                     group_count * (sky_skv_header_bytes(&shape) + ALIGN_BYTES);
+    uint64_t likely = fixed + (uint64_t)(rows * 1.1);
+    return likely < c->codec.coded_bytes_max ? likely : c->codec.coded_bytes_max;
 }
 
 /* ---- decoding ---- */
 
 /* A get under way: where its range stands in the spans. */
 typedef struct {
-  const sky_coded *c;
-  const uint8_t *data;
-  uint64_t bytes;
-  bool whole;
-  sky_range range;
-  const sky_span *spans;
-  uint32_t span_count;
-  uint32_t span; /* the cursor: span, its place in the payload */
-  uint64_t span_at;
-  uint64_t needed;
-  uint8_t *scratch; /* [section_max] */
-  void *work;
+    const sky_coded *c;
+    const uint8_t *data;
+    uint64_t bytes;
+    bool whole;
+    sky_range range;
+    const sky_span *spans;
+    uint32_t span_count;
+    uint32_t span; /* the cursor: span, its place in the payload */
+    uint64_t span_at;
+    uint64_t needed;
+    uint8_t *scratch; /* [section_max] */
+    void *work;
 } decoding;
 
 /* Copy bytes [at, at + bytes) of the payload, or what the range has of them,
  * into the spans. Calls come in the payload's order. */
-static void scatter(decoding *d, uint64_t at, const uint8_t *data,
-                    uint64_t bytes) {
-  uint64_t end = d->range.offset + d->range.bytes;
-  while (d->span < d->span_count) {
-    const sky_span *s = &d->spans[d->span];
-    uint64_t span_end = d->span_at + s->bytes;
-    uint64_t from = d->span_at > at ? d->span_at : at;
-    uint64_t to = span_end < at + bytes ? span_end : at + bytes;
-    to = to < end ? to : end;
-    if (from < to && s->data)
-      memcpy((uint8_t *)s->data + (from - d->span_at), data + (from - at),
-             to - from);
-    if (span_end > at + bytes)
-      return;
-    d->span_at = span_end;
-    d->span++;
-  }
+static void scatter(decoding *d, uint64_t at, const uint8_t *data, uint64_t bytes) {
+    uint64_t end = d->range.offset + d->range.bytes;
+    while (d->span < d->span_count) {
+        const sky_span *s = &d->spans[d->span];
+        uint64_t span_end = d->span_at + s->bytes;
+        uint64_t from = d->span_at > at ? d->span_at : at;
+        uint64_t to = span_end < at + bytes ? span_end : at + bytes;
+        to = to < end ? to : end;
+        if (from < to && s->data)
+            memcpy((uint8_t *)s->data + (from - d->span_at), data + (from - at), to - from);
+        if (span_end > at + bytes)
+            return;
+        d->span_at = span_end;
+        d->span++;
+    }
 }
 
 /* Does anybody want part of [at, at + bytes)? *direct: one span takes all of
  * it, there. */
-static bool wanted(const decoding *d, uint64_t at, uint64_t bytes,
-                   uint8_t **direct) {
-  uint64_t span_at = d->span_at, end = d->range.offset + d->range.bytes;
-  *direct = NULL;
-  for (uint32_t i = d->span;
-       i < d->span_count && span_at < at + bytes && span_at < end; i++) {
-    const sky_span *s = &d->spans[i];
-    uint64_t span_end = span_at + s->bytes;
-    if (s->data && span_end > at) {
-      if (span_at <= at && span_end >= at + bytes && at + bytes <= end)
-        *direct = (uint8_t *)s->data + (at - span_at);
-      return true;
+static bool wanted(const decoding *d, uint64_t at, uint64_t bytes, uint8_t **direct) {
+    uint64_t span_at = d->span_at, end = d->range.offset + d->range.bytes;
+    *direct = NULL;
+    for (uint32_t i = d->span; i < d->span_count && span_at < at + bytes && span_at < end; i++) {
+        const sky_span *s = &d->spans[i];
+        uint64_t span_end = span_at + s->bytes;
+        if (s->data && span_end > at) {
+            if (span_at <= at && span_end >= at + bytes && at + bytes <= end)
+                *direct = (uint8_t *)s->data + (at - span_at);
+            return true;
+        }
+        span_at = span_end;
     }
-    span_at = span_end;
-  }
-  return false;
+    return false;
 }
 
 /* Are leading bytes up to `end` there? */
 static sky_status have(decoding *d, uint64_t end) {
-  if (end <= d->bytes)
-    return SKY_OK;
-  d->needed = end;
-  return d->whole ? SKY_E_CORRUPT : SKY_PENDING;
+    if (end <= d->bytes)
+        return SKY_OK;
+    d->needed = end;
+    return d->whole ? SKY_E_CORRUPT : SKY_PENDING;
 }
 
-static sky_status decode_section(decoding *d, const sky_skv *skv,
-                                 uint64_t container_at, uint32_t section) {
-  const sky_coded *c = d->c;
-  sky_payload_section s = sky_payload_section_at(&c->payload, section);
-  uint8_t *direct;
-  if (!wanted(d, s.offset, s.bytes, &direct))
-    return SKY_OK;
-  uint32_t layer = c->layer_of[section];
-  sky_kv kv = s.is_v ? SKY_KV_V : SKY_KV_K;
-  sky_skv_entry entry;
-  sky_stream_shape shape;
-  sky_status status = sky_skv_entry_at(skv, layer, kv, &entry);
-  if (status == SKY_OK)
-    status = entry.bytes > 0
-                 ? have(d, container_at + entry.offset + entry.bytes)
-                 : SKY_E_CORRUPT;
-  if (status == SKY_OK)
-    status = sky_skv_stream_shape(skv, layer, kv, &shape);
-  if (status != SKY_OK)
+static sky_status decode_section(decoding *d, const sky_skv *skv, uint64_t container_at,
+                                 uint32_t section) {
+    const sky_coded *c = d->c;
+    sky_payload_section s = sky_payload_section_at(&c->payload, section);
+    uint8_t *direct;
+    if (!wanted(d, s.offset, s.bytes, &direct))
+        return SKY_OK;
+    uint32_t layer = c->layer_of[section];
+    sky_kv kv = s.is_v ? SKY_KV_V : SKY_KV_K;
+    sky_skv_entry entry;
+    sky_stream_shape shape;
+    sky_status status = sky_skv_entry_at(skv, layer, kv, &entry);
+    if (status == SKY_OK)
+        status = entry.bytes > 0 ? have(d, container_at + entry.offset + entry.bytes)
+                                 : SKY_E_CORRUPT;
+    if (status == SKY_OK)
+        status = sky_skv_stream_shape(skv, layer, kv, &shape);
+    if (status != SKY_OK)
+        return status;
+    const uint8_t *stream = d->data + container_at + entry.offset;
+    status = sky_skv_stream_check(skv, layer, kv, stream, entry.bytes);
+    sky_tensor_out rows = {direct ? direct : d->scratch, s.row_bytes,
+                           s.row_bytes / c->layers[layer].kv_heads};
+    if (status == SKY_OK)
+        status = sky_decode(c->profile, &shape, stream, entry.bytes, rows, d->work);
+    if (status == SKY_OK && !direct)
+        scatter(d, s.offset, d->scratch, s.bytes);
     return status;
-  const uint8_t *stream = d->data + container_at + entry.offset;
-  status = sky_skv_stream_check(skv, layer, kv, stream, entry.bytes);
-  sky_tensor_out rows = {direct ? direct : d->scratch, s.row_bytes,
-                         s.row_bytes / c->layers[layer].kv_heads};
-  if (status == SKY_OK)
-    status = sky_decode(c->profile, &shape, stream, entry.bytes, rows, d->work);
-  if (status == SKY_OK && !direct)
-    scatter(d, s.offset, d->scratch, s.bytes);
-  return status;
 }
 
 /* A container must be of our shape before its streams are believed. */
-static bool is_ours(const sky_coded *c, const sky_skv *skv,
-                    uint32_t first_token) {
-  bool ours = skv->token_count == c->payload.token_count &&
-              skv->first_position == first_token &&
-              skv->layer_count == c->layer_count;
-  for (uint32_t i = 0; ours && i < c->layer_count; i++) {
-    sky_skv_layer layer;
-    ours = sky_skv_layer_at(skv, i, &layer) == SKY_OK &&
-           memcmp(&layer, &c->layers[i], sizeof layer) == 0;
-  }
-  return ours;
+static bool is_ours(const sky_coded *c, const sky_skv *skv, uint32_t first_token) {
+    bool ours = skv->token_count == c->payload.token_count && skv->first_position == first_token &&
+                skv->layer_count == c->layer_count;
+    for (uint32_t i = 0; ours && i < c->layer_count; i++) {
+        sky_skv_layer layer;
+        ours = sky_skv_layer_at(skv, i, &layer) == SKY_OK &&
+               memcmp(&layer, &c->layers[i], sizeof layer) == 0;
+    }
+    return ours;
 }
 
-static sky_status decode_group(decoding *d, uint32_t stored_group,
-                               uint32_t first_section, uint64_t at,
-                               uint32_t container_bytes, uint32_t first_token) {
-  sky_skv skv;
-  size_t header_bytes = 64;
-  sky_status status = have(d, at + header_bytes);
-  while (status == SKY_OK) {
-    uint64_t there = d->bytes - at;
-    status = sky_skv_open_header(
-        d->data + at, there < container_bytes ? there : container_bytes,
-        container_bytes, &skv, &header_bytes);
-    if (status != SKY_PENDING)
-      break;
-    status = at + header_bytes > d->bytes ? have(d, at + header_bytes)
-                                          : SKY_E_CORRUPT;
-  }
-  if (status == SKY_OK && !is_ours(d->c, &skv, first_token))
-    status = SKY_E_CORRUPT;
-  uint32_t count = sections_of(d->c, stored_group);
-  for (uint32_t i = 0; status == SKY_OK && i < count; i++)
-    status = decode_section(d, &skv, at, first_section + i);
-  return status;
+static sky_status decode_group(decoding *d, uint32_t stored_group, uint32_t first_section,
+                               uint64_t at, uint32_t container_bytes, uint32_t first_token) {
+    sky_skv skv;
+    size_t header_bytes = 64;
+    sky_status status = have(d, at + header_bytes);
+    while (status == SKY_OK) {
+        uint64_t there = d->bytes - at;
+        status = sky_skv_open_header(d->data + at,
+                                     there < container_bytes ? there : container_bytes,
+                                     container_bytes, &skv, &header_bytes);
+        if (status != SKY_PENDING)
+            break;
+        status = at + header_bytes > d->bytes ? have(d, at + header_bytes) : SKY_E_CORRUPT;
+    }
+    if (status == SKY_OK && !is_ours(d->c, &skv, first_token))
+        status = SKY_E_CORRUPT;
+    uint32_t count = sections_of(d->c, stored_group);
+    for (uint32_t i = 0; status == SKY_OK && i < count; i++)
+        status = decode_section(d, &skv, at, first_section + i);
+    return status;
 }
 
-static bool read_head(const sky_coded *c, const uint8_t *data,
-                      coded_head *out) {
-  sky_reader r = sky_reader_over(data, SKY_CODED_HEAD_BYTES);
-  bool sound = sky_load_u64(data + SKY_CODED_HEAD_BYTES - 8) ==
-               sky_checksum(data, SKY_CODED_HEAD_BYTES - 8, 0);
-  sky_read_u32(&r);
-  sound = sky_read_u16(&r) == SKY_CODED_VERSION && sound;
-  sound = sky_read_u16(&r) == c->payload.layout.group_count && sound;
-  sound = sky_read_u32(&r) == c->payload.header_bytes && sound;
-  sky_read_u32(&r);
-  *out = (coded_head){
-      .containers_at = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes)};
-  for (uint32_t g = 0; g < SKY_LAYER_GROUPS_MAX; g++)
-    out->bytes[g] = sky_read_u32(&r);
-  return sound;
+static bool read_head(const sky_coded *c, const uint8_t *data, coded_head *out) {
+    sky_reader r = sky_reader_over(data, SKY_CODED_HEAD_BYTES);
+    bool sound = sky_load_u64(data + SKY_CODED_HEAD_BYTES - 8) ==
+                 sky_checksum(data, SKY_CODED_HEAD_BYTES - 8, 0);
+    sky_read_u32(&r);
+    sound = sky_read_u16(&r) == SKY_CODED_VERSION && sound;
+    sound = sky_read_u16(&r) == c->payload.layout.group_count && sound;
+    sound = sky_read_u32(&r) == c->payload.header_bytes && sound;
+    sky_read_u32(&r);
+    *out = (coded_head){.containers_at = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes)};
+    uint64_t end = out->containers_at;
+    for (uint32_t g = 0; g < SKY_LAYER_GROUPS_MAX; g++) {
+        out->bytes[g] = sky_read_u32(&r);
+        end += align(out->bytes[g]);
+    }
+    return sound && end <= c->codec.coded_bytes_max;
 }
 
 static sky_status decode_coded(decoding *d, bool all, uint64_t room_bytes) {
-  const sky_coded *c = d->c;
-  sky_payload found;
-  uint32_t first_token, section = 0;
-  coded_head head;
-  if (!read_head(c, d->data, &head))
-    return SKY_E_CORRUPT;
-  if (d->range.offset > c->payload.payload_bytes)
-    return SKY_E_PARAM;
-  uint64_t left = c->payload.payload_bytes - d->range.offset;
-  if (all || d->range.bytes > left)
-    d->range.bytes = left;
-  if (room_bytes < d->range.bytes)
-    return SKY_E_DST_SMALL;
-  uint64_t at = head.containers_at, end = d->range.offset + d->range.bytes;
-  sky_status status = have(d, at);
-  const uint8_t *header = d->data + SKY_CODED_HEAD_BYTES;
-  if (status == SKY_OK)
-    status = sky_payload_header_read(header, c->payload.header_bytes, &found,
-                                     &first_token);
-  if (status == SKY_OK)
-    status = sky_payload_header_check(&c->payload, first_token, header);
-  if (status != SKY_OK)
+    const sky_coded *c = d->c;
+    sky_payload found;
+    uint32_t first_token, section = 0;
+    coded_head head;
+    if (!read_head(c, d->data, &head))
+        return SKY_E_CORRUPT;
+    if (d->range.offset > c->payload.payload_bytes)
+        return SKY_E_PARAM;
+    uint64_t left = c->payload.payload_bytes - d->range.offset;
+    if (all || d->range.bytes > left)
+        d->range.bytes = left;
+    if (room_bytes < d->range.bytes)
+        return SKY_E_DST_SMALL;
+    uint64_t at = head.containers_at, end = d->range.offset + d->range.bytes;
+    sky_status status = have(d, at);
+    const uint8_t *header = d->data + SKY_CODED_HEAD_BYTES;
+    if (status == SKY_OK)
+        status = sky_payload_header_read(header, c->payload.header_bytes, &found, &first_token);
+    if (status == SKY_OK)
+        status = sky_payload_header_check(&c->payload, first_token, header);
+    if (status != SKY_OK)
+        return status;
+    scatter(d, 0, header, c->payload.header_bytes);
+    for (uint32_t g = 0; status == SKY_OK && g < c->payload.layout.group_count; g++) {
+        if (sky_payload_section_at(&c->payload, section).offset >= end)
+            break;
+        status = decode_group(d, g, section, at, head.bytes[g], first_token);
+        section += sections_of(c, g);
+        at += align(head.bytes[g]);
+    }
     return status;
-  scatter(d, 0, header, c->payload.header_bytes);
-  for (uint32_t g = 0; status == SKY_OK && g < c->payload.layout.group_count;
-       g++) {
-    if (sky_payload_section_at(&c->payload, section).offset >= end)
-      break;
-    status = decode_group(d, g, section, at, head.bytes[g], first_token);
-    section += sections_of(c, g);
-    at += align(head.bytes[g]);
-  }
-  return status;
 }
 
 /* What was stored as it came, of a size that only its end tells. */
 static sky_status decode_plain(decoding *d, bool all, uint64_t room_bytes) {
-  uint64_t wanted =
-      all || d->range.bytes > room_bytes ? room_bytes + 1 : d->range.bytes;
-  uint64_t end = d->range.offset + wanted;
-  if (d->bytes < end && !d->whole) {
-    d->needed = end;
-    return SKY_PENDING;
-  }
-  if (d->range.offset > d->bytes)
-    return SKY_E_PARAM;
-  uint64_t there = d->bytes - d->range.offset;
-  d->range.bytes = there < wanted ? there : wanted;
-  if (d->range.bytes > room_bytes)
-    return SKY_E_DST_SMALL;
-  scatter(d, 0, d->data, d->bytes);
-  return SKY_OK;
+    uint64_t wanted = all || d->range.bytes > room_bytes ? room_bytes + 1 : d->range.bytes;
+    uint64_t end = d->range.offset + wanted;
+    if (d->bytes < end && !d->whole) {
+        d->needed = end;
+        return SKY_PENDING;
+    }
+    if (d->range.offset > d->bytes)
+        return SKY_E_PARAM;
+    uint64_t there = d->bytes - d->range.offset;
+    d->range.bytes = there < wanted ? there : wanted;
+    if (d->range.bytes > room_bytes)
+        return SKY_E_DST_SMALL;
+    scatter(d, 0, d->data, d->bytes);
+    return SKY_OK;
 }
 
 static uint64_t room_of(const sky_span *spans, uint32_t span_count) {
-  uint64_t bytes = 0;
-  for (uint32_t i = 0; i < span_count; i++)
-    bytes += spans[i].bytes;
-  return bytes;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < span_count; i++)
+        bytes += spans[i].bytes;
+    return bytes;
 }
 
-static sky_status decode(void *self, const void *data, uint64_t bytes,
-                         bool whole, sky_range range, const sky_span *spans,
-                         uint32_t span_count, uint64_t *moved_bytes,
+static sky_status decode(void *self, const void *data, uint64_t bytes, bool whole, sky_range range,
+                         const sky_span *spans, uint32_t span_count, uint64_t *moved_bytes,
                          uint64_t *needed, void *work) {
-  const sky_coded *c = self;
-  decoding d = {.c = c,
-                .data = data,
-                .bytes = bytes,
-                .whole = whole,
-                .range = range,
-                .spans = spans,
-                .span_count = span_count,
-                .span_at = range.offset,
-                .scratch = (uint8_t *)work + SKY_DECODER_BYTES,
-                .work = work};
-  bool all = range.offset == 0 && range.bytes == 0;
-  bool coded =
-      bytes >= SKY_CODED_HEAD_BYTES && sky_load_u32(data) == SKY_CODED_MAGIC;
-  uint64_t room_bytes = room_of(spans, span_count);
-  sky_status status = coded ? decode_coded(&d, all, room_bytes)
-                            : decode_plain(&d, all, room_bytes);
-  if (status == SKY_OK)
-    *moved_bytes = d.range.bytes;
-  if (status == SKY_PENDING)
-    *needed = d.needed;
-  return status;
+    const sky_coded *c = self;
+    decoding d = {.c = c,
+                  .data = data,
+                  .bytes = bytes,
+                  .whole = whole,
+                  .range = range,
+                  .spans = spans,
+                  .span_count = span_count,
+                  .span_at = range.offset,
+                  .scratch = (uint8_t *)work + SKY_DECODER_BYTES,
+                  .work = work};
+    bool all = range.offset == 0 && range.bytes == 0;
+    bool coded = bytes >= SKY_CODED_HEAD_BYTES && sky_load_u32(data) == SKY_CODED_MAGIC;
+    uint64_t room_bytes = room_of(spans, span_count);
+    sky_status status = coded ? decode_coded(&d, all, room_bytes)
+                              : decode_plain(&d, all, room_bytes);
+    if (status == SKY_OK)
+        *moved_bytes = d.range.bytes;
+    if (status == SKY_PENDING)
+        *needed = d.needed;
+    return status;
 }
 
 /* ---- life ---- */
 
 static sky_status fill_layers(sky_coded *c) {
-  const sky_layout *layout = &c->payload.layout;
-  uint32_t layer = 0;
-  for (uint32_t g = 0; g < layout->group_count; g++)
-    for (uint32_t i = 0; i < layout->groups[g].layer_count; i++)
-      if (!shape_of(&layout->groups[g], &c->layers[layer++]))
-        return SKY_E_UNSUPPORTED;
-  for (uint32_t i = 0; i < c->payload.row_sets; i++) {
-    sky_payload_section s = sky_payload_section_at(&c->payload, i);
-    c->layer_of[i] = s.row_set / 2;
-    c->section_max = s.bytes > c->section_max ? s.bytes : c->section_max;
-  }
-  return profile_fits(c) && c->payload.token_count <= SKY_STREAM_TOKENS_MAX
-             ? SKY_OK
-             : SKY_E_UNSUPPORTED;
+    const sky_layout *layout = &c->payload.layout;
+    uint32_t layer = 0;
+    for (uint32_t g = 0; g < layout->group_count; g++)
+        for (uint32_t i = 0; i < layout->groups[g].layer_count; i++)
+            if (!shape_of(&layout->groups[g], &c->layers[layer++]))
+                return SKY_E_UNSUPPORTED;
+    for (uint32_t i = 0; i < c->payload.row_sets; i++) {
+        sky_payload_section s = sky_payload_section_at(&c->payload, i);
+        c->layer_of[i] = s.row_set / 2;
+        c->section_max = s.bytes > c->section_max ? s.bytes : c->section_max;
+    }
+    return profile_fits(c) && c->payload.token_count <= SKY_STREAM_TOKENS_MAX ? SKY_OK
+                                                                              : SKY_E_UNSUPPORTED;
 }
 
-sky_status sky_coded_init(sky_coded *out, const sky_payload *payload,
-                          const sky_profile *profile) {
-  sky_coded c = {.payload = *payload,
-                 .profile = profile,
-                 .layer_count = payload->row_sets / 2};
-  c.layers = calloc(c.layer_count, sizeof *c.layers);
-  c.layer_of = calloc(payload->row_sets, sizeof *c.layer_of);
-  sky_status status = c.layers && c.layer_of ? fill_layers(&c) : SKY_E_NOMEM;
-  if (status != SKY_OK) {
-    sky_coded_deinit(&c);
-    return status;
-  }
-  sky_skv_shape shape = container_shape(&c, 0);
-  uint64_t containers =
-      payload->layout.group_count * (sky_skv_bound(&shape) + ALIGN_BYTES);
-  c.codec = (sky_block_codec){
-      .payload_bytes = payload->payload_bytes,
-      .coded_bytes_max =
-          align(SKY_CODED_HEAD_BYTES + payload->header_bytes) + containers,
-      .work_bytes = SKY_DECODER_BYTES + c.section_max,
-      .encode = encode,
-      .likely_bytes = likely_bytes,
-      .decode = decode,
-  };
-  *out = c;
-  out->codec.self = out;
-  return SKY_OK;
+sky_status sky_coded_init(sky_coded *out, const sky_payload *payload, const sky_profile *profile) {
+    sky_coded c = {.payload = *payload, .profile = profile, .layer_count = payload->row_sets / 2};
+    c.layers = calloc(c.layer_count, sizeof *c.layers);
+    c.layer_of = calloc(payload->row_sets, sizeof *c.layer_of);
+    sky_status status = c.layers && c.layer_of ? fill_layers(&c) : SKY_E_NOMEM;
+    if (status != SKY_OK) {
+        sky_coded_deinit(&c);
+        return status;
+    }
+    sky_skv_shape shape = container_shape(&c, 0);
+    uint64_t containers = payload->layout.group_count * (sky_skv_bound(&shape) + ALIGN_BYTES);
+    c.codec = (sky_block_codec){
+        .payload_bytes = payload->payload_bytes,
+        .coded_bytes_max = align(SKY_CODED_HEAD_BYTES + payload->header_bytes) + containers,
+        .work_bytes = SKY_DECODER_BYTES + c.section_max,
+        .encode = encode,
+        .likely_bytes = likely_bytes,
+        .decode = decode,
+    };
+    *out = c;
+    out->codec.self = out;
+    return SKY_OK;
 }
 
 void sky_coded_deinit(sky_coded *c) {
-  free(c->layers);
-  free(c->layer_of);
-  c->layers = NULL;
-  c->layer_of = NULL;
+    free(c->layers);
+    free(c->layer_of);
+    c->layers = NULL;
+    c->layer_of = NULL;
 }

@@ -13,7 +13,7 @@
 
 #include "manager/payload.h"
 
-#define SKY_CODED_MAGIC      0x43564b53u /* "SKVC" */
+#define SKY_CODED_MAGIC      0x4c564b53u /* "SKVL"; not a container's, which may be a value too */
 #define SKY_CODED_VERSION    1
 #define SKY_CODED_HEAD_BYTES 64u
 

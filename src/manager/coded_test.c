@@ -15,7 +15,10 @@
 
 #include <skymem/manager.h>
 
+#include "base/bytes.h"
+#include "base/hash.h"
 #include "base/prng.h"
+#include "codec/half.h"
 #include "manager/coded.h"
 #include "manager/engine_fixture.h"
 
@@ -170,9 +173,7 @@ static void any_range_into_any_spans(void **state) {
 }
 
 static float half_to_float(const uint8_t *at) {
-    _Float16 half;
-    memcpy(&half, at, 2);
-    return (float)half;
+    return sky_float_of_f16(sky_load_u16(at));
 }
 
 static void a_level_stays_near(void **state) {
@@ -221,6 +222,40 @@ static void no_damage_is_taken_for_a_payload(void **state) {
     for (b.bytes = SKY_CODED_HEAD_BYTES; b.bytes < sound - 64; b.bytes += 7)
         assert_int_equal(get(&b, LOSSLESS, (sky_range){0, 0}, &span, 1, &moved, &asked),
                          SKY_E_CORRUPT);
+    teardown(&b);
+}
+
+/* A container is stored as it came by who keeps levels under keys of their own. */
+static void other_values_are_read_as_they_are(void **state) {
+    (void)state;
+    block b;
+    setup(&b, &two_groups, 2, 4, true);
+    memset(b.code, 7, 300);
+    memcpy(b.code, "SKVC", 4);
+    b.bytes = 300;
+    sky_span span = {b.back, b.payload.payload_bytes};
+    uint64_t moved;
+    uint32_t asked;
+    assert_int_equal(get(&b, LOSSLESS, (sky_range){0, 0}, &span, 1, &moved, &asked), SKY_OK);
+    assert_int_equal(moved, 300);
+    assert_memory_equal(b.back, b.code, 300);
+    teardown(&b);
+}
+
+/* A head whose checksum is right and whose lengths are not: nothing is fetched on its word. */
+static void lengths_that_cannot_be_ask_for_nothing(void **state) {
+    (void)state;
+    block b;
+    setup(&b, &two_groups, 2, 4, true);
+    encode(&b, LOSSLESS);
+    const sky_block_codec *c = &b.coded.codec;
+    sky_store_u32(b.code + 16, UINT32_MAX);
+    sky_store_u64(b.code + 56, sky_checksum(b.code, 56, 0));
+    sky_span span = {b.back, b.payload.payload_bytes};
+    uint64_t moved, needed;
+    assert_int_equal(c->decode(c->self, b.code, b.bytes, false, (sky_range){0, 0}, &span, 1, &moved,
+                               &needed, b.work),
+                     SKY_E_CORRUPT);
     teardown(&b);
 }
 
@@ -306,6 +341,8 @@ int main(void) {
         cmocka_unit_test(any_range_into_any_spans),
         cmocka_unit_test(a_level_stays_near),
         cmocka_unit_test(no_damage_is_taken_for_a_payload),
+        cmocka_unit_test(other_values_are_read_as_they_are),
+        cmocka_unit_test(lengths_that_cannot_be_ask_for_nothing),
         cmocka_unit_test(a_layout_without_a_shape_is_refused),
         cmocka_unit_test(a_disk_keeps_blocks_coded),
     };

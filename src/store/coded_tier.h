@@ -7,8 +7,8 @@
  * it declines is stored as it came. What is read tells whether it is coded: a tier may hold both.
  *
  * Surprises: a get asks the inner tier for the bytes it will most likely need, and once more when
- * that was too little; a pin of the codec is what sky_cache_codec_set waits for. Leases are refused:
- * nothing here lies in memory as the caller wants it. */
+ * that was too little; a pin of the codec is what sky_cache_codec_set waits for. Leases are
+ * refused: nothing here lies in memory as the caller wants it. */
 #ifndef SKY_STORE_CODED_TIER_H
 #define SKY_STORE_CODED_TIER_H
 
