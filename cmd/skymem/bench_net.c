@@ -6,8 +6,9 @@ static const struct {
     const char *name;
     sky_net_kind kind;
 } rows[] = {
-    {"bare", SKY_NET_BARE},     {"plain", SKY_NET_PLAIN},   {"aes", SKY_NET_AES},
-    {"chacha", SKY_NET_CHACHA}, {"opened", SKY_NET_OPENED}, {"sealed", SKY_NET_SEALED},
+    {"bare", SKY_NET_BARE},     {"touched", SKY_NET_TOUCHED}, {"plain", SKY_NET_PLAIN},
+    {"aes", SKY_NET_AES},       {"chacha", SKY_NET_CHACHA},   {"sealed", SKY_NET_SEALED},
+    {"opened", SKY_NET_OPENED}, {"whole", SKY_NET_WHOLE},
 };
 #define ROWS (sizeof rows / sizeof *rows)
 

@@ -128,6 +128,8 @@ const char *cli_store_tier(const cli_store *store, uint8_t tier) {
 
 bool cli_store_lasts(const cli_store *store, size_t tier) {
     const char *name = store->names[tier];
+    if (strncmp(name, "sky+udp", 7) == 0) /* its satellites are processes of their own */
+        return true;
     return strncmp(name, "mem", 3) != 0 && strncmp(name, "sky", 3) != 0;
 }
 

@@ -81,9 +81,10 @@ static int bench_run(cli *c) {
     for (size_t i = 0; i < SUITES; i++)
         found = found || strcmp(wanted, suites[i].name) == 0;
     if (!found)
-        code = cli_usage(
-            c, "no suite \"%s\" in this version: index, mem, disk, net, sim, sky, stream or all",
-            wanted);
+        code = cli_usage(c,
+                         "no suite \"%s\" in this version: "
+                         "index, mem, disk, net, codec, sim, sky, stream or all",
+                         wanted);
     for (size_t i = 0; i < SUITES && code == CLI_OK; i++) {
         if (!all && strcmp(wanted, suites[i].name) != 0)
             continue;

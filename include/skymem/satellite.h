@@ -70,12 +70,14 @@ SKY_API sky_status sky_satellite_key_make(const char *path, sky_error *error);
 
 /* What to measure over loopback, from one thread to another. */
 typedef enum {
-    SKY_NET_BARE,   /* datagrams of the same length, sent and counted */
-    SKY_NET_PLAIN,  /* chunks of 6 KiB by the transport, with a checksum for a tag */
-    SKY_NET_AES,    /* … with GMAC tags */
-    SKY_NET_CHACHA, /* … with Poly1305 tags */
-    SKY_NET_SEALED, /* … with the fastest tags, each chunk sealed by the sender */
-    SKY_NET_OPENED, /* … the same, sealed before and opened by the receiver */
+    SKY_NET_BARE,    /* datagrams of the same length, sent and counted */
+    SKY_NET_TOUCHED, /* … each filled and summed by the sender, summed by the receiver */
+    SKY_NET_PLAIN,   /* chunks of 6 KiB by the transport, with a checksum for a tag */
+    SKY_NET_AES,     /* … with GMAC tags */
+    SKY_NET_CHACHA,  /* … with Poly1305 tags */
+    SKY_NET_SEALED,  /* … with the fastest tags, each chunk sealed by the sender: a put */
+    SKY_NET_OPENED,  /* … sealed before, and opened by the receiver: a get */
+    SKY_NET_WHOLE,   /* … sealed by the sender and opened by the receiver */
     SKY_NET_END
 } sky_net_kind;
 

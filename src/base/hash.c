@@ -5,6 +5,9 @@
 #include <sodium.h>
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h> /* the same functions, with the instructions this machine has */
+#endif
 
 static_assert(sizeof(crypto_generichash_state) <= sizeof(sky_blake2b), "BLAKE2b state fits");
 static_assert(sizeof(XXH3_state_t) <= sizeof(sky_checksum_state), "XXH3 state fits");

@@ -196,11 +196,6 @@ static sky_status open_session(ground *g, const sky_scenario *c, const sky_world
                                  .requests_max = REQUESTS_MAX,
                                  .operations_max = operations(c),
                                  .retries_max = RETRIES_MAX,
-                                 .lookup = c->lookup,
-                                 .eviction = c->eviction,
-                                 .gossip_hops = node.gossip_hops,
-                                 .replicas = (uint8_t)c->replicas,
-                                 .parity = (uint8_t)c->parity,
                                  .session_id = session_id,
                                  .host = host->context,
                                  .fetch = host->fetch,
@@ -234,9 +229,10 @@ static sky_status read_tenant(ground *g, const place *p, sky_error *error) {
 static sky_status open_ground(void *context, const sky_clock *clock, const sky_world_host *host,
                               sky_reach **out, sky_error *error) {
     const place *p = context;
-    ground *g = calloc(1, sizeof *g);
+    ground *g = aligned_alloc(_Alignof(ground), sizeof *g);
     if (!g)
         return sky_fail(error, SKY_E_NOMEM, "a ground station");
+    memset(g, 0, sizeof *g);
     g->reach.ops = &ops;
     sky_station_options options = {
         .scenario = p->scenario, .path = p->path, .clock = sky_clock_system()};

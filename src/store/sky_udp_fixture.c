@@ -97,7 +97,7 @@ static sky_status status_of(const struct sky_udp_thread *t) {
     return status;
 }
 
-void sky_udp_site_start(sky_udp_site *site, uint32_t number) {
+static void begin(sky_udp_site *site, uint32_t number) {
     struct sky_udp_thread *t = &site->satellites[number];
     memset(t, 0, sizeof *t);
     assert_int_equal(sky_event_create(&t->stop), SKY_OK);
@@ -109,27 +109,50 @@ void sky_udp_site_start(sky_udp_site *site, uint32_t number) {
         .ready = raise_ready,
         .context = t};
     assert_int_equal(sky_thread_start(&t->thread, "satellite", body, t), SKY_OK);
+}
+
+static void await_ready(struct sky_udp_thread *t) {
     assert_true(sky_poll(&t->ready, 1, sky_now() + SKY_SECONDS(10)) & 1);
     if (status_of(t) != SKY_OK)
         fail_msg("%s", t->error.text);
 }
 
-void sky_udp_site_stop(sky_udp_site *site, uint32_t number) {
-    struct sky_udp_thread *t = &site->satellites[number];
+void sky_udp_site_start(sky_udp_site *site, uint32_t number) {
+    begin(site, number);
+    await_ready(&site->satellites[number]);
+}
+
+static void end(struct sky_udp_thread *t) {
+    if (t->thread.running)
+        sky_event_raise(t->stop);
+}
+
+static void await_end(struct sky_udp_thread *t) {
     if (!t->thread.running)
         return;
-    sky_event_raise(t->stop);
     sky_thread_join(&t->thread);
     sky_event_close(t->stop);
     sky_event_close(t->ready);
 }
 
+void sky_udp_site_stop(sky_udp_site *site, uint32_t number) {
+    end(&site->satellites[number]);
+    await_end(&site->satellites[number]);
+}
+
+/* All at once: there are many tests, and each wants its satellites empty. */
 void sky_udp_site_start_all(sky_udp_site *site) {
-    for (uint32_t i = 0; i < site->planes * site->slots; i++)
-        sky_udp_site_start(site, i);
+    uint32_t count = site->planes * site->slots;
+    for (uint32_t i = 0; i < count; i++)
+        begin(site, i);
+    for (uint32_t i = 0; i < count; i++)
+        await_ready(&site->satellites[i]);
 }
 
 void sky_udp_site_stop_all(sky_udp_site *site) {
-    for (uint32_t i = 0; i < site->planes * site->slots; i++)
-        sky_udp_site_stop(site, i);
+    uint32_t count = site->planes * site->slots;
+    for (uint32_t i = 0; i < count; i++)
+        end(&site->satellites[i]);
+    for (uint32_t i = 0; i < count; i++)
+        await_end(&site->satellites[i]);
 }

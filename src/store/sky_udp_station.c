@@ -10,6 +10,7 @@
 #include "base/prng.h"
 #include "io/secret.h"
 #include "io/sync.h"
+#include "sim/policy.h"
 #include "sim/schedule.h"
 
 #define HELD_MAX             8192
@@ -254,9 +255,7 @@ sky_status sky_station_beside(const char *path, const char *file, char out[SKY_S
 
 #define MIGRATE_WINDOW 32 /* what a neighbour's socket holds, and more */
 #define QUEUE_MAX      1024
-#define SWEEP_NS       SKY_SECONDS(60)
-#define SWEEP_GRACE_NS SKY_SECONDS(5) /* for what migrates, and for puts under way */
-#define HOST_LATE_NS   SKY_MS(200)    /* a machine with a hundred satellites on it */
+#define HOST_LATE_NS   SKY_MS(200) /* a machine with a hundred satellites on it */
 
 sky_status sky_station_node_config(const sky_scenario *c, const sky_frame *frame,
                                    sky_node_config *out, sky_error *error) {
@@ -276,15 +275,9 @@ sky_status sky_station_node_config(const sky_scenario *c, const sky_frame *frame
                              .migrate_window = MIGRATE_WINDOW,
                              .queue_max = QUEUE_MAX,
                              .chunk_bytes_max = chunk,
-                             .memory_bytes = c->satellite.memory_bytes,
-                             .tell_ground = c->eviction & SKY_EVICT_BROADCAST};
-    if (c->eviction & SKY_EVICT_GOSSIP)
-        out->gossip_hops = frame->placement.window_planes / 2 + frame->placement.window_slots / 2 +
-                           1;
-    if (c->eviction & SKY_EVICT_SWEEP) {
-        out->sweep_period_ns = SWEEP_NS;
-        out->sweep_grace_ns = SWEEP_GRACE_NS;
-    }
+                             .memory_bytes = c->satellite.memory_bytes};
+    sky_policy_node(c, frame, out);
+    out->sweep_grace_ns += out->sweep_period_ns ? HOST_LATE_NS : 0;
     if (sky_node_slots(out) < 1)
         return sky_fail(error, SKY_E_PARAM,
                         "satellite.memory is %" PRIu64 " bytes: not one chunk of %u and what is "

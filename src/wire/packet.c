@@ -132,10 +132,7 @@ static size_t read_ack(const uint8_t *p, size_t left, sky_packet_frame *f) {
 }
 
 static bool all_zero(const uint8_t *p, size_t bytes) {
-    uint8_t any = 0;
-    for (size_t i = 0; i < bytes; i++)
-        any |= p[i];
-    return any == 0;
+    return p[0] == 0 && memcmp(p, p + 1, bytes - 1) == 0; /* each is as the one before */
 }
 
 sky_status sky_packet_frame_next(const uint8_t *bytes, size_t byte_count, size_t *at,

@@ -13,20 +13,17 @@
 #define SEAL_HEAD_BYTES (SKY_SEAL_BYTES - SKY_TAG_BYTES) /* suite and salt */
 #define AAD_BYTES       (SEAL_HEAD_BYTES + SKY_KEY_BYTES)
 
-_Static_assert(crypto_aead_aes256gcm_KEYBYTES == SKY_SECRET_BYTES &&
-                   crypto_aead_chacha20poly1305_ietf_KEYBYTES == SKY_SECRET_BYTES &&
-                   crypto_aead_aes256gcm_ABYTES == SKY_TAG_BYTES &&
+_Static_assert(crypto_aead_chacha20poly1305_ietf_KEYBYTES == SKY_SECRET_BYTES &&
                    crypto_aead_chacha20poly1305_ietf_ABYTES == SKY_TAG_BYTES &&
-                   crypto_aead_aes256gcm_NPUBBYTES == NONCE_BYTES &&
-                   crypto_aead_chacha20poly1305_ietf_NPUBBYTES == NONCE_BYTES,
+                   crypto_aead_chacha20poly1305_ietf_NPUBBYTES == NONCE_BYTES &&
+                   SKY_GCM_SECRET_BYTES == SKY_SECRET_BYTES && SKY_GCM_TAG_BYTES == SKY_TAG_BYTES &&
+                   SKY_GCM_NONCE_BYTES == NONCE_BYTES,
                "both suites have the same sizes");
-_Static_assert(sizeof(crypto_aead_aes256gcm_state) <= sizeof((sky_cipher_key){0}.expanded),
-               "room for the expanded key");
 _Static_assert(SEAL_HEAD_BYTES == 1 + SKY_SEAL_SALT_BYTES, "the seal's layout");
 
 bool sky_suite_works(sky_suite suite) {
     if (suite == SKY_SUITE_AES)
-        return sodium_init() >= 0 && crypto_aead_aes256gcm_is_available();
+        return sky_gcm_works();
     return suite == SKY_SUITE_PLAIN || suite == SKY_SUITE_CHACHA;
 }
 
@@ -42,10 +39,6 @@ const char *sky_suite_name(sky_suite suite) {
 
 /* ---- keys ---- */
 
-static const crypto_aead_aes256gcm_state *aes(const sky_cipher_key *k) {
-    return (const void *)k->expanded;
-}
-
 void sky_cipher_key_init(sky_cipher_key *k, sky_suite suite, const uint8_t secret[SKY_SECRET_BYTES],
                          const void *name, size_t name_bytes) {
     assert(name_bytes <= NAME_BYTES_MAX);
@@ -56,7 +49,7 @@ void sky_cipher_key_init(sky_cipher_key *k, sky_suite suite, const uint8_t secre
     sodium_memzero(&h, sizeof h);
     k->suite = suite;
     if (suite == SKY_SUITE_AES)
-        crypto_aead_aes256gcm_beforenm((void *)k->expanded, k->bytes);
+        sky_gcm_key_init(&k->gcm, k->bytes);
 }
 
 void sky_cipher_key_wipe(sky_cipher_key *k) {
@@ -80,8 +73,7 @@ static void plain_tag(const context *x, const uint8_t *data, size_t bytes, uint8
 static void encrypt(const sky_cipher_key *k, const context *x, uint8_t *data, size_t bytes,
                     uint8_t *tag) {
     if (k->suite == SKY_SUITE_AES)
-        crypto_aead_aes256gcm_encrypt_detached_afternm(data, tag, NULL, data, bytes, x->aad,
-                                                       x->aad_bytes, NULL, x->nonce, aes(k));
+        sky_gcm_seal(&k->gcm, x->nonce, x->aad, x->aad_bytes, data, bytes, tag);
     else if (k->suite == SKY_SUITE_CHACHA)
         crypto_aead_chacha20poly1305_ietf_encrypt_detached(data, tag, NULL, data, bytes, x->aad,
                                                            x->aad_bytes, NULL, x->nonce, k->bytes);
@@ -93,8 +85,7 @@ static void encrypt(const sky_cipher_key *k, const context *x, uint8_t *data, si
 static bool decrypt(const sky_cipher_key *k, const context *x, uint8_t *data, size_t bytes,
                     const uint8_t *tag) {
     if (k->suite == SKY_SUITE_AES)
-        return crypto_aead_aes256gcm_decrypt_detached_afternm(data, NULL, data, bytes, tag, x->aad,
-                                                              x->aad_bytes, x->nonce, aes(k)) == 0;
+        return sky_gcm_open(&k->gcm, x->nonce, x->aad, x->aad_bytes, data, bytes, tag);
     if (k->suite == SKY_SUITE_CHACHA)
         return crypto_aead_chacha20poly1305_ietf_decrypt_detached(
                    data, NULL, data, bytes, tag, x->aad, x->aad_bytes, x->nonce, k->bytes) == 0;
@@ -105,22 +96,26 @@ static bool decrypt(const sky_cipher_key *k, const context *x, uint8_t *data, si
 
 /* ---- tags ---- */
 
-static context tag_context(uint64_t counter, const void *data, size_t bytes) {
-    context x = {.aad = data, .aad_bytes = bytes};
-    sky_store_u64(x.nonce + 4, counter);
-    return x;
+/* In place: a copy of what was just written in smaller pieces waits for them. */
+static void tag_context(context *x, uint64_t counter, const void *data, size_t bytes) {
+    x->aad = data;
+    x->aad_bytes = bytes;
+    memset(x->nonce, 0, 4);
+    sky_store_u64(x->nonce + 4, counter);
 }
 
 void sky_tag_make(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
                   uint8_t tag[SKY_TAG_BYTES]) {
-    context x = tag_context(counter, data, bytes);
+    context x;
+    tag_context(&x, counter, data, bytes);
     uint8_t nothing[1] = {0};
     encrypt(k, &x, nothing, 0, tag);
 }
 
 bool sky_tag_check(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
                    const uint8_t tag[SKY_TAG_BYTES]) {
-    context x = tag_context(counter, data, bytes);
+    context x;
+    tag_context(&x, counter, data, bytes);
     uint8_t nothing[1] = {0};
     return decrypt(k, &x, nothing, 0, tag);
 }

@@ -1,4 +1,4 @@
-/* Tags on datagrams and seals on chunks, by libsodium.
+/* Tags on datagrams and seals on chunks.
  *
  *   constellation key ──BLAKE2b(from, to, epoch)──► link key ──► tag over a whole datagram
  *   tenant key ──BLAKE2b(salt of the session)─────► seal key ──► ciphertext ‖ suite, salt, tag
@@ -17,6 +17,7 @@
 #ifndef SKY_WIRE_SEAL_H
 #define SKY_WIRE_SEAL_H
 
+#include "wire/gcm.h"
 #include "wire/message.h"
 
 typedef enum {
@@ -36,7 +37,7 @@ const char *sky_suite_name(sky_suite suite); /* "plain", "aes", "chacha" */
 
 /* A key ready for use. Fields are seal.c's own. */
 typedef struct {
-    _Alignas(16) uint8_t expanded[512];
+    sky_gcm_key gcm;
     uint8_t bytes[SKY_SECRET_BYTES];
     sky_suite suite;
 } sky_cipher_key;

@@ -11,7 +11,7 @@ done
 expect 0 "$skymem" bench mem --quick
 grep -q '^mem  *get 8 MiB .*memcpy' "$work/out" || fail "the table: $(cat "$work/out")"
 expect 2 "$skymem" bench redis
-says "stream or all"
+says "index, mem, disk, net, codec, sim, sky, stream or all"
 expect 2 "$skymem" bench
 
 # stopped from outside: nothing stays
