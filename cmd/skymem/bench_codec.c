@@ -207,6 +207,22 @@ static int measure(bench_rows *m, sky_level level, bool plain) {
     return say(m, &options, encode, decode, copy);
 }
 
+/* The kernels that were not chosen, at one level. */
+static int measure_kernels(bench_rows *m) {
+    static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
+    const char *chosen = sky_codec_kernels_name();
+    int code = CLI_OK;
+    for (size_t i = 0; code == CLI_OK && i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], chosen) == 0 || sky_codec_kernels_use(names[i]) != SKY_OK)
+            continue;
+        code = measure(m, SKY_LEVEL_3, true);
+        if (code == CLI_OK)
+            code = measure(m, SKY_LEVEL_3, false);
+    }
+    sky_codec_kernels_use(chosen);
+    return code;
+}
+
 int bench_codec(bench *b) {
     bench_rows m = {.b = b, .rounds = b->quick ? 1 : ROUNDS};
     sky_status status = prepare(&m);
@@ -219,6 +235,8 @@ int bench_codec(bench *b) {
         if (code == CLI_OK && level != SKY_LEVEL_LOSSLESS)
             code = measure(&m, (sky_level)level, false);
     }
+    if (code == CLI_OK)
+        code = measure_kernels(&m);
     sky_profile_destroy(m.profile);
     free(m.rows);
     free(m.again);

@@ -3,29 +3,56 @@
 
 void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16_t *channels,
                         uint32_t shift) {
+    uint32_t *count = h->count[0];
     for (uint32_t t = 0; t < levels->rows; t++) {
         const int16_t *row = levels->packed + t * levels->pitch;
         for (uint32_t i = 0; i < SKY_UNIT; i++) {
             int32_t value = row[channels[i]];
-            h->count[value & 1][sky_symbol_of(value >> 1, shift)]++;
+            uint32_t u = (uint32_t)((value >> 1 >> shift) + SKY_SYMBOL_ZERO);
+            count[(uint32_t)(value & 1) * SKY_SYMBOLS + (u < SKY_ESCAPE ? u : SKY_ESCAPE)]++;
         }
     }
 }
 
-/* Bits × 1024 of the symbols alone. */
-static uint64_t table_cost(const sky_histogram *h, uint32_t index) {
-    uint64_t cost = 0;
-    const uint8_t(*table)[SKY_SYMBOLS] = sky__bank[index];
+/* The symbols that occur: a histogram is compared with many tables. */
+typedef struct {
+    uint32_t count;
+    struct {
+        uint8_t a;
+        uint8_t symbol;
+        uint32_t times;
+    } entry[2 * SKY_SYMBOLS];
+} symbol_list;
+
+static void list_symbols(const sky_histogram *h, symbol_list *list) {
+    list->count = 0;
     for (uint32_t a = 0; a < 2; a++)
         for (uint32_t s = 0; s < SKY_SYMBOLS; s++) {
-            uint32_t f = s < SKY_ESCAPE ? table[a][s] : 0;
-            if (f)
-                cost += h->count[a][s] * (uint64_t)sky__bank_cost[f];
-            else
-                cost += h->count[a][s] *
-                        (uint64_t)(sky__bank_cost[table[a][SKY_ESCAPE]] + 1024u * SKY_ESCAPE_BITS);
+            list->entry[list->count].a = (uint8_t)a;
+            list->entry[list->count].symbol = (uint8_t)s;
+            list->entry[list->count].times = h->count[a][s];
+            list->count += h->count[a][s] != 0;
         }
+}
+
+/* Bits × 1024 of the symbols alone. */
+static uint64_t list_cost(const symbol_list *list, uint32_t index) {
+    uint64_t cost = 0;
+    const uint8_t(*table)[SKY_SYMBOLS] = sky__bank[index];
+    for (uint32_t i = 0; i < list->count; i++) {
+        const uint8_t *frequency = table[list->entry[i].a];
+        uint32_t s = list->entry[i].symbol, f = s < SKY_ESCAPE ? frequency[s] : 0;
+        uint32_t bits = f ? sky__bank_cost[f]
+                          : sky__bank_cost[frequency[SKY_ESCAPE]] + 1024u * SKY_ESCAPE_BITS;
+        cost += list->entry[i].times * (uint64_t)bits;
+    }
     return cost;
+}
+
+static uint64_t table_cost(const sky_histogram *h, uint32_t index) {
+    symbol_list list;
+    list_symbols(h, &list);
+    return list_cost(&list, index);
 }
 
 uint64_t sky__class_cost(const sky_histogram *h, uint8_t class) {
@@ -44,9 +71,15 @@ uint8_t sky__class_best(const sky_histogram *h, uint32_t shift, uint64_t *cost) 
     uint32_t first = shift ? SKY_BANK_NARROW + (shift - 1) * 24 : 0;
     uint32_t end = shift ? first + 24 : SKY_BANK_NARROW;
     uint32_t best = first;
+    uint64_t raw = 0;
+    symbol_list list;
+    list_symbols(h, &list);
+    for (uint32_t i = 0; i < list.count; i++)
+        raw += list.entry[i].times * (uint64_t)shift * 1024;
     *cost = UINT64_MAX;
     for (uint32_t c = first; c < end; c++) {
-        uint64_t bits = sky__class_cost(h, (uint8_t)c);
+        uint64_t bits = c == 0 ? sky__class_cost(h, 0)
+                               : list_cost(&list, sky_class_table((uint8_t)c)) + raw;
         if (bits < *cost) {
             *cost = bits;
             best = c;
@@ -122,6 +155,38 @@ uint64_t sky__classes_choose(const sky_coder *rows, uint32_t half, const sky_lev
     return total;
 }
 
+/* Would another shift suit these symbols better? Escapes are many, or the symbols hardly move. */
+static bool shift_misfits(const sky_histogram *h, uint32_t shift) {
+    uint64_t escapes = h->count[0][SKY_ESCAPE] + (uint64_t)h->count[1][SKY_ESCAPE];
+    uint64_t sum = 0, all = 0;
+    for (uint32_t s = 0; s < SKY_ESCAPE; s++) {
+        uint64_t n = h->count[0][s] + (uint64_t)h->count[1][s];
+        sum += n * (s < SKY_SYMBOL_ZERO ? SKY_SYMBOL_ZERO - s : s - SKY_SYMBOL_ZERO);
+        all += n;
+    }
+    return escapes * 32 > all || (shift && sum * 2 < all);
+}
+
+uint64_t sky__classes_saved(const sky_coder *rows, uint32_t half, const sky_levels *levels) {
+    uint64_t saved = 0, best;
+    for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
+        const uint16_t *channels = rows->channel[half] + u * SKY_UNIT;
+        uint8_t class = rows->classes[half][u];
+        uint32_t shift = sky_class_shift(class);
+        sky_histogram h = {0};
+        sky__histogram_add(&h, levels, channels, shift);
+        uint64_t cost = sky__class_cost(&h, class);
+        if (cost == UINT64_MAX)
+            return UINT64_MAX;
+        if (shift_misfits(&h, shift))
+            choose_unit(levels, channels, &best);
+        else
+            sky__class_best(&h, shift, &best);
+        saved += best < cost ? cost - best : 0;
+    }
+    return saved;
+}
+
 /* 8 log2(x + 1), rounded down, the fraction linear. */
 static uint32_t log_of(uint32_t x) {
     uint64_t v = (uint64_t)x + 1;
@@ -146,21 +211,4 @@ void sky__magnitudes_add(const sky_levels *levels, uint32_t width, uint32_t *sum
             int32_t k = levels->packed[t * levels->pitch + i] >> 1;
             sums[i] += (uint32_t)(k < 0 ? -k : k);
         }
-}
-
-bool sky__classes_misfit(const sky_coder *rows, uint32_t half, const sky_levels *levels) {
-    uint32_t escapes = 0;
-    for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
-        uint8_t class = rows->classes[half][u];
-        uint32_t shift = sky_class_shift(class);
-        for (uint32_t t = 0; t < levels->rows; t++)
-            for (uint32_t i = 0; i < SKY_UNIT; i++) {
-                int32_t k =
-                    levels->packed[t * levels->pitch + rows->channel[half][u * SKY_UNIT + i]] >> 1;
-                if (class == 0 && k)
-                    return true;
-                escapes += sky_symbol_of(k, shift) == SKY_ESCAPE;
-            }
-    }
-    return (uint64_t)escapes * 64 > (uint64_t)levels->rows * rows->width;
 }

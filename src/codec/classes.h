@@ -32,6 +32,10 @@ uint8_t sky__class_exact(const sky_histogram *h, uint32_t half);
 /* Cost of a half under rows->classes. */
 uint64_t sky__classes_cost(const sky_coder *rows, uint32_t half, const sky_levels *levels);
 
+/* What the cheapest classes would save against rows->classes, where their shifts are about right;
+ * UINT64_MAX when a table 0 cannot say it. */
+uint64_t sky__classes_saved(const sky_coder *rows, uint32_t half, const sky_levels *levels);
+
 /* The cheapest classes in rows' order, and their cost.
  * Shape:  classes [units] */
 uint64_t sky__classes_choose(const sky_coder *rows, uint32_t half, const sky_levels *levels,

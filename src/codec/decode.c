@@ -371,12 +371,10 @@ static sky_status unit_exact_row(sky_decoder *d, const uint8_t *in, size_t bytes
         if (took > bytes - at)
             return SKY_E_CORRUPT;
         at += took;
-        if (half == 0)
-            sky__exact_contexts(&d->rows, d->levels[0]);
     }
     if (low_bytes > bytes - at ||
-        !sky__exact_join(&d->exact, d->levels[0], d->levels[1], low_bytes ? in + at : NULL,
-                         row_at(d, d->tile.token + d->token, d->tile.head), d->dst.head_bytes))
+        !d->kernels->join(&d->exact, d->levels[0], d->levels[1], low_bytes ? in + at : NULL,
+                          row_at(d, d->tile.token + d->token, d->tile.head), d->dst.head_bytes))
         return SKY_E_CORRUPT;
     *used = at + low_bytes;
     count_tokens(d, 1);

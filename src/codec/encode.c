@@ -259,7 +259,6 @@ static void choose_order(encoder *e, sky_basis basis) {
 
 /* Is the profile's choice of classes good enough? It costs nothing, own classes a byte a unit. */
 static bool keep_classes(encoder *e, const sky_levels *levels) {
-    uint8_t own[SKY_UNITS_MAX];
     uint64_t saved = 0, spent = 2 * 8 * 1024 * (uint64_t)sky_rows_units(&e->rows);
     for (uint32_t half = 0; half < 2; half++) {
         if (e->options.plain) {
@@ -267,12 +266,12 @@ static bool keep_classes(encoder *e, const sky_levels *levels) {
                 return false;
             continue;
         }
-        uint64_t cost = sky__classes_cost(&e->rows, half, &levels[half]);
-        if (cost == UINT64_MAX)
+        uint64_t more = sky__classes_saved(&e->rows, half, &levels[half]);
+        if (more == UINT64_MAX)
             return false;
-        saved += cost - sky__classes_choose(&e->rows, half, &levels[half], own);
+        saved += more;
     }
-    return (int64_t)saved <= (int64_t)spent;
+    return saved <= spent;
 }
 
 static void choose_classes(encoder *e) {
@@ -376,7 +375,7 @@ static void split(encoder *e, uint32_t token) {
     if (token)
         gather(e, token - 1, 1);
     gather(e, token, 0);
-    sky__exact_split(&e->exact, e->top[0], token ? e->top[1] : NULL, e->packed);
+    e->kernels->split(&e->exact, e->top[0], token ? e->top[1] : NULL, e->packed);
 }
 
 static void choose_exact_classes(encoder *e) {

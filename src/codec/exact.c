@@ -7,15 +7,17 @@
 
 void sky__exact_gather(const sky_exact *x, const uint8_t *row, size_t head_bytes, uint16_t *top,
                        uint16_t *low) {
-    for (uint32_t h = 0, at = 0; h < x->heads; h++, row += head_bytes)
-        for (uint32_t i = 0; i < x->dim; i++, at++) {
-            if (x->element == SKY_ELEMENT_F32) {
-                low[at] = sky_load_u16(row + 4 * (size_t)i);
-                top[at] = sky_load_u16(row + 4 * (size_t)i + 2);
-            } else {
-                top[at] = sky_load_u16(row + 2 * (size_t)i);
-            }
+    for (uint32_t h = 0; h < x->heads; h++, row += head_bytes, top += x->dim) {
+        if (x->element != SKY_ELEMENT_F32) {
+            for (uint32_t i = 0; i < x->dim; i++)
+                top[i] = sky_load_u16(row + 2 * (size_t)i);
+            continue;
         }
+        for (uint32_t i = 0; i < x->dim; i++) {
+            *low++ = sky_load_u16(row + 4 * (size_t)i);
+            top[i] = sky_load_u16(row + 4 * (size_t)i + 2);
+        }
+    }
 }
 
 static inline int32_t exponent_level(const sky_exact *x, uint32_t i, uint16_t top) {
@@ -24,16 +26,19 @@ static inline int32_t exponent_level(const sky_exact *x, uint32_t i, uint16_t to
 
 void sky__exact_split(const sky_exact *x, const uint16_t *top, const uint16_t *before,
                       int16_t *packed) {
+    static const uint16_t none[SKY_WIDTH_MAX];
     uint32_t shift = sky_exact_shift(x->element);
+    int16_t *restrict first = packed, *restrict second = packed + x->padded;
     memset(packed, 0, 2 * (size_t)x->padded * sizeof *packed);
+    const uint16_t *restrict last = before ? before : none;
     for (uint32_t i = 0; i < x->width; i++) {
         int32_t level = exponent_level(x, i, top[i]);
-        int32_t a = before && exponent_level(x, i, before[i]) <= -SKY_EXACT_BIAS;
-        uint32_t sign = top[i] >> 15 ^ (before ? before[i] >> 15 : 0);
+        int32_t a = (before != NULL) & (exponent_level(x, i, last[i]) <= -SKY_EXACT_BIAS);
+        uint32_t sign = top[i] >> 15 ^ last[i] >> 15;
         uint32_t rest = top[i] & ((4u << shift) - 1);
         int32_t other = (int32_t)(sign << (shift + 2) | rest) - (4 << shift);
-        packed[i] = (int16_t)(2 * level + a);
-        packed[x->padded + i] = (int16_t)(2 * other + (level < -SKY_EXACT_BIAS));
+        first[i] = (int16_t)(2 * level + a);
+        second[i] = (int16_t)(2 * other + (level < -SKY_EXACT_BIAS));
     }
 }
 
@@ -51,24 +56,38 @@ void sky__exact_contexts(sky_coder *rows, const int16_t *levels) {
     }
 }
 
+/* Both levels back to an element's top bits; false: no such exponent. */
+static bool join_tops(sky_exact *x, const int16_t *restrict levels0,
+                      const int16_t *restrict levels1, uint16_t *restrict top) {
+    uint32_t shift = sky_exact_shift(x->element), wrong = 0;
+    uint32_t exponent_max = x->element == SKY_ELEMENT_F16 ? 31 : 255, width = x->width;
+    uint8_t *restrict before = x->before;
+    const uint8_t *restrict usual = x->usual;
+    for (uint32_t i = 0; i < width; i++) {
+        uint32_t e = (uint32_t)((int32_t)usual[i] - SKY_EXACT_BIAS - level_of(levels0[i]));
+        uint32_t other = (uint32_t)(level_of(levels1[i]) + (4 << shift));
+        uint32_t sign = (other >> (shift + 2) ^ before[i]) & 1;
+        wrong |= e > exponent_max;
+        before[i] = (uint8_t)sign;
+        top[i] = (uint16_t)(sign << 15 | e << (shift + 2) | (other & ((4u << shift) - 1)));
+    }
+    return !wrong;
+}
+
 bool sky__exact_join(sky_exact *x, const int16_t *levels0, const int16_t *levels1,
                      const uint8_t *low, uint8_t *out, size_t head_bytes) {
-    uint32_t shift = sky_exact_shift(x->element), size = low ? 4 : 2;
-    int32_t exponent_max = x->element == SKY_ELEMENT_F16 ? 31 : 255;
-    for (uint32_t h = 0, at = 0; h < x->heads; h++, out += head_bytes)
-        for (uint32_t i = 0; i < x->dim; i++, at++) {
-            int32_t e = (int32_t)x->usual[at] - SKY_EXACT_BIAS - level_of(levels0[at]);
-            uint32_t other = (uint32_t)(level_of(levels1[at]) + (4 << shift));
-            uint32_t sign = (other >> (shift + 2) ^ x->before[at]) & 1;
-            if (e < 0 || e > exponent_max)
-                return false;
-            x->before[at] = (uint8_t)sign;
-            uint32_t top = sign << 15 | (uint32_t)e << (shift + 2) | (other & ((4u << shift) - 1));
-            uint8_t *element = out + size * (size_t)i;
-            if (low)
-                memcpy(element, low + 2 * (size_t)at, 2);
-            sky_store_u16(element + size - 2, (uint16_t)top);
+    uint16_t tops[SKY_WIDTH_MAX] = {0}, *top = tops;
+    uint32_t dim = x->dim;
+    if (!join_tops(x, levels0, levels1, tops))
+        return false;
+    for (uint32_t h = 0; h < x->heads; h++, out += head_bytes, top += dim) {
+        if (!low)
+            memcpy(out, top, dim * sizeof *top);
+        for (uint32_t i = 0; low && i < dim; i++, low += 2) {
+            uint32_t element = sky_load_u16(low) | (uint32_t)top[i] << 16;
+            memcpy(out + 4 * (size_t)i, &element, 4);
         }
+    }
     return true;
 }
 

@@ -42,7 +42,8 @@ void sky__exact_gather(const sky_exact *x, const uint8_t *row, size_t head_bytes
 void sky__exact_split(const sky_exact *x, const uint16_t *top, const uint16_t *before,
                       int16_t *packed);
 
-/* Set the tables' bits for the token after (half 0) or for half 1 from half 0's levels. */
+/* Set the tables' bits for the token after (half 0) and for half 1 from half 0's levels: decoding a
+ * lossless row of half 0 ends with this. */
 void sky__exact_contexts(sky_coder *rows, const int16_t *levels);
 
 /* Elements from the levels of both halves, as row decoding gives them; steps x->before.

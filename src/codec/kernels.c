@@ -17,6 +17,8 @@ const sky_codec_kernels sky__kernels_scalar = {
     .row_decode = sky__row_decode,
     .scale = sky__transform_scale,
     .restore = sky__transform_restore,
+    .join = sky__exact_join,
+    .split = sky__exact_split,
     .load = sky__transform_load,
     .forward = sky__transform_forward,
     .trellis = sky__trellis_encode,
@@ -30,6 +32,9 @@ const sky_codec_kernels sky__kernels_scalar = {
 static const sky_codec_kernels *const all[] = {
 #if defined(__x86_64__)
     &sky__kernels_avx512,
+    &sky__kernels_avx2,
+#elif defined(__aarch64__)
+    &sky__kernels_neon,
 #endif
     &sky__kernels_scalar,
 };

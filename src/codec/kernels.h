@@ -5,6 +5,7 @@
 #define SKY_CODEC_KERNELS_H
 
 #include "codec/classes.h"
+#include "codec/exact.h"
 #include "codec/rows.h"
 #include "codec/transform.h"
 #include "codec/trellis.h"
@@ -22,7 +23,10 @@ typedef struct {
     void (*scale)(sky_transform *t, uint32_t which);
     void (*restore)(const sky_transform *t, const int16_t *sum, const int16_t *difference,
                     uint8_t *const out[2], size_t head_bytes);
+    bool (*join)(sky_exact *x, const int16_t *levels0, const int16_t *levels1, const uint8_t *low,
+                 uint8_t *out, size_t head_bytes);
     /* encode */
+    void (*split)(const sky_exact *x, const uint16_t *top, const uint16_t *before, int16_t *packed);
     void (*load)(const sky_transform *t, uint32_t which, const uint8_t *in, size_t head_bytes,
                  float *row);
     bool (*forward)(const sky_transform *t, float *row0, float *row1, float *sum,
@@ -41,5 +45,7 @@ const sky_codec_kernels *sky__kernels(void);
 
 extern const sky_codec_kernels sky__kernels_scalar;
 extern const sky_codec_kernels sky__kernels_avx512; /* x86-64 */
+extern const sky_codec_kernels sky__kernels_avx2;
+extern const sky_codec_kernels sky__kernels_neon; /* arm64 */
 
 #endif

@@ -25,5 +25,9 @@ void sky__round_encode_avx512(const float *z, uint32_t rows, size_t pitch, uint3
 void sky__encode_prepare_avx512(sky_encode_tables *tables, const sky_coder *rows);
 uint8_t *sky__row_encode_avx512(sky_coder *rows, const sky_encode_tables *tables, uint32_t half,
                                 const int16_t *packed, uint8_t *end);
+bool sky__exact_join_avx512(sky_exact *x, const int16_t *levels0, const int16_t *levels1,
+                            const uint8_t *low, uint8_t *out, size_t head_bytes);
+void sky__exact_split_avx512(const sky_exact *x, const uint16_t *top, const uint16_t *before,
+                             int16_t *packed);
 
 #endif

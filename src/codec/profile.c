@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "codec/rows.h"
 
 #define MAGNITUDE_MAX 1e18f /* of any number in a profile: products stay finite */
 
@@ -72,8 +73,8 @@ void sky_profile_destroy(sky_profile *p) {
         return;
     for (uint32_t i = 0; p->streams && i < 2 * p->layer_count; i++) {
         sky_profile_stream *s = &p->streams[i];
-        void *parts[] = {s->mean,     s->g,        s->f,       s->klt_g, s->klt_f,
-                         s->order[0], s->order[1], s->classes, s->exact};
+        void *parts[] = {s->mean,     s->g,       s->f,     s->klt_g,     s->klt_f,    s->order[0],
+                         s->order[1], s->classes, s->exact, s->sorted[0], s->sorted[1]};
         for (size_t j = 0; j < sizeof parts / sizeof parts[0]; j++)
             free(parts[j]);
     }
@@ -245,9 +246,36 @@ sky_status sky__profile_room(sky_profile_stream *s) {
     return s->order[0] && s->order[1] && s->classes ? SKY_OK : SKY_E_NOMEM;
 }
 
+/* Channels of every slice in order, so that tiles need not sort them. */
+static sky_status sort_channels(sky_profile_stream *s, sky_basis basis) {
+    sky_slices slices = sky_slices_of(s->heads, s->dim);
+    size_t padded = (size_t)s->units * SKY_UNIT;
+    if (!s->order[basis] || s->sorted[basis])
+        return SKY_OK;
+    s->sorted[basis] = calloc(2 * padded, sizeof *s->sorted[basis]);
+    if (!s->sorted[basis])
+        return SKY_E_NOMEM;
+    for (uint32_t slice = 0; slice < slices.count; slice++) {
+        uint32_t heads = sky_slice_heads(&slices, s->heads, slice);
+        sky_coder rows;
+        sky__rows_init(&rows, heads * s->dim, true);
+        for (uint32_t half = 0; half < 2; half++) {
+            sky__rows_order(&rows, half,
+                            s->order[basis] + half * (size_t)s->channels +
+                                (size_t)slice * slices.heads_max * s->dim);
+            memcpy(s->sorted[basis] + half * padded + (size_t)slice * slices.padded_max,
+                   rows.channel[half], rows.steps * SKY_LANES * sizeof *rows.channel[half]);
+        }
+    }
+    return SKY_OK;
+}
+
 sky_status sky_profile_seal(sky_profile *profile) {
     if (profile->sealed)
         return SKY_OK;
+    for (uint32_t i = 0; i < 4 * profile->layer_count; i++)
+        if (sort_channels(&profile->streams[i / 2], (sky_basis)(i % 2)) != SKY_OK)
+            return SKY_E_NOMEM;
     profile->sealed = true;
     size_t bytes = sky_profile_bytes(profile);
     uint8_t *written = malloc(bytes);

@@ -101,11 +101,12 @@ void sky__decode_prepare(sky_tables *tables, const sky_coder *rows);
 /* Decode one row, and step states and trellis.
  * Shape:  in [sky_rows_bytes_max + 64 bytes readable]; levels [steps × 64], by channel:
  *         dequantised, in half steps
+ * A lossless row of half 0 also sets bit a of the next row and of half 1 (exact.h).
  * Returns the bytes it took; SIZE_MAX for a level beyond SKY_LEVEL_MAX */
 size_t sky__row_decode(sky_coder *rows, const sky_tables *tables, uint32_t half, const uint8_t *in,
                        int16_t *levels);
 
-/* What encoding makes of them, each kernel its own; the scalar one nothing. */
+/* What encoding makes of them, each kernel its own. */
 typedef struct {
     _Alignas(64) uint8_t of_vectors[20u << 10];
 } sky_encode_tables;

@@ -16,6 +16,7 @@
  * and 256, of the table that knows one symbol only, is 0. */
 #include "codec/rows_avx512.h"
 #include "base/bytes.h"
+#include "codec/exact.h"
 #include "codec/kernels_avx512.h"
 
 /* What one step of 64 positions looks up. */
@@ -24,11 +25,11 @@ typedef struct {
     __m512i third[3];   /* by unit: [4a + i] start of symbol 4i + 1 + j */
     __m512i less[2];    /* by a, unit: 256 − frequency */
     __m512i start[2];
-    __m512i symbol_max;  /* by unit: 7 for table 0, which finds 15; 10 for signs; else 15 */
-    __m512i level;       /* by unit: (symbol − 7) << shift, when that fits a byte */
+    __m512i symbol_max; /* by unit: 7 for table 0, which finds 15; 10 for signs; else 15 */
+    __m512i level;      /* by unit: (symbol − 7) << shift, its low byte, which may be all of it */
+    __m512i level_high; /* and its high byte */
     __m512i field_shift; /* where in its 8 bytes a field begins */
     __m512i field_mask;
-    __m512i shift[2]; /* by position, words */
     __mmask64 field_bytes;
     uint32_t low_at; /* of the row's low bits */
 } step_tables;
@@ -85,8 +86,8 @@ static inline __m512i gather_starts(const __m512i start[2], int b0, int b1, int 
     return _mm512_mask_blend_epi8(0x00f000f000f000f0u, even, odd);
 }
 
-/* Tables of signs end with symbol 10 and slot 255: what lies beyond begins at 256, which is no byte.
- * It begins at 255 instead, and symbol 15, which slot 255 then makes, stands for 10. */
+/* Tables of signs end with symbol 10 and slot 255: what lies beyond begins at 256, which is no
+ * byte. It begins at 255 instead, and symbol 15, which slot 255 then makes, stands for 10. */
 static void make_symbols(step_tables *t, const uint8_t *tables, a_bit a_is) {
     const __m512i ten = _mm512_set1_epi8(10);
     __mmask64 beyond = 0, last;
@@ -125,7 +126,7 @@ static void make_fields(step_tables *t, uint32_t u, uint32_t table, uint32_t r) 
     ((__m128i *)&t->level)[u] = _mm256_cvtepi16_epi8(level);
     ((__m128i *)&t->field_shift)[u] = _mm_set1_epi64x((long long)(ramp * r));
     ((__m128i *)&t->field_mask)[u] = _mm_set1_epi8((char)((1u << r) - 1));
-    ((__m256i *)t->shift)[u] = shift;
+    ((__m128i *)&t->level_high)[u] = _mm256_cvtepi16_epi8(_mm256_srli_epi16(level, 8));
     t->field_bytes |= bytes * 0x101 << 16 * u;
     ((__m128i *)&t->symbol_max)[u] = _mm_set1_epi8(table == 0 ? SKY_SYMBOL_ZERO
                                                    : table >= SKY_BANK_EXACT + SKY_EXACT_TABLES
@@ -162,7 +163,7 @@ void sky__decode_prepare_avx512(sky_tables *tables, const sky_coder *rows) {
             }
             make_fields(t, unit % 4, table, r);
             low_at += 2 * r;
-            all->wide[half] |= r > 3 || rows->exact;
+            all->wide[half] |= r > 3 || (rows->exact && half);
         }
         make_order(all->order[half], rows, half);
     }
@@ -244,12 +245,17 @@ static inline __m512i halves_of_bytes(__m512i k, __mmask64 a) {
     return _mm512_mask_sub_epi8(n, other & ~below & a, n, one);
 }
 
-static inline __m512i halves_of_words(__m512i k, __mmask32 a) {
-    const __m512i one = _mm512_set1_epi16(1);
-    __mmask32 below = _mm512_movepi16_mask(k), other = _mm512_test_epi16_mask(k, k);
-    __m512i n = _mm512_add_epi16(k, k);
-    n = _mm512_mask_add_epi16(n, below & a, n, one);
-    return _mm512_mask_sub_epi16(n, other & ~below & a, n, one);
+/* The same of words, whose low and high bytes are apart. */
+static inline void halves_of_words(__m512i *low, __m512i *high, __mmask64 a) {
+    const __m512i one = _mm512_set1_epi8(1);
+    __mmask64 carry = _mm512_movepi8_mask(*low), below = _mm512_movepi8_mask(*high);
+    __m512i any = _mm512_or_si512(*low, *high);
+    __mmask64 above = _mm512_test_epi8_mask(any, any) & ~below & a;
+    __m512i n = _mm512_add_epi8(*low, *low), top = _mm512_add_epi8(*high, *high);
+    top = _mm512_mask_add_epi8(top, carry, top, one);
+    __mmask64 borrow = _mm512_mask_testn_epi8_mask(above, n, n);
+    *low = _mm512_mask_sub_epi8(_mm512_mask_add_epi8(n, below & a, n, one), above, n, one);
+    *high = _mm512_mask_sub_epi8(top, borrow, top, one);
 }
 
 static inline void step_narrow(const step_tables *t, const uint8_t *low, __m512i s, a_bit a_is,
@@ -265,31 +271,21 @@ static inline void step_narrow(const step_tables *t, const uint8_t *low, __m512i
     _mm512_store_si512(n, a_is == A_ZERO ? _mm512_add_epi8(k, k) : halves_of_bytes(k, a));
 }
 
-/* The same in words; low and high bytes of the result apart. */
+/* The same in words, low and high bytes apart: a field never carries into its symbol. */
 static inline void step_wide(const step_tables *t, const uint8_t *low, __m512i s, a_bit a_is,
                              uint8_t *trellis, uint8_t *n_low, uint8_t *n_high) {
-    const __m512i even = _mm512_set_epi8(
-        126, 124, 122, 120, 118, 116, 114, 112, 110, 108, 106, 104, 102, 100, 98, 96, 94, 92, 90,
-        88, 86, 84, 82, 80, 78, 76, 74, 72, 70, 68, 66, 64, 62, 60, 58, 56, 54, 52, 50, 48, 46, 44,
-        42, 40, 38, 36, 34, 32, 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-    __m512i field = fields_of(t, low), u = _mm512_sub_epi8(s, _mm512_set1_epi8(SKY_SYMBOL_ZERO));
-    __m512i k0 = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(u));
-    __m512i k1 = _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(u, 1));
+    __m512i k = _mm512_or_si512(_mm512_shuffle_epi8(t->level, s), fields_of(t, low));
+    __m512i high = _mm512_shuffle_epi8(t->level_high, s);
     __mmask64 a = 0;
-    k0 = _mm512_add_epi16(_mm512_sllv_epi16(k0, t->shift[0]),
-                          _mm512_cvtepu8_epi16(_mm512_castsi512_si256(field)));
-    k1 = _mm512_add_epi16(_mm512_sllv_epi16(k1, t->shift[1]),
-                          _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(field, 1)));
     if (a_is != A_ZERO) {
         __m512i state = _mm512_load_si512(trellis);
         a = _mm512_test_epi8_mask(state, _mm512_set1_epi8(4));
         if (a_is == A_STEPPED)
-            _mm512_store_si512(trellis, next_states(state, _mm512_permutex2var_epi8(k0, even, k1)));
+            _mm512_store_si512(trellis, next_states(state, k));
     }
-    __m512i n0 = halves_of_words(k0, (__mmask32)a), n1 = halves_of_words(k1, (__mmask32)(a >> 32));
-    _mm512_store_si512(n_low, _mm512_permutex2var_epi8(n0, even, n1));
-    _mm512_store_si512(
-        n_high, _mm512_permutex2var_epi8(n0, _mm512_add_epi8(even, _mm512_set1_epi8(1)), n1));
+    halves_of_words(&k, &high, a);
+    _mm512_store_si512(n_low, k);
+    _mm512_store_si512(n_high, high);
 }
 
 /* Bytes of 64 channels, from bytes by position. */
@@ -316,6 +312,22 @@ typedef struct {
     __mmask64 escapes[STEPS_MAX];
 } scratch;
 
+/* Bits a that half 0 of a lossless row sets: of the next row, and of half 1. */
+static inline void set_contexts(sky_coder *rows, uint32_t place, uint32_t pads, __m512i k) {
+    const __m512i four = _mm512_set1_epi8(4), bias = _mm512_set1_epi8(-SKY_EXACT_BIAS);
+    __mmask64 real = place ? ~(uint64_t)0 : ~(uint64_t)0 << pads;
+    _mm512_store_si512(rows->trellis[0] + place,
+                       _mm512_maskz_mov_epi8(real & _mm512_cmple_epi8_mask(k, bias), four));
+    _mm512_store_si512(rows->trellis[1] + place,
+                       _mm512_maskz_mov_epi8(real & _mm512_cmplt_epi8_mask(k, bias), four));
+}
+
+static inline void set_context(sky_coder *rows, uint32_t i, int32_t k) {
+    bool real = rows->channel[0][i] < rows->width;
+    rows->trellis[0][i] = real && k <= -SKY_EXACT_BIAS ? 4 : 0;
+    rows->trellis[1][i] = real && k < -SKY_EXACT_BIAS ? 4 : 0;
+}
+
 /* Levels that travel whole. SIZE_MAX: one is too large. */
 static size_t patch_escapes(sky_coder *rows, uint32_t half, const scratch *m, const uint8_t *in,
                             int16_t *levels) {
@@ -328,6 +340,8 @@ static size_t patch_escapes(sky_coder *rows, uint32_t half, const scratch *m, co
                 return SIZE_MAX;
             int32_t a = a_of(rows) == A_ZERO ? 0 : m->trellis[i] >> 2;
             levels[rows->channel[half][i]] = (int16_t)(2 * k - a * sign);
+            if (rows->exact && half == 0)
+                set_context(rows, i, k);
             if (!rows->plain)
                 rows->trellis[half][i] = sky__trellis_next[m->trellis[i] | (k & 1) << 3];
         }
@@ -339,6 +353,7 @@ static inline const uint8_t *decode_steps(sky_coder *rows, const step_tables *t,
                                           const uint8_t *in, a_bit a_is, bool wide, scratch *m) {
     states x = load_states(rows);
     const uint8_t *at = in + rows->low_bytes[half];
+    uint32_t pads = rows->steps * SKY_LANES - rows->width;
     for (uint32_t step = 0; step < rows->steps; step++, t++) {
         uint32_t place = step * SKY_LANES;
         uint8_t *trellis = rows->trellis[half] + place;
@@ -353,6 +368,8 @@ static inline const uint8_t *decode_steps(sky_coder *rows, const step_tables *t,
             step_wide(t, in, s, a_is, trellis, m->low + place, m->high + place);
         else
             step_narrow(t, in, s, a_is, trellis, m->low + place);
+        if (a_is == A_GIVEN && half == 0)
+            set_contexts(rows, place, pads, _mm512_shuffle_epi8(t->level, s));
     }
     store_states(&x, rows);
     return at;
@@ -395,7 +412,8 @@ size_t sky__row_decode_avx512(sky_coder *rows, const sky_tables *tables, uint32_
         return t->wide[half] ? decode_row(rows, t, half, in, A_ZERO, true, levels)
                              : decode_row(rows, t, half, in, A_ZERO, false, levels);
     case A_GIVEN:
-        return decode_row(rows, t, half, in, A_GIVEN, true, levels);
+        return half ? decode_row(rows, t, 1, in, A_GIVEN, true, levels)
+                    : decode_row(rows, t, 0, in, A_GIVEN, false, levels);
     case A_STEPPED:
         break;
     }

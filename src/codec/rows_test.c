@@ -66,14 +66,16 @@ static void code(uint64_t seed, uint32_t width, bool plain, bool best) {
     uint8_t *bytes = calloc(1, max + 64), *at = bytes + max;
     sky_tables *tables = aligned_alloc(64, sizeof *tables);
     memset(tables, 0, sizeof *tables);
+    sky_encode_tables encode;
     uint64_t cost = 0;
     make_levels(seed, &rows, packed);
     set_up(seed, &rows, packed, best);
     for (uint32_t half = 0; half < 2; half++)
         cost += sky__classes_cost(&rows, half,
                                   &(sky_levels){packed + half * padded, ROWS, 2 * (size_t)padded});
+    sky__encode_prepare(&encode, &rows);
     for (uint32_t r = 2 * ROWS; r-- > 0;) {
-        uint8_t *row = sky__row_encode(&rows, NULL, r & 1, packed + r * (size_t)padded, at);
+        uint8_t *row = sky__row_encode(&rows, &encode, r & 1, packed + r * (size_t)padded, at);
         assert_true((size_t)(at - row) <= sky_rows_bytes_max(&rows, r & 1));
         at = row;
     }

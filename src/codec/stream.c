@@ -158,14 +158,19 @@ void sky__tile_transform(const sky_stream_profile *profile, const sky_stream_sha
 
 void sky__tile_order(const sky_stream_profile *profile, const sky_stream_shape *shape,
                      const sky_tile *tile, sky_basis basis, sky_coder *rows) {
-    const uint8_t *order = profile->stream ? profile->stream->order[basis] : NULL;
-    for (uint32_t half = 0; half < 2; half++) {
-        const uint8_t *keys = NULL;
-        if (order)
-            keys = order + half * (size_t)profile->stream->channels +
-                   (size_t)tile->head * shape->head_dim;
-        sky__rows_order(rows, half, keys);
-    }
+    const sky_profile_stream *s = profile->stream;
+    sky_slices slices = sky_slices_of(shape->kv_heads, shape->head_dim);
+    for (uint32_t half = 0; half < 2; half++)
+        if (s && s->sorted[basis])
+            memcpy(rows->channel[half],
+                   s->sorted[basis] + half * (size_t)s->units * SKY_UNIT +
+                       (size_t)tile->slice * slices.padded_max,
+                   rows->steps * SKY_LANES * sizeof *rows->channel[half]);
+        else
+            sky__rows_order(rows, half,
+                            s && s->order[basis] ? s->order[basis] + half * (size_t)s->channels +
+                                                       (size_t)tile->head * shape->head_dim
+                                                 : NULL);
 }
 
 void sky__tile_exact(const sky_stream_profile *profile, const sky_stream_shape *shape,

@@ -3,6 +3,9 @@
 
 #include <math.h>
 #include <string.h>
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
 
 #include "codec/half.h"
 
@@ -33,118 +36,176 @@ void sky__transform_turn_on(sky_transform *t) {
 
 /* ---- elements ---- */
 
-static void load_elements(sky_element element, const uint8_t *in, uint32_t count, float *out) {
-    for (uint32_t i = 0; i < count; i++) {
-        uint16_t h;
-        if (element == SKY_ELEMENT_F32) {
-            memcpy(&out[i], in + 4 * (size_t)i, 4);
-            continue;
-        }
+/* Where the CPU converts halves itself, eight at a time; returns how many. */
+#if defined(__F16C__)
+static uint32_t load_halves(const uint8_t *in, uint32_t count, float *out) {
+    uint32_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(in + 2 * i))));
+    return i;
+}
+static uint32_t store_halves(const float *x, uint32_t count, uint8_t *out) {
+    uint32_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        _mm_storeu_si128((__m128i *)(out + 2 * i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
+    return i;
+}
+#else
+static uint32_t load_halves(const uint8_t *in, uint32_t count, float *out) {
+    (void)in, (void)count, (void)out;
+    return 0;
+}
+static uint32_t store_halves(const float *x, uint32_t count, uint8_t *out) {
+    (void)x, (void)count, (void)out;
+    return 0;
+}
+#endif
+
+static void load_elements(sky_element element, const uint8_t *in, uint32_t count,
+                          float *restrict out) {
+    uint16_t h;
+    if (element == SKY_ELEMENT_F32)
+        memcpy(out, in, 4 * (size_t)count);
+    uint32_t done = element == SKY_ELEMENT_F16 ? load_halves(in, count, out) : 0;
+    for (uint32_t i = done; element == SKY_ELEMENT_F16 && i < count; i++) {
         memcpy(&h, in + 2 * (size_t)i, 2);
-        out[i] = element == SKY_ELEMENT_F16 ? sky_float_of_f16(h) : sky_float_of_bf16(h);
+        out[i] = sky_float_of_f16(h);
+    }
+    for (uint32_t i = 0; element == SKY_ELEMENT_BF16 && i < count; i++) {
+        memcpy(&h, in + 2 * (size_t)i, 2);
+        out[i] = sky_float_of_bf16(h);
     }
 }
 
-static void store_elements(sky_element element, const float *x, uint32_t count, uint8_t *out) {
-    for (uint32_t i = 0; i < count; i++) {
-        if (element == SKY_ELEMENT_F32) {
-            memcpy(out + 4 * (size_t)i, &x[i], 4);
-            continue;
-        }
-        uint16_t h = element == SKY_ELEMENT_F16 ? sky_f16_of_float(x[i]) : sky_bf16_of_float(x[i]);
+static void store_elements(sky_element element, const float *restrict x, uint32_t count,
+                           uint8_t *restrict out) {
+    uint16_t h;
+    if (element == SKY_ELEMENT_F32)
+        memcpy(out, x, 4 * (size_t)count);
+    uint32_t done = element == SKY_ELEMENT_F16 ? store_halves(x, count, out) : 0;
+    for (uint32_t i = done; element == SKY_ELEMENT_F16 && i < count; i++) {
+        h = sky_f16_of_float(x[i]);
+        memcpy(out + 2 * (size_t)i, &h, 2);
+    }
+    for (uint32_t i = 0; element == SKY_ELEMENT_BF16 && i < count; i++) {
+        h = sky_bf16_of_float(x[i]);
         memcpy(out + 2 * (size_t)i, &h, 2);
     }
 }
 
-/* ---- rope ---- */
+/* ---- pairs ---- */
+
+/* By rope: x c − y s, x s + y c. A stride is 1 or 2, known where this is inlined. */
+static inline void turn_run(const float *restrict cosine, const float *restrict sine, bool undo,
+                            float *restrict x, float *restrict y, uint32_t stride, uint32_t count) {
+    for (uint32_t p = 0; p < count; p++) {
+        float a = x[p * stride], b = y[p * stride], s = undo ? -sine[p] : sine[p];
+        x[p * stride] = a * cosine[p] - b * s;
+        y[p * stride] = a * s + b * cosine[p];
+    }
+}
+
+/* By four arrays of matrices: x m0 + y m2, x m1 + y m3. */
+static inline void mix_run(const float *restrict m, size_t pitch, float *restrict x,
+                           float *restrict y, uint32_t stride, uint32_t count) {
+    const float *restrict m1 = m + pitch, *restrict m2 = m1 + pitch, *restrict m3 = m2 + pitch;
+    for (uint32_t p = 0; p < count; p++) {
+        float a = x[p * stride], b = y[p * stride];
+        x[p * stride] = a * m[p] + b * m2[p];
+        y[p * stride] = a * m1[p] + b * m3[p];
+    }
+}
 
 static void turn(const sky_transform *t, uint32_t which, bool undo, float *row) {
     const float *cosine = t->cosine[which], *sine = t->sine[which];
-    uint32_t turned = t->rope->pair_count, stride = 1, apart = turned;
-    if (t->rope->kind == SKY_ROPE_INTERLEAVED) {
-        stride = 2;
-        apart = 1;
+    uint32_t turned = t->rope->pair_count;
+    bool neighbours = t->rope->kind == SKY_ROPE_INTERLEAVED;
+    for (uint32_t h = 0; h < t->heads; h++, row += t->dim) {
+        if (neighbours)
+            turn_run(cosine, sine, undo, row, row + 1, 2, turned);
+        else if (undo)
+            turn_run(cosine, sine, true, row, row + turned, 1, turned);
+        else
+            turn_run(cosine, sine, false, row, row + turned, 1, turned);
     }
-    for (uint32_t h = 0; h < t->heads; h++) {
-        float *first = row + (size_t)h * t->dim, *second = first + apart;
-        for (uint32_t p = 0; p < turned; p++) {
-            float a = first[p * stride], b = second[p * stride], s = undo ? -sine[p] : sine[p];
-            first[p * stride] = a * cosine[p] - b * s;
-            second[p * stride] = a * s + b * cosine[p];
-        }
+}
+
+static void mix(const sky_transform *t, const float *m, size_t pitch, float *row) {
+    uint32_t turned = t->rope ? t->rope->pair_count : 0, rest = t->dim / 2 - turned;
+    bool neighbours = turned && t->rope->kind == SKY_ROPE_INTERLEAVED;
+    for (uint32_t h = 0; h < t->heads; h++, row += t->dim, m += t->dim / 2) {
+        float *unturned = row + 2 * turned;
+        if (neighbours)
+            mix_run(m, pitch, row, row + 1, 2, turned);
+        else
+            mix_run(m, pitch, row, row + turned, 1, turned);
+        mix_run(m + turned, pitch, unturned, unturned + rest, 1, rest);
     }
 }
 
 /* ---- decoding ---- */
 
-static void restore_pairs(const sky_transform *t, const int32_t *n, float *row) {
-    uint32_t pairs = t->dim / 2;
-    for (uint32_t h = 0; h < t->heads; h++) {
-        const int32_t *in = n + h * t->dim;
-        const float *mean = t->mean + h * t->dim;
-        float *out = row + h * t->dim;
-        for (uint32_t p = 0; p < pairs; p++) {
-            sky_pair at = sky__pair_at(t->rope, t->dim, p);
-            uint32_t m = h * pairs + p;
-            float a = (float)in[at.first], b = (float)in[at.second];
-            out[at.first] = (a * t->scaled[0][m] + b * t->scaled[2][m]) + mean[at.first];
-            out[at.second] = (a * t->scaled[1][m] + b * t->scaled[3][m]) + mean[at.second];
-        }
-    }
+/* Sums and differences of levels to those of one token. */
+static void levels_of(const int16_t *restrict sum, const int16_t *restrict difference,
+                      uint32_t which, uint32_t count, float *restrict row) {
+    for (uint32_t i = 0; !difference && i < count; i++)
+        row[i] = sum[i];
+    for (uint32_t i = 0; difference && which == 0 && i < count; i++)
+        row[i] = (float)(sum[i] + difference[i]);
+    for (uint32_t i = 0; difference && which == 1 && i < count; i++)
+        row[i] = (float)(sum[i] - difference[i]);
 }
 
-static void restore_odd_channels(const sky_transform *t, const int32_t *n, float scale,
-                                 float *row) {
-    for (uint32_t h = 0; h < t->heads && t->dim % 2; h++) {
-        uint32_t i = h * t->dim + t->dim - 1;
-        row[i] = (float)n[i] * scale + t->mean[i];
-    }
-}
-
-static void restore_klt(const sky_transform *t, const int32_t *n, float scale, float *row) {
-    for (uint32_t h = 0; h < t->heads; h++) {
-        const float *g = t->matrix + (size_t)h * t->dim * t->dim;
-        float *out = row + h * t->dim;
-        memcpy(out, t->mean + h * t->dim, t->dim * sizeof *out);
+static void restore_klt(const sky_transform *t, float scale, float *row) {
+    float n[SKY_HEAD_DIM_MAX];
+    for (uint32_t h = 0; h < t->heads; h++, row += t->dim) {
+        const float *restrict g = t->matrix + (size_t)h * t->dim * t->dim;
+        memcpy(n, row, t->dim * sizeof *n);
+        memcpy(row, t->mean + h * t->dim, t->dim * sizeof *row);
         for (uint32_t i = 0; i < t->dim; i++, g += t->dim) {
-            if (n[h * t->dim + i] == 0)
+            if (n[i] == 0)
                 continue;
-            float y = (float)n[h * t->dim + i] * scale;
+            float *restrict out = row, y = n[i] * scale;
             for (uint32_t j = 0; j < t->dim; j++)
                 out[j] += y * g[j];
         }
     }
 }
 
-static void restore_row(const sky_transform *t, uint32_t which, const int32_t *n, float scale,
-                        uint8_t *out, size_t head_bytes) {
-    float row[SKY_WIDTH_MAX];
-    if (t->klt) {
-        restore_klt(t, n, scale, row);
-    } else if (t->pairs) {
-        restore_pairs(t, n, row);
-        restore_odd_channels(t, n, scale, row);
-    } else {
-        for (uint32_t i = 0; i < t->width; i++)
-            row[i] = (float)n[i] * scale + t->mean[i];
-    }
-    if (t->rope)
-        turn(t, which, false, row);
-    for (uint32_t h = 0; h < t->heads; h++)
-        store_elements(t->element, row + h * t->dim, t->dim, out + h * head_bytes);
+static void scale_row(uint32_t count, float scale, float *restrict row) {
+    for (uint32_t i = 0; i < count; i++)
+        row[i] *= scale;
+}
+
+static void add_row(uint32_t count, const float *restrict x, float *restrict row) {
+    for (uint32_t i = 0; i < count; i++)
+        row[i] += x[i];
+}
+
+static void restore_pairs(const sky_transform *t, float scale, float *row) {
+    if (t->pairs)
+        mix(t, t->scaled[0], SKY_WIDTH_MAX / 2, row);
+    else
+        scale_row(t->width, scale, row);
+    for (uint32_t h = 1; t->pairs && t->dim % 2 && h <= t->heads; h++)
+        row[h * t->dim - 1] *= scale; /* the channel without a partner */
+    add_row(t->width, t->mean, row);
 }
 
 void sky__transform_restore(const sky_transform *t, const int16_t *sum, const int16_t *difference,
                             uint8_t *const out[2], size_t head_bytes) {
-    int32_t n[SKY_WIDTH_MAX];
-    for (uint32_t i = 0; i < t->width; i++)
-        n[i] = sum[i] + (difference ? difference[i] : 0);
-    restore_row(t, 0, n, t->scale[difference ? 0 : 1], out[0], head_bytes);
-    if (!difference)
-        return;
-    for (uint32_t i = 0; i < t->width; i++)
-        n[i] = sum[i] - difference[i];
-    restore_row(t, 1, n, t->scale[0], out[1], head_bytes);
+    float row[SKY_WIDTH_MAX], scale = t->scale[difference ? 0 : 1];
+    for (uint32_t which = 0; which < (difference ? 2 : 1); which++) {
+        levels_of(sum, difference, which, t->width, row);
+        if (t->klt)
+            restore_klt(t, scale, row);
+        else
+            restore_pairs(t, scale, row);
+        if (t->rope)
+            turn(t, which, false, row);
+        for (uint32_t h = 0; h < t->heads; h++)
+            store_elements(t->element, row + h * t->dim, t->dim, out[which] + h * head_bytes);
+    }
 }
 
 /* ---- encoding ---- */
@@ -165,20 +226,6 @@ void sky__transform_load(const sky_transform *t, uint32_t which, const uint8_t *
         turn(t, which, true, row);
 }
 
-static void forward_pairs(const sky_transform *t, float *row) {
-    uint32_t pairs = t->dim / 2;
-    const float *f0 = t->matrix, *f1 = f0 + t->matrix_pitch, *f2 = f1 + t->matrix_pitch,
-                *f3 = f2 + t->matrix_pitch;
-    for (uint32_t h = 0; h < t->heads; h++)
-        for (uint32_t p = 0; p < pairs; p++) {
-            sky_pair at = sky__pair_at(t->rope, t->dim, p);
-            uint32_t m = h * pairs + p;
-            float *x = row + h * t->dim, a = x[at.first], b = x[at.second];
-            x[at.first] = a * f0[m] + b * f2[m];
-            x[at.second] = a * f1[m] + b * f3[m];
-        }
-}
-
 static void forward_klt(const sky_transform *t, float *row) {
     float y[SKY_HEAD_DIM_MAX];
     for (uint32_t h = 0; h < t->heads; h++) {
@@ -192,38 +239,47 @@ static void forward_klt(const sky_transform *t, float *row) {
     }
 }
 
+static void subtract_row(uint32_t count, const float *restrict x, float *restrict row) {
+    for (uint32_t i = 0; i < count; i++)
+        row[i] -= x[i];
+}
+
 static void decorrelate(const sky_transform *t, float *row) {
-    for (uint32_t i = 0; i < t->width; i++)
-        row[i] -= t->mean[i];
+    subtract_row(t->width, t->mean, row);
     if (t->klt)
         forward_klt(t, row);
     else if (t->pairs)
-        forward_pairs(t, row);
+        mix(t, t->matrix, t->matrix_pitch, row);
 }
 
-static bool fits(float z) {
-    return fabsf(z) <= SKY_Z_MAX;
+static bool fits(uint32_t count, const float *restrict z) {
+    bool all = true;
+    for (uint32_t i = 0; i < count; i++)
+        all &= fabsf(z[i]) <= SKY_Z_MAX;
+    return all;
+}
+
+static void put_sums(uint32_t count, float scale, const float *restrict x, const float *restrict y,
+                     float *restrict sum, float *restrict difference) {
+    for (uint32_t i = 0; i < count; i++) {
+        sum[i] = (x[i] + y[i]) * scale;
+        difference[i] = (x[i] - y[i]) * scale;
+    }
 }
 
 bool sky__transform_forward(const sky_transform *t, float *row0, float *row1, float *sum,
                             float *difference) {
-    size_t padding = (t->padded - t->width) * sizeof *sum;
-    bool all = true;
+    uint32_t width = t->width;
+    size_t padding = (t->padded - width) * sizeof *sum;
+    memset(sum + width, 0, padding);
     decorrelate(t, row0);
-    memset(sum + t->width, 0, padding);
     if (!row1) {
-        for (uint32_t i = 0; i < t->width; i++) {
-            sum[i] = row0[i] * t->scale[1];
-            all &= fits(sum[i]);
-        }
-        return all;
+        memcpy(sum, row0, width * sizeof *sum);
+        scale_row(width, t->scale[1], sum);
+        return fits(width, sum);
     }
+    memset(difference + width, 0, padding);
     decorrelate(t, row1);
-    memset(difference + t->width, 0, padding);
-    for (uint32_t i = 0; i < t->width; i++) {
-        sum[i] = (row0[i] + row1[i]) * t->scale[0];
-        difference[i] = (row0[i] - row1[i]) * t->scale[0];
-        all &= fits(sum[i]) & fits(difference[i]);
-    }
-    return all;
+    put_sums(width, t->scale[0], row0, row1, sum, difference);
+    return fits(width, sum) && fits(width, difference);
 }

@@ -11,7 +11,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE __mmask16 first_lanes(uint32_t count) {
-    return count >= LANES ? 0xffff : (__mmask16)((1u << count) - 1);
+    return (__mmask16)(count >= LANES ? 0xffff : (1u << count) - 1);
 }
 
 /* ---- elements ---- */

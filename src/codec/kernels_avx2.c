@@ -1,0 +1,24 @@
+/* The table of AVX2 kernels; what has none of its own is scalar. */
+#include "codec/kernels_avx2.h"
+
+#include "codec/cpu.h"
+
+const sky_codec_kernels sky__kernels_avx2 = {
+    .name = "avx2",
+    .here = sky__cpu_has_avx2,
+    .angles = sky__transform_angles_avx2,
+    .turn_on = sky__transform_turn_on_avx2,
+    .prepare = sky__decode_prepare_avx2,
+    .row_decode = sky__row_decode_avx2,
+    .scale = sky__transform_scale_avx2,
+    .restore = sky__transform_restore_avx2,
+    .join = sky__exact_join_avx2,
+    .split = sky__exact_split_avx2,
+    .load = sky__transform_load_avx2,
+    .forward = sky__transform_forward_avx2,
+    .trellis = sky__trellis_encode_avx2,
+    .round = sky__round_encode_avx2,
+    .misfit = sky__classes_misfit_avx2,
+    .encode_prepare = sky__encode_prepare,
+    .row_encode = sky__row_encode,
+};

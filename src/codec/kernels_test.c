@@ -1,0 +1,220 @@
+/* Proves: every set of kernels this CPU runs makes the scalar ones' bytes, encoding and decoding,
+ * of any shape, level and element, of streams that were damaged and of rows of noise. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "codec/codec_fixture.h"
+#include "codec/kernels.h"
+
+static uint64_t seed;
+
+static uint32_t chance(uint32_t below) {
+    uint64_t x = seed += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)((x ^ x >> 31) % below);
+}
+
+static const char *const others[] = {"avx512", "avx2", "neon"};
+#define OTHERS (sizeof others / sizeof others[0])
+
+/* ---- streams ---- */
+
+typedef struct {
+    sky_stream_shape shape;
+    sky_profile *profile;
+    sky_encode_options how;
+    uint8_t *elements;
+    uint8_t *stream;
+    size_t bytes;
+} world;
+
+static world make(uint32_t round, uint32_t dim) {
+    seed = round * 7919u;
+    uint32_t heads = dim <= 64 ? 1 + chance(6) : 1 + chance(2);
+    world w = {.shape = {0, (sky_kv)chance(2), (sky_element)(1 + chance(3)), 1 + chance(40), heads,
+                         dim, chance(100000)}};
+    if (chance(5))
+        w.profile = fixture_profile(&w.shape, (sky_rope_kind)chance(3), dim <= 40);
+    const sky_rope *rope = w.profile && w.shape.kv == SKY_KV_K ? sky_profile_rope(w.profile, 0)
+                                                               : NULL;
+    w.elements = fixture_elements(round, &w.shape, rope);
+    for (uint32_t i = chance(3) ? 0 : 20; i; i--) /* NaN, infinities, wide values */
+        w.elements[chance((uint32_t)fixture_bytes(&w.shape))] = (uint8_t)chance(256);
+    w.how = (sky_encode_options){.level = (sky_level)chance(SKY_LEVEL_COUNT),
+                                 .first_token_raw = chance(2),
+                                 .step_scale = chance(3)   ? 0
+                                               : chance(2) ? 0.05f
+                                                           : 3};
+    w.how.plain = w.how.level != SKY_LEVEL_LOSSLESS && chance(2);
+    assert_int_equal(sky_codec_kernels_use("scalar"), SKY_OK);
+    w.stream = fixture_encode(w.profile, &w.shape, &w.how, w.elements, &w.bytes);
+    return w;
+}
+
+static void drop(world *w) {
+    sky_profile_destroy(w->profile);
+    free(w->elements);
+    free(w->stream);
+}
+
+static uint8_t *decode(const world *w, const char *kernels, sky_status *status) {
+    uint8_t *out = calloc(1, fixture_bytes(&w->shape)), *exact = malloc(w->bytes);
+    void *memory = fixture_work();
+    assert_non_null(out);
+    assert_int_equal(sky_codec_kernels_use(kernels), SKY_OK);
+    memcpy(exact, w->stream, w->bytes); /* a read past the end shows under a sanitizer */
+    *status = sky_decode(w->profile, &w->shape, exact, w->bytes, fixture_out(out, &w->shape),
+                         memory);
+    free(memory);
+    free(exact);
+    return out;
+}
+
+static void check_decode(const world *w, const char *kernels) {
+    sky_status expected, status;
+    uint8_t *a = decode(w, "scalar", &expected), *b = decode(w, kernels, &status);
+    assert_int_equal(status, expected);
+    assert_memory_equal(a, b, fixture_bytes(&w->shape));
+    free(a);
+    free(b);
+}
+
+static void check_encode(const world *w, const char *kernels) {
+    size_t bytes;
+    assert_int_equal(sky_codec_kernels_use(kernels), SKY_OK);
+    uint8_t *again = fixture_encode(w->profile, &w->shape, &w->how, w->elements, &bytes);
+    assert_int_equal(bytes, w->bytes);
+    assert_memory_equal(again, w->stream, bytes);
+    free(again);
+}
+
+static void check(uint32_t round, uint32_t dim) {
+    world w = make(round, dim);
+    for (size_t i = 0; i < OTHERS; i++)
+        if (sky_codec_kernels_use(others[i]) == SKY_OK)
+            check_encode(&w, others[i]);
+    for (uint32_t damage = 0; damage < 4; damage++) {
+        for (size_t i = 0; i < OTHERS; i++)
+            if (sky_codec_kernels_use(others[i]) == SKY_OK)
+                check_decode(&w, others[i]);
+        if (w.bytes == SKY_STREAM_HEADER_BYTES)
+            break;
+        uint32_t room = (uint32_t)w.bytes - SKY_STREAM_HEADER_BYTES;
+        w.stream[SKY_STREAM_HEADER_BYTES + chance(room)] = (uint8_t)chance(256);
+    }
+    drop(&w);
+}
+
+static void streams_are_the_same_of_every_head_dim(void **state) {
+    (void)state;
+    for (uint32_t dim = 1; dim <= 512; dim += dim < 36 ? 1 : 1 + dim % 41)
+        check(dim, dim);
+    for (uint32_t round = 1000; round < 1060; round++)
+        check(round, round % 5 ? 64u << round % 3 : 1 + round % 300);
+    assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
+}
+
+/* ---- rows of noise, in which every byte means something ---- */
+
+typedef struct {
+    sky_coder rows;
+    sky_tables tables;
+} coder;
+
+static void noise(coder *c) {
+    uint8_t keys[SKY_WIDTH_MAX], classes[SKY_UNITS_MAX];
+    bool exact = chance(4) == 0;
+    sky__rows_init(&c->rows, 1 + chance(SKY_WIDTH_MAX), exact || chance(2));
+    for (uint32_t half = 0; half < 2; half++) {
+        uint32_t first = chance(256), span = 1 + chance(256 - first);
+        for (uint32_t i = 0; i < SKY_WIDTH_MAX; i++) {
+            keys[i] = (uint8_t)chance(256);
+            c->rows.trellis[half][i] = (uint8_t)(exact           ? 4 * chance(2)
+                                                 : c->rows.plain ? 0
+                                                                 : chance(8));
+        }
+        for (uint32_t u = 0; u < SKY_UNITS_MAX; u++)
+            classes[u] = (uint8_t)(chance(9) ? first + chance(span) : 0);
+        sky__rows_order(&c->rows, half, chance(4) ? keys : NULL);
+        if (exact)
+            sky__rows_exact_classes(&c->rows, half, classes, chance(2) ? 8 : 5);
+        else
+            sky__rows_classes(&c->rows, half, classes);
+    }
+    for (uint32_t lane = 0; lane < SKY_LANES; lane++)
+        sky_rows_set_state(&c->rows, lane, SKY_STATE_LOW + chance(65536 - SKY_STATE_LOW));
+    memset(&c->tables, 0, sizeof c->tables);
+}
+
+static void decode_noise(const sky_codec_kernels *kernels, const uint8_t *in) {
+    static coder a, b;
+    static _Alignas(64) int16_t expected[SKY_WIDTH_MAX], levels[SKY_WIDTH_MAX];
+    noise(&a);
+    b = a;
+    sky__decode_prepare(&a.tables, &a.rows);
+    kernels->prepare(&b.tables, &b.rows);
+    for (uint32_t row = 0; row < 6; row++) {
+        size_t took = sky__row_decode(&a.rows, &a.tables, row & 1, in, expected);
+        assert_int_equal(kernels->row_decode(&b.rows, &b.tables, row & 1, in, levels), took);
+        if (took == SIZE_MAX)
+            return;
+        assert_true(took <= sky_rows_bytes_max(&a.rows, row & 1));
+        assert_memory_equal(levels, expected, a.rows.steps * SKY_LANES * sizeof *levels);
+        assert_memory_equal(&b.rows, &a.rows, sizeof a.rows);
+        in += took;
+    }
+}
+
+static void rows_of_noise_are_the_same(void **state) {
+    (void)state;
+    static uint8_t in[6 * 4096];
+    for (size_t i = 0; i < OTHERS; i++) {
+        if (sky_codec_kernels_use(others[i]) != SKY_OK)
+            continue;
+        const sky_codec_kernels *kernels = sky__kernels();
+        for (uint32_t round = 0; round < 500; round++) {
+            seed = round;
+            for (size_t at = 0; at < sizeof in; at++) /* small, or escapes end it soon */
+                in[at] = (uint8_t)(round % 2 ? chance(32) : chance(256));
+            decode_noise(kernels, in);
+        }
+    }
+    assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
+}
+
+/* ---- choosing ---- */
+
+static void the_best_is_chosen_and_names_are_checked(void **state) {
+    (void)state;
+    assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
+    const char *best = sky_codec_kernels_name();
+    print_message("kernels in use: %s\n", best);
+    assert_int_equal(sky_codec_kernels_use(best), SKY_OK);
+    assert_int_equal(sky_codec_kernels_use("mmx"), SKY_E_PARAM);
+    assert_int_equal(sky_codec_kernels_use("scalar"), SKY_OK);
+    assert_string_equal(sky_codec_kernels_name(), "scalar");
+    assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
+    assert_string_equal(sky_codec_kernels_name(), best);
+#if defined(__x86_64__)
+    assert_int_equal(sky_codec_kernels_use("neon"), SKY_E_UNSUPPORTED);
+#else
+    assert_int_equal(sky_codec_kernels_use("avx512"), SKY_E_UNSUPPORTED);
+#endif
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(streams_are_the_same_of_every_head_dim),
+        cmocka_unit_test(rows_of_noise_are_the_same),
+        cmocka_unit_test(the_best_is_chosen_and_names_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+/* Rows of levels by AVX2 and BMI2: the operations rows_units.h asks for, on ymm registers of two
+ * units. Bytes are spread by pdep, which wants no table. */
+#include <immintrin.h>
+#include <string.h>
+
+#include "codec/kernels_avx2.h"
+
+typedef __m256i vec;
+#define VEC_UNITS 2
+
+static inline vec v_load(const void *p) {
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+static inline vec v_twice(const void *p) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
+}
+static inline void v_store(void *p, vec x) {
+    _mm256_storeu_si256((__m256i *)p, x);
+}
+static inline vec v_set(uint8_t x) {
+    return _mm256_set1_epi8((char)x);
+}
+static inline vec v_add(vec x, vec y) {
+    return _mm256_add_epi8(x, y);
+}
+static inline vec v_sub(vec x, vec y) {
+    return _mm256_sub_epi8(x, y);
+}
+static inline vec v_and(vec x, vec y) {
+    return _mm256_and_si256(x, y);
+}
+static inline vec v_or(vec x, vec y) {
+    return _mm256_or_si256(x, y);
+}
+static inline vec v_min(vec x, vec y) {
+    return _mm256_min_epu8(x, y);
+}
+static inline vec v_shift_left_2(vec x) {
+    return _mm256_slli_epi16(x, 2);
+}
+static inline vec v_shift_left_3(vec x) {
+    return _mm256_slli_epi16(x, 3);
+}
+static inline vec v_look_up(vec table, vec index) {
+    return _mm256_shuffle_epi8(table, index);
+}
+static inline vec v_reached(vec x, vec start) {
+    return _mm256_cmpeq_epi8(_mm256_max_epu8(x, start), x);
+}
+static inline vec v_select(vec where, vec x, vec y) {
+    return _mm256_blendv_epi8(y, x, where);
+}
+static inline vec v_is_zero(vec x) {
+    return _mm256_cmpeq_epi8(x, _mm256_setzero_si256());
+}
+static inline uint32_t v_bits(vec where) {
+    return (uint32_t)_mm256_movemask_epi8(where);
+}
+static inline uint32_t v_count(vec where) {
+    return (uint32_t)__builtin_popcount(v_bits(where));
+}
+
+static inline uint64_t load_eight(const uint8_t *in) {
+    uint64_t x;
+    memcpy(&x, in, 8);
+    return x;
+}
+
+/* Eight bytes each, through registers: stored apart and loaded whole they would have to wait. */
+static inline vec v_eights(const uint64_t *x) {
+    return _mm256_set_epi64x((long long)x[3], (long long)x[2], (long long)x[1], (long long)x[0]);
+}
+
+static inline uint64_t spread_eight(const uint8_t **in, uint64_t mask) {
+    uint64_t bytes = _pdep_u64(load_eight(*in), mask);
+    *in += (uint32_t)__builtin_popcountll(mask) / 8;
+    return bytes;
+}
+
+static inline vec v_spread(const uint8_t *in, vec where) {
+    uint64_t x[4];
+    x[0] = spread_eight(&in, (uint64_t)_mm256_extract_epi64(where, 0));
+    x[1] = spread_eight(&in, (uint64_t)_mm256_extract_epi64(where, 1));
+    x[2] = spread_eight(&in, (uint64_t)_mm256_extract_epi64(where, 2));
+    x[3] = spread_eight(&in, (uint64_t)_mm256_extract_epi64(where, 3));
+    return v_eights(x);
+}
+
+static inline void v_next(vec rest, vec high, vec less, vec *low_out, vec *high_out) {
+    const vec zero = _mm256_setzero_si256(), bytes = _mm256_set1_epi16(0x00ff);
+    vec x = _mm256_unpacklo_epi8(rest, high), y = _mm256_unpackhi_epi8(rest, high);
+    x = _mm256_sub_epi16(
+        x, _mm256_mullo_epi16(_mm256_srli_epi16(x, 8), _mm256_unpacklo_epi8(less, zero)));
+    y = _mm256_sub_epi16(
+        y, _mm256_mullo_epi16(_mm256_srli_epi16(y, 8), _mm256_unpackhi_epi8(less, zero)));
+    *low_out = _mm256_packus_epi16(_mm256_and_si256(x, bytes), _mm256_and_si256(y, bytes));
+    *high_out = _mm256_packus_epi16(_mm256_srli_epi16(x, 8), _mm256_srli_epi16(y, 8));
+}
+
+static inline vec halves(vec k, vec a) {
+    return _mm256_add_epi16(_mm256_add_epi16(k, k), _mm256_sign_epi16(a, k));
+}
+static inline void v_halves(vec low, vec high, vec a, int16_t *out) {
+    vec x = halves(_mm256_unpacklo_epi8(low, high), _mm256_unpacklo_epi8(a, a));
+    vec y = halves(_mm256_unpackhi_epi8(low, high), _mm256_unpackhi_epi8(a, a));
+    v_store(out, _mm256_permute2x128_si256(x, y, 0x20));
+    v_store(out + 16, _mm256_permute2x128_si256(x, y, 0x31));
+}
+
+static inline uint64_t spread(const uint8_t *bytes, uint32_t shift) {
+    return _pdep_u64(load_eight(bytes), 0x0101010101010101u * ((1u << shift) - 1));
+}
+
+#include "codec/rows_units.h"
+
+void sky__decode_prepare_avx2(sky_tables *tables, const sky_coder *rows) {
+    prepare_units(tables, rows);
+}
+
+size_t sky__row_decode_avx2(sky_coder *rows, const sky_tables *tables, uint32_t half,
+                            const uint8_t *in, int16_t *levels) {
+    return decode_row_of_units(rows, tables, half, in, levels);
+}

@@ -1,0 +1,118 @@
+/* Rows of levels by NEON: the operations rows_units.h asks for. */
+#include <arm_neon.h>
+
+#include "codec/kernels_neon.h"
+
+typedef uint8x16_t vec;
+#define VEC_UNITS 1
+
+static inline vec v_load(const void *p) {
+    return vld1q_u8((const uint8_t *)p);
+}
+static inline vec v_twice(const void *p) {
+    return v_load(p);
+}
+static inline void v_store(void *p, vec x) {
+    vst1q_u8((uint8_t *)p, x);
+}
+static inline vec v_set(uint8_t x) {
+    return vdupq_n_u8(x);
+}
+static inline vec v_add(vec x, vec y) {
+    return vaddq_u8(x, y);
+}
+static inline vec v_sub(vec x, vec y) {
+    return vsubq_u8(x, y);
+}
+static inline vec v_and(vec x, vec y) {
+    return vandq_u8(x, y);
+}
+static inline vec v_or(vec x, vec y) {
+    return vorrq_u8(x, y);
+}
+static inline vec v_min(vec x, vec y) {
+    return vminq_u8(x, y);
+}
+static inline vec v_shift_left_2(vec x) {
+    return vshlq_n_u8(x, 2);
+}
+static inline vec v_shift_left_3(vec x) {
+    return vshlq_n_u8(x, 3);
+}
+static inline vec v_look_up(vec table, vec index) {
+    return vqtbl1q_u8(table, vandq_u8(index, vdupq_n_u8(0x8f)));
+}
+static inline vec v_reached(vec x, vec start) {
+    return vcgeq_u8(x, start);
+}
+static inline vec v_select(vec where, vec x, vec y) {
+    return vbslq_u8(where, x, y);
+}
+static inline vec v_is_zero(vec x) {
+    return vceqzq_u8(x);
+}
+static inline uint32_t v_bits(vec where) {
+    static const uint8_t powers[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    vec bits = vandq_u8(where, vld1q_u8(powers));
+    return vaddv_u8(vget_low_u8(bits)) | (uint32_t)vaddv_u8(vget_high_u8(bits)) << 8;
+}
+static inline uint32_t v_count(vec where) {
+    return vaddvq_u8(vandq_u8(where, vdupq_n_u8(1)));
+}
+
+/* Each lane's byte is as many bytes on as lanes before it want one: a sum over lanes. */
+static inline vec v_spread(const uint8_t *in, vec where) {
+    const vec zero = vdupq_n_u8(0);
+    vec one = vandq_u8(where, vdupq_n_u8(1)), sum = one;
+    sum = vaddq_u8(sum, vextq_u8(zero, sum, 15));
+    sum = vaddq_u8(sum, vextq_u8(zero, sum, 14));
+    sum = vaddq_u8(sum, vextq_u8(zero, sum, 12));
+    sum = vaddq_u8(sum, vextq_u8(zero, sum, 8));
+    return vqtbl1q_u8(vld1q_u8(in), vsubq_u8(sum, one));
+}
+
+static inline void v_next(vec rest, vec high, vec less, vec *low_out, vec *high_out) {
+    uint16x8_t x = vreinterpretq_u16_u8(vzip1q_u8(rest, high));
+    uint16x8_t y = vreinterpretq_u16_u8(vzip2q_u8(rest, high));
+    x = vmlsl_u8(x, vget_low_u8(high), vget_low_u8(less));
+    y = vmlsl_u8(y, vget_high_u8(high), vget_high_u8(less));
+    *low_out = vuzp1q_u8(vreinterpretq_u8_u16(x), vreinterpretq_u8_u16(y));
+    *high_out = vuzp2q_u8(vreinterpretq_u8_u16(x), vreinterpretq_u8_u16(y));
+}
+
+/* a is −1 or 0: twice k, one less above zero, one more below. */
+static inline int16x8_t halves(vec k_bytes, vec a_bytes) {
+    int16x8_t k = vreinterpretq_s16_u8(k_bytes);
+    uint16x8_t a = vreinterpretq_u16_u8(a_bytes);
+    int16x8_t above = vreinterpretq_s16_u16(vandq_u16(vcgtzq_s16(k), a));
+    int16x8_t below = vreinterpretq_s16_u16(vandq_u16(vcltzq_s16(k), a));
+    return vsubq_s16(vaddq_s16(vaddq_s16(k, k), above), below);
+}
+static inline void v_halves(vec low, vec high, vec a, int16_t *out) {
+    vst1q_s16(out, halves(vzip1q_u8(low, high), vzip1q_u8(a, a)));
+    vst1q_s16(out + 8, halves(vzip2q_u8(low, high), vzip2q_u8(a, a)));
+}
+
+static inline vec v_eights(const uint64_t *x) {
+    return vreinterpretq_u8_u64(vld1q_u64(x));
+}
+
+static inline uint64_t spread(const uint8_t *bytes, uint32_t shift) {
+    uint64_t fields = 0, out = 0;
+    for (uint32_t i = 0; i < shift; i++)
+        fields |= (uint64_t)bytes[i] << 8 * i;
+    for (uint32_t i = 0; i < 8; i++)
+        out |= (fields >> i * shift & ((1u << shift) - 1)) << 8 * i;
+    return out;
+}
+
+#include "codec/rows_units.h"
+
+void sky__decode_prepare_neon(sky_tables *tables, const sky_coder *rows) {
+    prepare_units(tables, rows);
+}
+
+size_t sky__row_decode_neon(sky_coder *rows, const sky_tables *tables, uint32_t half,
+                            const uint8_t *in, int16_t *levels) {
+    return decode_row_of_units(rows, tables, half, in, levels);
+}
