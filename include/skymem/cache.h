@@ -123,8 +123,8 @@ typedef struct {
                          uint64_t *needed, void *work);
 } sky_block_codec;
 
-/* From now on tiers with a level use this; NULL: none, and coded blocks come as they lie. What is under way may still use the one
- * before, until the call returns.
+/* From now on tiers with a level use this; NULL: none, and coded blocks come as they lie. What is
+ * under way may still use the one before, until the call returns.
  * Owner:  codec stays the caller's and must stay until it is replaced or the cache is closed */
 SKY_API void sky_cache_codec_set(sky_cache *cache, const sky_block_codec *codec);
 
