@@ -33,9 +33,9 @@ static double kld_of(const eval_sum *s) {
 
 /* Ways of coding that have a line each; a reference has none. */
 static int way_of(const eval_sum *s) {
-    const char *name = s->scheme->name;
+    const char *name = s->name;
     sky_level level;
-    if (s->scheme->lowered)
+    if (strstr(name, "-from-"))
         return 3;
     if (strstr(name, "-uncalibrated"))
         return 2;
@@ -99,15 +99,19 @@ static void draw_way(const plot *p, const eval_report *report, int way) {
 }
 
 static void draw_references(const plot *p, const eval_report *report) {
+    double last_x = -100, label_y = -100;
     for (size_t i = 0; i < report->count; i++) {
         const eval_sum *s = &report->sums[i];
         if (!shown(s) || way_of(s) >= 0)
             continue;
         double x = x_of(p, bits_of(s)), y = y_of(p, kld_of(s));
+        bool crowded = fabs(x - last_x) < 40 && fabs(y + 4 - label_y) < 12;
+        label_y = crowded ? label_y + 12 : y + 4;
+        last_x = x;
         fprintf(p->file,
                 "<rect x='%.1f' y='%.1f' width='7' height='7' fill='#c00'/>"
                 "<text x='%.1f' y='%.1f'>%s</text>\n",
-                x - 3.5, y - 3.5, x + 7, y + 4, s->scheme->name);
+                x - 3.5, y - 3.5, x + 7, label_y, s->name);
     }
 }
 

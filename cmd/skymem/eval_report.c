@@ -3,8 +3,10 @@
 
 #ifdef SKYMEM_WITH_LLAMA
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static double gbps(double elements, double seconds) {
     return seconds > 0 ? 2 * elements / seconds / 1e9 : 0;
@@ -30,19 +32,24 @@ static int print_line(const cli *c, const eval_row *row) {
     return cli_json_print(c, o);
 }
 
-int eval_report_add(const cli *c, eval_report *report, const eval_row *row) {
-    eval_sum *sum = NULL;
+static eval_sum *sum_of(eval_report *report, const char *name) {
     for (size_t i = 0; i < report->count; i++)
-        if (report->sums[i].scheme == row->scheme)
-            sum = &report->sums[i];
-    if (!sum) {
-        eval_sum *more = realloc(report->sums, (report->count + 1) * sizeof *more);
-        if (!more)
-            return cli_failed(c, "out of memory");
-        report->sums = more;
-        sum = &report->sums[report->count++];
-        *sum = (eval_sum){.scheme = row->scheme};
-    }
+        if (strcmp(report->sums[i].name, name) == 0)
+            return &report->sums[i];
+    eval_sum *more = realloc(report->sums, (report->count + 1) * sizeof *more);
+    if (!more)
+        return NULL;
+    report->sums = more;
+    eval_sum *sum = &report->sums[report->count++];
+    *sum = (eval_sum){0};
+    snprintf(sum->name, sizeof sum->name, "%s", name);
+    return sum;
+}
+
+int eval_report_add(const cli *c, eval_report *report, const eval_row *row) {
+    eval_sum *sum = sum_of(report, row->scheme->name);
+    if (!sum)
+        return cli_failed(c, "out of memory");
     if (row->text->questions) {
         sum->right += row->score.right;
         sum->asked += row->text->next;
@@ -58,6 +65,54 @@ int eval_report_add(const cli *c, eval_report *report, const eval_row *row) {
         sum->decode_s += row->scheme->decode_s;
     }
     return c->json ? print_line(c, row) : CLI_OK;
+}
+
+static double field(const json_t *line, const char *name) {
+    return json_number_value(json_object_get(line, name));
+}
+
+static int take_line(const cli *c, eval_report *report, const json_t *line) {
+    const char *level = json_string_value(json_object_get(line, "level"));
+    double elements = 8 * field(line, "bytes") / field(line, "bits_per_element");
+    if (!level || !(elements > 0))
+        return cli_failed(c, "a line that eval did not print");
+    eval_sum *sum = sum_of(report, level);
+    if (!sum)
+        return cli_failed(c, "out of memory");
+    if (field(line, "asked") > 0) {
+        sum->right += (uint32_t)field(line, "right");
+        sum->asked += (uint32_t)field(line, "asked");
+        return CLI_OK;
+    }
+    sum->texts++;
+    sum->bytes += field(line, "bytes");
+    sum->elements += elements;
+    sum->kld += field(line, "kld_mean");
+    sum->kld_p999 = fmax(sum->kld_p999, field(line, "kld_p999"));
+    sum->top1 += field(line, "top1");
+    sum->log_ppl += log(field(line, "ppl_ratio"));
+    if (field(line, "encode_gbps") > 0)
+        sum->encode_s += 2e-9 * elements / field(line, "encode_gbps");
+    if (field(line, "decode_gbps") > 0)
+        sum->decode_s += 2e-9 * elements / field(line, "decode_gbps");
+    return CLI_OK;
+}
+
+int eval_report_read(const cli *c, eval_report *report, const char *path) {
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return cli_failed(c, "%s: %s", path, strerror(errno));
+    int code = CLI_OK;
+    char *text = NULL;
+    size_t room = 0;
+    while (code == CLI_OK && getline(&text, &room, file) > 0) {
+        json_t *line = json_loads(text, 0, NULL);
+        code = take_line(c, report, line);
+        json_decref(line);
+    }
+    free(text);
+    fclose(file);
+    return code;
 }
 
 static void speed_cell(cli_table *t, double elements, double seconds) {
@@ -76,7 +131,7 @@ static void print_table(const eval_report *report) {
     for (size_t i = 0; i < report->count; i++) {
         const eval_sum *s = &report->sums[i];
         double n = s->texts ? s->texts : 1;
-        cli_table_cell(&t, "%s", s->scheme->name);
+        cli_table_cell(&t, "%s", s->name);
         cli_table_cell(&t, "%.3f", s->elements > 0 ? 8 * s->bytes / s->elements : 0);
         cli_table_cell(&t, "%.2g", s->kld / n);
         cli_table_cell(&t, "%.2g", s->kld_p999);

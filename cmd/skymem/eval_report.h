@@ -15,7 +15,7 @@ typedef struct {
 
 /* What a scheme did over all texts so far, and what is left of its rows for the table. */
 typedef struct {
-    const eval_scheme *scheme;
+    char name[48]; /* the scheme's */
     uint32_t texts;
     double bytes, elements;
     double kld, kld_p999, top1, log_ppl, encode_s, decode_s;
@@ -28,6 +28,8 @@ typedef struct {
 } eval_report;
 
 int eval_report_add(const cli *c, eval_report *report, const eval_row *row);
+/* Take lines that earlier runs printed. */
+int eval_report_read(const cli *c, eval_report *report, const char *path);
 /* The table of means, and the plot if it has a path. */
 int eval_report_end(const cli *c, eval_report *report, const char *plot_path);
 void eval_report_free(eval_report *report);

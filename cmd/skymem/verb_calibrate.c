@@ -17,9 +17,11 @@ static int find_texts(cli *c, calibration *k) {
         return eval_folder_texts(c, folder, &k->texts, &k->text_count);
     }
     k->texts = calloc(given->count, sizeof *k->texts);
-    for (size_t i = 0; k->texts && i < given->count; i++)
-        k->texts[k->text_count++] = strdup(given->texts[i]);
-    return k->texts ? CLI_OK : cli_failed(c, "out of memory");
+    for (size_t i = 0; k->texts && i < given->count; i++) {
+        k->texts[i] = strdup(given->texts[i]);
+        k->text_count += k->texts[i] != NULL;
+    }
+    return k->text_count == given->count ? CLI_OK : cli_failed(c, "out of memory");
 }
 
 static int write_profile(const cli *c, const char *path, const sky_profile *profile,

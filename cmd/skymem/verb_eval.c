@@ -48,16 +48,20 @@ static int parse_levels(cli *c, session *s) {
 static int find_texts(cli *c, session *s) {
     char folder[4096];
     const cli_value *given = cli_find(c, "text");
-    for (size_t i = 0; i < given->count; i++) {
-        s->texts = realloc(s->texts, (i + 1) * sizeof *s->texts);
+    s->texts = calloc(given->count + 1, sizeof *s->texts);
+    for (size_t i = 0; s->texts && i < given->count; i++) {
         s->texts[i] = strdup(given->texts[i]);
-        s->text_count = i + 1;
+        s->text_count += s->texts[i] != NULL;
     }
+    if (!s->texts || s->text_count < given->count)
+        return cli_failed(c, "out of memory");
     int code = CLI_OK;
     if (!cli_share_find("texts", folder, sizeof folder)) {
         if (s->text_count == 0)
             return cli_failed(c, "%s: no such folder; name files with --text", folder);
     } else if (s->text_count == 0) {
+        free(s->texts);
+        s->texts = NULL;
         code = eval_folder_texts(c, folder, &s->texts, &s->text_count);
     }
     if (code == CLI_OK && asprintf(&s->filler, "%s/prose.txt", folder) < 0)
@@ -120,6 +124,15 @@ static int eval_run(cli *c) {
     const char *kernels = cli_text(c, "kernels");
     if (kernels && sky_codec_kernels_use(kernels) != SKY_OK)
         return cli_usage(c, "--kernels %s: not on this machine", kernels);
+    const char *lines = cli_text(c, "lines");
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a line is there when it is measured, whoever reads */
+    if (lines) {
+        int code = eval_report_read(c, &report, lines);
+        if (code == CLI_OK)
+            code = eval_report_end(c, &report, cli_text(c, "plot"));
+        eval_report_free(&report);
+        return code;
+    }
     int code = find_texts(c, &s);
     uint32_t decode_tokens = s.next > 64 ? s.next : 64;
     if (code == CLI_OK)
@@ -215,6 +228,10 @@ const cli_verb cli_verb_eval = {
              .kind = CLI_TEXT,
              .value = "NAME",
              .help = "scalar, avx2, avx512 or neon (default: the best this machine has)"},
+            {.name = "lines",
+             .kind = CLI_TEXT,
+             .value = "F",
+             .help = "measure nothing: table and plot of lines that earlier runs printed"},
             {.name = "plot", .kind = CLI_TEXT, .value = "F.svg", .help = "draw bits against KLD"},
             {.name = NULL},
         },

@@ -48,6 +48,15 @@ grep -q q4_0 "$work/out" || fail "no table"
 python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$work/plot.svg" ||
     fail "the plot is no XML"
 
+# lines kept from earlier runs give the same table, without a model
+cp "$work/out" "$work/table"
+expect 0 "${eval[@]}" --model "$work/llama.gguf" --levels q8_0,q4_0
+cp "$work/out" "$work/lines"
+expect 0 "$skymem" eval --lines "$work/lines"
+cmp -s "$work/table" "$work/out" || fail "the table of kept lines differs"
+expect 1 "$skymem" eval --lines "$work/numbers.txt"
+says 'did not print'
+
 # refusals
 expect 2 "${eval[@]}" --model "$work/llama.gguf" --levels q9
 says '"q9" is neither'
