@@ -9,9 +9,11 @@
 static const char *const sky_sources[] = {"sky-rotation", "sky-hop", "sky-rotation-hop"};
 #define SKY_SOURCES (sizeof sky_sources / sizeof sky_sources[0])
 
-/* Whether a comma-separated list holds a word. */
+/* Whether a comma-separated list holds a word; "all" holds every word. */
 static bool listed(const char *list, const char *word) {
     size_t bytes = strlen(word);
+    if (strcmp(list, "all") == 0)
+        return true;
     for (; *list; list += strcspn(list, ","), list += *list == ',')
         if (strncmp(list, word, bytes) == 0 && (list[bytes] == ',' || list[bytes] == '\0'))
             return true;
@@ -28,12 +30,13 @@ static int check_sources(cli *c) {
         words += *p == ',';
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         found += listed(list, known[i]);
-    return found == words ? CLI_OK
-                          : cli_usage(c,
-                                      "--sources %s: each once, of mem, mem-partial, disk, "
-                                      "disk-8, disk-4, sky-rotation, sky-hop, sky-rotation-hop, "
-                                      "sky-rotation-hop-4",
-                                      list);
+    return found == words || strcmp(list, "all") == 0
+               ? CLI_OK
+               : cli_usage(c,
+                           "--sources %s: each once, of mem, mem-partial, disk, "
+                           "disk-8, disk-4, sky-rotation, sky-hop, sky-rotation-hop, "
+                           "sky-rotation-hop-4",
+                           list);
 }
 
 /* scenarios/demo-NAME.yaml: in a source tree beside the build, installed, or under here. */
@@ -182,9 +185,9 @@ const cli_verb cli_verb_demo = {
             {.name = "sources",
              .kind = CLI_TEXT,
              .value = "LIST",
-             .fallback = "mem,disk,sky-rotation,sky-hop,sky-rotation-hop,disk-8,disk-4,"
-                         "sky-rotation-hop-4,mem-partial",
-             .help = "which rows, parted by commas"},
+             .fallback = "all",
+             .help = "which rows, parted by commas: mem, disk, sky-rotation, sky-hop, "
+                     "sky-rotation-hop, disk-8, disk-4, sky-rotation-hop-4, mem-partial"},
             {.name = "scenario",
              .kind = CLI_TEXT,
              .value = "FILE",
