@@ -11,6 +11,7 @@
 #define AUTHORS_GETS 1
 #define LINKS_GETS   11
 #define LOSS_GETS    200
+#define LOSS_WAYS    4
 
 const char *const figures_strategies[STRATEGIES] = {"rotation", "hop", "rotation-hop"};
 
@@ -155,14 +156,23 @@ static int sweeps_figure(figures *f, const char *name, bool links) {
 
 /* ---- loss ---- */
 
+static const struct {
+    const char *title;
+    uint64_t bits_s;
+    uint32_t parity;
+} loss_ways[LOSS_WAYS] = {{"gateway, 10 Gb/s", 10000000000u, 0},
+                          {"user terminal, 200 Mb/s", 200000000u, 0},
+                          {"gateway, 6 of 25 are parity", 10000000000u, 6},
+                          {"terminal, 6 of 25 are parity", 200000000u, 6}};
+
 /* A block of 2.9 MiB in 6 KiB chunks, five datagrams each, over 25 servers of Starlink's first
- * shell: through a gateway's dish and on a user's terminal. */
+ * shell: through a gateway's dish and on a user's terminal, without parity and with some. */
 static int loss_rows(figures *f, FILE *csv) {
     static const double losses[] = {0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05};
-    static const uint64_t rates[] = {10000000000u, 200000000u};
-    for (int rate = 0; rate < 2; rate++) {
-        svg_chart *chart = &f->charts[rate];
-        chart->title = rate ? "user terminal, 200 Mb/s" : "gateway, 10 Gb/s";
+    for (int way = 0; way < LOSS_WAYS; way++) {
+        const uint64_t bits_s = loss_ways[way].bits_s;
+        svg_chart *chart = &f->charts[way];
+        chart->title = loss_ways[way].title;
         chart->x_label = "loss of a datagram, %";
         chart->y_label = "99th percentile / loss-free";
         for (int s = 0; s < STRATEGIES; s++) {
@@ -175,9 +185,10 @@ static int loss_rows(figures *f, FILE *csv) {
                     .chunk_bytes = 6144,
                     .block_bytes = (uint64_t)(2.9 * MIB),
                     .processing_ns = SKY_MS(1) / 50,
-                    .isl_bits_s = s == SKY_PLACE_HOP ? rates[rate] : 100000000000u,
-                    .ground_bits_s = rates[rate],
+                    .isl_bits_s = s == SKY_PLACE_HOP ? bits_s : 100000000000u,
+                    .ground_bits_s = bits_s,
                     .loss = losses[i],
+                    .parity = loss_ways[way].parity,
                     .gets = LOSS_GETS,
                     .seed = 1};
                 sky_study_result r;
@@ -186,9 +197,9 @@ static int loss_rows(figures *f, FILE *csv) {
                 if (status != SKY_OK)
                     return cli_refused(f->c, status, &error);
                 free_ms = i == 0 ? r.get_p99_ms : free_ms;
-                fprintf(csv, "%s,%g,%g,%.3f,%.3f,%.3f,%u\n", figures_strategies[s],
-                        (double)rates[rate] / 1e6, losses[i], r.get_p50_ms, r.get_p99_ms,
-                        r.get_p99_ms / free_ms, r.answered);
+                fprintf(csv, "%s,%g,%u,%g,%.3f,%.3f,%.3f,%.3f,%u\n", figures_strategies[s],
+                        (double)bits_s / 1e6, loss_ways[way].parity, losses[i], r.get_p50_ms,
+                        r.get_p99_ms, r.get_p99_ms / free_ms, r.to_payload, r.answered);
                 svg_add(&chart->series[s], 100 * losses[i], r.get_p99_ms / free_ms);
             }
         }
@@ -198,16 +209,16 @@ static int loss_rows(figures *f, FILE *csv) {
 
 static int loss_figure(figures *f) {
     FILE *csv = figures_csv(f, "loss",
-                            "strategy,ground_mbps,loss,get_p50_ms,get_p99_ms,to_loss_free,"
-                            "answered_of_200");
+                            "strategy,ground_mbps,parity_of_25,loss,get_p50_ms,get_p99_ms,"
+                            "to_loss_free,bytes_to_payload,answered_of_200");
     if (!csv)
         return CLI_FAILED;
-    figures_charts_begin(f, 2);
+    figures_charts_begin(f, LOSS_WAYS);
     int code = loss_rows(f, csv);
     int closed = figures_csv_close(f, csv, "loss");
     if (code == CLI_OK)
         code = closed;
-    return code == CLI_OK ? figures_charts_end(f, "loss", 2, 2) : code;
+    return code == CLI_OK ? figures_charts_end(f, "loss", LOSS_WAYS, 2) : code;
 }
 
 /* ---- the seed's figure 1 ---- */

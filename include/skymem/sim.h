@@ -97,8 +97,9 @@ typedef struct {
     sky_time processing_ns; /* per chunk */
     uint64_t isl_bits_s;    /* 0: no limit */
     uint64_t ground_bits_s;
-    double loss;   /* of a datagram */
-    uint32_t gets; /* 0: the formula alone */
+    double loss;     /* of a datagram */
+    uint32_t parity; /* pieces in each stripe of `servers` chunks */
+    uint32_t gets;   /* 0: the formula alone */
     uint64_t seed;
 } sky_study_point;
 
@@ -111,6 +112,7 @@ typedef struct {
     double off_ns_max; /* the largest difference between the two, of any server */
     /* Until the block was there, light counted both ways, and the wait for the link. */
     double get_p50_ms, get_p99_ms, get_max_ms;
+    double to_payload; /* bytes of all messages of the gets to bytes asked for */
     uint32_t answered; /* gets that were */
     uint64_t events;
 } sky_study_result;
@@ -120,9 +122,9 @@ typedef struct {
 SKY_API sky_status sky_study_run(const sky_study_point *point, sky_study_result *out,
                                  sky_error *error);
 
-/* Requests of a real service, replayed against a memory of some blocks, with or without a sky behind
- * it. A request's prompt is a chain of blocks; its leading blocks that are held are loaded, the
- * rest is computed, and what is new goes to memory at once and to the sky behind it. */
+/* Requests of a real service, replayed against a memory of some blocks, with or without a sky
+ * behind it. A request's prompt is a chain of blocks; its leading blocks that are held are loaded,
+ * the rest is computed, and what is new goes to memory at once and to the sky behind it. */
 typedef struct {
     double at_s;
     uint32_t tokens;

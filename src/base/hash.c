@@ -5,7 +5,7 @@
 #include <sodium.h>
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
-#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#if defined(__x86_64__) && !defined(XXH_INLINE_ALL) && __has_include(<xxh_x86dispatch.h>)
 #include <xxh_x86dispatch.h> /* the same functions, with the instructions this machine has */
 #endif
 

@@ -84,6 +84,22 @@ sky_satellite sky_chunk_place(const sky_constellation *c, const sky_turning *t,
     return sky_place_shifted(c, &p, facts->centre, facts->first, turns > then ? turns - then : 0);
 }
 
+/* A chunk moves at least once in as many turns as the window has rows and columns. */
+bool sky_chunk_place_before(const sky_constellation *c, const sky_turning *t,
+                            const sky_chunk_facts *facts, uint64_t turns, sky_satellite *out) {
+    uint64_t then = sky_turns_at_ms(t, facts->set_ms);
+    sky_satellite now = sky_chunk_place(c, t, facts, turns);
+    uint64_t most = (uint64_t)facts->window_slots + facts->window_planes;
+    for (uint64_t back = 1; back <= most && turns >= then + back; back++) {
+        sky_satellite place = sky_chunk_place(c, t, facts, turns - back);
+        if (!sky_satellite_equal(place, now)) {
+            *out = place;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- the frame ---- */
 
 static uint32_t step(uint32_t from, uint32_t offset, uint32_t count) {

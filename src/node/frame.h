@@ -45,6 +45,9 @@ int64_t sky_turning_ms(const sky_turning *t, sky_time now);
 bool sky_facts_fit(const sky_constellation *c, const sky_chunk_facts *facts);
 sky_satellite sky_chunk_place(const sky_constellation *c, const sky_turning *t,
                               const sky_chunk_facts *facts, uint64_t turns);
+/* The place it had before that one; false: it never moved. */
+bool sky_chunk_place_before(const sky_constellation *c, const sky_turning *t,
+                            const sky_chunk_facts *facts, uint64_t turns, sky_satellite *out);
 
 bool sky_satellite_equal(sky_satellite a, sky_satellite b);
 

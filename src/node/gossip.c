@@ -212,10 +212,19 @@ static sky_chunk_id after(const slot *s) {
     return id;
 }
 
-static sky_satellite place_after(const sky_node *n, const slot *s) {
+/* Where to ask for the chunk after: at its place, where it was before, and at its place again. Who
+ * gives a chunk away drops it only when the next one has it: three answers that it is not there
+ * are proof, however late it is on its way. */
+#define DOUBTS_MAX 3
+
+static sky_satellite ask_after_at(const sky_node *n, const slot *s) {
+    const sky_node_config *c = n->config;
     sky_chunk_facts facts = s->facts;
     facts.first = facts.next;
-    return sky__node_place(n, &facts);
+    sky_satellite place = sky__node_place(n, &facts);
+    if (s->doubts == 1)
+        sky_chunk_place_before(&c->constellation, &c->turning, &facts, n->turns, &place);
+    return place;
 }
 
 /* Worth asking about: its block is set, nothing of it is on the move, and it would be missed. */
@@ -226,8 +235,13 @@ static bool sweepable(const sky_node *n, sky_time now, const slot *s) {
 }
 
 static void next_is(sky_node *n, slot *s, bool present) {
-    if (present || !s->doubted) {
-        s->doubted = !present;
+    s->doubts = present ? 0 : (uint8_t)(s->doubts + 1);
+    if (present)
+        return;
+    if (s->doubts < DOUBTS_MAX) { /* at once: what is asked for in another turn is elsewhere */
+        uint32_t i = (uint32_t)(s - n->slots);
+        n->sweep_at = i > 0 ? i - 1 : n->slot_fresh - 1;
+        n->sweep_next = 0;
         return;
     }
     const sky_chunk_id id = s->id;
@@ -245,8 +259,11 @@ static sky_time sweep_gap(const sky_node *n, uint32_t looked) {
 
 /* The next chunk of the round; where the one after it lies here too no message is needed. */
 bool sky__sweep_output(sky_node *n, sky_time now, sky_datagram *out) {
-    if (now < n->turn_began + n->config->sweep_grace_ns) { /* much is on the move */
-        n->sweep_next = n->turn_began + n->config->sweep_grace_ns;
+    const sky_time grace = n->config->sweep_grace_ns;
+    bool turns = n->turn_ends != SKY_TIME_NEVER && now >= n->turn_ends - grace / 2;
+    if (now < n->turn_began + grace ||
+        turns) { /* much is on the move, or will be by other clocks */
+        n->sweep_next = (turns ? n->turn_ends : n->turn_began) + grace;
         return false;
     }
     for (uint32_t looked = 0; looked < n->slot_fresh; looked++) {
@@ -256,7 +273,7 @@ bool sky__sweep_output(sky_node *n, sky_time now, sky_datagram *out) {
             continue;
         n->sweep_next = now + sweep_gap(n, looked + 1);
         sky_chunk_id id = after(s);
-        sky_satellite to = place_after(n, s);
+        sky_satellite to = ask_after_at(n, s);
         if (sky_satellite_equal(to, n->self)) {
             next_is(n, s, sky__node_find(n, &id) != NULL);
             return false;
@@ -275,7 +292,7 @@ void sky__sweep_answer(sky_node *n, const sky_datagram *in, const sky_message *m
     uint32_t i = (uint32_t)m->request;
     slot *s = i < n->slot_fresh ? &n->slots[i] : NULL;
     if (!s || !s->used || s->move != SKY__HELD || s->request != m->request ||
-        !sky_satellite_equal(in->from, place_after(n, s))) {
+        !sky_satellite_equal(in->from, ask_after_at(n, s))) {
         n->stat.malformed++;
         return;
     }

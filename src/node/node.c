@@ -63,8 +63,8 @@ size_t sky_node_bytes(const sky_node_config *c) {
            slots * data_stride(c);
 }
 
-void sky_node_init(sky_node *n, const sky_node_config *config, sky_satellite self, sky_time now,
-                   void *memory, size_t bytes) {
+void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satellite self,
+                         sky_time now, void *memory, size_t bytes) {
     assert(bytes >= sky_node_bytes(config) && config->chunk_bytes_max <= SKY_WIRE_DATA_BYTES_MAX);
     memset(n, 0, sizeof *n);
     n->config = config;
@@ -82,13 +82,18 @@ void sky_node_init(sky_node *n, const sky_node_config *config, sky_satellite sel
     at += aligned(SKY_NODE_RUMOURS * sizeof(rumour));
     n->bytes = at;
     n->bucket_mask = buckets - 1;
-    memset(n->buckets, 0, buckets * sizeof *n->buckets);
     n->turns = sky_turns(&config->turning, now);
     n->turn_began = sky_turn_begins(&config->turning, n->turns);
     n->turn_ends = sky_turn_begins(&config->turning, n->turns + 1);
     n->migrate_request = (uint64_t)now; /* never an id of an earlier life */
     n->sweep_next = now + config->sweep_period_ns;
     n->rumour_credit = now - SKY_SECONDS(3600);
+}
+
+void sky_node_init(sky_node *n, const sky_node_config *config, sky_satellite self, sky_time now,
+                   void *memory, size_t bytes) {
+    sky_node_init_again(n, config, self, now, memory, bytes);
+    memset(n->buckets, 0, (n->bucket_mask + 1) * sizeof *n->buckets);
 }
 
 /* ---- lists and the table ---- */
@@ -349,7 +354,7 @@ static sky_outcome store(sky_node *n, const sky_message *m, sky_satellite giver,
 static void collect_movers(sky_node *n, const sky_node_list *l) {
     for (uint32_t link = l->last; link; link = slot_at(n, link)->links[USE].before) {
         slot *s = slot_at(n, link);
-        s->tries = 0;
+        s->tries = s->doubts = 0;
         if (s->move == HELD && !belongs_here(n, s))
             move_to(n, s, WAITING);
         else if (s->move == WAITING && belongs_here(n, s))
@@ -511,8 +516,7 @@ static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
 static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) {
     sky_chunk_id id = m->id;
     bool moves = m->type == SKY_WIRE_MOVE;
-    if ((m->last - id.number) / m->stride >= n->slot_count ||
-        (moves && !facts_fit(n, &m->facts))) {
+    if ((m->last - id.number) / m->stride >= n->slot_count || (moves && !facts_fit(n, &m->facts))) {
         n->stat.malformed++;
         return;
     }

@@ -146,6 +146,10 @@ size_t sky_node_bytes(const sky_node_config *config);
  * away */
 void sky_node_init(sky_node *node, const sky_node_config *config, sky_satellite self, sky_time now,
                    void *memory, size_t bytes);
+/* The same in memory of a node of this configuration that held nothing when it ended: its table is
+ * empty, and need not be cleared. */
+void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satellite self,
+                         sky_time now, void *memory, size_t bytes);
 
 /* Take a datagram, or NULL because the wake time came. */
 void sky_node_input(sky_node *node, sky_time now, const sky_datagram *in);

@@ -24,7 +24,7 @@ struct sky_node_slot {
     uint8_t tries; /* MIGRATEs sent to its place and not answered in time */
     bool used;
     bool doomed;  /* dropped while it was on its way: whoever takes it is told when he says so */
-    bool doubted; /* the chunk after it was not there when last asked for */
+    uint8_t doubts; /* answers in this turn that the chunk after it is not there: gossip.c */
 };
 
 /* A block that is no more, told by `from`. Kept after it was passed on, to know it again. */

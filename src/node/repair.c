@@ -5,14 +5,60 @@
  *                        │ too many lost
  *                        └──► the block is lost
  *
- * Surprise: pieces that were delivered before the loss was known are asked for again. The session
- * keeps nothing it delivers, and a loss is rare. */
+ * Where links lose, each stripe that a get reads whole is guarded: it keeps what is delivered, asks
+ * for some parity at once, and is rebuilt as soon as enough is there, whichever pieces those are.
+ * How much parity follows from the loss seen lately. So a loss costs bytes and no round trip.
+ *
+ *     piece  UNKNOWN ──► ASKED ──► HERE
+ *                          └► LATE ─┴─► LOST (he says so), SILENT (after all attempts)
+ *
+ * Surprise: without a guard, pieces that were delivered before the loss was known are asked for
+ * again. The session keeps nothing then, and a loss is rare. */
 #include <assert.h>
 #include <string.h>
 
 #include "node/session_state.h"
 
-enum { PIECE_UNKNOWN, PIECE_ASKED, PIECE_HERE, PIECE_LOST };
+enum { PIECE_UNKNOWN, PIECE_ASKED, PIECE_LATE, PIECE_HERE, PIECE_LOST, PIECE_SILENT };
+
+#define GUARDS_MAX    (SKY__REPAIRS_MAX * 3 / 4) /* the rest is for what is lost */
+#define LOSS_SAMPLES  256                        /* the estimate remembers */
+#define LOSS_SAFETY   2    /* what is rebuilt before it is overdue is not seen to be lost */
+#define ROUND_MORE    0.01 /* of gets may need another round */
+#define SILENCES_WAIT 2    /* before a stripe that keeps nothing is read again for one piece */
+
+/* ---- how much is lost ---- */
+
+void sky__loss_note(sky_session *s, bool lost) {
+    if (s->loss_samples < LOSS_SAMPLES)
+        s->loss_samples++;
+    s->loss += ((lost ? 1.0 : 0.0) - s->loss) / s->loss_samples;
+}
+
+/* Of data + m pieces, each lost with this probability, more than m are: how likely is that? */
+static double more_lost(uint32_t data, uint32_t m, double loss) {
+    double term = 1; /* of the binomial distribution: first, that none is lost */
+    double sum = 0;
+    for (uint32_t i = 0; i < data + m; i++)
+        term *= 1 - loss;
+    for (uint32_t i = 0; i <= m; i++) {
+        sum += term;
+        term *= (data + m - i) * loss / ((i + 1) * (1 - loss));
+    }
+    return 1 - sum;
+}
+
+/* Parity to ask for beside a stripe's data. */
+static uint32_t spare_of(const sky_session *s, const sky_stripe *stripe, uint32_t data_chunks) {
+    double loss = LOSS_SAFETY * s->loss < 0.5 ? LOSS_SAFETY * s->loss : 0.5;
+    double most = ROUND_MORE / (data_chunks / s->stripes.data + 1);
+    uint32_t m = 0;
+    while (m < s->stripes.parity && more_lost(stripe->data, m, loss) > most)
+        m++;
+    return m;
+}
+
+/* ---- repairs ---- */
 
 static uint8_t *piece_at(const sky_session *s, const sky__repair *p, uint32_t place) {
     return p->bytes + (size_t)place * s->config.chunk_bytes;
@@ -53,6 +99,9 @@ static sky__repair *repair_open(sky_session *s, uint32_t request, uint32_t numbe
                            .stripe = sky_stripe_of(&s->stripes, chunks, number),
                            .open = true,
                            .bytes = bytes};
+        memset(p->ops, 0xff, sizeof p->ops);
+        p->unknown = p->stripe.pieces;
+        p->spare = spare_of(s, &p->stripe, chunks);
         s->repairs_open++;
         return p;
     }
@@ -63,15 +112,20 @@ static bool hopeless(const sky__repair *p) {
     return p->stripe.pieces - p->lost < p->stripe.data;
 }
 
-static void mark_lost(sky__repair *p, uint32_t place) {
-    if (p->state[place] == PIECE_ASKED)
-        p->asked--;
-    if (p->state[place] == PIECE_HERE)
-        p->have--;
-    if (p->state[place] != PIECE_LOST)
-        p->lost++;
-    p->state[place] = PIECE_LOST;
-    p->ask_next = 0;
+/* Counts follow the states. */
+static void mark(sky__repair *p, uint32_t place, uint8_t state) {
+    const uint8_t was = p->state[place];
+    p->unknown -= was == PIECE_UNKNOWN;
+    p->asked += (uint32_t)(state == PIECE_ASKED) - (uint32_t)(was == PIECE_ASKED);
+    p->have += (uint32_t)(state == PIECE_HERE) - (uint32_t)(was == PIECE_HERE);
+    p->lost += (uint32_t)(state >= PIECE_LOST) - (uint32_t)(was >= PIECE_LOST);
+    p->state[place] = state;
+}
+
+static void mark_lost(sky__repair *p, uint32_t place, sky_status status) {
+    mark(p, place, status == SKY_E_IO ? PIECE_SILENT : PIECE_LOST);
+    p->ops[place] = SKY__NONE;
+    p->silent |= status == SKY_E_IO;
 }
 
 /* Too few pieces are left. Silence is an error, not a loss: the block stays. */
@@ -90,6 +144,8 @@ static void give_up(sky_session *s, sky__repair *p) {
 /* The repair an operation asks a piece for; NULL when that is over. An answer may be later than all
  * that was needed: the repair's place has another by then, of another stripe. */
 static sky__repair *repair_of(sky_session *s, const sky__operation *o) {
+    if (o->repair == SKY__NONE)
+        return NULL;
     sky__repair *p = &s->repairs[o->repair];
     bool its = p->open && p->request == o->request && o->number >= p->stripe.first &&
                o->number - p->stripe.first < p->stripe.pieces;
@@ -121,15 +177,73 @@ bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status) {
         s->parked--;
     o->parked = false;
     uint32_t place = o->number - p->stripe.first;
-    mark_lost(p, place);
+    if (p->state[place] != PIECE_HERE) /* else it was asked for here too, and came */
+        mark_lost(p, place, status);
     p->wanted[place] = true;
-    p->silent |= status == SKY_E_IO;
     if (hopeless(p)) {
         give_up(s, p);
         return true;
     }
     sky__operation_end(s, op);
     return true;
+}
+
+/* The get takes over a piece: it asks for it itself, and wants it. */
+static void take_over(sky_session *s, sky__repair *p, uint32_t op, uint8_t state) {
+    uint32_t place = s->operations[op].number - p->stripe.first;
+    s->operations[op].repair = (uint32_t)(p - s->repairs);
+    p->ops[place] = op;
+    p->wanted[place] = true;
+    mark(p, place, state);
+}
+
+/* A stripe that begins with this unit, and of which the get reads all. */
+static sky__repair *guard_open(sky_session *s, uint32_t op, const sky_stripe *stripe,
+                               uint32_t data_chunks) {
+    const sky__operation *o = &s->operations[op];
+    if (o->number != stripe->first || s->repairs_open >= GUARDS_MAX ||
+        o->unit + stripe->data - 1 > s->requests[o->request].unit_last ||
+        spare_of(s, stripe, data_chunks) == 0)
+        return NULL;
+    sky__repair *p = repair_open(s, o->request, o->number);
+    p->guarded = true;
+    for (uint32_t i = 0; i < stripe->data; i++) {
+        p->wanted[i] = true;
+        mark(p, i, PIECE_ASKED);
+    }
+    return p;
+}
+
+void sky__repair_guard(sky_session *s, uint32_t op) {
+    const sky__operation *o = &s->operations[op];
+    uint32_t chunks = sky__data_chunks(s, s->requests[o->request].info.payload_bytes);
+    sky_stripe stripe = sky_stripe_of(&s->stripes, chunks, o->number);
+    sky__repair *p = s->repairs_open > 0 ? find(s, o->request, stripe.first) : NULL;
+    if (!p)
+        p = guard_open(s, op, &stripe, chunks);
+    if (!p || !p->guarded)
+        return;
+    take_over(s, p, op, PIECE_ASKED);
+    p->ripe = o->number - stripe.first + 1 == stripe.data;
+}
+
+/* The attempts go on, but another piece may be sooner. */
+void sky__repair_late(sky_session *s, uint32_t op) {
+    const sky__operation *o = &s->operations[op];
+    if (s->stripes.parity == 0)
+        return;
+    sky__repair *p = repair_of(s, o);
+    if (!p && o->work == WORK_GET && o->unanswered >= SILENCES_WAIT) {
+        uint32_t chunks = sky__data_chunks(s, s->requests[o->request].info.payload_bytes);
+        sky_stripe stripe = sky_stripe_of(&s->stripes, chunks, o->number);
+        p = find(s, o->request, stripe.first);
+        if (!p)
+            p = repair_open(s, o->request, o->number);
+        if (p && p->state[o->number - stripe.first] == PIECE_UNKNOWN)
+            take_over(s, p, op, PIECE_LATE);
+    } else if (p && p->state[o->number - p->stripe.first] == PIECE_ASKED) {
+        mark(p, o->number - p->stripe.first, PIECE_LATE);
+    }
 }
 
 /* When there is room for a repair again. */
@@ -192,26 +306,67 @@ static bool hand_over(sky_session *s, sky_time now, const sky__repair *p, uint32
     return false;
 }
 
-/* All pieces are here: rebuild, deliver, and keep what is rebuilt for healing. */
+/* What is still asked for is not needed. */
+static void end_operations(sky_session *s, sky_time now, sky__repair *p) {
+    for (uint32_t i = 0; i < p->stripe.pieces; i++) {
+        uint32_t op = p->ops[i];
+        if (op == SKY__NONE)
+            continue;
+        if (s->operations[op].unanswered == 0 && s->operations[op].deadline <= now + SKY__SLACK_NS)
+            sky__loss_note(s, true);
+        sky__operation_end(s, op);
+        p->ops[i] = SKY__NONE;
+    }
+}
+
+/* Enough pieces are here: rebuild, deliver, and keep what is to be put back. */
 static void complete(sky_session *s, sky_time now, sky__repair *p) {
     uint32_t request = p->request;
     uint32_t made = 0;
+    end_operations(s, now, p);
     for (uint32_t i = 0; i < p->stripe.data; i++) {
-        if (!p->wanted[i])
-            continue;
-        rebuild(s, p, i, piece_at(s, p, i));
-        made++;
+        if (p->wanted[i] && p->state[i] != PIECE_HERE)
+            rebuild(s, p, i, piece_at(s, p, i));
+        made += p->wanted[i];
     }
     for (uint32_t i = 0; i < p->stripe.data; i++) {
         if (p->wanted[i] && !hand_over(s, now, p, i))
             return; /* the request is over, and this repair with it */
     }
+    for (uint32_t i = 0; i < p->stripe.data; i++) {
+        p->wanted[i] &= p->state[i] == PIECE_LOST; /* who was silent may still have his */
+        p->heal += p->wanted[i];
+    }
     p->request = SKY__NONE;
-    p->heal = made;
+    if (p->heal == 0)
+        repair_close(s, p);
     sky__request *r = &s->requests[request];
     r->units_left -= made;
-    if (r->units_left == 0)
+    if (made > 0 && r->units_left == 0)
         sky__work_done(s, request);
+}
+
+void sky__repair_check(sky_session *s, sky_time now, sky__repair *p, uint32_t request) {
+    if (p->open && p->request == request && p->have >= p->stripe.data)
+        complete(s, now, p);
+}
+
+static void keep(const sky_session *s, sky__repair *p, uint32_t place, const sky_message *m) {
+    uint32_t longest = sky__chunk_length(s, p->info.payload_bytes, p->stripe.first);
+    memset(piece_at(s, p, place) + m->data_bytes, 0, longest - m->data_bytes);
+    memcpy(piece_at(s, p, place), m->data, m->data_bytes);
+    mark(p, place, PIECE_HERE); /* it may have been given up, or come before */
+    p->ops[place] = SKY__NONE;
+}
+
+sky__repair *sky__repair_keep(sky_session *s, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->operations[op];
+    sky__repair *p = repair_of(s, o);
+    if (!p)
+        return NULL;
+    keep(s, p, o->number - p->stripe.first, m);
+    p->wanted[o->number - p->stripe.first] = false;
+    return p;
 }
 
 void sky__repair_piece(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
@@ -220,24 +375,16 @@ void sky__repair_piece(sky_session *s, sky_time now, uint32_t op, const sky_mess
         sky__operation_end(s, op);
         return;
     }
-    uint32_t place = s->operations[op].number - p->stripe.first;
-    uint32_t longest = sky__chunk_length(s, p->info.payload_bytes, p->stripe.first);
-    memset(piece_at(s, p, place), 0, longest);
-    memcpy(piece_at(s, p, place), m->data, m->data_bytes);
+    uint32_t request = p->request;
+    keep(s, p, s->operations[op].number - p->stripe.first, m);
     sky__operation_end(s, op);
-    p->asked -= p->state[place] == PIECE_ASKED; /* it may have been given up, or come before */
-    p->lost -= p->state[place] == PIECE_LOST;
-    p->have += p->state[place] != PIECE_HERE;
-    p->state[place] = PIECE_HERE;
-    if (p->have == p->stripe.data)
-        complete(s, now, p);
+    sky__repair_check(s, now, p, request);
 }
 
 void sky__repair_lost(sky_session *s, uint32_t op, sky_status status) {
     sky__repair *p = repair_of(s, &s->operations[op]);
     if (p) {
-        mark_lost(p, s->operations[op].number - p->stripe.first);
-        p->silent |= status == SKY_E_IO;
+        mark_lost(p, s->operations[op].number - p->stripe.first, status);
     }
     sky__operation_end(s, op);
     if (p && hopeless(p))
@@ -247,7 +394,8 @@ void sky__repair_lost(sky_session *s, uint32_t op, sky_status status) {
 /* ---- output: pieces to ask for, chunks to send back ---- */
 
 static bool to_ask(const sky__repair *p) {
-    return p->open && p->request != SKY__NONE && p->have + p->asked < p->stripe.data;
+    return p->open && p->request != SKY__NONE && (!p->guarded || p->ripe) && p->unknown > 0 &&
+           p->have + p->asked < p->stripe.data + p->spare;
 }
 
 bool sky__repair_has_output(const sky_session *s) {
@@ -263,12 +411,11 @@ bool sky__repair_has_output(const sky_session *s) {
 
 static bool ask(sky_session *s, sky_time now, uint32_t repair, sky_datagram *out) {
     sky__repair *p = &s->repairs[repair];
-    while (p->state[p->ask_next] != PIECE_UNKNOWN)
-        p->ask_next++;
-    assert(p->ask_next < p->stripe.pieces); /* else it would be hopeless */
-    p->state[p->ask_next] = PIECE_ASKED;
-    p->asked++;
-    return sky__piece_ask(s, now, repair, p->stripe.first + p->ask_next, out);
+    uint32_t place = 0;
+    while (p->state[place] != PIECE_UNKNOWN)
+        place++;
+    mark(p, place, PIECE_ASKED);
+    return sky__piece_ask(s, now, repair, p->stripe.first + place, out);
 }
 
 /* Said once and not listened for: if it is lost, the next get repairs again. */

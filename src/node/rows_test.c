@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "node/orrery_fixture.h"
+#include "node/session_state.h"
 
 #define BLOCK_BYTES (20 * SKY_ORRERY_CHUNK)
 
@@ -180,6 +181,35 @@ static void satellites_tell_how_they_are(void **state) {
     sky_orrery_close(&o);
 }
 
+/* The satellite overhead says that block 1's head went for block 2's. */
+static bool evicts_a_head(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    const sky_key two = sky_orrery_key(2);
+    (void)to;
+    if (from.plane > 0 && m->type == SKY_WIRE_SET_ACK && m->id.number == 0 &&
+        memcmp(&m->id.key, &two, sizeof two) == 0) {
+        m->outcome = SKY_STORED_EVICTED;
+        m->evicted = (sky_chunk_id){.key = sky_orrery_key(1),
+                                    .version = o->grounds[0]->sides[0].head_version};
+    }
+    return true;
+}
+
+static void a_head_that_went_counts_again_when_it_is_set_again(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_BINARY);
+    assert_int_equal(o.grounds[0]->heads, 1);
+    o.ear = evicts_a_head;
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 2, 300).status, SKY_OK);
+    assert_int_equal(o.grounds[0]->heads, 1);
+    assert_int_equal(prefetch(&o, 0, 1, o.now + 5 * SKY_ORRERY_TURN_NS), SKY_OK);
+    assert_int_equal(o.grounds[0]->heads, 2);
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_REMOVE, 1, 0).status, SKY_OK);
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_REMOVE, 2, 0).status, SKY_OK);
+    assert_int_equal(o.grounds[0]->heads, 0);
+    sky_orrery_close(&o);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_block_waits_where_it_will_be_overhead),
@@ -188,6 +218,7 @@ int main(void) {
         cmocka_unit_test(what_need_not_move_does_not),
         cmocka_unit_test(drops_follow_chunks_that_are_on_their_way),
         cmocka_unit_test(satellites_tell_how_they_are),
+        cmocka_unit_test(a_head_that_went_counts_again_when_it_is_set_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

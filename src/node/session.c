@@ -591,7 +591,8 @@ void sky_session_look(const sky_session *s, uint32_t block, sky_session_entry *o
                                .version = side->version,
                                .hits = side->hits,
                                .expires_ms = side->expires_ms,
-                               .pinned = side->pins > 0};
+                               .pinned = side->pins > 0,
+                               .adopted = side->adopted};
     sky_index_info(s->index, block, &out->info);
 }
 
@@ -626,18 +627,8 @@ sky_satellite sky_session_place(const sky_session *s, const sky_chunk_facts *fac
     return sky_chunk_place(&f->constellation, &f->turning, facts, turns);
 }
 
-/* A chunk moves at least once in as many turns as the window has rows and columns. */
 bool sky_session_place_before(const sky_session *s, const sky_chunk_facts *facts, uint64_t turns,
                               sky_satellite *out) {
-    uint64_t then = sky_turns_at_ms(&s->config.frame->turning, facts->set_ms);
-    sky_satellite now = sky_session_place(s, facts, turns);
-    uint64_t most = (uint64_t)facts->window_slots + facts->window_planes;
-    for (uint64_t back = 1; back <= most && turns >= then + back; back++) {
-        sky_satellite place = sky_session_place(s, facts, turns - back);
-        if (!sky_satellite_equal(place, now)) {
-            *out = place;
-            return true;
-        }
-    }
-    return false;
+    const sky_frame *f = s->config.frame;
+    return sky_chunk_place_before(&f->constellation, &f->turning, facts, turns, out);
 }

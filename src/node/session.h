@@ -163,6 +163,7 @@ typedef struct {
     uint64_t hits;
     int64_t expires_ms; /* INT64_MAX: never */
     bool pinned;
+    bool adopted; /* known from its head alone */
 } sky_session_entry;
 void sky_session_look(const sky_session *s, uint32_t block, sky_session_entry *out);
 

@@ -256,8 +256,9 @@ static void drop(sky_session *s, const sky__side *side, const sky_block_info *in
 
 /* A block that lost a chunk: by us, or by the satellites among themselves. Its head in any case. */
 static void clear_away(sky_session *s, const sky__side *side, const sky_block_info *info) {
-    if (s->config.eviction & SKY_EVICT_LAZY)
-        drop(s, side, info);
+    const uint32_t theirs = SKY_EVICT_GOSSIP | SKY_EVICT_SWEEP;
+    if (s->config.eviction & SKY_EVICT_LAZY || !(s->config.eviction & theirs))
+        drop(s, side, info); /* or nobody would */
     else
         sky__purge_push(s, side, info);
 }
@@ -306,13 +307,15 @@ uint32_t sky__find_block(sky_session *s, int64_t wall_ms, const sky_key *key) {
     return block;
 }
 
-/* What the block was before goes; its number and pins stay. */
-static void retire(sky_session *s, uint32_t block, const sky_block_info *old) {
+/* What the block was before goes; its number and pins stay. It may be what it is now: a head of
+ * ours was found in the sky before we heard that it is there. */
+static void retire(sky_session *s, uint32_t block, const sky_block_info *old, uint64_t version) {
     sky__side side = s->sides[block];
     orphan_forget(s, block);
     unload(s, &side, old);
     side.head_version = 0; /* the new head took its place */
-    drop(s, &side, old);
+    if (side.version != version)
+        drop(s, &side, old);
 }
 
 sky_status sky__block_enter(sky_session *s, const sky_block_info *info, const sky__side *made,
@@ -331,7 +334,7 @@ sky_status sky__block_enter(sky_session *s, const sky_block_info *info, const sk
     if (status != SKY_OK)
         return status;
     if (!fresh)
-        retire(s, *block, &old);
+        retire(s, *block, &old, made->version);
     uint32_t pins = fresh ? 0 : s->sides[*block].pins;
     s->sides[*block] = *made;
     s->sides[*block].pins = pins;

@@ -75,7 +75,7 @@ typedef struct {
     uint32_t unit;
     uint32_t number; /* chunk; MOVE: server */
     uint32_t copy;   /* which replica, from 0 */
-    uint32_t repair; /* WORK_PIECE */
+    uint32_t repair; /* that the chunk is a piece of; SKY__NONE: of none */
     uint32_t answer_bytes;
     uint32_t before, after; /* in `again`; after also chains the free ones */
     uint64_t generation;
@@ -106,6 +106,7 @@ typedef struct {
     uint32_t pins;      /* nest */
     sky_key parent;     /* zero: none */
     bool moving;        /* counted in both homes */
+    bool adopted;       /* known from its head; we, or others, may have dropped some of it before */
     bool hearsay;       /* found in the sky and not yet read: nothing is dropped on its account */
     bool orphan;        /* its parent is not there yet: in the list of such */
     uint32_t orphan_before, orphan_after;
@@ -124,7 +125,8 @@ typedef struct {
     bool second; /* next goes to the place its chunks came from */
 } sky__row;
 
-/* A stripe that lost a piece: as many others as it has data, and then the lost ones again. */
+/* A stripe of which as many pieces are wanted as it has data, and a few to spare: one that lost a
+ * piece, or (guarded) one that is read where links lose. */
 typedef struct {
     uint32_t request; /* SKY__NONE: free, or only healing is left */
     sky_chunk_id id;
@@ -132,13 +134,16 @@ typedef struct {
     sky_block_info info;
     sky__home before;
     sky_stripe stripe;
-    uint32_t have, asked, lost; /* pieces */
-    uint32_t ask_next;          /* place in the stripe to look at next */
-    uint32_t heal;              /* wanted pieces not yet sent back */
+    uint32_t unknown, asked, have, lost; /* pieces; those that are late are in none */
+    uint32_t spare;                      /* to be asked for beside */
+    uint32_t heal;                       /* wanted pieces not yet sent back */
     bool open;
+    bool guarded;                         /* the get asks for its data itself */
+    bool ripe;                            /* and has: now for parity */
     uint8_t state[SKY_STRIPE_PIECES_MAX]; /* PIECE_…, by place */
     bool wanted[SKY_STRIPE_PIECES_MAX];
-    bool silent; /* a piece was given up for want of an answer: nothing says that it is gone */
+    uint32_t ops[SKY_STRIPE_PIECES_MAX]; /* operations that ask for them */
+    bool silent;    /* a piece was given up for want of an answer: nothing says that it is gone */
     uint8_t *bytes; /* by place */
 } sky__repair;
 
@@ -174,6 +179,7 @@ struct sky_session {
     sky__operation *operations;
     uint32_t operation_free;
     uint32_t operation_fresh; /* those from here on were never used */
+    uint32_t operations_open;
     sky__list again;
     sky_time earliest; /* no deadline is before this */
 
@@ -184,6 +190,8 @@ struct sky_session {
     uint8_t *repair_bytes;
     uint8_t *stripe_bytes; /* one stripe's data, for the parity of a put; and the code's work */
     uint32_t repairs_open, parked;
+    double loss; /* share of chunks that were not answered at once, lately */
+    uint32_t loss_samples;
 
     sky__suspicion *suspicions; /* by satellite */
 
@@ -197,6 +205,7 @@ struct sky_session {
 };
 
 #define SKY__REPAIRS_MAX 64
+#define SKY__SLACK_NS    SKY_MS(1) /* an answer may be late by, at least */
 
 /* session.c */
 void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes);
@@ -276,6 +285,15 @@ void sky__move_end(sky_session *s, uint32_t request);
 
 /* repair.c */
 bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status);
+/* A get is about to ask for a chunk. */
+void sky__repair_guard(sky_session *s, uint32_t op);
+/* A chunk of a get that came: kept where it is a piece of a stripe under repair; that, or NULL. */
+sky__repair *sky__repair_keep(sky_session *s, uint32_t op, const sky_message *m);
+/* When the get has had it: are there enough now? */
+void sky__repair_check(sky_session *s, sky_time now, sky__repair *p, uint32_t request);
+/* Nobody answered in time. */
+void sky__repair_late(sky_session *s, uint32_t op);
+void sky__loss_note(sky_session *s, bool lost);
 void sky__repair_piece(sky_session *s, sky_time now, uint32_t op, const sky_message *m);
 void sky__repair_lost(sky_session *s, uint32_t op, sky_status status);
 bool sky__repair_output(sky_session *s, sky_time now, sky_datagram *out);

@@ -21,7 +21,6 @@
 #define ATTEMPT_BITS     8
 #define MISSES_MAX       8
 #define CORRUPT_MAX      4
-#define SLACK_NS         SKY_MS(1)
 #define PATIENT_ATTEMPTS 2 /* whose wait is not doubled */
 
 static sky_time later(sky_time a, sky_time b) {
@@ -46,7 +45,8 @@ static uint32_t operation_take(sky_session *s) {
         s->operation_free = s->operations[op].after;
     uint64_t generation = s->operations[op].generation + 1;
     s->operations[op] = (sky__operation){
-        .generation = generation, .before = SKY__NONE, .after = SKY__NONE};
+        .generation = generation, .before = SKY__NONE, .after = SKY__NONE, .repair = SKY__NONE};
+    s->operations_open++;
     return op;
 }
 
@@ -95,6 +95,7 @@ void sky__operation_end(sky_session *s, uint32_t op) {
     sky__operation *o = &s->operations[op];
     again_remove(s, op);
     s->parked -= o->parked;
+    s->operations_open--;
     s->requests[o->request].operations--;
     o->request = SKY__NONE;
     o->after = s->operation_free;
@@ -126,9 +127,9 @@ static void note_blocked(sky_session *s, sky_time now) {
 /* When the answer to a message that leaves at `leaves` is overdue. Everything on its way is known:
  * light both ways (the sky may turn meanwhile, and the satellite be farther off), when the
  * satellite will have served those we sent it before, when the downlink will have carried the
- * answers that come before. What is not known, the host says (late_ns). So a loss is noticed as
- * soon as it can be; only after some attempts in vain is the wait doubled, for then something else
- * is wrong. */
+ * answers that come before: those asked for before, or at most all that are open. What is not
+ * known, the host says (late_ns). So a loss is noticed as soon as it can be; only after some
+ * attempts in vain is the wait doubled, for then something else is wrong. */
 static sky_time overdue(sky_session *s, sky_time now, sky_time leaves, const sky__operation *o) {
     const sky_session_config *c = &s->config;
     sky_time *served = &s->served_at[sky_frame_number(c->frame, o->to)];
@@ -137,9 +138,11 @@ static sky_time overdue(sky_session *s, sky_time now, sky_time leaves, const sky
     *served = later(*served, leaves + way) + c->processing_ns;
     sky_time back = *served + way;
     s->carried_at = later(s->carried_at, back) + sky_link_busy_ns(c->link_bits_s, o->answer_bytes);
-    if (o->answer_bytes > 0)
-        back = s->carried_at;
-    sky_time wait = back + later(c->late_ns, SLACK_NS) - now;
+    if (o->answer_bytes > 0) {
+        back += s->operations_open * sky_link_busy_ns(c->link_bits_s, o->answer_bytes);
+        back = back < s->carried_at ? back : s->carried_at;
+    }
+    sky_time wait = back + later(c->late_ns, SKY__SLACK_NS) - now;
     uint32_t doublings = o->unanswered > PATIENT_ATTEMPTS ? o->unanswered - PATIENT_ATTEMPTS : 0;
     return now + (wait << (doublings < 10 ? doublings : 10));
 }
@@ -331,6 +334,8 @@ static bool send_next(sky_session *s, sky_time now, sky__list *list, sky_datagra
         return false;
     }
     uint32_t op = operation_begin(s, now, request, r->work, unit, number, copy);
+    if (r->work == WORK_GET && s->stripes.parity > 0)
+        sky__repair_guard(s, op);
     if (operation_send(s, now, op, out))
         return true;
     sky__request_finish(s, request, SKY_E_CANCELLED, 0);
@@ -342,6 +347,7 @@ bool sky__piece_ask(sky_session *s, sky_time now, uint32_t repair, uint32_t numb
     uint32_t request = s->repairs[repair].request;
     uint32_t op = operation_begin(s, now, request, WORK_PIECE, 0, number, 0);
     s->operations[op].repair = repair;
+    s->repairs[repair].ops[number - s->repairs[repair].stripe.first] = op;
     return operation_send(s, now, op, out);
 }
 
@@ -499,6 +505,8 @@ static void take_chunk(sky_session *s, sky_time now, uint32_t op, const sky_mess
         take_wrong(s, now, op, m);
         return;
     }
+    if (o->unanswered == 0)
+        sky__loss_note(s, false);
     if (o->work == WORK_PIECE) {
         sky__repair_piece(s, now, op, m);
         return;
@@ -508,10 +516,15 @@ static void take_chunk(sky_session *s, sky_time now, uint32_t op, const sky_mess
     uint64_t end = at + length < r->range_end ? at + length : r->range_end;
     account(s, now, m->spent_ns, o);
     if (s->config.deliver(s->config.host, r->ask.context, begin - r->range_begin,
-                          m->data + (begin - at), (size_t)(end - begin)))
+                          m->data + (begin - at), (size_t)(end - begin))) {
+        uint32_t request = o->request;
+        sky__repair *p = sky__repair_keep(s, op, m);
         chunk_done(s, op);
-    else
+        if (p)
+            sky__repair_check(s, now, p, request);
+    } else {
         sky__request_finish(s, o->request, SKY_E_CANCELLED, 0);
+    }
 }
 
 static void add_place(sky_satellite places[SKY__PLACES_MAX], uint32_t *count, sky_satellite place) {
@@ -722,10 +735,10 @@ static void take(sky_session *s, sky_time now, const sky_datagram *in) {
         take_set_ack(s, now, in->from, op, &m);
 }
 
-/* Who has another way to a chunk does not wait long for one who is silent. */
+/* Who has another copy does not wait long for one who is silent. A stripe does not wait either, but
+ * goes on asking beside it (sky__repair_late). */
 static uint32_t attempts_max(const sky_session *s, const sky__operation *o) {
-    bool other = (o->work == WORK_GET || o->work == WORK_PIECE) &&
-                 (s->stripes.parity > 0 || o->copy + 1 < s->config.replicas);
+    bool other = (o->work == WORK_GET || o->work == WORK_PIECE) && o->copy + 1 < s->config.replicas;
     uint32_t most = s->config.retries_max + PATIENT_ATTEMPTS;
     return other && most > 1 ? 1 : most;
 }
@@ -739,6 +752,11 @@ static void expire(sky_session *s, sky_time now, uint32_t op) {
     if (++o->unanswered > attempts_max(s, o)) {
         chunk_lost(s, now, op, SKY_E_IO);
         return;
+    }
+    if (o->work == WORK_GET || o->work == WORK_PIECE) {
+        if (o->unanswered == 1)
+            sky__loss_note(s, true);
+        sky__repair_late(s, op);
     }
     if (o->work != WORK_STAT) {
         sky_chunk_facts facts = places_facts(s, o);

@@ -207,12 +207,13 @@ static void whole(sky_transport *t, sky_time now, uint32_t i) {
 
 static void take_piece(sky_transport *t, sky_time now, sky_satellite from, uint8_t way,
                        const sky_packet_frame *f) {
-    if (is_done(t, from, f->number)) {
+    uint32_t i = receiving_find(t, from, f->number);
+    bool part = i != SKY__T_NONE && t->receiving[i].state == RECEIVING_PART;
+    if (!part && is_done(t, from, f->number)) {
         t->stat.duplicates++;
         ack(t, now, from, f->number, SKY_PACKET_WHOLE, way);
         return;
     }
-    uint32_t i = receiving_find(t, from, f->number);
     if (f->message_bytes > t->config->message_bytes_max ||
         (i != SKY__T_NONE && t->receiving[i].bytes != f->message_bytes)) {
         t->stat.malformed++;

@@ -208,7 +208,9 @@ static void judge_forgotten(run *r) {
         const loss *l = &r->forgotten[i];
         bool last = i + 1 == r->forgotten_count;
         uint64_t purged = (last ? after.purged : l[1].purged) - l->purged;
-        bool excused = purged == 0 || anything_goes(r) || r->check.keys[l->key].excused;
+        const sky_check_key *k = &r->check.keys[l->key];
+        bool owed = k->acknowledged; /* else it was known from a head alone, and excuses nothing */
+        bool excused = !owed || purged == 0 || anything_goes(r) || k->excused;
         sky_check_taken(&r->check, l->key, excused || eviction_explains(r));
     }
     r->forgotten_count = 0;

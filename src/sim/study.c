@@ -79,6 +79,8 @@ static sky_status set_and_get(study *s, sky_error *error) {
     if (status != SKY_OK)
         return sky_fail(error, status, "the block cannot be set: %s", sky_status_text(status));
     sky_world_loss_set(s->world, s->point->loss); /* gets are what is measured */
+    sky_world_stat before;
+    sky_world_stats(s->world, &before);
     for (uint32_t i = 0; i < s->point->gets; i++) {
         s->timing = i == 0;
         if (ask(s, SKY_OP_GET, &result) != SKY_OK)
@@ -88,6 +90,10 @@ static sky_status set_and_get(study *s, sky_error *error) {
         sky_latencies_add(s->latencies, ns);
         s->result.answered++;
     }
+    sky_world_stat after;
+    sky_world_stats(s->world, &after);
+    s->result.to_payload = (double)(after.message_bytes - before.message_bytes) /
+                           ((double)s->point->gets * (double)s->point->block_bytes);
     return SKY_OK;
 }
 
@@ -176,7 +182,7 @@ static void judge(study *s) {
 
 static sky_scenario scenario_of(const sky_study_point *p) {
     uint64_t chunks = (p->block_bytes + p->chunk_bytes - 1) / p->chunk_bytes;
-    uint64_t share = chunks / p->placement.servers + 2;
+    uint64_t share = chunks / (p->placement.servers - p->parity) + 2;
     return (sky_scenario){
         .constellation = p->constellation,
         .placement = p->placement,
@@ -189,6 +195,7 @@ static sky_scenario scenario_of(const sky_study_point *p) {
                   .queue_bytes = 1u << 30},
         .time = {.scale = 1, .rotation_ns = SKY_SECONDS(1000000)},
         .eviction = SKY_EVICT_GOSSIP,
+        .parity = p->parity,
     };
 }
 
@@ -213,6 +220,8 @@ sky_status sky_study_run(const sky_study_point *point, sky_study_result *out, sk
     if (point->block_bytes < 1 || point->block_bytes > UINT32_MAX || point->chunk_bytes < 1 ||
         point->placement.servers < 1)
         return sky_fail(error, SKY_E_PARAM, "a block, a chunk and a server at least");
+    if (point->parity >= point->placement.servers)
+        return sky_fail(error, SKY_E_PARAM, "fewer pieces of parity than servers");
     study s = {.point = point};
     sky_status status = compute(point, &s.result, error);
     if (status == SKY_OK && point->gets > 0)

@@ -109,8 +109,38 @@ static void points_that_cannot_be_are_refused(void **state) {
     assert_int_equal(sky_study_run(&p, &r, &error), SKY_E_PARAM);
 }
 
+/* Parity that is asked for at once where links lose: a loss costs bytes and no round trip. */
+static void parity_saves_the_second_round(void **state) {
+    (void)state;
+    sky_study_point p = {
+        .constellation = {.planes = 72, .slots = 22, .altitude_km = 550, .phasing = 17},
+        .placement = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 25},
+        .centre = {36, 11},
+        .chunk_bytes = 6144,
+        .block_bytes = 3040870,
+        .processing_ns = 20000,
+        .isl_bits_s = 100000000000u,
+        .ground_bits_s = 10000000000u,
+        .parity = 6,
+        .gets = 200,
+        .seed = 1};
+    sky_study_result quiet = fly(&p);
+    assert_true(quiet.to_payload < 1.04); /* without loss none of it is asked for */
+    p.loss = 0.01;
+    sky_study_result lossy = fly(&p);
+    assert_int_equal(lossy.answered, p.gets);
+    assert_true(lossy.get_p99_ms < 1.5 * quiet.get_p99_ms);
+    assert_true(lossy.to_payload < 1.5);
+    p.loss = 0.05;
+    assert_int_equal(fly(&p).answered, p.gets);
+    p.parity = 25;
+    sky_error error = {0};
+    assert_int_equal(sky_study_run(&p, &lossy, &error), SKY_E_PARAM);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parity_saves_the_second_round),
         cmocka_unit_test(the_authors_tables_are_flown),
         cmocka_unit_test(a_get_counts_light_both_ways),
         cmocka_unit_test(a_rate_and_loss_take_time),

@@ -91,13 +91,20 @@ static void add_stat(sky_node_stat *sum, const sky_node_stat *s) {
     sum->moved += s->moved;
 }
 
+/* Gossip wakes many that hold nothing: for them memory is neither asked for nor cleared anew. */
 static bool light_up(sky_world *w, uint32_t number) {
     sky__site *s = &w->sites[number];
-    s->memory = malloc(w->node_bytes);
-    if (!s->memory)
-        return false;
-    sky_node_init(&s->node, &w->node_config, sky_frame_satellite(&w->frame, number),
-                  sky__clock(w, s), s->memory, w->node_bytes);
+    sky_satellite self = sky_frame_satellite(&w->frame, number);
+    sky_time clock = sky__clock(w, s);
+    if (w->spare_count > 0) {
+        s->memory = w->spares[--w->spare_count];
+        sky_node_init_again(&s->node, &w->node_config, self, clock, s->memory, w->node_bytes);
+    } else {
+        s->memory = malloc(w->node_bytes);
+        if (!s->memory)
+            return false;
+        sky_node_init(&s->node, &w->node_config, self, clock, s->memory, w->node_bytes);
+    }
     s->alive_at = w->alive_count;
     w->alive[w->alive_count++] = number;
     return true;
@@ -108,7 +115,10 @@ void sky__put_out(sky_world *w, uint32_t number) {
     if (!s->memory)
         return;
     add_stat(&w->stat.nodes, &s->node.stat);
-    free(s->memory);
+    if (sky_node_idle(&s->node) && w->spare_count < SKY__SPARES_MAX)
+        w->spares[w->spare_count++] = s->memory;
+    else
+        free(s->memory);
     s->memory = NULL;
     uint32_t last = w->alive[--w->alive_count];
     w->alive[s->alive_at] = last;
@@ -384,6 +394,8 @@ void sky_world_destroy(sky_world *w) {
     sky__faults_deinit(w);
     while (w->alive_count > 0)
         free(w->sites[w->alive[--w->alive_count]].memory);
+    while (w->spare_count > 0)
+        free(w->spares[--w->spare_count]);
     sky_schedule_deinit(&w->schedule);
     sky_session_destroy(w->session);
     sky_frame_deinit(&w->frame);

@@ -18,7 +18,8 @@
 #define SKY__SMALL_BYTES    192  /* all messages without data */
 #define SKY__DATAGRAM_BYTES 1232 /* what one datagram of the real transport carries */
 #define SKY__DATAGRAMS_MAX  (SKY_WIRE_BYTES_MAX / SKY__DATAGRAM_BYTES + 1)
-#define SKY__OVERHEARD      8  /* messages an enemy keeps to send again */
+#define SKY__OVERHEARD      8 /* messages an enemy keeps to send again */
+#define SKY__SPARES_MAX     64
 #define SKY__IDLE_KEPT      64 /* making one anew costs more than most messages to it */
 #define SKY__FLIGHT_NONE    UINT32_MAX
 
@@ -79,6 +80,8 @@ struct sky_world {
         idle[SKY__IDLE_KEPT]; /* satellites that lately held nothing: put out when pushed out */
     uint32_t idle_next;
     size_t node_bytes;
+    void *spares[SKY__SPARES_MAX]; /* memory of those put out that held nothing */
+    uint32_t spare_count;
     sky_schedule schedule;
     sky_prng prng;
     sky_time now;

@@ -55,14 +55,16 @@ static void judge_block(const survey *s, uint32_t block) {
     sky_session_entry entry;
     sky_session_look(s->session, block, &entry);
     bool wrong = false;
+    out->entries++;
+    out->bytes += entry.info.payload_bytes;
+    if (entry.adopted) /* its head's DROP was lost: of the chunks some may be no more */
+        return;
     for (uint64_t i = s->begins[block]; i < s->begins[block + 1]; i++) {
         uint32_t copies = s->copies[i] & COPIES_MAX;
         if (copies < out->copies_min)
             out->copies_min = copies;
         wrong |= copies == 0 || (s->copies[i] & WRONG_BIT);
     }
-    out->entries++;
-    out->bytes += entry.info.payload_bytes;
     out->corrupt += wrong;
 }
 
