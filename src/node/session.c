@@ -484,13 +484,12 @@ static sky_status pin(sky_session *s, uint32_t block, bool pinned) {
 
 /* What the index alone answers. */
 static void answer(sky_session *s, uint32_t request, uint32_t block) {
-    const sky__request *r = &s->requests[request];
-    sky_block_info info;
-    sky_index_info(s->index, block, &info);
+    sky__request *r = &s->requests[request];
+    sky_index_info(s->index, block, &r->info);
     sky_status status = SKY_OK;
     uint64_t bytes = 0;
     if (r->ask.op == SKY_OP_HAS)
-        bytes = info.payload_bytes;
+        bytes = r->info.payload_bytes;
     else if (r->ask.op == SKY_OP_REMOVE)
         sky__purge(s, block);
     else

@@ -320,9 +320,9 @@ static void finish_chain(sky *s, const pending *p, const sky_result *r) {
         if (block != SKY_BLOCK_NONE)
             sky_index_info(index, block, &info);
         sky_status missing = r->status == SKY_OK ? SKY_MISS : r->status;
-        sky_batches_finish(s->batches, p->batch, i, block != SKY_BLOCK_NONE ? SKY_OK : missing,
-                           info.payload_bytes,
-                           block != SKY_BLOCK_NONE ? s->env.index : SKY_TIER_NONE);
+        sky_batches_finish_level(
+            s->batches, p->batch, i, block != SKY_BLOCK_NONE ? SKY_OK : missing, info.payload_bytes,
+            block != SKY_BLOCK_NONE ? s->env.index : SKY_TIER_NONE, (uint8_t)info.level);
     }
 }
 
@@ -414,8 +414,8 @@ static bool collect(sky *s) {
         if (p->chain)
             finish_chain(s, p, &r);
         else
-            sky_batches_finish(s->batches, p->batch, p->item, r.status, r.bytes,
-                               done ? s->env.index : SKY_TIER_NONE);
+            sky_batches_finish_level(s->batches, p->batch, p->item, r.status, r.bytes,
+                                     done ? s->env.index : SKY_TIER_NONE, r.level);
         pending_give(s, p);
     }
     return any;

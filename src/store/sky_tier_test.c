@@ -51,6 +51,30 @@ static void close_sky(void *context, sky_tier *tier) {
 
 static const sky_tier_env no_env = {.index = 2};
 
+/* A block alone and blocks of a chain tell the level they were stored at. */
+static void levels_are_told(void **state) {
+    (void)state;
+    sky_scenario s = fast_scenario();
+    sky_tier *t = open_scenario(&s, &no_env);
+    sky_item items[3] = {0};
+    uint8_t bytes[100] = {1};
+    sky_span span = {bytes, sizeof bytes};
+    for (uint64_t i = 0; i < 3; i++) {
+        items[i] = (sky_item){.key = sky_fixture_key(i), .spans = &span, .span_count = 1};
+        if (i > 0)
+            items[i].parent = items[i - 1].key;
+    }
+    sky_fixture_run(t, SKY_OP_PUT, items, 3, &(sky_call){.level = 4});
+    for (size_t count = 1; count <= 3; count += 2) {
+        sky_fixture_run(t, SKY_OP_HAS, items, count, NULL);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(items[i].status, SKY_OK);
+            assert_int_equal(items[i].level, 4);
+        }
+    }
+    close_sky(NULL, t);
+}
+
 /* The modelled time of a get is the time it takes, and the report accounts for all of it. */
 static void time_is_real_and_explained(void **state) {
     (void)state;
@@ -161,6 +185,7 @@ static void urls_are_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(levels_are_told),
         cmocka_unit_test(time_is_real_and_explained),
         cmocka_unit_test(the_sky_turns_while_it_holds),
         cmocka_unit_test(chains_and_moves_reach_the_sky),
