@@ -482,9 +482,20 @@ static void take_sweep(sky_node *n, const sky_datagram *in, const sky_message *m
     answer_at_once(n, in, m, SKY_WIRE_HAS_REPLY, s != NULL, s ? s->facts.chunk_count : 0);
 }
 
+/* May this satellite hold the chunk: is it the chunk's place, or was it before the last turn? */
+static bool may_hold(const sky_node *n, const slot *s, sky_satellite who) {
+    const sky_node_config *c = n->config;
+    sky_satellite before;
+    return sky_satellite_equal(who, place_of(n, s)) ||
+           (sky_chunk_place_before(&c->constellation, &c->turning, &s->facts, n->turns, &before) &&
+            sky_satellite_equal(who, before));
+}
+
+/* The last copy may go for this message's sake, so it counts only from who was sent the chunk. */
 static void take_migrate_ack(sky_node *n, const sky_datagram *in, const sky_message *m) {
     slot *s = find(n, &m->id);
-    if (!s || s->move != SENT || s->request != m->request || m->outcome == SKY_NOT_STORED)
+    if (!s || s->move != SENT || s->request != m->request || m->outcome == SKY_NOT_STORED ||
+        !may_hold(n, s, in->from))
         return;
     if (s->doomed) {
         pass_drop_on(n, s, in->from);

@@ -375,6 +375,8 @@ static void chunks_are_copied_before_they_are_dropped(void **state) {
     tell_from(&b, late + 2, &ack, (sky_satellite){3, 2});
     assert_int_equal(sky_node_chunks(&b.node), 1);
     ack.outcome = SKY_STORED;
+    tell_from(&b, late + 3, &ack, (sky_satellite){1, 1}); /* nobody sent it there */
+    assert_int_equal(sky_node_chunks(&b.node), 1);
     tell_from(&b, late + 3, &ack, (sky_satellite){3, 2});
     assert_int_equal(sky_node_chunks(&b.node), 0);
     assert_true(sky_node_idle(&b.node));
