@@ -174,23 +174,23 @@ static waiting *find(client *c, uint32_t request) {
     return NULL;
 }
 
-static bool obey(client *c, const sky_pace *todo) {
-    frame f = {todo->request, 0};
-    switch (todo->kind) {
+static bool obey(client *c, const sky_pace *pace) {
+    frame f = {pace->request, 0};
+    switch (pace->kind) {
     case SKY_PACE_GET:
-        f.bytes = (uint32_t)todo->bytes;
+        f.bytes = (uint32_t)pace->bytes;
         *find(c, 0) = (waiting){
-            .request = todo->request,
-            .bytes = todo->bytes,
-            .decode_ns = c->segments[todo->segment].forms[todo->form].decode_ns,
+            .request = pace->request,
+            .bytes = pace->bytes,
+            .decode_ns = c->segments[pace->segment].forms[pace->form].decode_ns,
         };
         return move_all(c->socket, &f, sizeof f, true);
     case SKY_PACE_CANCEL:
-        if (find(c, todo->request))
-            *find(c, todo->request) = (waiting){0};
+        if (find(c, pace->request))
+            *find(c, pace->request) = (waiting){0};
         return move_all(c->socket, &f, sizeof f, true);
     case SKY_PACE_COMPUTE:
-        c->engine_until = sky_now() + c->segments[todo->segment].compute_ns;
+        c->engine_until = sky_now() + c->segments[pace->segment].compute_ns;
         return true;
     case SKY_PACE_END:
         c->over = true;
@@ -244,9 +244,9 @@ static sky_time settle(client *c) {
 
 static bool run(client *c) {
     while (!c->over) {
-        sky_pace todo;
-        while (sky_pacer_next(c->pacer, sky_now(), &todo))
-            if (!obey(c, &todo))
+        sky_pace pace;
+        while (sky_pacer_next(c->pacer, sky_now(), &pace))
+            if (!obey(c, &pace))
                 return false;
         sky_time wait = c->over ? 0 : settle(c) - sky_now();
         wait = wait > 0 ? wait : 0;

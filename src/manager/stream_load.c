@@ -270,18 +270,18 @@ static bool request_poll(loader *l, request *r) {
 
 /* ---- the loop ---- */
 
-static sky_status obey(loader *l, const sky_pace *todo) {
+static sky_status obey(loader *l, const sky_pace *pace) {
     request *r;
-    switch (todo->kind) {
+    switch (pace->kind) {
     case SKY_PACE_GET:
-        return request_open(l, todo);
+        return request_open(l, pace);
     case SKY_PACE_CANCEL:
-        r = request_find(l, todo->request);
+        r = request_find(l, pace->request);
         if (r)
             request_close(l, r);
         return SKY_OK;
     case SKY_PACE_COMPUTE:
-        engine_ask(&l->engine, todo->segment);
+        engine_ask(&l->engine, pace->segment);
         return SKY_OK;
     case SKY_PACE_END:
         l->over = true;
@@ -307,11 +307,11 @@ static void listen_all(loader *l) {
 
 static sky_status run(loader *l) {
     while (!l->over) {
-        sky_pace todo;
-        while (sky_pacer_next(l->pacer, sky_now(), &todo)) {
-            sky_status status = obey(l, &todo);
+        sky_pace pace;
+        while (sky_pacer_next(l->pacer, sky_now(), &pace)) {
+            sky_status status = obey(l, &pace);
             if (status == SKY_E_BUSY) /* of batches there are enough: this one failed */
-                sky_pacer_finished(l->pacer, sky_now(), todo.request, status);
+                sky_pacer_finished(l->pacer, sky_now(), pace.request, status);
             else if (status != SKY_OK)
                 return status;
         }

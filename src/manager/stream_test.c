@@ -78,15 +78,15 @@ static sky_pacer *begin(const sky_segment *segments, uint32_t count, sky_link *l
 }
 
 static sky_pace expect(sky_pacer *p, sky_time now, sky_pace_kind kind) {
-    sky_pace todo = {0};
-    assert_true(sky_pacer_next(p, now, &todo));
-    assert_int_equal(todo.kind, kind);
-    return todo;
+    sky_pace pace = {0};
+    assert_true(sky_pacer_next(p, now, &pace));
+    assert_int_equal(pace.kind, kind);
+    return pace;
 }
 
 static void nothing_to_do(sky_pacer *p, sky_time now) {
-    sky_pace todo;
-    assert_false(sky_pacer_next(p, now, &todo));
+    sky_pace pace;
+    assert_false(sky_pacer_next(p, now, &pace));
 }
 
 static void finish_pacer(sky_pacer *p, sky_pacer_report *report) {
@@ -131,10 +131,10 @@ static void a_deadline_hands_over_the_leading_part(void **state) {
         sky_pace got = expect(p, SKY_MS(1000 + 10 * i), SKY_PACE_GET);
         sky_pacer_finished(p, SKY_MS(1010 + 10 * i), got.request, SKY_OK);
     }
-    sky_pace todo;
-    while (sky_pacer_next(p, SKY_MS(1100), &todo)) {
+    sky_pace pace;
+    while (sky_pacer_next(p, SKY_MS(1100), &pace)) {
     }
-    assert_int_equal(todo.kind, SKY_PACE_END);
+    assert_int_equal(pace.kind, SKY_PACE_END);
     finish_pacer(p, &r);
     assert_int_equal(r.verdict, SKY_VERDICT_RECOMPUTE);
     assert_int_equal(r.leading, 3);
@@ -171,15 +171,15 @@ static void what_no_source_has_is_computed_or_missing(void **state) {
         sky_pacer_report r;
         fill(segments, 2, 1000, engine ? SKY_MS(100) : 0);
         sky_pacer *p = begin(segments, 2, &link, 1, (sky_pacer_options){0});
-        sky_pace todo;
+        sky_pace pace;
         sky_time now = SKY_MS(1000);
-        for (; sky_pacer_next(p, now, &todo) && todo.kind != SKY_PACE_END; now += SKY_MS(1)) {
-            if (todo.kind == SKY_PACE_GET) /* segment 0 is nowhere */
-                sky_pacer_finished(p, now, todo.request, todo.segment ? SKY_OK : SKY_MISS);
-            else if (todo.kind == SKY_PACE_COMPUTE)
+        for (; sky_pacer_next(p, now, &pace) && pace.kind != SKY_PACE_END; now += SKY_MS(1)) {
+            if (pace.kind == SKY_PACE_GET) /* segment 0 is nowhere */
+                sky_pacer_finished(p, now, pace.request, pace.segment ? SKY_OK : SKY_MISS);
+            else if (pace.kind == SKY_PACE_COMPUTE)
                 sky_pacer_computed(p, now += SKY_MS(100), true);
         }
-        assert_int_equal(todo.kind, SKY_PACE_END);
+        assert_int_equal(pace.kind, SKY_PACE_END);
         assert_int_equal(sky_pacer_is_computed(p, 0), engine);
         finish_pacer(p, &r);
         assert_int_equal(r.verdict, engine ? SKY_VERDICT_HIT : SKY_VERDICT_RECOMPUTE);
@@ -201,11 +201,11 @@ static void what_arrived_of_a_request_given_up_is_kept(void **state) {
     sky_pacer_arrived(p, SKY_MS(1030), large.request, 45000, 4);
     nothing_to_do(p, SKY_MS(1030));
     sky_time now = SKY_MS(1040);
-    sky_pace todo;
-    for (; !sky_pacer_next(p, now, &todo); now += SKY_MS(10))
+    sky_pace pace;
+    for (; !sky_pacer_next(p, now, &pace); now += SKY_MS(10))
         assert_true(now < SKY_MS(1200));
-    assert_int_equal(todo.kind, SKY_PACE_CANCEL);
-    assert_int_equal(todo.request, large.request);
+    assert_int_equal(pace.kind, SKY_PACE_CANCEL);
+    assert_int_equal(pace.request, large.request);
     sky_pace rest = expect(p, now, SKY_PACE_GET);
     assert_int_equal(rest.slice, 4);
     assert_true(rest.form > 0);
@@ -250,11 +250,11 @@ static void a_silent_link_costs_no_more_than_text(void **state) {
     sky_time now = SKY_MS(1000), engine = 0;
     bool over = false;
     for (; !over; now += SKY_MS(1)) {
-        sky_pace todo;
-        while (sky_pacer_next(p, now, &todo)) {
-            if (todo.kind == SKY_PACE_COMPUTE)
+        sky_pace pace;
+        while (sky_pacer_next(p, now, &pace)) {
+            if (pace.kind == SKY_PACE_COMPUTE)
                 engine = now + SKY_MS(20);
-            over |= todo.kind == SKY_PACE_END;
+            over |= pace.kind == SKY_PACE_END;
         }
         if (engine == now + SKY_MS(1))
             sky_pacer_computed(p, now + SKY_MS(1), true);
@@ -304,19 +304,19 @@ static void close_request(chaos *c, uint32_t i) {
     c->open[i] = c->open[--c->open_count];
 }
 
-static void obey(chaos *c, const sky_pace *todo) {
-    switch (todo->kind) {
+static void obey(chaos *c, const sky_pace *pace) {
+    switch (pace->kind) {
     case SKY_PACE_GET:
-        assert_true(todo->segment < N && todo->form < 3 && todo->source < c->source_count);
-        assert_true(c->open_count < SKY_PACER_FLIGHTS_MAX && todo->bytes > 0);
-        assert_false(c->p->state[todo->segment].gone[todo->source] & 1u << todo->form);
+        assert_true(pace->segment < N && pace->form < 3 && pace->source < c->source_count);
+        assert_true(c->open_count < SKY_PACER_FLIGHTS_MAX && pace->bytes > 0);
+        assert_false(c->p->state[pace->segment].gone[pace->source] & 1u << pace->form);
         for (uint32_t i = 0; i < c->open_count; i++)
-            assert_true(c->open[i].segment != todo->segment || c->open[i].source != todo->source);
-        c->open[c->open_count++] = *todo;
+            assert_true(c->open[i].segment != pace->segment || c->open[i].source != pace->source);
+        c->open[c->open_count++] = *pace;
         break;
     case SKY_PACE_CANCEL:
         for (uint32_t i = 0; i < c->open_count; i++)
-            if (c->open[i].request == todo->request) {
+            if (c->open[i].request == pace->request) {
                 close_request(c, i);
                 return;
             }
@@ -324,7 +324,7 @@ static void obey(chaos *c, const sky_pace *todo) {
         break;
     case SKY_PACE_COMPUTE:
         assert_true(c->engine && !c->computing);
-        for (uint32_t i = 0; i < todo->segment; i++)
+        for (uint32_t i = 0; i < pace->segment; i++)
             assert_true(sky__pacer_present(c->p, i));
         c->computing = true;
         break;
@@ -364,10 +364,10 @@ static void whatever_happens_it_ends_and_tells_the_truth(void **state) {
         c.p = begin(c.segments, N, c.links, c.source_count, options);
         sky_time now = SKY_MS(1000);
         for (uint32_t step = 0; c.ends == 0 && step < 5000; step++) {
-            sky_pace todo;
-            for (uint32_t i = 0; sky_pacer_next(c.p, now, &todo); i++) {
+            sky_pace pace;
+            for (uint32_t i = 0; sky_pacer_next(c.p, now, &pace); i++) {
                 assert_true(i < 100);
-                obey(&c, &todo);
+                obey(&c, &pace);
             }
             assert_int_equal(c.p->flight_count, c.open_count);
             now += below(&c, 5000000);
