@@ -11,8 +11,9 @@
     X(ls)                                                                                          \
     X(stat)                                                                                        \
     X(rm)                                                                                          \
-    X(pin) X(unpin) X(prefetch) X(verify) X(keys) X(locate) X(orbit) X(sim) X(constellation)       \
-        X(plan) X(codec) X(calibrate) X(eval) X(bench) X(config) X(help)
+    X(pin)                                                                                         \
+    X(unpin) X(prefetch) X(verify) X(keys) X(locate) X(orbit) X(sim) X(constellation) X(plan)      \
+        X(codec) X(calibrate) X(eval) X(bench) X(config) X(help)
 
 #define DECLARE(name) extern const cli_verb cli_verb_##name;
 VERBS(DECLARE)

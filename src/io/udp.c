@@ -26,7 +26,7 @@
 #define RUN_BYTES_MAX     65000 /* with headers within what IP can say */
 #define SEND_BYTES        (512u << 10)
 #define JOINED_BYTES      65536
-#define JOINED_COUNT 4
+#define JOINED_COUNT      4
 #define DATAGRAM_COUNT    64
 #define RECEIVE_COUNT     DATAGRAM_COUNT
 #define CONTROL_BYTES     CMSG_SPACE(sizeof(int))

@@ -23,7 +23,7 @@ struct sky_node_slot {
     sky__move_state move;
     uint8_t tries; /* MIGRATEs sent to its place and not answered in time */
     bool used;
-    bool doomed;  /* dropped while it was on its way: whoever takes it is told when he says so */
+    bool doomed;    /* dropped while it was on its way: whoever takes it is told when he says so */
     uint8_t doubts; /* answers in this turn that the chunk after it is not there: gossip.c */
 };
 

@@ -149,8 +149,9 @@ static const field fields[] = {
 _Static_assert(SKY_CHUNK_BYTES_MAX <= SKY_WIRE_DATA_BYTES_MAX, "a chunk is one message");
 _Static_assert(FIELD_COUNT <= 64, "fields_seen has a bit for each");
 
-static const char *const sections[] = {"constellation", "observer", "placement", "satellite",
-                                       "links",         "time",     "workload",  "faults", "udp"};
+static const char *const sections[] = {"constellation", "observer", "placement",
+                                       "satellite",     "links",    "time",
+                                       "workload",      "faults",   "udp"};
 #define SECTION_COUNT (sizeof sections / sizeof *sections)
 
 static size_t section_index(const char *name) {
@@ -585,9 +586,9 @@ static sky_status check_physical(reader *r) {
         return refuse(r, SKY_E_PARAM, line_of(r, "", "center"),
                       "center: in a physical sky orbits say who is overhead; only hop has a centre "
                       "of its own");
-    return s->elements_path[0] ? sky__elements_shell(r->path, line_of(r, "constellation", "tle"), s,
-                                                     r->error)
-                               : SKY_OK;
+    return s->elements_path[0]
+               ? sky__elements_shell(r->path, line_of(r, "constellation", "tle"), s, r->error)
+               : SKY_OK;
 }
 
 static sky_status check_sky(reader *r) {

@@ -80,15 +80,15 @@ typedef struct {
         sky_time skew_ns; /* satellites' clocks are off by up to this */
         uint32_t liar_satellites;
         sky_liar liar;
-        double freeze_per_h;   /* a satellite's clock stands still for a while */
-        double hostile_per_s;  /* datagrams of an enemy */
-        sky_time restart_ns;   /* how long a crashed satellite is silent */
+        double freeze_per_h;  /* a satellite's clock stands still for a while */
+        double hostile_per_s; /* datagrams of an enemy */
+        sky_time restart_ns;  /* how long a crashed satellite is silent */
     } faults;
     sky_time until_ns;
 
-    struct {            /* real satellites: sky+udp: and skymemd --satellite */
-        char base[64];  /* address and port of satellite (1, 1), others follow; empty: none */
-        char key[256];  /* file of the constellation's key, from the scenario's folder */
+    struct {              /* real satellites: sky+udp: and skymemd --satellite */
+        char base[64];    /* address and port of satellite (1, 1), others follow; empty: none */
+        char key[256];    /* file of the constellation's key, from the scenario's folder */
         char tenant[256]; /* the same of the tenant's; satellites do not read it */
         sky_suite suite;  /* SKY_SUITE_PLAIN: the best this machine has */
         bool impose;      /* light time and loss, by whoever receives */
