@@ -12,8 +12,21 @@
     X(stat)                                                                                        \
     X(rm)                                                                                          \
     X(pin)                                                                                         \
-    X(unpin) X(prefetch) X(verify) X(keys) X(locate) X(orbit) X(sim) X(constellation) X(plan)      \
-        X(codec) X(calibrate) X(eval) X(bench) X(config) X(help)
+    X(unpin)                                                                                       \
+    X(prefetch)                                                                                    \
+    X(verify)                                                                                      \
+    X(keys)                                                                                        \
+    X(locate)                                                                                      \
+    X(orbit)                                                                                       \
+    X(sim)                                                                                         \
+    X(constellation)                                                                               \
+    X(plan)                                                                                        \
+    X(codec)                                                                                       \
+    X(calibrate)                                                                                   \
+    X(eval)                                                                                        \
+    X(bench)                                                                                       \
+    X(config)                                                                                      \
+    X(help)
 
 #define DECLARE(name) extern const cli_verb cli_verb_##name;
 VERBS(DECLARE)
