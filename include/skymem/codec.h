@@ -217,7 +217,8 @@ typedef struct {
     float step_scale;     /* finer or coarser than the level; 0 is 1 */
 } sky_encode_options;
 
-/* Working memory of a call, aligned to 64 bytes, the caller's; nothing in it outlives the call. */
+/* `work` is working memory of a call, aligned to 64 bytes, the caller's: nothing in it outlives the
+ * call. A decoder's `memory` is the decoder, as long as it is fed. */
 #define SKY_ENCODE_WORK_BYTES (256u << 10)
 SKY_API size_t sky_encode_work_bytes(void);
 
@@ -271,10 +272,11 @@ SKY_API sky_status sky_decoder_feed(sky_decoder *decoder, const void *data, size
 /* Tokens of which every row is written so far: a piece of the answer before the end. */
 SKY_API uint32_t sky_decoder_tokens(const sky_decoder *decoder);
 
-/* The same in one call. `memory` as for sky_decoder_init.
+/* The same in one call.
+ * Shape:  work [SKY_DECODER_BYTES], aligned to 64 bytes
  * Errors: as sky_decoder_init and sky_decoder_feed; SKY_E_CORRUPT when bytes are missing */
 SKY_API sky_status sky_decode(const sky_profile *profile, const sky_stream_shape *shape,
-                              const void *data, size_t bytes, sky_tensor_out dst, void *memory);
+                              const void *data, size_t bytes, sky_tensor_out dst, void *work);
 
 /* ---- container ---- */
 
@@ -367,21 +369,21 @@ SKY_API sky_status sky_skv_stream_shape(const sky_skv *skv, uint32_t layer, sky_
 SKY_API sky_status sky_skv_stream_check(const sky_skv *skv, uint32_t layer, sky_kv kv,
                                         const void *stream, size_t bytes);
 /* Check and decode one stream.
- * Shape:  memory [SKY_DECODER_BYTES]
+ * Shape:  work [SKY_DECODER_BYTES], aligned to 64 bytes
  * Errors: SKY_MISS (not in the container), SKY_E_CORRUPT, as sky_decode */
 SKY_API sky_status sky_skv_decode(const sky_skv *skv, const sky_profile *profile, uint32_t layer,
-                                  sky_kv kv, sky_tensor_out dst, void *memory);
+                                  sky_kv kv, sky_tensor_out dst, void *work);
 /* Checksums of all streams. Errors: SKY_E_CORRUPT */
 SKY_API sky_status sky_skv_verify(const sky_skv *skv);
 
 /* Lower the streams that are above `options->level` to it, without the original: decode, encode
  * again. Streams at or below the level are copied. first_token_raw is kept as each stream has it.
- * Shape:  memory [sky_skv_lower_bytes], aligned to 64 bytes; dst [sky_skv_bound of the shape]
+ * Shape:  work [sky_skv_lower_bytes], aligned to 64 bytes; dst [sky_skv_bound of the shape]
  * Errors: SKY_E_DST_SMALL, SKY_E_CORRUPT, SKY_E_PARAM */
 SKY_API size_t sky_skv_lower_bytes(const sky_skv *skv);
 SKY_API sky_status sky_skv_lower(const sky_skv *skv, const sky_profile *profile,
                                  const sky_encode_options *options, void *dst, size_t dst_bytes_max,
-                                 size_t *dst_bytes, void *memory);
+                                 size_t *dst_bytes, void *work);
 
 /* ---- kernels ---- */
 

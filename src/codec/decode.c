@@ -42,7 +42,7 @@ struct sky_decoder {
     sky_coder rows;
     sky_transform transform;
     sky_exact exact;
-    _Alignas(64) int16_t levels[2][SKY_WIDTH_MAX];
+    sky_waiting pair[2]; /* by turns: rows at hand, and what waits */
     sky_tables tables;
     exception exceptions[SKY_EXCEPTIONS_MAX];
     _Alignas(64) uint8_t carry[UNIT_BYTES_MAX + SLACK];
@@ -64,6 +64,8 @@ struct sky_decoder {
     uint32_t exception_count;
     uint32_t exception_next;
     uint32_t done_tokens; /* every row before is written */
+    uint32_t turn;        /* which of pair[] the rows at hand take */
+    bool waits;           /* the pair of tokens before `token` is decoded and not restored */
     uint8_t tile_flags;
     float D;
 };
@@ -95,9 +97,8 @@ static void next_tile(sky_decoder *d) {
     d->at = sky__tiles_next(&d->tiles, &d->tile) ? AT_TILE : AT_END;
 }
 
-/* `count` more rows of the tile are written. */
-static void count_tokens(sky_decoder *d, uint32_t count) {
-    d->token += count;
+/* Every row of the tile before d->token is written. */
+static void rows_written(sky_decoder *d) {
     if (d->tile.slice + 1 == d->tiles.slices.count)
         d->done_tokens = d->tile.token + d->token;
 }
@@ -160,7 +161,8 @@ static sky_status unit_raw_row(sky_decoder *d, const uint8_t *in, size_t bytes, 
     if (++d->head < d->tile.heads)
         return SKY_OK;
     d->head = 0;
-    count_tokens(d, 1);
+    d->token++;
+    rows_written(d);
     if (d->token == d->tile.tokens)
         next_tile(d);
     return SKY_OK;
@@ -293,6 +295,7 @@ static sky_status unit_exact_head(sky_decoder *d, const uint8_t *in, size_t byte
     if (!read_states(d, &r))
         return SKY_E_CORRUPT;
     d->kernels->prepare(&d->tables, &d->rows);
+    sky__exact_prepare(&d->exact, &d->rows);
     d->at = AT_EXACT_ROW;
     *used = bytes - r.left;
     return SKY_OK;
@@ -335,49 +338,114 @@ static void patch_exceptions(sky_decoder *d, uint32_t token_end) {
     }
 }
 
+/* Two tokens' rows wait to be restored until those of the next two are decoded: some kernels do
+ * both at once. */
+static void waiting_restored(sky_decoder *d) {
+    d->waits = false;
+    patch_exceptions(d, d->token);
+    rows_written(d);
+}
+
+static void restore_waiting(sky_decoder *d) {
+    const sky_waiting *w = &d->pair[d->turn ^ 1];
+    if (!d->waits)
+        return;
+    if (d->kernels->pair_restore) {
+        d->kernels->pair_restore(&d->tables, w);
+    } else {
+        if (w->turn_on)
+            d->kernels->turn_on(w->t);
+        d->kernels->restore(w->t, w->levels[0], w->levels[1], w->out, w->head_bytes);
+    }
+    waiting_restored(d);
+}
+
+static size_t decode_rows(sky_decoder *d, uint32_t count, const uint8_t *in) {
+    sky_waiting *next = &d->pair[d->turn];
+    size_t used = 0;
+    if (count == 2 && d->kernels->pair_decode) {
+        used = d->kernels->pair_decode(&d->rows, &d->tables, in, next,
+                                       d->waits ? &d->pair[d->turn ^ 1] : NULL);
+        if (d->waits)
+            waiting_restored(d);
+        return used;
+    }
+    restore_waiting(d);
+    for (uint32_t half = 0; half < count; half++) {
+        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, in + used,
+                                             next->levels[half]);
+        if (took == SIZE_MAX)
+            return SIZE_MAX;
+        used += took;
+    }
+    return used;
+}
+
+/* A last token alone. */
+static void restore_single(sky_decoder *d, sky_waiting *w) {
+    w->out[1] = NULL;
+    if (w->turn_on)
+        d->kernels->turn_on(w->t);
+    if (d->tile.tokens > 1)
+        d->kernels->scale(w->t, 1);
+    d->kernels->restore(w->t, w->levels[0], NULL, w->out, w->head_bytes);
+    patch_exceptions(d, d->token);
+    rows_written(d);
+}
+
 static sky_status unit_rows(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
     uint32_t count = d->tile.tokens - d->token >= 2 ? 2 : 1, token = d->tile.token + d->token;
-    size_t at = 0;
-    for (uint32_t half = 0; half < count; half++) {
-        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, in + at, d->levels[half]);
-        if (took > bytes - at)
-            return SKY_E_CORRUPT;
-        at += took;
+    sky_waiting *next = &d->pair[d->turn];
+    next->t = &d->transform;
+    next->turn_on = d->token > 0;
+    next->out[0] = row_at(d, token, d->tile.head);
+    next->out[1] = row_at(d, token + 1, d->tile.head);
+    next->head_bytes = d->dst.head_bytes;
+    *used = decode_rows(d, count, in);
+    if (*used > bytes)
+        return SKY_E_CORRUPT;
+    d->token += count;
+    if (count == 1) {
+        restore_single(d, next);
+    } else {
+        d->turn ^= 1;
+        d->waits = true;
     }
-    uint8_t *out[2] = {row_at(d, token, d->tile.head), NULL};
-    if (count == 2)
-        out[1] = row_at(d, token + 1, d->tile.head);
-    else if (d->tile.tokens > 1)
-        d->kernels->scale(&d->transform, 1);
-    d->kernels->restore(&d->transform, d->levels[0], count == 2 ? d->levels[1] : NULL, out,
-                        d->dst.head_bytes);
-    count_tokens(d, count);
-    patch_exceptions(d, d->token);
-    *used = at;
-    if (d->token < d->tile.tokens) {
-        d->kernels->turn_on(&d->transform);
+    if (d->token < d->tile.tokens)
         return SKY_OK;
-    }
+    restore_waiting(d);
     if (!sky__rows_finished(&d->rows))
         return SKY_E_CORRUPT;
     next_tile(d);
     return SKY_OK;
 }
 
-static sky_status unit_exact_row(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+/* As kernels.h says of exact_decode. */
+static size_t decode_exact(sky_decoder *d, const uint8_t *in, size_t bytes, uint8_t *out) {
     size_t low_bytes = d->shape.element == SKY_ELEMENT_F32 ? 2 * (size_t)d->tile.width : 0, at = 0;
+    int16_t(*levels)[SKY_WIDTH_MAX] = d->pair[0].levels;
     for (uint32_t half = 0; half < 2; half++) {
-        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, in + at, d->levels[half]);
+        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, in + at, levels[half]);
         if (took > bytes - at)
-            return SKY_E_CORRUPT;
+            return SIZE_MAX;
         at += took;
     }
     if (low_bytes > bytes - at ||
-        !d->kernels->join(&d->exact, d->levels[0], d->levels[1], low_bytes ? in + at : NULL,
-                          row_at(d, d->tile.token + d->token, d->tile.head), d->dst.head_bytes))
+        !d->kernels->join(&d->exact, levels[0], levels[1], low_bytes ? in + at : NULL, out,
+                          d->dst.head_bytes))
+        return SIZE_MAX;
+    return at + low_bytes;
+}
+
+static sky_status unit_exact_row(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    uint8_t *out = row_at(d, d->tile.token + d->token, d->tile.head);
+    *used = d->kernels->exact_decode ? d->kernels->exact_decode(&d->rows, &d->tables, &d->exact, in,
+                                                                bytes, out, d->dst.head_bytes)
+                                     : decode_exact(d, in, bytes, out);
+    if (*used == SIZE_MAX)
         return SKY_E_CORRUPT;
-    *used = at + low_bytes;
-    count_tokens(d, 1);
+    d->token++;
+    rows_written(d);
     if (d->token < d->tile.tokens)
         return SKY_OK;
     if (!sky__rows_finished(&d->rows))
@@ -445,6 +513,8 @@ sky_status sky_decoder_init(void *memory, const sky_profile *profile, const sky_
     d->carried = 0;
     d->token = d->head = 0;
     d->done_tokens = 0;
+    d->turn = 0;
+    d->waits = false;
     memset(d->tables.slots.made, 0, sizeof d->tables.slots.made);
     *out = d;
     return SKY_OK;
@@ -499,6 +569,7 @@ sky_status sky_decoder_feed(sky_decoder *d, const void *data, size_t bytes) {
         if (status == SKY_OK && d->at != AT_END)
             status = decode_carried(d, data, bytes, &at);
     }
+    restore_waiting(d);
     if (status == SKY_OK && d->left)
         status = SKY_E_CORRUPT; /* bytes after the last row */
     if (status < 0)

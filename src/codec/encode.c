@@ -33,8 +33,8 @@ typedef struct {
     sky_coder rows;
     sky_encode_tables tables;
     sky_exact exact;
-    uint16_t top[2][SKY_WIDTH_MAX]; /* lossless: of this token and the one before */
-    uint16_t low[SKY_WIDTH_MAX];
+    uint16_t top[2][SKY_WIDTH_MAX]; /* lossless: of even and odd tokens */
+    uint16_t low[2][SKY_WIDTH_MAX];
     uint8_t keys[2][SKY_WIDTH_MAX];
     uint16_t means[SKY_WIDTH_MAX]; /* the block's own, f16 */
     exception exceptions[SKY_EXCEPTIONS_MAX];
@@ -92,13 +92,17 @@ static uint8_t *write_rows(const encoder *e, uint8_t *out) {
 
 /* ---- without calibration ---- */
 
-/* Tokens of a tile are loaded two by two, in order: their angles turn on. Returns how many. */
-static uint32_t load_tokens(encoder *e, uint32_t token) {
-    uint32_t left = e->tile.tokens - token, count = left < 2 ? left : 2;
+/* Tokens of a tile are taken two by two, in order: their angles turn on. */
+static void turn_to(encoder *e, uint32_t token) {
     if (token == 0)
         e->kernels->angles(&e->transform, e->shape->first_position + e->tile.token);
     else
         e->kernels->turn_on(&e->transform);
+}
+
+/* Returns how many. */
+static uint32_t load_tokens(encoder *e, uint32_t token) {
+    uint32_t left = e->tile.tokens - token, count = left < 2 ? left : 2;
     for (uint32_t i = 0; i < count; i++)
         e->kernels->load(&e->transform, i, element_row(e, token + i), e->src.head_bytes, e->row[i]);
     return count;
@@ -114,6 +118,7 @@ static void measure_mean(encoder *e) {
     float *mean = e->transform.mean;
     memset(mean, 0, sizeof e->transform.mean);
     for (uint32_t t = 0; t < e->tile.tokens; t += 2) {
+        turn_to(e, t);
         uint32_t count = load_tokens(e, t);
         for (uint32_t r = 0; r < count; r++)
             for (uint32_t i = 0; i < e->tile.width; i++)
@@ -138,6 +143,7 @@ static float square_of_row(const encoder *e, const float *row) {
 static float measure_rms(encoder *e) {
     float sum = 0;
     for (uint32_t t = 0; t < e->tile.tokens; t += 2) {
+        turn_to(e, t);
         uint32_t count = load_tokens(e, t);
         for (uint32_t r = 0; r < count; r++)
             sum += square_of_row(e, e->row[r]);
@@ -202,22 +208,39 @@ static bool take_exceptions(encoder *e, uint32_t token, float *sum, float *diffe
 
 /* ---- values and levels ---- */
 
+/* One or two rows of values, which are rounded where there is no trellis. */
+static bool forward_tokens(encoder *e, uint32_t token) {
+    uint32_t padded = e->transform.padded;
+    float *sum = e->z + (size_t)token * padded, *difference = sum + padded;
+    int16_t *packed = e->packed + (size_t)token * padded;
+    uint32_t count = load_tokens(e, token);
+    if (count == 1)
+        difference = NULL;
+    if (!e->kernels->forward(&e->transform, e->row[0], difference ? e->row[1] : NULL, sum,
+                             difference) &&
+        !take_exceptions(e, token, sum, difference))
+        return false;
+    if (e->options.plain)
+        e->kernels->round(sum, count, padded, padded, packed);
+    return true;
+}
+
+static bool rounded_at_once(encoder *e, uint32_t token) {
+    const uint8_t *in[2] = {element_row(e, token), element_row(e, token + 1)};
+    int16_t *sum = e->packed + (size_t)token * e->transform.padded;
+    return e->options.plain && e->kernels->pair_round && token + 2 <= e->tile.tokens &&
+           e->kernels->pair_round(&e->transform, in, e->src.head_bytes, sum,
+                                  sum + e->transform.padded);
+}
+
 static bool forward_tile(encoder *e) {
-    uint32_t padded = e->transform.padded, pairs = pair_count(e);
     e->exception_count = 0;
-    for (uint32_t p = 0; p < pairs; p++) {
-        float *sum = e->z + (size_t)2 * p * padded, *difference = sum + padded;
-        load_tokens(e, 2 * p);
-        bool fits = e->kernels->forward(&e->transform, e->row[0], e->row[1], sum, difference);
-        if (!fits && !take_exceptions(e, 2 * p, sum, difference))
+    for (uint32_t token = 0; token < e->tile.tokens; token += 2) {
+        turn_to(e, token);
+        if (!rounded_at_once(e, token) && !forward_tokens(e, token))
             return false;
     }
-    if (e->tile.tokens % 2 == 0)
-        return true;
-    float *last = e->z + (size_t)2 * pairs * padded;
-    load_tokens(e, 2 * pairs);
-    return e->kernels->forward(&e->transform, e->row[0], NULL, last, NULL) ||
-           take_exceptions(e, 2 * pairs, last, NULL);
+    return true;
 }
 
 static sky_levels levels_of_half(const encoder *e, uint32_t half) {
@@ -228,14 +251,10 @@ static sky_levels levels_of_half(const encoder *e, uint32_t half) {
 
 static void quantise_tile(encoder *e) {
     uint32_t padded = e->transform.padded;
-    for (uint32_t half = 0; half < 2; half++) {
+    for (uint32_t half = 0; !e->options.plain && half < 2; half++) {
         sky_levels l = levels_of_half(e, half);
-        const float *z = e->z + half * padded;
-        int16_t *packed = e->packed + half * padded;
-        if (e->options.plain)
-            e->kernels->round(z, l.rows, l.pitch, padded, packed);
-        else
-            e->kernels->trellis(z, l.rows, l.pitch, padded, packed, e->decisions);
+        e->kernels->trellis(e->z + half * padded, l.rows, l.pitch, padded,
+                            e->packed + half * padded, e->decisions);
     }
 }
 
@@ -366,16 +385,16 @@ static uint8_t *write_coded(encoder *e, uint8_t *out, uint8_t *limit) {
 
 /* ---- lossless ---- */
 
-/* Top halves of a token's elements into e->top[which]; f32's low halves into e->low. */
-static void gather(encoder *e, uint32_t token, uint32_t which) {
-    sky__exact_gather(&e->exact, element_row(e, token), e->src.head_bytes, e->top[which], e->low);
+/* A token's elements: top halves, and f32's low ones. What is there of the token before or after
+ * stays. */
+static void gather(encoder *e, uint32_t token) {
+    sky__exact_gather(&e->exact, element_row(e, token), e->src.head_bytes, e->top[token & 1],
+                      e->low[token & 1]);
 }
 
+/* Of a token that is gathered, like the one before. */
 static void split(encoder *e, uint32_t token) {
-    if (token)
-        gather(e, token - 1, 1);
-    gather(e, token, 0);
-    e->kernels->split(&e->exact, e->top[0], token ? e->top[1] : NULL, e->packed);
+    e->kernels->split(&e->exact, e->top[token & 1], token ? e->top[~token & 1] : NULL, e->packed);
 }
 
 static void choose_exact_classes(encoder *e) {
@@ -384,6 +403,7 @@ static void choose_exact_classes(encoder *e) {
     uint32_t units = sky_rows_units(&e->rows), shift = sky_exact_shift(e->shape->element);
     memset(h, 0, sizeof h);
     for (uint32_t t = 0; t < e->tile.tokens; t++) {
+        gather(e, t);
         split(e, t);
         for (uint32_t half = 0; half < 2; half++) {
             sky_levels l = {e->packed + half * (size_t)e->exact.padded, 1, 0};
@@ -403,15 +423,15 @@ static void choose_exact_classes(encoder *e) {
 static void measure_exact(encoder *e) {
     uint32_t sums[SKY_WIDTH_MAX] = {0}, spreads[SKY_WIDTH_MAX] = {0}, width = e->tile.width;
     for (uint32_t t = 0; t < e->tile.tokens; t++) {
-        gather(e, t, 0);
+        gather(e, t);
         for (uint32_t i = 0; i < width; i++)
-            sums[i] += sky_exact_exponent(e->shape->element, e->top[0][i]);
+            sums[i] += sky_exact_exponent(e->shape->element, e->top[t & 1][i]);
     }
     sky__exact_usual(sums, e->tile.tokens, width, e->exact.usual);
     for (uint32_t t = 0; t < e->tile.tokens; t++) {
-        gather(e, t, 0);
+        gather(e, t);
         for (uint32_t i = 0; i < width; i++) {
-            uint32_t exponent = sky_exact_exponent(e->shape->element, e->top[0][i]);
+            uint32_t exponent = sky_exact_exponent(e->shape->element, e->top[t & 1][i]);
             uint32_t usual = e->exact.usual[i];
             spreads[i] += exponent > usual ? exponent - usual : usual - exponent;
         }
@@ -455,14 +475,17 @@ static uint8_t *write_exact(encoder *e, uint8_t *out, uint8_t *limit) {
         return NULL;
     uint8_t *low = out + head, *at = limit;
     e->kernels->encode_prepare(&e->tables, &e->rows);
+    gather(e, e->tile.tokens - 1);
     for (uint32_t t = e->tile.tokens; t-- > 0;) {
         if ((size_t)(at - low) <
             low_bytes + sky_rows_bytes_max(&e->rows, 0) + sky_rows_bytes_max(&e->rows, 1))
             return NULL;
+        if (t)
+            gather(e, t - 1);
         split(e, t);
         at -= low_bytes;
         for (size_t i = 0; i < low_bytes / 2; i++)
-            sky_store_u16(at + 2 * i, e->low[i]);
+            sky_store_u16(at + 2 * i, e->low[t & 1][i]);
         at = e->kernels->row_encode(&e->rows, &e->tables, 1, e->packed + e->exact.padded, at);
         at = e->kernels->row_encode(&e->rows, &e->tables, 0, e->packed, at);
     }

@@ -74,12 +74,14 @@ static bool join_tops(sky_exact *x, const int16_t *restrict levels0,
     return !wrong;
 }
 
-bool sky__exact_join(sky_exact *x, const int16_t *levels0, const int16_t *levels1,
-                     const uint8_t *low, uint8_t *out, size_t head_bytes) {
-    uint16_t tops[SKY_WIDTH_MAX] = {0}, *top = tops;
+void sky__exact_prepare(sky_exact *x, const sky_coder *rows) {
+    for (uint32_t i = 0; i < rows->steps * SKY_LANES; i++)
+        x->usual_at[i] = rows->channel[0][i] < x->width ? x->usual[rows->channel[0][i]] : 0;
+}
+
+void sky__exact_scatter(const sky_exact *x, const uint16_t *top, const uint8_t *low, uint8_t *out,
+                        size_t head_bytes) {
     uint32_t dim = x->dim;
-    if (!join_tops(x, levels0, levels1, tops))
-        return false;
     for (uint32_t h = 0; h < x->heads; h++, out += head_bytes, top += dim) {
         if (!low)
             memcpy(out, top, dim * sizeof *top);
@@ -88,6 +90,14 @@ bool sky__exact_join(sky_exact *x, const int16_t *levels0, const int16_t *levels
             memcpy(out + 4 * (size_t)i, &element, 4);
         }
     }
+}
+
+bool sky__exact_join(sky_exact *x, const int16_t *levels0, const int16_t *levels1,
+                     const uint8_t *low, uint8_t *out, size_t head_bytes) {
+    uint16_t top[SKY_WIDTH_MAX] = {0};
+    if (!join_tops(x, levels0, levels1, top))
+        return false;
+    sky__exact_scatter(x, top, low, out, head_bytes);
     return true;
 }
 

@@ -23,8 +23,9 @@ typedef struct {
     uint32_t dim;
     uint32_t width;
     uint32_t padded;
-    uint8_t usual[SKY_WIDTH_MAX];  /* E, of the element's own bias */
-    uint8_t before[SKY_WIDTH_MAX]; /* sign of the token before */
+    uint8_t usual[SKY_WIDTH_MAX];                 /* E, of the element's own bias */
+    _Alignas(64) uint8_t before[SKY_WIDTH_MAX];   /* sign of the token before */
+    _Alignas(64) uint8_t usual_at[SKY_WIDTH_MAX]; /* decode: E by position */
 } sky_exact;
 
 /* Low mantissa bits that are in half 1's levels. */
@@ -45,6 +46,13 @@ void sky__exact_split(const sky_exact *x, const uint16_t *top, const uint16_t *b
 /* Set the tables' bits for the token after (half 0) and for half 1 from half 0's levels: decoding a
  * lossless row of half 0 ends with this. */
 void sky__exact_contexts(sky_coder *rows, const int16_t *levels);
+
+/* Decode: set usual_at, before a tile's first row. */
+void sky__exact_prepare(sky_exact *x, const sky_coder *rows);
+
+/* A row from its elements' top 16 bits and f32's low ones. */
+void sky__exact_scatter(const sky_exact *x, const uint16_t *top, const uint8_t *low, uint8_t *out,
+                        size_t head_bytes);
 
 /* Elements from the levels of both halves, as row decoding gives them; steps x->before.
  * Shape:  levels0, levels1 [padded]; low [width] little-endian, or NULL; out: a row

@@ -20,17 +20,30 @@ typedef struct {
     void (*prepare)(sky_tables *tables, const sky_coder *rows);
     size_t (*row_decode)(sky_coder *rows, const sky_tables *tables, uint32_t half,
                          const uint8_t *in, int16_t *levels);
+    /* Two rows into `next`, while two that wait (NULL: none) are restored, which comes to pass
+     * whatever the bytes say; and the last that wait. Both NULL: nothing is gained by waiting. */
+    size_t (*pair_decode)(sky_coder *rows, const sky_tables *tables, const uint8_t *in,
+                          sky_waiting *next, const sky_waiting *waiting);
+    void (*pair_restore)(const sky_tables *tables, const sky_waiting *waiting);
     void (*scale)(sky_transform *t, uint32_t which);
     void (*restore)(const sky_transform *t, const int16_t *sum, const int16_t *difference,
                     uint8_t *const out[2], size_t head_bytes);
     bool (*join)(sky_exact *x, const int16_t *levels0, const int16_t *levels1, const uint8_t *low,
                  uint8_t *out, size_t head_bytes);
+    /* A lossless token's two rows, and f32's low bits, into its elements. Returns how many bytes
+     * they took; SIZE_MAX: damage, or more than `bytes`. NULL: row_decode and join do. */
+    size_t (*exact_decode)(sky_coder *rows, const sky_tables *tables, sky_exact *x,
+                           const uint8_t *in, size_t bytes, uint8_t *out, size_t head_bytes);
     /* encode */
     void (*split)(const sky_exact *x, const uint16_t *top, const uint16_t *before, int16_t *packed);
     void (*load)(const sky_transform *t, uint32_t which, const uint8_t *in, size_t head_bytes,
                  float *row);
     bool (*forward)(const sky_transform *t, float *row0, float *row1, float *sum,
                     float *difference);
+    /* Plain rounding from elements of two tokens to 2k of two rows. False: not these, which go by
+     * load, forward and round. NULL: none do. */
+    bool (*pair_round)(const sky_transform *t, const uint8_t *const in[2], size_t head_bytes,
+                       int16_t *sum, int16_t *difference);
     void (*trellis)(const float *z, uint32_t rows, size_t pitch, uint32_t stride, int16_t *packed,
                     uint8_t *decisions);
     void (*round)(const float *z, uint32_t rows, size_t pitch, uint32_t stride, int16_t *packed);

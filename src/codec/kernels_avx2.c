@@ -1,4 +1,4 @@
-/* The table of AVX2 kernels; what has none of its own is scalar. */
+/* The table of AVX2 kernels. */
 #include "codec/kernels_avx2.h"
 
 #include "codec/cpu.h"
@@ -19,6 +19,6 @@ const sky_codec_kernels sky__kernels_avx2 = {
     .trellis = sky__trellis_encode_avx2,
     .round = sky__round_encode_avx2,
     .misfit = sky__classes_misfit_avx2,
-    .encode_prepare = sky__encode_prepare,
-    .row_encode = sky__row_encode,
+    .encode_prepare = sky__encode_prepare_avx2,
+    .row_encode = sky__row_encode_avx2,
 };

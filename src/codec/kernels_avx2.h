@@ -22,6 +22,9 @@ void sky__trellis_encode_avx2(const float *z, uint32_t rows, size_t pitch, uint3
 bool sky__classes_misfit_avx2(const sky_coder *rows, uint32_t half, const sky_levels *levels);
 void sky__round_encode_avx2(const float *z, uint32_t rows, size_t pitch, uint32_t stride,
                             int16_t *packed);
+void sky__encode_prepare_avx2(sky_encode_tables *tables, const sky_coder *rows);
+uint8_t *sky__row_encode_avx2(sky_coder *rows, const sky_encode_tables *tables, uint32_t half,
+                              const int16_t *packed, uint8_t *end);
 bool sky__exact_join_avx2(sky_exact *x, const int16_t *levels0, const int16_t *levels1,
                           const uint8_t *low, uint8_t *out, size_t head_bytes);
 void sky__exact_split_avx2(const sky_exact *x, const uint16_t *top, const uint16_t *before,

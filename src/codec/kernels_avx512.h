@@ -7,6 +7,11 @@
 void sky__decode_prepare_avx512(sky_tables *tables, const sky_coder *rows);
 size_t sky__row_decode_avx512(sky_coder *rows, const sky_tables *tables, uint32_t half,
                               const uint8_t *in, int16_t *levels);
+size_t sky__pair_decode_avx512(sky_coder *rows, const sky_tables *tables, const uint8_t *in,
+                               sky_waiting *next, const sky_waiting *waiting);
+void sky__pair_restore_avx512(const sky_tables *tables, const sky_waiting *waiting);
+size_t sky__exact_decode_avx512(sky_coder *rows, const sky_tables *tables, sky_exact *x,
+                                const uint8_t *in, size_t bytes, uint8_t *out, size_t head_bytes);
 void sky__transform_angles_avx512(sky_transform *t, uint32_t position);
 void sky__transform_turn_on_avx512(sky_transform *t);
 void sky__transform_restore_avx512(const sky_transform *t, const int16_t *sum,
@@ -17,6 +22,8 @@ void sky__transform_load_avx512(const sky_transform *t, uint32_t which, const ui
                                 size_t head_bytes, float *row);
 bool sky__transform_forward_avx512(const sky_transform *t, float *row0, float *row1, float *sum,
                                    float *difference);
+bool sky__pair_round_avx512(const sky_transform *t, const uint8_t *const in[2], size_t head_bytes,
+                            int16_t *sum, int16_t *difference);
 bool sky__classes_misfit_avx512(const sky_coder *rows, uint32_t half, const sky_levels *levels);
 void sky__trellis_encode_avx512(const float *z, uint32_t rows, size_t pitch, uint32_t stride,
                                 int16_t *packed, uint8_t *decisions);

@@ -48,11 +48,12 @@ static world make(uint32_t round, uint32_t dim) {
     w.elements = fixture_elements(round, &w.shape, rope);
     for (uint32_t i = chance(3) ? 0 : 20; i; i--) /* NaN, infinities, wide values */
         w.elements[chance((uint32_t)fixture_bytes(&w.shape))] = (uint8_t)chance(256);
-    w.how = (sky_encode_options){.level = (sky_level)chance(SKY_LEVEL_COUNT),
-                                 .first_token_raw = chance(2),
-                                 .step_scale = chance(3)   ? 0
-                                               : chance(2) ? 0.05f
-                                                           : 3};
+    w.how = (sky_encode_options){
+        .level = (sky_level)(chance(3) ? chance(SKY_LEVEL_COUNT) : SKY_LEVEL_LOSSLESS),
+        .first_token_raw = chance(2),
+        .step_scale = chance(3)   ? 0
+                      : chance(2) ? 0.05f
+                                  : 3};
     w.how.plain = w.how.level != SKY_LEVEL_LOSSLESS && chance(2);
     assert_int_equal(sky_codec_kernels_use("scalar"), SKY_OK);
     w.stream = fixture_encode(w.profile, &w.shape, &w.how, w.elements, &w.bytes);

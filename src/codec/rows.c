@@ -63,92 +63,121 @@ bool sky__rows_finished(const sky_coder *rows) {
 
 /* ---- decoding ---- */
 
-static void make_table(sky_slots *slots, uint32_t table) {
-    for (uint32_t a = 0; a < 2; a++) {
-        const uint8_t *frequency = sky__bank[table][a];
-        uint8_t *symbol = slots->symbol[table][a];
-        uint32_t at = 0;
-        for (uint32_t s = 0; s < SKY_SYMBOLS; s++) {
-            slots->start[table][a][s] = (uint8_t)at;
-            memset(symbol + at, (int)s, frequency[s]);
-            at += frequency[s];
-        }
-        if (table == 0)
-            memset(symbol, SKY_SYMBOL_ZERO, 256);
-    }
+static sky_slot slot_of(uint32_t symbol, uint32_t rest, uint32_t frequency) {
+    return symbol | rest << 8 | frequency << 16;
+}
+
+static void make_slots(sky_slot *slots, const uint8_t *frequency) {
+    for (uint32_t s = 0; s < SKY_SYMBOLS; slots += frequency[s], s++)
+        for (uint32_t i = 0, first = slot_of(s, 0, frequency[s]); i < frequency[s]; i++)
+            slots[i] = first + (i << 8);
+}
+
+/* Table 0 leaves a state as it is. */
+static void make_silent(sky_slot *slots) {
+    for (uint32_t i = 0; i < 256; i++)
+        slots[i] = slot_of(SKY_SYMBOL_ZERO, i, 256);
 }
 
 void sky__decode_prepare(sky_tables *tables, const sky_coder *rows) {
     sky_slots *slots = &tables->slots;
+    uint32_t count = 0, units = sky_rows_units(rows);
+    for (uint32_t table = 0; table < SKY_BANK_TABLES; table++)
+        count += slots->made[table] != 0;
+    if (count + 2 * units > SKY_SLOT_TABLES) {
+        memset(slots->made, 0, sizeof slots->made);
+        count = 0;
+    }
     for (uint32_t half = 0; half < 2; half++)
-        for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
+        for (uint32_t u = 0; u < units; u++) {
             uint32_t table = rows->table[half][u];
-            if (slots->made[table / 64] >> table % 64 & 1)
+            if (slots->made[table])
                 continue;
-            slots->made[table / 64] |= (uint64_t)1 << table % 64;
-            make_table(slots, table);
+            for (uint32_t a = 0; a < 2; a++)
+                if (table == 0)
+                    make_silent(slots->of[count][a]);
+                else
+                    make_slots(slots->of[count][a], sky__bank[table][a]);
+            slots->made[table] = (uint8_t)++count;
         }
 }
 
-/* One unit's symbols. */
-static inline const uint8_t *decode_unit(const sky_slots *restrict slots, uint32_t table,
-                                         const uint8_t *restrict trellis, uint16_t *restrict state,
-                                         const uint8_t *restrict in, uint8_t *restrict symbols) {
-    const uint8_t *symbol = slots->symbol[table][0], *start = slots->start[table][0];
-    const uint8_t *frequency = sky__bank[table][0];
-    for (uint32_t i = 0; i < SKY_UNIT; i++) {
-        uint32_t a = trellis[i] >> 2, x = state[i], slot = x & 255;
-        uint32_t s = symbol[a * 256 + slot], at = a * SKY_SYMBOLS + s;
-        x = frequency[at] * (x >> 8) + slot - start[at];
-        uint32_t refill = x < SKY_STATE_LOW; /* as likely as not: no branch */
-        x = x << 8 * refill | (*in & (0 - refill));
-        in += refill;
-        state[i] = (uint16_t)x;
-        symbols[i] = (uint8_t)s;
-    }
+/* A state's symbol. Written so that nothing branches on what is decoded: every second state wants a
+ * byte. */
+static inline const uint8_t *decode_symbol(const sky_slot *slots, uint16_t *restrict state,
+                                           const uint8_t *in, uint8_t *restrict symbol) {
+    uint32_t before = *state;
+    sky_slot slot = slots[before & 255];
+    uint32_t x = (slot >> 16) * (before >> 8) + (slot >> 8 & 255), longer = x << 8 | *in;
+    uint64_t refill = 0 - (uint64_t)(x < SKY_STATE_LOW);
+    *state = (uint16_t)(x ^ ((x ^ longer) & refill));
+    *symbol = (uint8_t)slot;
+    return in + (refill & 1);
+}
+
+static inline const uint8_t *decode_unit(const sky_slot slots[2][256], const uint8_t *trellis,
+                                         bool by_a, uint16_t *state, const uint8_t *in,
+                                         uint8_t *symbols) {
+    for (uint32_t i = 0; i < SKY_UNIT; i += 4)
+        for (uint32_t j = i; j < i + 4; j++)
+            in = decode_symbol(slots[by_a ? trellis[j] >> 2 : 0], state + j, in, symbols + j);
     return in;
 }
 
 static const uint8_t *decode_symbols(sky_coder *rows, const sky_slots *slots, uint32_t half,
                                      const uint8_t *in, uint8_t *symbols) {
     uint16_t state[SKY_LANES];
+    bool by_a = sky_rows_by_a(rows);
     for (uint32_t lane = 0; lane < SKY_LANES; lane++)
         state[lane] = (uint16_t)sky_rows_state(rows, lane);
-    for (uint32_t at = 0; at < rows->steps * SKY_LANES; at += SKY_UNIT) {
-        uint32_t table = rows->table[half][at / SKY_UNIT];
-        if (table == 0)
-            memset(symbols + at, SKY_SYMBOL_ZERO, SKY_UNIT);
+    for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
+        uint32_t table = rows->table[half][u], at = u * SKY_UNIT;
+        const sky_slot(*of)[256] = slots->of[slots->made[table] - 1];
+        const uint8_t *trellis = rows->trellis[half] + at;
+        uint16_t *lanes = state + at % SKY_LANES;
+        if (by_a)
+            in = decode_unit(of, trellis, true, lanes, in, symbols + at);
         else
-            in = decode_unit(slots, table, rows->trellis[half] + at, state + at % SKY_LANES, in,
-                             symbols + at);
+            in = decode_unit(of, trellis, false, lanes, in, symbols + at);
     }
     for (uint32_t lane = 0; lane < SKY_LANES; lane++)
         sky_rows_set_state(rows, lane, state[lane]);
     return in;
 }
 
+/* Sixteen fields of `shift` bits. */
+static inline void load_fields(const uint8_t *low, uint32_t shift, int16_t *fields) {
+    for (uint32_t group = 0; group < 2; group++, low += shift) {
+        uint64_t bits = sky_load_u64(low); /* and what follows */
+        for (uint32_t i = 0; i < 8; i++, bits >>= shift)
+            *fields++ = (int16_t)(bits & ((1u << shift) - 1));
+    }
+}
+
 /* Symbols and low bits to levels; true when an escape is among them. */
 static bool levels_of(const sky_coder *rows, uint32_t half, const uint8_t *low,
-                      const uint8_t *symbols, int32_t *k) {
-    bool escapes = false;
-    for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
-        uint32_t shift = rows->shift[half][u], at = u * SKY_UNIT;
-        uint64_t fields[2] = {0, 0};
-        for (uint32_t i = 0; i < 2 * shift; i++)
-            fields[i / shift] |= (uint64_t)low[i] << 8 * (i % shift);
+                      const uint8_t *restrict symbols, int16_t *restrict k) {
+    uint32_t count = rows->steps * SKY_LANES;
+    uint8_t escapes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        k[i] = (int16_t)(symbols[i] - SKY_SYMBOL_ZERO);
+        escapes |= symbols[i] == SKY_ESCAPE;
+    }
+    for (uint32_t u = 0; rows->low_bytes[half] && u < sky_rows_units(rows); u++, k += SKY_UNIT) {
+        int16_t fields[SKY_UNIT];
+        uint32_t shift = rows->shift[half][u];
+        if (shift == 0)
+            continue;
+        load_fields(low, shift, fields);
         low += 2 * shift;
-        for (uint32_t i = 0; i < SKY_UNIT; i++) {
-            uint32_t field = (uint32_t)(fields[i / 8] >> i % 8 * shift) & ((1u << shift) - 1);
-            k[at + i] = ((int32_t)symbols[at + i] - SKY_SYMBOL_ZERO) * (1 << shift) +
-                        (int32_t)field;
-            escapes |= symbols[at + i] == SKY_ESCAPE;
-        }
+        for (uint32_t i = 0; i < SKY_UNIT; i++)
+            k[i] = (int16_t)(k[i] * (1 << shift) + fields[i]);
     }
     return escapes;
 }
 
 static const uint8_t *patch_escapes(const sky_coder *rows, const uint8_t *symbols,
-                                    const uint8_t *in, int32_t *k) {
+                                    const uint8_t *in, int16_t *k) {
     for (uint32_t i = 0; i < rows->steps * SKY_LANES; i++) {
         if (symbols[i] != SKY_ESCAPE)
             continue;
@@ -160,25 +189,40 @@ static const uint8_t *patch_escapes(const sky_coder *rows, const uint8_t *symbol
     return in;
 }
 
+/* In half steps: 2k, one less in magnitude where bit a is set. */
+static void halve_steps(const int16_t *restrict k, const uint8_t *restrict trellis, uint32_t count,
+                        int16_t *restrict n) {
+    for (uint32_t i = 0; i < count; i++) {
+        int16_t a = (int16_t) - (trellis[i] >> 2), sign = (int16_t)((k[i] > 0) - (k[i] < 0));
+        n[i] = (int16_t)(2 * k[i] - (sign & a));
+    }
+}
+
+/* sky__trellis_next, without looking it up. */
+static void step_trellis(const int16_t *restrict k, uint32_t count, uint8_t *restrict trellis) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t t = trellis[i], parity = (uint8_t)k[i];
+        trellis[i] = (uint8_t)(((t ^ t << 1) & 4) | ((t ^ parity) << 1 & 2) | t >> 2);
+    }
+}
+
 size_t sky__row_decode(sky_coder *rows, const sky_tables *tables, uint32_t half, const uint8_t *in,
                        int16_t *levels) {
     uint8_t symbols[SKY_WIDTH_MAX];
-    int32_t k[SKY_WIDTH_MAX];
+    int16_t k[SKY_WIDTH_MAX], n[SKY_WIDTH_MAX];
     const uint8_t *end = in + rows->low_bytes[half];
+    uint32_t count = rows->steps * SKY_LANES;
     end = decode_symbols(rows, &tables->slots, half, end, symbols);
     if (levels_of(rows, half, in, symbols, k))
         end = patch_escapes(rows, symbols, end, k);
     if (!end)
         return SIZE_MAX;
-    uint8_t *trellis = rows->trellis[half];
+    halve_steps(k, rows->trellis[half], count, n);
+    if (!rows->plain)
+        step_trellis(k, count, rows->trellis[half]);
     const uint16_t *channel = rows->channel[half];
-    uint32_t count = rows->steps * SKY_LANES;
-    for (uint32_t i = 0; i < count; i++) {
-        int32_t a = -(trellis[i] >> 2), sign = (k[i] > 0) - (k[i] < 0);
-        levels[channel[i]] = (int16_t)(2 * k[i] - (sign & a));
-    }
-    for (uint32_t i = 0; !rows->plain && i < count; i++)
-        trellis[i] = sky__trellis_next[trellis[i] | (k[i] & 1) << 3];
+    for (uint32_t i = 0; i < count; i++)
+        levels[channel[i]] = n[i];
     if (rows->exact && half == 0)
         sky__exact_contexts(rows, levels);
     return (size_t)(end - in);
@@ -186,91 +230,128 @@ size_t sky__row_decode(sky_coder *rows, const sky_tables *tables, uint32_t half,
 
 /* ---- encoding ---- */
 
-/* Starts of the symbols of each unit's table, by a. */
+/* What a state needs to know of a symbol. Those without a slot are the escape's. */
 typedef struct {
-    uint8_t start[2][SKY_UNITS_MAX][2][SKY_SYMBOLS];
-} encode_starts;
+    uint32_t reciprocal;
+    uint8_t frequency;
+    uint8_t less; /* 256 − frequency */
+    uint8_t start;
+} encode_symbol;
 
-static_assert(sizeof(encode_starts) <= sizeof(sky_encode_tables), "tables are too large");
+typedef struct {
+    encode_symbol symbol[2 * SKY_SYMBOLS]; /* by 16a + symbol */
+    uint32_t escapes;                      /* the same as bits */
+} encode_unit;
 
-void sky__encode_prepare(sky_encode_tables *tables, const sky_coder *rows) {
-    encode_starts *t = (encode_starts *)tables;
-    for (uint32_t half = 0; half < 2; half++)
-        for (uint32_t u = 0; u < sky_rows_units(rows); u++)
-            for (uint32_t a = 0; a < 2; a++) {
-                const uint8_t *frequency = sky__bank[rows->table[half][u]][a];
-                uint32_t at = 0;
-                for (uint32_t s = 0; s < SKY_SYMBOLS; at += frequency[s], s++)
-                    t->start[half][u][a][s] = (uint8_t)at;
-            }
+typedef struct {
+    encode_unit unit[2][SKY_UNITS_MAX];
+} encode_units;
+
+static_assert(sizeof(encode_units) <= sizeof(sky_encode_tables), "tables are too large");
+
+static uint32_t make_symbols(const uint8_t *frequency, encode_symbol *symbols) {
+    uint32_t start = 256, escapes = 0;
+    for (uint32_t s = SKY_SYMBOLS; s-- > 0;) {
+        uint32_t f = frequency[s];
+        start -= f;
+        if (f)
+            symbols[s] = (encode_symbol){sky__bank_reciprocal[f], (uint8_t)f, (uint8_t)(256 - f),
+                                         (uint8_t)start};
+        else
+            symbols[s] = symbols[SKY_ESCAPE];
+        escapes |= (uint32_t)(f == 0 || s == SKY_ESCAPE) << s;
+    }
+    return escapes;
 }
 
-/* A row in the coder's order: levels, and symbols, those without a slot as escapes. */
+void sky__encode_prepare(sky_encode_tables *tables, const sky_coder *rows) {
+    encode_units *t = (encode_units *)tables;
+    for (uint32_t half = 0; half < 2; half++)
+        for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
+            const uint8_t(*frequency)[SKY_SYMBOLS] = sky__bank[rows->table[half][u]];
+            encode_unit *unit = &t->unit[half][u];
+            unit->escapes = make_symbols(frequency[0], unit->symbol);
+            unit->escapes |= make_symbols(frequency[1], unit->symbol + SKY_SYMBOLS) << SKY_SYMBOLS;
+        }
+}
+
+/* A row in the coder's order: 2k + a, and 16a + symbol. */
 typedef struct {
-    int16_t k[SKY_WIDTH_MAX];
-    uint8_t a[SKY_WIDTH_MAX];
+    int16_t value[SKY_WIDTH_MAX];
     uint8_t symbol[SKY_WIDTH_MAX];
 } split_row;
 
-static void split(const sky_coder *rows, uint32_t half, const int16_t *packed, split_row *out) {
-    for (uint32_t i = 0; i < rows->steps * SKY_LANES; i++) {
-        int32_t value = packed[rows->channel[half][i]];
-        uint32_t unit = i / SKY_UNIT, a = (uint32_t)(value & 1);
-        uint32_t symbol = sky_symbol_of(value >> 1, rows->shift[half][unit]);
-        out->k[i] = (int16_t)(value >> 1);
-        out->a[i] = (uint8_t)a;
-        out->symbol[i] = (uint8_t)(sky__bank[rows->table[half][unit]][a][symbol] ? symbol
-                                                                                 : SKY_ESCAPE);
+static void split(const sky_coder *rows, uint32_t half, const int16_t *packed, split_row *row) {
+    for (uint32_t i = 0; i < rows->steps * SKY_LANES; i++)
+        row->value[i] = packed[rows->channel[half][i]];
+    for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
+        const int16_t *restrict value = row->value + u * SKY_UNIT;
+        uint8_t *restrict symbol = row->symbol + u * SKY_UNIT;
+        uint32_t shift = rows->shift[half][u] + 1;
+        for (uint32_t i = 0; i < SKY_UNIT; i++) {
+            uint16_t s = (uint16_t)((value[i] >> shift) + SKY_SYMBOL_ZERO);
+            s = s < SKY_ESCAPE ? s : SKY_ESCAPE;
+            symbol[i] = (uint8_t)((value[i] & 1) << 4 | s);
+        }
     }
 }
 
-static uint8_t *encode_escapes(const sky_coder *rows, uint32_t half, const split_row *row,
-                               uint8_t *end) {
-    for (uint32_t i = rows->steps * SKY_LANES; i-- > 0;) {
-        if (row->symbol[i] != SKY_ESCAPE || rows->table[half][i / SKY_UNIT] == 0)
-            continue;
-        end -= 2;
-        sky_store_u16(end, (uint16_t)row->k[i]);
-    }
-    return end;
-}
-
-static inline uint8_t *encode_symbol(uint16_t *state, uint32_t f, uint32_t start, uint8_t *end) {
-    uint32_t x = *state, full = x >= f << 8; /* as likely as not: no branch */
-    end[-1] = (uint8_t)x;
-    end -= full;
-    x >>= 8 * full;
-    uint32_t quotient = (uint32_t)((uint64_t)x * sky__bank_reciprocal[f] >> 24);
-    *state = (uint16_t)((quotient << 8) + (x - quotient * f) + start);
-    return end;
-}
-
-static uint8_t *encode_symbols(sky_coder *rows, const encode_starts *t, uint32_t half,
+static uint8_t *encode_escapes(const sky_coder *rows, const encode_units *t, uint32_t half,
                                const split_row *row, uint8_t *end) {
+    for (uint32_t u = sky_rows_units(rows); u-- > 0;) {
+        const uint8_t *symbol = row->symbol + u * SKY_UNIT;
+        uint32_t escapes = t->unit[half][u].escapes, met = 0;
+        for (uint32_t i = 0; i < SKY_UNIT; i++)
+            met |= 1u << symbol[i];
+        for (uint32_t i = SKY_UNIT; (met & escapes) && rows->table[half][u] && i-- > 0;) {
+            if (!(escapes >> symbol[i] & 1))
+                continue;
+            end -= 2;
+            sky_store_u16(end, (uint16_t)(row->value[u * SKY_UNIT + i] >> 1));
+        }
+    }
+    return end;
+}
+
+/* One unit's symbols, the last first. As in decoding, nothing branches on them. */
+static inline uint8_t *encode_symbols(const encode_symbol *symbols, const uint8_t *symbol,
+                                      uint16_t *restrict state, uint8_t *end) {
+    for (uint32_t i = SKY_UNIT; i-- > 0;) {
+        const encode_symbol *s = &symbols[symbol[i]];
+        uint32_t x = state[i], high = x >> 8, full = high >= s->frequency;
+        end[-1] = (uint8_t)x;
+        end -= full;
+        x = full ? high : x;
+        /* 256 q + (x − q f), q the quotient by f */
+        uint32_t quotient = (uint32_t)((uint64_t)x * s->reciprocal >> 24);
+        state[i] = (uint16_t)(quotient * s->less + x + s->start);
+    }
+    return end;
+}
+
+static uint8_t *encode_states(sky_coder *rows, const encode_units *t, uint32_t half,
+                              const split_row *row, uint8_t *end) {
     uint16_t state[SKY_LANES];
     for (uint32_t lane = 0; lane < SKY_LANES; lane++)
         state[lane] = (uint16_t)sky_rows_state(rows, lane);
-    for (uint32_t i = rows->steps * SKY_LANES; i-- > 0;) {
-        uint32_t unit = i / SKY_UNIT, table = rows->table[half][unit];
-        if (table != 0)
-            end = encode_symbol(&state[i % SKY_LANES], sky__bank[table][row->a[i]][row->symbol[i]],
-                                t->start[half][unit][row->a[i]][row->symbol[i]], end);
-    }
+    for (uint32_t u = sky_rows_units(rows); u-- > 0;)
+        if (rows->table[half][u] != 0)
+            end = encode_symbols(t->unit[half][u].symbol, row->symbol + u * SKY_UNIT,
+                                 state + u * SKY_UNIT % SKY_LANES, end);
     for (uint32_t lane = 0; lane < SKY_LANES; lane++)
         sky_rows_set_state(rows, lane, state[lane]);
     return end;
 }
 
-static uint8_t *encode_low_bits(const sky_coder *rows, uint32_t half, const int16_t *k,
+static uint8_t *encode_low_bits(const sky_coder *rows, uint32_t half, const int16_t *value,
                                 uint8_t *end) {
-    for (uint32_t u = sky_rows_units(rows); u-- > 0;) {
+    for (uint32_t u = sky_rows_units(rows); rows->low_bytes[half] && u-- > 0;) {
         uint32_t shift = rows->shift[half][u];
         for (uint32_t group = 2; shift && group-- > 0;) {
+            const int16_t *eight = value + u * SKY_UNIT + group * 8;
             uint64_t fields = 0;
-            for (uint32_t i = 0; i < 8; i++)
-                fields |= (uint64_t)((uint32_t)k[u * SKY_UNIT + group * 8 + i] &
-                                     ((1u << shift) - 1))
-                          << i * shift;
+            for (uint32_t i = 8; i-- > 0;)
+                fields = fields << shift | ((uint64_t)(eight[i] >> 1) & ((1u << shift) - 1));
             end -= shift;
             for (uint32_t i = 0; i < shift; i++)
                 end[i] = (uint8_t)(fields >> 8 * i);
@@ -281,9 +362,10 @@ static uint8_t *encode_low_bits(const sky_coder *rows, uint32_t half, const int1
 
 uint8_t *sky__row_encode(sky_coder *rows, const sky_encode_tables *tables, uint32_t half,
                          const int16_t *packed, uint8_t *end) {
+    const encode_units *t = (const encode_units *)tables;
     split_row row;
     split(rows, half, packed, &row);
-    end = encode_escapes(rows, half, &row, end);
-    end = encode_symbols(rows, (const encode_starts *)tables, half, &row, end);
-    return encode_low_bits(rows, half, row.k, end);
+    end = encode_escapes(rows, t, half, &row, end);
+    end = encode_states(rows, t, half, &row, end);
+    return encode_low_bits(rows, half, row.value, end);
 }

@@ -82,11 +82,15 @@ static inline size_t sky_rows_bytes_max(const sky_coder *rows, uint32_t half) {
 /* Next trellis state, from state | parity << 3: (a, b, c) becomes (a ⊕ b, c ⊕ p, a). */
 extern const uint8_t sky__trellis_next[16];
 
-/* Decoder's tables of the classes in use, scalar: symbol of a slot, by (table, a). */
+/* What the scalar decoder makes of a slot: symbol, slot − start << 8, frequency << 16. */
+typedef uint32_t sky_slot;
+
+#define SKY_SLOT_TABLES (2 * SKY_UNITS_MAX)
+
+/* Its tables, those in use. */
 typedef struct {
-    uint64_t made[3]; /* bit t: table t is there */
-    uint8_t symbol[SKY_BANK_TABLES][2][256];
-    uint8_t start[SKY_BANK_TABLES][2][SKY_SYMBOLS];
+    uint8_t made[SKY_BANK_TABLES];        /* where in `of`, and 1; 0: nowhere */
+    sky_slot of[SKY_SLOT_TABLES][2][256]; /* by a, slot */
 } sky_slots;
 
 /* What decoding makes of a tile's tables and order before its first row, each kernel its own. A new
@@ -108,7 +112,7 @@ size_t sky__row_decode(sky_coder *rows, const sky_tables *tables, uint32_t half,
 
 /* What encoding makes of them, each kernel its own. */
 typedef struct {
-    _Alignas(64) uint8_t of_vectors[20u << 10];
+    _Alignas(64) uint8_t of_vectors[22u << 10];
 } sky_encode_tables;
 
 void sky__encode_prepare(sky_encode_tables *tables, const sky_coder *rows);

@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "codec/kernels_avx2.h"
+#include "codec/order_avx2.h"
 
 typedef __m256i vec;
 #define VEC_UNITS 2
+#define VEC_BYTES 32
+#define VEC_BIAS  0x80 /* comparisons are of signed bytes */
 
 static inline vec v_load(const void *p) {
     return _mm256_loadu_si256((const __m256i *)p);
@@ -44,8 +47,14 @@ static inline vec v_shift_left_3(vec x) {
 static inline vec v_look_up(vec table, vec index) {
     return _mm256_shuffle_epi8(table, index);
 }
-static inline vec v_reached(vec x, vec start) {
-    return _mm256_cmpeq_epi8(_mm256_max_epu8(x, start), x);
+static inline vec v_bias(vec x) {
+    return _mm256_xor_si256(x, v_set(VEC_BIAS));
+}
+static inline vec v_above(vec x, vec y) {
+    return _mm256_cmpgt_epi8(x, y);
+}
+static inline vec v_negative(vec x) {
+    return _mm256_cmpgt_epi8(_mm256_setzero_si256(), x);
 }
 static inline vec v_select(vec where, vec x, vec y) {
     return _mm256_blendv_epi8(y, x, where);
@@ -71,44 +80,56 @@ static inline vec v_eights(const uint64_t *x) {
     return _mm256_set_epi64x((long long)x[3], (long long)x[2], (long long)x[1], (long long)x[0]);
 }
 
-static inline uint64_t spread_eight(const uint8_t **in, uint64_t mask) {
-    uint64_t bytes = _pdep_u64(load_eight(*in), mask);
-    *in += (uint32_t)__builtin_popcountll(mask) / 8;
-    return bytes;
+/* Each lane's byte is as many bytes on as lanes before it, in its unit, want one: a sum over lanes.
+ */
+static inline vec v_spread(const uint8_t *in, vec where) {
+    uint32_t first = (uint32_t)__builtin_popcount(v_bits(where) & 0xffff);
+    vec bytes = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)in)), less = where;
+    bytes = _mm256_inserti128_si256(bytes, _mm_loadu_si128((const __m128i *)(in + first)), 1);
+    less = v_add(less, _mm256_bslli_epi128(less, 1));
+    less = v_add(less, _mm256_bslli_epi128(less, 2));
+    less = v_add(less, _mm256_bslli_epi128(less, 4));
+    less = v_add(less, _mm256_bslli_epi128(less, 8));
+    return v_look_up(bytes, _mm256_xor_si256(less, v_set(0xff)));
 }
 
-static inline vec v_spread(const uint8_t *in, vec where) {
-    uint64_t x[4];
-    x[0] = spread_eight(&in, (uint64_t)_mm256_extract_epi64(where, 0));
-    x[1] = spread_eight(&in, (uint64_t)_mm256_extract_epi64(where, 1));
-    x[2] = spread_eight(&in, (uint64_t)_mm256_extract_epi64(where, 2));
-    x[3] = spread_eight(&in, (uint64_t)_mm256_extract_epi64(where, 3));
-    return v_eights(x);
+static inline void apart(vec x, vec y, vec *low, vec *high) {
+    const vec bytes = _mm256_set1_epi16(0x00ff);
+    *low = _mm256_packus_epi16(_mm256_and_si256(x, bytes), _mm256_and_si256(y, bytes));
+    *high = _mm256_packus_epi16(_mm256_srli_epi16(x, 8), _mm256_srli_epi16(y, 8));
 }
 
 static inline void v_next(vec rest, vec high, vec less, vec *low_out, vec *high_out) {
-    const vec zero = _mm256_setzero_si256(), bytes = _mm256_set1_epi16(0x00ff);
+    const vec zero = _mm256_setzero_si256();
     vec x = _mm256_unpacklo_epi8(rest, high), y = _mm256_unpackhi_epi8(rest, high);
     x = _mm256_sub_epi16(
         x, _mm256_mullo_epi16(_mm256_srli_epi16(x, 8), _mm256_unpacklo_epi8(less, zero)));
     y = _mm256_sub_epi16(
         y, _mm256_mullo_epi16(_mm256_srli_epi16(y, 8), _mm256_unpackhi_epi8(less, zero)));
-    *low_out = _mm256_packus_epi16(_mm256_and_si256(x, bytes), _mm256_and_si256(y, bytes));
-    *high_out = _mm256_packus_epi16(_mm256_srli_epi16(x, 8), _mm256_srli_epi16(y, 8));
+    apart(x, y, low_out, high_out);
 }
 
+static inline vec v_halves(vec k, vec a) {
+    return v_add(v_add(k, k), _mm256_sign_epi8(a, k));
+}
 static inline vec halves(vec k, vec a) {
     return _mm256_add_epi16(_mm256_add_epi16(k, k), _mm256_sign_epi16(a, k));
 }
-static inline void v_halves(vec low, vec high, vec a, int16_t *out) {
-    vec x = halves(_mm256_unpacklo_epi8(low, high), _mm256_unpacklo_epi8(a, a));
-    vec y = halves(_mm256_unpackhi_epi8(low, high), _mm256_unpackhi_epi8(a, a));
+static inline void v_halves_of_words(vec *low, vec *high, vec a) {
+    vec x = halves(_mm256_unpacklo_epi8(*low, *high), _mm256_unpacklo_epi8(a, a));
+    vec y = halves(_mm256_unpackhi_epi8(*low, *high), _mm256_unpackhi_epi8(a, a));
+    apart(x, y, low, high);
+}
+
+static inline void v_store_words(vec low, vec high, int16_t *out) {
+    vec x = _mm256_unpacklo_epi8(low, high), y = _mm256_unpackhi_epi8(low, high);
     v_store(out, _mm256_permute2x128_si256(x, y, 0x20));
     v_store(out + 16, _mm256_permute2x128_si256(x, y, 0x31));
 }
 
-static inline uint64_t spread(const uint8_t *bytes, uint32_t shift) {
-    return _pdep_u64(load_eight(bytes), 0x0101010101010101u * ((1u << shift) - 1));
+static inline uint64_t spread(const uint8_t *bytes, uint32_t shift, uint64_t field) {
+    (void)shift;
+    return _pdep_u64(load_eight(bytes), field);
 }
 
 #include "codec/rows_units.h"

@@ -28,6 +28,7 @@ typedef struct {
 /* Channels of 64 positions, words. */
 typedef struct {
     __m512i from[2];
+    __mmask32 here[STEPS_MAX][2]; /* by 64 channels: those among them */
 } order_tables;
 
 typedef struct {
@@ -37,28 +38,50 @@ typedef struct {
 
 _Static_assert(sizeof(encode_tables) <= sizeof(sky_encode_tables), "tables are too large");
 
-static void make_unit(step_tables *t, uint32_t u, uint32_t table, uint32_t shift) {
-    for (uint32_t a = 0; a < 2; a++) {
-        const uint8_t *frequency = sky__bank[table][a];
-        uint32_t start = 256;
-        for (uint32_t s = SKY_SYMBOLS; s-- > 0;) {
-            uint32_t f = frequency[s], alias = f ? s : SKY_ESCAPE;
-            start -= f;
-            uint32_t r = sky__bank_reciprocal[frequency[alias]] >> 8;
-            r = r < 65535 ? r : 65535;
-            uint32_t at = 16 * u + s, from = 16 * u + alias;
-            ((uint8_t *)&t->freq[a])[at] = frequency[alias];
-            ((uint8_t *)&t->start[a])[at] = f || s == SKY_ESCAPE ? (uint8_t)start
-                                                                 : ((uint8_t *)&t->start[a])[from];
-            ((uint8_t *)&t->reciprocal_low[a])[at] = (uint8_t)r;
-            ((uint8_t *)&t->reciprocal_high[a])[at] = (uint8_t)(r >> 8);
-            ((int8_t *)&t->escapes[a])[at] = s == SKY_ESCAPE || !f ? -1 : 0;
-        }
+/* floor(65536 / f), 65535 for 1; nothing for 0, which is not looked up. The quotient of floats is
+ * rounded far from any whole number that it is not. */
+static inline __m512i reciprocals_of(__m128i f) {
+    __m512 x = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(f));
+    __m512i r = _mm512_cvttps_epi32(_mm512_div_ps(_mm512_set1_ps(65536.0f), x));
+    return _mm512_min_epu32(r, _mm512_set1_epi32(65535));
+}
+
+static inline __m128i starts_of(__m128i f) {
+    f = _mm_add_epi8(f, _mm_bslli_si128(f, 1));
+    f = _mm_add_epi8(f, _mm_bslli_si128(f, 2));
+    f = _mm_add_epi8(f, _mm_bslli_si128(f, 4));
+    f = _mm_add_epi8(f, _mm_bslli_si128(f, 8));
+    return _mm_bslli_si128(f, 1);
+}
+
+static void make_unit(step_tables *t, uint32_t u, uint32_t table, uint32_t shift, bool by_a) {
+    const __m128i last = _mm_set1_epi8(SKY_ESCAPE);
+    const __mmask16 escape = 1u << SKY_ESCAPE;
+    for (uint32_t a = 0; a < (by_a ? 2 : 1); a++) {
+        __m128i f = _mm_loadu_si128((const __m128i *)sky__bank[table][a]), start = starts_of(f);
+        __mmask16 none = _mm_testn_epi8_mask(f, f);
+        f = _mm_mask_shuffle_epi8(f, none, f, last);
+        start = _mm_mask_shuffle_epi8(start, none, start, last);
+        __m512i r = reciprocals_of(f);
+        ((__m128i *)&t->freq[a])[u] = f;
+        ((__m128i *)&t->start[a])[u] = start;
+        ((__m128i *)&t->reciprocal_low[a])[u] = _mm512_cvtepi32_epi8(r);
+        ((__m128i *)&t->reciprocal_high[a])[u] = _mm512_cvtepi32_epi8(_mm512_srli_epi32(r, 8));
+        ((__m128i *)&t->escapes[a])[u] = _mm_movm_epi8(none | escape);
     }
     ((__m256i *)t->shift)[u] = _mm256_set1_epi16((short)shift);
     t->field[u] = 0x0101010101010101u * ((1u << shift) - 1);
     if (table == 0)
         t->silent |= (uint64_t)0xffff << 16 * u;
+}
+
+/* Words of 64 positions are looked up among 64 channels at a time. */
+static void make_order(order_tables *t, const uint16_t *channel, uint32_t steps) {
+    memcpy(t->from, channel, sizeof t->from);
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t step = 0; step < steps; step++)
+            t->here[step][i] = _mm512_cmpeq_epi16_mask(_mm512_srli_epi16(t->from[i], 6),
+                                                       _mm512_set1_epi16((short)step));
 }
 
 void sky__encode_prepare_avx512(sky_encode_tables *tables, const sky_coder *rows) {
@@ -68,10 +91,11 @@ void sky__encode_prepare_avx512(sky_encode_tables *tables, const sky_coder *rows
             step_tables *t = &all->step[half][unit / 4];
             if (unit % 4 == 0) {
                 t->silent = 0;
-                memcpy(&all->order[half][unit / 4], rows->channel[half] + unit * SKY_UNIT,
-                       sizeof(order_tables));
+                make_order(&all->order[half][unit / 4], rows->channel[half] + unit * SKY_UNIT,
+                           rows->steps);
             }
-            make_unit(t, unit % 4, rows->table[half][unit], rows->shift[half][unit]);
+            make_unit(t, unit % 4, rows->table[half][unit], rows->shift[half][unit],
+                      sky_rows_by_a(rows));
         }
 }
 
@@ -85,16 +109,15 @@ typedef struct {
 } scratch;
 
 /* Words of 32 positions, from words by channel. */
-static inline __m512i reorder(__m512i from, const int16_t *row, uint32_t steps) {
+static inline __m512i reorder(const order_tables *t, uint32_t i, const int16_t *row,
+                              uint32_t steps) {
     const __m512i *in = (const __m512i *)row;
-    __m512i out = _mm512_permutex2var_epi16(_mm512_loadu_si512(in), from,
+    __m512i out = _mm512_permutex2var_epi16(_mm512_loadu_si512(in), t->from[i],
                                             _mm512_loadu_si512(in + 1));
-    for (uint32_t pair = 1; pair < steps; pair++) {
-        __m512i some = _mm512_permutex2var_epi16(_mm512_loadu_si512(in + 2 * pair), from,
-                                                 _mm512_loadu_si512(in + 2 * pair + 1));
-        __mmask32 here = _mm512_cmpeq_epi16_mask(_mm512_srli_epi16(from, 6),
-                                                 _mm512_set1_epi16((short)pair));
-        out = _mm512_mask_mov_epi16(out, here, some);
+    for (uint32_t step = 1; step < steps; step++) {
+        __m512i some = _mm512_permutex2var_epi16(_mm512_loadu_si512(in + 2 * step), t->from[i],
+                                                 _mm512_loadu_si512(in + 2 * step + 1));
+        out = _mm512_mask_mov_epi16(out, t->here[step][i], some);
     }
     return out;
 }
@@ -130,8 +153,8 @@ static inline size_t split_row(const sky_coder *rows, const encode_tables *t, ui
         const step_tables *s = &t->step[half][step];
         const order_tables *order = &t->order[half][step];
         const __m512i one = _mm512_set1_epi16(1);
-        __m512i x = reorder(order->from[0], packed, rows->steps);
-        __m512i y = reorder(order->from[1], packed, rows->steps);
+        __m512i x = reorder(order, 0, packed, rows->steps);
+        __m512i y = reorder(order, 1, packed, rows->steps);
         __mmask32 ax = _mm512_test_epi16_mask(x, one), ay = _mm512_test_epi16_mask(y, one);
         x = _mm512_srai_epi16(x, 1);
         y = _mm512_srai_epi16(y, 1);
@@ -158,9 +181,9 @@ static uint8_t *put_escapes(const scratch *m, uint32_t step, uint64_t which, uin
 
 /* ---- second pass ---- */
 
-static inline __m512i look_up(const __m512i table[2], __m512i symbol, __mmask64 a) {
-    return _mm512_mask_blend_epi8(a, _mm512_shuffle_epi8(table[0], symbol),
-                                  _mm512_shuffle_epi8(table[1], symbol));
+static inline __m512i look_up(const __m512i table[2], __m512i symbol, bool by_a, __mmask64 a) {
+    __m512i x = _mm512_shuffle_epi8(table[0], symbol);
+    return by_a ? _mm512_mask_shuffle_epi8(x, a, table[1], symbol) : x;
 }
 
 /* x by f: the quotient, and in *rest what remains. */
@@ -172,15 +195,16 @@ static inline __m512i divide(__m512i x, __m512i f, __m512i reciprocal, __m512i *
     return _mm512_add_epi16(quotient, more);
 }
 
-static inline uint8_t *encode_step(const step_tables *t, __m512i symbol, __mmask64 a, states *s,
-                                   uint8_t *end) {
+static inline uint8_t *encode_step(const step_tables *t, __m512i symbol, bool by_a, __mmask64 a,
+                                   states *s, uint8_t *end) {
     const __m512i zero = _mm512_setzero_si512();
     const __m512i places = _mm512_set_epi8(
         63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41,
         40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18,
         17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    __m512i f = look_up(t->freq, symbol, a), start = look_up(t->start, symbol, a);
-    __m512i r0 = look_up(t->reciprocal_low, symbol, a), r1 = look_up(t->reciprocal_high, symbol, a);
+    __m512i f = look_up(t->freq, symbol, by_a, a), start = look_up(t->start, symbol, by_a, a);
+    __m512i r0 = look_up(t->reciprocal_low, symbol, by_a, a),
+            r1 = look_up(t->reciprocal_high, symbol, by_a, a);
     __mmask64 full = _mm512_cmpge_epu8_mask(s->high, f) & ~t->silent;
     int count = __builtin_popcountll(full);
     __m512i bytes = _mm512_maskz_compress_epi8(full, s->low);
@@ -198,25 +222,31 @@ static inline uint8_t *encode_step(const step_tables *t, __m512i symbol, __mmask
     return end - count;
 }
 
-uint8_t *sky__row_encode_avx512(sky_coder *rows, const sky_encode_tables *tables, uint32_t half,
-                                const int16_t *packed, uint8_t *end) {
-    const encode_tables *t = (const encode_tables *)tables;
+static inline uint8_t *encode_row(sky_coder *rows, const encode_tables *t, uint32_t half,
+                                  const int16_t *packed, bool by_a, uint8_t *end) {
     scratch m;
     size_t low_bytes = split_row(rows, t, half, packed, &m);
     for (uint32_t step = rows->steps; step-- > 0;) {
         const step_tables *s = &t->step[half][step];
         __m512i symbol = _mm512_load_si512(m.symbols + step * SKY_LANES);
-        __mmask64 escapes = _mm512_movepi8_mask(look_up(s->escapes, symbol, m.a[step]));
+        __mmask64 escapes = _mm512_movepi8_mask(look_up(s->escapes, symbol, by_a, m.a[step]));
         end = put_escapes(&m, step, escapes & ~s->silent, end);
     }
     states x = load_states(rows);
     for (uint32_t step = rows->steps; step-- > 0;)
         end = encode_step(&t->step[half][step], _mm512_load_si512(m.symbols + step * SKY_LANES),
-                          m.a[step], &x, end);
+                          by_a, m.a[step], &x, end);
     store_states(&x, rows);
     end -= low_bytes;
     memcpy(end, m.low, low_bytes);
     return end;
+}
+
+uint8_t *sky__row_encode_avx512(sky_coder *rows, const sky_encode_tables *tables, uint32_t half,
+                                const int16_t *packed, uint8_t *end) {
+    const encode_tables *t = (const encode_tables *)tables;
+    return sky_rows_by_a(rows) ? encode_row(rows, t, half, packed, true, end)
+                               : encode_row(rows, t, half, packed, false, end);
 }
 
 /* ---- quantising by rounding ---- */

@@ -1,10 +1,13 @@
 /* Rows of levels by NEON: the operations rows_units.h asks for. */
 #include <arm_neon.h>
+#include <string.h>
 
 #include "codec/kernels_neon.h"
 
 typedef uint8x16_t vec;
 #define VEC_UNITS 1
+#define VEC_BYTES 16
+#define VEC_BIAS  0
 
 static inline vec v_load(const void *p) {
     return vld1q_u8((const uint8_t *)p);
@@ -42,8 +45,14 @@ static inline vec v_shift_left_3(vec x) {
 static inline vec v_look_up(vec table, vec index) {
     return vqtbl1q_u8(table, vandq_u8(index, vdupq_n_u8(0x8f)));
 }
-static inline vec v_reached(vec x, vec start) {
-    return vcgeq_u8(x, start);
+static inline vec v_bias(vec x) {
+    return x;
+}
+static inline vec v_above(vec x, vec y) {
+    return vcgtq_u8(x, y);
+}
+static inline vec v_negative(vec x) {
+    return vcltzq_s8(vreinterpretq_s8_u8(x));
 }
 static inline vec v_select(vec where, vec x, vec y) {
     return vbslq_u8(where, x, y);
@@ -81,29 +90,60 @@ static inline void v_next(vec rest, vec high, vec less, vec *low_out, vec *high_
 }
 
 /* a is −1 or 0: twice k, one less above zero, one more below. */
-static inline int16x8_t halves(vec k_bytes, vec a_bytes) {
-    int16x8_t k = vreinterpretq_s16_u8(k_bytes);
-    uint16x8_t a = vreinterpretq_u16_u8(a_bytes);
-    int16x8_t above = vreinterpretq_s16_u16(vandq_u16(vcgtzq_s16(k), a));
-    int16x8_t below = vreinterpretq_s16_u16(vandq_u16(vcltzq_s16(k), a));
-    return vsubq_s16(vaddq_s16(vaddq_s16(k, k), above), below);
+static inline vec v_halves(vec k_bytes, vec a) {
+    int8x16_t k = vreinterpretq_s8_u8(k_bytes);
+    vec above = vandq_u8(vcgtzq_s8(k), a), below = vandq_u8(vcltzq_s8(k), a);
+    return vsubq_u8(vaddq_u8(vaddq_u8(k_bytes, k_bytes), above), below);
 }
-static inline void v_halves(vec low, vec high, vec a, int16_t *out) {
-    vst1q_s16(out, halves(vzip1q_u8(low, high), vzip1q_u8(a, a)));
-    vst1q_s16(out + 8, halves(vzip2q_u8(low, high), vzip2q_u8(a, a)));
+static inline uint16x8_t halves(vec k_bytes, vec a_bytes) {
+    int16x8_t k = vreinterpretq_s16_u8(k_bytes);
+    uint16x8_t a = vreinterpretq_u16_u8(a_bytes), twice = vreinterpretq_u16_s16(vaddq_s16(k, k));
+    uint16x8_t above = vandq_u16(vcgtzq_s16(k), a), below = vandq_u16(vcltzq_s16(k), a);
+    return vsubq_u16(vaddq_u16(twice, above), below);
+}
+static inline void v_halves_of_words(vec *low, vec *high, vec a) {
+    vec x = vreinterpretq_u8_u16(halves(vzip1q_u8(*low, *high), vzip1q_u8(a, a)));
+    vec y = vreinterpretq_u8_u16(halves(vzip2q_u8(*low, *high), vzip2q_u8(a, a)));
+    *low = vuzp1q_u8(x, y);
+    *high = vuzp2q_u8(x, y);
+}
+static inline void v_store_words(vec low, vec high, int16_t *out) {
+    v_store(out, vzip1q_u8(low, high));
+    v_store(out + 8, vzip2q_u8(low, high));
 }
 
 static inline vec v_eights(const uint64_t *x) {
     return vreinterpretq_u8_u64(vld1q_u64(x));
 }
 
-static inline uint64_t spread(const uint8_t *bytes, uint32_t shift) {
+static inline uint64_t spread(const uint8_t *bytes, uint32_t shift, uint64_t field) {
     uint64_t fields = 0, out = 0;
     for (uint32_t i = 0; i < shift; i++)
         fields |= (uint64_t)bytes[i] << 8 * i;
     for (uint32_t i = 0; i < 8; i++)
-        out |= (fields >> i * shift & ((1u << shift) - 1)) << 8 * i;
+        out |= fields >> i * shift << 8 * i & field & (uint64_t)0xff << 8 * i;
     return out;
+}
+
+/* A look-up of 64 bytes gives 0 for what lies beyond, so those of all parts are or'ed. */
+#define ORDER_MAX 256u
+
+typedef struct {
+    uint8_t from[ORDER_MAX];
+} order;
+
+static inline void order_init(order *o, const uint8_t *from, uint32_t count) {
+    memcpy(o->from, from, count);
+}
+
+static inline void order_step(const order *o, uint32_t at, const uint8_t *in, uint32_t count,
+                              vec out[4]) {
+    for (uint32_t j = 0; j < 4; j++) {
+        vec from = v_load(o->from + at + 16 * j), x = v_set(0);
+        for (uint32_t part = 0; part < count; part += 64)
+            x = vorrq_u8(x, vqtbl4q_u8(vld1q_u8_x4(in + part), v_sub(from, v_set((uint8_t)part))));
+        out[j] = x;
+    }
 }
 
 #include "codec/rows_units.h"

@@ -1,19 +1,29 @@
 /* Rows of levels, a unit of sixteen channels or several at a time: the text that AVX2 and NEON
- * share. The file that includes it has defined VEC_UNITS and, on vectors `vec` of so many units,
+ * share. The file that includes it has defined VEC_UNITS, VEC_BYTES, VEC_BIAS and, on vectors `vec`
+ * of so many units,
  *
  *   v_load v_store v_set v_add v_sub v_and v_or v_min v_shift_left_2 v_shift_left_3
  *   v_twice(p)                  sixteen bytes, in every unit
  *   v_look_up(table, index)     within a unit; index below 16
- *   v_reached(x, start)         −1 where x ≥ start
+ *   v_above(x, y)               −1 where x > y, for bytes below 128 or biased ones
+ *   v_bias(x)                   x ⊕ VEC_BIAS, for comparisons of any bytes
+ *   v_negative(x)               −1 where x, with a sign, is below 0
  *   v_select(where, x, y)       x where −1
  *   v_is_zero(x)                −1 where 0
  *   v_bits(where)               as an integer
  *   v_count(where)              how many
  *   v_spread(in, where)         bytes from memory onto the lanes where −1, anything elsewhere
  *   v_next(rest, high, less, &low, &high)    (high, rest) − less × high, as words
- *   v_halves(low, high, a, out) 2k − (a ? sgn k : 0) of words; a: −1 or 0
+ *   v_halves(k, a)              2k − (a ? sgn k : 0) of bytes; a: −1 or 0
+ *   v_halves_of_words(&low, &high, a)        the same of words whose bytes are apart
  *   v_eights(p)                 from 64-bit words
- *   spread(bytes, shift)        eight fields of `shift` bits, into bytes
+ *   spread(bytes, shift, field)          eight fields of `shift` bits, into bits `field`
+ *   v_store_words(low, high, out)            words whose bytes are apart
+ *
+ * and, for up to ORDER_MAX bytes in another order, an `order` with
+ *
+ *   order_init(order, from, count)           for each byte where it comes from
+ *   order_step(order, at, in, count, out)    64 of them, from place `at` on
  *
  * How a symbol is found: rows_avx512.c. */
 #ifndef SKY_CODEC_ROWS_UNITS_H
@@ -25,26 +35,50 @@
 #include "codec/exact.h"
 #include "codec/rows.h"
 
-#define VEC_BYTES (VEC_UNITS * SKY_UNIT)
+/* What is known of a row is constant inside: one body for each kind. */
+#define INLINE       static inline __attribute__((always_inline))
+#define VECS         (SKY_LANES / VEC_BYTES) /* of a step */
+#define NARROW_SHIFT 3 /* levels of classes that shift no further, times two, fit a byte */
+
+/* What is known of a row before it is decoded. */
+typedef struct {
+    bool by_a;    /* bit a selects tables and levels */
+    bool stepped; /* the trellis runs */
+    bool shifted; /* there are low bits */
+    bool wide;    /* levels take two bytes */
+} row_kind;
 
 /* What the units of a vector look up. */
 typedef struct {
     _Alignas(32) uint8_t quarter[3][VEC_BYTES]; /* [4a]: start of symbol 4 (j + 1); everywhere, when
-                                                   a is 0 throughout */
-    uint8_t third[3][VEC_BYTES];                /* [4a + i]: start of symbol 4i + 1 + j */
+                                                   a is 0 throughout; biased */
+    uint8_t third[3][VEC_BYTES];                /* [4a + i]: start of symbol 4i + 1 + j; biased */
     uint8_t less[2][VEC_BYTES];                 /* by a: 256 − frequency */
     uint8_t start[2][VEC_BYTES];
     uint8_t level_low[VEC_BYTES]; /* (symbol − 7) << shift, its bytes */
     uint8_t level_high[VEC_BYTES];
     uint8_t symbol_max[VEC_BYTES];
-    uint8_t shift[VEC_UNITS];
+    uint64_t field[VEC_UNITS]; /* low bits of eight bytes */
+    uint32_t shift[VEC_UNITS];
 } vec_tables;
 
 typedef struct {
     vec_tables vec[2][SKY_UNITS_MAX / VEC_UNITS];
+    order order[2];
+    bool wide[2]; /* some level may not fit a byte */
 } decode_tables;
 
 _Static_assert(sizeof(decode_tables) <= sizeof(sky_tables), "tables are too large");
+
+/* From positions to channels. */
+static void make_order(order *o, const uint16_t *channel, uint32_t count) {
+    uint8_t from[ORDER_MAX];
+    if (count > ORDER_MAX)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        from[channel[i]] = (uint8_t)i;
+    order_init(o, from, count);
+}
 
 static void make_starts(vec_tables *t, uint32_t at, uint32_t a, const uint8_t *frequency) {
     uint8_t *start = t->start[a] + at;
@@ -55,14 +89,18 @@ static void make_starts(vec_tables *t, uint32_t at, uint32_t a, const uint8_t *f
         sum += frequency[s];
     }
     for (uint32_t j = 0; j < 3; j++) {
-        memset(t->quarter[j] + at + 4 * a, start[4 * j + 4], SKY_UNIT - 4 * a);
+        uint8_t *quarter = t->quarter[j] + at, *third = t->third[j] + at + 4 * a;
+        if (a)
+            memset(quarter + 4, start[4 * j + 4] ^ VEC_BIAS, 4);
+        else
+            memset(quarter, start[4 * j + 4] ^ VEC_BIAS, SKY_UNIT);
         for (uint32_t i = 0; i < 4; i++)
-            t->third[j][at + 4 * a + i] = start[4 * i + 1 + j];
+            third[i] = start[4 * i + 1 + j] ^ VEC_BIAS;
     }
 }
 
-static void make_unit(vec_tables *t, uint32_t at, uint32_t table, uint32_t shift, _Bool by_a) {
-    _Bool signs = table >= SKY_BANK_EXACT + SKY_EXACT_TABLES;
+static void make_unit(vec_tables *t, uint32_t at, uint32_t table, uint32_t shift, bool by_a) {
+    bool signs = table >= SKY_BANK_EXACT + SKY_EXACT_TABLES;
     for (uint32_t a = 0; a < (by_a ? 2 : 1); a++) {
         make_starts(t, at, a, sky__bank[table][a]);
         if (signs) { /* slot 255 finds symbol 15, which stands for 10, the last there is */
@@ -76,38 +114,45 @@ static void make_unit(vec_tables *t, uint32_t at, uint32_t table, uint32_t shift
         t->level_high[at + s] = (uint8_t)((uint32_t)level >> 8);
     }
     memset(t->symbol_max + at, table == 0 ? SKY_SYMBOL_ZERO : signs ? 10 : SKY_ESCAPE, SKY_UNIT);
-    t->shift[at / SKY_UNIT] = (uint8_t)shift;
+    t->shift[at / SKY_UNIT] = shift;
+    t->field[at / SKY_UNIT] = 0x0101010101010101u * ((1u << shift) - 1);
 }
 
 static void prepare_units(sky_tables *tables, const sky_coder *rows) {
     decode_tables *t = (decode_tables *)tables;
-    for (uint32_t half = 0; half < 2; half++)
-        for (uint32_t u = 0; u < sky_rows_units(rows); u++)
+    for (uint32_t half = 0; half < 2; half++) {
+        t->wide[half] = 0;
+        for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
             make_unit(&t->vec[half][u / VEC_UNITS], u % VEC_UNITS * SKY_UNIT, rows->table[half][u],
                       rows->shift[half][u], sky_rows_by_a(rows));
+            t->wide[half] |= rows->shift[half][u] > NARROW_SHIFT;
+        }
+        make_order(&t->order[half], rows->channel[half], rows->steps * SKY_LANES);
+    }
 }
 
-/* Of the low bytes that are left: how many of three starts x has reached, onto `base`. */
-static inline vec count_reached(vec x, vec s0, vec s1, vec s2, vec base) {
-    vec two = v_add(v_reached(x, s0), v_reached(x, s1));
-    return v_sub(v_sub(base, v_reached(x, s2)), two);
+/* ---- a row ---- */
+
+/* base, less one for each start that is above x. */
+INLINE vec count_reached(vec x, vec s0, vec s1, vec s2, vec base) {
+    vec two = v_add(v_above(s0, x), v_above(s1, x));
+    return v_add(v_add(base, v_above(s2, x)), two);
 }
 
 /* Symbols of a vector; low and high bytes of its states become those after them, but for the bytes
  * from the stream. */
-static inline vec decode_vec(const vec_tables *t, vec state, _Bool by_a, vec *low, vec *high) {
-    vec a4 = by_a ? v_and(state, v_set(4)) : v_set(0), slot = *low, start[3];
+INLINE vec decode_vec(const vec_tables *t, vec a, vec a4, bool by_a, vec *low, vec *high) {
+    vec slot = *low, x = v_bias(slot), start[3];
     for (uint32_t j = 0; j < 3; j++)
         start[j] = by_a ? v_look_up(v_load(t->quarter[j]), a4) : v_load(t->quarter[j]);
-    vec at = count_reached(slot, start[0], start[1], start[2], a4);
-    vec base = v_shift_left_2(by_a ? v_and(at, v_set(3)) : at);
-    vec symbol = count_reached(slot, v_look_up(v_load(t->third[0]), at),
+    vec at = count_reached(x, start[0], start[1], start[2], v_add(a4, v_set(3)));
+    vec base = v_or(v_shift_left_2(by_a ? v_and(at, v_set(3)) : at), v_set(3));
+    vec symbol = count_reached(x, v_look_up(v_load(t->third[0]), at),
                                v_look_up(v_load(t->third[1]), at),
                                v_look_up(v_load(t->third[2]), at), base);
     vec less = v_look_up(v_load(t->less[0]), symbol);
     vec begin = v_look_up(v_load(t->start[0]), symbol);
     if (by_a) {
-        vec a = v_reached(a4, v_set(4));
         less = v_select(a, v_look_up(v_load(t->less[1]), symbol), less);
         begin = v_select(a, v_look_up(v_load(t->start[1]), symbol), begin);
     }
@@ -116,7 +161,7 @@ static inline vec decode_vec(const vec_tables *t, vec state, _Bool by_a, vec *lo
 }
 
 /* A byte for every state below 256. */
-static inline const uint8_t *refill(vec *low, vec *high, const uint8_t *in) {
+INLINE const uint8_t *refill(vec *low, vec *high, const uint8_t *in) {
     vec empty = v_is_zero(*high);
     vec bytes = v_spread(in, empty);
     *high = v_select(empty, *low, *high);
@@ -125,30 +170,44 @@ static inline const uint8_t *refill(vec *low, vec *high, const uint8_t *in) {
 }
 
 typedef struct {
-    _Alignas(32) int16_t n[SKY_WIDTH_MAX];       /* by position */
+    _Alignas(32) uint8_t low[SKY_WIDTH_MAX]; /* of levels in half steps, by position */
+    _Alignas(32) uint8_t high[SKY_WIDTH_MAX];
     _Alignas(32) uint8_t trellis[SKY_WIDTH_MAX]; /* before the row */
     uint32_t escapes[SKY_UNITS_MAX / VEC_UNITS];
 } scratch;
 
-/* Levels of a vector, from symbols and low bits; steps its trellis. Returns the low bits' end. */
-static inline const uint8_t *levels_of_vec(const vec_tables *t, vec symbol, vec state,
-                                           const uint8_t *low, _Bool by_a, _Bool stepped,
-                                           uint8_t *trellis, int16_t *n) {
-    vec k = v_look_up(v_load(t->level_low), symbol), a = v_set(0);
+/* Low bits of a vector; returns their end. */
+INLINE const uint8_t *fields_of_vec(const vec_tables *t, const uint8_t *low, vec *out) {
     uint64_t fields[VEC_BYTES / 8];
     for (uint32_t g = 0; g < VEC_BYTES / 8; g++) {
-        uint32_t shift = t->shift[g / 2];
-        fields[g] = spread(low, shift);
-        low += shift;
+        fields[g] = spread(low, t->shift[g / 2], t->field[g / 2]);
+        low += t->shift[g / 2];
     }
-    k = v_or(k, v_eights(fields));
-    if (by_a)
-        a = v_reached(v_and(state, v_set(4)), v_set(4));
-    if (stepped) {
+    *out = v_eights(fields);
+    return low;
+}
+
+/* Levels of a vector, from symbols and low bits; steps its trellis. Returns the low bits' end. */
+INLINE const uint8_t *levels_of_vec(const vec_tables *t, vec symbol, vec state, vec a,
+                                    const uint8_t *low, row_kind kind, uint8_t *trellis,
+                                    uint8_t *n_low, uint8_t *n_high) {
+    vec k = v_look_up(v_load(t->level_low), symbol), fields;
+    if (kind.shifted) {
+        low = fields_of_vec(t, low, &fields);
+        k = v_or(k, fields);
+    }
+    if (kind.stepped) {
         vec parity = v_and(v_shift_left_3(k), v_set(8));
         v_store(trellis, v_look_up(v_twice(sky__trellis_next), v_or(state, parity)));
     }
-    v_halves(k, v_look_up(v_load(t->level_high), symbol), a, n);
+    if (kind.wide) {
+        vec high = v_look_up(v_load(t->level_high), symbol);
+        v_halves_of_words(&k, &high, a);
+        v_store(n_high, high);
+    } else {
+        k = v_halves(k, a);
+    }
+    v_store(n_low, k);
     return low;
 }
 
@@ -168,39 +227,87 @@ static inline size_t patch_escapes(sky_coder *rows, uint32_t half, const scratch
     return used;
 }
 
-static inline size_t decode_row(sky_coder *rows, const decode_tables *tables, uint32_t half,
-                                const uint8_t *in, _Bool by_a, int16_t *levels) {
-    scratch m;
+/* All of a row but its escapes and order. Returns where the escapes begin. */
+INLINE const uint8_t *decode_vecs(sky_coder *rows, const vec_tables *t, uint32_t half,
+                                  const uint8_t *in, row_kind kind, scratch *m) {
+    vec low[VECS], high[VECS];
     const uint8_t *low_bits = in, *at = in + rows->low_bytes[half];
-    _Bool stepped = by_a && !rows->plain;
-    for (uint32_t v = 0; v < sky_rows_units(rows) / VEC_UNITS; v++) {
-        const vec_tables *t = &tables->vec[half][v];
-        uint32_t position = v * VEC_BYTES, lane = position % SKY_LANES;
-        uint8_t *trellis = rows->trellis[half] + position;
-        vec state = v_load(trellis), low = v_load(rows->state[0] + lane);
-        vec high = v_load(rows->state[1] + lane);
-        vec symbol = decode_vec(t, state, by_a, &low, &high);
-        at = refill(&low, &high, at);
-        v_store(rows->state[0] + lane, low);
-        v_store(rows->state[1] + lane, high);
-        v_store(m.trellis + position, state);
-        m.escapes[v] = v_bits(v_reached(symbol, v_set(SKY_ESCAPE)));
-        low_bits = levels_of_vec(t, symbol, state, low_bits, by_a, stepped, trellis,
-                                 m.n + position);
+    for (uint32_t j = 0; j < VECS; j++) {
+        low[j] = v_load(rows->state[0] + j * VEC_BYTES);
+        high[j] = v_load(rows->state[1] + j * VEC_BYTES);
     }
-    const uint16_t *channel = rows->channel[half];
-    for (uint32_t i = 0; i < rows->steps * SKY_LANES; i++)
-        levels[channel[i]] = m.n[i];
-    size_t used = (size_t)(at - in), more = patch_escapes(rows, half, &m, at, levels);
+    for (uint32_t v = 0; v < sky_rows_units(rows) / VEC_UNITS; v += VECS)
+#pragma GCC unroll 4 /* states stay in registers */
+        for (uint32_t j = 0; j < VECS; j++, t++) {
+            uint32_t place = (v + j) * VEC_BYTES;
+            uint8_t *trellis = rows->trellis[half] + place;
+            vec state = v_load(trellis), a = v_set(0), a4 = v_set(0);
+            if (kind.by_a) {
+                a = v_above(state, v_set(3));
+                a4 = v_and(state, v_set(4));
+            }
+            vec symbol = decode_vec(t, a, a4, kind.by_a, &low[j], &high[j]);
+            at = refill(&low[j], &high[j], at);
+            v_store(m->trellis + place, state);
+            m->escapes[v + j] = v_bits(v_above(symbol, v_set(SKY_ESCAPE - 1)));
+            low_bits = levels_of_vec(t, symbol, state, a, low_bits, kind, trellis, m->low + place,
+                                     m->high + place);
+        }
+    for (uint32_t j = 0; j < VECS; j++) {
+        v_store(rows->state[0] + j * VEC_BYTES, low[j]);
+        v_store(rows->state[1] + j * VEC_BYTES, high[j]);
+    }
+    return at;
+}
+
+static void put_one_by_one(const uint16_t *channel, uint32_t count, bool wide, const scratch *m,
+                           int16_t *levels) {
+    for (uint32_t i = 0; i < count; i++)
+        levels[channel[i]] = (int16_t)(wide ? m->low[i] | m->high[i] << 8 : (int8_t)m->low[i]);
+}
+
+INLINE void put_in_order(const order *o, uint32_t count, bool wide, const scratch *m,
+                         int16_t *levels) {
+    for (uint32_t at = 0; at < count; at += SKY_LANES) {
+        vec low[VECS], high[VECS];
+        order_step(o, at, m->low, count, low);
+        if (wide)
+            order_step(o, at, m->high, count, high);
+        for (uint32_t j = 0; j < VECS; j++, levels += VEC_BYTES)
+            v_store_words(low[j], wide ? high[j] : v_negative(low[j]), levels);
+    }
+}
+
+INLINE size_t decode_row(sky_coder *rows, const decode_tables *tables, uint32_t half,
+                         const uint8_t *in, row_kind kind, int16_t *levels) {
+    scratch m;
+    const uint8_t *end = decode_vecs(rows, tables->vec[half], half, in, kind, &m);
+    uint32_t count = rows->steps * SKY_LANES;
+    if (count <= ORDER_MAX)
+        put_in_order(&tables->order[half], count, kind.wide, &m, levels);
+    else
+        put_one_by_one(rows->channel[half], count, kind.wide, &m, levels);
+    size_t used = (size_t)(end - in), more = patch_escapes(rows, half, &m, end, levels);
     return more == SIZE_MAX ? SIZE_MAX : used + more;
 }
 
 static inline size_t decode_row_of_units(sky_coder *rows, const sky_tables *tables, uint32_t half,
                                          const uint8_t *in, int16_t *levels) {
     const decode_tables *t = (const decode_tables *)tables;
-    if (!sky_rows_by_a(rows))
-        return decode_row(rows, t, half, in, 0, levels);
-    size_t used = decode_row(rows, t, half, in, 1, levels);
+    bool by_a = sky_rows_by_a(rows), stepped = !rows->plain;
+    bool wide = t->wide[half], shifted = rows->low_bytes[half] != 0;
+    size_t used;
+    if (wide) /* one body for each, in which these are constants */
+        used = by_a ? decode_row(rows, t, half, in, (row_kind){true, stepped, true, true}, levels)
+                    : decode_row(rows, t, half, in, (row_kind){false, false, true, true}, levels);
+    else if (by_a)
+        used = shifted
+                   ? decode_row(rows, t, half, in, (row_kind){true, stepped, true, false}, levels)
+                   : decode_row(rows, t, half, in, (row_kind){true, stepped, false, false}, levels);
+    else
+        used = shifted
+                   ? decode_row(rows, t, half, in, (row_kind){false, false, true, false}, levels)
+                   : decode_row(rows, t, half, in, (row_kind){false, false, false, false}, levels);
     if (rows->exact && half == 0 && used != SIZE_MAX)
         sky__exact_contexts(rows, levels);
     return used;

@@ -183,7 +183,7 @@ static sky_status stream_of(const sky_skv *skv, uint32_t layer, sky_kv kv, const
 }
 
 sky_status sky_skv_decode(const sky_skv *skv, const sky_profile *profile, uint32_t layer, sky_kv kv,
-                          sky_tensor_out dst, void *memory) {
+                          sky_tensor_out dst, void *work) {
     const uint8_t *stream;
     size_t bytes;
     sky_stream_shape shape;
@@ -191,7 +191,7 @@ sky_status sky_skv_decode(const sky_skv *skv, const sky_profile *profile, uint32
     if (status != SKY_OK)
         return status;
     status = sky_skv_stream_shape(skv, layer, kv, &shape);
-    return status == SKY_OK ? sky_decode(profile, &shape, stream, bytes, dst, memory) : status;
+    return status == SKY_OK ? sky_decode(profile, &shape, stream, bytes, dst, work) : status;
 }
 
 sky_status sky_skv_verify(const sky_skv *skv) {

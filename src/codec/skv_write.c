@@ -156,7 +156,7 @@ size_t sky_skv_lower_bytes(const sky_skv *skv) {
 }
 
 static sky_status lower_stream(const sky_skv *skv, sky_skv_writer *w, uint32_t index,
-                               const sky_encode_options *options, uint8_t *rows, void *memory) {
+                               const sky_encode_options *options, uint8_t *rows, void *work) {
     uint32_t layer = index / 2;
     sky_kv kv = (sky_kv)(index & 1);
     sky_skv_entry e;
@@ -176,18 +176,18 @@ static sky_status lower_stream(const sky_skv *skv, sky_skv_writer *w, uint32_t i
     size_t head_bytes = rows_bytes(&shape) / shape.token_count / shape.kv_heads;
     size_t token_bytes = head_bytes * shape.kv_heads;
     status = sky_decode(w->profile, &shape, skv->data + e.offset, (size_t)e.bytes,
-                        (sky_tensor_out){rows, token_bytes, head_bytes}, memory);
+                        (sky_tensor_out){rows, token_bytes, head_bytes}, work);
     sky_encode_options how = *options;
     how.first_token_raw = info.first_token_raw || options->first_token_raw;
     return status == SKY_OK ? sky_skv_put(w, layer, kv, &how,
-                                          (sky_tensor_in){rows, token_bytes, head_bytes}, memory)
+                                          (sky_tensor_in){rows, token_bytes, head_bytes}, work)
                             : status;
 }
 
 sky_status sky_skv_lower(const sky_skv *skv, const sky_profile *profile,
                          const sky_encode_options *options, void *dst, size_t dst_bytes_max,
-                         size_t *dst_bytes, void *memory) {
-    sky_skv_layer *layers = (void *)((uint8_t *)memory + SKY_DECODER_BYTES);
+                         size_t *dst_bytes, void *work) {
+    sky_skv_layer *layers = (void *)((uint8_t *)work + SKY_DECODER_BYTES);
     uint8_t *rows = (uint8_t *)layers + layers_bytes(skv);
     sky_skv_shape shape = {skv->token_count, skv->first_position, skv->layer_count, layers, {0}};
     sky_skv_writer w;
@@ -199,7 +199,7 @@ sky_status sky_skv_lower(const sky_skv *skv, const sky_profile *profile,
         sky_skv_entry e;
         sky_skv_entry_at(skv, i / 2, (sky_kv)(i & 1), &e);
         if (e.bytes)
-            status = lower_stream(skv, &w, i, options, rows, memory);
+            status = lower_stream(skv, &w, i, options, rows, work);
     }
     return status == SKY_OK ? sky_skv_end(&w, dst_bytes) : status;
 }

@@ -3,9 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#if defined(__F16C__)
-#include <immintrin.h>
-#endif
 
 #include "codec/half.h"
 
@@ -24,56 +21,58 @@ void sky__transform_angles(sky_transform *t, uint32_t position) {
     sky__rope_angles(t->rope, 2, t->cosine[2], t->sine[2]);
 }
 
+static void turn_angles(const float *restrict step_cosine, const float *restrict step_sine,
+                        uint32_t count, float *restrict cosine, float *restrict sine) {
+    for (uint32_t p = 0; p < count; p++) {
+        float c = cosine[p], s = sine[p];
+        cosine[p] = c * step_cosine[p] - s * step_sine[p];
+        sine[p] = s * step_cosine[p] + c * step_sine[p];
+    }
+}
+
 void sky__transform_turn_on(sky_transform *t) {
-    const float *step_cosine = t->cosine[2], *step_sine = t->sine[2];
     for (uint32_t i = 0; t->rope && i < 2; i++)
-        for (uint32_t p = 0; p < t->rope->pair_count; p++) {
-            float c = t->cosine[i][p], s = t->sine[i][p];
-            t->cosine[i][p] = c * step_cosine[p] - s * step_sine[p];
-            t->sine[i][p] = s * step_cosine[p] + c * step_sine[p];
-        }
+        turn_angles(t->cosine[2], t->sine[2], t->rope->pair_count, t->cosine[i], t->sine[i]);
 }
 
 /* ---- elements ---- */
 
-/* Where the CPU converts halves itself, eight at a time; returns how many. */
-#if defined(__F16C__)
-static uint32_t load_halves(const uint8_t *in, uint32_t count, float *out) {
-    uint32_t i = 0;
-    for (; i + 8 <= count; i += 8)
-        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(in + 2 * i))));
-    return i;
+static float quiet_nan(void) {
+    return sky_float_of(0x7fc00000u);
 }
-static uint32_t store_halves(const float *x, uint32_t count, uint8_t *out) {
-    uint32_t i = 0;
-    for (; i + 8 <= count; i += 8)
-        _mm_storeu_si128((__m128i *)(out + 2 * i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
-    return i;
-}
-#else
-static uint32_t load_halves(const uint8_t *in, uint32_t count, float *out) {
-    (void)in, (void)count, (void)out;
-    return 0;
-}
-static uint32_t store_halves(const float *x, uint32_t count, uint8_t *out) {
-    (void)x, (void)count, (void)out;
-    return 0;
-}
-#endif
 
-static void load_elements(sky_element element, const uint8_t *in, uint32_t count,
+/* As float; what is next to the type's largest, or none, becomes NaN, and so an exception: rounding
+ * up would overflow. */
+static void load_elements(sky_element element, const uint8_t *restrict in, uint32_t count,
                           float *restrict out) {
+    const float limit = element == SKY_ELEMENT_F16 ? 60000.0f : 1e38f;
     uint16_t h;
     if (element == SKY_ELEMENT_F32)
         memcpy(out, in, 4 * (size_t)count);
-    uint32_t done = element == SKY_ELEMENT_F16 ? load_halves(in, count, out) : 0;
-    for (uint32_t i = done; element == SKY_ELEMENT_F16 && i < count; i++) {
+    for (uint32_t i = 0; element == SKY_ELEMENT_F16 && i < count; i++) {
         memcpy(&h, in + 2 * (size_t)i, 2);
-        out[i] = sky_float_of_f16(h);
+        out[i] = sky_float_of_finite(h);
     }
     for (uint32_t i = 0; element == SKY_ELEMENT_BF16 && i < count; i++) {
         memcpy(&h, in + 2 * (size_t)i, 2);
         out[i] = sky_float_of_bf16(h);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = fabsf(out[i]) <= limit ? out[i] : quiet_nan();
+}
+
+/* Most rows have ordinary numbers only, which are rounded in half the time. */
+static void store_halves(const float *restrict x, uint32_t count, uint8_t *restrict out) {
+    uint32_t others = 0;
+    uint16_t h;
+    for (uint32_t i = 0; i < count; i++) {
+        others |= (int32_t)(sky_bits_of(x[i]) & 0x7fffffff) > SKY_F16_ORDINARY;
+        h = sky_f16_of_ordinary(x[i]);
+        memcpy(out + 2 * (size_t)i, &h, 2);
+    }
+    for (uint32_t i = 0; others && i < count; i++) {
+        h = sky_f16_of_float(x[i]);
+        memcpy(out + 2 * (size_t)i, &h, 2);
     }
 }
 
@@ -82,11 +81,8 @@ static void store_elements(sky_element element, const float *restrict x, uint32_
     uint16_t h;
     if (element == SKY_ELEMENT_F32)
         memcpy(out, x, 4 * (size_t)count);
-    uint32_t done = element == SKY_ELEMENT_F16 ? store_halves(x, count, out) : 0;
-    for (uint32_t i = done; element == SKY_ELEMENT_F16 && i < count; i++) {
-        h = sky_f16_of_float(x[i]);
-        memcpy(out + 2 * (size_t)i, &h, 2);
-    }
+    if (element == SKY_ELEMENT_F16)
+        store_halves(x, count, out);
     for (uint32_t i = 0; element == SKY_ELEMENT_BF16 && i < count; i++) {
         h = sky_bf16_of_float(x[i]);
         memcpy(out + 2 * (size_t)i, &h, 2);
@@ -210,18 +206,10 @@ void sky__transform_restore(const sky_transform *t, const int16_t *sum, const in
 
 /* ---- encoding ---- */
 
-/* Values next to the type's largest become NaN, and so exceptions: rounding up would overflow. */
-static void hide_the_largest(sky_element element, uint32_t count, float *row) {
-    float limit = element == SKY_ELEMENT_F16 ? 60000.0f : 1e38f;
-    for (uint32_t i = 0; i < count; i++)
-        row[i] = row[i] >= -limit && row[i] <= limit ? row[i] : sky_float_of(0x7fc00000u);
-}
-
 void sky__transform_load(const sky_transform *t, uint32_t which, const uint8_t *in,
                          size_t head_bytes, float *row) {
     for (uint32_t h = 0; h < t->heads; h++)
         load_elements(t->element, in + h * head_bytes, t->dim, row + h * t->dim);
-    hide_the_largest(t->element, t->width, row);
     if (t->rope)
         turn(t, which, true, row);
 }

@@ -5,10 +5,7 @@
 
 #include "codec/half.h"
 #include "codec/kernels_avx512.h"
-
-#define LANES 16u
-/* Elements and number of tokens are constants inside: one body for each. */
-#define INLINE static inline __attribute__((always_inline))
+#include "codec/transform_avx512.h"
 
 INLINE __mmask16 first_lanes(uint32_t count) {
     return (__mmask16)(count >= LANES ? 0xffff : (1u << count) - 1);
@@ -116,10 +113,6 @@ INLINE void load_levels_by_turns(const restoring *r, uint32_t channel, __mmask16
         even[i] = _mm512_cvtepi32_ps(even_words(n[i]));
         odd[i] = _mm512_cvtepi32_ps(_mm512_srai_epi32(n[i], 16));
     }
-}
-
-INLINE __m512 sum_of_products(__m512 a, __m512 f, __m512 b, __m512 g) {
-    return _mm512_add_ps(_mm512_mul_ps(a, f), _mm512_mul_ps(b, g));
 }
 
 /* From levels to values, in place. `pair` of the head is the first of 16. */
@@ -432,13 +425,8 @@ void sky__transform_angles_avx512(sky_transform *t, uint32_t position) {
 
 void sky__transform_turn_on_avx512(sky_transform *t) {
     for (uint32_t p = 0; t->rope && p < t->rope->pair_count; p += LANES) {
-        __m512 step_c = _mm512_load_ps(t->cosine[2] + p), step_s = _mm512_load_ps(t->sine[2] + p);
-        for (uint32_t i = 0; i < 2; i++) {
-            __m512 c = _mm512_load_ps(t->cosine[i] + p), s = _mm512_load_ps(t->sine[i] + p);
-            _mm512_store_ps(t->cosine[i] + p,
-                            _mm512_sub_ps(_mm512_mul_ps(c, step_c), _mm512_mul_ps(s, step_s)));
-            _mm512_store_ps(t->sine[i] + p, sum_of_products(s, step_c, c, step_s));
-        }
+        turn_on(t, 0, p);
+        turn_on(t, 1, p);
     }
 }
 
@@ -571,4 +559,85 @@ bool sky__transform_forward_avx512(const sky_transform *t, float *row0, float *r
         fits &= put(_mm512_mul_ps(x, scale), sum + i);
     }
     return fits;
+}
+
+/* ---- plain rounding, all at once ---- */
+
+/* Two tokens' elements on their way to levels, 16 pairs of channels at a time. */
+typedef struct {
+    const sky_transform *t;
+    const uint8_t *in[2]; /* of the head */
+    uint32_t head;        /* its first channel */
+    __m256i elements;     /* most of their magnitudes, as bits */
+    __m256i levels;
+} rounding;
+
+/* Sixteen elements that decoding would have as x and y: before rope, without mean, decorrelated. */
+INLINE void load_chunk(rounding *r, uint32_t i, uint32_t pair, __m512 *x, __m512 *y) {
+    const sky_transform *t = r->t;
+    uint32_t half = t->dim / 2, first = r->head + pair;
+    const float *f = t->matrix + r->head / 2 + pair;
+    __m256i h[2] = {_mm256_loadu_si256((const __m256i *)(r->in[i] + 2 * pair)),
+                    _mm256_loadu_si256((const __m256i *)(r->in[i] + 2 * (pair + half)))};
+    for (uint32_t k = 0; k < 2; k++)
+        r->elements = _mm256_max_epu16(r->elements,
+                                       _mm256_and_si256(h[k], _mm256_set1_epi16(0x7fff)));
+    __m512 a = _mm512_cvtph_ps(h[0]), b = _mm512_cvtph_ps(h[1]);
+    if (t->rope) {
+        const __m512 sign = _mm512_set1_ps(-0.0f);
+        __m512 c = _mm512_load_ps(t->cosine[i] + pair), u = a;
+        __m512 s = _mm512_xor_ps(_mm512_load_ps(t->sine[i] + pair), sign);
+        a = _mm512_sub_ps(_mm512_mul_ps(u, c), _mm512_mul_ps(b, s));
+        b = sum_of_products(u, s, b, c);
+    }
+    *x = a = _mm512_sub_ps(a, _mm512_loadu_ps(t->mean + first));
+    *y = b = _mm512_sub_ps(b, _mm512_loadu_ps(t->mean + first + half));
+    if (t->pairs) {
+        size_t pitch = t->matrix_pitch;
+        *x = sum_of_products(a, _mm512_loadu_ps(f), b, _mm512_loadu_ps(f + 2 * pitch));
+        *y = sum_of_products(a, _mm512_loadu_ps(f + pitch), b, _mm512_loadu_ps(f + 3 * pitch));
+    }
+}
+
+INLINE void store_rounded(rounding *r, __m512 z, int16_t *out) {
+    __m256i n = _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32(_mm512_mul_ps(z, _mm512_set1_ps(0.5f))));
+    n = _mm256_adds_epi16(n, n);
+    r->levels = _mm256_max_epu16(r->levels, _mm256_abs_epi16(n));
+    _mm256_storeu_si256((__m256i *)out, n);
+}
+
+INLINE void round_head(rounding *r, int16_t *sum, int16_t *difference) {
+    const sky_transform *t = r->t;
+    uint32_t half = t->dim / 2;
+    __m512 scale = _mm512_set1_ps(t->scale[0]);
+    for (uint32_t pair = 0; pair < half; pair += LANES) {
+        uint32_t first = r->head + pair, second = first + half;
+        __m512 x[2], y[2];
+        load_chunk(r, 0, pair, &x[0], &y[0]);
+        load_chunk(r, 1, pair, &x[1], &y[1]);
+        store_rounded(r, _mm512_mul_ps(_mm512_add_ps(x[0], x[1]), scale), sum + first);
+        store_rounded(r, _mm512_mul_ps(_mm512_add_ps(y[0], y[1]), scale), sum + second);
+        store_rounded(r, _mm512_mul_ps(_mm512_sub_ps(x[0], x[1]), scale), difference + first);
+        store_rounded(r, _mm512_mul_ps(_mm512_sub_ps(y[0], y[1]), scale), difference + second);
+    }
+}
+
+static bool none_above(__m256i x, uint16_t most) {
+    return _mm256_cmpgt_epu16_mask(x, _mm256_set1_epi16((short)most)) == 0;
+}
+
+bool sky__pair_round_avx512(const sky_transform *t, const uint8_t *const in[2], size_t head_bytes,
+                            int16_t *sum, int16_t *difference) {
+    const uint16_t f16_of_60000 = 0x7b53;
+    rounding r = {.t = t, .in = {in[0], in[1]}};
+    if (!restores_by_chunks(t))
+        return false;
+    for (; r.head < t->width; r.head += t->dim) {
+        round_head(&r, sum, difference);
+        r.in[0] += head_bytes;
+        r.in[1] += head_bytes;
+    }
+    memset(sum + t->width, 0, (t->padded - t->width) * sizeof *sum);
+    memset(difference + t->width, 0, (t->padded - t->width) * sizeof *difference);
+    return none_above(r.elements, f16_of_60000) && none_above(r.levels, (uint16_t)SKY_Z_MAX - 2);
 }
