@@ -20,15 +20,17 @@ all: ## build the programs and libraries into build/ (the default; with llama.cp
 	@tools/setup build
 	@tools/build $(BUILD)
 
-setup: ## install every Debian package, llama.cpp and the weights, so that the rest works offline
+setup: ## install every Debian package, llama.cpp, libaegis and the weights, so that the rest works offline
 	@tools/setup dev
 	@tools/get-llama
 	@tools/get-model
+	@tools/get-aegis
 
 demo: ## answer a long shared prompt cold, from memory, from disk and from the sky (ARGS="--json" …)
 	@tools/setup build
 	@tools/get-llama >/dev/null
 	@tools/get-model >/dev/null
+	@tools/get-aegis >/dev/null || true
 	@tools/build $(BUILD)
 	@cat $(BUILD)/model.path
 	@$(BUILD)/skymem demo --model "$$(cat $(BUILD)/model.path)" $(ARGS)
@@ -37,6 +39,7 @@ test: ## build, run every test and count (ARGS="-R disk" runs those whose name m
 	@tools/setup build
 	@tools/get-llama >/dev/null || true
 	@tools/get-model >/dev/null || true
+	@tools/get-aegis >/dev/null || true
 	@tools/build $(BUILD)
 	@tools/test $(BUILD) $(ARGS)
 
@@ -48,6 +51,7 @@ bench: ## measure everything; tables go to bench/results/
 	@tools/setup build
 	@tools/build $(BUILD)
 	@tools/bench $(BUILD)
+	@bench/codec_peers.py $(BUILD) || echo 'bench/codec_peers.py needs PyPI and the weights'
 
 fuzz: ## let libFuzzer loose on every parser, FUZZ_SECONDS=20 each
 	@tools/setup dev
@@ -67,10 +71,11 @@ tidy: ## the shape of the sources: sizes, dependencies, forbidden calls, formatt
 	@tools/tidy
 	@tools/format --dry-run -Werror
 
-install: ## install under PREFIX=/usr/local (DESTDIR is honoured)
+install: ## install under PREFIX=/usr/local (DESTDIR is honoured; without it root tells the loader)
 	@tools/setup build
 	@tools/build $(BUILD)
 	@cmake --install $(BUILD) --prefix $(PREFIX) --strip
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || /sbin/ldconfig
 
 clean: ## remove what was built (not what was fetched)
 	@rm -rf build build-asan build-tsan build-fuzz

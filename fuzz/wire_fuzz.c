@@ -17,7 +17,7 @@ static void mend_check(uint8_t *message, size_t bytes) {
     uint32_t data_bytes = sky_load_u32(message + 12);
     if (data_bytes > bytes - HEAD_MIN)
         return;
-    size_t head_bytes = bytes - data_bytes;
+    size_t head_bytes = message[5] == SKY_WIRE_PURGE ? bytes : bytes - data_bytes;
     uint64_t seed = sky_checksum(message, 24, 0);
     sky_store_u64(message + 24, sky_checksum(message + HEAD_MIN, head_bytes - HEAD_MIN, seed));
 }

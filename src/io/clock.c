@@ -26,3 +26,7 @@ const sky_clock *sky_clock_system(void) {
 sky_time sky_now(void) {
     return read_ns(CLOCK_MONOTONIC);
 }
+
+sky_time sky_thread_time(void) {
+    return read_ns(CLOCK_THREAD_CPUTIME_ID);
+}

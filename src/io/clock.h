@@ -7,4 +7,7 @@
 /* CLOCK_MONOTONIC and CLOCK_REALTIME; never NULL, lives for ever. */
 const sky_clock *sky_clock_system(void);
 
+/* Processor time this thread has had. */
+sky_time sky_thread_time(void);
+
 #endif

@@ -22,6 +22,7 @@
 #endif
 
 #define RUNS_MAX          32
+#define PLACES_MAX        512
 #define RUN_DATAGRAMS     64    /* the kernel cuts no more */
 #define RUN_BYTES_MAX     65000 /* with headers within what IP can say */
 #define SEND_BYTES        (512u << 10)
@@ -35,7 +36,7 @@
 /* Datagrams of one length but for the last, to one address. */
 typedef struct {
     sky_address to;
-    uint8_t *data;
+    uint32_t place, place_count; /* where it lies */
     uint32_t bytes;
     uint32_t datagram_bytes;
     uint32_t count;
@@ -53,6 +54,8 @@ struct sky_udp {
     uint32_t sending_used;
     run runs[RUNS_MAX];
     uint32_t run_count;
+    struct iovec places[PLACES_MAX];
+    uint32_t place_count;
 
     uint8_t *received;
     uint32_t slot_bytes, slot_count;
@@ -283,53 +286,64 @@ static bool extends(const sky_udp *u, const run *r, const sky_address *to, uint3
            r->bytes + bytes <= RUN_BYTES_MAX && sky_address_equal(&r->to, to);
 }
 
-void sky_udp_put(sky_udp *u, const sky_address *to, size_t byte_count) {
+/* The run a datagram goes to the end of. */
+static run *run_for(sky_udp *u, const sky_address *to, uint32_t bytes) {
+    run *r = u->run_count > 0 ? &u->runs[u->run_count - 1] : NULL;
+    if (r && extends(u, r, to, bytes))
+        return r;
+    r = &u->runs[u->run_count++];
+    *r = (run){.to = *to, .place = u->place_count, .datagram_bytes = bytes};
+    return r;
+}
+
+void sky_udp_put(sky_udp *u, const sky_address *to, const uint8_t *data, size_t byte_count) {
     assert(byte_count >= 1 && byte_count <= u->datagram_bytes_max);
     uint32_t bytes = (uint32_t)byte_count;
-    run *r = u->run_count > 0 ? &u->runs[u->run_count - 1] : NULL;
-    if (r && extends(u, r, to, bytes)) {
-        r->closed = bytes < r->datagram_bytes;
-        r->bytes += bytes;
-        r->count++;
+    run *r = run_for(u, to, bytes);
+    struct iovec *last = r->place_count > 0 ? &u->places[u->place_count - 1] : NULL;
+    if (last && (uint8_t *)last->iov_base + last->iov_len == data) {
+        last->iov_len += bytes;
     } else {
-        u->runs[u->run_count++] = (run){.to = *to,
-                                        .data = u->sending + u->sending_used,
-                                        .bytes = bytes,
-                                        .datagram_bytes = bytes,
-                                        .count = 1};
+        u->places[u->place_count++] = (struct iovec){(void *)(uintptr_t)data, bytes};
+        r->place_count++;
     }
-    u->sending_used += bytes;
-    if (u->run_count == RUNS_MAX)
+    r->closed = bytes < r->datagram_bytes;
+    r->bytes += bytes;
+    r->count++;
+    if (data == u->sending + u->sending_used)
+        u->sending_used += bytes;
+    if (u->run_count == RUNS_MAX || u->place_count == PLACES_MAX)
         sky_udp_flush(u);
 }
 
-/* A path that cannot cut: one by one, from now on. */
+/* A path that cannot cut: one by one, from now on. No datagram lies in two places. */
 static void send_singly(sky_udp *u, const run *r) {
-    uint32_t done = 0;
-    for (uint32_t i = 0; i < r->count; i++, done += r->datagram_bytes) {
-        uint32_t left = r->bytes - done;
-        uint32_t bytes = left < r->datagram_bytes ? left : r->datagram_bytes;
-        u->stat.send_calls++;
-        if (sendto(u->fd, r->data + done, bytes, 0, os(&r->to), r->to.bytes) < 0)
-            u->stat.unsent++;
-        else
-            u->stat.sent++;
+    for (uint32_t i = 0; i < r->place_count; i++) {
+        const struct iovec *place = &u->places[r->place + i];
+        for (size_t done = 0; done < place->iov_len; done += r->datagram_bytes) {
+            size_t left = place->iov_len - done;
+            size_t bytes = left < r->datagram_bytes ? left : r->datagram_bytes;
+            u->stat.send_calls++;
+            if (sendto(u->fd, (uint8_t *)place->iov_base + done, bytes, 0, os(&r->to),
+                       r->to.bytes) < 0)
+                u->stat.unsent++;
+            else
+                u->stat.sent++;
+        }
     }
 }
 
 typedef struct {
     struct mmsghdr headers[RUNS_MAX];
-    struct iovec vectors[RUNS_MAX];
     _Alignas(struct cmsghdr) uint8_t controls[RUNS_MAX][CMSG_SPACE(sizeof(uint16_t))];
 } send_batch;
 
-static void describe(const run *r, send_batch *b, uint32_t i) {
-    b->vectors[i] = (struct iovec){r->data, r->bytes};
+static void describe(sky_udp *u, const run *r, send_batch *b, uint32_t i) {
     struct msghdr *h = &b->headers[i].msg_hdr;
     *h = (struct msghdr){.msg_name = (void *)(uintptr_t)r->to.raw,
                          .msg_namelen = r->to.bytes,
-                         .msg_iov = &b->vectors[i],
-                         .msg_iovlen = 1};
+                         .msg_iov = &u->places[r->place],
+                         .msg_iovlen = r->place_count};
     if (r->count == 1)
         return;
     memset(b->controls[i], 0, sizeof b->controls[i]);
@@ -357,7 +371,7 @@ void sky_udp_flush(sky_udp *u) {
     send_batch b;
     uint32_t count = u->run_count;
     for (uint32_t i = 0; i < count; i++)
-        describe(&u->runs[i], &b, i);
+        describe(u, &u->runs[i], &b, i);
     for (uint32_t at = 0; at < count;) {
         int sent = sendmmsg(u->fd, b.headers + at, count - at, 0);
         u->stat.send_calls++;
@@ -369,6 +383,7 @@ void sky_udp_flush(sky_udp *u) {
             send_failed(u, &u->runs[at++]);
     }
     u->run_count = 0;
+    u->place_count = 0;
     u->sending_used = 0;
 }
 

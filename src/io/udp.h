@@ -1,8 +1,11 @@
 /* A UDP socket that moves datagrams in batches: many in one system call, and where the kernel can,
  * many of one length as one piece of memory (UDP_SEGMENT, UDP_GRO), which it cuts and joins.
  *
- *   room ─ write ─ put, room ─ write ─ put, … flush         receive ─► next, next, …
+ *   put, put, … flush                                       receive ─► next, next, …
  *   [ run to A: 6 × 1116 ][ run to B: 1 × 140 ][ …          [ run from A: 52 × 1116 ][ …
+ *
+ * What is sent may lie anywhere, and is not copied before the kernel does; a run is gathered from
+ * as many places as it lies in.
  *
  * Datagrams are lost when the kernel has no room for them, counted and not told otherwise: who
  * sends must be ready for that anyway. Belongs to one thread. */
@@ -55,9 +58,11 @@ uint32_t sky_udp_buffer_bytes(const sky_udp *u); /* granted */
 const char *sky_udp_offloads(const sky_udp *u);  /* "gso+gro", "gso", "gro", "none" */
 sky_udp_stat sky_udp_stats(const sky_udp *u);
 
-/* Room for one datagram; put sends what was written there, at the latest with the next flush. */
+/* Room to write one datagram. */
 uint8_t *sky_udp_room(sky_udp *u);
-void sky_udp_put(sky_udp *u, const sky_address *to, size_t bytes);
+/* Send a datagram, at the latest with the next flush.
+ * Owner: data is what room gave, or memory of the caller's that stays as it is until the flush */
+void sky_udp_put(sky_udp *u, const sky_address *to, const uint8_t *data, size_t bytes);
 void sky_udp_flush(sky_udp *u);
 
 /* Fetch a batch of datagrams; false: none wait. Never blocks. */

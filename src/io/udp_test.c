@@ -25,7 +25,7 @@ static sky_udp *open_at(const char *text, bool no_offloads) {
 
 static void put(sky_udp *u, const sky_address *to, uint8_t number, size_t bytes) {
     memset(sky_udp_room(u), number, bytes);
-    sky_udp_put(u, to, bytes);
+    sky_udp_put(u, to, sky_udp_room(u), bytes);
 }
 
 /* Take datagrams until `count` have come: each must hold its number, have its length, and come from
@@ -96,6 +96,35 @@ static void many_go_in_few_calls(void **state) {
     sky_udp_close(b);
 }
 
+/* What is sent may lie in many places, next to each other or not, in the socket's room or outside;
+ * datagrams of one length are one run all the same. */
+static void runs_are_gathered(void **state) {
+    (void)state;
+    enum { COUNT = 240, BYTES = 200 };
+    static const size_t lengths[10] = {BYTES, BYTES, BYTES, BYTES, BYTES,
+                                       BYTES, BYTES, BYTES, BYTES, BYTES};
+    static uint8_t near[COUNT][BYTES], far[COUNT][BYTES];
+    sky_udp *a = open_at("127.0.0.1:0", false);
+    sky_udp *b = open_at("127.0.0.1:0", false);
+    sky_address to = sky_udp_address(b), from = sky_udp_address(a);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint8_t *data = i % 60 < 30 ? near[i] : far[i * 7 % COUNT];
+        if (i % 5 == 0)
+            data = sky_udp_room(a);
+        memset(data, (int)i, BYTES);
+        sky_udp_put(a, &to, data, BYTES);
+        if (i % 60 == 59)
+            sky_udp_flush(a);
+    }
+    assert_int_equal(take(b, COUNT, lengths, &from), COUNT);
+    sky_udp_stat stat = sky_udp_stats(a);
+    assert_int_equal(stat.sent, COUNT);
+    if (strncmp(sky_udp_offloads(a), "gso", 3) == 0)
+        assert_int_equal(stat.send_calls, 4);
+    sky_udp_close(a);
+    sky_udp_close(b);
+}
+
 static void a_taken_address_is_told(void **state) {
     (void)state;
     sky_udp *a = open_at("127.0.0.1:0", false), *b = NULL;
@@ -145,6 +174,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(datagrams_cross_whole_and_in_order),
         cmocka_unit_test(many_go_in_few_calls),
+        cmocka_unit_test(runs_are_gathered),
         cmocka_unit_test(a_taken_address_is_told),
         cmocka_unit_test(addresses_are_read),
     };

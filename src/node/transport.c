@@ -36,7 +36,8 @@ static size_t lay_out(const sky_transport_config *c, uint8_t *memory, sky_transp
     PART(peers, c->peers_max);
     PART(peer_names, c->peers_max);
     PART(sending, c->sending_max);
-    PART(sending_bytes, c->sending_max * message_stride(c));
+    PART(sending_bytes, c->sending_max * sky__sending_bytes(c));
+    PART(room, message_stride(c));
     for (int link = 0; link < SKY__LINKS; link++) {
         PART(outlets[link].acks, SKY__T_ACKS_MAX);
         PART(outlets[link].relayed, c->relay_max);
@@ -69,6 +70,7 @@ sky_transport *sky_transport_init(const sky_transport_config *config, sky_time n
     memset(t, 0, sizeof *t);
     lay_out(config, base, t);
     t->config = config;
+    t->sending_stride = sky__sending_bytes(config);
     t->floor = now;
     t->number = config->epoch;
     t->sending_free = t->receiving_free = t->delivered = SKY__T_NONE;
@@ -98,10 +100,10 @@ void sky_transport_stats(const sky_transport *t, sky_transport_stat *out) {
 
 /* ---- messages coming in: the table ---- */
 
-static uint64_t mix(sky_satellite from, uint64_t number) {
-    uint64_t h = (number ^ (uint64_t)from.plane << 48 ^ (uint64_t)from.slot << 32) *
-                 0x9e3779b97f4a7c15u;
-    return h ^ h >> 32;
+/* A sender's messages follow each other, and so do their places in a table: near in time is near
+ * in memory. */
+static uint32_t place_of(sky_satellite from, uint64_t number) {
+    return (from.plane << 16 ^ from.slot) * 0x9e3779b9u + (uint32_t)(number >> SKY__T_INDEX_BITS);
 }
 
 static uint8_t *bytes_of(const sky_transport *t, uint32_t i) {
@@ -109,13 +111,13 @@ static uint8_t *bytes_of(const sky_transport *t, uint32_t i) {
 }
 
 static uint32_t *bucket_of(const sky_transport *t, sky_satellite from, uint64_t number) {
-    return &t->buckets[mix(from, number) & t->bucket_mask]; /* index + 1 */
+    return &t->buckets[place_of(from, number) & t->bucket_mask]; /* index + 1 */
 }
 
 static uint32_t receiving_find(const sky_transport *t, sky_satellite from, uint64_t number) {
     for (uint32_t link = *bucket_of(t, from, number); link; link = t->receiving[link - 1].chain) {
         const sky__receiving *r = &t->receiving[link - 1];
-        if (r->number == number && sky_satellite_equal(r->from, from))
+        if (r->number == number && sky__same(r->from, from))
             return link - 1;
     }
     return SKY__T_NONE;
@@ -181,12 +183,12 @@ static sky_time quiet_ns(const sky_transport *t) {
 }
 
 static sky__done *done_of(const sky_transport *t, sky_satellite from, uint64_t number) {
-    return &t->done[mix(from, number) >> 8 & (SKY__T_DONE_MAX - 1)];
+    return &t->done[place_of(from, number) & (SKY__T_DONE_MAX - 1)];
 }
 
 static bool is_done(const sky_transport *t, sky_satellite from, uint64_t number) {
     const sky__done *d = done_of(t, from, number);
-    return d->number == number && sky_satellite_equal(d->from, from);
+    return d->number == number && sky__same(d->from, from);
 }
 
 static void whole(sky_transport *t, sky_time now, uint32_t i) {
@@ -227,8 +229,7 @@ static void take_piece(sky_transport *t, sky_time now, sky_satellite from, uint8
     t->stat.duplicates += r->have >> f->index & 1;
     if (r->state == RECEIVING_WHOLE)
         return;
-    memcpy(bytes_of(t, i) + (size_t)f->index * sky_packet_stride(f->message_bytes), f->data,
-           f->data_bytes);
+    memcpy(bytes_of(t, i) + f->offset, f->data, f->data_bytes);
     r->have |= 1u << f->index;
     r->way = way;
     r->last = now;
@@ -309,7 +310,7 @@ bool sky_transport_input(sky_transport *t, sky_time now, const sky_datagram *in,
         t->stat.bytes_taken += in->bytes;
         if (neighbour)
             *neighbour = h.from;
-        if (sky_satellite_equal(h.destination, t->config->self))
+        if (sky__same(h.destination, t->config->self))
             take_frames(t, now, &h, in->data, in->bytes);
         else
             relay(t, now, &h, in->data, in->bytes);

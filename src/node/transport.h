@@ -123,6 +123,10 @@ bool sky_transport_input(sky_transport *t, sky_time now, const sky_datagram *in,
 /* The next datagram, into out->data (out->bytes_max at least SKY_PACKET_BYTES_MAX); false when
  * there is none at `now`. */
 bool sky_transport_output(sky_transport *t, sky_time now, sky_datagram *out);
+/* The same for a host that sends from anywhere: a piece of a message is not copied.
+ * Owner: out->data is room for a datagram, and afterwards where the datagram is: there, or in the
+ *        transport's memory, until the next send or input */
+bool sky_transport_offer(sky_transport *t, sky_time now, sky_datagram *out);
 /* Call input(NULL) and output no later than this; SKY_TIME_NEVER when nothing is to come. */
 sky_time sky_transport_wake(const sky_transport *t);
 

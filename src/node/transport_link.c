@@ -33,7 +33,7 @@ static bool in_sight(const sky_frame *f, sky_satellite s, uint64_t turns) {
     const sky_placement *p = &f->placement;
     sky_satellite centre = sky_frame_centre(f, turns);
     if (p->strategy == SKY_PLACE_HOP)
-        return sky_satellite_equal(s, centre);
+        return sky__same(s, centre);
     return magnitude(steps(centre.plane, s.plane, f->constellation.planes)) <=
                p->window_planes / 2 &&
            magnitude(steps(centre.slot, s.slot, f->constellation.slots)) <= p->window_slots / 2 + 1;
@@ -120,8 +120,7 @@ static sky_time way_ns(const sky_transport *t, uint64_t turns, sky_satellite des
 const sky__route *sky__route_to(sky_transport *t, sky_time now, sky_satellite destination,
                                 uint8_t way) {
     sky__route *r = &t->route;
-    if (sky_satellite_equal(r->destination, destination) && r->way == way && now >= r->from &&
-        now < r->until)
+    if (sky__same(r->destination, destination) && r->way == way && now >= r->from && now < r->until)
         return r;
     uint64_t turns = turns_at(t, now);
     bool fickle = sky__is_ground(destination);
@@ -191,8 +190,8 @@ static void link_key(const sky_transport *t, sky_satellite from, sky_satellite t
 /* ---- belief ---- */
 
 static bool is_foreign(const sky_transport *t, const sky_packet_head *h) {
-    return h->suite != t->config->suite || !sky_satellite_equal(h->to, t->config->self) ||
-           sky_satellite_equal(h->from, t->config->self) || !sky__is_station(t, h->from) ||
+    return h->suite != t->config->suite || !sky__same(h->to, t->config->self) ||
+           sky__same(h->from, t->config->self) || !sky__is_station(t, h->from) ||
            !sky__is_station(t, h->origin) || !sky__is_station(t, h->destination);
 }
 

@@ -3,7 +3,14 @@
  *
  * Two links, two paces: a satellite's way down and its lasers do not wait for each other. A pace
  * is a time: `free_at`, when the link has carried all it was given. A datagram may leave when that
- * is no more than burst_ns ahead. */
+ * is no more than burst_ns ahead.
+ *
+ * A message is cut as soon as it is sent, and lies from then on as the datagrams it will be:
+ *
+ *     | head | DATA frame, piece 0 | tag | head | DATA frame, piece 1 | tag | …
+ *
+ * Only heads and tags are written when they leave, and again when they leave again; the host hands
+ * what lies here to the kernel as it is, all pieces of a message as one piece of memory. */
 #include <assert.h>
 #include <string.h>
 
@@ -12,6 +19,7 @@
 #define EXCESS_DOUBLINGS 6
 #define INDEX_MASK       ((1u << SKY__T_INDEX_BITS) - 1)
 #define CONTENT_MAX      (SKY_PACKET_BYTES_MAX - SKY_TAG_BYTES) /* head included */
+#define BEFORE_PIECE     (SKY_PACKET_HEAD_BYTES + SKY_PACKET_FRAME_BYTES)
 #define ACK_HEAD_BYTES   4
 
 static sky_time later(sky_time a, sky_time b) {
@@ -22,12 +30,16 @@ static uint32_t count_bits(uint32_t v) {
     return (uint32_t)__builtin_popcount(v);
 }
 
-static size_t message_stride(const sky_transport *t) {
-    return ((size_t)t->config->message_bytes_max + 63) & ~(size_t)63;
+/* A piece of a message as it leaves: head, frame and room for a tag. */
+static uint8_t *datagram_of(const sky_transport *t, uint32_t i, uint32_t index) {
+    return t->sending_bytes + i * t->sending_stride +
+           (size_t)index * (BEFORE_PIECE + t->sending[i].stride + SKY_TAG_BYTES);
 }
 
-static uint8_t *bytes_of(const sky_transport *t, uint32_t i) {
-    return t->sending_bytes + i * message_stride(t);
+size_t sky__sending_bytes(const sky_transport_config *c) {
+    uint32_t pieces = sky_packet_pieces(c->message_bytes_max);
+    size_t bytes = pieces * (size_t)(BEFORE_PIECE + SKY_TAG_BYTES + 1) + c->message_bytes_max;
+    return (bytes + 63) & ~(size_t)63; /* all pieces are as long as the longest: at most one more */
 }
 
 /* ---- lists ---- */
@@ -77,21 +89,33 @@ static void finish(sky_transport *t, uint32_t i) {
 /* ---- messages ---- */
 
 bool sky_transport_begin(sky_transport *t, sky_datagram *out) {
-    uint32_t i = t->sending_free;
-    if (i == SKY__T_NONE) {
-        if (t->sending_fresh == t->config->sending_max)
-            return false;
-        i = t->sending_fresh;
-    }
-    *out = (sky_datagram){.data = bytes_of(t, i), .bytes_max = t->config->message_bytes_max};
+    if (t->sending_free == SKY__T_NONE && t->sending_fresh == t->config->sending_max)
+        return false;
+    *out = (sky_datagram){.data = t->room, .bytes_max = t->config->message_bytes_max};
     return true;
+}
+
+/* The last, shorter piece is filled up with zeros: datagrams of one length leave a host in one
+ * system call. */
+static void cut(sky_transport *t, uint32_t i) {
+    const sky__sending *s = &t->sending[i];
+    const uint8_t *from = t->room;
+    for (uint32_t index = 0, left = s->bytes; left > 0; index++) {
+        uint8_t *to = datagram_of(t, i, index) + SKY_PACKET_HEAD_BYTES;
+        uint32_t bytes = left < s->stride ? left : s->stride;
+        sky_packet_data_encode(s->number, s->bytes, index, to);
+        memcpy(to + SKY_PACKET_FRAME_BYTES, from, bytes);
+        memset(to + SKY_PACKET_FRAME_BYTES + bytes, 0, s->stride - bytes);
+        from += bytes;
+        left -= bytes;
+    }
 }
 
 void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
     sky_satellite to = m->to;
-    if (sky_satellite_equal(to, SKY_GROUND)) /* to no one in particular */
+    if (sky__same(to, SKY_GROUND)) /* to no one in particular */
         to = t->ground;
-    if (!sky__is_station(t, to) || sky_satellite_equal(to, t->config->self)) {
+    if (!sky__is_station(t, to) || sky__same(to, t->config->self)) {
         t->stat.lost_way++;
         return;
     }
@@ -100,7 +124,7 @@ void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
         t->sending_free = t->sending[i].after;
     else
         i = t->sending_fresh++;
-    assert(m->data == bytes_of(t, i) && m->bytes >= 1 && m->bytes <= t->config->message_bytes_max);
+    assert(m->data == t->room && m->bytes >= 1 && m->bytes <= t->config->message_bytes_max);
     uint32_t bytes = (uint32_t)m->bytes;
     uint32_t all = (uint32_t)((1ull << sky_packet_pieces(bytes)) - 1);
     t->sending[i] = (sky__sending){.link = sky__route_to(t, now, to, 0)->link,
@@ -108,10 +132,12 @@ void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
                                    .to = to,
                                    .number = ++t->number << SKY__T_INDEX_BITS | i,
                                    .bytes = bytes,
+                                   .stride = sky_packet_stride(bytes),
                                    .all = all,
                                    .pending = all,
                                    .begun = now,
                                    .deadline = SKY_TIME_NEVER};
+    cut(t, i);
     t->stat.messages_sent++;
     if (now + t->config->deadline_ns < t->earliest_out)
         t->earliest_out = now + t->config->deadline_ns;
@@ -152,7 +178,7 @@ void sky__acknowledged(sky_transport *t, sky_time now, sky_satellite from, uint6
     uint32_t i = (uint32_t)(number & INDEX_MASK);
     sky__sending *s = &t->sending[i];
     if (i >= t->sending_fresh || s->state == SENDING_FREE || s->number != number ||
-        !sky_satellite_equal(s->to, from))
+        !sky__same(s->to, from))
         return;
     t->flying -= count_bits(s->flying & bitmap);
     s->flying &= ~bitmap;
@@ -222,7 +248,7 @@ static void put_acks(sky__outlet *o, filling *f) {
     uint32_t taken = 0, kept = 0;
     for (uint32_t i = 0; i < o->ack_count; i++) {
         const sky__ack *a = &o->acks[i];
-        if (taken < SKY_PACKET_ACKS_MAX && sky_satellite_equal(a->to, f->head.destination))
+        if (taken < SKY_PACKET_ACKS_MAX && sky__same(a->to, f->head.destination))
             sky_packet_ack_entry_encode(
                 a->number, a->bitmap, at + ACK_HEAD_BYTES + (size_t)taken++ * SKY_PACKET_ACK_BYTES);
         else
@@ -233,20 +259,11 @@ static void put_acks(sky__outlet *o, filling *f) {
     f->bytes += ACK_HEAD_BYTES + (size_t)taken * SKY_PACKET_ACK_BYTES;
 }
 
-/* The next piece of a message. The last, shorter one is filled up with zeros: datagrams of one
- * length leave a host in one system call. */
-static void put_piece(sky_transport *t, sky_time now, uint32_t i, filling *f) {
+/* A piece of a message is about to leave: which, and when to wonder where it is. */
+static uint32_t take_piece(sky_transport *t, sky_time now, uint32_t i) {
     sky__sending *s = &t->sending[i];
     uint32_t index = (uint32_t)__builtin_ctz(s->pending);
-    uint32_t stride = sky_packet_stride(s->bytes);
-    uint32_t bytes = sky_packet_piece_bytes(s->bytes, index);
-    uint8_t *at = f->data + f->bytes;
-    sky_packet_data_encode(s->number, s->bytes, index, at);
-    at += SKY_PACKET_FRAME_BYTES;
-    memcpy(at, bytes_of(t, i) + (size_t)index * stride, bytes);
-    memset(at + bytes, 0, stride - bytes);
-    f->bytes += SKY_PACKET_FRAME_BYTES + stride;
-    s->pending &= ~(1u << index);
+    s->pending &= s->pending - 1;
     s->flying |= 1u << index;
     t->flying++;
     s->sent = now;
@@ -256,6 +273,7 @@ static void put_piece(sky_transport *t, sky_time now, uint32_t i, filling *f) {
         t->earliest_out = s->deadline;
     if (s->pending == 0)
         unqueue(t, i);
+    return index;
 }
 
 static uint32_t next_message(const sky_transport *t, const sky__outlet *o) {
@@ -264,28 +282,43 @@ static uint32_t next_message(const sky_transport *t, const sky__outlet *o) {
     return o->again.first != SKY__T_NONE ? o->again.first : o->fresh.first;
 }
 
-/* Pieces: one, or as many messages of one piece each as fit and go to the same station. */
+/* A message of one piece that still fits into a datagram to the same station. */
+static bool joins(const sky_transport *t, uint32_t i, const filling *f) {
+    return i != SKY__T_NONE && t->sending[i].all == 1 &&
+           sky__same(t->sending[i].to, f->head.destination) &&
+           f->bytes + SKY_PACKET_FRAME_BYTES + t->sending[i].bytes <= CONTENT_MAX;
+}
+
+/* A piece where it lies; or, put together in the host's room, as many messages of one piece each
+ * as fit and go to the same station. */
 static void put_pieces(sky_transport *t, sky_time now, sky__outlet *o, filling *f) {
     uint32_t i = next_message(t, o);
-    bool single;
-    do {
-        single = t->sending[i].all == 1;
-        put_piece(t, now, i, f);
-        i = next_message(t, o);
-    } while (single && i != SKY__T_NONE && t->sending[i].all == 1 &&
-             sky_satellite_equal(t->sending[i].to, f->head.destination) &&
-             f->bytes + SKY_PACKET_FRAME_BYTES + t->sending[i].bytes <= CONTENT_MAX);
+    const sky__sending *s = &t->sending[i];
+    uint8_t *piece = datagram_of(t, i, take_piece(t, now, i));
+    f->bytes = BEFORE_PIECE + s->stride;
+    i = s->all == 1 ? next_message(t, o) : SKY__T_NONE;
+    if (!joins(t, i, f)) {
+        f->data = piece;
+        return;
+    }
+    memcpy(f->data, piece, f->bytes);
+    for (; joins(t, i, f); i = next_message(t, o)) {
+        take_piece(t, now, i);
+        size_t bytes = SKY_PACKET_FRAME_BYTES + t->sending[i].bytes;
+        memcpy(f->data + f->bytes, datagram_of(t, i, 0) + SKY_PACKET_HEAD_BYTES, bytes);
+        f->bytes += bytes;
+    }
 }
 
 static void send_on(sky_transport *t, sky_time now, sky__outlet *o, filling *f) {
-    const sky__relayed *r = &o->relayed[o->relay_first];
+    sky__relayed *r = &o->relayed[o->relay_first];
     o->relay_first = (o->relay_first + 1) % t->config->relay_max;
     o->relay_count--;
     sky_packet_head_decode(r->data, r->bytes, &f->head);
     f->head.ttl--;
     f->head.to = sky__relay_hop(t, now, f->head.destination, f->head.way);
     f->bytes = r->bytes - SKY_TAG_BYTES;
-    memcpy(f->data, r->data, f->bytes);
+    f->data = r->data;
     t->stat.relayed++;
 }
 
@@ -294,7 +327,7 @@ static bool has_any(const sky_transport *t, const sky__outlet *o) {
     return o->ack_count > 0 || o->relay_count > 0 || next_message(t, o) != SKY__T_NONE;
 }
 
-bool sky_transport_output(sky_transport *t, sky_time now, sky_datagram *out) {
+bool sky_transport_offer(sky_transport *t, sky_time now, sky_datagram *out) {
     assert(out->bytes_max >= SKY_PACKET_BYTES_MAX);
     sky__outlet *o = t->outlets;
     int link = 0;
@@ -313,7 +346,8 @@ bool sky_transport_output(sky_transport *t, sky_time now, sky_datagram *out) {
         begin(t, now, s->to, s->timeouts & 1, out->data, &f);
         put_pieces(t, now, o, &f);
     }
-    sky__link_stamp(t, now, &f.head, out->data, f.bytes);
+    sky__link_stamp(t, now, &f.head, f.data, f.bytes);
+    out->data = f.data;
     out->from = t->config->self;
     out->to = f.head.to;
     out->bytes = f.bytes + SKY_TAG_BYTES;
@@ -321,6 +355,16 @@ bool sky_transport_output(sky_transport *t, sky_time now, sky_datagram *out) {
     o->free_at = later(o->free_at, now) + sky_link_busy_ns(bits_s, out->bytes);
     t->stat.datagrams_sent++;
     t->stat.bytes_sent += out->bytes;
+    return true;
+}
+
+bool sky_transport_output(sky_transport *t, sky_time now, sky_datagram *out) {
+    uint8_t *room = out->data;
+    if (!sky_transport_offer(t, now, out))
+        return false;
+    if (out->data != room)
+        memcpy(room, out->data, out->bytes);
+    out->data = room;
     return true;
 }
 

@@ -43,7 +43,7 @@ typedef struct {
     bool clean; /* no piece was sent twice: its acknowledgement tells how long one takes */
     sky_satellite to;
     uint64_t number;
-    uint32_t bytes;
+    uint32_t bytes, stride;               /* stride: of a piece */
     uint32_t all, pending, flying, acked; /* bitmaps */
     uint32_t timeouts;
     sky_time begun;
@@ -121,7 +121,9 @@ struct sky_transport {
     sky_satellite ground; /* the one whose message came last; {0, 0}: none */
 
     sky__sending *sending;
-    uint8_t *sending_bytes;
+    uint8_t *sending_bytes; /* the datagrams they are cut into */
+    size_t sending_stride;  /* from one message's to the next one's */
+    uint8_t *room;          /* for the next message, whole */
     uint32_t sending_free, sending_fresh;
     uint32_t flying;       /* datagrams */
     sky_time earliest_out; /* no deadline is before this */
@@ -141,11 +143,16 @@ struct sky_transport {
 };
 
 /* transport_out.c */
+size_t sky__sending_bytes(const sky_transport_config *c); /* of memory, for one message */
 void sky__acknowledged(sky_transport *t, sky_time now, sky_satellite from, uint64_t number,
                        uint32_t bitmap);
 void sky__look_after_messages(sky_transport *t, sky_time now);
 
 /* transport_link.c */
+/* As sky_satellite_equal, where a call would be felt: several times for each datagram. */
+static inline bool sky__same(sky_satellite a, sky_satellite b) {
+    return a.plane == b.plane && a.slot == b.slot;
+}
 static inline bool sky__is_ground(sky_satellite s) {
     return s.plane == 0;
 }

@@ -18,8 +18,9 @@ static const sky_satellite centre = {3, 4};
 
 static void every_size_arrives(void **state) {
     (void)state;
-    static const sky_suite suites[] = {SKY_SUITE_PLAIN, SKY_SUITE_AES, SKY_SUITE_CHACHA};
-    for (size_t i = 0; i < 3; i++) {
+    static const sky_suite suites[] = {SKY_SUITE_PLAIN, SKY_SUITE_AES, SKY_SUITE_CHACHA,
+                                       SKY_SUITE_AEGIS};
+    for (size_t i = 0; i < 4; i++) {
         if (!sky_suite_works(suites[i]))
             continue;
         sky_net n;
@@ -43,6 +44,36 @@ static void every_size_arrives(void **state) {
         assert_int_equal(sky_transport_wake(n.stations[s].transport), SKY_TIME_NEVER);
         sky_net_close(&n);
     }
+}
+
+/* A host that takes what is offered gets a long message as one row of datagrams of one length, and
+ * small messages together in its own room. */
+static void what_is_offered_lies_in_a_row(void **state) {
+    (void)state;
+    sky_net n;
+    sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+    uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+    sky_transport *t = n.stations[g].transport;
+    uint8_t room[SKY_PACKET_BYTES_MAX], *next = NULL;
+    assert_true(sky_net_send(&n, g, centre, 1, 6301));
+    assert_true(sky_net_send(&n, g, centre, 2, 100));
+    assert_true(sky_net_send(&n, g, centre, 3, 90));
+    sky_datagram d = {.data = room, .bytes_max = sizeof room};
+    for (int i = 0; i < 6; i++, d.data = room) {
+        n.now = sky_transport_wake(t) > n.now ? sky_transport_wake(t) : n.now; /* its pace */
+        assert_true(sky_transport_offer(t, n.now, &d));
+        assert_true(d.data != room && (!next || d.data == next));
+        assert_int_equal(d.bytes, SKY_PACKET_HEAD_BYTES + SKY_PACKET_FRAME_BYTES +
+                                      sky_packet_stride(6301) + SKY_TAG_BYTES);
+        next = d.data + d.bytes;
+    }
+    n.now = sky_transport_wake(t);
+    assert_true(sky_transport_offer(t, n.now, &d));
+    assert_true(d.data == room);
+    assert_int_equal(d.bytes,
+                     SKY_PACKET_HEAD_BYTES + 2 * SKY_PACKET_FRAME_BYTES + 190 + SKY_TAG_BYTES);
+    assert_false(sky_transport_offer(t, n.now, &d));
+    sky_net_close(&n);
 }
 
 static void bad_links_are_mended(void **state) {
@@ -401,6 +432,7 @@ static void halves_do_not_fill_the_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_arrives),
+        cmocka_unit_test(what_is_offered_lies_in_a_row),
         cmocka_unit_test(bad_links_are_mended),
         cmocka_unit_test(only_what_is_missing_is_sent_again),
         cmocka_unit_test(the_pace_is_kept),

@@ -4,8 +4,8 @@
  *   tier's thread ── session ── seal ── station ══ UDP ══ satellites
  *
  * A chunk is sealed when it leaves and opened when it comes; a satellite, and whoever listens, sees
- * ciphertext under a hash for a name. What does not open is handed to the session as it came: it
- * fails the session's check and is asked for again, and in the end the block is a miss. */
+ * ciphertext under a hash for a name. What does not open is handed to the session as such, is asked
+ * for again, and in the end the block is a miss. */
 #include "store/sky_udp.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static sky_time udp_now(const sky_reach *r) {
 static void take_messages(ground *g, sky_time now) {
     sky_datagram m;
     while (sky_transport_receive(sky_station_transport(g->station), &m)) {
-        sky_seal_open(&g->seal, m.data, &m.bytes);
+        m.opened = sky_seal_open(&g->seal, m.data, &m.bytes) == SKY_OK;
         m.to = SKY_GROUND;
         sky_session_input(g->session, now, &m);
     }
@@ -181,7 +181,7 @@ static sky_status open_session(ground *g, const sky_scenario *c, const sky_world
     sky_status status = sky_station_node_config(c, frame, &node, error);
     if (status != SKY_OK)
         return status;
-    uint32_t slots = sky_node_slots(&node);
+    uint32_t slots = sky_node_slots_lent(&node);
     uint64_t chunks = (uint64_t)slots * frame->placement.servers;
     sky_session_config config = {.frame = frame,
                                  .chunk_bytes = c->chunk_bytes,
@@ -197,6 +197,7 @@ static sky_status open_session(ground *g, const sky_scenario *c, const sky_world
                                  .operations_max = operations(c),
                                  .retries_max = RETRIES_MAX,
                                  .session_id = session_id,
+                                 .sealed = true,
                                  .host = host->context,
                                  .fetch = host->fetch,
                                  .deliver = host->deliver,
@@ -221,7 +222,7 @@ static sky_status read_tenant(ground *g, const place *p, sky_error *error) {
         return status;
     sky_suite suite = p->scenario->udp.suite;
     sky_random(salt, sizeof salt);
-    sky_seal_init(&g->seal, suite ? suite : sky_suite_best(), secret, salt);
+    sky_seal_init(&g->seal, suite ? suite : sky_suite_best_seal(), secret, salt);
     explicit_bzero(secret, sizeof secret);
     return SKY_OK;
 }

@@ -40,6 +40,11 @@ static void name(const sky_udp_site *site, const char *file, char *out) {
 
 void sky_udp_site_make(sky_udp_site *site, uint32_t planes, uint32_t slots, const char *udp,
                        const char *settings) {
+    sky_udp_site_make_at(site, planes, slots, 550, udp, settings);
+}
+
+void sky_udp_site_make_at(sky_udp_site *site, uint32_t planes, uint32_t slots, uint32_t altitude_km,
+                          const char *udp, const char *settings) {
     memset(site, 0, sizeof *site);
     sky_mutex_init(&status_lock);
     site->planes = planes;
@@ -52,9 +57,9 @@ void sky_udp_site_make(sky_udp_site *site, uint32_t planes, uint32_t slots, cons
     FILE *f = fopen(site->path, "w");
     assert_non_null(f);
     fprintf(f,
-            "constellation: {planes: %u, slots: %u}\n"
+            "constellation: {planes: %u, slots: %u, altitude_km: %u}\n"
             "udp: {base: 127.0.0.1:%u, key: sky.key, tenant: tenant.key, %s}\n%s",
-            planes, slots, free_ports(planes * slots), udp, settings);
+            planes, slots, altitude_km, free_ports(planes * slots), udp, settings);
     fclose(f);
     char key[96];
     name(site, "sky.key", key);

@@ -27,6 +27,9 @@ typedef struct {
  * yet. */
 void sky_udp_site_make(sky_udp_site *site, uint32_t planes, uint32_t slots, const char *udp,
                        const char *settings);
+/* Higher than 550 km. */
+void sky_udp_site_make_at(sky_udp_site *site, uint32_t planes, uint32_t slots, uint32_t altitude_km,
+                          const char *udp, const char *settings);
 void sky_udp_site_remove(sky_udp_site *site);
 /* One satellite, by number; and all of them. */
 void sky_udp_site_start(sky_udp_site *site, uint32_t number);

@@ -31,7 +31,8 @@ typedef struct {
     sky_time until;
     sky_status status; /* of the receiver */
     uint64_t taken, taken_bytes, datagrams;
-    sky_time first, last; /* something taken */
+    sky_time worked_ns[2]; /* processor time of the two ends */
+    sky_time first, last;  /* something taken */
     sky_udp *sockets[2];
     sky_address addresses[2];
     sky_transport_config configs[2];
@@ -83,7 +84,7 @@ static void bare_send(lab *l, const uint8_t *content) {
             } else {
                 memset(room, (int)i, 16);
             }
-            sky_udp_put(l->sockets[0], &l->addresses[1], bytes);
+            sky_udp_put(l->sockets[0], &l->addresses[1], room, bytes);
         }
         sky_udp_flush(l->sockets[0]);
     }
@@ -113,8 +114,8 @@ static void bare_receive(lab *l) {
 static void pump_out(lab *l, int end, sky_time now) {
     sky_udp *u = l->sockets[end];
     sky_datagram d = {.data = sky_udp_room(u), .bytes_max = SKY_PACKET_BYTES_MAX};
-    while (sky_transport_output(l->transports[end], now, &d)) {
-        sky_udp_put(u, &l->addresses[!end], d.bytes);
+    while (sky_transport_offer(l->transports[end], now, &d)) {
+        sky_udp_put(u, &l->addresses[!end], d.data, d.bytes);
         d.data = sky_udp_room(u);
     }
     sky_udp_flush(u);
@@ -201,16 +202,19 @@ static void messages_receive(lab *l) {
 
 static void *receiver(void *context) {
     lab *l = context;
+    sky_time began = sky_thread_time();
     if (is_bare(l))
         bare_receive(l);
     else
         messages_receive(l);
+    l->worked_ns[1] = sky_thread_time() - began;
     return NULL;
 }
 
 static void sender(lab *l) {
     uint8_t *content = malloc(CHUNK_BYTES);
     uint8_t *ready = malloc(SKY_PACKET_MESSAGE_MAX);
+    sky_time began = sky_thread_time();
     if (content)
         memset(content, 0x5a, CHUNK_BYTES);
     if (content && ready && is_bare(l)) {
@@ -220,6 +224,7 @@ static void sender(lab *l) {
         size_t bytes = make_chunk(l, 1, content, &m);
         messages_send(l, content, seals_each(l) ? NULL : ready, bytes);
     }
+    l->worked_ns[0] = sky_thread_time() - began;
     free(content);
     free(ready);
 }
@@ -255,7 +260,7 @@ static sky_status open_end(lab *l, int end, bool offloads, sky_error *error) {
                                              .age_ns_max = SKY_SECONDS(10),
                                              .skew_ns_max = SKY_SECONDS(1),
                                              .message_bytes_max = CHUNK_BYTES + 512,
-                                             .sending_max = 128,
+                                             .sending_max = 128, /* no more than the caches hold */
                                              .receiving_max = 192,
                                              .window_max = window < 1024 ? window : 1024,
                                              .peers_max = 2,
@@ -276,7 +281,7 @@ static sky_status open_seals(lab *l, sky_error *error) {
         l->seals[end] = aligned_alloc(64, (sizeof(sky_seal) + 63) / 64 * 64);
         if (!l->seals[end])
             return sky_fail(error, SKY_E_NOMEM, "a seal");
-        sky_seal_init(l->seals[end], sky_suite_best(), l->key, salt);
+        sky_seal_init(l->seals[end], sky_suite_best_seal(), l->key, salt);
     }
     return SKY_OK;
 }
@@ -314,6 +319,10 @@ static void report(const lab *l, sky_net_result *out) {
         out->datagrams = stat.datagrams_taken;
         sky_transport_stats(l->transports[0], &stat);
         out->again = stat.pieces_again;
+    }
+    if (out->datagrams > 0) {
+        out->sender_ns = (double)l->worked_ns[0] / (double)out->datagrams;
+        out->receiver_ns = (double)l->worked_ns[1] / (double)out->datagrams;
     }
 }
 

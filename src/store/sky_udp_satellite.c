@@ -11,6 +11,7 @@
 #include "io/clock.h"
 #include "io/secret.h"
 #include "io/sync.h"
+#include "store/sky_tier.h"
 #include "store/sky_udp_station.h"
 
 #define ROUNDS_MAX 64 /* of taking in, before looking whether to stop */
@@ -124,20 +125,7 @@ static void note_answer(const sky_datagram *in, sky_time took, sky_satellite_sta
         m.request >= count || stats[m.request].answered ||
         !sky_satellite_equal(stats[m.request].satellite, in->from))
         return;
-    const uint64_t *v = m.stat;
-    stats[m.request] = (sky_satellite_stat){.satellite = in->from,
-                                            .answered = true,
-                                            .ms = (double)took / 1e6,
-                                            .chunks = v[SKY_STAT_CHUNKS],
-                                            .chunks_max = v[SKY_STAT_SLOTS],
-                                            .sets = v[SKY_STAT_SETS],
-                                            .gets = v[SKY_STAT_GETS],
-                                            .misses = v[SKY_STAT_MISSES],
-                                            .evictions = v[SKY_STAT_EVICTIONS],
-                                            .migrated = v[SKY_STAT_MIGRATED],
-                                            .malformed = v[SKY_STAT_MALFORMED],
-                                            .corrupt = v[SKY_STAT_CORRUPT],
-                                            .overflow = v[SKY_STAT_OVERFLOW]};
+    sky_satellite_answered(&stats[m.request], took, m.stat);
     ++*answered;
 }
 

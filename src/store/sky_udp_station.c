@@ -10,6 +10,8 @@
 #include "base/prng.h"
 #include "io/secret.h"
 #include "io/sync.h"
+#include "node/true_sky.h"
+#include "sim/physical.h"
 #include "sim/policy.h"
 #include "sim/schedule.h"
 
@@ -132,7 +134,8 @@ static void take(sky_station *s, sky_time now, const uint8_t *data, size_t bytes
         learn(s, now, neighbour.slot, from);
 }
 
-/* How long the hop takes that a datagram says it came by; -1: it is none of ours. */
+/* How long the hop takes that a datagram says it came by; -1: it is none of ours; SKY_TIME_NEVER:
+ * nothing stands above the ground's horizon. */
 static sky_time distance_ns(const sky_station *s, sky_time now, const uint8_t *data, size_t bytes) {
     sky_packet_head h;
     const sky_constellation *c = &s->frame.constellation;
@@ -144,6 +147,8 @@ static sky_time distance_ns(const sky_station *s, sky_time now, const uint8_t *d
         return sky_frame_link_ns(&s->frame, h.from, s->self);
     if (!h.from.plane && !s->self.plane)
         return -1;
+    if (!sky_frame_in_sight(&s->frame, turns))
+        return SKY_TIME_NEVER;
     return sky_frame_ground_ns(&s->frame, h.from.plane ? h.from : s->self, turns);
 }
 
@@ -154,7 +159,7 @@ static void hold(sky_station *s, sky_time now, const uint8_t *data, size_t bytes
         take(s, now, data, bytes, from);
         return;
     }
-    if (sky_prng_unit(&s->prng) < s->scenario.links.loss) {
+    if (ns == SKY_TIME_NEVER || sky_prng_unit(&s->prng) < s->scenario.links.loss) {
         s->stat.lost++;
         return;
     }
@@ -206,10 +211,10 @@ bool sky_station_take(sky_station *s, sky_time now) {
 void sky_station_send(sky_station *s, sky_time now) {
     sky_address scratch;
     sky_datagram d = {.data = sky_udp_room(s->udp), .bytes_max = SKY_PACKET_BYTES_MAX};
-    while (sky_transport_output(s->transport, now, &d)) {
+    while (sky_transport_offer(s->transport, now, &d)) {
         const sky_address *to = address_of(s, d.to, &scratch);
         if (to)
-            sky_udp_put(s->udp, to, d.bytes);
+            sky_udp_put(s->udp, to, d.data, d.bytes);
         else
             s->stat.nowhere++;
         d.data = sky_udp_room(s->udp);
@@ -275,7 +280,8 @@ sky_status sky_station_node_config(const sky_scenario *c, const sky_frame *frame
                              .migrate_window = MIGRATE_WINDOW,
                              .queue_max = QUEUE_MAX,
                              .chunk_bytes_max = chunk,
-                             .memory_bytes = c->satellite.memory_bytes};
+                             .memory_bytes = c->satellite.memory_bytes,
+                             .sealed = true};
     sky_policy_node(c, frame, out);
     out->sweep_grace_ns += out->sweep_period_ns ? HOST_LATE_NS : 0;
     if (sky_node_slots(out) < 1)
@@ -283,6 +289,21 @@ sky_status sky_station_node_config(const sky_scenario *c, const sky_frame *frame
                         "satellite.memory is %" PRIu64 " bytes: not one chunk of %u and what is "
                         "kept about it",
                         c->satellite.memory_bytes, chunk);
+    return SKY_OK;
+}
+
+/* The table of handovers is computed by every station for itself; past its end the sky stands. */
+static sky_status make_physical(sky_station *s, const char *path, const sky_turning *turning,
+                                sky_error *error) {
+    sky_status status = sky__physical_frame(&s->scenario, turning, &s->frame, error);
+    if (status != SKY_OK)
+        return status;
+    uint64_t turns = sky_turns(turning, wall_sky(s));
+    if (turns >= s->frame.physical->given.turns)
+        return sky_fail(error, SKY_E_PARAM,
+                        "%.200s: time.start is %" PRIu64 " handover slots ago, and who is overhead "
+                        "is computed for %" PRIu64 " from there: say a later time.start",
+                        path, turns, s->frame.physical->given.turns);
     return SKY_OK;
 }
 
@@ -296,9 +317,7 @@ static sky_status make_frame(sky_station *s, const char *path, sky_error *error)
                         "satellites need one that has passed",
                         path);
     if (c->physical)
-        return sky_fail(error, SKY_E_UNSUPPORTED,
-                        "%.200s: sky: physical is for sky: and sim; real satellites take ideal",
-                        path);
+        return make_physical(s, path, &turning, error);
     sky_constellation near = c->constellation;
     if (!c->udp.impose) /* how far the machines are from each other nobody knows: not at all */
         near.light_km_s = 1e15;

@@ -57,7 +57,7 @@ sky_time sky_station_clock_time(sky_station *s, sky_time at);
 typedef struct {
     sky_udp_stat udp;
     sky_transport_stat transport;
-    uint64_t lost;     /* by the scenario's chance */
+    uint64_t lost;     /* by the scenario's chance, or with nothing in sight */
     uint64_t overflow; /* no room to hold them */
     uint64_t nowhere;  /* to ground stations not heard of */
 } sky_station_stat;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -98,6 +99,38 @@ static void the_dead_cost_a_miss(void **state) {
     sky_udp_site_remove(&site);
 }
 
+/* Who is overhead comes from orbits, which each station computes for itself; so high a shell that
+ * nine satellites are enough. */
+static void a_true_sky_answers(void **state) {
+    (void)state;
+    time_t now = time(NULL) - 3600;
+    char settings[400];
+    size_t at = (size_t)snprintf(settings, sizeof settings,
+                                 "sky: physical\n"
+                                 "observer: {lat_deg: 40, lon_deg: 10, min_elevation_deg: 5}\n"
+                                 "placement: {strategy: rotation-hop, servers: 9}\n"
+                                 "chunk: 1KiB\n"
+                                 "satellite: {memory: 512KiB, processing_ms: 0}\n"
+                                 "links: {isl_gbps: 100, ground_mbps: 100000}\n");
+    strftime(settings + at, sizeof settings - at, "time: {scale: 20, start: %Y-%m-%dT%H:%M:%SZ}\n",
+             gmtime(&now));
+    sky_udp_site site;
+    sky_udp_site_make_at(&site, 3, 3, 12000, "impose: true", settings);
+    sky_tier *t = open_udp(&site, &no_env);
+    for (uint64_t n = 0; n < 4; n++)
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 20000, n), SKY_OK);
+    for (uint64_t n = 0; n < 4; n++)
+        assert_int_equal(sky_fixture_check(t, sky_fixture_key(n), 20000, n), SKY_OK);
+    close_udp(&site, t);
+    sky_udp_site_remove(&site);
+    sky_error error;
+    sky_udp_site_make(&site, 3, 3, "impose: true",
+                      "sky: physical\ntime: {start: 2020-01-01T00:00:00Z}\n");
+    assert_int_equal(sky_udp_tier_open(site.url, &no_env, &t, &error), SKY_E_PARAM);
+    assert_non_null(strstr(error.text, "a later time.start"));
+    sky_udp_site_remove(&site);
+}
+
 static void satellites_tell_how_they_are(void **state) {
     (void)state;
     sky_udp_site site;
@@ -160,6 +193,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(distance_and_loss_cost_only_time),
         cmocka_unit_test(the_dead_cost_a_miss),
+        cmocka_unit_test(a_true_sky_answers),
         cmocka_unit_test(satellites_tell_how_they_are),
         cmocka_unit_test(what_is_wrong_is_said),
     };

@@ -34,7 +34,7 @@ void sky_gcm_key_init_plainly(sky_gcm_key *k, const uint8_t secret[SKY_GCM_SECRE
 /* Encrypt in place; the tag is over `aad` and what came of it. A nonce must differ for each use. */
 void sky_gcm_seal(const sky_gcm_key *k, const uint8_t nonce[SKY_GCM_NONCE_BYTES], const void *aad,
                   size_t aad_bytes, uint8_t *data, size_t bytes, uint8_t tag[SKY_GCM_TAG_BYTES]);
-/* Decrypt in place. False, and the data as they were, when the tag is wrong. */
+/* Decrypt in place. False, and no data, when the tag is wrong. */
 bool sky_gcm_open(const sky_gcm_key *k, const uint8_t nonce[SKY_GCM_NONCE_BYTES], const void *aad,
                   size_t aad_bytes, uint8_t *data, size_t bytes,
                   const uint8_t tag[SKY_GCM_TAG_BYTES]);

@@ -60,21 +60,6 @@ sky_status sky_packet_head_decode(const uint8_t *p, size_t bytes, sky_packet_hea
     return SKY_OK;
 }
 
-uint32_t sky_packet_pieces(uint32_t bytes) {
-    return (bytes + SKY_PACKET_PIECE_MAX - 1) / SKY_PACKET_PIECE_MAX;
-}
-
-uint32_t sky_packet_stride(uint32_t bytes) {
-    uint32_t pieces = sky_packet_pieces(bytes);
-    return (bytes + pieces - 1) / pieces;
-}
-
-uint32_t sky_packet_piece_bytes(uint32_t bytes, uint32_t index) {
-    uint32_t stride = sky_packet_stride(bytes);
-    uint32_t left = bytes - index * stride;
-    return left < stride ? left : stride;
-}
-
 void sky_packet_data_encode(uint64_t number, uint32_t message_bytes, uint32_t index, uint8_t *dst) {
     dst[0] = SKY_FRAME_DATA;
     dst[1] = (uint8_t)index;
@@ -104,31 +89,37 @@ void sky_packet_ack_entry_decode(const sky_packet_frame *ack, uint32_t entry, ui
 }
 
 /* `left` bytes from the frame's type on; returns how many it takes, 0: it is none. */
-static size_t read_data(const uint8_t *p, size_t left, sky_packet_frame *f) {
+static size_t read_data(const uint8_t *p, size_t left, sky_packet_frame *out) {
     if (left < SKY_PACKET_FRAME_BYTES || p[3])
         return 0;
-    f->index = p[1];
-    f->count = p[2];
-    f->message_bytes = sky_load_u32(p + 4);
-    f->number = sky_load_u64(p + 8);
-    if (f->message_bytes < 1 || f->message_bytes > SKY_PACKET_MESSAGE_MAX ||
-        f->count != sky_packet_pieces(f->message_bytes) || f->index >= f->count)
+    uint32_t index = p[1], count = p[2], message_bytes = sky_load_u32(p + 4);
+    if (message_bytes < 1 || message_bytes > SKY_PACKET_MESSAGE_MAX ||
+        count != sky_packet_pieces(message_bytes) || index >= count)
         return 0;
-    f->data = p + SKY_PACKET_FRAME_BYTES;
-    f->data_bytes = sky_packet_piece_bytes(f->message_bytes, f->index);
-    return f->data_bytes <= left - SKY_PACKET_FRAME_BYTES ? SKY_PACKET_FRAME_BYTES + f->data_bytes
-                                                          : 0;
+    uint32_t offset = index * sky_packet_stride(message_bytes);
+    uint32_t bytes = sky_packet_piece_bytes(message_bytes, index);
+    if (bytes > left - SKY_PACKET_FRAME_BYTES)
+        return 0;
+    *out = (sky_packet_frame){.type = SKY_FRAME_DATA,
+                              .number = sky_load_u64(p + 8),
+                              .index = index,
+                              .count = count,
+                              .offset = offset,
+                              .message_bytes = message_bytes,
+                              .data = p + SKY_PACKET_FRAME_BYTES,
+                              .data_bytes = bytes};
+    return SKY_PACKET_FRAME_BYTES + bytes;
 }
 
-static size_t read_ack(const uint8_t *p, size_t left, sky_packet_frame *f) {
+static size_t read_ack(const uint8_t *p, size_t left, sky_packet_frame *out) {
     if (left < ACK_HEAD_BYTES || p[2] || p[3])
         return 0;
-    f->entries = p[1];
-    f->data = p + ACK_HEAD_BYTES;
-    f->data_bytes = f->entries * SKY_PACKET_ACK_BYTES;
-    return f->entries >= 1 && f->data_bytes <= left - ACK_HEAD_BYTES
-               ? ACK_HEAD_BYTES + f->data_bytes
-               : 0;
+    uint32_t entries = p[1], bytes = entries * SKY_PACKET_ACK_BYTES;
+    if (entries < 1 || bytes > left - ACK_HEAD_BYTES)
+        return 0;
+    *out = (sky_packet_frame){
+        .type = SKY_FRAME_ACK, .data = p + ACK_HEAD_BYTES, .data_bytes = bytes, .entries = entries};
+    return ACK_HEAD_BYTES + bytes;
 }
 
 static bool all_zero(const uint8_t *p, size_t bytes) {
@@ -141,17 +132,15 @@ sky_status sky_packet_frame_next(const uint8_t *bytes, size_t byte_count, size_t
     if (*at >= end)
         return SKY_MISS;
     const uint8_t *p = bytes + *at;
-    sky_packet_frame f = {.type = (sky_packet_frame_type)p[0]};
-    if (f.type == SKY_FRAME_PADDING)
-        return all_zero(p, end - *at) ? SKY_MISS : SKY_E_CORRUPT;
     size_t taken = 0;
-    if (f.type == SKY_FRAME_DATA)
-        taken = read_data(p, end - *at, &f);
-    else if (f.type == SKY_FRAME_ACK)
-        taken = read_ack(p, end - *at, &f);
+    if (p[0] == SKY_FRAME_PADDING)
+        return all_zero(p, end - *at) ? SKY_MISS : SKY_E_CORRUPT;
+    if (p[0] == SKY_FRAME_DATA)
+        taken = read_data(p, end - *at, out);
+    else if (p[0] == SKY_FRAME_ACK)
+        taken = read_ack(p, end - *at, out);
     if (taken == 0)
         return SKY_E_CORRUPT;
     *at += taken;
-    *out = f;
     return SKY_OK;
 }

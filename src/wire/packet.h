@@ -62,16 +62,29 @@ typedef struct {
     sky_packet_frame_type type;
     uint64_t number;        /* DATA: of the message */
     uint32_t index, count;  /* DATA: piece `index` of `count` */
+    uint32_t offset;        /* DATA: of the piece in the message */
     uint32_t message_bytes; /* DATA */
     const uint8_t *data;    /* DATA: the piece; ACK: its entries */
     uint32_t data_bytes;
     uint32_t entries; /* ACK */
 } sky_packet_frame;
 
-/* How a message of `bytes` (1 … SKY_PACKET_MESSAGE_MAX) is cut: pieces, and the length of each. */
-uint32_t sky_packet_pieces(uint32_t bytes);
-uint32_t sky_packet_stride(uint32_t bytes);
-uint32_t sky_packet_piece_bytes(uint32_t bytes, uint32_t index);
+/* How a message of `bytes` (1 … SKY_PACKET_MESSAGE_MAX) is cut: pieces, and the length of each but
+ * the last. */
+static inline uint32_t sky_packet_pieces(uint32_t bytes) {
+    return (bytes + SKY_PACKET_PIECE_MAX - 1) / SKY_PACKET_PIECE_MAX;
+}
+
+static inline uint32_t sky_packet_stride(uint32_t bytes) {
+    uint32_t pieces = sky_packet_pieces(bytes);
+    return (bytes + pieces - 1) / pieces;
+}
+
+static inline uint32_t sky_packet_piece_bytes(uint32_t bytes, uint32_t index) {
+    uint32_t stride = sky_packet_stride(bytes);
+    uint32_t left = bytes - index * stride;
+    return left < stride ? left : stride;
+}
 
 /* Write the 16 bytes before a piece. */
 void sky_packet_data_encode(uint64_t number, uint32_t message_bytes, uint32_t index, uint8_t *dst);

@@ -17,22 +17,30 @@ _Static_assert(crypto_aead_chacha20poly1305_ietf_KEYBYTES == SKY_SECRET_BYTES &&
                    crypto_aead_chacha20poly1305_ietf_ABYTES == SKY_TAG_BYTES &&
                    crypto_aead_chacha20poly1305_ietf_NPUBBYTES == NONCE_BYTES &&
                    SKY_GCM_SECRET_BYTES == SKY_SECRET_BYTES && SKY_GCM_TAG_BYTES == SKY_TAG_BYTES &&
-                   SKY_GCM_NONCE_BYTES == NONCE_BYTES,
-               "both suites have the same sizes");
+                   SKY_GCM_NONCE_BYTES == NONCE_BYTES &&
+                   SKY_AEGIS_SECRET_BYTES == SKY_SECRET_BYTES &&
+                   SKY_AEGIS_TAG_BYTES == SKY_TAG_BYTES && SKY_AEGIS_NONCE_BYTES > NONCE_BYTES,
+               "all suites have the same sizes");
 _Static_assert(SEAL_HEAD_BYTES == 1 + SKY_SEAL_SALT_BYTES, "the seal's layout");
 
 bool sky_suite_works(sky_suite suite) {
     if (suite == SKY_SUITE_AES)
         return sky_gcm_works();
-    return suite == SKY_SUITE_PLAIN || suite == SKY_SUITE_CHACHA;
+    if (suite == SKY_SUITE_AEGIS)
+        return sky_aegis_works();
+    return suite < SKY_SUITE_END;
 }
 
 sky_suite sky_suite_best(void) {
     return sky_suite_works(SKY_SUITE_AES) ? SKY_SUITE_AES : SKY_SUITE_CHACHA;
 }
 
+sky_suite sky_suite_best_seal(void) {
+    return sky_aegis_is_fast() ? SKY_SUITE_AEGIS : sky_suite_best();
+}
+
 const char *sky_suite_name(sky_suite suite) {
-    static const char *const names[] = {"plain", "aes", "chacha"};
+    static const char *const names[] = {"plain", "aes", "chacha", "aegis"};
     assert(suite < SKY_SUITE_END);
     return names[suite];
 }
@@ -59,10 +67,15 @@ void sky_cipher_key_wipe(sky_cipher_key *k) {
 /* ---- one interface over the suites ---- */
 
 typedef struct {
-    uint8_t nonce[NONCE_BYTES];
+    uint8_t nonce[SKY_AEGIS_NONCE_BYTES]; /* all suites but AEGIS take the first NONCE_BYTES */
     const void *aad;
     size_t aad_bytes;
 } context;
+
+static sky_aegis_context aegis_context(const sky_cipher_key *k, const context *x) {
+    return (sky_aegis_context){
+        .key = k->bytes, .nonce = x->nonce, .aad = x->aad, .aad_bytes = x->aad_bytes};
+}
 
 static void plain_tag(const context *x, const uint8_t *data, size_t bytes, uint8_t *tag) {
     uint64_t seed = sky_checksum(x->aad, x->aad_bytes, sky_load_u64(x->nonce + 4));
@@ -72,26 +85,42 @@ static void plain_tag(const context *x, const uint8_t *data, size_t bytes, uint8
 
 static void encrypt(const sky_cipher_key *k, const context *x, uint8_t *data, size_t bytes,
                     uint8_t *tag) {
-    if (k->suite == SKY_SUITE_AES)
+    sky_aegis_context aegis;
+    switch (k->suite) {
+    case SKY_SUITE_AES:
         sky_gcm_seal(&k->gcm, x->nonce, x->aad, x->aad_bytes, data, bytes, tag);
-    else if (k->suite == SKY_SUITE_CHACHA)
+        break;
+    case SKY_SUITE_AEGIS:
+        aegis = aegis_context(k, x);
+        sky_aegis_seal(&aegis, data, bytes, tag);
+        break;
+    case SKY_SUITE_CHACHA:
         crypto_aead_chacha20poly1305_ietf_encrypt_detached(data, tag, NULL, data, bytes, x->aad,
                                                            x->aad_bytes, NULL, x->nonce, k->bytes);
-    else
+        break;
+    default:
         plain_tag(x, data, bytes, tag);
+    }
 }
 
-/* False, and the data as they were, when the tag is wrong. */
+/* False, and no data, when the tag is wrong. */
 static bool decrypt(const sky_cipher_key *k, const context *x, uint8_t *data, size_t bytes,
                     const uint8_t *tag) {
-    if (k->suite == SKY_SUITE_AES)
+    uint8_t right[SKY_TAG_BYTES];
+    sky_aegis_context aegis;
+    switch (k->suite) {
+    case SKY_SUITE_AES:
         return sky_gcm_open(&k->gcm, x->nonce, x->aad, x->aad_bytes, data, bytes, tag);
-    if (k->suite == SKY_SUITE_CHACHA)
+    case SKY_SUITE_AEGIS:
+        aegis = aegis_context(k, x);
+        return sky_aegis_open(&aegis, data, bytes, tag);
+    case SKY_SUITE_CHACHA:
         return crypto_aead_chacha20poly1305_ietf_decrypt_detached(
                    data, NULL, data, bytes, tag, x->aad, x->aad_bytes, x->nonce, k->bytes) == 0;
-    uint8_t right[SKY_TAG_BYTES];
-    plain_tag(x, data, bytes, right);
-    return memcmp(right, tag, sizeof right) == 0;
+    default:
+        plain_tag(x, data, bytes, right);
+        return memcmp(right, tag, sizeof right) == 0;
+    }
 }
 
 /* ---- tags ---- */
@@ -100,7 +129,7 @@ static bool decrypt(const sky_cipher_key *k, const context *x, uint8_t *data, si
 static void tag_context(context *x, uint64_t counter, const void *data, size_t bytes) {
     x->aad = data;
     x->aad_bytes = bytes;
-    memset(x->nonce, 0, 4);
+    memset(x->nonce, 0, sizeof x->nonce);
     sky_store_u64(x->nonce + 4, counter);
 }
 
@@ -160,6 +189,7 @@ static const sky_cipher_key *key_of(sky_seal *s, sky_suite suite, const uint8_t 
     return &x->key;
 }
 
+/* Everything but the ciphertext that the seal's tag covers. */
 static context seal_context(const sky_message *m, const uint8_t *head, uint8_t aad[AAD_BYTES]) {
     context x = {.aad = aad, .aad_bytes = AAD_BYTES};
     memcpy(aad, head, SEAL_HEAD_BYTES);
@@ -169,55 +199,52 @@ static context seal_context(const sky_message *m, const uint8_t *head, uint8_t a
     return x;
 }
 
-/* Write the message again around data that changed in place. */
-static void rewrite(sky_message *m, uint32_t data_bytes, uint8_t *bytes, size_t bytes_max,
-                    size_t *byte_count) {
-    m->data_bytes = data_bytes;
-    m->facts.checksum = sky_chunk_checksum(&m->id, m->data, data_bytes);
-    *byte_count = sky_message_encode(m, bytes, bytes_max);
-    assert(*byte_count > 0);
-}
-
 sky_status sky_seal_message(sky_seal *s, uint8_t *bytes, size_t bytes_max, size_t *byte_count) {
     sky_message m;
-    sky_status status = sky_message_decode(bytes, *byte_count, &m);
-    if (status != SKY_OK || m.data_bytes == 0)
-        return status;
+    if (!sky_message_chunk(bytes, *byte_count, &m) || m.data_bytes == 0)
+        return SKY_OK;
     if (bytes_max - *byte_count < SKY_SEAL_BYTES ||
         m.data_bytes + SKY_SEAL_BYTES > SKY_WIRE_DATA_BYTES_MAX)
         return SKY_E_DST_SMALL;
     uint8_t *data = bytes + (m.data - bytes);
     uint8_t *head = data + m.data_bytes;
+    uint8_t *tag = head + SEAL_HEAD_BYTES;
     uint8_t aad[AAD_BYTES];
     head[0] = (uint8_t)s->own.key.suite;
     memcpy(head + 1, s->own.salt, SKY_SEAL_SALT_BYTES);
     context x = seal_context(&m, head, aad);
-    encrypt(&s->own.key, &x, data, m.data_bytes, head + SEAL_HEAD_BYTES);
-    rewrite(&m, m.data_bytes + SKY_SEAL_BYTES, bytes, bytes_max, byte_count);
+    encrypt(&s->own.key, &x, data, m.data_bytes, tag);
+    *byte_count = sky_message_set_chunk(bytes, &m, m.data_bytes + SKY_SEAL_BYTES,
+                                        sky_load_u64(tag));
     return SKY_OK;
+}
+
+/* Only a session in the open reads what is in the open. */
+static bool may_open(const sky_seal *s, sky_suite suite) {
+    return suite < SKY_SUITE_END && sky_suite_works(suite) &&
+           (suite == SKY_SUITE_PLAIN) == (s->own.key.suite == SKY_SUITE_PLAIN);
+}
+
+static bool open_chunk(sky_seal *s, const sky_message *m, uint8_t *data, uint32_t plain_bytes) {
+    const uint8_t *head = data + plain_bytes;
+    uint8_t aad[AAD_BYTES];
+    if (!may_open(s, (sky_suite)head[0]))
+        return false;
+    context x = seal_context(m, head, aad);
+    return decrypt(key_of(s, (sky_suite)head[0], head + 1), &x, data, plain_bytes,
+                   head + SEAL_HEAD_BYTES);
 }
 
 sky_status sky_seal_open(sky_seal *s, uint8_t *bytes, size_t *byte_count) {
     sky_message m;
     sky_status status = sky_message_decode(bytes, *byte_count, &m);
-    if (status != SKY_OK || m.data_bytes == 0)
+    if (status != SKY_OK || !sky_message_chunk(bytes, *byte_count, &m) || m.data_bytes == 0)
         return status;
-    uint8_t *data = bytes + (m.data - bytes);
-    uint32_t plain_bytes = m.data_bytes > SKY_SEAL_BYTES ? m.data_bytes - SKY_SEAL_BYTES : 0;
-    const uint8_t *head = data + plain_bytes;
-    uint8_t aad[AAD_BYTES];
-    sky_suite suite = plain_bytes > 0 ? (sky_suite)head[0] : SKY_SUITE_END;
-    /* Only a session in the open reads what is in the open. */
-    bool known = suite < SKY_SUITE_END && sky_suite_works(suite) &&
-                 (suite == SKY_SUITE_PLAIN) == (s->own.key.suite == SKY_SUITE_PLAIN);
-    if (known) {
-        context x = seal_context(&m, head, aad);
-        known = decrypt(key_of(s, suite, head + 1), &x, data, plain_bytes, head + SEAL_HEAD_BYTES);
-    }
-    if (!known) {
+    if (m.data_bytes <= SKY_SEAL_BYTES ||
+        !open_chunk(s, &m, bytes + (m.data - bytes), m.data_bytes - SKY_SEAL_BYTES)) {
         s->forged++;
         return SKY_E_CORRUPT;
     }
-    rewrite(&m, plain_bytes, bytes, *byte_count, byte_count);
+    *byte_count = sky_message_set_chunk(bytes, &m, m.data_bytes - SKY_SEAL_BYTES, 0);
     return SKY_OK;
 }

@@ -13,10 +13,12 @@
  * authenticated with the bytes: the right ciphertext under another name does not open.
  *
  * Surprise: AES needs instructions the machine may lack. sky_suite_best() says what to use here;
- * datagrams of another suite than one's own are refused, seals open wherever the machine can. */
+ * datagrams of another suite than one's own are refused, seals open wherever the machine can.
+ * AEGIS opens anywhere, but where there are no such instructions only slowly. */
 #ifndef SKY_WIRE_SEAL_H
 #define SKY_WIRE_SEAL_H
 
+#include "wire/aegis.h"
 #include "wire/gcm.h"
 #include "wire/message.h"
 
@@ -24,13 +26,15 @@ typedef enum {
     SKY_SUITE_PLAIN,  /* a checksum: in simulations, where nobody is an enemy */
     SKY_SUITE_AES,    /* AES-256-GCM; tags: its GMAC */
     SKY_SUITE_CHACHA, /* ChaCha20-Poly1305 (RFC 8439) */
+    SKY_SUITE_AEGIS,  /* AEGIS-256X4: the fastest seals, not the fastest tags */
     SKY_SUITE_END
 } sky_suite;
 
-/* The faster of the two real suites that work here. Starts libsodium when that was not done. */
+/* The fastest that works here, for tags and for seals. Start libsodium when that was not done. */
 sky_suite sky_suite_best(void);
+sky_suite sky_suite_best_seal(void);
 bool sky_suite_works(sky_suite suite);
-const char *sky_suite_name(sky_suite suite); /* "plain", "aes", "chacha" */
+const char *sky_suite_name(sky_suite suite); /* "plain", "aes", "chacha", "aegis" */
 
 #define SKY_SECRET_BYTES 32
 #define SKY_TAG_BYTES    16
@@ -78,12 +82,14 @@ void sky_seal_init(sky_seal *s, sky_suite suite, const uint8_t secret[SKY_SECRET
                    const uint8_t salt[SKY_SEAL_SALT_BYTES]);
 void sky_seal_deinit(sky_seal *s);
 
-/* Seal the data of an encoded message, in place; a message without data stays as it is.
- * Errors: SKY_E_DST_SMALL (needs SKY_SEAL_BYTES more), SKY_E_CORRUPT (no message) */
+/* Seal the chunk in a message this side encoded, in place; one without stays as it is. The chunk's
+ * checksum is made of the seal's tag: who can verify it at all verifies every byte.
+ * Errors: SKY_E_DST_SMALL (needs SKY_SEAL_BYTES more) */
 sky_status sky_seal_message(sky_seal *s, uint8_t *bytes, size_t bytes_max, size_t *byte_count);
 
-/* Open the data of an encoded message, in place. One that does not open keeps its bytes, which then
- * fail the session's own check.
+/* Open the chunk in a message that came, in place; one without passes. SKY_OK is what stands for
+ * the checksum from here on: the message's own is 0. Of one that does not open the chunk may be
+ * wiped, and nothing in it, its checksum included, says that it is right.
  * Errors: SKY_E_CORRUPT (no message, or not sealed by this tenant: counted in `forged`) */
 sky_status sky_seal_open(sky_seal *s, uint8_t *bytes, size_t *byte_count);
 
