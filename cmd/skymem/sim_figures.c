@@ -316,7 +316,7 @@ int sim_figures(cli *c) {
     figures f = {.c = c, .folder = cli_text(c, "figures")};
     if (mkdir(f.folder, 0777) != 0 && errno != EEXIST)
         return cli_failed(c, "%s: %s", f.folder, strerror(errno));
-    f.charts = calloc(SWEEPS, sizeof *f.charts);
+    f.charts = calloc(FIGURES_CHARTS_MAX, sizeof *f.charts);
     if (!f.charts)
         return cli_failed(c, "out of memory");
     int code = maps_figure(&f);
@@ -329,9 +329,12 @@ int sim_figures(cli *c) {
     if (code == CLI_OK)
         code = loss_figure(&f);
     if (code == CLI_OK)
-        code = figures_day(&f);
-    if (code == CLI_OK)
-        code = figures_migration(&f);
+        code = figures_physical(&f);
+    for (int physical = 0; physical < 2 && code == CLI_OK; physical++) {
+        code = figures_day(&f, physical);
+        if (code == CLI_OK)
+            code = figures_migration(&f, physical);
+    }
     cli_progress(NULL);
     free(f.charts);
     if (code == CLI_OK && c->json)

@@ -1,17 +1,23 @@
-/* The parts of the study: sim_figures.c (the authors' sweeps, loss, figure 1, maps) and
- * sim_figures_day.c (a day of rotation, the cost of migration). */
+/* The parts of the study: sim_figures.c (the authors' sweeps, loss, figure 1, maps),
+ * sim_figures_day.c (a day of rotation, the cost of migration; in the ideal sky and in the physical
+ * one) and sim_figures_physical.c (the sweeps in the physical sky). */
 #ifndef SKYMEM_CLI_SIM_FIGURES_H
 #define SKYMEM_CLI_SIM_FIGURES_H
 
 #include "sim.h"
 #include "sim_svg.h"
 
-#define STRATEGIES 3
+#define STRATEGIES         3
+#define FIGURES_CHARTS_MAX 8
+
+/* The first lines of a scenario in the physical sky: over Seattle. */
+#define FIGURES_PHYSICAL                                                                           \
+    "sky: physical\nobserver: {lat_deg: 47.6, lon_deg: -122.3, min_elevation_deg: 25}\n"
 
 typedef struct {
     cli *c;
     const char *folder;
-    svg_chart *charts; /* [4], emptied before each figure */
+    svg_chart *charts; /* [FIGURES_CHARTS_MAX], emptied before each figure */
 } figures;
 
 extern const char *const figures_strategies[STRATEGIES];
@@ -23,7 +29,12 @@ int figures_csv_close(const figures *f, FILE *csv, const char *name);
 void figures_charts_begin(figures *f, size_t count);
 int figures_charts_end(const figures *f, const char *name, size_t count, size_t columns);
 
-int figures_day(figures *f);
-int figures_migration(figures *f);
+/* Run a scenario; a check that fails is a failure of the study. */
+int figures_run(figures *f, const char *text, const sky_sim_options *options,
+                sky_sim_result *result);
+
+int figures_day(figures *f, bool physical);
+int figures_migration(figures *f, bool physical);
+int figures_physical(figures *f);
 
 #endif

@@ -88,15 +88,16 @@ static double hit_ratio(const sky_replay_result *r) {
 
 static json_t *row_json(const row *w, double none_s) {
     const sky_replay_result *r = &w->result;
-    return json_pack(
-        "{s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "case",
-        w->name, "requests", (json_int_t)r->requests, "blocks", (json_int_t)r->blocks, "hit_ratio",
-        hit_ratio(r), "memory_hits", (json_int_t)r->memory_hits, "sky_hits",
-        (json_int_t)r->sky_hits, "sky_misses", (json_int_t)r->sky_misses, "sky_sets",
-        (json_int_t)r->sky_sets, "dropped_sets", (json_int_t)r->dropped_sets, "computed_s",
-        r->computed_s, "loaded_s", r->loaded_s, "saved_s", none_s - r->computed_s - r->loaded_s,
-        "ttft_mean_s", r->ttft_mean_s, "ttft_p50_s", r->ttft_p50_s, "ttft_p99_s", r->ttft_p99_s,
-        "wall_s", r->wall_s);
+    return json_pack("{s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, "
+                     "s:f, s:f, s:f}",
+                     "case", w->name, "requests", (json_int_t)r->requests, "blocks",
+                     (json_int_t)r->blocks, "hit_ratio", hit_ratio(r), "memory_hits",
+                     (json_int_t)r->memory_hits, "sky_hits", (json_int_t)r->sky_hits, "sky_misses",
+                     (json_int_t)r->sky_misses, "sky_sets", (json_int_t)r->sky_sets, "dropped_sets",
+                     (json_int_t)r->dropped_sets, "evictions", (json_int_t)r->evictions, "gossip",
+                     (json_int_t)r->gossip, "computed_s", r->computed_s, "loaded_s", r->loaded_s,
+                     "saved_s", none_s - r->computed_s - r->loaded_s, "ttft_mean_s", r->ttft_mean_s,
+                     "ttft_p50_s", r->ttft_p50_s, "ttft_p99_s", r->ttft_p99_s, "wall_s", r->wall_s);
 }
 
 static void rows_table(const row *rows, size_t count, double none_s) {

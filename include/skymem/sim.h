@@ -18,7 +18,7 @@ typedef struct {
     double p50_ms; /* of the hits */
     double p99_ms;
     uint64_t migrated_bytes;
-    uint64_t turns; /* of the sky, since the start */
+    uint64_t rotations; /* of the sky, since the start */
 } sky_sim_interval;
 
 typedef struct {
@@ -149,6 +149,8 @@ typedef struct {
     uint64_t sky_misses; /* thought to be there */
     uint64_t sky_sets;
     uint64_t dropped_sets; /* the sky was busy */
+    uint64_t evictions;    /* chunks that satellites gave up by themselves */
+    uint64_t gossip;       /* messages in which they told each other */
     double computed_s;     /* by the engine, of all requests */
     double loaded_s;       /* waiting for the sky */
     double ttft_mean_s;    /* both, per request */
@@ -165,8 +167,8 @@ SKY_API sky_status sky_replay_run(const sky_replay_request *requests, size_t cou
                                   const sky_replay_options *options, sky_replay_result *out,
                                   sky_error *error);
 
-/* Where the time of the last batch of gets from an embedded sky went: the path of its last chunk,
- * and what the sky did so far. The four parts add up to total_ns. */
+/* Where the time of the last gets from an embedded sky went, those that were under way together:
+ * the path of their last chunk, and what the sky did so far. The four parts add up to total_ns. */
 typedef struct {
     sky_time total_ns;
     sky_time light_ns;      /* there and back, at the speed of light */
@@ -183,7 +185,7 @@ typedef struct {
     sky_satellite overhead;
 } sky_sky_report;
 
-/* Errors: SKY_E_PARAM: tier `tier` is not an embedded sky */
+/* Errors: SKY_E_PARAM: tier `tier` is no sky */
 SKY_API sky_status sky_cache_sky_report(sky_cache *cache, size_t tier, sky_sky_report *out);
 
 /* What of a scenario file describes the sky: for `locate --scenario` and for tools.

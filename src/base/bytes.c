@@ -2,37 +2,6 @@
 
 #include <string.h>
 
-const uint8_t *sky_read_bytes(sky_reader *r, size_t bytes) {
-    if (r->failed || bytes > r->left) {
-        r->failed = true;
-        return NULL;
-    }
-    const uint8_t *at = r->at;
-    r->at += bytes;
-    r->left -= bytes;
-    return at;
-}
-
-uint8_t sky_read_u8(sky_reader *r) {
-    const uint8_t *p = sky_read_bytes(r, 1);
-    return p ? *p : 0;
-}
-
-uint16_t sky_read_u16(sky_reader *r) {
-    const uint8_t *p = sky_read_bytes(r, 2);
-    return p ? sky_load_u16(p) : 0;
-}
-
-uint32_t sky_read_u32(sky_reader *r) {
-    const uint8_t *p = sky_read_bytes(r, 4);
-    return p ? sky_load_u32(p) : 0;
-}
-
-uint64_t sky_read_u64(sky_reader *r) {
-    const uint8_t *p = sky_read_bytes(r, 8);
-    return p ? sky_load_u64(p) : 0;
-}
-
 uint8_t *sky_write_space(sky_writer *w, size_t bytes) {
     if (w->failed || bytes > w->left) {
         w->failed = true;

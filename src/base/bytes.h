@@ -54,11 +54,36 @@ static inline sky_writer sky_writer_over(void *data, size_t bytes) {
 }
 
 /* Borrow `bytes` bytes at the cursor and step over them; NULL (and failed) when there are fewer. */
-const uint8_t *sky_read_bytes(sky_reader *r, size_t bytes);
-uint8_t sky_read_u8(sky_reader *r);
-uint16_t sky_read_u16(sky_reader *r);
-uint32_t sky_read_u32(sky_reader *r);
-uint64_t sky_read_u64(sky_reader *r);
+static inline const uint8_t *sky_read_bytes(sky_reader *r, size_t bytes) {
+    if (r->failed || bytes > r->left) {
+        r->failed = true;
+        return NULL;
+    }
+    const uint8_t *at = r->at;
+    r->at += bytes;
+    r->left -= bytes;
+    return at;
+}
+
+static inline uint8_t sky_read_u8(sky_reader *r) {
+    const uint8_t *p = sky_read_bytes(r, 1);
+    return p ? *p : 0;
+}
+
+static inline uint16_t sky_read_u16(sky_reader *r) {
+    const uint8_t *p = sky_read_bytes(r, 2);
+    return p ? sky_load_u16(p) : 0;
+}
+
+static inline uint32_t sky_read_u32(sky_reader *r) {
+    const uint8_t *p = sky_read_bytes(r, 4);
+    return p ? sky_load_u32(p) : 0;
+}
+
+static inline uint64_t sky_read_u64(sky_reader *r) {
+    const uint8_t *p = sky_read_bytes(r, 8);
+    return p ? sky_load_u64(p) : 0;
+}
 
 /* Reserve `bytes` bytes at the cursor and step over them; NULL (and failed) when there is less
  * room. */

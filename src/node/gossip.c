@@ -10,13 +10,17 @@
  *        evicted here                            hops 2       hops 1      hops 0
  *     ┌──────────────┐   PURGE to N, E, S, W    ┌────────┐   ┌────────┐   ┌────────┐
  *     │ rumours ring │ ───────────────────────► │ drop,  │──►│ drop,  │──►│ drop   │
- *     └──────────────┘                          │ pass on│   │ pass on│   └────────┘
- *                                               └────────┘   └────────┘
+ *     └──────────────┘   many blocks in one,    │ pass on│   │ pass on│   └────────┘
+ *                        at most every GAP_NS   └────────┘   └────────┘
+ *
+ * The first rumour after a silence leaves at once; those of the next GAP_NS leave together. So what
+ * a satellite says of a full sky is bounded by time, not by what is evicted.
  *
  * Invariants: the ring keeps the last SKY_NODE_RUMOURS rumours, told or not; what is in it is not
- * taken again. Nothing is sent that was not first put into the ring, so a node sends at most four
- * PURGEs (and one GONE) for each rumour it takes, and it takes no more than its credit allows,
- * which grows by one in RUMOUR_NS: who makes up rumours without end is counted, not obeyed.
+ * taken again, unless it is to go farther now than was known then, and not told to who told it.
+ * Nothing is sent that was not first put into the ring; a neighbour gets at most one PURGE in
+ * GAP_NS; and a satellite takes no more rumours than its credit allows, which grows by one in
+ * RUMOUR_NS: who makes up rumours without end is counted, not obeyed.
  *
  * Surprises: a rumour is believed, for the worst it can do is a miss; pinned chunks and those of
  * blocks that outlive a loss stay nevertheless. */
@@ -25,6 +29,7 @@
 #include "node/node_state.h"
 
 #define RUMOUR_NS  SKY_MS(1)
+#define GAP_NS     SKY_MS(10)
 #define WAYS       4u
 #define WAY_GROUND 16u
 
@@ -73,24 +78,38 @@ static bool is_neighbour(const sky_node *n, sky_satellite s) {
     return false;
 }
 
-bool sky__rumour_known(const sky_node *n, const sky_chunk_id *id) {
+static rumour *known(const sky_node *n, const sky_chunk_id *id) {
     for (uint32_t i = 0; i < n->rumour_count; i++) {
         if (sky_chunk_same_block(&n->rumours[i].id, id))
-            return true;
+            return &n->rumours[i];
     }
-    return false;
+    return NULL;
+}
+
+bool sky__rumour_known(const sky_node *n, const sky_chunk_id *id) {
+    return known(n, id) != NULL;
+}
+
+/* Whom it is still to be told; the counts follow. */
+static void tell(sky_node *n, rumour *r, uint8_t ways) {
+    n->gone_open -= (r->ways & WAY_GROUND) != 0;
+    n->rumours_open -= (r->ways & (WAY_GROUND - 1)) != 0;
+    r->ways = ways;
+    n->gone_open += (ways & WAY_GROUND) != 0;
+    n->rumours_open += (ways & (WAY_GROUND - 1)) != 0;
 }
 
 /* Over the oldest; one that is not yet told everywhere is given up. */
-static void note(sky_node *n, const rumour *r) {
-    uint32_t i = n->rumour_next;
-    n->rumour_next = (i + 1) % SKY_NODE_RUMOURS;
-    if (n->rumour_count < SKY_NODE_RUMOURS)
+static void note(sky_node *n, const rumour *made, uint8_t ways) {
+    rumour *r = &n->rumours[n->rumour_next];
+    n->rumour_next = (n->rumour_next + 1) % SKY_NODE_RUMOURS;
+    if (n->rumour_count < SKY_NODE_RUMOURS) {
         n->rumour_count++;
-    else if (n->rumours[i].ways)
-        n->rumours_open--;
-    n->rumours[i] = *r;
-    n->rumours_open += r->ways != 0;
+        r->ways = 0; /* this memory was never used */
+    }
+    tell(n, r, 0);
+    *r = *made;
+    tell(n, r, ways);
 }
 
 static uint32_t purge_one(sky_node *n, const sky_chunk_id *id) {
@@ -125,19 +144,15 @@ static uint32_t purge_block(sky_node *n, const sky_chunk_id *block, uint32_t chu
 void sky__rumour_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_facts *facts) {
     if (facts->spare || id->number == 0)
         return;
-    rumour r = {.id = *id,
-                .chunk_count = facts->chunk_count,
-                .hops = n->config->gossip_hops,
-                .from = n->self};
+    const rumour r = {.id = *id, .chunk_count = facts->chunk_count, .hops = n->config->gossip_hops};
+    uint8_t ways = n->config->tell_ground ? WAY_GROUND : 0;
     bool lonely = facts->chunk_count == 1; /* no others to drop */
     if (r.hops > 0)
         n->stat.purged += purge_block(n, id, facts->chunk_count);
     if (r.hops > 0 && !lonely)
-        r.ways = ways_from(n, n->self);
-    if (n->config->tell_ground)
-        r.ways |= WAY_GROUND;
-    if (r.ways && !sky__rumour_known(n, &r.id))
-        note(n, &r);
+        ways |= ways_from(n, n->self);
+    if (ways && !known(n, id))
+        note(n, &r, ways);
 }
 
 static bool credit(sky_node *n, sky_time now) {
@@ -150,58 +165,124 @@ static bool credit(sky_node *n, sky_time now) {
     return true;
 }
 
-void sky__rumour_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m) {
-    bool ground = in->from.plane == 0;
-    if (!ground && !is_neighbour(n, in->from)) {
-        n->stat.malformed++;
+/* Who told it needs not be told. */
+static uint8_t ways_but(const sky_node *n, sky_satellite teller, uint8_t ways) {
+    for (uint32_t way = 0; way < WAYS; way++) {
+        if (sky_satellite_equal(teller, neighbour(n, way)))
+            ways &= (uint8_t) ~(1u << way);
+    }
+    return ways;
+}
+
+static void take_block(sky_node *n, sky_time now, sky_satellite from, const rumour *heard) {
+    rumour *r = known(n, &heard->id);
+    if (r && heard->hops <= r->hops) {
+        tell(n, r, ways_but(n, from, r->ways));
         return;
     }
-    if (sky__rumour_known(n, &m->id) || n->config->gossip_hops == 0)
-        return;
     if (!credit(n, now)) {
         n->stat.gossip_refused++;
         return;
     }
-    uint32_t most = n->config->gossip_hops;
-    rumour r = {.id = m->id,
-                .chunk_count = m->facts.chunk_count,
-                .hops = m->hops < most ? m->hops : most,
-                .from = in->from};
-    n->stat.purged += purge_block(n, &m->id, m->facts.chunk_count);
-    if (r.hops > 0)
-        r.ways = ways_from(n, in->from);
-    note(n, &r);
+    uint8_t ways = heard->hops > 0 ? ways_from(n, from) : 0;
+    if (r) { /* it came by a detour first, and goes farther now */
+        r->hops = heard->hops;
+        tell(n, r, ways | (r->ways & WAY_GROUND));
+        return;
+    }
+    n->stat.purged += purge_block(n, &heard->id, heard->chunk_count);
+    note(n, heard, ways);
 }
 
-static rumour *open_rumour(const sky_node *n) {
+void sky__rumour_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m) {
+    if (in->from.plane != 0 && !is_neighbour(n, in->from)) {
+        n->stat.malformed++;
+        return;
+    }
+    const uint32_t most = n->config->gossip_hops;
+    if (most == 0)
+        return;
+    rumour r = {.id = m->id, .chunk_count = m->facts.chunk_count, .hops = m->hops};
+    r.hops = r.hops < most ? r.hops : most;
+    take_block(n, now, in->from, &r);
+    for (uint32_t at = 0; at < m->data_bytes; at += SKY_LOST_BLOCK_BYTES) {
+        sky_lost_block b;
+        sky_lost_block_decode(m->data + at, &b);
+        r = (rumour){.id = {b.key, b.version, 1},
+                     .chunk_count = b.chunk_count,
+                     .hops = b.hops < most ? b.hops : most};
+        take_block(n, now, in->from, &r);
+    }
+}
+
+static rumour *ring_at(const sky_node *n, uint32_t i) {
     uint32_t oldest = n->rumour_count < SKY_NODE_RUMOURS ? 0 : n->rumour_next;
-    for (uint32_t i = 0; i < n->rumour_count; i++) {
-        rumour *r = &n->rumours[(oldest + i) % SKY_NODE_RUMOURS];
-        if (r->ways)
-            return r;
-    }
-    return NULL;
+    return &n->rumours[(oldest + i) % SKY_NODE_RUMOURS];
 }
 
-bool sky__rumour_output(sky_node *n, sky_datagram *out) {
-    rumour *r = n->rumours_open > 0 ? open_rumour(n) : NULL;
-    if (!r)
-        return false;
-    uint32_t way = 0;
-    while (!(r->ways & 1u << way))
-        way++;
-    r->ways &= (uint8_t) ~(1u << way);
-    n->rumours_open -= r->ways == 0;
-    sky_message m = {.type = SKY_WIRE_GONE, .id = r->id};
-    if (way < WAYS) {
-        m.type = SKY_WIRE_PURGE;
-        m.facts.chunk_count = r->chunk_count;
-        m.hops = r->hops - 1;
-        n->stat.gossip++;
-        n->stat.gossip_bytes += sky_message_bytes(&m);
+/* The ground hears of each at once: it counts on what is gone. */
+static void tell_ground(sky_node *n, sky_datagram *out) {
+    uint32_t i = 0;
+    while (!(ring_at(n, i)->ways & WAY_GROUND))
+        i++;
+    rumour *r = ring_at(n, i);
+    tell(n, r, r->ways & (WAY_GROUND - 1));
+    const sky_message m = {.type = SKY_WIRE_GONE, .id = r->id};
+    sky__node_send(n, &m, n->ground, out);
+}
+
+/* All that a neighbour does not know, as far as it fits one PURGE. */
+static bool tell_neighbour(sky_node *n, uint32_t way, sky_datagram *out) {
+    sky_message m = {.type = SKY_WIRE_PURGE};
+    const size_t offset = sky_message_data_offset(SKY_WIRE_PURGE);
+    const size_t room = (out->bytes_max - offset) / SKY_LOST_BLOCK_BYTES;
+    const uint32_t most = 1 + (uint32_t)(room < SKY_LOST_BLOCKS_MAX ? room : SKY_LOST_BLOCKS_MAX);
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < n->rumour_count && told < most; i++) {
+        rumour *r = ring_at(n, i);
+        if (!(r->ways & 1u << way))
+            continue;
+        tell(n, r, (uint8_t)(r->ways & ~(1u << way)));
+        const sky_lost_block b = {r->id.key, r->id.version, r->chunk_count, r->hops - 1};
+        if (told++ > 0) {
+            sky_lost_block_encode(&b, out->data + offset + m.data_bytes);
+            m.data_bytes += SKY_LOST_BLOCK_BYTES;
+            continue;
+        }
+        m.id = r->id;
+        m.facts.chunk_count = b.chunk_count;
+        m.hops = b.hops;
     }
-    sky__node_send(n, &m, way < WAYS ? neighbour(n, way) : n->ground, out);
+    if (told == 0)
+        return false;
+    m.data = out->data + offset;
+    n->stat.gossip++;
+    n->stat.gossip_bytes += sky_message_bytes(&m);
+    sky__node_send(n, &m, neighbour(n, way), out);
     return true;
+}
+
+bool sky__rumour_output(sky_node *n, sky_time now, sky_datagram *out) {
+    if (n->gone_open > 0) {
+        tell_ground(n, out);
+        return true;
+    }
+    while (n->rumours_open > 0 && n->gossip_next <= now) {
+        bool said = tell_neighbour(n, n->gossip_way++, out);
+        if (n->gossip_way == WAYS || n->rumours_open == 0) { /* what is left over waits */
+            n->gossip_way = 0;
+            n->gossip_next = now + GAP_NS;
+        }
+        if (said)
+            return true;
+    }
+    return false;
+}
+
+sky_time sky__rumour_wake(const sky_node *n) {
+    if (n->gone_open > 0)
+        return 0;
+    return n->rumours_open > 0 ? n->gossip_next : SKY_TIME_NEVER;
 }
 
 /* ---- sweeps ---- */
@@ -229,7 +310,7 @@ static sky_satellite ask_after_at(const sky_node *n, const slot *s) {
 
 /* Worth asking about: its block is set, nothing of it is on the move, and it would be missed. */
 static bool sweepable(const sky_node *n, sky_time now, const slot *s) {
-    int64_t ripe_ms = sky_turning_ms(&n->config->turning, now - n->config->sweep_grace_ns);
+    int64_t ripe_ms = sky_turning_ms(&n->config->turning, now - n->config->sweep_ripe_ns);
     return s->used && s->move == SKY__HELD && !s->facts.spare && !s->facts.pinned &&
            s->id.number > 0 && s->facts.chunk_count > 1 && s->facts.set_ms <= ripe_ms;
 }

@@ -1,6 +1,7 @@
 /* Proves that a block which lost a chunk leaves the sky: by gossip within its hops, by sweeps in
- * some rounds, by the client, by telling the ground; that nothing whole is ever dropped; and that
- * rumours without end are counted and not obeyed. */
+ * some rounds, by the client, by telling the ground; that nothing whole is ever dropped; that a
+ * flood of rumours leaves in few messages; and that rumours without end are counted and not
+ * obeyed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static void begin(sky_orrery *o, sky_strategy strategy, uint32_t eviction) {
     o->node_config.tell_ground = eviction & SKY_EVICT_BROADCAST;
     if (eviction & SKY_EVICT_SWEEP) {
         o->node_config.sweep_period_ns = SKY_ORRERY_TURN_NS / 2;
-        o->node_config.sweep_grace_ns = SKY_SECONDS(1);
+        o->node_config.sweep_grace_ns = o->node_config.sweep_ripe_ns = SKY_SECONDS(1);
     }
     sky_orrery_begin(o, SLOTS);
 }
@@ -175,6 +176,73 @@ static void rumours_without_end_are_bounded(void **state) {
     sky_orrery_close(&o);
 }
 
+/* One PURGE of `count` blocks, from `first` on. */
+static void whisper_many(sky_orrery *o, uint32_t first, uint32_t count, uint32_t hops) {
+    uint8_t buffer[1280], more[SKY_LOST_BLOCKS_MAX * SKY_LOST_BLOCK_BYTES];
+    sky_message m = {.type = SKY_WIRE_PURGE, .facts.chunk_count = 20, .hops = hops, .data = more};
+    m.id = (sky_chunk_id){sky_orrery_key(first), 1, 1};
+    for (uint32_t i = 1; i < count; i++, m.data_bytes += SKY_LOST_BLOCK_BYTES) {
+        sky_lost_block b = {sky_orrery_key(first + i), 1, 20, hops};
+        sky_lost_block_encode(&b, more + m.data_bytes);
+    }
+    sky_datagram d = {.from = {3, 5}, .to = {3, 4}, .data = buffer};
+    d.bytes = sky_message_encode(&m, buffer, sizeof buffer);
+    assert_true(d.bytes > 0);
+    sky_node_input(sky_orrery_node(o, d.to), o->now, &d);
+}
+
+/* Rumours of 110 blocks, ten of them again and again: told in full, in a PURGE to each neighbour
+ * but the teller at once and then one in 10 ms, and none for what is known. */
+static void a_flood_of_rumours_leaves_in_few_messages(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_EVICT_GOSSIP);
+    sky_orrery_run(&o, SKY_SECONDS(1));
+    sky_node *node = sky_orrery_node(&o, (sky_satellite){3, 4});
+    uint8_t data[SKY_WIRE_BYTES_MAX];
+    sky_datagram out = {.data = data, .bytes_max = sizeof data};
+    for (uint32_t i = 0; i < 10; i++)
+        whisper_many(&o, 1000, 10, 4);
+    assert_int_equal(sky_node_wake(node), 0); /* the first leave at once */
+    uint32_t told = 0, messages = 0;
+    for (uint32_t i = 0; i < 5; i++)
+        whisper_many(&o, 1010 + 20 * i, 20, 4);
+    for (sky_time end = o.now + SKY_MS(100); o.now < end; o.now += SKY_MS(1)) {
+        uint32_t now_told = 0;
+        for (; sky_node_output(node, o.now, &out); now_told++) {
+            sky_message m;
+            assert_int_equal(sky_message_decode(out.data, out.bytes, &m), SKY_OK);
+            assert_int_equal(m.type, SKY_WIRE_PURGE);
+            assert_int_equal(m.hops, 3);
+            told += 1 + m.data_bytes / SKY_LOST_BLOCK_BYTES;
+        }
+        assert_true(now_told == 0 || now_told == 3);
+        messages += now_told;
+    }
+    assert_int_equal(told, 3 * 110);
+    assert_int_equal(messages, 3 * 5); /* 23 blocks each */
+    assert_int_equal(sky_node_wake(node), SKY_TIME_NEVER);
+    sky_orrery_close(&o);
+}
+
+/* The first to tell may be on a detour, with fewer hops left than the rumour is to go. */
+static void a_rumour_goes_as_far_as_its_shortest_way_lets_it(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_EVICT_GOSSIP);
+    sky_orrery_run(&o, SKY_SECONDS(1));
+    whisper_many(&o, 1000, 1, 0);
+    sky_orrery_run(&o, o.now + SKY_MS(100));
+    assert_int_equal(o.sent[SKY_WIRE_PURGE], 0);
+    whisper_many(&o, 1000, 1, 1);
+    sky_orrery_run(&o, o.now + SKY_MS(100));
+    assert_int_equal(o.sent[SKY_WIRE_PURGE], 3);
+    whisper_many(&o, 1000, 1, 1);
+    sky_orrery_run(&o, o.now + SKY_MS(100));
+    assert_int_equal(o.sent[SKY_WIRE_PURGE], 3);
+    sky_orrery_close(&o);
+}
+
 /* A rumour that is false costs a miss. Pinned chunks stay. */
 static void pinned_blocks_outlive_rumours(void **state) {
     (void)state;
@@ -248,6 +316,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_client_clears_what_it_misses),
         cmocka_unit_test(the_ground_is_told),
         cmocka_unit_test(rumours_without_end_are_bounded),
+        cmocka_unit_test(a_flood_of_rumours_leaves_in_few_messages),
+        cmocka_unit_test(a_rumour_goes_as_far_as_its_shortest_way_lets_it),
         cmocka_unit_test(pinned_blocks_outlive_rumours),
     };
     if (argc == 2 && strcmp(argv[1], "table") == 0)

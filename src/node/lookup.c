@@ -122,7 +122,7 @@ static sky_status adopt(sky_session *s, const sky__request *r, uint32_t unit,
                            .set_ms = h->set_ms,
                            .centre_plane = (uint16_t)h->centre.plane,
                            .centre_slot = (uint16_t)h->centre.slot,
-                           .level = h->level};
+                           .coding = h->level};
     sky__side side = {.key = *sky__look_key(r, unit),
                       .version = h->version,
                       .head_version = head_version,
@@ -176,8 +176,7 @@ static void learn(sky_session *s, uint32_t op, bool present) {
 void sky__look_found(sky_session *s, uint32_t op, const sky_message *m) {
     const sky__operation *o = &s->operations[op];
     sky_block_head head;
-    bool right = m->data_bytes == SKY_HEAD_BYTES &&
-                 sky_chunk_checksum(&m->id, m->data, m->data_bytes) == m->facts.checksum &&
+    bool right = m->data_bytes == SKY_HEAD_BYTES && sky__is_genuine(s, m) &&
                  sky_head_decode(m->data, m->data_bytes, &head) == SKY_OK && plausible(s, &head, m);
     if (!right) {
         s->stat.corrupt++;
@@ -210,5 +209,5 @@ sky_block_head sky__head_of(const sky_session *s, const sky__request *r) {
                             .strategy = p->strategy,
                             .replicas = s->config.replicas,
                             .parity = s->config.parity,
-                            .level = r->info.level};
+                            .level = r->info.coding};
 }

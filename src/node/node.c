@@ -12,7 +12,8 @@
 #define WAITING SKY__WAITING
 #define SENT    SKY__SENT
 
-#define MIGRATE_DOUBLINGS 6 /* of the patience with one place */
+#define MIGRATE_DOUBLINGS 6  /* of the patience with one place */
+#define SLOTS_KEPT        64 /* one in so many is not lent to the ground */
 
 typedef sky__move_state move_state;
 typedef struct sky_node_slot slot;
@@ -50,6 +51,11 @@ static size_t data_stride(const sky_node_config *c) {
 uint32_t sky_node_slots(const sky_node_config *c) {
     uint64_t slots = c->memory_bytes / (data_stride(c) + SLOT_BYTES_EXTRA);
     return slots < 1u << 30 ? (uint32_t)slots : 1u << 30;
+}
+
+uint32_t sky_node_slots_lent(const sky_node_config *c) {
+    uint32_t slots = sky_node_slots(c);
+    return slots - slots / SLOTS_KEPT;
 }
 
 static size_t aligned(size_t bytes) {
@@ -145,6 +151,10 @@ static void list_take(sky_node *n, sky_node_list *l, int which, uint32_t link) {
     l->count--;
 }
 
+static sky_satellite sent_to(const slot *s) {
+    return (sky_satellite){s->sent_plane, s->sent_slot};
+}
+
 static sky_node_list *use_list(sky_node *n, const slot *s) {
     return s->facts.pinned ? &n->pinned : &n->lru;
 }
@@ -159,7 +169,7 @@ static void move_to(sky_node *n, slot *s, move_state to) {
     uint32_t link = link_of(n, s);
     if (s->move != HELD)
         list_take(n, s->move == WAITING ? &n->waiting : &n->sent, MOVE, link);
-    s->move = to;
+    s->move = (uint8_t)to;
     if (to != HELD)
         list_append(n, to == WAITING ? &n->waiting : &n->sent, MOVE, link);
 }
@@ -217,34 +227,34 @@ static void forget(sky_node *n, slot *s) {
     n->slot_free = link;
 }
 
-/* Forget it, also where it may have arrived by now: a chunk on its way out is kept until the other
- * has answered, or not, and is then told too. */
-void sky__node_drop(sky_node *n, slot *s) {
-    if (s->move != SENT) {
-        forget(n, s);
-        return;
-    }
-    s->doomed = true; /* and the first to make room */
-    list_take(n, use_list(n, s), USE, link_of(n, s));
-    s->facts.pinned = false;
-    list_append(n, &n->lru, USE, link_of(n, s));
-}
-
-/* A DROP of one chunk for another satellite. With no room to say it, his LRU finds the chunk. */
-static void tell_drop(sky_node *n, const slot *s, sky_satellite to) {
-    if (n->ack_count == SKY_NODE_ACKS_MAX)
+/* A DROP of one chunk for who was sent it last. With no room to say it, his LRU finds the chunk. */
+static void tell_drop(sky_node *n, const slot *s) {
+    if (s->sent_plane == 0 || n->ack_count == SKY_NODE_ACKS_MAX)
         return;
     uint32_t i = n->ack_count++;
-    n->acks[i].to = to;
+    n->acks[i].to = sent_to(s);
     n->acks[i].request = s->request;
     n->acks[i].id = s->id;
     n->acks[i].type = SKY_WIRE_DROP;
 }
 
 /* The other has it, or nobody will ever know: tell him what we were told. */
-static void pass_drop_on(sky_node *n, slot *s, sky_satellite to) {
-    tell_drop(n, s, to);
+static void pass_drop_on(sky_node *n, slot *s) {
+    tell_drop(n, s);
     forget(n, s);
+}
+
+/* Forget it, also where it may have arrived by now: a chunk on its way out is kept until the other
+ * has answered, or not, and is then told too. */
+void sky__node_drop(sky_node *n, slot *s) {
+    if (s->move != SENT) {
+        pass_drop_on(n, s);
+        return;
+    }
+    s->doomed = true; /* and the first to make room */
+    list_take(n, use_list(n, s), USE, link_of(n, s));
+    s->facts.pinned = false;
+    list_append(n, &n->lru, USE, link_of(n, s));
 }
 
 sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts) {
@@ -261,7 +271,7 @@ static bool belongs_here(const sky_node *n, const slot *s) {
 
 static void evict(sky_node *n, slot *s, sky_outcome *outcome, sky_chunk_id *evicted) {
     if (s->doomed) {
-        pass_drop_on(n, s, place_of(n, s));
+        pass_drop_on(n, s);
         return;
     }
     const sky_chunk_facts facts = s->facts;
@@ -374,7 +384,7 @@ static void advance(sky_node *n, sky_time now) {
     while (n->sent.first && slot_at(n, n->sent.first)->deadline <= now) {
         slot *s = slot_at(n, n->sent.first);
         if (s->doomed) {
-            pass_drop_on(n, s, place_of(n, s));
+            pass_drop_on(n, s);
             continue;
         }
         n->stat.migrate_retries++;
@@ -414,7 +424,8 @@ static bool acceptable(sky_node *n, const sky_message *m) {
         n->stat.malformed++;
         return false;
     }
-    if (sky_chunk_checksum(&m->id, m->data, m->data_bytes) != m->facts.checksum) {
+    if (!n->config->sealed &&
+        sky_chunk_checksum(&m->id, m->data, m->data_bytes) != m->facts.checksum) {
         n->stat.corrupt++;
         return false;
     }
@@ -482,23 +493,14 @@ static void take_sweep(sky_node *n, const sky_datagram *in, const sky_message *m
     answer_at_once(n, in, m, SKY_WIRE_HAS_REPLY, s != NULL, s ? s->facts.chunk_count : 0);
 }
 
-/* May this satellite hold the chunk: is it the chunk's place, or was it before the last turn? */
-static bool may_hold(const sky_node *n, const slot *s, sky_satellite who) {
-    const sky_node_config *c = n->config;
-    sky_satellite before;
-    return sky_satellite_equal(who, place_of(n, s)) ||
-           (sky_chunk_place_before(&c->constellation, &c->turning, &s->facts, n->turns, &before) &&
-            sky_satellite_equal(who, before));
-}
-
 /* The last copy may go for this message's sake, so it counts only from who was sent the chunk. */
 static void take_migrate_ack(sky_node *n, const sky_datagram *in, const sky_message *m) {
     slot *s = find(n, &m->id);
     if (!s || s->move != SENT || s->request != m->request || m->outcome == SKY_NOT_STORED ||
-        !may_hold(n, s, in->from))
+        !sky_satellite_equal(in->from, sent_to(s)))
         return;
     if (s->doomed) {
-        pass_drop_on(n, s, in->from);
+        pass_drop_on(n, s);
         return;
     }
     n->stat.migrated++;
@@ -515,8 +517,8 @@ static void pin(sky_node *n, slot *s, bool pinned) {
 /* A chunk that is on its way somewhere starts over from here: the copy there does not know of the
  * move, and is taken back. */
 static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
-    if (s->move == SENT)
-        tell_drop(n, s, place_of(n, s));
+    tell_drop(n, s);
+    s->sent_plane = 0;
     give_place(s, facts);
     move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
     n->stat.moved++;
@@ -686,7 +688,10 @@ static void send_answer(sky_node *n, sky_time now, sky_datagram *out) {
 
 static void send_migrate(sky_node *n, sky_time now, sky_datagram *out) {
     slot *s = slot_at(n, n->waiting.first);
+    sky_satellite to = place_of(n, s);
     s->request = ++n->migrate_request;
+    s->sent_plane = (uint16_t)to.plane;
+    s->sent_slot = (uint16_t)to.slot;
     s->deadline = now + (n->config->migrate_timeout_ns << s->tries); /* it may be far */
     if (s->tries < MIGRATE_DOUBLINGS)
         s->tries++;
@@ -698,7 +703,7 @@ static void send_migrate(sky_node *n, sky_time now, sky_datagram *out) {
                      .facts = s->facts,
                      .data = data_of(n, s),
                      .data_bytes = s->data_bytes};
-    sky__node_send(n, &m, place_of(n, s), out);
+    sky__node_send(n, &m, to, out);
 }
 
 static bool may_migrate(const sky_node *n) {
@@ -717,7 +722,7 @@ bool sky_node_output(sky_node *n, sky_time now, sky_datagram *out) {
     else if (may_migrate(n) && n->migrate_next <= now)
         send_migrate(n, now, out);
     else
-        return sky__rumour_output(n, out) ||
+        return sky__rumour_output(n, now, out) ||
                (sweeps(n) && n->sweep_next <= now && sky__sweep_output(n, now, out));
     return true;
 }
@@ -727,8 +732,8 @@ static sky_time sooner(sky_time a, sky_time b) {
 }
 
 sky_time sky_node_wake(const sky_node *n) {
-    sky_time at = SKY_TIME_NEVER;
-    if (n->ack_count > 0 || n->rumours_open > 0)
+    sky_time at = sky__rumour_wake(n);
+    if (n->ack_count > 0)
         return 0;
     if (n->job_count > 0)
         at = n->jobs[n->job_first].ready;
@@ -751,7 +756,7 @@ uint32_t sky_node_chunks(const sky_node *n) {
 
 bool sky_node_idle(const sky_node *n) {
     return sky_node_chunks(n) == 0 && n->job_count == 0 && n->ack_count == 0 &&
-           n->rumours_open == 0;
+           n->rumours_open + n->gone_open == 0;
 }
 
 static sky_node_chunk look(const sky_node *n, const slot *s) {

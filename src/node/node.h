@@ -38,6 +38,7 @@ typedef struct {
     uint8_t *data;
     size_t bytes;
     size_t bytes_max; /* output: room in `data`; at least SKY_WIRE_BYTES_MAX is always enough */
+    bool opened;      /* to a session of sealed chunks: its chunk opened under the tenant's key */
 } sky_datagram;
 
 #define SKY_GROUND ((sky_satellite){0, 0})
@@ -53,12 +54,14 @@ typedef struct {
     uint32_t queue_max;          /* answers waiting; more requests are dropped and counted */
     uint32_t chunk_bytes_max;
     uint64_t memory_bytes; /* for chunks and what is kept about each */
+    bool sealed;           /* chunks' checksums are for who has the tenant's key, not for us */
 
     /* How blocks that lost a chunk are found. All 0: not at all by satellites. */
     uint32_t gossip_hops;     /* how far a PURGE goes; 0: no gossip */
     bool tell_ground;         /* GONE for each chunk given up */
     sky_time sweep_period_ns; /* a round over all chunks held; 0: none */
-    sky_time sweep_grace_ns;  /* after a turn, and after a block was set, nothing is swept */
+    sky_time sweep_grace_ns;  /* after a turn nothing is swept */
+    sky_time sweep_ripe_ns; /* nor is a block until so long after it was set: it may be under way */
 } sky_node_config;
 
 typedef struct {
@@ -75,7 +78,7 @@ typedef struct {
     uint64_t overflow;  /* requests dropped because the queue was full */
     uint64_t purged;    /* chunks dropped on a neighbour's word */
     uint64_t swept;     /* chunks dropped because the one after was gone */
-    uint64_t gossip;    /* PURGEs sent, and their bytes */
+    uint64_t gossip;    /* PURGEs sent, of many blocks each, and their bytes */
     uint64_t gossip_bytes;
     uint64_t gossip_refused; /* rumours beyond what is believed in a time */
     uint64_t sweeps;         /* HAS sent */
@@ -125,8 +128,10 @@ typedef struct {
     } acks[SKY_NODE_ACKS_MAX]; /* answers at once, not yet sent */
     uint32_t ack_count;
 
-    uint32_t rumour_count, rumour_next, rumours_open;
-    sky_time rumour_credit;
+    uint32_t rumour_count, rumour_next;
+    uint32_t rumours_open, gone_open; /* not yet told to all neighbours; to the ground */
+    uint32_t gossip_way;              /* of this round, the neighbour who is told next */
+    sky_time rumour_credit, gossip_next;
     uint32_t sweep_at, sweep_request;
     sky_time sweep_next;
 
@@ -139,6 +144,10 @@ typedef struct {
 
 /* Chunks a satellite holds under a configuration, and bytes of memory it takes altogether. */
 uint32_t sky_node_slots(const sky_node_config *config);
+/* Of these, what a ground may count on. The rest is for chunks whose DROP was lost, or overtaken by
+ * the SET it made room for: without it each would evict what is least used here, the roots of
+ * prefixes that every cache above keeps. */
+uint32_t sky_node_slots_lent(const sky_node_config *config);
 size_t sky_node_bytes(const sky_node_config *config);
 
 /* Start with nothing stored. Only what comes to be used of `memory` is touched.

@@ -20,20 +20,21 @@ struct sky_node_slot {
     struct {
         uint32_t before, after;
     } links[SKY__LINKS];
-    sky__move_state move;
+    uint16_t sent_plane; /* who was sent it last and may hold it by now; plane 0: nobody */
+    uint16_t sent_slot;
+    uint8_t move;  /* sky__move_state */
     uint8_t tries; /* MIGRATEs sent to its place and not answered in time */
-    bool used;
-    bool doomed;    /* dropped while it was on its way: whoever takes it is told when he says so */
-    uint8_t doubts; /* answers in this turn that the chunk after it is not there: gossip.c */
+    bool used : 1;
+    bool doomed : 1; /* dropped while it was on its way: whoever takes it is told when he says so */
+    uint8_t doubts;  /* answers in this turn that the chunk after it is not there: gossip.c */
 };
 
-/* A block that is no more, told by `from`. Kept after it was passed on, to know it again. */
+/* A block that is no more. Kept after it was passed on, to know it again. */
 struct sky_node_rumour {
     sky_chunk_id id; /* the chunk that went */
     uint32_t chunk_count;
     uint32_t hops;
-    sky_satellite from; /* self: it went here */
-    uint8_t ways;       /* still to be told: bits 0 to 3 neighbours, bit 4 the ground */
+    uint8_t ways; /* still to be told: bits 0 to 3 neighbours, bit 4 the ground */
 };
 
 static inline struct sky_node_slot *sky__slot_at(const sky_node *n, uint32_t link) {
@@ -50,7 +51,8 @@ void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, s
 void sky__rumour_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_facts *facts);
 void sky__rumour_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m);
 bool sky__rumour_known(const sky_node *n, const sky_chunk_id *id);
-bool sky__rumour_output(sky_node *n, sky_datagram *out);
+bool sky__rumour_output(sky_node *n, sky_time now, sky_datagram *out);
+sky_time sky__rumour_wake(const sky_node *n);
 bool sky__sweep_output(sky_node *n, sky_time now, sky_datagram *out);
 void sky__sweep_answer(sky_node *n, const sky_datagram *in, const sky_message *m);
 

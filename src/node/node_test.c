@@ -467,6 +467,45 @@ static void two_givers_do_not_drop_the_last_copy(void **state) {
     bench_close(&b);
 }
 
+/* A chunk dropped while it is on its way is dropped where it was sent, not where it would belong by
+ * then; also when nobody answers, or has answered in vain. */
+static void a_drop_follows_the_chunk(void **state) {
+    (void)state;
+    for (int answered = 0; answered < 3; answered++) {
+        bench b;
+        bench_open(&b, 4);
+        sky_message in = set(SKY_WIRE_SET, 1, here), out;
+        sky_time sent = 2 * TURN_NS - SKY_MS(10), turned = 2 * TURN_NS + SKY_MS(1);
+        tell(&b, TURN_NS + 1, &in);
+        while (hear(&b, sent, &out) && out.type != SKY_WIRE_MIGRATE)
+            ;
+        sky_satellite there = b.to;
+        sky_message ack = {.type = SKY_WIRE_MIGRATE_ACK,
+                           .request = out.request,
+                           .id = in.id,
+                           .outcome = SKY_STORED};
+        sky_message drop = {.type = SKY_WIRE_DROP, .id = in.id, .stride = 1, .last = 1};
+        sky_time late = sent + b.config.migrate_timeout_ns;
+        if (answered == 2) { /* too late: it was to be sent again, and is not */
+            sky_node_input(&b.node, late, NULL);
+            tell(&b, late, &drop);
+        } else {
+            tell(&b, turned, &drop);
+            assert_silent(&b, turned);
+            if (answered)
+                tell_from(&b, turned, &ack, there);
+            else
+                sky_node_input(&b.node, late, NULL);
+        }
+        assert_true(hear(&b, late, &out));
+        assert_int_equal(out.type, SKY_WIRE_DROP);
+        assert_true(sky_satellite_equal(b.to, there));
+        assert_int_equal(sky_node_chunks(&b.node), 0);
+        assert_silent(&b, late);
+        bench_close(&b);
+    }
+}
+
 /* ---- hostile ---- */
 
 static void bad_messages_are_counted(void **state) {
@@ -514,6 +553,7 @@ int main(void) {
         cmocka_unit_test(chunks_that_come_late_move_on_at_once),
         cmocka_unit_test(arrivals_are_acknowledged_each_time),
         cmocka_unit_test(two_givers_do_not_drop_the_last_copy),
+        cmocka_unit_test(a_drop_follows_the_chunk),
         cmocka_unit_test(bad_messages_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

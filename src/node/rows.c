@@ -55,8 +55,7 @@ void sky__purge_push(sky_session *s, const sky__side *side, const sky_block_info
 static bool row_over(const sky_session *s, const sky__row *row) {
     uint32_t count = row->facts.chunk_count;
     uint32_t servers = count < s->servers ? count : s->servers;
-    return row->server > servers || (row->head_only && row->server > 0) ||
-           (row->type == SKY_WIRE_PURGE && row->server > 1);
+    return row->server > servers || (row->head_only && row->server > 0);
 }
 
 /* On to the next place, replica, server. */
@@ -65,22 +64,70 @@ static void row_step(const sky_session *s, sky__row *row, bool two) {
     if (row->second)
         return;
     row->copy++;
-    if (row->server > 0 && row->copy < s->config.replicas && row->type != SKY_WIRE_PURGE)
+    if (row->server > 0 && row->copy < s->config.replicas)
         return;
     row->copy = 0;
     row->server++;
 }
 
+static void pop(sky_session *s) {
+    s->row_first = (s->row_first + 1) % s->row_max;
+    s->row_count--;
+}
+
+/* The blocks of the PURGEs that come next, for as long as they go to the same satellite. */
+static uint32_t take_purges(sky_session *s, sky_time now, sky_satellite to, uint8_t *data,
+                            size_t data_bytes_max) {
+    uint32_t bytes = 0;
+    while (s->row_count > 0 && bytes + SKY_LOST_BLOCK_BYTES <= data_bytes_max) {
+        const sky__row *row = &s->rows[s->row_first];
+        sky_chunk_facts facts = row->facts;
+        if (row->type != SKY_WIRE_PURGE)
+            break;
+        sky__facts_of(s, &facts, row->server, row->copy);
+        if (!sky_satellite_equal(sky_session_place(s, &facts, sky__turns(s, now)), to))
+            break;
+        const sky_lost_block b = {row->id.key, row->id.version, facts.chunk_count,
+                                  s->config.gossip_hops};
+        sky_lost_block_encode(&b, data + bytes);
+        bytes += SKY_LOST_BLOCK_BYTES;
+        pop(s);
+    }
+    return bytes;
+}
+
+static void purge_send(sky_session *s, sky_time now, sky_datagram *out) {
+    const size_t offset = sky_message_data_offset(SKY_WIRE_PURGE);
+    size_t room = out->bytes_max - offset;
+    if (room > SKY_LOST_BLOCKS_MAX * SKY_LOST_BLOCK_BYTES)
+        room = SKY_LOST_BLOCKS_MAX * SKY_LOST_BLOCK_BYTES;
+    const sky__row row = s->rows[s->row_first];
+    sky_chunk_facts facts = row.facts;
+    sky__facts_of(s, &facts, row.server, row.copy);
+    const sky_satellite to = sky_session_place(s, &facts, sky__turns(s, now));
+    sky_message m = {.type = SKY_WIRE_PURGE,
+                     .id = row.id,
+                     .facts.chunk_count = facts.chunk_count,
+                     .hops = s->config.gossip_hops,
+                     .data = out->data + offset};
+    m.id.number = row.server;
+    pop(s);
+    m.data_bytes = take_purges(s, now, to, out->data + offset, room);
+    sky__send(s, now, &m, to, out);
+}
+
 /* At its place and then where it was before: the chunks may be in both. */
 void sky__row_send(sky_session *s, sky_time now, sky_datagram *out) {
     sky__row *row = &s->rows[s->row_first];
+    if (row->type == SKY_WIRE_PURGE) {
+        purge_send(s, now, out);
+        return;
+    }
     uint32_t count = row->facts.chunk_count;
     uint32_t server = row->server;
     sky_message m = {.type = row->type,
                      .id = row->id,
                      .facts.pinned = row->facts.pinned,
-                     .facts.chunk_count = count,
-                     .hops = s->config.gossip_hops,
                      .stride = s->servers,
                      .last = server ? count - (count - server) % s->servers : 0};
     m.id.number = server;
@@ -90,14 +137,11 @@ void sky__row_send(sky_session *s, sky_time now, sky_datagram *out) {
     sky__facts_of(s, &facts, server, row->copy);
     uint64_t turns = sky__turns(s, now);
     sky_satellite places[2] = {sky_session_place(s, &facts, turns)};
-    bool two = row->type != SKY_WIRE_PURGE &&
-               sky_session_place_before(s, &facts, turns, &places[1]);
+    bool two = sky_session_place_before(s, &facts, turns, &places[1]);
     sky__send(s, now, &m, places[two && row->second], out);
     row_step(s, row, two);
-    if (!row_over(s, row))
-        return;
-    s->row_first = (s->row_first + 1) % s->row_max;
-    s->row_count--;
+    if (row_over(s, row))
+        pop(s);
 }
 
 /* ---- MOVE ---- */
@@ -141,7 +185,7 @@ static sky_status take_home(sky_session *s, sky__request *r, uint32_t block, int
     sky__load(s, &there, true);
     r->before = side->before;
     r->info = there;
-    r->facts = sky__block_facts(s, &there, side->pins > 0);
+    r->facts = sky__block_facts(s, &there, side->pinned);
     return SKY_OK;
 }
 

@@ -249,7 +249,7 @@ void sky__request_finish(sky_session *s, uint32_t request, sky_status status, ui
     r->result.context = r->ask.context;
     r->result.status = status;
     r->result.bytes = bytes;
-    r->result.level = status == SKY_OK ? r->info.level : 0;
+    r->result.level = status == SKY_OK ? r->info.coding : 0;
     sky__chain_append(s, &s->done, request);
 }
 
@@ -407,7 +407,7 @@ static void put_describe(sky_session *s, sky_time now, sky__request *r) {
                                .set_ms = set_ms,
                                .centre_plane = (uint16_t)centre.plane,
                                .centre_slot = (uint16_t)centre.slot,
-                               .level = r->ask.level};
+                               .coding = r->ask.level};
 }
 
 /* Room for a put, or the reason why there is none. */
@@ -442,7 +442,7 @@ bool sky__put_start(sky_session *s, sky_time now, uint32_t request) {
     s->puts_running++;
     r->id = (sky_chunk_id){.key = r->ask.key, .version = sky__version_next(s, r->info.set_ms)};
     r->head_version = s->config.lookup != SKY_LOOKUP_INDEX ? r->id.version : 0;
-    bool pinned = block != SKY_BLOCK_NONE && s->sides[block].pins > 0;
+    bool pinned = block != SKY_BLOCK_NONE && s->sides[block].pinned;
     r->facts = sky__block_facts(s, &r->info, pinned);
     r->state = REQUEST_RUNNING;
     if (r->info.chunk_count > 0)
@@ -452,8 +452,17 @@ bool sky__put_start(sky_session *s, sky_time now, uint32_t request) {
     return r->state == REQUEST_RUNNING && r->work == WORK_SET;
 }
 
+static bool put_too_late(const sky_session *s, const sky__request *r) {
+    int64_t now_ms = sky_turning_ms(&s->config.frame->turning, s->now);
+    return s->config.put_ns_max > 0 && now_ms - r->info.set_ms > s->config.put_ns_max / SKY_MS(1);
+}
+
 static void put_commit(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests[request];
+    if (put_too_late(s, r)) {
+        sky__request_finish(s, request, SKY_E_IO, 0);
+        return;
+    }
     sky__side side = {.key = r->ask.key,
                       .version = r->id.version,
                       .head_version = r->head_version,
@@ -468,17 +477,15 @@ static void put_commit(sky_session *s, uint32_t request) {
 
 static sky_status pin(sky_session *s, uint32_t block, bool pinned) {
     sky__side *side = &s->sides[block];
-    sky_status status = SKY_E_PARAM;
-    if (pinned || side->pins > 0)
-        status = pinned ? sky_index_pin(s->index, block) : sky_index_unpin(s->index, block);
+    if (pinned == side->pinned)
+        return pinned ? SKY_OK : SKY_E_PARAM;
+    sky_status status = pinned ? sky_index_pin(s->index, block) : sky_index_unpin(s->index, block);
     if (status != SKY_OK)
         return status;
-    side->pins = pinned ? side->pins + 1 : side->pins - 1;
-    if (side->pins == (pinned ? 1 : 0)) { /* pins nest; satellites know only whether */
-        sky_block_info info;
-        sky_index_info(s->index, block, &info);
-        sky__row_push(s, SKY_WIRE_PIN, side, &info, pinned);
-    }
+    side->pinned = pinned;
+    sky_block_info info;
+    sky_index_info(s->index, block, &info);
+    sky__row_push(s, SKY_WIRE_PIN, side, &info, pinned);
     return SKY_OK;
 }
 
@@ -590,7 +597,7 @@ void sky_session_look(const sky_session *s, uint32_t block, sky_session_entry *o
                                .version = side->version,
                                .hits = side->hits,
                                .expires_ms = side->expires_ms,
-                               .pinned = side->pins > 0,
+                               .pinned = side->pinned,
                                .adopted = side->adopted};
     sky_index_info(s->index, block, &out->info);
 }
@@ -615,7 +622,7 @@ void sky_session_chunk(const sky_session *s, uint32_t block, uint32_t number, sk
     sky_block_info info;
     sky_index_info(s->index, block, &info);
     *id = (sky_chunk_id){s->sides[block].key, s->sides[block].version, number};
-    *facts = sky__block_facts(s, &info, s->sides[block].pins > 0);
+    *facts = sky__block_facts(s, &info, s->sides[block].pinned);
     sky__facts_of(s, facts, number, 0);
     *bytes = sky__chunk_length(s, info.payload_bytes, number);
 }

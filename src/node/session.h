@@ -34,7 +34,7 @@ typedef struct sky_session sky_session;
 typedef struct {
     const sky_frame *frame; /* must outlive the session */
     uint32_t chunk_bytes;
-    uint32_t satellite_slots; /* chunks a satellite holds: sky_node_slots */
+    uint32_t satellite_slots; /* chunks a satellite holds: sky_node_slots_lent */
     uint64_t link_bits_s;     /* of the terminal, each way; 0: no limit */
     sky_time processing_ns;   /* of a satellite, per chunk */
     sky_time jitter_ns;       /* most a message is late by, each way */
@@ -44,6 +44,8 @@ typedef struct {
     uint32_t requests_max;
     uint32_t operations_max; /* chunks asked for or sent and not yet answered; at most 2^20 */
     uint32_t retries_max;    /* unanswered attempts before SKY_E_IO, after the first two */
+    sky_time put_ns_max; /* a put that takes longer ends in SKY_E_IO: satellites that sweep may have
+                            taken its first chunks for what is left of a block; 0: no limit */
 
     sky_lookup_kind
         lookup;           /* other than index: blocks get heads, and unknown keys are looked for */
@@ -52,6 +54,8 @@ typedef struct {
     uint8_t replicas;     /* of each chunk, on different servers; 0 is 1 */
     uint8_t parity;       /* pieces in each stripe; fewer than there are servers */
     uint8_t session_id;   /* two grounds of one sky differ in it */
+    bool sealed; /* the host seals what is sent, and opens what comes (sky_datagram.opened): that
+                    is believed of a chunk, and no checksum, which a liar can make */
 
     void *host;
     /* A put's payload, read when a chunk is sent (again); false: the caller gave up. */

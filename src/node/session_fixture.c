@@ -31,11 +31,8 @@ static void forgotten(void *host, uint32_t block, const sky_key *key) {
     ((sky_ground *)host)->forgotten++;
 }
 
-void sky_ground_open(sky_ground *g, uint32_t slots, uint32_t operations) {
-    sky_ground_open_parity(g, slots, operations, 0);
-}
-
-void sky_ground_open_parity(sky_ground *g, uint32_t slots, uint32_t operations, uint8_t parity) {
+static void open_ground(sky_ground *g, uint32_t slots, uint32_t operations, uint8_t parity,
+                        bool sealed) {
     memset(g, 0, sizeof *g);
     sky_constellation c = {.planes = 5, .slots = 19, .altitude_km = 550, .inclination_deg = 53};
     sky_placement p = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9};
@@ -53,11 +50,24 @@ void sky_ground_open_parity(sky_ground *g, uint32_t slots, uint32_t operations, 
                                  .retries_max = 3,
                                  .eviction = SKY_EVICT_LAZY,
                                  .parity = parity,
+                                 .sealed = sealed,
                                  .host = g,
                                  .fetch = fetch,
                                  .deliver = deliver,
                                  .forgotten = forgotten};
     assert_int_equal(sky_session_create(&config, &g->session), SKY_OK);
+}
+
+void sky_ground_open(sky_ground *g, uint32_t slots, uint32_t operations) {
+    open_ground(g, slots, operations, 0, false);
+}
+
+void sky_ground_open_parity(sky_ground *g, uint32_t slots, uint32_t operations, uint8_t parity) {
+    open_ground(g, slots, operations, parity, false);
+}
+
+void sky_ground_open_sealed(sky_ground *g, uint32_t slots, uint32_t operations) {
+    open_ground(g, slots, operations, 0, true);
 }
 
 void sky_ground_close(sky_ground *g) {
@@ -103,7 +113,7 @@ void sky_ground_listen(sky_ground *g, sky_time until) {
 
 void sky_ground_say(sky_ground *g, const sky_message *m, sky_satellite from) {
     uint8_t buffer[SKY_WIRE_HEAD_BYTES + SKY_WIRE_BODY_BYTES_MAX + 2 * SKY_GROUND_CHUNK];
-    sky_datagram d = {.from = from, .to = SKY_GROUND, .data = buffer};
+    sky_datagram d = {.from = from, .to = SKY_GROUND, .data = buffer, .opened = g->opened};
     d.bytes = sky_message_encode(m, buffer, sizeof buffer);
     assert_true(d.bytes > 0);
     sky_session_input(g->session, g->now, &d);

@@ -24,12 +24,15 @@ typedef struct {
     uint64_t delivered;
     uint64_t wrong;
     uint32_t forgotten;
+    bool opened; /* what is said to it opened under its tenant's key */
 } sky_ground;
 
 /* `slots` chunks a satellite, `operations` on the way at most; 3 retries; 1 Gb/s. */
 void sky_ground_open(sky_ground *g, uint32_t slots, uint32_t operations);
 /* The same, with so many parity pieces in stripes of 9. */
 void sky_ground_open_parity(sky_ground *g, uint32_t slots, uint32_t operations, uint8_t parity);
+/* The same as the first, of sealed chunks. */
+void sky_ground_open_sealed(sky_ground *g, uint32_t slots, uint32_t operations);
 void sky_ground_close(sky_ground *g);
 /* Payloads are made from the number of their block. */
 void sky_ground_ask(sky_ground *g, sky_op op, uint32_t block, uint32_t bytes);

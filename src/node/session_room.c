@@ -307,7 +307,7 @@ uint32_t sky__find_block(sky_session *s, int64_t wall_ms, const sky_key *key) {
     return block;
 }
 
-/* What the block was before goes; its number and pins stay. It may be what it is now: a head of
+/* What the block was before goes; its number and its pin stay. It may be what it is now: a head of
  * ours was found in the sky before we heard that it is there. */
 static void retire(sky_session *s, uint32_t block, const sky_block_info *old, uint64_t version) {
     sky__side side = s->sides[block];
@@ -335,9 +335,9 @@ sky_status sky__block_enter(sky_session *s, const sky_block_info *info, const sk
         return status;
     if (!fresh)
         retire(s, *block, &old, made->version);
-    uint32_t pins = fresh ? 0 : s->sides[*block].pins;
+    bool pinned = !fresh && s->sides[*block].pinned;
     s->sides[*block] = *made;
-    s->sides[*block].pins = pins;
+    s->sides[*block].pinned = pinned;
     if (parent && sky_index_parent(s->index, *block) == SKY_BLOCK_NONE)
         orphan_add(s, *block);
     orphans_adopt(s, &made->key);

@@ -103,7 +103,7 @@ typedef struct {
     uint64_t hits;
     int64_t expires_ms; /* INT64_MAX: never */
     sky__home before;   /* of a block that was moved */
-    uint32_t pins;      /* nest */
+    bool pinned;        /* by a PIN: once in the index, besides puts under way below it */
     sky_key parent;     /* zero: none */
     bool moving;        /* counted in both homes */
     bool adopted;       /* known from its head; we, or others, may have dropped some of it before */
@@ -112,8 +112,8 @@ typedef struct {
     uint32_t orphan_before, orphan_after;
 } sky__side;
 
-/* DROP or PIN for every server of a block, or one PURGE: a datagram each, sent as the link allows.
- */
+/* DROP or PIN for every server of a block, a datagram each; or a PURGE, which shares its datagram
+ * with those that come next. Sent as the link allows. */
 typedef struct {
     sky_chunk_id id;
     sky_chunk_facts facts;
@@ -158,6 +158,7 @@ struct sky_session {
     sky_stripes stripes;
     uint64_t version; /* of the last put */
     sky_time now;     /* of the call that is under way */
+    bool opened;      /* the chunk that is being taken in, under the tenant's key */
     sky_session_stat stat;
 
     sky_index *index;
@@ -257,6 +258,8 @@ bool sky__piece_ask(sky_session *s, sky_time now, uint32_t repair, uint32_t numb
 uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
                      const sky__home *before, sky_satellite places[SKY__PLACES_MAX]);
 void sky__suspect(sky_session *s, sky_satellite satellite, bool wrong);
+/* The bytes that just came are those that were put under their name. */
+bool sky__is_genuine(const sky_session *s, const sky_message *m);
 
 /* lookup.c */
 void sky__look_begin(sky_session *s, uint32_t request);

@@ -88,6 +88,35 @@ static void wrong_bytes_are_counted_and_end_corrupt(void **state) {
     sky_ground_close(&g);
 }
 
+/* Whoever makes up bytes can make up their checksum; the tenant's key he has not. */
+static void a_checksum_is_no_seal(void **state) {
+    (void)state;
+    static sky_ground_sent stored[2];
+    sky_ground g;
+    sky_ground_open_sealed(&g, 100, 64);
+    sky_ground_put(&g, 1, SKY_GROUND_CHUNK, stored);
+    assert_int_equal(stored[0].message.facts.checksum, 0); /* the seal makes it */
+    sky_ground_ask(&g, SKY_OP_GET, 1, 0);
+    sky_ground_listen(&g, g.now + SKY_MS(1));
+    assert_int_equal(g.sent_count, 1);
+    sky_message m = sky_ground_answer(&g.sent[0], stored, 1);
+    uint8_t forged[SKY_GROUND_CHUNK] = {7};
+    m.data = forged;
+    m.facts.checksum = sky_chunk_checksum(&m.id, forged, sizeof forged);
+    sky_ground_say(&g, &m, g.sent[0].to);
+    assert_int_equal(sky_ground_stat(&g).corrupt, 1);
+    assert_int_equal(g.delivered, 0);
+    sky_ground_listen(&g, g.now + SKY_MS(1));
+    assert_int_equal(g.sent_count, 2); /* asked again */
+    m = sky_ground_answer(&g.sent[1], stored, 1);
+    g.opened = true;
+    sky_ground_say(&g, &m, g.sent[1].to);
+    assert_int_equal(g.delivered, SKY_GROUND_CHUNK);
+    assert_int_equal(g.wrong, 0);
+    assert_int_equal(sky_ground_result(&g).status, SKY_OK);
+    sky_ground_close(&g);
+}
+
 static void silence_ends_in_an_error(void **state) {
     (void)state;
     sky_ground g;
@@ -205,6 +234,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_of_all_kinds_give_right_bytes_or_none),
         cmocka_unit_test(wrong_bytes_are_counted_and_end_corrupt),
+        cmocka_unit_test(a_checksum_is_no_seal),
         cmocka_unit_test(silence_ends_in_an_error),
         cmocka_unit_test(a_miss_is_asked_again_at_the_other_place),
         cmocka_unit_test(only_who_was_asked_is_believed),

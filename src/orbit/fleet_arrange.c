@@ -103,35 +103,84 @@ static uint32_t plane_size(const entry *e, uint32_t count, uint32_t from) {
 
 /* Slots per plane that make the largest grid. */
 static uint32_t choose_slots(const entry *e, uint32_t count, uint32_t *planes) {
-    uint32_t best = 0, most = 0;
+    uint32_t of_size[SKY_SLOTS_MAX + 1] = {0}; /* planes; those with more count as full */
+    uint32_t holds = 0, best = 0, most = 0;
+    for (uint32_t i = 0, size; i < count; i += size) {
+        size = plane_size(e, count, i);
+        of_size[size < SKY_SLOTS_MAX ? size : SKY_SLOTS_MAX]++;
+        holds += size >= 2;
+    }
     for (uint32_t slots = 2; slots <= SKY_SLOTS_MAX && slots <= count; slots++) {
-        uint32_t holds = 0;
-        for (uint32_t i = 0; i < count; i += plane_size(e, count, i))
-            holds += plane_size(e, count, i) >= slots;
         if (holds >= 2 && holds <= SKY_PLANES_MAX && holds * slots > most) {
             most = holds * slots;
             best = slots;
             *planes = holds;
         }
+        holds -= of_size[slots];
     }
     return best;
 }
 
+/* Those of a plane that are left, as a ring; and a heap of them by the gap to the next one. */
+typedef struct {
+    uint32_t before, after;
+    double gap; /* as it was when last looked at: it only grows */
+} neighbour;
+
+typedef struct {
+    neighbour *ring; /* [size] */
+    uint32_t *heap;  /* [count] */
+    uint32_t count;
+} thinning;
+
+static double gap_behind(const thinning *t, const entry *e, uint32_t i) {
+    uint32_t next = t->ring[i].after;
+    return e[next].along - e[i].along + (next <= i ? SKY_TWO_PI : 0);
+}
+
+static bool closer(const thinning *t, uint32_t a, uint32_t b) {
+    return t->ring[a].gap < t->ring[b].gap || (t->ring[a].gap == t->ring[b].gap && a < b);
+}
+
+static void sink(thinning *t, uint32_t at) {
+    const uint32_t moved = t->heap[at];
+    for (uint32_t child; (child = 2 * at + 1) < t->count; at = child) {
+        if (child + 1 < t->count && closer(t, t->heap[child + 1], t->heap[child]))
+            child++;
+        if (!closer(t, t->heap[child], moved))
+            break;
+        t->heap[at] = t->heap[child];
+    }
+    t->heap[at] = moved;
+}
+
 /* Leave out whoever stands closest behind another, until as many are left as there are slots;
  * what is behind them is then of no use. */
-static void thin(entry *e, uint32_t size, uint32_t slots) {
-    for (; size > slots; size--) {
-        uint32_t closest = 0;
-        double least = INFINITY;
-        for (uint32_t i = 0; i < size; i++) {
-            double gap = e[(i + 1) % size].along - e[i].along + (i + 1 == size ? SKY_TWO_PI : 0);
-            if (gap < least) {
-                least = gap;
-                closest = i;
-            }
+static void thin(thinning *t, entry *e, uint32_t size, uint32_t slots) {
+    t->count = size;
+    for (uint32_t i = 0; i < size; i++) {
+        t->heap[i] = i;
+        t->ring[i] = (neighbour){.before = (i + size - 1) % size, .after = (i + 1) % size};
+        t->ring[i].gap = gap_behind(t, e, i);
+    }
+    for (uint32_t i = size / 2; i-- > 0;)
+        sink(t, i);
+    while (t->count > slots) {
+        neighbour *closest = &t->ring[t->heap[0]];
+        double gap = gap_behind(t, e, t->heap[0]);
+        if (gap > closest->gap) { /* the next one is gone */
+            closest->gap = gap;
+        } else {
+            t->ring[closest->before].after = closest->after;
+            t->ring[closest->after].before = closest->before;
+            closest->gap = -1;
+            t->heap[0] = t->heap[--t->count];
         }
-        for (uint32_t i = closest; i + 1 < size; i++)
-            e[i] = e[i + 1];
+        sink(t, 0);
+    }
+    for (uint32_t i = 0, left = 0; i < size; i++) {
+        if (t->ring[i].gap >= 0)
+            e[left++] = e[i];
     }
 }
 
@@ -150,7 +199,7 @@ static uint32_t nearest(const entry *e, uint32_t slots, double along) {
 }
 
 /* Fill the grid; returns the phasing. */
-static uint32_t fill(sky_fleet *f, entry *e, uint32_t count, uint32_t slots) {
+static uint32_t fill(sky_fleet *f, thinning *t, entry *e, uint32_t count, uint32_t slots) {
     double along = 0;
     uint32_t plane = 0, first_start = 0;
     const entry *first = NULL;
@@ -158,7 +207,7 @@ static uint32_t fill(sky_fleet *f, entry *e, uint32_t count, uint32_t slots) {
         size = plane_size(e, count, i);
         if (size < slots)
             continue;
-        thin(&e[i], size, slots);
+        thin(t, &e[i], size, slots);
         uint32_t start = nearest(&e[i], slots, along);
         along = e[i + start].along;
         if (!first) {
@@ -186,7 +235,7 @@ static void summarise(sky_fleet *f, const entry *e, uint32_t count, double wides
     f->shell.raan_spread_deg = widest_gap > SKY_PI / 2 ? 180 : 0;
 }
 
-static sky_status make_grid(sky_fleet *f, entry *e, uint32_t count, double *gaps) {
+static sky_status make_grid(sky_fleet *f, thinning *t, entry *e, uint32_t count, double *gaps) {
     qsort(e, count, sizeof *e, by_node);
     uint32_t planes = count >= 4 ? count_planes(e, count, gaps) : 0;
     if (planes < 2)
@@ -206,7 +255,7 @@ static sky_status make_grid(sky_fleet *f, entry *e, uint32_t count, double *gaps
     summarise(f, e, count, gaps[0]);
     f->shell.planes = planes;
     f->shell.slots = slots;
-    f->shell.phasing = fill(f, e, count, slots);
+    f->shell.phasing = fill(f, t, e, count, slots);
     return SKY_OK;
 }
 
@@ -215,16 +264,20 @@ sky_status sky_fleet_arrange(sky_fleet *f, int64_t ms, sky_error *error) {
         return SKY_OK; /* a shell is a grid */
     entry *e = calloc(f->count, sizeof *e);
     double *gaps = calloc(f->count, sizeof *gaps);
+    thinning t = {.ring = calloc(f->count, sizeof *t.ring),
+                  .heap = calloc(f->count, sizeof *t.heap)};
     sky_status status = SKY_E_NOMEM;
     uint32_t count = 0;
-    if (!e || !gaps)
+    if (!e || !gaps || !t.ring || !t.heap)
         goto cleanup;
     for (uint32_t i = 0; i < f->count; i++)
         count += describe(f, i, ms, &e[count]);
-    status = make_grid(f, e, count, gaps);
+    status = make_grid(f, &t, e, count, gaps);
 cleanup:
     free(e);
     free(gaps);
+    free(t.ring);
+    free(t.heap);
     if (status != SKY_OK)
         return sky_fail(error, status,
                         status == SKY_E_NOMEM

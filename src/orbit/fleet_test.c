@@ -200,6 +200,46 @@ static void elements_find_their_grid(void **state) {
     sky_fleet_destroy(f);
 }
 
+/* Three planes of 7 places, of which one is crowded: 3,000 satellites stand at each of its places,
+ * in no order. One of each is left. */
+static void a_crowded_plane_is_thinned(void **state) {
+    (void)state;
+    enum { PLACES = 7, CROWD = 3000 };
+    sky_fleet *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    for (uint32_t plane = 0, number = 1; plane < 3; plane++) {
+        for (uint32_t i = 0; i < (plane == 1 ? PLACES * CROWD : PLACES); i++, number++) {
+            double place = SKY_TWO_PI * (i % PLACES) / PLACES;
+            sky__elements e = {.number = number,
+                               .epoch_days = 28000,
+                               .inclination = 53 * SKY_DEGREE,
+                               .node = SKY_TWO_PI * plane / 3,
+                               .eccentricity = 1e-4,
+                               .anomaly = sky__turned(place + i * 7919 % CROWD * 1e-6),
+                               .motion = SKY_TWO_PI / 95.65};
+            assert_int_equal(sky__fleet_add(f, NULL, 0, &e), SKY_OK);
+        }
+    }
+    int64_t ms = sky_fleet_epoch_ms(f, 0);
+    assert_int_equal(sky_fleet_arrange(f, ms, NULL), SKY_OK);
+    assert_int_equal(sky_fleet_shell(f)->planes, 3);
+    assert_int_equal(sky_fleet_shell(f)->slots, PLACES);
+    bool seen[PLACES] = {false};
+    for (uint32_t plane = 1; plane <= 3; plane++) {
+        for (uint32_t slot = 1; slot <= PLACES; slot++) {
+            uint32_t number = sky_fleet_number(f, (sky_satellite){plane, slot});
+            if (number >= PLACES && number < PLACES * (CROWD + 1)) {
+                uint32_t place = (number - PLACES) % PLACES;
+                assert_false(seen[place]);
+                seen[place] = true;
+            }
+        }
+    }
+    for (uint32_t place = 0; place < PLACES; place++)
+        assert_true(seen[place]);
+    sky_fleet_destroy(f);
+}
+
 static void shells_out_of_range_are_refused(void **state) {
     (void)state;
     sky_fleet *f = NULL;
@@ -220,6 +260,7 @@ int main(void) {
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(other_frames_are_refused),
         cmocka_unit_test(elements_find_their_grid),
+        cmocka_unit_test(a_crowded_plane_is_thinned),
         cmocka_unit_test(shells_out_of_range_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

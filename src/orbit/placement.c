@@ -140,7 +140,8 @@ static void place_rows(const sky_constellation *c, const sky_placement *p, sky_s
 }
 
 /* A satellite the flood has reached but not yet placed, in a binary heap: least cost first, then
- * the one reached first. With equal weights that is exactly breadth-first order. */
+ * the one reached first. Where hops are counted that is exactly breadth-first order, for which a
+ * queue will do. */
 typedef struct {
     double cost;
     uint64_t order;
@@ -151,8 +152,9 @@ typedef struct {
     const sky_constellation *sky;
     const sky_placement *placement;
     sky_satellite centre;
-    candidate *heap;
-    size_t heap_count;
+    candidate *heap; /* where hops are counted a queue, from heap_first on */
+    size_t heap_count, heap_first;
+    bool even;
     uint64_t reached_count;
     uint8_t *reached; /* one bit a satellite */
 } flood;
@@ -217,7 +219,10 @@ static void reach(flood *f, sky_satellite s) {
     if (f->reached[bit / 8] & (1u << bit % 8))
         return;
     f->reached[bit / 8] |= (uint8_t)(1u << bit % 8);
-    heap_push(f, (candidate){path_cost(f, s), f->reached_count++, s});
+    if (f->even)
+        f->heap[f->heap_count++].at = s;
+    else
+        heap_push(f, (candidate){path_cost(f, s), f->reached_count++, s});
 }
 
 /* Only links that lead outward are followed: the others are on no cheapest path, and on the far
@@ -241,7 +246,10 @@ static sky_status place_flood(const sky_constellation *c, const sky_placement *p
     sky_status status = SKY_OK;
     size_t satellites = (size_t)c->planes * c->slots;
     size_t heap_max = 4 * (size_t)p->servers + 1; /* each satellite placed reaches at most four */
-    flood f = {.sky = c, .placement = p, .centre = centre};
+    flood f = {.sky = c,
+               .placement = p,
+               .centre = centre,
+               .even = p->weight_intra == 0}; /* hops are counted, and sums are exact */
     f.heap = malloc((heap_max < satellites ? heap_max : satellites) * sizeof *f.heap);
     f.reached = calloc((satellites + 7) / 8, 1);
     if (!f.heap || !f.reached) {
@@ -250,8 +258,8 @@ static sky_status place_flood(const sky_constellation *c, const sky_placement *p
     }
     reach(&f, centre);
     for (uint32_t i = 0; i < p->servers; i++) {
-        assert(f.heap_count > 0); /* a resolved placement fits */
-        out[i] = heap_pop(&f).at;
+        assert(f.heap_count > f.heap_first); /* a resolved placement fits */
+        out[i] = f.even ? f.heap[f.heap_first++].at : heap_pop(&f).at;
         reach_outward(&f, out[i]);
     }
 cleanup:

@@ -28,7 +28,9 @@ static void look_at_bounds(sky_check_sky *c, const sky_world *w, const sky_world
  * column of the window is on its way. */
 static void look_at_agreement(sky_check_sky *c, const sky_world_stat *stat,
                               const sky_world_check *found, const sky_check_excuse_sky *excuse) {
-    uint64_t unheard = stat->lost + stat->overflowed + stat->corrupted + stat->cut + stat->hostile;
+    uint64_t unheard = stat->lost + stat->overflowed + stat->corrupted + stat->cut + stat->hostile +
+                       stat->transport.lost_way + stat->transport.crowded +
+                       stat->transport.given_up;
     uint64_t rows = unheard + stat->nodes.evictions + excuse->crashed_chunks +
                     stat->turns * c->column_rows;
     if (found->corrupt > stat->nodes.evictions + excuse->crashed_chunks)

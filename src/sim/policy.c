@@ -5,6 +5,7 @@
 #define SWEEPS_PER_TURN 2
 #define GRACES_PER_TURN 8
 #define SWEEP_STILL_NS  SKY_SECONDS(60) /* where the sky does not turn */
+#define PUT_NS_MAX      SKY_SECONDS(60) /* and is not swept meanwhile */
 
 static uint32_t ring_distance(uint32_t a, uint32_t b, uint32_t count) {
     uint32_t way = a > b ? a - b : b - a;
@@ -41,6 +42,7 @@ void sky_policy_node(const sky_scenario *s, const sky_frame *f, sky_node_config 
     out->tell_ground = eviction & SKY_EVICT_BROADCAST;
     out->sweep_period_ns = 0;
     out->sweep_grace_ns = 0;
+    out->sweep_ripe_ns = 0;
     if (!(eviction & SKY_EVICT_SWEEP))
         return;
     bool still = turn == SKY_TIME_NEVER || f->placement.strategy == SKY_PLACE_HOP;
@@ -48,12 +50,14 @@ void sky_policy_node(const sky_scenario *s, const sky_frame *f, sky_node_config 
                                                                       : turn / SWEEPS_PER_TURN;
     out->sweep_period_ns = round > 0 ? round : 1;
     out->sweep_grace_ns = out->sweep_period_ns / (GRACES_PER_TURN / SWEEPS_PER_TURN);
+    out->sweep_ripe_ns = PUT_NS_MAX + 2 * s->faults.skew_ns + out->sweep_grace_ns;
 }
 
 void sky_policy_session(const sky_scenario *s, const sky_frame *f, sky_session_config *out) {
     out->lookup = s->lookup;
     out->eviction = eviction_of(s);
     out->gossip_hops = out->eviction & SKY_EVICT_GOSSIP ? reach(f) : 0;
+    out->put_ns_max = out->eviction & SKY_EVICT_SWEEP ? PUT_NS_MAX : 0;
     out->replicas = (uint8_t)(s->replicas ? s->replicas : 1);
     out->parity = (uint8_t)s->parity;
 }

@@ -285,6 +285,8 @@ sky_status sky_replay_run(const sky_replay_request *requests, size_t count,
         sky_world_stat stat;
         sky_world_stats(r.world, &stat);
         r.result.events = stat.events;
+        r.result.evictions = stat.nodes.evictions;
+        r.result.gossip = stat.nodes.gossip;
     }
     r.result.ttft_mean_s = count ? r.ttft_sum_s / (double)count : 0;
     r.result.ttft_p50_s = sky_latencies_ms(r.ttft, 0.5) / 1e3;

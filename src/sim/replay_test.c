@@ -70,6 +70,50 @@ static void the_sky_brings_back_what_memory_let_go(void **state) {
     assert_memory_equal(&r, &again, sizeof r);
 }
 
+/* A sky that is full all the time, with messages that overtake each other: the ground makes room,
+ * satellites need not choose, and what goes is not told from one to the next without end. */
+static void a_full_sky_stays_quiet(void **state) {
+    (void)state;
+    char path[64];
+    static const char scenario[] = "constellation: {planes: 9, slots: 9, altitude_km: 550}\n"
+                                   "placement: {strategy: rotation-hop, servers: 9}\n"
+                                   "chunk: 512\n"
+                                   "satellite: {memory: 128KiB, processing_ms: 0}\n"
+                                   "links: {ground_mbps: 100, jitter_ms: 1, loss: 0.001}\n"
+                                   "eviction: gossip\n"
+                                   "workload: {keys: 9, gets: 1, value: 4608, every_ms: 1}\n";
+    enum { ASKED = 3000, BLOCKS = 600 };
+    static sky_replay_request asked[ASKED];
+    static uint32_t blocks[ASKED];
+    snprintf(path, sizeof path, "/tmp/skymem-replay-%d.yaml", (int)getpid());
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(scenario, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    for (uint32_t i = 0; i < ASKED; i++) { /* block 0 is the root of all, and always in memory */
+        uint32_t draw = i * 2654435761u >> 8 & 1023;
+        blocks[i] = i % 2 == 0 ? 0 : 1 + draw * draw % (BLOCKS - 1);
+        if (i % 2 == 1)
+            asked[i / 2] = (sky_replay_request){i * 0.005, 1024, &blocks[i - 1], 2};
+    }
+    sky_replay_options options = {.scenario_path = path,
+                                  .block_tokens = 512,
+                                  .block_end = BLOCKS,
+                                  .memory_blocks = 2,
+                                  .prefill_tokens_s = 512,
+                                  .seed = 1};
+    sky_replay_result r;
+    sky_error error = {0};
+    if (sky_replay_run(asked, ASKED / 2, &options, &r, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    unlink(path);
+    assert_true(r.sky_sets > 3 * 180); /* what there is room for, several times over */
+    assert_true(r.sky_hits > 150);
+    assert_true(r.evictions <= 4);
+    assert_true(r.gossip <= r.evictions * 600);
+    assert_true(r.events < r.sky_sets * 9 * 16);
+}
+
 static void nonsense_is_refused(void **state) {
     (void)state;
     sky_replay_options options = {.block_tokens = 512, .block_end = 6, .prefill_tokens_s = 1};
@@ -87,6 +131,7 @@ int main(void) {
         cmocka_unit_test(a_large_memory_hits_what_came_before),
         cmocka_unit_test(a_small_memory_lets_go),
         cmocka_unit_test(the_sky_brings_back_what_memory_let_go),
+        cmocka_unit_test(a_full_sky_stays_quiet),
         cmocka_unit_test(nonsense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

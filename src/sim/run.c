@@ -269,7 +269,7 @@ static void tell_interval(run *r, sky_time now) {
     i->p50_ms = sky_latencies_ms(r->interval_latencies, 0.5);
     i->p99_ms = sky_latencies_ms(r->interval_latencies, 0.99);
     i->migrated_bytes = stat.nodes.migrated_bytes - r->migrated_before;
-    i->turns = stat.turns;
+    i->rotations = stat.turns;
     r->options->series(r->options->series_context, i);
     r->migrated_before = stat.nodes.migrated_bytes;
     *i = (sky_sim_interval){.from_s = i->to_s};

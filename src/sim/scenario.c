@@ -44,6 +44,7 @@ typedef enum {
     KIND_SCALED, /* a real times `factor`, rounded, into 64 bits: ns, bits per second */
     KIND_SIZE32,
     KIND_SIZE64,
+    KIND_BOOL,
     KIND_SPECIAL,
 } kind;
 
@@ -73,7 +74,6 @@ static sky_status read_until(reader *r, const sky_yaml_entry *e);
 static sky_status read_base(reader *r, const sky_yaml_entry *e);
 static sky_status read_key_file(reader *r, const sky_yaml_entry *e);
 static sky_status read_cipher(reader *r, const sky_yaml_entry *e);
-static sky_status read_impose(reader *r, const sky_yaml_entry *e);
 
 #define AT(member) offsetof(sky_scenario, member)
 #define TIB        1099511627776.0
@@ -115,6 +115,7 @@ static const field fields[] = {
     {"links", "ground_mbps", KIND_SCALED, AT(links.ground_bits_s), 1e-3, 1e9, 1e6, NULL},
     {"links", "loss", KIND_REAL, AT(links.loss), 0, 0.99, 0, NULL},
     {"links", "jitter_ms", KIND_SCALED, AT(links.jitter_ns), 0, 1e5, 1e6, NULL},
+    {"links", "datagrams", KIND_BOOL, AT(links.datagrams), 0, 1, 0, NULL},
     {"links", "queue", KIND_SIZE64, AT(links.queue_bytes), 1024, TIB, 0, NULL},
     SPECIAL("time", "start", read_start),
     {"time", "scale", KIND_REAL, AT(time.scale), 1e-3, 1e6, 0, NULL},
@@ -143,7 +144,7 @@ static const field fields[] = {
     SPECIAL("udp", "key", read_key_file),
     SPECIAL("udp", "tenant", read_key_file),
     SPECIAL("udp", "cipher", read_cipher),
-    SPECIAL("udp", "impose", read_impose),
+    {"udp", "impose", KIND_BOOL, AT(udp.impose), 0, 1, 0, NULL},
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 _Static_assert(SKY_CHUNK_BYTES_MAX <= SKY_WIRE_DATA_BYTES_MAX, "a chunk is one message");
@@ -199,6 +200,8 @@ static sky_status refuse_key(reader *r, const sky_yaml_entry *e) {
             snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
                      known[0] ? ", " : "", fields[i].key);
     }
+    for (size_t i = 0; !e->section[0] && i < SECTION_COUNT; i++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), ", %s", sections[i]);
     return refuse(r, SKY_E_PARAM, e->line, "unknown key '%.40s'%s%s: one of %s", e->key,
                   e->section[0] ? " in " : "", e->section, known);
 }
@@ -250,6 +253,10 @@ static bool value_of_kind(const field *f, const char *text, double *value) {
     case KIND_SIZE64:
         ok = sky_size_parse(text, &whole) == SKY_OK;
         break;
+    case KIND_BOOL:
+        whole = strcmp(text, "true") == 0;
+        ok = whole || strcmp(text, "false") == 0;
+        break;
     default:
         ok = whole_number(text, UINT64_MAX, &whole);
         break;
@@ -263,7 +270,11 @@ static void store(const field *f, double value, sky_scenario *out) {
     void *at = (char *)out + f->offset;
     uint32_t narrow;
     uint64_t wide;
+    bool on = value != 0;
     switch (f->kind) {
+    case KIND_BOOL:
+        memcpy(at, &on, sizeof on);
+        break;
     case KIND_REAL:
         memcpy(at, &value, sizeof value);
         break;
@@ -284,12 +295,13 @@ static sky_status read_plain(reader *r, const field *f, const sky_yaml_entry *e)
     bool size = f->kind == KIND_SIZE32 || f->kind == KIND_SIZE64;
     bool whole = f->kind == KIND_U32 || f->kind == KIND_U64;
     if (e->list || !value_of_kind(f, e->values[0], &value) || value < f->min || value > f->max) {
-        char allowed[128];
-        snprintf(allowed, sizeof allowed, "%s from %.12g to %.12g",
-                 size    ? "a size in bytes, or with KiB, MiB, GiB,"
-                 : whole ? "a whole number"
-                         : "a number",
-                 f->min, f->max);
+        char allowed[128] = "true or false";
+        if (f->kind != KIND_BOOL)
+            snprintf(allowed, sizeof allowed, "%s from %.12g to %.12g",
+                     size    ? "a size in bytes, or with KiB, MiB, GiB,"
+                     : whole ? "a whole number"
+                             : "a number",
+                     f->min, f->max);
         return refuse_value(r, e, allowed);
     }
     store(f, value, &r->out);
@@ -479,14 +491,6 @@ static sky_status read_cipher(reader *r, const sky_yaml_entry *e) {
         }
     }
     return refuse_value(r, e, "auto, aes or chacha");
-}
-
-static sky_status read_impose(reader *r, const sky_yaml_entry *e) {
-    bool on = !e->list && strcmp(e->values[0], "true") == 0;
-    if (!on && (e->list || strcmp(e->values[0], "false") != 0))
-        return refuse_value(r, e, "true or false");
-    r->out.udp.impose = on;
-    return SKY_OK;
 }
 
 /* ---- one entry ---- */

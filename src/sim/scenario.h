@@ -52,6 +52,7 @@ typedef struct {
         double loss; /* probability that a datagram is lost, per link; a message needs all of its */
         sky_time jitter_ns; /* uniform in [0, jitter_ns), per link */
         uint64_t queue_bytes;
+        bool datagrams; /* simulated messages travel as the real transport's datagrams */
     } links;
     struct {
         int64_t start_ms;     /* wall, of virtual time 0 */

@@ -145,8 +145,8 @@ static sky_status compute(const sky_study_point *p, sky_study_result *r, sky_err
     r->formula_min_s = INFINITY;
     for (uint32_t i = 0; status == SKY_OK && i < placement.servers; i++) {
         double s = formula_s(p, &between, servers[i], i + 1);
-        r->formula_max_s = fmax(r->formula_max_s, s);
-        r->formula_min_s = fmin(r->formula_min_s, s);
+        r->formula_max_s = s > r->formula_max_s ? s : r->formula_max_s;
+        r->formula_min_s = s < r->formula_min_s ? s : r->formula_min_s;
         r->formula_avg_s += s / placement.servers;
     }
     free(servers);

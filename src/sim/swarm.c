@@ -13,6 +13,7 @@
 
 typedef struct {
     sky_prng prng;
+    sky_prng datagrams; /* by itself: one sky, carried one way or the other */
     char *text;
     size_t used;
 } drawing;
@@ -63,10 +64,10 @@ static void draw_sky(drawing *d) {
 static void draw_links(drawing *d) {
     say(d,
         "links: {isl_gbps: %" PRIu64 ", ground_mbps: %" PRIu64 ", loss: %.4f, jitter_ms: %" PRIu64
-        ", queue: %" PRIu64 "KiB}\n",
+        ", queue: %" PRIu64 "KiB, datagrams: %s}\n",
         PICK(d, 1, 10, 100), PICK(d, 2, 20, 200, 10000),
         (double)PICK(d, 0, 0, 10, 50, 200) / 1e4 * (double)PICK(d, 1, 5), PICK(d, 0, 0, 1, 20),
-        PICK(d, 64, 1024, 16384));
+        PICK(d, 64, 1024, 16384), sky_prng_below(&d->datagrams, 4) == 0 ? "true" : "false");
 }
 
 static void draw_workload(drawing *d, double hours) {
@@ -94,6 +95,7 @@ static void draw_faults(drawing *d) {
 size_t sky_sim_draw(uint64_t seed, double hours, char text[SKY_SIM_DRAWN_MAX]) {
     drawing d = {.text = text};
     sky_prng_init(&d.prng, seed);
+    sky_prng_init(&d.datagrams, ~seed);
     draw_sky(&d);
     draw_links(&d);
     draw_workload(&d, hours);

@@ -28,12 +28,12 @@ static sky_sim_result fly(const char *text, uint64_t seed) {
 static void random_skies_lose_nothing(void **state) {
     (void)state;
     uint64_t hits = 0;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= 40; seed++) {
         char text[SKY_SIM_DRAWN_MAX];
         sky_sim_draw(seed, 0.5, text);
         hits += fly(text, seed).hits;
     }
-    assert_true(hits > 3000);
+    assert_true(hits > 2000);
 }
 
 static void a_seed_draws_and_replays_the_same(void **state) {
@@ -58,8 +58,7 @@ static void a_seed_draws_and_replays_the_same(void **state) {
     "placement: {strategy: rotation-hop, servers: 9}\n"                                            \
     "chunk: 1KiB\n"                                                                                \
     "time: {rotation_s: 20}\n"                                                                     \
-    "workload: {keys: 20, gets: 600, value: 12KiB, every_ms: 500}\n"                               \
-    "until: 300s\n"
+    "workload: {keys: 20, gets: 600, value: 12KiB, every_ms: 500}\n"
 
 /* Each fault alone changes what happens, and breaks nothing. */
 static void every_fault_is_survived_alone(void **state) {
@@ -80,15 +79,30 @@ static void every_fault_is_survived_alone(void **state) {
         "faults: {liar_satellites: 2, liar: wrong-shift}\n",
         "faults: {liar_satellites: 2, liar: black-hole}\n",
     };
-    uint64_t quiet = fly(SKY_AND_WORK, 1).trace_hash;
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+    static const char *const ways[] = {"until: 300s\n", "until: 150s\nlinks: {datagrams: true}\n"};
+    for (size_t way = 0; way < 2; way++) {
         char text[1024];
-        snprintf(text, sizeof text, "%s%s", SKY_AND_WORK, faults[i]);
-        sky_sim_result r = fly(text, 1);
-        if (r.trace_hash == quiet)
-            fail_msg("%s changed nothing", faults[i]);
-        assert_true(r.gets > 500);
+        snprintf(text, sizeof text, "%s%s", SKY_AND_WORK, ways[way]);
+        uint64_t quiet = fly(text, 1).trace_hash;
+        for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+            bool links = strncmp(faults[i], "links: {", 8) == 0;
+            snprintf(text, sizeof text, "%s%.*s%s%s", SKY_AND_WORK, way && links ? 12 : 100,
+                     ways[way], way && links ? "links: {datagrams: true, " : "",
+                     way && links ? faults[i] + 8 : faults[i]);
+            sky_sim_result r = fly(text, 1);
+            if (r.trace_hash == quiet)
+                fail_msg("%s changed nothing", faults[i]);
+            assert_true(r.gets > (way ? 250 : 500));
+        }
     }
+}
+
+/* The same sky, its messages carried the other way. */
+static void carry_otherwise(char *text) {
+    char *at = strstr(text, "datagrams: ") + 11;
+    bool was = strncmp(at, "true", 4) == 0;
+    memmove(at + (was ? 5 : 4), at + (was ? 4 : 5), strlen(at + (was ? 4 : 5)) + 1);
+    memcpy(at, was ? "false" : "true", was ? 5 : 4);
 }
 
 /* 306: a chunk was given up when an answer of its old place was lost between two MISSes of the new
@@ -98,7 +112,8 @@ static void every_fault_is_survived_alone(void **state) {
  * twice. 100275: a head whose DROP was lost speaks of chunks that were dropped: no loss. 701601:
  * with broadcast alone nobody dropped the rest of a block that a crash had broken. 102389:
  * what nobody had been promised used up another's excuse. 800469: the head of a put was found
- * before its acknowledgement came, and the put then dropped its own chunks. */
+ * before its acknowledgement came, and the put then dropped its own chunks. 1101634: a put waited
+ * for a satellite that was cut off, and others swept what was stored of it. */
 static void seeds_that_failed_once_pass(void **state) {
     (void)state;
     char text[SKY_SIM_DRAWN_MAX];
@@ -117,7 +132,16 @@ static void seeds_that_failed_once_pass(void **state) {
     for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++) {
         sky_sim_draw(seeds[i].seed, seeds[i].hours, text);
         fly(text, seeds[i].seed);
+        sky_sim_draw(seeds[i].seed, 0.1, text);
+        carry_otherwise(text);
+        fly(text, seeds[i].seed);
     }
+    fly("constellation: {planes: 3, slots: 4}\n"
+        "eviction: [gossip, lazy, sweep, broadcast]\n"
+        "time: {rotation_s: 1}\n"
+        "workload: {keys: 3, value: 9611}\n"
+        "faults: {skew_ms: 250}\n",
+        1101634);
     fly("constellation: {planes: 3, slots: 5}\n"
         "satellite: {memory: 32KiB}\n"
         "eviction: sweep\n"

@@ -17,7 +17,6 @@
 #define OPERATIONS_MAX 65536u
 #define RETRIES_MAX    6
 #define MIGRATE_WINDOW 1024
-#define RETRY_NS       SKY_MS(1) /* when there was no buffer left to send with */
 
 /* Of a chunk the head is enough, which holds the data's own checksum; and its end. */
 static uint64_t digest_of(const sky__flight *f) {
@@ -41,9 +40,7 @@ void sky__tell(const sky_world *w, sky_event_kind kind, const sky__flight *f, sk
 }
 
 /* Send everything a sender has to say; false when there is no room for all of it. */
-typedef bool (*output_fn)(const sky_world *w, void *sender, sky_datagram *out);
-
-static bool launch_all(sky_world *w, output_fn output, void *sender, const sky__site *liar) {
+static bool launch_all(sky_world *w, sky__output output, void *sender, const sky__site *liar) {
     for (;;) {
         uint8_t *buffer = sky__buffer_take(w);
         if (!buffer) /* everything is in the air: the sender keeps the rest */
@@ -123,7 +120,7 @@ void sky__put_out(sky_world *w, uint32_t number) {
     uint32_t last = w->alive[--w->alive_count];
     w->alive[s->alive_at] = last;
     w->sites[last].alive_at = s->alive_at;
-    sky_schedule_set(&w->schedule, number, SKY_TIME_NEVER);
+    sky_schedule_set(&w->schedule, number, sky__when(w, s, sky__station_wake_at(w, number)));
 }
 
 /* It may soon be spoken to again, by gossip or a lookup: only the one idle for longest goes. */
@@ -138,30 +135,71 @@ static void keep_idle(sky_world *w, uint32_t number) {
     w->idle_next = (w->idle_next + 1) % SKY__IDLE_KEPT;
 }
 
+static sky_time sooner(sky_time a, sky_time b) {
+    return a < b ? a : b;
+}
+
+/* Send what a station has to say. True: its node or session (NULL: nobody) has said everything. At
+ * *wake_at, by its clock, there may be room for more. */
+static bool speak(sky_world *w, uint32_t number, sky__output output, void *sender,
+                  const sky__site *liar, sky_time clock, sky_time *wake_at) {
+    if (w->stations)
+        return sky__station_send(w, number, output, sender, liar, wake_at);
+    bool all = launch_all(w, output, sender, liar);
+    *wake_at = all ? SKY_TIME_NEVER : clock + SKY__RETRY_NS;
+    return all;
+}
+
 /* After anything happened to a satellite: send what it has, and note when it wants to be woken. */
 static void settle(sky_world *w, uint32_t number) {
     sky__site *s = &w->sites[number];
-    bool all = launch_all(w, node_output, s, s->liar ? s : NULL);
-    sky_time wake_at = sky__when(w, s, sky_node_wake(&s->node));
-    sky_schedule_set(&w->schedule, number, all ? wake_at : w->now + RETRY_NS);
-    if (sky_node_idle(&s->node) && !s->in_idle)
+    sky__site *lives = s->memory ? s : NULL;
+    sky_time wake_at;
+    if (speak(w, number, node_output, lives, s->liar ? s : NULL, sky__clock(w, s), &wake_at) &&
+        lives)
+        wake_at = sooner(wake_at, sky_node_wake(&s->node));
+    sky_schedule_set(&w->schedule, number, sky__when(w, s, wake_at));
+    if (lives && sky_node_idle(&s->node) && !s->in_idle)
         keep_idle(w, number);
 }
 
 static void settle_session(sky_world *w) {
-    bool all = launch_all(w, session_output, w->session, NULL);
-    sky_time wake_at = all ? sky_session_wake(w->session) : w->now + RETRY_NS;
+    sky_time wake_at;
+    if (speak(w, sky__ground_number(w), session_output, w->session, NULL, w->now, &wake_at))
+        wake_at = sooner(wake_at, sky_session_wake(w->session));
     sky_schedule_set(&w->schedule, sky__session_id(w), wake_at);
+}
+
+static void node_hears(sky_world *w, uint32_t number, const sky_datagram *d) {
+    sky__site *s = &w->sites[number];
+    if (s->memory || light_up(w, number)) /* else as good as lost: it will be sent again */
+        sky_node_input(&s->node, sky__clock(w, s), d);
 }
 
 static void arrive_at_satellite(sky_world *w, const sky__flight *x) {
     uint32_t number = sky_frame_number(&w->frame, x->to);
-    sky__site *s = &w->sites[number];
-    if (!s->memory && !light_up(w, number)) /* as good as lost: it will be sent again */
-        return;
     sky_datagram d = {.from = x->from, .to = x->to, .data = x->data, .bytes = x->bytes};
-    sky_node_input(&s->node, sky__clock(w, s), &d);
-    settle(w, number);
+    if (!w->stations) {
+        node_hears(w, number, &d);
+    } else {
+        sky__station_hears(w, number, &d);
+        while (sky__station_receive(w, number, &d))
+            node_hears(w, number, &d);
+    }
+    if (w->stations || w->sites[number].memory)
+        settle(w, number);
+}
+
+static void arrive_at_session(sky_world *w, const sky__flight *x) {
+    sky_datagram d = {.from = x->from, .to = x->to, .data = x->data, .bytes = x->bytes};
+    if (!w->stations) {
+        sky_session_input(w->session, w->now, &d);
+    } else {
+        sky__station_hears(w, sky__ground_number(w), &d);
+        while (sky__station_receive(w, sky__ground_number(w), &d))
+            sky_session_input(w->session, w->now, &d);
+    }
+    settle_session(w);
 }
 
 static void arrive(sky_world *w, uint32_t f) {
@@ -182,9 +220,7 @@ static void arrive(sky_world *w, uint32_t f) {
         return;
     } else {
         sky__tell(w, SKY_EVENT_DELIVERED, x, SKY_GROUND);
-        sky_datagram d = {.from = x->from, .to = x->to, .data = x->data, .bytes = x->bytes};
-        sky_session_input(w->session, w->now, &d);
-        settle_session(w);
+        arrive_at_session(w, x);
     }
     sky__flight_end(w, f);
 }
@@ -194,12 +230,15 @@ static void arrive(sky_world *w, uint32_t f) {
 static void wake(sky_world *w, uint32_t id) {
     if (id == sky__session_id(w)) {
         sky__tell(w, SKY_EVENT_WOKE, NULL, SKY_GROUND);
+        sky__station_wake(w, sky__ground_number(w));
         sky_session_input(w->session, w->now, NULL);
         settle_session(w);
         return;
     }
     sky__tell(w, SKY_EVENT_WOKE, NULL, sky_frame_satellite(&w->frame, id));
-    sky_node_input(&w->sites[id].node, sky__clock(w, &w->sites[id]), NULL);
+    sky__station_wake(w, id);
+    if (w->sites[id].memory)
+        sky_node_input(&w->sites[id].node, sky__clock(w, &w->sites[id]), NULL);
     settle(w, id);
 }
 
@@ -297,7 +336,8 @@ static sky_status configure_nodes(sky_world *w, uint32_t operations, sky_error *
     const sky_scenario *c = &w->scenario;
     uint64_t set_bytes = sky_message_data_offset(SKY_WIRE_MIGRATE) + c->chunk_bytes;
     sky_time gap = sky_link_busy_ns(c->links.isl_bits_s, set_bytes);
-    sky_time way = sky_frame_link_ns_max(&w->frame) + c->links.jitter_ns + w->light_extra_ns;
+    sky_time way = sky_frame_link_ns_max(&w->frame) + c->links.jitter_ns + w->light_extra_ns +
+                   sky__station_late_ns(w);
     w->node_config = (sky_node_config){.constellation = c->constellation,
                                        .turning = w->frame.turning,
                                        .processing_ns = c->satellite.processing_ns,
@@ -318,15 +358,16 @@ static sky_status configure_nodes(sky_world *w, uint32_t operations, sky_error *
 
 static sky_status open_session(sky_world *w, const sky_world_host *host, uint32_t operations) {
     const sky_scenario *c = &w->scenario;
-    uint32_t slots = sky_node_slots(&w->node_config);
+    uint32_t slots = sky_node_slots_lent(&w->node_config);
     uint64_t chunks = (uint64_t)slots * w->frame.placement.servers;
     sky_session_config config = {.frame = &w->frame,
                                  .chunk_bytes = c->chunk_bytes,
                                  .satellite_slots = slots,
-                                 .link_bits_s = w->terminal_bits_s,
+                                 .link_bits_s = sky__station_payload_bits_s(w),
                                  .processing_ns = c->satellite.processing_ns,
                                  .jitter_ns = c->links.jitter_ns,
                                  .skew_ns = c->faults.skew_ns,
+                                 .late_ns = sky__station_late_ns(w),
                                  .blocks_max = clamp(chunks, 1, BLOCKS_MAX),
                                  .requests_max = REQUESTS_MAX,
                                  .operations_max = operations,
@@ -345,7 +386,8 @@ static sky_status take_memory(sky_world *w, uint32_t operations) {
     w->node_bytes = sky_node_bytes(&w->node_config);
     w->sites = calloc(count, sizeof *w->sites);
     w->alive = calloc(count, sizeof *w->alive);
-    if (!sky__links_init(w, flight_max) || !w->sites || !w->alive)
+    if (!sky__links_init(w, flight_max) || !w->sites || !w->alive ||
+        sky__stations_init(w) != SKY_OK)
         return SKY_E_NOMEM;
     return sky_schedule_init(&w->schedule, sky__flight_id(w, flight_max));
 }
@@ -392,6 +434,7 @@ void sky_world_destroy(sky_world *w) {
         return;
     sky__links_deinit(w);
     sky__faults_deinit(w);
+    sky__stations_deinit(w);
     while (w->alive_count > 0)
         free(w->sites[w->alive[--w->alive_count]].memory);
     while (w->spare_count > 0)
@@ -411,6 +454,7 @@ void sky_world_stats(const sky_world *w, sky_world_stat *out) {
     out->turns = sky_turns(&w->frame.turning, w->now);
     out->overhead = sky_frame_centre(&w->frame, out->turns);
     out->in_flight_max = w->flight_max;
+    sky__stations_stat(w, &out->transport);
     for (uint32_t i = 0; i < w->alive_count; i++) {
         const sky_node *node = &w->sites[w->alive[i]].node;
         add_stat(&out->nodes, &node->stat);

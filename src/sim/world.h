@@ -13,12 +13,16 @@
  * Light takes its way between the terminal and the satellite: the slant range from under the
  * overhead satellite, for hop the +GRID path from the host.
  *
+ * With links.datagrams what travels is not the message but the datagrams the real transport makes
+ * of it, one hop at a time; world_stations.c hosts one transport for each station.
+ *
  * Satellites cost memory only while they hold something: a satellite that has given everything
  * away is freed and made anew when the next message arrives. */
 #ifndef SKY_SIM_WORLD_H
 #define SKY_SIM_WORLD_H
 
 #include "node/session.h"
+#include "node/transport.h"
 #include "sim/scenario.h"
 
 typedef struct sky_world sky_world;
@@ -69,9 +73,10 @@ typedef struct {
     uint64_t in_flight_max;
     uint64_t turns;
     sky_satellite overhead;
-    uint64_t chunks;          /* held by all satellites now */
-    uint64_t satellites_used; /* holding any now */
-    sky_node_stat nodes;      /* all satellites together, since the start */
+    uint64_t chunks;              /* held by all satellites now */
+    uint64_t satellites_used;     /* holding any now */
+    sky_node_stat nodes;          /* all satellites together, since the start */
+    sky_transport_stat transport; /* links.datagrams: all stations together */
 } sky_world_stat;
 
 /* Errors: SKY_E_PARAM (a scenario this world cannot hold; `error` says what), SKY_E_NOMEM */

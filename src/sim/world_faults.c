@@ -34,6 +34,7 @@ void sky_world_crash(sky_world *w, sky_satellite satellite) {
     w->stat.crashes++;
     sky__tell(w, SKY_EVENT_CRASHED, NULL, satellite);
     sky__put_out(w, sky_frame_number(&w->frame, satellite));
+    sky__station_restart(w, sky_frame_number(&w->frame, satellite));
 }
 
 void sky_world_partition(sky_world *w, sky_satellite satellite, sky_time until) {

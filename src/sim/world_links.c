@@ -96,6 +96,8 @@ void sky_world_loss_set(sky_world *w, double datagram_loss) {
 
 bool sky__links_init(sky_world *w, uint32_t flight_max) {
     size_t large = (sky_message_data_offset(SKY_WIRE_SET) + w->scenario.chunk_bytes + 63) & ~63ull;
+    if (w->scenario.links.datagrams && large < SKY_PACKET_BYTES_MAX)
+        large = (SKY_PACKET_BYTES_MAX + 63) & ~63ull;
     w->flight_max = flight_max;
     w->flight_free = SKY__FLIGHT_NONE;
     w->flights = calloc(flight_max, sizeof *w->flights);

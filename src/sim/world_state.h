@@ -1,5 +1,5 @@
 /* The world's insides, shared by world.c (life, time, satellites), world_links.c (messages on their
- * way) and world_faults.c (what goes wrong).
+ * way), world_stations.c (datagrams) and world_faults.c (what goes wrong).
  *
  *   flight:  launch ──► [queue] ──light──► arrive         owns one buffer of a pool, until it ends
  *   site:    no memory ──first message──► node ──empty──► no memory
@@ -22,6 +22,7 @@
 #define SKY__SPARES_MAX     64
 #define SKY__IDLE_KEPT      64 /* making one anew costs more than most messages to it */
 #define SKY__FLIGHT_NONE    UINT32_MAX
+#define SKY__RETRY_NS       SKY_MS(1) /* when there was no buffer left to send with */
 
 typedef struct {
     sky_node node;
@@ -68,6 +69,14 @@ typedef enum {
     SKY__STRIKES
 } sky__strike;
 
+/* A station's transport, made when first needed as if it had run from the start. */
+typedef struct {
+    sky_transport_config config;
+    sky_transport *transport; /* NULL: nothing was sent to it or by it yet */
+    void *memory;
+    sky_time since; /* by its own clock */
+} sky__station;
+
 struct sky_world {
     sky_scenario scenario;
     sky_frame frame;
@@ -82,6 +91,8 @@ struct sky_world {
     size_t node_bytes;
     void *spares[SKY__SPARES_MAX]; /* memory of those put out that held nothing */
     uint32_t spare_count;
+    sky__station *stations; /* [satellites + 1], the last the ground's; NULL: no datagrams */
+    uint8_t station_key[SKY_SECRET_BYTES];
     sky_schedule schedule;
     sky_prng prng;
     sky_time now;
@@ -118,6 +129,11 @@ static inline uint32_t sky__flight_id(const sky_world *w, uint32_t f) {
     return w->frame.satellite_count + 1 + SKY__STRIKES + f;
 }
 
+/* Of the ground's station. */
+static inline uint32_t sky__ground_number(const sky_world *w) {
+    return w->frame.satellite_count;
+}
+
 static inline bool sky__is_ground(sky_satellite s) {
     return s.plane == 0;
 }
@@ -130,6 +146,31 @@ static inline sky__site *sky__site_of(const sky_world *w, sky_satellite s) {
 void sky__tell(const sky_world *w, sky_event_kind kind, const sky__flight *f, sky_satellite from);
 /* A satellite loses its memory. */
 void sky__put_out(sky_world *w, uint32_t number);
+
+/* A sender's next message; false when there is none. */
+typedef bool (*sky__output)(const sky_world *w, void *sender, sky_datagram *out);
+
+/* ---- world_stations.c ---- */
+sky_status sky__stations_init(sky_world *w);
+void sky__stations_deinit(sky_world *w);
+void sky__stations_stat(const sky_world *w, sky_transport_stat *out);
+/* A satellite forgets keys and counters, and half messages. */
+void sky__station_restart(sky_world *w, uint32_t number);
+/* A datagram reached a station; its next whole message. */
+void sky__station_hears(sky_world *w, uint32_t number, const sky_datagram *d);
+bool sky__station_receive(sky_world *w, uint32_t number, sky_datagram *out);
+/* Send what `sender` has to say (NULL: nobody) as far as there is room, and what the transport has
+ * to. True: the sender has said everything. *wake_at, by the station's clock, is when the
+ * transport wants to be woken; there is room for more no sooner. */
+bool sky__station_send(sky_world *w, uint32_t number, sky__output output, void *sender,
+                       const sky__site *liar, sky_time *wake_at);
+/* Its time came; and when it comes next, by its clock. */
+void sky__station_wake(sky_world *w, uint32_t number);
+sky_time sky__station_wake_at(const sky_world *w, uint32_t number);
+/* What of the terminal's rate heads, tags and acknowledgements leave to messages. */
+uint64_t sky__station_payload_bits_s(const sky_world *w);
+/* What the transport's own repeats add to the time of an answer. */
+sky_time sky__station_late_ns(const sky_world *w);
 
 /* ---- world_links.c ---- */
 bool sky__links_init(sky_world *w, uint32_t flight_max);

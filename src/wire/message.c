@@ -10,10 +10,16 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 
-#define MAGIC        0x4d594b53u /* "SKYM" */
-#define CHECK_OFFSET 24
-#define FLAG_PINNED  1u
-#define FLAG_SPARE   2u
+#define MAGIC             0x4d594b53u /* "SKYM" */
+#define TYPE_OFFSET       5
+#define BYTES_OFFSET      8
+#define DATA_BYTES_OFFSET 12
+#define CHECK_OFFSET      24
+#define KEY_OFFSET        32
+#define VERSION_OFFSET    64
+#define NUMBER_OFFSET     72
+#define FLAG_PINNED       1u
+#define FLAG_SPARE        2u
 
 static_assert(SKY_WIRE_BYTES_MAX ==
                   SKY_WIRE_HEAD_BYTES + SKY_WIRE_BODY_BYTES_MAX + SKY_WIRE_DATA_BYTES_MAX,
@@ -38,7 +44,7 @@ static const type_facts types[SKY_WIRE_TYPE_END] = {
     [SKY_WIRE_PIN] = {8, false, FLAG_PINNED},
     [SKY_WIRE_MIGRATE] = {48, true, FLAG_PINNED | FLAG_SPARE},
     [SKY_WIRE_MIGRATE_ACK] = {56, false, 0},
-    [SKY_WIRE_PURGE] = {8, false, 0},
+    [SKY_WIRE_PURGE] = {8, true, 0},
     [SKY_WIRE_GONE] = {0, false, 0},
     [SKY_WIRE_MOVE] = {40, false, FLAG_PINNED | FLAG_SPARE},
     [SKY_WIRE_MOVE_ACK] = {16, false, 0},
@@ -62,7 +68,12 @@ uint64_t sky_chunk_checksum(const sky_chunk_id *id, const void *data, size_t byt
     return sky_checksum(data, bytes, sky_checksum(name, sizeof name, 0));
 }
 
-/* Over everything before the data but the field itself. */
+/* What the check covers: a chunk has a checksum of its own. */
+static size_t checked_bytes(sky_wire_type type, size_t bytes, uint32_t data_bytes) {
+    return type == SKY_WIRE_PURGE ? bytes : bytes - data_bytes;
+}
+
+/* Over all that is covered but the field itself. */
 static uint64_t head_check(const uint8_t *p, size_t head_bytes) {
     uint64_t seed = sky_checksum(p, CHECK_OFFSET, 0);
     return sky_checksum(p + CHECK_OFFSET + 8, head_bytes - CHECK_OFFSET - 8, seed);
@@ -177,24 +188,55 @@ size_t sky_message_encode(const sky_message *m, uint8_t *dst, size_t dst_bytes_m
                                 (m->facts.spare ? FLAG_SPARE : 0));
     flags &= types[m->type].flags;
 
-    sky_writer w = sky_writer_over(dst, head_bytes);
-    sky_write_u32(&w, MAGIC);
-    sky_write_u8(&w, SKY_WIRE_VERSION);
-    sky_write_u8(&w, (uint8_t)m->type);
-    sky_write_u16(&w, flags);
-    sky_write_u32(&w, (uint32_t)bytes);
-    sky_write_u32(&w, data_bytes);
-    sky_write_u64(&w, m->request);
-    sky_write_u64(&w, 0);
-    sky_write_bytes(&w, m->id.key.bytes, SKY_KEY_BYTES);
-    sky_write_u64(&w, m->id.version);
-    sky_write_u32(&w, m->id.number);
+    sky_store_u32(dst, MAGIC);
+    dst[4] = SKY_WIRE_VERSION;
+    dst[TYPE_OFFSET] = (uint8_t)m->type;
+    sky_store_u16(dst + 6, flags);
+    sky_store_u32(dst + BYTES_OFFSET, (uint32_t)bytes);
+    sky_store_u32(dst + DATA_BYTES_OFFSET, data_bytes);
+    sky_store_u64(dst + 16, m->request);
+    memcpy(dst + KEY_OFFSET, m->id.key.bytes, SKY_KEY_BYTES);
+    sky_store_u64(dst + VERSION_OFFSET, m->id.version);
+    sky_store_u32(dst + NUMBER_OFFSET, m->id.number);
+    sky_writer w = sky_writer_over(dst + SKY_WIRE_HEAD_BYTES, head_bytes - SKY_WIRE_HEAD_BYTES);
     put_body(&w, m);
     assert(!w.failed && w.left == 0);
-    sky_store_u64(dst + CHECK_OFFSET, head_check(dst, head_bytes));
     if (data_bytes > 0 && m->data != dst + head_bytes)
         memcpy(dst + head_bytes, m->data, data_bytes);
+    sky_store_u64(dst + CHECK_OFFSET, head_check(dst, checked_bytes(m->type, bytes, data_bytes)));
     return bytes;
+}
+
+/* ---- the chunk in a message ---- */
+
+#define PIECE_BYTES 16 /* the end of the body of whatever carries a chunk */
+
+static bool carries_chunk(uint8_t type) {
+    return type == SKY_WIRE_SET || type == SKY_WIRE_CHUNK || type == SKY_WIRE_MIGRATE;
+}
+
+bool sky_message_chunk(const uint8_t *bytes, size_t byte_count, sky_message *out) {
+    if (byte_count < SKY_WIRE_HEAD_BYTES || !carries_chunk(bytes[TYPE_OFFSET]))
+        return false;
+    out->type = (sky_wire_type)bytes[TYPE_OFFSET];
+    out->data_bytes = sky_load_u32(bytes + DATA_BYTES_OFFSET);
+    out->data = bytes + sky_message_data_offset(out->type);
+    memcpy(out->id.key.bytes, bytes + KEY_OFFSET, SKY_KEY_BYTES);
+    out->id.version = sky_load_u64(bytes + VERSION_OFFSET);
+    out->id.number = sky_load_u32(bytes + NUMBER_OFFSET);
+    return sky_message_data_offset(out->type) + out->data_bytes == byte_count;
+}
+
+size_t sky_message_set_chunk(uint8_t *bytes, const sky_message *m, uint32_t data_bytes,
+                             uint64_t checksum) {
+    size_t head_bytes = sky_message_data_offset(m->type);
+    uint8_t *piece = bytes + head_bytes - PIECE_BYTES;
+    sky_store_u32(bytes + BYTES_OFFSET, (uint32_t)head_bytes + data_bytes);
+    sky_store_u32(bytes + DATA_BYTES_OFFSET, data_bytes);
+    sky_store_u64(piece, checksum);
+    sky_store_u32(piece + 12, data_bytes);
+    sky_store_u64(bytes + CHECK_OFFSET, head_check(bytes, head_bytes));
+    return head_bytes + data_bytes;
 }
 
 /* ---- decode ---- */
@@ -283,11 +325,29 @@ static bool take_has_reply(sky_reader *r, sky_message *m) {
     return ok && present == 1 && number_ok(m->facts.chunk_count);
 }
 
+static bool hops_ok(uint32_t hops) {
+    return hops <= SKY_PLANES_MAX + SKY_SLOTS_MAX;
+}
+
 static bool take_purge(sky_reader *r, sky_message *m) {
     m->facts.chunk_count = sky_read_u32(r);
     m->hops = sky_read_u32(r);
     return count_ok(m->facts.chunk_count) && m->id.number <= m->facts.chunk_count &&
-           m->hops <= SKY_PLANES_MAX + SKY_SLOTS_MAX;
+           hops_ok(m->hops);
+}
+
+/* A PURGE's further blocks. */
+static bool lost_blocks_ok(const sky_message *m) {
+    if (m->data_bytes % SKY_LOST_BLOCK_BYTES != 0 ||
+        m->data_bytes > SKY_LOST_BLOCKS_MAX * SKY_LOST_BLOCK_BYTES)
+        return false;
+    for (uint32_t at = 0; at < m->data_bytes; at += SKY_LOST_BLOCK_BYTES) {
+        sky_lost_block block;
+        sky_lost_block_decode(m->data + at, &block);
+        if (!count_ok(block.chunk_count) || !hops_ok(block.hops))
+            return false;
+    }
+    return true;
 }
 
 static bool take_move_ack(sky_reader *r, sky_message *m) {
@@ -358,7 +418,8 @@ sky_status sky_message_decode(const uint8_t *bytes, size_t byte_count, sky_messa
         return SKY_E_CORRUPT;
     sky_reader r = sky_reader_over(bytes, byte_count);
     if (!take_head(&r, byte_count, &m) ||
-        sky_load_u64(bytes + CHECK_OFFSET) != head_check(bytes, byte_count - m.data_bytes))
+        sky_load_u64(bytes + CHECK_OFFSET) !=
+            head_check(bytes, checked_bytes(m.type, byte_count, m.data_bytes)))
         return SKY_E_CORRUPT;
     memcpy(m.id.key.bytes, sky_read_bytes(&r, SKY_KEY_BYTES), SKY_KEY_BYTES);
     m.id.version = sky_read_u64(&r);
@@ -366,10 +427,26 @@ sky_status sky_message_decode(const uint8_t *bytes, size_t byte_count, sky_messa
     if (!number_ok(m.id.number) || !take_body(&r, &m))
         return SKY_E_CORRUPT;
     m.data = sky_read_bytes(&r, m.data_bytes);
-    if (!sky_reader_done(&r))
+    if (!sky_reader_done(&r) || (m.type == SKY_WIRE_PURGE && !lost_blocks_ok(&m)))
         return SKY_E_CORRUPT;
     *out = m;
     return SKY_OK;
+}
+
+/* ---- blocks that lost a chunk ---- */
+
+void sky_lost_block_encode(const sky_lost_block *block, uint8_t out[SKY_LOST_BLOCK_BYTES]) {
+    memcpy(out, block->key.bytes, SKY_KEY_BYTES);
+    sky_store_u64(out + 32, block->version);
+    sky_store_u32(out + 40, block->chunk_count);
+    sky_store_u32(out + 44, block->hops);
+}
+
+void sky_lost_block_decode(const uint8_t data[SKY_LOST_BLOCK_BYTES], sky_lost_block *out) {
+    memcpy(out->key.bytes, data, SKY_KEY_BYTES);
+    out->version = sky_load_u64(data + 32);
+    out->chunk_count = sky_load_u32(data + 40);
+    out->hops = sky_load_u32(data + 44);
 }
 
 /* ---- the head of a block ---- */

@@ -6,9 +6,9 @@
  *   | version (8)       | chunk (4) | body, a fixed length for each type | data …
  *
  * One datagram is one message: `bytes` is its whole length, so that messages laid end to end still
- * come apart. `check` covers all but itself and the data; the data has a checksum of its own in
- * the body, made where the chunk was cut and carried unchanged from SET to CHUNK, however often it
- * migrates. docs/formats/wire.md has every field.
+ * come apart. `check` covers all but itself and the data; a chunk has a checksum of its own in
+ * the body, made where it was cut and carried unchanged from SET to CHUNK, however often it
+ * migrates. A PURGE's data is covered too. docs/formats/wire.md has every field.
  *
  * Surprises:
  *  - A chunk is named by (key, version, chunk), not by (key, chunk). Two versions of one key are
@@ -41,9 +41,9 @@ typedef enum {
     SKY_WIRE_PIN,         /* the same chunks: never evict them, or do again; no answer */
     SKY_WIRE_MIGRATE,     /* satellite → satellite: this chunk is yours from now on */
     SKY_WIRE_MIGRATE_ACK, /* what came of it: only now may the sender drop its copy */
-    SKY_WIRE_PURGE,    /* satellite → satellite: this chunk is gone, drop the block, pass it on */
-    SKY_WIRE_GONE,     /* satellite → ground: I had to give up this chunk; no answer */
-    SKY_WIRE_MOVE,     /* ground → satellite: the same chunks as DROP's belong elsewhere now */
+    SKY_WIRE_PURGE, /* satellite → satellite: these blocks lost a chunk, drop them, pass it on */
+    SKY_WIRE_GONE,  /* satellite → ground: I had to give up this chunk; no answer */
+    SKY_WIRE_MOVE,  /* ground → satellite: the same chunks as DROP's belong elsewhere now */
     SKY_WIRE_MOVE_ACK, /* how many were here */
     SKY_WIRE_STAT,     /* how are you? */
     SKY_WIRE_STAT_REPLY,
@@ -137,9 +137,21 @@ typedef struct {
     uint32_t hops;         /* PURGE: how much farther it goes */
     uint32_t moved;        /* MOVE_ACK */
     uint64_t stat[SKY_STAT_COUNT]; /* STAT_REPLY */
-    const uint8_t *data;           /* SET, CHUNK, MIGRATE */
+    const uint8_t *data;           /* SET, CHUNK, MIGRATE; PURGE: further blocks */
     uint32_t data_bytes;
 } sky_message;
+
+/* A block that lost a chunk. A PURGE names its first by id, chunk_count and hops, and further ones
+ * in its data: as many as the transport carries in one datagram. */
+typedef struct {
+    sky_key key;
+    uint64_t version;
+    uint32_t chunk_count;
+    uint32_t hops;
+} sky_lost_block;
+
+#define SKY_LOST_BLOCK_BYTES 48
+#define SKY_LOST_BLOCKS_MAX  22 /* in the data of one PURGE */
 
 /* Where a type's data begin: a sender may fill them in place and pass the pointer to encode. */
 size_t sky_message_data_offset(sky_wire_type type);
@@ -150,6 +162,15 @@ size_t sky_message_bytes(const sky_message *m);
 /* Encode; the message must obey what decode checks. `m->data` may point to where it goes in `dst`.
  * Returns the bytes written, or 0 when dst_bytes_max is less than sky_message_bytes. */
 size_t sky_message_encode(const sky_message *m, uint8_t *dst, size_t dst_bytes_max);
+
+/* For what changes the chunk in a message where it lies, such as a seal. Find the chunk of one that
+ * this side encoded: type, id, data and data_bytes of `out` hold. False: it carries none, or its
+ * lengths contradict each other. */
+bool sky_message_chunk(const uint8_t *bytes, size_t byte_count, sky_message *out);
+/* Write down what became of it: its length, and what `checksum` is now. Returns the message's
+ * length; there must be room. */
+size_t sky_message_set_chunk(uint8_t *bytes, const sky_message *m, uint32_t data_bytes,
+                             uint64_t checksum);
 
 /* Decode one datagram, exactly.
  * Owner:  out->data points into `bytes`
@@ -164,6 +185,11 @@ uint64_t sky_chunk_checksum(const sky_chunk_id *id, const void *data, size_t byt
 
 bool sky_chunk_id_equal(const sky_chunk_id *a, const sky_chunk_id *b);
 bool sky_chunk_same_block(const sky_chunk_id *a, const sky_chunk_id *b); /* key and version */
+
+/* One of a PURGE's further blocks, as it lies in the data. Decode needs no check: that of the
+ * message has seen to it. */
+void sky_lost_block_encode(const sky_lost_block *block, uint8_t out[SKY_LOST_BLOCK_BYTES]);
+void sky_lost_block_decode(const uint8_t data[SKY_LOST_BLOCK_BYTES], sky_lost_block *out);
 
 /* The data of chunk 0. Decode checks what stands in it against itself, not against a sky.
  * Errors: SKY_E_CORRUPT */

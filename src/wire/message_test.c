@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/prng.h"
 #include "wire/message.h"
+#include "wire/packet.h"
 
 static const uint8_t data[] = "a chunk of a block";
 
@@ -295,6 +296,44 @@ static void golden_vectors_hold(void **state) {
     assert_true(rejected >= 8);
 }
 
+/* A PURGE that fills its datagram; then each thing that may not be in its data, its check right. */
+static void a_purge_names_many_blocks(void **state) {
+    (void)state;
+    static uint8_t blocks[(SKY_LOST_BLOCKS_MAX + 1) * SKY_LOST_BLOCK_BYTES];
+    for (uint32_t i = 0; i <= SKY_LOST_BLOCKS_MAX; i++) {
+        sky_lost_block b = {.version = i, .chunk_count = i + 1, .hops = i}, back;
+        memset(b.key.bytes, (int)i + 1, SKY_KEY_BYTES);
+        sky_lost_block_encode(&b, blocks + (size_t)i * SKY_LOST_BLOCK_BYTES);
+        sky_lost_block_decode(blocks + (size_t)i * SKY_LOST_BLOCK_BYTES, &back);
+        assert_memory_equal(&b, &back, sizeof b);
+    }
+    sky_message in = sample(SKY_WIRE_PURGE), out;
+    in.data = blocks;
+    in.data_bytes = SKY_LOST_BLOCKS_MAX * SKY_LOST_BLOCK_BYTES;
+    size_t bytes = encode(&in);
+    assert_true(bytes <= SKY_PACKET_PIECE_MAX);
+    assert_int_equal(sky_message_decode(buffer, bytes, &out), SKY_OK);
+    assert_same(&in, &out);
+    for (size_t bit = 0; bit < bytes * 8; bit++) {
+        buffer[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_int_equal(sky_message_decode(buffer, bytes, &out), SKY_E_CORRUPT);
+        buffer[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    static const uint32_t lengths[] = {1, SKY_LOST_BLOCK_BYTES - 1, SKY_LOST_BLOCK_BYTES + 1,
+                                       (SKY_LOST_BLOCKS_MAX + 1) * SKY_LOST_BLOCK_BYTES};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        in.data_bytes = lengths[i];
+        assert_int_equal(sky_message_decode(buffer, encode(&in), &out), SKY_E_CORRUPT);
+    }
+    in.data_bytes = SKY_LOST_BLOCK_BYTES;
+    static const sky_lost_block wrong[] = {
+        {.chunk_count = 0}, {.chunk_count = 16777216}, {.chunk_count = 1, .hops = 8193}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        sky_lost_block_encode(&wrong[i], blocks);
+        assert_int_equal(sky_message_decode(buffer, encode(&in), &out), SKY_E_CORRUPT);
+    }
+}
+
 static void noise_is_refused(void **state) {
     (void)state;
     sky_prng prng;
@@ -392,6 +431,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_flipped_bit_is_found),
         cmocka_unit_test(values_out_of_range_are_refused),
         cmocka_unit_test(golden_vectors_hold),
+        cmocka_unit_test(a_purge_names_many_blocks),
         cmocka_unit_test(noise_is_refused),
         cmocka_unit_test(checksums_name_their_chunk),
         cmocka_unit_test(heads_come_back),
