@@ -1,11 +1,12 @@
 /* The shaped link of `bench stream`: real sockets, rate and delay in user space.
  *
- *   client ── {request, bytes} or {request, 0}: give up ──►  server: answers in the order
- *          ◄── {request, bytes} and that many bytes ──         asked, each rtt after it was
- *                                                              asked, through a bucket
+ *   client ── {request, segment, form, bytes}, 0 bytes: give up ──►  server: answers in the order
+ *          ◄── {request, …, bytes} and that many of the form ──       asked, each rtt after it was
+ *                                                                     asked, through a bucket
  *
  * The bucket fills at the link's rate and holds 4 ms of it; socket buffers are kept short, so that
- * bytes of a request that is given up are few. */
+ * bytes of a request that is given up are few. The client decodes what arrives on the thread that
+ * receives it; rows that travel as they are arrive where they belong. */
 #include "bench_stream.h"
 
 #include <arpa/inet.h>
@@ -25,16 +26,20 @@
 
 typedef struct {
     uint32_t request;
+    uint32_t segment;
+    uint32_t form; /* a bench_form */
     uint32_t bytes;
 } frame;
 
 typedef struct {
     frame asked;
+    uint32_t sent;
     sky_time ready_at;
 } answer;
 
 typedef struct {
     bench_link shape;
+    const bench_prefix *prefix;
     int socket;
     answer queue[QUEUE_MAX];
     uint32_t count;
@@ -66,7 +71,7 @@ static bool hear(server *s) {
     if (!move_all(s->socket, &f, sizeof f, false))
         return false;
     if (f.bytes > 0 && s->count < QUEUE_MAX)
-        s->queue[s->count++] = (answer){f, sky_now() + s->shape.rtt_ns};
+        s->queue[s->count++] = (answer){f, 0, sky_now() + s->shape.rtt_ns};
     for (uint32_t i = 0; f.bytes == 0 && i < s->count; i++)
         if (s->queue[i].asked.request == f.request)
             drop(s, i--);
@@ -88,25 +93,25 @@ static sky_time patience(server *s, sky_time now) {
     return wait > 0 ? wait : 0;
 }
 
-static bool send_frame(server *s, char *buffer) {
+static bool send_frame(server *s) {
     answer *a = &s->queue[0];
     frame f = a->asked;
-    f.bytes = f.bytes < FRAME_BYTES ? f.bytes : FRAME_BYTES;
-    memcpy(buffer, &f, sizeof f);
-    if (!move_all(s->socket, buffer, sizeof f + f.bytes, true))
+    uint32_t left = f.bytes - a->sent;
+    f.bytes = left < FRAME_BYTES ? left : FRAME_BYTES;
+    uint8_t *data = s->prefix->segments[f.segment].data[f.form] + a->sent;
+    if (!move_all(s->socket, &f, sizeof f, true) || !move_all(s->socket, data, f.bytes, true))
         return false;
     s->bucket -= f.bytes;
-    a->asked.bytes -= f.bytes;
-    if (a->asked.bytes == 0)
+    a->sent += f.bytes;
+    if (a->sent == a->asked.bytes)
         drop(s, 0);
     return true;
 }
 
 static void *serve(void *argument) {
     server *s = argument;
-    char *buffer = calloc(1, sizeof(frame) + FRAME_BYTES);
     s->filled_at = sky_now();
-    for (bool alive = buffer != NULL; alive;) {
+    for (bool alive = true; alive;) {
         sky_time wait = patience(s, sky_now());
         struct timespec limit = {.tv_sec = wait / 1000000000, .tv_nsec = wait % 1000000000};
         struct pollfd p = {.fd = s->socket, .events = POLLIN};
@@ -114,9 +119,8 @@ static void *serve(void *argument) {
         if (ready > 0)
             alive = hear(s);
         else if (wait == 0)
-            alive = send_frame(s, buffer);
+            alive = send_frame(s);
     }
-    free(buffer);
     close(s->socket);
     return NULL;
 }
@@ -153,19 +157,45 @@ typedef struct {
     uint32_t request;
     uint64_t bytes;
     uint64_t arrived;
-    sky_time usable_at; /* 0: not all of it is here */
-    sky_time decode_ns;
+    uint8_t *to;
+    bench_reader reader;
 } waiting;
 
 typedef struct {
     int socket;
-    const sky_segment *segments;
+    const bench_context *context;
     sky_pacer *pacer;
     waiting requests[SKY_PACER_FLIGHTS_MAX];
-    sky_time engine_until, decoder_until;
-    char *buffer;
+    sky_time engine_until;
+    size_t room_bytes; /* of a request's bytes while they are coded */
+    uint8_t *memory;   /* the rows of every segment, [SKY_PACER_FLIGHTS_MAX] rooms, a decoder */
     bool over;
 } client;
+
+static bool client_init(client *c, const bench_context *context) {
+    const bench_prefix *p = context->prefix;
+    *c = (client){.context = context, .socket = -1};
+    for (uint32_t i = 0; i < p->segment_count; i++)
+        for (int form = BENCH_8; form < BENCH_FORMS; form++)
+            if (p->segments[i].bytes[form] > c->room_bytes)
+                c->room_bytes = p->segments[i].bytes[form];
+    c->room_bytes = (c->room_bytes + 63) / 64 * 64;
+    size_t bytes = SKY_DECODER_BYTES + SKY_PACER_FLIGHTS_MAX * c->room_bytes +
+                   p->segment_count * p->rows_bytes;
+    c->memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (c->memory)
+        memset(c->memory, 0x5a, bytes); /* pages are there before the clock starts */
+    return c->memory != NULL;
+}
+
+static uint8_t *room_of(const client *c, const waiting *w) {
+    return c->memory + SKY_DECODER_BYTES + (size_t)(w - c->requests) * c->room_bytes;
+}
+
+static uint8_t *rows_of(const client *c, uint32_t segment) {
+    return c->memory + SKY_DECODER_BYTES + SKY_PACER_FLIGHTS_MAX * c->room_bytes +
+           segment * c->context->prefix->rows_bytes;
+}
 
 static waiting *find(client *c, uint32_t request) {
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
@@ -174,23 +204,29 @@ static waiting *find(client *c, uint32_t request) {
     return NULL;
 }
 
+static bool ask(client *c, const sky_pace *pace) {
+    bench_form form = c->context->forms[pace->form];
+    frame f = {pace->request, pace->segment, form, (uint32_t)pace->bytes};
+    waiting *w = find(c, 0);
+    uint8_t *rows = rows_of(c, pace->segment);
+    *w = (waiting){.request = pace->request,
+                   .bytes = pace->bytes,
+                   .to = form < BENCH_8 ? rows : room_of(c, w)};
+    bench_reader_start(&w->reader, c->context->prefix, form, w->to, pace->bytes, rows, c->memory);
+    return move_all(c->socket, &f, sizeof f, true);
+}
+
 static bool obey(client *c, const sky_pace *pace) {
-    frame f = {pace->request, 0};
+    frame f = {.request = pace->request};
     switch (pace->kind) {
     case SKY_PACE_GET:
-        f.bytes = (uint32_t)pace->bytes;
-        *find(c, 0) = (waiting){
-            .request = pace->request,
-            .bytes = pace->bytes,
-            .decode_ns = c->segments[pace->segment].forms[pace->form].decode_ns,
-        };
-        return move_all(c->socket, &f, sizeof f, true);
+        return ask(c, pace);
     case SKY_PACE_CANCEL:
         if (find(c, pace->request))
-            *find(c, pace->request) = (waiting){0};
+            find(c, pace->request)->request = 0;
         return move_all(c->socket, &f, sizeof f, true);
     case SKY_PACE_COMPUTE:
-        c->engine_until = sky_now() + c->segments[pace->segment].compute_ns;
+        c->engine_until = sky_now() + c->context->segments[pace->segment].compute_ns;
         return true;
     case SKY_PACE_END:
         c->over = true;
@@ -199,47 +235,35 @@ static bool obey(client *c, const sky_pace *pace) {
 }
 
 static bool receive(client *c) {
+    static char nowhere[FRAME_BYTES]; /* for what was given up meanwhile */
     frame f;
-    if (!move_all(c->socket, &f, sizeof f, false) ||
-        !move_all(c->socket, c->buffer, f.bytes, false))
+    if (!move_all(c->socket, &f, sizeof f, false))
         return false;
-    sky_time now = sky_now();
     waiting *w = find(c, f.request);
     if (!w)
-        return true; /* given up meanwhile */
+        return move_all(c->socket, nowhere, f.bytes, false);
+    if (!move_all(c->socket, w->to + w->arrived, f.bytes, false))
+        return false;
     w->arrived += f.bytes;
-    sky_pacer_arrived(c->pacer, now, w->request, w->arrived, 0);
+    sky_pacer_arrived(c->pacer, sky_now(), w->request, w->arrived, 0);
+    if (bench_reader_take(&w->reader, w->arrived) != SKY_OK)
+        return false;
     if (w->arrived == w->bytes) {
-        c->decoder_until = (c->decoder_until > now ? c->decoder_until : now) + w->decode_ns;
-        w->usable_at = c->decoder_until;
+        uint32_t request = w->request;
+        w->request = 0;
+        sky_pacer_finished(c->pacer, sky_now(), request, SKY_OK);
     }
     return true;
 }
 
-/* What has become of time: decoded, computed. Returns when to look again. */
+/* Has the engine computed its segment? Returns when to look again. */
 static sky_time settle(client *c) {
     sky_time now = sky_now(), next = sky_pacer_wake(c->pacer, now);
-    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++) {
-        waiting *w = &c->requests[i];
-        if (w->usable_at == 0)
-            continue;
-        if (w->usable_at <= now) {
-            uint32_t request = w->request;
-            *w = (waiting){0};
-            sky_pacer_finished(c->pacer, now, request, SKY_OK);
-            next = now;
-        } else if (w->usable_at < next) {
-            next = w->usable_at;
-        }
-    }
-    if (c->engine_until != 0 && c->engine_until <= now) {
-        c->engine_until = 0;
-        sky_pacer_computed(c->pacer, now, true);
-        next = now;
-    } else if (c->engine_until != 0 && c->engine_until < next) {
-        next = c->engine_until;
-    }
-    return next;
+    if (c->engine_until == 0 || c->engine_until > now)
+        return c->engine_until && c->engine_until < next ? c->engine_until : next;
+    c->engine_until = 0;
+    sky_pacer_computed(c->pacer, now, true);
+    return now;
 }
 
 static bool run(client *c) {
@@ -259,15 +283,15 @@ static bool run(client *c) {
     return true;
 }
 
-sky_status bench_link_load(const bench_link *shape, const sky_segment *segments, uint32_t count,
-                           sky_link *link, double *ms, sky_pacer_report *report) {
+sky_status bench_link_load(const bench_link *shape, const bench_context *context, sky_link *link,
+                           double *ms, sky_pacer_report *report) {
     static server s;
-    client c = {.segments = segments, .buffer = malloc(FRAME_BYTES)};
-    s = (server){.shape = *shape};
-    if (!c.buffer)
+    client c;
+    s = (server){.shape = *shape, .prefix = context->prefix};
+    if (!client_init(&c, context))
         return SKY_E_NOMEM;
     if (!connect_pair(&c.socket, &s.socket)) {
-        free(c.buffer);
+        free(c.memory);
         return SKY_E_IO;
     }
     pthread_t thread;
@@ -275,7 +299,8 @@ sky_status bench_link_load(const bench_link *shape, const sky_segment *segments,
     sky_time start = sky_now();
     sky_status status = SKY_E_IO;
     if (serving)
-        status = sky_pacer_create(segments, count, link, 1, NULL, start, &c.pacer);
+        status = sky_pacer_create(context->segments, context->prefix->segment_count, link, 1, NULL,
+                                  start, &c.pacer);
     if (status == SKY_OK)
         status = run(&c) ? SKY_OK : SKY_E_IO;
     if (status == SKY_OK) {
@@ -288,6 +313,6 @@ sky_status bench_link_load(const bench_link *shape, const sky_segment *segments,
     else
         close(s.socket);
     sky_pacer_destroy(c.pacer);
-    free(c.buffer);
+    free(c.memory);
     return status;
 }

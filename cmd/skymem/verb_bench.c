@@ -116,12 +116,14 @@ const cli_verb cli_verb_bench = {
         "and the seed authors' 132 points, computed and flown.\n"
         "sky: a get of 2.9 MiB at losses of 1, 2 and 5 % a datagram against none, in virtual "
         "time.\n"
-        "stream: a prefix over shaped sockets against f16, q8_0 and text; contexts against "
+        "stream: a prefix, of the model's own rows where there is a model and no --quick, over "
+        "shaped sockets against f16, q8_0 and text; contexts against "
         "deadlines "
         "over traces in virtual time, against CacheGen's loop and an oracle.\n"
         "codec: encoding and decoding rows of 256 channels, level by level, against memcpy of the "
-        "rows; the best of seven is told.\n"
+        "rows, each stream at its best of fifteen; and streams shared out between two threads.\n"
         "Each pair is measured in turns in the same run; the median is told.",
+    .settings = CLI_SET_MODEL | CLI_SET_THREADS | CLI_SET_CALIBRATION,
     .options =
         (const cli_option[]){
             {.name = "quick", .kind = CLI_FLAG, .help = "smaller and fewer: a look, not a figure"},

@@ -176,9 +176,8 @@ const cli_verb cli_verb_demo = {
         "and the same logits to the last bit or not. The sky is a constellation inside this "
         "process whose links hold each message for its light time and its serialisation; it "
         "turns while the blocks are up there, so that they migrate. Rows with a level (disk-4) "
-        "keep "
-        "the blocks coded at so many bits an element: their answers may differ, and the row says "
-        "so.",
+        "keep the blocks coded at so many bits an element: their answers may differ, and the row "
+        "says so.",
     .settings = CLI_SET_ENGINE,
     .options =
         (const cli_option[]){

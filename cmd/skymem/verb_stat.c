@@ -1,22 +1,26 @@
-/* skymem stat: the tiers and what they did, one key, or a running skymemd. */
+/* skymem stat: the tiers and what they did, their satellites, one key, or a running skymemd. */
 #include "entries.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#define SATELLITES_MAX 4096
+#define ASK_NS         SKY_SECONDS(2)
+
 static json_t *tier_json(const cli_store *store, size_t tier, const sky_tier_stat *s) {
-    return json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o}",
-                     "name", store->names[tier], "url", cli_json_text(s->url, strlen(s->url)),
-                     "entries", (json_int_t)s->entries, "bytes_used", (json_int_t)s->bytes_used,
-                     "bytes_max", (json_int_t)s->bytes_max, "hits", (json_int_t)s->hits, "misses",
-                     (json_int_t)s->misses, "puts", (json_int_t)s->puts, "evictions",
-                     (json_int_t)s->evictions, "corrupt", (json_int_t)s->corrupt, "dropped",
-                     (json_int_t)s->dropped, "late", (json_int_t)s->late, "errors",
-                     (json_int_t)s->errors, "failing", s->failing, "note",
-                     cli_json_text(s->note, strlen(s->note)));
+    return json_pack(
+        "{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "name",
+        store->names[tier], "url", cli_json_text(s->url, strlen(s->url)), "entries",
+        (json_int_t)s->entries, "bytes_used", (json_int_t)s->bytes_used, "bytes_max",
+        (json_int_t)s->bytes_max, "hits", (json_int_t)s->hits, "misses", (json_int_t)s->misses,
+        "puts", (json_int_t)s->puts, "evictions", (json_int_t)s->evictions, "corrupt",
+        (json_int_t)s->corrupt, "dropped", (json_int_t)s->dropped, "late", (json_int_t)s->late,
+        "errors", (json_int_t)s->errors, "moved_bytes", (json_int_t)s->moved_bytes, "failing",
+        s->failing, "note", cli_json_text(s->note, strlen(s->note)));
 }
 
 static void tier_row(cli_table *t, const char *name, const sky_tier_stat *s) {
@@ -52,6 +56,99 @@ static int stat_tiers(const cli *c, const cli_store *store) {
     cli_table_print(&table, stdout);
     return CLI_OK;
 }
+
+/* ---- satellites ---- */
+
+static json_t *satellite_json(const char *tier, const sky_satellite_stat *s) {
+    json_t *object = json_pack("{s:s, s:I, s:I, s:b}", "tier", tier, "plane",
+                               (json_int_t)s->satellite.plane, "slot",
+                               (json_int_t)s->satellite.slot, "answered", s->answered);
+    if (!s->answered)
+        return object;
+    json_t *counts = json_pack(
+        "{s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ms", s->ms,
+        "chunks", (json_int_t)s->chunks, "chunks_max", (json_int_t)s->chunks_max, "sets",
+        (json_int_t)s->sets, "gets", (json_int_t)s->gets, "misses", (json_int_t)s->misses,
+        "evictions", (json_int_t)s->evictions, "refused", (json_int_t)s->refused, "migrated",
+        (json_int_t)s->migrated, "purged", (json_int_t)s->purged, "swept", (json_int_t)s->swept,
+        "gossip", (json_int_t)s->gossip, "malformed", (json_int_t)s->malformed, "corrupt",
+        (json_int_t)s->corrupt, "overflow", (json_int_t)s->overflow);
+    json_object_update(object, counts);
+    json_decref(counts);
+    return object;
+}
+
+static void satellite_head(cli_table *t) {
+    static const char *const head[] = {"SATELLITE", "ANSWER",  "CHUNKS", "OF",     "SETS",   "GETS",
+                                       "MISSES",    "EVICTED", "MOVED",  "PURGED", "DAMAGED"};
+    for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+        cli_table_cell(t, "%s", head[i]);
+}
+
+static void satellite_row(cli_table *t, const char *tier, const sky_satellite_stat *s) {
+    const uint64_t counts[] = {s->chunks,
+                               s->chunks_max,
+                               s->sets,
+                               s->gets,
+                               s->misses,
+                               s->evictions,
+                               s->migrated,
+                               s->purged + s->swept,
+                               s->malformed + s->corrupt};
+    cli_table_cell(t, "%s %u,%u", tier, s->satellite.plane, s->satellite.slot);
+    if (s->answered)
+        cli_table_cell(t, "%.1f ms", s->ms);
+    else
+        cli_table_cell(t, "none");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        if (s->answered)
+            cli_table_cell(t, "%llu", (unsigned long long)counts[i]);
+        else
+            cli_table_cell(t, "%s", "");
+    }
+}
+
+/* Those of one tier, if it is a sky, to a list and a table. */
+static int ask_satellites(const cli *c, const cli_store *store, size_t tier, json_t *list,
+                          cli_table *table) {
+    size_t count = 0;
+    sky_satellite_stat *stats = calloc(SATELLITES_MAX, sizeof *stats);
+    sky_status status = stats ? sky_cache_satellites(store->cache, tier, sky_now() + ASK_NS, stats,
+                                                     SATELLITES_MAX, &count)
+                              : SKY_E_NOMEM;
+    for (size_t i = 0; i < count && i < SATELLITES_MAX; i++) {
+        json_array_append_new(list, satellite_json(store->names[tier], &stats[i]));
+        satellite_row(table, store->names[tier], &stats[i]);
+    }
+    free(stats);
+    if (count > SATELLITES_MAX)
+        cli_note(c, "%s: the first %d of %zu satellites were asked", store->names[tier],
+                 SATELLITES_MAX, count);
+    return status == SKY_OK || status == SKY_E_PARAM
+               ? CLI_OK
+               : cli_failed(c, "%s: its satellites cannot be asked: %s", store->names[tier],
+                            sky_status_text(status));
+}
+
+static int stat_satellites(const cli *c, const cli_store *store) {
+    cli_table table = {.columns = "lrrrrrrrrrr"};
+    json_t *list = json_array();
+    int code = CLI_OK;
+    satellite_head(&table);
+    for (size_t i = 0; code == CLI_OK && i < store->tier_count; i++)
+        code = ask_satellites(c, store, i, list, &table);
+    if (code == CLI_OK && json_array_size(list) == 0)
+        code = cli_usage(c, "--satellites: no tier is a sky; name one with --store sky+udp:FILE");
+    if (code == CLI_OK && c->json)
+        code = cli_json_print(c, json_pack("{s:O}", "satellites", list));
+    else if (code == CLI_OK)
+        cli_table_print(&table, stdout);
+    cli_table_free(&table);
+    json_decref(list);
+    return code;
+}
+
+/* ---- a key, a daemon ---- */
 
 static int stat_key(cli *c, const cli_store *store) {
     cli_key key;
@@ -138,8 +235,13 @@ static int stat_run(cli *c) {
         return stat_daemon(c, first + 4);
     }
     cli_store store = {0};
+    bool satellites = cli_flag(c, "satellites");
+    if (satellites && c->argument_count > 0)
+        return cli_usage(c, "--satellites: without KEY");
     int code = cli_store_open(c, &store);
-    if (code == CLI_OK)
+    if (code == CLI_OK && satellites)
+        code = stat_satellites(c, &store);
+    else if (code == CLI_OK)
         code = c->argument_count > 0 ? stat_key(c, &store) : stat_tiers(c, &store);
     cli_store_close(&store);
     return code;
@@ -147,28 +249,44 @@ static int stat_run(cli *c) {
 
 const cli_verb cli_verb_stat = {
     .name = "stat",
-    .summary = "Show the tiers, or one key",
+    .summary = "Show the tiers, their satellites, or one key",
     .synopsis = "[KEY]",
     .about =
         "Counters run from the opening of a tier, that is, in this process: only entries, sizes "
         "and what a tier keeps on disk outlive it.\n"
+        "With --satellites every satellite of a sky is asked for its own counters, which run from "
+        "its start; one that has not answered within two seconds is shown as silent.\n"
         "With --store shm:SOCKET the counters of a running skymemd.",
     .settings = CLI_SET_STORE,
-    .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
+    .options =
+        (const cli_option[]){
+            CLI_OPTION_AS,
+            {.name = "satellites",
+             .kind = CLI_FLAG,
+             .help = "ask the satellites of the tiers that are skies; without KEY"},
+            {.name = NULL}},
     .arguments_max = 1,
     .examples =
         (const cli_example[]){
             {"skymem stat", "every tier: entries, room, damage, and what is odd about it"},
             {"skymem stat greeting --json", "one key"},
+            {"skymem stat --satellites --store sky+udp:scenarios/constellation.yaml",
+             "what each running satellite holds and did"},
             {"skymem stat --store shm:/run/skymemd.sock", "a running daemon"},
             {NULL, NULL},
         },
     .fields =
         (const cli_field[]){
-            {"tiers", "without KEY: per tier name, url, entries, bytes_used, bytes_max, hits, "
-                      "misses, puts, evictions, corrupt, dropped, late, errors, failing, note"},
+            {"tiers",
+             "without KEY: per tier name, url, entries, bytes_used, bytes_max, hits, "
+             "misses, puts, evictions, corrupt, dropped, late, errors, moved_bytes, failing, "
+             "note"},
             {"key",
              "with KEY: this and bytes, tier, age_s, hits, pinned, as in ls; the nearest copy"},
+            {"satellites",
+             "with --satellites: per satellite tier, plane, slot, answered, and of those "
+             "that did ms, chunks, chunks_max, sets, gets, misses, evictions, "
+             "refused, migrated, purged, swept, gossip, malformed, corrupt, overflow"},
             {"clients", "of a daemon: this and leases, entries, arena_bytes_used, arena_bytes_max, "
                         "hits, misses, corrupt, tiers"},
             {NULL, NULL},

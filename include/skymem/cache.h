@@ -11,8 +11,11 @@
  *    drained, waited for, or cancelled. After that the cache never touches them again, even if a
  *    disk or a satellite answers later.
  *  - The bytes of a get are undefined unless the item's status is SKY_OK.
- *  - A miss is a result. Damaged bytes are a miss too, counted as corrupt and never handed out.
- *  - Every call is safe from any thread. */
+ *  - A miss is a result. Damaged bytes are never handed out: they are dropped, counted as corrupt
+ *    and as a miss, and looked for in the next tier. When no tier has the payload whole, the item
+ *    ends SKY_E_CORRUPT rather than SKY_MISS.
+ *  - Every call is safe from any thread. The blocking calls (sky_run, sky_prefix) never show up in
+ *    sky_drain; a batch of sky_submit is given out once, to whoever drains or waits first. */
 #ifndef SKYMEM_CACHE_H
 #define SKYMEM_CACHE_H
 
@@ -28,9 +31,10 @@ typedef enum {
     SKY_OP_PUT,      /* store the spans' bytes under the key; replaces what was there */
     SKY_OP_REMOVE,   /* drop the key, and every block that only it makes reachable */
     SKY_OP_PREFETCH, /* bring the payload to the nearest tier */
-    SKY_OP_PIN,      /* never evict */
-    SKY_OP_UNPIN,
-    SKY_OP_LEASE, /* borrow the payload without copying: fills `view` and `lease` */
+    SKY_OP_PIN,      /* never evict; a key is pinned or not: twice is once */
+    SKY_OP_UNPIN,    /* SKY_E_PARAM when it is not pinned */
+    SKY_OP_LEASE,    /* borrow the payload without copying: fills `view` and `lease`.
+                        SKY_E_UNSUPPORTED unless the nearest tier is mem and takes part */
 } sky_op;
 
 typedef struct {
@@ -61,9 +65,9 @@ typedef struct {
     sky_status status; /* filled: SKY_PENDING until done */
     uint8_t tier;      /* filled: index of the tier that answered, SKY_TIER_NONE if none did */
     uint64_t bytes;    /* filled: bytes moved; for has, bytes stored */
-    uint8_t level;     /* filled by has: as sky_call's, of what is stored, where the tier tells */
+    sky_coding coding; /* filled by has: of what is stored, where the tier tells */
     uint32_t ttl_s;    /* filled by a get from disk: seconds it is still kept, 0: no end */
-    sky_span view;     /* filled by LEASE: the payload, readable until sky_release */
+    sky_span view;     /* filled by LEASE: the payload, readable until sky_release; else {0} */
     sky_lease lease;
 } sky_item;
 
@@ -73,7 +77,7 @@ typedef struct {
 typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; 0: none; then items end SKY_E_DEADLINE */
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule */
-    uint8_t level;        /* put: 0: as it came; n: coded at sky_level n − 1 */
+    sky_coding coding;    /* put: of the bytes in the spans */
     bool durable;         /* put: done when every tier has answered; see above */
     uint32_t tiers;       /* bit i: tier i may take part; 0: all */
     int64_t at_ms;        /* prefetch: wall; bring the payload in skies to where it will be overhead
@@ -84,24 +88,26 @@ typedef struct sky_cache sky_cache;
 
 /* Open a hierarchy, nearest tier first.
  *   mem:SIZE                          process memory
- *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off]
+ *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no]
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
  *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file
+ * With create=no a disk's folder must be there, and one where nothing was ever stored is left so.
  * With level=L (a name as sky_level_parse takes it) every tier but mem keeps blocks coded at that
  * level, once sky_cache_codec_set told how.
  * Owner:  the strings are copied
- * Errors: SKY_E_SYNTAX (a URL), SKY_E_PARAM (none, or more than SKY_TIERS_MAX), and what the tier
- *         says when it cannot open; `error` tells which URL and why */
+ * Errors: SKY_E_SYNTAX (a URL), SKY_E_PARAM (none, or more than SKY_TIERS_MAX), SKY_MISS (a folder
+ *         that create=no does not make), and what the tier says when it cannot open; `error` tells
+ *         which URL and why */
 SKY_API sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
                                   sky_error *error);
 
-/* Writes behind what is queued (at most 10 s), then closes. Cancels batches still under way.
- * NULL is fine. */
+/* Writes behind what is queued (at most 10 s), then closes. Cancels batches still under way. Leases
+ * end with it: what they show is gone. NULL is fine. */
 SKY_API void sky_cache_close(sky_cache *cache);
 
 /* How blocks (keys without a name) are coded for tiers that keep them so. A coded value tells what
- * it is; what was stored as it came is read as it is. Functions may be called from two threads at
- * once, each with work memory of its own. */
+ * it is; what was stored as it came is read as it is. Functions may be called from several threads
+ * at once, each with work memory of its own. */
 typedef struct {
     void *self;
     uint64_t payload_bytes;   /* of every block that is coded; others are stored as they come */
@@ -109,10 +115,13 @@ typedef struct {
     size_t work_bytes;        /* of working memory, aligned to 64 bytes */
 
     /* Errors: any: the block is then stored as it came */
-    sky_status (*encode)(void *self, uint8_t level, const void *payload, void *dst,
+    sky_status (*encode)(void *self, sky_coding coding, const void *payload, void *dst,
                          uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work);
+    /* Code anew what is coded at a higher level. Errors: any: it is then stored as it is */
+    sky_status (*lower)(void *self, sky_coding coding, const void *coded, uint64_t bytes, void *dst,
+                        uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work);
     /* How many leading bytes of a coded value most likely hold `range` of the payload. */
-    uint64_t (*likely_bytes)(void *self, uint8_t level, sky_range range);
+    uint64_t (*likely_bytes)(void *self, sky_coding coding, sky_range range);
     /* Put `range` of the payload into the spans (data NULL: passed over), from the leading bytes of
      * what is stored, coded or not. `whole`: there are no more than these. When it fails, the spans
      * may have been scribbled on.
@@ -129,6 +138,11 @@ typedef struct {
 SKY_API void sky_cache_codec_set(sky_cache *cache, const sky_block_codec *codec);
 
 /* Start a batch. Returns at once: memory copies happen inside the call, nothing else does.
+ * Reads see what was written before: a GET or HAS that is submitted after a PUT or REMOVE of the
+ * same key takes effect after it, in every tier, whether that was waited for or not; one submitted
+ * before may see either. A LEASE or PREFETCH may meet what a REMOVE, or a durable PUT, that is not
+ * done yet is about to replace in the nearest tier. Another process's writes are seen by GET and by
+ * HAS of a single key; a HAS of many, and sky_prefix, may be answered from memory of a disk.
  * Errors: SKY_E_PARAM, SKY_E_BUSY (SKY_BATCHES_MAX under way); nothing was started then */
 SKY_API sky_status sky_submit(sky_cache *cache, sky_op op, sky_item *items, size_t item_count,
                               const sky_call *call, sky_batch *out);

@@ -40,7 +40,7 @@ typedef struct {
     int64_t set_ms;        /* when it was set: wall milliseconds, 48 bits */
     uint16_t centre_plane; /* the satellite overhead when it was set, from 1; 0: not in a sky */
     uint16_t centre_slot;
-    uint8_t level; /* codec level, 0 = lossless; at most 15 */
+    sky_coding coding;
 } sky_block_info;
 
 /* Errors: SKY_E_PARAM (0 or more than SKY_INDEX_BLOCKS_MAX), SKY_E_NOMEM */
@@ -73,14 +73,17 @@ SKY_API void sky_index_info(const sky_index *index, uint32_t block, sky_block_in
 /* Count a block, and so its ancestors, as used now. */
 SKY_API void sky_index_touch(sky_index *index, uint32_t block);
 
-/* Pins nest up to 255 deep; a pinned block and its ancestors are never the victim.
+/* Pins are counted, up to 255, so that several owners in one process may each hold a block; a
+ * pinned block and its ancestors are never the victim. (SKY_OP_PIN of a cache is one of them: there
+ * a key is pinned or not.)
  * Errors: SKY_E_FULL at 255, SKY_E_PARAM when unpinning what is not pinned */
 SKY_API sky_status sky_index_pin(sky_index *index, uint32_t block);
 SKY_API sky_status sky_index_unpin(sky_index *index, uint32_t block);
 SKY_API bool sky_index_pinned(const sky_index *index, uint32_t block);
 
-/* The least recently used block that is a leaf and not pinned; SKY_BLOCK_NONE when none is. */
-SKY_API uint32_t sky_index_victim(const sky_index *index);
+/* The least recently used block that is a leaf and not pinned; SKY_BLOCK_NONE when none is. Pinned
+ * blocks met on the way are set aside, so that the next search does not meet them again. */
+SKY_API uint32_t sky_index_victim(sky_index *index);
 
 /* Remove a block and every block below it, pinned or not: deepest first. `removed` (may be NULL) is
  * told of each before its number becomes free; it must not call the index.

@@ -29,7 +29,7 @@ typedef struct {
 
 typedef enum {
     SKY_VERDICT_HIT,       /* every whole block but the one that must be computed was found */
-    SKY_VERDICT_PARTIAL,   /* some leading blocks were found */
+    SKY_VERDICT_PARTIAL,   /* some leading blocks were found, or come in time */
     SKY_VERDICT_MISS,      /* none were */
     SKY_VERDICT_RECOMPUTE, /* blocks exist, but not in time or not intact: compute */
 } sky_verdict;
@@ -67,18 +67,22 @@ SKY_API void sky_manager_namespace(const sky_manager *manager, sky_namespace *ou
 SKY_API void sky_manager_layout(const sky_manager *manager, sky_layout *out);
 
 /* Put the longest stored prefix into the engine, leaving at least one token to compute.
- * The engine's earlier state is dropped. Past the deadline the engine is empty and the verdict says
- * "recompute". Never fails because of a tier.
+ * The engine's earlier state is dropped. With a deadline (0: none) it is the longest that is likely
+ * to come in time, by what the farthest tier it lies in has shown this manager before: a tier never
+ * asked is believed to be fast. When that is nothing the verdict says "recompute" at once; when the
+ * deadline passes it says so then, and the engine is empty. Never fails because of a tier.
  * Errors: SKY_E_PARAM (no tokens), SKY_E_NOMEM; the engine is then empty */
 SKY_API sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *tokens,
                                                 size_t token_count, sky_time deadline_ns,
                                                 sky_lookup *out);
 
 /* Store the whole blocks of a prompt that the engine now holds and no tier has. Returns when they
- * are copied; farther tiers are written behind.
+ * are copied; farther tiers are written behind. *saved_blocks and *saved_bytes say how much was
+ * stored, also when not all was; NULL: not wanted. A restored block that no tier has any more is
+ * beyond the engine too: it and what follows are left out, which is no error.
  * Shape:  tokens [token_count], a prefix of what the engine has computed
- * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_FULL (no tier took them; *saved_blocks says how many
- *         were) */
+ * Errors: SKY_E_PARAM, SKY_E_NOMEM, those of the engine's extract, and what the last tier asked
+ *         said of a block that none took, such as SKY_E_FULL */
 SKY_API sky_status sky_manager_add_blocks_tokens(sky_manager *manager, const uint32_t *tokens,
                                                  size_t token_count, uint32_t *saved_blocks,
                                                  uint64_t *saved_bytes);

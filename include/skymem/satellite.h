@@ -1,13 +1,14 @@
 /* Real satellites: processes that answer over UDP where a scenario's `udp` section says.
  *
  *   sky_satellite_run   one of them, until told to stop; `skymemd --satellite` is this
- *   sky_satellite_ask   how some of them are
+ *   sky_satellite_ask   how some of them are; sky_cache_satellites: those of a sky in a cache
  *   sky_net_measure     how fast their transport is here, beside bare datagrams
  *
  * The ground is a store like any other: sky_cache_open with "sky+udp:SCENARIO.yaml". */
 #ifndef SKYMEM_SATELLITE_H
 #define SKYMEM_SATELLITE_H
 
+#include <skymem/cache.h>
 #include <skymem/sky.h>
 
 #ifdef __cplusplus
@@ -29,7 +30,7 @@ typedef struct {
  *         says what and where */
 SKY_API sky_status sky_satellite_run(const sky_satellite_options *options, sky_error *error);
 
-/* What one says about itself: counts since it started, but for the first three. */
+/* What one says about itself: what it holds and can hold, then counts since it started. */
 typedef struct {
     sky_satellite satellite;
     bool answered; /* nothing else holds when not */
@@ -40,16 +41,27 @@ typedef struct {
     uint64_t gets;
     uint64_t misses;
     uint64_t evictions;
+    uint64_t refused; /* sets, as all it holds is pinned */
     uint64_t migrated;
-    uint64_t malformed;
-    uint64_t corrupt;
-    uint64_t overflow;
+    uint64_t purged;    /* chunks dropped on a neighbour's word */
+    uint64_t swept;     /* chunks dropped because the next of their block was gone */
+    uint64_t gossip;    /* messages to neighbours about lost blocks */
+    uint64_t malformed; /* messages that made no sense */
+    uint64_t corrupt;   /* chunks that came damaged */
+    uint64_t overflow;  /* requests that found its queue full */
 } sky_satellite_stat;
 
 /* Ask `count` satellites (stats[i].satellite says which) until all have answered or `until`.
  * Errors: as sky_satellite_run */
 SKY_API sky_status sky_satellite_ask(const char *scenario_path, sky_satellite_stat *stats,
                                      size_t count, sky_time until, sky_error *error);
+
+/* Ask the satellites of a sky that is a tier, embedded or real, plane by plane, through its ground
+ * session: those that say nothing by `until` (0: until they are given up) have not answered.
+ * Shape:  stats [count_max]; *count: how many satellites the sky has; the first count_max are asked
+ * Errors: SKY_E_PARAM (tier `tier` is no sky), SKY_E_NOMEM, SKY_E_BUSY */
+SKY_API sky_status sky_cache_satellites(sky_cache *cache, size_t tier, sky_time until,
+                                        sky_satellite_stat *stats, size_t count_max, size_t *count);
 
 /* The files a scenario's udp section names, and where its first satellite listens; empty when it
  * has none. Paths are beside the scenario. */
@@ -88,6 +100,8 @@ typedef struct {
     uint64_t datagrams;
     uint64_t again; /* pieces sent more than once */
     uint32_t datagram_bytes;
+    double sender_ns; /* processor time for a datagram, of which other work takes nothing */
+    double receiver_ns;
     char offloads[16]; /* "gso+gro" */
 } sky_net_result;
 

@@ -7,10 +7,11 @@
  *   engine.h   what an engine adapter provides
  *   manager.h  prompt in, engine state out         ← a program that runs models starts here
  *   stream.h   levels against a deadline; does it pay to store
- *   sky.h      the constellation as a function of time
+ *   sky.h      the ideal constellation as a function of time
+ *   orbit.h    the skies it is laid over: shells, TLE, passes, links
  *   codec.h    rows of KV to fewer bytes and back
  *   sim.h      scenarios and the simulator
- *   satellite.h real satellites over UDP
+ *   satellite.h  real satellites over UDP, and how they are
  *   index.h    the block index by itself
  */
 #ifndef SKYMEM_SKYMEM_H

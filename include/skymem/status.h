@@ -1,7 +1,8 @@
 /* What a call came to: one list gives the code, its name and its sentence.
  *
  * Zero is success. A positive value is a result that is not an error (a miss, a call still under
- * way). A negative value is an error; the out-parameters of the call are then untouched. */
+ * way). A negative value is an error; the out-parameters of the call are then untouched, unless
+ * its header says otherwise. */
 #ifndef SKYMEM_STATUS_H
 #define SKYMEM_STATUS_H
 
@@ -25,7 +26,7 @@ extern "C" {
     X(SKY_E_DEADLINE, -4, "the deadline passed")                                                   \
     X(SKY_E_CANCELLED, -5, "cancelled by the caller")                                              \
     X(SKY_E_CORRUPT, -6, "damaged or foreign bytes")                                               \
-    X(SKY_E_IO, -7, "the operating system reported an error")                                      \
+    X(SKY_E_IO, -7, "a device, file or link failed")                                               \
     X(SKY_E_UNSUPPORTED, -8, "not supported here")                                                 \
     X(SKY_E_DST_SMALL, -9, "the destination is too small")                                         \
     X(SKY_E_BUSY, -10, "in use, try again")                                                        \

@@ -53,6 +53,7 @@ typedef struct {
     float kept[SKY_LINK_SAMPLES]; /* rate of a context / rate expected at its start */
     double reserve;               /* share of a context that deadlines have proved to need */
     uint32_t kept_count;          /* samples taken, ever */
+    double engine_factor;         /* the engine beside it: time it took / promised; 0: unknown */
 } sky_link;
 
 /* Begin with a guess. rate in bytes a second (> 0), delay from asking to the first byte. */
@@ -83,7 +84,7 @@ typedef struct {
     sky_time deadline_ns; /* on the clock of `now`; 0: as soon as possible, in whatever form */
     uint32_t slices;      /* pieces of a form that decode alone, 1 … SKY_PACER_SLICES_MAX; 0: 1 */
     uint32_t flights_max; /* requests under way at once; 0: SKY_PACER_FLIGHTS_MAX */
-    double risk;          /* of a context later than its deadline; 0: 0.005 */
+    double risk;          /* of a context later than its deadline; 0: 0.01 */
     bool no_refining;     /* end as soon as everything is there in some form */
     bool no_hedging;      /* never ask two sources for the same */
 } sky_pacer_options;
@@ -156,15 +157,15 @@ SKY_API bool sky_pacer_is_computed(const sky_pacer *pacer, uint32_t segment);
 
 /* ---- over a cache ---- */
 
-/* Key of a block at a level, where levels are entries of their own: the block's key for level 0,
- * else BLAKE2b-256("skymem level" ‖ level as one byte ‖ block key). As secret as the block's key.
+/* Key of a block coded in one way, where each is an entry of its own: the block's key for coding 0,
+ * else BLAKE2b-256("skymem level" ‖ coding as one byte ‖ block key). As secret as the block's key.
  * */
-SKY_API void sky_level_key(const sky_key *block, uint8_t level, sky_key *out);
+SKY_API void sky_level_key(const sky_key *block, sky_coding coding, sky_key *out);
 
 /* Where a context's segments are, and where they go. */
 typedef struct {
-    sky_key key;                         /* of its block */
-    uint8_t levels[SKY_PACER_FORMS_MAX]; /* of each form, for sky_level_key */
+    sky_key key;                             /* of its block */
+    sky_coding codings[SKY_PACER_FORMS_MAX]; /* of each form, for sky_level_key */
     /* per form: where its bytes go, [bytes of the form]; different forms may not overlap */
     uint8_t *data[SKY_PACER_FORMS_MAX];
 } sky_stored_segment;
@@ -237,9 +238,11 @@ typedef struct {
     sky_time delay_ns; /* from asking to the first byte */
     double slow_share; /* of requests whose answer takes slow_ns longer to begin */
     sky_time slow_ns;
+    double busy_share; /* of segments that the engine begins late, having others to serve */
+    sky_time busy_ns;  /* by how much at most */
     sky_time pause_ns; /* between a context's end and the next */
     uint32_t contexts;
-    uint64_t seed;             /* of the slow answers */
+    uint64_t seed;             /* of slow answers and of a busy engine */
     sky_pacer_options options; /* deadline_ns: relative to a context's beginning */
 } sky_trial;
 

@@ -36,6 +36,10 @@ typedef struct {
     size_t bytes;
 } sky_span;
 
+/* How the bytes of a stored payload are coded: 0: as they came; n: at sky_level n - 1 of
+ * skymem/codec.h. At most 15. */
+typedef uint8_t sky_coding;
+
 /* Part of a payload. `bytes == SKY_ALL` reaches to its end. */
 typedef struct {
     uint64_t offset;

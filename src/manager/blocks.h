@@ -1,11 +1,13 @@
 /* Inside the manager: its state, and the scratch that a batch of blocks needs.
  *
- *   blocks_key   prompt → keys          load.c   keys → tiers → rows of the engine
- *   blocks_item  one item of a batch    save.c   rows of the engine → tiers */
+ *   blocks_key   prompt → keys          load.c         keys → tiers → rows of the engine
+ *   blocks_item  one item of a batch    load_paced.c   … by a deadline
+ *                                       save.c         rows of the engine → tiers */
 #ifndef SKY_MANAGER_BLOCKS_H
 #define SKY_MANAGER_BLOCKS_H
 
 #include <skymem/manager.h>
+#include <skymem/stream.h>
 
 #include "manager/coded.h"
 #include "manager/payload.h"
@@ -20,6 +22,13 @@ typedef struct {
     uint32_t blocks_max;
 } sky_block_scratch;
 
+/* What a tier has shown in loads with a deadline. */
+typedef struct {
+    sky_link link; /* rate 0: never asked */
+    bool known;    /* not a guess any more */
+    uint32_t refusals;
+} sky_paced_tier;
+
 struct sky_manager {
     sky_cache *cache;
     sky_engine engine;
@@ -30,6 +39,7 @@ struct sky_manager {
     sky_error refusal;
     uint32_t restored_tokens; /* by the last lookup: window rows before them may be gone */
     sky_block_scratch scratch;
+    sky_paced_tier tiers[SKY_TIERS_MAX];
     sky_rows *rows;   /* [row_sets]: where the engine says its rows are */
     sky_coded coded;  /* codec.self NULL: blocks are stored as they come */
     uint8_t *staging; /* one payload: blocks longer than one extraction; NULL until needed */
@@ -43,6 +53,23 @@ static inline size_t sky__spans_per_block(const sky_manager *m) {
 /* Keys of the first block_count blocks, with scratch for all of them.
  * Errors: SKY_E_NOMEM */
 sky_status sky__manager_keys(sky_manager *m, const uint32_t *tokens, uint32_t block_count);
+
+/* ---- load_paced.c ---- */
+
+/* How a prefix is to be asked for. */
+typedef struct {
+    uint32_t block_count;
+    uint32_t tiers;       /* as sky_call's */
+    uint8_t tier;         /* the farthest that has to answer in time */
+    sky_time deadline_ns; /* 0: none, and no pace */
+} sky_load_plan;
+
+/* Of the blocks that the scratch's items say are found, how many leading ones are likely to come by
+ * the plan's deadline, and from where: fills in block_count and tier. */
+void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan);
+/* Get the scratch's first items as planned; those that did not come end SKY_E_DEADLINE.
+ * Errors: SKY_E_NOMEM */
+sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan);
 
 static inline sky_state sky__manager_rows(const sky_manager *m) {
     return (sky_state){m->rows, m->payload.row_sets};

@@ -13,6 +13,7 @@
  * aligned. */
 typedef struct {
     uint64_t containers_at;
+    uint64_t end;
     uint32_t bytes[SKY_LAYER_GROUPS_MAX]; /* of the containers, in stored order */
 } coded_head;
 
@@ -74,69 +75,112 @@ static sky_status put_section(const sky_coded *c, sky_skv_writer *w, uint32_t se
     return sky_skv_put(w, c->layer_of[section], s.is_v ? SKY_KV_V : SKY_KV_K, options, rows, work);
 }
 
-static void write_head(const sky_coded *c, const coded_head *head, uint8_t level, uint8_t *out) {
+static void write_head(const sky_coded *c, const coded_head *head, sky_coding coding,
+                       uint8_t *out) {
     memset(out, 0, SKY_CODED_HEAD_BYTES);
     sky_writer w = sky_writer_over(out, SKY_CODED_HEAD_BYTES);
     sky_write_u32(&w, SKY_CODED_MAGIC);
     sky_write_u16(&w, SKY_CODED_VERSION);
     sky_write_u16(&w, (uint16_t)c->payload.layout.group_count);
     sky_write_u32(&w, c->payload.header_bytes);
-    sky_write_u32(&w, level);
+    sky_write_u32(&w, coding);
     for (uint32_t g = 0; g < SKY_LAYER_GROUPS_MAX; g++)
         sky_write_u32(&w, head->bytes[g]);
     sky_store_u64(out + SKY_CODED_HEAD_BYTES - 8, sky_checksum(out, SKY_CODED_HEAD_BYTES - 8, 0));
 }
 
-static sky_status encode(void *self, uint8_t level, const void *data, void *dst,
+/* A coded value while it is written: containers first, as their lengths stand in the head. */
+typedef struct {
+    const sky_coded *c;
+    uint8_t *dst;
+    uint64_t dst_bytes_max;
+    uint64_t at;
+    coded_head head;
+    sky_coding coding;
+    sky_encode_options options;
+    void *work;
+} code;
+
+static code code_begin(const sky_coded *c, sky_coding coding, void *dst, uint64_t dst_bytes_max,
+                       void *work) {
+    uint64_t at = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes);
+    return (code){.c = c,
+                  .dst = dst,
+                  .dst_bytes_max = dst_bytes_max,
+                  .at = at,
+                  .head = {.containers_at = at},
+                  .coding = coding,
+                  .options = {.level = (sky_level)(coding - 1)},
+                  .work = work};
+}
+
+/* Room for the next container. */
+static uint64_t code_room(const code *d) {
+    return d->at < d->dst_bytes_max ? d->dst_bytes_max - d->at : 0;
+}
+
+/* A container of so many bytes was written there. */
+static sky_status code_add(code *d, uint32_t group, size_t bytes) {
+    if (align(bytes) > code_room(d))
+        return SKY_E_DST_SMALL;
+    d->head.bytes[group] = (uint32_t)bytes;
+    memset(d->dst + d->at + bytes, 0, align(bytes) - bytes);
+    d->at += align(bytes);
+    return SKY_OK;
+}
+
+static uint64_t code_end(const code *d, const uint8_t *header) {
+    write_head(d->c, &d->head, d->coding, d->dst);
+    memcpy(d->dst + SKY_CODED_HEAD_BYTES, header, d->c->payload.header_bytes);
+    return d->at;
+}
+
+static sky_status encode_group(code *d, uint32_t group, uint32_t first_section,
+                               const uint8_t *payload, uint32_t first_token) {
+    sky_skv_shape shape = container_shape(d->c, first_token);
+    sky_skv_writer w;
+    size_t bytes = 0;
+    sky_status status = sky_skv_begin(&w, &shape, d->c->profile, d->dst + d->at, code_room(d));
+    for (uint32_t i = 0; status == SKY_OK && i < sections_of(d->c, group); i++)
+        status = put_section(d->c, &w, first_section + i, &d->options, payload, d->work);
+    if (status == SKY_OK)
+        status = sky_skv_end(&w, &bytes);
+    return status == SKY_OK ? code_add(d, group, bytes) : status;
+}
+
+static sky_status encode(void *self, sky_coding coding, const void *data, void *dst,
                          uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work) {
     const sky_coded *c = self;
-    const uint8_t *payload = data;
     sky_payload found;
     uint32_t first_token, section = 0;
-    sky_status status = sky_payload_header_read(payload, c->payload.payload_bytes, &found,
+    sky_status status = sky_payload_header_read(data, c->payload.payload_bytes, &found,
                                                 &first_token);
     if (status != SKY_OK || found.payload_bytes != c->payload.payload_bytes ||
-        sky_payload_header_check(&c->payload, first_token, payload) != SKY_OK)
+        sky_payload_header_check(&c->payload, first_token, data) != SKY_OK)
         return SKY_E_UNSUPPORTED;
-    sky_encode_options options = {.level = (sky_level)(level - 1),
-                                  .first_token_raw = first_token == 0};
-    sky_skv_shape shape = container_shape(c, first_token);
-    uint64_t at = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes);
-    coded_head head = {.containers_at = at};
+    code d = code_begin(c, coding, dst, dst_bytes_max, work);
+    d.options.first_token_raw = first_token == 0;
     for (uint32_t g = 0; status == SKY_OK && g < c->payload.layout.group_count; g++) {
-        sky_skv_writer w;
-        size_t bytes = 0;
-        status = at < dst_bytes_max ? sky_skv_begin(&w, &shape, c->profile, (uint8_t *)dst + at,
-                                                    dst_bytes_max - at)
-                                    : SKY_E_DST_SMALL;
-        for (uint32_t i = 0; status == SKY_OK && i < sections_of(c, g); i++)
-            status = put_section(c, &w, section++, &options, payload, work);
-        if (status == SKY_OK)
-            status = sky_skv_end(&w, &bytes);
-        head.bytes[g] = (uint32_t)bytes;
-        memset((uint8_t *)dst + at + bytes, 0, align(bytes) - bytes);
-        at += align(bytes);
+        status = encode_group(&d, g, section, data, first_token);
+        section += sections_of(c, g);
     }
-    if (status != SKY_OK)
-        return status;
-    write_head(c, &head, level, dst);
-    memcpy((uint8_t *)dst + SKY_CODED_HEAD_BYTES, payload, c->payload.header_bytes);
-    *dst_bytes = at;
-    return SKY_OK;
+    if (status == SKY_OK)
+        *dst_bytes = code_end(&d, data);
+    return status;
 }
 
 /* ---- planning ---- */
 
 /* Bytes of a coded value up to the end of the range, if every stream is as long
  * as they typically are, and a little more. */
-static uint64_t likely_bytes(void *self, uint8_t level, sky_range range) {
+static uint64_t likely_bytes(void *self, sky_coding coding, sky_range range) {
     const sky_coded *c = self;
     if (range.bytes == 0 || range.bytes > c->payload.payload_bytes ||
         range.offset > c->payload.payload_bytes)
         return c->codec.coded_bytes_max;
     sky_skv_shape shape = container_shape(c, 0);
     uint64_t end = range.offset + range.bytes;
-    double bits = sky_level_bits_typical((sky_level)(level - 1)), rows = 0;
+    double bits = sky_level_bits_typical((sky_level)(coding - 1)), rows = 0;
     uint32_t group_count = 0, group = UINT32_MAX;
     for (uint32_t i = 0; i < c->payload.row_sets; i++) {
         sky_payload_section s = sky_payload_section_at(&c->payload, i);
@@ -280,6 +324,10 @@ static sky_status decode_group(decoding *d, uint32_t stored_group, uint32_t firs
     return status;
 }
 
+static bool is_coded(const uint8_t *data, uint64_t bytes) {
+    return bytes >= SKY_CODED_HEAD_BYTES && sky_load_u32(data) == SKY_CODED_MAGIC;
+}
+
 static bool read_head(const sky_coded *c, const uint8_t *data, coded_head *out) {
     sky_reader r = sky_reader_over(data, SKY_CODED_HEAD_BYTES);
     bool sound = sky_load_u64(data + SKY_CODED_HEAD_BYTES - 8) ==
@@ -290,17 +338,65 @@ static bool read_head(const sky_coded *c, const uint8_t *data, coded_head *out) 
     sound = sky_read_u32(&r) == c->payload.header_bytes && sound;
     sky_read_u32(&r);
     *out = (coded_head){.containers_at = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes)};
-    uint64_t end = out->containers_at;
+    out->end = out->containers_at;
     for (uint32_t g = 0; g < SKY_LAYER_GROUPS_MAX; g++) {
         out->bytes[g] = sky_read_u32(&r);
-        end += align(out->bytes[g]);
+        out->end += align(out->bytes[g]);
     }
-    return sound && end <= c->codec.coded_bytes_max;
+    return sound && out->end <= c->codec.coded_bytes_max;
 }
+
+/* The payload's header of a coded value that is all there, and which block it is of. */
+static sky_status read_header(const sky_coded *c, const uint8_t *data, uint32_t *first_token) {
+    const uint8_t *header = data + SKY_CODED_HEAD_BYTES;
+    sky_payload found;
+    sky_status status = sky_payload_header_read(header, c->payload.header_bytes, &found,
+                                                first_token);
+    return status == SKY_OK ? sky_payload_header_check(&c->payload, *first_token, header) : status;
+}
+
+/* ---- lowering ---- */
+
+static sky_status lower_group(code *d, uint32_t group, const uint8_t *container,
+                              uint32_t container_bytes, uint32_t first_token) {
+    sky_skv skv;
+    size_t bytes = 0;
+    sky_status status = sky_skv_open(container, container_bytes, &skv);
+    if (status == SKY_OK && !is_ours(d->c, &skv, first_token))
+        status = SKY_E_CORRUPT;
+    assert(status != SKY_OK || sky_skv_lower_bytes(&skv) <= d->c->codec.work_bytes);
+    if (status == SKY_OK)
+        status = sky_skv_lower(&skv, d->c->profile, &d->options, d->dst + d->at, code_room(d),
+                               &bytes, d->work);
+    return status == SKY_OK ? code_add(d, group, bytes) : status;
+}
+
+static sky_status lower(void *self, sky_coding coding, const void *data, uint64_t bytes, void *dst,
+                        uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work) {
+    const sky_coded *c = self;
+    const uint8_t *from = data;
+    coded_head head;
+    uint32_t first_token;
+    if (!is_coded(data, bytes))
+        return SKY_E_UNSUPPORTED;
+    if (!read_head(c, data, &head) || head.end > bytes)
+        return SKY_E_CORRUPT;
+    sky_status status = read_header(c, data, &first_token);
+    code d = code_begin(c, coding, dst, dst_bytes_max, work);
+    uint64_t at = head.containers_at;
+    for (uint32_t g = 0; status == SKY_OK && g < c->payload.layout.group_count; g++) {
+        status = lower_group(&d, g, from + at, head.bytes[g], first_token);
+        at += align(head.bytes[g]);
+    }
+    if (status == SKY_OK)
+        *dst_bytes = code_end(&d, from + SKY_CODED_HEAD_BYTES);
+    return status;
+}
+
+/* ---- decoding a whole value ---- */
 
 static sky_status decode_coded(decoding *d, bool all, uint64_t room_bytes) {
     const sky_coded *c = d->c;
-    sky_payload found;
     uint32_t first_token, section = 0;
     coded_head head;
     if (!read_head(c, d->data, &head))
@@ -314,14 +410,11 @@ static sky_status decode_coded(decoding *d, bool all, uint64_t room_bytes) {
         return SKY_E_DST_SMALL;
     uint64_t at = head.containers_at, end = d->range.offset + d->range.bytes;
     sky_status status = have(d, at);
-    const uint8_t *header = d->data + SKY_CODED_HEAD_BYTES;
     if (status == SKY_OK)
-        status = sky_payload_header_read(header, c->payload.header_bytes, &found, &first_token);
-    if (status == SKY_OK)
-        status = sky_payload_header_check(&c->payload, first_token, header);
+        status = read_header(c, d->data, &first_token);
     if (status != SKY_OK)
         return status;
-    scatter(d, 0, header, c->payload.header_bytes);
+    scatter(d, 0, d->data + SKY_CODED_HEAD_BYTES, c->payload.header_bytes);
     for (uint32_t g = 0; status == SKY_OK && g < c->payload.layout.group_count; g++) {
         if (sky_payload_section_at(&c->payload, section).offset >= end)
             break;
@@ -372,7 +465,7 @@ static sky_status decode(void *self, const void *data, uint64_t bytes, bool whol
                   .scratch = (uint8_t *)work + SKY_DECODER_BYTES,
                   .work = work};
     bool all = range.offset == 0 && range.bytes == 0;
-    bool coded = bytes >= SKY_CODED_HEAD_BYTES && sky_load_u32(data) == SKY_CODED_MAGIC;
+    bool coded = is_coded(data, bytes);
     uint64_t room_bytes = room_of(spans, span_count);
     sky_status status = coded ? decode_coded(&d, all, room_bytes)
                               : decode_plain(&d, all, room_bytes);
@@ -415,8 +508,9 @@ sky_status sky_coded_init(sky_coded *out, const sky_payload *payload, const sky_
     c.codec = (sky_block_codec){
         .payload_bytes = payload->payload_bytes,
         .coded_bytes_max = align(SKY_CODED_HEAD_BYTES + payload->header_bytes) + containers,
-        .work_bytes = SKY_DECODER_BYTES + c.section_max,
+        .work_bytes = SKY_DECODER_BYTES + align(c.layer_count * sizeof *c.layers) + c.section_max,
         .encode = encode,
+        .lower = lower,
         .likely_bytes = likely_bytes,
         .decode = decode,
     };

@@ -72,11 +72,11 @@ static sky_status block_status(const sky_manager *m, uint32_t block) {
                                     m->scratch.headers + (size_t)block * m->payload.header_bytes);
 }
 
-/* Read blocks [0, *block_count) into the engine. SKY_OK: they are there. SKY_MISS: only the first
- * *block_count can be had, try those. SKY_E_DEADLINE: too late. Others: the engine cannot take
+/* Read the blocks of the plan into the engine. SKY_OK: they are there. SKY_MISS: only so many as
+ * the plan now says can be had, try those. SKY_E_DEADLINE: too late. Others: the engine cannot take
  * them. */
-static sky_status load_blocks(sky_manager *m, uint32_t *block_count, const sky_call *call,
-                              sky_lookup *out) {
+static sky_status load_blocks(sky_manager *m, sky_load_plan *plan, sky_lookup *out) {
+    uint32_t *block_count = &plan->block_count;
     sky_state state = sky__manager_rows(m);
     sky_status status = m->engine.ops->restore_begin(m->engine.self, *block_count * m->block_tokens,
                                                      &state);
@@ -84,7 +84,10 @@ static sky_status load_blocks(sky_manager *m, uint32_t *block_count, const sky_c
         return status;
     plan_items(m, *block_count);
     sky_time before = sky_now();
-    status = sky_run(m->cache, SKY_OP_GET, m->scratch.items, *block_count, call);
+    if (plan->deadline_ns != 0)
+        status = sky__load_paced(m, plan);
+    else
+        status = sky_run(m->cache, SKY_OP_GET, m->scratch.items, *block_count, NULL);
     out->transfer_ns += sky_now() - before;
     if (status != SKY_OK)
         return status;
@@ -101,19 +104,24 @@ static sky_status load_blocks(sky_manager *m, uint32_t *block_count, const sky_c
     return m->engine.ops->restore_end(m->engine.self, true);
 }
 
-/* Leading blocks that some tier has, at the size they must have. */
+/* Leading blocks that some tier has, at the size they must have; the items say which tier. */
 static uint32_t find_blocks(sky_manager *m, uint32_t block_count, const sky_call *call,
                             sky_lookup *out) {
-    sky_time before = sky_now();
-    size_t found = sky_prefix(m->cache, m->scratch.keys, block_count, call, m->scratch.stored);
-    out->transfer_ns += sky_now() - before;
-    for (uint32_t b = 0; b < found; b++) {
-        if (m->scratch.stored[b] != m->payload.payload_bytes) {
-            out->corrupt_blocks++;
-            return b;
-        }
+    sky_item *items = m->scratch.items;
+    for (uint32_t b = 0; b < block_count; b++) {
+        items[b] = (sky_item){.key = m->scratch.keys[b]};
+        if (b > 0)
+            items[b].parent = items[b - 1].key; /* a tier may make use of their order */
     }
-    return (uint32_t)found;
+    sky_time before = sky_now();
+    sky_status status = sky_run(m->cache, SKY_OP_HAS, items, block_count, call);
+    out->transfer_ns += sky_now() - before;
+    uint32_t found = 0;
+    while (status == SKY_OK && found < block_count && items[found].status == SKY_OK &&
+           items[found].bytes == m->payload.payload_bytes)
+        found++;
+    out->corrupt_blocks += status == SKY_OK && found < block_count && items[found].status == SKY_OK;
+    return found;
 }
 
 static void count_loaded(const sky_manager *m, uint32_t block_count, sky_lookup *out) {
@@ -132,14 +140,37 @@ static bool passed(sky_time deadline) {
     return deadline != 0 && sky_now() >= deadline;
 }
 
+/* With a deadline: so much of what was found as is likely to come in time, from the tiers that come
+ * first, or else from one farther that brings more. */
+static void plan_load(sky_manager *m, uint32_t found, sky_load_plan *plan) {
+    plan->block_count = found;
+    if (plan->deadline_ns == 0 || found == 0)
+        return;
+    sky__load_worth(m, found, plan);
+    sky_load_plan other = *plan;
+    for (uint32_t t = plan->tier + 1u; t < sky_tier_count(m->cache); t++) {
+        if (plan->block_count == found)
+            return;
+        sky_lookup beside = {0};
+        other.tiers = 1u << t;
+        const sky_call call = {.deadline_ns = plan->deadline_ns, .tiers = other.tiers};
+        sky__load_worth(m, find_blocks(m, found, &call, &beside), &other);
+        if (other.block_count > plan->block_count)
+            *plan = other;
+    }
+}
+
 /* Returns SKY_OK, or SKY_E_NOMEM from the engine. */
 static sky_status load_prefix(sky_manager *m, uint32_t wanted, sky_time deadline, sky_lookup *out) {
     const sky_call call = {.deadline_ns = deadline};
-    uint32_t blocks = find_blocks(m, wanted, &call, out);
-    bool existed = blocks > 0 || out->corrupt_blocks > 0 || passed(deadline);
+    sky_load_plan plan = {.deadline_ns = deadline};
+    uint32_t found = find_blocks(m, wanted, &call, out);
+    bool existed = found > 0 || out->corrupt_blocks > 0 || passed(deadline);
+    plan_load(m, found, &plan);
     sky_status status = SKY_MISS;
-    while (blocks > 0 && status == SKY_MISS)
-        status = load_blocks(m, &blocks, &call, out);
+    while (plan.block_count > 0 && status == SKY_MISS)
+        status = load_blocks(m, &plan, out);
+    uint32_t blocks = plan.block_count;
     if (status == SKY_OK) {
         count_loaded(m, blocks, out);
         out->verdict = blocks == wanted ? SKY_VERDICT_HIT : SKY_VERDICT_PARTIAL;

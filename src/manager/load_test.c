@@ -1,6 +1,7 @@
 /* Proves: an answer on top of a restored prefix is the answer of a cold run, whatever the layout,
  * the block length and the prompt's; as little is read as the model needs; damage and deadlines
- * cost time, never a wrong row. */
+ * cost time, never a wrong row; and over a slow tier a deadline gets the prefix that fits
+ * in it, or another tier's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -216,6 +218,83 @@ static void past_the_deadline_the_engine_is_empty(void **state) {
     world_close(&w);
 }
 
+/* 40 Mb/s to the sky: all 16 blocks take 0.2 s. */
+static const char slow_sky[] = "constellation: {planes: 5, slots: 19, altitude_km: 550}\n"
+                               "center: [3, 4]\n"
+                               "placement: {strategy: rotation-hop, servers: 9}\n"
+                               "links: {ground_mbps: 40, queue: 16MiB}\n";
+
+/* Lookups with a deadline that is too short for all, until one brings a part. */
+static sky_lookup look_until_part(world *w, uint32_t token_count) {
+    sky_lookup found = {.verdict = SKY_VERDICT_RECOMPUTE};
+    for (int i = 0; i < 20 && found.verdict != SKY_VERDICT_PARTIAL; i++) {
+        sky_time began = sky_now();
+        found = world_look(w, token_count, began + SKY_MS(150));
+        assert_true(sky_now() - began < SKY_MS(150) + SKY_SECONDS(1));
+        assert_true(found.hit_tokens < 2048 && found.corrupt_blocks == 0);
+        assert_int_equal(found.verdict == SKY_VERDICT_PARTIAL, found.hit_tokens > 0);
+    }
+    return found;
+}
+
+static void a_slow_tier_gives_what_fits_in_the_time(void **state) {
+    (void)state;
+    static world w;
+    char path[] = "/tmp/skymem-load-XXXXXX", url[64];
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, slow_sky, sizeof slow_sky - 1), sizeof slow_sky - 1);
+    close(fd);
+    snprintf(url, sizeof url, "sky:%s", path);
+    for (int windows = 0; windows < 2; windows++) {
+        world_open_at(&w, made_up_layout(windows ? 24 : 40, windows ? 24 : 0, 300), 128, url);
+        uint64_t answer = world_cold(&w, 2050);
+        assert_int_equal(world_save(&w, 2050), 16);
+        sky_lookup found = look_until_part(&w, 2050);
+        assert_int_equal(found.verdict, SKY_VERDICT_PARTIAL);
+        assert_true(made_up_engine_answer(&w.engine, w.prompt, found.hit_tokens, 2050) == answer);
+        /* No time for anything: said at once. */
+        sky_time began = sky_now();
+        found = world_look(&w, 2050, began + SKY_MS(3));
+        assert_int_equal(found.verdict, SKY_VERDICT_RECOMPUTE);
+        assert_int_equal(found.bytes_loaded, 0);
+        found = world_look(&w, 2050, sky_now() + SKY_SECONDS(60));
+        assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+        assert_true(made_up_engine_answer(&w.engine, w.prompt, found.hit_tokens, 2050) == answer);
+        world_close(&w);
+    }
+    unlink(path);
+}
+
+/* The first tier is slow, one behind it is not: when it has shown that, the other is asked. */
+static void a_farther_tier_is_asked_when_it_brings_more(void **state) {
+    (void)state;
+    static world w;
+    char path[] = "/tmp/skymem-load-XXXXXX", folder[] = "/tmp/skymem-load-XXXXXX", urls[2][64];
+    const char *const both[] = {urls[0], urls[1]};
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, slow_sky, sizeof slow_sky - 1), sizeof slow_sky - 1);
+    close(fd);
+    assert_non_null(mkdtemp(folder));
+    snprintf(urls[0], sizeof urls[0], "sky:%s", path);
+    snprintf(urls[1], sizeof urls[1], "disk:%s", folder);
+    world_open_over(&w, made_up_layout(40, 0, 0), 128, both, 2);
+    uint64_t answer = world_cold(&w, 2050);
+    assert_int_equal(world_save(&w, 2050), 16);
+    assert_int_equal(sky_flush(w.cache, sky_now() + SKY_SECONDS(20)), SKY_OK);
+    sky_lookup found = world_look(&w, 2050, sky_now() + SKY_MS(100));
+    assert_int_equal(found.verdict, SKY_VERDICT_RECOMPUTE); /* it was believed to be fast */
+    for (int i = 0; i < 20 && found.verdict != SKY_VERDICT_HIT; i++)
+        found = world_look(&w, 2050, sky_now() + SKY_MS(100));
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(found.tier_blocks[1], 16);
+    assert_true(made_up_engine_answer(&w.engine, w.prompt, found.hit_tokens, 2050) == answer);
+    world_close(&w);
+    unlink(path);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 static void prompts_too_short_or_too_long_are_answered(void **state) {
     (void)state;
     static world w;
@@ -247,6 +326,8 @@ int main(void) {
         cmocka_unit_test(a_removed_block_ends_the_prefix),
         cmocka_unit_test(rows_that_the_engine_refuses_are_computed),
         cmocka_unit_test(past_the_deadline_the_engine_is_empty),
+        cmocka_unit_test(a_slow_tier_gives_what_fits_in_the_time),
+        cmocka_unit_test(a_farther_tier_is_asked_when_it_brings_more),
         cmocka_unit_test(prompts_too_short_or_too_long_are_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

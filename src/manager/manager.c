@@ -213,6 +213,10 @@ sky_status sky_manager_add_blocks(sky_manager *manager, const char *prompt, uint
                                   uint64_t *saved_bytes) {
     uint32_t *tokens;
     size_t token_count;
+    if (saved_blocks)
+        *saved_blocks = 0;
+    if (saved_bytes)
+        *saved_bytes = 0;
     sky_status status = tokenize(manager, prompt, &tokens, &token_count);
     if (status != SKY_OK)
         return status;

@@ -84,7 +84,7 @@ static sky_status gather_blocks(sky_manager *m, uint32_t first_block, uint32_t b
 }
 
 /* Store blocks [first_block, first_block + block_count): one extraction, or one long block.
- * Errors: SKY_E_FULL when a tier did not take one; those before it are counted */
+ * Errors: also what a tier said that did not take one; those before it are counted */
 static sky_status put_blocks(sky_manager *m, uint32_t first_block, uint32_t block_count,
                              uint32_t step_max, uint32_t *saved_blocks, uint64_t *saved_bytes) {
     const sky_key *keys = m->scratch.keys;
@@ -105,7 +105,7 @@ static sky_status put_blocks(sky_manager *m, uint32_t first_block, uint32_t bloc
         return status;
     for (uint32_t b = 0; b < block_count; b++) {
         if (items[b].status != SKY_OK)
-            return SKY_E_FULL;
+            return items[b].status;
         *saved_blocks += 1;
         *saved_bytes += m->payload.payload_bytes;
     }
@@ -129,6 +129,10 @@ sky_status sky_manager_add_blocks_tokens(sky_manager *manager, const uint32_t *t
                                          size_t token_count, uint32_t *saved_blocks,
                                          uint64_t *saved_bytes) {
     sky_manager *m = manager;
+    uint32_t blocks;
+    uint64_t bytes;
+    saved_blocks = saved_blocks ? saved_blocks : &blocks;
+    saved_bytes = saved_bytes ? saved_bytes : &bytes;
     *saved_blocks = 0;
     *saved_bytes = 0;
     if (token_count > UINT32_MAX)

@@ -51,10 +51,14 @@ static void tokens_that_were_not_computed_are_not_saved(void **state) {
     static world w;
     world_open(&w, made_up_layout(1, 1, 50), 32);
     world_cold(&w, 100);
-    uint32_t blocks;
-    uint64_t bytes;
+    uint32_t blocks = 77;
+    uint64_t bytes = 77;
     assert_int_equal(sky_manager_add_blocks_tokens(w.manager, w.prompt, 128, &blocks, &bytes),
                      SKY_E_PARAM);
+    assert_int_equal(blocks, 3); /* what was stored before */
+    assert_true(bytes > 0 && bytes != 77);
+    assert_int_equal(sky_manager_add_blocks_tokens(w.manager, w.prompt, 96, NULL, NULL), SKY_OK);
+    assert_int_equal(world_save(&w, 96), 0);
     world_close(&w);
 }
 
@@ -73,12 +77,26 @@ static void a_cache_without_room_says_so(void **state) {
     world_close(&w);
 }
 
+/* Any folder that was never a cache: looking at one makes none of it. */
+static void a_tier_that_may_not_be_written_says_that_and_not_that_it_is_full(void **state) {
+    (void)state;
+    static world w;
+    world_open_at(&w, made_up_layout(1, 1, 50), 32, "disk:scenarios?create=no");
+    world_cold(&w, 100);
+    uint32_t blocks = 77;
+    assert_int_equal(sky_manager_add_blocks_tokens(w.manager, w.prompt, 96, &blocks, NULL),
+                     SKY_E_DENIED);
+    assert_int_equal(blocks, 0);
+    world_close(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_turn_hits_what_was_generated),
         cmocka_unit_test(a_block_that_goes_after_the_lookup_is_not_saved_from_a_restored_window),
         cmocka_unit_test(tokens_that_were_not_computed_are_not_saved),
         cmocka_unit_test(a_cache_without_room_says_so),
+        cmocka_unit_test(a_tier_that_may_not_be_written_says_that_and_not_that_it_is_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,8 +14,9 @@
 #include <string.h>
 
 #define TICK_NS       SKY_MS(10) /* how often requests under way are looked at */
-#define RISK          0.02
-#define FACTOR_WEIGHT 0.5
+#define RISK          0.01
+#define FACTOR_WEIGHT 0.1
+#define FACTOR_BUSY   1.1
 
 /* ---- what is there ---- */
 
@@ -103,7 +104,7 @@ sky_status sky_pacer_create(const sky_segment *segments, uint32_t count, sky_lin
     p->link_count = link_count;
     p->options = o;
     p->started_at = now;
-    p->compute_factor = 1;
+    p->compute_factor = links[0].engine_factor > 0 ? links[0].engine_factor : 1;
     p->complete_ns = SKY_TIME_NEVER;
     for (uint32_t i = 0; i < count; i++) {
         memset(p->state[i].forms, SKY_PACER_FORM_NONE, sizeof p->state[i].forms);
@@ -140,11 +141,31 @@ static double compute_ns(const sky_pacer *p, uint32_t segment) {
     return (double)p->segments[segment].compute_ns * p->compute_factor;
 }
 
+/* The segment being computed took, or has taken, until now. */
+static void clock_engine(sky_pacer *p, sky_time now) {
+    double promised = (double)p->segments[p->computing_segment].compute_ns;
+    double factor = (double)(now - p->compute_from) / promised;
+    p->compute_factor += FACTOR_WEIGHT * (factor - p->compute_factor);
+}
+
+/* An engine that has kept segments waiting may do so again: time for the sources to be asked for
+ * two more, in their smallest form. */
+static double rescue_ns(const sky_pacer *p) {
+    const sky_segment *last = &p->segments[p->count - 1];
+    if (p->compute_factor < FACTOR_BUSY || last->form_count == 0)
+        return 0;
+    double bytes = (double)last->forms[last->form_count - 1].bytes;
+    return p->links[0].delay_ns + 2 * bytes / sky__pacer_rate(p) * 1e9;
+}
+
 /* The first segment that is not there, not on its way, and not computed by `until`. */
 static uint32_t engine_reach(const sky_pacer *p, sky_time now, double until) {
     double at = (double)now;
-    if (p->computing)
-        at = fmax(at, (double)p->compute_from + compute_ns(p, p->computing_segment));
+    if (p->computing) {
+        double promised = (double)p->compute_from + compute_ns(p, p->computing_segment);
+        at = fmax(promised, at + (at - promised)); /* overdue: as long again */
+    }
+    until -= rescue_ns(p);
     for (uint32_t i = 0; i < p->count; i++) {
         if (sky__pacer_present(p, i) || p->state[i].flights > 0)
             continue;
@@ -390,8 +411,7 @@ void sky_pacer_computed(sky_pacer *p, sky_time now, bool ok) {
     p->engine_failed |= !ok;
     if (!ok || p->ended)
         return;
-    double factor = (double)(now - p->compute_from) / (double)p->segments[i].compute_ns;
-    p->compute_factor += FACTOR_WEIGHT * (factor - p->compute_factor);
+    clock_engine(p, now);
     p->state[i].computed = true;
     drop_useless(p, now, i);
     settle(p, now);
@@ -415,6 +435,9 @@ static void end(sky_pacer *p, sky_time now) {
             sky__flight_drop(p, now, &p->flights[i], true);
     for (uint32_t i = 0; i < p->link_count; i++)
         sky__link_end(&p->links[i], &p->sources[i]);
+    if (p->computing && (double)(now - p->compute_from) > compute_ns(p, p->computing_segment))
+        clock_engine(p, now);
+    p->links[0].engine_factor = p->compute_factor;
     if (p->options.deadline_ns)
         sky__link_judge(&p->links[0], p->options.risk, late_by_choice(p));
     p->ending = true;
@@ -456,7 +479,8 @@ bool sky_pacer_next(sky_pacer *p, sky_time now, sky_pace *out) {
     if (tell_cancel(p, out))
         return true;
     p->ended = p->ending;
-    *out = (sky_pace){.kind = SKY_PACE_END};
+    if (p->ended)
+        *out = (sky_pace){.kind = SKY_PACE_END};
     return p->ended;
 }
 

@@ -19,15 +19,15 @@
 #define LUMPS    4
 #define PAUSE_NS SKY_MS(1) /* when the cache's event is about batches of others */
 
-void sky_level_key(const sky_key *block, uint8_t level, sky_key *out) {
-    if (level == 0) {
+void sky_level_key(const sky_key *block, sky_coding coding, sky_key *out) {
+    if (coding == 0) {
         *out = *block;
         return;
     }
     sky_blake2b h;
     sky_blake2b_init(&h, NULL);
     sky_blake2b_add(&h, "skymem level", 12);
-    sky_blake2b_add(&h, &level, 1);
+    sky_blake2b_add(&h, &coding, 1);
     sky_blake2b_add(&h, block->bytes, SKY_KEY_BYTES);
     sky_blake2b_end(&h, out->bytes);
 }
@@ -168,7 +168,7 @@ static sky_status lump_submit(loader *l, request *r, lump *p) {
     const sky_call call = {.deadline_ns = l->deadline_ns, .tiers = l->env->tiers[a->source]};
     p->span = (sky_span){place + from, to - from};
     p->item = (sky_item){.spans = &p->span, .span_count = 1, .range = {from, to - from}};
-    sky_level_key(&stored->key, stored->levels[a->form], &p->item.key);
+    sky_level_key(&stored->key, stored->codings[a->form], &p->item.key);
     return sky_submit(l->env->cache, SKY_OP_GET, &p->item, 1, &call, &p->batch);
 }
 

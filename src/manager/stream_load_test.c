@@ -14,7 +14,7 @@
 #include <skymem/stream.h>
 
 enum { SEGMENTS = 6, FORMS = 3, SLICES = 5, BYTES = 60001 };
-static const uint8_t levels[FORMS] = {0, 3, 6};
+static const sky_coding codings[FORMS] = {0, 3, 6};
 
 typedef struct {
     sky_cache *cache;
@@ -59,7 +59,7 @@ static void put(context *c, uint32_t segment, uint32_t form) {
         data[at] = byte_of(segment, form, at);
     sky_span span = {data, bytes};
     sky_item item = {.spans = &span, .span_count = 1};
-    sky_level_key(&c->stored[segment].key, levels[form], &item.key);
+    sky_level_key(&c->stored[segment].key, codings[form], &item.key);
     assert_int_equal(sky_run(c->cache, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
     assert_int_equal(item.status, SKY_OK);
     free(data);
@@ -67,7 +67,7 @@ static void put(context *c, uint32_t segment, uint32_t form) {
 
 static void drop(context *c, uint32_t segment, uint32_t form) {
     sky_item item = {0};
-    sky_level_key(&c->stored[segment].key, levels[form], &item.key);
+    sky_level_key(&c->stored[segment].key, codings[form], &item.key);
     assert_int_equal(sky_run(c->cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
 }
 
@@ -81,7 +81,7 @@ static void open_context(context *c, const char *const *urls, size_t url_count) 
         memset(c->stored[i].key.bytes, (int)(i + 1), SKY_KEY_BYTES);
         for (uint32_t f = 0; f < FORMS; f++) {
             c->segments[i].forms[f] = (sky_form){BYTES >> f, f * 0.01, 0};
-            c->stored[i].levels[f] = levels[f];
+            c->stored[i].codings[f] = codings[f];
             c->stored[i].data[f] = malloc(BYTES >> f);
             memset(c->stored[i].data[f], 0xee, BYTES >> f);
             put(c, i, f);

@@ -62,7 +62,8 @@ void sky__rival_run(const sky_trial *t, bool as_written, sky_time start, double 
         uint32_t f = rival_form(t, as_written, i, remaining, *rate);
         tokens += s->token_count;
         if (f == TEXT) {
-            engine = (engine > ready ? engine : ready) + s->compute_ns;
+            engine = (engine > ready ? engine : ready) + sky__trial_wait(t, start, i) +
+                     s->compute_ns;
             ready = engine;
             continue;
         }
@@ -122,9 +123,11 @@ void sky__oracle_run(const sky_trial *t, sky_time start, sky_outcome *out) {
     uint8_t forms[SKY_PACER_SEGMENTS_MAX];
     sky_time deadline = start + t->options.deadline_ns, engine = start;
     uint32_t first = 0;
-    while (first < t->segment_count && t->segments[first].compute_ns > 0 &&
-           engine + t->segments[first].compute_ns <= deadline)
-        engine += t->segments[first++].compute_ns;
+    for (; first < t->segment_count && t->segments[first].compute_ns > 0; first++) {
+        engine += sky__trial_wait(t, start, first) + t->segments[first].compute_ns;
+        if (engine > deadline)
+            break;
+    }
     sky_time decode = 0;
     double spare = 0, tokens = 0, loss = 0;
     for (uint32_t i = first; i < t->segment_count; i++) {

@@ -1,7 +1,7 @@
 /* Proves: computing at the head is never worse than computing anywhere else; whatever sources and
  * engine do, the planner asks only for what can be had, computes only on top of what is there, ends
- * once, and is right about what is there; what arrived of a request that is given up is kept; a
- * second source is asked for what the first is slow to give. */
+ * once, and is right about what is there; what arrived of a request that is given up is kept;
+ * another source is asked for what one, or the engine, is slow to give. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -264,6 +264,30 @@ static void a_silent_link_costs_no_more_than_text(void **state) {
     assert_true(r.complete_ns <= SKY_MS(1000 + 20 * N));
 }
 
+/* An engine that is late is expected to be late as long again; when that is too long, a source is
+ * asked; and the next context knows of it. */
+static void an_engine_that_keeps_waiting_is_not_waited_for(void **state) {
+    (void)state;
+    sky_segment segments[N];
+    sky_link link;
+    sky_pacer_report r;
+    fill(segments, N, 200000, SKY_MS(50));
+    sky_pacer *p = begin(segments, N, &link, 1, (sky_pacer_options){.deadline_ns = SKY_MS(2000)});
+    sky_time now = SKY_MS(1000), asked_at = 0;
+    sky_pace pace = {0};
+    for (; pace.kind != SKY_PACE_END; now += SKY_MS(1))
+        while (sky_pacer_next(p, now, &pace)) {
+            if (pace.kind != SKY_PACE_GET)
+                continue;
+            asked_at = pace.segment == 0 ? now : asked_at;
+            sky_pacer_finished(p, now, pace.request, SKY_OK);
+        }
+    assert_true(asked_at > SKY_MS(1100) && asked_at < SKY_MS(1500));
+    finish_pacer(p, &r);
+    assert_int_equal(r.leading, N);
+    assert_true(link.engine_factor > 1.1);
+}
+
 static void refuses_what_is_no_plan(void **state) {
     (void)state;
     sky_segment segments[2];
@@ -396,6 +420,7 @@ int main(void) {
         cmocka_unit_test(what_arrived_of_a_request_given_up_is_kept),
         cmocka_unit_test(a_silent_source_is_hedged),
         cmocka_unit_test(a_silent_link_costs_no_more_than_text),
+        cmocka_unit_test(an_engine_that_keeps_waiting_is_not_waited_for),
         cmocka_unit_test(refuses_what_is_no_plan),
         cmocka_unit_test(whatever_happens_it_ends_and_tells_the_truth),
     };

@@ -33,6 +33,13 @@ sky_time sky__trial_arrival(const sky_trial *t, sky_time from, double bytes) {
     return give_up;
 }
 
+sky_time sky__trial_wait(const sky_trial *t, sky_time start, uint32_t segment) {
+    sky_prng random;
+    sky_prng_init(&random, t->seed + (uint64_t)start * SKY_PACER_SEGMENTS_MAX + segment);
+    bool waits = sky_prng_unit(&random) < t->busy_share;
+    return waits ? (sky_time)(sky_prng_unit(&random) * (double)t->busy_ns) : 0;
+}
+
 /* ---- the planner's world ---- */
 
 typedef struct {
@@ -44,6 +51,7 @@ typedef struct {
 
 typedef struct {
     const sky_trial *trial;
+    sky_time start;
     sky_pacer *pacer;
     request requests[SKY_PACER_FLIGHTS_MAX];
     uint32_t request_count;
@@ -78,7 +86,8 @@ static void obey(world *w, sky_time now, const sky_pace *todo) {
         forget(w, todo->request);
         break;
     case SKY_PACE_COMPUTE:
-        w->engine_until = now + w->trial->segments[todo->segment].compute_ns;
+        w->engine_until = now + sky__trial_wait(w->trial, w->start, todo->segment) +
+                          w->trial->segments[todo->segment].compute_ns;
         break;
     case SKY_PACE_END:
         w->over = true;
@@ -130,7 +139,7 @@ static void report(world *w, sky_time now) {
 
 static sky_status pacer_run(const sky_trial *t, sky_time start, sky_link *links, sky_prng *slow,
                             sky_outcome *out) {
-    world w = {.trial = t, .slow = slow};
+    world w = {.trial = t, .start = start, .slow = slow};
     sky_pacer_options options = t->options;
     options.deadline_ns += options.deadline_ns ? start : 0;
     sky_status status = sky_pacer_create(t->segments, t->segment_count, links, t->source_count,

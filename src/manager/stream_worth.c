@@ -1,8 +1,8 @@
 /* Does it pay to keep a prefix? Arithmetic on what its owner knows; docs/streaming.md has the
  * formulas.
  *
- * What levels cost is measured on Gemma 3 270M (docs/streaming.md says how); another model's bits
- * are close, its losses are its own. */
+ * What levels cost is measured on Gemma 3 270M (docs/codec-evidence.md says how); another model's
+ * bits are close, its losses are its own. */
 #include <skymem/stream.h>
 
 #include <math.h>
@@ -11,8 +11,8 @@
 #define MONTH_HOURS 720.0
 
 static const sky_level_cost costs[SKY_WORTH_LEVELS] = {
-    {"lossless", 13.51, 0}, {"8", 7.23, .000011}, {"6", 5.70, .000084}, {"4", 3.95, .00106},
-    {"3", 3.03, .00382},    {"2.5", 2.42, .0105}, {"2", 1.96, .025},    {"archive", 1.57, .0428},
+    {"lossless", 13.51, 0}, {"8", 7.33, .0000089}, {"6", 5.83, .000067}, {"4", 3.98, .00099},
+    {"3", 3.03, .0039},     {"2.5", 2.44, .0110},  {"2", 1.99, .0208},   {"archive", 1.57, .0497},
 };
 
 const sky_level_cost *sky_level_costs(size_t *count) {

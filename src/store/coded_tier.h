@@ -1,6 +1,6 @@
 /* A tier around a tier that keeps blocks coded.
  *
- *   put   payload ── encode, on a thread of its own ──► inner tier, at `level`
+ *   put   payload ── encode, on a thread of its own ──► inner tier
  *   get   inner tier ── the leading bytes the range needs ── decode ──► caller's spans
  *
  * Only blocks are coded (keys without a name), and only those of the size the codec expects; what
@@ -16,7 +16,7 @@
 
 /* Owner:  inner is this tier's, and closed with it, also when this fails
  * Errors: SKY_E_NOMEM, SKY_E_IO */
-sky_status sky_coded_tier_open(sky_tier *inner, uint8_t level, sky_tier **out);
+sky_status sky_coded_tier_open(sky_tier *inner, sky_coding coding, sky_tier **out);
 
 /* NULL is fine, and so is a tier that is no coded one. Waits for coding under way. */
 void sky_coded_tier_set(sky_tier *tier, const sky_block_codec *codec);

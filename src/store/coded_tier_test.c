@@ -1,6 +1,7 @@
 /* Proves that a tier that keeps blocks coded keeps every promise of a tier, with a codec and
  * without; that ranges of a coded block come back as ranges of its payload, asking again when the
- * first guess was short; and that what is damaged, declined or named is treated as it should be. */
+ * first guess was short; that what is slow to come holds up nothing else; that what is coded higher
+ * is lowered; and that what is damaged, declined or named is treated as it should be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,18 +18,20 @@
 #include "store/tier_fixture.h"
 
 #define PAYLOAD_BYTES 4096u
+#define OWN_CODING    4
 #define CODE_MAGIC    0x59515a58u
 #define CODE_BYTES    (16 + PAYLOAD_BYTES / 2)
 
-/* A codec for payloads whose every second byte is zero: it leaves those out. */
+/* A codec for payloads whose every second byte is zero: it leaves those out. A code of a higher
+ * level has some bytes behind it, which lowering takes off. */
 typedef struct {
     sky_block_codec codec;
     uint64_t guess; /* what it says a range needs */
-    uint32_t encodes, decodes;
+    _Atomic uint32_t encodes, decodes, lowerings;
     bool declines;
 } halves;
 
-static sky_status halves_encode(void *self, uint8_t level, const void *payload, void *dst,
+static sky_status halves_encode(void *self, sky_coding coding, const void *payload, void *dst,
                                 uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work) {
     halves *h = self;
     const uint8_t *from = payload;
@@ -42,15 +45,28 @@ static sky_status halves_encode(void *self, uint8_t level, const void *payload, 
         to[16 + i] = from[2 * i];
     }
     sky_store_u32(to, CODE_MAGIC);
-    sky_store_u32(to + 4, level);
+    sky_store_u32(to + 4, coding);
     sky_store_u64(to + 8, sky_checksum(to + 16, PAYLOAD_BYTES / 2, 0));
     *dst_bytes = CODE_BYTES;
     h->encodes++;
     return SKY_OK;
 }
 
-static uint64_t halves_likely(void *self, uint8_t level, sky_range range) {
-    (void)level, (void)range;
+static sky_status halves_lower(void *self, sky_coding coding, const void *coded, uint64_t bytes,
+                               void *dst, uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work) {
+    halves *h = self;
+    memset(work, 1, h->codec.work_bytes);
+    if (bytes <= CODE_BYTES || dst_bytes_max < CODE_BYTES || sky_load_u32(coded) != CODE_MAGIC)
+        return SKY_E_UNSUPPORTED;
+    memcpy(dst, coded, CODE_BYTES);
+    sky_store_u32((uint8_t *)dst + 4, coding);
+    *dst_bytes = CODE_BYTES;
+    h->lowerings++;
+    return SKY_OK;
+}
+
+static uint64_t halves_likely(void *self, sky_coding coding, sky_range range) {
+    (void)coding, (void)range;
     return ((halves *)self)->guess;
 }
 
@@ -101,6 +117,7 @@ static halves halves_codec(uint64_t guess) {
                               .coded_bytes_max = CODE_BYTES,
                               .work_bytes = 1000,
                               .encode = halves_encode,
+                              .lower = halves_lower,
                               .likely_bytes = halves_likely,
                               .decode = halves_decode},
                     .guess = guess};
@@ -110,7 +127,7 @@ static halves halves_codec(uint64_t guess) {
 
 static sky_tier *coded_over(sky_tier *inner) {
     sky_tier *t = NULL;
-    assert_int_equal(sky_coded_tier_open(inner, 4, &t), SKY_OK);
+    assert_int_equal(sky_coded_tier_open(inner, OWN_CODING, &t), SKY_OK);
     return t;
 }
 
@@ -226,6 +243,97 @@ static void others_are_stored_as_they_come(void **state) {
     w.tier->ops->close(w.tier);
 }
 
+static sky_status put_at(world *w, uint64_t n, const void *code, size_t bytes, sky_coding coding,
+                         const char *name) {
+    sky_span span = {(void *)(uintptr_t)code, bytes};
+    sky_item item = {.key = sky_fixture_key(n),
+                     .spans = &span,
+                     .span_count = 1,
+                     .name = name,
+                     .name_bytes = name ? strlen(name) : 0};
+    const sky_call call = {.coding = coding};
+    sky_fixture_run(w->tier, SKY_OP_PUT, &item, 1, &call);
+    assert_int_equal(item.bytes, bytes);
+    return item.status;
+}
+
+static size_t stored_bytes(world *w, uint64_t n) {
+    const sky_key key = sky_fixture_key(n);
+    size_t bytes = 0;
+    assert_non_null(sky_scripted_peek(w->inner, &key, &bytes));
+    return bytes;
+}
+
+/* What comes down from a tier of a higher level takes this tier's; what is as low or lower, is no
+ * block, or is not a code of ours stays as it is. */
+static void what_is_coded_higher_is_lowered(void **state) {
+    (void)state;
+    world w;
+    setup(&w, CODE_BYTES);
+    assert_int_equal(put(&w, 1, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+    const sky_key key = sky_fixture_key(1);
+    size_t stored;
+    uint8_t code[CODE_BYTES + 100] = {0}, back[PAYLOAD_BYTES];
+    memcpy(code, sky_scripted_peek(w.inner, &key, &stored), CODE_BYTES);
+    assert_int_equal(put_at(&w, 2, code, sizeof code, OWN_CODING - 1, NULL), SKY_OK);
+    assert_int_equal(w.codec.lowerings, 1);
+    assert_int_equal(stored_bytes(&w, 2), CODE_BYTES);
+    sky_span span = {back, sizeof back};
+    sky_item item = {.key = sky_fixture_key(2), .spans = &span, .span_count = 1};
+    sky_fixture_run(w.tier, SKY_OP_GET, &item, 1, NULL);
+    assert_int_equal(item.status, SKY_OK);
+    assert_memory_equal(back, w.payload, PAYLOAD_BYTES);
+    assert_int_equal(put_at(&w, 3, code, sizeof code, OWN_CODING, NULL), SKY_OK);
+    assert_int_equal(put_at(&w, 4, code, sizeof code, OWN_CODING + 1, NULL), SKY_OK);
+    assert_int_equal(put_at(&w, 5, code, sizeof code, OWN_CODING - 1, "a name"), SKY_OK);
+    for (uint64_t n = 3; n <= 5; n++)
+        assert_int_equal(stored_bytes(&w, n), sizeof code);
+    code[0] ^= 1;
+    assert_int_equal(put_at(&w, 6, code, sizeof code, OWN_CODING - 1, NULL), SKY_OK);
+    assert_int_equal(stored_bytes(&w, 6), sizeof code);
+    assert_int_equal(w.codec.lowerings, 1);
+    w.tier->ops->close(w.tier);
+}
+
+/* One answer is slow to come: those asked for after it come all the same, of its batch and of
+ * others, more of them than there are places. */
+static void what_is_slow_holds_up_nothing_else(void **state) {
+    (void)state;
+    enum { GETS = 100 };
+    world w;
+    setup(&w, CODE_BYTES);
+    assert_int_equal(put(&w, 1, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+    static uint8_t back[GETS][PAYLOAD_BYTES];
+    sky_span spans[GETS];
+    sky_item items[GETS];
+    memset(back, 0xee, sizeof back);
+    for (size_t i = 0; i < GETS; i++) {
+        spans[i] = (sky_span){back[i], PAYLOAD_BYTES};
+        items[i] = (sky_item){.key = sky_fixture_key(1), .spans = &spans[i], .span_count = 1};
+    }
+    sky_scripted_hold(w.inner, true);
+    sky_batch slow = sky_fixture_submit(w.tier, SKY_OP_GET, items, 1, NULL);
+    while (sky_scripted_held(w.inner) == 0)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    sky_batch rest = sky_fixture_submit(w.tier, SKY_OP_GET, items + 1, GETS - 1, NULL);
+    sky_item has = {.key = sky_fixture_key(1)};
+    sky_batch look = sky_fixture_submit(w.tier, SKY_OP_HAS, &has, 1, NULL);
+    while (w.tier->ops->wait(w.tier, rest, sky_now() + SKY_MS(1)) == SKY_E_DEADLINE)
+        sky_scripted_answer_later(w.inner);
+    while (w.tier->ops->wait(w.tier, look, sky_now() + SKY_MS(1)) == SKY_E_DEADLINE)
+        sky_scripted_answer_later(w.inner);
+    assert_int_equal(has.status, SKY_OK);
+    assert_int_equal(w.tier->ops->wait(w.tier, slow, sky_now()), SKY_E_DEADLINE);
+    sky_scripted_hold(w.inner, false);
+    assert_int_equal(w.tier->ops->wait(w.tier, slow, SKY_TIME_NEVER), SKY_OK);
+    for (size_t i = 0; i < GETS; i++) {
+        assert_int_equal(items[i].status, SKY_OK);
+        assert_memory_equal(back[i], w.payload, PAYLOAD_BYTES);
+    }
+    assert_int_equal(w.codec.decodes, GETS);
+    w.tier->ops->close(w.tier);
+}
+
 static void damage_is_no_payload(void **state) {
     (void)state;
     world w;
@@ -334,6 +442,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_of_coded_blocks_are_ranges_of_the_payload),
         cmocka_unit_test(others_are_stored_as_they_come),
+        cmocka_unit_test(what_is_coded_higher_is_lowered),
+        cmocka_unit_test(what_is_slow_holds_up_nothing_else),
         cmocka_unit_test(damage_is_no_payload),
         cmocka_unit_test(a_silent_tier_holds_nobody),
         cmocka_unit_test(a_codec_can_go),

@@ -26,10 +26,9 @@
  * Concurrency: `queue_lock` guards the queue and is held for moments. `world_lock` guards the
  * rest; the thread holds it while events happen. Order: world_lock, then queue_lock or the
  * batches' own. */
-#include "store/sky_tier.h"
+#include "store/sky_tier_state.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,76 +37,17 @@
 
 #include "base/error.h"
 #include "io/clock.h"
-#include "io/sync.h"
-#include "store/batch.h"
-#include "store/sky_reach.h"
 #include "store/spans.h"
 #include "store/url.h"
 
-#define JOBS_MAX          (2 * SKY_BATCHES_MAX) /* batches that are over may stand in it */
-#define PENDING_MAX       1024
-#define FAILURES_IN_A_ROW 3
-#define PAGE_ENTRIES      64
-#define NONE              UINT32_MAX
+#define JOBS_MAX    SKY__TIER_JOBS_MAX
+#define PENDING_MAX SKY__TIER_PENDING_MAX
+#define NONE        UINT32_MAX
 
-/* A batch whose items are being handed to the world. */
-typedef struct {
-    sky_batch batch;
-    sky_op op;
-    size_t item_count;
-    size_t next;
-    uint32_t ttl_s;
-    uint8_t level;
-    int64_t at_ms;
-    sky_time submitted; /* virtual */
-} job;
-
-/* An item under way in the world. */
-typedef struct {
-    struct sky_tier_sky *sky;
-    sky_batch batch;
-    size_t item;
-    sky_time submitted;
-    char *name; /* put: ours until the block is stored */
-    size_t name_bytes;
-    sky_key *chain; /* has: keys of the batch, each the parent of the next; NULL: one item alone */
-    size_t chain_count;
-    uint32_t span; /* the one the last chunk ended in, and the offset of its start */
-    uint64_t span_at;
-    uint32_t next_free;
-} pending;
-
-/* Beside the index, by block. */
-typedef struct {
-    char *text; /* NUL-terminated; NULL: a block without a name */
-    size_t bytes;
-} block_name;
-
-typedef struct sky_tier_sky {
-    sky_tier tier;
-    sky_tier_env env;
-    char url[256];
-    sky_scenario scenario;
-    sky_batches *batches;
-    sky_thread thread;
-    int wake;
-
-    sky_mutex queue_lock;
-    job jobs[JOBS_MAX];
-    uint32_t job_first, job_count;
-    bool closing;
-
-    sky_mutex world_lock;
-    sky_reach *reach;
-    pending pendings[PENDING_MAX];
-    uint32_t pending_free;
-    block_name *names;
-    uint32_t name_max;
-    sky_batch report_batch;
-    sky_sky_report report;
-    uint64_t errors;
-    uint32_t failures;
-} sky;
+typedef struct sky_tier_sky sky;
+typedef sky__tier_job job;
+typedef sky__tier_pending pending;
+typedef sky__tier_name block_name;
 
 static sky *of(const sky_tier *tier) {
     return (sky *)(uintptr_t)tier;
@@ -115,10 +55,6 @@ static sky *of(const sky_tier *tier) {
 
 static sky_time virtual_now(const sky *s) {
     return s->reach->ops->now(s->reach);
-}
-
-static const sky_session *session_of(const sky *s) {
-    return s->reach->ops->session(s->reach);
 }
 
 /* ---- bytes, between the spans of an item and the chunks of the world ---- */
@@ -183,8 +119,8 @@ static sky_status check_put(const sky_item *item, const job *j, uint64_t bytes) 
     }
     bool bad_name = item->name && (item->name_bytes == 0 || item->name_bytes > SKY_NAME_BYTES_MAX);
     bool own_parent = sky_key_equal(&item->key, &item->parent);
-    return bytes > SKY_PAYLOAD_BYTES_MAX || bad_name || own_parent || j->level > 15 ? SKY_E_PARAM
-                                                                                    : SKY_OK;
+    return bytes > SKY_PAYLOAD_BYTES_MAX || bad_name || own_parent || j->coding > 15 ? SKY_E_PARAM
+                                                                                     : SKY_OK;
 }
 
 static sky_status take_name(pending *p, const sky_item *item) {
@@ -207,6 +143,11 @@ static sky_status describe(sky *s, const job *j, const sky_item *item, pending *
                          .key = item->key,
                          .context = p,
                          .wall_ms = s->env.clock->wall_ms(s->env.clock)};
+    if (j->asked) {
+        out->stat = true;
+        out->satellite = p->asked->satellite;
+        return SKY_OK;
+    }
     if (j->op == SKY_OP_LEASE)
         return SKY_E_UNSUPPORTED;
     if (j->op == SKY_OP_GET) {
@@ -224,7 +165,7 @@ static sky_status describe(sky *s, const job *j, const sky_item *item, pending *
         return status;
     out->parent = item->parent;
     out->payload_bytes = (uint32_t)bytes;
-    out->level = j->level;
+    out->level = j->coding;
     out->ttl_s = j->ttl_s;
     return take_name(p, item);
 }
@@ -246,7 +187,11 @@ static void pending_give(sky *s, pending *p) {
 }
 
 static void hand_over(sky *s, const job *j, size_t number, pending *p) {
-    *p = (pending){.sky = s, .batch = j->batch, .item = number, .submitted = j->submitted};
+    *p = (pending){.sky = s,
+                   .batch = j->batch,
+                   .item = number,
+                   .asked = j->asked ? j->asked + number : NULL,
+                   .submitted = j->submitted};
     bool alive = sky_batches_alive(s->batches, j->batch);
     const sky_item *item = alive ? sky_batches_enter(s->batches, j->batch, number) : NULL;
     if (!item) { /* given up meanwhile */
@@ -289,7 +234,7 @@ static sky_key *chain_of(sky *s, const job *j) {
 /* One search for all items of a batch. False: they are to be asked for one by one. */
 static bool hand_chain_over(sky *s, const job *j, pending *p) {
     bool searches = s->scenario.lookup != SKY_LOOKUP_INDEX;
-    if (j->op != SKY_OP_HAS || j->item_count < 2 || !searches)
+    if (j->op != SKY_OP_HAS || j->asked || j->item_count < 2 || !searches)
         return false;
     sky_key *keys = chain_of(s, j);
     if (!keys)
@@ -313,16 +258,16 @@ static bool hand_chain_over(sky *s, const job *j, pending *p) {
 }
 
 static void finish_chain(sky *s, const pending *p, const sky_result *r) {
-    const sky_index *index = sky_session_index(session_of(s));
+    const sky_index *index = sky_session_index(sky__tier_session(s));
     for (size_t i = 0; i < p->chain_count; i++) {
         uint32_t block = i < r->bytes ? sky_index_find(index, &p->chain[i]) : SKY_BLOCK_NONE;
         sky_block_info info = {0};
         if (block != SKY_BLOCK_NONE)
             sky_index_info(index, block, &info);
         sky_status missing = r->status == SKY_OK ? SKY_MISS : r->status;
-        sky_batches_finish_level(
+        sky_batches_finish_coded(
             s->batches, p->batch, i, block != SKY_BLOCK_NONE ? SKY_OK : missing, info.payload_bytes,
-            block != SKY_BLOCK_NONE ? s->env.index : SKY_TIER_NONE, (uint8_t)info.level);
+            block != SKY_BLOCK_NONE ? s->env.index : SKY_TIER_NONE, info.coding);
     }
 }
 
@@ -380,19 +325,40 @@ static void name_block(sky *s, uint32_t block, pending *p) {
     p->name = NULL;
 }
 
-/* The chunk that came last explains the batch: what was before its request began is the session's.
- * */
+/* The chunk that came last explains all gets that were under way with it: what was before its
+ * request began is the session's. */
 static void explain(sky *s, const pending *p, const sky_path_time *t) {
     sky_sky_report *r = &s->report;
-    if (s->report_batch.id != p->batch.id)
+    if (p->submitted >= s->report_until) {
         r->chunks = 0;
-    s->report_batch = p->batch;
+        s->report_from = p->submitted;
+    }
+    s->report_from = p->submitted < s->report_from ? p->submitted : s->report_from;
+    s->report_until = t->ended;
     r->chunks += t->chunks;
-    r->total_ns = t->ended - p->submitted;
+    r->total_ns = t->ended - s->report_from;
     r->light_ns = t->light_ns;
     r->link_ns = t->link_ns;
     r->processing_ns = t->processing_ns;
-    r->session_ns = t->session_ns + (t->began - p->submitted);
+    r->session_ns = t->session_ns + (t->began - s->report_from);
+}
+
+/* How a satellite is, to who asked. */
+static void tell_counts(sky *s, const pending *p, const uint64_t *counts) {
+    if (!sky_batches_enter(s->batches, p->batch, p->item))
+        return;
+    sky_satellite_answered(p->asked, virtual_now(s) - p->submitted, counts);
+    sky_batches_leave(s->batches, p->batch);
+}
+
+/* Whether satellites answer at all; one that is asked how it is may well be down. */
+static void take_pulse(sky *s, const pending *p, const sky_result *r) {
+    bool silent = r->status == SKY_E_IO && !p->asked;
+    s->errors += silent;
+    if (silent)
+        s->failures++;
+    else if (r->status == SKY_OK)
+        s->failures = 0;
 }
 
 static bool collect(sky *s) {
@@ -406,15 +372,13 @@ static bool collect(sky *s) {
             name_block(s, r.block, p);
         if (r.op == SKY_OP_GET && done)
             explain(s, p, &r.time);
-        s->errors += r.status == SKY_E_IO;
-        if (r.status == SKY_E_IO)
-            s->failures++;
-        else if (done)
-            s->failures = 0;
+        if (p->asked && done)
+            tell_counts(s, p, r.stat);
+        take_pulse(s, p, &r);
         if (p->chain)
             finish_chain(s, p, &r);
         else
-            sky_batches_finish_level(s->batches, p->batch, p->item, r.status, r.bytes,
+            sky_batches_finish_coded(s->batches, p->batch, p->item, r.status, r.bytes,
                                      done ? s->env.index : SKY_TIER_NONE, r.level);
         pending_give(s, p);
     }
@@ -455,30 +419,35 @@ static void *thread_body(void *argument) {
 
 /* ---- the table ---- */
 
-static sky_status sky_submit_batch(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
-                                   const sky_call *call, sky_batch *out) {
-    sky *s = of(tier);
-    static const sky_call plain;
-    call = call ? call : &plain;
-    if (item_count == 0 || item_count > SKY_BATCH_ITEMS_MAX || op > SKY_OP_LEASE)
-        return SKY_E_PARAM;
+sky_status sky__tier_queue(sky *s, job kind, sky_item *items, sky_time deadline_ns,
+                           sky_batch *out) {
     sky_mutex_lock(&s->queue_lock);
     sky_status status = SKY_E_BUSY;
     if (s->job_count < JOBS_MAX)
-        status = sky_batches_open(s->batches, items, item_count, call->deadline_ns, out);
+        status = sky_batches_open(s->batches, items, kind.item_count, deadline_ns, out);
     if (status == SKY_OK) {
-        s->jobs[(s->job_first + s->job_count++) % JOBS_MAX] = (job){.batch = *out,
-                                                                    .op = op,
-                                                                    .item_count = item_count,
-                                                                    .ttl_s = call->ttl_s,
-                                                                    .level = call->level,
-                                                                    .at_ms = call->at_ms,
-                                                                    .submitted = virtual_now(s)};
+        kind.batch = *out;
+        kind.submitted = virtual_now(s);
+        s->jobs[(s->job_first + s->job_count++) % JOBS_MAX] = kind;
     }
     sky_mutex_unlock(&s->queue_lock);
     if (status == SKY_OK)
         sky_event_raise(s->wake);
     return status;
+}
+
+static sky_status sky_submit_batch(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
+                                   const sky_call *call, sky_batch *out) {
+    static const sky_call plain;
+    call = call ? call : &plain;
+    if (item_count == 0 || item_count > SKY_BATCH_ITEMS_MAX || op > SKY_OP_LEASE)
+        return SKY_E_PARAM;
+    const job kind = {.op = op,
+                      .item_count = item_count,
+                      .ttl_s = call->ttl_s,
+                      .coding = call->coding,
+                      .at_ms = call->at_ms};
+    return sky__tier_queue(of(tier), kind, items, call->deadline_ns, out);
 }
 
 static int sky_descriptor(const sky_tier *tier) {
@@ -495,136 +464,6 @@ static sky_status sky_wait_batch(sky_tier *tier, sky_batch batch, sky_time until
 
 static void sky_cancel_batch(sky_tier *tier, sky_batch batch) {
     sky_batches_cancel(of(tier)->batches, batch);
-}
-
-/* Entries copied out under the lock, so that the callback may call the tier. */
-typedef struct {
-    sky_entry entries[PAGE_ENTRIES];
-    char names[PAGE_ENTRIES][SKY_NAME_BYTES_MAX + 1];
-    uint32_t count;
-} page;
-
-static void copy_entry(const sky *s, uint32_t block, page *to) {
-    sky_session_entry e;
-    sky_session_look(session_of(s), block, &e);
-    if (e.expires_ms <= s->env.clock->wall_ms(s->env.clock))
-        return;
-    uint32_t i = to->count++;
-    const block_name *name = &s->names[block];
-    if (name->text)
-        memcpy(to->names[i], name->text, name->bytes + 1);
-    to->entries[i] = (sky_entry){
-        .key = e.key,
-        .name = name->text ? to->names[i] : NULL,
-        .name_bytes = name->bytes,
-        .bytes = e.info.payload_bytes,
-        .set_ms = s->reach->ops->wall_ms(s->reach, e.info.set_ms),
-        .hits = e.hits,
-        .tier = s->env.index,
-        .pinned = e.pinned,
-    };
-}
-
-/* The entries from `block` on; returns where to go on. */
-static uint32_t fill_page(sky *s, uint32_t block, page *to) {
-    to->count = 0;
-    sky_mutex_lock(&s->world_lock);
-    const sky_index *index = sky_session_index(session_of(s));
-    block = sky_index_next(index, block);
-    for (; block != SKY_BLOCK_NONE && to->count < PAGE_ENTRIES;
-         block = sky_index_next(index, block + 1))
-        copy_entry(s, block, to);
-    sky_mutex_unlock(&s->world_lock);
-    return block;
-}
-
-static sky_status sky_list_entries(sky_tier *tier, sky_entry_fn each, void *context) {
-    page *p = malloc(sizeof *p);
-    if (!p)
-        return SKY_E_NOMEM;
-    bool more = true;
-    for (uint32_t block = 0; more && block != SKY_BLOCK_NONE;) {
-        block = fill_page(of(tier), block, p);
-        for (uint32_t i = 0; more && i < p->count; i++)
-            more = each(context, &p->entries[i]);
-    }
-    free(p);
-    return SKY_OK;
-}
-
-/* Where nobody can look into the satellites: get every block, into nowhere. */
-typedef struct {
-    sky_tier *tier;
-    sky_world_check *sum;
-} reading;
-
-static bool read_one(void *context, const sky_entry *entry) {
-    reading *r = context;
-    sky_span nowhere = {NULL, (size_t)entry->bytes};
-    sky_item item = {.key = entry->key, .spans = &nowhere, .span_count = 1};
-    sky_batch batch;
-    sky_status status = r->tier->ops->submit(r->tier, SKY_OP_GET, &item, 1, NULL, &batch);
-    if (status == SKY_OK)
-        status = r->tier->ops->wait(r->tier, batch, SKY_TIME_NEVER);
-    r->sum->entries++;
-    r->sum->bytes += entry->bytes;
-    r->sum->corrupt += status != SKY_OK || item.status != SKY_OK;
-    return true;
-}
-
-static sky_status check_by_reading(sky_tier *tier, sky_world_check *out) {
-    reading r = {tier, out};
-    return tier->ops->list(tier, read_one, &r);
-}
-
-static sky_status sky_verify_all(sky_tier *tier, sky_verify_report *out) {
-    sky *s = of(tier);
-    sky_world_check check = {0};
-    sky_status status = SKY_OK;
-    if (s->reach->ops->check) {
-        sky_mutex_lock(&s->world_lock);
-        s->reach->ops->check(s->reach, &check);
-        sky_mutex_unlock(&s->world_lock);
-    } else {
-        status = check_by_reading(tier, &check);
-    }
-    if (status != SKY_OK)
-        return status;
-    out->entries += check.entries;
-    out->bytes += check.bytes;
-    out->corrupt += check.corrupt;
-    out->orphans += check.orphans;
-    return SKY_OK;
-}
-
-static void sky_stat_all(sky_tier *tier, sky_tier_stat *out) {
-    sky *s = of(tier);
-    sky_world_stat w;
-    sky_session_stat t;
-    sky_mutex_lock(&s->world_lock);
-    s->reach->ops->stats(s->reach, &w);
-    sky_session_stats(session_of(s), &t);
-    *out = (sky_tier_stat){
-        .entries = sky_index_count(sky_session_index(session_of(s))),
-        .bytes_used = t.bytes,
-        .bytes_max = sky_session_bytes_max(session_of(s)),
-        .hits = t.hits,
-        .misses = t.misses,
-        .puts = t.puts,
-        .evictions = t.evicted + t.purged,
-        .corrupt = t.corrupt + w.nodes.corrupt,
-        .errors = s->errors,
-        .failing = s->failures >= FAILURES_IN_A_ROW,
-    };
-    sky_mutex_unlock(&s->world_lock);
-    out->late = sky_batches_late(s->batches);
-    snprintf(out->url, sizeof out->url, "%s", s->url);
-    const sky_placement *p = &s->scenario.placement;
-    snprintf(out->note, sizeof out->note,
-             "%s over %" PRIu32 " servers, %" PRIu32 "/%" PRIu32 " overhead, %" PRIu64
-             " rotations, %" PRIu64 " chunks migrated",
-             sky_strategy_name(p->strategy), p->servers, w.overhead.plane, w.overhead.slot, w.turns,
-             w.nodes.migrated);
 }
 
 static void sky_close_all(sky_tier *tier) {
@@ -658,31 +497,14 @@ static const sky_tier_ops ops = {
     .drain = sky_drain_batches,
     .wait = sky_wait_batch,
     .cancel = sky_cancel_batch,
-    .list = sky_list_entries,
-    .verify = sky_verify_all,
-    .stat = sky_stat_all,
+    .list = sky__tier_list,
+    .verify = sky__tier_verify,
+    .stat = sky__tier_stat,
     .close = sky_close_all,
 };
 
-sky_status sky_sky_tier_report(sky_tier *tier, sky_sky_report *out) {
-    if (tier->ops != &ops)
-        return SKY_E_PARAM;
-    sky *s = of(tier);
-    sky_world_stat w;
-    sky_session_stat t;
-    sky_mutex_lock(&s->world_lock);
-    s->reach->ops->stats(s->reach, &w);
-    sky_session_stats(session_of(s), &t);
-    *out = s->report;
-    sky_mutex_unlock(&s->world_lock);
-    out->rotations = w.turns;
-    out->migrated_chunks = w.nodes.migrated;
-    out->migrated_bytes = w.nodes.migrated_bytes;
-    out->purged_blocks = t.purged;
-    out->strategy = s->scenario.placement.strategy;
-    out->servers = s->scenario.placement.servers;
-    out->overhead = w.overhead;
-    return SKY_OK;
+sky *sky__tier_of(sky_tier *tier) {
+    return tier->ops == &ops ? of(tier) : NULL;
 }
 
 /* ---- open ---- */
@@ -714,7 +536,7 @@ sky_status sky_reach_tier_create(const char *url, const sky_scenario *scenario,
     sky_status status = reach(context, s->env.clock, &host, &s->reach, error);
     if (status != SKY_OK)
         goto cleanup;
-    s->name_max = sky_index_capacity(sky_session_index(session_of(s)));
+    s->name_max = sky_index_capacity(sky_session_index(sky__tier_session(s)));
     s->names = calloc(s->name_max, sizeof *s->names);
     status = s->names ? sky_event_create(&s->wake) : SKY_E_NOMEM;
     if (status == SKY_OK)

@@ -2,6 +2,7 @@
 #ifndef SKY_STORE_SKY_TIER_H
 #define SKY_STORE_SKY_TIER_H
 
+#include <skymem/satellite.h>
 #include <skymem/sim.h>
 
 #include "sim/scenario.h"
@@ -12,8 +13,16 @@
 sky_status sky_sky_tier_create(const char *url, const sky_scenario *scenario, uint64_t seed,
                                const sky_tier_env *env, sky_tier **out, sky_error *error);
 
-/* Where the time of the last batch of gets went, and what the sky did so far.
+/* Where the time of the last gets went, those under way together, and what the sky did so far.
  * Errors: SKY_E_PARAM when `tier` is no sky */
 sky_status sky_sky_tier_report(sky_tier *tier, sky_sky_report *out);
+
+/* As sky_cache_satellites. */
+sky_status sky_sky_tier_satellites(sky_tier *tier, sky_time until, sky_satellite_stat *stats,
+                                   size_t count_max, size_t *count);
+
+/* What a satellite answered.
+ * Shape:  counts [SKY_STAT_COUNT] */
+void sky_satellite_answered(sky_satellite_stat *stat, sky_time took_ns, const uint64_t *counts);
 
 #endif

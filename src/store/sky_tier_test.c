@@ -64,12 +64,12 @@ static void levels_are_told(void **state) {
         if (i > 0)
             items[i].parent = items[i - 1].key;
     }
-    sky_fixture_run(t, SKY_OP_PUT, items, 3, &(sky_call){.level = 4});
+    sky_fixture_run(t, SKY_OP_PUT, items, 3, &(sky_call){.coding = 4});
     for (size_t count = 1; count <= 3; count += 2) {
         sky_fixture_run(t, SKY_OP_HAS, items, count, NULL);
         for (size_t i = 0; i < count; i++) {
             assert_int_equal(items[i].status, SKY_OK);
-            assert_int_equal(items[i].level, 4);
+            assert_int_equal(items[i].coding, 4);
         }
     }
     close_sky(NULL, t);
@@ -93,6 +93,66 @@ static void time_is_real_and_explained(void **state) {
     assert_true(r.light_ns > 0);
     assert_true(took >= r.total_ns - SKY_MS(1) && r.total_ns >= SKY_MS(7));
     assert_int_equal(r.servers, 9);
+    close_sky(NULL, t);
+}
+
+/* Gets that are under way together are explained together, whether or not they are one batch; one
+ * that begins later is explained alone. */
+static void gets_under_way_together_are_one_account(void **state) {
+    (void)state;
+    sky_scenario s = fast_scenario();
+    sky_tier *t = open_scenario(&s, &no_env);
+    enum { GETS = 3 };
+    static uint8_t bytes[GETS][67000];
+    sky_item items[GETS];
+    sky_span spans[GETS];
+    sky_batch batches[GETS];
+    sky_sky_report r;
+    for (uint64_t n = 0; n < GETS; n++)
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 67000, n), SKY_OK);
+    for (uint64_t n = 0; n < GETS; n++) {
+        spans[n] = (sky_span){bytes[n], sizeof bytes[n]};
+        items[n] = (sky_item){.key = sky_fixture_key(n), .spans = &spans[n], .span_count = 1};
+        batches[n] = sky_fixture_submit(t, SKY_OP_GET, &items[n], 1, NULL);
+    }
+    for (uint64_t n = 0; n < GETS; n++)
+        assert_int_equal(t->ops->wait(t, batches[n], SKY_TIME_NEVER), SKY_OK);
+    assert_int_equal(sky_sky_tier_report(t, &r), SKY_OK);
+    assert_int_equal(r.chunks, GETS * 66);
+    assert_int_equal(r.light_ns + r.link_ns + r.processing_ns + r.session_ns, r.total_ns);
+    assert_int_equal(sky_fixture_check(t, sky_fixture_key(1), 67000, 1), SKY_OK);
+    assert_int_equal(sky_sky_tier_report(t, &r), SKY_OK);
+    assert_int_equal(r.chunks, 66);
+    close_sky(NULL, t);
+}
+
+/* Every satellite says how it is: together they hold and gave what was put and got. */
+static void satellites_say_how_they_are(void **state) {
+    (void)state;
+    sky_scenario s = fast_scenario();
+    sky_tier *t = open_scenario(&s, &no_env);
+    const sky_constellation *c = &s.constellation;
+    size_t there = (size_t)c->planes * c->slots, count = 0;
+    sky_satellite_stat *said = calloc(there, sizeof *said), sum = {0};
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 67000, 1), SKY_OK);
+    assert_int_equal(sky_fixture_check(t, sky_fixture_key(1), 67000, 1), SKY_OK);
+    assert_int_equal(sky_sky_tier_satellites(t, 0, said, there, &count), SKY_OK);
+    assert_int_equal(count, there);
+    for (size_t i = 0; i < there; i++) {
+        assert_true(said[i].answered && said[i].ms > 0 && said[i].chunks_max > 0);
+        assert_int_equal(said[i].satellite.plane, i / c->slots + 1);
+        assert_int_equal(said[i].satellite.slot, i % c->slots + 1);
+        sum.chunks += said[i].chunks;
+        sum.sets += said[i].sets;
+        sum.gets += said[i].gets;
+    }
+    assert_int_equal(sum.chunks, 66);
+    assert_int_equal(sum.sets, 66);
+    assert_int_equal(sum.gets, 66);
+    assert_int_equal(sky_sky_tier_satellites(t, sky_now() - 1, said, 3, &count), SKY_OK);
+    assert_int_equal(count, there);
+    assert_false(said[0].answered);
+    free(said);
     close_sky(NULL, t);
 }
 
@@ -187,6 +247,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_are_told),
         cmocka_unit_test(time_is_real_and_explained),
+        cmocka_unit_test(gets_under_way_together_are_one_account),
+        cmocka_unit_test(satellites_say_how_they_are),
         cmocka_unit_test(the_sky_turns_while_it_holds),
         cmocka_unit_test(chains_and_moves_reach_the_sky),
         cmocka_unit_test(urls_are_read),
