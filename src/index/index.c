@@ -31,7 +31,7 @@
 #define CACHE_LINE_BYTES 64
 #define PINS_MAX         255u
 #define SET_MS_MAX       (((int64_t)1 << 48) - 1)
-#define LEVEL_MAX        15u
+#define CODING_MAX       15u
 
 typedef struct {
     uint64_t key[2];
@@ -50,7 +50,7 @@ typedef struct __attribute__((packed)) {
     uint16_t centre_plane;
     uint16_t centre_slot;
     uint16_t set_ms[3]; /* 48 bits, low part first */
-    uint8_t level : 4;
+    uint8_t coding : 4;
     uint8_t in_use : 1;
 } cold_block;
 
@@ -265,7 +265,7 @@ void sky_index_destroy(sky_index *index) {
 }
 
 static bool info_fits(const sky_block_info *info) {
-    return info->chunk_count <= SKY_CHUNK_COUNT_MAX && info->level <= LEVEL_MAX &&
+    return info->chunk_count <= SKY_CHUNK_COUNT_MAX && info->coding <= CODING_MAX &&
            info->set_ms >= 0 && info->set_ms <= SET_MS_MAX;
 }
 
@@ -274,7 +274,7 @@ static void info_store(cold_block *c, const sky_block_info *info) {
     c->chunk_count = info->chunk_count & SKY_CHUNK_COUNT_MAX;
     c->centre_plane = info->centre_plane;
     c->centre_slot = info->centre_slot;
-    c->level = info->level & LEVEL_MAX;
+    c->coding = info->coding & CODING_MAX;
     for (int i = 0; i < 3; i++)
         c->set_ms[i] = (uint16_t)(info->set_ms >> 16 * i);
 }
@@ -455,7 +455,7 @@ void sky_index_info(const sky_index *index, uint32_t block, sky_block_info *out)
                             .chunk_count = c->chunk_count,
                             .centre_plane = c->centre_plane,
                             .centre_slot = c->centre_slot,
-                            .level = c->level};
+                            .coding = c->coding};
     for (int i = 0; i < 3; i++)
         out->set_ms |= (int64_t)c->set_ms[i] << 16 * i;
 }
@@ -482,7 +482,7 @@ bool sky_index_pinned(const sky_index *index, uint32_t block) {
     return index->cold[block].pins > 0;
 }
 
-uint32_t sky_index_victim(const sky_index *index) {
+uint32_t sky_index_victim(sky_index *index) {
     hot_block *end = &index->hot[index->blocks_max];
     while (end->newer != index->blocks_max) {
         uint32_t oldest = end->newer;

@@ -111,7 +111,7 @@ static void do_insert(model *m, int id) {
                            .set_ms = (int64_t)(sky_prng_u64(&m->prng) >> 16),
                            .centre_plane = (uint16_t)below(m, 65536),
                            .centre_slot = (uint16_t)below(m, 65536),
-                           .level = (uint8_t)below(m, 16)};
+                           .coding = (uint8_t)below(m, 16)};
     uint32_t block = SKY_BLOCK_NONE;
     sky_status status = sky_index_insert(
         m->index, &m->keys[id], parent == NOTHING ? NULL : &m->keys[parent], &info, &block);
@@ -159,7 +159,7 @@ static void assert_info_equal(const sky_block_info *a, const sky_block_info *b) 
     assert_int_equal(a->set_ms, b->set_ms);
     assert_int_equal(a->centre_plane, b->centre_plane);
     assert_int_equal(a->centre_slot, b->centre_slot);
-    assert_int_equal(a->level, b->level);
+    assert_int_equal(a->coding, b->coding);
 }
 
 /* A prompt that ends at `id`, or (now and then) keys that are no chain at all. */
@@ -354,7 +354,7 @@ static void bounds_are_refused(void **state) {
     assert_int_equal(sky_index_create(4, &index), SKY_OK);
     sky_key key = numbered_key(1);
     const sky_block_info bad[] = {{.chunk_count = SKY_CHUNK_COUNT_MAX + 1},
-                                  {.level = 16},
+                                  {.coding = 16},
                                   {.set_ms = -1},
                                   {.set_ms = (int64_t)1 << 48}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

@@ -3,7 +3,12 @@
  *
  *   free_list ──start──► flight ──backend──► (number, result) ──reap──► free_list
  *                           ▲──────── rest of a short transfer ───┘
- */
+ *
+ * io_uring: `waiting` are those in the ring that the kernel did not take yet, in the ring's order.
+ * It may decline for a while, for want of memory or because results wait; when nothing else is
+ * under way whose result would lead to the next flush, the descriptor is made readable. When it
+ * declines for good, those end with its error and so does every later one, as what is in the ring
+ * cannot be taken back. */
 #include "io/aio.h"
 
 #include <assert.h>
@@ -12,12 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "io/file.h"
 #include "io/sync.h"
 
-#define THREADS_MAX 8
+#define THREADS_MAX    8
+#define DECLINED_PAUSE SKY_MS(1)
 
 typedef struct {
     sky_aio_request request;
@@ -47,17 +54,19 @@ struct sky_aio {
     flight *flights;
     int event;
 
-    struct io_uring ring;
+    fifo waiting;
+    fifo finished;
+    int *results; /* [depth] */
 
-    /* Threads: everything below is guarded by the mutex. */
+    struct io_uring ring;
+    int broken; /* minus the errno with which the kernel declined for good */
+
+    /* Threads: guards all but what is above the fifos. */
     sky_mutex mutex;
     sky_condition changed;
     sky_thread threads[THREADS_MAX];
     uint32_t thread_count;
     bool closing;
-    fifo waiting;
-    fifo finished;
-    int *results; /* [depth] */
 };
 
 static void fifo_push(fifo *f, uint32_t depth, uint32_t number) {
@@ -88,13 +97,20 @@ static sky_aio_request rest_of(const flight *f) {
 
 /* ---- io_uring ---- */
 
+static void ring_fail(sky_aio *a, uint32_t number) {
+    a->results[number] = a->broken;
+    fifo_push(&a->finished, a->depth, number);
+    sky_event_raise(a->event);
+}
+
 static void ring_start(sky_aio *a, uint32_t number) {
-    struct io_uring_sqe *sqe = io_uring_get_sqe(&a->ring);
-    if (!sqe) { /* only when the kernel did not take an earlier submission */
-        io_uring_submit(&a->ring);
-        sqe = io_uring_get_sqe(&a->ring);
+    if (a->broken) {
+        ring_fail(a, number);
+        return;
     }
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&a->ring);
     assert(sqe);
+    fifo_push(&a->waiting, a->depth, number);
     sky_aio_request r = rest_of(&a->flights[number]);
     if (r.op == SKY_AIO_READ)
         io_uring_prep_read(sqe, r.fd, r.data, r.bytes, r.offset);
@@ -105,15 +121,31 @@ static void ring_start(sky_aio *a, uint32_t number) {
     io_uring_sqe_set_data64(sqe, number);
 }
 
-/* What the kernel does not take now stays in the ring for the next flush. */
 static void ring_flush(sky_aio *a) {
-    if (io_uring_sq_ready(&a->ring) == 0)
+    if (a->waiting.count == 0)
         return;
-    while (io_uring_submit(&a->ring) == -EINTR) {
+    int taken;
+    do
+        taken = io_uring_submit(&a->ring);
+    while (taken == -EINTR);
+    for (int i = 0; i < taken; i++)
+        fifo_pop(&a->waiting, a->depth);
+    if (taken < 0 && taken != -EAGAIN && taken != -EBUSY) {
+        a->broken = taken;
+        while (a->waiting.count > 0)
+            ring_fail(a, fifo_pop(&a->waiting, a->depth));
+    } else if (a->waiting.count > 0 && a->waiting.count + a->free_count == a->depth) {
+        nanosleep(&(struct timespec){.tv_nsec = DECLINED_PAUSE}, NULL);
+        sky_event_raise(a->event); /* else the results of others do */
     }
 }
 
 static bool ring_take(sky_aio *a, uint32_t *number, int *result) {
+    if (a->finished.count > 0) {
+        *number = fifo_pop(&a->finished, a->depth);
+        *result = a->results[*number];
+        return true;
+    }
     struct io_uring_cqe *cqe;
     if (io_uring_peek_cqe(&a->ring, &cqe) != 0)
         return false;
@@ -129,12 +161,11 @@ static void ring_close(sky_aio *a) {
 
 static const backend ring_backend = {ring_start, ring_flush, ring_take, ring_close, "io_uring"};
 
-/* Twice the depth, so that a rest always finds room beside what the kernel did not take yet. */
 static bool ring_open(sky_aio *a) {
     const char *wanted = sky_environment("SKYMEM_IO");
     if (wanted && strcmp(wanted, "threads") == 0)
         return false;
-    if (io_uring_queue_init(a->depth * 2, &a->ring, 0) != 0)
+    if (io_uring_queue_init(a->depth, &a->ring, 0) != 0)
         return false;
     struct io_uring_probe *probe = io_uring_get_probe_ring(&a->ring);
     bool able = probe && io_uring_opcode_supported(probe, IORING_OP_READ) &&

@@ -1,8 +1,11 @@
 /* Reads, writes and syncs under way together, on io_uring and on threads: all come back once, with
- * the right bytes, short at the end of a file, and with the status of what failed. */
+ * the right bytes, short at the end of a file, and with the status of what failed; also when the
+ * kernel declines to take them, for a while or for good. */
 #include "io/aio.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -115,6 +118,50 @@ static void failures_come_back_as_statuses(void **state) {
     close(read_only);
 }
 
+/* In the place of the library's: declines `declined` times with `reason`. */
+static int declined, reason;
+
+int io_uring_submit(struct io_uring *ring) {
+    return declined > 0 && declined-- ? -reason : io_uring_submit_and_wait(ring, 0);
+}
+
+static void what_the_kernel_declines_is_tried_again(void **state) {
+    fixture *f = *state;
+    sky_aio_result r[64];
+    static const int reasons[] = {EAGAIN, EBUSY, EINTR};
+    char bytes[4] = "abc";
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        reason = reasons[i];
+        declined = 3;
+        start(f, SKY_AIO_WRITE, bytes, 3, 0, 1);
+        start(f, SKY_AIO_WRITE, bytes, 3, 3, 2);
+        await(f, 2, r); /* nothing else is under way that would wake it */
+        assert_true(r[1].status == SKY_OK && r[2].status == SKY_OK);
+        declined = 0;
+    }
+}
+
+static void what_the_kernel_refuses_fails(void **state) {
+    fixture *f = *state;
+    sky_aio_result r[64];
+    char byte = 'a';
+    if (strcmp(sky_aio_backend(f->aio), "io_uring") != 0)
+        skip();
+    start(f, SKY_AIO_WRITE, &byte, 1, 0, 1);
+    sky_aio_flush(f->aio); /* taken before */
+    reason = EBADF;
+    declined = 1;
+    start(f, SKY_AIO_WRITE, &byte, 1, 1, 2);
+    start(f, SKY_AIO_SYNC, NULL, 0, 0, 3);
+    await(f, 3, r);
+    assert_int_equal(r[1].status, SKY_OK);
+    assert_int_equal(r[2].status, SKY_E_IO);
+    assert_int_equal(r[3].status, SKY_E_IO);
+    start(f, SKY_AIO_READ, &byte, 1, 0, 4); /* and from then on */
+    await(f, 1, r);
+    assert_int_equal(r[4].status, SKY_E_IO);
+}
+
 static void a_queue_is_destroyed_with_work_under_way(void **state) {
     fixture *f = *state;
     sky_aio *aio;
@@ -157,6 +204,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         test(what_is_written_is_read),
         test(failures_come_back_as_statuses),
+        test(what_the_kernel_declines_is_tried_again),
+        test(what_the_kernel_refuses_fails),
         test(a_queue_is_destroyed_with_work_under_way),
         test(buffers_are_aligned_and_bounded),
         test(the_backend_is_told),

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -95,36 +97,103 @@ static sky_status read_growing(int fd, const char *path, size_t bytes_max, char 
 
 sky_status sky_file_read_all(const char *path, size_t bytes_max, char **data, size_t *bytes,
                              sky_error *error) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
     if (fd < 0) {
         sky_status status = sky_errno_status(errno);
         return sky_fail(error, status == SKY_E_DENIED ? status : SKY_E_IO, "%s: %s", path,
                         sky_errno_text());
     }
-    sky_status status = read_growing(fd, path, bytes_max, data, bytes, error);
+    struct stat st;
+    bool odd = fstat(fd, &st) == 0 && !S_ISREG(st.st_mode);
+    sky_status status = odd ? sky_fail(error, SKY_E_IO, "%s: not a plain file", path)
+                            : read_growing(fd, path, bytes_max, data, bytes, error);
     close(fd);
     return status;
 }
+
+/* ---- below a folder ---- */
+
+/* EPERM: some sandboxes refuse what they do not know. */
+static int open_below(int folder, const char *path, int flags, mode_t mode) {
+    if (folder != SKY_FOLDER_HERE) {
+        struct open_how how = {.flags = (unsigned)flags,
+                               .mode = flags & O_CREAT ? mode : 0,
+                               .resolve = RESOLVE_NO_SYMLINKS};
+        int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+        if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
+            return fd;
+    }
+    return openat(folder, path, flags, mode);
+}
+
+/* Where a path's last name stands: for calls that would follow links on the way to it. */
+typedef struct {
+    int fd; /* negative: there is none, errno says why */
+    bool opened;
+    const char *name;
+} place;
+
+static place place_of(int folder, const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (folder == SKY_FOLDER_HERE || !slash)
+        return (place){folder, false, path};
+    char parent[PATH_MAX];
+    size_t length = (size_t)(slash - path);
+    if (length >= sizeof parent) {
+        errno = ENAMETOOLONG;
+        return (place){SKY_FILE_NONE, false, path};
+    }
+    memcpy(parent, path, length);
+    parent[length] = '\0';
+    int fd = open_below(folder, parent, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    return (place){fd, fd >= 0, slash + 1};
+}
+
+static bool found(const place *p) {
+    return p->fd >= 0 || p->fd == SKY_FOLDER_HERE;
+}
+
+static void leave(const place *p) {
+    int cause = errno;
+    if (p->opened)
+        close(p->fd);
+    errno = cause;
+}
+
+static int stat_below(int folder, const char *path, struct stat *st) {
+    place p = place_of(folder, path);
+    int rc = found(&p) ? fstatat(p.fd, p.name, st, AT_SYMLINK_NOFOLLOW) : -1;
+    leave(&p);
+    return rc;
+}
+
+static int unlink_below(int folder, const char *path, int flags) {
+    place p = place_of(folder, path);
+    int rc = found(&p) ? unlinkat(p.fd, p.name, flags) : -1;
+    leave(&p);
+    return rc;
+}
+
+/* ---- files ---- */
 
 /* What stands there is no plain file: some of these cannot even be opened. */
 static bool is_odd(int folder, const char *path) {
     struct stat st;
     int cause = errno;
-    bool odd = fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode);
+    bool odd = stat_below(folder, path, &st) == 0 && !S_ISREG(st.st_mode);
     errno = cause;
     return odd;
 }
 
 /* io_uring takes O_NONBLOCK on a file for a wish to fail rather than to wait for the disk, so it
  * only covers the open. */
-static sky_status expect_plain(int fd) {
+static sky_status expect_plain(int fd, int flags) {
     struct stat st;
     if (fstat(fd, &st) < 0)
         return sky_errno_status(errno);
     if (!S_ISREG(st.st_mode))
         return SKY_E_CORRUPT;
-    int flags = fcntl(fd, F_GETFL);
-    return status_of(flags < 0 ? flags : fcntl(fd, F_SETFL, flags & ~O_NONBLOCK));
+    return status_of(fcntl(fd, F_SETFL, flags & ~O_NONBLOCK));
 }
 
 sky_status sky_file_open(int folder, const char *path, unsigned mode, int *fd) {
@@ -139,12 +208,12 @@ sky_status sky_file_open(int folder, const char *path, unsigned mode, int *fd) {
     flags |= plain ? O_NONBLOCK : 0;
     int opened;
     do {
-        opened = openat(folder, path, flags, plain ? 0600 : 0644);
+        opened = open_below(folder, path, flags, plain ? 0600 : 0644);
     } while (opened < 0 && errno == EINTR);
     if (opened < 0)
         return plain && errno != EEXIST && is_odd(folder, path) ? SKY_E_CORRUPT
                                                                 : sky_errno_status(errno);
-    sky_status status = plain ? expect_plain(opened) : SKY_OK;
+    sky_status status = plain ? expect_plain(opened, flags) : SKY_OK;
     if (status == SKY_OK)
         *fd = opened;
     else
@@ -221,7 +290,7 @@ static void fill_info(const struct stat *st, sky_file_info *out) {
 
 sky_status sky_file_stat(int folder, const char *path, sky_file_info *out) {
     struct stat st;
-    if (fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (stat_below(folder, path, &st) < 0)
         return sky_errno_status(errno);
     fill_info(&st, out);
     return SKY_OK;
@@ -236,29 +305,34 @@ sky_status sky_file_stat_open(int fd, sky_file_info *out) {
 }
 
 bool sky_file_replaced(int fd, int folder, const char *path) {
-    struct stat opened, found;
-    return fstat(fd, &opened) == 0 && fstatat(folder, path, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
-           (opened.st_dev != found.st_dev || opened.st_ino != found.st_ino);
+    struct stat opened, there;
+    return fstat(fd, &opened) == 0 && stat_below(folder, path, &there) == 0 &&
+           (opened.st_dev != there.st_dev || opened.st_ino != there.st_ino);
 }
 
-sky_status sky_file_free_bytes(int fd, uint64_t *out) {
+sky_status sky_file_space_left(int fd, sky_file_space *out) {
     struct statvfs system;
     if (fstatvfs(fd, &system) < 0)
         return sky_errno_status(errno);
-    *out = (uint64_t)system.f_bavail * system.f_frsize;
+    out->bytes = (uint64_t)system.f_bavail * system.f_frsize;
+    out->files = system.f_files > 0 ? system.f_favail : UINT64_MAX;
     return SKY_OK;
 }
 
 sky_status sky_file_rename(int folder, const char *from, const char *to) {
-    return status_of(renameat(folder, from, folder, to));
+    place old = place_of(folder, from), new = place_of(folder, to);
+    int rc = found(&old) && found(&new) ? renameat(old.fd, old.name, new.fd, new.name) : -1;
+    leave(&old);
+    leave(&new);
+    return status_of(rc);
 }
 
 sky_status sky_file_remove(int folder, const char *path) {
-    return status_of(unlinkat(folder, path, 0));
+    return status_of(unlink_below(folder, path, 0));
 }
 
 sky_status sky_folder_remove(int folder, const char *path) {
-    return status_of(unlinkat(folder, path, AT_REMOVEDIR));
+    return status_of(unlink_below(folder, path, AT_REMOVEDIR));
 }
 
 sky_status sky_file_lock(int fd, sky_time until) {
@@ -277,9 +351,10 @@ void sky_file_unlock(int fd) {
 }
 
 sky_status sky_folder_make(int folder, const char *path) {
-    if (mkdirat(folder, path, 0700) == 0 || errno == EEXIST)
-        return SKY_OK;
-    return sky_errno_status(errno);
+    place p = place_of(folder, path);
+    int rc = found(&p) ? mkdirat(p.fd, p.name, 0700) : -1;
+    leave(&p);
+    return rc == 0 || errno == EEXIST ? SKY_OK : sky_errno_status(errno);
 }
 
 sky_status sky_folder_make_all(const char *path, sky_error *error) {
@@ -320,7 +395,7 @@ static char kind_of(unsigned char type) {
 }
 
 sky_status sky_folder_each(int folder, const char *path, sky_folder_fn each, void *context) {
-    int fd = openat(folder, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open_below(folder, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
         return sky_errno_status(errno);
     DIR *stream = fdopendir(fd);

@@ -2,8 +2,9 @@
  * person is told.
  *
  * Paths are relative to a `folder` descriptor; SKY_FOLDER_HERE means the working directory (an
- * absolute path needs no folder). Every descriptor is close-on-exec. Interrupted calls are
- * repeated.
+ * absolute path needs no folder). Below a descriptor no symbolic link is followed, so that nothing
+ * leads out of it: one on the way is SKY_E_CORRUPT. (A kernel before 5.6 follows those in folders'
+ * places.) Every descriptor is close-on-exec. Interrupted calls are repeated.
  *
  * One map from errno holds everywhere: absent SKY_MISS; not permitted or read-only SKY_E_DENIED;
  * disk, quota or file-size limit reached SKY_E_FULL; no memory SKY_E_NOMEM; the file system cannot
@@ -21,9 +22,10 @@ sky_status sky_errno_status(int error);
 /* errno of the calling thread's last failure here, in words. Valid until its next one. */
 const char *sky_errno_text(void);
 
-/* All bytes of a file, and a NUL behind them that is not counted.
+/* All bytes of a plain file, and a NUL behind them that is not counted. Never waits for a pipe.
  * Owner:  caller frees *data
- * Errors: SKY_E_PARAM (larger than bytes_max), SKY_E_IO (absent too), SKY_E_DENIED, SKY_E_NOMEM;
+ * Errors: SKY_E_PARAM (larger than bytes_max), SKY_E_IO (absent, no plain file), SKY_E_DENIED,
+ *         SKY_E_NOMEM;
  *         `error` says which file and why */
 sky_status sky_file_read_all(const char *path, size_t bytes_max, char **data, size_t *bytes,
                              sky_error *error);
@@ -62,8 +64,12 @@ sky_status sky_file_stat(int folder, const char *path, sky_file_info *out);
 sky_status sky_file_stat_open(int fd, sky_file_info *out);
 /* Another file than the open one stands at `path` now. */
 bool sky_file_replaced(int fd, int folder, const char *path);
-/* Bytes that may still be written to the file system that holds `fd`. */
-sky_status sky_file_free_bytes(int fd, uint64_t *out);
+/* What the file system that holds `fd` still has room for. */
+typedef struct {
+    uint64_t bytes;
+    uint64_t files; /* and folders; UINT64_MAX where they are not counted */
+} sky_file_space;
+sky_status sky_file_space_left(int fd, sky_file_space *out);
 
 sky_status sky_file_rename(int folder, const char *from, const char *to); /* replaces `to` */
 sky_status sky_file_remove(int folder, const char *path);

@@ -75,6 +75,11 @@ static void whole_files_are_read_up_to_a_limit(void **state) {
     assert_int_equal(sky_file_read_all(at("g"), 9999, &data, &count, &error), SKY_E_IO);
     assert_non_null(strstr(error.text, "No such file"));
     assert_int_equal(sky_file_read_all(place, 9999, &data, &count, &error), SKY_E_IO);
+    assert_int_equal(mkfifo(at("pipe"), 0600), 0); /* nobody ever writes into it */
+    assert_int_equal(sky_file_read_all(at("pipe"), 9999, &data, &count, &error), SKY_E_IO);
+    assert_non_null(strstr(error.text, "not a plain file"));
+    assert_int_equal(unlink(at("pipe")), 0);
+    assert_int_equal(sky_file_read_all("/dev/zero", 9999, &data, &count, &error), SKY_E_IO);
     assert_null(data);
 }
 
@@ -104,12 +109,45 @@ static void what_is_no_plain_file_is_told_at_once(void **state) {
     assert_true(sky_file_replaced(fd, folder, "plain"));
     assert_int_equal(sky_file_remove(folder, "plain"), SKY_OK);
     assert_false(sky_file_replaced(fd, folder, "plain"));
-    uint64_t bytes = 0;
-    assert_int_equal(sky_file_free_bytes(fd, &bytes), SKY_OK);
-    assert_true(bytes > 0);
+    sky_file_space space = {0};
+    assert_int_equal(sky_file_space_left(fd, &space), SKY_OK);
+    assert_true(space.bytes > 0 && space.files > 0);
     sky_file_close(fd);
     assert_int_equal(sky_folder_remove(folder, "d"), SKY_OK);
     assert_int_equal(sky_folder_remove(folder, "d"), SKY_MISS);
+}
+
+static bool tell_all(void *context, const char *name, char kind) {
+    (void)context, (void)name, (void)kind;
+    return true;
+}
+
+/* In a folder's place it would lead out of ours. */
+static void a_link_on_the_way_is_not_followed(void **state) {
+    (void)state;
+    int fd;
+    sky_file_info info;
+    assert_int_equal(sky_folder_make(folder, "inside"), SKY_OK);
+    write_bytes("inside/f", "abc", 3);
+    write_bytes("g", "abc", 3);
+    assert_int_equal(symlink("inside", at("way")), 0);
+    assert_int_equal(sky_file_open(folder, "way/f", SKY_FILE_READ, &fd), SKY_E_CORRUPT);
+    unsigned new = SKY_FILE_PLAIN | SKY_FILE_WRITE | SKY_FILE_NEW;
+    assert_int_equal(sky_file_open(folder, "way/n", new, &fd), SKY_E_CORRUPT);
+    assert_int_equal(sky_file_open(folder, "way", SKY_FILE_FOLDER, &fd), SKY_E_CORRUPT);
+    assert_int_equal(sky_file_stat(folder, "way/f", &info), SKY_E_CORRUPT);
+    assert_int_equal(sky_file_remove(folder, "way/f"), SKY_E_CORRUPT);
+    assert_int_equal(sky_file_rename(folder, "way/f", "f"), SKY_E_CORRUPT);
+    assert_int_equal(sky_file_rename(folder, "g", "way/g"), SKY_E_CORRUPT);
+    assert_int_equal(sky_folder_make(folder, "way/d"), SKY_E_CORRUPT);
+    assert_int_equal(sky_folder_remove(folder, "way/d"), SKY_E_CORRUPT);
+    assert_int_equal(sky_folder_each(folder, "way", tell_all, NULL), SKY_E_CORRUPT);
+    assert_int_equal(sky_file_stat(folder, "inside/f", &info), SKY_OK);
+    assert_int_equal(sky_file_remove(folder, "way"), SKY_OK); /* the link itself */
+    assert_int_equal(sky_file_rename(folder, "g", "inside/g"), SKY_OK);
+    assert_int_equal(sky_file_remove(folder, "inside/g"), SKY_OK);
+    assert_int_equal(sky_file_remove(folder, "inside/f"), SKY_OK);
+    assert_int_equal(sky_folder_remove(folder, "inside"), SKY_OK);
 }
 
 static void failures_have_one_status_each(void **state) {
@@ -240,6 +278,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         test(whole_files_are_read_up_to_a_limit),
         test(what_is_no_plain_file_is_told_at_once),
+        test(a_link_on_the_way_is_not_followed),
         test(failures_have_one_status_each),
         test(bytes_are_read_where_they_were_written),
         test(one_holds_a_lock),

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,12 @@ void sky_thread_join(sky_thread *t) {
     if (t->running)
         must(pthread_join(t->os, NULL), "pthread_join");
     t->running = false;
+}
+
+uint32_t sky_cpu_count(void) {
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return count > 0 ? (uint32_t)count : 1;
 }
 
 sky_status sky_event_create(int *fd) {

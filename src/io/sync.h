@@ -39,6 +39,9 @@ sky_status sky_thread_start(sky_thread *t, const char *name, void *(*body)(void 
 /* Fine on one that never started. */
 void sky_thread_join(sky_thread *t);
 
+/* Processors this process may run on, at least 1. */
+uint32_t sky_cpu_count(void);
+
 /* A wake-up as a file descriptor: readable from raise until clear. Errors: SKY_E_IO */
 sky_status sky_event_create(int *fd);
 void sky_event_raise(int fd);

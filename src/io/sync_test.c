@@ -56,6 +56,11 @@ static void polling_tells_which_descriptor(void **state) {
         sky_event_close(fds[i]);
 }
 
+static void there_is_a_processor(void **state) {
+    (void)state;
+    assert_in_range(sky_cpu_count(), 1, 1u << 16);
+}
+
 typedef struct {
     sky_mutex mutex;
     sky_condition changed;
@@ -109,6 +114,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_event_is_readable_from_raise_until_clear),
         cmocka_unit_test(an_alarm_fires_at_its_time_or_for_its_inner_event),
+        cmocka_unit_test(there_is_a_processor),
         cmocka_unit_test(polling_tells_which_descriptor),
         cmocka_unit_test(conditions_time_out_and_wake),
         cmocka_unit_test(the_monotonic_clock_never_goes_back),

@@ -7,7 +7,8 @@
  *   id = generation << 10 | slot, so that an id that is over never means a later batch.
  *
  * A slot is in at most one list, with the links in the slot: IDLE ones in `idle`, RUNNING ones with
- * a deadline in `deadlines` (earliest first), DONE ones in `done` (first finished first).
+ * a deadline in `deadlines` (earliest first), DONE ones that are not kept for a wait in `done`
+ * (first finished first).
  *
  * Surprises:
  *  - Ending never blocks a drain: whoever leaves last settles the batch, so expiry only marks it.
@@ -37,6 +38,7 @@ typedef struct {
     size_t unfinished;
     sky_time deadline; /* 0: none */
     slot_state state;
+    bool kept;          /* for a wait or a cancel: not drained */
     sky_status verdict; /* ENDING: what the unfinished items will say */
     uint32_t inside;    /* threads between enter and leave */
     uint32_t before;    /* in its list */
@@ -126,10 +128,12 @@ static void settle(sky_batches *b, slot *s) {
         b->late += s->verdict == SKY_E_DEADLINE;
     }
     s->state = DONE;
+    sky_condition_broadcast(&b->changed);
+    if (s->kept)
+        return;
     if (b->done.first == NOWHERE)
         sky_event_raise(b->event);
     list_insert(b, &b->done, b->done.last, number_of(b, s));
-    sky_condition_broadcast(&b->changed);
 }
 
 static void end(sky_batches *b, slot *s, sky_status verdict) {
@@ -153,9 +157,11 @@ static void expire(sky_batches *b) {
 
 /* Give a DONE batch back to the caller. */
 static void hand_out(sky_batches *b, slot *s) {
-    list_remove(b, &b->done, number_of(b, s));
-    if (b->done.first == NOWHERE)
-        sky_event_clear(b->event);
+    if (!s->kept) {
+        list_remove(b, &b->done, number_of(b, s));
+        if (b->done.first == NOWHERE)
+            sky_event_clear(b->event);
+    }
     s->state = IDLE;
     s->items = NULL;
     s->generation++;
@@ -201,8 +207,8 @@ void sky_batches_destroy(sky_batches *b) {
     free(b);
 }
 
-sky_status sky_batches_open(sky_batches *b, sky_item *items, size_t item_count, sky_time deadline,
-                            sky_batch *out) {
+static sky_status open_batch(sky_batches *b, sky_item *items, size_t item_count, sky_time deadline,
+                             bool kept, sky_batch *out) {
     assert(item_count >= 1);
     sky_status status = SKY_E_BUSY;
     sky_mutex_lock(&b->mutex);
@@ -215,11 +221,12 @@ sky_status sky_batches_open(sky_batches *b, sky_item *items, size_t item_count, 
     s->item_count = s->unfinished = item_count;
     s->deadline = deadline;
     s->state = RUNNING;
+    s->kept = kept;
     for (size_t i = 0; i < item_count; i++) {
         items[i].status = SKY_PENDING;
         items[i].bytes = 0;
         items[i].tier = SKY_TIER_NONE;
-        items[i].level = 0;
+        items[i].coding = 0;
         items[i].ttl_s = 0;
     }
     if (deadline != 0)
@@ -229,6 +236,16 @@ sky_status sky_batches_open(sky_batches *b, sky_item *items, size_t item_count, 
 cleanup:
     sky_mutex_unlock(&b->mutex);
     return status;
+}
+
+sky_status sky_batches_open(sky_batches *b, sky_item *items, size_t item_count, sky_time deadline,
+                            sky_batch *out) {
+    return open_batch(b, items, item_count, deadline, false, out);
+}
+
+sky_status sky_batches_open_kept(sky_batches *b, sky_item *items, size_t item_count,
+                                 sky_time deadline, sky_batch *out) {
+    return open_batch(b, items, item_count, deadline, true, out);
 }
 
 /* The item while the batch runs and the item is unfinished, else NULL. */
@@ -260,11 +277,11 @@ void sky_batches_leave(sky_batches *b, sky_batch batch) {
 
 void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status status,
                         uint64_t bytes, uint8_t tier) {
-    sky_batches_finish_level(b, batch, item, status, bytes, tier, 0);
+    sky_batches_finish_coded(b, batch, item, status, bytes, tier, 0);
 }
 
-void sky_batches_finish_level(sky_batches *b, sky_batch batch, size_t item, sky_status status,
-                              uint64_t bytes, uint8_t tier, uint8_t level) {
+void sky_batches_finish_coded(sky_batches *b, sky_batch batch, size_t item, sky_status status,
+                              uint64_t bytes, uint8_t tier, sky_coding coding) {
     assert(status != SKY_PENDING);
     sky_mutex_lock(&b->mutex);
     sky_item *it = unfinished_item(b, batch, item);
@@ -272,7 +289,7 @@ void sky_batches_finish_level(sky_batches *b, sky_batch batch, size_t item, sky_
         it->status = status;
         it->bytes = bytes;
         it->tier = tier;
-        it->level = level;
+        it->coding = coding;
         b->late += status == SKY_E_DEADLINE;
         slot *s = find(b, batch);
         s->unfinished--;

@@ -32,6 +32,11 @@ void sky_batches_destroy(sky_batches *b);
 sky_status sky_batches_open(sky_batches *b, sky_item *items, size_t item_count, sky_time deadline,
                             sky_batch *out);
 
+/* The same, for a blocking call: only wait and cancel take it, it is never drained, and the
+ * descriptor does not tell of it. */
+sky_status sky_batches_open_kept(sky_batches *b, sky_item *items, size_t item_count,
+                                 sky_time deadline, sky_batch *out);
+
 /* The item, guarded until leave; NULL when the batch is over or the item is finished. Never
  * nest. */
 sky_item *sky_batches_enter(sky_batches *b, sky_batch batch, size_t item);
@@ -41,9 +46,9 @@ void sky_batches_leave(sky_batches *b, sky_batch batch);
  * item was finished before. Not between enter and leave. */
 void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status status,
                         uint64_t bytes, uint8_t tier);
-/* The same, and the level of what is stored. */
-void sky_batches_finish_level(sky_batches *b, sky_batch batch, size_t item, sky_status status,
-                              uint64_t bytes, uint8_t tier, uint8_t level);
+/* The same, and how what is stored is coded. */
+void sky_batches_finish_coded(sky_batches *b, sky_batch batch, size_t item, sky_status status,
+                              uint64_t bytes, uint8_t tier, sky_coding coding);
 
 /* Note how long an unfinished item's payload will still be kept. */
 void sky_batches_tell_ttl(sky_batches *b, sky_batch batch, size_t item, uint32_t ttl_s);

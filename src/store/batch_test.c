@@ -71,6 +71,34 @@ static void finishes_and_drains_in_order(void **state) {
     sky_batches_destroy(b);
 }
 
+/* What a blocking call waits for is no business of whoever drains. */
+static void a_kept_batch_is_not_drained(void **state) {
+    (void)state;
+    sky_batches *b = create(NULL);
+    sky_item items[3] = {0};
+    sky_batch kept, late, done[2];
+    assert_int_equal(sky_batches_open_kept(b, items, 1, 0, &kept), SKY_OK);
+    sky_batch other = open_batch(b, items + 1, 1, 0);
+    sky_batches_finish(b, kept, 0, SKY_OK, 3, 0);
+    assert_false(readable(b, 0));
+    assert_int_equal(sky_batches_drain(b, done, 2), 0);
+    sky_batches_finish(b, other, 0, SKY_OK, 4, 0);
+    assert_int_equal(sky_batches_drain(b, done, 2), 1);
+    assert_int_equal(done[0].id, other.id);
+    assert_int_equal(sky_batches_wait(b, kept, 0), SKY_OK);
+    assert_int_equal(sky_batches_wait(b, kept, 0), SKY_E_PARAM);
+    assert_int_equal(items[0].bytes, 3);
+    assert_int_equal(sky_batches_open_kept(b, items + 2, 1, sky_now() + SKY_MS(5), &late), SKY_OK);
+    for (sky_time until = sky_now() + SKY_MS(20); sky_now() < until;)
+        assert_int_equal(sky_batches_drain(b, done, 2), 0); /* which ends it */
+    assert_int_equal(items[2].status, SKY_E_DEADLINE);
+    assert_int_equal(sky_batches_wait(b, late, SKY_TIME_NEVER), SKY_OK);
+    assert_int_equal(sky_batches_open_kept(b, items, 1, 0, &kept), SKY_OK);
+    sky_batches_cancel(b, kept);
+    assert_int_equal(items[0].status, SKY_E_CANCELLED);
+    sky_batches_destroy(b);
+}
+
 static void stale_ids_mean_nothing(void **state) {
     (void)state;
     sky_batches *b = create(NULL);
@@ -364,6 +392,7 @@ static void buffers_are_never_touched_afterwards(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finishes_and_drains_in_order),
+        cmocka_unit_test(a_kept_batch_is_not_drained),
         cmocka_unit_test(stale_ids_mean_nothing),
         cmocka_unit_test(table_is_bounded),
         cmocka_unit_test(deadlines_by_the_given_clock),

@@ -105,7 +105,7 @@ sky_status sky_parcel_create(sky_cache *c, const sky_item *item, const sky_call 
                       .copied = copied,
                       .key = item->key,
                       .parent = item->parent,
-                      .call = {.ttl_s = call->ttl_s, .level = call->level},
+                      .call = {.ttl_s = call->ttl_s, .coding = call->coding},
                       .lease = lease,
                       .payload = copied ? (sky_span){p->tail + name_bytes, bytes} : payload,
                       .name = name_bytes ? (const char *)p->tail : NULL,
@@ -321,7 +321,7 @@ void sky_behind_victim(void *context, const sky_victim *victim) {
                      .name_bytes = victim->name_bytes,
                      .spans = &victim->payload,
                      .span_count = 1};
-    sky_call call = {.level = victim->level};
+    sky_call call = {.coding = victim->coding};
     sky_parcel *p = NULL;
     (void)sky_parcel_create(c, &item, &call, (sky_span){0}, (sky_lease){0}, &p);
     sky_behind(c, p, (uint8_t)below, true);

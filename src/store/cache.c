@@ -96,8 +96,8 @@ sky_status sky_cache_over_tiers(sky_tier *const *tiers, size_t tier_count, sky_c
     return SKY_OK;
 }
 
-/* The URL without its level, which the tier itself knows nothing of. *level 0: none. */
-static sky_status take_level(const sky_url *url, char *text, size_t text_bytes, uint8_t *level,
+/* The URL without its level, which the tier itself knows nothing of. *coding 0: none. */
+static sky_status take_level(const sky_url *url, char *text, size_t text_bytes, sky_coding *coding,
                              sky_error *error) {
     const char *name = sky_url_value(url, "level");
     sky_level found = SKY_LEVEL_LOSSLESS;
@@ -113,44 +113,54 @@ static sky_status take_level(const sky_url *url, char *text, size_t text_bytes, 
         used += snprintf(text + used, text_bytes - (size_t)used, "%c%s=%s", count++ ? '&' : '?',
                          url->query[i].key, url->query[i].value);
     }
-    *level = name ? (uint8_t)(found + 1) : 0;
+    *coding = name ? (sky_coding)(found + 1) : 0;
     return SKY_OK;
 }
 
-static sky_status open_tier(sky_cache *c, const char *text, bool last, sky_error *error) {
+typedef sky_status (*opener)(const char *, const sky_tier_env *, sky_tier **, sky_error *);
+
+/* NULL: there is no such scheme. */
+static opener opener_of(const char *text, size_t scheme_bytes) {
     static const struct {
         const char *scheme;
-        sky_status (*open)(const char *, const sky_tier_env *, sky_tier **, sky_error *);
+        opener opens;
     } schemes[] = {
         {"mem", sky_memory_tier_open},
         {"disk", sky_disk_tier_open},
         {"sky", sky_sky_tier_open},
         {"sky+udp", sky_udp_tier_open},
     };
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (strlen(schemes[i].scheme) == scheme_bytes &&
+            memcmp(schemes[i].scheme, text, scheme_bytes) == 0)
+            return schemes[i].opens;
+    return NULL;
+}
+
+static sky_status open_tier(sky_cache *c, const char *text, bool last, sky_error *error) {
+    size_t scheme_bytes = strcspn(text, ":");
+    opener opens = opener_of(text, scheme_bytes);
+    if (!opens && text[scheme_bytes])
+        return sky_fail(error, SKY_E_SYNTAX,
+                        "%.200s: no store is called '%.*s'; known: mem, disk, sky, sky+udp", text,
+                        scheme_bytes < 40 ? (int)scheme_bytes : 40, text);
     sky_url url;
     char plain[sizeof url];
-    uint8_t level = 0;
+    sky_coding coding = 0;
     sky_status status = sky_url_parse(text, &url, error);
     if (status == SKY_OK)
-        status = take_level(&url, plain, sizeof plain, &level, error);
+        status = take_level(&url, plain, sizeof plain, &coding, error);
     if (status != SKY_OK)
         return status;
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-        if (strcmp(url.scheme, schemes[i].scheme) != 0)
-            continue;
-        sky_tier_env env = sky_cache_env(c, last);
-        sky_tier *tier;
-        status = schemes[i].open(plain, &env, &tier, error);
-        if (status == SKY_OK && level != 0 &&
-            (status = sky_coded_tier_open(tier, level, &tier)) != SKY_OK)
-            sky_fail(error, status, "%.200s: %s", text, sky_status_text(status));
-        if (status == SKY_OK)
-            sky_cache_add(c, tier);
-        return status;
-    }
-    return sky_fail(error, SKY_E_SYNTAX,
-                    "%.200s: no store is called '%s'; known: mem, disk, sky, sky+udp", text,
-                    url.scheme);
+    sky_tier_env env = sky_cache_env(c, last);
+    sky_tier *tier;
+    status = opens(plain, &env, &tier, error);
+    if (status == SKY_OK && coding != 0 &&
+        (status = sky_coded_tier_open(tier, coding, &tier)) != SKY_OK)
+        sky_fail(error, status, "%.200s: %s", text, sky_status_text(status));
+    if (status == SKY_OK)
+        sky_cache_add(c, tier);
+    return status;
 }
 
 sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
@@ -214,7 +224,7 @@ void sky_cache_close(sky_cache *c) {
 
 sky_status sky_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
                       const sky_call *call, sky_batch *out) {
-    return sky_job_submit(c, op, items, item_count, call, out);
+    return sky_job_submit(c, op, items, item_count, call, false, out);
 }
 
 int sky_event_fd(const sky_cache *c) {
@@ -245,7 +255,7 @@ void sky_release(sky_cache *c, sky_lease lease) {
 sky_status sky_run(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
                    const sky_call *call) {
     sky_batch batch;
-    sky_status status = sky_submit(c, op, items, item_count, call, &batch);
+    sky_status status = sky_job_submit(c, op, items, item_count, call, true, &batch);
     return status == SKY_OK ? sky_wait(c, batch, SKY_TIME_NEVER) : status;
 }
 

@@ -1,8 +1,11 @@
 /* Proves: hierarchies open from URLs or say why not, list, verify and count their tiers, close with
- * everything written, and serve several threads at once. */
+ * everything written, serve several threads at once, and read what was written before, here or by
+ * another process. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -120,6 +123,140 @@ static void closing_ends_what_hangs(void **state) {
 
 typedef struct {
     sky_cache *cache;
+    atomic_bool over;
+    size_t drained;
+} drainer;
+
+static void *drain_all(void *argument) {
+    drainer *d = argument;
+    sky_batch done[8];
+    while (!d->over)
+        d->drained += sky_drain(d->cache, done, 8);
+    return NULL;
+}
+
+/* An application that drains its own batches takes none away from a call that blocks. */
+static void blocking_calls_are_not_drained(void **state) {
+    (void)state;
+    enum { KEYS = 8, ROUNDS = 400 };
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_key keys[KEYS];
+    for (uint64_t n = 0; n < KEYS; n++) {
+        keys[n] = sky_fixture_key(n);
+        assert_int_equal(sky_setting_put(s.cache, n, n, &(sky_call){.durable = true}), SKY_OK);
+    }
+    drainer d = {.cache = s.cache};
+    sky_thread thread = {0};
+    assert_int_equal(sky_thread_start(&thread, "drainer", drain_all, &d), SKY_OK);
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        sky_call call = {.tiers = i % 2 ? 2 : 0};
+        sky_one o;
+        sky_one_make(&o, i % KEYS);
+        assert_int_equal(sky_run(s.cache, SKY_OP_GET, &o.item, 1, &call), SKY_OK);
+        assert_true(sky_fixture_holds(o.data, SKY_ONE_BYTES, i % KEYS));
+        assert_int_equal(sky_prefix(s.cache, keys, KEYS, &call, NULL), KEYS);
+    }
+    d.over = true;
+    sky_thread_join(&thread);
+    assert_int_equal(d.drained, 0);
+    sky_cache_close(s.cache);
+}
+
+static sky_cache *open_over(const char *mem, const char *folder) {
+    char url[300];
+    snprintf(url, sizeof url, "disk:%s?max=64MiB", folder);
+    const char *urls[] = {mem ? mem : url, url};
+    sky_cache *c;
+    sky_error error;
+    if (sky_cache_open(urls, mem ? 2 : 1, &c, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    return c;
+}
+
+/* One thread submits a put and then a get, and waits for neither in between. */
+static void assert_reads_its_writes(const char *mem, size_t bytes) {
+    char *folder = disk_folder_make();
+    sky_cache *c = open_over(mem, folder);
+    uint8_t *in = malloc(bytes), *out = malloc(bytes);
+    assert_true(in && out);
+    sky_span from = {in, bytes}, to = {out, bytes};
+    for (uint64_t i = 0; i < 20; i++) {
+        sky_fixture_fill(in, bytes, i);
+        sky_item put = {.key = sky_fixture_key(1),
+                        .name = "a",
+                        .name_bytes = 1,
+                        .spans = &from,
+                        .span_count = 1};
+        sky_item has = {.key = put.key}, gone = {.key = put.key}, get = put;
+        get.spans = &to;
+        bool remove = i % 5 == 4;
+        sky_batch b[4];
+        assert_int_equal(sky_submit(c, SKY_OP_PUT, &put, 1, NULL, &b[0]), SKY_OK);
+        if (remove)
+            assert_int_equal(sky_submit(c, SKY_OP_REMOVE, &gone, 1, NULL, &b[3]), SKY_OK);
+        assert_int_equal(sky_submit(c, SKY_OP_GET, &get, 1, NULL, &b[1]), SKY_OK);
+        assert_int_equal(sky_submit(c, SKY_OP_HAS, &has, 1, NULL, &b[2]), SKY_OK);
+        for (int n = 0; n < 3 + remove; n++)
+            assert_int_equal(sky_wait(c, b[n], SKY_TIME_NEVER), SKY_OK);
+        assert_int_equal(put.status, SKY_OK);
+        assert_int_equal(get.status, remove ? SKY_MISS : SKY_OK);
+        assert_int_equal(has.status, get.status);
+        assert_true(remove || sky_fixture_holds(out, bytes, i));
+    }
+    free(in);
+    free(out);
+    sky_cache_close(c);
+    disk_folder_drop(folder);
+}
+
+static void a_read_sees_the_write_before_it(void **state) {
+    (void)state;
+    assert_reads_its_writes(NULL, 1000);
+    assert_reads_its_writes("mem:1MiB", 1000);
+    assert_reads_its_writes("mem:1MiB", 2000000); /* refused by the near tier */
+}
+
+/* Another process stored more under the key: what HAS tells is what a GET needs. */
+static void what_another_process_stored_is_found(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    sky_cache *c = open_over("mem:1MiB", folder), *other = open_over(NULL, folder);
+    sky_key key = sky_fixture_key(1);
+    static uint8_t bytes[60000];
+    static const size_t sizes[] = {100, 5000, 200, 60000, 300};
+    for (uint64_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        sky_fixture_fill(bytes, sizes[i], i);
+        sky_span span = {bytes, sizes[i]};
+        sky_item put = {.key = key, .spans = &span, .span_count = 1};
+        sky_item has = {.key = key}, get = put, fetch = {.key = key}, lease = {.key = key};
+        assert_int_equal(sky_run(other, SKY_OP_PUT, &put, 1, NULL), SKY_OK);
+        assert_int_equal(sky_run(c, SKY_OP_HAS, &has, 1, &(sky_call){.tiers = 2}), SKY_OK);
+        assert_int_equal(has.bytes, sizes[i]);
+        memset(bytes, 0, sizes[i]);
+        assert_int_equal(sky_run(c, SKY_OP_GET, &get, 1, &(sky_call){.tiers = 2}), SKY_OK);
+        assert_int_equal(get.status, SKY_OK);
+        assert_true(sky_fixture_holds(bytes, sizes[i], i));
+        assert_int_equal(sky_run(c, i % 2 ? SKY_OP_PREFETCH : SKY_OP_LEASE, &fetch, 1, NULL),
+                         SKY_OK);
+        assert_int_equal(fetch.status, SKY_OK);
+        sky_release(c, fetch.lease);
+        assert_int_equal(sky_run(c, SKY_OP_LEASE, &lease, 1, NULL), SKY_OK);
+        assert_int_equal(lease.view.bytes, sizes[i]);
+        sky_release(c, lease.lease);
+        sky_item gone = {.key = key};
+        assert_int_equal(sky_run(c, SKY_OP_REMOVE, &gone, 1, &(sky_call){.tiers = 1}), SKY_OK);
+    }
+    sky_item gone = {.key = key}, has = {.key = key};
+    assert_int_equal(sky_run(other, SKY_OP_REMOVE, &gone, 1, NULL), SKY_OK);
+    assert_int_equal(sky_run(c, SKY_OP_HAS, &has, 1, NULL), SKY_OK);
+    assert_int_equal(has.status, SKY_MISS);
+    sky_cache_close(other);
+    sky_cache_close(c);
+    disk_folder_drop(folder);
+}
+
+typedef struct {
+    sky_cache *cache;
     uint64_t seed;
     unsigned wrong;
 } worker;
@@ -173,6 +310,9 @@ int main(void) {
         cmocka_unit_test(bad_hierarchies_are_refused),
         cmocka_unit_test(memory_and_disk_keep_what_was_put),
         cmocka_unit_test(closing_ends_what_hangs),
+        cmocka_unit_test(blocking_calls_are_not_drained),
+        cmocka_unit_test(a_read_sees_the_write_before_it),
+        cmocka_unit_test(what_another_process_stored_is_found),
         cmocka_unit_test(threads_share_a_hierarchy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* The disk tier, seen from outside: one folder of files, one thread, docs/formats/disk.md.
  *
  * Surprises:
- *  - Gets overtake puts; changes keep their order among themselves (disk_work.c).
+ *  - Gets overtake puts; changes keep their order among themselves (disk_work.c). The hierarchy
+ *    keeps a get back until the writes of its key before it are done.
  *  - The folder is the truth, the catalogue a memory of it: other processes may write here too.
  *  - A block that is evicted is not offered to a farther tier: that would read what was to make
  *    room for a write. Farther tiers get theirs when it is stored. */
@@ -55,7 +56,7 @@ static sky_status disk_submit(sky_tier *tier, sky_op op, sky_item *items, size_t
     sky_disk_request r = {.op = op,
                           .count = item_count,
                           .ttl_s = call->ttl_s,
-                          .level = call->level,
+                          .level = call->coding,
                           .durable = call->durable};
     sky_disk_queue *q = is_lookup(op) ? &d->lookups : &d->changes;
     sky_status status = SKY_E_BUSY;
@@ -125,7 +126,7 @@ static sky_status disk_list(sky_tier *tier, sky_entry_fn each, void *context) {
                            .set_ms = fact.set_ms,
                            .hits = fact.hits,
                            .tier = d->env.index,
-                           .pinned = fact.pins > 0};
+                           .pinned = fact.pinned};
         if (!each(context, &entry))
             return SKY_OK;
     }
@@ -190,6 +191,7 @@ typedef struct {
     uint64_t bytes_max;
     uint64_t ttl_s;
     sky_disk_direct direct;
+    bool create;
 } settings;
 
 static sky_status parse(const char *text, settings *out, sky_error *error) {
@@ -197,7 +199,7 @@ static sky_status parse(const char *text, settings *out, sky_error *error) {
     sky_url *url = &out->url;
     sky_status status = sky_url_parse(text, url, error);
     if (status == SKY_OK)
-        status = sky_url_expect(url, "max ttl direct", error);
+        status = sky_url_expect(url, "max ttl direct create", error);
     if (status == SKY_OK)
         status = sky_url_size(url, "max", &out->bytes_max, error);
     if (status == SKY_OK)
@@ -207,9 +209,14 @@ static sky_status parse(const char *text, settings *out, sky_error *error) {
     if (strcmp(url->scheme, "disk") != 0 || url->path[0] == '\0')
         return sky_fail(error, SKY_E_SYNTAX, "%s: want disk:PATH", text);
     if (out->bytes_max < SKY_DISK_HEADER_BYTES + SKY_DISK_ALIGN || out->bytes_max > BYTES_MAX_LIMIT)
-        return sky_fail(error, SKY_E_SYNTAX, "%s: max is at least 8KiB", text);
+        return sky_fail(error, SKY_E_SYNTAX, "%s: max is at least 8KiB and at most 1048576TiB",
+                        text);
     if (out->ttl_s > UINT32_MAX)
         return sky_fail(error, SKY_E_SYNTAX, "%s: ttl is at most %u", text, UINT32_MAX);
+    const char *create = sky_url_value(url, "create");
+    out->create = !create || strcmp(create, "yes") == 0;
+    if (!out->create && strcmp(create, "no") != 0)
+        return sky_fail(error, SKY_E_SYNTAX, "%s: create is yes or no", text);
     const char *direct = sky_url_value(url, "direct");
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (direct && strcmp(direct, modes[i]) != 0)
@@ -218,6 +225,19 @@ static sky_status parse(const char *text, settings *out, sky_error *error) {
         return SKY_OK;
     }
     return sky_fail(error, SKY_E_SYNTAX, "%s: direct is auto, on or off", text);
+}
+
+/* The URL as it was given, but for `create`: that says how to open the folder, not what it is. */
+static void write_url(const sky_url *url, char *out, size_t out_bytes) {
+    size_t used = (size_t)snprintf(out, out_bytes, "disk:%s", url->path);
+    char between = '?';
+    for (size_t i = 0; i < url->query_count && used < out_bytes; i++) {
+        if (strcmp(url->query[i].key, "create") == 0)
+            continue;
+        used += (size_t)snprintf(out + used, out_bytes - used, "%c%s=%s", between,
+                                 url->query[i].key, url->query[i].value);
+        between = '&';
+    }
 }
 
 static uint32_t entries_for(uint64_t bytes_max) {
@@ -261,10 +281,10 @@ sky_status sky_disk_tier_open(const char *url, const sky_tier_env *env, sky_tier
     d->bytes_max = wanted.bytes_max;
     d->ttl_s = (uint32_t)wanted.ttl_s;
     d->folder.root = d->folder.ledger = d->wake = SKY_FILE_NONE;
-    snprintf(d->url, sizeof d->url, "%s", url);
+    write_url(&wanted.url, d->url, sizeof d->url);
     sky_mutex_init(&d->mutex);
     sky_mutex_init(&d->queue_mutex);
-    status = sky_disk_folder_open(wanted.url.path, wanted.direct, &d->folder, error);
+    status = sky_disk_folder_open(wanted.url.path, wanted.direct, wanted.create, &d->folder, error);
     if (status != SKY_OK)
         goto cleanup;
     status = prepare(d);

@@ -15,8 +15,8 @@ struct sky_disk_catalogue {
     sky_disk_fact *facts; /* [entries_max], by block number; pages are touched as entries come */
     uint32_t entries_max;
     uint64_t bytes;
-    uint64_t held_bytes; /* of the facts that are `held`, while held_known */
-    bool held_known;     /* forgotten when pins or what hangs where may have changed */
+    sky_disk_amount held; /* the facts that are `held`, while held_known */
+    bool held_known;      /* forgotten when pins or what hangs where may have changed */
     bool changed;
     uint32_t *orphans; /* [BUCKETS]: the first of each bucket */
 };
@@ -31,7 +31,7 @@ sky_disk_fact sky_disk_fact_of(const sky_disk_header *header) {
         .used_ms = header->access.used_ms,
         .payload_bytes = (uint32_t)header->payload_bytes,
         .level = header->level,
-        .pins = header->access.pinned,
+        .pinned = header->access.pinned,
         .named = header->name_bytes > 0,
     };
 }
@@ -116,26 +116,25 @@ sky_status sky_disk_catalogue_put(sky_disk_catalogue *c, const sky_disk_fact *fa
     sky_block_info info = {.payload_bytes = fact->payload_bytes,
                            .chunk_count = 1,
                            .set_ms = fact->set_ms,
-                           .level = fact->level};
+                           .coding = fact->level};
     uint32_t before = sky_index_find(c->index, &fact->key);
     uint32_t number;
     sky_status status = sky_index_insert(c->index, &fact->key, &fact->parent, &info, &number);
     if (status != SKY_OK)
         return status;
     sky_disk_fact *kept = &c->facts[number];
-    uint8_t pins = fact->pins;
+    bool pinned = fact->pinned;
     if (before != SKY_BLOCK_NONE) {
         orphan_remove(c, number);
         c->bytes -= sky_disk_fact_bytes(kept);
-        pins = kept->pins;
-    } else {
-        for (uint8_t i = 0; i < pins; i++)
-            sky_index_pin(c->index, number);
+        pinned = kept->pinned;
+    } else if (pinned) {
+        sky_index_pin(c->index, number);
     }
     *kept = *fact;
-    kept->pins = pins;
+    kept->pinned = pinned;
     kept->orphan = kept->held = false;
-    c->held_known &= before == SKY_BLOCK_NONE && pins == 0;
+    c->held_known &= before == SKY_BLOCK_NONE && !pinned;
     c->changed = true;
     c->bytes += sky_disk_fact_bytes(kept);
     if (!sky_disk_catalogue_reachable(c, kept))
@@ -150,9 +149,9 @@ static int by_use(const void *a, const void *b) {
 }
 
 size_t sky_disk_catalogue_rebuild(sky_disk_catalogue *c, sky_disk_fact *facts, size_t fact_count) {
-    uint32_t number;
-    while ((number = sky_index_next(c->index, 0)) != SKY_BLOCK_NONE)
-        sky_disk_catalogue_remove(c, &c->facts[number], NULL, NULL);
+    sky_disk_fact *old;
+    for (uint32_t n = 0; (old = sky_disk_catalogue_next(c, &n)) != NULL; n++)
+        sky_disk_catalogue_remove(c, old, NULL, NULL);
     if (fact_count > 0) /* else there may be no array */
         qsort(facts, fact_count, sizeof *facts, by_use);
     size_t first = fact_count > c->entries_max ? fact_count - c->entries_max : 0;
@@ -191,20 +190,14 @@ void sky_disk_catalogue_use(sky_disk_catalogue *c, sky_disk_fact *fact, int64_t 
     c->changed = true;
 }
 
-sky_status sky_disk_catalogue_pin(sky_disk_catalogue *c, sky_disk_fact *fact) {
-    sky_status status = sky_index_pin(c->index, number_of(c, fact));
-    fact->pins = (uint8_t)(fact->pins + (status == SKY_OK));
-    c->held_known &= fact->pins > 1;
+/* The index counts two at most: this one and that of sky_disk_catalogue_keep. */
+void sky_disk_catalogue_pin(sky_disk_catalogue *c, sky_disk_fact *fact, bool pinned) {
+    if (fact->pinned == pinned)
+        return;
+    (void)(pinned ? sky_index_pin : sky_index_unpin)(c->index, number_of(c, fact));
+    fact->pinned = pinned;
+    c->held_known = false;
     c->changed = true;
-    return status;
-}
-
-sky_status sky_disk_catalogue_unpin(sky_disk_catalogue *c, sky_disk_fact *fact) {
-    sky_status status = sky_index_unpin(c->index, number_of(c, fact));
-    fact->pins = (uint8_t)(fact->pins - (status == SKY_OK));
-    c->held_known &= fact->pins > 0;
-    c->changed = true;
-    return status;
 }
 
 bool sky_disk_catalogue_keep(sky_disk_catalogue *c, sky_disk_fact *fact) {
@@ -244,39 +237,40 @@ sky_disk_fact *sky_disk_catalogue_victim(sky_disk_catalogue *c) {
     return number == SKY_BLOCK_NONE ? NULL : &c->facts[number];
 }
 
-/* Bytes of an entry and those above it up to one that is held; `hold` them. */
-static uint64_t held_above(sky_disk_catalogue *c, uint32_t number, bool hold) {
-    uint64_t bytes = 0;
+/* Add an entry and those above it up to one that is held to *sum; `hold` them. */
+static void add_above(sky_disk_catalogue *c, uint32_t number, bool hold, sky_disk_amount *sum) {
     for (; number != SKY_BLOCK_NONE && !c->facts[number].held;
          number = sky_index_parent(c->index, number)) {
         c->facts[number].held = hold;
-        bytes += sky_disk_fact_bytes(&c->facts[number]);
+        sum->bytes += sky_disk_fact_bytes(&c->facts[number]);
+        sum->files++;
     }
-    return bytes;
 }
 
-uint64_t sky_disk_catalogue_evictable(sky_disk_catalogue *c, const sky_key *kept) {
+sky_disk_amount sky_disk_catalogue_evictable(sky_disk_catalogue *c, const sky_key *kept) {
     sky_disk_fact *fact;
     if (!c->held_known) {
         for (uint32_t n = 0; (fact = sky_disk_catalogue_next(c, &n)) != NULL; n++)
             fact->held = false;
-        c->held_bytes = 0;
+        c->held = (sky_disk_amount){0};
         for (uint32_t n = 0; (fact = sky_disk_catalogue_next(c, &n)) != NULL; n++)
-            if (fact->pins > 0)
-                c->held_bytes += held_above(c, n, true);
+            if (fact->pinned)
+                add_above(c, n, true, &c->held);
         c->held_known = true;
     }
     fact = sky_disk_catalogue_find(c, kept);
-    uint64_t above = fact ? held_above(c, number_of(c, fact), false) : 0;
-    return c->bytes - c->held_bytes - above;
+    sky_disk_amount staying = c->held;
+    if (fact)
+        add_above(c, number_of(c, fact), false, &staying);
+    return (sky_disk_amount){c->bytes - staying.bytes, sky_index_count(c->index) - staying.files};
 }
 
 uint32_t sky_disk_catalogue_count(const sky_disk_catalogue *c) {
     return sky_index_count(c->index);
 }
 
-bool sky_disk_catalogue_full(const sky_disk_catalogue *c) {
-    return sky_index_count(c->index) >= c->entries_max;
+uint32_t sky_disk_catalogue_room(const sky_disk_catalogue *c) {
+    return c->entries_max - sky_index_count(c->index);
 }
 
 uint64_t sky_disk_catalogue_bytes(const sky_disk_catalogue *c) {

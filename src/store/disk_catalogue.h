@@ -23,7 +23,7 @@ typedef struct {
     int64_t used_ms;
     uint32_t payload_bytes;
     uint8_t level;
-    uint8_t pins; /* they nest; the file only knows whether there are any */
+    bool pinned;
     bool named;
     bool unrecorded; /* hits and used_ms are ahead of the file's access record */
     bool unreadable; /* when it was last verified */
@@ -43,7 +43,7 @@ typedef struct sky_disk_catalogue sky_disk_catalogue;
 sky_status sky_disk_catalogue_create(uint32_t entries_max, sky_disk_catalogue **out);
 void sky_disk_catalogue_destroy(sky_disk_catalogue *c); /* NULL is fine */
 
-/* Add or replace; it becomes the most recently used. One that is replaced keeps its pins.
+/* Add or replace; it becomes the most recently used. One that is replaced keeps its pin.
  * Errors: SKY_E_FULL (remove the victim first) */
 sky_status sky_disk_catalogue_put(sky_disk_catalogue *c, const sky_disk_fact *fact);
 /* Forget all and take these, oldest use first whatever their order here. Returns how many there was
@@ -58,9 +58,7 @@ sky_disk_fact *sky_disk_catalogue_next(sky_disk_catalogue *c, uint32_t *number);
 bool sky_disk_catalogue_reachable(sky_disk_catalogue *c, const sky_disk_fact *fact);
 
 void sky_disk_catalogue_use(sky_disk_catalogue *c, sky_disk_fact *fact, int64_t now_ms);
-/* Pins nest. Errors: SKY_E_FULL, SKY_E_PARAM as sky_index_pin and sky_index_unpin */
-sky_status sky_disk_catalogue_pin(sky_disk_catalogue *c, sky_disk_fact *fact);
-sky_status sky_disk_catalogue_unpin(sky_disk_catalogue *c, sky_disk_fact *fact);
+void sky_disk_catalogue_pin(sky_disk_catalogue *c, sky_disk_fact *fact, bool pinned);
 
 /* For the time of an eviction: no victim, by a pin of the index that the fact does not count. */
 bool sky_disk_catalogue_keep(sky_disk_catalogue *c, sky_disk_fact *fact);
@@ -74,11 +72,16 @@ size_t sky_disk_catalogue_remove(sky_disk_catalogue *c, sky_disk_fact *fact,
 /* Least recently used leaf that is not pinned, or NULL. */
 sky_disk_fact *sky_disk_catalogue_victim(sky_disk_catalogue *c);
 
-/* Bytes of all files that could be evicted, one after the other, while `kept` stays. */
-uint64_t sky_disk_catalogue_evictable(sky_disk_catalogue *c, const sky_key *kept);
+/* All files that could be evicted, one after the other, while `kept` stays. */
+typedef struct {
+    uint64_t bytes;
+    uint32_t files;
+} sky_disk_amount;
+sky_disk_amount sky_disk_catalogue_evictable(sky_disk_catalogue *c, const sky_key *kept);
 
 uint32_t sky_disk_catalogue_count(const sky_disk_catalogue *c);
-bool sky_disk_catalogue_full(const sky_disk_catalogue *c);
+/* How many more it takes. */
+uint32_t sky_disk_catalogue_room(const sky_disk_catalogue *c);
 uint64_t sky_disk_catalogue_bytes(const sky_disk_catalogue *c); /* of all files */
 /* Anything but a rebuild happened since the last one. */
 bool sky_disk_catalogue_changed(const sky_disk_catalogue *c);

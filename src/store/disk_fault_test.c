@@ -385,6 +385,70 @@ static void a_damaged_catalogue_is_made_anew(void **state) {
     small_close(&s);
 }
 
+/* Its checksum is right, and what it says of one entry is not: larger, smaller, of another time. */
+static void a_catalogue_of_nonsense_is_not_believed(void **state) {
+    (void)state;
+    enum { HEAD = 24, SET = 72, EXPIRY = 80, BYTES = 96 };
+    static const struct {
+        size_t at;
+        uint64_t value;
+        size_t width;
+    } odd[] = {{BYTES, 7, 4},        {BYTES, 4000000000, 4}, {BYTES, SMALL + 1, 4},
+               {SET, UINT64_MAX, 8}, {EXPIRY, 1, 8},         {EXPIRY, UINT64_MAX, 8},
+               {SET, 1, 8}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        small s;
+        uint8_t bytes[4096], into[SMALL + 99];
+        char path[512];
+        small_open(&s, "");
+        disk_close(s.tier);
+        snprintf(path, sizeof path, "%s/.catalogue", s.folder);
+        size_t count = read_file(path, bytes, sizeof bytes);
+        for (size_t b = 0; b < odd[i].width; b++)
+            bytes[HEAD + odd[i].at + b] = (uint8_t)(odd[i].value >> 8 * b);
+        sky_store_u64(bytes + count - 8, sky_checksum(bytes, count - 8, 0));
+        write_file(path, bytes, count);
+        s.tier = disk_open(s.folder, "");
+        assert_int_equal(disk_stat_of(s.tier).bytes_used, SMALL_FILE);
+        for (int n = 0; n < 3; n++) { /* as whoever asks for the size first, and again */
+            sky_item has = {.key = s.key};
+            sky_fixture_run(s.tier, SKY_OP_HAS, &has, 1, NULL);
+            assert_int_equal(has.status, SKY_OK);
+            sky_span span = {into, has.bytes < sizeof into ? has.bytes : sizeof into};
+            sky_item get = {.key = s.key, .spans = &span, .span_count = 1};
+            sky_fixture_run(s.tier, SKY_OP_GET, &get, 1, NULL);
+            assert_true(get.status == SKY_OK || (n == 0 && get.status == SKY_E_DST_SMALL));
+        }
+        assert_true(sky_fixture_holds(into, SMALL, 1));
+        small_close(&s);
+    }
+}
+
+/* Into another store, where a folder of ours belongs: nothing is written, read or removed there. */
+static void a_link_leads_nowhere(void **state) {
+    (void)state;
+    small s, other;
+    char path[512], away[512];
+    small_open(&s, "");
+    small_open(&other, "");
+    snprintf(away, sizeof away, "%.*s", (int)(strlen(other.folder) + 3), other.path);
+    snprintf(path, sizeof path, "%.*s", (int)(strlen(s.folder) + 3), s.path);
+    assert_int_equal(sky_fixture_one(s.tier, SKY_OP_REMOVE, s.key), SKY_OK);
+    sky_verify_report report = {0};
+    assert_int_equal(s.tier->ops->verify(s.tier, &report), SKY_OK); /* its folders go */
+    assert_int_equal(symlink(away, path), 0);
+    assert_int_equal(sky_fixture_check(s.tier, s.key, SMALL, 1), SKY_E_CORRUPT);
+    assert_int_equal(sky_fixture_put(s.tier, s.key, NULL, SMALL, 2), SKY_E_CORRUPT);
+    assert_int_equal(sky_fixture_one(s.tier, SKY_OP_REMOVE, s.key), SKY_E_CORRUPT);
+    assert_int_equal(s.tier->ops->verify(s.tier, &report), SKY_OK);
+    assert_int_equal(sky_fixture_check(other.tier, other.key, SMALL, 1), SKY_OK);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(sky_fixture_put(s.tier, s.key, NULL, SMALL, 1), SKY_OK);
+    assert_int_equal(sky_fixture_check(s.tier, s.key, SMALL, 1), SKY_OK);
+    small_close(&s);
+    small_close(&other);
+}
+
 /* Its checksum is right: someone means harm. */
 static void write_ledger(const char *path, uint64_t changes, uint64_t bytes_used) {
     uint8_t ledger[32];
@@ -443,9 +507,11 @@ int main(void) {
         cmocka_unit_test(swapped_pages_are_damage),
         cmocka_unit_test(large_payloads_are_read_in_part_and_checked),
         cmocka_unit_test(what_is_no_file_is_damage),
+        cmocka_unit_test(a_link_leads_nowhere),
         cmocka_unit_test(nothing_is_left_of_the_probe),
         cmocka_unit_test(foreign_files_are_left_alone),
         cmocka_unit_test(a_damaged_catalogue_is_made_anew),
+        cmocka_unit_test(a_catalogue_of_nonsense_is_not_believed),
         cmocka_unit_test(a_damaged_ledger_is_mended),
         cmocka_unit_test(a_ledger_of_nonsense_is_mended),
     };

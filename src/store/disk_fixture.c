@@ -64,7 +64,7 @@ void disk_entry_path(const char *folder, const sky_key *key, char path[256]) {
     snprintf(path, 256, "%s/%s", folder, inside);
 }
 
-static size_t counted_entries, counted_temps;
+static size_t counted_entries, counted_temps, counted_folders;
 
 static int count_one(const char *path, const struct stat *st, int flag, struct FTW *at) {
     (void)st;
@@ -73,11 +73,12 @@ static int count_one(const char *path, const struct stat *st, int flag, struct F
         counted_temps++;
     else if (flag == FTW_F && strlen(name) == 64)
         counted_entries++;
+    counted_folders += flag == FTW_D && at->level > 0;
     return 0;
 }
 
 size_t disk_count_files(const char *folder, char kind) {
-    counted_entries = counted_temps = 0;
+    counted_entries = counted_temps = counted_folders = 0;
     assert_int_equal(nftw(folder, count_one, 16, FTW_PHYS), 0);
-    return kind == 'e' ? counted_entries : counted_temps;
+    return kind == 'e' ? counted_entries : kind == 't' ? counted_temps : counted_folders;
 }

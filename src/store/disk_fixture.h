@@ -19,7 +19,7 @@ void disk_forget_catalogue(const char *folder);
 
 /* Path of a key's file in the folder. */
 void disk_entry_path(const char *folder, const sky_key *key, char path[256]);
-/* How many files of that kind stand in the folder: 'e' entries, 't' temporary ones. */
+/* How many of that kind stand in the folder: 'e' entries, 't' temporary files, 'd' folders. */
 size_t disk_count_files(const char *folder, char kind);
 
 #endif

@@ -19,6 +19,7 @@
 #define LEDGER_MAX   (UINT64_C(1) << 62)          /* of either number: one beyond was not counted */
 #define TEMP_TRIES   4096
 #define HOLD_TRIES   16 /* of an entry that is replaced again and again */
+#define FOLDER_TRIES 64 /* of a folder that surveys find empty and remove */
 
 /* Unique in this process; names that a dead one of the same number left behind are stepped over. */
 static atomic_uint_fast32_t temp_count;
@@ -82,19 +83,21 @@ static sky_status choose_direct(sky_disk_folder *f, const char *path, sky_disk_d
     return SKY_OK;
 }
 
-sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, sky_disk_folder *out,
-                                sky_error *error) {
+sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool create,
+                                sky_disk_folder *out, sky_error *error) {
     sky_disk_folder f = {.root = SKY_FILE_NONE, .ledger = SKY_FILE_NONE};
-    sky_status status = sky_folder_make_all(path, error);
+    unsigned mode = SKY_FILE_PLAIN | SKY_FILE_WRITE | (create ? SKY_FILE_CREATE : 0);
+    sky_status status = create ? sky_folder_make_all(path, error) : SKY_OK;
     if (status != SKY_OK)
         return status;
     status = sky_file_open(SKY_FOLDER_HERE, path, SKY_FILE_FOLDER, &f.root);
+    if (status == SKY_MISS && !create)
+        return sky_fail(error, status, "%s: no such folder; nothing was stored there", path);
     if (status != SKY_OK)
         return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status,
                         "%s: cannot open this folder: %s", path, sky_errno_text());
-    status = sky_file_open(f.root, LEDGER_NAME, SKY_FILE_PLAIN | SKY_FILE_WRITE | SKY_FILE_CREATE,
-                           &f.ledger);
-    if (status == SKY_E_DENIED || status == SKY_E_FULL)
+    status = sky_file_open(f.root, LEDGER_NAME, mode, &f.ledger);
+    if (status == SKY_E_DENIED || status == SKY_E_FULL || (status == SKY_MISS && !create))
         status = SKY_OK; /* read-only, or as good as */
     if (status == SKY_E_CORRUPT)
         sky_fail(error, status, "%s/" LEDGER_NAME ": not a plain file; remove it", path);
@@ -272,17 +275,38 @@ static sky_status make_folders(const sky_disk_folder *f, const char *path) {
     return sky_folder_make(f->root, folder);
 }
 
+unsigned sky_disk_temp_files(const sky_disk_folder *f, const sky_key *key) {
+    static const size_t folders[] = {SKY_DISK_FOLDER_CHARS, 2};
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    sky_file_info info;
+    unsigned files = 1;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        path[folders[i]] = '\0';
+        files += sky_file_stat(f->root, path, &info) == SKY_MISS;
+    }
+    return files;
+}
+
+/* A folder lasts once there is a file in it. */
+static sky_status open_temp_beside(const sky_disk_folder *f, const char *path,
+                                   char name[SKY_DISK_TEMP_BYTES], int *fd) {
+    sky_status status = SKY_MISS;
+    for (int i = 0; i < FOLDER_TRIES && status == SKY_MISS; i++) {
+        status = open_temp(f, path, f->direct, name, fd);
+        sky_status made = status == SKY_MISS ? make_folders(f, path) : SKY_OK;
+        if (made != SKY_OK && made != SKY_MISS)
+            return made;
+    }
+    return status;
+}
+
 sky_status sky_disk_temp_create(const sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
                                 char name[SKY_DISK_TEMP_BYTES], int *fd) {
     char path[SKY_DISK_PATH_BYTES];
     sky_disk_path(key, path);
     int opened;
-    sky_status status = open_temp(f, path, f->direct, name, &opened);
-    if (status == SKY_MISS) {
-        status = make_folders(f, path);
-        if (status == SKY_OK)
-            status = open_temp(f, path, f->direct, name, &opened);
-    }
+    sky_status status = open_temp_beside(f, path, name, &opened);
     if (status != SKY_OK)
         return status == SKY_MISS || status == SKY_E_BUSY ? SKY_E_IO : status;
     status = sky_file_lock(opened, 0);
@@ -354,9 +378,7 @@ static uint64_t ledger_checksum(const uint8_t *bytes) {
     return sky_checksum(bytes, LEDGER_BYTES - 8, 0);
 }
 
-bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_time until, sky_disk_ledger *out) {
-    if (!sky_disk_folder_writable(f) || sky_file_lock(f->ledger, until) != SKY_OK)
-        return false;
+void sky_disk_ledger_peek(const sky_disk_folder *f, sky_disk_ledger *out) {
     uint8_t bytes[LEDGER_BYTES];
     size_t got;
     sky_disk_ledger ledger = {0};
@@ -367,6 +389,12 @@ bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_time until, sky_disk_le
     if (ledger.changes > LEDGER_MAX || ledger.bytes_used > LEDGER_MAX)
         ledger = (sky_disk_ledger){0};
     *out = ledger;
+}
+
+bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_time until, sky_disk_ledger *out) {
+    if (!sky_disk_folder_writable(f) || sky_file_lock(f->ledger, until) != SKY_OK)
+        return false;
+    sky_disk_ledger_peek(f, out);
     return true;
 }
 

@@ -26,10 +26,12 @@ typedef struct {
     bool refused; /* that was wanted, and the file system (or a read-only folder) would not */
 } sky_disk_folder;
 
-/* Makes the folder when it is absent. A folder that may only be read is fine.
- * Errors: SKY_E_DENIED, SKY_E_IO, SKY_E_UNSUPPORTED (direct=on refused); `error` says what to do */
-sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, sky_disk_folder *out,
-                                sky_error *error);
+/* With `create` makes the folder when it is absent, and the ledger. A folder that may only be read,
+ * or that has no ledger and is not to get one, is fine: nothing is written there.
+ * Errors: SKY_MISS (absent, without `create`), SKY_E_DENIED, SKY_E_IO, SKY_E_UNSUPPORTED (direct=on
+ *         refused); `error` says what to do */
+sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool create,
+                                sky_disk_folder *out, sky_error *error);
 void sky_disk_folder_close(sky_disk_folder *f);
 static inline bool sky_disk_folder_writable(const sky_disk_folder *f) {
     return f->ledger >= 0;
@@ -82,6 +84,8 @@ bool sky_disk_entry_replaced(const sky_disk_folder *f, const sky_key *key, int f
 #define SKY_DISK_TEMP_PREFIX ".tmp-"
 sky_status sky_disk_temp_create(const sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
                                 char name[SKY_DISK_TEMP_BYTES], int *fd);
+/* How many files and folders that would make. */
+unsigned sky_disk_temp_files(const sky_disk_folder *f, const sky_key *key);
 /* Replace the access record of one that is written and has no name yet.
  * Errors: as sky_disk_entry_load */
 sky_status sky_disk_temp_record(const sky_disk_folder *f, const char *name, const sky_key *key,
@@ -96,7 +100,7 @@ void sky_disk_folder_write(const sky_disk_folder *f, const char *name, const voi
                            size_t bytes);
 
 /* Tell `each` of all files that bear an entry's name, from several threads at once, and sweep
- * temporary files without a writer: *swept is how many.
+ * temporary files without a writer: *swept is how many. Folders found empty go.
  * Errors: SKY_E_DENIED, SKY_E_IO: the root cannot be read */
 typedef void (*sky_disk_scan_fn)(void *context, const sky_key *key);
 sky_status sky_disk_folder_scan(const sky_disk_folder *f, sky_disk_scan_fn each, void *context,
@@ -109,6 +113,8 @@ typedef struct {
     uint64_t changes;
     uint64_t bytes_used;
 } sky_disk_ledger;
+/* Read it without the lock: not known when another is just writing it. */
+void sky_disk_ledger_peek(const sky_disk_folder *f, sky_disk_ledger *out);
 /* Lock and read it. False when another still holds it at `until`, or the folder is read-only; *out
  * is untouched then. */
 bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_time until, sky_disk_ledger *out);

@@ -102,6 +102,38 @@ static void a_full_disk_is_made_room_on(void **state) {
     disk_folder_drop(folder);
 }
 
+/* A file system out of files, not bytes. An entry whose folders are missing needs three. */
+static int on_a_disk_of_few_files(const char *folder) {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", folder, "tmpfs", 0, "size=2m,nr_inodes=8") != 0)
+        return SKIPPED;
+    sky_tier *tier = disk_open(folder, ""); /* two are taken: the root and the ledger */
+    if (put(tier, 1, 100) != SKY_OK || put(tier, 2, 100) != SKY_OK)
+        return 1;
+    if (put(tier, 3, 100) != SKY_E_FULL || disk_stat_of(tier).evictions != 0)
+        return 2; /* both together would not make room for a file and two folders */
+    if (check(tier, 1, 100) != SKY_OK || check(tier, 2, 100) != SKY_OK)
+        return 3;
+    disk_close(tier);
+    if (umount(folder) != 0 || mount("none", folder, "tmpfs", 0, "size=2m,nr_inodes=12") != 0)
+        return 4;
+    tier = disk_open(folder, "");
+    for (uint64_t n = 1; n < 5; n++) /* one is left over after three, so two must go */
+        if (put(tier, n, 100) != SKY_OK || check(tier, n, 100) != SKY_OK)
+            return 5;
+    if (disk_stat_of(tier).evictions != 2 || check(tier, 3, 100) != SKY_OK)
+        return 6;
+    disk_close(tier);
+    return umount(folder) == 0 ? 0 : 7;
+}
+
+static void a_disk_out_of_files_is_made_room_on(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    assert_int_equal(in_child(on_a_disk_of_few_files, folder), 0);
+    disk_folder_drop(folder);
+}
+
 static bool become_nobody(void) {
     return geteuid() != 0 || seteuid(NOBODY) == 0;
 }
@@ -234,11 +266,36 @@ static void bad_urls_are_told(void **state) {
     assert_int_equal(refused("disk:", SKY_E_SYNTAX, "disk:"), 0);
     assert_int_equal(refused("mem:1MiB", SKY_E_SYNTAX, "disk:PATH"), 0);
     assert_int_equal(refused("disk:/tmp/x?max=7KiB", SKY_E_SYNTAX, "at least 8KiB"), 0);
+    assert_int_equal(refused("disk:/tmp/x?max=2000000TiB", SKY_E_SYNTAX, "at most 1048576TiB"), 0);
+    assert_int_equal(refused("disk:/tmp/x?create=perhaps", SKY_E_SYNTAX, "yes or no"), 0);
     assert_int_equal(refused("disk:/tmp/x?direct=maybe", SKY_E_SYNTAX, "auto, on or off"), 0);
     assert_int_equal(refused("disk:/tmp/x?ttl=5000000000", SKY_E_SYNTAX, "ttl"), 0);
     assert_int_equal(refused("disk:/tmp/x?size=1", SKY_E_SYNTAX, "size"), 0);
     assert_int_equal(refused("disk:/dev/null", SKY_E_IO, "Not a directory"), 0);
     assert_int_equal(refused("disk:/dev/null/x", SKY_E_IO, "cannot make"), 0);
+}
+
+/* With create=no a folder must be there, and one that was never a cache is left as it is. */
+static void what_only_looks_makes_nothing(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    char path[256];
+    snprintf(path, sizeof path, "disk:%s/typo/deep?create=no", folder);
+    assert_int_equal(refused(path, SKY_MISS, "no such folder"), 0);
+    sky_tier *tier = disk_open(folder, "?create=no");
+    assert_int_equal(sky_fixture_check(tier, sky_fixture_key(1), BLOCK, 1), SKY_MISS);
+    assert_int_equal(put(tier, 1, BLOCK), SKY_E_DENIED);
+    disk_close(tier);
+    assert_int_equal(rmdir(folder), 0); /* it is still empty */
+    tier = disk_open(folder, "?create=yes");
+    assert_int_equal(put(tier, 1, BLOCK), SKY_OK);
+    disk_close(tier);
+    tier = disk_open(folder, "?max=1MiB&create=no&ttl=9");
+    assert_int_equal(put(tier, 2, BLOCK), SKY_OK);
+    const sky_tier_stat stat = disk_stat_of(tier);
+    assert_string_equal(strchr(stat.url, '?'), "?max=1MiB&ttl=9");
+    disk_close(tier);
+    disk_folder_drop(folder);
 }
 
 static void order_and_pins_outlive_a_restart(void **state) {
@@ -472,10 +529,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_size_limit_is_a_full_disk),
         cmocka_unit_test(a_full_disk_is_made_room_on),
+        cmocka_unit_test(a_disk_out_of_files_is_made_room_on),
         cmocka_unit_test(a_folder_that_may_only_be_read_is_read),
         cmocka_unit_test(an_entry_that_may_not_be_read_is_told),
         cmocka_unit_test(a_forbidden_folder_is_told),
         cmocka_unit_test(bad_urls_are_told),
+        cmocka_unit_test(what_only_looks_makes_nothing),
         cmocka_unit_test(order_and_pins_outlive_a_restart),
         cmocka_unit_test(two_tiers_keep_one_limit),
         cmocka_unit_test(a_pin_holds_for_the_other_process_too),

@@ -3,8 +3,9 @@
  * Several processes may share a folder. Each has a catalogue of its own; the ledger tells how many
  * changes there were and how many bytes stand there. As long as the count is the one this process
  * left there, its catalogue is the truth and eviction is exact. Otherwise it reads the folder again
- * before it evicts, and then evicts a little more, so that two writers do not read it for every
- * block. */
+ * before it evicts for want of bytes, and then evicts a little more, so that two writers do not
+ * read it for every block. For want of places in the catalogue it does not: an entry that it knows
+ * goes for each that comes, so that the folder gets no fuller, whoever else does the same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,10 +126,14 @@ static sky_status evict_file(sky_disk *d, sky_disk_fact *fact, tally *t, bool *p
     sky_disk_hold hold = {.fd = SKY_FILE_NONE};
     sky_status held = sky_disk_entry_hold(&d->folder, &fact->key, 0, &hold);
     sky_status read = held;
+    *pinned = false;
+    if (held == SKY_MISS)
+        return SKY_MISS;
     if (held != SKY_OK)
         read = sky_disk_entry_load(&d->folder, &fact->key, &hold.header);
-    *pinned = read == SKY_OK && hold.header.access.pinned &&
-              sky_disk_catalogue_pin(d->catalogue, fact) == SKY_OK;
+    *pinned = read == SKY_OK && hold.header.access.pinned;
+    if (*pinned)
+        sky_disk_catalogue_pin(d->catalogue, fact, true);
     sky_status status = *pinned ? SKY_OK : remove_file(d, &fact->key, t);
     if (held == SKY_OK)
         sky_disk_entry_release(&hold);
@@ -148,20 +153,29 @@ static sky_status evict_one(sky_disk *d, tally *t) {
     if (status != SKY_OK && status != SKY_MISS)
         return status;
     d->counters.evictions += status == SKY_OK;
-    if (status == SKY_MISS)
+    if (status == SKY_MISS) {
         d->ledger_seen = UINT64_MAX; /* someone removes files behind our backs: look again */
+        d->absent++;
+    }
     sky_disk_catalogue_remove(d->catalogue, victim, NULL, NULL);
     return SKY_OK;
 }
 
-/* Evict until `bytes` more are free and the catalogue has room. The parent of what is to come is a
- * leaf until that has come, and must not make room for its own child. */
-static sky_status evict(sky_disk *d, uint64_t bytes, const sky_key *parent, tally *t) {
+/* As far as is known: the ledger counts bytes and no entries. */
+static bool out_of_places(const sky_disk *d) {
+    return sky_disk_catalogue_room(d->catalogue) <= d->absent;
+}
+
+/* Evict until `bytes` more are free, `files` have gone and the catalogue has room. The parent of
+ * what is to come is a leaf until that has come, and must not make room for its own child. */
+static sky_status evict(sky_disk *d, uint64_t bytes, uint64_t files, const sky_key *parent,
+                        tally *t) {
     sky_disk_fact *kept = sky_disk_catalogue_find(d->catalogue, parent);
     bool held = kept && sky_disk_catalogue_keep(d->catalogue, kept);
     sky_status status = SKY_OK;
-    while (status == SKY_OK &&
-           (t->bytes > -(int64_t)bytes || sky_disk_catalogue_full(d->catalogue)))
+    uint64_t before = t->changes;
+    while (status == SKY_OK && (t->bytes > -(int64_t)bytes || t->changes - before < files ||
+                                sky_disk_catalogue_room(d->catalogue) == 0))
         status = evict_one(d, t);
     if (held)
         sky_disk_catalogue_release(d->catalogue, kept);
@@ -204,8 +218,7 @@ static void survey_add(survey *s, const sky_disk_fact *fact) {
     s->facts[s->count++] = *fact;
 }
 
-/* The file tells, but for what it cannot know: uses that were not recorded yet, and how often a
- * pinned entry was pinned here. */
+/* The file tells, but for uses that were not recorded yet. */
 static sky_status survey_read(const sky_disk *d, const sky_key *key, sky_disk_fact *fact) {
     sky_disk_header header;
     sky_status status = sky_disk_entry_load(&d->folder, key, &header);
@@ -217,8 +230,6 @@ static sky_status survey_read(const sky_disk *d, const sky_key *key, sky_disk_fa
             fact->used_ms = known->used_ms > fact->used_ms ? known->used_ms : fact->used_ms;
             fact->unrecorded = true;
         }
-        if (known && fact->pins > 0 && known->pins > 0)
-            fact->pins = known->pins;
     } else if (known && status != SKY_MISS && status != SKY_E_CORRUPT) {
         *fact = *known; /* it stands there, and may be readable again */
         status = SKY_OK;
@@ -253,6 +264,7 @@ static void adopt_survey(sky_disk *d, survey *s, view *v) {
     d->unrecorded_bytes = 0;
     d->snapshot_wanted = true;
     d->unreadable = s->unreadable;
+    d->absent = 0;
     for (size_t i = 0; i < too_many; i++)
         d->counters.evictions += remove_file(d, &s->facts[i].key, &s->gone) == SKY_OK;
 }
@@ -289,7 +301,8 @@ sky_status sky_disk_recall(sky_disk *d) {
     sky_status status = SKY_OK;
     bool recalled = sky_disk_snapshot_load(&d->folder, d->catalogue, &changes);
     d->ledger_seen = changes;
-    if (!recalled || !agrees(d, &v))
+    bool same_bytes = v.ledger.bytes_used == sky_disk_catalogue_bytes(d->catalogue);
+    if (!recalled || !agrees(d, &v) || !same_bytes)
         status = refresh(d, &v, &swept, &t);
     leave(d, &v, t);
     return status;
@@ -306,13 +319,26 @@ void sky_disk_remember(sky_disk *d) {
 
 /* ---- room ---- */
 
-/* Whether evicting could do: `excess` bytes must go for the limit, and the disk must then have room
- * for a file. Asked before anything goes, so that what can never fit costs nothing. */
-static bool could_fit(sky_disk *d, uint64_t excess, uint64_t file_bytes, const sky_key *parent) {
-    uint64_t evictable = sky_disk_catalogue_evictable(d->catalogue, parent), free_bytes;
-    if (sky_file_free_bytes(d->folder.root, &free_bytes) != SKY_OK)
-        free_bytes = UINT64_MAX / 2;
-    return excess <= evictable && file_bytes <= free_bytes + evictable;
+/* What stands between an entry and its place on the disk. */
+typedef struct {
+    sky_disk_amount evictable;
+    uint64_t files_missing; /* the disk has too few left, whatever its bytes */
+    bool can_fit;           /* evicting could do */
+} need;
+
+/* `excess` bytes must go for the limit, and the disk must then have room for the file and the
+ * folders it needs. Asked before anything goes, so that what can never fit costs nothing. */
+static need need_of(sky_disk *d, uint64_t excess, const sky_disk_claim *claim,
+                    const sky_key *kept) {
+    need n = {.evictable = sky_disk_catalogue_evictable(d->catalogue, kept)};
+    unsigned files = sky_disk_temp_files(&d->folder, &claim->key);
+    sky_file_space left;
+    if (sky_file_space_left(d->folder.root, &left) != SKY_OK)
+        left = (sky_file_space){UINT64_MAX / 2, UINT64_MAX};
+    n.files_missing = left.files < files ? files - left.files : 0;
+    n.can_fit = excess <= n.evictable.bytes && n.files_missing <= n.evictable.files &&
+                claim->file_bytes <= left.bytes + n.evictable.bytes;
+    return n;
 }
 
 static const sky_disk_claim *claim_of(const sky_disk *d, const sky_key *key) {
@@ -338,19 +364,19 @@ static sky_status clear_room(sky_disk *d, view *v, uint64_t needed, const sky_di
                              const sky_key *kept, tally *t) {
     uint64_t used = bytes_used(d, v), goal = d->bytes_max, swept;
     sky_status status = SKY_OK;
-    if (v->locked && !agrees(d, v)) {
+    if (used + needed > goal && v->locked && !agrees(d, v)) {
         status = refresh(d, v, &swept, t);
         used = bytes_used(d, v);
         goal -= goal / SHARED_SLACK;
     }
     uint64_t excess = used + needed > goal ? used + needed - goal : 0;
     uint64_t least = used + needed > d->bytes_max ? used + needed - d->bytes_max : 0;
-    if (status == SKY_OK && !could_fit(d, least, claim->file_bytes, kept))
+    if (status == SKY_OK && !need_of(d, least, claim, kept).can_fit)
         status = SKY_E_FULL;
     else if (status == SKY_OK)
-        status = evict(d, excess, kept, t);
+        status = evict(d, excess, out_of_places(d), kept, t);
     bool enough = (int64_t)(used + needed) + t->bytes <= (int64_t)d->bytes_max;
-    if (status == SKY_E_FULL && enough && !sky_disk_catalogue_full(d->catalogue))
+    if (status == SKY_E_FULL && enough && sky_disk_catalogue_room(d->catalogue) > 0)
         status = SKY_OK; /* the slack is a wish */
     return status;
 }
@@ -364,7 +390,7 @@ static sky_status make_room(sky_disk *d, const sky_disk_claim *claim) {
     view v = enter(d);
     tally t = {0};
     sky_status status = SKY_OK;
-    if (bytes_used(d, &v) + needed > d->bytes_max || sky_disk_catalogue_full(d->catalogue))
+    if (bytes_used(d, &v) + needed > d->bytes_max || out_of_places(d))
         status = reachable ? clear_room(d, &v, needed, claim, &kept, &t) : SKY_E_FULL;
     bool first = !d->writes;
     d->writes = true;
@@ -400,28 +426,22 @@ void sky_disk_claim_end(sky_disk *d, sky_disk_claim *claim) {
 
 sky_status sky_disk_evict(sky_disk *d, const sky_disk_claim *claim) {
     sky_key kept;
-    uint64_t bytes = claim->file_bytes;
     if (!find_kept(d, claim, &kept))
         return SKY_E_FULL;
     view v = enter(d);
     tally t = {0};
     sky_status status = SKY_E_FULL;
-    uint64_t evictable = sky_disk_catalogue_evictable(d->catalogue, &kept);
-    if (evictable > 0 && could_fit(d, 0, bytes, &kept))
-        status = evict(d, bytes < evictable ? bytes : evictable, &kept, &t);
+    need n = need_of(d, 0, claim, &kept);
+    uint64_t bytes = claim->file_bytes, most = n.evictable.bytes;
+    if (n.files_missing > 0)
+        bytes = 0; /* it is not for want of them */
+    if (n.evictable.files > 0 && n.can_fit)
+        status = evict(d, bytes < most ? bytes : most, n.files_missing, &kept, &t);
     leave(d, &v, t);
     return status;
 }
 
 /* ---- entries that come, go, and are looked at ---- */
-
-/* Another process may have pinned or unpinned it since: the file tells. */
-static void heed_pin(sky_disk *d, sky_disk_fact *fact, bool pinned) {
-    while (!pinned && fact->pins > 0 && sky_disk_catalogue_unpin(d->catalogue, fact) == SKY_OK) {
-    }
-    if (pinned && fact->pins == 0)
-        sky_disk_catalogue_pin(d->catalogue, fact);
-}
 
 /* A pin is the key's, not the file's: what takes the name takes over the pin that stands there,
  * which may have changed since the write began. An old entry that cannot be held or read says
@@ -432,7 +452,7 @@ static sky_status take_name(sky_disk *d, const char *temp, sky_disk_fact *fact,
     const sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, &fact->key);
     sky_status held = sky_disk_entry_hold(&d->folder, &fact->key,
                                           sky_now() + SKY_DISK_HOLD_PATIENCE, &old);
-    bool written = fact->pins > 0, pinned = known && known->pins > 0;
+    bool written = fact->pinned, pinned = known && known->pinned;
     if (held == SKY_OK || held == SKY_MISS)
         pinned = held == SKY_OK && old.header.access.pinned;
     sky_status status = SKY_OK;
@@ -444,7 +464,7 @@ static sky_status take_name(sky_disk *d, const char *temp, sky_disk_fact *fact,
         status = sky_disk_temp_publish(&d->folder, temp, &fact->key, replaced_bytes);
     if (held == SKY_OK)
         sky_disk_entry_release(&old);
-    fact->pins = pinned;
+    fact->pinned = pinned;
     return status;
 }
 
@@ -459,7 +479,7 @@ sky_status sky_disk_publish(sky_disk *d, const char *temp, const sky_disk_fact *
         t.bytes = (int64_t)sky_disk_fact_bytes(&fact) - (int64_t)replaced_bytes;
         sky_disk_fact *kept = admit(d, &fact, &t);
         if (kept)
-            heed_pin(d, kept, fact.pins > 0);
+            sky_disk_catalogue_pin(d->catalogue, kept, fact.pinned);
     }
     leave(d, &v, t);
     return status;
@@ -517,7 +537,8 @@ sky_status sky_disk_drop_wanting(sky_disk *d, const sky_key *key, sky_disk_heade
 sky_disk_fact *sky_disk_meet(sky_disk *d, const sky_disk_header *header) {
     sky_disk_fact fact = sky_disk_fact_of(header);
     sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, &fact.key);
-    if (known && known->set_ms == fact.set_ms && known->payload_bytes == fact.payload_bytes)
+    if (known && known->set_ms == fact.set_ms && known->payload_bytes == fact.payload_bytes &&
+        known->expire_ms == fact.expire_ms && known->level == fact.level)
         return known;
     view v = enter(d);
     tally t = {0};
@@ -526,23 +547,36 @@ sky_disk_fact *sky_disk_meet(sky_disk *d, const sky_disk_header *header) {
     return kept;
 }
 
-sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status) {
+/* The file tells. */
+static sky_disk_fact *look_at_file(sky_disk *d, const sky_key *key, bool known,
+                                   sky_status *status) {
     sky_disk_header header;
     size_t dropped;
-    sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, key);
-    if (fact && !sky_disk_expired(d, fact->expire_ms)) {
-        *status = SKY_OK;
-        return fact;
-    }
     *status = sky_disk_entry_load(&d->folder, key, &header);
-    bool unknown = !fact && *status == SKY_MISS;
-    if (!unknown && is_wanting(d, *status, &header))
+    bool absent = !known && *status == SKY_MISS;
+    if (!absent && is_wanting(d, *status, &header))
         *status = sky_disk_drop_wanting(d, key, &header, &dropped);
     if (*status != SKY_OK)
         return NULL;
-    fact = sky_disk_meet(d, &header);
+    sky_disk_fact *fact = sky_disk_meet(d, &header);
     *status = fact ? SKY_OK : SKY_E_FULL;
     return fact;
+}
+
+sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status) {
+    sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, key);
+    if (!fact || sky_disk_expired(d, fact->expire_ms))
+        return look_at_file(d, key, fact != NULL, status);
+    *status = SKY_OK;
+    return fact;
+}
+
+sky_disk_fact *sky_disk_look_closely(sky_disk *d, const sky_key *key, sky_status *status) {
+    sky_disk_ledger ledger;
+    sky_disk_ledger_peek(&d->folder, &ledger);
+    if (ledger.known && ledger.changes == d->ledger_seen)
+        return sky_disk_look(d, key, status);
+    return look_at_file(d, key, sky_disk_catalogue_find(d->catalogue, key) != NULL, status);
 }
 
 void sky_disk_record_uses(sky_disk *d, sky_disk_fact *fact) {
@@ -554,18 +588,13 @@ void sky_disk_record_uses(sky_disk *d, sky_disk_fact *fact) {
 }
 
 /* Write whether it is pinned into its file, for all processes. */
-static sky_status record_pin(sky_disk *d, sky_disk_fact *fact) {
-    sky_disk_access access = {fact->hits, fact->used_ms, fact->pins > 0};
+static sky_status record_pin(sky_disk *d, sky_disk_fact *fact, bool pinned) {
+    sky_disk_access access = {fact->hits, fact->used_ms, pinned};
     view v = enter(d);
     sky_status status = sky_disk_entry_record(&d->folder, &fact->key, &access, true);
     fact->unrecorded &= status != SKY_OK;
     leave(d, &v, (tally){.changes = status == SKY_OK});
     return status;
-}
-
-static sky_status add_pin(sky_disk *d, sky_disk_fact *fact, bool pin) {
-    return pin ? sky_disk_catalogue_pin(d->catalogue, fact)
-               : sky_disk_catalogue_unpin(d->catalogue, fact);
 }
 
 sky_status sky_disk_pin(sky_disk *d, const sky_key *key, bool pin) {
@@ -584,12 +613,11 @@ sky_status sky_disk_pin(sky_disk *d, const sky_key *key, bool pin) {
     }
     if (status != SKY_OK || !fact)
         return status == SKY_OK ? SKY_E_FULL : status;
-    heed_pin(d, fact, header.access.pinned);
-    status = add_pin(d, fact, pin);
-    if (status == SKY_OK && header.access.pinned != (fact->pins > 0)) {
-        status = record_pin(d, fact);
-        if (status != SKY_OK)
-            add_pin(d, fact, !pin);
-    }
+    bool pinned = header.access.pinned; /* another may have changed it */
+    if (pinned == pin)
+        status = pin ? SKY_OK : SKY_E_PARAM;
+    else if ((status = record_pin(d, fact, pin)) == SKY_OK)
+        pinned = pin;
+    sky_disk_catalogue_pin(d->catalogue, fact, pinned);
     return status;
 }

@@ -1,7 +1,9 @@
 /* Two tiers on one folder, step by step: a pin set or taken back while the other replaces the entry
- * is kept, and nothing the other has just stored is dropped on an old judgement. */
+ * is kept, nothing the other has just stored is dropped on an old judgement, what one stored or
+ * removed the other finds, and both make room and tidy up without getting in each other's way. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +68,7 @@ static put put_begin(sky_tier *tier, const sky_key *key, uint64_t seed) {
     sky_disk_header header = {.key = *key,
                               .payload_bytes = BYTES,
                               .set_ms = sky_disk_wall_ms(d),
-                              .access.pinned = old && old->pins > 0};
+                              .access.pinned = old && old->pinned};
     sky_mutex_unlock(&d->mutex);
     sky_disk_pages pages;
     sky_disk_pages_begin(&pages, &header, 0);
@@ -106,7 +108,7 @@ static void an_unpin_outlives_a_replacement_under_way(void **state) {
     pair p = pair_open();
     assert_int_equal(sky_fixture_one(p.b, SKY_OP_PIN, p.key), SKY_OK);
     put w = put_begin(p.b, &p.key, 2);
-    assert_int_equal(w.fact.pins, 1);
+    assert_true(w.fact.pinned);
     assert_int_equal(sky_fixture_one(p.a, SKY_OP_UNPIN, p.key), SKY_OK);
     put_end(&w);
     assert_false(pinned_in_file(&p));
@@ -237,6 +239,138 @@ static void what_expired_here_and_was_renewed_there_is_found(void **state) {
     pair_close(&p);
 }
 
+static sky_status get_within(sky_tier *tier, const sky_key *key, size_t room) {
+    static uint8_t into[2 * BYTES];
+    sky_span span = {into, room};
+    sky_item item = {.key = *key, .spans = &span, .span_count = 1};
+    sky_fixture_run(tier, SKY_OP_GET, &item, 1, NULL);
+    return item.status;
+}
+
+static uint64_t bytes_told(sky_tier *tier, const sky_key *key, size_t count) {
+    sky_item items[2] = {{.key = *key}, {.key = *key}};
+    sky_fixture_run(tier, SKY_OP_HAS, items, count, NULL);
+    return items[0].status == SKY_OK ? items[0].bytes : UINT64_MAX;
+}
+
+/* Many keys are answered from memory; one alone, and whoever read the file, knows better. */
+static void a_has_of_one_key_is_what_the_other_left(void **state) {
+    (void)state;
+    pair p = pair_open();
+    assert_int_equal(sky_fixture_put(p.a, p.key, NULL, 2 * BYTES, 2), SKY_OK);
+    assert_int_equal(bytes_told(p.b, &p.key, 2), BYTES);
+    assert_int_equal(bytes_told(p.b, &p.key, 1), 2 * BYTES);
+    assert_int_equal(bytes_told(p.b, &p.key, 2), 2 * BYTES);
+    assert_int_equal(sky_fixture_put(p.b, p.key, NULL, 100, 3), SKY_OK);
+    assert_int_equal(sky_fixture_put(p.a, p.key, NULL, BYTES, 4), SKY_OK);
+    assert_int_equal(get_within(p.b, &p.key, 100), SKY_E_DST_SMALL);
+    assert_int_equal(bytes_told(p.b, &p.key, 2), BYTES); /* the get saw it */
+    assert_int_equal(sky_fixture_one(p.a, SKY_OP_REMOVE, p.key), SKY_OK);
+    assert_int_equal(bytes_told(p.b, &p.key, 1), UINT64_MAX);
+    assert_int_equal(bytes_told(p.b, &p.key, 2), UINT64_MAX);
+    pair_close(&p);
+}
+
+/* The same facts anew, as each survey of the folder brings them. */
+static void a_large_catalogue_is_rebuilt_at_once(void **state) {
+    (void)state;
+    enum { ENTRIES = 131072 };
+    sky_disk_catalogue *c;
+    sky_disk_fact *facts = calloc(ENTRIES, sizeof *facts);
+    assert_non_null(facts);
+    assert_int_equal(sky_disk_catalogue_create(ENTRIES, &c), SKY_OK);
+    for (uint32_t i = 0; i < ENTRIES; i++)
+        facts[i] = (sky_disk_fact){.key = sky_fixture_key(i), .used_ms = i, .payload_bytes = 1};
+    sky_time start = sky_now();
+    assert_int_equal(sky_disk_catalogue_rebuild(c, facts, ENTRIES), 0);
+    sky_time from_nothing = sky_now() - start;
+    start = sky_now();
+    assert_int_equal(sky_disk_catalogue_rebuild(c, facts, ENTRIES), 0);
+    assert_true(sky_now() - start <
+                10 * from_nothing); /* a search for each entry takes 100 times */
+    assert_int_equal(sky_disk_catalogue_count(c), ENTRIES);
+    assert_int_equal(sky_disk_catalogue_room(c), 0);
+    sky_disk_catalogue_destroy(c);
+    free(facts);
+}
+
+/* Two writers at the most entries there may be, not bytes: for each that comes one goes, and nobody
+ * reads the folder, where a survey would drop a file without sense. */
+static void two_that_are_out_of_places_do_not_look(void **state) {
+    (void)state;
+    enum { PLACES = 1024, MORE = 40 };
+    char *folder = disk_folder_make(), path[256];
+    const char *query = "?max=60MiB&direct=off";
+    sky_tier *a = disk_open(folder, query);
+    for (uint64_t n = 0; n < PLACES; n++)
+        assert_int_equal(sky_fixture_put(a, sky_fixture_key(n), NULL, 1, n), SKY_OK);
+    sky_tier *b = disk_open(folder, query);
+    sky_key odd = sky_fixture_key(9999999), beside = sky_fixture_key(1);
+    memcpy(odd.bytes, beside.bytes, 2); /* in a folder that is there */
+    disk_entry_path(folder, &odd, path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    for (uint64_t n = 0; n < MORE; n++)
+        assert_int_equal(sky_fixture_put(n % 2 ? a : b, sky_fixture_key(PLACES + n), NULL, 1, n),
+                         SKY_OK);
+    assert_int_equal(disk_count_files(folder, 'e'), PLACES + 1);
+    assert_int_equal(remove(path), 0);
+    for (uint64_t n = 0; n < MORE; n++)
+        assert_int_equal(sky_fixture_check(a, sky_fixture_key(PLACES + n), 1, n), SKY_OK);
+    disk_close(a);
+    disk_close(b);
+    disk_folder_drop(folder);
+}
+
+typedef struct {
+    sky_tier *tier;
+    atomic_bool over;
+    unsigned failed;
+} surveyor;
+
+static void *survey(void *argument) {
+    surveyor *s = argument;
+    while (!s->over) {
+        sky_verify_report report = {0};
+        s->failed += s->tier->ops->verify(s->tier, &report) != SKY_OK || report.corrupt > 0;
+    }
+    return NULL;
+}
+
+/* One makes folders and empties them while the other's surveys remove the empty ones. */
+static void empty_folders_go_and_no_entry_with_them(void **state) {
+    (void)state;
+    enum { KEYS = 300 };
+    char *folder = disk_folder_make();
+    sky_tier *tier = disk_open(folder, "?direct=off");
+    surveyor s = {.tier = disk_open(folder, "?direct=off")};
+    sky_thread thread = {0};
+    assert_int_equal(sky_thread_start(&thread, "surveyor", survey, &s), SKY_OK);
+    for (uint64_t n = 0; n < KEYS; n++) {
+        sky_call durable = {.durable = n % 8 == 0};
+        sky_span span = {&n, sizeof n};
+        sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+        sky_fixture_run(tier, SKY_OP_PUT, &item, 1, &durable);
+        assert_int_equal(item.status, SKY_OK);
+        if (n % 3)
+            assert_int_equal(sky_fixture_one(tier, SKY_OP_REMOVE, item.key), SKY_OK);
+    }
+    s.over = true;
+    sky_thread_join(&thread);
+    assert_int_equal(s.failed, 0);
+    assert_int_equal(disk_count_files(folder, 'e'), KEYS / 3);
+    for (uint64_t n = 0; n < KEYS; n += 3)
+        assert_int_equal(sky_fixture_one(tier, SKY_OP_REMOVE, sky_fixture_key(n)), SKY_OK);
+    assert_true(disk_count_files(folder, 'd') > 0);
+    sky_verify_report report = {0};
+    assert_int_equal(tier->ops->verify(tier, &report), SKY_OK);
+    assert_int_equal(disk_count_files(folder, 'd'), 0);
+    disk_close(s.tier);
+    disk_close(tier);
+    disk_folder_drop(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pin_outlives_a_replacement_under_way),
@@ -247,6 +381,10 @@ int main(void) {
         cmocka_unit_test(an_entry_held_for_ever_costs_little),
         cmocka_unit_test(what_was_stored_anew_is_not_dropped),
         cmocka_unit_test(what_expired_here_and_was_renewed_there_is_found),
+        cmocka_unit_test(a_has_of_one_key_is_what_the_other_left),
+        cmocka_unit_test(a_large_catalogue_is_rebuilt_at_once),
+        cmocka_unit_test(two_that_are_out_of_places_do_not_look),
+        cmocka_unit_test(empty_folders_go_and_no_entry_with_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

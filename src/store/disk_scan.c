@@ -4,6 +4,9 @@
  *   └─ cd
  *      └─ abcd…    told      .tmp-…    swept when its writer is gone
  *
+ * A folder that nothing is left in goes too: an evicted entry's stays until then, as the next one
+ * mostly has use for it.
+ *
  * Several threads, because a folder that is not in memory costs a wait for the disk a step: 100,000
  * entries lie in 50,000 folders. */
 #include <stdio.h>
@@ -37,6 +40,8 @@ typedef struct {
     sky_thread thread;
     uint64_t swept;
     sky_time patience; /* until when to wait for locks of the dead; 0: none was met yet */
+    bool top_empty;    /* so far: nothing is left in the folder */
+    bool empty;
     char path[SKY_DISK_FOLDER_CHARS + 1]; /* "ab", "ab/cd" or "." */
 } walker;
 
@@ -50,7 +55,7 @@ static bool is_temp(const char *name) {
 
 /* Another's file goes only when its writer is gone: no lock, and no such process or an old file. A
  * process that was just killed keeps its locks until the kernel is done with its transfers. */
-static void sweep(walker *w, const char *name) {
+static bool sweep(walker *w, const char *name) {
     char path[SKY_DISK_FOLDER_CHARS + 1 + 256];
     int root = w->scan->folder->root, fd;
     snprintf(path, sizeof path, "%s/%s", w->path, name);
@@ -58,26 +63,25 @@ static void sweep(walker *w, const char *name) {
     bool dead = !sky_process_exists((uint32_t)writer);
     sky_file_info info;
     if (sky_file_open(root, path, SKY_FILE_PLAIN, &fd) != SKY_OK)
-        return;
+        return false;
     if (dead && w->patience == 0)
         w->patience = sky_now() + SWEEP_PATIENCE;
     bool orphan = sky_file_stat_open(fd, &info) == SKY_OK &&
                   (dead || w->scan->now_ms - info.modified_ms > YOUNG_MS) &&
                   sky_file_lock(fd, dead ? w->patience : 0) == SKY_OK;
-    if (orphan && sky_file_remove(root, path) == SKY_OK)
-        w->swept++;
+    bool swept = orphan && sky_file_remove(root, path) == SKY_OK;
+    w->swept += swept;
     sky_file_close(fd);
+    return swept;
 }
 
 static bool walk_entry(void *context, const char *name, char kind) {
     walker *w = context;
     sky_key key;
-    if (kind != 'f' && kind != '?')
-        return true;
-    if (is_temp(name))
-        sweep(w, name);
-    else if (is_hex(name, 2 * SKY_KEY_BYTES) && name[0] == w->path[0] && name[1] == w->path[1] &&
-             name[2] == w->path[3] && name[3] == w->path[4] && sky_key_parse(name, &key) == SKY_OK)
+    bool file = kind == 'f' || kind == '?', swept = file && is_temp(name) && sweep(w, name);
+    w->empty &= swept;
+    if (file && is_hex(name, 2 * SKY_KEY_BYTES) && name[0] == w->path[0] && name[1] == w->path[1] &&
+        name[2] == w->path[3] && name[3] == w->path[4] && sky_key_parse(name, &key) == SKY_OK)
         w->scan->each(w->scan->context, &key);
     return true;
 }
@@ -85,11 +89,15 @@ static bool walk_entry(void *context, const char *name, char kind) {
 /* A folder that cannot be read, or went meanwhile, hides its entries and no others. */
 static bool walk_inner(void *context, const char *name, char kind) {
     walker *w = context;
-    if (!is_hex(name, 2) || (kind != 'd' && kind != '?'))
-        return true;
-    w->path[2] = '/';
-    memcpy(w->path + 3, name, 3);
-    sky_folder_each(w->scan->folder->root, w->path, walk_entry, w);
+    int root = w->scan->folder->root;
+    bool ours = is_hex(name, 2) && (kind == 'd' || kind == '?');
+    w->empty = ours;
+    if (ours) {
+        w->path[2] = '/';
+        memcpy(w->path + 3, name, 3);
+        w->empty = sky_folder_each(root, w->path, walk_entry, w) == SKY_OK && w->empty;
+    }
+    w->top_empty &= w->empty && sky_folder_remove(root, w->path) == SKY_OK;
     return true;
 }
 
@@ -113,7 +121,11 @@ static void *walk(void *argument) {
     unsigned top;
     while (next_top(s, &top)) {
         snprintf(w->path, sizeof w->path, "%02x", top & 0xff);
-        sky_folder_each(s->folder->root, w->path, walk_inner, w);
+        w->top_empty = true;
+        if (sky_folder_each(s->folder->root, w->path, walk_inner, w) != SKY_OK || !w->top_empty)
+            continue;
+        w->path[2] = '\0';
+        sky_folder_remove(s->folder->root, w->path);
     }
     sky_mutex_lock(&s->mutex);
     s->swept += w->swept;

@@ -23,7 +23,7 @@ static void write_fact(sky_writer *w, const sky_disk_fact *fact) {
     sky_write_u64(w, (uint64_t)fact->used_ms);
     sky_write_u32(w, fact->payload_bytes);
     sky_write_u8(w, fact->level);
-    sky_write_u8(w, fact->pins > 0);
+    sky_write_u8(w, fact->pinned);
     sky_write_u8(w, fact->named);
     sky_write_u8(w, 0);
 }
@@ -38,7 +38,7 @@ static sky_disk_fact read_fact(sky_reader *r) {
     fact.used_ms = (int64_t)sky_read_u64(r);
     fact.payload_bytes = sky_read_u32(r);
     fact.level = sky_read_u8(r);
-    fact.pins = sky_read_u8(r) != 0;
+    fact.pinned = sky_read_u8(r) != 0;
     fact.named = sky_read_u8(r) != 0;
     sky_read_u8(r);
     return fact;

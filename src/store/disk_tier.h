@@ -75,6 +75,7 @@ typedef struct {
     sky_time ledger_avoided;     /* until then it is not waited for */
     uint64_t unrecorded_changes; /* of ours, that did not get into the ledger yet */
     int64_t unrecorded_bytes;
+    uint64_t absent;      /* entries found gone: others have taken their places in the folder */
     uint64_t unreadable;  /* entries that stand in the folder, unknown as they cannot be read */
     bool writes;          /* something was stored here, or tried to be */
     bool snapshot_wanted; /* that on disk is older than the catalogue */
@@ -102,8 +103,8 @@ sky_status sky_disk_refresh(sky_disk *d, uint64_t *swept);
 sky_status sky_disk_claim_room(sky_disk *d, sky_disk_claim *claim);
 /* The entry has its name, or will have none. One without bytes is fine. */
 void sky_disk_claim_end(sky_disk *d, sky_disk_claim *claim);
-/* The disk is full: evict as much as a claimed file takes, whatever the limit says, unless even all
- * that may go would not do. Errors: SKY_E_FULL */
+/* The disk is full: evict as much as a claimed file takes, or as many entries as the disk lacks
+ * files, whatever the limit says, unless even all that may go would not do. Errors: SKY_E_FULL */
 sky_status sky_disk_evict(sky_disk *d, const sky_disk_claim *claim);
 /* Give a written entry its name, and the pin of the entry it replaces, and note it. */
 sky_status sky_disk_publish(sky_disk *d, const char *temp, const sky_disk_fact *fact);
@@ -119,13 +120,17 @@ sky_status sky_disk_drop_wanting(sky_disk *d, const sky_key *key, sky_disk_heade
 /* The fact of a key, read from the folder when the catalogue has none; NULL: *status says why. An
  * expired or damaged entry is dropped. */
 sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status);
+/* As that, and read from the folder too when another process changed it since the catalogue was the
+ * truth. */
+sky_disk_fact *sky_disk_look_closely(sky_disk *d, const sky_key *key, sky_status *status);
 /* The fact of an entry whose header was just read; NULL when the catalogue has no room for it. */
 sky_disk_fact *sky_disk_meet(sky_disk *d, const sky_disk_header *header);
 bool sky_disk_expired(const sky_disk *d, int64_t expire_ms);
 /* Write an entry's uses into its file; they stay unrecorded while another process is at it. */
 void sky_disk_record_uses(sky_disk *d, sky_disk_fact *fact);
 /* Pin or unpin an entry.
- * Errors: as sky_disk_look and sky_index_pin; SKY_E_DENIED in a read-only folder; SKY_E_BUSY */
+ * Errors: as sky_disk_look; SKY_E_PARAM when unpinning what is not pinned; SKY_E_DENIED in a
+ *         read-only folder; SKY_E_BUSY */
 sky_status sky_disk_pin(sky_disk *d, const sky_key *key, bool pin);
 /* Count what an item came to. */
 void sky_disk_count(sky_disk *d, sky_op op, sky_status status);

@@ -75,7 +75,7 @@ static void finish(sky_disk_work *w, sky_op op, sky_batch batch, size_t item, sk
     sky_disk_count(d, op, status);
     sky_mutex_unlock(&d->mutex);
     bool answered = status == SKY_OK;
-    sky_batches_finish_level(d->batches, batch, item, status, answered ? bytes : 0,
+    sky_batches_finish_coded(d->batches, batch, item, status, answered ? bytes : 0,
                              answered ? d->env.index : SKY_TIER_NONE, level);
 }
 
@@ -95,7 +95,9 @@ static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes)
     w->free = j;
 }
 
-/* ---- lookups ---- */
+/* ---- lookups ----
+ * A HAS of many keys is answered from the catalogue, at the price of a stale answer when another
+ * process writes here; one of a single key, which a GET of as many bytes may follow, is not. */
 
 static void note_use(sky_disk_work *w, sky_disk_fact *fact) {
     sky_disk *d = w->disk;
@@ -108,7 +110,8 @@ static void look(sky_disk_work *w, const sky_disk_request *r, const sky_key *key
     sky_disk *d = w->disk;
     sky_status status;
     sky_mutex_lock(&d->mutex);
-    sky_disk_fact *fact = sky_disk_look(d, key, &status);
+    sky_disk_fact *fact = r->count == 1 ? sky_disk_look_closely(d, key, &status)
+                                        : sky_disk_look(d, key, &status);
     uint64_t bytes = fact ? fact->payload_bytes : 0;
     uint8_t level = fact ? fact->level : 0;
     sky_mutex_unlock(&d->mutex);
@@ -173,13 +176,14 @@ static void end_get(sky_disk_work *w, job *j) {
         status = SKY_MISS;
     if (status == SKY_MISS || status == SKY_E_CORRUPT) {
         drop(d, j);
-    } else if (status == SKY_OK) {
-        tell_ttl(d, j);
-        sky_mutex_lock(&d->mutex);
+    } else if (status == SKY_OK || status == SKY_E_DST_SMALL || status == SKY_E_PARAM) {
+        sky_mutex_lock(&d->mutex); /* the header was read, and may be news */
         sky_disk_fact *fact = sky_disk_meet(d, &j->move.header);
-        if (fact)
+        if (fact && status == SKY_OK)
             note_use(w, fact);
         sky_mutex_unlock(&d->mutex);
+        if (status == SKY_OK)
+            tell_ttl(d, j);
     }
     job_end(w, j, status, j->move.bytes);
 }
@@ -200,7 +204,7 @@ static sky_status reserve(sky_disk_work *w, job *j, uint64_t file_bytes) {
     const sky_disk_fact *old = sky_disk_catalogue_find(d->catalogue, &j->move.key);
     j->move.header.access = (sky_disk_access){.hits = old ? old->hits : 0,
                                               .used_ms = j->move.header.set_ms,
-                                              .pinned = old && old->pins > 0};
+                                              .pinned = old && old->pinned};
     sky_mutex_unlock(&d->mutex);
     return status;
 }
@@ -326,8 +330,9 @@ static void sync_folders(sky_disk_work *w, job *j) {
         path[0] = '.';
     path[lengths[j->folders_synced++]] = '\0';
     j->status = sky_file_open(d->folder.root, path, SKY_FILE_FOLDER, &j->move.fd);
-    if (j->status != SKY_OK) {
-        job_end(w, j, SKY_E_IO, 0);
+    if (j->status != SKY_OK) { /* it goes only when the entry was evicted before */
+        bool evicted = j->status == SKY_MISS;
+        job_end(w, j, evicted ? SKY_OK : SKY_E_IO, evicted ? j->move.header.payload_bytes : 0);
         return;
     }
     j->move.move = SKY_DISK_SYNC;

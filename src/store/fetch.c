@@ -3,7 +3,7 @@
  *   LOOK_NEAR ──absent──► LOOK (how large?) ──► wait for room ──► LOAD ──► FILL tier 0
  *       │ there             │ miss: next tier                      │ lost: next tier
  *       ▼                   ▼                                      ▼
- *      end                 end                                    end
+ *      end                 end            grown since: LOOK      end
  *
  * Promotions, which nobody waits for, look at tier 0 first (somebody else may have been faster) and
  * run in the background, reading only while no caller asks that tier. A put or a remove of the key
@@ -27,6 +27,7 @@ struct sky_fetch {
     uint8_t from;
     bool starved; /* waits for room to LOAD */
     bool forgotten;
+    bool grown;     /* it was larger than it looked, and is looked at once more */
     uint64_t bytes; /* 0: not known yet */
     uint8_t *buffer;
     sky_status verdict;
@@ -105,6 +106,14 @@ static void fill(sky_cache *c, sky_fetch *f) {
     sky_mutex_unlock(&c->mutex);
 }
 
+static void look_again(sky_cache *c, sky_fetch *f) {
+    sky_mutex_lock(&c->mutex);
+    f->grown = true;
+    free_buffer(c, f);
+    look(c, f);
+    sky_mutex_unlock(&c->mutex);
+}
+
 static void want_room(sky_cache *c, sky_fetch *f) {
     sky_mutex_lock(&c->mutex);
     f->bytes = f->item.bytes;
@@ -121,6 +130,8 @@ static void fetch_done(sky_cache *c, sky_errand *e) {
         sky_mutex_lock(&c->mutex);
         look(c, f);
         sky_mutex_unlock(&c->mutex);
+    } else if (f->stage == LOAD && f->item.status == SKY_E_DST_SMALL && !f->grown) {
+        look_again(c, f);
     } else if (!ok) {
         look_further(c, f);
     } else if (f->stage == LOOK) {
@@ -146,7 +157,7 @@ sky_status sky_fetch_start(sky_cache *c, const sky_item *item, const sky_call *c
     if (!f)
         return SKY_E_NOMEM;
     *f = (sky_fetch){.errand = {.background = job == NULL,
-                                .call = {.deadline_ns = call->deadline_ns, .level = call->level},
+                                .call = {.deadline_ns = call->deadline_ns, .coding = call->coding},
                                 .items = &f->item,
                                 .item_count = 1,
                                 .done = fetch_done},

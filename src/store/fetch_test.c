@@ -9,6 +9,7 @@
 
 #include "io/clock.h"
 #include "store/cache_internal.h"
+#include "store/coded_tier.h"
 #include "store/disk_fixture.h"
 #include "store/hierarchy_fixture.h"
 
@@ -45,6 +46,31 @@ static void a_promotion_is_whole_and_keeps_its_parent(void **state) {
     assert_int_equal(sky_setting_get(s.cache, 2, 2, &SKY_NEAR_ONLY), 0);
     assert_int_equal(sky_setting_do(s.cache, SKY_OP_REMOVE, 1, &SKY_NEAR_ONLY), SKY_OK);
     assert_false(sky_setting_near_has(s.cache, 2));
+    sky_cache_close(s.cache);
+}
+
+/* Another process replaced it between the look at its size and the read. */
+static void what_grew_meanwhile_is_fetched(void **state) {
+    (void)state;
+    enum { MORE = 3 * SKY_ONE_BYTES };
+    static uint8_t grown[MORE];
+    sky_fixture_fill(grown, MORE, 2);
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_setting_plant(s.far[0], 1, 1);
+    sky_scripted_hold(s.far[0], true);
+    sky_item item = {.key = sky_fixture_key(1)};
+    sky_batch batch;
+    assert_int_equal(sky_submit(s.cache, SKY_OP_LEASE, &item, 1, NULL, &batch), SKY_OK);
+    SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 1);
+    assert_true(sky_scripted_answer_one(s.far[0])); /* how large it is */
+    SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 1);
+    sky_scripted_plant(s.far[0], item.key, grown, MORE);
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(sky_wait(s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    assert_int_equal(item.view.bytes, MORE);
+    assert_true(sky_fixture_holds(item.view.data, MORE, 2));
+    sky_release(s.cache, item.lease);
     sky_cache_close(s.cache);
 }
 
@@ -117,8 +143,8 @@ static int64_t shifted_wall_ms(const sky_clock *clock) {
     return real->wall_ms(real) + ((const shifted_clock *)(const void *)clock)->ahead_ms;
 }
 
-/* Memory over a disk folder, on a clock of ours. */
-static sky_cache *open_over(const char *folder, const sky_clock *clock) {
+/* Memory over a disk folder, coded or not, on a clock of ours. */
+static sky_cache *open_over(const char *folder, bool coded, const sky_clock *clock) {
     sky_cache *c;
     sky_tier *mem, *disk;
     sky_error error;
@@ -132,6 +158,8 @@ static sky_cache *open_over(const char *folder, const sky_clock *clock) {
     env = sky_cache_env(c, true);
     env.clock = clock;
     assert_int_equal(sky_disk_tier_open(url, &env, &disk, &error), SKY_OK);
+    if (coded)
+        assert_int_equal(sky_coded_tier_open(disk, 1, &disk), SKY_OK);
     sky_cache_add(c, disk);
     assert_int_equal(sky_cache_start(c), SKY_OK);
     return c;
@@ -150,12 +178,11 @@ static void plant_for_100_s(const char *folder) {
 }
 
 /* One comes by a get, one by a prefetch; the third has no end. */
-static void a_copy_lives_no_longer_than_what_it_was_made_of(void **state) {
-    (void)state;
+static void copies_live_no_longer_than_theirs(bool coded) {
     char *folder = disk_folder_make();
     plant_for_100_s(folder);
     shifted_clock clock = {{shifted_now, shifted_wall_ms}, 50000};
-    sky_cache *c = open_over(folder, &clock.clock);
+    sky_cache *c = open_over(folder, coded, &clock.clock);
     uint8_t byte = 0;
     sky_span span = {&byte, 1};
     for (uint64_t n = 1; n <= 3; n += 2) {
@@ -175,11 +202,18 @@ static void a_copy_lives_no_longer_than_what_it_was_made_of(void **state) {
     disk_folder_drop(folder);
 }
 
+static void a_copy_lives_no_longer_than_what_it_was_made_of(void **state) {
+    (void)state;
+    copies_live_no_longer_than_theirs(false);
+    copies_live_no_longer_than_theirs(true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(misses_are_read_through_and_promoted),
         cmocka_unit_test(a_promotion_is_whole_and_keeps_its_parent),
         cmocka_unit_test(prefetch_is_done_when_it_is_near),
+        cmocka_unit_test(what_grew_meanwhile_is_fetched),
         cmocka_unit_test(a_put_beats_a_promotion),
         cmocka_unit_test(a_removal_beats_a_promotion),
         cmocka_unit_test(a_copy_lives_no_longer_than_what_it_was_made_of),

@@ -19,9 +19,10 @@
  * answers inside its submit, so callers ask it directly; all others are asked by the thread only.
  *
  * Order: at one tier, errands that write (PUT, REMOVE) the same key run one after the other, in the
- * order of queueing. A put first takes queued writes of its keys back. A remove does so for general
- * keys; but it lets the blocks queued before it arrive, as a tier only finds what to drop below a
- * block when the block is there. */
+ * order of queueing, and callers' reads of it after the callers' writes queued before them. A put
+ * first takes queued writes of its keys back. A remove does so for general keys; but it lets the
+ * blocks queued before it arrive, as a tier only finds what to drop below a block when the block is
+ * there. */
 #ifndef SKY_STORE_HIERARCHY_H
 #define SKY_STORE_HIERARCHY_H
 
@@ -124,6 +125,9 @@ void sky_errand_add(sky_cache *c, sky_errand *e);
 /* True when an active errand at the tier writes one of the items' keys. With the mutex held. */
 bool sky_errand_conflict(const sky_cache *c, uint8_t tier, const sky_item *items,
                          size_t item_count);
+/* True when a caller's write of one of the items' keys is queued or under way at the tier. With the
+ * mutex held. */
+bool sky_errand_written(const sky_cache *c, uint8_t tier, const sky_item *items, size_t item_count);
 /* Give up all errands that touch the buffers of a caller's batch. With the mutex held. */
 void sky_errands_give_up(sky_cache *c, sky_batch caller);
 /* True while the tier is skipped. With the mutex held. */
@@ -137,8 +141,9 @@ void *sky_errands_run(void *cache);
 
 /* ---- job.c ---- */
 
+/* As sky_submit; `kept`: only sky_wait and sky_cancel take the batch, no drain. */
 sky_status sky_job_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
-                          const sky_call *call, sky_batch *out);
+                          const sky_call *call, bool kept, sky_batch *out);
 /* No more answers to this batch. With the mutex held. */
 void sky_job_give_up(sky_cache *c, sky_batch batch);
 void sky_jobs_give_up(sky_cache *c); /* of all */

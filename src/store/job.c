@@ -463,9 +463,18 @@ static void copy_parcels(sky_cache *c, sky_job *job, bool asked) {
     }
 }
 
+/* A write of one of the keys is on its way to tier 0: what stands there now is older. */
+static bool is_outdated_near(sky_cache *c, const sky_job *job) {
+    sky_mutex_lock(&c->mutex);
+    bool outdated = sky_errand_written(c, 0, job->items, job->item_count);
+    sky_mutex_unlock(&c->mutex);
+    return outdated;
+}
+
 /* Ask tier 0 for all items at once. False when that is not possible. */
 static bool ask_near(sky_cache *c, sky_job *job) {
-    if (!c->tiers[0].lends || !takes_part(job, 0))
+    bool read = job->op == SKY_OP_GET || job->op == SKY_OP_HAS;
+    if (!c->tiers[0].lends || !takes_part(job, 0) || (read && is_outdated_near(c, job)))
         return false;
     if (job->op != SKY_OP_PUT) {
         sky_rung_ask(&c->tiers[0], job->op, job->items, job->item_count, &job->call);
@@ -518,7 +527,7 @@ static sky_status check(const sky_cache *c, sky_op op, const sky_item *items, si
 }
 
 sky_status sky_job_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
-                          const sky_call *call, sky_batch *out) {
+                          const sky_call *call, bool kept, sky_batch *out) {
     static const sky_call plain;
     call = call ? call : &plain;
     sky_job *job;
@@ -529,12 +538,17 @@ sky_status sky_job_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_
         return status;
     /* A lease must not be lost between being handed out and the deadline: see sky_jobs_expire. */
     sky_time deadline = op == SKY_OP_LEASE ? 0 : call->deadline_ns;
-    status = sky_batches_open(c->batches, items, item_count, deadline, &job->batch);
+    status = kept ? sky_batches_open_kept(c->batches, items, item_count, deadline, &job->batch)
+                  : sky_batches_open(c->batches, items, item_count, deadline, &job->batch);
     if (status != SKY_OK) {
         free(job);
         return status;
     }
     *out = job->batch;
+    for (size_t i = 0; op == SKY_OP_LEASE && i < item_count; i++) {
+        items[i].view = (sky_span){0}; /* a miss must not show what an earlier call lent */
+        items[i].lease = (sky_lease){0};
+    }
     sky_mutex_lock(&c->mutex);
     job->next = c->jobs;
     c->jobs = job;

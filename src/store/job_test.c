@@ -92,7 +92,9 @@ static void leases_come_from_the_near_tier(void **state) {
     assert_true(sky_fixture_holds(o.item.view.data, SKY_ONE_BYTES, 1));
     sky_release(s.cache, o.item.lease);
     sky_release(s.cache, (sky_lease){0});
-    assert_int_equal(sky_setting_do(s.cache, SKY_OP_LEASE, 2, NULL), SKY_MISS);
+    o.item.key = sky_fixture_key(2); /* the item tells nothing of before */
+    assert_int_equal(sky_one_run(s.cache, SKY_OP_LEASE, &o, NULL), SKY_MISS);
+    assert_true(o.item.lease.id == 0 && !o.item.view.data && o.item.view.bytes == 0);
     sky_scripted_hold(s.far[0], true);
     sky_call call = {.deadline_ns = sky_now() + SKY_MS(30)};
     assert_int_equal(sky_setting_do(s.cache, SKY_OP_LEASE, 3, &call), SKY_E_DEADLINE);
@@ -171,6 +173,45 @@ static void without_memory_the_first_tier_takes_it(void **state) {
     sky_cache_close(s.cache);
 }
 
+/* A get submitted after a put or a remove of its key comes after it at each tier, near ones too. */
+static void reads_come_after_writes_of_their_keys(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    assert_int_equal(sky_setting_put(s.cache, 1, 1, NULL), SKY_OK);
+    assert_int_equal(sky_setting_put(s.cache, 9, 9, NULL), SKY_OK);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    sky_scripted_hold(s.far[0], true);
+    sky_one put, get, other;
+    sky_batch b[3];
+    sky_one_make(&put, 1);
+    sky_fixture_fill(put.data, SKY_ONE_BYTES, 2);
+    sky_one_make(&get, 1);
+    sky_one_make(&other, 9);
+    sky_call far = {.tiers = 2};
+    assert_int_equal(sky_submit(s.cache, SKY_OP_PUT, &put.item, 1, &far, &b[0]), SKY_OK);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &get.item, 1, &far, &b[1]), SKY_OK);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &other.item, 1, &far, &b[2]), SKY_OK);
+    SKY_EVENTUALLY(sky_scripted_held(s.far[0]) >= 2);
+    for (int i = 0; i < 20; i++)
+        sky_setting_nap();
+    assert_int_equal(sky_scripted_held(s.far[0]), 2); /* the put, and the get of another key */
+    sky_scripted_hold(s.far[0], false);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(sky_wait(s.cache, b[i], sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    assert_true(sky_fixture_holds(get.data, SKY_ONE_BYTES, 2));
+    sky_call durable = {.durable = true}; /* to all tiers at once, by the thread */
+    for (uint64_t i = 0; i < 50; i++) {
+        sky_fixture_fill(put.data, SKY_ONE_BYTES, 100 + i);
+        assert_int_equal(sky_submit(s.cache, SKY_OP_PUT, &put.item, 1, &durable, &b[0]), SKY_OK);
+        assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &get.item, 1, NULL, &b[1]), SKY_OK);
+        for (size_t n = 0; n < 2; n++)
+            assert_int_equal(sky_wait(s.cache, b[n], sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+        assert_int_equal(get.item.status, SKY_OK);
+        assert_true(sky_fixture_holds(get.data, SKY_ONE_BYTES, 100 + i));
+    }
+    sky_cache_close(s.cache);
+}
+
 static void pins_concern_every_tier(void **state) {
     (void)state;
     sky_setting s = sky_setting_open("mem:1MiB", 1);
@@ -192,6 +233,7 @@ int main(void) {
         cmocka_unit_test(what_one_tier_refuses_the_next_takes),
         cmocka_unit_test(without_memory_the_first_tier_takes_it),
         cmocka_unit_test(pins_concern_every_tier),
+        cmocka_unit_test(reads_come_after_writes_of_their_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,9 +207,12 @@ static void evict(memory *m, uint32_t block) {
     uint32_t extent = e->extent;
     sky_block_info info;
     sky_index_info(m->index, block, &info);
-    sky_victim victim = {
-        e->key,    e->parent, name_of(m, e), e->name_bytes, {bytes_of(m, extent), e->payload_bytes},
-        info.level};
+    sky_victim victim = {e->key,
+                         e->parent,
+                         name_of(m, e),
+                         e->name_bytes,
+                         {bytes_of(m, extent), e->payload_bytes},
+                         info.coding};
     bool offered = m->env.victim && !expired(m, e);
     hold(m, extent);
     take_out(m, block);
@@ -274,16 +277,16 @@ static sky_status check_put(const sky_item *item, const sky_call *call, uint64_t
             return SKY_E_PARAM;
     bool bad_name = item->name && (item->name_bytes == 0 || item->name_bytes > SKY_NAME_BYTES_MAX);
     bool own_parent = sky_key_equal(&item->key, &item->parent);
-    if (bytes > SKY_PAYLOAD_BYTES_MAX || bad_name || own_parent || call->level > 15)
+    if (bytes > SKY_PAYLOAD_BYTES_MAX || bad_name || own_parent || call->coding > 15)
         return SKY_E_PARAM;
     return SKY_OK;
 }
 
 /* Show a finished entry; it takes over the reference to its extent. Errors: SKY_E_FULL */
-static sky_status publish(memory *m, const entry *new, uint8_t level) {
+static sky_status publish(memory *m, const entry *new, sky_coding coding) {
     sky_block_info info = {.payload_bytes = new->payload_bytes,
                            .set_ms = m->env.clock->wall_ms(m->env.clock),
-                           .level = level};
+                           .coding = coding};
     uint32_t block, old;
     sky_status status;
     do {
@@ -333,7 +336,7 @@ static sky_status put(memory *m, const sky_item *item, const sky_call *call, uin
     if (call->ttl_s != 0)
         new.expires_ms = m->env.clock->wall_ms(m->env.clock) + (int64_t)call->ttl_s * 1000;
     sky_mutex_lock(&m->mutex);
-    status = publish(m, &new, call->level);
+    status = publish(m, &new, call->coding);
     if (status != SKY_OK)
         let_go(m, extent);
     sky_mutex_unlock(&m->mutex);
@@ -444,7 +447,7 @@ static sky_status look(memory *m, sky_op op, const sky_item *item, uint64_t *byt
         take_out(m, block);
     else if (status == SKY_OK && op == SKY_OP_PREFETCH)
         sky_index_touch(m->index, block);
-    else if (status == SKY_OK && op == SKY_OP_PIN)
+    else if (status == SKY_OK && op == SKY_OP_PIN && !sky_index_pinned(m->index, block))
         status = sky_index_pin(m->index, block);
     else if (status == SKY_OK && op == SKY_OP_UNPIN)
         status = sky_index_unpin(m->index, block);

@@ -71,7 +71,7 @@ static void note_victim(void *context, const sky_victim *v) {
     log->victims++;
     log->wrong += memcmp(&key, &v->key, sizeof key) != 0;
     log->wrong += memcmp(&parent, &v->parent, sizeof parent) != 0;
-    log->wrong += v->name_bytes != sizeof n || v->level != 3;
+    log->wrong += v->name_bytes != sizeof n || v->coding != 3;
     log->wrong += !sky_fixture_holds(v->payload.data, v->payload.bytes, n);
     sky_tier_stat s; /* no lock is held: this must not hang */
     log->tier->ops->stat(log->tier, &s);
@@ -93,7 +93,7 @@ static void victims_are_offered_whole(void **state) {
                          .span_count = 1,
                          .name = (const char *)&n,
                          .name_bytes = sizeof n};
-        sky_fixture_run(t, SKY_OP_PUT, &item, 1, &(sky_call){.level = 3});
+        sky_fixture_run(t, SKY_OP_PUT, &item, 1, &(sky_call){.coding = 3});
         assert_int_equal(item.status, SKY_OK);
     }
     sky_tier_stat s;

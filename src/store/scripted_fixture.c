@@ -173,6 +173,19 @@ bool sky_scripted_answer_one(sky_scripted *s) {
     return answered;
 }
 
+void sky_scripted_answer_later(sky_scripted *s) {
+    sky_mutex_lock(&s->mutex);
+    held *oldest = s->first;
+    if (oldest) {
+        s->first = oldest->next;
+        while (answer_first(s)) {
+        }
+        oldest->next = NULL;
+        s->first = s->last = oldest;
+    }
+    sky_mutex_unlock(&s->mutex);
+}
+
 void sky_scripted_hold(sky_scripted *s, bool hold) {
     sky_mutex_lock(&s->mutex);
     s->hold = hold;

@@ -15,6 +15,8 @@ sky_tier *sky_scripted_tier(sky_scripted *s);
 void sky_scripted_hold(sky_scripted *s, bool hold);
 /* Answer the oldest that waits; false when none does. */
 bool sky_scripted_answer_one(sky_scripted *s);
+/* Answer all that wait but the oldest. */
+void sky_scripted_answer_later(sky_scripted *s);
 /* From now on every answer is `status`; SKY_OK: the truth. SKY_E_CORRUPT concerns reads of what is
  * there. */
 void sky_scripted_say(sky_scripted *s, sky_status status);

@@ -10,6 +10,7 @@
  *    starts past the end; spans larger than what is there are fine: `bytes` tells;
  *  - damaged bytes are counted, dropped, and end SKY_E_CORRUPT: a miss to the hierarchy;
  *  - what the tier cannot do (LEASE on a disk) ends SKY_E_UNSUPPORTED;
+ *  - a key is pinned or not: a second PIN changes nothing, UNPIN of what is not ends SKY_E_PARAM;
  *  - bounded: when full it evicts the least recently used unpinned leaf, or ends SKY_E_FULL. */
 #ifndef SKY_STORE_TIER_H
 #define SKY_STORE_TIER_H
@@ -28,7 +29,7 @@ typedef struct {
     const char *name;
     size_t name_bytes;
     sky_span payload;
-    uint8_t level;
+    sky_coding coding;
 } sky_victim;
 
 /* What a tier gets from outside, so that tests replace it. */

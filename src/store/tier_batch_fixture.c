@@ -238,8 +238,9 @@ static void a_past_deadline_ends_the_batch(void **state) {
     assert_left_alone(t, &l);
     fill_load(&l, 80);
     sky_batch batch = sky_fixture_submit(t, SKY_OP_PUT, l.items, 6, &late), done = {0};
-    assert_true(readable(t, sky_now() + SKY_SECONDS(60)));
-    assert_int_equal(t->ops->drain(t, &done, 1), 1);
+    do /* the alarm tells, though a thread that is just copying an item may hold the batch yet */
+        assert_true(readable(t, sky_now() + SKY_SECONDS(60)));
+    while (t->ops->drain(t, &done, 1) == 0);
     assert_int_equal(done.id, batch.id);
     assert_statuses(&l, SKY_E_DEADLINE);
     memset(l.data, 0x5a, 6 * 50000);
