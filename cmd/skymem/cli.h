@@ -30,7 +30,7 @@ typedef enum {
     CLI_COUNT,  /* a whole number within min … max (max 0: no limit) */
     CLI_NUMBER, /* a finite number within min … max (max 0: no limit) */
     CLI_CHOICE, /* one of the words in `value`, parted by | */
-    CLI_LIST,   /* text, may be repeated */
+    CLI_LIST,   /* text, may be repeated, at most `max` times (0: CLI_LIST_MAX) */
 } cli_kind;
 
 typedef struct {
@@ -84,6 +84,7 @@ typedef struct {
     uint8_t arguments_min;
     uint8_t arguments_max; /* CLI_ARGUMENTS_MANY: any number */
     bool json_lines;       /* --json prints one object a line */
+    bool makes_folders;    /* it may store: a disk tier's folder is made when it is absent */
     const cli_example *examples;
     const cli_field *fields; /* of the JSON object; NULL: --json is refused */
     const char *failed;      /* when it exits 1, if there is more to say than "it failed" */
@@ -129,7 +130,8 @@ const char *cli_closest(const char *word, const char *const *candidates, size_t 
 
 /* settings.c */
 int cli_settings_load(cli *c);
-const char *cli_cache_home(char *out, size_t out_bytes); /* $XDG_CACHE_HOME or ~/.cache */
+/* $XDG_CACHE_HOME or ~/.cache; NULL, and "" in `out`, when the account has no home. */
+const char *cli_cache_home(char *out, size_t out_bytes);
 
 /* Values in force; the verb must have the option. */
 bool cli_given(cli *c, const char *name);
@@ -229,6 +231,12 @@ int cli_scenario_read(const cli *c, const char *path, sky_constellation *constel
 sky_status cli_one(const cli_store *store, sky_op op, sky_item *item, const sky_call *call);
 /* What to say when an operation on a key came to `status`: the exit code, or CLI_OK for SKY_OK. */
 int cli_key_status(const cli *c, const cli_key *key, sky_status status);
+/* The same, and which tier said it; SKY_TIER_NONE: not known. */
+int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_key *key,
+                   sky_status status);
+/* "disk:/var/cache: no room …", with what to do, of a tier that failed. */
+void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char *out,
+                   size_t out_bytes);
 /* All of a verb that does one thing to the one key it is given; `done` says what: "removed". */
 int cli_key_verb(cli *c, sky_op op, const char *done);
 

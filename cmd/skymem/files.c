@@ -156,8 +156,11 @@ static void watch_signals(void) {
 int cli_scratch_make(const cli *c, const char *home, const char *name, char *path,
                      size_t path_bytes) {
     char cache[4000];
+    if (!home && !cli_cache_home(cache, sizeof cache))
+        return cli_failed(c, "this account has no home; set XDG_CACHE_HOME to a folder that can "
+                             "be written");
     if (!home)
-        mkdir(cli_cache_home(cache, sizeof cache), 0700);
+        mkdir(cache, 0700);
     snprintf(scratch, sizeof scratch, "%s/skymem-%s-XXXXXX", home ? home : cache, name);
     if (mkdtemp(scratch)) {
         snprintf(path, path_bytes, "%s", scratch);

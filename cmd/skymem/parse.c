@@ -183,8 +183,9 @@ int cli_take(cli *c, cli_value *v, const char *text, cli_origin origin, unsigned
     if (!adds)
         while (v->count > 0)
             free(v->texts[--v->count]);
-    if (v->count == CLI_LIST_MAX)
-        return cli_usage(c, "%s: at most %d of them", where, CLI_LIST_MAX);
+    size_t most = v->option->kind == CLI_LIST && v->option->max ? v->option->max : CLI_LIST_MAX;
+    if (v->count == most)
+        return cli_usage(c, "%s: at most %zu of them", where, most);
     v->texts[v->count] = strdup(text);
     if (!v->texts[v->count])
         return cli_failed(c, "out of memory");

@@ -4,19 +4,26 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <yaml.h>
+
+#define CONFIG_BYTES_MAX (1 << 20)
 
 const cli_option cli_settings[] = {
     {.name = "store",
      .kind = CLI_LIST,
      .value = "URL",
+     .max = SKY_TIERS_MAX,
      .help = "a tier of the hierarchy, repeated from nearest to farthest: mem:SIZE, "
-             "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off], sky:SCENARIO.yaml[?scale=X&seed=N]; "
-             "level=L keeps blocks coded there "
+             "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no], "
+             "sky:SCENARIO.yaml[?scale=X&seed=N], "
+             "sky+udp:SCENARIO.yaml; level=L keeps blocks coded there "
              "(default: mem:256MiB, then disk:$XDG_CACHE_HOME/skymem?max=8GiB)"},
     {.name = "model", .kind = CLI_TEXT, .value = "GGUF", .help = "the model file"},
     {.name = "block-tokens",
@@ -72,14 +79,23 @@ const cli_option cli_common[] = {
     {.name = NULL},
 };
 
-/* $XDG_NAME, or ~/FALLBACK when it is unset or not absolute. */
+/* $XDG_NAME, or ~/FALLBACK when it is unset or not absolute; without HOME the account's own home.
+ * NULL, and "" in `out`, when there is none either: a place that others could make first, such as
+ * one in /tmp, would be theirs. */
 static const char *home_of(const char *variable, const char *fallback, char *out,
                            size_t out_bytes) {
     const char *xdg = getenv(variable), *home = getenv("HOME");
-    if (xdg && xdg[0] == '/')
+    out[0] = '\0';
+    if (xdg && xdg[0] == '/') {
         snprintf(out, out_bytes, "%s", xdg);
-    else
-        snprintf(out, out_bytes, "%s/%s", home && home[0] ? home : "/tmp", fallback);
+        return out;
+    }
+    const struct passwd *account = home && home[0] ? NULL : getpwuid(geteuid());
+    if (account)
+        home = account->pw_dir;
+    if (!home || !home[0])
+        return NULL;
+    snprintf(out, out_bytes, "%s/%s", home, fallback);
     return out;
 }
 
@@ -109,18 +125,27 @@ static int unknown_key(const cli *c, const char *key, unsigned line) {
                      close ? ", did you mean \"" : "", close ? close : "", close ? "\"?" : "");
 }
 
+/* What YAML takes for no value. */
+static bool is_null(const char *text) {
+    return !text[0] || strcmp(text, "~") == 0 || strcasecmp(text, "null") == 0;
+}
+
 /* One value of the file; a key of another verb is checked by name only. */
 static int take_scalar(cli *c, const cli_option *row, const yaml_node_t *node) {
     unsigned line = (unsigned)node->start_mark.line + 1;
     if (node->type != YAML_SCALAR_NODE)
         return cli_usage(c, "%s:%u: %s must be a plain value", c->config_path, line, row->name);
+    const char *text = (const char *)node->data.scalar.value;
+    if (node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && is_null(text))
+        return cli_usage(c, "%s:%u: %s has no value", c->config_path, line, row->name);
     cli_value *v = cli_find(c, row->name);
     if (!v || v->origin > CLI_FROM_FILE)
         return CLI_OK;
-    return cli_take(c, v, (const char *)node->data.scalar.value, CLI_FROM_FILE, line);
+    return cli_take(c, v, text, CLI_FROM_FILE, line);
 }
 
-static int take_pair(cli *c, yaml_document_t *document, const yaml_node_pair_t *pair) {
+static int take_pair(cli *c, yaml_document_t *document, const yaml_node_pair_t *pair,
+                     uint32_t *rows_seen) {
     const yaml_node_t *key = yaml_document_get_node(document, pair->key);
     const yaml_node_t *value = yaml_document_get_node(document, pair->value);
     unsigned line = (unsigned)key->start_mark.line + 1;
@@ -130,6 +155,9 @@ static int take_pair(cli *c, yaml_document_t *document, const yaml_node_pair_t *
     const cli_option *row = row_of(name);
     if (!row)
         return unknown_key(c, name, line);
+    if (*rows_seen >> (row - cli_settings) & 1)
+        return cli_usage(c, "%s:%u: %s is there twice", c->config_path, line, name);
+    *rows_seen |= 1u << (row - cli_settings);
     if (row->kind != CLI_LIST || value->type != YAML_SEQUENCE_NODE)
         return take_scalar(c, row, value);
     for (yaml_node_item_t *i = value->data.sequence.items.start; i < value->data.sequence.items.top;
@@ -150,9 +178,10 @@ static int take_document(cli *c, yaml_document_t *document) {
     if (root->type != YAML_MAPPING_NODE)
         return cli_usage(c, "%s:%u: must be a mapping of settings", c->config_path,
                          (unsigned)root->start_mark.line + 1);
+    uint32_t rows_seen = 0;
     for (yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top;
          p++) {
-        int code = take_pair(c, document, p);
+        int code = take_pair(c, document, p, &rows_seen);
         if (code != CLI_OK)
             return code;
     }
@@ -180,20 +209,33 @@ static int read_file(cli *c, FILE *file) {
     return code;
 }
 
+/* A plain file; a pipe is not waited for. NULL, and `why`, when it is none. */
+static FILE *open_file(const char *path, const char **why) {
+    struct stat st = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool plain = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    FILE *file = plain && st.st_size <= CONFIG_BYTES_MAX ? fdopen(fd, "r") : NULL;
+    *why = plain ? "too large for settings" : fd >= 0 ? "not a plain file" : strerror(errno);
+    if (!file && fd >= 0)
+        close(fd);
+    return file;
+}
+
 static int load_file(cli *c) {
     char home[4000];
-    const char *asked = cli_text(c, "config");
+    const char *why, *asked = cli_text(c, "config");
     if (!asked)
         asked = getenv("SKYMEM_CONFIG");
     if (asked)
         snprintf(c->config_path, sizeof c->config_path, "%s", asked);
+    else if (home_of("XDG_CONFIG_HOME", ".config", home, sizeof home))
+        snprintf(c->config_path, sizeof c->config_path, "%s/skymem/config.yaml", home);
     else
-        snprintf(c->config_path, sizeof c->config_path, "%s/skymem/config.yaml",
-                 home_of("XDG_CONFIG_HOME", ".config", home, sizeof home));
-    FILE *file = fopen(c->config_path, "re");
+        return CLI_OK;
+    FILE *file = open_file(c->config_path, &why);
     if (!file) {
         if (asked)
-            return cli_failed(c, "%s: %s", c->config_path, strerror(errno));
+            return cli_failed(c, "%s: %s", c->config_path, why);
         c->config_path[0] = '\0';
         return CLI_OK;
     }
@@ -225,8 +267,10 @@ static int default_store(cli *c) {
     if (!v || v->count > 0)
         return CLI_OK;
     char home[4000], url[4096];
-    snprintf(url, sizeof url, "disk:%s/skymem?max=8GiB", cli_cache_home(home, sizeof home));
     int code = cli_take(c, v, "mem:256MiB", CLI_FROM_DEFAULT, 0);
+    if (!cli_cache_home(home, sizeof home))
+        return code;
+    snprintf(url, sizeof url, "disk:%s/skymem?max=8GiB", home);
     return code == CLI_OK ? cli_take(c, v, url, CLI_FROM_DEFAULT, 0) : code;
 }
 

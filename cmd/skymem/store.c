@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* A tier is called by its scheme; a second of the same scheme gets a number. */
 static void name_tiers(const char *const *urls, cli_store *store) {
@@ -25,7 +26,9 @@ static bool is_usage(sky_status status) {
 
 int cli_refused(const cli *c, sky_status status, const sky_error *error) {
     const char *why = error->text[0] ? error->text : sky_status_text(status);
-    return is_usage(status) ? cli_usage(c, "%s", why) : cli_failed(c, "%s", why);
+    return is_usage(status)     ? cli_usage(c, "%s", why)
+           : status == SKY_MISS ? cli_not_found(c, "%s", why)
+                                : cli_failed(c, "%s", why);
 }
 
 int cli_scenario_read(const cli *c, const char *path, sky_constellation *constellation,
@@ -84,36 +87,71 @@ static int open_the_others(cli *c, const char **urls, size_t count, cli_store *o
         }
     }
     if (lasting == 0)
-        return cli_failed(c, "%s", errors[0].text);
+        return cli_refused(c, errors[0].status, &errors[0]);
     for (size_t i = 0; i < refused; i++)
         cli_note(c, "%s; going on without it", errors[i].text);
     return cli_store_open_urls(c, urls, kept, out);
+}
+
+/* The URL with one more setting. */
+static const char *with_setting(const char *url, const char *key, const char *value, char *room,
+                                size_t room_bytes) {
+    snprintf(room, room_bytes, "%s%c%s=%s", url, strchr(url, '?') ? '&' : '?', key, value);
+    return room;
+}
+
+static bool says(const char *url, const char *key) {
+    const char *at = strchr(url, '?');
+    for (; at; at = strchr(at + 1, '&'))
+        if (strncmp(at + 1, key, strlen(key)) == 0 && at[1 + strlen(key)] == '=')
+            return true;
+    return false;
 }
 
 /* --level, where it was given, in the URL of a tier that may have one and has none of its own. */
 static const char *with_level(cli *c, const char *url, char *room, size_t room_bytes) {
     const cli_value *level = cli_find(c, "level");
     if (!level || level->origin == CLI_FROM_DEFAULT || strncmp(url, "mem:", 4) == 0 ||
-        strstr(url, "?level=") || strstr(url, "&level="))
+        says(url, "level"))
         return url;
-    snprintf(room, room_bytes, "%s%clevel=%s", url, strchr(url, '?') ? '&' : '?', level->texts[0]);
-    return room;
+    return with_setting(url, "level", level->texts[0], room, room_bytes);
+}
+
+/* A verb that only looks must not make a cache out of a mistyped path. */
+static const char *with_create(const cli *c, const char *url, char *room, size_t room_bytes) {
+    if (c->verb->makes_folders || strncmp(url, "disk:", 5) != 0 || says(url, "create"))
+        return url;
+    return with_setting(url, "create", "no", room, room_bytes);
+}
+
+/* How many of the default tiers to open: a cache that was never made is an empty one, not an error,
+ * and without a home there is none. */
+static size_t default_count(const cli *c, const cli_value *v) {
+    char home[4000], folder[4096];
+    if (v->count == 1)
+        cli_note(c, "neither HOME nor XDG_CACHE_HOME is set and the account has no home: "
+                    "nothing outlives this process; name a folder with --store disk:PATH");
+    if (v->count == 1 || c->verb->makes_folders) {
+        make_cache_home();
+        return v->count;
+    }
+    snprintf(folder, sizeof folder, "%s/skymem", cli_cache_home(home, sizeof home));
+    return access(folder, F_OK) == 0 || errno != ENOENT ? v->count : 1;
 }
 
 int cli_store_open(cli *c, cli_store *out) {
-    static char rooms[SKY_TIERS_MAX][4400];
-    const char *urls[CLI_LIST_MAX];
+    static char rooms[SKY_TIERS_MAX][2][4400];
+    const char *urls[SKY_TIERS_MAX];
     const cli_value *v = cli_find(c, "store");
-    if (v->count > SKY_TIERS_MAX)
-        return cli_usage(c, "%zu tiers: at most %d", v->count, SKY_TIERS_MAX);
-    if (v->origin == CLI_FROM_DEFAULT)
-        make_cache_home();
-    for (size_t i = 0; i < v->count; i++)
-        urls[i] = with_level(c, v->texts[i], rooms[i], sizeof rooms[i]);
+    size_t count = v->origin == CLI_FROM_DEFAULT ? default_count(c, v) : v->count;
+    for (size_t i = 0; i < count; i++) {
+        urls[i] = with_level(c, v->texts[i], rooms[i][0], sizeof rooms[i][0]);
+        urls[i] = with_create(c, urls[i], rooms[i][1], sizeof rooms[i][1]);
+    }
     sky_error error = {0};
-    sky_status status = sky_cache_open(urls, v->count, &out->cache, &error);
-    if (status != SKY_OK && !is_usage(status) && v->count > 1)
-        return open_the_others(c, urls, v->count, out);
+    sky_status status = sky_cache_open(urls, count, &out->cache, &error);
+    if (status != SKY_OK && !is_usage(status) && count > 1)
+        return open_the_others(c, urls, count, out);
     return store_opened(c, urls, status, &error, out);
 }
 
@@ -218,6 +256,59 @@ int cli_key_status(const cli *c, const cli_key *key, sky_status status) {
     }
 }
 
+/* What a tier of that scheme means by a failure, and what to do. */
+static const char *meaning(const char *name, sky_status status) {
+    bool sky = strncmp(name, "sky", 3) == 0, memory = strncmp(name, "mem", 3) == 0;
+    switch (status) {
+    case SKY_MISS:
+    case SKY_E_CORRUPT:
+        return "what it stored came back damaged or not at all";
+    case SKY_E_FULL:
+        return sky      ? "no room; give its satellites more memory"
+               : memory ? "no room; give it more memory"
+                        : "no room; raise its max, or free space on its file system";
+    case SKY_E_DENIED:
+        return "permission denied; mend the rights of this folder or name another";
+    case SKY_E_IO:
+        return sky ? "its satellites do not answer; are they up, and how much do its links lose?"
+                   : "reading or writing failed; is the device sound?";
+    default:
+        return sky_status_text(status);
+    }
+}
+
+void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char *out,
+                   size_t out_bytes) {
+    sky_tier_stat stat = {0};
+    sky_cache_stat(store->cache, tier, &stat);
+    snprintf(out, out_bytes, "%.*s: %s", (int)strcspn(stat.url, "?"), stat.url,
+             meaning(store->names[tier], status));
+}
+
+/* The only tier beyond memory; SKY_TIER_NONE when there are more, or none. */
+static size_t only_far_tier(const cli_store *store) {
+    size_t found = SKY_TIER_NONE;
+    for (size_t i = 0; i < store->tier_count; i++) {
+        if (strncmp(store->names[i], "mem", 3) == 0)
+            continue;
+        if (found != SKY_TIER_NONE)
+            return SKY_TIER_NONE;
+        found = i;
+    }
+    return found;
+}
+
+int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_key *key,
+                   sky_status status) {
+    char why[512];
+    if (tier == SKY_TIER_NONE && (status == SKY_E_IO || status == SKY_E_DENIED))
+        tier = only_far_tier(store);
+    if (status == SKY_OK || tier == SKY_TIER_NONE)
+        return cli_key_status(c, key, status);
+    cli_tier_says(store, tier, status, why, sizeof why);
+    return cli_failed(c, "%s: %s", key->shown, why);
+}
+
 int cli_key_verb(cli *c, sky_op op, const char *done) {
     cli_store store = {0};
     cli_key key;
@@ -231,7 +322,7 @@ int cli_key_verb(cli *c, sky_op op, const char *done) {
         sky_status status = cli_one(&store, op, &item, &call);
         code = op == SKY_OP_UNPIN && status == SKY_E_PARAM
                    ? cli_failed(c, "%s: is not pinned", key.shown)
-                   : cli_key_status(c, &key, status);
+                   : cli_key_failed(c, &store, SKY_TIER_NONE, &key, status);
     }
     if (code == CLI_OK && c->json)
         code = cli_json_print(c, json_pack("{s:s, s:b}", "key", key.shown, done, true));

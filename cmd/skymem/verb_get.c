@@ -85,7 +85,7 @@ static int get_run(cli *c) {
             call.deadline_ns = start + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
         sky_status status = get_value(&store, &key, &call, &value, &tier);
         double ms = cli_ms(sky_now() - start);
-        code = cli_key_status(c, &key, status);
+        code = cli_key_failed(c, &store, SKY_TIER_NONE, &key, status);
         if (code == CLI_OK)
             code = get_deliver(c, &store, &key, &value, tier, ms);
     }

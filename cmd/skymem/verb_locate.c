@@ -49,6 +49,9 @@ static int read_placement(cli *c, locate *l) {
         sky_strategy_parse(cli_text(c, "strategy"), &p->strategy);
     if (cli_given(c, "servers") || cli_given(c, "strategy"))
         p->window_planes = p->window_slots = 0;
+    if (cli_given(c, "window") && p->strategy == SKY_PLACE_HOP)
+        cli_note(c, "--window %s: hop has no window, so this changes nothing",
+                 cli_text(c, "window"));
     if (cli_given(c, "window") &&
         (!parse_pair(cli_text(c, "window"), 'x', &p->window_planes, &p->window_slots) ||
          p->window_planes == 0 || p->window_slots == 0))

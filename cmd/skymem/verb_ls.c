@@ -63,5 +63,6 @@ const cli_verb cli_verb_ls = {
             {"pinned", "whether it is kept from eviction"},
             {NULL, NULL},
         },
+    .not_found = "the folder of the only store is not there",
     .run = ls_run,
 };

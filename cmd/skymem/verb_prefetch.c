@@ -20,7 +20,7 @@ static int prefetch_one(cli *c, const cli_store *store, const char *text, const 
         return code;
     sky_item item = cli_key_item(&key);
     sky_status status = cli_one(store, SKY_OP_PREFETCH, &item, call);
-    code = cli_key_status(c, &key, status);
+    code = cli_key_failed(c, store, SKY_TIER_NONE, &key, status);
     if (code == CLI_NOT_FOUND) {
         json_array_append_new(sum->missing, json_string(key.shown));
         code = CLI_OK;
@@ -101,6 +101,7 @@ const cli_verb cli_verb_prefetch = {
              "With --at, tiers in the sky move the values to the satellites that will be overhead "
              "then, and leave them there until it is time; they stay readable throughout.",
     .settings = CLI_SET_STORE | CLI_SET_DEADLINE,
+    .makes_folders = true,
     .options =
         (const cli_option[]){
             CLI_OPTION_AS,

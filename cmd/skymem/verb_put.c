@@ -3,39 +3,63 @@
 
 #include <string.h>
 
-static sky_status put_item(const cli_store *store, const cli_key *key, const cli_blob *value,
-                           uint32_t ttl_s, sky_item *item) {
+/* What became of the value in each tier. */
+typedef struct {
+    sky_status tiers[SKY_TIERS_MAX];
+    uint32_t chunks; /* in which it flew, where a sky holds it; else 1 */
+} placed;
+
+static bool is_memory(const cli_store *store, size_t tier) {
+    return strncmp(store->names[tier], "mem", 3) == 0;
+}
+
+/* One tier alone, so that each tells how it went. */
+static sky_status put_item(const cli_store *store, size_t tier, const cli_key *key,
+                           const cli_blob *value, uint32_t ttl_s) {
     sky_span span = {value->data, value->bytes};
-    *item = cli_key_item(key);
-    item->spans = &span;
-    item->span_count = 1;
-    const sky_call call = {.durable = true, .ttl_s = ttl_s};
-    sky_status status = cli_one(store, SKY_OP_PUT, item, &call);
-    item->spans = NULL;
-    return status;
+    sky_item item = cli_key_item(key);
+    item.spans = &span;
+    item.span_count = 1;
+    const sky_call call = {.durable = true, .ttl_s = ttl_s, .tiers = 1u << tier};
+    return cli_one(store, SKY_OP_PUT, &item, &call);
 }
 
-static bool holds(const cli_store *store, const cli_key *key, size_t tier) {
-    sky_item item = {.key = key->key};
-    const sky_call call = {.tiers = 1u << tier};
-    return cli_one(store, SKY_OP_HAS, &item, &call) == SKY_OK;
-}
-
-/* A sky lives as long as this process, so reading back is the only use of what it holds: it
- * shows in how many chunks the value flew, and how long they took. */
-static uint32_t read_back(const cli *c, const cli_store *store, const cli_key *key, size_t tier,
-                          uint64_t bytes) {
+/* A sky that says it stored the value has shown nothing yet: only reading it back does, in how many
+ * chunks it flew, and how long they took. */
+static sky_status read_back(const cli *c, const cli_store *store, const cli_key *key, size_t tier,
+                            uint64_t bytes, uint32_t *chunks) {
     sky_span skip = {NULL, (size_t)bytes};
     sky_item item = {.key = key->key, .spans = &skip, .span_count = 1};
     const sky_call call = {.tiers = 1u << tier};
     sky_sky_report r;
-    if (cli_one(store, SKY_OP_GET, &item, &call) != SKY_OK ||
-        sky_cache_sky_report(store->cache, tier, &r) != SKY_OK)
-        return 0;
+    sky_status status = cli_one(store, SKY_OP_GET, &item, &call);
+    if (status != SKY_OK || sky_cache_sky_report(store->cache, tier, &r) != SKY_OK)
+        return status;
     cli_note(c, "read back from %s in %.1f ms: light %.1f, links %.1f, satellites %.1f",
              store->names[tier], cli_ms(r.total_ns), cli_ms(r.light_ns),
              cli_ms(r.link_ns + r.session_ns), cli_ms(r.processing_ns));
-    return (uint32_t)r.chunks;
+    *chunks = (uint32_t)r.chunks;
+    return SKY_OK;
+}
+
+/* Stored is what a tier beyond memory took, or memory when there is nothing else. */
+static int put_all(cli *c, const cli_store *store, const cli_key *key, const cli_blob *value,
+                   placed *out) {
+    size_t failed = SKY_TIER_NONE, beyond = 0, stored = 0, in_memory = 0;
+    *out = (placed){.chunks = 1};
+    for (size_t i = 0; i < store->tier_count; i++) {
+        sky_status *status = &out->tiers[i];
+        *status = put_item(store, i, key, value, (uint32_t)cli_count(c, "ttl"));
+        if (*status == SKY_OK && strncmp(store->names[i], "sky", 3) == 0)
+            *status = read_back(c, store, key, i, value->bytes, &out->chunks);
+        beyond += !is_memory(store, i);
+        *(is_memory(store, i) ? &in_memory : &stored) += *status == SKY_OK;
+        if (*status != SKY_OK && (failed == SKY_TIER_NONE || is_memory(store, failed)))
+            failed = i;
+    }
+    if (stored > 0 || (beyond == 0 && in_memory > 0))
+        return CLI_OK;
+    return cli_key_failed(c, store, failed, key, out->tiers[failed]);
 }
 
 /* One more of a list of names parted by commas. */
@@ -44,26 +68,21 @@ static void add_name(char *names, size_t names_bytes, const char *name) {
     snprintf(names + used, names_bytes - used, "%s%s", used ? ", " : "", name);
 }
 
-static int put_report(const cli *c, const cli_store *store, const cli_key *key, uint64_t bytes) {
+static int put_report(const cli *c, const cli_store *store, const cli_key *key, uint64_t bytes,
+                      const placed *p) {
     json_t *stored = json_array();
-    char names[160] = "", without[160] = "", size[24];
-    uint32_t chunks = 1;
+    char names[160] = "", size[24], why[512];
     bool lasting = false;
     for (size_t i = 0; i < store->tier_count; i++) {
-        if (!holds(store, key, i)) {
-            add_name(without, sizeof without, store->names[i]);
+        if (p->tiers[i] != SKY_OK) {
+            cli_tier_says(store, i, p->tiers[i], why, sizeof why);
+            cli_note(c, "%s: not stored in %s: %s", key->shown, store->names[i], why);
             continue;
         }
         json_array_append_new(stored, json_string(store->names[i]));
         add_name(names, sizeof names, store->names[i]);
         lasting = lasting || cli_store_lasts(store, i);
-        if (strncmp(store->names[i], "sky", 3) == 0) {
-            uint32_t flew = read_back(c, store, key, i, bytes);
-            chunks = flew ? flew : chunks;
-        }
     }
-    if (without[0])
-        cli_note(c, "%s: not stored in %s", key->shown, without);
     if (!lasting)
         cli_note(c,
                  "%s: held in this process only and gone with it; add --store disk:PATH to keep "
@@ -71,10 +90,10 @@ static int put_report(const cli *c, const cli_store *store, const cli_key *key, 
                  key->shown);
     if (c->json)
         return cli_json_print(c, json_pack("{s:s, s:I, s:I, s:o}", "key", key->shown, "bytes",
-                                           (json_int_t)bytes, "chunks", (json_int_t)chunks,
+                                           (json_int_t)bytes, "chunks", (json_int_t)p->chunks,
                                            "stored", stored));
     json_decref(stored);
-    printf("%s: %s in %s\n", key->shown, cli_bytes_text(bytes, size), names[0] ? names : "no tier");
+    printf("%s: %s in %s\n", key->shown, cli_bytes_text(bytes, size), names);
     return CLI_OK;
 }
 
@@ -82,7 +101,7 @@ static int put_run(cli *c) {
     cli_store store = {0};
     cli_blob value = {0};
     cli_key key;
-    sky_item item;
+    placed p;
     int code = cli_key_parse(c, c->arguments[0], &key);
     if (code != CLI_OK)
         return code;
@@ -91,10 +110,9 @@ static int put_run(cli *c) {
     if (code == CLI_OK)
         code = cli_store_open(c, &store);
     if (code == CLI_OK)
-        code = cli_key_status(c, &key,
-                              put_item(&store, &key, &value, (uint32_t)cli_count(c, "ttl"), &item));
+        code = put_all(c, &store, &key, &value, &p);
     if (code == CLI_OK)
-        code = put_report(c, &store, &key, value.bytes);
+        code = put_report(c, &store, &key, value.bytes, &p);
     cli_store_close(&store);
     cli_blob_free(&value);
     cli_key_free(&key);
@@ -108,8 +126,10 @@ const cli_verb cli_verb_put = {
     .about =
         "The value is all of FILE, or of standard input, up to 4 GiB. It replaces what the key "
         "held. The command returns when every tier has it or has refused it; on disk it is "
-        "then safe against a crash. A tier that refused it is named on standard error.",
+        "then safe against a crash. What a sky took is read back at once. A tier that refused the "
+        "value, or gave back another, is named on standard error.",
     .settings = CLI_SET_STORE,
+    .makes_folders = true,
     .options =
         (const cli_option[]){
             {.name = "ttl",
@@ -135,10 +155,10 @@ const cli_verb cli_verb_put = {
         (const cli_field[]){
             {"key", "the key, bytes that do not print as \\xHH"},
             {"bytes", "size of the value"},
-            {"chunks", "pieces it flies in when a tier is a sky; else 1"},
+            {"chunks", "pieces it flies in when a sky holds it; else 1"},
             {"stored", "names of the tiers that hold it, nearest first"},
             {NULL, NULL},
         },
-    .failed = "the value cannot be read, or no tier took it",
+    .failed = "the value cannot be read, or no tier took it: one beyond memory where there is any",
     .run = put_run,
 };

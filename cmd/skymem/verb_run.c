@@ -361,6 +361,7 @@ const cli_verb cli_verb_run = {
              "A model whose state cannot be cut into blocks is answered without the cache, and a "
              "line on standard error says why.",
     .settings = CLI_SET_STORE | CLI_SET_ENGINE,
+    .makes_folders = true,
     .options =
         (const cli_option[]){
             {.name = "prompt", .kind = CLI_TEXT, .value = "TEXT", .help = "the prompt"},

@@ -58,5 +58,6 @@ const cli_verb cli_verb_verify = {
         },
     .failed =
         "a tier cannot be read, or something was damaged (the report is printed all the same)",
+    .not_found = "the folder of the only store is not there",
     .run = verify_run,
 };

@@ -47,7 +47,37 @@ expect 0 "$skymem" config --config "$work/empty.yaml"
 expect 1 "$skymem" config --config "$work/absent.yaml"
 says "No such file"
 expect 1 "$skymem" config --config "$work"
-says "Is a directory"
+says "not a plain file"
+mkfifo "$work/pipe" # nobody ever writes into it
+expect 1 timeout 10 "$skymem" config --config "$work/pipe"
+says "not a plain file"
+printf 'model: a\nmodel: b\n' >"$work/bad.yaml"
+expect 2 "$skymem" config --config "$work/bad.yaml"
+says "bad.yaml:2: model is there twice"
+for none in '~' null ''; do
+    printf 'threads: 1\nmodel: %s\n' "$none" >"$work/bad.yaml"
+    expect 2 "$skymem" config --config "$work/bad.yaml"
+    says "bad.yaml:2: model has no value"
+done
+printf 'model: "~"\n' >"$work/other.yaml"
+expect 0 "$skymem" config --json --config "$work/other.yaml"
+holds 'o["model"]["value"] == "~"'
+printf 'store: [%s]\n' "$(printf 'mem:1MiB, %.0s' {1..8})mem:1MiB" >"$work/bad.yaml"
+expect 2 "$skymem" config --config "$work/bad.yaml"
+says "bad.yaml:1: store: at most 8 of them"
+
+# without HOME the account's own home counts, never a folder that others could make first
+expect 0 env -u HOME -u XDG_CACHE_HOME -u XDG_CONFIG_HOME "$skymem" config --json
+holds '"/tmp" not in "".join(o["store"]["value"])'
+account=$(getent passwd "$(id -u)" | cut -d: -f6)
+[ -z "$account" ] || holds "o['store']['value'][1] == 'disk:$account/.cache/skymem?max=8GiB'"
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    # still reading what root alone may: the program and its libraries
+    other=(setpriv --reuid 54321 --clear-groups --inh-caps +dac_read_search
+        --ambient-caps +dac_read_search)
+    expect 0 "${other[@]}" env -u HOME -u XDG_CACHE_HOME -u XDG_CONFIG_HOME "$skymem" config --json
+    holds 'o["store"]["value"] == ["mem:256MiB"]'
+fi
 SKYMEM_THREADS=-1 expect 2 "$skymem" config
 says "SKYMEM_THREADS -1: must be"
 finish

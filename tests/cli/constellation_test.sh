@@ -56,6 +56,9 @@ for i in 1 2 3 4 5 6; do
     expect 0 "$skymem" get "blob$i" -o "$work/got" --store "sky+udp:$scenario"
     cmp -s "$work/blob$i" "$work/got" || fail "blob$i came back as something else"
 done
+expect 0 "$skymem" stat --satellites --store "sky+udp:$scenario" --json
+holds 'len(o["satellites"]) == 95 and all(s["answered"] for s in o["satellites"])'
+holds 'sum(s["chunks"] for s in o["satellites"]) >= 693'
 expect 0 "$skymem" constellation status "$scenario" --json
 holds 'o["answered"] == 95 and o["chunks"] >= 693 and o["migrated"] > 0 and o["cpu_s"] < 20'
 
@@ -77,6 +80,8 @@ for i in 1 2 3 4 5 6; do
 done
 expect 0 "$skymem" constellation status "$scenario" --json
 holds 'o["running"] < 95 and o["answered"] == o["running"]'
+expect 0 "$skymem" stat --satellites --store "sky+udp:$scenario" --json
+holds '0 < sum(s["answered"] for s in o["satellites"]) < 95 and len(o["satellites"]) == 95'
 expect 0 "$skymem" constellation up "$scenario" --json
 holds 'o["running"] == 95 and o["started"] > 0'
 expect 0 "$skymem" put again "$work/blob1" --store "sky+udp:$scenario"

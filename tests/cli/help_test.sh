@@ -23,6 +23,9 @@ for verb in $verbs; do
     says "--no-such-option"
     silent
 done
+for scheme in mem: disk: sky: sky+udp:; do
+    "$skymem" put --help | tr '\n' ' ' | grep -qF " $scheme" || fail "--store lacks $scheme"
+done
 expect 0 "$skymem" help --man skymem
 cp "$work/out" "$work/skymem.1"
 if command -v mandoc >/dev/null; then

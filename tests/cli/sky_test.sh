@@ -9,6 +9,23 @@ expect 0 "$skymem" put k "$work/value" --store sky:scenarios/demo-rotation-hop.y
 holds 'o["stored"] == ["sky"] and o["chunks"] == math.ceil(100000 / 6144)'
 grep -q "read back from sky" "$work/err" || fail "put in the sky says: $(cat "$work/err")"
 
+
+# a sky is not believed: what it took is read back, and why it failed is said
+shape='constellation: {planes: 5, slots: 19, altitude_km: 550, inclination_deg: 53, phasing: 0}'
+printf '%s\nfaults: {liar_satellites: 95}\n' "$shape" >"$work/liars.yaml"
+expect 1 "$skymem" put k "$work/value" --store "sky:$work/liars.yaml" --json
+says "sky:$work/liars.yaml: what it stored came back damaged"
+silent
+expect 1 "$skymem" put k "$work/value" --store mem:1MiB --store "sky:$work/liars.yaml"
+says "came back damaged"
+expect 0 "$skymem" put k "$work/value" --store "disk:$work/disk" --store "sky:$work/liars.yaml" \
+    --json
+holds 'o["stored"] == ["disk"] and o["chunks"] == 1'
+says "not stored in sky: sky:$work/liars.yaml: what it stored came back damaged"
+printf '%s\nlinks: {loss: 0.9}\n' "$shape" >"$work/lossy.yaml"
+expect 1 "$skymem" put k "$work/value" --store "sky:$work/lossy.yaml"
+says "sky:$work/lossy.yaml: its satellites do not answer"
+
 expect 0 "$skymem" sim "$smoke" --seed 7 --json --trace "$work/trace"
 cp "$work/out" "$work/first"
 holds 'o["seed"] == 7 and o["gets"] > 0 and o["wrong_bytes"] == 0 and all(o["checks"].values())'
@@ -50,5 +67,6 @@ bad 'constellation: {planes: 5, slots: 8}
 chunk: -6KiB'
 bad 'constellation: {planes: 5, slots: 8}
 colour: blue'
+grep -q 'one of sky, .*, links, .*, udp' "$work/err" || fail "unknown key: $(cat "$work/err")"
 bad 'nonsense'
 finish

@@ -58,6 +58,12 @@ expect 0 "$skymem" stat "${store[@]}" --json
 holds '[t["name"] for t in o["tiers"]] == ["mem", "disk"] and o["tiers"][1]["entries"] == 8'
 expect 0 "$skymem" stat "${store[@]}"
 grep -q '^disk ' "$work/out" || fail "stat for people: $(cat "$work/out")"
+expect 2 "$skymem" stat --satellites "${store[@]}"
+says "no tier is a sky"
+expect 0 "$skymem" stat --satellites --store sky:scenarios/seed.yaml --json
+holds 'len(o["satellites"]) == 95 and all(s["chunks"] == 0 for s in o["satellites"])'
+expect 0 "$skymem" stat --satellites --store sky:scenarios/seed.yaml
+grep -q '^sky 5,19 ' "$work/out" || fail "satellites for people: $(cat "$work/out")"
 
 # pin outlives the process
 expect 0 "$skymem" pin v/large "${store[@]}" --json
@@ -132,13 +138,52 @@ says "a number from 0 to 1000000000"
 expect 1 "$skymem" put k "$work/absent" "${store[@]}"
 says "No such file"
 expect 2 "$skymem" put k "$work/small" --store nonsense
+says "a store is SCHEME:PATH"
+expect 2 "$skymem" put k "$work/small" --store nonsense:
+says "no store is called 'nonsense'"
+expect 2 "$skymem" put k "$work/small" --store "disk:$disk?max=2000000TiB"
+says "at most 1048576TiB"
+mkfifo "$work/pipe" # nobody ever writes into it
+expect 1 timeout 10 "$skymem" put k "$work/small" --store "sky:$work/pipe"
+says "$work/pipe: not a plain file"
+printf 'constellation: {tle: pipe}\nsky: physical\n' >"$work/piped.yaml"
+expect 1 timeout 10 "$skymem" put k "$work/small" --store "sky:$work/piped.yaml"
+says "$work/pipe: not a plain file"
 expect 2 "$skymem" put k "$work/small" --store ftp:/x
 expect 2 "$skymem" put k "$work/small" --store mem:lots
 expect 2 "$skymem" put k "$work/small" --store "disk:$disk?maximum=1"
 many=(); for _ in 1 2 3 4 5 6 7 8 9; do many+=(--store mem:1MiB); done
 expect 2 "$skymem" ls "${many[@]}"
 expect 1 "$skymem" put k "$work/large" --store mem:1MiB
-says "no tier has room"
+says "mem:1MiB: no room; give it more memory"
+expect 1 "$skymem" put k "$work/large" --store mem:16MiB --store "disk:$work/tight?max=1MiB"
+says "disk:$work/tight: no room; raise its max"
+expect 0 "$skymem" put k "$work/large" --store mem:1MiB --store mem:16MiB --json
+grep -q '"stored":\["mem-2"\]' "$work/out" || fail "stored in memory: $(cat "$work/out")"
+
+# a folder that may not be written is named, with what to do
+mkdir -m 555 "$work/sealed"
+bound=() # root without the right to write where no one may
+[ "$(id -u)" != 0 ] || bound=(setpriv --bounding-set -dac_override,-dac_read_search)
+expect 1 "${bound[@]}" "$skymem" put k "$work/small" --store "disk:$work/sealed"
+says "disk:$work/sealed: permission denied; mend the rights of this folder"
+
+# who only looks makes nothing: a typo is no empty cache, a cache never made is one
+for verb in "get k" "ls" "stat" "verify" "rm k" "pin k"; do
+    read -ra words <<<"$verb"
+    expect 3 "$skymem" "${words[@]}" --store "disk:$work/typo/deep"
+    says "$work/typo/deep: no such folder"
+    silent
+done
+[ ! -e "$work/typo" ] || fail "looking made a folder"
+mkdir "$work/bare"
+expect 0 "$skymem" ls --store "disk:$work/bare"
+expect 3 "$skymem" get k --store "disk:$work/bare"
+[ -z "$(ls -A "$work/bare")" ] || fail "looking left $(ls -A "$work/bare")"
+expect 0 "$skymem" ls --json
+silent
+expect 3 "$skymem" get k
+[ ! -e "$XDG_CACHE_HOME" ] || fail "looking made the default cache"
 : >"$work/file"
 expect 1 "$skymem" put k "$work/small" --store "disk:$work/file"
 expect 1 "$skymem" get v/empty "${store[@]}" -o "$work/no/such/folder"

@@ -63,6 +63,10 @@ for header in "$prefix"/include/skymem/*.h; do
         fail "$name does not stand alone in C++"
 done
 
+# under /usr/local a program finds the library only when the loader was told of it
+make -n install PREFIX=/usr/local | grep -q '|| /sbin/ldconfig$' ||
+    fail "make install does not tell the loader"
+
 symbols=$(nm -D --defined-only "$prefix/lib/libskymem.so" | awk '$2 != "A" { print $3 }')
 [ -n "$symbols" ] || fail "libskymem.so shows no symbols"
 foreign=$(grep -v '^sky_[a-z0-9_]*@@SKYMEM_' <<<"$symbols") &&
