@@ -59,7 +59,8 @@ int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli
 /* The default disk tier lies in ~/.cache, which a fresh account may lack. */
 static void make_cache_home(void) {
     char home[4000];
-    cli_cache_home(home, sizeof home);
+    if (!cli_cache_home(home, sizeof home))
+        return;
     for (char *p = strchr(home + 1, '/'); p; p = strchr(p + 1, '/')) {
         *p = '\0';
         mkdir(home, 0700);

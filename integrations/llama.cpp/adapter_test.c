@@ -116,14 +116,11 @@ static void a_fresh_process_and_a_grown_context_are_right_too(void **state) {
     bench_save(&first, prompt, 1300);
     bench_open(&second, &options, 300, 64);
     unlink(path);
-    sky_cache_close(second.cache);
-    second.cache = first.cache;
-    bench_block_tokens(&second, 64);
+    bench_share(&second, &first, 64);
     sky_lookup found = bench_look(&second, prompt, 1300); /* longer than the context */
     assert_int_equal(found.verdict, SKY_VERDICT_RECOMPUTE);
     assert_int_equal(sky_llama_reserve(second.llama, TOKENS_MAX, NULL), SKY_OK);
     bench_expect(&second, prompt, 1300, 1280, &cold);
-    second.cache = NULL;
     bench_close(&second);
     bench_close(&first);
 }
@@ -155,11 +152,8 @@ static void another_model_or_kv_type_never_hits(void **state) {
                    &(sky_llama_options){.model_path = path, .kv_type = change == 2 ? "f32" : "f16"},
                    TOKENS_MAX, 64);
         unlink(path);
-        sky_cache_close(other.cache);
-        other.cache = b.cache;
-        bench_block_tokens(&other, 64);
+        bench_share(&other, &b, 64);
         assert_int_equal(bench_look(&other, prompt, 300).hit_tokens, change == 0 ? 256 : 0);
-        other.cache = NULL;
         bench_close(&other);
     }
     bench_close(&b);

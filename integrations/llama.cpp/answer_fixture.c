@@ -16,6 +16,15 @@ void bench_block_tokens(bench *b, uint32_t block_tokens) {
         fail_msg("%s", error.text);
 }
 
+void bench_share(bench *b, const bench *owner, uint32_t block_tokens) {
+    sky_manager_destroy(b->manager);
+    b->manager = NULL;
+    sky_cache_close(b->cache);
+    b->cache = owner->cache;
+    b->shares = true;
+    bench_block_tokens(b, block_tokens);
+}
+
 void bench_open(bench *b, const sky_llama_options *options, uint32_t context_tokens,
                 uint32_t block_tokens) {
     sky_error error = {0};
@@ -31,7 +40,8 @@ void bench_open(bench *b, const sky_llama_options *options, uint32_t context_tok
 
 void bench_close(bench *b) {
     sky_manager_destroy(b->manager);
-    sky_cache_close(b->cache);
+    if (!b->shares)
+        sky_cache_close(b->cache);
     sky_llama_close(b->llama);
 }
 

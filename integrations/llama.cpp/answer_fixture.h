@@ -14,6 +14,7 @@ typedef struct {
     const sky_engine *engine;
     sky_cache *cache;
     sky_manager *manager;
+    bool shares; /* another's cache */
 } bench;
 
 typedef struct {
@@ -29,6 +30,9 @@ void bench_close(bench *b);
 
 /* Another manager, over the same cache. */
 void bench_block_tokens(bench *b, uint32_t block_tokens);
+
+/* Another manager, over the cache of `owner`, which is closed after it. */
+void bench_share(bench *b, const bench *owner, uint32_t block_tokens);
 
 /* Compute tokens [first_token, token_count) and go on greedily for `generated` tokens. */
 answer bench_answer(bench *b, const uint32_t *tokens, uint32_t first_token, uint32_t token_count,

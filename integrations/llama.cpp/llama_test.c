@@ -110,16 +110,13 @@ static void f32_and_f16_blocks_never_meet(void **state) {
     bench half, full;
     open_model(&half, "f16", 768);
     open_model(&full, "f32", 768);
-    sky_cache_close(full.cache);
-    full.cache = half.cache;
-    bench_block_tokens(&full, 128);
+    bench_share(&full, &half, 128);
     bench_answer(&half, prompt, 0, 700, 1);
     assert_int_equal(bench_save(&half, prompt, 700), 5);
     assert_int_equal(bench_look(&full, prompt, 700).verdict, SKY_VERDICT_MISS);
     answer cold = bench_answer(&full, prompt, 0, 700, GENERATED);
     assert_int_equal(bench_save(&full, prompt, 700), 5);
     bench_expect(&full, prompt, 700, 640, &cold);
-    full.cache = NULL;
     bench_close(&full);
     bench_close(&half);
 }

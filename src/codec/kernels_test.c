@@ -193,6 +193,66 @@ static void rows_of_noise_are_the_same(void **state) {
 
 /* ---- choosing ---- */
 
+/* ---- crafted rows ---- */
+
+#define LOWEST (-7) /* of the levels that have a symbol */
+
+/* A row of 64 elements whose exponents would be `usual - k`, past the end of the byte. */
+static size_t craft(sky_coder *rows, sky_exact *x, int class, int k, uint8_t *end) {
+    static sky_encode_tables tables;
+    const uint8_t classes[4] = {(uint8_t) class, (uint8_t) class, (uint8_t) class, (uint8_t) class};
+    int16_t tops[64], rests[64];
+    sky__rows_init(rows, 64, true);
+    for (uint32_t half = 0; half < 2; half++) {
+        sky__rows_order(rows, half, NULL);
+        sky__rows_exact_classes(rows, half, classes, 8);
+    }
+    *x = (sky_exact){.element = SKY_ELEMENT_F16, .heads = 1, .dim = 64, .width = 64, .padded = 64};
+    memset(x->usual, 255, 64);
+    for (int i = 0; i < 64; i++) {
+        tops[i] = (int16_t)(2 * k);
+        rests[i] = 2 * (-1024 + 5) + 1;
+    }
+    sky__encode_prepare(&tables, rows);
+    uint8_t *at = sky__row_encode(rows, &tables, 1, rests, end);
+    at = sky__row_encode(rows, &tables, 0, tops, at);
+    sky__exact_prepare(x, rows);
+    return (size_t)(end - at);
+}
+
+static void exponents_past_the_byte_are_refused(void **state) {
+    (void)state;
+    static sky_coder rows;
+    static sky_exact x;
+    static sky_tables tables;
+    static uint8_t buffer[8192], out[256];
+    static int16_t levels[2][512];
+    uint8_t *end = buffer + sizeof buffer / 2;
+    int tried = 0;
+    assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
+    const sky_codec_kernels *best = sky__kernels();
+    for (int class = 0; class < 32; class ++)
+        for (int k = -4; k >= LOWEST; k--) {
+            if (!sky__bank[88 + class][0][k - LOWEST])
+                continue;
+            size_t bytes = craft(&rows, &x, class, k, end);
+            const uint8_t *at = end - bytes;
+            sky_coder again = rows;
+            sky__decode_prepare(&tables, &rows);
+            size_t used = sky__row_decode(&rows, &tables, 0, at, levels[0]);
+            used += sky__row_decode(&rows, &tables, 1, at + used, levels[1]);
+            assert_int_equal(used, bytes);
+            assert_false(sky__exact_join(&x, levels[0], levels[1], NULL, out, 128));
+            tried++;
+            if (!best->exact_decode)
+                continue;
+            best->prepare(&tables, &again);
+            assert_int_equal(best->exact_decode(&again, &tables, &x, at, bytes, out, 128),
+                             SIZE_MAX);
+        }
+    assert_true(tried > 0);
+}
+
 static void the_best_is_chosen_and_names_are_checked(void **state) {
     (void)state;
     assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
@@ -215,6 +275,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_are_the_same_of_every_head_dim),
         cmocka_unit_test(rows_of_noise_are_the_same),
+        cmocka_unit_test(exponents_past_the_byte_are_refused),
         cmocka_unit_test(the_best_is_chosen_and_names_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

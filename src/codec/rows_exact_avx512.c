@@ -21,13 +21,11 @@ INLINE void finish_exponents(sky_coder *rows, const step_tables *t, uint32_t ste
     __m512i exponent = _mm512_maskz_sub_epi8(real, usual, less);
     m->escapes[step] = escapes;
     set_contexts(rows, place, k);
-    if (x->element == SKY_ELEMENT_F16) {
+    __m512i there = _mm512_subs_epu8(usual, _mm512_max_epi8(less, zero));
+    there = _mm512_adds_epu8(there, _mm512_max_epi8(_mm512_sub_epi8(zero, less), zero));
+    *wrong |= _mm512_mask_cmpneq_epu8_mask(real & ~escapes, exponent, there);
+    if (x->element == SKY_ELEMENT_F16)
         *wrong |= _mm512_mask_cmpgt_epu8_mask(real & ~escapes, exponent, _mm512_set1_epi8(31));
-    } else {
-        __m512i there = _mm512_subs_epu8(usual, _mm512_max_epi8(less, zero));
-        there = _mm512_adds_epu8(there, _mm512_max_epi8(_mm512_sub_epi8(zero, less), zero));
-        *wrong |= _mm512_mask_cmpneq_epu8_mask(real & ~escapes, exponent, there);
-    }
     _mm512_store_si512(out->low + place, exponent);
 }
 

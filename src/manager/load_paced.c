@@ -46,6 +46,14 @@ static uint8_t farthest(const sky_manager *m, uint32_t block_count) {
     return tier;
 }
 
+/* Leading blocks before the first in `tier`. */
+static uint32_t before_tier(const sky_manager *m, uint32_t block_count, uint8_t tier) {
+    uint32_t b = 0;
+    while (b < block_count && m->scratch.items[b].tier != tier)
+        b++;
+    return b;
+}
+
 static sky_paced_tier *paced_tier(sky_manager *m, uint8_t tier) {
     sky_paced_tier *t = &m->tiers[tier];
     if (t->link.rate == 0)
@@ -61,9 +69,12 @@ void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
     uint32_t most = found < SKY_PACER_SEGMENTS_MAX ? found : SKY_PACER_SEGMENTS_MAX;
     while (most > 0 && prefix_bytes(m, most) / t->link.rate * 1e9 > budget)
         most--;
-    if (found > 0)
+    if (found > 0 && left > 0) /* without time the link was not to blame */
         t->refusals = most > 0 ? 0 : t->refusals + 1;
     plan->block_count = most;
+    uint32_t nearer = before_tier(m, found, plan->tier);
+    if (most < nearer && nearer < found)
+        sky__load_worth(m, nearer, plan); /* what is nearer by itself */
 }
 
 /* ---- asking ---- */

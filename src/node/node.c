@@ -736,7 +736,7 @@ sky_time sky_node_wake(const sky_node *n) {
     if (n->ack_count > 0)
         return 0;
     if (n->job_count > 0)
-        at = n->jobs[n->job_first].ready;
+        at = sooner(at, n->jobs[n->job_first].ready);
     if (may_migrate(n))
         at = sooner(at, n->migrate_next);
     if (n->sent.first)

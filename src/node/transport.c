@@ -103,7 +103,8 @@ void sky_transport_stats(const sky_transport *t, sky_transport_stat *out) {
 /* A sender's messages follow each other, and so do their places in a table: near in time is near
  * in memory. */
 static uint32_t place_of(sky_satellite from, uint64_t number) {
-    return (from.plane << 16 ^ from.slot) * 0x9e3779b9u + (uint32_t)(number >> SKY__T_INDEX_BITS);
+    uint32_t sender = (from.plane << 16 ^ from.slot) * 0x9e3779b9u;
+    return (sender >> 16) + (uint32_t)(number >> SKY__T_INDEX_BITS); /* low bits know no plane */
 }
 
 static uint8_t *bytes_of(const sky_transport *t, uint32_t i) {

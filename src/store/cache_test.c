@@ -216,6 +216,86 @@ static void a_read_sees_the_write_before_it(void **state) {
     assert_reads_its_writes("mem:1MiB", 2000000); /* refused by the near tier */
 }
 
+static sky_item one_of(const sky_span *span) {
+    return (sky_item){
+        .key = sky_fixture_key(1), .name = "a", .name_bytes = 1, .spans = span, .span_count = 1};
+}
+
+/* A removal or a durable put that waits for the thread, and a put submitted behind it. */
+static void the_later_write_wins(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    sky_cache *c = open_over("mem:1MiB", folder);
+    for (uint64_t i = 0; i < 60; i++) {
+        uint8_t old = 1, new = 2, back = 0;
+        sky_span spans[] = {{&old, 1}, {&new, 1}, {&back, 1}};
+        sky_item before = one_of(&spans[0]), put = one_of(&spans[1]), get = one_of(&spans[2]);
+        sky_item first = i % 2 ? before : (sky_item){.key = before.key};
+        assert_int_equal(sky_run(c, SKY_OP_PUT, &before, 1, NULL), SKY_OK);
+        sky_batch b[2];
+        assert_int_equal(sky_submit(c, i % 2 ? SKY_OP_PUT : SKY_OP_REMOVE, &first, 1,
+                                    &(sky_call){.durable = true}, &b[0]),
+                         SKY_OK);
+        assert_int_equal(sky_submit(c, SKY_OP_PUT, &put, 1, NULL, &b[1]), SKY_OK);
+        for (int n = 0; n < 2; n++)
+            assert_int_equal(sky_wait(c, b[n], SKY_TIME_NEVER), SKY_OK);
+        assert_int_equal(sky_run(c, SKY_OP_GET, &get, 1, NULL), SKY_OK);
+        assert_int_equal(get.status, SKY_OK);
+        assert_int_equal(back, new);
+    }
+    sky_cache_close(c);
+    disk_folder_drop(folder);
+}
+
+/* The near tier has no room for the new payload: the old one must not stay there. */
+static void what_a_durable_put_replaced_is_gone(void **state) {
+    (void)state;
+    enum { BYTES = 2000000 };
+    char *folder = disk_folder_make();
+    sky_cache *c = open_over("mem:1MiB", folder);
+    uint8_t *large = calloc(1, BYTES), *back = calloc(1, BYTES), old = 9;
+    assert_true(large && back);
+    sky_fixture_fill(large, BYTES, 3);
+    sky_span spans[] = {{&old, 1}, {large, BYTES}, {back, BYTES}};
+    sky_item before = one_of(&spans[0]), put = one_of(&spans[1]), get = one_of(&spans[2]);
+    const sky_call durable = {.durable = true};
+    assert_int_equal(sky_run(c, SKY_OP_PUT, &before, 1, &durable), SKY_OK);
+    assert_int_equal(sky_run(c, SKY_OP_PUT, &put, 1, &durable), SKY_OK);
+    assert_int_equal(put.status, SKY_OK);
+    assert_int_equal(sky_run(c, SKY_OP_GET, &get, 1, NULL), SKY_OK);
+    assert_int_equal(get.status, SKY_OK);
+    assert_int_equal(get.bytes, BYTES);
+    assert_true(sky_fixture_holds(back, BYTES, 3));
+    free(large);
+    free(back);
+    sky_cache_close(c);
+    disk_folder_drop(folder);
+}
+
+/* A large payload is removed while it is read: what was read is no news of it. */
+static void a_get_under_way_brings_nothing_back(void **state) {
+    (void)state;
+    enum { BYTES = 8 << 20 };
+    char *folder = disk_folder_make();
+    sky_cache *c = open_over(NULL, folder);
+    uint8_t *bytes = calloc(1, BYTES);
+    assert_non_null(bytes);
+    for (int i = 0; i < 6; i++) {
+        sky_span span = {bytes, BYTES};
+        sky_item put = one_of(&span), get = put, gone = {.key = put.key}, has = {.key = put.key};
+        sky_batch b;
+        assert_int_equal(sky_run(c, SKY_OP_PUT, &put, 1, NULL), SKY_OK);
+        assert_int_equal(sky_submit(c, SKY_OP_GET, &get, 1, NULL, &b), SKY_OK);
+        assert_int_equal(sky_run(c, SKY_OP_REMOVE, &gone, 1, NULL), SKY_OK);
+        assert_int_equal(sky_wait(c, b, SKY_TIME_NEVER), SKY_OK);
+        assert_int_equal(sky_run(c, SKY_OP_HAS, &has, 1, NULL), SKY_OK);
+        assert_int_equal(has.status, SKY_MISS);
+    }
+    free(bytes);
+    sky_cache_close(c);
+    disk_folder_drop(folder);
+}
+
 /* Another process stored more under the key: what HAS tells is what a GET needs. */
 static void what_another_process_stored_is_found(void **state) {
     (void)state;
@@ -312,6 +392,9 @@ int main(void) {
         cmocka_unit_test(closing_ends_what_hangs),
         cmocka_unit_test(blocking_calls_are_not_drained),
         cmocka_unit_test(a_read_sees_the_write_before_it),
+        cmocka_unit_test(the_later_write_wins),
+        cmocka_unit_test(what_a_durable_put_replaced_is_gone),
+        cmocka_unit_test(a_get_under_way_brings_nothing_back),
         cmocka_unit_test(what_another_process_stored_is_found),
         cmocka_unit_test(threads_share_a_hierarchy),
     };

@@ -563,6 +563,15 @@ static sky_disk_fact *look_at_file(sky_disk *d, const sky_key *key, bool known,
     return fact;
 }
 
+sky_disk_fact *sky_disk_meet_read(sky_disk *d, const sky_disk_header *header) {
+    sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, &header->key);
+    sky_status status;
+    if (known && known->set_ms == header->set_ms && known->expire_ms == header->expire_ms &&
+        known->payload_bytes == header->payload_bytes && known->level == header->level)
+        return known;
+    return look_at_file(d, &header->key, known != NULL, &status);
+}
+
 sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status) {
     sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, key);
     if (!fact || sky_disk_expired(d, fact->expire_ms))

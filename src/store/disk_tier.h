@@ -125,6 +125,9 @@ sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status
 sky_disk_fact *sky_disk_look_closely(sky_disk *d, const sky_key *key, sky_status *status);
 /* The fact of an entry whose header was just read; NULL when the catalogue has no room for it. */
 sky_disk_fact *sky_disk_meet(sky_disk *d, const sky_disk_header *header);
+/* The same for a header from a descriptor: its file may be gone or another's by now, so that what
+ * is news is asked of the file. */
+sky_disk_fact *sky_disk_meet_read(sky_disk *d, const sky_disk_header *header);
 bool sky_disk_expired(const sky_disk *d, int64_t expire_ms);
 /* Write an entry's uses into its file; they stay unrecorded while another process is at it. */
 void sky_disk_record_uses(sky_disk *d, sky_disk_fact *fact);

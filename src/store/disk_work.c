@@ -178,7 +178,7 @@ static void end_get(sky_disk_work *w, job *j) {
         drop(d, j);
     } else if (status == SKY_OK || status == SKY_E_DST_SMALL || status == SKY_E_PARAM) {
         sky_mutex_lock(&d->mutex); /* the header was read, and may be news */
-        sky_disk_fact *fact = sky_disk_meet(d, &j->move.header);
+        sky_disk_fact *fact = sky_disk_meet_read(d, &j->move.header);
         if (fact && status == SKY_OK)
             note_use(w, fact);
         sky_mutex_unlock(&d->mutex);

@@ -337,6 +337,8 @@ static void after_part(sky_cache *c, sky_job *job, uint8_t tier, const sky_item 
                        const uint32_t *origin, size_t count) {
     for (size_t i = 0; i < count; i++) {
         take_note(c, job, origin[i], &answers[i], tier);
+        if (job->op == SKY_OP_PUT && !is_final(job, answers[i].status))
+            outdate(c, &answers[i], tier);
         if (--job->notes[origin[i]].parts == 0)
             finish_with_note(c, job, origin[i]);
     }
@@ -408,12 +410,13 @@ static void supersede(sky_cache *c, const sky_job *job) {
     sky_behind_free(c, freed);
 }
 
-/* Copy into tier 0. False when the thread is putting one of the keys there now: take the long way,
- * which waits for it. */
+/* Copy into tier 0. False when the thread is changing one of the keys there, or is about to: take
+ * the long way, which waits for it. */
 static bool put_near(sky_cache *c, sky_job *job) {
     sky_near_put here = {.items = job->items, .item_count = job->item_count};
     sky_mutex_lock(&c->mutex);
-    bool free_way = !sky_errand_conflict(c, 0, job->items, job->item_count);
+    bool free_way = !sky_errand_conflict(c, 0, job->items, job->item_count) &&
+                    !sky_errand_written(c, 0, job->items, job->item_count);
     if (free_way) {
         here.next = c->near_puts;
         c->near_puts = &here;

@@ -196,6 +196,8 @@ static context seal_context(const sky_message *m, const uint8_t *head, uint8_t a
     memcpy(aad + SEAL_HEAD_BYTES, m->id.key.bytes, SKY_KEY_BYTES);
     sky_store_u64(x.nonce, m->id.version);
     sky_store_u32(x.nonce + 8, m->id.number);
+    /* Where there is room, of the block too: a repair seals what another session numbered. */
+    memcpy(x.nonce + NONCE_BYTES, m->id.key.bytes, sizeof x.nonce - NONCE_BYTES);
     return x;
 }
 
