@@ -3,8 +3,7 @@
 # than none; and clear refusals.
 . "$(dirname "$0")/common.sh"
 here=$(dirname "$0")
-"$skymem" eval --model /nonexistent.gguf 2>&1 | grep -q "without llama.cpp" &&
-    { echo "skipped: built without llama.cpp"; exit 77; }
+need_engine
 for f in 1 2; do seq "$f" "$((3 * f))" 4000 | tr '\n' ' ' | head -c 1700 >"$work/$f.txt"; done
 seq 7 11 9000 | tr '\n' ' ' >"$work/other.txt"
 

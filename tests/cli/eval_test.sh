@@ -3,8 +3,7 @@
 # lines, that what must be exact is, that more bits move answers less, and clear refusals.
 . "$(dirname "$0")/common.sh"
 here=$(dirname "$0")
-"$skymem" eval --model /nonexistent.gguf 2>&1 | grep -q "without llama.cpp" &&
-    { echo "skipped: built without llama.cpp"; exit 77; }
+need_engine
 seq 1 600 | tr '\n' ' ' >"$work/numbers.txt"
 python3 "$here/tiny_gguf.py" llama "$work/llama.gguf"
 python3 "$here/tiny_gguf.py" qwen3 "$work/qwen3.gguf"
