@@ -72,22 +72,22 @@ static void forget(world *w, uint32_t number) {
     }
 }
 
-static void obey(world *w, sky_time now, const sky_pace *todo) {
-    switch (todo->kind) {
+static void obey(world *w, sky_time now, const sky_pace *pace) {
+    switch (pace->kind) {
     case SKY_PACE_GET: {
         sky_time ready = now + w->trial->delay_ns;
         if (sky_prng_unit(w->slow) < w->trial->slow_share)
             ready += w->trial->slow_ns;
         assert(w->request_count < SKY_PACER_FLIGHTS_MAX);
-        w->requests[w->request_count++] = (request){.asked = *todo, .ready_at = ready};
+        w->requests[w->request_count++] = (request){.asked = *pace, .ready_at = ready};
         break;
     }
     case SKY_PACE_CANCEL:
-        forget(w, todo->request);
+        forget(w, pace->request);
         break;
     case SKY_PACE_COMPUTE:
-        w->engine_until = now + sky__trial_wait(w->trial, w->start, todo->segment) +
-                          w->trial->segments[todo->segment].compute_ns;
+        w->engine_until = now + sky__trial_wait(w->trial, w->start, pace->segment) +
+                          w->trial->segments[pace->segment].compute_ns;
         break;
     case SKY_PACE_END:
         w->over = true;
@@ -147,9 +147,9 @@ static sky_status pacer_run(const sky_trial *t, sky_time start, sky_link *links,
     if (status != SKY_OK)
         return status;
     for (sky_time now = start; !w.over; now += TICK_NS) {
-        sky_pace todo;
-        while (sky_pacer_next(w.pacer, now, &todo))
-            obey(&w, now, &todo);
+        sky_pace pace;
+        while (sky_pacer_next(w.pacer, now, &pace))
+            obey(&w, now, &pace);
         for (uint32_t s = 0; s < t->source_count; s++)
             serve(&w, s, now);
         report(&w, now + TICK_NS);
