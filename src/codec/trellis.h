@@ -15,6 +15,18 @@
 
 #define SKY_LANE_GROUP 16u /* channels quantised together; strides are multiples of it */
 
+/* The trellis as NEXT(state, from, first, second): the state is reached from states `from` and
+ * `from` + 1, at the errors of the subsets first and second. */
+#define SKY_TRELLIS_STEPS(NEXT)                                                                    \
+    NEXT(0, 0, 0, 1);                                                                              \
+    NEXT(1, 6, 2, 3);                                                                              \
+    NEXT(2, 0, 1, 0);                                                                              \
+    NEXT(3, 6, 3, 2);                                                                              \
+    NEXT(4, 2, 0, 1);                                                                              \
+    NEXT(5, 4, 2, 3);                                                                              \
+    NEXT(6, 2, 1, 0);                                                                              \
+    NEXT(7, 4, 3, 2)
+
 /* Quantise rows 0, stride_rows, 2 × stride_rows … of z: `rows` of them.
  * Shape:  z [row, stride], in units of D, |z| at most 16000; packed [row, stride]: 2k + a;
  *         decisions [rows × SKY_LANE_GROUP], aligned for a uint16_t

@@ -56,14 +56,7 @@ static inline void measure_eight(__m256 z, __m256 error[4]) {
 
 static inline void step_eight(__m256 cost[8], const __m256 error[4], uint8_t *decision) {
     __m256 next[8];
-    NEXT(0, 0, 0, 1);
-    NEXT(1, 6, 2, 3);
-    NEXT(2, 0, 1, 0);
-    NEXT(3, 6, 3, 2);
-    NEXT(4, 2, 0, 1);
-    NEXT(5, 4, 2, 3);
-    NEXT(6, 2, 1, 0);
-    NEXT(7, 4, 3, 2);
+    SKY_TRELLIS_STEPS(NEXT);
     for (uint32_t s = 0; s < 8; s++)
         cost[s] = next[s];
 }
