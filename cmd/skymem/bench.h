@@ -32,6 +32,10 @@ void *bench_memory(const cli *c, size_t bytes);
 /* Key number i, and bytes that no two values share. */
 sky_key bench_key(uint64_t i);
 uint64_t bench_mix(uint64_t x);
+/* About normal, of mean 0 and deviation 1, the same for the same seed. */
+float bench_normal(uint64_t seed);
+/* f16 of an ordinary number, cut off: good enough for made-up rows. */
+uint16_t bench_half(float x);
 
 /* What fio measures with the same folder, block size, depth and direct flag. */
 typedef struct {

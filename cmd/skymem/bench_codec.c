@@ -31,34 +31,16 @@ typedef struct {
 #define ROW_BYTES    (CHANNELS * 2)
 #define STREAM_BYTES ((size_t)TOKENS * ROW_BYTES)
 
-/* About normal. */
-static float normal(uint64_t seed) {
-    double sum = -6;
-    for (uint64_t i = 0; i < 12; i++)
-        sum += (double)(bench_mix(seed * 12 + i) >> 11) * 0x1p-53;
-    return (float)sum;
-}
-
 /* Shape: out [tokens, CHANNELS] */
 static void make_rows(uint64_t seed, uint32_t tokens, float *out) {
     for (uint32_t t = 0; t < tokens; t++)
         for (uint32_t i = 0; i < CHANNELS; i++) {
-            float deviation = exp2f(normal(i)), mean = 2 * normal(i + 1000), before = 0;
+            float deviation = exp2f(bench_normal(i)), mean = 2 * bench_normal(i + 1000), before = 0;
             if (t)
                 before = 0.6f * (out[(t - 1) * CHANNELS + i] - mean) / deviation;
-            float noise = 0.8f * normal((seed << 32) + (uint64_t)t * CHANNELS + i);
+            float noise = 0.8f * bench_normal((seed << 32) + (uint64_t)t * CHANNELS + i);
             out[t * CHANNELS + i] = (before + noise) * deviation + mean;
         }
-}
-
-/* f16 of an ordinary number, cut off: good enough for made-up rows. */
-static uint16_t half_of(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    int32_t exponent = (int32_t)(bits >> 23 & 255) - 112;
-    if (exponent <= 0)
-        return 0;
-    return (uint16_t)((bits >> 16 & 0x8000) | (uint32_t)exponent << 10 | (bits >> 13 & 0x3ff));
 }
 
 static sky_kv kv_of(uint32_t stream) {
@@ -73,7 +55,7 @@ static void fit(sky_profile *p, sky_kv kv, const float *rows, uint32_t tokens) {
     static const float steps[] = {.03f, .09f, .35f, .7f, 1.1f, 1.5f};
     float mean[CHANNELS], g[CHANNELS / 2][4];
     for (uint32_t i = 0; i < CHANNELS; i++)
-        mean[i] = 2 * normal(i + 1000);
+        mean[i] = 2 * bench_normal(i + 1000);
     for (uint32_t i = 0; i < CHANNELS / 2; i++)
         memcpy(g[i], (float[4]){0.8f, 0.6f, -0.6f, 0.8f}, sizeof g[i]);
     sky_profile_set_mean(p, 0, kv, mean);
@@ -123,7 +105,7 @@ static sky_status prepare(bench_rows *m) {
         if (kv_of(s) == SKY_KV_K)
             sky_rope_apply(&rope, false, shape.first_position, rows, TOKENS, 1, CHANNELS);
         for (size_t i = 0; i < TOKENS * CHANNELS; i++)
-            m->rows[s * TOKENS * CHANNELS + i] = half_of(rows[i]);
+            m->rows[s * TOKENS * CHANNELS + i] = bench_half(rows[i]);
     }
     free(rows);
     return status;

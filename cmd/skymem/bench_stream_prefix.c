@@ -40,32 +40,14 @@ static int prepare(const cli *c, bench_prefix *p) {
 #define MADE_UP_LAYERS 18u
 #define MADE_UP_DIM    256u
 
-/* About normal. */
-static float normal(uint64_t seed) {
-    double sum = -6;
-    for (uint64_t i = 0; i < 12; i++)
-        sum += (double)(bench_mix(seed * 12 + i) >> 11) * 0x1p-53;
-    return (float)sum;
-}
-
-/* f16 of an ordinary number, cut off: good enough for made-up rows. */
-static uint16_t half_of(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    int32_t exponent = (int32_t)(bits >> 23 & 255) - 112;
-    if (exponent <= 0)
-        return 0;
-    return (uint16_t)((bits >> 16 & 0x8000) | (uint32_t)exponent << 10 | (bits >> 13 & 0x3ff));
-}
-
 static void make_stream(uint32_t stream, uint8_t *out) {
     float before[MADE_UP_DIM] = {0};
     uint64_t seed = (uint64_t)stream << 32;
     for (uint32_t t = 0; t < BENCH_SEGMENT_TOKENS; t++)
         for (uint32_t i = 0; i < MADE_UP_DIM; i++, out += 2) {
-            before[i] = 0.6f * before[i] + 0.8f * normal(seed + (t << 8) + i);
-            uint16_t half = half_of(2 * normal(seed + (1u << 20) + i) +
-                                    before[i] * exp2f(normal(seed + (1u << 21) + i)));
+            before[i] = 0.6f * before[i] + 0.8f * bench_normal(seed + (t << 8) + i);
+            uint16_t half = bench_half(2 * bench_normal(seed + (1u << 20) + i) +
+                                       before[i] * exp2f(bench_normal(seed + (1u << 21) + i)));
             memcpy(out, &half, 2);
         }
 }

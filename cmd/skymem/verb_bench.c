@@ -35,6 +35,22 @@ uint64_t bench_mix(uint64_t x) {
     return x ^ x >> 31;
 }
 
+float bench_normal(uint64_t seed) {
+    double sum = -6;
+    for (uint64_t i = 0; i < 12; i++)
+        sum += (double)(bench_mix(seed * 12 + i) >> 11) * 0x1p-53;
+    return (float)sum;
+}
+
+uint16_t bench_half(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    int32_t exponent = (int32_t)(bits >> 23 & 255) - 112;
+    if (exponent <= 0)
+        return 0;
+    return (uint16_t)((bits >> 16 & 0x8000) | (uint32_t)exponent << 10 | (bits >> 13 & 0x3ff));
+}
+
 sky_key bench_key(uint64_t i) {
     sky_key key;
     for (uint64_t part = 0; part < 4; part++) {
