@@ -27,6 +27,7 @@ cat >"$scratch/cmocka.h" <<'C'
             exit(1);                                                       \
         }                                                                  \
     } while (0)
+#define assert_false(x) assert_true(!(x))
 #define assert_non_null(x) assert_true((x) != NULL)
 #define assert_int_equal(x, y) assert_true((x) == (y))
 #define assert_string_equal(x, y) assert_true(strcmp(x, y) == 0)
