@@ -206,7 +206,7 @@ static int depth_of(const cli *c, eval_model *m, eval_text *t, size_t i, float *
 }
 
 int eval_claims(const cli *c, eval_model *m, eval_text *t) {
-    size_t most = 0;
+    size_t most = 1;
     groups g = {0};
     for (size_t i = 0; i < t->stream_count; i++)
         most = eval_elements(&t->streams[i]) > most ? eval_elements(&t->streams[i]) : most;

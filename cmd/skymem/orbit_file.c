@@ -134,7 +134,8 @@ int orbit_czml(cli *c) {
         code = orbit_time(c, "start", &from);
     int64_t length = (int64_t)(cli_number(c, "hours") * 3600000);
     int64_t step = (int64_t)(cli_number(c, "step") * 1000);
-    if (code == CLI_OK && (double)sky_fleet_count(f) * (double)(length / step + 2) > 2e6)
+    int64_t steps = length / step + 2;
+    if (code == CLI_OK && (double)sky_fleet_count(f) * (double)steps > 2e6)
         code = cli_usage(c,
                          "%u satellites every %g s for %g hours are too many positions: raise "
                          "--step or lower --hours",

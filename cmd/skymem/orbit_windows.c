@@ -208,7 +208,7 @@ static int draw(cli *c, const finding *f, size_t shells, size_t latitudes) {
 
 static int run_shells(cli *c, const sky_shell *shells, size_t count, const double *latitudes,
                       size_t latitude_count) {
-    finding *f = calloc(count * latitude_count, sizeof *f);
+    finding *f = calloc(count, sizeof(finding[LATITUDES]));
     int code = f ? CLI_OK : cli_failed(c, "out of memory");
     orbit_rows rows;
     orbit_rows_begin(&rows, c);

@@ -73,22 +73,33 @@ static double place(const axis *a, double value, double from, double to) {
     return from + (value - a->low) / (a->high - a->low) * (to - from);
 }
 
+static int ticks(const axis *a) {
+    return (int)lround((a->high - a->low) / a->step);
+}
+
+static double tick(const axis *a, int i) {
+    double value = a->low + i * a->step;
+    return fabs(value) < a->step / 1e6 ? 0 : value;
+}
+
 static void draw_frame(FILE *f, const svg_chart *c, const axis *x, const axis *y) {
     double right = CHART_WIDTH - RIGHT, bottom = CHART_HEIGHT - BOTTOM;
     fprintf(f, "<text x=\"%.1f\" y=\"16\" font-size=\"13\" font-weight=\"bold\">%s</text>\n", LEFT,
             c->title);
-    for (double v = x->low; v <= x->high + x->step / 2; v += x->step)
+    for (int i = 0; i <= ticks(x); i++) {
+        double v = tick(x, i), at = place(x, v, LEFT, right);
         fprintf(f,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#eee\"/>"
                 "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%g</text>\n",
-                place(x, v, LEFT, right), TOP, place(x, v, LEFT, right), bottom,
-                place(x, v, LEFT, right), bottom + 14, fabs(v) < x->step / 1e6 ? 0 : v);
-    for (double v = y->low; v <= y->high + y->step / 2; v += y->step)
+                at, TOP, at, bottom, at, bottom + 14, v);
+    }
+    for (int i = 0; i <= ticks(y); i++) {
+        double v = tick(y, i), at = place(y, v, bottom, TOP);
         fprintf(f,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#eee\"/>"
                 "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
-                LEFT, place(y, v, bottom, TOP), right, place(y, v, bottom, TOP), LEFT - 5,
-                place(y, v, bottom, TOP) + 4, fabs(v) < y->step / 1e6 ? 0 : v);
+                LEFT, at, right, at, LEFT - 5, at + 4, v);
+    }
     fprintf(f,
             "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"none\" "
             "stroke=\"#888\"/>\n<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n"
@@ -125,8 +136,9 @@ bool svg_charts_write(const char *path, const svg_chart *charts, size_t count, s
     size_t rows = (count + columns - 1) / columns;
     head(f, CHART_WIDTH * (double)columns, CHART_HEIGHT * (double)rows);
     for (size_t i = 0; i < count; i++) {
-        fprintf(f, "<g transform=\"translate(%.0f %.0f)\">\n", CHART_WIDTH * (double)(i % columns),
-                CHART_HEIGHT * (double)(i / columns));
+        size_t row = i / columns, column = i % columns;
+        fprintf(f, "<g transform=\"translate(%.0f %.0f)\">\n", CHART_WIDTH * (double)column,
+                CHART_HEIGHT * (double)row);
         draw_chart(f, &charts[i]);
         fputs("</g>\n", f);
     }

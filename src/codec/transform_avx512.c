@@ -88,9 +88,9 @@ typedef struct {
 
 /* Levels of 16 channels that lie in a row: of token 0 and 1. */
 INLINE void load_levels(const restoring *r, uint32_t channel, __mmask16 lanes, __m512 n[2]) {
-    __m256i sum = _mm256_maskz_loadu_epi16(lanes, r->sum + channel), difference = sum;
+    __m256i sum = _mm256_maskz_loadu_epi16(lanes, r->sum + channel);
     if (r->tokens == 2) {
-        difference = _mm256_maskz_loadu_epi16(lanes, r->difference + channel);
+        __m256i difference = _mm256_maskz_loadu_epi16(lanes, r->difference + channel);
         n[1] = _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_sub_epi16(sum, difference)));
         sum = _mm256_add_epi16(sum, difference);
     }

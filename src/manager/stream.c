@@ -128,7 +128,8 @@ void sky_pacer_destroy(sky_pacer *pacer) {
  * promised, the host's own wake-ups among it. */
 static double trusted_until(const sky_pacer *p, sky_time now) {
     sky_time until = p->options.deadline_ns - p->handover_ns;
-    return (double)(until - (until - now) / 32 - TICK_NS);
+    sky_time spare = (until - now) / 32;
+    return (double)(until - spare - TICK_NS);
 }
 
 /* ---- the engine ---- */

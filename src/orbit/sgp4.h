@@ -84,8 +84,8 @@ void sky__deep_periodic(const sky__sgp4 *s, double minutes, sky__mean *m);
 #define SKY__EARTH_KM 6378.135
 #define SKY__EARTH_MU 398600.8
 #define SKY__J2       0.001082616
-#define SKY__J3       -0.00000253881
-#define SKY__J4       -0.00000165597
+#define SKY__J3       (-0.00000253881)
+#define SKY__J4       (-0.00000165597)
 double sky__xke(void);            /* radians a minute at one Earth radius */
 double sky__two_thirds(double x); /* x^(2/3) */
 
