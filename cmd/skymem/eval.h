@@ -151,6 +151,8 @@ struct eval_scheme {
     sky_level from; /* coded at this level first, then lowered */
     bool lowered;
     bool plain;
+    sky_level finer; /* of the first or last blocks of a prefix; their numbers: */
+    uint32_t finer_first, finer_last;
     float step_scale; /* 0: as the level has it */
     uint32_t block_tokens;
     double encode_s, decode_s; /* set by coding */
@@ -158,7 +160,8 @@ struct eval_scheme {
 extern const eval_scheme eval_references[]; /* ends with a NULL name */
 int eval_code_streams(const cli *c, eval_scheme *scheme, eval_text *t, double *bytes);
 
-/* LEVEL[-xSCALE][-plain][-uncalibrated], LEVEL-from-LEVEL, or a reference's name; NULL: neither. */
+/* LEVEL[-xSCALE][-plain][-uncalibrated], LEVEL-from-LEVEL, each with +LEVEL@last[N] or @first[N]
+ * behind it, or a reference's name; NULL: neither. */
 const char *eval_scheme_parse(const char *name, const sky_profile *profile, uint32_t block_tokens,
                               eval_scheme *out);
 /* One stream of a text through the codec and back into its rows. */

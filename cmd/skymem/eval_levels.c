@@ -50,6 +50,14 @@ static double seconds_since(sky_time start) {
     return (double)(sky_now() - start) / 1e9;
 }
 
+/* Of the block at a stream's row `first`. */
+static sky_level level_at(const eval_scheme *scheme, const eval_stream *s, uint32_t first) {
+    uint32_t before = s->first_token + first, left = s->token_count - first;
+    bool finer = before < scheme->finer_first * scheme->block_tokens ||
+                 left <= scheme->finer_last * scheme->block_tokens;
+    return finer ? scheme->finer : scheme->level;
+}
+
 /* One block of one stream: rows[first …] from the original. */
 static sky_status code_block(coder *b, eval_scheme *scheme, const sky_stream_shape *shape,
                              const eval_stream *s, uint32_t first, float step_scale,
@@ -57,8 +65,9 @@ static sky_status code_block(coder *b, eval_scheme *scheme, const sky_stream_sha
     size_t width = eval_width(s), row_bytes = 2 * width, head_bytes = 2 * s->dim;
     const sky_tensor_in in = {s->original + first * width, row_bytes, head_bytes};
     const sky_tensor_out out = {s->rows + first * width, row_bytes, head_bytes};
+    sky_level level = level_at(scheme, s, first);
     sky_encode_options options = {
-        .level = scheme->lowered ? scheme->from : scheme->level,
+        .level = scheme->lowered ? scheme->from : level,
         .plain = scheme->plain,
         .first_token_raw = shape->first_position == 0,
         .step_scale = step_scale,
@@ -69,7 +78,7 @@ static sky_status code_block(coder *b, eval_scheme *scheme, const sky_stream_sha
                                    &got, b->work);
     scheme->encode_s += seconds_since(start);
     if (status == SKY_OK && scheme->lowered) {
-        options.level = scheme->level;
+        options.level = level;
         status = sky_decode(scheme->profile, shape, b->stream, got, out, b->work);
         if (status == SKY_OK)
             status = sky_encode(scheme->profile, shape, &options,
@@ -165,6 +174,26 @@ static bool cut_suffix(char *text, const char *suffix) {
     return true;
 }
 
+/* What stands behind the plus: 8@last, 8@first2. */
+static bool parse_finer(const char *text, eval_scheme *out) {
+    char level[16];
+    const char *at = strchr(text, '@');
+    if (!at || (size_t)(at - text) >= sizeof level)
+        return false;
+    memcpy(level, text, (size_t)(at - text));
+    level[at - text] = '\0';
+    bool last = strncmp(at, "@last", 5) == 0;
+    if (!last && strncmp(at, "@first", 6) != 0)
+        return false;
+    const char *number = at + (last ? 5 : 6);
+    char *end;
+    unsigned long blocks = *number ? strtoul(number, &end, 10) : 1;
+    if ((*number && *end) || blocks == 0 || blocks > 1024)
+        return false;
+    *(last ? &out->finer_last : &out->finer_first) = (uint32_t)blocks;
+    return sky_level_parse(level, &out->finer) == SKY_OK;
+}
+
 const char *eval_scheme_parse(const char *name, const sky_profile *profile, uint32_t block_tokens,
                               eval_scheme *out) {
     for (const eval_scheme *r = eval_references; r->name; r++) {
@@ -177,6 +206,12 @@ const char *eval_scheme_parse(const char *name, const sky_profile *profile, uint
     snprintf(text, sizeof text, "%s", name);
     *out = (eval_scheme){
         .name = name, .code = code_level, .profile = profile, .block_tokens = block_tokens};
+    char *finer = strchr(text, '+');
+    if (finer) {
+        *finer = '\0';
+        if (!parse_finer(finer + 1, out))
+            return NULL;
+    }
     if (cut_suffix(text, "-uncalibrated"))
         out->profile = NULL;
     out->plain = cut_suffix(text, "-plain");

@@ -115,6 +115,40 @@ int eval_report_read(const cli *c, eval_report *report, const char *path) {
     return code;
 }
 
+/* The divergence the levels have at so many bits, between two by interpolation of its logarithm,
+ * which falls evenly with bits; 0: not between two. */
+static double ladder_at(const eval_report *report, double bits) {
+    double low = 0, low_kld = 0, high = 1e9, high_kld = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        const eval_sum *s = &report->sums[i];
+        sky_level level;
+        if (sky_level_parse(s->name, &level) != SKY_OK || !(s->elements > 0 && s->kld > 0))
+            continue;
+        double here = 8 * s->bytes / s->elements, kld = s->kld / s->texts;
+        if (here <= bits && here > low) {
+            low = here;
+            low_kld = kld;
+        }
+        if (here >= bits && here < high) {
+            high = here;
+            high_kld = kld;
+        }
+    }
+    if (low_kld <= 0 || high_kld <= 0)
+        return 0;
+    double share = high > low ? (bits - low) / (high - low) : 0;
+    return low_kld * pow(high_kld / low_kld, share);
+}
+
+static void ladder_cell(cli_table *t, const eval_report *report, const eval_sum *s) {
+    double ladder = s->elements > 0 ? ladder_at(report, 8 * s->bytes / s->elements) : 0;
+    sky_level level;
+    if (ladder > 0 && sky_level_parse(s->name, &level) != SKY_OK)
+        cli_table_cell(t, "%.2f", s->kld / s->texts / ladder);
+    else
+        cli_table_cell(t, "%s", "");
+}
+
 static void speed_cell(cli_table *t, double elements, double seconds) {
     if (seconds > 0)
         cli_table_cell(t, "%.2f", gbps(elements, seconds));
@@ -123,9 +157,9 @@ static void speed_cell(cli_table *t, double elements, double seconds) {
 }
 
 static void print_table(const eval_report *report) {
-    static const char *const head[] = {"LEVEL", "BITS",     "KLD",      "WORST 0.1%", "SAME TOP-1",
-                                       "PPL",   "ENC GB/s", "DEC GB/s", "FACTS"};
-    cli_table t = {.columns = "lrrrrrrrr"};
+    static const char *const head[] = {"LEVEL",      "BITS", "KLD",      "/ LADDER", "WORST 0.1%",
+                                       "SAME TOP-1", "PPL",  "ENC GB/s", "DEC GB/s", "FACTS"};
+    cli_table t = {.columns = "lrrrrrrrrr"};
     for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
         cli_table_cell(&t, "%s", head[i]);
     for (size_t i = 0; i < report->count; i++) {
@@ -134,6 +168,7 @@ static void print_table(const eval_report *report) {
         cli_table_cell(&t, "%s", s->name);
         cli_table_cell(&t, "%.3f", s->elements > 0 ? 8 * s->bytes / s->elements : 0);
         cli_table_cell(&t, "%.2g", s->kld / n);
+        ladder_cell(&t, report, s);
         cli_table_cell(&t, "%.2g", s->kld_p999);
         cli_table_cell(&t, "%.4f", s->top1 / n);
         cli_table_cell(&t, "%+.2f %%", 100 * (exp(s->log_ppl / n) - 1));

@@ -3,14 +3,10 @@
 
 void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16_t *channels,
                         uint32_t shift) {
-    uint32_t *count = h->count[0];
     for (uint32_t t = 0; t < levels->rows; t++) {
         const int16_t *row = levels->packed + t * levels->pitch;
-        for (uint32_t i = 0; i < SKY_UNIT; i++) {
-            int32_t value = row[channels[i]];
-            uint32_t u = (uint32_t)((value >> 1 >> shift) + SKY_SYMBOL_ZERO);
-            count[(uint32_t)(value & 1) * SKY_SYMBOLS + (u < SKY_ESCAPE ? u : SKY_ESCAPE)]++;
-        }
+        for (uint32_t i = 0; i < SKY_UNIT; i++)
+            sky__histogram_add_one(h, row[channels[i]], shift);
     }
 }
 
@@ -88,11 +84,15 @@ uint8_t sky__class_best(const sky_histogram *h, uint32_t shift, uint64_t *cost) 
     return (uint8_t)best;
 }
 
+uint64_t sky__class_exact_cost(const sky_histogram *h, uint32_t half, uint32_t class) {
+    return table_cost(h, SKY_BANK_EXACT + half * SKY_EXACT_TABLES + class);
+}
+
 uint8_t sky__class_exact(const sky_histogram *h, uint32_t half) {
     uint64_t best_cost = UINT64_MAX;
     uint32_t best = 0;
     for (uint32_t c = 0; c < SKY_EXACT_TABLES; c++) {
-        uint64_t cost = table_cost(h, SKY_BANK_EXACT + half * SKY_EXACT_TABLES + c);
+        uint64_t cost = sky__class_exact_cost(h, half, c);
         if (cost < best_cost) {
             best_cost = cost;
             best = c;

@@ -16,6 +16,11 @@ typedef struct {
     size_t pitch;
 } sky_levels;
 
+static inline void sky__histogram_add_one(sky_histogram *h, int32_t value, uint32_t shift) {
+    uint32_t u = (uint32_t)((value >> 1 >> shift) + SKY_SYMBOL_ZERO);
+    h->count[value & 1][u < SKY_ESCAPE ? u : SKY_ESCAPE]++;
+}
+
 /* Add one unit's 16 channels. */
 void sky__histogram_add(sky_histogram *h, const sky_levels *levels, const uint16_t *channels,
                         uint32_t shift);
@@ -26,7 +31,8 @@ uint64_t sky__class_cost(const sky_histogram *h, uint8_t class);
 /* The cheapest class of a shift; its cost in *cost. */
 uint8_t sky__class_best(const sky_histogram *h, uint32_t shift, uint64_t *cost);
 
-/* The cheapest of the 32 tables of a half, lossless. */
+/* Bits × 1024 under one of the 32 tables of a half, lossless; and the cheapest of them. */
+uint64_t sky__class_exact_cost(const sky_histogram *h, uint32_t half, uint32_t class);
 uint8_t sky__class_exact(const sky_histogram *h, uint32_t half);
 
 /* Cost of a half under rows->classes. */

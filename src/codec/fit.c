@@ -5,11 +5,15 @@
 #include <string.h>
 
 #include "codec/classes.h"
+#include "codec/fit_units.h"
 #include "codec/half.h"
 #include "codec/kernels.h"
 #include "codec/stream.h"
 
-#define ORDER_LEVEL SKY_LEVEL_3 /* where the order of the pair basis is taken, if it is set */
+#define ORDER_LEVEL     SKY_LEVEL_3 /* where the order of the pair basis is taken, if it is set */
+#define EXACT_POSITIONS 4096u
+#define EXACT_USUALS                                                                               \
+    3 /* usual exponents that are tried: the mean rounded down, and its neighbours */
 
 typedef struct {
     const sky_profile *profile;
@@ -24,6 +28,9 @@ typedef struct {
     float *z;        /* [block_tokens][padded] of one block */
     int16_t *packed; /* [blocks × block_tokens][padded]; odd rows are differences */
     uint8_t *decisions;
+    sky_histogram (*symbols)[2]; /* [SKY_WIDTH_MAX], lossless: of each channel's halves */
+    sky_fit_units *units;
+    uint64_t (*costs)[SKY_WIDTH_MAX][2][SKY_EXACT_TABLES]; /* [EXACT_USUALS] */
 } fitter;
 
 static void forward_block(fitter *f, uint32_t block) {
@@ -102,6 +109,20 @@ static void fit_classes(fitter *f, sky_level level, bool dependent) {
 
 /* ---- lossless ---- */
 
+/* Where a sample is taken to stand in a prompt. Channels that turn slowly look different far from
+ * the beginning; there are more short prompts than long ones. */
+static uint32_t exact_position(const fitter *f, uint32_t token) {
+    uint64_t block = token / f->block_tokens, blocks = f->blocks;
+    return (uint32_t)(block * block * EXACT_POSITIONS / (blocks * blocks)) +
+           token % f->block_tokens;
+}
+
+/* The usual exponent numbered `index`, next to the mean rounded down. */
+static uint8_t exact_usual_at(uint8_t mean, uint32_t index) {
+    const uint32_t middle = EXACT_USUALS / 2;
+    return (uint8_t)(mean < middle ? mean + index : mean + index - middle);
+}
+
 /* One token's rows turned as the engine holds them, as f32's top halves. */
 static void exact_row(fitter *f, uint32_t token, uint16_t *top) {
     float row[SKY_WIDTH_MAX];
@@ -110,7 +131,8 @@ static void exact_row(fitter *f, uint32_t token, uint16_t *top) {
            f->rows + (size_t)token * f->stream->channels + (size_t)f->tile.head * f->shape.head_dim,
            f->tile.width * sizeof *row);
     if (rope)
-        sky_rope_apply(rope, false, token, row, 1, f->tile.heads, f->shape.head_dim);
+        sky_rope_apply(rope, false, exact_position(f, token), row, 1, f->tile.heads,
+                       f->shape.head_dim);
     for (uint32_t i = 0; i < f->tile.width; i++)
         top[i] = (uint16_t)(sky_bits_of(row[i]) >> 16);
 }
@@ -135,38 +157,78 @@ static void exact_usual(fitter *f, uint8_t *usual, uint8_t *keys) {
     sky__exact_keys(sums, spreads, tokens, width, keys);
 }
 
-static void exact_classes(fitter *f, const sky_exact *x, uint8_t *classes) {
-    sky_histogram h[2][SKY_UNITS_MAX];
+/* What each channel costs under each table. */
+static void exact_costs(fitter *f, const sky_exact *x,
+                        uint64_t costs[SKY_WIDTH_MAX][2][SKY_EXACT_TABLES]) {
     uint16_t top[2][SKY_WIDTH_MAX];
     int16_t packed[2 * SKY_WIDTH_MAX];
-    uint32_t units = sky_rows_units(&f->order);
-    memset(h, 0, sizeof h);
+    uint32_t width = f->tile.width;
+    memset(f->symbols, 0, SKY_WIDTH_MAX * sizeof *f->symbols);
     for (uint32_t t = 0; t < f->blocks * f->block_tokens; t++) {
         exact_row(f, t, top[t & 1]);
         sky__exact_split(x, top[t & 1], t % f->block_tokens ? top[~t & 1] : NULL, packed);
-        for (uint32_t half = 0; half < 2; half++) {
-            sky_levels l = {packed + half * x->padded, 1, 0};
-            for (uint32_t u = 0; u < units; u++)
-                sky__histogram_add(&h[half][u], &l, f->order.channel[half] + u * SKY_UNIT,
-                                   half ? sky_exact_shift(x->element) : 0);
-        }
+        for (uint32_t half = 0; half < 2; half++)
+            for (uint32_t i = 0; i < width; i++)
+                sky__histogram_add_one(&f->symbols[i][half], packed[half * x->padded + i],
+                                       half ? sky_exact_shift(x->element) : 0);
     }
-    for (uint32_t half = 0; half < 2; half++)
-        for (uint32_t u = 0; u < units; u++)
-            classes[half * (size_t)f->stream->units + u] = sky__class_exact(&h[half][u], half);
+    for (uint32_t i = 0; i < width; i++)
+        for (uint32_t half = 0; half < 2; half++)
+            for (uint32_t c = 0; c < SKY_EXACT_TABLES; c++)
+                costs[i][half][c] = sky__class_exact_cost(&f->symbols[i][half], half, c);
 }
 
+/* Under the tables of its unit each channel takes the usual exponent that suits them; false: all
+ * have it already. Shape: chosen [width], indices of f->costs */
+static bool exact_choose(fitter *f, uint8_t *chosen) {
+    sky_fit_units *u = f->units;
+    bool changed = false;
+    for (uint32_t i = 0; i < u->width; i++) {
+        uint8_t a = u->table[0][u->unit[i]], b = u->table[1][u->unit[i]], best = chosen[i];
+        for (uint8_t e = 0; e < EXACT_USUALS; e++)
+            if (f->costs[e][i][0][a] + f->costs[e][i][1][b] <
+                f->costs[best][i][0][a] + f->costs[best][i][1][b])
+                best = e;
+        changed |= best != chosen[i];
+        chosen[i] = best;
+        memcpy(u->cost[i], f->costs[best][i], sizeof u->cost[i]);
+    }
+    return changed;
+}
+
+/* Sorted by their keys, channels are about right; keys become the numbers of better units. Each
+ * round lowers the cost, so this ends. */
 static void fit_exact(fitter *f) {
     sky_profile_stream *s = f->stream;
     sky_slices slices = sky_slices_of(s->heads, s->dim);
+    uint32_t width = f->tile.width, middle = EXACT_USUALS / 2;
     uint8_t *usual = s->exact + (size_t)f->tile.head * s->dim, *keys = usual + s->channels;
+    uint8_t *classes = s->exact + 2 * (size_t)s->channels +
+                       (size_t)f->tile.slice * (slices.padded_max / SKY_UNIT);
+    uint8_t chosen[SKY_WIDTH_MAX];
     sky_stream_profile taken = {s, NULL, 0};
     sky_exact x;
     exact_usual(f, usual, keys);
     sky__tile_exact(&taken, &f->shape, &f->tile, true, &x, &f->order);
-    exact_classes(f, &x,
-                  s->exact + 2 * (size_t)s->channels +
-                      (size_t)f->tile.slice * (slices.padded_max / SKY_UNIT));
+    for (uint32_t e = 0; e < EXACT_USUALS; e++) {
+        for (uint32_t i = 0; i < width; i++)
+            x.usual[i] = exact_usual_at(usual[i], e);
+        exact_costs(f, &x, f->costs[e]);
+    }
+    f->units->width = width;
+    for (uint32_t i = 0; i < f->order.steps * SKY_LANES; i++)
+        if (f->order.channel[0][i] < width)
+            f->units->unit[f->order.channel[0][i]] = (uint8_t)(i / SKY_UNIT);
+    memset(chosen, (int)middle, sizeof chosen);
+    memcpy(f->units->cost, f->costs[middle], sizeof f->units->cost);
+    do
+        sky__fit_units(f->units);
+    while (exact_choose(f, chosen));
+    for (uint32_t i = 0; i < width; i++)
+        usual[i] = exact_usual_at(usual[i], chosen[i]);
+    memcpy(keys, f->units->unit, width);
+    for (uint32_t half = 0; half < 2; half++)
+        memcpy(classes + half * (size_t)s->units, f->units->table[half], sky_rows_units(&f->order));
 }
 
 static float step_of(const sky_profile_stream *s, sky_level level) {
@@ -240,7 +302,12 @@ sky_status sky_profile_fit(sky_profile *profile, uint32_t layer, sky_kv kv, cons
     f.z = malloc(f.block_tokens * padded * sizeof *f.z);
     f.packed = malloc((size_t)f.blocks * f.block_tokens * padded * sizeof *f.packed);
     f.decisions = malloc((size_t)f.block_tokens * SKY_LANE_GROUP);
-    sky_status status = f.z && f.packed && f.decisions ? sky__profile_room(s) : SKY_E_NOMEM;
+    f.symbols = malloc(SKY_WIDTH_MAX * sizeof *f.symbols);
+    f.units = malloc(sizeof *f.units);
+    f.costs = malloc(EXACT_USUALS * sizeof *f.costs);
+    sky_status status = f.z && f.packed && f.decisions && f.symbols && f.units && f.costs
+                            ? sky__profile_room(s)
+                            : SKY_E_NOMEM;
     if (status == SKY_OK && !s->exact)
         s->exact = calloc(1, sky_exact_bytes(s));
     if (status == SKY_OK && !s->exact)
@@ -255,5 +322,8 @@ sky_status sky_profile_fit(sky_profile *profile, uint32_t layer, sky_kv kv, cons
     free(f.z);
     free(f.packed);
     free(f.decisions);
+    free(f.symbols);
+    free(f.units);
+    free(f.costs);
     return status;
 }

@@ -29,6 +29,12 @@ for shape in llama qwen3; do
         (r["bits_per_element"] for r in rows[:4]), reverse=True)'
     lines_hold 'rows[1]["kld_mean"] < rows[2]["kld_mean"] < rows[3]["kld_mean"]'
     lines_hold 'all(r["encode_gbps"] > 0 and r["decode_gbps"] > 0 for r in rows)'
+
+    # one of two blocks finer costs half of what all of it would, either of them as much
+    expect 0 "${eval[@]}" --model "$work/$shape.gguf" --levels 2,4,2+4@last,2+4@first,2+4@last2
+    lines_hold 'all(abs(r["bytes"] - (rows[0]["bytes"] + rows[1]["bytes"]) / 2) < 0.02 * r["bytes"]
+        for r in rows[2:4])'
+    lines_hold 'rows[4]["bytes"] == rows[1]["bytes"] and rows[4]["kld_mean"] == rows[1]["kld_mean"]'
 done
 
 # planted facts: every question is asked
@@ -59,6 +65,7 @@ says 'did not print'
 # refusals
 expect 2 "${eval[@]}" --model "$work/llama.gguf" --levels q9
 says '"q9" is neither'
+expect 2 "${eval[@]}" --model "$work/llama.gguf" --levels 3+8@middle
 expect 1 "${eval[@]}" --model "$work/llama.gguf" --prefix 3600
 grep -q 'a shorter --prefix' "$work/err" || fail "a text that is too short: $(cat "$work/err")"
 expect 1 "${eval[@]}" --model "$work/nothing.gguf"
