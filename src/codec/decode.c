@@ -45,7 +45,7 @@ struct sky_decoder {
     sky_waiting pair[2]; /* by turns: rows at hand, and what waits */
     sky_tables tables;
     exception exceptions[SKY_EXCEPTIONS_MAX];
-    _Alignas(64) uint8_t carry[UNIT_BYTES_MAX + SLACK];
+    _Alignas(64) uint8_t carry[2 * UNIT_BYTES_MAX + SLACK]; /* a unit begins in its first half */
 
     const sky_codec_kernels *kernels;
     const sky_profile *profile;
@@ -420,29 +420,13 @@ static sky_status unit_rows(sky_decoder *d, const uint8_t *in, size_t bytes, siz
     return SKY_OK;
 }
 
-/* As kernels.h says of exact_decode. */
-static size_t decode_exact(sky_decoder *d, const uint8_t *in, size_t bytes, uint8_t *out) {
-    size_t low_bytes = d->shape.element == SKY_ELEMENT_F32 ? 2 * (size_t)d->tile.width : 0, at = 0;
-    int16_t(*levels)[SKY_WIDTH_MAX] = d->pair[0].levels;
-    for (uint32_t half = 0; half < 2; half++) {
-        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, in + at, levels[half]);
-        if (took > bytes - at)
-            return SIZE_MAX;
-        at += took;
-    }
-    if (low_bytes > bytes - at ||
-        !d->kernels->join(&d->exact, levels[0], levels[1], low_bytes ? in + at : NULL, out,
-                          d->dst.head_bytes))
-        return SIZE_MAX;
-    return at + low_bytes;
+static sky_exact_job begin_exact(sky_decoder *d, const uint8_t *in, size_t bytes) {
+    uint8_t *out = row_at(d, d->tile.token + d->token, d->tile.head);
+    return (sky_exact_job){&d->rows, &d->tables, &d->exact, in, bytes, out, d->dst.head_bytes, 0};
 }
 
-static sky_status unit_exact_row(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
-    uint8_t *out = row_at(d, d->tile.token + d->token, d->tile.head);
-    *used = d->kernels->exact_decode ? d->kernels->exact_decode(&d->rows, &d->tables, &d->exact, in,
-                                                                bytes, out, d->dst.head_bytes)
-                                     : decode_exact(d, in, bytes, out);
-    if (*used == SIZE_MAX)
+static sky_status end_exact(sky_decoder *d, size_t used) {
+    if (used == SIZE_MAX)
         return SKY_E_CORRUPT;
     d->token++;
     rows_written(d);
@@ -452,6 +436,34 @@ static sky_status unit_exact_row(sky_decoder *d, const uint8_t *in, size_t bytes
         return SKY_E_CORRUPT;
     next_tile(d);
     return SKY_OK;
+}
+
+/* As kernels.h says of exact_decode. */
+static void decode_exact(sky_decoder *d, sky_exact_job *job) {
+    size_t low_bytes = d->shape.element == SKY_ELEMENT_F32 ? 2 * (size_t)d->tile.width : 0, at = 0;
+    int16_t(*levels)[SKY_WIDTH_MAX] = d->pair[0].levels;
+    job->used = SIZE_MAX;
+    for (uint32_t half = 0; half < 2; half++) {
+        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, job->in + at,
+                                             levels[half]);
+        if (took > job->bytes - at)
+            return;
+        at += took;
+    }
+    if (low_bytes <= job->bytes - at &&
+        d->kernels->join(&d->exact, levels[0], levels[1], low_bytes ? job->in + at : NULL, job->out,
+                         job->head_bytes))
+        job->used = at + low_bytes;
+}
+
+static sky_status unit_exact_row(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    sky_exact_job job = begin_exact(d, in, bytes);
+    if (d->kernels->exact_decode)
+        d->kernels->exact_decode(&job, 1);
+    else
+        decode_exact(d, &job);
+    *used = job.used;
+    return end_exact(d, job.used);
 }
 
 static sky_status decode_unit(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
@@ -581,11 +593,100 @@ uint32_t sky_decoder_tokens(const sky_decoder *d) {
     return d->done_tokens;
 }
 
+/* ---- streams that are all there ---- */
+
+/* One of them. */
+typedef struct {
+    sky_decoder *d;
+    const uint8_t *in; /* d->left bytes */
+    bool carried;      /* they are in d->carry */
+    sky_status status;
+} reading;
+
+static bool unfinished(const reading *r) {
+    return r->status == SKY_OK && r->d->at != AT_END;
+}
+
+/* The end of a stream is decoded in carry, where there is room to read past it. Returns the most
+ * bytes the unit at hand takes. */
+static size_t have_unit(reading *r) {
+    sky_decoder *d = r->d;
+    size_t most = unit_bytes_max(d);
+    if (!r->carried && d->left < most + SLACK) {
+        memcpy(d->carry, r->in, d->left);
+        r->in = d->carry;
+        r->carried = true;
+    }
+    return most;
+}
+
+static void took(reading *r, sky_status status, size_t used) {
+    r->status = status;
+    if (status != SKY_OK)
+        return;
+    r->in += used;
+    r->d->left -= used;
+}
+
+static void read_unit(reading *r) {
+    size_t used, most = have_unit(r);
+    sky_status status = decode_unit(r->d, r->in, most, &used);
+    took(r, status, used);
+}
+
+/* Does a kernel take the unit at hand together with another stream's? */
+static bool pairs_up(const sky_decoder *d) {
+    return d->at == AT_EXACT_ROW && d->kernels->exact_decode;
+}
+
+static void read_exact_rows(reading r[2]) {
+    size_t most[2] = {have_unit(&r[0]), have_unit(&r[1])};
+    sky_exact_job jobs[2] = {begin_exact(r[0].d, r[0].in, most[0]),
+                             begin_exact(r[1].d, r[1].in, most[1])};
+    r->d->kernels->exact_decode(jobs, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        took(&r[i], end_exact(r[i].d, jobs[i].used), jobs[i].used);
+}
+
+/* As long as both go on: rows of both together, anything else of the one that stands at it. */
+static void read_two(reading r[2]) {
+    while (unfinished(&r[0]) && unfinished(&r[1])) {
+        if (!pairs_up(r[0].d))
+            read_unit(&r[0]);
+        else if (!pairs_up(r[1].d))
+            read_unit(&r[1]);
+        else
+            read_exact_rows(r);
+    }
+}
+
+static reading begin(const sky_profile *profile, const sky_stream_in *stream, void *memory) {
+    reading r = {.in = stream->data};
+    r.status = sky_decoder_init(memory, profile, &stream->shape, stream->bytes, stream->dst, &r.d);
+    return r;
+}
+
+static sky_status end(reading *r) {
+    while (unfinished(r))
+        read_unit(r);
+    if (r->d)
+        restore_waiting(r->d);
+    return r->status == SKY_OK && r->d->left ? SKY_E_CORRUPT /* bytes after the last row */
+                                             : r->status;
+}
+
 sky_status sky_decode(const sky_profile *profile, const sky_stream_shape *shape, const void *data,
                       size_t bytes, sky_tensor_out dst, void *memory) {
-    sky_decoder *decoder;
-    sky_status status = sky_decoder_init(memory, profile, shape, bytes, dst, &decoder);
-    if (status == SKY_OK)
-        status = sky_decoder_feed(decoder, data, bytes);
-    return status == SKY_PENDING ? SKY_E_CORRUPT : status;
+    sky_stream_in stream = {*shape, data, bytes, dst};
+    reading r = begin(profile, &stream, memory);
+    return end(&r);
+}
+
+sky_status sky_decode_two(const sky_profile *profile, const sky_stream_in streams[2], void *work) {
+    uint8_t *memory = work;
+    reading r[2] = {begin(profile, &streams[0], memory),
+                    begin(profile, &streams[1], memory + SKY_DECODER_BYTES)};
+    read_two(r);
+    sky_status first = end(&r[0]), second = end(&r[1]);
+    return first != SKY_OK ? first : second;
 }

@@ -81,6 +81,39 @@ static void pieces_of_any_size_give_the_same_rows(void **state) {
     }
 }
 
+/* Other shapes, levels and lengths beside each other: one of them ends long before the other. */
+static void two_at_once_are_what_each_is_alone(void **state) {
+    (void)state;
+    world w[] = {make(SKY_LEVEL_LOSSLESS, 131, 3, 96, false),
+                 make(SKY_LEVEL_LOSSLESS, 20, 3, 96, true),
+                 make(SKY_LEVEL_LOSSLESS, 64, 1, 64, false), make(SKY_LEVEL_3, 131, 3, 96, true)};
+    enum { WORLDS = sizeof w / sizeof w[0] };
+    void *memory = aligned_alloc(64, 2 * SKY_DECODER_BYTES);
+    assert_non_null(memory);
+    for (int i = 0; i < WORLDS * WORLDS; i++) {
+        const world *each[2] = {&w[i / WORLDS], &w[i % WORLDS]};
+        sky_stream_in in[2];
+        for (int j = 0; j < 2; j++) {
+            void *out = malloc(fixture_bytes(&each[j]->shape));
+            assert_non_null(out);
+            in[j] = (sky_stream_in){each[j]->shape, each[j]->stream, each[j]->bytes,
+                                    fixture_out(out, &each[j]->shape)};
+        }
+        if (each[0]->shape.kv_heads == each[1]->shape.kv_heads)
+            assert_int_equal(sky_decode_two(each[0]->profile, in, memory), SKY_OK);
+        else
+            assert_int_equal(sky_decode_two(each[0]->profile, in, memory), SKY_E_PARAM);
+        for (int j = 0; j < 2; j++) {
+            if (j == 0 || each[0]->shape.kv_heads == each[1]->shape.kv_heads)
+                assert_memory_equal(in[j].dst.data, each[j]->whole, fixture_bytes(&each[j]->shape));
+            free(in[j].dst.data);
+        }
+    }
+    for (int i = 0; i < WORLDS; i++)
+        drop(&w[i]);
+    free(memory);
+}
+
 static void tokens_come_before_the_end(void **state) {
     (void)state;
     world w = make(SKY_LEVEL_4, 128, 1, 256, false);
@@ -167,6 +200,7 @@ static void another_profile_or_shape_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_of_any_size_give_the_same_rows),
+        cmocka_unit_test(two_at_once_are_what_each_is_alone),
         cmocka_unit_test(tokens_come_before_the_end),
         cmocka_unit_test(damage_is_survived),
         cmocka_unit_test(another_profile_or_shape_is_refused),

@@ -10,6 +10,18 @@
 #include "codec/transform.h"
 #include "codec/trellis.h"
 
+/* A lossless token at hand. */
+typedef struct {
+    sky_coder *rows;
+    const sky_tables *tables;
+    sky_exact *exact;
+    const uint8_t *in;
+    size_t bytes; /* that it may take */
+    uint8_t *out;
+    size_t head_bytes;
+    size_t used; /* out: bytes it took; SIZE_MAX: damage */
+} sky_exact_job;
+
 typedef struct {
     const char *name;
     bool (*here)(void); /* does this CPU have what it takes? */
@@ -30,10 +42,9 @@ typedef struct {
                     uint8_t *const out[2], size_t head_bytes);
     bool (*join)(sky_exact *x, const int16_t *levels0, const int16_t *levels1, const uint8_t *low,
                  uint8_t *out, size_t head_bytes);
-    /* A lossless token's two rows, and f32's low bits, into its elements. Returns how many bytes
-     * they took; SIZE_MAX: damage, or more than `bytes`. NULL: row_decode and join do. */
-    size_t (*exact_decode)(sky_coder *rows, const sky_tables *tables, sky_exact *x,
-                           const uint8_t *in, size_t bytes, uint8_t *out, size_t head_bytes);
+    /* A lossless token's two rows, and f32's low bits, into its elements; of one stream, or of two
+     * at once. NULL: row_decode and join do. */
+    void (*exact_decode)(sky_exact_job *jobs, uint32_t count);
     /* encode */
     void (*split)(const sky_exact *x, const uint16_t *top, const uint16_t *before, int16_t *packed);
     void (*load)(const sky_transform *t, uint32_t which, const uint8_t *in, size_t head_bytes,

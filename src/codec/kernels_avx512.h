@@ -10,8 +10,7 @@ size_t sky__row_decode_avx512(sky_coder *rows, const sky_tables *tables, uint32_
 size_t sky__pair_decode_avx512(sky_coder *rows, const sky_tables *tables, const uint8_t *in,
                                sky_waiting *next, const sky_waiting *waiting);
 void sky__pair_restore_avx512(const sky_tables *tables, const sky_waiting *waiting);
-size_t sky__exact_decode_avx512(sky_coder *rows, const sky_tables *tables, sky_exact *x,
-                                const uint8_t *in, size_t bytes, uint8_t *out, size_t head_bytes);
+void sky__exact_decode_avx512(sky_exact_job *jobs, uint32_t count);
 void sky__transform_angles_avx512(sky_transform *t, uint32_t position);
 void sky__transform_turn_on_avx512(sky_transform *t);
 void sky__transform_restore_avx512(const sky_transform *t, const int16_t *sum,

@@ -243,10 +243,10 @@ INLINE const uint8_t *decode_steps(sky_coder *rows, const decode_tables *tables,
     const step_tables *t = tables->step[half];
     bool wide = tables->wide[half];
     uint32_t steps = rows->steps;
-    __m512i symbol = decode_step(t, trellis, a_is, false, x, &b);
+    __m512i symbol = decode_step(t, trellis, a_is, x, &b);
     at = refill(x, at);
     for (b.step = 1; b.step < steps; b.step++, t++) {
-        __m512i next = decode_step(t + 1, trellis + b.step * SKY_LANES, a_is, false, x, &b);
+        __m512i next = decode_step(t + 1, trellis + b.step * SKY_LANES, a_is, x, &b);
         at = refill(x, at);
         finish_step(rows, t, half, b.step - 1, symbol, in, a_is, wide, m, out);
         symbol = next;

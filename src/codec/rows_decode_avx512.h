@@ -218,31 +218,60 @@ static inline void next_states(states *s, const distances *d) {
     s->low = halves_from(x, _mm512_slli_epi16(y, 8));
 }
 
-/* Step the states, all but the bytes from the stream. Returns the symbols' numbers: i + 4c for
- * symbol 4i + c. `signs` are of lossless half 1, which has no symbol below 8. */
-INLINE __m512i decode_step(const step_tables *t, const uint8_t *trellis, a_bit a_is, bool signs,
-                           states *s, const beside *b) {
-    const bool by_a = a_is != A_ZERO;
+/* A step on its way, from one stage to the next. `signs` are of lossless half 1, which has no symbol
+ * below 8. */
+typedef struct {
+    __m512i slot;
+    __m512i at; /* the quarter, and 4 where a is set */
+    __m512i start[3];
+    distances d;
+} stride;
+
+INLINE void find_quarters(const step_tables *t, const uint8_t *trellis, a_bit a_is, bool signs,
+                          const states *s, stride *x) {
     const int first = signs ? 2 : 0;
-    __m512i a4 = _mm512_setzero_si512(), slot = s->low, quarter[3], start[3];
-    distances d = {slot, slot};
-    if (by_a)
+    __m512i a4 = _mm512_setzero_si512();
+    x->slot = s->low;
+    x->d = (distances){s->low, s->low};
+    if (a_is != A_ZERO)
         a4 = _mm512_and_si512(_mm512_load_si512(trellis), _mm512_set1_epi8(4));
     for (int j = first; j < 3; j++)
-        quarter[j] = by_a ? _mm512_shuffle_epi8(t->quarter[j], a4) : t->quarter[j];
-    __m512i at = signs ? _mm512_or_si512(a4, _mm512_set1_epi8(2)) : a4;
-    at = count_reached(slot, quarter + first, 3 - first, at, _mm512_set1_epi8(1));
-    do_beside(b, 0);
-    measure(slot, quarter + first, 3 - first, &d);
+        x->start[j] = a_is != A_ZERO ? _mm512_shuffle_epi8(t->quarter[j], a4) : t->quarter[j];
+    x->at = signs ? _mm512_or_si512(a4, _mm512_set1_epi8(2)) : a4;
+    x->at = count_reached(x->slot, x->start + first, 3 - first, x->at, _mm512_set1_epi8(1));
+}
+
+INLINE void find_starts(const step_tables *t, bool signs, stride *x) {
+    const int first = signs ? 2 : 0;
+    measure(x->slot, x->start + first, 3 - first, &x->d);
     for (int j = 0; j < 3; j++)
-        start[j] = _mm512_shuffle_epi8(t->third[j], at);
+        x->start[j] = _mm512_shuffle_epi8(t->third[j], x->at);
+}
+
+INLINE void find_states(stride *x, states *s) {
+    measure(x->slot, x->start, 3, &x->d);
+    next_states(s, &x->d);
+}
+
+/* Numbers of symbols: i + 4c for symbol 4i + c. */
+INLINE __m512i symbols_of(const stride *x, a_bit a_is) {
+    __m512i at = a_is != A_ZERO ? _mm512_and_si512(x->at, _mm512_set1_epi8(3)) : x->at;
+    return count_reached(x->slot, x->start, 3, at, _mm512_set1_epi8(4));
+}
+
+/* Step the states, all but the bytes from the stream. Returns symbols_of. */
+INLINE __m512i decode_step(const step_tables *t, const uint8_t *trellis, a_bit a_is, states *s,
+                           const beside *b) {
+    stride x;
+    find_quarters(t, trellis, a_is, false, s, &x);
+    do_beside(b, 0);
+    find_starts(t, false, &x);
     do_beside(b, 1);
-    measure(slot, start, 3, &d);
+    measure(x.slot, x.start, 3, &x.d);
     do_beside(b, 2);
-    next_states(s, &d);
+    next_states(s, &x.d);
     do_beside(b, 3);
-    at = by_a ? _mm512_and_si512(at, _mm512_set1_epi8(3)) : at;
-    return count_reached(slot, start, 3, at, _mm512_set1_epi8(4));
+    return symbols_of(&x, a_is);
 }
 
 /* A byte for every state below 256. */
@@ -276,5 +305,4 @@ static inline void set_context(sky_coder *rows, uint32_t i, int32_t k) {
     rows->trellis[1][i] = real && k < -SKY_EXACT_BIAS ? 4 : 0;
 }
 
-/* Symbols become levels. */
 #endif

@@ -76,85 +76,173 @@ INLINE void finish_elements(const step_tables *t, uint32_t step, __m512i symbol,
     _mm512_store_si512(out->high + place, high);
 }
 
-/* Elements from planes; where 16-bit heads are of whole vectors, straight into place. */
+/* 64 elements from planes. */
+INLINE void elements_of(const order_tables *order, const planes *p, const sky_exact *x,
+                        uint32_t channel, uint8_t *out) {
+    __m512i n[2];
+    levels_of(order + channel / SKY_LANES, p, x->padded / SKY_LANES, true, n);
+    _mm512_storeu_si512(out, n[0]);
+    _mm512_storeu_si512(out + 64, n[1]);
+}
+
+/* Elements from planes; where 16-bit heads are of whole steps, straight into place. */
 static void put_elements(const order_tables *order, const planes *p, const sky_exact *x,
                          const uint8_t *low, uint8_t *out, size_t head_bytes) {
-    const uint32_t half_step = SKY_LANES / 2;
-    bool straight = !low && x->dim % half_step == 0;
     _Alignas(64) uint16_t top[SKY_WIDTH_MAX];
-    uint8_t *head = out;
-    uint32_t within = 0;
-    __m512i n[2];
-    for (uint32_t channel = 0; channel < x->padded; channel += half_step) {
-        if (channel % SKY_LANES == 0)
-            levels_of(order + channel / SKY_LANES, p, x->padded / SKY_LANES, true, n);
-        bool placed = straight && channel < x->width;
-        _mm512_storeu_si512(placed ? (void *)(head + 2 * within) : top + channel,
-                            n[channel / half_step % 2]);
-        within += half_step;
-        if (placed && within == x->dim) {
-            within = 0;
-            head += head_bytes;
-        }
-    }
-    if (!straight)
+    if (low || x->dim % SKY_LANES) {
+        for (uint32_t channel = 0; channel < x->padded; channel += SKY_LANES)
+            elements_of(order, p, x, channel, (uint8_t *)(top + channel));
         sky__exact_scatter(x, top, low, out, head_bytes);
-}
-
-/* Decode half 0 into exponents. Returns where half 1 begins; NULL: damage. */
-INLINE const uint8_t *decode_exponents(sky_coder *rows, const step_tables *t, const uint8_t *in,
-                                       const sky_exact *x, states *s, planes *p) {
-    const beside nothing = {.what = NOTHING};
-    __mmask64 wrong = 0, escapes = 0;
-    __m512i symbol = decode_step(t, rows->trellis[0], A_GIVEN, false, s, &nothing);
-    scratch m;
-    in = refill(s, in);
-    for (uint32_t step = 1; step < rows->steps; step++, t++) {
-        const uint8_t *trellis = rows->trellis[0] + step * SKY_LANES;
-        __m512i next = decode_step(t + 1, trellis, A_GIVEN, false, s, &nothing);
-        in = refill(s, in);
-        finish_exponents(rows, t, step - 1, symbol, x, &m, p, &wrong);
-        symbol = next;
+        return;
     }
-    finish_exponents(rows, t, rows->steps - 1, symbol, x, &m, p, &wrong);
-    for (uint32_t step = 0; step < rows->steps; step++)
-        escapes |= m.escapes[step];
-    size_t more = escapes ? patch_exponents(rows, x, &m, in, p) : 0;
-    return wrong || more == SIZE_MAX ? NULL : in + more;
+    for (uint32_t head = 0; head < x->width; head += x->dim, out += head_bytes)
+        for (uint32_t i = 0; i < x->dim; i += SKY_LANES)
+            elements_of(order, p, x, head + i, out + 2 * (size_t)i);
 }
 
-/* Decode half 1, whose low bits begin at `low`. Returns its end. */
-INLINE const uint8_t *decode_elements(const sky_coder *rows, const step_tables *t,
-                                      const uint8_t *low, sky_exact *x, states *s, planes *p) {
-    const beside nothing = {.what = NOTHING};
-    const uint8_t *in = low + rows->low_bytes[1];
-    __m512i symbol = decode_step(t, rows->trellis[1], A_GIVEN, true, s, &nothing);
-    in = refill(s, in);
-    for (uint32_t step = 1; step < rows->steps; step++, t++) {
-        const uint8_t *trellis = rows->trellis[1] + step * SKY_LANES;
-        __m512i next = decode_step(t + 1, trellis, A_GIVEN, true, s, &nothing);
-        in = refill(s, in);
-        finish_elements(t, step - 1, symbol, low, x, p);
-        symbol = next;
-    }
-    finish_elements(t, rows->steps - 1, symbol, low, x, p);
-    return in;
+/* ---- tokens: one of a stream, or one each of two ---- */
+
+/* A stream's way from state to state. Those of two streams are gone together, so that neither waits
+ * alone; what takes chains `a` and `b` goes only a's where `two` is false. */
+typedef struct {
+    const step_tables *t; /* of the step at hand */
+    const uint8_t *trellis;
+    const uint8_t *in; /* the next byte for a state */
+    states s;
+    __m512i symbol; /* of the step at hand */
+} chain;
+
+INLINE void next_step(chain *c) {
+    c->t++;
+    c->trellis += SKY_LANES;
 }
 
-size_t sky__exact_decode_avx512(sky_coder *rows, const sky_tables *tables, sky_exact *x,
-                                const uint8_t *in, size_t bytes, uint8_t *out, size_t head_bytes) {
-    const decode_tables *t = (const decode_tables *)tables;
-    size_t low_bytes = x->element == SKY_ELEMENT_F32 ? 2 * (size_t)x->width : 0;
+INLINE void find_symbols(chain *c, const stride *x) {
+    c->symbol = symbols_of(x, A_GIVEN);
+    c->in = refill(&c->s, c->in);
+}
+
+/* Stage by stage; `signs`: half 1. */
+INLINE void step_chains(chain *a, chain *b, bool two, bool signs) {
+    stride x, y;
+    find_quarters(a->t, a->trellis, A_GIVEN, signs, &a->s, &x);
+    if (two)
+        find_quarters(b->t, b->trellis, A_GIVEN, signs, &b->s, &y);
+    find_starts(a->t, signs, &x);
+    if (two)
+        find_starts(b->t, signs, &y);
+    find_states(&x, &a->s);
+    if (two)
+        find_states(&y, &b->s);
+    find_symbols(a, &x);
+    if (two)
+        find_symbols(b, &y);
+}
+
+/* A token of one stream on its way. */
+typedef struct {
+    sky_exact_job *of;
+    const decode_tables *tables;
+    const uint8_t *low; /* half 1's low bits */
+    bool failed;
+    __mmask64 wrong;
     planes p;
-    states s = load_states(rows);
-    const uint8_t *end = decode_exponents(rows, t->step[0], in, x, &s, &p);
-    if (!end)
-        return SIZE_MAX;
-    end = decode_elements(rows, t->step[1], end, x, &s, &p);
-    store_states(&s, rows);
-    size_t used = (size_t)(end - in) + low_bytes;
-    if (used > bytes)
-        return SIZE_MAX;
-    put_elements(t->order[0], &p, x, low_bytes ? end : NULL, out, head_bytes);
-    return used;
+    scratch m;
+} token;
+
+/* A token's rows, step by step: what a half's symbols stand for is put together one step behind. */
+INLINE void begin_half(token *k, chain *c, uint32_t half) {
+    c->t = k->tables->step[half];
+    c->trellis = k->of->rows->trellis[half];
+    k->low = c->in;
+    c->in += k->of->rows->low_bytes[half];
+}
+
+/* `symbol` is of a step whose tables are `back` behind the chain's. */
+INLINE void finish(token *k, const chain *c, uint32_t back, uint32_t half, uint32_t step,
+                   __m512i symbol) {
+    if (half == 0)
+        finish_exponents(k->of->rows, c->t - back, step, symbol, k->of->exact, &k->m, &k->p,
+                         &k->wrong);
+    else
+        finish_elements(c->t - back, step, symbol, k->low, k->of->exact, &k->p);
+}
+
+INLINE void decode_half(token *k, token *l, chain *a, chain *b, bool two, uint32_t half) {
+    uint32_t steps = k->of->rows->steps;
+    begin_half(k, a, half);
+    if (two)
+        begin_half(l, b, half);
+    step_chains(a, b, two, half);
+    for (uint32_t step = 1; step < steps; step++) {
+        __m512i symbol = a->symbol, symbol_b = two ? b->symbol : symbol;
+        next_step(a);
+        if (two)
+            next_step(b);
+        step_chains(a, b, two, half);
+        finish(k, a, 1, half, step - 1, symbol);
+        if (two)
+            finish(l, b, 1, half, step - 1, symbol_b);
+    }
+    finish(k, a, 0, half, steps - 1, a->symbol);
+    if (two)
+        finish(l, b, 0, half, steps - 1, b->symbol);
+}
+
+/* Damage is remembered and the token decoded all the same, as the other stream goes on. */
+INLINE void end_exponents(token *k, chain *c) {
+    uint64_t escapes = 0;
+    size_t more = 0;
+    for (uint32_t step = 0; step < k->of->rows->steps; step++)
+        escapes |= k->m.escapes[step];
+    if (escapes)
+        more = patch_exponents(k->of->rows, k->of->exact, &k->m, c->in, &k->p);
+    k->failed = k->wrong || more == SIZE_MAX;
+    c->in += more == SIZE_MAX ? 0 : more;
+}
+
+INLINE void begin_token(sky_exact_job *job, token *k, chain *c) {
+    k->of = job;
+    k->tables = (const decode_tables *)job->tables;
+    k->wrong = 0;
+    c->s = load_states(job->rows);
+    c->in = job->in;
+}
+
+INLINE void finish_token(token *k, const chain *c) {
+    sky_exact_job *job = k->of;
+    const uint8_t *end = c->in;
+    store_states(&c->s, job->rows);
+    size_t low_bytes = job->exact->element == SKY_ELEMENT_F32 ? 2 * (size_t)job->exact->width : 0;
+    job->used = (size_t)(end - job->in) + low_bytes;
+    if (k->failed || job->used > job->bytes)
+        job->used = SIZE_MAX;
+    else
+        put_elements(k->tables->order[0], &k->p, job->exact, low_bytes ? end : NULL, job->out,
+                     job->head_bytes);
+}
+
+INLINE void decode_tokens(sky_exact_job *jobs, bool two) {
+    token k, l;
+    chain a, b;
+    begin_token(&jobs[0], &k, &a);
+    if (two)
+        begin_token(&jobs[1], &l, &b);
+    decode_half(&k, &l, &a, &b, two, 0);
+    end_exponents(&k, &a);
+    if (two)
+        end_exponents(&l, &b);
+    decode_half(&k, &l, &a, &b, two, 1);
+    finish_token(&k, &a);
+    if (two)
+        finish_token(&l, &b);
+}
+
+void sky__exact_decode_avx512(sky_exact_job *jobs, uint32_t count) {
+    if (count == 2 && jobs[0].rows->steps == jobs[1].rows->steps) {
+        decode_tokens(jobs, true);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        decode_tokens(jobs + i, false);
 }

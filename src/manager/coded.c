@@ -7,7 +7,8 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 
-#define ALIGN_BYTES 64u
+#define ALIGN_BYTES  64u
+#define DECODE_BYTES (2 * SKY_DECODER_BYTES) /* of two streams at once */
 
 /* What a head says. Containers follow each other from `containers_at`, each
  * aligned. */
@@ -260,34 +261,70 @@ static sky_status have(decoding *d, uint64_t end) {
     return d->whole ? SKY_E_CORRUPT : SKY_PENDING;
 }
 
-static sky_status decode_section(decoding *d, const sky_skv *skv, uint64_t container_at,
-                                 uint32_t section) {
+/* A section's stream, when its bytes are there and right; its rows go to `to`. */
+static sky_status open_section(decoding *d, const sky_skv *skv, uint64_t container_at,
+                               uint32_t section, uint8_t *to, sky_stream_in *out) {
     const sky_coded *c = d->c;
     sky_payload_section s = sky_payload_section_at(&c->payload, section);
-    uint8_t *direct;
-    if (!wanted(d, s.offset, s.bytes, &direct))
-        return SKY_OK;
     uint32_t layer = c->layer_of[section];
     sky_kv kv = s.is_v ? SKY_KV_V : SKY_KV_K;
     sky_skv_entry entry;
-    sky_stream_shape shape;
     sky_status status = sky_skv_entry_at(skv, layer, kv, &entry);
     if (status == SKY_OK)
         status = entry.bytes > 0 ? have(d, container_at + entry.offset + entry.bytes)
                                  : SKY_E_CORRUPT;
     if (status == SKY_OK)
-        status = sky_skv_stream_shape(skv, layer, kv, &shape);
+        status = sky_skv_stream_shape(skv, layer, kv, &out->shape);
     if (status != SKY_OK)
         return status;
-    const uint8_t *stream = d->data + container_at + entry.offset;
-    status = sky_skv_stream_check(skv, layer, kv, stream, entry.bytes);
-    sky_tensor_out rows = {direct ? direct : d->scratch, s.row_bytes,
-                           s.row_bytes / c->layers[layer].kv_heads};
+    out->data = d->data + container_at + entry.offset;
+    out->bytes = entry.bytes;
+    out->dst = (sky_tensor_out){to, s.row_bytes, s.row_bytes / c->layers[layer].kv_heads};
+    return sky_skv_stream_check(skv, layer, kv, out->data, out->bytes);
+}
+
+static sky_status decode_one(decoding *d, const sky_stream_in *stream) {
+    return sky_decode(d->c->profile, &stream->shape, stream->data, stream->bytes, stream->dst,
+                      d->work);
+}
+
+static sky_status decode_section(decoding *d, const sky_skv *skv, uint64_t container_at,
+                                 uint32_t section) {
+    sky_payload_section s = sky_payload_section_at(&d->c->payload, section);
+    sky_stream_in stream;
+    uint8_t *direct;
+    if (!wanted(d, s.offset, s.bytes, &direct))
+        return SKY_OK;
+    sky_status status = open_section(d, skv, container_at, section, direct ? direct : d->scratch,
+                                     &stream);
     if (status == SKY_OK)
-        status = sky_decode(c->profile, &shape, stream, entry.bytes, rows, d->work);
+        status = decode_one(d, &stream);
     if (status == SKY_OK && !direct)
         scatter(d, s.offset, d->scratch, s.bytes);
     return status;
+}
+
+/* K and V of a layer: at once, where both go straight into place. */
+static sky_status decode_layer(decoding *d, const sky_skv *skv, uint64_t container_at,
+                               uint32_t section) {
+    sky_stream_in both[2];
+    uint8_t *direct[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        sky_payload_section s = sky_payload_section_at(&d->c->payload, section + i);
+        wanted(d, s.offset, s.bytes, &direct[i]);
+    }
+    if (!direct[0] || !direct[1]) {
+        sky_status status = decode_section(d, skv, container_at, section);
+        return status == SKY_OK ? decode_section(d, skv, container_at, section + 1) : status;
+    }
+    sky_status status = open_section(d, skv, container_at, section, direct[0], &both[0]);
+    if (status != SKY_OK)
+        return status;
+    sky_status second = open_section(d, skv, container_at, section + 1, direct[1], &both[1]);
+    if (second == SKY_OK)
+        return sky_decode_two(d->c->profile, both, d->work);
+    status = decode_one(d, &both[0]); /* what is there is of use */
+    return status == SKY_OK ? second : status;
 }
 
 /* A container must be of our shape before its streams are believed. */
@@ -319,8 +356,8 @@ static sky_status decode_group(decoding *d, uint32_t stored_group, uint32_t firs
     if (status == SKY_OK && !is_ours(d->c, &skv, first_token))
         status = SKY_E_CORRUPT;
     uint32_t count = sections_of(d->c, stored_group);
-    for (uint32_t i = 0; status == SKY_OK && i < count; i++)
-        status = decode_section(d, &skv, at, first_section + i);
+    for (uint32_t i = 0; status == SKY_OK && i < count; i += 2)
+        status = decode_layer(d, &skv, at, first_section + i);
     return status;
 }
 
@@ -462,7 +499,7 @@ static sky_status decode(void *self, const void *data, uint64_t bytes, bool whol
                   .spans = spans,
                   .span_count = span_count,
                   .span_at = range.offset,
-                  .scratch = (uint8_t *)work + SKY_DECODER_BYTES,
+                  .scratch = (uint8_t *)work + DECODE_BYTES,
                   .work = work};
     bool all = range.offset == 0 && range.bytes == 0;
     bool coded = is_coded(data, bytes);
@@ -508,7 +545,7 @@ sky_status sky_coded_init(sky_coded *out, const sky_payload *payload, const sky_
     c.codec = (sky_block_codec){
         .payload_bytes = payload->payload_bytes,
         .coded_bytes_max = align(SKY_CODED_HEAD_BYTES + payload->header_bytes) + containers,
-        .work_bytes = SKY_DECODER_BYTES + align(c.layer_count * sizeof *c.layers) + c.section_max,
+        .work_bytes = DECODE_BYTES + align(c.layer_count * sizeof *c.layers) + c.section_max,
         .encode = encode,
         .lower = lower,
         .likely_bytes = likely_bytes,
