@@ -38,20 +38,26 @@ static bool add(void *context, const sky_entry *entry) {
     char *shown = cli_escape(text, bytes);
     if (!shown)
         return !(e->failed = true);
-    e->entries[e->count++] = (cli_entry){.key = entry->key,
-                                         .shown = shown,
-                                         .bytes = entry->bytes,
-                                         .hits = entry->hits,
-                                         .age_s = age_of(entry->set_ms),
-                                         .tier = entry->tier,
-                                         .pinned = entry->pinned};
+    e->entries[e->count++] = (cli_entry){
+        .key = entry->key,
+        .shown = shown,
+        .bytes = entry->bytes,
+        .hits = entry->hits,
+        .age_s = age_of(entry->set_ms),
+        .tier = entry->tier,
+        .level = entry->coding && entry->coding <= SKY_LEVEL_COUNT
+                     ? sky_level_name((sky_level)(entry->coding - 1))
+                     : NULL,
+        .pinned = entry->pinned};
     return true;
 }
 
 static int by_key(const void *a, const void *b) {
     const cli_entry *x = a, *y = b;
     int order = strcmp(x->shown, y->shown);
-    return order ? order : (x->tier > y->tier) - (x->tier < y->tier);
+    if (order == 0)
+        order = (x->tier > y->tier) - (x->tier < y->tier);
+    return order ? order : (x->bytes < y->bytes) - (x->bytes > y->bytes); /* levels fall */
 }
 
 int cli_entries_read(const cli *c, const cli_store *store, cli_entries *e) {
@@ -72,9 +78,13 @@ void cli_entries_free(cli_entries *e) {
 }
 
 json_t *cli_entry_json(const cli_store *store, const cli_entry *entry) {
-    return json_pack("{s:s, s:I, s:s, s:f, s:I, s:b}", "key", entry->shown, "bytes",
-                     (json_int_t)entry->bytes, "tier", cli_store_tier(store, entry->tier), "age_s",
-                     entry->age_s, "hits", (json_int_t)entry->hits, "pinned", entry->pinned);
+    json_t *object = json_pack("{s:s, s:I, s:s, s:f, s:I, s:b}", "key", entry->shown, "bytes",
+                               (json_int_t)entry->bytes, "tier", cli_store_tier(store, entry->tier),
+                               "age_s", entry->age_s, "hits", (json_int_t)entry->hits, "pinned",
+                               entry->pinned);
+    if (entry->level)
+        json_object_set_new(object, "level", json_string(entry->level));
+    return object;
 }
 
 void cli_entry_head(cli_table *t) {
@@ -87,7 +97,8 @@ void cli_entry_row(cli_table *t, const cli_store *store, const cli_entry *entry)
     char size[24], age[24];
     cli_table_cell(t, "%s", entry->shown);
     cli_table_cell(t, "%s", cli_bytes_text(entry->bytes, size));
-    cli_table_cell(t, "%s", cli_store_tier(store, entry->tier));
+    cli_table_cell(t, "%s%s%s", cli_store_tier(store, entry->tier), entry->level ? ", level " : "",
+                   entry->level ? entry->level : "");
     cli_table_cell(t, "%s", cli_age_text(entry->age_s, age));
     cli_table_cell(t, "%llu", (unsigned long long)entry->hits);
     cli_table_cell(t, "%s", entry->pinned ? "yes" : "");

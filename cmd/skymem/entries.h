@@ -10,6 +10,7 @@ typedef struct {
     uint64_t bytes;
     uint64_t hits;
     double age_s;
+    const char *level; /* NULL: not coded */
     uint8_t tier;
     bool pinned;
 } cli_entry;

@@ -23,7 +23,8 @@ const cli_option cli_settings[] = {
      .help = "a tier of the hierarchy, repeated from nearest to farthest: mem:SIZE, "
              "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no], "
              "sky:SCENARIO.yaml[?scale=X&seed=N], "
-             "sky+udp:SCENARIO.yaml; level=L keeps blocks coded there "
+             "sky+udp:SCENARIO.yaml; level=L keeps blocks coded there, level=8,4,2 at each of "
+             "these levels, so that a deadline can choose "
              "(default: mem:256MiB, then disk:$XDG_CACHE_HOME/skymem?max=8GiB)"},
     {.name = "model", .kind = CLI_TEXT, .value = "GGUF", .help = "the model file"},
     {.name = "block-tokens",

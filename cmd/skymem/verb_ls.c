@@ -61,6 +61,9 @@ const cli_verb cli_verb_ls = {
             {"age_s", "seconds since it was set"},
             {"hits", "how often it was read"},
             {"pinned", "whether it is kept from eviction"},
+            {"level",
+             "of a block that is kept coded: at which level; one kept at several is listed "
+             "at each"},
             {NULL, NULL},
         },
     .not_found = "the folder of the only store is not there",

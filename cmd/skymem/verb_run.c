@@ -254,6 +254,27 @@ static json_t *tiers_json(const answer *a) {
     return tiers;
 }
 
+/* Blocks that came coded, by level. */
+static json_t *levels_json(const answer *a) {
+    json_t *levels = json_object();
+    for (int i = 0; i < SKY_LEVEL_COUNT; i++)
+        if (a->lookup.level_blocks[i + 1])
+            json_object_set_new(levels, sky_level_name((sky_level)i),
+                                json_integer((json_int_t)a->lookup.level_blocks[i + 1]));
+    return levels;
+}
+
+/* ", 12 blocks at level 8, 4 at level 2"; nothing when none came coded. */
+static void levels_text(const answer *a, char *out, size_t out_bytes) {
+    size_t used = 0;
+    out[0] = 0;
+    for (int i = 0; i < SKY_LEVEL_COUNT && used < out_bytes; i++)
+        if (a->lookup.level_blocks[i + 1])
+            used += (size_t)snprintf(out + used, out_bytes - used, ", %u%s at level %s",
+                                     a->lookup.level_blocks[i + 1], used ? "" : " blocks",
+                                     sky_level_name((sky_level)i));
+}
+
 static int report_json(cli *c, const answer *a) {
     sky_namespace ns;
     sky_key shown;
@@ -279,6 +300,7 @@ static int report_json(cli *c, const answer *a) {
         (json_int_t)a->lookup.bytes_loaded, "bytes_saved", (json_int_t)a->saved_bytes,
         "saved_blocks", (json_int_t)a->saved_blocks, "verdict", sky_verdict_name(a->lookup.verdict),
         "corrupt_blocks", (json_int_t)a->lookup.corrupt_blocks);
+    json_object_set_new(object, "levels", levels_json(a));
     json_object_set_new(object, "bytes_moved", json_integer((json_int_t)a->bytes_moved));
     json_object_set_new(object, "model_load_ms", json_real(a->model.load_ms));
     json_object_set_new(object, "tokenize_ms", json_real(a->tokenize_ms));
@@ -287,16 +309,18 @@ static int report_json(cli *c, const answer *a) {
 }
 
 static void report_people(const cli *c, const answer *a) {
-    char from[160] = "", loaded[24], moved[48] = "", bytes[24];
+    char from[160] = "", levels[160], loaded[24], moved[48] = "", bytes[24];
     for (size_t i = 0; i < a->store.tier_count; i++)
         if (a->lookup.tier_blocks[i])
             snprintf(from + strlen(from), sizeof from - strlen(from), "%s%s",
                      from[0] ? ", " : " from ", a->store.names[i]);
     if (a->bytes_moved != a->lookup.bytes_loaded)
         snprintf(moved, sizeof moved, " (%s moved)", cli_bytes_text(a->bytes_moved, bytes));
+    levels_text(a, levels, sizeof levels);
     cli_note(
-        c, "first token after %.0f ms: %u of %zu tokens%s, %s%s loaded in %.1f ms; %u blocks saved",
-        a->ttft_ms, a->lookup.hit_tokens, a->prompt_tokens, from[0] ? from : " known",
+        c,
+        "first token after %.0f ms: %u of %zu tokens%s%s, %s%s loaded in %.1f ms; %u blocks saved",
+        a->ttft_ms, a->lookup.hit_tokens, a->prompt_tokens, from[0] ? from : " known", levels,
         cli_bytes_text(a->lookup.bytes_loaded, loaded), moved, cli_ms(a->lookup.load_ns),
         a->saved_blocks);
 }
@@ -394,6 +418,9 @@ const cli_verb cli_verb_run = {
             {"cat question.txt | skymem run --prompt-file - --store disk:/mnt/cache "
              "--deadline-ms 200",
              "load for at most 200 ms, then compute"},
+            {"skymem run --prompt-file q.txt --store 'sky:orbit.yaml?level=8,4,2' --deadline-ms "
+             "800",
+             "each block at the best of three levels that 800 ms allow"},
             {NULL, NULL},
         },
     .fields =
@@ -406,6 +433,7 @@ const cli_verb cli_verb_run = {
             {"computed_tokens", "and computed"},
             {"tiers", "blocks loaded from each tier, by its name"},
             {"level", "how payloads are coded"},
+            {"levels", "of the loaded blocks those that came coded, by their level"},
             {"ttft_ms", "from the tokens being known to the first new token being known"},
             {"load_ms", "of which lookup, transfer and restore"},
             {"prefill_ms", "of which computing"},

@@ -49,6 +49,7 @@ typedef struct {
 #define SKY_TIER_NONE         UINT8_MAX
 #define SKY_BATCH_ITEMS_MAX   65536
 #define SKY_BATCHES_MAX       1024
+#define SKY_CODINGS_MAX       8
 #define SKY_PAYLOAD_BYTES_MAX 4294967295u
 
 /* One key of a batch. Zero what you do not set. */
@@ -65,7 +66,7 @@ typedef struct {
     sky_status status; /* filled: SKY_PENDING until done */
     uint8_t tier;      /* filled: index of the tier that answered, SKY_TIER_NONE if none did */
     uint64_t bytes;    /* filled: bytes moved; for has, bytes stored */
-    sky_coding coding; /* filled by has: of what is stored, where the tier tells */
+    sky_coding coding; /* filled by has and get: of what is stored, where the tier tells */
     uint32_t ttl_s;    /* filled by a get from disk: seconds it is still kept, 0: no end */
     sky_span view;     /* filled by LEASE: the payload, readable until sky_release; else {0} */
     sky_lease lease;
@@ -78,6 +79,8 @@ typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; 0: none; then items end SKY_E_DEADLINE */
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule */
     sky_coding coding;    /* put: of the bytes in the spans */
+    sky_coding wanted;    /* get: of what a tier keeps at several levels this one alone, or a miss;
+                             0: the best that is there. Other tiers answer as ever */
     bool durable;         /* put: done when every tier has answered; see above */
     uint32_t tiers;       /* bit i: tier i may take part; 0: all */
     int64_t at_ms;        /* prefetch: wall; bring the payload in skies to where it will be overhead
@@ -93,7 +96,8 @@ typedef struct sky_cache sky_cache;
  *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file
  * With create=no a disk's folder must be there, and one where nothing was ever stored is left so.
  * With level=L (a name as sky_level_parse takes it) every tier but mem keeps blocks coded at that
- * level, once sky_cache_codec_set told how.
+ * level, once sky_cache_codec_set told how; with level=L,L,… at each of these, so that a get may
+ * choose: see sky_call.
  * Owner:  the strings are copied
  * Errors: SKY_E_SYNTAX (a URL), SKY_E_PARAM (none, or more than SKY_TIERS_MAX), SKY_MISS (a folder
  *         that create=no does not make), and what the tier says when it cannot open; `error` tells
@@ -188,9 +192,11 @@ typedef struct {
     uint64_t hits;
     uint8_t tier;
     bool pinned;
+    sky_coding coding; /* of what is stored, where the tier tells */
 } sky_entry;
 
-/* Every entry of every tier, in no particular order; the callback returns false to stop.
+/* Every entry of every tier, in no particular order; the callback returns false to stop. A block
+ * that a tier keeps at several levels is an entry for each.
  * Owner:  the entry is borrowed for the call */
 typedef bool (*sky_entry_fn)(void *context, const sky_entry *entry);
 SKY_API sky_status sky_list(sky_cache *cache, sky_entry_fn each, void *context);
@@ -221,6 +227,7 @@ typedef struct {
     uint64_t moved_bytes; /* a tier with a level: what gets of blocks moved, coded as they lie */
     bool failing;         /* errors in a row: skipped until it is tried again */
     char note[160];       /* what a person should know: "O_DIRECT refused, using the page cache" */
+    sky_coding codings[SKY_CODINGS_MAX]; /* at which it keeps blocks, best first; 0 ends them */
 } sky_tier_stat;
 
 /* How many tiers there are, nearest first. */

@@ -48,6 +48,9 @@ typedef struct {
     uint64_t bytes_loaded;
     sky_time load_ns;     /* lookup, transfer and restore */
     sky_time transfer_ns; /* of which: waiting for tiers */
+    /* how many came coded so, as sky_coding counts; 0: as they were stored first. What memory keeps
+       of a block that came coded does not tell */
+    uint32_t level_blocks[SKY_CODINGS_MAX + 1];
 } sky_lookup;
 
 /* Owner:  cache and engine must outlive the manager; options NULL for defaults
@@ -69,8 +72,10 @@ SKY_API void sky_manager_layout(const sky_manager *manager, sky_layout *out);
 /* Put the longest stored prefix into the engine, leaving at least one token to compute.
  * The engine's earlier state is dropped. With a deadline (0: none) it is the longest that is likely
  * to come in time, by what the farthest tier it lies in has shown this manager before: a tier never
- * asked is believed to be fast. When that is nothing the verdict says "recompute" at once; when the
- * deadline passes it says so then, and the engine is empty. Never fails because of a tier.
+ * asked is believed to be fast. Where that tier keeps blocks at several levels, each comes at the
+ * best that the time allows, and better ones replace others as long as there is time. When that is
+ * nothing the verdict says "recompute" at once; when the deadline passes it says so then, and the
+ * engine is empty. Never fails because of a tier.
  * Errors: SKY_E_PARAM (no tokens), SKY_E_NOMEM; the engine is then empty */
 SKY_API sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *tokens,
                                                 size_t token_count, sky_time deadline_ns,

@@ -158,8 +158,8 @@ SKY_API bool sky_pacer_is_computed(const sky_pacer *pacer, uint32_t segment);
 /* ---- over a cache ---- */
 
 /* Key of a block coded in one way, where each is an entry of its own: the block's key for coding 0,
- * else BLAKE2b-256("skymem level" ‖ coding as one byte ‖ block key). As secret as the block's key.
- * */
+ * else the block's key XOR BLAKE2b-256("skymem level" ‖ coding as one byte). It is its own inverse,
+ * so that a tier can list blocks; and it does not hide that two entries are of one block. */
 SKY_API void sky_level_key(const sky_key *block, sky_coding coding, sky_key *out);
 
 /* Where a context's segments are, and where they go. */

@@ -16,17 +16,19 @@
 typedef struct {
     sky_key *keys;    /* [blocks_max] */
     sky_item *items;  /* [blocks_max] */
-    uint64_t *stored; /* [blocks_max] payload bytes found by sky_prefix */
+    uint64_t *stored; /* [blocks_max] loading: the tier a block is in; saving: it is in none */
     uint8_t *headers; /* [blocks_max × header_bytes] */
     sky_span *spans;  /* [blocks_max × spans_per_block] */
     uint32_t blocks_max;
 } sky_block_scratch;
 
-/* What a tier has shown in loads with a deadline. */
+/* A tier in loads with a deadline. */
 typedef struct {
-    sky_link link; /* rate 0: never asked */
+    sky_link link; /* what it has shown; rate 0: never asked */
     bool known;    /* not a guess any more */
     uint32_t refusals;
+    sky_coding codings[SKY_CODINGS_MAX]; /* where there is a choice: best first */
+    uint32_t coding_count;               /* 0: there is none */
 } sky_paced_tier;
 
 struct sky_manager {
@@ -65,9 +67,11 @@ typedef struct {
 } sky_load_plan;
 
 /* Of the blocks that the scratch's items say are found, how many leading ones are likely to come by
- * the plan's deadline, and from where: fills in block_count and tier. */
+ * the plan's deadline, at the lowest level there is, and from where: fills in block_count and tier.
+ */
 void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan);
-/* Get the scratch's first items as planned; those that did not come end SKY_E_DEADLINE.
+/* Get the scratch's first items as planned, from where its `stored` says, each at the best level
+ * that the time allows; those that did not come end SKY_E_DEADLINE.
  * Errors: SKY_E_NOMEM */
 sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan);
 

@@ -1,7 +1,7 @@
 /* Proves: a coded payload comes back bit for bit at level lossless and near it at level 4, any
  * range of it, from as few leading bytes as it needs, and lowered from 8 to 4 it is as near and as
- * small; that no damage is taken for a payload; and that a manager finds its blocks on a disk that
- * keeps them coded. */
+ * small; that no damage is taken for a payload; that a manager finds its blocks on a disk that
+ * keeps them coded; and that a disk that keeps several levels is as good as one for each. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -400,6 +400,104 @@ static void a_disk_keeps_blocks_coded(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+/* ---- several levels ---- */
+
+static sky_cache *open_disk(const char *folder, const char *name, const char *level,
+                            const sky_block_codec *codec) {
+    char url[160];
+    const char *urls[] = {url};
+    snprintf(url, sizeof url, "disk:%s/%s?max=64MiB%s%s", folder, name, level ? "&level=" : "",
+             level ? level : "");
+    sky_cache *cache;
+    sky_error error;
+    if (sky_cache_open(urls, 1, &cache, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    sky_cache_codec_set(cache, codec);
+    return cache;
+}
+
+static sky_item run_one(sky_cache *cache, sky_op op, block *b, void *data, sky_coding wanted) {
+    sky_span span = {data, b->payload.payload_bytes};
+    sky_item item = {.key = {{9}}, .spans = &span, .span_count = data ? 1 : 0};
+    const sky_call call = {.wanted = wanted, .durable = true};
+    assert_int_equal(sky_run(cache, op, &item, 1, &call), SKY_OK);
+    return item;
+}
+
+typedef struct {
+    uint32_t entries, codings;
+    uint64_t bytes;
+    bool others;
+} inventory;
+
+static bool take_stock(void *context, const sky_entry *entry) {
+    inventory *i = context;
+    const sky_key key = {{9}};
+    i->entries++;
+    i->codings |= 1u << entry->coding;
+    i->bytes += entry->bytes;
+    i->others |= memcmp(&key, &entry->key, sizeof key) != 0;
+    return true;
+}
+
+static inventory stock_of(sky_cache *cache) {
+    inventory i = {0};
+    assert_int_equal(sky_list(cache, take_stock, &i), SKY_OK);
+    return i;
+}
+
+static void a_disk_of_three_levels_is_three_disks(void **state) {
+    (void)state;
+    static const char *const names[] = {"8", "4", "2"};
+    char folder[] = "/tmp/skymem-coded-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    block b;
+    setup(&b, &two_groups, 64, 64, false);
+    uint8_t *alone = malloc(b.payload.payload_bytes);
+    uint64_t bytes = 0;
+    uint32_t codings = 0;
+    sky_cache *all = open_disk(folder, "all", "2,8,4", &b.coded.codec);
+    assert_int_equal(run_one(all, SKY_OP_PUT, &b, b.data, 0).status, SKY_OK);
+    for (int reopened = 0; reopened < 2; reopened++) {
+        for (size_t i = 0; i < 3; i++) {
+            sky_level level;
+            assert_int_equal(sky_level_parse(names[i], &level), SKY_OK);
+            sky_coding coding = (sky_coding)(level + 1);
+            sky_cache *one = open_disk(folder, names[i], names[i], &b.coded.codec);
+            if (!reopened) {
+                assert_int_equal(run_one(one, SKY_OP_PUT, &b, b.data, 0).status, SKY_OK);
+                bytes += stock_of(one).bytes;
+                codings |= stock_of(one).codings;
+            }
+            assert_int_equal(run_one(one, SKY_OP_GET, &b, alone, 0).coding, coding);
+            sky_item item = run_one(all, SKY_OP_GET, &b, b.back, coding);
+            assert_int_equal(item.status, SKY_OK);
+            assert_int_equal(item.coding, coding);
+            assert_int_equal(item.bytes, b.payload.payload_bytes);
+            assert_memory_equal(b.back, alone, b.payload.payload_bytes);
+            sky_cache_close(one);
+        }
+        inventory i = stock_of(all);
+        assert_int_equal(i.entries, 3);
+        assert_int_equal(i.bytes, bytes); /* the same codes, not one byte more */
+        assert_int_equal(i.codings, codings);
+        assert_false(i.others);
+        assert_int_equal(run_one(all, SKY_OP_HAS, &b, NULL, 0).bytes, b.payload.payload_bytes);
+        sky_cache_close(all);
+        all = open_disk(folder, "all", "8,4,2", &b.coded.codec);
+    }
+    assert_int_equal(run_one(all, SKY_OP_REMOVE, &b, NULL, 0).status, SKY_OK);
+    sky_cache_close(all);
+    all = open_disk(folder, "all", NULL, NULL);
+    assert_int_equal(stock_of(all).entries, 0);
+    sky_cache_close(all);
+    free(alone);
+    teardown(&b);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lossless_comes_back_bit_for_bit),
@@ -412,6 +510,7 @@ int main(void) {
         cmocka_unit_test(lengths_that_cannot_be_ask_for_nothing),
         cmocka_unit_test(a_layout_without_a_shape_is_refused),
         cmocka_unit_test(a_disk_keeps_blocks_coded),
+        cmocka_unit_test(a_disk_of_three_levels_is_three_disks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

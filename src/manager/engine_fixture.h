@@ -14,6 +14,7 @@ typedef struct {
     uint8_t fingerprint; /* fills the 32 bytes */
     bool unsupported;    /* layout refuses */
     bool refuse_rows;    /* restore_end refuses once what it is given */
+    bool tame;           /* rows are f16 from 1/8 to 2, which levels make smaller */
     uint32_t extract_calls;
     uint32_t restore_calls;
 

@@ -133,11 +133,19 @@ static void count_loaded(const sky_manager *m, uint32_t block_count, sky_lookup 
             out->bytes_loaded += item->spans[i].data ? item->spans[i].bytes : 0;
         if (item->tier < SKY_TIERS_MAX)
             out->tier_blocks[item->tier]++;
+        if (item->coding <= SKY_CODINGS_MAX)
+            out->level_blocks[item->coding]++;
     }
 }
 
 static bool passed(sky_time deadline) {
     return deadline != 0 && sky_now() >= deadline;
+}
+
+/* Blocks lie where the items say, or all in one tier. */
+static void note_tiers(sky_manager *m, uint32_t found, uint8_t tier) {
+    for (uint32_t b = 0; b < found; b++)
+        m->scratch.stored[b] = tier == SKY_TIER_NONE ? m->scratch.items[b].tier : tier;
 }
 
 /* With a deadline: so much of what was found as is likely to come in time, from the tiers that come
@@ -146,6 +154,7 @@ static void plan_load(sky_manager *m, uint32_t found, sky_load_plan *plan) {
     plan->block_count = found;
     if (plan->deadline_ns == 0 || found == 0)
         return;
+    note_tiers(m, found, SKY_TIER_NONE);
     sky__load_worth(m, found, plan);
     sky_load_plan other = *plan;
     for (uint32_t t = plan->tier + 1u; t < sky_tier_count(m->cache); t++) {
@@ -155,8 +164,10 @@ static void plan_load(sky_manager *m, uint32_t found, sky_load_plan *plan) {
         other.tiers = 1u << t;
         const sky_call call = {.deadline_ns = plan->deadline_ns, .tiers = other.tiers};
         sky__load_worth(m, find_blocks(m, found, &call, &beside), &other);
-        if (other.block_count > plan->block_count)
+        if (other.block_count > plan->block_count) {
             *plan = other;
+            note_tiers(m, found, (uint8_t)t);
+        }
     }
 }
 

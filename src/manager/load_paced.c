@@ -6,13 +6,17 @@
  *        none: "recompute", at once
  *        k: blocks 0 … k-1 are asked for as the pacer says; all there: they go to the engine
  *
+ *   a tier with several levels: blocks come in as many forms, and the pacer chooses; one that is
+ *   slow on its way is asked for again at a lower level, and while there is time others at a higher
+ *
  * Surprises: a tier whose link promises too little is asked all the same after some refusals, a
  * little less modest each time, as a link that is never used never shows that it got faster. Bytes
  * are counted as the engine takes them, so the rate of a tier with a level is that of its decoder
- * and its medium together. */
+ * and its medium together; but as they lie where there are several levels, whose sizes differ. */
 #include <skymem/manager.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "io/sync.h"
 #include "manager/blocks.h"
@@ -20,6 +24,7 @@
 #define RATE_AT_FIRST  1e11 /* bytes a second, before a tier was ever asked: try */
 #define DELAY_AT_FIRST SKY_MS(1)
 #define LOOK_NS        SKY_MS(20)
+#define NEARER_BYTES   1
 #define HOPE           0.25 /* the share of time that each refusal adds to what there is */
 
 /* ---- how much ---- */
@@ -56,9 +61,30 @@ static uint32_t before_tier(const sky_manager *m, uint32_t block_count, uint8_t 
 
 static sky_paced_tier *paced_tier(sky_manager *m, uint8_t tier) {
     sky_paced_tier *t = &m->tiers[tier];
-    if (t->link.rate == 0)
-        sky_link_init(&t->link, RATE_AT_FIRST, DELAY_AT_FIRST);
+    if (t->link.rate != 0)
+        return t;
+    sky_tier_stat stat = {0};
+    sky_link_init(&t->link, RATE_AT_FIRST, DELAY_AT_FIRST);
+    if (m->coded.codec.self && sky_cache_stat(m->cache, tier, &stat) == SKY_OK && stat.codings[0] &&
+        stat.codings[1])
+        memcpy(t->codings, stat.codings, sizeof t->codings);
+    while (t->coding_count < SKY_CODINGS_MAX && t->codings[t->coding_count] != 0)
+        t->coding_count++;
     return t;
+}
+
+/* Bytes that this range of a block takes in the tier, in its form number `form`. */
+static uint64_t form_bytes(const sky_manager *m, const sky_paced_tier *t, uint32_t form,
+                           sky_range range) {
+    const sky_block_codec *c = &m->coded.codec;
+    return t->coding_count ? c->likely_bytes(c->self, t->codings[form], range) : range.bytes;
+}
+
+/* Of a payload in its smallest form. */
+static double least_share(const sky_manager *m, const sky_paced_tier *t) {
+    uint32_t last = t->coding_count ? t->coding_count - 1 : 0;
+    sky_range all = {0, m->payload.payload_bytes};
+    return (double)form_bytes(m, t, last, all) / (double)all.bytes;
 }
 
 void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
@@ -66,8 +92,9 @@ void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
     sky_paced_tier *t = paced_tier(m, plan->tier);
     double left = (double)(plan->deadline_ns - sky_now()) * (1 - sky_link_reserve(&t->link));
     double budget = left * (1 + HOPE * t->refusals) - t->link.delay_ns;
+    double ns_per_byte = least_share(m, t) / t->link.rate * 1e9;
     uint32_t most = found < SKY_PACER_SEGMENTS_MAX ? found : SKY_PACER_SEGMENTS_MAX;
-    while (most > 0 && prefix_bytes(m, most) / t->link.rate * 1e9 > budget)
+    while (most > 0 && prefix_bytes(m, most) * ns_per_byte > budget)
         most--;
     if (found > 0 && left > 0) /* without time the link was not to blame */
         t->refusals = most > 0 ? 0 : t->refusals + 1;
@@ -83,14 +110,20 @@ void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
 typedef struct {
     uint32_t request; /* 0: none */
     uint32_t block;
+    uint64_t bytes; /* expected, of the plan's tier */
     sky_batch batch;
+    sky_item item;
 } flight;
 
 typedef struct {
     sky_manager *m;
     sky_pacer *pacer;
+    sky_paced_tier *tier;
+    const sky_segment *segments;
     sky_call call;
     flight flights[SKY_PACER_FLIGHTS_MAX];
+    sky_time began;
+    uint64_t bytes; /* that the tier has given */
     bool over;
 } paced;
 
@@ -104,12 +137,19 @@ static flight *find(paced *p, uint32_t request) {
 /* Without a deadline of its own: it is given up at the end, and a slow tier is no failing one. */
 static void ask(paced *p, const sky_pace *pace) {
     flight *f = find(p, 0);
+    const sky_segment *s = &p->segments[pace->segment];
     sky_item *item = &p->m->scratch.items[pace->segment];
-    sky_batch batch;
-    sky_status status = f ? sky_submit(p->m->cache, SKY_OP_GET, item, 1, &p->call, &batch)
-                          : SKY_E_BUSY;
+    sky_call call = p->call;
+    sky_status status = SKY_E_BUSY;
+    if (s->form_count > 1)
+        call.wanted = p->tier->codings[pace->form];
+    if (f) {
+        *f = (flight){.block = pace->segment, .item = *item};
+        f->bytes = s->forms[pace->form].bytes > NEARER_BYTES ? s->forms[pace->form].bytes : 0;
+        status = sky_submit(p->m->cache, SKY_OP_GET, &f->item, 1, &call, &f->batch);
+    }
     if (status == SKY_OK) {
-        *f = (flight){pace->request, pace->segment, batch};
+        f->request = pace->request;
         return;
     }
     item->status = status;
@@ -132,6 +172,31 @@ static void obey(paced *p, const sky_pace *pace) {
         p->over = true;
 }
 
+/* The tier's rate as this load has shown it so far. */
+static double rate_shown(const paced *p) {
+    sky_time took = sky_now() - p->began;
+    return took > 0 ? (double)p->bytes / (double)took * 1e9 : 0;
+}
+
+/* A better form that is not there leaves the one before as it was; one that is damaged may have
+ * spoiled it. */
+static void take(paced *p, const flight *f) {
+    sky_item *item = &p->m->scratch.items[f->block];
+    sky_status status = f->item.status;
+    if (status != SKY_OK && status != SKY_E_CORRUPT && item->status == SKY_OK)
+        return;
+    item->status = status;
+    item->bytes = f->item.bytes;
+    item->tier = f->item.tier;
+    item->coding = f->item.coding;
+    if (status != SKY_OK)
+        return;
+    bool first = p->bytes == 0;
+    p->bytes += f->bytes;
+    if (first && !p->tier->known && p->tier->coding_count && rate_shown(p) > 0)
+        sky_link_init(&p->tier->link, rate_shown(p), DELAY_AT_FIRST); /* the others can choose */
+}
+
 /* Batches are asked for one by one: the queue of finished ones belongs to everyone. */
 static bool listen(paced *p) {
     bool news = false;
@@ -141,7 +206,8 @@ static bool listen(paced *p) {
             continue;
         uint32_t request = f->request;
         f->request = 0;
-        sky_pacer_finished(p->pacer, sky_now(), request, p->m->scratch.items[f->block].status);
+        take(p, f);
+        sky_pacer_finished(p->pacer, sky_now(), request, f->item.status);
         news = true;
     }
     return news;
@@ -164,43 +230,65 @@ static void run(paced *p) {
 
 /* The first that a tier shows is better than a guess, late or not; and what is over sooner than the
  * pacer looks has shown it nothing. */
-static void learn(sky_paced_tier *t, const sky_pacer *pacer, sky_time took) {
-    sky_pacer_report report;
-    sky_pacer_report_get(pacer, &report);
-    if (report.bytes == 0 || took <= 0)
+static void learn(const paced *p) {
+    sky_paced_tier *t = p->tier;
+    double rate = rate_shown(p);
+    if (rate <= 0)
         return;
-    double rate = (double)report.bytes / (double)took * 1e9;
-    if (!t->known || (took < LOOK_NS && rate > t->link.rate))
+    if (!t->known || (sky_now() - p->began < LOOK_NS && rate > t->link.rate))
         sky_link_init(&t->link, rate, DELAY_AT_FIRST);
     t->known = true;
+}
+
+/* Block b as the pacer sees it. What a nearer tier has takes nothing of this one's time. */
+static void offer(const sky_manager *m, const sky_load_plan *plan, uint32_t b, sky_segment *out) {
+    const sky_paced_tier *t = &m->tiers[plan->tier];
+    bool nearer = m->scratch.stored[b] < plan->tier;
+    size_t count;
+    const sky_level_cost *costs = sky_level_costs(&count);
+    *out = (sky_segment){.token_count = m->block_tokens, .form_count = 1};
+    out->forms[0].bytes = NEARER_BYTES;
+    if (nearer)
+        return;
+    out->form_count = t->coding_count ? t->coding_count : 1;
+    for (uint32_t f = 0; f < out->form_count; f++) {
+        out->forms[f].bytes = form_bytes(m, t, f, m->scratch.items[b].range);
+        out->forms[f].loss = t->coding_count ? costs[t->codings[f] - 1].loss : 0;
+    }
+}
+
+/* Where there is a choice and nothing to go by, the lowest level comes first: its first block tells
+ * what the others may be. */
+static void guess(sky_paced_tier *t, const sky_segment *segments, uint32_t count, sky_time left) {
+    double least = 0;
+    for (uint32_t i = 0; i < count; i++)
+        least += (double)segments[i].forms[segments[i].form_count - 1].bytes;
+    if (!t->known && t->coding_count && left > 0)
+        sky_link_init(&t->link, least / (double)left * 1e9, DELAY_AT_FIRST);
 }
 
 sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan) {
     sky_paced_tier *t = paced_tier(m, plan->tier);
     uint32_t block_count = plan->block_count;
-    paced p = {.m = m, .call = {.tiers = plan->tiers}};
     sky_segment *segments = calloc(block_count, sizeof *segments);
     if (!segments)
         return SKY_E_NOMEM;
+    paced p = {.m = m, .tier = t, .segments = segments, .call = {.tiers = plan->tiers}};
     for (uint32_t b = 0; b < block_count; b++) {
-        sky_item *item = &m->scratch.items[b];
-        segments[b].token_count = m->block_tokens;
-        segments[b].form_count = 1;
-        segments[b].forms[0].bytes = item->range.bytes;
-        item->status = SKY_E_DEADLINE; /* unless it is asked for, and comes */
+        offer(m, plan, b, &segments[b]);
+        m->scratch.items[b].status = SKY_E_DEADLINE; /* unless it is asked for, and comes */
     }
-    const sky_pacer_options options = {.deadline_ns = plan->deadline_ns, .no_refining = true};
-    sky_time began = sky_now();
-    sky_status status = sky_pacer_create(segments, block_count, &t->link, 1, &options, began,
+    p.began = sky_now();
+    guess(t, segments, block_count, plan->deadline_ns - p.began);
+    const sky_pacer_options options = {.deadline_ns = plan->deadline_ns,
+                                       .no_refining = t->coding_count == 0};
+    sky_status status = sky_pacer_create(segments, block_count, &t->link, 1, &options, p.began,
                                          &p.pacer);
     if (status == SKY_OK) {
         run(&p);
-        learn(t, p.pacer, sky_now() - began);
+        learn(&p);
     }
     sky_pacer_destroy(p.pacer);
     free(segments);
-    for (uint32_t b = 0; b < block_count; b++) /* given up by the pacer at the deadline */
-        if (m->scratch.items[b].status == SKY_E_CANCELLED)
-            m->scratch.items[b].status = SKY_E_DEADLINE;
     return status;
 }

@@ -13,24 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "io/sync.h"
 
 #define LUMPS    4
 #define PAUSE_NS SKY_MS(1) /* when the cache's event is about batches of others */
-
-void sky_level_key(const sky_key *block, sky_coding coding, sky_key *out) {
-    if (coding == 0) {
-        *out = *block;
-        return;
-    }
-    sky_blake2b h;
-    sky_blake2b_init(&h, NULL);
-    sky_blake2b_add(&h, "skymem level", 12);
-    sky_blake2b_add(&h, &coding, 1);
-    sky_blake2b_add(&h, block->bytes, SKY_KEY_BYTES);
-    sky_blake2b_end(&h, out->bytes);
-}
 
 /* ---- the engine's thread ---- */
 

@@ -13,19 +13,26 @@
 
 #include "base/prng.h"
 
-void world_open_over(world *w, sky_layout layout, uint32_t block_tokens, const char *const *urls,
-                     size_t url_count) {
+void world_open_on(world *w, sky_layout layout, uint32_t block_tokens, sky_cache *cache) {
     sky_prng random;
     sky_prng_init(&random, 7);
     for (uint32_t i = 0; i < WORLD_TOKENS_MAX; i++)
         w->prompt[i] = (uint32_t)sky_prng_below(&random, 50000);
     made_up_engine_init(&w->engine, &layout, WORLD_TOKENS_MAX);
     sky_error error;
-    if (sky_cache_open(urls, url_count, &w->cache, &error) != SKY_OK)
-        fail_msg("%s", error.text);
+    w->cache = cache;
     sky_engine engine = made_up_engine_ops(&w->engine);
     sky_manager_options options = {.block_tokens = block_tokens};
     assert_int_equal(sky_manager_create(w->cache, &engine, &options, &w->manager, &error), SKY_OK);
+}
+
+void world_open_over(world *w, sky_layout layout, uint32_t block_tokens, const char *const *urls,
+                     size_t url_count) {
+    sky_error error;
+    sky_cache *cache;
+    if (sky_cache_open(urls, url_count, &cache, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    world_open_on(w, layout, block_tokens, cache);
 }
 
 void world_open_at(world *w, sky_layout layout, uint32_t block_tokens, const char *url) {

@@ -20,6 +20,7 @@ void world_open(world *w, sky_layout layout, uint32_t block_tokens);
 void world_open_at(world *w, sky_layout layout, uint32_t block_tokens, const char *url);
 void world_open_over(world *w, sky_layout layout, uint32_t block_tokens, const char *const *urls,
                      size_t url_count);
+void world_open_on(world *w, sky_layout layout, uint32_t block_tokens, sky_cache *cache);
 void world_close(world *w);
 
 /* Compute a prompt from its first token; returns the answer. */

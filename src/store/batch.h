@@ -46,7 +46,7 @@ void sky_batches_leave(sky_batches *b, sky_batch batch);
  * item was finished before. Not between enter and leave. */
 void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status status,
                         uint64_t bytes, uint8_t tier);
-/* The same, and how what is stored is coded. */
+/* The same, and how what is stored is coded; without this it is told as not coded. */
 void sky_batches_finish_coded(sky_batches *b, sky_batch batch, size_t item, sky_status status,
                               uint64_t bytes, uint8_t tier, sky_coding coding);
 

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <skymem/codec.h>
-
 #include "base/error.h"
 #include "store/coded_tier.h"
 #include "store/hierarchy.h"
@@ -96,16 +94,15 @@ sky_status sky_cache_over_tiers(sky_tier *const *tiers, size_t tier_count, sky_c
     return SKY_OK;
 }
 
-/* The URL without its level, which the tier itself knows nothing of. *coding 0: none. */
-static sky_status take_level(const sky_url *url, char *text, size_t text_bytes, sky_coding *coding,
+/* The URL without its levels, which the tier itself knows nothing of. ladder->count 0: none. */
+static sky_status take_level(const sky_url *url, char *text, size_t text_bytes, sky_ladder *ladder,
                              sky_error *error) {
-    const char *name = sky_url_value(url, "level");
-    sky_level found = SKY_LEVEL_LOSSLESS;
-    if (name && (strcmp(url->scheme, "mem") == 0 || sky_level_parse(name, &found) != SKY_OK))
+    const char *names = sky_url_value(url, "level");
+    if (names && (strcmp(url->scheme, "mem") == 0 || sky_ladder_parse(names, ladder) != SKY_OK))
         return sky_fail(error, SKY_E_SYNTAX,
                         "%s:%.200s: level=%s: farther tiers than mem take lossless, 8, 6, 4, 3, "
-                        "2.5, 2 or archive",
-                        url->scheme, url->path, name);
+                        "2.5, 2 or archive, or some of them with commas, each once",
+                        url->scheme, url->path, names);
     int used = snprintf(text, text_bytes, "%s:%s", url->scheme, url->path);
     for (size_t i = 0, count = 0; i < url->query_count; i++) {
         if (strcmp(url->query[i].key, "level") == 0)
@@ -113,7 +110,6 @@ static sky_status take_level(const sky_url *url, char *text, size_t text_bytes, 
         used += snprintf(text + used, text_bytes - (size_t)used, "%c%s=%s", count++ ? '&' : '?',
                          url->query[i].key, url->query[i].value);
     }
-    *coding = name ? (sky_coding)(found + 1) : 0;
     return SKY_OK;
 }
 
@@ -146,17 +142,17 @@ static sky_status open_tier(sky_cache *c, const char *text, bool last, sky_error
                         scheme_bytes < 40 ? (int)scheme_bytes : 40, text);
     sky_url url;
     char plain[sizeof url];
-    sky_coding coding = 0;
+    sky_ladder ladder = {.count = 0};
     sky_status status = sky_url_parse(text, &url, error);
     if (status == SKY_OK)
-        status = take_level(&url, plain, sizeof plain, &coding, error);
+        status = take_level(&url, plain, sizeof plain, &ladder, error);
     if (status != SKY_OK)
         return status;
     sky_tier_env env = sky_cache_env(c, last);
     sky_tier *tier;
     status = opens(plain, &env, &tier, error);
-    if (status == SKY_OK && coding != 0 &&
-        (status = sky_coded_tier_open(tier, coding, &tier)) != SKY_OK)
+    if (status == SKY_OK && ladder.count > 0 &&
+        (status = sky_coded_tier_open(tier, &ladder, &tier)) != SKY_OK)
         sky_fail(error, status, "%.200s: %s", text, sky_status_text(status));
     if (status == SKY_OK)
         sky_cache_add(c, tier);

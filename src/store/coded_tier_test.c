@@ -1,7 +1,8 @@
 /* Proves that a tier that keeps blocks coded keeps every promise of a tier, with a codec and
  * without; that ranges of a coded block come back as ranges of its payload, asking again when the
  * first guess was short; that what is slow to come holds up nothing else; that what is coded higher
- * is lowered; and that what is damaged, declined or named is treated as it should be. */
+ * is lowered; that several levels of a block are one block; and that what is damaged, declined or
+ * named is treated as it should be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include <skymem/keys.h>
 
 #include "base/bytes.h"
 #include "base/hash.h"
@@ -126,8 +129,9 @@ static halves halves_codec(uint64_t guess) {
 /* ---- conformance ---- */
 
 static sky_tier *coded_over(sky_tier *inner) {
+    static const sky_ladder one = {{OWN_CODING}, 1};
     sky_tier *t = NULL;
-    assert_int_equal(sky_coded_tier_open(inner, OWN_CODING, &t), SKY_OK);
+    assert_int_equal(sky_coded_tier_open(inner, &one, &t), SKY_OK);
     return t;
 }
 
@@ -418,6 +422,259 @@ static void a_codec_may_change_under_a_get(void **state) {
     }
 }
 
+/* ---- several levels ---- */
+
+#define MIDDLE 5
+#define LOWEST 7
+static const sky_ladder three = {{OWN_CODING, MIDDLE, LOWEST}, 3};
+
+static void setup_three(world *w) {
+    setup(w, CODE_BYTES);
+    w->tier->ops->close(w->tier);
+    w->inner = sky_scripted_open(1);
+    assert_int_equal(sky_coded_tier_open(sky_scripted_tier(w->inner), &three, &w->tier), SKY_OK);
+    sky_coded_tier_set(w->tier, &w->codec.codec);
+}
+
+static sky_key step_key(uint64_t n, uint32_t step) {
+    const sky_key block = sky_fixture_key(n);
+    return sky_ladder_key(&three, step, &block);
+}
+
+/* As what the inner tier has it at a step coded; 0: it is not there. */
+static uint32_t coded_as(world *w, uint64_t n, uint32_t step) {
+    size_t bytes;
+    const sky_key key = step_key(n, step);
+    const uint8_t *code = sky_scripted_peek(w->inner, &key, &bytes);
+    return code && bytes >= 8 && sky_load_u32(code) == CODE_MAGIC ? sky_load_u32(code + 4) : 0;
+}
+
+/* Get block n at a level (0: the best); the coding that came, or the status. */
+static int get_at(world *w, uint64_t n, sky_coding wanted) {
+    uint8_t back[PAYLOAD_BYTES];
+    sky_span span = {back, sizeof back};
+    sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+    const sky_call call = {.wanted = wanted};
+    sky_fixture_run(w->tier, SKY_OP_GET, &item, 1, &call);
+    if (item.status != SKY_OK)
+        return item.status;
+    assert_int_equal(item.bytes, PAYLOAD_BYTES);
+    assert_memory_equal(back, w->payload, PAYLOAD_BYTES);
+    return item.coding;
+}
+
+/* It answers inside submit, and whoever drains it next takes the batch. */
+static void lose(world *w, uint64_t n, uint32_t step) {
+    sky_item item = {.key = step_key(n, step)};
+    sky_fixture_submit(sky_scripted_tier(w->inner), SKY_OP_REMOVE, &item, 1, NULL);
+    assert_int_equal(item.status, SKY_OK);
+}
+
+static void a_block_is_kept_at_each_level(void **state) {
+    (void)state;
+    world w;
+    setup_three(&w);
+    assert_int_equal(put(&w, 1, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+    assert_int_equal(w.codec.encodes, 3);
+    for (uint32_t step = 0; step < 3; step++) {
+        assert_int_equal(coded_as(&w, 1, step), three.codings[step]);
+        if (step > 0)
+            assert_int_equal(get_at(&w, 1, three.codings[step]), three.codings[step]);
+    }
+    assert_true(get_at(&w, 1, 0) >= 0 && get_at(&w, 1, OWN_CODING) >= 0);
+    assert_true(get_at(&w, 1, 6) >= 0); /* no level of this tier: as if none was wanted */
+    assert_int_equal(get_at(&w, 2, 0), SKY_MISS);
+    assert_int_equal(get_at(&w, 2, MIDDLE), SKY_MISS);
+    w.tier->ops->close(w.tier);
+}
+
+static void what_is_left_of_a_block_is_served(void **state) {
+    (void)state;
+    world w;
+    setup_three(&w);
+    assert_int_equal(put(&w, 1, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+    lose(&w, 1, 0);
+    assert_int_equal(get_at(&w, 1, 0), MIDDLE);
+    assert_int_equal(get_at(&w, 1, OWN_CODING), SKY_MISS); /* this one alone was wanted */
+    assert_int_equal(get_at(&w, 1, LOWEST), LOWEST);
+    const sky_key middle = step_key(1, 1);
+    uint8_t code[CODE_BYTES];
+    size_t bytes;
+    memcpy(code, sky_scripted_peek(w.inner, &middle, &bytes), CODE_BYTES);
+    code[100] ^= 1;
+    sky_scripted_plant(w.inner, middle, code, CODE_BYTES);
+    assert_int_equal(get_at(&w, 1, MIDDLE), SKY_E_CORRUPT);
+    assert_int_equal(get_at(&w, 1, 0), LOWEST);
+    sky_item has[2] = {{.key = sky_fixture_key(1)}, {.key = sky_fixture_key(2)}};
+    sky_fixture_run(w.tier, SKY_OP_HAS, has, 2, NULL);
+    assert_int_equal(has[0].status, SKY_OK);
+    assert_int_equal(has[1].status, SKY_MISS);
+    lose(&w, 1, 2);
+    assert_int_equal(get_at(&w, 1, 0), SKY_E_CORRUPT); /* it is there, damaged: no plain miss */
+    sky_fixture_run(w.tier, SKY_OP_HAS, has, 2, NULL);
+    assert_int_equal(has[0].bytes, PAYLOAD_BYTES); /* of the payload, whatever the level */
+    lose(&w, 1, 1);
+    sky_fixture_run(w.tier, SKY_OP_HAS, has, 2, NULL);
+    assert_int_equal(has[0].status, SKY_MISS);
+    w.tier->ops->close(w.tier);
+}
+
+/* Some of a batch are there at one level, some at another, some not: each is answered, once. */
+static void a_batch_is_asked_for_level_by_level(void **state) {
+    (void)state;
+    enum { COUNT = 60 };
+    world w;
+    setup_three(&w);
+    for (uint64_t n = 0; n < COUNT; n++) {
+        assert_int_equal(put(&w, n, w.payload, PAYLOAD_BYTES, n % 7 == 6 ? "name" : NULL), SKY_OK);
+        for (uint32_t step = 0; n % 7 != 6 && step < n % 4; step++)
+            lose(&w, n, step);
+    }
+    sky_item items[COUNT];
+    for (uint64_t n = 0; n < COUNT; n++)
+        items[n] = (sky_item){.key = sky_fixture_key(n),
+                              .name = n % 7 == 6 ? "name" : NULL,
+                              .name_bytes = n % 7 == 6 ? 4 : 0};
+    sky_fixture_run(w.tier, SKY_OP_HAS, items, COUNT, NULL);
+    for (uint64_t n = 0; n < COUNT; n++) {
+        bool there = n % 7 == 6 || n % 4 < 3;
+        assert_int_equal(items[n].status, there ? SKY_OK : SKY_MISS);
+        if (there && n % 7 != 6 && n % 4 > 0)
+            assert_int_equal(items[n].coding, three.codings[n % 4]);
+    }
+    w.tier->ops->close(w.tier);
+}
+
+static bool note_pins(void *context, const sky_entry *entry) {
+    *(uint32_t *)context += entry->pinned;
+    return true;
+}
+
+static void what_is_done_to_a_block_is_done_to_all_levels(void **state) {
+    (void)state;
+    world w;
+    setup_three(&w);
+    for (uint64_t n = 1; n <= 2; n++)
+        assert_int_equal(put(&w, n, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+    uint32_t pins = 0;
+    assert_int_equal(sky_fixture_one(w.tier, SKY_OP_PIN, sky_fixture_key(1)), SKY_OK);
+    assert_int_equal(w.tier->ops->list(w.tier, note_pins, &pins), SKY_OK);
+    assert_int_equal(pins, 3);
+    assert_int_equal(sky_fixture_one(w.tier, SKY_OP_UNPIN, sky_fixture_key(1)), SKY_OK);
+    pins = 0;
+    assert_int_equal(w.tier->ops->list(w.tier, note_pins, &pins), SKY_OK);
+    assert_int_equal(pins, 0);
+    lose(&w, 1, 0);
+    assert_int_equal(sky_fixture_one(w.tier, SKY_OP_REMOVE, sky_fixture_key(1)), SKY_OK);
+    for (uint32_t step = 0; step < 3; step++) {
+        assert_int_equal(coded_as(&w, 1, step), 0);
+        assert_int_equal(coded_as(&w, 2, step), three.codings[step]);
+    }
+    assert_int_equal(sky_fixture_one(w.tier, SKY_OP_REMOVE, sky_fixture_key(1)), SKY_MISS);
+    sky_verify_report report = {0};
+    assert_int_equal(w.tier->ops->verify(w.tier, &report), SKY_OK);
+    assert_int_equal(report.entries, 3);
+    sky_tier_stat stat = {0};
+    w.tier->ops->stat(w.tier, &stat);
+    assert_memory_equal(stat.codings, three.codings, sizeof stat.codings);
+    w.tier->ops->close(w.tier);
+}
+
+typedef struct {
+    uint32_t times, codings;
+    bool others;
+} sighting;
+
+static bool sight(void *context, const sky_entry *entry) {
+    sighting *s = context;
+    const sky_key one = sky_fixture_key(1);
+    s->others |= !sky_key_equal(&entry->key, &one);
+    s->codings |= 1u << entry->coding;
+    s->times++;
+    return true;
+}
+
+/* In a tier that tells how its entries are coded: here memory. */
+static void every_level_is_listed_as_its_block(void **state) {
+    (void)state;
+    world w;
+    setup(&w, CODE_BYTES);
+    w.tier->ops->close(w.tier);
+    sky_tier *memory;
+    sky_error error;
+    const sky_tier_env env = {.index = 1};
+    assert_int_equal(sky_memory_tier_open("mem:8MiB", &env, &memory, &error), SKY_OK);
+    assert_int_equal(sky_coded_tier_open(memory, &three, &w.tier), SKY_OK);
+    sky_coded_tier_set(w.tier, &w.codec.codec);
+    assert_int_equal(put(&w, 1, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+    sighting s = {0};
+    assert_int_equal(w.tier->ops->list(w.tier, sight, &s), SKY_OK);
+    assert_int_equal(s.times, 3);
+    assert_false(s.others);
+    assert_int_equal(s.codings, 1u << OWN_CODING | 1u << MIDDLE | 1u << LOWEST);
+    w.tier->ops->close(w.tier);
+}
+
+/* What comes coded is lowered to each level below it; what nobody can code lies there once. */
+static void what_comes_coded_takes_the_levels_below(void **state) {
+    (void)state;
+    world w;
+    setup_three(&w);
+    assert_int_equal(put(&w, 1, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+    const sky_key top = step_key(1, 0);
+    uint8_t code[CODE_BYTES + 100] = {0};
+    size_t bytes;
+    memcpy(code, sky_scripted_peek(w.inner, &top, &bytes), CODE_BYTES);
+    assert_int_equal(put_at(&w, 2, code, sizeof code, OWN_CODING - 1, NULL), SKY_OK);
+    for (uint32_t step = 0; step < 3; step++)
+        assert_int_equal(coded_as(&w, 2, step), three.codings[step]);
+    assert_int_equal(put_at(&w, 3, code, sizeof code, MIDDLE, NULL), SKY_OK);
+    assert_int_equal(coded_as(&w, 3, 0), OWN_CODING); /* as it came, whatever it says inside */
+    assert_int_equal(coded_as(&w, 3, 1), 0);
+    assert_int_equal(coded_as(&w, 3, 2), LOWEST);
+    w.codec.declines = true;
+    assert_int_equal(put(&w, 4, w.payload, PAYLOAD_BYTES, NULL), SKY_OK);
+    const sky_key keys[] = {step_key(4, 0), step_key(4, 1), step_key(4, 2)};
+    assert_memory_equal(sky_scripted_peek(w.inner, &keys[0], &bytes), w.payload, PAYLOAD_BYTES);
+    assert_null(sky_scripted_peek(w.inner, &keys[1], &bytes));
+    assert_null(sky_scripted_peek(w.inner, &keys[2], &bytes));
+    w.tier->ops->close(w.tier);
+}
+
+/* The tier closes, and callers give up, while levels are on their way. */
+static void levels_on_their_way_hold_nobody(void **state) {
+    (void)state;
+    world w;
+    setup_three(&w);
+    sky_scripted_hold(w.inner, true);
+    sky_span span = {w.payload, PAYLOAD_BYTES};
+    sky_item items[3];
+    sky_batch batches[3];
+    for (uint64_t n = 0; n < 3; n++) {
+        items[n] = (sky_item){.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+        batches[n] = sky_fixture_submit(w.tier, SKY_OP_PUT, &items[n], 1, NULL);
+    }
+    while (sky_scripted_held(w.inner) == 0)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    assert_true(sky_scripted_answer_one(w.inner)); /* the first level of one; its second begins */
+    w.tier->ops->cancel(w.tier, batches[1]);
+    assert_int_equal(items[1].status, SKY_E_CANCELLED);
+    w.tier->ops->close(w.tier);
+    assert_int_not_equal(items[2].status, SKY_PENDING);
+}
+
+static sky_tier *open_three(void *context, const sky_tier_env *env) {
+    sky_tier *memory = NULL, *t = NULL;
+    sky_error error = {0};
+    if (sky_memory_tier_open("mem:8MiB", env, &memory, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(sky_coded_tier_open(memory, &three, &t), SKY_OK);
+    halves *h = context;
+    h->codec.self = h;
+    sky_coded_tier_set(t, &h->codec);
+    return t;
+}
+
 int main(void) {
     static halves codec;
     codec = halves_codec(1000);
@@ -438,6 +695,15 @@ int main(void) {
          .pins = true,
          .adopts = true,
          .composite = true}, /* a get that asks again counts twice below */
+        {.name = "coded at three levels",
+         .context = &codec,
+         .open = open_three,
+         .close = close_coded,
+         .capacity_bytes = 8 << 20,
+         .items_max = 300,
+         .pins = true,
+         .adopts = true,
+         .composite = true},
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_of_coded_blocks_are_ranges_of_the_payload),
@@ -448,6 +714,13 @@ int main(void) {
         cmocka_unit_test(a_silent_tier_holds_nobody),
         cmocka_unit_test(a_codec_can_go),
         cmocka_unit_test(a_codec_may_change_under_a_get),
+        cmocka_unit_test(a_block_is_kept_at_each_level),
+        cmocka_unit_test(what_is_left_of_a_block_is_served),
+        cmocka_unit_test(a_batch_is_asked_for_level_by_level),
+        cmocka_unit_test(what_is_done_to_a_block_is_done_to_all_levels),
+        cmocka_unit_test(every_level_is_listed_as_its_block),
+        cmocka_unit_test(what_comes_coded_takes_the_levels_below),
+        cmocka_unit_test(levels_on_their_way_hold_nobody),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++)

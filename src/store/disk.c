@@ -126,7 +126,8 @@ static sky_status disk_list(sky_tier *tier, sky_entry_fn each, void *context) {
                            .set_ms = fact.set_ms,
                            .hits = fact.hits,
                            .tier = d->env.index,
-                           .pinned = fact.pinned};
+                           .pinned = fact.pinned,
+                           .coding = fact.level};
         if (!each(context, &entry))
             return SKY_OK;
     }

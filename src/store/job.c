@@ -129,6 +129,15 @@ static void finish_item(sky_cache *c, sky_job *job, size_t i, sky_status status,
                        answered ? tier : SKY_TIER_NONE);
 }
 
+static void finish_read(sky_cache *c, sky_job *job, size_t i, const sky_item *answer,
+                        uint8_t tier) {
+    bool answered = answer->status == SKY_OK;
+    sky_batches_tell_ttl(c->batches, job->batch, i, answer->ttl_s);
+    sky_batches_finish_coded(c->batches, job->batch, i, answer->status,
+                             answered ? answer->bytes : 0, answered ? tier : SKY_TIER_NONE,
+                             answered ? answer->coding : 0);
+}
+
 /* Hand out a lease, or return it when nobody wants it any more. */
 static void finish_lease(sky_cache *c, sky_job *job, size_t i, const sky_item *answer) {
     sky_mutex_lock(&c->mutex); /* so that giving up comes before or after, not in between */
@@ -265,7 +274,7 @@ static void learn_all(sky_cache *c, const sky_job *job, uint8_t tier, const sky_
     sky_mutex_lock(&c->mutex);
     for (size_t i = 0; i < count; i++) {
         sky_status status = answers[i].status;
-        if (status == SKY_OK || status == SKY_MISS)
+        if (status == SKY_OK || (status == SKY_MISS && job->call.wanted == 0))
             sky_known_set(&c->tiers[tier], &answers[i].key, status == SKY_OK);
         if (status == SKY_OK && promote)
             (void)sky_fetch_start(c, &answers[i], &job->call, tier, NULL, 0);
@@ -281,8 +290,7 @@ static size_t after_read(sky_cache *c, sky_job *job, uint8_t tier, const sky_ite
     for (size_t i = 0; i < count; i++) {
         uint32_t at = origin[i];
         if (is_final(job, answers[i].status)) {
-            sky_batches_tell_ttl(c->batches, job->batch, at, answers[i].ttl_s);
-            finish_item(c, job, at, answers[i].status, answers[i].bytes, tier);
+            finish_read(c, job, at, &answers[i], tier);
         } else {
             take_note(c, job, at, &answers[i], tier);
             origin[left++] = at;

@@ -515,6 +515,7 @@ typedef struct {
     uint32_t block; /* SKY_BLOCK_NONE: none */
     entry entry;
     int64_t set_ms;
+    sky_coding coding;
     bool pinned;
 } glimpse;
 
@@ -532,6 +533,7 @@ static void step(memory *m, glimpse *g, uint32_t block) {
         sky_index_info(m->index, block, &info);
         g->entry = m->entries[block];
         g->set_ms = info.set_ms;
+        g->coding = info.coding;
         g->pinned = sky_index_pinned(m->index, block);
         hold(m, g->entry.extent);
     }
@@ -551,7 +553,8 @@ static sky_status memory_list(sky_tier *tier, sky_entry_fn each, void *context) 
                           .set_ms = g.set_ms,
                           .hits = g.entry.hits,
                           .tier = m->env.index,
-                          .pinned = g.pinned};
+                          .pinned = g.pinned,
+                          .coding = g.coding};
         go_on = each(context, &told);
     }
     return SKY_OK;

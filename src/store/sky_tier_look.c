@@ -37,6 +37,7 @@ static void copy_entry(const sky *s, uint32_t block, page *to) {
         .hits = e.hits,
         .tier = s->env.index,
         .pinned = e.pinned,
+        .coding = e.info.coding,
     };
 }
 

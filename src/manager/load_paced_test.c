@@ -1,0 +1,276 @@
+/* Proves: from a tier that keeps several levels a deadline gets the best that it allows, and less
+ * of it, or nothing, when it allows less; that a link that slows down under way changes what comes;
+ * that a level that is lost is no other's business; that what is nearer comes when what is farther
+ * is too slow; and that a slow tier is tried again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <skymem/codec.h>
+
+#include "io/sync.h"
+#include "manager/shaped_fixture.h"
+#include "manager/world_fixture.h"
+#include "store/cache_internal.h"
+#include "store/coded_tier.h"
+
+#define BLOCK_TOKENS 64
+#define BLOCKS       16
+#define TOKENS       (BLOCKS * BLOCK_TOKENS + 1)
+#define TRIES        12 /* of what a busy machine may spoil */
+#define LEVEL_8      (SKY_LEVEL_8 + 1)
+#define LEVEL_4      (SKY_LEVEL_4 + 1)
+#define LEVEL_2      (SKY_LEVEL_2 + 1)
+
+static const sky_ladder three = {{LEVEL_8, LEVEL_4, LEVEL_2}, 3};
+
+/* Two full layers, so that blocks are of one size: 128 KiB. */
+static const sky_layout even = {
+    .group_count = 1,
+    .groups = {{SKY_LAYER_FULL, 0, 2, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 512, 512}}};
+
+typedef struct {
+    world w;
+    shaped *far;
+    uint64_t cold; /* the answer of a cold run */
+} setting;
+
+/* One tier behind a link, coded at these levels (count 0: not); all blocks are in it. */
+static void setup(setting *s, const sky_ladder *ladder) {
+    sky_cache *c;
+    assert_int_equal(sky_cache_create(&c), SKY_OK);
+    sky_tier_env env = sky_cache_env(c, true);
+    s->far = shaped_open(&env);
+    sky_tier *tier = shaped_tier(s->far);
+    if (ladder)
+        assert_int_equal(sky_coded_tier_open(tier, ladder, &tier), SKY_OK);
+    sky_cache_add(c, tier);
+    assert_int_equal(sky_cache_start(c), SKY_OK);
+    world_open_on(&s->w, even, BLOCK_TOKENS, c);
+    s->w.engine.tame = true;
+    s->cold = world_cold(&s->w, TOKENS);
+    assert_int_equal(world_save(&s->w, TOKENS), BLOCKS);
+}
+
+static sky_lookup look(setting *s, sky_time within) {
+    return world_look(&s->w, TOKENS, within ? sky_now() + within : 0);
+}
+
+/* What was given up has left the link. */
+static void calm(setting *s) {
+    do
+        sky_poll(NULL, 0, sky_now() + SKY_MS(10));
+    while (shaped_moved(s->far) > 0);
+}
+
+static uint32_t levels_sum(const sky_lookup *l) {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i <= SKY_CODINGS_MAX; i++)
+        sum += l->level_blocks[i];
+    return sum;
+}
+
+/* Bytes of all blocks at a level, as a link sees them. */
+static uint64_t bytes_at(setting *s, sky_coding coding) {
+    sky_namespace ns;
+    sky_key keys[BLOCKS];
+    sky_manager_namespace(s->w.manager, &ns);
+    sky_block_keys(&ns, s->w.prompt, TOKENS - 1, BLOCK_TOKENS, keys, BLOCKS);
+    uint64_t payload_bytes = world_payload(&s->w, BLOCK_TOKENS).payload_bytes;
+    uint8_t *back = malloc(payload_bytes);
+    shaped_moved(s->far);
+    for (uint32_t b = 0; b < BLOCKS; b++) {
+        sky_span span = {back, payload_bytes};
+        sky_item item = {.key = keys[b], .spans = &span, .span_count = 1};
+        const sky_call call = {.wanted = coding};
+        assert_int_equal(sky_run(s->w.cache, SKY_OP_GET, &item, 1, &call), SKY_OK);
+        assert_int_equal(item.status, SKY_OK);
+        assert_int_equal(item.coding, coding);
+    }
+    free(back);
+    return shaped_moved(s->far);
+}
+
+/* ---- levels ---- */
+
+static void time_buys_levels(void **state) {
+    (void)state;
+    static setting s;
+    setup(&s, &three);
+    uint64_t best = bytes_at(&s, LEVEL_8), least = bytes_at(&s, LEVEL_2);
+    assert_true(least < best / 2);
+    double rate = (double)best / 0.6; /* all at level 8 take 0.6 s */
+    shaped_rate(s.far, rate);
+
+    sky_lookup found = look(&s, 0);
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(found.level_blocks[LEVEL_8], BLOCKS);
+
+    for (int i = 0; i < TRIES && (i == 0 || found.level_blocks[LEVEL_8] != BLOCKS); i++)
+        found = look(&s, SKY_MS(2400));
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(found.level_blocks[LEVEL_8], BLOCKS);
+
+    for (int i = 0; i < TRIES && (i == 0 || found.verdict != SKY_VERDICT_HIT); i++)
+        found = look(&s, SKY_MS(540));
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(levels_sum(&found), BLOCKS);
+    assert_true(found.level_blocks[LEVEL_8] < BLOCKS);
+    assert_true(found.level_blocks[LEVEL_4] + found.level_blocks[LEVEL_2] > 0);
+
+    for (int i = 0; i < TRIES && (i == 0 || found.verdict != SKY_VERDICT_PARTIAL); i++)
+        found = look(&s, SKY_MS(100));
+    assert_int_equal(found.verdict, SKY_VERDICT_PARTIAL);
+    assert_int_equal(levels_sum(&found), found.block_count);
+
+    calm(&s);
+    found = look(&s, SKY_MS(2));
+    assert_int_equal(found.verdict, SKY_VERDICT_RECOMPUTE);
+    assert_int_equal(found.bytes_loaded, 0);
+    assert_int_equal(shaped_moved(s.far), 0);
+    world_close(&s.w);
+}
+
+/* Nothing is known of the link, and the first lookup is in time all the same. */
+static void the_first_lookup_begins_modestly(void **state) {
+    (void)state;
+    sky_lookup found = {.verdict = SKY_VERDICT_MISS};
+    for (int i = 0; i < TRIES && found.verdict != SKY_VERDICT_HIT; i++) {
+        static setting s;
+        setup(&s, &three);
+        uint64_t best = bytes_at(&s, LEVEL_8), least = bytes_at(&s, LEVEL_2);
+        shaped_rate(s.far, (double)(best + least) / 2 / 0.6);
+        shaped_moved(s.far);
+        found = look(&s, SKY_MS(850));
+        assert_true(found.level_blocks[LEVEL_8] < BLOCKS);
+        world_close(&s.w);
+    }
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(levels_sum(&found), BLOCKS);
+}
+
+/* The link loses most of its rate when a quarter is there: the rest comes lower, in time. */
+static void a_link_that_slows_down_is_asked_for_less(void **state) {
+    (void)state;
+    static setting s;
+    setup(&s, &three);
+    uint64_t best = bytes_at(&s, LEVEL_8);
+    double rate = (double)best / 0.3;
+    shaped_rate(s.far, rate);
+    sky_lookup found = look(&s, SKY_SECONDS(2));
+    for (int i = 0; i < TRIES; i++) {
+        shaped_rate(s.far, rate);
+        found = look(&s, SKY_SECONDS(2)); /* and it is known to be fast */
+        shaped_rate_after(s.far, rate / 4, best / 4);
+        found = look(&s, SKY_MS(750));
+        if (found.verdict == SKY_VERDICT_HIT && found.level_blocks[LEVEL_8] < BLOCKS)
+            break;
+    }
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(levels_sum(&found), BLOCKS);
+    assert_true(found.level_blocks[LEVEL_8] > 0 && found.level_blocks[LEVEL_8] < BLOCKS);
+    world_close(&s.w);
+}
+
+/* Level 8 of the first block goes, and in a tier that drops what only it makes reachable, level 8
+ * of all. */
+static void a_lost_level_leaves_the_others(void **state) {
+    (void)state;
+    static setting s;
+    setup(&s, &three);
+    sky_namespace ns;
+    sky_key key;
+    sky_manager_namespace(s.w.manager, &ns);
+    sky_block_keys(&ns, s.w.prompt, BLOCK_TOKENS, BLOCK_TOKENS, &key, 1);
+    sky_item item = {.key = key};
+    sky_batch batch;
+    sky_tier *memory = shaped_memory(s.far);
+    assert_int_equal(memory->ops->submit(memory, SKY_OP_REMOVE, &item, 1, NULL, &batch), SKY_OK);
+    assert_int_equal(memory->ops->wait(memory, batch, SKY_TIME_NEVER), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    sky_lookup found = look(&s, 0);
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(found.level_blocks[LEVEL_4], BLOCKS);
+    for (int i = 0; i < TRIES && (i == 0 || found.verdict != SKY_VERDICT_HIT); i++)
+        found = look(&s, SKY_SECONDS(2));
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(found.level_blocks[LEVEL_8], 0);
+    assert_true(found.level_blocks[LEVEL_4] > 0);
+    world_close(&s.w);
+}
+
+/* ---- slow tiers ---- */
+
+/* Blocks up to the middle are in the first tier, all in the second, which is too slow for any. */
+static void the_nearer_prefix_comes_when_the_farther_is_too_slow(void **state) {
+    (void)state;
+    static setting s;
+    sky_cache *c;
+    assert_int_equal(sky_cache_create(&c), SKY_OK);
+    sky_tier_env env = sky_cache_env(c, false);
+    sky_cache_add(c, shaped_tier(shaped_open(&env)));
+    env = sky_cache_env(c, true);
+    s.far = shaped_open(&env);
+    sky_cache_add(c, shaped_tier(s.far));
+    assert_int_equal(sky_cache_start(c), SKY_OK);
+    world_open_on(&s.w, even, BLOCK_TOKENS, c);
+    s.cold = world_cold(&s.w, TOKENS);
+    assert_int_equal(world_save(&s.w, TOKENS), BLOCKS);
+    assert_int_equal(sky_flush(c, sky_now() + SKY_SECONDS(20)), SKY_OK);
+    sky_namespace ns;
+    sky_key keys[BLOCKS];
+    sky_manager_namespace(s.w.manager, &ns);
+    sky_block_keys(&ns, s.w.prompt, TOKENS - 1, BLOCK_TOKENS, keys, BLOCKS);
+    sky_item item = {.key = keys[BLOCKS / 2]};
+    const sky_call first = {.tiers = 1};
+    assert_int_equal(sky_run(c, SKY_OP_REMOVE, &item, 1, &first), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+
+    shaped_rate(s.far, 1e6); /* a block takes 0.13 s */
+    sky_lookup found = look(&s, SKY_MS(300));
+    assert_int_equal(found.verdict, SKY_VERDICT_RECOMPUTE); /* it was believed to be fast */
+    for (int i = 0; i < TRIES && found.verdict != SKY_VERDICT_PARTIAL; i++)
+        found = look(&s, SKY_MS(100));
+    assert_int_equal(found.verdict, SKY_VERDICT_PARTIAL);
+    assert_true(found.block_count >= BLOCKS / 2 && found.block_count < BLOCKS);
+    assert_int_equal(found.tier_blocks[0], found.block_count);
+    assert_true(made_up_engine_answer(&s.w.engine, s.w.prompt, found.hit_tokens, TOKENS) == s.cold);
+    world_close(&s.w);
+}
+
+static void a_tier_that_became_fast_is_found_out(void **state) {
+    (void)state;
+    static setting s;
+    setup(&s, NULL);
+    shaped_rate(s.far, 2e6); /* a block takes 66 ms */
+    sky_lookup found = look(&s, SKY_MS(200));
+    assert_int_equal(found.verdict, SKY_VERDICT_RECOMPUTE); /* it was believed to be fast */
+    calm(&s);
+    found = look(&s, SKY_MS(40));
+    assert_int_equal(found.verdict, SKY_VERDICT_RECOMPUTE); /* it is known to be slow */
+    assert_int_equal(shaped_moved(s.far), 0);
+    shaped_rate(s.far, 1e10);
+    for (int i = 0; i < 2 * TRIES && found.verdict != SKY_VERDICT_HIT; i++)
+        found = look(&s, SKY_MS(40));
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    assert_true(made_up_engine_answer(&s.w.engine, s.w.prompt, found.hit_tokens, TOKENS) == s.cold);
+    world_close(&s.w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(time_buys_levels),
+        cmocka_unit_test(the_first_lookup_begins_modestly),
+        cmocka_unit_test(a_link_that_slows_down_is_asked_for_less),
+        cmocka_unit_test(a_lost_level_leaves_the_others),
+        cmocka_unit_test(the_nearer_prefix_comes_when_the_farther_is_too_slow),
+        cmocka_unit_test(a_tier_that_became_fast_is_found_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

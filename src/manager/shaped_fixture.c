@@ -1,0 +1,253 @@
+/* See shaped_fixture.h. One thread is the link. What was given up gives its place on the link up
+ * too, though what of it has crossed has taken its time. */
+#include "manager/shaped_fixture.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <skymem/keys.h>
+
+#include "io/sync.h"
+#include "store/batch.h"
+#include "store/spans.h"
+
+#define MOVES_MAX 256
+
+typedef struct {
+    sky_batch batch;
+    size_t item;
+} move;
+
+struct shaped {
+    sky_tier tier;
+    sky_tier *memory;
+    sky_batches *batches;
+    sky_mutex mutex;
+    sky_condition changed;
+    sky_thread thread;
+    move moves[MOVES_MAX]; /* a ring */
+    size_t first, count;
+    double rate, rate_later;
+    uint64_t bytes_until_later; /* 0: not any more */
+    uint64_t moved;
+    bool closing;
+};
+
+static void run_in_memory(shaped *s, sky_op op, sky_item *items, size_t count,
+                          const sky_call *call) {
+    sky_batch batch;
+    sky_status status = s->memory->ops->submit(s->memory, op, items, count, call, &batch);
+    assert(status == SKY_OK);
+    status = s->memory->ops->wait(s->memory, batch, SKY_TIME_NEVER);
+    assert(status == SKY_OK);
+}
+
+/* ---- the link ---- */
+
+/* With the mutex held, which is released while bytes are on their way. */
+static void cross(shaped *s, uint64_t bytes, sky_batch batch) {
+    sky_time until = sky_now();
+    while (bytes > 0 && !s->closing && sky_batches_alive(s->batches, batch)) {
+        uint64_t step = bytes < 4096 ? bytes : 4096;
+        until += (sky_time)((double)step / s->rate * 1e9);
+        while (!s->closing && sky_now() < until)
+            sky_condition_wait(&s->changed, &s->mutex, until);
+        bytes -= step;
+        s->moved += step;
+        if (s->bytes_until_later > 0 && s->bytes_until_later <= step)
+            s->rate = s->rate_later;
+        s->bytes_until_later -= s->bytes_until_later < step ? s->bytes_until_later : step;
+    }
+}
+
+static bool find_coding(void *context, const sky_entry *entry) {
+    sky_item *item = context;
+    if (!sky_key_equal(&entry->key, &item->key))
+        return true;
+    item->coding = entry->coding;
+    return false;
+}
+
+/* A copy of the caller's item, read into memory of our own; false: nobody wants it any more. */
+static bool read_aside(shaped *s, move m, sky_item *out, sky_span *aside) {
+    const sky_item *item = sky_batches_enter(s->batches, m.batch, m.item);
+    if (!item)
+        return false;
+    *out = (sky_item){.key = item->key, .range = item->range, .spans = aside, .span_count = 1};
+    aside->bytes = sky_spans_bytes(item->spans, item->span_count);
+    sky_batches_leave(s->batches, m.batch);
+    aside->data = malloc(aside->bytes ? aside->bytes : 1);
+    run_in_memory(s, SKY_OP_GET, out, 1, NULL);
+    s->memory->ops->list(s->memory, find_coding, out); /* memory itself does not tell */
+    return true;
+}
+
+static void carry(shaped *s, move m) {
+    sky_item item;
+    sky_span aside;
+    if (!read_aside(s, m, &item, &aside))
+        return;
+    sky_mutex_lock(&s->mutex);
+    cross(s, item.status == SKY_OK ? item.bytes : 1, m.batch);
+    sky_mutex_unlock(&s->mutex);
+    const sky_item *to = sky_batches_enter(s->batches, m.batch, m.item);
+    if (to && item.status == SKY_OK)
+        sky_spans_scatter(to->spans, to->span_count, aside.data, item.bytes);
+    if (to)
+        sky_batches_leave(s->batches, m.batch);
+    sky_batches_finish_coded(s->batches, m.batch, m.item, item.status,
+                             item.status == SKY_OK ? item.bytes : 0, item.tier, item.coding);
+    free(aside.data);
+}
+
+static void *link_body(void *argument) {
+    shaped *s = argument;
+    sky_mutex_lock(&s->mutex);
+    while (!s->closing) {
+        if (s->count == 0) {
+            sky_condition_wait(&s->changed, &s->mutex, SKY_TIME_NEVER);
+            continue;
+        }
+        move m = s->moves[s->first];
+        s->first = (s->first + 1) % MOVES_MAX;
+        s->count--;
+        sky_mutex_unlock(&s->mutex);
+        carry(s, m);
+        sky_mutex_lock(&s->mutex);
+    }
+    sky_mutex_unlock(&s->mutex);
+    return NULL;
+}
+
+/* ---- the tier ---- */
+
+static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t count,
+                            const sky_call *call, sky_batch *out) {
+    shaped *s = (shaped *)tier;
+    sky_status status = sky_batches_open(s->batches, items, count, call ? call->deadline_ns : 0,
+                                         out);
+    if (status != SKY_OK)
+        return status;
+    sky_mutex_lock(&s->mutex);
+    for (size_t i = 0; i < count && op == SKY_OP_GET; i++) {
+        assert(s->count < MOVES_MAX);
+        s->moves[(s->first + s->count++) % MOVES_MAX] = (move){*out, i};
+    }
+    sky_condition_broadcast(&s->changed);
+    sky_mutex_unlock(&s->mutex);
+    for (size_t i = 0; i < count && op != SKY_OP_GET; i++) {
+        sky_item copy = items[i];
+        run_in_memory(s, op, &copy, 1, call);
+        if (op == SKY_OP_HAS)
+            s->memory->ops->list(s->memory, find_coding, &copy);
+        sky_batches_finish_coded(s->batches, *out, i, copy.status, copy.bytes, copy.tier,
+                                 copy.coding);
+    }
+    return SKY_OK;
+}
+
+static int op_event_fd(const sky_tier *tier) {
+    return sky_batches_event_fd(((const shaped *)tier)->batches);
+}
+
+static size_t op_drain(sky_tier *tier, sky_batch *done, size_t max) {
+    return sky_batches_drain(((shaped *)tier)->batches, done, max);
+}
+
+static sky_status op_wait(sky_tier *tier, sky_batch batch, sky_time until) {
+    return sky_batches_wait(((shaped *)tier)->batches, batch, until);
+}
+
+static void op_cancel(sky_tier *tier, sky_batch batch) {
+    shaped *s = (shaped *)tier;
+    sky_batches_cancel(s->batches, batch);
+}
+
+static sky_status op_list(sky_tier *tier, sky_entry_fn each, void *context) {
+    sky_tier *memory = ((shaped *)tier)->memory;
+    return memory->ops->list(memory, each, context);
+}
+
+static sky_status op_verify(sky_tier *tier, sky_verify_report *out) {
+    sky_tier *memory = ((shaped *)tier)->memory;
+    return memory->ops->verify(memory, out);
+}
+
+static void op_stat(sky_tier *tier, sky_tier_stat *out) {
+    sky_tier *memory = ((shaped *)tier)->memory;
+    memory->ops->stat(memory, out);
+}
+
+static void op_close(sky_tier *tier) {
+    shaped *s = (shaped *)tier;
+    sky_mutex_lock(&s->mutex);
+    s->closing = true;
+    sky_condition_broadcast(&s->changed);
+    sky_mutex_unlock(&s->mutex);
+    sky_thread_join(&s->thread);
+    sky_batches_cancel_all(s->batches);
+    sky_batches_destroy(s->batches);
+    sky_condition_deinit(&s->changed);
+    sky_mutex_deinit(&s->mutex);
+    s->memory->ops->close(s->memory);
+    free(s);
+}
+
+static const sky_tier_ops ops = {
+    .submit = op_submit,
+    .event_fd = op_event_fd,
+    .drain = op_drain,
+    .wait = op_wait,
+    .cancel = op_cancel,
+    .list = op_list,
+    .verify = op_verify,
+    .stat = op_stat,
+    .close = op_close,
+};
+
+shaped *shaped_open(const sky_tier_env *env) {
+    shaped *s = calloc(1, sizeof *s);
+    sky_error error;
+    assert(s);
+    s->tier.ops = &ops;
+    s->rate = 1e12;
+    sky_mutex_init(&s->mutex);
+    sky_condition_init(&s->changed);
+    sky_status status = sky_batches_create(NULL, &s->batches);
+    assert(status == SKY_OK);
+    status = sky_memory_tier_open("mem:64MiB", env, &s->memory, &error);
+    assert(status == SKY_OK);
+    status = sky_thread_start(&s->thread, "shaped-link", link_body, s);
+    assert(status == SKY_OK);
+    return s;
+}
+
+sky_tier *shaped_tier(shaped *s) {
+    return &s->tier;
+}
+
+sky_tier *shaped_memory(shaped *s) {
+    return s->memory;
+}
+
+void shaped_rate(shaped *s, double bytes_per_s) {
+    shaped_rate_after(s, bytes_per_s, 0);
+}
+
+void shaped_rate_after(shaped *s, double bytes_per_s, uint64_t bytes) {
+    sky_mutex_lock(&s->mutex);
+    s->rate_later = bytes_per_s;
+    s->bytes_until_later = bytes;
+    if (bytes == 0)
+        s->rate = bytes_per_s;
+    sky_mutex_unlock(&s->mutex);
+}
+
+uint64_t shaped_moved(shaped *s) {
+    sky_mutex_lock(&s->mutex);
+    uint64_t moved = s->moved;
+    s->moved = 0;
+    sky_mutex_unlock(&s->mutex);
+    return moved;
+}

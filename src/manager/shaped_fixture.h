@@ -1,0 +1,21 @@
+/* A tier in memory behind a link of so many bytes a second: what it gets crosses the link one after
+ * the other, everything else is free. The rate can be changed at any time, and from a byte on. */
+#ifndef SKY_MANAGER_SHAPED_FIXTURE_H
+#define SKY_MANAGER_SHAPED_FIXTURE_H
+
+#include "store/tier.h"
+
+typedef struct shaped shaped;
+
+shaped *shaped_open(const sky_tier_env *env);
+sky_tier *shaped_tier(shaped *s);
+/* What lies there, without the link. */
+sky_tier *shaped_memory(shaped *s);
+
+void shaped_rate(shaped *s, double bytes_per_s);
+/* … once so many more bytes have crossed. */
+void shaped_rate_after(shaped *s, double bytes_per_s, uint64_t bytes);
+/* Bytes that have crossed since the last call. */
+uint64_t shaped_moved(shaped *s);
+
+#endif
