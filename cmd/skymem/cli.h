@@ -137,6 +137,9 @@ const char *cli_cache_home(char *out, size_t out_bytes);
 bool cli_given(cli *c, const char *name);
 bool cli_flag(cli *c, const char *name);
 const char *cli_text(cli *c, const char *name); /* NULL when there is none */
+/* For verbs that do several things: a usage error when a flag of the verb's own was given that this
+ * one, `what`, has no use for. `names` are those it has, parted by blanks. */
+int cli_only(cli *c, const char *what, const char *names);
 uint64_t cli_count(cli *c, const char *name);
 double cli_number(cli *c, const char *name);
 
@@ -172,7 +175,8 @@ typedef struct {
     size_t cell_max;
 } cli_table;
 void cli_table_cell(cli_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void cli_table_print(cli_table *t, FILE *to); /* the first row is the head; frees the cells */
+/* The first row is the head, and all are as long: at most 32 columns. Frees the cells. */
+void cli_table_print(cli_table *t, FILE *to);
 void cli_table_free(cli_table *t);
 
 /* files.c */
@@ -237,6 +241,10 @@ int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_
 /* "disk:/var/cache: no room …", with what to do, of a tier that failed. */
 void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char *out,
                    size_t out_bytes);
+/* The same of whichever tier failed, if that is known: else the status alone. */
+void cli_failure_says(const cli_store *store, sky_status status, char *out, size_t out_bytes);
+/* Say of which tiers a list is not all they hold. */
+void cli_note_unlisted(const cli *c, const cli_store *store);
 /* All of a verb that does one thing to the one key it is given; `done` says what: "removed". */
 int cli_key_verb(cli *c, sky_op op, const char *done);
 

@@ -3,8 +3,10 @@
 #include "model.h"
 #include "profile.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef SKYMEM_WITH_LLAMA
 
@@ -22,6 +24,19 @@ static int find_texts(cli *c, calibration *k) {
         k->text_count += k->texts[i] != NULL;
     }
     return k->text_count == given->count ? CLI_OK : cli_failed(c, "out of memory");
+}
+
+/* Minutes of work should not end at a folder that is not there: try the file first, and leave what
+ * was there as it was. */
+static int try_output(const cli *c, const char *path) {
+    bool there = access(path, F_OK) == 0;
+    FILE *file = fopen(path, "ae");
+    if (!file)
+        return cli_failed(c, "%s: %s", path, strerror(errno));
+    fclose(file);
+    if (!there)
+        unlink(path);
+    return CLI_OK;
 }
 
 static int write_profile(const cli *c, const char *path, const sky_profile *profile,
@@ -70,7 +85,9 @@ static int calibrate_run(cli *c) {
     sky_time start = sky_now();
     if (!path)
         return cli_usage(c, "where to? -o FILE.skycal");
-    int code = find_texts(c, &k);
+    int code = try_output(c, path);
+    if (code == CLI_OK)
+        code = find_texts(c, &k);
     if (code == CLI_OK)
         code = eval_model_open(c, 1536, 128, false, &k.model);
     if (code == CLI_OK)

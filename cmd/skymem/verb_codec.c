@@ -2,6 +2,7 @@
  *
  * A file is one container for each block of tokens, one after the other; each tells its own length
  * in its header. */
+#include "codec_layout.h"
 #include "npy.h"
 
 #include <stdlib.h>
@@ -31,20 +32,6 @@ static int read_calibration(job *j, const char *path) {
     return status == SKY_OK ? CLI_OK : cli_failed(j->c, "%s: %s", path, error.text);
 }
 
-static bool rope_of(json_t *rope, uint32_t dim, sky_rope *out) {
-    const char *kind = json_string_value(json_object_get(rope, "kind"));
-    json_t *dims = json_object_get(rope, "dims"), *base = json_object_get(rope, "base"),
-           *scale = json_object_get(rope, "frequency_scale");
-    sky_rope_kind k = kind && strcmp(kind, "interleaved") == 0 ? SKY_ROPE_INTERLEAVED
-                                                               : SKY_ROPE_NEOX;
-    if (kind && k == SKY_ROPE_NEOX && strcmp(kind, "neox") != 0)
-        return false;
-    json_int_t turned = dims ? json_integer_value(dims) : (json_int_t)dim;
-    return turned >= 2 && turned <= (json_int_t)dim &&
-           sky_rope_init(out, k, (uint32_t)turned, base ? json_number_value(base) : 10000,
-                         scale ? json_number_value(scale) : 1, NULL) == SKY_OK;
-}
-
 static sky_status bare_profile(const sky_rope *rope, uint32_t layers, uint32_t heads, uint32_t dim,
                                sky_profile **out) {
     sky_profile_layer *list = calloc(layers, sizeof *list);
@@ -58,36 +45,48 @@ static sky_status bare_profile(const sky_rope *rope, uint32_t layers, uint32_t h
     return status == SKY_OK ? sky_profile_seal(*out) : status;
 }
 
-static int read_layout(job *j, const char *path, uint32_t layers, uint32_t heads, uint32_t dim) {
-    json_error_t where;
-    json_t *root = json_load_file(path, 0, &where), *rope = json_object_get(root, "rope");
-    sky_rope turned;
-    int code = CLI_OK;
-    if (!root)
-        return cli_failed(j->c, "%s:%d: %s", path, where.line, where.text);
-    j->first_position = (uint32_t)json_integer_value(json_object_get(root, "first_position"));
-    if (rope && !rope_of(rope, dim, &turned))
-        code = cli_failed(j->c,
-                          "%s: rope: {\"kind\": \"neox\" or \"interleaved\", \"dims\": at most %u, "
-                          "\"base\": …, \"frequency_scale\": …}",
-                          path, dim);
-    else if (rope && bare_profile(&turned, layers, heads, dim, &j->profile) != SKY_OK)
-        code = cli_failed(j->c, "%s: no profile can be made of it", path);
-    json_decref(root);
-    return code;
+static int use_layout(job *j, const char *path, uint32_t layers, uint32_t heads, uint32_t dim) {
+    codec_layout layout;
+    int code = codec_layout_read(j->c, path, dim, &layout);
+    if (code != CLI_OK)
+        return code;
+    j->first_position = layout.first_position;
+    if (layout.turned && j->profile)
+        return cli_failed(j->c, "%s: rope: the calibration says how keys are turned; leave it out",
+                          path);
+    if (layout.turned && bare_profile(&layout.rope, layers, heads, dim, &j->profile) != SKY_OK)
+        return cli_failed(j->c, "%s: no profile can be made of it", path);
+    return CLI_OK;
 }
 
 static int read_profile(job *j, uint32_t layers, uint32_t heads, uint32_t dim) {
     const char *calibration = cli_text(j->c, "calibration"), *layout = cli_text(j->c, "layout");
     int code = calibration ? read_calibration(j, calibration) : CLI_OK;
-    if (code == CLI_OK && layout && !calibration)
-        code = read_layout(j, layout, layers, heads, dim);
+    if (code == CLI_OK && layout)
+        code = use_layout(j, layout, layers, heads, dim);
     return code;
+}
+
+/* Is the calibration of such rows? */
+static int check_profile(const job *j, const npy_array *a) {
+    for (uint32_t i = 0; j->profile && i < a->layers; i++) {
+        sky_profile_layer l;
+        if (sky_profile_layer_get(j->profile, i, &l) != SKY_OK)
+            return cli_failed(j->c, "%s: %u layers; %s is of %u", j->c->arguments[1], a->layers,
+                              cli_text(j->c, "calibration"), sky_profile_layer_count(j->profile));
+        if (l.kv_heads != a->heads || l.k_dim != a->dim || l.v_dim != a->dim)
+            return cli_failed(
+                j->c, "%s: %u heads of %u; in %s layer %u has %u heads of %u (K) and %u (V)",
+                j->c->arguments[1], a->heads, a->dim, cli_text(j->c, "calibration"), i, l.kv_heads,
+                l.k_dim, l.v_dim);
+    }
+    return CLI_OK;
 }
 
 /* ---- levels ---- */
 
-static int run_levels(cli *c) {
+static int run_levels(job *j) {
+    cli *c = j->c;
     json_t *list = json_array();
     cli_table t = {.columns = "lr"};
     cli_table_cell(&t, "%s", "LEVEL");
@@ -190,6 +189,8 @@ static int run_encode(job *j) {
         return code;
     code = read_profile(j, a.layers, a.heads, a.dim);
     if (code == CLI_OK)
+        code = check_profile(j, &a);
+    if (code == CLI_OK)
         code = encode_all(j, &a, level);
     cli_blob_free(&a.file);
     return code;
@@ -197,7 +198,7 @@ static int run_encode(job *j) {
 
 /* ---- reading containers ---- */
 
-typedef int (*visit)(const job *j, const sky_skv *skv, uint32_t first_token, void *context);
+typedef int (*visit)(const job *j, const sky_skv *skv, uint64_t first_token, void *context);
 
 static int corrupt(const job *j, size_t at) {
     return cli_failed(j->c, "%s: damaged or no .skv at byte %zu", j->c->arguments[1], at);
@@ -206,7 +207,7 @@ static int corrupt(const job *j, size_t at) {
 /* All containers of the file, in order. */
 static int each(const job *j, const cli_blob *file, visit visitor, void *context) {
     size_t at = 0, header;
-    uint32_t tokens = 0;
+    uint64_t tokens = 0;
     int code = file->bytes ? CLI_OK : corrupt(j, 0);
     while (code == CLI_OK && at < file->bytes) {
         sky_skv skv;
@@ -221,21 +222,22 @@ static int each(const job *j, const cli_blob *file, visit visitor, void *context
     return code;
 }
 
-/* ---- stat, verify ---- */
+/* ---- stat ---- */
 
 typedef struct {
-    uint32_t blocks;
-    uint32_t tokens;
+    uint64_t blocks;
+    uint64_t tokens;
     uint64_t bytes;
     uint64_t streams;
-    uint64_t corrupt;
     uint64_t level_bytes[SKY_LEVEL_COUNT];
     uint64_t level_streams[SKY_LEVEL_COUNT];
+    uint64_t absent[2 * SKY_LAYERS_MAX]; /* blocks that lack layer i / 2's K or V */
     sky_skv first;
-    bool check;
 } summary;
 
-static int add_up(const job *j, const sky_skv *skv, uint32_t first_token, void *context) {
+static const char *const kv_names[] = {"K", "V"};
+
+static int add_up(const job *j, const sky_skv *skv, uint64_t first_token, void *context) {
     summary *s = context;
     (void)j;
     if (first_token == 0)
@@ -246,14 +248,13 @@ static int add_up(const job *j, const sky_skv *skv, uint32_t first_token, void *
     for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
         sky_skv_entry e;
         sky_skv_entry_at(skv, i / 2, (sky_kv)(i & 1), &e);
-        if (!e.bytes)
+        if (!e.bytes) {
+            s->absent[i]++;
             continue;
+        }
         s->streams++;
         s->level_bytes[e.level] += e.bytes;
         s->level_streams[e.level]++;
-        if (s->check && sky_skv_stream_check(skv, i / 2, (sky_kv)(i & 1), skv->data + e.offset,
-                                             (size_t)e.bytes) != SKY_OK)
-            s->corrupt++;
     }
     return CLI_OK;
 }
@@ -269,47 +270,130 @@ static json_t *levels_json(const summary *s) {
     return list;
 }
 
+static json_t *absent_json(const summary *s) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < 2 * SKY_LAYERS_MAX; i++)
+        if (s->absent[i])
+            json_array_append_new(list,
+                                  json_pack("{s:I, s:s, s:I}", "layer", (json_int_t)(i / 2), "kv",
+                                            kv_names[i & 1], "blocks", (json_int_t)s->absent[i]));
+    return list;
+}
+
 static int say_stat(const job *j, const summary *s) {
     if (j->c->json)
         return cli_json_print(
-            j->c,
-            json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "blocks", (json_int_t)s->blocks,
-                      "tokens", (json_int_t)s->tokens, "layers", (json_int_t)s->first.layer_count,
-                      "streams", (json_int_t)s->streams, "bytes", (json_int_t)s->bytes,
-                      "calibrated", s->first.profile_id != 0, "levels", levels_json(s)));
-    printf("%u blocks of %u tokens in all, %u layers, %llu streams, %llu bytes\n", s->blocks,
-           s->tokens, s->first.layer_count, (unsigned long long)s->streams,
-           (unsigned long long)s->bytes);
+            j->c, json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o}", "blocks",
+                            (json_int_t)s->blocks, "tokens", (json_int_t)s->tokens, "layers",
+                            (json_int_t)s->first.layer_count, "streams", (json_int_t)s->streams,
+                            "bytes", (json_int_t)s->bytes, "calibrated", s->first.profile_id != 0,
+                            "levels", levels_json(s), "absent", absent_json(s)));
+    printf("%llu blocks of %llu tokens in all, %u layers, %llu streams, %llu bytes\n",
+           (unsigned long long)s->blocks, (unsigned long long)s->tokens, s->first.layer_count,
+           (unsigned long long)s->streams, (unsigned long long)s->bytes);
     for (uint32_t i = 0; i < SKY_LEVEL_COUNT; i++)
         if (s->level_streams[i])
             printf("level %s: %llu streams, %llu bytes\n", sky_level_name((sky_level)i),
                    (unsigned long long)s->level_streams[i], (unsigned long long)s->level_bytes[i]);
+    for (uint32_t i = 0; i < 2 * SKY_LAYERS_MAX; i++)
+        if (s->absent[i])
+            printf("not there: layer %u's %s, in %llu blocks\n", i / 2, kv_names[i & 1],
+                   (unsigned long long)s->absent[i]);
     return CLI_OK;
 }
 
-static int say_verify(const job *j, const summary *s) {
-    int code = CLI_OK;
-    if (j->c->json)
-        code = cli_json_print(j->c, json_pack("{s:I, s:I, s:I}", "streams", (json_int_t)s->streams,
-                                              "bytes", (json_int_t)s->bytes, "corrupt",
-                                              (json_int_t)s->corrupt));
-    else
-        printf("%llu streams checked, %llu damaged\n", (unsigned long long)s->streams,
-               (unsigned long long)s->corrupt);
-    return s->corrupt ? cli_failed(j->c, "%s: %llu streams are damaged", j->c->arguments[1],
-                                   (unsigned long long)s->corrupt)
-                      : code;
+/* What the directories of a file say; the caller frees `file`. */
+static int read_summary(const job *j, cli_blob *file, summary *s) {
+    *s = (summary){0};
+    int code = cli_blob_read(j->c, j->c->arguments[1], (uint64_t)1 << 36, file);
+    return code == CLI_OK ? each(j, file, add_up, s) : code;
 }
 
-static int run_summary(job *j, bool check) {
+static int run_stat(job *j) {
     cli_blob file;
-    summary s = {.check = check};
-    int code = cli_blob_read(j->c, j->c->arguments[1], (uint64_t)1 << 36, &file);
-    if (code != CLI_OK)
-        return code;
-    code = each(j, &file, add_up, &s);
+    summary s;
+    int code = read_summary(j, &file, &s);
     if (code == CLI_OK)
-        code = check ? say_verify(j, &s) : say_stat(j, &s);
+        code = say_stat(j, &s);
+    cli_blob_free(&file);
+    return code;
+}
+
+/* ---- verify ---- */
+
+typedef struct {
+    uint64_t corrupt;
+    uint64_t undecoded; /* for want of what they were made with */
+} verdict;
+
+static size_t stream_rows_bytes(const sky_stream_shape *s) {
+    return (size_t)s->token_count * s->kv_heads * s->head_dim *
+           (s->element == SKY_ELEMENT_F32 ? 4 : 2);
+}
+
+/* Checksum, header, and whether its rows decode. SKY_E_PARAM: not with this profile, or none. */
+static sky_status check_stream(const job *j, const sky_skv *skv, uint32_t i) {
+    sky_kv kv = (sky_kv)(i & 1);
+    sky_stream_shape shape;
+    sky_skv_stream_shape(skv, i / 2, kv, &shape);
+    uint8_t *rows = malloc(stream_rows_bytes(&shape));
+    if (!rows)
+        return SKY_E_NOMEM;
+    size_t token_bytes = stream_rows_bytes(&shape) / shape.token_count;
+    sky_tensor_out dst = {rows, token_bytes, token_bytes / shape.kv_heads};
+    sky_status status = sky_skv_decode(skv, j->profile, i / 2, kv, dst, j->memory);
+    free(rows);
+    return status;
+}
+
+static int check_block(const job *j, const sky_skv *skv, uint64_t first_token, void *context) {
+    verdict *v = context;
+    (void)first_token;
+    for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
+        sky_status status = check_stream(j, skv, i);
+        if (status == SKY_E_NOMEM)
+            return failed(j, j->c->arguments[1], status);
+        v->undecoded += status == SKY_E_PARAM;
+        v->corrupt += status < 0 && status != SKY_E_PARAM;
+    }
+    return CLI_OK;
+}
+
+static int say_verify(const job *j, const summary *s, const verdict *v) {
+    int code = CLI_OK;
+    if (j->c->json)
+        code = cli_json_print(j->c, json_pack("{s:I, s:I, s:I, s:I}", "streams",
+                                              (json_int_t)s->streams, "bytes", (json_int_t)s->bytes,
+                                              "corrupt", (json_int_t)v->corrupt, "undecoded",
+                                              (json_int_t)v->undecoded));
+    else
+        printf("%llu streams checked, %llu damaged\n", (unsigned long long)s->streams,
+               (unsigned long long)v->corrupt);
+    if (v->corrupt)
+        return cli_failed(j->c, "%s: %llu streams are damaged", j->c->arguments[1],
+                          (unsigned long long)v->corrupt);
+    if (v->undecoded)
+        cli_note(j->c,
+                 "%llu of them by checksum alone: only the --calibration or --layout they were "
+                 "made with tells whether they decode",
+                 (unsigned long long)v->undecoded);
+    return code;
+}
+
+static int run_verify(job *j) {
+    cli_blob file;
+    summary s;
+    verdict v = {0};
+    sky_stream_shape shape;
+    int code = read_summary(j, &file, &s);
+    if (code == CLI_OK) {
+        sky_skv_stream_shape(&s.first, 0, SKY_KV_K, &shape);
+        code = read_profile(j, s.first.layer_count, shape.kv_heads, shape.head_dim);
+    }
+    if (code == CLI_OK)
+        code = each(j, &file, check_block, &v);
+    if (code == CLI_OK)
+        code = say_verify(j, &s, &v);
     cli_blob_free(&file);
     return code;
 }
@@ -321,7 +405,7 @@ typedef struct {
     uint32_t first_layer;
 } decoding;
 
-static int decode_block(const job *j, const sky_skv *skv, uint32_t first_token, void *context) {
+static int decode_block(const job *j, const sky_skv *skv, uint64_t first_token, void *context) {
     decoding *d = context;
     npy_array *a = &d->out;
     size_t token_bytes = npy_token_bytes(a);
@@ -341,7 +425,12 @@ static int decode_block(const job *j, const sky_skv *skv, uint32_t first_token, 
                               "%s: made with another calibration or layout: give it with "
                               "--calibration or --layout",
                               j->c->arguments[1]);
-        if (status < 0)
+        if (status == SKY_MISS)
+            return cli_failed(j->c,
+                              "%s: layer %u's %s is not there; --layers takes those that are, and "
+                              "codec stat lists the others",
+                              j->c->arguments[1], layer, kv_names[i & 1]);
+        if (status != SKY_OK)
             return failed(j, j->c->arguments[1], status);
     }
     return CLI_OK;
@@ -371,9 +460,12 @@ static int decode_all(job *j, const cli_blob *file, const summary *s) {
     int code = read_profile(j, s->first.layer_count, shape.kv_heads, shape.head_dim);
     if (code != CLI_OK)
         return code;
+    if (s->tokens > UINT32_MAX)
+        return cli_failed(j->c, "%s: %llu tokens are more than one array holds", j->c->arguments[1],
+                          (unsigned long long)s->tokens);
     d.out = (npy_array){.element = shape.element,
                         .layers = last - d.first_layer + 1,
-                        .tokens = s->tokens,
+                        .tokens = (uint32_t)s->tokens,
                         .heads = shape.kv_heads,
                         .dim = shape.head_dim};
     d.out.data = calloc(npy_bytes(&d.out), 1);
@@ -395,35 +487,53 @@ static int decode_all(job *j, const cli_blob *file, const summary *s) {
 
 static int run_decode(job *j) {
     cli_blob file;
-    summary s = {.check = false};
+    summary s;
     if (!cli_text(j->c, "output"))
         return cli_usage(j->c, "codec decode needs -o OUT.npy");
-    int code = cli_blob_read(j->c, j->c->arguments[1], (uint64_t)1 << 36, &file);
-    if (code != CLI_OK)
-        return code;
-    code = each(j, &file, add_up, &s);
+    int code = read_summary(j, &file, &s);
     if (code == CLI_OK)
         code = decode_all(j, &file, &s);
     cli_blob_free(&file);
     return code;
 }
 
+/* ---- which ---- */
+
+static const struct {
+    const char *name;
+    const char *options; /* that mean something to it */
+    size_t files;
+    int (*run)(job *j);
+} parts[] = {
+    {"levels", "", 0, run_levels},
+    {"encode", "level output layout calibration plain block-tokens", 1, run_encode},
+    {"decode", "output layout calibration layers", 1, run_decode},
+    {"stat", "", 1, run_stat},
+    {"verify", "layout calibration", 1, run_verify},
+};
+
+static bool has_word(const char *words, const char *word) {
+    size_t length = strlen(word);
+    for (const char *p = words; (p = strstr(p, word)); p += length)
+        if ((p == words || p[-1] == ' ') && (p[length] == ' ' || p[length] == 0))
+            return true;
+    return false;
+}
+
 static int codec_run(cli *c) {
-    const char *verb = c->arguments[0];
+    const char *name = c->arguments[0];
+    size_t i = 0, count = sizeof parts / sizeof *parts;
+    while (i < count && strcmp(name, parts[i].name) != 0)
+        i++;
+    if (i == count)
+        return cli_usage(c, "no codec %s: levels, encode, decode, stat or verify", name);
+    if (c->argument_count != 1 + parts[i].files)
+        return cli_usage(c, "codec %s %s", name, parts[i].files ? "needs a file" : "takes no file");
+    for (const cli_option *o = c->verb->options; o->name; o++)
+        if (cli_find(c, o->name)->origin == CLI_FROM_FLAG && !has_word(parts[i].options, o->name))
+            return cli_usage(c, "codec %s takes no --%s", name, o->name);
     job j = {.c = c, .memory = aligned_alloc(64, SKY_DECODER_BYTES)};
-    int code;
-    if (strcmp(verb, "levels") == 0)
-        code = run_levels(c);
-    else if (c->argument_count < 2)
-        code = cli_usage(c, "codec %s needs a file", verb);
-    else if (strcmp(verb, "encode") == 0)
-        code = run_encode(&j);
-    else if (strcmp(verb, "decode") == 0)
-        code = run_decode(&j);
-    else if (strcmp(verb, "stat") == 0 || strcmp(verb, "verify") == 0)
-        code = run_summary(&j, verb[0] == 'v');
-    else
-        code = cli_usage(c, "no codec %s: levels, encode, decode, stat or verify", verb);
+    int code = j.memory ? parts[i].run(&j) : cli_failed(c, "out of memory");
     sky_profile_destroy(j.profile);
     free(j.memory);
     return code;
@@ -442,8 +552,11 @@ const cli_verb cli_verb_codec = {
         "A calibration (`skymem calibrate`) makes the lossy levels smaller at equal quality; what "
         "was encoded with one decodes with that one only. A layout is JSON, {\"rope\": {\"kind\": "
         "\"neox\", \"dims\": 256, \"base\": 10000, \"frequency_scale\": 1}, \"first_position\": "
-        "0}, "
-        "for keys that were turned and no calibration.",
+        "0}: where the first row stands, and how keys were turned where no calibration says so. "
+        "decode takes the layout the file was encoded with.\n"
+        "verify checks every checksum, and decodes what it can: what was encoded with a "
+        "calibration "
+        "or layout, when that is given.",
     .options =
         (const cli_option[]){
             {.name = "level",
@@ -477,7 +590,7 @@ const cli_verb cli_verb_codec = {
         (const cli_example[]){
             {"skymem codec encode kv.npy -o kv.skv --level 3", "about a fifth of the bytes"},
             {"skymem codec decode kv.skv -o again.npy --layers 0-3", "four layers, read alone"},
-            {"skymem codec verify kv.skv", "does every checksum hold?"},
+            {"skymem codec verify kv.skv", "is it whole, and does it decode?"},
             {NULL, NULL},
         },
     .fields =
@@ -490,7 +603,9 @@ const cli_verb cli_verb_codec = {
             {"encode_gbps", "encode: GB of array a second"},
             {"decode_gbps", "decode: GB of array a second"},
             {"streams", "stat, verify: one for each layer's K and V of a block"},
-            {"corrupt", "verify: streams whose checksum does not hold"},
+            {"corrupt", "verify: streams whose checksum or header is wrong, or that do not decode"},
+            {"undecoded", "verify: streams checked by checksum alone, without their calibration"},
+            {"absent", "stat: streams that were left out: layer, kv (K or V), in how many blocks"},
             {"calibrated", "stat: a calibration or layout is needed to decode"},
             {"tokens", "stat, decode"},
             {"layers", "stat, decode"},

@@ -48,6 +48,7 @@ typedef struct {
     sky_tile tile;
     uint32_t exception_count;
     float D;
+    float limit;   /* elements beyond it are exceptions; INFINITY: load's own limit is enough */
     uint8_t flags; /* of the stream */
     uint8_t tile_flags;
 } encoder;
@@ -100,11 +101,32 @@ static void turn_to(encoder *e, uint32_t token) {
         e->kernels->turn_on(&e->transform);
 }
 
+static float element_value(sky_element element, const uint8_t *in) {
+    if (element == SKY_ELEMENT_F32)
+        return sky_float_of(sky_load_u32(in));
+    uint16_t h = sky_load_u16(in);
+    return element == SKY_ELEMENT_F16 ? sky_float_of_f16(h) : sky_float_of_bf16(h);
+}
+
+/* What might come back as an infinity becomes NaN, which makes it an exception. */
+static void exclude_large(const encoder *e, const uint8_t *in, float *row) {
+    uint32_t size = sky_element_bytes(e->shape->element), dim = e->shape->head_dim;
+    for (uint32_t i = 0; i < e->tile.width; i++) {
+        const uint8_t *at = in + i / dim * e->src.head_bytes + (size_t)(i % dim) * size;
+        if (!(fabsf(element_value(e->shape->element, at)) <= e->limit))
+            row[i] = NAN;
+    }
+}
+
 /* Returns how many. */
 static uint32_t load_tokens(encoder *e, uint32_t token) {
     uint32_t left = e->tile.tokens - token, count = left < 2 ? left : 2;
-    for (uint32_t i = 0; i < count; i++)
-        e->kernels->load(&e->transform, i, element_row(e, token + i), e->src.head_bytes, e->row[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *in = element_row(e, token + i);
+        e->kernels->load(&e->transform, i, in, e->src.head_bytes, e->row[i]);
+        if (e->limit < INFINITY)
+            exclude_large(e, in, e->row[i]);
+    }
     return count;
 }
 
@@ -113,56 +135,153 @@ static inline float tame(float x) {
     return fabsf(x) <= 1e30f ? x : 0.0f;
 }
 
-/* The block's mean, rounded to f16 as it travels. */
-static void measure_mean(encoder *e) {
-    float *mean = e->transform.mean;
-    memset(mean, 0, sizeof e->transform.mean);
+/* The block's mean, rounded to f16 as it travels, of what lies within `limit` of the one before. */
+static void measure_mean(encoder *e, float limit) {
+    float *mean = e->transform.mean, sums[SKY_WIDTH_MAX] = {0};
+    uint32_t counts[SKY_WIDTH_MAX] = {0};
     for (uint32_t t = 0; t < e->tile.tokens; t += 2) {
         turn_to(e, t);
         uint32_t count = load_tokens(e, t);
         for (uint32_t r = 0; r < count; r++)
-            for (uint32_t i = 0; i < e->tile.width; i++)
-                mean[i] += tame(e->row[r][i]);
+            for (uint32_t i = 0; i < e->tile.width; i++) {
+                float x = tame(e->row[r][i]);
+                bool far = fabsf(x - mean[i]) > limit;
+                sums[i] += far ? 0.0f : x;
+                counts[i] += !far;
+            }
     }
     for (uint32_t i = 0; i < e->tile.width; i++) {
-        float m = mean[i] / (float)e->tile.tokens;
+        float m = counts[i] ? sums[i] / (float)counts[i] : mean[i];
         e->means[i] = sky_f16_of_float(fabsf(m) <= 60000.0f ? m : 0.0f);
         mean[i] = sky_float_of_f16(e->means[i]);
     }
 }
 
-static float square_of_row(const encoder *e, const float *row) {
-    float sum = 0;
+/* Of the distances from the mean that are within a limit. */
+typedef struct {
+    float square; /* their mean square */
+    float mean;
+    float most;
+    uint32_t beyond; /* how many are not */
+} spread;
+
+static void spread_row(const encoder *e, const float *row, float limit, spread *s) {
+    float squares = 0, sum = 0;
     for (uint32_t i = 0; i < e->tile.width; i++) {
-        float d = tame(row[i]) - e->transform.mean[i];
-        sum += d * d;
+        float d = fabsf(tame(row[i]) - e->transform.mean[i]);
+        s->beyond += d > limit;
+        d = d > limit ? 0.0f : d;
+        squares += d * d;
+        sum += d;
+        s->most = d > s->most ? d : s->most;
     }
-    return sum / (float)e->tile.width;
+    s->square += squares / (float)e->tile.width;
+    s->mean += sum / (float)e->tile.width;
 }
 
-static float measure_rms(encoder *e) {
-    float sum = 0;
+static spread measure_spread(encoder *e, float limit) {
+    spread s = {0};
     for (uint32_t t = 0; t < e->tile.tokens; t += 2) {
         turn_to(e, t);
         uint32_t count = load_tokens(e, t);
         for (uint32_t r = 0; r < count; r++)
-            sum += square_of_row(e, e->row[r]);
+            spread_row(e, e->row[r], limit, &s);
     }
-    float rms = sqrtf(sum / (float)e->tile.tokens);
-    return rms >= 1e-20f && rms <= 1e20f ? rms : 1e-20f;
+    s.square /= (float)e->tile.tokens;
+    s.mean /= (float)e->tile.tokens;
+    return s;
+}
+
+/* A distance is an outlier when it is this many times the mean one and outliers are no more than
+ * one in so many elements. A value of 50,000 among thousands near 1 would make the step hundreds of
+ * times too coarse for the others; as an outlier it travels as an escape or an exception. Where a
+ * whole channel or token is large, they are too many, and decide about the step as others do. */
+#define OUTLIER_DISTANCE 128.0f
+#define OUTLIER_RARITY   1024u
+#define OUTLIER_ROUNDS   16u /* an outlier hides others, and moves its channel's mean */
+
+static spread without_outliers(encoder *e) {
+    spread s = measure_spread(e, INFINITY);
+    uint32_t most = 1 + e->tile.tokens * e->tile.width / OUTLIER_RARITY;
+    for (uint32_t i = 0; i < OUTLIER_ROUNDS && s.most > OUTLIER_DISTANCE * s.mean; i++) {
+        float limit = fmaxf(OUTLIER_DISTANCE * s.mean, 0.25f * s.most);
+        spread next = measure_spread(e, limit);
+        if (next.beyond > most)
+            break;
+        if (!(e->flags & SKY_STREAM_MEAN)) {
+            measure_mean(e, limit);
+            next = measure_spread(e, limit);
+        }
+        s = next;
+    }
+    return s;
+}
+
+/* The rms about the mean. Squares of tiny values are lost, so there it follows from the mean
+ * distance, as a normal distribution has it; what is too large for squares travels raw, as the
+ * smallest step makes it. */
+static float measure_rms(encoder *e) {
+    spread s = without_outliers(e);
+    float rms = sqrtf(s.square);
+    if (rms < 1e-18f)
+        rms = 1.25f * s.mean;
+    return rms > 0 && rms <= 1e20f ? rms : 1e-20f;
+}
+
+/* The most by which what comes back may differ from an element, but for float's own rounding: a
+ * level is at most 1 (the trellis: 2) from its z, so by √½ D (1 + 1) a value of a token; then the
+ * matrix that takes values back, and rope, at most √2 for two channels with the same bound. */
+static float error_max(const encoder *e) {
+    const sky_profile_stream *s = e->profile.stream;
+    uint32_t dim = e->shape->head_dim, pairs = dim / 2;
+    float gain = 1;
+    if (e->transform.pairs) {
+        size_t pitch = e->transform.matrix_pitch;
+        const float *g = s->g + (size_t)e->tile.head * pairs;
+        for (uint32_t p = 0; p < e->tile.heads * pairs; p++, g++)
+            gain = fmaxf(gain, fmaxf(fabsf(g[0]) + fabsf(g[2 * pitch]),
+                                     fabsf(g[pitch]) + fabsf(g[3 * pitch])));
+    }
+    for (uint32_t h = 0; e->transform.klt && h < e->tile.heads; h++) {
+        const float *g = s->klt_g + (size_t)(e->tile.head + h) * dim * dim;
+        float sums[SKY_HEAD_DIM_MAX] = {0};
+        for (uint32_t i = 0; i < dim; i++)
+            for (uint32_t j = 0; j < dim; j++)
+                sums[j] += fabsf(g[(size_t)i * dim + j]);
+        for (uint32_t j = 0; j < dim; j++)
+            gain = fmaxf(gain, sums[j]);
+    }
+    float value = (e->options.plain ? 2 : 4) * SKY_SQRT_HALF * e->D;
+    return value * gain * (e->transform.rope ? 2 * SKY_SQRT_HALF : 1.0f);
+}
+
+/* An element that could come back beyond the type's largest would be an infinity. load takes those
+ * above 60000 (1e38) for exceptions, which is enough for any step that is fine against the type's
+ * range; for a coarser one the limit is lower. What is kept below the largest is for rounding. */
+static float choose_limit(const encoder *e) {
+    bool half = e->shape->element == SKY_ELEMENT_F16;
+    float error = error_max(e), most = half ? 65000.0f : 3.3e38f;
+    return error > most - (half ? 60000.0f : 1e38f) ? most - error : INFINITY;
+}
+
+/* Of those a tile may have. */
+static float step_within(float step) {
+    return fminf(fmaxf(step, 2e-36f), 1e36f);
 }
 
 static void choose_step(encoder *e) {
     bool dependent = !e->options.plain;
     const sky_profile_stream *s = e->profile.stream;
     float step = s ? s->step[e->options.level][dependent] : 0;
+    e->limit = INFINITY;
     if (!(e->flags & SKY_STREAM_MEAN))
-        measure_mean(e);
+        measure_mean(e, INFINITY);
     if (!(step > 0))
         step = measure_rms(e) * blind_step[e->options.level];
-    e->D = step * e->options.step_scale * 0.5f;
+    e->D = step_within(step * e->options.step_scale) * 0.5f;
     e->transform.scale[0] = SKY_SQRT_HALF / e->D;
     e->transform.scale[1] = 1.0f / e->D;
+    e->limit = choose_limit(e);
 }
 
 /* ---- exceptions ---- */
@@ -228,7 +347,8 @@ static bool forward_tokens(encoder *e, uint32_t token) {
 static bool rounded_at_once(encoder *e, uint32_t token) {
     const uint8_t *in[2] = {element_row(e, token), element_row(e, token + 1)};
     int16_t *sum = e->packed + (size_t)token * e->transform.padded;
-    return e->options.plain && e->kernels->pair_round && token + 2 <= e->tile.tokens &&
+    return e->options.plain && e->kernels->pair_round && !(e->limit < INFINITY) &&
+           token + 2 <= e->tile.tokens &&
            e->kernels->pair_round(&e->transform, in, e->src.head_bytes, sum,
                                   sum + e->transform.padded);
 }

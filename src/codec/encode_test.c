@@ -1,5 +1,6 @@
 /* Proves: streams of every level, element, rope and shape decode to rows close to the originals;
- * what no level can hold and the first token come back bit for bit; sizes stay within the bound. */
+ * what no level can hold and the first token come back bit for bit, what is finite stays finite;
+ * neither outliers nor the rows' scale change how good a level is; sizes stay within the bound. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -164,6 +165,105 @@ static void rows_without_information_are_small_and_exact_enough(void **state) {
     }
 }
 
+/* Every f16 that went in finite comes out finite, whatever the step is against its range: rows next
+ * to the largest f16 everywhere, and here and there among small ones with a coarse step. */
+static void what_is_finite_stays_finite(void **state) {
+    (void)state;
+    sky_stream_shape shape = shape_of(SKY_KV_K, 128, 1, 64);
+    sky_profile *profile = fixture_profile(&shape, SKY_ROPE_NEOX, true);
+    uint16_t *rows[2] = {fixture_elements(6, &shape, NULL), fixture_elements(7, &shape, NULL)};
+    uint16_t *out = malloc(fixture_bytes(&shape));
+    void *memory = fixture_work();
+    for (size_t i = 0; i < 128 * 64; i++) {
+        rows[0][i] = (uint16_t)(0x7ab7 | (rows[0][i] & 0x8000)); /* ±55,008 */
+        if (i % 401 == 17)
+            rows[1][i] = (uint16_t)(0x7b40 | (i % 2 ? 0x8000 : 0)); /* ±59,392 */
+    }
+    for (uint32_t level = SKY_LEVEL_8; level < SKY_LEVEL_COUNT; level++)
+        for (uint32_t kind = 0; kind < 8; kind++) {
+            uint16_t *in = rows[kind & 1];
+            const sky_profile *p = kind & 4 ? profile : NULL;
+            sky_encode_options how = {.level = (sky_level)level, .plain = kind & 2};
+            how.step_scale = p || kind & 1 ? 1e4f
+                                           : 1; /* a calibrated step is made for smaller ones */
+            size_t bytes;
+            uint8_t *stream = fixture_encode(p, &shape, &how, in, &bytes);
+            assert_int_equal(sky_decode(p, &shape, stream, bytes, fixture_out(out, &shape), memory),
+                             SKY_OK);
+            for (size_t i = 0; i < 128 * 64; i++)
+                assert_true((out[i] & 0x7c00) != 0x7c00);
+            free(stream);
+        }
+    free(memory);
+    free(out);
+    free(rows[0]);
+    free(rows[1]);
+    sky_profile_destroy(profile);
+}
+
+/* Error of the elements that are no outlier. */
+static double error_of_the_others(sky_level level, bool plain, const sky_stream_shape *shape,
+                                  uint16_t *in, uint32_t outliers) {
+    size_t count = fixture_bytes(shape) / 2, bytes, others = 0;
+    uint16_t *out = malloc(fixture_bytes(shape));
+    void *memory = fixture_work();
+    double error = 0;
+    for (size_t i = 0; i < outliers; i++)
+        in[(i * 1009 + 77) % count] = 0x7a1a; /* 50,000 */
+    sky_encode_options how = {.level = level, .plain = plain};
+    uint8_t *stream = fixture_encode(NULL, shape, &how, in, &bytes);
+    assert_int_equal(sky_decode(NULL, shape, stream, bytes, fixture_out(out, shape), memory),
+                     SKY_OK);
+    assert_true(bytes < fixture_bytes(shape) * 3 / 4); /* it is not that they travel raw */
+    for (size_t i = 0; i < count; i++) {
+        if (in[i] == 0x7a1a)
+            continue;
+        double d = (double)fixture_value(SKY_ELEMENT_F16, in, i) -
+                   (double)fixture_value(SKY_ELEMENT_F16, out, i);
+        error += d * d;
+        others++;
+    }
+    free(stream);
+    free(memory);
+    free(out);
+    return sqrt(error / (double)others);
+}
+
+static void an_outlier_does_not_make_the_others_coarse(void **state) {
+    (void)state;
+    static const struct { uint32_t tokens, outliers; } tries[] = {{16, 1}, {128, 1}, {128, 20}};
+    for (size_t i = 0; i < 3; i++)
+        for (uint32_t level = SKY_LEVEL_4; level < SKY_LEVEL_COUNT; level++) {
+            sky_stream_shape shape = shape_of(SKY_KV_V, tries[i].tokens, 1, 256);
+            uint16_t *in = fixture_elements(3, &shape, NULL);
+            double without = error_of_the_others((sky_level)level, level & 1, &shape, in, 0);
+            double with = error_of_the_others((sky_level)level, level & 1, &shape, in,
+                                              tries[i].outliers);
+            if (!(with < 1.1 * without))
+                fail_msg("level %s, %u tokens: error %g beside %u outliers, %g without",
+                         sky_level_name((sky_level)level), tries[i].tokens, with, tries[i].outliers,
+                         without);
+            free(in);
+        }
+}
+
+/* The step follows the rows over the range of floats. */
+static void scale_does_not_matter(void **state) {
+    (void)state;
+    sky_stream_shape shape = shape_of(SKY_KV_V, 64, 1, 128);
+    shape.element = SKY_ELEMENT_F32;
+    static const float scales[] = {1e-33f, 1e-30f, 1e-12f, 1e12f};
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+        float *in = fixture_elements(3, &shape, NULL);
+        for (size_t j = 0; j < 64 * 128; j++)
+            in[j] *= scales[i];
+        sky_encode_options how = {.level = SKY_LEVEL_4};
+        size_t bytes = round_trip(NULL, &shape, &how, in, 0.6 * (double)scales[i]);
+        assert_true(bytes < fixture_bytes(&shape) / 4);
+        free(in);
+    }
+}
+
 static void strides_are_the_callers(void **state) {
     (void)state;
     sky_stream_shape shape = shape_of(SKY_KV_V, 10, 3, 40);
@@ -258,6 +358,9 @@ int main(void) {
         cmocka_unit_test(the_first_token_comes_back_bit_for_bit),
         cmocka_unit_test(what_no_level_holds_comes_back_as_it_is),
         cmocka_unit_test(rows_without_information_are_small_and_exact_enough),
+        cmocka_unit_test(what_is_finite_stays_finite),
+        cmocka_unit_test(an_outlier_does_not_make_the_others_coarse),
+        cmocka_unit_test(scale_does_not_matter),
         cmocka_unit_test(strides_are_the_callers),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(levels_have_names),

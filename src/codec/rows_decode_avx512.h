@@ -218,8 +218,8 @@ static inline void next_states(states *s, const distances *d) {
     s->low = halves_from(x, _mm512_slli_epi16(y, 8));
 }
 
-/* A step on its way, from one stage to the next. `signs` are of lossless half 1, which has no symbol
- * below 8. */
+/* A step on its way, from one stage to the next. `signs` are of lossless half 1, which has no
+ * symbol below 8. */
 typedef struct {
     __m512i slot;
     __m512i at; /* the quarter, and 4 where a is set */

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "codec/stream.h"
 
 bool sky__skv_layer_valid(const sky_skv_layer *l) {
     uint32_t dim = l->k_dim > l->v_dim ? l->k_dim : l->v_dim;
@@ -152,16 +153,18 @@ sky_status sky_skv_stream_shape(const sky_skv *skv, uint32_t layer, sky_kv kv,
 sky_status sky_skv_stream_check(const sky_skv *skv, uint32_t layer, sky_kv kv, const void *stream,
                                 size_t bytes) {
     sky_skv_entry e;
-    sky_stream_info info;
+    sky_stream_shape shape;
+    sky_stream_header header;
     sky_status status = sky_skv_entry_at(skv, layer, kv, &e);
     if (status != SKY_OK)
         return status;
     if (bytes != e.bytes || sky__skv_checksum(stream, bytes, 2 * layer + (uint32_t)kv,
                                               skv->first_position) != e.checksum)
         return SKY_E_CORRUPT;
-    status = sky_stream_info_read(stream, bytes, &info);
+    sky_skv_stream_shape(skv, layer, kv, &shape);
+    status = sky__stream_header_read(stream, bytes, &shape, &header);
     if (status == SKY_OK &&
-        (info.level != e.level || (info.calibrated && info.profile_id != skv->profile_id)))
+        (header.level != e.level || (header.profile_id && header.profile_id != skv->profile_id)))
         return SKY_E_CORRUPT;
     return status;
 }

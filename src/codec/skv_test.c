@@ -1,6 +1,6 @@
 /* Proves: a container gives back each stream by itself, levels mixed, streams left out; its header
- * is what docs/formats/skv.md says; any byte flipped, cut or added is refused; lowering equals
- * encoding what was decoded. */
+ * is what docs/formats/skv.md says; any byte flipped, cut or added is refused, and so is a
+ * stream that is another's; lowering equals encoding what was decoded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,10 @@
 
 #include <cmocka.h>
 
+#include "base/bytes.h"
+#include "base/hash.h"
 #include "codec/codec_fixture.h"
+#include "codec/skv.h"
 
 #define LAYERS 3
 static const sky_skv_layer layers[LAYERS] = {
@@ -150,6 +153,77 @@ static void every_flip_and_cut_is_refused(void **state) {
     free(data);
 }
 
+/* Write `stream` as what (0, K) holds, and put all checksums right. */
+static void forge(uint8_t *data, const uint8_t *stream, size_t bytes) {
+    size_t header = sky_skv_size_of_header(LAYERS), entry = sky_skv_entry_offset(LAYERS, 0);
+    memcpy(data + header, stream, bytes);
+    sky_store_u64(data + entry + 16, sky__skv_checksum(data + header, bytes, 0, 24));
+    sky_store_u64(data + header - 8, sky_checksum(data, header - 8, 0));
+}
+
+/* Checksums alone do not make a stream the one that is meant: every field of its header must be. */
+static void a_stream_of_another_place_or_shape_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t at, flip;
+    } fields[] = {{1, 1}, {3, 1}, {3, 16}, {4, 1}, {6, 1}, {8, 2}, {12, 4}, {16, 1}};
+    size_t bytes;
+    uint8_t *data = make(&bytes);
+    sky_skv skv;
+    sky_skv_entry e;
+    sky_stream_shape s;
+    assert_int_equal(sky_skv_open(data, bytes, &skv), SKY_OK);
+    sky_skv_entry_at(&skv, 0, SKY_KV_K, &e);
+    sky_skv_stream_shape(&skv, 0, SKY_KV_K, &s);
+    uint8_t *stream = malloc((size_t)e.bytes), *rows = malloc(fixture_bytes(&s));
+    void *memory = fixture_work();
+    memcpy(stream, data + e.offset, (size_t)e.bytes);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        stream[fields[i].at] ^= (uint8_t)fields[i].flip;
+        forge(data, stream, (size_t)e.bytes);
+        assert_int_equal(open_and_verify(data, bytes), SKY_E_CORRUPT);
+        assert_true(sky_skv_decode(&skv, NULL, 0, SKY_KV_K, fixture_out(rows, &s), memory) < 0);
+        stream[fields[i].at] ^= (uint8_t)fields[i].flip;
+    }
+    forge(data, stream, (size_t)e.bytes);
+    assert_int_equal(open_and_verify(data, bytes), SKY_OK);
+    free(memory);
+    free(rows);
+    free(stream);
+    free(data);
+}
+
+static void only_streams_of_the_place_are_put(void **state) {
+    (void)state;
+    size_t bytes, again_bytes;
+    uint8_t *data = make(&bytes), *again = malloc(bytes);
+    sky_skv_shape shape = shape_of_all();
+    sky_skv skv;
+    sky_skv_entry e;
+    sky_skv_writer w;
+    assert_int_equal(sky_skv_open(data, bytes, &skv), SKY_OK);
+    sky_skv_entry_at(&skv, 0, SKY_KV_K, &e);
+    assert_int_equal(sky_skv_begin(&w, &shape, NULL, again, bytes), SKY_OK);
+    for (uint32_t i = 1; i < 2 * LAYERS; i++)
+        assert_int_equal(
+            sky_skv_put_stream(&w, i / 2, (sky_kv)(i & 1), data + e.offset, (size_t)e.bytes),
+            SKY_E_CORRUPT);
+    assert_int_equal(sky_skv_put_stream(&w, LAYERS, SKY_KV_K, data + e.offset, (size_t)e.bytes),
+                     SKY_E_PARAM);
+    for (uint32_t i = 0; i < 2 * LAYERS; i++) { /* those that were refused passed nothing over */
+        sky_skv_entry_at(&skv, i / 2, (sky_kv)(i & 1), &e);
+        if (e.bytes)
+            assert_int_equal(
+                sky_skv_put_stream(&w, i / 2, (sky_kv)(i & 1), data + e.offset, (size_t)e.bytes),
+                SKY_OK);
+    }
+    assert_int_equal(sky_skv_end(&w, &again_bytes), SKY_OK);
+    assert_int_equal(again_bytes, bytes);
+    assert_memory_equal(again, data, bytes);
+    free(again);
+    free(data);
+}
+
 static void lowering_is_decoding_and_encoding(void **state) {
     (void)state;
     size_t bytes, lower_bytes;
@@ -215,6 +289,8 @@ int main(void) {
         cmocka_unit_test(every_stream_decodes_alone),
         cmocka_unit_test(the_header_alone_tells_the_ranges),
         cmocka_unit_test(every_flip_and_cut_is_refused),
+        cmocka_unit_test(a_stream_of_another_place_or_shape_is_refused),
+        cmocka_unit_test(only_streams_of_the_place_are_put),
         cmocka_unit_test(lowering_is_decoding_and_encoding),
         cmocka_unit_test(shapes_that_mean_nothing_are_refused),
     };

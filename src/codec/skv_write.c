@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "codec/skv.h"
+#include "codec/stream.h"
 
 static bool shape_valid(const sky_skv_shape *shape) {
     if (!shape->layer_count || shape->layer_count > SKY_LAYERS_MAX || !shape->token_count ||
@@ -79,46 +80,54 @@ sky_status sky_skv_begin(sky_skv_writer *writer, const sky_skv_shape *shape,
     return SKY_OK;
 }
 
-/* Go on to the entry of (layer, kv), leaving out those before. */
-static sky_status advance(sky_skv_writer *w, uint32_t layer, sky_kv kv, sky_stream_shape *shape) {
+/* The stream's shape, if its turn is not over. */
+static sky_status shape_at(const sky_skv_writer *w, uint32_t layer, sky_kv kv,
+                           sky_stream_shape *shape) {
     uint32_t index = 2 * layer + (uint32_t)kv;
     if (layer >= w->shape.layer_count || index < w->next)
         return SKY_E_PARAM;
-    while (w->next < index)
-        write_entry(w, w->next, 0, 0);
     *shape = sky__skv_shape(&w->shape.layers[layer], index, w->shape.token_count,
                             w->shape.first_position);
     return SKY_OK;
+}
+
+/* Go on to the stream's entry, leaving out those before. */
+static void advance(sky_skv_writer *w, const sky_stream_shape *shape) {
+    while (w->next < 2 * shape->layer + (uint32_t)shape->kv)
+        write_entry(w, w->next, 0, 0);
 }
 
 sky_status sky_skv_put(sky_skv_writer *w, uint32_t layer, sky_kv kv,
                        const sky_encode_options *options, sky_tensor_in src, void *work) {
     sky_stream_shape shape;
     size_t bytes;
-    sky_status status = advance(w, layer, kv, &shape);
+    sky_status status = shape_at(w, layer, kv, &shape);
     if (status == SKY_OK)
         status = sky_encode(w->profile, &shape, options, src, w->dst + w->at,
                             w->dst_bytes_max - w->at, &bytes, work);
-    if (status == SKY_OK)
-        write_entry(w, w->next, bytes, (uint8_t)options->level);
-    return status;
+    if (status != SKY_OK)
+        return status;
+    advance(w, &shape);
+    write_entry(w, w->next, bytes, (uint8_t)options->level);
+    return SKY_OK;
 }
 
 sky_status sky_skv_put_stream(sky_skv_writer *w, uint32_t layer, sky_kv kv, const void *stream,
                               size_t bytes) {
     sky_stream_shape shape;
-    sky_stream_info info;
-    sky_status status = sky_stream_info_read(stream, bytes, &info);
-    if (status == SKY_OK && info.calibrated && info.profile_id != sky_profile_id(w->profile))
-        status = SKY_E_PARAM;
+    sky_stream_header header;
+    sky_status status = shape_at(w, layer, kv, &shape);
     if (status == SKY_OK)
-        status = advance(w, layer, kv, &shape);
+        status = sky__stream_header_read(stream, bytes, &shape, &header);
+    if (status == SKY_OK && header.profile_id && header.profile_id != sky_profile_id(w->profile))
+        status = SKY_E_PARAM;
     if (status != SKY_OK)
         return status;
     if (bytes > w->dst_bytes_max - w->at || bytes > UINT32_MAX)
         return SKY_E_DST_SMALL;
+    advance(w, &shape);
     memcpy(w->dst + w->at, stream, bytes);
-    write_entry(w, w->next, bytes, (uint8_t)info.level);
+    write_entry(w, w->next, bytes, header.level);
     return SKY_OK;
 }
 

@@ -1,13 +1,17 @@
 /* See stream.h. */
 #include "codec/stream.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bytes.h"
+#include "codec/levels.h"
 
-static const char *const level_names[SKY_LEVEL_COUNT] = {"lossless", "8",   "6", "4",
-                                                         "3",        "2.5", "2", "archive"};
-static const double level_bits[SKY_LEVEL_COUNT] = {13.5, 7.4, 5.9, 4.05, 3.1, 2.5, 2.05, 1.6};
+#define NAME(name, bits, loss) name,
+#define BITS(name, bits, loss) bits,
+static const char *const level_names[] = {SKY_LEVELS(NAME)};
+static const double level_bits[] = {SKY_LEVELS(BITS)};
+static_assert(sizeof level_names / sizeof *level_names == SKY_LEVEL_COUNT, "a row for each level");
 
 const char *sky_level_name(sky_level level) {
     return (uint32_t)level < SKY_LEVEL_COUNT ? level_names[level] : NULL;
@@ -191,8 +195,9 @@ void sky__tile_exact(const sky_stream_profile *profile, const sky_stream_shape *
     uint32_t rebias = shape->element == SKY_ELEMENT_F16 ? 112 : 0;
     for (uint32_t i = 0; i < tile->width; i++)
         out->usual[i] = (uint8_t)(usual[i] > rebias ? usual[i] - rebias : 0);
+    sky__rows_order(rows, 0, usual + s->channels);
+    memcpy(rows->channel[1], rows->channel[0], sizeof rows->channel[0]);
     for (uint32_t half = 0; half < 2; half++) {
-        sky__rows_order(rows, half, usual + s->channels);
         sky__rows_exact_classes(rows, half, classes + half * (size_t)s->units,
                                 sky_exact_shift(shape->element));
     }

@@ -40,7 +40,7 @@ void sky__transform_scale(sky_transform *t, uint32_t which);
 
 /* Angles of a tile's first two tokens, the first at `position`; then, two by two, of those after:
  * c' = c C − s S, s' = s C + c S, where C and S turn by two tokens. They drift from the true angles
- * by some 2^-17 in the longest tile, the same in the encoder and the decoder. */
+ * by up to some 2^-16 in the longest tile, the same in the encoder and the decoder. */
 void sky__transform_angles(sky_transform *t, uint32_t position);
 void sky__transform_turn_on(sky_transform *t);
 

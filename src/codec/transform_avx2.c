@@ -273,7 +273,7 @@ static inline void forward_run(const sky_transform *t, const run *o, const float
                                float *sum, float *difference, __m256 *wrong) {
     const __m256 scale = _mm256_set1_ps(t->scale[0]);
     uint32_t base = o->head * t->dim;
-    const float *f = t->matrix + o->head * (t->dim / 2) + o->pair;
+    const float *f = t->pairs ? t->matrix + o->head * (t->dim / 2) + o->pair : NULL;
     for (uint32_t at = 0; at < o->count; at += LANES) {
         uint32_t first = base + o->first + at, second = base + o->second + at;
         __m256 x[2], y[2], m[4];

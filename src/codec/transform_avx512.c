@@ -576,7 +576,7 @@ typedef struct {
 INLINE void load_chunk(rounding *r, uint32_t i, uint32_t pair, __m512 *x, __m512 *y) {
     const sky_transform *t = r->t;
     uint32_t half = t->dim / 2, first = r->head + pair;
-    const float *f = t->matrix + r->head / 2 + pair;
+    const float *f = t->pairs ? t->matrix + r->head / 2 + pair : NULL;
     __m256i h[2] = {_mm256_loadu_si256((const __m256i *)(r->in[i] + 2 * pair)),
                     _mm256_loadu_si256((const __m256i *)(r->in[i] + 2 * (pair + half)))};
     for (uint32_t k = 0; k < 2; k++)

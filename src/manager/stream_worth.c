@@ -1,19 +1,16 @@
 /* Does it pay to keep a prefix? Arithmetic on what its owner knows; docs/streaming.md has the
- * formulas.
- *
- * What levels cost is measured on Gemma 3 270M (docs/codec-evidence.md says how); another model's
- * bits are close, its losses are its own. */
+ * formulas, codec/levels.h what levels cost. */
 #include <skymem/stream.h>
 
 #include <math.h>
 
+#include "codec/levels.h"
+
 #define GIB         1073741824.0
 #define MONTH_HOURS 720.0
 
-static const sky_level_cost costs[SKY_WORTH_LEVELS] = {
-    {"lossless", 13.51, 0}, {"8", 7.33, .0000089}, {"6", 5.83, .000067}, {"4", 3.98, .00099},
-    {"3", 3.03, .0039},     {"2.5", 2.44, .0110},  {"2", 1.99, .0208},   {"archive", 1.57, .0497},
-};
+#define COST(name, bits, loss) {name, bits, loss},
+static const sky_level_cost costs[SKY_WORTH_LEVELS] = {SKY_LEVELS(COST)};
 
 const sky_level_cost *sky_level_costs(size_t *count) {
     *count = SKY_WORTH_LEVELS;

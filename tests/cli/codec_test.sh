@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves that `skymem codec` takes arrays to .skv and back: lossless bit for bit, lower levels
-# smaller, layers alone, damage told; and that wrong use says what is wanted.
+# smaller, layers alone, damage and what is left out told; and that wrong use says what is wanted.
 . "$(dirname "$0")/common.sh"
 
 python3 - "$work/kv.npy" <<'PYTHON'
@@ -46,4 +46,98 @@ echo '{"rope": {"kind": "neox", "dims": 32, "base": 10000}, "first_position": 7}
 expect 0 "$skymem" codec encode "$work/kv.npy" -o "$work/r.skv" --level 4 --layout "$layout" --json
 expect 0 "$skymem" codec decode "$work/r.skv" -o "$work/r.npy" --layout "$layout" --json
 expect 1 "$skymem" codec decode "$work/r.skv" -o "$work/x.npy"
+expect 0 "$skymem" codec verify "$work/r.skv" --layout "$layout" --json
+holds 'o["undecoded"] == 0'
+expect 0 "$skymem" codec verify "$work/r.skv" --json
+holds 'o["undecoded"] == 12 and o["corrupt"] == 0'
+says 'by checksum alone'
+
+# a layout that says something else than is understood
+refuse_layout() {
+    echo "$1" >"$work/odd.json"
+    expect 1 "$skymem" codec encode "$work/kv.npy" -o "$work/x.skv" --layout "$work/odd.json"
+    says "$2"
+}
+refuse_layout '{"rop": {"kind": "neox"}}' 'no "rop"'
+refuse_layout '{"rope": {"kind": "neox", "theta": 1}}' 'no "theta"'
+refuse_layout '[]' 'an object'
+refuse_layout '{"rope": null}' 'rope is an object'
+refuse_layout '{"rope": {"kind": 5}}' 'kind is'
+refuse_layout '{"rope": {"dims": 33}}' 'dims is'
+refuse_layout '{"rope": {"base": "10000"}}' 'base is'
+refuse_layout '{"rope": {"frequency_scale": 0}}' 'frequency_scale is'
+refuse_layout '{"first_position": -5}' 'first_position is'
+refuse_layout '{"first_position": "x"}' 'first_position is'
+
+# beside a calibration it says where rows stand; the calibration must be of such rows
+python3 - "$(dirname "$0")/../golden/codec.txt" "$work" <<'PYTHON'
+import struct, sys
+turned = [line for line in open(sys.argv[1]) if line.startswith("turned neox")][0]
+open(sys.argv[2] + "/neox.skycal", "wb").write(bytes.fromhex(turned.split()[3]))
+def array(name, descr, shape, elements, order="False"):
+    head = f"{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}".encode()
+    head = head.ljust(117) + b"\n"
+    open(f"{sys.argv[2]}/{name}.npy", "wb").write(b"\x93NUMPY\x01\x00" +
+                                                  struct.pack("<H", len(head)) + head + elements)
+array("four", "<f2", (1, 2, 3, 1, 4), struct.pack("<24e", *range(24)))
+array("flat", "<f2", (2, 3, 1, 4), bytes(48))
+array("wide", "<f8", (1, 2, 3, 1, 4), bytes(192))
+array("fortran", "<f2", (1, 2, 3, 1, 4), bytes(48), "True")
+array("long", "<f2", (1, 2, 3, 1, 600), bytes(7200))
+array("keys", "<f2", (1, 1, 3, 1, 4), bytes(24))
+array("empty", "<f2", (1, 2, 0, 1, 4), b"")
+array("short", "<f2", (1, 2, 3, 1, 4), bytes(47))
+PYTHON
+echo '{"first_position": 4096}' >"$work/place.json"
+expect 0 "$skymem" codec encode "$work/four.npy" -o "$work/c.skv" --calibration \
+    "$work/neox.skycal" --layout "$work/place.json"
+[ "$(od -An -tu4 -j12 -N4 "$work/c.skv" | tr -d ' ')" = 4096 ] || fail "first_position is lost"
+echo '{"rope": {"kind": "neox"}}' >"$work/turned.json"
+expect 1 "$skymem" codec encode "$work/four.npy" -o "$work/x.skv" --calibration \
+    "$work/neox.skycal" --layout "$work/turned.json"
+says 'the calibration says'
+expect 1 "$skymem" codec encode "$work/kv.npy" -o "$work/x.skv" --calibration "$work/neox.skycal"
+says '2 heads of 32'
+says '1 heads of 4'
+
+# arrays that are none
+while read -r name why; do
+    expect 1 "$skymem" codec encode "$work/$name.npy" -o "$work/x.skv"
+    says "$name.npy: $why"
+done <<'END'
+flat not of five dimensions
+wide elements other than
+fortran in Fortran's order
+long a head is larger than 512
+keys the second dimension is not 2
+empty a dimension is 0
+short more or fewer bytes
+END
+
+# what means nothing to a part is not taken
+expect 2 "$skymem" codec levels extra
+says 'takes no file'
+expect 2 "$skymem" codec encode "$work/kv.npy" -o "$work/x.skv" --layers 0-1
+says 'takes no --layers'
+expect 2 "$skymem" codec stat "$work/l.skv" --level 3
+says 'takes no --level'
+
+# a container that lacks streams: told, and not made up; and one whose checksums hold and whose rows
+# do not decode
+python3 - "$(dirname "$0")/../golden/codec.txt" "$work" <<'PYTHON'
+import sys
+for line in open(sys.argv[1]):
+    if line.startswith(("accept absent", "reject stream-longer")):
+        data = bytes.fromhex(line.split(" = ")[1])
+        open(f"{sys.argv[2]}/{line.split()[0]}.skv", "wb").write(data)
+PYTHON
+expect 0 "$skymem" codec stat "$work/accept.skv" --json
+holds 'o["absent"] == [{"layer": 0, "kv": "V", "blocks": 1}, {"layer": 1, "kv": "K", "blocks": 1}]'
+expect 1 "$skymem" codec decode "$work/accept.skv" -o "$work/absent.npy"
+says "layer 0's V is not there"
+[ ! -e "$work/absent.npy" ] || fail "rows were made up"
+expect 0 "$skymem" codec verify "$work/accept.skv"
+expect 0 "$skymem" codec stat "$work/reject.skv"
+expect 1 "$skymem" codec verify "$work/reject.skv" --json
+holds 'o["corrupt"] == 1 and o["streams"] == 2'
 finish

@@ -31,7 +31,8 @@ static size_t from_hex(const char *hex, uint8_t *out) {
 }
 
 /* Status, and a hash of all rows. */
-static sky_status decode_all(const uint8_t *data, size_t bytes, uint64_t *rows_hash) {
+static sky_status decode_all(const sky_profile *profile, const uint8_t *data, size_t bytes,
+                             uint64_t *rows_hash) {
     sky_skv skv;
     void *memory = aligned_alloc(64, SKY_DECODER_BYTES);
     sky_status status = sky_skv_open(data, bytes, &skv);
@@ -42,7 +43,7 @@ static sky_status decode_all(const uint8_t *data, size_t bytes, uint64_t *rows_h
         size_t head = (size_t)s.head_dim * (s.element == SKY_ELEMENT_F32 ? 4 : 2);
         size_t all = head * s.kv_heads * s.token_count;
         uint8_t *rows = malloc(all);
-        status = sky_skv_decode(&skv, NULL, i / 2, (sky_kv)(i & 1),
+        status = sky_skv_decode(&skv, profile, i / 2, (sky_kv)(i & 1),
                                 (sky_tensor_out){rows, head * s.kv_heads, head}, memory);
         if (status == SKY_OK)
             *rows_hash = hash(*rows_hash, rows, all);
@@ -59,7 +60,7 @@ static void check_container(const char *line, const char *hex) {
     uint8_t *bytes = malloc(strlen(hex) / 2 + 1);
     uint64_t rows_hash;
     assert_int_equal(sscanf(line, "%15s %63s %31s", kind, name, expected), 3);
-    sky_status status = decode_all(bytes, from_hex(hex, bytes), &rows_hash);
+    sky_status status = decode_all(NULL, bytes, from_hex(hex, bytes), &rows_hash);
     if (strcmp(kind, "reject") == 0) {
         if (strcmp(sky_status_name(status), expected) != 0)
             fail_msg("%s: %s instead of %s", name, sky_status_name(status), expected);
@@ -69,6 +70,24 @@ static void check_container(const char *line, const char *hex) {
             fail_msg("%s: rows %016llx instead of %s", name, (unsigned long long)rows_hash,
                      expected);
     }
+    free(bytes);
+}
+
+/* Tens of tokens, so that angles are turned on from those of the first two. */
+static void check_turned(const char *line, const char *hex) {
+    char name[64], expected[32];
+    int at = 0;
+    uint8_t *bytes = malloc(strlen(line) / 2);
+    uint64_t rows_hash;
+    sky_profile *profile;
+    assert_int_equal(sscanf(line, "turned %63s %31s %n", name, expected, &at), 2);
+    assert_int_equal(sky_profile_read(bytes, from_hex(line + at, bytes), &profile, NULL), SKY_OK);
+    assert_int_equal(decode_all(NULL, bytes, from_hex(hex, bytes), &rows_hash), SKY_E_PARAM);
+    assert_int_equal(decode_all(profile, bytes, from_hex(hex, bytes), &rows_hash), SKY_OK);
+    if (rows_hash != strtoull(expected, NULL, 16))
+        fail_msg("%s with %s: rows %016llx instead of %s", name, sky_codec_kernels_name(),
+                 (unsigned long long)rows_hash, expected);
+    sky_profile_destroy(profile);
     free(bytes);
 }
 
@@ -114,7 +133,7 @@ static void golden_vectors_hold(void **state) {
     static const char *const kernels[] = {"scalar", "avx2", "avx512", "neon"};
     char *line = malloc(1u << 16);
     for (size_t k = 0; k < 4; k++) {
-        int accepted = 0, rejected = 0, encoded = 0;
+        int accepted = 0, turned = 0, rejected = 0, encoded = 0;
         FILE *f = fopen("tests/golden/codec.txt", "r");
         assert_non_null(f);
         bool here = sky_codec_kernels_use(kernels[k]) == SKY_OK;
@@ -123,6 +142,9 @@ static void golden_vectors_hold(void **state) {
             if (strncmp(line, "encode", 6) == 0) {
                 check_encoding(line);
                 encoded++;
+            } else if (strncmp(line, "turned", 6) == 0 && hex) {
+                check_turned(line, hex + 3);
+                turned++;
             } else if (line[0] != '#' && hex) {
                 check_container(line, hex + 3);
                 accepted += line[0] == 'a';
@@ -132,7 +154,8 @@ static void golden_vectors_hold(void **state) {
         fclose(f);
         if (here) {
             assert_int_equal(accepted, 3);
-            assert_int_equal(rejected, 16);
+            assert_int_equal(turned, 2);
+            assert_int_equal(rejected, 20);
             assert_int_equal(encoded, 24);
         }
     }
