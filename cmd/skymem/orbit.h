@@ -9,6 +9,9 @@ int orbit_fleet(cli *c, sky_fleet **out); /* --shell, --planes …, --tle */
 int orbit_shell(cli *c, sky_constellation *out);
 int orbit_observer(cli *c, sky_observer *out);
 int orbit_time(cli *c, const char *option, int64_t *ms);
+/* Tells of satellites that have no place at both ends of [from, to]: decayed, or too far from their
+ * epoch. A failure only when none has one at either. */
+int orbit_places(cli *c, const sky_fleet *f, int64_t from_ms, int64_t to_ms);
 int orbit_satellite(cli *c, const char *option, const sky_fleet *f, uint32_t *number);
 int orbit_reals(cli *c, const char *option, double *out, size_t max, size_t *count);
 double orbit_light_ms(const sky_constellation *c, double km);

@@ -19,16 +19,13 @@ static int propagate_one(orbit_rows *rows, const sky_fleet *f, uint32_t number, 
     char name[SKY_FLEET_NAME_BYTES];
     sky_motion s = {{NAN, NAN, NAN}, {NAN, NAN, NAN}};
     sky_orbit_fault fault = sky_fleet_state_after(f, number, minutes, &s);
-    json_t *row = json_pack("{s:s, s:f, s:o, s:o}", "satellite", sky_fleet_name(f, number, name),
-                            "minutes", minutes, "r_km", vector_json(s.r_km, 8), "v_km_s",
-                            vector_json(s.v_km_s, 9));
-    if (fault != SKY_ORBIT_FINE) {
-        json_object_set_new(row, "error", json_string(sky_orbit_fault_text(fault)));
-        if (!fault_said[0])
-            snprintf(fault_said, bytes, "%s at %g min: %s", name, minutes,
-                     sky_orbit_fault_text(fault));
-    }
-    return orbit_row(rows, row);
+    const char *error = fault == SKY_ORBIT_FINE ? NULL : sky_orbit_fault_text(fault);
+    sky_fleet_name(f, number, name);
+    if (error && !fault_said[0])
+        snprintf(fault_said, bytes, "%s at %g min: %s", name, minutes, error);
+    return orbit_row(rows, json_pack("{s:s, s:f, s:o, s:o, s:s?}", "satellite", name, "minutes",
+                                     minutes, "r_km", vector_json(s.r_km, 8), "v_km_s",
+                                     vector_json(s.v_km_s, 9), "error", error));
 }
 
 int orbit_propagate(cli *c) {
@@ -140,6 +137,8 @@ int orbit_czml(cli *c) {
                          "%u satellites every %g s for %g hours are too many positions: raise "
                          "--step or lower --hours",
                          sky_fleet_count(f), cli_number(c, "step"), cli_number(c, "hours"));
+    if (code == CLI_OK)
+        code = orbit_places(c, f, from, from + length);
     if (code == CLI_OK)
         code = write_czml(c, f, from, from + length, step);
     sky_fleet_destroy(f);

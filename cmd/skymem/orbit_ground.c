@@ -21,7 +21,7 @@ static int read_watch(cli *c, watch *w) {
     if (code == CLI_OK)
         code = orbit_fleet(c, &w->fleet);
     w->to_ms = w->from_ms + (int64_t)(cli_number(c, "hours") * 3600000);
-    return code;
+    return code == CLI_OK ? orbit_places(c, w->fleet, w->from_ms, w->to_ms) : code;
 }
 
 /* ---- passes ---- */
@@ -63,12 +63,14 @@ static int print_passes(cli *c, const watch *w, const pass_list *l) {
     for (size_t i = 0; i < l->count && code == CLI_OK; i++) {
         const sky_pass *p = &l->passes[i];
         char name[SKY_FLEET_NAME_BYTES], t[3][SKY_UTC_BYTES];
-        code = orbit_row(&rows, json_pack("{s:s, s:s, s:s, s:s, s:o}", "satellite",
-                                          sky_fleet_name(w->fleet, p->satellite, name), "rise",
-                                          sky_utc_text(p->rise_ms, t[0]), "culminate",
-                                          sky_utc_text(p->culminate_ms, t[1]), "set",
-                                          sky_utc_text(p->set_ms, t[2]), "max_elevation_deg",
-                                          orbit_real(p->max_elevation_deg, 4)));
+        code = orbit_row(&rows,
+                         json_pack("{s:s, s:s, s:s, s:s, s:o, s:b, s:b}", "satellite",
+                                   sky_fleet_name(w->fleet, p->satellite, name), "rise",
+                                   sky_utc_text(p->rise_ms, t[0]), "culminate",
+                                   sky_utc_text(p->culminate_ms, t[1]), "set",
+                                   sky_utc_text(p->set_ms, t[2]), "max_elevation_deg",
+                                   orbit_real(p->max_elevation_deg, 4), "up_at_start",
+                                   p->rise_ms == w->from_ms, "up_at_end", p->set_ms == w->to_ms));
     }
     orbit_rows_end(&rows);
     return code;
@@ -144,6 +146,8 @@ int orbit_visible(cli *c) {
         code = orbit_time(c, "at", &ms);
     if (code == CLI_OK)
         code = orbit_fleet(c, &f);
+    if (code == CLI_OK)
+        code = orbit_places(c, f, ms, ms);
     if (code == CLI_OK) {
         size_t count = 0;
         seen = malloc(sky_fleet_count(f) * sizeof *seen);

@@ -84,8 +84,9 @@ static int read_elements(cli *c, const char *path, sky_fleet **out) {
 
 int orbit_fleet(cli *c, sky_fleet **out) {
     const char *path = cli_text(c, "tle");
-    if (path && (cli_given(c, "shell") || grid_given(c)))
-        return cli_usage(c, "--tle brings satellites of its own: no --shell or --planes with it");
+    if (path && (cli_given(c, "shell") || grid_given(c) || cli_given(c, "earth-radius-km") ||
+                 cli_given(c, "light-km-s")))
+        return cli_usage(c, "--tle brings satellites of its own: nothing of a shell with it");
     if (path)
         return read_elements(c, path, out);
     sky_constellation shell;
@@ -117,6 +118,29 @@ int orbit_time(cli *c, const char *option, int64_t *ms) {
     if (sky_utc_parse(text, ms) != SKY_OK)
         return cli_usage(c, "--%s %s: must be a time in UTC such as 2026-11-20T00:00:00Z", option,
                          text);
+    return CLI_OK;
+}
+
+int orbit_places(cli *c, const sky_fleet *f, int64_t from_ms, int64_t to_ms) {
+    uint32_t lost = 0, nowhere = 0, count = sky_fleet_count(f);
+    sky_orbit_fault why = SKY_ORBIT_FINE;
+    char first[SKY_FLEET_NAME_BYTES] = "";
+    for (uint32_t i = 0; i < count; i++) {
+        sky_motion s;
+        sky_orbit_fault begin = sky_fleet_state(f, i, from_ms, &s);
+        sky_orbit_fault end = sky_fleet_state(f, i, to_ms, &s);
+        nowhere += begin != SKY_ORBIT_FINE && end != SKY_ORBIT_FINE;
+        if ((begin == SKY_ORBIT_FINE && end == SKY_ORBIT_FINE) || lost++ > 0)
+            continue;
+        sky_fleet_name(f, i, first);
+        why = begin != SKY_ORBIT_FINE ? begin : end;
+    }
+    if (nowhere == count)
+        return cli_failed(c, "no satellite has a place at that time; %s: %s", first,
+                          sky_orbit_fault_text(why));
+    if (lost > 0)
+        cli_note(c, "%u of %u satellites have no place at that time; %s: %s", lost, count, first,
+                 sky_orbit_fault_text(why));
     return CLI_OK;
 }
 

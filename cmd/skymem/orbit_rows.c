@@ -16,9 +16,25 @@ json_t *orbit_real(double value, int decimals) {
     return isfinite(value) ? json_real(floor(value * scale + 0.5) / scale) : json_null();
 }
 
+/* Quoted where it has to be; a quote inside stands twice. */
+static void csv_text(const char *text, char *out, size_t bytes) {
+    bool quoted = strpbrk(text, ",\" ") != NULL;
+    size_t used = 0;
+    if (quoted)
+        out[used++] = '"';
+    for (; *text && used + 4 < bytes; text++) {
+        if (*text == '"')
+            out[used++] = '"';
+        out[used++] = *text;
+    }
+    if (quoted)
+        out[used++] = '"';
+    out[used] = 0;
+}
+
 static void value_text(const json_t *value, bool csv, char *out, size_t bytes) {
-    if (json_is_string(value) && csv && strpbrk(json_string_value(value), ",\" "))
-        snprintf(out, bytes, "\"%s\"", json_string_value(value));
+    if (json_is_string(value) && csv)
+        csv_text(json_string_value(value), out, bytes);
     else if (json_is_string(value))
         snprintf(out, bytes, "%s", json_string_value(value));
     else if (json_is_integer(value))

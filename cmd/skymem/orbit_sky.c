@@ -143,6 +143,8 @@ int orbit_isl(cli *c) {
                           cli_text(c, "tle"));
     if (code == CLI_OK && cli_given(c, "to") && !cli_given(c, "from"))
         code = cli_usage(c, "--to needs --from");
+    if (code == CLI_OK)
+        code = orbit_places(c, f, ms, ms);
     if (code == CLI_OK) {
         links = calloc(2 * (size_t)sky_fleet_count(f), sizeof *links);
         size_t count = links ? sky_fleet_links(f, ms, cli_number(c, "grazing-km"), links) : 0;

@@ -230,8 +230,6 @@ static int run_shells(cli *c, const sky_shell *shells, size_t count, const doubl
 int orbit_windows(cli *c) {
     double latitudes[LATITUDES] = {0, 10, 20, 30, 40, 50, 60, 70, 80};
     size_t latitude_count = 9, count;
-    if (cli_given(c, "tle"))
-        return cli_usage(c, "windows is for shells: there is no --tle here");
     if (cli_given(c, "lat")) {
         int code = orbit_reals(c, "lat", latitudes, LATITUDES, &latitude_count);
         if (code != CLI_OK)

@@ -1,10 +1,13 @@
 /* A table for people: columns as wide as their widest cell, the head in bold on a terminal. */
 #include "cli.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define COLUMNS_MAX 32
 
 void cli_table_cell(cli_table *t, const char *format, ...) {
     if (t->cell_count == t->cell_max) {
@@ -63,7 +66,9 @@ static void print_row(const cli_table *t, char *const *cells, const size_t *widt
 }
 
 void cli_table_print(cli_table *t, FILE *to) {
-    size_t columns = strlen(t->columns), widths[32];
+    size_t columns = strlen(t->columns), widths[COLUMNS_MAX];
+    assert(columns > 0 && columns <= COLUMNS_MAX);
+    assert(t->cell_count % columns == 0 && "rows of different length");
     for (size_t i = 0; i < columns; i++)
         widths[i] = column_width(t, columns, i);
     bool bold = isatty(fileno(to)) && !getenv("NO_COLOR");

@@ -3,13 +3,27 @@
 
 #include <string.h>
 
+#define SHELL                                                                                      \
+    "shell planes slots altitude-km inclination-deg phasing raan-spread-deg earth-radius-km "      \
+    "light-km-s"
+#define FLEET    SHELL " tle"
+#define OBSERVER "lat lon alt-m min-elevation"
+
+/* What each does, and the options it has a use for. */
 static const struct {
     const char *name;
     int (*run)(cli *c);
+    const char *options;
 } verbs[] = {
-    {"shells", orbit_shells},       {"latency", orbit_latency},   {"passes", orbit_passes},
-    {"visible", orbit_visible},     {"overhead", orbit_overhead}, {"isl", orbit_isl},
-    {"propagate", orbit_propagate}, {"czml", orbit_czml},         {"windows", orbit_windows},
+    {"shells", orbit_shells, "csv"},
+    {"latency", orbit_latency, SHELL " time csv"},
+    {"passes", orbit_passes, FLEET " " OBSERVER " start hours csv"},
+    {"visible", orbit_visible, FLEET " " OBSERVER " at csv"},
+    {"overhead", orbit_overhead, FLEET " " OBSERVER " start hours hysteresis csv"},
+    {"isl", orbit_isl, FLEET " time at from to grazing-km csv"},
+    {"propagate", orbit_propagate, "tle minutes csv"},
+    {"czml", orbit_czml, FLEET " start hours step output csv"},
+    {"windows", orbit_windows, SHELL " lat min-elevation hysteresis output csv"},
 };
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
@@ -19,8 +33,12 @@ static int orbit_run(cli *c) {
     if (c->json && cli_flag(c, "csv"))
         return cli_usage(c, "--json or --csv, not both");
     for (size_t i = 0; i < VERB_COUNT; i++) {
-        if (strcmp(verbs[i].name, c->arguments[0]) == 0)
-            return verbs[i].run(c);
+        if (strcmp(verbs[i].name, c->arguments[0]) == 0) {
+            char what[32];
+            snprintf(what, sizeof what, "orbit %s", verbs[i].name);
+            int code = cli_only(c, what, verbs[i].options);
+            return code == CLI_OK ? verbs[i].run(c) : code;
+        }
         names[i] = verbs[i].name;
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
                  verbs[i].name);
@@ -69,7 +87,8 @@ static const cli_option options[] = {
     {.name = "tle",
      .kind = CLI_TEXT,
      .value = "FILE",
-     .help = "satellites by their elements: TLE, or OMM as JSON, CSV or KVN"},
+     .help = "satellites by their elements: TLE (what stands behind column 69 after a blank is "
+             "skipped), or OMM as JSON, CSV or KVN"},
     {.name = "earth-radius-km",
      .kind = CLI_NUMBER,
      .value = "KM",
@@ -182,19 +201,23 @@ const cli_verb cli_verb_orbit = {
             {"latency", "d_m_km, d_n_min_km, d_n_max_km, d_n_km (at --time), period_s, intra_ms, "
                         "inter_ms_min, inter_ms_max, slot_s and plane_s (how long one stays), "
                         "node_drift_deg_day"},
-            {"passes", "satellite, rise, culminate, set, max_elevation_deg"},
+            {"passes", "satellite, rise, culminate, set, max_elevation_deg, up_at_start (it rose "
+                       "before --start, which stands for its rise), up_at_end (the same of its "
+                       "set)"},
             {"visible", "satellite, plane, slot (null for elements without a grid), elevation_deg, "
                         "azimuth_deg, range_km, one_way_ms; highest first"},
             {"overhead", "at, satellite, plane, slot, plane_steps, slot_steps, jump; one for each "
                          "change"},
             {"isl", "from, to, km, ms, up, seam; with --from: to, km, ms, hops, path"},
-            {"propagate", "satellite, minutes, r_km, v_km_s; error where there is no place"},
+            {"propagate", "satellite, minutes, r_km, v_km_s, error (null where there is a place)"},
             {"czml", "file, satellites, bytes, start"},
             {"windows",
              "shell, lat_deg, visible, one share of the day for each window, planes_day, "
              "slots_day, moves_day, jumps_day"},
             {NULL, NULL},
         },
-    .failed = "a file cannot be read, or a satellite has no place at that time (decayed)",
+    .failed = "a file cannot be read, no satellite has a place at that time (decayed), or for "
+              "propagate: one of them has none. Elsewhere those without a place are counted on "
+              "stderr",
     .run = orbit_run,
 };

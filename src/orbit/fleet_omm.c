@@ -113,18 +113,27 @@ static const char *elements_of(const message *m, sky__elements *e) {
     return NULL;
 }
 
-static sky_status add(const message *m, const char *path, size_t where, sky_fleet *f,
-                      sky_error *error) {
+/* Where a message stands: "path:7", or in JSON, whose lines are not known, "path: entry 2". */
+typedef struct {
+    const char *path, *unit;
+    size_t number;
+} place;
+
+static sky_status refuse(const place *p, sky_status status, sky_error *error, const char *what,
+                         const char *wrong) {
+    return sky_fail(error, status, "%s%s%zu: %s%s", p->path, p->unit, p->number, what, wrong);
+}
+
+static sky_status add(const message *m, const place *p, sky_fleet *f, sky_error *error) {
     sky__elements e = {0};
     const char *wrong = elements_of(m, &e);
     if (wrong)
-        return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: %s is missing or out of range", path, where,
-                        wrong);
+        return refuse(p, SKY_E_SYNTAX, error, wrong, " is missing or out of range");
     sky_status status = sky__fleet_add(f, m->texts[NAME], strlen(m->texts[NAME]), &e);
     if (status != SKY_OK)
-        return sky_fail(error, status, "%s:%zu: %s", path, where,
-                        status == SKY_E_NOMEM ? "out of memory"
-                                              : "an element out of range, or too many");
+        return refuse(p, status, error, "",
+                      status == SKY_E_NOMEM ? "out of memory"
+                                            : "an element out of range, or too many");
     return SKY_OK;
 }
 
@@ -148,16 +157,15 @@ static bool json_text(const json_t *value, message *m, int key) {
 static sky_status json_message(const json_t *object, const char *path, size_t number, sky_fleet *f,
                                sky_error *error) {
     message m = {0};
+    place p = {path, ": entry ", number};
     if (!json_is_object(object))
-        return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: entry %zu is no object", path, number,
-                        number);
+        return refuse(&p, SKY_E_SYNTAX, error, "", "no object");
     for (int i = 0; i < KEYS; i++) {
         const json_t *value = json_object_get(object, keys[i]);
         if (value && !json_text(value, &m, i))
-            return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: %s of entry %zu is no such value", path,
-                            number, keys[i], number);
+            return refuse(&p, SKY_E_SYNTAX, error, keys[i], " has no such value");
     }
-    return add(&m, path, number, f, error);
+    return add(&m, &p, f, error);
 }
 
 sky_status sky__omm_json(const char *text, size_t bytes, const char *path, sky_fleet *f,
@@ -180,14 +188,31 @@ sky_status sky__omm_json(const char *text, size_t bytes, const char *path, sky_f
 
 #define COLUMNS_MAX 64
 
-/* The next cell, quotes taken off; a quote inside a quoted cell is not of this format. */
+/* The quote that ends a cell: one that has no second one after it. */
+static const char *closing(const char *at, const char *end) {
+    while (at < end && (*at != '"' || (at + 1 < end && at[1] == '"')))
+        at += *at == '"' ? 2 : 1;
+    return at;
+}
+
+/* Quotes inside a cell stand twice. */
+static void halve_quotes(char *text) {
+    char *to = text;
+    for (const char *at = text; *at; at++) {
+        *to++ = *at;
+        at += at[0] == '"' && at[1] == '"';
+    }
+    *to = 0;
+}
+
+/* The next cell, the quotes around it taken off. */
 static bool cell(const char **at, const char *end, const char **text, size_t *bytes) {
     if (*at > end)
         return false;
     bool quoted = *at < end && **at == '"';
     const char *from = *at + quoted;
-    const char *stop = from < end ? memchr(from, quoted ? '"' : ',', (size_t)(end - from)) : NULL;
-    stop = stop ? stop : end;
+    const char *comma = from < end ? memchr(from, ',', (size_t)(end - from)) : NULL;
+    const char *stop = quoted ? closing(from, end) : comma ? comma : end;
     *text = from;
     *bytes = (size_t)(stop - from);
     if (quoted && stop < end)
@@ -233,11 +258,13 @@ sky_status sky__omm_csv(const char *text, size_t bytes, const char *path, sky_fl
             if (key >= 0 && !take(&m, key, value, value_bytes))
                 return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: %s is too long", path, lines.number,
                                 keys[key]);
+            if (key >= 0)
+                halve_quotes(m.texts[key]);
         }
         if (count != column_count)
             return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: %zu columns, the head has %zu", path,
                             lines.number, count, column_count);
-        sky_status status = add(&m, path, lines.number, f, error);
+        sky_status status = add(&m, &(place){path, ":", lines.number}, f, error);
         if (status != SKY_OK)
             return status;
     }
@@ -269,7 +296,7 @@ sky_status sky__omm_kvn(const char *text, size_t bytes, const char *path, sky_fl
             return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: expected KEY = VALUE", path,
                             lines.number);
         if (key_bytes == 14 && memcmp(key, "CCSDS_OMM_VERS", 14) == 0) {
-            sky_status status = begun ? add(&m, path, begun, f, error) : SKY_OK;
+            sky_status status = begun ? add(&m, &(place){path, ":", begun}, f, error) : SKY_OK;
             if (status != SKY_OK)
                 return status;
             memset(&m, 0, sizeof m);
@@ -285,5 +312,5 @@ sky_status sky__omm_kvn(const char *text, size_t bytes, const char *path, sky_fl
             return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: %s is too long", path, lines.number,
                             keys[index]);
     }
-    return begun ? add(&m, path, begun, f, error) : SKY_OK;
+    return begun ? add(&m, &(place){path, ":", begun}, f, error) : SKY_OK;
 }

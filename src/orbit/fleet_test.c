@@ -80,6 +80,38 @@ static void all_formats_say_the_same(void **state) {
     sky_fleet_destroy(two);
 }
 
+/* As in the published verification set, where times follow. */
+static void what_stands_behind_column_69_is_skipped(void **state) {
+    (void)state;
+    sky_fleet *plain = read_text(LINE_1 "\n" LINE_2 "\n");
+    sky_fleet *timed = read_text(LINE_1 "  \n" LINE_2 "     0.00      4320.0        360.00\n");
+    sky_motion a, b;
+    assert_int_equal(sky_fleet_state_after(plain, 0, 360, &a), SKY_ORBIT_FINE);
+    assert_int_equal(sky_fleet_state_after(timed, 0, 360, &b), SKY_ORBIT_FINE);
+    assert_memory_equal(&a, &b, sizeof a);
+    sky_fleet_destroy(plain);
+    sky_fleet_destroy(timed);
+}
+
+static void quotes_in_a_name_are_read(void **state) {
+    (void)state;
+    static const char rest[] = ",1958-002B,2000-06-27T18:50:19.733568,10.82419157,.1859667,34.2682,"
+                               "348.7242,331.7664,19.3264,5,.28098E-4\n";
+    static const struct {
+        const char *cell, *name;
+    } rows[] = {{"\"A \"\"B\"\", C\"", "A \"B\", C"},
+                {"\"\"\"\"", "\""},
+                {"\"\"", "00005"},
+                {"\"A, B\"", "A, B"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512], name[SKY_FLEET_NAME_BYTES];
+        snprintf(text, sizeof text, "%s%s%s", HEAD, rows[i].cell, rest);
+        sky_fleet *f = read_text(text);
+        assert_string_equal(sky_fleet_name(f, 0, name), rows[i].name);
+        sky_fleet_destroy(f);
+    }
+}
+
 static void damaged_files_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -105,10 +137,12 @@ static void damaged_files_are_refused(void **state) {
         {LINE_1 "\n2 00005 234.2682 348.7242 1859667 331.7664  19.3264 10.82419157413669",
          "file:2: columns 9-16"},
         {"<?xml version=\"1.0\"?>", "XML is not read here"},
-        {"[{}]", "file:1: NORAD_CAT_ID is missing"},
-        {"[" JSON ", 5]", "file:2: entry 2 is no object"},
+        {LINE_1 "0\n" LINE_2, "file:1: a line of an element has 69 columns"},
+        {"[{}]", "file: entry 1: NORAD_CAT_ID is missing"},
+        {"[" JSON ", 5]", "file: entry 2: no object"},
+        {"[" JSON ",\n\n{\"NORAD_CAT_ID\": 5}]", "file: entry 2: EPOCH is missing"},
         {"[" JSON ",\n{\"NORAD_CAT_ID\": 1]", "file:2: "},
-        {"[{\"NORAD_CAT_ID\":[]}]", "file:1: NORAD_CAT_ID of entry 1 is no such value"},
+        {"[{\"NORAD_CAT_ID\":[]}]", "file: entry 1: NORAD_CAT_ID has no such value"},
         {HEAD "VANGUARD,1958-002B,yesterday,1,2,3,4,5,6,7,8\n", "file:2: EPOCH is missing"},
         {HEAD ROW "A,B\n", "file:3: 2 columns, the head has 11"},
         {"OBJECT_NAME,MEAN_MOTION\nA,1\n", "file:1: no column EPOCH"},
@@ -257,6 +291,8 @@ static void shells_out_of_range_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_formats_say_the_same),
+        cmocka_unit_test(what_stands_behind_column_69_is_skipped),
+        cmocka_unit_test(quotes_in_a_name_are_read),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(other_frames_are_refused),
         cmocka_unit_test(elements_find_their_grid),

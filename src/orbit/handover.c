@@ -3,9 +3,8 @@
  *
  *   mesh of one shell as an observer sees it (planes and slots are counted on, never wrapped):
  *
- *        plane 12   ·   ·   ·   ·         satellites move this way →, so the slot before comes
- * next;
- *        plane 13   ·  [C]  ·   ·         the Earth turns, so the plane after comes next
+ *        plane 12   ·   ·   ·   ·         satellites move this way →: the slot before comes next
+ *        plane 13   ·  [C]  ·   ·         the Earth turns: the plane after comes next
  *        plane 14   ·   ·   ·   ·
  *
  * Surprise: at most latitudes two meshes cross overhead, one going north, one going south.

@@ -34,7 +34,10 @@ expect 0 "$skymem" orbit passes --shell starlink-a "${seattle[@]}" --start $at -
 python3 - "$work/visible" "$work/out" <<'PYTHON' || fail "passes and visible disagree"
 import json, sys
 seen, passes = ([json.loads(l) for l in open(p)] for p in sys.argv[1:])
-begun = {p["satellite"] for p in passes if p["rise"] == "2026-11-20T00:00:00.000Z"}
+begun = {p["satellite"] for p in passes if p["up_at_start"]}
+cut = all(p["up_at_start"] == (p["rise"] == "2026-11-20T00:00:00.000Z") and
+          p["up_at_end"] == (p["set"] == "2026-11-20T00:12:00.000Z") for p in passes)
+begun = begun if cut and any(p["up_at_end"] for p in passes) else None
 ordered = all(p["rise"] <= p["culminate"] <= p["set"] for p in passes)
 sys.exit(0 if begun == {s["satellite"] for s in seen} and ordered else 1)
 PYTHON
@@ -70,10 +73,10 @@ for first, second, rows in sets:
     for row, s in zip(rows, said):
         checked += 1
         if row[1] == "fault":
-            good = "error" in s and s["r_km"] == [None] * 3
+            good = s["error"] and s["r_km"] == [None] * 3
         else:
-            good = all(abs(a - float(b)) <= 1.1e-6 for a, b in zip(s["r_km"], row[1:4])) and all(
-                abs(a - float(b)) <= 1.1e-9 for a, b in zip(s["v_km_s"], row[4:7]))
+            off = [abs(a - float(b)) for a, b in zip(s["r_km"] + s["v_km_s"], row[1:7])]
+            good = s["error"] is None and max(off[:3]) <= 1.1e-6 and max(off[3:]) <= 1.1e-9
         if not good:
             sys.exit(f"{first}: {row} but {s}")
 print(f"{len(sets)} satellites, {checked} rows")
@@ -87,9 +90,45 @@ cat >"$work/one.json" <<'JSON'
 "ARG_OF_PERICENTER":331.7664,"MEAN_ANOMALY":19.3264,"BSTAR":2.8098e-5}]
 JSON
 expect 0 "$skymem" orbit propagate --tle "$work/one.json" --minutes 360 --csv
-grep -qx 'satellite,minutes,r_km_x,r_km_y,r_km_z,v_km_s_x,v_km_s_y,v_km_s_z' "$work/out" ||
+head -1 "$work/out" >"$work/head"
+echo 'satellite,minutes,r_km_x,r_km_y,r_km_z,v_km_s_x,v_km_s_y,v_km_s_z,error' >"$work/wanted"
+cmp -s "$work/head" "$work/wanted" ||
     fail "no head: $(cat "$work/out")"
 grep -q '^"VANGUARD 1",360,-7154.031' "$work/out" || fail "another place: $(cat "$work/out")"
+
+# Rows where there is a place and rows where there is none, in either order: one table, one CSV.
+{
+    echo NORAD_CAT_ID,BSTAR,EPOCH,MEAN_MOTION,ECCENTRICITY,INCLINATION,RA_OF_ASC_NODE, \
+        ARG_OF_PERICENTER,MEAN_ANOMALY,OBJECT_NAME
+    echo 28872,.24476E-3,2005-11-29T00:28:59,16.46015938,.0303955,96.4736,157.9986, \
+        244.0492,110.6523,'"A ""B"", C"'
+    echo 5,.28098E-4,2000-06-27T18:50:19,10.82419157,.1859667,34.2682,348.7242, \
+        331.7664,19.3264,VANGUARD 1
+} >"$work/gone.csv"
+for minutes in 0,60 60,0 0,1e300; do
+    expect 1 "$skymem" orbit propagate --tle "$work/gone.csv" --minutes $minutes
+    says 'A "B", C at'
+    [ "$(wc -l <"$work/out")" = 5 ] || fail "a table of $(cat "$work/out")"
+    expect 1 "$skymem" orbit propagate --tle "$work/gone.csv" --minutes $minutes --csv
+    python3 - "$work/out" <<'PYTHON' || fail "no CSV: $(cat "$work/out")"
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1]), restkey="more"))
+assert len(rows) == 4 and all("more" not in r and None not in r.values() for r in rows)
+assert rows[0]["satellite"] == 'A "B", C' and rows[3]["satellite"] == "VANGUARD 1"
+assert any(r["error"] for r in rows) and all(bool(r["error"]) != bool(r["r_km_x"]) for r in rows)
+PYTHON
+done
+
+# Who has no place is told of; only when nobody has one it is a failure.
+expect 0 "$skymem" orbit visible --tle "$work/gone.csv" --lat 0 --lon 0 --at 2006-01-01T00:00:00Z
+says '1 of 2 satellites have no place at that time; A "B", C: '
+expect 0 "$skymem" orbit passes --tle "$work/gone.csv" --lat 0 --lon 0 --start 2006-01-01T00:00:00Z
+says "1 of 2 satellites"
+head -2 "$work/gone.csv" >"$work/lost.csv"
+for when in "visible --at" "passes --start"; do
+    expect 1 "$skymem" orbit $when 2006-01-01T00:00:00Z --tle "$work/lost.csv" --lat 0 --lon 0
+    says "no satellite has a place"
+done
 
 # Links and ways: a torus where planes go all around, a seam where they do not.
 expect 0 "$skymem" orbit isl --shell starlink-a --json
@@ -161,6 +200,12 @@ expect 2 "$skymem" orbit propagate --tle "$work/one.json" --minutes 1,x
 expect 2 "$skymem" orbit isl --shell oneweb --from 13,1
 expect 2 "$skymem" orbit czml --shell starlink-a --hours 1000 --step 1 -o "$work/x"
 expect 2 "$skymem" orbit shells --json --csv
+expect 2 "$skymem" orbit shells --shell starlink-a
+says "orbit shells has no use for --shell"
+expect 2 "$skymem" orbit latency --tle "$work/one.json"
+says "orbit latency has no use for --tle"
+expect 2 "$skymem" orbit visible --tle "$work/one.json" --light-km-s 2e5 "${seattle[@]}" --at $at
+says "nothing of a shell"
 expect 1 "$skymem" orbit propagate --tle "$work/absent" --minutes 1
 head -c 100 "$work/one.tle" >"$work/cut.tle"
 expect 1 "$skymem" orbit propagate --tle "$work/cut.tle" --minutes 1
