@@ -129,8 +129,8 @@ typedef struct {
     /* Put `range` of the payload into the spans (data NULL: passed over), from the leading bytes of
      * what is stored, coded or not. `whole`: there are no more than these. When it fails, the spans
      * may have been scribbled on.
-     * Errors: SKY_PENDING: *needed leading bytes would do; SKY_E_CORRUPT; SKY_E_PARAM (range);
-     *         SKY_E_DST_SMALL */
+     * Errors: SKY_PENDING: *needed leading bytes would do; SKY_MISS: coded in a way that this codec
+     *         cannot undo; SKY_E_CORRUPT; SKY_E_PARAM (range); SKY_E_DST_SMALL */
     sky_status (*decode)(void *self, const void *data, uint64_t bytes, bool whole, sky_range range,
                          const sky_span *spans, uint32_t span_count, uint64_t *moved_bytes,
                          uint64_t *needed, void *work);

@@ -51,6 +51,9 @@ typedef struct {
     /* how many came coded so, as sky_coding counts; 0: as they were stored first. What memory keeps
        of a block that came coded does not tell */
     uint32_t level_blocks[SKY_CODINGS_MAX + 1];
+    /* found, but from the first of them on of no use, as it is coded with another calibration: the
+       next sky_manager_add_blocks stores them anew */
+    uint32_t foreign_blocks;
 } sky_lookup;
 
 /* Owner:  cache and engine must outlive the manager; options NULL for defaults
@@ -74,17 +77,20 @@ SKY_API void sky_manager_layout(const sky_manager *manager, sky_layout *out);
  * to come in time, by what the farthest tier it lies in has shown this manager before: a tier never
  * asked is believed to be fast. Where that tier keeps blocks at several levels, each comes at the
  * best that the time allows, and better ones replace others as long as there is time. When that is
- * nothing the verdict says "recompute" at once; when the deadline passes it says so then, and the
- * engine is empty. Never fails because of a tier.
+ * nothing the verdict says "recompute" at once. When the deadline passes before all of it came, the
+ * leading blocks that are there go to the engine ("partial"): those that came; or, where they lack
+ * rows of a window, as only those that the longer prefix needs are read, those that memory has.
+ * When there are none the engine is empty ("recompute"). Never fails because of a tier.
  * Errors: SKY_E_PARAM (no tokens), SKY_E_NOMEM; the engine is then empty */
 SKY_API sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *tokens,
                                                 size_t token_count, sky_time deadline_ns,
                                                 sky_lookup *out);
 
-/* Store the whole blocks of a prompt that the engine now holds and no tier has. Returns when they
- * are copied; farther tiers are written behind. *saved_blocks and *saved_bytes say how much was
- * stored, also when not all was; NULL: not wanted. A restored block that no tier has any more is
- * beyond the engine too: it and what follows are left out, which is no error.
+/* Store the whole blocks of a prompt that the engine now holds and no tier has; and again those
+ * from the first on that the last lookup found damaged or foreign. Returns when they are copied;
+ * farther tiers are written behind. *saved_blocks and *saved_bytes say how much was stored, also
+ * when not all was; NULL: not wanted. A restored block that no tier has any more is beyond the
+ * engine too: it and what follows are left out, which is no error.
  * Shape:  tokens [token_count], a prefix of what the engine has computed
  * Errors: SKY_E_PARAM, SKY_E_NOMEM, those of the engine's extract, and what the last tier asked
  *         said of a block that none took, such as SKY_E_FULL */

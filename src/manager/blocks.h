@@ -40,6 +40,8 @@ struct sky_manager {
     bool refused;
     sky_error refusal;
     uint32_t restored_tokens; /* by the last lookup: window rows before them may be gone */
+    bool spoiled; /* it found blocks that are of no use, from `spoiled_key` on at most */
+    sky_key spoiled_key;
     sky_block_scratch scratch;
     sky_paced_tier tiers[SKY_TIERS_MAX];
     sky_rows *rows;   /* [row_sets]: where the engine says its rows are */

@@ -212,6 +212,7 @@ typedef struct {
     uint32_t span; /* the cursor: span, its place in the payload */
     uint64_t span_at;
     uint64_t needed;
+    bool foreign;     /* of another calibration, or a codec not known here */
     uint8_t *scratch; /* [section_max] */
     void *work;
 } decoding;
@@ -358,6 +359,7 @@ static sky_status decode_group(decoding *d, uint32_t stored_group, uint32_t firs
     uint32_t count = sections_of(d->c, stored_group);
     for (uint32_t i = 0; status == SKY_OK && i < count; i += 2)
         status = decode_layer(d, &skv, at, first_section + i);
+    d->foreign = status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
     return status;
 }
 
@@ -490,7 +492,7 @@ static uint64_t room_of(const sky_span *spans, uint32_t span_count) {
 static sky_status decode(void *self, const void *data, uint64_t bytes, bool whole, sky_range range,
                          const sky_span *spans, uint32_t span_count, uint64_t *moved_bytes,
                          uint64_t *needed, void *work) {
-    const sky_coded *c = self;
+    sky_coded *c = self;
     decoding d = {.c = c,
                   .data = data,
                   .bytes = bytes,
@@ -506,6 +508,10 @@ static sky_status decode(void *self, const void *data, uint64_t bytes, bool whol
     uint64_t room_bytes = room_of(spans, span_count);
     sky_status status = coded ? decode_coded(&d, all, room_bytes)
                               : decode_plain(&d, all, room_bytes);
+    if (coded && d.foreign) {
+        atomic_fetch_add(&c->foreign, 1);
+        return SKY_MISS;
+    }
     if (status == SKY_OK)
         *moved_bytes = d.range.bytes;
     if (status == SKY_PENDING)

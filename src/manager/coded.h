@@ -8,6 +8,8 @@
 #ifndef SKY_MANAGER_CODED_H
 #define SKY_MANAGER_CODED_H
 
+#include <stdatomic.h>
+
 #include <skymem/cache.h>
 #include <skymem/codec.h>
 
@@ -17,7 +19,8 @@
 #define SKY_CODED_VERSION    1
 #define SKY_CODED_HEAD_BYTES 64u
 
-/* Read-only while a cache has it; `codec.self` points here. */
+/* Read-only but for the count while a cache has it; `codec.self` points here. A value that was
+ * coded with another calibration is a miss to it: it is sound, and of no use here. */
 typedef struct {
     sky_block_codec codec;
     sky_payload payload;        /* of every block */
@@ -26,6 +29,7 @@ typedef struct {
     uint32_t *layer_of;    /* [row_sets] of a section in stored order: layer in the layout's */
     sky_skv_layer *layers; /* [layer_count], in the layout's order */
     uint64_t section_max;  /* bytes of the longest section */
+    atomic_uint foreign;   /* values met so far that another calibration, or codec, was used for */
 } sky_coded;
 
 /* Owner:  profile stays the caller's and must outlive *out; sky_coded_deinit frees the rest

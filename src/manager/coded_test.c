@@ -1,7 +1,8 @@
 /* Proves: a coded payload comes back bit for bit at level lossless and near it at level 4, any
  * range of it, from as few leading bytes as it needs, and lowered from 8 to 4 it is as near and as
  * small; that no damage is taken for a payload; that a manager finds its blocks on a disk that
- * keeps them coded; and that a disk that keeps several levels is as good as one for each. */
+ * keeps them coded, and stores those of another calibration anew; and that a disk that keeps
+ * several levels is as good as one for each. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -340,8 +341,8 @@ static void a_layout_without_a_shape_is_refused(void **state) {
 
 #define PROMPT_TOKENS 100
 
-static sky_lookup look_up(const char *folder, const char *level, made_up_engine *e,
-                          const uint32_t *tokens, bool save) {
+static sky_lookup look_up_with(const sky_profile *profile, const char *folder, const char *level,
+                               made_up_engine *e, const uint32_t *tokens, bool save) {
     char url[128];
     const char *urls[] = {url};
     snprintf(url, sizeof url, "disk:%s?max=64MiB%s", folder, level);
@@ -350,7 +351,7 @@ static sky_lookup look_up(const char *folder, const char *level, made_up_engine 
     sky_error error;
     sky_lookup found;
     sky_engine engine = made_up_engine_ops(e);
-    const sky_manager_options options = {.block_tokens = 16};
+    const sky_manager_options options = {.block_tokens = 16, .profile = profile};
     if (sky_cache_open(urls, 1, &cache, &error) != SKY_OK)
         fail_msg("%s", error.text);
     assert_int_equal(sky_manager_create(cache, &engine, &options, &manager, &error), SKY_OK);
@@ -365,6 +366,69 @@ static sky_lookup look_up(const char *folder, const char *level, made_up_engine 
     sky_manager_destroy(manager);
     sky_cache_close(cache);
     return found;
+}
+
+static sky_lookup look_up(const char *folder, const char *level, made_up_engine *e,
+                          const uint32_t *tokens, bool save) {
+    return look_up_with(NULL, folder, level, e, tokens, save);
+}
+
+/* A calibration of two_groups, with steps of its own. */
+static sky_profile *calibrate(float step) {
+    sky_profile_layer layers[5];
+    for (uint32_t i = 0; i < 5; i++) {
+        layers[i] = i < 3 ? (sky_profile_layer){2, 16, 32, SKY_ROPE_OF_NONE}
+                          : (sky_profile_layer){1, 64, 64, SKY_ROPE_OF_NONE};
+    }
+    const sky_profile_shape shape = {.layer_count = 5, .layers = layers};
+    sky_profile *p;
+    assert_int_equal(sky_profile_create(&shape, &p), SKY_OK);
+    for (uint32_t i = 0; i < 5; i++)
+        for (int kv = SKY_KV_K; kv <= SKY_KV_V; kv++)
+            for (int level = SKY_LEVEL_8; level < SKY_LEVEL_COUNT; level++)
+                assert_int_equal(
+                    sky_profile_set_step(p, i, (sky_kv)kv, (sky_level)level, false, step), SKY_OK);
+    assert_int_equal(sky_profile_seal(p), SKY_OK);
+    return p;
+}
+
+/* A model that is calibrated anew, or not any more, finds nothing of what was coded before, says so
+ * and stores it again; at several levels too. */
+static void blocks_of_another_calibration_are_a_miss_and_stored_anew(void **state) {
+    (void)state;
+    static const char *const levels[] = {"&level=4", "&level=8,4,2"};
+    sky_profile *first = calibrate(0.25f), *second = calibrate(0.5f);
+    const sky_profile *const turns[] = {first, second, NULL, first};
+    uint32_t tokens[PROMPT_TOKENS];
+    for (uint32_t i = 0; i < PROMPT_TOKENS; i++)
+        tokens[i] = 7 * i + 1;
+    for (size_t l = 0; l < 2; l++) {
+        char folder[] = "/tmp/skymem-coded-XXXXXX";
+        assert_non_null(mkdtemp(folder));
+        made_up_engine e;
+        sky_layout layout = two_groups;
+        made_up_engine_init(&e, &layout, 256);
+        e.tame = true;
+        for (size_t t = 0; t < sizeof turns / sizeof *turns; t++) {
+            const sky_profile *own = turns[t];
+            sky_lookup found = look_up_with(own, folder, levels[l], &e, tokens, true);
+            bool coded_by_another = t > 0 && turns[t - 1]; /* without one it is for all */
+            assert_int_equal(found.foreign_blocks, coded_by_another ? 6 : 0);
+            assert_int_equal(found.corrupt_blocks, 0);
+            assert_int_equal(found.verdict,
+                             t == 0 || coded_by_another ? SKY_VERDICT_MISS : SKY_VERDICT_HIT);
+            found = look_up_with(own, folder, levels[l], &e, tokens, true);
+            assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+            assert_int_equal(found.hit_tokens, 96);
+            assert_int_equal(found.foreign_blocks, 0);
+        }
+        made_up_engine_deinit(&e);
+        char command[128];
+        snprintf(command, sizeof command, "rm -rf %s", folder);
+        assert_int_equal(system(command), 0);
+    }
+    sky_profile_destroy(first);
+    sky_profile_destroy(second);
 }
 
 static void a_disk_keeps_blocks_coded(void **state) {
@@ -510,6 +574,7 @@ int main(void) {
         cmocka_unit_test(lengths_that_cannot_be_ask_for_nothing),
         cmocka_unit_test(a_layout_without_a_shape_is_refused),
         cmocka_unit_test(a_disk_keeps_blocks_coded),
+        cmocka_unit_test(blocks_of_another_calibration_are_a_miss_and_stored_anew),
         cmocka_unit_test(a_disk_of_three_levels_is_three_disks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,10 +7,13 @@
  *                                             read past what lies before it
  *
  * Nothing reaches the engine unchecked: sizes before the read, headers after it, and the engine is
- * told to go on only when every block came whole. */
+ * told to go on only from blocks that came whole. When one did not, those before it are kept if all
+ * their rows are here, which is so but for windows that the longer prefix had passed: those rows
+ * were never read. They are read again, or after the deadline from memory alone. */
 #include <skymem/manager.h>
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "manager/blocks.h"
@@ -72,11 +75,42 @@ static sky_status block_status(const sky_manager *m, uint32_t block) {
                                     m->scratch.headers + (size_t)block * m->payload.header_bytes);
 }
 
-/* Read the blocks of the plan into the engine. SKY_OK: they are there. SKY_MISS: only so many as
- * the plan now says can be had, try those. SKY_E_DEADLINE: too late. Others: the engine cannot take
- * them. */
+/* Rows of so many leading blocks, from where the engine wants them to `aside`, or back. */
+static void move_rows(const sky_manager *m, uint32_t block_count, uint8_t *aside, bool back) {
+    for (uint32_t i = 0; i < m->payload.row_sets; i++) {
+        sky_payload_section s = sky_payload_section_at(&m->payload, i);
+        size_t bytes = (size_t)block_count * s.bytes;
+        uint8_t *rows = m->rows[s.row_set].data;
+        memcpy(back ? rows : aside, back ? aside : rows, bytes);
+        aside += bytes;
+    }
+}
+
+/* The engine is to take so many leading blocks instead of more, and their rows are here: they move
+ * to where it wants them then. False: a window's are not, or there is no memory. */
+static bool keep_leading(sky_manager *m, uint32_t block_count) {
+    sky_state state = sky__manager_rows(m);
+    for (uint32_t i = 0; i < m->payload.row_sets; i++)
+        if (m->rows[i].first_token > 0)
+            return false;
+    uint8_t *aside = malloc((size_t)block_count * m->payload.payload_bytes);
+    if (!aside)
+        return false;
+    move_rows(m, block_count, aside, false);
+    sky_status status = m->engine.ops->restore_begin(m->engine.self, block_count * m->block_tokens,
+                                                     &state);
+    if (status == SKY_OK)
+        move_rows(m, block_count, aside, true);
+    free(aside);
+    return status == SKY_OK;
+}
+
+/* Read the blocks of the plan into the engine. SKY_OK: so many as the plan now says are there.
+ * SKY_MISS: only so many can be had, try those. SKY_E_DEADLINE: too late for the next one. Others:
+ * the engine cannot take them. */
 static sky_status load_blocks(sky_manager *m, sky_load_plan *plan, sky_lookup *out) {
     uint32_t *block_count = &plan->block_count;
+    const sky_call call = {.tiers = plan->tiers};
     sky_state state = sky__manager_rows(m);
     sky_status status = m->engine.ops->restore_begin(m->engine.self, *block_count * m->block_tokens,
                                                      &state);
@@ -87,7 +121,7 @@ static sky_status load_blocks(sky_manager *m, sky_load_plan *plan, sky_lookup *o
     if (plan->deadline_ns != 0)
         status = sky__load_paced(m, plan);
     else
-        status = sky_run(m->cache, SKY_OP_GET, m->scratch.items, *block_count, NULL);
+        status = sky_run(m->cache, SKY_OP_GET, m->scratch.items, *block_count, &call);
     out->transfer_ns += sky_now() - before;
     if (status != SKY_OK)
         return status;
@@ -95,11 +129,11 @@ static sky_status load_blocks(sky_manager *m, sky_load_plan *plan, sky_lookup *o
         status = block_status(m, b);
         if (status == SKY_OK)
             continue;
-        if (status == SKY_E_DEADLINE)
-            return status;
         out->corrupt_blocks += status == SKY_E_CORRUPT;
         *block_count = b;
-        return SKY_MISS;
+        if (b > 0 && keep_leading(m, b))
+            break;
+        return status == SKY_E_DEADLINE ? status : SKY_MISS;
     }
     return m->engine.ops->restore_end(m->engine.self, true);
 }
@@ -171,23 +205,53 @@ static void plan_load(sky_manager *m, uint32_t found, sky_load_plan *plan) {
     }
 }
 
+/* Read what is planned, or less of it when not all can be had. As load_blocks. */
+static sky_status load_planned(sky_manager *m, sky_load_plan *plan, sky_lookup *out) {
+    sky_status status = SKY_MISS;
+    while (plan->block_count > 0 && status == SKY_MISS)
+        status = load_blocks(m, plan, out);
+    return status;
+}
+
+/* Leading blocks that lie in memory, from where they come in no time. */
+static uint32_t count_in_memory(sky_manager *m, uint32_t found) {
+    const sky_call call = {.tiers = 1};
+    sky_lookup beside = {0};
+    sky_tier_stat stat;
+    bool memory = sky_cache_stat(m->cache, 0, &stat) == SKY_OK && strncmp(stat.url, "mem:", 4) == 0;
+    return memory ? find_blocks(m, found, &call, &beside) : 0;
+}
+
+/* From the first block that the engine did not get, what is found is of no use, and saving is not
+ * to take it for stored. */
+static void note_spoiled(sky_manager *m, const sky_lookup *out) {
+    m->spoiled = out->corrupt_blocks > 0 || out->foreign_blocks > 0;
+    if (m->spoiled)
+        m->spoiled_key = m->scratch.keys[out->block_count];
+}
+
 /* Returns SKY_OK, or SKY_E_NOMEM from the engine. */
 static sky_status load_prefix(sky_manager *m, uint32_t wanted, sky_time deadline, sky_lookup *out) {
     const sky_call call = {.deadline_ns = deadline};
     sky_load_plan plan = {.deadline_ns = deadline};
+    unsigned foreign = atomic_load(&m->coded.foreign);
     uint32_t found = find_blocks(m, wanted, &call, out);
-    bool existed = found > 0 || out->corrupt_blocks > 0 || passed(deadline);
     plan_load(m, found, &plan);
-    sky_status status = SKY_MISS;
-    while (plan.block_count > 0 && status == SKY_MISS)
-        status = load_blocks(m, &plan, out);
-    uint32_t blocks = plan.block_count;
-    if (status == SKY_OK) {
+    sky_status status = load_planned(m, &plan, out);
+    if (status == SKY_E_DEADLINE) {
+        plan = (sky_load_plan){.block_count = count_in_memory(m, found), .tiers = 1};
+        status = load_planned(m, &plan, out);
+    }
+    uint32_t blocks = status == SKY_OK ? plan.block_count : 0;
+    if (atomic_load(&m->coded.foreign) != foreign)
+        out->foreign_blocks = found - blocks;
+    bool existed = found > out->foreign_blocks || out->corrupt_blocks > 0 || passed(deadline);
+    out->verdict = existed ? SKY_VERDICT_RECOMPUTE : SKY_VERDICT_MISS;
+    if (blocks > 0) {
         count_loaded(m, blocks, out);
         out->verdict = blocks == wanted ? SKY_VERDICT_HIT : SKY_VERDICT_PARTIAL;
-        return SKY_OK;
     }
-    out->verdict = existed ? SKY_VERDICT_RECOMPUTE : SKY_VERDICT_MISS;
+    note_spoiled(m, out);
     return status == SKY_E_NOMEM ? status : SKY_OK;
 }
 

@@ -15,6 +15,7 @@
  * and its medium together; but as they lie where there are several levels, whose sizes differ. */
 #include <skymem/manager.h>
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,9 +110,10 @@ void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
 /* A block on its way. */
 typedef struct {
     uint32_t request; /* 0: none */
+    sky_coding wanted;
     uint32_t block;
-    uint64_t bytes; /* expected, of the plan's tier */
-    sky_batch batch;
+    uint64_t bytes;  /* expected, of the plan's tier */
+    sky_batch batch; /* id 0: not asked for yet, as others' batches are too many */
     sky_item item;
 } flight;
 
@@ -120,7 +122,7 @@ typedef struct {
     sky_pacer *pacer;
     sky_paced_tier *tier;
     const sky_segment *segments;
-    sky_call call;
+    uint32_t tiers; /* as sky_call's */
     flight flights[SKY_PACER_FLIGHTS_MAX];
     sky_time began;
     uint64_t bytes; /* that the tier has given */
@@ -135,25 +137,27 @@ static flight *find(paced *p, uint32_t request) {
 }
 
 /* Without a deadline of its own: it is given up at the end, and a slow tier is no failing one. */
-static void ask(paced *p, const sky_pace *pace) {
-    flight *f = find(p, 0);
-    const sky_segment *s = &p->segments[pace->segment];
-    sky_item *item = &p->m->scratch.items[pace->segment];
-    sky_call call = p->call;
-    sky_status status = SKY_E_BUSY;
-    if (s->form_count > 1)
-        call.wanted = p->tier->codings[pace->form];
-    if (f) {
-        *f = (flight){.block = pace->segment, .item = *item};
-        f->bytes = s->forms[pace->form].bytes > NEARER_BYTES ? s->forms[pace->form].bytes : 0;
-        status = sky_submit(p->m->cache, SKY_OP_GET, &f->item, 1, &call, &f->batch);
-    }
-    if (status == SKY_OK) {
-        f->request = pace->request;
+static void submit(paced *p, flight *f) {
+    const sky_call call = {.tiers = p->tiers, .wanted = f->wanted};
+    sky_status status = sky_submit(p->m->cache, SKY_OP_GET, &f->item, 1, &call, &f->batch);
+    if (status == SKY_OK || status == SKY_E_BUSY)
         return;
-    }
-    item->status = status;
-    sky_pacer_finished(p->pacer, sky_now(), pace->request, status);
+    p->m->scratch.items[f->block].status = status;
+    sky_pacer_finished(p->pacer, sky_now(), f->request, status);
+    f->request = 0;
+}
+
+static void ask(paced *p, const sky_pace *pace) {
+    const sky_segment *s = &p->segments[pace->segment];
+    uint64_t bytes = s->forms[pace->form].bytes;
+    flight *f = find(p, 0);
+    assert(f); /* the pacer has no more under way than there are places */
+    *f = (flight){.request = pace->request,
+                  .wanted = s->form_count > 1 ? p->tier->codings[pace->form] : 0,
+                  .block = pace->segment,
+                  .bytes = bytes > NEARER_BYTES ? bytes : 0,
+                  .item = p->m->scratch.items[pace->segment]};
+    submit(p, f);
 }
 
 static void give_up(paced *p, flight *f) {
@@ -202,7 +206,10 @@ static bool listen(paced *p) {
     bool news = false;
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++) {
         flight *f = &p->flights[i];
-        if (f->request == 0 || sky_wait(p->m->cache, f->batch, 1) == SKY_E_DEADLINE)
+        if (f->request != 0 && f->batch.id == 0)
+            submit(p, f);
+        if (f->request == 0 || f->batch.id == 0 ||
+            sky_wait(p->m->cache, f->batch, 1) == SKY_E_DEADLINE)
             continue;
         uint32_t request = f->request;
         f->request = 0;
@@ -211,6 +218,16 @@ static bool listen(paced *p) {
         news = true;
     }
     return news;
+}
+
+/* The event is about batches of others, and stays so until they look: sleep without it. */
+static void wait_for_own(const paced *p, sky_time until) {
+    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
+        if (p->flights[i].request != 0 && p->flights[i].batch.id != 0) {
+            sky_wait(p->m->cache, p->flights[i].batch, until);
+            return;
+        }
+    sky_poll(NULL, 0, until);
 }
 
 static void run(paced *p) {
@@ -222,7 +239,7 @@ static void run(paced *p) {
             continue;
         sky_time wake = sky_pacer_wake(p->pacer, sky_now());
         if (sky_poll(&event, 1, wake) && !listen(p))
-            sky_poll(NULL, 0, sky_now() + SKY_MS(1)); /* it is about batches of others */
+            wait_for_own(p, wake);
     }
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
         give_up(p, &p->flights[i]);
@@ -273,7 +290,7 @@ sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan) {
     sky_segment *segments = calloc(block_count, sizeof *segments);
     if (!segments)
         return SKY_E_NOMEM;
-    paced p = {.m = m, .tier = t, .segments = segments, .call = {.tiers = plan->tiers}};
+    paced p = {.m = m, .tier = t, .segments = segments, .tiers = plan->tiers};
     for (uint32_t b = 0; b < block_count; b++) {
         offer(m, plan, b, &segments[b]);
         m->scratch.items[b].status = SKY_E_DEADLINE; /* unless it is asked for, and comes */

@@ -112,7 +112,8 @@ static sky_status put_blocks(sky_manager *m, uint32_t first_block, uint32_t bloc
     return SKY_OK;
 }
 
-/* missing[b]: no tier has block b. */
+/* missing[b]: no tier has block b, or none that is of use: a tier that is asked whether it has one
+ * does not look inside. */
 static sky_status find_missing(sky_manager *m, uint32_t block_count, uint64_t *missing) {
     sky_item *items = m->scratch.items;
     memset(items, 0, block_count * sizeof *items);
@@ -120,8 +121,13 @@ static sky_status find_missing(sky_manager *m, uint32_t block_count, uint64_t *m
         items[b].key = m->scratch.keys[b];
     const sky_call call = {.deadline_ns = sky_now() + PUT_LIMIT};
     sky_status status = sky_run(m->cache, SKY_OP_HAS, items, block_count, &call);
-    for (uint32_t b = 0; status == SKY_OK && b < block_count; b++)
-        missing[b] = items[b].status != SKY_OK || items[b].bytes != m->payload.payload_bytes;
+    bool spoiled = false;
+    for (uint32_t b = 0; status == SKY_OK && b < block_count; b++) {
+        spoiled |= m->spoiled && sky_key_equal(&items[b].key, &m->spoiled_key);
+        missing[b] = spoiled || items[b].status != SKY_OK ||
+                     items[b].bytes != m->payload.payload_bytes;
+    }
+    m->spoiled &= !spoiled; /* once */
     return status;
 }
 

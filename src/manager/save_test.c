@@ -1,5 +1,5 @@
-/* Proves: what is saved is what no tier has and the engine still holds, generated tokens too; what
- * it does not hold, or no tier takes, is not half stored. */
+/* Proves: what is saved is what no tier has and the engine still holds, generated tokens too, and
+ * anew what a tier has of no use; what it does not hold, or no tier takes, is not half stored. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,6 +43,25 @@ static void a_block_that_goes_after_the_lookup_is_not_saved_from_a_restored_wind
     found = world_expect(&w, 330, answer);
     assert_int_equal(found.hit_tokens, 32);
     assert_int_equal(world_save(&w, 330), 9);
+    world_close(&w);
+}
+
+/* A tier says that it has such a block. What follows it could not be used either. */
+static void a_block_found_damaged_is_stored_anew(void **state) {
+    (void)state;
+    static world w;
+    world_open(&w, made_up_layout(1, 2, 50), 32);
+    uint64_t answer = world_cold(&w, 330);
+    world_save(&w, 330);
+    stored_block b = world_fetch(&w, 330, 32, 4);
+    b.bytes[20] ^= 1;
+    world_put_back(&w, &b, 4);
+    sky_lookup found = world_expect(&w, 330, answer);
+    assert_int_equal(found.hit_tokens, 128);
+    assert_int_equal(world_save(&w, 330), 6);
+    assert_int_equal(world_save(&w, 330), 0); /* once is enough */
+    found = world_expect(&w, 330, answer);
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
     world_close(&w);
 }
 
@@ -94,6 +113,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_turn_hits_what_was_generated),
         cmocka_unit_test(a_block_that_goes_after_the_lookup_is_not_saved_from_a_restored_window),
+        cmocka_unit_test(a_block_found_damaged_is_stored_anew),
         cmocka_unit_test(tokens_that_were_not_computed_are_not_saved),
         cmocka_unit_test(a_cache_without_room_says_so),
         cmocka_unit_test(a_tier_that_may_not_be_written_says_that_and_not_that_it_is_full),

@@ -3,6 +3,7 @@
 #include "manager/shaped_fixture.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,6 +178,7 @@ static sky_status op_verify(sky_tier *tier, sky_verify_report *out) {
 static void op_stat(sky_tier *tier, sky_tier_stat *out) {
     sky_tier *memory = ((shaped *)tier)->memory;
     memory->ops->stat(memory, out);
+    snprintf(out->url, sizeof out->url, "shaped:");
 }
 
 static void op_close(sky_tier *tier) {

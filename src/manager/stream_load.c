@@ -158,10 +158,10 @@ static sky_status lump_submit(loader *l, request *r, lump *p) {
     return sky_submit(l->env->cache, SKY_OP_GET, &p->item, 1, &call, &p->batch);
 }
 
-static sky_status request_open(loader *l, const sky_pace *asked) {
-    request *r = request_find(l, 0);
-    assert(r); /* the planner has no more under way than there are places */
-    *r = (request){.asked = *asked};
+/* Ask the cache. While it has too many batches of others the request stays without lumps, and is
+ * tried again when the planner wants to look. */
+static sky_status request_submit(loader *l, request *r) {
+    const sky_pace own = r->asked, *asked = &own;
     if (request_twin(l, r)) {
         r->aside = malloc(l->segments[asked->segment].forms[asked->form].bytes);
         if (!r->aside) {
@@ -179,9 +179,20 @@ static sky_status request_open(loader *l, const sky_pace *asked) {
         at += p->slice_count;
         status = lump_submit(l, r, p);
     }
-    if (status != SKY_OK)
-        request_close(l, r);
-    return status;
+    if (status == SKY_OK)
+        return SKY_OK;
+    request_close(l, r);
+    if (status != SKY_E_BUSY)
+        return status;
+    *r = (request){.asked = own};
+    return SKY_OK;
+}
+
+static sky_status request_open(loader *l, const sky_pace *asked) {
+    request *r = request_find(l, 0);
+    assert(r); /* the planner has no more under way than there are places */
+    *r = (request){.asked = *asked};
+    return request_submit(l, r);
 }
 
 /* SKY_PENDING: not yet. */
@@ -275,36 +286,40 @@ static sky_status obey(loader *l, const sky_pace *pace) {
     return SKY_OK;
 }
 
-static void listen_all(loader *l) {
+static sky_status listen_all(loader *l) {
     const int fds[] = {sky_event_fd(l->env->cache), l->engine.event};
     uint32_t ready = sky_poll(fds, 2, sky_pacer_wake(l->pacer, sky_now()));
-    sky_status status;
+    sky_status status, asked = SKY_OK;
     bool news = false;
     if (ready & 2 && engine_answered(&l->engine, &status)) {
         sky_pacer_computed(l->pacer, sky_now(), status == SKY_OK);
         news = true;
     }
-    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
-        if (l->requests[i].asked.request != 0)
-            news |= request_poll(l, &l->requests[i]);
+    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX && asked == SKY_OK; i++) {
+        request *r = &l->requests[i];
+        if (r->asked.request != 0 && r->lump_count == 0)
+            asked = request_submit(l, r);
+        else if (r->asked.request != 0)
+            news |= request_poll(l, r);
+    }
     if (ready & 1 && !news)
         sky_poll(fds + 1, 1, sky_now() + PAUSE_NS);
+    return asked;
 }
 
 static sky_status run(loader *l) {
-    while (!l->over) {
+    sky_status status = SKY_OK;
+    while (!l->over && status == SKY_OK) {
         sky_pace pace;
         while (sky_pacer_next(l->pacer, sky_now(), &pace)) {
-            sky_status status = obey(l, &pace);
-            if (status == SKY_E_BUSY) /* of batches there are enough: this one failed */
-                sky_pacer_finished(l->pacer, sky_now(), pace.request, status);
-            else if (status != SKY_OK)
+            status = obey(l, &pace);
+            if (status != SKY_OK)
                 return status;
         }
         if (!l->over)
-            listen_all(l);
+            status = listen_all(l);
     }
-    return SKY_OK;
+    return status;
 }
 
 /* The caller's segments, or a copy whose text nobody computes. */

@@ -250,6 +250,27 @@ static void keys_of_levels_differ(void **state) {
     assert_memory_not_equal(&a, &block, sizeof a);
 }
 
+/* Batches that somebody else has not drained leave room for one request at a time. */
+static void a_full_cache_is_asked_again(void **state) {
+    (void)state;
+    static sky_item others[SKY_BATCHES_MAX - 4];
+    context c;
+    open_context(&c, (const char *[]){"mem:16MiB"}, 1);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        sky_batch batch;
+        others[i] = (sky_item){.key = {{1}}};
+        assert_int_equal(sky_submit(c.cache, SKY_OP_HAS, &others[i], 1, NULL, &batch), SKY_OK);
+    }
+    for (uint32_t i = 0; i < SEGMENTS; i++)
+        c.segments[i].form_count = 1;
+    sky_pacer_report r = load(&c, (sky_pacer_options){.deadline_ns = sky_now() + SKY_SECONDS(60)},
+                              1);
+    assert_int_equal(r.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(r.loaded, SEGMENTS);
+    check_bytes(&c);
+    close_context(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bytes_over_every_tier),
@@ -259,6 +280,7 @@ int main(void) {
         cmocka_unit_test(a_slow_tier_is_hedged_by_another),
         cmocka_unit_test(a_deadline_that_has_passed_loads_nothing),
         cmocka_unit_test(keys_of_levels_differ),
+        cmocka_unit_test(a_full_cache_is_asked_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
