@@ -86,6 +86,20 @@ static bool daemon_path(char *out, size_t bytes) {
     return access(out, X_OK) == 0;
 }
 
+const char *constellation_last_words(const constellation *x, char out[CONSTELLATION_WORDS_BYTES]) {
+    char line[CONSTELLATION_WORDS_BYTES - 16];
+    FILE *f = fopen(x->log_path, "re");
+    out[0] = 0;
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        if (line[0])
+            snprintf(out, CONSTELLATION_WORDS_BYTES, ", saying \"%s\"", line);
+    }
+    if (f)
+        fclose(f);
+    return out;
+}
+
 int constellation_start(const cli *c, constellation *x, uint32_t number) {
     char program[PATH_MAX], which[32];
     sky_satellite s = constellation_satellite(x, number);
@@ -112,10 +126,12 @@ int constellation_start(const cli *c, constellation *x, uint32_t number) {
     p->ready = ends[0];
     unsigned long ticks;
     if (failure != 0 || !process_stat(p->pid, &p->start, &ticks)) {
+        char words[CONSTELLATION_WORDS_BYTES];
         close(ends[0]);
         *p = (constellation_process){.ready = -1};
-        return cli_failed(c, "satellite %s did not start: %s; see %s", which,
-                          failure ? strerror(failure) : "it ended at once", x->log_path);
+        return cli_failed(c, "satellite %s did not start: %s%s; see %s", which,
+                          failure ? strerror(failure) : "it ended at once",
+                          constellation_last_words(x, words), x->log_path);
     }
     p->running = true;
     return CLI_OK;

@@ -38,6 +38,9 @@ int constellation_save(const cli *c, const constellation *x);
 void constellation_look(constellation *x);
 /* Start one; x->processes[number].ready then tells when it listens. */
 int constellation_start(const cli *c, constellation *x, uint32_t number);
+/* `, saying "LINE"`: the last of the log, why one ended; empty when there is none. */
+#define CONSTELLATION_WORDS_BYTES 512
+const char *constellation_last_words(const constellation *x, char out[CONSTELLATION_WORDS_BYTES]);
 sky_satellite constellation_satellite(const constellation *x, uint32_t number);
 uint32_t constellation_running(const constellation *x);
 

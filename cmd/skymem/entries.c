@@ -13,7 +13,7 @@ static double age_of(int64_t set_ms) {
 }
 
 static bool wanted(const cli_entries *e, const sky_entry *entry, const void *text, size_t bytes) {
-    if (e->only && !sky_key_equal(e->only, &entry->key))
+    if (e->only && !sky_key_equal(&e->only->key, &entry->key))
         return false;
     return bytes >= e->prefix_bytes &&
            (e->prefix_bytes == 0 || memcmp(text, e->prefix, e->prefix_bytes) == 0);
@@ -35,7 +35,7 @@ static bool add(void *context, const sky_entry *entry) {
         e->entries = entries;
         e->max = more;
     }
-    char *shown = cli_escape(text, bytes);
+    char *shown = e->only ? strdup(e->only->shown) : cli_escape(text, bytes);
     if (!shown)
         return !(e->failed = true);
     e->entries[e->count++] = (cli_entry){

@@ -21,7 +21,7 @@ typedef struct {
     size_t max;
     const void *prefix; /* only names (or digits) that begin so */
     size_t prefix_bytes;
-    const sky_key *only; /* only this key; NULL: any */
+    const cli_key *only; /* only this key, shown as it was written; NULL: any */
     bool failed;         /* out of memory */
 } cli_entries;
 

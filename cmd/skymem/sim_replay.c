@@ -7,6 +7,7 @@
 
 #define TRACE_BYTES_MAX (1ull << 30)
 #define ROWS_MAX        4
+#define BLOCK_MAX       100000000
 
 typedef struct {
     sky_replay_request *requests;
@@ -27,35 +28,51 @@ static void trace_free(trace *t) {
     free(t->requests);
 }
 
-static bool read_line(trace *t, const json_t *line) {
-    const json_t *ids = json_object_get(line, "hash_ids");
-    double ms = json_number_value(json_object_get(line, "timestamp"));
-    json_int_t tokens = json_integer_value(json_object_get(line, "input_length"));
-    if (!json_is_array(ids) || tokens < 0 || tokens > UINT32_MAX || !(ms >= 0))
+static bool whole_within(const json_t *value, json_int_t max, uint32_t *out) {
+    json_int_t whole = json_integer_value(value);
+    if (!json_is_integer(value) || whole < 0 || whole > max)
         return false;
-    if (t->count == t->max) {
-        size_t max = t->max ? 2 * t->max : 1024;
-        sky_replay_request *more = realloc(t->requests, max * sizeof *more);
-        if (!more)
-            return false;
-        t->requests = more;
-        t->max = max;
-    }
-    size_t count = json_array_size(ids);
+    *out = (uint32_t)whole;
+    return true;
+}
+
+static bool make_room(trace *t) {
+    if (t->count < t->max)
+        return true;
+    size_t max = t->max ? 2 * t->max : 1024;
+    sky_replay_request *more = realloc(t->requests, max * sizeof *more);
+    if (!more)
+        return false;
+    t->requests = more;
+    t->max = max;
+    return true;
+}
+
+/* NULL, or what is wrong with it. */
+static const char *read_line(trace *t, const json_t *line) {
+    const json_t *at = json_object_get(line, "timestamp"), *id;
+    const json_t *ids = json_object_get(line, "hash_ids");
+    double ms = json_number_value(at);
+    uint32_t tokens;
+    if (!json_is_number(at) || !(ms >= 0 && ms <= SKY_REPLAY_S_MAX * 1e3))
+        return "timestamp must be milliseconds within 366 days";
+    if (!whole_within(json_object_get(line, "input_length"), UINT32_MAX, &tokens))
+        return "input_length must be a number of tokens";
+    if (!json_is_array(ids))
+        return "hash_ids must be a list of block numbers";
+    size_t i, count = json_array_size(ids);
     uint32_t *blocks = calloc(count + 1, sizeof *blocks);
-    for (size_t i = 0; blocks && i < count; i++) {
-        json_int_t id = json_integer_value(json_array_get(ids, i));
-        if (id < 0 || id > 100000000) {
-            free(blocks);
-            return false;
-        }
-        blocks[i] = (uint32_t)id;
+    if (!blocks || !make_room(t)) {
+        free(blocks);
+        return "out of memory";
+    }
+    t->requests[t->count++] = (sky_replay_request){ms / 1e3, tokens, blocks, (uint32_t)count};
+    json_array_foreach(ids, i, id) {
+        if (!whole_within(id, BLOCK_MAX, &blocks[i]))
+            return "hash_ids must be block numbers from 0 to 100000000";
         t->block_end = blocks[i] >= t->block_end ? blocks[i] + 1 : t->block_end;
     }
-    t->requests[t->count] = (sky_replay_request){ms / 1e3, (uint32_t)tokens, blocks,
-                                                 (uint32_t)count};
-    t->count += blocks != NULL;
-    return blocks;
+    return NULL;
 }
 
 static int trace_read(const cli *c, const char *path, trace *t) {
@@ -68,11 +85,14 @@ static int trace_read(const cli *c, const char *path, trace *t) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t bytes = (size_t)((stop ? stop : end) - at);
         json_t *object = bytes ? json_loadb(at, bytes, 0, NULL) : NULL;
-        if (bytes > 0 && (!object || !read_line(t, object)))
+        const char *wrong = !bytes                   ? NULL
+                            : json_is_object(object) ? read_line(t, object)
+                                                     : "no JSON object";
+        if (wrong)
             code = cli_failed(c,
-                              "%s:%u: a line must be {\"timestamp\": ms, \"input_length\": "
-                              "tokens, \"hash_ids\": [block, …]}",
-                              path, line);
+                              "%s:%u: %s; a line is {\"timestamp\": ms, \"input_length\": tokens, "
+                              "\"hash_ids\": [block, …]}",
+                              path, line, wrong);
         json_decref(object);
         at += bytes + 1;
     }

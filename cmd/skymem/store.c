@@ -282,8 +282,16 @@ void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char 
                    size_t out_bytes) {
     sky_tier_stat stat = {0};
     sky_cache_stat(store->cache, tier, &stat);
-    snprintf(out, out_bytes, "%.*s: %s", (int)strcspn(stat.url, "?"), stat.url,
-             meaning(store->names[tier], status));
+    bool real = strncmp(store->names[tier], "sky+udp", 7) == 0;
+    const char *silent = real && status == SKY_E_IO ? strstr(stat.note, "; silent: ") : NULL;
+    if (silent)
+        snprintf(out, out_bytes,
+                 "%.*s: of its satellites do not answer: %s; 'skymem constellation up' starts "
+                 "those that died",
+                 (int)strcspn(stat.url, "?"), stat.url, silent + strlen("; silent: "));
+    else
+        snprintf(out, out_bytes, "%.*s: %s", (int)strcspn(stat.url, "?"), stat.url,
+                 meaning(store->names[tier], status));
 }
 
 /* The only tier beyond memory; SKY_TIER_NONE when there are more, or none. */
@@ -299,15 +307,65 @@ static size_t only_far_tier(const cli_store *store) {
     return found;
 }
 
+/* The tier that something failed in; SKY_TIER_NONE when nothing tells. */
+static size_t tier_to_blame(const cli_store *store, sky_status status) {
+    if (status != SKY_E_IO && status != SKY_E_DENIED)
+        return SKY_TIER_NONE;
+    for (size_t i = 0; i < store->tier_count; i++) {
+        sky_tier_stat stat = {0};
+        sky_cache_stat(store->cache, i, &stat);
+        if (stat.errors > 0)
+            return i;
+    }
+    return only_far_tier(store);
+}
+
+void cli_failure_says(const cli_store *store, sky_status status, char *out, size_t out_bytes) {
+    size_t tier = tier_to_blame(store, status);
+    if (tier == SKY_TIER_NONE)
+        snprintf(out, out_bytes, "%s", sky_status_text(status));
+    else
+        cli_tier_says(store, tier, status, out, out_bytes);
+}
+
+/* A key that is not there, but something came for it that does not open; says so, and where. */
+static bool stays_shut(const cli *c, const cli_store *store, const cli_key *key) {
+    for (size_t i = 0; i < store->tier_count; i++) {
+        sky_tier_stat stat = {0};
+        if (strncmp(store->names[i], "sky+udp", 7) != 0)
+            continue;
+        sky_cache_stat(store->cache, i, &stat);
+        if (stat.corrupt == 0)
+            continue;
+        cli_not_found(c,
+                      "%s: found in %.*s, but it does not open under udp.tenant: it was put under "
+                      "another key, or is damaged",
+                      key->shown, (int)strcspn(stat.url, "?"), stat.url);
+        return true;
+    }
+    return false;
+}
+
 int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_key *key,
                    sky_status status) {
     char why[512];
-    if (tier == SKY_TIER_NONE && (status == SKY_E_IO || status == SKY_E_DENIED))
-        tier = only_far_tier(store);
+    if (tier == SKY_TIER_NONE)
+        tier = tier_to_blame(store, status);
+    if (status == SKY_MISS && tier == SKY_TIER_NONE && stays_shut(c, store, key))
+        return CLI_NOT_FOUND;
     if (status == SKY_OK || tier == SKY_TIER_NONE)
         return cli_key_status(c, key, status);
     cli_tier_says(store, tier, status, why, sizeof why);
     return cli_failed(c, "%s: %s", key->shown, why);
+}
+
+void cli_note_unlisted(const cli *c, const cli_store *store) {
+    for (size_t i = 0; i < store->tier_count; i++)
+        if (strncmp(store->names[i], "sky+udp", 7) == 0)
+            cli_note(c,
+                     "%s: satellites cannot be listed, so only what this process put or found is "
+                     "known here; skymem stat --satellites counts their chunks",
+                     store->names[i]);
 }
 
 int cli_key_verb(cli *c, sky_op op, const char *done) {

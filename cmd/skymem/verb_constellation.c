@@ -86,27 +86,32 @@ static int up(cli *c, constellation *x) {
     int saved = constellation_save(c, x);
     if (code != CLI_OK)
         return code;
-    if (silent > 0)
-        return cli_failed(c, "%u of %u satellites did not come up; see %s", silent, started,
-                          x->log_path);
+    if (silent > 0) {
+        char words[CONSTELLATION_WORDS_BYTES];
+        return cli_failed(c, "%u of %u satellites did not come up%s; see %s", silent, started,
+                          constellation_last_words(x, words), x->log_path);
+    }
     return saved == CLI_OK ? say_up(c, x, started, ms) : saved;
 }
 
 /* ---- status ---- */
 
 static json_t *satellite_json(const constellation_process *p, const sky_satellite_stat *s) {
-    return json_pack("{s:I, s:I, s:I, s:b, s:b, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "plane",
-                     (json_int_t)s->satellite.plane, "slot", (json_int_t)s->satellite.slot, "pid",
-                     (json_int_t)p->pid, "running", p->running, "answered", s->answered, "ms",
-                     s->answered ? s->ms : 0.0, "chunks", (json_int_t)s->chunks, "chunks_max",
+    return json_pack("{s:I, s:I, s:I, s:b, s:b, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+                     "s:I, s:f}",
+                     "plane", (json_int_t)s->satellite.plane, "slot", (json_int_t)s->satellite.slot,
+                     "pid", (json_int_t)p->pid, "running", p->running, "answered", s->answered,
+                     "ms", s->answered ? s->ms : 0.0, "chunks", (json_int_t)s->chunks, "chunks_max",
                      (json_int_t)s->chunks_max, "gets", (json_int_t)s->gets, "migrated",
-                     (json_int_t)s->migrated, "malformed", (json_int_t)s->malformed, "memory_bytes",
+                     (json_int_t)s->migrated, "malformed", (json_int_t)s->malformed, "foreign",
+                     (json_int_t)s->foreign, "stale", (json_int_t)s->stale, "replayed",
+                     (json_int_t)s->replayed, "forged", (json_int_t)s->forged, "memory_bytes",
                      (json_int_t)(p->running ? p->memory_bytes : 0), "cpu_s",
                      p->running ? p->cpu_s : 0.0);
 }
 
 static int say_status(const cli *c, const constellation *x, const sky_satellite_stat *stats) {
-    uint64_t chunks = 0, migrated = 0;
+    uint64_t chunks = 0, migrated = 0, refused = 0;
     uint32_t answered = 0;
     double cpu_s = 0;
     char memory[24];
@@ -115,22 +120,25 @@ static int say_status(const cli *c, const constellation *x, const sky_satellite_
         answered += stats[i].answered;
         chunks += stats[i].chunks;
         migrated += stats[i].migrated;
+        refused += stats[i].foreign + stats[i].stale + stats[i].replayed + stats[i].forged;
         cpu_s += x->processes[i].running ? x->processes[i].cpu_s : 0;
         json_array_append_new(list, satellite_json(&x->processes[i], &stats[i]));
     }
     uint32_t running = constellation_running(x);
     if (c->json)
         return cli_json_print(
-            c, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "scenario", x->scenario,
-                         "satellites", (json_int_t)x->site.satellite_count, "running",
+            c, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "scenario",
+                         x->scenario, "satellites", (json_int_t)x->site.satellite_count, "running",
                          (json_int_t)running, "answered", (json_int_t)answered, "chunks",
-                         (json_int_t)chunks, "migrated", (json_int_t)migrated, "memory_bytes",
-                         (json_int_t)memory_of(x), "cpu_s", cpu_s, "list", list));
+                         (json_int_t)chunks, "migrated", (json_int_t)migrated, "refused_datagrams",
+                         (json_int_t)refused, "memory_bytes", (json_int_t)memory_of(x), "cpu_s",
+                         cpu_s, "list", list));
     json_decref(list);
-    printf("%u of %u satellites run, %u answer; %llu chunks held, %llu migrated; %s of memory and "
-           "%.2f s of processor time together\n",
+    printf("%u of %u satellites run, %u answer; %llu chunks held, %llu migrated; %llu datagrams "
+           "refused; %s of memory and %.2f s of processor time together\n",
            running, x->site.satellite_count, answered, (unsigned long long)chunks,
-           (unsigned long long)migrated, cli_bytes_text(memory_of(x), memory), cpu_s);
+           (unsigned long long)migrated, (unsigned long long)refused,
+           cli_bytes_text(memory_of(x), memory), cpu_s);
     return CLI_OK;
 }
 
@@ -252,8 +260,12 @@ const cli_verb cli_verb_constellation = {
             {"chunks", "status: held by all"},
             {"migrated", "status: chunks handed on as the sky turned"},
             {"cpu_s", "status: processor time so far"},
+            {"refused_datagrams", "status: that satellites did not take, for any of the reasons in "
+                                  "list"},
             {"list", "status: {plane slot pid running answered ms chunks chunks_max gets migrated "
-                     "malformed memory_bytes cpu_s} of each"},
+                     "malformed foreign stale replayed forged memory_bytes cpu_s} of each: foreign "
+                     "to forged are datagrams that were not of this sky, too old, seen before, or "
+                     "under a wrong tag"},
             {"stopped", "down: that ran"},
             {"killed", "down: that did not end by themselves"},
             {NULL, NULL}},

@@ -33,6 +33,8 @@ static int ls_run(cli *c) {
         code = cli_entries_read(c, &store, &entries);
     if (code == CLI_OK)
         code = ls_print(c, &store, &entries);
+    if (code == CLI_OK)
+        cli_note_unlisted(c, &store);
     cli_entries_free(&entries);
     cli_store_close(&store);
     return code;
@@ -43,7 +45,8 @@ const cli_verb cli_verb_ls = {
     .summary = "List what the tiers hold",
     .synopsis = "[PREFIX]",
     .about = "Values stored with put are listed under their names, blocks of a prompt under the 64 "
-             "digits of their keys. PREFIX keeps those that begin with it.",
+             "digits of their keys. PREFIX keeps those that begin with it.\n"
+             "Real satellites (sky+udp:) cannot be listed: they answer for a key, see stat KEY.",
     .settings = CLI_SET_STORE,
     .arguments_max = 1,
     .examples =
@@ -60,7 +63,8 @@ const cli_verb cli_verb_ls = {
             {"tier", "the tier that holds this copy"},
             {"age_s", "seconds since it was set"},
             {"hits", "how often it was read"},
-            {"pinned", "whether it is kept from eviction"},
+            {"pinned", "whether it is kept from eviction; of real satellites, whether this process "
+                       "had it kept"},
             {"level",
              "of a block that is kept coded: at which level; one kept at several is listed "
              "at each"},

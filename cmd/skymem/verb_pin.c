@@ -13,7 +13,10 @@ const cli_verb cli_verb_pin = {
     .name = "pin",
     .summary = "Keep a key from being evicted",
     .synopsis = "KEY",
-    .about = "A pin on disk outlives the process: it holds until unpin or rm.",
+    .about =
+        "A pin on disk outlives the process: it holds until unpin or rm. So does one that real "
+        "satellites keep (sky+udp:): any process may undo it, but none sees it, so that unpin "
+        "succeeds there on whatever is found.",
     .settings = CLI_SET_STORE,
     .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
     .arguments_min = 1,

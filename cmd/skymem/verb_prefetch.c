@@ -51,24 +51,32 @@ static int prefetch_report(cli *c, const prefetched *sum) {
     return code == CLI_OK && missing ? CLI_NOT_FOUND : code;
 }
 
-/* A time in UTC as 2026-11-21T15:00:00Z, or +SECONDS from now. */
+/* A time in UTC as 2026-11-21T15:00:00Z, or +SECONDS from now; not one that is past. */
 static bool time_of(const char *text, int64_t *ms) {
-    struct timespec now;
+    struct timespec clock;
     struct tm tm = {0};
     char *end;
+    clock_gettime(CLOCK_REALTIME, &clock);
+    int64_t now_ms = (int64_t)clock.tv_sec * 1000 + clock.tv_nsec / 1000000;
     if (text[0] == '+') {
         double seconds = strtod(text + 1, &end);
         if (end == text + 1 || *end || !(seconds >= 0 && seconds < 1e9))
             return false;
-        clock_gettime(CLOCK_REALTIME, &now);
-        *ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + (int64_t)(seconds * 1e3);
+        *ms = now_ms + (int64_t)(seconds * 1e3);
         return true;
     }
     end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
     if (!end || *end)
         return false;
     *ms = (int64_t)timegm(&tm) * 1000;
-    return *ms > 0;
+    return *ms >= now_ms;
+}
+
+static bool has_sky(const cli_store *store) {
+    for (size_t i = 0; i < store->tier_count; i++)
+        if (strncmp(store->names[i], "sky", 3) == 0)
+            return true;
+    return false;
 }
 
 static int prefetch_run(cli *c) {
@@ -77,10 +85,13 @@ static int prefetch_run(cli *c) {
     sky_call call = {0};
     int code = CLI_OK;
     if (cli_given(c, "at") && !time_of(cli_text(c, "at"), &call.at_ms))
-        code = cli_usage(c, "--at %s: a time in UTC such as 2026-11-21T15:00:00Z, or +SECONDS",
-                         cli_text(c, "at"));
+        code = cli_usage(
+            c, "--at %s: a time to come, in UTC such as 2026-11-21T15:00:00Z, or +SECONDS",
+            cli_text(c, "at"));
     if (code == CLI_OK)
         code = cli_store_open(c, &store);
+    if (code == CLI_OK && cli_given(c, "at") && !has_sky(&store))
+        code = cli_usage(c, "--at is for a tier in the sky: no --store is sky: or sky+udp:");
     if (cli_given(c, "deadline-ms"))
         call.deadline_ns = sky_now() + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
     for (size_t i = 0; i < c->argument_count && code == CLI_OK; i++)
@@ -116,7 +127,7 @@ const cli_verb cli_verb_prefetch = {
         (const cli_example[]){
             {"skymem prefetch a b --store disk:/nvme/cache --store disk:/mnt/archive",
              "copy two values from the archive to the fast disk"},
-            {"skymem prefetch a --at +3600 --store sky+udp:scenarios/seed.yaml",
+            {"skymem prefetch a --at +3600 --store sky+udp:scenarios/constellation.yaml",
              "in an hour the satellites overhead will hold it"},
             {NULL, NULL},
         },

@@ -122,8 +122,13 @@ static int load(cli *c, answer *a, sky_time start) {
         deadline = start + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
     sky_status status = sky_manager_get_cache_tokens(a->manager, a->tokens, a->prompt_tokens,
                                                      deadline, &a->lookup);
-    return status == SKY_OK ? CLI_OK
-                            : cli_failed(c, "the lookup failed: %s", sky_status_text(status));
+    if (status != SKY_OK)
+        return cli_failed(c, "the lookup failed: %s", sky_status_text(status));
+    if (a->lookup.foreign_blocks > 0)
+        cli_note(c,
+                 "%u blocks are of no use: they were coded with another calibration; computing%s",
+                 a->lookup.foreign_blocks, cli_flag(c, "no-save") ? "" : ", and storing them anew");
+    return CLI_OK;
 }
 
 /* Bytes that came to load the prompt: coded ones as they lie in their tier. */
@@ -182,7 +187,8 @@ static uint32_t count_present(const answer *a, sky_item *items, size_t count, ui
     return present;
 }
 
-/* The blocks that no tier has yet, which are those that saving stores. Owner: the caller frees. */
+/* The blocks that no tier has yet, or has of no use, which are those that saving stores. Owner: the
+ * caller frees. */
 static sky_item *find_new_blocks(cli *c, const answer *a, size_t tokens, size_t *count) {
     uint32_t block_tokens = (uint32_t)cli_count(c, "block-tokens");
     size_t blocks = tokens / block_tokens, left = 0;
@@ -199,8 +205,9 @@ static sky_item *find_new_blocks(cli *c, const answer *a, size_t tokens, size_t 
         for (size_t i = 0; i < blocks; i++)
             items[i] = (sky_item){.key = keys[i], .status = SKY_MISS};
         count_present(a, items, blocks, 0, &bytes);
+        bool spoiled = a->lookup.corrupt_blocks > 0 || a->lookup.foreign_blocks > 0;
         for (size_t i = 0; i < blocks; i++)
-            if (items[i].status != SKY_OK)
+            if (items[i].status != SKY_OK || (spoiled && i >= a->lookup.block_count))
                 items[left++] = (sky_item){.key = items[i].key};
         *count = left;
     }
@@ -241,8 +248,11 @@ static void save(cli *c, answer *a) {
                                                       &a->saved_bytes);
     sky_status flushed = sky_flush(a->store.cache, sky_now() + SKY_SECONDS(FLUSH_S));
     status = status == SKY_OK ? flushed : status;
-    if (!count_kept(c, a, items, count) && status != SKY_OK)
-        cli_note(c, "not everything was saved: %s", sky_status_text(status));
+    if (!count_kept(c, a, items, count) && status != SKY_OK) {
+        char why[512];
+        cli_failure_says(&a->store, status, why, sizeof why);
+        cli_note(c, "not everything was saved: %s", why);
+    }
     free(items);
 }
 

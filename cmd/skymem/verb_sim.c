@@ -42,8 +42,23 @@ static int shrink_file(cli *c, const sky_sim_options *options) {
     return sim_shrink(c, text, sizeof text, options);
 }
 
+/* A word of a command line that a shell takes as it is. */
+static void shell_word(const char *text, char *out, size_t bytes) {
+    size_t used = 0;
+    bool plain = text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                   "_./+,:=@%-")] == 0;
+    if (!plain)
+        out[used++] = '\'';
+    for (; *text && used + 6 < bytes; text++)
+        used += (size_t)snprintf(out + used, bytes - used, *text == '\'' ? "'\\''" : "%c", *text);
+    if (!plain)
+        out[used++] = '\'';
+    out[used] = 0;
+}
+
 static int sim_checks(cli *c, const sky_sim_result *r) {
-    char until[40] = "";
+    char until[40] = "", path[8192];
+    shell_word(c->arguments[0], path, sizeof path);
     if (cli_given(c, "until"))
         snprintf(until, sizeof until, " --until %s", cli_text(c, "until"));
     for (uint32_t i = 0; i < r->check_count; i++)
@@ -51,18 +66,12 @@ static int sim_checks(cli *c, const sky_sim_result *r) {
             return cli_failed(c,
                               "%s: check \"%s\" failed; replay it with: skymem sim %s --seed "
                               "%llu%s --trace trace.txt",
-                              c->arguments[0], r->checks[i].name, c->arguments[0],
-                              (unsigned long long)r->seed, until);
+                              c->arguments[0], r->checks[i].name, path, (unsigned long long)r->seed,
+                              until);
     return CLI_OK;
 }
 
-static int sim_run(cli *c) {
-    if (cli_given(c, "figures"))
-        return sim_figures(c);
-    if (cli_given(c, "swarm"))
-        return sim_swarm(c);
-    if (cli_given(c, "replay"))
-        return sim_replay(c);
+static int sim_scenario(cli *c) {
     if (c->argument_count != 1)
         return cli_usage(c, "a scenario is missing: skymem sim SCENARIO.yaml");
     sky_sim_options options = {.seed = cli_count(c, "seed"), .trace_path = cli_text(c, "trace")};
@@ -85,6 +94,31 @@ static int sim_run(cli *c) {
     if (code == CLI_OK && cli_flag(c, "shrink") && sim_failed(&result))
         code = shrink_file(c, &options);
     return code == CLI_OK ? sim_checks(c, &result) : code;
+}
+
+/* What a run is of: the first one whose option is given, with what else it has a use for. */
+static int sim_run(cli *c) {
+    static const struct {
+        const char *option, *options;
+        bool scenario;
+        int (*run)(cli *c);
+    } kinds[] = {
+        {"figures", "figures", false, sim_figures},
+        {"swarm", "swarm seed hours shrink", false, sim_swarm},
+        {"replay", "replay seed memory-blocks replay-tokens prefill", true, sim_replay},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        char what[16];
+        if (!cli_given(c, kinds[i].option))
+            continue;
+        snprintf(what, sizeof what, "--%s", kinds[i].option);
+        if (!kinds[i].scenario && c->argument_count > 0)
+            return cli_usage(c, "%s has no use for a scenario: %s", what, c->arguments[0]);
+        int code = cli_only(c, what, kinds[i].options);
+        return code == CLI_OK ? kinds[i].run(c) : code;
+    }
+    int code = cli_only(c, "a scenario", "seed until trace shrink");
+    return code == CLI_OK ? sim_scenario(c) : code;
 }
 
 const cli_verb cli_verb_sim = {
@@ -115,6 +149,7 @@ const cli_verb cli_verb_sim = {
             {.name = "swarm",
              .kind = CLI_COUNT,
              .value = "N",
+             .min = 1,
              .max = 1000000000,
              .help = "run N random scenarios, of seeds --seed and on, each with its own faults"},
             {.name = "hours",
@@ -122,7 +157,7 @@ const cli_verb cli_verb_sim = {
              .value = "H",
              .fallback = "1",
              .max = 24 * 365,
-             .help = "how long each sky of a swarm lasts"},
+             .help = "how long each sky of a swarm lasts, from 0.01"},
             {.name = "shrink",
              .kind = CLI_FLAG,
              .help = "make a scenario that fails smaller, and print what is left"},
@@ -178,6 +213,14 @@ const cli_verb cli_verb_sim = {
             {"p50_ms", "median time of a hit"},
             {"p99_ms", "99th percentile"},
             {"checks", "an object of true and false by the check's name"},
+            {"--swarm", "instead: runs, virtual_h, wall_s, events, sets, gets, hits, failed (the "
+                        "seeds whose checks failed)"},
+            {"--replay",
+             "instead: rows, a list for no cache, memory, memory and sky, memory without end: "
+             "case, requests, blocks, hit_ratio, memory_hits, sky_hits, sky_misses, sky_sets, "
+             "dropped_sets, evictions, gossip, computed_s, loaded_s, saved_s, ttft_mean_s, "
+             "ttft_p50_s, ttft_p99_s, wall_s"},
+            {"--figures", "instead: folder"},
             {NULL, NULL},
         },
     .failed = "a check failed (its replay command is printed), or a file cannot be read",

@@ -66,21 +66,25 @@ static json_t *satellite_json(const char *tier, const sky_satellite_stat *s) {
     if (!s->answered)
         return object;
     json_t *counts = json_pack(
-        "{s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ms", s->ms,
-        "chunks", (json_int_t)s->chunks, "chunks_max", (json_int_t)s->chunks_max, "sets",
-        (json_int_t)s->sets, "gets", (json_int_t)s->gets, "misses", (json_int_t)s->misses,
+        "{s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I, s:I}",
+        "ms", s->ms, "chunks", (json_int_t)s->chunks, "chunks_max", (json_int_t)s->chunks_max,
+        "sets", (json_int_t)s->sets, "gets", (json_int_t)s->gets, "misses", (json_int_t)s->misses,
         "evictions", (json_int_t)s->evictions, "refused", (json_int_t)s->refused, "migrated",
         (json_int_t)s->migrated, "purged", (json_int_t)s->purged, "swept", (json_int_t)s->swept,
         "gossip", (json_int_t)s->gossip, "malformed", (json_int_t)s->malformed, "corrupt",
-        (json_int_t)s->corrupt, "overflow", (json_int_t)s->overflow);
+        (json_int_t)s->corrupt, "overflow", (json_int_t)s->overflow, "foreign",
+        (json_int_t)s->foreign, "stale", (json_int_t)s->stale, "replayed", (json_int_t)s->replayed,
+        "forged", (json_int_t)s->forged);
     json_object_update(object, counts);
     json_decref(counts);
     return object;
 }
 
 static void satellite_head(cli_table *t) {
-    static const char *const head[] = {"SATELLITE", "ANSWER",  "CHUNKS", "OF",     "SETS",   "GETS",
-                                       "MISSES",    "EVICTED", "MOVED",  "PURGED", "DAMAGED"};
+    static const char *const head[] = {"SATELLITE", "ANSWER", "CHUNKS",  "OF",
+                                       "SETS",      "GETS",   "MISSES",  "EVICTED",
+                                       "MOVED",     "PURGED", "DAMAGED", "REFUSED"};
     for (size_t i = 0; i < sizeof head / sizeof *head; i++)
         cli_table_cell(t, "%s", head[i]);
 }
@@ -94,7 +98,8 @@ static void satellite_row(cli_table *t, const char *tier, const sky_satellite_st
                                s->evictions,
                                s->migrated,
                                s->purged + s->swept,
-                               s->malformed + s->corrupt};
+                               s->malformed + s->corrupt,
+                               s->foreign + s->stale + s->replayed + s->forged};
     cli_table_cell(t, "%s %u,%u", tier, s->satellite.plane, s->satellite.slot);
     if (s->answered)
         cli_table_cell(t, "%.1f ms", s->ms);
@@ -131,7 +136,7 @@ static int ask_satellites(const cli *c, const cli_store *store, size_t tier, jso
 }
 
 static int stat_satellites(const cli *c, const cli_store *store) {
-    cli_table table = {.columns = "lrrrrrrrrrr"};
+    cli_table table = {.columns = "lrrrrrrrrrrr"};
     json_t *list = json_array();
     int code = CLI_OK;
     satellite_head(&table);
@@ -156,10 +161,17 @@ static int stat_key(cli *c, const cli_store *store) {
     int code = cli_key_parse(c, c->arguments[0], &key);
     if (code != CLI_OK)
         return code;
-    entries.only = &key.key;
+    entries.only = &key;
     code = cli_entries_read(c, store, &entries);
-    if (code == CLI_OK && entries.count == 0)
-        code = cli_key_status(c, &key, SKY_MISS);
+    if (code == CLI_OK && entries.count == 0) { /* satellites answer for a key, but have no list */
+        sky_item has = {.key = key.key};
+        code = cli_key_failed(c, store, SKY_TIER_NONE, &key,
+                              cli_one(store, SKY_OP_HAS, &has, NULL));
+        if (code == CLI_OK)
+            code = cli_entries_read(c, store, &entries);
+        if (code == CLI_OK && entries.count == 0) /* gone in between */
+            code = cli_key_status(c, &key, SKY_MISS);
+    }
     if (code == CLI_OK && c->json)
         code = cli_json_print(c, cli_entry_json(store, &entries.entries[0]));
     if (code == CLI_OK && !c->json) {
@@ -286,7 +298,8 @@ const cli_verb cli_verb_stat = {
             {"satellites",
              "with --satellites: per satellite tier, plane, slot, answered, and of those "
              "that did ms, chunks, chunks_max, sets, gets, misses, evictions, "
-             "refused, migrated, purged, swept, gossip, malformed, corrupt, overflow"},
+             "refused, migrated, purged, swept, gossip, malformed, corrupt, overflow, and of "
+             "datagrams that were not taken foreign, stale, replayed, forged"},
             {"clients", "of a daemon: this and leases, entries, arena_bytes_used, arena_bytes_max, "
                         "hits, misses, corrupt, tiers"},
             {NULL, NULL},

@@ -26,11 +26,13 @@ static int verify_run(cli *c) {
     int code = cli_store_open(c, &store);
     if (code == CLI_OK) {
         sky_status status = sky_verify(store.cache, &report);
-        if (status == SKY_OK)
+        if (status == SKY_OK) {
             code = verify_report(c, &report);
-        else
+            cli_note_unlisted(c, &store);
+        } else {
             code = cli_failed(c, "the tiers cannot be read: %s; see skymem stat",
                               sky_status_text(status));
+        }
     }
     cli_store_close(&store);
     return code;
@@ -40,7 +42,10 @@ const cli_verb cli_verb_verify = {
     .name = "verify",
     .summary = "Read and check every byte of every tier",
     .synopsis = "",
-    .about = "Damaged entries and what interrupted writes left behind are dropped and counted.",
+    .about =
+        "Damaged entries and what interrupted writes left behind are dropped and counted. What "
+        "other processes put into real satellites (sky+udp:) is not known here and not read: get "
+        "checks each byte.",
     .settings = CLI_SET_STORE,
     .examples =
         (const cli_example[]){

@@ -49,6 +49,12 @@ typedef struct {
     uint64_t malformed; /* messages that made no sense */
     uint64_t corrupt;   /* chunks that came damaged */
     uint64_t overflow;  /* requests that found its queue full */
+    /* Datagrams refused: none of this sky's, or not for it; sent too long ago, or before it began;
+     * seen before; under a wrong tag. 0 in an embedded sky. */
+    uint64_t foreign;
+    uint64_t stale;
+    uint64_t replayed;
+    uint64_t forged;
 } sky_satellite_stat;
 
 /* Ask `count` satellites (stats[i].satellite says which) until all have answered or `until`.

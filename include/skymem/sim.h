@@ -101,6 +101,7 @@ typedef struct {
     uint32_t parity; /* pieces in each stripe of `servers` chunks */
     uint32_t gets;   /* 0: the formula alone */
     uint64_t seed;
+    bool datagrams; /* the transport of real satellites flies, and its datagrams are lost */
 } sky_study_point;
 
 typedef struct {
@@ -112,7 +113,7 @@ typedef struct {
     double off_ns_max; /* the largest difference between the two, of any server */
     /* Until the block was there, light counted both ways, and the wait for the link. */
     double get_p50_ms, get_p99_ms, get_max_ms;
-    double to_payload; /* bytes of all messages of the gets to bytes asked for */
+    double to_payload; /* bytes of all messages (or datagrams) of the gets to bytes asked for */
     uint32_t answered; /* gets that were */
     uint64_t events;
 } sky_study_result;
@@ -122,11 +123,13 @@ typedef struct {
 SKY_API sky_status sky_study_run(const sky_study_point *point, sky_study_result *out,
                                  sky_error *error);
 
+#define SKY_REPLAY_S_MAX 31622400.0 /* 366 days */
+
 /* Requests of a real service, replayed against a memory of some blocks, with or without a sky
  * behind it. A request's prompt is a chain of blocks; its leading blocks that are held are loaded,
  * the rest is computed, and what is new goes to memory at once and to the sky behind it. */
 typedef struct {
-    double at_s;
+    double at_s; /* from 0 to SKY_REPLAY_S_MAX */
     uint32_t tokens;
     const uint32_t *blocks; /* the same number: the same block after the same ones */
     uint32_t block_count;
@@ -144,7 +147,7 @@ typedef struct {
 typedef struct {
     uint64_t requests;
     uint64_t blocks;
-    uint64_t memory_hits; /* blocks */
+    uint64_t memory_hits; /* leading blocks that were there, none behind a hole */
     uint64_t sky_hits;
     uint64_t sky_misses; /* thought to be there */
     uint64_t sky_sets;

@@ -38,7 +38,6 @@ static void overfill(sky_orrery *o) {
     memset(o->sent, 0, sizeof o->sent);
     memset(o->sent_bytes, 0, sizeof o->sent_bytes);
     assert_int_equal(sky_orrery_do(o, 1, SKY_OP_PUT, 90, BLOCK_BYTES).status, SKY_OK);
-    o->asked_by = 0; /* what satellites say by themselves is for the first */
     uint64_t evicted = 0;
     for (uint32_t i = 0; i < o->frame.satellite_count; i++)
         evicted += o->nodes[i].stat.evictions;

@@ -92,8 +92,8 @@ void sky__look_begin(sky_session *s, uint32_t request) {
 
 /* ---- what satellites say ---- */
 
-/* Versions begin with the time they were made at. One from a time to come would make all that is
- * put from now on bear its date. */
+/* Heads' versions begin with the time they were made at. One from a time to come would make all
+ * that is put from now on bear its date. */
 static bool too_new(const sky_session *s, uint64_t version) {
     int64_t now_ms = sky_turning_ms(&s->config.frame->turning, s->now);
     return version >> 16 > (uint64_t)now_ms + AHEAD_MS;
@@ -107,8 +107,7 @@ static bool plausible(const sky_session *s, const sky_block_head *h, const sky_m
     return h->strategy == p->strategy && h->window_planes == p->window_planes &&
            h->window_slots == p->window_slots && h->servers == s->servers &&
            h->chunk_bytes == c->chunk_bytes && h->replicas == c->replicas &&
-           h->parity == c->parity && h->version > 0 && h->version <= m->id.version &&
-           !too_new(s, m->id.version) &&
+           h->parity == c->parity && h->version > 0 && !too_new(s, m->id.version) &&
            h->chunk_count ==
                sky_stripes_chunks(&s->stripes, sky__data_chunks(s, h->payload_bytes)) &&
            sky_facts_fit(&c->frame->constellation, &facts) &&
@@ -133,16 +132,17 @@ static sky_status adopt(sky_session *s, const sky__request *r, uint32_t unit,
     if (r->ask.chain && unit > 0)
         side.parent = r->ask.chain[unit - 1];
     uint32_t block = sky__find_block(s, r->ask.wall_ms, &side.key);
-    if (block != SKY_BLOCK_NONE && s->sides[block].version >= h->version)
-        return SKY_OK; /* another request asked for it too */
+    const sky__side *mine = block == SKY_BLOCK_NONE ? NULL : &s->sides[block];
+    if (mine && (!mine->head_version || mine->head_version >= head_version))
+        return SKY_OK; /* another request asked for it too, or it is ours */
     sky_status status = sky__block_enter(s, &info, &side, &block);
     if (status != SKY_OK)
         return status;
     sky__load(s, &info, true);
     sky__load_head(s, true);
     s->stat.adopted++;
-    if (head_version > s->version)
-        s->version = head_version; /* what is put from now on is newer */
+    if (head_version > s->head_version)
+        s->head_version = head_version; /* what is put from now on is newer */
     return SKY_OK;
 }
 
@@ -180,10 +180,11 @@ void sky__look_found(sky_session *s, uint32_t op, const sky_message *m) {
                  sky_head_decode(m->data, m->data_bytes, &head) == SKY_OK && plausible(s, &head, m);
     if (!right) {
         s->stat.corrupt++;
-        sky__suspect(s, o->to, true);
+        sky__suspect(s, o->to);
+        sky__chunk_lost(s, s->now, op, SKY_MISS);
+        return;
     }
-    learn(s, op,
-          right && adopt(s, &s->requests[o->request], o->unit, &head, m->id.version) == SKY_OK);
+    learn(s, op, adopt(s, &s->requests[o->request], o->unit, &head, m->id.version) == SKY_OK);
 }
 
 void sky__look_absent(sky_session *s, uint32_t op) {

@@ -334,7 +334,10 @@ static sky_outcome store(sky_node *n, const sky_message *m, sky_satellite giver,
     sky_outcome outcome = SKY_STORED;
     if (m->id.number == 0 && !is_newest_head(n, m))
         return outcome;
-    if (s) { /* said twice: the same name is the same bytes */
+    if (s && s->doomed && giver.plane)
+        return outcome; /* it goes, wherever it comes from */
+    if (s) {            /* said twice: the same name is the same bytes */
+        s->doomed = false;
         touch(n, s);
         if (m->facts.set_ms > s->facts.set_ms) /* it was moved, and ours did not hear of it */
             give_place(s, &m->facts);
@@ -519,6 +522,7 @@ static void pin(sky_node *n, slot *s, bool pinned) {
 static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
     tell_drop(n, s);
     s->sent_plane = 0;
+    s->doomed = false;
     give_place(s, facts);
     move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
     n->stat.moved++;
@@ -631,6 +635,10 @@ static void tell_stat(const sky_node *n, uint64_t out[SKY_STAT_COUNT]) {
     out[SKY_STAT_MALFORMED] = t->malformed;
     out[SKY_STAT_CORRUPT] = t->corrupt;
     out[SKY_STAT_OVERFLOW] = t->overflow;
+    out[SKY_STAT_FOREIGN] = t->foreign;
+    out[SKY_STAT_STALE] = t->stale;
+    out[SKY_STAT_REPLAYED] = t->replayed;
+    out[SKY_STAT_FORGED] = t->forged;
 }
 
 static void send_ack(sky_node *n, sky_datagram *out) {

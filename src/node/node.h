@@ -80,9 +80,10 @@ typedef struct {
     uint64_t swept;     /* chunks dropped because the one after was gone */
     uint64_t gossip;    /* PURGEs sent, of many blocks each, and their bytes */
     uint64_t gossip_bytes;
-    uint64_t gossip_refused; /* rumours beyond what is believed in a time */
-    uint64_t sweeps;         /* HAS sent */
-    uint64_t moved;          /* chunks that MOVE gave another place */
+    uint64_t gossip_refused;                   /* rumours beyond what is believed in a time */
+    uint64_t sweeps;                           /* HAS sent */
+    uint64_t moved;                            /* chunks that MOVE gave another place */
+    uint64_t foreign, stale, replayed, forged; /* datagrams refused for it, by its host's count */
 } sky_node_stat;
 
 typedef struct {

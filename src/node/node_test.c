@@ -289,6 +289,31 @@ static void satellites_do_not_rule_each_other(void **state) {
     bench_close(&b);
 }
 
+/* An answer that is not ready yet does not hold back what may leave before it: a host that sleeps
+ * until the node's wake says the rumour then. */
+static void a_rumour_does_not_wait_for_an_answer(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, 4);
+    b.config.gossip_hops = 2;
+    set_acked(&b, 1);
+    const sky_time now = SKY_SECONDS(1);
+    ask(&b, now, SKY_WIRE_GET, 1);
+    assert_int_equal(sky_node_wake(&b.node), now + SERVE_NS);
+    sky_message purge = {.type = SKY_WIRE_PURGE, .id = name(9, 1), .hops = 2}, out;
+    purge.facts.chunk_count = 9;
+    tell_from(&b, now, &purge, centre);
+    assert_true(sky_node_wake(&b.node) <= now);
+    assert_true(hear(&b, now, &out));
+    assert_int_equal(out.type, SKY_WIRE_PURGE);
+    while (hear(&b, now, &out))
+        assert_int_equal(out.type, SKY_WIRE_PURGE);
+    assert_int_equal(sky_node_wake(&b.node), now + SERVE_NS);
+    assert_true(hear(&b, now + SERVE_NS, &out));
+    assert_int_equal(out.type, SKY_WIRE_CHUNK);
+    bench_close(&b);
+}
+
 /* Pinned neighbours are not asked for; the one that is is asked for once a round all the same. */
 static void a_sweep_takes_its_period(void **state) {
     (void)state;
@@ -506,6 +531,37 @@ static void a_drop_follows_the_chunk(void **state) {
     }
 }
 
+/* A chunk that is dropped while it is on its way, and then set again or moved, is there again: its
+ * acknowledgement must hold. */
+static void what_is_set_again_is_not_dropped(void **state) {
+    (void)state;
+    for (int moved = 0; moved < 2; moved++) {
+        bench b;
+        bench_open(&b, 4);
+        sky_message in = set(SKY_WIRE_SET, 1, here), out;
+        sky_time sent = 2 * TURN_NS - SKY_MS(10), turned = 2 * TURN_NS + SKY_MS(1);
+        tell(&b, TURN_NS + 1, &in);
+        while (hear(&b, sent, &out) && out.type != SKY_WIRE_MIGRATE)
+            ;
+        sky_message drop = {.type = SKY_WIRE_DROP, .id = in.id, .stride = 1, .last = 1};
+        tell(&b, turned, &drop);
+        in.type = moved ? SKY_WIRE_MOVE : SKY_WIRE_SET;
+        in.stride = in.last = 1;
+        tell(&b, turned, &in);
+        while (hear(&b, turned + SERVE_NS, &out) && out.type != SKY_WIRE_MIGRATE)
+            ;
+        assert_int_equal(out.type, SKY_WIRE_MIGRATE);
+        sky_message ack = {.type = SKY_WIRE_MIGRATE_ACK,
+                           .request = out.request,
+                           .id = in.id,
+                           .outcome = SKY_STORED};
+        tell_from(&b, turned + SERVE_NS, &ack, b.to);
+        assert_silent(&b, turned + SERVE_NS); /* no DROP for what was just handed over */
+        assert_int_equal(sky_node_chunks(&b.node), 0);
+        bench_close(&b);
+    }
+}
+
 /* ---- hostile ---- */
 
 static void bad_messages_are_counted(void **state) {
@@ -546,6 +602,7 @@ int main(void) {
         cmocka_unit_test(pinned_chunks_stay),
         cmocka_unit_test(heads_do_not_pile_up),
         cmocka_unit_test(satellites_do_not_rule_each_other),
+        cmocka_unit_test(a_rumour_does_not_wait_for_an_answer),
         cmocka_unit_test(a_sweep_takes_its_period),
         cmocka_unit_test(rows_are_dropped),
         cmocka_unit_test(chunks_are_copied_before_they_are_dropped),
@@ -554,6 +611,7 @@ int main(void) {
         cmocka_unit_test(arrivals_are_acknowledged_each_time),
         cmocka_unit_test(two_givers_do_not_drop_the_last_copy),
         cmocka_unit_test(a_drop_follows_the_chunk),
+        cmocka_unit_test(what_is_set_again_is_not_dropped),
         cmocka_unit_test(bad_messages_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

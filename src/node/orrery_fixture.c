@@ -75,7 +75,7 @@ void sky_orrery_begin(sky_orrery *o, uint32_t slots) {
                       o->memories[i], bytes);
     }
     for (uint32_t g = 0; g < SKY_ORRERY_GROUNDS; g++) {
-        o->session_config.session_id = (uint8_t)g;
+        o->session_config.session_id = (uint64_t)g << 32; /* no version shows the difference */
         sky_status status = sky_session_create(&o->session_config, &o->grounds[g]);
         assert(status == SKY_OK);
         (void)status;
@@ -113,13 +113,11 @@ static sky_time way(const sky_orrery *o, sky_satellite from, sky_satellite to) {
     return sky_frame_link_ns(&o->frame, from, to);
 }
 
-static void launch(sky_orrery *o, uint32_t ground, const sky_datagram *d) {
+static void launch(sky_orrery *o, const sky_datagram *d) {
     sky_message m;
     sky_status status = sky_message_decode(d->data, d->bytes, &m);
     assert(status == SKY_OK);
     (void)status;
-    if (m.type == SKY_WIRE_GONE) /* said to all who listen; the first does */
-        ground = 0;
     o->sent[m.type]++;
     o->sent_bytes[m.type] += d->bytes;
     if (o->ear && !o->ear(o, d->from, d->to, &m))
@@ -130,7 +128,9 @@ static void launch(sky_orrery *o, uint32_t ground, const sky_datagram *d) {
         assert(o->flights);
     }
     sky_orrery_flight *f = &o->flights[o->flight_count++];
-    *f = (sky_orrery_flight){o->now + way(o, d->from, d->to), o->order++, ground, *d};
+    *f = (sky_orrery_flight){o->now + way(o, d->from, d->to), o->order++, *d};
+    if (m.type == SKY_WIRE_GONE) /* said to all who listen; the first does */
+        f->datagram.to = SKY_GROUND;
     f->datagram.data = malloc(d->bytes);
     assert(f->datagram.data);
     f->datagram.bytes = sky_message_encode(&m, f->datagram.data, d->bytes);
@@ -140,28 +140,30 @@ static void launch(sky_orrery *o, uint32_t ground, const sky_datagram *d) {
 static void drain_ground(sky_orrery *o, uint32_t ground) {
     static uint8_t buffer[SKY_WIRE_BYTES_MAX];
     sky_datagram d = {.data = buffer, .bytes_max = sizeof buffer};
-    while (sky_session_output(o->grounds[ground], o->now, &d))
-        launch(o, ground, &d);
+    while (sky_session_output(o->grounds[ground], o->now, &d)) {
+        d.from.slot = ground + 1; /* satellites answer whoever asked */
+        launch(o, &d);
+    }
 }
 
-/* Satellites answer whoever asked: a request's ground rides along with it. */
-static void drain_node(sky_orrery *o, uint32_t number, uint32_t ground) {
+static void drain_node(sky_orrery *o, uint32_t number) {
     static uint8_t buffer[SKY_WIRE_BYTES_MAX];
     sky_datagram d = {.data = buffer, .bytes_max = sizeof buffer};
     while (sky_node_output(&o->nodes[number], o->now, &d))
-        launch(o, ground, &d);
+        launch(o, &d);
 }
 
 static void arrive(sky_orrery *o, uint32_t i) {
     sky_orrery_flight f = o->flights[i];
     o->flights[i] = o->flights[--o->flight_count];
     if (f.datagram.to.plane == 0) {
-        sky_session_input(o->grounds[f.ground], o->now, &f.datagram);
-        drain_ground(o, f.ground);
+        uint32_t ground = f.datagram.to.slot ? f.datagram.to.slot - 1 : 0;
+        sky_session_input(o->grounds[ground], o->now, &f.datagram);
+        drain_ground(o, ground);
     } else {
         uint32_t number = sky_frame_number(&o->frame, f.datagram.to);
         sky_node_input(&o->nodes[number], o->now, &f.datagram);
-        drain_node(o, number, o->asked_by);
+        drain_node(o, number);
     }
     free(f.datagram.data);
 }
@@ -199,7 +201,7 @@ static bool step(sky_orrery *o, sky_time until) {
         arrive(o, flight);
     } else if (sleeper < nodes) {
         sky_node_input(&o->nodes[sleeper], o->now, NULL);
-        drain_node(o, sleeper, o->asked_by);
+        drain_node(o, sleeper);
     } else {
         sky_session_input(o->grounds[sleeper - nodes], o->now, NULL);
         drain_ground(o, sleeper - nodes);
@@ -223,7 +225,6 @@ sky_key sky_orrery_key(uint32_t block) {
 }
 
 sky_result sky_orrery_ask(sky_orrery *o, uint32_t ground, const sky_request *request) {
-    o->asked_by = ground;
     sky_status status = sky_session_submit(o->grounds[ground], o->now, request);
     assert(status == SKY_OK);
     (void)status;

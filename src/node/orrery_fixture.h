@@ -19,7 +19,6 @@ typedef bool (*sky_orrery_ear)(sky_orrery *o, sky_satellite from, sky_satellite 
 typedef struct {
     sky_time at;
     uint64_t order;
-    uint32_t ground; /* of a message to or from the ground */
     sky_datagram datagram;
 } sky_orrery_flight;
 
@@ -30,7 +29,6 @@ struct sky_orrery {
     sky_node *nodes;
     void **memories;
     sky_session *grounds[SKY_ORRERY_GROUNDS];
-    uint32_t asked_by; /* the ground that satellites answer */
     sky_time now;
     sky_orrery_flight *flights;
     uint32_t flight_count, flight_max;

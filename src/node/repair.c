@@ -8,6 +8,7 @@
  * Where links lose, each stripe that a get reads whole is guarded: it keeps what is delivered, asks
  * for some parity at once, and is rebuilt as soon as enough is there, whichever pieces those are.
  * How much parity follows from the loss seen lately. So a loss costs bytes and no round trip.
+ * Without parity it costs one: what is asked for again is asked for several times at once.
  *
  *     piece  UNKNOWN ──► ASKED ──► HERE
  *                          └► LATE ─┴─► LOST (he says so), SILENT (after all attempts)
@@ -25,6 +26,9 @@ enum { PIECE_UNKNOWN, PIECE_ASKED, PIECE_LATE, PIECE_HERE, PIECE_LOST, PIECE_SIL
 #define LOSS_SAMPLES  256                        /* the estimate remembers */
 #define LOSS_SAFETY   2    /* what is rebuilt before it is overdue is not seen to be lost */
 #define ROUND_MORE    0.01 /* of gets may need another round */
+#define ECHOES_MAX    3    /* of one chunk in one round */
+#define NO_LINK_LOSES 0.5  /* so much: somebody is silent, and says no more for being asked more */
+#define SURELY        3    /* so many expected to be lost, and one is, in 95 of 100 gets */
 #define SILENCES_WAIT 2    /* before a stripe that keeps nothing is read again for one piece */
 
 /* ---- how much is lost ---- */
@@ -51,11 +55,46 @@ static double more_lost(uint32_t data, uint32_t m, double loss) {
 /* Parity to ask for beside a stripe's data. */
 static uint32_t spare_of(const sky_session *s, const sky_stripe *stripe, uint32_t data_chunks) {
     double loss = LOSS_SAFETY * s->loss < 0.5 ? LOSS_SAFETY * s->loss : 0.5;
-    double most = ROUND_MORE / (data_chunks / s->stripes.data + 1);
+    uint32_t stripes = data_chunks / s->stripes.data + 1;
+    double most = ROUND_MORE / stripes;
     uint32_t m = 0;
     while (m < s->stripes.parity && more_lost(stripe->data, m, loss) > most)
         m++;
     return m;
+}
+
+/* Of what a request asked for first, so many are lost, by the loss seen lately. */
+static double lost_of(const sky_session *s, const sky__request *r) {
+    return s->loss * (r->unit_last + 1);
+}
+
+/* When an answer that has just been asked for will be there; where some are surely lost, after one
+ * more round. */
+sky_time sky__expected_end(const sky_session *s, const sky__operation *o) {
+    bool surely = o->unanswered == 0 && lost_of(s, &s->requests[o->request]) > SURELY;
+    return o->deadline + (surely ? o->deadline - o->sent : 0);
+}
+
+/* A second loss costs another round trip, and what is lost is little: so it is asked for as often
+ * at once as leaves less than 1 get in 100 to yet another round. But not where that round would be
+ * over before all else the get waits for. */
+uint32_t sky__echoes(const sky_session *s, const sky__operation *o) {
+    const sky__request *r = &s->requests[o->request];
+    sky_time round_ns = o->deadline - o->sent;
+    sky_time to_ask_ns = (r->unit_last + 1 - r->unit_next) *
+                         sky_link_busy_ns(s->config.link_bits_s, o->answer_bytes);
+    if (o->deadline + round_ns <= r->latest + to_ask_ns)
+        return 0;
+    if (s->loss > NO_LINK_LOSES)
+        return 1;
+    double missing = lost_of(s, r);
+    if (missing > r->operations)
+        missing = r->operations;
+    uint32_t echoes = 1;
+    double still = (missing > 1 ? missing : 1) * s->loss * s->loss;
+    for (; echoes < ECHOES_MAX && still > ROUND_MORE; echoes++)
+        still *= s->loss;
+    return echoes;
 }
 
 /* ---- repairs ---- */
@@ -312,7 +351,8 @@ static void end_operations(sky_session *s, sky_time now, sky__repair *p) {
         uint32_t op = p->ops[i];
         if (op == SKY__NONE)
             continue;
-        if (s->operations[op].unanswered == 0 && s->operations[op].deadline <= now + SKY__SLACK_NS)
+        if (s->operations[op].unanswered == 0 &&
+            sky__overdue(s, now + SKY__SLACK_NS, &s->operations[op]))
             sky__loss_note(s, true);
         sky__operation_end(s, op);
         p->ops[i] = SKY__NONE;

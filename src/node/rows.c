@@ -64,7 +64,7 @@ static void row_step(const sky_session *s, sky__row *row, bool two) {
     if (row->second)
         return;
     row->copy++;
-    if (row->server > 0 && row->copy < s->config.replicas)
+    if (row->copy < (row->server > 0 ? s->config.replicas : s->head_copies))
         return;
     row->copy = 0;
     row->server++;
@@ -220,9 +220,9 @@ void sky__move_begin(sky_session *s, uint32_t request) {
     }
     if (!side->head_version) /* the one it had was given up */
         sky__load_head(s, true);
-    side->head_version = sky__version_next(s, sky_turning_ms(&f->turning, s->now));
+    side->head_version = sky__head_version_next(s, sky_turning_ms(&f->turning, s->now));
     r->head_version = side->head_version;
-    sky__work_begin(s, request, WORK_REHEAD, 0, 0);
+    sky__work_begin(s, request, WORK_REHEAD, 0, s->head_copies - 1);
 }
 
 void sky__move_go(sky_session *s, uint32_t request) {

@@ -14,7 +14,7 @@
 
 #include "node/session_state.h"
 
-#define RESTARTS_MAX 3 /* of a get whose block was replaced under it */
+#define RESTARTS_MAX 3 /* of a get whose block was replaced or moved under it */
 
 /* ---- life ---- */
 
@@ -75,6 +75,7 @@ sky_status sky_session_create(const sky_session_config *config, sky_session **ou
     s->config = *config;
     s->servers = config->frame->placement.servers;
     s->config.replicas = config->replicas ? config->replicas : 1;
+    s->head_copies = sky__head_copies(&s->config);
     s->stripes = (sky_stripes){s->servers - config->parity, config->parity};
     sky_status status = sky_index_create(config->blocks_max, &s->index);
     if (status == SKY_OK && (!take_memory(s) || (config->parity > 0 && !take_stripes(s))))
@@ -165,6 +166,7 @@ void sky__work_begin(sky_session *s, uint32_t request, sky__work work, uint32_t 
     r->unit_next = first;
     r->unit_last = last;
     r->units_left = last - first + 1;
+    r->latest = 0;
     if (r->listed && before == list_of(s, r))
         return;
     chain_remove(s, before, request);
@@ -178,7 +180,7 @@ static void chunks_stored(sky_session *s, uint32_t request) {
     if (s->config.lookup == SKY_LOOKUP_INDEX)
         put_commit(s, request);
     else
-        sky__work_begin(s, request, WORK_HEAD, 0, 0);
+        sky__work_begin(s, request, WORK_HEAD, 0, s->head_copies - 1);
 }
 
 void sky__work_done(sky_session *s, uint32_t request) {
@@ -321,10 +323,17 @@ static void give_up(sky_session *s, sky__request *r, uint32_t block, bool look) 
     sky__purge_lost(s, block);
 }
 
+/* Is this no longer what the request began with, but a newer value, or the same in a new home? */
+static bool is_another(const sky_session *s, const sky__request *r, uint32_t block) {
+    sky_block_info now;
+    sky_index_info(s->index, block, &now);
+    return s->sides[block].version != r->id.version || now.set_ms != r->info.set_ms;
+}
+
 void sky__request_lost(sky_session *s, uint32_t request, sky_status status) {
     sky__request *r = &s->requests[request];
     uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
-    bool replaced = block != SKY_BLOCK_NONE && s->sides[block].version != r->id.version;
+    bool replaced = block != SKY_BLOCK_NONE && is_another(s, r, block);
     if (replaced && r->restarts < RESTARTS_MAX) {
         start_over(s, request);
         get_begin(s, request, block);
@@ -388,12 +397,28 @@ static void pin_parent(sky_session *s, sky__request *r) {
     r->parent_version = s->sides[block].version;
 }
 
-/* Versions grow with time, so that of two grounds' the newer wins, and differ between grounds. */
-uint64_t sky__version_next(sky_session *s, int64_t set_ms) {
-    uint64_t version = (uint64_t)set_ms << 16 | s->config.session_id;
-    if (version <= s->version)
-        version = (s->version & ~(uint64_t)0xff) + 0x100 + s->config.session_id;
-    s->version = version;
+/* The version of a put's chunks is a name no other put has, of this ground or another: chunks of
+ * two puts must never pass for each other's. Mixed one to one, so one ground's never repeat; those
+ * of two differ as their ids do. */
+static uint64_t version_next(sky_session *s) {
+    uint64_t name;
+    do {
+        name = s->config.session_id + ++s->puts_named * 0x9e3779b97f4a7c15u;
+        name = (name ^ name >> 30) * 0xbf58476d1ce4e5b9u;
+        name = (name ^ name >> 27) * 0x94d049bb133111ebu;
+        name ^= name >> 31;
+    } while (name == 0);
+    return name;
+}
+
+/* Those of heads grow with time, so that of two grounds' the newer wins. Two may be alike: then one
+ * of the heads is kept, whole, and with it its block. */
+uint64_t sky__head_version_next(sky_session *s, int64_t set_ms) {
+    uint8_t ground = (uint8_t)s->config.session_id;
+    uint64_t version = (uint64_t)set_ms << 16 | ground;
+    if (version <= s->head_version)
+        version = (s->head_version & ~(uint64_t)0xff) + 0x100 + ground;
+    s->head_version = version;
     return version;
 }
 
@@ -440,8 +465,9 @@ bool sky__put_start(sky_session *s, sky_time now, uint32_t request) {
     sky__load(s, &r->info, true);
     sky__load_head(s, true);
     s->puts_running++;
-    r->id = (sky_chunk_id){.key = r->ask.key, .version = sky__version_next(s, r->info.set_ms)};
-    r->head_version = s->config.lookup != SKY_LOOKUP_INDEX ? r->id.version : 0;
+    r->id = (sky_chunk_id){.key = r->ask.key, .version = version_next(s)};
+    if (s->config.lookup != SKY_LOOKUP_INDEX)
+        r->head_version = sky__head_version_next(s, r->info.set_ms);
     bool pinned = block != SKY_BLOCK_NONE && s->sides[block].pinned;
     r->facts = sky__block_facts(s, &r->info, pinned);
     r->state = REQUEST_RUNNING;
@@ -466,6 +492,7 @@ static void put_commit(sky_session *s, uint32_t request) {
     sky__side side = {.key = r->ask.key,
                       .version = r->id.version,
                       .head_version = r->head_version,
+                      .absent = r->absent,
                       .parent = r->ask.parent,
                       .expires_ms = r->ask.ttl_s ? r->ask.wall_ms + (int64_t)r->ask.ttl_s * 1000
                                                  : INT64_MAX};
@@ -477,9 +504,12 @@ static void put_commit(sky_session *s, uint32_t request) {
 
 static sky_status pin(sky_session *s, uint32_t block, bool pinned) {
     sky__side *side = &s->sides[block];
-    if (pinned == side->pinned)
+    bool changes = pinned != side->pinned;
+    sky_status status = SKY_OK;
+    if (!changes && !side->adopted) /* what others put, others may have pinned */
         return pinned ? SKY_OK : SKY_E_PARAM;
-    sky_status status = pinned ? sky_index_pin(s->index, block) : sky_index_unpin(s->index, block);
+    if (changes)
+        status = pinned ? sky_index_pin(s->index, block) : sky_index_unpin(s->index, block);
     if (status != SKY_OK)
         return status;
     side->pinned = pinned;
@@ -611,7 +641,8 @@ bool sky_session_owns(const sky_session *s, const sky_chunk_id *id) {
         return true;
     for (uint32_t i = 0; i < s->config.requests_max; i++) {
         const sky__request *r = &s->requests[i];
-        if (r->state == REQUEST_RUNNING && sets(r) && r->id.version == id->version)
+        if (r->state == REQUEST_RUNNING && sets(r) &&
+            id->version == (id->number ? r->id.version : r->head_version))
             return true;
     }
     return false;

@@ -53,7 +53,7 @@ typedef struct {
     uint32_t gossip_hops; /* of the PURGEs it starts */
     uint8_t replicas;     /* of each chunk, on different servers; 0 is 1 */
     uint8_t parity;       /* pieces in each stripe; fewer than there are servers */
-    uint8_t session_id;   /* two grounds of one sky differ in it */
+    uint64_t session_id;  /* by chance: no two grounds of one sky have the same */
     bool sealed; /* the host seals what is sent, and opens what comes (sky_datagram.opened): that
                     is believed of a chunk, and no checksum, which a liar can make */
 
@@ -122,6 +122,7 @@ typedef struct {
     uint64_t purged;        /* blocks that lost a chunk, and those below them */
     uint64_t corrupt;       /* chunks that came with wrong bytes */
     uint64_t retries;       /* attempts that were not answered in time */
+    uint64_t echoes;        /* of what was asked for again, asked for once more at once */
     uint64_t second_places; /* chunks asked for again at their other place */
     uint64_t other_copies;  /* chunks asked for again of another replica */
     uint64_t rebuilt;       /* chunks made again from their stripe, and sent back */
@@ -159,6 +160,9 @@ uint64_t sky_session_bytes_max(const sky_session *s);
  * messages looks the same: it is for people to judge. */
 uint32_t sky_session_suspicion(const sky_session *s, sky_satellite satellite, uint32_t *silent);
 
+/* How many satellites let request after request go unanswered, lately; in *one, one of them. */
+uint32_t sky_session_silent(const sky_session *s, sky_satellite *one);
+
 /* What the session keeps of a block in the index. */
 typedef struct {
     sky_key key;
@@ -170,6 +174,10 @@ typedef struct {
     bool adopted; /* known from its head alone */
 } sky_session_entry;
 void sky_session_look(const sky_session *s, uint32_t block, sky_session_entry *out);
+
+/* Was this chunk put nowhere? Those who should have it were silent, and the block is whole without
+ * it. */
+bool sky_session_lacks(const sky_session *s, uint32_t block, uint32_t number);
 
 /* Is a chunk with this name part of a block in the index, or of a put under way? */
 bool sky_session_owns(const sky_session *s, const sky_chunk_id *id);

@@ -13,6 +13,9 @@
 
 #include "node/session_state.h"
 
+#define HEADS_MAX   3
+#define HEADS_APART 2 /* slots */
+
 /* ---- places ---- */
 
 void sky__places_number(sky_session *s) {
@@ -94,11 +97,38 @@ sky_chunk_facts sky__block_facts(const sky_session *s, const sky_block_info *inf
                              .spare = s->config.replicas > 1 || s->config.parity > 0};
 }
 
-/* The head lies in a window one satellite wide, on whatever is overhead, and that from the start of
- * time: whoever looks for it does not know when its block was set, or for when. */
-static void head_facts(const sky_frame *f, sky_chunk_facts *facts) {
+static bool has_side_planes(const sky_frame *f) {
+    return f->placement.window_planes >= 3;
+}
+
+/* Where chunks have company, heads have it too, as far as the sky is wide. */
+uint32_t sky__head_copies(const sky_session_config *c) {
+    const sky_frame *f = c->frame;
+    uint32_t wanted = c->parity > 0 && c->replicas < 2 ? 2 : c->replicas;
+    bool wide = has_side_planes(f) || f->constellation.slots >= 2 * HEADS_APART + 1;
+    if (f->placement.strategy == SKY_PLACE_HOP || !wide || wanted < 1)
+        return 1;
+    return wanted < HEADS_MAX ? wanted : HEADS_MAX;
+}
+
+/* Beside the satellite overhead, where the ground still sees it; in its plane not next to it, for
+ * that is where the head goes when the sky turns. */
+static sky_satellite head_centre(const sky_frame *f, uint32_t copy) {
+    const sky_constellation *c = &f->constellation;
+    sky_satellite at = f->centre;
+    if (copy > 0 && has_side_planes(f))
+        at.plane = (at.plane + (copy == 1 ? 0 : c->planes - 2)) % c->planes + 1;
+    else if (copy > 0)
+        at.slot = (at.slot - 1 + (copy == 1 ? HEADS_APART : c->slots - HEADS_APART)) % c->slots + 1;
+    return at;
+}
+
+/* The head lies in a window one satellite wide, on whatever is overhead or, a copy, beside it, and
+ * that from the start of time: whoever looks for it does not know when its block was set, or for
+ * when. */
+static void head_facts(const sky_frame *f, sky_chunk_facts *facts, uint32_t copy) {
     facts->set_ms = f->turning.start_ms;
-    facts->centre = facts->first = facts->next = f->centre;
+    facts->centre = facts->first = facts->next = head_centre(f, copy);
     if (facts->strategy != SKY_PLACE_HOP)
         facts->window_planes = facts->window_slots = 1;
 }
@@ -106,12 +136,83 @@ static void head_facts(const sky_frame *f, sky_chunk_facts *facts) {
 void sky__facts_of(const sky_session *s, sky_chunk_facts *facts, uint32_t number, uint32_t copy) {
     const sky_frame *f = s->config.frame;
     if (number == 0) {
-        head_facts(f, facts);
+        head_facts(f, facts, copy);
         return;
     }
     uint32_t after = number < facts->chunk_count ? number + 1 : 1;
     facts->first = sky_frame_first(f, facts->centre, sky__server_of(s, number, copy));
     facts->next = sky_frame_first(f, facts->centre, sky__server_of(s, after, copy));
+}
+
+static void add_place(sky_satellite places[SKY__PLACES_MAX], uint32_t *count, sky_satellite place) {
+    for (uint32_t i = 0; i < *count; i++) {
+        if (sky_satellite_equal(places[i], place))
+            return;
+    }
+    places[(*count)++] = place;
+}
+
+/* Where a chunk may be: at its place, if it is on its way still at the place before, where clocks
+ * differ it may have left for the next one early; and if the block was moved and the chunk did not
+ * hear of it, in its old home. */
+uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
+                     const sky__home *before, sky_satellite places[SKY__PLACES_MAX]) {
+    uint64_t turns = sky__turns(s, now);
+    uint32_t count = 0;
+    sky_satellite place;
+    add_place(places, &count, sky_session_place(s, facts, turns));
+    if (sky_session_place_before(s, facts, turns, &place))
+        add_place(places, &count, place);
+    sky_time turn_in = sky_turn_begins(&s->config.frame->turning, turns + 1) - now;
+    if (turn_in <= 2 * s->config.skew_ns)
+        add_place(places, &count, sky_session_place(s, facts, turns + 1));
+    if (before && before->set_ms) {
+        sky_chunk_facts old = *facts;
+        old.set_ms = before->set_ms;
+        old.first = old.centre = before->centre;
+        const sky_frame *f = s->config.frame;
+        const sky_constellation *c = &f->constellation;
+        old.first.plane = (facts->first.plane + c->planes - facts->centre.plane +
+                           before->centre.plane - 1) %
+                              c->planes +
+                          1;
+        old.first.slot = (facts->first.slot + c->slots - facts->centre.slot + before->centre.slot -
+                          1) %
+                             c->slots +
+                         1;
+        add_place(places, &count, sky_session_place(s, &old, turns));
+        if (sky_session_place_before(s, &old, turns, &place))
+            add_place(places, &count, place);
+    }
+    return count;
+}
+
+bool sky__may_give_up(sky_session *s, sky_time now, sky_satellite who, const sky_chunk_id *id) {
+    uint32_t block = sky_index_find(s->index, &id->key);
+    if (block == SKY_BLOCK_NONE)
+        return true;
+    const sky__side *side = &s->sides[block];
+    sky_block_info info;
+    sky_index_info(s->index, block, &info);
+    if (id->version != (id->number ? side->version : side->head_version) ||
+        id->number > info.chunk_count)
+        return true;
+    sky_chunk_id its;
+    sky_chunk_facts facts;
+    uint32_t bytes;
+    sky_satellite places[SKY__PLACES_MAX];
+    sky_session_chunk(s, block, id->number, &its, &facts, &bytes);
+    uint32_t copies = id->number ? s->config.replicas : s->head_copies;
+    for (uint32_t copy = 0; copy < copies; copy++) {
+        sky__facts_of(s, &facts, id->number, copy);
+        uint32_t count = sky__places(s, now, &facts, id->number ? &side->before : NULL, places);
+        for (uint32_t i = 0; i < count; i++) {
+            if (sky_satellite_equal(who, places[i]))
+                return true;
+        }
+    }
+    sky__suspect(s, who);
+    return false;
 }
 
 /* ---- room ---- */

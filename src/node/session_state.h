@@ -20,6 +20,13 @@ typedef struct {
     uint32_t first, last;
 } sky__list;
 
+/* Servers a block was put without, as they were silent. */
+#define SKY__ABSENT_MAX 4
+typedef struct {
+    uint32_t servers[SKY__ABSENT_MAX];
+    uint32_t count;
+} sky__absent;
+
 typedef enum { REQUEST_FREE, REQUEST_QUEUED, REQUEST_RUNNING, REQUEST_DONE } sky__request_state;
 
 /* What a request's operations are about, one after the other. */
@@ -58,7 +65,10 @@ typedef struct {
     uint32_t units_left; /* not yet done */
     uint32_t restarts;
     uint32_t operations;   /* under way */
+    sky_time latest;       /* of their expected ends */
     bool listed;           /* in gets or puts */
+    sky__absent absent;    /* put */
+    uint32_t heads_absent; /* put: bits of the head's copies */
     uint64_t lost_version; /* get: of the block we knew and could not read */
     int64_t lost_ms;
     bool searched;       /* nothing more to learn from satellites about this key */
@@ -73,9 +83,10 @@ typedef struct {
     uint32_t request; /* SKY__NONE: free */
     sky__work work;
     uint32_t unit;
-    uint32_t number; /* chunk; MOVE: server */
-    uint32_t copy;   /* which replica, from 0 */
-    uint32_t repair; /* that the chunk is a piece of; SKY__NONE: of none */
+    uint32_t number;       /* chunk; MOVE: server */
+    uint32_t copy;         /* which replica, from 0 */
+    uint32_t copies_asked; /* in vain, before this one */
+    uint32_t repair;       /* that the chunk is a piece of; SKY__NONE: of none */
     uint32_t answer_bytes;
     uint32_t before, after; /* in `again`; after also chains the free ones */
     uint64_t generation;
@@ -84,12 +95,15 @@ typedef struct {
     uint32_t unanswered;
     uint32_t misses;
     uint32_t corrupt;
-    bool again;  /* waiting to be sent again, to `to` */
-    bool echo;   /* sent again, and to be sent once more at once */
-    bool parked; /* its chunk is lost here; waiting for a repair */
+    uint32_t echoes; /* sent again, and to be sent so often more at once */
+    bool again;      /* waiting to be sent again, to `to` */
+    bool denied;     /* one who should have it said that it has not */
+    bool unheard;    /* a copy was given up for want of an answer: it may be there */
+    bool parked;     /* its chunk is lost here; waiting for a repair */
     sky_status parked_for;
     sky_time first_sent;
     sky_time sent;
+    sky_time due; /* when the answer should be here */
     sky_time deadline;
     sky_time light_ns;
     sky_time blocked_ns; /* held back by the window before the first attempt */
@@ -106,9 +120,10 @@ typedef struct {
     bool pinned;        /* by a PIN: once in the index, besides puts under way below it */
     sky_key parent;     /* zero: none */
     bool moving;        /* counted in both homes */
-    bool adopted;       /* known from its head; we, or others, may have dropped some of it before */
-    bool hearsay;       /* found in the sky and not yet read: nothing is dropped on its account */
-    bool orphan;        /* its parent is not there yet: in the list of such */
+    sky__absent absent;
+    bool adopted; /* known from its head; we, or others, may have dropped some of it before */
+    bool hearsay; /* found in the sky and not yet read: nothing is dropped on its account */
+    bool orphan;  /* its parent is not there yet: in the list of such */
     uint32_t orphan_before, orphan_after;
 } sky__side;
 
@@ -150,22 +165,26 @@ typedef struct {
 typedef struct {
     uint32_t wrong;  /* answers that were lies, or damaged on the way */
     uint32_t silent; /* requests it let go unanswered */
+    uint32_t row;    /* how often it was waited for since it last answered */
+    sky_time silent_at;
 } sky__suspicion;
 
 struct sky_session {
     sky_session_config config;
     uint32_t servers;
     sky_stripes stripes;
-    uint64_t version; /* of the last put */
-    sky_time now;     /* of the call that is under way */
-    bool opened;      /* the chunk that is being taken in, under the tenant's key */
+    uint32_t head_copies;
+    uint64_t puts_named;
+    uint64_t head_version; /* the last */
+    sky_time now;          /* of the call that is under way */
+    bool opened;           /* the chunk that is being taken in, under the tenant's key */
     sky_session_stat stat;
 
     sky_index *index;
     sky__side *sides;
     uint32_t orphans;  /* first of a list of blocks; of a batch, children may arrive first */
     uint32_t *loads;   /* chunks by place, puts under way included */
-    uint32_t heads;    /* all lie on the satellite overhead, so they count in every place */
+    uint32_t heads;    /* all lie on one satellite, and that changes: they count in every place */
     uint32_t *rows_of; /* by server: its row and column in the window */
     uint32_t *columns_of;
 
@@ -199,14 +218,16 @@ struct sky_session {
     sky_time up_free;    /* when the terminal may send the next message */
     sky_time down_free;  /* when the next answer may be asked for */
     sky_time *served_at; /* by satellite: when it will have served what it was sent */
-    sky_time carried_at; /* when the downlink will have carried all answers */
+    sky_time heard_at;   /* when a chunk came last */
+    sky_time heard_due;  /* of those that came, the latest `due` */
     bool blocked;
     sky_time blocked_since;
     sky_time blocked_ns;
 };
 
-#define SKY__REPAIRS_MAX 64
-#define SKY__SLACK_NS    SKY_MS(1) /* an answer may be late by, at least */
+#define SKY__REPAIRS_MAX      64
+#define SKY__PATIENT_ATTEMPTS 2         /* whose wait is not doubled */
+#define SKY__SLACK_NS         SKY_MS(1) /* an answer may be late by, at least */
 
 /* session.c */
 void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes);
@@ -219,16 +240,25 @@ bool sky__put_start(sky_session *s, sky_time now, uint32_t request);
 void sky__evicted(sky_session *s, const sky_chunk_id *id);
 void sky__chain_append(sky_session *s, sky__list *list, uint32_t request);
 uint32_t sky__chain_take(sky_session *s, sky__list *list);
-uint64_t sky__version_next(sky_session *s, int64_t set_ms);
+uint64_t sky__head_version_next(sky_session *s, int64_t set_ms);
 
 /* session_room.c */
 uint32_t sky__data_chunks(const sky_session *s, uint32_t payload_bytes);
 uint32_t sky__chunk_length(const sky_session *s, uint32_t payload_bytes, uint32_t number);
+/* Copies of a block's head. */
+uint32_t sky__head_copies(const sky_session_config *c);
 uint32_t sky__server_of(const sky_session *s, uint32_t number, uint32_t copy);
 uint32_t sky__chunks_on(const sky_session *s, uint32_t chunks, uint32_t server);
 sky_chunk_facts sky__block_facts(const sky_session *s, const sky_block_info *info, bool pinned);
 /* Complete a block's facts for one chunk, number 0 included. */
 void sky__facts_of(const sky_session *s, sky_chunk_facts *facts, uint32_t number, uint32_t copy);
+/* All places a chunk may be in, the likeliest first. */
+#define SKY__PLACES_MAX 5
+uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
+                     const sky__home *before, sky_satellite places[SKY__PLACES_MAX]);
+/* Only one who may hold a chunk may say that he gave it up; else a liar could have us drop what
+ * others keep. What is not in the index is nobody's loss. */
+bool sky__may_give_up(sky_session *s, sky_time now, sky_satellite who, const sky_chunk_id *id);
 void sky__load(sky_session *s, const sky_block_info *info, bool add);
 void sky__load_head(sky_session *s, bool add);
 bool sky__holdable(const sky_session *s, const sky_block_info *info);
@@ -245,6 +275,8 @@ uint32_t sky__places_count(const sky_frame *f);
 
 /* transfer.c */
 bool sky__operation_ready(const sky_session *s);
+/* Asked for, and the answer should have come. */
+bool sky__overdue(const sky_session *s, sky_time now, const sky__operation *o);
 void sky__operations_abandon(sky_session *s, uint32_t request);
 void sky__operation_end(sky_session *s, uint32_t op);
 sky_time sky__blocked_ns(const sky_session *s, sky_time now);
@@ -253,13 +285,37 @@ void sky__send(sky_session *s, sky_time now, const sky_message *m, sky_satellite
                sky_datagram *out);
 bool sky__piece_ask(sky_session *s, sky_time now, uint32_t repair, uint32_t number,
                     sky_datagram *out);
-/* All places a chunk may be in, the likeliest first. */
-#define SKY__PLACES_MAX 5
-uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
-                     const sky__home *before, sky_satellite places[SKY__PLACES_MAX]);
-void sky__suspect(sky_session *s, sky_satellite satellite, bool wrong);
+/* Where an operation's chunk may be, the likeliest first. */
+uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__operation *o,
+                               sky_satellite places[SKY__PLACES_MAX]);
+/* An operation's chunk is not to be had where it was asked for: the next replica, the stripe, or
+ * the request is over. */
+void sky__chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status status);
 /* The bytes that just came are those that were put under their name. */
 bool sky__is_genuine(const sky_session *s, const sky_message *m);
+
+/* session_silence.c */
+/* It said something wrong. */
+void sky__suspect(sky_session *s, sky_satellite satellite);
+/* It let this go unanswered. */
+void sky__unanswered(sky_session *s, const sky__operation *o);
+void sky__answered(sky_session *s, sky_satellite satellite);
+/* The same, those who are silent last. What is set goes where it belongs. */
+uint32_t sky__places_to_ask(const sky_session *s, sky_time now, const sky__operation *o,
+                            sky_satellite places[SKY__PLACES_MAX]);
+sky_satellite sky__place_to_ask(const sky_session *s, sky_time now, const sky__operation *o);
+/* One who may have it is silent: that the others have not does not say that it is gone. */
+bool sky__hides(const sky_session *s, sky_time now, const sky__operation *o);
+/* `to` is silent, and there is another copy. */
+bool sky__rather_another(const sky_session *s, const sky__operation *o, sky_satellite to);
+/* Choose the copy to be asked for first; where it is. */
+sky_satellite sky__copy_first(const sky_session *s, sky_time now, sky__operation *o);
+/* The next copy of what an operation asks for; false: there is none. */
+bool sky__copy_next(sky_session *s, sky_time now, sky__operation *o);
+/* Unanswered, before an operation's chunk is lost. */
+uint32_t sky__attempts_max(const sky_session *s, const sky__operation *o);
+/* Can, and will, its put do without this one? */
+bool sky__goes_without(sky_session *s, const sky__operation *o);
 
 /* lookup.c */
 void sky__look_begin(sky_session *s, uint32_t request);
@@ -297,6 +353,10 @@ void sky__repair_check(sky_session *s, sky_time now, sky__repair *p, uint32_t re
 /* Nobody answered in time. */
 void sky__repair_late(sky_session *s, uint32_t op);
 void sky__loss_note(sky_session *s, bool lost);
+/* When what an operation asks for will be there; with a second round, where much is lost. */
+sky_time sky__expected_end(const sky_session *s, const sky__operation *o);
+/* How often more to ask at once for what was asked for in vain. */
+uint32_t sky__echoes(const sky_session *s, const sky__operation *o);
 void sky__repair_piece(sky_session *s, sky_time now, uint32_t op, const sky_message *m);
 void sky__repair_lost(sky_session *s, uint32_t op, sky_status status);
 bool sky__repair_output(sky_session *s, sky_time now, sky_datagram *out);

@@ -17,11 +17,10 @@
 
 #include "node/session_state.h"
 
-#define OPERATION_BITS   20
-#define ATTEMPT_BITS     8
-#define MISSES_MAX       8
-#define CORRUPT_MAX      4
-#define PATIENT_ATTEMPTS 2 /* whose wait is not doubled */
+#define OPERATION_BITS 20
+#define ATTEMPT_BITS   8
+#define MISSES_MAX     8
+#define CORRUPT_MAX    4
 
 static sky_time later(sky_time a, sky_time b) {
     return a > b ? a : b;
@@ -124,27 +123,54 @@ static void note_blocked(sky_session *s, sky_time now) {
     s->blocked = blocked;
 }
 
-/* When the answer to a message that leaves at `leaves` is overdue. Everything on its way is known:
- * light both ways (the sky may turn meanwhile, and the satellite be farther off), when the
- * satellite will have served those we sent it before, when the downlink will have carried the
- * answers that come before: those asked for before, or at most all that are open. What is not
- * known, the host says (late_ns). So a loss is noticed as soon as it can be; only after some
- * attempts in vain is the wait doubled, for then something else is wrong. */
-static sky_time overdue(sky_session *s, sky_time now, sky_time leaves, const sky__operation *o) {
+/* Light one way to or from a satellite that may leave after a turn that is due by `by`: the longer
+ * of both. */
+static sky_time light_by(const sky_session *s, sky_satellite to, sky_time now, sky_time by) {
+    const sky_frame *f = s->config.frame;
+    uint64_t turns = sky__turns(s, now);
+    sky_time light = sky_frame_ground_ns(f, to, turns);
+    if (sky__turns(s, by + 2 * s->config.skew_ns) == turns)
+        return light;
+    return later(light, sky_frame_ground_ns(f, to, turns + 1));
+}
+
+/* What is not known of an answer's way. */
+static sky_time slack_ns(const sky_session *s) {
+    return later(s->config.late_ns, SKY__SLACK_NS);
+}
+
+/* When the answer to a message that leaves at `leaves` should be here, if the downlink is free.
+ * Everything on its way is known: light both ways (the sky may turn before the answer leaves, and
+ * the satellite be farther off), and when the satellite will have served those we sent it before.
+ * What is not known, the host says (late_ns). So a loss is noticed as soon as it can be; only after
+ * some attempts in vain is the wait doubled, for then something else is wrong. */
+static sky_time deadline_of(sky_session *s, sky_time now, sky_time leaves, sky__operation *o) {
     const sky_session_config *c = &s->config;
     sky_time *served = &s->served_at[sky_frame_number(c->frame, o->to)];
-    sky_time turned_ns = sky_frame_ground_ns(c->frame, o->to, sky__turns(s, now) + 1);
-    sky_time way = later(o->light_ns, turned_ns) + c->jitter_ns;
-    *served = later(*served, leaves + way) + c->processing_ns;
-    sky_time back = *served + way;
-    s->carried_at = later(s->carried_at, back) + sky_link_busy_ns(c->link_bits_s, o->answer_bytes);
-    if (o->answer_bytes > 0) {
-        back += s->operations_open * sky_link_busy_ns(c->link_bits_s, o->answer_bytes);
-        back = back < s->carried_at ? back : s->carried_at;
-    }
-    sky_time wait = back + later(c->late_ns, SKY__SLACK_NS) - now;
-    uint32_t doublings = o->unanswered > PATIENT_ATTEMPTS ? o->unanswered - PATIENT_ATTEMPTS : 0;
+    sky_time up = light_by(s, o->to, now, leaves) + c->jitter_ns;
+    *served = later(*served, leaves + up) + c->processing_ns;
+    o->due = *served + light_by(s, o->to, now, *served) + c->jitter_ns +
+             sky_link_busy_ns(c->link_bits_s, o->answer_bytes);
+    sky_time wait = o->due + slack_ns(s) - now;
+    uint32_t doublings = o->unanswered > SKY__PATIENT_ATTEMPTS
+                             ? o->unanswered - SKY__PATIENT_ATTEMPTS
+                             : 0;
     return now + (wait << (doublings < 10 ? doublings : 10));
+}
+
+/* Answers from far and near meet at the downlink, more than it carries for a while, and wait there
+ * in the order in which they came. So one is overdue when another has come that should have been
+ * behind it, or when none comes any more. Until when that is not known; `now` when it is. */
+static sky_time undecided_until(const sky_session *s, sky_time now, const sky__operation *o) {
+    if (o->answer_bytes == 0 || o->due + slack_ns(s) <= s->heard_due)
+        return now;
+    sky_time quiet = s->heard_at + slack_ns(s) +
+                     sky_link_busy_ns(s->config.link_bits_s, o->answer_bytes);
+    return later(now, quiet);
+}
+
+bool sky__overdue(const sky_session *s, sky_time now, const sky__operation *o) {
+    return o->deadline <= now && undecided_until(s, now, o) == now;
 }
 
 /* ---- output ---- */
@@ -191,6 +217,17 @@ static sky_chunk_facts places_facts(const sky_session *s, const sky__operation *
     }
     sky__facts_of(s, &facts, o->number, o->copy);
     return facts;
+}
+
+uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__operation *o,
+                               sky_satellite places[SKY__PLACES_MAX]) {
+    const sky__request *r = &s->requests[o->request];
+    bool moved_block = o->work == WORK_GET || o->work == WORK_PIECE;
+    places[0] = r->ask.satellite;
+    if (o->work == WORK_STAT)
+        return 1;
+    sky_chunk_facts facts = places_facts(s, o);
+    return sky__places(s, now, &facts, moved_block ? &r->before : NULL, places);
 }
 
 /* A SET's bytes, where they go in the message. False when the host no longer has them. */
@@ -265,14 +302,17 @@ static bool operation_send(sky_session *s, sky_time now, uint32_t op, sky_datagr
         o->first_sent = now;
     o->light_ns = sky_frame_ground_ns(s->config.frame, o->to, sky__turns(s, now));
     sky__send(s, now, &m, o->to, out);
-    o->deadline = overdue(s, now, s->up_free, o);
+    o->deadline = deadline_of(s, now, s->up_free, o);
     if (o->deadline < s->earliest)
         s->earliest = o->deadline;
-    /* What was lost once is asked for twice: a second loss would cost another round, and what is
-     * lost is little. */
-    o->echo = is_get(o->work) && o->unanswered > 0 && !o->echo;
-    if (o->echo)
+    if (o->echoes > 0)
+        o->echoes--, s->stat.echoes++;
+    else if (is_get(o->work) && o->unanswered > 0)
+        o->echoes = sky__echoes(s, o);
+    if (o->echoes > 0)
         again_append(s, op);
+    sky__request *r = &s->requests[o->request];
+    r->latest = later(r->latest, sky__expected_end(s, o));
     return true;
 }
 
@@ -287,9 +327,7 @@ static uint32_t operation_begin(sky_session *s, sky_time now, uint32_t request, 
     o->number = number;
     o->copy = copy;
     o->blocked_ns = sky__blocked_ns(s, now) - s->requests[request].blocked_ns;
-    sky_chunk_facts facts = places_facts(s, o);
-    o->to = work == WORK_STAT ? s->requests[request].ask.satellite
-                              : sky_session_place(s, &facts, sky__turns(s, now));
+    o->to = is_get(work) ? sky__copy_first(s, now, o) : sky__place_to_ask(s, now, o);
     o->answer_bytes = answer_bytes(s, o);
     s->requests[request].operations++;
     return op;
@@ -309,6 +347,10 @@ static bool unit_take(sky_session *s, sky__request *r, uint32_t unit, uint32_t *
         *number = unit / s->config.replicas + 1;
         *copy = unit % s->config.replicas;
         return true;
+    case WORK_HEAD:
+    case WORK_REHEAD:
+        *copy = unit;
+        return true;
     case WORK_MOVE:
         *number = sky__move_span(s, r, unit).first;
         *copy = unit % s->config.replicas;
@@ -316,6 +358,13 @@ static bool unit_take(sky_session *s, sky__request *r, uint32_t unit, uint32_t *
     default:
         return true;
     }
+}
+
+static void chunk_done(sky_session *s, uint32_t op) {
+    uint32_t request = s->operations[op].request;
+    sky__operation_end(s, op);
+    if (--s->requests[request].units_left == 0)
+        sky__work_done(s, request);
 }
 
 /* The next chunk of the first request of a list. */
@@ -335,6 +384,10 @@ static bool send_next(sky_session *s, sky_time now, sky__list *list, sky_datagra
         return false;
     }
     uint32_t op = operation_begin(s, now, request, r->work, unit, number, copy);
+    if (sky__goes_without(s, &s->operations[op])) {
+        chunk_done(s, op);
+        return false;
+    }
     if (r->work == WORK_GET && s->stripes.parity > 0)
         sky__repair_guard(s, op);
     if (operation_send(s, now, op, out))
@@ -363,24 +416,32 @@ static bool send_again(sky_session *s, sky_time now, sky_datagram *out) {
 
 typedef enum { SEND_NOTHING, SEND_ROW, SEND_AGAIN, SEND_REPAIR, SEND_GET, SEND_SET } action;
 
-/* What goes out next, and when at the soonest. Gets come first, as fast as their answers fit the
- * downlink: somebody waits for them. DROPs come before SETs, which need the room. */
-static action next_action(const sky_session *s, sky_time *at) {
-    bool get = s->gets.first != SKY__NONE && sky__operation_ready(s);
-    bool set = s->puts.first != SKY__NONE && sky__operation_ready(s) && !s->puts_stalled;
-    *at = s->up_free;
+/* What asks for something next. Gets come first: somebody waits for them; and of them what was
+ * asked for in vain. */
+static action next_ask(const sky_session *s) {
     if (s->again.first != SKY__NONE)
         return SEND_AGAIN;
     if (s->repairs_open > 0 && sky__operation_ready(s) && sky__repair_has_output(s))
         return SEND_REPAIR;
-    if (get && s->down_free <= s->up_free)
-        return SEND_GET;
+    return s->gets.first != SKY__NONE && sky__operation_ready(s) ? SEND_GET : SEND_NOTHING;
+}
+
+/* What goes out next, and when at the soonest. Whatever is asked for, again or not, waits until its
+ * answer fits the downlink: one that is only queued must not look lost. DROPs come before SETs,
+ * which need the room. */
+static action next_action(const sky_session *s, sky_time *at) {
+    action ask = next_ask(s);
+    bool set = s->puts.first != SKY__NONE && sky__operation_ready(s) && !s->puts_stalled;
+    bool paced = ask != SEND_AGAIN || s->operations[s->again.first].answer_bytes > 0;
+    *at = s->up_free;
+    if (ask != SEND_NOTHING && (!paced || s->down_free <= s->up_free))
+        return ask;
     if (s->row_count > 0)
         return SEND_ROW;
     if (set)
         return SEND_SET;
     *at = later(s->up_free, s->down_free);
-    return get ? SEND_GET : SEND_NOTHING;
+    return ask;
 }
 
 static bool perform(sky_session *s, sky_time now, action what, sky_datagram *out) {
@@ -438,27 +499,21 @@ static void account(const sky_session *s, sky_time now, sky_time spent_ns,
     t->link_ns = left - t->processing_ns;
 }
 
-static void chunk_done(sky_session *s, uint32_t op) {
-    uint32_t request = s->operations[op].request;
-    sky__operation_end(s, op);
-    if (--s->requests[request].units_left == 0)
-        sky__work_done(s, request);
-}
-
-/* An operation's chunk is not to be had where it was asked for: the next replica, the stripe, or
- * the request is over. */
-static void chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status status) {
+void sky__chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status status) {
     sky__operation *o = &s->operations[op];
     uint32_t request = o->request;
-    if (is_get(o->work) && o->work != WORK_LOOK && o->copy + 1 < s->config.replicas) {
-        o->copy++;
-        o->misses = o->corrupt = o->unanswered = 0;
-        s->stat.other_copies++;
-        sky_chunk_facts facts = places_facts(s, o);
-        o->to = sky_session_place(s, &facts, sky__turns(s, now));
+    o->denied |= o->work == WORK_LOOK && status == SKY_MISS;
+    o->unheard |= status == SKY_E_IO;
+    if (is_get(o->work) && sky__copy_next(s, now, o)) {
         again_append(s, op);
         return;
     }
+    if (o->work == WORK_LOOK && o->denied) {
+        sky__look_absent(s, op);
+        return;
+    }
+    if (o->unheard && status == SKY_MISS)
+        status = SKY_E_IO;
     if (o->work == WORK_PIECE) {
         sky__repair_lost(s, op, status);
         return;
@@ -469,13 +524,6 @@ static void chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status sta
         sky__request_finish(s, request, SKY_E_IO, 0);
     else
         sky__request_lost(s, request, status);
-}
-
-void sky__suspect(sky_session *s, sky_satellite satellite, bool wrong) {
-    sky__suspicion *p = &s->suspicions[sky_frame_number(s->config.frame, satellite)];
-    s->stat.suspects += p->wrong == 0 && wrong;
-    p->wrong += wrong;
-    p->silent += !wrong;
 }
 
 /* The message answers what was asked last and is still open, not an earlier attempt, and is no
@@ -490,9 +538,9 @@ static void take_wrong(sky_session *s, sky_time now, uint32_t op, const sky_mess
     s->stat.corrupt++;
     if (!is_current(s, op, m))
         return;
-    sky__suspect(s, o->to, true);
+    sky__suspect(s, o->to);
     if (++o->corrupt >= CORRUPT_MAX)
-        chunk_lost(s, now, op, SKY_E_CORRUPT);
+        sky__chunk_lost(s, now, op, SKY_E_CORRUPT);
     else
         again_append(s, op); /* it may have been the link */
 }
@@ -510,6 +558,10 @@ static void take_chunk(sky_session *s, sky_time now, uint32_t op, const sky_mess
     if (m->data_bytes != length || !sky__is_genuine(s, m)) {
         take_wrong(s, now, op, m);
         return;
+    }
+    if (is_current(s, op, m)) {
+        s->heard_due = later(s->heard_due, o->due);
+        s->heard_at = now;
     }
     if (o->unanswered == 0)
         sky__loss_note(s, false);
@@ -533,59 +585,15 @@ static void take_chunk(sky_session *s, sky_time now, uint32_t op, const sky_mess
     }
 }
 
-static void add_place(sky_satellite places[SKY__PLACES_MAX], uint32_t *count, sky_satellite place) {
-    for (uint32_t i = 0; i < *count; i++) {
-        if (sky_satellite_equal(places[i], place))
-            return;
-    }
-    places[(*count)++] = place;
-}
-
-/* Where a chunk may be: at its place, if it is on its way still at the place before, where clocks
- * differ it may have left for the next one early; and if the block was moved and the chunk did not
- * hear of it, in its old home. */
-uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
-                     const sky__home *before, sky_satellite places[SKY__PLACES_MAX]) {
-    uint64_t turns = sky__turns(s, now);
-    uint32_t count = 0;
-    sky_satellite place;
-    add_place(places, &count, sky_session_place(s, facts, turns));
-    if (sky_session_place_before(s, facts, turns, &place))
-        add_place(places, &count, place);
-    sky_time turn_in = sky_turn_begins(&s->config.frame->turning, turns + 1) - now;
-    if (turn_in <= 2 * s->config.skew_ns)
-        add_place(places, &count, sky_session_place(s, facts, turns + 1));
-    if (before && before->set_ms) {
-        sky_chunk_facts old = *facts;
-        old.set_ms = before->set_ms;
-        old.first = old.centre = before->centre;
-        const sky_frame *f = s->config.frame;
-        const sky_constellation *c = &f->constellation;
-        old.first.plane = (facts->first.plane + c->planes - facts->centre.plane +
-                           before->centre.plane - 1) %
-                              c->planes +
-                          1;
-        old.first.slot = (facts->first.slot + c->slots - facts->centre.slot + before->centre.slot -
-                          1) %
-                             c->slots +
-                         1;
-        add_place(places, &count, sky_session_place(s, &old, turns));
-        if (sky_session_place_before(s, &old, turns, &place))
-            add_place(places, &count, place);
-    }
-    return count;
-}
-
 /* Not where we asked: ask at the other places in turn. When the first was asked twice and all
  * others between, the chunk is gone: whoever gives a chunk away drops it only when the next one
  * has it. False: it is. */
 static bool ask_elsewhere(sky_session *s, sky_time now, uint32_t op) {
     sky__operation *o = &s->operations[op];
+    if (o->work == WORK_LOOK && o->denied)
+        return false; /* one word is enough of a second */
     sky_satellite places[SKY__PLACES_MAX];
-    sky_chunk_facts facts = places_facts(s, o);
-    bool moved_block = o->work == WORK_GET || o->work == WORK_PIECE;
-    uint32_t count = sky__places(s, now, &facts,
-                                 moved_block ? &s->requests[o->request].before : NULL, places);
+    uint32_t count = sky__places_to_ask(s, now, o, places);
     uint32_t asked = 0;
     while (asked < count && !sky_satellite_equal(o->to, places[asked]))
         asked++;
@@ -593,19 +601,18 @@ static bool ask_elsewhere(sky_session *s, sky_time now, uint32_t op) {
     o->misses++;
     if ((!moved && o->misses >= 2 * count - 1) || o->misses >= MISSES_MAX)
         return false;
+    sky_satellite next = places[moved ? 0 : (asked + 1) % count];
+    if (sky__rather_another(s, o, next))
+        return false;
     s->stat.second_places++;
-    o->to = places[moved ? 0 : (asked + 1) % count];
+    o->to = next;
     again_append(s, op);
     return true;
 }
 
 static void take_miss(sky_session *s, sky_time now, uint32_t op) {
-    if (ask_elsewhere(s, now, op))
-        return;
-    if (s->operations[op].work == WORK_LOOK)
-        sky__look_absent(s, op);
-    else
-        chunk_lost(s, now, op, SKY_MISS);
+    if (!ask_elsewhere(s, now, op))
+        sky__chunk_lost(s, now, op, sky__hides(s, now, &s->operations[op]) ? SKY_E_IO : SKY_MISS);
 }
 
 /* Some of the row may be on its way between two places. */
@@ -625,32 +632,6 @@ static void take_stat(sky_session *s, uint32_t op, const sky_message *m) {
     chunk_done(s, op);
 }
 
-/* Only one who may hold a chunk may say that he gave it up; else a liar could have us drop what
- * others keep. What is not in the index is nobody's loss. */
-static bool may_give_up(sky_session *s, sky_time now, sky_satellite who, const sky_chunk_id *id) {
-    uint32_t block = sky_index_find(s->index, &id->key);
-    if (block == SKY_BLOCK_NONE)
-        return true;
-    const sky__side *side = &s->sides[block];
-    sky_block_info info;
-    sky_index_info(s->index, block, &info);
-    if (id->version != (id->number ? side->version : side->head_version) ||
-        id->number > info.chunk_count)
-        return true;
-    sky_chunk_id its;
-    sky_chunk_facts facts;
-    uint32_t bytes;
-    sky_satellite places[SKY__PLACES_MAX];
-    sky_session_chunk(s, block, id->number, &its, &facts, &bytes);
-    uint32_t count = sky__places(s, now, &facts, id->number ? &side->before : NULL, places);
-    for (uint32_t i = 0; i < count; i++) {
-        if (sky_satellite_equal(who, places[i]))
-            return true;
-    }
-    sky__suspect(s, who, true);
-    return false;
-}
-
 static void take_set_ack(sky_session *s, sky_time now, sky_satellite from, uint32_t op,
                          const sky_message *m) {
     uint32_t request = s->operations[op].request;
@@ -659,7 +640,7 @@ static void take_set_ack(sky_session *s, sky_time now, sky_satellite from, uint3
         sky__request_finish(s, request, SKY_E_FULL, 0);
         return;
     }
-    if (m->outcome == SKY_STORED_EVICTED && may_give_up(s, now, from, &m->evicted))
+    if (m->outcome == SKY_STORED_EVICTED && sky__may_give_up(s, now, from, &m->evicted))
         sky__evicted(s, &m->evicted); /* may end this very put */
     if (s->operations[op].request == request && s->operations[op].generation == generation)
         chunk_done(s, op);
@@ -709,7 +690,7 @@ static uint32_t find_operation(const sky_session *s, sky_satellite from, const s
 static void take_gone(sky_session *s, sky_time now, const sky_datagram *in, const sky_message *m) {
     uint32_t block = sky_index_find(s->index, &m->id.key);
     if (in->from.plane == 0 || m->id.number == 0 || block == SKY_BLOCK_NONE ||
-        s->sides[block].version != m->id.version || !may_give_up(s, now, in->from, &m->id) ||
+        s->sides[block].version != m->id.version || !sky__may_give_up(s, now, in->from, &m->id) ||
         !(s->config.eviction & SKY_EVICT_BROADCAST))
         return;
     s->stat.gone++;
@@ -724,6 +705,8 @@ static void take(sky_session *s, sky_time now, const sky_datagram *in) {
         return;
     }
     uint32_t op = find_operation(s, in->from, &m);
+    if (op != SKY__NONE && is_current(s, op, &m))
+        sky__answered(s, in->from);
     if (m.type == SKY_WIRE_GONE)
         take_gone(s, now, in, &m);
     else if (op == SKY__NONE)
@@ -742,22 +725,19 @@ static void take(sky_session *s, sky_time now, const sky_datagram *in) {
         take_set_ack(s, now, in->from, op, &m);
 }
 
-/* Who has another copy does not wait long for one who is silent. A stripe does not wait either, but
- * goes on asking beside it (sky__repair_late). */
-static uint32_t attempts_max(const sky_session *s, const sky__operation *o) {
-    bool other = (o->work == WORK_GET || o->work == WORK_PIECE) && o->copy + 1 < s->config.replicas;
-    uint32_t most = s->config.retries_max + PATIENT_ATTEMPTS;
-    return other && most > 1 ? 1 : most;
-}
-
-/* Nobody answered: ask again, at the place the chunk has by now. */
+/* Nobody answered: ask again, at the place the chunk has by now. A stripe does not wait, but goes
+ * on asking beside it (sky__repair_late). */
 static void expire(sky_session *s, sky_time now, uint32_t op) {
     sky__operation *o = &s->operations[op];
     s->stat.retries++;
     o->misses = 0; /* a silence between two MISSes: the chunk may have passed by meanwhile */
-    sky__suspect(s, o->to, false);
-    if (++o->unanswered > attempts_max(s, o)) {
-        chunk_lost(s, now, op, SKY_E_IO);
+    sky__unanswered(s, o);
+    if (sky__goes_without(s, o)) {
+        chunk_done(s, op);
+        return;
+    }
+    if (++o->unanswered > sky__attempts_max(s, o)) {
+        sky__chunk_lost(s, now, op, SKY_E_IO);
         return;
     }
     if (o->work == WORK_GET || o->work == WORK_PIECE) {
@@ -765,10 +745,7 @@ static void expire(sky_session *s, sky_time now, uint32_t op) {
             sky__loss_note(s, true);
         sky__repair_late(s, op);
     }
-    if (o->work != WORK_STAT) {
-        sky_chunk_facts facts = places_facts(s, o);
-        o->to = sky_session_place(s, &facts, sky__turns(s, now));
-    }
+    o->to = sky__place_to_ask(s, now, o);
     again_append(s, op);
 }
 
@@ -780,10 +757,11 @@ static void expire_all(sky_session *s, sky_time now) {
         const sky__operation *o = &s->operations[op];
         if (o->request == SKY__NONE || o->again || o->parked)
             continue;
-        if (o->deadline <= now)
+        sky_time next = o->deadline <= now ? undecided_until(s, now, o) : o->deadline;
+        if (next <= now)
             expire(s, now, op);
-        else if (o->deadline < earliest)
-            earliest = o->deadline;
+        else if (next < earliest)
+            earliest = next;
     }
     s->earliest = earliest;
 }

@@ -143,6 +143,53 @@ static void silence_ends_in_an_error(void **state) {
     sky_ground_close(&g);
 }
 
+/* A chunk of each satellite of the window, none answered: when is each first asked for again? */
+static void assert_asked_again_after(sky_time now, uint64_t turns) {
+    sky_ground g;
+    sky_ground_open(&g, 100, 64);
+    sky_ground_put(&g, 1, 9 * SKY_GROUND_CHUNK, NULL);
+    g.now = now;
+    sky_ground_ask(&g, SKY_OP_GET, 1, 0);
+    sky_ground_listen(&g, now + SKY_MS(100));
+    assert_true(g.sent_count > 18);
+    for (uint32_t i = 0; i < 9; i++) {
+        uint32_t again = 9;
+        while (!sky_chunk_id_equal(&g.sent[again].message.id, &g.sent[i].message.id))
+            again++;
+        const sky_satellite to = g.sent[i].to;
+        sky_time light = sky_frame_ground_ns(&g.frame, to, 0);
+        sky_time turned = sky_frame_ground_ns(&g.frame, to, turns);
+        sky_time back = light + SKY_MS(1) + (turned > light ? turned : light);
+        sky_time wait = g.sent[again].at - g.sent[i].at;
+        assert_in_range(wait, back + SKY_MS(30), back + SKY_MS(30) + SKY_MS(1) / 2);
+    }
+    sky_ground_close(&g);
+}
+
+static void a_turn_is_waited_for_only_when_it_is_due(void **state) {
+    (void)state;
+    assert_asked_again_after(SKY_SECONDS(1), 0);
+    assert_asked_again_after(SKY_GROUND_TURN_NS - SKY_MS(2), 1);
+}
+
+/* The bounded hedge: what is asked for again goes out twice at most when nobody answers at all, and
+ * none of it faster than the answers fit the link. */
+static void what_is_asked_again_is_paced(void **state) {
+    (void)state;
+    sky_ground g;
+    sky_ground_open(&g, 100, 64);
+    sky_ground_put(&g, 1, 9 * SKY_GROUND_CHUNK, NULL);
+    sky_ground_ask(&g, SKY_OP_GET, 1, 0);
+    sky_ground_listen(&g, g.now + SKY_MS(100));
+    sky_time answer_ns = sky_link_busy_ns(1000000000, SKY_GROUND_CHUNK);
+    for (uint32_t i = 1; i < g.sent_count; i++)
+        assert_true(g.sent[i].at - g.sent[i - 1].at >= answer_ns);
+    sky_session_stat s = sky_ground_stat(&g);
+    assert_true(s.echoes > 0 && s.echoes <= s.retries);
+    assert_int_equal(g.sent_count, 9 + s.retries + s.echoes);
+    sky_ground_close(&g);
+}
+
 static void a_miss_is_asked_again_at_the_other_place(void **state) {
     (void)state;
     static sky_ground_sent stored[16];
@@ -236,6 +283,8 @@ int main(void) {
         cmocka_unit_test(wrong_bytes_are_counted_and_end_corrupt),
         cmocka_unit_test(a_checksum_is_no_seal),
         cmocka_unit_test(silence_ends_in_an_error),
+        cmocka_unit_test(a_turn_is_waited_for_only_when_it_is_due),
+        cmocka_unit_test(what_is_asked_again_is_paced),
         cmocka_unit_test(a_miss_is_asked_again_at_the_other_place),
         cmocka_unit_test(only_who_was_asked_is_believed),
         cmocka_unit_test(requests_are_paced_and_bounded),

@@ -6,6 +6,8 @@
 #include "base/bytes.h"
 #include "node/transport_state.h"
 
+#define GAPS_SAMPLES 256 /* messages the share of those with gaps remembers */
+
 /* ---- memory ---- */
 
 static size_t aligned(size_t bytes) {
@@ -202,6 +204,8 @@ static void whole(sky_transport *t, sky_time now, uint32_t i) {
         t->receiving[t->whole.last].next = i;
     t->whole.last = i;
     t->stat.messages_taken++;
+    if (r->all > 1)
+        t->gaps += (r->gap ? SKY__T_GAPS_ONE / GAPS_SAMPLES : 0) - t->gaps / GAPS_SAMPLES;
     if (sky__is_ground(r->from))
         t->ground = r->from;
     *done_of(t, r->from, r->number) = (sky__done){r->from, r->number};
@@ -255,6 +259,8 @@ static void take_frames(sky_transport *t, sky_time now, const sky_packet_head *h
         }
         if (f.type == SKY_FRAME_DATA)
             take_piece(t, now, h->origin, h->way, &f);
+        if ((f.type == SKY_FRAME_ASK || f.type == SKY_FRAME_PROOF) && sky__same(h->origin, h->from))
+            t->token = f;
     }
     t->stat.malformed += status != SKY_MISS;
 }
@@ -286,7 +292,7 @@ static void look_after_pieces(sky_transport *t, sky_time now) {
             continue;
         if (!r->told && r->last + quiet_ns(t) <= now) {
             ack(t, now, r->from, r->number, r->have, r->way);
-            r->told = true;
+            r->told = r->gap = true;
         }
         sky_time next = r->last + (r->told ? t->config->age_ns_max : quiet_ns(t));
         if (next <= now) {
@@ -307,6 +313,7 @@ bool sky_transport_input(sky_transport *t, sky_time now, const sky_datagram *in,
     sky_packet_head h;
     if (in && sky__link_accept(t, now, in->data, in->bytes, &h)) {
         believed = true;
+        t->token.type = SKY_FRAME_PADDING;
         t->stat.datagrams_taken++;
         t->stat.bytes_taken += in->bytes;
         if (neighbour)
@@ -321,6 +328,13 @@ bool sky_transport_input(sky_transport *t, sky_time now, const sky_datagram *in,
     if (t->earliest_out <= now)
         sky__look_after_messages(t, now);
     return believed;
+}
+
+bool sky_transport_token(const sky_transport *t, sky_packet_frame *out) {
+    if (t->token.type == SKY_FRAME_PADDING)
+        return false;
+    *out = t->token;
+    return true;
 }
 
 bool sky_transport_receive(sky_transport *t, sky_datagram *out) {

@@ -31,6 +31,10 @@
  *        ▲                         │ bitmap with gaps: those again, at once
  *        └─────────────────────────┘ nothing in time: what is missing, patience doubled
  *
+ * What is sent again leaves twice (an echo), where it is a small message or at most half of a large
+ * one: lost once more it would cost another round. A ground that finds gaps in many answers sends
+ * small messages, which are its requests, twice from the start; nobody makes a satellite do so.
+ *
  * Patience: twice the light time of the way (the ephemeris knows it), and beyond it what answers
  * to first attempts took lately, mean and four deviations; at least slack_ns.
  *
@@ -45,6 +49,11 @@
 
 #include "node/node.h"
 #include "wire/packet.h"
+
+/* What a datagram may take: the way between the farthest two, and some more. Wider skies than that
+ * are not for datagrams. */
+#define SKY_TRANSPORT_HOPS_MAX  255u
+#define SKY_TRANSPORT_HOPS_MORE 4u
 
 typedef struct {
     const sky_frame *frame; /* must outlive the transport, as must `key` */
@@ -79,6 +88,7 @@ typedef struct {
     uint64_t bytes_sent, bytes_taken;       /* of datagrams */
     uint64_t messages_sent, messages_taken; /* whole */
     uint64_t pieces_again;                  /* sent more than once */
+    uint64_t echoes; /* … of these, and of requests where much is lost: a second time at once */
     uint64_t timeouts;
     uint64_t given_up;   /* messages */
     uint64_t duplicates; /* pieces that had come before */
@@ -112,6 +122,9 @@ bool sky_transport_begin(sky_transport *t, sky_datagram *out);
  * is the ground station heard last. What is for nobody, or for this station, is counted in
  * lost_way and forgotten. */
 void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *message);
+/* The same, and its chunk is sealed on the way: what is sent is longer by SKY_SEAL_BYTES. */
+void sky_transport_send_sealed(sky_transport *t, sky_time now, const sky_datagram *message,
+                               sky_seal *seal);
 
 /* The next whole message; its bytes stay until the next call. `to` is this station. */
 bool sky_transport_receive(sky_transport *t, sky_datagram *out);
@@ -129,6 +142,16 @@ bool sky_transport_output(sky_transport *t, sky_time now, sky_datagram *out);
 bool sky_transport_offer(sky_transport *t, sky_time now, sky_datagram *out);
 /* Call input(NULL) and output no later than this; SKY_TIME_NEVER when nothing is to come. */
 sky_time sky_transport_wake(const sky_transport *t);
+
+/* The ASK or PROOF (wire/packet.h) in the datagram that was believed last, if its sender put it
+ * there: type, number. False: there was none. Nothing is done about it: addresses are the host's
+ * affair. */
+bool sky_transport_token(const sky_transport *t, sky_packet_frame *out);
+/* A datagram with one into out->data, to be sent at once; it waits for nothing and is not sent
+ * again. It is filled up to `bytes`, at least SKY_TRANSPORT_TOKEN_BYTES. */
+void sky_transport_send_token(sky_transport *t, sky_time now, sky_satellite neighbour,
+                              const sky_packet_frame *token, size_t bytes, sky_datagram *out);
+#define SKY_TRANSPORT_TOKEN_BYTES (SKY_PACKET_HEAD_BYTES + SKY_PACKET_TOKEN_BYTES + SKY_TAG_BYTES)
 
 /* Where a datagram for `destination` goes from here, at `now`. */
 sky_satellite sky_transport_next_hop(sky_transport *t, sky_time now, sky_satellite destination);

@@ -53,7 +53,7 @@ static sky_satellite neighbour_towards(const sky_frame *f, sky_satellite from, s
     const sky_constellation *c = &f->constellation;
     int32_t planes = steps(from.plane, to.plane, c->planes);
     int32_t slots = steps(from.slot, to.slot, c->slots);
-    if (way && starts && planes == 0 && magnitude(slots) > 1)
+    if (way && starts && planes == 0 && magnitude(slots) > 1 && c->planes > 1)
         planes = 1;
     else if (way && slots != 0)
         planes = 0;
@@ -115,13 +115,9 @@ static sky_time way_ns(const sky_transport *t, uint64_t turns, sky_satellite des
            t->config->jitter_ns * (sky_time)(hops_between(f, centre, a) + 1);
 }
 
-/* Pieces go to one place many times in a row, and ways change only as the sky turns, or as the
- * ground is heard. */
-const sky__route *sky__route_to(sky_transport *t, sky_time now, sky_satellite destination,
-                                uint8_t way) {
+const sky__route *sky__route_find(sky_transport *t, sky_time now, sky_satellite destination,
+                                  uint8_t way) {
     sky__route *r = &t->route;
-    if (sky__same(r->destination, destination) && r->way == way && now >= r->from && now < r->until)
-        return r;
     uint64_t turns = turns_at(t, now);
     bool fickle = sky__is_ground(destination);
     r->destination = destination;

@@ -17,10 +17,16 @@
 #include "node/transport_state.h"
 
 #define EXCESS_DOUBLINGS 6
+#define DEAD_TIMEOUTS    2
+#define GAPS_MANY        64
 #define INDEX_MASK       ((1u << SKY__T_INDEX_BITS) - 1)
 #define CONTENT_MAX      (SKY_PACKET_BYTES_MAX - SKY_TAG_BYTES) /* head included */
 #define BEFORE_PIECE     (SKY_PACKET_HEAD_BYTES + SKY_PACKET_FRAME_BYTES)
 #define ACK_HEAD_BYTES   4
+
+_Static_assert(BEFORE_PIECE + SKY_TAG_BYTES >= SKY_PIECES_GAP_MIN &&
+                   SKY_PACKET_PIECE_MAX / 2 >= SKY_PIECES_GAP_MIN,
+               "room to cut a sealed message");
 
 static sky_time later(sky_time a, sky_time b) {
     return a > b ? a : b;
@@ -86,6 +92,24 @@ static void finish(sky_transport *t, uint32_t i) {
     t->sending_free = i;
 }
 
+/* A request that is lost costs a round before anything is lost of its answer: where of many answers
+ * a piece is missing, the ground says it twice. */
+static bool is_lossy(const sky_transport *t) {
+    return sky__is_ground(t->config->self) && t->gaps > SKY__T_GAPS_ONE / GAPS_MANY;
+}
+
+/* A queued message of which all pieces are out goes on to their echoes, or to waiting. */
+static void pass_on(sky_transport *t, uint32_t i) {
+    sky__sending *s = &t->sending[i];
+    if (s->pending)
+        return;
+    s->pending = s->echo;
+    t->stat.echoes += count_bits(s->echo);
+    s->echo = 0;
+    if (!s->pending)
+        unqueue(t, i);
+}
+
 /* ---- messages ---- */
 
 bool sky_transport_begin(sky_transport *t, sky_datagram *out) {
@@ -96,22 +120,25 @@ bool sky_transport_begin(sky_transport *t, sky_datagram *out) {
 }
 
 /* The last, shorter piece is filled up with zeros: datagrams of one length leave a host in one
- * system call. */
-static void cut(sky_transport *t, uint32_t i) {
+ * system call. Frames come last, for a seal may write between pieces. */
+static void cut(sky_transport *t, uint32_t i, uint32_t byte_count, sky_seal *seal) {
     const sky__sending *s = &t->sending[i];
-    const uint8_t *from = t->room;
-    for (uint32_t index = 0, left = s->bytes; left > 0; index++) {
-        uint8_t *to = datagram_of(t, i, index) + SKY_PACKET_HEAD_BYTES;
-        uint32_t bytes = left < s->stride ? left : s->stride;
-        sky_packet_data_encode(s->number, s->bytes, index, to);
-        memcpy(to + SKY_PACKET_FRAME_BYTES, from, bytes);
-        memset(to + SKY_PACKET_FRAME_BYTES + bytes, 0, s->stride - bytes);
-        from += bytes;
-        left -= bytes;
-    }
+    sky_pieces to = {.at = datagram_of(t, i, 0) + BEFORE_PIECE,
+                     .bytes = s->stride,
+                     .step = BEFORE_PIECE + s->stride + SKY_TAG_BYTES};
+    if (seal)
+        sky_seal_into(seal, t->room, byte_count, &to);
+    else
+        sky_pieces_write(&to, 0, t->room, byte_count);
+    uint32_t pieces = count_bits(s->all), zeros = pieces * s->stride - s->bytes;
+    uint8_t *piece = to.at;
+    for (uint32_t index = 0; index < pieces; index++, piece += to.step)
+        sky_packet_data_encode(s->number, s->bytes, index, piece - SKY_PACKET_FRAME_BYTES);
+    memset(piece - to.step + s->stride - zeros, 0, zeros);
 }
 
-void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
+void sky_transport_send_sealed(sky_transport *t, sky_time now, const sky_datagram *m,
+                               sky_seal *seal) {
     sky_satellite to = m->to;
     if (sky__same(to, SKY_GROUND)) /* to no one in particular */
         to = t->ground;
@@ -124,8 +151,9 @@ void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
         t->sending_free = t->sending[i].after;
     else
         i = t->sending_fresh++;
-    assert(m->data == t->room && m->bytes >= 1 && m->bytes <= t->config->message_bytes_max);
-    uint32_t bytes = (uint32_t)m->bytes;
+    assert(m->data == t->room);
+    uint32_t bytes = (uint32_t)(seal ? sky_seal_message_bytes(m->data, m->bytes) : m->bytes);
+    assert(bytes >= 1 && bytes <= t->config->message_bytes_max);
     uint32_t all = (uint32_t)((1ull << sky_packet_pieces(bytes)) - 1);
     t->sending[i] = (sky__sending){.link = sky__route_to(t, now, to, 0)->link,
                                    .clean = true,
@@ -135,13 +163,18 @@ void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
                                    .stride = sky_packet_stride(bytes),
                                    .all = all,
                                    .pending = all,
+                                   .echo = all == 1 && is_lossy(t) ? all : 0,
                                    .begun = now,
                                    .deadline = SKY_TIME_NEVER};
-    cut(t, i);
+    cut(t, i, (uint32_t)m->bytes, seal);
     t->stat.messages_sent++;
     if (now + t->config->deadline_ns < t->earliest_out)
         t->earliest_out = now + t->config->deadline_ns;
     enqueue(t, i);
+}
+
+void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
+    sky_transport_send_sealed(t, now, m, NULL);
 }
 
 /* From the last piece to the acknowledgement, at the longest. */
@@ -158,17 +191,21 @@ static void sample(sky_transport *t, sky_time excess) {
     t->deviation_ns += ((off < 0 ? -off : off) - t->deviation_ns) / 4;
 }
 
-/* Pieces that are not coming back: send them again. */
+/* Pieces that are not coming back: send them again, and few of them twice: what is lost again costs
+ * another round. They go first, but not for long: who is dead must not keep the window from the
+ * others. */
 static void send_again(sky_transport *t, uint32_t i) {
     sky__sending *s = &t->sending[i];
     t->stat.pieces_again += count_bits(s->flying);
     t->flying -= count_bits(s->flying);
+    if (2 * count_bits(s->flying) <= count_bits(s->all) || s->all == 1)
+        s->echo = s->flying;
     s->pending |= s->flying;
     s->flying = 0;
     s->clean = false;
     s->deadline = SKY_TIME_NEVER;
     if (s->state == SENDING_FLYING) {
-        s->again = true;
+        s->again = s->timeouts < DEAD_TIMEOUTS;
         enqueue(t, i);
     }
 }
@@ -183,6 +220,7 @@ void sky__acknowledged(sky_transport *t, sky_time now, sky_satellite from, uint6
     t->flying -= count_bits(s->flying & bitmap);
     s->flying &= ~bitmap;
     s->pending &= ~bitmap;
+    s->echo &= ~bitmap;
     s->acked |= bitmap & s->all;
     if (s->acked == s->all) {
         if (s->clean)
@@ -190,8 +228,8 @@ void sky__acknowledged(sky_transport *t, sky_time now, sky_satellite from, uint6
         finish(t, i);
         return;
     }
-    if (s->state == SENDING_QUEUED && s->pending == 0)
-        unqueue(t, i);
+    if (s->state == SENDING_QUEUED)
+        pass_on(t, i);
     /* The other end had not heard of the rest when it said this: either lost, or sent since. */
     if (s->state == SENDING_FLYING && now >= s->sent + 2 * s->way_ns)
         send_again(t, i);
@@ -232,8 +270,9 @@ typedef struct {
 static void begin(sky_transport *t, sky_time now, sky_satellite to, uint8_t way, uint8_t *data,
                   filling *f) {
     const sky_constellation *c = &t->config->frame->constellation;
-    uint32_t hops = c->planes / 2 + c->slots / 2 + 4;
-    *f = (filling){.head = {.ttl = (uint8_t)(hops < UINT8_MAX ? hops : UINT8_MAX),
+    uint32_t hops = c->planes / 2 + c->slots / 2 + SKY_TRANSPORT_HOPS_MORE;
+    assert(hops <= SKY_TRANSPORT_HOPS_MAX);
+    *f = (filling){.head = {.ttl = (uint8_t)hops,
                             .to = sky__route_to(t, now, to, way)->hop,
                             .way = way,
                             .origin = t->config->self,
@@ -264,15 +303,14 @@ static uint32_t take_piece(sky_transport *t, sky_time now, uint32_t i) {
     sky__sending *s = &t->sending[i];
     uint32_t index = (uint32_t)__builtin_ctz(s->pending);
     s->pending &= s->pending - 1;
+    t->flying += !(s->flying >> index & 1);
     s->flying |= 1u << index;
-    t->flying++;
     s->sent = now;
     s->way_ns = sky__route_to(t, now, s->to, s->timeouts & 1)->way_ns;
     s->deadline = later(now, t->outlets[s->link].free_at) + patience(t, s);
     if (s->deadline < t->earliest_out)
         t->earliest_out = s->deadline;
-    if (s->pending == 0)
-        unqueue(t, i);
+    pass_on(t, i);
     return index;
 }
 
@@ -282,22 +320,24 @@ static uint32_t next_message(const sky_transport *t, const sky__outlet *o) {
     return o->again.first != SKY__T_NONE ? o->again.first : o->fresh.first;
 }
 
-/* A message of one piece that still fits into a datagram to the same station. */
+/* A message of one piece that still fits into a datagram to the same station; an echo must not
+ * share that of its first. */
 static bool joins(const sky_transport *t, uint32_t i, const filling *f) {
-    return i != SKY__T_NONE && t->sending[i].all == 1 &&
+    return i != SKY__T_NONE && t->sending[i].all == 1 && t->sending[i].flying == 0 &&
            sky__same(t->sending[i].to, f->head.destination) &&
            f->bytes + SKY_PACKET_FRAME_BYTES + t->sending[i].bytes <= CONTENT_MAX;
 }
 
-/* A piece where it lies; or, put together in the host's room, as many messages of one piece each
- * as fit and go to the same station. */
+/* A piece where it lies; or in the host's room an echo, or as many messages of one piece each as
+ * fit and go to the same station. */
 static void put_pieces(sky_transport *t, sky_time now, sky__outlet *o, filling *f) {
     uint32_t i = next_message(t, o);
     const sky__sending *s = &t->sending[i];
+    bool is_echo = s->flying & s->pending & -s->pending; /* its first may not have left the host */
     uint8_t *piece = datagram_of(t, i, take_piece(t, now, i));
     f->bytes = BEFORE_PIECE + s->stride;
     i = s->all == 1 ? next_message(t, o) : SKY__T_NONE;
-    if (!joins(t, i, f)) {
+    if (!is_echo && !joins(t, i, f)) {
         f->data = piece;
         return;
     }
@@ -356,6 +396,21 @@ bool sky_transport_offer(sky_transport *t, sky_time now, sky_datagram *out) {
     t->stat.datagrams_sent++;
     t->stat.bytes_sent += out->bytes;
     return true;
+}
+
+void sky_transport_send_token(sky_transport *t, sky_time now, sky_satellite neighbour,
+                              const sky_packet_frame *token, size_t bytes, sky_datagram *out) {
+    sky_packet_head head = {.to = neighbour, .origin = t->config->self, .destination = neighbour};
+    uint8_t *frame = out->data + SKY_PACKET_HEAD_BYTES;
+    assert(bytes >= SKY_TRANSPORT_TOKEN_BYTES && bytes <= out->bytes_max);
+    memset(frame, 0, bytes - SKY_PACKET_HEAD_BYTES);
+    sky_packet_token_encode(token->type, token->number, frame);
+    sky__link_stamp(t, now, &head, out->data, bytes - SKY_TAG_BYTES);
+    out->from = t->config->self;
+    out->to = neighbour;
+    out->bytes = bytes;
+    t->stat.datagrams_sent++;
+    t->stat.bytes_sent += bytes;
 }
 
 bool sky_transport_output(sky_transport *t, sky_time now, sky_datagram *out) {

@@ -10,6 +10,7 @@
 #define SKY__T_ACKS_MAX   1024u
 #define SKY__T_DONE_MAX   4096u
 #define SKY__T_INDEX_BITS 12 /* of a message number: its place in `sending` */
+#define SKY__T_GAPS_ONE   65536u
 
 /* A station at the other end of a light path. */
 typedef struct {
@@ -45,6 +46,7 @@ typedef struct {
     uint64_t number;
     uint32_t bytes, stride;               /* stride: of a piece */
     uint32_t all, pending, flying, acked; /* bitmaps */
+    uint32_t echo;                        /* bitmap: to be sent a second time after the pending */
     uint32_t timeouts;
     sky_time begun;
     sky_time sent;     /* the last piece */
@@ -63,6 +65,7 @@ typedef struct {
     uint32_t all, have;
     sky_time last; /* a piece came */
     bool told;     /* what is missing, since then */
+    bool gap;      /* told at all */
     uint8_t way;   /* the last piece came */
     uint32_t chain;
     uint32_t next; /* free or whole */
@@ -117,8 +120,9 @@ struct sky_transport {
     uint32_t peer_count;
     uint32_t peer_last; /* found last */
     sky_cipher_key scratch;
-    sky__route route;     /* asked for last */
-    sky_satellite ground; /* the one whose message came last; {0, 0}: none */
+    sky__route route;       /* asked for last */
+    sky_satellite ground;   /* the one whose message came last; {0, 0}: none */
+    sky_packet_frame token; /* of the datagram believed last */
 
     sky__sending *sending;
     uint8_t *sending_bytes; /* the datagrams they are cut into */
@@ -139,6 +143,7 @@ struct sky_transport {
     sky__t_list whole;
     uint32_t delivered; /* its bytes are with the host until the next receive */
     sky_time earliest_in;
+    uint32_t gaps; /* share of messages of which a piece was missing, lately; of SKY__T_GAPS_ONE */
     sky__done *done;
 };
 
@@ -157,9 +162,18 @@ static inline bool sky__is_ground(sky_satellite s) {
     return s.plane == 0;
 }
 bool sky__is_station(const sky_transport *t, sky_satellite s);
-/* Borrowed until the next call. */
-const sky__route *sky__route_to(sky_transport *t, sky_time now, sky_satellite destination,
-                                uint8_t way);
+const sky__route *sky__route_find(sky_transport *t, sky_time now, sky_satellite destination,
+                                  uint8_t way);
+/* Borrowed until the next call. Pieces go to one place many times in a row, and ways change only as
+ * the sky turns, or as the ground is heard. */
+static inline const sky__route *sky__route_to(sky_transport *t, sky_time now,
+                                              sky_satellite destination, uint8_t way) {
+    const sky__route *r = &t->route;
+    bool same = sky__same(r->destination, destination) && r->way == way;
+    if (same && now >= r->from && now < r->until)
+        return r;
+    return sky__route_find(t, now, destination, way);
+}
 /* The next hop of what is only passing. */
 sky_satellite sky__relay_hop(sky_transport *t, sky_time now, sky_satellite destination,
                              uint8_t way);

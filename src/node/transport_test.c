@@ -76,6 +76,30 @@ static void what_is_offered_lies_in_a_row(void **state) {
     sky_net_close(&n);
 }
 
+/* A piece and its echo may leave a host in one system call: they do not lie in one place. */
+static void an_echo_lies_elsewhere(void **state) {
+    (void)state;
+    sky_net n;
+    sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+    uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+    sky_transport *t = n.stations[g].transport;
+    uint8_t room[SKY_PACKET_BYTES_MAX];
+    sky_datagram d[3];
+    assert_true(sky_net_send(&n, g, centre, 1, 100));
+    for (int i = 0; i < 3; i++) {
+        d[i] = (sky_datagram){.data = room, .bytes_max = sizeof room};
+        while (!sky_transport_offer(t, n.now, &d[i])) {
+            n.now = sky_transport_wake(t);
+            sky_transport_input(t, n.now, NULL, NULL);
+        }
+    }
+    assert_ptr_equal(d[1].data, d[0].data); /* sent again long after */
+    assert_ptr_equal(d[2].data, room);
+    assert_memory_not_equal(d[1].data, d[2].data, SKY_PACKET_HEAD_BYTES);
+    assert_int_equal(sky_net_stat(&n, g).echoes, 1);
+    sky_net_close(&n);
+}
+
 static void bad_links_are_mended(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
@@ -144,6 +168,117 @@ static void only_what_is_missing_is_sent_again(void **state) {
         sky_net_run(&n, n.now + SKY_MS(1) / 10);
     assert_int_equal(sky_net_stat(&n, g).timeouts, 1);
     assert_true(n.now - began < 3 * light + SKY_MS(2));
+    sky_net_close(&n);
+}
+
+typedef struct {
+    uint32_t index; /* of the pieces that are lost */
+    uint32_t times; /* how often yet */
+} loss;
+
+static bool lose_often(void *context, const sky_net_flight *f) {
+    loss *l = context;
+    size_t at = SKY_PACKET_HEAD_BYTES;
+    sky_packet_frame frame;
+    while (sky_packet_frame_next(f->data, f->bytes, &at, &frame) == SKY_OK) {
+        if (frame.type != SKY_FRAME_DATA || frame.index != l->index || l->times == 0)
+            continue;
+        l->times--;
+        return false;
+    }
+    return true;
+}
+
+/* What is lost once more when it is sent again costs no second round: it was sent twice, and not in
+ * one datagram. */
+static void what_is_sent_again_is_sent_twice(void **state) {
+    (void)state;
+    for (int small = 0; small < 2; small++) {
+        sky_net n;
+        sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+        uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+        uint32_t s = sky_net_add(&n, centre, SKY_SUITE_PLAIN);
+        sky_time light = sky_frame_ground_ns(&n.frame, centre, 0);
+        loss l = {.index = small ? 0 : 2, .times = 2};
+        n.pass = lose_often;
+        n.pass_context = &l;
+        sky_time began = n.now;
+        assert_true(sky_net_send(&n, g, centre, 1, small ? 100 : 8192));
+        while (n.stations[s].taken == 0)
+            sky_net_run(&n, n.now + SKY_MS(1) / 10);
+        assert_int_equal(l.times, 0);
+        assert_true(n.now - began < 3 * light + SKY_MS(2));
+        sky_net_run(&n, SKY_TIME_NEVER);
+        assert_int_equal(n.stations[s].taken, 1);
+        assert_int_equal(sky_net_stat(&n, g).pieces_again, 1);
+        assert_int_equal(sky_net_stat(&n, g).echoes, 1);
+        sky_net_close(&n);
+    }
+}
+
+/* A ground that hears gaps says its requests twice, until it has heard none for long; a satellite
+ * answers as often as it is asked. */
+static void requests_are_said_twice_where_much_is_lost(void **state) {
+    (void)state;
+    sky_net n;
+    sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+    uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+    uint32_t s = sky_net_add(&n, centre, SKY_SUITE_PLAIN);
+    loss l = {.index = 1};
+    n.pass = lose_often;
+    n.pass_context = &l;
+    static const uint32_t lost[] = {0, 10, 0}, clean[] = {0, 0, 600}, echoes[] = {0, 1, 0};
+    for (uint64_t i = 0; i < 3; i++) {
+        for (uint32_t answers = 0; answers < lost[i] + clean[i]; answers++) {
+            l.times = answers < lost[i];
+            assert_true(sky_net_send(&n, s, ground, 1, 4000));
+            sky_net_run(&n, SKY_TIME_NEVER);
+        }
+        uint64_t before = sky_net_stat(&n, g).echoes, theirs = sky_net_stat(&n, s).echoes;
+        assert_true(sky_net_send(&n, g, centre, 2, 100));
+        assert_true(sky_net_send(&n, s, ground, 3, 100));
+        sky_net_run(&n, SKY_TIME_NEVER);
+        assert_int_equal(sky_net_stat(&n, g).echoes - before, echoes[i]);
+        assert_int_equal(sky_net_stat(&n, s).echoes, theirs);
+        assert_int_equal(n.stations[s].taken, i + 1); /* once all the same */
+    }
+    sky_net_close(&n);
+}
+
+/* Loses the first datagram that the ground sends to `centre` from here on. */
+static bool lose_an_acknowledgement(void *context, const sky_net_flight *f) {
+    bool *lost = context;
+    if (*lost || !sky_satellite_equal(f->to, centre))
+        return true;
+    *lost = true;
+    return false;
+}
+
+/* What was delivered is remembered by sender: satellites of one slot in two planes whose messages
+ * bear one number do not make each other forgotten. */
+static void planes_are_told_apart(void **state) {
+    (void)state;
+    sky_net n;
+    sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+    uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+    uint32_t a = sky_net_add(&n, centre, SKY_SUITE_PLAIN);
+    uint32_t b = sky_net_add(&n, (sky_satellite){2, 4}, SKY_SUITE_PLAIN);
+    assert_int_equal(n.stations[b].config.epoch, n.stations[a].config.epoch + 1);
+    assert_true(sky_net_send(&n, a, ground, 1, 100));
+    sky_net_run(&n, SKY_TIME_NEVER);
+    bool lost = false;
+    n.pass = lose_an_acknowledgement;
+    n.pass_context = &lost;
+    sky_time farther = sky_frame_ground_ns(&n.frame, (sky_satellite){2, 4}, 0) -
+                       sky_frame_ground_ns(&n.frame, centre, 0);
+    assert_true(sky_net_send(&n, b, ground, 3, 100));
+    sky_net_run(&n, n.now + farther - SKY_MS(1) / 2); /* b's comes right after */
+    assert_true(sky_net_send(&n, a, ground, 2, 100)); /* the number is that of b's first */
+    sky_net_run(&n, SKY_TIME_NEVER);
+    assert_true(lost);
+    assert_int_equal(sky_net_stat(&n, g).duplicates, 2); /* sent again, and that twice */
+    assert_int_equal(n.stations[g].taken, 3);
+    assert_int_equal(n.stations[g].sum, 1 + 2 + 3);
     sky_net_close(&n);
 }
 
@@ -224,6 +359,54 @@ static void messages_find_their_way(void **state) {
         assert_int_equal(wrong, 0);
         sky_net_close(&n);
     }
+}
+
+/* What nobody answers is sent again, but does not keep the window from those who do. */
+static void the_dead_do_not_hold_up_the_living(void **state) {
+    (void)state;
+    sky_net n;
+    sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+    uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+    uint32_t alive = sky_net_add(&n, centre, SKY_SUITE_PLAIN);
+    n.stations[g].config.window_max = 16;
+    sky_net_restart(&n, g);
+    for (uint64_t i = 0; i < 20; i++)
+        assert_true(sky_net_send(&n, g, (sky_satellite){3, 5}, i + 1, 8000));
+    for (uint64_t i = 0; i < 20; i++)
+        assert_true(sky_net_send(&n, g, centre, 100 + i, 8000));
+    sky_net_run(&n, n.now + SKY_SECONDS(2));
+    assert_int_equal(n.stations[alive].taken, 20);
+    sky_net_close(&n);
+}
+
+/* Where there is one plane nobody is aside, least of all the sender himself. */
+static void one_plane_has_no_aside(void **state) {
+    (void)state;
+    sky_net n;
+    sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+    sky_frame_deinit(&n.frame);
+    sky_constellation ring = {.planes = 1, .slots = 12, .altitude_km = 550, .inclination_deg = 53};
+    sky_placement p = {
+        .strategy = SKY_PLACE_ROTATION, .servers = 3, .window_planes = 1, .window_slots = 3};
+    sky_turning turning = {.rotation_ns = SKY_SECONDS(10)};
+    assert_int_equal(sky_frame_init(&n.frame, &ring, &p, (sky_satellite){1, 1}, &turning, NULL),
+                     SKY_OK);
+    n.loss = 0.1;
+    for (uint32_t slot = 1; slot <= ring.slots; slot++)
+        sky_net_add(&n, (sky_satellite){1, slot}, SKY_SUITE_PLAIN);
+    for (uint32_t i = 0; i < 20; i++) {
+        assert_true(sky_net_send(&n, i % 12, (sky_satellite){1, (i + 5) % 12 + 1}, i + 1, 5000));
+        sky_net_run(&n, SKY_TIME_NEVER);
+    }
+    uint64_t taken = 0, timeouts = 0;
+    for (uint32_t i = 0; i < n.station_count; i++) {
+        assert_int_equal(sky_net_stat(&n, i).foreign, 0);
+        taken += n.stations[i].taken;
+        timeouts += sky_net_stat(&n, i).timeouts;
+    }
+    assert_int_equal(taken, 20);
+    assert_true(timeouts > 0);
+    sky_net_close(&n);
 }
 
 /* A message in a circle ends: nobody is at the place it is for, and each hop costs it one. */
@@ -347,6 +530,36 @@ static void replays_are_refused(void **state) {
     sky_net_close(&x.n);
 }
 
+/* What is asked about an address is the host's to answer, once, and of the latest datagram only. */
+static void tokens_reach_the_host_once(void **state) {
+    (void)state;
+    scene x;
+    scene_open(&x, SKY_SUITE_CHACHA);
+    sky_transport *g = x.n.stations[x.g].transport, *s = x.n.stations[x.s].transport;
+    uint8_t room[SKY_PACKET_BYTES_MAX];
+    sky_datagram d = {.data = room, .bytes_max = sizeof room};
+    sky_packet_frame f = {.type = SKY_FRAME_PROOF, .number = 0x1122334455667788};
+    const sky_packet_frame nothing = {.type = SKY_FRAME_PADDING};
+    sky_satellite who;
+    assert_false(sky_transport_token(s, &f));
+    sky_transport_send_token(g, x.n.now, centre, &f, SKY_TRANSPORT_TOKEN_BYTES, &d);
+    assert_int_equal(d.bytes, SKY_TRANSPORT_TOKEN_BYTES);
+    assert_true(sky_transport_input(s, x.n.now, &d, &who));
+    f.number = 0;
+    assert_true(sky_satellite_equal(who, ground) && sky_transport_token(s, &f));
+    assert_int_equal(f.type, SKY_FRAME_PROOF);
+    assert_true(f.number == 0x1122334455667788);
+    refuse(&x, d.data, d.bytes); /* and nothing was to be said to the first either */
+    sky_transport_send_token(g, x.n.now, centre, &nothing, 500, &d);
+    assert_int_equal(d.bytes, 500);
+    assert_true(sky_transport_input(s, x.n.now, &d, &who));
+    assert_false(sky_transport_token(s, &f));
+    sky_transport_stat t = sky_net_stat(&x.n, x.s);
+    assert_int_equal(t.malformed, 0);
+    assert_int_equal(t.datagrams_taken, 2);
+    sky_net_close(&x.n);
+}
+
 static void old_epochs_are_refused(void **state) {
     (void)state;
     scene x;
@@ -433,15 +646,22 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_arrives),
         cmocka_unit_test(what_is_offered_lies_in_a_row),
+        cmocka_unit_test(an_echo_lies_elsewhere),
         cmocka_unit_test(bad_links_are_mended),
         cmocka_unit_test(only_what_is_missing_is_sent_again),
+        cmocka_unit_test(what_is_sent_again_is_sent_twice),
+        cmocka_unit_test(requests_are_said_twice_where_much_is_lost),
+        cmocka_unit_test(planes_are_told_apart),
         cmocka_unit_test(the_pace_is_kept),
         cmocka_unit_test(the_dead_are_given_up),
         cmocka_unit_test(messages_find_their_way),
+        cmocka_unit_test(one_plane_has_no_aside),
+        cmocka_unit_test(the_dead_do_not_hold_up_the_living),
         cmocka_unit_test(what_finds_nobody_ends),
         cmocka_unit_test(every_flipped_bit_is_refused),
         cmocka_unit_test(a_foreign_key_is_no_key),
         cmocka_unit_test(replays_are_refused),
+        cmocka_unit_test(tokens_reach_the_host_once),
         cmocka_unit_test(old_epochs_are_refused),
         cmocka_unit_test(who_was_forgotten_cannot_be_replayed),
         cmocka_unit_test(halves_do_not_fill_the_memory),

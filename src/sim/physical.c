@@ -44,7 +44,7 @@ sky_status sky__elements_shell(const char *path, int line, sky_scenario *s, sky_
     return SKY_OK;
 }
 
-static uint64_t turns_ahead(const sky_scenario *s) {
+uint64_t sky__physical_turns(const sky_scenario *s) {
     double ahead = (double)s->until_ns * (s->time.scale > 0 ? s->time.scale : 1);
     ahead = ahead < (double)AHEAD_MIN_NS ? (double)AHEAD_MIN_NS : ahead;
     ahead = ahead > (double)AHEAD_MAX_NS ? (double)AHEAD_MAX_NS : ahead;
@@ -59,7 +59,7 @@ sky_status sky__physical_frame(const sky_scenario *s, const sky_turning *turning
                                    .min_elevation_deg = s->observer.min_elevation_deg},
                       .start_ms = s->time.start_ms,
                       .slot_ms = s->time.rotation_ns / SKY_MS(1),
-                      .turns = turns_ahead(s),
+                      .turns = sky__physical_turns(s),
                       .hysteresis_deg = s->observer.hysteresis_deg,
                       .aboard = s->centre};
     sky_status status = s->elements_path[0] ? load_elements(s, &p.fleet, error)

@@ -31,8 +31,9 @@ typedef struct {
 /* A request whose sky blocks are on their way. */
 typedef struct flying {
     const sky_replay_request *request;
-    uint32_t open;  /* gets without a result */
-    uint32_t whole; /* leading blocks there, if all gets succeed */
+    bool *from_memory; /* [blocks of the request] the rest came, or was to come, from the sky */
+    uint32_t open;     /* gets without a result */
+    uint32_t whole;    /* leading blocks there, if all gets succeed */
     sky_time began;
 } flying;
 
@@ -51,7 +52,8 @@ typedef struct {
     errand *errands; /* [errand_max] */
     uint32_t *free_errands;
     uint32_t free_count;
-    flying *flights; /* [count], by request */
+    flying *flights;   /* [count], by request */
+    bool *from_memory; /* of all requests' blocks, one request after the other */
     sky_latencies *ttft;
     double ttft_sum_s;
     sky_replay_result result;
@@ -163,6 +165,8 @@ static void finish(replay *r, flying *f, sky_time now) {
     r->result.loaded_s += loaded_s;
     r->ttft_sum_s += computed_s + loaded_s;
     sky_latencies_add(r->ttft, (sky_time)((computed_s + loaded_s) * 1e9));
+    for (uint32_t i = 0; i < f->whole; i++) /* what is behind a hole was of no use */
+        ++*(f->from_memory[i] ? &r->result.memory_hits : &r->result.sky_hits);
     for (uint32_t i = 0; i < q->block_count; i++) {
         memory_use(&r->memory, q->blocks[i]);
         if (!r->world || in_sky(r, q->blocks[i]))
@@ -181,12 +185,12 @@ static void begin(replay *r, flying *f, sky_time now) {
     r->result.blocks += q->block_count;
     f->open = 1; /* so that it does not end while it begins */
     for (uint32_t i = 0; i < q->block_count; i++, f->whole++) {
-        if (r->memory.held[q->blocks[i]])
-            r->result.memory_hits++;
-        else if (in_sky(r, q->blocks[i]) && submit(r, SKY_OP_GET, q, i, f))
-            f->open++;
-        else
+        f->from_memory[i] = r->memory.held[q->blocks[i]];
+        if (f->from_memory[i])
+            continue;
+        if (!in_sky(r, q->blocks[i]) || !submit(r, SKY_OP_GET, q, i, f))
             break;
+        f->open++;
     }
     if (--f->open == 0)
         finish(r, f, now);
@@ -200,9 +204,7 @@ static void collect(replay *r) {
         r->free_errands[r->free_count++] = (uint32_t)(e - r->errands);
         if (!f)
             continue;
-        if (done.status == SKY_OK) {
-            r->result.sky_hits++;
-        } else {
+        if (done.status != SKY_OK) {
             r->result.sky_misses++;
             f->whole = e->index < f->whole ? e->index : f->whole;
         }
@@ -227,11 +229,13 @@ static bool any_open(const replay *r) {
 
 static void run_all(replay *r, const sky_replay_request *requests, size_t count) {
     sky_time now = 0;
+    bool *from_memory = r->from_memory;
     for (size_t i = 0; i < count; i++) {
         sky_time at = (sky_time)(requests[i].at_s * 1e9);
         now = at > now ? at : now;
         pass_time(r, now);
-        r->flights[i].request = &requests[i];
+        r->flights[i] = (flying){.request = &requests[i], .from_memory = from_memory};
+        from_memory += requests[i].block_count;
         begin(r, &r->flights[i], now);
     }
     for (int second = 0; second < 600 && any_open(r); second++)
@@ -239,13 +243,18 @@ static void run_all(replay *r, const sky_replay_request *requests, size_t count)
     r->result.virtual_s = (double)now / 1e9;
 }
 
-static sky_status prepare(replay *r, size_t count, sky_error *error) {
+static sky_status prepare(replay *r, const sky_replay_request *requests, size_t count,
+                          sky_error *error) {
     const sky_replay_options *o = r->options;
+    size_t blocks = 1;
+    for (size_t i = 0; i < count; i++)
+        blocks += requests[i].block_count;
     r->flights = calloc(count + 1, sizeof *r->flights);
+    r->from_memory = calloc(blocks, sizeof *r->from_memory);
     r->errands = calloc(ERRANDS_MAX, sizeof *r->errands);
     r->free_errands = calloc(ERRANDS_MAX, sizeof *r->free_errands);
     r->ttft = calloc(1, sizeof *r->ttft);
-    if (!r->flights || !r->errands || !r->free_errands || !r->ttft ||
+    if (!r->flights || !r->from_memory || !r->errands || !r->free_errands || !r->ttft ||
         !memory_init(&r->memory, o->block_end, o->memory_blocks))
         return sky_fail(error, SKY_E_NOMEM, "memory for %zu requests", count);
     for (uint32_t i = 0; i < ERRANDS_MAX; i++)
@@ -261,23 +270,27 @@ static sky_status prepare(replay *r, size_t count, sky_error *error) {
     return sky_world_create(&scenario, o->seed, &host, &r->world, error);
 }
 
-static bool blocks_fit(const sky_replay_request *requests, size_t count, uint32_t end) {
-    for (size_t i = 0; i < count; i++)
+static bool requests_fit(const sky_replay_request *requests, size_t count, uint32_t end) {
+    for (size_t i = 0; i < count; i++) {
+        if (!(requests[i].at_s >= 0 && requests[i].at_s <= SKY_REPLAY_S_MAX))
+            return false;
         for (uint32_t b = 0; b < requests[i].block_count; b++)
             if (requests[i].blocks[b] >= end)
                 return false;
+    }
     return true;
 }
 
 sky_status sky_replay_run(const sky_replay_request *requests, size_t count,
                           const sky_replay_options *options, sky_replay_result *out,
                           sky_error *error) {
-    if (options->prefill_tokens_s <= 0 || options->block_tokens < 1 ||
-        !blocks_fit(requests, count, options->block_end))
-        return sky_fail(error, SKY_E_PARAM, "a block's number, its tokens or the speed of prefill");
+    if (!(options->prefill_tokens_s > 0) || options->block_tokens < 1 ||
+        !requests_fit(requests, count, options->block_end))
+        return sky_fail(error, SKY_E_PARAM,
+                        "a request's time, a block's number, its tokens or the speed of prefill");
     sky_time began = sky_now();
     replay r = {.options = options};
-    sky_status status = prepare(&r, count, error);
+    sky_status status = prepare(&r, requests, count, error);
     if (status != SKY_OK)
         goto cleanup;
     run_all(&r, requests, count);
@@ -297,6 +310,7 @@ cleanup:
     sky_world_destroy(r.world);
     memory_deinit(&r.memory);
     free(r.flights);
+    free(r.from_memory);
     free(r.errands);
     free(r.free_errands);
     free(r.ttft);

@@ -5,7 +5,9 @@
  *                              └── every event ──► hash, and one line in the trace
  *
  * A run is a cache at work: get a key by popularity; what is missed is set; one request in 16 sets
- * anew whatever there is. It ends at `until`, when nothing new is asked and what is open comes in.
+ * anew whatever there is. Where the workload says so some are something else: a key is removed,
+ * pinned, unpinned, or moved to where it will be overhead in some turns. It ends at `until`, when
+ * nothing new is asked and what is open comes in.
  *
  * Surprises: the sky forgets a block first and counts why afterwards, so forgotten keys wait in a
  * list until the call returns (judge_forgotten). A satellite tells how many chunks it
@@ -37,7 +39,8 @@
 
 typedef struct {
     bool open;
-    bool set;
+    sky_op op;
+    uint32_t key;
     sky_value value; /* set */
     uint64_t crashes_before;
     sky_check_get get;
@@ -75,6 +78,7 @@ typedef struct {
     sky_result results[OPEN_MAX]; /* gets that ended in the call that just returned */
     uint32_t missed[OPEN_MAX];
     sky_time request_next;
+    sky_prng other_prng;  /* of its own: without others a run is what it was */
     sky_prng sample_prng; /* of its own: looking must not change what is looked at */
     sky_time sample_next;
     uint64_t samples;
@@ -236,11 +240,11 @@ static void judge_result(run *r, const sky_result *result) {
     sky_store_u64(record + 8, (uint64_t)(q - r->requests));
     sky_store_u64(record + 16, (uint64_t)(int64_t)result->status);
     sky_checksum_add(&r->hash, record, sizeof record);
-    if (q->set) {
+    if (q->op == SKY_OP_PUT) {
         sky_check_set_ends(&r->check, &q->value, result->status);
         if (r->crashes != q->crashes_before)
             sky_check_excuse(&r->check, q->value.key);
-    } else {
+    } else if (q->op == SKY_OP_GET) {
         sky_value name = {.seed = r->check.seed, .key = q->get.key};
         sky_key key = sky_value_key(&name);
         const sky_index *index = sky_session_index(sky_world_session(r->world));
@@ -287,22 +291,25 @@ static request *free_request(run *r) {
     return NULL;
 }
 
-static bool being_set(const run *r, uint32_t key) {
+static bool being_changed(const run *r, uint32_t key) {
     for (uint32_t i = 0; i < r->open_max; i++) {
         const request *q = &r->requests[i];
-        if (q->open && q->set && q->value.key == key)
+        if (q->open && q->key == key && (q->op == SKY_OP_PUT || q->op == SKY_OP_REMOVE))
             return true;
     }
     return false;
 }
 
-static bool submit(run *r, request *q, sky_op op, uint32_t key) {
+static bool submit(run *r, request *q, sky_op op, uint32_t key, int64_t at_ms) {
     sky_value name = {.seed = r->check.seed, .key = key};
     sky_request ask = {.op = op,
                        .key = sky_value_key(&name),
                        .context = q,
+                       .at_ms = at_ms,
                        .payload_bytes = (uint32_t)r->check.value_bytes,
                        .room_bytes = r->check.value_bytes};
+    q->op = op;
+    q->key = key;
     q->open = true; /* the world may call back before it returns */
     q->open = sky_world_submit(r->world, &ask) == SKY_OK;
     r->open_count += q->open;
@@ -311,12 +318,11 @@ static bool submit(run *r, request *q, sky_op op, uint32_t key) {
 
 static void set(run *r, uint32_t key) {
     request *q = free_request(r);
-    if (!q || being_set(r, key))
+    if (!q || being_changed(r, key))
         return;
-    q->set = true;
     q->value = sky_check_set_begins(&r->check, key);
     q->crashes_before = r->crashes;
-    submit(r, q, SKY_OP_PUT, key);
+    submit(r, q, SKY_OP_PUT, key, 0);
 }
 
 /* False when there is no room to ask now. */
@@ -326,23 +332,55 @@ static bool get(run *r, uint32_t key) {
         q->buffer = malloc(r->check.value_bytes);
     if (!q || !q->buffer)
         return false;
-    q->set = false;
     sky_check_get_begins(&r->check, key, q->buffer, &q->get);
-    return submit(r, q, SKY_OP_GET, key);
+    return submit(r, q, SKY_OP_GET, key, 0);
+}
+
+/* Moved to where it will be overhead in up to four turns. */
+static void prefetch(run *r, request *q, uint32_t key) {
+    const sky_turning *t = &sky_world_frame(r->world)->turning;
+    uint64_t turns = sky_turns(t, sky_world_now(r->world)) + 1 + sky_prng_below(&r->other_prng, 4);
+    submit(r, q, SKY_OP_PREFETCH, key, sky_turning_ms(t, sky_turn_begins(t, turns)));
+}
+
+/* Neither get nor set; false: it is one of these. A third of all keys is pinned in the long run, so
+ * that there is something to evict. */
+static bool other(run *r, uint32_t key) {
+    double removes = r->scenario.workload.removes;
+    double pins = removes + r->scenario.workload.pins;
+    double prefetches = pins + r->scenario.workload.prefetches;
+    double draw = prefetches > 0 ? sky_prng_unit(&r->other_prng) : 1;
+    if (draw >= prefetches)
+        return false;
+    request *q = free_request(r);
+    if (!q || (draw < removes && being_changed(r, key)))
+        return true;
+    if (draw < removes) {
+        sky_check_taken(&r->check, key, true);
+        submit(r, q, SKY_OP_REMOVE, key, 0);
+    } else if (draw < pins) {
+        bool pin = sky_prng_below(&r->other_prng, 3) == 0;
+        submit(r, q, pin ? SKY_OP_PIN : SKY_OP_UNPIN, key, 0);
+    } else {
+        prefetch(r, q, key);
+    }
+    return true;
 }
 
 static void ask(run *r) {
     uint32_t key = sky_zipf_draw(&r->zipf, &r->prng);
+    if (other(r, key))
+        return;
     if (sky_prng_below(&r->prng, SET_ONE_IN) == 0)
         set(r, key);
     else
         r->asked += get(r, key);
 }
 
-static uint32_t judge_sets(run *r) {
+static uint32_t judge_all_but_gets(run *r) {
     uint32_t count = 0;
     while (sky_world_result(r->world, &r->results[count])) {
-        if (((const request *)r->results[count].context)->set)
+        if (((const request *)r->results[count].context)->op != SKY_OP_GET)
             judge_result(r, &r->results[count]);
         else
             count++;
@@ -356,7 +394,7 @@ static uint32_t judge_sets(run *r) {
 static void collect(run *r) {
     uint32_t missed_count;
     do {
-        uint32_t get_count = judge_sets(r);
+        uint32_t get_count = judge_all_but_gets(r);
         judge_forgotten(r);
         missed_count = 0;
         for (uint32_t i = 0; i < get_count; i++) {
@@ -513,6 +551,7 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
     r->open_max = open_max < 2 ? 2 : open_max < OPEN_MAX ? (uint32_t)open_max : OPEN_MAX;
     sky_prng_init(&r->prng, options->seed);
     sky_prng_init(&r->sample_prng, ~options->seed);
+    sky_prng_init(&r->other_prng, options->seed ^ 0x6f74686572); /* "other" */
     sky_checksum_init(&r->hash, 0);
     sky_check_sky_init(&r->sky, s);
     r->options = options;

@@ -177,6 +177,52 @@ static void a_full_sky_evicts_by_rule(void **state) {
     assert_true(r.hits > 0);
 }
 
+/* Keys that are removed are missed and no loss; pins and moves change what happens, not what is
+ * there. */
+static void what_is_no_get_and_no_set_loses_nothing(void **state) {
+    (void)state;
+    static const char *const others[] = {"", ", removes: 0.2", ", pins: 0.3", ", prefetches: 0.1"};
+    sky_sim_result runs[4];
+    for (size_t i = 0; i < 4; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "constellation: {planes: 5, slots: 20}\n"
+                 "chunk: 1KiB\n"
+                 "satellite: {memory: %s, processing_ms: 0}\n"
+                 "links: {isl_gbps: 10, ground_mbps: 1000}\n"
+                 "time: {rotation_s: 5}\n"
+                 "workload: {keys: 16, gets: 400, value: 20KiB, every_ms: 200%s}\n"
+                 "until: 240s\n",
+                 i == 2 ? "24KiB" : "8MiB", others[i]);
+        const char *path = scenario_file(text);
+        sky_sim_options options = {.seed = 2};
+        runs[i] = simulate(path, &options);
+        unlink(path);
+        expect_checks(&runs[i]);
+        assert_int_equal(runs[i].gets, 400);
+        for (size_t k = 0; k < i; k++)
+            assert_true(runs[i].trace_hash != runs[k].trace_hash);
+    }
+    assert_true(runs[0].misses <= 16); /* of each key the first, unless it was set anew before */
+    assert_true(runs[1].misses > 50);
+    assert_true(runs[3].misses <= 16);
+    assert_true(runs[3].migrated_bytes > runs[0].migrated_bytes);
+}
+
+/* Gets that began before the block was told to move find it in its new home. */
+static void what_moves_under_a_get_is_found(void **state) {
+    (void)state;
+    const char *path = scenario_file(
+        "constellation: {planes: 5, slots: 4}\n"
+        "workload: {value: 1KiB, prefetches: 0.003125, every_ms: 1}\n");
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        sky_sim_options options = {.seed = seed};
+        sky_sim_result r = simulate(path, &options);
+        expect_checks(&r);
+    }
+    unlink(path);
+}
+
 static void as_fast_as_answers_come(void **state) {
     (void)state;
     const char *path = scenario_file("constellation: {planes: 5, slots: 8}\n"
@@ -242,6 +288,8 @@ int main(void) {
         cmocka_unit_test(a_quiet_sky_loses_nothing),
         cmocka_unit_test(random_skies_lose_nothing),
         cmocka_unit_test(a_full_sky_evicts_by_rule),
+        cmocka_unit_test(what_is_no_get_and_no_set_loses_nothing),
+        cmocka_unit_test(what_moves_under_a_get_is_found),
         cmocka_unit_test(as_fast_as_answers_come),
         cmocka_unit_test(the_trace_has_a_line_an_event),
         cmocka_unit_test(a_run_that_cannot_be_says_why),

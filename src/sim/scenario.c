@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "node/frame.h"
+#include "node/transport.h"
 #include "sim/physical.h"
 #include "sim/yaml.h"
 
@@ -127,6 +128,9 @@ static const field fields[] = {
     {"workload", "value", KIND_SIZE64, AT(workload.value_bytes), 1, TIB / 1024, 0, NULL},
     {"workload", "zipf", KIND_REAL, AT(workload.zipf), 0, 10, 0, NULL},
     {"workload", "every_ms", KIND_SCALED, AT(workload.every_ns), 0, 1e9, 1e6, NULL},
+    {"workload", "removes", KIND_REAL, AT(workload.removes), 0, 0.3, 0, NULL},
+    {"workload", "pins", KIND_REAL, AT(workload.pins), 0, 0.3, 0, NULL},
+    {"workload", "prefetches", KIND_REAL, AT(workload.prefetches), 0, 0.3, 0, NULL},
     {"faults", "crash_per_h", KIND_REAL, AT(faults.crash_per_h), 0, 1e6, 0, NULL},
     {"faults", "partition_per_h", KIND_REAL, AT(faults.partition_per_h), 0, 1e6, 0, NULL},
     {"faults", "corrupt", KIND_REAL, AT(faults.corrupt), 0, 1, 0, NULL},
@@ -177,9 +181,17 @@ static sky_status refuse(reader *r, sky_status status, int line, const char *for
 }
 
 static sky_status refuse_value(reader *r, const sky_yaml_entry *e, const char *allowed) {
-    return refuse(r, SKY_E_PARAM, e->line, "%s%s%s is '%.60s'%s: %s", e->section,
-                  e->section[0] ? "." : "", e->key, e->value_count ? e->values[0] : "",
-                  e->value_count > 1 ? " and more" : "", allowed);
+    char value[64] = ""; /* as it stood; a long one is cut */
+    for (unsigned i = 0; i < e->value_count; i++) {
+        size_t used = strlen(value);
+        snprintf(value + used, sizeof value - used, "%s%.60s%s",
+                 !e->list ? ""
+                 : i == 0 ? "["
+                          : ", ",
+                 e->values[i], e->list && i + 1 == e->value_count ? "]" : "");
+    }
+    return refuse(r, SKY_E_PARAM, e->line, "%s%s%s is '%s': %s", e->section,
+                  e->section[0] ? "." : "", e->key, value, allowed);
 }
 
 static sky_status refuse_section(reader *r, const sky_yaml_entry *e) {
@@ -290,20 +302,23 @@ static void store(const field *f, double value, sky_scenario *out) {
     }
 }
 
+static sky_status refuse_plain(reader *r, const field *f, const sky_yaml_entry *e) {
+    char allowed[128] = "true or false";
+    if (f->kind == KIND_REAL || f->kind == KIND_SCALED)
+        snprintf(allowed, sizeof allowed, "a number from %.12g to %.12g", f->min, f->max);
+    else if (f->kind != KIND_BOOL)
+        snprintf(allowed, sizeof allowed, "%s from %.0f to %.0f",
+                 f->kind == KIND_SIZE32 || f->kind == KIND_SIZE64
+                     ? "a size in bytes, or with KiB, MiB, GiB,"
+                     : "a whole number",
+                 f->min, f->max);
+    return refuse_value(r, e, allowed);
+}
+
 static sky_status read_plain(reader *r, const field *f, const sky_yaml_entry *e) {
     double value;
-    bool size = f->kind == KIND_SIZE32 || f->kind == KIND_SIZE64;
-    bool whole = f->kind == KIND_U32 || f->kind == KIND_U64;
-    if (e->list || !value_of_kind(f, e->values[0], &value) || value < f->min || value > f->max) {
-        char allowed[128] = "true or false";
-        if (f->kind != KIND_BOOL)
-            snprintf(allowed, sizeof allowed, "%s from %.12g to %.12g",
-                     size    ? "a size in bytes, or with KiB, MiB, GiB,"
-                     : whole ? "a whole number"
-                             : "a number",
-                     f->min, f->max);
-        return refuse_value(r, e, allowed);
-    }
+    if (e->list || !value_of_kind(f, e->values[0], &value) || value < f->min || value > f->max)
+        return refuse_plain(r, f, e);
     store(f, value, &r->out);
     return SKY_OK;
 }
@@ -464,11 +479,14 @@ static sky_status read_until(reader *r, const sky_yaml_entry *e) {
 
 /* ---- real satellites ---- */
 
-/* Whether numbers and port make sense is for who opens a socket; here only the shape. */
+/* Whether the address makes sense is for who opens a socket; here its shape, and that there is a
+ * port. */
 static sky_status read_base(reader *r, const sky_yaml_entry *e) {
-    const char *text = e->values[0];
-    if (e->list || strlen(text) >= sizeof r->out.udp.base || !strchr(text, ':') ||
-        text[strspn(text, "0123456789abcdefABCDEF.:[]")])
+    const char *text = e->values[0], *colon = strrchr(text, ':');
+    uint64_t port;
+    if (e->list || strlen(text) >= sizeof r->out.udp.base || !colon ||
+        text[strspn(text, "0123456789abcdefABCDEF.:[]")] ||
+        !whole_number(colon + 1, 65535, &port) || port == 0)
         return refuse_value(r, e, "an address and a port such as 127.0.0.1:7600");
     memcpy(r->out.udp.base, text, strlen(text) + 1);
     return SKY_OK;
@@ -629,15 +647,45 @@ static sky_status check_sky(reader *r) {
         return refuse(r, SKY_E_PARAM, line_of(r, "placement", "replicas"),
                       "placement.replicas is %u: each on another of the %u servers", s->replicas,
                       servers);
-    if (s->parity > 0 && (s->parity >= servers || servers > SKY_PARITY_SERVERS_MAX))
+    if (s->parity > 0 && servers > SKY_PARITY_SERVERS_MAX)
+        return refuse(r, SKY_E_PARAM, line_of(r, "placement", "servers"),
+                      "placement.servers is %u: with parity at most %u", servers,
+                      SKY_PARITY_SERVERS_MAX);
+    if (s->parity > 0 && s->parity >= servers)
         return refuse(r, SKY_E_PARAM, line_of(r, "placement", "parity"),
-                      "placement.parity is %u of %u servers: fewer than there are, and at most %u "
-                      "servers",
-                      s->parity, servers, SKY_PARITY_SERVERS_MAX);
+                      "placement.parity is %u: fewer than the %u servers", s->parity, servers);
     if (s->faults.liar_satellites > c->planes * c->slots)
         return refuse(r, SKY_E_PARAM, line_of(r, "faults", "liar_satellites"),
                       "liar_satellites is %u: the constellation has %u", s->faults.liar_satellites,
                       c->planes * c->slots);
+    return SKY_OK;
+}
+
+/* A port for each satellite, from that of udp.base on. */
+static sky_status check_ports(reader *r) {
+    const sky_scenario *s = &r->out;
+    const char *colon = strrchr(s->udp.base, ':');
+    uint32_t satellites = s->constellation.planes * s->constellation.slots;
+    unsigned long last = colon ? strtoul(colon + 1, NULL, 10) + satellites - 1 : 0;
+    if (last > 65535)
+        return refuse(r, SKY_E_PARAM, line_of(r, "udp", "base"),
+                      "udp.base is %s: a port for each of the %u satellites from there on ends at "
+                      "%lu, past 65535",
+                      s->udp.base, satellites, last);
+    return SKY_OK;
+}
+
+/* A datagram counts its hops down from what one byte holds. */
+static sky_status check_hops(reader *r) {
+    const sky_scenario *c = &r->out;
+    uint32_t hops = c->constellation.planes / 2 + c->constellation.slots / 2 +
+                    SKY_TRANSPORT_HOPS_MORE;
+    if ((c->links.datagrams || c->udp.base[0]) && hops > SKY_TRANSPORT_HOPS_MAX)
+        return refuse(r, SKY_E_PARAM, line_of(r, "constellation", "planes"),
+                      "constellation: the farthest satellites are %u hops apart, with %u to spare; "
+                      "datagrams take %u",
+                      hops - SKY_TRANSPORT_HOPS_MORE, SKY_TRANSPORT_HOPS_MORE,
+                      SKY_TRANSPORT_HOPS_MAX);
     return SKY_OK;
 }
 
@@ -647,6 +695,16 @@ static sky_status check_rest(reader *r) {
         s->time.rotation_ns = SKY_MS(SKY_HANDOVER_MS);
     if (s->time.rotation_ns == 0)
         s->time.rotation_ns = (sky_time)(sky_rotation_s(&s->constellation) * 1e9 + 0.5);
+    uint64_t turns = s->physical ? sky__physical_turns(s) : 0;
+    if (turns > SKY__PHYSICAL_TURNS_MAX) {
+        double rotation_s = (double)s->time.rotation_ns / 1e9;
+        double least_s = rotation_s * (double)turns / SKY__PHYSICAL_TURNS_MAX;
+        return refuse(
+            r, SKY_E_PARAM, line_of(r, "time", "rotation_s"),
+            "time.rotation_s is %g: a physical sky is worked out days ahead, here %" PRIu64
+            " turns, at most %u: take %.2f s or more",
+            rotation_s, turns, SKY__PHYSICAL_TURNS_MAX, ceil(least_s * 100) / 100);
+    }
     if ((double)s->time.rotation_ns / s->time.scale < 1e7)
         return refuse(
             r, SKY_E_PARAM, line_of(r, "time", "scale"),
@@ -679,6 +737,10 @@ static sky_status parse(const char *text, size_t bytes, const char *path, bool i
         status = check_sky(&r);
     if (status == SKY_OK)
         status = check_rest(&r);
+    if (status == SKY_OK)
+        status = check_ports(&r);
+    if (status == SKY_OK)
+        status = check_hops(&r);
     if (status == SKY_OK)
         *out = r.out;
     uselocale(before);

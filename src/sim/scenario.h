@@ -71,6 +71,10 @@ typedef struct {
         uint64_t value_bytes;
         double zipf;
         sky_time every_ns; /* between two requests */
+        /* Shares of requests that are this instead of a get or a set. */
+        double removes;
+        double pins; /* and unpins, two for a pin */
+        double prefetches;
     } workload;
     struct {
         double crash_per_h; /* of all satellites together, as all rates here */

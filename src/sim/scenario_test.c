@@ -39,7 +39,8 @@ static void every_key_arrives(void **state) {
         "time: {start: 2028-02-29T23:59:58Z, scale: 30, rotation_s: 2.5}\n"
         "lookup: binary\n"
         "eviction: [gossip, lazy, sweep, broadcast]\n"
-        "workload: {keys: 7, gets: 20, value: 2.9MiB, zipf: 1.1, every_ms: 0.5}\n"
+        "workload: {keys: 7, gets: 20, value: 2.9MiB, zipf: 1.1, every_ms: 0.5,\n"
+        "  removes: 0.1, pins: 0.2, prefetches: 0.3}\n"
         "faults: {crash_per_h: 2, partition_per_h: 1, corrupt: 1e-6, duplicate: 0.001, reorder: "
         "0.01,\n"
         "  skew_ms: 5, liar_satellites: 3}\n"
@@ -79,6 +80,8 @@ static void every_key_arrives(void **state) {
     assert_int_equal(s.workload.value_bytes, 3040870);
     assert_true(s.workload.zipf == 1.1);
     assert_int_equal(s.workload.every_ns, 500000);
+    assert_true(s.workload.removes == 0.1 && s.workload.pins == 0.2);
+    assert_true(s.workload.prefetches == 0.3);
     assert_true(s.faults.crash_per_h == 2 && s.faults.partition_per_h == 1);
     assert_true(s.faults.corrupt == 1e-6 && s.faults.duplicate == 0.001 &&
                 s.faults.reorder == 0.01);

@@ -70,12 +70,12 @@ static bool write_document(const document *d, char *text, size_t text_max) {
         bool inside = e->section[0];
         bool begins = i == 0 || strcmp(d->entries[i - 1].section, e->section) != 0;
         bool ends = i + 1 == d->count || strcmp(d->entries[i + 1].section, e->section) != 0;
-        used += (size_t)snprintf(text + used, text_max - used, "%s%s%s%s: %s%s",
+        used += (size_t)snprintf(text + used, text_max - used, "%s%s%s: %s%s",
                                  inside && begins ? e->section : "",
                                  !inside  ? ""
                                  : begins ? ": {"
                                           : ", ",
-                                 e->key, "", e->value,
+                                 e->key, e->value,
                                  !inside ? "\n"
                                  : ends  ? "}\n"
                                          : "");
@@ -153,6 +153,7 @@ sky_status sky_sim_shrink(char *text, size_t text_max, const sky_sim_options *op
                           uint32_t runs, sky_error *error) {
     document *documents = calloc(2, sizeof *documents);
     shrinking s = {.options = *options, .runs_left = runs, .text_max = text_max};
+    s.options.trace_path = NULL; /* the trace asked for is of the run that failed */
     s.text = malloc(text_max);
     sky_status status = SKY_E_NOMEM;
     if (!documents || !s.text) {

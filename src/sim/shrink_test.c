@@ -4,11 +4,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include <skymem/sim.h>
+
+#include "io/file.h"
 
 /* One chunk takes 1,000 s to serve, and the run waits 120. */
 #define HANGS                                                                                      \
@@ -45,6 +50,31 @@ static void what_is_left_is_what_it_takes(void **state) {
     assert_false(ends(&r));
 }
 
+static char *read_trace(const char *path) {
+    char *text;
+    size_t bytes;
+    assert_int_equal(sky_file_read_all(path, 64u << 20, &text, &bytes, NULL), SKY_OK);
+    unlink(path);
+    return text;
+}
+
+/* And not of one of the smaller ones that were tried. */
+static void the_trace_is_of_the_run_that_failed(void **state) {
+    (void)state;
+    char path[64], text[2048] = HANGS;
+    snprintf(path, sizeof path, "/tmp/skymem-shrink-test-%d.trace", (int)getpid());
+    sky_sim_options options = {.seed = 3, .trace_path = path};
+    static sky_sim_result r;
+    assert_int_equal(sky_sim_run_text(text, strlen(text), "whole", &options, &r, NULL), SKY_OK);
+    char *before = read_trace(path);
+    assert_int_equal(sky_sim_shrink(text, sizeof text, &options, 20, NULL), SKY_OK);
+    char *after = read_trace(path);
+    assert_true(strlen(before) > 100);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
 static void what_passes_is_left_alone(void **state) {
     (void)state;
     char text[2048] = "constellation: {planes: 5, slots: 9}\n"
@@ -63,6 +93,7 @@ static void what_passes_is_left_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_is_what_it_takes),
+        cmocka_unit_test(the_trace_is_of_the_run_that_failed),
         cmocka_unit_test(what_passes_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,10 +109,9 @@ static void points_that_cannot_be_are_refused(void **state) {
     assert_int_equal(sky_study_run(&p, &r, &error), SKY_E_PARAM);
 }
 
-/* Parity that is asked for at once where links lose: a loss costs bytes and no round trip. */
-static void parity_saves_the_second_round(void **state) {
-    (void)state;
-    sky_study_point p = {
+/* 2.9 MiB from Starlink's first shell. */
+static sky_study_point big_point(uint64_t ground_bits_s, uint32_t parity, uint32_t gets) {
+    return (sky_study_point){
         .constellation = {.planes = 72, .slots = 22, .altitude_km = 550, .phasing = 17},
         .placement = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 25},
         .centre = {36, 11},
@@ -120,10 +119,52 @@ static void parity_saves_the_second_round(void **state) {
         .block_bytes = 3040870,
         .processing_ns = 20000,
         .isl_bits_s = 100000000000u,
-        .ground_bits_s = 10000000000u,
-        .parity = 6,
-        .gets = 200,
+        .ground_bits_s = ground_bits_s,
+        .parity = parity,
+        .gets = gets,
         .seed = 1};
+}
+
+/* Without parity what is lost is asked for again: 99 of 100 gets then take one round more, and that
+ * as soon as the answer is late; on a slow link most of it hides behind the bytes. */
+static void a_loss_costs_one_round_more(void **state) {
+    (void)state;
+    sky_study_point p = big_point(10000000000u, 0, 200);
+    sky_study_result quiet = fly(&p);
+    assert_true(quiet.to_payload < 1.04);
+    p.loss = 0.01;
+    sky_study_result lossy = fly(&p);
+    assert_int_equal(lossy.answered, p.gets);
+    assert_true(lossy.get_p99_ms > 1.9 * quiet.get_p99_ms);
+    assert_true(lossy.get_p99_ms < 2.05 * quiet.get_p99_ms);
+    assert_true(lossy.to_payload < 1.18);
+    p = big_point(200000000u, 0, 100);
+    quiet = fly(&p);
+    p.loss = 0.01;
+    lossy = fly(&p);
+    assert_true(lossy.get_p99_ms < 1.4 * quiet.get_p99_ms);
+    assert_true(lossy.to_payload < 1.14);
+}
+
+/* The same over the transport of real satellites, which sends again the datagrams that are missing
+ * instead of whole chunks. */
+static void a_lost_datagram_costs_one_round_more(void **state) {
+    (void)state;
+    sky_study_point p = big_point(10000000000u, 0, 60);
+    p.datagrams = true;
+    sky_study_result quiet = fly(&p);
+    p.loss = 0.01;
+    sky_study_result lossy = fly(&p);
+    assert_int_equal(lossy.answered, p.gets);
+    assert_true(lossy.get_p99_ms > 1.9 * quiet.get_p99_ms);
+    assert_true(lossy.get_p99_ms < 2.1 * quiet.get_p99_ms);
+    assert_true(lossy.to_payload - quiet.to_payload < 0.08);
+}
+
+/* Parity that is asked for at once where links lose: a loss costs bytes and no round trip. */
+static void parity_saves_the_second_round(void **state) {
+    (void)state;
+    sky_study_point p = big_point(10000000000u, 6, 200);
     sky_study_result quiet = fly(&p);
     assert_true(quiet.to_payload < 1.04); /* without loss none of it is asked for */
     p.loss = 0.01;
@@ -133,6 +174,9 @@ static void parity_saves_the_second_round(void **state) {
     assert_true(lossy.to_payload < 1.5);
     p.loss = 0.05;
     assert_int_equal(fly(&p).answered, p.gets);
+    /* On a slow link answers wait for each other: none of them is taken for lost. */
+    p = big_point(200000000u, 6, 20);
+    assert_true(fly(&p).to_payload < 1.04);
     p.parity = 25;
     sky_error error = {0};
     assert_int_equal(sky_study_run(&p, &lossy, &error), SKY_E_PARAM);
@@ -140,6 +184,8 @@ static void parity_saves_the_second_round(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loss_costs_one_round_more),
+        cmocka_unit_test(a_lost_datagram_costs_one_round_more),
         cmocka_unit_test(parity_saves_the_second_round),
         cmocka_unit_test(the_authors_tables_are_flown),
         cmocka_unit_test(a_get_counts_light_both_ways),

@@ -101,6 +101,7 @@ static void add_stat(sky_transport_stat *sum, const sky_transport *t) {
     sum->messages_sent += s.messages_sent;
     sum->messages_taken += s.messages_taken;
     sum->pieces_again += s.pieces_again;
+    sum->echoes += s.echoes;
     sum->timeouts += s.timeouts;
     sum->given_up += s.given_up;
     sum->duplicates += s.duplicates;

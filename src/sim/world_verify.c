@@ -30,13 +30,11 @@ static void count_chunk(void *context, const sky_node_chunk *chunk) {
     sky_session_entry entry = {.version = 0};
     if (block != SKY_BLOCK_NONE)
         sky_session_look(s->session, block, &entry);
-    if (block == SKY_BLOCK_NONE || entry.version != chunk->id.version) {
+    if (block == SKY_BLOCK_NONE || chunk->id.number == 0 || entry.version != chunk->id.version) {
         s->check->orphans += !sky_session_owns(s->session, &chunk->id);
         return;
     }
-    if (chunk->id.number == 0 && sky_session_owns(s->session, &chunk->id))
-        return; /* its head */
-    if (chunk->id.number < 1 || chunk->id.number > entry.info.chunk_count) {
+    if (chunk->id.number > entry.info.chunk_count) {
         s->check->orphans++;
         return;
     }
@@ -61,6 +59,9 @@ static void judge_block(const survey *s, uint32_t block) {
         return;
     for (uint64_t i = s->begins[block]; i < s->begins[block + 1]; i++) {
         uint32_t copies = s->copies[i] & COPIES_MAX;
+        if (copies == 0 &&
+            sky_session_lacks(s->session, block, (uint32_t)(i - s->begins[block]) + 1))
+            continue;
         if (copies < out->copies_min)
             out->copies_min = copies;
         wrong |= copies == 0 || (s->copies[i] & WRONG_BIT);

@@ -136,15 +136,25 @@ void sky__tier_stat(sky_tier *tier, sky_tier_stat *out) {
         .errors = s->errors,
         .failing = s->failures >= SKY__TIER_FAILURES_IN_A_ROW,
     };
+    sky_satellite one = SKY_GROUND;
+    uint32_t silent = sky_session_silent(sky__tier_session(s), &one);
     sky_mutex_unlock(&s->world_lock);
     out->late = sky_batches_late(s->batches);
     snprintf(out->url, sizeof out->url, "%s", s->url);
     const sky_placement *p = &s->scenario.placement;
+    bool inside = s->reach->ops->check; /* what satellites did is known of those in this process */
+    const sky_node_stat *n = &w.nodes;
     snprintf(out->note, sizeof out->note,
              "%s over %" PRIu32 " servers, %" PRIu32 "/%" PRIu32 " overhead, %" PRIu64
-             " rotations, %" PRIu64 " chunks migrated",
+             " rotations, %" PRIu64 " %s",
              sky_strategy_name(p->strategy), p->servers, w.overhead.plane, w.overhead.slot, w.turns,
-             w.nodes.migrated);
+             inside ? n->migrated : n->foreign + n->stale + n->replayed + n->forged,
+             inside ? "chunks migrated" : "datagrams refused");
+    size_t length = strlen(out->note);
+    if (silent > 0)
+        snprintf(out->note + length, sizeof out->note - length,
+                 "; silent: %" PRIu32 ", such as %" PRIu32 "/%" PRIu32, silent, one.plane,
+                 one.slot);
 }
 
 sky_status sky_sky_tier_report(sky_tier *tier, sky_sky_report *out) {
@@ -187,7 +197,11 @@ void sky_satellite_answered(sky_satellite_stat *stat, sky_time took_ns, const ui
                                  .gossip = counts[SKY_STAT_GOSSIP],
                                  .malformed = counts[SKY_STAT_MALFORMED],
                                  .corrupt = counts[SKY_STAT_CORRUPT],
-                                 .overflow = counts[SKY_STAT_OVERFLOW]};
+                                 .overflow = counts[SKY_STAT_OVERFLOW],
+                                 .foreign = counts[SKY_STAT_FOREIGN],
+                                 .stale = counts[SKY_STAT_STALE],
+                                 .replayed = counts[SKY_STAT_REPLAYED],
+                                 .forged = counts[SKY_STAT_FORGED]};
 }
 
 /* One batch, of an item for each satellite, is what guards `stats`. */

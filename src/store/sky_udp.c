@@ -26,9 +26,7 @@
 #define RETRIES_MAX    6
 #define HOST_JITTER_NS SKY_MS(10) /* what machines add to light */
 #define HOST_AGAIN_NS  SKY_MS(50) /* and what the transport's own repeats do */
-#define COST_BYTES     2304       /* of a receive buffer, for a datagram */
 #define ROUNDS_MAX     64
-#define RECEIVE_BYTES  (8u << 20)
 
 typedef struct {
     sky_reach reach;
@@ -61,10 +59,8 @@ static void take_messages(ground *g, sky_time now) {
 static void send_messages(ground *g, sky_time now) {
     sky_transport *t = sky_station_transport(g->station);
     sky_datagram m;
-    while (!(g->crowded = !sky_transport_begin(t, &m)) && sky_session_output(g->session, now, &m)) {
-        if (sky_seal_message(&g->seal, m.data, m.bytes_max, &m.bytes) == SKY_OK)
-            sky_transport_send(t, now, &m);
-    }
+    while (!(g->crowded = !sky_transport_begin(t, &m)) && sky_session_output(g->session, now, &m))
+        sky_transport_send_sealed(t, now, &m, &g->seal);
 }
 
 static void udp_run(sky_reach *r, sky_time until) {
@@ -126,6 +122,7 @@ static void udp_stats(const sky_reach *r, sky_world_stat *out) {
     out->overhead = sky_frame_centre(f, out->turns);
     out->turns -= g->turns_before;
     out->nodes.corrupt = g->seal.forged;
+    sky_station_refused(g->station, &out->nodes);
 }
 
 static void udp_destroy(sky_reach *r) {
@@ -156,26 +153,20 @@ typedef struct {
     const char *path;
 } place;
 
-static uint32_t within(uint64_t v, uint32_t low, uint32_t high) {
-    if (v < low)
-        return low;
-    return v > high ? high : (uint32_t)v;
-}
-
 /* The ground asks for no more than its socket holds: that, and no window at each of the satellites
  * that answer at once, is what keeps it from drowning. */
 static uint32_t operations(const sky_scenario *c) {
     uint32_t message = (uint32_t)sky_message_data_offset(SKY_WIRE_CHUNK) + c->chunk_bytes;
-    uint64_t datagrams = RECEIVE_BYTES / COST_BYTES;
-    return within(datagrams / sky_packet_pieces(message + SKY_SEAL_BYTES), OPERATIONS_MIN,
-                  OPERATIONS_MAX);
+    uint64_t datagrams = SKY_STATION_RECEIVE_BYTES / SKY_STATION_DATAGRAM_COST;
+    return sky_station_within(datagrams / sky_packet_pieces(message + SKY_SEAL_BYTES),
+                              OPERATIONS_MIN, OPERATIONS_MAX);
 }
 
 static sky_status open_session(ground *g, const sky_scenario *c, const sky_world_host *host,
                                sky_error *error) {
     const sky_frame *frame = sky_station_frame(g->station);
     bool aboard = frame->placement.strategy == SKY_PLACE_HOP;
-    uint8_t session_id;
+    uint64_t session_id;
     sky_random(&session_id, sizeof session_id);
     sky_node_config node;
     sky_status status = sky_station_node_config(c, frame, &node, error);
@@ -192,7 +183,7 @@ static sky_status open_session(ground *g, const sky_scenario *c, const sky_world
                                  .jitter_ns = c->links.jitter_ns + HOST_JITTER_NS,
                                  .late_ns = HOST_AGAIN_NS,
                                  .skew_ns = c->faults.skew_ns,
-                                 .blocks_max = within(chunks, 1, BLOCKS_MAX),
+                                 .blocks_max = sky_station_within(chunks, 1, BLOCKS_MAX),
                                  .requests_max = REQUESTS_MAX,
                                  .operations_max = operations(c),
                                  .retries_max = RETRIES_MAX,

@@ -14,7 +14,8 @@
 #include "store/sky_tier.h"
 #include "store/sky_udp_station.h"
 
-#define ROUNDS_MAX 64 /* of taking in, before looking whether to stop */
+#define ROUNDS_MAX   64 /* of taking in, before looking whether to stop */
+#define ASK_AGAIN_NS SKY_MS(300)
 
 /* ---- a satellite ---- */
 
@@ -64,6 +65,7 @@ static bool satellite_work(satellite *x) {
         more = sky_station_take(x->station, now);
         while (sky_transport_receive(t, &m))
             sky_node_input(&x->node, now, &m);
+        sky_station_refused(x->station, &x->node.stat);
         if (sky_node_wake(&x->node) <= now)
             sky_node_input(&x->node, now, NULL);
         while (!(x->crowded = !sky_transport_begin(t, &m)) && sky_node_output(&x->node, now, &m))
@@ -131,14 +133,20 @@ static void note_answer(const sky_datagram *in, sky_time took, sky_satellite_sta
 
 static void ask_all(sky_station *s, sky_satellite_stat *stats, size_t count, sky_time until) {
     int fd = sky_station_fd(s);
-    sky_time began = sky_station_now(s), now = began;
+    sky_time began = sky_station_now(s), now = began, again = sky_now() + ASK_AGAIN_NS;
     size_t asked = 0, answered = 0;
     while (answered < count && sky_now() < until) {
         sky_datagram m;
-        while (asked < count && send_question(s, now, stats[asked].satellite, asked))
+        if (asked == count && sky_now() >= again) {
+            asked = 0;
+            again = sky_now() + ASK_AGAIN_NS;
+        }
+        while (asked < count &&
+               (stats[asked].answered || send_question(s, now, stats[asked].satellite, asked)))
             asked++;
         sky_station_send(s, now);
         sky_time wake = sky_station_clock_time(s, sky_station_wake(s));
+        wake = asked == count && again < wake ? again : wake;
         sky_poll(&fd, 1, wake < until ? wake : until);
         bool more = true;
         while (more) {

@@ -2,11 +2,13 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/prng.h"
 #include "io/secret.h"
 #include "io/sync.h"
@@ -15,13 +17,16 @@
 #include "sim/policy.h"
 #include "sim/schedule.h"
 
-#define HELD_MAX             8192
-#define GROUNDS_MAX          64
-#define SATELLITE_PEERS      (4 + GROUNDS_MAX)
-#define RECEIVE_BUFFER_BYTES (8u << 20)
-#define DATAGRAM_COST_BYTES  2304      /* of a receive buffer, as Linux counts a datagram of ours */
-#define CLOCK_GRAIN_NS       SKY_MS(2) /* the wall clock is read in whole milliseconds */
-#define NONE                 UINT32_MAX
+#define HELD_MAX           8192
+#define GROUNDS_MAX        64
+#define SATELLITE_PEERS    (4 + GROUNDS_MAX)
+#define CLOCK_GRAIN_NS     SKY_MS(2) /* the wall clock is read in whole milliseconds */
+#define ASK_SLACK_NS       SKY_MS(5)
+#define GREETING_BYTES     512 /* more than what tells where a block is, and its acknowledgement */
+#define GREETING_FAR_BYTES (4 * SKY_TRANSPORT_TOKEN_BYTES) /* to be asked so often, if it must be */
+#define WAITING_MAX        1024
+#define WAITING_NS         SKY_SECONDS(1)
+#define NONE               UINT32_MAX
 
 typedef struct {
     uint32_t bytes;
@@ -30,12 +35,26 @@ typedef struct {
     uint8_t data[SKY_PACKET_BYTES_MAX];
 } held;
 
-/* Where a ground station was heard last. */
+/* Where a ground station is. A tag says who sent a datagram, not from where: who catches one may
+ * send it on from anywhere. So an address counts when a token came back that was sent there, and
+ * until then gets no more bytes than came from it. */
 typedef struct {
-    uint32_t slot; /* 0: nobody */
-    sky_time heard;
+    uint32_t slot;  /* 0: nobody */
+    sky_time heard; /* anywhere */
+    bool proven;    /* `address` holds */
     sky_address address;
+    sky_address claimed; /* a believed datagram came from there, and nothing was proven yet */
+    uint64_t credit;     /* bytes from there that went unanswered */
+    sky_time asked;
 } ground;
+
+/* For a ground station none of whose addresses is proven, and more than its credit. */
+typedef struct {
+    uint32_t slot;
+    uint32_t bytes;
+    sky_time until;
+    uint8_t data[SKY_PACKET_BYTES_MAX];
+} waiting;
 
 struct sky_station {
     sky_scenario scenario;
@@ -48,6 +67,11 @@ struct sky_station {
     sky_udp *udp;
     sky_address base;
     ground grounds[GROUNDS_MAX];
+    uint64_t greeted; /* by a ground: who was in sight at turn - 1 */
+    uint64_t chance;  /* what tokens are made with */
+    waiting *waiting; /* [WAITING_MAX], the first waiting_count of it */
+    uint32_t waiting_count;
+    sky_time ask_next; /* look whether to ask again */
     sky_station_stat stat;
     sky_prng prng; /* of the weather */
 
@@ -97,31 +121,165 @@ sky_time sky_station_clock_time(sky_station *s, sky_time at) {
 
 /* ---- addresses ---- */
 
-static const sky_address *address_of(sky_station *s, sky_satellite to, sky_address *scratch) {
-    if (to.plane) {
-        *scratch = s->base;
-        sky_address_set_port(
-            scratch, (uint16_t)(sky_address_port(&s->base) + sky_frame_number(&s->frame, to)));
-        return scratch;
-    }
+static sky_address address_of(const sky_station *s, sky_satellite to) {
+    sky_address a = s->base;
+    sky_address_set_port(&a,
+                         (uint16_t)(sky_address_port(&s->base) + sky_frame_number(&s->frame, to)));
+    return a;
+}
+
+static ground *ground_find(sky_station *s, uint32_t slot) {
     for (uint32_t i = 0; i < GROUNDS_MAX; i++)
-        if (s->grounds[i].slot == to.slot)
-            return &s->grounds[i].address;
+        if (s->grounds[i].slot == slot)
+            return &s->grounds[i];
     return NULL;
 }
 
-/* A believed datagram of a ground station: that is where it is now. */
-static void learn(sky_station *s, sky_time now, uint32_t slot, const sky_address *from) {
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < GROUNDS_MAX; i++) {
-        if (s->grounds[i].slot == slot) {
-            at = i;
-            break;
-        }
-        if (s->grounds[i].heard < s->grounds[at].heard)
-            at = i;
+/* A place for one more: that of the one not heard for longest. */
+static ground *ground_add(sky_station *s, uint32_t slot) {
+    ground *oldest = &s->grounds[0];
+    for (uint32_t i = 1; i < GROUNDS_MAX; i++)
+        if (s->grounds[i].heard < oldest->heard)
+            oldest = &s->grounds[i];
+    *oldest = (ground){.slot = slot};
+    return oldest;
+}
+
+/* Nobody can make a station say a token that it was not told, so it only has to differ. */
+static uint64_t token_of(const sky_station *s, uint32_t slot, const sky_address *at) {
+    return sky_checksum(at->raw, at->bytes, s->chance + slot);
+}
+
+static void send_token(sky_station *s, sky_time now, sky_satellite to, const sky_address *at,
+                       const sky_packet_frame *token, size_t bytes) {
+    sky_datagram d = {.data = sky_udp_room(s->udp), .bytes_max = SKY_PACKET_BYTES_MAX};
+    sky_transport_send_token(s->transport, now, to, token, bytes, &d);
+    sky_udp_put(s->udp, at, d.data, d.bytes);
+}
+
+/* An empty datagram from the ground to each satellite in sight, once a turn: they will have asked
+ * where it is by the time it wants more. The one overhead, which is asked first, gets enough bytes
+ * to be free to answer. */
+static void greet(sky_station *s, sky_time now) {
+    static const sky_packet_frame nothing = {.type = SKY_FRAME_PADDING};
+    const sky_placement *p = &s->frame.placement;
+    uint64_t turns = sky_turns(&s->frame.turning, now);
+    if (s->greeted == turns + 1 || !sky_frame_in_sight(&s->frame, turns))
+        return;
+    s->greeted = turns + 1;
+    sky_satellite centre = sky_frame_centre(&s->frame, turns);
+    sky_address at = address_of(s, centre);
+    send_token(s, now, centre, &at, &nothing, GREETING_BYTES);
+    for (uint32_t i = 1; i <= p->servers && p->strategy != SKY_PLACE_HOP; i++) {
+        sky_satellite to = sky_frame_first(&s->frame, centre, i);
+        at = address_of(s, to);
+        if (!sky_satellite_equal(to, centre))
+            send_token(s, now, to, &at, &nothing, GREETING_FAR_BYTES);
     }
-    s->grounds[at] = (ground){.slot = slot, .heard = now, .address = *from};
+}
+
+/* Drop what waited too long, and send what is for who has proven where it is. */
+static void look_after_waiting(sky_station *s, sky_time now) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->waiting_count; i++) {
+        waiting *w = &s->waiting[i];
+        const ground *g = ground_find(s, w->slot);
+        if (!g || w->until < now) {
+            s->stat.nowhere++;
+        } else if (g->proven) {
+            uint8_t *room = sky_udp_room(s->udp);
+            memcpy(room, w->data, w->bytes);
+            sky_udp_put(s->udp, &g->address, room, w->bytes);
+        } else {
+            memmove(&s->waiting[kept++], w, offsetof(waiting, data) + w->bytes);
+        }
+    }
+    s->waiting_count = kept;
+}
+
+static void send_to_ground(sky_station *s, sky_time now, uint32_t slot, const sky_datagram *d) {
+    ground *g = ground_find(s, slot);
+    if (g && g->proven) {
+        sky_udp_put(s->udp, &g->address, d->data, d->bytes);
+        return;
+    }
+    if (g && g->credit >= d->bytes) {
+        g->credit -= d->bytes;
+        sky_udp_put(s->udp, &g->claimed, d->data, d->bytes);
+        return;
+    }
+    if (g && s->waiting_count == WAITING_MAX)
+        look_after_waiting(s, now);
+    if (!g || s->waiting_count == WAITING_MAX) {
+        s->stat.nowhere++;
+        return;
+    }
+    waiting *w = &s->waiting[s->waiting_count++];
+    w->slot = slot;
+    w->bytes = (uint32_t)d->bytes;
+    w->until = now + WAITING_NS;
+    memcpy(w->data, d->data, d->bytes);
+}
+
+/* An answer that has not come after this will not. */
+static sky_time ask_period(const sky_station *s, sky_time now) {
+    uint64_t turns = sky_turns(&s->frame.turning, now);
+    sky_time way = sky_frame_ground_ns(&s->frame, s->self, turns) + s->scenario.links.jitter_ns;
+    return 2 * way + ASK_SLACK_NS;
+}
+
+static void ask_at(sky_station *s, sky_time at) {
+    if (at < s->ask_next)
+        s->ask_next = at;
+}
+
+static void ask(sky_station *s, sky_time now, ground *g) {
+    const sky_packet_frame question = {.type = SKY_FRAME_ASK,
+                                       .number = token_of(s, g->slot, &g->claimed)};
+    if (g->credit < SKY_TRANSPORT_TOKEN_BYTES)
+        return;
+    g->credit -= SKY_TRANSPORT_TOKEN_BYTES;
+    g->asked = now;
+    ask_at(s, now + ask_period(s, now));
+    send_token(s, now, (sky_satellite){0, g->slot}, &g->claimed, &question,
+               SKY_TRANSPORT_TOKEN_BYTES);
+}
+
+/* Something waits for a ground that has not answered. */
+static void ask_again(sky_station *s, sky_time now) {
+    s->ask_next = SKY_TIME_NEVER;
+    for (uint32_t i = 0; i < GROUNDS_MAX && s->waiting_count > 0; i++) {
+        ground *g = &s->grounds[i];
+        sky_time due = g->asked + ask_period(s, now);
+        if (g->slot && !g->proven && due <= now)
+            ask(s, now, g);
+        else if (g->slot && !g->proven)
+            ask_at(s, due);
+    }
+}
+
+/* A believed datagram of a ground station: that is where it may be now. */
+static void hear(sky_station *s, sky_time now, uint32_t slot, const sky_address *from,
+                 size_t bytes) {
+    sky_packet_frame f;
+    ground *g = ground_find(s, slot);
+    if (!g)
+        g = ground_add(s, slot);
+    g->heard = now;
+    if (g->proven && sky_address_equal(&g->address, from))
+        return;
+    if (sky_transport_token(s->transport, &f) && f.type == SKY_FRAME_PROOF &&
+        f.number == token_of(s, slot, from)) {
+        g->proven = true;
+        g->address = *from;
+        look_after_waiting(s, now);
+        return;
+    }
+    bool again = sky_address_equal(&g->claimed, from);
+    g->claimed = *from;
+    g->credit = bytes + (again ? g->credit : 0);
+    if (!again || now >= g->asked + ask_period(s, now))
+        ask(s, now, g);
 }
 
 /* ---- distance ---- */
@@ -130,8 +288,17 @@ static void take(sky_station *s, sky_time now, const uint8_t *data, size_t bytes
                  const sky_address *from) {
     sky_datagram d = {.data = (uint8_t *)(uintptr_t)data, .bytes = bytes};
     sky_satellite neighbour;
-    if (sky_transport_input(s->transport, now, &d, &neighbour) && neighbour.plane == 0)
-        learn(s, now, neighbour.slot, from);
+    sky_packet_frame f;
+    if (!sky_transport_input(s->transport, now, &d, &neighbour))
+        return;
+    if (neighbour.plane == 0) {
+        hear(s, now, neighbour.slot, from, bytes);
+    } else if (s->self.plane == 0 && sky_transport_token(s->transport, &f) &&
+               f.type == SKY_FRAME_ASK) {
+        sky_address at = address_of(s, neighbour);
+        f.type = SKY_FRAME_PROOF;
+        send_token(s, now, neighbour, &at, &f, SKY_TRANSPORT_TOKEN_BYTES);
+    }
 }
 
 /* How long the hop takes that a datagram says it came by; -1: it is none of ours; SKY_TIME_NEVER:
@@ -203,20 +370,25 @@ bool sky_station_take(sky_station *s, sky_time now) {
     }
     if (s->held)
         let_arrive(s, now);
+    if (s->ask_next <= now)
+        ask_again(s, now);
     if (sky_transport_wake(s->transport) <= now)
         sky_transport_input(s->transport, now, NULL, NULL);
     return more;
 }
 
 void sky_station_send(sky_station *s, sky_time now) {
-    sky_address scratch;
-    sky_datagram d = {.data = sky_udp_room(s->udp), .bytes_max = SKY_PACKET_BYTES_MAX};
+    sky_datagram d = {.bytes_max = SKY_PACKET_BYTES_MAX};
+    if (s->self.plane == 0 && !s->config.direct)
+        greet(s, now);
+    d.data = sky_udp_room(s->udp);
     while (sky_transport_offer(s->transport, now, &d)) {
-        const sky_address *to = address_of(s, d.to, &scratch);
-        if (to)
-            sky_udp_put(s->udp, to, d.data, d.bytes);
-        else
-            s->stat.nowhere++;
+        if (d.to.plane) {
+            sky_address to = address_of(s, d.to);
+            sky_udp_put(s->udp, &to, d.data, d.bytes);
+        } else {
+            send_to_ground(s, now, d.to.slot, &d);
+        }
         d.data = sky_udp_room(s->udp);
     }
     sky_udp_flush(s->udp);
@@ -225,7 +397,8 @@ void sky_station_send(sky_station *s, sky_time now) {
 sky_time sky_station_wake(const sky_station *s) {
     sky_time transport = sky_transport_wake(s->transport);
     sky_time arrives = s->held ? sky_schedule_next(&s->schedule) : SKY_TIME_NEVER;
-    return transport < arrives ? transport : arrives;
+    sky_time first = transport < arrives ? transport : arrives;
+    return first < s->ask_next ? first : s->ask_next;
 }
 
 const sky_frame *sky_station_frame(const sky_station *s) {
@@ -244,6 +417,15 @@ void sky_station_stats(const sky_station *s, sky_station_stat *out) {
     *out = s->stat;
     out->udp = sky_udp_stats(s->udp);
     sky_transport_stats(s->transport, &out->transport);
+}
+
+void sky_station_refused(const sky_station *s, sky_node_stat *out) {
+    sky_transport_stat stat;
+    sky_transport_stats(s->transport, &stat);
+    out->foreign = stat.foreign;
+    out->stale = stat.stale;
+    out->replayed = stat.replayed;
+    out->forged = stat.forged;
 }
 
 /* ---- configuration ---- */
@@ -324,19 +506,13 @@ static sky_status make_frame(sky_station *s, const char *path, sky_error *error)
     return sky_frame_init(&s->frame, &near, &c->placement, c->centre, &turning, error);
 }
 
-static uint32_t within(uint64_t v, uint32_t low, uint32_t high) {
-    if (v < low)
-        return low;
-    return v > high ? high : (uint32_t)v;
-}
-
 static void configure(sky_station *s, bool direct) {
     const sky_scenario *c = &s->scenario;
     bool is_ground = s->self.plane == 0;
     bool aboard = c->placement.strategy == SKY_PLACE_HOP;
     uint16_t chance;
     sky_random(&chance, sizeof chance);
-    uint32_t datagrams = sky_udp_buffer_bytes(s->udp) / DATAGRAM_COST_BYTES;
+    uint32_t datagrams = sky_udp_buffer_bytes(s->udp) / SKY_STATION_DATAGRAM_COST;
     s->config = (sky_transport_config){
         .frame = &s->frame,
         .self = s->self,
@@ -356,8 +532,9 @@ static void configure(sky_station *s, bool direct) {
                              SKY_SEAL_BYTES,
         .sending_max = is_ground ? 1024 : 256,
         .receiving_max = is_ground ? 2048 : 512,
-        .window_max = within(datagrams / 4, 32, 1024),
-        .peers_max = is_ground ? within(s->frame.satellite_count, 2, 2048) : SATELLITE_PEERS,
+        .window_max = sky_station_within(datagrams / 4, 32, 1024),
+        .peers_max = is_ground ? sky_station_within(s->frame.satellite_count, 2, 2048)
+                               : SATELLITE_PEERS,
         .relay_max = is_ground ? 1 : 256};
 }
 
@@ -376,7 +553,7 @@ static sky_status read_key(sky_station *s, const char *path, sky_error *error) {
 
 static sky_status open_socket(sky_station *s, const char *path, sky_error *error) {
     static const sky_udp_options options = {.datagram_bytes_max = SKY_PACKET_BYTES_MAX,
-                                            .buffer_bytes = RECEIVE_BUFFER_BYTES};
+                                            .buffer_bytes = SKY_STATION_RECEIVE_BYTES};
     sky_status status = sky_address_parse(s->scenario.udp.base, &s->base, error);
     if (status != SKY_OK)
         return status;
@@ -385,16 +562,15 @@ static sky_status open_socket(sky_station *s, const char *path, sky_error *error
         return sky_fail(error, SKY_E_PARAM,
                         "%.200s: udp.base is %s: ports from there on for %u satellites", path,
                         s->scenario.udp.base, s->frame.satellite_count);
-    sky_address scratch;
-    sky_address at = s->self.plane ? *address_of(s, s->self, &scratch)
-                                   : sky_address_towards(&s->base);
+    sky_address at = s->self.plane ? address_of(s, s->self) : sky_address_towards(&s->base);
     return sky_udp_open(&at, &options, &s->udp, error);
 }
 
 static sky_status take_memory(sky_station *s, sky_error *error) {
     size_t bytes = sky_transport_bytes(&s->config);
     s->memory = malloc(bytes);
-    bool ok = s->memory;
+    s->waiting = malloc(WAITING_MAX * sizeof *s->waiting);
+    bool ok = s->memory && s->waiting;
     if (ok && s->scenario.udp.impose) {
         s->held = malloc(HELD_MAX * sizeof *s->held);
         ok = s->held && sky_schedule_init(&s->schedule, HELD_MAX) == SKY_OK;
@@ -415,10 +591,12 @@ sky_status sky_station_open(const sky_station_options *options, sky_station **ou
     s->clock = options->clock;
     sky_mutex_init(&s->clock_lock);
     s->held_free = NONE;
+    s->ask_next = SKY_TIME_NEVER;
     uint64_t seed;
     uint16_t slot;
     sky_random(&seed, sizeof seed);
     sky_random(&slot, sizeof slot);
+    sky_random(&s->chance, sizeof s->chance);
     sky_prng_init(&s->prng, seed);
     if (s->self.plane == 0)
         s->self.slot = slot ? slot : 1;
@@ -459,6 +637,7 @@ void sky_station_close(sky_station *s) {
     sky_frame_deinit(&s->frame);
     free(s->memory);
     free(s->held);
+    free(s->waiting);
     explicit_bzero(s->key, sizeof s->key);
     free(s);
 }

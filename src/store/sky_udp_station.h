@@ -9,7 +9,9 @@
  * clock is set back, sky time goes at half its pace until the two meet again.
  *
  * Addresses: satellite number i (frame.h) listens on the scenario's base port + i. A ground
- * station takes any port; a satellite answers where it last heard a believed datagram from.
+ * station takes any port; a satellite answers where it heard it, once that address has sent back a
+ * token. Until then it sends no more there than came from there, and goes on to serve the address
+ * that was proven before.
  *
  * Caveat: what is held was not yet believed. Imposed distance is for trying things out on one
  * machine; between machines the scenario says impose: false. */
@@ -59,9 +61,21 @@ typedef struct {
     sky_transport_stat transport;
     uint64_t lost;     /* by the scenario's chance, or with nothing in sight */
     uint64_t overflow; /* no room to hold them */
-    uint64_t nowhere;  /* to ground stations not heard of */
+    uint64_t nowhere;  /* to ground stations not heard of, or that did not prove where they are */
 } sky_station_stat;
 void sky_station_stats(const sky_station *s, sky_station_stat *out);
+/* The datagrams it refused, into the counters of the node behind it. */
+void sky_station_refused(const sky_station *s, sky_node_stat *out);
+
+#define SKY_STATION_RECEIVE_BYTES (8u << 20) /* wanted, of a socket's buffer */
+#define SKY_STATION_DATAGRAM_COST 2304       /* of it, as Linux counts a datagram of ours */
+
+/* The nearest to `v` of low … high. */
+static inline uint32_t sky_station_within(uint64_t v, uint32_t low, uint32_t high) {
+    if (v < low)
+        return low;
+    return v > high ? high : (uint32_t)v;
+}
 
 /* What satellites and the ground make of a scenario alike. The satellites' chunks are longer than
  * the ground's by a seal. Errors: SKY_E_PARAM */

@@ -1,6 +1,7 @@
 /* Proves that satellites which answer over UDP keep every promise of a tier, while the sky turns;
  * that links which lose cost time and no byte; that dead satellites cost a miss or the deadline;
- * and that keys open to others are refused. */
+ * that keys open to others are refused; that satellites tell what they refused; and that a ground
+ * finds, and unpins, what another put. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,9 +12,12 @@
 
 #include <cmocka.h>
 
+#include "io/udp.h"
+#include "sim/scenario.h"
 #include "store/sky_udp.h"
 #include "store/sky_udp_fixture.h"
 #include "store/tier_fixture.h"
+#include "wire/packet.h"
 
 /* Near, fast, and turning all the time. */
 static const char fast[] = "placement: {strategy: rotation-hop, servers: 9}\n"
@@ -131,6 +135,35 @@ static void a_true_sky_answers(void **state) {
     sky_udp_site_remove(&site);
 }
 
+/* Three datagrams that are nothing, and four with a right head and no tag. */
+static void send_nonsense(const sky_udp_site *site) {
+    static const sky_udp_options options = {.datagram_bytes_max = SKY_PACKET_BYTES_MAX,
+                                            .buffer_bytes = 1 << 16};
+    sky_scenario scenario;
+    sky_address here, there;
+    sky_udp *u;
+    assert_int_equal(sky_scenario_load(site->path, &scenario, NULL), SKY_OK);
+    assert_int_equal(sky_address_parse("127.0.0.1:0", &here, NULL), SKY_OK);
+    assert_int_equal(sky_address_parse(scenario.udp.base, &there, NULL), SKY_OK);
+    assert_int_equal(sky_udp_open(&here, &options, &u, NULL), SKY_OK);
+    for (uint64_t i = 1; i <= 7; i++) {
+        sky_packet_head head = {.suite = sky_suite_best(),
+                                .from = {0, 9},
+                                .to = {1, 1},
+                                .origin = {0, 9},
+                                .destination = {1, 1},
+                                .epoch = 1,
+                                .counter = i};
+        uint8_t *room = sky_udp_room(u);
+        memset(room, 0, 100);
+        if (i > 3)
+            sky_packet_head_encode(&head, room);
+        sky_udp_put(u, &there, room, 100);
+    }
+    sky_udp_flush(u);
+    sky_udp_close(u);
+}
+
 static void satellites_tell_how_they_are(void **state) {
     (void)state;
     sky_udp_site site;
@@ -138,6 +171,7 @@ static void satellites_tell_how_they_are(void **state) {
     sky_tier *t = open_udp(&site, &no_env);
     assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 90 * 1024, 1), SKY_OK);
     sky_udp_site_stop(&site, 7);
+    send_nonsense(&site);
     sky_satellite_stat stats[15];
     for (uint32_t i = 0; i < 15; i++)
         stats[i].satellite = (sky_satellite){i / 5 + 1, i % 5 + 1};
@@ -150,9 +184,37 @@ static void satellites_tell_how_they_are(void **state) {
         sets += stats[i].answered ? stats[i].sets : 0;
     }
     assert_true(sets >= 70);
+    assert_int_equal(stats[0].foreign, 3);
+    assert_int_equal(stats[0].stale + stats[0].forged, 4);
+    assert_int_equal(stats[1].foreign + stats[1].stale + stats[1].replayed + stats[1].forged, 0);
     stats[0].satellite.plane = 9;
     assert_int_equal(sky_satellite_ask(site.path, stats, 1, 0, &error), SKY_E_PARAM);
     close_udp(&site, t);
+    sky_udp_site_remove(&site);
+}
+
+/* What one process put and pinned another finds and unpins: it cannot know whether it is pinned. */
+static void grounds_share_a_sky(void **state) {
+    (void)state;
+    sky_udp_site site;
+    char settings[500];
+    snprintf(settings, sizeof settings, "%slookup: binary\n", fast);
+    sky_udp_site_make(&site, 3, 5, "impose: false", settings);
+    sky_tier *first = open_udp(&site, &no_env), *second = NULL;
+    sky_error error;
+    assert_int_equal(sky_udp_tier_open(site.url, &no_env, &second, &error), SKY_OK);
+    assert_int_equal(sky_fixture_put(first, sky_fixture_key(1), NULL, 30000, 1), SKY_OK);
+    assert_int_equal(sky_fixture_one(first, SKY_OP_PIN, sky_fixture_key(1)), SKY_OK);
+    assert_int_equal(sky_fixture_one(second, SKY_OP_UNPIN, sky_fixture_key(2)), SKY_MISS);
+    assert_int_equal(sky_fixture_one(second, SKY_OP_UNPIN, sky_fixture_key(1)), SKY_OK);
+    assert_int_equal(sky_fixture_one(second, SKY_OP_PIN, sky_fixture_key(1)), SKY_OK);
+    assert_int_equal(sky_fixture_check(second, sky_fixture_key(1), 30000, 1), SKY_OK);
+    sky_tier_stat stat;
+    second->ops->stat(second, &stat);
+    assert_non_null(strstr(stat.note, " datagrams refused"));
+    assert_null(strstr(stat.note, "migrated"));
+    second->ops->close(second);
+    close_udp(&site, first);
     sky_udp_site_remove(&site);
 }
 
@@ -195,6 +257,7 @@ int main(void) {
         cmocka_unit_test(the_dead_cost_a_miss),
         cmocka_unit_test(a_true_sky_answers),
         cmocka_unit_test(satellites_tell_how_they_are),
+        cmocka_unit_test(grounds_share_a_sky),
         cmocka_unit_test(what_is_wrong_is_said),
     };
     sky_udp_site site;

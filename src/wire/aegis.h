@@ -10,8 +10,8 @@
 #define SKY_WIRE_AEGIS_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+
+#include "wire/pieces.h"
 
 #define SKY_AEGIS_SECRET_BYTES 32
 #define SKY_AEGIS_NONCE_BYTES  32
@@ -32,6 +32,9 @@ typedef struct {
 /* Encrypt in place; the tag is over `aad` and the data. */
 void sky_aegis_seal(const sky_aegis_context *x, uint8_t *data, size_t bytes,
                     uint8_t tag[SKY_AEGIS_TAG_BYTES]);
+/* The same, from `data` to byte `offset` and on of a message in pieces: sealed and cut at once. */
+void sky_aegis_seal_into(const sky_aegis_context *x, const uint8_t *data, size_t bytes,
+                         const sky_pieces *to, uint32_t offset, uint8_t tag[SKY_AEGIS_TAG_BYTES]);
 /* Decrypt in place. False, and the data wiped, when the tag is wrong or nothing is built in. */
 bool sky_aegis_open(const sky_aegis_context *x, uint8_t *data, size_t bytes,
                     const uint8_t tag[SKY_AEGIS_TAG_BYTES]);

@@ -80,6 +80,29 @@ static void every_length_comes_back(void **state) {
     }
 }
 
+/* What is sealed on the way into pieces is what is sealed in one, wherever it is cut. */
+static void pieces_are_the_whole(void **state) {
+    (void)state;
+    sky_prng prng;
+    sky_prng_init(&prng, 7);
+    for (int round = 0; round < 300; round++) {
+        uint8_t secrets[64 + 200], text[1000], whole[1000], cut[3200], tag[16], cut_tag[16];
+        sky_aegis_context x;
+        make_context(&prng, secrets, &x);
+        uint32_t piece = 64 + (uint32_t)sky_prng_below(&prng, 300);
+        uint32_t offset = (uint32_t)sky_prng_below(&prng, 200);
+        uint32_t bytes = (uint32_t)sky_prng_below(&prng, 1000 - 200);
+        sky_pieces to = {cut, piece, piece + SKY_PIECES_GAP_MIN + (uint32_t)round % 20};
+        random_bytes(&prng, text, bytes);
+        memcpy(whole, text, bytes);
+        sky_aegis_seal(&x, whole, bytes, tag);
+        sky_aegis_seal_into(&x, text, bytes, &to, offset, cut_tag);
+        assert_memory_equal(tag, cut_tag, sizeof tag);
+        for (uint32_t i = 0; i < bytes; i++)
+            assert_int_equal(cut[(offset + i) / piece * to.step + (offset + i) % piece], whole[i]);
+    }
+}
+
 /* Open a copy, which must not open and be wiped. */
 static void refuse(const sky_aegis_context *x, const uint8_t *sealed, size_t bytes,
                    const uint8_t *tag) {
@@ -127,6 +150,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_published_bytes),
         cmocka_unit_test(every_length_comes_back),
+        cmocka_unit_test(pieces_are_the_whole),
         cmocka_unit_test(what_was_changed_stays_shut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,8 @@ static void put_satellite(sky_writer *w, sky_satellite s) {
     sky_write_u16(w, (uint16_t)s.slot);
 }
 
-/* A chunk travels whole for now; the piece fields are there for links with small datagrams. */
+/* A chunk travels whole: where datagrams are small the transport cuts the message (packet.h). The
+ * piece fields say so. */
 static void put_piece(sky_writer *w, const sky_message *m) {
     sky_write_u64(w, m->facts.checksum);
     sky_write_u32(w, 0);

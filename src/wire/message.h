@@ -5,10 +5,11 @@
  *   | key (32)                                                                   | 64
  *   | version (8)       | chunk (4) | body, a fixed length for each type | data …
  *
- * One datagram is one message: `bytes` is its whole length, so that messages laid end to end still
- * come apart. `check` covers all but itself and the data; a chunk has a checksum of its own in
- * the body, made where it was cut and carried unchanged from SET to CHUNK, however often it
- * migrates. A PURGE's data is covered too. docs/formats/wire.md has every field.
+ * `bytes` is a message's whole length, so that messages laid end to end still come apart. Where
+ * datagrams are small a message travels in several (packet.h). `check` covers all but itself and
+ * the data; a chunk has a checksum of its own in the body, made where it was cut and carried
+ * unchanged from SET to CHUNK, however often it migrates. A PURGE's data is covered too.
+ * docs/formats/wire.md has every field.
  *
  * Surprises:
  *  - A chunk is named by (key, version, chunk), not by (key, chunk). Two versions of one key are
@@ -23,11 +24,11 @@
 
 #include <skymem/sky.h>
 
-#define SKY_WIRE_VERSION        2
+#define SKY_WIRE_VERSION        3
 #define SKY_WIRE_HEAD_BYTES     76
-#define SKY_WIRE_BODY_BYTES_MAX 112
+#define SKY_WIRE_BODY_BYTES_MAX 144
 #define SKY_WIRE_DATA_BYTES_MAX 32768
-#define SKY_WIRE_BYTES_MAX      32956 /* all three */
+#define SKY_WIRE_BYTES_MAX      32988 /* all three */
 
 typedef enum {
     SKY_WIRE_SET = 1, /* ground → satellite: store this chunk */
@@ -60,7 +61,7 @@ typedef enum {
 /* What names a chunk. */
 typedef struct {
     sky_key key;
-    uint64_t version; /* of the block: grows with each put of the session */
+    uint64_t version; /* a name no other put shares; of a head: grows with time */
     uint32_t number;  /* chunks count from 1; 0: the block's head */
 } sky_chunk_id;
 
@@ -119,6 +120,10 @@ typedef enum {
     SKY_STAT_MALFORMED,
     SKY_STAT_CORRUPT,
     SKY_STAT_OVERFLOW,
+    SKY_STAT_FOREIGN, /* datagrams refused, by reason: node/transport.h */
+    SKY_STAT_STALE,
+    SKY_STAT_REPLAYED,
+    SKY_STAT_FORGED,
     SKY_STAT_COUNT
 } sky_wire_stat;
 

@@ -201,8 +201,8 @@ static void values_out_of_range_are_refused(void **state) {
         uint32_t value;
     } cases[] = {
         {SKY_WIRE_GET, 0, 4, 0x12345678},
-        {SKY_WIRE_GET, 4, 1, 1},
-        {SKY_WIRE_GET, 4, 1, 3},
+        {SKY_WIRE_GET, 4, 1, 2},
+        {SKY_WIRE_GET, 4, 1, 4},
         {SKY_WIRE_GET, 5, 1, 0},
         {SKY_WIRE_GET, 5, 1, SKY_WIRE_TYPE_END},
         {SKY_WIRE_GET, 5, 1, SKY_WIRE_SET},

@@ -88,6 +88,12 @@ void sky_packet_ack_entry_decode(const sky_packet_frame *ack, uint32_t entry, ui
     *bitmap = sky_load_u32(p + 8);
 }
 
+void sky_packet_token_encode(sky_packet_frame_type type, uint64_t token, uint8_t *dst) {
+    dst[0] = (uint8_t)type;
+    dst[1] = dst[2] = dst[3] = 0;
+    sky_store_u64(dst + 4, token);
+}
+
 /* `left` bytes from the frame's type on; returns how many it takes, 0: it is none. */
 static size_t read_data(const uint8_t *p, size_t left, sky_packet_frame *out) {
     if (left < SKY_PACKET_FRAME_BYTES || p[3])
@@ -122,6 +128,13 @@ static size_t read_ack(const uint8_t *p, size_t left, sky_packet_frame *out) {
     return ACK_HEAD_BYTES + bytes;
 }
 
+static size_t read_token(const uint8_t *p, size_t left, sky_packet_frame *out) {
+    if (left < SKY_PACKET_TOKEN_BYTES || p[1] || p[2] || p[3])
+        return 0;
+    *out = (sky_packet_frame){.type = (sky_packet_frame_type)p[0], .number = sky_load_u64(p + 4)};
+    return SKY_PACKET_TOKEN_BYTES;
+}
+
 static bool all_zero(const uint8_t *p, size_t bytes) {
     return p[0] == 0 && memcmp(p, p + 1, bytes - 1) == 0; /* each is as the one before */
 }
@@ -139,6 +152,8 @@ sky_status sky_packet_frame_next(const uint8_t *bytes, size_t byte_count, size_t
         taken = read_data(p, end - *at, out);
     else if (p[0] == SKY_FRAME_ACK)
         taken = read_ack(p, end - *at, out);
+    else if (p[0] == SKY_FRAME_ASK || p[0] == SKY_FRAME_PROOF)
+        taken = read_token(p, end - *at, out);
     if (taken == 0)
         return SKY_E_CORRUPT;
     *at += taken;

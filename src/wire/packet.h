@@ -8,6 +8,8 @@
  *
  *   DATA   | 1 | index | count | 0 | message bytes u32 | number u64 | its bytes …
  *   ACK    | 2 | entries | 0 | 0 |  { number u64 | bitmap u32 } …
+ *   ASK    | 3 | 0 | 0 | 0 | token u64
+ *   PROOF  | 4 | 0 | 0 | 0 | token u64
  *
  * A station is four bytes: plane and slot; plane 0 is the ground, and its slot tells ground
  * stations apart. `hop` is this light path, `origin` and `destination` are the ends: a satellite in
@@ -17,6 +19,9 @@
  * A message of n bytes is cut into `count` equal pieces (the last may be shorter), so that the
  * place of a piece follows from its index, and a bitmap of 32 bits says which have come.
  *
+ * A tag says who speaks, not where from. To find out whether a station can be reached at an address
+ * an ASK goes there with a token, and a PROOF brings the token back.
+ *
  * Surprise: nothing here is encrypted. What is worth hiding, the content of chunks, is sealed
  * before it becomes a message (wire/seal.h); everything else is authenticated. */
 #ifndef SKY_WIRE_PACKET_H
@@ -25,7 +30,7 @@
 #include "wire/message.h"
 #include "wire/seal.h"
 
-#define SKY_PACKET_VERSION     1
+#define SKY_PACKET_VERSION     2
 #define SKY_PACKET_BYTES_MAX   1232
 #define SKY_PACKET_HEAD_BYTES  48
 #define SKY_PACKET_FRAME_BYTES 16 /* of a DATA frame, before its bytes */
@@ -36,6 +41,7 @@
 #define SKY_PACKET_ACK_BYTES   12 /* an entry */
 #define SKY_PACKET_ACKS_MAX    96 /* entries of one frame that fit a datagram */
 #define SKY_PACKET_WHOLE       UINT32_MAX
+#define SKY_PACKET_TOKEN_BYTES 12 /* an ASK or a PROOF */
 
 typedef struct {
     sky_suite suite;
@@ -56,11 +62,17 @@ void sky_packet_head_encode(const sky_packet_head *h, uint8_t *dst);
  *         must be zero is not, a time before 0. The tag is not looked at */
 sky_status sky_packet_head_decode(const uint8_t *bytes, size_t byte_count, sky_packet_head *out);
 
-typedef enum { SKY_FRAME_PADDING, SKY_FRAME_DATA, SKY_FRAME_ACK } sky_packet_frame_type;
+typedef enum {
+    SKY_FRAME_PADDING,
+    SKY_FRAME_DATA,
+    SKY_FRAME_ACK,
+    SKY_FRAME_ASK,
+    SKY_FRAME_PROOF
+} sky_packet_frame_type;
 
 typedef struct {
     sky_packet_frame_type type;
-    uint64_t number;        /* DATA: of the message */
+    uint64_t number;        /* DATA: of the message; ASK, PROOF: the token */
     uint32_t index, count;  /* DATA: piece `index` of `count` */
     uint32_t offset;        /* DATA: of the piece in the message */
     uint32_t message_bytes; /* DATA */
@@ -93,6 +105,9 @@ void sky_packet_ack_encode(uint32_t entries, uint8_t *dst);
 void sky_packet_ack_entry_encode(uint64_t number, uint32_t bitmap, uint8_t *dst);
 void sky_packet_ack_entry_decode(const sky_packet_frame *ack, uint32_t entry, uint64_t *number,
                                  uint32_t *bitmap);
+
+/* Write an ASK or a PROOF. `dst` has SKY_PACKET_TOKEN_BYTES. */
+void sky_packet_token_encode(sky_packet_frame_type type, uint64_t token, uint8_t *dst);
 
 /* The next frame between head and tag; *at starts at SKY_PACKET_HEAD_BYTES and moves on. SKY_MISS:
  * there is none left, or only padding.

@@ -33,7 +33,7 @@ static void heads_come_back(void **state) {
     assert_int_equal(h.origin.slot, 65535);
     assert_int_equal(h.destination.plane, 4096);
     assert_true(h.epoch == head.epoch && h.counter == 77 && h.sent == head.sent);
-    static const uint8_t expected[] = {0x53, 0x4b, 0x4d, 0x50, 1, 2, 9, 1, 1, 0, 2, 0};
+    static const uint8_t expected[] = {0x53, 0x4b, 0x4d, 0x50, 2, 2, 9, 1, 1, 0, 2, 0};
     assert_memory_equal(p, expected, sizeof expected);
     assert_int_equal(sky_packet_head_decode(p, SKY_PACKET_BYTES_MAX, &h), SKY_OK);
     assert_int_equal(sky_packet_head_decode(p, SKY_PACKET_BYTES_MAX + 1, &h), SKY_E_CORRUPT);
@@ -65,7 +65,7 @@ static void pieces_make_up_the_message(void **state) {
     assert_int_equal(sky_packet_pieces(SKY_PACKET_MESSAGE_MAX), SKY_PACKET_PIECES_MAX);
 }
 
-/* A head's room, an ACK of two, a DATA of five bytes, padding, a tag's room. */
+/* A head's room, an ACK of two, a DATA of five bytes, a PROOF, padding, a tag's room. */
 static size_t compose(uint8_t *p) {
     size_t at = SKY_PACKET_HEAD_BYTES;
     memset(p, 0, 160);
@@ -75,7 +75,9 @@ static size_t compose(uint8_t *p) {
     at += 28;
     sky_packet_data_encode(42, 5, 0, p + at);
     memcpy(p + at + SKY_PACKET_FRAME_BYTES, "hello", 5);
-    return at + SKY_PACKET_FRAME_BYTES + 5 + 3 + SKY_TAG_BYTES;
+    at += SKY_PACKET_FRAME_BYTES + 5;
+    sky_packet_token_encode(SKY_FRAME_PROOF, 0x99aabbccddeeff00, p + at);
+    return at + SKY_PACKET_TOKEN_BYTES + 3 + SKY_TAG_BYTES;
 }
 
 static void frames_come_back(void **state) {
@@ -97,6 +99,9 @@ static void frames_come_back(void **state) {
     assert_true(f.number == 42 && f.message_bytes == 5 && f.index == 0 && f.count == 1);
     assert_int_equal(f.data_bytes, 5);
     assert_memory_equal(f.data, "hello", 5);
+    assert_int_equal(sky_packet_frame_next(p, bytes, &at, &f), SKY_OK);
+    assert_int_equal(f.type, SKY_FRAME_PROOF);
+    assert_true(f.number == 0x99aabbccddeeff00);
     assert_int_equal(sky_packet_frame_next(p, bytes, &at, &f), SKY_MISS);
 }
 
@@ -112,17 +117,21 @@ static sky_status walk(const uint8_t *p, size_t bytes) {
 static void broken_frames_are_refused(void **state) {
     (void)state;
     uint8_t p[160];
-    size_t bytes = compose(p), ack = SKY_PACKET_HEAD_BYTES, data = ack + 28;
+    size_t bytes = compose(p);
+    static const size_t frames[] = {SKY_PACKET_HEAD_BYTES, SKY_PACKET_HEAD_BYTES + 28,
+                                    SKY_PACKET_HEAD_BYTES + 28 + SKY_PACKET_FRAME_BYTES + 5};
     static const struct {
         size_t offset;
         uint8_t value;
-        bool in_data;
-    } breaks[] = {{0, 3, false}, {0, 99, false}, {1, 0, false}, {1, 97, false}, {2, 1, false},
-                  {3, 1, false}, {1, 1, true},   {2, 0, true},  {2, 2, true},   {3, 1, true},
-                  {4, 0, true},  {4, 9, true},   {6, 1, true},  {7, 1, true}};
+        enum { IN_ACK, IN_DATA, IN_PROOF } where;
+    } breaks[] = {{0, 3, IN_ACK},   {0, 99, IN_ACK},  {1, 0, IN_ACK},   {1, 97, IN_ACK},
+                  {2, 1, IN_ACK},   {3, 1, IN_ACK},   {1, 1, IN_DATA},  {2, 0, IN_DATA},
+                  {2, 2, IN_DATA},  {3, 1, IN_DATA},  {4, 0, IN_DATA},  {4, 35, IN_DATA},
+                  {6, 1, IN_DATA},  {7, 1, IN_DATA},  {0, 5, IN_PROOF}, {1, 1, IN_PROOF},
+                  {2, 1, IN_PROOF}, {3, 1, IN_PROOF}, {0, 2, IN_PROOF}};
     assert_int_equal(walk(p, bytes), SKY_MISS);
     for (size_t i = 0; i < sizeof breaks / sizeof *breaks; i++) {
-        uint8_t *at = p + (breaks[i].in_data ? data : ack) + breaks[i].offset;
+        uint8_t *at = p + frames[breaks[i].where] + breaks[i].offset;
         uint8_t was = *at;
         *at = breaks[i].value;
         assert_int_equal(walk(p, bytes), SKY_E_CORRUPT);

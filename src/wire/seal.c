@@ -8,10 +8,13 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 
-#define NONCE_BYTES     12
-#define NAME_BYTES_MAX  64
-#define SEAL_HEAD_BYTES (SKY_SEAL_BYTES - SKY_TAG_BYTES) /* suite and salt */
-#define AAD_BYTES       (SEAL_HEAD_BYTES + SKY_KEY_BYTES)
+#define NONCE_BYTES    12
+#define NAME_BYTES_MAX 64
+#define SEAL_VERSION   2                         /* 1 had its nonce from the chunk's name */
+#define SESSION_BYTES  (1 + SKY_SEAL_SALT_BYTES) /* kind and salt */
+#define COUNTER_BYTES  8
+#define TAG_OFFSET     (SESSION_BYTES + COUNTER_BYTES)
+#define AAD_BYTES      (SESSION_BYTES + SKY_KEY_BYTES + 12) /* … key, version, chunk */
 
 _Static_assert(crypto_aead_chacha20poly1305_ietf_KEYBYTES == SKY_SECRET_BYTES &&
                    crypto_aead_chacha20poly1305_ietf_ABYTES == SKY_TAG_BYTES &&
@@ -21,7 +24,7 @@ _Static_assert(crypto_aead_chacha20poly1305_ietf_KEYBYTES == SKY_SECRET_BYTES &&
                    SKY_AEGIS_SECRET_BYTES == SKY_SECRET_BYTES &&
                    SKY_AEGIS_TAG_BYTES == SKY_TAG_BYTES && SKY_AEGIS_NONCE_BYTES > NONCE_BYTES,
                "all suites have the same sizes");
-_Static_assert(SEAL_HEAD_BYTES == 1 + SKY_SEAL_SALT_BYTES, "the seal's layout");
+_Static_assert(SKY_SEAL_BYTES == TAG_OFFSET + SKY_TAG_BYTES, "the seal's layout");
 
 bool sky_suite_works(sky_suite suite) {
     if (suite == SKY_SUITE_AES)
@@ -170,6 +173,15 @@ void sky_seal_deinit(sky_seal *s) {
     sodium_memzero(s, sizeof *s);
 }
 
+/* A seal's first byte. */
+static uint8_t kind_of(sky_suite suite) {
+    return (uint8_t)(SEAL_VERSION << 4 | (uint8_t)suite);
+}
+
+static sky_suite suite_of(uint8_t kind) {
+    return (sky_suite)(kind & 15);
+}
+
 static bool is_session(const sky_seal_session *x, sky_suite suite, const uint8_t *salt) {
     return x->key.suite == suite && memcmp(x->salt, salt, SKY_SEAL_SALT_BYTES) == 0;
 }
@@ -189,52 +201,91 @@ static const sky_cipher_key *key_of(sky_seal *s, sky_suite suite, const uint8_t 
     return &x->key;
 }
 
-/* Everything but the ciphertext that the seal's tag covers. */
-static context seal_context(const sky_message *m, const uint8_t *head, uint8_t aad[AAD_BYTES]) {
+/* What follows the ciphertext:  | kind 1 | salt 15 | counter 8 | tag 16 | */
+static void trailer_begin(sky_seal *s, uint8_t trailer[SKY_SEAL_BYTES]) {
+    trailer[0] = kind_of(s->own.key.suite);
+    memcpy(trailer + 1, s->own.salt, SKY_SEAL_SALT_BYTES);
+    sky_store_u64(trailer + SESSION_BYTES, ++s->counter);
+}
+
+/* Everything but the ciphertext that the seal's tag covers: who sealed it, and the chunk's name. */
+static context seal_context(const uint8_t *trailer, const sky_message *m, uint8_t aad[AAD_BYTES]) {
+    memcpy(aad, trailer, SESSION_BYTES);
+    memcpy(aad + SESSION_BYTES, m->id.key.bytes, SKY_KEY_BYTES);
+    sky_store_u64(aad + SESSION_BYTES + SKY_KEY_BYTES, m->id.version);
+    sky_store_u32(aad + SESSION_BYTES + SKY_KEY_BYTES + 8, m->id.number);
     context x = {.aad = aad, .aad_bytes = AAD_BYTES};
-    memcpy(aad, head, SEAL_HEAD_BYTES);
-    memcpy(aad + SEAL_HEAD_BYTES, m->id.key.bytes, SKY_KEY_BYTES);
-    sky_store_u64(x.nonce, m->id.version);
-    sky_store_u32(x.nonce + 8, m->id.number);
-    /* Where there is room, of the block too: a repair seals what another session numbered. */
-    memcpy(x.nonce + NONCE_BYTES, m->id.key.bytes, sizeof x.nonce - NONCE_BYTES);
+    memcpy(x.nonce + 4, trailer + SESSION_BYTES, COUNTER_BYTES);
     return x;
+}
+
+/* The message's chunk, when there is one to seal. */
+static bool find_chunk(const uint8_t *bytes, size_t byte_count, sky_message *m) {
+    return sky_message_chunk(bytes, byte_count, m) && m->data_bytes > 0;
 }
 
 sky_status sky_seal_message(sky_seal *s, uint8_t *bytes, size_t bytes_max, size_t *byte_count) {
     sky_message m;
-    if (!sky_message_chunk(bytes, *byte_count, &m) || m.data_bytes == 0)
+    if (!find_chunk(bytes, *byte_count, &m))
         return SKY_OK;
     if (bytes_max - *byte_count < SKY_SEAL_BYTES ||
         m.data_bytes + SKY_SEAL_BYTES > SKY_WIRE_DATA_BYTES_MAX)
         return SKY_E_DST_SMALL;
     uint8_t *data = bytes + (m.data - bytes);
-    uint8_t *head = data + m.data_bytes;
-    uint8_t *tag = head + SEAL_HEAD_BYTES;
+    uint8_t *trailer = data + m.data_bytes;
     uint8_t aad[AAD_BYTES];
-    head[0] = (uint8_t)s->own.key.suite;
-    memcpy(head + 1, s->own.salt, SKY_SEAL_SALT_BYTES);
-    context x = seal_context(&m, head, aad);
-    encrypt(&s->own.key, &x, data, m.data_bytes, tag);
+    trailer_begin(s, trailer);
+    context x = seal_context(trailer, &m, aad);
+    encrypt(&s->own.key, &x, data, m.data_bytes, trailer + TAG_OFFSET);
     *byte_count = sky_message_set_chunk(bytes, &m, m.data_bytes + SKY_SEAL_BYTES,
-                                        sky_load_u64(tag));
+                                        sky_load_u64(trailer + TAG_OFFSET));
     return SKY_OK;
 }
 
-/* Only a session in the open reads what is in the open. */
-static bool may_open(const sky_seal *s, sky_suite suite) {
-    return suite < SKY_SUITE_END && sky_suite_works(suite) &&
+size_t sky_seal_message_bytes(const uint8_t *bytes, size_t byte_count) {
+    sky_message m;
+    return byte_count + (find_chunk(bytes, byte_count, &m) ? SKY_SEAL_BYTES : 0);
+}
+
+void sky_seal_into(sky_seal *s, uint8_t *bytes, size_t byte_count, const sky_pieces *to) {
+    sky_message m;
+    if (!find_chunk(bytes, byte_count, &m)) {
+        sky_pieces_write(to, 0, bytes, (uint32_t)byte_count);
+        return;
+    }
+    uint8_t *data = bytes + (m.data - bytes);
+    uint32_t head_bytes = (uint32_t)(m.data - bytes);
+    uint8_t trailer[SKY_SEAL_BYTES], aad[AAD_BYTES];
+    trailer_begin(s, trailer);
+    context x = seal_context(trailer, &m, aad);
+    if (s->own.key.suite == SKY_SUITE_AEGIS) {
+        sky_aegis_context aegis = aegis_context(&s->own.key, &x);
+        sky_aegis_seal_into(&aegis, data, m.data_bytes, to, head_bytes, trailer + TAG_OFFSET);
+    } else {
+        encrypt(&s->own.key, &x, data, m.data_bytes, trailer + TAG_OFFSET);
+        sky_pieces_write(to, head_bytes, data, m.data_bytes);
+    }
+    sky_pieces_write(to, head_bytes + m.data_bytes, trailer, SKY_SEAL_BYTES);
+    sky_message_set_chunk(bytes, &m, m.data_bytes + SKY_SEAL_BYTES,
+                          sky_load_u64(trailer + TAG_OFFSET));
+    sky_pieces_write(to, 0, bytes, head_bytes);
+}
+
+/* Only a session in the open reads what is in the open, and nobody another version's seals. */
+static bool may_open(const sky_seal *s, uint8_t kind) {
+    sky_suite suite = suite_of(kind);
+    return suite < SKY_SUITE_END && kind == kind_of(suite) && sky_suite_works(suite) &&
            (suite == SKY_SUITE_PLAIN) == (s->own.key.suite == SKY_SUITE_PLAIN);
 }
 
 static bool open_chunk(sky_seal *s, const sky_message *m, uint8_t *data, uint32_t plain_bytes) {
-    const uint8_t *head = data + plain_bytes;
+    const uint8_t *trailer = data + plain_bytes;
     uint8_t aad[AAD_BYTES];
-    if (!may_open(s, (sky_suite)head[0]))
+    if (!may_open(s, trailer[0]))
         return false;
-    context x = seal_context(m, head, aad);
-    return decrypt(key_of(s, (sky_suite)head[0], head + 1), &x, data, plain_bytes,
-                   head + SEAL_HEAD_BYTES);
+    context x = seal_context(trailer, m, aad);
+    const sky_cipher_key *key = key_of(s, suite_of(trailer[0]), trailer + 1);
+    return decrypt(key, &x, data, plain_bytes, trailer + TAG_OFFSET);
 }
 
 sky_status sky_seal_open(sky_seal *s, uint8_t *bytes, size_t *byte_count) {

@@ -1,16 +1,17 @@
 /* Tags on datagrams and seals on chunks.
  *
- *   constellation key ──BLAKE2b(from, to, epoch)──► link key ──► tag over a whole datagram
- *   tenant key ──BLAKE2b(salt of the session)─────► seal key ──► ciphertext ‖ suite, salt, tag
+ *   constellation key ──BLAKE2b(from, to, epoch)─► link key ─► tag over a whole datagram
+ *   tenant key ──BLAKE2b(salt of the session)────► seal key ─► ciphertext ‖ salt, counter, tag
  *
  * The tag authenticates and hides nothing: chunks are sealed already, and an AEAD over nothing but
  * associated data is three times as fast as one that encrypts what is ciphertext anyway. A link
  * key lives for one start of one sender, and its nonce is the datagram's counter: no pair is ever
  * used twice.
  *
- * A seal's nonce is (version, chunk) of the chunk's name, under a key of the session that put it:
- * a session counts versions up, so that it never repeats either. The block key and the salt are
- * authenticated with the bytes: the right ciphertext under another name does not open.
+ * A seal's nonce counts what the session sealed, under a key of that session, and travels with the
+ * chunk: no two seals share one, whatever is sealed and under whatever name, a second copy and a
+ * piece repaired for another session included. The chunk's name is authenticated with the bytes:
+ * the right ciphertext under another name does not open.
  *
  * Surprise: AES needs instructions the machine may lack. sky_suite_best() says what to use here;
  * datagrams of another suite than one's own are refused, seals open wherever the machine can.
@@ -59,7 +60,7 @@ bool sky_tag_check(const sky_cipher_key *k, uint64_t counter, const void *data, 
 
 /* ---- chunks ---- */
 
-#define SKY_SEAL_BYTES       32 /* what a sealed chunk is longer by */
+#define SKY_SEAL_BYTES       40 /* what a sealed chunk is longer by */
 #define SKY_SEAL_SALT_BYTES  15
 #define SKY_SEAL_OPENERS_MAX 8 /* keys of other sessions kept ready */
 
@@ -72,6 +73,7 @@ typedef struct {
 typedef struct {
     uint8_t secret[SKY_SECRET_BYTES];
     sky_seal_session own;
+    uint64_t counter; /* of what `own` sealed */
     sky_seal_session others[SKY_SEAL_OPENERS_MAX];
     uint32_t other_next, other_count;
     uint64_t forged; /* chunks that did not open */
@@ -86,6 +88,12 @@ void sky_seal_deinit(sky_seal *s);
  * checksum is made of the seal's tag: who can verify it at all verifies every byte.
  * Errors: SKY_E_DST_SMALL (needs SKY_SEAL_BYTES more) */
 sky_status sky_seal_message(sky_seal *s, uint8_t *bytes, size_t bytes_max, size_t *byte_count);
+
+/* How long a message will be that this seals. */
+size_t sky_seal_message_bytes(const uint8_t *bytes, size_t byte_count);
+/* Seal it on the way to where it lies in pieces, with room for sky_seal_message_bytes; one without
+ * a chunk is copied. `bytes` is scratch afterwards. */
+void sky_seal_into(sky_seal *s, uint8_t *bytes, size_t byte_count, const sky_pieces *to);
 
 /* Open the chunk in a message that came, in place; one without passes. SKY_OK is what stands for
  * the checksum from here on: the message's own is 0. Of one that does not open the chunk may be

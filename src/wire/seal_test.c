@@ -1,8 +1,10 @@
 /* Proves that tags and seals hold what they promise in every suite: what was changed, renamed or
- * sealed by another does not pass; the same chunk of two sessions is two ciphertexts; and GMAC and
- * Poly1305 tags are those of the published algorithms. */
+ * sealed by another does not pass; no two seals share a nonce, whatever is sealed under whatever
+ * name; what is cut on the way is the same seal; tests/golden/seal.txt has the bytes, and those of
+ * the version before, which stay shut; and Poly1305 tags are those of the published algorithm. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +128,77 @@ static void sealed_chunks_open_again(void **state) {
     }
 }
 
+/* Two chunks of 512 bytes sealed in a row: is one's ciphertext beside the other's what their texts
+ * are beside each other? Then one nonce was used for both. */
+static bool share_a_nonce(sky_seal *s, message a, message b) {
+    size_t offset = sky_message_data_offset(SKY_WIRE_SET);
+    message x = a, y = b;
+    assert_int_equal(sky_seal_message(s, x.bytes, sizeof x.bytes, &x.used), SKY_OK);
+    assert_int_equal(sky_seal_message(s, y.bytes, sizeof y.bytes, &y.used), SKY_OK);
+    uint32_t same = 0;
+    for (size_t i = offset; i < offset + 512; i++)
+        same += (x.bytes[i] ^ y.bytes[i]) == (a.bytes[i] ^ b.bytes[i]);
+    return same > 256;
+}
+
+/* Another text under the same name, as when a chunk is put again with other content or what is
+ * sent once more is not what it was; another block under the same version and number, as when a
+ * piece of another session's block is repaired; the same text twice; and a session that was
+ * started again. */
+static void no_nonce_is_used_twice(void **state) {
+    (void)state;
+    for (sky_suite suite = SKY_SUITE_AES; suite < SKY_SUITE_END; suite++) {
+        if (!sky_suite_works(suite))
+            continue;
+        sky_seal *s = open_seal(suite, "ours"), *later = open_seal(suite, "later");
+        message a, other_text, other_block;
+        size_t offset = sky_message_data_offset(SKY_WIRE_SET);
+        make_set(&a, 5, 1, 512);
+        message x = a, y = a;
+        sky_seal_message(s, x.bytes, sizeof x.bytes, &x.used); /* both count from the start */
+        sky_seal_message(later, y.bytes, sizeof y.bytes, &y.used);
+        assert_memory_not_equal(x.bytes + offset, y.bytes + offset, 512);
+        other_text = other_block = a;
+        for (size_t i = 0; i < 512; i++)
+            other_text.bytes[offset + i] = (uint8_t)(i * i);
+        other_block.bytes[32] ^= 1; /* of the block key */
+        memset(other_block.bytes + offset, 0, 512);
+        assert_false(share_a_nonce(s, a, other_text));
+        assert_false(share_a_nonce(s, a, other_block));
+        x = y = a;
+        sky_seal_message(s, x.bytes, sizeof x.bytes, &x.used);
+        sky_seal_message(s, y.bytes, sizeof y.bytes, &y.used);
+        assert_memory_not_equal(x.bytes + offset, y.bytes + offset, 512);
+        close_seal(s);
+        close_seal(later);
+    }
+}
+
+/* Sealed into pieces, and sealed whole by a session that counted as far: the same bytes. */
+static void what_is_cut_on_the_way_is_the_same(void **state) {
+    (void)state;
+    for (sky_suite suite = SKY_SUITE_PLAIN; suite < SKY_SUITE_END; suite++) {
+        if (!sky_suite_works(suite))
+            continue;
+        sky_seal *one = open_seal(suite, "ours"), *two = open_seal(suite, "ours");
+        for (size_t bytes = 0; bytes <= 1000; bytes += bytes < 8 ? 1 : 31) {
+            message whole, source;
+            static uint8_t cut[4096];
+            make_set(&whole, 5, 1, bytes);
+            source = whole;
+            sky_pieces to = {cut, (uint32_t)(bytes % 7 * 50 + 200), 600};
+            assert_int_equal(sky_seal_message(one, whole.bytes, sizeof whole.bytes, &whole.used),
+                             SKY_OK);
+            assert_int_equal(sky_seal_message_bytes(source.bytes, source.used), whole.used);
+            sky_seal_into(two, source.bytes, source.used, &to);
+            for (size_t i = 0; i < whole.used; i++)
+                assert_int_equal(cut[i / to.bytes * to.step + i % to.bytes], whole.bytes[i]);
+        }
+        close_seal(one);
+        close_seal(two);
+    }
+}
+
 /* The sealed bytes of one message under the head of another. */
 static sky_status transplant(sky_seal *s, const message *from, const message *into) {
     message m = *into;
@@ -199,14 +272,117 @@ static void what_has_no_data_passes(void **state) {
     close_seal(s);
 }
 
-int main(void) {
+/* ---- the bytes ---- */
+
+static const char text[] = "nineteen bytes long";
+
+/* What the golden accepts carry, sealed: one for each suite, the third that its session seals. */
+static size_t make_golden(sky_suite suite, uint8_t out[512]) {
+    sky_seal *s = open_seal(suite, "a session");
+    size_t bytes = 0;
+    for (int i = 0; i < 3; i++) {
+        sky_message m = {.type = SKY_WIRE_CHUNK,
+                         .request = 0x1122334455667788,
+                         .id = {.version = 0x8877665544332211, .number = 7},
+                         .spent_ns = 1000,
+                         .data = (const uint8_t *)text,
+                         .data_bytes = sizeof text - 1};
+        for (uint8_t k = 0; k < SKY_KEY_BYTES; k++)
+            m.id.key.bytes[k] = (uint8_t)(k + 1);
+        bytes = sky_message_encode(&m, out, 512);
+        assert_int_equal(sky_seal_message(s, out, 512, &bytes), SKY_OK);
+    }
+    close_seal(s);
+    return bytes;
+}
+
+static size_t from_hex(const char *hex, uint8_t *out) {
+    size_t n = 0;
+    unsigned byte;
+    for (; sscanf(hex + 2 * n, "%2x", &byte) == 1; n++)
+        out[n] = (uint8_t)byte;
+    return n;
+}
+
+static sky_suite suite_named(const char *name) {
+    sky_suite suite = SKY_SUITE_PLAIN;
+    while (suite < SKY_SUITE_END &&
+           strncmp(name, sky_suite_name(suite), strlen(sky_suite_name(suite))) != 0)
+        suite++;
+    assert_true(suite < SKY_SUITE_END);
+    return suite;
+}
+
+/* One line: an accept is what this version seals, and opens; a reject is a message as any other,
+ * and does not open. */
+static void check_golden(sky_suite suite, bool accept, const uint8_t *golden, size_t bytes) {
+    uint8_t made[512];
+    sky_message m;
+    assert_int_equal(sky_message_decode(golden, bytes, &m), SKY_OK);
+    if (accept) {
+        assert_int_equal(make_golden(suite, made), bytes);
+        assert_memory_equal(made, golden, bytes);
+    }
+    sky_seal *s = open_seal(suite, "another session");
+    memcpy(made, golden, bytes);
+    sky_status status = sky_seal_open(s, made, &bytes);
+    assert_int_equal(status, accept ? SKY_OK : SKY_E_CORRUPT);
+    if (accept)
+        assert_memory_equal(made + bytes - (sizeof text - 1), text, sizeof text - 1);
+    close_seal(s);
+}
+
+/* tests/golden/seal.txt: lines `accept NAME HEX` and `reject NAME HEX`; a name begins with its
+ * suite's. */
+static void golden_vectors_hold(void **state) {
+    (void)state;
+    FILE *file = fopen("tests/golden/seal.txt", "r");
+    assert_non_null(file);
+    char line[1024], verdict[16], name[32], hex[1024];
+    uint8_t golden[512];
+    int accepted = 0, rejected = 0;
+    while (fgets(line, sizeof line, file)) {
+        if (line[0] == '#' || sscanf(line, "%15s %31s %1023s", verdict, name, hex) != 3)
+            continue;
+        bool accept = strcmp(verdict, "accept") == 0;
+        accepted += accept;
+        rejected += !accept;
+        if (sky_suite_works(suite_named(name)))
+            check_golden(suite_named(name), accept, golden, from_hex(hex, golden));
+    }
+    fclose(file);
+    assert_int_equal(accepted, SKY_SUITE_END);
+    assert_true(rejected >= 8);
+}
+
+/* `seal_test print` writes the golden accepts: for when the seal gets a new version. */
+static int print_golden(void) {
+    for (sky_suite suite = SKY_SUITE_PLAIN; suite < SKY_SUITE_END; suite++) {
+        uint8_t bytes[512];
+        if (!sky_suite_works(suite))
+            continue;
+        size_t n = make_golden(suite, bytes);
+        printf("accept %s ", sky_suite_name(suite));
+        for (size_t i = 0; i < n; i++)
+            printf("%02x", bytes[i]);
+        puts("");
+    }
+    return 0;
+}
+
+int main(int count, char **words) {
+    if (count == 2 && strcmp(words[1], "print") == 0)
+        return print_golden();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tags_tell_every_bit),
         cmocka_unit_test(tags_are_the_published_ones),
         cmocka_unit_test(sealed_chunks_open_again),
+        cmocka_unit_test(no_nonce_is_used_twice),
+        cmocka_unit_test(what_is_cut_on_the_way_is_the_same),
         cmocka_unit_test(what_is_not_ours_stays_shut),
         cmocka_unit_test(nobody_is_talked_into_plain),
         cmocka_unit_test(what_has_no_data_passes),
+        cmocka_unit_test(golden_vectors_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

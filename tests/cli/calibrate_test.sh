@@ -48,4 +48,9 @@ says '-o FILE.skycal'
 echo short >"$work/short.txt"
 expect 1 "$skymem" calibrate --model "$work/llama.gguf" --text "$work/short.txt" -o "$work/x.skycal"
 says 'longer ones'
+[ ! -e "$work/x.skycal" ] || fail "an empty file was left behind"
+# the place is tried before the work is done
+expect 1 "$skymem" calibrate --model "$work/llama.gguf" --text "$work/short.txt" \
+    -o "$work/none/x.skycal"
+says 'none/x.skycal: No such file'
 finish

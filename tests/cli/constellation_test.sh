@@ -40,8 +40,48 @@ holds 'o["satellites"] == 10 and o["started"] == 10 and o["running"] == 10'
 expect 0 "$skymem" put one CMakeLists.txt --store "sky+udp:$work/small.yaml"
 expect 0 "$skymem" get one -o "$work/one" --store "sky+udp:$work/small.yaml"
 cmp -s CMakeLists.txt "$work/one" || fail "another process read other bytes"
+
+# Every verb knows what get returns, or says that it does not.
+small=sky+udp:$work/small.yaml
+expect 0 "$skymem" stat one --store "$small" --json
+holds "o['key'] == 'one' and o['tier'] == 'sky+udp' and o['bytes'] == $(stat -c %s CMakeLists.txt)"
+expect 3 "$skymem" stat two --store "$small"
+says "two: not found in any tier"
+expect 0 "$skymem" pin one --store "$small"
+expect 0 "$skymem" unpin one --store "$small"
+for verb in ls verify; do
+    expect 0 "$skymem" "$verb" --store "$small"
+    says "satellites cannot be listed"
+done
+expect 0 "$skymem" stat --store "$small" --json
+holds '"migrated" not in o["tiers"][0]["note"]'
+
+# What satellites refuse is counted.
+python3 -c 'import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(20):
+    s.sendto(b"SKMP" + bytes(96), ("127.0.0.1", int(sys.argv[1])))' $((port + 95))
+expect 0 "$skymem" constellation status "$work/small.yaml" --json
+holds 'o["refused_datagrams"] >= 20 and o["list"][0]["foreign"] == 20'
+holds 'o["list"][0]["malformed"] == 0'
+expect 0 "$skymem" stat --satellites --store "$small" --json
+holds 'o["satellites"][0]["foreign"] == 20'
 expect 0 "$skymem" constellation down "$work/small.yaml" --json
 holds 'o["stopped"] == 10 and o["killed"] == 0'
+
+# Why one does not start stands in the message: here its port is taken.
+python3 -c 'import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", int(sys.argv[1])))
+print("bound", flush=True)
+time.sleep(60)' $((port + 97)) >"$work/bound" &
+holder=$!
+for _ in $(seq 100); do [ -s "$work/bound" ] || sleep 0.1; done
+expect 1 "$skymem" constellation up "$work/small.yaml"
+grep -q ", saying \".*127.0.0.1:$((port + 97)): in use.*\"; see .*log" "$work/err" ||
+    fail "a port that is taken: $(cat "$work/err")"
+kill "$holder"
+expect 0 "$skymem" constellation down "$work/small.yaml"
 
 expect 0 "$skymem" constellation up "$scenario" --json
 holds 'o["running"] == 95'
@@ -93,10 +133,9 @@ cmp -s "$work/blob1" "$work/got" || fail "after the revival: wrong bytes"
 # Another tenant finds nothing it can open; a key open to others is refused.
 cp "$work/tenant.key" "$work/ours"
 python3 -c 'import secrets; print(secrets.token_hex(32))' >"$work/tenant.key"
-code=0
-timeout 60 "$skymem" get again -o "$work/got2" --store "sky+udp:$scenario" >/dev/null 2>&1 ||
-    code=$?
-[ "$code" = 1 ] || [ "$code" = 3 ] || fail "another tenant read it: exit $code"
+expect 3 timeout 60 "$skymem" get again -o "$work/got2" --store "sky+udp:$scenario"
+says "does not open under udp.tenant"
+[ ! -e "$work/got2" ] || fail "another tenant read it"
 cp "$work/ours" "$work/tenant.key"
 chmod 644 "$work/sky.key"
 expect 1 "$skymem" get again -o "$work/got" --store "sky+udp:$scenario"
@@ -109,6 +148,9 @@ says "in use"
 
 expect 0 "$skymem" constellation down "$scenario" --json
 holds 'o["stopped"] == 95'
+# Of two tiers the one that failed is named, and what to do.
+expect 1 "$skymem" get nosuch --store "disk:$work/disk?create=yes" --store "sky+udp:$scenario"
+says "nosuch: sky+udp:$scenario: "
 expect 0 "$skymem" constellation status "$scenario" --json
 holds 'o["running"] == 0'
 expect 2 "$skymem" constellation sideways "$scenario"

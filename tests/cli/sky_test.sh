@@ -47,10 +47,67 @@ expect 0 "$skymem" sim --swarm 3 --seed 7 --json
 expect 1 "$skymem" sim --figures "$work/no/such/folder"
 echo '{"timestamp": 0, "input_length": 600, "hash_ids": [0, 1]}' >"$work/requests"
 expect 0 "$skymem" sim --replay "$work/requests" scenarios/sim-smoke.yaml --json
-echo 'nonsense' >"$work/requests"
-expect 1 "$skymem" sim --replay "$work/requests"
-says "a line must be"
+while IFS='|' read -r line why; do
+    printf '%s\n%s\n' '{"timestamp": 0, "input_length": 600, "hash_ids": [0, 1]}' "$line" \
+        >"$work/requests"
+    expect 1 "$skymem" sim --replay "$work/requests"
+    says "requests:2: $why"
+done <<'LINES'
+nonsense|no JSON object
+[1]|no JSON object
+{"timestamp": 0, "input_length": 600, "hash_ids": ["x", null]}|hash_ids must be block numbers
+{"timestamp": 0, "input_length": 600, "hash_ids": 7}|hash_ids must be a list
+{"timestamp": 0, "input_length": 600, "hash_ids": [1.5]}|hash_ids must be block numbers
+{"timestamp": 0, "input_length": "9", "hash_ids": [1]}|input_length must be
+{"timestamp": 0, "hash_ids": [1]}|input_length must be
+{"timestamp": "abc", "input_length": 9, "hash_ids": [1]}|timestamp must be
+{"timestamp": 1e300, "input_length": 9, "hash_ids": [1]}|timestamp must be
+{"timestamp": -1, "input_length": 9, "hash_ids": [1]}|timestamp must be
+{"input_length": 9, "hash_ids": [1]}|timestamp must be
+LINES
 expect 2 "$skymem" sim
+
+# What has no use for a flag or a file says so.
+expect 2 "$skymem" sim "$smoke" --swarm 2
+says "--swarm has no use for a scenario"
+expect 2 "$skymem" sim --swarm 0
+says "--swarm 0"
+expect 2 "$skymem" sim --swarm 1 --replay "$work/requests"
+says "--swarm has no use for --replay"
+expect 2 "$skymem" sim "$smoke" --hours 2
+says "a scenario has no use for --hours"
+expect 2 "$skymem" sim --swarm 1 --until 9
+for hours in 0 0.00001; do
+    expect 2 "$skymem" sim --swarm 1 --hours $hours
+    says "--hours $hours: must be at least 0.01"
+    silent
+done
+expect 0 "$skymem" sim --swarm 1 --hours 0.01
+
+# The command that replays a failure can be pasted, wherever the file is.
+mkdir "$work/it's here"
+cat >"$work/it's here/slow.yaml" <<'YAML'
+constellation: {planes: 5, slots: 9, altitude_km: 700}
+placement: {strategy: rotation, servers: 7}
+satellite: {processing_ms: 1000000}
+workload: {keys: 2, gets: 2, value: 5KiB, every_ms: 500}
+until: 5s
+YAML
+expect 1 "$skymem" sim "$work/it's here/slow.yaml"
+command=$(sed 's/.*replay it with: //; s/--trace trace.txt//' "$work/err")
+(
+    PATH=$build:$PATH
+    eval "$command" >"$work/out" 2>&1
+)
+grep -q 'FAILED every_request_ends' "$work/out" || fail "$command: $(cat "$work/out")"
+
+# A time to be overhead is for a sky, and is to come.
+expect 2 "$skymem" prefetch k --at +100 --store "disk:$work/disk"
+says "no --store is sky:"
+silent
+expect 2 "$skymem" prefetch k --at 2020-01-01T00:00:00Z --store "sky:$smoke"
+says "a time to come"
+expect 3 "$skymem" prefetch k --at +100 --store "sky:$smoke"
 expect 1 "$skymem" sim "$work/absent.yaml"
 bad() {
     printf '%s\n' "$1" >"$work/bad.yaml"
@@ -69,4 +126,7 @@ bad 'constellation: {planes: 5, slots: 8}
 colour: blue'
 grep -q 'one of sky, .*, links, .*, udp' "$work/err" || fail "unknown key: $(cat "$work/err")"
 bad 'nonsense'
+bad 'constellation: {planes: 10, slots: 100}
+udp: {base: 127.0.0.1:64600, key: a.key}'
+grep -q 'bad.yaml:2: .* ends at 65599, past 65535' "$work/err" || fail "ports: $(cat "$work/err")"
 finish

@@ -207,6 +207,19 @@ expect 0 "$skymem" get here
 cmp -s "$work/out" "$work/small" || fail "the default hierarchy"
 [ -d "$work/cache/skymem" ] || fail "the default disk tier is not in XDG_CACHE_HOME"
 
+# an account without a home gets no folders, not even an attempt at one, and hears so
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    homeless=(setpriv --reuid 54321 --clear-groups --inh-caps +dac_read_search
+        --ambient-caps +dac_read_search env -u HOME -u XDG_CACHE_HOME)
+    expect 0 "${homeless[@]}" "$skymem" put here "$work/small"
+    grep -q "nothing outlives this process" "$work/err" || fail "no word about a missing home"
+    if strace -f -o "$work/calls" true 2>/dev/null; then # leaks cannot be looked for under strace
+        ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 expect 0 strace -f -qq -e trace=/^mkdir \
+            -o "$work/calls" "${homeless[@]}" "$skymem" put here "$work/small"
+        ! grep mkdir "$work/calls" || fail "a folder without a home"
+    fi
+fi
+
 # two writers of one key: one of them wins whole
 for i in 1 2 3 4; do
     head -c 3000000 /dev/zero | tr '\0' "$i" >"$work/writer$i"

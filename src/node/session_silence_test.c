@@ -1,0 +1,162 @@
+/* Proves that one silent satellite costs a sky with replicas or parity a moment and nothing else:
+ * not even the one overhead, where heads are; that it is waited for once and not again, and used
+ * again when it speaks; that a restart of it, with nothing left, hides no block; and that a put
+ * that goes without it is whole. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node/orrery_fixture.h"
+
+#define BLOCK_BYTES 12345
+
+static bool passes_by(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    const sky_satellite *dead = o->ear_context;
+    (void)m;
+    return !sky_satellite_equal(from, *dead) && !sky_satellite_equal(to, *dead);
+}
+
+typedef struct {
+    sky_strategy strategy;
+    uint8_t replicas, parity;
+    uint32_t window_planes, window_slots, servers;
+} shape;
+
+static const shape shapes[] = {
+    {SKY_PLACE_ROTATION_HOP, 2, 0, 3, 3, 9}, {SKY_PLACE_ROTATION, 2, 0, 3, 3, 9},
+    {SKY_PLACE_ROTATION_HOP, 3, 0, 3, 3, 9}, {SKY_PLACE_ROTATION_HOP, 1, 2, 3, 3, 9},
+    {SKY_PLACE_ROTATION, 1, 1, 1, 5, 5},     {SKY_PLACE_ROTATION_HOP, 2, 0, 1, 5, 5},
+};
+#define SHAPES (sizeof shapes / sizeof shapes[0])
+
+static void begin(sky_orrery *o, const shape *p) {
+    sky_orrery_open(o, p->strategy);
+    sky_constellation c = o->frame.constellation;
+    sky_turning turning = o->frame.turning;
+    sky_placement placement = {.strategy = p->strategy,
+                               .servers = p->servers,
+                               .window_planes = p->window_planes,
+                               .window_slots = p->window_slots};
+    sky_frame_deinit(&o->frame);
+    assert_int_equal(
+        sky_frame_init(&o->frame, &c, &placement, (sky_satellite){3, 4}, &turning, NULL), SKY_OK);
+    o->session_config.replicas = p->replicas;
+    o->session_config.parity = p->parity;
+    o->session_config.lookup = SKY_LOOKUP_BINARY;
+    o->session_config.retries_max = 6;
+    sky_orrery_begin(o, 256);
+}
+
+static sky_satellite overhead(const sky_orrery *o) {
+    return sky_frame_centre(&o->frame, sky_turns(&o->frame.turning, o->now));
+}
+
+/* How long it took. */
+static sky_time assert_done(sky_orrery *o, uint32_t ground, sky_op op, uint32_t block) {
+    sky_time began = o->now;
+    sky_result r = sky_orrery_do(o, ground, op, block, BLOCK_BYTES);
+    assert_int_equal(r.status, SKY_OK);
+    assert_int_equal(r.bytes, BLOCK_BYTES);
+    assert_int_equal(o->wrong, 0);
+    return o->now - began;
+}
+
+static void the_satellite_overhead_may_die(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        for (uint32_t turns = 0; turns < 4; turns++) {
+            sky_orrery o;
+            begin(&o, &shapes[i]);
+            assert_done(&o, 0, SKY_OP_PUT, 1);
+            assert_done(&o, 0, SKY_OP_PUT, 2);
+            sky_orrery_run(&o, turns * SKY_ORRERY_TURN_NS + SKY_SECONDS(4));
+            sky_satellite dead = overhead(&o);
+            o.ear_context = &dead;
+            o.ear = passes_by;
+            assert_true(assert_done(&o, 1, SKY_OP_GET, 1) < SKY_MS(300));
+            assert_true(assert_done(&o, 1, SKY_OP_GET, 2) < SKY_MS(300));
+            assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 7, 0).status, SKY_MISS);
+            assert_true(assert_done(&o, 1, SKY_OP_PUT, 3) < SKY_MS(500));
+            assert_done(&o, 0, SKY_OP_GET, 3);
+            sky_orrery_crash(&o, dead); /* back, and empty */
+            o.ear = NULL;
+            assert_done(&o, 0, SKY_OP_GET, 3);
+            assert_done(&o, 1, SKY_OP_GET, 1);
+            sky_orrery_run(&o, o.now + SKY_ORRERY_TURN_NS);
+            assert_done(&o, 0, SKY_OP_GET, 3);
+            sky_orrery_close(&o);
+        }
+    }
+}
+
+/* Who never heard of a block finds it although the satellite that had its head lost all it had. */
+static void a_restart_hides_nothing(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        for (uint32_t turns = 0; turns < 4; turns++) {
+            sky_orrery o;
+            begin(&o, &shapes[i]);
+            assert_done(&o, 0, SKY_OP_PUT, 1);
+            sky_orrery_run(&o, turns * SKY_ORRERY_TURN_NS + SKY_SECONDS(4));
+            sky_orrery_crash(&o, overhead(&o));
+            assert_done(&o, 1, SKY_OP_GET, 1);
+            assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_REMOVE, 1, 0).status, SKY_OK);
+            sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+            assert_int_equal(sky_orrery_chunks(&o), 0); /* all heads too */
+            sky_orrery_close(&o);
+        }
+    }
+}
+
+static void the_silent_is_waited_for_once(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, &shapes[0]);
+    for (uint32_t block = 1; block <= 8; block++)
+        assert_done(&o, 0, SKY_OP_PUT, block);
+    sky_satellite dead = overhead(&o);
+    o.ear_context = &dead;
+    o.ear = passes_by;
+    assert_done(&o, 1, SKY_OP_GET, 1);
+    assert_done(&o, 1, SKY_OP_GET, 2);
+    sky_session_stat before, after;
+    sky_session_stats(o.grounds[1], &before);
+    sky_time quick = assert_done(&o, 1, SKY_OP_GET, 3);
+    sky_session_stats(o.grounds[1], &after);
+    assert_int_equal(after.retries, before.retries);
+    assert_true(quick < SKY_MS(150)); /* light, to a plane beside */
+    o.ear = NULL;                     /* it is forgotten that it was silent, in a while */
+    sky_orrery_run(&o, o.now + 4 * SKY_ORRERY_TURN_NS);
+    uint64_t others = after.other_copies;
+    assert_done(&o, 1, SKY_OP_GET, 4);
+    sky_session_stats(o.grounds[1], &after);
+    assert_int_equal(after.other_copies, others);
+    sky_orrery_close(&o);
+}
+
+/* More than it can do without: nothing is there, and nobody is told that it is. */
+static void too_many_silent_are_an_error(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, &(shape){SKY_PLACE_ROTATION_HOP, 1, 0, 3, 3, 9});
+    sky_satellite dead = {3, 5};
+    o.ear_context = &dead;
+    o.ear = passes_by;
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, BLOCK_BYTES).status, SKY_E_IO);
+    o.ear = NULL;
+    assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 1, 0).status, SKY_MISS);
+    sky_orrery_close(&o);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_satellite_overhead_may_die),
+        cmocka_unit_test(a_restart_hides_nothing),
+        cmocka_unit_test(the_silent_is_waited_for_once),
+        cmocka_unit_test(too_many_silent_are_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
