@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 expect 0 "$skymem" bench stream --quick --json
 lines_hold 'all(r["bench"] == "stream" and r["value"] >= 0 for r in rows)'
-lines_hold 'sum("first token" in r["case"] for r in rows) == 12'
+lines_hold 'sum("first token" in r["case"] for r in rows) == 16'
 lines_hold 'sum(r["case"].startswith("made-up rows, level") for r in rows) == 9'
 lines_hold 'sum(r["case"].endswith("late: pacer") for r in rows) == 25'
 lines_hold 'all(r["value"] <= 2.5 for r in rows
