@@ -480,10 +480,12 @@ static void add_check(sky_sim_result *result, const char *name, bool passed) {
     result->checks[result->check_count++].passed = passed;
 }
 
+/* Is nothing to keep an answer back? A true sky may have nobody above the horizon. */
 static bool faultless(const sky_scenario *s) {
-    return s->links.loss == 0 && s->faults.crash_per_h == 0 && s->faults.partition_per_h == 0 &&
-           s->faults.corrupt == 0 && s->faults.liar_satellites == 0 &&
-           s->faults.freeze_per_h == 0 && s->faults.hostile_per_s == 0;
+    return !s->physical && s->links.loss == 0 && s->faults.crash_per_h == 0 &&
+           s->faults.partition_per_h == 0 && s->faults.corrupt == 0 &&
+           s->faults.liar_satellites == 0 && s->faults.freeze_per_h == 0 &&
+           s->faults.hostile_per_s == 0;
 }
 
 static void report(const run *r, sky_sim_result *out) {

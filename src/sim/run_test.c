@@ -223,6 +223,21 @@ static void what_moves_under_a_get_is_found(void **state) {
     unlink(path);
 }
 
+/* Six satellites a plane leave gaps at the equator, and gets unanswered; the check that all are is
+ * not made there. */
+static void a_true_sky_may_have_gaps(void **state) {
+    (void)state;
+    const char *path = scenario_file("constellation: {planes: 9, slots: 6}\n"
+                                     "sky: physical\n"
+                                     "observer: {lat_deg: 1}\n"
+                                     "workload: {value: 1}\n");
+    sky_sim_options options = {.seed = 4100623};
+    sky_sim_result r = simulate(path, &options);
+    unlink(path);
+    expect_checks(&r);
+    assert_int_equal(r.check_count, 7);
+}
+
 static void as_fast_as_answers_come(void **state) {
     (void)state;
     const char *path = scenario_file("constellation: {planes: 5, slots: 8}\n"
@@ -290,6 +305,7 @@ int main(void) {
         cmocka_unit_test(a_full_sky_evicts_by_rule),
         cmocka_unit_test(what_is_no_get_and_no_set_loses_nothing),
         cmocka_unit_test(what_moves_under_a_get_is_found),
+        cmocka_unit_test(a_true_sky_may_have_gaps),
         cmocka_unit_test(as_fast_as_answers_come),
         cmocka_unit_test(the_trace_has_a_line_an_event),
         cmocka_unit_test(a_run_that_cannot_be_says_why),
