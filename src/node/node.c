@@ -44,12 +44,8 @@ static uint32_t bucket_count(uint32_t slots) {
     return n;
 }
 
-static size_t data_stride(const sky_node_config *c) {
-    return ((size_t)c->chunk_bytes_max + 63) & ~(size_t)63;
-}
-
 uint32_t sky_node_slots(const sky_node_config *c) {
-    uint64_t slots = c->memory_bytes / (data_stride(c) + SLOT_BYTES_EXTRA);
+    uint64_t slots = c->memory_bytes / (sky__data_stride(c) + SLOT_BYTES_EXTRA);
     return slots < 1u << 30 ? (uint32_t)slots : 1u << 30;
 }
 
@@ -66,7 +62,7 @@ size_t sky_node_bytes(const sky_node_config *c) {
     uint32_t slots = sky_node_slots(c);
     return 64 + aligned(bucket_count(slots) * sizeof(uint32_t)) + aligned(slots * sizeof(slot)) +
            aligned(c->queue_max * sizeof(job)) + aligned(SKY_NODE_RUMOURS * sizeof(rumour)) +
-           slots * data_stride(c);
+           slots * sky__data_stride(c);
 }
 
 void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satellite self,
@@ -210,10 +206,6 @@ struct sky_node_slot *sky__node_find(const sky_node *n, const sky_chunk_id *id) 
     return find(n, id);
 }
 
-static uint8_t *data_of(const sky_node *n, const slot *s) {
-    return n->bytes + (size_t)(s - n->slots) * data_stride(n->config);
-}
-
 static void forget(sky_node *n, slot *s) {
     uint32_t link = link_of(n, s);
     uint32_t *at = bucket_of(n, &s->id);
@@ -351,7 +343,7 @@ static sky_outcome store(sky_node *n, const sky_message *m, sky_satellite giver,
     if (!s)
         return outcome;
     *s = (slot){.id = m->id, .facts = m->facts, .data_bytes = m->data_bytes, .used = true};
-    memcpy(data_of(n, s), m->data, m->data_bytes);
+    memcpy(sky__node_data(n, s), m->data, m->data_bytes);
     uint32_t *bucket = bucket_of(n, &s->id);
     s->chain = *bucket;
     *bucket = link_of(n, s);
@@ -619,28 +611,6 @@ void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, s
     assert(out->bytes > 0);
 }
 
-static void tell_stat(const sky_node *n, uint64_t out[SKY_STAT_COUNT]) {
-    const sky_node_stat *t = &n->stat;
-    out[SKY_STAT_CHUNKS] = sky_node_chunks(n);
-    out[SKY_STAT_SLOTS] = n->slot_count;
-    out[SKY_STAT_SETS] = t->sets;
-    out[SKY_STAT_GETS] = t->gets;
-    out[SKY_STAT_MISSES] = t->misses;
-    out[SKY_STAT_EVICTIONS] = t->evictions;
-    out[SKY_STAT_REFUSED] = t->refused;
-    out[SKY_STAT_MIGRATED] = t->migrated;
-    out[SKY_STAT_PURGED] = t->purged;
-    out[SKY_STAT_SWEPT] = t->swept;
-    out[SKY_STAT_GOSSIP] = t->gossip;
-    out[SKY_STAT_MALFORMED] = t->malformed;
-    out[SKY_STAT_CORRUPT] = t->corrupt;
-    out[SKY_STAT_OVERFLOW] = t->overflow;
-    out[SKY_STAT_FOREIGN] = t->foreign;
-    out[SKY_STAT_STALE] = t->stale;
-    out[SKY_STAT_REPLAYED] = t->replayed;
-    out[SKY_STAT_FORGED] = t->forged;
-}
-
 static void send_ack(sky_node *n, sky_datagram *out) {
     uint32_t i = --n->ack_count;
     sky_message m = {.type = n->acks[i].type,
@@ -653,7 +623,7 @@ static void send_ack(sky_node *n, sky_datagram *out) {
     m.present = m.type == SKY_WIRE_HAS_REPLY && n->acks[i].value;
     m.moved = m.type == SKY_WIRE_MOVE_ACK ? n->acks[i].value : 0;
     if (m.type == SKY_WIRE_STAT_REPLY)
-        tell_stat(n, m.stat);
+        sky__node_tell(n, m.stat);
     sky__node_send(n, &m, n->acks[i].to, out);
 }
 
@@ -667,7 +637,7 @@ static void answer_get(sky_node *n, slot *s, sky_message *m) {
     touch(n, s);
     m->type = SKY_WIRE_CHUNK;
     m->facts.checksum = s->facts.checksum;
-    m->data = data_of(n, s);
+    m->data = sky__node_data(n, s);
     m->data_bytes = s->data_bytes;
 }
 
@@ -709,7 +679,7 @@ static void send_migrate(sky_node *n, sky_time now, sky_datagram *out) {
                      .request = s->request,
                      .id = s->id,
                      .facts = s->facts,
-                     .data = data_of(n, s),
+                     .data = sky__node_data(n, s),
                      .data_bytes = s->data_bytes};
     sky__node_send(n, &m, to, out);
 }
@@ -765,26 +735,4 @@ uint32_t sky_node_chunks(const sky_node *n) {
 bool sky_node_idle(const sky_node *n) {
     return sky_node_chunks(n) == 0 && n->job_count == 0 && n->ack_count == 0 &&
            n->rumours_open + n->gone_open == 0;
-}
-
-static sky_node_chunk look(const sky_node *n, const slot *s) {
-    return (sky_node_chunk){s->id, s->facts, data_of(n, s), s->data_bytes};
-}
-
-bool sky_node_find(const sky_node *n, const sky_chunk_id *id, sky_node_chunk *out) {
-    const slot *s = find(n, id);
-    if (!s)
-        return false;
-    *out = look(n, s);
-    return true;
-}
-
-void sky_node_each(const sky_node *n, void (*each)(void *, const sky_node_chunk *), void *context) {
-    const sky_node_list *lists[] = {&n->lru, &n->pinned};
-    for (size_t i = 0; i < 2; i++) {
-        for (uint32_t link = lists[i]->first; link; link = slot_at(n, link)->links[USE].after) {
-            sky_node_chunk chunk = look(n, slot_at(n, link));
-            each(context, &chunk);
-        }
-    }
 }

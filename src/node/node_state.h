@@ -1,5 +1,5 @@
-/* The satellite's insides, shared by node.c (store, queue, migration) and gossip.c (blocks that
- * lost a chunk: rumours and sweeps). */
+/* The satellite's insides, shared by node.c (store, queue, migration), node_look.c (looking in) and
+ * gossip.c (blocks that lost a chunk: rumours and sweeps). */
 #ifndef SKY_NODE_NODE_STATE_H
 #define SKY_NODE_NODE_STATE_H
 
@@ -40,6 +40,17 @@ struct sky_node_rumour {
 static inline struct sky_node_slot *sky__slot_at(const sky_node *n, uint32_t link) {
     return &n->slots[link - 1];
 }
+
+static inline size_t sky__data_stride(const sky_node_config *c) {
+    return ((size_t)c->chunk_bytes_max + 63) & ~(size_t)63;
+}
+
+static inline uint8_t *sky__node_data(const sky_node *n, const struct sky_node_slot *s) {
+    return n->bytes + (size_t)(s - n->slots) * sky__data_stride(n->config);
+}
+
+/* node_look.c */
+void sky__node_tell(const sky_node *n, uint64_t out[SKY_STAT_COUNT]);
 
 /* node.c */
 struct sky_node_slot *sky__node_find(const sky_node *n, const sky_chunk_id *id);
