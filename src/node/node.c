@@ -219,20 +219,21 @@ static void forget(sky_node *n, slot *s) {
     n->slot_free = link;
 }
 
-/* A DROP of one chunk for who was sent it last. With no room to say it, his LRU finds the chunk. */
-static void tell_drop(sky_node *n, const slot *s) {
+/* A DROP or MOVE of one chunk for who was sent it last. With no room to say it, his LRU finds the
+ * chunk. */
+static void tell_taker(sky_node *n, const slot *s, sky_wire_type type) {
     if (s->sent_plane == 0 || n->ack_count == SKY_NODE_ACKS_MAX)
         return;
     uint32_t i = n->ack_count++;
     n->acks[i].to = sent_to(s);
     n->acks[i].request = s->request;
     n->acks[i].id = s->id;
-    n->acks[i].type = SKY_WIRE_DROP;
+    n->acks[i].type = type;
 }
 
 /* The other has it, or nobody will ever know: tell him what we were told. */
 static void pass_drop_on(sky_node *n, slot *s) {
-    tell_drop(n, s);
+    tell_taker(n, s, SKY_WIRE_DROP);
     forget(n, s);
 }
 
@@ -259,6 +260,15 @@ static sky_satellite place_of(const sky_node *n, const slot *s) {
 
 static bool belongs_here(const sky_node *n, const slot *s) {
     return sky_satellite_equal(place_of(n, s), n->self);
+}
+
+/* To where it belongs by now. Who was sent it for another place is told: both copies go to the new
+ * one, and are one there. */
+static void set_out(sky_node *n, slot *s) {
+    if (s->redirected)
+        tell_taker(n, s, SKY_WIRE_MOVE);
+    s->redirected = false;
+    move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
 }
 
 static void evict(sky_node *n, slot *s, sky_outcome *outcome, sky_chunk_id *evicted) {
@@ -331,12 +341,15 @@ static sky_outcome store(sky_node *n, const sky_message *m, sky_satellite giver,
     if (s) {            /* said twice: the same name is the same bytes */
         s->doomed = false;
         touch(n, s);
-        if (m->facts.set_ms > s->facts.set_ms) /* it was moved, and ours did not hear of it */
+        s->facts.spare |= m->facts.spare;
+        if (m->facts.set_ms > s->facts.set_ms) { /* it was moved, and ours did not hear of it */
             give_place(s, &m->facts);
+            s->redirected = s->move == SENT;
+        }
         /* The teller may drop his copy on our word, so a copy of ours that is on its way out must
          * not go on an older word from elsewhere. */
         if (s->move == SENT)
-            move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
+            set_out(n, s);
         return outcome;
     }
     s = make_room(n, &outcome, evicted);
@@ -383,7 +396,7 @@ static void advance(sky_node *n, sky_time now) {
             continue;
         }
         n->stat.migrate_retries++;
-        move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
+        set_out(n, s);
     }
 }
 
@@ -498,6 +511,10 @@ static void take_migrate_ack(sky_node *n, const sky_datagram *in, const sky_mess
         pass_drop_on(n, s);
         return;
     }
+    if (s->redirected) {
+        set_out(n, s);
+        return;
+    }
     n->stat.migrated++;
     n->stat.migrated_bytes += s->data_bytes;
     forget(n, s);
@@ -509,19 +526,28 @@ static void pin(sky_node *n, slot *s, bool pinned) {
     list_push(n, use_list(n, s), USE, link_of(n, s));
 }
 
-/* A chunk that is on its way somewhere starts over from here: the copy there does not know of the
- * move, and is taken back. */
+static bool has_place(const slot *s, const sky_chunk_facts *facts) {
+    return s->facts.set_ms == facts->set_ms &&
+           sky_satellite_equal(s->facts.centre, facts->centre) &&
+           sky_satellite_equal(s->facts.first, facts->first);
+}
+
+/* A chunk that is on its way stays so: whoever takes it is told when he says so. Taken back from
+ * him it might be the last copy, for he may have heard of the move himself, and given it on. */
 static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
-    tell_drop(n, s);
-    s->sent_plane = 0;
     s->doomed = false;
+    if (has_place(s, facts) && s->facts.spare == facts->spare)
+        return; /* said twice */
+    s->facts.spare = facts->spare;
+    s->redirected = true;
     give_place(s, facts);
-    move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
     n->stat.moved++;
+    if (s->move != SENT)
+        set_out(n, s);
 }
 
 /* DROP, PIN and MOVE name an arithmetic row of chunks: those of one server, so no more than fit
- * here. */
+ * here. A satellite that passes a MOVE on counts on no answer. */
 static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) {
     sky_chunk_id id = m->id;
     bool moves = m->type == SKY_WIRE_MOVE;
@@ -543,13 +569,13 @@ static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) 
         else
             pin(n, s, m->facts.pinned);
     }
-    if (moves)
+    if (moves && in->from.plane == 0)
         answer_at_once(n, in, m, SKY_WIRE_MOVE_ACK, found, 0);
 }
 
-/* What only a ground may say: no satellite fills, pins or rearranges another. */
+/* What only a ground may say: no satellite fills or pins another. */
 static bool is_for_grounds(sky_wire_type type) {
-    return type == SKY_WIRE_SET || type == SKY_WIRE_PIN || type == SKY_WIRE_MOVE;
+    return type == SKY_WIRE_SET || type == SKY_WIRE_PIN;
 }
 
 void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
@@ -611,7 +637,8 @@ void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, s
     assert(out->bytes > 0);
 }
 
-static void send_ack(sky_node *n, sky_datagram *out) {
+/* False: what it was about is gone. */
+static bool send_ack(sky_node *n, sky_datagram *out) {
     uint32_t i = --n->ack_count;
     sky_message m = {.type = n->acks[i].type,
                      .request = n->acks[i].request,
@@ -624,7 +651,14 @@ static void send_ack(sky_node *n, sky_datagram *out) {
     m.moved = m.type == SKY_WIRE_MOVE_ACK ? n->acks[i].value : 0;
     if (m.type == SKY_WIRE_STAT_REPLY)
         sky__node_tell(n, m.stat);
+    if (m.type == SKY_WIRE_MOVE) {
+        const slot *s = find(n, &m.id);
+        if (!s)
+            return false;
+        m.facts = s->facts;
+    }
     sky__node_send(n, &m, n->acks[i].to, out);
+    return true;
 }
 
 static void answer_get(sky_node *n, slot *s, sky_message *m) {
@@ -693,9 +727,11 @@ static bool sweeps(const sky_node *n) {
 }
 
 bool sky_node_output(sky_node *n, sky_time now, sky_datagram *out) {
-    if (n->ack_count > 0)
-        send_ack(n, out);
-    else if (n->job_count > 0 && n->jobs[n->job_first].ready <= now)
+    while (n->ack_count > 0) {
+        if (send_ack(n, out))
+            return true;
+    }
+    if (n->job_count > 0 && n->jobs[n->job_first].ready <= now)
         send_answer(n, now, out);
     else if (may_migrate(n) && n->migrate_next <= now)
         send_migrate(n, now, out);

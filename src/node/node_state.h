@@ -26,7 +26,8 @@ struct sky_node_slot {
     uint8_t tries; /* MIGRATEs sent to its place and not answered in time */
     bool used : 1;
     bool doomed : 1; /* dropped while it was on its way: whoever takes it is told when he says so */
-    uint8_t doubts;  /* answers in this turn that the chunk after it is not there: gossip.c */
+    bool redirected : 1; /* moved while it was on its way: he is told that then */
+    uint8_t doubts;      /* answers in this turn that the chunk after it is not there: gossip.c */
 };
 
 /* A block that is no more. Kept after it was passed on, to know it again. */
