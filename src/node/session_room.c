@@ -156,7 +156,8 @@ static void add_place(sky_satellite places[SKY__PLACES_MAX], uint32_t *count, sk
  * differ it may have left for the next one early; and if the block was moved and the chunk did not
  * hear of it, in its old home. */
 uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
-                     const sky__home *before, sky_satellite places[SKY__PLACES_MAX]) {
+                     const sky__home *before, uint32_t server,
+                     sky_satellite places[SKY__PLACES_MAX]) {
     uint64_t turns = sky__turns(s, now);
     uint32_t count = 0;
     sky_satellite place;
@@ -169,17 +170,8 @@ uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *
     if (before && before->set_ms) {
         sky_chunk_facts old = *facts;
         old.set_ms = before->set_ms;
-        old.first = old.centre = before->centre;
-        const sky_frame *f = s->config.frame;
-        const sky_constellation *c = &f->constellation;
-        old.first.plane = (facts->first.plane + c->planes - facts->centre.plane +
-                           before->centre.plane - 1) %
-                              c->planes +
-                          1;
-        old.first.slot = (facts->first.slot + c->slots - facts->centre.slot + before->centre.slot -
-                          1) %
-                             c->slots +
-                         1;
+        old.centre = before->centre;
+        old.first = sky_frame_first(s->config.frame, before->centre, server);
         add_place(places, &count, sky_session_place(s, &old, turns));
         if (sky_session_place_before(s, &old, turns, &place))
             add_place(places, &count, place);
@@ -205,7 +197,8 @@ bool sky__may_give_up(sky_session *s, sky_time now, sky_satellite who, const sky
     uint32_t copies = id->number ? s->config.replicas : s->head_copies;
     for (uint32_t copy = 0; copy < copies; copy++) {
         sky__facts_of(s, &facts, id->number, copy);
-        uint32_t count = sky__places(s, now, &facts, id->number ? &side->before : NULL, places);
+        uint32_t server = id->number ? sky__server_of(s, id->number, copy) : 0;
+        uint32_t count = sky__places(s, now, &facts, server ? &side->before : NULL, server, places);
         for (uint32_t i = 0; i < count; i++) {
             if (sky_satellite_equal(who, places[i]))
                 return true;

@@ -252,10 +252,11 @@ uint32_t sky__chunks_on(const sky_session *s, uint32_t chunks, uint32_t server);
 sky_chunk_facts sky__block_facts(const sky_session *s, const sky_block_info *info, bool pinned);
 /* Complete a block's facts for one chunk, number 0 included. */
 void sky__facts_of(const sky_session *s, sky_chunk_facts *facts, uint32_t number, uint32_t copy);
-/* All places a chunk may be in, the likeliest first. */
+/* All places a chunk of this server may be in, the likeliest first. */
 #define SKY__PLACES_MAX 5
 uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
-                     const sky__home *before, sky_satellite places[SKY__PLACES_MAX]);
+                     const sky__home *before, uint32_t server,
+                     sky_satellite places[SKY__PLACES_MAX]);
 /* Only one who may hold a chunk may say that he gave it up; else a liar could have us drop what
  * others keep. What is not in the index is nobody's loss. */
 bool sky__may_give_up(sky_session *s, sky_time now, sky_satellite who, const sky_chunk_id *id);

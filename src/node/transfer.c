@@ -227,7 +227,8 @@ uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__op
     if (o->work == WORK_STAT)
         return 1;
     sky_chunk_facts facts = places_facts(s, o);
-    return sky__places(s, now, &facts, moved_block ? &r->before : NULL, places);
+    uint32_t server = moved_block ? sky__server_of(s, o->number, o->copy) : 0;
+    return sky__places(s, now, &facts, moved_block ? &r->before : NULL, server, places);
 }
 
 /* A SET's bytes, where they go in the message. False when the host no longer has them. */
