@@ -126,6 +126,7 @@ static sky_status adopt(sky_session *s, const sky__request *r, uint32_t unit,
                       .version = h->version,
                       .head_version = head_version,
                       .before = {h->before_ms, h->before_centre},
+                      .scattered = h->before_ms != 0,
                       .adopted = true,
                       .hearsay = true,
                       .expires_ms = INT64_MAX};

@@ -7,9 +7,25 @@
  *
  *     before ─ MOVE ─► satellites give the chunks their new home and migrate them ─► at T overhead
  *
+ * A block has two homes at most, and before it gets another all its chunks must have come to the
+ * one it has. Told is not there: a chunk may still lie where it was sent from.
+ *
+ *     ( settle ──► ( gather ) ) ──► go
+ *
+ *   settle  MOVE to the home it has, a row at a time: are all there? For a block that was moved
+ *           before; and where satellites sweep, for from then on it is spare. A satellite that finds
+ *           the next chunk moved away, and has not heard of it, would take it for lost
+ *   gather  when they are not (a turn split the row, a satellite had not heard): the same chunk by
+ *           chunk, in both homes, until all are there
+ *   go      MOVE to the new home
+ *
+ * So the satellites do not clear away what is left of a moved block: the ground does.
+ *
  * Surprise: the last chunk has a MOVE of its own. Its successor is chunk 1 and not, as for the rest
  * of its row, the chunk on the next server. */
 #include "node/session_state.h"
+
+#define GATHERS_MAX 8 /* each takes a round trip; what moves takes a few */
 
 /* ---- DROP, PIN, PURGE ---- */
 
@@ -155,7 +171,9 @@ sky__span sky__move_span(const sky_session *s, const sky__request *r, uint32_t u
     uint32_t count = r->info.chunk_count;
     uint32_t row = unit / s->config.replicas;
     sky__span span = {.copy = unit % s->config.replicas, .first = count, .last = count};
-    if (row < rows_of_move(s, r)) {
+    if (r->step == MOVE_GATHERS)
+        span.first = span.last = row + 1;
+    else if (row < rows_of_move(s, r)) {
         span.first = row + 1;
         span.last = count - 1 - (count - 1 - span.first) % s->servers;
     }
@@ -181,12 +199,67 @@ static sky_status take_home(sky_session *s, sky__request *r, uint32_t block, int
     if (status != SKY_OK)
         return status;
     side->before = (sky__home){r->info.set_ms, {r->info.centre_plane, r->info.centre_slot}};
-    side->moving = true;
+    side->moving = side->scattered = r->moves = true;
     sky__load(s, &there, true);
     r->before = side->before;
     r->info = there;
     r->facts = sky__block_facts(s, &there, side->pinned);
     return SKY_OK;
+}
+
+static sky_block_info info_before(const sky_block_info *info, const sky__side *side) {
+    sky_block_info there = *info;
+    there.set_ms = side->before.set_ms;
+    there.centre_plane = (uint16_t)side->before.centre.plane;
+    there.centre_slot = (uint16_t)side->before.centre.slot;
+    return there;
+}
+
+static void move_rows(sky_session *s, uint32_t request, sky__move_step step) {
+    sky__request *r = &s->requests[request];
+    uint32_t rows = step == MOVE_GATHERS ? r->info.chunk_count : rows_of_move(s, r) + 1;
+    r->step = step;
+    r->missed = false;
+    r->facts.spare = true;
+    sky__work_begin(s, request, WORK_MOVE, 0, rows * s->config.replicas - 1);
+}
+
+/* What is to be done before the block may go; false when nothing is. While chunks come home from
+ * where they were before they count in both. */
+static bool prepare(sky_session *s, uint32_t request, uint32_t block) {
+    sky__request *r = &s->requests[request];
+    sky__side *side = &s->sides[block];
+    bool swept = s->config.eviction & SKY_EVICT_SWEEP && !r->facts.spare;
+    if (r->settled || !(side->scattered || swept))
+        return false;
+    r->before = side->before;
+    if (r->missed && side->before.set_ms) {
+        sky_block_info there = info_before(&r->info, side);
+        sky__load(s, &there, true);
+        side->moving = r->moves = true;
+    }
+    move_rows(s, request, r->missed ? MOVE_GATHERS : MOVE_SETTLES);
+    return true;
+}
+
+static void go(sky_session *s, uint32_t request, uint32_t block) {
+    sky__request *r = &s->requests[request];
+    sky__side *side = &s->sides[block];
+    sky_status status = take_home(s, r, block, r->ask.at_ms);
+    if (status != SKY_OK) {
+        sky__request_finish(s, request, status, r->info.payload_bytes);
+        return;
+    }
+    if (s->config.lookup == SKY_LOOKUP_INDEX) {
+        sky__move_go(s, request);
+        return;
+    }
+    if (!side->head_version) /* the one it had was given up */
+        sky__load_head(s, true);
+    side->head_version = sky__head_version_next(s,
+                                                sky_turning_ms(&s->config.frame->turning, s->now));
+    r->head_version = side->head_version;
+    sky__work_begin(s, request, WORK_REHEAD, 0, s->head_copies - 1);
 }
 
 /* The block is to be overhead at at_ms: its chunks go where the window will be then, and wait. The
@@ -200,48 +273,53 @@ void sky__move_begin(sky_session *s, uint32_t request) {
         return;
     }
     sky_index_info(s->index, block, &r->info);
-    sky__side *side = &s->sides[block];
+    const sky__side *side = &s->sides[block];
     uint64_t then = sky_turns_at_ms(&f->turning, r->ask.at_ms);
     bool there = f->placement.strategy == SKY_PLACE_HOP || r->info.chunk_count == 0 ||
                  then <= sky__turns(s, s->now) ||
                  then == sky_turns_at_ms(&f->turning, r->info.set_ms);
-    sky_status status = side->moving ? SKY_E_BUSY : SKY_OK;
-    if (status == SKY_OK && !there)
-        status = take_home(s, r, block, r->ask.at_ms);
-    if (status != SKY_OK || there) {
-        sky__request_finish(s, request, status, r->info.payload_bytes);
+    if (side->moving || there) {
+        sky__request_finish(s, request, side->moving ? SKY_E_BUSY : SKY_OK, r->info.payload_bytes);
         return;
     }
+    if (r->id.version != side->version) /* it is another */
+        r->settled = r->missed = false;
     r->id = (sky_chunk_id){.key = r->ask.key, .version = side->version};
+    r->facts = sky__block_facts(s, &r->info, side->pinned);
     r->state = REQUEST_RUNNING;
-    if (s->config.lookup == SKY_LOOKUP_INDEX) {
-        sky__move_go(s, request);
-        return;
-    }
-    if (!side->head_version) /* the one it had was given up */
-        sky__load_head(s, true);
-    side->head_version = sky__head_version_next(s, sky_turning_ms(&f->turning, s->now));
-    r->head_version = side->head_version;
-    sky__work_begin(s, request, WORK_REHEAD, 0, s->head_copies - 1);
+    if (!prepare(s, request, block))
+        go(s, request, block);
 }
 
 void sky__move_go(sky_session *s, uint32_t request) {
-    const sky__request *r = &s->requests[request];
-    uint32_t units = (rows_of_move(s, r) + 1) * s->config.replicas;
-    sky__work_begin(s, request, WORK_MOVE, 0, units - 1);
+    move_rows(s, request, MOVE_GOES);
+}
+
+/* All rows were heard of. */
+void sky__move_done(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    uint32_t block = sky_index_find(s->index, &r->ask.key);
+    bool goes = r->step == MOVE_GOES;
+    if (goes || (r->missed && r->restarts++ == GATHERS_MAX)) {
+        sky__request_finish(s, request, goes ? SKY_OK : SKY_E_BUSY, r->info.payload_bytes);
+        return;
+    }
+    r->settled = !r->missed;
+    if (r->settled && block != SKY_BLOCK_NONE && s->sides[block].version == r->id.version)
+        s->sides[block].scattered = false;
+    sky__move_end(s, request);
+    sky__move_begin(s, request);
 }
 
 /* Told or not, from now on the block counts in its new home alone. */
 void sky__move_end(sky_session *s, uint32_t request) {
-    const sky__request *r = &s->requests[request];
+    sky__request *r = &s->requests[request];
     uint32_t block = sky_index_find(s->index, &r->ask.key);
-    if (block == SKY_BLOCK_NONE || s->sides[block].version != r->id.version ||
-        !s->sides[block].moving)
+    bool moves = r->moves;
+    r->moves = false;
+    if (!moves || block == SKY_BLOCK_NONE || s->sides[block].version != r->id.version)
         return; /* gone or replaced meanwhile, and uncounted then */
-    sky_block_info there = r->info;
-    there.set_ms = s->sides[block].before.set_ms;
-    there.centre_plane = (uint16_t)s->sides[block].before.centre.plane;
-    there.centre_slot = (uint16_t)s->sides[block].before.centre.slot;
+    sky_block_info there = info_before(&r->info, &s->sides[block]);
     s->sides[block].moving = false;
     sky__load(s, &there, false);
 }

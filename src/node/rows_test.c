@@ -137,6 +137,82 @@ static void satellites_that_did_not_hear_keep_the_block_readable(void **state) {
     }
 }
 
+/* Much of what is given away must be given again. */
+static bool late_on_the_way(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)from, (void)to;
+    return m->type != SKY_WIRE_MIGRATE || o->sent[SKY_WIRE_MIGRATE] % 4 == 0;
+}
+
+/* A home is given up only when nothing is in it any more: after a move of which not all satellites
+ * heard, the next one first brings together what is there. */
+static void a_block_has_no_third_home(void **state) {
+    (void)state;
+    for (every = 1; every <= 4; every++) {
+        sky_orrery o;
+        begin(&o, SKY_PLACE_ROTATION_HOP, every % 2 ? SKY_LOOKUP_INDEX : SKY_LOOKUP_BINARY);
+        o.ear = lose_some;
+        for (uint32_t to = 9; to > 5; to -= 2)
+            (void)prefetch(&o, 0, 1, to * SKY_ORRERY_TURN_NS);
+        assert_read(&o, 0);
+        o.ear = late_on_the_way;
+        for (uint32_t turn = 0; turn < 12; turn++) {
+            for (uint32_t i = 0; i < 3 && turn < 3; i++) {
+                sky_status status = prefetch(&o, 0, 1, (9 - turn - i) * SKY_ORRERY_TURN_NS);
+                assert_true(status == SKY_OK || status == SKY_E_BUSY);
+                assert_read(&o, 0);
+            }
+            if (turn == 3)
+                o.ear = NULL;
+            sky_orrery_run(&o, turn * SKY_ORRERY_TURN_NS + SKY_SECONDS(5));
+            assert_read(&o, 0);
+        }
+        assert_overhead(&o);
+        sky_orrery_close(&o);
+    }
+}
+
+static bool deaf_plane(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)from;
+    return m->type != SKY_WIRE_MOVE || m->facts.set_ms <= wall(o, o->now) || to.plane != every;
+}
+
+/* Whose next chunk was moved away does not take it for lost, although he did not hear of it. */
+static void a_moved_block_is_not_swept(void **state) {
+    (void)state;
+    for (every = 2; every <= 4; every++) {
+        sky_orrery o;
+        sky_orrery_open(&o, SKY_PLACE_ROTATION_HOP);
+        o.node_config.sweep_period_ns = SKY_ORRERY_TURN_NS / 2;
+        o.node_config.sweep_grace_ns = o.node_config.sweep_ripe_ns = SKY_SECONDS(1);
+        o.session_config.eviction = SKY_EVICT_SWEEP;
+        sky_orrery_begin(&o, 64);
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, BLOCK_BYTES).status, SKY_OK);
+        sky_orrery_run(&o, SKY_SECONDS(5));
+        o.ear = deaf_plane;
+        assert_int_equal(prefetch(&o, 0, 1, 4 * SKY_ORRERY_TURN_NS), SKY_E_IO);
+        for (uint32_t turn = 1; turn < 9; turn++) {
+            sky_orrery_run(&o, turn * SKY_ORRERY_TURN_NS + SKY_SECONDS(5));
+            assert_read(&o, 0);
+        }
+        sky_orrery_close(&o);
+    }
+}
+
+/* … and where not all can be told so, nothing moves. */
+static void what_cannot_be_settled_stays(void **state) {
+    (void)state;
+    every = 1;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_INDEX);
+    sky_session_config *config = &o.grounds[0]->config;
+    config->eviction = SKY_EVICT_SWEEP;
+    o.ear = lose_some;
+    assert_int_equal(prefetch(&o, 0, 1, 4 * SKY_ORRERY_TURN_NS), SKY_E_IO);
+    assert_false(o.grounds[0]->sides[0].scattered);
+    assert_read(&o, 0);
+    sky_orrery_close(&o);
+}
+
 static void what_need_not_move_does_not(void **state) {
     (void)state;
     sky_orrery o;
@@ -215,6 +291,9 @@ int main(void) {
         cmocka_unit_test(a_block_waits_where_it_will_be_overhead),
         cmocka_unit_test(a_move_is_readable_throughout),
         cmocka_unit_test(satellites_that_did_not_hear_keep_the_block_readable),
+        cmocka_unit_test(a_block_has_no_third_home),
+        cmocka_unit_test(a_moved_block_is_not_swept),
+        cmocka_unit_test(what_cannot_be_settled_stays),
         cmocka_unit_test(what_need_not_move_does_not),
         cmocka_unit_test(drops_follow_chunks_that_are_on_their_way),
         cmocka_unit_test(satellites_tell_how_they_are),

@@ -196,6 +196,9 @@ void sky__work_done(sky_session *s, uint32_t request) {
     case WORK_REHEAD:
         sky__move_go(s, request);
         break;
+    case WORK_MOVE:
+        sky__move_done(s, request);
+        break;
     case WORK_GET:
         block = sky_index_find(s->index, &r->ask.key);
         if (block != SKY_BLOCK_NONE && s->sides[block].version == r->id.version)
@@ -242,7 +245,7 @@ void sky__request_finish(sky_session *s, uint32_t request, sky_status status, ui
     chain_remove(s, list_of(s, r), request);
     if (op == SKY_OP_PUT)
         put_end(s, r, status);
-    if (op == SKY_OP_PREFETCH && r->state == REQUEST_RUNNING)
+    if (op == SKY_OP_PREFETCH)
         sky__move_end(s, request);
     s->stat.hits += op == SKY_OP_GET && status == SKY_OK;
     s->stat.misses += op == SKY_OP_GET && status == SKY_MISS;
@@ -364,7 +367,8 @@ void sky__evicted(sky_session *s, const sky_chunk_id *id) {
         }
         return;
     }
-    if (block != SKY_BLOCK_NONE && s->sides[block].version == id->version)
+    bool ours = block != SKY_BLOCK_NONE && s->sides[block].version == id->version;
+    if (ours && s->sides[block].before.set_ms == 0) /* of a moved one it may be a second copy */
         sky__purge_lost(s, block);
     for (uint32_t i = 0; i < s->config.requests_max; i++) {
         sky__request *r = &s->requests[i];

@@ -351,7 +351,8 @@ static void drop(sky_session *s, const sky__side *side, const sky_block_info *in
 /* A block that lost a chunk: by us, or by the satellites among themselves. Its head in any case. */
 static void clear_away(sky_session *s, const sky__side *side, const sky_block_info *info) {
     const uint32_t theirs = SKY_EVICT_GOSSIP | SKY_EVICT_SWEEP;
-    if (s->config.eviction & SKY_EVICT_LAZY || !(s->config.eviction & theirs))
+    bool moved = side->before.set_ms != 0; /* such a one they leave alone: rows.c */
+    if (moved || s->config.eviction & SKY_EVICT_LAZY || !(s->config.eviction & theirs))
         drop(s, side, info); /* or nobody would */
     else
         sky__purge_push(s, side, info);

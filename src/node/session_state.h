@@ -41,6 +41,9 @@ typedef enum {
     WORK_STAT,
 } sky__work;
 
+/* What a MOVE is for: rows.c. */
+typedef enum { MOVE_SETTLES, MOVE_GATHERS, MOVE_GOES } sky__move_step;
+
 /* Where a block's chunks are, as a function of time. set_ms 0: no such home. */
 typedef struct {
     int64_t set_ms;
@@ -71,6 +74,10 @@ typedef struct {
     uint32_t heads_absent; /* put: bits of the head's copies */
     uint64_t lost_version; /* get: of the block we knew and could not read */
     int64_t lost_ms;
+    sky__move_step step; /* prefetch */
+    bool moves;          /* … its block counts in both homes for its sake */
+    bool missed;         /* … not all chunks were where they should be */
+    bool settled;        /* … but now all are */
     bool searched;       /* nothing more to learn from satellites about this key */
     bool filling;        /* look: the prefix is known, its other heads are being fetched */
     uint32_t low, high;  /* look: keys below low are there, those from high on are not */
@@ -120,6 +127,7 @@ typedef struct {
     bool pinned;        /* by a PIN: once in the index, besides puts under way below it */
     sky_key parent;     /* zero: none */
     bool moving;        /* counted in both homes */
+    bool scattered;     /* not all chunks may have come to this home from the one before */
     sky__absent absent;
     bool adopted; /* known from its head; we, or others, may have dropped some of it before */
     bool hearsay; /* found in the sky and not yet read: nothing is dropped on its account */
@@ -341,6 +349,7 @@ typedef struct {
 } sky__span;
 sky__span sky__move_span(const sky_session *s, const sky__request *r, uint32_t unit);
 void sky__move_go(sky_session *s, uint32_t request);
+void sky__move_done(sky_session *s, uint32_t request);
 void sky__move_end(sky_session *s, uint32_t request);
 
 /* repair.c */

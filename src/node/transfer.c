@@ -205,13 +205,14 @@ static void describe(const sky_session *s, const sky__operation *o, sky_message 
         m->id.version = r->head_version;
 }
 
-/* The facts by which an operation's places are computed. A MOVE goes to where the chunks were. */
+/* The facts by which an operation's places are computed. The last MOVE goes to where the chunks
+ * were. */
 static sky_chunk_facts places_facts(const sky_session *s, const sky__operation *o) {
     const sky__request *r = &s->requests[o->request];
     sky_chunk_facts facts = r->facts;
     if (o->work == WORK_LOOK) /* nothing is known of the block yet, nor needs to be */
         facts = sky__block_facts(s, &r->info, false);
-    if (o->work == WORK_MOVE) {
+    if (o->work == WORK_MOVE && r->step == MOVE_GOES) {
         facts.set_ms = r->before.set_ms;
         facts.centre = r->before.centre;
     }
@@ -222,7 +223,8 @@ static sky_chunk_facts places_facts(const sky_session *s, const sky__operation *
 uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__operation *o,
                                sky_satellite places[SKY__PLACES_MAX]) {
     const sky__request *r = &s->requests[o->request];
-    bool moved_block = o->work == WORK_GET || o->work == WORK_PIECE;
+    bool moved_block = o->work == WORK_GET || o->work == WORK_PIECE ||
+                       (o->work == WORK_MOVE && r->step == MOVE_GATHERS);
     places[0] = r->ask.satellite;
     if (o->work == WORK_STAT)
         return 1;
@@ -616,14 +618,35 @@ static void take_miss(sky_session *s, sky_time now, uint32_t op) {
         sky__chunk_lost(s, now, op, sky__hides(s, now, &s->operations[op]) ? SKY_E_IO : SKY_MISS);
 }
 
-/* Some of the row may be on its way between two places. */
+/* Was that one of the places the chunk has in the home its MOVE names? */
+static bool is_home(const sky_session *s, sky_time now, const sky__operation *o) {
+    sky_satellite places[SKY__PLACES_MAX];
+    sky_chunk_facts facts = places_facts(s, o);
+    uint32_t count = sky__places(s, now, &facts, NULL, 0, places);
+    for (uint32_t i = 0; i < count; i++) {
+        if (sky_satellite_equal(places[i], o->to))
+            return true;
+    }
+    return false;
+}
+
+/* Some of the row may be on its way between two places, and of those the one has some and the other
+ * the rest. A single chunk that is nowhere is gone. */
 static void take_move_ack(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
     sky__operation *o = &s->operations[op];
-    sky__span span = sky__move_span(s, &s->requests[o->request], o->unit);
+    sky__request *r = &s->requests[o->request];
+    sky__span span = sky__move_span(s, r, o->unit);
     uint32_t expected = (span.last - span.first) / s->servers + 1;
-    s->stat.moved += m->moved < expected ? m->moved : expected;
-    if (m->moved >= expected || !ask_elsewhere(s, now, op))
-        chunk_done(s, op);
+    bool all = m->moved >= expected;
+    if (r->step == MOVE_GOES)
+        s->stat.moved += all ? expected : m->moved;
+    if (!all && ask_elsewhere(s, now, op))
+        return;
+    if (r->step == MOVE_GATHERS)
+        r->missed |= all && !is_home(s, now, o);
+    else
+        r->missed |= !all;
+    chunk_done(s, op);
 }
 
 static void take_stat(sky_session *s, uint32_t op, const sky_message *m) {
