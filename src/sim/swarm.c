@@ -18,14 +18,16 @@ typedef struct {
     sky_prng prng;
     sky_prng datagrams; /* by itself: one sky, carried one way or the other */
     sky_prng shape;     /* by itself: true orbits, another window, removals and pins */
+    sky_prng moves;     /* by itself: half of all skies have prefetches */
     bool shaped;        /* as one sky of three is */
     bool physical;
     char *text;
     size_t used;
 } drawing;
 
-/* With it the shape leaves the seeds of swarm_test.c as they were when they failed. */
+/* With these shape and moves leave the seeds of swarm_test.c as they were when they failed. */
 #define SHAPE_SALT 85
+#define MOVES_SALT 440
 
 static void say(drawing *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -143,6 +145,10 @@ static void draw_workload(drawing *d, double hours) {
         uint64_t removes = 5 * of_shape(d, 3), pins = 10 * of_shape(d, 3);
         say(d, ", removes: %.2f, pins: %.2f", (double)removes / 100, (double)pins / 100);
     }
+    if (sky_prng_below(&d->moves, 2) == 0) {
+        uint64_t prefetches = 1 + sky_prng_below(&d->moves, 10);
+        say(d, ", prefetches: %.2f", (double)prefetches / 100);
+    }
     say(d, "}\n");
 }
 
@@ -170,6 +176,7 @@ size_t sky_sim_draw(uint64_t seed, double hours, char text[SKY_SIM_DRAWN_MAX]) {
     sky_prng_init(&d.prng, seed);
     sky_prng_init(&d.datagrams, ~seed);
     sky_prng_init(&d.shape, seed ^ SHAPE_SALT);
+    sky_prng_init(&d.moves, seed ^ MOVES_SALT);
     draw_sky(&d);
     draw_links(&d);
     draw_workload(&d, hours);
