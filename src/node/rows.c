@@ -13,8 +13,8 @@
  *     ( settle ──► ( gather ) ) ──► go
  *
  *   settle  MOVE to the home it has, a row at a time: are all there? For a block that was moved
- *           before; and where satellites sweep, for from then on it is spare. A satellite that finds
- *           the next chunk moved away, and has not heard of it, would take it for lost
+ *           before; and where satellites sweep, for from then on it is spare. A satellite that
+ *           finds the next chunk moved away, and has not heard of it, would take it for lost
  *   gather  when they are not (a turn split the row, a satellite had not heard): the same chunk by
  *           chunk, in both homes, until all are there
  *   go      MOVE to the new home

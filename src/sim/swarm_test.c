@@ -118,8 +118,8 @@ static void carry_otherwise(char *text) {
  * before its acknowledgement came, and the put then dropped its own chunks. 1101634: a put waited
  * for a satellite that was cut off, and others swept what was stored of it. 7700046, 7700044: a
  * DROP followed a chunk that was moved while it was on its way into its new home. 8810688: a block
- * had a third home, and chunks in the first. 8830339: over the seam of planes of a true sky the home
- * before was computed wrongly. */
+ * had a third home, and chunks in the first. 8830339: over the seam of planes of a true sky the
+ * home before was computed wrongly. */
 static void seeds_that_failed_once_pass(void **state) {
     (void)state;
     char text[SKY_SIM_DRAWN_MAX];
