@@ -377,6 +377,8 @@ static void collect_movers(sky_node *n, const sky_node_list *l) {
             move_to(n, s, WAITING);
         else if (s->move == WAITING && belongs_here(n, s))
             move_to(n, s, HELD);
+        else if (s->move == SENT && !s->doomed && !sky_satellite_equal(sent_to(s), place_of(n, s)))
+            set_out(n, s); /* who was to take it may be dead, and it is looked for ahead */
     }
 }
 

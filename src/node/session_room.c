@@ -13,7 +13,7 @@
 
 #include "node/session_state.h"
 
-#define HEADS_MAX   3
+#define HEADS_MAX   5
 #define HEADS_APART 2 /* slots */
 
 /* ---- places ---- */
@@ -101,14 +101,23 @@ static bool has_side_planes(const sky_frame *f) {
     return f->placement.window_planes >= 3;
 }
 
-/* Where chunks have company, heads have it too, as far as the sky is wide. */
+/* Where chunks have company, heads have it too: as many satellites may go with theirs, as far as
+ * the sky is wide. */
 uint32_t sky__head_copies(const sky_session_config *c) {
     const sky_frame *f = c->frame;
-    uint32_t wanted = c->parity > 0 && c->replicas < 2 ? 2 : c->replicas;
-    bool wide = has_side_planes(f) || f->constellation.slots >= 2 * HEADS_APART + 1;
-    if (f->placement.strategy == SKY_PLACE_HOP || !wide || wanted < 1)
+    uint32_t wanted = c->parity + 1 > c->replicas ? c->parity + 1u : c->replicas;
+    uint32_t abreast = has_side_planes(f) ? 3 : 1;
+    uint32_t in_line = (f->constellation.slots - 1) / (2 * HEADS_APART) * 2;
+    uint32_t room = abreast + in_line < HEADS_MAX ? abreast + in_line : HEADS_MAX;
+    if (f->placement.strategy == SKY_PLACE_HOP)
         return 1;
-    return wanted < HEADS_MAX ? wanted : HEADS_MAX;
+    return wanted < room ? wanted : room;
+}
+
+/* 0, 1, -1, 2, -2, ... as a step round a ring. */
+static uint32_t sideways(uint32_t nth, uint32_t ring) {
+    uint32_t step = (nth + 1) / 2;
+    return nth % 2 ? step : (ring - step) % ring;
 }
 
 /* Beside the satellite overhead, where the ground still sees it; in its plane not next to it, for
@@ -116,10 +125,12 @@ uint32_t sky__head_copies(const sky_session_config *c) {
 static sky_satellite head_centre(const sky_frame *f, uint32_t copy) {
     const sky_constellation *c = &f->constellation;
     sky_satellite at = f->centre;
-    if (copy > 0 && has_side_planes(f))
-        at.plane = (at.plane + (copy == 1 ? 0 : c->planes - 2)) % c->planes + 1;
-    else if (copy > 0)
-        at.slot = (at.slot - 1 + (copy == 1 ? HEADS_APART : c->slots - HEADS_APART)) % c->slots + 1;
+    uint32_t abreast = has_side_planes(f) ? 3 : 1;
+    if (copy < abreast)
+        at.plane = (at.plane - 1 + sideways(copy, c->planes)) % c->planes + 1;
+    else
+        at.slot = (at.slot - 1 + HEADS_APART * sideways(copy - abreast + 1, c->slots)) % c->slots +
+                  1;
     return at;
 }
 

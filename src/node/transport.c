@@ -266,8 +266,8 @@ static void take_frames(sky_transport *t, sky_time now, const sky_packet_head *h
 }
 
 static sky__link link_of_relay(sky_transport *t, sky_time now, const sky_packet_head *h) {
-    return sky__is_ground(sky__relay_hop(t, now, h->destination, h->way)) ? SKY__LINK_GROUND
-                                                                          : SKY__LINK_ISL;
+    return sky__is_ground(sky__next_hop(t, now, h->destination, h->way)) ? SKY__LINK_GROUND
+                                                                         : SKY__LINK_ISL;
 }
 
 /* For somebody else: it waits for its link. What changes on the way is written when it leaves. */

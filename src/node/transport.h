@@ -153,9 +153,6 @@ void sky_transport_send_token(sky_transport *t, sky_time now, sky_satellite neig
                               const sky_packet_frame *token, size_t bytes, sky_datagram *out);
 #define SKY_TRANSPORT_TOKEN_BYTES (SKY_PACKET_HEAD_BYTES + SKY_PACKET_TOKEN_BYTES + SKY_TAG_BYTES)
 
-/* Where a datagram for `destination` goes from here, at `now`. */
-sky_satellite sky_transport_next_hop(sky_transport *t, sky_time now, sky_satellite destination);
-
 void sky_transport_stats(const sky_transport *t, sky_transport_stat *out);
 
 #endif

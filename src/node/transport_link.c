@@ -45,29 +45,57 @@ static uint32_t step_on(uint32_t from, int32_t way, uint32_t count) {
     return way > 0 ? from % count + 1 : (from + count - 2) % count + 1;
 }
 
-/* Way 0 goes between planes first and then along one; way 1 the other way round, and where both
- * are in one plane it starts with a step aside: the two meet nowhere in between, so that one dead
- * satellite does not cut two others off. */
+/* Who stands `by` planes beside a plane. */
+static uint32_t plane_beside(uint32_t plane, int32_t by, uint32_t count) {
+    return (uint32_t)((int32_t)(plane - 1 + 2 * count) + by) % count + 1;
+}
+
+/* A way runs along a lane, so many planes beside the one it goes to: whatever is dead on one lane,
+ * the others go round it. Each satellite on the way finds the next from the lane and its own place.
+ *
+ *   lane 1     . a──a──a──a .         The way to D first goes across to the lane, then along it,
+ *   lane 0     O─o──o──o──o─D         then across to D. Where O is abreast of D it steps forward
+ *   lane -1    . b──b──b──b .         or back a slot, unless all between them are lanes. */
+static int32_t lane_of(uint8_t way) {
+    static const int32_t lanes[SKY_PACKET_WAYS] = {0, 1, -1, 2, -2};
+    return lanes[way];
+}
+
 static sky_satellite neighbour_towards(const sky_frame *f, sky_satellite from, sky_satellite to,
-                                       uint8_t way, bool starts) {
+                                       int32_t lane) {
     const sky_constellation *c = &f->constellation;
     int32_t planes = steps(from.plane, to.plane, c->planes);
     int32_t slots = steps(from.slot, to.slot, c->slots);
-    if (way && starts && planes == 0 && magnitude(slots) > 1 && c->planes > 1)
-        planes = 1;
-    else if (way && slots != 0)
-        planes = 0;
+    bool next_door = magnitude(planes) + magnitude(slots) == 1;
+    if (slots == 0 && lane != 0 && magnitude(planes) > magnitude(lane))
+        return (sky_satellite){from.plane, step_on(from.slot, lane, c->slots)};
+    if (slots != 0 && !next_door)
+        planes = steps(from.plane, plane_beside(to.plane, lane, c->planes), c->planes);
     if (planes != 0)
         return (sky_satellite){step_on(from.plane, planes, c->planes), from.slot};
     return (sky_satellite){from.plane, step_on(from.slot, slots, c->slots)};
 }
 
-/* Where the ground's way begins: overhead, or next to it. */
-static sky_satellite entrance(const sky_frame *f, uint64_t turns, uint8_t way) {
+/* Where way `lane` crosses between ground and sky: overhead, or as far aside, up to where the
+ * window ends, as the lane is; in windows of one plane a slot before or behind. */
+static sky_satellite gate(const sky_frame *f, uint64_t turns, int32_t aside) {
     sky_satellite s = sky_frame_centre(f, turns);
-    if (way && f->placement.strategy != SKY_PLACE_HOP)
-        s.slot = step_on(s.slot, -1, f->constellation.slots);
+    int32_t most = (int32_t)f->placement.window_planes / 2;
+    if (f->placement.strategy == SKY_PLACE_HOP || aside == 0)
+        return s;
+    if (most == 0)
+        return (sky_satellite){s.plane, step_on(s.slot, -aside, f->constellation.slots)};
+    aside = aside > most ? most : aside < -most ? -most : aside;
+    s.plane = plane_beside(s.plane, aside, f->constellation.planes);
     return s;
+}
+
+/* From the ground: in the destination's lane, and never overhead but for lane 0. */
+static sky_satellite gate_up(const sky_frame *f, uint64_t turns, sky_satellite to, int32_t lane) {
+    uint32_t planes = f->constellation.planes;
+    int32_t aside = steps(sky_frame_centre(f, turns).plane, plane_beside(to.plane, lane, planes),
+                          planes);
+    return gate(f, turns, lane == 0 ? 0 : aside == 0 ? lane : aside);
 }
 
 static sky__peer *peer_find(sky_transport *t, sky_satellite who);
@@ -78,22 +106,35 @@ static bool heard_lately(sky_transport *t, sky_time now, sky_satellite who) {
     return p && p->heard && p->heard_at + t->config->age_ns_max > now;
 }
 
-static sky_satellite hop_to(sky_transport *t, sky_time now, uint64_t turns,
-                            sky_satellite destination, uint8_t way, bool starts) {
-    const sky_frame *f = t->config->frame;
-    sky_satellite self = t->config->self;
-    if (sky__is_ground(self))
-        return t->config->direct || in_sight(f, destination, turns) ? destination
-                                                                    : entrance(f, turns, way);
-    if (!sky__is_ground(destination))
-        return neighbour_towards(f, self, destination, way, starts);
-    if (in_sight(f, self, turns) || heard_lately(t, now, destination))
-        return destination;
-    return neighbour_towards(f, self, entrance(f, turns, way), way, starts);
+/* To the ground: as far aside as the window is wide, and the rest of the lane on the way there. */
+static sky_satellite gate_down(const sky_frame *f, uint64_t turns, int32_t *lane) {
+    int32_t most = (int32_t)f->placement.window_planes / 2, aside = *lane;
+    aside = aside > most ? most : aside < -most ? -most : aside;
+    sky_satellite s = gate(f, turns, *lane);
+    *lane -= aside;
+    return s;
 }
 
-sky_satellite sky_transport_next_hop(sky_transport *t, sky_time now, sky_satellite destination) {
-    return hop_to(t, now, turns_at(t, now), destination, 0, true);
+static sky_satellite hop_to(sky_transport *t, sky_time now, uint64_t turns,
+                            sky_satellite destination, uint8_t way) {
+    const sky_frame *f = t->config->frame;
+    sky_satellite self = t->config->self;
+    int32_t lane = lane_of(way);
+    if (sky__is_ground(self))
+        return t->config->direct || in_sight(f, destination, turns)
+                   ? destination
+                   : gate_up(f, turns, destination, lane);
+    if (!sky__is_ground(destination))
+        return neighbour_towards(f, self, destination, lane);
+    if (in_sight(f, self, turns) || heard_lately(t, now, destination))
+        return destination;
+    sky_satellite down = gate_down(f, turns, &lane);
+    return neighbour_towards(f, self, down, lane);
+}
+
+sky_satellite sky__next_hop(sky_transport *t, sky_time now, sky_satellite destination,
+                            uint8_t way) {
+    return hop_to(t, now, turns_at(t, now), destination, way);
 }
 
 static uint32_t hops_between(const sky_frame *f, sky_satellite a, sky_satellite b) {
@@ -101,18 +142,30 @@ static uint32_t hops_between(const sky_frame *f, sky_satellite a, sky_satellite 
            magnitude(steps(a.slot, b.slot, f->constellation.slots));
 }
 
-static sky_time way_ns(const sky_transport *t, uint64_t turns, sky_satellite destination) {
+/* Between two satellites: as light goes, and what each hop may be late by. A lane adds the planes
+ * it is aside, there and back. */
+static sky_time lane_ns(const sky_transport *t, sky_satellite a, sky_satellite b, int32_t lane) {
+    const sky_frame *f = t->config->frame;
+    uint32_t planes = f->constellation.planes;
+    sky_time late = t->config->jitter_ns;
+    sky_satellite beside = {plane_beside(b.plane, lane, planes), b.slot};
+    sky_time aside = sky_frame_link_ns(f, b, beside) + late * (sky_time)hops_between(f, b, beside);
+    return sky_frame_link_ns(f, a, b) + late * (sky_time)hops_between(f, a, b) + 2 * aside;
+}
+
+static sky_time way_ns(const sky_transport *t, uint64_t turns, sky_satellite destination,
+                       uint8_t way) {
     const sky_frame *f = t->config->frame;
     sky_satellite a = t->config->self, b = destination;
     if (sky__is_ground(a))
         a = destination, b = t->config->self;
     if (!sky__is_ground(b)) /* never a zero of hops: pieces to oneself are not sent */
-        return sky_frame_link_ns(f, a, b) + t->config->jitter_ns * (sky_time)hops_between(f, a, b);
+        return lane_ns(t, a, b, lane_of(way));
     sky_satellite centre = sky_frame_centre(f, turns);
     if (in_sight(f, a, turns))
         return sky_frame_ground_ns(f, a, turns) + t->config->jitter_ns;
-    return sky_frame_ground_ns(f, centre, turns) + sky_frame_link_ns(f, centre, a) +
-           t->config->jitter_ns * (sky_time)(hops_between(f, centre, a) + 1);
+    return sky_frame_ground_ns(f, centre, turns) + lane_ns(t, centre, a, lane_of(way)) +
+           t->config->jitter_ns;
 }
 
 const sky__route *sky__route_find(sky_transport *t, sky_time now, sky_satellite destination,
@@ -124,16 +177,45 @@ const sky__route *sky__route_find(sky_transport *t, sky_time now, sky_satellite 
     r->way = way;
     r->from = now;
     r->until = fickle ? now + 1 : sky_turn_begins(&t->config->frame->turning, turns + 1);
-    r->hop = hop_to(t, now, turns, destination, way, true);
+    r->hop = hop_to(t, now, turns, destination, way);
     r->link = sky__is_ground(t->config->self) || sky__is_ground(r->hop) ? SKY__LINK_GROUND
                                                                         : SKY__LINK_ISL;
-    r->way_ns = way_ns(t, turns, destination);
+    r->way_ns = way_ns(t, turns, destination, way);
     return r;
 }
 
-sky_satellite sky__relay_hop(sky_transport *t, sky_time now, sky_satellite destination,
-                             uint8_t way) {
-    return hop_to(t, now, turns_at(t, now), destination, way, false);
+/* ---- habits ---- */
+
+#define DOUBTS_MAX 3
+
+static uint32_t habit_number(sky_satellite to) {
+    return (31 * to.plane + to.slot) % SKY__T_HABITS;
+}
+
+static bool holds(const sky__habit *h, sky_time now, sky_satellite to) {
+    return sky__same(h->to, to) && now < h->until;
+}
+
+uint8_t sky__usual_way(const sky_transport *t, sky_time now, sky_satellite to) {
+    const sky__habit *h = &t->habits[habit_number(to)];
+    return holds(h, now, to) ? h->way : 0;
+}
+
+void sky__way_doubted(sky_transport *t, sky_time now, sky_satellite to, uint8_t way) {
+    sky__habit *h = &t->habits[habit_number(to)];
+    if (!holds(h, now, to))
+        *h = (sky__habit){
+            .to = to, .until = sky_turn_begins(&t->config->frame->turning, turns_at(t, now) + 1)};
+    if (h->way == way && ++h->doubts >= DOUBTS_MAX) {
+        h->way = (uint8_t)((way + 1) % SKY_PACKET_WAYS);
+        h->doubts = 0;
+    }
+}
+
+void sky__way_proven(sky_transport *t, sky_time now, sky_satellite to, uint8_t way) {
+    sky__habit *h = &t->habits[habit_number(to)];
+    if (holds(h, now, to) && h->way == way)
+        h->doubts = 0;
 }
 
 /* ---- peers ---- */

@@ -155,7 +155,9 @@ void sky_transport_send_sealed(sky_transport *t, sky_time now, const sky_datagra
     uint32_t bytes = (uint32_t)(seal ? sky_seal_message_bytes(m->data, m->bytes) : m->bytes);
     assert(bytes >= 1 && bytes <= t->config->message_bytes_max);
     uint32_t all = (uint32_t)((1ull << sky_packet_pieces(bytes)) - 1);
-    t->sending[i] = (sky__sending){.link = sky__route_to(t, now, to, 0)->link,
+    uint8_t way = sky__usual_way(t, now, to);
+    t->sending[i] = (sky__sending){.link = sky__route_to(t, now, to, way)->link,
+                                   .way = way,
                                    .clean = true,
                                    .to = to,
                                    .number = ++t->number << SKY__T_INDEX_BITS | i,
@@ -217,6 +219,7 @@ void sky__acknowledged(sky_transport *t, sky_time now, sky_satellite from, uint6
     if (i >= t->sending_fresh || s->state == SENDING_FREE || s->number != number ||
         !sky__same(s->to, from))
         return;
+    sky__way_proven(t, now, from, s->way);
     t->flying -= count_bits(s->flying & bitmap);
     s->flying &= ~bitmap;
     s->pending &= ~bitmap;
@@ -250,6 +253,9 @@ void sky__look_after_messages(sky_transport *t, sky_time now) {
         if (s->deadline <= now) {
             t->stat.timeouts++;
             s->timeouts++;
+            if (s->acked == 0)
+                sky__way_doubted(t, now, s->to, s->way);
+            s->way = (uint8_t)((s->way + 1) % SKY_PACKET_WAYS);
             send_again(t, i);
         }
         sky_time next = s->deadline < end ? s->deadline : end;
@@ -306,7 +312,7 @@ static uint32_t take_piece(sky_transport *t, sky_time now, uint32_t i) {
     t->flying += !(s->flying >> index & 1);
     s->flying |= 1u << index;
     s->sent = now;
-    s->way_ns = sky__route_to(t, now, s->to, s->timeouts & 1)->way_ns;
+    s->way_ns = sky__route_to(t, now, s->to, s->way)->way_ns;
     s->deadline = later(now, t->outlets[s->link].free_at) + patience(t, s);
     if (s->deadline < t->earliest_out)
         t->earliest_out = s->deadline;
@@ -356,7 +362,7 @@ static void send_on(sky_transport *t, sky_time now, sky__outlet *o, filling *f) 
     o->relay_count--;
     sky_packet_head_decode(r->data, r->bytes, &f->head);
     f->head.ttl--;
-    f->head.to = sky__relay_hop(t, now, f->head.destination, f->head.way);
+    f->head.to = sky__next_hop(t, now, f->head.destination, f->head.way);
     f->bytes = r->bytes - SKY_TAG_BYTES;
     f->data = r->data;
     t->stat.relayed++;
@@ -383,7 +389,7 @@ bool sky_transport_offer(sky_transport *t, sky_time now, sky_datagram *out) {
         send_on(t, now, o, &f);
     } else {
         const sky__sending *s = &t->sending[next_message(t, o)];
-        begin(t, now, s->to, s->timeouts & 1, out->data, &f);
+        begin(t, now, s->to, s->way, out->data, &f);
         put_pieces(t, now, o, &f);
     }
     sky__link_stamp(t, now, &f.head, f.data, f.bytes);

@@ -11,6 +11,7 @@
 #define SKY__T_DONE_MAX   4096u
 #define SKY__T_INDEX_BITS 12 /* of a message number: its place in `sending` */
 #define SKY__T_GAPS_ONE   65536u
+#define SKY__T_HABITS     64
 
 /* A station at the other end of a light path. */
 typedef struct {
@@ -48,6 +49,7 @@ typedef struct {
     uint32_t all, pending, flying, acked; /* bitmaps */
     uint32_t echo;                        /* bitmap: to be sent a second time after the pending */
     uint32_t timeouts;
+    uint8_t way; /* of the last one sent */
     sky_time begun;
     sky_time sent;     /* the last piece */
     sky_time deadline; /* for an acknowledgement; SKY_TIME_NEVER: nothing is flying */
@@ -98,6 +100,15 @@ typedef struct {
     sky_time way_ns; /* light, and what each hop may be late by; one way */
 } sky__route;
 
+/* Which way to a station is tried first, until the sky turns: another than way 0 where messages on
+ * that one died one after the other, so that not each has to find out. */
+typedef struct {
+    sky_satellite to;
+    uint8_t way;
+    uint8_t doubts; /* messages in a row of which nothing was heard */
+    sky_time until;
+} sky__habit;
+
 /* What waits for one kind of link. */
 typedef struct {
     sky_time free_at;
@@ -120,9 +131,10 @@ struct sky_transport {
     uint32_t peer_count;
     uint32_t peer_last; /* found last */
     sky_cipher_key scratch;
-    sky__route route;       /* asked for last */
-    sky_satellite ground;   /* the one whose message came last; {0, 0}: none */
-    sky_packet_frame token; /* of the datagram believed last */
+    sky__route route;                 /* asked for last */
+    sky__habit habits[SKY__T_HABITS]; /* where the station's name says; who comes later takes it */
+    sky_satellite ground;             /* the one whose message came last; {0, 0}: none */
+    sky_packet_frame token;           /* of the datagram believed last */
 
     sky__sending *sending;
     uint8_t *sending_bytes; /* the datagrams they are cut into */
@@ -162,6 +174,12 @@ static inline bool sky__is_ground(sky_satellite s) {
     return s.plane == 0;
 }
 bool sky__is_station(const sky_transport *t, sky_satellite s);
+uint8_t sky__usual_way(const sky_transport *t, sky_time now, sky_satellite to);
+/* A message that went this way: nothing was heard of it, or something was. */
+void sky__way_doubted(sky_transport *t, sky_time now, sky_satellite to, uint8_t way);
+void sky__way_proven(sky_transport *t, sky_time now, sky_satellite to, uint8_t way);
+/* Where a datagram that goes this way, 0 to SKY_PACKET_WAYS - 1, goes from here. */
+sky_satellite sky__next_hop(sky_transport *t, sky_time now, sky_satellite destination, uint8_t way);
 const sky__route *sky__route_find(sky_transport *t, sky_time now, sky_satellite destination,
                                   uint8_t way);
 /* Borrowed until the next call. Pieces go to one place many times in a row, and ways change only as
@@ -174,9 +192,6 @@ static inline const sky__route *sky__route_to(sky_transport *t, sky_time now,
         return r;
     return sky__route_find(t, now, destination, way);
 }
-/* The next hop of what is only passing. */
-sky_satellite sky__relay_hop(sky_transport *t, sky_time now, sky_satellite destination,
-                             uint8_t way);
 /* Decode and believe; false: counted. */
 bool sky__link_accept(sky_transport *t, sky_time now, const uint8_t *bytes, size_t byte_count,
                       sky_packet_head *head);

@@ -361,6 +361,59 @@ static void messages_find_their_way(void **state) {
     }
 }
 
+static bool is_among(sky_satellite s, const sky_satellite *of, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (sky_satellite_equal(s, of[i]))
+            return true;
+    }
+    return false;
+}
+
+/* The number of a random station that is not dead, the ground or off the edge of the grid. */
+static uint32_t draw_living(sky_net *n, const sky_satellite *dead, uint32_t count) {
+    for (;;) {
+        uint32_t i = (uint32_t)sky_prng_below(&n->prng, n->station_count);
+        sky_satellite self = n->stations[i].config.self;
+        bool inside = self.plane == 0 || (self.slot > 1 && self.slot < 10);
+        if (inside && !is_among(self, dead, count))
+            return i;
+    }
+}
+
+/* Two dead satellites cut nobody off, and three whoever is not between them: of the ways some go
+ * round. The ground sees planes 2 to 4, slots 2 to 6. */
+static void dead_satellites_are_gone_round(void **state) {
+    (void)state;
+    uint32_t lost = 0;
+    for (uint32_t round = 0; round < 50; round++) {
+        sky_net n;
+        sky_net_open(&n, SKY_PLACE_ROTATION_HOP, round);
+        for (uint32_t plane = 1; plane <= 5; plane++)
+            for (uint32_t slot = 1; slot <= 10; slot++)
+                sky_net_add(&n, (sky_satellite){plane, slot}, SKY_SUITE_PLAIN);
+        sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+        uint32_t dead_count = 2 + round % 2;
+        sky_satellite dead[3];
+        for (uint32_t i = 0; i < dead_count; i++) {
+            uint32_t station = draw_living(&n, dead, i);
+            if (n.stations[station].config.self.plane == 0)
+                station = 0;
+            dead[i] = n.stations[station].config.self;
+            sky_net_stop(&n, station);
+        }
+        uint32_t from = draw_living(&n, dead, dead_count), to = from;
+        while (to == from)
+            to = draw_living(&n, dead, dead_count);
+        for (uint64_t number = 1; number <= 4; number++)
+            assert_true(sky_net_send(&n, from, n.stations[to].config.self, number, 5000));
+        sky_net_run(&n, SKY_TIME_NEVER);
+        lost += n.stations[to].taken < 4;
+        assert_true(n.stations[to].taken == 4 || dead_count == 3);
+        sky_net_close(&n);
+    }
+    assert_true(lost <= 1);
+}
+
 /* What nobody answers is sent again, but does not keep the window from those who do. */
 static void the_dead_do_not_hold_up_the_living(void **state) {
     (void)state;
@@ -655,6 +708,7 @@ int main(void) {
         cmocka_unit_test(the_pace_is_kept),
         cmocka_unit_test(the_dead_are_given_up),
         cmocka_unit_test(messages_find_their_way),
+        cmocka_unit_test(dead_satellites_are_gone_round),
         cmocka_unit_test(one_plane_has_no_aside),
         cmocka_unit_test(the_dead_do_not_hold_up_the_living),
         cmocka_unit_test(what_finds_nobody_ends),

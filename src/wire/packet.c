@@ -42,7 +42,8 @@ void sky_packet_head_encode(const sky_packet_head *h, uint8_t *dst) {
 sky_status sky_packet_head_decode(const uint8_t *p, size_t bytes, sky_packet_head *out) {
     if (bytes < SKY_PACKET_HEAD_BYTES + SKY_TAG_BYTES || bytes > SKY_PACKET_BYTES_MAX)
         return SKY_E_CORRUPT;
-    if (sky_load_u32(p) != MAGIC || p[4] != SKY_PACKET_VERSION || p[5] >= SKY_SUITE_END || p[7] > 1)
+    if (sky_load_u32(p) != MAGIC || p[4] != SKY_PACKET_VERSION || p[5] >= SKY_SUITE_END ||
+        p[7] >= SKY_PACKET_WAYS)
         return SKY_E_CORRUPT;
     uint64_t sent = sky_load_u64(p + 40);
     if (sent >= (uint64_t)SKY_TIME_NEVER)

@@ -30,7 +30,8 @@
 #include "wire/message.h"
 #include "wire/seal.h"
 
-#define SKY_PACKET_VERSION     2
+#define SKY_PACKET_VERSION     3
+#define SKY_PACKET_WAYS        5
 #define SKY_PACKET_BYTES_MAX   1232
 #define SKY_PACKET_HEAD_BYTES  48
 #define SKY_PACKET_FRAME_BYTES 16 /* of a DATA frame, before its bytes */
@@ -46,7 +47,7 @@
 typedef struct {
     sky_suite suite;
     uint8_t ttl;        /* hops it may still take after this one */
-    uint8_t way;        /* 0 or 1: which of two ways over the grid */
+    uint8_t way;        /* which over the grid, below SKY_PACKET_WAYS */
     sky_satellite from; /* this hop; plane 0: a ground station */
     sky_satellite to;
     sky_satellite origin; /* the ends */

@@ -10,7 +10,7 @@
 
 static const sky_packet_head head = {.suite = SKY_SUITE_CHACHA,
                                      .ttl = 9,
-                                     .way = 1,
+                                     .way = SKY_PACKET_WAYS - 1,
                                      .from = {1, 2},
                                      .to = {3, 4},
                                      .origin = {0, 65535},
@@ -27,13 +27,13 @@ static void heads_come_back(void **state) {
     assert_int_equal(sky_packet_head_decode(p, 64, &h), SKY_OK);
     assert_int_equal(h.suite, head.suite);
     assert_int_equal(h.ttl, 9);
-    assert_int_equal(h.way, 1);
+    assert_int_equal(h.way, 4);
     assert_int_equal(h.from.plane, 1);
     assert_int_equal(h.to.slot, 4);
     assert_int_equal(h.origin.slot, 65535);
     assert_int_equal(h.destination.plane, 4096);
     assert_true(h.epoch == head.epoch && h.counter == 77 && h.sent == head.sent);
-    static const uint8_t expected[] = {0x53, 0x4b, 0x4d, 0x50, 2, 2, 9, 1, 1, 0, 2, 0};
+    static const uint8_t expected[] = {0x53, 0x4b, 0x4d, 0x50, 3, 2, 9, 4, 1, 0, 2, 0};
     assert_memory_equal(p, expected, sizeof expected);
     assert_int_equal(sky_packet_head_decode(p, SKY_PACKET_BYTES_MAX, &h), SKY_OK);
     assert_int_equal(sky_packet_head_decode(p, SKY_PACKET_BYTES_MAX + 1, &h), SKY_E_CORRUPT);
@@ -46,6 +46,8 @@ static void heads_come_back(void **state) {
         assert_int_equal(sky_packet_head_decode(p, 64, &h), SKY_E_CORRUPT);
         p[strict[i]] = was;
     }
+    p[7] = SKY_PACKET_WAYS;
+    assert_int_equal(sky_packet_head_decode(p, 64, &h), SKY_E_CORRUPT);
 }
 
 static void pieces_make_up_the_message(void **state) {
