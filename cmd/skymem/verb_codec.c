@@ -19,6 +19,21 @@ static int failed(const job *j, const char *what, sky_status status) {
     return cli_failed(j->c, "%s: %s", what, sky_status_text(status));
 }
 
+/* Where the result goes; checked before anything runs. */
+static const char *output_of(const job *j) {
+    const char *output = cli_text(j->c, "output");
+    return output ? output : j->c->arguments[2];
+}
+
+/* False: it is no level, and that was said. */
+static bool read_level(const job *j, sky_level *level) {
+    bool fine = sky_level_parse(cli_text(j->c, "level"), level) == SKY_OK;
+    if (!fine)
+        cli_usage(j->c, "no level \"%s\": `skymem codec levels` lists them",
+                  cli_text(j->c, "level"));
+    return fine;
+}
+
 /* ---- profile: a calibration, or a layout that tells the rope alone ---- */
 
 static int read_calibration(job *j, const char *path) {
@@ -158,7 +173,7 @@ static int encode_all(const job *j, const npy_array *a, sky_level level) {
         bytes += status == SKY_OK ? took : 0;
     }
     double seconds = (double)(sky_now() - start) / 1e9;
-    int code = status == SKY_OK ? cli_file_write(j->c, cli_text(j->c, "output"), out, bytes)
+    int code = status == SKY_OK ? cli_file_write(j->c, output_of(j), out, bytes)
                                 : failed(j, "encode", status);
     free(out);
     if (code != CLI_OK)
@@ -179,11 +194,8 @@ static int encode_all(const job *j, const npy_array *a, sky_level level) {
 static int run_encode(job *j) {
     npy_array a;
     sky_level level;
-    if (!cli_text(j->c, "output"))
-        return cli_usage(j->c, "codec encode needs -o OUT.skv");
-    if (sky_level_parse(cli_text(j->c, "level"), &level) != SKY_OK)
-        return cli_usage(j->c, "no level \"%s\": `skymem codec levels` lists them",
-                         cli_text(j->c, "level"));
+    if (!read_level(j, &level))
+        return CLI_USAGE;
     int code = npy_read(j->c, j->c->arguments[1], &a);
     if (code != CLI_OK)
         return code;
@@ -475,7 +487,7 @@ static int decode_all(job *j, const cli_blob *file, const summary *s) {
     code = each(j, file, decode_block, &d);
     double gbps = (double)npy_bytes(&d.out) / (double)(sky_now() - start);
     if (code == CLI_OK)
-        code = npy_write(j->c, cli_text(j->c, "output"), &d.out);
+        code = npy_write(j->c, output_of(j), &d.out);
     if (code == CLI_OK && j->c->json)
         code = cli_json_print(j->c,
                               json_pack("{s:I, s:I, s:I, s:f}", "layers", (json_int_t)d.out.layers,
@@ -488,11 +500,128 @@ static int decode_all(job *j, const cli_blob *file, const summary *s) {
 static int run_decode(job *j) {
     cli_blob file;
     summary s;
-    if (!cli_text(j->c, "output"))
-        return cli_usage(j->c, "codec decode needs -o OUT.npy");
     int code = read_summary(j, &file, &s);
     if (code == CLI_OK)
         code = decode_all(j, &file, &s);
+    cli_blob_free(&file);
+    return code;
+}
+
+/* ---- lower ---- */
+
+typedef struct {
+    sky_encode_options options;
+    uint8_t *out;
+    size_t bytes;
+    size_t bytes_max;
+} lowering;
+
+/* Room for `bytes` more at the end of what is there. */
+static bool make_room(lowering *l, size_t bytes) {
+    if (l->bytes_max - l->bytes >= bytes)
+        return true;
+    size_t wanted = l->bytes + bytes + l->bytes / 2;
+    uint8_t *more = realloc(l->out, wanted);
+    if (!more)
+        return false;
+    l->out = more;
+    l->bytes_max = wanted;
+    return true;
+}
+
+static size_t bound_of_container(const sky_skv *skv) {
+    size_t bytes = skv->header_bytes;
+    for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
+        sky_stream_shape s;
+        sky_skv_stream_shape(skv, i / 2, (sky_kv)(i & 1), &s);
+        bytes += sky_encode_bound(&s);
+    }
+    return bytes;
+}
+
+static int lower_block(const job *j, const sky_skv *skv, uint64_t first_token, void *context) {
+    lowering *l = context;
+    size_t bound = bound_of_container(skv), took;
+    void *work = aligned_alloc(64, (sky_skv_lower_bytes(skv) + 63) / 64 * 64);
+    (void)first_token;
+    if (!work || !make_room(l, bound)) {
+        free(work);
+        return cli_failed(j->c, "out of memory: %zu MiB are needed", (l->bytes + bound) >> 20);
+    }
+    sky_encode_options how = l->options;
+    how.first_token_raw = skv->first_position == 0;
+    sky_status status = sky_skv_lower(skv, j->profile, &how, l->out + l->bytes, bound, &took, work);
+    free(work);
+    if (status == SKY_E_PARAM)
+        return cli_failed(j->c,
+                          "%s: made with another calibration or layout: give it with "
+                          "--calibration or --layout",
+                          j->c->arguments[1]);
+    if (status != SKY_OK)
+        return failed(j, j->c->arguments[1], status);
+    l->bytes += took;
+    return CLI_OK;
+}
+
+static int say_lowered(const job *j, const summary *s, const lowering *l, double seconds) {
+    uint64_t kept = 0;
+    for (uint32_t i = l->options.level; i < SKY_LEVEL_COUNT; i++)
+        kept += s->level_streams[i];
+    const char *level = sky_level_name(l->options.level);
+    if (j->c->json)
+        return cli_json_print(j->c, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f}", "level", level,
+                                              "blocks", (json_int_t)s->blocks, "lowered",
+                                              (json_int_t)(s->streams - kept), "kept",
+                                              (json_int_t)kept, "bytes_in", (json_int_t)s->bytes,
+                                              "bytes", (json_int_t)l->bytes, "lower_s", seconds));
+    printf("%llu of %llu streams lowered to %s: %zu bytes of %llu\n",
+           (unsigned long long)(s->streams - kept), (unsigned long long)s->streams, level, l->bytes,
+           (unsigned long long)s->bytes);
+    return CLI_OK;
+}
+
+/* The file's best level; SKY_LEVEL_COUNT: it has no streams. */
+static uint32_t best_level(const summary *s) {
+    uint32_t best = 0;
+    while (best < SKY_LEVEL_COUNT && s->level_streams[best] == 0)
+        best++;
+    return best;
+}
+
+static int lower_all(job *j, const cli_blob *file, const summary *s, sky_level level) {
+    lowering l = {.options = {.level = level, .plain = cli_flag(j->c, "plain")}};
+    uint32_t best = best_level(s);
+    if (best > level && best < SKY_LEVEL_COUNT)
+        return cli_failed(j->c,
+                          "%s: nothing in it is better than level %s, and what that left out "
+                          "cannot be brought back: to have it at %s, encode the rows again",
+                          j->c->arguments[1], sky_level_name((sky_level)best),
+                          sky_level_name(level));
+    sky_time start = sky_now();
+    int code = each(j, file, lower_block, &l);
+    double seconds = (double)(sky_now() - start) / 1e9;
+    if (code == CLI_OK)
+        code = cli_file_write(j->c, output_of(j), l.out, l.bytes);
+    if (code == CLI_OK)
+        code = say_lowered(j, s, &l, seconds);
+    free(l.out);
+    return code;
+}
+
+static int run_lower(job *j) {
+    cli_blob file;
+    summary s;
+    sky_level level;
+    sky_stream_shape shape;
+    if (!read_level(j, &level))
+        return CLI_USAGE;
+    int code = read_summary(j, &file, &s);
+    if (code == CLI_OK) {
+        sky_skv_stream_shape(&s.first, 0, SKY_KV_K, &shape);
+        code = read_profile(j, s.first.layer_count, shape.kv_heads, shape.head_dim);
+    }
+    if (code == CLI_OK)
+        code = lower_all(j, &file, &s, level);
     cli_blob_free(&file);
     return code;
 }
@@ -502,14 +631,16 @@ static int run_decode(job *j) {
 static const struct {
     const char *name;
     const char *options; /* that mean something to it */
-    size_t files;
+    bool reads;          /* a file */
+    bool writes;         /* another: the last argument, or --output */
     int (*run)(job *j);
 } parts[] = {
-    {"levels", "", 0, run_levels},
-    {"encode", "level output layout calibration plain block-tokens", 1, run_encode},
-    {"decode", "output layout calibration layers", 1, run_decode},
-    {"stat", "", 1, run_stat},
-    {"verify", "layout calibration", 1, run_verify},
+    {"levels", "", false, false, run_levels},
+    {"encode", "level output layout calibration plain block-tokens", true, true, run_encode},
+    {"decode", "output layout calibration layers", true, true, run_decode},
+    {"lower", "level output layout calibration plain", true, true, run_lower},
+    {"stat", "", true, false, run_stat},
+    {"verify", "layout calibration", true, false, run_verify},
 };
 
 static bool has_word(const char *words, const char *word) {
@@ -526,12 +657,18 @@ static int codec_run(cli *c) {
     while (i < count && strcmp(name, parts[i].name) != 0)
         i++;
     if (i == count)
-        return cli_usage(c, "no codec %s: levels, encode, decode, stat or verify", name);
-    if (c->argument_count != 1 + parts[i].files)
-        return cli_usage(c, "codec %s %s", name, parts[i].files ? "needs a file" : "takes no file");
+        return cli_usage(c, "no codec %s: levels, encode, decode, lower, stat or verify", name);
     for (const cli_option *o = c->verb->options; o->name; o++)
         if (cli_find(c, o->name)->origin == CLI_FROM_FLAG && !has_word(parts[i].options, o->name))
             return cli_usage(c, "codec %s takes no --%s", name, o->name);
+    size_t files = c->argument_count - 1, wanted = parts[i].reads;
+    wanted += parts[i].writes && !cli_text(c, "output");
+    if (files != wanted)
+        return cli_usage(c, "codec %s %s", name,
+                         !parts[i].reads                ? "takes no file"
+                         : !parts[i].writes             ? "takes one file"
+                         : files == 0 || files > wanted ? "takes one file, and -o FILE for another"
+                                                        : "needs -o FILE, where the result goes");
     job j = {.c = c, .memory = aligned_alloc(64, SKY_DECODER_BYTES)};
     int code = j.memory ? parts[i].run(&j) : cli_failed(c, "out of memory");
     sky_profile_destroy(j.profile);
@@ -542,18 +679,23 @@ static int codec_run(cli *c) {
 const cli_verb cli_verb_codec = {
     .name = "codec",
     .summary = "Encode rows of a KV cache to fewer bytes, and back",
-    .synopsis = "levels | encode IN.npy | decode IN.skv | stat F | verify F",
+    .synopsis = "levels | encode IN.npy | decode IN.skv | lower IN.skv | stat F | verify F",
     .about =
         "Arrays are .npy files of f16, f32 or bf16 (as u16) shaped [layer, 2, token, kv_head, "
         "dim], "
         "keys first, as `skymem run --dump-kv` writes them. encode cuts them into blocks and "
         "writes "
-        "a container for each, one after the other; decode joins them.\n"
+        "a container for each, one after the other; decode joins them. The result goes to -o FILE, "
+        "or "
+        "to a file named last.\n"
+        "lower takes a file to a lower level without the rows it was made of: from 8 to 4 costs no "
+        "more than 4 itself. Streams at that level or below stay as they are; a file that has "
+        "nothing better than the level it is to have is refused.\n"
         "A calibration (`skymem calibrate`) makes the lossy levels smaller at equal quality; what "
         "was encoded with one decodes with that one only. A layout is JSON, {\"rope\": {\"kind\": "
         "\"neox\", \"dims\": 256, \"base\": 10000, \"frequency_scale\": 1}, \"first_position\": "
         "0}: where the first row stands, and how keys were turned where no calibration says so. "
-        "decode takes the layout the file was encoded with.\n"
+        "decode and lower take the calibration or layout the file was encoded with.\n"
         "verify checks every checksum, and decodes what it can: what was encoded with a "
         "calibration "
         "or layout, when that is given.",
@@ -585,23 +727,28 @@ const cli_verb cli_verb_codec = {
             {.name = NULL},
         },
     .arguments_min = 1,
-    .arguments_max = 2,
+    .arguments_max = 3,
     .examples =
         (const cli_example[]){
             {"skymem codec encode kv.npy -o kv.skv --level 3", "about a fifth of the bytes"},
             {"skymem codec decode kv.skv -o again.npy --layers 0-3", "four layers, read alone"},
+            {"skymem codec lower kv8.skv kv4.skv --level 4", "for a tier farther away"},
             {"skymem codec verify kv.skv", "is it whole, and does it decode?"},
             {NULL, NULL},
         },
     .fields =
         (const cli_field[]){
             {"levels", "levels: each with level and bits_typical; stat: level, streams, bytes"},
-            {"blocks", "encode, stat: containers in the file"},
-            {"bytes_in", "encode: of the array"},
+            {"level", "encode, lower: the one asked for"},
+            {"blocks", "encode, lower, stat: containers in the file"},
+            {"lowered", "lower: streams that were above the level"},
+            {"kept", "lower: streams that were not, and are as they were"},
+            {"bytes_in", "encode: of the array; lower: of the file"},
             {"bytes", "of the file; decode: of the array"},
             {"bits_per_element", "encode: all bytes counted"},
             {"encode_gbps", "encode: GB of array a second"},
             {"decode_gbps", "decode: GB of array a second"},
+            {"lower_s", "lower: seconds it took"},
             {"streams", "stat, verify: one for each layer's K and V of a block"},
             {"corrupt", "verify: streams whose checksum or header is wrong, or that do not decode"},
             {"undecoded", "verify: streams checked by checksum alone, without their calibration"},

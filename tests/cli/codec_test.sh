@@ -140,4 +140,69 @@ expect 0 "$skymem" codec verify "$work/accept.skv"
 expect 0 "$skymem" codec stat "$work/reject.skv"
 expect 1 "$skymem" codec verify "$work/reject.skv" --json
 holds 'o["corrupt"] == 1 and o["streams"] == 2'
+
+# a level lowered from a higher one, without the rows: as small as that level itself, and as near
+python3 - "$work/smooth.npy" <<'PYTHON'
+import random, struct, sys
+shape, chance = (2, 2, 200, 2, 64), random.Random(5)
+head = f"{{'descr': '<f2', 'fortran_order': False, 'shape': {shape}, }}".encode()
+head = head.ljust(117) + b"\n"
+values = [chance.gauss(i % 64 / 16, 1 + i % 7 / 3) for i in range(2 * 2 * 200 * 2 * 64)]
+open(sys.argv[1], "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head +
+                              struct.pack(f"<{len(values)}e", *values))
+PYTHON
+error_of() { # root mean square of what FILE.npy differs from the rows in
+    python3 - "$work/smooth.npy" "$1" <<'PYTHON'
+import struct, sys
+rows, seen = ([v for v, in struct.iter_unpack("<e", open(f, "rb").read()[128:])]
+              for f in sys.argv[1:])
+assert len(rows) == len(seen)
+print((sum((a - b) ** 2 for a, b in zip(rows, seen)) / len(rows)) ** 0.5)
+PYTHON
+}
+for level in 8 4; do
+    expect 0 "$skymem" codec encode "$work/smooth.npy" "$work/s$level.skv" --level "$level"
+done
+expect 0 "$skymem" codec lower "$work/s8.skv" "$work/low.skv" --level 4 --json
+holds 'o["level"] == "4" and o["blocks"] == 2 and o["lowered"] == 8 and o["kept"] == 0'
+holds "o['bytes_in'] == $(stat -c %s "$work/s8.skv") and o['bytes'] == $(stat -c %s "$work/low.skv")"
+holds "abs(o['bytes'] / $(stat -c %s "$work/s4.skv") - 1) < 0.01"
+expect 0 "$skymem" codec verify "$work/low.skv" --json
+holds 'o["corrupt"] == 0 and o["undecoded"] == 0 and o["streams"] == 8'
+for name in s8 s4 low; do
+    expect 0 "$skymem" codec decode "$work/$name.skv" "$work/$name.npy"
+done
+python3 -c 'import sys; eight, four, low = map(float, sys.argv[1:])
+sys.exit(not (4 * eight < four and 0.9 * four < low < 1.05 * four))' "$(error_of "$work/s8.npy")" \
+    "$(error_of "$work/s4.npy")" "$(error_of "$work/low.npy")" || fail "4 from 8 is not as near as 4"
+
+# lowered already: as it was; and in its own place
+expect 0 "$skymem" codec lower "$work/low.skv" "$work/again.skv" --level 4 --json
+holds 'o["lowered"] == 0 and o["kept"] == 8'
+cmp -s "$work/low.skv" "$work/again.skv" || fail "level 4 lowered to 4 differs"
+cat "$work/s8.skv" "$work/s4.skv" >"$work/both.skv"
+expect 0 "$skymem" codec lower "$work/both.skv" "$work/both.skv" --level 4
+grep -q '^8 of 16 streams lowered to 4: ' "$work/out" || fail "said $(cat "$work/out")"
+cmp -s "$work/both.skv" <(cat "$work/low.skv" "$work/s4.skv") || fail "a file lowered in place"
+expect 0 "$skymem" codec lower "$work/l.skv" -o "$work/plain.skv" --level archive --plain --json
+holds 'o["bytes"] < o["bytes_in"] / 2'
+
+# not raised, and not without what it was made with
+cp "$work/low.skv" "$work/same.skv"
+expect 1 "$skymem" codec lower "$work/low.skv" "$work/same.skv" --level 8
+says 'nothing in it is better than level 4'
+expect 1 "$skymem" codec lower "$work/s8.skv" "$work/same.skv" --level lossless --json
+says 'encode the rows again'
+silent
+cmp -s "$work/low.skv" "$work/same.skv" || fail "a refusal wrote something"
+expect 1 "$skymem" codec lower "$work/r.skv" "$work/x.skv" --level 2
+says '--calibration or --layout'
+expect 0 "$skymem" codec lower "$work/r.skv" "$work/x.skv" --level 2 --layout "$layout"
+expect 0 "$skymem" codec lower "$work/accept.skv" "$work/x.skv" --level archive --json
+expect 1 "$skymem" codec lower "$work/reject.skv" "$work/x.skv" --level archive
+expect 2 "$skymem" codec lower "$work/s8.skv" --level 4
+says 'needs -o FILE'
+expect 2 "$skymem" codec lower "$work/s8.skv" "$work/x.skv" -o "$work/y.skv"
+expect 2 "$skymem" codec lower "$work/s8.skv" "$work/x.skv" --level 5
+expect 2 "$skymem" codec lower "$work/s8.skv" "$work/x.skv" --block-tokens 64
 finish
