@@ -42,6 +42,28 @@ expect 0 "$skymem" eval --model "$work/llama.gguf" --text "$work/other.txt" --pr
     --continue 8 --levels 4 --json
 [ ! -s "$work/err" ] || fail "the calibration was not found: $(cat "$work/err")"
 
+# blocks of another calibration of the same model: told, computed and stored anew, and found then
+expect 0 "$skymem" calibrate --model "$work/llama.gguf" --threads 1 --text "$work/2.txt" \
+    -o "$work/second.skycal"
+head -c 700 "$work/other.txt" >"$work/prompt.txt"
+run=("$skymem" run --model "$work/llama.gguf" --prompt-file "$work/prompt.txt" --predict 1
+    --block-tokens 64 --level 4 --store "disk:$work/blocks" --json)
+expect 0 "${run[@]}" --calibration "$work/llama.skycal"
+holds 'o["verdict"] == "miss" and o["saved_blocks"] == o["prompt_tokens"] // 64 > 9'
+expect 0 "${run[@]}" --calibration "$work/llama.skycal"
+holds 'o["verdict"] == "hit"'
+expect 0 "${run[@]}" --calibration "$work/second.skycal" --no-save
+says 'blocks are of no use: they were coded with another calibration; computing'
+holds 'o["hit_tokens"] == 0 and o["saved_blocks"] == 0'
+expect 0 "${run[@]}" --calibration "$work/second.skycal"
+says 'with another calibration; computing, and storing them anew'
+holds 'o["hit_tokens"] == 0 and o["saved_blocks"] == o["prompt_tokens"] // 64 > 9'
+expect 0 "${run[@]}" --calibration "$work/second.skycal"
+holds 'o["verdict"] == "hit"'
+expect 1 "${run[@]}" --calibration "$work/qwen3.skycal"
+says 'qwen3.skycal: made for another model; see skymem calibrate'
+silent
+
 # refusals
 expect 2 "$skymem" calibrate --model "$work/llama.gguf" --text "$work/1.txt"
 says '-o FILE.skycal'
