@@ -85,6 +85,10 @@ typedef struct {
     uint32_t tiers;       /* bit i: tier i may take part; 0: all */
     int64_t at_ms;        /* prefetch: wall; bring the payload in skies to where it will be overhead
                              then, in every tier that is one; 0: to the nearest tier, now */
+    int event_fd;         /* above 0: an eventfd of the caller's, written to when the batch is done,
+                             which is then none of sky_event_fd's and sky_drain's: sky_wait and
+                             sky_cancel take it. Stays open until one did. Nobody writes to it when
+                             the deadline passes: look then */
 } sky_call;
 
 typedef struct sky_cache sky_cache;

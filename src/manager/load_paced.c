@@ -124,6 +124,7 @@ typedef struct {
     const sky_segment *segments;
     uint32_t tiers; /* as sky_call's */
     flight flights[SKY_PACER_FLIGHTS_MAX];
+    int event; /* raised by each batch that is done */
     sky_time began;
     uint64_t bytes; /* that the tier has given */
     bool over;
@@ -138,7 +139,7 @@ static flight *find(paced *p, uint32_t request) {
 
 /* Without a deadline of its own: it is given up at the end, and a slow tier is no failing one. */
 static void submit(paced *p, flight *f) {
-    const sky_call call = {.tiers = p->tiers, .wanted = f->wanted};
+    const sky_call call = {.tiers = p->tiers, .wanted = f->wanted, .event_fd = p->event};
     sky_status status = sky_submit(p->m->cache, SKY_OP_GET, &f->item, 1, &call, &f->batch);
     if (status == SKY_OK || status == SKY_E_BUSY)
         return;
@@ -201,7 +202,6 @@ static void take(paced *p, const flight *f) {
         sky_link_init(&p->tier->link, rate_shown(p), DELAY_AT_FIRST); /* the others can choose */
 }
 
-/* Batches are asked for one by one: the queue of finished ones belongs to everyone. */
 static bool listen(paced *p) {
     bool news = false;
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++) {
@@ -220,26 +220,14 @@ static bool listen(paced *p) {
     return news;
 }
 
-/* The event is about batches of others, and stays so until they look: sleep without it. */
-static void wait_for_own(const paced *p, sky_time until) {
-    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
-        if (p->flights[i].request != 0 && p->flights[i].batch.id != 0) {
-            sky_wait(p->m->cache, p->flights[i].batch, until);
-            return;
-        }
-    sky_poll(NULL, 0, until);
-}
-
 static void run(paced *p) {
-    int event = sky_event_fd(p->m->cache);
     for (sky_pace pace; !p->over;) {
         while (!p->over && sky_pacer_next(p->pacer, sky_now(), &pace))
             obey(p, &pace);
         if (p->over || listen(p))
             continue;
-        sky_time wake = sky_pacer_wake(p->pacer, sky_now());
-        if (sky_poll(&event, 1, wake) && !listen(p))
-            wait_for_own(p, wake);
+        sky_poll(&p->event, 1, sky_pacer_wake(p->pacer, sky_now()));
+        sky_event_clear(p->event); /* before looking: what comes meanwhile raises it again */
     }
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
         give_up(p, &p->flights[i]);
@@ -290,7 +278,7 @@ sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan) {
     sky_segment *segments = calloc(block_count, sizeof *segments);
     if (!segments)
         return SKY_E_NOMEM;
-    paced p = {.m = m, .tier = t, .segments = segments, .tiers = plan->tiers};
+    paced p = {.m = m, .tier = t, .segments = segments, .tiers = plan->tiers, .event = -1};
     for (uint32_t b = 0; b < block_count; b++) {
         offer(m, plan, b, &segments[b]);
         m->scratch.items[b].status = SKY_E_DEADLINE; /* unless it is asked for, and comes */
@@ -301,10 +289,13 @@ sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan) {
                                        .no_refining = t->coding_count == 0};
     sky_status status = sky_pacer_create(segments, block_count, &t->link, 1, &options, p.began,
                                          &p.pacer);
+    if (status == SKY_OK)
+        status = sky_event_create(&p.event);
     if (status == SKY_OK) {
         run(&p);
         learn(&p);
     }
+    sky_event_close(p.event);
     sky_pacer_destroy(p.pacer);
     free(segments);
     return status;

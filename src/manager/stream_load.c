@@ -3,10 +3,13 @@
  *   request ── slices cut into at most LUMPS ranges, each a batch of one item, so that what arrived
  *              of a request that is given up is known
  *
- * Surprises: finished batches are asked for one by one (sky_wait with a time that has passed), not
- * drained, because the queue belongs to everyone who uses the cache. A second request for bytes
- * that are on their way already reads into memory of its own, and its bytes move over only after
- * the first was cancelled: two tiers never write to one buffer. */
+ * One event is raised by the engine's thread and by each batch that is done; the loader sleeps until
+ * then, or until the planner wants to look.
+ *
+ * Surprises: batches are looked at one by one (sky_wait with a time that has passed), not drained,
+ * because a batch that tells an event of its own is in no queue. A second request for bytes that are on
+ * their way already reads into memory of its own, and its bytes move over only after the first was
+ * cancelled: two tiers never write to one buffer. */
 #include <skymem/stream.h>
 
 #include <assert.h>
@@ -15,8 +18,7 @@
 
 #include "io/sync.h"
 
-#define LUMPS    4
-#define PAUSE_NS SKY_MS(1) /* when the cache's event is about batches of others */
+#define LUMPS 4
 
 /* ---- the engine's thread ---- */
 
@@ -25,7 +27,7 @@ typedef struct {
     sky_thread thread;
     sky_mutex mutex;
     sky_condition changed;
-    int event; /* raised when a segment is done */
+    int event; /* the loader's, raised when a segment is done */
     bool stopping, asked, done;
     uint32_t segment;
     sky_status status;
@@ -64,16 +66,13 @@ static bool engine_answered(engine *e, sky_status *status) {
     bool done = e->done;
     e->done = false;
     *status = e->status;
-    sky_event_clear(e->event);
     sky_mutex_unlock(&e->mutex);
     return done;
 }
 
 static sky_status engine_start(engine *e) {
-    sky_status status = sky_event_create(&e->event);
-    if (status == SKY_OK && e->env->compute)
-        status = sky_thread_start(&e->thread, "skymem-compute", engine_body, e);
-    return status;
+    return e->env->compute ? sky_thread_start(&e->thread, "skymem-compute", engine_body, e)
+                           : SKY_OK;
 }
 
 static void engine_stop(engine *e) {
@@ -82,8 +81,6 @@ static void engine_stop(engine *e) {
     sky_condition_broadcast(&e->changed);
     sky_mutex_unlock(&e->mutex);
     sky_thread_join(&e->thread);
-    if (e->event >= 0)
-        sky_event_close(e->event);
     sky_condition_deinit(&e->changed);
     sky_mutex_deinit(&e->mutex);
 }
@@ -151,7 +148,9 @@ static sky_status lump_submit(loader *l, request *r, lump *p) {
     const sky_stored_segment *stored = &l->env->stored[a->segment];
     uint64_t from = slice_at(l, a, p->slice), to = slice_at(l, a, p->slice + p->slice_count);
     uint8_t *place = r->aside ? r->aside : stored->data[a->form];
-    const sky_call call = {.deadline_ns = l->deadline_ns, .tiers = l->env->tiers[a->source]};
+    const sky_call call = {.deadline_ns = l->deadline_ns,
+                           .tiers = l->env->tiers[a->source],
+                           .event_fd = l->engine.event};
     p->span = (sky_span){place + from, to - from};
     p->item = (sky_item){.spans = &p->span, .span_count = 1, .range = {from, to - from}};
     sky_level_key(&stored->key, stored->codings[a->form], &p->item.key);
@@ -233,7 +232,7 @@ static uint32_t leading_slices(const request *r) {
     return slices;
 }
 
-static bool request_poll(loader *l, request *r) {
+static void request_poll(loader *l, request *r) {
     sky_status status = SKY_OK;
     bool news = false, open = false;
     for (uint32_t i = 0; i < r->lump_count && status == SKY_OK; i++) {
@@ -251,18 +250,17 @@ static bool request_poll(loader *l, request *r) {
         status = s == SKY_OK && !r->aside ? hand_over(l, r, p->slice, p->slice_count) : s;
     }
     if (!news)
-        return false;
+        return;
     sky_time now = sky_now();
     uint32_t number = r->asked.request;
     if (status == SKY_OK && open) {
         sky_pacer_arrived(l->pacer, now, number, r->arrived, r->aside ? 0 : leading_slices(r));
-        return true;
+        return;
     }
     if (status == SKY_OK && r->aside)
         status = move_over(l, r);
     request_close(l, r);
     sky_pacer_finished(l->pacer, now, number, status);
-    return true;
 }
 
 /* ---- the loop ---- */
@@ -287,23 +285,18 @@ static sky_status obey(loader *l, const sky_pace *pace) {
 }
 
 static sky_status listen_all(loader *l) {
-    const int fds[] = {sky_event_fd(l->env->cache), l->engine.event};
-    uint32_t ready = sky_poll(fds, 2, sky_pacer_wake(l->pacer, sky_now()));
     sky_status status, asked = SKY_OK;
-    bool news = false;
-    if (ready & 2 && engine_answered(&l->engine, &status)) {
+    sky_poll(&l->engine.event, 1, sky_pacer_wake(l->pacer, sky_now()));
+    sky_event_clear(l->engine.event); /* before looking: what comes meanwhile raises it again */
+    if (engine_answered(&l->engine, &status))
         sky_pacer_computed(l->pacer, sky_now(), status == SKY_OK);
-        news = true;
-    }
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX && asked == SKY_OK; i++) {
         request *r = &l->requests[i];
         if (r->asked.request != 0 && r->lump_count == 0)
             asked = request_submit(l, r);
         else if (r->asked.request != 0)
-            news |= request_poll(l, r);
+            request_poll(l, r);
     }
-    if (ready & 1 && !news)
-        sky_poll(fds + 1, 1, sky_now() + PAUSE_NS);
     return asked;
 }
 
@@ -346,6 +339,8 @@ sky_status sky_pacer_load(const sky_pacer_env *env, const sky_segment *segments,
         goto cleanup;
     status = sky_pacer_create(l.segments, count, links, link_count, options, sky_now(), &l.pacer);
     if (status == SKY_OK)
+        status = sky_event_create(&l.engine.event);
+    if (status == SKY_OK)
         status = engine_start(&l.engine);
     if (status == SKY_OK)
         status = run(&l);
@@ -358,6 +353,7 @@ sky_status sky_pacer_load(const sky_pacer_env *env, const sky_segment *segments,
         forms[i] = sky_pacer_form(l.pacer, i / l.slices, i % l.slices);
 cleanup:
     engine_stop(&l.engine);
+    sky_event_close(l.engine.event);
     sky_pacer_destroy(l.pacer);
     free(loaded_only);
     return status;

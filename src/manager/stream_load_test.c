@@ -1,6 +1,6 @@
 /* Proves: a context loaded through a cache holds the bytes that were stored, over memory, disk,
  * both, and the sky; what a tier lacks or damages comes in another form or from the engine; bytes
- * that are refused are not used; a deadline that has passed loads nothing. */
+ * that are refused are not used; a deadline that has passed loads nothing; waiting costs nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,8 @@
 #include <cmocka.h>
 
 #include <skymem/stream.h>
+
+#include "io/clock.h"
 
 enum { SEGMENTS = 6, FORMS = 3, SLICES = 5, BYTES = 60001 };
 static const sky_coding codings[FORMS] = {0, 3, 6};
@@ -196,20 +198,26 @@ static void refused_bytes_are_not_used(void **state) {
     close_context(&c);
 }
 
+/* A sky whose satellites take their time. Owner: `path` is a template, and becomes a file. */
+static void write_scenario(char *path, unsigned processing_ms, char url[64]) {
+    FILE *file = fdopen(mkstemp(path), "w");
+    assert_non_null(file);
+    fprintf(file,
+            "constellation: {planes: 5, slots: 19}\ncenter: [3, 4]\n"
+            "placement: {strategy: rotation-hop, servers: 9}\n"
+            "satellite: {memory: 64MiB, processing_ms: %u}\n"
+            "links: {ground_mbps: 10000, queue: 64MiB}\n",
+            processing_ms);
+    fclose(file);
+    snprintf(url, 64, "sky:%s", path);
+}
+
 /* The first source is a sky whose satellites take their time, the second memory: both are asked,
  * the answer does not wait for the sky, and the bytes are right. */
 static void a_slow_tier_is_hedged_by_another(void **state) {
     (void)state;
     char path[] = "stream-load-XXXXXX", url[64];
-    FILE *file = fdopen(mkstemp(path), "w");
-    assert_non_null(file);
-    fputs("constellation: {planes: 5, slots: 19}\ncenter: [3, 4]\n"
-          "placement: {strategy: rotation-hop, servers: 9}\n"
-          "satellite: {memory: 64MiB, processing_ms: 40}\n"
-          "links: {ground_mbps: 10000, queue: 64MiB}\n",
-          file);
-    fclose(file);
-    snprintf(url, sizeof url, "sky:%s", path);
+    write_scenario(path, 40, url);
     context c;
     open_context(&c, (const char *[]){"mem:16MiB", url}, 2);
     assert_int_equal(sky_flush(c.cache, sky_now() + SKY_SECONDS(30)), SKY_OK);
@@ -220,6 +228,30 @@ static void a_slow_tier_is_hedged_by_another(void **state) {
     sky_pacer_report r = load(&c, (sky_pacer_options){0}, 2);
     assert_int_equal(r.verdict, SKY_VERDICT_HIT);
     assert_true(r.hedged > 0);
+    check_bytes(&c);
+    close_context(&c);
+    remove(path);
+}
+
+/* Satellites that take their time, and batches of others that nobody drains: the loader sleeps
+ * until its own are there, and is then awake at once. */
+static void waiting_takes_no_processor(void **state) {
+    (void)state;
+    static sky_item others[8];
+    char path[] = "stream-load-XXXXXX", url[64];
+    write_scenario(path, 20, url);
+    context c;
+    open_context(&c, (const char *[]){url}, 1);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        sky_batch batch;
+        others[i] = (sky_item){.key = {{1}}};
+        assert_int_equal(sky_submit(c.cache, SKY_OP_HAS, &others[i], 1, NULL, &batch), SKY_OK);
+    }
+    sky_time began = sky_now(), worked = sky_thread_time();
+    sky_pacer_report r = load(&c, (sky_pacer_options){0}, 1);
+    assert_int_equal(r.verdict, SKY_VERDICT_HIT);
+    assert_true(sky_now() - began > SKY_MS(20));
+    assert_true(sky_thread_time() - worked < (sky_now() - began) / 2);
     check_bytes(&c);
     close_context(&c);
     remove(path);
@@ -278,6 +310,7 @@ int main(void) {
         cmocka_unit_test(the_engine_computes_what_nobody_has),
         cmocka_unit_test(refused_bytes_are_not_used),
         cmocka_unit_test(a_slow_tier_is_hedged_by_another),
+        cmocka_unit_test(waiting_takes_no_processor),
         cmocka_unit_test(a_deadline_that_has_passed_loads_nothing),
         cmocka_unit_test(keys_of_levels_differ),
         cmocka_unit_test(a_full_cache_is_asked_again),

@@ -39,6 +39,7 @@ typedef struct {
     sky_time deadline; /* 0: none */
     slot_state state;
     bool kept;          /* for a wait or a cancel: not drained */
+    int event;          /* kept: raised when DONE; 0: none */
     sky_status verdict; /* ENDING: what the unfinished items will say */
     uint32_t inside;    /* threads between enter and leave */
     uint32_t before;    /* in its list */
@@ -129,8 +130,11 @@ static void settle(sky_batches *b, slot *s) {
     }
     s->state = DONE;
     sky_condition_broadcast(&b->changed);
-    if (s->kept)
+    if (s->kept) {
+        if (s->event > 0)
+            sky_event_raise(s->event);
         return;
+    }
     if (b->done.first == NOWHERE)
         sky_event_raise(b->event);
     list_insert(b, &b->done, b->done.last, number_of(b, s));
@@ -208,7 +212,7 @@ void sky_batches_destroy(sky_batches *b) {
 }
 
 static sky_status open_batch(sky_batches *b, sky_item *items, size_t item_count, sky_time deadline,
-                             bool kept, sky_batch *out) {
+                             bool kept, int event, sky_batch *out) {
     assert(item_count >= 1);
     sky_status status = SKY_E_BUSY;
     sky_mutex_lock(&b->mutex);
@@ -222,6 +226,7 @@ static sky_status open_batch(sky_batches *b, sky_item *items, size_t item_count,
     s->deadline = deadline;
     s->state = RUNNING;
     s->kept = kept;
+    s->event = event;
     for (size_t i = 0; i < item_count; i++) {
         items[i].status = SKY_PENDING;
         items[i].bytes = 0;
@@ -240,12 +245,12 @@ cleanup:
 
 sky_status sky_batches_open(sky_batches *b, sky_item *items, size_t item_count, sky_time deadline,
                             sky_batch *out) {
-    return open_batch(b, items, item_count, deadline, false, out);
+    return open_batch(b, items, item_count, deadline, false, 0, out);
 }
 
 sky_status sky_batches_open_kept(sky_batches *b, sky_item *items, size_t item_count,
-                                 sky_time deadline, sky_batch *out) {
-    return open_batch(b, items, item_count, deadline, true, out);
+                                 sky_time deadline, int event, sky_batch *out) {
+    return open_batch(b, items, item_count, deadline, true, event, out);
 }
 
 /* The item while the batch runs and the item is unfinished, else NULL. */

@@ -32,10 +32,11 @@ void sky_batches_destroy(sky_batches *b);
 sky_status sky_batches_open(sky_batches *b, sky_item *items, size_t item_count, sky_time deadline,
                             sky_batch *out);
 
-/* The same, for a blocking call: only wait and cancel take it, it is never drained, and the
- * descriptor does not tell of it. */
+/* The same, for a caller who waits for this batch alone: only wait and cancel take it, it is never
+ * drained, and the descriptor does not tell of it. `event`, if above 0, is raised when it is done,
+ * but for a deadline, which is seen by who looks. */
 sky_status sky_batches_open_kept(sky_batches *b, sky_item *items, size_t item_count,
-                                 sky_time deadline, sky_batch *out);
+                                 sky_time deadline, int event, sky_batch *out);
 
 /* The item, guarded until leave; NULL when the batch is over or the item is finished. Never
  * nest. */

@@ -77,7 +77,7 @@ static void a_kept_batch_is_not_drained(void **state) {
     sky_batches *b = create(NULL);
     sky_item items[3] = {0};
     sky_batch kept, late, done[2];
-    assert_int_equal(sky_batches_open_kept(b, items, 1, 0, &kept), SKY_OK);
+    assert_int_equal(sky_batches_open_kept(b, items, 1, 0, 0, &kept), SKY_OK);
     sky_batch other = open_batch(b, items + 1, 1, 0);
     sky_batches_finish(b, kept, 0, SKY_OK, 3, 0);
     assert_false(readable(b, 0));
@@ -88,15 +88,44 @@ static void a_kept_batch_is_not_drained(void **state) {
     assert_int_equal(sky_batches_wait(b, kept, 0), SKY_OK);
     assert_int_equal(sky_batches_wait(b, kept, 0), SKY_E_PARAM);
     assert_int_equal(items[0].bytes, 3);
-    assert_int_equal(sky_batches_open_kept(b, items + 2, 1, sky_now() + SKY_MS(5), &late), SKY_OK);
+    assert_int_equal(sky_batches_open_kept(b, items + 2, 1, sky_now() + SKY_MS(5), 0, &late),
+                     SKY_OK);
     for (sky_time until = sky_now() + SKY_MS(20); sky_now() < until;)
         assert_int_equal(sky_batches_drain(b, done, 2), 0); /* which ends it */
     assert_int_equal(items[2].status, SKY_E_DEADLINE);
     assert_int_equal(sky_batches_wait(b, late, SKY_TIME_NEVER), SKY_OK);
-    assert_int_equal(sky_batches_open_kept(b, items, 1, 0, &kept), SKY_OK);
+    assert_int_equal(sky_batches_open_kept(b, items, 1, 0, 0, &kept), SKY_OK);
     sky_batches_cancel(b, kept);
     assert_int_equal(items[0].status, SKY_E_CANCELLED);
     sky_batches_destroy(b);
+}
+
+/* Whoever waits for several kept batches is told of each by an event of their own. */
+static void a_kept_batch_raises_its_event(void **state) {
+    (void)state;
+    sky_batches *b = create(NULL);
+    sky_item items[3] = {0};
+    sky_batch one, two, late;
+    int event;
+    assert_int_equal(sky_event_create(&event), SKY_OK);
+    assert_int_equal(sky_batches_open_kept(b, items, 1, 0, event, &one), SKY_OK);
+    assert_int_equal(sky_batches_open_kept(b, items + 1, 1, 0, event, &two), SKY_OK);
+    assert_int_equal(sky_poll(&event, 1, 0), 0);
+    sky_batches_finish(b, one, 0, SKY_OK, 1, 0);
+    assert_int_equal(sky_poll(&event, 1, 0), 1);
+    assert_false(readable(b, 0));
+    sky_event_clear(event);
+    assert_int_equal(sky_batches_wait(b, two, 1), SKY_E_DEADLINE);
+    assert_int_equal(sky_batches_wait(b, one, 1), SKY_OK);
+    sky_batches_cancel(b, two);
+    assert_int_equal(sky_poll(&event, 1, 0), 1);
+    sky_event_clear(event);
+    assert_int_equal(sky_batches_open_kept(b, items + 2, 1, 1, event, &late), SKY_OK);
+    assert_int_equal(sky_poll(&event, 1, 0), 0); /* nobody looked */
+    assert_int_equal(sky_batches_wait(b, late, 1), SKY_OK);
+    assert_int_equal(items[2].status, SKY_E_DEADLINE);
+    sky_batches_destroy(b);
+    sky_event_close(event);
 }
 
 static void stale_ids_mean_nothing(void **state) {
@@ -393,6 +422,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finishes_and_drains_in_order),
         cmocka_unit_test(a_kept_batch_is_not_drained),
+        cmocka_unit_test(a_kept_batch_raises_its_event),
         cmocka_unit_test(stale_ids_mean_nothing),
         cmocka_unit_test(table_is_bounded),
         cmocka_unit_test(deadlines_by_the_given_clock),

@@ -549,8 +549,11 @@ sky_status sky_job_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_
         return status;
     /* A lease must not be lost between being handed out and the deadline: see sky_jobs_expire. */
     sky_time deadline = op == SKY_OP_LEASE ? 0 : call->deadline_ns;
-    status = kept ? sky_batches_open_kept(c->batches, items, item_count, deadline, &job->batch)
-                  : sky_batches_open(c->batches, items, item_count, deadline, &job->batch);
+    int event = call->event_fd;
+    status = kept || event > 0
+                 ? sky_batches_open_kept(c->batches, items, item_count, deadline, event,
+                                         &job->batch)
+                 : sky_batches_open(c->batches, items, item_count, deadline, &job->batch);
     if (status != SKY_OK) {
         free(job);
         return status;
