@@ -1,8 +1,11 @@
 /* The codec on blocks of 128 tokens of a model of 256 channels, level by level, against memcpy of
- * the rows in turns with it, by one thread; and streams shared out between two.
+ * the rows in turns with it, by one thread; streams shared out between two; and how much of its
+ * working memory a stream writes to.
  *
  * Rows are made up: unequal channels, tokens that resemble the one before, keys turned by rope; the
- * profile is fitted to others of their kind. Speeds count bytes of rows, whichever way they go. */
+ * profile is fitted to others of their kind. The archive level has full matrices, a reflection that
+ * mixes all channels a little, as rows made up have nothing to find. Speeds count bytes of rows,
+ * whichever way they go. */
 #include "bench.h"
 
 #include <math.h>
@@ -53,8 +56,17 @@ static sky_stream_shape shape_of(uint32_t stream) {
     return (sky_stream_shape){0, kv_of(stream), SKY_ELEMENT_F16, TOKENS, 1, CHANNELS, 1024};
 }
 
+/* 1 − 2 v vᵀ, which is its own inverse. */
+static void set_full_matrix(sky_profile *p, sky_kv kv) {
+    static float g[CHANNELS][CHANNELS];
+    for (uint32_t i = 0; i < CHANNELS; i++)
+        for (uint32_t j = 0; j < CHANNELS; j++)
+            g[i][j] = (i == j ? 1.0f : 0.0f) - ((i ^ j) & 1 ? -2.0f : 2.0f) / CHANNELS;
+    sky_profile_set_klt(p, 0, kv, &g[0][0], &g[0][0]);
+}
+
 static void fit(sky_profile *p, sky_kv kv, const float *rows, uint32_t tokens) {
-    static const float steps[] = {.03f, .09f, .35f, .7f, 1.1f, 1.5f};
+    static const float steps[] = {.03f, .09f, .35f, .7f, 1.1f, 1.5f, 2.0f};
     float mean[CHANNELS], g[CHANNELS / 2][4];
     for (uint32_t i = 0; i < CHANNELS; i++)
         mean[i] = 2 * bench_normal(i + 1000);
@@ -63,7 +75,8 @@ static void fit(sky_profile *p, sky_kv kv, const float *rows, uint32_t tokens) {
     sky_profile_set_mean(p, 0, kv, mean);
     if (kv == SKY_KV_K)
         sky_profile_set_pairs(p, 0, kv, &g[0][0]);
-    for (uint32_t level = SKY_LEVEL_8; level <= SKY_LEVEL_2; level++)
+    set_full_matrix(p, kv);
+    for (uint32_t level = SKY_LEVEL_8; level <= SKY_LEVEL_ARCHIVE; level++)
         for (int dependent = 0; dependent < 2; dependent++)
             sky_profile_set_step(p, 0, kv, (sky_level)level, dependent,
                                  steps[level - 1] * (dependent ? 1 : 0.85f));
@@ -308,7 +321,57 @@ static int measure_threads(bench_rows *m) {
     return code;
 }
 
-/* The kernels that were not chosen, at one level. */
+/* ---- working memory ---- */
+
+#define UNTOUCHED 0x5a
+#define LINE      64
+
+/* Bytes of the lines that were written to since all of it was UNTOUCHED. */
+static size_t touched(const uint8_t *memory) {
+    size_t lines = 0;
+    for (size_t at = 0; at < WORK_BYTES; at += LINE) {
+        size_t i = 0;
+        while (i < LINE && memory[at + i] == UNTOUCHED)
+            i++;
+        lines += i < LINE;
+    }
+    return lines * LINE;
+}
+
+/* What one stream writes to at most, at any level; 0: it failed. */
+static size_t memory_of(bench_rows *m, bool decode) {
+    size_t most = 0;
+    for (uint32_t i = 0; i < 2 * SKY_LEVEL_COUNT; i++) {
+        sky_encode_options options = {.level = (sky_level)(i / 2), .plain = i & 1};
+        if (decode && encode_one(m, &options, 0, m->memory[0]) != SKY_OK)
+            return 0;
+        memset(m->memory[0], UNTOUCHED, WORK_BYTES);
+        sky_stream_in s = coded_stream(m, 0);
+        sky_status status = decode ? sky_decode(m->profile, &s.shape, s.data, s.bytes, s.dst,
+                                                m->memory[0])
+                                   : encode_one(m, &options, 0, m->memory[0]);
+        if (status != SKY_OK)
+            return 0;
+        size_t bytes = touched(m->memory[0]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static int measure_memory(bench_rows *m) {
+    static const char *const names[] = {"working memory, encode", "working memory, decode"};
+    static const size_t limits[] = {SKY_ENCODE_WORK_BYTES, SKY_DECODER_BYTES};
+    int code = CLI_OK;
+    for (uint32_t way = 0; code == CLI_OK && way < 2; way++) {
+        double kib = (double)memory_of(m, way == 1) / 1024;
+        code = kib > 0
+                   ? bench_row(m->b, names[way], kib, "KiB", "limit", (double)limits[way] / 1024)
+                   : cli_failed(m->b->c, "codec: %s: a stream failed", names[way]);
+    }
+    return code;
+}
+
+/* The kernels that were not chosen, at few levels. */
 static int measure_kernels(bench_rows *m) {
     static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
     const char *chosen = sky_codec_kernels_name();
@@ -316,7 +379,9 @@ static int measure_kernels(bench_rows *m) {
     for (size_t i = 0; code == CLI_OK && i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i], chosen) == 0 || sky_codec_kernels_use(names[i]) != SKY_OK)
             continue;
-        code = measure(m, SKY_LEVEL_3, true);
+        code = measure(m, SKY_LEVEL_LOSSLESS, true);
+        if (code == CLI_OK)
+            code = measure(m, SKY_LEVEL_3, true);
         if (code == CLI_OK)
             code = measure(m, SKY_LEVEL_3, false);
     }
@@ -330,7 +395,7 @@ int bench_codec(bench *b) {
     int code = CLI_OK;
     if (status != SKY_OK)
         code = cli_failed(b->c, "codec: %s", sky_status_text(status));
-    for (uint32_t level = 0; code == CLI_OK && level <= SKY_LEVEL_2; level++) {
+    for (uint32_t level = 0; code == CLI_OK && level < SKY_LEVEL_COUNT; level++) {
         cli_progress("codec: level %s", sky_level_name((sky_level)level));
         code = measure(&m, (sky_level)level, true);
         if (code == CLI_OK && level != SKY_LEVEL_LOSSLESS)
@@ -338,6 +403,8 @@ int bench_codec(bench *b) {
     }
     if (code == CLI_OK)
         code = measure_threads(&m);
+    if (code == CLI_OK)
+        code = measure_memory(&m);
     if (code == CLI_OK)
         code = measure_kernels(&m);
     sky_profile_destroy(m.profile);
