@@ -114,7 +114,7 @@ static int plan_run(cli *c) {
     read_question(c, &question);
     if (sky_worth_judge(&question, &worth) != SKY_OK)
         return cli_usage(c, "--tokens, --bytes-per-token, --token-ms and --mbps must be above 0, "
-                            "the others not below it");
+                            "the others not below it, and none so large that sums overflow");
     return c->json ? plan_json(c, &worth, costs, count) : plan_people(&worth, costs, count);
 }
 

@@ -315,7 +315,8 @@ typedef struct {
 } sky_worth;
 
 /* Store, at which level, or not. Formulas: docs/streaming.md.
- * Errors: SKY_E_PARAM: a number that is negative, not finite, or 0 where something is divided */
+ * Errors: SKY_E_PARAM: a number that is negative, not finite, 0 where something is divided, or so
+ *         large that a sum is no number */
 SKY_API sky_status sky_worth_judge(const sky_worth_question *question, sky_worth *out);
 
 #ifdef __cplusplus

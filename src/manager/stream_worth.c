@@ -63,6 +63,12 @@ static void judge_level(const sky_worth_question *q, const sky_level_cost *cost,
     l->faster = l->first_token_ms < compute_ms;
 }
 
+/* Sums of numbers that are each in order may be none. */
+static bool level_finite(const sky_worth_level *l) {
+    return l->bytes < 0x1p63 && isfinite(l->load_ms) && isfinite(l->first_token_ms) &&
+           isfinite(l->computed_tokens) && isfinite(l->cost_stored);
+}
+
 /* With a deadline the best that keeps it; without, the soonest. */
 static bool better(const sky_worth_question *q, const sky_worth_level *a,
                    const sky_worth_level *than) {
@@ -91,10 +97,14 @@ sky_status sky_worth_judge(const sky_worth_question *question, sky_worth *out) {
         return SKY_E_PARAM;
     sky_worth w = {.compute_ms = q->tokens * q->compute_ms};
     w.cost_compute = q->reuses * engine_price(q, w.compute_ms);
+    if (!isfinite(w.compute_ms) || !isfinite(w.cost_compute))
+        return SKY_E_PARAM;
     bool acceptable = false, faster = false;
     for (uint32_t i = 0; i < SKY_WORTH_LEVELS; i++) {
         sky_worth_level *l = &w.levels[i];
         judge_level(q, &costs[i], w.compute_ms, l);
+        if (!level_finite(l))
+            return SKY_E_PARAM;
         acceptable |= l->acceptable;
         faster |= l->acceptable && l->faster;
         bool pays = l->acceptable && l->faster && l->cheaper;

@@ -64,6 +64,12 @@ grep -q '^Do not store it: ' "$work/out" || fail "no verdict: $(head -2 "$work/o
 
 expect 2 "$skymem" plan --mbps 0
 says "above 0"
+for huge in "--tokens 1e308 --bytes-per-token 1e308" "--tokens 1e200 --bytes-per-token 1e10" \
+    "--mbps 1e-310" "--keep-hours 1e308 --storage-price 1e308" "--tokens 1e308 --token-ms 1e308"; do
+    # shellcheck disable=SC2086
+    expect 2 "$skymem" plan $huge
+    says "sums overflow"
+done
 expect 2 "$skymem" plan --tokens -1
 expect 2 "$skymem" plan --reuse many
 expect 2 "$skymem" plan extra
