@@ -187,6 +187,11 @@ typedef struct {
 /* All of a file, "-" or NULL for standard input; says why when it cannot. */
 int cli_blob_read(const cli *c, const char *path, uint64_t bytes_max, cli_blob *out);
 void cli_blob_free(cli_blob *blob);
+/* Can it be written? Before work that takes minutes; what is there stays as it is. */
+int cli_file_try(const cli *c, const char *path);
+/* False if one is not there; either may be NULL. */
+bool cli_same_file(const char *a, const char *b);
+/* The file is there when all of it is written; until then what was there stays. */
 int cli_file_write(const cli *c, const char *path, const void *data, size_t bytes);
 /* A folder of its own for this run under `home` (NULL: the cache folder), and its removal with all
  * that is in it; a signal that ends the program removes it too. One at a time. */

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#define LAYOUT_BYTES_MAX (1u << 20)
+
 /* The first key that none of `known` is; NULL: there is none. */
 static const char *unknown_key(json_t *object, const char *const *known) {
     const char *key;
@@ -81,10 +83,15 @@ static int take_layout(const cli *c, const char *path, json_t *root, uint32_t di
 
 int codec_layout_read(const cli *c, const char *path, uint32_t dim, codec_layout *out) {
     json_error_t where;
-    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
+    cli_blob file;
+    int code = cli_blob_read(c, path, LAYOUT_BYTES_MAX, &file);
+    if (code != CLI_OK)
+        return code;
+    json_t *root = json_loadb(file.data, file.bytes, JSON_REJECT_DUPLICATES, &where);
+    cli_blob_free(&file);
     if (!root)
         return cli_failed(c, "%s:%d: %s", path, where.line, where.text);
-    int code = take_layout(c, path, root, dim, out);
+    code = take_layout(c, path, root, dim, out);
     json_decref(root);
     return code;
 }

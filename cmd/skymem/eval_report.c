@@ -3,10 +3,11 @@
 
 #ifdef SKYMEM_WITH_LLAMA
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LINES_BYTES_MAX (64u << 20)
 
 static double gbps(double elements, double seconds) {
     return seconds > 0 ? 2 * elements / seconds / 1e9 : 0;
@@ -71,18 +72,20 @@ static double field(const json_t *line, const char *name) {
     return json_number_value(json_object_get(line, name));
 }
 
-static int take_line(const cli *c, eval_report *report, const json_t *line) {
+/* SKY_E_SYNTAX: eval did not print it. */
+static sky_status take_line(eval_report *report, const json_t *line) {
     const char *level = json_string_value(json_object_get(line, "level"));
     double elements = 8 * field(line, "bytes") / field(line, "bits_per_element");
-    if (!level || !(elements > 0))
-        return cli_failed(c, "a line that eval did not print");
+    double right = field(line, "right"), asked = field(line, "asked");
+    if (!level || !(elements > 0) || !(right >= 0 && right <= asked && asked <= 1e6))
+        return SKY_E_SYNTAX;
     eval_sum *sum = sum_of(report, level);
     if (!sum)
-        return cli_failed(c, "out of memory");
-    if (field(line, "asked") > 0) {
-        sum->right += (uint32_t)field(line, "right");
-        sum->asked += (uint32_t)field(line, "asked");
-        return CLI_OK;
+        return SKY_E_NOMEM;
+    if (asked > 0) {
+        sum->right += (uint32_t)right;
+        sum->asked += (uint32_t)asked;
+        return SKY_OK;
     }
     sum->texts++;
     sum->bytes += field(line, "bytes");
@@ -95,23 +98,28 @@ static int take_line(const cli *c, eval_report *report, const json_t *line) {
         sum->encode_s += 2e-9 * elements / field(line, "encode_gbps");
     if (field(line, "decode_gbps") > 0)
         sum->decode_s += 2e-9 * elements / field(line, "decode_gbps");
-    return CLI_OK;
+    return SKY_OK;
 }
 
 int eval_report_read(const cli *c, eval_report *report, const char *path) {
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return cli_failed(c, "%s: %s", path, strerror(errno));
-    int code = CLI_OK;
-    char *text = NULL;
-    size_t room = 0;
-    while (code == CLI_OK && getline(&text, &room, file) > 0) {
-        json_t *line = json_loads(text, 0, NULL);
-        code = take_line(c, report, line);
+    cli_blob file;
+    int code = cli_blob_read(c, path, LINES_BYTES_MAX, &file);
+    sky_status status = SKY_OK;
+    size_t at = 0, number = 0;
+    while (code == CLI_OK && status == SKY_OK && (at < file.bytes || number == 0)) {
+        const char *text = (const char *)file.data + at;
+        const char *end = memchr(text, '\n', file.bytes - at);
+        size_t bytes = end ? (size_t)(end - text) + 1 : file.bytes - at;
+        json_t *line = json_loadb(text, bytes, 0, NULL);
+        status = take_line(report, line);
         json_decref(line);
+        at += bytes;
+        number++;
     }
-    free(text);
-    fclose(file);
+    if (status != SKY_OK)
+        code = cli_failed(c, "%s:%zu: %s", path, number,
+                          status == SKY_E_NOMEM ? "out of memory" : "no line that eval prints");
+    cli_blob_free(&file);
     return code;
 }
 

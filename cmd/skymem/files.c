@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -13,14 +14,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#define ENDLESS_BYTES_MAX (4ull << 30)
+
 static int too_large(const cli *c, const char *path, uint64_t bytes_max) {
     char text[24];
     return cli_failed(c, "%s: larger than %s, the most there may be", path,
                       cli_bytes_text(bytes_max, text));
 }
 
+/* What does not tell its length may have no end: no more of it than memory bears. */
 static int read_all(const cli *c, int fd, const char *path, uint64_t bytes_max, cli_blob *out) {
     size_t room = 1u << 16;
+    bytes_max = bytes_max < ENDLESS_BYTES_MAX ? bytes_max : ENDLESS_BYTES_MAX;
     out->data = malloc(room);
     for (;;) {
         if (!out->data)
@@ -87,14 +92,69 @@ void cli_blob_free(cli_blob *blob) {
     *blob = (cli_blob){0};
 }
 
+bool cli_same_file(const char *a, const char *b) {
+    struct stat of_a, of_b;
+    return a && b && stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+           of_a.st_ino == of_b.st_ino;
+}
+
+int cli_file_try(const cli *c, const char *path) {
+    bool there = access(path, F_OK) == 0;
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (fd < 0)
+        return cli_failed(c, "%s: %s", path, strerror(errno));
+    close(fd);
+    if (!there)
+        unlink(path);
+    return CLI_OK;
+}
+
+typedef struct {
+    char target[PATH_MAX]; /* what is to be replaced: where a link points */
+    char path[PATH_MAX + 32];
+    bool in_place; /* a device or a pipe, or the folder lets no file be made in it */
+} beside;
+
+/* A file beside `path` that is to take its place, as readable as it was; -1 and errno: none. */
+static int open_beside(const char *path, beside *out) {
+    struct stat st;
+    bool there = stat(path, &st) == 0;
+    out->in_place = there && !S_ISREG(st.st_mode);
+    if (out->in_place || (there && !realpath(path, out->target)))
+        return -1;
+    if (!there)
+        snprintf(out->target, PATH_MAX, "%s", path);
+    snprintf(out->path, sizeof out->path, "%s.new-%d", out->target, (int)getpid());
+    int fd = open(out->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    out->in_place = fd < 0 && (errno == EACCES || errno == EPERM || errno == ENAMETOOLONG);
+    if (fd >= 0 && there)
+        (void)!fchmod(fd, st.st_mode & 07777);
+    return fd;
+}
+
+/* 0, or what went wrong. Closes the file. */
+static int write_and_close(FILE *file, const void *data, size_t bytes, bool sync) {
+    errno = EIO;
+    bool whole = fwrite(data, 1, bytes, file) == bytes && fflush(file) == 0 &&
+                 (!sync || fsync(fileno(file)) == 0);
+    int failure = whole ? 0 : errno;
+    return fclose(file) != 0 && !failure ? errno : failure;
+}
+
+/* Everything is written before it takes the place of what was there, which may be what it was made
+ * of: a disk that is full leaves that as it is. */
 int cli_file_write(const cli *c, const char *path, const void *data, size_t bytes) {
-    FILE *file = fopen(path, "we");
+    beside new;
+    int fd = open_beside(path, &new);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : new.in_place ? fopen(path, "we") : NULL;
     if (!file)
         return cli_failed(c, "%s: %s", path, strerror(errno));
-    bool whole = fwrite(data, 1, bytes, file) == bytes;
-    if (fclose(file) != 0 || !whole)
-        return cli_failed(c, "%s: %s; is the disk full?", path, strerror(errno));
-    return CLI_OK;
+    int failure = write_and_close(file, data, bytes, fd >= 0);
+    if (fd >= 0 && !failure && rename(new.path, new.target) != 0)
+        failure = errno;
+    if (fd >= 0 && failure)
+        unlink(new.path);
+    return failure ? cli_failed(c, "%s: %s", path, strerror(failure)) : CLI_OK;
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where) {

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PROFILE_BYTES_MAX (64u << 20)
@@ -59,7 +60,9 @@ static sky_profile *find_in(const cli *c, const uint8_t fingerprint[32], const c
         if (bytes < 8 || strcmp(e->d_name + bytes - 7, ".skycal") != 0)
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        if (access(path, R_OK) != 0 || cli_blob_read(c, path, PROFILE_BYTES_MAX, &file) != CLI_OK)
+        struct stat st; /* opening a pipe would wait for its writer */
+        if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > PROFILE_BYTES_MAX ||
+            access(path, R_OK) != 0 || cli_blob_read(c, path, PROFILE_BYTES_MAX, &file) != CLI_OK)
             continue;
         sky_profile *profile = NULL;
         if (sky_profile_read(file.data, file.bytes, &profile, NULL) == SKY_OK &&

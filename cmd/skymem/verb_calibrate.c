@@ -3,10 +3,8 @@
 #include "model.h"
 #include "profile.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #ifdef SKYMEM_WITH_LLAMA
 
@@ -26,17 +24,12 @@ static int find_texts(cli *c, calibration *k) {
     return k->text_count == given->count ? CLI_OK : cli_failed(c, "out of memory");
 }
 
-/* Minutes of work should not end at a folder that is not there: try the file first, and leave what
- * was there as it was. */
-static int try_output(const cli *c, const char *path) {
-    bool there = access(path, F_OK) == 0;
-    FILE *file = fopen(path, "ae");
-    if (!file)
-        return cli_failed(c, "%s: %s", path, strerror(errno));
-    fclose(file);
-    if (!there)
-        unlink(path);
-    return CLI_OK;
+/* What is read is not to be written over. */
+static int keep_sources(cli *c, const calibration *k, const char *path) {
+    bool own = cli_same_file(path, cli_text(c, "model"));
+    for (size_t i = 0; i < k->text_count; i++)
+        own |= cli_same_file(path, k->texts[i]);
+    return own ? cli_failed(c, "%s: is what it is to be made of; name another", path) : CLI_OK;
 }
 
 static int write_profile(const cli *c, const char *path, const sky_profile *profile,
@@ -85,9 +78,11 @@ static int calibrate_run(cli *c) {
     sky_time start = sky_now();
     if (!path)
         return cli_usage(c, "where to? -o FILE.skycal");
-    int code = try_output(c, path);
+    int code = cli_file_try(c, path);
     if (code == CLI_OK)
         code = find_texts(c, &k);
+    if (code == CLI_OK)
+        code = keep_sources(c, &k, path);
     if (code == CLI_OK)
         code = eval_model_open(c, 1536, 128, false, &k.model);
     if (code == CLI_OK)

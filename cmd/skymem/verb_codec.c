@@ -212,21 +212,23 @@ static int run_encode(job *j) {
 
 typedef int (*visit)(const job *j, const sky_skv *skv, uint64_t first_token, void *context);
 
-static int corrupt(const job *j, size_t at) {
-    return cli_failed(j->c, "%s: damaged or no .skv at byte %zu", j->c->arguments[1], at);
+static int corrupt(const job *j, size_t at, sky_status status) {
+    return cli_failed(
+        j->c, "%s: %s at byte %zu", j->c->arguments[1],
+        status == SKY_E_UNSUPPORTED ? "a .skv of a later version" : "damaged or no .skv", at);
 }
 
 /* All containers of the file, in order. */
 static int each(const job *j, const cli_blob *file, visit visitor, void *context) {
     size_t at = 0, header;
     uint64_t tokens = 0;
-    int code = file->bytes ? CLI_OK : corrupt(j, 0);
+    int code = file->bytes ? CLI_OK : corrupt(j, 0, SKY_E_CORRUPT);
     while (code == CLI_OK && at < file->bytes) {
         sky_skv skv;
         const uint8_t *data = (const uint8_t *)file->data + at;
-        if (sky_skv_open_header(data, file->bytes - at, 0, &skv, &header) != SKY_OK ||
-            skv.bytes > file->bytes - at)
-            return corrupt(j, at);
+        sky_status status = sky_skv_open_header(data, file->bytes - at, 0, &skv, &header);
+        if (status != SKY_OK || skv.bytes > file->bytes - at)
+            return corrupt(j, at, status);
         code = visitor(j, &skv, tokens, context);
         tokens += skv.token_count;
         at += (size_t)skv.bytes;

@@ -133,7 +133,9 @@ static int eval_run(cli *c) {
         eval_report_free(&report);
         return code;
     }
-    int code = find_texts(c, &s);
+    int code = cli_text(c, "plot") ? cli_file_try(c, cli_text(c, "plot")) : CLI_OK;
+    if (code == CLI_OK)
+        code = find_texts(c, &s);
     uint32_t decode_tokens = s.next > 64 ? s.next : 64;
     if (code == CLI_OK)
         code = eval_model_open(c, s.prefix + decode_tokens + (cli_flag(c, "facts") ? 2048 : 0),

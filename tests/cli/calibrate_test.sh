@@ -41,6 +41,15 @@ cp "$work/llama.skycal" "$XDG_CACHE_HOME/skymem-calibration/b.skycal"
 expect 0 "$skymem" eval --model "$work/llama.gguf" --text "$work/other.txt" --prefix 64 \
     --continue 8 --levels 4 --json
 [ ! -s "$work/err" ] || fail "the calibration was not found: $(cat "$work/err")"
+# … past what is none: nobody waits for a pipe, or complains of a folder
+rm "$XDG_CACHE_HOME/skymem-calibration"/[ab].skycal
+mkfifo "$XDG_CACHE_HOME/skymem-calibration/pipe.skycal"
+mkdir "$XDG_CACHE_HOME/skymem-calibration/folder.skycal"
+ln -s nowhere "$XDG_CACHE_HOME/skymem-calibration/link.skycal"
+cp "$work/cut.skycal" "$XDG_CACHE_HOME/skymem-calibration"
+expect 0 timeout 60 "$skymem" eval --model "$work/llama.gguf" --text "$work/other.txt" --prefix 64 \
+    --continue 8 --levels 4 --json
+says 'no calibration of this model'
 
 # blocks of another calibration of the same model: told, computed and stored anew, and found then
 expect 0 "$skymem" calibrate --model "$work/llama.gguf" --threads 1 --text "$work/2.txt" \
@@ -71,6 +80,13 @@ echo short >"$work/short.txt"
 expect 1 "$skymem" calibrate --model "$work/llama.gguf" --text "$work/short.txt" -o "$work/x.skycal"
 says 'longer ones'
 [ ! -e "$work/x.skycal" ] || fail "an empty file was left behind"
+for own in 1.txt llama.gguf; do
+    cp "$work/$own" "$work/before"
+    ln -sf "$own" "$work/same"
+    expect 1 "$skymem" calibrate --model "$work/llama.gguf" --text "$work/1.txt" -o "$work/same"
+    says 'is what it is to be made of'
+    cmp -s "$work/$own" "$work/before" || fail "$own was written over"
+done
 # the place is tried before the work is done
 expect 1 "$skymem" calibrate --model "$work/llama.gguf" --text "$work/short.txt" \
     -o "$work/none/x.skycal"

@@ -69,6 +69,32 @@ refuse_layout '{"rope": {"frequency_scale": 0}}' 'frequency_scale is'
 refuse_layout '{"first_position": -5}' 'first_position is'
 refuse_layout '{"first_position": "x"}' 'first_position is'
 
+for none in "$work" "$work/absent" /dev/null; do
+    expect 1 "$skymem" codec encode "$work/kv.npy" -o "$work/x.skv" --layout "$none"
+    says "$none:"
+done
+
+# containers of a later version, cut short, or followed by something else; no file at all
+cp "$work/l.skv" "$work/later.skv"
+printf '\x07' | dd of="$work/later.skv" bs=1 seek=4 conv=notrunc status=none
+head -c 5000 "$work/l.skv" >"$work/cut.skv"
+cat "$work/l.skv" "$work/cut.skv" >"$work/tail.skv"
+for part in "stat" "verify" "decode -o $work/x.npy" "lower -o $work/x.skv"; do
+    while read -r name why; do
+        # shellcheck disable=SC2086
+        expect 1 "$skymem" codec ${part%% *} "$work/$name" ${part#"${part%% *}"} --json
+        says "$work/$name: $why"
+        silent
+    done <<END
+later.skv a .skv of a later version at byte 0
+cut.skv damaged or no .skv at byte 0
+tail.skv damaged or no .skv at byte $(stat -c %s "$work/l.skv")
+../ Is a directory
+absent No such file
+END
+done
+rm -f "$work/x.npy" "$work/x.skv"
+
 # beside a calibration it says where rows stand; the calibration must be of such rows
 python3 - "$(dirname "$0")/../golden/codec.txt" "$work" <<'PYTHON'
 import struct, sys
@@ -200,6 +226,21 @@ says '--calibration or --layout'
 expect 0 "$skymem" codec lower "$work/r.skv" "$work/x.skv" --level 2 --layout "$layout"
 expect 0 "$skymem" codec lower "$work/accept.skv" "$work/x.skv" --level archive --json
 expect 1 "$skymem" codec lower "$work/reject.skv" "$work/x.skv" --level archive
+# a disk that takes no more (here: no file may be larger) leaves the file it was made of, and no other
+cp "$work/s8.skv" "$work/only.skv"
+small_files() {
+    (trap '' XFSZ && ulimit -f 4 && exec "$@")
+}
+expect 1 small_files "$skymem" codec lower "$work/only.skv" "$work/only.skv" --level 4 --json
+says 'only.skv: File too large'
+silent
+cmp -s "$work/s8.skv" "$work/only.skv" || fail "what could not be replaced is not as it was"
+[ "$(ls "$work"/only.skv*)" = "$work/only.skv" ] || fail "left behind: $(ls "$work"/only.skv*)"
+chmod 640 "$work/only.skv" && ln -s only.skv "$work/link.skv"
+expect 0 "$skymem" codec lower "$work/link.skv" "$work/link.skv" --level 4
+[ -L "$work/link.skv" ] && [ "$(stat -c %a "$work/only.skv")" = 640 ] ||
+    fail "a link, or the rights of what it names, are lost"
+cmp -s "$work/only.skv" "$work/low.skv" || fail "lowered through a link"
 expect 2 "$skymem" codec lower "$work/s8.skv" --level 4
 says 'needs -o FILE'
 expect 2 "$skymem" codec lower "$work/s8.skv" "$work/x.skv" -o "$work/y.skv"

@@ -60,7 +60,15 @@ cp "$work/out" "$work/lines"
 expect 0 "$skymem" eval --lines "$work/lines"
 cmp -s "$work/table" "$work/out" || fail "the table of kept lines differs"
 expect 1 "$skymem" eval --lines "$work/numbers.txt"
-says 'did not print'
+says 'numbers.txt:1: no line that eval prints'
+for none in "$work" /dev/null; do
+    expect 1 "$skymem" eval --lines "$none"
+    says "$none"
+done
+# the plot's place is tried before anything is measured
+expect 1 "${eval[@]}" --model "$work/llama.gguf" --levels q8_0 --plot "$work/none/plot.svg"
+says 'none/plot.svg: No such file'
+silent
 
 # refusals
 expect 2 "${eval[@]}" --model "$work/llama.gguf" --levels q9
