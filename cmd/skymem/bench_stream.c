@@ -157,7 +157,8 @@ static void fill(sky_segment *segments, sky_level first, sky_level last, double 
     }
 }
 
-static sky_trial deadline_trial(const bench *b, const sky_segment *segments, double *rates) {
+static sky_trial deadline_trial(const bench *b, const sky_segment *segments, double *rates,
+                                uint64_t seed) {
     return (sky_trial){.segments = segments,
                        .segment_count = BENCH_SEGMENTS_MAX,
                        .traces = {{rates, TRACE_SAMPLES, TRACE_STEP_NS}},
@@ -165,7 +166,7 @@ static sky_trial deadline_trial(const bench *b, const sky_segment *segments, dou
                        .delay_ns = SKY_MS(30),
                        .pause_ns = SKY_MS(370),
                        .contexts = b->quick ? 40 : 400,
-                       .seed = 1,
+                       .seed = seed,
                        .options = {.deadline_ns = SKY_SECONDS(2), .slices = 18}};
 }
 
@@ -186,7 +187,7 @@ static int deadline_rows(bench *b, const char *trace, const char *setting,
     return code;
 }
 
-static int deadlines(bench *b, double *rates) {
+static int deadlines(bench *b, double *rates, uint64_t seed) {
     static const struct {
         const char *name;
         double bits_a_second, token_ms, busy_share;
@@ -206,8 +207,9 @@ static int deadlines(bench *b, double *rates) {
         size_t s = i / SKY_TRACE_KINDS;
         sky_trial_result results[SKY_POLICIES];
         fill(segments, SKY_LEVEL_8, SKY_LEVEL_ARCHIVE, settings[s].token_ms);
-        sky_trace_fill(kind, 1, settings[s].bits_a_second / 8, TRACE_STEP_NS, rates, TRACE_SAMPLES);
-        sky_trial trial = deadline_trial(b, segments, rates);
+        sky_trace_fill(kind, seed, settings[s].bits_a_second / 8, TRACE_STEP_NS, rates,
+                       TRACE_SAMPLES);
+        sky_trial trial = deadline_trial(b, segments, rates, seed);
         trial.busy_share = settings[s].busy_share;
         trial.busy_ns = settings[s].busy_ns;
         cli_progress("stream: %s, %s", sky_trace_name(kind), settings[s].name);
@@ -221,11 +223,11 @@ static int deadlines(bench *b, double *rates) {
 }
 
 /* One answer in twenty is half a second late: what that costs by how many are under way. */
-static int head_of_line(bench *b, double *rates) {
+static int head_of_line(bench *b, double *rates, uint64_t seed) {
     sky_segment segments[BENCH_SEGMENTS_MAX];
     fill(segments, SKY_LEVEL_4, SKY_LEVEL_4, 0);
-    sky_trace_fill(SKY_TRACE_STEADY, 1, 200e6 / 8, TRACE_STEP_NS, rates, TRACE_SAMPLES);
-    sky_trial trial = deadline_trial(b, segments, rates);
+    sky_trace_fill(SKY_TRACE_STEADY, seed, 200e6 / 8, TRACE_STEP_NS, rates, TRACE_SAMPLES);
+    sky_trial trial = deadline_trial(b, segments, rates, seed);
     trial.options = (sky_pacer_options){0};
     trial.slow_share = 0.05;
     trial.slow_ns = SKY_MS(500);
@@ -243,23 +245,28 @@ static int head_of_line(bench *b, double *rates) {
     }
     trial.source_count = 2;
     trial.traces[1] = trial.traces[0];
-    sky_trial_result r;
-    if (code == CLI_OK && sky_trial_run(&trial, SKY_POLICY_PACER, &r) != SKY_OK)
-        return cli_failed(b->c, "stream: a trial could not run: out of memory");
-    return code == CLI_OK ? bench_row(b, "slow answers, two sources", r.complete_ms, "ms",
-                                      "1 under way", alone_ms)
-                          : code;
+    for (int hedged = 0; hedged < 2 && code == CLI_OK; hedged++) {
+        sky_trial_result r;
+        trial.options.no_hedging = !hedged;
+        if (sky_trial_run(&trial, SKY_POLICY_PACER, &r) != SKY_OK)
+            return cli_failed(b->c, "stream: a trial could not run: out of memory");
+        code = bench_row(b, hedged ? "slow answers, two sources" : "slow answers, two, not hedged",
+                         r.complete_ms, "ms", "1 under way", alone_ms);
+    }
+    return code;
 }
 
 int bench_stream(bench *b) {
     double *rates = malloc(TRACE_SAMPLES * sizeof *rates);
     if (!rates)
         return cli_failed(b->c, "stream: out of memory");
-    int code = first_tokens(b);
+    bool seeded = cli_given(b->c, "seed");
+    uint64_t seed = seeded ? cli_count(b->c, "seed") : 1;
+    int code = seeded ? CLI_OK : first_tokens(b); /* sockets know no seed */
     if (code == CLI_OK)
-        code = head_of_line(b, rates);
+        code = head_of_line(b, rates, seed);
     if (code == CLI_OK)
-        code = deadlines(b, rates);
+        code = deadlines(b, rates, seed);
     free(rates);
     return code;
 }

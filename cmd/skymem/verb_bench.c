@@ -147,6 +147,12 @@ const cli_verb cli_verb_bench = {
              .kind = CLI_TEXT,
              .value = "DIR",
              .help = "where disk measures (default: $XDG_CACHE_HOME)"},
+            {.name = "seed",
+             .kind = CLI_COUNT,
+             .value = "N",
+             .min = 1,
+             .help =
+                 "stream: in virtual time alone, on traces of this seed (without: all, seed 1)"},
             {.name = NULL},
         },
     .arguments_min = 1,
