@@ -240,10 +240,11 @@ static int measure(bench_rows *m, sky_level level, bool plain) {
 
 /* ---- two threads ---- */
 
-/* Two threads share out the streams, round after round, each round begun together. */
+/* One or two threads share out the streams, round after round, each round begun together. */
 typedef struct {
     bench_rows *m;
     const sky_encode_options *options; /* NULL: decode */
+    uint32_t threads;
     pthread_barrier_t begin;
     sky_time start[2][THREAD_ROUNDS];
     sky_time end[2][THREAD_ROUNDS];
@@ -263,7 +264,7 @@ static void *play(void *argument) {
     for (size_t i = 0; i < d->rounds; i++) {
         pthread_barrier_wait(&d->begin);
         d->start[p->thread][i] = sky_now();
-        for (uint32_t l = p->thread; p->status == SKY_OK && l < LAYERS; l += 2)
+        for (uint32_t l = p->thread; p->status == SKY_OK && l < LAYERS; l += d->threads)
             p->status = d->options ? encode_layer(d->m, d->options, l, memory)
                                    : decode_layer(d->m, l, memory);
         d->end[p->thread][i] = sky_now();
@@ -272,52 +273,53 @@ static void *play(void *argument) {
 }
 
 /* The best round's GB/s, from the first start to the last end; 0: it failed. */
-static double rate_of_two(bench_rows *m, const sky_encode_options *options) {
+static double rate_of_threads(bench_rows *m, const sky_encode_options *options, uint32_t threads) {
     static duet d;
     d.m = m;
     d.options = options;
+    d.threads = threads;
     d.rounds = m->rounds == ROUNDS ? THREAD_ROUNDS : 1;
     player players[2] = {{&d, 0, SKY_OK}, {&d, 1, SKY_OK}};
     pthread_t other;
     double most = 0;
-    if (pthread_barrier_init(&d.begin, NULL, 2) != 0)
+    if (pthread_barrier_init(&d.begin, NULL, threads) != 0)
         return 0;
-    if (pthread_create(&other, NULL, play, &players[1]) == 0) {
+    bool running = threads == 1 || pthread_create(&other, NULL, play, &players[1]) == 0;
+    if (running)
         play(&players[0]);
+    if (running && threads == 2)
         pthread_join(other, NULL);
-        for (size_t i = 0; i < d.rounds; i++) {
-            sky_time start = d.start[0][i] < d.start[1][i] ? d.start[0][i] : d.start[1][i];
-            sky_time end = d.end[0][i] > d.end[1][i] ? d.end[0][i] : d.end[1][i];
-            double rate = STREAMS * STREAM_BYTES / ((double)(end - start) / 1e9) / 1e9;
-            most = rate > most ? rate : most;
-        }
+    for (size_t i = 0; running && i < d.rounds; i++) {
+        sky_time start = d.start[0][i], end = d.end[0][i];
+        if (threads == 2 && d.start[1][i] < start)
+            start = d.start[1][i];
+        if (threads == 2 && d.end[1][i] > end)
+            end = d.end[1][i];
+        double rate = STREAMS * STREAM_BYTES / ((double)(end - start) / 1e9) / 1e9;
+        most = rate > most ? rate : most;
     }
     pthread_barrier_destroy(&d.begin);
     return players[0].status == SKY_OK && players[1].status == SKY_OK ? most : 0;
 }
 
+/* By turns with one thread that goes through the same rounds. */
 static int measure_threads(bench_rows *m) {
     sky_encode_options options = {.level = SKY_LEVEL_3, .plain = true};
-    least kept = {0};
-    double two[2] = {0};
-    char name[64];
-    for (size_t i = 0; i < m->rounds; i++) {
-        if (code_all(m, &options, &kept) != SKY_OK)
-            break;
-        for (uint32_t way = 0; way < 2; way++) {
-            double rate = rate_of_two(m, way ? NULL : &options);
-            two[way] = rate > two[way] ? rate : two[way];
+    static const char *const ways[] = {"encode", "decode"};
+    int code = CLI_OK;
+    for (uint32_t way = 0; code == CLI_OK && way < 2; way++) {
+        double rates[2] = {0};
+        char name[64];
+        for (size_t i = 0; i < 2 * m->rounds; i++) {
+            double rate = rate_of_threads(m, way ? NULL : &options, 1 + (i & 1));
+            rates[i & 1] = rate > rates[i & 1] ? rate : rates[i & 1];
         }
+        if (rates[0] == 0 || rates[1] == 0)
+            return cli_failed(m->b->c, "codec: two threads: one could not run");
+        snprintf(name, sizeof name, "%s 3 plain %s, two threads", ways[way],
+                 sky_codec_kernels_name());
+        code = bench_row(m->b, name, rates[1], "GB/s", "one thread", rates[0]);
     }
-    if (two[0] == 0 || two[1] == 0)
-        return cli_failed(m->b->c, "codec: two threads: one could not run");
-    snprintf(name, sizeof name, "encode 3 plain %s, two threads", sky_codec_kernels_name());
-    int code = bench_row(m->b, name, two[0], "GB/s", "one thread",
-                         rate_of_least(kept.encode, STREAMS));
-    snprintf(name, sizeof name, "decode 3 plain %s, two threads", sky_codec_kernels_name());
-    if (code == CLI_OK)
-        code = bench_row(m->b, name, two[1], "GB/s", "one thread",
-                         rate_of_least(kept.decode, LAYERS));
     return code;
 }
 
