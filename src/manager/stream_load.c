@@ -3,13 +3,13 @@
  *   request ── slices cut into at most LUMPS ranges, each a batch of one item, so that what arrived
  *              of a request that is given up is known
  *
- * One event is raised by the engine's thread and by each batch that is done; the loader sleeps until
- * then, or until the planner wants to look.
+ * One event is raised by the engine's thread and by each batch that is done; the loader sleeps
+ * until then, or until the planner wants to look.
  *
  * Surprises: batches are looked at one by one (sky_wait with a time that has passed), not drained,
- * because a batch that tells an event of its own is in no queue. A second request for bytes that are on
- * their way already reads into memory of its own, and its bytes move over only after the first was
- * cancelled: two tiers never write to one buffer. */
+ * because a batch that tells an event of its own is in no queue. A second request for bytes that
+ * are on their way already reads into memory of its own, and its bytes move over only after the
+ * first was cancelled: two tiers never write to one buffer. */
 #include <skymem/stream.h>
 
 #include <assert.h>

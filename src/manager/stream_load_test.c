@@ -1,6 +1,7 @@
 /* Proves: a context loaded through a cache holds the bytes that were stored, over memory, disk,
  * both, and the sky; what a tier lacks or damages comes in another form or from the engine; bytes
- * that are refused are not used; a deadline that has passed loads nothing; waiting costs nothing. */
+ * that are refused are not used; a deadline that has passed loads nothing; and waiting costs
+ * nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
