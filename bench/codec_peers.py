@@ -275,7 +275,7 @@ class Ours:
                 continue
             name = kernels.decode()
             yield f"skymem lossless, {name}", True, self.code(0, False, kernels)
-            for level, level_name in enumerate(("8", "6", "4", "3", "2.5", "2"), 1):
+            for level, level_name in enumerate(("8", "6", "4", "3", "2.5", "2", "archive"), 1):
                 for plain in (True, False) if kernels == best or level_name == "4" else ():
                     yield (f"skymem {level_name} {'plain' if plain else 'trellis'}, {name}", False,
                            self.code(level, plain, kernels))
