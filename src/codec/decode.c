@@ -42,7 +42,7 @@ struct sky_decoder {
     sky_coder rows;
     sky_transform transform;
     sky_exact exact;
-    sky_waiting pair[2]; /* by turns: rows at hand, and what waits */
+    _Alignas(64) int16_t levels[2][SKY_WIDTH_MAX]; /* of two rows */
     sky_tables tables;
     exception exceptions[SKY_EXCEPTIONS_MAX];
     _Alignas(64) uint8_t carry[2 * UNIT_BYTES_MAX + SLACK]; /* a unit begins in its first half */
@@ -64,8 +64,6 @@ struct sky_decoder {
     uint32_t exception_count;
     uint32_t exception_next;
     uint32_t done_tokens; /* every row before is written */
-    uint32_t turn;        /* which of pair[] the rows at hand take */
-    bool waits;           /* the pair of tokens before `token` is decoded and not restored */
     uint8_t tile_flags;
     float D;
 };
@@ -338,86 +336,76 @@ static void patch_exceptions(sky_decoder *d, uint32_t token_end) {
     }
 }
 
-/* Two tokens' rows wait to be restored until those of the next two are decoded: some kernels do
- * both at once. */
-static void waiting_restored(sky_decoder *d) {
-    d->waits = false;
+/* Both rows of a pair of tokens. */
+static size_t pair_bytes_max(const sky_decoder *d) {
+    return sky_rows_bytes_max(&d->rows, 0) + sky_rows_bytes_max(&d->rows, 1);
+}
+
+static sky_status end_tokens(sky_decoder *d, uint32_t tokens, size_t used) {
+    d->token += tokens;
     patch_exceptions(d, d->token);
-    rows_written(d);
-}
-
-static void restore_waiting(sky_decoder *d) {
-    const sky_waiting *w = &d->pair[d->turn ^ 1];
-    if (!d->waits)
-        return;
-    if (d->kernels->pair_restore) {
-        d->kernels->pair_restore(&d->tables, w);
-    } else {
-        if (w->turn_on)
-            d->kernels->turn_on(w->t);
-        d->kernels->restore(w->t, w->levels[0], w->levels[1], w->out, w->head_bytes);
-    }
-    waiting_restored(d);
-}
-
-static size_t decode_rows(sky_decoder *d, uint32_t count, const uint8_t *in) {
-    sky_waiting *next = &d->pair[d->turn];
-    size_t used = 0;
-    if (count == 2 && d->kernels->pair_decode) {
-        used = d->kernels->pair_decode(&d->rows, &d->tables, in, next,
-                                       d->waits ? &d->pair[d->turn ^ 1] : NULL);
-        if (d->waits)
-            waiting_restored(d);
-        return used;
-    }
-    restore_waiting(d);
-    for (uint32_t half = 0; half < count; half++) {
-        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, in + used,
-                                             next->levels[half]);
-        if (took == SIZE_MAX)
-            return SIZE_MAX;
-        used += took;
-    }
-    return used;
-}
-
-/* A last token alone. */
-static void restore_single(sky_decoder *d, sky_waiting *w) {
-    w->out[1] = NULL;
-    if (w->turn_on)
-        d->kernels->turn_on(w->t);
-    if (d->tile.tokens > 1)
-        d->kernels->scale(w->t, 1);
-    d->kernels->restore(w->t, w->levels[0], NULL, w->out, w->head_bytes);
-    patch_exceptions(d, d->token);
-    rows_written(d);
-}
-
-static sky_status unit_rows(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
-    uint32_t count = d->tile.tokens - d->token >= 2 ? 2 : 1, token = d->tile.token + d->token;
-    sky_waiting *next = &d->pair[d->turn];
-    next->t = &d->transform;
-    next->turn_on = d->token > 0;
-    next->out[0] = row_at(d, token, d->tile.head);
-    next->out[1] = row_at(d, token + 1, d->tile.head);
-    next->head_bytes = d->dst.head_bytes;
-    *used = decode_rows(d, count, in);
-    if (*used > bytes)
+    if (tokens)
+        rows_written(d);
+    if (used == SIZE_MAX)
         return SKY_E_CORRUPT;
-    d->token += count;
-    if (count == 1) {
-        restore_single(d, next);
-    } else {
-        d->turn ^= 1;
-        d->waits = true;
-    }
     if (d->token < d->tile.tokens)
         return SKY_OK;
-    restore_waiting(d);
     if (!sky__rows_finished(&d->rows))
         return SKY_E_CORRUPT;
     next_tile(d);
     return SKY_OK;
+}
+
+static sky_pairs_job begin_pairs(sky_decoder *d, const uint8_t *in, size_t bytes) {
+    uint32_t pairs = (d->tile.tokens - d->token) / 2;
+    return (sky_pairs_job){.rows = &d->rows,
+                           .tables = &d->tables,
+                           .t = &d->transform,
+                           .turn_on = d->token > 0,
+                           .pairs = pairs < SKY_PAIRS_MAX ? pairs : SKY_PAIRS_MAX,
+                           .in = in,
+                           .bytes = bytes,
+                           .pair_bytes_max = pair_bytes_max(d),
+                           .out = row_at(d, d->tile.token + d->token, d->tile.head),
+                           .token_bytes = d->dst.token_bytes,
+                           .head_bytes = d->dst.head_bytes};
+}
+
+static sky_status end_pairs(sky_decoder *d, const sky_pairs_job *job) {
+    return end_tokens(d, 2 * job->pairs, job->used);
+}
+
+/* Two tokens row by row, or a last one alone. */
+static sky_status decode_rows(sky_decoder *d, uint32_t tokens, const uint8_t *in, size_t bytes,
+                              size_t *used) {
+    uint32_t token = d->tile.token + d->token;
+    uint8_t *out[2] = {row_at(d, token, d->tile.head), NULL};
+    size_t at = 0;
+    if (tokens == 2)
+        out[1] = row_at(d, token + 1, d->tile.head);
+    for (uint32_t half = 0; half < tokens; half++) {
+        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, in + at, d->levels[half]);
+        if (took > bytes - at)
+            return SKY_E_CORRUPT;
+        at += took;
+    }
+    if (d->token > 0)
+        d->kernels->turn_on(&d->transform);
+    if (tokens == 1 && d->tile.tokens > 1)
+        d->kernels->scale(&d->transform, 1);
+    d->kernels->restore(&d->transform, d->levels[0], tokens == 2 ? d->levels[1] : NULL, out,
+                        d->dst.head_bytes);
+    *used = at;
+    return end_tokens(d, tokens, at);
+}
+
+static sky_status unit_rows(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    if (d->token + 1 == d->tile.tokens || !d->kernels->pairs_decode)
+        return decode_rows(d, d->token + 1 == d->tile.tokens ? 1 : 2, in, bytes, used);
+    sky_pairs_job job = begin_pairs(d, in, bytes);
+    d->kernels->pairs_decode(&job, 1);
+    *used = job.used;
+    return end_pairs(d, &job);
 }
 
 static sky_exact_job begin_exact(sky_decoder *d, const uint8_t *in, size_t bytes) {
@@ -425,23 +413,10 @@ static sky_exact_job begin_exact(sky_decoder *d, const uint8_t *in, size_t bytes
     return (sky_exact_job){&d->rows, &d->tables, &d->exact, in, bytes, out, d->dst.head_bytes, 0};
 }
 
-static sky_status end_exact(sky_decoder *d, size_t used) {
-    if (used == SIZE_MAX)
-        return SKY_E_CORRUPT;
-    d->token++;
-    rows_written(d);
-    if (d->token < d->tile.tokens)
-        return SKY_OK;
-    if (!sky__rows_finished(&d->rows))
-        return SKY_E_CORRUPT;
-    next_tile(d);
-    return SKY_OK;
-}
-
 /* As kernels.h says of exact_decode. */
 static void decode_exact(sky_decoder *d, sky_exact_job *job) {
     size_t low_bytes = d->shape.element == SKY_ELEMENT_F32 ? 2 * (size_t)d->tile.width : 0, at = 0;
-    int16_t(*levels)[SKY_WIDTH_MAX] = d->pair[0].levels;
+    int16_t(*levels)[SKY_WIDTH_MAX] = d->levels;
     job->used = SIZE_MAX;
     for (uint32_t half = 0; half < 2; half++) {
         size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, job->in + at,
@@ -463,7 +438,7 @@ static sky_status unit_exact_row(sky_decoder *d, const uint8_t *in, size_t bytes
     else
         decode_exact(d, &job);
     *used = job.used;
-    return end_exact(d, job.used);
+    return end_tokens(d, job.used != SIZE_MAX, job.used);
 }
 
 static sky_status decode_unit(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
@@ -501,8 +476,7 @@ static size_t unit_bytes_max(const sky_decoder *d) {
     else if (d->at == AT_TILE_HEAD)
         most = tile_head_bytes(d);
     else if (d->at == AT_ROWS || d->at == AT_EXACT_ROW)
-        most = sky_rows_bytes_max(&d->rows, 0) + sky_rows_bytes_max(&d->rows, 1) +
-               (d->at == AT_EXACT_ROW ? 2 * (size_t)d->tile.width : 0);
+        most = pair_bytes_max(d) + (d->at == AT_EXACT_ROW ? 2 * (size_t)d->tile.width : 0);
     return most < d->left ? most : d->left;
 }
 
@@ -525,8 +499,6 @@ sky_status sky_decoder_init(void *memory, const sky_profile *profile, const sky_
     d->carried = 0;
     d->token = d->head = 0;
     d->done_tokens = 0;
-    d->turn = 0;
-    d->waits = false;
     memset(d->tables.slots.made, 0, sizeof d->tables.slots.made);
     *out = d;
     return SKY_OK;
@@ -536,7 +508,7 @@ sky_status sky_decoder_init(void *memory, const sky_profile *profile, const sky_
 static sky_status decode_in_place(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *at) {
     while (d->at != AT_END && bytes - *at >= unit_bytes_max(d) + SLACK) {
         size_t used;
-        sky_status status = decode_unit(d, in + *at, unit_bytes_max(d), &used);
+        sky_status status = decode_unit(d, in + *at, bytes - *at - SLACK, &used);
         if (status != SKY_OK)
             return status;
         *at += used;
@@ -581,7 +553,6 @@ sky_status sky_decoder_feed(sky_decoder *d, const void *data, size_t bytes) {
         if (status == SKY_OK && d->at != AT_END)
             status = decode_carried(d, data, bytes, &at);
     }
-    restore_waiting(d);
     if (status == SKY_OK && d->left)
         status = SKY_E_CORRUPT; /* bytes after the last row */
     if (status < 0)
@@ -607,17 +578,16 @@ static bool unfinished(const reading *r) {
     return r->status == SKY_OK && r->d->at != AT_END;
 }
 
-/* The end of a stream is decoded in carry, where there is room to read past it. Returns the most
- * bytes the unit at hand takes. */
+/* The end of a stream is decoded in carry, where there is room to read past it. Returns the bytes
+ * there are for the unit at hand. */
 static size_t have_unit(reading *r) {
     sky_decoder *d = r->d;
-    size_t most = unit_bytes_max(d);
-    if (!r->carried && d->left < most + SLACK) {
+    if (!r->carried && d->left < unit_bytes_max(d) + SLACK) {
         memcpy(d->carry, r->in, d->left);
         r->in = d->carry;
         r->carried = true;
     }
-    return most;
+    return r->carried ? d->left : d->left - SLACK;
 }
 
 static void took(reading *r, sky_status status, size_t used) {
@@ -629,14 +599,15 @@ static void took(reading *r, sky_status status, size_t used) {
 }
 
 static void read_unit(reading *r) {
-    size_t used, most = have_unit(r);
-    sky_status status = decode_unit(r->d, r->in, most, &used);
+    size_t used, bytes = have_unit(r);
+    sky_status status = decode_unit(r->d, r->in, bytes, &used);
     took(r, status, used);
 }
 
-/* Does a kernel take the unit at hand together with another stream's? */
+/* Does a kernel take the unit at hand together with another stream's like it? */
 static bool pairs_up(const sky_decoder *d) {
-    return d->at == AT_EXACT_ROW && d->kernels->exact_decode;
+    return (d->at == AT_EXACT_ROW && d->kernels->exact_decode) ||
+           (d->at == AT_ROWS && d->kernels->pairs_decode && d->token + 1 < d->tile.tokens);
 }
 
 static void read_exact_rows(reading r[2]) {
@@ -645,7 +616,16 @@ static void read_exact_rows(reading r[2]) {
                              begin_exact(r[1].d, r[1].in, most[1])};
     r->d->kernels->exact_decode(jobs, 2);
     for (uint32_t i = 0; i < 2; i++)
-        took(&r[i], end_exact(r[i].d, jobs[i].used), jobs[i].used);
+        took(&r[i], end_tokens(r[i].d, jobs[i].used != SIZE_MAX, jobs[i].used), jobs[i].used);
+}
+
+static void read_pairs(reading r[2]) {
+    size_t bytes[2] = {have_unit(&r[0]), have_unit(&r[1])};
+    sky_pairs_job jobs[2] = {begin_pairs(r[0].d, r[0].in, bytes[0]),
+                             begin_pairs(r[1].d, r[1].in, bytes[1])};
+    r->d->kernels->pairs_decode(jobs, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        took(&r[i], end_pairs(r[i].d, &jobs[i]), jobs[i].used);
 }
 
 /* As long as both go on: rows of both together, anything else of the one that stands at it. */
@@ -653,8 +633,10 @@ static void read_two(reading r[2]) {
     while (unfinished(&r[0]) && unfinished(&r[1])) {
         if (!pairs_up(r[0].d))
             read_unit(&r[0]);
-        else if (!pairs_up(r[1].d))
+        else if (!pairs_up(r[1].d) || r[0].d->at != r[1].d->at)
             read_unit(&r[1]);
+        else if (r[0].d->at == AT_ROWS)
+            read_pairs(r);
         else
             read_exact_rows(r);
     }
@@ -669,8 +651,6 @@ static reading begin(const sky_profile *profile, const sky_stream_in *stream, vo
 static sky_status end(reading *r) {
     while (unfinished(r))
         read_unit(r);
-    if (r->d)
-        restore_waiting(r->d);
     return r->status == SKY_OK && r->d->left ? SKY_E_CORRUPT /* bytes after the last row */
                                              : r->status;
 }

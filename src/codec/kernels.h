@@ -22,6 +22,25 @@ typedef struct {
     size_t used; /* out: bytes it took; SIZE_MAX: damage */
 } sky_exact_job;
 
+#define SKY_PAIRS_MAX 4
+
+/* Pairs of tokens of a lossy tile at hand, two rows each. */
+typedef struct {
+    sky_coder *rows;
+    const sky_tables *tables;
+    sky_transform *t;
+    bool turn_on;   /* the angles are still those of the two tokens before */
+    uint32_t pairs; /* at most; out: that were restored */
+    const uint8_t *in;
+    size_t bytes; /* of the stream at it. A pair after the first is begun where there are at least
+                     `pair_bytes_max` left */
+    size_t pair_bytes_max;
+    uint8_t *out; /* the first token's */
+    size_t token_bytes;
+    size_t head_bytes;
+    size_t used; /* out: bytes they took; SIZE_MAX: the pair after them is damaged */
+} sky_pairs_job;
+
 typedef struct {
     const char *name;
     bool (*here)(void); /* does this CPU have what it takes? */
@@ -32,11 +51,9 @@ typedef struct {
     void (*prepare)(sky_tables *tables, const sky_coder *rows);
     size_t (*row_decode)(sky_coder *rows, const sky_tables *tables, uint32_t half,
                          const uint8_t *in, int16_t *levels);
-    /* Two rows into `next`, while two that wait (NULL: none) are restored, which comes to pass
-     * whatever the bytes say; and the last that wait. Both NULL: nothing is gained by waiting. */
-    size_t (*pair_decode)(sky_coder *rows, const sky_tables *tables, const uint8_t *in,
-                          sky_waiting *next, const sky_waiting *waiting);
-    void (*pair_restore)(const sky_tables *tables, const sky_waiting *waiting);
+    /* Pairs of rows into their tokens' elements; of one stream, or of two at once. NULL: row_decode,
+     * turn_on and restore do. */
+    void (*pairs_decode)(sky_pairs_job *jobs, uint32_t count);
     void (*scale)(sky_transform *t, uint32_t which);
     void (*restore)(const sky_transform *t, const int16_t *sum, const int16_t *difference,
                     uint8_t *const out[2], size_t head_bytes);

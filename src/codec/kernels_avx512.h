@@ -7,15 +7,18 @@
 void sky__decode_prepare_avx512(sky_tables *tables, const sky_coder *rows);
 size_t sky__row_decode_avx512(sky_coder *rows, const sky_tables *tables, uint32_t half,
                               const uint8_t *in, int16_t *levels);
-size_t sky__pair_decode_avx512(sky_coder *rows, const sky_tables *tables, const uint8_t *in,
-                               sky_waiting *next, const sky_waiting *waiting);
-void sky__pair_restore_avx512(const sky_tables *tables, const sky_waiting *waiting);
+void sky__pairs_decode_avx512(sky_pairs_job *jobs, uint32_t count);
 void sky__exact_decode_avx512(sky_exact_job *jobs, uint32_t count);
 void sky__transform_angles_avx512(sky_transform *t, uint32_t position);
 void sky__transform_turn_on_avx512(sky_transform *t);
 void sky__transform_restore_avx512(const sky_transform *t, const int16_t *sum,
                                    const int16_t *difference, uint8_t *const out[2],
                                    size_t head_bytes);
+/* Do f16 heads of whole vectors have partners, if any, in their other half? */
+bool sky__restores_by_chunks(const sky_transform *t);
+/* Tokens, an even number of them, whose sums and differences of levels are taken already.
+ * Shape:  levels [token][channel]; out: the first token's */
+void sky__tokens_restore_avx512(const sky_pairs_job *job, const int16_t (*levels)[SKY_WIDTH_MAX]);
 void sky__transform_scale_avx512(sky_transform *t, uint32_t which);
 void sky__transform_load_avx512(const sky_transform *t, uint32_t which, const uint8_t *in,
                                 size_t head_bytes, float *row);

@@ -1,4 +1,18 @@
-/* Decoding rows of levels by AVX-512: what rows.c does, the same bytes. How: its header. */
+/* Decoding lossy rows by AVX-512: what rows.c does, the same bytes. Tables: its header.
+ *
+ *   a few pairs of rows ─► planes of bytes ─► order of channels, sums, differences ─► tokens
+ *   from state to state    in half steps       levels of tokens                        transform
+ *
+ * From state to state, 32 of them at a time: comparing 256 bits leaves a vector and takes a cycle,
+ * where comparing 512 leaves a mask and takes six until it can be added. A 512-bit operation keeps
+ * two of this CPU's pipes busy anyway.
+ *
+ *   slot ─► quarter 4 ─► starts 2 ─► symbol 3 ─► frequency, start 3 ─► times 5 ─► bytes 2
+ *        ─► below 256? and a byte from the stream 12 ─► slot         31 cycles, measured 42
+ *
+ * Two streams' chains gone together take 28 cycles a step each; then it is the pipes that are
+ * full. What comes after the chains is done for several pairs of tokens at once, so that matrices
+ * and angles are loaded once for them. */
 #include "codec/rows_decode_avx512.h"
 
 #include "base/bytes.h"
@@ -39,27 +53,30 @@ static inline __m512i gather_starts(const __m512i start[2], int b0, int b1, int 
 }
 
 static void make_starts(step_tables *t, const uint8_t *tables, a_bit a_is) {
-    __m512i start[2];
+    __m512i biased[2];
     for (uint32_t a = 0; a < 2; a++) {
         __m512i f = _mm512_castsi128_si512(frequencies_of(tables[0], a));
         f = _mm512_inserti32x4(f, frequencies_of(tables[1], a), 1);
         f = _mm512_inserti32x4(f, frequencies_of(tables[2], a), 2);
-        start[a] = starts_of(_mm512_inserti32x4(f, frequencies_of(tables[3], a), 3));
+        f = _mm512_inserti32x4(f, frequencies_of(tables[3], a), 3);
+        t->start[a] = starts_of(f);
+        t->less[a] = _mm512_sub_epi8(_mm512_setzero_si512(), f);
+        biased[a] = _mm512_xor_si512(t->start[a], _mm512_set1_epi8(-128));
     }
     for (int j = 0; j < 3; j++) { /* without trellis the index is left out */
         const __m512i four = _mm512_set1_epi8((char)(4 * (j + 1)));
-        t->quarter[j] = _mm512_mask_shuffle_epi8(_mm512_shuffle_epi8(start[0], four),
-                                                 a_is == A_ZERO ? 0 : 0x00f000f000f000f0u, start[1],
-                                                 four);
+        t->quarter[j] = _mm512_mask_shuffle_epi8(_mm512_shuffle_epi8(biased[0], four),
+                                                 a_is == A_ZERO ? 0 : 0x00f000f000f000f0u,
+                                                 biased[1], four);
     }
-    t->third[0] = gather_starts(start, 1, 5, 9, 13);
-    t->third[1] = gather_starts(start, 2, 6, 10, 14);
-    t->third[2] = gather_starts(start, 3, 7, 11, 15);
+    t->third[0] = gather_starts(biased, 1, 5, 9, 13);
+    t->third[1] = gather_starts(biased, 2, 6, 10, 14);
+    t->third[2] = gather_starts(biased, 3, 7, 11, 15);
 }
 
 /* Unit `u` of the step. Table 0 finds 15 always, which is 0. */
 static void make_fields(step_tables *t, uint32_t u, uint32_t table, uint32_t r) {
-    const __m128i numbers = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m128i numbers = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const uint64_t ramp = 0x0706050403020100u, bytes = ((uint64_t)1 << r) - 1;
     __m128i symbols = _mm_sub_epi8(numbers, _mm_set1_epi8(is_signs(table) ? 12 : SKY_SYMBOL_ZERO));
     __m256i shift = _mm256_set1_epi16((short)r), level = _mm256_cvtepi8_epi16(symbols);
@@ -115,6 +132,150 @@ void sky__decode_prepare_avx512(sky_tables *tables, const sky_coder *rows) {
         }
         make_order(all->order[half], rows, half);
     }
+}
+
+/* ---- from state to state ---- */
+
+/* 64 states, by position: their low and high bytes, in two halves. */
+typedef struct {
+    __m256i low[2];
+    __m256i high[2];
+} states;
+
+static inline __m256i half_of(const void *bytes, uint32_t h) {
+    return _mm256_load_si256((const __m256i *)bytes + h);
+}
+
+static inline states load_states(const sky_coder *rows) {
+    const uint8_t *low = rows->state[0], *high = rows->state[1];
+    return (states){{half_of(low, 0), half_of(low, 1)}, {half_of(high, 0), half_of(high, 1)}};
+}
+
+static inline void store_states(const states *s, sky_coder *rows) {
+    for (uint32_t h = 0; h < 2; h++) {
+        _mm256_store_si256((__m256i *)rows->state[0] + h, s->low[h]);
+        _mm256_store_si256((__m256i *)rows->state[1] + h, s->high[h]);
+    }
+}
+
+/* Low bytes of words from x, high ones from y. */
+static inline __m256i halves_from(__m256i x, __m256i y) {
+    return _mm256_ternarylogic_epi64(_mm256_set1_epi16(0x00ff), x, y, 0xca);
+}
+
+/* Half a step on its way, from one stage to the next. */
+typedef struct {
+    __m256i slot;   /* biased */
+    __m256i symbol; /* at first which quarter, and 4 where a is set */
+} stride;
+
+/* base, less one for each of three starts that is above the slot. */
+static inline __m256i count_reached(__m256i slot, const __m256i start[3], __m256i base) {
+    __m256i two = _mm256_add_epi8(_mm256_cmpgt_epi8(start[1], slot),
+                                  _mm256_cmpgt_epi8(start[2], slot));
+    return _mm256_add_epi8(_mm256_add_epi8(base, _mm256_cmpgt_epi8(start[0], slot)), two);
+}
+
+INLINE void find_quarters(const step_tables *t, const uint8_t *trellis, a_bit a_is, uint32_t h,
+                          const states *s, stride *x) {
+    __m256i a4 = _mm256_setzero_si256(), start[3], base = _mm256_set1_epi8(3);
+    x->slot = _mm256_xor_si256(s->low[h], _mm256_set1_epi8(-128));
+    if (a_is != A_ZERO) {
+        a4 = _mm256_and_si256(half_of(trellis, h), _mm256_set1_epi8(4));
+        base = _mm256_or_si256(base, a4);
+    }
+    for (int j = 0; j < 3; j++) {
+        start[j] = half_of(&t->quarter[j], h);
+        if (a_is != A_ZERO)
+            start[j] = _mm256_shuffle_epi8(start[j], a4);
+    }
+    x->symbol = count_reached(x->slot, start, base);
+}
+
+INLINE void find_symbols(const step_tables *t, uint32_t h, stride *x) {
+    const __m256i twelve = _mm256_set1_epi8(12), three = _mm256_set1_epi8(3);
+    __m256i base = _mm256_slli_epi16(x->symbol, 2), start[3];
+    for (int j = 0; j < 3; j++)
+        start[j] = _mm256_shuffle_epi8(half_of(&t->third[j], h), x->symbol);
+    x->symbol = count_reached(x->slot, start, _mm256_ternarylogic_epi64(base, twelve, three, 0xea));
+}
+
+INLINE __m256i look_up(const __m512i table[2], uint32_t h, __m256i symbol, a_bit a_is,
+                       __mmask32 a) {
+    __m256i x = _mm256_shuffle_epi8(half_of(&table[0], h), symbol);
+    return a_is == A_ZERO ? x : _mm256_mask_shuffle_epi8(x, a, half_of(&table[1], h), symbol);
+}
+
+/* The states are stepped, all but the bytes from the stream: (high, slot − start) −
+ * (256 − frequency) × high, as words. */
+INLINE void find_states(const step_tables *t, const uint8_t *trellis, a_bit a_is, uint32_t h,
+                        const stride *x, states *s) {
+    const __m256i low_bytes = _mm256_set1_epi16(0x00ff);
+    __mmask32 a = 0;
+    if (a_is != A_ZERO)
+        a = _mm256_test_epi8_mask(half_of(trellis, h), _mm256_set1_epi8(4));
+    __m256i less = look_up(t->less, h, x->symbol, a_is, a);
+    __m256i rest = _mm256_sub_epi8(s->low[h], look_up(t->start, h, x->symbol, a_is, a));
+    __m256i high = s->high[h], odd = _mm256_srli_epi16(high, 8);
+    __m256i u = halves_from(rest, _mm256_slli_epi16(high, 8));
+    __m256i v = halves_from(_mm256_srli_epi16(rest, 8), high);
+    u = _mm256_sub_epi16(u, _mm256_mullo_epi16(_mm256_and_si256(high, low_bytes),
+                                               _mm256_and_si256(less, low_bytes)));
+    v = _mm256_sub_epi16(v, _mm256_mullo_epi16(odd, _mm256_srli_epi16(less, 8)));
+    s->high[h] = halves_from(_mm256_srli_epi16(u, 8), v);
+    s->low[h] = halves_from(u, _mm256_slli_epi16(v, 8));
+}
+
+/* A byte for every state below 256. */
+INLINE const uint8_t *refill(states *s, uint32_t h, const uint8_t *in) {
+    __mmask32 short_ones = _mm256_testn_epi8_mask(s->high[h], s->high[h]);
+    s->high[h] = _mm256_mask_mov_epi8(s->high[h], short_ones, s->low[h]);
+    s->low[h] = _mm256_mask_expand_epi8(s->low[h], short_ones,
+                                        _mm256_loadu_si256((const __m256i *)in));
+    return in + __builtin_popcount(short_ones);
+}
+
+INLINE __m512i symbols_of(const stride x[2]) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(x[0].symbol), x[1].symbol, 1);
+}
+
+/* A stream's way from state to state. Those of two streams are gone together, so that neither waits
+ * alone; what takes chains `a` and `b` goes only a's where `two` is false. */
+typedef struct {
+    const step_tables *t; /* of the step at hand */
+    const uint8_t *trellis;
+    const uint8_t *in; /* the next byte for a state */
+    states s;
+    __m512i symbol; /* of the step at hand */
+} chain;
+
+INLINE void next_step(chain *c) {
+    c->t++;
+    c->trellis += SKY_LANES;
+}
+
+/* Stage by stage, half by half. */
+INLINE void step_chains(chain *a, chain *b, bool two, a_bit a_is) {
+    stride x[2], y[2];
+    for (uint32_t h = 0; h < 2; h++)
+        find_quarters(a->t, a->trellis, a_is, h, &a->s, &x[h]);
+    for (uint32_t h = 0; two && h < 2; h++)
+        find_quarters(b->t, b->trellis, a_is, h, &b->s, &y[h]);
+    for (uint32_t h = 0; h < 2; h++)
+        find_symbols(a->t, h, &x[h]);
+    for (uint32_t h = 0; two && h < 2; h++)
+        find_symbols(b->t, h, &y[h]);
+    for (uint32_t h = 0; h < 2; h++)
+        find_states(a->t, a->trellis, a_is, h, &x[h], &a->s);
+    for (uint32_t h = 0; two && h < 2; h++)
+        find_states(b->t, b->trellis, a_is, h, &y[h], &b->s);
+    for (uint32_t h = 0; h < 2; h++)
+        a->in = refill(&a->s, h, a->in);
+    for (uint32_t h = 0; two && h < 2; h++)
+        b->in = refill(&b->s, h, b->in);
+    a->symbol = symbols_of(x);
+    if (two)
+        b->symbol = symbols_of(y);
 }
 
 /* ---- from symbols to levels ---- */
@@ -233,155 +394,233 @@ static void widen(planes *p, uint32_t steps) {
                                                 _mm512_load_si512(p->low + place))));
 }
 
-/* ---- rows ---- */
+/* ---- rows: one of a stream, or one each of two ---- */
 
-/* All of a row but its escapes. Returns where they begin. */
-INLINE const uint8_t *decode_steps(sky_coder *rows, const decode_tables *tables, uint32_t half,
-                                   const uint8_t *in, a_bit a_is, scratch *m, planes *out,
-                                   states *x, beside b) {
-    const uint8_t *at = in + rows->low_bytes[half], *trellis = rows->trellis[half];
-    const step_tables *t = tables->step[half];
-    bool wide = tables->wide[half];
-    uint32_t steps = rows->steps;
-    __m512i symbol = decode_step(t, trellis, a_is, x, &b);
-    at = refill(x, at);
-    for (b.step = 1; b.step < steps; b.step++, t++) {
-        __m512i next = decode_step(t + 1, trellis + b.step * SKY_LANES, a_is, x, &b);
-        at = refill(x, at);
-        finish_step(rows, t, half, b.step - 1, symbol, in, a_is, wide, m, out);
-        symbol = next;
-    }
-    finish_step(rows, t, half, steps - 1, symbol, in, a_is, wide, m, out);
-    return at;
+/* A row on its way. */
+typedef struct {
+    sky_coder *rows;
+    const decode_tables *tables;
+    const uint8_t *low; /* its low bits */
+    planes *out;
+    bool failed;
+    scratch m;
+} row;
+
+INLINE void begin_rows(row *r, chain *c, sky_coder *rows, const sky_tables *tables,
+                       const uint8_t *in) {
+    r->rows = rows;
+    r->tables = (const decode_tables *)tables;
+    r->failed = false;
+    c->s = load_states(rows);
+    c->in = in;
 }
 
-/* *wide: whether the row's planes are, which escapes make them. */
-INLINE size_t decode_planes(sky_coder *rows, const decode_tables *t, uint32_t half,
-                            const uint8_t *in, a_bit a_is, planes *out, bool *wide, states *x,
-                            beside b) {
-    scratch m;
-    const uint8_t *end = decode_steps(rows, t, half, in, a_is, &m, out, x, b);
+INLINE void begin_row(row *r, chain *c, uint32_t half, planes *out) {
+    c->t = r->tables->step[half];
+    c->trellis = r->rows->trellis[half];
+    r->low = c->in;
+    r->out = out;
+    c->in += r->rows->low_bytes[half];
+}
+
+/* `symbol` is of a step whose tables are `back` behind the chain's. */
+INLINE void finish(row *r, const chain *c, uint32_t back, uint32_t half, uint32_t step,
+                   __m512i symbol, a_bit a_is) {
+    finish_step(r->rows, c->t - back, half, step, symbol, r->low, a_is, r->tables->wide[half],
+                &r->m, r->out);
+}
+
+/* Damage is remembered, as the other stream goes on. */
+INLINE void end_row(row *r, chain *c, uint32_t half) {
     uint64_t escapes = 0;
-    for (uint32_t step = 0; step < rows->steps; step++)
-        escapes |= m.escapes[step];
-    *wide = t->wide[half] || escapes;
-    size_t used = (size_t)(end - in), more = 0;
-    if (escapes) {
-        if (!t->wide[half])
-            widen(out, rows->steps);
-        more = patch_escapes(rows, half, &m, end, out);
+    for (uint32_t step = 0; step < r->rows->steps; step++)
+        escapes |= r->m.escapes[step];
+    r->out->wide = r->tables->wide[half] || escapes;
+    if (!escapes)
+        return;
+    if (!r->tables->wide[half])
+        widen(r->out, r->rows->steps);
+    size_t more = patch_escapes(r->rows, half, &r->m, c->in, r->out);
+    r->failed |= more == SIZE_MAX;
+    c->in += more == SIZE_MAX ? 0 : more;
+}
+
+/* What symbols stand for is made one step behind the chain. */
+INLINE void decode_row(row *r, row *q, chain *a, chain *b, bool two, a_bit a_is, uint32_t half) {
+    uint32_t steps = r->rows->steps;
+    step_chains(a, b, two, a_is);
+    for (uint32_t step = 1; step < steps; step++) {
+        __m512i symbol = a->symbol, symbol_b = two ? b->symbol : symbol;
+        next_step(a);
+        if (two)
+            next_step(b);
+        step_chains(a, b, two, a_is);
+        finish(r, a, 1, half, step - 1, symbol, a_is);
+        if (two)
+            finish(q, b, 1, half, step - 1, symbol_b, a_is);
     }
-    return more == SIZE_MAX ? SIZE_MAX : used + more;
+    finish(r, a, 0, half, steps - 1, a->symbol, a_is);
+    if (two)
+        finish(q, b, 0, half, steps - 1, b->symbol, a_is);
+    end_row(r, a, half);
+    if (two)
+        end_row(q, b, half);
+}
+
+static void levels_by_channel(const decode_tables *t, uint32_t half, const planes *p,
+                              uint32_t steps, int16_t *levels) {
+    for (uint32_t step = 0; step < steps; step++, levels += SKY_LANES) {
+        __m512i n[2];
+        levels_of(&t->order[half][step], p, steps, p->wide, n);
+        _mm512_storeu_si512(levels, n[0]);
+        _mm512_storeu_si512(levels + 32, n[1]);
+    }
 }
 
 size_t sky__row_decode_avx512(sky_coder *rows, const sky_tables *tables, uint32_t half,
                               const uint8_t *in, int16_t *levels) {
-    const decode_tables *t = (const decode_tables *)tables;
+    row r;
+    chain c;
     planes p;
-    bool wide;
-    const beside b = {.what = NOTHING};
-    states x = load_states(rows);
-    size_t used = 0;
+    begin_rows(&r, &c, rows, tables, in);
+    begin_row(&r, &c, half, &p);
     switch (a_of(rows)) {
     case A_ZERO:
-        used = decode_planes(rows, t, half, in, A_ZERO, &p, &wide, &x, b);
+        decode_row(&r, NULL, &c, NULL, false, A_ZERO, half);
         break;
     case A_GIVEN:
-        used = decode_planes(rows, t, half, in, A_GIVEN, &p, &wide, &x, b);
+        decode_row(&r, NULL, &c, NULL, false, A_GIVEN, half);
         break;
     case A_STEPPED:
-        used = decode_planes(rows, t, half, in, A_STEPPED, &p, &wide, &x, b);
+        decode_row(&r, NULL, &c, NULL, false, A_STEPPED, half);
     }
-    store_states(&x, rows);
-    for (uint32_t step = 0; step < rows->steps; step++, levels += SKY_LANES) {
-        __m512i n[2];
-        levels_of(&t->order[half][step], &p, rows->steps, wide, n);
-        _mm512_storeu_si512(levels, n[0]);
-        _mm512_storeu_si512(levels + 32, n[1]);
-    }
-    return used;
+    store_states(&c.s, rows);
+    levels_by_channel(r.tables, half, &p, rows->steps, levels);
+    return r.failed ? SIZE_MAX : (size_t)(c.in - in);
 }
 
-/* ---- pairs of rows ---- */
+/* ---- from rows to tokens ---- */
 
-static void wait_for(waiting_rows *w, const sky_tables *tables, const sky_waiting *waiting) {
-    w->of = waiting;
-    w->steps = w->left = w->angles = 0;
-    if (!waiting)
+/* Levels of 64 channels of two tokens: sums and differences of their rows'. */
+static inline void levels_of_tokens(const decode_tables *t, uint32_t step, uint32_t steps,
+                                    const planes p[2], int16_t (*levels)[SKY_WIDTH_MAX]) {
+    const order_tables *o[2] = {&t->order[0][step], &t->order[1][step]};
+    const __m512i ones = _mm512_set1_epi8(1), sign = _mm512_set1_epi8(-128);
+    const __m512i by_turns = _mm512_set1_epi16((short)0xff01);
+    int16_t *out[2] = {levels[0] + step * SKY_LANES, levels[1] + step * SKY_LANES};
+    __m512i n[2][2];
+    if (p[0].wide || p[1].wide) {
+        levels_of(o[0], &p[0], steps, p[0].wide, n[0]);
+        levels_of(o[1], &p[1], steps, p[1].wide, n[1]);
+        for (uint32_t i = 0; i < 2; i++) {
+            __m512i sum = n[0][i];
+            n[0][i] = _mm512_add_epi16(sum, n[1][i]);
+            n[1][i] = _mm512_sub_epi16(sum, n[1][i]);
+        }
+    } else {
+        __m512i sum = reorder(o[0], p[0].low, steps);
+        __m512i difference = reorder(o[1], p[1].low, steps);
+        n[0][0] = _mm512_unpacklo_epi8(sum, difference);
+        n[0][1] = _mm512_unpackhi_epi8(sum, difference);
+        for (uint32_t i = 0; i < 2; i++) {
+            n[1][i] = _mm512_maddubs_epi16(_mm512_xor_si512(n[0][i], sign), by_turns);
+            n[0][i] = _mm512_maddubs_epi16(ones, n[0][i]);
+        }
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        _mm512_store_si512(out[0] + 32 * i, n[0][i]);
+        _mm512_store_si512(out[1] + 32 * i, n[1][i]);
+    }
+}
+
+/* Tokens of one stream on their way: rows of sums and of differences. */
+typedef struct {
+    const decode_tables *tables;
+    planes p[SKY_PAIRS_MAX][2];
+} tokens;
+
+static void restore_one_by_one(const tokens *k, const sky_pairs_job *job) {
+    _Alignas(64) int16_t levels[2][SKY_WIDTH_MAX];
+    for (uint32_t i = 0; i < job->pairs; i++) {
+        uint8_t *out = job->out + 2 * i * job->token_bytes;
+        uint8_t *const both[2] = {out, out + job->token_bytes};
+        for (uint32_t half = 0; half < 2; half++)
+            levels_by_channel(k->tables, half, &k->p[i][half], job->rows->steps, levels[half]);
+        if (i || job->turn_on)
+            sky__transform_turn_on_avx512(job->t);
+        sky__transform_restore_avx512(job->t, levels[0], levels[1], both, job->head_bytes);
+    }
+}
+
+static void restore(const tokens *k, const sky_pairs_job *job) {
+    _Alignas(64) int16_t levels[2 * SKY_PAIRS_MAX][SKY_WIDTH_MAX];
+    uint32_t steps = job->rows->steps;
+    if (!sky__restores_by_chunks(job->t)) {
+        restore_one_by_one(k, job);
         return;
-    w->tables = (const decode_tables *)tables;
-    w->steps = waiting->t->padded / SKY_LANES;
-    w->at = first_chunk(waiting, (const int16_t(*)[SKY_WIDTH_MAX])w->levels);
-    w->left = waiting->t->width / (2 * LANES);
-    if (waiting->turn_on && waiting->t->rope)
-        w->angles = waiting->t->rope->pair_count;
-}
-
-static void restore_chunks(waiting_rows *w) {
-    for (; w->left; w->left--) {
-        restore_chunk(w->of, &w->at, 0, w->of->t->rope);
-        restore_chunk(w->of, &w->at, 1, w->of->t->rope);
-        next_chunk(w->of, &w->at);
     }
+    for (uint32_t i = 0; i < job->pairs; i++)
+        for (uint32_t step = 0; step < steps; step++)
+            levels_of_tokens(k->tables, step, steps, k->p[i], levels + 2 * i);
+    sky__tokens_restore_avx512(job, levels);
 }
 
-void sky__pair_restore_avx512(const sky_tables *tables, const sky_waiting *waiting) {
-    waiting_rows w;
-    if (waiting->turn_on)
-        sky__transform_turn_on_avx512(waiting->t);
-    if (!restores_by_chunks(waiting->t)) {
-        sky__transform_restore_avx512(waiting->t, waiting->levels[0], waiting->levels[1],
-                                      waiting->out, waiting->head_bytes);
+INLINE void begin_tokens(const sky_pairs_job *job, tokens *k, row *r, chain *c) {
+    begin_rows(r, c, job->rows, job->tables, job->in);
+    k->tables = r->tables;
+}
+
+INLINE bool goes_on(const sky_pairs_job *job, const row *r, const chain *c, uint32_t pairs) {
+    return !r->failed && pairs < job->pairs &&
+           (size_t)(c->in - job->in) + job->pair_bytes_max <= job->bytes;
+}
+
+INLINE void end_tokens(const tokens *k, const row *r, const chain *c, uint32_t pairs,
+                       sky_pairs_job *job) {
+    size_t used = (size_t)(c->in - job->in);
+    bool damaged = r->failed || used > job->bytes;
+    store_states(&c->s, job->rows);
+    job->pairs = damaged ? pairs - 1 : pairs;
+    job->used = damaged ? SIZE_MAX : used;
+    restore(k, job);
+}
+
+INLINE void decode_tokens(sky_pairs_job *jobs, bool two, a_bit a_is) {
+    tokens k, l;
+    row r, q;
+    chain a, b;
+    uint32_t pair = 0;
+    bool more;
+    begin_tokens(&jobs[0], &k, &r, &a);
+    if (two)
+        begin_tokens(&jobs[1], &l, &q, &b);
+    do {
+        for (uint32_t half = 0; half < 2; half++) {
+            begin_row(&r, &a, half, &k.p[pair][half]);
+            if (two)
+                begin_row(&q, &b, half, &l.p[pair][half]);
+            decode_row(&r, &q, &a, &b, two, a_is, half);
+        }
+        pair++;
+        more = goes_on(&jobs[0], &r, &a, pair) && (!two || goes_on(&jobs[1], &q, &b, pair));
+    } while (more);
+    end_tokens(&k, &r, &a, pair, &jobs[0]);
+    if (two)
+        end_tokens(&l, &q, &b, pair, &jobs[1]);
+}
+
+void sky__pairs_decode_avx512(sky_pairs_job *jobs, uint32_t count) {
+    const sky_coder *a = jobs[0].rows, *b = jobs[count - 1].rows;
+    if (count == 2 && a->steps == b->steps && a->plain == b->plain) {
+        if (a->plain)
+            decode_tokens(jobs, true, A_ZERO);
+        else
+            decode_tokens(jobs, true, A_STEPPED);
         return;
     }
-    wait_for(&w, tables, waiting);
-    for (uint32_t step = 0; step < w.steps; step++)
-        order_step(&w, step);
-    restore_chunks(&w);
-}
-
-/* Rows that chunks do not fit. */
-static size_t decode_one_by_one(sky_coder *rows, const sky_tables *tables, const uint8_t *in,
-                                sky_waiting *next) {
-    size_t first = sky__row_decode_avx512(rows, tables, 0, in, next->levels[0]), second;
-    if (first == SIZE_MAX)
-        return SIZE_MAX;
-    second = sky__row_decode_avx512(rows, tables, 1, in + first, next->levels[1]);
-    return second == SIZE_MAX ? SIZE_MAX : first + second;
-}
-
-INLINE size_t decode_two(sky_coder *rows, const decode_tables *t, const uint8_t *in, a_bit a_is,
-                         sky_waiting *next, occupation restoring, waiting_rows *w) {
-    const beside first = {ORDERING, 0, w}, second = {restoring, 0, w};
-    states x = load_states(rows);
-    size_t used = decode_planes(rows, t, 0, in, a_is, (planes *)next->levels[0], &next->wide[0], &x,
-                                first);
-    if (used == SIZE_MAX)
-        return used;
-    size_t more = decode_planes(rows, t, 1, in + used, a_is, (planes *)next->levels[1],
-                                &next->wide[1], &x, second);
-    store_states(&x, rows);
-    return more == SIZE_MAX ? SIZE_MAX : used + more;
-}
-
-size_t sky__pair_decode_avx512(sky_coder *rows, const sky_tables *tables, const uint8_t *in,
-                               sky_waiting *next, const sky_waiting *waiting) {
-    const decode_tables *t = (const decode_tables *)tables;
-    waiting_rows w;
-    if (!restores_by_chunks(next->t)) {
-        if (waiting)
-            sky__pair_restore_avx512(tables, waiting);
-        return decode_one_by_one(rows, tables, in, next);
-    }
-    wait_for(&w, tables, waiting);
-    bool turned = next->t->rope;
-    size_t used;
-    if (rows->plain)
-        used = turned ? decode_two(rows, t, in, A_ZERO, next, TURNING, &w)
-                      : decode_two(rows, t, in, A_ZERO, next, SCALING, &w);
-    else
-        used = turned ? decode_two(rows, t, in, A_STEPPED, next, TURNING, &w)
-                      : decode_two(rows, t, in, A_STEPPED, next, SCALING, &w);
-    restore_chunks(&w);
-    return used;
+    for (uint32_t i = 0; i < count; i++)
+        if (jobs[i].rows->plain)
+            decode_tokens(&jobs[i], false, A_ZERO);
+        else
+            decode_tokens(&jobs[i], false, A_STEPPED);
 }

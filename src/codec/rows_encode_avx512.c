@@ -7,11 +7,29 @@
  *
  * Bytes for the stream are compressed to one end of a vector, turned to the other end and stored
  * in front of what is there: a row has room for a whole vector below every step. */
+#include <immintrin.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "codec/kernels_avx512.h"
-#include "codec/rows_avx512.h"
+
+#define STEPS_MAX (SKY_WIDTH_MAX / SKY_LANES)
+
+/* 64 states, by position: low and high bytes. A unit's words 0 … 7 and 8 … 15 come apart by
+ * unpacking. */
+typedef struct {
+    __m512i low;
+    __m512i high;
+} states;
+
+static inline states load_states(const sky_coder *rows) {
+    return (states){_mm512_load_si512(rows->state[0]), _mm512_load_si512(rows->state[1])};
+}
+
+static inline void store_states(const states *s, sky_coder *rows) {
+    _mm512_store_si512(rows->state[0], s->low);
+    _mm512_store_si512(rows->state[1], s->high);
+}
 
 /* Of one step. Symbols that have no slot look up what the escape has. */
 typedef struct {

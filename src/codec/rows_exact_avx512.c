@@ -2,10 +2,163 @@
  *
  * Both halves of a token have one order of positions, in which elements are put together: half 0
  * leaves exponents, half 1 adds signs and mantissas, and two planes of bytes come into the order of
- * channels as elements. f16's low bytes are the stream's, as they come. */
+ * channels as elements. f16's low bytes are the stream's, as they come.
+ *
+ * Here every table is one of two by bit a, and looking up frequency and start in both would take as
+ * many operations as doing without. With x the slot and d_j = x − start_j, modulo 256, over all
+ * starts (0 and 256 are one of them):
+ *
+ *   least d_j   how far x is above its symbol's start, since starts above x wrap to more than x
+ *   most d_j    the same from the next symbol's start, less 256
+ *   most − least = 256 − frequency
+ *
+ * so that the state is stepped without its symbol. Even and odd states are multiplied apart, since
+ * their bytes come out of words by shifts alone. */
 #include "base/bytes.h"
 #include "codec/kernels_avx512.h"
 #include "codec/rows_decode_avx512.h"
+
+/* ---- from state to state ---- */
+
+/* 64 states, by position: low and high bytes. */
+typedef struct {
+    __m512i low;
+    __m512i high;
+} states;
+
+static inline states load_states(const sky_coder *rows) {
+    return (states){_mm512_load_si512(rows->state[0]), _mm512_load_si512(rows->state[1])};
+}
+
+static inline void store_states(const states *s, sky_coder *rows) {
+    _mm512_store_si512(rows->state[0], s->low);
+    _mm512_store_si512(rows->state[1], s->high);
+}
+
+/* Low bytes of words from x, high ones from y. */
+static inline __m512i halves_from(__m512i x, __m512i y) {
+    return _mm512_ternarylogic_epi64(_mm512_set1_epi16(0x00ff), x, y, 0xca);
+}
+
+/* `x`, and one more for each of some starts that the slot has reached. */
+static inline __m512i count_reached(__m512i slot, const __m512i *start, int count, __m512i x) {
+    const __m512i one = _mm512_set1_epi8(1);
+    for (int j = 0; j < count; j++)
+        x = _mm512_mask_add_epi8(x, _mm512_cmpge_epi8_mask(slot, start[j]), x, one);
+    return x;
+}
+
+/* How far a slot is from starts. */
+typedef struct {
+    __m512i least;
+    __m512i most;
+} distances;
+
+static inline void measure(__m512i slot, const __m512i *start, int count, distances *d) {
+    for (int j = 0; j < count; j++) {
+        __m512i x = _mm512_sub_epi8(slot, start[j]);
+        d->least = _mm512_min_epu8(d->least, x);
+        d->most = _mm512_max_epu8(d->most, x);
+    }
+}
+
+/* (high, least) − (most − least) × high, as words. */
+static inline void next_states(states *s, const distances *d) {
+    const __m512i low_bytes = _mm512_set1_epi16(0x00ff);
+    __m512i even = _mm512_and_si512(s->high, low_bytes), odd = _mm512_srli_epi16(s->high, 8);
+    __m512i less = _mm512_sub_epi8(d->most, d->least);
+    __m512i x = halves_from(d->least, _mm512_slli_epi16(s->high, 8));
+    __m512i y = _mm512_shrdi_epi16(d->least, odd, 8);
+    x = _mm512_sub_epi16(x, _mm512_mullo_epi16(even, _mm512_and_si512(less, low_bytes)));
+    y = _mm512_sub_epi16(y, _mm512_mullo_epi16(odd, _mm512_srli_epi16(less, 8)));
+    s->high = halves_from(_mm512_srli_epi16(x, 8), y);
+    s->low = halves_from(x, _mm512_slli_epi16(y, 8));
+}
+
+/* A step on its way, from one stage to the next. `signs`: half 1, which has no symbol below 8. */
+typedef struct {
+    __m512i slot; /* biased */
+    __m512i at;   /* the quarter, and 4 where a is set */
+    __m512i start[3];
+    distances d;
+} stride;
+
+INLINE void find_quarters(const step_tables *t, const uint8_t *trellis, bool signs, const states *s,
+                          stride *x) {
+    const int first = signs ? 2 : 0;
+    __m512i a4 = _mm512_and_si512(_mm512_load_si512(trellis), _mm512_set1_epi8(4));
+    x->slot = _mm512_xor_si512(s->low, _mm512_set1_epi8(-128));
+    x->d = (distances){s->low, s->low};
+    for (int j = first; j < 3; j++)
+        x->start[j] = _mm512_shuffle_epi8(t->quarter[j], a4);
+    x->at = signs ? _mm512_or_si512(a4, _mm512_set1_epi8(2)) : a4;
+    x->at = count_reached(x->slot, x->start + first, 3 - first, x->at);
+}
+
+INLINE void find_starts(const step_tables *t, bool signs, stride *x) {
+    const int first = signs ? 2 : 0;
+    measure(x->slot, x->start + first, 3 - first, &x->d);
+    for (int j = 0; j < 3; j++)
+        x->start[j] = _mm512_shuffle_epi8(t->third[j], x->at);
+}
+
+INLINE void find_states(stride *x, states *s) {
+    measure(x->slot, x->start, 3, &x->d);
+    next_states(s, &x->d);
+}
+
+INLINE __m512i symbols_of(const stride *x) {
+    __m512i four_quarters = _mm512_slli_epi16(x->at, 2);
+    four_quarters = _mm512_and_si512(four_quarters, _mm512_set1_epi8(12));
+    return count_reached(x->slot, x->start, 3, four_quarters);
+}
+
+/* A byte for every state below 256. */
+static inline const uint8_t *refill(states *s, const uint8_t *in) {
+    __mmask64 short_ones = _mm512_testn_epi8_mask(s->high, s->high);
+    s->high = _mm512_mask_mov_epi8(s->high, short_ones, s->low);
+    s->low = _mm512_mask_expand_epi8(s->low, short_ones, _mm512_loadu_si512(in));
+    return in + __builtin_popcountll(short_ones);
+}
+
+/* A stream's way from state to state. Those of two streams are gone together, so that neither waits
+ * alone; what takes chains `a` and `b` goes only a's where `two` is false. */
+typedef struct {
+    const step_tables *t; /* of the step at hand */
+    const uint8_t *trellis;
+    const uint8_t *in; /* the next byte for a state */
+    states s;
+    __m512i symbol; /* of the step at hand */
+} chain;
+
+INLINE void next_step(chain *c) {
+    c->t++;
+    c->trellis += SKY_LANES;
+}
+
+INLINE void find_symbols(chain *c, const stride *x) {
+    c->symbol = symbols_of(x);
+    c->in = refill(&c->s, c->in);
+}
+
+/* Stage by stage. */
+INLINE void step_chains(chain *a, chain *b, bool two, bool signs) {
+    stride x, y;
+    find_quarters(a->t, a->trellis, signs, &a->s, &x);
+    if (two)
+        find_quarters(b->t, b->trellis, signs, &b->s, &y);
+    find_starts(a->t, signs, &x);
+    if (two)
+        find_starts(b->t, signs, &y);
+    find_states(&x, &a->s);
+    if (two)
+        find_states(&y, &b->s);
+    find_symbols(a, &x);
+    if (two)
+        find_symbols(b, &y);
+}
+
+/* ---- from symbols to elements ---- */
 
 /* Exponents of a step, 0 for the padding, and the bits a that they set. *wrong: which do not
  * exist. */
@@ -101,43 +254,6 @@ static void put_elements(const order_tables *order, const planes *p, const sky_e
 }
 
 /* ---- tokens: one of a stream, or one each of two ---- */
-
-/* A stream's way from state to state. Those of two streams are gone together, so that neither waits
- * alone; what takes chains `a` and `b` goes only a's where `two` is false. */
-typedef struct {
-    const step_tables *t; /* of the step at hand */
-    const uint8_t *trellis;
-    const uint8_t *in; /* the next byte for a state */
-    states s;
-    __m512i symbol; /* of the step at hand */
-} chain;
-
-INLINE void next_step(chain *c) {
-    c->t++;
-    c->trellis += SKY_LANES;
-}
-
-INLINE void find_symbols(chain *c, const stride *x) {
-    c->symbol = symbols_of(x, A_GIVEN);
-    c->in = refill(&c->s, c->in);
-}
-
-/* Stage by stage; `signs`: half 1. */
-INLINE void step_chains(chain *a, chain *b, bool two, bool signs) {
-    stride x, y;
-    find_quarters(a->t, a->trellis, A_GIVEN, signs, &a->s, &x);
-    if (two)
-        find_quarters(b->t, b->trellis, A_GIVEN, signs, &b->s, &y);
-    find_starts(a->t, signs, &x);
-    if (two)
-        find_starts(b->t, signs, &y);
-    find_states(&x, &a->s);
-    if (two)
-        find_states(&y, &b->s);
-    find_symbols(a, &x);
-    if (two)
-        find_symbols(b, &y);
-}
 
 /* A token of one stream on its way. */
 typedef struct {

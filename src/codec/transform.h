@@ -49,17 +49,6 @@ void sky__transform_turn_on(sky_transform *t);
 void sky__transform_restore(const sky_transform *t, const int16_t *sum, const int16_t *difference,
                             uint8_t *const out[2], size_t head_bytes);
 
-/* Two rows of levels on their way to become two rows of elements, in the form of the kernels that
- * decoded them: levels by channel where these keep no other. */
-typedef struct {
-    _Alignas(64) int16_t levels[2][SKY_WIDTH_MAX];
-    bool wide[2];
-    bool turn_on; /* the angles are still those of the two tokens before */
-    sky_transform *t;
-    uint8_t *out[2];
-    size_t head_bytes;
-} sky_waiting;
-
 /* One token's row as float, keys before rope; which: 0 or 1 of the angles.
  * Shape:  row [width] */
 void sky__transform_load(const sky_transform *t, uint32_t which, const uint8_t *in,

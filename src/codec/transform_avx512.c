@@ -5,7 +5,14 @@
 
 #include "codec/half.h"
 #include "codec/kernels_avx512.h"
-#include "codec/transform_avx512.h"
+
+#define LANES 16u
+/* Elements and number of tokens are constants inside: one body for each. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE __m512 sum_of_products(__m512 a, __m512 f, __m512 b, __m512 g) {
+    return _mm512_add_ps(_mm512_mul_ps(a, f), _mm512_mul_ps(b, g));
+}
 
 INLINE __mmask16 first_lanes(uint32_t count) {
     return (__mmask16)(count >= LANES ? 0xffff : (1u << count) - 1);
@@ -385,6 +392,125 @@ void sky__transform_restore_avx512(const sky_transform *t, const int16_t *sum,
     }
 }
 
+/* ---- two tokens whose levels are by token ---- */
+
+bool sky__restores_by_chunks(const sky_transform *t) {
+    bool partners = !t->rope ||
+                    (t->rope->kind == SKY_ROPE_NEOX && t->rope->pair_count == t->dim / 2);
+    return t->element == SKY_ELEMENT_F16 && !t->klt && t->dim % (2 * LANES) == 0 && partners;
+}
+
+INLINE __m512 float_of_levels(const int16_t *n) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_load_si256((const __m256i *)n)));
+}
+
+INLINE void store_f16(__m512 x, uint8_t *out) {
+    _mm256_storeu_si256((__m256i *)out,
+                        _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+/* Sixteen angles: of a token and, from those of position 2, of the one two after it. */
+typedef struct {
+    __m512 c;
+    __m512 s;
+} angles;
+
+INLINE angles load_angles(const sky_transform *t, uint32_t which, uint32_t pair) {
+    return (angles){_mm512_load_ps(t->cosine[which] + pair), _mm512_load_ps(t->sine[which] + pair)};
+}
+INLINE void store_angles(angles a, sky_transform *t, uint32_t which, uint32_t pair) {
+    _mm512_store_ps(t->cosine[which] + pair, a.c);
+    _mm512_store_ps(t->sine[which] + pair, a.s);
+}
+INLINE angles turned_on(angles a, angles two) {
+    return (angles){_mm512_sub_ps(_mm512_mul_ps(a.c, two.c), _mm512_mul_ps(a.s, two.s)),
+                    sum_of_products(a.s, two.c, a.c, two.s)};
+}
+
+/* What sixteen pairs of channels have in common from token to token. */
+typedef struct {
+    uint32_t first; /* channel, and of its first's partner */
+    uint32_t second;
+    uint32_t pair; /* of the head */
+    __m512 g[4];
+    __m512 mean[2];
+    __m512 scale;
+} columns;
+
+INLINE columns columns_of(const sky_transform *t, uint32_t head, uint32_t pair) {
+    uint32_t first = head + pair, second = first + t->dim / 2;
+    columns k = {.first = first, .second = second, .pair = pair};
+    k.mean[0] = _mm512_loadu_ps(t->mean + first);
+    k.mean[1] = _mm512_loadu_ps(t->mean + second);
+    k.scale = _mm512_set1_ps(t->scale[0]);
+    for (uint32_t i = 0; t->pairs && i < 4; i++)
+        k.g[i] = _mm512_loadu_ps(t->scaled[i] + head / 2 + pair);
+    return k;
+}
+
+/* Of one token; out: of the head. */
+INLINE void restore_columns(const columns *k, const int16_t *levels, bool pairs, const angles *turn,
+                            uint8_t *out) {
+    __m512 a = float_of_levels(levels + k->first), b = float_of_levels(levels + k->second);
+    __m512 x = pairs ? sum_of_products(a, k->g[0], b, k->g[2]) : _mm512_mul_ps(a, k->scale);
+    __m512 y = pairs ? sum_of_products(a, k->g[1], b, k->g[3]) : _mm512_mul_ps(b, k->scale);
+    x = _mm512_add_ps(x, k->mean[0]);
+    y = _mm512_add_ps(y, k->mean[1]);
+    if (turn) {
+        a = x, b = y;
+        x = _mm512_sub_ps(_mm512_mul_ps(a, turn->c), _mm512_mul_ps(b, turn->s));
+        y = sum_of_products(a, turn->s, b, turn->c);
+    }
+    store_f16(x, out + 2 * k->pair);
+    store_f16(y, out + 2 * (k->pair + k->second - k->first));
+}
+
+/* All tokens. Matrix, mean and angles stay in registers, the latter turning on by the way. */
+INLINE void restore_chunk(const sky_pairs_job *job, const int16_t (*levels)[SKY_WIDTH_MAX],
+                          uint32_t head, uint32_t pair, uint8_t *out, bool pairs, bool turned) {
+    sky_transform *t = job->t;
+    const columns k = columns_of(t, head, pair);
+    angles first = {0}, second = {0}, two = {0};
+    if (turned) {
+        first = load_angles(t, 0, pair);
+        second = load_angles(t, 1, pair);
+        two = load_angles(t, 2, pair);
+    }
+    for (uint32_t i = 0; i < job->pairs; i++, levels += 2, out += 2 * job->token_bytes) {
+        if (turned && (i || job->turn_on)) {
+            first = turned_on(first, two);
+            second = turned_on(second, two);
+        }
+        restore_columns(&k, levels[0], pairs, turned ? &first : NULL, out);
+        restore_columns(&k, levels[1], pairs, turned ? &second : NULL, out + job->token_bytes);
+    }
+    if (turned && head + t->dim == t->width) { /* every head takes them from the start */
+        store_angles(first, t, 0, pair);
+        store_angles(second, t, 1, pair);
+    }
+}
+
+INLINE void restore_chunks(const sky_pairs_job *job, const int16_t (*levels)[SKY_WIDTH_MAX],
+                           bool pairs, bool turned) {
+    uint8_t *out = job->out;
+    uint32_t width = job->t->width, dim = job->t->dim;
+    for (uint32_t head = 0; head < width; head += dim, out += job->head_bytes)
+        for (uint32_t pair = 0; pair < dim / 2; pair += LANES)
+            restore_chunk(job, levels, head, pair, out, pairs, turned);
+}
+
+void sky__tokens_restore_avx512(const sky_pairs_job *job, const int16_t (*levels)[SKY_WIDTH_MAX]) {
+    const sky_transform *t = job->t;
+    if (t->pairs && t->rope)
+        restore_chunks(job, levels, true, true);
+    else if (t->pairs)
+        restore_chunks(job, levels, true, false);
+    else if (t->rope)
+        restore_chunks(job, levels, false, true);
+    else
+        restore_chunks(job, levels, false, false);
+}
+
 /* As sine_cosine of rope.c. */
 static inline __m512 polynomial(const float *coefficients, uint32_t count, __m512 t2) {
     __m512 y = _mm512_set1_ps(coefficients[count - 1]);
@@ -424,10 +550,9 @@ void sky__transform_angles_avx512(sky_transform *t, uint32_t position) {
 }
 
 void sky__transform_turn_on_avx512(sky_transform *t) {
-    for (uint32_t p = 0; t->rope && p < t->rope->pair_count; p += LANES) {
-        turn_on(t, 0, p);
-        turn_on(t, 1, p);
-    }
+    for (uint32_t p = 0; t->rope && p < t->rope->pair_count; p += LANES)
+        for (uint32_t which = 0; which < 2; which++)
+            store_angles(turned_on(load_angles(t, which, p), load_angles(t, 2, p)), t, which, p);
 }
 
 void sky__transform_scale_avx512(sky_transform *t, uint32_t which) {
@@ -630,7 +755,7 @@ bool sky__pair_round_avx512(const sky_transform *t, const uint8_t *const in[2], 
                             int16_t *sum, int16_t *difference) {
     const uint16_t f16_of_60000 = 0x7b53;
     rounding r = {.t = t, .in = {in[0], in[1]}};
-    if (!restores_by_chunks(t))
+    if (!sky__restores_by_chunks(t))
         return false;
     for (; r.head < t->width; r.head += t->dim) {
         round_head(&r, sum, difference);
