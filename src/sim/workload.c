@@ -136,18 +136,40 @@ static run run_at(const sky_value *v, uint64_t offset) {
     return r;
 }
 
-static void cross_words(const run *r, uint8_t *out, size_t bytes) {
+/* Two words at once, on any machine. */
+typedef uint64_t words __attribute__((vector_size(16)));
+
+static words cross_of(const run *r) {
     uint64_t cross;
     memcpy(&cross, r->cross, 8);
+    return (words){cross, cross};
+}
+
+static void cross_words(const run *r, uint8_t *out, size_t bytes) {
+    const words cross = cross_of(r);
     size_t i = 0;
-    for (; i + 8 <= bytes; i += 8) {
-        uint64_t word;
-        memcpy(&word, r->from + i, 8);
-        word ^= cross;
-        memcpy(out + i, &word, 8);
+    for (words w; i + sizeof w <= bytes; i += sizeof w) {
+        memcpy(&w, r->from + i, sizeof w);
+        w ^= cross;
+        memcpy(out + i, &w, sizeof w);
     }
     for (; i < bytes; i++)
         out[i] = r->from[i] ^ r->cross[i % 8];
+}
+
+static bool are_crossed(const run *r, const uint8_t *data, size_t bytes) {
+    const words cross = cross_of(r);
+    words differ = {0};
+    size_t i = 0;
+    for (words a, b; i + sizeof a <= bytes; i += sizeof a) {
+        memcpy(&a, r->from + i, sizeof a);
+        memcpy(&b, data + i, sizeof b);
+        differ |= a ^ b ^ cross;
+    }
+    uint64_t rest = differ[0] | differ[1];
+    for (; i < bytes; i++)
+        rest |= data[i] ^ r->from[i] ^ r->cross[i % 8];
+    return rest == 0;
 }
 
 void sky_value_fill(const sky_value *v, uint64_t offset, void *out, size_t bytes) {
@@ -165,10 +187,9 @@ void sky_value_fill(const sky_value *v, uint64_t offset, void *out, size_t bytes
 bool sky_value_equal(const sky_value *v, uint64_t offset, const void *data, size_t bytes) {
     const uint8_t *at = data;
     while (bytes > 0) {
-        uint8_t expected[2048];
-        size_t take = bytes < sizeof expected ? bytes : sizeof expected;
-        sky_value_fill(v, offset, expected, take);
-        if (memcmp(at, expected, take) != 0)
+        run r = run_at(v, offset);
+        size_t take = r.bytes < bytes ? (size_t)r.bytes : bytes;
+        if (!are_crossed(&r, at, take))
             return false;
         at += take;
         offset += take;
