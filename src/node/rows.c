@@ -1,9 +1,10 @@
 /* What is said to all servers of a block at once: forget, pin, move. One datagram a server, since
  * its chunks are an arithmetic row.
  *
- * DROP and PIN are not answered; what they miss the satellites' own LRU finds. MOVE is, as every
- * chunk it misses is one that is read more slowly: the block's index entry keeps the home it came
- * from, and what is not in the new one is asked for in the old one.
+ * DROP and PIN are not answered; where much is lost a DROP is said again after what waits with it,
+ * and what it misses nevertheless the satellites' own LRU finds. MOVE is answered, as every chunk it
+ * misses is one that is read more slowly: the block's index entry keeps the home it came from, and
+ * what is not in the new one is asked for in the old one.
  *
  *     before ─ MOVE ─► satellites give the chunks their new home and migrate them ─► at T overhead
  *
@@ -25,7 +26,9 @@
  * of its row, the chunk on the next server. */
 #include "node/session_state.h"
 
-#define GATHERS_MAX 8 /* each takes a round trip; what moves takes a few */
+#define DROPS_UNHEARD 0.001 /* of all, at most, … */
+#define ROUNDS_MAX    2     /* … as far as so many more of each can do */
+#define GATHERS_MAX   8     /* each takes a round trip; what moves takes a few */
 
 /* ---- DROP, PIN, PURGE ---- */
 
@@ -39,13 +42,24 @@ static void push(sky_session *s, const sky__row *row) {
     s->rows[(s->row_first + s->row_count++) % s->row_max] = *row;
 }
 
+/* More DROPs of the same, by the loss seen lately: what no DROP reached is in the way until the
+ * satellite is full, and then something else may go for it. */
+static uint32_t rounds_of(const sky_session *s) {
+    uint32_t rounds = 0;
+    double unheard = s->loss;
+    for (; unheard > DROPS_UNHEARD && rounds < ROUNDS_MAX; rounds++)
+        unheard *= s->loss;
+    return rounds;
+}
+
 static sky__row row_for(const sky_session *s, sky_wire_type type, const sky__side *side,
                         const sky_block_info *info) {
     return (sky__row){.id = {.key = side->key, .version = side->version},
                       .facts = sky__block_facts(s, info, false),
                       .type = type,
                       .head_version = side->head_version,
-                      .server = side->head_version ? 0 : 1};
+                      .server = side->head_version ? 0 : 1,
+                      .rounds = type == SKY_WIRE_DROP ? rounds_of(s) : 0};
 }
 
 void sky__row_push(sky_session *s, sky_wire_type type, const sky__side *side,
@@ -89,6 +103,16 @@ static void row_step(const sky_session *s, sky__row *row, bool two) {
 static void pop(sky_session *s) {
     s->row_first = (s->row_first + 1) % s->row_max;
     s->row_count--;
+}
+
+/* The first is over; what comes after it goes before it is said once more. */
+static void row_again(sky_session *s) {
+    sky__row row = s->rows[s->row_first];
+    pop(s);
+    if (row.rounds-- == 0)
+        return;
+    row.server = row.head_version ? 0 : 1;
+    push(s, &row);
 }
 
 /* The blocks of the PURGEs that come next, for as long as they go to the same satellite. */
@@ -157,7 +181,7 @@ void sky__row_send(sky_session *s, sky_time now, sky_datagram *out) {
     sky__send(s, now, &m, places[two && row->second], out);
     row_step(s, row, two);
     if (row_over(s, row))
-        pop(s);
+        row_again(s);
 }
 
 /* ---- MOVE ---- */

@@ -145,7 +145,8 @@ typedef struct {
     bool head_only;
     uint32_t server; /* next, from 1; 0: the head */
     uint32_t copy;
-    bool second; /* next goes to the place its chunks came from */
+    bool second;     /* next goes to the place its chunks came from */
+    uint32_t rounds; /* DROP: to be said so often more */
 } sky__row;
 
 /* A stripe of which as many pieces are wanted as it has data, and a few to spare: one that lost a
