@@ -371,7 +371,7 @@ static void clear_away(sky_session *s, const sky__side *side, const sky_block_in
 
 typedef struct {
     sky_session *session;
-    bool lost; /* a chunk is: the satellites may see to the rest themselves */
+    uint32_t lost; /* block: a chunk of it is, and the satellites may see to the rest themselves */
 } removal;
 
 static void gone(void *context, uint32_t block, const sky_block_info *info) {
@@ -380,8 +380,10 @@ static void gone(void *context, uint32_t block, const sky_block_info *info) {
     sky__side *side = &s->sides[block];
     orphan_forget(s, block);
     unload(s, side, info);
-    if (!r->lost)
+    if (r->lost == SKY_BLOCK_NONE)
         drop(s, side, info);
+    else if (!side->hearsay && block != r->lost)
+        drop(s, side, info); /* whole, as far as we know: no satellite would find out */
     else if (!side->hearsay)
         clear_away(s, side, info);
     side->version = 0;
@@ -390,12 +392,12 @@ static void gone(void *context, uint32_t block, const sky_block_info *info) {
 }
 
 size_t sky__purge(sky_session *s, uint32_t block) {
-    removal r = {.session = s};
+    removal r = {.session = s, .lost = SKY_BLOCK_NONE};
     return sky_index_remove(s->index, block, gone, &r);
 }
 
 size_t sky__purge_lost(sky_session *s, uint32_t block) {
-    removal r = {.session = s, .lost = true};
+    removal r = {.session = s, .lost = block};
     size_t count = sky_index_remove(s->index, block, gone, &r);
     s->stat.purged += count;
     return count;
