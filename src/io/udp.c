@@ -296,10 +296,14 @@ static run *run_for(sky_udp *u, const sky_address *to, uint32_t bytes) {
     return r;
 }
 
-void sky_udp_put(sky_udp *u, const sky_address *to, const uint8_t *data, size_t byte_count) {
-    assert(byte_count >= 1 && byte_count <= u->datagram_bytes_max);
-    uint32_t bytes = (uint32_t)byte_count;
-    run *r = run_for(u, to, bytes);
+/* Of `count` more, as many as one run takes. */
+static uint32_t fitting(const sky_udp *u, const run *r, uint32_t bytes, uint32_t count) {
+    uint32_t room = u->gso && bytes == r->datagram_bytes ? (RUN_BYTES_MAX - r->bytes) / bytes : 1;
+    room = room < RUN_DATAGRAMS - r->count ? room : RUN_DATAGRAMS - r->count;
+    return count < room ? count : room;
+}
+
+static void put_in_place(sky_udp *u, run *r, const uint8_t *data, uint32_t bytes) {
     struct iovec *last = r->place_count > 0 ? &u->places[u->place_count - 1] : NULL;
     if (last && (uint8_t *)last->iov_base + last->iov_len == data) {
         last->iov_len += bytes;
@@ -307,13 +311,30 @@ void sky_udp_put(sky_udp *u, const sky_address *to, const uint8_t *data, size_t 
         u->places[u->place_count++] = (struct iovec){(void *)(uintptr_t)data, bytes};
         r->place_count++;
     }
-    r->closed = bytes < r->datagram_bytes;
-    r->bytes += bytes;
-    r->count++;
     if (data == u->sending + u->sending_used)
         u->sending_used += bytes;
-    if (u->run_count == RUNS_MAX || u->place_count == PLACES_MAX)
-        sky_udp_flush(u);
+}
+
+void sky_udp_put_row(sky_udp *u, const sky_address *to, const uint8_t *data, size_t byte_count,
+                     uint32_t count) {
+    assert(byte_count >= 1 && byte_count <= u->datagram_bytes_max);
+    uint32_t bytes = (uint32_t)byte_count;
+    while (count > 0) {
+        run *r = run_for(u, to, bytes);
+        uint32_t n = fitting(u, r, bytes, count);
+        put_in_place(u, r, data, n * bytes);
+        r->closed = bytes < r->datagram_bytes;
+        r->bytes += n * bytes;
+        r->count += n;
+        data += n * bytes;
+        count -= n;
+        if (u->run_count == RUNS_MAX || u->place_count == PLACES_MAX)
+            sky_udp_flush(u);
+    }
+}
+
+void sky_udp_put(sky_udp *u, const sky_address *to, const uint8_t *data, size_t bytes) {
+    sky_udp_put_row(u, to, data, bytes, 1);
 }
 
 /* A path that cannot cut: one by one, from now on. No datagram lies in two places. */

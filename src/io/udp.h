@@ -63,6 +63,9 @@ uint8_t *sky_udp_room(sky_udp *u);
 /* Send a datagram, at the latest with the next flush.
  * Owner: data is what room gave, or memory of the caller's that stays as it is until the flush */
 void sky_udp_put(sky_udp *u, const sky_address *to, const uint8_t *data, size_t bytes);
+/* `count` of one length, one behind the other. */
+void sky_udp_put_row(sky_udp *u, const sky_address *to, const uint8_t *data, size_t bytes,
+                     uint32_t count);
 void sky_udp_flush(sky_udp *u);
 
 /* Fetch a batch of datagrams; false: none wait. Never blocks. */

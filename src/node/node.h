@@ -37,8 +37,9 @@ typedef struct {
     sky_satellite to;
     uint8_t *data;
     size_t bytes;
-    size_t bytes_max; /* output: room in `data`; at least SKY_WIRE_BYTES_MAX is always enough */
-    bool opened;      /* to a session of sealed chunks: its chunk opened under the tenant's key */
+    size_t bytes_max;     /* output: room in `data`; at least SKY_WIRE_BYTES_MAX is always enough */
+    const uint8_t *chunk; /* from a session of sealed chunks: where its chunk lies; NULL: in data */
+    bool opened; /* to a session of sealed chunks: its chunk opened under the tenant's key */
 } sky_datagram;
 
 #define SKY_GROUND ((sky_satellite){0, 0})

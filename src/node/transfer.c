@@ -233,7 +233,20 @@ uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__op
     return sky__places(s, now, &facts, moved_block ? &r->before : NULL, server, places);
 }
 
-/* A SET's bytes, where they go in the message. False when the host no longer has them. */
+/* A chunk of a put's payload, where it goes in the message, or where the host has it. */
+static bool fill_data(sky_session *s, const sky__request *r, uint32_t number, sky_message *m,
+                      sky_datagram *out) {
+    const sky_session_config *c = &s->config;
+    uint64_t offset = (uint64_t)(number - 1) * c->chunk_bytes;
+    uint8_t *room = out->data + sky_message_data_offset(SKY_WIRE_SET);
+    if (c->sealed && c->lend)
+        out->chunk = c->lend(c->host, r->ask.context, offset, m->data_bytes);
+    if (out->chunk)
+        m->data = NULL;
+    return out->chunk || c->fetch(c->host, r->ask.context, offset, room, m->data_bytes);
+}
+
+/* A SET's bytes. False when the host no longer has them. */
 static bool fill(sky_session *s, const sky__operation *o, sky_message *m, sky_datagram *out) {
     const sky__request *r = &s->requests[o->request];
     uint8_t *data = out->data + sky_message_data_offset(SKY_WIRE_SET);
@@ -248,10 +261,7 @@ static bool fill(sky_session *s, const sky__operation *o, sky_message *m, sky_da
         sky_head_encode(&head, data);
     } else {
         uint32_t number = sky_stripes_data_number(&s->stripes, chunks, o->number);
-        there = number ? s->config.fetch(s->config.host, r->ask.context,
-                                         (uint64_t)(number - 1) * s->config.chunk_bytes, data,
-                                         m->data_bytes)
-                       : sky__parity_make(s, r, o->number, data);
+        there = number ? fill_data(s, r, number, m, out) : sky__parity_make(s, r, o->number, data);
     }
     if (!s->config.sealed)
         m->facts.checksum = sky_chunk_checksum(&m->id, data, m->data_bytes);
@@ -469,6 +479,7 @@ static bool perform(sky_session *s, sky_time now, action what, sky_datagram *out
 bool sky_session_output(sky_session *s, sky_time now, sky_datagram *out) {
     bool sent = false;
     s->now = now;
+    out->chunk = NULL;
     sky_time at;
     action what;
     if (s->parked > 0)

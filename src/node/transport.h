@@ -136,10 +136,18 @@ bool sky_transport_input(sky_transport *t, sky_time now, const sky_datagram *in,
 /* The next datagram, into out->data (out->bytes_max at least SKY_PACKET_BYTES_MAX); false when
  * there is none at `now`. */
 bool sky_transport_output(sky_transport *t, sky_time now, sky_datagram *out);
-/* The same for a host that sends from anywhere: a piece of a message is not copied.
- * Owner: out->data is room for a datagram, and afterwards where the datagram is: there, or in the
+/* Datagrams over one hop, of one length, one behind the other. */
+typedef struct {
+    sky_satellite to;
+    uint8_t *data;
+    size_t bytes;   /* of each */
+    uint32_t count; /* at least 1 */
+} sky_datagram_row;
+/* The same for a host that sends from anywhere, and many at once: all pieces of a message that may
+ * leave, where they lie.
+ * Owner: room is for a datagram, of at least SKY_PACKET_BYTES_MAX; out->data is there, or in the
  *        transport's memory, until the next send or input */
-bool sky_transport_offer(sky_transport *t, sky_time now, sky_datagram *out);
+bool sky_transport_offer(sky_transport *t, sky_time now, uint8_t *room, sky_datagram_row *out);
 /* Call input(NULL) and output no later than this; SKY_TIME_NEVER when nothing is to come. */
 sky_time sky_transport_wake(const sky_transport *t);
 

@@ -348,8 +348,8 @@ bool sky__link_accept(sky_transport *t, sky_time now, const uint8_t *bytes, size
     return true;
 }
 
-void sky__link_stamp(sky_transport *t, sky_time now, sky_packet_head *head, uint8_t *datagram,
-                     size_t byte_count) {
+void sky__link_stamp(sky_transport *t, sky_time now, sky_packet_head *head, uint8_t *row,
+                     size_t byte_count, uint32_t count) {
     sky__peer *p = peer_find(t, head->to);
     if (!p)
         p = peer_add(t, head->to);
@@ -361,8 +361,11 @@ void sky__link_stamp(sky_transport *t, sky_time now, sky_packet_head *head, uint
     head->suite = t->config->suite;
     head->from = t->config->self;
     head->epoch = t->config->epoch;
-    head->counter = ++t->counter;
+    head->counter = t->counter + 1;
     head->sent = now > 0 ? now : 0;
-    sky_packet_head_encode(head, datagram);
-    sky_tag_make(&p->key_out, head->counter, datagram, byte_count, datagram + byte_count);
+    sky_packet_head_encode(head, row);
+    for (uint32_t i = 1; i < count; i++)
+        sky_packet_head_next(row, head->counter + i, row + i * (byte_count + SKY_TAG_BYTES));
+    sky_tag_make_row(&p->key_out, head->counter, row, byte_count, count);
+    t->counter += count;
 }

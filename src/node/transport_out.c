@@ -121,15 +121,15 @@ bool sky_transport_begin(sky_transport *t, sky_datagram *out) {
 
 /* The last, shorter piece is filled up with zeros: datagrams of one length leave a host in one
  * system call. Frames come last, for a seal may write between pieces. */
-static void cut(sky_transport *t, uint32_t i, uint32_t byte_count, sky_seal *seal) {
+static void cut(sky_transport *t, uint32_t i, const sky_datagram *m, sky_seal *seal) {
     const sky__sending *s = &t->sending[i];
     sky_pieces to = {.at = datagram_of(t, i, 0) + BEFORE_PIECE,
                      .bytes = s->stride,
                      .step = BEFORE_PIECE + s->stride + SKY_TAG_BYTES};
     if (seal)
-        sky_seal_into(seal, t->room, byte_count, &to);
+        sky_seal_into(seal, t->room, m->bytes, m->chunk, &to);
     else
-        sky_pieces_write(&to, 0, t->room, byte_count);
+        sky_pieces_write(&to, 0, t->room, (uint32_t)m->bytes);
     uint32_t pieces = count_bits(s->all), zeros = pieces * s->stride - s->bytes;
     uint8_t *piece = to.at;
     for (uint32_t index = 0; index < pieces; index++, piece += to.step)
@@ -151,7 +151,7 @@ void sky_transport_send_sealed(sky_transport *t, sky_time now, const sky_datagra
         t->sending_free = t->sending[i].after;
     else
         i = t->sending_fresh++;
-    assert(m->data == t->room);
+    assert(m->data == t->room && (seal || !m->chunk));
     uint32_t bytes = (uint32_t)(seal ? sky_seal_message_bytes(m->data, m->bytes) : m->bytes);
     assert(bytes >= 1 && bytes <= t->config->message_bytes_max);
     uint32_t all = (uint32_t)((1ull << sky_packet_pieces(bytes)) - 1);
@@ -168,7 +168,7 @@ void sky_transport_send_sealed(sky_transport *t, sky_time now, const sky_datagra
                                    .echo = all == 1 && is_lossy(t) ? all : 0,
                                    .begun = now,
                                    .deadline = SKY_TIME_NEVER};
-    cut(t, i, (uint32_t)m->bytes, seal);
+    cut(t, i, m, seal);
     t->stat.messages_sent++;
     if (now + t->config->deadline_ns < t->earliest_out)
         t->earliest_out = now + t->config->deadline_ns;
@@ -266,11 +266,12 @@ void sky__look_after_messages(sky_transport *t, sky_time now) {
 
 /* ---- datagrams ---- */
 
-/* A datagram being filled. */
+/* A datagram being filled, or a row of them. */
 typedef struct {
     sky_packet_head head;
     uint8_t *data;
-    size_t bytes;
+    size_t bytes; /* of each, without its tag */
+    uint32_t count;
 } filling;
 
 static void begin(sky_transport *t, sky_time now, sky_satellite to, uint8_t way, uint8_t *data,
@@ -284,7 +285,8 @@ static void begin(sky_transport *t, sky_time now, sky_satellite to, uint8_t way,
                             .origin = t->config->self,
                             .destination = to},
                    .data = data,
-                   .bytes = SKY_PACKET_HEAD_BYTES};
+                   .bytes = SKY_PACKET_HEAD_BYTES,
+                   .count = 1};
 }
 
 /* All acknowledgements there are for the station of the first. */
@@ -304,20 +306,46 @@ static void put_acks(sky__outlet *o, filling *f) {
     f->bytes += ACK_HEAD_BYTES + (size_t)taken * SKY_PACKET_ACK_BYTES;
 }
 
-/* A piece of a message is about to leave: which, and when to wonder where it is. */
-static uint32_t take_piece(sky_transport *t, sky_time now, uint32_t i) {
+static sky_time busy_ns(const sky_transport *t, const sky__outlet *o, size_t bytes) {
+    const sky_transport_config *c = t->config;
+    bool ground = o == &t->outlets[SKY__LINK_GROUND];
+    return sky_link_busy_ns(ground ? c->ground_bits_s : c->isl_bits_s, bytes);
+}
+
+/* Datagrams that may leave now over a link that may carry one. */
+static uint32_t paced(const sky_transport *t, sky_time now, const sky__outlet *o, size_t bytes) {
+    sky_time busy = busy_ns(t, o, bytes);
+    if (busy == 0)
+        return UINT32_MAX;
+    sky_time more = (now + t->config->burst_ns - later(o->free_at, now)) / busy;
+    return more < UINT32_MAX - 1 ? (uint32_t)more + 1 : UINT32_MAX;
+}
+
+/* Pieces of a message are about to leave, one behind the other, at most so many: which, and when to
+ * wonder where they are. Echoes leave one by one. */
+static uint32_t take_pieces(sky_transport *t, sky_time now, uint32_t i, uint32_t most,
+                            uint32_t *index) {
     sky__sending *s = &t->sending[i];
-    uint32_t index = (uint32_t)__builtin_ctz(s->pending);
-    s->pending &= s->pending - 1;
-    t->flying += !(s->flying >> index & 1);
-    s->flying |= 1u << index;
+    sky__outlet *o = &t->outlets[s->link];
+    *index = (uint32_t)__builtin_ctz(s->pending);
+    uint64_t fresh = (uint64_t)(s->pending & ~s->flying) >> *index;
+    uint32_t count = (uint32_t)__builtin_ctzll(~fresh), window = t->config->window_max - t->flying;
+    count = count < most ? count : most;
+    count = count < window ? count : window;
+    uint32_t echo = count == 0;
+    count += echo;
+    uint32_t pieces = (uint32_t)((1ull << count) - 1) << *index;
+    s->pending &= ~pieces;
+    t->flying += echo ? 0 : count;
+    s->flying |= pieces;
     s->sent = now;
     s->way_ns = sky__route_to(t, now, s->to, s->way)->way_ns;
-    s->deadline = later(now, t->outlets[s->link].free_at) + patience(t, s);
+    sky_time others = (count - 1) * busy_ns(t, o, BEFORE_PIECE + s->stride + SKY_TAG_BYTES);
+    s->deadline = later(now, o->free_at) + others + patience(t, s);
     if (s->deadline < t->earliest_out)
         t->earliest_out = s->deadline;
     pass_on(t, i);
-    return index;
+    return count;
 }
 
 static uint32_t next_message(const sky_transport *t, const sky__outlet *o) {
@@ -334,14 +362,16 @@ static bool joins(const sky_transport *t, uint32_t i, const filling *f) {
            f->bytes + SKY_PACKET_FRAME_BYTES + t->sending[i].bytes <= CONTENT_MAX;
 }
 
-/* A piece where it lies; or in the host's room an echo, or as many messages of one piece each as
+/* Pieces where they lie; or in the host's room an echo, or as many messages of one piece each as
  * fit and go to the same station. */
-static void put_pieces(sky_transport *t, sky_time now, sky__outlet *o, filling *f) {
-    uint32_t i = next_message(t, o);
+static void put_pieces(sky_transport *t, sky_time now, sky__outlet *o, uint32_t most, filling *f) {
+    uint32_t i = next_message(t, o), index;
     const sky__sending *s = &t->sending[i];
     bool is_echo = s->flying & s->pending & -s->pending; /* its first may not have left the host */
-    uint8_t *piece = datagram_of(t, i, take_piece(t, now, i));
     f->bytes = BEFORE_PIECE + s->stride;
+    uint32_t pace = paced(t, now, o, f->bytes + SKY_TAG_BYTES);
+    f->count = take_pieces(t, now, i, pace < most ? pace : most, &index);
+    uint8_t *piece = datagram_of(t, i, index);
     i = s->all == 1 ? next_message(t, o) : SKY__T_NONE;
     if (!is_echo && !joins(t, i, f)) {
         f->data = piece;
@@ -349,7 +379,7 @@ static void put_pieces(sky_transport *t, sky_time now, sky__outlet *o, filling *
     }
     memcpy(f->data, piece, f->bytes);
     for (; joins(t, i, f); i = next_message(t, o)) {
-        take_piece(t, now, i);
+        take_pieces(t, now, i, 1, &index);
         size_t bytes = SKY_PACKET_FRAME_BYTES + t->sending[i].bytes;
         memcpy(f->data + f->bytes, datagram_of(t, i, 0) + SKY_PACKET_HEAD_BYTES, bytes);
         f->bytes += bytes;
@@ -373,35 +403,37 @@ static bool has_any(const sky_transport *t, const sky__outlet *o) {
     return o->ack_count > 0 || o->relay_count > 0 || next_message(t, o) != SKY__T_NONE;
 }
 
-bool sky_transport_offer(sky_transport *t, sky_time now, sky_datagram *out) {
-    assert(out->bytes_max >= SKY_PACKET_BYTES_MAX);
+/* At most so many. */
+static bool offer(sky_transport *t, sky_time now, uint8_t *room, uint32_t most,
+                  sky_datagram_row *out) {
     sky__outlet *o = t->outlets;
     int link = 0;
     while (link < SKY__LINKS && (o->free_at > now + t->config->burst_ns || !has_any(t, o)))
         o++, link++;
     if (link == SKY__LINKS)
         return false;
-    filling f = {.data = out->data};
+    filling f = {.data = room, .count = 1};
     if (o->ack_count > 0) {
-        begin(t, now, o->acks[0].to, o->acks[0].way, out->data, &f);
+        begin(t, now, o->acks[0].to, o->acks[0].way, room, &f);
         put_acks(o, &f);
     } else if (o->relay_count > 0) {
         send_on(t, now, o, &f);
     } else {
         const sky__sending *s = &t->sending[next_message(t, o)];
-        begin(t, now, s->to, s->way, out->data, &f);
-        put_pieces(t, now, o, &f);
+        begin(t, now, s->to, s->way, room, &f);
+        put_pieces(t, now, o, most, &f);
     }
-    sky__link_stamp(t, now, &f.head, f.data, f.bytes);
-    out->data = f.data;
-    out->from = t->config->self;
-    out->to = f.head.to;
-    out->bytes = f.bytes + SKY_TAG_BYTES;
-    uint64_t bits_s = link == SKY__LINK_GROUND ? t->config->ground_bits_s : t->config->isl_bits_s;
-    o->free_at = later(o->free_at, now) + sky_link_busy_ns(bits_s, out->bytes);
-    t->stat.datagrams_sent++;
-    t->stat.bytes_sent += out->bytes;
+    sky__link_stamp(t, now, &f.head, f.data, f.bytes, f.count);
+    *out = (sky_datagram_row){
+        .to = f.head.to, .data = f.data, .bytes = f.bytes + SKY_TAG_BYTES, .count = f.count};
+    o->free_at = later(o->free_at, now) + out->count * busy_ns(t, o, out->bytes);
+    t->stat.datagrams_sent += out->count;
+    t->stat.bytes_sent += out->count * out->bytes;
     return true;
+}
+
+bool sky_transport_offer(sky_transport *t, sky_time now, uint8_t *room, sky_datagram_row *out) {
+    return offer(t, now, room, SKY_PACKET_PIECES_MAX, out);
 }
 
 void sky_transport_send_token(sky_transport *t, sky_time now, sky_satellite neighbour,
@@ -411,7 +443,7 @@ void sky_transport_send_token(sky_transport *t, sky_time now, sky_satellite neig
     assert(bytes >= SKY_TRANSPORT_TOKEN_BYTES && bytes <= out->bytes_max);
     memset(frame, 0, bytes - SKY_PACKET_HEAD_BYTES);
     sky_packet_token_encode(token->type, token->number, frame);
-    sky__link_stamp(t, now, &head, out->data, bytes - SKY_TAG_BYTES);
+    sky__link_stamp(t, now, &head, out->data, bytes - SKY_TAG_BYTES, 1);
     out->from = t->config->self;
     out->to = neighbour;
     out->bytes = bytes;
@@ -420,12 +452,15 @@ void sky_transport_send_token(sky_transport *t, sky_time now, sky_satellite neig
 }
 
 bool sky_transport_output(sky_transport *t, sky_time now, sky_datagram *out) {
-    uint8_t *room = out->data;
-    if (!sky_transport_offer(t, now, out))
+    sky_datagram_row one;
+    assert(out->bytes_max >= SKY_PACKET_BYTES_MAX);
+    if (!offer(t, now, out->data, 1, &one))
         return false;
-    if (out->data != room)
-        memcpy(room, out->data, out->bytes);
-    out->data = room;
+    if (one.data != out->data)
+        memcpy(out->data, one.data, one.bytes);
+    out->from = t->config->self;
+    out->to = one.to;
+    out->bytes = one.bytes;
     return true;
 }
 

@@ -195,8 +195,9 @@ static inline const sky__route *sky__route_to(sky_transport *t, sky_time now,
 /* Decode and believe; false: counted. */
 bool sky__link_accept(sky_transport *t, sky_time now, const uint8_t *bytes, size_t byte_count,
                       sky_packet_head *head);
-/* Fill in this hop of `head`, write it in front of `bytes` long content, and tag the whole. */
-void sky__link_stamp(sky_transport *t, sky_time now, sky_packet_head *head, uint8_t *datagram,
-                     size_t byte_count);
+/* Fill in this hop of `head`, write it in front of each of a row of datagrams, `byte_count` long
+ * without the tags behind them, and tag them. */
+void sky__link_stamp(sky_transport *t, sky_time now, sky_packet_head *head, uint8_t *row,
+                     size_t byte_count, uint32_t count);
 
 #endif

@@ -58,21 +58,22 @@ static void what_is_offered_lies_in_a_row(void **state) {
     assert_true(sky_net_send(&n, g, centre, 1, 6301));
     assert_true(sky_net_send(&n, g, centre, 2, 100));
     assert_true(sky_net_send(&n, g, centre, 3, 90));
-    sky_datagram d = {.data = room, .bytes_max = sizeof room};
-    for (int i = 0; i < 6; i++, d.data = room) {
+    sky_datagram_row row;
+    for (uint32_t left = 6; left > 0; left -= row.count) {
         n.now = sky_transport_wake(t) > n.now ? sky_transport_wake(t) : n.now; /* its pace */
-        assert_true(sky_transport_offer(t, n.now, &d));
-        assert_true(d.data != room && (!next || d.data == next));
-        assert_int_equal(d.bytes, SKY_PACKET_HEAD_BYTES + SKY_PACKET_FRAME_BYTES +
-                                      sky_packet_stride(6301) + SKY_TAG_BYTES);
-        next = d.data + d.bytes;
+        assert_true(sky_transport_offer(t, n.now, room, &row));
+        assert_true(row.data != room && (!next || row.data == next));
+        assert_true(row.count <= left);
+        assert_int_equal(row.bytes, SKY_PACKET_HEAD_BYTES + SKY_PACKET_FRAME_BYTES +
+                                        sky_packet_stride(6301) + SKY_TAG_BYTES);
+        next = row.data + row.count * row.bytes;
     }
     n.now = sky_transport_wake(t);
-    assert_true(sky_transport_offer(t, n.now, &d));
-    assert_true(d.data == room);
-    assert_int_equal(d.bytes,
+    assert_true(sky_transport_offer(t, n.now, room, &row));
+    assert_true(row.data == room && row.count == 1);
+    assert_int_equal(row.bytes,
                      SKY_PACKET_HEAD_BYTES + 2 * SKY_PACKET_FRAME_BYTES + 190 + SKY_TAG_BYTES);
-    assert_false(sky_transport_offer(t, n.now, &d));
+    assert_false(sky_transport_offer(t, n.now, room, &row));
     sky_net_close(&n);
 }
 
@@ -84,11 +85,10 @@ static void an_echo_lies_elsewhere(void **state) {
     uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
     sky_transport *t = n.stations[g].transport;
     uint8_t room[SKY_PACKET_BYTES_MAX];
-    sky_datagram d[3];
+    sky_datagram_row d[3];
     assert_true(sky_net_send(&n, g, centre, 1, 100));
     for (int i = 0; i < 3; i++) {
-        d[i] = (sky_datagram){.data = room, .bytes_max = sizeof room};
-        while (!sky_transport_offer(t, n.now, &d[i])) {
+        while (!sky_transport_offer(t, n.now, room, &d[i])) {
             n.now = sky_transport_wake(t);
             sky_transport_input(t, n.now, NULL, NULL);
         }

@@ -36,10 +36,18 @@ struct sky_reach {
 sky_status sky_reach_world(const sky_scenario *scenario, uint64_t seed, const sky_clock *clock,
                            const sky_world_host *host, sky_reach **out, sky_error *error);
 
+/* What a tier offers to who reaches its satellites: besides what a world is given, to lend what is
+ * put where it lies (sky_session_config), and to be told that it was read; that of nothing too. */
+typedef struct {
+    sky_world_host world;
+    const uint8_t *(*lend)(void *host, void *request, uint64_t offset, size_t bytes);
+    void (*give_back)(void *host);
+} sky_reach_host;
+
 /* A tier over any of them. `reach` is called with the host whose functions the session is to
  * call. Errors: what it returns, SKY_E_NOMEM, SKY_E_IO */
 typedef sky_status (*sky_reach_open)(void *context, const sky_clock *clock,
-                                     const sky_world_host *host, sky_reach **out, sky_error *error);
+                                     const sky_reach_host *host, sky_reach **out, sky_error *error);
 sky_status sky_reach_tier_create(const char *url, const sky_scenario *scenario,
                                  sky_reach_open reach, void *context, const sky_tier_env *env,
                                  sky_tier **out, sky_error *error);

@@ -98,6 +98,29 @@ static bool fetch(void *host, void *request, uint64_t offset, void *data, size_t
     return copy(request, offset, data, bytes, true);
 }
 
+static void give_back(void *host) {
+    sky *s = host;
+    if (s->lent)
+        sky_batches_leave(s->batches, s->lent->batch);
+    s->lent = NULL;
+}
+
+/* Until give_back the item is entered: the caller's buffers stay. */
+static const uint8_t *lend(void *host, void *request, uint64_t offset, size_t bytes) {
+    sky *s = host;
+    pending *p = request;
+    const sky_item *item = sky_batches_enter(s->batches, p->batch, p->item);
+    if (!item)
+        return NULL;
+    s->lent = p;
+    uint64_t at = seek(p, item, offset);
+    const sky_span *span = &item->spans[p->span];
+    if (p->span < item->span_count && span->data && span->bytes - at >= bytes)
+        return (const uint8_t *)span->data + at;
+    give_back(s);
+    return NULL;
+}
+
 static bool deliver(void *host, void *request, uint64_t offset, const void *data, size_t bytes) {
     (void)host;
     return copy(request, offset, (uint8_t *)(uintptr_t)data, bytes, false);
@@ -532,7 +555,7 @@ sky_status sky_reach_tier_create(const char *url, const sky_scenario *scenario,
     if (!s)
         return sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", url);
     prepare(s, url, scenario, env);
-    sky_world_host host = {s, fetch, deliver, forgotten};
+    sky_reach_host host = {{s, fetch, deliver, forgotten}, lend, give_back};
     sky_status status = reach(context, s->env.clock, &host, &s->reach, error);
     if (status != SKY_OK)
         goto cleanup;
@@ -559,10 +582,10 @@ typedef struct {
     uint64_t seed;
 } embedding;
 
-static sky_status open_world(void *context, const sky_clock *clock, const sky_world_host *host,
+static sky_status open_world(void *context, const sky_clock *clock, const sky_reach_host *host,
                              sky_reach **out, sky_error *error) {
     const embedding *e = context;
-    return sky_reach_world(e->scenario, e->seed, clock, host, out, error);
+    return sky_reach_world(e->scenario, e->seed, clock, &host->world, out, error);
 }
 
 sky_status sky_sky_tier_create(const char *url, const sky_scenario *scenario, uint64_t seed,

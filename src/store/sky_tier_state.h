@@ -66,6 +66,7 @@ struct sky_tier_sky {
     sky_reach *reach;
     sky__tier_pending pendings[SKY__TIER_PENDING_MAX];
     uint32_t pending_free;
+    sky__tier_pending *lent; /* entered: what it puts is being read; NULL: none is */
     sky__tier_name *names;
     uint32_t name_max;
     sky_sky_report report;

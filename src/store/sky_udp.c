@@ -35,6 +35,7 @@ typedef struct {
     sky_seal seal;
     uint64_t turns_before; /* it was opened */
     bool crowded;          /* the transport had no room for all the session has to say */
+    sky_reach_host host;
 } ground;
 
 static ground *of(const sky_reach *r) {
@@ -59,8 +60,10 @@ static void take_messages(ground *g, sky_time now) {
 static void send_messages(ground *g, sky_time now) {
     sky_transport *t = sky_station_transport(g->station);
     sky_datagram m;
-    while (!(g->crowded = !sky_transport_begin(t, &m)) && sky_session_output(g->session, now, &m))
+    while (!(g->crowded = !sky_transport_begin(t, &m)) && sky_session_output(g->session, now, &m)) {
         sky_transport_send_sealed(t, now, &m, &g->seal);
+        g->host.give_back(g->host.world.context);
+    }
 }
 
 static void udp_run(sky_reach *r, sky_time until) {
@@ -162,7 +165,7 @@ static uint32_t operations(const sky_scenario *c) {
                               OPERATIONS_MIN, OPERATIONS_MAX);
 }
 
-static sky_status open_session(ground *g, const sky_scenario *c, const sky_world_host *host,
+static sky_status open_session(ground *g, const sky_scenario *c, const sky_reach_host *host,
                                sky_error *error) {
     const sky_frame *frame = sky_station_frame(g->station);
     bool aboard = frame->placement.strategy == SKY_PLACE_HOP;
@@ -189,10 +192,12 @@ static sky_status open_session(ground *g, const sky_scenario *c, const sky_world
                                  .retries_max = RETRIES_MAX,
                                  .session_id = session_id,
                                  .sealed = true,
-                                 .host = host->context,
-                                 .fetch = host->fetch,
-                                 .deliver = host->deliver,
-                                 .forgotten = host->forgotten};
+                                 .host = host->world.context,
+                                 .fetch = host->world.fetch,
+                                 .lend = host->lend,
+                                 .deliver = host->world.deliver,
+                                 .forgotten = host->world.forgotten};
+    g->host = *host;
     sky_policy_session(c, frame, &config);
     status = sky_session_create(&config, &g->session);
     return status == SKY_OK ? status : sky_fail(error, status, "a session: no memory");
@@ -218,7 +223,7 @@ static sky_status read_tenant(ground *g, const place *p, sky_error *error) {
     return SKY_OK;
 }
 
-static sky_status open_ground(void *context, const sky_clock *clock, const sky_world_host *host,
+static sky_status open_ground(void *context, const sky_clock *clock, const sky_reach_host *host,
                               sky_reach **out, sky_error *error) {
     const place *p = context;
     ground *g = aligned_alloc(_Alignof(ground), sizeof *g);

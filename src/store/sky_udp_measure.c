@@ -113,11 +113,9 @@ static void bare_receive(lab *l) {
 
 static void pump_out(lab *l, int end, sky_time now) {
     sky_udp *u = l->sockets[end];
-    sky_datagram d = {.data = sky_udp_room(u), .bytes_max = SKY_PACKET_BYTES_MAX};
-    while (sky_transport_offer(l->transports[end], now, &d)) {
-        sky_udp_put(u, &l->addresses[!end], d.data, d.bytes);
-        d.data = sky_udp_room(u);
-    }
+    sky_datagram_row row;
+    while (sky_transport_offer(l->transports[end], now, sky_udp_room(u), &row))
+        sky_udp_put_row(u, &l->addresses[!end], row.data, row.bytes, row.count);
     sky_udp_flush(u);
 }
 
@@ -135,6 +133,7 @@ static bool pump_in(lab *l, int end, sky_time now) {
     return more;
 }
 
+/* With the chunk in it, or NULL for one that lies elsewhere, as a session's does. */
 static size_t make_chunk(lab *l, uint64_t number, const uint8_t *content, const sky_datagram *m) {
     sky_message set = {.type = SKY_WIRE_SET,
                        .request = number,
@@ -146,9 +145,7 @@ static size_t make_chunk(lab *l, uint64_t number, const uint8_t *content, const 
                                  .window_planes = 1,
                                  .window_slots = 1},
                        .data_bytes = l->chunk_bytes};
-    uint8_t *data = m->data + sky_message_data_offset(SKY_WIRE_SET);
-    memcpy(data, content, l->chunk_bytes);
-    set.data = data;
+    set.data = content;
     return sky_message_encode(&set, m->data, m->bytes_max);
 }
 
@@ -165,7 +162,8 @@ static void messages_send(lab *l, const uint8_t *content, const uint8_t *ready,
             if (ready)
                 memcpy(m.data, ready, ready_bytes);
             else
-                m.bytes = make_chunk(l, ++number, content, &m);
+                m.bytes = make_chunk(l, ++number, NULL, &m);
+            m.chunk = ready ? NULL : content;
             sky_transport_send_sealed(l->transports[0], now, &m, ready ? NULL : l->seals[0]);
         }
         pump_out(l, 0, now);

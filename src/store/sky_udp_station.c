@@ -197,28 +197,36 @@ static void look_after_waiting(sky_station *s, sky_time now) {
     s->waiting_count = kept;
 }
 
-static void send_to_ground(sky_station *s, sky_time now, uint32_t slot, const sky_datagram *d) {
-    ground *g = ground_find(s, slot);
-    if (g && g->proven) {
-        sky_udp_put(s->udp, &g->address, d->data, d->bytes);
+/* One datagram for a ground that has not proven where it is. */
+static void send_unproven(sky_station *s, sky_time now, ground *g, const uint8_t *data,
+                          size_t bytes) {
+    if (g->credit >= bytes) {
+        g->credit -= bytes;
+        sky_udp_put(s->udp, &g->claimed, data, bytes);
         return;
     }
-    if (g && g->credit >= d->bytes) {
-        g->credit -= d->bytes;
-        sky_udp_put(s->udp, &g->claimed, d->data, d->bytes);
-        return;
-    }
-    if (g && s->waiting_count == WAITING_MAX)
+    if (s->waiting_count == WAITING_MAX)
         look_after_waiting(s, now);
-    if (!g || s->waiting_count == WAITING_MAX) {
+    if (s->waiting_count == WAITING_MAX) {
         s->stat.nowhere++;
         return;
     }
     waiting *w = &s->waiting[s->waiting_count++];
-    w->slot = slot;
-    w->bytes = (uint32_t)d->bytes;
+    w->slot = g->slot;
+    w->bytes = (uint32_t)bytes;
     w->until = now + WAITING_NS;
-    memcpy(w->data, d->data, d->bytes);
+    memcpy(w->data, data, bytes);
+}
+
+static void send_to_ground(sky_station *s, sky_time now, const sky_datagram_row *row) {
+    ground *g = ground_find(s, row->to.slot);
+    if (g && g->proven) {
+        sky_udp_put_row(s->udp, &g->address, row->data, row->bytes, row->count);
+        return;
+    }
+    s->stat.nowhere += g ? 0 : row->count;
+    for (uint32_t i = 0; g && i < row->count; i++)
+        send_unproven(s, now, g, row->data + i * row->bytes, row->bytes);
 }
 
 /* An answer that has not come after this will not. */
@@ -378,18 +386,16 @@ bool sky_station_take(sky_station *s, sky_time now) {
 }
 
 void sky_station_send(sky_station *s, sky_time now) {
-    sky_datagram d = {.bytes_max = SKY_PACKET_BYTES_MAX};
+    sky_datagram_row row;
     if (s->self.plane == 0 && !s->config.direct)
         greet(s, now);
-    d.data = sky_udp_room(s->udp);
-    while (sky_transport_offer(s->transport, now, &d)) {
-        if (d.to.plane) {
-            sky_address to = address_of(s, d.to);
-            sky_udp_put(s->udp, &to, d.data, d.bytes);
+    while (sky_transport_offer(s->transport, now, sky_udp_room(s->udp), &row)) {
+        if (row.to.plane) {
+            sky_address to = address_of(s, row.to);
+            sky_udp_put_row(s->udp, &to, row.data, row.bytes, row.count);
         } else {
-            send_to_ground(s, now, d.to.slot, &d);
+            send_to_ground(s, now, &row);
         }
-        d.data = sky_udp_room(s->udp);
     }
     sky_udp_flush(s->udp);
 }

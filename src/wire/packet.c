@@ -7,6 +7,7 @@
 
 #define MAGIC          0x504d4b53u /* "SKMP" */
 #define ACK_HEAD_BYTES 4
+#define COUNTER_OFFSET 32
 
 _Static_assert(SKY_PACKET_MESSAGE_MAX >= SKY_WIRE_BYTES_MAX + SKY_SEAL_BYTES,
                "the largest sealed message is 32 pieces at most");
@@ -35,8 +36,13 @@ void sky_packet_head_encode(const sky_packet_head *h, uint8_t *dst) {
     store_station(dst + 16, h->origin);
     store_station(dst + 20, h->destination);
     sky_store_u64(dst + 24, h->epoch);
-    sky_store_u64(dst + 32, h->counter);
+    sky_store_u64(dst + COUNTER_OFFSET, h->counter);
     sky_store_u64(dst + 40, (uint64_t)h->sent);
+}
+
+void sky_packet_head_next(const uint8_t *written, uint64_t counter, uint8_t *dst) {
+    memcpy(dst, written, SKY_PACKET_HEAD_BYTES);
+    sky_store_u64(dst + COUNTER_OFFSET, counter);
 }
 
 sky_status sky_packet_head_decode(const uint8_t *p, size_t bytes, sky_packet_head *out) {
@@ -56,7 +62,7 @@ sky_status sky_packet_head_decode(const uint8_t *p, size_t bytes, sky_packet_hea
                              .origin = load_station(p + 16),
                              .destination = load_station(p + 20),
                              .epoch = sky_load_u64(p + 24),
-                             .counter = sky_load_u64(p + 32),
+                             .counter = sky_load_u64(p + COUNTER_OFFSET),
                              .sent = (sky_time)sent};
     return SKY_OK;
 }

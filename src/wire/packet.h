@@ -59,6 +59,8 @@ typedef struct {
 
 /* Write the head. `dst` has SKY_PACKET_HEAD_BYTES. */
 void sky_packet_head_encode(const sky_packet_head *h, uint8_t *dst);
+/* The same head, but for its counter, from where it was written before. */
+void sky_packet_head_next(const uint8_t *written, uint64_t counter, uint8_t *dst);
 /* Errors: SKY_E_CORRUPT: too short or too long, a foreign magic or version, an unknown suite, what
  *         must be zero is not, a time before 0. The tag is not looked at */
 sky_status sky_packet_head_decode(const uint8_t *bytes, size_t byte_count, sky_packet_head *out);

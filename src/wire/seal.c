@@ -144,6 +144,12 @@ void sky_tag_make(const sky_cipher_key *k, uint64_t counter, const void *data, s
     encrypt(k, &x, nothing, 0, tag);
 }
 
+void sky_tag_make_row(const sky_cipher_key *k, uint64_t counter, uint8_t *row, size_t bytes,
+                      uint32_t count) {
+    for (uint32_t i = 0; i < count; i++, row += bytes + SKY_TAG_BYTES)
+        sky_tag_make(k, counter + i, row, bytes, row + bytes);
+}
+
 bool sky_tag_check(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
                    const uint8_t tag[SKY_TAG_BYTES]) {
     context x;
@@ -247,7 +253,8 @@ size_t sky_seal_message_bytes(const uint8_t *bytes, size_t byte_count) {
     return byte_count + (find_chunk(bytes, byte_count, &m) ? SKY_SEAL_BYTES : 0);
 }
 
-void sky_seal_into(sky_seal *s, uint8_t *bytes, size_t byte_count, const sky_pieces *to) {
+void sky_seal_into(sky_seal *s, uint8_t *bytes, size_t byte_count, const uint8_t *chunk,
+                   const sky_pieces *to) {
     sky_message m;
     if (!find_chunk(bytes, byte_count, &m)) {
         sky_pieces_write(to, 0, bytes, (uint32_t)byte_count);
@@ -260,8 +267,11 @@ void sky_seal_into(sky_seal *s, uint8_t *bytes, size_t byte_count, const sky_pie
     context x = seal_context(trailer, &m, aad);
     if (s->own.key.suite == SKY_SUITE_AEGIS) {
         sky_aegis_context aegis = aegis_context(&s->own.key, &x);
-        sky_aegis_seal_into(&aegis, data, m.data_bytes, to, head_bytes, trailer + TAG_OFFSET);
+        sky_aegis_seal_into(&aegis, chunk ? chunk : data, m.data_bytes, to, head_bytes,
+                            trailer + TAG_OFFSET);
     } else {
+        if (chunk)
+            memcpy(data, chunk, m.data_bytes);
         encrypt(&s->own.key, &x, data, m.data_bytes, trailer + TAG_OFFSET);
         sky_pieces_write(to, head_bytes, data, m.data_bytes);
     }

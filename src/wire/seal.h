@@ -55,6 +55,10 @@ void sky_cipher_key_wipe(sky_cipher_key *k);
 /* The tag of some bytes; `counter` must differ for each use of the key. */
 void sky_tag_make(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
                   uint8_t tag[SKY_TAG_BYTES]);
+/* Tags of `count` runs of `bytes`, each right behind its own, before the next: the i-th is made with
+ * counter + i. */
+void sky_tag_make_row(const sky_cipher_key *k, uint64_t counter, uint8_t *row, size_t bytes,
+                      uint32_t count);
 bool sky_tag_check(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
                    const uint8_t tag[SKY_TAG_BYTES]);
 
@@ -92,8 +96,10 @@ sky_status sky_seal_message(sky_seal *s, uint8_t *bytes, size_t bytes_max, size_
 /* How long a message will be that this seals. */
 size_t sky_seal_message_bytes(const uint8_t *bytes, size_t byte_count);
 /* Seal it on the way to where it lies in pieces, with room for sky_seal_message_bytes; one without
- * a chunk is copied. `bytes` is scratch afterwards. */
-void sky_seal_into(sky_seal *s, uint8_t *bytes, size_t byte_count, const sky_pieces *to);
+ * a chunk is copied. `chunk` is where its chunk lies, NULL: in the message. `bytes` is scratch
+ * afterwards. */
+void sky_seal_into(sky_seal *s, uint8_t *bytes, size_t byte_count, const uint8_t *chunk,
+                   const sky_pieces *to);
 
 /* Open the chunk in a message that came, in place; one without passes. SKY_OK is what stands for
  * the checksum from here on: the message's own is 0. Of one that does not open the chunk may be

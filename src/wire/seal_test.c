@@ -190,7 +190,7 @@ static void what_is_cut_on_the_way_is_the_same(void **state) {
             assert_int_equal(sky_seal_message(one, whole.bytes, sizeof whole.bytes, &whole.used),
                              SKY_OK);
             assert_int_equal(sky_seal_message_bytes(source.bytes, source.used), whole.used);
-            sky_seal_into(two, source.bytes, source.used, &to);
+            sky_seal_into(two, source.bytes, source.used, NULL, &to);
             for (size_t i = 0; i < whole.used; i++)
                 assert_int_equal(cut[i / to.bytes * to.step + i % to.bytes], whole.bytes[i]);
         }
