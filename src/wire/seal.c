@@ -61,6 +61,9 @@ void sky_cipher_key_init(sky_cipher_key *k, sky_suite suite, const uint8_t secre
     k->suite = suite;
     if (suite == SKY_SUITE_AES)
         sky_gcm_key_init(&k->gcm, k->bytes);
+    k->rows = suite == SKY_SUITE_AES && sky_gmac_works();
+    if (k->rows)
+        sky_gmac_key_init(&k->gmac, k->bytes);
 }
 
 void sky_cipher_key_wipe(sky_cipher_key *k) {
@@ -146,6 +149,10 @@ void sky_tag_make(const sky_cipher_key *k, uint64_t counter, const void *data, s
 
 void sky_tag_make_row(const sky_cipher_key *k, uint64_t counter, uint8_t *row, size_t bytes,
                       uint32_t count) {
+    if (count > 1 && k->rows) {
+        sky_gmac_row(&k->gmac, counter, row, bytes, count, row + bytes);
+        return;
+    }
     for (uint32_t i = 0; i < count; i++, row += bytes + SKY_TAG_BYTES)
         sky_tag_make(k, counter + i, row, bytes, row + bytes);
 }

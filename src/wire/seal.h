@@ -21,6 +21,7 @@
 
 #include "wire/aegis.h"
 #include "wire/gcm.h"
+#include "wire/gmac.h"
 #include "wire/message.h"
 
 typedef enum {
@@ -43,6 +44,8 @@ const char *sky_suite_name(sky_suite suite); /* "plain", "aes", "chacha", "aegis
 /* A key ready for use. Fields are seal.c's own. */
 typedef struct {
     sky_gcm_key gcm;
+    sky_gmac_key gmac; /* holds when `rows` */
+    bool rows;
     uint8_t bytes[SKY_SECRET_BYTES];
     sky_suite suite;
 } sky_cipher_key;
