@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/prng.h"
+#include "wire/golden_fixture.h"
 #include "wire/message.h"
 #include "wire/packet.h"
 
@@ -259,41 +260,23 @@ static void values_out_of_range_are_refused(void **state) {
     }
 }
 
-/* tests/golden/wire.txt: lines `accept NAME HEX` and `reject NAME HEX`; the samples, in order, are
- * the first accepted ones. */
-static size_t from_hex(const char *hex, uint8_t *out) {
-    size_t n = 0;
-    unsigned byte;
-    for (; sscanf(hex + 2 * n, "%2x", &byte) == 1; n++)
-        out[n] = (uint8_t)byte;
-    return n;
-}
-
+/* The samples, in order, are the first accepted ones. */
 static void golden_vectors_hold(void **state) {
     (void)state;
-    FILE *file = fopen("tests/golden/wire.txt", "r");
-    assert_non_null(file);
-    char line[1024], verdict[16], name[32], hex[1024];
-    uint8_t golden[512];
-    int accepted = 0, rejected = 0;
-    while (fgets(line, sizeof line, file)) {
-        if (line[0] == '#' || sscanf(line, "%15s %31s %1023s", verdict, name, hex) != 3)
-            continue;
+    sky_golden g;
+    sky_golden_open(&g, "tests/golden/wire.txt");
+    while (sky_golden_next(&g)) {
         sky_message m;
-        size_t bytes = from_hex(hex, golden);
-        bool good = sky_message_decode(golden, bytes, &m) == SKY_OK;
-        assert_int_equal(good, strcmp(verdict, "accept") == 0);
-        accepted += good;
-        rejected += !good;
+        bool good = sky_message_decode(g.bytes, g.byte_count, &m) == SKY_OK;
+        assert_int_equal(good, g.accept);
         if (!good)
             continue;
-        sky_message in = sample((sky_wire_type)accepted);
-        assert_int_equal(encode(&in), bytes);
-        assert_memory_equal(buffer, golden, bytes);
+        sky_message in = sample((sky_wire_type)g.accepted);
+        assert_int_equal(encode(&in), g.byte_count);
+        assert_memory_equal(buffer, g.bytes, g.byte_count);
     }
-    fclose(file);
-    assert_int_equal(accepted, SKY_WIRE_TYPE_END - 1);
-    assert_true(rejected >= 8);
+    assert_int_equal(g.accepted, SKY_WIRE_TYPE_END - 1);
+    assert_true(g.rejected >= 8);
 }
 
 /* A PURGE that fills its datagram; then each thing that may not be in its data, its check right. */
@@ -416,10 +399,7 @@ static int print_samples(void) {
     for (int type = SKY_WIRE_SET; type < SKY_WIRE_TYPE_END; type++) {
         sky_message in = sample((sky_wire_type)type);
         size_t bytes = encode(&in);
-        printf("accept %s ", names[type]);
-        for (size_t i = 0; i < bytes; i++)
-            printf("%02x", buffer[i]);
-        puts("");
+        sky_golden_print(names[type], buffer, bytes);
     }
     return 0;
 }

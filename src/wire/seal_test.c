@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "wire/golden_fixture.h"
 #include "wire/seal.h"
 
 static const uint8_t secret[SKY_SECRET_BYTES] = "thirty-two bytes of tenant key";
@@ -42,6 +43,26 @@ static void tags_tell_every_bit(void **state) {
         }
         sky_cipher_key_wipe(&key);
         assert_int_equal(key.bytes[0], 0);
+    }
+}
+
+/* However many are made at once, each is what it would be alone. */
+static void tags_in_a_row_are_those_made_singly(void **state) {
+    (void)state;
+    enum { BYTES = 1116, COUNT = 7, STEP = BYTES + SKY_TAG_BYTES };
+    for (sky_suite suite = SKY_SUITE_PLAIN; suite < SKY_SUITE_END; suite++) {
+        static uint8_t row[COUNT * STEP];
+        sky_cipher_key key;
+        if (!sky_suite_works(suite))
+            continue;
+        sky_cipher_key_init(&key, suite, secret, "link", 4);
+        for (uint32_t count = 1; count <= COUNT; count++) {
+            memset(row, (int)count, sizeof row);
+            sky_tag_make_row(&key, 1000, row, BYTES, count);
+            for (uint32_t i = 0; i < count; i++)
+                assert_true(
+                    sky_tag_check(&key, 1000 + i, row + i * STEP, BYTES, row + i * STEP + BYTES));
+        }
     }
 }
 
@@ -174,7 +195,8 @@ static void no_nonce_is_used_twice(void **state) {
     }
 }
 
-/* Sealed into pieces, and sealed whole by a session that counted as far: the same bytes. */
+/* Sealed into pieces, and sealed whole by a session that counted as far: the same bytes, wherever
+ * the chunk lay. */
 static void what_is_cut_on_the_way_is_the_same(void **state) {
     (void)state;
     for (sky_suite suite = SKY_SUITE_PLAIN; suite < SKY_SUITE_END; suite++) {
@@ -183,14 +205,19 @@ static void what_is_cut_on_the_way_is_the_same(void **state) {
         sky_seal *one = open_seal(suite, "ours"), *two = open_seal(suite, "ours");
         for (size_t bytes = 0; bytes <= 1000; bytes += bytes < 8 ? 1 : 31) {
             message whole, source;
-            static uint8_t cut[4096];
+            static uint8_t cut[4096], chunk[1000];
+            const uint8_t *elsewhere = bytes % 2 ? chunk : NULL;
             make_set(&whole, 5, 1, bytes);
             source = whole;
             sky_pieces to = {cut, (uint32_t)(bytes % 7 * 50 + 200), 600};
             assert_int_equal(sky_seal_message(one, whole.bytes, sizeof whole.bytes, &whole.used),
                              SKY_OK);
             assert_int_equal(sky_seal_message_bytes(source.bytes, source.used), whole.used);
-            sky_seal_into(two, source.bytes, source.used, NULL, &to);
+            if (elsewhere) {
+                memcpy(chunk, source.bytes + source.used - bytes, bytes);
+                memset(source.bytes + source.used - bytes, 0xee, bytes);
+            }
+            sky_seal_into(two, source.bytes, source.used, elsewhere, &to);
             for (size_t i = 0; i < whole.used; i++)
                 assert_int_equal(cut[i / to.bytes * to.step + i % to.bytes], whole.bytes[i]);
         }
@@ -296,14 +323,6 @@ static size_t make_golden(sky_suite suite, uint8_t out[512]) {
     return bytes;
 }
 
-static size_t from_hex(const char *hex, uint8_t *out) {
-    size_t n = 0;
-    unsigned byte;
-    for (; sscanf(hex + 2 * n, "%2x", &byte) == 1; n++)
-        out[n] = (uint8_t)byte;
-    return n;
-}
-
 static sky_suite suite_named(const char *name) {
     sky_suite suite = SKY_SUITE_PLAIN;
     while (suite < SKY_SUITE_END &&
@@ -332,27 +351,17 @@ static void check_golden(sky_suite suite, bool accept, const uint8_t *golden, si
     close_seal(s);
 }
 
-/* tests/golden/seal.txt: lines `accept NAME HEX` and `reject NAME HEX`; a name begins with its
- * suite's. */
+/* A name begins with its suite's. */
 static void golden_vectors_hold(void **state) {
     (void)state;
-    FILE *file = fopen("tests/golden/seal.txt", "r");
-    assert_non_null(file);
-    char line[1024], verdict[16], name[32], hex[1024];
-    uint8_t golden[512];
-    int accepted = 0, rejected = 0;
-    while (fgets(line, sizeof line, file)) {
-        if (line[0] == '#' || sscanf(line, "%15s %31s %1023s", verdict, name, hex) != 3)
-            continue;
-        bool accept = strcmp(verdict, "accept") == 0;
-        accepted += accept;
-        rejected += !accept;
-        if (sky_suite_works(suite_named(name)))
-            check_golden(suite_named(name), accept, golden, from_hex(hex, golden));
+    sky_golden g;
+    sky_golden_open(&g, "tests/golden/seal.txt");
+    while (sky_golden_next(&g)) {
+        if (sky_suite_works(suite_named(g.name)))
+            check_golden(suite_named(g.name), g.accept, g.bytes, g.byte_count);
     }
-    fclose(file);
-    assert_int_equal(accepted, SKY_SUITE_END);
-    assert_true(rejected >= 8);
+    assert_int_equal(g.accepted, SKY_SUITE_END);
+    assert_true(g.rejected >= 8);
 }
 
 /* `seal_test print` writes the golden accepts: for when the seal gets a new version. */
@@ -361,11 +370,7 @@ static int print_golden(void) {
         uint8_t bytes[512];
         if (!sky_suite_works(suite))
             continue;
-        size_t n = make_golden(suite, bytes);
-        printf("accept %s ", sky_suite_name(suite));
-        for (size_t i = 0; i < n; i++)
-            printf("%02x", bytes[i]);
-        puts("");
+        sky_golden_print(sky_suite_name(suite), bytes, make_golden(suite, bytes));
     }
     return 0;
 }
@@ -375,6 +380,7 @@ int main(int count, char **words) {
         return print_golden();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tags_tell_every_bit),
+        cmocka_unit_test(tags_in_a_row_are_those_made_singly),
         cmocka_unit_test(tags_are_the_published_ones),
         cmocka_unit_test(sealed_chunks_open_again),
         cmocka_unit_test(no_nonce_is_used_twice),
