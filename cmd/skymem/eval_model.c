@@ -36,7 +36,9 @@ static int make_folder(const cli *c, const char *path) {
 static int find_weights(const cli *c, eval_model *m) {
     char home[3072], scratch[4200];
     char *out = m->weights_path;
-    cli_cache_home(home, sizeof home);
+    if (!cli_cache_home(home, sizeof home))
+        return cli_failed(c, "this account has no home; set XDG_CACHE_HOME to a folder that can "
+                             "be written");
     int code = make_folder(c, home);
     snprintf(out, sizeof m->weights_path, "%s/skymem-weights", home);
     if (code == CLI_OK)

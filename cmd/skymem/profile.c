@@ -85,7 +85,9 @@ int cli_profile_find(const cli *c, const char *given, const uint8_t fingerprint[
         return CLI_OK;
     if (given)
         return read_given(c, given, fingerprint, out);
-    cli_cache_home(home, sizeof home);
+    if (!cli_cache_home(home, sizeof home))
+        return cli_failed(c, "this account has no home to look for a calibration in; set "
+                             "XDG_CACHE_HOME to a folder, or say --calibration FILE or none");
     snprintf(folder, sizeof folder, "%s/skymem-calibration", home);
     *out = find_in(c, fingerprint, folder);
     if (!*out && cli_share_find("calibration", folder, sizeof folder))
