@@ -2,7 +2,8 @@
  * for SILENT_ROW times in a row counts as silent for a while, until it says anything.
  *
  *   asked of two or more   the next copy after one more try; of the silent last from then on
- *   of the silent alone    given up sooner than what is put: somebody waits for it
+ *   of the silent alone    given up after one more try: somebody waits for it. What is put too, when
+ *                          there is nowhere else for it: who put it hears soon that it is not there
  *   where else it may be   asked first: who cannot hand a chunk over to the silent keeps it
  *   put                    goes without what the silent would have had, as long as what the others
  *                          have is still the whole block
@@ -14,7 +15,7 @@
 #include "node/session_state.h"
 
 #define SILENT_ROW 4
-#define ASKED_MAX  5 /* unanswered, of the silent: about 17 times its wait */
+#define ASKED_MAX  3 /* unanswered, of the silent: about five times its wait */
 #define SILENT_NS  SKY_SECONDS(30)
 
 /* ---- who is silent ---- */
@@ -36,6 +37,10 @@ void sky__unanswered(sky_session *s, const sky__operation *o) {
 }
 
 void sky__answered(sky_session *s, sky_satellite satellite) {
+    const sky_constellation *c = &s->config.frame->constellation;
+    if (satellite.plane < 1 || satellite.plane > c->planes || satellite.slot < 1 ||
+        satellite.slot > c->slots)
+        return;
     s->suspicions[sky_frame_number(s->config.frame, satellite)].row = 0;
 }
 
@@ -121,12 +126,17 @@ bool sky__copy_next(sky_session *s, sky_time now, sky__operation *o) {
     return true;
 }
 
+/* In a gap of a true sky nobody can answer. */
+static bool was_in_sight(const sky_session *s, const sky__operation *o) {
+    return sky_frame_in_sight(s->config.frame, sky__turns(s, o->sent));
+}
+
 uint32_t sky__attempts_max(const sky_session *s, const sky__operation *o) {
     uint32_t most = s->config.retries_max + SKY__PATIENT_ATTEMPTS;
     bool asks = o->work == WORK_GET || o->work == WORK_PIECE || o->work == WORK_LOOK;
     if (asks && (o->copies_asked + 1 < copies_of(s, o) || o->denied))
         return most > 1 ? 1 : most;
-    if (asks && is_silent(s, o->to) && most > ASKED_MAX)
+    if (is_silent(s, o->to) && most > ASKED_MAX && was_in_sight(s, o))
         return ASKED_MAX;
     return most;
 }

@@ -185,7 +185,12 @@ static void too_many_silent_are_an_error(void **state) {
     sky_satellite dead = {3, 5};
     o.ear_context = &dead;
     o.ear = passes_by;
+    sky_time began = o.now;
     assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, BLOCK_BYTES).status, SKY_E_IO);
+    assert_true(o.now - began < SKY_MS(500)); /* who put it is told soon, and by whom it failed */
+    sky_satellite silent;
+    assert_int_equal(sky_session_silent(o.grounds[0], &silent), 1);
+    assert_true(sky_satellite_equal(silent, dead));
     o.ear = NULL;
     assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 1, 0).status, SKY_MISS);
     sky_orrery_close(&o);

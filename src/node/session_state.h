@@ -309,6 +309,7 @@ bool sky__is_genuine(const sky_session *s, const sky_message *m);
 void sky__suspect(sky_session *s, sky_satellite satellite);
 /* It let this go unanswered. */
 void sky__unanswered(sky_session *s, const sky__operation *o);
+/* It said something about what was asked, late perhaps: it is there. */
 void sky__answered(sky_session *s, sky_satellite satellite);
 /* The same, those who are silent last. What is set goes where it belongs. */
 uint32_t sky__places_to_ask(const sky_session *s, sky_time now, const sky__operation *o,

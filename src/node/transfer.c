@@ -707,19 +707,24 @@ static bool answers(const sky_session *s, uint32_t op, const sky_message *m) {
     }
 }
 
-/* The operation an answer is to; SKY__NONE when there is none. What was asked last is answered by
- * whom it was asked: ids are easily guessed. */
-static uint32_t find_operation(const sky_session *s, sky_satellite from, const sky_message *m) {
+/* The operation a message is about, whichever attempt of it; SKY__NONE when there is none. */
+static uint32_t named_operation(const sky_session *s, const sky_message *m) {
     uint32_t op = (uint32_t)(m->request & ((1u << OPERATION_BITS) - 1));
     if (op >= s->operation_fresh)
         return SKY__NONE;
     const sky__operation *o = &s->operations[op];
     uint64_t generation = m->request >> (OPERATION_BITS + ATTEMPT_BITS);
     uint64_t generations = UINT64_MAX >> (OPERATION_BITS + ATTEMPT_BITS);
-    if (o->request == SKY__NONE || generation != (o->generation & generations) || o->attempt == 0 ||
-        o->parked || (is_current(s, op, m) && !sky_satellite_equal(from, o->to)))
+    if (o->request == SKY__NONE || generation != (o->generation & generations) || o->attempt == 0)
         return SKY__NONE;
-    return answers(s, op, m) ? op : SKY__NONE;
+    return op;
+}
+
+/* What was asked last is answered by whom it was asked: ids are easily guessed. */
+static bool is_answer(const sky_session *s, sky_satellite from, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->operations[op];
+    bool stranger = is_current(s, op, m) && !sky_satellite_equal(from, o->to);
+    return !o->parked && !stranger && answers(s, op, m);
 }
 
 static void take_gone(sky_session *s, sky_time now, const sky_datagram *in, const sky_message *m) {
@@ -739,9 +744,11 @@ static void take(sky_session *s, sky_time now, const sky_datagram *in) {
         s->stat.malformed++;
         return;
     }
-    uint32_t op = find_operation(s, in->from, &m);
-    if (op != SKY__NONE && is_current(s, op, &m))
+    uint32_t op = named_operation(s, &m);
+    if (op != SKY__NONE)
         sky__answered(s, in->from);
+    if (op != SKY__NONE && !is_answer(s, in->from, op, &m))
+        op = SKY__NONE;
     if (m.type == SKY_WIRE_GONE)
         take_gone(s, now, in, &m);
     else if (op == SKY__NONE)
