@@ -114,8 +114,10 @@ static bool plausible(const sky_session *s, const sky_block_head *h, const sky_m
            sky_facts_fit(&c->frame->constellation, &before);
 }
 
-static sky_status adopt(sky_session *s, const sky__request *r, uint32_t unit,
-                        const sky_block_head *h, uint64_t head_version) {
+static sky_status adopt(sky_session *s, const sky__operation *o, const sky_block_head *h,
+                        uint64_t head_version) {
+    const sky__request *r = &s->requests[o->request];
+    uint32_t unit = o->unit;
     sky_block_info info = {.payload_bytes = h->payload_bytes,
                            .chunk_count = h->chunk_count,
                            .set_ms = h->set_ms,
@@ -128,6 +130,7 @@ static sky_status adopt(sky_session *s, const sky__request *r, uint32_t unit,
                       .before = {h->before_ms, h->before_centre},
                       .scattered = h->before_ms != 0,
                       .adopted = true,
+                      .heads_lost = o->denied,
                       .hearsay = true,
                       .expires_ms = INT64_MAX};
     if (r->ask.chain && unit > 0)
@@ -142,6 +145,8 @@ static sky_status adopt(sky_session *s, const sky__request *r, uint32_t unit,
     sky__load(s, &info, true);
     sky__load_head(s, true);
     s->stat.adopted++;
+    if (s->config.sealed) /* one who can read it wrote it */
+        sky__heads_mend(s, block);
     if (head_version > s->head_version)
         s->head_version = head_version; /* what is put from now on is newer */
     return SKY_OK;
@@ -185,7 +190,7 @@ void sky__look_found(sky_session *s, uint32_t op, const sky_message *m) {
         sky__chunk_lost(s, s->now, op, SKY_MISS);
         return;
     }
-    learn(s, op, adopt(s, &s->requests[o->request], o->unit, &head, m->id.version) == SKY_OK);
+    learn(s, op, adopt(s, o, &head, m->id.version) == SKY_OK);
 }
 
 void sky__look_absent(sky_session *s, uint32_t op) {
@@ -194,22 +199,23 @@ void sky__look_absent(sky_session *s, uint32_t op) {
 
 /* ---- what we say ---- */
 
-sky_block_head sky__head_of(const sky_session *s, const sky__request *r) {
+sky_block_head sky__head_of(const sky_session *s, const sky_block_info *info, uint64_t version,
+                            const sky__home *before) {
     const sky_placement *p = &s->config.frame->placement;
-    sky_satellite centre = {r->info.centre_plane, r->info.centre_slot};
-    return (sky_block_head){.version = r->id.version,
-                            .set_ms = r->info.set_ms,
+    sky_satellite centre = {info->centre_plane, info->centre_slot};
+    return (sky_block_head){.version = version,
+                            .set_ms = info->set_ms,
                             .centre = centre,
-                            .before_ms = r->before.set_ms,
-                            .before_centre = r->before.set_ms ? r->before.centre : centre,
-                            .payload_bytes = r->info.payload_bytes,
+                            .before_ms = before->set_ms,
+                            .before_centre = before->set_ms ? before->centre : centre,
+                            .payload_bytes = info->payload_bytes,
                             .chunk_bytes = s->config.chunk_bytes,
-                            .chunk_count = r->info.chunk_count,
+                            .chunk_count = info->chunk_count,
                             .servers = s->servers,
                             .window_planes = (uint16_t)p->window_planes,
                             .window_slots = (uint16_t)p->window_slots,
                             .strategy = p->strategy,
                             .replicas = s->config.replicas,
                             .parity = s->config.parity,
-                            .level = r->info.coding};
+                            .level = info->coding};
 }

@@ -1,5 +1,5 @@
 /* What is said to all servers of a block at once: forget, pin, move. One datagram a server, since
- * its chunks are an arithmetic row.
+ * its chunks are an arithmetic row. And what is said beside: this copy of its head was lost.
  *
  * DROP and PIN are not answered; where much is lost a DROP is said again after what waits with it,
  * and what it misses nevertheless the satellites' own LRU finds. MOVE is answered, as every chunk it
@@ -82,6 +82,19 @@ void sky__purge_push(sky_session *s, const sky__side *side, const sky_block_info
         push(s, &row);
 }
 
+void sky__heads_mend(sky_session *s, uint32_t block) {
+    sky__side *side = &s->sides[block];
+    for (uint32_t copy = 0; copy < s->head_copies; copy++) {
+        const sky__row row = {.id = {.key = side->key, .version = side->version},
+                              .type = SKY_WIRE_SET,
+                              .head_version = side->head_version,
+                              .copy = copy};
+        if (side->heads_lost >> copy & 1)
+            push(s, &row);
+    }
+    side->heads_lost = 0;
+}
+
 static bool row_over(const sky_session *s, const sky__row *row) {
     uint32_t count = row->facts.chunk_count;
     uint32_t servers = count < s->servers ? count : s->servers;
@@ -156,12 +169,41 @@ static void purge_send(sky_session *s, sky_time now, sky_datagram *out) {
     sky__send(s, now, &m, to, out);
 }
 
+/* As the index has it by now. A satellite that got a newer one meanwhile keeps that. */
+static bool head_send(sky_session *s, sky_time now, sky_datagram *out) {
+    const sky__row row = s->rows[s->row_first];
+    uint32_t block = sky_index_find(s->index, &row.id.key);
+    pop(s);
+    if (block == SKY_BLOCK_NONE || s->sides[block].version != row.id.version ||
+        s->sides[block].head_version != row.head_version)
+        return false;
+    const sky__side *side = &s->sides[block];
+    sky_block_info info;
+    sky_index_info(s->index, block, &info);
+    uint8_t *data = out->data + sky_message_data_offset(SKY_WIRE_SET);
+    sky_block_head head = sky__head_of(s, &info, side->version, &side->before);
+    sky_head_encode(&head, data);
+    sky_message m = {.type = SKY_WIRE_SET,
+                     .id = {.key = side->key, .version = row.head_version},
+                     .facts = sky__block_facts(s, &info, side->pinned),
+                     .data = data,
+                     .data_bytes = SKY_HEAD_BYTES};
+    sky__facts_of(s, &m.facts, 0, row.copy);
+    if (!s->config.sealed)
+        m.facts.checksum = sky_chunk_checksum(&m.id, data, SKY_HEAD_BYTES);
+    sky__send(s, now, &m, sky_session_place(s, &m.facts, sky__turns(s, now)), out);
+    s->stat.heads_mended++;
+    return true;
+}
+
 /* At its place and then where it was before: the chunks may be in both. */
-void sky__row_send(sky_session *s, sky_time now, sky_datagram *out) {
+bool sky__row_send(sky_session *s, sky_time now, sky_datagram *out) {
     sky__row *row = &s->rows[s->row_first];
+    if (row->type == SKY_WIRE_SET)
+        return head_send(s, now, out);
     if (row->type == SKY_WIRE_PURGE) {
         purge_send(s, now, out);
-        return;
+        return true;
     }
     uint32_t count = row->facts.chunk_count;
     uint32_t server = row->server;
@@ -182,6 +224,7 @@ void sky__row_send(sky_session *s, sky_time now, sky_datagram *out) {
     row_step(s, row, two);
     if (row_over(s, row))
         row_again(s);
+    return true;
 }
 
 /* ---- MOVE ---- */

@@ -183,6 +183,12 @@ static void chunks_stored(sky_session *s, uint32_t request) {
         sky__work_begin(s, request, WORK_HEAD, 0, s->head_copies - 1);
 }
 
+/* No hearsay any more. */
+static void read_once(sky_session *s, uint32_t block) {
+    s->sides[block].hearsay = false;
+    sky__heads_mend(s, block);
+}
+
 void sky__work_done(sky_session *s, uint32_t request) {
     const sky__request *r = &s->requests[request];
     uint32_t block;
@@ -202,7 +208,7 @@ void sky__work_done(sky_session *s, uint32_t request) {
     case WORK_GET:
         block = sky_index_find(s->index, &r->ask.key);
         if (block != SKY_BLOCK_NONE && s->sides[block].version == r->id.version)
-            s->sides[block].hearsay = false;
+            read_once(s, block);
         sky__request_finish(s, request, SKY_OK, r->range_end - r->range_begin);
         break;
     default:

@@ -131,11 +131,12 @@ typedef struct {
     uint64_t other_copies;  /* chunks asked for again of another replica */
     uint64_t rebuilt;       /* chunks made again from their stripe, and sent back */
     uint64_t healed;
-    uint64_t lookups;  /* keys, or chains of them, not in the index and looked for in the sky */
-    uint64_t adopted;  /* blocks found that way */
-    uint64_t moved;    /* chunks that a prefetch gave another home */
-    uint64_t gone;     /* blocks that satellites said they had to give up */
-    uint64_t suspects; /* satellites that said something wrong at least once */
+    uint64_t lookups;      /* keys, or chains of them, not in the index and looked for in the sky */
+    uint64_t adopted;      /* blocks found that way */
+    uint64_t heads_mended; /* copies of heads that were lost, set again */
+    uint64_t moved;        /* chunks that a prefetch gave another home */
+    uint64_t gone;         /* blocks that satellites said they had to give up */
+    uint64_t suspects;     /* satellites that said something wrong at least once */
     uint64_t malformed;
     uint64_t stray; /* answers to nothing: late, or said twice */
     uint64_t bytes; /* of all payloads in the index */

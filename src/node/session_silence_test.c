@@ -1,7 +1,7 @@
 /* Proves that one silent satellite costs a sky with replicas or parity a moment and nothing else:
  * not even the one overhead, where heads are; that it is waited for once and not again, and used
- * again when it speaks; that a restart of it, with nothing left, hides no block; and that a put
- * that goes without it is whole. */
+ * again when it speaks; that a restart of it, with nothing left, hides no block, whose head is made
+ * again when it is read; and that a put that goes without it is whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -151,6 +151,45 @@ static void a_restart_hides_nothing(void **state) {
     }
 }
 
+static uint32_t heads_of(const sky_orrery *o, uint32_t block) {
+    return sky_orrery_chunks(o) - sky_orrery_chunks_of(o, block);
+}
+
+/* By who reads the block and found a copy of its head gone: once, and not on mere hearsay. */
+static void a_lost_head_is_made_again(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        sky_orrery o;
+        sky_session_stat stat;
+        begin(&o, &shapes[i]);
+        assert_done(&o, 0, SKY_OP_PUT, 1);
+        uint32_t heads = heads_of(&o, 1);
+        assert_true(heads >= 2);
+        sky_orrery_crash(&o, overhead(&o));
+        assert_int_equal(heads_of(&o, 1), heads - 1);
+        assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_HAS, 1, 0).status, SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        assert_int_equal(heads_of(&o, 1), heads - 1);
+        uint64_t sets = o.sent[SKY_WIRE_SET];
+        assert_done(&o, 1, SKY_OP_GET, 1);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        assert_int_equal(heads_of(&o, 1), heads);
+        assert_true(o.sent[SKY_WIRE_SET] > sets);
+        sets = o.sent[SKY_WIRE_SET];
+        assert_done(&o, 1, SKY_OP_GET, 1);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        assert_int_equal(o.sent[SKY_WIRE_SET], sets);
+        sky_session_stats(o.grounds[1], &stat);
+        assert_int_equal(stat.heads_mended, 1);
+        sky_orrery_run(&o, o.now + SKY_ORRERY_TURN_NS); /* and goes with the others */
+        assert_int_equal(heads_of(&o, 1), heads);
+        assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_REMOVE, 1, 0).status, SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        assert_int_equal(sky_orrery_chunks(&o), 0);
+        sky_orrery_close(&o);
+    }
+}
+
 static void the_silent_is_waited_for_once(void **state) {
     (void)state;
     sky_orrery o;
@@ -201,6 +240,7 @@ int main(void) {
         cmocka_unit_test(the_satellite_overhead_may_die),
         cmocka_unit_test(as_many_may_die_as_parity_allows),
         cmocka_unit_test(a_restart_hides_nothing),
+        cmocka_unit_test(a_lost_head_is_made_again),
         cmocka_unit_test(the_silent_is_waited_for_once),
         cmocka_unit_test(too_many_silent_are_an_error),
     };

@@ -104,7 +104,7 @@ typedef struct {
     uint32_t corrupt;
     uint32_t echoes; /* sent again, and to be sent so often more at once */
     bool again;      /* waiting to be sent again, to `to` */
-    bool denied;     /* one who should have it said that it has not */
+    uint32_t denied; /* bits of the copies of which one who should have it said that he has not */
     bool unheard;    /* a copy was given up for want of an answer: it may be there */
     bool parked;     /* its chunk is lost here; waiting for a repair */
     sky_status parked_for;
@@ -130,13 +130,14 @@ typedef struct {
     bool scattered;     /* not all chunks may have come to this home from the one before */
     sky__absent absent;
     bool adopted; /* known from its head; we, or others, may have dropped some of it before */
-    bool hearsay; /* found in the sky and not yet read: nothing is dropped on its account */
-    bool orphan;  /* its parent is not there yet: in the list of such */
+    uint32_t heads_lost; /* bits of its head's copies that were not where they should be */
+    bool hearsay;        /* found in the sky and not yet read: nothing is dropped on its account */
+    bool orphan;         /* its parent is not there yet: in the list of such */
     uint32_t orphan_before, orphan_after;
 } sky__side;
 
 /* DROP or PIN for every server of a block, a datagram each; or a PURGE, which shares its datagram
- * with those that come next. Sent as the link allows. */
+ * with those that come next; or the SET of one copy of its head. Sent as the link allows. */
 typedef struct {
     sky_chunk_id id;
     sky_chunk_facts facts;
@@ -335,14 +336,18 @@ bool sky__look_wanted(sky_session *s, const sky__request *r, uint32_t unit);
 void sky__look_passed(sky_session *s, uint32_t request);
 void sky__look_found(sky_session *s, uint32_t op, const sky_message *m);
 void sky__look_absent(sky_session *s, uint32_t op);
-sky_block_head sky__head_of(const sky_session *s, const sky__request *r);
+sky_block_head sky__head_of(const sky_session *s, const sky_block_info *info, uint64_t version,
+                            const sky__home *before);
 
 /* rows.c */
 void sky__row_push(sky_session *s, sky_wire_type type, const sky__side *side,
                    const sky_block_info *info, bool pinned);
 /* The satellites see to the chunks: tell one of them, with gossip, and drop the head. */
 void sky__purge_push(sky_session *s, const sky__side *side, const sky_block_info *info);
-void sky__row_send(sky_session *s, sky_time now, sky_datagram *out);
+/* Set the copies of a block's head again that were found missing, once; not answered. */
+void sky__heads_mend(sky_session *s, uint32_t block);
+/* False: what was to be said is no longer true. */
+bool sky__row_send(sky_session *s, sky_time now, sky_datagram *out);
 void sky__move_begin(sky_session *s, uint32_t request);
 /* The row of chunks a unit of the move is about; its facts, those of the new home. */
 typedef struct {

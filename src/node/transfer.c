@@ -257,7 +257,7 @@ static bool fill(sky_session *s, const sky__operation *o, sky_message *m, sky_da
     bool there = true;
     uint32_t chunks = sky__data_chunks(s, r->info.payload_bytes);
     if (o->number == 0) {
-        sky_block_head head = sky__head_of(s, r);
+        sky_block_head head = sky__head_of(s, &r->info, r->id.version, &r->before);
         sky_head_encode(&head, data);
     } else {
         uint32_t number = sky_stripes_data_number(&s->stripes, chunks, o->number);
@@ -460,8 +460,7 @@ static action next_action(const sky_session *s, sky_time *at) {
 static bool perform(sky_session *s, sky_time now, action what, sky_datagram *out) {
     switch (what) {
     case SEND_ROW:
-        sky__row_send(s, now, out);
-        return true;
+        return sky__row_send(s, now, out);
     case SEND_REPAIR:
         return sky__repair_output(s, now, out);
     case SEND_AGAIN:
@@ -516,7 +515,7 @@ static void account(const sky_session *s, sky_time now, sky_time spent_ns,
 void sky__chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status status) {
     sky__operation *o = &s->operations[op];
     uint32_t request = o->request;
-    o->denied |= o->work == WORK_LOOK && status == SKY_MISS;
+    o->denied |= (uint32_t)(o->work == WORK_LOOK && status == SKY_MISS) << o->copy;
     o->unheard |= status == SKY_E_IO;
     if (is_get(o->work) && sky__copy_next(s, now, o)) {
         again_append(s, op);
