@@ -60,9 +60,9 @@ typedef struct {
     void *host;
     /* A put's payload, read when a chunk is sent (again); false: the caller gave up. */
     bool (*fetch)(void *host, void *context, uint64_t offset, void *data, size_t bytes);
-    /* Where a put's bytes lie in one piece, to be sealed from there: they are read until the message
-     * that output gave is sent. NULL: nowhere in one, or the caller gave up; then they are fetched.
-     * NULL is fine; not used unless `sealed`. */
+    /* Where a put's bytes lie in one piece, to be sealed from there: they are read until the
+     * message that output gave is sent. NULL: nowhere in one, or the caller gave up; then they are
+     * fetched. NULL is fine; not used unless `sealed`. */
     const uint8_t *(*lend)(void *host, void *context, uint64_t offset, size_t bytes);
     /* Part of a get's range, offset from its start; false: the caller gave up. */
     bool (*deliver)(void *host, void *context, uint64_t offset, const void *data, size_t bytes);

@@ -2,8 +2,8 @@
  * for SILENT_ROW times in a row counts as silent for a while, until it says anything.
  *
  *   asked of two or more   the next copy after one more try; of the silent last from then on
- *   of the silent alone    given up after one more try: somebody waits for it. What is put too, when
- *                          there is nowhere else for it: who put it hears soon that it is not there
+ *   of the silent alone    given up after one more try: somebody waits for it. What is put too,
+ *                          when there is nowhere else for it: its caller soon hears that it is not
  *   where else it may be   asked first: who cannot hand a chunk over to the silent keeps it
  *   put                    goes without what the silent would have had, as long as what the others
  *                          have is still the whole block

@@ -2,9 +2,9 @@
  *
  *   dot(a, b) = a · b · x^−128    modulo x^128 + x^127 + x^126 + x^121 + 1
  *
- * so blocks are reversed as they are loaded, and H becomes mulX(reverse(H)). Products of 128 bits by
- * Karatsuba: lo, hi and the product of the sums of halves, from which the middle comes at the end:
- * sums of products are reduced once. */
+ * so blocks are reversed as they are loaded, and H becomes mulX(reverse(H)). Products of 128 bits
+ * by Karatsuba: lo, hi and the product of the sums of halves, from which the middle comes at the
+ * end: sums of products are reduced once. */
 #include "wire/gmac.h"
 
 #include <assert.h>

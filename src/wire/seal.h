@@ -58,8 +58,8 @@ void sky_cipher_key_wipe(sky_cipher_key *k);
 /* The tag of some bytes; `counter` must differ for each use of the key. */
 void sky_tag_make(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
                   uint8_t tag[SKY_TAG_BYTES]);
-/* Tags of `count` runs of `bytes`, each right behind its own, before the next: the i-th is made with
- * counter + i. */
+/* Tags of `count` runs of `bytes`, each right behind its own, before the next: the i-th is made
+ * with counter + i. */
 void sky_tag_make_row(const sky_cipher_key *k, uint64_t counter, uint8_t *row, size_t bytes,
                       uint32_t count);
 bool sky_tag_check(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
