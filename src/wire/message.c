@@ -202,7 +202,9 @@ size_t sky_message_encode(const sky_message *m, uint8_t *dst, size_t dst_bytes_m
     sky_writer w = sky_writer_over(dst + SKY_WIRE_HEAD_BYTES, head_bytes - SKY_WIRE_HEAD_BYTES);
     put_body(&w, m);
     assert(!w.failed && w.left == 0);
-    if (data_bytes > 0 && m->data && m->data != dst + head_bytes)
+    if (data_bytes > 0 && !m->data)
+        return bytes;
+    if (data_bytes > 0 && m->data != dst + head_bytes)
         memcpy(dst + head_bytes, m->data, data_bytes);
     sky_store_u64(dst + CHECK_OFFSET, head_check(dst, checked_bytes(m->type, bytes, data_bytes)));
     return bytes;

@@ -165,7 +165,8 @@ size_t sky_message_data_offset(sky_wire_type type);
 size_t sky_message_bytes(const sky_message *m);
 
 /* Encode; the message must obey what decode checks. `m->data` may point to where it goes in `dst`,
- * or be NULL for a chunk that lies elsewhere: its place is left as it is.
+ * or be NULL for a chunk that lies elsewhere: its place and the check are left as they are, for
+ * sky_message_set_chunk.
  * Returns the bytes written, or 0 when dst_bytes_max is less than sky_message_bytes. */
 size_t sky_message_encode(const sky_message *m, uint8_t *dst, size_t dst_bytes_max);
 
