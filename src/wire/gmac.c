@@ -184,14 +184,15 @@ INNER void add_all(const sky_gmac_key *k, products p[LANES], int n, const uint8_
                    size_t bytes) {
     size_t step = bytes + SKY_GMAC_TAG_BYTES;
     size_t blocks = (bytes + 15) / 16, groups = blocks / 4, rest = blocks % 4;
-    const uint8_t *at = data + 16 * blocks - 64;
-    if (groups > 0)
-        add_group(p, n, at, step, first_bytes((size_t)(data + bytes - at)),
+    const uint8_t *at = data + 16 * rest; /* of the groups; the last may lack some bytes */
+    if (groups > 0) {
+        const uint8_t *last = at + 64 * (groups - 1);
+        add_group(p, n, last, step, first_bytes((size_t)(data + bytes - last)),
                   _mm512_load_si512(k->powers[0]));
-    for (size_t g = 1; g < groups; g++) {
-        at -= 64;
-        add_group(p, n, at, step, ~(__mmask64)0, _mm512_load_si512(k->powers[g]));
     }
+    for (size_t g = 1; g < groups; g++)
+        add_group(p, n, at + 64 * (groups - 1 - g), step, ~(__mmask64)0,
+                  _mm512_load_si512(k->powers[g]));
     if (rest > 0) {
         __m512i power = _mm512_maskz_loadu_epi64((__mmask8)((1u << 2 * rest) - 1),
                                                  k->powers[groups] + 64 - 16 * rest);
