@@ -51,8 +51,8 @@ typedef struct {
     void (*prepare)(sky_tables *tables, const sky_coder *rows);
     size_t (*row_decode)(sky_coder *rows, const sky_tables *tables, uint32_t half,
                          const uint8_t *in, int16_t *levels);
-    /* Pairs of rows into their tokens' elements; of one stream, or of two at once. NULL: row_decode,
-     * turn_on and restore do. */
+    /* Pairs of rows into their tokens' elements; of one stream, or of two at once. NULL:
+     * row_decode, turn_on and restore do. */
     void (*pairs_decode)(sky_pairs_job *jobs, uint32_t count);
     void (*scale)(sky_transform *t, uint32_t which);
     void (*restore)(const sky_transform *t, const int16_t *sum, const int16_t *difference,

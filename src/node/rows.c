@@ -2,9 +2,9 @@
  * its chunks are an arithmetic row. And what is said beside: this copy of its head was lost.
  *
  * DROP and PIN are not answered; where much is lost a DROP is said again after what waits with it,
- * and what it misses nevertheless the satellites' own LRU finds. MOVE is answered, as every chunk it
- * misses is one that is read more slowly: the block's index entry keeps the home it came from, and
- * what is not in the new one is asked for in the old one.
+ * and what it misses nevertheless the satellites' own LRU finds. MOVE is answered, as every chunk
+ * it misses is one that is read more slowly: the block's index entry keeps the home it came from,
+ * and what is not in the new one is asked for in the old one.
  *
  *     before ─ MOVE ─► satellites give the chunks their new home and migrate them ─► at T overhead
  *

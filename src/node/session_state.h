@@ -3,6 +3,7 @@
  *   session.c       requests and results
  *   session_room.c  the index, and the room kept in the sky
  *   transfer.c      operations, pacing, answers
+ *   session_patience.c  how long an answer is waited for
  *   lookup.c        blocks found by asking satellites
  *   rows.c          DROP, PIN and MOVE by server
  *   repair.c        chunks made again from their stripe
@@ -286,8 +287,6 @@ uint32_t sky__places_count(const sky_frame *f);
 
 /* transfer.c */
 bool sky__operation_ready(const sky_session *s);
-/* Asked for, and the answer should have come. */
-bool sky__overdue(const sky_session *s, sky_time now, const sky__operation *o);
 void sky__operations_abandon(sky_session *s, uint32_t request);
 void sky__operation_end(sky_session *s, uint32_t op);
 sky_time sky__blocked_ns(const sky_session *s, sky_time now);
@@ -304,6 +303,15 @@ uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__op
 void sky__chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status status);
 /* The bytes that just came are those that were put under their name. */
 bool sky__is_genuine(const sky_session *s, const sky_message *m);
+
+/* session_patience.c */
+/* When the answer to what is asked at `leaves` should be here, if the downlink is free; o->due is
+ * without patience. */
+sky_time sky__deadline_of(sky_session *s, sky_time now, sky_time leaves, sky__operation *o);
+/* Until when a late answer may still wait behind others; `now`: no longer. */
+sky_time sky__undecided_until(const sky_session *s, sky_time now, const sky__operation *o);
+/* Asked for, and the answer should have come. */
+bool sky__overdue(const sky_session *s, sky_time now, const sky__operation *o);
 
 /* session_silence.c */
 /* It said something wrong. */
