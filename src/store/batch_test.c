@@ -90,8 +90,9 @@ static void a_kept_batch_is_not_drained(void **state) {
     assert_int_equal(items[0].bytes, 3);
     assert_int_equal(sky_batches_open_kept(b, items + 2, 1, sky_now() + SKY_MS(5), 0, &late),
                      SKY_OK);
-    for (sky_time until = sky_now() + SKY_MS(20); sky_now() < until;)
-        assert_int_equal(sky_batches_drain(b, done, 2), 0); /* which ends it */
+    for (sky_time until = sky_now() + SKY_MS(20); sky_now() < until;) {
+    }
+    assert_int_equal(sky_batches_drain(b, done, 2), 0); /* which ends it */
     assert_int_equal(items[2].status, SKY_E_DEADLINE);
     assert_int_equal(sky_batches_wait(b, late, SKY_TIME_NEVER), SKY_OK);
     assert_int_equal(sky_batches_open_kept(b, items, 1, 0, 0, &kept), SKY_OK);
