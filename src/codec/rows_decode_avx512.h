@@ -24,7 +24,9 @@
 
 /* What one step of 64 positions looks up, by unit and number. Numbers are those of the bank's
  * symbols, but that lossless signs, which end with symbol 10, are 8 to 15: the last one has a
- * slot. Starts are biased (x ^ 128) where they are compared, which AVX2 does with a sign. */
+ * slot. Starts are biased (x ^ 128) where they are compared, which is done with a sign.
+ * Without the room at the end these were 1024 bytes each, of which the same lines of all are in few
+ * sets of a cache: one lossless stream took a quarter longer. */
 typedef struct {
     __m512i quarter[3]; /* [4a] start of number 4 (j + 1), biased; without a: everywhere */
     __m512i third[3];   /* [4a + i] start of number 4i + 1 + j, biased */
@@ -38,6 +40,7 @@ typedef struct {
     __mmask64 field_bytes;
     __mmask64 escaping; /* units whose symbol 15 is the escape */
     uint32_t low_at;    /* of the row's low bits */
+    __m512i room;
 } step_tables;
 
 /* Where channels come from, in the order in which unpacking bytes makes words of them: a position's

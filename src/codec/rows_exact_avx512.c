@@ -160,6 +160,18 @@ INLINE void step_chains(chain *a, chain *b, bool two, bool signs) {
 
 /* ---- from symbols to elements ---- */
 
+/* Which exponents, of usual ones less some, do not exist. f16's usual one is read as 127 where it
+ * is above, whose exponents are all too large, so that one comparison finds all and no byte wraps
+ * round to what is allowed. */
+INLINE __mmask64 no_exponents(sky_element element, __m512i usual, __m512i less, __m512i exponent) {
+    const __m512i zero = _mm512_setzero_si512();
+    if (element == SKY_ELEMENT_F16)
+        return _mm512_cmpgt_epu8_mask(exponent, _mm512_set1_epi8(31));
+    __m512i there = _mm512_subs_epu8(usual, _mm512_max_epi8(less, zero));
+    there = _mm512_adds_epu8(there, _mm512_max_epi8(_mm512_sub_epi8(zero, less), zero));
+    return _mm512_cmpneq_epu8_mask(exponent, there);
+}
+
 /* Exponents of a step, 0 for the padding, and the bits a that they set. *wrong: which do not
  * exist. */
 INLINE void finish_exponents(sky_coder *rows, const step_tables *t, uint32_t step, __m512i symbol,
@@ -168,18 +180,16 @@ INLINE void finish_exponents(sky_coder *rows, const step_tables *t, uint32_t ste
     __mmask64 real = step ? ~(uint64_t)0 : ~(uint64_t)0 << pads;
     __mmask64 escapes = _mm512_mask_cmpeq_epi8_mask(t->escaping, symbol,
                                                     _mm512_set1_epi8(SKY_ESCAPE));
-    __m512i k = _mm512_shuffle_epi8(t->level, symbol), zero = _mm512_setzero_si512();
+    __m512i k = _mm512_shuffle_epi8(t->level, symbol);
     __m512i usual = _mm512_load_si512(x->usual_at + place);
     __m512i less = _mm512_add_epi8(k, _mm512_set1_epi8(SKY_EXACT_BIAS));
-    __m512i exponent = _mm512_maskz_sub_epi8(real, usual, less);
+    if (x->element == SKY_ELEMENT_F16)
+        usual = _mm512_min_epu8(usual, _mm512_set1_epi8(127));
+    __m512i exponent = _mm512_sub_epi8(usual, less);
     m->escapes[step] = escapes;
     set_contexts(rows, place, k);
-    __m512i there = _mm512_subs_epu8(usual, _mm512_max_epi8(less, zero));
-    there = _mm512_adds_epu8(there, _mm512_max_epi8(_mm512_sub_epi8(zero, less), zero));
-    *wrong |= _mm512_mask_cmpneq_epu8_mask(real & ~escapes, exponent, there);
-    if (x->element == SKY_ELEMENT_F16)
-        *wrong |= _mm512_mask_cmpgt_epu8_mask(real & ~escapes, exponent, _mm512_set1_epi8(31));
-    _mm512_store_si512(out->low + place, exponent);
+    *wrong |= no_exponents(x->element, usual, less, exponent) & real & ~escapes;
+    _mm512_store_si512(out->low + place, _mm512_maskz_mov_epi8(real, exponent));
 }
 
 /* Exponents that travel whole. SIZE_MAX: one does not exist. */
