@@ -251,11 +251,9 @@ sky__span sky__move_span(const sky_session *s, const sky__request *r, uint32_t u
 static sky_status take_home(sky_session *s, sky__request *r, uint32_t block, int64_t at_ms) {
     const sky_frame *f = s->config.frame;
     sky_satellite centre = sky_frame_centre(f, sky_turns_at_ms(&f->turning, at_ms));
-    sky_block_info there = r->info;
+    const sky__home home = {at_ms, centre};
+    sky_block_info there = sky__info_at(&r->info, &home);
     sky__side *side = &s->sides[block];
-    there.set_ms = at_ms;
-    there.centre_plane = (uint16_t)centre.plane;
-    there.centre_slot = (uint16_t)centre.slot;
     if (sky_index_pin(s->index, block) != SKY_OK)
         return SKY_E_BUSY;
     bool room = sky__make_room(s, &there, false);
@@ -272,14 +270,6 @@ static sky_status take_home(sky_session *s, sky__request *r, uint32_t block, int
     r->info = there;
     r->facts = sky__block_facts(s, &there, side->pinned);
     return SKY_OK;
-}
-
-static sky_block_info info_before(const sky_block_info *info, const sky__side *side) {
-    sky_block_info there = *info;
-    there.set_ms = side->before.set_ms;
-    there.centre_plane = (uint16_t)side->before.centre.plane;
-    there.centre_slot = (uint16_t)side->before.centre.slot;
-    return there;
 }
 
 static void move_rows(sky_session *s, uint32_t request, sky__move_step step) {
@@ -301,7 +291,7 @@ static bool prepare(sky_session *s, uint32_t request, uint32_t block) {
         return false;
     r->before = side->before;
     if (r->missed && side->before.set_ms) {
-        sky_block_info there = info_before(&r->info, side);
+        sky_block_info there = sky__info_at(&r->info, &side->before);
         sky__load(s, &there, true);
         side->moving = r->moves = true;
     }
@@ -386,7 +376,7 @@ void sky__move_end(sky_session *s, uint32_t request) {
     r->moves = false;
     if (!moves || block == SKY_BLOCK_NONE || s->sides[block].version != r->id.version)
         return; /* gone or replaced meanwhile, and uncounted then */
-    sky_block_info there = info_before(&r->info, &s->sides[block]);
+    sky_block_info there = sky__info_at(&r->info, &s->sides[block].before);
     s->sides[block].moving = false;
     sky__load(s, &there, false);
 }

@@ -331,7 +331,7 @@ static void orphans_adopt(sky_session *s, const sky_key *parent) {
 
 /* ---- blocks that come and go ---- */
 
-static sky_block_info info_at(const sky_block_info *info, const sky__home *home) {
+sky_block_info sky__info_at(const sky_block_info *info, const sky__home *home) {
     sky_block_info there = *info;
     there.set_ms = home->set_ms;
     there.centre_plane = (uint16_t)home->centre.plane;
@@ -345,7 +345,7 @@ static void unload(sky_session *s, const sky__side *side, const sky_block_info *
     if (side->head_version)
         sky__load_head(s, false);
     if (side->moving) {
-        sky_block_info there = info_at(info, &side->before);
+        sky_block_info there = sky__info_at(info, &side->before);
         sky__load(s, &there, false);
     }
     s->stat.bytes -= info->payload_bytes;
@@ -355,7 +355,7 @@ static void drop(sky_session *s, const sky__side *side, const sky_block_info *in
     sky__row_push(s, SKY_WIRE_DROP, side, info, false);
     if (side->before.set_ms == 0)
         return;
-    sky_block_info there = info_at(info, &side->before);
+    sky_block_info there = sky__info_at(info, &side->before);
     sky__row_push(s, SKY_WIRE_DROP, side, &there, false);
 }
 

@@ -271,6 +271,8 @@ uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *
 /* Only one who may hold a chunk may say that he gave it up; else a liar could have us drop what
  * others keep. What is not in the index is nobody's loss. */
 bool sky__may_give_up(sky_session *s, sky_time now, sky_satellite who, const sky_chunk_id *id);
+/* What a block would be in another home. */
+sky_block_info sky__info_at(const sky_block_info *info, const sky__home *home);
 void sky__load(sky_session *s, const sky_block_info *info, bool add);
 void sky__load_head(sky_session *s, bool add);
 bool sky__holdable(const sky_session *s, const sky_block_info *info);
