@@ -23,14 +23,15 @@ static void look_at_bounds(sky_check_sky *c, const sky_world *w, const sky_world
     c->queues_bounded &= stat->in_flight <= stat->in_flight_max;
 }
 
-/* A message that did not arrive may have been the DROP of a row, or the word of an eviction. A DROP
- * that meets a chunk on its way from one satellite to the next finds it at neither: at each turn a
- * column of the window is on its way. */
+/* A message that did not arrive may have been the DROP of a row, or the word of an eviction; one
+ * that was held back, the SET of a put that was given up, behind its DROP. A DROP that meets a
+ * chunk on its way from one satellite to the next finds it at neither: at each turn a column of the
+ * window is on its way. */
 static void look_at_agreement(sky_check_sky *c, const sky_world_stat *stat,
                               const sky_world_check *found, const sky_check_excuse_sky *excuse) {
-    uint64_t unheard = stat->lost + stat->overflowed + stat->corrupted + stat->cut + stat->hostile +
-                       stat->transport.lost_way + stat->transport.crowded +
-                       stat->transport.given_up;
+    uint64_t unheard = stat->lost + stat->held_back + stat->overflowed + stat->corrupted +
+                       stat->cut + stat->hostile + stat->transport.lost_way +
+                       stat->transport.crowded + stat->transport.given_up;
     uint64_t rows = unheard + stat->nodes.evictions + excuse->crashed_chunks +
                     stat->turns * c->column_rows;
     if (found->corrupt > stat->nodes.evictions + excuse->crashed_chunks)

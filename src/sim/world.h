@@ -63,6 +63,7 @@ typedef struct {
     uint64_t lost;
     uint64_t overflowed;
     uint64_t duplicated;
+    uint64_t held_back; /* reordered */
     uint64_t corrupted;
     uint64_t crashes;
     uint64_t partitions;

@@ -153,8 +153,10 @@ bool sky__pass_queue(sky_world *w, sky_time *free_at, sky_time queue_ns, uint64_
 
 static sky_time extra_delay(sky_world *w) {
     sky_time ns = (sky_time)sky_prng_below(&w->prng, (uint64_t)w->scenario.links.jitter_ns);
-    if (chance(w, w->scenario.faults.reorder))
+    if (chance(w, w->scenario.faults.reorder)) {
         ns += (sky_time)sky_prng_below(&w->prng, (uint64_t)w->light_extra_ns);
+        w->stat.held_back++;
+    }
     return ns;
 }
 
