@@ -179,16 +179,21 @@ void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
     sky_transport_send_sealed(t, now, m, NULL);
 }
 
-/* From the last piece to the acknowledgement, at the longest. */
-static sky_time patience(const sky_transport *t, const sky__sending *s) {
+/* From the last piece to the acknowledgement, at the longest. What is sent twice tells nothing of
+ * the time it takes (Karn): where a queue holds every message longer than is waited for, each would
+ * be sent again and again, and make it longer. So the wait doubles for all until one is answered
+ * that was sent once. */
+static sky_time patience(const sky_transport *t, sky__sending *s) {
     sky_time beyond = later(t->config->slack_ns, t->excess_ns + 4 * t->deviation_ns);
-    uint32_t doublings = s->timeouts < EXCESS_DOUBLINGS ? s->timeouts : EXCESS_DOUBLINGS;
-    return 2 * s->way_ns + (beyond << doublings);
+    uint32_t doublings = s->timeouts > t->doublings ? s->timeouts : t->doublings;
+    s->doublings = doublings < EXCESS_DOUBLINGS ? doublings : EXCESS_DOUBLINGS;
+    return 2 * s->way_ns + (beyond << s->doublings);
 }
 
 /* What an acknowledgement took beyond light: as TCP takes its round trips (RFC 6298). */
 static void sample(sky_transport *t, sky_time excess) {
     sky_time off = excess - t->excess_ns;
+    t->doublings = 0;
     t->excess_ns += off / 8;
     t->deviation_ns += ((off < 0 ? -off : off) - t->deviation_ns) / 4;
 }
@@ -253,6 +258,8 @@ void sky__look_after_messages(sky_transport *t, sky_time now) {
         if (s->deadline <= now) {
             t->stat.timeouts++;
             s->timeouts++;
+            if (s->doublings >= t->doublings)
+                t->doublings = s->doublings + 1;
             if (s->acked == 0)
                 sky__way_doubted(t, now, s->to, s->way);
             s->way = (uint8_t)((s->way + 1) % SKY_PACKET_WAYS);

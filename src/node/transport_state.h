@@ -49,7 +49,8 @@ typedef struct {
     uint32_t all, pending, flying, acked; /* bitmaps */
     uint32_t echo;                        /* bitmap: to be sent a second time after the pending */
     uint32_t timeouts;
-    uint8_t way; /* of the last one sent */
+    uint32_t doublings; /* of the wait for the last piece */
+    uint8_t way;        /* of the last one sent */
     sky_time begun;
     sky_time sent;     /* the last piece */
     sky_time deadline; /* for an acknowledgement; SKY_TIME_NEVER: nothing is flying */
@@ -145,6 +146,7 @@ struct sky_transport {
     sky_time earliest_out; /* no deadline is before this */
     sky_time excess_ns;    /* of an acknowledgement beyond light: mean, and mean deviation */
     sky_time deviation_ns;
+    uint32_t doublings; /* of every wait, until something sent once is acknowledged in time */
     sky__outlet outlets[SKY__LINKS];
 
     sky__receiving *receiving;
