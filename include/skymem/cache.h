@@ -6,6 +6,9 @@
  *   [ memory ] ─miss─► [ disk ] ─miss─► [ sky ]        read through, promoted afterwards
  *        └──── written behind ──┴───────────┘          and the blocking calls wrap all this
  *
+ * What a tier answers is copied, behind the answer, to the nearest tier and to those between that
+ * lack it; the copies, as all that is written behind, come when they can and may be dropped.
+ *
  * Caveats, before anything else:
  *  - Items and the buffers behind their spans belong to the cache from submit until the batch is
  *    drained, waited for, or cancelled. After that the cache never touches them again, even if a
@@ -109,7 +112,7 @@ typedef struct sky_cache sky_cache;
 SKY_API sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
                                   sky_error *error);
 
-/* Writes behind what is queued (at most 10 s), then closes. Cancels batches still under way. Leases
+/* Finishes what sky_flush would wait for (at most 10 s), then closes. Cancels batches still under way. Leases
  * end with it: what they show is gone. NULL is fine. */
 SKY_API void sky_cache_close(sky_cache *cache);
 
@@ -183,7 +186,7 @@ SKY_API sky_status sky_run(sky_cache *cache, sky_op op, sky_item *items, size_t 
 SKY_API size_t sky_prefix(sky_cache *cache, const sky_key *keys, size_t key_count,
                           const sky_call *call, uint64_t *payload_bytes);
 
-/* Wait until everything queued for farther tiers is stored.
+/* Wait until everything queued for farther tiers is stored, and what they answered has come nearer.
  * Errors: SKY_E_DEADLINE */
 SKY_API sky_status sky_flush(sky_cache *cache, sky_time until);
 

@@ -118,6 +118,19 @@ sky_status sky_parcel_create(sky_cache *c, const sky_item *item, const sky_call 
     return SKY_OK;
 }
 
+sky_status sky_parcel_borrow(sky_cache *c, const sky_item *item, const sky_call *call,
+                             sky_parcel **out) {
+    sky_tier *near = c->tiers[0].tier;
+    sky_item lent = *item;
+    sky_rung_ask(&c->tiers[0], SKY_OP_LEASE, &lent, 1, NULL);
+    if (lent.status != SKY_OK)
+        return SKY_MISS; /* evicted at once */
+    sky_status status = sky_parcel_create(c, &lent, call, lent.view, lent.lease, out);
+    if (status != SKY_OK)
+        near->ops->release(near, lent.lease);
+    return status;
+}
+
 void sky_parcel_drop(sky_cache *c, sky_parcel *p) {
     if (!p)
         return;
@@ -172,8 +185,10 @@ static void behind_done(sky_cache *c, sky_errand *e) {
     bool go_on = status == SKY_MISS && e->op == SKY_OP_HAS && !e->given_up;
     sky_known_set(r, &b->item.key, stored);
     if (go_on) {
+        uint64_t number = e->number;
         e->op = SKY_OP_PUT;
         sky_errand_add(c, e);
+        e->number = number; /* a removal queued meanwhile waits for it */
     } else {
         r->dropped += !stored && !removal && !e->given_up;
         uncount(c, b);
@@ -191,6 +206,7 @@ static behind *behind_create(sky_parcel *p, uint8_t tier, sky_op first) {
         return NULL;
     *b = (behind){.errand = {.tier = tier,
                              .background = true,
+                             .if_absent = first == SKY_OP_HAS,
                              .op = first,
                              .call = p->call,
                              .items = &b->item,
@@ -216,14 +232,15 @@ static bool queue(sky_cache *c, sky_parcel *p, uint8_t tier, sky_op first) {
     sky_rung *r = &c->tiers[tier];
     behind *b = p ? behind_create(p, tier, first) : NULL;
     sky_mutex_lock(&c->mutex);
-    bool taken = b && has_place(r, p->payload.bytes);
+    bool wanted = first != SKY_OP_HAS || !b || !sky_errand_changing(c, tier, &b->item);
+    bool taken = wanted && b && has_place(r, p->payload.bytes);
     if (taken) {
         p->refs++;
         r->behind_count++;
         r->behind_bytes += p->payload.bytes;
         sky_errand_add(c, &b->errand);
     }
-    r->dropped += !taken && first != SKY_OP_REMOVE;
+    r->dropped += wanted && !taken && first != SKY_OP_REMOVE;
     sky_mutex_unlock(&c->mutex);
     if (taken)
         sky_wake(c);

@@ -284,7 +284,7 @@ static bool is_quiet(const sky_cache *c) {
     for (size_t t = 0; t < c->tier_count; t++)
         if (c->tiers[t].behind_count > 0)
             return false;
-    return true;
+    return c->fetch_count == 0;
 }
 
 sky_status sky_flush(sky_cache *c, sky_time until) {

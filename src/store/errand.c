@@ -17,6 +17,10 @@
 #define LATE_COUNTS_NS  SKY_MS(50)
 #define DRAINED_AT_ONCE 64
 
+static bool writes(sky_op op) {
+    return op == SKY_OP_PUT || op == SKY_OP_REMOVE;
+}
+
 /* ---- lists ---- */
 
 static void append(sky_errand_list *l, sky_errand *e) {
@@ -41,8 +45,25 @@ static void take_out(sky_errand_list *l, sky_errand *e) {
     e->next = NULL;
 }
 
+static bool puts_now(const sky_errand *e) {
+    return e->active && e->op == SKY_OP_PUT;
+}
+
+/* A write is about to be queued: copies of what may be older must not come after it. Blocks that a
+ * removal finds on their way do arrive: it finds by them what to drop below. */
+static void outrun_copies(sky_errand *first, const sky_errand *write) {
+    for (sky_errand *e = first; e; e = e->next)
+        for (size_t i = 0; e->if_absent && !puts_now(e) && i < write->item_count; i++)
+            e->given_up |= (write->op == SKY_OP_PUT || e->items[0].name) &&
+                           sky_key_equal(&e->items[0].key, &write->items[i].key);
+}
+
 void sky_errand_add(sky_cache *c, sky_errand *e) {
     sky_rung *r = &c->tiers[e->tier];
+    if (writes(e->op) && !e->if_absent) {
+        outrun_copies(r->waiting_behind.first, e);
+        outrun_copies(r->active.first, e);
+    }
     e->active = false;
     e->number = ++c->errand_count;
     e->given_up |= c->stopping;
@@ -56,10 +77,6 @@ void sky_wake(sky_cache *c) {
 }
 
 /* ---- order ---- */
-
-static bool writes(sky_op op) {
-    return op == SKY_OP_PUT || op == SKY_OP_REMOVE;
-}
 
 static bool share_a_key(const sky_item *a, size_t a_count, const sky_item *b, size_t b_count) {
     for (size_t i = 0; i < a_count; i++)
@@ -123,6 +140,20 @@ static bool is_behind_a_write(const sky_rung *r, uint64_t number, const sky_item
 bool sky_errand_written(const sky_cache *c, uint8_t tier, const sky_item *items,
                         size_t item_count) {
     return is_behind_a_write(&c->tiers[tier], UINT64_MAX, items, item_count);
+}
+
+bool sky_errand_changing(const sky_cache *c, uint8_t tier, const sky_item *item) {
+    for (size_t t = 0; t < c->tier_count; t++) {
+        const sky_rung *r = &c->tiers[t];
+        const sky_errand *const lists[] = {r->waiting.first, r->waiting_behind.first,
+                                           r->active.first};
+        for (size_t l = 0; l < 3; l++)
+            for (const sky_errand *e = lists[l]; e; e = e->next)
+                if (((t == tier && writes(e->op)) || (e->op == SKY_OP_REMOVE && !e->background)) &&
+                    share_a_key(e->items, e->item_count, item, 1))
+                    return true;
+    }
+    return false;
 }
 
 static bool must_wait(const sky_cache *c, const sky_errand *e) {

@@ -1,9 +1,10 @@
-/* Fetches: a payload comes from a farther tier to tier 0, through private memory.
+/* Fetches: a payload comes from a farther tier to tier 0, through private memory, and from there to
+ * the tiers between, as what is written behind does, but only if they lack it.
  *
  *   LOOK_NEAR ──absent──► LOOK (how large?) ──► wait for room ──► LOAD ──► FILL tier 0
  *       │ there             │ miss: next tier                      │ lost: next tier
  *       ▼                   ▼                                      ▼
- *      end                 end            grown since: LOOK      end
+ *      end                 end            grown since: LOOK      copies behind, end
  *
  * Promotions, which nobody waits for, look at tier 0 first (somebody else may have been faster) and
  * run in the background, reading only while no caller asks that tier. A put or a remove of the key
@@ -36,6 +37,25 @@ struct sky_fetch {
     char name[];
 };
 
+/* The payload is here, and in tier 0 unless that refused it. */
+static void copy_between(sky_cache *c, const sky_fetch *f) {
+    sky_mutex_lock(&c->mutex);
+    bool older = f->forgotten;
+    sky_mutex_unlock(&c->mutex);
+    if (older || f->from <= 1)
+        return;
+    sky_parcel *parcel = NULL;
+    if (f->item.status == SKY_OK && c->tiers[0].lends)
+        (void)sky_parcel_borrow(c, &f->item, &f->errand.call, &parcel);
+    if (!parcel)
+        (void)sky_parcel_create(c, &f->item, &f->errand.call, (sky_span){0}, (sky_lease){0},
+                                &parcel);
+    for (uint8_t t = 1; t < f->from; t++)
+        if (f->tiers == 0 || (f->tiers >> t & 1))
+            sky_behind(c, parcel, t, true);
+    sky_parcel_drop(c, parcel);
+}
+
 static void end(sky_cache *c, sky_fetch *f, sky_status status) {
     sky_mutex_lock(&c->mutex);
     if (f->forgotten) /* tier 0 has the last word */
@@ -45,6 +65,8 @@ static void end(sky_cache *c, sky_fetch *f, sky_status status) {
         link = &(*link)->next;
     *link = f->next;
     c->fetch_count -= f->job == NULL;
+    if (c->fetch_count == 0)
+        sky_condition_broadcast(&c->quiet);
     if (f->buffer)
         sky_private_give(c, f->bytes);
     sky_mutex_unlock(&c->mutex);
@@ -124,6 +146,8 @@ static void want_room(sky_cache *c, sky_fetch *f) {
 static void fetch_done(sky_cache *c, sky_errand *e) {
     sky_fetch *f = (sky_fetch *)e;
     bool ok = f->item.status == SKY_OK;
+    if (f->stage == FILL && f->item.status != SKY_E_CANCELLED)
+        copy_between(c, f);
     if (f->stage == FILL || (f->stage == LOOK_NEAR && ok) || f->item.status == SKY_E_CANCELLED) {
         end(c, f, f->item.status);
     } else if (f->stage == LOOK_NEAR) {

@@ -1,4 +1,5 @@
-/* Proves: what a farther tier had is brought to the nearest, whole, and never over newer bytes. */
+/* Proves: what a farther tier had is brought to all nearer ones, whole, and never over newer bytes.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include "store/cache_internal.h"
 #include "store/coded_tier.h"
 #include "store/disk_fixture.h"
+#include "store/disk_format.h"
 #include "store/hierarchy_fixture.h"
 
 static void misses_are_read_through_and_promoted(void **state) {
@@ -26,6 +28,82 @@ static void misses_are_read_through_and_promoted(void **state) {
     assert_int_equal(sky_setting_get(s.cache, 1, 1, NULL), 0);
     assert_int_equal(sky_setting_get(s.cache, 2, 2, NULL), 0);
     sky_cache_close(s.cache);
+}
+
+/* A process that only reads leaves nearer what it read: the tiers between have it when a flush is
+ * over, or the close. */
+static void the_tiers_between_get_a_copy(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 3);
+    sky_setting_plant(s.far[2], 1, 1);
+    sky_setting_plant(s.far[2], 2, 2);
+    sky_setting_plant(s.far[2], 3, 3);
+    assert_int_equal(sky_setting_get(s.cache, 1, 1, NULL), 3);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_true(sky_setting_near_has(s.cache, 1));
+    assert_true(sky_setting_far_holds(s.far[0], 1, 1) && sky_setting_far_holds(s.far[1], 1, 1));
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_PREFETCH, 2, NULL), SKY_OK);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_true(sky_setting_far_holds(s.far[0], 2, 2) && sky_setting_far_holds(s.far[1], 2, 2));
+    assert_int_equal(sky_setting_get(s.cache, 3, 3, &(sky_call){.tiers = 1 | 4 | 8}), 3);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_true(!sky_setting_far_has(s.far[0], 3) && sky_setting_far_holds(s.far[1], 3, 3));
+    assert_int_equal(sky_setting_stat(s.cache, 1).dropped, 0);
+    sky_cache_close(s.cache);
+}
+
+/* What tier 0 has no room for is copied all the same. */
+static void a_small_memory_is_no_obstacle(void **state) {
+    (void)state;
+    enum { LARGE = 100000 };
+    static uint8_t data[LARGE], got[LARGE];
+    sky_fixture_fill(data, LARGE, 1);
+    sky_setting s = sky_setting_open("mem:64KiB", 2);
+    sky_scripted_plant(s.far[1], sky_fixture_key(1), data, LARGE);
+    sky_span span = {got, LARGE};
+    sky_item item = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    assert_int_equal(sky_run(s.cache, SKY_OP_GET, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.tier, 2);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    size_t bytes;
+    const void *copy = sky_scripted_peek(s.far[0], &item.key, &bytes);
+    assert_true(copy && bytes == LARGE && sky_fixture_holds(copy, LARGE, 1));
+    sky_cache_close(s.cache);
+}
+
+static void damage(const char *folder, uint64_t n) {
+    char path[256];
+    sky_key key = sky_fixture_key(n);
+    disk_entry_path(folder, &key, path);
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, SKY_DISK_HEADER_BYTES + 9, SEEK_SET), 0);
+    int byte = getc(f);
+    assert_int_equal(fseek(f, SKY_DISK_HEADER_BYTES + 9, SEEK_SET), 0);
+    assert_int_equal(putc(byte ^ 1, f), byte ^ 1);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void damage_is_mended_from_farther_away(void **state) {
+    (void)state;
+    char *folders[2] = {disk_folder_make(), disk_folder_make()};
+    char near[160], far[160];
+    snprintf(near, sizeof near, "disk:%s", folders[0]);
+    snprintf(far, sizeof far, "disk:%s", folders[1]);
+    const char *urls[] = {"mem:1MiB", near, far};
+    sky_cache *c;
+    assert_int_equal(sky_cache_open(urls, 3, &c, NULL), SKY_OK);
+    assert_int_equal(sky_setting_put(c, 1, 1, &(sky_call){.durable = true}), SKY_OK);
+    sky_cache_close(c);
+    damage(folders[0], 1);
+    assert_int_equal(sky_cache_open(urls, 3, &c, NULL), SKY_OK);
+    assert_int_equal(sky_setting_get(c, 1, 1, NULL), 2);
+    sky_cache_close(c); /* at once: what is on its way still arrives */
+    assert_int_equal(sky_cache_open(urls, 2, &c, NULL), SKY_OK);
+    assert_int_equal(sky_setting_get(c, 1, 1, NULL), 1);
+    sky_cache_close(c);
+    disk_folder_drop(folders[0]);
+    disk_folder_drop(folders[1]);
 }
 
 /* Part of a payload is asked for; all of it is promoted, with the parent that the item names. */
@@ -128,6 +206,77 @@ static void a_removal_beats_a_promotion(void **state) {
     sky_cache_close(s.cache);
 }
 
+/* The copy for the tier between looks whether it is there, and is held back at that. */
+static sky_setting hold_a_copy(void) {
+    sky_setting s = sky_setting_open("mem:1MiB", 2);
+    sky_setting_plant(s.far[1], 1, 1);
+    sky_scripted_hold(s.far[0], true);
+    sky_call call = {.tiers = 1 | 4};
+    assert_int_equal(sky_setting_get(s.cache, 1, 1, &call), 2);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_REMOVE, 1, &SKY_NEAR_ONLY), SKY_OK);
+    sky_one o;
+    sky_batch batch;
+    sky_one_make(&o, 1);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &o.item, 1, NULL, &batch), SKY_OK);
+    SKY_EVENTUALLY(sky_scripted_answer_one(s.far[0])); /* it is not there */
+    assert_int_equal(sky_wait(s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    assert_int_equal(o.item.tier, 2);
+    SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 1);
+    return s;
+}
+
+static void a_write_of_the_tier_between_beats_a_copy(void **state) {
+    (void)state;
+    sky_setting s = hold_a_copy();
+    sky_one o;
+    sky_batch batch;
+    sky_one_make(&o, 1);
+    sky_fixture_fill(o.data, SKY_ONE_BYTES, 100);
+    sky_call call = {.tiers = 2};
+    assert_int_equal(sky_submit(s.cache, SKY_OP_PUT, &o.item, 1, &call, &batch), SKY_OK);
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(sky_wait(s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_true(sky_setting_far_holds(s.far[0], 1, 100));
+    sky_cache_close(s.cache);
+    s = hold_a_copy();
+    assert_int_equal(sky_submit(s.cache, SKY_OP_REMOVE, &o.item, 1, NULL, &batch), SKY_OK);
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(sky_wait(s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_false(sky_setting_far_has(s.far[0], 1));
+    sky_cache_close(s.cache);
+}
+
+/* Newer bytes are on their way to the tier between when the copy is to be queued. */
+static void a_copy_is_not_queued_behind_a_write(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 2);
+    sky_setting_plant(s.far[1], 1, 1);
+    sky_scripted_hold(s.far[1], true);
+    sky_one get, put;
+    sky_batch b[2];
+    sky_one_make(&get, 1);
+    sky_one_make(&put, 1);
+    sky_fixture_fill(put.data, SKY_ONE_BYTES, 100);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &get.item, 1, NULL, &b[0]), SKY_OK);
+    SKY_EVENTUALLY(sky_scripted_held(s.far[1]) == 1);
+    sky_scripted_hold(s.far[0], true);
+    sky_call call = {.tiers = 2};
+    assert_int_equal(sky_submit(s.cache, SKY_OP_PUT, &put.item, 1, &call, &b[1]), SKY_OK);
+    SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 1);
+    sky_scripted_hold(s.far[1], false);
+    assert_int_equal(sky_wait(s.cache, b[0], sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    sky_scripted_answer_later(s.far[0]);
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(sky_wait(s.cache, b[1], sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_true(sky_setting_far_holds(s.far[0], 1, 100));
+    sky_cache_close(s.cache);
+}
+
 typedef struct {
     sky_clock clock;
     int64_t ahead_ms;
@@ -211,6 +360,11 @@ static void a_copy_lives_no_longer_than_what_it_was_made_of(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(misses_are_read_through_and_promoted),
+        cmocka_unit_test(the_tiers_between_get_a_copy),
+        cmocka_unit_test(a_small_memory_is_no_obstacle),
+        cmocka_unit_test(damage_is_mended_from_farther_away),
+        cmocka_unit_test(a_write_of_the_tier_between_beats_a_copy),
+        cmocka_unit_test(a_copy_is_not_queued_behind_a_write),
         cmocka_unit_test(a_promotion_is_whole_and_keeps_its_parent),
         cmocka_unit_test(prefetch_is_done_when_it_is_near),
         cmocka_unit_test(what_grew_meanwhile_is_fetched),

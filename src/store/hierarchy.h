@@ -52,6 +52,7 @@ struct sky_errand {
     uint8_t tier;
     bool background; /* after callers' errands, with a deadline of its own */
     bool when_idle;  /* only while no caller's errand is at the tier */
+    bool if_absent;  /* brings what may be older: given up when a write of its key is queued */
     bool active;
     bool given_up; /* by someone under the mutex; the thread then ends it */
     sky_op op;
@@ -102,7 +103,7 @@ typedef struct sky_near_put {
 
 struct sky_cache {
     sky_mutex mutex;
-    sky_condition quiet; /* a tier has nothing queued behind any more */
+    sky_condition quiet; /* a tier has nothing queued behind any more, or no promotion is left */
     sky_batches *batches;
     int wake;
     sky_thread thread;
@@ -130,6 +131,9 @@ bool sky_errand_conflict(const sky_cache *c, uint8_t tier, const sky_item *items
 bool sky_errand_written(const sky_cache *c, uint8_t tier, const sky_item *items, size_t item_count);
 /* Give up all errands that touch the buffers of a caller's batch. With the mutex held. */
 void sky_errands_give_up(sky_cache *c, sky_batch caller);
+/* True when a write of the item's key is queued or under way at the tier, or a caller's removal of
+ * it at any. With the mutex held. */
+bool sky_errand_changing(const sky_cache *c, uint8_t tier, const sky_item *item);
 /* True while the tier is skipped. With the mutex held. */
 bool sky_rung_skipped(const sky_rung *r);
 /* Ask a tier that lends, which answers at once. Without the mutex. */
@@ -161,10 +165,15 @@ void sky_job_fetched(sky_cache *c, sky_job *job, size_t item, sky_status status)
  * Without the mutex. */
 sky_status sky_parcel_create(sky_cache *c, const sky_item *item, const sky_call *call,
                              sky_span payload, sky_lease lease, sky_parcel **out);
+/* A parcel on a lease of what tier 0, which lends, holds under the item's key. Without the mutex.
+ * Errors: SKY_MISS, SKY_E_NOMEM */
+sky_status sky_parcel_borrow(sky_cache *c, const sky_item *item, const sky_call *call,
+                             sky_parcel **out);
 /* Drop one reference. Without the mutex. NULL is fine. */
 void sky_parcel_drop(sky_cache *c, sky_parcel *parcel);
 /* Queue a parcel for a tier, which takes a reference; counted as dropped when the queue is full,
- * the tier is failing, or parcel is NULL. Without the mutex. */
+ * the tier is failing, or parcel is NULL. `only_if_absent`: not where the key is being written, nor
+ * once it is. Without the mutex. */
 void sky_behind(sky_cache *c, sky_parcel *parcel, uint8_t tier, bool only_if_absent);
 /* Queue the removal of what a tier may still hold of a general key whose newer payload it did not
  * get. Blocks never change, so there is nothing to do for them. Without the mutex. */
@@ -186,7 +195,8 @@ void sky_private_give(sky_cache *c, uint64_t bytes);
 
 /* ---- fetch.c ---- */
 
-/* Bring a payload to tier 0 from tier `from` or beyond, as far as call->tiers allows. `job` NULL: a
+/* Bring a payload to tier 0 from tier `from` or beyond, and a copy of it to the tiers between that
+ * lack it, as far as call->tiers allows; the job is told before those have it. `job` NULL: a
  * promotion that nobody waits for, dropped when there are too many or it is already under way.
  * With the mutex held; wake afterwards. Errors: SKY_E_NOMEM, SKY_E_BUSY (dropped) */
 sky_status sky_fetch_start(sky_cache *c, const sky_item *item, const sky_call *call, uint8_t from,

@@ -449,18 +449,9 @@ static bool put_near(sky_cache *c, sky_job *job) {
 
 /* Borrow from tier 0 what was just put there, for the tiers behind. */
 static void lend_parcels(sky_cache *c, sky_job *job) {
-    const sky_rung *near = &c->tiers[0];
-    for (size_t i = 0; i < job->item_count; i++) {
-        sky_item lent = job->items[i];
-        if (lent.status != SKY_OK)
-            continue;
-        sky_rung_ask(near, SKY_OP_LEASE, &lent, 1, NULL);
-        if (lent.status != SKY_OK)
-            continue; /* evicted at once: copied below */
-        if (sky_parcel_create(c, &lent, &job->call, lent.view, lent.lease, &job->notes[i].parcel) !=
-            SKY_OK)
-            near->tier->ops->release(near->tier, lent.lease);
-    }
+    for (size_t i = 0; i < job->item_count; i++)
+        if (job->items[i].status == SKY_OK) /* what cannot be lent is copied */
+            (void)sky_parcel_borrow(c, &job->items[i], &job->call, &job->notes[i].parcel);
 }
 
 /* Copy what no parcel holds yet and more tiers will want than the one that takes it. */
