@@ -31,7 +31,8 @@ extern "C" {
 typedef enum {
     SKY_OP_HAS,      /* is the key there? bytes = payload bytes */
     SKY_OP_GET,      /* copy the range of the payload into the spans */
-    SKY_OP_PUT,      /* store the spans' bytes under the key; replaces what was there */
+    SKY_OP_PUT,      /* store the spans' bytes under the key; replaces what was there in every tier
+                        that takes part, unless none takes it: then all stays as it was */
     SKY_OP_REMOVE,   /* drop the key, and every block that only it makes reachable */
     SKY_OP_PREFETCH, /* bring the payload to the nearest tier */
     SKY_OP_PIN,      /* never evict; a key is pinned or not: twice is once */
@@ -77,7 +78,8 @@ typedef struct {
 
 /* How a batch is to be done; NULL means all zeros.
  * A durable put ends SKY_OK when a tier that is not memory took it, or memory is all there is;
- * which tiers did not is in their stat. */
+ * which tiers did not is in their stat. What memory alone took is dropped there again when the key
+ * has a name. */
 typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; 0: none; then items end SKY_E_DEADLINE */
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule */

@@ -175,6 +175,13 @@ static void uncount(sky_cache *c, const behind *b) {
         sky_condition_broadcast(&c->quiet);
 }
 
+/* The tier refused what a nearer one has taken, and nothing newer is on its way. */
+static bool leaves_older(const sky_cache *c, const behind *b) {
+    const sky_errand *e = &b->errand;
+    return b->item.name && b->item.status != SKY_OK && e->op == SKY_OP_PUT && !e->if_absent &&
+           !e->given_up && !sky_errand_changing(c, e->tier, &b->item);
+}
+
 static void behind_done(sky_cache *c, sky_errand *e) {
     behind *b = (behind *)e;
     sky_rung *r = &c->tiers[e->tier];
@@ -184,13 +191,17 @@ static void behind_done(sky_cache *c, sky_errand *e) {
     bool stored = status == SKY_OK && !e->given_up && !removal;
     bool go_on = status == SKY_MISS && e->op == SKY_OP_HAS && !e->given_up;
     sky_known_set(r, &b->item.key, stored);
-    if (go_on) {
+    r->dropped += !stored && !removal && !go_on && !e->given_up;
+    if (leaves_older(c, b)) {
+        go_on = true;
+        e->op = SKY_OP_REMOVE;
+        sky_errand_add(c, e);
+    } else if (go_on) {
         uint64_t number = e->number;
         e->op = SKY_OP_PUT;
         sky_errand_add(c, e);
         e->number = number; /* a removal queued meanwhile waits for it */
     } else {
-        r->dropped += !stored && !removal && !e->given_up;
         uncount(c, b);
     }
     sky_mutex_unlock(&c->mutex);

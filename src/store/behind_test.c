@@ -70,6 +70,30 @@ static void a_dropped_write_leaves_no_older_value(void **state) {
     sky_cache_close(s.cache);
 }
 
+/* The same when the tier itself refuses it; but not when a still newer one is on its way. */
+static void a_refused_write_leaves_no_older_value(void **state) {
+    (void)state;
+    for (int newer = 0; newer < 2; newer++) {
+        sky_setting s = sky_setting_open("mem:100KiB", 1);
+        assert_int_equal(put_named(s.cache, 1, 1), SKY_OK);
+        assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+        sky_scripted_hold(s.far[0], true);
+        assert_int_equal(put_named(s.cache, 1, 2), SKY_OK);
+        SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 1);
+        if (newer)
+            assert_int_equal(put_named(s.cache, 1, 3), SKY_OK);
+        sky_scripted_say(s.far[0], SKY_E_FULL);
+        assert_true(sky_scripted_answer_one(s.far[0]));
+        sky_scripted_say(s.far[0], SKY_OK);
+        sky_scripted_hold(s.far[0], false);
+        assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+        assert_int_equal(sky_setting_far_has(s.far[0], 1), newer);
+        assert_int_equal(sky_setting_get(s.cache, 1, newer ? 3 : 2, NULL), 0);
+        assert_int_equal(sky_setting_stat(s.cache, 1).dropped, 1);
+        sky_cache_close(s.cache);
+    }
+}
+
 static void victims_go_down_unless_they_are_there(void **state) {
     (void)state;
     sky_setting s = sky_setting_open("mem:100KiB", 2);
@@ -122,6 +146,7 @@ int main(void) {
         cmocka_unit_test(puts_are_written_behind),
         cmocka_unit_test(a_full_queue_drops_and_counts),
         cmocka_unit_test(a_dropped_write_leaves_no_older_value),
+        cmocka_unit_test(a_refused_write_leaves_no_older_value),
         cmocka_unit_test(victims_go_down_unless_they_are_there),
         cmocka_unit_test(a_removal_takes_a_queued_name_back),
     };

@@ -124,14 +124,18 @@ static bool is_behind_a_caller(const sky_cache *c, const sky_errand *e) {
 }
 
 /* A caller's write, queued or under way at the tier since before errand `number`, is about one of
- * the keys. */
+ * the keys; or the tier is to drop what is outdated there. */
 static bool is_behind_a_write(const sky_rung *r, uint64_t number, const sky_item *items,
                               size_t item_count) {
     for (const sky_errand *w = r->waiting.first; w && w->number < number; w = w->next)
         if (writes(w->op) && share_a_key(w->items, w->item_count, items, item_count))
             return true;
+    for (const sky_errand *w = r->waiting_behind.first; w; w = w->next)
+        if (w->op == SKY_OP_REMOVE && w->number < number &&
+            share_a_key(w->items, w->item_count, items, item_count))
+            return true;
     for (const sky_errand *w = r->active.first; w; w = w->next)
-        if (!w->background && writes(w->op) && w->number < number &&
+        if ((!w->background || w->op == SKY_OP_REMOVE) && writes(w->op) && w->number < number &&
             share_a_key(w->items, w->item_count, items, item_count))
             return true;
     return false;
@@ -159,7 +163,8 @@ bool sky_errand_changing(const sky_cache *c, uint8_t tier, const sky_item *item)
 static bool must_wait(const sky_cache *c, const sky_errand *e) {
     const sky_rung *r = &c->tiers[e->tier];
     if (!writes(e->op)) /* what nobody waits for is told to forget what it read */
-        return !e->background && is_behind_a_write(r, e->number, e->items, e->item_count);
+        return !e->background && (is_behind_a_write(r, e->number, e->items, e->item_count) ||
+                                  sky_job_refused(c, e->tier, e->items, e->item_count));
     if (sky_errand_conflict(c, e->tier, e->items, e->item_count) || is_behind_a_caller(c, e))
         return true;
     if (e->op == SKY_OP_REMOVE &&

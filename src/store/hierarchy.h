@@ -113,6 +113,7 @@ struct sky_cache {
     size_t tier_count;
     uint64_t errand_count; /* queued so far */
     sky_job *jobs;
+    size_t refusals; /* jobs of which a tier refused something that another may still take */
     sky_fetch *fetches;
     size_t fetch_count; /* of those nobody waits for */
     uint64_t private_bytes;
@@ -151,6 +152,9 @@ sky_status sky_job_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_
 /* No more answers to this batch. With the mutex held. */
 void sky_job_give_up(sky_cache *c, sky_batch batch);
 void sky_jobs_give_up(sky_cache *c); /* of all */
+/* True when the tier refused a put of one of the items' keys that another may still take: what it
+ * holds may be about to go. With the mutex held. */
+bool sky_job_refused(const sky_cache *c, uint8_t tier, const sky_item *items, size_t item_count);
 /* End what is past its deadline; returns the next one. With the mutex held. */
 sky_time sky_jobs_expire(sky_cache *c);
 /* A fetch for item `item` of a job ended; the payload is in the nearest tier if status is SKY_OK.

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <skymem/keys.h>
+
 #define LEG_ITEMS_MAX 32
 
 /* What is known of an item so far. */
@@ -27,7 +29,9 @@ typedef struct {
     sky_status verdict;
     int weight; /* of the verdict */
     uint8_t tier;
+    uint8_t refused; /* put of a general key, bit i: tier i keeps an older value, if any */
 } note;
+_Static_assert(SKY_TIERS_MAX <= 8, "a bit for each tier");
 
 struct sky_job {
     sky_job *next;
@@ -36,6 +40,7 @@ struct sky_job {
     sky_call call;
     uint32_t refs;
     bool given_up;
+    bool refused; /* some item was, by some tier: counted in the cache's refusals */
     size_t item_count;
     sky_item *items;
     note *notes;
@@ -98,6 +103,7 @@ static void job_drop(sky_cache *c, sky_job *job) {
         while (*link != job)
             link = &(*link)->next;
         *link = job->next;
+        c->refusals -= job->refused;
     }
     sky_mutex_unlock(&c->mutex);
     if (last)
@@ -120,8 +126,19 @@ void sky_jobs_give_up(sky_cache *c) {
 
 /* ---- answers ---- */
 
+/* What was refused is decided: reads of it go on. */
+static void forget_refusals(sky_cache *c, sky_job *job, size_t i) {
+    if (!job->refused)
+        return;
+    sky_mutex_lock(&c->mutex);
+    job->notes[i].refused = 0;
+    sky_mutex_unlock(&c->mutex);
+    sky_wake(c);
+}
+
 static void finish_item(sky_cache *c, sky_job *job, size_t i, sky_status status, uint64_t bytes,
                         uint8_t tier) {
+    forget_refusals(c, job, i);
     sky_parcel_drop(c, job->notes[i].parcel);
     job->notes[i].parcel = NULL;
     bool answered = status == SKY_OK;
@@ -313,14 +330,58 @@ static void outdate_fetches(sky_cache *c, const sky_item *answers, size_t count)
     sky_mutex_unlock(&c->mutex);
 }
 
-/* A tier that refuses a new payload must not keep the old one: nearer ones are asked first. */
-static void outdate(sky_cache *c, const sky_item *refused, uint8_t tier) {
+/* Make a tier drop the value of a general key. */
+static void drop_value(sky_cache *c, const sky_item *item, uint8_t tier) {
     if (tier > 0 || !c->tiers[0].lends) {
-        sky_behind_outdated(c, &refused->key, refused->name, refused->name_bytes, tier);
-    } else if (refused->name) {
-        sky_item item = {.key = refused->key};
-        sky_rung_ask(&c->tiers[0], SKY_OP_REMOVE, &item, 1, NULL);
+        sky_behind_outdated(c, &item->key, item->name, item->name_bytes, tier);
+    } else if (item->name) {
+        sky_item one = {.key = item->key};
+        sky_rung_ask(&c->tiers[0], SKY_OP_REMOVE, &one, 1, NULL);
     }
+}
+
+/* What the tier holds of the key is older from now on, unless no tier takes this put. */
+static void note_refusal(sky_cache *c, sky_job *job, uint32_t at, uint8_t tier) {
+    if (!job->items[at].name)
+        return; /* blocks never change */
+    sky_mutex_lock(&c->mutex);
+    c->refusals += !job->refused;
+    job->refused = true;
+    job->notes[at].refused |= (uint8_t)(1u << tier);
+    sky_mutex_unlock(&c->mutex);
+}
+
+/* The tier took this put: what it refused of the key before is not what it holds now. */
+static void note_taken(sky_cache *c, const sky_item *taken, uint8_t tier) {
+    if (!taken->name)
+        return;
+    sky_mutex_lock(&c->mutex);
+    for (sky_job *job = c->refusals > 0 ? c->jobs : NULL; job; job = job->next)
+        for (size_t i = 0; job->refused && i < job->item_count; i++)
+            if (sky_key_equal(&job->items[i].key, &taken->key))
+                job->notes[i].refused &= (uint8_t) ~(1u << tier);
+    sky_mutex_unlock(&c->mutex);
+}
+
+/* Some tier took the put: those that refused must not keep what was there. */
+static void outdate(sky_cache *c, const sky_job *job, uint32_t at) {
+    if (!job->refused)
+        return;
+    sky_mutex_lock(&c->mutex);
+    uint8_t refused = job->notes[at].refused;
+    sky_mutex_unlock(&c->mutex);
+    for (uint8_t t = 0; t < c->tier_count; t++)
+        if (refused >> t & 1)
+            drop_value(c, &job->items[at], t);
+}
+
+bool sky_job_refused(const sky_cache *c, uint8_t tier, const sky_item *items, size_t item_count) {
+    for (const sky_job *job = c->refusals > 0 ? c->jobs : NULL; job; job = job->next)
+        for (size_t i = 0; job->refused && i < job->item_count; i++)
+            for (size_t k = 0; (job->notes[i].refused >> tier & 1) && k < item_count; k++)
+                if (sky_key_equal(&job->items[i].key, &items[k].key))
+                    return true;
+    return false;
 }
 
 static size_t after_put(sky_cache *c, sky_job *job, uint8_t tier, const sky_item *answers,
@@ -328,12 +389,15 @@ static size_t after_put(sky_cache *c, sky_job *job, uint8_t tier, const sky_item
     size_t left = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t at = origin[i];
-        if (answers[i].status == SKY_OK)
+        if (answers[i].status == SKY_OK) {
+            note_taken(c, &answers[i], tier);
             write_behind(c, job, tier, job->notes[at].parcel);
+            outdate(c, job, at);
+        }
         if (is_final(job, answers[i].status)) {
             finish_item(c, job, at, answers[i].status, answers[i].bytes, tier);
         } else {
-            outdate(c, &answers[i], tier);
+            note_refusal(c, job, at, tier);
             job->notes[at].verdict = answers[i].status;
             origin[left++] = at;
         }
@@ -341,14 +405,28 @@ static size_t after_put(sky_cache *c, sky_job *job, uint8_t tier, const sky_item
     return left;
 }
 
+/* A durable put that no tier keeps has failed: memory gives back what it took, too. */
+static void settle_put(sky_cache *c, sky_job *job, uint32_t at) {
+    const note *n = &job->notes[at];
+    if (n->verdict == SKY_OK)
+        outdate(c, job, at);
+    else if (n->tier != SKY_TIER_NONE)
+        drop_value(c, &job->items[at], n->tier);
+}
+
 static void after_part(sky_cache *c, sky_job *job, uint8_t tier, const sky_item *answers,
                        const uint32_t *origin, size_t count) {
     for (size_t i = 0; i < count; i++) {
         take_note(c, job, origin[i], &answers[i], tier);
-        if (job->op == SKY_OP_PUT && !is_final(job, answers[i].status))
-            outdate(c, &answers[i], tier);
-        if (--job->notes[origin[i]].parts == 0)
-            finish_with_note(c, job, origin[i]);
+        if (job->op == SKY_OP_PUT && answers[i].status == SKY_OK)
+            note_taken(c, &answers[i], tier);
+        else if (job->op == SKY_OP_PUT && !is_final(job, answers[i].status))
+            note_refusal(c, job, origin[i], tier);
+        if (--job->notes[origin[i]].parts > 0)
+            continue;
+        if (job->op == SKY_OP_PUT)
+            settle_put(c, job, origin[i]);
+        finish_with_note(c, job, origin[i]);
     }
 }
 
@@ -465,10 +543,11 @@ static void copy_parcels(sky_cache *c, sky_job *job, bool asked) {
     }
 }
 
-/* A write of one of the keys is on its way to tier 0: what stands there now is older. */
+/* A write of one of the keys is on its way to tier 0, or past it: what stands there is older. */
 static bool is_outdated_near(sky_cache *c, const sky_job *job) {
     sky_mutex_lock(&c->mutex);
-    bool outdated = sky_errand_written(c, 0, job->items, job->item_count);
+    bool outdated = sky_errand_written(c, 0, job->items, job->item_count) ||
+                    sky_job_refused(c, 0, job->items, job->item_count);
     sky_mutex_unlock(&c->mutex);
     return outdated;
 }

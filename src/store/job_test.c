@@ -1,5 +1,6 @@
 /* Proves: a batch goes to the nearest tier first, on to the next for what is missing or damaged, to
- * all at once for what concerns all, and is done in submit when the near tier has everything. */
+ * all at once for what concerns all, and is done in submit when the near tier has everything; and
+ * that what was there goes when something newer was taken, and not before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -158,6 +159,117 @@ static void what_one_tier_refuses_the_next_takes(void **state) {
     sky_cache_close(s.cache);
 }
 
+enum { LARGE_BYTES = 100000 }; /* more than 64 KiB of memory */
+
+/* Values of one name, in all tiers of 64 KiB of memory and two more. */
+typedef struct {
+    sky_setting s;
+    sky_one small;
+    sky_item large;
+    sky_span span;
+    uint8_t data[LARGE_BYTES];
+} values;
+
+static sky_status put_small(values *v, uint64_t seed, const sky_call *call) {
+    sky_one_make(&v->small, 1);
+    v->small.item.name = "changes";
+    v->small.item.name_bytes = 7;
+    sky_fixture_fill(v->small.data, SKY_ONE_BYTES, seed);
+    return sky_one_run(v->s.cache, SKY_OP_PUT, &v->small, call);
+}
+
+static values *values_open(void) {
+    values *v = calloc(1, sizeof *v);
+    assert_non_null(v);
+    v->s = sky_setting_open("mem:64KiB", 2);
+    assert_int_equal(put_small(v, 1, NULL), SKY_OK);
+    assert_int_equal(sky_setting_flush(v->s.cache), SKY_OK);
+    sky_fixture_fill(v->data, LARGE_BYTES, 9);
+    v->span = (sky_span){v->data, LARGE_BYTES};
+    v->large = v->small.item;
+    v->large.spans = &v->span;
+    return v;
+}
+
+static void values_close(values *v) {
+    sky_cache_close(v->s.cache);
+    free(v);
+}
+
+static void a_put_that_no_tier_takes_leaves_what_was_there(void **state) {
+    (void)state;
+    values *v = values_open();
+    for (size_t i = 0; i < 2; i++)
+        sky_scripted_say(v->s.far[i], SKY_E_FULL);
+    assert_int_equal(sky_run(v->s.cache, SKY_OP_PUT, &v->large, 1, NULL), SKY_OK);
+    assert_int_equal(v->large.status, SKY_E_FULL);
+    assert_int_equal(sky_setting_get(v->s.cache, 1, 1, NULL), 0);
+    sky_call durable = {.durable = true}; /* what memory alone takes, it gives back */
+    assert_int_equal(put_small(v, 2, &durable), SKY_E_FULL);
+    for (size_t i = 0; i < 2; i++)
+        sky_scripted_say(v->s.far[i], SKY_OK);
+    assert_int_equal(sky_setting_flush(v->s.cache), SKY_OK);
+    assert_int_equal(sky_setting_get(v->s.cache, 1, 1, NULL), 1);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(sky_setting_far_holds(v->s.far[i], 1, 1));
+    values_close(v);
+}
+
+/* Memory refuses it, then the first tier or none; the last one takes it. */
+static void a_put_that_one_takes_outdates_all(void **state) {
+    (void)state;
+    for (int durable = 0; durable < 2; durable++) {
+        values *v = values_open();
+        sky_batch batch;
+        sky_call call = {.durable = durable};
+        sky_scripted_hold(v->s.far[0], true);
+        assert_int_equal(sky_submit(v->s.cache, SKY_OP_PUT, &v->large, 1, &call, &batch), SKY_OK);
+        SKY_EVENTUALLY(sky_scripted_held(v->s.far[0]) == 1);
+        sky_scripted_say(v->s.far[0], SKY_E_FULL);
+        assert_true(sky_scripted_answer_one(v->s.far[0]));
+        assert_int_equal(sky_wait(v->s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+        assert_int_equal(v->large.status, SKY_OK);
+        sky_scripted_say(v->s.far[0], SKY_OK);
+        sky_scripted_hold(v->s.far[0], false);
+        assert_int_equal(sky_setting_flush(v->s.cache), SKY_OK);
+        assert_false(sky_setting_near_has(v->s.cache, 1));
+        assert_false(sky_setting_far_has(v->s.far[0], 1));
+        size_t bytes;
+        assert_non_null(sky_scripted_peek(v->s.far[1], &v->large.key, &bytes));
+        assert_int_equal(bytes, LARGE_BYTES);
+        values_close(v);
+    }
+}
+
+/* Memory has refused it and the next tier not yet taken it: a get waits for that, and a newer put
+ * that memory does take stays. */
+static void what_is_refused_is_read_where_it_goes(void **state) {
+    (void)state;
+    for (int newer = 0; newer < 2; newer++) {
+        values *v = values_open();
+        static uint8_t got[LARGE_BYTES];
+        sky_span span = {got, LARGE_BYTES};
+        sky_item get = {.key = v->large.key, .spans = &span, .span_count = 1};
+        sky_batch b[2];
+        sky_scripted_hold(v->s.far[0], true);
+        assert_int_equal(sky_submit(v->s.cache, SKY_OP_PUT, &v->large, 1, NULL, &b[0]), SKY_OK);
+        SKY_EVENTUALLY(sky_scripted_held(v->s.far[0]) == 1);
+        if (newer)
+            assert_int_equal(put_small(v, 3, NULL), SKY_OK);
+        assert_int_equal(sky_submit(v->s.cache, SKY_OP_GET, &get, 1, NULL, &b[1]), SKY_OK);
+        assert_int_equal(get.status, newer ? SKY_OK : SKY_PENDING);
+        sky_scripted_hold(v->s.far[0], false);
+        for (size_t i = 0; i < 2; i++)
+            assert_int_equal(sky_wait(v->s.cache, b[i], sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+        assert_int_equal(get.bytes, newer ? SKY_ONE_BYTES : LARGE_BYTES);
+        assert_true(sky_fixture_holds(got, get.bytes, newer ? 3 : 9));
+        assert_int_equal(sky_setting_flush(v->s.cache), SKY_OK);
+        assert_int_equal(sky_setting_near_has(v->s.cache, 1), newer);
+        assert_int_equal(sky_setting_far_holds(v->s.far[0], 1, 3), newer);
+        values_close(v);
+    }
+}
+
 static void without_memory_the_first_tier_takes_it(void **state) {
     (void)state;
     sky_setting s = sky_setting_open(NULL, 2);
@@ -231,6 +343,9 @@ int main(void) {
         cmocka_unit_test(leases_come_from_the_near_tier),
         cmocka_unit_test(a_durable_put_is_done_when_all_have_answered),
         cmocka_unit_test(what_one_tier_refuses_the_next_takes),
+        cmocka_unit_test(a_put_that_no_tier_takes_leaves_what_was_there),
+        cmocka_unit_test(a_put_that_one_takes_outdates_all),
+        cmocka_unit_test(what_is_refused_is_read_where_it_goes),
         cmocka_unit_test(without_memory_the_first_tier_takes_it),
         cmocka_unit_test(pins_concern_every_tier),
         cmocka_unit_test(reads_come_after_writes_of_their_keys),
