@@ -35,7 +35,8 @@ typedef enum {
                         that takes part, unless none takes it: then all stays as it was */
     SKY_OP_REMOVE,   /* drop the key, and every block that only it makes reachable */
     SKY_OP_PREFETCH, /* bring the payload to the nearest tier */
-    SKY_OP_PIN,      /* never evict; a key is pinned or not: twice is once */
+    SKY_OP_PIN,      /* never evict; a key is pinned or not: twice is once. What was put with a
+                        time to live ends with it all the same */
     SKY_OP_UNPIN,    /* SKY_E_PARAM when it is not pinned */
     SKY_OP_LEASE,    /* borrow the payload without copying: fills `view` and `lease`.
                         SKY_E_UNSUPPORTED unless the nearest tier is mem and takes part */
@@ -108,14 +109,14 @@ typedef struct sky_cache sky_cache;
  * level, once sky_cache_codec_set told how; with level=L,L,… at each of these, so that a get may
  * choose: see sky_call.
  * Owner:  the strings are copied
- * Errors: SKY_E_SYNTAX (a URL), SKY_E_PARAM (none, or more than SKY_TIERS_MAX), SKY_MISS (a folder
- *         that create=no does not make), and what the tier says when it cannot open; `error` tells
- *         which URL and why */
+ * Errors: SKY_E_SYNTAX (a URL), SKY_E_PARAM (none, more than SKY_TIERS_MAX, or one folder twice),
+ *         SKY_MISS (a folder that create=no does not make), and what the tier says when it cannot
+ *         open; `error` tells which URL and why */
 SKY_API sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
                                   sky_error *error);
 
-/* Finishes what sky_flush would wait for (at most 10 s), then closes. Cancels batches still under way. Leases
- * end with it: what they show is gone. NULL is fine. */
+/* Finishes what sky_flush waits for (at most 10 s), then closes. Cancels batches still under way.
+ * Leases end with it: what they show is gone. NULL is fine. */
 SKY_API void sky_cache_close(sky_cache *cache);
 
 /* How blocks (keys without a name) are coded for tiers that keep them so. A coded value tells what

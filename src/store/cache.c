@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "store/coded_tier.h"
+#include "store/disk_folder.h"
 #include "store/hierarchy.h"
 #include "store/sky_udp.h"
 #include "store/url.h"
@@ -159,17 +160,38 @@ static sky_status open_tier(sky_cache *c, const char *text, bool last, sky_error
     return status;
 }
 
+/* Two tiers in one folder would take each other's entries for their own, and evict them. */
+static sky_status refuse_twice(const char *const *urls, size_t count, sky_error *error) {
+    sky_url last, other;
+    if (sky_url_parse(urls[count - 1], &last, NULL) != SKY_OK || strcmp(last.scheme, "disk") != 0)
+        return SKY_OK;
+    for (size_t i = 0; i + 1 < count; i++)
+        if (sky_url_parse(urls[i], &other, NULL) == SKY_OK && strcmp(other.scheme, "disk") == 0 &&
+            sky_disk_folder_same(last.path, other.path))
+            return sky_fail(error, SKY_E_PARAM,
+                            "%.200s: another store of this hierarchy is in the same folder; name a "
+                            "folder of its own",
+                            urls[count - 1]);
+    return SKY_OK;
+}
+
 sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
                           sky_error *error) {
+    assert(out);
     if (url_count == 0 || url_count > SKY_TIERS_MAX)
         return sky_fail(error, SKY_E_PARAM, "%zu stores given: 1 to %d make a hierarchy", url_count,
                         SKY_TIERS_MAX);
+    for (size_t i = 0; i < url_count; i++)
+        assert(urls && urls[i]);
     sky_cache *c;
     sky_status status = sky_cache_create(&c);
     if (status != SKY_OK)
         return sky_fail(error, status, "a cache could not start: %s", sky_status_text(status));
-    for (size_t i = 0; status == SKY_OK && i < url_count; i++)
+    for (size_t i = 0; status == SKY_OK && i < url_count; i++) {
         status = open_tier(c, urls[i], i + 1 == url_count, error);
+        if (status == SKY_OK)
+            status = refuse_twice(urls, i + 1, error);
+    }
     if (status == SKY_OK) {
         status = sky_cache_start(c);
         if (status != SKY_OK)

@@ -2,11 +2,15 @@
  * everything written, serve several threads at once, and read what was written before, here or by
  * another process. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -82,6 +86,58 @@ static void bad_hierarchies_are_refused(void **state) {
     assert_int_equal(sky_cache_open(many, 0, &c, NULL), SKY_E_PARAM);
     assert_int_equal(sky_cache_open(many, SKY_TIERS_MAX + 1, &c, NULL), SKY_E_PARAM);
     sky_cache_close(NULL);
+}
+
+static void one_folder_is_one_tier(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    char url[3][200];
+    snprintf(url[0], sizeof url[0], "disk:%s", folder);
+    snprintf(url[1], sizeof url[1], "disk:%s/.//?max=1MiB", folder);
+    snprintf(url[2], sizeof url[2], "disk:%s/below", folder);
+    sky_cache *c = NULL;
+    sky_error error = {0};
+    const char *twice[] = {url[0], "mem:1MiB", url[1]}, *apart[] = {url[0], url[2]};
+    assert_int_equal(sky_cache_open(twice, 3, &c, &error), SKY_E_PARAM);
+    assert_non_null(strstr(error.text, "same folder"));
+    assert_null(c);
+    assert_int_equal(sky_cache_open(apart, 2, &c, &error), SKY_OK);
+    sky_cache_close(c);
+    disk_folder_drop(folder);
+}
+
+static void open_nothing(sky_cache *c) {
+    const char *urls[] = {NULL};
+    (void)sky_cache_open(urls, 1, &c, NULL);
+}
+
+static void put_nothing(sky_cache *c) {
+    sky_item item = {.key = sky_fixture_key(1), .span_count = 1};
+    (void)sky_run(c, SKY_OP_PUT, &item, 1, NULL);
+}
+
+/* In a process of its own; without a core or a word. */
+static bool aborts(void (*call)(sky_cache *), sky_cache *c) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+        signal(SIGABRT, SIG_DFL);
+        fclose(stderr);
+        call(c);
+        _exit(0);
+    }
+    int how;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    return WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT;
+}
+
+static void programmers_errors_are_asserted(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 0);
+    assert_true(aborts(open_nothing, s.cache));
+    assert_true(aborts(put_nothing, s.cache));
+    sky_cache_close(s.cache);
 }
 
 static void memory_and_disk_keep_what_was_put(void **state) {
@@ -388,6 +444,8 @@ int main(void) {
         cmocka_unit_test(prefix_counts_the_leading_run),
         cmocka_unit_test(all_tiers_are_listed_and_verified),
         cmocka_unit_test(bad_hierarchies_are_refused),
+        cmocka_unit_test(one_folder_is_one_tier),
+        cmocka_unit_test(programmers_errors_are_asserted),
         cmocka_unit_test(memory_and_disk_keep_what_was_put),
         cmocka_unit_test(closing_ends_what_hangs),
         cmocka_unit_test(blocking_calls_are_not_drained),

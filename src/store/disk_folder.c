@@ -112,6 +112,17 @@ sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool c
     return status;
 }
 
+bool sky_disk_folder_same(const char *path, const char *other) {
+    int fd, other_fd = SKY_FILE_NONE;
+    if (sky_file_open(SKY_FOLDER_HERE, path, SKY_FILE_FOLDER, &fd) != SKY_OK)
+        return false;
+    bool same = sky_file_open(SKY_FOLDER_HERE, other, SKY_FILE_FOLDER, &other_fd) == SKY_OK &&
+                !sky_file_replaced(fd, SKY_FOLDER_HERE, other);
+    sky_file_close(other_fd);
+    sky_file_close(fd);
+    return same;
+}
+
 void sky_disk_folder_close(sky_disk_folder *f) {
     sky_file_close(f->ledger);
     sky_file_close(f->root);

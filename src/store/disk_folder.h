@@ -33,6 +33,8 @@ typedef struct {
 sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool create,
                                 sky_disk_folder *out, sky_error *error);
 void sky_disk_folder_close(sky_disk_folder *f);
+/* Both are there, and are one folder. */
+bool sky_disk_folder_same(const char *path, const char *other);
 static inline bool sky_disk_folder_writable(const sky_disk_folder *f) {
     return f->ledger >= 0;
 }

@@ -613,6 +613,8 @@ sky_status sky_job_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_
     call = call ? call : &plain;
     sky_job *job;
     sky_status status = check(c, op, items, item_count, call);
+    for (size_t i = 0; status == SKY_OK && i < item_count; i++)
+        assert(items[i].spans || items[i].span_count == 0);
     if (status == SKY_OK)
         status = job_create(op, items, item_count, call, &job);
     if (status != SKY_OK)
