@@ -265,9 +265,10 @@ static const char *meaning(const char *name, sky_status status) {
     case SKY_E_CORRUPT:
         return "what it stored came back damaged or not at all";
     case SKY_E_FULL:
-        return sky      ? "no room; give its satellites more memory"
-               : memory ? "no room; give it more memory"
-                        : "no room; raise its max, or free space on its file system";
+        return sky ? "no room; give its satellites more memory"
+               : memory
+                   ? "no room; give it more memory"
+                   : "no room; raise its max, unpin something, or free space on its file system";
     case SKY_E_DENIED:
         return "permission denied; mend the rights of this folder or name another";
     case SKY_E_IO:
