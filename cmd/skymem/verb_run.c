@@ -113,6 +113,26 @@ static bool take_token(const cli *c, answer *a, uint32_t token) {
     return true;
 }
 
+/* Whoever asked for nothing lossy gets such blocks all the same where they lie from another time:
+ * that the answer may be another one must not go unsaid. */
+static void note_lossy(cli *c, const answer *a) {
+    uint32_t lossy = 0;
+    for (size_t i = 0; i < a->store.tier_count; i++) {
+        sky_tier_stat stat = {0};
+        sky_cache_stat(a->store.cache, i, &stat);
+        for (int n = 0; n < SKY_CODINGS_MAX; n++)
+            if (stat.codings[n] > SKY_LEVEL_LOSSLESS + 1)
+                return;
+    }
+    for (int i = SKY_LEVEL_LOSSLESS + 1; i < SKY_LEVEL_COUNT; i++)
+        lossy += a->lookup.level_blocks[i + 1];
+    if (lossy > 0)
+        cli_note(c,
+                 "%u blocks were kept at a level that loses something, so the answer may differ "
+                 "from a computed one; --no-load computes it",
+                 lossy);
+}
+
 static int load(cli *c, answer *a, sky_time start) {
     a->lookup.verdict = SKY_VERDICT_MISS;
     if (cli_flag(c, "no-load"))
@@ -128,6 +148,7 @@ static int load(cli *c, answer *a, sky_time start) {
         cli_note(c,
                  "%u blocks are of no use: they were coded with another calibration; computing%s",
                  a->lookup.foreign_blocks, cli_flag(c, "no-save") ? "" : ", and storing them anew");
+    note_lossy(c, a);
     return CLI_OK;
 }
 
@@ -389,11 +410,15 @@ const cli_verb cli_verb_run = {
     .name = "run",
     .summary = "Answer a prompt, cached",
     .synopsis = "",
-    .about = "The longest beginning of the prompt that some tier knows is loaded, the rest is "
-             "computed, the answer streams to standard output, and what is new is saved, the "
-             "answer included: the next turn of a conversation finds it. Always greedy.\n"
-             "A model whose state cannot be cut into blocks is answered without the cache, and a "
-             "line on standard error says why.",
+    .about =
+        "The longest beginning of the prompt that some tier knows is loaded, the rest is "
+        "computed, the answer streams to standard output, and what is new is saved, the "
+        "answer included: the next turn of a conversation finds it. Always greedy.\n"
+        "Blocks that an earlier run kept at a level are loaded whatever --level says, which is "
+        "about new ones; where one was lossy and none such was asked for, a line on standard "
+        "error says that the answer may differ.\n"
+        "A model whose state cannot be cut into blocks is answered without the cache, and a "
+        "line on standard error says why.",
     .settings = CLI_SET_STORE | CLI_SET_ENGINE,
     .makes_folders = true,
     .options =
@@ -442,7 +467,7 @@ const cli_verb cli_verb_run = {
             {"hit_tokens", "of which were loaded"},
             {"computed_tokens", "and computed"},
             {"tiers", "blocks loaded from each tier, by its name"},
-            {"level", "how payloads are coded"},
+            {"level", "how new blocks are kept in tiers beyond memory"},
             {"levels", "of the loaded blocks those that came coded, by their level"},
             {"ttft_ms", "from the tokens being known to the first new token being known"},
             {"load_ms", "of which lookup, transfer and restore"},

@@ -146,7 +146,8 @@ typedef struct {
                          uint64_t *needed, void *work);
 } sky_block_codec;
 
-/* From now on tiers with a level use this; NULL: none, and coded blocks come as they lie. What is
+/* From now on tiers with a level use this; NULL: none. Coded blocks then come as they lie, and so
+ * they do from tiers without a level, always; the manager decodes those. What is
  * under way may still use the one before, until the call returns.
  * Owner:  codec stays the caller's and must stay until it is replaced or the cache is closed */
 SKY_API void sky_cache_codec_set(sky_cache *cache, const sky_block_codec *codec);

@@ -45,9 +45,9 @@ typedef struct {
     uint32_t block_count;                /* hit_tokens / block_tokens */
     uint32_t tier_blocks[SKY_TIERS_MAX]; /* how many came from each tier */
     uint32_t corrupt_blocks;
-    uint64_t bytes_loaded;
-    sky_time load_ns;     /* lookup, transfer and restore */
-    sky_time transfer_ns; /* of which: waiting for tiers */
+    uint64_t bytes_loaded; /* as tiers gave them: coded blocks of a tier without a level count so */
+    sky_time load_ns;      /* lookup, transfer and restore */
+    sky_time transfer_ns;  /* of which: waiting for tiers */
     /* how many came coded so, as sky_coding counts; 0: as they were stored first. What memory keeps
        of a block that came coded does not tell */
     uint32_t level_blocks[SKY_CODINGS_MAX + 1];

@@ -2,7 +2,10 @@
  *
  *   blocks_key   prompt → keys          load.c         keys → tiers → rows of the engine
  *   blocks_item  one item of a batch    load_paced.c   … by a deadline
- *                                       save.c         rows of the engine → tiers */
+ *                                       save.c         rows of the engine → tiers
+ *
+ * A tier without a level may hold blocks that are coded, from a time when it had one. Such a block
+ * is whole for saving, and for loading it is read as it lies and decoded here. */
 #ifndef SKY_MANAGER_BLOCKS_H
 #define SKY_MANAGER_BLOCKS_H
 
@@ -19,6 +22,7 @@ typedef struct {
     uint64_t *stored; /* [blocks_max] loading: the tier a block is in; saving: it is in none */
     uint8_t *headers; /* [blocks_max × header_bytes] */
     sky_span *spans;  /* [blocks_max × spans_per_block] */
+    sky_span *raw;    /* [blocks_max] loading: room for a block as it lies; bytes 0: needs none */
     uint32_t blocks_max;
 } sky_block_scratch;
 
@@ -52,6 +56,12 @@ struct sky_manager {
 /* Header, then for each section what is skipped and what is moved. */
 static inline size_t sky__spans_per_block(const sky_manager *m) {
     return 1 + 2 * (size_t)m->payload.row_sets;
+}
+
+/* May a tier's value of this size be a block? One that is coded is smaller. */
+static inline bool sky__may_be_block(const sky_manager *m, uint64_t bytes) {
+    return bytes == m->payload.payload_bytes ||
+           (m->coded.codec.self && bytes < m->payload.payload_bytes);
 }
 
 /* Keys of the first block_count blocks, with scratch for all of them.

@@ -367,6 +367,10 @@ static bool is_coded(const uint8_t *data, uint64_t bytes) {
     return bytes >= SKY_CODED_HEAD_BYTES && sky_load_u32(data) == SKY_CODED_MAGIC;
 }
 
+sky_coding sky_coded_coding(const void *data, uint64_t bytes) {
+    return is_coded(data, bytes) ? (sky_coding)sky_load_u32((const uint8_t *)data + 12) : 0;
+}
+
 static bool read_head(const sky_coded *c, const uint8_t *data, coded_head *out) {
     sky_reader r = sky_reader_over(data, SKY_CODED_HEAD_BYTES);
     bool sound = sky_load_u64(data + SKY_CODED_HEAD_BYTES - 8) ==

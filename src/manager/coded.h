@@ -38,4 +38,7 @@ typedef struct {
 sky_status sky_coded_init(sky_coded *out, const sky_payload *payload, const sky_profile *profile);
 void sky_coded_deinit(sky_coded *c);
 
+/* How a value says it is coded, unchecked; 0: it is stored as it came. */
+sky_coding sky_coded_coding(const void *data, uint64_t bytes);
+
 #endif

@@ -1,8 +1,8 @@
 /* Proves: a coded payload comes back bit for bit at level lossless and near it at level 4, any
  * range of it, from as few leading bytes as it needs, and lowered from 8 to 4 it is as near and as
  * small; that no damage is taken for a payload; that a manager finds its blocks on a disk that
- * keeps them coded, and stores those of another calibration anew; and that a disk that keeps
- * several levels is as good as one for each. */
+ * keeps them coded, or kept them so once, and stores those of another calibration anew; and that a
+ * disk that keeps several levels is as good as one for each. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -455,16 +455,11 @@ static void a_disk_keeps_blocks_coded(void **state) {
     assert_int_equal(warm.hit_tokens, 96);
     assert_int_equal(warm.corrupt_blocks, 0);
     assert_true(e.logits != cold);
-    /* Whoever does not know that they are coded sees blocks of another size, and computes. */
-    assert_int_equal(look_up(folder, "", &e, tokens, false).hit_tokens, 0);
-    assert_true(e.logits == cold);
     made_up_engine_deinit(&e);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);
     assert_int_equal(system(command), 0);
 }
-
-/* ---- several levels ---- */
 
 static sky_cache *open_disk(const char *folder, const char *name, const char *level,
                             const sky_block_codec *codec) {
@@ -479,6 +474,135 @@ static sky_cache *open_disk(const char *folder, const char *name, const char *le
     sky_cache_codec_set(cache, codec);
     return cache;
 }
+
+/* A folder, a prompt and an engine for who comes back to them with other settings. */
+typedef struct {
+    char folder[32];
+    uint32_t tokens[PROMPT_TOKENS];
+    made_up_engine e;
+} visit;
+
+static void visit_begin(visit *v) {
+    sky_layout layout = two_groups;
+    snprintf(v->folder, sizeof v->folder, "/tmp/skymem-coded-XXXXXX");
+    assert_non_null(mkdtemp(v->folder));
+    for (uint32_t i = 0; i < PROMPT_TOKENS; i++)
+        v->tokens[i] = 7 * i + 1;
+    made_up_engine_init(&v->e, &layout, 256);
+    v->e.tame = true;
+}
+
+static void visit_end(visit *v) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", v->folder);
+    assert_int_equal(system(command), 0);
+    made_up_engine_deinit(&v->e);
+}
+
+/* Level 4, none, level 4: the same blocks and the same answer, and nothing is stored over them. */
+static void blocks_kept_at_a_level_are_read_without_one(void **state) {
+    (void)state;
+    visit v;
+    visit_begin(&v);
+    look_up(v.folder, "&level=4", &v.e, v.tokens, true);
+    sky_lookup coded = look_up(v.folder, "&level=4", &v.e, v.tokens, true);
+    uint64_t answer = v.e.logits;
+    assert_int_equal(coded.hit_tokens, 96);
+    for (int visits = 0; visits < 2; visits++) {
+        sky_lookup plain = look_up(v.folder, "", &v.e, v.tokens, true);
+        assert_int_equal(plain.verdict, SKY_VERDICT_HIT);
+        assert_int_equal(plain.hit_tokens, 96);
+        assert_int_equal(plain.corrupt_blocks, 0);
+        assert_int_equal(plain.foreign_blocks, 0);
+        assert_int_equal(plain.level_blocks[LEVEL_4], 6);
+        assert_true(plain.bytes_loaded < coded.bytes_loaded);
+        assert_true(v.e.logits == answer);
+    }
+    sky_lookup again = look_up(v.folder, "&level=4", &v.e, v.tokens, true);
+    assert_int_equal(again.level_blocks[LEVEL_4], 6);
+    assert_true(v.e.logits == answer);
+    visit_end(&v);
+}
+
+/* New blocks after those that lie coded are stored as they come, and both are read at once. */
+static void coded_blocks_and_others_make_one_prefix(void **state) {
+    (void)state;
+    visit v;
+    visit_begin(&v);
+    look_up(v.folder, "&level=4", &v.e, v.tokens, true);
+    v.tokens[40]++; /* of block 2 */
+    sky_lookup partly = look_up(v.folder, "", &v.e, v.tokens, true);
+    uint64_t answer = v.e.logits;
+    assert_int_equal(partly.hit_tokens, 32);
+    sky_lookup all = look_up(v.folder, "", &v.e, v.tokens, true);
+    assert_int_equal(all.hit_tokens, 96);
+    assert_int_equal(all.level_blocks[LEVEL_4], 2);
+    assert_int_equal(all.level_blocks[0], 4);
+    assert_true(v.e.logits == answer);
+    visit_end(&v);
+}
+
+/* One byte of a block, as it lies in the folder, is another one. */
+static void damage(visit *v, uint32_t number) {
+    made_up_engine *e = &v->e;
+    sky_cache *cache = open_disk(v->folder, ".", NULL, NULL);
+    sky_engine engine = made_up_engine_ops(e);
+    const sky_manager_options options = {.block_tokens = 16};
+    sky_manager *manager;
+    sky_namespace ns;
+    sky_key keys[6];
+    uint8_t *bytes = malloc(1u << 20);
+    sky_span span = {bytes, 1u << 20};
+    assert_int_equal(sky_manager_create(cache, &engine, &options, &manager, NULL), SKY_OK);
+    sky_manager_namespace(manager, &ns);
+    sky_block_keys(&ns, v->tokens, PROMPT_TOKENS, 16, keys, 6);
+    sky_item item = {.key = keys[number], .spans = &span, .span_count = 1};
+    assert_int_equal(sky_run(cache, SKY_OP_GET, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    span.bytes = item.bytes;
+    bytes[20] ^= 1; /* of its head, which every range needs */
+    item.parent = keys[number - 1];
+    assert_int_equal(sky_run(cache, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
+    free(bytes);
+    sky_manager_destroy(manager);
+    sky_cache_close(cache);
+}
+
+static void a_damaged_code_ends_the_prefix_without_a_level_too(void **state) {
+    (void)state;
+    visit v;
+    visit_begin(&v);
+    look_up(v.folder, "&level=4", &v.e, v.tokens, true);
+    damage(&v, 3);
+    sky_lookup found = look_up(v.folder, "", &v.e, v.tokens, true);
+    assert_int_equal(found.corrupt_blocks, 1);
+    assert_int_equal(found.foreign_blocks, 0);
+    assert_int_equal(found.hit_tokens, 48);
+    found = look_up(v.folder, "", &v.e, v.tokens, true); /* stored anew */
+    assert_int_equal(found.corrupt_blocks, 0);
+    assert_int_equal(found.hit_tokens, 96);
+    visit_end(&v);
+}
+
+static void without_a_level_another_calibration_is_no_damage_either(void **state) {
+    (void)state;
+    visit v;
+    visit_begin(&v);
+    sky_profile *own = calibrate(0.25f), *other = calibrate(0.5f);
+    look_up_with(own, v.folder, "&level=4", &v.e, v.tokens, true);
+    sky_lookup found = look_up_with(other, v.folder, "", &v.e, v.tokens, true);
+    assert_int_equal(found.foreign_blocks, 6);
+    assert_int_equal(found.corrupt_blocks, 0);
+    assert_int_equal(found.hit_tokens, 0);
+    found = look_up_with(other, v.folder, "", &v.e, v.tokens, false); /* stored anew */
+    assert_int_equal(found.hit_tokens, 96);
+    assert_int_equal(found.level_blocks[0], 6);
+    sky_profile_destroy(own);
+    sky_profile_destroy(other);
+    visit_end(&v);
+}
+
+/* ---- several levels ---- */
 
 static sky_item run_one(sky_cache *cache, sky_op op, block *b, void *data, sky_coding wanted) {
     sky_span span = {data, b->payload.payload_bytes};
@@ -574,6 +698,10 @@ int main(void) {
         cmocka_unit_test(lengths_that_cannot_be_ask_for_nothing),
         cmocka_unit_test(a_layout_without_a_shape_is_refused),
         cmocka_unit_test(a_disk_keeps_blocks_coded),
+        cmocka_unit_test(blocks_kept_at_a_level_are_read_without_one),
+        cmocka_unit_test(coded_blocks_and_others_make_one_prefix),
+        cmocka_unit_test(a_damaged_code_ends_the_prefix_without_a_level_too),
+        cmocka_unit_test(without_a_level_another_calibration_is_no_damage_either),
         cmocka_unit_test(blocks_of_another_calibration_are_a_miss_and_stored_anew),
         cmocka_unit_test(a_disk_of_three_levels_is_three_disks),
     };

@@ -9,7 +9,10 @@
  * Nothing reaches the engine unchecked: sizes before the read, headers after it, and the engine is
  * told to go on only from blocks that came whole. When one did not, those before it are kept if all
  * their rows are here, which is so but for windows that the longer prefix had passed: those rows
- * were never read. They are read again, or after the deadline from memory alone. */
+ * were never read. They are read again, or after the deadline from memory alone.
+ *
+ * Surprise: what is smaller than a block may be one that is coded, in a tier without a level. It is
+ * read as it lies and decoded here; what does not decode is damaged. */
 #include <skymem/manager.h>
 
 #include <assert.h>
@@ -67,10 +70,58 @@ static void plan_items(sky_manager *m, uint32_t block_count) {
     }
 }
 
-static sky_status block_status(const sky_manager *m, uint32_t block) {
+/* ---- blocks that lie coded in a tier that does not decode ---- */
+
+/* Have these read as they lie. Owner: *out, room for them and for decoding; NULL: there are none
+ * Errors: SKY_E_NOMEM */
+static sky_status plan_raw(sky_manager *m, uint32_t block_count, uint8_t **out) {
+    const sky_block_scratch *s = &m->scratch;
+    uint64_t at = (m->coded.codec.work_bytes + 63) / 64 * 64, bytes = at;
+    *out = NULL;
+    for (uint32_t b = 0; b < block_count; b++)
+        bytes += (s->raw[b].bytes + 63) / 64 * 64;
+    if (bytes == at)
+        return SKY_OK;
+    if (!(*out = aligned_alloc(64, bytes)))
+        return SKY_E_NOMEM;
+    for (uint32_t b = 0; b < block_count; b++) {
+        if (s->raw[b].bytes == 0)
+            continue;
+        s->raw[b].data = *out + at;
+        s->items[b].spans = &s->raw[b];
+        s->items[b].span_count = 1;
+        s->items[b].range = (sky_range){0, s->raw[b].bytes};
+        at += (s->raw[b].bytes + 63) / 64 * 64;
+    }
+    return SKY_OK;
+}
+
+/* What came of such a block, to where the engine wants it.
+ * Errors: SKY_E_CORRUPT, SKY_MISS (of another calibration) */
+static sky_status decode_raw(sky_manager *m, uint32_t block, void *work) {
+    const sky_block_scratch *s = &m->scratch;
+    const sky_block_codec *codec = &m->coded.codec;
+    sky_item *item = &s->items[block];
+    const void *data = s->raw[block].data;
+    block_plan plan = {.spans = s->spans + block * sky__spans_per_block(m)};
+    uint64_t moved, needed;
+    sky_coding coding = sky_coded_coding(data, item->bytes);
+    if (coding == 0 && item->bytes != m->payload.payload_bytes)
+        return SKY_E_CORRUPT;
+    plan_block(m, block, s->headers + (size_t)block * m->payload.header_bytes, &plan);
+    item->coding = coding ? coding : item->coding;
+    return codec->decode(codec->self, data, item->bytes, true, (sky_range){0, plan.end}, plan.spans,
+                         plan.span_count, &moved, &needed, work);
+}
+
+/* What came of a block, which is then where the engine wants it. */
+static sky_status take_block(sky_manager *m, uint32_t block, void *work) {
     const sky_item *item = &m->scratch.items[block];
-    if (item->status != SKY_OK)
-        return item->status;
+    sky_status status = item->status;
+    if (status == SKY_OK && m->scratch.raw[block].bytes > 0)
+        status = decode_raw(m, block, work);
+    if (status != SKY_OK)
+        return status;
     return sky_payload_header_check(&m->payload, block * m->block_tokens,
                                     m->scratch.headers + (size_t)block * m->payload.header_bytes);
 }
@@ -105,40 +156,47 @@ static bool keep_leading(sky_manager *m, uint32_t block_count) {
     return status == SKY_OK;
 }
 
-/* Read the blocks of the plan into the engine. SKY_OK: so many as the plan now says are there.
- * SKY_MISS: only so many can be had, try those. SKY_E_DEADLINE: too late for the next one. Others:
- * the engine cannot take them. */
-static sky_status load_blocks(sky_manager *m, sky_load_plan *plan, sky_lookup *out) {
-    uint32_t *block_count = &plan->block_count;
-    const sky_call call = {.tiers = plan->tiers};
-    sky_state state = sky__manager_rows(m);
-    sky_status status = m->engine.ops->restore_begin(m->engine.self, *block_count * m->block_tokens,
-                                                     &state);
-    if (status != SKY_OK)
-        return status;
-    plan_items(m, *block_count);
-    sky_time before = sky_now();
-    if (plan->deadline_ns != 0)
-        status = sky__load_paced(m, plan);
-    else
-        status = sky_run(m->cache, SKY_OP_GET, m->scratch.items, *block_count, &call);
-    out->transfer_ns += sky_now() - before;
-    if (status != SKY_OK)
-        return status;
+/* Blocks came, or not: SKY_OK when the engine is to take so many as block_count then says. */
+static sky_status take_blocks(sky_manager *m, uint32_t *block_count, void *work, sky_lookup *out) {
     for (uint32_t b = 0; b < *block_count; b++) {
-        status = block_status(m, b);
+        sky_status status = take_block(m, b, work);
         if (status == SKY_OK)
             continue;
         out->corrupt_blocks += status == SKY_E_CORRUPT;
         *block_count = b;
         if (b > 0 && keep_leading(m, b))
-            break;
+            return SKY_OK;
         return status == SKY_E_DEADLINE ? status : SKY_MISS;
     }
-    return m->engine.ops->restore_end(m->engine.self, true);
+    return SKY_OK;
 }
 
-/* Leading blocks that some tier has, at the size they must have; the items say which tier. */
+/* Read the blocks of the plan into the engine. SKY_OK: so many as the plan now says are there.
+ * SKY_MISS: only so many can be had, try those. SKY_E_DEADLINE: too late for the next one. Others:
+ * the engine cannot take them. */
+static sky_status load_blocks(sky_manager *m, sky_load_plan *plan, sky_lookup *out) {
+    const sky_call call = {.tiers = plan->tiers};
+    sky_state state = sky__manager_rows(m);
+    uint8_t *room;
+    sky_status status = m->engine.ops->restore_begin(m->engine.self,
+                                                     plan->block_count * m->block_tokens, &state);
+    if (status != SKY_OK)
+        return status;
+    plan_items(m, plan->block_count);
+    status = plan_raw(m, plan->block_count, &room);
+    sky_time before = sky_now();
+    if (status == SKY_OK && plan->deadline_ns != 0)
+        status = sky__load_paced(m, plan);
+    else if (status == SKY_OK)
+        status = sky_run(m->cache, SKY_OP_GET, m->scratch.items, plan->block_count, &call);
+    out->transfer_ns += sky_now() - before;
+    if (status == SKY_OK)
+        status = take_blocks(m, &plan->block_count, room, out);
+    free(room);
+    return status == SKY_OK ? m->engine.ops->restore_end(m->engine.self, true) : status;
+}
+
+/* Leading blocks that some tier has, at a size they may have; the items say which tier. */
 static uint32_t find_blocks(sky_manager *m, uint32_t block_count, const sky_call *call,
                             sky_lookup *out) {
     sky_item *items = m->scratch.items;
@@ -151,9 +209,11 @@ static uint32_t find_blocks(sky_manager *m, uint32_t block_count, const sky_call
     sky_status status = sky_run(m->cache, SKY_OP_HAS, items, block_count, call);
     out->transfer_ns += sky_now() - before;
     uint32_t found = 0;
-    while (status == SKY_OK && found < block_count && items[found].status == SKY_OK &&
-           items[found].bytes == m->payload.payload_bytes)
-        found++;
+    for (; status == SKY_OK && found < block_count && items[found].status == SKY_OK &&
+           sky__may_be_block(m, items[found].bytes);
+         found++)
+        if (items[found].bytes != m->payload.payload_bytes)
+            m->scratch.raw[found].bytes = m->payload.payload_bytes;
     out->corrupt_blocks += status == SKY_OK && found < block_count && items[found].status == SKY_OK;
     return found;
 }
@@ -163,7 +223,9 @@ static void count_loaded(const sky_manager *m, uint32_t block_count, sky_lookup 
     out->hit_tokens = block_count * m->block_tokens;
     for (uint32_t b = 0; b < block_count; b++) {
         const sky_item *item = &m->scratch.items[b];
-        for (uint32_t i = 0; i < item->span_count; i++)
+        bool raw = m->scratch.raw[b].bytes > 0;
+        out->bytes_loaded += raw ? item->bytes : 0;
+        for (uint32_t i = 0; !raw && i < item->span_count; i++)
             out->bytes_loaded += item->spans[i].data ? item->spans[i].bytes : 0;
         if (item->tier < SKY_TIERS_MAX)
             out->tier_blocks[item->tier]++;
@@ -235,6 +297,7 @@ static sky_status load_prefix(sky_manager *m, uint32_t wanted, sky_time deadline
     const sky_call call = {.deadline_ns = deadline};
     sky_load_plan plan = {.deadline_ns = deadline};
     unsigned foreign = atomic_load(&m->coded.foreign);
+    memset(m->scratch.raw, 0, wanted * sizeof *m->scratch.raw);
     uint32_t found = find_blocks(m, wanted, &call, out);
     plan_load(m, found, &plan);
     sky_status status = load_planned(m, &plan, out);

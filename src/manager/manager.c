@@ -119,6 +119,7 @@ static void scratch_free(sky_block_scratch *s) {
     free(s->stored);
     free(s->headers);
     free(s->spans);
+    free(s->raw);
 }
 
 void sky_manager_destroy(sky_manager *manager) {
@@ -154,9 +155,10 @@ static sky_status scratch_reserve(sky_manager *m, uint32_t blocks) {
         .stored = calloc(blocks, sizeof *s.stored),
         .headers = calloc(blocks, m->payload.header_bytes),
         .spans = calloc(blocks, sky__spans_per_block(m) * sizeof *s.spans),
+        .raw = calloc(blocks, sizeof *s.raw),
         .blocks_max = blocks,
     };
-    if (!s.keys || !s.items || !s.stored || !s.headers || !s.spans) {
+    if (!s.keys || !s.items || !s.stored || !s.headers || !s.spans || !s.raw) {
         scratch_free(&s);
         return SKY_E_NOMEM;
     }

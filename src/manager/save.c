@@ -124,8 +124,7 @@ static sky_status find_missing(sky_manager *m, uint32_t block_count, uint64_t *m
     bool spoiled = false;
     for (uint32_t b = 0; status == SKY_OK && b < block_count; b++) {
         spoiled |= m->spoiled && sky_key_equal(&items[b].key, &m->spoiled_key);
-        missing[b] = spoiled || items[b].status != SKY_OK ||
-                     items[b].bytes != m->payload.payload_bytes;
+        missing[b] = spoiled || items[b].status != SKY_OK || !sky__may_be_block(m, items[b].bytes);
     }
     m->spoiled &= !spoiled; /* once */
     return status;
