@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -293,6 +294,20 @@ static void files_that_are_no_model_are_an_error(void **state) {
     unlink(path);
 }
 
+/* Nobody will ever write to it. */
+static void a_fifo_is_no_model_at_once(void **state) {
+    (void)state;
+    char folder[] = "/tmp/skymem-fifo-XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/model.gguf", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(20);
+    expect_no_model(path, SKY_E_SYNTAX, "not a GGUF");
+    alarm(0);
+    unlink(path);
+    rmdir(folder);
+}
+
 static void a_kv_type_that_is_none_is_an_error(void **state) {
     (void)state;
     sky_llama *llama = NULL;
@@ -320,6 +335,7 @@ int main(void) {
         cmocka_unit_test(llama_cpps_own_restore_stands_beside_ours),
         cmocka_unit_test(prompts_that_do_not_fit_are_an_error),
         cmocka_unit_test(files_that_are_no_model_are_an_error),
+        cmocka_unit_test(a_fifo_is_no_model_at_once),
         cmocka_unit_test(a_kv_type_that_is_none_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

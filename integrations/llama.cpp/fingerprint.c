@@ -23,7 +23,7 @@ typedef struct {
 } mapped;
 
 static sky_status map_file(const char *path, mapped *out, sky_error *error) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for a writer */
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) {
         int reason = errno;
