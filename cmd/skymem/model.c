@@ -21,6 +21,11 @@ bool cli_beside_program(const char *relative, char *out, size_t out_bytes) {
 
 #ifdef SKYMEM_WITH_LLAMA
 
+/* A text is first cut so, to see whether it is too long. Each cut may make some tokens more: the
+ * model's first and last, those of a special one, and what would have been one across it. */
+#define PIECE_BYTES 8192u
+#define PIECE_EXTRA 16u
+
 bool cli_model_find(cli *c, char *path, size_t path_bytes) {
     char note[4096];
     const char *given = cli_text(c, "model");
@@ -88,6 +93,33 @@ int cli_model_tokenize(const cli *c, const cli_model *m, const char *text, size_
         room = *count;
     }
     return cli_failed(c, "the prompt cannot be cut into tokens: %s", sky_status_text(status));
+}
+
+/* Bytes of a piece of text, which begins as the next one does: with no part of a character. */
+static size_t piece_bytes(const char *text, size_t bytes) {
+    size_t cut = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+    while (cut < bytes && cut > PIECE_BYTES - 4 && ((unsigned char)text[cut] & 0xc0) == 0x80)
+        cut--;
+    return cut;
+}
+
+size_t cli_model_overflow(const cli_model *m, const char *text, size_t bytes, size_t most) {
+    const sky_engine *e = m->engine;
+    uint32_t tokens[PIECE_BYTES + 16];
+    size_t at_least = 0;
+    if (bytes <= most + PIECE_BYTES) /* soon cut whole, and then it is known */
+        return 0;
+    while (bytes > 0 && at_least <= most + most / 8) {
+        size_t piece = piece_bytes(text, bytes), count = 0;
+        sky_status status = e->ops->tokenize(e->self, text, piece, tokens, PIECE_BYTES + 16,
+                                             &count);
+        if (status != SKY_OK && status != SKY_E_DST_SMALL)
+            return 0;
+        at_least += count > PIECE_EXTRA ? count - PIECE_EXTRA : 0;
+        text += piece;
+        bytes -= piece;
+    }
+    return at_least > most + most / 8 ? at_least : 0;
 }
 
 int cli_model_manager(const cli *c, const cli_model *m, sky_cache *cache, uint32_t block_tokens,

@@ -22,6 +22,9 @@ void cli_model_close(cli_model *m);
 /* Owner: the caller frees *tokens, which has room for `spare` more. */
 int cli_model_tokenize(const cli *c, const cli_model *m, const char *text, size_t bytes,
                        size_t spare, uint32_t **tokens, size_t *count);
+/* How many tokens a text has at least, when these are sure to be more than `most`; else 0. Soon
+ * known however long the text is: a tokenizer may take minutes for a megabyte. */
+size_t cli_model_overflow(const cli_model *m, const char *text, size_t bytes, size_t most);
 int cli_model_manager(const cli *c, const cli_model *m, sky_cache *cache, uint32_t block_tokens,
                       sky_manager **out);
 /* Compute tokens[first] to tokens[count-1] on top of what the engine holds. */

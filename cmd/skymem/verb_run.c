@@ -45,7 +45,17 @@ static int read_prompt(cli *c, answer *a) {
     return code;
 }
 
+static int too_long(const cli *c, const char *at_least, size_t tokens, uint32_t most) {
+    return cli_failed(c,
+                      "the prompt has %s%zu tokens, and the model's context holds %u: shorten it",
+                      at_least, tokens, most);
+}
+
 static int cut_prompt(cli *c, answer *a) {
+    uint32_t most = sky_llama_trained_tokens(a->model.llama);
+    size_t over = cli_model_overflow(&a->model, a->prompt.data, a->prompt.bytes, most);
+    if (over > 0)
+        return too_long(c, "more than ", over, most);
     sky_time start = sky_now();
     int code = cli_model_tokenize(c, &a->model, a->prompt.data, a->prompt.bytes, a->predict,
                                   &a->tokens, &a->prompt_tokens);
@@ -60,9 +70,7 @@ static int reserve(const cli *c, answer *a) {
     sky_error error = {0};
     uint32_t most = sky_llama_trained_tokens(a->model.llama);
     if (a->prompt_tokens >= most)
-        return cli_failed(c,
-                          "the prompt has %zu tokens, and the model's context holds %u: shorten it",
-                          a->prompt_tokens, most);
+        return too_long(c, "", a->prompt_tokens, most);
     if (a->predict > most - a->prompt_tokens)
         a->predict = most - a->prompt_tokens;
     sky_status status = sky_llama_reserve(a->model.llama, (uint32_t)(a->prompt_tokens + a->predict),

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Proves, on a tiny model, what `skymem run` refuses, and soon, and which memory it falls back to.
+. "$(dirname "$0")/common.sh"
+need_engine
+python3 tests/cli/tiny_gguf.py llama "$work/tiny.gguf"
+run=(timeout 20 "$skymem" run --model "$work/tiny.gguf" --block-tokens 16 --predict 2)
+
+# Far more than its context of 4,096 tokens: cutting all of it would take minutes.
+python3 -c "print('x y z ' * 200000)" >"$work/long"
+expect 1 "${run[@]}" --prompt-file "$work/long"
+says "the prompt has more than "
+says " tokens, and the model's context holds 4096: shorten it"
+silent
+
+# A little more: known to the token.
+python3 -c "print('xyz' * 1400)" >"$work/over"
+expect 1 "${run[@]}" --prompt-file "$work/over"
+says "the prompt has 4205 tokens, and the model's context holds 4096: shorten it"
+python3 -c "print('x' * 4000)" >"$work/under"
+expect 0 "${run[@]}" --prompt-file "$work/under" --store mem:64MiB --predict 1
+
+# A FIFO that nobody writes to is no model.
+mkfifo "$work/fifo"
+expect 1 timeout 20 "$skymem" run --model "$work/fifo" --prompt a
+says "not a GGUF model file"
+
+finish
