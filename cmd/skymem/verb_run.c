@@ -78,12 +78,21 @@ static int reserve(const cli *c, answer *a) {
     return status == SKY_OK ? CLI_OK : cli_failed(c, "%s", error.text);
 }
 
+/* The memory that the user allows. */
+static const char *memory_of(cli *c) {
+    const cli_value *v = cli_find(c, "store");
+    for (size_t i = 0; i < v->count; i++)
+        if (strncmp(v->texts[i], "mem:", 4) == 0)
+            return v->texts[i];
+    return "mem:256MiB";
+}
+
 /* A tier that does not open is reported, and the prompt is answered all the same. */
 static int open_store(cli *c, answer *a) {
-    const char *memory = "mem:256MiB";
     int code = cli_store_open(c, &a->store);
     if (code != CLI_FAILED)
         return code;
+    const char *memory = memory_of(c);
     cli_note(c, "answering with process memory alone");
     return cli_store_open_urls(c, &memory, 1, &a->store);
 }

@@ -24,4 +24,12 @@ mkfifo "$work/fifo"
 expect 1 timeout 20 "$skymem" run --model "$work/fifo" --prompt a
 says "not a GGUF model file"
 
+# Without its disk a run keeps to the memory that was allowed: one block has no room in 64 KiB.
+python3 -c "print('x' * 600)" >"$work/short"
+run+=(--prompt-file "$work/short" --store "disk:$work/short" --block-tokens 128 --json)
+expect 0 "${run[@]}" --store mem:64KiB
+holds 'o["saved_blocks"] == 0 and o["tiers"] == {"mem": 0} and len(o["tokens"]) == 2'
+grep -q "answering with process memory alone" "$work/err" || fail "unsaid: $(cat "$work/err")"
+expect 0 "${run[@]}"
+holds 'o["saved_blocks"] == 4 and o["tiers"] == {"mem": 0}'
 finish
