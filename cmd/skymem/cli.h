@@ -27,10 +27,11 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_FOUND = 3 };
 typedef enum {
     CLI_FLAG,   /* no value */
     CLI_TEXT,   /* anything */
+    CLI_PATH,   /* a file or a folder; a leading ~/ is the home folder */
     CLI_COUNT,  /* a whole number within min … max (max 0: no limit) */
     CLI_NUMBER, /* a finite number within min … max (max 0: no limit) */
     CLI_CHOICE, /* one of the words in `value`, parted by | */
-    CLI_LIST,   /* text, may be repeated, at most `max` times (0: CLI_LIST_MAX) */
+    CLI_LIST,   /* a path or a URL, ~/ as above, at most `max` times (0: CLI_LIST_MAX) */
 } cli_kind;
 
 typedef struct {
@@ -132,6 +133,10 @@ const char *cli_closest(const char *word, const char *const *candidates, size_t 
 int cli_settings_load(cli *c);
 /* $XDG_CACHE_HOME or ~/.cache; NULL, and "" in `out`, when the account has no home. */
 const char *cli_cache_home(char *out, size_t out_bytes);
+/* A path, or a URL, with a leading ~/ of its path replaced by the home folder: a shell does so at
+ * the beginning of a word alone, and nobody does for the environment and a file.
+ * Owner: the caller frees; NULL, and `why`, when it cannot be. */
+char *cli_home_expand(const char *text, const char **why);
 
 /* Values in force; the verb must have the option. */
 bool cli_given(cli *c, const char *name);

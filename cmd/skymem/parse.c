@@ -167,10 +167,19 @@ static const char *convert(cli_value *v, const char *text, char *must, size_t mu
         v->whole = 1;
         return NULL;
     case CLI_TEXT:
+    case CLI_PATH:
     case CLI_LIST:
         return NULL;
     }
     return NULL;
+}
+
+/* The text as it will be used: a path with its home. NULL, and `why`. */
+static char *keep(const cli_option *option, const char *text, const char **why) {
+    if (option->kind == CLI_PATH || option->kind == CLI_LIST)
+        return cli_home_expand(text, why);
+    *why = "out of memory";
+    return strdup(text);
 }
 
 int cli_take(cli *c, cli_value *v, const char *text, cli_origin origin, unsigned line) {
@@ -186,9 +195,10 @@ int cli_take(cli *c, cli_value *v, const char *text, cli_origin origin, unsigned
     size_t most = v->option->kind == CLI_LIST && v->option->max ? v->option->max : CLI_LIST_MAX;
     if (v->count == most)
         return cli_usage(c, "%s: at most %zu of them", where, most);
-    v->texts[v->count] = strdup(text);
+    const char *why;
+    v->texts[v->count] = keep(v->option, text, &why);
     if (!v->texts[v->count])
-        return cli_failed(c, "out of memory");
+        return cli_usage(c, "%s %s: %s", where, text, why);
     v->count++;
     v->origin = origin;
     v->line = line;

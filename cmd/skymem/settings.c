@@ -1,6 +1,7 @@
 /* Settings: options whose value may stand in the environment or in a file instead of on the command
  * line. Strongest first: flag, SKYMEM_NAME, --config FILE or $XDG_CONFIG_HOME/skymem/config.yaml,
- * default. The file is a YAML mapping of the names below, with _ for -; `store` may be a list. */
+ * default. The file is a YAML mapping of the names below, with _ for -; `store` may be a list. In
+ * each a path may begin with ~/. */
 #include "cli.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ const cli_option cli_settings[] = {
              "sky+udp:SCENARIO.yaml; level=L keeps blocks coded there, level=8,4,2 at each of "
              "these levels, so that a deadline can choose "
              "(default: mem:256MiB, then disk:$XDG_CACHE_HOME/skymem?max=8GiB)"},
-    {.name = "model", .kind = CLI_TEXT, .value = "GGUF", .help = "the model file"},
+    {.name = "model", .kind = CLI_PATH, .value = "GGUF", .help = "the model file"},
     {.name = "block-tokens",
      .kind = CLI_COUNT,
      .value = "N",
@@ -63,7 +64,7 @@ const cli_option cli_settings[] = {
      .fallback = "on",
      .help = "flash attention; without it V lies transposed and cannot be cached"},
     {.name = "calibration",
-     .kind = CLI_TEXT,
+     .kind = CLI_PATH,
      .value = "F.skycal",
      .help = "what skymem calibrate measured of the model, for levels; none: do without (default: "
              "found by the model's content)"},
@@ -73,30 +74,52 @@ const cli_option cli_settings[] = {
 const cli_option cli_common[] = {
     {.name = "json", .kind = CLI_FLAG, .help = "print JSON on standard output and nothing else"},
     {.name = "config",
-     .kind = CLI_TEXT,
+     .kind = CLI_PATH,
      .value = "FILE",
      .help = "read settings from FILE (default: $XDG_CONFIG_HOME/skymem/config.yaml)"},
     {.name = "help", .kind = CLI_FLAG, .letter = 'h', .help = "explain by example"},
     {.name = NULL},
 };
 
-/* $XDG_NAME, or ~/FALLBACK when it is unset or not absolute; without HOME the account's own home.
- * NULL, and "" in `out`, when there is none either: a place that others could make first, such as
- * one in /tmp, would be theirs. */
+/* HOME, without it the account's own home. NULL when there is none either: a place that others
+ * could make first, such as one in /tmp, would be theirs. */
+static const char *home_folder(void) {
+    const char *home = getenv("HOME");
+    const struct passwd *account = home && home[0] ? NULL : getpwuid(geteuid());
+    if (account)
+        home = account->pw_dir;
+    return home && home[0] ? home : NULL;
+}
+
+/* $XDG_NAME, or ~/FALLBACK when it is unset or not absolute; NULL, and "" in `out`, without a
+ * home. */
 static const char *home_of(const char *variable, const char *fallback, char *out,
                            size_t out_bytes) {
-    const char *xdg = getenv(variable), *home = getenv("HOME");
+    const char *xdg = getenv(variable), *home = home_folder();
     out[0] = '\0';
     if (xdg && xdg[0] == '/') {
         snprintf(out, out_bytes, "%s", xdg);
         return out;
     }
-    const struct passwd *account = home && home[0] ? NULL : getpwuid(geteuid());
-    if (account)
-        home = account->pw_dir;
-    if (!home || !home[0])
+    if (!home)
         return NULL;
     snprintf(out, out_bytes, "%s/%s", home, fallback);
+    return out;
+}
+
+char *cli_home_expand(const char *text, const char **why) {
+    size_t word = strcspn(text, ":/~");
+    const char *path = text[word] == ':' ? text + word + 1 : text;
+    if (path[0] == '~' && path[1] && !strchr("/?", path[1])) {
+        *why = "~NAME is not known here: write the folder out, or ./~NAME for what is called so";
+        return NULL;
+    }
+    const char *home = path[0] == '~' ? home_folder() : "";
+    *why = home ? "out of memory" : "~ is nowhere: HOME is not set and the account has no home";
+    size_t bytes = strlen(text) + (home ? strlen(home) : 0) + 1;
+    char *out = home ? malloc(bytes) : NULL;
+    if (out)
+        snprintf(out, bytes, "%.*s%s%s", (int)(path - text), text, home, path + (path[0] == '~'));
     return out;
 }
 

@@ -144,7 +144,7 @@ const cli_verb cli_verb_bench = {
         (const cli_option[]){
             {.name = "quick", .kind = CLI_FLAG, .help = "smaller and fewer: a look, not a figure"},
             {.name = "folder",
-             .kind = CLI_TEXT,
+             .kind = CLI_PATH,
              .value = "DIR",
              .help = "where disk measures (default: $XDG_CACHE_HOME)"},
             {.name = "seed",

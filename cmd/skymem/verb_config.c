@@ -74,7 +74,9 @@ const cli_verb cli_verb_config = {
     .about =
         "Strongest first: the command line, SKYMEM_NAME in the environment (SKYMEM_BLOCK_TOKENS "
         "for --block-tokens; SKYMEM_STORE holds URLs parted by blanks), the file of --config or "
-        "$XDG_CONFIG_HOME/skymem/config.yaml, defaults. The file is a YAML mapping with _ for -:\n"
+        "$XDG_CONFIG_HOME/skymem/config.yaml, defaults. A path, in a URL too, may begin with ~/. "
+        "The "
+        "file is a YAML mapping with _ for -:\n"
         "store: [mem:1GiB, \"disk:/mnt/cache?max=100GiB\"]\n"
         "model: /models/gemma.gguf",
     .settings = CLI_SET_ALL,

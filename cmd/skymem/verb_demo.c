@@ -188,11 +188,11 @@ const cli_verb cli_verb_demo = {
              .help = "which rows, parted by commas: mem, disk, sky-rotation, sky-hop, "
                      "sky-rotation-hop, disk-8, disk-4, sky-rotation-hop-4, mem-partial"},
             {.name = "scenario",
-             .kind = CLI_TEXT,
+             .kind = CLI_PATH,
              .value = "FILE",
              .help = "one sky row, from this scenario (default: scenarios/demo-*.yaml)"},
             {.name = "satellites",
-             .kind = CLI_TEXT,
+             .kind = CLI_PATH,
              .value = "FILE",
              .help = "a row from this scenario's real satellites as well; they must run: skymem "
                      "constellation up FILE"},
@@ -213,7 +213,7 @@ const cli_verb cli_verb_demo = {
              .value = "TEXT",
              .help = "another shared text, of at least 2,048 tokens"},
             {.name = "prompt-file",
-             .kind = CLI_TEXT,
+             .kind = CLI_PATH,
              .value = "FILE",
              .help = "another shared text, from a file"},
             {.name = NULL},

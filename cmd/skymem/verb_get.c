@@ -104,7 +104,7 @@ const cli_verb cli_verb_get = {
     .options =
         (const cli_option[]){
             {.name = "output",
-             .kind = CLI_TEXT,
+             .kind = CLI_PATH,
              .letter = 'o',
              .value = "FILE",
              .help = "write the value to FILE"},

@@ -85,7 +85,7 @@ static const cli_option options[] = {
      .max = 360,
      .help = "what the nodes are spread over: 360, or 180 for polar planes"},
     {.name = "tle",
-     .kind = CLI_TEXT,
+     .kind = CLI_PATH,
      .value = "FILE",
      .help = "satellites by their elements: TLE (what stands behind column 69 after a blank is "
              "skipped), or OMM as JSON, CSV or KVN"},
@@ -153,7 +153,7 @@ static const cli_option options[] = {
      .max = 3600,
      .help = "czml: seconds between positions"},
     {.name = "output",
-     .kind = CLI_TEXT,
+     .kind = CLI_PATH,
      .value = "FILE",
      .help = "czml: the file to write; windows: a drawing (SVG)",
      .letter = 'o'},

@@ -110,6 +110,9 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
     }
     if (optind < argc)
         return daemon_say(USAGE, argv[optind], "no such argument");
+    for (size_t i = 0; i < h->url_count; i++)
+        if (strstr(h->urls[i], ":~"))
+            return daemon_say(USAGE, h->urls[i], "~ is not the home folder here; write it out");
     if (h->satellite && (h->socket_path || h->url_count > 0))
         return daemon_say(USAGE, "--satellite", "has no socket and no stores of its own");
     if (h->satellite)

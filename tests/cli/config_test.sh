@@ -59,9 +59,22 @@ for none in '~' null ''; do
     expect 2 "$skymem" config --config "$work/bad.yaml"
     says "bad.yaml:2: model has no value"
 done
-printf 'model: "~"\n' >"$work/other.yaml"
+printf 'model: "null"\n' >"$work/other.yaml"
 expect 0 "$skymem" config --json --config "$work/other.yaml"
-holds 'o["model"]["value"] == "~"'
+holds 'o["model"]["value"] == "null"'
+
+# ~/ is the home folder wherever a path stands, also where no shell has seen it; ~NAME is refused
+printf 'model: ~/m.gguf\nstore: [mem:1MiB, "disk:~/c?max=1GiB", sky:~/s.yaml, disk:~]\n' \
+    >"$work/other.yaml"
+expect 0 "$skymem" config --json --config "$work/other.yaml"
+holds "o['model']['value'] == '$HOME/m.gguf'"
+holds "o['store']['value'][1:] == ['disk:$HOME/c?max=1GiB', 'sky:$HOME/s.yaml', 'disk:$HOME']"
+SKYMEM_STORE="disk:~/x disk:a~/y" expect 0 "$skymem" config --json --model="~/z" \
+    --calibration "./~w"
+holds "o['store']['value'] == ['disk:$HOME/x', 'disk:a~/y']"
+holds "o['model']['value'] == '$HOME/z' and o['calibration']['value'] == './~w'"
+expect 2 "$skymem" config --store "disk:~other/x"
+says "--store disk:~other/x: ~NAME is not known here"
 printf 'store: [%s]\n' "$(printf 'mem:1MiB, %.0s' {1..8})mem:1MiB" >"$work/bad.yaml"
 expect 2 "$skymem" config --config "$work/bad.yaml"
 says "bad.yaml:1: store: at most 8 of them"

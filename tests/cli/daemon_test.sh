@@ -56,6 +56,8 @@ expect 2 "$skymemd"
 expect 2 "$skymemd" --socket "$socket" --listen 127.0.0.1:1
 says "not in this version"
 expect 2 "$skymemd" --socket "$socket" --store nonsense
+expect 2 "$skymemd" --socket "$socket" --store "disk:~/cache"
+says "write it out"
 expect 0 "$skymemd" --help
 expect 0 "$skymemd" --version
 finish
