@@ -68,6 +68,13 @@ int daemon_say(int code, const char *what, const char *why) {
 
 /* ---- command line ---- */
 
+/* What getopt_long stopped at: a long word, which it has stepped past, or a letter. */
+static const char *wrong_word(char **argv) {
+    static char letter[] = "-?";
+    letter[1] = (char)optopt;
+    return optopt == 0 || optopt == 'h' || optopt > 255 ? argv[optind - 1] : letter;
+}
+
 static int parse(host *h, int argc, char **argv, bool *finished) {
     enum { HELP = 'h', SOCKET = 256, STORE, VERSION, LATER, SATELLITE, SCENARIO };
     static const struct option options[] = {{"socket", required_argument, NULL, SOCKET},
@@ -84,7 +91,8 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
                                             {"scenario", required_argument, NULL, SCENARIO},
                                             {NULL, 0, NULL, 0}};
     int which = 0;
-    for (int c; (c = getopt_long(argc, argv, "h", options, &which)) != -1;) {
+    opterr = 0; /* what is wrong is told below, in our words */
+    for (int c; (c = getopt_long(argc, argv, ":h", options, &which)) != -1;) {
         if (c == HELP || c == VERSION) {
             if (c == HELP)
                 fputs(usage_text, stdout);
@@ -95,8 +103,10 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
         }
         if (c == LATER)
             return daemon_say(USAGE, options[which].name, "not in this version");
+        if (c == ':')
+            return daemon_say(USAGE, argv[optind - 1], "needs a value");
         if (c == '?')
-            return USAGE;
+            return daemon_say(USAGE, wrong_word(argv), "no such option");
         if (c == SOCKET)
             h->socket_path = optarg;
         else if (c == SATELLITE)

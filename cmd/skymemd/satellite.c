@@ -22,6 +22,21 @@ static bool parse(const char *text, sky_satellite *out) {
     return true;
 }
 
+/* Before its key is looked for, which the satellite of a wrong number cannot have. */
+static int exists(const char *which, const char *scenario_path, const sky_satellite *self) {
+    sky_constellation sky;
+    sky_placement placement;
+    sky_satellite centre;
+    sky_error error = {0};
+    char why[96];
+    if (sky_scenario_read(scenario_path, &sky, &placement, &centre, &error) != SKY_OK)
+        return DONE; /* told better by what runs it */
+    if (self->plane <= sky.planes && self->slot <= sky.slots)
+        return DONE;
+    snprintf(why, sizeof why, "the scenario has %u planes of %u slots", sky.planes, sky.slots);
+    return daemon_say(USAGE, which, why);
+}
+
 int satellite_main(const char *which, const char *scenario_path) {
     sky_satellite_options options = {.scenario_path = scenario_path, .ready = ready};
     sky_error error = {0};
@@ -29,7 +44,9 @@ int satellite_main(const char *which, const char *scenario_path) {
         return daemon_say(USAGE, "--satellite", "needs --scenario FILE");
     if (!parse(which, &options.self))
         return daemon_say(USAGE, which, "a satellite is PLANE,SLOT, both from 1, such as 3,4");
-    int code = daemon_catch_signals(&options.stop_fd);
+    int code = exists(which, scenario_path, &options.self);
+    if (code == DONE)
+        code = daemon_catch_signals(&options.stop_fd);
     if (code != DONE)
         return code;
     sky_status status = sky_satellite_run(&options, &error);

@@ -56,6 +56,14 @@ expect 2 "$skymemd"
 expect 2 "$skymemd" --socket "$socket" --listen 127.0.0.1:1
 says "not in this version"
 expect 2 "$skymemd" --socket "$socket" --store nonsense
+for wrong in --nope -q --help=x; do
+    expect 2 "$skymemd" "$wrong"
+    says "skymemd: $wrong: no such option; see skymemd --help"
+done
+expect 2 "$skymemd" --socket
+says "skymemd: --socket: needs a value"
+expect 2 "$skymemd" --satellite 99,1 --scenario scenarios/constellation.yaml
+says "99,1: the scenario has 5 planes of 19 slots"
 expect 2 "$skymemd" --socket "$socket" --store "disk:~/cache"
 says "write it out"
 expect 0 "$skymemd" --help
