@@ -8,21 +8,23 @@ static bool blank(char ch) {
     return ch == ' ' || (ch >= '\t' && ch <= '\r');
 }
 
-static int no_token(const cli *c, size_t line, const char *word, const char *end) {
+static int no_token(const cli *c, const char *file, size_t line, const char *word,
+                    const char *end) {
     size_t bytes = 0;
     while (bytes < 20 && word + bytes < end && !blank(word[bytes]))
         bytes++;
     char *shown = cli_escape(word, bytes);
     int code = cli_failed(c,
-                          "line %zu: \"%s\" is no token id: whole numbers below 2^32, parted by "
+                          "%s:%zu: \"%s\" is no token id: whole numbers below 2^32, parted by "
                           "blanks",
-                          line, shown ? shown : "");
+                          file, line, shown ? shown : "");
     free(shown);
     return code;
 }
 
 /* Whitespace-separated token ids; the line of the first wrong one is told. */
-static int parse_tokens(const cli *c, const cli_blob *in, uint32_t **out, size_t *count) {
+static int parse_tokens(const cli *c, const char *file, const cli_blob *in, uint32_t **out,
+                        size_t *count) {
     const char *p = in->data, *end = p + in->bytes;
     size_t line = 1;
     uint32_t *tokens = malloc((in->bytes / 2 + 1) * sizeof *tokens);
@@ -39,7 +41,7 @@ static int parse_tokens(const cli *c, const cli_blob *in, uint32_t **out, size_t
         for (; p < end && *p >= '0' && *p <= '9' && id <= UINT32_MAX; p++)
             id = 10 * id + (uint64_t)(*p - '0');
         if (p == start || id > UINT32_MAX || (p < end && !blank(*p)))
-            return no_token(c, line, start, end);
+            return no_token(c, file, line, start, end);
         tokens[(*count)++] = (uint32_t)id;
     }
     return CLI_OK;
@@ -83,10 +85,11 @@ static int keys_run(cli *c) {
     cli_blob in;
     uint32_t *tokens = NULL, block_tokens = (uint32_t)cli_count(c, "block-tokens");
     size_t count = 0;
-    int code = cli_blob_read(c, c->argument_count ? c->arguments[0] : NULL, 1u << 30, &in);
+    const char *file = c->argument_count ? c->arguments[0] : "-";
+    int code = cli_blob_read(c, file, 1u << 30, &in);
     if (code != CLI_OK)
         return code;
-    code = parse_tokens(c, &in, &tokens, &count);
+    code = parse_tokens(c, strcmp(file, "-") == 0 ? "standard input" : file, &in, &tokens, &count);
     if (code == CLI_OK) {
         size_t blocks = count / block_tokens;
         sky_key *keys = calloc(blocks + 1, sizeof *keys);

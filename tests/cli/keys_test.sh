@@ -48,9 +48,11 @@ grep -q "0 tokens at the end fill no block" "$work/out" || fail "for people: $(c
 for bad in "1 2 x" "-1" "4294967296" "1.5" "99999999999999999999999"; do
     printf '7\n%s\n' "$bad" >"$work/ids"
     expect 1 "$skymem" keys "$work/ids"
-    says "line 2:"
+    says "$work/ids:2:"
     silent
 done
+"$skymem" keys <<<"x" 2>"$work/err" && fail "a word for a token id"
+says "standard input:1:"
 expect 2 "$skymem" keys --namespace abc "$work/ids"
 expect 1 "$skymem" keys "$work/absent"
 says "No such file"
