@@ -10,9 +10,9 @@ static int verify_report(const cli *c, const sky_verify_report *r) {
                                         "bytes", (json_int_t)r->bytes, "corrupt",
                                         (json_int_t)r->corrupt, "orphans", (json_int_t)r->orphans));
     else
-        printf("%llu entries, %s: %llu damaged, %llu left over from interrupted writes\n",
-               (unsigned long long)r->entries, cli_bytes_text(r->bytes, size),
-               (unsigned long long)r->corrupt, (unsigned long long)r->orphans);
+        printf("%llu entries, %s: %llu damaged, %llu left over\n", (unsigned long long)r->entries,
+               cli_bytes_text(r->bytes, size), (unsigned long long)r->corrupt,
+               (unsigned long long)r->orphans);
     if (code == CLI_OK && r->corrupt > 0)
         return cli_failed(c,
                           "%llu damaged entries were dropped; check the disk if it happens again",
@@ -43,7 +43,8 @@ const cli_verb cli_verb_verify = {
     .summary = "Read and check every byte of every tier",
     .synopsis = "",
     .about =
-        "Damaged entries and what interrupted writes left behind are dropped and counted. What "
+        "Damaged entries are dropped and counted, and so is what is left over: of interrupted "
+        "writes, and blocks whose parent is gone, which no prompt can reach. What "
         "other processes put into real satellites (sky+udp:) is not known here and not read: get "
         "checks each byte.",
     .settings = CLI_SET_STORE,
@@ -58,7 +59,8 @@ const cli_verb cli_verb_verify = {
             {"entries", "entries checked and found good"},
             {"bytes", "their size"},
             {"corrupt", "damaged entries, now dropped"},
-            {"orphans", "left-overs of interrupted writes, now dropped"},
+            {"orphans",
+             "what interrupted writes left, and blocks whose parent is gone, now dropped"},
             {NULL, NULL},
         },
     .failed =
