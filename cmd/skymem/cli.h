@@ -171,6 +171,9 @@ json_t *cli_json_text(const void *data, size_t bytes); /* the same as a JSON str
 json_t *cli_json_utf8(const char *data, size_t bytes);
 /* Print one object and a newline, and release it. Returns CLI_OK or CLI_FAILED. */
 int cli_json_print(const cli *c, json_t *object);
+/* With --json a verb of one object that failed before it had one prints {error, exit}, so that a
+ * script finds an object whatever happened. Returns the exit code it was given. */
+int cli_json_failure(const cli *c, int code);
 
 /* table.c: columns aligned on the widest cell; 'l' and 'r' in `columns` tell left from right. */
 typedef struct {
@@ -259,6 +262,9 @@ void cli_note_unlisted(const cli *c, const cli_store *store);
 int cli_key_verb(cli *c, sky_op op, const char *done);
 
 /* help.c */
+/* For help and manual: the fields of cli_json_failure. */
+#define CLI_JSON_FAILURE "these two alone when it failed first: the sentence, and the exit status"
+
 void cli_help_verb(const cli_verb *verb, FILE *to);
 void cli_help_all(FILE *to);
 /* man.c */

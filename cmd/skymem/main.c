@@ -63,5 +63,5 @@ int main(int argc, char **argv) {
             code = verb->run(&c);
     }
     cli_free(&c);
-    return finish(code);
+    return finish(cli_json_failure(&c, code));
 }

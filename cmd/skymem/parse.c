@@ -282,8 +282,10 @@ int cli_parse(cli *c, const cli_verb *verb, int argc, char **argv, bool *help) {
     memset(c, 0, sizeof *c);
     c->verb = verb;
     add_all(c);
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
         *help = *help || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
+        c->json = c->json || strcmp(argv[i], "--json") == 0; /* so that what is wrong is told so */
+    }
     if (*help)
         return CLI_OK;
     int code = take_words(c, argc, argv);

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 static bool progress_shown;
+static bool json_printed;
+static char last_failure[1024];
 
 static void clear_progress(void) {
     if (progress_shown)
@@ -38,10 +40,18 @@ static void say(const cli *c, const char *format, va_list arguments, const char 
     fprintf(stderr, "%s\n", tail);
 }
 
+static void say_failure(const cli *c, const char *format, va_list arguments, const char *tail) {
+    va_list again;
+    va_copy(again, arguments);
+    vsnprintf(last_failure, sizeof last_failure, format, again);
+    va_end(again);
+    say(c, format, arguments, tail);
+}
+
 int cli_failed(const cli *c, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    say(c, format, arguments, "");
+    say_failure(c, format, arguments, "");
     va_end(arguments);
     return CLI_FAILED;
 }
@@ -51,7 +61,7 @@ int cli_usage(const cli *c, const char *format, ...) {
     snprintf(tail, sizeof tail, "; see skymem %s --help", c->verb->name);
     va_list arguments;
     va_start(arguments, format);
-    say(c, format, arguments, tail);
+    say_failure(c, format, arguments, tail);
     va_end(arguments);
     return CLI_USAGE;
 }
@@ -59,7 +69,7 @@ int cli_usage(const cli *c, const char *format, ...) {
 int cli_not_found(const cli *c, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    say(c, format, arguments, "");
+    say_failure(c, format, arguments, "");
     va_end(arguments);
     return CLI_NOT_FOUND;
 }
@@ -187,6 +197,7 @@ json_t *cli_json_utf8(const char *data, size_t bytes) {
 
 int cli_json_print(const cli *c, json_t *object) {
     clear_progress();
+    json_printed = true;
     int failed = !object ||
                  json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 ||
                  putchar('\n') == EOF;
@@ -194,4 +205,12 @@ int cli_json_print(const cli *c, json_t *object) {
     if (failed && !ferror(stdout)) /* else main tells why it could not be written */
         cli_failed(c, "out of memory");
     return failed ? CLI_FAILED : CLI_OK;
+}
+
+int cli_json_failure(const cli *c, int code) {
+    if (code == CLI_OK || json_printed || !c->json || !c->verb->fields || c->verb->json_lines)
+        return code;
+    cli_json_print(c, json_pack("{s:o, s:i}", "error",
+                                cli_json_utf8(last_failure, strlen(last_failure)), "exit", code));
+    return code;
 }

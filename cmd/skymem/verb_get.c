@@ -49,9 +49,15 @@ static int print_value(const cli *c, const cli_blob *value) {
     return CLI_OK;
 }
 
+/* NULL: standard output, which - stands for too. */
+static const char *output_file(cli *c) {
+    const char *file = cli_text(c, "output");
+    return file && strcmp(file, "-") == 0 ? NULL : file;
+}
+
 static int get_deliver(cli *c, const cli_store *store, const cli_key *key, const cli_blob *value,
                        uint8_t tier, double ms) {
-    const char *file = cli_text(c, "output");
+    const char *file = output_file(c);
     char size[24];
     if (!file)
         return print_value(c, value);
@@ -72,7 +78,7 @@ static int get_run(cli *c) {
     cli_blob value = {0};
     cli_key key;
     uint8_t tier = SKY_TIER_NONE;
-    if (c->json && !cli_given(c, "output"))
+    if (c->json && !output_file(c))
         return cli_usage(c, "--json needs -o FILE, because the value takes standard output");
     int code = cli_key_parse(c, c->arguments[0], &key);
     if (code != CLI_OK)
@@ -107,7 +113,7 @@ const cli_verb cli_verb_get = {
              .kind = CLI_PATH,
              .letter = 'o',
              .value = "FILE",
-             .help = "write the value to FILE"},
+             .help = "write the value to FILE; -: to standard output"},
             CLI_OPTION_AS,
             {.name = NULL},
         },

@@ -71,7 +71,7 @@ expect 0 "${run[@]}" --calibration "$work/second.skycal"
 holds 'o["verdict"] == "hit"'
 expect 1 "${run[@]}" --calibration "$work/qwen3.skycal"
 says 'qwen3.skycal: made for another model; see skymem calibrate'
-silent
+excused 1
 
 # refusals
 expect 2 "$skymem" calibrate --model "$work/llama.gguf" --text "$work/1.txt"

@@ -51,6 +51,11 @@ sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)
 PYTHON
 }
 
+# excused CODE: standard output is the object that --json has for a failure.
+excused() {
+    holds "set(o) == {'error', 'exit'} and o['error'] and o['exit'] == $1"
+}
+
 # lines_hold EXPRESSION: every line is a JSON object; the expression is true of their list `rows`.
 lines_hold() {
     python3 - "$work/out" "$1" <<'PYTHON' || fail "not true: $1 of $(head -c 600 "$work/out")"

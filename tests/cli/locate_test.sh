@@ -37,7 +37,8 @@ for number, line in enumerate(open(path, encoding="utf-8"), 1):
     ran = subprocess.run(command, capture_output=True, text=True)
     checked += 1
     if kind == "reject":
-        good = ran.returncode == 2 and ran.stdout == "" and ran.stderr.count("\n") == 1
+        good = ran.returncode == json.loads(ran.stdout)["exit"] == 2
+        good = good and ran.stderr.count("\n") == 1
         got = ran.stderr
     else:
         got = told(kind, json.loads(ran.stdout)) if ran.returncode == 0 else ran.stderr

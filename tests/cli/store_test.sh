@@ -24,8 +24,22 @@ done
 printf 'other' | "$skymem" put v/small "${store[@]}" >/dev/null || fail "put again"
 expect 0 "$skymem" get v/small "${store[@]}"
 [ "$(cat "$work/out")" = other ] || fail "a put does not replace"
-expect 2 "$skymem" get v/small "${store[@]}" --json
-says "-o FILE"
+expect 0 "$skymem" get v/small -o - "${store[@]}"
+[ "$(cat "$work/out")" = other ] || fail "-o - is not standard output"
+for to in "" "-o -"; do
+    expect 2 "$skymem" get v/small "${store[@]}" --json $to
+    says "-o FILE"
+done
+
+# with --json there is one object whatever happens; rows are those that there are
+for wrong in "get v/small" "stat nothing" "put" "put k --no-such" "pin --as hex 0f0"; do
+    "$skymem" $wrong "${store[@]}" --json >"$work/out" 2>"$work/err" </dev/null
+    code=$?
+    [ "$code" != 0 ] || fail "$wrong succeeds"
+    excused "$code"
+done
+expect 2 "$skymem" ls "${store[@]}" --json --no-such
+silent
 
 # keys
 long=$(printf 'k%.0s' {1..1024})
@@ -102,7 +116,7 @@ for verb in get stat rm pin unpin prefetch; do
     grep -q "v/small: not found" "$work/err" || fail "$verb of a miss says: $(cat "$work/err")"
 done
 expect 3 "$skymem" get v/small -o "$work/never" "${store[@]}" --json
-silent
+holds 'o == {"error": "v/small: not found in any tier", "exit": 3}'
 [ ! -e "$work/never" ] || fail "a miss wrote a file"
 
 # verify, and damage
