@@ -221,7 +221,9 @@ static int take_option(cli *c, int argc, char **argv, int *i) {
     } else {
         v = word[2] ? NULL : find_letter(c, word[1]);
         if (!v)
-            return cli_usage(c, "no option %s (a file of that name: ./%s)", word, word);
+            return cli_usage(c,
+                             "no option %s (an argument called so stands last, behind --: -- %s)",
+                             word, word);
     }
     if (v->option->kind == CLI_FLAG) {
         if (equals)

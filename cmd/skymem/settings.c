@@ -52,12 +52,12 @@ const cli_option cli_settings[] = {
      .fallback = "0",
      .max = 1024,
      .help = "threads that compute; 0 is one a core"},
-    {.name = "kv-type",
-     .kind = CLI_TEXT,
-     .value = "TYPE",
+    {.name = "kv-type", /* the types of the llama.cpp adapter */
+     .kind = CLI_CHOICE,
+     .value = "f16|f32|bf16|q8_0|q5_1|q5_0|q4_1|q4_0|iq4_nl",
      .fallback = "f16",
-     .help = "type of the KV cache: f16, f32 and bf16 are cached; other types of the engine are "
-             "answered uncached"},
+     .help =
+         "type of the KV cache: f16, f32 and bf16 are cached; the others are answered uncached"},
     {.name = "flash-attn",
      .kind = CLI_CHOICE,
      .value = "on|off",

@@ -51,6 +51,10 @@ expect 2 "$skymem" get k --store
 says "--store needs a value"
 expect 2 "$skymem" keys --block-tokens 0
 says "--block-tokens 0: must be a whole number from 1 to 4096"
+expect 2 "$skymem" config --kv-type q9
+says "--kv-type q9: must be one of: f16|"
+expect 2 "$skymem" put -x CMakeLists.txt
+says "behind --: -- -x"
 expect 2 "$skymem" run --level 4bit --prompt x
 says "must be one of: lossless"
 expect 2 "$skymem" help nonsense
