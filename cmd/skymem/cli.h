@@ -195,7 +195,7 @@ typedef struct {
 /* All of a file, "-" or NULL for standard input; says why when it cannot. */
 int cli_blob_read(const cli *c, const char *path, uint64_t bytes_max, cli_blob *out);
 void cli_blob_free(cli_blob *blob);
-/* Can it be written? Before work that takes minutes; what is there stays as it is. */
+/* Can it be written? Before work that takes minutes; what is there stays as it is. "-" is none. */
 int cli_file_try(const cli *c, const char *path);
 /* False if one is not there; either may be NULL. */
 bool cli_same_file(const char *a, const char *b);

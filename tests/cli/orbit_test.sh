@@ -212,4 +212,6 @@ expect 1 "$skymem" orbit propagate --tle "$work/cut.tle" --minutes 1
 says "cut.tle:2: "
 expect 1 "$skymem" orbit isl --tle "$work/one.json"
 says "no grid"
+expect 2 "$skymem" orbit czml --shell starlink-a -o -
+says "standard output holds the report"
 finish
