@@ -212,6 +212,7 @@ typedef struct {
     sky_cache *cache;
     size_t tier_count;
     char names[SKY_TIERS_MAX][16]; /* "mem", "disk", "sky", "disk-2" */
+    uint64_t put_bytes;            /* of what is being put, to explain "no room"; 0: nothing is */
 } cli_store;
 int cli_store_open(cli *c, cli_store *out);
 int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli_store *out);
@@ -261,10 +262,10 @@ void cli_note_unlisted(const cli *c, const cli_store *store);
 /* All of a verb that does one thing to the one key it is given; `done` says what: "removed". */
 int cli_key_verb(cli *c, sky_op op, const char *done);
 
-/* help.c */
 /* For help and manual: the fields of cli_json_failure. */
 #define CLI_JSON_FAILURE "these two alone when it failed first: the sentence, and the exit status"
 
+/* help.c */
 void cli_help_verb(const cli_verb *verb, FILE *to);
 void cli_help_all(FILE *to);
 /* man.c */

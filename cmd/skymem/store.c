@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* A tier is called by its scheme; a second of the same scheme gets a number. */
@@ -257,20 +258,57 @@ int cli_key_status(const cli *c, const cli_key *key, sky_status status) {
     }
 }
 
-/* What a tier of that scheme means by a failure, and what to do. */
-static const char *meaning(const char *name, sky_status status) {
-    bool sky = strncmp(name, "sky", 3) == 0, memory = strncmp(name, "mem", 3) == 0;
+typedef struct {
+    uint8_t tier;
+    uint64_t bytes;
+} pinned_sum;
+
+static bool add_pinned(void *context, const sky_entry *entry) {
+    pinned_sum *sum = context;
+    sum->bytes += entry->pinned && entry->tier == sum->tier ? entry->bytes : 0;
+    return true;
+}
+
+/* Why a tier has no room, and what to do. */
+static const char *fullness(const cli_store *store, size_t tier, const sky_tier_stat *stat) {
+    const char *name = store->names[tier];
+    bool memory = strncmp(name, "mem", 3) == 0;
+    pinned_sum pinned = {.tier = (uint8_t)tier};
+    if (strncmp(name, "sky", 3) == 0)
+        return "no room; give its satellites more memory";
+    if (stat->bytes_max > 0 && store->put_bytes > stat->bytes_max)
+        return memory ? "no room: the value is larger than all of it; give it more memory"
+                      : "no room: the value is larger than its max; raise that";
+    if (sky_list(store->cache, add_pinned, &pinned) == SKY_OK && pinned.bytes > 0 &&
+        pinned.bytes + store->put_bytes > stat->bytes_max)
+        return "no room beside what is pinned; unpin something, or give it more";
+    return memory ? "no room; give it more memory"
+                  : "no room; raise its max, or free space on its file system";
+}
+
+static bool is_read_only(const sky_tier_stat *stat) {
+    char path[sizeof stat->url];
+    struct statvfs system;
+    if (strncmp(stat->url, "disk:", 5) != 0)
+        return false;
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(stat->url + 5, "?"), stat->url + 5);
+    return statvfs(path, &system) == 0 && system.f_flag & ST_RDONLY;
+}
+
+/* What a tier means by a failure, and what to do. */
+static const char *meaning(const cli_store *store, size_t tier, const sky_tier_stat *stat,
+                           sky_status status) {
+    bool sky = strncmp(store->names[tier], "sky", 3) == 0;
     switch (status) {
     case SKY_MISS:
     case SKY_E_CORRUPT:
         return "what it stored came back damaged or not at all";
     case SKY_E_FULL:
-        return sky ? "no room; give its satellites more memory"
-               : memory
-                   ? "no room; give it more memory"
-                   : "no room; raise its max, unpin something, or free space on its file system";
+        return fullness(store, tier, stat);
     case SKY_E_DENIED:
-        return "permission denied; mend the rights of this folder or name another";
+        return is_read_only(stat)
+                   ? "its file system is mounted read-only; name a folder elsewhere"
+                   : "permission denied; mend the rights of this folder or name another";
     case SKY_E_IO:
         return sky ? "its satellites do not answer; are they up, and how much do its links lose?"
                    : "reading or writing failed; is the device sound?";
@@ -292,7 +330,7 @@ void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char 
                  (int)strcspn(stat.url, "?"), stat.url, silent + strlen("; silent: "));
     else
         snprintf(out, out_bytes, "%.*s: %s", (int)strcspn(stat.url, "?"), stat.url,
-                 meaning(store->names[tier], status));
+                 meaning(store, tier, &stat, status));
 }
 
 /* The only tier beyond memory; SKY_TIER_NONE when there are more, or none. */

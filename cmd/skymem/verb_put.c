@@ -43,10 +43,11 @@ static sky_status read_back(const cli *c, const cli_store *store, const cli_key 
 }
 
 /* Stored is what a tier beyond memory took, or memory when there is nothing else. */
-static int put_all(cli *c, const cli_store *store, const cli_key *key, const cli_blob *value,
+static int put_all(cli *c, cli_store *store, const cli_key *key, const cli_blob *value,
                    placed *out) {
     size_t failed = SKY_TIER_NONE, beyond = 0, stored = 0, in_memory = 0;
     *out = (placed){.chunks = 1};
+    store->put_bytes = value->bytes;
     for (size_t i = 0; i < store->tier_count; i++) {
         sky_status *status = &out->tiers[i];
         *status = put_item(store, i, key, value, (uint32_t)cli_count(c, "ttl"));
@@ -105,10 +106,10 @@ static int put_run(cli *c) {
     int code = cli_key_parse(c, c->arguments[0], &key);
     if (code != CLI_OK)
         return code;
-    code = cli_blob_read(c, c->argument_count > 1 ? c->arguments[1] : NULL, SKY_PAYLOAD_BYTES_MAX,
-                         &value);
+    code = cli_store_open(c, &store); /* first: what may come on standard input is large */
     if (code == CLI_OK)
-        code = cli_store_open(c, &store);
+        code = cli_blob_read(c, c->argument_count > 1 ? c->arguments[1] : NULL,
+                             SKY_PAYLOAD_BYTES_MAX, &value);
     if (code == CLI_OK)
         code = put_all(c, &store, &key, &value, &p);
     if (code == CLI_OK)

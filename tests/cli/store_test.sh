@@ -169,11 +169,26 @@ expect 2 "$skymem" put k "$work/small" --store "disk:$disk?maximum=1"
 many=(); for _ in 1 2 3 4 5 6 7 8 9; do many+=(--store mem:1MiB); done
 expect 2 "$skymem" ls "${many[@]}"
 expect 1 "$skymem" put k "$work/large" --store mem:1MiB
-says "mem:1MiB: no room; give it more memory"
+says "mem:1MiB: no room: the value is larger than all of it; give it more memory"
 expect 1 "$skymem" put k "$work/large" --store mem:16MiB --store "disk:$work/tight?max=1MiB"
-says "disk:$work/tight: no room; raise its max"
+says "disk:$work/tight: no room: the value is larger than its max; raise that"
+head -c 600000 "$work/large" >"$work/half"
+expect 0 "$skymem" put pinned "$work/half" --store "disk:$work/tight?max=1MiB"
+expect 0 "$skymem" pin pinned --store "disk:$work/tight?max=1MiB"
+expect 1 "$skymem" put k "$work/half" --store "disk:$work/tight?max=1MiB"
+says "disk:$work/tight: no room beside what is pinned; unpin something"
+mkfifo "$work/unread" # a wrong store is found before anything is read
+expect 2 timeout 10 "$skymem" put k "$work/unread" --store nonsense
 expect 0 "$skymem" put k "$work/large" --store mem:1MiB --store mem:16MiB --json
 grep -q '"stored":\["mem-2"\]' "$work/out" || fail "stored in memory: $(cat "$work/out")"
+
+# a file system that is mounted read-only is told from a folder of someone else
+if unshare -m true 2>/dev/null; then
+    mkdir "$work/mounted"
+    expect 1 unshare -m sh -c 'mount -t tmpfs -o ro none "$1" && shift && exec "$@"' - \
+        "$work/mounted" "$skymem" put k "$work/small" --store "disk:$work/mounted"
+    says "disk:$work/mounted: its file system is mounted read-only"
+fi
 
 # a folder that may not be written is named, with what to do
 mkdir -m 555 "$work/sealed"
@@ -200,6 +215,10 @@ expect 3 "$skymem" get k
 [ ! -e "$XDG_CACHE_HOME" ] || fail "looking made the default cache"
 : >"$work/file"
 expect 1 "$skymem" put k "$work/small" --store "disk:$work/file"
+for verb in ls "stat k" "get k"; do
+    expect 1 "$skymem" $verb --store "disk:$work/file"
+    says "$work/file: is not a folder"
+done
 expect 1 "$skymem" get v/empty "${store[@]}" -o "$work/no/such/folder"
 
 # a file that another process cuts short while it is read: all of it, or a sentence and nothing
