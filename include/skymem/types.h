@@ -45,8 +45,12 @@ typedef struct {
     uint64_t offset;
     uint64_t bytes;
 } sky_range;
-#define SKY_ALL       UINT64_MAX
+#define SKY_ALL UINT64_MAX
+#ifdef __cplusplus /* which has no compound literals */
+#define SKY_RANGE_ALL (sky_range{0, SKY_ALL})
+#else
 #define SKY_RANGE_ALL ((sky_range){0, SKY_ALL})
+#endif
 
 #ifdef __cplusplus
 }

@@ -59,9 +59,13 @@ for header in "$prefix"/include/skymem/*.h; do
     name=skymem/$(basename "$header")
     echo "#include <$name>" | cc -std=c17 -Wall -Werror "${flags[@]}" -fsyntax-only -x c - ||
         fail "$name does not stand alone in C"
-    echo "#include <$name>" | c++ -Wall -Werror "${flags[@]}" -fsyntax-only -x c++ - ||
+    echo "#include <$name>" | c++ -Wall -Wpedantic -Werror "${flags[@]}" -fsyntax-only -x c++ - ||
         fail "$name does not stand alone in C++"
 done
+echo '#include <skymem/types.h>
+sky_range all() { return SKY_RANGE_ALL; }' |
+    c++ -std=c++11 -Wall -Wpedantic -Werror "${flags[@]}" -fsyntax-only -x c++ - ||
+    fail "SKY_RANGE_ALL is no C++"
 
 # under /usr/local a program finds the library only when the loader was told of it
 make -n install PREFIX=/usr/local | grep -q '|| /sbin/ldconfig$' ||
