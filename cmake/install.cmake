@@ -1,5 +1,5 @@
-# `make install PREFIX=…`: programs, libraries, headers, skymem.pc, man pages, scenarios. Nothing in
-# what is installed names the prefix, so the tree may be moved.
+# `make install PREFIX=…`: programs, libraries, headers, *.pc, man pages, scenarios, the license.
+# Nothing in what is installed names the prefix, so the tree may be moved.
 include(GNUInstallDirs)
 
 install(TARGETS skymem_shared skymem_static
@@ -11,6 +11,7 @@ install(DIRECTORY share/texts share/calibration DESTINATION ${CMAKE_INSTALL_DATA
 file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(skymem.pc.in skymem.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/skymem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 foreach(program skymem skymemd)
   if(TARGET ${program})
@@ -23,6 +24,11 @@ endforeach()
 if(TARGET skymem_llama)
   install(DIRECTORY ${SKYMEM_LLAMA}/lib/ DESTINATION ${CMAKE_INSTALL_LIBDIR}/skymem FILES_MATCHING
     PATTERN "*.so*" PATTERN cmake EXCLUDE PATTERN pkgconfig EXCLUDE)
+  install(FILES ${SKYMEM_LLAMA}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME LICENSE.llama.cpp OPTIONAL)
+  install(TARGETS skymem_llama ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES integrations/llama.cpp/skymem_llama.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  configure_file(skymem-llama.pc.in skymem-llama.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/skymem-llama.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 
 # The program knows its own manual; running it under a sanitizer or from a cross build would not do.

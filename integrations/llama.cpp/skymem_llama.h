@@ -9,6 +9,10 @@
 
 #include <skymem/engine.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sky_llama sky_llama;
 
 /* Zeros mean defaults. */
@@ -54,4 +58,7 @@ sky_status sky_llama_state_save(sky_llama *llama, void **blob, size_t *blob_byte
 sky_status sky_llama_state_restore(sky_llama *llama, const void *blob, size_t blob_bytes,
                                    uint32_t token_count);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -71,6 +71,28 @@ sky_range all() { return SKY_RANGE_ALL; }' |
 make -n install PREFIX=/usr/local | grep -q '|| /sbin/ldconfig$' ||
     fail "make install does not tell the loader"
 
+# the engine for llama.cpp, where it was built: a program links it and hears of an absent file
+if grep -q '^SKYMEM_LLAMA:[A-Z]*=.' "$build/CMakeCache.txt"; then
+    cat >"$work/engine.c" <<'C'
+#include <skymem_llama.h>
+#include <stdio.h>
+
+int main(void) {
+    sky_error error = {0};
+    sky_llama *llama;
+    const sky_llama_options options = {.model_path = "/nonexistent.gguf"};
+    sky_status status = sky_llama_open(&options, &llama, &error);
+    puts(error.text);
+    return status != SKY_E_IO;
+}
+C
+    read -ra engine < <(pkg-config --cflags --libs skymem-llama)
+    cc -std=c17 -Wall -Werror "$work/engine.c" "${engine[@]}" -o "$work/engine"
+    LD_LIBRARY_PATH=$prefix/lib "$work/engine" | grep -q /nonexistent.gguf ||
+        fail "the program linked to the llama.cpp engine does not run"
+fi
+[ -s "$prefix/share/doc/skymem/LICENSE" ] || fail "no license"
+
 symbols=$(nm -D --defined-only "$prefix/lib/libskymem.so" | awk '$2 != "A" { print $3 }')
 [ -n "$symbols" ] || fail "libskymem.so shows no symbols"
 foreign=$(grep -v '^sky_[a-z0-9_]*@@SKYMEM_' <<<"$symbols") &&
