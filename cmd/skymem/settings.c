@@ -184,6 +184,8 @@ static int take_pair(cli *c, yaml_document_t *document, const yaml_node_pair_t *
     *rows_seen |= 1u << (row - cli_settings);
     if (row->kind != CLI_LIST || value->type != YAML_SEQUENCE_NODE)
         return take_scalar(c, row, value);
+    if (value->data.sequence.items.start == value->data.sequence.items.top)
+        return cli_usage(c, "%s:%u: %s is an empty list", c->config_path, line, name);
     for (yaml_node_item_t *i = value->data.sequence.items.start; i < value->data.sequence.items.top;
          i++) {
         int code = take_scalar(c, row, yaml_document_get_node(document, *i));
@@ -212,6 +214,25 @@ static int take_document(cli *c, yaml_document_t *document) {
     return CLI_OK;
 }
 
+static int not_yaml(cli *c, const yaml_parser_t *parser) {
+    return cli_usage(c, "%s:%u: not YAML: %s", c->config_path,
+                     (unsigned)parser->problem_mark.line + 1,
+                     parser->problem ? parser->problem : "unreadable");
+}
+
+/* Nothing but the end may follow: a second document would be passed over without a word. */
+static int expect_end(cli *c, yaml_parser_t *parser) {
+    yaml_document_t next;
+    int code = CLI_OK;
+    if (!yaml_parser_load(parser, &next))
+        return not_yaml(c, parser);
+    if (yaml_document_get_root_node(&next))
+        code = cli_usage(c, "%s:%u: a second document; only one is read", c->config_path,
+                         (unsigned)next.start_mark.line + 1);
+    yaml_document_delete(&next);
+    return code;
+}
+
 static int read_file(cli *c, FILE *file) {
     yaml_parser_t parser;
     yaml_document_t document;
@@ -222,21 +243,23 @@ static int read_file(cli *c, FILE *file) {
     if (yaml_parser_load(&parser, &document)) {
         code = take_document(c, &document);
         yaml_document_delete(&document);
+        if (code == CLI_OK)
+            code = expect_end(c, &parser);
     } else if (ferror(file)) {
         code = cli_failed(c, "%s: %s", c->config_path, strerror(errno));
     } else {
-        code = cli_usage(c, "%s:%u: not YAML: %s", c->config_path,
-                         (unsigned)parser.problem_mark.line + 1,
-                         parser.problem ? parser.problem : "unreadable");
+        code = not_yaml(c, &parser);
     }
     yaml_parser_delete(&parser);
     return code;
 }
 
-/* A plain file; a pipe is not waited for. NULL, and `why`, when it is none. */
-static FILE *open_file(const char *path, const char **why) {
+/* A plain file; a pipe is not waited for. NULL, and `why`, when it is none; `absent`: nothing is
+ * there, or where others may not look. */
+static FILE *open_file(const char *path, const char **why, bool *absent) {
     struct stat st = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    *absent = fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
     bool plain = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     FILE *file = plain && st.st_size <= CONFIG_BYTES_MAX ? fdopen(fd, "r") : NULL;
     *why = plain ? "too large for settings" : fd >= 0 ? "not a plain file" : strerror(errno);
@@ -256,9 +279,10 @@ static int load_file(cli *c) {
         snprintf(c->config_path, sizeof c->config_path, "%s/skymem/config.yaml", home);
     else
         return CLI_OK;
-    FILE *file = open_file(c->config_path, &why);
+    bool absent;
+    FILE *file = open_file(c->config_path, &why, &absent);
     if (!file) {
-        if (asked)
+        if (asked || !absent)
             return cli_failed(c, "%s: %s", c->config_path, why);
         c->config_path[0] = '\0';
         return CLI_OK;

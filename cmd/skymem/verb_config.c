@@ -39,8 +39,16 @@ static json_t *value_json(const cli_value *v) {
     return list;
 }
 
+/* The name as the file and all JSON write it: block_tokens. */
+static const char *underscored(const char *name, char out[64]) {
+    snprintf(out, 64, "%s", name);
+    for (char *p = out; *p; p++)
+        *p = *p == '-' ? '_' : *p;
+    return out;
+}
+
 static int config_run(cli *c) {
-    char origin[4200];
+    char origin[4200], key[64];
     json_t *object = json_object();
     cli_table table = {.columns = "lll"};
     cli_table_cell(&table, "SETTING");
@@ -49,7 +57,7 @@ static int config_run(cli *c) {
     for (const cli_option *o = cli_settings; o->name; o++) {
         const cli_value *v = cli_find(c, o->name);
         origin_text(c, v, origin, sizeof origin);
-        json_object_set_new(object, o->name,
+        json_object_set_new(object, underscored(o->name, key),
                             json_pack("{s:o, s:o}", "value", value_json(v), "from",
                                       cli_json_text(origin, strlen(origin))));
         for (size_t i = 0; i < (v->count ? v->count : 1); i++) {
@@ -88,7 +96,7 @@ const cli_verb cli_verb_config = {
         },
     .fields =
         (const cli_field[]){
-            {"store", "an object {value, from}, and so for every setting by its name"},
+            {"store", "an object {value, from}, and so for every setting by its name in the file"},
             {NULL, NULL},
         },
     .run = config_run,

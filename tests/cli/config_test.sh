@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 
 expect 0 "$skymem" config --json
-holds 'o["block-tokens"] == {"value": 128, "from": "default"} and o["model"]["value"] is None'
+holds 'o["block_tokens"] == {"value": 128, "from": "default"} and o["model"]["value"] is None'
 holds 'o["store"]["value"][0] == "mem:256MiB"'
 holds 'o["store"]["value"][1].endswith("/cache/skymem?max=8GiB")'
 
@@ -19,15 +19,15 @@ holds 'o["threads"] == {"value": 5, "from": "SKYMEM_THREADS"}'
 holds 'o["store"] == {"value": ["mem:2MiB", "mem:3MiB"], "from": "SKYMEM_STORE"}'
 SKYMEM_THREADS=5 expect 0 "$skymem" config --json --threads=7 --store mem:9MiB
 holds 'o["threads"] == {"value": 7, "from": "--threads"} and o["store"]["value"] == ["mem:9MiB"]'
-holds 'o["block-tokens"]["value"] == 64'
+holds 'o["block_tokens"]["value"] == 64'
 expect 0 "$skymem" config
 grep -q "^threads  *3  *.*config.yaml:1" "$work/out" || fail "config for people: $(cat "$work/out")"
 
 printf '# other\nblock_tokens: 32\n' >"$work/other.yaml"
 expect 0 "$skymem" config --json --config "$work/other.yaml"
-holds 'o["block-tokens"]["value"] == 32 and o["threads"]["value"] == 0'
+holds 'o["block_tokens"]["value"] == 32 and o["threads"]["value"] == 0'
 SKYMEM_CONFIG=$work/other.yaml expect 0 "$skymem" config --json
-holds 'o["block-tokens"]["value"] == 32'
+holds 'o["block_tokens"]["value"] == 32'
 
 printf 'threads: 1\n\nblock_token: 32\n' >"$work/bad.yaml"
 expect 2 "$skymem" config --config "$work/bad.yaml"
@@ -59,6 +59,17 @@ for none in '~' null ''; do
     expect 2 "$skymem" config --config "$work/bad.yaml"
     says "bad.yaml:2: model has no value"
 done
+printf 'store: []\n' >"$work/bad.yaml"
+expect 2 "$skymem" config --config "$work/bad.yaml"
+says "bad.yaml:1: store is an empty list"
+printf 'threads: 1\n---\nthreads: 2\n' >"$work/bad.yaml"
+expect 2 "$skymem" config --config "$work/bad.yaml"
+says "bad.yaml:2: a second document"
+printf 'threads: 1\n...\n' >"$work/other.yaml"
+expect 0 "$skymem" config --config "$work/other.yaml"
+mkdir -p "$work/folder/skymem/config.yaml"
+XDG_CONFIG_HOME=$work/folder expect 1 "$skymem" config
+says "$work/folder/skymem/config.yaml: not a plain file"
 printf 'model: "null"\n' >"$work/other.yaml"
 expect 0 "$skymem" config --json --config "$work/other.yaml"
 holds 'o["model"]["value"] == "null"'
