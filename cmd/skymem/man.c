@@ -125,7 +125,8 @@ static void title(FILE *to, const char *page) {
     char upper[64] = "";
     for (size_t i = 0; page[i] && i < sizeof upper - 1; i++)
         upper[i] = page[i] >= 'a' && page[i] <= 'z' ? (char)(page[i] - 32) : page[i];
-    fprintf(to, ".Dd %s\n.Dt %s 1\n.Os\n.Sh NAME\n.Nm %s\n", MAN_DATE, upper, page);
+    fprintf(to, ".Dd %s\n.Dt %s 1\n.Os SkyMemory %s\n.Sh NAME\n.Nm %s\n", MAN_DATE, upper,
+            sky_version(), page);
 }
 
 /* .Nd parses its line, so that a summary's "In" or "No" would be a macro: keep words lower-case. */
