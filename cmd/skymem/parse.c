@@ -166,8 +166,9 @@ static const char *convert(cli_value *v, const char *text, char *must, size_t mu
     case CLI_FLAG:
         v->whole = 1;
         return NULL;
-    case CLI_TEXT:
     case CLI_PATH:
+        return text[0] ? NULL : "a path; it is empty";
+    case CLI_TEXT:
     case CLI_LIST:
         return NULL;
     }

@@ -53,6 +53,8 @@ expect 2 "$skymem" keys --block-tokens 0
 says "--block-tokens 0: must be a whole number from 1 to 4096"
 expect 2 "$skymem" config --kv-type q9
 says "--kv-type q9: must be one of: f16|"
+expect 2 "$skymem" config --model ""
+says "--model : must be a path; it is empty"
 expect 2 "$skymem" put -x CMakeLists.txt
 says "behind --: -- -x"
 expect 2 "$skymem" run --level 4bit --prompt x
