@@ -14,6 +14,7 @@ const cli_verb cli_verb_pin = {
     .summary = "Keep a key from being evicted",
     .synopsis = "KEY",
     .about =
+        "What has a time to live ends with it, pinned or not. "
         "A pin on disk outlives the process: it holds until unpin or rm. So does one that real "
         "satellites keep (sky+udp:): any process may undo it, but none sees it, so that unpin "
         "succeeds there on whatever is found.",

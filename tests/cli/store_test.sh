@@ -145,6 +145,10 @@ says "gone with it"
 expect 0 "$skymem" put brief "$work/small" "${store[@]}" --ttl 1
 sleep 2.1
 expect 3 "$skymem" get brief "${store[@]}"
+expect 0 "$skymem" put brief "$work/small" --store "disk:$disk" --ttl 1
+expect 0 "$skymem" pin brief --store "disk:$disk" # as pin --help says, this does not hold it
+sleep 2.1
+expect 3 "$skymem" get brief --store "disk:$disk"
 
 # bad input
 expect 2 "$skymem" get k --deadline-ms 1e300
