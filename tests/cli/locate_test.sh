@@ -77,4 +77,7 @@ expect 2 "$skymem" locate --planes 5
 expect 1 "$skymem" locate --scenario "$work/absent.yaml"
 expect 0 "$skymem" locate --scenario scenarios/demo-rotation-hop.yaml --json
 holds 'o["strategy"] == "rotation-hop" and len(o["servers"]) > 1'
+expect 0 "$skymem" locate --planes 5 --slots 19 --center 3,4 --servers 1 --strategy rotation
+grep -q "^rotation, 1 server in a window of 1 plane x 1 slot;" "$work/out" ||
+    fail "one server: $(head -1 "$work/out")"
 finish
