@@ -92,7 +92,7 @@ sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool c
         return status;
     status = sky_file_open(SKY_FOLDER_HERE, path, SKY_FILE_FOLDER, &f.root);
     sky_file_info other;
-    if (status == SKY_MISS && sky_file_stat(SKY_FOLDER_HERE, path, &other) == SKY_OK)
+    if (status == SKY_MISS && !create && sky_file_stat(SKY_FOLDER_HERE, path, &other) == SKY_OK)
         return sky_fail(error, SKY_E_IO, "%s: is not a folder; name one", path);
     if (status == SKY_MISS && !create)
         return sky_fail(error, status, "%s: no such folder; nothing was stored there", path);

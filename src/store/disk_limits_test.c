@@ -272,6 +272,7 @@ static void bad_urls_are_told(void **state) {
     assert_int_equal(refused("disk:/tmp/x?ttl=5000000000", SKY_E_SYNTAX, "ttl"), 0);
     assert_int_equal(refused("disk:/tmp/x?size=1", SKY_E_SYNTAX, "size"), 0);
     assert_int_equal(refused("disk:/dev/null", SKY_E_IO, "Not a directory"), 0);
+    assert_int_equal(refused("disk:/dev/null?create=no", SKY_E_IO, "is not a folder"), 0);
     assert_int_equal(refused("disk:/dev/null/x", SKY_E_IO, "cannot make"), 0);
 }
 
