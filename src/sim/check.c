@@ -66,8 +66,11 @@ void sky_check_get_bytes(const sky_check *c, sky_check_get *get, uint64_t offset
         memcpy(get->bytes + offset, data, bytes);
 }
 
+/* Where what was acknowledged went meanwhile, an older one may have come to light that it hid, as
+ * it may for a get that begins after that. */
 static bool shows_what_it_may(const sky_check *c, const sky_check_get *get) {
-    for (uint32_t v = get->floor; v <= c->keys[get->key].latest; v++) {
+    const sky_check_key *k = &c->keys[get->key];
+    for (uint32_t v = k->acknowledged ? get->floor : 1; v <= k->latest; v++) {
         sky_value value = version_of(c, get->key, v);
         if (sky_value_equal(&value, 0, get->bytes, c->value_bytes))
             return true;

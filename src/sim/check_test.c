@@ -115,6 +115,25 @@ static void an_answer_may_begin_anew(void **state) {
     sky_check_deinit(&c);
 }
 
+/* An enemy took the newest while it was read, and with it what hid the one before. */
+static void what_was_hidden_may_show_when_the_newest_is_gone(void **state) {
+    (void)state;
+    sky_check c = ledger();
+    sky_value old = set(&c, KEY);
+    set(&c, KEY);
+    for (uint64_t gone = 0; gone < 2; gone++) {
+        sky_check_get g;
+        sky_check_get_begins(&c, KEY, buffer, &g);
+        if (gone)
+            sky_check_taken(&c, KEY, true);
+        show(&c, &g, &old, 0);
+        show(&c, &g, &old, HALF);
+        sky_check_get_ends(&c, &g, SKY_OK, BYTES, false);
+        assert_int_equal(c.wrong_bytes, 1); /* of the first, while the newest was there */
+    }
+    sky_check_deinit(&c);
+}
+
 static void miss(sky_check *c, sky_status status) {
     sky_check_get g;
     sky_check_get_begins(c, KEY, buffer, &g);
@@ -165,6 +184,7 @@ int main(void) {
         cmocka_unit_test(anything_else_is_wrong),
         cmocka_unit_test(a_set_under_way_may_show_but_not_in_halves),
         cmocka_unit_test(an_answer_may_begin_anew),
+        cmocka_unit_test(what_was_hidden_may_show_when_the_newest_is_gone),
         cmocka_unit_test(only_an_unexcused_miss_is_a_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
