@@ -370,9 +370,9 @@ static void outdate(sky_cache *c, const sky_job *job, uint32_t at) {
     sky_mutex_lock(&c->mutex);
     uint8_t refused = job->notes[at].refused;
     sky_mutex_unlock(&c->mutex);
-    for (uint8_t t = 0; t < c->tier_count; t++)
+    for (size_t t = 0; t < c->tier_count; t++)
         if (refused >> t & 1)
-            drop_value(c, &job->items[at], t);
+            drop_value(c, &job->items[at], (uint8_t)t);
 }
 
 bool sky_job_refused(const sky_cache *c, uint8_t tier, const sky_item *items, size_t item_count) {
