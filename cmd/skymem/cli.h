@@ -171,8 +171,10 @@ json_t *cli_json_text(const void *data, size_t bytes); /* the same as a JSON str
 json_t *cli_json_utf8(const char *data, size_t bytes);
 /* Print one object and a newline, and release it. Returns CLI_OK or CLI_FAILED. */
 int cli_json_print(const cli *c, json_t *object);
-/* With --json a verb of one object that failed before it had one prints {error, exit}, so that a
- * script finds an object whatever happened. Returns the exit code it was given. */
+/* The same with as many significant digits for reals; cli_json_print has 9. */
+int cli_json_row(const cli *c, json_t *object, int digits);
+/* With --json a verb that failed before it had an object prints {error, exit}, so that a script
+ * finds one whatever happened. Returns the exit code it was given. */
 int cli_json_failure(const cli *c, int code);
 
 /* table.c: columns aligned on the widest cell; 'l' and 'r' in `columns` tell left from right. */

@@ -96,8 +96,7 @@ void cli_help_verb(const cli_verb *verb, FILE *to) {
         fprintf(to, "\nJSON, %s\n", verb->json_lines ? "one object a line" : "one object");
         for (const cli_field *f = verb->fields; f->name; f++)
             entry(to, f->name, f->says, 26);
-        if (!verb->json_lines)
-            entry(to, "error, exit", CLI_JSON_FAILURE, 26);
+        entry(to, "error, exit", CLI_JSON_FAILURE, 26);
     }
     exits(to, verb);
 }

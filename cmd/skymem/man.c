@@ -86,10 +86,8 @@ static void json_section(FILE *to, const cli_verb *verb) {
         fprintf(to, ".It Va %s\n", f->name);
         text(to, f->says);
     }
-    if (!verb->json_lines) {
-        fputs(".It Va error , exit\n", to);
-        text(to, CLI_JSON_FAILURE);
-    }
+    fputs(".It Va error , exit\n", to);
+    text(to, CLI_JSON_FAILURE);
     fputs(".El\n", to);
 }
 

@@ -93,12 +93,8 @@ static void line(orbit_rows *r, json_t *row) {
 int orbit_row(orbit_rows *r, json_t *row) {
     if (!row)
         return cli_failed(r->c, "out of memory");
-    if (r->c->json) {
-        int failed = json_dumpf(row, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15)) != 0;
-        failed |= putchar('\n') == EOF;
-        json_decref(row);
-        return failed ? CLI_FAILED : CLI_OK;
-    }
+    if (r->c->json)
+        return cli_json_row(r->c, row, 15);
     if (r->count++ == 0)
         head(r, row);
     line(r, row);

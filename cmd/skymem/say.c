@@ -196,11 +196,14 @@ json_t *cli_json_utf8(const char *data, size_t bytes) {
 }
 
 int cli_json_print(const cli *c, json_t *object) {
+    return cli_json_row(c, object, 9);
+}
+
+int cli_json_row(const cli *c, json_t *object, int digits) {
     clear_progress();
     json_printed = true;
-    int failed = !object ||
-                 json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 ||
-                 putchar('\n') == EOF;
+    size_t flags = JSON_COMPACT | JSON_REAL_PRECISION((size_t)digits);
+    int failed = !object || json_dumpf(object, stdout, flags) != 0 || putchar('\n') == EOF;
     json_decref(object);
     if (failed && !ferror(stdout)) /* else main tells why it could not be written */
         cli_failed(c, "out of memory");
@@ -208,7 +211,7 @@ int cli_json_print(const cli *c, json_t *object) {
 }
 
 int cli_json_failure(const cli *c, int code) {
-    if (code == CLI_OK || json_printed || !c->json || !c->verb->fields || c->verb->json_lines)
+    if (code == CLI_OK || json_printed || !c->json || !c->verb->fields)
         return code;
     cli_json_print(c, json_pack("{s:o, s:i}", "error",
                                 cli_json_utf8(last_failure, strlen(last_failure)), "exit", code));

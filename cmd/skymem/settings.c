@@ -268,18 +268,31 @@ static FILE *open_file(const char *path, const char **why, bool *absent) {
     return file;
 }
 
-static int load_file(cli *c) {
+/* Into c->config_path what --config, else SKYMEM_CONFIG, asks for; else where settings usually are,
+ * and empty if that is nowhere. */
+static int find_file(cli *c, bool *asked) {
     char home[4000];
-    const char *why, *asked = cli_text(c, "config");
-    if (!asked)
-        asked = getenv("SKYMEM_CONFIG");
-    if (asked)
-        snprintf(c->config_path, sizeof c->config_path, "%s", asked);
+    const char *why = "", *text = cli_text(c, "config");
+    if (!text)
+        text = getenv("SKYMEM_CONFIG");
+    *asked = text && text[0];
+    char *path = *asked ? cli_home_expand(text, &why) : NULL;
+    if (*asked && !path)
+        return cli_failed(c, "%s: %s", text, why);
+    if (path)
+        snprintf(c->config_path, sizeof c->config_path, "%s", path);
     else if (home_of("XDG_CONFIG_HOME", ".config", home, sizeof home))
         snprintf(c->config_path, sizeof c->config_path, "%s/skymem/config.yaml", home);
-    else
-        return CLI_OK;
-    bool absent;
+    free(path);
+    return CLI_OK;
+}
+
+static int load_file(cli *c) {
+    const char *why;
+    bool asked, absent;
+    int code = find_file(c, &asked);
+    if (code != CLI_OK || !c->config_path[0])
+        return code;
     FILE *file = open_file(c->config_path, &why, &absent);
     if (!file) {
         if (asked || !absent)
@@ -287,7 +300,7 @@ static int load_file(cli *c) {
         c->config_path[0] = '\0';
         return CLI_OK;
     }
-    int code = read_file(c, file);
+    code = read_file(c, file);
     fclose(file);
     return code;
 }

@@ -442,7 +442,7 @@ const cli_verb cli_verb_run = {
         (const cli_option[]){
             {.name = "prompt", .kind = CLI_TEXT, .value = "TEXT", .help = "the prompt"},
             {.name = "prompt-file",
-             .kind = CLI_TEXT,
+             .kind = CLI_PATH,
              .value = "FILE",
              .help = "the prompt is all of FILE, or of standard input for -"},
             {.name = "predict",

@@ -68,7 +68,7 @@ done
 # the plot's place is tried before anything is measured
 expect 1 "${eval[@]}" --model "$work/llama.gguf" --levels q8_0 --plot "$work/none/plot.svg"
 says 'none/plot.svg: No such file'
-silent
+holds 'o["exit"] == 1'
 
 # refusals
 expect 2 "${eval[@]}" --model "$work/llama.gguf" --levels q9

@@ -39,7 +39,7 @@ for wrong in "get v/small" "stat nothing" "put" "put k --no-such" "pin --as hex 
     excused "$code"
 done
 expect 2 "$skymem" ls "${store[@]}" --json --no-such
-silent
+excused 2
 
 # keys
 long=$(printf 'k%.0s' {1..1024})
@@ -118,6 +118,8 @@ done
 expect 3 "$skymem" get v/small -o "$work/never" "${store[@]}" --json
 holds 'o == {"error": "v/small: not found in any tier", "exit": 3}'
 [ ! -e "$work/never" ] || fail "a miss wrote a file"
+expect 3 "$skymem" ls --store "disk:$work/nowhere" --json
+holds 'o["exit"] == 3 and "no such folder" in o["error"]'
 
 # verify, and damage
 expect 0 "$skymem" verify "${store[@]}" --json
