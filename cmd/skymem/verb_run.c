@@ -253,8 +253,8 @@ static sky_item *find_new_blocks(cli *c, const answer *a, size_t tokens, size_t 
     return items;
 }
 
-/* Memory takes every block, and the write behind it may fail: where some tier outlives the process,
- * saved is what such a tier kept. Says which tier did not keep all; true when one did not. */
+/* Memory takes every block and may evict it again, and the write behind it may fail: saved is what is
+ * there now, in a tier that outlives the process where there is one. Says which tier did not keep all; true when one did not. */
 static bool count_kept(const cli *c, answer *a, sky_item *items, size_t count) {
     uint32_t lasting = 0, wanted = a->saved_blocks;
     uint64_t bytes;
@@ -270,8 +270,7 @@ static bool count_kept(const cli *c, answer *a, sky_item *items, size_t count) {
             lost = true;
         }
     }
-    if (lasting)
-        a->saved_blocks = count_present(a, items, count, lasting, &a->saved_bytes);
+    a->saved_blocks = count_present(a, items, count, lasting, &a->saved_bytes);
     return lost;
 }
 
