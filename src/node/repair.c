@@ -29,6 +29,9 @@ enum { PIECE_UNKNOWN, PIECE_ASKED, PIECE_LATE, PIECE_HERE, PIECE_LOST, PIECE_SIL
 #define ECHOES_MAX    3    /* of one chunk in one round */
 #define NO_LINK_LOSES 0.5  /* so much: somebody is silent, and says no more for being asked more */
 #define SURELY        3    /* so many expected to be lost, and one is, in 95 of 100 gets */
+#define SILENT_ROW    4    /* waits in vain in a row, where links lose nothing */
+#define SILENT_MOST   8    /* and where they lose much */
+#define BY_LOSS       1e-6 /* so seldom is a row of losses this long */
 #define SILENCES_WAIT 2    /* before a stripe that keeps nothing is read again for one piece */
 
 /* ---- how much is lost ---- */
@@ -37,6 +40,15 @@ void sky__loss_note(sky_session *s, bool lost) {
     if (s->loss_samples < LOSS_SAMPLES)
         s->loss_samples++;
     s->loss += ((lost ? 1.0 : 0.0) - s->loss) / s->loss_samples;
+}
+
+uint32_t sky__silent_row(const sky_session *s) {
+    uint32_t row = 0;
+    if (s->loss > NO_LINK_LOSES)
+        return SILENT_ROW;
+    for (double lost = 1; row < SILENT_ROW || (row < SILENT_MOST && lost > BY_LOSS); row++)
+        lost *= s->loss;
+    return row;
 }
 
 /* Of data + m pieces, each lost with this probability, more than m are: how likely is that? */

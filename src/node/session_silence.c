@@ -1,5 +1,6 @@
 /* Satellites that do not answer. Each is waited for once, not by every request: whoever was waited
- * for SILENT_ROW times in a row counts as silent for a while, until it says anything.
+ * for in vain several times in a row, more than the links' losses explain, counts as silent for a
+ * while, until it says anything.
  *
  *   asked of two or more   the next copy after one more try; of the silent last from then on
  *   of the silent alone    given up after one more try: somebody waits for it. What is put too,
@@ -14,7 +15,6 @@
 
 #include "node/session_state.h"
 
-#define SILENT_ROW 4
 #define ASKED_MAX  3 /* unanswered, of the silent: about five times its wait */
 #define SILENT_NS  SKY_SECONDS(30)
 
@@ -46,7 +46,7 @@ void sky__answered(sky_session *s, sky_satellite satellite) {
 
 static bool is_silent(const sky_session *s, sky_satellite satellite) {
     const sky__suspicion *p = &s->suspicions[sky_frame_number(s->config.frame, satellite)];
-    return p->row >= SILENT_ROW && s->now < p->silent_at + SILENT_NS;
+    return p->row > 0 && s->now < p->silent_at + SILENT_NS && p->row >= sky__silent_row(s);
 }
 
 uint32_t sky_session_silent(const sky_session *s, sky_satellite *one) {

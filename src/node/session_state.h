@@ -380,6 +380,8 @@ void sky__repair_check(sky_session *s, sky_time now, sky__repair *p, uint32_t re
 /* Nobody answered in time. */
 void sky__repair_late(sky_session *s, uint32_t op);
 void sky__loss_note(sky_session *s, bool lost);
+/* After so many waits in vain in a row somebody is silent: losses seen lately do not explain it. */
+uint32_t sky__silent_row(const sky_session *s);
 /* When what an operation asks for will be there; with a second round, where much is lost. */
 sky_time sky__expected_end(const sky_session *s, const sky__operation *o);
 /* How often more to ask at once for what was asked for in vain. */

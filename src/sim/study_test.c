@@ -146,6 +146,19 @@ static void a_loss_costs_one_round_more(void **state) {
     assert_true(lossy.to_payload < 1.14);
 }
 
+/* Where links lose a quarter of all chunks, four losses in a row from one satellite are no silence:
+ * who takes them for it gives blocks up that are there. */
+static void heavy_losses_are_no_silence(void **state) {
+    (void)state;
+    for (int strategy = 0; strategy <= SKY_PLACE_ROTATION_HOP; strategy++) {
+        sky_study_point p = big_point(200000000u, 0, 120);
+        p.placement.strategy = (sky_strategy)strategy;
+        p.isl_bits_s = strategy == SKY_PLACE_HOP ? p.ground_bits_s : p.isl_bits_s;
+        p.loss = 0.05;
+        assert_int_equal(fly(&p).answered, p.gets);
+    }
+}
+
 /* The same over the transport of real satellites, which sends again the datagrams that are missing
  * instead of whole chunks. */
 static void a_lost_datagram_costs_one_round_more(void **state) {
@@ -185,6 +198,7 @@ static void parity_saves_the_second_round(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loss_costs_one_round_more),
+        cmocka_unit_test(heavy_losses_are_no_silence),
         cmocka_unit_test(a_lost_datagram_costs_one_round_more),
         cmocka_unit_test(parity_saves_the_second_round),
         cmocka_unit_test(the_authors_tables_are_flown),
