@@ -253,8 +253,9 @@ static sky_item *find_new_blocks(cli *c, const answer *a, size_t tokens, size_t 
     return items;
 }
 
-/* Memory takes every block and may evict it again, and the write behind it may fail: saved is what is
- * there now, in a tier that outlives the process where there is one. Says which tier did not keep all; true when one did not. */
+/* Memory takes every block and may evict it again, and the write behind it may fail: saved is what
+ * is there now, in a tier that outlives the process where there is one. Says which of these did not
+ * keep all; true when one did not. */
 static bool count_kept(const cli *c, answer *a, sky_item *items, size_t count) {
     uint32_t lasting = 0, wanted = a->saved_blocks;
     uint64_t bytes;

@@ -44,8 +44,6 @@ void sky__loss_note(sky_session *s, bool lost) {
 
 uint32_t sky__silent_row(const sky_session *s) {
     uint32_t row = 0;
-    if (s->loss > NO_LINK_LOSES)
-        return SILENT_ROW;
     for (double lost = 1; row < SILENT_ROW || (row < SILENT_MOST && lost > BY_LOSS); row++)
         lost *= s->loss;
     return row;
