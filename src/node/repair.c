@@ -31,6 +31,7 @@ enum { PIECE_UNKNOWN, PIECE_ASKED, PIECE_LATE, PIECE_HERE, PIECE_LOST, PIECE_SIL
 #define SURELY        3    /* so many expected to be lost, and one is, in 95 of 100 gets */
 #define SILENT_ROW    4    /* waits in vain in a row, where links lose nothing */
 #define SILENT_MOST   8    /* and where they lose much */
+#define NOBODY_TALKS  0.8  /* where so much is lost */
 #define BY_LOSS       1e-6 /* so seldom is a row of losses this long */
 #define SILENCES_WAIT 2    /* before a stripe that keeps nothing is read again for one piece */
 
@@ -44,6 +45,8 @@ void sky__loss_note(sky_session *s, bool lost) {
 
 uint32_t sky__silent_row(const sky_session *s) {
     uint32_t row = 0;
+    if (s->loss > NOBODY_TALKS)
+        return SILENT_ROW;
     for (double lost = 1; row < SILENT_ROW || (row < SILENT_MOST && lost > BY_LOSS); row++)
         lost *= s->loss;
     return row;

@@ -15,8 +15,8 @@
 
 #include "node/session_state.h"
 
-#define ASKED_MAX  3 /* unanswered, of the silent: about five times its wait */
-#define SILENT_NS  SKY_SECONDS(30)
+#define ASKED_MAX 3 /* unanswered, of the silent: about five times its wait */
+#define SILENT_NS SKY_SECONDS(30)
 
 /* ---- who is silent ---- */
 
