@@ -24,6 +24,7 @@ enum { PIECE_UNKNOWN, PIECE_ASKED, PIECE_LATE, PIECE_HERE, PIECE_LOST, PIECE_SIL
 
 #define GUARDS_MAX    (SKY__REPAIRS_MAX * 3 / 4) /* the rest is for what is lost */
 #define LOSS_SAMPLES  256                        /* the estimate remembers */
+#define NOISE_SAMPLES 64   /* and the other; it begins with none lost, so that one loss is little */
 #define LOSS_SAFETY   2    /* what is rebuilt before it is overdue is not seen to be lost */
 #define ROUND_MORE    0.01 /* of gets may need another round */
 #define ECHOES_MAX    3    /* of one chunk in one round */
@@ -37,7 +38,10 @@ enum { PIECE_UNKNOWN, PIECE_ASKED, PIECE_LATE, PIECE_HERE, PIECE_LOST, PIECE_SIL
 
 /* ---- how much is lost ---- */
 
-void sky__loss_note(sky_session *s, bool lost) {
+void sky__loss_note(sky_session *s, sky__work work, bool lost) {
+    s->noise += ((lost ? 1.0 : 0.0) - s->noise) / NOISE_SAMPLES;
+    if (work == WORK_SET)
+        return;
     if (s->loss_samples < LOSS_SAMPLES)
         s->loss_samples++;
     s->loss += ((lost ? 1.0 : 0.0) - s->loss) / s->loss_samples;
@@ -45,10 +49,10 @@ void sky__loss_note(sky_session *s, bool lost) {
 
 uint32_t sky__silent_row(const sky_session *s) {
     uint32_t row = 0;
-    if (s->loss > NOBODY_TALKS)
+    if (s->noise > NOBODY_TALKS)
         return SILENT_ROW;
     for (double lost = 1; row < SILENT_ROW || (row < SILENT_MOST && lost > BY_LOSS); row++)
-        lost *= s->loss;
+        lost *= s->noise;
     return row;
 }
 
@@ -366,7 +370,7 @@ static void end_operations(sky_session *s, sky_time now, sky__repair *p) {
             continue;
         if (s->operations[op].unanswered == 0 &&
             sky__overdue(s, now + SKY__SLACK_NS, &s->operations[op]))
-            sky__loss_note(s, true);
+            sky__loss_note(s, s->operations[op].work, true);
         sky__operation_end(s, op);
         p->ops[i] = SKY__NONE;
     }

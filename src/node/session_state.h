@@ -221,7 +221,8 @@ struct sky_session {
     uint8_t *repair_bytes;
     uint8_t *stripe_bytes; /* one stripe's data, for the parity of a put; and the code's work */
     uint32_t repairs_open, parked;
-    double loss; /* share of chunks that were not answered at once, lately */
+    double loss;  /* share of chunks asked for that were not answered at once, lately */
+    double noise; /* of those asked for and set, more lately */
     uint32_t loss_samples;
 
     sky__suspicion *suspicions; /* by satellite */
@@ -379,7 +380,7 @@ sky__repair *sky__repair_keep(sky_session *s, uint32_t op, const sky_message *m)
 void sky__repair_check(sky_session *s, sky_time now, sky__repair *p, uint32_t request);
 /* Nobody answered in time. */
 void sky__repair_late(sky_session *s, uint32_t op);
-void sky__loss_note(sky_session *s, bool lost);
+void sky__loss_note(sky_session *s, sky__work work, bool lost);
 /* After so many waits in vain in a row somebody is silent: losses seen lately do not explain it. */
 uint32_t sky__silent_row(const sky_session *s);
 /* When what an operation asks for will be there; with a second round, where much is lost. */

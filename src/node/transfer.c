@@ -144,6 +144,11 @@ static bool is_get(sky__work work) {
     return work == WORK_LOOK || work == WORK_GET || work == WORK_PIECE;
 }
 
+/* A chunk, one way or the other: what it takes to lose one is what is counted. */
+static bool carries(sky__work work) {
+    return work == WORK_GET || work == WORK_PIECE || work == WORK_SET;
+}
+
 /* Name and facts of what an operation is about. */
 static void describe(const sky_session *s, const sky__operation *o, sky_message *m) {
     const sky__request *r = &s->requests[o->request];
@@ -527,7 +532,7 @@ static void take_chunk(sky_session *s, sky_time now, uint32_t op, const sky_mess
         s->heard_at = now;
     }
     if (o->unanswered == 0)
-        sky__loss_note(s, false);
+        sky__loss_note(s, o->work, false);
     if (o->work == WORK_PIECE) {
         sky__repair_piece(s, now, op, m);
         return;
@@ -620,6 +625,8 @@ static void take_set_ack(sky_session *s, sky_time now, sky_satellite from, uint3
                          const sky_message *m) {
     uint32_t request = s->operations[op].request;
     uint64_t generation = s->operations[op].generation;
+    if (s->operations[op].work == WORK_SET && s->operations[op].unanswered == 0)
+        sky__loss_note(s, WORK_SET, false);
     if (m->outcome == SKY_NOT_STORED) {
         sky__request_finish(s, request, SKY_E_FULL, 0);
         return;
@@ -731,11 +738,10 @@ static void expire(sky_session *s, sky_time now, uint32_t op) {
         sky__chunk_lost(s, now, op, SKY_E_IO);
         return;
     }
-    if (o->work == WORK_GET || o->work == WORK_PIECE) {
-        if (o->unanswered == 1)
-            sky__loss_note(s, true);
+    if (carries(o->work) && o->unanswered == 1)
+        sky__loss_note(s, o->work, true);
+    if (o->work == WORK_GET || o->work == WORK_PIECE)
         sky__repair_late(s, op);
-    }
     o->to = sky__place_to_ask(s, now, o);
     again_append(s, op);
 }

@@ -174,6 +174,21 @@ static void no_event_ever_leaves_a_chunk_without_a_copy(void **state) {
     }
 }
 
+/* Where a quarter of all chunks or their answers are lost, four in a row that are lost on the way
+ * to one satellite are no silence: all is put, and all is there. */
+static void heavy_losses_are_no_silence(void **state) {
+    (void)state;
+    sky_scenario scenario = sky_fixture_scenario(SKY_PLACE_HOP);
+    scenario.links.loss = 0.12;
+    sky_fixture_world f;
+    sky_fixture_world_open(&f, &scenario, 1);
+    for (uint32_t block = 1; block <= 200; block++)
+        assert_int_equal(put(&f, block, 9000).status, SKY_OK);
+    for (uint32_t block = 1; block <= 200; block++)
+        assert_hit(&f, block, 9000);
+    sky_fixture_world_close(&f);
+}
+
 /* At most 5 % over what nobody could beat: the farthest chunk's way there and back, all bytes
  * through the downlink, the chunks of the busiest server one after another. The latter two
  * overlap. */
@@ -440,6 +455,7 @@ int main(void) {
         cmocka_unit_test(memory_pressure_makes_old_blocks_misses),
         cmocka_unit_test(a_lost_chunk_purges_its_block),
         cmocka_unit_test(silence_is_an_error_not_a_loss),
+        cmocka_unit_test(heavy_losses_are_no_silence),
         cmocka_unit_test(liars_are_found_out),
         cmocka_unit_test(a_get_of_a_replaced_block_starts_over),
         cmocka_unit_test(a_host_that_gives_up_is_left_alone),
