@@ -30,10 +30,8 @@ enum { PIECE_UNKNOWN, PIECE_ASKED, PIECE_LATE, PIECE_HERE, PIECE_LOST, PIECE_SIL
 #define ECHOES_MAX    3    /* of one chunk in one round */
 #define NO_LINK_LOSES 0.5  /* so much: somebody is silent, and says no more for being asked more */
 #define SURELY        3    /* so many expected to be lost, and one is, in 95 of 100 gets */
-#define SILENT_ROW    4    /* waits in vain in a row, where links lose nothing */
-#define SILENT_MOST   8    /* and where they lose much */
-#define NOBODY_TALKS  0.8  /* where so much is lost */
-#define BY_LOSS       1e-6 /* so seldom is a row of losses this long */
+#define SILENT_MOST   8    /* requests unheard are not the links', whatever they lose */
+#define BY_LOSS       1e-6 /* so seldom all of them are lost */
 #define SILENCES_WAIT 2    /* before a stripe that keeps nothing is read again for one piece */
 
 /* ---- how much is lost ---- */
@@ -47,13 +45,11 @@ void sky__loss_note(sky_session *s, sky__work work, bool lost) {
     s->loss += ((lost ? 1.0 : 0.0) - s->loss) / s->loss_samples;
 }
 
-uint32_t sky__silent_row(const sky_session *s) {
-    uint32_t row = 0;
-    if (s->noise > NOBODY_TALKS)
-        return SILENT_ROW;
-    for (double lost = 1; row < SILENT_ROW || (row < SILENT_MOST && lost > BY_LOSS); row++)
+uint32_t sky__silent_requests(const sky_session *s) {
+    uint32_t count = 0;
+    for (double lost = 1; count < SILENT_MOST && lost > BY_LOSS; count++)
         lost *= s->noise;
-    return row;
+    return count;
 }
 
 /* Of data + m pieces, each lost with this probability, more than m are: how likely is that? */

@@ -1,6 +1,6 @@
 /* Satellites that do not answer. Each is waited for once, not by every request: whoever was waited
- * for in vain several times in a row, more than the links' losses explain, counts as silent for a
- * while, until it says anything.
+ * for SILENT_ROW times in a row, with more requests than the links' losses explain, counts as
+ * silent for a while, until it says anything.
  *
  *   asked of two or more   the next copy after one more try; of the silent last from then on
  *   of the silent alone    given up after one more try: somebody waits for it. What is put too,
@@ -15,8 +15,9 @@
 
 #include "node/session_state.h"
 
-#define ASKED_MAX 3 /* unanswered, of the silent: about five times its wait */
-#define SILENT_NS SKY_SECONDS(30)
+#define SILENT_ROW 4
+#define ASKED_MAX  3 /* unanswered, of the silent: about five times its wait */
+#define SILENT_NS  SKY_SECONDS(30)
 
 /* ---- who is silent ---- */
 
@@ -26,10 +27,11 @@ void sky__suspect(sky_session *s, sky_satellite satellite) {
     p->wrong++;
 }
 
-/* Of requests that waited at the same time, one counts. */
+/* Of requests that waited at the same time, one counts as a wait. */
 void sky__unanswered(sky_session *s, const sky__operation *o) {
     sky__suspicion *p = &s->suspicions[sky_frame_number(s->config.frame, o->to)];
     p->silent++;
+    p->unheard++;
     if (p->row > 0 && o->sent < p->silent_at)
         return;
     p->row++;
@@ -41,12 +43,14 @@ void sky__answered(sky_session *s, sky_satellite satellite) {
     if (satellite.plane < 1 || satellite.plane > c->planes || satellite.slot < 1 ||
         satellite.slot > c->slots)
         return;
-    s->suspicions[sky_frame_number(s->config.frame, satellite)].row = 0;
+    sky__suspicion *p = &s->suspicions[sky_frame_number(s->config.frame, satellite)];
+    p->row = p->unheard = 0;
 }
 
 static bool is_silent(const sky_session *s, sky_satellite satellite) {
     const sky__suspicion *p = &s->suspicions[sky_frame_number(s->config.frame, satellite)];
-    return p->row > 0 && s->now < p->silent_at + SILENT_NS && p->row >= sky__silent_row(s);
+    return p->row >= SILENT_ROW && s->now < p->silent_at + SILENT_NS &&
+           p->unheard >= sky__silent_requests(s);
 }
 
 uint32_t sky_session_silent(const sky_session *s, sky_satellite *one) {

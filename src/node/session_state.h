@@ -174,9 +174,10 @@ typedef struct {
 } sky__repair;
 
 typedef struct {
-    uint32_t wrong;  /* answers that were lies, or damaged on the way */
-    uint32_t silent; /* requests it let go unanswered */
-    uint32_t row;    /* how often it was waited for since it last answered */
+    uint32_t wrong;   /* answers that were lies, or damaged on the way */
+    uint32_t silent;  /* requests it let go unanswered */
+    uint32_t row;     /* how often it was waited for since it last answered */
+    uint32_t unheard; /* and with how many requests */
     sky_time silent_at;
 } sky__suspicion;
 
@@ -381,8 +382,8 @@ void sky__repair_check(sky_session *s, sky_time now, sky__repair *p, uint32_t re
 /* Nobody answered in time. */
 void sky__repair_late(sky_session *s, uint32_t op);
 void sky__loss_note(sky_session *s, sky__work work, bool lost);
-/* After so many waits in vain in a row somebody is silent: losses seen lately do not explain it. */
-uint32_t sky__silent_row(const sky_session *s);
+/* So many requests in a row that nobody answers are not explained by the losses seen lately. */
+uint32_t sky__silent_requests(const sky_session *s);
 /* When what an operation asks for will be there; with a second round, where much is lost. */
 sky_time sky__expected_end(const sky_session *s, const sky__operation *o);
 /* How often more to ask at once for what was asked for in vain. */

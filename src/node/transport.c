@@ -79,7 +79,8 @@ sky_transport *sky_transport_init(const sky_transport_config *config, sky_time n
     t->whole = (sky__t_list){SKY__T_NONE, SKY__T_NONE};
     t->earliest_in = t->earliest_out = SKY_TIME_NEVER;
     for (int link = 0; link < SKY__LINKS; link++)
-        t->outlets[link].again = t->outlets[link].fresh = t->whole;
+        for (int queue = 0; queue < SKY__T_QUEUES; queue++)
+            t->outlets[link].queues[queue] = t->whole;
     t->bucket_mask = bucket_count(config) - 1;
     memset(t->peer_names, 0, config->peers_max * sizeof *t->peer_names);
     memset(t->buckets, 0, (t->bucket_mask + 1) * sizeof *t->buckets);
@@ -311,6 +312,7 @@ bool sky_transport_input(sky_transport *t, sky_time now, const sky_datagram *in,
                          sky_satellite *neighbour) {
     bool believed = false;
     sky_packet_head h;
+    t->now = now;
     if (in && sky__link_accept(t, now, in->data, in->bytes, &h)) {
         believed = true;
         t->token.type = SKY_FRAME_PADDING;

@@ -23,8 +23,9 @@
  * its ends. Way between them: between the ground and a satellite of the window directly, else over
  * the satellite overhead (hop placements: always over the host) and from neighbour to neighbour.
  *
- * A message is sent until it is acknowledged or deadline_ns have passed, and then forgotten: node
- * and session ask again by themselves. It is delivered once or, after long silence, twice; never
+ * A message is sent until it is acknowledged or deadline_ns have passed, and then forgotten, or
+ * sooner, when there is no room for others and its station does not answer: node and session ask
+ * again by themselves. It is delivered once or, after long silence, twice; never
  * in part. Its acknowledgement says that it is whole at the other end, not that it was acted on.
  *
  *     queued ──all pieces out──► flying ──bitmap whole──► free

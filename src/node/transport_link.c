@@ -196,16 +196,21 @@ static bool holds(const sky__habit *h, sky_time now, sky_satellite to) {
     return sky__same(h->to, to) && now < h->until;
 }
 
+static sky__habit *habit_of(sky_transport *t, sky_time now, sky_satellite to) {
+    sky__habit *h = &t->habits[habit_number(to)];
+    if (!holds(h, now, to))
+        *h = (sky__habit){
+            .to = to, .until = sky_turn_begins(&t->config->frame->turning, turns_at(t, now) + 1)};
+    return h;
+}
+
 uint8_t sky__usual_way(const sky_transport *t, sky_time now, sky_satellite to) {
     const sky__habit *h = &t->habits[habit_number(to)];
     return holds(h, now, to) ? h->way : 0;
 }
 
 void sky__way_doubted(sky_transport *t, sky_time now, sky_satellite to, uint8_t way) {
-    sky__habit *h = &t->habits[habit_number(to)];
-    if (!holds(h, now, to))
-        *h = (sky__habit){
-            .to = to, .until = sky_turn_begins(&t->config->frame->turning, turns_at(t, now) + 1)};
+    sky__habit *h = habit_of(t, now, to);
     if (h->way == way && ++h->doubts >= DOUBTS_MAX) {
         h->way = (uint8_t)((way + 1) % SKY_PACKET_WAYS);
         h->doubts = 0;
@@ -214,8 +219,34 @@ void sky__way_doubted(sky_transport *t, sky_time now, sky_satellite to, uint8_t 
 
 void sky__way_proven(sky_transport *t, sky_time now, sky_satellite to, uint8_t way) {
     sky__habit *h = &t->habits[habit_number(to)];
-    if (holds(h, now, to) && h->way == way)
+    if (!holds(h, now, to))
+        return;
+    h->unheard = 0;
+    if (h->way == way)
         h->doubts = 0;
+}
+
+uint32_t sky__unheard(const sky_transport *t, sky_time now, sky_satellite to) {
+    const sky__habit *h = &t->habits[habit_number(to)];
+    return holds(h, now, to) ? h->unheard : 0;
+}
+
+uint32_t sky__usual_doublings(const sky_transport *t, sky_time now, sky_satellite to) {
+    const sky__habit *h = &t->habits[habit_number(to)];
+    return holds(h, now, to) ? h->doublings : 0;
+}
+
+void sky__wait_in_vain(sky_transport *t, sky_time now, sky_satellite to, uint32_t doublings) {
+    sky__habit *h = habit_of(t, now, to);
+    h->unheard++;
+    if (doublings >= h->doublings)
+        h->doublings = (uint8_t)(doublings + 1);
+}
+
+void sky__wait_sufficed(sky_transport *t, sky_time now, sky_satellite to) {
+    sky__habit *h = &t->habits[habit_number(to)];
+    if (holds(h, now, to))
+        h->doublings = 0;
 }
 
 /* ---- peers ---- */

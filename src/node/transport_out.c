@@ -17,7 +17,9 @@
 #include "node/transport_state.h"
 
 #define EXCESS_DOUBLINGS 6
-#define DEAD_TIMEOUTS    2
+#define DOUBTFUL         4 /* waits in vain, of one station */
+#define DEAD             16
+#define DOUBTFUL_SHARE   4 /* of the window */
 #define GAPS_MANY        64
 #define INDEX_MASK       ((1u << SKY__T_INDEX_BITS) - 1)
 #define CONTENT_MAX      (SKY_PACKET_BYTES_MAX - SKY_TAG_BYTES) /* head included */
@@ -51,8 +53,7 @@ size_t sky__sending_bytes(const sky_transport_config *c) {
 /* ---- lists ---- */
 
 static sky__t_list *list_of(sky_transport *t, const sky__sending *s) {
-    sky__outlet *o = &t->outlets[s->link];
-    return s->again ? &o->again : &o->fresh;
+    return &t->outlets[s->link].queues[s->queue];
 }
 
 static void enqueue(sky_transport *t, uint32_t i) {
@@ -112,8 +113,24 @@ static void pass_on(sky_transport *t, uint32_t i) {
 
 /* ---- messages ---- */
 
+/* The oldest message that waits for a dead station is forgotten. */
+static bool forget_one(sky_transport *t) {
+    for (int link = 0; link < SKY__LINKS; link++) {
+        uint32_t i = t->outlets[link].queues[SKY__T_DOUBTFUL].first;
+        while (i != SKY__T_NONE && sky__unheard(t, t->now, t->sending[i].to) < DEAD)
+            i = t->sending[i].after;
+        if (i == SKY__T_NONE)
+            continue;
+        t->stat.given_up++;
+        finish(t, i);
+        return true;
+    }
+    return false;
+}
+
 bool sky_transport_begin(sky_transport *t, sky_datagram *out) {
-    if (t->sending_free == SKY__T_NONE && t->sending_fresh == t->config->sending_max)
+    if (t->sending_free == SKY__T_NONE && t->sending_fresh == t->config->sending_max &&
+        !forget_one(t))
         return false;
     *out = (sky_datagram){.data = t->room, .bytes_max = t->config->message_bytes_max};
     return true;
@@ -158,6 +175,8 @@ void sky_transport_send_sealed(sky_transport *t, sky_time now, const sky_datagra
     uint8_t way = sky__usual_way(t, now, to);
     t->sending[i] = (sky__sending){.link = sky__route_to(t, now, to, way)->link,
                                    .way = way,
+                                   .queue = sky__unheard(t, now, to) < DOUBTFUL ? SKY__T_FRESH
+                                                                                : SKY__T_DOUBTFUL,
                                    .clean = true,
                                    .to = to,
                                    .number = ++t->number << SKY__T_INDEX_BITS | i,
@@ -179,13 +198,11 @@ void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
     sky_transport_send_sealed(t, now, m, NULL);
 }
 
-/* From the last piece to the acknowledgement, at the longest. What is sent twice tells nothing of
- * the time it takes (Karn): where a queue holds every message longer than is waited for, each would
- * be sent again and again, and make it longer. So the wait doubles for all until one is answered
- * that was sent once. */
-static sky_time patience(const sky_transport *t, sky__sending *s) {
+/* From the last piece to the acknowledgement, at the longest. */
+static sky_time patience(const sky_transport *t, sky_time now, sky__sending *s) {
     sky_time beyond = later(t->config->slack_ns, t->excess_ns + 4 * t->deviation_ns);
-    uint32_t doublings = s->timeouts > t->doublings ? s->timeouts : t->doublings;
+    uint32_t usual = sky__usual_doublings(t, now, s->to);
+    uint32_t doublings = s->timeouts > usual ? s->timeouts : usual;
     s->doublings = doublings < EXCESS_DOUBLINGS ? doublings : EXCESS_DOUBLINGS;
     return 2 * s->way_ns + (beyond << s->doublings);
 }
@@ -193,15 +210,13 @@ static sky_time patience(const sky_transport *t, sky__sending *s) {
 /* What an acknowledgement took beyond light: as TCP takes its round trips (RFC 6298). */
 static void sample(sky_transport *t, sky_time excess) {
     sky_time off = excess - t->excess_ns;
-    t->doublings = 0;
     t->excess_ns += off / 8;
     t->deviation_ns += ((off < 0 ? -off : off) - t->deviation_ns) / 4;
 }
 
 /* Pieces that are not coming back: send them again, and few of them twice: what is lost again costs
- * another round. They go first, but not for long: who is dead must not keep the window from the
- * others. */
-static void send_again(sky_transport *t, uint32_t i) {
+ * another round. */
+static void send_again(sky_transport *t, uint32_t i, sky__t_queue queue) {
     sky__sending *s = &t->sending[i];
     t->stat.pieces_again += count_bits(s->flying);
     t->flying -= count_bits(s->flying);
@@ -212,7 +227,7 @@ static void send_again(sky_transport *t, uint32_t i) {
     s->clean = false;
     s->deadline = SKY_TIME_NEVER;
     if (s->state == SENDING_FLYING) {
-        s->again = s->timeouts < DEAD_TIMEOUTS;
+        s->queue = queue;
         enqueue(t, i);
     }
 }
@@ -231,8 +246,10 @@ void sky__acknowledged(sky_transport *t, sky_time now, sky_satellite from, uint6
     s->echo &= ~bitmap;
     s->acked |= bitmap & s->all;
     if (s->acked == s->all) {
-        if (s->clean)
+        if (s->clean) {
             sample(t, later(0, now - s->sent - 2 * s->way_ns));
+            sky__wait_sufficed(t, now, from);
+        }
         finish(t, i);
         return;
     }
@@ -240,7 +257,21 @@ void sky__acknowledged(sky_transport *t, sky_time now, sky_satellite from, uint6
         pass_on(t, i);
     /* The other end had not heard of the rest when it said this: either lost, or sent since. */
     if (s->state == SENDING_FLYING && now >= s->sent + 2 * s->way_ns)
-        send_again(t, i);
+        send_again(t, i, SKY__T_AGAIN);
+}
+
+/* Nothing was heard of some pieces. When the station did not answer an earlier message either, it
+ * may be dead: this one, and whatever else it was sent, lets others pass. */
+static void timed_out(sky_transport *t, sky_time now, uint32_t i) {
+    sky__sending *s = &t->sending[i];
+    bool lost = sky__unheard(t, now, s->to) < DOUBTFUL;
+    t->stat.timeouts++;
+    s->timeouts++;
+    sky__wait_in_vain(t, now, s->to, s->doublings);
+    if (s->acked == 0)
+        sky__way_doubted(t, now, s->to, s->way);
+    s->way = (uint8_t)((s->way + 1) % SKY_PACKET_WAYS);
+    send_again(t, i, lost || s->acked ? SKY__T_AGAIN : SKY__T_DOUBTFUL);
 }
 
 void sky__look_after_messages(sky_transport *t, sky_time now) {
@@ -255,16 +286,8 @@ void sky__look_after_messages(sky_transport *t, sky_time now) {
             finish(t, i);
             continue;
         }
-        if (s->deadline <= now) {
-            t->stat.timeouts++;
-            s->timeouts++;
-            if (s->doublings >= t->doublings)
-                t->doublings = s->doublings + 1;
-            if (s->acked == 0)
-                sky__way_doubted(t, now, s->to, s->way);
-            s->way = (uint8_t)((s->way + 1) % SKY_PACKET_WAYS);
-            send_again(t, i);
-        }
+        if (s->deadline <= now)
+            timed_out(t, now, i);
         sky_time next = s->deadline < end ? s->deadline : end;
         earliest = next < earliest ? next : earliest;
     }
@@ -348,7 +371,7 @@ static uint32_t take_pieces(sky_transport *t, sky_time now, uint32_t i, uint32_t
     s->sent = now;
     s->way_ns = sky__route_to(t, now, s->to, s->way)->way_ns;
     sky_time others = (count - 1) * busy_ns(t, o, BEFORE_PIECE + s->stride + SKY_TAG_BYTES);
-    s->deadline = later(now, o->free_at) + others + patience(t, s);
+    s->deadline = later(now, o->free_at) + others + patience(t, now, s);
     if (s->deadline < t->earliest_out)
         t->earliest_out = s->deadline;
     pass_on(t, i);
@@ -358,7 +381,12 @@ static uint32_t take_pieces(sky_transport *t, sky_time now, uint32_t i, uint32_t
 static uint32_t next_message(const sky_transport *t, const sky__outlet *o) {
     if (t->flying >= t->config->window_max)
         return SKY__T_NONE;
-    return o->again.first != SKY__T_NONE ? o->again.first : o->fresh.first;
+    bool all = t->flying * DOUBTFUL_SHARE < t->config->window_max;
+    for (int queue = 0; queue < (all ? SKY__T_QUEUES : SKY__T_DOUBTFUL); queue++) {
+        if (o->queues[queue].first != SKY__T_NONE)
+            return o->queues[queue].first;
+    }
+    return SKY__T_NONE;
 }
 
 /* A message of one piece that still fits into a datagram to the same station; an echo must not

@@ -36,12 +36,17 @@ typedef struct {
 
 typedef enum { SENDING_FREE, SENDING_QUEUED, SENDING_FLYING } sky__sending_state;
 
+/* What goes first: pieces sent again, then new ones. Last, and only while not much is flying, what
+ * goes to a station that did not answer lately: who is dead must not keep the window from the
+ * others, who would look dead too. Of what goes to the dead the oldest makes room for others. */
+typedef enum { SKY__T_AGAIN, SKY__T_FRESH, SKY__T_DOUBTFUL, SKY__T_QUEUES } sky__t_queue;
+
 /* A message on its way out. Of its pieces, `pending` are to be sent, `flying` were and are waited
  * for, `acked` are there. */
 typedef struct {
     sky__sending_state state;
     sky__link link;
-    bool again; /* queued for the second time */
+    sky__t_queue queue;
     bool clean; /* no piece was sent twice: its acknowledgement tells how long one takes */
     sky_satellite to;
     uint64_t number;
@@ -101,20 +106,25 @@ typedef struct {
     sky_time way_ns; /* light, and what each hop may be late by; one way */
 } sky__route;
 
-/* Which way to a station is tried first, until the sky turns: another than way 0 where messages on
- * that one died one after the other, so that not each has to find out. */
+/* What messages to a station found out, until the sky turns, so that not each has to. Another way
+ * than way 0 is tried first where on that one they died one after the other. What is sent twice
+ * tells nothing of the time it takes (Karn): where a queue holds every message longer than is
+ * waited for, each would be sent again and again, and make it longer. So the wait doubles for all
+ * to that station until one is answered that was sent once. */
 typedef struct {
     sky_satellite to;
     uint8_t way;
     uint8_t doubts; /* messages in a row of which nothing was heard */
+    uint8_t doublings;
+    uint32_t unheard; /* waits in vain since anything was heard */
     sky_time until;
 } sky__habit;
 
 /* What waits for one kind of link. */
 typedef struct {
     sky_time free_at;
-    sky__t_list again, fresh; /* messages */
-    sky__ack *acks;           /* [SKY__T_ACKS_MAX], the first ack_count of it */
+    sky__t_list queues[SKY__T_QUEUES]; /* messages */
+    sky__ack *acks;                    /* [SKY__T_ACKS_MAX], the first ack_count of it */
     uint32_t ack_count;
     sky__relayed *relayed; /* [relay_max], a ring */
     uint32_t relay_first, relay_count;
@@ -125,6 +135,7 @@ struct sky_transport {
     sky_time floor; /* nothing sent before this is taken from who is not in the table */
     uint64_t counter;
     uint64_t number; /* of the last message, without its index bits */
+    sky_time now;    /* of the last input */
     sky_transport_stat stat;
 
     sky__peer *peers;
@@ -146,7 +157,6 @@ struct sky_transport {
     sky_time earliest_out; /* no deadline is before this */
     sky_time excess_ns;    /* of an acknowledgement beyond light: mean, and mean deviation */
     sky_time deviation_ns;
-    uint32_t doublings; /* of every wait, until something sent once is acknowledged in time */
     sky__outlet outlets[SKY__LINKS];
 
     sky__receiving *receiving;
@@ -180,6 +190,13 @@ uint8_t sky__usual_way(const sky_transport *t, sky_time now, sky_satellite to);
 /* A message that went this way: nothing was heard of it, or something was. */
 void sky__way_doubted(sky_transport *t, sky_time now, sky_satellite to, uint8_t way);
 void sky__way_proven(sky_transport *t, sky_time now, sky_satellite to, uint8_t way);
+/* Waits in vain since that station was heard. */
+uint32_t sky__unheard(const sky_transport *t, sky_time now, sky_satellite to);
+uint32_t sky__usual_doublings(const sky_transport *t, sky_time now, sky_satellite to);
+/* A message waited in vain, with its wait doubled so often. */
+void sky__wait_in_vain(sky_transport *t, sky_time now, sky_satellite to, uint32_t doublings);
+/* One that was sent once is acknowledged. */
+void sky__wait_sufficed(sky_transport *t, sky_time now, sky_satellite to);
 /* Where a datagram that goes this way, 0 to SKY_PACKET_WAYS - 1, goes from here. */
 sky_satellite sky__next_hop(sky_transport *t, sky_time now, sky_satellite destination, uint8_t way);
 const sky__route *sky__route_find(sky_transport *t, sky_time now, sky_satellite destination,

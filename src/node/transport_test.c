@@ -432,6 +432,30 @@ static void the_dead_do_not_hold_up_the_living(void **state) {
     sky_net_close(&n);
 }
 
+/* Nor the room for messages: what waits for the dead is forgotten for what goes to others, long
+ * before its deadline; and not what waits for one that was only lost. */
+static void the_dead_make_room(void **state) {
+    (void)state;
+    sky_net n;
+    sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
+    uint32_t g = sky_net_add(&n, ground, SKY_SUITE_PLAIN);
+    uint32_t alive = sky_net_add(&n, centre, SKY_SUITE_PLAIN);
+    n.stations[g].config.window_max = 64;
+    n.stations[g].config.sending_max = 32;
+    sky_net_restart(&n, g);
+    uint64_t number = 1;
+    while (sky_net_send(&n, g, (sky_satellite){3, 5}, number, 8000))
+        number++;
+    assert_int_equal(number, 33);
+    sky_net_run(&n, n.now + SKY_MS(500)); /* of 5 s */
+    assert_int_equal(sky_net_stat(&n, g).given_up, 0);
+    for (uint64_t i = 0; i < 28; i++) /* some are on their way */
+        assert_true(sky_net_send(&n, g, centre, 100 + i, 8000));
+    sky_net_run(&n, n.now + SKY_MS(100));
+    assert_int_equal(n.stations[alive].taken, 28);
+    sky_net_close(&n);
+}
+
 /* Where there is one plane nobody is aside, least of all the sender himself. */
 static void one_plane_has_no_aside(void **state) {
     (void)state;
@@ -711,6 +735,7 @@ int main(void) {
         cmocka_unit_test(dead_satellites_are_gone_round),
         cmocka_unit_test(one_plane_has_no_aside),
         cmocka_unit_test(the_dead_do_not_hold_up_the_living),
+        cmocka_unit_test(the_dead_make_room),
         cmocka_unit_test(what_finds_nobody_ends),
         cmocka_unit_test(every_flipped_bit_is_refused),
         cmocka_unit_test(a_foreign_key_is_no_key),
