@@ -22,15 +22,21 @@
 /* What is known of a row is constant inside: one body for each kind. */
 #define INLINE static inline __attribute__((always_inline))
 
+/* What the levels of escapes are until they are read, by whether there is a: each byte is below any
+ * that a symbol gives. */
+#define ESCAPED      ((int16_t)0x8080)
+#define ESCAPED_BY_A ((int16_t)0xc0c0)
+
 /* What one step of 64 positions looks up, by unit and number. Numbers are those of the bank's
  * symbols, but that lossless signs, which end with symbol 10, are 8 to 15: the last one has a
  * slot. Starts are biased (x ^ 128) where they are compared, which is done with a sign.
  * Without the room at the end these were 1024 bytes each, of which the same lines of all are in few
  * sets of a cache: one lossless stream took a quarter longer. */
 typedef struct {
-    __m512i quarter[3]; /* [4a] start of number 4 (j + 1), biased; without a: everywhere */
-    __m512i third[3];   /* [4a + i] start of number 4i + 1 + j, biased */
-    __m512i less[2];    /* by a: 256 − frequency */
+    __m512i first[3]; /* without a: starts of numbers 4, 8 and 12; with: of 8, of 4 and 12 */
+    __m512i middle;   /* of the middle of a quarter */
+    __m512i odd;
+    __m512i less[2]; /* by a: 256 − frequency */
     __m512i start[2];
     __m512i level;       /* (symbol − 7) << shift, its low byte, which may be all of it */
     __m512i level_high;  /* and its high byte */
@@ -38,9 +44,7 @@ typedef struct {
     __m512i field_shift; /* where in its 8 bytes a field begins */
     __m512i field_mask;
     __mmask64 field_bytes;
-    __mmask64 escaping; /* units whose symbol 15 is the escape */
-    uint32_t low_at;    /* of the row's low bits */
-    __m512i room;
+    uint32_t low_at; /* of the row's low bits */
 } step_tables;
 
 /* Where channels come from, in the order in which unpacking bytes makes words of them: a position's
@@ -99,12 +103,6 @@ static inline void levels_of(const order_tables *o, const planes *p, uint32_t st
     n[0] = _mm512_unpacklo_epi8(low, high);
     n[1] = _mm512_unpackhi_epi8(low, high);
 }
-
-/* What escapes need to know of the row. */
-typedef struct {
-    _Alignas(64) uint8_t trellis[SKY_WIDTH_MAX]; /* before it */
-    __mmask64 escapes[STEPS_MAX];
-} scratch;
 
 /* Bits a that half 0 of a lossless row sets: of the next row, and of half 1. */
 static inline void set_contexts(sky_coder *rows, uint32_t place, __m512i k) {
