@@ -264,13 +264,14 @@ static sky_status unit_tile(sky_decoder *d, const uint8_t *in, size_t bytes, siz
 }
 
 static bool read_states(sky_decoder *d, sky_reader *r) {
-    for (uint32_t i = 0; i < SKY_LANES; i++) {
-        uint32_t state = sky_read_u16(r);
-        sky_rows_set_state(&d->rows, i, state);
-        if (state < SKY_STATE_LOW)
-            return false;
+    const uint8_t *restrict in = sky_read_bytes(r, SKY_STATE_BYTES);
+    uint8_t *restrict low = d->rows.state[0], *restrict high = d->rows.state[1], zeros = 0;
+    for (uint32_t i = 0; in && i < SKY_LANES; i++) {
+        low[i] = in[2 * i];
+        high[i] = in[2 * i + 1];
+        zeros |= high[i] == 0; /* below SKY_STATE_LOW */
     }
-    return !r->failed;
+    return in && !zeros;
 }
 
 static sky_status unit_exact_head(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
@@ -356,6 +357,12 @@ static sky_status end_tokens(sky_decoder *d, uint32_t tokens, size_t used) {
     return SKY_OK;
 }
 
+/* What a pair may take, more than the stream has where its end is in carry: more than `bytes` is
+ * damage, whatever lies there. */
+static size_t room_at(const sky_decoder *d, const uint8_t *in, size_t bytes) {
+    return bytes == d->left ? (size_t)(d->carry + sizeof d->carry - SLACK - in) : bytes;
+}
+
 static sky_pairs_job begin_pairs(sky_decoder *d, const uint8_t *in, size_t bytes) {
     uint32_t pairs = (d->tile.tokens - d->token) / 2;
     return (sky_pairs_job){.rows = &d->rows,
@@ -365,6 +372,7 @@ static sky_pairs_job begin_pairs(sky_decoder *d, const uint8_t *in, size_t bytes
                            .pairs = pairs < SKY_PAIRS_MAX ? pairs : SKY_PAIRS_MAX,
                            .in = in,
                            .bytes = bytes,
+                           .room = room_at(d, in, bytes),
                            .pair_bytes_max = pair_bytes_max(d),
                            .out = row_at(d, d->tile.token + d->token, d->tile.head),
                            .token_bytes = d->dst.token_bytes,

@@ -32,8 +32,9 @@ typedef struct {
     bool turn_on;   /* the angles are still those of the two tokens before */
     uint32_t pairs; /* at most; out: that were restored */
     const uint8_t *in;
-    size_t bytes; /* of the stream at it. A pair after the first is begun where there are at least
-                     `pair_bytes_max` left */
+    size_t bytes; /* of the stream at it */
+    size_t room;  /* that may be read there. A pair after the first is begun where `pair_bytes_max`
+                     of it are left */
     size_t pair_bytes_max;
     uint8_t *out; /* the first token's */
     size_t token_bytes;

@@ -18,146 +18,7 @@
 #include "base/bytes.h"
 #include "codec/kernels_avx512.h"
 
-/* ---- tables ---- */
-
-static bool is_signs(uint32_t table) {
-    return table >= SKY_BANK_EXACT + SKY_EXACT_TABLES;
-}
-
-/* Frequencies by number. */
-static inline __m128i frequencies_of(uint32_t table, uint32_t a) {
-    __m128i f = _mm_loadu_si128((const __m128i *)sky__bank[table][a]);
-    return is_signs(table) ? _mm_alignr_epi8(f, f, 11) : f;
-}
-
-static inline __m512i in_units(__m128i x) {
-    return _mm512_broadcast_i32x4(x);
-}
-
-/* Starts from frequencies: sums of those before, in each unit. */
-static inline __m512i starts_of(__m512i f) {
-    f = _mm512_add_epi8(f, _mm512_bslli_epi128(f, 1));
-    f = _mm512_add_epi8(f, _mm512_bslli_epi128(f, 2));
-    f = _mm512_add_epi8(f, _mm512_bslli_epi128(f, 4));
-    f = _mm512_add_epi8(f, _mm512_bslli_epi128(f, 8));
-    return _mm512_bslli_epi128(f, 1);
-}
-
-/* By label, from by number. */
-static inline __m128i by_label(__m128i x) {
-    return _mm_shuffle_epi8(x, _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
-}
-
-/* Of starts by label those at eight of them, for a = 0 and for a = 1: by index. */
-static inline __m512i starts_by_index(const __m512i start[2], const uint8_t at[8]) {
-    const __m128i by_a = _mm_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7);
-    __m128i label = _mm_shuffle_epi8(_mm_loadl_epi64((const __m128i *)at), by_a);
-    __m512i from = in_units(label), even = _mm512_shuffle_epi8(start[0], from);
-    return _mm512_mask_shuffle_epi8(even, 0xf0f0f0f0f0f0f0f0u, start[1], from);
-}
-
-static void make_starts(step_tables *t, const uint8_t *tables, a_bit a_is) {
-    static const uint8_t odd[8] = {4, 5, 6, 7, 12, 13, 14, 15};
-    static const uint8_t middle[8] = {1, 1, 3, 3, 9, 9, 11, 11};
-    static const uint8_t quarter[8] = {2, 2, 2, 2, 10, 10, 10, 10};
-    __m512i biased[2];
-    for (uint32_t a = 0; a < 2; a++) {
-        __m512i f = _mm512_castsi128_si512(frequencies_of(tables[0], a));
-        f = _mm512_inserti32x4(f, frequencies_of(tables[1], a), 1);
-        f = _mm512_inserti32x4(f, frequencies_of(tables[2], a), 2);
-        f = _mm512_inserti32x4(f, frequencies_of(tables[3], a), 3);
-        const __m512i label = in_units(by_label(
-            _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)));
-        t->start[a] = _mm512_shuffle_epi8(starts_of(f), label);
-        t->less[a] = _mm512_sub_epi8(_mm512_setzero_si512(), _mm512_shuffle_epi8(f, label));
-        biased[a] = _mm512_xor_si512(t->start[a], _mm512_set1_epi8(-128));
-    }
-    t->odd = starts_by_index(biased, odd);
-    t->middle = starts_by_index(biased, middle);
-    if (a_is == A_ZERO) {
-        t->first[0] = _mm512_shuffle_epi8(biased[0], _mm512_set1_epi8(2));
-        t->first[1] = _mm512_shuffle_epi8(biased[0], _mm512_set1_epi8(8));
-        t->first[2] = _mm512_shuffle_epi8(biased[0], _mm512_set1_epi8(10));
-    } else {
-        t->first[0] = starts_by_index(biased, (const uint8_t[8]){8, 8, 8, 8, 8, 8, 8, 8});
-        t->first[1] = starts_by_index(biased, quarter);
-    }
-}
-
-/* Unit `u` of the step. Table 0 finds 15 always, which is 0. */
-static void make_fields(step_tables *t, uint32_t u, uint32_t table, uint32_t r, a_bit a_is) {
-    const __m128i numbers = by_label(
-        _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-    const uint64_t ramp = 0x0706050403020100u, bytes = ((uint64_t)1 << r) - 1;
-    __m128i symbols = _mm_sub_epi8(numbers, _mm_set1_epi8(is_signs(table) ? 12 : SKY_SYMBOL_ZERO));
-    __m256i shift = _mm256_set1_epi16((short)r), level = _mm256_cvtepi8_epi16(symbols);
-    level = table == 0 ? _mm256_setzero_si256() : _mm256_sllv_epi16(level, shift);
-    if (table != 0 && !is_signs(table))
-        level = _mm256_mask_mov_epi16(level, 1u << SKY_ESCAPE,
-                                      _mm256_set1_epi16(a_is == A_ZERO ? ESCAPED : ESCAPED_BY_A));
-    ((__m128i *)&t->level)[u] = _mm256_cvtepi16_epi8(level);
-    ((__m128i *)&t->level_high)[u] = _mm256_cvtepi16_epi8(_mm256_srli_epi16(level, 8));
-    ((__m128i *)&t->field_shift)[u] = _mm_set1_epi64x((long long)(ramp * r));
-    ((__m128i *)&t->field_mask)[u] = _mm_set1_epi8((char)((1u << r) - 1));
-    t->field_bytes |= bytes * 0x101 << 16 * u;
-    __m128i sign = _mm_and_si128(symbols, _mm_set1_epi8(4));
-    __m128i mantissa = _mm_and_si128(symbols, _mm_set1_epi8(3));
-    sign = _mm_slli_epi16(_mm_xor_si128(sign, _mm_set1_epi8(4)), 5);
-    ((__m128i *)&t->signs)[u] = _mm_or_si128(sign, _mm_slli_epi16(mantissa, r < 8 ? 5 : 0));
-}
-
-/* Unpacking makes words of every other eight channels, from the other half of a vector each. */
-static void make_order(order_tables *orders, const sky_coder *rows, uint32_t half) {
-    const __m512i eights = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
-    _Alignas(64) uint8_t from[SKY_WIDTH_MAX], high[SKY_WIDTH_MAX] = {0};
-    uint32_t count = rows->steps * SKY_LANES;
-    for (uint32_t i = 0; i < count; i++)
-        from[rows->channel[half][i]] = (uint8_t)i;
-    for (uint32_t i = 256; i < count; i++)
-        high[rows->channel[half][i]] = 1;
-    for (uint32_t step = 0; step < rows->steps; step++) {
-        __m512i low = _mm512_load_si512(from + step * SKY_LANES);
-        __m512i above = _mm512_load_si512(high + step * SKY_LANES);
-        above = _mm512_permutexvar_epi64(eights, above);
-        orders[step].from = _mm512_permutexvar_epi64(eights, low);
-        orders[step].odd = _mm512_movepi8_mask(orders[step].from);
-        orders[step].high = _mm512_test_epi8_mask(above, above);
-    }
-}
-
-void sky__decode_prepare_avx512(sky_tables *tables, const sky_coder *rows) {
-    decode_tables *all = (decode_tables *)tables;
-    for (uint32_t half = 0; half < 2; half++) {
-        uint32_t low_at = 0;
-        all->wide[half] = false;
-        for (uint32_t unit = 0; unit < sky_rows_units(rows); unit++) {
-            step_tables *t = &all->step[half][unit / 4];
-            uint32_t table = rows->table[half][unit], r = rows->shift[half][unit];
-            a_bit a_is = a_of(rows);
-            if (unit % 4 == 0) {
-                make_starts(t, &rows->table[half][unit], a_is);
-                t->low_at = low_at;
-                t->field_bytes = 0;
-            }
-            make_fields(t, unit % 4, table, r, a_is);
-            low_at += 2 * r;
-            all->wide[half] |= r > (a_is == A_ZERO ? 4 : 3) || (rows->exact && half);
-        }
-        make_order(all->order[half], rows, half);
-    }
-}
-
 /* ---- from symbols to levels ---- */
-
-/* Levels, whose low bytes have the fields added: a field never carries into its symbol. */
-static inline __m512i levels_low(const step_tables *t, const uint8_t *low, __m512i label) {
-    __m512i k = _mm512_shuffle_epi8(t->level, label);
-    if (!t->field_bytes)
-        return k;
-    __m512i bytes = _mm512_maskz_expand_epi8(t->field_bytes, _mm512_loadu_si512(low + t->low_at));
-    __m512i fields = _mm512_multishift_epi64_epi8(t->field_shift, bytes);
-    return _mm512_ternarylogic_epi64(k, fields, t->field_mask, 0xf8);
-}
 
 /* What an escape's level is read as, and twice that with a: below what a symbol's low byte can be
  * where planes are narrow, and below its high byte where they are wide. */
@@ -167,7 +28,8 @@ static inline __mmask64 escapes_among(__m512i x) {
 
 /* The trellis' next states, from parities of levels in bit 0. */
 static inline __m512i step_trellis(__m512i trellis, __m512i k) {
-    const __m512i next = in_units(_mm_loadu_si128((const __m128i *)sky__trellis_next));
+    const __m512i next = _mm512_broadcast_i32x4(
+        _mm_loadu_si128((const __m128i *)sky__trellis_next));
     __m512i parity = _mm512_slli_epi16(k, 3);
     return _mm512_shuffle_epi8(
         next, _mm512_ternarylogic_epi64(trellis, parity, _mm512_set1_epi8(8), 0xf8));
@@ -195,12 +57,24 @@ static inline void halves_of_words(__m512i *low, __m512i *high, __mmask64 a) {
     *high = _mm512_mask_sub_epi8(top, borrow, top, one);
 }
 
-/* Levels of a step to its planes; the trellis goes on. Returns the bytes that tell of escapes. */
+/* Adds fields to levels, which never carry into their symbols: but for an eighth bit, where planes
+ * are of half steps. */
+INLINE void add_fields(const step_tables *t, const uint8_t *low, __m512i *k, __m512i *high) {
+    __m512i bytes = _mm512_maskz_expand_epi8(t->field_bytes, _mm512_loadu_si512(low + t->low_at));
+    __m512i fields = _mm512_multishift_epi64_epi8(t->field_shift, bytes);
+    *k = _mm512_ternarylogic_epi64(*k, fields, t->field_mask, 0xf8);
+    if (t->carries)
+        *high = _mm512_mask_add_epi8(*high, t->carries & _mm512_movepi8_mask(bytes), *high,
+                                     _mm512_set1_epi8(1));
+}
+
+/* A step's symbols to its planes; the trellis goes on. Returns the bytes that tell of escapes. */
 INLINE __m512i finish_step(sky_coder *rows, const step_tables *t, uint32_t half, uint32_t place,
                            __m512i label, const uint8_t *low, a_bit a_is, bool wide, planes *out) {
-    __m512i k = levels_low(t, low, label), high = k;
-    if (wide)
-        high = _mm512_shuffle_epi8(t->level_high, label);
+    __m512i k = _mm512_shuffle_epi8(t->level, label);
+    __m512i high = wide ? _mm512_shuffle_epi8(t->level_high, label) : k;
+    if (t->field_bytes)
+        add_fields(t, low, &k, &high);
     if (a_is != A_ZERO) {
         uint8_t *trellis = rows->trellis[half] + place;
         __m512i state = _mm512_load_si512(trellis);
@@ -210,14 +84,14 @@ INLINE __m512i finish_step(sky_coder *rows, const step_tables *t, uint32_t half,
         if (wide)
             halves_of_words(&k, &high, a);
         else
-            high = k = halves_of_bytes(k, a);
+            k = halves_of_bytes(k, a);
     }
     _mm512_store_si512(out->low + place, k);
     if (wide)
         _mm512_store_si512(out->high + place, high);
     if (a_is == A_GIVEN && half == 0)
         set_contexts(rows, place, _mm512_shuffle_epi8(t->level, label));
-    return high;
+    return wide ? high : k;
 }
 
 /* Levels that travel whole, into planes that are wide. SIZE_MAX: one is too large. */
@@ -226,10 +100,13 @@ static size_t patch_escapes(sky_coder *rows, uint32_t half, const uint8_t *in, p
     size_t used = 0;
     for (uint32_t step = 0; step < rows->steps; step++) {
         uint32_t place = step * SKY_LANES;
-        __m512i low = _mm512_load_si512(out->low + place);
-        if (!out->wide)
-            _mm512_store_si512(out->high + place, _mm512_movm_epi8(_mm512_movepi8_mask(low)));
+        __m512i low = _mm512_load_si512(out->low + place), high = sign_of(low);
         escapes[step] = escapes_among(out->wide ? _mm512_load_si512(out->high + place) : low);
+        if (out->wide)
+            continue;
+        _mm512_store_si512(out->high + place, high);
+        if (a_of(rows) == A_ZERO)
+            _mm512_store_si512(out->low + place, _mm512_add_epi8(low, low));
     }
     out->wide = true;
     for (uint32_t step = 0; step < rows->steps; step++)
@@ -239,7 +116,7 @@ static size_t patch_escapes(sky_coder *rows, uint32_t half, const uint8_t *in, p
             if (k > SKY_LEVEL_MAX || k < -SKY_LEVEL_MAX)
                 return SIZE_MAX;
             uint32_t before = out->low[i]; /* 2k + a of another level */
-            int32_t n = a_of(rows) == A_ZERO ? k : 2 * k - (int32_t)(before & 1) * sign;
+            int32_t n = 2 * k - (int32_t)(before & 1) * sign;
             out->low[i] = (uint8_t)n;
             out->high[i] = (uint8_t)((uint32_t)n >> 8);
             if (rows->exact && half == 0)
@@ -320,10 +197,11 @@ INLINE void decode_row(row *r, row *q, chain *a, chain *b, bool two, a_bit a_is,
         end_row(q, b, half);
 }
 
-static inline void half_steps_of(const order_tables *o, const planes *p, uint32_t steps, bool whole,
+/* Half steps of 64 channels. */
+static inline void half_steps_of(const order_tables *o, const planes *p, uint32_t steps, bool plain,
                                  __m512i n[2]) {
     levels_of(o, p, steps, p->wide, n);
-    for (uint32_t i = 0; whole && i < 2; i++)
+    for (uint32_t i = 0; plain && !p->wide && i < 2; i++)
         n[i] = _mm512_add_epi16(n[i], n[i]);
 }
 
@@ -431,8 +309,9 @@ INLINE void begin_tokens(const sky_pairs_job *job, tokens *k, row *r, chain *c) 
 }
 
 INLINE bool goes_on(const sky_pairs_job *job, const row *r, const chain *c, uint32_t pairs) {
-    return !r->failed && pairs < job->pairs &&
-           (size_t)(c->in - job->in) + job->pair_bytes_max <= job->bytes;
+    size_t used = (size_t)(c->in - job->in);
+    return !r->failed && pairs < job->pairs && used <= job->bytes &&
+           used + job->pair_bytes_max <= job->room;
 }
 
 INLINE void end_tokens(const tokens *k, const row *r, const chain *c, uint32_t pairs,

@@ -44,6 +44,7 @@ typedef struct {
     __m512i field_shift; /* where in its 8 bytes a field begins */
     __m512i field_mask;
     __mmask64 field_bytes;
+    __mmask64 carries; /* fields of eight bits that are put one bit up */
     uint32_t low_at; /* of the row's low bits */
 } step_tables;
 
@@ -95,11 +96,15 @@ static inline __m512i reorder(const order_tables *o, const uint8_t *n, uint32_t 
     return out;
 }
 
+static inline __m512i sign_of(__m512i bytes) {
+    return _mm512_movm_epi8(_mm512_movepi8_mask(bytes));
+}
+
 /* Levels of 64 channels. */
 static inline void levels_of(const order_tables *o, const planes *p, uint32_t steps, bool wide,
                              __m512i n[2]) {
     __m512i low = reorder(o, p->low, steps);
-    __m512i high = wide ? reorder(o, p->high, steps) : _mm512_movm_epi8(_mm512_movepi8_mask(low));
+    __m512i high = wide ? reorder(o, p->high, steps) : sign_of(low);
     n[0] = _mm512_unpacklo_epi8(low, high);
     n[1] = _mm512_unpackhi_epi8(low, high);
 }
