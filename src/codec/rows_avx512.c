@@ -222,16 +222,12 @@ size_t sky__row_decode_avx512(sky_coder *rows, const sky_tables *tables, uint32_
     planes p;
     begin_rows(&r, &c, rows, tables, in);
     begin_row(&r, &c, half, &p);
-    switch (a_of(rows)) {
-    case A_ZERO:
+    if (a_of(rows) == A_ZERO)
         decode_row(&r, NULL, &c, NULL, false, A_ZERO, half);
-        break;
-    case A_GIVEN:
+    else if (a_of(rows) == A_GIVEN)
         decode_row(&r, NULL, &c, NULL, false, A_GIVEN, half);
-        break;
-    case A_STEPPED:
+    else
         decode_row(&r, NULL, &c, NULL, false, A_STEPPED, half);
-    }
     store_states(&c.s, rows);
     levels_by_channel(r.tables, half, &p, rows, levels);
     return r.failed ? SIZE_MAX : (size_t)(c.in - in);
@@ -240,8 +236,9 @@ size_t sky__row_decode_avx512(sky_coder *rows, const sky_tables *tables, uint32_
 /* ---- from rows to tokens ---- */
 
 /* Levels of 64 channels of two tokens: sums and differences of their rows'. */
-static inline void levels_of_tokens(const decode_tables *t, uint32_t step, uint32_t steps, bool plain,
-                                    const planes p[2], int16_t (*levels)[SKY_WIDTH_MAX]) {
+static inline void levels_of_tokens(const decode_tables *t, uint32_t step, uint32_t steps,
+                                    bool plain, const planes p[2],
+                                    int16_t (*levels)[SKY_WIDTH_MAX]) {
     const order_tables *o[2] = {&t->order[0][step], &t->order[1][step]};
     const __m512i sign = _mm512_set1_epi8(-128), ones = _mm512_set1_epi8(plain ? 2 : 1);
     const __m512i by_turns = _mm512_set1_epi16(plain ? (short)0xfe02 : (short)0xff01);

@@ -67,7 +67,10 @@ INLINE void find_quarters(const step_tables *t, const uint8_t *trellis, a_bit a_
         return;
     }
     __m256i a4 = _mm256_and_si256(half_of(trellis, h), _mm256_set1_epi8(4));
-    x->label = reach(a4, _mm256_shuffle_epi8(half_of(&t->first[0], h), a4), x->slot, 8);
+    if (a_is == A_OF_SIGNS)
+        x->label = _mm256_or_si256(a4, _mm256_set1_epi8(8));
+    else
+        x->label = reach(a4, _mm256_shuffle_epi8(half_of(&t->first[0], h), a4), x->slot, 8);
     x->label = reach(x->label, _mm256_shuffle_epi8(half_of(&t->first[1], h), x->label), x->slot, 2);
 }
 
@@ -80,8 +83,7 @@ INLINE void find_symbols(const step_tables *t, uint32_t h, stride *x) {
     x->label = _mm256_ternarylogic_epi64(x->label, above, _mm256_set1_epi8(4), 0x72);
 }
 
-INLINE __m256i look_up(const __m512i table[2], uint32_t h, __m256i label, a_bit a_is,
-                       __mmask32 a) {
+INLINE __m256i look_up(const __m512i table[2], uint32_t h, __m256i label, a_bit a_is, __mmask32 a) {
     __m256i x = _mm256_shuffle_epi8(half_of(&table[0], h), label);
     return a_is == A_ZERO ? x : _mm256_mask_shuffle_epi8(x, a, half_of(&table[1], h), label);
 }

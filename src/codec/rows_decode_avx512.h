@@ -45,7 +45,7 @@ typedef struct {
     __m512i field_mask;
     __mmask64 field_bytes;
     __mmask64 carries; /* fields of eight bits that are put one bit up */
-    uint32_t low_at; /* of the row's low bits */
+    uint32_t low_at;   /* of the row's low bits */
 } step_tables;
 
 /* Where channels come from, in the order in which unpacking bytes makes words of them: a position's
@@ -64,8 +64,8 @@ typedef struct {
 
 _Static_assert(sizeof(decode_tables) <= sizeof(sky_tables), "tables are too large");
 
-/* What bit a is, of the trellis or of lossless tables. */
-typedef enum { A_ZERO, A_GIVEN, A_STEPPED } a_bit;
+/* What bit a is, of the trellis or of lossless tables; of signs no number is below 8. */
+typedef enum { A_ZERO, A_GIVEN, A_OF_SIGNS, A_STEPPED } a_bit;
 
 static inline a_bit a_of(const sky_coder *rows) {
     return !rows->plain ? A_STEPPED : rows->exact ? A_GIVEN : A_ZERO;

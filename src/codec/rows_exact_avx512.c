@@ -35,7 +35,8 @@ INLINE __mmask64 no_exponents(sky_element element, __m512i usual, __m512i less, 
 /* Exponents of a step, 0 for the padding, and the bits a that they set. *wrong: which do not
  * exist. */
 INLINE void finish_exponents(sky_coder *rows, const step_tables *t, uint32_t step, __m512i label,
-                             const sky_exact *x, __mmask64 *all_escapes, planes *out, __mmask64 *wrong) {
+                             const sky_exact *x, __mmask64 *all_escapes, planes *out,
+                             __mmask64 *wrong) {
     uint32_t place = step * SKY_LANES, pads = rows->steps * SKY_LANES - rows->width;
     __mmask64 real = step ? ~(uint64_t)0 : ~(uint64_t)0 << pads;
     __m512i k = _mm512_shuffle_epi8(t->level, label);
@@ -158,13 +159,13 @@ INLINE void decode_half(token *k, token *l, chain *a, chain *b, bool two, uint32
     begin_half(k, a, half);
     if (two)
         begin_half(l, b, half);
-    step_chains(a, b, two, A_GIVEN);
+    step_chains(a, b, two, half ? A_OF_SIGNS : A_GIVEN);
     for (uint32_t step = 1; step < steps; step++) {
         __m512i label = a->label, label_b = two ? b->label : label;
         next_step(a);
         if (two)
             next_step(b);
-        step_chains(a, b, two, A_GIVEN);
+        step_chains(a, b, two, half ? A_OF_SIGNS : A_GIVEN);
         finish(k, a, 1, half, step - 1, label);
         if (two)
             finish(l, b, 1, half, step - 1, label_b);

@@ -37,9 +37,8 @@ static inline __m512i starts_of(__m512i f) {
 /* By index, from by label: those at `at`, which says them for a = 0 and, four further, for a = 1. */
 static inline __m512i by_index(const __m512i start[2], a_bit a_is, __m128i at) {
     __m512i from = in_units(at), even = _mm512_shuffle_epi8(start[0], from);
-    return a_is == A_ZERO
-               ? even
-               : _mm512_mask_shuffle_epi8(even, 0xf0f0f0f0f0f0f0f0u, start[1], from);
+    return a_is == A_ZERO ? even
+                          : _mm512_mask_shuffle_epi8(even, 0xf0f0f0f0f0f0f0f0u, start[1], from);
 }
 
 static inline void make_starts(step_tables *t, const uint8_t *tables, a_bit a_is, bool signs) {
@@ -124,7 +123,8 @@ static inline void make_signs(step_tables *t, uint32_t shift) {
     t->signs = in_units(_mm_or_si128(sign, _mm_slli_epi16(mantissa, shift < 8 ? 5 : 0)));
 }
 
-static inline void make_steps(decode_tables *all, const sky_coder *rows, uint32_t half, a_bit a_is) {
+static inline void make_steps(decode_tables *all, const sky_coder *rows, uint32_t half,
+                              a_bit a_is) {
     bool signs = rows->exact && half, wide = signs;
     uint32_t low_at = 0, up;
     for (uint32_t unit = 0; unit < sky_rows_units(rows); unit++)
@@ -133,7 +133,8 @@ static inline void make_steps(decode_tables *all, const sky_coder *rows, uint32_
     up = wide && a_is == A_ZERO;
     for (uint32_t step = 0; step < rows->steps; step++) {
         step_tables *t = &all->step[half][step];
-        const uint8_t *tables = &rows->table[half][4 * step], *shifts = &rows->shift[half][4 * step];
+        const uint8_t *tables = &rows->table[half][4 * step],
+                      *shifts = &rows->shift[half][4 * step];
         __m512i shift = of_units(shifts);
         make_starts(t, tables, a_is, signs);
         make_levels(t, of_units(tables), _mm512_add_epi8(shift, _mm512_set1_epi8((char)up)), a_is,

@@ -448,45 +448,67 @@ INLINE columns columns_of(const sky_transform *t, uint32_t head, uint32_t pair) 
     return k;
 }
 
-/* Of one token; out: of the head. */
-INLINE void restore_columns(const columns *k, const int16_t *levels, bool pairs, const angles *turn,
-                            uint8_t *out) {
-    __m512 a = float_of_levels(levels + k->first), b = float_of_levels(levels + k->second);
-    __m512 x = pairs ? sum_of_products(a, k->g[0], b, k->g[2]) : _mm512_mul_ps(a, k->scale);
-    __m512 y = pairs ? sum_of_products(a, k->g[1], b, k->g[3]) : _mm512_mul_ps(b, k->scale);
-    x = _mm512_add_ps(x, k->mean[0]);
-    y = _mm512_add_ps(y, k->mean[1]);
-    if (turn) {
-        a = x, b = y;
-        x = _mm512_sub_ps(_mm512_mul_ps(a, turn->c), _mm512_mul_ps(b, turn->s));
-        y = sum_of_products(a, turn->s, b, turn->c);
-    }
-    store_f16(x, out + 2 * k->pair);
-    store_f16(y, out + 2 * (k->pair + k->second - k->first));
+/* A token's sixteen pairs on their way: first channels, second ones. */
+typedef struct {
+    __m512 x;
+    __m512 y;
+} couples;
+
+INLINE couples load_couples(const columns *k, const int16_t *levels) {
+    return (couples){float_of_levels(levels + k->first), float_of_levels(levels + k->second)};
 }
 
-/* All tokens. Matrix, mean and angles stay in registers, the latter turning on by the way. */
+INLINE couples values_of(const columns *k, couples n, bool pairs) {
+    __m512 x = pairs ? sum_of_products(n.x, k->g[0], n.y, k->g[2]) : _mm512_mul_ps(n.x, k->scale);
+    __m512 y = pairs ? sum_of_products(n.x, k->g[1], n.y, k->g[3]) : _mm512_mul_ps(n.y, k->scale);
+    return (couples){_mm512_add_ps(x, k->mean[0]), _mm512_add_ps(y, k->mean[1])};
+}
+
+INLINE couples turned_by(couples v, angles a) {
+    return (couples){_mm512_sub_ps(_mm512_mul_ps(v.x, a.c), _mm512_mul_ps(v.y, a.s)),
+                     sum_of_products(v.x, a.s, v.y, a.c)};
+}
+
+/* out: of the head. */
+INLINE void store_couples(const columns *k, couples v, uint8_t *out) {
+    store_f16(v.x, out + 2 * k->pair);
+    store_f16(v.y, out + 2 * (k->pair + k->second - k->first));
+}
+
+/* All tokens, two at a time and step by step, so that neither waits alone. Matrix, mean and angles
+ * stay in registers, the latter turning on by the way. */
 INLINE void restore_chunk(const sky_pairs_job *job, const int16_t (*levels)[SKY_WIDTH_MAX],
                           uint32_t head, uint32_t pair, uint8_t *out, bool pairs, bool turned) {
     sky_transform *t = job->t;
     const columns k = columns_of(t, head, pair);
-    angles first = {0}, second = {0}, two = {0};
+    const size_t token_bytes = job->token_bytes;
+    const angles none = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    angles now[2] = {none, none}, two = none;
     if (turned) {
-        first = load_angles(t, 0, pair);
-        second = load_angles(t, 1, pair);
+        now[0] = load_angles(t, 0, pair);
+        now[1] = load_angles(t, 1, pair);
         two = load_angles(t, 2, pair);
     }
-    for (uint32_t i = 0; i < job->pairs; i++, levels += 2, out += 2 * job->token_bytes) {
-        if (turned && (i || job->turn_on)) {
-            first = turned_on(first, two);
-            second = turned_on(second, two);
+    if (turned && job->turn_on) {
+        now[0] = turned_on(now[0], two);
+        now[1] = turned_on(now[1], two);
+    }
+    for (uint32_t left = job->pairs; left > 0; levels += 2, out += 2 * token_bytes) {
+        couples a = load_couples(&k, levels[0]), b = load_couples(&k, levels[1]);
+        a = values_of(&k, a, pairs);
+        b = values_of(&k, b, pairs);
+        a = turned ? turned_by(a, now[0]) : a;
+        b = turned ? turned_by(b, now[1]) : b;
+        store_couples(&k, a, out);
+        store_couples(&k, b, out + token_bytes);
+        if (--left > 0 && turned) {
+            now[0] = turned_on(now[0], two);
+            now[1] = turned_on(now[1], two);
         }
-        restore_columns(&k, levels[0], pairs, turned ? &first : NULL, out);
-        restore_columns(&k, levels[1], pairs, turned ? &second : NULL, out + job->token_bytes);
     }
     if (turned && head + t->dim == t->width) { /* every head takes them from the start */
-        store_angles(first, t, 0, pair);
-        store_angles(second, t, 1, pair);
+        store_angles(now[0], t, 0, pair);
+        store_angles(now[1], t, 1, pair);
     }
 }
 
