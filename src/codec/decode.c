@@ -416,15 +416,30 @@ static sky_status unit_rows(sky_decoder *d, const uint8_t *in, size_t bytes, siz
     return end_pairs(d, &job);
 }
 
-static sky_exact_job begin_exact(sky_decoder *d, const uint8_t *in, size_t bytes) {
-    uint8_t *out = row_at(d, d->tile.token + d->token, d->tile.head);
-    return (sky_exact_job){&d->rows, &d->tables, &d->exact, in, bytes, out, d->dst.head_bytes, 0};
+/* Both rows of a token, and f32's low bits. */
+static size_t exact_bytes_max(const sky_decoder *d) {
+    return pair_bytes_max(d) + 2 * (size_t)d->tile.width;
 }
 
-/* As kernels.h says of exact_decode. */
+static sky_exact_job begin_exact(sky_decoder *d, const uint8_t *in, size_t bytes) {
+    return (sky_exact_job){.rows = &d->rows,
+                           .tables = &d->tables,
+                           .exact = &d->exact,
+                           .tokens = d->tile.tokens - d->token,
+                           .in = in,
+                           .bytes = bytes,
+                           .room = room_at(d, in, bytes),
+                           .token_bytes_max = exact_bytes_max(d),
+                           .out = row_at(d, d->tile.token + d->token, d->tile.head),
+                           .token_bytes = d->dst.token_bytes,
+                           .head_bytes = d->dst.head_bytes};
+}
+
+/* As kernels.h says of exact_decode, one token. */
 static void decode_exact(sky_decoder *d, sky_exact_job *job) {
     size_t low_bytes = d->shape.element == SKY_ELEMENT_F32 ? 2 * (size_t)d->tile.width : 0, at = 0;
     int16_t(*levels)[SKY_WIDTH_MAX] = d->levels;
+    job->tokens = 0;
     job->used = SIZE_MAX;
     for (uint32_t half = 0; half < 2; half++) {
         size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, job->in + at,
@@ -435,8 +450,10 @@ static void decode_exact(sky_decoder *d, sky_exact_job *job) {
     }
     if (low_bytes <= job->bytes - at &&
         d->kernels->join(&d->exact, levels[0], levels[1], low_bytes ? job->in + at : NULL, job->out,
-                         job->head_bytes))
+                         job->head_bytes)) {
+        job->tokens = 1;
         job->used = at + low_bytes;
+    }
 }
 
 static sky_status unit_exact_row(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
@@ -446,7 +463,7 @@ static sky_status unit_exact_row(sky_decoder *d, const uint8_t *in, size_t bytes
     else
         decode_exact(d, &job);
     *used = job.used;
-    return end_tokens(d, job.used != SIZE_MAX, job.used);
+    return end_tokens(d, job.tokens, job.used);
 }
 
 static sky_status decode_unit(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
@@ -483,8 +500,10 @@ static size_t unit_bytes_max(const sky_decoder *d) {
         most = SKY_TILE_HEAD_BYTES;
     else if (d->at == AT_TILE_HEAD)
         most = tile_head_bytes(d);
-    else if (d->at == AT_ROWS || d->at == AT_EXACT_ROW)
-        most = pair_bytes_max(d) + (d->at == AT_EXACT_ROW ? 2 * (size_t)d->tile.width : 0);
+    else if (d->at == AT_ROWS)
+        most = pair_bytes_max(d);
+    else if (d->at == AT_EXACT_ROW)
+        most = exact_bytes_max(d);
     return most < d->left ? most : d->left;
 }
 
@@ -624,7 +643,7 @@ static void read_exact_rows(reading r[2]) {
                              begin_exact(r[1].d, r[1].in, most[1])};
     r->d->kernels->exact_decode(jobs, 2);
     for (uint32_t i = 0; i < 2; i++)
-        took(&r[i], end_tokens(r[i].d, jobs[i].used != SIZE_MAX, jobs[i].used), jobs[i].used);
+        took(&r[i], end_tokens(r[i].d, jobs[i].tokens, jobs[i].used), jobs[i].used);
 }
 
 static void read_pairs(reading r[2]) {

@@ -10,16 +10,21 @@
 #include "codec/transform.h"
 #include "codec/trellis.h"
 
-/* A lossless token at hand. */
+/* Tokens of a lossless tile at hand. */
 typedef struct {
     sky_coder *rows;
     const sky_tables *tables;
     sky_exact *exact;
+    uint32_t tokens; /* at most; out: that were decoded */
     const uint8_t *in;
-    size_t bytes; /* that it may take */
-    uint8_t *out;
+    size_t bytes; /* of the stream at it */
+    size_t room;  /* that may be read there. A token after the first is begun where
+                     `token_bytes_max` of it are left */
+    size_t token_bytes_max;
+    uint8_t *out; /* the first token's */
+    size_t token_bytes;
     size_t head_bytes;
-    size_t used; /* out: bytes it took; SIZE_MAX: damage */
+    size_t used; /* out: bytes they took; SIZE_MAX: the token after them is damaged */
 } sky_exact_job;
 
 #define SKY_PAIRS_MAX 4
@@ -60,8 +65,8 @@ typedef struct {
                     uint8_t *const out[2], size_t head_bytes);
     bool (*join)(sky_exact *x, const int16_t *levels0, const int16_t *levels1, const uint8_t *low,
                  uint8_t *out, size_t head_bytes);
-    /* A lossless token's two rows, and f32's low bits, into its elements; of one stream, or of two
-     * at once. NULL: row_decode and join do. */
+    /* Lossless tokens' two rows each, and f32's low bits, into their elements; of one stream, or of
+     * two at once. NULL: row_decode and join do. */
     void (*exact_decode)(sky_exact_job *jobs, uint32_t count);
     /* encode */
     void (*split)(const sky_exact *x, const uint16_t *top, const uint16_t *before, int16_t *packed);

@@ -284,9 +284,18 @@ static void exponents_past_the_byte_are_refused(void **state) {
             if (!best->exact_decode)
                 continue;
             best->prepare(&tables, &again);
-            sky_exact_job job = {&again, &tables, &x, at, bytes, out, 128, 0};
+            sky_exact_job job = {.rows = &again,
+                                 .tables = &tables,
+                                 .exact = &x,
+                                 .tokens = 1,
+                                 .in = at,
+                                 .bytes = bytes,
+                                 .room = bytes,
+                                 .out = out,
+                                 .head_bytes = 128};
             best->exact_decode(&job, 1);
             assert_int_equal(job.used, SIZE_MAX);
+            assert_int_equal(job.tokens, 0);
         }
     assert_true(tried > 0);
 }

@@ -125,11 +125,12 @@ static void put_elements(const order_tables *order, const planes *p, const sky_e
 
 /* ---- tokens: one of a stream, or one each of two ---- */
 
-/* A token of one stream on its way. */
+/* Tokens of one stream, the one at hand on its way. */
 typedef struct {
     sky_exact_job *of;
     const decode_tables *tables;
     const uint8_t *low; /* half 1's low bits */
+    uint32_t done;
     bool failed;
     __mmask64 wrong;
     planes p;
@@ -187,41 +188,60 @@ INLINE void end_exponents(token *k, chain *c) {
     c->in += more == SIZE_MAX ? 0 : more;
 }
 
-INLINE void begin_token(sky_exact_job *job, token *k, chain *c) {
+INLINE void begin_tokens(sky_exact_job *job, token *k, chain *c) {
     k->of = job;
     k->tables = (const decode_tables *)job->tables;
+    k->done = 0;
     k->wrong = 0;
+    k->failed = false;
     c->s = load_states(job->rows);
     c->in = job->in;
 }
 
-INLINE void finish_token(token *k, const chain *c) {
+INLINE void finish_token(token *k, chain *c) {
     sky_exact_job *job = k->of;
-    const uint8_t *end = c->in;
-    store_states(&c->s, job->rows);
+    const uint8_t *low = c->in;
     size_t low_bytes = job->exact->element == SKY_ELEMENT_F32 ? 2 * (size_t)job->exact->width : 0;
-    job->used = (size_t)(end - job->in) + low_bytes;
-    if (k->failed || job->used > job->bytes)
-        job->used = SIZE_MAX;
-    else
-        put_elements(k->tables->order[0], &k->p, job->exact, low_bytes ? end : NULL, job->out,
-                     job->head_bytes);
+    c->in += low_bytes;
+    k->failed |= (size_t)(c->in - job->in) > job->bytes;
+    if (k->failed)
+        return;
+    put_elements(k->tables->order[0], &k->p, job->exact, low_bytes ? low : NULL,
+                 job->out + k->done * job->token_bytes, job->head_bytes);
+    k->done++;
+}
+
+INLINE bool goes_on(const token *k, const chain *c) {
+    return !k->failed && k->done < k->of->tokens &&
+           (size_t)(c->in - k->of->in) + k->of->token_bytes_max <= k->of->room;
+}
+
+INLINE void end_tokens(const token *k, const chain *c) {
+    sky_exact_job *job = k->of;
+    store_states(&c->s, job->rows);
+    job->tokens = k->done;
+    job->used = k->failed ? SIZE_MAX : (size_t)(c->in - job->in);
 }
 
 INLINE void decode_tokens(sky_exact_job *jobs, bool two) {
     token k, l;
     chain a, b;
-    begin_token(&jobs[0], &k, &a);
+    begin_tokens(&jobs[0], &k, &a);
     if (two)
-        begin_token(&jobs[1], &l, &b);
-    decode_half(&k, &l, &a, &b, two, 0);
-    end_exponents(&k, &a);
+        begin_tokens(&jobs[1], &l, &b);
+    do {
+        decode_half(&k, &l, &a, &b, two, 0);
+        end_exponents(&k, &a);
+        if (two)
+            end_exponents(&l, &b);
+        decode_half(&k, &l, &a, &b, two, 1);
+        finish_token(&k, &a);
+        if (two)
+            finish_token(&l, &b);
+    } while (goes_on(&k, &a) && (!two || goes_on(&l, &b)));
+    end_tokens(&k, &a);
     if (two)
-        end_exponents(&l, &b);
-    decode_half(&k, &l, &a, &b, two, 1);
-    finish_token(&k, &a);
-    if (two)
-        finish_token(&l, &b);
+        end_tokens(&l, &b);
 }
 
 void sky__exact_decode_avx512(sky_exact_job *jobs, uint32_t count) {

@@ -1,5 +1,5 @@
-/* What decoding rows by AVX-512 makes of a tile before its first row (rows_decode_avx512.h): a step's
- * four units at a time. */
+/* What decoding rows by AVX-512 makes of a tile before its first row (rows_decode_avx512.h), four
+ * units, a step's, at a time. */
 #include <string.h>
 
 #include "codec/kernels_avx512.h"
@@ -34,7 +34,7 @@ static inline __m512i starts_of(__m512i f) {
     return _mm512_bslli_epi128(f, 1);
 }
 
-/* By index, from by label: those at `at`, which says them for a = 0 and, four further, for a = 1. */
+/* By index, from by label: those at `at`, which says them for a = 0 and, 4 further, for a = 1. */
 static inline __m512i by_index(const __m512i start[2], a_bit a_is, __m128i at) {
     __m512i from = in_units(at), even = _mm512_shuffle_epi8(start[0], from);
     return a_is == A_ZERO ? even
