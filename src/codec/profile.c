@@ -252,7 +252,7 @@ static sky_status sort_channels(sky_profile_stream *s, sky_basis basis) {
     size_t padded = (size_t)s->units * SKY_UNIT;
     if (!s->order[basis] || s->sorted[basis])
         return SKY_OK;
-    s->sorted[basis] = calloc(2 * padded, sizeof *s->sorted[basis]);
+    s->sorted[basis] = calloc(4 * padded, sizeof *s->sorted[basis]);
     if (!s->sorted[basis])
         return SKY_E_NOMEM;
     for (uint32_t slice = 0; slice < slices.count; slice++) {
@@ -263,8 +263,9 @@ static sky_status sort_channels(sky_profile_stream *s, sky_basis basis) {
             sky__rows_order(&rows, half,
                             s->order[basis] + half * (size_t)s->channels +
                                 (size_t)slice * slices.heads_max * s->dim);
-            memcpy(s->sorted[basis] + half * padded + (size_t)slice * slices.padded_max,
-                   rows.channel[half], rows.steps * SKY_LANES * sizeof *rows.channel[half]);
+            uint16_t *to = s->sorted[basis] + 2 * half * padded + (size_t)slice * slices.padded_max;
+            memcpy(to, rows.channel[half], rows.steps * SKY_LANES * sizeof *to);
+            memcpy(to + padded, rows.place[half], rows.steps * SKY_LANES * sizeof *to);
         }
     }
     return SKY_OK;

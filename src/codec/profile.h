@@ -26,7 +26,8 @@ typedef struct {
     float *klt_f;
     float step[SKY_LEVEL_COUNT][2]; /* by level and dependent; 0: none */
     uint8_t *order[2];              /* by basis: [half][channels] */
-    uint16_t *sorted[2];            /* channels by order, each slice padded: [half][…]; derived */
+    uint16_t *sorted[2];            /* by basis: [half][channels by order, then the place of each]
+                                       [units × 16]; derived */
     uint8_t *classes;               /* [level − 1][dependent][half][units] */
     bool fitted[SKY_LEVEL_COUNT][2];
     uint8_t *exact; /* lossless: usual exponents (f32's), sort keys, classes: sky_exact_bytes */

@@ -20,7 +20,7 @@ void sky__rows_init(sky_coder *rows, uint32_t width, bool plain) {
 }
 
 void sky__rows_order(sky_coder *rows, uint32_t half, const uint8_t *keys) {
-    uint16_t start[257] = {0}, *channel = rows->channel[half];
+    uint16_t start[257] = {0}, *channel = rows->channel[half], *place = rows->place[half];
     uint32_t padded = rows->steps * SKY_LANES, pads = padded - rows->width;
     for (uint32_t i = 0; i < pads; i++)
         channel[i] = (uint16_t)(rows->width + i);
@@ -30,6 +30,8 @@ void sky__rows_order(sky_coder *rows, uint32_t half, const uint8_t *keys) {
         start[k + 1] = (uint16_t)(start[k + 1] + start[k]);
     for (uint32_t i = 0; i < rows->width; i++)
         channel[pads + start[keys ? keys[i] : 0]++] = (uint16_t)i;
+    for (uint32_t i = 0; i < padded; i++)
+        place[channel[i]] = (uint16_t)i;
 }
 
 void sky__rows_classes(sky_coder *rows, uint32_t half, const uint8_t *classes) {

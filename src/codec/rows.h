@@ -34,6 +34,7 @@ typedef struct {
     bool plain;     /* no trellis: a stays what it is, 0 but in lossless tiles */
     bool exact;     /* a lossless tile: a is set from outside */
     uint16_t channel[2][SKY_WIDTH_MAX];
+    uint16_t place[2][SKY_WIDTH_MAX]; /* the position of each channel */
     uint8_t classes[2][SKY_UNITS_MAX];
     uint8_t table[2][SKY_UNITS_MAX]; /* of the class: where in the bank, and how many low bits */
     uint8_t shift[2][SKY_UNITS_MAX];

@@ -150,19 +150,14 @@ static inline void make_steps(decode_tables *all, const sky_coder *rows, uint32_
 /* ---- the order of channels ---- */
 
 /* Unpacking makes words of every other eight channels, from the other half of a vector each. */
-static void make_order(order_tables *orders, const sky_coder *rows, uint32_t half) {
+static inline void make_order(order_tables *orders, const sky_coder *rows, uint32_t half) {
     const __m512i eights = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
-    _Alignas(64) uint8_t from[SKY_WIDTH_MAX], high[SKY_WIDTH_MAX] = {0};
-    uint32_t count = rows->steps * SKY_LANES;
-    for (uint32_t i = 0; i < count; i++)
-        from[rows->channel[half][i]] = (uint8_t)i;
-    for (uint32_t i = 256; i < count; i++)
-        high[rows->channel[half][i]] = 1;
-    for (uint32_t step = 0; step < rows->steps; step++) {
-        __m512i low = _mm512_load_si512(from + step * SKY_LANES);
-        __m512i above = _mm512_load_si512(high + step * SKY_LANES);
+    const uint16_t *place = rows->place[half];
+    for (uint32_t step = 0; step < rows->steps; step++, place += SKY_LANES) {
+        __m512i x = _mm512_loadu_si512(place), y = _mm512_loadu_si512(place + 32);
+        __m512i above = bytes_of(_mm512_srli_epi16(x, 8), _mm512_srli_epi16(y, 8));
         above = _mm512_permutexvar_epi64(eights, above);
-        orders[step].from = _mm512_permutexvar_epi64(eights, low);
+        orders[step].from = _mm512_permutexvar_epi64(eights, bytes_of(x, y));
         orders[step].odd = _mm512_movepi8_mask(orders[step].from);
         orders[step].high = _mm512_test_epi8_mask(above, above);
     }

@@ -164,17 +164,20 @@ void sky__tile_order(const sky_stream_profile *profile, const sky_stream_shape *
                      const sky_tile *tile, sky_basis basis, sky_coder *rows) {
     const sky_profile_stream *s = profile->stream;
     sky_slices slices = sky_slices_of(shape->kv_heads, shape->head_dim);
-    for (uint32_t half = 0; half < 2; half++)
-        if (s && s->sorted[basis])
-            memcpy(rows->channel[half],
-                   s->sorted[basis] + half * (size_t)s->units * SKY_UNIT +
-                       (size_t)tile->slice * slices.padded_max,
-                   rows->steps * SKY_LANES * sizeof *rows->channel[half]);
-        else
-            sky__rows_order(rows, half,
-                            s && s->order[basis] ? s->order[basis] + half * (size_t)s->channels +
-                                                       (size_t)tile->head * shape->head_dim
-                                                 : NULL);
+    for (uint32_t half = 0; half < 2; half++) {
+        if (s && s->sorted[basis]) {
+            size_t padded = (size_t)s->units * SKY_UNIT, bytes = rows->steps * SKY_LANES * 2;
+            const uint16_t *from = s->sorted[basis] + 2 * half * padded +
+                                   (size_t)tile->slice * slices.padded_max;
+            memcpy(rows->channel[half], from, bytes);
+            memcpy(rows->place[half], from + padded, bytes);
+            continue;
+        }
+        sky__rows_order(rows, half,
+                        s && s->order[basis] ? s->order[basis] + half * (size_t)s->channels +
+                                                   (size_t)tile->head * shape->head_dim
+                                             : NULL);
+    }
 }
 
 void sky__tile_exact(const sky_stream_profile *profile, const sky_stream_shape *shape,
@@ -197,6 +200,7 @@ void sky__tile_exact(const sky_stream_profile *profile, const sky_stream_shape *
         out->usual[i] = (uint8_t)(usual[i] > rebias ? usual[i] - rebias : 0);
     sky__rows_order(rows, 0, usual + s->channels);
     memcpy(rows->channel[1], rows->channel[0], sizeof rows->channel[0]);
+    memcpy(rows->place[1], rows->place[0], sizeof rows->place[0]);
     for (uint32_t half = 0; half < 2; half++) {
         sky__rows_exact_classes(rows, half, classes + half * (size_t)s->units,
                                 sky_exact_shift(shape->element));
