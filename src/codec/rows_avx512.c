@@ -60,7 +60,7 @@ static inline void halves_of_words(__m512i *low, __m512i *high, __mmask64 a) {
 /* Adds fields to levels, which never carry into their symbols: but for an eighth bit, where planes
  * are of half steps. */
 INLINE void add_fields(const step_tables *t, const uint8_t *low, __m512i *k, __m512i *high) {
-    __m512i bytes = _mm512_maskz_expand_epi8(t->field_bytes, _mm512_loadu_si512(low + t->low_at));
+    __m512i bytes = _mm512_permutexvar_epi8(t->field_from, _mm512_loadu_si512(low + t->low_at));
     __m512i fields = _mm512_multishift_epi64_epi8(t->field_shift, bytes);
     *k = _mm512_ternarylogic_epi64(*k, fields, t->field_mask, 0xf8);
     if (t->carries)
@@ -73,7 +73,7 @@ INLINE __m512i finish_step(sky_coder *rows, const step_tables *t, uint32_t half,
                            __m512i label, const uint8_t *low, a_bit a_is, bool wide, planes *out) {
     __m512i k = _mm512_shuffle_epi8(t->level, label);
     __m512i high = wide ? _mm512_shuffle_epi8(t->level_high, label) : k;
-    if (t->field_bytes)
+    if (t->fields)
         add_fields(t, low, &k, &high);
     if (a_is != A_ZERO) {
         uint8_t *trellis = rows->trellis[half] + place;

@@ -41,11 +41,13 @@ typedef struct {
     __m512i level;       /* (symbol − 7) << shift, its low byte, which may be all of it */
     __m512i level_high;  /* and its high byte */
     __m512i signs;       /* lossless half 1: sign in bit 7, mantissa where the element has it */
-    __m512i field_shift; /* where in its 8 bytes a field begins */
+    __m512i field_from;  /* a row's low bits for eight fields, in eight bytes */
+    __m512i field_shift; /* where in those a field begins */
     __m512i field_mask;
-    __mmask64 field_bytes;
+    __mmask64 fields;  /* that have bits */
     __mmask64 carries; /* fields of eight bits that are put one bit up */
     uint32_t low_at;   /* of the row's low bits */
+    __m512i room;
 } step_tables;
 
 /* Where channels come from, in the order in which unpacking bytes makes words of them: a position's

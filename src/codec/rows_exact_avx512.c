@@ -85,8 +85,7 @@ INLINE void finish_elements(const step_tables *t, uint32_t step, __m512i label, 
         exponent = _mm512_slli_epi16(exponent, 2);
         bits = _mm512_xor_si512(bits, before);
     } else {
-        __m512i fields = _mm512_maskz_expand_epi8(t->field_bytes,
-                                                  _mm512_loadu_si512(in + t->low_at));
+        __m512i fields = _mm512_permutexvar_epi8(t->field_from, _mm512_loadu_si512(in + t->low_at));
         fields = _mm512_multishift_epi64_epi8(t->field_shift, fields);
         low = _mm512_ternarylogic_epi64(bits, fields, t->field_mask, 0xf8);
         low = _mm512_ternarylogic_epi64(top, _mm512_slli_epi16(exponent, 7), low, 0xca);

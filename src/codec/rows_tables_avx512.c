@@ -100,7 +100,10 @@ static inline void make_levels(step_tables *t, __m512i table, __m512i shift, a_b
 }
 
 /* Fields of `width` bits, to be put `up` bits further up (0 or 1) than they lie. */
-static inline void make_fields(step_tables *t, __m512i width, uint32_t up) {
+static inline void make_fields(step_tables *t, const uint8_t *widths, uint32_t up) {
+    const uint8_t before[4] = {0, (uint8_t)(2 * widths[0]), (uint8_t)(2 * (widths[0] + widths[1])),
+                               (uint8_t)(2 * (widths[0] + widths[1] + widths[2]))};
+    __m512i width = of_units(widths), from;
     const __m512i place = _mm512_set1_epi64(0x0706050403020100), one = _mm512_set1_epi8(1);
     const __m128i masks = _mm_setr_epi8(0, 1, 3, 7, 15, 31, 63, 127, -1, 0, 0, 0, 0, 0, 0, 0);
     __m512i two = _mm512_add_epi8(width, width), four = _mm512_add_epi8(two, two);
@@ -108,7 +111,9 @@ static inline void make_fields(step_tables *t, __m512i width, uint32_t up) {
     at = _mm512_mask_add_epi8(at, 0xccccccccccccccccu, at, two);
     at = _mm512_mask_add_epi8(at, 0xf0f0f0f0f0f0f0f0u, at, four);
     __m512i mask = _mm512_shuffle_epi8(in_units(masks), width);
-    t->field_bytes = _mm512_cmplt_epi8_mask(place, width);
+    from = _mm512_add_epi8(of_units(before), place);
+    t->field_from = _mm512_mask_add_epi8(from, 0xff00ff00ff00ff00u, from, width);
+    t->fields = _mm512_test_epi8_mask(width, width);
     t->carries = up ? _mm512_cmpeq_epi8_mask(width, _mm512_set1_epi8(8)) : 0;
     t->field_shift = up ? _mm512_sub_epi8(at, one) : at;
     t->field_mask = up ? _mm512_add_epi8(mask, mask) : mask;
@@ -139,7 +144,7 @@ static inline void make_steps(decode_tables *all, const sky_coder *rows, uint32_
         make_starts(t, tables, a_is, signs);
         make_levels(t, of_units(tables), _mm512_add_epi8(shift, _mm512_set1_epi8((char)up)), a_is,
                     signs);
-        make_fields(t, shift, up);
+        make_fields(t, shifts, up);
         if (signs)
             make_signs(t, shifts[0]);
         t->low_at = low_at;
