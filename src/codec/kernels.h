@@ -27,7 +27,7 @@ typedef struct {
     size_t used; /* out: bytes they took; SIZE_MAX: the token after them is damaged */
 } sky_exact_job;
 
-#define SKY_PAIRS_MAX 4
+#define SKY_PAIRS_MAX 8
 
 /* Pairs of tokens of a lossy tile at hand, two rows each. */
 typedef struct {

@@ -1,18 +1,15 @@
-/* Decoding lossy rows by AVX-512: what rows.c does, the same bytes. Tables: its header.
+/* Decoding lossy rows by AVX-512: what rows.c does, the same bytes. Tables: rows_tables_avx512.c.
  *
  *   a few pairs of rows ─► planes of bytes ─► order of channels, sums, differences ─► tokens
- *   from state to state    in half steps       levels of tokens                        transform
+ *   from state to state    in (half) steps     levels of tokens                        transform
  *
- * From state to state, 32 of them at a time: comparing 256 bits leaves a vector and takes a cycle,
- * where comparing 512 leaves a mask and takes six until it can be added. A 512-bit operation keeps
- * two of this CPU's pipes busy anyway.
+ * What comes after the chains (rows_chain_avx512.h) is done for several pairs of tokens at once, so
+ * that matrices and angles are loaded once for them. Planes are of half steps, 2k − a sgn k, but
+ * narrow ones of plain rows, which are of steps: one shift more fits a byte then, and sums double
+ * them for nothing.
  *
- *   slot ─► quarter 4 ─► starts 2 ─► symbol 3 ─► frequency, start 3 ─► times 5 ─► bytes 2
- *        ─► below 256? and a byte from the stream 12 ─► slot         31 cycles, measured 42
- *
- * Two streams' chains gone together take 28 cycles a step each; then it is the pipes that are
- * full. What comes after the chains is done for several pairs of tokens at once, so that matrices
- * and angles are loaded once for them. */
+ * An escape is told by its level, which is below any other's until it is read: planes need no masks
+ * of where escapes are unless there are some. */
 #include "codec/rows_chain_avx512.h"
 
 #include "base/bytes.h"

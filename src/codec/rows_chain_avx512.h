@@ -1,9 +1,9 @@
 /* From state to state by AVX-512 (on 256 bits): what decoding lossy rows and lossless ones waits
  * for. Only for files compiled for it.
  *
- *   slot ─► starts of quarters 3 ─► start in the middle of one 4 ─► start of an odd symbol 4
- *        ─► 256 − frequency, start 2 ─► times 6 ─► bytes apart 3
- *        ─► below 256, and a byte from the stream 12 ─► slot                   34 cycles
+ *   slot ─► quarter 4 ─► half of it 4 ─► symbol 4 ─► 256 − frequency, start 2 ─► times 5
+ *        ─► bytes apart 3 ─► below 256? and a byte from the stream 12 ─► slot
+ *                                                              34 cycles, measured 42
  *
  * The symbol is looked for by halves: a start that the slot has reached sets a bit of its label,
  * and the label so far looks up the next start. The trellis' bit a, where there is one, is bit 2 of
@@ -52,8 +52,9 @@ INLINE __m256i reach(__m256i label, __m256i start, __m256i slot, char bit) {
     return _mm256_ternarylogic_epi64(label, above, _mm256_set1_epi8(bit), 0xf2);
 }
 
-/* Bits 8 and 2: which quarter of the numbers. Without a its three starts are compared at once; an
- * even number of those not reached leaves bit 2 as it is in 0 and 2. */
+/* Bits 8 and 2: which quarter of the numbers. Without a its three starts, which rise, are compared
+ * at once: bit 8 is there where the one between is not above the slot, bit 2 where an even number
+ * is, that is where the outer two agree and it is not above, or they differ and it is. */
 INLINE void find_quarters(const step_tables *t, const uint8_t *trellis, a_bit a_is, uint32_t h,
                           const states *s, stride *x) {
     x->slot = _mm256_xor_si256(s->low[h], _mm256_set1_epi8(-128));
@@ -61,9 +62,9 @@ INLINE void find_quarters(const step_tables *t, const uint8_t *trellis, a_bit a_
         __m256i above[3];
         for (int j = 0; j < 3; j++)
             above[j] = _mm256_cmpgt_epi8(half_of(&t->first[j], h), x->slot);
-        /* all bits but 2, and this where the outer two agree */
-        __m256i even = _mm256_ternarylogic_epi64(above[0], above[2], _mm256_set1_epi8(2), 0xf7);
-        x->label = _mm256_ternarylogic_epi64(even, above[1], _mm256_set1_epi8(10), 0x28);
+        /* all other bits, and bit 2 where the outer two agree */
+        __m256i agree = _mm256_ternarylogic_epi64(above[0], above[2], _mm256_set1_epi8(2), 0xf7);
+        x->label = _mm256_ternarylogic_epi64(agree, above[1], _mm256_set1_epi8(10), 0x28);
         return;
     }
     __m256i a4 = _mm256_and_si256(half_of(trellis, h), _mm256_set1_epi8(4));

@@ -3,13 +3,11 @@
  *
  * A step of 64 symbols is a vector of bytes; a unit of 16 channels is one 128-bit lane of it, so a
  * table of 16 entries is looked up by vpshufb, each unit in its own. The 64 states are planes too,
- * of their low bytes (the slots) and their high bytes. A symbol is found in two rounds of three
- * starts: those of the quarters of the 16 symbols, then, looked up by the quarter, those within it.
- * The trellis' bit a is bit 2 of the index of these small tables.
+ * of their low bytes (the slots) and their high bytes. How a symbol is found, and what labels and
+ * indices are: rows_chain_avx512.h.
  *
  * One chain leads from state to state and decoding waits for it, so what symbols stand for is made
- * a step later. Lossy rows (rows_avx512.c) and lossless ones (rows_exact_avx512.c) go it in ways of
- * their own. */
+ * a step later. */
 #ifndef SKY_CODEC_ROWS_DECODE_AVX512_H
 #define SKY_CODEC_ROWS_DECODE_AVX512_H
 
@@ -27,9 +25,10 @@
 #define ESCAPED      ((int16_t)0x8080)
 #define ESCAPED_BY_A ((int16_t)0xc0c0)
 
-/* What one step of 64 positions looks up, by unit and number. Numbers are those of the bank's
- * symbols, but that lossless signs, which end with symbol 10, are 8 to 15: the last one has a
- * slot. Starts are biased (x ^ 128) where they are compared, which is done with a sign.
+/* What one step of 64 positions looks up, in each unit by index (starts to compare with) or label.
+ * Numbers are those of the bank's symbols, but that lossless signs, which end with symbol 10, are 8
+ * to 15: the last one has a slot. Starts to compare with are biased (x ^ 128), as that is done with
+ * a sign.
  * Without the room at the end these were 1024 bytes each, of which the same lines of all are in few
  * sets of a cache: one lossless stream took a quarter longer. */
 typedef struct {
@@ -38,10 +37,11 @@ typedef struct {
     __m512i odd;
     __m512i less[2]; /* by a: 256 − frequency */
     __m512i start[2];
-    __m512i level;       /* (symbol − 7) << shift, its low byte, which may be all of it */
-    __m512i level_high;  /* and its high byte */
-    __m512i signs;       /* lossless half 1: sign in bit 7, mantissa where the element has it */
-    __m512i field_from;  /* a row's low bits for eight fields, in eight bytes */
+    __m512i level;      /* (symbol − 7) << shift, its low byte, which may be all of it; twice that
+                            where planes of plain rows are wide */
+    __m512i level_high; /* and its high byte */
+    __m512i signs;      /* lossless half 1: sign in bit 7, mantissa where the element has it */
+    __m512i field_from; /* a row's low bits for eight fields, in eight bytes */
     __m512i field_shift; /* where in those a field begins */
     __m512i field_mask;
     __mmask64 fields;  /* that have bits */

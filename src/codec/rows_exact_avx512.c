@@ -2,23 +2,12 @@
  *
  * Both halves of a token have one order of positions, in which elements are put together: half 0
  * leaves exponents, half 1 adds signs and mantissas, and two planes of bytes come into the order of
- * channels as elements. f16's low bytes are the stream's, as they come.
- *
- * Here every table is one of two by bit a, and looking up frequency and start in both would take as
- * many operations as doing without. With x the slot and d_j = x − start_j, modulo 256, over all
- * starts (0 and 256 are one of them):
- *
- *   least d_j   how far x is above its label's start, since starts above x wrap to more than x
- *   most d_j    the same from the next label's start, less 256
- *   most − least = 256 − frequency
- *
- * so that the state is stepped without its label. Even and odd states are multiplied apart, since
- * their bytes come out of words by shifts alone. */
+ * channels as elements. f16's low bytes are the stream's, as they come. */
 #include "base/bytes.h"
 #include "codec/kernels_avx512.h"
 #include "codec/rows_chain_avx512.h"
 
-/* ---- from labels to elements ---- */
+/* ---- from symbols to elements ---- */
 
 /* Which exponents, of usual ones less some, do not exist. f16's usual one is read as 127 where it
  * is above, whose exponents are all too large, so that one comparison finds all and no byte wraps
@@ -136,7 +125,7 @@ typedef struct {
     __mmask64 escapes[STEPS_MAX];
 } token;
 
-/* A token's rows, step by step: what a half's labels stand for is put together one step behind. */
+/* A token's rows, step by step: what a half's symbols stand for is put together one step behind. */
 INLINE void begin_half(token *k, chain *c, uint32_t half) {
     c->t = k->tables->step[half];
     c->trellis = k->of->rows->trellis[half];
