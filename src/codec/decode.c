@@ -42,7 +42,7 @@ struct sky_decoder {
     sky_coder rows;
     sky_transform transform;
     sky_exact exact;
-    _Alignas(64) int16_t levels[2][SKY_WIDTH_MAX]; /* of two rows */
+    _Alignas(64) int16_t levels[2 * SKY_PAIRS_MAX][SKY_WIDTH_MAX]; /* of rows */
     sky_tables tables;
     exception exceptions[SKY_EXCEPTIONS_MAX];
     _Alignas(64) uint8_t carry[2 * UNIT_BYTES_MAX + SLACK]; /* a unit begins in its first half */
@@ -383,35 +383,57 @@ static sky_status end_pairs(sky_decoder *d, const sky_pairs_job *job) {
     return end_tokens(d, 2 * job->pairs, job->used);
 }
 
-/* Two tokens row by row, or a last one alone. */
-static sky_status decode_rows(sky_decoder *d, uint32_t tokens, const uint8_t *in, size_t bytes,
-                              size_t *used) {
-    uint32_t token = d->tile.token + d->token;
-    uint8_t *out[2] = {row_at(d, token, d->tile.head), NULL};
+/* A row of each half, from sums to differences. Returns the bytes they took; SIZE_MAX: damage */
+static size_t decode_rows(sky_decoder *d, uint32_t count, const uint8_t *in, size_t bytes,
+                          int16_t (*levels)[SKY_WIDTH_MAX]) {
     size_t at = 0;
-    if (tokens == 2)
-        out[1] = row_at(d, token + 1, d->tile.head);
-    for (uint32_t half = 0; half < tokens; half++) {
-        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, in + at, d->levels[half]);
+    for (uint32_t half = 0; half < count; half++) {
+        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, in + at, levels[half]);
         if (took > bytes - at)
-            return SKY_E_CORRUPT;
+            return SIZE_MAX;
         at += took;
     }
+    return at;
+}
+
+/* As kernels.h says of pairs_decode. */
+static void decode_pairs(sky_decoder *d, sky_pairs_job *job) {
+    size_t at = 0, took;
+    uint32_t pairs = 0;
+    do {
+        took = decode_rows(d, 2, job->in + at, job->bytes - at, d->levels + 2 * pairs);
+        at += took;
+        pairs += took != SIZE_MAX;
+    } while (took != SIZE_MAX && pairs < job->pairs && at + job->pair_bytes_max <= job->bytes);
+    job->pairs = pairs;
+    job->used = took == SIZE_MAX ? SIZE_MAX : at;
+    d->kernels->restore_pairs(
+        job->t, d->levels,
+        &(sky_pairs_out){pairs, job->turn_on, job->out, job->token_bytes, job->head_bytes});
+}
+
+/* A tile's last token, when it has no partner. */
+static sky_status decode_single(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
+    uint8_t *const out[2] = {row_at(d, d->tile.token + d->token, d->tile.head), NULL};
+    *used = decode_rows(d, 1, in, bytes, d->levels);
+    if (*used == SIZE_MAX)
+        return SKY_E_CORRUPT;
     if (d->token > 0)
         d->kernels->turn_on(&d->transform);
-    if (tokens == 1 && d->tile.tokens > 1)
+    if (d->tile.tokens > 1)
         d->kernels->scale(&d->transform, 1);
-    d->kernels->restore(&d->transform, d->levels[0], tokens == 2 ? d->levels[1] : NULL, out,
-                        d->dst.head_bytes);
-    *used = at;
-    return end_tokens(d, tokens, at);
+    d->kernels->restore(&d->transform, d->levels[0], NULL, out, d->dst.head_bytes);
+    return end_tokens(d, 1, *used);
 }
 
 static sky_status unit_rows(sky_decoder *d, const uint8_t *in, size_t bytes, size_t *used) {
-    if (d->token + 1 == d->tile.tokens || !d->kernels->pairs_decode)
-        return decode_rows(d, d->token + 1 == d->tile.tokens ? 1 : 2, in, bytes, used);
+    if (d->token + 1 == d->tile.tokens)
+        return decode_single(d, in, bytes, used);
     sky_pairs_job job = begin_pairs(d, in, bytes);
-    d->kernels->pairs_decode(&job, 1);
+    if (d->kernels->pairs_decode)
+        d->kernels->pairs_decode(&job, 1);
+    else
+        decode_pairs(d, &job);
     *used = job.used;
     return end_pairs(d, &job);
 }
@@ -437,20 +459,13 @@ static sky_exact_job begin_exact(sky_decoder *d, const uint8_t *in, size_t bytes
 
 /* As kernels.h says of exact_decode, one token. */
 static void decode_exact(sky_decoder *d, sky_exact_job *job) {
-    size_t low_bytes = d->shape.element == SKY_ELEMENT_F32 ? 2 * (size_t)d->tile.width : 0, at = 0;
-    int16_t(*levels)[SKY_WIDTH_MAX] = d->levels;
+    size_t low_bytes = d->shape.element == SKY_ELEMENT_F32 ? 2 * (size_t)d->tile.width : 0;
+    size_t at = decode_rows(d, 2, job->in, job->bytes, d->levels);
     job->tokens = 0;
     job->used = SIZE_MAX;
-    for (uint32_t half = 0; half < 2; half++) {
-        size_t took = d->kernels->row_decode(&d->rows, &d->tables, half, job->in + at,
-                                             levels[half]);
-        if (took > job->bytes - at)
-            return;
-        at += took;
-    }
-    if (low_bytes <= job->bytes - at &&
-        d->kernels->join(&d->exact, levels[0], levels[1], low_bytes ? job->in + at : NULL, job->out,
-                         job->head_bytes)) {
+    if (at != SIZE_MAX && low_bytes <= job->bytes - at &&
+        d->kernels->join(&d->exact, d->levels[0], d->levels[1], low_bytes ? job->in + at : NULL,
+                         job->out, job->head_bytes)) {
         job->tokens = 1;
         job->used = at + low_bytes;
     }

@@ -243,11 +243,11 @@ static float error_max(const encoder *e) {
                                      fabsf(g[pitch]) + fabsf(g[3 * pitch])));
     }
     for (uint32_t h = 0; e->transform.klt && h < e->tile.heads; h++) {
-        const float *g = s->klt_g + (size_t)(e->tile.head + h) * dim * dim;
+        const float *g = s->klt_g + (e->tile.head + h) * sky_klt_floats(dim);
         float sums[SKY_HEAD_DIM_MAX] = {0};
         for (uint32_t i = 0; i < dim; i++)
             for (uint32_t j = 0; j < dim; j++)
-                sums[j] += fabsf(g[(size_t)i * dim + j]);
+                sums[j] += fabsf(g[sky_klt_at(dim, i, j)]);
         for (uint32_t j = 0; j < dim; j++)
             gain = fmaxf(gain, sums[j]);
     }

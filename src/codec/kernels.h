@@ -27,8 +27,6 @@ typedef struct {
     size_t used; /* out: bytes they took; SIZE_MAX: the token after them is damaged */
 } sky_exact_job;
 
-#define SKY_PAIRS_MAX 8
-
 /* Pairs of tokens of a lossy tile at hand, two rows each. */
 typedef struct {
     sky_coder *rows;
@@ -58,11 +56,13 @@ typedef struct {
     size_t (*row_decode)(sky_coder *rows, const sky_tables *tables, uint32_t half,
                          const uint8_t *in, int16_t *levels);
     /* Pairs of rows into their tokens' elements; of one stream, or of two at once. NULL:
-     * row_decode, turn_on and restore do. */
+     * row_decode and restore_pairs do. */
     void (*pairs_decode)(sky_pairs_job *jobs, uint32_t count);
     void (*scale)(sky_transform *t, uint32_t which);
     void (*restore)(const sky_transform *t, const int16_t *sum, const int16_t *difference,
                     uint8_t *const out[2], size_t head_bytes);
+    void (*restore_pairs)(sky_transform *t, int16_t (*rows)[SKY_WIDTH_MAX],
+                          const sky_pairs_out *to);
     bool (*join)(sky_exact *x, const int16_t *levels0, const int16_t *levels1, const uint8_t *low,
                  uint8_t *out, size_t head_bytes);
     /* Lossless tokens' two rows each, and f32's low bits, into their elements; of one stream, or of

@@ -12,6 +12,7 @@ const sky_codec_kernels sky__kernels_avx2 = {
     .row_decode = sky__row_decode_avx2,
     .scale = sky__transform_scale_avx2,
     .restore = sky__transform_restore_avx2,
+    .restore_pairs = sky__transform_restore_pairs_avx2,
     .join = sky__exact_join_avx2,
     .split = sky__exact_split_avx2,
     .load = sky__transform_load_avx2,

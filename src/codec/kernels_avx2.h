@@ -13,6 +13,8 @@ void sky__transform_scale_avx2(sky_transform *t, uint32_t which);
 void sky__transform_restore_avx2(const sky_transform *t, const int16_t *sum,
                                  const int16_t *difference, uint8_t *const out[2],
                                  size_t head_bytes);
+void sky__transform_restore_pairs_avx2(sky_transform *t, int16_t (*rows)[SKY_WIDTH_MAX],
+                                       const sky_pairs_out *to);
 void sky__transform_load_avx2(const sky_transform *t, uint32_t which, const uint8_t *in,
                               size_t head_bytes, float *row);
 bool sky__transform_forward_avx2(const sky_transform *t, float *row0, float *row1, float *sum,

@@ -14,7 +14,7 @@ void sky__transform_turn_on_avx512(sky_transform *t);
 void sky__transform_restore_avx512(const sky_transform *t, const int16_t *sum,
                                    const int16_t *difference, uint8_t *const out[2],
                                    size_t head_bytes);
-/* Do f16 heads of whole vectors have partners, if any, in their other half? */
+/* Does sky__tokens_restore_avx512 take them? */
 bool sky__restores_by_chunks(const sky_transform *t);
 /* Tokens, an even number of them, whose sums and differences of levels are taken already.
  * Shape:  levels [token][channel]; out: the first token's */

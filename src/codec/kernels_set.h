@@ -19,6 +19,7 @@ const sky_codec_kernels KERNELS = {
     .row_decode = sky__row_decode,
     .scale = sky__transform_scale,
     .restore = sky__transform_restore,
+    .restore_pairs = sky__transform_restore_pairs,
     .join = sky__exact_join,
     .split = sky__exact_split,
     .load = sky__transform_load,

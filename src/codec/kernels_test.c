@@ -43,7 +43,7 @@ static world make(uint32_t round, uint32_t dim) {
     world w = {.shape = {0, (sky_kv)chance(2), (sky_element)(1 + chance(3)), 1 + chance(40), heads,
                          dim, chance(100000)}};
     if (chance(5))
-        w.profile = fixture_profile(&w.shape, (sky_rope_kind)chance(3), dim <= 40);
+        w.profile = fixture_profile(&w.shape, (sky_rope_kind)chance(3), dim <= 40 || dim % 5 == 0);
     const sky_rope *rope = w.profile && w.shape.kv == SKY_KV_K ? sky_profile_rope(w.profile, 0)
                                                                : NULL;
     w.elements = fixture_elements(round, &w.shape, rope);

@@ -217,14 +217,31 @@ sky_status sky_profile_set_pairs(sky_profile *profile, uint32_t layer, sky_kv kv
     return status;
 }
 
+sky_status sky__profile_klt(const sky_profile_stream *s, float **place, const float *x) {
+    size_t floats = sky_klt_floats(s->dim), bytes = s->heads * floats * sizeof *x;
+    float *panels = aligned_alloc(64, bytes), *head = panels;
+    if (!panels)
+        return SKY_E_NOMEM;
+    memset(panels, 0, bytes);
+    for (uint32_t h = 0; h < s->heads; h++, head += floats)
+        for (uint32_t i = 0; i < s->dim; i++)
+            for (uint32_t j = 0; j < s->dim; j++)
+                head[sky_klt_at(s->dim, i, j)] = *x++;
+    free(*place);
+    *place = panels;
+    return SKY_OK;
+}
+
 sky_status sky_profile_set_klt(sky_profile *profile, uint32_t layer, sky_kv kv, const float *f,
                                const float *g) {
     sky_profile_stream *s = to_set(profile, layer, kv);
     if (!s)
         return SKY_E_PARAM;
     size_t count = (size_t)s->heads * s->dim * s->dim;
-    sky_status status = set_floats(&s->klt_f, f, count);
-    return status == SKY_OK ? set_floats(&s->klt_g, g, count) : status;
+    if (!all_usable(f, count) || !all_usable(g, count))
+        return SKY_E_PARAM;
+    sky_status status = sky__profile_klt(s, &s->klt_f, f);
+    return status == SKY_OK ? sky__profile_klt(s, &s->klt_g, g) : status;
 }
 
 sky_status sky_profile_set_step(sky_profile *profile, uint32_t layer, sky_kv kv, sky_level level,

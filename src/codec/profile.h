@@ -14,6 +14,17 @@
 
 #define SKY_LOSSY_LEVELS 7 /* SKY_LEVEL_8 … SKY_LEVEL_ARCHIVE */
 
+#define SKY_KLT_PANEL 64u
+
+/* Floats of a head's full matrix, which lies in panels of columns: [panel][row][column]. */
+static inline size_t sky_klt_floats(uint32_t dim) {
+    return (size_t)dim * ((dim + SKY_KLT_PANEL - 1) / SKY_KLT_PANEL * SKY_KLT_PANEL);
+}
+static inline size_t sky_klt_at(uint32_t dim, uint32_t row, uint32_t column) {
+    uint32_t panel = column / SKY_KLT_PANEL;
+    return ((size_t)panel * dim + row) * SKY_KLT_PANEL + column % SKY_KLT_PANEL;
+}
+
 typedef struct {
     uint32_t heads;
     uint32_t dim;
@@ -22,7 +33,7 @@ typedef struct {
     float *mean;       /* [channels] */
     float *g;          /* [4][heads × pairs], pairs = dim / 2 rounded down */
     float *f;          /* its inverses; derived */
-    float *klt_g;      /* [heads][dim][dim] */
+    float *klt_g;      /* [heads] of sky_klt_floats, aligned to 64 bytes, 0 past the last column */
     float *klt_f;
     float step[SKY_LEVEL_COUNT][2]; /* by level and dependent; 0: none */
     uint8_t *order[2];              /* by basis: [half][channels] */
@@ -60,6 +71,9 @@ static inline sky_basis sky_basis_of(const sky_profile_stream *stream, sky_level
 
 /* Set g, as four arrays, and f from it. Errors: SKY_E_PARAM, SKY_E_NOMEM */
 sky_status sky__profile_pairs(sky_profile_stream *stream, const float *g);
+
+/* Set a full matrix from rows of each head. Shape: x [heads, dim, dim]. Errors: SKY_E_NOMEM */
+sky_status sky__profile_klt(const sky_profile_stream *stream, float **place, const float *x);
 
 /* Bytes of `exact`. */
 static inline size_t sky_exact_bytes(const sky_profile_stream *s) {

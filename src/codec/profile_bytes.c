@@ -20,10 +20,6 @@ static size_t pair_floats(const sky_profile_stream *s) {
     return 4 * (size_t)s->heads * (s->dim / 2);
 }
 
-static size_t klt_floats(const sky_profile_stream *s) {
-    return (size_t)s->heads * s->dim * s->dim;
-}
-
 /* ---- writing ---- */
 
 /* Counts what does not fit too. */
@@ -49,6 +45,13 @@ static void put_floats(sink *s, const float *x, size_t count) {
         put_u32(s, sky_bits_of(x[i]));
 }
 
+static void put_klt(sink *out, const sky_profile_stream *s, const float *head) {
+    for (uint32_t h = 0; h < s->heads; h++, head += sky_klt_floats(s->dim))
+        for (uint32_t i = 0; i < s->dim; i++)
+            for (uint32_t j = 0; j < s->dim; j++)
+                put_floats(out, head + sky_klt_at(s->dim, i, j), 1);
+}
+
 static void put_stream(sink *out, const sky_profile_stream *s) {
     uint32_t flags = (s->mean ? HAS_MEAN : 0u) | (s->g ? HAS_PAIRS : 0u) |
                      (s->klt_g ? HAS_KLT : 0u) | (s->order[0] ? HAS_ORDER : 0u) |
@@ -64,8 +67,8 @@ static void put_stream(sink *out, const sky_profile_stream *s) {
     if (s->g)
         put_floats(out, s->g, pair_floats(s));
     if (s->klt_g) {
-        put_floats(out, s->klt_g, klt_floats(s));
-        put_floats(out, s->klt_f, klt_floats(s));
+        put_klt(out, s, s->klt_g);
+        put_klt(out, s, s->klt_f);
     }
     for (uint32_t basis = 0; s->order[0] && basis < 2; basis++)
         put(out, s->order[basis], 2 * (size_t)s->channels);
@@ -178,6 +181,15 @@ static sky_status get_pairs(sky_reader *r, sky_profile_stream *s) {
     return status == SKY_E_PARAM ? SKY_E_CORRUPT : status;
 }
 
+static sky_status get_klt(sky_reader *r, const sky_profile_stream *s, float **out) {
+    float *x = NULL;
+    sky_status status = get_floats(r, (size_t)s->heads * s->dim * s->dim, &x);
+    if (status == SKY_OK)
+        status = sky__profile_klt(s, out, x);
+    free(x);
+    return status;
+}
+
 static sky_status get_bytes(sky_reader *r, size_t count, uint8_t *to) {
     const uint8_t *in = sky_read_bytes(r, count);
     if (in)
@@ -223,9 +235,9 @@ static sky_status get_stream(sky_reader *r, sky_profile_stream *s) {
     if (status == SKY_OK && (flags & HAS_PAIRS))
         status = get_pairs(r, s);
     if (status == SKY_OK && (flags & HAS_KLT))
-        status = get_floats(r, klt_floats(s), &s->klt_g);
+        status = get_klt(r, s, &s->klt_g);
     if (status == SKY_OK && (flags & HAS_KLT))
-        status = get_floats(r, klt_floats(s), &s->klt_f);
+        status = get_klt(r, s, &s->klt_f);
     if (status == SKY_OK && (flags & HAS_ORDER))
         status = get_fit(r, s, fitted);
     if (status == SKY_OK && (flags & HAS_EXACT))

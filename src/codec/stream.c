@@ -152,8 +152,7 @@ void sky__tile_transform(const sky_stream_profile *profile, const sky_stream_sha
     if (out->pairs)
         out->matrix = (encode ? s->f : s->g) + tile->head * pairs;
     if (out->klt)
-        out->matrix = (encode ? s->klt_f : s->klt_g) +
-                      (size_t)tile->head * shape->head_dim * shape->head_dim;
+        out->matrix = (encode ? s->klt_f : s->klt_g) + tile->head * sky_klt_floats(shape->head_dim);
     memset(out->mean, 0, sizeof out->mean);
     if (flags & SKY_STREAM_MEAN)
         memcpy(out->mean, s->mean + (size_t)tile->head * shape->head_dim,

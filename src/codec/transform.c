@@ -6,6 +6,11 @@
 
 #include "codec/half.h"
 
+#ifndef KLT_LANES
+#define KLT_LANES 4u /* SSE2, NEON */
+#endif
+#include "codec/transform_klt.h"
+
 void sky__transform_scale(sky_transform *t, uint32_t which) {
     uint32_t pairs = t->heads * (t->dim / 2);
     for (uint32_t c = 0; t->pairs && c < 4; c++)
@@ -152,22 +157,6 @@ static void levels_of(const int16_t *restrict sum, const int16_t *restrict diffe
         row[i] = (float)(sum[i] - difference[i]);
 }
 
-static void restore_klt(const sky_transform *t, float scale, float *row) {
-    float n[SKY_HEAD_DIM_MAX];
-    for (uint32_t h = 0; h < t->heads; h++, row += t->dim) {
-        const float *restrict g = t->matrix + (size_t)h * t->dim * t->dim;
-        memcpy(n, row, t->dim * sizeof *n);
-        memcpy(row, t->mean + h * t->dim, t->dim * sizeof *row);
-        for (uint32_t i = 0; i < t->dim; i++, g += t->dim) {
-            if (n[i] == 0)
-                continue;
-            float *restrict out = row, y = n[i] * scale;
-            for (uint32_t j = 0; j < t->dim; j++)
-                out[j] += y * g[j];
-        }
-    }
-}
-
 static void scale_row(uint32_t count, float scale, float *restrict row) {
     for (uint32_t i = 0; i < count; i++)
         row[i] *= scale;
@@ -188,19 +177,77 @@ static void restore_pairs(const sky_transform *t, float scale, float *row) {
     add_row(t->width, t->mean, row);
 }
 
+static void finish_row(const sky_transform *t, uint32_t which, float *row, uint8_t *out,
+                       size_t head_bytes) {
+    if (t->rope)
+        turn(t, which, false, row);
+    for (uint32_t h = 0; h < t->heads; h++)
+        store_elements(t->element, row + h * t->dim, t->dim, out + h * head_bytes);
+}
+
+/* Sums and differences to levels of tokens, in place. */
+static void part(uint32_t count, int16_t *restrict sum, int16_t *restrict difference) {
+    for (uint32_t i = 0; i < count; i++) {
+        int16_t s = sum[i], d = difference[i];
+        sum[i] = (int16_t)(s + d);
+        difference[i] = (int16_t)(s - d);
+    }
+}
+
+static void restore_full_pairs(sky_transform *t, int16_t (*rows)[SKY_WIDTH_MAX],
+                               const sky_pairs_out *to) {
+    float x[2 * SKY_PAIRS_MAX][SKY_WIDTH_MAX];
+    for (uint32_t i = 0; i < to->pairs; i++)
+        part(t->width, rows[2 * i], rows[2 * i + 1]);
+    klt_restore(t, (const int16_t(*)[SKY_WIDTH_MAX])rows, 2 * to->pairs, t->scale[0], x);
+    for (uint32_t i = 0; i < 2 * to->pairs; i++) {
+        if (i % 2 == 0 && (i || to->turn_on))
+            sky__transform_turn_on(t);
+        finish_row(t, i % 2, x[i], to->out + i * to->token_bytes, to->head_bytes);
+    }
+}
+
+static void restore_full(const sky_transform *t, const int16_t *sum, const int16_t *difference,
+                         uint8_t *const out[2], size_t head_bytes) {
+    int16_t n[2][SKY_WIDTH_MAX];
+    float x[2][SKY_WIDTH_MAX];
+    uint32_t tokens = difference ? 2 : 1;
+    memcpy(n[0], sum, t->padded * sizeof *sum);
+    if (difference) {
+        memcpy(n[1], difference, t->padded * sizeof *difference);
+        part(t->width, n[0], n[1]);
+    }
+    klt_restore(t, (const int16_t(*)[SKY_WIDTH_MAX])n, tokens, t->scale[2 - tokens], x);
+    for (uint32_t i = 0; i < tokens; i++)
+        finish_row(t, i, x[i], out[i], head_bytes);
+}
+
 void sky__transform_restore(const sky_transform *t, const int16_t *sum, const int16_t *difference,
                             uint8_t *const out[2], size_t head_bytes) {
+    if (t->klt) {
+        restore_full(t, sum, difference, out, head_bytes);
+        return;
+    }
     float row[SKY_WIDTH_MAX], scale = t->scale[difference ? 0 : 1];
     for (uint32_t which = 0; which < (difference ? 2 : 1); which++) {
         levels_of(sum, difference, which, t->width, row);
-        if (t->klt)
-            restore_klt(t, scale, row);
-        else
-            restore_pairs(t, scale, row);
-        if (t->rope)
-            turn(t, which, false, row);
-        for (uint32_t h = 0; h < t->heads; h++)
-            store_elements(t->element, row + h * t->dim, t->dim, out[which] + h * head_bytes);
+        restore_pairs(t, scale, row);
+        finish_row(t, which, row, out[which], head_bytes);
+    }
+}
+
+void sky__transform_restore_pairs(sky_transform *t, int16_t (*rows)[SKY_WIDTH_MAX],
+                                  const sky_pairs_out *to) {
+    if (t->klt) {
+        restore_full_pairs(t, rows, to);
+        return;
+    }
+    for (uint32_t i = 0; i < to->pairs; i++) {
+        uint8_t *out = to->out + 2 * i * to->token_bytes;
+        uint8_t *const both[2] = {out, out + to->token_bytes};
+        if (i || to->turn_on)
+            sky__transform_turn_on(t);
+        sky__transform_restore(t, rows[2 * i], rows[2 * i + 1], both, to->head_bytes);
     }
 }
 
@@ -214,19 +261,6 @@ void sky__transform_load(const sky_transform *t, uint32_t which, const uint8_t *
         turn(t, which, true, row);
 }
 
-static void forward_klt(const sky_transform *t, float *row) {
-    float y[SKY_HEAD_DIM_MAX];
-    for (uint32_t h = 0; h < t->heads; h++) {
-        const float *f = t->matrix + (size_t)h * t->dim * t->dim;
-        float *x = row + h * t->dim;
-        memset(y, 0, sizeof y);
-        for (uint32_t i = 0; i < t->dim; i++, f += t->dim)
-            for (uint32_t j = 0; j < t->dim; j++)
-                y[j] += x[i] * f[j];
-        memcpy(x, y, t->dim * sizeof *x);
-    }
-}
-
 static void subtract_row(uint32_t count, const float *restrict x, float *restrict row) {
     for (uint32_t i = 0; i < count; i++)
         row[i] -= x[i];
@@ -234,9 +268,7 @@ static void subtract_row(uint32_t count, const float *restrict x, float *restric
 
 static void decorrelate(const sky_transform *t, float *row) {
     subtract_row(t->width, t->mean, row);
-    if (t->klt)
-        forward_klt(t, row);
-    else if (t->pairs)
+    if (t->pairs)
         mix(t, t->matrix, t->matrix_pitch, row);
 }
 
@@ -261,13 +293,16 @@ bool sky__transform_forward(const sky_transform *t, float *row0, float *row1, fl
     size_t padding = (t->padded - width) * sizeof *sum;
     memset(sum + width, 0, padding);
     decorrelate(t, row0);
+    if (row1)
+        decorrelate(t, row1);
+    if (t->klt)
+        klt_forward(t, row0, row1 ? row1 : row0);
     if (!row1) {
         memcpy(sum, row0, width * sizeof *sum);
         scale_row(width, t->scale[1], sum);
         return fits(width, sum);
     }
     memset(difference + width, 0, padding);
-    decorrelate(t, row1);
     put_sums(width, t->scale[0], row0, row1, sum, difference);
     return fits(width, sum) && fits(width, difference);
 }

@@ -23,8 +23,8 @@ typedef struct {
     uint32_t width;       /* heads × dim */
     uint32_t padded;      /* what rows of levels and z have */
     const sky_rope *rope; /* NULL: rows are not turned */
-    const float *matrix;  /* pairs: 4 arrays, `matrix_pitch` apart, of heads × pairs; klt: heads ×
-                             dim × dim; encode: f, decode: g */
+    const float *matrix;  /* pairs: 4 arrays, `matrix_pitch` apart, of heads × pairs; klt: of each
+                             head; encode: f, decode: g */
     size_t matrix_pitch;
     bool pairs;
     bool klt;
@@ -48,6 +48,22 @@ void sky__transform_turn_on(sky_transform *t);
  * Shape:  sum, difference [padded]; heads of out lie head_bytes apart */
 void sky__transform_restore(const sky_transform *t, const int16_t *sum, const int16_t *difference,
                             uint8_t *const out[2], size_t head_bytes);
+
+#define SKY_PAIRS_MAX 8
+
+/* Where pairs of tokens go. */
+typedef struct {
+    uint32_t pairs;
+    bool turn_on; /* the angles are still those of the two tokens before */
+    uint8_t *out; /* the first token's */
+    size_t token_bytes;
+    size_t head_bytes;
+} sky_pairs_out;
+
+/* Decode several pairs, turning angles on from one to the next.
+ * Shape:  rows [2 × pairs][padded], of sums and of differences by turns; they are overwritten */
+void sky__transform_restore_pairs(sky_transform *t, int16_t (*rows)[SKY_WIDTH_MAX],
+                                  const sky_pairs_out *to);
 
 /* One token's row as float, keys before rope; which: 0 or 1 of the angles.
  * Shape:  row [width] */

@@ -6,15 +6,18 @@
  * once more, whose loops become vectors. */
 #include <immintrin.h>
 
-#define sky__transform_angles  sky__transform_angles_any_avx2
-#define sky__transform_turn_on sky__transform_turn_on_avx2
-#define sky__transform_scale   sky__transform_scale_avx2
-#define sky__transform_restore sky__transform_restore_any_avx2
-#define sky__transform_load    sky__transform_load_any_avx2
-#define sky__transform_forward sky__transform_forward_any_avx2
+#define sky__transform_angles        sky__transform_angles_any_avx2
+#define sky__transform_turn_on       sky__transform_turn_on_avx2
+#define sky__transform_scale         sky__transform_scale_avx2
+#define sky__transform_restore       sky__transform_restore_any_avx2
+#define sky__transform_restore_pairs sky__transform_restore_pairs_any_avx2
+#define sky__transform_load          sky__transform_load_any_avx2
+#define sky__transform_forward       sky__transform_forward_any_avx2
+#define KLT_LANES                    8u
 #include "codec/transform.c"
 #undef sky__transform_angles
 #undef sky__transform_restore
+#undef sky__transform_restore_pairs
 #undef sky__transform_load
 #undef sky__transform_forward
 
@@ -169,6 +172,21 @@ void sky__transform_restore_avx2(const sky_transform *t, const int16_t *sum,
         restore_heads(&r, head_bytes);
     } else {
         restore_heads(&r, head_bytes);
+    }
+}
+
+void sky__transform_restore_pairs_avx2(sky_transform *t, int16_t (*rows)[SKY_WIDTH_MAX],
+                                       const sky_pairs_out *to) {
+    if (!in_eights(t)) {
+        sky__transform_restore_pairs_any_avx2(t, rows, to);
+        return;
+    }
+    for (uint32_t i = 0; i < to->pairs; i++) {
+        uint8_t *out = to->out + 2 * i * to->token_bytes;
+        uint8_t *const both[2] = {out, out + to->token_bytes};
+        if (i || to->turn_on)
+            sky__transform_turn_on_avx2(t);
+        sky__transform_restore_avx2(t, rows[2 * i], rows[2 * i + 1], both, to->head_bytes);
     }
 }
 

@@ -6,6 +6,9 @@
 #include "codec/half.h"
 #include "codec/kernels_avx512.h"
 
+#define KLT_LANES 16u
+#include "codec/transform_klt.h"
+
 #define LANES 16u
 /* Elements and number of tokens are constants inside: one body for each. */
 #define INLINE static inline __attribute__((always_inline))
@@ -238,59 +241,6 @@ INLINE void restore_head(const restoring *r) {
     }
 }
 
-/* ---- decoding by full matrices ---- */
-
-#define COLUMNS 8u /* vectors summed up at a time, of both tokens */
-
-/* Add y[i] times row i of g, for the rows of `list`, to 16 × COLUMNS columns of two tokens. A token
- * whose y is 0 leaves the row out. */
-static void add_rows(const float *g, uint32_t dim, const uint16_t *list, uint32_t count,
-                     const float y[2][SKY_HEAD_DIM_MAX], uint32_t column, float *x0, float *x1) {
-    __m512 a[COLUMNS], b[COLUMNS];
-    __mmask16 lanes[COLUMNS];
-    for (uint32_t c = 0; c < COLUMNS; c++) {
-        uint32_t at = column + c * LANES;
-        lanes[c] = at < dim ? first_lanes(dim - at) : 0;
-        a[c] = _mm512_maskz_loadu_ps(lanes[c], x0 + at);
-        b[c] = _mm512_maskz_loadu_ps(lanes[c], x1 + at);
-    }
-    for (uint32_t k = 0; k < count; k++) {
-        uint32_t i = list[k];
-        __m512 y0 = _mm512_set1_ps(y[0][i]), y1 = _mm512_set1_ps(y[1][i]);
-        __mmask16 m0 = y[0][i] != 0 ? 0xffff : 0, m1 = y[1][i] != 0 ? 0xffff : 0;
-        const float *row = g + (size_t)i * dim + column;
-        for (uint32_t c = 0; c < COLUMNS; c++) {
-            __m512 v = _mm512_maskz_loadu_ps(lanes[c], row + c * LANES);
-            a[c] = _mm512_mask_add_ps(a[c], m0, a[c], _mm512_mul_ps(y0, v));
-            b[c] = _mm512_mask_add_ps(b[c], m1, b[c], _mm512_mul_ps(y1, v));
-        }
-    }
-    for (uint32_t c = 0; c < COLUMNS; c++) {
-        _mm512_mask_storeu_ps(x0 + column + c * LANES, lanes[c], a[c]);
-        _mm512_mask_storeu_ps(x1 + column + c * LANES, lanes[c], b[c]);
-    }
-}
-
-static void restore_klt_head(const restoring *r, float row[2][SKY_WIDTH_MAX]) {
-    const sky_transform *t = r->t;
-    float y[2][SKY_HEAD_DIM_MAX], scale = t->scale[2 - r->tokens];
-    uint16_t list[SKY_HEAD_DIM_MAX];
-    uint32_t count = 0, base = r->head * t->dim;
-    const float *g = t->matrix + (size_t)r->head * t->dim * t->dim;
-    for (uint32_t i = 0; i < t->dim; i++) {
-        int32_t sum = r->sum[base + i], difference = r->tokens == 2 ? r->difference[base + i] : 0;
-        y[0][i] = (float)(sum + difference) * scale;
-        y[1][i] = r->tokens == 2 ? (float)(sum - difference) * scale : 0;
-        list[count] = (uint16_t)i;
-        count += sum + difference != 0 || (r->tokens == 2 && sum - difference != 0);
-    }
-    for (uint32_t i = 0; i < t->dim; i++)
-        row[0][base + i] = row[1][base + i] = t->mean[base + i];
-    for (uint32_t column = 0; column < t->dim; column += COLUMNS * LANES)
-        add_rows(g, t->dim, list, count, (const float(*)[SKY_HEAD_DIM_MAX])y, column, row[0] + base,
-                 row[1] + base);
-}
-
 /* ---- a row as float ---- */
 
 /* Sixteen pairs, or `count`, from pair p on: first channels, second channels. */
@@ -360,15 +310,26 @@ INLINE void restore_heads(restoring r, size_t head_bytes) {
     }
 }
 
-static void restore_full(restoring *r, size_t head_bytes) {
-    float row[2][SKY_WIDTH_MAX];
-    for (r->head = 0; r->head < r->t->heads; r->head++)
-        restore_klt_head(r, row);
-    for (uint32_t i = 0; i < r->tokens; i++) {
-        if (r->t->rope)
-            turn_row(r->t, i, false, row[i]);
-        store_row(r->t, row[i], r->out[i], head_bytes);
+static void finish_row(const sky_transform *t, uint32_t which, float *row, uint8_t *out,
+                       size_t head_bytes) {
+    if (t->rope)
+        turn_row(t, which, false, row);
+    store_row(t, row, out, head_bytes);
+}
+
+static void restore_full(const restoring *r, size_t head_bytes) {
+    _Alignas(64) int16_t n[2][SKY_WIDTH_MAX];
+    float x[2][SKY_WIDTH_MAX];
+    for (uint32_t i = 0; i < r->t->padded; i += 32) {
+        __m512i sum = _mm512_loadu_si512(r->sum + i), difference = _mm512_setzero_si512();
+        if (r->tokens == 2)
+            difference = _mm512_loadu_si512(r->difference + i);
+        _mm512_store_si512(n[0] + i, _mm512_add_epi16(sum, difference));
+        _mm512_store_si512(n[1] + i, _mm512_sub_epi16(sum, difference));
     }
+    klt_restore(r->t, (const int16_t(*)[SKY_WIDTH_MAX])n, r->tokens, r->t->scale[2 - r->tokens], x);
+    for (uint32_t i = 0; i < r->tokens; i++)
+        finish_row(r->t, i, x[i], r->out[i], head_bytes);
 }
 
 void sky__transform_restore_avx512(const sky_transform *t, const int16_t *sum,
@@ -394,10 +355,15 @@ void sky__transform_restore_avx512(const sky_transform *t, const int16_t *sum,
 
 /* ---- two tokens whose levels are by token ---- */
 
-bool sky__restores_by_chunks(const sky_transform *t) {
+/* Are these f16 heads of whole vectors, with partners, if any, in their other half? */
+static bool in_chunks(const sky_transform *t) {
     bool partners = !t->rope ||
                     (t->rope->kind == SKY_ROPE_NEOX && t->rope->pair_count == t->dim / 2);
     return t->element == SKY_ELEMENT_F16 && !t->klt && t->dim % (2 * LANES) == 0 && partners;
+}
+
+bool sky__restores_by_chunks(const sky_transform *t) {
+    return t->klt || in_chunks(t);
 }
 
 INLINE __m512 float_of_levels(const int16_t *n) {
@@ -521,9 +487,21 @@ INLINE void restore_chunks(const sky_pairs_job *job, const int16_t (*levels)[SKY
             restore_chunk(job, levels, head, pair, out, pairs, turned);
 }
 
+static void restore_full_tokens(const sky_pairs_job *job, const int16_t (*levels)[SKY_WIDTH_MAX]) {
+    float x[2 * SKY_PAIRS_MAX][SKY_WIDTH_MAX];
+    klt_restore(job->t, levels, 2 * job->pairs, job->t->scale[0], x);
+    for (uint32_t i = 0; i < 2 * job->pairs; i++) {
+        if (i % 2 == 0 && (i || job->turn_on))
+            sky__transform_turn_on_avx512(job->t);
+        finish_row(job->t, i % 2, x[i], job->out + i * job->token_bytes, job->head_bytes);
+    }
+}
+
 void sky__tokens_restore_avx512(const sky_pairs_job *job, const int16_t (*levels)[SKY_WIDTH_MAX]) {
     const sky_transform *t = job->t;
-    if (t->pairs && t->rope)
+    if (t->klt)
+        restore_full_tokens(job, levels);
+    else if (t->pairs && t->rope)
         restore_chunks(job, levels, true, true);
     else if (t->pairs)
         restore_chunks(job, levels, true, false);
@@ -629,41 +607,6 @@ static void forward_pairs(const sky_transform *t, pair_place at, uint32_t pair, 
     }
 }
 
-/* 16 × COLUMNS columns of x F, of two rows. */
-static void multiply(const float *f, uint32_t dim, const float *x0, const float *x1,
-                     uint32_t column, float y[2][SKY_HEAD_DIM_MAX]) {
-    __m512 a[COLUMNS], b[COLUMNS];
-    __mmask16 lanes[COLUMNS];
-    for (uint32_t c = 0; c < COLUMNS; c++) {
-        uint32_t at = column + c * LANES;
-        lanes[c] = at < dim ? first_lanes(dim - at) : 0;
-        a[c] = b[c] = _mm512_setzero_ps();
-    }
-    for (uint32_t i = 0; i < dim; i++) {
-        __m512 u = _mm512_set1_ps(x0[i]), v = _mm512_set1_ps(x1[i]);
-        for (uint32_t c = 0; c < COLUMNS; c++) {
-            __m512 m = _mm512_maskz_loadu_ps(lanes[c], f + (size_t)i * dim + column + c * LANES);
-            a[c] = _mm512_add_ps(a[c], _mm512_mul_ps(u, m));
-            b[c] = _mm512_add_ps(b[c], _mm512_mul_ps(v, m));
-        }
-    }
-    for (uint32_t c = 0; c < COLUMNS; c++) {
-        _mm512_mask_storeu_ps(y[0] + column + c * LANES, lanes[c], a[c]);
-        _mm512_mask_storeu_ps(y[1] + column + c * LANES, lanes[c], b[c]);
-    }
-}
-
-static void forward_klt(const sky_transform *t, float *row0, float *row1) {
-    for (uint32_t h = 0; h < t->heads; h++) {
-        float head[2][SKY_HEAD_DIM_MAX], *x0 = row0 + h * t->dim, *x1 = row1 + h * t->dim;
-        const float *f = t->matrix + (size_t)h * t->dim * t->dim;
-        for (uint32_t column = 0; column < t->dim; column += COLUMNS * LANES)
-            multiply(f, t->dim, x0, x1, column, head);
-        memcpy(x0, head[0], t->dim * sizeof *x0);
-        memcpy(x1, head[1], t->dim * sizeof *x1);
-    }
-}
-
 static void decorrelate(const sky_transform *t, float *row) {
     uint32_t turned = t->rope ? t->rope->pair_count : 0, rest = t->dim / 2 - turned;
     for (uint32_t i = 0; i < t->width; i += LANES) {
@@ -693,7 +636,7 @@ bool sky__transform_forward_avx512(const sky_transform *t, float *row0, float *r
     if (row1)
         decorrelate(t, row1);
     if (t->klt)
-        forward_klt(t, row0, row1 ? row1 : row0);
+        klt_forward(t, row0, row1 ? row1 : row0);
     __m512 scale = _mm512_set1_ps(t->scale[row1 ? 0 : 1]);
     for (uint32_t i = 0; i < t->padded; i += LANES) {
         __mmask16 lanes = i < t->width ? first_lanes(t->width - i) : 0;
@@ -777,7 +720,7 @@ bool sky__pair_round_avx512(const sky_transform *t, const uint8_t *const in[2], 
                             int16_t *sum, int16_t *difference) {
     const uint16_t f16_of_60000 = 0x7b53;
     rounding r = {.t = t, .in = {in[0], in[1]}};
-    if (!sky__restores_by_chunks(t))
+    if (!in_chunks(t))
         return false;
     for (; r.head < t->width; r.head += t->dim) {
         round_head(&r, sum, difference);

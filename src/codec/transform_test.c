@@ -1,5 +1,6 @@
 /* Proves: for every element, rope, basis and shape, forward and restore are inverses up to
- * rounding, and each channel lands where it came from; the padding is zero. */
+ * rounding, and each channel lands where it came from; the padding is zero; full matrices are
+ * summed up in the order that is laid down, by every set of kernels. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 
 #include "codec/codec_fixture.h"
 #include "codec/half.h"
+#include "codec/kernels.h"
 #include "codec/stream.h"
 #include "codec/transform.h"
 
@@ -89,10 +91,90 @@ static void one_row_goes_without_a_partner(void **state) {
     assert_true(out[0] == 1 && out[1] == -2 && out[2] == 0.5f);
 }
 
+/* ---- full matrices ---- */
+
+static uint32_t hash(uint32_t x) {
+    x = (x ^ x >> 16) * 0x85ebca6bu;
+    x = (x ^ x >> 13) * 0xc2b2ae35u;
+    return x ^ x >> 16;
+}
+
+/* As transform.h writes it; g by rows. Shape:  g [heads][dim][dim] */
+static void sum_up(const sky_transform *t, const float *g, const int16_t *n, float scale,
+                   float *row) {
+    for (uint32_t c = 0; c < t->width; c++) {
+        uint32_t head = c / t->dim, j = c % t->dim;
+        row[c] = t->mean[c];
+        for (uint32_t i = 0; i < t->dim; i++)
+            if (n[head * t->dim + i]) {
+                float product = (float)n[head * t->dim + i] * scale *
+                                g[((size_t)head * t->dim + i) * t->dim + j];
+                row[c] += product;
+            }
+    }
+}
+
+static void check_full(sky_transform *t, const float *g, const char *kernels) {
+    int16_t sum[SKY_WIDTH_MAX] = {0}, difference[SKY_WIDTH_MAX] = {0}, of[2][SKY_WIDTH_MAX];
+    float out[2][SKY_WIDTH_MAX], expected[SKY_WIDTH_MAX];
+    uint8_t *const rows[2] = {(uint8_t *)out[0], (uint8_t *)out[1]};
+    size_t head_bytes = t->dim * sizeof(float);
+    if (sky_codec_kernels_use(kernels) != SKY_OK)
+        return;
+    for (uint32_t i = 0; i < t->width; i++) {
+        sum[i] = (int16_t)(hash(i) % 7 < 3 ? 0 : (int)(hash(i + 1000) % 9) - 4);
+        difference[i] = (int16_t)(i % 3 ? 0 : (int)(hash(i + 2000) % 5) - 2);
+        of[0][i] = (int16_t)(sum[i] + difference[i]);
+        of[1][i] = (int16_t)(sum[i] - difference[i]);
+    }
+    sky__kernels()->restore(t, sum, difference, rows, head_bytes);
+    for (uint32_t i = 0; i < 2; i++) {
+        sum_up(t, g, of[i], t->scale[0], expected);
+        assert_memory_equal(out[i], expected, t->width * sizeof(float));
+    }
+    sky__kernels()->restore(t, sum, NULL, rows, head_bytes);
+    sum_up(t, g, sum, t->scale[1], expected);
+    assert_memory_equal(out[0], expected, t->width * sizeof(float));
+}
+
+static void full_matrices_are_summed_in_the_order_of_rows(void **state) {
+    (void)state;
+    static const char *const all[] = {"scalar", "avx2", "avx512", "neon"};
+    static const struct {
+        uint32_t heads, dim;
+    } shapes[] = {{1, 1}, {5, 51}, {1, 64}, {2, 80}, {1, 256}, {1, 500}};
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+        static sky_transform t;
+        uint32_t heads = shapes[s].heads, dim = shapes[s].dim, width = heads * dim;
+        sky_profile_stream stream = {.heads = heads, .dim = dim};
+        float *panels = NULL, *g = malloc((size_t)heads * dim * dim * sizeof(float));
+        assert_non_null(g);
+        for (uint32_t i = 0; i < heads * dim * dim; i++)
+            g[i] = (float)(hash(i) % 2001) * 1e-3f - 1;
+        assert_int_equal(sky__profile_klt(&stream, &panels, g), SKY_OK);
+        t = (sky_transform){.element = SKY_ELEMENT_F32,
+                            .heads = heads,
+                            .dim = dim,
+                            .width = width,
+                            .padded = sky_padded(width),
+                            .klt = true,
+                            .matrix = panels,
+                            .scale = {0.7f, 1.1f}};
+        for (uint32_t c = 0; c < width; c++)
+            t.mean[c] = c % 4 ? (float)c * 0.01f : -0.0f;
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            check_full(&t, g, all[k]);
+        free(panels);
+        free(g);
+    }
+    assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_and_restore_are_inverses),
         cmocka_unit_test(one_row_goes_without_a_partner),
+        cmocka_unit_test(full_matrices_are_summed_in_the_order_of_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
