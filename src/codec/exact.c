@@ -47,13 +47,13 @@ static inline int32_t level_of(int16_t value) {
     return (value + (value > 0)) >> 1;
 }
 
-void sky__exact_contexts(sky_coder *rows, const int16_t *levels) {
+void sky__exact_contexts(sky_coder *rows, const int16_t *k) {
+    uint8_t *restrict next_row = rows->trellis[0], *restrict next_half = rows->trellis[1];
     for (uint32_t i = 0; i < rows->steps * SKY_LANES; i++) {
-        int32_t level = level_of(levels[rows->channel[0][i]]);
-        bool real = rows->channel[0][i] < rows->width;
-        rows->trellis[0][i] = real && level <= -SKY_EXACT_BIAS ? 4 : 0;
-        rows->trellis[1][i] = real && level < -SKY_EXACT_BIAS ? 4 : 0;
+        next_row[i] = k[i] <= -SKY_EXACT_BIAS ? 4 : 0;
+        next_half[i] = k[i] < -SKY_EXACT_BIAS ? 4 : 0;
     }
+    sky_exact_pads(rows);
 }
 
 /* Both levels back to an element's top bits; false: no such exponent. */

@@ -12,6 +12,8 @@
 #ifndef SKY_CODEC_EXACT_H
 #define SKY_CODEC_EXACT_H
 
+#include <string.h>
+
 #include "codec/classes.h"
 #include "codec/rows.h"
 
@@ -43,9 +45,21 @@ void sky__exact_gather(const sky_exact *x, const uint8_t *row, size_t head_bytes
 void sky__exact_split(const sky_exact *x, const uint16_t *top, const uint16_t *before,
                       int16_t *packed);
 
-/* Set the tables' bits for the token after (half 0) and for half 1 from half 0's levels: decoding a
- * lossless row of half 0 ends with this. */
-void sky__exact_contexts(sky_coder *rows, const int16_t *levels);
+/* The tables' bits for the token after (half 0) and for half 1 from half 0's level at position i;
+ * from all of them: decoding a lossless row of half 0 sets these. The padding, which comes first,
+ * has none.
+ * Shape:  k [steps × 64], by position */
+static inline void sky_exact_context(sky_coder *rows, uint32_t i, int32_t k) {
+    bool real = rows->channel[0][i] < rows->width;
+    rows->trellis[0][i] = real && k <= -SKY_EXACT_BIAS ? 4 : 0;
+    rows->trellis[1][i] = real && k < -SKY_EXACT_BIAS ? 4 : 0;
+}
+static inline void sky_exact_pads(sky_coder *rows) {
+    uint32_t pads = rows->steps * SKY_LANES - rows->width;
+    memset(rows->trellis[0], 0, pads);
+    memset(rows->trellis[1], 0, pads);
+}
+void sky__exact_contexts(sky_coder *rows, const int16_t *k);
 
 /* Decode: set usual_at, before a tile's first row. */
 void sky__exact_prepare(sky_exact *x, const sky_coder *rows);

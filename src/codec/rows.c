@@ -226,7 +226,7 @@ size_t sky__row_decode(sky_coder *rows, const sky_tables *tables, uint32_t half,
     for (uint32_t i = 0; i < count; i++)
         levels[channel[i]] = n[i];
     if (rows->exact && half == 0)
-        sky__exact_contexts(rows, levels);
+        sky__exact_contexts(rows, k);
     return (size_t)(end - in);
 }
 

@@ -187,11 +187,20 @@ INLINE const uint8_t *fields_of_vec(const vec_tables *t, const uint8_t *low, vec
     return low;
 }
 
-/* Levels of a vector, from symbols and low bits; steps its trellis. Returns the low bits' end. */
+/* As sky__exact_contexts, of levels of a byte. */
+INLINE void store_contexts(vec k, uint8_t *next_row, uint8_t *next_half) {
+    v_store(next_row, v_and(v_negative(v_add(k, v_set(SKY_EXACT_BIAS - 1))), v_set(4)));
+    v_store(next_half, v_and(v_negative(v_add(k, v_set(SKY_EXACT_BIAS))), v_set(4)));
+}
+
+/* Levels of a vector, from symbols and low bits; steps its trellis, or sets bits a of the next row
+ * and of `next_half`. Returns the low bits' end. */
 INLINE const uint8_t *levels_of_vec(const vec_tables *t, vec symbol, vec state, vec a,
                                     const uint8_t *low, row_kind kind, uint8_t *trellis,
-                                    uint8_t *n_low, uint8_t *n_high) {
+                                    uint8_t *next_half, uint8_t *n_low, uint8_t *n_high) {
     vec k = v_look_up(v_load(t->level_low), symbol), fields;
+    if (next_half)
+        store_contexts(k, trellis, next_half);
     if (kind.shifted) {
         low = fields_of_vec(t, low, &fields);
         k = v_or(k, fields);
@@ -221,6 +230,8 @@ static inline size_t patch_escapes(sky_coder *rows, uint32_t half, const scratch
             if (k > SKY_LEVEL_MAX || k < -SKY_LEVEL_MAX)
                 return SIZE_MAX;
             levels[rows->channel[half][i]] = (int16_t)(2 * k - (m->trellis[i] >> 2) * sign);
+            if (rows->exact && half == 0)
+                sky_exact_context(rows, i, k);
             if (!rows->plain)
                 rows->trellis[half][i] = sky__trellis_next[m->trellis[i] | (k & 1) << 3];
         }
@@ -250,8 +261,9 @@ INLINE const uint8_t *decode_vecs(sky_coder *rows, const vec_tables *t, uint32_t
             at = refill(&low[j], &high[j], at);
             v_store(m->trellis + place, state);
             m->escapes[v + j] = v_bits(v_above(symbol, v_set(SKY_ESCAPE - 1)));
-            low_bits = levels_of_vec(t, symbol, state, a, low_bits, kind, trellis, m->low + place,
-                                     m->high + place);
+            uint8_t *next = kind.by_a && rows->exact && half == 0 ? rows->trellis[1] + place : NULL;
+            low_bits = levels_of_vec(t, symbol, state, a, low_bits, kind, trellis, next,
+                                     m->low + place, m->high + place);
         }
     for (uint32_t j = 0; j < VECS; j++) {
         v_store(rows->state[0] + j * VEC_BYTES, low[j]);
@@ -283,6 +295,8 @@ INLINE size_t decode_row(sky_coder *rows, const decode_tables *tables, uint32_t 
     scratch m;
     const uint8_t *end = decode_vecs(rows, tables->vec[half], half, in, kind, &m);
     uint32_t count = rows->steps * SKY_LANES;
+    if (kind.by_a && rows->exact && half == 0)
+        sky_exact_pads(rows);
     if (count <= ORDER_MAX)
         put_in_order(&tables->order[half], count, kind.wide, &m, levels);
     else
@@ -296,21 +310,13 @@ static inline size_t decode_row_of_units(sky_coder *rows, const sky_tables *tabl
     const decode_tables *t = (const decode_tables *)tables;
     bool by_a = sky_rows_by_a(rows), stepped = !rows->plain;
     bool wide = t->wide[half], shifted = rows->low_bytes[half] != 0;
-    size_t used;
+#define DECODE(...) decode_row(rows, t, half, in, (row_kind){__VA_ARGS__}, levels)
     if (wide) /* one body for each, in which these are constants */
-        used = by_a ? decode_row(rows, t, half, in, (row_kind){true, stepped, true, true}, levels)
-                    : decode_row(rows, t, half, in, (row_kind){false, false, true, true}, levels);
-    else if (by_a)
-        used = shifted
-                   ? decode_row(rows, t, half, in, (row_kind){true, stepped, true, false}, levels)
-                   : decode_row(rows, t, half, in, (row_kind){true, stepped, false, false}, levels);
-    else
-        used = shifted
-                   ? decode_row(rows, t, half, in, (row_kind){false, false, true, false}, levels)
-                   : decode_row(rows, t, half, in, (row_kind){false, false, false, false}, levels);
-    if (rows->exact && half == 0 && used != SIZE_MAX)
-        sky__exact_contexts(rows, levels);
-    return used;
+        return by_a ? DECODE(true, stepped, true, true) : DECODE(false, false, true, true);
+    if (by_a)
+        return shifted ? DECODE(true, stepped, true, false) : DECODE(true, stepped, false, false);
+    return shifted ? DECODE(false, false, true, false) : DECODE(false, false, false, false);
+#undef DECODE
 }
 
 #endif
