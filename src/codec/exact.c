@@ -43,8 +43,8 @@ void sky__exact_split(const sky_exact *x, const uint16_t *top, const uint16_t *b
 }
 
 /* A level out of what row decoding makes of it, 2k or one nearer to zero. */
-static inline int32_t level_of(int16_t value) {
-    return (value + (value > 0)) >> 1;
+static inline int16_t level_of(int16_t value) {
+    return (int16_t)((int16_t)(value + (value > 0)) >> 1);
 }
 
 void sky__exact_contexts(sky_coder *rows, const int16_t *k) {
@@ -56,20 +56,23 @@ void sky__exact_contexts(sky_coder *rows, const int16_t *k) {
     sky_exact_pads(rows);
 }
 
-/* Both levels back to an element's top bits; false: no such exponent. */
+/* Both levels back to an element's top bits; false: no such exponent. In words throughout, as
+ * vectors hold twice as many. */
 static bool join_tops(sky_exact *x, const int16_t *restrict levels0,
                       const int16_t *restrict levels1, uint16_t *restrict top) {
-    uint32_t shift = sky_exact_shift(x->element), wrong = 0;
-    uint32_t exponent_max = x->element == SKY_ELEMENT_F16 ? 31 : 255, width = x->width;
+    uint32_t shift = sky_exact_shift(x->element), width = x->width;
+    uint16_t exponent_max = x->element == SKY_ELEMENT_F16 ? 31 : 255, wrong = 0;
+    uint16_t middle = (uint16_t)(4u << shift), rest = (uint16_t)(middle - 1);
     uint8_t *restrict before = x->before;
     const uint8_t *restrict usual = x->usual;
     for (uint32_t i = 0; i < width; i++) {
-        uint32_t e = (uint32_t)((int32_t)usual[i] - SKY_EXACT_BIAS - level_of(levels0[i]));
-        uint32_t other = (uint32_t)(level_of(levels1[i]) + (4 << shift));
-        uint32_t sign = (other >> (shift + 2) ^ before[i]) & 1;
+        uint16_t e = (uint16_t)(usual[i] - SKY_EXACT_BIAS - level_of(levels0[i]));
+        uint16_t other = (uint16_t)(level_of(levels1[i]) + middle);
+        uint16_t sign = (uint16_t)((uint16_t)(other >> (shift + 2)) ^ before[i]) & 1;
         wrong |= e > exponent_max;
         before[i] = (uint8_t)sign;
-        top[i] = (uint16_t)(sign << 15 | e << (shift + 2) | (other & ((4u << shift) - 1)));
+        top[i] = (uint16_t)((uint16_t)(sign << 15) | (uint16_t)(e << (shift + 2)) |
+                            (uint16_t)(other & rest));
     }
     return !wrong;
 }
