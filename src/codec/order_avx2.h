@@ -30,11 +30,11 @@ static inline void order_init(order *o, const uint8_t *from, uint32_t count) {
         }
 }
 
-/* 64 bytes of the output, from place `at` on. */
-static inline void order_step(const order *o, uint32_t at, const uint8_t *in, uint32_t count,
-                              __m256i out[2]) {
+/* 64 bytes of the output, from place `at` on; 0 where they do not come from begin … end. */
+static inline void order_step(const order *o, uint32_t at, const uint8_t *in, uint32_t begin,
+                              uint32_t end, __m256i out[2]) {
     __m256i first = _mm256_setzero_si256(), second = first;
-    for (uint32_t u = 0; u < count / SKY_UNIT; u++) {
+    for (uint32_t u = begin / SKY_UNIT; u < end / SKY_UNIT; u++) {
         const __m256i *from = (const __m256i *)(const void *)(o->at[u] + at);
         __m256i unit = _mm256_broadcastsi128_si256(
             _mm_loadu_si128((const __m128i *)(const void *)(in + u * SKY_UNIT)));

@@ -136,11 +136,11 @@ static inline void order_init(order *o, const uint8_t *from, uint32_t count) {
     memcpy(o->from, from, count);
 }
 
-static inline void order_step(const order *o, uint32_t at, const uint8_t *in, uint32_t count,
-                              vec out[4]) {
+static inline void order_step(const order *o, uint32_t at, const uint8_t *in, uint32_t begin,
+                              uint32_t end, vec out[4]) {
     for (uint32_t j = 0; j < 4; j++) {
         vec from = v_load(o->from + at + 16 * j), x = v_set(0);
-        for (uint32_t part = 0; part < count; part += 64)
+        for (uint32_t part = begin; part < end; part += 64)
             x = vorrq_u8(x, vqtbl4q_u8(vld1q_u8_x4(in + part), v_sub(from, v_set((uint8_t)part))));
         out[j] = x;
     }

@@ -23,7 +23,8 @@
  * and, for up to ORDER_MAX bytes in another order, an `order` with
  *
  *   order_init(order, from, count)           for each byte where it comes from
- *   order_step(order, at, in, count, out)    64 of them, from place `at` on
+ *   order_step(order, at, in, begin, end, out)    64 of them, from place `at` on; 0 where they do
+ *                                            not come from begin … end, multiples of 64
  *
  * How a symbol is found: rows_avx512.c. */
 #ifndef SKY_CODEC_ROWS_UNITS_H
@@ -65,7 +66,7 @@ typedef struct {
 typedef struct {
     vec_tables vec[2][SKY_UNITS_MAX / VEC_UNITS];
     order order[2];
-    bool wide[2]; /* some level may not fit a byte */
+    uint32_t narrow[2]; /* places before it have levels that fit a byte: whole steps */
 } decode_tables;
 
 _Static_assert(sizeof(decode_tables) <= sizeof(sky_tables), "tables are too large");
@@ -121,12 +122,13 @@ static void make_unit(vec_tables *t, uint32_t at, uint32_t table, uint32_t shift
 static void prepare_units(sky_tables *tables, const sky_coder *rows) {
     decode_tables *t = (decode_tables *)tables;
     for (uint32_t half = 0; half < 2; half++) {
-        t->wide[half] = 0;
+        uint32_t narrow = 0;
         for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
             make_unit(&t->vec[half][u / VEC_UNITS], u % VEC_UNITS * SKY_UNIT, rows->table[half][u],
                       rows->shift[half][u], sky_rows_by_a(rows));
-            t->wide[half] |= rows->shift[half][u] > NARROW_SHIFT;
+            narrow += narrow == u && rows->shift[half][u] <= NARROW_SHIFT;
         }
+        t->narrow[half] = narrow * SKY_UNIT / SKY_LANES * SKY_LANES;
         make_order(&t->order[half], rows->channel[half], rows->steps * SKY_LANES);
     }
 }
@@ -193,6 +195,12 @@ INLINE void store_contexts(vec k, uint8_t *next_row, uint8_t *next_half) {
     v_store(next_half, v_and(v_negative(v_add(k, v_set(SKY_EXACT_BIAS))), v_set(4)));
 }
 
+/* Words whose bytes are apart. */
+INLINE void twice(vec *low, vec *high) {
+    *high = v_sub(v_add(*high, *high), v_negative(*low));
+    *low = v_add(*low, *low);
+}
+
 /* Levels of a vector, from symbols and low bits; steps its trellis, or sets bits a of the next row
  * and of `next_half`. Returns the low bits' end. */
 INLINE const uint8_t *levels_of_vec(const vec_tables *t, vec symbol, vec state, vec a,
@@ -211,10 +219,13 @@ INLINE const uint8_t *levels_of_vec(const vec_tables *t, vec symbol, vec state, 
     }
     if (kind.wide) {
         vec high = v_look_up(v_load(t->level_high), symbol);
-        v_halves_of_words(&k, &high, a);
+        if (kind.by_a)
+            v_halves_of_words(&k, &high, a);
+        else
+            twice(&k, &high);
         v_store(n_high, high);
     } else {
-        k = v_halves(k, a);
+        k = kind.by_a ? v_halves(k, a) : v_add(k, k);
     }
     v_store(n_low, k);
     return low;
@@ -229,78 +240,110 @@ static inline size_t patch_escapes(sky_coder *rows, uint32_t half, const scratch
             int32_t k = (int16_t)sky_load_u16(in + used), sign = (k > 0) - (k < 0);
             if (k > SKY_LEVEL_MAX || k < -SKY_LEVEL_MAX)
                 return SIZE_MAX;
-            levels[rows->channel[half][i]] = (int16_t)(2 * k - (m->trellis[i] >> 2) * sign);
+            uint32_t state = sky_rows_by_a(rows) ? m->trellis[i] : 0;
+            levels[rows->channel[half][i]] = (int16_t)(2 * k - (int32_t)(state >> 2) * sign);
             if (rows->exact && half == 0)
                 sky_exact_context(rows, i, k);
             if (!rows->plain)
-                rows->trellis[half][i] = sky__trellis_next[m->trellis[i] | (k & 1) << 3];
+                rows->trellis[half][i] = sky__trellis_next[state | (k & 1) << 3];
         }
     return used;
 }
 
-/* All of a row but its escapes and order. Returns where the escapes begin. */
-INLINE const uint8_t *decode_vecs(sky_coder *rows, const vec_tables *t, uint32_t half,
-                                  const uint8_t *in, row_kind kind, scratch *m) {
-    vec low[VECS], high[VECS];
-    const uint8_t *low_bits = in, *at = in + rows->low_bytes[half];
-    for (uint32_t j = 0; j < VECS; j++) {
-        low[j] = v_load(rows->state[0] + j * VEC_BYTES);
-        high[j] = v_load(rows->state[1] + j * VEC_BYTES);
-    }
-    for (uint32_t v = 0; v < sky_rows_units(rows) / VEC_UNITS; v += VECS)
+/* Where a row's decoding is. */
+typedef struct {
+    vec low[VECS]; /* states */
+    vec high[VECS];
+    const uint8_t *in;       /* the next byte for a state */
+    const uint8_t *low_bits; /* the next unit's */
+} chain;
+
+/* Levels at some places of a row, whole steps of it, but for escapes. */
+INLINE void decode_steps(sky_coder *rows, const vec_tables *t, uint32_t half, uint32_t begin,
+                         uint32_t end, row_kind kind, chain *c, scratch *m) {
+    t += begin / VEC_BYTES;
+    for (uint32_t step = begin; step < end; step += SKY_LANES)
 #pragma GCC unroll 4 /* states stay in registers */
         for (uint32_t j = 0; j < VECS; j++, t++) {
-            uint32_t place = (v + j) * VEC_BYTES;
+            uint32_t place = step + j * VEC_BYTES;
             uint8_t *trellis = rows->trellis[half] + place;
-            vec state = v_load(trellis), a = v_set(0), a4 = v_set(0);
+            vec state = v_set(0), a = v_set(0), a4 = v_set(0);
             if (kind.by_a) {
+                state = v_load(trellis);
+                v_store(m->trellis + place, state);
                 a = v_above(state, v_set(3));
                 a4 = v_and(state, v_set(4));
             }
-            vec symbol = decode_vec(t, a, a4, kind.by_a, &low[j], &high[j]);
-            at = refill(&low[j], &high[j], at);
-            v_store(m->trellis + place, state);
-            m->escapes[v + j] = v_bits(v_above(symbol, v_set(SKY_ESCAPE - 1)));
+            vec symbol = decode_vec(t, a, a4, kind.by_a, &c->low[j], &c->high[j]);
+            c->in = refill(&c->low[j], &c->high[j], c->in);
+            m->escapes[place / VEC_BYTES] = v_bits(v_above(symbol, v_set(SKY_ESCAPE - 1)));
             uint8_t *next = kind.by_a && rows->exact && half == 0 ? rows->trellis[1] + place : NULL;
-            low_bits = levels_of_vec(t, symbol, state, a, low_bits, kind, trellis, next,
-                                     m->low + place, m->high + place);
+            c->low_bits = levels_of_vec(t, symbol, state, a, c->low_bits, kind, trellis, next,
+                                        m->low + place, m->high + place);
         }
+}
+
+/* All of a row but its escapes and order. Returns where the escapes begin. */
+INLINE const uint8_t *decode_vecs(sky_coder *rows, const decode_tables *tables, uint32_t half,
+                                  const uint8_t *in, row_kind kind, scratch *m) {
+    const vec_tables *t = tables->vec[half];
+    uint32_t count = rows->steps * SKY_LANES, narrow = kind.wide ? tables->narrow[half] : count;
+    row_kind first = kind;
+    first.wide = false;
+    chain c = {.in = in + rows->low_bytes[half], .low_bits = in};
     for (uint32_t j = 0; j < VECS; j++) {
-        v_store(rows->state[0] + j * VEC_BYTES, low[j]);
-        v_store(rows->state[1] + j * VEC_BYTES, high[j]);
+        c.low[j] = v_load(rows->state[0] + j * VEC_BYTES);
+        c.high[j] = v_load(rows->state[1] + j * VEC_BYTES);
     }
-    return at;
+    decode_steps(rows, t, half, 0, narrow, first, &c, m);
+    if (kind.wide)
+        decode_steps(rows, t, half, narrow, count, kind, &c, m);
+    for (uint32_t j = 0; j < VECS; j++) {
+        v_store(rows->state[0] + j * VEC_BYTES, c.low[j]);
+        v_store(rows->state[1] + j * VEC_BYTES, c.high[j]);
+    }
+    return c.in;
 }
 
-static void put_one_by_one(const uint16_t *channel, uint32_t count, bool wide, const scratch *m,
-                           int16_t *levels) {
-    for (uint32_t i = 0; i < count; i++)
-        levels[channel[i]] = (int16_t)(wide ? m->low[i] | m->high[i] << 8 : (int8_t)m->low[i]);
+static void put_one_by_one(const uint16_t *channel, uint32_t narrow, uint32_t count,
+                           const scratch *m, int16_t *levels) {
+    for (uint32_t i = 0; i < narrow; i++)
+        levels[channel[i]] = (int8_t)m->low[i];
+    for (uint32_t i = narrow; i < count; i++)
+        levels[channel[i]] = (int16_t)(m->low[i] | m->high[i] << 8);
 }
 
-INLINE void put_in_order(const order *o, uint32_t count, bool wide, const scratch *m,
-                         int16_t *levels) {
+/* Low bytes that are narrow levels bring their signs with them. */
+INLINE void put_in_order(const order *o, uint32_t narrow, uint32_t count, bool wide,
+                         const scratch *m, int16_t *levels) {
     for (uint32_t at = 0; at < count; at += SKY_LANES) {
-        vec low[VECS], high[VECS];
-        order_step(o, at, m->low, count, low);
-        if (wide)
-            order_step(o, at, m->high, count, high);
-        for (uint32_t j = 0; j < VECS; j++, levels += VEC_BYTES)
-            v_store_words(low[j], wide ? high[j] : v_negative(low[j]), levels);
+        vec low[VECS], more[VECS], high[VECS];
+        order_step(o, at, m->low, 0, narrow, low);
+        if (wide) {
+            order_step(o, at, m->low, narrow, count, more);
+            order_step(o, at, m->high, narrow, count, high);
+        }
+        for (uint32_t j = 0; j < VECS; j++, levels += VEC_BYTES) {
+            vec sign = v_negative(low[j]);
+            if (wide)
+                v_store_words(v_or(low[j], more[j]), v_or(sign, high[j]), levels);
+            else
+                v_store_words(low[j], sign, levels);
+        }
     }
 }
 
 INLINE size_t decode_row(sky_coder *rows, const decode_tables *tables, uint32_t half,
                          const uint8_t *in, row_kind kind, int16_t *levels) {
     scratch m;
-    const uint8_t *end = decode_vecs(rows, tables->vec[half], half, in, kind, &m);
-    uint32_t count = rows->steps * SKY_LANES;
+    const uint8_t *end = decode_vecs(rows, tables, half, in, kind, &m);
+    uint32_t count = rows->steps * SKY_LANES, narrow = kind.wide ? tables->narrow[half] : count;
     if (kind.by_a && rows->exact && half == 0)
         sky_exact_pads(rows);
     if (count <= ORDER_MAX)
-        put_in_order(&tables->order[half], count, kind.wide, &m, levels);
+        put_in_order(&tables->order[half], narrow, count, kind.wide, &m, levels);
     else
-        put_one_by_one(rows->channel[half], count, kind.wide, &m, levels);
+        put_one_by_one(rows->channel[half], narrow, count, &m, levels);
     size_t used = (size_t)(end - in), more = patch_escapes(rows, half, &m, end, levels);
     return more == SIZE_MAX ? SIZE_MAX : used + more;
 }
@@ -309,7 +352,7 @@ static inline size_t decode_row_of_units(sky_coder *rows, const sky_tables *tabl
                                          const uint8_t *in, int16_t *levels) {
     const decode_tables *t = (const decode_tables *)tables;
     bool by_a = sky_rows_by_a(rows), stepped = !rows->plain;
-    bool wide = t->wide[half], shifted = rows->low_bytes[half] != 0;
+    bool wide = t->narrow[half] < rows->steps * SKY_LANES, shifted = rows->low_bytes[half] != 0;
 #define DECODE(...) decode_row(rows, t, half, in, (row_kind){__VA_ARGS__}, levels)
     if (wide) /* one body for each, in which these are constants */
         return by_a ? DECODE(true, stepped, true, true) : DECODE(false, false, true, true);
