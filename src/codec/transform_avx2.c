@@ -9,7 +9,7 @@
 #define sky__transform_angles        sky__transform_angles_any_avx2
 #define sky__transform_turn_on       sky__transform_turn_on_avx2
 #define sky__transform_scale         sky__transform_scale_avx2
-#define sky__transform_restore       sky__transform_restore_any_avx2
+#define sky__transform_restore       sky__transform_restore_avx2
 #define sky__transform_restore_pairs sky__transform_restore_pairs_any_avx2
 #define sky__transform_load          sky__transform_load_any_avx2
 #define sky__transform_forward       sky__transform_forward_any_avx2
@@ -92,11 +92,31 @@ INLINE run run_of(const sky_transform *t, uint32_t head, bool turned) {
 
 /* ---- decoding ---- */
 
+/* Eight angles: of a token and, from those of position 2, of the one two after it. */
 typedef struct {
-    const sky_transform *t;
+    __m256 c;
+    __m256 s;
+} angles;
+
+INLINE angles load_angles(const sky_transform *t, uint32_t which, uint32_t pair) {
+    return (angles){_mm256_load_ps(t->cosine[which] + pair), _mm256_load_ps(t->sine[which] + pair)};
+}
+INLINE void store_angles(angles a, sky_transform *t, uint32_t which, uint32_t pair) {
+    _mm256_store_ps(t->cosine[which] + pair, a.c);
+    _mm256_store_ps(t->sine[which] + pair, a.s);
+}
+INLINE angles turned_on(angles a, angles two) {
+    return (angles){_mm256_sub_ps(_mm256_mul_ps(a.c, two.c), _mm256_mul_ps(a.s, two.s)),
+                    sum_of_products(a.s, two.c, a.c, two.s)};
+}
+
+/* Two tokens on their way. */
+typedef struct {
+    sky_transform *t;
     const int16_t *sum;
     const int16_t *difference;
     uint8_t *out[2]; /* of the head at hand */
+    bool turn_on;    /* the angles are still those of the two tokens before */
     sky_element element;
 } restoring;
 
@@ -124,7 +144,22 @@ INLINE void unmix(const sky_transform *t, uint32_t pair, __m256 x[2], __m256 y[2
     }
 }
 
-INLINE void restore_run(const restoring *r, const run *o) {
+/* Turn both tokens' values by rope, the angles on before if need be: every head takes them from the
+ * start, the last one keeps them. */
+INLINE void turn_eight(const restoring *r, bool last, uint32_t pair, __m256 x[2], __m256 y[2]) {
+    for (uint32_t i = 0; i < 2; i++) {
+        angles turn = load_angles(r->t, i, pair);
+        __m256 a = x[i], b = y[i];
+        if (r->turn_on)
+            turn = turned_on(turn, load_angles(r->t, 2, pair));
+        if (r->turn_on && last)
+            store_angles(turn, r->t, i, pair);
+        x[i] = _mm256_sub_ps(_mm256_mul_ps(a, turn.c), _mm256_mul_ps(b, turn.s));
+        y[i] = sum_of_products(a, turn.s, b, turn.c);
+    }
+}
+
+INLINE void restore_run(const restoring *r, const run *o, bool turned) {
     const sky_transform *t = r->t;
     uint32_t base = o->head * t->dim, size = sky_element_bytes(r->element);
     for (uint32_t at = 0; at < o->count; at += LANES) {
@@ -134,44 +169,25 @@ INLINE void restore_run(const restoring *r, const run *o) {
         load_levels(r, base + second, y);
         unmix(t, o->head * (t->dim / 2) + pair, x, y);
         for (uint32_t i = 0; i < 2; i++) {
-            __m256 a = _mm256_add_ps(x[i], _mm256_loadu_ps(t->mean + base + first));
-            __m256 b = _mm256_add_ps(y[i], _mm256_loadu_ps(t->mean + base + second));
-            if (o->turned) {
-                __m256 c = _mm256_load_ps(t->cosine[i] + pair),
-                       s = _mm256_load_ps(t->sine[i] + pair);
-                __m256 before = a;
-                a = _mm256_sub_ps(_mm256_mul_ps(a, c), _mm256_mul_ps(b, s));
-                b = sum_of_products(before, s, b, c);
-            }
-            store(a, r->element, r->out[i] + first * size);
-            store(b, r->element, r->out[i] + second * size);
+            x[i] = _mm256_add_ps(x[i], _mm256_loadu_ps(t->mean + base + first));
+            y[i] = _mm256_add_ps(y[i], _mm256_loadu_ps(t->mean + base + second));
+        }
+        if (turned)
+            turn_eight(r, o->head + 1 == t->heads, pair, x, y);
+        for (uint32_t i = 0; i < 2; i++) {
+            store(x[i], r->element, r->out[i] + first * size);
+            store(y[i], r->element, r->out[i] + second * size);
         }
     }
 }
 
-INLINE void restore_heads(restoring *r, size_t head_bytes) {
-    for (uint32_t head = 0; head < r->t->heads; head++) {
-        run turned = run_of(r->t, head, true), rest = run_of(r->t, head, false);
-        restore_run(r, &turned);
-        restore_run(r, &rest);
-        r->out[0] += head_bytes;
-        r->out[1] += head_bytes;
-    }
-}
-
-void sky__transform_restore_avx2(const sky_transform *t, const int16_t *sum,
-                                 const int16_t *difference, uint8_t *const out[2],
-                                 size_t head_bytes) {
-    if (!difference || !in_eights(t)) {
-        sky__transform_restore_any_avx2(t, sum, difference, out, head_bytes);
-        return;
-    }
-    restoring r = {t, sum, difference, {out[0], out[1]}, t->element};
-    if (t->element == SKY_ELEMENT_F16) {
-        r.element = SKY_ELEMENT_F16;
-        restore_heads(&r, head_bytes);
-    } else {
-        restore_heads(&r, head_bytes);
+INLINE void restore_heads(restoring r, size_t head_bytes) {
+    for (uint32_t head = 0; head < r.t->heads; head++) {
+        run turned = run_of(r.t, head, true), rest = run_of(r.t, head, false);
+        restore_run(&r, &turned, true);
+        restore_run(&r, &rest, false);
+        r.out[0] += head_bytes;
+        r.out[1] += head_bytes;
     }
 }
 
@@ -183,10 +199,15 @@ void sky__transform_restore_pairs_avx2(sky_transform *t, int16_t (*rows)[SKY_WID
     }
     for (uint32_t i = 0; i < to->pairs; i++) {
         uint8_t *out = to->out + 2 * i * to->token_bytes;
-        uint8_t *const both[2] = {out, out + to->token_bytes};
-        if (i || to->turn_on)
-            sky__transform_turn_on_avx2(t);
-        sky__transform_restore_avx2(t, rows[2 * i], rows[2 * i + 1], both, to->head_bytes);
+        restoring r = {
+            t,         rows[2 * i], rows[2 * i + 1], {out, out + to->token_bytes}, i || to->turn_on,
+            t->element};
+        if (t->element == SKY_ELEMENT_F16) {
+            r.element = SKY_ELEMENT_F16;
+            restore_heads(r, to->head_bytes);
+        } else {
+            restore_heads(r, to->head_bytes);
+        }
     }
 }
 
