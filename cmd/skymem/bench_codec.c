@@ -376,16 +376,21 @@ static int measure_memory(bench_rows *m) {
 /* The kernels that were not chosen, at few levels. */
 static int measure_kernels(bench_rows *m) {
     static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
+    static const struct {
+        sky_level level;
+        bool plain;
+    } few[] = {{SKY_LEVEL_LOSSLESS, true},
+               {SKY_LEVEL_8, true},
+               {SKY_LEVEL_4, true},
+               {SKY_LEVEL_3, true},
+               {SKY_LEVEL_3, false}};
     const char *chosen = sky_codec_kernels_name();
     int code = CLI_OK;
     for (size_t i = 0; code == CLI_OK && i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i], chosen) == 0 || sky_codec_kernels_use(names[i]) != SKY_OK)
             continue;
-        code = measure(m, SKY_LEVEL_LOSSLESS, true);
-        if (code == CLI_OK)
-            code = measure(m, SKY_LEVEL_3, true);
-        if (code == CLI_OK)
-            code = measure(m, SKY_LEVEL_3, false);
+        for (size_t j = 0; code == CLI_OK && j < sizeof few / sizeof few[0]; j++)
+            code = measure(m, few[j].level, few[j].plain);
     }
     sky_codec_kernels_use(chosen);
     return code;
