@@ -17,6 +17,17 @@ static inline vec v_load(const void *p) {
 static inline vec v_twice(const void *p) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
 }
+static inline vec v_of_units(const uint8_t *const p[2]) {
+    vec first = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p[0]));
+    return _mm256_inserti128_si256(first, _mm_loadu_si128((const __m128i *)(const void *)p[1]), 1);
+}
+static inline vec v_sums(vec x) {
+    x = _mm256_adds_epu8(x, _mm256_bslli_epi128(x, 1));
+    x = _mm256_adds_epu8(x, _mm256_bslli_epi128(x, 2));
+    x = _mm256_adds_epu8(x, _mm256_bslli_epi128(x, 4));
+    x = _mm256_adds_epu8(x, _mm256_bslli_epi128(x, 8));
+    return _mm256_bslli_epi128(x, 1);
+}
 static inline void v_store(void *p, vec x) {
     _mm256_storeu_si256((__m256i *)p, x);
 }

@@ -15,6 +15,17 @@ static inline vec v_load(const void *p) {
 static inline vec v_twice(const void *p) {
     return v_load(p);
 }
+static inline vec v_of_units(const uint8_t *const p[1]) {
+    return v_load(p[0]);
+}
+static inline vec v_sums(vec x) {
+    const vec zero = vdupq_n_u8(0);
+    x = vqaddq_u8(x, vextq_u8(zero, x, 15));
+    x = vqaddq_u8(x, vextq_u8(zero, x, 14));
+    x = vqaddq_u8(x, vextq_u8(zero, x, 12));
+    x = vqaddq_u8(x, vextq_u8(zero, x, 8));
+    return vextq_u8(zero, x, 15);
+}
 static inline void v_store(void *p, vec x) {
     vst1q_u8((uint8_t *)p, x);
 }

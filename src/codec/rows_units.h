@@ -4,6 +4,8 @@
  *
  *   v_load v_store v_set v_add v_sub v_and v_or v_min v_shift_left_2 v_shift_left_3
  *   v_twice(p)                  sixteen bytes, in every unit
+ *   v_of_units(p)               sixteen bytes each
+ *   v_sums(x)                   of the bytes before, in each unit; at most 255
  *   v_look_up(table, index)     within a unit; index below 16
  *   v_above(x, y)               −1 where x > y, for bytes below 128 or biased ones
  *   v_bias(x)                   x ⊕ VEC_BIAS, for comparisons of any bytes
@@ -81,33 +83,39 @@ static void make_order(order *o, const uint16_t *channel, uint32_t count) {
     order_init(o, from, count);
 }
 
-static void make_starts(vec_tables *t, uint32_t at, uint32_t a, const uint8_t *frequency) {
-    uint8_t *start = t->start[a] + at;
-    uint32_t sum = 0;
-    for (uint32_t s = 0; s < SKY_SYMBOLS; s++) {
-        start[s] = (uint8_t)(sum < 255 ? sum : 255);
-        t->less[a][at + s] = (uint8_t)(256 - frequency[s]);
-        sum += frequency[s];
+/* Starts and frequencies of a vector's tables, of both a's where that is asked for. What a = 1 has is
+ * looked up four bytes on. */
+static void make_starts(vec_tables *t, const uint8_t *tables, bool by_a) {
+    static const uint8_t second[16] = {0, 0, 0, 0, 255, 255, 255, 255}, /* four */
+        thirds[16] = {1, 5, 9, 13, 1, 5, 9, 13};
+    vec start[2], ones = v_twice(second);
+    for (uint32_t a = 0; a < (by_a ? 2 : 1); a++) {
+        const uint8_t *frequency[VEC_UNITS];
+        for (uint32_t u = 0; u < VEC_UNITS; u++)
+            frequency[u] = sky__bank[tables[u]][a];
+        vec f = v_of_units(frequency);
+        start[a] = v_sums(f);
+        v_store(t->less[a], v_sub(v_set(0), f));
+        v_store(t->start[a], start[a]);
+        start[a] = v_bias(start[a]);
     }
+    if (!by_a)
+        start[1] = start[0];
     for (uint32_t j = 0; j < 3; j++) {
-        uint8_t *quarter = t->quarter[j] + at, *third = t->third[j] + at + 4 * a;
-        if (a)
-            memset(quarter + 4, start[4 * j + 4] ^ VEC_BIAS, 4);
-        else
-            memset(quarter, start[4 * j + 4] ^ VEC_BIAS, SKY_UNIT);
-        for (uint32_t i = 0; i < 4; i++)
-            third[i] = start[4 * i + 1 + j] ^ VEC_BIAS;
+        vec four = v_set((uint8_t)(4 * j + 4)), third = v_add(v_twice(thirds), v_set((uint8_t)j));
+        v_store(t->quarter[j],
+                v_select(ones, v_look_up(start[1], four), v_look_up(start[0], four)));
+        v_store(t->third[j],
+                v_select(ones, v_look_up(start[1], third), v_look_up(start[0], third)));
     }
 }
 
-static void make_unit(vec_tables *t, uint32_t at, uint32_t table, uint32_t shift, bool by_a) {
+static void make_unit(vec_tables *t, uint32_t at, uint32_t table, uint32_t shift) {
     bool signs = table >= SKY_BANK_EXACT + SKY_EXACT_TABLES;
-    for (uint32_t a = 0; a < (by_a ? 2 : 1); a++) {
-        make_starts(t, at, a, sky__bank[table][a]);
-        if (signs) { /* slot 255 finds symbol 15, which stands for 10, the last there is */
-            t->start[a][at + 15] = t->start[a][at + 10];
-            t->less[a][at + 15] = t->less[a][at + 10];
-        }
+    for (uint32_t a = 0; signs && a < 2; a++) {
+        /* slot 255 finds symbol 15, which stands for 10, the last there is */
+        t->start[a][at + 15] = t->start[a][at + 10];
+        t->less[a][at + 15] = t->less[a][at + 10];
     }
     for (uint32_t s = 0; s < SKY_SYMBOLS; s++) {
         int32_t level = ((int32_t)s - SKY_SYMBOL_ZERO) * (1 << shift);
@@ -124,8 +132,10 @@ static void prepare_units(sky_tables *tables, const sky_coder *rows) {
     for (uint32_t half = 0; half < 2; half++) {
         uint32_t narrow = 0;
         for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
-            make_unit(&t->vec[half][u / VEC_UNITS], u % VEC_UNITS * SKY_UNIT, rows->table[half][u],
-                      rows->shift[half][u], sky_rows_by_a(rows));
+            vec_tables *v = &t->vec[half][u / VEC_UNITS];
+            if (u % VEC_UNITS == 0)
+                make_starts(v, &rows->table[half][u], sky_rows_by_a(rows));
+            make_unit(v, u % VEC_UNITS * SKY_UNIT, rows->table[half][u], rows->shift[half][u]);
             narrow += narrow == u && rows->shift[half][u] <= NARROW_SHIFT;
         }
         t->narrow[half] = narrow * SKY_UNIT / SKY_LANES * SKY_LANES;
