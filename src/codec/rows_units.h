@@ -255,7 +255,7 @@ static inline size_t patch_escapes(sky_coder *rows, uint32_t half, const scratch
             if (rows->exact && half == 0)
                 sky_exact_context(rows, i, k);
             if (!rows->plain)
-                rows->trellis[half][i] = sky__trellis_next[state | (k & 1) << 3];
+                rows->trellis[half][i] = sky__trellis_next[state | (uint32_t)(k & 1) << 3];
         }
     return used;
 }
