@@ -83,8 +83,8 @@ static void make_order(order *o, const uint16_t *channel, uint32_t count) {
     order_init(o, from, count);
 }
 
-/* Starts and frequencies of a vector's tables, of both a's where that is asked for. What a = 1 has is
- * looked up four bytes on. */
+/* Starts and frequencies of a vector's tables, of both a's where that is asked for. What a = 1 has
+ * is looked up four bytes on. */
 static void make_starts(vec_tables *t, const uint8_t *tables, bool by_a) {
     static const uint8_t second[16] = {0, 0, 0, 0, 255, 255, 255, 255}, /* four */
         thirds[16] = {1, 5, 9, 13, 1, 5, 9, 13};

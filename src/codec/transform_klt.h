@@ -1,9 +1,9 @@
-/* Rows times full matrices, the text that all kernels share. Vectors are of KLT_LANES floats, which
- * the file that includes it has defined.
+/* Rows times full matrices, the text that all kernels share. The file that includes it has defined
+ * KLT_LANES, the floats of a vector.
  *
  * A matrix of 256 × 256 takes 256 KiB, and to bring it from the second cache takes as long as to
  * multiply by it. So it lies in panels of 64 columns, and what 64 rows of a panel, 16 KiB, have to
- * add is added to one token after the other, 64 sums at a time in registers:
+ * add is added to one token after the other, its sums in registers:
  *
  *      columns ─►
  *     ┌───────┬───────┐      token 0   0 1 1 0 1 …   rows whose factor is not 0
@@ -11,8 +11,8 @@
  *     ├───────┤ panel │         …
  *     │       │       │
  *
- * A row is left out of the tokens whose factor is 0. The terms of each sum still come one by one, in
- * the order of rows, as transform.h says. */
+ * Tokens leave out the rows whose factor is 0. The terms of each sum still come one by one, in the
+ * order of rows, as transform.h says. */
 #ifndef SKY_CODEC_TRANSFORM_KLT_H
 #define SKY_CODEC_TRANSFORM_KLT_H
 
