@@ -69,10 +69,14 @@ static sky_slot slot_of(uint32_t symbol, uint32_t rest, uint32_t frequency) {
     return symbol | rest << 8 | frequency << 16;
 }
 
+/* Four at a time: what a symbol has too many of is the next one's. */
 static void make_slots(sky_slot *slots, const uint8_t *frequency) {
-    for (uint32_t s = 0; s < SKY_SYMBOLS; slots += frequency[s], s++)
-        for (uint32_t i = 0, first = slot_of(s, 0, frequency[s]); i < frequency[s]; i++)
-            slots[i] = first + (i << 8);
+    sky_slot all[256 + 4], *of = all;
+    for (uint32_t s = 0; s < SKY_SYMBOLS; of += frequency[s], s++)
+        for (uint32_t i = 0, first = slot_of(s, 0, frequency[s]); i < frequency[s]; i += 4)
+            for (uint32_t j = i; j < i + 4; j++)
+                of[j] = first + (j << 8);
+    memcpy(slots, all, 256 * sizeof *slots);
 }
 
 /* Table 0 leaves a state as it is. */
@@ -95,7 +99,7 @@ void sky__decode_prepare(sky_tables *tables, const sky_coder *rows) {
             uint32_t table = rows->table[half][u];
             if (slots->made[table])
                 continue;
-            for (uint32_t a = 0; a < 2; a++)
+            for (uint32_t a = 0; a < (sky_rows_by_a(rows) ? 2 : 1); a++)
                 if (table == 0)
                     make_silent(slots->of[count][a]);
                 else
