@@ -69,8 +69,8 @@ SKY_API sky_status sky_satellite_ask(const char *scenario_path, sky_satellite_st
 SKY_API sky_status sky_cache_satellites(sky_cache *cache, size_t tier, sky_time until,
                                         sky_satellite_stat *stats, size_t count_max, size_t *count);
 
-/* The files a scenario's udp section names, and where its first satellite listens; empty when it
- * has none. Paths are beside the scenario. */
+/* The files a scenario's udp section names, and where its first satellite listens. Paths are beside
+ * the scenario; tenant_path is empty when it names none. */
 typedef struct {
     char base[64];
     char key_path[1024];
@@ -79,7 +79,7 @@ typedef struct {
     uint32_t slots; /* of a plane: satellite number i is plane i / slots + 1, slot i % slots + 1 */
 } sky_satellite_site;
 
-/* Errors: as sky_satellite_run */
+/* Errors: as sky_satellite_run; SKY_E_PARAM too: it has no udp section */
 SKY_API sky_status sky_satellite_site_read(const char *scenario_path, sky_satellite_site *out,
                                            sky_error *error);
 

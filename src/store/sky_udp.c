@@ -234,7 +234,9 @@ static sky_status open_ground(void *context, const sky_clock *clock, const sky_r
     sky_station_options options = {
         .scenario = p->scenario, .path = p->path, .clock = sky_clock_system()};
     (void)clock; /* a calendar for what expires; the sky's time is the one of all stations */
-    sky_status status = read_tenant(g, p, error);
+    sky_status status = sky_station_udp_expect(p->scenario, p->path, error);
+    if (status == SKY_OK)
+        status = read_tenant(g, p, error);
     if (status == SKY_OK)
         status = sky_station_open(&options, &g->station, error);
     if (status == SKY_OK)

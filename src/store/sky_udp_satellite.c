@@ -194,7 +194,8 @@ sky_status sky_satellite_site_read(const char *scenario_path, sky_satellite_site
     if (status != SKY_OK)
         return status;
     memcpy(site.base, scenario.udp.base, sizeof site.base);
-    if (scenario.udp.key[0])
+    status = sky_station_udp_expect(&scenario, scenario_path, error);
+    if (status == SKY_OK)
         status = sky_station_beside(scenario_path, scenario.udp.key, site.key_path, error);
     if (status == SKY_OK && scenario.udp.tenant[0])
         status = sky_station_beside(scenario_path, scenario.udp.tenant, site.tenant_path, error);

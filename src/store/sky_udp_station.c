@@ -546,14 +546,20 @@ static void configure(sky_station *s, bool direct) {
 
 /* ---- life ---- */
 
+sky_status sky_station_udp_expect(const sky_scenario *c, const char *path, sky_error *error) {
+    return c->udp.base[0] && c->udp.key[0]
+               ? SKY_OK
+               : sky_fail(error, SKY_E_PARAM,
+                          "%.200s: real satellites need a section such as udp: {base: "
+                          "127.0.0.1:7600, key: sky.key, tenant: tenant.key}",
+                          path);
+}
+
 static sky_status read_key(sky_station *s, const char *path, sky_error *error) {
     char key_path[SKY_STATION_PATH_MAX];
-    if (!s->scenario.udp.base[0] || !s->scenario.udp.key[0])
-        return sky_fail(error, SKY_E_PARAM,
-                        "%.200s: real satellites need a section such as udp: {base: "
-                        "127.0.0.1:7600, key: sky.key, tenant: tenant.key}",
-                        path);
-    sky_status status = sky_station_beside(path, s->scenario.udp.key, key_path, error);
+    sky_status status = sky_station_udp_expect(&s->scenario, path, error);
+    if (status == SKY_OK)
+        status = sky_station_beside(path, s->scenario.udp.key, key_path, error);
     return status == SKY_OK ? sky_secret_read(key_path, s->key, error) : status;
 }
 

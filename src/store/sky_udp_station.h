@@ -81,6 +81,8 @@ static inline uint32_t sky_station_within(uint64_t v, uint32_t low, uint32_t hig
  * the ground's by a seal. Errors: SKY_E_PARAM */
 sky_status sky_station_node_config(const sky_scenario *scenario, const sky_frame *frame,
                                    sky_node_config *out, sky_error *error);
+/* Errors: SKY_E_PARAM: it does not say where its satellites are, and under which key */
+sky_status sky_station_udp_expect(const sky_scenario *scenario, const char *path, sky_error *error);
 /* "FILE" beside the scenario at `path`. Errors: SKY_E_PARAM: too long */
 #define SKY_STATION_PATH_MAX 1024
 sky_status sky_station_beside(const char *path, const char *file, char out[SKY_STATION_PATH_MAX],
