@@ -3,15 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-extern char **environ;
+#define STOP_NS SKY_SECONDS(5)
 
 sky_satellite constellation_satellite(const constellation *x, uint32_t number) {
     return (sky_satellite){number / x->site.slots + 1, number % x->site.slots + 1};
@@ -19,12 +17,22 @@ sky_satellite constellation_satellite(const constellation *x, uint32_t number) {
 
 uint32_t constellation_running(const constellation *x) {
     uint32_t running = 0;
-    for (uint32_t i = 0; i < x->site.satellite_count; i++)
+    for (size_t i = 0; i < x->process_count; i++)
         running += x->processes[i].running;
     return running;
 }
 
-/* ---- processes ---- */
+constellation_process *constellation_find(const constellation *x, sky_satellite satellite) {
+    for (size_t i = 0; i < x->process_count; i++) {
+        constellation_process *p = &x->processes[i];
+        if (p->running && p->satellite.plane == satellite.plane &&
+            p->satellite.slot == satellite.slot)
+            return p;
+    }
+    return NULL;
+}
+
+/* ---- looking ---- */
 
 /* When a process started and the processor time it took, in ticks; false: there is none, or it is
  * dead and only waits to be collected. */
@@ -72,9 +80,11 @@ static void look_at(constellation_process *p) {
 }
 
 void constellation_look(constellation *x) {
-    for (uint32_t i = 0; i < x->site.satellite_count; i++)
+    for (size_t i = 0; i < x->process_count; i++)
         look_at(&x->processes[i]);
 }
+
+/* ---- starting ---- */
 
 /* skymemd stands beside skymem. */
 static bool daemon_path(char *out, size_t bytes) {
@@ -86,167 +96,95 @@ static bool daemon_path(char *out, size_t bytes) {
     return access(out, X_OK) == 0;
 }
 
-const char *constellation_last_words(const constellation *x, char out[CONSTELLATION_WORDS_BYTES]) {
-    char line[CONSTELLATION_WORDS_BYTES - 16];
+/* In the child: it outlives the terminal, and is remembered before it is anything. The lock goes
+ * with exec, so that nobody reads the file before the line is there. */
+static _Noreturn void become(const constellation *x, sky_satellite s, char *const argv[],
+                             int output) {
+    sigset_t none;
+    unsigned long long start = 0;
+    unsigned long ticks;
+    char line[96];
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int log = open(x->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    setsid();
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    process_stat(getpid(), &start, &ticks);
+    int length = snprintf(line, sizeof line, "%d %llu %u %u\n", (int)getpid(), start, s.plane,
+                          s.slot);
+    if (nothing < 0 || log < 0 || dup2(nothing, 0) < 0 || dup2(output, 1) < 0 || dup2(log, 2) < 0)
+        _exit(127);
+    if (write(x->state, line, (size_t)length) == length)
+        execv(argv[0], argv);
+    dprintf(2, "skymemd: %u,%u: %s\n", s.plane, s.slot, strerror(errno));
+    _exit(127);
+}
+
+int constellation_start(const cli *c, constellation *x, sky_satellite s) {
+    char program[PATH_MAX], which[32];
+    int ends[2];
+    if (!daemon_path(program, sizeof program))
+        return cli_failed(c, "skymemd is not beside skymem: install both in one folder");
+    constellation_process *p = constellation_add(x);
+    if (!p || pipe2(ends, O_CLOEXEC) != 0)
+        return cli_failed(c, "a pipe: %s", strerror(errno));
+    snprintf(which, sizeof which, "%u,%u", s.plane, s.slot);
+    char *argv[] = {program, "--satellite", which, "--scenario", x->scenario, NULL};
+    *p = (constellation_process){.satellite = s, .fresh = true, .ready = ends[0], .pid = fork()};
+    if (p->pid == 0)
+        become(x, s, argv, ends[1]);
+    close(ends[1]);
+    unsigned long ticks;
+    p->running = p->pid > 0 && process_stat(p->pid, &p->start, &ticks);
+    return p->pid > 0 ? CLI_OK : cli_failed(c, "satellite %s: %s", which, strerror(errno));
+}
+
+const char *constellation_last_words(const constellation *x, sky_satellite s,
+                                     char out[CONSTELLATION_WORDS_BYTES]) {
+    char line[CONSTELLATION_WORDS_BYTES - 16], prefix[48];
+    size_t length = (size_t)snprintf(prefix, sizeof prefix, "skymemd: %u,%u: ", s.plane, s.slot);
     FILE *f = fopen(x->log_path, "re");
     out[0] = 0;
+    if (f)
+        fseek(f, x->log_from, SEEK_SET);
     while (f && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = 0;
-        if (line[0])
-            snprintf(out, CONSTELLATION_WORDS_BYTES, ", saying \"%s\"", line);
+        if (strncmp(line, prefix, length) == 0)
+            snprintf(out, CONSTELLATION_WORDS_BYTES, ", saying \"%s\"", line + length);
     }
     if (f)
         fclose(f);
     return out;
 }
 
-int constellation_start(const cli *c, constellation *x, uint32_t number) {
-    char program[PATH_MAX], which[32];
-    sky_satellite s = constellation_satellite(x, number);
-    constellation_process *p = &x->processes[number];
-    int ends[2];
-    if (!daemon_path(program, sizeof program))
-        return cli_failed(c, "skymemd is not beside skymem: install both in one folder");
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return cli_failed(c, "a pipe: %s", strerror(errno));
-    snprintf(which, sizeof which, "%u,%u", s.plane, s.slot);
-    char *argv[] = {program, "--satellite", which, "--scenario", x->scenario, NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, ends[1], 1);
-    posix_spawn_file_actions_addopen(&files, 2, x->log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID); /* it outlives the terminal */
-    int failure = posix_spawn(&p->pid, program, &files, &attributes, argv, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-    close(ends[1]);
-    p->ready = ends[0];
-    unsigned long ticks;
-    if (failure != 0 || !process_stat(p->pid, &p->start, &ticks)) {
-        char words[CONSTELLATION_WORDS_BYTES];
-        close(ends[0]);
-        *p = (constellation_process){.ready = -1};
-        return cli_failed(c, "satellite %s did not start: %s%s; see %s", which,
-                          failure ? strerror(failure) : "it ended at once",
-                          constellation_last_words(x, words), x->log_path);
-    }
-    p->running = true;
-    return CLI_OK;
-}
+/* ---- ending ---- */
 
-/* ---- the file ---- */
-
-/* A folder of our own that nobody else can have put there. */
-static int state_folder(const cli *c, char *out, size_t bytes) {
-    const char *home = getenv("XDG_RUNTIME_DIR");
-    struct stat st;
-    if (home && home[0] == '/')
-        snprintf(out, bytes, "%.4000s/skymem", home);
-    else
-        snprintf(out, bytes, "/tmp/skymem-%u", (unsigned)geteuid());
-    if (mkdir(out, 0700) != 0 && errno != EEXIST)
-        return cli_failed(c, "%s: %s", out, strerror(errno));
-    if (lstat(out, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 077)
-        return cli_failed(c, "%s: must be a folder of this user alone (mode 0700)", out);
-    return CLI_OK;
-}
-
-static int name_files(const cli *c, constellation *x) {
-    char folder[4100];
-    int code = state_folder(c, folder, sizeof folder);
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a: a name, no secret */
-    for (const char *at = x->scenario; *at; at++)
-        hash = (hash ^ (uint8_t)*at) * 0x100000001b3u;
-    snprintf(x->state_path, sizeof x->state_path, "%s/constellation-%016llx", folder,
-             (unsigned long long)hash);
-    snprintf(x->log_path, sizeof x->log_path, "%s.log", x->state_path);
-    return code;
-}
-
-static void read_state(constellation *x) {
-    FILE *f = fopen(x->state_path, "re");
-    char line[128];
-    while (f && fgets(line, sizeof line, f)) {
-        int pid;
-        unsigned plane, slot;
-        unsigned long long start;
-        if (sscanf(line, "%d %llu %u %u", &pid, &start, &plane, &slot) != 4 || plane < 1 ||
-            slot < 1 || slot > x->site.slots || pid < 1)
-            continue;
-        uint32_t number = (plane - 1) * x->site.slots + slot - 1;
-        if (number < x->site.satellite_count) {
-            x->processes[number].pid = pid;
-            x->processes[number].start = start;
+static uint32_t signal_each(const constellation *x, bool fresh_only, int number) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < x->process_count; i++) {
+        const constellation_process *p = &x->processes[i];
+        if (p->running && (p->fresh || !fresh_only)) {
+            kill(p->pid, number);
+            count++;
         }
     }
-    if (f)
-        fclose(f);
-    constellation_look(x);
+    return count;
 }
 
-int constellation_open(const cli *c, const char *scenario, constellation *x) {
-    sky_error error;
-    *x = (constellation){.lock = -1};
-    if (!realpath(scenario, x->scenario))
-        return cli_failed(c, "%s: %s", scenario, strerror(errno));
-    sky_status status = sky_satellite_site_read(x->scenario, &x->site, &error);
-    if (status != SKY_OK)
-        return cli_refused(c, status, &error);
-    if (!x->site.base[0] || !x->site.key_path[0])
-        return cli_usage(c,
-                         "%s: has no section such as udp: {base: 127.0.0.1:7600, key: sky.key, "
-                         "tenant: tenant.key}",
-                         scenario);
-    int code = name_files(c, x);
-    if (code != CLI_OK)
-        return code;
-    char lock_path[4500];
-    snprintf(lock_path, sizeof lock_path, "%s.lock", x->state_path);
-    x->lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (x->lock < 0 || flock(x->lock, LOCK_EX) != 0)
-        return cli_failed(c, "%s: %s", lock_path, strerror(errno));
-    x->processes = calloc(x->site.satellite_count, sizeof *x->processes);
-    if (!x->processes)
-        return cli_failed(c, "out of memory");
-    for (uint32_t i = 0; i < x->site.satellite_count; i++)
-        x->processes[i].ready = -1;
-    read_state(x);
-    return CLI_OK;
-}
-
-int constellation_save(const cli *c, const constellation *x) {
-    if (constellation_running(x) == 0) {
-        unlink(x->state_path);
-        return CLI_OK;
+/* How many are left after at most STOP_NS. */
+static uint32_t see_them_go(constellation *x, bool fresh_only, int number) {
+    uint32_t left = signal_each(x, fresh_only, number);
+    for (sky_time until = sky_now() + STOP_NS; left > 0 && sky_now() < until;) {
+        poll(NULL, 0, 10);
+        constellation_look(x);
+        left = signal_each(x, fresh_only, 0);
     }
-    char temporary[4500];
-    snprintf(temporary, sizeof temporary, "%s.new", x->state_path);
-    FILE *f = fopen(temporary, "we");
-    if (!f)
-        return cli_failed(c, "%s: %s", temporary, strerror(errno));
-    for (uint32_t i = 0; i < x->site.satellite_count; i++) {
-        const constellation_process *p = &x->processes[i];
-        sky_satellite s = constellation_satellite(x, i);
-        if (p->running)
-            fprintf(f, "%d %llu %u %u\n", (int)p->pid, p->start, s.plane, s.slot);
-    }
-    bool bad = ferror(f) != 0;
-    bad = fclose(f) != 0 || bad;
-    if (bad || rename(temporary, x->state_path) != 0)
-        return cli_failed(c, "%s: cannot be written", x->state_path);
-    return CLI_OK;
+    return left;
 }
 
-void constellation_close(constellation *x) {
-    for (uint32_t i = 0; x->processes && i < x->site.satellite_count; i++)
-        if (x->processes[i].ready >= 0)
-            close(x->processes[i].ready);
-    free(x->processes);
-    x->processes = NULL;
-    if (x->lock >= 0)
-        close(x->lock);
-    x->lock = -1;
+uint32_t constellation_end(constellation *x, bool fresh_only) {
+    uint32_t stubborn = see_them_go(x, fresh_only, SIGTERM);
+    if (stubborn > 0)
+        see_them_go(x, fresh_only, SIGKILL);
+    return stubborn;
 }

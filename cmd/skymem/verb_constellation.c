@@ -6,15 +6,15 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define READY_NS SKY_SECONDS(30)
 #define ASK_NS   SKY_SECONDS(2)
-#define STOP_NS  SKY_SECONDS(5)
 
-static void rest(void) {
-    poll(NULL, 0, 10);
+static const char *plural(uint32_t count) {
+    return count == 1 ? "" : "s";
 }
 
 /* ---- up ---- */
@@ -32,13 +32,35 @@ static int make_keys(const cli *c, const constellation *x) {
     return CLI_OK;
 }
 
-/* Until it has said "ready"; false: it ended, or took too long. */
-static bool await_ready(constellation_process *p, sky_time until) {
+/* SIGINT and SIGTERM become a descriptor, so that they come between two steps and not within one.
+ * Who ignores them, as what a shell runs behind its back, goes on to. */
+static int catch_signals(void) {
+    static const int numbers[] = {SIGINT, SIGTERM};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < 2; i++) {
+        struct sigaction was;
+        if (sigaction(numbers[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+            sigaddset(&set, numbers[i]);
+    }
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* The signal that came; 0: none. */
+static int signal_of(int signals) {
+    struct signalfd_siginfo info;
+    return read(signals, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
+}
+
+/* Until it has said "ready", or a signal came; false: it ended, or took too long. */
+static bool await_ready(constellation_process *p, int signals, sky_time until) {
     char line[8] = {0};
-    struct pollfd fd = {.fd = p->ready, .events = POLLIN};
+    struct pollfd fds[] = {{.fd = p->ready, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
     sky_time left = until - sky_now();
-    bool ready = poll(&fd, 1, left > 0 ? (int)(left / 1000000) : 0) == 1 &&
-                 read(p->ready, line, sizeof line - 1) > 0 && strncmp(line, "ready", 5) == 0;
+    if (poll(fds, 2, left > 0 ? (int)(left / 1000000) : 0) < 1 || fds[1].revents)
+        return false;
+    bool ready = read(p->ready, line, sizeof line - 1) > 0 && strncmp(line, "ready", 5) == 0;
     close(p->ready);
     p->ready = -1;
     return ready;
@@ -46,7 +68,7 @@ static bool await_ready(constellation_process *p, sky_time until) {
 
 static uint64_t memory_of(const constellation *x) {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < x->site.satellite_count; i++)
+    for (size_t i = 0; i < x->process_count; i++)
         sum += x->processes[i].running ? x->processes[i].memory_bytes : 0;
     return sum;
 }
@@ -65,33 +87,92 @@ static int say_up(const cli *c, const constellation *x, uint32_t started, double
     return CLI_OK;
 }
 
-static int up(cli *c, constellation *x) {
+/* All that do not run, one after the other; a signal stops it. */
+static int start_all(const cli *c, constellation *x, int signals, uint32_t *started, int *number) {
+    int code = CLI_OK;
+    for (uint32_t i = 0; i < x->site.satellite_count && code == CLI_OK && *number == 0; i++) {
+        sky_satellite s = constellation_satellite(x, i);
+        if (constellation_find(x, s))
+            continue;
+        code = constellation_start(c, x, s);
+        *started += code == CLI_OK;
+        *number = signal_of(signals);
+    }
+    return code;
+}
+
+/* How many did not come up; `one` is the first of them. */
+static uint32_t await_all(constellation *x, int signals, sky_time until, sky_satellite *one,
+                          int *number) {
+    uint32_t silent = 0;
+    for (size_t i = 0; i < x->process_count && *number == 0; i++) {
+        constellation_process *p = &x->processes[i];
+        if (p->ready < 0 || await_ready(p, signals, until))
+            continue;
+        *number = signal_of(signals);
+        if (silent++ == 0)
+            *one = p->satellite;
+    }
+    return silent;
+}
+
+static int interrupted(const cli *c, constellation *x, uint32_t started, int number) {
+    constellation_end(x, true);
+    cli_failed(c, "%s: ended the %u satellite%s that this call had started",
+               number == SIGINT ? "interrupted" : "terminated", started, plural(started));
+    return 128 + number;
+}
+
+static int not_up(const cli *c, const constellation *x, uint32_t count, sky_satellite one) {
+    char words[CONSTELLATION_WORDS_BYTES];
+    constellation_last_words(x, one, words);
+    if (count == 1)
+        return cli_failed(c, "satellite %u,%u did not come up%s; see %s", one.plane, one.slot,
+                          words, x->log_path);
+    return cli_failed(c, "%u satellites did not come up, such as %u,%u%s; see %s", count, one.plane,
+                      one.slot, words, x->log_path);
+}
+
+static int start_and_wait(const cli *c, constellation *x, int signals) {
     sky_time began = sky_now();
     uint32_t started = 0;
-    int code = make_keys(c, x);
-    for (uint32_t i = 0; code == CLI_OK && i < x->site.satellite_count; i++) {
-        if (x->processes[i].running)
-            continue;
-        code = constellation_start(c, x, i);
-        started += code == CLI_OK;
-    }
-    uint32_t silent = 0;
-    for (uint32_t i = 0; i < x->site.satellite_count; i++)
-        if (x->processes[i].ready >= 0)
-            silent += !await_ready(&x->processes[i], began + READY_NS);
+    int number = 0;
+    sky_satellite one = {0, 0};
+    int code = start_all(c, x, signals, &started, &number);
+    uint32_t silent = await_all(x, signals, began + READY_NS, &one, &number);
     double ms = cli_ms(sky_now() - began);
-    while (waitpid(-1, NULL, WNOHANG) > 0) { /* those that ended at once */
-    }
     constellation_look(x);
-    int saved = constellation_save(c, x);
+    if (number != 0)
+        return interrupted(c, x, started, number);
+    if (code == CLI_OK && silent > 0)
+        return not_up(c, x, silent, one);
+    return code == CLI_OK ? say_up(c, x, started, ms) : code;
+}
+
+static int up(cli *c, constellation *x) {
+    struct stat log;
+    int code = constellation_site(c, x);
+    if (code == CLI_OK)
+        code = make_keys(c, x);
     if (code != CLI_OK)
         return code;
-    if (silent > 0) {
-        char words[CONSTELLATION_WORDS_BYTES];
-        return cli_failed(c, "%u of %u satellites did not come up%s; see %s", silent, started,
-                          constellation_last_words(x, words), x->log_path);
-    }
-    return saved == CLI_OK ? say_up(c, x, started, ms) : saved;
+    const char *changed = constellation_changed(x);
+    if (changed)
+        return cli_failed(c,
+                          "%u satellites run that were started before %s was changed: 'skymem "
+                          "constellation down %s' first",
+                          constellation_running(x), changed, c->arguments[1]);
+    if (constellation_running(x) == 0)
+        code = constellation_begin(c, x);
+    if (code != CLI_OK)
+        return code;
+    x->log_from = stat(x->log_path, &log) == 0 ? (long)log.st_size : 0;
+    int signals = catch_signals();
+    if (signals < 0)
+        return cli_failed(c, "signalfd: %s", strerror(errno));
+    code = start_and_wait(c, x, signals);
+    close(signals);
+    return code;
 }
 
 /* ---- status ---- */
@@ -110,30 +191,40 @@ static json_t *satellite_json(const constellation_process *p, const sky_satellit
                      p->running ? p->cpu_s : 0.0);
 }
 
-static int say_status(const cli *c, const constellation *x, const sky_satellite_stat *stats) {
+/* `changed`: since they were started; NULL: nothing. */
+static int say_status(const cli *c, const constellation *x, const sky_satellite_stat *stats,
+                      size_t count, const char *changed) {
+    static const constellation_process none = {.pid = 0};
     uint64_t chunks = 0, migrated = 0, refused = 0;
     uint32_t answered = 0;
     double cpu_s = 0;
     char memory[24];
     json_t *list = json_array();
-    for (uint32_t i = 0; i < x->site.satellite_count; i++) {
+    for (size_t i = 0; i < count; i++) {
+        const constellation_process *p = constellation_find(x, stats[i].satellite);
         answered += stats[i].answered;
         chunks += stats[i].chunks;
         migrated += stats[i].migrated;
         refused += stats[i].foreign + stats[i].stale + stats[i].replayed + stats[i].forged;
-        cpu_s += x->processes[i].running ? x->processes[i].cpu_s : 0;
-        json_array_append_new(list, satellite_json(&x->processes[i], &stats[i]));
+        cpu_s += p ? p->cpu_s : 0;
+        json_array_append_new(list, satellite_json(p ? p : &none, &stats[i]));
     }
     uint32_t running = constellation_running(x);
     if (c->json)
         return cli_json_print(
-            c, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "scenario",
+            c, json_pack("{s:s, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "scenario",
                          x->scenario, "satellites", (json_int_t)x->site.satellite_count, "running",
-                         (json_int_t)running, "answered", (json_int_t)answered, "chunks",
-                         (json_int_t)chunks, "migrated", (json_int_t)migrated, "refused_datagrams",
-                         (json_int_t)refused, "memory_bytes", (json_int_t)memory_of(x), "cpu_s",
-                         cpu_s, "list", list));
+                         (json_int_t)running, "changed", changed != NULL, "answered",
+                         (json_int_t)answered, "chunks", (json_int_t)chunks, "migrated",
+                         (json_int_t)migrated, "refused_datagrams", (json_int_t)refused,
+                         "memory_bytes", (json_int_t)memory_of(x), "cpu_s", cpu_s, "list", list));
     json_decref(list);
+    if (changed) {
+        printf("%u satellite%s run that were started before %s was %s: 'skymem constellation down "
+               "%s' ends them\n",
+               running, plural(running), changed, x->gone ? "removed" : "changed", c->arguments[1]);
+        return CLI_OK;
+    }
     printf("%u of %u satellites run, %u answer; %llu chunks held, %llu migrated; %llu datagrams "
            "refused; %s of memory and %.2f s of processor time together\n",
            running, x->site.satellite_count, answered, (unsigned long long)chunks,
@@ -142,7 +233,7 @@ static int say_status(const cli *c, const constellation *x, const sky_satellite_
     return CLI_OK;
 }
 
-static int status(cli *c, constellation *x) {
+static int ask(const cli *c, const constellation *x) {
     sky_satellite_stat *stats = calloc(x->site.satellite_count, sizeof *stats);
     sky_satellite_stat *asked = calloc(x->site.satellite_count, sizeof *asked);
     uint32_t count = 0;
@@ -154,7 +245,7 @@ static int status(cli *c, constellation *x) {
     }
     for (uint32_t i = 0; i < x->site.satellite_count; i++) {
         stats[i].satellite = constellation_satellite(x, i);
-        if (x->processes[i].running)
+        if (constellation_find(x, stats[i].satellite))
             asked[count++].satellite = stats[i].satellite;
     }
     if (count > 0 &&
@@ -166,42 +257,55 @@ static int status(cli *c, constellation *x) {
         sky_satellite s = asked[i].satellite;
         stats[(s.plane - 1) * x->site.slots + s.slot - 1] = asked[i];
     }
-    code = say_status(c, x, stats);
+    code = say_status(c, x, stats, x->site.satellite_count, NULL);
 cleanup:
     free(stats);
     free(asked);
     return code;
 }
 
-/* ---- down ---- */
-
-static void signal_all(const constellation *x, int number) {
-    for (uint32_t i = 0; i < x->site.satellite_count; i++)
-        if (x->processes[i].running)
-            kill(x->processes[i].pid, number);
+/* Started from other files than those there are: who is where, and under which key, is not to be
+ * known from these, so nobody is asked. */
+static int list_only(const cli *c, const constellation *x, const char *changed) {
+    sky_satellite_stat *stats = calloc(x->process_count, sizeof *stats);
+    if (!stats)
+        return cli_failed(c, "out of memory");
+    for (size_t i = 0; i < x->process_count; i++)
+        stats[i].satellite = x->processes[i].satellite;
+    int code = say_status(c, x, stats, x->process_count, changed);
+    free(stats);
+    return code;
 }
+
+static int status(cli *c, constellation *x) {
+    if (constellation_running(x) == 0)
+        constellation_note_others(c, x);
+    if (x->gone && constellation_running(x) > 0)
+        return list_only(c, x, x->scenario);
+    int code = constellation_site(c, x);
+    if (code != CLI_OK)
+        return code;
+    const char *changed = constellation_changed(x);
+    return changed ? list_only(c, x, changed) : ask(c, x);
+}
+
+/* ---- down ---- */
 
 static int down(cli *c, constellation *x) {
     uint32_t before = constellation_running(x);
-    signal_all(x, SIGTERM);
-    for (sky_time until = sky_now() + STOP_NS; constellation_running(x) > 0 && sky_now() < until;) {
-        rest();
-        constellation_look(x);
-    }
-    uint32_t killed = constellation_running(x);
-    signal_all(x, SIGKILL);
-    for (sky_time until = sky_now() + STOP_NS; constellation_running(x) > 0 && sky_now() < until;) {
-        rest();
-        constellation_look(x);
-    }
-    int code = constellation_save(c, x);
-    if (code != CLI_OK)
-        return code;
+    if (before == 0)
+        constellation_note_others(c, x);
+    if (before == 0 && x->gone)
+        return cli_failed(c, "%s: %s", c->arguments[1], strerror(ENOENT));
+    uint32_t killed = constellation_end(x, false);
+    uint32_t left = constellation_running(x);
+    if (left > 0)
+        return cli_failed(c, "%u of %u satellites do not end, even by force", left, before);
     unlink(x->log_path);
     if (c->json)
         return cli_json_print(c, json_pack("{s:s, s:I, s:I}", "scenario", x->scenario, "stopped",
                                            (json_int_t)before, "killed", (json_int_t)killed));
-    printf("%u satellites stopped%s\n", before, killed ? ", some by force" : "");
+    printf("%u satellite%s stopped%s\n", before, plural(before), killed ? ", some by force" : "");
     return CLI_OK;
 }
 
@@ -216,7 +320,7 @@ static int run(cli *c) {
         if (strcmp(c->arguments[0], actions[i].name) != 0)
             continue;
         constellation x;
-        int code = constellation_open(c, c->arguments[1], &x);
+        int code = constellation_open(c, c->arguments[1], actions[i].run == up, &x);
         if (code == CLI_OK)
             code = actions[i].run(c, &x);
         constellation_close(&x);
@@ -235,9 +339,12 @@ const cli_verb cli_verb_constellation = {
         "until all listen. A satellite that died is started again, empty. Key files that are not "
         "there are made, mode 0600: the satellites read the constellation's, the tenant's stays "
         "on the ground.\n"
-        "status asks those that run how they are. down ends them.\n"
-        "What was started is kept in $XDG_RUNTIME_DIR/skymem; only those processes are ever "
-        "signalled. --store sky+udp:SCENARIO is the ground to them.",
+        "status asks those that run how they are. down ends all that were started for the file, "
+        "whatever it says now and if it is gone; up refuses to add to those that were started "
+        "before the file or its key was changed. up that is interrupted ends what it started.\n"
+        "What runs is remembered in $XDG_RUNTIME_DIR/skymem, or in /tmp/skymem-UID/ where that is "
+        "not set, so shells that differ in it do not know of each other's; only those processes "
+        "are ever signalled. --store sky+udp:SCENARIO is the ground to them.",
     .arguments_min = 2,
     .arguments_max = 2,
     .examples =
@@ -256,6 +363,8 @@ const cli_verb cli_verb_constellation = {
             {"running", "up, status: processes there are"},
             {"ready_ms", "up: until all listened"},
             {"memory_bytes", "up, status: of all together, shared pages counted once"},
+            {"changed", "status: they were started before the file or its key was changed, or it "
+                        "is gone; then none is asked and list has those that run"},
             {"answered", "status: that answered within 2 s"},
             {"chunks", "status: held by all"},
             {"migrated", "status: chunks handed on as the sky turned"},
@@ -269,6 +378,7 @@ const cli_verb cli_verb_constellation = {
             {"stopped", "down: that ran"},
             {"killed", "down: that did not end by themselves"},
             {NULL, NULL}},
-    .failed = "A satellite did not come up, or a file cannot be written.",
+    .failed = "A satellite did not come up or does not end, those that run were started before the "
+              "file was changed, or a file cannot be written.",
     .run = run,
 };
