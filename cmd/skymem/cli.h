@@ -254,6 +254,7 @@ int cli_key_status(const cli *c, const cli_key *key, sky_status status);
 /* The same, and which tier said it; SKY_TIER_NONE: not known. */
 int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_key *key,
                    sky_status status);
+#define CLI_WHY_BYTES 1024 /* for what these two say */
 /* "disk:/var/cache: no room …", with what to do, of a tier that failed. */
 void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char *out,
                    size_t out_bytes);
@@ -261,6 +262,10 @@ void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char 
 void cli_failure_says(const cli_store *store, sky_status status, char *out, size_t out_bytes);
 /* Say of which tiers a list is not all they hold. */
 void cli_note_unlisted(const cli *c, const cli_store *store);
+/* constellation.c: why real satellites of a scenario may be silent and what to do, as far as can be
+ * told from here. */
+void cli_silence_advice(const char *scenario, const sky_sky_report *report, char *out,
+                        size_t out_bytes);
 /* All of a verb that does one thing to the one key it is given; `done` says what: "removed". */
 int cli_key_verb(cli *c, sky_op op, const char *done);
 

@@ -188,3 +188,39 @@ uint32_t constellation_end(constellation *x, bool fresh_only) {
         see_them_go(x, fresh_only, SIGKILL);
     return stubborn;
 }
+
+/* ---- silence ---- */
+
+void cli_silence_advice(const char *scenario, const sky_sky_report *r, char *out,
+                        size_t out_bytes) {
+    constellation x;
+    bool known = constellation_peek(scenario, &x);
+    uint32_t running = known ? constellation_running(&x) : 0;
+    const char *changed = running > 0 ? constellation_changed(&x) : NULL;
+    if (changed)
+        snprintf(out, out_bytes,
+                 "they were started before %s was changed: 'skymem constellation down %s', then up",
+                 changed, scenario);
+    else if (running > 0 && running < x.site.satellite_count)
+        snprintf(out, out_bytes, "'skymem constellation up %s' starts the %u that died", scenario,
+                 x.site.satellite_count - running);
+    else if (r->refused_stale > 0)
+        snprintf(out, out_bytes,
+                 "answers came and were refused: the machines' clocks are more than 1 s apart");
+    else if (r->refused_forged > 0)
+        snprintf(out, out_bytes, "answers came and were refused: they were made under another key");
+    else if (running > 0)
+        snprintf(
+            out, out_bytes,
+            "all %u run on this machine: are they stopped or too busy, do their links lose too "
+            "much, or is a clock more than 1 s off?",
+            running);
+    else
+        snprintf(
+            out, out_bytes,
+            "nothing came from them: they do not run ('skymem constellation up %s' starts them "
+            "here), or hold another key or scenario, or clocks are more than 1 s apart",
+            scenario);
+    if (known)
+        constellation_close(&x);
+}

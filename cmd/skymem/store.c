@@ -317,17 +317,31 @@ static const char *meaning(const cli_store *store, size_t tier, const sky_tier_s
     }
 }
 
+/* Who of a real sky is silent, and why as far as can be told. */
+static void silence(const cli_store *store, size_t tier, const sky_tier_stat *stat, char *out,
+                    size_t out_bytes) {
+    const char *at = strchr(stat->url, ':') + 1;
+    sky_sky_report r = {0};
+    char path[sizeof stat->url], advice[CLI_WHY_BYTES / 2];
+    char who[80] = "its satellites do not answer";
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(at, "?"), at);
+    sky_cache_sky_report(store->cache, tier, &r);
+    if (r.silent == 1)
+        snprintf(who, sizeof who, "satellite %u,%u does not answer", r.silent_one.plane,
+                 r.silent_one.slot);
+    else if (r.silent > 1)
+        snprintf(who, sizeof who, "%u satellites do not answer, such as %u,%u", r.silent,
+                 r.silent_one.plane, r.silent_one.slot);
+    cli_silence_advice(path, &r, advice, sizeof advice);
+    snprintf(out, out_bytes, "%.*s: %s; %s", (int)strcspn(stat->url, "?"), stat->url, who, advice);
+}
+
 void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char *out,
                    size_t out_bytes) {
     sky_tier_stat stat = {0};
     sky_cache_stat(store->cache, tier, &stat);
-    bool real = strncmp(store->names[tier], "sky+udp", 7) == 0;
-    const char *silent = real && status == SKY_E_IO ? strstr(stat.note, "; silent: ") : NULL;
-    if (silent)
-        snprintf(out, out_bytes,
-                 "%.*s: of its satellites do not answer: %s; 'skymem constellation up' starts "
-                 "those that died",
-                 (int)strcspn(stat.url, "?"), stat.url, silent + strlen("; silent: "));
+    if (strncmp(store->names[tier], "sky+udp", 7) == 0 && status == SKY_E_IO)
+        silence(store, tier, &stat, out, out_bytes);
     else
         snprintf(out, out_bytes, "%.*s: %s", (int)strcspn(stat.url, "?"), stat.url,
                  meaning(store, tier, &stat, status));
@@ -387,7 +401,7 @@ static bool stays_shut(const cli *c, const cli_store *store, const cli_key *key)
 
 int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_key *key,
                    sky_status status) {
-    char why[512];
+    char why[CLI_WHY_BYTES];
     if (tier == SKY_TIER_NONE)
         tier = tier_to_blame(store, status);
     if (status == SKY_MISS && tier == SKY_TIER_NONE && stays_shut(c, store, key))

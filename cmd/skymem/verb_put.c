@@ -72,7 +72,7 @@ static void add_name(char *names, size_t names_bytes, const char *name) {
 static int put_report(const cli *c, const cli_store *store, const cli_key *key, uint64_t bytes,
                       const placed *p) {
     json_t *stored = json_array();
-    char names[160] = "", size[24], why[512];
+    char names[160] = "", size[24], why[CLI_WHY_BYTES];
     bool lasting = false;
     for (size_t i = 0; i < store->tier_count; i++) {
         if (p->tiers[i] != SKY_OK) {

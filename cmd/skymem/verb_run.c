@@ -287,7 +287,7 @@ static void save(cli *c, answer *a) {
     sky_status flushed = sky_flush(a->store.cache, sky_now() + SKY_SECONDS(FLUSH_S));
     status = status == SKY_OK ? flushed : status;
     if (!count_kept(c, a, items, count) && status != SKY_OK) {
-        char why[512];
+        char why[CLI_WHY_BYTES];
         cli_failure_says(&a->store, status, why, sizeof why);
         cli_note(c, "not everything was saved: %s", why);
     }

@@ -145,7 +145,7 @@ void sky__tier_stat(sky_tier *tier, sky_tier_stat *out) {
     bool inside = s->reach->ops->check; /* what satellites did is known of those in this process */
     const sky_node_stat *n = &w.nodes;
     snprintf(out->note, sizeof out->note,
-             "%s over %" PRIu32 " servers, %" PRIu32 "/%" PRIu32 " overhead, %" PRIu64
+             "%s over %" PRIu32 " servers, %" PRIu32 ",%" PRIu32 " overhead, %" PRIu64
              " rotations, %" PRIu64 " %s",
              sky_strategy_name(p->strategy), p->servers, w.overhead.plane, w.overhead.slot, w.turns,
              inside ? n->migrated : n->foreign + n->stale + n->replayed + n->forged,
@@ -153,8 +153,7 @@ void sky__tier_stat(sky_tier *tier, sky_tier_stat *out) {
     size_t length = strlen(out->note);
     if (silent > 0)
         snprintf(out->note + length, sizeof out->note - length,
-                 "; silent: %" PRIu32 ", such as %" PRIu32 "/%" PRIu32, silent, one.plane,
-                 one.slot);
+                 "; %" PRIu32 " silent, such as %" PRIu32 ",%" PRIu32, silent, one.plane, one.slot);
 }
 
 sky_status sky_sky_tier_report(sky_tier *tier, sky_sky_report *out) {
@@ -167,6 +166,8 @@ sky_status sky_sky_tier_report(sky_tier *tier, sky_sky_report *out) {
     s->reach->ops->stats(s->reach, &w);
     sky_session_stats(sky__tier_session(s), &t);
     *out = s->report;
+    out->silent_one = SKY_GROUND;
+    out->silent = sky_session_silent(sky__tier_session(s), &out->silent_one);
     sky_mutex_unlock(&s->world_lock);
     out->rotations = w.turns;
     out->migrated_chunks = w.nodes.migrated;
@@ -175,6 +176,9 @@ sky_status sky_sky_tier_report(sky_tier *tier, sky_sky_report *out) {
     out->strategy = s->scenario.placement.strategy;
     out->servers = s->scenario.placement.servers;
     out->overhead = w.overhead;
+    bool outside = !s->reach->ops->check; /* then the counts are the ground's own */
+    out->refused_stale = outside ? w.nodes.stale : 0;
+    out->refused_forged = outside ? w.nodes.forged : 0;
     return SKY_OK;
 }
 

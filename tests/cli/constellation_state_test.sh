@@ -1,0 +1,225 @@
+#!/usr/bin/env bash
+# Proves that no satellite is ever lost: whatever ends `up`, whatever becomes of the scenario's file,
+# each that runs is known and `down` ends it, and nobody else's process; and that who does not answer
+# is told apart by cause.
+. "$(dirname "$0")/common.sh"
+export XDG_RUNTIME_DIR=$work/run
+mkdir -m 700 "$XDG_RUNTIME_DIR"
+clean() {
+    for s in "$work"/*.yaml; do
+        "$skymem" constellation down "$s" >/dev/null 2>&1
+    done
+    rm -rf "$work"
+}
+trap clean EXIT
+port=$((22000 + $$ % 80 * 100))
+scenario=$work/c.yaml
+
+# sky PLANES SLOTS [CHUNK]
+sky() {
+    cat >"$scenario" <<YAML
+constellation: {planes: $1, slots: $2, altitude_km: 550, earth_radius_km: 6371}
+placement: {strategy: rotation-hop, servers: 3, window: [1, 3]}
+chunk: ${3:-6KiB}
+satellite: {memory: 16MiB, processing_ms: 0.02}
+links: {isl_gbps: 10, ground_mbps: 1000}
+time: {start: 2026-01-01T00:00:00Z, rotation_s: 3000}
+udp: {base: 127.0.0.1:$port, key: sky.key, tenant: tenant.key}
+YAML
+}
+
+# ours: how many processes of this test's satellites there are.
+ours() {
+    cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -A 3 -x -e --satellite |
+        grep -c -x -F "$scenario"
+}
+
+# dies EXPRESSION: kill the satellites `s` of which the Python expression is true.
+dies() {
+    expect 0 "$skymem" constellation status "$scenario" --json
+    kill -9 $(python3 -c 'import json, sys
+print(*[s["pid"] for s in json.load(open(sys.argv[1]))["list"] if eval(sys.argv[2])])' "$work/out" "$1")
+}
+
+# nothing_left: no process, and no file that remembers one.
+nothing_left() {
+    [ "$(ours)" = 0 ] || fail "$1: $(ours) satellites are left"
+    [ -z "$(ls "$XDG_RUNTIME_DIR/skymem")" ] || fail "$1: left $(ls "$XDG_RUNTIME_DIR/skymem")"
+}
+
+# A satellite that never says that it listens, so that `up` waits for it.
+mkdir "$work/slow"
+cp "$skymem" "$work/slow/skymem"
+printf '#!/usr/bin/env python3\nimport time\ntime.sleep(60)\n' >"$work/slow/skymemd"
+chmod +x "$work/slow/skymemd"
+
+# end_up SIGNAL: start `up`, end it when some are started; its exit status is in $code.
+end_up() {
+    code=$(python3 - "$work/slow/skymem" "$scenario" "$1" "$work/err" <<'PYTHON'
+import glob, os, signal, subprocess, sys, time
+program, scenario, number, err = sys.argv[1:]
+for s in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(s, signal.SIG_DFL)
+up = subprocess.Popen([program, "constellation", "up", scenario], stderr=open(err, "w"))
+until = time.time() + 20
+while time.time() < until and up.poll() is None:
+    state = glob.glob(os.environ["XDG_RUNTIME_DIR"] + "/skymem/constellation-????????????????")
+    if state and open(state[0]).read().count("\n") >= 5:
+        break
+    time.sleep(0.001)
+up.send_signal(getattr(signal, number))
+print(up.wait(20))
+PYTHON
+)
+}
+
+sky 2 5
+"$skymem" constellation up "$scenario" >/dev/null 2>&1 # makes the keys
+expect 0 "$skymem" constellation down "$scenario"
+nothing_left "down"
+for way in SIGINT:130:interrupted SIGTERM:143:terminated; do
+    IFS=: read -r signal wanted word <<<"$way"
+    end_up "$signal"
+    [ "$code" = "$wanted" ] || fail "up: $signal: exit $code"
+    grep -qE "^skymem constellation: $word: ended the [0-9]+ satellites? that this call had started$" \
+        "$work/err" || fail "$signal: $(cat "$work/err")"
+    [ "$(ours)" = 0 ] || fail "$signal: $(ours) satellites are left"
+    expect 0 "$skymem" constellation down "$scenario" # takes the log away
+    nothing_left "$signal"
+done
+end_up SIGKILL
+[ "$code" = -9 ] || fail "up: SIGKILL: $code"
+left=$(ours)
+[ "$left" -ge 3 ] || fail "only $left satellites were started"
+expect 0 "$skymem" constellation status "$scenario" --json
+holds "o['running'] == $left"
+expect 0 "$skymem" constellation down "$scenario" --json
+holds "o['stopped'] == $left"
+nothing_left "SIGKILL"
+
+# What an interrupted `up` found running goes on.
+expect 0 "$skymem" constellation up "$scenario"
+dies "s['plane'] == 2"
+python3 - "$work/slow/skymem" "$scenario" <<'PYTHON'
+import signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+up = subprocess.Popen([sys.argv[1], "constellation", "up", sys.argv[2]], stderr=subprocess.DEVNULL)
+try:
+    up.wait(1)
+except subprocess.TimeoutExpired:
+    up.send_signal(signal.SIGTERM)
+    up.wait()
+PYTHON
+[ "$(ours)" = 5 ] || fail "$(ours) satellites instead of the 5 that ran before"
+expect 0 "$skymem" constellation up "$scenario" --json
+holds 'o["started"] == 5 and o["running"] == 10'
+
+# A process that got the number of one of ours since is not ours.
+sleep 300 &
+bystander=$!
+state=$(ls "$XDG_RUNTIME_DIR"/skymem/constellation-????????????????)
+echo "$bystander 1 1 1" >>"$state"
+expect 0 "$skymem" constellation down "$scenario" --json
+holds 'o["stopped"] == 10'
+kill -0 "$bystander" 2>/dev/null || fail "down ended somebody else's process"
+kill "$bystander"
+nothing_left "a bystander"
+
+# A file that was changed: nobody is forgotten, and what to do is said.
+expect 0 "$skymem" constellation up "$scenario"
+head -c 100000 /dev/urandom >"$work/blob"
+sky 1 5
+expect 1 "$skymem" constellation up "$scenario"
+says "10 satellites run that were started before $scenario was changed: 'skymem constellation down"
+expect 0 "$skymem" constellation status "$scenario" --json
+holds 'o["running"] == 10 and o["changed"] and len(o["list"]) == 10'
+expect 0 "$skymem" constellation status "$scenario"
+grep -q "constellation down $scenario' ends them" "$work/out" || fail "status: $(cat "$work/out")"
+expect 0 "$skymem" constellation down "$scenario" --json
+holds 'o["stopped"] == 10'
+nothing_left "fewer satellites"
+
+# What a put says of who flies an older file, or under an older key, or is dead.
+sky 2 5
+expect 0 "$skymem" constellation up "$scenario" --json
+sed -i 's/rotation_s: 3000/rotation_s: 2/; s/planes: 2/planes: 5/' "$scenario"
+expect 1 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
+says "they were started before $scenario was changed: 'skymem constellation down $scenario'"
+expect 0 "$skymem" constellation down "$scenario"
+sky 2 5
+expect 0 "$skymem" constellation up "$scenario"
+cp -p "$work/sky.key" "$work/ours.key"
+python3 -c 'import secrets; print(secrets.token_hex(32))' >"$work/sky.key"
+expect 1 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
+says "they were started before $work/sky.key was changed: "
+expect 1 "$skymem" constellation up "$scenario"
+says "before $work/sky.key was changed"
+cp -p "$work/ours.key" "$work/sky.key"
+expect 0 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
+expect 0 "$skymem" stat --store "sky+udp:$scenario" --json
+holds 're.search(r"\d,\d overhead", o["tiers"][0]["note"])'
+dies "s['slot'] < 5"
+expect 1 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
+grep -qE ': (satellite [12],[1-4] does not answer|[2-8] satellites do not answer, such as [12],[1-4]);' \
+    "$work/err" || fail "who is silent: $(cat "$work/err")"
+says "; 'skymem constellation up $scenario' starts the 8 that died"
+dies "s['running']"
+expect 1 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
+says "nothing came from them: they do not run ('skymem constellation up $scenario' starts them"
+expect 0 "$skymem" constellation up "$scenario" --json
+holds 'o["started"] == 10'
+
+# A file that went away or got another name.
+mv "$scenario" "$work/other.yaml"
+expect 0 "$skymem" constellation down "$work/other.yaml"
+grep -q "0 satellites stopped" "$work/out" || fail "down of the new name: $(cat "$work/out")"
+says "10 satellites run for $scenario"
+expect 1 "$skymem" constellation status "$work/none.yaml"
+expect 0 "$skymem" constellation status "$scenario" --json
+holds 'o["running"] == 10 and o["changed"]'
+expect 1 "$skymem" constellation up "$scenario"
+says "No such file"
+cd "$work"
+expect 0 "$skymem" constellation down c.yaml --json
+holds 'o["stopped"] == 10'
+cd - >"$work/out"
+nothing_left "a file that is gone"
+expect 1 "$skymem" constellation down "$scenario"
+says "No such file"
+
+# A file that is no scenario any more.
+sky 1 5
+expect 0 "$skymem" constellation up "$scenario"
+echo "{" >"$scenario"
+expect 0 "$skymem" constellation down "$scenario" --json
+holds 'o["stopped"] == 5'
+nothing_left "a broken file"
+
+# Whose last words they are: here the third's port is taken, and what others said before is not his.
+sky 1 5
+expect 0 "$skymem" constellation up "$scenario"
+log=$(ls "$XDG_RUNTIME_DIR"/skymem/*.log)
+dies "s['slot'] == 3"
+echo "skymemd: 1,3: old words" >>"$log"
+python3 -c 'import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", int(sys.argv[1])))
+print("bound", flush=True)
+time.sleep(60)' $((port + 2)) >"$work/bound" &
+holder=$!
+for _ in $(seq 100); do [ -s "$work/bound" ] || sleep 0.1; done
+expect 1 "$skymem" constellation up "$scenario"
+says "satellite 1,3 did not come up, saying \"127.0.0.1:$((port + 2)): in use"
+kill "$holder"
+expect 0 "$skymem" constellation down "$scenario" --json
+holds 'o["stopped"] == 4'
+nothing_left "a port that is taken"
+
+# Without a udp section every verb says the same.
+sed -i '/^udp/d' "$scenario"
+expect 2 "$skymem" constellation up "$scenario"
+says "real satellites need a section such as udp: {"
+expect 2 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
+says "real satellites need a section such as udp: {"
+nothing_left "no udp section"
+finish
