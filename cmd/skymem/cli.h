@@ -215,6 +215,7 @@ typedef struct {
     size_t tier_count;
     char names[SKY_TIERS_MAX][16]; /* "mem", "disk", "sky", "disk-2" */
     uint64_t put_bytes;            /* of what is being put, to explain "no room"; 0: nothing is */
+    bool put_ends;                 /* … and it has a time to live */
 } cli_store;
 int cli_store_open(cli *c, cli_store *out);
 int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli_store *out);

@@ -312,6 +312,11 @@ static const char *meaning(const cli_store *store, size_t tier, const sky_tier_s
     case SKY_E_IO:
         return sky ? "its satellites do not answer; are they up, and how much do its links lose?"
                    : "reading or writing failed; is the device sound?";
+    case SKY_E_UNSUPPORTED:
+        return sky && store->put_ends
+                   ? "its satellites keep no time to live; put it without --ttl, "
+                     "or in another tier"
+                   : sky_status_text(status);
     default:
         return sky_status_text(status);
     }

@@ -48,6 +48,7 @@ static int put_all(cli *c, cli_store *store, const cli_key *key, const cli_blob 
     size_t failed = SKY_TIER_NONE, beyond = 0, stored = 0, in_memory = 0;
     *out = (placed){.chunks = 1};
     store->put_bytes = value->bytes;
+    store->put_ends = cli_count(c, "ttl") > 0;
     for (size_t i = 0; i < store->tier_count; i++) {
         sky_status *status = &out->tiers[i];
         *status = put_item(store, i, key, value, (uint32_t)cli_count(c, "ttl"));
@@ -138,7 +139,8 @@ const cli_verb cli_verb_put = {
              .value = "SECONDS",
              .fallback = "0",
              .max = UINT32_MAX,
-             .help = "forget the value after so long; 0 leaves it to the tier"},
+             .help = "forget the value after so long; 0 leaves it to the tier. Real satellites "
+                     "(sky+udp) keep no such time, so they refuse the value"},
             CLI_OPTION_AS,
             {.name = NULL},
         },

@@ -83,7 +83,8 @@ typedef struct {
  * has a name. */
 typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; 0: none; then items end SKY_E_DEADLINE */
-    uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule */
+    uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule. Real
+                             satellites know of no end: sky+udp refuses it, SKY_E_UNSUPPORTED */
     sky_coding coding;    /* put: of the bytes in the spans */
     sky_coding wanted;    /* get: of what a tier keeps at several levels this one alone, or a miss;
                              0: the best that is there. Other tiers answer as ever */

@@ -26,6 +26,7 @@ typedef struct {
     /* Look at the satellites' memory; NULL: it can only be read through the tier. */
     void (*check)(const sky_reach *r, sky_world_check *out);
     void (*destroy)(sky_reach *r);
+    bool outlives; /* its satellites go on without this process, and know of no time to live */
 } sky_reach_ops;
 
 struct sky_reach {

@@ -16,7 +16,8 @@
  * What the operations mean in orbit:
  *  - PIN: the ground never chooses the block to make room, and its satellites are told not to
  *    evict its chunks. Pins nest.
- *  - ttl_s counts on the wall clock; the block goes when it is next asked for, or listed out.
+ *  - ttl_s counts on the wall clock; the block goes when it is next asked for, or listed out. Real
+ *    satellites would hand it to other processes after that, so there it is refused.
  *  - PREFETCH is HAS: there is nothing nearer here. With a time to come it moves the block to
  *    where it will be overhead then. LEASE is not supported.
  *  - HAS of keys that follow from each other is one search of the sky, if it is to be searched.
@@ -183,6 +184,8 @@ static sky_status describe(sky *s, const job *j, const sky_item *item, pending *
     }
     if (j->op != SKY_OP_PUT)
         return SKY_OK;
+    if (j->ttl_s && s->reach->ops->outlives)
+        return SKY_E_UNSUPPORTED;
     sky_status status = check_put(item, j, bytes);
     if (status != SKY_OK)
         return status;

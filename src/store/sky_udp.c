@@ -147,6 +147,7 @@ static const sky_reach_ops ops = {
     .wall_ms = udp_wall_ms,
     .stats = udp_stats,
     .destroy = udp_destroy,
+    .outlives = true,
 };
 
 /* ---- open ---- */

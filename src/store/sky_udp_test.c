@@ -103,6 +103,25 @@ static void the_dead_cost_a_miss(void **state) {
     sky_udp_site_remove(&site);
 }
 
+/* Other processes would get it from the satellites after its time. */
+static void what_is_to_end_is_refused(void **state) {
+    (void)state;
+    sky_udp_site site;
+    sky_udp_site_make(&site, 3, 5, "impose: false", fast);
+    sky_tier *t = open_udp(&site, &no_env);
+    uint8_t byte = 1;
+    sky_span span = {&byte, 1};
+    sky_item item = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    sky_fixture_run(t, SKY_OP_PUT, &item, 1, &(sky_call){.ttl_s = 100});
+    assert_int_equal(item.status, SKY_E_UNSUPPORTED);
+    sky_fixture_run(t, SKY_OP_HAS, &item, 1, NULL);
+    assert_int_equal(item.status, SKY_MISS);
+    sky_fixture_run(t, SKY_OP_PUT, &item, 1, NULL);
+    assert_int_equal(item.status, SKY_OK);
+    close_udp(&site, t);
+    sky_udp_site_remove(&site);
+}
+
 /* Who is overhead comes from orbits, which each station computes for itself; so high a shell that
  * nine satellites are enough. */
 static void a_true_sky_answers(void **state) {
@@ -256,6 +275,7 @@ int main(void) {
         cmocka_unit_test(distance_and_loss_cost_only_time),
         cmocka_unit_test(the_dead_cost_a_miss),
         cmocka_unit_test(a_true_sky_answers),
+        cmocka_unit_test(what_is_to_end_is_refused),
         cmocka_unit_test(satellites_tell_how_they_are),
         cmocka_unit_test(grounds_share_a_sky),
         cmocka_unit_test(what_is_wrong_is_said),
@@ -270,7 +290,6 @@ int main(void) {
                                   .items_max = 200,
                                   .payload_bytes_max = 1 << 19,
                                   .pins = true,
-                                  .ttl = true,
                                   .adopts = true};
     int failed = sky_tier_conformance(&udp);
     sky_udp_site_remove(&site);

@@ -158,6 +158,14 @@ cp -p "$work/ours.key" "$work/sky.key"
 expect 0 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
 expect 0 "$skymem" stat --store "sky+udp:$scenario" --json
 holds 're.search(r"\d,\d overhead", o["tiers"][0]["note"])'
+# Satellites keep no time to live: what has one is refused there, and goes where it is kept.
+expect 1 "$skymem" put mayfly "$work/blob" --ttl 60 --store "sky+udp:$scenario"
+says "its satellites keep no time to live; put it without --ttl"
+expect 0 "$skymem" put mayfly "$work/blob" --ttl 60 --store "disk:$work/disk" \
+    --store "sky+udp:$scenario" --json
+holds 'o["stored"] == ["disk"]'
+says "not stored in sky+udp: sky+udp:$scenario: its satellites keep no time to live"
+expect 3 "$skymem" get mayfly --store "sky+udp:$scenario"
 dies "s['slot'] < 5"
 expect 1 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
 grep -qE ': (satellite [12],[1-4] does not answer|[2-8] satellites do not answer, such as [12],[1-4]);' \
