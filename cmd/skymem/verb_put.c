@@ -35,9 +35,12 @@ static sky_status read_back(const cli *c, const cli_store *store, const cli_key 
     sky_status status = cli_one(store, SKY_OP_GET, &item, &call);
     if (status != SKY_OK || sky_cache_sky_report(store->cache, tier, &r) != SKY_OK)
         return status;
-    cli_note(c, "read back from %s in %.1f ms: light %.1f, links %.1f, satellites %.1f",
-             store->names[tier], cli_ms(r.total_ns), cli_ms(r.light_ns),
-             cli_ms(r.link_ns + r.session_ns), cli_ms(r.processing_ns));
+    char waiting[48] = "";
+    if (r.session_ns >= SKY_MS(1))
+        snprintf(waiting, sizeof waiting, ", waiting or rebuilding %.1f", cli_ms(r.session_ns));
+    cli_note(c, "read back from %s in %.1f ms: light %.1f, links %.1f, satellites %.1f%s",
+             store->names[tier], cli_ms(r.total_ns), cli_ms(r.light_ns), cli_ms(r.link_ns),
+             cli_ms(r.processing_ns), waiting);
     *chunks = (uint32_t)r.chunks;
     return SKY_OK;
 }
