@@ -43,6 +43,7 @@ typedef struct {
     uint64_t min;
     uint64_t max;
     char letter; /* "o": -o is the same; 0: none */
+    double from; /* CLI_NUMBER: in place of min, where that is no whole number */
 } cli_option;
 
 /* The settings: options that may also come from SKYMEM_* and the configuration file. */

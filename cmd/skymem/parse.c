@@ -140,6 +140,7 @@ static bool parse_choice(const char *text, const char *words, uint64_t *which) {
 static const char *convert(cli_value *v, const char *text, char *must, size_t must_bytes) {
     const cli_option *o = v->option;
     unsigned long long min = o->min, max = o->max;
+    double from = o->from > 0 ? o->from : (double)o->min;
     switch (o->kind) {
     case CLI_COUNT:
         if (parse_count(text, &v->whole) && v->whole >= min && (!max || v->whole <= max))
@@ -150,13 +151,13 @@ static const char *convert(cli_value *v, const char *text, char *must, size_t mu
             snprintf(must, must_bytes, "a whole number of at least %llu", min);
         return must;
     case CLI_NUMBER:
-        if (parse_number(text, &v->number) && v->number >= (double)min &&
+        if (parse_number(text, &v->number) && v->number >= from &&
             (!max || v->number <= (double)max))
             return NULL;
         if (max)
-            snprintf(must, must_bytes, "a number from %llu to %llu", min, max);
+            snprintf(must, must_bytes, "a number from %g to %llu", from, max);
         else
-            snprintf(must, must_bytes, "a number of at least %llu", min);
+            snprintf(must, must_bytes, "a number of at least %g", from);
         return must;
     case CLI_CHOICE:
         if (parse_choice(text, o->value, &v->whole))

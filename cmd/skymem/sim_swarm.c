@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define SHRINK_RUNS 400
-#define HOURS_MIN   0.01
 
 typedef struct {
     uint64_t runs, events, gets, hits, sets;
@@ -83,8 +82,6 @@ int sim_swarm(cli *c) {
     uint64_t runs = cli_count(c, "swarm");
     uint64_t seed = cli_count(c, "seed");
     double hours = cli_number(c, "hours");
-    if (hours < HOURS_MIN)
-        return cli_usage(c, "--hours %s: must be at least %g", cli_text(c, "hours"), HOURS_MIN);
     swarm_sum sum = {.failed = json_array()};
     sky_time began = sky_now();
     int code = CLI_OK;

@@ -105,6 +105,7 @@ static const cli_option options[] = {
      .kind = CLI_NUMBER,
      .value = "S",
      .fallback = "0",
+     .max = 1000000000,
      .help = "latency, isl: seconds since a satellite passed its node, or since epoch"},
     {.name = "lat",
      .kind = CLI_TEXT,

@@ -77,8 +77,6 @@ static int sim_scenario(cli *c) {
     sky_sim_options options = {.seed = cli_count(c, "seed"), .trace_path = cli_text(c, "trace")};
     if (cli_given(c, "until"))
         options.until_s = cli_number(c, "until");
-    if (cli_given(c, "until") && options.until_s <= 0)
-        return cli_usage(c, "--until %s: must be more than 0", cli_text(c, "until"));
     static sky_sim_result result;
     sky_error error = {0};
     cli_progress("%s: running", c->arguments[0]);
@@ -139,6 +137,7 @@ const cli_verb cli_verb_sim = {
             {.name = "until",
              .kind = CLI_NUMBER,
              .value = "S",
+             .from = 0.001,
              .max = 365 * 86400,
              .help = "stop after S seconds of virtual time (default: the scenario's own end)"},
             {.name = "trace", .kind = CLI_PATH, .value = "OUT", .help = "write every event to OUT"},
@@ -156,8 +155,9 @@ const cli_verb cli_verb_sim = {
              .kind = CLI_NUMBER,
              .value = "H",
              .fallback = "1",
+             .from = 0.01,
              .max = 24 * 365,
-             .help = "how long each sky of a swarm lasts, from 0.01"},
+             .help = "how long each sky of a swarm lasts"},
             {.name = "shrink",
              .kind = CLI_FLAG,
              .help = "make a scenario that fails smaller, and print what is left"},

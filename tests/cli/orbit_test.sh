@@ -139,6 +139,8 @@ expect 0 "$skymem" orbit isl --shell oneweb --from 1,1 --to 12,1 --json
 lines_hold 'rows[0]["hops"] >= 11'
 expect 0 "$skymem" orbit isl --shell oneweb --from 1,1 --json
 lines_hold 'len(rows) == 12 * 49 and min(r["km"] for r in rows) == 0'
+expect 2 "$skymem" orbit latency --shell oneweb --time 1e300
+says "--time 1e300: must be a number from 0 to 1000000000"
 few=(--planes 1 --slots 5 --altitude-km 550 --inclination-deg 0)
 expect 1 "$skymem" orbit isl "${few[@]}" --from 1,1 --to 1,2
 says "no path"

@@ -39,7 +39,7 @@ expect 0 "$skymem" sim "$smoke" --seed 8 --json
 expect 0 "$skymem" sim "$smoke" --until 5 --json
 holds 'o["virtual_s"] < 10'
 expect 2 "$skymem" sim "$smoke" --until 0
-says "more than 0"
+says "--until 0: must be a number from 0.001 to 31536000"
 expect 0 "$skymem" sim "$smoke"
 grep -q "hits" "$work/out" || fail "sim for people: $(cat "$work/out")"
 
@@ -79,7 +79,7 @@ says "a scenario has no use for --hours"
 expect 2 "$skymem" sim --swarm 1 --until 9
 for hours in 0 0.00001; do
     expect 2 "$skymem" sim --swarm 1 --hours $hours
-    says "--hours $hours: must be at least 0.01"
+    says "--hours $hours: must be a number from 0.01 to 8760"
     silent
 done
 expect 0 "$skymem" sim --swarm 1 --hours 0.01
