@@ -1,3 +1,6 @@
+/* What is remembered of the satellites that were started: the state file, its lock, and what they
+ * were started from. The file is its own lock: who removes it holds it, and who waited for it looks
+ * whether it still bears its name. */
 #include "constellation.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Proves that no satellite is ever lost: whatever ends `up`, whatever becomes of the scenario's file,
-# each that runs is known and `down` ends it, and nobody else's process; and that who does not answer
-# is told apart by cause.
+# Proves that no satellite is ever lost: whatever ends `up` and whatever becomes of the scenario's
+# file, each that runs is known, and `down` ends it and nobody else's process; and that who does not
+# answer is told apart by cause.
 . "$(dirname "$0")/common.sh"
 export XDG_RUNTIME_DIR=$work/run
 mkdir -m 700 "$XDG_RUNTIME_DIR"
@@ -24,6 +24,7 @@ chunk: ${3:-6KiB}
 satellite: {memory: 16MiB, processing_ms: 0.02}
 links: {isl_gbps: 10, ground_mbps: 1000}
 time: {start: 2026-01-01T00:00:00Z, rotation_s: 3000}
+lookup: binary
 udp: {base: 127.0.0.1:$port, key: sky.key, tenant: tenant.key}
 YAML
 }
@@ -38,7 +39,8 @@ ours() {
 dies() {
     expect 0 "$skymem" constellation status "$scenario" --json
     kill -9 $(python3 -c 'import json, sys
-print(*[s["pid"] for s in json.load(open(sys.argv[1]))["list"] if eval(sys.argv[2])])' "$work/out" "$1")
+rows = json.load(open(sys.argv[1]))["list"]
+print(*[s["pid"] for s in rows if eval(sys.argv[2])])' "$work/out" "$1")
 }
 
 # nothing_left: no process, and no file that remembers one.
@@ -81,7 +83,7 @@ for way in SIGINT:130:interrupted SIGTERM:143:terminated; do
     IFS=: read -r signal wanted word <<<"$way"
     end_up "$signal"
     [ "$code" = "$wanted" ] || fail "up: $signal: exit $code"
-    grep -qE "^skymem constellation: $word: ended the [0-9]+ satellites? that this call had started$" \
+    grep -qE "constellation: $word: ended the [0-9]+ satellites? that this call had started$" \
         "$work/err" || fail "$signal: $(cat "$work/err")"
     [ "$(ours)" = 0 ] || fail "$signal: $(ours) satellites are left"
     expect 0 "$skymem" constellation down "$scenario" # takes the log away
@@ -150,7 +152,7 @@ sky 2 5
 expect 0 "$skymem" constellation up "$scenario"
 cp -p "$work/sky.key" "$work/ours.key"
 python3 -c 'import secrets; print(secrets.token_hex(32))' >"$work/sky.key"
-expect 1 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
+expect 1 "$skymem" get a -o "$work/got" --store "sky+udp:$scenario"
 says "they were started before $work/sky.key was changed: "
 expect 1 "$skymem" constellation up "$scenario"
 says "before $work/sky.key was changed"
@@ -158,6 +160,25 @@ cp -p "$work/ours.key" "$work/sky.key"
 expect 0 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
 expect 0 "$skymem" stat --store "sky+udp:$scenario" --json
 holds 're.search(r"\d,\d overhead", o["tiers"][0]["note"])'
+# A clock that is behind theirs by more than a second: answers come and are refused.
+cat >"$work/clock.c" <<'C'
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t id, struct timespec *t) {
+    int failed = (int)syscall(SYS_clock_gettime, id, t);
+    t->tv_sec -= id == CLOCK_REALTIME ? 2 : 0;
+    return failed;
+}
+C
+if ! ldd "$skymem" | grep -qE 'lib[at]san' && cc -shared -fPIC -o "$work/clock.so" "$work/clock.c"
+then
+    expect 1 env LD_PRELOAD="$work/clock.so" "$skymem" get a -o "$work/got" \
+        --store "sky+udp:$scenario"
+    says "answers came and were refused: the machines' clocks are more than 1 s apart"
+fi
+
 # Satellites keep no time to live: what has one is refused there, and goes where it is kept.
 expect 1 "$skymem" put mayfly "$work/blob" --ttl 60 --store "sky+udp:$scenario"
 says "its satellites keep no time to live; put it without --ttl"
@@ -167,12 +188,13 @@ holds 'o["stored"] == ["disk"]'
 says "not stored in sky+udp: sky+udp:$scenario: its satellites keep no time to live"
 expect 3 "$skymem" get mayfly --store "sky+udp:$scenario"
 dies "s['slot'] < 5"
-expect 1 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
-grep -qE ': (satellite [12],[1-4] does not answer|[2-8] satellites do not answer, such as [12],[1-4]);' \
-    "$work/err" || fail "who is silent: $(cat "$work/err")"
+expect 1 "$skymem" get a -o "$work/got" --store "sky+udp:$scenario"
+one='satellite [12],[1-4] does not answer'
+some='[2-8] satellites do not answer, such as [12],[1-4]'
+grep -qE ": ($one|$some);" "$work/err" || fail "who is silent: $(cat "$work/err")"
 says "; 'skymem constellation up $scenario' starts the 8 that died"
 dies "s['running']"
-expect 1 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
+expect 1 "$skymem" get a -o "$work/got" --store "sky+udp:$scenario"
 says "nothing came from them: they do not run ('skymem constellation up $scenario' starts them"
 expect 0 "$skymem" constellation up "$scenario" --json
 holds 'o["started"] == 10'
