@@ -159,9 +159,9 @@ static int up(cli *c, constellation *x) {
     const char *changed = constellation_changed(x);
     if (changed)
         return cli_failed(c,
-                          "%u satellites run that were started before %s was changed: 'skymem "
-                          "constellation down %s' first",
-                          constellation_running(x), changed, c->arguments[1]);
+                          "satellites that were started before %s was changed still run (%u): "
+                          "'skymem constellation down %s' first",
+                          changed, constellation_running(x), c->arguments[1]);
     if (constellation_running(x) == 0)
         code = constellation_begin(c, x);
     if (code != CLI_OK)
@@ -220,9 +220,9 @@ static int say_status(const cli *c, const constellation *x, const sky_satellite_
                          "memory_bytes", (json_int_t)memory_of(x), "cpu_s", cpu_s, "list", list));
     json_decref(list);
     if (changed) {
-        printf("%u satellite%s run that were started before %s was %s: 'skymem constellation down "
-               "%s' ends them\n",
-               running, plural(running), changed, x->gone ? "removed" : "changed", c->arguments[1]);
+        printf("satellites that were started before %s was %s still run (%u): 'skymem "
+               "constellation down %s' ends them\n",
+               changed, x->gone ? "removed" : "changed", running, c->arguments[1]);
         return CLI_OK;
     }
     printf("%u of %u satellites run, %u answer; %llu chunks held, %llu migrated; %llu datagrams "
@@ -341,7 +341,8 @@ const cli_verb cli_verb_constellation = {
         "on the ground.\n"
         "status asks those that run how they are. down ends all that were started for the file, "
         "whatever it says now and if it is gone; up refuses to add to those that were started "
-        "before the file or its key was changed. up that is interrupted ends what it started.\n"
+        "before the file or its key was changed. up that is interrupted ends what it started, "
+        "and exits 128 and the signal's number.\n"
         "What runs is remembered in $XDG_RUNTIME_DIR/skymem, or in /tmp/skymem-UID/ where that is "
         "not set, so shells that differ in it do not know of each other's; only those processes "
         "are ever signalled. --store sky+udp:SCENARIO is the ground to them.",

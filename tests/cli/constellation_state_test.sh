@@ -132,7 +132,7 @@ expect 0 "$skymem" constellation up "$scenario"
 head -c 100000 /dev/urandom >"$work/blob"
 sky 1 5
 expect 1 "$skymem" constellation up "$scenario"
-says "10 satellites run that were started before $scenario was changed: 'skymem constellation down"
+says "started before $scenario was changed still run (10): 'skymem constellation down $scenario'"
 expect 0 "$skymem" constellation status "$scenario" --json
 holds 'o["running"] == 10 and o["changed"] and len(o["list"]) == 10'
 expect 0 "$skymem" constellation status "$scenario"
