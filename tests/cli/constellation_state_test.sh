@@ -172,8 +172,9 @@ int clock_gettime(clockid_t id, struct timespec *t) {
     return failed;
 }
 C
-if ! ldd "$skymem" | grep -qE 'lib[at]san' && cc -shared -fPIC -o "$work/clock.so" "$work/clock.c"
-then
+if [[ ! $(ldd "$skymem") =~ lib[at]san ]] && # they must be loaded first
+    cc -shared -fPIC -o "$work/clock.so" "$work/clock.c"; then
+    sleep 2.5 # satellites refuse what was sent before they started
     expect 1 env LD_PRELOAD="$work/clock.so" "$skymem" get a -o "$work/got" \
         --store "sky+udp:$scenario"
     says "answers came and were refused: the machines' clocks are more than 1 s apart"
