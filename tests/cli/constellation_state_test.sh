@@ -12,7 +12,7 @@ clean() {
     rm -rf "$work"
 }
 trap clean EXIT
-port=$((22000 + $$ % 80 * 100))
+port=$((10000 + $$ % 20 * 100))
 scenario=$work/c.yaml
 
 # sky PLANES SLOTS [CHUNK]
