@@ -130,18 +130,16 @@ expect 0 "$skymem" put again "$work/blob1" --store "sky+udp:$scenario"
 expect 0 "$skymem" get again -o "$work/got" --store "sky+udp:$scenario"
 cmp -s "$work/blob1" "$work/got" || fail "after the revival: wrong bytes"
 
-# What is put on the dead fails about as soon as what is got from them, and says who they are.
+# What is put on the dead fails as what is got from them does, and says who they are; how soon,
+# session_silence_test counts in virtual time.
 expect 0 "$skymem" constellation status "$scenario" --json
 kill -9 $(python3 -c 'import json, sys
 print(*[s["pid"] for s in json.load(open(sys.argv[1]))["list"] if s["plane"] == 3])' "$work/out")
 for verb in "get again -o $work/got" "put late $work/blob1"; do
-    began=$(date +%s%N)
     expect 1 timeout 60 "$skymem" $verb --store "sky+udp:$scenario"
     says "'skymem constellation up $scenario' starts the 19 that died"
     grep -qE ' (satellites do not answer, such as 3,[0-9]+|satellite 3,[0-9]+ does not answer);' \
         "$work/err" || fail "not who is silent"
-    took=$((($(date +%s%N) - began) / 1000000))
-    [ "$took" -le 5000 ] || fail "${verb%% *}: $took ms to know that satellites are dead"
 done
 expect 0 "$skymem" constellation up "$scenario" --json
 expect 0 "$skymem" put again "$work/blob1" --store "sky+udp:$scenario"
