@@ -94,8 +94,8 @@ SKY_API sky_status sky_fleet_walker(const sky_constellation *c, int64_t epoch_ms
 
 /* Elements from text: TLE (two or three lines each), or OMM as JSON, CSV or KVN; told apart by how
  * it begins. One bad element refuses the file.
- * Errors: SKY_E_SYNTAX (`error` has "path:line: reason", of JSON "path: entry N: reason"),
- *         SKY_E_PARAM (an element out of range, too many), SKY_E_NOMEM */
+ * Errors: SKY_E_SYNTAX (`error` has "path:line: reason", the line of the key or of its message),
+ *         SKY_E_PARAM (too many), SKY_E_NOMEM */
 SKY_API sky_status sky_fleet_parse(const char *text, size_t bytes, const char *path,
                                    sky_fleet **out, sky_error *error);
 SKY_API void sky_fleet_destroy(sky_fleet *fleet);

@@ -83,7 +83,10 @@ static bool begins(const char *text, size_t bytes, const char *with) {
 /* Told apart by the first line; TLE is what is left. */
 static sky_status read_elements(const char *text, size_t bytes, const char *path, sky_fleet *f,
                                 sky_error *error) {
-    if (begins(text, bytes, "[") || begins(text, bytes, "{"))
+    size_t blanks = 0;
+    while (blanks < bytes && strchr(" \t\r\n", text[blanks]) && text[blanks])
+        blanks++;
+    if (blanks < bytes && (text[blanks] == '[' || text[blanks] == '{'))
         return sky__omm_json(text, bytes, path, f, error);
     if (begins(text, bytes, "<"))
         return sky_fail(error, SKY_E_SYNTAX,

@@ -5,6 +5,7 @@
  * Surprises: numbers may be JSON numbers or strings; keys that mean nothing here are skipped; what
  * is asked for is UTC, TEME, SGP4, and another frame or theory is refused. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,11 +41,22 @@ static const char *const keys[KEYS] = {
     "MEAN_ELEMENT_THEORY"};
 
 #define TEXT_BYTES 64
+#define DAY_MAX    92406 /* 2223-01-01, from 1970: the theory takes no later one */
 
-/* One message: its values as texts, empty where there is none. */
+/* One message: its values as texts, empty where there is none, and where they stand. */
 typedef struct {
     char texts[KEYS][TEXT_BYTES];
+    size_t lines[KEYS]; /* 0: that of the message */
+    size_t line;        /* where it begins */
+    size_t entry;       /* JSON: its number from 1; elsewhere 0 */
+    const char *path;
 } message;
+
+/* What is wrong, and with which value; `key` KEYS: with the message. */
+typedef struct {
+    int key;
+    char reason[160];
+} fault;
 
 static int key_index(const char *key, size_t bytes) {
     for (int i = 0; i < KEYS; i++) {
@@ -54,121 +66,191 @@ static int key_index(const char *key, size_t bytes) {
     return -1;
 }
 
+static sky_status refuse(const message *m, sky_status status, sky_error *error, const fault *f) {
+    size_t line = f->key < KEYS && m->lines[f->key] ? m->lines[f->key] : m->line;
+    char entry[40] = "";
+    if (m->entry)
+        snprintf(entry, sizeof entry, "entry %zu: ", m->entry);
+    return sky_fail(error, status, "%s:%zu: %s%s", m->path, line, entry, f->reason);
+}
+
+/* False, so that a check is one line. */
+static bool wrong(fault *f, const message *m, int key, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static bool wrong(fault *f, const message *m, int key, const char *format, ...) {
+    char text[TEXT_BYTES], expected[64];
+    size_t bytes = strlen(m->texts[key]);
+    for (size_t i = 0; i <= bytes; i++) { /* it may come from anyone, and goes to a terminal */
+        char c = m->texts[key][i];
+        text[i] = (char)(i == bytes || (c >= ' ' && c <= '~') ? c : '?');
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(expected, sizeof expected, format, arguments);
+    va_end(arguments);
+    f->key = key;
+    snprintf(f->reason, sizeof f->reason, bytes ? "%s is %s: %s" : "%s is missing", keys[key], text,
+             expected);
+    return false;
+}
+
 /* A name may be cut; a number that does not fit is none. */
-static bool take(message *m, int key, const char *text, size_t bytes) {
+static bool take(message *m, int key, const char *text, size_t bytes, fault *f) {
     sky__trim(&text, &bytes);
-    if (key != NAME && bytes >= TEXT_BYTES)
-        return false;
+    bool fits = key == NAME || bytes < TEXT_BYTES;
     bytes = bytes < TEXT_BYTES ? bytes : TEXT_BYTES - 1;
+    f->key = key;
+    if (!fits || memchr(text, 0, bytes)) {
+        snprintf(f->reason, sizeof f->reason,
+                 fits ? "%s has a zero byte" : "%s is longer than 63 characters", keys[key]);
+        return false;
+    }
     memcpy(m->texts[key], text, bytes);
     m->texts[key][bytes] = 0;
-    return memchr(text, 0, bytes) == NULL;
+    return true;
 }
 
-static bool within(const message *m, int key, double min, double max, double *out) {
+static bool within(const message *m, int key, double min, double max, double *out, fault *f) {
     const char *text = m->texts[key];
-    return sky__decimal(text, strlen(text), out) && *out >= min && *out <= max;
+    if (!sky__decimal(text, strlen(text), out))
+        return wrong(f, m, key, "no number");
+    return (*out >= min && *out <= max) || wrong(f, m, key, "from %.10g to %.10g", min, max);
 }
 
-static bool is_one_of(const message *m, int key, const char *word) {
-    return !m->texts[key][0] || strcmp(m->texts[key], word) == 0;
+static bool is_one_of(const message *m, int key, const char *word, const char *or_word, fault *f) {
+    const char *text = m->texts[key];
+    return !text[0] || strcmp(text, word) == 0 || strcmp(text, or_word) == 0 ||
+           wrong(f, m, key, "only %s is read", word);
 }
 
-/* NULL, or the key whose value is missing or wrong. */
-static const char *elements_of(const message *m, sky__elements *e) {
+static bool elements_of(const message *m, sky__elements *e, fault *f) {
     uint64_t number;
     int64_t day, ms;
     double part;
-    static const struct {
-        int key;
-        double min, max;
-    } angles[] = {
-        {INCLINATION, 0, 180}, {NODE, -360, 360}, {PERIGEE, -360, 360}, {ANOMALY, -360, 360}};
-    double *const to[] = {&e->inclination, &e->node, &e->perigee, &e->anomaly};
     const char *text = m->texts[NUMBER];
     if (!sky__whole(text, strlen(text), UINT32_MAX, &number))
-        return keys[NUMBER];
-    if (!sky__utc_split(m->texts[EPOCH], &day, &part, &ms))
-        return keys[EPOCH];
-    if (!within(m, MOTION, 1e-9, 20, &e->motion))
-        return keys[MOTION];
-    if (!within(m, ECCENTRICITY, 0, 0.99999999, &e->eccentricity))
-        return keys[ECCENTRICITY];
-    if (!within(m, BSTAR, -1e3, 1e3, &e->bstar))
-        return keys[BSTAR];
-    for (int i = 0; i < 4; i++) {
-        if (!within(m, angles[i].key, angles[i].min, angles[i].max, to[i]))
-            return keys[angles[i].key];
-        *to[i] *= SKY_DEGREE;
-    }
-    if (!is_one_of(m, FRAME, "TEME"))
-        return keys[FRAME];
-    if (!is_one_of(m, TIME, "UTC"))
-        return keys[TIME];
-    if (!is_one_of(m, THEORY, "SGP4") && !is_one_of(m, THEORY, "SGP/SGP4"))
-        return keys[THEORY];
+        return wrong(f, m, NUMBER, "a whole number from 0 to %u", UINT32_MAX);
+    if (!sky__utc_split(m->texts[EPOCH], &day, &part, &ms) || day >= DAY_MAX)
+        return wrong(f, m, EPOCH, "a time from 1957 to 2222, as 2026-11-20T00:00:00");
+    if (!within(m, MOTION, 1e-9, 20, &e->motion, f) ||
+        !within(m, ECCENTRICITY, 0, 0.99999999, &e->eccentricity, f) ||
+        !within(m, BSTAR, -1e3, 1e3, &e->bstar, f) ||
+        !within(m, INCLINATION, 0, 180, &e->inclination, f) ||
+        !within(m, NODE, -360, 360, &e->node, f) ||
+        !within(m, PERIGEE, -360, 360, &e->perigee, f) ||
+        !within(m, ANOMALY, -360, 360, &e->anomaly, f))
+        return false;
+    if (!is_one_of(m, FRAME, "TEME", "TEME", f) || !is_one_of(m, TIME, "UTC", "UTC", f) ||
+        !is_one_of(m, THEORY, "SGP4", "SGP/SGP4", f))
+        return false;
     e->number = (uint32_t)number;
     e->epoch_days = (double)(day + SKY__EPOCH_DAY_1970) + part;
     e->motion *= SKY_TWO_PI / 1440;
-    return NULL;
+    e->inclination *= SKY_DEGREE;
+    e->node *= SKY_DEGREE;
+    e->perigee *= SKY_DEGREE;
+    e->anomaly *= SKY_DEGREE;
+    return true;
 }
 
-/* Where a message stands: "path:7", or in JSON, whose lines are not known, "path: entry 2". */
-typedef struct {
-    const char *path, *unit;
-    size_t number;
-} place;
-
-static sky_status refuse(const place *p, sky_status status, sky_error *error, const char *what,
-                         const char *wrong) {
-    return sky_fail(error, status, "%s%s%zu: %s%s", p->path, p->unit, p->number, what, wrong);
-}
-
-static sky_status add(const message *m, const place *p, sky_fleet *f, sky_error *error) {
+static sky_status add(const message *m, sky_fleet *fleet, fault *f, sky_error *error) {
     sky__elements e = {0};
-    const char *wrong = elements_of(m, &e);
-    if (wrong)
-        return refuse(p, SKY_E_SYNTAX, error, wrong, " is missing or out of range");
-    sky_status status = sky__fleet_add(f, m->texts[NAME], strlen(m->texts[NAME]), &e);
-    if (status != SKY_OK)
-        return refuse(p, status, error, "",
-                      status == SKY_E_NOMEM ? "out of memory"
-                                            : "an element out of range, or too many");
-    return SKY_OK;
+    if (!elements_of(m, &e, f))
+        return refuse(m, SKY_E_SYNTAX, error, f);
+    sky_status status = sky__fleet_add(fleet, m->texts[NAME], strlen(m->texts[NAME]), &e);
+    if (status == SKY_OK)
+        return SKY_OK;
+    f->key = KEYS;
+    if (status == SKY_E_NOMEM)
+        snprintf(f->reason, sizeof f->reason, "out of memory");
+    else
+        snprintf(f->reason, sizeof f->reason, "more than %d satellites", SKY_FLEET_MAX);
+    return refuse(m, status, error, f);
 }
 
 /* ---- JSON ---- */
 
-static bool json_text(const json_t *value, message *m, int key) {
+static bool json_text(const json_t *value, message *m, int key, fault *f) {
     char text[TEXT_BYTES];
     if (json_is_string(value))
-        return take(m, key, json_string_value(value), json_string_length(value));
+        return take(m, key, json_string_value(value), json_string_length(value), f);
+    if (json_is_null(value))
+        return true;
     if (json_is_integer(value))
         snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value) && isfinite(json_real_value(value)))
         snprintf(text, sizeof text, "%.17g", json_real_value(value));
-    else
-        return json_is_null(value);
+    else {
+        f->key = key;
+        snprintf(f->reason, sizeof f->reason, "%s is neither a number nor a text", keys[key]);
+        return false;
+    }
     for (char *p = text; *p; p++)
         *p = *p == ',' ? '.' : *p; /* the point of another locale */
-    return take(m, key, text, strlen(text));
+    return take(m, key, text, strlen(text), f);
 }
 
-static sky_status json_message(const json_t *object, const char *path, size_t number, sky_fleet *f,
-                               sky_error *error) {
-    message m = {0};
-    place p = {path, ": entry ", number};
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* The quote that ends the text begun before `at`. */
+static const char *text_end(const char *at, const char *end) {
+    while (at < end && *at != '"')
+        at += *at == '\\' && at + 1 < end ? 2 : 1;
+    return at;
+}
+
+static bool is_key(const char *text, const char *quote, const char *end, const char *key) {
+    size_t bytes = (size_t)(quote - text);
+    do
+        quote++;
+    while (quote < end && is_blank(*quote));
+    return quote < end && *quote == ':' && strlen(key) == bytes && memcmp(text, key, bytes) == 0;
+}
+
+/* jansson tells no lines of what it took. So, once something is wrong, count them: m->line is where
+ * the message begins, m->lines[key] where the key stands (of two, the later, which counted). */
+static void find_lines(const char *text, size_t bytes, message *m, int key) {
+    const char *end = text + bytes;
+    size_t line = 1, depth = 0, entry = 1;
+    const char *root = text;
+    while (root < end && is_blank(*root))
+        root++;
+    size_t inside = root < end && *root == '[';
+    m->line = 0;
+    for (const char *at = text; at < end && entry <= m->entry; at++) {
+        bool here = entry == m->entry && !is_blank(*at);
+        line += *at == '\n';
+        if (here && depth == inside && m->line == 0)
+            m->line = line;
+        if (*at == '"') {
+            const char *quote = text_end(at + 1, end);
+            if (here && depth == inside + 1 && key < KEYS && is_key(at + 1, quote, end, keys[key]))
+                m->lines[key] = line;
+            at = quote;
+            continue;
+        }
+        entry += *at == ',' && depth == inside;
+        depth += *at == '{' || *at == '[';
+        depth -= *at == '}' || *at == ']';
+    }
+}
+
+static bool json_values(const json_t *object, message *m, fault *f) {
+    f->key = KEYS;
+    snprintf(f->reason, sizeof f->reason, "no object");
     if (!json_is_object(object))
-        return refuse(&p, SKY_E_SYNTAX, error, "", "no object");
+        return false;
     for (int i = 0; i < KEYS; i++) {
         const json_t *value = json_object_get(object, keys[i]);
-        if (value && !json_text(value, &m, i))
-            return refuse(&p, SKY_E_SYNTAX, error, keys[i], " has no such value");
+        if (value && !json_text(value, m, i, f))
+            return false;
     }
-    return add(&m, &p, f, error);
+    return true;
 }
 
-sky_status sky__omm_json(const char *text, size_t bytes, const char *path, sky_fleet *f,
+sky_status sky__omm_json(const char *text, size_t bytes, const char *path, sky_fleet *fleet,
                          sky_error *error) {
     json_error_t why;
     json_t *root = json_loadb(text, bytes, 0, &why);
@@ -176,10 +258,18 @@ sky_status sky__omm_json(const char *text, size_t bytes, const char *path, sky_f
         return sky_fail(error, SKY_E_SYNTAX, "%s:%d: %s", path, why.line > 0 ? why.line : 1,
                         why.text);
     sky_status status = SKY_OK;
-    if (json_is_object(root))
-        status = json_message(root, path, 1, f, error);
-    for (size_t i = 0; i < json_array_size(root) && status == SKY_OK; i++)
-        status = json_message(json_array_get(root, i), path, i + 1, f, error);
+    size_t count = json_is_array(root) ? json_array_size(root) : 1;
+    for (size_t i = 0; i < count && status == SKY_OK; i++) {
+        const json_t *object = json_is_array(root) ? json_array_get(root, i) : root;
+        message m = {.path = path, .entry = i + 1};
+        fault f;
+        bool taken = json_values(object, &m, &f);
+        status = taken ? add(&m, fleet, &f, NULL) : SKY_E_SYNTAX;
+        if (status == SKY_OK)
+            continue;
+        find_lines(text, bytes, &m, f.key);
+        refuse(&m, status, error, &f);
+    }
     json_decref(root);
     return status;
 }
@@ -233,7 +323,7 @@ static size_t read_head(const char *line, size_t bytes, int columns[COLUMNS_MAX]
     return count;
 }
 
-sky_status sky__omm_csv(const char *text, size_t bytes, const char *path, sky_fleet *f,
+sky_status sky__omm_csv(const char *text, size_t bytes, const char *path, sky_fleet *fleet,
                         sky_error *error) {
     sky__lines lines = {.at = text, .end = text + bytes};
     const char *line;
@@ -247,7 +337,8 @@ sky_status sky__omm_csv(const char *text, size_t bytes, const char *path, sky_fl
     if (!known)
         return sky_fail(error, SKY_E_SYNTAX, "%s:1: no column %s", path, keys[EPOCH]);
     while (sky__line_next(&lines, &line, &length)) {
-        message m = {0};
+        message m = {.path = path, .line = lines.number};
+        fault f;
         const char *at = line, *value;
         size_t value_bytes, count = 0;
         if (length == 0)
@@ -255,16 +346,15 @@ sky_status sky__omm_csv(const char *text, size_t bytes, const char *path, sky_fl
         while (cell(&at, line + length, &value, &value_bytes)) {
             int key = count < column_count ? columns[count] : -1;
             count++;
-            if (key >= 0 && !take(&m, key, value, value_bytes))
-                return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: %s is too long", path, lines.number,
-                                keys[key]);
+            if (key >= 0 && !take(&m, key, value, value_bytes, &f))
+                return refuse(&m, SKY_E_SYNTAX, error, &f);
             if (key >= 0)
                 halve_quotes(m.texts[key]);
         }
         if (count != column_count)
             return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: %zu columns, the head has %zu", path,
                             lines.number, count, column_count);
-        sky_status status = add(&m, &(place){path, ":", lines.number}, f, error);
+        sky_status status = add(&m, fleet, &f, error);
         if (status != SKY_OK)
             return status;
     }
@@ -279,12 +369,13 @@ static size_t without_unit(const char *text, size_t bytes) {
     return unit ? (size_t)(unit - text) : bytes;
 }
 
-sky_status sky__omm_kvn(const char *text, size_t bytes, const char *path, sky_fleet *f,
+sky_status sky__omm_kvn(const char *text, size_t bytes, const char *path, sky_fleet *fleet,
                         sky_error *error) {
     sky__lines lines = {.at = text, .end = text + bytes};
     const char *line;
-    size_t length, begun = 0;
-    message m = {0};
+    size_t length;
+    message m = {.path = path}; /* line 0: none has begun */
+    fault f;
     while (sky__line_next(&lines, &line, &length)) {
         const char *equals = memchr(line, '=', length);
         const char *key = line;
@@ -296,11 +387,10 @@ sky_status sky__omm_kvn(const char *text, size_t bytes, const char *path, sky_fl
             return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: expected KEY = VALUE", path,
                             lines.number);
         if (key_bytes == 14 && memcmp(key, "CCSDS_OMM_VERS", 14) == 0) {
-            sky_status status = begun ? add(&m, &(place){path, ":", begun}, f, error) : SKY_OK;
+            sky_status status = m.line ? add(&m, fleet, &f, error) : SKY_OK;
             if (status != SKY_OK)
                 return status;
-            memset(&m, 0, sizeof m);
-            begun = lines.number;
+            m = (message){.path = path, .line = lines.number};
             continue;
         }
         const char *value = equals + 1;
@@ -308,9 +398,10 @@ sky_status sky__omm_kvn(const char *text, size_t bytes, const char *path, sky_fl
         int index = key_index(key, key_bytes);
         if (index >= 0 && index != NAME)
             value_bytes = without_unit(value, value_bytes);
-        if (index >= 0 && !take(&m, index, value, value_bytes))
-            return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: %s is too long", path, lines.number,
-                            keys[index]);
+        if (index >= 0)
+            m.lines[index] = lines.number;
+        if (index >= 0 && !take(&m, index, value, value_bytes, &f))
+            return refuse(&m, SKY_E_SYNTAX, error, &f);
     }
-    return begun ? add(&m, &(place){path, ":", begun}, f, error) : SKY_OK;
+    return m.line ? add(&m, fleet, &f, error) : SKY_OK;
 }

@@ -138,16 +138,68 @@ static void damaged_files_are_refused(void **state) {
          "file:2: columns 9-16"},
         {"<?xml version=\"1.0\"?>", "XML is not read here"},
         {LINE_1 "0\n" LINE_2, "file:1: a line of an element has 69 columns"},
-        {"[{}]", "file: entry 1: NORAD_CAT_ID is missing"},
-        {"[" JSON ", 5]", "file: entry 2: no object"},
-        {"[" JSON ",\n\n{\"NORAD_CAT_ID\": 5}]", "file: entry 2: EPOCH is missing"},
+        {"[{}]", "file:1: entry 1: NORAD_CAT_ID is missing"},
+        {"[" JSON ", 5]", "file:1: entry 2: no object"},
+        {"[" JSON ",\n\n{\"NORAD_CAT_ID\": 5}]", "file:3: entry 2: EPOCH is missing"},
         {"[" JSON ",\n{\"NORAD_CAT_ID\": 1]", "file:2: "},
-        {"[{\"NORAD_CAT_ID\":[]}]", "file: entry 1: NORAD_CAT_ID has no such value"},
-        {HEAD "VANGUARD,1958-002B,yesterday,1,2,3,4,5,6,7,8\n", "file:2: EPOCH is missing"},
+        {"[{\"NORAD_CAT_ID\":[]}]", "file:1: entry 1: NORAD_CAT_ID is neither a number nor a text"},
+        {HEAD "VANGUARD,1958-002B,yesterday,1,2,3,4,5,6,7,8\n",
+         "file:2: EPOCH is yesterday: a time from 1957 to 2222, as 2026-"},
+        {HEAD "A,1958-002B,2223-01-01T00:00:00,10.8,0,34,348,331,19,5,0\n",
+         "file:2: EPOCH is 2223-01-01T00:00:00: a time from"},
+        {HEAD ROW "A,1958-002B,2000-06-27T18:50:19,10.8,1.5,34,348,331,19,5,0\n",
+         "file:3: ECCENTRICITY is 1.5: from 0 to 0.99999999"},
+        {HEAD "A,1958-002B,2000-06-27T18:50:19,10.8,,34,348,331,19,5,0\n",
+         "file:2: ECCENTRICITY is missing"},
+        {HEAD "A,1958-002B,2000-06-27T18:50:19,10.8,none,34,348,331,19,5,0\n",
+         "file:2: ECCENTRICITY is none: no number"},
+        {HEAD "A,1958-002B,2000-06-27T18:50:19,10.8,0.\x1b[7m,34,348,331,19,5,0\n",
+         "file:2: ECCENTRICITY is 0.?[7m: no number"},
+        {HEAD "A,1958-002B,2000-06-27T18:50:19,10.8,0,34,348,331,19,-5,0\n",
+         "file:2: NORAD_CAT_ID is -5: a whole number from 0 to 4294967295"},
+        {HEAD "A,1958-002B,2000-06-27T18:50:19,19,0.9,34,348,331,19,5,"
+              "0.000000000000000000000000000000000000000000000000000000000000001\n",
+         "file:2: BSTAR is longer than 63 characters"},
         {HEAD ROW "A,B\n", "file:3: 2 columns, the head has 11"},
         {"OBJECT_NAME,MEAN_MOTION\nA,1\n", "file:1: no column EPOCH"},
         {"CCSDS_OMM_VERS = 2.0\nnonsense\n", "file:2: expected KEY = VALUE"},
         {"CCSDS_OMM_VERS = 2.0\n", "file:1: NORAD_CAT_ID is missing"},
+        {KVN "CCSDS_OMM_VERS = 2.0\nNORAD_CAT_ID = 6\n", "file:17: EPOCH is missing"},
+        {KVN "REF_FRAME = GCRF\n", "file:17: REF_FRAME is GCRF: only TEME is read"},
+        {KVN "\nINCLINATION = 181 [deg]\n" KVN, "file:18: INCLINATION is 181: from 0 to 180"},
+        {KVN "MEAN_ELEMENT_THEORY = DSST\n", "file:17: MEAN_ELEMENT_THEORY is DSST: only SGP4"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        sky_fleet *f = NULL;
+        sky_error error = {0};
+        sky_status status = sky_fleet_parse(rows[i].text, strlen(rows[i].text), "file", &f, &error);
+        if (status != SKY_E_SYNTAX || f || !strstr(error.text, rows[i].reason))
+            fail_msg("row %zu: %d, \"%s\" lacks \"%s\"", i, status, error.text, rows[i].reason);
+    }
+}
+
+/* jansson tells no lines, and of the same key in a list, in an object of an object, as a value or
+ * behind a quote none is the one that is meant. */
+static void json_errors_have_the_line_of_their_key(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *reason;
+    } rows[] = {
+        {"{\n\"NORAD_CAT_ID\": 5,\n\"EPOCH\":\n\"now\"}", "file:3: entry 1: EPOCH is now: "},
+        {"\n[\n" JSON ",\n{\"NORAD_CAT_ID\": 5,\n \"EPOCH\": \"now\"}]",
+         "file:5: entry 2: EPOCH is now: a time"},
+        {"[\n" JSON ",\n{\"NORAD_CAT_ID\": 5,\n \"EPOCH\" : 1e3}]",
+         "file:4: entry 2: EPOCH is 1000: a time"},
+        {"[\n{\"A\": {\n\"EPOCH\": 1}, \"B\": [{\n\"EPOCH\":2}, \"EPOCH\"],\n\"C\": \"EPOCH\", "
+         "\"D\\\"\": \"\\\\\",\n\"NORAD_CAT_ID\": 5, \"EPOCH\": \"x\"}, 5]",
+         "file:6: entry 1: EPOCH is x: a time"},
+        {"[" JSON ",\n[\n1, 2], {}]", "file:2: entry 2: no object"},
+        {"[" JSON ",\n\"}{],\", 2, {}]", "file:2: entry 2: no object"},
+        {"[" JSON ",\n\n5]", "file:3: entry 2: no object"},
+        {"[{\n\"NORAD_CAT_ID\": 1,\n\"NORAD_CAT_ID\": 1.5\n}]",
+         "file:3: entry 1: NORAD_CAT_ID is 1.5: a whole number"},
+        {"[{\n\"NORAD_CAT_ID\": null\n}]", "file:2: entry 1: NORAD_CAT_ID is missing"},
+        {"[{\n\"NORAD_CAT_\\u0049D\": 1.5\n}]", "file:1: entry 1: NORAD_CAT_ID is 1.5: "},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         sky_fleet *f = NULL;
@@ -294,6 +346,7 @@ int main(void) {
         cmocka_unit_test(what_stands_behind_column_69_is_skipped),
         cmocka_unit_test(quotes_in_a_name_are_read),
         cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(json_errors_have_the_line_of_their_key),
         cmocka_unit_test(other_frames_are_refused),
         cmocka_unit_test(elements_find_their_grid),
         cmocka_unit_test(a_crowded_plane_is_thinned),
