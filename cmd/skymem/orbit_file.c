@@ -52,8 +52,8 @@ int orbit_propagate(cli *c) {
 
 /* ---- czml ---- */
 
-/* Positions in metres in the inertial frame, seconds since the epoch before each. The few arc
- * minutes between TEME and Cesium's frame do not show. */
+/* Positions in metres, seconds since the epoch before each, in the frame of the Earth: what Cesium
+ * calls inertial is ICRF, from which TEME has gone a third of a degree since 2000 (precession). */
 static json_t *positions(const sky_fleet *f, uint32_t number, int64_t from, int64_t to,
                          int64_t step) {
     json_t *list = json_array();
@@ -61,10 +61,11 @@ static json_t *positions(const sky_fleet *f, uint32_t number, int64_t from, int6
         sky_motion s;
         if (sky_fleet_state(f, number, ms, &s) != SKY_ORBIT_FINE)
             break;
+        sky_vector km = sky_earth_fixed(ms, s.r_km);
         json_array_append_new(list, orbit_real((double)(ms - from) / 1000, 3));
-        json_array_append_new(list, orbit_real(s.r_km.x * 1000, 1));
-        json_array_append_new(list, orbit_real(s.r_km.y * 1000, 1));
-        json_array_append_new(list, orbit_real(s.r_km.z * 1000, 1));
+        json_array_append_new(list, orbit_real(km.x * 1000, 1));
+        json_array_append_new(list, orbit_real(km.y * 1000, 1));
+        json_array_append_new(list, orbit_real(km.z * 1000, 1));
         if (ms >= to)
             break;
     }
@@ -91,7 +92,7 @@ static json_t *packet(const sky_fleet *f, uint32_t number, int64_t from, int64_t
                      "name", name, "point", "pixelSize", 4, "color", "rgba",
                      (int)(80 + plane * 61 % 176), (int)(80 + plane * 103 % 176),
                      (int)(80 + plane * 29 % 176), 255, "position", "epoch", epoch,
-                     "referenceFrame", "INERTIAL", "interpolationAlgorithm", "LAGRANGE",
+                     "referenceFrame", "FIXED", "interpolationAlgorithm", "LAGRANGE",
                      "interpolationDegree", 5, "cartesian", positions(f, number, from, to, step));
 }
 

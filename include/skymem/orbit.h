@@ -154,6 +154,9 @@ typedef struct {
 /* Where the observer is and how the Earth carries him, in TEME. */
 SKY_API sky_motion sky_observer_state(const sky_observer *o, int64_t ms);
 SKY_API sky_look sky_observer_look(const sky_observer *o, int64_t ms, sky_vector satellite_km);
+/* A place in TEME in the frame that turns with the Earth (x through Greenwich, z through the pole).
+ * Source: Vallado et al. AIAA 2006-6753, appendix C: the pseudo Earth-fixed frame */
+SKY_API sky_vector sky_earth_fixed(int64_t ms, sky_vector teme_km);
 
 /* One pass above the mask. A time before `from` or after `to` is cut to it. */
 typedef struct {

@@ -40,6 +40,12 @@ sky_motion sky_observer_state(const sky_observer *o, int64_t ms) {
     return (sky_motion){r, {-EARTH_RATE_S * r.y, EARTH_RATE_S * r.x, 0}};
 }
 
+sky_vector sky_earth_fixed(int64_t ms, sky_vector teme_km) {
+    sky_turn_of earth = sky__sincos(sky_gmst_rad(ms));
+    return (sky_vector){earth.cosine * teme_km.x + earth.sine * teme_km.y,
+                        earth.cosine * teme_km.y - earth.sine * teme_km.x, teme_km.z};
+}
+
 double sky__sine_elevation(const sky__station *s, sky_vector satellite_km) {
     sky_vector way = minus(satellite_km, s->place_km);
     return dot(way, s->up) / sqrt(dot(way, way));

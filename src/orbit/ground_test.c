@@ -57,6 +57,49 @@ static void stations_stand_on_the_ellipsoid(void **state) {
     close_to(sky__turned(atan2(s.r_km.y, s.r_km.x)), sky_gmst_rad(start), 1e-12);
 }
 
+static int64_t utc(const char *text) {
+    int64_t ms;
+    assert_int_equal(sky_utc_parse(text, &ms), SKY_OK);
+    return ms;
+}
+
+/* Exact where UT1 is given (here as UTC, to the millisecond, 0.3 m), and within what UT1 - UTC and
+ * the pole's motion come to where it is not.
+ * Source: Vallado, example 3-15 (UT1 - UTC -0.439961 s); astropy 8.0, TEME to ITRS */
+static void places_turn_with_the_earth(void **state) {
+    (void)state;
+    static const struct {
+        const char *at;
+        sky_vector teme, fixed;
+        double off_km;
+    } rows[] = {
+        {"2004-04-06T07:51:27.946Z",
+         {5094.18016210, 6127.64465950, 6380.34453270},
+         {-1033.47503130, 7901.30558560, 6380.34453270},
+         3e-4},
+        {"2004-04-06T07:51:28.386Z",
+         {5094.18016210, 6127.64465950, 6380.34453270},
+         {-1033.4793830, 7901.2952754, 6380.3565958},
+         0.3},
+        {"2026-11-20T00:00:00Z",
+         {4000, -5000, 2500},
+         {-2228.264367, -6002.905863, 2499.991821},
+         0.1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        sky_vector r = sky_earth_fixed(utc(rows[i].at), rows[i].teme);
+        close_to(r.x, rows[i].fixed.x, rows[i].off_km);
+        close_to(r.y, rows[i].fixed.y, rows[i].off_km);
+        close_to(r.z, rows[i].fixed.z, rows[i].off_km);
+    }
+    sky_observer o = {.latitude_deg = 47.6, .longitude_deg = -122.3, .altitude_m = 60};
+    sky_vector then = sky_earth_fixed(start, sky_observer_state(&o, start).r_km);
+    sky_vector later = sky_earth_fixed(start + 40000000,
+                                       sky_observer_state(&o, start + 40000000).r_km);
+    close_to(then.x, later.x, 1e-8);
+    close_to(then.y, later.y, 1e-8);
+}
+
 /* Over the zenith on a sphere: slant of 550 km at an elevation. Source: the reference values. */
 static void slants_are_the_reference_ones(void **state) {
     (void)state;
@@ -173,6 +216,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(looks_are_as_constructed),
         cmocka_unit_test(stations_stand_on_the_ellipsoid),
+        cmocka_unit_test(places_turn_with_the_earth),
         cmocka_unit_test(slants_are_the_reference_ones),
         cmocka_unit_test(as_many_stand_above_the_mask),
         cmocka_unit_test(passes_are_what_a_patient_observer_sees),

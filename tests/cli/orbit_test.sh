@@ -145,12 +145,20 @@ few=(--planes 1 --slots 5 --altitude-km 550 --inclination-deg 0)
 expect 1 "$skymem" orbit isl "${few[@]}" --from 1,1 --to 1,2
 says "no path"
 
-# CZML: a document, then a packet a satellite: metres in the inertial frame, seconds after an epoch.
+# CZML: a document, then a packet a satellite: metres in the frame of the Earth, seconds after an
+# epoch; from Seattle on WGS84 they are as far away as `visible` says.
+expect 0 "$skymem" orbit visible --shell starlink-b "${seattle[@]}" --at $at --json
+cp "$work/out" "$work/visible"
 expect 0 "$skymem" orbit czml --shell starlink-b --start $at --hours 0.5 -o "$work/sky.czml" --json
 holds 'o["satellites"] == 375'
-python3 - "$work/sky.czml" <<'PYTHON' || fail "no CZML that Cesium reads"
+python3 - "$work/sky.czml" "$work/visible" <<'PYTHON' || fail "no CZML that Cesium reads"
 import json, math, re, sys
 czml = json.load(open(sys.argv[1]))
+seen = {r["satellite"]: r["range_km"] for r in map(json.loads, open(sys.argv[2]))}
+lat, lon, e2 = math.radians(47.6), math.radians(-122.3), 6.69437999014e-3
+curve = 6378137 / math.sqrt(1 - e2 * math.sin(lat) ** 2)
+seattle = [curve * math.cos(lat) * math.cos(lon), curve * math.cos(lat) * math.sin(lon),
+           curve * (1 - e2) * math.sin(lat)]
 time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"
 head, packets = czml[0], czml[1:]
 assert head["id"] == "document" and head["version"] == "1.0"
@@ -161,7 +169,7 @@ assert head["clock"]["step"] in ("SYSTEM_CLOCK", "SYSTEM_CLOCK_MULTIPLIER", "TIC
 assert len({p["id"] for p in packets}) == len(packets) == 375
 for p in packets:
     place = p["position"]
-    assert re.fullmatch(time, place["epoch"]) and place["referenceFrame"] in ("INERTIAL", "FIXED")
+    assert re.fullmatch(time, place["epoch"]) and place["referenceFrame"] == "FIXED"
     assert place["interpolationAlgorithm"] in ("LINEAR", "LAGRANGE", "HERMITE")
     values = place["cartesian"]
     assert len(values) % 4 == 0 and len(values) // 4 > place["interpolationDegree"]
@@ -169,9 +177,12 @@ for p in packets:
     assert times[0] == 0 and times[-1] == 1800 and all(a < b for a, b in zip(times, times[1:]))
     for i in range(0, len(values), 4):
         assert abs(math.hypot(*values[i + 1:i + 4]) - 7653137) < 1
+    if p["name"] in seen:
+        assert abs(math.dist(values[1:4], seattle) - 1000 * seen.pop(p["name"])) < 1
     assert p["point"]["pixelSize"] > 0
     assert len(p["point"]["color"]["rgba"]) == 4
     assert all(0 <= c <= 255 for c in p["point"]["color"]["rgba"])
+assert not seen and len(open(sys.argv[2]).readlines()) > 1
 PYTHON
 
 # Windows: at 50 degrees of latitude more stands than at the equator; beyond the shell nothing does.
