@@ -126,8 +126,8 @@ typedef enum {
 SKY_API const char *sky_orbit_fault_text(sky_orbit_fault fault);
 
 /* State at a time, or minutes after the satellite's own epoch; untouched on a fault.
- * Source: Hoots & Roehrich 1980, Vallado et al. AIAA 2006-6753 (WGS72), by which elements are made
- */
+ * Source: Hoots & Roehrich 1980, Vallado et al. AIAA 2006-6753; WGS72, with which elements are
+ *         made */
 SKY_API sky_orbit_fault sky_fleet_state(const sky_fleet *fleet, uint32_t number, int64_t ms,
                                         sky_motion *out);
 SKY_API sky_orbit_fault sky_fleet_state_after(const sky_fleet *fleet, uint32_t number,

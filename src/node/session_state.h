@@ -4,6 +4,7 @@
  *   session_room.c  the index, and the room kept in the sky
  *   transfer.c      operations, pacing, answers
  *   session_patience.c  how long an answer is waited for
+ *   session_silence.c   satellites that do not answer
  *   lookup.c        blocks found by asking satellites
  *   rows.c          DROP, PIN and MOVE by server
  *   repair.c        chunks made again from their stripe

@@ -8,14 +8,14 @@
  *
  * How to host it, for a node and a session alike:
  *
- *     sky_transport_init(&t, &config, now, memory, bytes);
- *     on a datagram, or when sky_transport_wake() or the node's wake comes:
- *         sky_transport_input(&t, now, &datagram or NULL);
- *         while (sky_transport_receive(&t, &m))          // whole messages, from their origin
+ *     t = sky_transport_init(&config, now, memory, bytes);     // t lies in memory
+ *     on a datagram, or when sky_transport_wake(t) or the node's wake comes:
+ *         sky_transport_input(t, now, &datagram or NULL, &neighbour or NULL);
+ *         while (sky_transport_receive(t, &m))           // whole messages, from their origin
  *             sky_node_input(&node, now, &m);
- *         while (sky_transport_begin(&t, &m) && sky_node_output(&node, now, &m))
- *             sky_transport_send(&t, now, &m);
- *         while (sky_transport_output(&t, now, &d))      // d.from → d.to is one hop
+ *         while (sky_transport_begin(t, &m) && sky_node_output(&node, now, &m))
+ *             sky_transport_send(t, now, &m);
+ *         while (sky_transport_output(t, now, &d))       // d.from → d.to is one hop
  *             … carry d.data, d.bytes over that hop …
  *
  * A datagram's `from` and `to` are neighbours: the ends of one light path, which is how long the

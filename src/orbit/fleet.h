@@ -1,8 +1,9 @@
 /* A fleet from inside: satellites of a shell are computed, those with elements are kept.
  *
- *   number ──► member (elements) ──sgp4──► state          numbers[(plane−1)·slots + slot−1] ──►
- * number
- *          └─► plane, slot (shell) ─walker─► state        only once arranged */
+ *   number ──┬─► member (elements) ────── sgp4 ──► state
+ *            └─► plane, slot (of a shell) walker ─► state
+ *
+ *   numbers[(plane − 1)·slots + slot − 1] ──► number      once elements are arranged */
 #ifndef SKY_ORBIT_FLEET_H
 #define SKY_ORBIT_FLEET_H
 

@@ -1,9 +1,8 @@
 /* SGP4: mean elements, as tracking publishes them, to a place at a time.
  *
  *   elements ──init──► coefficients ──┬─ period below 225 min: drag and the Earth's J2 … J4
- *                                     └─ else also Sun and Moon, and resonance with the Earth's
- * turn
- *                                        at 24 h and 12 h (sgp4_deep.c)
+ *                                     └─ else also Sun and Moon, and resonance with the
+ *                                        Earth's turn at 24 h and 12 h (sgp4_deep.c)
  *
  * Units inside are the theory's: Earth radii, radians, minutes; constants are WGS72's, since the
  * elements are made with them. Source: Hoots & Roehrich, Spacetrack Report 3, 1980; Hoots,

@@ -182,8 +182,7 @@ size_t sky_message_set_chunk(uint8_t *bytes, const sky_message *m, uint32_t data
 /* Decode one datagram, exactly.
  * Owner:  out->data points into `bytes`
  * Errors: SKY_E_CORRUPT: truncated, too long, a foreign magic or version, a failed check, a value
- * out of
- *         range, an unknown flag. The data's own checksum is the receiver's to verify */
+ *         out of range, an unknown flag. The data's own checksum is the receiver's to verify */
 sky_status sky_message_decode(const uint8_t *bytes, size_t byte_count, sky_message *out);
 
 /* Checksum of a chunk's data: XXH3 seeded with its name, so that the right bytes under the wrong
