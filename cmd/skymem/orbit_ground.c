@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define PASSES_MAX 4096
+#define LONG_H     1e6 /* of satellites: ten thousand are a second or so */
 
 typedef struct {
     sky_fleet *fleet;
@@ -83,6 +84,11 @@ int orbit_passes(cli *c) {
     if (code == CLI_OK) {
         l.passes = malloc(l.max * sizeof *l.passes);
         bool ok = l.passes != NULL;
+        if (sky_fleet_count(w.fleet) * cli_number(c, "hours") > LONG_H)
+            cli_note(c,
+                     "%u satellites for %g hours take minutes, and rows come in order, when all "
+                     "are found",
+                     sky_fleet_count(w.fleet), cli_number(c, "hours"));
         for (uint32_t i = 0; ok && i < sky_fleet_count(w.fleet); i++) {
             cli_progress("passes: %u of %u satellites", i, sky_fleet_count(w.fleet));
             ok = collect(&w, i, &l);

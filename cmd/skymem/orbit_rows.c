@@ -17,27 +17,21 @@ json_t *orbit_real(double value, int decimals) {
 }
 
 /* Quoted where it has to be; a quote inside stands twice. */
-static void csv_text(const char *text, char *out, size_t bytes) {
+static void csv_text(const char *text) {
     bool quoted = strpbrk(text, ",\" ") != NULL;
-    size_t used = 0;
     if (quoted)
-        out[used++] = '"';
-    for (; *text && used + 4 < bytes; text++) {
+        putchar('"');
+    for (; *text; text++) {
         if (*text == '"')
-            out[used++] = '"';
-        out[used++] = *text;
+            putchar('"');
+        putchar(*text);
     }
     if (quoted)
-        out[used++] = '"';
-    out[used] = 0;
+        putchar('"');
 }
 
 static void value_text(const json_t *value, bool csv, char *out, size_t bytes) {
-    if (json_is_string(value) && csv)
-        csv_text(json_string_value(value), out, bytes);
-    else if (json_is_string(value))
-        snprintf(out, bytes, "%s", json_string_value(value));
-    else if (json_is_integer(value))
+    if (json_is_integer(value))
         snprintf(out, bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     else if (json_is_real(value))
         snprintf(out, bytes, csv ? "%.12g" : "%.7g", json_real_value(value));
@@ -49,10 +43,13 @@ static void value_text(const json_t *value, bool csv, char *out, size_t bytes) {
 
 /* One cell of the head or of a row. */
 static void cell(orbit_rows *r, const char *text, size_t column) {
-    if (r->csv)
-        printf("%s%s", column ? "," : "", text);
-    else
+    if (!r->csv) {
         cli_table_cell(&r->table, "%s", text);
+        return;
+    }
+    if (column > 0)
+        putchar(',');
+    csv_text(text);
 }
 
 static void head(orbit_rows *r, json_t *row) {
@@ -80,10 +77,10 @@ static void line(orbit_rows *r, json_t *row) {
     json_object_foreach(row, key, value) {
         size_t parts = json_is_array(value) ? json_array_size(value) : 1;
         for (size_t i = 0; i < parts; i++, column++) {
-            char text[128];
-            value_text(json_is_array(value) ? json_array_get(value, i) : value, r->csv, text,
-                       sizeof text);
-            cell(r, text, column);
+            const json_t *one = json_is_array(value) ? json_array_get(value, i) : value;
+            char text[64];
+            value_text(one, r->csv, text, sizeof text);
+            cell(r, json_is_string(one) ? json_string_value(one) : text, column);
         }
     }
     if (r->csv)

@@ -63,6 +63,21 @@ static json_t *place_json(const sky_fleet *f, uint32_t number) {
     return json_pack("[I, I]", (json_int_t)s.plane, (json_int_t)s.slot);
 }
 
+/* "1,1 12,2 11,4": a path where there are no lists. */
+static json_t *path_text(const json_t *path) {
+    size_t count = json_array_size(path), bytes = 24 * count + 1, used = 0;
+    char *text = malloc(bytes);
+    for (size_t i = 0; text && i < count; i++) {
+        const json_t *place = json_array_get(path, i);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%d,%d", i ? " " : "",
+                                 (int)json_integer_value(json_array_get(place, 0)),
+                                 (int)json_integer_value(json_array_get(place, 1)));
+    }
+    json_t *value = text ? json_string(text) : NULL;
+    free(text);
+    return value;
+}
+
 static int print_links(cli *c, const sky_fleet *f, const sky_laser *links, size_t count) {
     orbit_rows rows;
     int code = CLI_OK;
@@ -98,9 +113,10 @@ static int print_route(orbit_rows *rows, const sky_fleet *f, const routes *r, ui
                             orbit_real(orbit_light_ms(sky_fleet_shell(f), r->km[to]), 6), "hops",
                             (json_int_t)hops);
     if (rows->c->json)
-        json_object_set_new(row, "path", path);
-    else
-        json_decref(path);
+        json_object_set(row, "path", path);
+    else if (rows->csv || cli_given(rows->c, "to")) /* many of them make no table */
+        json_object_set_new(row, "path", path_text(path));
+    json_decref(path);
     return orbit_row(rows, row);
 }
 

@@ -88,7 +88,7 @@ static const cli_option options[] = {
      .kind = CLI_PATH,
      .value = "FILE",
      .help = "satellites by their elements: TLE (what stands behind column 69 after a blank is "
-             "skipped), or OMM as JSON, CSV or KVN"},
+             "skipped; checksums must hold), or OMM as JSON, CSV or KVN"},
     {.name = "earth-radius-km",
      .kind = CLI_NUMBER,
      .value = "KM",
@@ -209,7 +209,8 @@ const cli_verb cli_verb_orbit = {
                         "azimuth_deg, range_km, one_way_ms; highest first"},
             {"overhead", "at, satellite, plane, slot, plane_steps, slot_steps, jump; one for each "
                          "change"},
-            {"isl", "from, to, km, ms, up, seam; with --from: to, km, ms, hops, path"},
+            {"isl", "from, to, km, ms, up, seam; with --from: to, km, ms, hops, path (in a table "
+                    "with --to)"},
             {"propagate", "satellite, minutes, r_km, v_km_s, error (null where there is a place)"},
             {"czml", "file, satellites, bytes, start"},
             {"windows",

@@ -41,6 +41,9 @@ begun = begun if cut and any(p["up_at_end"] for p in passes) else None
 ordered = all(p["rise"] <= p["culminate"] <= p["set"] for p in passes)
 sys.exit(0 if begun == {s["satellite"] for s in seen} and ordered else 1)
 PYTHON
+timeout 1 "$skymem" orbit passes --shell starlink-a "${seattle[@]}" --start $at --hours 8784 \
+    2>"$work/err"
+says "1584 satellites for 8784 hours take minutes"
 expect 0 "$skymem" orbit overhead --shell starlink-a --lat 30 --lon 8 --start $at --hours 24 --json
 lines_hold '71 <= sum(r["plane_steps"] for r in rows) <= 75'
 lines_hold '-353 <= sum(r["slot_steps"] for r in rows) <= -343'
@@ -137,6 +140,10 @@ expect 0 "$skymem" orbit isl --shell starlink-a --from 72,1 --to 1,18 --json
 lines_hold 'rows[0]["hops"] == 1 and rows[0]["path"] == [[72, 1], [1, 18]]'
 expect 0 "$skymem" orbit isl --shell oneweb --from 1,1 --to 12,1 --json
 lines_hold 'rows[0]["hops"] >= 11'
+expect 0 "$skymem" orbit isl --shell starlink-a --from 72,1 --to 1,18
+grep -q "path *$" "$work/out" && grep -q "72,1 1,18 *$" "$work/out" || fail "no path in the table"
+expect 0 "$skymem" orbit isl --shell starlink-a --from 72,1 --to 1,18 --csv
+grep -q ',1,"72,1 1,18"$' "$work/out" || fail "no path in the CSV: $(cat "$work/out")"
 expect 0 "$skymem" orbit isl --shell oneweb --from 1,1 --json
 lines_hold 'len(rows) == 12 * 49 and min(r["km"] for r in rows) == 0'
 expect 2 "$skymem" orbit latency --shell oneweb --time 1e300
@@ -202,6 +209,7 @@ says "no shell"
 expect 2 "$skymem" orbit latency --shell oneweb --planes 3
 expect 2 "$skymem" orbit latency --planes 3
 expect 2 "$skymem" orbit latency "${grid[@]}" --phasing 72
+expect 2 "$skymem" orbit isl --shell oneweb --time 1e300
 expect 2 "$skymem" orbit visible --shell oneweb --at $at
 says "--lat and --lon"
 expect 2 "$skymem" orbit visible --shell oneweb --lat 91 --lon 0 --at $at
