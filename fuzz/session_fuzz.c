@@ -114,9 +114,9 @@ static void say(ground *g, uint8_t *message, size_t bytes, sky_satellite from, b
 }
 
 static void mend_check(uint8_t *message, size_t bytes) {
-    uint32_t data_bytes = bytes >= HEAD_MIN ? sky_load_u32(message + 12) : UINT32_MAX;
-    if (data_bytes > bytes - HEAD_MIN)
+    if (bytes < HEAD_MIN || sky_load_u32(message + 12) > bytes - HEAD_MIN)
         return;
+    uint32_t data_bytes = sky_load_u32(message + 12);
     size_t head_bytes = message[5] == SKY_WIRE_PURGE ? bytes : bytes - data_bytes;
     uint64_t seed = sky_checksum(message, 24, 0);
     sky_store_u64(message + 24, sky_checksum(message + HEAD_MIN, head_bytes - HEAD_MIN, seed));
