@@ -201,7 +201,8 @@ static void ask(ground *g, input *in) {
         chain[i] = key_of(i);
     uint8_t choice = next(in);
     uint32_t size = next16(in), number = choice >> 3 & 3;
-    sky_op op = ops[choice & 7];
+    bool stat = choice & 0x80 && choice & 0x40;
+    sky_op op = stat ? SKY_OP_HAS : ops[choice & 7];
     sky_request r = {.op = op,
                      .key = key_of(number),
                      .context = (void *)(uintptr_t)number,
@@ -209,10 +210,10 @@ static void ask(ground *g, input *in) {
                      .payload_bytes = 1 + size % (12 * CHUNK),
                      .range = choice & 0x20 ? (sky_range){size % 4000, 500} : SKY_RANGE_ALL,
                      .room_bytes = UINT64_MAX,
-                     .chain = op == SKY_OP_HAS ? chain : NULL,
+                     .chain = op == SKY_OP_HAS && !stat ? chain : NULL,
                      .chain_count = op == SKY_OP_HAS ? KEYS : 0,
                      .at_ms = 1000000 + 1000 * (int64_t)size,
-                     .stat = choice & 0x80 && choice & 0x40,
+                     .stat = stat,
                      .satellite = {1 + size % 5, 1 + size / 5 % 19}};
     if (number > 0 && choice & 0x40)
         r.parent = key_of(number - 1);
