@@ -20,14 +20,41 @@ static double cpu_seconds(void) {
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
+/* An event is a step of the scheduler: somebody woke, or a message got to the ground's queue, or to
+ * its end. How many of them are the latter, by the trace of the same run. */
+static int arrivals(bench *b, const char *text, sky_sim_options options, double *share) {
+    static sky_sim_result r;
+    char folder[4096], path[4200], line[256], kind[16];
+    uint64_t arrived = 0;
+    sky_error error = {0};
+    int code = cli_scratch_make(b->c, cli_text(b->c, "folder"), "bench", folder, sizeof folder);
+    if (code != CLI_OK)
+        return code;
+    snprintf(path, sizeof path, "%s/trace", folder);
+    options.trace_path = path;
+    sky_status status = sky_sim_run_text(text, strlen(text), "bench", &options, &r, &error);
+    FILE *trace = status == SKY_OK ? fopen(path, "r") : NULL;
+    while (trace && fgets(line, sizeof line, trace))
+        arrived += sscanf(line, "%*s %15s", kind) == 1 &&
+                   (strcmp(kind, "arrived") == 0 || strcmp(kind, "delivered") == 0);
+    if (trace)
+        fclose(trace);
+    else
+        code = status == SKY_OK ? cli_failed(b->c, "%s: cannot be read", path)
+                                : cli_refused(b->c, status, &error);
+    cli_scratch_remove(folder);
+    *share = (double)arrived / (double)r.events;
+    return code;
+}
+
 static int events_row(bench *b, const char *strategy, unsigned gets) {
     static sky_sim_result r;
     char text[1024], name[64];
-    double best = 0;
+    double best = 0, share;
+    sky_sim_options options = {.seed = 1, .until_s = gets * 0.02 + 1};
     snprintf(text, sizeof text, busy_sky, strategy, gets);
     for (int i = 0; i < ROUNDS; i++) {
         sky_error error = {0};
-        sky_sim_options options = {.seed = 1, .until_s = gets * 0.02 + 1};
         double start = cpu_seconds();
         sky_status status = sky_sim_run_text(text, strlen(text), "bench", &options, &r, &error);
         if (status != SKY_OK)
@@ -36,7 +63,11 @@ static int events_row(bench *b, const char *strategy, unsigned gets) {
         best = rate > best ? rate : best;
     }
     snprintf(name, sizeof name, "%s, 6 KiB chunks", strategy);
-    return bench_row(b, name, best / 1e6, "M events/s", "one million", 1);
+    int code = bench_row(b, name, best / 1e6, "M events/s", "one million", 1);
+    if (code == CLI_OK)
+        code = arrivals(b, text, options, &share);
+    snprintf(name, sizeof name, "%s, of these messages at their end", strategy);
+    return code == CLI_OK ? bench_row(b, name, best * share / 1e6, "M/s", "one million", 1) : code;
 }
 
 static int swarm_row(bench *b, unsigned skies) {
@@ -147,13 +178,13 @@ static int loss_row(bench *b, const char *link, uint64_t bits_s, uint32_t parity
         return cli_refused(b->c, status, &error);
     if (parity > 0)
         snprintf(beside, sizeof beside, " parity %u of 25,", parity);
-    if (r.answered < p.gets)
-        cli_note(b->c, "%s at %g %% loss: %u of %u gets were answered", link, 100 * loss,
-                 r.answered, p.gets);
     snprintf(name, sizeof name, "get 2.9 MiB, %s,%s %g %% loss, p99", link, beside, 100 * loss);
     if (loss == 0)
         *free_ms = r.get_p99_ms;
-    return bench_row(b, name, r.get_p99_ms, "ms", loss > 0 ? "loss-free" : NULL, *free_ms);
+    int code = bench_row(b, name, r.get_p99_ms, "ms", loss > 0 ? "loss-free" : NULL, *free_ms);
+    snprintf(name, sizeof name, "get 2.9 MiB, %s,%s %g %% loss, answered", link, beside,
+             100 * loss);
+    return code == CLI_OK ? bench_row(b, name, r.answered, "gets", "asked", p.gets) : code;
 }
 
 int bench_sky(bench *b) {
