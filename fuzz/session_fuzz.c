@@ -52,8 +52,10 @@ static uint32_t next16(input *in) {
 
 /* ---- the host ---- */
 
+/* A context is the key's number, and in front of it where the range begins. */
 static uint8_t byte_at(const void *context, uint64_t offset) {
-    return (uint8_t)((uintptr_t)context * 31 + offset * 7 + (offset >> 8));
+    offset += (uintptr_t)context >> 8;
+    return (uint8_t)((uintptr_t)context % 256 * 31 + offset * 7 + (offset >> 8));
 }
 
 static bool fetch(void *host, void *context, uint64_t offset, void *data, size_t bytes) {
@@ -203,12 +205,14 @@ static void ask(ground *g, input *in) {
     uint32_t size = next16(in), number = choice >> 3 & 3;
     bool stat = choice & 0x80 && choice & 0x40;
     sky_op op = stat ? SKY_OP_HAS : ops[choice & 7];
+    sky_range range = choice & 0x20 ? (sky_range){size % 4000, 500} : SKY_RANGE_ALL;
+    uintptr_t begin = op == SKY_OP_GET ? range.offset : 0;
     sky_request r = {.op = op,
                      .key = key_of(number),
-                     .context = (void *)(uintptr_t)number,
+                     .context = (void *)(begin << 8 | number),
                      .wall_ms = 1000000 + g->now / 1000000,
                      .payload_bytes = 1 + size % (12 * CHUNK),
-                     .range = choice & 0x20 ? (sky_range){size % 4000, 500} : SKY_RANGE_ALL,
+                     .range = range,
                      .room_bytes = UINT64_MAX,
                      .chain = op == SKY_OP_HAS && !stat ? chain : NULL,
                      .chain_count = op == SKY_OP_HAS ? KEYS : 0,
