@@ -7,11 +7,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MIB          1048576.0
-#define AUTHORS_GETS 1
-#define LINKS_GETS   11
-#define LOSS_GETS    200
-#define LOSS_WAYS    4
+#define MIB             1048576.0
+#define AUTHORS_GETS    1
+#define LINKS_GETS      11
+#define LOSS_GETS       200
+#define LOSS_WAYS       4
+#define LOSS_PARITY_MAX 7
 
 const char *const figures_strategies[STRATEGIES] = {"rotation", "hop", "rotation-hop"};
 
@@ -166,7 +167,25 @@ static const struct {
                           {"terminal, 6 of 25 are parity", 200000000u, 6}};
 
 /* A block of 2.9 MiB in 6 KiB chunks, five datagrams each, over 25 servers of Starlink's first
- * shell: through a gateway's dish and on a user's terminal, without parity and with some. */
+ * shell. */
+static sky_study_point loss_point(sky_strategy strategy, uint64_t bits_s, uint32_t parity,
+                                  double loss) {
+    return (sky_study_point){
+        .constellation = {.planes = 72, .slots = 22, .altitude_km = 550, .phasing = 17},
+        .placement = {.strategy = strategy, .servers = 25},
+        .centre = {36, 11},
+        .chunk_bytes = 6144,
+        .block_bytes = (uint64_t)(2.9 * MIB),
+        .processing_ns = SKY_MS(1) / 50,
+        .isl_bits_s = strategy == SKY_PLACE_HOP ? bits_s : 100000000000u,
+        .ground_bits_s = bits_s,
+        .loss = loss,
+        .parity = parity,
+        .gets = LOSS_GETS,
+        .seed = 1};
+}
+
+/* Through a gateway's dish and on a user's terminal, without parity and with some. */
 static int loss_rows(figures *f, FILE *csv) {
     static const double losses[] = {0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05};
     for (int way = 0; way < LOSS_WAYS; way++) {
@@ -178,19 +197,8 @@ static int loss_rows(figures *f, FILE *csv) {
         for (int s = 0; s < STRATEGIES; s++) {
             double free_ms = 0;
             for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
-                sky_study_point p = {
-                    .constellation = {.planes = 72, .slots = 22, .altitude_km = 550, .phasing = 17},
-                    .placement = {.strategy = (sky_strategy)s, .servers = 25},
-                    .centre = {36, 11},
-                    .chunk_bytes = 6144,
-                    .block_bytes = (uint64_t)(2.9 * MIB),
-                    .processing_ns = SKY_MS(1) / 50,
-                    .isl_bits_s = s == SKY_PLACE_HOP ? bits_s : 100000000000u,
-                    .ground_bits_s = bits_s,
-                    .loss = losses[i],
-                    .parity = loss_ways[way].parity,
-                    .gets = LOSS_GETS,
-                    .seed = 1};
+                sky_study_point p = loss_point((sky_strategy)s, bits_s, loss_ways[way].parity,
+                                               losses[i]);
                 sky_study_result r;
                 sky_error error = {0};
                 sky_status status = sky_study_run(&p, &r, &error);
@@ -219,6 +227,42 @@ static int loss_figure(figures *f) {
     if (code == CLI_OK)
         code = closed;
     return code == CLI_OK ? figures_charts_end(f, "loss", LOSS_WAYS, 2) : code;
+}
+
+/* How much parity it takes, and the same get as datagrams of real satellites: rotation-hop. */
+static int loss_more_rows(figures *f, FILE *csv) {
+    static const double losses[] = {0, 0.01, 0.02, 0.05};
+    for (uint32_t way = 0; way <= LOSS_PARITY_MAX + 2; way++) {
+        bool datagrams = way > LOSS_PARITY_MAX, terminal = way > LOSS_PARITY_MAX + 1;
+        uint32_t parity = datagrams ? 0 : way;
+        double free_ms = 0;
+        for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
+            sky_study_point p = loss_point(SKY_PLACE_ROTATION_HOP,
+                                           terminal ? 200000000u : 10000000000u, parity, losses[i]);
+            sky_study_result r;
+            sky_error error = {0};
+            p.datagrams = datagrams;
+            sky_status status = sky_study_run(&p, &r, &error);
+            if (status != SKY_OK)
+                return cli_refused(f->c, status, &error);
+            free_ms = i == 0 ? r.get_p99_ms : free_ms;
+            fprintf(csv, "%s,%g,%u,%g,%.3f,%.3f,%.3f,%.3f,%u\n", datagrams ? "yes" : "no",
+                    (double)p.ground_bits_s / 1e6, parity, losses[i], r.get_p50_ms, r.get_p99_ms,
+                    r.get_p99_ms / free_ms, r.to_payload, r.answered);
+        }
+    }
+    return CLI_OK;
+}
+
+static int loss_more_figure(figures *f) {
+    FILE *csv = figures_csv(f, "loss-more",
+                            "datagrams,ground_mbps,parity_of_25,loss,get_p50_ms,get_p99_ms,"
+                            "to_loss_free,bytes_to_payload,answered_of_200");
+    if (!csv)
+        return CLI_FAILED;
+    int code = loss_more_rows(f, csv);
+    int closed = figures_csv_close(f, csv, "loss-more");
+    return code == CLI_OK ? closed : code;
 }
 
 /* ---- the seed's figure 1 ---- */
@@ -328,6 +372,8 @@ int sim_figures(cli *c) {
         code = sweeps_figure(&f, "links", true);
     if (code == CLI_OK)
         code = loss_figure(&f);
+    if (code == CLI_OK)
+        code = loss_more_figure(&f);
     if (code == CLI_OK)
         code = figures_physical(&f);
     for (int physical = 0; physical < 2 && code == CLI_OK; physical++) {

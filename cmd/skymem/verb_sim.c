@@ -138,9 +138,13 @@ const cli_verb cli_verb_sim = {
              .kind = CLI_NUMBER,
              .value = "S",
              .from = 0.001,
-             .max = 365 * 86400,
+             .max = 366 * 86400,
              .help = "stop after S seconds of virtual time (default: the scenario's own end)"},
-            {.name = "trace", .kind = CLI_PATH, .value = "OUT", .help = "write every event to OUT"},
+            {.name = "trace",
+             .kind = CLI_PATH,
+             .value = "OUT",
+             .help = "write a line for whatever happens to a message or a station to OUT (not each "
+                     "event: what waits at the ground's link has none)"},
             {.name = "figures",
              .kind = CLI_PATH,
              .value = "DIR",
@@ -192,7 +196,7 @@ const cli_verb cli_verb_sim = {
     .examples =
         (const cli_example[]){
             {"skymem sim scenarios/demo-rotation-hop.yaml --until 600", "ten minutes of sky"},
-            {"skymem sim storm.yaml --seed 7 --trace trace.txt --json", "one seed, every event"},
+            {"skymem sim storm.yaml --seed 7 --trace trace.txt --json", "one seed, and its trace"},
             {"skymem sim --swarm 100 --seed 7", "a hundred skies at random"},
             {"skymem sim --figures docs/figures", "the study"},
             {NULL, NULL},
@@ -203,7 +207,7 @@ const cli_verb cli_verb_sim = {
             {"trace_hash", "16 hexadecimal digits over all events"},
             {"virtual_s", "time that passed in the sky"},
             {"wall_s", "time that passed here"},
-            {"events", "how many"},
+            {"events", "steps of the scheduler: wakes, stages of messages' flights, faults"},
             {"sets", "values stored"},
             {"gets", "values asked for: hits and misses"},
             {"hits", "gets answered"},
