@@ -444,10 +444,11 @@ static uint32_t datagram_bytes(struct msghdr *h, uint32_t bytes) {
 bool sky_udp_next(sky_udp *u, uint8_t **data, size_t *bytes, const sky_address **from) {
     for (; u->batch_at < u->batch_count; u->batch_at++, u->run_at = u->run_datagram = 0) {
         struct mmsghdr *h = &u->headers[u->batch_at];
-        if (u->run_at >= h->msg_len || h->msg_hdr.msg_flags & MSG_TRUNC)
+        bool given = u->run_datagram > 0; /* one of no bytes is given too, once */
+        if ((given && u->run_at >= h->msg_len) || h->msg_hdr.msg_flags & MSG_TRUNC)
             continue;
         if (u->run_datagram == 0)
-            u->run_datagram = datagram_bytes(&h->msg_hdr, h->msg_len);
+            u->run_datagram = h->msg_len ? datagram_bytes(&h->msg_hdr, h->msg_len) : 1;
         uint32_t left = h->msg_len - u->run_at;
         sky_address *a = &u->froms[u->batch_at];
         a->bytes = h->msg_hdr.msg_namelen;

@@ -70,7 +70,7 @@ void sky_udp_flush(sky_udp *u);
 
 /* Fetch a batch of datagrams; false: none wait. Never blocks. */
 bool sky_udp_receive(sky_udp *u);
-/* The next of the batch, until false; its bytes stay until the next receive. */
+/* The next of the batch, until false; it may have no bytes. They stay until the next receive. */
 bool sky_udp_next(sky_udp *u, uint8_t **data, size_t *bytes, const sky_address **from);
 
 #endif

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <cmocka.h>
 
 #include "io/clock.h"
@@ -125,6 +128,36 @@ static void runs_are_gathered(void **state) {
     sky_udp_close(b);
 }
 
+/* Whoever counts what is no datagram of his must see these too. */
+static void empty_ones_are_given(void **state) {
+    (void)state;
+    for (int plain = 0; plain < 2; plain++) {
+        sky_udp *a = open_at("127.0.0.1:0", plain);
+        sky_address to = sky_udp_address(a);
+        int fd = socket(AF_INET, SOCK_DGRAM, 0), wait = sky_udp_fd(a);
+        static const size_t lengths[] = {0, 3, 0, 0, 1232, 0};
+        static const uint8_t data[1232] = {0};
+        enum { COUNT = sizeof lengths / sizeof *lengths };
+        for (size_t i = 0; i < COUNT; i++)
+            assert_int_equal(sendto(fd, data, lengths[i], 0, (const struct sockaddr *)to.raw,
+                                    (socklen_t)to.bytes),
+                             lengths[i]);
+        size_t got = 0;
+        for (sky_time until = sky_now() + SKY_SECONDS(2); got < COUNT && sky_now() < until;) {
+            uint8_t *bytes;
+            size_t count;
+            const sky_address *from;
+            if (!sky_udp_receive(a))
+                sky_poll(&wait, 1, until);
+            for (; sky_udp_next(a, &bytes, &count, &from); got++)
+                assert_true(got < COUNT && count == lengths[got]);
+        }
+        assert_int_equal(got, COUNT);
+        close(fd);
+        sky_udp_close(a);
+    }
+}
+
 static void a_taken_address_is_told(void **state) {
     (void)state;
     sky_udp *a = open_at("127.0.0.1:0", false), *b = NULL;
@@ -175,6 +208,7 @@ int main(void) {
         cmocka_unit_test(datagrams_cross_whole_and_in_order),
         cmocka_unit_test(many_go_in_few_calls),
         cmocka_unit_test(runs_are_gathered),
+        cmocka_unit_test(empty_ones_are_given),
         cmocka_unit_test(a_taken_address_is_told),
         cmocka_unit_test(addresses_are_read),
     };
