@@ -39,7 +39,7 @@ expect 0 "$skymem" sim "$smoke" --seed 8 --json
 expect 0 "$skymem" sim "$smoke" --until 5 --json
 holds 'o["virtual_s"] < 10'
 expect 2 "$skymem" sim "$smoke" --until 0
-says "--until 0: must be a number from 0.001 to 31536000"
+says "--until 0: must be a number from 0.001 to 31622400"
 expect 0 "$skymem" sim "$smoke"
 grep -q "hits" "$work/out" || fail "sim for people: $(cat "$work/out")"
 
