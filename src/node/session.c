@@ -593,6 +593,7 @@ sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *a
                         .blocked_ns = sky__blocked_ns(s, now)};
     r->result.time.began = r->result.time.ended = now;
     if (ask->stat) {
+        r->ask.op = SKY_OP_HAS; /* whatever it was: nothing is put */
         stat_begin(s, request);
         return SKY_OK;
     }

@@ -202,6 +202,7 @@ void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
 static sky_time patience(const sky_transport *t, sky_time now, sky__sending *s) {
     sky_time beyond = later(t->config->slack_ns, t->excess_ns + 4 * t->deviation_ns);
     uint32_t usual = sky__usual_doublings(t, now, s->to);
+    usual -= usual > 0; /* the first in vain may be a loss */
     uint32_t doublings = s->timeouts > usual ? s->timeouts : usual;
     s->doublings = doublings < EXCESS_DOUBLINGS ? doublings : EXCESS_DOUBLINGS;
     return 2 * s->way_ns + (beyond << s->doublings);
