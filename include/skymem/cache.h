@@ -86,8 +86,10 @@ typedef struct {
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule. Real
                              satellites know of no end: sky+udp refuses it, SKY_E_UNSUPPORTED */
     sky_coding coding;    /* put: of the bytes in the spans */
-    sky_coding wanted;    /* get: of what a tier keeps at several levels this one alone, or a miss;
-                             0: the best that is there. Other tiers answer as ever */
+    sky_coding wanted;    /* get, has: of what a tier keeps at several levels this one alone, or a
+                             miss; 0: the best that is there. put: at this level alone, or
+                             SKY_E_UNSUPPORTED; 0: at each, and the item tells when one of them did
+                             not take it. Other tiers answer as ever */
     bool durable;         /* put: done when every tier has answered; see above */
     uint32_t tiers;       /* bit i: tier i may take part; 0: all */
     int64_t at_ms;        /* prefetch: wall; bring the payload in skies to where it will be overhead

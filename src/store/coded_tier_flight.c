@@ -115,6 +115,11 @@ static void give_flight(coded *t, flight *f) {
     sky_mutex_unlock(&t->mutex);
 }
 
+/* The caller may want one level alone. */
+static bool takes_level(sky_op op) {
+    return op == SKY_OP_HAS || op == SKY_OP_GET || op == SKY_OP_PUT;
+}
+
 /* ---- beginning a flight ---- */
 
 /* A copy of a caller's item, with a name of its own.
@@ -193,13 +198,21 @@ static bool encode(worker *w, flight *f) {
     return true;
 }
 
+/* There is a step after the flight's, and the caller did not want this one alone. */
+static bool has_next(const coded *t, const flight *f) {
+    bool alone = takes_level(f->op) && f->call.wanted == t->ladder.codings[f->step];
+    return f->step + 1 < t->ladder.count && !alone;
+}
+
 /* Ask for the put at the next step that there is a code for. SKY_MISS: at none. */
 static sky_status put_next(worker *w, flight *f) {
     coded *t = w->tier;
     bool any = encode(w, f) || f->step == 0; /* as it came, or it would be nowhere */
-    while (!any && ++f->step < t->ladder.count)
+    while (!any && has_next(t, f)) {
+        f->step++;
         any = encode(w, f);
-    if (any && f->step + 1 == t->ladder.count && f->code) { /* the payload is not needed again */
+    }
+    if (any && !has_next(t, f) && f->code) { /* the payload is not needed again */
         uint64_t bytes = f->span.bytes;
         set_buffer(t, f, f->code, bytes);
         f->code = NULL;
@@ -240,7 +253,7 @@ static sky_status copy_items(coded *t, flight *f) {
 static sky_status prepare(worker *w, flight *f) {
     coded *t = w->tier;
     f->coding = f->call.coding;
-    f->step = f->op == SKY_OP_GET ? sky_ladder_step(&t->ladder, f->call.wanted) : 0;
+    f->step = takes_level(f->op) ? sky_ladder_step(&t->ladder, f->call.wanted) : 0;
     sky_status status = copy_items(t, f);
     if (status == SKY_OK && f->op == SKY_OP_PUT)
         status = copy_payload(t, f);
@@ -256,6 +269,8 @@ void sky__coded_begin(worker *w, flight *f) {
         status = f->op == SKY_OP_PUT ? put_next(w, f) : start(t, f);
     if (status == SKY_OK)
         return;
+    if (status == SKY_MISS) /* a put at one level, of what has no code there */
+        status = SKY_E_UNSUPPORTED;
     for (size_t i = 0; i < f->item_count; i++)
         sky_batches_finish(t->batches, f->batch, f->number + i, status, 0, SKY_TIER_NONE);
     give_flight(t, f);
@@ -263,12 +278,13 @@ void sky__coded_begin(worker *w, flight *f) {
 
 /* ---- settling it ---- */
 
-/* Which of two steps' answers says more: of removals what may be left, else any success. */
+/* Which of two steps' answers says more: of removals what may be left, of puts what may be lacking,
+ * else any success. */
 static int weight(sky_op op, sky_status status) {
     if (status == SKY_MISS)
         return 0;
     if (status == SKY_OK)
-        return op == SKY_OP_REMOVE ? 1 : 3;
+        return op == SKY_OP_REMOVE || op == SKY_OP_PUT ? 1 : 3;
     return 2;
 }
 
@@ -288,8 +304,7 @@ static void note(const coded *t, flight *f, size_t i, sky_status status, uint64_
 /* The next step is to be asked, after this one said `status`. */
 static bool goes_on(const coded *t, const flight *f, size_t i, sky_status status) {
     bool reads = f->op == SKY_OP_GET || f->op == SKY_OP_HAS;
-    if (f->step + 1 == t->ladder.count || f->items[i].name ||
-        (f->op == SKY_OP_GET && f->call.wanted == t->ladder.codings[f->step]))
+    if (!has_next(t, f) || f->items[i].name)
         return false;
     return reads ? status == SKY_MISS || status == SKY_E_CORRUPT
                  : status != SKY_E_CANCELLED && status != SKY_E_DEADLINE;

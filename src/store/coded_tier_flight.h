@@ -7,8 +7,18 @@
  *
  * A flight is one batch at the inner tier: one item that moves a payload, or a whole request that
  * moves none, in the caller's order, which a tier may make use of. Where there are several levels
- * (store/ladder.h), it asks at one after the other until its answer is known: of a get or has the
- * best that is there, of everything else what all of them said. A put keeps its payload meanwhile.
+ * (store/ladder.h), it asks at one after the other, best first, until its answer is known:
+ *
+ *   op            after this the next level is asked    the caller is told
+ *   get, has      a miss, damage                        the best that is there; else damage
+ *   put           all but cancelled and late            ok when all took it, else what one said
+ *   rm            the same                              ok when all said so or had none
+ *   pin, unpin,   the same                              ok when one said so
+ *   prefetch
+ *
+ * With sky_call.wanted get, has and put ask at that level and at no other. A put keeps its payload
+ * until the last level has its code; a level that has none, as it would be no smaller, is passed
+ * over.
  *
  * A flight that is STARTING or SETTLING belongs to one thread; of the others only `state` and
  * `given_up` change, under the tier's mutex. */

@@ -1,8 +1,8 @@
 /* Proves that a tier that keeps blocks coded keeps every promise of a tier, with a codec and
  * without; that ranges of a coded block come back as ranges of its payload, asking again when the
  * first guess was short; that what is slow to come holds up nothing else; that what is coded higher
- * is lowered; that several levels of a block are one block; and that what is damaged, declined or
- * named is treated as it should be. */
+ * is lowered; that several levels of a block are one block, of which one that is refused does not
+ * go unsaid; and that what is damaged, declined or named is treated as it should be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -488,6 +488,52 @@ static void a_block_is_kept_at_each_level(void **state) {
     w.tier->ops->close(w.tier);
 }
 
+/* Whether block n is there at a level: SKY_OK or SKY_MISS. */
+static sky_status has_at(world *w, uint64_t n, sky_coding wanted) {
+    sky_item item = {.key = sky_fixture_key(n)};
+    const sky_call call = {.wanted = wanted};
+    sky_fixture_run(w->tier, SKY_OP_HAS, &item, 1, &call);
+    return item.status;
+}
+
+/* Put block 1 where a level is refused once. */
+static sky_status put_refused(world *w, uint32_t step, sky_status refusal) {
+    const sky_key key = step_key(1, step);
+    setup_three(w);
+    sky_scripted_refuse(w->inner, &key, refusal);
+    return put(w, 1, w->payload, PAYLOAD_BYTES, NULL);
+}
+
+/* … and one level alone can be asked for, and put where it is lacking. */
+static void a_level_that_is_refused_is_told_and_can_be_put_alone(void **state) {
+    (void)state;
+    for (uint32_t step = 0; step < 3; step++) {
+        world w;
+        assert_int_equal(put_refused(&w, step, SKY_E_IO), SKY_E_IO);
+        for (uint32_t s = 0; s < 3; s++)
+            assert_int_equal(has_at(&w, 1, three.codings[s]), s == step ? SKY_MISS : SKY_OK);
+        assert_int_equal(has_at(&w, 1, 0), SKY_OK);
+        sky_span span = {w.payload, PAYLOAD_BYTES};
+        sky_item item = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+        const sky_call call = {.wanted = three.codings[step]};
+        size_t puts = sky_scripted_count(w.inner, SKY_OP_PUT);
+        sky_fixture_run(w.tier, SKY_OP_PUT, &item, 1, &call);
+        assert_int_equal(item.status, SKY_OK);
+        assert_int_equal(item.bytes, PAYLOAD_BYTES);
+        assert_int_equal(sky_scripted_count(w.inner, SKY_OP_PUT), puts + 1);
+        assert_int_equal(coded_as(&w, 1, step), three.codings[step]);
+        w.codec.declines = true;
+        sky_fixture_run(w.tier, SKY_OP_PUT, &item, 1, &call);
+        assert_int_equal(item.status, step == 0 ? SKY_OK : SKY_E_UNSUPPORTED);
+        w.tier->ops->close(w.tier);
+    }
+    world w;
+    assert_int_equal(put_refused(&w, 1, SKY_E_DEADLINE), SKY_E_DEADLINE);
+    assert_int_equal(coded_as(&w, 1, 0), OWN_CODING);
+    assert_int_equal(coded_as(&w, 1, 2), 0); /* too late is too late */
+    w.tier->ops->close(w.tier);
+}
+
 static void what_is_left_of_a_block_is_served(void **state) {
     (void)state;
     world w;
@@ -715,6 +761,7 @@ int main(void) {
         cmocka_unit_test(a_codec_can_go),
         cmocka_unit_test(a_codec_may_change_under_a_get),
         cmocka_unit_test(a_block_is_kept_at_each_level),
+        cmocka_unit_test(a_level_that_is_refused_is_told_and_can_be_put_alone),
         cmocka_unit_test(what_is_left_of_a_block_is_served),
         cmocka_unit_test(a_batch_is_asked_for_level_by_level),
         cmocka_unit_test(what_is_done_to_a_block_is_done_to_all_levels),

@@ -568,8 +568,8 @@ static bool ask_near(sky_cache *c, sky_job *job) {
  * copied here, or go to the thread with a leg. */
 static void begin(sky_cache *c, sky_job *job) {
     if (!sky_batches_enter(c->batches, job->batch, 0))
-        return; /* the deadline passed */
-    if (job->op == SKY_OP_PUT)
+        return;                                         /* the deadline passed */
+    if (job->op == SKY_OP_PUT && job->call.wanted == 0) /* a level more is no other value */
         supersede(c, job);
     bool asked = ask_near(c, job);
     if (job->op == SKY_OP_PUT && !job->call.durable) {
@@ -594,7 +594,7 @@ static void begin_all(sky_cache *c, sky_job *job) {
         parts++;
     for (size_t i = 0; i < job->item_count; i++)
         job->notes[i].parts = parts;
-    if (job->op == SKY_OP_REMOVE || job->op == SKY_OP_PUT)
+    if (job->op == SKY_OP_REMOVE || (job->op == SKY_OP_PUT && job->call.wanted == 0))
         supersede(c, job);
     send_to_all(c, job, 0);
 }

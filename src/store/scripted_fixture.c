@@ -34,6 +34,8 @@ struct sky_scripted {
     uint8_t place;
     bool hold;
     sky_status say;
+    sky_key refused; /* zero: none */
+    sky_status refusal;
     entry *entries;
     held *first;
     held *last;
@@ -93,6 +95,11 @@ static sky_status get(const entry *e, const sky_item *item, uint64_t *bytes) {
 
 static sky_status act(sky_scripted *s, sky_op op, const sky_item *item, uint64_t *bytes) {
     entry *e = *find(s, &item->key);
+    if (op == SKY_OP_PUT && !sky_key_is_zero(&s->refused) &&
+        sky_key_equal(&item->key, &s->refused)) {
+        s->refused = (sky_key){{0}};
+        return s->refusal;
+    }
     if (s->say != SKY_OK && (s->say != SKY_E_CORRUPT || (op == SKY_OP_GET && e)))
         return s->say;
     if (op == SKY_OP_PUT)
@@ -197,6 +204,13 @@ void sky_scripted_hold(sky_scripted *s, bool hold) {
 void sky_scripted_say(sky_scripted *s, sky_status status) {
     sky_mutex_lock(&s->mutex);
     s->say = status;
+    sky_mutex_unlock(&s->mutex);
+}
+
+void sky_scripted_refuse(sky_scripted *s, const sky_key *key, sky_status status) {
+    sky_mutex_lock(&s->mutex);
+    s->refused = *key;
+    s->refusal = status;
     sky_mutex_unlock(&s->mutex);
 }
 

@@ -20,6 +20,8 @@ void sky_scripted_answer_later(sky_scripted *s);
 /* From now on every answer is `status`; SKY_OK: the truth. SKY_E_CORRUPT concerns reads of what is
  * there. */
 void sky_scripted_say(sky_scripted *s, sky_status status);
+/* The next put of this key ends so, once. */
+void sky_scripted_refuse(sky_scripted *s, const sky_key *key, sky_status status);
 
 /* How many items of an op were submitted, and how many answers wait now. */
 size_t sky_scripted_count(sky_scripted *s, sky_op op);
