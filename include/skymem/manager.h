@@ -88,12 +88,17 @@ SKY_API sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint
 
 /* Store the whole blocks of a prompt that the engine now holds and no tier has; and again those
  * from the first on that the last lookup found damaged or foreign. Returns when they are copied;
- * farther tiers are written behind. *saved_blocks and *saved_bytes say how much was stored, also
+ * farther tiers are written behind. Where the last lookup reached a tier of several levels, or this
+ * call does, and it has some of the blocks at a part of them, the levels that lack are put there,
+ * which is waited for; not while something is on its way to tiers, which may be these.
+ * *saved_blocks and *saved_bytes say how much was stored, blocks that got a level among it, also
  * when not all was; NULL: not wanted. A restored block that no tier has any more is beyond the
  * engine too: it and what follows are left out, which is no error.
  * Shape:  tokens [token_count], a prefix of what the engine has computed
- * Errors: SKY_E_PARAM, SKY_E_NOMEM, those of the engine's extract, and what the last tier asked
- *         said of a block that none took, such as SKY_E_FULL */
+ * Errors: SKY_E_PARAM, SKY_E_NOMEM, those of the engine's extract, what the last tier asked said of
+ *         a block that none took, or of a level of it, such as SKY_E_FULL, and SKY_E_DEADLINE when
+ *         tiers took nothing for long: 10 s, and a second more for each megabyte under way. What
+ *         was stored until then stays */
 SKY_API sky_status sky_manager_add_blocks_tokens(sky_manager *manager, const uint32_t *tokens,
                                                  size_t token_count, uint32_t *saved_blocks,
                                                  uint64_t *saved_bytes);

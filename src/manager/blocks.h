@@ -3,6 +3,7 @@
  *   blocks_key   prompt → keys          load.c         keys → tiers → rows of the engine
  *   blocks_item  one item of a batch    load_paced.c   … by a deadline
  *                                       save.c         rows of the engine → tiers
+ *                                       save_levels.c  … that have a block, but not at each level
  *
  * A tier without a level may hold blocks that are coded, from a time when it had one. Such a block
  * is whole for saving, and for loading it is read as it lies and decoded here. */
@@ -44,8 +45,11 @@ struct sky_manager {
     bool refused;
     sky_error refusal;
     uint32_t restored_tokens; /* by the last lookup: window rows before them may be gone */
+    uint32_t
+        reached;  /* bit i: it, or a save since, was answered by tier i: levels may lack there */
     bool spoiled; /* it found blocks that are of no use, from `spoiled_key` on at most */
     sky_key spoiled_key;
+    sky_time patience_ns; /* with a put: for so long tiers may take nothing */
     sky_block_scratch scratch;
     sky_paced_tier tiers[SKY_TIERS_MAX];
     sky_rows *rows;   /* [row_sets]: where the engine says its rows are */
@@ -86,6 +90,31 @@ void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan);
  * that the time allows; those that did not come end SKY_E_DEADLINE.
  * Errors: SKY_E_NOMEM */
 sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan);
+
+/* ---- save.c, and save_levels.c beside it ---- */
+
+typedef struct {
+    uint32_t blocks;
+    uint64_t bytes;
+} sky_saved;
+
+#define SKY__SAVE_PATIENCE_NS SKY_SECONDS(10)
+
+/* How many tokens the engine gives at once. */
+uint32_t sky__save_tokens_max(const sky_manager *m);
+/* Rows of blocks [first, first + count): one extraction, or one long block. The scratch's first
+ * items then hold their keys, and spans over the engine's rows, or over `staging`.
+ * Errors: those of the engine's extract, SKY_E_NOMEM */
+sky_status sky__save_gather(sky_manager *m, uint32_t first, uint32_t count);
+/* Put the scratch's first items. SKY_OK: each has its own status.
+ * Errors: SKY_E_DEADLINE: for long no tier took anything; those before it have ended */
+sky_status sky__save_put(sky_manager *m, uint32_t count, const sky_call *call);
+/* Of blocks that a tier of these (bit i: tier i) has at some of its levels put those that it lacks:
+ * all of them from the engine's rows, or, where these are restored and so maybe of a low level,
+ * those below what it has. missing[b]: not of block b.
+ * Errors: as sky__save_put, and what a tier said that did not take one */
+sky_status sky__save_levels(sky_manager *m, uint32_t block_count, uint32_t tiers,
+                            const uint64_t *missing, sky_saved *saved);
 
 static inline sky_state sky__manager_rows(const sky_manager *m) {
     return (sky_state){m->rows, m->payload.row_sets};

@@ -299,6 +299,9 @@ static sky_status load_prefix(sky_manager *m, uint32_t wanted, sky_time deadline
     unsigned foreign = atomic_load(&m->coded.foreign);
     memset(m->scratch.raw, 0, wanted * sizeof *m->scratch.raw);
     uint32_t found = find_blocks(m, wanted, &call, out);
+    for (uint32_t b = 0; b < found; b++)
+        if (m->scratch.items[b].tier < SKY_TIERS_MAX)
+            m->reached |= 1u << m->scratch.items[b].tier;
     plan_load(m, found, &plan);
     sky_status status = load_planned(m, &plan, out);
     if (status == SKY_E_DEADLINE) {
@@ -328,6 +331,7 @@ sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *to
     /* One token must be left to compute: its logits are the answer's beginning. */
     size_t whole = status == SKY_OK && !m->refused ? (token_count - 1) / m->block_tokens : 0;
     uint32_t wanted = whole < SKY_BATCH_ITEMS_MAX ? (uint32_t)whole : SKY_BATCH_ITEMS_MAX;
+    m->reached = 0;
     if (wanted > 0)
         status = sky__manager_keys(m, tokens, wanted);
     if (status == SKY_OK && wanted > 0)

@@ -97,6 +97,7 @@ sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
         return sky_fail(error, SKY_E_NOMEM, "no memory for a manager");
     m->cache = cache;
     m->engine = *engine;
+    m->patience_ns = SKY__SAVE_PATIENCE_NS;
     m->block_tokens = options->block_tokens ? options->block_tokens : SKY_BLOCK_TOKENS_DEFAULT;
     learn_layout(m);
     m->rows = m->refused ? NULL : calloc(m->payload.row_sets, sizeof *m->rows);

@@ -1,5 +1,7 @@
 /* Proves: what is saved is what no tier has and the engine still holds, generated tokens too, and
- * anew what a tier has of no use; what it does not hold, or no tier takes, is not half stored. */
+ * anew what a tier has of no use; what it does not hold, or no tier takes, is not half stored; and
+ * of a block that a tier has at some of its levels those that lack are added, each made of what is
+ * as good; and that a put is given up when nothing comes of it any more, not before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +12,13 @@
 
 #include <cmocka.h>
 
+#include <skymem/stream.h>
+
+#include "manager/blocks.h"
+#include "manager/shaped_fixture.h"
 #include "manager/world_fixture.h"
+#include "store/cache_internal.h"
+#include "store/coded_tier.h"
 
 static void the_next_turn_hits_what_was_generated(void **state) {
     (void)state;
@@ -109,6 +117,179 @@ static void a_tier_that_may_not_be_written_says_that_and_not_that_it_is_full(voi
     world_close(&w);
 }
 
+/* ---- levels ---- */
+
+#define LEVEL_BLOCKS 10
+#define LEVEL_TOKENS (LEVEL_BLOCKS * 32 + 10)
+#define LEVEL_8      (SKY_LEVEL_8 + 1)
+#define LEVEL_4      (SKY_LEVEL_4 + 1)
+#define LEVEL_2      (SKY_LEVEL_2 + 1)
+
+static const sky_ladder three = {{LEVEL_8, LEVEL_4, LEVEL_2}, 3};
+static const sky_layout half_window = {
+    .group_count = 2,
+    .groups = {{SKY_LAYER_WINDOW, 64, 2, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 128, 128},
+               {SKY_LAYER_FULL, 0, 2, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 128, 128}}};
+static const sky_layout no_window = {
+    .group_count = 1,
+    .groups = {{SKY_LAYER_FULL, 0, 2, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 128, 128}}};
+
+static bool count_entry(void *context, const sky_entry *entry) {
+    ((uint32_t *)context)[entry->coding]++;
+    return true;
+}
+
+static void expect_levels(world *w, uint32_t at_8, uint32_t at_4, uint32_t at_2) {
+    uint32_t counts[UINT8_MAX + 1] = {0};
+    assert_int_equal(sky_list(w->cache, count_entry, counts), SKY_OK);
+    assert_int_equal(counts[LEVEL_8], at_8);
+    assert_int_equal(counts[LEVEL_4], at_4);
+    assert_int_equal(counts[LEVEL_2], at_2);
+}
+
+static void open_levels(world *w, sky_layout layout, const char *folder, const char *levels,
+                        bool memory) {
+    char url[128];
+    const char *urls[] = {"mem:16MiB", url};
+    snprintf(url, sizeof url, "disk:%s?max=64MiB&level=%s", folder, levels);
+    world_open_over(w, layout, 32, memory ? urls : urls + 1, memory ? 2 : 1);
+    w->engine.tame = true;
+}
+
+/* A folder that was used with one level and now has three, by somebody who looks first or not,
+ * with memory before it or not. The window is gone past most blocks when they were restored. */
+static void levels_that_a_tier_did_not_have_before_are_added(void **state) {
+    (void)state;
+    for (uint32_t n = 0; n < 8; n++) {
+        bool looks = n & 1, memory = n & 2;
+        sky_layout layout = n & 4 ? half_window : no_window;
+        char folder[] = "/tmp/skymem-levels-XXXXXX", command[64];
+        static world w;
+        assert_non_null(mkdtemp(folder));
+        open_levels(&w, layout, folder, "8", false);
+        world_cold(&w, LEVEL_TOKENS);
+        assert_int_equal(world_save(&w, LEVEL_TOKENS), LEVEL_BLOCKS);
+        expect_levels(&w, LEVEL_BLOCKS, 0, 0);
+        world_close(&w);
+        open_levels(&w, layout, folder, "8,4,2", memory);
+        uint32_t hit = 0;
+        if (looks)
+            hit = world_look(&w, LEVEL_TOKENS, 0).hit_tokens;
+        assert_int_equal(hit, looks ? LEVEL_BLOCKS * 32 : 0);
+        made_up_engine_answer(&w.engine, w.prompt, hit, LEVEL_TOKENS);
+        assert_int_equal(sky_flush(w.cache, SKY_TIME_NEVER), SKY_OK); /* copies to memory */
+        assert_int_equal(world_save(&w, LEVEL_TOKENS), LEVEL_BLOCKS);
+        world_close(&w);
+        open_levels(&w, layout, folder, "8,4,2", false);
+        expect_levels(&w, LEVEL_BLOCKS, LEVEL_BLOCKS, LEVEL_BLOCKS);
+        world_cold(&w, LEVEL_TOKENS);
+        assert_int_equal(world_save(&w, LEVEL_TOKENS), 0);
+        world_close(&w);
+        snprintf(command, sizeof command, "rm -rf %s", folder);
+        assert_int_equal(system(command), 0);
+    }
+}
+
+static sky_key level_key(const world *w, uint32_t block, sky_coding coding) {
+    sky_namespace ns;
+    sky_key keys[LEVEL_BLOCKS], own;
+    sky_manager_namespace(w->manager, &ns);
+    sky_block_keys(&ns, w->prompt, LEVEL_BLOCKS * 32, 32, keys, LEVEL_BLOCKS);
+    sky_level_key(&keys[block], coding, &own);
+    return coding == LEVEL_8 ? keys[block] : own;
+}
+
+static void open_far(world *w, shaped **far, sky_layout layout) {
+    sky_cache *c;
+    sky_tier *tier;
+    assert_int_equal(sky_cache_create(&c), SKY_OK);
+    const sky_tier_env env = sky_cache_env(c, true);
+    *far = shaped_open(&env);
+    assert_int_equal(sky_coded_tier_open(shaped_tier(*far), &three, &tier), SKY_OK);
+    sky_cache_add(c, tier);
+    assert_int_equal(sky_cache_start(c), SKY_OK);
+    world_open_on(w, layout, 32, c);
+    w->engine.tame = true;
+}
+
+static void lose(shaped *far, const world *w, uint32_t block, sky_coding coding) {
+    sky_tier *memory = shaped_memory(far);
+    sky_item item = {.key = level_key(w, block, coding)};
+    sky_batch batch;
+    assert_int_equal(memory->ops->submit(memory, SKY_OP_REMOVE, &item, 1, NULL, &batch), SKY_OK);
+    assert_int_equal(memory->ops->wait(memory, batch, SKY_TIME_NEVER), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+}
+
+/* Rows that came at level 4 are not kept as level 8; computed ones are. */
+static void no_level_is_made_of_a_lower_one(void **state) {
+    (void)state;
+    static world w;
+    shaped *far;
+    open_far(&w, &far, half_window);
+    world_cold(&w, LEVEL_TOKENS);
+    assert_int_equal(world_save(&w, LEVEL_TOKENS), LEVEL_BLOCKS);
+    lose(far, &w, LEVEL_BLOCKS - 1, LEVEL_8); /* no parent of others, which would go too */
+    lose(far, &w, LEVEL_BLOCKS - 1, LEVEL_2);
+    expect_levels(&w, LEVEL_BLOCKS - 1, LEVEL_BLOCKS, LEVEL_BLOCKS - 1);
+    sky_lookup found = world_look(&w, LEVEL_TOKENS, 0);
+    assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(found.level_blocks[LEVEL_4], 1);
+    made_up_engine_answer(&w.engine, w.prompt, found.hit_tokens, LEVEL_TOKENS);
+    assert_int_equal(world_save(&w, LEVEL_TOKENS), 1);
+    expect_levels(&w, LEVEL_BLOCKS - 1, LEVEL_BLOCKS, LEVEL_BLOCKS);
+    assert_int_equal(world_save(&w, LEVEL_TOKENS), 0);
+    world_look(&w, 20, 0); /* nothing is restored */
+    world_cold(&w, LEVEL_TOKENS);
+    assert_int_equal(world_save(&w, LEVEL_TOKENS), 1);
+    expect_levels(&w, LEVEL_BLOCKS, LEVEL_BLOCKS, LEVEL_BLOCKS);
+    world_close(&w);
+}
+
+static void a_block_of_which_a_level_was_refused_is_not_saved_until_it_is(void **state) {
+    (void)state;
+    static world w;
+    shaped *far;
+    open_far(&w, &far, half_window);
+    const sky_key refused = level_key(&w, 4, LEVEL_2);
+    shaped_refuse(far, &refused, SKY_E_IO);
+    world_cold(&w, LEVEL_TOKENS);
+    uint32_t blocks = 77;
+    assert_int_equal(
+        sky_manager_add_blocks_tokens(w.manager, w.prompt, LEVEL_TOKENS, &blocks, NULL), SKY_E_IO);
+    assert_int_equal(blocks, 4);
+    assert_int_equal(world_save(&w, LEVEL_TOKENS), LEVEL_BLOCKS - 5); /* 5 went with 4 */
+    expect_levels(&w, LEVEL_BLOCKS, LEVEL_BLOCKS, LEVEL_BLOCKS);
+    assert_int_equal(world_save(&w, LEVEL_TOKENS), 0);
+    world_close(&w);
+}
+
+/* One put of five blocks at three levels, which takes three times the patience, is waited for; one
+ * of which nothing comes is not, and what was stored by then stays. */
+static void a_put_may_take_as_long_as_something_comes_of_it(void **state) {
+    (void)state;
+    static world w;
+    shaped *far;
+    uint32_t blocks = 77;
+    open_far(&w, &far, no_window);
+    w.manager->patience_ns = SKY_MS(700);
+    world_cold(&w, LEVEL_TOKENS);
+    shaped_puts_take(far, SKY_MS(150));
+    assert_int_equal(world_save(&w, 5 * 32), 5);
+    shaped_puts_take(far, SKY_TIME_NEVER);
+    sky_time start = sky_now();
+    assert_int_equal(
+        sky_manager_add_blocks_tokens(w.manager, w.prompt, LEVEL_TOKENS, &blocks, NULL),
+        SKY_E_DEADLINE);
+    assert_true(sky_now() - start >= SKY_MS(700));
+    assert_int_equal(blocks, 0);
+    expect_levels(&w, 5, 5, 5);
+    shaped_puts_take(far, 0);
+    assert_int_equal(world_save(&w, LEVEL_TOKENS), LEVEL_BLOCKS - 5);
+    expect_levels(&w, LEVEL_BLOCKS, LEVEL_BLOCKS, LEVEL_BLOCKS);
+    world_close(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_turn_hits_what_was_generated),
@@ -117,6 +298,10 @@ int main(void) {
         cmocka_unit_test(tokens_that_were_not_computed_are_not_saved),
         cmocka_unit_test(a_cache_without_room_says_so),
         cmocka_unit_test(a_tier_that_may_not_be_written_says_that_and_not_that_it_is_full),
+        cmocka_unit_test(levels_that_a_tier_did_not_have_before_are_added),
+        cmocka_unit_test(no_level_is_made_of_a_lower_one),
+        cmocka_unit_test(a_block_of_which_a_level_was_refused_is_not_saved_until_it_is),
+        cmocka_unit_test(a_put_may_take_as_long_as_something_comes_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

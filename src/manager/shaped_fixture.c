@@ -32,6 +32,9 @@ struct shaped {
     double rate, rate_later;
     uint64_t bytes_until_later; /* 0: not any more */
     uint64_t moved;
+    sky_key refused; /* zero: none */
+    sky_status refusal;
+    sky_time put_ns;
     bool closing;
 };
 
@@ -123,6 +126,25 @@ static void *link_body(void *argument) {
 
 /* ---- the tier ---- */
 
+static bool refuses(shaped *s, const sky_item *item) {
+    sky_mutex_lock(&s->mutex);
+    bool refused = !sky_key_is_zero(&s->refused) && sky_key_equal(&s->refused, &item->key);
+    if (refused)
+        s->refused = (sky_key){{0}};
+    sky_mutex_unlock(&s->mutex);
+    return refused;
+}
+
+/* Let it pass, in submit; false: there is no end to it. */
+static bool takes_time(shaped *s) {
+    sky_mutex_lock(&s->mutex);
+    sky_time each = s->put_ns;
+    sky_mutex_unlock(&s->mutex);
+    if (each > 0 && each != SKY_TIME_NEVER)
+        sky_poll(NULL, 0, sky_now() + each);
+    return each != SKY_TIME_NEVER;
+}
+
 static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t count,
                             const sky_call *call, sky_batch *out) {
     shaped *s = (shaped *)tier;
@@ -139,6 +161,12 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t c
     sky_mutex_unlock(&s->mutex);
     for (size_t i = 0; i < count && op != SKY_OP_GET; i++) {
         sky_item copy = items[i];
+        if (op == SKY_OP_PUT && refuses(s, &copy)) {
+            sky_batches_finish(s->batches, *out, i, s->refusal, 0, SKY_TIER_NONE);
+            continue;
+        }
+        if (op == SKY_OP_PUT && !takes_time(s))
+            continue;
         run_in_memory(s, op, &copy, 1, call);
         if (op == SKY_OP_HAS)
             s->memory->ops->list(s->memory, find_coding, &copy);
@@ -243,6 +271,19 @@ void shaped_rate_after(shaped *s, double bytes_per_s, uint64_t bytes) {
     s->bytes_until_later = bytes;
     if (bytes == 0)
         s->rate = bytes_per_s;
+    sky_mutex_unlock(&s->mutex);
+}
+
+void shaped_refuse(shaped *s, const sky_key *key, sky_status status) {
+    sky_mutex_lock(&s->mutex);
+    s->refused = *key;
+    s->refusal = status;
+    sky_mutex_unlock(&s->mutex);
+}
+
+void shaped_puts_take(shaped *s, sky_time each_ns) {
+    sky_mutex_lock(&s->mutex);
+    s->put_ns = each_ns;
     sky_mutex_unlock(&s->mutex);
 }
 

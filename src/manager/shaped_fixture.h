@@ -15,6 +15,10 @@ sky_tier *shaped_memory(shaped *s);
 void shaped_rate(shaped *s, double bytes_per_s);
 /* … once so many more bytes have crossed. */
 void shaped_rate_after(shaped *s, double bytes_per_s, uint64_t bytes);
+/* The next put of this key ends so, once. */
+void shaped_refuse(shaped *s, const sky_key *key, sky_status status);
+/* Each put takes so long from now on; SKY_TIME_NEVER: it is not answered. */
+void shaped_puts_take(shaped *s, sky_time each_ns);
 /* Bytes that have crossed since the last call. */
 uint64_t shaped_moved(shaped *s);
 
