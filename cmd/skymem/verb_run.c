@@ -210,21 +210,6 @@ static int predict(cli *c, answer *a) {
     return CLI_OK;
 }
 
-/* How many of the blocks the tiers of a mask have, and their bytes. */
-static uint32_t count_present(const answer *a, sky_item *items, size_t count, uint32_t tiers,
-                              uint64_t *bytes) {
-    const sky_call call = {.tiers = tiers};
-    uint32_t present = 0;
-    *bytes = 0;
-    if (count > 0 && sky_run(a->store.cache, SKY_OP_HAS, items, count, &call) != SKY_OK)
-        count = 0;
-    for (size_t i = 0; i < count; i++) {
-        present += items[i].status == SKY_OK;
-        *bytes += items[i].status == SKY_OK ? items[i].bytes : 0;
-    }
-    return present;
-}
-
 /* The blocks that no tier has yet, or has of no use, which are those that saving stores. Owner: the
  * caller frees. */
 static sky_item *find_new_blocks(cli *c, const answer *a, size_t tokens, size_t *count) {
@@ -232,17 +217,16 @@ static sky_item *find_new_blocks(cli *c, const answer *a, size_t tokens, size_t 
     size_t blocks = tokens / block_tokens, left = 0;
     if (blocks > SKY_BATCH_ITEMS_MAX) /* nor does the manager save more at once */
         blocks = SKY_BATCH_ITEMS_MAX;
-    uint64_t bytes;
     sky_namespace ns;
     sky_key *keys = malloc((blocks + 1) * sizeof *keys);
     sky_item *items = calloc(blocks + 1, sizeof *items);
     *count = 0;
-    if (keys && items) {
+    if (keys && items && blocks > 0) {
         sky_manager_namespace(a->manager, &ns);
         sky_block_keys(&ns, a->tokens, tokens, block_tokens, keys, blocks);
         for (size_t i = 0; i < blocks; i++)
             items[i] = (sky_item){.key = keys[i], .status = SKY_MISS};
-        count_present(a, items, blocks, 0, &bytes);
+        (void)sky_run(a->store.cache, SKY_OP_HAS, items, blocks, NULL);
         bool spoiled = a->lookup.corrupt_blocks > 0 || a->lookup.foreign_blocks > 0;
         for (size_t i = 0; i < blocks; i++)
             if (items[i].status != SKY_OK || (spoiled && i >= a->lookup.block_count))
@@ -253,26 +237,110 @@ static sky_item *find_new_blocks(cli *c, const answer *a, size_t tokens, size_t 
     return items;
 }
 
-/* Memory takes every block and may evict it again, and the write behind it may fail: saved is what
- * is there now, in a tier that outlives the process where there is one. Says which of these did not
- * keep all; true when one did not. */
-static bool count_kept(const cli *c, answer *a, sky_item *items, size_t count) {
-    uint32_t lasting = 0, wanted = a->saved_blocks;
-    uint64_t bytes;
-    bool lost = false;
-    for (size_t i = 0; i < a->store.tier_count; i++) {
-        if (!cli_store_lasts(&a->store, i))
-            continue;
-        lasting |= 1u << i;
-        uint32_t kept = count_present(a, items, count, 1u << i, &bytes);
-        if (kept < wanted) {
-            cli_note(c, "%s did not keep %u of %u new blocks; is it full, or failing?",
-                     a->store.names[i], wanted - kept, wanted);
-            lost = true;
-        }
+/* Which blocks a tier has (any for SKY_TIER_NONE); where something failed: at each level that it
+ * keeps. Their bytes go to kept; returns how many they are. */
+static uint32_t find_kept(const answer *a, sky_item *items, size_t count, size_t tier, bool failed,
+                          uint64_t *kept) {
+    sky_tier_stat stat = {0};
+    sky_call call = {.tiers = tier == SKY_TIER_NONE ? 0 : 1u << tier};
+    bool *whole = malloc(count * sizeof *whole);
+    uint32_t sum = 0;
+    if (tier != SKY_TIER_NONE)
+        sky_cache_stat(a->store.cache, tier, &stat);
+    bool each = stat.codings[1] && (failed || stat.dropped > 0);
+    if (whole)
+        memset(whole, true, count);
+    for (int l = 0; whole && (l == 0 || (each && l < SKY_CODINGS_MAX && stat.codings[l])); l++) {
+        call.wanted = each ? stat.codings[l] : 0;
+        bool ran = sky_run(a->store.cache, SKY_OP_HAS, items, count, &call) == SKY_OK;
+        for (size_t i = 0; i < count; i++)
+            whole[i] &= ran && items[i].status == SKY_OK;
     }
-    a->saved_blocks = count_present(a, items, count, lasting, &a->saved_bytes);
+    for (size_t i = 0; whole && i < count; i++) {
+        sum += whole[i];
+        kept[i] = whole[i] ? items[i].bytes : kept[i];
+    }
+    free(whole);
+    return sum;
+}
+
+/* A tier that outlives the process has fewer blocks than it should: says so. */
+static void note_unkept(const cli *c, const answer *a, size_t tier, sky_status status,
+                        uint32_t kept, uint32_t wanted) {
+    if (status == SKY_E_DEADLINE)
+        cli_note(c,
+                 "%s took nothing more for too long: of %u new blocks %u are whole there; the next "
+                 "run goes on where this one ended",
+                 a->store.names[tier], wanted, kept);
+    else
+        cli_note(c, "%s did not keep %u of %u new blocks; is it full, or failing?",
+                 a->store.names[tier], wanted - kept, wanted);
+}
+
+/* Memory takes every block and may evict it again, and the write behind it may fail: saved is what
+ * is there now, in a tier that outlives the process where there is one, and levels that were added
+ * to blocks. Says which of these did not keep all; true when one did not. */
+static bool count_kept(const cli *c, answer *a, sky_item *items, size_t count, sky_status status) {
+    bool ok = status == SKY_OK;
+    uint32_t mended = ok && a->saved_blocks > count ? a->saved_blocks - (uint32_t)count : 0;
+    uint32_t wanted = ok                         ? a->saved_blocks - mended
+                      : status == SKY_E_DEADLINE ? (uint32_t)count
+                                                 : 0;
+    uint64_t block_bytes = a->saved_blocks ? a->saved_bytes / a->saved_blocks : 0;
+    uint64_t *kept = calloc(count + 1, sizeof *kept);
+    bool lost = false, lasts = false;
+    for (size_t t = 0; kept && count > 0 && t < a->store.tier_count; t++) {
+        if (!cli_store_lasts(&a->store, t))
+            continue;
+        lasts = true;
+        uint32_t here = find_kept(a, items, count, t, !ok, kept);
+        if (here < wanted)
+            note_unkept(c, a, t, status, here, wanted);
+        lost |= here < wanted;
+    }
+    if (kept && count > 0 && !lasts)
+        find_kept(a, items, count, SKY_TIER_NONE, false, kept);
+    a->saved_blocks = mended;
+    a->saved_bytes = mended * block_bytes;
+    for (size_t i = 0; kept && i < count; i++) {
+        a->saved_blocks += kept[i] > 0;
+        a->saved_bytes += kept[i];
+    }
+    free(kept);
     return lost;
+}
+
+static uint64_t count_puts(const answer *a) {
+    uint64_t puts = 0;
+    for (size_t t = 0; t < a->store.tier_count; t++) {
+        sky_tier_stat stat = {0};
+        sky_cache_stat(a->store.cache, t, &stat);
+        puts += stat.puts;
+    }
+    return puts;
+}
+
+/* Until nothing is on its way to a tier, or nothing arrives any more. */
+static sky_status flush(const answer *a) {
+    for (;;) {
+        uint64_t puts = count_puts(a);
+        sky_status status = sky_flush(a->store.cache, sky_now() + SKY_SECONDS(FLUSH_S));
+        if (status != SKY_E_DEADLINE || count_puts(a) == puts)
+            return status;
+    }
+}
+
+/* A sky of this process is gone with it, and the next run finds nothing there. */
+static void note_fleeting(const cli *c, const answer *a) {
+    bool sky = false;
+    for (size_t t = 0; t < a->store.tier_count; t++) {
+        if (cli_store_lasts(&a->store, t))
+            return;
+        sky |= strncmp(a->store.names[t], "sky", 3) == 0;
+    }
+    if (sky && a->saved_blocks > 0)
+        cli_note(c, "what was saved is gone with this process, as its sky is; sky+udp: and disk: "
+                    "outlive it");
 }
 
 /* The last predicted token was never computed with, so the engine does not hold it. */
@@ -284,13 +352,18 @@ static void save(cli *c, answer *a) {
     sky_item *items = find_new_blocks(c, a, held, &count);
     sky_status status = sky_manager_add_blocks_tokens(a->manager, a->tokens, held, &a->saved_blocks,
                                                       &a->saved_bytes);
-    sky_status flushed = sky_flush(a->store.cache, sky_now() + SKY_SECONDS(FLUSH_S));
+    sky_status flushed = flush(a);
     status = status == SKY_OK ? flushed : status;
-    if (!count_kept(c, a, items, count) && status != SKY_OK) {
+    if (!count_kept(c, a, items, count, status) && status != SKY_OK) {
         char why[CLI_WHY_BYTES];
         cli_failure_says(&a->store, status, why, sizeof why);
-        cli_note(c, "not everything was saved: %s", why);
+        cli_note(c, "not everything was saved: %s",
+                 status == SKY_E_DEADLINE
+                     ? "nothing was taken any more; the next run goes on where "
+                       "this one ended"
+                     : why);
     }
+    note_fleeting(c, a);
     free(items);
 }
 
@@ -300,6 +373,37 @@ static json_t *tiers_json(const answer *a) {
         json_object_set_new(tiers, a->store.names[i],
                             json_integer((json_int_t)a->lookup.tier_blocks[i]));
     return tiers;
+}
+
+/* Levels at which a tier keeps blocks, as a URL names them, or null. */
+static json_t *tier_level_json(const answer *a, size_t tier) {
+    char text[128] = "";
+    sky_tier_stat stat = {0};
+    sky_cache_stat(a->store.cache, tier, &stat);
+    for (int i = 0; i < SKY_CODINGS_MAX && stat.codings[i]; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? "," : "",
+                 sky_level_name((sky_level)(stat.codings[i] - 1)));
+    return text[0] ? json_string(text) : json_null();
+}
+
+/* --level, or null where the URL of a tier beyond memory says otherwise. */
+static json_t *level_json(cli *c, const answer *a) {
+    const char *level = cli_text(c, "level");
+    bool same = true;
+    for (size_t i = 0; i < a->store.tier_count; i++) {
+        json_t *own = tier_level_json(a, i);
+        const char *name = json_is_null(own) ? "lossless" : json_string_value(own);
+        same &= strncmp(a->store.names[i], "mem", 3) == 0 || strcmp(name, level) == 0;
+        json_decref(own);
+    }
+    return same ? json_string(level) : json_null();
+}
+
+static json_t *tier_levels_json(const answer *a) {
+    json_t *levels = json_object();
+    for (size_t i = 0; i < a->store.tier_count; i++)
+        json_object_set_new(levels, a->store.names[i], tier_level_json(a, i));
+    return levels;
 }
 
 /* Blocks that came coded, by level. */
@@ -335,19 +439,20 @@ static int report_json(cli *c, const answer *a) {
         json_array_append_new(tokens, json_integer((json_int_t)a->tokens[a->prompt_tokens + i]));
     const char *refusal = sky_manager_refusal(a->manager);
     json_t *object = json_pack(
-        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:f, s:f, s:f, s:f, s:o, s:o, s:I, s:I, s:I, "
+        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:o, s:o, s:I, s:I, s:I, "
         "s:s, "
         "s:I}",
         "model", cli_json_text(a->model.path, strlen(a->model.path)), "namespace", hex,
         "block_tokens", (json_int_t)cli_count(c, "block-tokens"), "prompt_tokens",
         (json_int_t)a->prompt_tokens, "hit_tokens", (json_int_t)a->lookup.hit_tokens,
         "computed_tokens", (json_int_t)(a->prompt_tokens - a->lookup.hit_tokens), "tiers",
-        tiers_json(a), "level", cli_text(c, "level"), "ttft_ms", a->ttft_ms, "load_ms",
+        tiers_json(a), "level", level_json(c, a), "ttft_ms", a->ttft_ms, "load_ms",
         cli_ms(a->lookup.load_ns), "prefill_ms", a->prefill_ms, "total_ms", a->total_ms, "tokens",
         tokens, "text", cli_json_utf8(a->text ? a->text : "", a->text_bytes), "bytes_loaded",
         (json_int_t)a->lookup.bytes_loaded, "bytes_saved", (json_int_t)a->saved_bytes,
         "saved_blocks", (json_int_t)a->saved_blocks, "verdict", sky_verdict_name(a->lookup.verdict),
         "corrupt_blocks", (json_int_t)a->lookup.corrupt_blocks);
+    json_object_set_new(object, "tier_levels", tier_levels_json(a));
     json_object_set_new(object, "levels", levels_json(a));
     json_object_set_new(object, "bytes_moved", json_integer((json_int_t)a->bytes_moved));
     json_object_set_new(object, "model_load_ms", json_real(a->model.load_ms));
@@ -470,8 +575,8 @@ const cli_verb cli_verb_run = {
             {"cat question.txt | skymem run --prompt-file - --store disk:/mnt/cache "
              "--deadline-ms 200",
              "load for at most 200 ms, then compute"},
-            {"skymem run --prompt-file q.txt --store 'sky:orbit.yaml?level=8,4,2' --deadline-ms "
-             "800",
+            {"skymem run --prompt-file q.txt --store 'sky+udp:scenarios/constellation.yaml"
+             "?level=8,4,2' --deadline-ms 800",
              "each block at the best of three levels that 800 ms allow"},
             {NULL, NULL},
         },
@@ -484,7 +589,10 @@ const cli_verb cli_verb_run = {
             {"hit_tokens", "of which were loaded"},
             {"computed_tokens", "and computed"},
             {"tiers", "blocks loaded from each tier, by its name"},
-            {"level", "how new blocks are kept in tiers beyond memory"},
+            {"level",
+             "how new blocks are kept in tiers beyond memory; null where the URL of one says "
+             "otherwise"},
+            {"tier_levels", "the levels at which each tier keeps them, null: as they come"},
             {"levels", "of the loaded blocks those that came coded, by their level"},
             {"ttft_ms", "from the tokens being known to the first new token being known"},
             {"load_ms", "of which lookup, transfer and restore"},
@@ -496,7 +604,8 @@ const cli_verb cli_verb_run = {
             {"bytes_moved", "bytes that the tiers moved for it: fewer where they keep it coded"},
             {"bytes_saved", "bytes of new blocks that were kept"},
             {"saved_blocks",
-             "new blocks that were kept: where a tier outlives this process, by such a tier"},
+             "new blocks that were kept: where a tier outlives this process, by such a tier; and "
+             "blocks that got levels they lacked"},
             {"verdict", "hit, partial, miss or recompute"},
             {"corrupt_blocks", "blocks found damaged, and computed instead"},
             {"model_load_ms", "loading the model, apart from ttft_ms"},

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Proves, on a tiny model, that what `skymem run` kept at a level is of use to one without it, which
-# says that the answer may differ, and stays as it is.
+# says that the answer may differ, and stays as it is; and that levels which the URL names later are
+# added to the blocks that are there, from what is there or computed.
 . "$(dirname "$0")/common.sh"
 need_engine
 python3 tests/cli/tiny_gguf.py llama "$work/tiny.gguf"
@@ -28,4 +29,22 @@ expect 0 "${run[@]}" --no-load
 holds 'o["hit_tokens"] == 0 and o["saved_blocks"] == 0'
 expect 0 "${run[@]}" --level 4
 holds "o['verdict'] == 'hit' and o['levels'] == {'4': 43} and o['tokens'] == $answer"
+holds 'o["level"] == "4" and o["tier_levels"] == {"mem": None, "disk": "4"}'
+
+# Level 8 alone, then three: what lacks is added once, whether the prompt is loaded or computed.
+run=("${run[@]:0:${#run[@]}-4}")
+for how in --predict=4 --no-load; do
+    disk="$work/ladder$how"
+    expect 0 "${run[@]}" --store "disk:$disk?level=8"
+    holds 'o["saved_blocks"] == 43 and o["level"] is None and o["tier_levels"]["disk"] == "8"'
+    expect 0 "${run[@]}" --store "disk:$disk?level=8,4,2" "$how"
+    holds 'o["saved_blocks"] == 43 and o["tier_levels"]["disk"] == "8,4,2"'
+    expect 0 "${run[@]}" --store "disk:$disk?level=8,4,2" "$how"
+    holds 'o["saved_blocks"] == 0'
+    [ ! -s "$work/err" ] || fail "said: $(cat "$work/err")"
+    expect 0 "$skymem" ls --json --store "disk:$disk?level=8,4,2"
+    for level in 8 4 2; do
+        [ "$(grep -c "\"level\": *\"$level\"" "$work/out")" = 43 ] || fail "not 43 at level $level"
+    done
+done
 finish
