@@ -109,8 +109,8 @@ sky_status sky_pacer_create(const sky_segment *segments, uint32_t count, sky_lin
     for (uint32_t i = 0; i < count; i++) {
         memset(p->state[i].forms, SKY_PACER_FORM_NONE, sizeof p->state[i].forms);
         for (uint32_t f = 0; f < segments[i].form_count; f++)
-            if (segments[i].forms[f].decode_ns > p->handover_ns)
-                p->handover_ns = segments[i].forms[f].decode_ns;
+            if (segments[i].forms[f].decode_ns > p->decoding_ns)
+                p->decoding_ns = segments[i].forms[f].decode_ns;
     }
     for (uint32_t i = 0; i < link_count; i++)
         p->sources[i].rate_at_start = links[i].rate;
@@ -127,7 +127,7 @@ void sky_pacer_destroy(sky_pacer *pacer) {
 /* Until when plans are made: a thirty-second of the time is left for what comes later than
  * promised, the host's own wake-ups among it. */
 static double trusted_until(const sky_pacer *p, sky_time now) {
-    sky_time until = p->options.deadline_ns - p->handover_ns;
+    sky_time until = p->options.deadline_ns - p->decoding_ns;
     sky_time spare = (until - now) / 32;
     return (double)(until - spare - TICK_NS);
 }
@@ -182,7 +182,7 @@ static uint32_t engine_reach(const sky_pacer *p, sky_time now, double until) {
 static double arrival(const sky_pacer *p, sky_time now, uint64_t more) {
     double owed = (double)(sky__flight_owed(p, SKY_PACER_SOURCES_MAX) + more);
     return (double)now + p->links[0].delay_ns + owed / sky__pacer_rate(p) * 1e9 +
-           (double)p->handover_ns;
+           (double)p->decoding_ns;
 }
 
 /* When the sources alone would have brought everything: in its best form, or its soonest when there
@@ -444,15 +444,12 @@ static void end(sky_pacer *p, sky_time now) {
     p->ending = true;
 }
 
-/* Nothing more can or need happen: past the deadline; all there and no time for better; or neither
- * a source nor the engine has what is missing. */
+/* Nothing more need happen: the deadline has passed, or all is there and nothing better is wanted.
+ * That nothing more can happen shows when there is nothing to ask for: sky_pacer_next. */
 static bool is_over(const sky_pacer *p, sky_time now) {
-    if (p->options.deadline_ns && now >= p->options.deadline_ns)
-        return true;
-    bool complete = first_missing(p) == p->count;
-    if (complete && (p->options.deadline_ns == 0 || p->options.no_refining))
-        return true;
-    return false;
+    bool refines = p->options.deadline_ns && !p->options.no_refining;
+    bool late = p->options.deadline_ns && now >= p->options.deadline_ns;
+    return late || (!refines && first_missing(p) == p->count);
 }
 
 static bool tell_cancel(sky_pacer *p, sky_pace *out) {

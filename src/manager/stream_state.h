@@ -52,8 +52,7 @@ struct sky_pacer {
     uint32_t link_count;
     sky_pacer_options options;
     sky_time started_at;
-    sky_time
-        handover_ns; /* the longest decoding of one segment: no time for it after the deadline */
+    sky_time decoding_ns; /* the longest of one segment: no time for it after the deadline */
 
     double reserve_ns; /* time that the link has been known to lose in a context */
 
