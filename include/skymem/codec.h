@@ -348,7 +348,7 @@ typedef struct {
 SKY_API sky_status sky_skv_begin(sky_skv_writer *writer, const sky_skv_shape *shape,
                                  const sky_profile *profile, void *dst, size_t dst_bytes_max);
 /* Encode the next stream; streams passed over are left out.
- * Errors: as sky_encode; SKY_E_PARAM when (layer, kv) was passed already */
+ * Errors: as sky_encode; SKY_E_PARAM when (layer, kv) was passed already or is none */
 SKY_API sky_status sky_skv_put(sky_skv_writer *writer, uint32_t layer, sky_kv kv,
                                const sky_encode_options *options, sky_tensor_in src, void *work);
 /* The same from a stream that is encoded already.
@@ -382,11 +382,11 @@ SKY_API sky_status sky_skv_open(const void *data, size_t bytes, sky_skv *out);
 SKY_API sky_status sky_skv_open_header(const void *data, size_t bytes, uint64_t total_bytes,
                                        sky_skv *out, size_t *header_bytes);
 /* What the header says of a layer, and of a stream.
- * Errors: SKY_E_PARAM (no such layer) */
+ * Errors: SKY_E_PARAM (no such layer, neither K nor V) */
 SKY_API sky_status sky_skv_layer_at(const sky_skv *skv, uint32_t layer, sky_skv_layer *out);
 SKY_API sky_status sky_skv_entry_at(const sky_skv *skv, uint32_t layer, sky_kv kv,
                                     sky_skv_entry *out);
-/* The shape of a stream, ready for sky_decoder_init. */
+/* The shape of a stream, ready for sky_decoder_init. Errors: as sky_skv_entry_at */
 SKY_API sky_status sky_skv_stream_shape(const sky_skv *skv, uint32_t layer, sky_kv kv,
                                         sky_stream_shape *out);
 /* Do this stream's checksum and header say that it is the one meant? That its rows decode, only

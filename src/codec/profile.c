@@ -88,7 +88,9 @@ void sky_profile_destroy(sky_profile *p) {
 
 const sky_profile_stream *sky__profile_stream(const sky_profile *profile, uint32_t layer,
                                               sky_kv kv) {
-    return layer < profile->layer_count ? &profile->streams[2 * layer + (uint32_t)kv] : NULL;
+    if (layer >= profile->layer_count || !sky_kv_valid(kv))
+        return NULL;
+    return &profile->streams[2 * layer + (uint32_t)kv];
 }
 
 const sky_rope *sky__profile_rope_of(const sky_profile *profile, uint32_t layer, sky_kv kv) {

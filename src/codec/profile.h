@@ -55,7 +55,11 @@ struct sky_profile {
     bool sealed;
 };
 
-/* The stream, or NULL when the profile has no such layer. */
+static inline bool sky_kv_valid(sky_kv kv) {
+    return kv == SKY_KV_K || kv == SKY_KV_V;
+}
+
+/* The stream, or NULL when the profile has no such layer, or it is neither K nor V. */
 const sky_profile_stream *sky__profile_stream(const sky_profile *profile, uint32_t layer,
                                               sky_kv kv);
 /* The rope that turns this stream's rows; NULL for V. */

@@ -151,11 +151,27 @@ static void setters_refuse_what_no_coder_could_use(void **state) {
     sky_profile_destroy(NULL);
 }
 
+static void a_stream_that_is_none_has_no_step_and_is_not_fitted(void **state) {
+    (void)state;
+    sky_profile_layer layer = {1, 4, 4, SKY_ROPE_OF_NONE};
+    sky_profile_shape shape = {.layer_count = 1, .layers = &layer};
+    sky_profile *p;
+    float x[64] = {0};
+    assert_int_equal(sky_profile_create(&shape, &p), SKY_OK);
+    for (uint32_t kv = 2; kv < 300; kv += 149) {
+        assert_int_equal(sky_profile_set_step(p, 0, (sky_kv)kv, SKY_LEVEL_4, true, 1), SKY_E_PARAM);
+        assert_int_equal(sky_profile_fit(p, 0, (sky_kv)kv, x, 16, 8), SKY_E_PARAM);
+        assert_true(sky_profile_step(p, 0, (sky_kv)kv, SKY_LEVEL_4, true) == 0);
+    }
+    sky_profile_destroy(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_read_is_what_was_written),
         cmocka_unit_test(every_flip_and_cut_is_refused),
         cmocka_unit_test(setters_refuse_what_no_coder_could_use),
+        cmocka_unit_test(a_stream_that_is_none_has_no_step_and_is_not_fitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

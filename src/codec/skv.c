@@ -133,7 +133,7 @@ sky_status sky_skv_layer_at(const sky_skv *skv, uint32_t layer, sky_skv_layer *o
 }
 
 sky_status sky_skv_entry_at(const sky_skv *skv, uint32_t layer, sky_kv kv, sky_skv_entry *out) {
-    if (layer >= skv->layer_count)
+    if (layer >= skv->layer_count || !sky_kv_valid(kv))
         return SKY_E_PARAM;
     *out = entry_read(skv->data + sky_skv_entry_offset(skv->layer_count, 2 * layer + (uint32_t)kv));
     return SKY_OK;
@@ -142,7 +142,7 @@ sky_status sky_skv_entry_at(const sky_skv *skv, uint32_t layer, sky_kv kv, sky_s
 sky_status sky_skv_stream_shape(const sky_skv *skv, uint32_t layer, sky_kv kv,
                                 sky_stream_shape *out) {
     sky_skv_layer l;
-    sky_status status = sky_skv_layer_at(skv, layer, &l);
+    sky_status status = sky_kv_valid(kv) ? sky_skv_layer_at(skv, layer, &l) : SKY_E_PARAM;
     if (status == SKY_OK)
         *out = sky__skv_shape(&l, 2 * layer + (uint32_t)kv, skv->token_count, skv->first_position);
     return status;

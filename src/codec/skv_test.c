@@ -1,6 +1,6 @@
 /* Proves: a container gives back each stream by itself, levels mixed, streams left out; its header
  * is what docs/formats/skv.md says; any byte flipped, cut or added is refused, and so is a
- * stream that is another's; lowering equals encoding what was decoded. */
+ * stream that is another's, or neither K nor V; lowering equals encoding what was decoded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -224,6 +224,42 @@ static void only_streams_of_the_place_are_put(void **state) {
     free(data);
 }
 
+/* A kv that is neither K nor V would be another layer's place, or none. */
+static void what_is_neither_k_nor_v_is_refused(void **state) {
+    (void)state;
+    static const sky_kv none[] = {(sky_kv)2, (sky_kv)5, (sky_kv)40, (sky_kv)200, (sky_kv)-1};
+    size_t bytes, again_bytes;
+    uint8_t *data = make(&bytes), *again = malloc(bytes);
+    sky_skv_shape shape = shape_of_all();
+    sky_skv skv;
+    sky_skv_entry e;
+    sky_stream_shape s;
+    sky_skv_writer w;
+    void *work = fixture_work();
+    uint8_t rows[4096] = {0}; /* enough for any stream here */
+    const sky_tensor_in src = {rows, 0, 0};
+    const sky_encode_options how = {.level = SKY_LEVEL_4};
+    assert_int_equal(sky_skv_open(data, bytes, &skv), SKY_OK);
+    assert_int_equal(sky_skv_begin(&w, &shape, NULL, again, bytes), SKY_OK);
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        for (uint32_t layer = 0; layer < LAYERS; layer++) {
+            const uint8_t *stream = data + skv.header_bytes;
+            sky_tensor_out dst = {rows, 0, 0};
+            assert_int_equal(sky_skv_put(&w, layer, none[i], &how, src, work), SKY_E_PARAM);
+            assert_int_equal(sky_skv_put_stream(&w, layer, none[i], stream, 24), SKY_E_PARAM);
+            assert_int_equal(sky_skv_entry_at(&skv, layer, none[i], &e), SKY_E_PARAM);
+            assert_int_equal(sky_skv_stream_shape(&skv, layer, none[i], &s), SKY_E_PARAM);
+            assert_int_equal(sky_skv_stream_check(&skv, layer, none[i], stream, 24), SKY_E_PARAM);
+            assert_int_equal(sky_skv_decode(&skv, NULL, layer, none[i], dst, work), SKY_E_PARAM);
+        }
+    assert_int_equal(sky_skv_end(&w, &again_bytes), SKY_OK); /* and nothing was written */
+    assert_int_equal(again_bytes, skv.header_bytes);
+    assert_int_equal(open_and_verify(again, again_bytes), SKY_OK);
+    free(work);
+    free(again);
+    free(data);
+}
+
 static void lowering_is_decoding_and_encoding(void **state) {
     (void)state;
     size_t bytes, lower_bytes;
@@ -291,6 +327,7 @@ int main(void) {
         cmocka_unit_test(every_flip_and_cut_is_refused),
         cmocka_unit_test(a_stream_of_another_place_or_shape_is_refused),
         cmocka_unit_test(only_streams_of_the_place_are_put),
+        cmocka_unit_test(what_is_neither_k_nor_v_is_refused),
         cmocka_unit_test(lowering_is_decoding_and_encoding),
         cmocka_unit_test(shapes_that_mean_nothing_are_refused),
     };

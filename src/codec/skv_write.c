@@ -84,7 +84,7 @@ sky_status sky_skv_begin(sky_skv_writer *writer, const sky_skv_shape *shape,
 static sky_status shape_at(const sky_skv_writer *w, uint32_t layer, sky_kv kv,
                            sky_stream_shape *shape) {
     uint32_t index = 2 * layer + (uint32_t)kv;
-    if (layer >= w->shape.layer_count || index < w->next)
+    if (layer >= w->shape.layer_count || !sky_kv_valid(kv) || index < w->next)
         return SKY_E_PARAM;
     *shape = sky__skv_shape(&w->shape.layers[layer], index, w->shape.token_count,
                             w->shape.first_position);

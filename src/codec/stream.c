@@ -33,9 +33,8 @@ double sky_level_bits_typical(sky_level level) {
 /* ---- header ---- */
 
 bool sky__stream_shape_valid(const sky_stream_shape *s) {
-    return (s->kv == SKY_KV_K || s->kv == SKY_KV_V) && s->element >= SKY_ELEMENT_F16 &&
-           s->element <= SKY_ELEMENT_BF16 && s->token_count >= 1 &&
-           s->token_count <= SKY_STREAM_TOKENS_MAX && s->head_dim >= 1 &&
+    return sky_kv_valid(s->kv) && s->element >= SKY_ELEMENT_F16 && s->element <= SKY_ELEMENT_BF16 &&
+           s->token_count >= 1 && s->token_count <= SKY_STREAM_TOKENS_MAX && s->head_dim >= 1 &&
            s->head_dim <= SKY_HEAD_DIM_MAX && s->kv_heads >= 1 &&
            s->kv_heads <= SKY_ROW_ELEMENTS_MAX / s->head_dim;
 }
