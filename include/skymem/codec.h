@@ -129,7 +129,8 @@ SKY_API sky_status sky_profile_create(const sky_profile_shape *shape, sky_profil
 SKY_API void sky_profile_destroy(sky_profile *profile);
 
 /* Setters, before sealing. Each copies; what is never set takes the value in brackets.
- * Errors: SKY_E_PARAM (no such stream or level, not finite, no inverse), SKY_E_NOMEM */
+ * Errors: SKY_E_PARAM (sealed already, no such stream or level, not finite, no inverse),
+ *         SKY_E_NOMEM */
 
 /* Channel mean, keys before rope. [zeros]
  * Shape:  mean [kv_heads, dim] */
@@ -157,10 +158,11 @@ SKY_API sky_status sky_profile_set_step(sky_profile *profile, uint32_t layer, sk
                                         sky_level level, bool dependent, float step);
 
 /* Fit what the entropy coder needs of one stream (order of channels and classes, for every level
- * whose step is set, and tables for lossless) to samples; after mean, matrices and steps.
+ * whose step is set, and tables for lossless) to samples; after mean, matrices and steps, before
+ * sealing.
  * Samples are cut into blocks of block_tokens, the rest is left out; blocks are contiguous tokens.
  * Shape:  rows [token_count, kv_heads, dim] f32, keys before rope
- * Errors: SKY_E_PARAM, SKY_E_NOMEM */
+ * Errors: SKY_E_PARAM (sealed already, no such stream, fewer tokens than a block), SKY_E_NOMEM */
 SKY_API sky_status sky_profile_fit(sky_profile *profile, uint32_t layer, sky_kv kv,
                                    const float *rows, uint32_t token_count, uint32_t block_tokens);
 

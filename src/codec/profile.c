@@ -1,7 +1,6 @@
 /* A profile: its shape, its setters, sealing. As bytes: profile_bytes.c. */
 #include "codec/profile.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,9 +139,9 @@ float sky_profile_step(const sky_profile *profile, uint32_t layer, sky_kv kv, sk
 
 /* ---- setting ---- */
 
+/* NULL: no such stream, or no longer. */
 static sky_profile_stream *to_set(sky_profile *profile, uint32_t layer, sky_kv kv) {
-    assert(!profile->sealed);
-    if (layer >= profile->layer_count || (kv != SKY_KV_K && kv != SKY_KV_V))
+    if (profile->sealed || layer >= profile->layer_count || !sky_kv_valid(kv))
         return NULL;
     return &profile->streams[2 * layer + (uint32_t)kv];
 }

@@ -1,5 +1,5 @@
-/* Proves: a profile written and read is the same profile; setters refuse what no coder could use;
- * any byte of a .skycal flipped, cut or added is refused. */
+/* Proves: a profile written and read is the same profile; setters refuse what no coder could use,
+ * and a profile that is sealed; any byte of a .skycal flipped, cut or added is refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -166,11 +166,39 @@ static void a_stream_that_is_none_has_no_step_and_is_not_fitted(void **state) {
     sky_profile_destroy(p);
 }
 
+/* As every profile is that was read. */
+static void what_is_sealed_stays_as_it_is(void **state) {
+    (void)state;
+    size_t bytes, again_bytes;
+    sky_profile *p = make(), *q;
+    uint8_t *data = write(p, &bytes);
+    float x[2 * 17 * 17] = {0};
+    sky_profile *both[2] = {p};
+    assert_int_equal(sky_profile_read(data, bytes, &q, NULL), SKY_OK);
+    both[1] = q;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(sky_profile_set_mean(both[i], 0, SKY_KV_K, x), SKY_E_PARAM);
+        assert_int_equal(sky_profile_set_pairs(both[i], 0, SKY_KV_K, x), SKY_E_PARAM);
+        assert_int_equal(sky_profile_set_klt(both[i], 0, SKY_KV_K, x, x), SKY_E_PARAM);
+        assert_int_equal(sky_profile_set_step(both[i], 0, SKY_KV_K, SKY_LEVEL_4, true, 1),
+                         SKY_E_PARAM);
+        assert_int_equal(sky_profile_fit(both[i], 0, SKY_KV_K, x, 16, 8), SKY_E_PARAM);
+        assert_int_equal(sky_profile_seal(both[i]), SKY_OK);
+        uint8_t *again = write(both[i], &again_bytes);
+        assert_int_equal(bytes, again_bytes);
+        assert_memory_equal(data, again, bytes);
+        free(again);
+        sky_profile_destroy(both[i]);
+    }
+    free(data);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_read_is_what_was_written),
         cmocka_unit_test(every_flip_and_cut_is_refused),
         cmocka_unit_test(setters_refuse_what_no_coder_could_use),
+        cmocka_unit_test(what_is_sealed_stays_as_it_is),
         cmocka_unit_test(a_stream_that_is_none_has_no_step_and_is_not_fitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
