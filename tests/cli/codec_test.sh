@@ -98,8 +98,8 @@ rm -f "$work/x.npy" "$work/x.skv"
 # beside a calibration it says where rows stand; the calibration must be of such rows
 python3 - "$(dirname "$0")/../golden/codec.txt" "$work" <<'PYTHON'
 import struct, sys
-turned = [line for line in open(sys.argv[1]) if line.startswith("turned neox")][0]
-open(sys.argv[2] + "/neox.skycal", "wb").write(bytes.fromhex(turned.split()[3]))
+neox = [line for line in open(sys.argv[1]) if line.startswith("calibrated neox")][0]
+open(sys.argv[2] + "/neox.skycal", "wb").write(bytes.fromhex(neox.split()[3]))
 def array(name, descr, shape, elements, order="False"):
     head = f"{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}".encode()
     head = head.ljust(117) + b"\n"
