@@ -531,19 +531,9 @@ static bool make_room(lowering *l, size_t bytes) {
     return true;
 }
 
-static size_t bound_of_container(const sky_skv *skv) {
-    size_t bytes = skv->header_bytes;
-    for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
-        sky_stream_shape s;
-        sky_skv_stream_shape(skv, i / 2, (sky_kv)(i & 1), &s);
-        bytes += sky_encode_bound(&s);
-    }
-    return bytes;
-}
-
 static int lower_block(const job *j, const sky_skv *skv, uint64_t first_token, void *context) {
     lowering *l = context;
-    size_t bound = bound_of_container(skv), took;
+    size_t bound = sky_skv_lower_bound(skv, l->options.level), took;
     void *work = aligned_alloc(64, (sky_skv_lower_bytes(skv) + 63) / 64 * 64);
     (void)first_token;
     if (!work || !make_room(l, bound)) {

@@ -406,10 +406,13 @@ SKY_API sky_status sky_skv_decode(const sky_skv *skv, const sky_profile *profile
 SKY_API sky_status sky_skv_verify(const sky_skv *skv);
 
 /* Lower the streams that are above `options->level` to it, without the original: decode, encode
- * again. Streams at or below the level are copied. first_token_raw is kept as each stream has it.
- * Shape:  work [sky_skv_lower_bytes], aligned to 64 bytes; dst [sky_skv_bound of the shape]
+ * again. Streams at or below the level are copied; where all are, the container is, and no profile
+ * is needed. first_token_raw is kept as each stream has it.
+ * Shape:  work [sky_skv_lower_bytes], aligned to 64 bytes; dst [sky_skv_lower_bound]. Streams that
+ *         are not there take no room
  * Errors: SKY_E_DST_SMALL, SKY_E_CORRUPT, SKY_E_PARAM */
 SKY_API size_t sky_skv_lower_bytes(const sky_skv *skv);
+SKY_API size_t sky_skv_lower_bound(const sky_skv *skv, sky_level level);
 SKY_API sky_status sky_skv_lower(const sky_skv *skv, const sky_profile *profile,
                                  const sky_encode_options *options, void *dst, size_t dst_bytes_max,
                                  size_t *dst_bytes, void *work);

@@ -1,6 +1,7 @@
 /* Proves: a container gives back each stream by itself, levels mixed, streams left out; its header
  * is what docs/formats/skv.md says; any byte flipped, cut or added is refused, and so is a
- * stream that is another's, or neither K nor V; lowering equals encoding what was decoded. */
+ * stream that is another's, or neither K nor V; lowering equals encoding what was decoded,
+ * and copies what is low enough. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -302,6 +303,67 @@ static void lowering_is_decoding_and_encoding(void **state) {
     free(data);
 }
 
+/* Only what is coded anew needs the profile it was made with. */
+static void what_is_low_enough_is_copied_without_its_profile(void **state) {
+    (void)state;
+    static const sky_skv_layer layer = {2, 17, 17, SKY_ELEMENT_F16, SKY_ELEMENT_F16};
+    const sky_skv_shape shape = {31, 5, 1, &layer, {9}};
+    const sky_stream_shape k = {0, SKY_KV_K, SKY_ELEMENT_F16, 31, 2, 17, 5};
+    size_t bound = sky_skv_bound(&shape), bytes, again_bytes;
+    uint8_t *data = malloc(bound), *again = malloc(bound);
+    void *in = fixture_elements(1, &k, NULL), *work = fixture_work();
+    sky_profile *profile = fixture_profile(&k, SKY_ROPE_NONE, false);
+    sky_encode_options how = {.level = SKY_LEVEL_4};
+    sky_skv_writer w;
+    sky_skv skv;
+    assert_int_equal(sky_skv_begin(&w, &shape, profile, data, bound), SKY_OK);
+    assert_int_equal(sky_skv_put(&w, 0, SKY_KV_K, &how, fixture_in(in, &k), work), SKY_OK);
+    assert_int_equal(sky_skv_end(&w, &bytes), SKY_OK);
+    assert_int_equal(sky_skv_open(data, bytes, &skv), SKY_OK);
+    assert_int_equal(skv.profile_id, sky_profile_id(profile));
+    void *memory = aligned_alloc(64, (sky_skv_lower_bytes(&skv) + 63) / 64 * 64);
+    assert_int_equal(sky_skv_lower_bound(&skv, SKY_LEVEL_4), bytes);
+    assert_int_equal(sky_skv_lower(&skv, NULL, &how, again, bytes - 1, &again_bytes, memory),
+                     SKY_E_DST_SMALL);
+    assert_int_equal(sky_skv_lower(&skv, NULL, &how, again, bytes, &again_bytes, memory), SKY_OK);
+    assert_int_equal(again_bytes, bytes);
+    assert_memory_equal(again, data, bytes);
+    how.level = SKY_LEVEL_3;
+    bound = sky_skv_lower_bound(&skv, SKY_LEVEL_3);
+    assert_int_equal(bound, skv.header_bytes + sky_encode_bound(&k)); /* V is not there */
+    assert_int_equal(sky_skv_lower(&skv, NULL, &how, again, bound, &again_bytes, memory),
+                     SKY_E_PARAM);
+    assert_int_equal(sky_skv_lower(&skv, profile, &how, again, bound, &again_bytes, memory),
+                     SKY_OK);
+    assert_true(again_bytes < bytes);
+    how.level = SKY_LEVEL_4;
+    data[bytes - 1] ^= 1;
+    assert_int_equal(sky_skv_lower(&skv, NULL, &how, again, bytes, &again_bytes, memory),
+                     SKY_E_CORRUPT);
+    sky_profile_destroy(profile);
+    free(memory);
+    free(work);
+    free(in);
+    free(again);
+    free(data);
+}
+
+/* A directory of nothing is a small file, whatever the shapes in it. */
+static void what_is_not_there_needs_no_room(void **state) {
+    (void)state;
+    static const sky_skv_layer layer = {128, 512, 512, SKY_ELEMENT_F32, SKY_ELEMENT_F32};
+    const sky_skv_shape shape = {512, 0, 1, &layer, {0}};
+    uint8_t data[256];
+    size_t bytes;
+    sky_skv_writer w;
+    sky_skv skv;
+    assert_int_equal(sky_skv_begin(&w, &shape, NULL, data, sizeof data), SKY_OK);
+    assert_int_equal(sky_skv_end(&w, &bytes), SKY_OK);
+    assert_int_equal(sky_skv_open(data, bytes, &skv), SKY_OK);
+    assert_int_equal(sky_skv_lower_bound(&skv, SKY_LEVEL_2), bytes);
+    assert_true(sky_skv_lower_bytes(&skv) <= SKY_DECODER_BYTES + 64);
+}
+
 static void shapes_that_mean_nothing_are_refused(void **state) {
     (void)state;
     sky_skv_shape shape = shape_of_all();
@@ -329,6 +391,8 @@ int main(void) {
         cmocka_unit_test(only_streams_of_the_place_are_put),
         cmocka_unit_test(what_is_neither_k_nor_v_is_refused),
         cmocka_unit_test(lowering_is_decoding_and_encoding),
+        cmocka_unit_test(what_is_low_enough_is_copied_without_its_profile),
+        cmocka_unit_test(what_is_not_there_needs_no_room),
         cmocka_unit_test(shapes_that_mean_nothing_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

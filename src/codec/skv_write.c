@@ -147,6 +147,10 @@ static size_t rows_bytes(const sky_stream_shape *s) {
            (s->element == SKY_ELEMENT_F32 ? 4 : 2);
 }
 
+static bool lowered(const sky_skv_entry *e, sky_level level) {
+    return e->bytes && e->level < level;
+}
+
 /* | working memory, for decoder and encoder in turn | layers | rows of the largest stream | */
 static size_t layers_bytes(const sky_skv *skv) {
     return (skv->layer_count * sizeof(sky_skv_layer) + 63) / 64 * 64;
@@ -158,8 +162,11 @@ size_t sky_skv_lower_bytes(const sky_skv *skv) {
     size_t most = 0;
     for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
         sky_stream_shape s;
+        sky_skv_entry e;
         sky_skv_stream_shape(skv, i / 2, (sky_kv)(i & 1), &s);
-        most = rows_bytes(&s) > most ? rows_bytes(&s) : most;
+        sky_skv_entry_at(skv, i / 2, (sky_kv)(i & 1), &e);
+        if (e.bytes && rows_bytes(&s) > most)
+            most = rows_bytes(&s);
     }
     return SKY_DECODER_BYTES + layers_bytes(skv) + most;
 }
@@ -180,7 +187,7 @@ static sky_status lower_stream(const sky_skv *skv, sky_skv_writer *w, uint32_t i
         status = sky_stream_info_read(skv->data + e.offset, (size_t)e.bytes, &info);
     if (status != SKY_OK)
         return status;
-    if (e.level >= options->level)
+    if (!lowered(&e, options->level))
         return sky_skv_put_stream(w, layer, kv, skv->data + e.offset, (size_t)e.bytes);
     size_t head_bytes = rows_bytes(&shape) / shape.token_count / shape.kv_heads;
     size_t token_bytes = head_bytes * shape.kv_heads;
@@ -193,9 +200,46 @@ static sky_status lower_stream(const sky_skv *skv, sky_skv_writer *w, uint32_t i
                             : status;
 }
 
+size_t sky_skv_lower_bound(const sky_skv *skv, sky_level level) {
+    size_t bytes = skv->header_bytes;
+    for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
+        sky_stream_shape s;
+        sky_skv_entry e;
+        sky_skv_stream_shape(skv, i / 2, (sky_kv)(i & 1), &s);
+        sky_skv_entry_at(skv, i / 2, (sky_kv)(i & 1), &e);
+        bytes += lowered(&e, level) ? sky_encode_bound(&s) : (size_t)e.bytes;
+    }
+    return bytes;
+}
+
+/* A container that is at the level already. */
+static sky_status copy_whole(const sky_skv *skv, void *dst, size_t dst_bytes_max,
+                             size_t *dst_bytes) {
+    sky_status status = sky_skv_verify(skv);
+    if (status == SKY_OK && dst_bytes_max < skv->bytes)
+        status = SKY_E_DST_SMALL;
+    if (status != SKY_OK)
+        return status;
+    memcpy(dst, skv->data, (size_t)skv->bytes);
+    *dst_bytes = (size_t)skv->bytes;
+    return SKY_OK;
+}
+
+static bool any_lowered(const sky_skv *skv, sky_level level) {
+    bool any = false;
+    for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
+        sky_skv_entry e;
+        sky_skv_entry_at(skv, i / 2, (sky_kv)(i & 1), &e);
+        any |= lowered(&e, level);
+    }
+    return any;
+}
+
 sky_status sky_skv_lower(const sky_skv *skv, const sky_profile *profile,
                          const sky_encode_options *options, void *dst, size_t dst_bytes_max,
                          size_t *dst_bytes, void *work) {
+    if (!any_lowered(skv, options->level))
+        return copy_whole(skv, dst, dst_bytes_max, dst_bytes);
     sky_skv_layer *layers = (void *)((uint8_t *)work + SKY_DECODER_BYTES);
     uint8_t *rows = (uint8_t *)layers + layers_bytes(skv);
     sky_skv_shape shape = {skv->token_count, skv->first_position, skv->layer_count, layers, {0}};

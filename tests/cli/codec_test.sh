@@ -214,6 +214,27 @@ cmp -s "$work/both.skv" <(cat "$work/low.skv" "$work/s4.skv") || fail "a file lo
 expect 0 "$skymem" codec lower "$work/l.skv" -o "$work/plain.skv" --level archive --plain --json
 holds 'o["bytes"] < o["bytes_in"] / 2'
 
+# what is low enough already is copied without the calibration it was made with
+expect 0 "$skymem" codec encode "$work/four.npy" "$work/c4.skv" --calibration "$work/neox.skycal"
+expect 0 "$skymem" codec lower "$work/c4.skv" "$work/again.skv" --level 4 --json
+holds 'o["lowered"] == 0'
+cmp -s "$work/c4.skv" "$work/again.skv" || fail "level 4 lowered to 4 differs"
+expect 1 "$skymem" codec lower "$work/c4.skv" "$work/x.skv" --level 2
+says '--calibration or --layout'
+
+# a directory of large streams that are not there: 256 GiB were they
+python3 - "$work/none.skv" <<'PYTHON'
+import struct, sys
+layers = 1024
+size = 72 + 60 * layers
+head = b"SKVC" + struct.pack("<HHIIQ32sII", 1, layers, 512, 0, 0, bytes(32), size, 0)
+head += struct.pack("<IHHBBH", 128, 512, 512, 1, 1, 0) * layers
+head += struct.pack("<QI12x", size, 0) * 2 * layers
+open(sys.argv[1], "wb").write(head + bytes.fromhex("d779f022cbc3e125"))
+PYTHON
+expect 0 "$skymem" codec lower "$work/none.skv" "$work/x.skv" --level 4
+cmp -s "$work/none.skv" "$work/x.skv" || fail "nothing, lowered, is something"
+
 # not raised, and not without what it was made with
 cp "$work/low.skv" "$work/same.skv"
 expect 1 "$skymem" codec lower "$work/low.skv" "$work/same.skv" --level 8
