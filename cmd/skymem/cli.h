@@ -159,6 +159,10 @@ void cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)))
 
 /* "13.5 MiB", "512 B". */
 const char *cli_bytes_text(uint64_t bytes, char out[24]);
+/* What a noun ends in behind a count. */
+static inline const char *cli_plural(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
 /* "3 s", "5 min", "2 h", "4 d". */
 const char *cli_age_text(double seconds, char out[24]);
 double cli_ms(sky_time ns);
@@ -198,7 +202,8 @@ typedef struct {
 /* All of a file, "-" or NULL for standard input; says why when it cannot. */
 int cli_blob_read(const cli *c, const char *path, uint64_t bytes_max, cli_blob *out);
 void cli_blob_free(cli_blob *blob);
-/* Can it be written? Before work that takes minutes; what is there stays as it is. "-" is none. */
+/* Can it be written? Before work that takes minutes; what is there stays as it is. "-" and
+ * standard output's own file are none. */
 int cli_file_try(const cli *c, const char *path);
 /* False if one is not there; either may be NULL. */
 bool cli_same_file(const char *a, const char *b);

@@ -98,14 +98,24 @@ bool cli_same_file(const char *a, const char *b) {
            of_a.st_ino == of_b.st_ino;
 }
 
-/* Where a verb prints a report, a result has no place beside it. */
-static int no_stream(const cli *c) {
-    return cli_usage(c, "-: standard output holds the report; name a file (./- for one called so)");
+/* Where a verb prints a report, a result has no place beside it; where nobody reads it, no harm. */
+static bool holds_report(const char *path) {
+    struct stat of_path, of_output;
+    if (strcmp(path, "-") == 0)
+        return true;
+    return stat(path, &of_path) == 0 && fstat(STDOUT_FILENO, &of_output) == 0 &&
+           of_path.st_dev == of_output.st_dev && of_path.st_ino == of_output.st_ino &&
+           !cli_same_file(path, "/dev/null");
+}
+
+static int no_stream(const cli *c, const char *path) {
+    return cli_usage(c, "%s: standard output holds the report; name another file%s", path,
+                     strcmp(path, "-") == 0 ? " (./- for one called so)" : "");
 }
 
 int cli_file_try(const cli *c, const char *path) {
-    if (strcmp(path, "-") == 0)
-        return no_stream(c);
+    if (holds_report(path))
+        return no_stream(c, path);
     bool there = access(path, F_OK) == 0;
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
     if (fd < 0)
@@ -152,8 +162,8 @@ static int write_and_close(FILE *file, const void *data, size_t bytes, bool sync
  * of: a disk that is full leaves that as it is. */
 int cli_file_write(const cli *c, const char *path, const void *data, size_t bytes) {
     beside new;
-    if (strcmp(path, "-") == 0)
-        return no_stream(c);
+    if (holds_report(path))
+        return no_stream(c, path);
     int fd = open_beside(path, &new);
     FILE *file = fd >= 0 ? fdopen(fd, "w") : new.in_place ? fopen(path, "we") : NULL;
     if (!file)

@@ -186,8 +186,8 @@ static int encode_all(const job *j, const npy_array *a, sky_level level) {
                                               "bytes_in", (json_int_t)npy_bytes(a), "bytes",
                                               (json_int_t)bytes, "bits_per_element", bits,
                                               "encode_gbps", (double)npy_bytes(a) / seconds / 1e9));
-    printf("%u blocks, %zu bytes of %zu: %.3f bits an element\n", blocks, bytes, npy_bytes(a),
-           bits);
+    printf("%u block%s, %zu bytes of %zu: %.3f bits an element\n", blocks, cli_plural(blocks),
+           bytes, npy_bytes(a), bits);
     return CLI_OK;
 }
 
@@ -302,17 +302,20 @@ static int say_stat(const job *j, const summary *s) {
                             (json_int_t)s->first.layer_count, "streams", (json_int_t)s->streams,
                             "bytes", (json_int_t)s->bytes, "calibrated", s->first.profile_id != 0,
                             "levels", levels_json(s), "absent", absent_json(s)));
-    printf("%llu blocks of %llu tokens in all, %u layers, %llu streams, %llu bytes\n",
-           (unsigned long long)s->blocks, (unsigned long long)s->tokens, s->first.layer_count,
-           (unsigned long long)s->streams, (unsigned long long)s->bytes);
+    const sky_skv *first = &s->first;
+    printf("%llu block%s of %llu token%s in all, %u layer%s, %llu stream%s, %llu bytes\n",
+           (unsigned long long)s->blocks, cli_plural(s->blocks), (unsigned long long)s->tokens,
+           cli_plural(s->tokens), first->layer_count, cli_plural(first->layer_count),
+           (unsigned long long)s->streams, cli_plural(s->streams), (unsigned long long)s->bytes);
     for (uint32_t i = 0; i < SKY_LEVEL_COUNT; i++)
         if (s->level_streams[i])
-            printf("level %s: %llu streams, %llu bytes\n", sky_level_name((sky_level)i),
-                   (unsigned long long)s->level_streams[i], (unsigned long long)s->level_bytes[i]);
+            printf("level %s: %llu stream%s, %llu bytes\n", sky_level_name((sky_level)i),
+                   (unsigned long long)s->level_streams[i], cli_plural(s->level_streams[i]),
+                   (unsigned long long)s->level_bytes[i]);
     for (uint32_t i = 0; i < 2 * SKY_LAYERS_MAX; i++)
         if (s->absent[i])
-            printf("not there: layer %u's %s, in %llu blocks\n", i / 2, kv_names[i & 1],
-                   (unsigned long long)s->absent[i]);
+            printf("not there: layer %u's %s, in %llu block%s\n", i / 2, kv_names[i & 1],
+                   (unsigned long long)s->absent[i], cli_plural(s->absent[i]));
     return CLI_OK;
 }
 
@@ -381,11 +384,11 @@ static int say_verify(const job *j, const summary *s, const verdict *v) {
                                               "corrupt", (json_int_t)v->corrupt, "undecoded",
                                               (json_int_t)v->undecoded));
     else
-        printf("%llu streams checked, %llu damaged\n", (unsigned long long)s->streams,
-               (unsigned long long)v->corrupt);
+        printf("%llu stream%s checked, %llu damaged\n", (unsigned long long)s->streams,
+               cli_plural(s->streams), (unsigned long long)v->corrupt);
     if (v->corrupt)
-        return cli_failed(j->c, "%s: %llu streams are damaged", j->c->arguments[1],
-                          (unsigned long long)v->corrupt);
+        return cli_failed(j->c, "%s: %llu stream%s damaged", j->c->arguments[1],
+                          (unsigned long long)v->corrupt, v->corrupt == 1 ? " is" : "s are");
     if (v->undecoded)
         cli_note(j->c,
                  "%llu of them by checksum alone: only the --calibration or --layout they were "
@@ -566,9 +569,9 @@ static int say_lowered(const job *j, const summary *s, const lowering *l, double
                                               (json_int_t)(s->streams - kept), "kept",
                                               (json_int_t)kept, "bytes_in", (json_int_t)s->bytes,
                                               "bytes", (json_int_t)l->bytes, "lower_s", seconds));
-    printf("%llu of %llu streams lowered to %s: %zu bytes of %llu\n",
-           (unsigned long long)(s->streams - kept), (unsigned long long)s->streams, level, l->bytes,
-           (unsigned long long)s->bytes);
+    printf("%llu of %llu stream%s lowered to %s: %zu bytes of %llu\n",
+           (unsigned long long)(s->streams - kept), (unsigned long long)s->streams,
+           cli_plural(s->streams), level, l->bytes, (unsigned long long)s->bytes);
     return CLI_OK;
 }
 

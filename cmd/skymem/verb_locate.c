@@ -174,19 +174,15 @@ static void draw(const locate *l, sky_satellite overhead) {
     }
 }
 
-static const char *plural(uint64_t count) {
-    return count == 1 ? "" : "s";
-}
-
 static void locate_people(const locate *l) {
     const sky_placement *p = &l->placement;
     sky_satellite overhead = sky_overhead(&l->constellation, l->centre, l->shift);
-    printf("%s, %u server%s", sky_strategy_name(p->strategy), p->servers, plural(p->servers));
+    printf("%s, %u server%s", sky_strategy_name(p->strategy), p->servers, cli_plural(p->servers));
     if (p->strategy != SKY_PLACE_HOP)
-        printf(" in a window of %u plane%s x %u slot%s", p->window_planes, plural(p->window_planes),
-               p->window_slots, plural(p->window_slots));
+        printf(" in a window of %u plane%s x %u slot%s", p->window_planes,
+               cli_plural(p->window_planes), p->window_slots, cli_plural(p->window_slots));
     printf("; overhead [ ] plane %u, slot %u after %llu rotation%s\n\n", overhead.plane,
-           overhead.slot, (unsigned long long)l->shift, plural(l->shift));
+           overhead.slot, (unsigned long long)l->shift, cli_plural(l->shift));
     if (l->constellation.planes <= 40 && l->constellation.slots <= 30) {
         draw(l, overhead);
     } else {

@@ -30,6 +30,21 @@ holds 'o["layers"] == 1'
 expect 0 "$skymem" codec verify "$work/3.skv" --json
 holds 'o["corrupt"] == 0'
 
+# the report does not mix with the result, by whatever name; and counts as people do
+for part in "encode $work/kv.npy" "decode $work/3.skv" "lower $work/l.skv"; do
+    for name in - /dev/stdout "$work/out"; do
+        # shellcheck disable=SC2086
+        expect 2 "$skymem" codec $part -o "$name"
+        says "$name: standard output holds the report"
+        silent
+    done
+done
+"$skymem" codec encode "$work/kv.npy" -o /dev/null >/dev/null || fail "what nobody reads is refused"
+expect 0 "$skymem" codec encode "$work/kv.npy" -o "$work/x.skv" --block-tokens 512
+grep -q '^1 block, ' "$work/out" || fail "said $(cat "$work/out")"
+expect 0 "$skymem" codec stat "$work/x.skv"
+grep -q '^1 block of 150 tokens in all, 3 layers' "$work/out" || fail "said $(cat "$work/out")"
+
 printf '\xff' | dd of="$work/3.skv" bs=1 seek=2000 conv=notrunc status=none
 expect 1 "$skymem" codec verify "$work/3.skv" --json
 holds 'o["corrupt"] == 1'
