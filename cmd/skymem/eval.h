@@ -146,7 +146,8 @@ struct eval_scheme {
     int group; /* values that share a scale */
 
     /* of a level of the codec */
-    const sky_profile *profile; /* NULL: uncalibrated */
+    bool calibrated;            /* asks for a profile, if there is one */
+    const sky_profile *profile; /* NULL: codes without */
     sky_level level;
     sky_level from; /* coded at this level first, then lowered */
     bool lowered;
@@ -161,7 +162,7 @@ extern const eval_scheme eval_references[]; /* ends with a NULL name */
 int eval_code_streams(const cli *c, eval_scheme *scheme, eval_text *t, double *bytes);
 
 /* LEVEL[-xSCALE][-plain][-uncalibrated], LEVEL-from-LEVEL, each with +LEVEL@last[N] or @first[N]
- * behind it, or a reference's name; NULL: neither. */
+ * behind it, or a reference's name. Returns NULL, or what is wrong with it: "is neither …". */
 const char *eval_scheme_parse(const char *name, const sky_profile *profile, uint32_t block_tokens,
                               eval_scheme *out);
 /* One stream of a text through the codec and back into its rows. */

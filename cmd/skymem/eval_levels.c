@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a step scale, as sky_encode takes it. */
+#define SCALE_MIN 1e-6f
+#define SCALE_MAX 1e6f
+
 /* Buffers of coding one stream. */
 typedef struct {
     uint8_t *stream, *lower;
@@ -136,8 +140,10 @@ static double container_bytes(const eval_text *t, uint32_t block_tokens) {
     return bytes;
 }
 
-static int say_codec(const cli *c, const eval_text *t, sky_status status) {
-    return cli_failed(c, "%s: the codec refuses it: %s", t->name, sky_status_text(status));
+static int say_codec(const cli *c, const eval_scheme *scheme, const eval_text *t,
+                     sky_status status) {
+    return cli_failed(c, "level %s: the codec refuses it for %s: %s", scheme->name, t->name,
+                      sky_status_text(status));
 }
 
 static int code_level(const cli *c, eval_scheme *scheme, eval_text *t, double *bytes) {
@@ -149,7 +155,7 @@ static int code_level(const cli *c, eval_scheme *scheme, eval_text *t, double *b
     for (size_t i = 0; code == CLI_OK && i < t->stream_count && status == SKY_OK; i++)
         status = code_stream(&b, scheme, t, i, scheme->step_scale, bytes);
     coder_free(&b);
-    return code == CLI_OK && status != SKY_OK ? say_codec(c, t, status) : code;
+    return code == CLI_OK && status != SKY_OK ? say_codec(c, scheme, t, status) : code;
 }
 
 int eval_code_one(const cli *c, const eval_scheme *scheme, const eval_text *t, size_t stream,
@@ -160,7 +166,7 @@ int eval_code_one(const cli *c, const eval_scheme *scheme, const eval_text *t, s
     *bytes = 0;
     if (code == CLI_OK) {
         sky_status status = code_stream(&b, &own, t, stream, step_scale, bytes);
-        code = status == SKY_OK ? CLI_OK : say_codec(c, t, status);
+        code = status == SKY_OK ? CLI_OK : say_codec(c, scheme, t, status);
     }
     coder_free(&b);
     return code;
@@ -188,10 +194,41 @@ static bool parse_finer(const char *text, eval_scheme *out) {
     const char *number = at + (last ? 5 : 6);
     char *end;
     unsigned long blocks = *number ? strtoul(number, &end, 10) : 1;
-    if ((*number && *end) || blocks == 0 || blocks > 1024)
+    if ((*number && *end) || blocks == 0 || blocks > UINT32_MAX)
         return false;
     *(last ? &out->finer_last : &out->finer_first) = (uint32_t)blocks;
     return sky_level_parse(level, &out->finer) == SKY_OK;
+}
+
+#define NEITHER "is neither a level nor a reference"
+
+/* Takes -xSCALE and -from-LEVEL off the end. */
+static const char *parse_suffixes(char *text, eval_scheme *out) {
+    char *scale = strstr(text, "-x"), *end;
+    if (scale) {
+        *scale = '\0';
+        out->step_scale = strtof(scale + 2, &end);
+        if (*end || end == scale + 2)
+            return NEITHER;
+        if (!(out->step_scale >= SCALE_MIN && out->step_scale <= SCALE_MAX))
+            return "scales steps by what no level can be scaled by: 1e-6 to 1e6";
+    }
+    char *from = strstr(text, "-from-");
+    if (from) {
+        *from = '\0';
+        out->lowered = true;
+        if (sky_level_parse(from + strlen("-from-"), &out->from) != SKY_OK)
+            return NEITHER;
+    }
+    return NULL;
+}
+
+/* Lowering brings nothing back: every level is to be below the one it is made of. */
+static const char *check_lowered(const eval_scheme *s) {
+    bool finer = s->finer_first || s->finer_last;
+    if (s->lowered && (s->from >= s->level || (finer && s->from >= s->finer)))
+        return "raises a level: what it is lowered from must be a finer one";
+    return NULL;
 }
 
 const char *eval_scheme_parse(const char *name, const sky_profile *profile, uint32_t block_tokens,
@@ -199,37 +236,25 @@ const char *eval_scheme_parse(const char *name, const sky_profile *profile, uint
     for (const eval_scheme *r = eval_references; r->name; r++) {
         if (strcmp(r->name, name) == 0) {
             *out = *r;
-            return r->name;
+            return NULL;
         }
     }
     char text[64];
     snprintf(text, sizeof text, "%s", name);
-    *out = (eval_scheme){
-        .name = name, .code = code_level, .profile = profile, .block_tokens = block_tokens};
+    *out = (eval_scheme){.name = name, .code = code_level, .block_tokens = block_tokens};
     char *finer = strchr(text, '+');
     if (finer) {
         *finer = '\0';
         if (!parse_finer(finer + 1, out))
-            return NULL;
+            return NEITHER;
     }
-    if (cut_suffix(text, "-uncalibrated"))
-        out->profile = NULL;
+    out->calibrated = !cut_suffix(text, "-uncalibrated");
+    out->profile = out->calibrated ? profile : NULL;
     out->plain = cut_suffix(text, "-plain");
-    char *scale = strstr(text, "-x"), *end;
-    if (scale) {
-        *scale = '\0';
-        out->step_scale = strtof(scale + 2, &end);
-        if (*end || end == scale + 2 || !(out->step_scale > 0))
-            return NULL;
-    }
-    char *from = strstr(text, "-from-");
-    if (from) {
-        *from = '\0';
-        out->lowered = true;
-        if (sky_level_parse(from + strlen("-from-"), &out->from) != SKY_OK)
-            return NULL;
-    }
-    return sky_level_parse(text, &out->level) == SKY_OK ? name : NULL;
+    const char *why = parse_suffixes(text, out);
+    if (!why && sky_level_parse(text, &out->level) != SKY_OK)
+        why = NEITHER;
+    return why ? why : check_lowered(out);
 }
 
 #endif

@@ -29,8 +29,11 @@ typedef struct {
     uint32_t next;
 } session;
 
+/* Before the model is opened, which may take minutes. */
 static int parse_levels(cli *c, session *s) {
     const char *list = cli_text(c, "levels");
+    uint32_t block_tokens = (uint32_t)cli_count(c, "block-tokens");
+    uint32_t blocks = (s->prefix + block_tokens - 1) / block_tokens;
     s->levels = strdup(list ? list : default_levels);
     if (!s->levels)
         return cli_failed(c, "out of memory");
@@ -38,11 +41,22 @@ static int parse_levels(cli *c, session *s) {
     for (char *name; (name = strsep(&rest, ","));) {
         if (s->scheme_count == SCHEMES_MAX)
             return cli_usage(c, "--levels: at most %d", SCHEMES_MAX);
-        if (!eval_scheme_parse(name, s->profile, (uint32_t)cli_count(c, "block-tokens"),
-                               &s->schemes[s->scheme_count++]))
-            return cli_usage(c, "--levels: \"%s\" is neither a level nor a reference", name);
+        eval_scheme *scheme = &s->schemes[s->scheme_count++];
+        const char *why = eval_scheme_parse(name, NULL, block_tokens, scheme);
+        if (why)
+            return cli_usage(c, "--levels: \"%s\" %s", name, why);
+        if (scheme->finer_first > blocks || scheme->finer_last > blocks)
+            return cli_usage(c,
+                             "--levels: \"%s\" is of more blocks than the prefix has, which is %u",
+                             name, blocks);
     }
     return CLI_OK;
+}
+
+static void use_profile(session *s) {
+    for (size_t i = 0; i < s->scheme_count; i++)
+        if (s->schemes[i].calibrated)
+            s->schemes[i].profile = s->profile;
 }
 
 static int find_texts(cli *c, session *s) {
@@ -135,6 +149,8 @@ static int eval_run(cli *c) {
     }
     int code = cli_text(c, "plot") ? cli_file_try(c, cli_text(c, "plot")) : CLI_OK;
     if (code == CLI_OK)
+        code = parse_levels(c, &s);
+    if (code == CLI_OK)
         code = find_texts(c, &s);
     uint32_t decode_tokens = s.next > 64 ? s.next : 64;
     if (code == CLI_OK)
@@ -143,8 +159,7 @@ static int eval_run(cli *c) {
                                &s.model);
     if (code == CLI_OK)
         code = cli_profile_find(c, cli_text(c, "calibration"), s.model.fingerprint, &s.profile);
-    if (code == CLI_OK)
-        code = parse_levels(c, &s);
+    use_profile(&s);
     if (code == CLI_OK && !s.profile)
         cli_note(c, "no calibration of this model: levels do without; see skymem calibrate");
     if (code == CLI_OK)

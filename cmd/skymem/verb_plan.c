@@ -111,6 +111,8 @@ static int plan_run(cli *c) {
     sky_worth worth;
     size_t count;
     const sky_level_cost *costs = sky_level_costs(&count);
+    if (cli_given(c, "within-ms") && !(cli_number(c, "within-ms") > 0))
+        return cli_usage(c, "--within-ms must be above 0; without it nothing has to be in time");
     read_question(c, &question);
     if (sky_worth_judge(&question, &worth) != SKY_OK)
         return cli_usage(c, "--tokens, --bytes-per-token, --token-ms and --mbps must be above 0, "

@@ -74,6 +74,23 @@ holds 'o["exit"] == 1'
 expect 2 "${eval[@]}" --model "$work/llama.gguf" --levels q9
 says '"q9" is neither'
 expect 2 "${eval[@]}" --model "$work/llama.gguf" --levels 3+8@middle
+while read -r level why; do # before a model is opened, or a text read
+    expect 2 "${eval[@]}" --model "$work/nothing.gguf" --levels "8,$level"
+    says "--levels: \"$level\" $why"
+done <<'END'
+4-from-2 raises a level
+4-from-4 raises a level
+4-from-8+8@last raises a level
+3+8@last3 is of more blocks than the prefix has, which is 2
+3+8@first999999 is of more blocks
+3+8@last0 is neither
+4-x1e30 scales steps
+4-xinf scales steps
+4-xnan scales steps
+4-x0 scales steps
+4-x-1 scales steps
+4-x is neither
+END
 expect 1 "${eval[@]}" --model "$work/llama.gguf" --prefix 3600
 grep -q 'a shorter --prefix' "$work/err" || fail "a text that is too short: $(cat "$work/err")"
 expect 1 "${eval[@]}" --model "$work/nothing.gguf"

@@ -70,6 +70,10 @@ for huge in "--tokens 1e308 --bytes-per-token 1e308" "--tokens 1e200 --bytes-per
     expect 2 "$skymem" plan $huge
     says "sums overflow"
 done
+for never in 0 -5; do
+    expect 2 "$skymem" plan --within-ms "$never"
+    says "--within-ms"
+done
 expect 2 "$skymem" plan --tokens -1
 expect 2 "$skymem" plan --reuse many
 expect 2 "$skymem" plan extra
