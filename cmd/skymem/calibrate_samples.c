@@ -32,22 +32,58 @@ static int opening_tokens(const cli *c, const calibration *k, uint32_t *first, s
                : cli_failed(c, "the model cannot cut text: %s", sky_status_text(status));
 }
 
-static int add_text(const cli *c, calibration *k, const char *path) {
-    uint32_t *tokens = NULL, segment[SEGMENT_TOKENS], opening[4];
-    size_t count = 0, opened = 0;
+/* A text, cut into tokens. */
+typedef struct {
+    uint32_t *tokens;
+    size_t count;
+} source;
+
+static int add_text(const cli *c, calibration *k, const char *path, const source *s) {
+    uint32_t segment[SEGMENT_TOKENS], opening[4];
+    size_t opened = 0;
     int code = opening_tokens(c, k, opening, &opened);
-    if (code == CLI_OK)
-        code = eval_tokens(c, &k->model, path, &tokens, &count);
     size_t body = SEGMENT_TOKENS - opened;
     memcpy(segment, opening, opened * sizeof *segment);
-    for (size_t at = opened; code == CLI_OK && at + body <= count; at += body) {
-        memcpy(segment + opened, tokens + at, body * sizeof *segment);
-        cli_progress("%s: tokens %zu of %zu", path, at, count);
+    for (size_t at = opened; code == CLI_OK && at + body <= s->count; at += body) {
+        memcpy(segment + opened, s->tokens + at, body * sizeof *segment);
+        cli_progress("%s: tokens %zu of %zu", path, at, s->count);
         code = add_segment(c, k, segment);
     }
     cli_progress(NULL);
-    free(tokens);
     return code;
+}
+
+/* All texts are read before the first is computed: what cannot be is told at once, not in minutes.
+ * Shape: sources [k->text_count], zeroed */
+static int read_texts(const cli *c, const calibration *k, source *sources) {
+    size_t enough = 0;
+    for (size_t i = 0; i < k->text_count; i++) {
+        int code = eval_tokens(c, &k->model, k->texts[i], &sources[i].tokens, &sources[i].count);
+        if (code != CLI_OK)
+            return code;
+        enough += sources[i].count >= SEGMENT_TOKENS;
+    }
+    return enough ? CLI_OK
+                  : cli_failed(c, "the texts are shorter than %u tokens each: name longer ones",
+                               SEGMENT_TOKENS);
+}
+
+/* Those too short for a segment take no part in anything. */
+static void leave_out_short(const cli *c, calibration *k, source *sources) {
+    size_t kept = 0;
+    for (size_t i = 0; i < k->text_count; i++) {
+        if (sources[i].count >= SEGMENT_TOKENS) {
+            k->texts[kept] = k->texts[i];
+            sources[kept++] = sources[i];
+            continue;
+        }
+        cli_note(c, "%s: has %zu tokens, %u are needed; left out", k->texts[i], sources[i].count,
+                 SEGMENT_TOKENS);
+        free(k->texts[i]);
+        free(sources[i].tokens);
+    }
+    memset(sources + kept, 0, (k->text_count - kept) * sizeof *sources);
+    k->text_count = kept;
 }
 
 static int describe_streams(const cli *c, calibration *k) {
@@ -69,12 +105,16 @@ static int describe_streams(const cli *c, calibration *k) {
 }
 
 int calibrate_collect(const cli *c, calibration *k) {
-    int code = CLI_OK;
+    size_t given = k->text_count;
+    source *sources = calloc(given + 1, sizeof *sources);
+    int code = sources ? read_texts(c, k, sources) : cli_failed(c, "out of memory");
+    if (code == CLI_OK)
+        leave_out_short(c, k, sources);
     for (size_t i = 0; i < k->text_count && code == CLI_OK; i++)
-        code = add_text(c, k, k->texts[i]);
-    if (code == CLI_OK && k->segment_count == 0)
-        code = cli_failed(c, "the texts are shorter than %u tokens each: name longer ones",
-                          SEGMENT_TOKENS);
+        code = add_text(c, k, k->texts[i], &sources[i]);
+    for (size_t i = 0; sources && i < given; i++)
+        free(sources[i].tokens);
+    free(sources);
     return code == CLI_OK ? describe_streams(c, k) : code;
 }
 

@@ -60,8 +60,10 @@ static int report(const cli *c, const calibration *k, const char *path, size_t b
                          (json_int_t)(k->segment_count * (CALIBRATE_ROWS + CALIBRATE_SKIP_TOKENS)),
                          "seconds", seconds, "levels", levels));
     char size[24];
-    printf("%s: %s for %u layers, from %zu segments of %zu texts, in %.0f s\n", path,
-           cli_bytes_text(bytes, size), k->layer_count, k->segment_count, k->text_count, seconds);
+    printf("%s: %s for %u layer%s, from %zu segment%s of %zu text%s, in %.0f s\n", path,
+           cli_bytes_text(bytes, size), k->layer_count, cli_plural(k->layer_count),
+           k->segment_count, cli_plural(k->segment_count), k->text_count, cli_plural(k->text_count),
+           seconds);
     const char *name;
     json_t *value;
     json_object_foreach(levels, name, value)
@@ -153,7 +155,7 @@ const cli_verb cli_verb_calibrate = {
             {"file", "what was written"},
             {"bytes", "its size"},
             {"layers", "layers of the model"},
-            {"texts", "texts that were read"},
+            {"texts", "texts that were sampled; those too short are not"},
             {"tokens", "tokens that were sampled"},
             {"seconds", "how long it took"},
             {"levels", "bits an element each level takes on these texts"},

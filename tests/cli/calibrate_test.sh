@@ -52,8 +52,12 @@ expect 0 timeout 60 "$skymem" eval --model "$work/llama.gguf" --text "$work/othe
 says 'no calibration of this model'
 
 # blocks of another calibration of the same model: told, computed and stored anew, and found then
-expect 0 "$skymem" calibrate --model "$work/llama.gguf" --threads 1 --text "$work/2.txt" \
-    -o "$work/second.skycal"
+echo short >"$work/short.txt"
+expect 0 "$skymem" calibrate --model "$work/llama.gguf" --threads 1 --text "$work/short.txt" \
+    --text "$work/2.txt" -o "$work/second.skycal" --json
+says "$work/short.txt: has "
+says ', 516 are needed; left out'
+holds 'o["texts"] == 1'
 head -c 700 "$work/other.txt" >"$work/prompt.txt"
 run=("$skymem" run --model "$work/llama.gguf" --prompt-file "$work/prompt.txt" --predict 1
     --block-tokens 64 --level 4 --store "disk:$work/blocks" --json)
@@ -76,10 +80,14 @@ excused 1
 # refusals
 expect 2 "$skymem" calibrate --model "$work/llama.gguf" --text "$work/1.txt"
 says '-o FILE.skycal'
-echo short >"$work/short.txt"
 expect 1 "$skymem" calibrate --model "$work/llama.gguf" --text "$work/short.txt" -o "$work/x.skycal"
 says 'longer ones'
 [ ! -e "$work/x.skycal" ] || fail "an empty file was left behind"
+# one of several texts is not there
+expect 1 "$skymem" calibrate --model "$work/llama.gguf" --text "$work/1.txt" \
+    --text "$work/nofile" -o "$work/x.skycal" --json
+says 'nofile: No such file'
+excused 1
 for own in 1.txt llama.gguf; do
     cp "$work/$own" "$work/before"
     ln -sf "$own" "$work/same"
