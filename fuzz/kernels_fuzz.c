@@ -111,7 +111,7 @@ static bool shape_of(const uint8_t *head, world *w) {
                                   .first_token_raw = head[2] >> 3 & 1,
                                   .step_scale = head[3] ? (float)head[3] / 32 : 0};
     w->how.plain = w->how.level != SKY_LEVEL_LOSSLESS && (head[2] >> 4 & 1);
-    w->head_bytes = (size_t)dim * (w->shape.element == SKY_ELEMENT_F32 ? 4 : 2);
+    w->head_bytes = (size_t)dim * sky_element_bytes(w->shape.element);
     w->rows_bytes = w->head_bytes * heads * w->shape.token_count;
     return (size_t)heads * dim <= 1024;
 }
@@ -119,7 +119,7 @@ static bool shape_of(const uint8_t *head, world *w) {
 /* Elements are the input's, over and over, with something of the place added, so that a short one
  * is not all alike. */
 static void fill(const uint8_t *data, size_t bytes, world *w) {
-    size_t size = w->shape.element == SKY_ELEMENT_F32 ? 4 : 2;
+    size_t size = sky_element_bytes(w->shape.element);
     for (size_t i = 0; i < w->rows_bytes; i++) {
         uint8_t x = bytes ? data[i % bytes] : 0;
         w->rows[i] = i % size + 2 < size ? (uint8_t)(i * 167 >> 3) : x;

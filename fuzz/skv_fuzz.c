@@ -12,17 +12,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-static size_t rows_bytes(const sky_stream_shape *s) {
-    return (size_t)s->token_count * s->kv_heads * s->head_dim *
-           (s->element == SKY_ELEMENT_F32 ? 4 : 2);
-}
-
 /* Decode in pieces whose size the stream itself gives, from memory of exactly their size. */
 static void decode(const sky_profile *profile, const sky_stream_shape *shape, const uint8_t *stream,
                    size_t bytes) {
-    size_t head = rows_bytes(shape) / shape->token_count / shape->kv_heads;
+    size_t head = sky_stream_rows_bytes(shape) / shape->token_count / shape->kv_heads;
     size_t piece = bytes > 30 ? (size_t)stream[30] * 16 + 1 : 1000;
-    uint8_t *rows = malloc(rows_bytes(shape));
+    uint8_t *rows = malloc(sky_stream_rows_bytes(shape));
     void *memory = aligned_alloc(64, SKY_DECODER_BYTES);
     sky_decoder *decoder;
     sky_tensor_out out = {rows, head * shape->kv_heads, head};
@@ -56,7 +51,7 @@ static void read_container(const sky_skv *skv, const sky_profile *profile) {
             sky_skv_stream_check(skv, i / 2, kv, stream, (size_t)e.bytes) != SKY_OK)
             abort();
         /* The checksum is not asked: damage inside is what is looked for. */
-        if (e.bytes && rows_bytes(&shape) < 1u << 20)
+        if (e.bytes && sky_stream_rows_bytes(&shape) < 1u << 20)
             decode(profile, &shape, stream, (size_t)e.bytes);
         at += e.bytes;
     }

@@ -65,7 +65,7 @@ static sky_status fill(const cli_model *m, array *a) {
 
 /* The .npy head: magic, version 1.0, length, a Python dictionary padded to 64 bytes. */
 static size_t npy_head(const sky_layer_group *g, const array *a, char out[256]) {
-    uint32_t element_bytes = g->k_element == SKY_ELEMENT_F32 ? 4 : 2;
+    uint32_t element_bytes = sky_element_bytes(g->k_element);
     uint32_t heads = g->kv_heads ? g->kv_heads : 1;
     char text[200];
     int bytes = snprintf(text, sizeof text,

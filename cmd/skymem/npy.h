@@ -16,7 +16,7 @@ typedef struct {
 } npy_array;
 
 static inline size_t npy_token_bytes(const npy_array *a) {
-    return (size_t)a->heads * a->dim * (a->element == SKY_ELEMENT_F32 ? 4 : 2);
+    return (size_t)a->heads * a->dim * sky_element_bytes(a->element);
 }
 static inline size_t npy_bytes(const npy_array *a) {
     return (size_t)a->layers * 2 * a->tokens * npy_token_bytes(a);

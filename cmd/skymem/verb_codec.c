@@ -178,8 +178,7 @@ static int encode_all(const job *j, const npy_array *a, sky_level level) {
     free(out);
     if (code != CLI_OK)
         return code;
-    double bits = 8.0 * (double)bytes /
-                  ((double)npy_bytes(a) / (a->element == SKY_ELEMENT_F32 ? 4 : 2));
+    double bits = 8.0 * (double)bytes / ((double)npy_bytes(a) / sky_element_bytes(a->element));
     if (j->c->json)
         return cli_json_print(j->c, json_pack("{s:s, s:I, s:I, s:I, s:f, s:f}", "level",
                                               sky_level_name(level), "blocks", (json_int_t)blocks,
@@ -343,20 +342,15 @@ typedef struct {
     uint64_t undecoded; /* for want of what they were made with */
 } verdict;
 
-static size_t stream_rows_bytes(const sky_stream_shape *s) {
-    return (size_t)s->token_count * s->kv_heads * s->head_dim *
-           (s->element == SKY_ELEMENT_F32 ? 4 : 2);
-}
-
 /* Checksum, header, and whether its rows decode. SKY_E_PARAM: not with this profile, or none. */
 static sky_status check_stream(const job *j, const sky_skv *skv, uint32_t i) {
     sky_kv kv = (sky_kv)(i & 1);
     sky_stream_shape shape;
     sky_skv_stream_shape(skv, i / 2, kv, &shape);
-    uint8_t *rows = malloc(stream_rows_bytes(&shape));
+    uint8_t *rows = malloc(sky_stream_rows_bytes(&shape));
     if (!rows)
         return SKY_E_NOMEM;
-    size_t token_bytes = stream_rows_bytes(&shape) / shape.token_count;
+    size_t token_bytes = sky_stream_rows_bytes(&shape) / shape.token_count;
     sky_tensor_out dst = {rows, token_bytes, token_bytes / shape.kv_heads};
     sky_status status = sky_skv_decode(skv, j->profile, i / 2, kv, dst, j->memory);
     free(rows);

@@ -29,7 +29,7 @@
 #ifndef SKYMEM_CODEC_H
 #define SKYMEM_CODEC_H
 
-#include <skymem/engine.h>
+#include <skymem/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -205,6 +205,9 @@ typedef struct {
     uint32_t head_dim; /* 1 … SKY_HEAD_DIM_MAX */
     uint32_t first_position;
 } sky_stream_shape;
+
+/* Bytes of its rows, packed. */
+SKY_API size_t sky_stream_rows_bytes(const sky_stream_shape *shape);
 
 /* Rows in the caller's memory: element (token, head, i) is at data + token × token_bytes +
  * head × head_bytes + i × element size. Strides are multiples of the element's size. */

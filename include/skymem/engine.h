@@ -23,13 +23,6 @@ typedef enum {
     SKY_LAYER_WINDOW = 2, /* attends to the last window_tokens tokens */
 } sky_layer_kind;
 
-/* Type of one element of a row, little-endian. */
-typedef enum {
-    SKY_ELEMENT_F16 = 1,
-    SKY_ELEMENT_F32 = 2,
-    SKY_ELEMENT_BF16 = 3,
-} sky_element;
-
 /* Layers alike, in the engine's own order. */
 typedef struct {
     sky_layer_kind kind;
@@ -43,7 +36,6 @@ typedef struct {
 } sky_layer_group;
 
 #define SKY_LAYER_GROUPS_MAX 8
-#define SKY_LAYERS_MAX       1024
 #define SKY_ROW_BYTES_MAX    (1u << 20)
 
 /* All layers of a model. */

@@ -40,6 +40,19 @@ typedef struct {
  * skymem/codec.h. At most 15. */
 typedef uint8_t sky_coding;
 
+/* Type of one element of a row of KV, little-endian. */
+typedef enum {
+    SKY_ELEMENT_F16 = 1,
+    SKY_ELEMENT_F32 = 2,
+    SKY_ELEMENT_BF16 = 3,
+} sky_element;
+
+static inline uint32_t sky_element_bytes(sky_element element) {
+    return element == SKY_ELEMENT_F32 ? 4 : 2;
+}
+
+#define SKY_LAYERS_MAX 1024 /* of a model */
+
 /* Part of a payload. `bytes == SKY_ALL` reaches to its end. */
 typedef struct {
     uint64_t offset;

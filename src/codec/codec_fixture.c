@@ -42,13 +42,8 @@ void fixture_rows(uint64_t seed, const sky_stream_shape *shape, const sky_rope *
                        shape->head_dim);
 }
 
-size_t fixture_element_bytes(sky_element element) {
-    return element == SKY_ELEMENT_F32 ? 4 : 2;
-}
-
 size_t fixture_bytes(const sky_stream_shape *shape) {
-    return (size_t)shape->token_count * shape->kv_heads * shape->head_dim *
-           fixture_element_bytes(shape->element);
+    return sky_stream_rows_bytes(shape);
 }
 
 void *fixture_elements(uint64_t seed, const sky_stream_shape *shape, const sky_rope *rope) {
@@ -68,7 +63,7 @@ void *fixture_elements(uint64_t seed, const sky_stream_shape *shape, const sky_r
 }
 
 sky_tensor_in fixture_in(const void *elements, const sky_stream_shape *shape) {
-    size_t head = shape->head_dim * fixture_element_bytes(shape->element);
+    size_t head = shape->head_dim * sky_element_bytes(shape->element);
     return (sky_tensor_in){elements, head * shape->kv_heads, head};
 }
 

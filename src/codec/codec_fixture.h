@@ -11,7 +11,6 @@ void fixture_rows(uint64_t seed, const sky_stream_shape *shape, const sky_rope *
 /* The same as elements, packed. */
 void *fixture_elements(uint64_t seed, const sky_stream_shape *shape, const sky_rope *rope);
 
-size_t fixture_element_bytes(sky_element element);
 size_t fixture_bytes(const sky_stream_shape *shape);
 sky_tensor_in fixture_in(const void *elements, const sky_stream_shape *shape);
 sky_tensor_out fixture_out(void *elements, const sky_stream_shape *shape);

@@ -62,9 +62,7 @@ size_t sky_encode_work_bytes(void) {
 size_t sky_encode_bound(const sky_stream_shape *shape) {
     if (!sky__stream_shape_valid(shape))
         return 0;
-    size_t bytes = SKY_STREAM_HEADER_BYTES + (size_t)shape->token_count * shape->kv_heads *
-                                                 shape->head_dim *
-                                                 sky_element_bytes(shape->element);
+    size_t bytes = SKY_STREAM_HEADER_BYTES + sky_stream_rows_bytes(shape);
     sky_tiles tiles = sky__tiles_of(shape, false);
     sky_tile tile;
     while (sky__tiles_next(&tiles, &tile))

@@ -20,7 +20,7 @@ static sky_stream_shape shape_of(sky_kv kv, uint32_t tokens, uint32_t heads, uin
 /* Encode, decode, compare: rms of the error at most `most`, as a part of the rms about the mean. */
 static size_t round_trip(const sky_profile *profile, const sky_stream_shape *shape,
                          const sky_encode_options *options, const void *in, double most) {
-    size_t bytes, count = fixture_bytes(shape) / fixture_element_bytes(shape->element);
+    size_t bytes, count = fixture_bytes(shape) / sky_element_bytes(shape->element);
     uint8_t *stream = fixture_encode(profile, shape, options, in, &bytes);
     void *out = malloc(fixture_bytes(shape)), *memory = fixture_work();
     assert_int_equal(sky_decode(profile, shape, stream, bytes, fixture_out(out, shape), memory),

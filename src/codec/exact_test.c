@@ -15,7 +15,7 @@
 static void round_trip(sky_element element, uint8_t usual, uint32_t seed) {
     enum { ROWS = 64, WIDTH = 50 };
     sky_exact x = {.element = element, .heads = 2, .dim = 25, .width = WIDTH, .padded = 64};
-    uint32_t size = element == SKY_ELEMENT_F32 ? 4 : 2;
+    uint32_t size = sky_element_bytes(element);
     uint8_t in[ROWS][WIDTH * 4], out[WIDTH * 4], low_bytes[WIDTH * 2];
     uint16_t top[2][WIDTH], low[WIDTH];
     int16_t packed[128], levels[128];

@@ -7,8 +7,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <skymem/engine.h>
-
 static inline uint32_t sky_bits_of(float x) {
     uint32_t bits;
     memcpy(&bits, &x, 4);
@@ -65,10 +63,6 @@ static inline uint16_t sky_bf16_of_float(float x) {
     uint32_t bits = sky_bits_of(x);
     uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000u ? bits >> 16 | 0x40 : rounded);
-}
-
-static inline uint32_t sky_element_bytes(sky_element element) {
-    return element == SKY_ELEMENT_F32 ? 4 : 2;
 }
 
 #endif

@@ -142,11 +142,6 @@ sky_status sky_skv_end(sky_skv_writer *w, size_t *dst_bytes) {
 
 /* ---- lowering ---- */
 
-static size_t rows_bytes(const sky_stream_shape *s) {
-    return (size_t)s->token_count * s->kv_heads * s->head_dim *
-           (s->element == SKY_ELEMENT_F32 ? 4 : 2);
-}
-
 static bool lowered(const sky_skv_entry *e, sky_level level) {
     return e->bytes && e->level < level;
 }
@@ -165,8 +160,8 @@ size_t sky_skv_lower_bytes(const sky_skv *skv) {
         sky_skv_entry e;
         sky_skv_stream_shape(skv, i / 2, (sky_kv)(i & 1), &s);
         sky_skv_entry_at(skv, i / 2, (sky_kv)(i & 1), &e);
-        if (e.bytes && rows_bytes(&s) > most)
-            most = rows_bytes(&s);
+        if (e.bytes && sky_stream_rows_bytes(&s) > most)
+            most = sky_stream_rows_bytes(&s);
     }
     return SKY_DECODER_BYTES + layers_bytes(skv) + most;
 }
@@ -189,7 +184,7 @@ static sky_status lower_stream(const sky_skv *skv, sky_skv_writer *w, uint32_t i
         return status;
     if (!lowered(&e, options->level))
         return sky_skv_put_stream(w, layer, kv, skv->data + e.offset, (size_t)e.bytes);
-    size_t head_bytes = rows_bytes(&shape) / shape.token_count / shape.kv_heads;
+    size_t head_bytes = sky_stream_rows_bytes(&shape) / shape.token_count / shape.kv_heads;
     size_t token_bytes = head_bytes * shape.kv_heads;
     status = sky_decode(w->profile, &shape, skv->data + e.offset, (size_t)e.bytes,
                         (sky_tensor_out){rows, token_bytes, head_bytes}, work);

@@ -39,6 +39,10 @@ bool sky__stream_shape_valid(const sky_stream_shape *s) {
            s->kv_heads <= SKY_ROW_ELEMENTS_MAX / s->head_dim;
 }
 
+size_t sky_stream_rows_bytes(const sky_stream_shape *s) {
+    return (size_t)s->token_count * s->kv_heads * s->head_dim * sky_element_bytes(s->element);
+}
+
 void sky__stream_header_write(const sky_stream_header *header, const sky_stream_shape *shape,
                               uint8_t *out) {
     out[0] = SKY_STREAM_VERSION;

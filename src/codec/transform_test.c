@@ -26,7 +26,7 @@ static void round_trip(sky_rope_kind kind, uint32_t flags, uint32_t heads, uint3
     if (!taken.rope)
         flags &= ~(uint32_t)SKY_STREAM_ROPE;
     uint8_t *in = fixture_elements(1, &shape, NULL), *out = malloc(fixture_bytes(&shape));
-    size_t head_bytes = dim * fixture_element_bytes(element), token_bytes = head_bytes * heads;
+    size_t head_bytes = dim * sky_element_bytes(element), token_bytes = head_bytes * heads;
     sky_tile tile = {0, 2, 0, 0, heads, heads * dim};
     static sky_transform t;
     float row[2][SKY_WIDTH_MAX], z[2][SKY_WIDTH_MAX];
@@ -52,7 +52,7 @@ static void round_trip(sky_rope_kind kind, uint32_t flags, uint32_t heads, uint3
     sky__transform_angles(&t, 9);
     uint8_t *const rows[2] = {out, out + token_bytes};
     sky__transform_restore(&t, levels[0], levels[1], rows, head_bytes);
-    for (size_t i = 0; i < fixture_bytes(&shape) / fixture_element_bytes(element); i++) {
+    for (size_t i = 0; i < fixture_bytes(&shape) / sky_element_bytes(element); i++) {
         float a = fixture_value(element, in, i), b = fixture_value(element, out, i);
         float ulp = element == SKY_ELEMENT_BF16 ? 0.01f : 0.001f;
         assert_true(fabsf(a - b) <= 0.02f + ulp * fabsf(a));

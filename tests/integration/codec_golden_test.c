@@ -40,7 +40,7 @@ static sky_status decode_all(const sky_profile *profile, const uint8_t *data, si
     for (uint32_t i = 0; status == SKY_OK && i < 2 * skv.layer_count; i++) {
         sky_stream_shape s;
         sky_skv_stream_shape(&skv, i / 2, (sky_kv)(i & 1), &s);
-        size_t head = (size_t)s.head_dim * (s.element == SKY_ELEMENT_F32 ? 4 : 2);
+        size_t head = (size_t)s.head_dim * sky_element_bytes(s.element);
         size_t all = head * s.kv_heads * s.token_count;
         uint8_t *rows = malloc(all);
         status = sky_skv_decode(&skv, profile, i / 2, (sky_kv)(i & 1),
@@ -109,7 +109,7 @@ static void check_encoding(const char *line) {
                      10);
     sky_stream_shape shape = {0, SKY_KV_V, (sky_element)element, tokens, heads, dim, 0};
     sky_encode_options how = {.plain = plain, .first_token_raw = first};
-    size_t size = element == SKY_ELEMENT_F32 ? 4 : 2, bytes;
+    size_t size = sky_element_bytes(shape.element), bytes;
     size_t count = (size_t)tokens * heads * dim, bound = sky_encode_bound(&shape);
     assert_int_equal(sky_level_parse(level_name, &how.level), SKY_OK);
     uint16_t *rows = malloc(count * size);
