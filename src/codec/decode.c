@@ -217,22 +217,9 @@ static bool is_exact(const sky_decoder *d) {
     return d->header.level == SKY_LEVEL_LOSSLESS;
 }
 
-static size_t exact_head_bytes(const sky_decoder *d) {
-    size_t own = d->tile.width + (d->tile.width + 1) / 2 + 2 * (size_t)sky_rows_units(&d->rows);
-    return SKY_STATE_BYTES + (d->tile_flags ? own : 0);
-}
-
 static size_t tile_head_bytes(const sky_decoder *d) {
-    if (is_exact(d))
-        return exact_head_bytes(d);
-    size_t bytes = d->exception_count * (size_t)(4 + sky_element_bytes(d->shape.element));
-    if (!(d->header.flags & SKY_STREAM_MEAN))
-        bytes += 2 * (size_t)d->tile.width;
-    if (d->tile_flags & SKY_TILE_OWN_ORDER)
-        bytes += (d->tile.width + 1) / 2 * 2;
-    if (d->tile_flags & SKY_TILE_OWN_CLASSES)
-        bytes += 2 * (size_t)sky_rows_units(&d->rows);
-    return bytes + SKY_STATE_BYTES;
+    return sky__tile_head_bytes(&d->header, d->shape.element, d->tile.width, d->tile_flags,
+                                d->exception_count);
 }
 
 /* Own order and classes together, or the profile's. */

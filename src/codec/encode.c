@@ -21,7 +21,7 @@ static const float blind_step[SKY_LEVEL_COUNT] = {0, .030f, .085f, .31f, .60f, .
 typedef struct {
     uint16_t token; /* of the tile */
     uint16_t channel;
-} exception;
+} place;
 
 /* What encoding keeps at hand; lies in the caller's working memory. */
 typedef struct {
@@ -37,7 +37,7 @@ typedef struct {
     uint16_t low[2][SKY_WIDTH_MAX];
     uint8_t keys[2][SKY_WIDTH_MAX];
     uint16_t means[SKY_WIDTH_MAX]; /* the block's own, f16 */
-    exception exceptions[SKY_EXCEPTIONS_MAX];
+    place exceptions[SKY_EXCEPTIONS_MAX];
     bool bad[SKY_WIDTH_MAX];
 
     const sky_codec_kernels *kernels;
@@ -315,7 +315,7 @@ static bool take_exceptions(encoder *e, uint32_t token, float *sum, float *diffe
                 continue;
             if (e->exception_count == SKY_EXCEPTIONS_MAX)
                 return false;
-            e->exceptions[e->exception_count++] = (exception){(uint16_t)t, (uint16_t)i};
+            e->exceptions[e->exception_count++] = (place){(uint16_t)t, (uint16_t)i};
             sum[i] = 0;
             if (difference)
                 difference[i] = 0;
@@ -436,7 +436,7 @@ static void choose_classes(encoder *e) {
 static uint8_t *write_exceptions(const encoder *e, uint8_t *out) {
     uint32_t size = sky_element_bytes(e->shape->element);
     for (uint32_t i = 0; i < e->exception_count; i++) {
-        exception x = e->exceptions[i];
+        place x = e->exceptions[i];
         uint32_t head = x.channel / e->shape->head_dim, within = x.channel % e->shape->head_dim;
         sky_store_u16(out, x.token);
         sky_store_u16(out + 2, x.channel);
@@ -452,16 +452,11 @@ static uint8_t *write_keys_of(const uint8_t *keys, uint32_t width, uint8_t *out)
     return out;
 }
 
+/* All of it, unlike the decoder's. */
 static size_t tile_head_bytes(const encoder *e) {
-    size_t bytes = SKY_TILE_HEAD_BYTES +
-                   e->exception_count * (size_t)(4 + sky_element_bytes(e->shape->element));
-    if (!(e->flags & SKY_STREAM_MEAN))
-        bytes += 2 * e->tile.width;
-    if (e->tile_flags & SKY_TILE_OWN_ORDER)
-        bytes += 2 * ((e->tile.width + 1) / 2);
-    if (e->tile_flags & SKY_TILE_OWN_CLASSES)
-        bytes += 2 * sky_rows_units(&e->rows);
-    return bytes + SKY_STATE_BYTES;
+    sky_stream_header header = {.level = (uint8_t)e->options.level, .flags = e->flags};
+    return SKY_TILE_HEAD_BYTES + sky__tile_head_bytes(&header, e->shape->element, e->tile.width,
+                                                      e->tile_flags, e->exception_count);
 }
 
 static void write_tile_head(const encoder *e, uint8_t *out) {
@@ -562,13 +557,6 @@ static void measure_exact(encoder *e) {
     choose_exact_classes(e);
 }
 
-static size_t exact_head_bytes(const encoder *e) {
-    size_t bytes = SKY_TILE_HEAD_BYTES + SKY_STATE_BYTES;
-    if (e->tile_flags)
-        bytes += e->tile.width + (e->tile.width + 1) / 2 + 2 * sky_rows_units(&e->rows);
-    return bytes;
-}
-
 static void write_exact_head(const encoder *e, uint8_t *out) {
     uint32_t units = sky_rows_units(&e->rows);
     memset(out, 0, SKY_TILE_HEAD_BYTES);
@@ -587,7 +575,7 @@ static void write_exact_head(const encoder *e, uint8_t *out) {
 }
 
 static uint8_t *write_exact(encoder *e, uint8_t *out, uint8_t *limit) {
-    size_t head = exact_head_bytes(e), width = e->tile.width;
+    size_t head = tile_head_bytes(e), width = e->tile.width;
     size_t low_bytes = e->shape->element == SKY_ELEMENT_F32 ? 2 * width : 0;
     if ((size_t)(limit - out) < head)
         return NULL;

@@ -138,6 +138,20 @@ bool sky__tiles_next(sky_tiles *t, sky_tile *out) {
     return true;
 }
 
+size_t sky__tile_head_bytes(const sky_stream_header *header, sky_element element, uint32_t width,
+                            uint8_t tile_flags, uint32_t exceptions) {
+    size_t keys = (width + 1) / 2, bytes = SKY_STATE_BYTES;
+    if (tile_flags & SKY_TILE_OWN_CLASSES)
+        bytes += 2 * (size_t)(sky_padded(width) / SKY_UNIT);
+    if (header->level == SKY_LEVEL_LOSSLESS) /* one set of keys, and usual exponents */
+        return bytes + (tile_flags & SKY_TILE_OWN_ORDER ? width + keys : 0);
+    if (tile_flags & SKY_TILE_OWN_ORDER)
+        bytes += 2 * keys;
+    if (!(header->flags & SKY_STREAM_MEAN))
+        bytes += 2 * (size_t)width;
+    return bytes + exceptions * (size_t)(4 + sky_element_bytes(element));
+}
+
 void sky__tile_transform(const sky_stream_profile *profile, const sky_stream_shape *shape,
                          uint8_t flags, const sky_tile *tile, bool encode, sky_transform *out) {
     const sky_profile_stream *s = profile->stream;

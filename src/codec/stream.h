@@ -55,6 +55,11 @@ sky_status sky__stream_header_read(const uint8_t *in, size_t bytes, const sky_st
 
 bool sky__stream_shape_valid(const sky_stream_shape *shape);
 
+/* Bytes of a coded tile's head behind its first SKY_TILE_HEAD_BYTES: exceptions … states. A
+ * lossless one has no exceptions. */
+size_t sky__tile_head_bytes(const sky_stream_header *header, sky_element element, uint32_t width,
+                            uint8_t tile_flags, uint32_t exceptions);
+
 /* What a profile says about a stream, taken apart. All NULL and 0 for no profile. */
 typedef struct {
     const sky_profile_stream *stream;
