@@ -53,7 +53,7 @@ static inline size_t calibrate_width(const calibrate_stream *s) {
 
 /* ---- calibrate_samples.c ---- */
 
-/* Compute all segments of all texts; those shorter than a segment are told, and taken off the list. */
+/* Compute all segments of all texts; those shorter than one are told, and taken off the list. */
 int calibrate_collect(const cli *c, calibration *k);
 void calibrate_free(calibration *k);
 /* A stream's rows of all segments, keys turned back, the first tokens left out; each segment gives

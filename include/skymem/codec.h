@@ -88,8 +88,8 @@ SKY_API sky_status sky_rope_init(sky_rope *rope, sky_rope_kind kind, uint32_t ro
                                  double base, double frequency_scale, const float *factors);
 
 /* Turn the rows of consecutive positions back (undo) or forth, for those who calibrate. What the
- * codec does but for some 2^-16 of an element: within a tile it takes a position's angles from those
- * of the position two before, this takes each anew.
+ * codec does but for some 2^-16: within a tile it takes a position's angles from those of the
+ * position two before, this takes each anew.
  * Shape:  rows [token_count, kv_heads, head_dim] f32 */
 SKY_API void sky_rope_apply(const sky_rope *rope, bool undo, uint32_t first_position, float *rows,
                             uint32_t token_count, uint32_t kv_heads, uint32_t head_dim);
