@@ -318,7 +318,7 @@ INLINE const uint8_t *decode_vecs(sky_coder *rows, const decode_tables *tables, 
 static void put_one_by_one(const uint16_t *channel, uint32_t narrow, uint32_t count,
                            const scratch *m, int16_t *levels) {
     for (uint32_t i = 0; i < narrow; i++)
-        levels[channel[i]] = (int8_t)m->low[i];
+        levels[channel[i]] = (int16_t)((m->low[i] ^ 0x80) - 0x80); /* a signed byte */
     for (uint32_t i = narrow; i < count; i++)
         levels[channel[i]] = (int16_t)(m->low[i] | m->high[i] << 8);
 }

@@ -148,10 +148,15 @@ static bool takes_time(shaped *s) {
 static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t count,
                             const sky_call *call, sky_batch *out) {
     shaped *s = (shaped *)tier;
+    sky_item *asked = malloc(count * sizeof *asked); /* once open, a batch may end at any time */
+    assert(asked);
+    memcpy(asked, items, count * sizeof *asked);
     sky_status status = sky_batches_open(s->batches, items, count, call ? call->deadline_ns : 0,
                                          out);
-    if (status != SKY_OK)
+    if (status != SKY_OK) {
+        free(asked);
         return status;
+    }
     sky_mutex_lock(&s->mutex);
     for (size_t i = 0; i < count && op == SKY_OP_GET; i++) {
         assert(s->count < MOVES_MAX);
@@ -160,7 +165,7 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t c
     sky_condition_broadcast(&s->changed);
     sky_mutex_unlock(&s->mutex);
     for (size_t i = 0; i < count && op != SKY_OP_GET; i++) {
-        sky_item copy = items[i];
+        sky_item copy = asked[i];
         if (op == SKY_OP_PUT && refuses(s, &copy)) {
             sky_batches_finish(s->batches, *out, i, s->refusal, 0, SKY_TIER_NONE);
             continue;
@@ -173,6 +178,7 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t c
         sky_batches_finish_coded(s->batches, *out, i, copy.status, copy.bytes, copy.tier,
                                  copy.coding);
     }
+    free(asked);
     return SKY_OK;
 }
 
