@@ -37,7 +37,9 @@
  * small messages, which are its requests, twice from the start; nobody makes a satellite do so.
  *
  * Patience: twice the light time of the way (the ephemeris knows it), and beyond it what answers
- * to first attempts took lately, mean and four deviations; at least slack_ns.
+ * to first attempts took lately, mean and four deviations; at least slack_ns. Where messages to a
+ * station wait in vain in a row, each is given twice as long, until one that was sent once is
+ * answered; and who was not heard for several waits is sent to last.
  *
  * Who is believed: a datagram is taken when its tag is right under the key of its hop and sender's
  * epoch, its counter was not seen (a window of 4,096 back), its epoch is not older than the

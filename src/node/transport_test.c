@@ -433,7 +433,7 @@ static void the_dead_do_not_hold_up_the_living(void **state) {
 }
 
 /* Nor the room for messages: what waits for the dead is forgotten for what goes to others, long
- * before its deadline; and not what waits for one that was only lost. */
+ * before its deadline. */
 static void the_dead_make_room(void **state) {
     (void)state;
     sky_net n;
