@@ -138,7 +138,7 @@ static bool was_in_sight(const sky_session *s, const sky__operation *o) {
 uint32_t sky__attempts_max(const sky_session *s, const sky__operation *o) {
     uint32_t most = s->config.retries_max + SKY__PATIENT_ATTEMPTS;
     bool asks = o->work == WORK_GET || o->work == WORK_PIECE || o->work == WORK_LOOK;
-    if (asks && (o->copies_asked + 1 < copies_of(s, o) || o->denied))
+    if (asks && o->copies_asked + 1 < copies_of(s, o))
         return most > 1 ? 1 : most;
     if (is_silent(s, o->to) && most > ASKED_MAX && was_in_sight(s, o))
         return ASKED_MAX;

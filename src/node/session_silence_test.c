@@ -132,6 +132,26 @@ static void as_many_may_die_as_parity_allows(void **state) {
     }
 }
 
+/* The dead that stand where the last copy of a head would go: it stays with who would hand it over,
+ * and is asked for there although the places of all other copies say that they have none. */
+static void what_cannot_go_on_is_found(void **state) {
+    (void)state;
+    for (uint32_t turns = 0; turns < 5; turns++) {
+        const shape p = {SKY_PLACE_ROTATION_HOP, 1, 3, 3, 3, 9};
+        sky_orrery o;
+        begin(&o, &p);
+        assert_done(&o, 0, SKY_OP_PUT, 1);
+        sky_orrery_run(&o, SKY_ORRERY_TURN_NS + SKY_SECONDS(4));
+        uint32_t plane = overhead(&o).plane, slot = overhead(&o).slot;
+        dead_ones dead = {.of = {{plane, slot}, {plane + 1, slot}, {plane - 1, slot}}, .count = 3};
+        o.ear_context = &dead;
+        o.ear = passes_by_all;
+        sky_orrery_run(&o, o.now + turns * SKY_ORRERY_TURN_NS);
+        assert_done(&o, 1, SKY_OP_GET, 1);
+        sky_orrery_close(&o);
+    }
+}
+
 /* Who never heard of a block finds it although the satellite that had its head lost all it had. */
 static void a_restart_hides_nothing(void **state) {
     (void)state;
@@ -239,6 +259,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_satellite_overhead_may_die),
         cmocka_unit_test(as_many_may_die_as_parity_allows),
+        cmocka_unit_test(what_cannot_go_on_is_found),
         cmocka_unit_test(a_restart_hides_nothing),
         cmocka_unit_test(a_lost_head_is_made_again),
         cmocka_unit_test(the_silent_is_waited_for_once),

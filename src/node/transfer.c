@@ -655,7 +655,7 @@ static bool answers(const sky_session *s, uint32_t op, const sky_message *m) {
     case WORK_STAT:
         return m->type == SKY_WIRE_STAT_REPLY;
     case WORK_LOOK:
-        return (m->type == SKY_WIRE_CHUNK || m->type == SKY_WIRE_MISS) && is_current(s, op, m) &&
+        return (m->type == SKY_WIRE_CHUNK || (m->type == SKY_WIRE_MISS && is_current(s, op, m))) &&
                m->id.number == 0 && sky_key_equal(&m->id.key, sky__look_key(r, o->unit));
     default:
         return (m->type == SKY_WIRE_CHUNK || (m->type == SKY_WIRE_MISS && is_current(s, op, m))) &&
@@ -701,8 +701,7 @@ static void take(sky_session *s, sky_time now, const sky_datagram *in) {
         return;
     }
     uint32_t op = named_operation(s, &m);
-    if (op != SKY__NONE)
-        sky__answered(s, in->from);
+    sky__answered(s, in->from);
     if (op != SKY__NONE && !is_answer(s, in->from, op, &m))
         op = SKY__NONE;
     if (m.type == SKY_WIRE_GONE)
@@ -734,7 +733,9 @@ static void expire(sky_session *s, sky_time now, uint32_t op) {
         chunk_done(s, op);
         return;
     }
-    if (++o->unanswered > sky__attempts_max(s, o)) {
+    sky_satellite next = sky__place_to_ask(s, now, o);
+    bool elsewhere = !sky_satellite_equal(next, o->to);
+    if (++o->unanswered > sky__attempts_max(s, o) && !elsewhere) {
         sky__chunk_lost(s, now, op, SKY_E_IO);
         return;
     }
@@ -742,7 +743,7 @@ static void expire(sky_session *s, sky_time now, uint32_t op) {
         sky__loss_note(s, o->work, true);
     if (o->work == WORK_GET || o->work == WORK_PIECE)
         sky__repair_late(s, op);
-    o->to = sky__place_to_ask(s, now, o);
+    o->to = next;
     again_append(s, op);
 }
 
