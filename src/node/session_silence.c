@@ -135,12 +135,13 @@ static bool was_in_sight(const sky_session *s, const sky__operation *o) {
     return sky_frame_in_sight(s->config.frame, sky__turns(s, o->sent));
 }
 
-uint32_t sky__attempts_max(const sky_session *s, const sky__operation *o) {
+uint32_t sky__attempts_max(const sky_session *s, sky_time now, const sky__operation *o) {
     uint32_t most = s->config.retries_max + SKY__PATIENT_ATTEMPTS;
     bool asks = o->work == WORK_GET || o->work == WORK_PIECE || o->work == WORK_LOOK;
     if (asks && o->copies_asked + 1 < copies_of(s, o))
         return most > 1 ? 1 : most;
-    if (is_silent(s, o->to) && most > ASKED_MAX && was_in_sight(s, o))
+    bool all_silent = is_silent(s, o->to) && is_silent(s, sky__place_to_ask(s, now, o));
+    if (all_silent && most > ASKED_MAX && was_in_sight(s, o))
         return ASKED_MAX;
     return most;
 }

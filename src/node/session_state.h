@@ -338,7 +338,7 @@ sky_satellite sky__copy_first(const sky_session *s, sky_time now, sky__operation
 /* The next copy of what an operation asks for; false: there is none. */
 bool sky__copy_next(sky_session *s, sky_time now, sky__operation *o);
 /* Unanswered, before an operation's chunk is lost. */
-uint32_t sky__attempts_max(const sky_session *s, const sky__operation *o);
+uint32_t sky__attempts_max(const sky_session *s, sky_time now, const sky__operation *o);
 /* Can, and will, its put do without this one? */
 bool sky__goes_without(sky_session *s, const sky__operation *o);
 

@@ -733,9 +733,7 @@ static void expire(sky_session *s, sky_time now, uint32_t op) {
         chunk_done(s, op);
         return;
     }
-    sky_satellite next = sky__place_to_ask(s, now, o);
-    bool elsewhere = !sky_satellite_equal(next, o->to);
-    if (++o->unanswered > sky__attempts_max(s, o) && !elsewhere) {
+    if (++o->unanswered > sky__attempts_max(s, now, o)) {
         sky__chunk_lost(s, now, op, SKY_E_IO);
         return;
     }
@@ -743,7 +741,7 @@ static void expire(sky_session *s, sky_time now, uint32_t op) {
         sky__loss_note(s, o->work, true);
     if (o->work == WORK_GET || o->work == WORK_PIECE)
         sky__repair_late(s, op);
-    o->to = next;
+    o->to = sky__place_to_ask(s, now, o);
     again_append(s, op);
 }
 
