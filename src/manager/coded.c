@@ -254,7 +254,8 @@ static bool wanted(const decoding *d, uint64_t at, uint64_t bytes, uint8_t **dir
     return false;
 }
 
-/* Are leading bytes up to `end` there? */
+/* Are leading bytes up to `end` there? If not they are asked for again from the first on, so what
+ * is known to be needed is asked for at once, before any of it is decoded. */
 static sky_status have(decoding *d, uint64_t end) {
     if (end <= d->bytes)
         return SKY_OK;
@@ -340,6 +341,21 @@ static bool is_ours(const sky_coded *c, const sky_skv *skv, uint32_t first_token
     return ours;
 }
 
+/* Where the range's last stream of a container ends. */
+static uint64_t end_of_streams(const decoding *d, const sky_skv *skv, uint32_t first_section,
+                               uint32_t count) {
+    uint64_t end = 0;
+    for (uint32_t i = first_section; i < first_section + count; i++) {
+        sky_payload_section s = sky_payload_section_at(&d->c->payload, i);
+        sky_skv_entry e;
+        if (s.offset < d->range.offset + d->range.bytes &&
+            sky_skv_entry_at(skv, d->c->layer_of[i], s.is_v ? SKY_KV_V : SKY_KV_K, &e) == SKY_OK &&
+            e.offset + e.bytes > end)
+            end = e.offset + e.bytes;
+    }
+    return end;
+}
+
 static sky_status decode_group(decoding *d, uint32_t stored_group, uint32_t first_section,
                                uint64_t at, uint32_t container_bytes, uint32_t first_token) {
     sky_skv skv;
@@ -357,6 +373,8 @@ static sky_status decode_group(decoding *d, uint32_t stored_group, uint32_t firs
     if (status == SKY_OK && !is_ours(d->c, &skv, first_token))
         status = SKY_E_CORRUPT;
     uint32_t count = sections_of(d->c, stored_group);
+    if (status == SKY_OK)
+        status = have(d, at + end_of_streams(d, &skv, first_section, count));
     for (uint32_t i = 0; status == SKY_OK && i < count; i += 2)
         status = decode_layer(d, &skv, at, first_section + i);
     d->foreign = status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
@@ -387,6 +405,25 @@ static bool read_head(const sky_coded *c, const uint8_t *data, coded_head *out) 
         out->end += align(out->bytes[g]);
     }
     return sound && out->end <= c->codec.coded_bytes_max;
+}
+
+/* Where the containers end of which the range, up to `end` in the payload, takes all; and then the
+ * directory of the one that it takes a part of. */
+static uint64_t end_of_containers(const sky_coded *c, const coded_head *head, uint64_t end) {
+    uint64_t at = head->containers_at;
+    uint32_t section = 0;
+    for (uint32_t g = 0; g < c->payload.layout.group_count; g++) {
+        if (sky_payload_section_at(&c->payload, section).offset >= end)
+            return at;
+        section += sections_of(c, g);
+        sky_payload_section last = sky_payload_section_at(&c->payload, section - 1);
+        if (last.offset + last.bytes > end) {
+            sky_skv_shape shape = container_shape(c, 0);
+            return at + sky_skv_header_bytes(&shape);
+        }
+        at += align(head->bytes[g]);
+    }
+    return at;
 }
 
 /* The payload's header of a coded value that is all there, and which block it is of. */
@@ -452,7 +489,7 @@ static sky_status decode_coded(decoding *d, bool all, uint64_t room_bytes) {
     if (room_bytes < d->range.bytes)
         return SKY_E_DST_SMALL;
     uint64_t at = head.containers_at, end = d->range.offset + d->range.bytes;
-    sky_status status = have(d, at);
+    sky_status status = have(d, end_of_containers(c, &head, end));
     if (status == SKY_OK)
         status = read_header(c, d->data, &first_token);
     if (status != SKY_OK)
