@@ -172,6 +172,12 @@ static sky_status encode(void *self, sky_coding coding, const void *data, void *
 
 /* ---- planning ---- */
 
+/* Of an element; what is told of a level is so of f16. Lossless, f32's low halves are as they were. */
+static double likely_bits(sky_coding coding, sky_element element) {
+    double bits = sky_level_bits_typical((sky_level)(coding - 1));
+    return coding - 1 == SKY_LEVEL_LOSSLESS && element == SKY_ELEMENT_F32 ? bits + 16 : bits;
+}
+
 /* Bytes of a coded value up to the end of the range, if every stream is as long
  * as they typically are, and a little more. */
 static uint64_t likely_bytes(void *self, sky_coding coding, sky_range range) {
@@ -181,7 +187,7 @@ static uint64_t likely_bytes(void *self, sky_coding coding, sky_range range) {
         return c->codec.coded_bytes_max;
     sky_skv_shape shape = container_shape(c, 0);
     uint64_t end = range.offset + range.bytes;
-    double bits = sky_level_bits_typical((sky_level)(coding - 1)), rows = 0;
+    double rows = 0;
     uint32_t group_count = 0, group = UINT32_MAX;
     for (uint32_t i = 0; i < c->payload.row_sets; i++) {
         sky_payload_section s = sky_payload_section_at(&c->payload, i);
@@ -190,7 +196,8 @@ static uint64_t likely_bytes(void *self, sky_coding coding, sky_range range) {
         group_count += s.group != group;
         group = s.group;
         const sky_layer_group *g = &c->payload.layout.groups[s.group];
-        rows += (double)s.bytes / element_bytes(s.is_v ? g->v_element : g->k_element) * bits / 8;
+        sky_element element = s.is_v ? g->v_element : g->k_element;
+        rows += (double)s.bytes / element_bytes(element) * likely_bits(coding, element) / 8;
     }
     uint64_t fixed = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes) +
                      group_count * (sky_skv_header_bytes(&shape) + ALIGN_BYTES);

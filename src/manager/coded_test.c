@@ -141,6 +141,24 @@ static void leading_ranges_take_leading_bytes(void **state) {
     teardown(&b);
 }
 
+static void lossless_floats_come_in_one_turn(void **state) {
+    (void)state;
+    block b;
+    sky_layout floats = {
+        .group_count = 1,
+        .groups = {{SKY_LAYER_FULL, 0, 2, 1, SKY_ELEMENT_F32, SKY_ELEMENT_F32, 256, 256}}};
+    setup(&b, &floats, 128, 128, false);
+    encode(&b, LOSSLESS);
+    sky_span span = {b.back, b.payload.payload_bytes};
+    uint64_t moved;
+    uint32_t asked;
+    sky_range all = {0, b.payload.payload_bytes};
+    assert_int_equal(get(&b, LOSSLESS, all, &span, 1, &moved, &asked), SKY_OK);
+    assert_memory_equal(b.back, b.data, b.payload.payload_bytes);
+    assert_int_equal(asked, 1);
+    teardown(&b);
+}
+
 /* A block kept at a better level than its tier is asked for: the guess is far too short, and what
  * is lacking comes at once, not stream by stream. */
 static void a_short_guess_is_mended_at_once(void **state) {
@@ -712,6 +730,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lossless_comes_back_bit_for_bit),
         cmocka_unit_test(leading_ranges_take_leading_bytes),
+        cmocka_unit_test(lossless_floats_come_in_one_turn),
         cmocka_unit_test(a_short_guess_is_mended_at_once),
         cmocka_unit_test(any_range_into_any_spans),
         cmocka_unit_test(a_level_stays_near),
