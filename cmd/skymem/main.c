@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 
 static int unknown_verb(const char *word) {
@@ -38,6 +39,7 @@ static void hold_streams(void) {
 int main(int argc, char **argv) {
     static cli c;
     hold_streams();
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow fails its write, as a full disk does */
     if (argc < 2) {
         cli_help_all(stderr);
         return CLI_USAGE;
