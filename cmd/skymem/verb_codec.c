@@ -245,6 +245,7 @@ typedef struct {
     uint64_t level_bytes[SKY_LEVEL_COUNT];
     uint64_t level_streams[SKY_LEVEL_COUNT];
     uint64_t absent[2 * SKY_LAYERS_MAX]; /* blocks that lack layer i / 2's K or V */
+    bool calibrated; /* a stream of them is: a container's own word is of what it was made with */
     sky_skv first;
 } summary;
 
@@ -260,11 +261,14 @@ static int add_up(const job *j, const sky_skv *skv, uint64_t first_token, void *
     s->bytes += skv->bytes;
     for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
         sky_skv_entry e;
+        sky_stream_info info;
         sky_skv_entry_at(skv, i / 2, (sky_kv)(i & 1), &e);
         if (!e.bytes) {
             s->absent[i]++;
             continue;
         }
+        if (sky_stream_info_read(skv->data + e.offset, (size_t)e.bytes, &info) == SKY_OK)
+            s->calibrated |= info.calibrated;
         s->streams++;
         s->level_bytes[e.level] += e.bytes;
         s->level_streams[e.level]++;
@@ -299,8 +303,8 @@ static int say_stat(const job *j, const summary *s) {
             j->c, json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o}", "blocks",
                             (json_int_t)s->blocks, "tokens", (json_int_t)s->tokens, "layers",
                             (json_int_t)s->first.layer_count, "streams", (json_int_t)s->streams,
-                            "bytes", (json_int_t)s->bytes, "calibrated", s->first.profile_id != 0,
-                            "levels", levels_json(s), "absent", absent_json(s)));
+                            "bytes", (json_int_t)s->bytes, "calibrated", s->calibrated, "levels",
+                            levels_json(s), "absent", absent_json(s)));
     const sky_skv *first = &s->first;
     printf("%llu block%s of %llu token%s in all, %u layer%s, %llu stream%s, %llu bytes\n",
            (unsigned long long)s->blocks, cli_plural(s->blocks), (unsigned long long)s->tokens,

@@ -67,6 +67,14 @@ expect 0 "$skymem" codec verify "$work/r.skv" --json
 holds 'o["undecoded"] == 12 and o["corrupt"] == 0'
 says 'by checksum alone'
 
+# lossless rows are as they are, whatever turned them: who reads them needs to know nothing
+expect 0 "$skymem" codec encode "$work/kv.npy" -o "$work/rl.skv" --level lossless --layout "$layout"
+expect 0 "$skymem" codec stat "$work/rl.skv" --json
+holds 'not o["calibrated"]'
+expect 0 "$skymem" codec decode "$work/rl.skv" -o "$work/rl.npy" --json
+expect 0 "$skymem" codec stat "$work/r.skv" --json
+holds 'o["calibrated"]'
+
 # a layout that says something else than is understood
 refuse_layout() {
     echo "$1" >"$work/odd.json"
