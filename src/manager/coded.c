@@ -172,10 +172,14 @@ static sky_status encode(void *self, sky_coding coding, const void *data, void *
 
 /* ---- planning ---- */
 
-/* Of an element; what is told of a level is so of f16. Lossless, f32's low halves are as they were. */
-static double likely_bits(sky_coding coding, sky_element element) {
+/* Of an element. What is told of a level is so of f16 and with a calibration. Without one a tile
+ * brings means, order and classes of its own, and low levels take up to half a bit more; lossless,
+ * f32's low halves are as they were. */
+static double likely_bits(const sky_coded *c, sky_coding coding, sky_element element) {
     double bits = sky_level_bits_typical((sky_level)(coding - 1));
-    return coding - 1 == SKY_LEVEL_LOSSLESS && element == SKY_ELEMENT_F32 ? bits + 16 : bits;
+    if (coding - 1 == SKY_LEVEL_LOSSLESS && element == SKY_ELEMENT_F32)
+        bits += 16;
+    return c->profile ? bits : bits + 0.5;
 }
 
 /* Bytes of a coded value up to the end of the range, if every stream is as long
@@ -197,7 +201,7 @@ static uint64_t likely_bytes(void *self, sky_coding coding, sky_range range) {
         group = s.group;
         const sky_layer_group *g = &c->payload.layout.groups[s.group];
         sky_element element = s.is_v ? g->v_element : g->k_element;
-        rows += (double)s.bytes / element_bytes(element) * likely_bits(coding, element) / 8;
+        rows += (double)s.bytes / element_bytes(element) * likely_bits(c, coding, element) / 8;
     }
     uint64_t fixed = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes) +
                      group_count * (sky_skv_header_bytes(&shape) + ALIGN_BYTES);

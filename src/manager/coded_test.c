@@ -56,6 +56,18 @@ static void fill(block *b, bool wild) {
     }
 }
 
+/* Rows as a model has them: halves spread normally. */
+static void fill_normal(block *b) {
+    sky_prng prng;
+    sky_prng_init(&prng, 11);
+    for (uint32_t i = b->payload.header_bytes; i + 2 <= b->payload.payload_bytes; i += 2) {
+        float sum = 0;
+        for (int k = 0; k < 12; k++)
+            sum += (float)(sky_prng_u64(&prng) >> 40) * 0x1p-24f;
+        sky_store_u16(b->data + i, sky_f16_of_float(sum - 6));
+    }
+}
+
 static void setup(block *b, const sky_layout *layout, uint32_t tokens, uint32_t first, bool wild) {
     *b = (block){.bytes = 0};
     assert_int_equal(sky_payload_init(&b->payload, layout, tokens), SKY_OK);
@@ -139,6 +151,33 @@ static void leading_ranges_take_leading_bytes(void **state) {
     assert_memory_equal(whole, b.back, end);
     free(whole);
     teardown(&b);
+}
+
+/* Without a calibration, which makes low levels longer than they are told to be. */
+static void uncalibrated_rows_come_in_one_turn(void **state) {
+    (void)state;
+    static const sky_level levels[] = {SKY_LEVEL_8, SKY_LEVEL_4, SKY_LEVEL_2, SKY_LEVEL_ARCHIVE};
+    for (uint32_t heads = 2; heads <= 32; heads *= 4) {
+        block b;
+        uint32_t bytes = heads * 32 * 2;
+        sky_layout small = {.group_count = 1,
+                            .groups = {{SKY_LAYER_FULL, 0, 4, heads, SKY_ELEMENT_F16,
+                                        SKY_ELEMENT_F16, bytes, bytes}}};
+        setup(&b, &small, 128, 128, false);
+        fill_normal(&b);
+        for (size_t i = 0; i < 4; i++) {
+            sky_coding coding = (sky_coding)(levels[i] + 1);
+            sky_range all = {0, b.payload.payload_bytes};
+            sky_span span = {b.back, b.payload.payload_bytes};
+            uint64_t moved;
+            uint32_t asked;
+            encode(&b, coding);
+            assert_int_equal(get(&b, coding, all, &span, 1, &moved, &asked), SKY_OK);
+            assert_int_equal(asked, 1);
+            assert_true(b.coded.codec.likely_bytes(&b.coded, coding, all) < b.bytes * 3 / 2);
+        }
+        teardown(&b);
+    }
 }
 
 static void lossless_floats_come_in_one_turn(void **state) {
@@ -730,6 +769,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lossless_comes_back_bit_for_bit),
         cmocka_unit_test(leading_ranges_take_leading_bytes),
+        cmocka_unit_test(uncalibrated_rows_come_in_one_turn),
         cmocka_unit_test(lossless_floats_come_in_one_turn),
         cmocka_unit_test(a_short_guess_is_mended_at_once),
         cmocka_unit_test(any_range_into_any_spans),
