@@ -32,33 +32,64 @@ static int make_folder(const cli *c, const char *path) {
     return cli_failed(c, "%s: %s", path, strerror(errno));
 }
 
-/* Below the cache folder, named by content; written beside and renamed, so that it is whole. */
-static int find_weights(const cli *c, eval_model *m) {
-    char home[3072], scratch[4200];
-    char *out = m->weights_path;
+/* Where they lie: below the cache folder, named by content. */
+static int name_weights(const cli *c, char folder[3200], eval_model *m) {
+    char home[3072];
     if (!cli_cache_home(home, sizeof home))
         return cli_failed(c, "this account has no home; set XDG_CACHE_HOME to a folder that can "
                              "be written");
     int code = make_folder(c, home);
-    snprintf(out, sizeof m->weights_path, "%s/skymem-weights", home);
+    snprintf(folder, 3200, "%s/skymem-weights", home);
     if (code == CLI_OK)
-        code = make_folder(c, out);
-    size_t at = strlen(out);
-    at += (size_t)snprintf(out + at, sizeof m->weights_path - at, "/");
+        code = make_folder(c, folder);
+    char *out = m->weights_path;
+    size_t room = sizeof m->weights_path, at = (size_t)snprintf(out, room, "%s/", folder);
     for (size_t i = 0; i < 16; i++)
-        at += (size_t)snprintf(out + at, sizeof m->weights_path - at, "%02x", m->fingerprint[i]);
-    snprintf(out + at, sizeof m->weights_path - at, ".f32.gguf");
-    if (code != CLI_OK || access(out, R_OK) == 0)
+        at += (size_t)snprintf(out + at, room - at, "%02x", m->fingerprint[i]);
+    snprintf(out + at, room - at, ".f32.gguf");
+    return code;
+}
+
+/* Written in a folder of this run, which goes with it however it ends, and renamed. */
+static int write_weights(const cli *c, const char *folder, const eval_model *m) {
+    char scratch[4096], file[4200];
+    int code = cli_scratch_make(c, folder, "weights", scratch, sizeof scratch);
+    if (code != CLI_OK)
         return code;
-    snprintf(scratch, sizeof scratch, "%s.%ld", out, (long)getpid());
+    snprintf(file, sizeof file, "%s/f32.gguf", scratch);
     cli_progress("writing the weights as F32");
-    sky_status status = sky_llama_dequantise(m->path, scratch);
+    sky_status status = sky_llama_dequantise(m->path, file);
     cli_progress(NULL);
-    if (status != SKY_OK || rename(scratch, out) != 0) {
-        unlink(scratch);
-        return cli_failed(c, "%s: cannot be written; is there room for four bytes a weight?", out);
+    if (status != SKY_OK || rename(file, m->weights_path) != 0)
+        code = cli_failed(c, "%s: cannot be written; is there room for four bytes a weight?",
+                          m->weights_path);
+    cli_scratch_remove(scratch);
+    return code;
+}
+
+/* What an earlier run left and cannot be read, as after a crash of the machine, is written anew. */
+static int open_weights(cli *c, bool as_it_is, eval_model *m) {
+    sky_error error = {0};
+    char folder[3200];
+    const sky_llama_options options = {.model_path = m->weights_path,
+                                       .threads = (uint32_t)cli_count(c, "threads")};
+    int code = as_it_is ? CLI_OK : name_weights(c, folder, m);
+    if (as_it_is)
+        memcpy(m->weights_path, m->path, sizeof m->path);
+    if (code != CLI_OK)
+        return code;
+    sky_status status = access(m->weights_path, R_OK) == 0
+                            ? sky_llama_open(&options, &m->llama, &error)
+                            : SKY_MISS;
+    if (status != SKY_OK && status != SKY_E_NOMEM && !as_it_is) {
+        code = write_weights(c, folder, m);
+        if (code != CLI_OK)
+            return code;
+        status = sky_llama_open(&options, &m->llama, &error);
     }
-    return CLI_OK;
+    return status == SKY_OK
+               ? CLI_OK
+               : cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
 }
 
 int eval_model_open(cli *c, uint32_t context_tokens, uint32_t decode_tokens, bool as_it_is,
@@ -67,22 +98,16 @@ int eval_model_open(cli *c, uint32_t context_tokens, uint32_t decode_tokens, boo
     if (!cli_model_find(c, out->path, sizeof out->path))
         return cli_usage(c, "which model? --model FILE.gguf; make demo fetches one");
     int code = read_fingerprint(c, out);
-    if (code == CLI_OK && as_it_is)
-        memcpy(out->weights_path, out->path, sizeof out->path);
-    else if (code == CLI_OK)
-        code = find_weights(c, out);
+    if (code == CLI_OK)
+        code = open_weights(c, as_it_is, out);
     if (code != CLI_OK)
         return code;
     sky_error error = {0};
-    const sky_llama_options options = {.model_path = out->weights_path,
-                                       .threads = (uint32_t)cli_count(c, "threads")};
-    sky_status status = sky_llama_open(&options, &out->llama, &error);
-    if (status == SKY_OK && context_tokens > sky_llama_trained_tokens(out->llama))
+    if (context_tokens > sky_llama_trained_tokens(out->llama))
         return cli_usage(c, "%u tokens are more than the %u the model was trained for",
                          context_tokens, sky_llama_trained_tokens(out->llama));
-    if (status == SKY_OK)
-        status = sky_llama_probe_open(out->llama, context_tokens, decode_tokens, &out->probe,
-                                      &error);
+    sky_status status = sky_llama_probe_open(out->llama, context_tokens, decode_tokens, &out->probe,
+                                             &error);
     if (status != SKY_OK)
         return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
     out->engine = sky_llama_engine(out->llama);

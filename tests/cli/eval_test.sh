@@ -96,4 +96,11 @@ grep -q 'a shorter --prefix' "$work/err" || fail "a text that is too short: $(ca
 expect 1 "${eval[@]}" --model "$work/nothing.gguf"
 expect 1 "${eval[@]}" --model "$work/llama.gguf" --calibration "$work/numbers.txt"
 says 'skymem calibrate'
+# weights that an earlier run left damaged are written anew, and nothing lies beside them
+weights=$(ls "$XDG_CACHE_HOME"/skymem-weights/*.f32.gguf)
+for file in $weights; do truncate -s 1000 "$file"; done
+expect 0 "${eval[@]}" --model "$work/llama.gguf" --levels f16
+expect 0 "${eval[@]}" --model "$work/qwen3.gguf" --levels f16
+[ "$(find "$XDG_CACHE_HOME"/skymem-weights -mindepth 1 | sort)" = "$weights" ] ||
+    fail "beside the weights lies: $(ls "$XDG_CACHE_HOME"/skymem-weights)"
 finish
