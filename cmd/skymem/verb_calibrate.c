@@ -123,7 +123,8 @@ const cli_verb cli_verb_calibrate = {
     .about =
         "Texts are run through the model; from its cache come channel means, matrices and tables, "
         "from its answers how coarse each layer's keys and values may be. The file belongs to this "
-        "model and is refused by any other. Without one everything works, at more bytes.\n"
+        "model and is refused by any other; lying in $XDG_CACHE_HOME/skymem-calibration, as "
+        "anything.skycal, it is found by it. Without one everything works, at more bytes.\n"
         "Minutes on two cores for a small model. The weights are first dequantised to F32 into the "
         "cache folder, as eval does.",
     .settings = CLI_SET_MODEL | CLI_SET_THREADS,
