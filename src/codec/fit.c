@@ -12,8 +12,7 @@
 
 #define ORDER_LEVEL     SKY_LEVEL_3 /* where the order of the pair basis is taken, if it is set */
 #define EXACT_POSITIONS 4096u
-#define EXACT_USUALS                                                                               \
-    3 /* usual exponents that are tried: the mean rounded down, and its neighbours */
+#define EXACT_USUALS    3 /* that are tried: the mean exponent rounded down, and its neighbours */
 
 typedef struct {
     const sky_profile *profile;

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "store/spans.h"
 
 #define ALIGN_BYTES  64u
 #define DECODE_BYTES (2 * SKY_DECODER_BYTES) /* of two streams at once */
@@ -24,16 +25,12 @@ static uint64_t align(uint64_t bytes) {
 
 /* ---- shapes ---- */
 
-static uint32_t element_bytes(sky_element element) {
-    return element == SKY_ELEMENT_F32 ? 4 : 2;
-}
-
 /* Heads and dimensions of a group's layers; false: the codec has no shape for
  * them. */
 static bool shape_of(const sky_layer_group *g, sky_skv_layer *out) {
     uint32_t heads = g->kv_heads ? g->kv_heads : 1;
-    uint32_t k = g->k_row_bytes / element_bytes(g->k_element),
-             v = g->v_row_bytes / element_bytes(g->v_element);
+    uint32_t k = g->k_row_bytes / sky_element_bytes(g->k_element),
+             v = g->v_row_bytes / sky_element_bytes(g->v_element);
     if (k % heads != 0 || v % heads != 0 || k / heads > SKY_HEAD_DIM_MAX ||
         v / heads > SKY_HEAD_DIM_MAX || k > SKY_ROW_ELEMENTS_MAX || v > SKY_ROW_ELEMENTS_MAX)
         return false;
@@ -201,7 +198,7 @@ static uint64_t likely_bytes(void *self, sky_coding coding, sky_range range) {
         group = s.group;
         const sky_layer_group *g = &c->payload.layout.groups[s.group];
         sky_element element = s.is_v ? g->v_element : g->k_element;
-        rows += (double)s.bytes / element_bytes(element) * likely_bits(c, coding, element) / 8;
+        rows += (double)s.bytes / sky_element_bytes(element) * likely_bits(c, coding, element) / 8;
     }
     uint64_t fixed = align(SKY_CODED_HEAD_BYTES + c->payload.header_bytes) +
                      group_count * (sky_skv_header_bytes(&shape) + ALIGN_BYTES);
@@ -534,13 +531,6 @@ static sky_status decode_plain(decoding *d, bool all, uint64_t room_bytes) {
     return SKY_OK;
 }
 
-static uint64_t room_of(const sky_span *spans, uint32_t span_count) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < span_count; i++)
-        bytes += spans[i].bytes;
-    return bytes;
-}
-
 static sky_status decode(void *self, const void *data, uint64_t bytes, bool whole, sky_range range,
                          const sky_span *spans, uint32_t span_count, uint64_t *moved_bytes,
                          uint64_t *needed, void *work) {
@@ -557,7 +547,7 @@ static sky_status decode(void *self, const void *data, uint64_t bytes, bool whol
                   .work = work};
     bool all = range.offset == 0 && range.bytes == 0;
     bool coded = is_coded(data, bytes);
-    uint64_t room_bytes = room_of(spans, span_count);
+    uint64_t room_bytes = sky_spans_bytes(spans, span_count);
     sky_status status = coded ? decode_coded(&d, all, room_bytes)
                               : decode_plain(&d, all, room_bytes);
     if (coded && d.foreign) {
