@@ -161,9 +161,11 @@ SKY_API sky_status sky_profile_set_step(sky_profile *profile, uint32_t layer, sk
 /* Fit what the entropy coder needs of one stream (order of channels and classes, for every level
  * whose step is set, and tables for lossless) to samples; after mean, matrices and steps, before
  * sealing.
- * Samples are cut into blocks of block_tokens, the rest is left out; blocks are contiguous tokens.
+ * Samples are cut into blocks of block_tokens (2 … SKY_STREAM_TOKENS_MAX; of an odd number, one
+ * less), the rest is left out; blocks are contiguous tokens.
  * Shape:  rows [token_count, kv_heads, dim] f32, keys before rope
- * Errors: SKY_E_PARAM (sealed already, no such stream, fewer tokens than a block), SKY_E_NOMEM */
+ * Errors: SKY_E_PARAM (sealed already, no such stream, no such block, fewer tokens than one),
+ *         SKY_E_NOMEM */
 SKY_API sky_status sky_profile_fit(sky_profile *profile, uint32_t layer, sky_kv kv,
                                    const float *rows, uint32_t token_count, uint32_t block_tokens);
 
@@ -227,7 +229,7 @@ typedef struct {
     sky_level level;
     bool plain;           /* round each element by itself: twenty times faster, 0.2 bit worse */
     bool first_token_raw; /* the block's first token is the context's first: keep it as it is */
-    float step_scale;     /* finer or coarser than the level; 0 is 1 */
+    float step_scale;     /* finer or coarser than the level, 1e-6 … 1e6; 0 is 1 */
 } sky_encode_options;
 
 /* `work` is working memory of a call, aligned to 64 bytes, the caller's: nothing in it outlives the

@@ -320,9 +320,12 @@ static void wrong_arguments_are_refused(void **state) {
     bad = shape;
     bad.head_dim = 0;
     assert_int_equal(sky_encode(NULL, &bad, &how, in, dst, sizeof dst, &bytes, work), SKY_E_PARAM);
-    how.step_scale = NAN;
-    assert_int_equal(sky_encode(NULL, &shape, &how, in, dst, sizeof dst, &bytes, work),
-                     SKY_E_PARAM);
+    const float scales[] = {NAN, -1, 0.9e-6f, 1.1e6f, INFINITY};
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        how.step_scale = scales[i];
+        assert_int_equal(sky_encode(NULL, &shape, &how, in, dst, sizeof dst, &bytes, work),
+                         SKY_E_PARAM);
+    }
     how = (sky_encode_options){.level = (sky_level)9};
     assert_int_equal(sky_encode(NULL, &shape, &how, in, dst, sizeof dst, &bytes, work),
                      SKY_E_PARAM);

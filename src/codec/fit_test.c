@@ -1,5 +1,6 @@
 /* Proves: a fitted profile makes streams of the same source smaller than one that was not fitted,
- * at the same error, with nothing of its own in the tiles; sources of another kind still code. */
+ * at the same error, with nothing of its own in the tiles; sources of another kind still
+ * code; and which blocks samples may be cut into. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,10 +90,27 @@ static void another_source_still_codes(void **state) {
     sky_profile_destroy(p);
 }
 
+static void blocks_have_two_tokens_or_more(void **state) {
+    (void)state;
+    sky_profile_layer layer = {1, 16, 16, SKY_ROPE_OF_NONE};
+    sky_profile *p;
+    assert_int_equal(sky_profile_create(&(sky_profile_shape){1, &layer, 0, NULL, {0}}, &p), SKY_OK);
+    float *rows = calloc(600 * 16, sizeof *rows);
+    const uint32_t wrong[] = {0, 1, SKY_STREAM_TOKENS_MAX + 1}, right[] = {2, 3, 128, 512};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(sky_profile_fit(p, 0, SKY_KV_V, rows, 600, wrong[i]), SKY_E_PARAM);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(sky_profile_fit(p, 0, SKY_KV_V, rows, right[i], right[i]), SKY_OK);
+    assert_int_equal(sky_profile_fit(p, 0, SKY_KV_V, rows, 127, 128), SKY_E_PARAM);
+    free(rows);
+    sky_profile_destroy(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fitting_pays),
         cmocka_unit_test(another_source_still_codes),
+        cmocka_unit_test(blocks_have_two_tokens_or_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
