@@ -108,46 +108,75 @@ void sky__decode_prepare(sky_tables *tables, const sky_coder *rows) {
         }
 }
 
-/* A state's symbol. Written so that nothing branches on what is decoded: every second state wants a
- * byte. */
-static inline const uint8_t *decode_symbol(const sky_slot *slots, uint16_t *restrict state,
-                                           const uint8_t *in, uint8_t *restrict symbol) {
-    uint32_t before = *state;
-    sky_slot slot = slots[before & 255];
-    uint32_t x = (slot >> 16) * (before >> 8) + (slot >> 8 & 255), longer = x << 8 | *in;
-    uint64_t refill = 0 - (uint64_t)(x < SKY_STATE_LOW);
-    *state = (uint16_t)(x ^ ((x ^ longer) & refill));
-    *symbol = (uint8_t)slot;
-    return in + (refill & 1);
+/* A step goes in passes over all its states: those that look something up, one by one, only load
+ * and store, and what is computed between them becomes vectors. Nothing branches on what is
+ * decoded: every second state wants a byte. */
+typedef struct {
+    uint16_t state[SKY_LANES];
+    uint16_t frequency[SKY_LANES];
+    uint16_t rest[SKY_LANES];  /* symbol, slot − start << 8 */
+    uint16_t wants[SKY_LANES]; /* a byte: 1 */
+    uint16_t byte[SKY_LANES];
+} states;
+
+static inline void look_up(const sky_slot (*slots)[256], const uint8_t *trellis, bool by_a,
+                           states *s, uint32_t at) {
+    const uint16_t *restrict state = s->state + at;
+    uint16_t *restrict frequency = s->frequency + at, *restrict rest = s->rest + at;
+    for (uint32_t i = 0; i < SKY_UNIT; i++) {
+        sky_slot slot = slots[by_a ? trellis[i] >> 2 : 0][state[i] & 255];
+        frequency[i] = (uint16_t)(slot >> 16);
+        rest[i] = (uint16_t)slot;
+    }
 }
 
-static inline const uint8_t *decode_unit(const sky_slot slots[2][256], const uint8_t *trellis,
-                                         bool by_a, uint16_t *state, const uint8_t *in,
-                                         uint8_t *symbols) {
-    for (uint32_t i = 0; i < SKY_UNIT; i += 4)
-        for (uint32_t j = i; j < i + 4; j++)
-            in = decode_symbol(slots[by_a ? trellis[j] >> 2 : 0], state + j, in, symbols + j);
+static void next_states(states *restrict s, uint8_t *restrict symbols) {
+    for (uint32_t i = 0; i < SKY_LANES; i++) {
+        uint16_t high = s->state[i] >> 8,
+                 x = (uint16_t)(s->frequency[i] * high + (s->rest[i] >> 8));
+        s->state[i] = x;
+        s->wants[i] = x < SKY_STATE_LOW;
+        symbols[i] = (uint8_t)s->rest[i];
+    }
+}
+
+static const uint8_t *take_bytes(states *restrict s, const uint8_t *restrict in) {
+    for (uint32_t i = 0; i < SKY_LANES; i++) {
+        s->byte[i] = *in;
+        in += s->wants[i];
+    }
     return in;
+}
+
+static void put_bytes(states *s) {
+    for (uint32_t i = 0; i < SKY_LANES; i++) {
+        uint16_t x = s->state[i], longer = (uint16_t)(x << 8 | s->byte[i]);
+        s->state[i] = (uint16_t)(x ^ ((x ^ longer) & -s->wants[i]));
+    }
 }
 
 static const uint8_t *decode_symbols(sky_coder *rows, const sky_slots *slots, uint32_t half,
                                      const uint8_t *in, uint8_t *symbols) {
-    uint16_t state[SKY_LANES];
+    states s;
     bool by_a = sky_rows_by_a(rows);
     for (uint32_t lane = 0; lane < SKY_LANES; lane++)
-        state[lane] = (uint16_t)sky_rows_state(rows, lane);
-    for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
-        uint32_t table = rows->table[half][u], at = u * SKY_UNIT;
-        const sky_slot(*of)[256] = slots->of[slots->made[table] - 1];
-        const uint8_t *trellis = rows->trellis[half] + at;
-        uint16_t *lanes = state + at % SKY_LANES;
-        if (by_a)
-            in = decode_unit(of, trellis, true, lanes, in, symbols + at);
-        else
-            in = decode_unit(of, trellis, false, lanes, in, symbols + at);
+        s.state[lane] = (uint16_t)sky_rows_state(rows, lane);
+    for (uint32_t at = 0; at < rows->steps * SKY_LANES; at += SKY_LANES) {
+        for (uint32_t i = 0; i < SKY_LANES; i += SKY_UNIT) {
+            uint32_t table = rows->table[half][(at + i) / SKY_UNIT];
+            const sky_slot(*of)[256] = slots->of[slots->made[table] - 1];
+            const uint8_t *trellis = rows->trellis[half] + at + i;
+            if (by_a)
+                look_up(of, trellis, true, &s, i);
+            else
+                look_up(of, trellis, false, &s, i);
+        }
+        next_states(&s, symbols + at);
+        in = take_bytes(&s, in);
+        put_bytes(&s);
     }
     for (uint32_t lane = 0; lane < SKY_LANES; lane++)
-        sky_rows_set_state(rows, lane, state[lane]);
+        sky_rows_set_state(rows, lane, s.state[lane]);
     return in;
 }
 
