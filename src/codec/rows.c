@@ -180,46 +180,39 @@ static const uint8_t *decode_symbols(sky_coder *rows, const sky_slots *slots, ui
     return in;
 }
 
-/* Sixteen fields of `shift` bits. */
-static inline void load_fields(const uint8_t *low, uint32_t shift, int16_t *fields) {
-    for (uint32_t group = 0; group < 2; group++, low += shift) {
-        uint64_t bits = sky_load_u64(low); /* and what follows */
-        for (uint32_t i = 0; i < 8; i++, bits >>= shift)
-            *fields++ = (int16_t)(bits & ((1u << shift) - 1));
-    }
+/* A row's low bits, a byte each. */
+static void load_fields(const sky_coder *rows, uint32_t half, const uint8_t *low, uint8_t *fields) {
+    for (uint32_t u = 0; u < sky_rows_units(rows); u++)
+        for (uint32_t group = 0; group < 2; group++, fields += 8) {
+            uint32_t shift = rows->shift[half][u];
+            uint64_t eight = sky_spread_fields(sky_load_u64(low), shift);
+            memcpy(fields, &eight, 8);
+            low += shift;
+        }
 }
 
-/* Symbols and low bits to levels; true when an escape is among them. */
-static bool levels_of(const sky_coder *rows, uint32_t half, const uint8_t *low,
+static void levels_of(const sky_coder *rows, uint32_t half, const uint8_t *restrict fields,
                       const uint8_t *restrict symbols, int16_t *restrict k) {
-    uint32_t count = rows->steps * SKY_LANES;
-    uint8_t escapes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        k[i] = (int16_t)(symbols[i] - SKY_SYMBOL_ZERO);
-        escapes |= symbols[i] == SKY_ESCAPE;
-    }
-    for (uint32_t u = 0; rows->low_bytes[half] && u < sky_rows_units(rows); u++, k += SKY_UNIT) {
-        int16_t fields[SKY_UNIT];
-        uint32_t shift = rows->shift[half][u];
-        if (shift == 0)
-            continue;
-        load_fields(low, shift, fields);
-        low += 2 * shift;
+    for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
+        int16_t one = (int16_t)(1 << rows->shift[half][u]);
         for (uint32_t i = 0; i < SKY_UNIT; i++)
-            k[i] = (int16_t)(k[i] * (1 << shift) + fields[i]);
+            k[i] = (int16_t)((symbols[i] - SKY_SYMBOL_ZERO) * one + fields[i]);
+        fields += SKY_UNIT;
+        symbols += SKY_UNIT;
+        k += SKY_UNIT;
     }
-    return escapes;
 }
 
 static const uint8_t *patch_escapes(const sky_coder *rows, const uint8_t *symbols,
                                     const uint8_t *in, int16_t *k) {
-    for (uint32_t i = 0; i < rows->steps * SKY_LANES; i++) {
-        if (symbols[i] != SKY_ESCAPE)
-            continue;
-        k[i] = (int16_t)sky_load_u16(in);
-        in += 2;
-        if (k[i] > SKY_LEVEL_MAX || k[i] < -SKY_LEVEL_MAX)
-            return NULL;
+    for (uint32_t i = 0; i < rows->steps * SKY_LANES; i += 8) {
+        uint64_t eight = sky_load_u64(symbols + i), ones = eight & eight >> 1;
+        for (ones &= ones >> 2 & 0x0101010101010101; ones; ones &= ones - 1, in += 2) {
+            int16_t level = (int16_t)sky_load_u16(in);
+            if (level > SKY_LEVEL_MAX || level < -SKY_LEVEL_MAX)
+                return NULL;
+            k[i + (uint32_t)__builtin_ctzll(ones) / 8] = level;
+        }
     }
     return in;
 }
@@ -243,21 +236,22 @@ static void step_trellis(const int16_t *restrict k, uint32_t count, uint8_t *res
 
 size_t sky__row_decode(sky_coder *rows, const sky_tables *tables, uint32_t half, const uint8_t *in,
                        int16_t *levels) {
-    uint8_t symbols[SKY_WIDTH_MAX];
+    uint8_t symbols[SKY_WIDTH_MAX], fields[SKY_WIDTH_MAX];
     int16_t k[SKY_WIDTH_MAX], n[SKY_WIDTH_MAX];
     const uint8_t *end = in + rows->low_bytes[half];
     uint32_t count = rows->steps * SKY_LANES;
+    load_fields(rows, half, in, fields);
     end = decode_symbols(rows, &tables->slots, half, end, symbols);
-    if (levels_of(rows, half, in, symbols, k))
-        end = patch_escapes(rows, symbols, end, k);
+    levels_of(rows, half, fields, symbols, k);
+    end = patch_escapes(rows, symbols, end, k);
     if (!end)
         return SIZE_MAX;
     halve_steps(k, rows->trellis[half], count, n);
     if (!rows->plain)
         step_trellis(k, count, rows->trellis[half]);
-    const uint16_t *channel = rows->channel[half];
+    const uint16_t *place = rows->place[half];
     for (uint32_t i = 0; i < count; i++)
-        levels[channel[i]] = n[i];
+        levels[i] = n[place[i]];
     if (rows->exact && half == 0)
         sky__exact_contexts(rows, k);
     return (size_t)(end - in);

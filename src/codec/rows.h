@@ -75,6 +75,17 @@ static inline bool sky_rows_by_a(const sky_coder *rows) {
     return !rows->plain || rows->exact;
 }
 
+/* Eight fields of `shift` bits, the lowest of x, a byte each: halves go apart, then quarters, then
+ * single fields. */
+static inline uint64_t sky_spread_fields(uint64_t x, uint32_t shift) {
+    uint64_t one = 1, four = (one << 4 * shift) - 1;
+    uint64_t two = ((one << 2 * shift) - 1) * 0x0000000100000001;
+    uint64_t single = ((one << shift) - 1) * 0x0001000100010001;
+    x = (x & four) | (x >> 4 * shift & four) << 32;
+    x = (x & two) | (x << (16 - 2 * shift) & two << 16);
+    return (x & single) | (x << (8 - shift) & single << 8);
+}
+
 /* The most bytes a row takes. */
 static inline size_t sky_rows_bytes_max(const sky_coder *rows, uint32_t half) {
     return rows->low_bytes[half] + (size_t)rows->steps * SKY_LANES * 3;

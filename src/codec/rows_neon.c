@@ -2,6 +2,7 @@
 #include <arm_neon.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "codec/kernels_neon.h"
 
 typedef uint8x16_t vec;
@@ -128,12 +129,8 @@ static inline vec v_eights(const uint64_t *x) {
 }
 
 static inline uint64_t spread(const uint8_t *bytes, uint32_t shift, uint64_t field) {
-    uint64_t fields = 0, out = 0;
-    for (uint32_t i = 0; i < shift; i++)
-        fields |= (uint64_t)bytes[i] << 8 * i;
-    for (uint32_t i = 0; i < 8; i++)
-        out |= fields >> i * shift << 8 * i & field & (uint64_t)0xff << 8 * i;
-    return out;
+    (void)field;
+    return sky_spread_fields(sky_load_u64(bytes), shift);
 }
 
 /* A look-up of 64 bytes gives 0 for what lies beyond, so those of all parts are or'ed. */
