@@ -132,10 +132,21 @@ static inline void v_halves_of_words(vec *low, vec *high, vec a) {
     apart(x, y, low, high);
 }
 
-static inline void v_store_words(vec low, vec high, int16_t *out) {
+/* Each lane of a vector is unpacked by itself, so eight bytes of one and eight of the other by
+ * turns. */
+static inline uint32_t word_place(uint32_t i) {
+    return (i & 7) | (i & 8) << 1 | (i & 16) >> 1;
+}
+static inline void v_store_words(vec low, vec high, bool twice, int16_t *out) {
     vec x = _mm256_unpacklo_epi8(low, high), y = _mm256_unpackhi_epi8(low, high);
-    v_store(out, _mm256_permute2x128_si256(x, y, 0x20));
-    v_store(out + 16, _mm256_permute2x128_si256(x, y, 0x31));
+    v_store(out, twice ? _mm256_add_epi16(x, x) : x);
+    v_store(out + 16, twice ? _mm256_add_epi16(y, y) : y);
+}
+static inline void v_store_bytes(vec bytes, bool twice, int16_t *out) {
+    const vec zero = _mm256_setzero_si256();
+    vec x = _mm256_unpacklo_epi8(zero, bytes), y = _mm256_unpackhi_epi8(zero, bytes);
+    v_store(out, _mm256_srai_epi16(x, twice ? 7 : 8));
+    v_store(out + 16, _mm256_srai_epi16(y, twice ? 7 : 8));
 }
 
 static inline uint64_t spread(const uint8_t *bytes, uint32_t shift, uint64_t field) {

@@ -119,9 +119,17 @@ static inline void v_halves_of_words(vec *low, vec *high, vec a) {
     *low = vuzp1q_u8(x, y);
     *high = vuzp2q_u8(x, y);
 }
-static inline void v_store_words(vec low, vec high, int16_t *out) {
-    v_store(out, vzip1q_u8(low, high));
-    v_store(out + 8, vzip2q_u8(low, high));
+static inline uint32_t word_place(uint32_t i) {
+    return i;
+}
+static inline void v_store_words(vec low, vec high, bool twice, int16_t *out) {
+    int16x8_t x = vreinterpretq_s16_u8(vzip1q_u8(low, high));
+    int16x8_t y = vreinterpretq_s16_u8(vzip2q_u8(low, high));
+    vst1q_s16(out, twice ? vaddq_s16(x, x) : x);
+    vst1q_s16(out + 8, twice ? vaddq_s16(y, y) : y);
+}
+static inline void v_store_bytes(vec bytes, bool twice, int16_t *out) {
+    v_store_words(bytes, v_negative(bytes), twice, out);
 }
 
 static inline vec v_eights(const uint64_t *x) {

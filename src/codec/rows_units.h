@@ -20,7 +20,10 @@
  *   v_halves_of_words(&low, &high, a)        the same of words whose bytes are apart
  *   v_eights(p)                 from 64-bit words
  *   spread(bytes, shift, field)          eight fields of `shift` bits, into bits `field`
- *   v_store_words(low, high, out)            words whose bytes are apart
+ *   v_store_words(low, high, twice, out)     words whose bytes are apart, times two if so said,
+ *                                            in the order of word_place
+ *   v_store_bytes(x, twice, out)             the same of bytes with a sign
+ *   word_place(i)               which of a vector's bytes is stored as word i
  *
  * and, for up to ORDER_MAX bytes in another order, an `order` with
  *
@@ -39,9 +42,11 @@
 #include "codec/rows.h"
 
 /* What is known of a row is constant inside: one body for each kind. */
-#define INLINE       static inline __attribute__((always_inline))
-#define VECS         (SKY_LANES / VEC_BYTES) /* of a step */
-#define NARROW_SHIFT 3 /* levels of classes that shift no further, times two, fit a byte */
+#define INLINE static inline __attribute__((always_inline))
+#define VECS   (SKY_LANES / VEC_BYTES) /* of a step */
+/* Levels of classes that shift no further fit a byte: where there is a bit a they are kept in half
+ * steps, else in whole ones and doubled when they are put in order. */
+#define NARROW_SHIFT(by_a) ((by_a) ? 3u : 4u)
 
 /* What is known of a row before it is decoded. */
 typedef struct {
@@ -79,7 +84,7 @@ static void make_order(order *o, const uint16_t *channel, uint32_t count) {
     if (count > ORDER_MAX)
         return;
     for (uint32_t i = 0; i < count; i++)
-        from[channel[i]] = (uint8_t)i;
+        from[channel[i] / VEC_BYTES * VEC_BYTES + word_place(channel[i] % VEC_BYTES)] = (uint8_t)i;
     order_init(o, from, count);
 }
 
@@ -129,14 +134,15 @@ static void make_unit(vec_tables *t, uint32_t at, uint32_t table, uint32_t shift
 
 static void prepare_units(sky_tables *tables, const sky_coder *rows) {
     decode_tables *t = (decode_tables *)tables;
+    bool by_a = sky_rows_by_a(rows);
     for (uint32_t half = 0; half < 2; half++) {
         uint32_t narrow = 0;
         for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
             vec_tables *v = &t->vec[half][u / VEC_UNITS];
             if (u % VEC_UNITS == 0)
-                make_starts(v, &rows->table[half][u], sky_rows_by_a(rows));
+                make_starts(v, &rows->table[half][u], by_a);
             make_unit(v, u % VEC_UNITS * SKY_UNIT, rows->table[half][u], rows->shift[half][u]);
-            narrow += narrow == u && rows->shift[half][u] <= NARROW_SHIFT;
+            narrow += narrow == u && rows->shift[half][u] <= NARROW_SHIFT(by_a);
         }
         t->narrow[half] = narrow * SKY_UNIT / SKY_LANES * SKY_LANES;
         make_order(&t->order[half], rows->channel[half], rows->steps * SKY_LANES);
@@ -182,7 +188,7 @@ INLINE const uint8_t *refill(vec *low, vec *high, const uint8_t *in) {
 }
 
 typedef struct {
-    _Alignas(32) uint8_t low[SKY_WIDTH_MAX]; /* of levels in half steps, by position */
+    _Alignas(32) uint8_t low[SKY_WIDTH_MAX]; /* of levels, by position */
     _Alignas(32) uint8_t high[SKY_WIDTH_MAX];
     _Alignas(32) uint8_t trellis[SKY_WIDTH_MAX]; /* before the row */
     uint32_t escapes[SKY_UNITS_MAX / VEC_UNITS];
@@ -205,12 +211,6 @@ INLINE void store_contexts(vec k, uint8_t *next_row, uint8_t *next_half) {
     v_store(next_half, v_and(v_negative(v_add(k, v_set(SKY_EXACT_BIAS))), v_set(4)));
 }
 
-/* Words whose bytes are apart. */
-INLINE void twice(vec *low, vec *high) {
-    *high = v_sub(v_add(*high, *high), v_negative(*low));
-    *low = v_add(*low, *low);
-}
-
 /* Levels of a vector, from symbols and low bits; steps its trellis, or sets bits a of the next row
  * and of `next_half`. Returns the low bits' end. */
 INLINE const uint8_t *levels_of_vec(const vec_tables *t, vec symbol, vec state, vec a,
@@ -231,11 +231,9 @@ INLINE const uint8_t *levels_of_vec(const vec_tables *t, vec symbol, vec state, 
         vec high = v_look_up(v_load(t->level_high), symbol);
         if (kind.by_a)
             v_halves_of_words(&k, &high, a);
-        else
-            twice(&k, &high);
         v_store(n_high, high);
-    } else {
-        k = kind.by_a ? v_halves(k, a) : v_add(k, k);
+    } else if (kind.by_a) {
+        k = v_halves(k, a);
     }
     v_store(n_low, k);
     return low;
@@ -315,31 +313,31 @@ INLINE const uint8_t *decode_vecs(sky_coder *rows, const decode_tables *tables, 
     return c.in;
 }
 
-static void put_one_by_one(const uint16_t *channel, uint32_t narrow, uint32_t count,
+static void put_one_by_one(const uint16_t *channel, uint32_t narrow, uint32_t count, bool twice,
                            const scratch *m, int16_t *levels) {
-    for (uint32_t i = 0; i < narrow; i++)
-        levels[channel[i]] = (int16_t)((m->low[i] ^ 0x80) - 0x80); /* a signed byte */
-    for (uint32_t i = narrow; i < count; i++)
-        levels[channel[i]] = (int16_t)(m->low[i] | m->high[i] << 8);
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t byte = (m->low[i] ^ 0x80) - 0x80; /* with its sign */
+        int32_t level = i < narrow ? byte : (int16_t)(m->low[i] | m->high[i] << 8);
+        levels[channel[i]] = (int16_t)(twice ? 2 * level : level);
+    }
 }
 
 /* Low bytes that are narrow levels bring their signs with them. */
-INLINE void put_in_order(const order *o, uint32_t narrow, uint32_t count, bool wide,
+INLINE void put_in_order(const order *o, uint32_t narrow, uint32_t count, row_kind kind,
                          const scratch *m, int16_t *levels) {
     for (uint32_t at = 0; at < count; at += SKY_LANES) {
         vec low[VECS], more[VECS], high[VECS];
         order_step(o, at, m->low, 0, narrow, low);
-        if (wide) {
+        if (kind.wide) {
             order_step(o, at, m->low, narrow, count, more);
             order_step(o, at, m->high, narrow, count, high);
         }
-        for (uint32_t j = 0; j < VECS; j++, levels += VEC_BYTES) {
-            vec sign = v_negative(low[j]);
-            if (wide)
-                v_store_words(v_or(low[j], more[j]), v_or(sign, high[j]), levels);
+        for (uint32_t j = 0; j < VECS; j++, levels += VEC_BYTES)
+            if (kind.wide)
+                v_store_words(v_or(low[j], more[j]), v_or(v_negative(low[j]), high[j]), !kind.by_a,
+                              levels);
             else
-                v_store_words(low[j], sign, levels);
-        }
+                v_store_bytes(low[j], !kind.by_a, levels);
     }
 }
 
@@ -351,9 +349,9 @@ INLINE size_t decode_row(sky_coder *rows, const decode_tables *tables, uint32_t 
     if (kind.by_a && rows->exact && half == 0)
         sky_exact_pads(rows);
     if (count <= ORDER_MAX)
-        put_in_order(&tables->order[half], narrow, count, kind.wide, &m, levels);
+        put_in_order(&tables->order[half], narrow, count, kind, &m, levels);
     else
-        put_one_by_one(rows->channel[half], narrow, count, &m, levels);
+        put_one_by_one(rows->channel[half], narrow, count, !kind.by_a, &m, levels);
     size_t used = (size_t)(end - in), more = patch_escapes(rows, half, &m, end, levels);
     return more == SIZE_MAX ? SIZE_MAX : used + more;
 }
