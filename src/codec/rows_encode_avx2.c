@@ -137,9 +137,9 @@ static inline words one_by_one(const uint16_t *channel, const int16_t *packed) {
 static inline void in_order(const order *o, uint32_t place, uint32_t count, bool narrow,
                             const scratch *m, words out[VECS]) {
     __m256i low[VECS], high[VECS];
-    order_step(o, place, m->low, 0, count, low);
+    order_step(o, place, m->low, count, low);
     if (!narrow)
-        order_step(o, place, m->high, 0, count, high);
+        order_step(o, place, m->high, count, high);
     for (uint32_t j = 0; j < VECS; j++) {
         __m256i h = narrow ? _mm256_cmpgt_epi8(_mm256_setzero_si256(), low[j]) : high[j];
         out[j] = (words){_mm256_unpacklo_epi8(low[j], h), _mm256_unpackhi_epi8(low[j], h)};

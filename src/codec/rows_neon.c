@@ -152,14 +152,21 @@ static inline void order_init(order *o, const uint8_t *from, uint32_t count) {
     memcpy(o->from, from, count);
 }
 
-static inline void order_step(const order *o, uint32_t at, const uint8_t *in, uint32_t begin,
-                              uint32_t end, vec out[4]) {
-    for (uint32_t j = 0; j < 4; j++) {
-        vec from = v_load(o->from + at + 16 * j), x = v_set(0);
+static inline void order_or(const order *o, uint32_t at, const uint8_t *in, uint32_t begin,
+                            uint32_t end, uint32_t vecs, vec *out) {
+    for (uint32_t j = 0; j < vecs; j++) {
+        vec from = v_load(o->from + at + 16 * j);
         for (uint32_t part = begin; part < end; part += 64)
-            x = vorrq_u8(x, vqtbl4q_u8(vld1q_u8_x4(in + part), v_sub(from, v_set((uint8_t)part))));
-        out[j] = x;
+            out[j] = vorrq_u8(
+                out[j], vqtbl4q_u8(vld1q_u8_x4(in + part), v_sub(from, v_set((uint8_t)part))));
     }
+}
+
+static inline void order_or_two(const order *o, uint32_t at, const uint8_t *low,
+                                const uint8_t *high, uint32_t begin, uint32_t end, uint32_t vecs,
+                                vec *out_low, vec *out_high) {
+    order_or(o, at, low, begin, end, vecs, out_low);
+    order_or(o, at, high, begin, end, vecs, out_high);
 }
 
 #include "codec/rows_units.h"

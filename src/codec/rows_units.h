@@ -28,8 +28,10 @@
  * and, for up to ORDER_MAX bytes in another order, an `order` with
  *
  *   order_init(order, from, count)           for each byte where it comes from
- *   order_step(order, at, in, begin, end, out)    64 of them, from place `at` on; 0 where they do
- *                                            not come from begin … end, multiples of 64
+ *   order_or(order, at, in, begin, end, vecs, out)    that many vectors of them, from place `at`
+ *                                            on, or'ed to `out` where they come from begin … end,
+ *                                            multiples of 64
+ *   order_or_two(order, at, low, high, begin, end, vecs, out_low, out_high)
  *
  * How a symbol is found: rows_avx512.c. */
 #ifndef SKY_CODEC_ROWS_UNITS_H
@@ -42,8 +44,9 @@
 #include "codec/rows.h"
 
 /* What is known of a row is constant inside: one body for each kind. */
-#define INLINE static inline __attribute__((always_inline))
-#define VECS   (SKY_LANES / VEC_BYTES) /* of a step */
+#define INLINE     static inline __attribute__((always_inline))
+#define VECS       (SKY_LANES / VEC_BYTES) /* of a step */
+#define ORDER_VECS 8u /* of a plane, put in order at once; of two planes half as many */
 /* Levels of classes that shift no further fit a byte: where there is a bit a they are kept in half
  * steps, else in whole ones and doubled when they are put in order. */
 #define NARROW_SHIFT(by_a) ((by_a) ? 3u : 4u)
@@ -322,23 +325,31 @@ static void put_one_by_one(const uint16_t *channel, uint32_t narrow, uint32_t co
     }
 }
 
-/* Low bytes that are narrow levels bring their signs with them. */
+/* Some vectors of the output. Low bytes that are narrow levels bring their signs with them. */
+INLINE void put_vecs(const order *o, uint32_t at, uint32_t vecs, uint32_t narrow, uint32_t count,
+                     row_kind kind, const scratch *m, int16_t *levels) {
+    vec low[ORDER_VECS], high[ORDER_VECS];
+    for (uint32_t j = 0; j < vecs; j++)
+        low[j] = v_set(0);
+    order_or(o, at, m->low, 0, narrow, vecs, low);
+    for (uint32_t j = 0; kind.wide && j < vecs; j++)
+        high[j] = v_negative(low[j]);
+    if (kind.wide)
+        order_or_two(o, at, m->low, m->high, narrow, count, vecs, low, high);
+    for (uint32_t j = 0; j < vecs; j++)
+        if (kind.wide)
+            v_store_words(low[j], high[j], !kind.by_a, levels + at + j * VEC_BYTES);
+        else
+            v_store_bytes(low[j], !kind.by_a, levels + at + j * VEC_BYTES);
+}
+
 INLINE void put_in_order(const order *o, uint32_t narrow, uint32_t count, row_kind kind,
                          const scratch *m, int16_t *levels) {
-    for (uint32_t at = 0; at < count; at += SKY_LANES) {
-        vec low[VECS], more[VECS], high[VECS];
-        order_step(o, at, m->low, 0, narrow, low);
-        if (kind.wide) {
-            order_step(o, at, m->low, narrow, count, more);
-            order_step(o, at, m->high, narrow, count, high);
-        }
-        for (uint32_t j = 0; j < VECS; j++, levels += VEC_BYTES)
-            if (kind.wide)
-                v_store_words(v_or(low[j], more[j]), v_or(v_negative(low[j]), high[j]), !kind.by_a,
-                              levels);
-            else
-                v_store_bytes(low[j], !kind.by_a, levels);
-    }
+    uint32_t at = 0, vecs = kind.wide ? ORDER_VECS / 2 : ORDER_VECS;
+    for (; at + vecs * VEC_BYTES <= count; at += vecs * VEC_BYTES)
+        put_vecs(o, at, vecs, narrow, count, kind, m, levels);
+    for (; at < count; at += SKY_LANES)
+        put_vecs(o, at, VECS, narrow, count, kind, m, levels);
 }
 
 INLINE size_t decode_row(sky_coder *rows, const decode_tables *tables, uint32_t half,
