@@ -124,68 +124,91 @@ INLINE __m256 floats_of(__m128i words) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(words));
 }
 
+/* Channels that follow one another, of both tokens. What a loop over them needs is copied out of
+ * the transform: the compiler would load it anew after every store. */
+typedef struct {
+    const int16_t *sum;
+    const int16_t *difference;
+    const float *mean;
+    uint8_t *out[2];
+} channels;
+
+INLINE channels channels_of(const restoring *r, uint32_t head, uint32_t channel) {
+    uint32_t all = head * r->t->dim + channel, at = channel * sky_element_bytes(r->element);
+    return (channels){
+        r->sum + all, r->difference + all, r->t->mean + all, {r->out[0] + at, r->out[1] + at}};
+}
+
 /* Levels of eight channels: of token 0 and 1. */
-INLINE void load_levels(const restoring *r, uint32_t channel, __m256 n[2]) {
-    __m128i sum = _mm_loadu_si128((const __m128i *)(r->sum + channel));
-    __m128i difference = _mm_loadu_si128((const __m128i *)(r->difference + channel));
+INLINE void load_levels(const channels *c, uint32_t at, __m256 n[2]) {
+    __m128i sum = _mm_loadu_si128((const __m128i *)(c->sum + at));
+    __m128i difference = _mm_loadu_si128((const __m128i *)(c->difference + at));
     n[0] = floats_of(_mm_add_epi16(sum, difference));
     n[1] = floats_of(_mm_sub_epi16(sum, difference));
 }
 
-/* From levels to values, in place; `pair` of all heads'. */
-INLINE void unmix(const sky_transform *t, uint32_t pair, __m256 x[2], __m256 y[2]) {
-    __m256 scale = _mm256_set1_ps(t->scale[0]), g[4];
-    for (uint32_t c = 0; t->pairs && c < 4; c++)
-        g[c] = _mm256_loadu_ps(t->scaled[c] + pair);
+/* From levels to values, in place, by the matrices of eight pairs, which lie apart; NULL: by the
+ * scale. */
+INLINE void unmix(const float *matrices, float scale, __m256 x[2], __m256 y[2]) {
+    __m256 all = _mm256_set1_ps(scale), g[4];
+    for (uint32_t c = 0; matrices && c < 4; c++)
+        g[c] = _mm256_loadu_ps(matrices + c * (SKY_WIDTH_MAX / 2));
     for (uint32_t i = 0; i < 2; i++) {
         __m256 a = x[i], b = y[i];
-        x[i] = t->pairs ? sum_of_products(a, g[0], b, g[2]) : _mm256_mul_ps(a, scale);
-        y[i] = t->pairs ? sum_of_products(a, g[1], b, g[3]) : _mm256_mul_ps(b, scale);
+        x[i] = matrices ? sum_of_products(a, g[0], b, g[2]) : _mm256_mul_ps(a, all);
+        y[i] = matrices ? sum_of_products(a, g[1], b, g[3]) : _mm256_mul_ps(b, all);
     }
+}
+
+INLINE void add_mean(const channels *c, uint32_t at, __m256 x[2]) {
+    __m256 mean = _mm256_loadu_ps(c->mean + at);
+    x[0] = _mm256_add_ps(x[0], mean);
+    x[1] = _mm256_add_ps(x[1], mean);
 }
 
 /* Turn both tokens' values by rope, the angles on before if need be: every head takes them from the
  * start, the last one keeps them. */
-INLINE void turn_eight(const restoring *r, bool last, uint32_t pair, __m256 x[2], __m256 y[2]) {
+INLINE void turn_eight(sky_transform *t, bool turn_on, bool keep, uint32_t pair, __m256 x[2],
+                       __m256 y[2]) {
     for (uint32_t i = 0; i < 2; i++) {
-        angles turn = load_angles(r->t, i, pair);
+        angles turn = load_angles(t, i, pair);
         __m256 a = x[i], b = y[i];
-        if (r->turn_on)
-            turn = turned_on(turn, load_angles(r->t, 2, pair));
-        if (r->turn_on && last)
-            store_angles(turn, r->t, i, pair);
+        if (turn_on)
+            turn = turned_on(turn, load_angles(t, 2, pair));
+        if (turn_on && keep)
+            store_angles(turn, t, i, pair);
         x[i] = _mm256_sub_ps(_mm256_mul_ps(a, turn.c), _mm256_mul_ps(b, turn.s));
         y[i] = sum_of_products(a, turn.s, b, turn.c);
     }
 }
 
-INLINE void restore_run(const restoring *r, const run *o, bool turned) {
-    const sky_transform *t = r->t;
-    uint32_t base = o->head * t->dim, size = sky_element_bytes(r->element);
-    for (uint32_t at = 0; at < o->count; at += LANES) {
-        uint32_t first = o->first + at, second = o->second + at, pair = o->pair + at;
+INLINE void restore_run(const restoring *r, const run *o, bool turned, bool paired) {
+    sky_transform *t = r->t;
+    uint32_t size = sky_element_bytes(r->element), count = o->count;
+    channels first = channels_of(r, o->head, o->first), second = channels_of(r, o->head, o->second);
+    const float *matrices = t->scaled[0] + o->head * (t->dim / 2) + o->pair, scale = t->scale[0];
+    bool turn_on = r->turn_on, keep = o->head + 1 == t->heads;
+    for (uint32_t at = 0; at < count; at += LANES) {
         __m256 x[2], y[2];
-        load_levels(r, base + first, x);
-        load_levels(r, base + second, y);
-        unmix(t, o->head * (t->dim / 2) + pair, x, y);
-        for (uint32_t i = 0; i < 2; i++) {
-            x[i] = _mm256_add_ps(x[i], _mm256_loadu_ps(t->mean + base + first));
-            y[i] = _mm256_add_ps(y[i], _mm256_loadu_ps(t->mean + base + second));
-        }
+        load_levels(&first, at, x);
+        load_levels(&second, at, y);
+        unmix(paired ? matrices + at : NULL, scale, x, y);
+        add_mean(&first, at, x);
+        add_mean(&second, at, y);
         if (turned)
-            turn_eight(r, o->head + 1 == t->heads, pair, x, y);
+            turn_eight(t, turn_on, keep, at, x, y);
         for (uint32_t i = 0; i < 2; i++) {
-            store(x[i], r->element, r->out[i] + first * size);
-            store(y[i], r->element, r->out[i] + second * size);
+            store(x[i], r->element, first.out[i] + at * size);
+            store(y[i], r->element, second.out[i] + at * size);
         }
     }
 }
 
-INLINE void restore_heads(restoring r, size_t head_bytes) {
+INLINE void restore_heads(restoring r, size_t head_bytes, bool paired) {
     for (uint32_t head = 0; head < r.t->heads; head++) {
         run turned = run_of(r.t, head, true), rest = run_of(r.t, head, false);
-        restore_run(&r, &turned, true);
-        restore_run(&r, &rest, false);
+        restore_run(&r, &turned, true, paired);
+        restore_run(&r, &rest, false, paired);
         r.out[0] += head_bytes;
         r.out[1] += head_bytes;
     }
@@ -202,12 +225,15 @@ void sky__transform_restore_pairs_avx2(sky_transform *t, int16_t (*rows)[SKY_WID
         restoring r = {
             t,         rows[2 * i], rows[2 * i + 1], {out, out + to->token_bytes}, i || to->turn_on,
             t->element};
-        if (t->element == SKY_ELEMENT_F16) {
-            r.element = SKY_ELEMENT_F16;
-            restore_heads(r, to->head_bytes);
-        } else {
-            restore_heads(r, to->head_bytes);
+        if (t->element != SKY_ELEMENT_F16) {
+            restore_heads(r, to->head_bytes, t->pairs);
+            continue;
         }
+        r.element = SKY_ELEMENT_F16;
+        if (t->pairs)
+            restore_heads(r, to->head_bytes, true);
+        else
+            restore_heads(r, to->head_bytes, false);
     }
 }
 
