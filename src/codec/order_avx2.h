@@ -13,6 +13,7 @@
 #include "codec/rows.h"
 
 #define ORDER_MAX    256u
+#define ORDER_GRAIN  16u
 #define ORDER_INLINE static inline __attribute__((always_inline)) /* sums stay in registers */
 
 typedef struct {

@@ -142,7 +142,8 @@ static inline uint64_t spread(const uint8_t *bytes, uint32_t shift, uint64_t fie
 }
 
 /* A look-up of 64 bytes gives 0 for what lies beyond, so those of all parts are or'ed. */
-#define ORDER_MAX 256u
+#define ORDER_MAX   256u
+#define ORDER_GRAIN 64u
 
 typedef struct {
     uint8_t from[ORDER_MAX];

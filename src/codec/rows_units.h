@@ -30,7 +30,7 @@
  *   order_init(order, from, count)           for each byte where it comes from
  *   order_or(order, at, in, begin, end, vecs, out)    that many vectors of them, from place `at`
  *                                            on, or'ed to `out` where they come from begin … end,
- *                                            multiples of 64
+ *                                            multiples of ORDER_GRAIN
  *   order_or_two(order, at, low, high, begin, end, vecs, out_low, out_high)
  *
  * How a symbol is found: rows_avx512.c. */
@@ -76,7 +76,7 @@ typedef struct {
 typedef struct {
     vec_tables vec[2][SKY_UNITS_MAX / VEC_UNITS];
     order order[2];
-    uint32_t narrow[2]; /* places before it have levels that fit a byte: whole steps */
+    uint32_t narrow[2]; /* places before it have levels that fit a byte: whole units */
 } decode_tables;
 
 _Static_assert(sizeof(decode_tables) <= sizeof(sky_tables), "tables are too large");
@@ -147,7 +147,7 @@ static void prepare_units(sky_tables *tables, const sky_coder *rows) {
             make_unit(v, u % VEC_UNITS * SKY_UNIT, rows->table[half][u], rows->shift[half][u]);
             narrow += narrow == u && rows->shift[half][u] <= NARROW_SHIFT(by_a);
         }
-        t->narrow[half] = narrow * SKY_UNIT / SKY_LANES * SKY_LANES;
+        t->narrow[half] = narrow * SKY_UNIT;
         make_order(&t->order[half], rows->channel[half], rows->steps * SKY_LANES);
     }
 }
@@ -306,6 +306,7 @@ INLINE const uint8_t *decode_vecs(sky_coder *rows, const decode_tables *tables, 
         c.low[j] = v_load(rows->state[0] + j * VEC_BYTES);
         c.high[j] = v_load(rows->state[1] + j * VEC_BYTES);
     }
+    narrow -= kind.wide ? narrow % SKY_LANES : 0;
     decode_steps(rows, t, half, 0, narrow, first, &c, m);
     if (kind.wide)
         decode_steps(rows, t, half, narrow, count, kind, &c, m);
@@ -345,6 +346,7 @@ INLINE void put_vecs(const order *o, uint32_t at, uint32_t vecs, uint32_t narrow
 
 INLINE void put_in_order(const order *o, uint32_t narrow, uint32_t count, row_kind kind,
                          const scratch *m, int16_t *levels) {
+    narrow -= kind.wide ? narrow % ORDER_GRAIN : 0;
     uint32_t at = 0, vecs = kind.wide ? ORDER_VECS / 2 : ORDER_VECS;
     for (; at + vecs * VEC_BYTES <= count; at += vecs * VEC_BYTES)
         put_vecs(o, at, vecs, narrow, count, kind, m, levels);
@@ -367,18 +369,33 @@ INLINE size_t decode_row(sky_coder *rows, const decode_tables *tables, uint32_t 
     return more == SIZE_MAX ? SIZE_MAX : used + more;
 }
 
+/* One body for each kind, in which it is constant; apart, or they would share one frame and what is
+ * kept in registers. */
+#define DECODE(name, ...)                                                                          \
+    static __attribute__((noinline)) size_t name(sky_coder *rows, const decode_tables *t,          \
+                                                 uint32_t half, const uint8_t *in,                 \
+                                                 int16_t *levels) {                                \
+        return decode_row(rows, t, half, in, (row_kind){__VA_ARGS__}, levels);                     \
+    }
+DECODE(decode_rounded, false, false, false, false)
+DECODE(decode_rounded_shifted, false, false, true, false)
+DECODE(decode_rounded_wide, false, false, true, true)
+DECODE(decode_by_a, true, !rows->plain, false, false)
+DECODE(decode_by_a_shifted, true, !rows->plain, true, false)
+DECODE(decode_by_a_wide, true, !rows->plain, true, true)
+#undef DECODE
+
 static inline size_t decode_row_of_units(sky_coder *rows, const sky_tables *tables, uint32_t half,
                                          const uint8_t *in, int16_t *levels) {
     const decode_tables *t = (const decode_tables *)tables;
-    bool by_a = sky_rows_by_a(rows), stepped = !rows->plain;
     bool wide = t->narrow[half] < rows->steps * SKY_LANES, shifted = rows->low_bytes[half] != 0;
-#define DECODE(...) decode_row(rows, t, half, in, (row_kind){__VA_ARGS__}, levels)
-    if (wide) /* one body for each, in which these are constants */
-        return by_a ? DECODE(true, stepped, true, true) : DECODE(false, false, true, true);
-    if (by_a)
-        return shifted ? DECODE(true, stepped, true, false) : DECODE(true, stepped, false, false);
-    return shifted ? DECODE(false, false, true, false) : DECODE(false, false, false, false);
-#undef DECODE
+    if (sky_rows_by_a(rows))
+        return (wide      ? decode_by_a_wide
+                : shifted ? decode_by_a_shifted
+                          : decode_by_a)(rows, t, half, in, levels);
+    return (wide      ? decode_rounded_wide
+            : shifted ? decode_rounded_shifted
+                      : decode_rounded)(rows, t, half, in, levels);
 }
 
 #endif
