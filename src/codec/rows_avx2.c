@@ -104,10 +104,14 @@ static inline vec v_spread(const uint8_t *in, vec where) {
     return v_look_up(bytes, _mm256_xor_si256(less, v_set(0xff)));
 }
 
+/* Words to low and high bytes: two shuffles and two unpacks, where masks, shifts and packs are six.
+ */
 static inline void apart(vec x, vec y, vec *low, vec *high) {
-    const vec bytes = _mm256_set1_epi16(0x00ff);
-    *low = _mm256_packus_epi16(_mm256_and_si256(x, bytes), _mm256_and_si256(y, bytes));
-    *high = _mm256_packus_epi16(_mm256_srli_epi16(x, 8), _mm256_srli_epi16(y, 8));
+    static const uint8_t low_first[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
+    x = v_look_up(x, v_twice(low_first));
+    y = v_look_up(y, v_twice(low_first));
+    *low = _mm256_unpacklo_epi64(x, y);
+    *high = _mm256_unpackhi_epi64(x, y);
 }
 
 static inline void v_next(vec rest, vec high, vec less, vec *low_out, vec *high_out) {
