@@ -114,13 +114,14 @@ static inline void apart(vec x, vec y, vec *low, vec *high) {
     *high = _mm256_unpackhi_epi64(x, y);
 }
 
+/* The product waits for `less` alone: high bytes are unpacked by themselves, not taken from words
+ * that wait for `rest`. */
 static inline void v_next(vec rest, vec high, vec less, vec *low_out, vec *high_out) {
     const vec zero = _mm256_setzero_si256();
-    vec x = _mm256_unpacklo_epi8(rest, high), y = _mm256_unpackhi_epi8(rest, high);
-    x = _mm256_sub_epi16(
-        x, _mm256_mullo_epi16(_mm256_srli_epi16(x, 8), _mm256_unpacklo_epi8(less, zero)));
-    y = _mm256_sub_epi16(
-        y, _mm256_mullo_epi16(_mm256_srli_epi16(y, 8), _mm256_unpackhi_epi8(less, zero)));
+    vec x = _mm256_mullo_epi16(_mm256_unpacklo_epi8(high, zero), _mm256_unpacklo_epi8(less, zero));
+    vec y = _mm256_mullo_epi16(_mm256_unpackhi_epi8(high, zero), _mm256_unpackhi_epi8(less, zero));
+    x = _mm256_sub_epi16(_mm256_unpacklo_epi8(rest, high), x);
+    y = _mm256_sub_epi16(_mm256_unpackhi_epi8(rest, high), y);
     apart(x, y, low_out, high_out);
 }
 
