@@ -273,7 +273,7 @@ typedef struct {
 INLINE void decode_steps(sky_coder *rows, const vec_tables *t, uint32_t half, uint32_t begin,
                          uint32_t end, row_kind kind, chain *c, scratch *m) {
     t += begin / VEC_BYTES;
-    for (uint32_t step = begin; step < end; step += SKY_LANES)
+    for (uint32_t step = begin; step < end; step += SKY_LANES) {
 #pragma GCC unroll 4 /* states stay in registers */
         for (uint32_t j = 0; j < VECS; j++, t++) {
             uint32_t place = step + j * VEC_BYTES;
@@ -286,12 +286,15 @@ INLINE void decode_steps(sky_coder *rows, const vec_tables *t, uint32_t half, ui
                 a4 = v_and(state, v_set(4));
             }
             vec symbol = decode_vec(t, a, a4, kind.by_a, &c->low[j], &c->high[j]);
-            c->in = refill(&c->low[j], &c->high[j], c->in);
             m->escapes[place / VEC_BYTES] = v_bits(v_above(symbol, v_set(SKY_ESCAPE - 1)));
             uint8_t *next = kind.by_a && rows->exact && half == 0 ? rows->trellis[1] + place : NULL;
             c->low_bits = levels_of_vec(t, symbol, state, a, c->low_bits, kind, trellis, next,
                                         m->low + place, m->high + place);
         }
+#pragma GCC unroll 4
+        for (uint32_t j = 0; j < VECS; j++) /* last, as what waits keeps others from being begun */
+            c->in = refill(&c->low[j], &c->high[j], c->in);
+    }
 }
 
 /* All of a row but its escapes and order. Returns where the escapes begin. */
