@@ -232,36 +232,75 @@ size_t sky__row_decode_avx512(sky_coder *rows, const sky_tables *tables, uint32_
 
 /* ---- from rows to tokens ---- */
 
-/* Levels of 64 channels of two tokens: sums and differences of their rows'. */
-static inline void levels_of_tokens(const decode_tables *t, uint32_t step, uint32_t steps,
-                                    bool plain, const planes p[2],
-                                    int16_t (*levels)[SKY_WIDTH_MAX]) {
-    const order_tables *o[2] = {&t->order[0][step], &t->order[1][step]};
+/* A row's planes as they are put in order, both of half steps where they are `wide`. */
+typedef struct {
+    __m512i low[STEPS_MAX];
+    __m512i high[STEPS_MAX];
+} row_planes;
+
+INLINE void load_planes(const planes *p, uint32_t steps, bool plain, bool wide, row_planes *out) {
+    for (uint32_t step = 0; step < steps; step++) {
+        __m512i low = out->low[step] = _mm512_load_si512(p->low + step * SKY_LANES);
+        if (wide && p->wide)
+            out->high[step] = _mm512_load_si512(p->high + step * SKY_LANES);
+        else if (wide)
+            out->high[step] = sign_of(low);
+        if (wide && !p->wide && plain)
+            out->low[step] = _mm512_add_epi8(low, low);
+    }
+}
+
+/* Half steps of 64 channels of two tokens from two planes each of sums and differences. */
+INLINE void wide_levels(const order_tables *const o[2], uint32_t steps, const row_planes p[2],
+                        __m512i n[2][2]) {
+    __m512i low[2], high[2];
+    for (uint32_t half = 0; half < 2; half++) {
+        low[half] = reorder(o[half], p[half].low, steps);
+        high[half] = reorder(o[half], p[half].high, steps);
+    }
+    __m512i sum[2] = {_mm512_unpacklo_epi8(low[0], high[0]), _mm512_unpackhi_epi8(low[0], high[0])};
+    __m512i difference[2] = {_mm512_unpacklo_epi8(low[1], high[1]),
+                             _mm512_unpackhi_epi8(low[1], high[1])};
+    for (uint32_t i = 0; i < 2; i++) {
+        n[0][i] = _mm512_add_epi16(sum[i], difference[i]);
+        n[1][i] = _mm512_sub_epi16(sum[i], difference[i]);
+    }
+}
+
+/* The same from one plane each. */
+INLINE void narrow_levels(const order_tables *const o[2], uint32_t steps, bool plain,
+                          const row_planes p[2], __m512i n[2][2]) {
     const __m512i sign = _mm512_set1_epi8(-128), ones = _mm512_set1_epi8(plain ? 2 : 1);
     const __m512i by_turns = _mm512_set1_epi16(plain ? (short)0xfe02 : (short)0xff01);
-    int16_t *out[2] = {levels[0] + step * SKY_LANES, levels[1] + step * SKY_LANES};
-    __m512i n[2][2];
-    if (p[0].wide || p[1].wide) {
-        half_steps_of(o[0], &p[0], steps, plain, n[0]);
-        half_steps_of(o[1], &p[1], steps, plain, n[1]);
-        for (uint32_t i = 0; i < 2; i++) {
-            __m512i sum = n[0][i];
-            n[0][i] = _mm512_add_epi16(sum, n[1][i]);
-            n[1][i] = _mm512_sub_epi16(sum, n[1][i]);
-        }
-    } else {
-        __m512i sum = reorder(o[0], p[0].low, steps);
-        __m512i difference = reorder(o[1], p[1].low, steps);
-        n[0][0] = _mm512_unpacklo_epi8(sum, difference);
-        n[0][1] = _mm512_unpackhi_epi8(sum, difference);
-        for (uint32_t i = 0; i < 2; i++) {
-            n[1][i] = _mm512_maddubs_epi16(_mm512_xor_si512(n[0][i], sign), by_turns);
-            n[0][i] = _mm512_maddubs_epi16(ones, n[0][i]);
-        }
-    }
+    __m512i sum = reorder(o[0], p[0].low, steps), difference = reorder(o[1], p[1].low, steps);
+    __m512i both[2] = {_mm512_unpacklo_epi8(sum, difference),
+                       _mm512_unpackhi_epi8(sum, difference)};
     for (uint32_t i = 0; i < 2; i++) {
-        _mm512_store_si512(out[0] + 32 * i, n[0][i]);
-        _mm512_store_si512(out[1] + 32 * i, n[1][i]);
+        n[0][i] = _mm512_maddubs_epi16(ones, both[i]);
+        n[1][i] = _mm512_maddubs_epi16(_mm512_xor_si512(both[i], sign), by_turns);
+    }
+}
+
+/* Levels of two tokens: sums and differences of their rows'. Planes are loaded once and stay in
+ * registers, where there are enough and the loop is not unrolled; they are `most` steps, a constant
+ * and a power of two, of which the row has `steps`. */
+INLINE void levels_of_tokens(const decode_tables *t, uint32_t steps, uint32_t most, bool plain,
+                             bool wide, const planes p[2], int16_t (*levels)[SKY_WIDTH_MAX]) {
+    row_planes rows[2];
+    load_planes(&p[0], most, plain, wide, &rows[0]);
+    load_planes(&p[1], most, plain, wide, &rows[1]);
+#pragma GCC unroll 1
+    for (uint32_t step = 0; step < steps; step++) {
+        const order_tables *const o[2] = {&t->order[0][step], &t->order[1][step]};
+        __m512i n[2][2];
+        if (wide)
+            wide_levels(o, most, rows, n);
+        else
+            narrow_levels(o, most, plain, rows, n);
+        for (uint32_t i = 0; i < 2; i++) {
+            _mm512_store_si512(levels[0] + step * SKY_LANES + 32 * i, n[0][i]);
+            _mm512_store_si512(levels[1] + step * SKY_LANES + 32 * i, n[1][i]);
+        }
     }
 }
 
@@ -284,6 +323,17 @@ static void restore_one_by_one(const tokens *k, const sky_pairs_job *job) {
     }
 }
 
+INLINE void levels_of_pairs(const tokens *k, const sky_pairs_job *job, uint32_t most,
+                            int16_t (*levels)[SKY_WIDTH_MAX]) {
+    uint32_t steps = job->rows->steps;
+    bool plain = job->rows->plain;
+    for (uint32_t i = 0; i < job->pairs; i++, levels += 2)
+        if (k->p[i][0].wide || k->p[i][1].wide)
+            levels_of_tokens(k->tables, steps, most, plain, true, k->p[i], levels);
+        else
+            levels_of_tokens(k->tables, steps, most, plain, false, k->p[i], levels);
+}
+
 static void restore(const tokens *k, const sky_pairs_job *job) {
     _Alignas(64) int16_t levels[2 * SKY_PAIRS_MAX][SKY_WIDTH_MAX];
     uint32_t steps = job->rows->steps;
@@ -291,9 +341,12 @@ static void restore(const tokens *k, const sky_pairs_job *job) {
         restore_one_by_one(k, job);
         return;
     }
-    for (uint32_t i = 0; i < job->pairs; i++)
-        for (uint32_t step = 0; step < steps; step++)
-            levels_of_tokens(k->tables, step, steps, job->rows->plain, k->p[i], levels + 2 * i);
+    if (steps > 4)
+        levels_of_pairs(k, job, 8, levels);
+    else if (steps > 2)
+        levels_of_pairs(k, job, 4, levels);
+    else
+        levels_of_pairs(k, job, 2, levels);
     sky__tokens_restore_avx512(job, levels);
 }
 
