@@ -57,7 +57,10 @@ static inline void halves_of_words(__m512i *low, __m512i *high, __mmask64 a) {
 /* Adds fields to levels, which never carry into their symbols: but for an eighth bit, where planes
  * are of half steps. */
 INLINE void add_fields(const step_tables *t, const uint8_t *low, __m512i *k, __m512i *high) {
-    __m512i bytes = _mm512_permutexvar_epi8(t->field_from, _mm512_loadu_si512(low + t->low_at));
+    const uint8_t *in = low + t->low_at;
+    __m512i bytes = t->few_bytes ? _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)in))
+                                 : _mm512_loadu_si512(in);
+    bytes = _mm512_permutexvar_epi8(t->field_from, bytes);
     __m512i fields = _mm512_multishift_epi64_epi8(t->field_shift, bytes);
     *k = _mm512_ternarylogic_epi64(*k, fields, t->field_mask, 0xf8);
     if (t->carries)

@@ -47,6 +47,7 @@ typedef struct {
     __mmask64 fields;  /* that have bits */
     __mmask64 carries; /* fields of eight bits that are put one bit up */
     uint32_t low_at;   /* of the row's low bits */
+    bool few_bytes;    /* no more than 32 of them: fewer loads go across a line of the cache */
     __m512i room;
 } step_tables;
 

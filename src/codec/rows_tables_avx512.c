@@ -148,7 +148,9 @@ static inline void make_steps(decode_tables *all, const sky_coder *rows, uint32_
         if (signs)
             make_signs(t, shifts[0]);
         t->low_at = low_at;
-        low_at += 2u * ((uint32_t)shifts[0] + shifts[1] + shifts[2] + shifts[3]);
+        uint32_t low_bytes = 2u * ((uint32_t)shifts[0] + shifts[1] + shifts[2] + shifts[3]);
+        t->few_bytes = low_bytes <= 32;
+        low_at += low_bytes;
     }
 }
 
