@@ -84,32 +84,61 @@ INLINE void find_symbols(const step_tables *t, uint32_t h, stride *x) {
     x->label = _mm256_ternarylogic_epi64(x->label, above, _mm256_set1_epi8(4), 0x72);
 }
 
-INLINE __m256i look_up(const __m512i table[2], uint32_t h, __m256i label, a_bit a_is, __mmask32 a) {
+INLINE __m256i look_up(const __m512i table[2], uint32_t h, __m256i label, __mmask32 a) {
     __m256i x = _mm256_shuffle_epi8(half_of(&table[0], h), label);
-    return a_is == A_ZERO ? x : _mm256_mask_shuffle_epi8(x, a, half_of(&table[1], h), label);
+    return _mm256_mask_shuffle_epi8(x, a, half_of(&table[1], h), label);
+}
+
+/* Words of states, as their low and high bytes. */
+INLINE void take_words_apart(__m256i u, __m256i v, __m256i *low, __m256i *high) {
+    const __m256i apart = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
+    u = _mm256_shuffle_epi8(u, apart);
+    v = _mm256_shuffle_epi8(v, apart);
+    *low = _mm256_unpacklo_epi64(u, v);
+    *high = _mm256_unpackhi_epi64(u, v);
 }
 
 /* The states are stepped, all but the bytes from the stream: (high, slot − start) −
  * (256 − frequency) × high, as words. */
-INLINE void find_states(const step_tables *t, const uint8_t *trellis, a_bit a_is, uint32_t h,
-                        const stride *x, states *s) {
+INLINE void find_states(const step_tables *t, const uint8_t *trellis, uint32_t h, const stride *x,
+                        states *s) {
     const __m256i zero = _mm256_setzero_si256();
-    const __m256i apart = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
-    __mmask32 a = 0;
-    if (a_is != A_ZERO)
-        a = _mm256_test_epi8_mask(half_of(trellis, h), _mm256_set1_epi8(4));
-    __m256i less = look_up(t->less, h, x->label, a_is, a);
-    __m256i rest = _mm256_sub_epi8(s->low[h], look_up(t->start, h, x->label, a_is, a));
+    __mmask32 a = _mm256_test_epi8_mask(half_of(trellis, h), _mm256_set1_epi8(4));
+    __m256i less = look_up(t->factor, h, x->label, a);
+    __m256i rest = _mm256_sub_epi8(s->low[h], look_up(t->start, h, x->label, a));
     __m256i high = s->high[h];
     __m256i u = _mm256_mullo_epi16(_mm256_unpacklo_epi8(high, zero),
                                    _mm256_unpacklo_epi8(less, zero));
     __m256i v = _mm256_mullo_epi16(_mm256_unpackhi_epi8(high, zero),
                                    _mm256_unpackhi_epi8(less, zero));
-    u = _mm256_shuffle_epi8(_mm256_sub_epi16(_mm256_unpacklo_epi8(rest, high), u), apart);
-    v = _mm256_shuffle_epi8(_mm256_sub_epi16(_mm256_unpackhi_epi8(rest, high), v), apart);
-    s->low[h] = _mm256_unpacklo_epi64(u, v);
-    s->high[h] = _mm256_unpackhi_epi64(u, v);
+    u = _mm256_sub_epi16(_mm256_unpacklo_epi8(rest, high), u);
+    v = _mm256_sub_epi16(_mm256_unpackhi_epi8(rest, high), v);
+    take_words_apart(u, v, &s->low[h], &s->high[h]);
+}
+
+/* The same without a, in three operations less: slot − start + frequency × high, where a frequency
+ * above 127 is 256 less as a signed byte, so that 256 × high are missing. */
+INLINE void find_plain_states(const step_tables *t, uint32_t h, const stride *x, states *s) {
+    const __m256i one = _mm256_set1_epi8(1);
+    __m256i f = _mm256_shuffle_epi8(half_of(&t->factor[0], h), x->label);
+    __m256i start = _mm256_shuffle_epi8(half_of(&t->start[0], h), x->label);
+    __m256i rest = _mm256_sub_epi8(s->low[h], start), high = s->high[h], top;
+    __mmask32 missing = _mm256_cmple_epi8_mask(f, _mm256_setzero_si256());
+    __m256i u = _mm256_maddubs_epi16(_mm256_unpacklo_epi8(rest, high),
+                                     _mm256_unpacklo_epi8(one, f));
+    __m256i v = _mm256_maddubs_epi16(_mm256_unpackhi_epi8(rest, high),
+                                     _mm256_unpackhi_epi8(one, f));
+    take_words_apart(u, v, &s->low[h], &top);
+    s->high[h] = _mm256_mask_add_epi8(top, missing, top, high);
+}
+
+INLINE void step_states(const step_tables *t, const uint8_t *trellis, a_bit a_is, uint32_t h,
+                        const stride *x, states *s) {
+    if (a_is == A_ZERO)
+        find_plain_states(t, h, x, s);
+    else
+        find_states(t, trellis, h, x, s);
 }
 
 /* A byte for every state below 256. */
@@ -152,9 +181,9 @@ INLINE void step_chains(chain *a, chain *b, bool two, a_bit a_is) {
     for (uint32_t h = 0; two && h < 2; h++)
         find_symbols(b->t, h, &y[h]);
     for (uint32_t h = 0; h < 2; h++)
-        find_states(a->t, a->trellis, a_is, h, &x[h], &a->s);
+        step_states(a->t, a->trellis, a_is, h, &x[h], &a->s);
     for (uint32_t h = 0; two && h < 2; h++)
-        find_states(b->t, b->trellis, a_is, h, &y[h], &b->s);
+        step_states(b->t, b->trellis, a_is, h, &y[h], &b->s);
     for (uint32_t h = 0; h < 2; h++)
         a->in = refill(&a->s, h, a->in);
     for (uint32_t h = 0; two && h < 2; h++)

@@ -35,7 +35,7 @@ typedef struct {
     __m512i first[3]; /* without a: starts of numbers 4, 8 and 12; with: of 8, of 4 and 12 */
     __m512i middle;   /* of the middle of a quarter */
     __m512i odd;
-    __m512i less[2]; /* by a: 256 − frequency */
+    __m512i factor[2]; /* by a: 256 − frequency; without: the frequency, of which 256 is 0 */
     __m512i start[2];
     __m512i level;      /* (symbol − 7) << shift, its low byte, which may be all of it; twice that
                             where planes of plain rows are wide */

@@ -49,7 +49,8 @@ static inline void make_starts(step_tables *t, const uint8_t *tables, a_bit a_is
     for (uint32_t a = 0; a < (a_is == A_ZERO ? 1 : 2); a++) {
         __m512i f = frequencies_of(tables, a, signs), label = in_units(numbers());
         t->start[a] = _mm512_shuffle_epi8(starts_of(f), label);
-        t->less[a] = _mm512_sub_epi8(_mm512_setzero_si512(), _mm512_shuffle_epi8(f, label));
+        f = _mm512_shuffle_epi8(f, label);
+        t->factor[a] = a_is == A_ZERO ? f : _mm512_sub_epi8(_mm512_setzero_si512(), f);
         biased[a] = _mm512_xor_si512(t->start[a], _mm512_set1_epi8(-128));
     }
     t->odd = by_index(biased, a_is, odd);
