@@ -16,6 +16,8 @@ void sky__transform_restore_avx512(const sky_transform *t, const int16_t *sum,
                                    size_t head_bytes);
 /* Does sky__tokens_restore_avx512 take them? */
 bool sky__restores_by_chunks(const sky_transform *t);
+/* Does it take levels of steps, or of half steps? */
+bool sky__restores_steps(const sky_pairs_job *job);
 /* Tokens, an even number of them, whose sums and differences of levels are taken already.
  * Shape:  levels [token][channel]; out: the first token's */
 void sky__tokens_restore_avx512(const sky_pairs_job *job, const int16_t (*levels)[SKY_WIDTH_MAX]);

@@ -5,8 +5,7 @@
  *
  * What comes after the chains (rows_chain_avx512.h) is done for several pairs of tokens at once, so
  * that matrices and angles are loaded once for them. Planes are of half steps, 2k − a sgn k, but
- * narrow ones of plain rows, which are of steps: one shift more fits a byte then, and sums double
- * them for nothing.
+ * those of plain rows, which are of steps: one shift more fits a byte then.
  *
  * An escape is told by its level, which is below any other's until it is read: planes need no masks
  * of where escapes are unless there are some. */
@@ -54,27 +53,24 @@ static inline void halves_of_words(__m512i *low, __m512i *high, __mmask64 a) {
     *high = _mm512_mask_sub_epi8(top, borrow, top, one);
 }
 
-/* Adds fields to levels, which never carry into their symbols: but for an eighth bit, where planes
- * are of half steps. */
-INLINE void add_fields(const step_tables *t, const uint8_t *low, __m512i *k, __m512i *high) {
+/* Adds fields to levels' low bytes, which never carry into their symbols. */
+INLINE __m512i add_fields(const step_tables *t, const uint8_t *low, __m512i k) {
     const uint8_t *in = low + t->low_at;
     __m512i bytes = t->few_bytes ? _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)in))
                                  : _mm512_loadu_si512(in);
     bytes = _mm512_permutexvar_epi8(t->field_from, bytes);
     __m512i fields = _mm512_multishift_epi64_epi8(t->field_shift, bytes);
-    *k = _mm512_ternarylogic_epi64(*k, fields, t->field_mask, 0xf8);
-    if (t->carries)
-        *high = _mm512_mask_add_epi8(*high, t->carries & _mm512_movepi8_mask(bytes), *high,
-                                     _mm512_set1_epi8(1));
+    return _mm512_ternarylogic_epi64(k, fields, t->field_mask, 0xf8);
 }
 
 /* A step's symbols to its planes; the trellis goes on. Returns the bytes that tell of escapes. */
 INLINE __m512i finish_step(sky_coder *rows, const step_tables *t, uint32_t half, uint32_t place,
-                           __m512i label, const uint8_t *low, a_bit a_is, bool wide, planes *out) {
+                           __m512i label, const uint8_t *low, a_bit a_is, planes *out) {
+    bool wide = t->wide;
     __m512i k = _mm512_shuffle_epi8(t->level, label);
     __m512i high = wide ? _mm512_shuffle_epi8(t->level_high, label) : k;
     if (t->fields)
-        add_fields(t, low, &k, &high);
+        k = add_fields(t, low, k);
     if (a_is != A_ZERO) {
         uint8_t *trellis = rows->trellis[half] + place;
         __m512i state = _mm512_load_si512(trellis);
@@ -94,21 +90,24 @@ INLINE __m512i finish_step(sky_coder *rows, const step_tables *t, uint32_t half,
     return wide ? high : k;
 }
 
-/* Levels that travel whole, into planes that are wide. SIZE_MAX: one is too large. */
+/* High bytes of all steps. */
+static void widen(planes *p, uint32_t steps) {
+    for (uint32_t step = 0; step < steps; step++)
+        if (!(p->wide >> step & 1))
+            _mm512_store_si512(p->high + step * SKY_LANES,
+                               sign_of(_mm512_load_si512(p->low + step * SKY_LANES)));
+    p->wide = UINT8_MAX;
+}
+
+/* Levels that travel whole, into planes that become wide. SIZE_MAX: one is too large. */
 static size_t patch_escapes(sky_coder *rows, uint32_t half, const uint8_t *in, planes *out) {
     uint64_t escapes[STEPS_MAX];
     size_t used = 0;
     for (uint32_t step = 0; step < rows->steps; step++) {
-        uint32_t place = step * SKY_LANES;
-        __m512i low = _mm512_load_si512(out->low + place), high = sign_of(low);
-        escapes[step] = escapes_among(out->wide ? _mm512_load_si512(out->high + place) : low);
-        if (out->wide)
-            continue;
-        _mm512_store_si512(out->high + place, high);
-        if (a_of(rows) == A_ZERO)
-            _mm512_store_si512(out->low + place, _mm512_add_epi8(low, low));
+        const uint8_t *told = out->wide >> step & 1 ? out->high : out->low;
+        escapes[step] = escapes_among(_mm512_load_si512(told + step * SKY_LANES));
     }
-    out->wide = true;
+    widen(out, rows->steps);
     for (uint32_t step = 0; step < rows->steps; step++)
         for (uint64_t left = escapes[step]; left; left &= left - 1, used += 2) {
             uint32_t i = step * SKY_LANES + (uint32_t)__builtin_ctzll(left);
@@ -116,7 +115,7 @@ static size_t patch_escapes(sky_coder *rows, uint32_t half, const uint8_t *in, p
             if (k > SKY_LEVEL_MAX || k < -SKY_LEVEL_MAX)
                 return SIZE_MAX;
             uint32_t before = out->low[i]; /* 2k + a of another level */
-            int32_t n = 2 * k - (int32_t)(before & 1) * sign;
+            int32_t n = a_of(rows) == A_ZERO ? k : 2 * k - (int32_t)(before & 1) * sign;
             out->low[i] = (uint8_t)n;
             out->high[i] = (uint8_t)((uint32_t)n >> 8);
             if (rows->exact && half == 0)
@@ -161,7 +160,7 @@ INLINE void begin_row(row *r, chain *c, uint32_t half, planes *out) {
 INLINE void finish(row *r, const chain *c, uint32_t back, uint32_t half, uint32_t step,
                    __m512i label, a_bit a_is) {
     __m512i told = finish_step(r->rows, c->t - back, half, step * SKY_LANES, label, r->low, a_is,
-                               r->tables->wide[half], r->out);
+                               r->out);
     r->least = _mm512_min_epi8(r->least, told);
 }
 
@@ -197,21 +196,20 @@ INLINE void decode_row(row *r, row *q, chain *a, chain *b, bool two, a_bit a_is,
         end_row(q, b, half);
 }
 
-/* Half steps of 64 channels. */
-static inline void half_steps_of(const order_tables *o, const planes *p, uint32_t steps, bool plain,
-                                 __m512i n[2]) {
-    levels_of(o, p, steps, p->wide, n);
-    for (uint32_t i = 0; plain && !p->wide && i < 2; i++)
-        n[i] = _mm512_add_epi16(n[i], n[i]);
-}
-
-static void levels_by_channel(const decode_tables *t, uint32_t half, const planes *p,
+/* Half steps. */
+static void levels_by_channel(const decode_tables *t, uint32_t half, planes *p,
                               const sky_coder *rows, int16_t *levels) {
+    bool wide = p->wide;
+    if (wide)
+        widen(p, rows->steps);
     for (uint32_t step = 0; step < rows->steps; step++, levels += SKY_LANES) {
         __m512i n[2];
-        half_steps_of(&t->order[half][step], p, rows->steps, a_of(rows) == A_ZERO, n);
-        _mm512_storeu_si512(levels, n[0]);
-        _mm512_storeu_si512(levels + 32, n[1]);
+        levels_of(&t->order[half][step], p, rows->steps, wide, n);
+        for (uint32_t i = 0; i < 2; i++) {
+            if (a_of(rows) == A_ZERO)
+                n[i] = _mm512_add_epi16(n[i], n[i]);
+            _mm512_storeu_si512(levels + 32 * i, n[i]);
+        }
     }
 }
 
@@ -235,27 +233,25 @@ size_t sky__row_decode_avx512(sky_coder *rows, const sky_tables *tables, uint32_
 
 /* ---- from rows to tokens ---- */
 
-/* A row's planes as they are put in order, both of half steps where they are `wide`. */
+/* A row's planes as they are put in order: high bytes too where they are `wide`. */
 typedef struct {
     __m512i low[STEPS_MAX];
     __m512i high[STEPS_MAX];
 } row_planes;
 
-INLINE void load_planes(const planes *p, uint32_t steps, bool plain, bool wide, row_planes *out) {
+INLINE void load_planes(const planes *p, uint32_t steps, bool wide, row_planes *out) {
     for (uint32_t step = 0; step < steps; step++) {
         __m512i low = out->low[step] = _mm512_load_si512(p->low + step * SKY_LANES);
-        if (wide && p->wide)
+        if (wide && p->wide >> step & 1)
             out->high[step] = _mm512_load_si512(p->high + step * SKY_LANES);
         else if (wide)
             out->high[step] = sign_of(low);
-        if (wide && !p->wide && plain)
-            out->low[step] = _mm512_add_epi8(low, low);
     }
 }
 
-/* Half steps of 64 channels of two tokens from two planes each of sums and differences. */
-INLINE void wide_levels(const order_tables *const o[2], uint32_t steps, const row_planes p[2],
-                        __m512i n[2][2]) {
+/* Sums and differences of 64 channels of two tokens, or twice these, from two planes each. */
+INLINE void wide_levels(const order_tables *const o[2], uint32_t steps, bool twice,
+                        const row_planes p[2], __m512i n[2][2]) {
     __m512i low[2], high[2];
     for (uint32_t half = 0; half < 2; half++) {
         low[half] = reorder(o[half], p[half].low, steps);
@@ -268,13 +264,17 @@ INLINE void wide_levels(const order_tables *const o[2], uint32_t steps, const ro
         n[0][i] = _mm512_add_epi16(sum[i], difference[i]);
         n[1][i] = _mm512_sub_epi16(sum[i], difference[i]);
     }
+    for (uint32_t i = 0; twice && i < 2; i++) {
+        n[0][i] = _mm512_add_epi16(n[0][i], n[0][i]);
+        n[1][i] = _mm512_add_epi16(n[1][i], n[1][i]);
+    }
 }
 
 /* The same from one plane each. */
-INLINE void narrow_levels(const order_tables *const o[2], uint32_t steps, bool plain,
+INLINE void narrow_levels(const order_tables *const o[2], uint32_t steps, bool twice,
                           const row_planes p[2], __m512i n[2][2]) {
-    const __m512i sign = _mm512_set1_epi8(-128), ones = _mm512_set1_epi8(plain ? 2 : 1);
-    const __m512i by_turns = _mm512_set1_epi16(plain ? (short)0xfe02 : (short)0xff01);
+    const __m512i sign = _mm512_set1_epi8(-128), ones = _mm512_set1_epi8(twice ? 2 : 1);
+    const __m512i by_turns = _mm512_set1_epi16(twice ? (short)0xfe02 : (short)0xff01);
     __m512i sum = reorder(o[0], p[0].low, steps), difference = reorder(o[1], p[1].low, steps);
     __m512i both[2] = {_mm512_unpacklo_epi8(sum, difference),
                        _mm512_unpackhi_epi8(sum, difference)};
@@ -287,19 +287,19 @@ INLINE void narrow_levels(const order_tables *const o[2], uint32_t steps, bool p
 /* Levels of two tokens: sums and differences of their rows'. Planes are loaded once and stay in
  * registers, where there are enough and the loop is not unrolled; they are `most` steps, a constant
  * and a power of two, of which the row has `steps`. */
-INLINE void levels_of_tokens(const decode_tables *t, uint32_t steps, uint32_t most, bool plain,
+INLINE void levels_of_tokens(const decode_tables *t, uint32_t steps, uint32_t most, bool twice,
                              bool wide, const planes p[2], int16_t (*levels)[SKY_WIDTH_MAX]) {
     row_planes rows[2];
-    load_planes(&p[0], most, plain, wide, &rows[0]);
-    load_planes(&p[1], most, plain, wide, &rows[1]);
+    load_planes(&p[0], most, wide, &rows[0]);
+    load_planes(&p[1], most, wide, &rows[1]);
 #pragma GCC unroll 1
     for (uint32_t step = 0; step < steps; step++) {
         const order_tables *const o[2] = {&t->order[0][step], &t->order[1][step]};
         __m512i n[2][2];
         if (wide)
-            wide_levels(o, most, rows, n);
+            wide_levels(o, most, twice, rows, n);
         else
-            narrow_levels(o, most, plain, rows, n);
+            narrow_levels(o, most, twice, rows, n);
         for (uint32_t i = 0; i < 2; i++) {
             _mm512_store_si512(levels[0] + step * SKY_LANES + 32 * i, n[0][i]);
             _mm512_store_si512(levels[1] + step * SKY_LANES + 32 * i, n[1][i]);
@@ -313,7 +313,7 @@ typedef struct {
     planes p[SKY_PAIRS_MAX][2];
 } tokens;
 
-static void restore_one_by_one(const tokens *k, const sky_pairs_job *job) {
+static void restore_one_by_one(tokens *k, const sky_pairs_job *job) {
     _Alignas(64) int16_t levels[2][SKY_WIDTH_MAX];
     for (uint32_t i = 0; i < job->pairs; i++) {
         uint8_t *out = job->out + 2 * i * job->token_bytes;
@@ -329,15 +329,15 @@ static void restore_one_by_one(const tokens *k, const sky_pairs_job *job) {
 INLINE void levels_of_pairs(const tokens *k, const sky_pairs_job *job, uint32_t most,
                             int16_t (*levels)[SKY_WIDTH_MAX]) {
     uint32_t steps = job->rows->steps;
-    bool plain = job->rows->plain;
+    bool twice = job->rows->plain && !sky__restores_steps(job);
     for (uint32_t i = 0; i < job->pairs; i++, levels += 2)
         if (k->p[i][0].wide || k->p[i][1].wide)
-            levels_of_tokens(k->tables, steps, most, plain, true, k->p[i], levels);
+            levels_of_tokens(k->tables, steps, most, twice, true, k->p[i], levels);
         else
-            levels_of_tokens(k->tables, steps, most, plain, false, k->p[i], levels);
+            levels_of_tokens(k->tables, steps, most, twice, false, k->p[i], levels);
 }
 
-static void restore(const tokens *k, const sky_pairs_job *job) {
+static void restore(tokens *k, const sky_pairs_job *job) {
     _Alignas(64) int16_t levels[2 * SKY_PAIRS_MAX][SKY_WIDTH_MAX];
     uint32_t steps = job->rows->steps;
     if (!sky__restores_by_chunks(job->t)) {
@@ -364,7 +364,7 @@ INLINE bool goes_on(const sky_pairs_job *job, const row *r, const chain *c, uint
            used + job->pair_bytes_max <= job->room;
 }
 
-INLINE void end_tokens(const tokens *k, const row *r, const chain *c, uint32_t pairs,
+INLINE void end_tokens(tokens *k, const row *r, const chain *c, uint32_t pairs,
                        sky_pairs_job *job) {
     size_t used = (size_t)(c->in - job->in);
     bool damaged = r->failed || used > job->bytes;

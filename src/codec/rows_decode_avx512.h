@@ -37,17 +37,16 @@ typedef struct {
     __m512i odd;
     __m512i factor[2]; /* by a: 256 − frequency; without: the frequency, of which 256 is 0 */
     __m512i start[2];
-    __m512i level;      /* (symbol − 7) << shift, its low byte, which may be all of it; twice that
-                            where planes of plain rows are wide */
-    __m512i level_high; /* and its high byte */
-    __m512i signs;      /* lossless half 1: sign in bit 7, mantissa where the element has it */
-    __m512i field_from; /* a row's low bits for eight fields, in eight bytes */
+    __m512i level;       /* (symbol − 7) << shift, its low byte, which may be all of it */
+    __m512i level_high;  /* and its high byte */
+    __m512i signs;       /* lossless half 1: sign in bit 7, mantissa where the element has it */
+    __m512i field_from;  /* a row's low bits for eight fields, in eight bytes */
     __m512i field_shift; /* where in those a field begins */
     __m512i field_mask;
-    __mmask64 fields;  /* that have bits */
-    __mmask64 carries; /* fields of eight bits that are put one bit up */
-    uint32_t low_at;   /* of the row's low bits */
-    bool few_bytes;    /* no more than 32 of them: fewer loads go across a line of the cache */
+    bool wide;        /* a level without an escape may not fit a byte */
+    __mmask64 fields; /* that have bits */
+    uint32_t low_at;  /* of the row's low bits */
+    bool few_bytes;   /* no more than 32 of them: fewer loads go across a line of the cache */
     __m512i room;
 } step_tables;
 
@@ -62,7 +61,7 @@ typedef struct {
 typedef struct {
     step_tables step[2][STEPS_MAX];
     order_tables order[2][STEPS_MAX];
-    bool wide[2]; /* some level without an escape may not fit a byte */
+    uint8_t wide[2]; /* bits of the steps that are */
 } decode_tables;
 
 _Static_assert(sizeof(decode_tables) <= sizeof(sky_tables), "tables are too large");
@@ -74,11 +73,12 @@ static inline a_bit a_of(const sky_coder *rows) {
     return !rows->plain ? A_STEPPED : rows->exact ? A_GIVEN : A_ZERO;
 }
 
-/* A row by position: bytes of 2k − a sgn k. The high ones are there if it is wide. */
+/* A row by position: bytes of k where it is plain, of 2k − a sgn k where it is not. High ones are there of the steps that are wide; those of
+ * others are the signs of the low ones. */
 typedef struct {
     _Alignas(64) uint8_t low[SKY_WIDTH_MAX];
     _Alignas(64) uint8_t high[SKY_WIDTH_MAX];
-    bool wide;
+    uint8_t wide; /* bits of steps; 0: the row is narrow */
 } planes;
 
 /* ---- into the order of channels ---- */
@@ -102,7 +102,7 @@ static inline __m512i sign_of(__m512i bytes) {
     return _mm512_movm_epi8(_mm512_movepi8_mask(bytes));
 }
 
-/* Levels of 64 channels. */
+/* Levels of 64 channels. Wide: every step is. */
 static inline void levels_of(const order_tables *o, const planes *p, uint32_t steps, bool wide,
                              __m512i n[2]) {
     __m512i low = reorder(o, (const __m512i *)p->low, steps);

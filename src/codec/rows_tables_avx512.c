@@ -100,24 +100,22 @@ static inline void make_levels(step_tables *t, __m512i table, __m512i shift, a_b
     t->level_high = bytes_of(_mm512_srli_epi16(level[0], 8), _mm512_srli_epi16(level[1], 8));
 }
 
-/* Fields of `width` bits, to be put `up` bits further up (0 or 1) than they lie. */
-static inline void make_fields(step_tables *t, const uint8_t *widths, uint32_t up) {
+/* Fields of `width` bits. */
+static inline void make_fields(step_tables *t, const uint8_t *widths) {
     const uint8_t before[4] = {0, (uint8_t)(2 * widths[0]), (uint8_t)(2 * (widths[0] + widths[1])),
                                (uint8_t)(2 * (widths[0] + widths[1] + widths[2]))};
     __m512i width = of_units(widths), from;
-    const __m512i place = _mm512_set1_epi64(0x0706050403020100), one = _mm512_set1_epi8(1);
+    const __m512i place = _mm512_set1_epi64(0x0706050403020100);
     const __m128i masks = _mm_setr_epi8(0, 1, 3, 7, 15, 31, 63, 127, -1, 0, 0, 0, 0, 0, 0, 0);
     __m512i two = _mm512_add_epi8(width, width), four = _mm512_add_epi8(two, two);
     __m512i at = _mm512_maskz_mov_epi8(0xaaaaaaaaaaaaaaaau, width);
     at = _mm512_mask_add_epi8(at, 0xccccccccccccccccu, at, two);
     at = _mm512_mask_add_epi8(at, 0xf0f0f0f0f0f0f0f0u, at, four);
-    __m512i mask = _mm512_shuffle_epi8(in_units(masks), width);
     from = _mm512_add_epi8(of_units(before), place);
     t->field_from = _mm512_mask_add_epi8(from, 0xff00ff00ff00ff00u, from, width);
     t->fields = _mm512_test_epi8_mask(width, width);
-    t->carries = up ? _mm512_cmpeq_epi8_mask(width, _mm512_set1_epi8(8)) : 0;
-    t->field_shift = up ? _mm512_sub_epi8(at, one) : at;
-    t->field_mask = up ? _mm512_add_epi8(mask, mask) : mask;
+    t->field_shift = at;
+    t->field_mask = _mm512_shuffle_epi8(in_units(masks), width);
 }
 
 /* Lossless half 1. */
@@ -129,25 +127,34 @@ static inline void make_signs(step_tables *t, uint32_t shift) {
     t->signs = in_units(_mm_or_si128(sign, _mm_slli_epi16(mantissa, shift < 8 ? 5 : 0)));
 }
 
+/* Bits of the steps that have a shift above `most`. */
+static inline uint8_t steps_above(const sky_coder *rows, uint32_t half, uint32_t most) {
+    uint32_t steps = 0;
+    for (uint32_t unit = 0; unit < sky_rows_units(rows); unit++)
+        steps |= (uint32_t)(rows->shift[half][unit] > most) << unit / 4;
+    return (uint8_t)steps;
+}
+
+/* Half steps need a bit more than steps, which plain rows are of. */
+static inline uint8_t wide_steps(const sky_coder *rows, uint32_t half, a_bit a_is) {
+    return rows->exact && half ? UINT8_MAX : steps_above(rows, half, a_is == A_ZERO ? 4 : 3);
+}
+
 static inline void make_steps(decode_tables *all, const sky_coder *rows, uint32_t half,
                               a_bit a_is) {
-    bool signs = rows->exact && half, wide = signs;
-    uint32_t low_at = 0, up;
-    for (uint32_t unit = 0; unit < sky_rows_units(rows); unit++)
-        wide |= rows->shift[half][unit] > (a_is == A_ZERO ? 4 : 3);
-    all->wide[half] = wide;
-    up = wide && a_is == A_ZERO;
+    bool signs = rows->exact && half;
+    uint32_t low_at = 0;
+    all->wide[half] = wide_steps(rows, half, a_is);
     for (uint32_t step = 0; step < rows->steps; step++) {
         step_tables *t = &all->step[half][step];
         const uint8_t *tables = &rows->table[half][4 * step],
                       *shifts = &rows->shift[half][4 * step];
-        __m512i shift = of_units(shifts);
         make_starts(t, tables, a_is, signs);
-        make_levels(t, of_units(tables), _mm512_add_epi8(shift, _mm512_set1_epi8((char)up)), a_is,
-                    signs);
-        make_fields(t, shifts, up);
+        make_levels(t, of_units(tables), of_units(shifts), a_is, signs);
+        make_fields(t, shifts);
         if (signs)
             make_signs(t, shifts[0]);
+        t->wide = all->wide[half] >> step & 1;
         t->low_at = low_at;
         uint32_t low_bytes = 2u * ((uint32_t)shifts[0] + shifts[1] + shifts[2] + shifts[3]);
         t->few_bytes = low_bytes <= 32;

@@ -28,6 +28,7 @@ typedef struct {
     size_t matrix_pitch;
     bool pairs;
     bool klt;
+    bool large; /* decode, pairs: something of `scaled` may not be doubled (AVX-512 alone asks) */
     float scale[2]; /* encode: of a pair, of a single row: 1/√2/D, 1/D; decode: D/√2, D */
     _Alignas(64) float mean[SKY_WIDTH_MAX];
     _Alignas(64) float scaled[4][SKY_WIDTH_MAX / 2];  /* decode, pairs: matrix × scale */

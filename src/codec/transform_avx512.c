@@ -366,6 +366,11 @@ bool sky__restores_by_chunks(const sky_transform *t) {
     return t->klt || in_chunks(t);
 }
 
+/* Plain levels: n (2 g) is 2 n g to the last bit, unless 2 g is no number any more. */
+bool sky__restores_steps(const sky_pairs_job *job) {
+    return job->rows->plain && !job->t->klt && !job->t->large;
+}
+
 INLINE __m512 float_of_levels(const int16_t *n) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_load_si256((const __m256i *)n)));
 }
@@ -403,14 +408,16 @@ typedef struct {
     __m512 scale;
 } columns;
 
-INLINE columns columns_of(const sky_transform *t, uint32_t head, uint32_t pair) {
+INLINE columns columns_of(const sky_pairs_job *job, uint32_t head, uint32_t pair) {
+    const sky_transform *t = job->t;
+    const __m512 step = _mm512_set1_ps(sky__restores_steps(job) ? 2.0f : 1.0f);
     uint32_t first = head + pair, second = first + t->dim / 2;
     columns k = {.first = first, .second = second, .pair = pair};
     k.mean[0] = _mm512_loadu_ps(t->mean + first);
     k.mean[1] = _mm512_loadu_ps(t->mean + second);
-    k.scale = _mm512_set1_ps(t->scale[0]);
+    k.scale = _mm512_mul_ps(_mm512_set1_ps(t->scale[0]), step);
     for (uint32_t i = 0; t->pairs && i < 4; i++)
-        k.g[i] = _mm512_loadu_ps(t->scaled[i] + head / 2 + pair);
+        k.g[i] = _mm512_mul_ps(_mm512_loadu_ps(t->scaled[i] + head / 2 + pair), step);
     return k;
 }
 
@@ -446,7 +453,7 @@ INLINE void store_couples(const columns *k, couples v, uint8_t *out) {
 INLINE void restore_chunk(const sky_pairs_job *job, const int16_t (*levels)[SKY_WIDTH_MAX],
                           uint32_t head, uint32_t pair, uint8_t *out, bool pairs, bool turned) {
     sky_transform *t = job->t;
-    const columns k = columns_of(t, head, pair);
+    const columns k = columns_of(job, head, pair);
     const size_t token_bytes = job->token_bytes;
     const angles none = {_mm512_setzero_ps(), _mm512_setzero_ps()};
     angles now[2] = {none, none}, two = none;
@@ -558,12 +565,16 @@ void sky__transform_turn_on_avx512(sky_transform *t) {
 void sky__transform_scale_avx512(sky_transform *t, uint32_t which) {
     uint32_t pairs = t->heads * (t->dim / 2);
     __m512 scale = _mm512_set1_ps(t->scale[which]);
+    __mmask16 large = 0;
     for (uint32_t c = 0; t->pairs && c < 4; c++)
         for (uint32_t p = 0; p < pairs; p += LANES) {
             __m512 m = _mm512_maskz_loadu_ps(first_lanes(pairs - p),
                                              t->matrix + c * t->matrix_pitch + p);
-            _mm512_store_ps(t->scaled[c] + p, _mm512_mul_ps(m, scale));
+            __m512 g = _mm512_mul_ps(m, scale);
+            large |= _mm512_cmp_ps_mask(_mm512_abs_ps(g), _mm512_set1_ps(0x1p127f), _CMP_NLT_UQ);
+            _mm512_store_ps(t->scaled[c] + p, g);
         }
+    t->large = large;
 }
 
 /* ---- encoding ---- */
