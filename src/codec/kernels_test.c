@@ -160,6 +160,34 @@ static void streams_are_the_same_of_every_head_dim(void **state) {
     assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
 }
 
+/* D × matrix is a number here and 2 D × matrix is none: kernels that double it must not. */
+static void matrices_that_cannot_be_doubled(void **state) {
+    (void)state;
+    enum { DIM = 64, AT_D = SKY_STREAM_HEADER_BYTES + 4 };
+    const float huge = 1e36f;
+    float g[DIM / 2][4];
+    world w = {.shape = {0, SKY_KV_V, SKY_ELEMENT_F16, 6, 1, DIM, 0},
+               .how = {.level = SKY_LEVEL_8, .plain = true}};
+    sky_profile_layer layer = {1, DIM, DIM, 0};
+    sky_rope rope;
+    assert_int_equal(sky_rope_init(&rope, SKY_ROPE_NEOX, DIM, 10000, 1, NULL), SKY_OK);
+    for (uint32_t i = 0; i < DIM / 2; i++)
+        memcpy(g[i], (float[4]){300, 0, 0, 300}, sizeof g[i]);
+    assert_int_equal(sky_profile_create(&(sky_profile_shape){1, &layer, 1, &rope, {0}}, &w.profile),
+                     SKY_OK);
+    assert_int_equal(sky_profile_set_pairs(w.profile, 0, SKY_KV_V, &g[0][0]), SKY_OK);
+    assert_int_equal(sky_profile_seal(w.profile), SKY_OK);
+    w.elements = fixture_elements(1, &w.shape, NULL);
+    assert_int_equal(sky_codec_kernels_use("scalar"), SKY_OK);
+    w.stream = fixture_encode(w.profile, &w.shape, &w.how, w.elements, &w.bytes);
+    memcpy(w.stream + AT_D, &huge, sizeof huge);
+    for (size_t i = 0; i < OTHERS; i++)
+        if (sky_codec_kernels_use(others[i]) == SKY_OK)
+            check_decode(&w, others[i]);
+    drop(&w);
+    assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
+}
+
 /* ---- rows of noise, in which every byte means something ---- */
 
 typedef struct {
@@ -321,6 +349,7 @@ static void the_best_is_chosen_and_names_are_checked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_are_the_same_of_every_head_dim),
+        cmocka_unit_test(matrices_that_cannot_be_doubled),
         cmocka_unit_test(rows_of_noise_are_the_same),
         cmocka_unit_test(exponents_past_the_byte_are_refused),
         cmocka_unit_test(the_best_is_chosen_and_names_are_checked),
