@@ -73,8 +73,8 @@ static inline a_bit a_of(const sky_coder *rows) {
     return !rows->plain ? A_STEPPED : rows->exact ? A_GIVEN : A_ZERO;
 }
 
-/* A row by position: bytes of k where it is plain, of 2k − a sgn k where it is not. High ones are there of the steps that are wide; those of
- * others are the signs of the low ones. */
+/* A row by position: bytes of k where it is plain, of 2k − a sgn k where it is not. High ones are
+ * there of the steps that are wide; those of others are the signs of the low ones. */
 typedef struct {
     _Alignas(64) uint8_t low[SKY_WIDTH_MAX];
     _Alignas(64) uint8_t high[SKY_WIDTH_MAX];
