@@ -78,19 +78,36 @@ typedef struct {
     uint32_t form_count;
     sky_form forms[SKY_PACER_FORMS_MAX];
     sky_time compute_ns; /* the engine's time for it on top of all before; 0: it does not compute */
+    /* with a window, of each form: its first part, and its second where the first is there */
+    uint64_t lead_bytes[SKY_PACER_FORMS_MAX];
+    uint64_t rest_bytes[SKY_PACER_FORMS_MAX];
 } sky_segment;
 
 typedef struct {
     sky_time deadline_ns; /* on the clock of `now`; 0: as soon as possible, in whatever form */
     uint32_t slices;      /* pieces of a form that decode alone, 1 … SKY_PACER_SLICES_MAX; 0: 1 */
+    uint32_t window;      /* segments at a prefix's end that it needs both parts of; 0: see below */
     uint32_t flights_max; /* requests under way at once; 0: SKY_PACER_FLIGHTS_MAX */
     double risk;          /* of a context later than its deadline; 0: 0.01 */
     bool no_refining;     /* end as soon as everything is there in some form */
     bool no_hedging;      /* never ask two sources for the same */
+    bool all_or_nothing;  /* with a window: never settle for a shorter prefix */
 } sky_pacer_options;
 
+/* A window: layers that look back so many tokens and no farther. A prefix needs their rows of its
+ * last segments alone, so a form has two parts, the lead, which every prefix needs, and the rest,
+ * and these are its slices. What is there of a longer prefix is then no shorter one: its rest is
+ * that of other segments.
+ *
+ *     segments       0    1    2    3    4    5    6    7       window 2
+ *     all of them    lead lead lead lead lead lead LEAD+REST
+ *     the first 5    lead lead lead LEAD+REST
+ *
+ * So when the whole cannot come in time any more, not even in its smallest forms, the planner makes
+ * for the longest prefix that can, and back when the link has recovered. No engine computes. */
+
 typedef enum {
-    SKY_PACE_GET = 1,     /* ask `source` for slices [slice, slices) of `form` of `segment` */
+    SKY_PACE_GET = 1,     /* ask `source` for slices [slice, slice_end) of `form` of `segment` */
     SKY_PACE_CANCEL = 2,  /* give request up */
     SKY_PACE_COMPUTE = 3, /* the engine is to compute `segment`; all before it is there */
     SKY_PACE_END = 4,     /* over: see sky_pacer_report */
@@ -103,13 +120,14 @@ typedef struct {
     uint32_t form;
     uint32_t source;
     uint32_t slice;
+    uint32_t slice_end;
     uint64_t bytes; /* GET: expected */
 } sky_pace;
 
 /* What a context came to, or has come to so far. */
 typedef struct {
     sky_verdict verdict;   /* HIT: all is there; RECOMPUTE: segments from `leading` on are not */
-    uint32_t leading;      /* segments from the first on that are there */
+    uint32_t leading;      /* segments from the first on that are there, as a prefix needs them */
     uint32_t loaded;       /* segments there from a source */
     uint32_t computed;     /* … from the engine */
     double loss;           /* a token, over the segments that are there */
@@ -126,7 +144,8 @@ typedef struct sky_pacer sky_pacer;
 /* Begin a context.
  * Shape:  segments [count], links [link_count]: one for each source, the preferred first
  * Owner:  segments and links stay the caller's and must outlive the pacer; links are written
- * Errors: SKY_E_PARAM (counts, forms out of order, slices), SKY_E_NOMEM */
+ * Errors: SKY_E_PARAM (counts, forms out of order, slices, a window with slices, without parts or
+ *         beside an engine), SKY_E_NOMEM */
 SKY_API sky_status sky_pacer_create(const sky_segment *segments, uint32_t count, sky_link *links,
                                     uint32_t link_count, const sky_pacer_options *options,
                                     sky_time now, sky_pacer **out);
@@ -188,7 +207,8 @@ typedef struct {
 /* Load a context through a cache. Returns when all is there, or at the deadline, but not while the
  * engine computes. Slice i of a form of b bytes and s slices is its bytes [b×i/s, b×(i+1)/s).
  * Shape:  as sky_pacer_create; segments' compute_ns is ignored without env->compute
- * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_IO; what tiers say makes a segment missing, no error */
+ * Errors: SKY_E_PARAM (a window, too), SKY_E_NOMEM, SKY_E_IO; what tiers say makes a segment
+ *         missing, no error */
 SKY_API sky_status sky_pacer_load(const sky_pacer_env *env, const sky_segment *segments,
                                   uint32_t count, sky_link *links, uint32_t link_count,
                                   const sky_pacer_options *options, sky_pacer_report *out,
@@ -254,6 +274,7 @@ typedef struct {
     double loss_oracle;    /* the oracle's over the same contexts */
     double complete_ms;    /* mean time until complete, over the same contexts */
     double computed_share; /* of segments */
+    double leading_share;  /* of segments: what the engine is given, in time or not; 0 of rivals */
     double wasted_share;   /* of bytes */
     uint32_t given_up;
     uint32_t hedged;

@@ -21,7 +21,7 @@
 /* ---- what is there ---- */
 
 bool sky__pacer_present(const sky_pacer *p, uint32_t segment) {
-    return p->state[segment].computed || p->state[segment].held == p->options.slices;
+    return p->state[segment].computed || p->state[segment].held >= sky__pacer_needed(p, segment);
 }
 
 bool sky__pacer_offered(const sky_pacer *p, uint32_t segment, uint32_t form) {
@@ -33,18 +33,42 @@ bool sky__pacer_offered(const sky_pacer *p, uint32_t segment, uint32_t form) {
 
 double sky__pacer_held_loss(const sky_pacer *p, uint32_t segment) {
     const sky_pacer_segment *s = &p->state[segment];
+    uint32_t needed = sky__pacer_needed(p, segment), held = s->held < needed ? s->held : needed;
     double loss = 0;
-    if (s->computed || s->held == 0)
+    if (s->computed || held == 0)
         return 0;
-    for (uint32_t i = 0; i < s->held; i++)
+    for (uint32_t i = 0; i < held; i++)
         loss += p->segments[segment].forms[s->forms[i]].loss;
-    return loss / s->held;
+    return loss / held;
+}
+
+uint32_t sky__pacer_needed(const sky_pacer *p, uint32_t segment) {
+    uint32_t window = p->options.window;
+    if (segment >= p->aim)
+        return 0;
+    return window > 0 && segment + window < p->aim ? 1 : p->options.slices;
+}
+
+uint32_t sky__pacer_slice_end(const sky_pacer *p, uint32_t segment, uint32_t form) {
+    const sky_segment *s = &p->segments[segment];
+    bool alone = p->options.window > 0 && s->lead_bytes[form] < s->forms[form].bytes;
+    return alone ? sky__pacer_needed(p, segment) : p->options.slices;
+}
+
+uint64_t sky__pacer_bytes(const sky_pacer *p, uint32_t segment, uint32_t form, uint32_t first_slice,
+                          uint32_t slice_end) {
+    const sky_segment *s = &p->segments[segment];
+    uint64_t bytes = s->forms[form].bytes;
+    if (p->options.window == 0)
+        return bytes * slice_end / p->options.slices - bytes * first_slice / p->options.slices;
+    if (first_slice >= slice_end)
+        return 0;
+    return first_slice > 0 ? s->rest_bytes[form] : slice_end > 1 ? bytes : s->lead_bytes[form];
 }
 
 uint64_t sky__pacer_slice_bytes(const sky_pacer *p, uint32_t segment, uint32_t form,
                                 uint32_t first_slice) {
-    uint64_t bytes = p->segments[segment].forms[form].bytes;
-    return bytes - bytes * first_slice / p->options.slices;
+    return sky__pacer_bytes(p, segment, form, first_slice, sky__pacer_slice_end(p, segment, form));
 }
 
 static uint32_t first_missing(const sky_pacer *p) {
@@ -54,7 +78,19 @@ static uint32_t first_missing(const sky_pacer *p) {
     return i;
 }
 
+/* Segments of the longest prefix that is there. */
+static uint32_t leading(const sky_pacer *p) {
+    return p->options.window > 0 ? sky__aim_longest(p, 0) : first_missing(p);
+}
+
 /* ---- create ---- */
+
+static bool parts_valid(const sky_segment *s) {
+    for (uint32_t f = 0; f < s->form_count; f++)
+        if (s->lead_bytes[f] == 0 || s->lead_bytes[f] > s->forms[f].bytes || s->rest_bytes[f] == 0)
+            return false;
+    return s->compute_ns == 0;
+}
 
 static bool segment_valid(const sky_segment *s) {
     if (s->token_count == 0 || s->form_count > SKY_PACER_FORMS_MAX || s->compute_ns < 0)
@@ -71,7 +107,7 @@ static bool segment_valid(const sky_segment *s) {
 
 static sky_pacer_options with_defaults(const sky_pacer_options *options) {
     sky_pacer_options o = options ? *options : (sky_pacer_options){0};
-    o.slices = o.slices ? o.slices : 1;
+    o.slices = o.slices ? o.slices : o.window > 0 ? 2 : 1;
     o.flights_max = o.flights_max ? o.flights_max : SKY_PACER_FLIGHTS_MAX;
     o.risk = o.risk > 0 ? o.risk : RISK;
     return o;
@@ -81,9 +117,10 @@ static bool arguments_valid(const sky_segment *segments, uint32_t count, const s
                             uint32_t link_count, const sky_pacer_options *o) {
     bool fine = count >= 1 && count <= SKY_PACER_SEGMENTS_MAX && link_count >= 1 &&
                 link_count <= SKY_PACER_SOURCES_MAX && o->slices <= SKY_PACER_SLICES_MAX &&
-                o->flights_max <= SKY_PACER_FLIGHTS_MAX && o->risk < 1;
+                o->flights_max <= SKY_PACER_FLIGHTS_MAX && o->risk < 1 &&
+                (o->window == 0 || o->slices == 2);
     for (uint32_t i = 0; fine && i < count; i++)
-        fine = segment_valid(&segments[i]);
+        fine = segment_valid(&segments[i]) && (o->window == 0 || parts_valid(&segments[i]));
     for (uint32_t i = 0; fine && i < link_count; i++)
         fine = links[i].rate > 0;
     return fine;
@@ -99,7 +136,7 @@ sky_status sky_pacer_create(const sky_segment *segments, uint32_t count, sky_lin
     if (!p)
         return SKY_E_NOMEM;
     p->segments = segments;
-    p->count = count;
+    p->count = p->aim = count;
     p->links = links;
     p->link_count = link_count;
     p->options = o;
@@ -226,6 +263,7 @@ static bool get(sky_pacer *p, sky_time now, uint32_t segment, uint32_t form, uin
                       .form = form,
                       .source = source,
                       .slice = f->slice,
+                      .slice_end = f->slice_end,
                       .bytes = f->bytes};
     return true;
 }
@@ -280,7 +318,7 @@ static double saving_ns(const sky_pacer *p, const sky_pacer_flight *f, double ra
     if (least <= f->form + 1)
         return 0;
     uint32_t done = f->slice + f->slices_done;
-    double again = (double)sky__pacer_slice_bytes(p, f->segment, least - 1, done);
+    double again = (double)sky__pacer_bytes(p, f->segment, least - 1, done, f->slice_end);
     return ((double)(f->bytes - f->arrived) - again) / rate * 1e9 - p->links[f->source].delay_ns;
 }
 
@@ -335,7 +373,7 @@ static bool hedge_next(sky_pacer *p, sky_time now, sky_pace *out) {
 /* ---- events ---- */
 
 static void settle(sky_pacer *p, sky_time now) {
-    if (p->complete_ns == SKY_TIME_NEVER && first_missing(p) == p->count)
+    if (p->complete_ns == SKY_TIME_NEVER && leading(p) == p->count)
         p->complete_ns = now;
 }
 
@@ -347,7 +385,7 @@ static void drop_useless(sky_pacer *p, sky_time now, uint32_t segment) {
         if (f->request == 0 || f->segment != segment)
             continue;
         bool useful = false;
-        for (uint32_t k = f->slice; k < p->options.slices; k++)
+        for (uint32_t k = f->slice; k < f->slice_end; k++)
             useful |= f->form < s->forms[k];
         if (s->computed || !useful)
             sky__flight_drop(p, now, f, true);
@@ -357,7 +395,7 @@ static void drop_useless(sky_pacer *p, sky_time now, uint32_t segment) {
 /* Slices of the flight up to `count` are there. */
 static void hold(sky_pacer *p, sky_pacer_flight *f, uint32_t count) {
     sky_pacer_segment *s = &p->state[f->segment];
-    for (uint32_t k = f->slices_done; k < count && f->slice + k < p->options.slices; k++) {
+    for (uint32_t k = f->slices_done; k < count && f->slice + k < f->slice_end; k++) {
         uint8_t *form = &s->forms[f->slice + k];
         if (f->form < *form)
             *form = (uint8_t)f->form;
@@ -375,6 +413,7 @@ static void take_bytes(sky_pacer *p, sky_time now, sky_pacer_flight *f, uint64_t
         sky__link_delay(link, (double)(now - f->asked_at));
     p->bytes += bytes - f->arrived;
     sky__link_bytes(link, &p->sources[f->source], now, bytes - f->arrived);
+    sky__aim_heard(p, now, f->source, bytes - f->arrived);
     f->arrived = bytes;
     f->last_at = now;
 }
@@ -385,7 +424,7 @@ void sky_pacer_arrived(sky_pacer *p, sky_time now, uint32_t request, uint64_t by
     if (!f)
         return;
     take_bytes(p, now, f, bytes < f->bytes ? bytes : f->bytes);
-    uint32_t asked = p->options.slices - f->slice;
+    uint32_t asked = f->slice_end - f->slice;
     hold(p, f, slices < asked ? slices : asked - 1); /* the last one is there when it finishes */
 }
 
@@ -424,9 +463,12 @@ void sky_pacer_computed(sky_pacer *p, sky_time now, bool ok) {
  */
 static bool late_by_choice(const sky_pacer *p) {
     uint64_t least = 0;
-    for (uint32_t i = 0; i < p->count; i++)
-        if (!p->state[i].computed && p->segments[i].form_count > 0)
-            least += p->segments[i].forms[p->segments[i].form_count - 1].bytes;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const sky_segment *s = &p->segments[i];
+        bool lead = p->options.window > 0 && i + p->options.window < p->count;
+        if (!p->state[i].computed && s->form_count > 0)
+            least += lead ? s->lead_bytes[s->form_count - 1] : s->forms[s->form_count - 1].bytes;
+    }
     return p->complete_ns == SKY_TIME_NEVER && p->bytes >= least;
 }
 
@@ -464,6 +506,8 @@ bool sky_pacer_next(sky_pacer *p, sky_time now, sky_pace *out) {
         return true;
     if (p->ended)
         return false;
+    if (!p->ending && p->options.window > 0)
+        sky__aim(p, now, trusted_until(p, now) - (double)now - p->links[0].delay_ns);
     if (!p->ending && is_over(p, now))
         end(p, now);
     if (!p->ending) {
@@ -495,13 +539,14 @@ sky_time sky_pacer_wake(const sky_pacer *p, sky_time now) {
 static uint64_t useful_bytes(const sky_pacer *p, uint32_t segment) {
     const sky_pacer_segment *s = &p->state[segment];
     uint64_t bytes = 0;
-    for (uint32_t k = 0; k < s->held && !s->computed; k++)
-        bytes += p->segments[segment].forms[s->forms[k]].bytes / p->options.slices;
+    for (uint32_t k = 0; k < s->held && !s->computed && segment < p->aim; k++)
+        bytes += sky__pacer_bytes(p, segment, s->forms[k], 0, k + 1) -
+                 sky__pacer_bytes(p, segment, s->forms[k], 0, k);
     return bytes;
 }
 
 void sky_pacer_report_get(const sky_pacer *p, sky_pacer_report *out) {
-    sky_pacer_report r = {.leading = first_missing(p),
+    sky_pacer_report r = {.leading = leading(p),
                           .bytes = p->bytes,
                           .given_up = p->given_up,
                           .hedged = p->hedged,
@@ -511,7 +556,7 @@ void sky_pacer_report_get(const sky_pacer *p, sky_pacer_report *out) {
     uint64_t useful = 0;
     for (uint32_t i = 0; i < p->count; i++) {
         useful += useful_bytes(p, i);
-        if (!sky__pacer_present(p, i))
+        if (!sky__pacer_present(p, i) || i >= p->aim)
             continue;
         r.computed += p->state[i].computed;
         r.loaded += !p->state[i].computed;

@@ -23,7 +23,9 @@ double sky__pacer_rate(const sky_pacer *p) {
 static double form_ns(const sky_pacer *p, uint32_t i, uint32_t form, uint32_t first_slice,
                       double rate) {
     const sky_form *f = &p->segments[i].forms[form];
-    double share = 1 - (double)first_slice / p->options.slices;
+    double share = p->options.window == 0
+                       ? 1 - (double)first_slice / p->options.slices
+                       : (double)sky__pacer_slice_bytes(p, i, form, first_slice) / (double)f->bytes;
     return share * fmax((double)f->bytes / rate * 1e9, (double)f->decode_ns);
 }
 
@@ -51,7 +53,8 @@ static uint32_t form_at(const sky_pacer *p, uint32_t i, double price, double rat
 }
 
 static bool eligible(const sky_pacer *p, uint32_t i, bool better) {
-    return better ? sky__pacer_present(p, i) && !p->state[i].computed && p->state[i].flights == 0
+    return better ? i < p->aim && sky__pacer_present(p, i) && !p->state[i].computed &&
+                        p->state[i].flights == 0
                   : is_missing(p, i);
 }
 

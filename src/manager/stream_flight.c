@@ -42,13 +42,15 @@ sky_pacer_flight *sky__flight_add(sky_pacer *p, sky_time now, uint32_t segment, 
     assert(f < p->flights + SKY_PACER_FLIGHTS_MAX);
     bool refining = sky__pacer_present(p, segment);
     uint32_t slice = refining ? 0 : p->state[segment].held;
+    uint32_t slice_end = sky__pacer_slice_end(p, segment, form);
     *f = (sky_pacer_flight){
         .request = ++p->last_request,
         .segment = segment,
         .form = form,
         .source = source,
         .slice = slice,
-        .bytes = sky__pacer_slice_bytes(p, segment, form, slice),
+        .slice_end = slice_end,
+        .bytes = sky__pacer_bytes(p, segment, form, slice, slice_end),
         .ahead = sky__flight_owed(p, source),
         .asked_at = now,
         .last_at = now,
@@ -56,7 +58,7 @@ sky_pacer_flight *sky__flight_add(sky_pacer *p, sky_time now, uint32_t segment, 
     };
     sky_pacer_source *s = &p->sources[source];
     if (s->flights++ == 0) {
-        s->busy_since = now;
+        s->busy_since = s->heard_at = now;
         s->window_at = 0;
     }
     p->state[segment].flights++;

@@ -2,9 +2,11 @@
  *
  *   stream.c         what to do next; events          stream_choose.c   which form the time allows
  *   stream_link.c    rates and their spread           stream_flight.c   requests under way
+ *   stream_aim.c     how long a prefix, with a window
  *
- * Invariants: a slice's form only gets better; a flight's slices are those from `slice` on; a
- * segment has at most one flight a source; `computed` segments have no flights. */
+ * Invariants: a slice's form only gets better; a flight's slices are [slice, slice_end); a
+ * segment has at most one flight a source; `computed` segments have no flights; those from `aim`
+ * on are not asked for. */
 #ifndef SKY_MANAGER_STREAM_STATE_H
 #define SKY_MANAGER_STREAM_STATE_H
 
@@ -23,7 +25,8 @@ typedef struct {
     uint32_t segment;
     uint32_t form;
     uint32_t source;
-    uint32_t slice;       /* first one asked for */
+    uint32_t slice; /* first one asked for */
+    uint32_t slice_end;
     uint32_t slices_done; /* of those asked for */
     uint64_t bytes;
     uint64_t arrived;
@@ -40,6 +43,8 @@ typedef struct {
     sky_time busy_since; /* flights > 0 */
     sky_time busy_ns;    /* of closed periods, each less the delay of its first byte */
     uint64_t bytes;
+    sky_time heard_at;  /* bytes came, or the period began */
+    double recent;      /* bytes a second of late; 0: as the link says */
     sky_time window_at; /* 0: no byte yet in this period */
     uint64_t window_bytes;
     double rate_at_start;
@@ -53,6 +58,8 @@ struct sky_pacer {
     sky_pacer_options options;
     sky_time started_at;
     sky_time decoding_ns; /* the longest of one segment: no time for it after the deadline */
+
+    uint32_t aim; /* segments that are wanted: all, but with a window */
 
     double reserve_ns; /* time that the link has been known to lose in a context */
 
@@ -81,6 +88,13 @@ struct sky_pacer {
 bool sky__pacer_present(const sky_pacer *p, uint32_t segment);
 bool sky__pacer_offered(const sky_pacer *p, uint32_t segment, uint32_t form);
 double sky__pacer_held_loss(const sky_pacer *p, uint32_t segment);
+/* Leading slices of a segment that are wanted. */
+uint32_t sky__pacer_needed(const sky_pacer *p, uint32_t segment);
+/* Where a request for them ends: what has no second part comes whole. */
+uint32_t sky__pacer_slice_end(const sky_pacer *p, uint32_t segment, uint32_t form);
+uint64_t sky__pacer_bytes(const sky_pacer *p, uint32_t segment, uint32_t form, uint32_t first_slice,
+                          uint32_t slice_end);
+/* … up to where a request ends. */
 uint64_t sky__pacer_slice_bytes(const sky_pacer *p, uint32_t segment, uint32_t form,
                                 uint32_t first_slice);
 
@@ -119,5 +133,13 @@ double sky__choose_least_ns(const sky_pacer *p, uint32_t first, double rate);
 double sky__choose_best_ns(const sky_pacer *p, double rate);
 /* Some source has it in some form. */
 bool sky__choose_any(const sky_pacer *p, uint32_t segment);
+
+/* stream_aim.c: with a window, the longest prefix whose missing rows are no more than these bytes
+ * in their smallest forms; 0: none. With no bytes: what is there. */
+uint32_t sky__aim_longest(const sky_pacer *p, double bytes);
+/* Make for the longest prefix that can be there in so much time, if it is not all. */
+void sky__aim(sky_pacer *p, sky_time now, double time_ns);
+/* A source brought so many bytes more. */
+void sky__aim_heard(sky_pacer *p, sky_time now, uint32_t source, uint64_t bytes);
 
 #endif

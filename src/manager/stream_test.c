@@ -1,7 +1,8 @@
 /* Proves: computing at the head is never worse than computing anywhere else; whatever sources and
  * engine do, the planner asks only for what can be had, computes only on top of what is there, ends
  * once, and is right about what is there; what arrived of a request that is given up is kept;
- * another source is asked for what one, or the engine, is slow to give. */
+ * another source is asked for what one, or the engine, is slow to give; and that with a window a
+ * shorter prefix is made for when all of it cannot come, and then only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -288,6 +289,115 @@ static void an_engine_that_keeps_waiting_is_not_waited_for(void **state) {
     assert_true(link.engine_factor > 1.1);
 }
 
+/* ---- a window ---- */
+
+/* Two parts of 10,000 bytes in the best form. */
+static void fill_parts(sky_segment *segments, uint32_t count) {
+    fill(segments, count, 20000, 0);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t f = 0; f < 3; f++)
+            segments[i].lead_bytes[f] = segments[i].rest_bytes[f] = 10000u >> f;
+}
+
+typedef struct {
+    sky_segment segments[N];
+    sky_link link;
+    sky_pacer *p;
+    sky_time now;
+    sky_pace asked; /* request 0: nothing */
+    uint64_t bytes; /* that were asked for */
+} windowed;
+
+static void begin_windowed(windowed *w, uint32_t window, sky_time deadline) {
+    fill_parts(w->segments, N);
+    w->p = begin(
+        w->segments, N, &w->link, 1,
+        (sky_pacer_options){
+            .deadline_ns = deadline, .window = window, .flights_max = 1, .no_refining = true});
+    w->now = SKY_MS(1000);
+    w->asked = (sky_pace){0};
+    w->bytes = 0;
+}
+
+/* Answer `most` requests, one after the other, at so many bytes a second; 0 of them: until the aim
+ * is lower. False: over. */
+static bool answer(windowed *w, double rate, uint32_t most) {
+    uint32_t aim = w->p->aim, answered = 0;
+    sky_time since = w->now;
+    for (sky_pace pace; w->now < SKY_MS(5000); w->now += SKY_MS(1)) {
+        if (w->asked.request != 0 && (double)(w->now - since) * 1e-9 * rate >= w->asked.bytes) {
+            sky_pacer_finished(w->p, w->now, w->asked.request, SKY_OK);
+            w->asked.request = 0;
+            answered++;
+        }
+        if (most > 0 ? answered == most : w->p->aim < aim)
+            return true;
+        while (sky_pacer_next(w->p, w->now, &pace)) {
+            if (pace.kind == SKY_PACE_END)
+                return false;
+            assert_true(pace.kind == SKY_PACE_GET || pace.request == w->asked.request);
+            w->asked = pace.kind == SKY_PACE_GET ? pace : (sky_pace){0};
+            w->bytes += w->asked.bytes;
+            since = w->now;
+        }
+    }
+    fail_msg("it does not end");
+    return false;
+}
+
+static void with_time_a_window_takes_what_it_needs(void **state) {
+    (void)state;
+    static windowed w;
+    begin_windowed(&w, 2, SKY_MS(2000)); /* 100,000 bytes; 1,000,000 fit */
+    assert_false(answer(&w, 1e6, UINT32_MAX));
+    assert_int_equal(w.bytes, (N - 2) * 10000 + 2 * 20000);
+    sky_pacer_report r;
+    finish_pacer(w.p, &r);
+    assert_int_equal(r.leading, N);
+    assert_int_equal(r.bytes_wasted, 0);
+}
+
+/* At a fiftieth of the rate not all can come: the rest of what is there already does. */
+static void a_slower_link_makes_for_a_shorter_prefix(void **state) {
+    (void)state;
+    static windowed w;
+    begin_windowed(&w, 1, SKY_MS(1600));
+    assert_true(answer(&w, 1e6, 5));
+    assert_false(answer(&w, 2e4, UINT32_MAX));
+    assert_true(w.now <= SKY_MS(1600));
+    sky_pacer_report r;
+    finish_pacer(w.p, &r);
+    assert_in_range(r.leading, 1, N - 1);
+    assert_int_equal(r.verdict, SKY_VERDICT_RECOMPUTE);
+    assert_true(r.complete_ns == SKY_TIME_NEVER);
+}
+
+/* ... and all of it again when the link has recovered. */
+static void a_link_that_recovers_brings_all(void **state) {
+    (void)state;
+    static windowed w;
+    begin_windowed(&w, 1, SKY_MS(1600));
+    assert_true(answer(&w, 1e6, 5));
+    assert_true(answer(&w, 0, 0));
+    assert_false(answer(&w, 4e6, UINT32_MAX));
+    sky_pacer_report r;
+    finish_pacer(w.p, &r);
+    assert_int_equal(r.leading, N);
+    assert_int_equal(r.verdict, SKY_VERDICT_HIT);
+}
+
+static void what_is_gone_ends_the_prefix_before_it(void **state) {
+    (void)state;
+    static windowed w;
+    begin_windowed(&w, 2, SKY_MS(9000));
+    for (sky_pace pace = {0}; pace.kind != SKY_PACE_END; w.now += SKY_MS(1))
+        while (sky_pacer_next(w.p, w.now, &pace) && pace.kind == SKY_PACE_GET)
+            sky_pacer_finished(w.p, w.now, pace.request, pace.segment == 5 ? SKY_MISS : SKY_OK);
+    sky_pacer_report r;
+    finish_pacer(w.p, &r);
+    assert_int_equal(r.leading, 5);
+}
+
 static void refuses_what_is_no_plan(void **state) {
     (void)state;
     sky_segment segments[2];
@@ -304,6 +414,15 @@ static void refuses_what_is_no_plan(void **state) {
     fill(segments, 2, 1000, 0);
     segments[0].form_count = 0; /* neither forms nor text */
     assert_int_equal(sky_pacer_create(segments, 2, &link, 1, NULL, 0, &p), SKY_E_PARAM);
+    options = (sky_pacer_options){.window = 1, .slices = 3};
+    fill_parts(segments, 2);
+    assert_int_equal(sky_pacer_create(segments, 2, &link, 1, &options, 0, &p), SKY_E_PARAM);
+    options.slices = 0;
+    segments[1].lead_bytes[2] = 0;
+    assert_int_equal(sky_pacer_create(segments, 2, &link, 1, &options, 0, &p), SKY_E_PARAM);
+    fill_parts(segments, 2);
+    segments[0].compute_ns = 1;
+    assert_int_equal(sky_pacer_create(segments, 2, &link, 1, &options, 0, &p), SKY_E_PARAM);
     sky_pacer_destroy(NULL);
 }
 
@@ -318,6 +437,7 @@ typedef struct {
     uint32_t open_count, source_count;
     bool computing, engine;
     uint32_t ends;
+    uint32_t window;
 } chaos;
 
 static uint32_t below(chaos *c, uint32_t bound) {
@@ -374,6 +494,21 @@ static void something_happens(chaos *c, sky_time now) {
     }
 }
 
+/* Segments of the longest prefix that is there, looked at one by one. */
+static uint32_t leading_of(const chaos *c) {
+    uint32_t leading = 0;
+    for (uint32_t n = 1; n <= N; n++) {
+        bool there = true;
+        for (uint32_t i = 0; i < n; i++) {
+            const sky_pacer_segment *s = &c->p->state[i];
+            uint32_t needed = c->window > 0 && i + c->window < n ? 1 : c->p->options.slices;
+            there = there && (s->computed || s->held >= needed);
+        }
+        leading = there ? n : leading;
+    }
+    return leading;
+}
+
 static void whatever_happens_it_ends_and_tells_the_truth(void **state) {
     (void)state;
     static chaos c;
@@ -385,6 +520,11 @@ static void whatever_happens_it_ends_and_tells_the_truth(void **state) {
         fill(c.segments, N, 1000 + below(&c, 100000), c.engine ? SKY_MS(1 + below(&c, 50)) : 0);
         sky_pacer_options options = {.slices = 1 + below(&c, 8), .flights_max = 1 + below(&c, 16)};
         options.deadline_ns = below(&c, 2) ? SKY_MS(1001 + below(&c, 400)) : 0;
+        options.window = c.window = c.engine ? 0 : below(&c, 4);
+        if (c.window > 0) {
+            fill_parts(c.segments, N);
+            options.slices = 2;
+        }
         c.p = begin(c.segments, N, c.links, c.source_count, options);
         sky_time now = SKY_MS(1000);
         for (uint32_t step = 0; c.ends == 0 && step < 5000; step++) {
@@ -400,9 +540,7 @@ static void whatever_happens_it_ends_and_tells_the_truth(void **state) {
         assert_int_equal(c.ends, 1);
         sky_pacer_report r;
         sky_pacer_report_get(c.p, &r);
-        uint32_t leading = 0;
-        while (leading < N && sky__pacer_present(c.p, leading))
-            leading++;
+        uint32_t leading = leading_of(&c);
         assert_int_equal(r.leading, leading);
         assert_int_equal(r.verdict, leading == N ? SKY_VERDICT_HIT : SKY_VERDICT_RECOMPUTE);
         assert_true((r.complete_ns != SKY_TIME_NEVER) == (leading == N));
@@ -421,6 +559,10 @@ int main(void) {
         cmocka_unit_test(a_silent_source_is_hedged),
         cmocka_unit_test(a_silent_link_costs_no_more_than_text),
         cmocka_unit_test(an_engine_that_keeps_waiting_is_not_waited_for),
+        cmocka_unit_test(with_time_a_window_takes_what_it_needs),
+        cmocka_unit_test(a_slower_link_makes_for_a_shorter_prefix),
+        cmocka_unit_test(a_link_that_recovers_brings_all),
+        cmocka_unit_test(what_is_gone_ends_the_prefix_before_it),
         cmocka_unit_test(refuses_what_is_no_plan),
         cmocka_unit_test(whatever_happens_it_ends_and_tells_the_truth),
     };

@@ -117,18 +117,25 @@ static void serve(world *w, uint32_t source, sky_time now) {
     }
 }
 
+/* Of the slices that were asked for. */
+static uint32_t slices_there(const sky_trial *t, const request *r) {
+    const sky_pace *a = &r->asked;
+    if (t->options.window == 0)
+        return (uint32_t)(r->arrived / (double)a->bytes * (a->slice_end - a->slice));
+    return a->slice == 0 && a->slice_end > 1 &&
+           r->arrived >= (double)t->segments[a->segment].lead_bytes[a->form];
+}
+
 static void report(world *w, sky_time now) {
-    uint32_t slices = w->trial->options.slices ? w->trial->options.slices : 1;
     for (uint32_t i = 0; i < w->request_count; i++) {
         request r = w->requests[i];
-        double share = r.arrived / (double)r.asked.bytes;
         if (r.usable_at != 0 && r.usable_at <= now) {
             sky_pacer_finished(w->pacer, now, r.asked.request, SKY_OK);
             forget(w, r.asked.request);
             i--;
         } else if (r.arrived > 0) {
             sky_pacer_arrived(w->pacer, now, r.asked.request, (uint64_t)r.arrived,
-                              (uint32_t)(share * (slices - r.asked.slice)));
+                              slices_there(w->trial, &r));
         }
     }
     if (w->engine_until != 0 && w->engine_until <= now) {
@@ -205,6 +212,7 @@ static void count(const sky_trial *t, sky_time start, const sky_outcome *o, sky_
         sky__oracle_run(t, start, &best);
     r->contexts++;
     r->computed_share += (double)o->report.computed / t->segment_count;
+    r->leading_share += (double)o->report.leading / t->segment_count;
     r->given_up += o->report.given_up;
     r->hedged += o->report.hedged;
     *bytes += o->bytes;
@@ -242,6 +250,7 @@ sky_status sky_trial_run(const sky_trial *trial, sky_policy policy, sky_trial_re
     }
     uint32_t in_time = r.contexts - r.late;
     r.computed_share /= r.contexts;
+    r.leading_share /= r.contexts;
     r.wasted_share = bytes > 0 ? (double)wasted / (double)bytes : 0;
     r.loss /= in_time ? in_time : 1;
     r.loss_oracle /= in_time ? in_time : 1;
