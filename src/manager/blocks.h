@@ -24,6 +24,9 @@ typedef struct {
     uint8_t *headers; /* [blocks_max × header_bytes] */
     sky_span *spans;  /* [blocks_max × spans_per_block] */
     sky_span *raw;    /* [blocks_max] loading: room for a block as it lies; bytes 0: needs none */
+    /* [blocks_max] loading: a block's rows of layers with a window, as in its payload, where they
+       lie before the window of the prefix that is asked for; NULL: they are not here */
+    uint8_t **beside;
     uint32_t blocks_max;
 } sky_block_scratch;
 
@@ -34,6 +37,7 @@ typedef struct {
     uint32_t refusals;
     sky_coding codings[SKY_CODINGS_MAX]; /* where there is a choice: best first */
     uint32_t coding_count;               /* 0: there is none */
+    bool coded; /* it reads all of a block that comes before what is asked for */
 } sky_paced_tier;
 
 struct sky_manager {
@@ -72,6 +76,16 @@ static inline bool sky__may_be_block(const sky_manager *m, uint64_t bytes) {
  * Errors: SKY_E_NOMEM */
 sky_status sky__manager_keys(sky_manager *m, const uint32_t *tokens, uint32_t block_count);
 
+/* ---- load.c ---- */
+
+/* Parts of a block. */
+#define SKY__LEAD 1u /* the header and rows of full layers: of every block of a prefix */
+#define SKY__REST 2u /* rows of layers with a window: of blocks at its end */
+
+/* Have the scratch's item `block` get these parts, to where the engine wants the rows; those that
+ * it does not want go beside, if there is room for them, or nowhere. */
+void sky__load_spans(const sky_manager *m, uint32_t block, uint32_t parts);
+
 /* ---- load_paced.c ---- */
 
 /* How a prefix is to be asked for. */
@@ -87,9 +101,10 @@ typedef struct {
  */
 void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan);
 /* Get the scratch's first items as planned, from where its `stored` says, each at the best level
- * that the time allows; those that did not come end SKY_E_DEADLINE.
+ * that the time allows; those that did not come end SKY_E_DEADLINE. *leading: so many blocks are
+ * here, as a prefix of so many needs them; what of it lies before the plan's windows is beside.
  * Errors: SKY_E_NOMEM */
-sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan);
+sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan, uint32_t *leading);
 
 /* ---- save.c, and save_levels.c beside it ---- */
 

@@ -25,48 +25,66 @@
 typedef struct {
     sky_span *spans;
     uint32_t span_count;
-    uint64_t end; /* end of the last span that is wanted */
-    uint64_t at;  /* end of the last span */
+    uint64_t from;
+    uint64_t end; /* end of the last span */
 } block_plan;
 
 static void want(block_plan *plan, uint64_t offset, void *data, size_t bytes) {
     if (bytes == 0)
         return;
-    if (offset > plan->at)
-        plan->spans[plan->span_count++] = (sky_span){NULL, offset - plan->at};
+    if (offset > plan->end)
+        plan->spans[plan->span_count++] = (sky_span){NULL, offset - plan->end};
     plan->spans[plan->span_count++] = (sky_span){data, bytes};
-    plan->at = plan->end = offset + bytes;
+    plan->end = offset + bytes;
 }
 
-/* The rows of block `block` that the engine asked for. */
-static void plan_block(const sky_manager *m, uint32_t block, uint8_t *header, block_plan *plan) {
-    uint32_t first = block * m->block_tokens;
-    want(plan, 0, header, m->payload.header_bytes);
+/* The rows of block `block` that the engine asked for, of these parts. */
+static block_plan plan_block(const sky_manager *m, uint32_t block, uint32_t parts) {
+    const sky_block_scratch *s = &m->scratch;
+    uint32_t first = block * m->block_tokens, lead_bytes = sky_payload_lead_bytes(&m->payload);
+    uint64_t from = parts & SKY__LEAD ? 0 : lead_bytes;
+    block_plan plan = {
+        .spans = s->spans + block * sky__spans_per_block(m), .from = from, .end = from};
+    if (parts & SKY__LEAD)
+        want(&plan, 0, s->headers + (size_t)block * m->payload.header_bytes,
+             m->payload.header_bytes);
     for (uint32_t i = 0; i < m->payload.row_sets; i++) {
-        sky_payload_section s = sky_payload_section_at(&m->payload, i);
-        const sky_rows *rows = &m->rows[s.row_set];
+        sky_payload_section section = sky_payload_section_at(&m->payload, i);
+        const sky_rows *rows = &m->rows[section.row_set];
         uint32_t skipped = rows->first_token > first ? rows->first_token - first : 0;
-        if (skipped >= m->block_tokens)
+        if (!(parts & (section.offset < lead_bytes ? SKY__LEAD : SKY__REST)))
             continue;
+        skipped = skipped < m->block_tokens ? skipped : m->block_tokens;
         uint32_t count = m->block_tokens - skipped;
+        size_t skipped_bytes = (size_t)skipped * section.row_bytes;
+        if (s->beside[block])
+            want(&plan, section.offset, s->beside[block] + (section.offset - lead_bytes),
+                 skipped_bytes);
+        if (count == 0)
+            continue;
         uint64_t row = first + skipped - rows->first_token;
         assert(row + count <= rows->token_count);
-        want(plan, s.offset + (uint64_t)skipped * s.row_bytes, rows->data + row * s.row_bytes,
-             (size_t)count * s.row_bytes);
+        want(&plan, section.offset + skipped_bytes, rows->data + row * section.row_bytes,
+             (size_t)count * section.row_bytes);
     }
+    return plan;
+}
+
+void sky__load_spans(const sky_manager *m, uint32_t block, uint32_t parts) {
+    block_plan plan = plan_block(m, block, parts);
+    sky_item *item = &m->scratch.items[block];
+    item->spans = plan.spans;
+    item->span_count = plan.span_count;
+    item->range = (sky_range){plan.from, plan.end - plan.from};
 }
 
 static void plan_items(sky_manager *m, uint32_t block_count) {
     const sky_block_scratch *s = &m->scratch;
     for (uint32_t b = 0; b < block_count; b++) {
-        block_plan plan = {.spans = s->spans + b * sky__spans_per_block(m)};
-        plan_block(m, b, s->headers + (size_t)b * m->payload.header_bytes, &plan);
-        s->items[b] = (sky_item){.key = s->keys[b],
-                                 .spans = plan.spans,
-                                 .span_count = plan.span_count,
-                                 .range = {0, plan.end}};
+        s->items[b] = (sky_item){.key = s->keys[b]};
         if (b > 0)
             s->items[b].parent = s->keys[b - 1]; /* for the promoted copy */
+        sky__load_spans(m, b, SKY__LEAD | SKY__REST);
     }
 }
 
@@ -103,12 +121,11 @@ static sky_status decode_raw(sky_manager *m, uint32_t block, void *work) {
     const sky_block_codec *codec = &m->coded.codec;
     sky_item *item = &s->items[block];
     const void *data = s->raw[block].data;
-    block_plan plan = {.spans = s->spans + block * sky__spans_per_block(m)};
     uint64_t moved, needed;
     sky_coding coding = sky_coded_coding(data, item->bytes);
     if (coding == 0 && item->bytes != m->payload.payload_bytes)
         return SKY_E_CORRUPT;
-    plan_block(m, block, s->headers + (size_t)block * m->payload.header_bytes, &plan);
+    block_plan plan = plan_block(m, block, SKY__LEAD | SKY__REST);
     item->coding = coding ? coding : item->coding;
     return codec->decode(codec->self, data, item->bytes, true, (sky_range){0, plan.end}, plan.spans,
                          plan.span_count, &moved, &needed, work);
@@ -126,34 +143,112 @@ static sky_status take_block(sky_manager *m, uint32_t block, void *work) {
                                     m->scratch.headers + (size_t)block * m->payload.header_bytes);
 }
 
-/* Rows of so many leading blocks, from where the engine wants them to `aside`, or back. */
-static void move_rows(const sky_manager *m, uint32_t block_count, uint8_t *aside, bool back) {
+/* ---- fewer blocks than were asked for ---- */
+
+/* The first row of a layer that a prefix of so many tokens needs. */
+static uint32_t first_needed(const sky_manager *m, const sky_payload_section *s, uint32_t tokens) {
+    uint32_t window = m->payload.layout.groups[s->group].window_tokens;
+    return window && window < tokens ? tokens - window : 0;
+}
+
+/* One row, and in *end the token before which the others follow it; NULL: it is not here. */
+static const uint8_t *find_rows(const sky_manager *m, const sky_payload_section *s, uint32_t token,
+                                uint32_t *end) {
+    const sky_rows *rows = &m->rows[s->row_set];
+    uint32_t block = token / m->block_tokens, first = block * m->block_tokens;
+    if (token >= rows->first_token)
+        return rows->data + (size_t)(token - rows->first_token) * s->row_bytes;
+    if (*end > first + m->block_tokens)
+        *end = first + m->block_tokens;
+    if (*end > rows->first_token)
+        *end = rows->first_token;
+    const uint8_t *beside = m->scratch.beside[block];
+    return beside ? beside + (s->offset - sky_payload_lead_bytes(&m->payload)) +
+                        (size_t)(token - first) * s->row_bytes
+                  : NULL;
+}
+
+/* All rows of a prefix, one layer after the other, from where they came. False: some are not here,
+ * nor to be decoded later. */
+static bool gather_rows(const sky_manager *m, uint32_t block_count, bool decoded, uint8_t *out) {
+    uint32_t tokens = block_count * m->block_tokens;
     for (uint32_t i = 0; i < m->payload.row_sets; i++) {
         sky_payload_section s = sky_payload_section_at(&m->payload, i);
-        size_t bytes = (size_t)block_count * s.bytes;
-        uint8_t *rows = m->rows[s.row_set].data;
-        memcpy(back ? rows : aside, back ? aside : rows, bytes);
-        aside += bytes;
+        for (uint32_t t = first_needed(m, &s, tokens), end; t < tokens; t = end) {
+            end = tokens;
+            const uint8_t *rows = find_rows(m, &s, t, &end);
+            bool later = !decoded && m->scratch.raw[t / m->block_tokens].bytes > 0;
+            if (!rows && !later)
+                return false;
+            size_t bytes = (size_t)(end - t) * s.row_bytes;
+            if (rows)
+                memcpy(out, rows, bytes);
+            out += bytes;
+        }
+    }
+    return true;
+}
+
+/* … to where the engine now wants them. False: it wants others. */
+static bool give_rows(const sky_manager *m, uint32_t block_count, const uint8_t *from) {
+    uint32_t tokens = block_count * m->block_tokens;
+    for (uint32_t i = 0; i < m->payload.row_sets; i++) {
+        sky_payload_section s = sky_payload_section_at(&m->payload, i);
+        uint32_t first = first_needed(m, &s, tokens);
+        size_t bytes = (size_t)(tokens - first) * s.row_bytes;
+        if (m->rows[s.row_set].first_token != first)
+            return false;
+        memcpy(m->rows[s.row_set].data, from, bytes);
+        from += bytes;
+    }
+    return true;
+}
+
+static void free_beside(sky_manager *m, uint32_t block_count) {
+    for (uint32_t b = 0; b < block_count; b++) {
+        free(m->scratch.beside[b]);
+        m->scratch.beside[b] = NULL;
     }
 }
 
 /* The engine is to take so many leading blocks instead of more, and their rows are here: they move
- * to where it wants them then. False: a window's are not, or there is no memory. */
-static bool keep_leading(sky_manager *m, uint32_t block_count) {
+ * to where it wants them then. decoded: what lies coded already is. False: rows are not here, or
+ * there is no memory. */
+static bool keep_leading(sky_manager *m, uint32_t block_count, bool decoded) {
     sky_state state = sky__manager_rows(m);
-    for (uint32_t i = 0; i < m->payload.row_sets; i++)
-        if (m->rows[i].first_token > 0)
-            return false;
     uint8_t *aside = malloc((size_t)block_count * m->payload.payload_bytes);
-    if (!aside)
-        return false;
-    move_rows(m, block_count, aside, false);
-    sky_status status = m->engine.ops->restore_begin(m->engine.self, block_count * m->block_tokens,
-                                                     &state);
-    if (status == SKY_OK)
-        move_rows(m, block_count, aside, true);
+    bool kept = aside && gather_rows(m, block_count, decoded, aside) &&
+                m->engine.ops->restore_begin(m->engine.self, block_count * m->block_tokens,
+                                             &state) == SKY_OK &&
+                give_rows(m, block_count, aside);
     free(aside);
-    return status == SKY_OK;
+    return kept;
+}
+
+/* Leading blocks that the first tier has, while others are farther. */
+static uint32_t count_near(const sky_manager *m, const sky_load_plan *plan) {
+    uint32_t b = 0;
+    while (plan->tier > 0 && b < plan->block_count && m->scratch.stored[b] == 0)
+        b++;
+    return b;
+}
+
+/* Not all came by the deadline: SKY_OK when those that did are where the engine wants them, and the
+ * plan says how many. Others: as load_blocks. */
+static sky_status settle_for(sky_manager *m, uint32_t leading, sky_load_plan *plan,
+                             sky_lookup *out) {
+    const sky_item *items = m->scratch.items;
+    uint32_t lacks = plan->block_count;
+    for (uint32_t b = plan->block_count; b-- > leading;)
+        lacks = items[b].status != SKY_OK ? b : lacks;
+    bool late = lacks == plan->block_count || items[lacks].status == SKY_E_DEADLINE;
+    out->corrupt_blocks += !late && items[lacks].status == SKY_E_CORRUPT;
+    if (late && leading < count_near(m, plan))
+        return SKY_E_DEADLINE; /* memory has more */
+    plan->block_count = leading > 0 || late ? leading : lacks;
+    if (leading > 0 && keep_leading(m, leading, false))
+        return SKY_OK;
+    return late ? SKY_E_DEADLINE : SKY_MISS;
 }
 
 /* Blocks came, or not: SKY_OK when the engine is to take so many as block_count then says. */
@@ -164,11 +259,24 @@ static sky_status take_blocks(sky_manager *m, uint32_t *block_count, void *work,
             continue;
         out->corrupt_blocks += status == SKY_E_CORRUPT;
         *block_count = b;
-        if (b > 0 && keep_leading(m, b))
+        if (b > 0 && keep_leading(m, b, true))
             return SKY_OK;
         return status == SKY_E_DEADLINE ? status : SKY_MISS;
     }
     return SKY_OK;
+}
+
+/* With a deadline. As load_blocks, of what comes by then. */
+static sky_status load_in_time(sky_manager *m, sky_load_plan *plan, sky_lookup *out) {
+    uint32_t asked = plan->block_count, leading;
+    sky_status status = sky__load_paced(m, plan, &leading);
+    if (status == SKY_OK && leading < asked)
+        status = settle_for(m, leading, plan, out);
+    free_beside(m, asked);
+    for (uint32_t b = 0; status == SKY_OK && b < plan->block_count; b++)
+        if (m->scratch.raw[b].bytes == 0)
+            sky__load_spans(m, b, SKY__LEAD | SKY__REST); /* as it is now, and was asked in parts */
+    return status;
 }
 
 /* Read the blocks of the plan into the engine. SKY_OK: so many as the plan now says are there.
@@ -186,7 +294,7 @@ static sky_status load_blocks(sky_manager *m, sky_load_plan *plan, sky_lookup *o
     status = plan_raw(m, plan->block_count, &room);
     sky_time before = sky_now();
     if (status == SKY_OK && plan->deadline_ns != 0)
-        status = sky__load_paced(m, plan);
+        status = load_in_time(m, plan, out);
     else if (status == SKY_OK)
         status = sky_run(m->cache, SKY_OP_GET, m->scratch.items, plan->block_count, &call);
     out->transfer_ns += sky_now() - before;

@@ -9,6 +9,10 @@
  *   a tier with several levels: blocks come in as many forms, and the pacer chooses; one that is
  *   slow on its way is asked for again at a lower level, and while there is time others at a higher
  *
+ *   a model with a window: blocks come in two parts, and the rows of layers with a window only of
+ *   the last ones; when not all can come any more the pacer asks for those of earlier ones, which
+ *   lie beside the engine's rows until it is settled how long the prefix is
+ *
  * Surprises: a tier whose link promises too little is asked all the same after some refusals, a
  * little less modest each time, as a link that is never used never shows that it got faster. Bytes
  * are counted as the engine takes them, so the rate of a tier with a level is that of its decoder
@@ -25,7 +29,7 @@
 #define RATE_AT_FIRST  1e11 /* bytes a second, before a tier was ever asked: try */
 #define DELAY_AT_FIRST SKY_MS(1)
 #define LOOK_NS        SKY_MS(20)
-#define NEARER_BYTES   1
+#define NEARER_BYTES   2    /* of two parts */
 #define HOPE           0.25 /* the share of time that each refusal adds to what there is */
 
 /* ---- how much ---- */
@@ -66,8 +70,9 @@ static sky_paced_tier *paced_tier(sky_manager *m, uint8_t tier) {
         return t;
     sky_tier_stat stat = {0};
     sky_link_init(&t->link, RATE_AT_FIRST, DELAY_AT_FIRST);
-    if (m->coded.codec.self && sky_cache_stat(m->cache, tier, &stat) == SKY_OK && stat.codings[0] &&
-        stat.codings[1])
+    t->coded = m->coded.codec.self && sky_cache_stat(m->cache, tier, &stat) == SKY_OK &&
+               stat.codings[0];
+    if (t->coded && stat.codings[1])
         memcpy(t->codings, stat.codings, sizeof t->codings);
     while (t->coding_count < SKY_CODINGS_MAX && t->codings[t->coding_count] != 0)
         t->coding_count++;
@@ -112,6 +117,7 @@ typedef struct {
     uint32_t request; /* 0: none */
     sky_coding wanted;
     uint32_t block;
+    uint32_t parts;
     uint64_t bytes;  /* expected, of the plan's tier */
     sky_batch batch; /* id 0: not asked for yet, as others' batches are too many */
     sky_item item;
@@ -122,10 +128,14 @@ typedef struct {
     sky_pacer *pacer;
     sky_paced_tier *tier;
     const sky_segment *segments;
-    uint32_t tiers; /* as sky_call's */
+    uint8_t *here; /* [block_count] parts of each block that came whole */
+    uint32_t block_count;
+    uint32_t window; /* blocks at a prefix's end that it needs both parts of; 0: of all */
+    uint32_t tiers;  /* as sky_call's */
     flight flights[SKY_PACER_FLIGHTS_MAX];
     int event; /* raised by each batch that is done */
     sky_time began;
+    double slow;    /* bytes a second: with less not all comes in time, whatever the forms */
     uint64_t bytes; /* that the tier has given */
     bool over;
 } paced;
@@ -140,23 +150,46 @@ static flight *find(paced *p, uint32_t request) {
 /* Without a deadline of its own: it is given up at the end, and a slow tier is no failing one. */
 static void submit(paced *p, flight *f) {
     const sky_call call = {.tiers = p->tiers, .wanted = f->wanted, .event_fd = p->event};
-    sky_status status = sky_submit(p->m->cache, SKY_OP_GET, &f->item, 1, &call, &f->batch);
+    sky_status status = f->parts
+                            ? sky_submit(p->m->cache, SKY_OP_GET, &f->item, 1, &call, &f->batch)
+                            : SKY_E_NOMEM;
     if (status == SKY_OK || status == SKY_E_BUSY)
         return;
-    p->m->scratch.items[f->block].status = status;
+    if (!(p->here[f->block] & SKY__LEAD))
+        p->m->scratch.items[f->block].status = status;
     sky_pacer_finished(p->pacer, sky_now(), f->request, status);
     f->request = 0;
 }
 
+/* The parts that are asked for, with room for their rows; 0: there is none. What lies coded in a
+ * tier that does not decode comes whole. */
+static uint32_t parts_of(const paced *p, const sky_pace *pace) {
+    sky_block_scratch *s = &p->m->scratch;
+    uint32_t b = pace->segment, parts = SKY__LEAD | SKY__REST;
+    if (p->window == 0 || s->raw[b].bytes > 0)
+        return parts;
+    if (pace->slice > 0)
+        parts = SKY__REST;
+    else if (pace->slice_end == 1)
+        parts = SKY__LEAD;
+    size_t rest_bytes = p->m->payload.payload_bytes - sky_payload_lead_bytes(&p->m->payload);
+    bool outside = b + p->window <= p->block_count; /* in part, if it is the first of the window */
+    if ((parts & SKY__REST) && outside && !s->beside[b] && !(s->beside[b] = malloc(rest_bytes)))
+        return 0;
+    sky__load_spans(p->m, b, parts);
+    return parts;
+}
+
 static void ask(paced *p, const sky_pace *pace) {
     const sky_segment *s = &p->segments[pace->segment];
-    uint64_t bytes = s->forms[pace->form].bytes;
     flight *f = find(p, 0);
     assert(f); /* the pacer has no more under way than there are places */
+    uint32_t parts = parts_of(p, pace);
     *f = (flight){.request = pace->request,
                   .wanted = s->form_count > 1 ? p->tier->codings[pace->form] : 0,
                   .block = pace->segment,
-                  .bytes = bytes > NEARER_BYTES ? bytes : 0,
+                  .parts = parts,
+                  .bytes = s->forms[0].bytes > NEARER_BYTES ? pace->bytes : 0,
                   .item = p->m->scratch.items[pace->segment]};
     submit(p, f);
 }
@@ -183,23 +216,41 @@ static double rate_shown(const paced *p) {
     return took > 0 ? (double)p->bytes / (double)took * 1e9 : 0;
 }
 
+/* Where there is a choice and nothing to go by, the lowest level comes first, and its first block
+ * tells what the others may be. With a window a tier is believed to be fast until it shows that not
+ * all will come. */
+static void know_soon(const paced *p, bool first) {
+    const sky_paced_tier *t = p->tier;
+    double rate = rate_shown(p);
+    if (!t->known && rate > 0 && (t->coding_count > 0 ? first : p->window > 0 && rate < p->slow))
+        sky_link_init(&p->tier->link, rate, DELAY_AT_FIRST);
+}
+
 /* A better form that is not there leaves the one before as it was; one that is damaged may have
  * spoiled it. */
 static void take(paced *p, const flight *f) {
     sky_item *item = &p->m->scratch.items[f->block];
     sky_status status = f->item.status;
-    if (status != SKY_OK && status != SKY_E_CORRUPT && item->status == SKY_OK)
+    if (status == SKY_OK)
+        p->here[f->block] |= (uint8_t)f->parts;
+    else if (status == SKY_E_CORRUPT)
+        p->here[f->block] &= (uint8_t)~f->parts;
+    else if (item->status == SKY_OK)
         return;
-    item->status = status;
-    item->bytes = f->item.bytes;
-    item->tier = f->item.tier;
-    item->coding = f->item.coding;
+    if (f->parts & SKY__LEAD) {
+        item->bytes = f->item.bytes;
+        item->tier = f->item.tier;
+        item->coding = f->item.coding;
+    } else if (status == SKY_OK && f->item.coding > item->coding) {
+        item->coding = f->item.coding; /* of two the lower level is told */
+    }
+    if ((f->parts & SKY__LEAD) || status == SKY_E_CORRUPT)
+        item->status = status;
     if (status != SKY_OK)
         return;
     bool first = p->bytes == 0;
     p->bytes += f->bytes;
-    if (first && !p->tier->known && p->tier->coding_count && rate_shown(p) > 0)
-        sky_link_init(&p->tier->link, rate_shown(p), DELAY_AT_FIRST); /* the others can choose */
+    know_soon(p, first);
 }
 
 static bool listen(paced *p) {
@@ -245,58 +296,121 @@ static void learn(const paced *p) {
     t->known = true;
 }
 
-/* Block b as the pacer sees it. What a nearer tier has takes nothing of this one's time. */
-static void offer(const sky_manager *m, const sky_load_plan *plan, uint32_t b, sky_segment *out) {
-    const sky_paced_tier *t = &m->tiers[plan->tier];
-    bool nearer = m->scratch.stored[b] < plan->tier;
+/* Block b as the pacer sees it. What a nearer tier has takes nothing of this one's time. The rest of
+ * a block alone is a range of it, but of one that is coded a tier reads all before it too. */
+static void offer(const paced *p, bool nearer, uint32_t b, sky_segment *out) {
+    const sky_manager *m = p->m;
+    const sky_paced_tier *t = p->tier;
+    uint32_t lead_bytes = sky_payload_lead_bytes(&m->payload);
+    bool whole = p->window == 0 || m->scratch.raw[b].bytes > 0;
     size_t count;
     const sky_level_cost *costs = sky_level_costs(&count);
     *out = (sky_segment){.token_count = m->block_tokens, .form_count = 1};
     out->forms[0].bytes = NEARER_BYTES;
+    out->lead_bytes[0] = out->rest_bytes[0] = NEARER_BYTES / 2;
     if (nearer)
         return;
     out->form_count = t->coding_count ? t->coding_count : 1;
     for (uint32_t f = 0; f < out->form_count; f++) {
-        out->forms[f].bytes = form_bytes(m, t, f, m->scratch.items[b].range);
+        sky_range all = whole ? m->scratch.items[b].range
+                              : (sky_range){0, m->payload.payload_bytes};
+        uint64_t bytes = form_bytes(m, t, f, all);
+        out->forms[f].bytes = out->lead_bytes[f] = out->rest_bytes[f] = bytes;
+        if (!whole)
+            out->lead_bytes[f] = form_bytes(m, t, f, (sky_range){0, lead_bytes});
+        if (!whole && !t->coded)
+            out->rest_bytes[f] = bytes - lead_bytes;
         out->forms[f].loss = t->coding_count ? costs[t->codings[f] - 1].loss : 0;
     }
 }
 
-/* Where there is a choice and nothing to go by, the lowest level comes first: its first block tells
- * what the others may be. */
-static void guess(sky_paced_tier *t, const sky_segment *segments, uint32_t count, sky_time left) {
-    double least = 0;
-    for (uint32_t i = 0; i < count; i++)
-        least += (double)segments[i].forms[segments[i].form_count - 1].bytes;
-    if (!t->known && t->coding_count && left > 0)
-        sky_link_init(&t->link, least / (double)left * 1e9, DELAY_AT_FIRST);
+/* Blocks at a prefix's end whose rows of layers with a window it needs; 0: there are none before
+ * them. */
+static uint32_t window_of(const sky_manager *m, uint32_t block_count) {
+    uint32_t tokens = sky_payload_window_tokens(&m->payload);
+    uint32_t blocks = (tokens + m->block_tokens - 1) / m->block_tokens;
+    return blocks < block_count ? blocks : 0;
 }
 
-sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan) {
-    sky_paced_tier *t = paced_tier(m, plan->tier);
+/* The longest prefix that is here. */
+static uint32_t count_leading(const paced *p) {
+    uint32_t leads = 0, leading = 0, rests = 0;
+    uint32_t window = p->window ? p->window : p->block_count;
+    while (leads < p->block_count && (p->here[leads] & SKY__LEAD)) {
+        rests = p->here[leads] & SKY__REST ? rests + 1 : 0; /* in a row up to here */
+        leads++;
+        if (rests >= window || rests == leads)
+            leading = leads;
+    }
+    return leading;
+}
+
+static void free_useless(const paced *p) {
+    uint8_t **beside = p->m->scratch.beside;
+    for (uint32_t b = 0; b < p->block_count; b++) {
+        if (p->here[b] & SKY__REST)
+            continue;
+        free(beside[b]);
+        beside[b] = NULL;
+    }
+}
+
+/* Bytes of all in the smallest forms. */
+static double least_bytes(const paced *p) {
+    double least = 0;
+    for (uint32_t b = 0; b < p->block_count; b++) {
+        const sky_segment *s = &p->segments[b];
+        bool lead = p->window > 0 && b + p->window < p->block_count;
+        uint32_t last = s->form_count - 1;
+        least += (double)(lead ? s->lead_bytes[last] : s->forms[last].bytes);
+    }
+    return least;
+}
+
+static sky_status keep_pace(paced *p, sky_time deadline) {
+    sky_link *link = &p->tier->link;
+    p->began = sky_now();
+    p->slow = least_bytes(p) / (double)(deadline - p->began) * 1e9;
+    if (!p->tier->known && p->tier->coding_count > 0 && deadline > p->began)
+        sky_link_init(link, p->slow, DELAY_AT_FIRST);
+    const sky_pacer_options options = {
+        .deadline_ns = deadline, .window = p->window, .no_refining = p->tier->coding_count == 0};
+    sky_status status = sky_pacer_create(p->segments, p->block_count, link, 1, &options, p->began,
+                                         &p->pacer);
+    if (status == SKY_OK)
+        status = sky_event_create(&p->event);
+    if (status == SKY_OK) {
+        run(p);
+        learn(p);
+    }
+    sky_event_close(p->event);
+    sky_pacer_destroy(p->pacer);
+    return status;
+}
+
+sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan, uint32_t *leading) {
     uint32_t block_count = plan->block_count;
     sky_segment *segments = calloc(block_count, sizeof *segments);
-    if (!segments)
-        return SKY_E_NOMEM;
-    paced p = {.m = m, .tier = t, .segments = segments, .tiers = plan->tiers, .event = -1};
-    for (uint32_t b = 0; b < block_count; b++) {
-        offer(m, plan, b, &segments[b]);
+    paced p = {.m = m,
+               .tier = paced_tier(m, plan->tier),
+               .segments = segments,
+               .here = calloc(block_count, 1),
+               .block_count = block_count,
+               .window = window_of(m, block_count),
+               .tiers = plan->tiers,
+               .event = -1};
+    sky_status status = segments && p.here ? SKY_OK : SKY_E_NOMEM;
+    for (uint32_t b = 0; status == SKY_OK && b < block_count; b++) {
+        offer(&p, m->scratch.stored[b] < plan->tier, b, &segments[b]);
         m->scratch.items[b].status = SKY_E_DEADLINE; /* unless it is asked for, and comes */
     }
-    p.began = sky_now();
-    guess(t, segments, block_count, plan->deadline_ns - p.began);
-    const sky_pacer_options options = {.deadline_ns = plan->deadline_ns,
-                                       .no_refining = t->coding_count == 0};
-    sky_status status = sky_pacer_create(segments, block_count, &t->link, 1, &options, p.began,
-                                         &p.pacer);
     if (status == SKY_OK)
-        status = sky_event_create(&p.event);
+        status = keep_pace(&p, plan->deadline_ns);
     if (status == SKY_OK) {
-        run(&p);
-        learn(&p);
+        *leading = count_leading(&p);
+        free_useless(&p);
     }
-    sky_event_close(p.event);
-    sky_pacer_destroy(p.pacer);
+    free(p.here);
     free(segments);
     return status;
 }

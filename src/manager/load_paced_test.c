@@ -19,6 +19,7 @@
 
 #include <skymem/codec.h>
 
+#include "base/hash.h"
 #include "io/sync.h"
 #include "manager/shaped_fixture.h"
 #include "manager/world_fixture.h"
@@ -47,7 +48,7 @@ typedef struct {
 } setting;
 
 /* One tier behind a link, coded at these levels (count 0: not); all blocks are in it. */
-static void setup(setting *s, const sky_ladder *ladder) {
+static void setup_of(setting *s, sky_layout layout, const sky_ladder *ladder) {
     sky_cache *c;
     assert_int_equal(sky_cache_create(&c), SKY_OK);
     sky_tier_env env = sky_cache_env(c, true);
@@ -57,10 +58,14 @@ static void setup(setting *s, const sky_ladder *ladder) {
         assert_int_equal(sky_coded_tier_open(tier, ladder, &tier), SKY_OK);
     sky_cache_add(c, tier);
     assert_int_equal(sky_cache_start(c), SKY_OK);
-    world_open_on(&s->w, even, BLOCK_TOKENS, c);
+    world_open_on(&s->w, layout, BLOCK_TOKENS, c);
     s->w.engine.tame = true;
     s->cold = world_cold(&s->w, TOKENS);
     assert_int_equal(world_save(&s->w, TOKENS), BLOCKS);
+}
+
+static void setup(setting *s, const sky_ladder *ladder) {
+    setup_of(s, even, ladder);
 }
 
 static sky_lookup look(setting *s, sky_time within) {
@@ -202,6 +207,124 @@ static void what_came_by_the_deadline_is_kept(void **state) {
     world_close(&s.w);
 }
 
+/* ---- a window ---- */
+
+/* One layer in four has a window, which begins within a block: 192 and 64 KiB. */
+static sky_layout windowed(uint32_t window_tokens) {
+    return (sky_layout){
+        .group_count = 2,
+        .groups = {
+            {SKY_LAYER_WINDOW, window_tokens, 1, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 512, 512},
+            {SKY_LAYER_FULL, 0, 3, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 512, 512}}};
+}
+
+/* What a prefix of all blocks reads: as many as this without a deadline, and with a long one. */
+static uint64_t bytes_of_all(setting *s) {
+    calm(s);
+    assert_int_equal(look(s, 0).verdict, SKY_VERDICT_HIT);
+    return shaped_moved(s->far);
+}
+
+/* The rows that the engine holds now, of layers with a window the last ones. */
+static uint64_t rows_checksum(const made_up_engine *e) {
+    uint64_t sum = e->held_tokens;
+    for (uint32_t set = 0; set < e->row_sets; set++) {
+        uint32_t window = set < 2 ? e->layout.groups[0].window_tokens : e->held_tokens;
+        uint32_t from = e->held_tokens > window ? e->held_tokens - window : 0;
+        sum = sky_checksum(e->rows[set] + (size_t)from * 512, (e->held_tokens - from) * 512u, sum);
+    }
+    return sum;
+}
+
+/* The link takes a share of the time for all, but from the middle on it is so many times slower;
+ * until something is had of it. */
+static sky_lookup look_over_a_failing_link(setting *s, double share, double slower_by) {
+    sky_lookup found = {.verdict = SKY_VERDICT_MISS};
+    shaped_rate(s->far, 1e12);
+    uint64_t all = bytes_of_all(s);
+    for (double seconds = 0.2; found.block_count == 0; seconds = slower(seconds)) {
+        double rate = (double)all / (seconds * share);
+        shaped_rate(s->far, rate);
+        look(s, PLENTY); /* now it is known */
+        calm(s);
+        shaped_rate_after(s->far, rate / slower_by, all / 2);
+        sky_time deadline = sky_now() + (sky_time)(seconds * 1e9);
+        found = world_look(&s->w, TOKENS, deadline);
+        assert_true(sky_now() < deadline + SKY_SECONDS(1));
+        assert_true(found.block_count < BLOCKS);
+        assert_int_equal(found.verdict,
+                         found.block_count ? SKY_VERDICT_PARTIAL : SKY_VERDICT_RECOMPUTE);
+        assert_int_equal(levels_sum(&found), found.block_count);
+        calm(s);
+    }
+    return found;
+}
+
+static void a_window_settles_for_less(void **state) {
+    (void)state;
+    static setting s;
+    setup_of(&s, windowed(BLOCK_TOKENS * 3 / 2), NULL);
+    sky_lookup found = look_over_a_failing_link(&s, 0.25, 10);
+    uint64_t rows = rows_checksum(&s.w.engine);
+    assert_true(made_up_engine_answer(&s.w.engine, s.w.prompt, found.hit_tokens, TOKENS) == s.cold);
+    shaped_rate(s.far, 1e12);
+    sky_lookup again = world_look(&s.w, found.hit_tokens + 1, 0);
+    assert_int_equal(again.hit_tokens, found.hit_tokens);
+    assert_int_equal(again.bytes_loaded, found.bytes_loaded);
+    assert_true(rows == rows_checksum(&s.w.engine));
+    world_close(&s.w);
+}
+
+/* The same from a tier that reads all before it too; at one level, so that rows can be compared. */
+static void a_window_settles_for_less_that_is_coded(void **state) {
+    (void)state;
+    static const sky_ladder one = {{LEVEL_4}, 1};
+    static setting s;
+    setup_of(&s, windowed(BLOCK_TOKENS * 3 / 4), &one);
+    sky_lookup found = look_over_a_failing_link(&s, 0.5, 5);
+    uint64_t rows = rows_checksum(&s.w.engine);
+    shaped_rate(s.far, 1e12);
+    world_look(&s.w, found.hit_tokens + 1, 0);
+    assert_true(rows == rows_checksum(&s.w.engine));
+    world_close(&s.w);
+}
+
+/* Nothing is known of the link, and at the lowest level all takes half as long again as there is. */
+static void the_first_lookup_settles_for_less(void **state) {
+    (void)state;
+    sky_lookup found = {.verdict = SKY_VERDICT_MISS};
+    for (double seconds = 0.1; found.verdict != SKY_VERDICT_PARTIAL; seconds = slower(seconds)) {
+        static setting s;
+        setup_of(&s, windowed(BLOCK_TOKENS * 3 / 2), &three);
+        double least = (double)bytes_at(&s, LEVEL_2) * (BLOCKS * 3 + 2) / (BLOCKS * 4);
+        shaped_rate(s.far, least / (1.5 * seconds));
+        found = look(&s, (sky_time)(seconds * 1e9));
+        assert_int_equal(levels_sum(&found), found.block_count);
+        assert_true(found.block_count < BLOCKS);
+        world_close(&s.w);
+    }
+}
+
+/* Nothing is read that is not needed, however long the link takes in all. */
+static void with_time_a_window_costs_nothing(void **state) {
+    (void)state;
+    static const sky_ladder one = {{LEVEL_4}, 1};
+    const sky_ladder *const ladders[] = {NULL, &one};
+    for (size_t i = 0; i < 2; i++) {
+        static setting s;
+        setup_of(&s, windowed(BLOCK_TOKENS * 3 / 2), ladders[i]);
+        uint64_t all = bytes_of_all(&s);
+        shaped_rate(s.far, (double)all / 0.2);
+        for (int round = 0; round < 2; round++) { /* before and after the link is known */
+            assert_int_equal(look(&s, PLENTY).verdict, SKY_VERDICT_HIT);
+            assert_int_equal(shaped_moved(s.far), all);
+        }
+        world_close(&s.w);
+    }
+}
+
+/* ---- */
+
 /* Level 8 of the first block goes, and in a tier that drops what only it makes reachable, level 8
  * of all. */
 static void a_lost_level_leaves_the_others(void **state) {
@@ -338,6 +461,10 @@ int main(void) {
         cmocka_unit_test(the_first_lookup_begins_modestly),
         cmocka_unit_test(a_link_that_slows_down_is_asked_for_less),
         cmocka_unit_test(what_came_by_the_deadline_is_kept),
+        cmocka_unit_test(a_window_settles_for_less),
+        cmocka_unit_test(a_window_settles_for_less_that_is_coded),
+        cmocka_unit_test(the_first_lookup_settles_for_less),
+        cmocka_unit_test(with_time_a_window_costs_nothing),
         cmocka_unit_test(a_lost_level_leaves_the_others),
         cmocka_unit_test(the_nearer_prefix_comes_when_the_farther_is_too_slow),
         cmocka_unit_test(a_tier_that_became_fast_is_found_out),

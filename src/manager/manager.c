@@ -121,6 +121,7 @@ static void scratch_free(sky_block_scratch *s) {
     free(s->headers);
     free(s->spans);
     free(s->raw);
+    free(s->beside);
 }
 
 void sky_manager_destroy(sky_manager *manager) {
@@ -157,9 +158,10 @@ static sky_status scratch_reserve(sky_manager *m, uint32_t blocks) {
         .headers = calloc(blocks, m->payload.header_bytes),
         .spans = calloc(blocks, sky__spans_per_block(m) * sizeof *s.spans),
         .raw = calloc(blocks, sizeof *s.raw),
+        .beside = calloc(blocks, sizeof *s.beside),
         .blocks_max = blocks,
     };
-    if (!s.keys || !s.items || !s.stored || !s.headers || !s.spans || !s.raw) {
+    if (!s.keys || !s.items || !s.stored || !s.headers || !s.spans || !s.raw || !s.beside) {
         scratch_free(&s);
         return SKY_E_NOMEM;
     }

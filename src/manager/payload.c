@@ -98,6 +98,22 @@ sky_status sky_payload_init(sky_payload *payload, const sky_layout *layout, uint
     return SKY_OK;
 }
 
+uint32_t sky_payload_window_tokens(const sky_payload *payload) {
+    uint32_t longest = 0;
+    for (uint32_t g = 0; g < payload->layout.group_count; g++)
+        if (payload->layout.groups[g].window_tokens > longest)
+            longest = payload->layout.groups[g].window_tokens;
+    return longest;
+}
+
+uint32_t sky_payload_lead_bytes(const sky_payload *payload) {
+    uint32_t bytes = payload->payload_bytes;
+    for (uint32_t g = 0; g < payload->layout.group_count; g++)
+        if (payload->layout.groups[g].window_tokens && payload->group_offset[g] < bytes)
+            bytes = payload->group_offset[g];
+    return bytes;
+}
+
 /* Section of a layer's K or V; row sets count in the layout's order. */
 static sky_payload_section section_of(const sky_payload *p, uint32_t group, uint32_t layer,
                                       bool is_v) {

@@ -45,6 +45,11 @@ typedef struct {
  *         of more than SKY_PAYLOAD_BYTES_MAX */
 sky_status sky_payload_init(sky_payload *payload, const sky_layout *layout, uint32_t token_count);
 
+/* Where the sections of window groups begin: payload_bytes when there are none. */
+uint32_t sky_payload_lead_bytes(const sky_payload *payload);
+/* Tokens of the longest window, 0: there is none. */
+uint32_t sky_payload_window_tokens(const sky_payload *payload);
+
 /* The i-th section in stored order, i < row_sets. */
 sky_payload_section sky_payload_section_at(const sky_payload *payload, uint32_t i);
 
