@@ -8,8 +8,9 @@
  *
  * Nothing reaches the engine unchecked: sizes before the read, headers after it, and the engine is
  * told to go on only from blocks that came whole. When one did not, those before it are kept if all
- * their rows are here, which is so but for windows that the longer prefix had passed: those rows
- * were never read. They are read again, or after the deadline from memory alone.
+ * their rows are here. Those of windows that the longer prefix had passed are not, unless a load
+ * with a deadline asked for them when it saw that not all would come: they lie beside then. Else
+ * the blocks are read again, or after the deadline from memory alone.
  *
  * Surprise: what is smaller than a block may be one that is coded, in a tier without a level. It is
  * read as it lies and decoded here; what does not decode is damaged. */

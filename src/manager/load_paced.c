@@ -296,8 +296,8 @@ static void learn(const paced *p) {
     t->known = true;
 }
 
-/* Block b as the pacer sees it. What a nearer tier has takes nothing of this one's time. The rest of
- * a block alone is a range of it, but of one that is coded a tier reads all before it too. */
+/* Block b as the pacer sees it. What a nearer tier has takes nothing of this one's time. The rest
+ * of a block alone is a range of it, but of one that is coded a tier reads all before it too. */
 static void offer(const paced *p, bool nearer, uint32_t b, sky_segment *out) {
     const sky_manager *m = p->m;
     const sky_paced_tier *t = p->tier;

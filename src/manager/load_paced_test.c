@@ -1,8 +1,8 @@
 /* Proves: from a tier that keeps several levels a deadline gets the best that it allows, and what
- * came of it when it does not come whole; that a link that slows down under way changes what comes;
- * that a level that is lost is no other's business; that what is nearer comes when what is farther
- * is too slow; that a slow tier is tried again; and that others' batches make nothing fail, nor
- * this one spin.
+ * came of it when it does not come whole, with a window too, which costs nothing where there is
+ * time; that a link that slows down under way changes what comes; that a level that is lost is no
+ * other's business; that what is nearer comes when what is farther is too slow; that a slow tier is
+ * tried again; and that others' batches make nothing fail, nor this one spin.
  *
  * What a link cannot carry holds on any machine. What it can carry in time a busy one may spoil:
  * that is tried at times that double until it is done. */
@@ -289,7 +289,7 @@ static void a_window_settles_for_less_that_is_coded(void **state) {
     world_close(&s.w);
 }
 
-/* Nothing is known of the link, and at the lowest level all takes half as long again as there is. */
+/* Nothing is known of the link, and at the lowest level all takes half as long again. */
 static void the_first_lookup_settles_for_less(void **state) {
     (void)state;
     sky_lookup found = {.verdict = SKY_VERDICT_MISS};
