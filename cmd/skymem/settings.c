@@ -45,9 +45,10 @@ const cli_option cli_settings[] = {
      .kind = CLI_NUMBER,
      .value = "MS",
      .max = 1000000000,
-     .help = "give up loading after so long (default: no limit): the blocks from the first on that "
-             "came are used, the rest is computed; of a model with a sliding window, whose prefix "
-             "is longer than it, all or what memory has"},
+     .help =
+         "give up loading after so long (default: no limit): the blocks from the first on that "
+         "came are used, the rest is computed; of a model with a sliding window as many as their "
+         "own last window came for, which is asked for as soon as not all can come"},
     {.name = "threads",
      .kind = CLI_COUNT,
      .value = "T",

@@ -78,9 +78,10 @@ SKY_API void sky_manager_layout(const sky_manager *manager, sky_layout *out);
  * asked is believed to be fast. Where that tier keeps blocks at several levels, each comes at the
  * best that the time allows, and better ones replace others as long as there is time. When that is
  * nothing the verdict says "recompute" at once. When the deadline passes before all of it came, the
- * leading blocks that are there go to the engine ("partial"): those that came; or, where they lack
- * rows of a window, as only those that the longer prefix needs are read, those that memory has.
- * When there are none the engine is empty ("recompute"). Never fails because of a tier.
+ * leading blocks that are there go to the engine ("partial"). Of a model with a window that is as
+ * many as their own last window came for, which is asked for when it shows that not all will come;
+ * if that was too late, those that memory has. When there are none the engine is empty
+ * ("recompute"). Never fails because of a tier.
  * Errors: SKY_E_PARAM (no tokens), SKY_E_NOMEM; the engine is then empty */
 SKY_API sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *tokens,
                                                 size_t token_count, sky_time deadline_ns,
