@@ -325,7 +325,8 @@ static bool answer(windowed *w, double rate, uint32_t most) {
     uint32_t aim = w->p->aim, answered = 0;
     sky_time since = w->now;
     for (sky_pace pace; w->now < SKY_MS(5000); w->now += SKY_MS(1)) {
-        if (w->asked.request != 0 && (double)(w->now - since) * 1e-9 * rate >= w->asked.bytes) {
+        if (w->asked.request != 0 &&
+            (double)(w->now - since) * 1e-9 * rate >= (double)w->asked.bytes) {
             sky_pacer_finished(w->p, w->now, w->asked.request, SKY_OK);
             w->asked.request = 0;
             answered++;
