@@ -29,8 +29,10 @@
 #define RATE_AT_FIRST  1e11 /* bytes a second, before a tier was ever asked: try */
 #define DELAY_AT_FIRST SKY_MS(1)
 #define LOOK_NS        SKY_MS(20)
+#define APART_NS       SKY_MS(1)
 #define NEARER_BYTES   2    /* of two parts */
 #define HOPE           0.25 /* the share of time that each refusal adds to what there is */
+#define FIRST_BLOCKS   8    /* after which the pacer's own windows say more */
 
 /* ---- how much ---- */
 
@@ -137,6 +139,9 @@ typedef struct {
     sky_time began;
     double slow;    /* bytes a second: with less not all comes in time, whatever the forms */
     uint64_t bytes; /* that the tier has given */
+    uint32_t blocks;
+    sky_time first_at; /* when the first block was there … */
+    uint64_t first_bytes;
     bool over;
 } paced;
 
@@ -216,14 +221,33 @@ static double rate_shown(const paced *p) {
     return took > 0 ? (double)p->bytes / (double)took * 1e9 : 0;
 }
 
-/* Where there is a choice and nothing to go by, the lowest level comes first, and its first block
- * tells what the others may be. With a window a tier is believed to be fast until it shows that not
- * all will come. */
-static void know_soon(const paced *p, bool first) {
-    const sky_paced_tier *t = p->tier;
+/* … since the first block, whose way there is the link's delay: between answers to what was asked
+ * at once there is nothing but the link. 0: nothing came since. */
+static double rate_behind_first(const paced *p) {
+    sky_time took = sky_now() - p->first_at;
+    if (took < APART_NS)
+        took = APART_NS;
+    return (double)(p->bytes - p->first_bytes) / (double)took * 1e9;
+}
+
+/* Where there is a choice and nothing to go by, the lowest level comes first. Its first block tells
+ * of the delay, so that as much is asked for at once as is on its way in that time, and the next
+ * ones what the link carries: the first alone, delay and all, would make any link slow, and what is
+ * then asked for, two blocks a round trip, would prove it. With a window a tier is believed to be
+ * fast until it shows that not all will come. */
+static void know_soon(paced *p) {
+    sky_link *link = &p->tier->link;
     double rate = rate_shown(p);
-    if (!t->known && rate > 0 && (t->coding_count > 0 ? first : p->window > 0 && rate < p->slow))
-        sky_link_init(&p->tier->link, rate, DELAY_AT_FIRST);
+    if (p->tier->known || rate <= 0)
+        return;
+    if (p->tier->coding_count == 0) {
+        if (p->window > 0 && rate < p->slow)
+            sky_link_init(link, rate, DELAY_AT_FIRST);
+    } else if (p->blocks == 1) {
+        sky_link_init(link, rate, p->first_at - p->began);
+    } else if (p->blocks <= FIRST_BLOCKS && rate_behind_first(p) > link->rate) {
+        link->rate = rate_behind_first(p);
+    }
 }
 
 /* A better form that is not there leaves the one before as it was; one that is damaged may have
@@ -248,9 +272,12 @@ static void take(paced *p, const flight *f) {
         item->status = status;
     if (status != SKY_OK)
         return;
-    bool first = p->bytes == 0;
+    if (f->bytes > 0 && p->blocks++ == 0) {
+        p->first_at = sky_now();
+        p->first_bytes = f->bytes;
+    }
     p->bytes += f->bytes;
-    know_soon(p, first);
+    know_soon(p);
 }
 
 static bool listen(paced *p) {
@@ -291,7 +318,9 @@ static void learn(const paced *p) {
     double rate = rate_shown(p);
     if (rate <= 0)
         return;
-    if (!t->known || (sky_now() - p->began < LOOK_NS && rate > t->link.rate))
+    if (!t->known && p->blocks > 1)
+        sky_link_init(&t->link, rate_behind_first(p), p->first_at - p->began);
+    else if (!t->known || (sky_now() - p->began < LOOK_NS && rate > t->link.rate))
         sky_link_init(&t->link, rate, DELAY_AT_FIRST);
     t->known = true;
 }

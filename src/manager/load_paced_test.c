@@ -165,6 +165,22 @@ static void the_first_lookup_begins_modestly(void **state) {
     }
 }
 
+/* Nor of its delay, for which a link that is asked for two blocks at a time mostly waits: eight
+ * round trips, where there is time for six, and yet all come, and many at the best level. */
+static void the_first_lookup_fills_a_long_link(void **state) {
+    (void)state;
+    sky_lookup found = {.verdict = SKY_VERDICT_MISS};
+    for (double all = 0.1; found.level_blocks[LEVEL_8] < BLOCKS / 2; all = slower(all)) {
+        static setting s;
+        setup(&s, &three);
+        shaped_rate(s.far, (double)bytes_at(&s, LEVEL_8) / all);
+        shaped_delay(s.far, (sky_time)(all * 1e9));
+        found = look(&s, (sky_time)(all * 6e9));
+        assert_int_equal(levels_sum(&found), found.block_count);
+        world_close(&s.w);
+    }
+}
+
 /* The link loses most of its rate when a quarter is there: the rest comes lower, in time. */
 static void a_link_that_slows_down_is_asked_for_less(void **state) {
     (void)state;
@@ -459,6 +475,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_buys_levels),
         cmocka_unit_test(the_first_lookup_begins_modestly),
+        cmocka_unit_test(the_first_lookup_fills_a_long_link),
         cmocka_unit_test(a_link_that_slows_down_is_asked_for_less),
         cmocka_unit_test(what_came_by_the_deadline_is_kept),
         cmocka_unit_test(a_window_settles_for_less),

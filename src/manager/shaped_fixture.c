@@ -18,6 +18,7 @@
 typedef struct {
     sky_batch batch;
     size_t item;
+    sky_time at; /* no byte of it crosses sooner */
 } move;
 
 struct shaped {
@@ -30,6 +31,7 @@ struct shaped {
     move moves[MOVES_MAX]; /* a ring */
     size_t first, count;
     double rate, rate_later;
+    sky_time delay_ns;
     uint64_t bytes_until_later; /* 0: not any more */
     uint64_t moved;
     sky_key refused; /* zero: none */
@@ -92,6 +94,7 @@ static void carry(shaped *s, move m) {
     sky_span aside;
     if (!read_aside(s, m, &item, &aside))
         return;
+    sky_poll(NULL, 0, m.at);
     sky_mutex_lock(&s->mutex);
     cross(s, item.status == SKY_OK ? item.bytes : 1, m.batch);
     sky_mutex_unlock(&s->mutex);
@@ -160,7 +163,7 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t c
     sky_mutex_lock(&s->mutex);
     for (size_t i = 0; i < count && op == SKY_OP_GET; i++) {
         assert(s->count < MOVES_MAX);
-        s->moves[(s->first + s->count++) % MOVES_MAX] = (move){*out, i};
+        s->moves[(s->first + s->count++) % MOVES_MAX] = (move){*out, i, sky_now() + s->delay_ns};
     }
     sky_condition_broadcast(&s->changed);
     sky_mutex_unlock(&s->mutex);
@@ -277,6 +280,12 @@ void shaped_rate_after(shaped *s, double bytes_per_s, uint64_t bytes) {
     s->bytes_until_later = bytes;
     if (bytes == 0)
         s->rate = bytes_per_s;
+    sky_mutex_unlock(&s->mutex);
+}
+
+void shaped_delay(shaped *s, sky_time delay_ns) {
+    sky_mutex_lock(&s->mutex);
+    s->delay_ns = delay_ns;
     sky_mutex_unlock(&s->mutex);
 }
 
