@@ -49,7 +49,7 @@ bool sky__rope_valid(const sky_rope *rope) {
 sky_status sky_rope_init(sky_rope *rope, sky_rope_kind kind, uint32_t rotated_dims, double base,
                          double frequency_scale, const float *factors) {
     sky_rope out = {.kind = kind, .pair_count = rotated_dims / 2};
-    if (rotated_dims % 2 || rotated_dims > SKY_HEAD_DIM_MAX || !(base > 0) ||
+    if (rotated_dims % 2 || rotated_dims > SKY_HEAD_DIM_MAX || !(base > 0) || isinf(base) ||
         !(frequency_scale > 0) || !sky__rope_valid(&out))
         return SKY_E_PARAM;
     for (uint32_t p = 0; p < out.pair_count; p++) {

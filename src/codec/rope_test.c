@@ -50,6 +50,7 @@ static void frequencies_are_the_usual_ones(void **state) {
     assert_int_equal(sky_rope_init(&rope, SKY_ROPE_NEOX, 3, 1e6, 1, NULL), SKY_E_PARAM);
     assert_int_equal(sky_rope_init(&rope, SKY_ROPE_NEOX, 514, 1e6, 1, NULL), SKY_E_PARAM);
     assert_int_equal(sky_rope_init(&rope, SKY_ROPE_NEOX, 4, 0, 1, NULL), SKY_E_PARAM);
+    assert_int_equal(sky_rope_init(&rope, SKY_ROPE_NEOX, 4, INFINITY, 1, NULL), SKY_E_PARAM);
     assert_int_equal(sky_rope_init(&rope, SKY_ROPE_NONE, 4, 1e4, 1, NULL), SKY_E_PARAM);
 }
 
