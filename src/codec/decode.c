@@ -116,10 +116,6 @@ static sky_status take_profile(sky_decoder *d) {
         ((flags & SKY_STREAM_PAIRS) && !s->g) || ((flags & SKY_STREAM_KLT) && !s->klt_g) ||
         ((flags & SKY_STREAM_TABLES) && !s->exact))
         return SKY_E_CORRUPT;
-    bool exact = d->header.level == SKY_LEVEL_LOSSLESS;
-    if (exact ? (flags & (SKY_STREAM_FLAGS ^ SKY_STREAM_FIRST_RAW ^ SKY_STREAM_TABLES)) != 0
-              : (flags & SKY_STREAM_TABLES) != 0)
-        return SKY_E_CORRUPT;
     return SKY_OK;
 }
 

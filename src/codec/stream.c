@@ -63,7 +63,10 @@ static sky_status header_parse(const uint8_t *in, size_t bytes, sky_stream_heade
         return SKY_E_UNSUPPORTED;
     sky_stream_header h = {in[1], in[2], sky_load_u64(in + 16)};
     bool profiled = h.flags & SKY_STREAM_OF_PROFILE;
-    if (h.level >= SKY_LEVEL_COUNT || h.flags > SKY_STREAM_FLAGS ||
+    uint8_t others = h.level == SKY_LEVEL_LOSSLESS
+                         ? SKY_STREAM_FLAGS ^ SKY_STREAM_FIRST_RAW ^ SKY_STREAM_TABLES
+                         : SKY_STREAM_TABLES; /* that this level has not */
+    if (h.level >= SKY_LEVEL_COUNT || h.flags > SKY_STREAM_FLAGS || (h.flags & others) ||
         ((h.flags & SKY_STREAM_PAIRS) && (h.flags & SKY_STREAM_KLT)) ||
         (profiled && h.profile_id == 0))
         return SKY_E_CORRUPT;
