@@ -136,8 +136,11 @@ static int eval_run(cli *c) {
                  .next = (uint32_t)cli_count(c, "continue")};
     eval_report report = {0};
     const char *kernels = cli_text(c, "kernels");
-    if (kernels && sky_codec_kernels_use(kernels) != SKY_OK)
-        return cli_usage(c, "--kernels %s: not on this machine", kernels);
+    sky_status status = kernels ? sky_codec_kernels_use(kernels) : SKY_OK;
+    if (status != SKY_OK)
+        return cli_usage(c, "--kernels %s: %s", kernels,
+                         status == SKY_E_PARAM ? "they are scalar, avx2, avx512 and neon"
+                                               : "not on this machine");
     const char *lines = cli_text(c, "lines");
     setvbuf(stdout, NULL, _IOLBF, 0); /* a line is there when it is measured, whoever reads */
     if (lines) {
