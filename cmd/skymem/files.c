@@ -193,8 +193,10 @@ void cli_scratch_remove(const char *path) {
 
 /* ---- the scratch folder of a program that is told to end ---- */
 
-/* A handler may do no more than wake a thread that removes the folder. */
+/* A handler may do no more than wake a thread that removes the folder. Who holds the mutex makes
+ * it, or ends the program: none is made that nobody would remove. */
 static char scratch[4096];
+static pthread_mutex_t scratch_mutex = PTHREAD_MUTEX_INITIALIZER;
 static sem_t signalled;
 static volatile sig_atomic_t signal_number;
 
@@ -209,6 +211,7 @@ static void *end_tidily(void *unused) {
     (void)unused;
     while (sem_wait(&signalled) != 0) {
     }
+    pthread_mutex_lock(&scratch_mutex);
     cli_scratch_remove(scratch);
     signal(signal_number, SIG_DFL);
     kill(getpid(), signal_number);
@@ -240,14 +243,16 @@ int cli_scratch_make(const cli *c, const char *home, const char *name, char *pat
                              "be written");
     if (!home)
         mkdir(cache, 0700);
+    watch_signals();
+    pthread_mutex_lock(&scratch_mutex);
     snprintf(scratch, sizeof scratch, "%s/skymem-%s-XXXXXX", home ? home : cache, name);
-    if (mkdtemp(scratch)) {
-        snprintf(path, path_bytes, "%s", scratch);
-        watch_signals();
+    int failure = mkdtemp(scratch) ? 0 : errno;
+    if (failure)
+        scratch[0] = '\0';
+    snprintf(path, path_bytes, "%s", scratch);
+    pthread_mutex_unlock(&scratch_mutex);
+    if (!failure)
         return CLI_OK;
-    }
-    int failure = errno;
-    scratch[0] = path[0] = '\0';
     return cli_failed(c, "%s: %s%s", home ? home : cache, strerror(failure),
                       home ? "" : "; set XDG_CACHE_HOME to a folder that can be written");
 }
