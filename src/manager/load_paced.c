@@ -234,7 +234,8 @@ static double rate_behind_first(const paced *p) {
  * of the delay, so that as much is asked for at once as is on its way in that time, and the next
  * ones what the link carries: the first alone, delay and all, would make any link slow, and what is
  * then asked for, two blocks a round trip, would prove it. With a window a tier is believed to be
- * fast until it shows that not all will come. */
+ * fast until it shows that not all will come, and of one with levels nothing but the first block
+ * counts: too much hope costs a whole window's rows there. */
 static void know_soon(paced *p) {
     sky_link *link = &p->tier->link;
     double rate = rate_shown(p);
@@ -244,8 +245,8 @@ static void know_soon(paced *p) {
         if (p->window > 0 && rate < p->slow)
             sky_link_init(link, rate, DELAY_AT_FIRST);
     } else if (p->blocks == 1) {
-        sky_link_init(link, rate, p->first_at - p->began);
-    } else if (p->blocks <= FIRST_BLOCKS && rate_behind_first(p) > link->rate) {
+        sky_link_init(link, rate, p->window == 0 ? p->first_at - p->began : DELAY_AT_FIRST);
+    } else if (p->window == 0 && p->blocks <= FIRST_BLOCKS && rate_behind_first(p) > link->rate) {
         link->rate = rate_behind_first(p);
     }
 }
@@ -318,7 +319,7 @@ static void learn(const paced *p) {
     double rate = rate_shown(p);
     if (rate <= 0)
         return;
-    if (!t->known && p->blocks > 1)
+    if (!t->known && p->window == 0 && p->blocks > 1)
         sky_link_init(&t->link, rate_behind_first(p), p->first_at - p->began);
     else if (!t->known || (sky_now() - p->began < LOOK_NS && rate > t->link.rate))
         sky_link_init(&t->link, rate, DELAY_AT_FIRST);
