@@ -169,14 +169,21 @@ static int load(cli *c, answer *a, sky_time start) {
     return CLI_OK;
 }
 
-/* Bytes that came to load the prompt: coded ones as they lie in their tier. */
-static uint64_t bytes_moved(const answer *a) {
-    uint64_t moved = 0;
+/* Puts and bytes moved of all tiers together. */
+static sky_tier_stat tiers_sum(const answer *a) {
+    sky_tier_stat sum = {0};
     for (size_t i = 0; i < a->store.tier_count; i++) {
         sky_tier_stat stat = {0};
         sky_cache_stat(a->store.cache, i, &stat);
-        moved += stat.moved_bytes;
+        sum.moved_bytes += stat.moved_bytes;
+        sum.puts += stat.puts;
     }
+    return sum;
+}
+
+/* Bytes that came to load the prompt: coded ones as they lie in their tier. */
+static uint64_t bytes_moved(const answer *a) {
+    uint64_t moved = tiers_sum(a).moved_bytes;
     return moved > 0 ? moved : a->lookup.bytes_loaded;
 }
 
@@ -310,22 +317,12 @@ static bool count_kept(const cli *c, answer *a, sky_item *items, size_t count, s
     return lost;
 }
 
-static uint64_t count_puts(const answer *a) {
-    uint64_t puts = 0;
-    for (size_t t = 0; t < a->store.tier_count; t++) {
-        sky_tier_stat stat = {0};
-        sky_cache_stat(a->store.cache, t, &stat);
-        puts += stat.puts;
-    }
-    return puts;
-}
-
 /* Until nothing is on its way to a tier, or nothing arrives any more. */
 static sky_status flush(const answer *a) {
     for (;;) {
-        uint64_t puts = count_puts(a);
+        uint64_t puts = tiers_sum(a).puts;
         sky_status status = sky_flush(a->store.cache, sky_now() + SKY_SECONDS(FLUSH_S));
-        if (status != SKY_E_DEADLINE || count_puts(a) == puts)
+        if (status != SKY_E_DEADLINE || tiers_sum(a).puts == puts)
             return status;
     }
 }
