@@ -46,9 +46,9 @@ extern "C" {
 /* One source's throughput and its spread, kept from context to context. All fields are the
  * planner's; share a link only between contexts that follow one another. */
 typedef struct {
-    double rate;                  /* bytes a second while bytes flow, exponentially weighted */
-    double deviation;             /* of it */
-    double delay_ns;              /* from asking to the first byte, exponentially weighted */
+    double rate;      /* bytes a second while bytes flow, exponentially weighted; 0: never asked */
+    double deviation; /* of it */
+    double delay_ns;  /* from asking to the first byte, exponentially weighted */
     double delay_deviation;       /* of it */
     float kept[SKY_LINK_SAMPLES]; /* rate of a context / rate expected at its start */
     double reserve;               /* share of a context that deadlines have proved to need */
@@ -56,7 +56,9 @@ typedef struct {
     double engine_factor;         /* the engine beside it: time it took / promised; 0: unknown */
 } sky_link;
 
-/* Begin with a guess. rate in bytes a second (> 0), delay from asking to the first byte. */
+/* Begin with a guess: rate in bytes a second, delay from asking to the first byte. Rate 0: nothing
+ * is known of the link. Its first context then asks for the smallest forms, for more at once as
+ * long as that brings more, and refines what is there when it knows. */
 SKY_API void sky_link_init(sky_link *link, double rate, sky_time delay_ns);
 
 /* Share of a context's time to keep in hand: no more than deadlines have lately proved to need, and
@@ -261,6 +263,7 @@ typedef struct {
     double busy_share; /* of segments that the engine begins late, having others to serve */
     sky_time busy_ns;  /* by how much at most */
     sky_time pause_ns; /* between a context's end and the next */
+    bool unknown;      /* nothing is known of the links before the first context */
     uint32_t contexts;
     uint64_t seed;             /* of slow answers and of a busy engine */
     sky_pacer_options options; /* deadline_ns: relative to a context's beginning */

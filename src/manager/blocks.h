@@ -32,8 +32,8 @@ typedef struct {
 
 /* A tier in loads with a deadline. */
 typedef struct {
-    sky_link link; /* what it has shown; rate 0: never asked */
-    bool known;    /* not a guess any more */
+    sky_link link; /* what it has shown */
+    bool begun;
     uint32_t refusals;
     sky_coding codings[SKY_CODINGS_MAX]; /* where there is a choice: best first */
     uint32_t coding_count;               /* 0: there is none */

@@ -26,13 +26,8 @@
 #include "io/sync.h"
 #include "manager/blocks.h"
 
-#define RATE_AT_FIRST  1e11 /* bytes a second, before a tier was ever asked: try */
-#define DELAY_AT_FIRST SKY_MS(1)
-#define LOOK_NS        SKY_MS(20)
-#define APART_NS       SKY_MS(1)
-#define NEARER_BYTES   2    /* of two parts */
-#define HOPE           0.25 /* the share of time that each refusal adds to what there is */
-#define FIRST_BLOCKS   8    /* after which the pacer's own windows say more */
+#define NEARER_BYTES 2    /* of two parts */
+#define HOPE         0.25 /* the share of time that each refusal adds to what there is */
 
 /* ---- how much ---- */
 
@@ -68,10 +63,11 @@ static uint32_t before_tier(const sky_manager *m, uint32_t block_count, uint8_t 
 
 static sky_paced_tier *paced_tier(sky_manager *m, uint8_t tier) {
     sky_paced_tier *t = &m->tiers[tier];
-    if (t->link.rate != 0)
+    if (t->begun)
         return t;
     sky_tier_stat stat = {0};
-    sky_link_init(&t->link, RATE_AT_FIRST, DELAY_AT_FIRST);
+    t->begun = true;
+    sky_link_init(&t->link, 0, 0);
     t->coded = m->coded.codec.self && sky_cache_stat(m->cache, tier, &stat) == SKY_OK &&
                stat.codings[0];
     if (t->coded && stat.codings[1])
@@ -100,7 +96,7 @@ void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
     sky_paced_tier *t = paced_tier(m, plan->tier);
     double left = (double)(plan->deadline_ns - sky_now()) * (1 - sky_link_reserve(&t->link));
     double budget = left * (1 + HOPE * t->refusals) - t->link.delay_ns;
-    double ns_per_byte = least_share(m, t) / t->link.rate * 1e9;
+    double ns_per_byte = t->link.rate > 0 ? least_share(m, t) / t->link.rate * 1e9 : 0;
     uint32_t most = found < SKY_PACER_SEGMENTS_MAX ? found : SKY_PACER_SEGMENTS_MAX;
     while (most > 0 && prefix_bytes(m, most) * ns_per_byte > budget)
         most--;
@@ -120,7 +116,6 @@ typedef struct {
     sky_coding wanted;
     uint32_t block;
     uint32_t parts;
-    uint64_t bytes;  /* expected, of the plan's tier */
     sky_batch batch; /* id 0: not asked for yet, as others' batches are too many */
     sky_item item;
 } flight;
@@ -136,12 +131,6 @@ typedef struct {
     uint32_t tiers;  /* as sky_call's */
     flight flights[SKY_PACER_FLIGHTS_MAX];
     int event; /* raised by each batch that is done */
-    sky_time began;
-    double slow;    /* bytes a second: with less not all comes in time, whatever the forms */
-    uint64_t bytes; /* that the tier has given */
-    uint32_t blocks;
-    sky_time first_at; /* when the first block was there … */
-    uint64_t first_bytes;
     bool over;
 } paced;
 
@@ -194,7 +183,6 @@ static void ask(paced *p, const sky_pace *pace) {
                   .wanted = s->form_count > 1 ? p->tier->codings[pace->form] : 0,
                   .block = pace->segment,
                   .parts = parts,
-                  .bytes = s->forms[0].bytes > NEARER_BYTES ? pace->bytes : 0,
                   .item = p->m->scratch.items[pace->segment]};
     submit(p, f);
 }
@@ -213,42 +201,6 @@ static void obey(paced *p, const sky_pace *pace) {
         give_up(p, find(p, pace->request));
     else
         p->over = true;
-}
-
-/* The tier's rate as this load has shown it so far. */
-static double rate_shown(const paced *p) {
-    sky_time took = sky_now() - p->began;
-    return took > 0 ? (double)p->bytes / (double)took * 1e9 : 0;
-}
-
-/* … since the first block, whose way there is the link's delay: between answers to what was asked
- * at once there is nothing but the link. 0: nothing came since. */
-static double rate_behind_first(const paced *p) {
-    sky_time took = sky_now() - p->first_at;
-    if (took < APART_NS)
-        took = APART_NS;
-    return (double)(p->bytes - p->first_bytes) / (double)took * 1e9;
-}
-
-/* Where there is a choice and nothing to go by, the lowest level comes first. Its first block tells
- * of the delay, so that as much is asked for at once as is on its way in that time, and the next
- * ones what the link carries: the first alone, delay and all, would make any link slow, and what is
- * then asked for, two blocks a round trip, would prove it. With a window a tier is believed to be
- * fast until it shows that not all will come, and of one with levels nothing but the first block
- * counts: too much hope costs a whole window's rows there. */
-static void know_soon(paced *p) {
-    sky_link *link = &p->tier->link;
-    double rate = rate_shown(p);
-    if (p->tier->known || rate <= 0)
-        return;
-    if (p->tier->coding_count == 0) {
-        if (p->window > 0 && rate < p->slow)
-            sky_link_init(link, rate, DELAY_AT_FIRST);
-    } else if (p->blocks == 1) {
-        sky_link_init(link, rate, p->window == 0 ? p->first_at - p->began : DELAY_AT_FIRST);
-    } else if (p->window == 0 && p->blocks <= FIRST_BLOCKS && rate_behind_first(p) > link->rate) {
-        link->rate = rate_behind_first(p);
-    }
 }
 
 /* A better form that is not there leaves the one before as it was; one that is damaged may have
@@ -271,14 +223,6 @@ static void take(paced *p, const flight *f) {
     }
     if ((f->parts & SKY__LEAD) || status == SKY_E_CORRUPT)
         item->status = status;
-    if (status != SKY_OK)
-        return;
-    if (f->bytes > 0 && p->blocks++ == 0) {
-        p->first_at = sky_now();
-        p->first_bytes = f->bytes;
-    }
-    p->bytes += f->bytes;
-    know_soon(p);
 }
 
 static bool listen(paced *p) {
@@ -310,20 +254,6 @@ static void run(paced *p) {
     }
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
         give_up(p, &p->flights[i]);
-}
-
-/* The first that a tier shows is better than a guess, late or not; and what is over sooner than the
- * pacer looks has shown it nothing. */
-static void learn(const paced *p) {
-    sky_paced_tier *t = p->tier;
-    double rate = rate_shown(p);
-    if (rate <= 0)
-        return;
-    if (!t->known && p->window == 0 && p->blocks > 1)
-        sky_link_init(&t->link, rate_behind_first(p), p->first_at - p->began);
-    else if (!t->known || (sky_now() - p->began < LOOK_NS && rate > t->link.rate))
-        sky_link_init(&t->link, rate, DELAY_AT_FIRST);
-    t->known = true;
 }
 
 /* Block b as the pacer sees it. What a nearer tier has takes nothing of this one's time. The rest
@@ -385,34 +315,15 @@ static void free_useless(const paced *p) {
     }
 }
 
-/* Bytes of all in the smallest forms. */
-static double least_bytes(const paced *p) {
-    double least = 0;
-    for (uint32_t b = 0; b < p->block_count; b++) {
-        const sky_segment *s = &p->segments[b];
-        bool lead = p->window > 0 && b + p->window < p->block_count;
-        uint32_t last = s->form_count - 1;
-        least += (double)(lead ? s->lead_bytes[last] : s->forms[last].bytes);
-    }
-    return least;
-}
-
 static sky_status keep_pace(paced *p, sky_time deadline) {
-    sky_link *link = &p->tier->link;
-    p->began = sky_now();
-    p->slow = least_bytes(p) / (double)(deadline - p->began) * 1e9;
-    if (!p->tier->known && p->tier->coding_count > 0 && deadline > p->began)
-        sky_link_init(link, p->slow, DELAY_AT_FIRST);
     const sky_pacer_options options = {
         .deadline_ns = deadline, .window = p->window, .no_refining = p->tier->coding_count == 0};
-    sky_status status = sky_pacer_create(p->segments, p->block_count, link, 1, &options, p->began,
-                                         &p->pacer);
+    sky_status status = sky_pacer_create(p->segments, p->block_count, &p->tier->link, 1, &options,
+                                         sky_now(), &p->pacer);
     if (status == SKY_OK)
         status = sky_event_create(&p->event);
-    if (status == SKY_OK) {
+    if (status == SKY_OK)
         run(p);
-        learn(p);
-    }
     sky_event_close(p->event);
     sky_pacer_destroy(p->pacer);
     return status;

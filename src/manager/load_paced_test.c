@@ -41,6 +41,15 @@ static const sky_layout even = {
     .group_count = 1,
     .groups = {{SKY_LAYER_FULL, 0, 2, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 512, 512}}};
 
+/* One layer in four has a window, which begins within a block: 192 and 64 KiB. */
+static sky_layout windowed(uint32_t window_tokens) {
+    return (sky_layout){
+        .group_count = 2,
+        .groups = {
+            {SKY_LAYER_WINDOW, window_tokens, 1, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 512, 512},
+            {SKY_LAYER_FULL, 0, 3, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 512, 512}}};
+}
+
 typedef struct {
     world w;
     shaped *far;
@@ -167,18 +176,23 @@ static void the_first_lookup_begins_modestly(void **state) {
 
 /* Nor of its delay, for which a link that is asked for two blocks at a time mostly waits: eight
  * round trips, where there is time for six, and yet all come, and many at the best level. */
-static void the_first_lookup_fills_a_long_link(void **state) {
-    (void)state;
+static void fill_a_long_link(sky_layout layout) {
     sky_lookup found = {.verdict = SKY_VERDICT_MISS};
     for (double all = 0.1; found.level_blocks[LEVEL_8] < BLOCKS / 2; all = slower(all)) {
         static setting s;
-        setup(&s, &three);
+        setup_of(&s, layout, &three);
         shaped_rate(s.far, (double)bytes_at(&s, LEVEL_8) / all);
         shaped_delay(s.far, (sky_time)(all * 1e9));
         found = look(&s, (sky_time)(all * 6e9));
         assert_int_equal(levels_sum(&found), found.block_count);
         world_close(&s.w);
     }
+}
+
+static void the_first_lookup_fills_a_long_link(void **state) {
+    (void)state;
+    fill_a_long_link(even);
+    fill_a_long_link(windowed(BLOCK_TOKENS * 3 / 2));
 }
 
 /* The link loses most of its rate when a quarter is there: the rest comes lower, in time. */
@@ -224,15 +238,6 @@ static void what_came_by_the_deadline_is_kept(void **state) {
 }
 
 /* ---- a window ---- */
-
-/* One layer in four has a window, which begins within a block: 192 and 64 KiB. */
-static sky_layout windowed(uint32_t window_tokens) {
-    return (sky_layout){
-        .group_count = 2,
-        .groups = {
-            {SKY_LAYER_WINDOW, window_tokens, 1, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 512, 512},
-            {SKY_LAYER_FULL, 0, 3, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 512, 512}}};
-}
 
 /* What a prefix of all blocks reads: as many as this without a deadline, and with a long one. */
 static uint64_t bytes_of_all(setting *s) {

@@ -122,7 +122,7 @@ static bool arguments_valid(const sky_segment *segments, uint32_t count, const s
     for (uint32_t i = 0; fine && i < count; i++)
         fine = segment_valid(&segments[i]) && (o->window == 0 || parts_valid(&segments[i]));
     for (uint32_t i = 0; fine && i < link_count; i++)
-        fine = links[i].rate > 0;
+        fine = links[i].rate >= 0;
     return fine;
 }
 
@@ -149,8 +149,10 @@ sky_status sky_pacer_create(const sky_segment *segments, uint32_t count, sky_lin
             if (segments[i].forms[f].decode_ns > p->decoding_ns)
                 p->decoding_ns = segments[i].forms[f].decode_ns;
     }
-    for (uint32_t i = 0; i < link_count; i++)
+    for (uint32_t i = 0; i < link_count; i++) {
         p->sources[i].rate_at_start = links[i].rate;
+        p->sources[i].starting = links[i].rate == 0;
+    }
     if (o.deadline_ns > now)
         p->reserve_ns = (double)(o.deadline_ns - now) * sky_link_reserve(&links[0]);
     *out = p;
@@ -288,7 +290,7 @@ static bool choose_sooner(const sky_pacer *p, sky_time now, uint32_t *segment, u
 /* The first pass is to be over while the reserve is still whole, so that a pause of the link as
  * long as that, whenever it comes, makes nothing late. */
 static bool choose_missing(const sky_pacer *p, sky_time now, uint32_t *segment, uint32_t *form) {
-    double rate = sky__pacer_rate(p), budget = budget_ns(p, now, rate) - p->reserve_ns;
+    double rate = sky__pacer_rate_sure(p, now), budget = budget_ns(p, now, rate) - p->reserve_ns;
     uint32_t reach = engine_reach(p, now, trusted_until(p, now));
     return sky__choose_missing(p, reach, fmax(budget, 0), rate, segment, form);
 }
@@ -408,11 +410,8 @@ static void hold(sky_pacer *p, sky_pacer_flight *f, uint32_t count) {
 static void take_bytes(sky_pacer *p, sky_time now, sky_pacer_flight *f, uint64_t bytes) {
     if (bytes <= f->arrived)
         return;
-    sky_link *link = &p->links[f->source];
-    if (f->arrived == 0 && f->ahead == 0) /* behind others the delay does not show */
-        sky__link_delay(link, (double)(now - f->asked_at));
     p->bytes += bytes - f->arrived;
-    sky__link_bytes(link, &p->sources[f->source], now, bytes - f->arrived);
+    sky__link_heard(p, now, f, bytes - f->arrived);
     sky__aim_heard(p, now, f->source, bytes - f->arrived);
     f->arrived = bytes;
     f->last_at = now;
@@ -477,7 +476,7 @@ static void end(sky_pacer *p, sky_time now) {
         if (p->flights[i].request != 0)
             sky__flight_drop(p, now, &p->flights[i], true);
     for (uint32_t i = 0; i < p->link_count; i++)
-        sky__link_end(&p->links[i], &p->sources[i]);
+        sky__link_end(p, now, i);
     if (p->computing && (double)(now - p->compute_from) > compute_ns(p, p->computing_segment))
         clock_engine(p, now);
     p->links[0].engine_factor = p->compute_factor;

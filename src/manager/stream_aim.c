@@ -107,7 +107,9 @@ static double rate_seen(const sky_pacer *p, uint32_t source, sky_time now) {
     const sky_pacer_source *s = &p->sources[source];
     const sky_link *link = &p->links[source];
     double silent = (double)(now - s->heard_at) - link->delay_ns;
-    double rate = s->recent > 0 ? fmin(s->recent, link->rate) : link->rate;
+    double rate = sky__link_rate(p, source);
+    if (s->recent > 0)
+        rate = fmin(s->recent, rate);
     double owed = silent > 0 ? owed_since(p, source) : 0;
     return owed > 0 ? fmin(rate, owed / silent * 1e9) : rate;
 }
@@ -122,10 +124,18 @@ static double rate_of_late(const sky_pacer *p, sky_time now) {
 void sky__aim_heard(sky_pacer *p, sky_time now, uint32_t source, uint64_t bytes) {
     sky_pacer_source *s = &p->sources[source];
     double took = fmax((double)(now - s->heard_at) - p->links[source].delay_ns, 1);
-    if (s->recent == 0)
-        s->recent = p->links[source].rate;
+    if (s->recent == 0 || s->starting)
+        s->recent = sky__link_rate(p, source);
     s->recent += took / (took + LATELY_NS) * ((double)bytes / took * 1e9 - s->recent);
     s->heard_at = now;
+}
+
+/* As long as the more is asked for the more comes nobody knows what cannot come. */
+static bool is_starting(const sky_pacer *p) {
+    bool starting = false;
+    for (uint32_t i = 0; i < p->link_count; i++)
+        starting |= p->sources[i].starting;
+    return starting;
 }
 
 static void aim_at(sky_pacer *p, sky_time now, uint32_t count) {
@@ -142,7 +152,7 @@ static void aim_at(sky_pacer *p, sky_time now, uint32_t count) {
 }
 
 void sky__aim(sky_pacer *p, sky_time now, double time_ns) {
-    if (p->options.deadline_ns == 0 || p->options.all_or_nothing || time_ns <= 0)
+    if (p->options.deadline_ns == 0 || p->options.all_or_nothing || time_ns <= 0 || is_starting(p))
         return;
     double left_ns = (double)(p->options.deadline_ns - p->decoding_ns - now);
     double rate = rate_of_late(p, now);

@@ -15,7 +15,14 @@
 double sky__pacer_rate(const sky_pacer *p) {
     double rate = 0;
     for (uint32_t i = 0; i < p->link_count; i++)
-        rate += p->links[i].rate;
+        rate += sky__link_rate(p, i);
+    return rate;
+}
+
+double sky__pacer_rate_sure(const sky_pacer *p, sky_time now) {
+    double rate = 0;
+    for (uint32_t i = 0; i < p->link_count; i++)
+        rate += sky__link_rate_sure(p, i, now);
     return rate;
 }
 

@@ -1,14 +1,21 @@
 /* Requests under way: how many, from where, and which are slower than their source usually is.
  *
  * How many: enough that the link never waits for the next question (twice what it carries in a
- * round trip) and no more, because what is asked for early is chosen early. A request that is
- * overdue does not count: one slow answer must not hold up the others. */
+ * round trip) and no more, because what is asked for early is chosen early. Three times, as long as
+ * a link of which nothing was known may carry more than it has shown; fewer find that out a round
+ * trip later. A request that is overdue does not count: one slow answer must not hold up the
+ * others. */
 #include "manager/stream_state.h"
 
 #include <assert.h>
 #include <math.h>
 
-#define OVERDUE_NS_MIN SKY_MS(10)
+#define USUAL_TIMES      2
+#define USUAL_LEAST      2
+#define STARTING_TIMES   3
+#define STARTING_LEAST   4
+#define OVERDUE_NS_MIN   SKY_MS(10)
+#define OVERDUE_NS_FIRST SKY_SECONDS(1) /* of a source that has brought nothing yet */
 
 sky_pacer_flight *sky__flight_find(sky_pacer *p, uint32_t request) {
     for (uint32_t i = 0; request != 0 && i < SKY_PACER_FLIGHTS_MAX; i++)
@@ -52,6 +59,7 @@ sky_pacer_flight *sky__flight_add(sky_pacer *p, sky_time now, uint32_t segment, 
         .slice_end = slice_end,
         .bytes = sky__pacer_bytes(p, segment, form, slice, slice_end),
         .ahead = sky__flight_owed(p, source),
+        .before = p->sources[source].bytes,
         .asked_at = now,
         .last_at = now,
         .refining = refining,
@@ -86,16 +94,17 @@ bool sky__flight_overdue(const sky_pacer *p, const sky_pacer_flight *f, sky_time
     if (f->arrived >= f->bytes)
         return false; /* being decoded */
     double patience = 2 * link->delay_ns + 4 * link->delay_deviation +
-                      2 * (double)f->ahead / link->rate * 1e9;
+                      2 * (double)f->ahead / sky__link_rate(p, f->source) * 1e9;
     sky_time life = f->last_at > f->asked_at ? f->last_at : f->asked_at;
-    return (double)(now - life) > fmax(patience, OVERDUE_NS_MIN);
+    bool first = p->sources[f->source].starting && p->sources[f->source].first_bytes == 0;
+    return (double)(now - life) > (first ? OVERDUE_NS_FIRST : fmax(patience, OVERDUE_NS_MIN));
 }
 
 bool sky__flight_room(const sky_pacer *p, sky_time now) {
     if (p->flight_count >= p->options.flights_max)
         return false;
     double owed = 0, wanted = 0;
-    uint32_t alive = 0;
+    uint32_t alive = 0, alive_least = 0;
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++) {
         const sky_pacer_flight *f = &p->flights[i];
         if (f->request == 0 || sky__flight_overdue(p, f, now))
@@ -103,9 +112,12 @@ bool sky__flight_room(const sky_pacer *p, sky_time now) {
         alive++;
         owed += (double)(f->bytes - f->arrived);
     }
-    for (uint32_t i = 0; i < p->link_count; i++)
-        wanted += 2 * p->links[i].rate * p->links[i].delay_ns * 1e-9;
-    return alive < 2 * p->link_count || owed < wanted;
+    for (uint32_t i = 0; i < p->link_count; i++) {
+        alive_least += p->sources[i].starting ? STARTING_LEAST : USUAL_LEAST;
+        wanted += (p->sources[i].starting ? STARTING_TIMES : USUAL_TIMES) * sky__link_rate(p, i) *
+                  p->links[i].delay_ns * 1e-9;
+    }
+    return alive < alive_least || owed < wanted;
 }
 
 uint32_t sky__flight_source(const sky_pacer *p, uint32_t segment, uint32_t form, uint64_t bytes) {
@@ -114,7 +126,7 @@ uint32_t sky__flight_source(const sky_pacer *p, uint32_t segment, uint32_t form,
     for (uint32_t i = 0; i < p->link_count; i++) {
         if (p->state[segment].gone[i] & 1u << form)
             continue;
-        double ns = (double)(sky__flight_owed(p, i) + bytes) / p->links[i].rate * 1e9 +
+        double ns = (double)(sky__flight_owed(p, i) + bytes) / sky__link_rate(p, i) * 1e9 +
                     p->links[i].delay_ns;
         if (ns < soonest) {
             soonest = ns;

@@ -22,9 +22,12 @@
 #define RESERVE_AT_FIRST 0.35
 #define RESERVE_MOST     0.6
 #define RESERVE_STEP     0.1
+#define RATE_LEAST       1    /* of what has brought nothing yet */
+#define TELLING_BYTES    1024 /* fewer say nothing of a rate */
+#define GROWS            1.25
 
 void sky_link_init(sky_link *link, double rate, sky_time delay_ns) {
-    assert(rate > 0 && delay_ns >= 0);
+    assert(rate >= 0 && delay_ns >= 0);
     *link = (sky_link){.rate = rate, .delay_ns = (double)delay_ns, .reserve = RESERVE_AT_FIRST};
 }
 
@@ -42,8 +45,7 @@ static void blend(double *mean, double *deviation, double sample, double weight)
 }
 
 /* Of the first bytes of a period only the time is used: when they began to flow is not known. */
-void sky__link_bytes(sky_link *link, sky_pacer_source *source, sky_time now, uint64_t bytes) {
-    source->bytes += bytes;
+static void blend_rate(sky_link *link, sky_pacer_source *source, sky_time now, uint64_t bytes) {
     if (source->window_at == 0) {
         source->window_at = now;
         source->window_bytes = 0;
@@ -61,12 +63,76 @@ void sky__link_bytes(sky_link *link, sky_pacer_source *source, sky_time now, uin
 }
 
 /* A straggler says little about the usual delay, so it counts as four deviations at most. */
-void sky__link_delay(sky_link *link, double delay_ns) {
+static void blend_delay(sky_link *link, double delay_ns) {
     double most = 2 * link->delay_ns + 4 * link->delay_deviation + 1e6;
     blend(&link->delay_ns, &link->delay_deviation, fmin(delay_ns, most), 0.125);
 }
 
-void sky__link_end(sky_link *link, const sky_pacer_source *source) {
+/* ---- a link that nothing is known of ---- */
+
+/* What came since this was asked for, over that time: with few requests at once less than the link
+ * carries, as it mostly waits. Each answer lets more be asked for, until twice as many bytes bring
+ * hardly a higher rate: then that is the link's. The first alone, delay and all, would make any far
+ * link slow, and the little that is then asked for would prove it; and the time between answers
+ * says nothing, as what was asked for at once may come at once. The delay is at first all the time
+ * until the first bytes, their own included.
+ * Source: the delivery rate of Cardwell et al. 2016 (BBR), by answers instead of packets. */
+static void find_out(sky_link *link, sky_pacer_source *s, sky_time now, const sky_pacer_flight *f,
+                     uint64_t bytes) {
+    double took = fmax((double)(now - f->asked_at), 1);
+    if (s->first_bytes == 0) {
+        s->first_bytes = bytes;
+        link->delay_ns = took;
+    }
+    link->rate = fmax(link->rate, (double)(s->bytes - f->before) / took * 1e9);
+    if (s->bytes < 2 * s->seen_bytes)
+        return;
+    s->starting = link->rate >= GROWS * s->seen_rate;
+    s->seen_rate = link->rate;
+    s->seen_bytes = s->bytes;
+    if (!s->starting)
+        link->delay_ns = fmax(link->delay_ns - (double)s->first_bytes / link->rate * 1e9, 0);
+}
+
+double sky__link_rate(const sky_pacer *p, uint32_t source) {
+    return fmax(p->links[source].rate, RATE_LEAST);
+}
+
+double sky__link_rate_sure(const sky_pacer *p, uint32_t source, sky_time now) {
+    const sky_pacer_source *s = &p->sources[source];
+    double rate = sky__link_rate(p, source), took = fmax((double)(now - p->started_at), 1);
+    if (s->rate_at_start > 0)
+        return rate;
+    return fmin(rate, fmax((double)s->bytes / took * 1e9, RATE_LEAST));
+}
+
+/* ---- */
+
+void sky__link_heard(sky_pacer *p, sky_time now, const sky_pacer_flight *f, uint64_t bytes) {
+    sky_pacer_source *source = &p->sources[f->source];
+    sky_link *link = &p->links[f->source];
+    source->bytes += bytes;
+    if (source->starting && f->bytes >= TELLING_BYTES) {
+        find_out(link, source, now, f, bytes);
+    } else if (!source->starting) {
+        if (f->arrived == 0 && f->ahead == 0) /* behind others the delay does not show */
+            blend_delay(link, (double)(now - f->asked_at));
+        blend_rate(link, source, now, bytes);
+    }
+}
+
+/* What was over sooner than a window closes has shown at least this. */
+static void note_the_least(sky_link *link, const sky_pacer_source *source, sky_time took) {
+    double rate = (double)source->bytes / (double)took * 1e9;
+    if (took < WINDOW_NS && rate > link->rate && source->bytes >= TELLING_BYTES)
+        link->rate = rate;
+}
+
+void sky__link_end(sky_pacer *p, sky_time now, uint32_t number) {
+    const sky_pacer_source *source = &p->sources[number];
+    sky_link *link = &p->links[number];
+    if (now > p->started_at)
+        note_the_least(link, source, now - p->started_at);
     if (source->busy_ns < BUSY_NS_MIN || source->rate_at_start <= 0)
         return;
     double kept = (double)source->bytes / (double)source->busy_ns * 1e9;

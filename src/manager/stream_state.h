@@ -30,7 +30,8 @@ typedef struct {
     uint32_t slices_done; /* of those asked for */
     uint64_t bytes;
     uint64_t arrived;
-    uint64_t ahead; /* bytes the source owed when this was asked */
+    uint64_t ahead;  /* bytes the source owed when this was asked … */
+    uint64_t before; /* … and had brought */
     sky_time asked_at;
     sky_time last_at; /* last sign of life */
     bool refining;    /* the segment was there already */
@@ -47,7 +48,11 @@ typedef struct {
     double recent;      /* bytes a second of late; 0: as the link says */
     sky_time window_at; /* 0: no byte yet in this period */
     uint64_t window_bytes;
-    double rate_at_start;
+    double rate_at_start; /* 0: nothing was known of it … */
+    bool starting;        /* … and the more is asked for at once, the more comes */
+    uint64_t first_bytes; /* what came first */
+    uint64_t seen_bytes;  /* when so many had come it seemed to carry … */
+    double seen_rate;
 } sky_pacer_source;
 
 struct sky_pacer {
@@ -98,11 +103,15 @@ uint64_t sky__pacer_bytes(const sky_pacer *p, uint32_t segment, uint32_t form, u
 uint64_t sky__pacer_slice_bytes(const sky_pacer *p, uint32_t segment, uint32_t form,
                                 uint32_t first_slice);
 
-/* stream_link.c */
-void sky__link_bytes(sky_link *link, sky_pacer_source *source, sky_time now, uint64_t bytes);
-void sky__link_delay(sky_link *link, double delay_ns);
+/* stream_link.c: bytes a second of a source, > 0. */
+double sky__link_rate(const sky_pacer *p, uint32_t source);
+/* … that it has kept from the context's beginning on, delays and all, if nothing was known of it:
+ * no more than what it carries. */
+double sky__link_rate_sure(const sky_pacer *p, uint32_t source, sky_time now);
+/* So many bytes more have arrived of this one, which has not counted them yet. */
+void sky__link_heard(sky_pacer *p, sky_time now, const sky_pacer_flight *f, uint64_t bytes);
 void sky__link_judge(sky_link *link, double target, bool late);
-void sky__link_end(sky_link *link, const sky_pacer_source *source);
+void sky__link_end(sky_pacer *p, sky_time now, uint32_t source);
 
 /* stream_flight.c */
 sky_pacer_flight *sky__flight_find(sky_pacer *p, uint32_t request);
@@ -120,6 +129,7 @@ uint32_t sky__flight_source(const sky_pacer *p, uint32_t segment, uint32_t form,
 
 /* stream_choose.c: bytes a second of all sources together. */
 double sky__pacer_rate(const sky_pacer *p);
+double sky__pacer_rate_sure(const sky_pacer *p, sky_time now);
 /* Of the missing segments from `first` on without a flight: the next in order, and the form that
  * leaves time for the others. False: none. */
 bool sky__choose_missing(const sky_pacer *p, uint32_t first, double budget_ns, double rate,

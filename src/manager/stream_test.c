@@ -1,8 +1,10 @@
 /* Proves: computing at the head is never worse than computing anywhere else; whatever sources and
  * engine do, the planner asks only for what can be had, computes only on top of what is there, ends
  * once, and is right about what is there; what arrived of a request that is given up is kept;
- * another source is asked for what one, or the engine, is slow to give; and that with a window a
+ * another source is asked for what one, or the engine, is slow to give; that of a link that nothing
+ * is known of the least is asked for first, and better when it is known; and that with a window a
  * shorter prefix is made for when all of it cannot come, and then only. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,14 +70,19 @@ static void computing_at_the_head_is_never_worse(void **state) {
 
 /* ---- one event after another ---- */
 
-static sky_pacer *begin(const sky_segment *segments, uint32_t count, sky_link *links,
-                        uint32_t link_count, sky_pacer_options options) {
+static sky_pacer *begin_over(double rate, const sky_segment *segments, uint32_t count,
+                             sky_link *links, uint32_t link_count, sky_pacer_options options) {
     sky_pacer *p;
     for (uint32_t i = 0; i < link_count; i++)
-        sky_link_init(&links[i], 1e6, SKY_MS(1));
+        sky_link_init(&links[i], rate, SKY_MS(1));
     assert_int_equal(
         sky_pacer_create(segments, count, links, link_count, &options, SKY_MS(1000), &p), SKY_OK);
     return p;
+}
+
+static sky_pacer *begin(const sky_segment *segments, uint32_t count, sky_link *links,
+                        uint32_t link_count, sky_pacer_options options) {
+    return begin_over(1e6, segments, count, links, link_count, options);
 }
 
 static sky_pace expect(sky_pacer *p, sky_time now, sky_pace_kind kind) {
@@ -399,6 +406,63 @@ static void what_is_gone_ends_the_prefix_before_it(void **state) {
     assert_int_equal(r.leading, 5);
 }
 
+/* ---- a link that nothing is known of ---- */
+
+/* A tenth of a second to and fro, then 10 MB/s: the last of four requests comes 4 ms behind the
+ * first. Time is long enough for the best form of all. */
+static void the_least_is_asked_for_until_the_link_is_known(void **state) {
+    (void)state;
+    sky_segment segments[N];
+    sky_link link;
+    sky_pacer_report r;
+    fill(segments, N, 40000, 0);
+    sky_pacer *p = begin_over(0, segments, N, &link, 1,
+                              (sky_pacer_options){.deadline_ns = SKY_MS(3000)});
+    uint32_t requests[4], more = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        sky_pace asked = expect(p, SKY_MS(1000), SKY_PACE_GET);
+        assert_int_equal(asked.form, 2);
+        requests[i] = asked.request;
+    }
+    nothing_to_do(p, SKY_MS(1000));
+    nothing_to_do(p, SKY_MS(1090)); /* nobody knows yet what would be late */
+    for (uint32_t i = 0; i < 4; i++) {
+        sky_pace pace;
+        sky_pacer_finished(p, SKY_MS(1101 + i), requests[i], SKY_OK);
+        while (sky_pacer_next(p, SKY_MS(1101 + i), &pace))
+            more += pace.kind == SKY_PACE_GET;
+    }
+    assert_int_equal(more, N - 4);
+    assert_true(link.rate > 0.3e6 && link.rate < 0.4e6); /* four in a round trip, so far */
+    for (uint32_t request = requests[3] + 1; request <= requests[3] + N - 4; request++)
+        sky_pacer_finished(p, SKY_MS(1204), request, SKY_OK);
+    sky_pace better = expect(p, SKY_MS(1204), SKY_PACE_GET);
+    assert_int_equal(better.form, 0);
+    for (sky_pace pace; sky_pacer_next(p, SKY_MS(3000), &pace);) {
+    }
+    finish_pacer(p, &r);
+    assert_int_equal(r.leading, N);
+}
+
+/* Bytes come as fast as they are taken away; the second answer is no faster than the first. */
+static void a_link_without_delay_is_known_after_two_answers(void **state) {
+    (void)state;
+    sky_segment segments[N];
+    sky_link link;
+    fill(segments, N, 40000, 0);
+    sky_pacer *p = begin_over(0, segments, N, &link, 1,
+                              (sky_pacer_options){.deadline_ns = SKY_MS(3000)});
+    for (uint32_t i = 0; i < 2; i++) {
+        for (sky_pace pace; sky_pacer_next(p, SKY_MS(1000 + 10 * i), &pace);) {
+        }
+        assert_true(p->sources[0].starting);
+        sky_pacer_finished(p, SKY_MS(1010 + 10 * i), i + 1, SKY_OK);
+    }
+    assert_false(p->sources[0].starting);
+    assert_true(link.rate > 0.99e6 && link.rate < 1.01e6 && link.delay_ns < SKY_MS(1));
+    sky_pacer_destroy(p);
+}
+
 static void refuses_what_is_no_plan(void **state) {
     (void)state;
     sky_segment segments[2];
@@ -424,6 +488,11 @@ static void refuses_what_is_no_plan(void **state) {
     fill_parts(segments, 2);
     segments[0].compute_ns = 1;
     assert_int_equal(sky_pacer_create(segments, 2, &link, 1, &options, 0, &p), SKY_E_PARAM);
+    fill(segments, 2, 1000, 0);
+    link.rate = NAN;
+    assert_int_equal(sky_pacer_create(segments, 2, &link, 1, NULL, 0, &p), SKY_E_PARAM);
+    link.rate = -1;
+    assert_int_equal(sky_pacer_create(segments, 2, &link, 1, NULL, 0, &p), SKY_E_PARAM);
     sky_pacer_destroy(NULL);
 }
 
@@ -526,7 +595,8 @@ static void whatever_happens_it_ends_and_tells_the_truth(void **state) {
             fill_parts(c.segments, N);
             options.slices = 2;
         }
-        c.p = begin(c.segments, N, c.links, c.source_count, options);
+        double rate = below(&c, 4) ? 1e6 : 0;
+        c.p = begin_over(rate, c.segments, N, c.links, c.source_count, options);
         sky_time now = SKY_MS(1000);
         for (uint32_t step = 0; c.ends == 0 && step < 5000; step++) {
             sky_pace pace;
@@ -564,6 +634,8 @@ int main(void) {
         cmocka_unit_test(a_slower_link_makes_for_a_shorter_prefix),
         cmocka_unit_test(a_link_that_recovers_brings_all),
         cmocka_unit_test(what_is_gone_ends_the_prefix_before_it),
+        cmocka_unit_test(the_least_is_asked_for_until_the_link_is_known),
+        cmocka_unit_test(a_link_without_delay_is_known_after_two_answers),
         cmocka_unit_test(refuses_what_is_no_plan),
         cmocka_unit_test(whatever_happens_it_ends_and_tells_the_truth),
     };

@@ -235,7 +235,8 @@ sky_status sky_trial_run(const sky_trial *trial, sky_policy policy, sky_trial_re
     uint64_t bytes = 0, wasted = 0;
     sky_prng_init(&m.slow, trial->seed);
     for (uint32_t i = 0; i < trial->source_count; i++)
-        sky_link_init(&m.links[i], trial->traces[i].rates[0] + 1, trial->delay_ns);
+        sky_link_init(&m.links[i], trial->unknown ? 0 : trial->traces[i].rates[0] + 1,
+                      trial->unknown ? 0 : trial->delay_ns);
     m.rival_rate = trial->traces[0].rates[0] + 1;
     sky_time start = 0;
     for (uint32_t i = 0; i < trial->contexts; i++) {

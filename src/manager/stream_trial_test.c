@@ -3,8 +3,9 @@
  * an engine which keeps a segment waiting makes few contexts late, and every policy waits alike;
  * that more requests under way and a second source help against slow answers; that without a
  * deadline it is no slower than the best of text and any one form; that with a window settling for
- * a shorter prefix gives the engine more, and makes hardly more contexts late; and that a seed
- * gives the same numbers. */
+ * a shorter prefix gives the engine more, and makes hardly more contexts late; that a context over
+ * a link that nothing is known of fares like one over a link that is known; and that a seed gives
+ * the same numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -198,6 +199,59 @@ static void a_window_on_a_fast_link_changes_nothing(void **state) {
     }
 }
 
+#define FIRSTS 50
+
+/* At two better levels besides, twice and four times as large. */
+static void offer_better(void) {
+    for (uint32_t i = 0; i < SEGMENTS; i++) {
+        sky_segment *s = &segments[i];
+        s->form_count = 3;
+        for (uint32_t f = 3; f-- > 0;) {
+            s->forms[f] = (sky_form){s->forms[0].bytes << (2 - f), 0.001 * (1 << 2 * f), 0};
+            s->lead_bytes[f] = s->rest_bytes[f] = s->forms[f].bytes / 2;
+        }
+    }
+}
+
+/* First contexts, over many traces: late ones, and the share of the prefix that is given. */
+static sky_trial_result first_contexts(uint32_t window, sky_time delay_ns, double share,
+                                       bool unknown) {
+    sky_trial_result sum = {0};
+    for (uint64_t seed = 0; seed < FIRSTS; seed++) {
+        sky_trial t = windowed((sky_trace_kind)(seed % SKY_TRACE_KINDS), seed, share);
+        offer_better();
+        t.options.window = window;
+        t.options.no_refining = false;
+        t.delay_ns = delay_ns;
+        t.contexts = 1;
+        t.unknown = unknown;
+        sky_trial_result r = run(&t, SKY_POLICY_PACER);
+        sum.late += r.late;
+        sum.leading_share += r.leading_share / FIRSTS;
+        sum.loss += r.loss;
+    }
+    return sum;
+}
+
+/* All, at the lowest level, takes a seventh or four fifths of the time; the link is near or far. */
+static void the_first_context_fares_like_others(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++) {
+        sky_time delay_ns = i & 1 ? SKY_MS(160) : SKY_MS(20);
+        double share = i & 2 ? 0.8 : 0.14;
+        uint32_t window = i & 4 ? 1 : 0;
+        sky_trial_result known = first_contexts(window, delay_ns, share, false);
+        sky_trial_result unknown = first_contexts(window, delay_ns, share, true);
+        print_message(
+            "window %u, %.0f ms, %.2f: late %u and %u, given %.3f and %.3f, loss times %.2f\n",
+            window, (double)delay_ns * 1e-6, share, unknown.late, known.late, unknown.leading_share,
+            known.leading_share, unknown.loss / known.loss);
+        assert_true(unknown.late <= known.late + 2);
+        assert_true(unknown.leading_share >= known.leading_share - 0.03);
+        assert_true(share > 0.5 || unknown.loss < 3 * known.loss);
+    }
+}
+
 static void a_seed_gives_the_same_numbers(void **state) {
     (void)state;
     sky_trial t = trial_over(SKY_TRACE_WALK, 9, 100e6, 1);
@@ -223,6 +277,7 @@ int main(void) {
         cmocka_unit_test(never_slower_than_text_or_any_one_form),
         cmocka_unit_test(a_shorter_prefix_is_better_than_none),
         cmocka_unit_test(a_window_on_a_fast_link_changes_nothing),
+        cmocka_unit_test(the_first_context_fares_like_others),
         cmocka_unit_test(a_seed_gives_the_same_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
