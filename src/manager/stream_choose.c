@@ -127,12 +127,13 @@ bool sky__choose_missing(const sky_pacer *p, uint32_t first, double budget_ns, d
     return true;
 }
 
-bool sky__choose_better(const sky_pacer *p, double budget_ns, double rate, uint32_t *segment,
-                        uint32_t *form) {
-    double at = price_for(p, 0, budget_ns, rate, true).fits, most = 0;
+/* At this price, the one that is worth most a nanosecond and takes no longer than that. */
+static bool best_better(const sky_pacer *p, double at, double most_ns, double rate,
+                        uint32_t *segment, uint32_t *form) {
+    double most = 0;
     for (uint32_t i = 0; i < p->count; i++) {
         uint32_t f = eligible(p, i, true) ? form_at(p, i, at, rate, true) : SKY_PACER_FORM_NONE;
-        if (f == SKY_PACER_FORM_NONE)
+        if (f == SKY_PACER_FORM_NONE || form_ns(p, i, f, 0, rate) > most_ns)
             continue;
         double gain = sky__pacer_held_loss(p, i) - p->segments[i].forms[f].loss;
         gain *= p->segments[i].token_count / form_ns(p, i, f, 0, rate);
@@ -143,6 +144,23 @@ bool sky__choose_better(const sky_pacer *p, double budget_ns, double rate, uint3
         }
     }
     return most > 0;
+}
+
+static bool any_missing(const sky_pacer *p) {
+    bool any = false;
+    for (uint32_t i = 0; i < p->count; i++)
+        any |= is_missing(p, i);
+    return any;
+}
+
+/* Segments alike want the same form at any price, so of those that not all fit as many are taken as
+ * do; but not while the engine still has some to compute, which it may be late with: then the time
+ * that nobody uses is what they are loaded in. */
+bool sky__choose_better(const sky_pacer *p, double budget_ns, double rate, uint32_t *segment,
+                        uint32_t *form) {
+    price at = price_for(p, 0, budget_ns, rate, true);
+    return best_better(p, at.fits, INFINITY, rate, segment, form) ||
+           (!any_missing(p) && best_better(p, at.below, budget_ns, rate, segment, form));
 }
 
 double sky__choose_least_ns(const sky_pacer *p, uint32_t first, double rate) {

@@ -226,6 +226,30 @@ static void what_arrived_of_a_request_given_up_is_kept(void **state) {
     assert_true(r.bytes_wasted > 0 && r.bytes_wasted < 10000);
 }
 
+/* All fit at the lowest level, and a better form of two: not of all, but of those. */
+static void time_that_is_left_makes_some_better(void **state) {
+    (void)state;
+    sky_segment segments[N];
+    sky_link link;
+    sky_pacer_report r;
+    fill(segments, N, 40000, 0);
+    sky_pacer *p = begin(segments, N, &link, 1,
+                         (sky_pacer_options){.deadline_ns = SKY_MS(1150), .flights_max = 1});
+    sky_time now = SKY_MS(1000);
+    for (sky_pace pace = {0}; pace.kind != SKY_PACE_END;) {
+        if (!sky_pacer_next(p, now, &pace)) {
+            now = sky_pacer_wake(p, now);
+        } else if (pace.kind == SKY_PACE_GET) {
+            now += (sky_time)pace.bytes * 1000; /* at 1 MB/s */
+            sky_pacer_finished(p, now, pace.request, SKY_OK);
+        }
+    }
+    finish_pacer(p, &r);
+    assert_int_equal(r.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(r.refined, 2);
+    assert_true(now <= SKY_MS(1150));
+}
+
 static void a_silent_source_is_hedged(void **state) {
     (void)state;
     sky_segment segments[1];
@@ -627,6 +651,7 @@ int main(void) {
         cmocka_unit_test(a_form_that_is_gone_is_replaced_by_another),
         cmocka_unit_test(what_no_source_has_is_computed_or_missing),
         cmocka_unit_test(what_arrived_of_a_request_given_up_is_kept),
+        cmocka_unit_test(time_that_is_left_makes_some_better),
         cmocka_unit_test(a_silent_source_is_hedged),
         cmocka_unit_test(a_silent_link_costs_no_more_than_text),
         cmocka_unit_test(an_engine_that_keeps_waiting_is_not_waited_for),
