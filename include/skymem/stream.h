@@ -54,6 +54,7 @@ typedef struct {
     double reserve;               /* share of a context that deadlines have proved to need */
     uint32_t kept_count;          /* samples taken, ever */
     double engine_factor;         /* the engine beside it: time it took / promised; 0: unknown */
+    bool unsettled;               /* the rate is the least that it carries: little was ever asked */
 } sky_link;
 
 /* Begin with a guess: rate in bytes a second, delay from asking to the first byte. Rate 0: nothing

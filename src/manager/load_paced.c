@@ -96,7 +96,8 @@ void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
     sky_paced_tier *t = paced_tier(m, plan->tier);
     double left = (double)(plan->deadline_ns - sky_now()) * (1 - sky_link_reserve(&t->link));
     double budget = left * (1 + HOPE * t->refusals) - t->link.delay_ns;
-    double ns_per_byte = t->link.rate > 0 ? least_share(m, t) / t->link.rate * 1e9 : 0;
+    bool known = t->link.rate > 0 && !t->link.unsettled;
+    double ns_per_byte = known ? least_share(m, t) / t->link.rate * 1e9 : 0;
     uint32_t most = found < SKY_PACER_SEGMENTS_MAX ? found : SKY_PACER_SEGMENTS_MAX;
     while (most > 0 && prefix_bytes(m, most) * ns_per_byte > budget)
         most--;

@@ -411,6 +411,21 @@ static void the_nearer_prefix_comes_when_the_farther_is_too_slow(void **state) {
     world_close(&s.w);
 }
 
+/* It takes longer to the first byte than there is time: that is tried once. */
+static void a_tier_that_is_too_far_is_not_waited_for_again(void **state) {
+    (void)state;
+    static setting s;
+    setup(&s, &three);
+    shaped_delay(s.far, SKY_SECONDS(3));
+    for (int round = 0; round < 2; round++) {
+        sky_time began = sky_now();
+        sky_lookup found = look(&s, SKY_SECONDS(2));
+        assert_int_equal(found.verdict, SKY_VERDICT_RECOMPUTE);
+        assert_true((sky_now() - began >= SKY_SECONDS(2)) == (round == 0));
+    }
+    world_close(&s.w);
+}
+
 static void a_tier_that_became_fast_is_found_out(void **state) {
     (void)state;
     static setting s;
@@ -489,6 +504,7 @@ int main(void) {
         cmocka_unit_test(with_time_a_window_costs_nothing),
         cmocka_unit_test(a_lost_level_leaves_the_others),
         cmocka_unit_test(the_nearer_prefix_comes_when_the_farther_is_too_slow),
+        cmocka_unit_test(a_tier_that_is_too_far_is_not_waited_for_again),
         cmocka_unit_test(a_tier_that_became_fast_is_found_out),
         cmocka_unit_test(a_cache_full_of_others_batches_is_asked_again),
         cmocka_unit_test(others_batches_wake_nobody),

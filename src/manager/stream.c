@@ -151,7 +151,7 @@ sky_status sky_pacer_create(const sky_segment *segments, uint32_t count, sky_lin
     }
     for (uint32_t i = 0; i < link_count; i++) {
         p->sources[i].rate_at_start = links[i].rate;
-        p->sources[i].starting = links[i].rate == 0;
+        p->sources[i].starting = links[i].rate == 0 || links[i].unsettled;
     }
     if (o.deadline_ns > now)
         p->reserve_ns = (double)(o.deadline_ns - now) * sky_link_reserve(&links[0]);

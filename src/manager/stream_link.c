@@ -121,8 +121,11 @@ void sky__link_heard(sky_pacer *p, sky_time now, const sky_pacer_flight *f, uint
     }
 }
 
-/* What was over sooner than a window closes has shown at least this. */
+/* What was over sooner than a window closes has shown at least this rate; what brought nothing at
+ * all, at least this delay. */
 static void note_the_least(sky_link *link, const sky_pacer_source *source, sky_time took) {
+    if (link->rate == 0 && source->busy_ns > 0)
+        link->delay_ns = fmax(link->delay_ns, (double)took);
     double rate = (double)source->bytes / (double)took * 1e9;
     if (took < WINDOW_NS && rate > link->rate && source->bytes >= TELLING_BYTES)
         link->rate = rate;
@@ -131,6 +134,7 @@ static void note_the_least(sky_link *link, const sky_pacer_source *source, sky_t
 void sky__link_end(sky_pacer *p, sky_time now, uint32_t number) {
     const sky_pacer_source *source = &p->sources[number];
     sky_link *link = &p->links[number];
+    link->unsettled = source->starting;
     if (now > p->started_at)
         note_the_least(link, source, now - p->started_at);
     if (source->busy_ns < BUSY_NS_MIN || source->rate_at_start <= 0)

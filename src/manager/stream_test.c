@@ -487,6 +487,40 @@ static void a_link_without_delay_is_known_after_two_answers(void **state) {
     sky_pacer_destroy(p);
 }
 
+/* One answer is no measure: the next context goes on asking for more than was shown. */
+static void what_showed_little_is_found_out_later(void **state) {
+    (void)state;
+    sky_segment segments[N];
+    sky_link link;
+    fill(segments, N, 40000, 0);
+    sky_pacer_options options = {.deadline_ns = SKY_MS(1300), .no_refining = true};
+    sky_pacer *p = begin_over(0, segments, 1, &link, 1, options);
+    sky_pacer_finished(p, SKY_MS(1100), expect(p, SKY_MS(1000), SKY_PACE_GET).request, SKY_OK);
+    expect(p, SKY_MS(1100), SKY_PACE_END);
+    sky_pacer_destroy(p);
+    assert_true(link.unsettled && link.rate > 0.09e6 && link.rate < 0.11e6);
+
+    assert_int_equal(sky_pacer_create(segments, N, &link, 1, &options, SKY_MS(1200), &p), SKY_OK);
+    assert_true(p->sources[0].starting);
+    sky_pacer_destroy(p);
+}
+
+/* … and silence shows a delay. */
+static void what_brought_nothing_is_known_to_be_far(void **state) {
+    (void)state;
+    sky_segment segments[N];
+    sky_link link;
+    fill(segments, N, 40000, 0);
+    sky_pacer *p = begin_over(0, segments, N, &link, 1,
+                              (sky_pacer_options){.deadline_ns = SKY_MS(1100)});
+    for (sky_pace pace; sky_pacer_next(p, SKY_MS(1000), &pace);) {
+    }
+    for (sky_pace pace; sky_pacer_next(p, SKY_MS(1100), &pace);) {
+    }
+    sky_pacer_destroy(p);
+    assert_true(link.rate == 0 && link.delay_ns >= SKY_MS(100));
+}
+
 static void refuses_what_is_no_plan(void **state) {
     (void)state;
     sky_segment segments[2];
@@ -661,6 +695,8 @@ int main(void) {
         cmocka_unit_test(what_is_gone_ends_the_prefix_before_it),
         cmocka_unit_test(the_least_is_asked_for_until_the_link_is_known),
         cmocka_unit_test(a_link_without_delay_is_known_after_two_answers),
+        cmocka_unit_test(what_showed_little_is_found_out_later),
+        cmocka_unit_test(what_brought_nothing_is_known_to_be_far),
         cmocka_unit_test(refuses_what_is_no_plan),
         cmocka_unit_test(whatever_happens_it_ends_and_tells_the_truth),
     };
