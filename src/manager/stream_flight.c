@@ -15,7 +15,9 @@
 #define STARTING_TIMES   3
 #define STARTING_LEAST   4
 #define OVERDUE_NS_MIN   SKY_MS(10)
-#define OVERDUE_NS_FIRST SKY_SECONDS(1) /* of a source that has brought nothing yet */
+#define OVERDUE_NS_FIRST SKY_SECONDS(1) /* of a source that never brought anything … */
+#define OVERDUE_NS_RIVAL SKY_MS(100)    /* … where there is another */
+#define TRIED_AT_ONCE    2              /* of such a one, instead of another */
 
 sky_pacer_flight *sky__flight_find(sky_pacer *p, uint32_t request) {
     for (uint32_t i = 0; request != 0 && i < SKY_PACER_FLIGHTS_MAX; i++)
@@ -93,11 +95,12 @@ bool sky__flight_overdue(const sky_pacer *p, const sky_pacer_flight *f, sky_time
     const sky_link *link = &p->links[f->source];
     if (f->arrived >= f->bytes)
         return false; /* being decoded */
+    if (link->rate == 0)
+        return now - f->asked_at > (p->link_count > 1 ? OVERDUE_NS_RIVAL : OVERDUE_NS_FIRST);
     double patience = 2 * link->delay_ns + 4 * link->delay_deviation +
                       2 * (double)f->ahead / sky__link_rate(p, f->source) * 1e9;
     sky_time life = f->last_at > f->asked_at ? f->last_at : f->asked_at;
-    bool first = p->sources[f->source].starting && p->sources[f->source].first_bytes == 0;
-    return (double)(now - life) > (first ? OVERDUE_NS_FIRST : fmax(patience, OVERDUE_NS_MIN));
+    return (double)(now - life) > fmax(patience, OVERDUE_NS_MIN);
 }
 
 bool sky__flight_room(const sky_pacer *p, sky_time now) {
@@ -128,6 +131,8 @@ uint32_t sky__flight_source(const sky_pacer *p, uint32_t segment, uint32_t form,
             continue;
         double ns = (double)(sky__flight_owed(p, i) + bytes) / sky__link_rate(p, i) * 1e9 +
                     p->links[i].delay_ns;
+        if (p->links[i].rate == 0 && p->sources[i].flights < TRIED_AT_ONCE)
+            ns = 0; /* else it would never be known */
         if (ns < soonest) {
             soonest = ns;
             best = i;

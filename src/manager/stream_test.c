@@ -487,6 +487,38 @@ static void a_link_without_delay_is_known_after_two_answers(void **state) {
     sky_pacer_destroy(p);
 }
 
+/* Of two sources the one that nobody knows is tried, but not waited for. */
+static void an_unknown_source_is_tried_beside_another(void **state) {
+    (void)state;
+    sky_segment segments[N];
+    sky_link links[2];
+    sky_pacer *p;
+    fill(segments, N, 40000, 0);
+    sky_link_init(&links[0], 1e6, SKY_MS(1));
+    sky_link_init(&links[1], 0, 0);
+    sky_pacer_options options = {.deadline_ns = SKY_MS(1500), .no_refining = true};
+    assert_int_equal(sky_pacer_create(segments, N, links, 2, &options, SKY_MS(1000), &p), SKY_OK);
+    uint32_t asked[2] = {0}, hedged = 0;
+    bool over = false;
+    for (sky_time now = SKY_MS(1000); !over; now += SKY_MS(10)) {
+        for (sky_pace pace; sky_pacer_next(p, now, &pace) && !over;) {
+            over = pace.kind == SKY_PACE_END;
+            if (pace.kind != SKY_PACE_GET)
+                continue;
+            asked[pace.source]++;
+            hedged += pace.source == 0 && pace.segment < 2;
+            if (pace.source == 0) /* the other one is dead */
+                sky_pacer_finished(p, now, pace.request, SKY_OK);
+        }
+    }
+    sky_pacer_report r;
+    finish_pacer(p, &r);
+    assert_int_equal(asked[1], 2);
+    assert_int_equal(hedged, 2);
+    assert_int_equal(r.leading, N);
+    assert_true(links[1].rate == 0 && r.complete_ns <= SKY_MS(1200));
+}
+
 /* One answer is no measure: the next context goes on asking for more than was shown. */
 static void what_showed_little_is_found_out_later(void **state) {
     (void)state;
@@ -695,6 +727,7 @@ int main(void) {
         cmocka_unit_test(what_is_gone_ends_the_prefix_before_it),
         cmocka_unit_test(the_least_is_asked_for_until_the_link_is_known),
         cmocka_unit_test(a_link_without_delay_is_known_after_two_answers),
+        cmocka_unit_test(an_unknown_source_is_tried_beside_another),
         cmocka_unit_test(what_showed_little_is_found_out_later),
         cmocka_unit_test(what_brought_nothing_is_known_to_be_far),
         cmocka_unit_test(refuses_what_is_no_plan),
