@@ -56,8 +56,13 @@ typedef struct {
     uint64_t level_streams[SKY_LEVEL_COUNT];
     uint64_t absent[2 * SKY_LAYERS_MAX]; /* blocks that lack layer i / 2's K or V */
     bool calibrated; /* a stream of them is: a container's own word is of what it was made with */
+    uint32_t block_tokens; /* of the longest */
+    uint64_t unlike;       /* blocks that differ from the first in layers, profile or model */
     sky_skv first;
 } codec_summary;
+
+/* Heads, widths and elements alike? Layers that are not there are not. */
+bool codec_layers_alike(const sky_skv *a, uint32_t layer_a, const sky_skv *b, uint32_t layer_b);
 
 /* Owner: the caller frees `file`, into which the summary points */
 int codec_read_summary(const codec_job *j, cli_blob *file, codec_summary *s);

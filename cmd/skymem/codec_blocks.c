@@ -1,6 +1,8 @@
 /* The containers of a file, one after the other, and what their directories say together. */
 #include "codec.h"
 
+#include <string.h>
+
 static int corrupt(const codec_job *j, size_t at, sky_status status) {
     return cli_failed(
         j->c, "%s: %s at byte %zu", j->c->arguments[1],
@@ -24,6 +26,23 @@ int codec_each(const codec_job *j, const cli_blob *file, codec_visit visitor, vo
     return code;
 }
 
+bool codec_layers_alike(const sky_skv *a, uint32_t layer_a, const sky_skv *b, uint32_t layer_b) {
+    sky_skv_layer x, y;
+    return sky_skv_layer_at(a, layer_a, &x) == SKY_OK &&
+           sky_skv_layer_at(b, layer_b, &y) == SKY_OK && x.kv_heads == y.kv_heads &&
+           x.k_dim == y.k_dim && x.v_dim == y.v_dim && x.k_element == y.k_element &&
+           x.v_element == y.v_element;
+}
+
+/* Positions, tokens and levels apart: those are each block's own. */
+static bool blocks_alike(const sky_skv *a, const sky_skv *b) {
+    bool alike = a->layer_count == b->layer_count && a->profile_id == b->profile_id &&
+                 memcmp(a->fingerprint, b->fingerprint, sizeof a->fingerprint) == 0;
+    for (uint32_t i = 0; alike && i < a->layer_count; i++)
+        alike = codec_layers_alike(a, i, b, i);
+    return alike;
+}
+
 static int add_up(const codec_job *j, const sky_skv *skv, uint64_t first_token, void *context) {
     codec_summary *s = context;
     (void)j;
@@ -32,6 +51,9 @@ static int add_up(const codec_job *j, const sky_skv *skv, uint64_t first_token, 
     s->blocks++;
     s->tokens += skv->token_count;
     s->bytes += skv->bytes;
+    s->unlike += !blocks_alike(&s->first, skv);
+    if (skv->token_count > s->block_tokens)
+        s->block_tokens = skv->token_count;
     for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
         sky_skv_entry e;
         sky_stream_info info;

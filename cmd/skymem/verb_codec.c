@@ -115,6 +115,9 @@ const cli_verb cli_verb_codec = {
         "\"neox\", \"dims\": 256, \"base\": 10000, \"frequency_scale\": 1}, \"first_position\": "
         "0}: where the first row stands, and how keys were turned where no calibration says so. "
         "decode and lower take the calibration or layout the file was encoded with.\n"
+        "stat reads the directories alone: what the layers hold, where the rows stand, what they "
+        "were "
+        "made with, and what each level takes.\n"
         "verify checks every checksum, and decodes what it can: what was encoded with a "
         "calibration "
         "or layout, when that is given.",
@@ -175,6 +178,16 @@ const cli_verb cli_verb_codec = {
             {"calibrated", "stat: a calibration or layout is needed to decode"},
             {"tokens", "stat, decode"},
             {"layers", "stat, decode"},
+            {"first_position", "stat: of the first block's first token"},
+            {"block_tokens", "stat: of the longest block"},
+            {"shapes", "stat: for each run of layers that are alike, first_layer, last_layer, "
+                       "kv_heads, k_dim and v_dim (of a head), k_element and v_element (f16, f32 "
+                       "or bf16)"},
+            {"profile", "stat: id of the calibration or layout it was made with, or null; lossless "
+                        "rows decode without"},
+            {"fingerprint", "stat: of the model, as that calibration has it, or null"},
+            {"unlike", "stat: blocks that differ in shapes, profile or fingerprint from the first, "
+                       "of which these are told"},
             {NULL, NULL},
         },
     .run = codec_run,

@@ -44,6 +44,8 @@ expect 0 "$skymem" codec encode "$work/kv.npy" -o "$work/x.skv" --block-tokens 5
 grep -q '^1 block, ' "$work/out" || fail "said $(cat "$work/out")"
 expect 0 "$skymem" codec stat "$work/x.skv"
 grep -q '^1 block of 150 tokens in all, 3 layers' "$work/out" || fail "said $(cat "$work/out")"
+grep -qx 'layers 0 to 2: 2 KV heads of 32, f16' "$work/out" || fail "said $(cat "$work/out")"
+grep -qx 'from position 0 on, 150 tokens a block' "$work/out" || fail "said $(cat "$work/out")"
 
 printf '\xff' | dd of="$work/3.skv" bs=1 seek=2000 conv=notrunc status=none
 expect 1 "$skymem" codec verify "$work/3.skv" --json
@@ -176,9 +178,10 @@ says 'takes no --level'
 python3 - "$(dirname "$0")/../golden/codec.txt" "$work" <<'PYTHON'
 import sys
 for line in open(sys.argv[1]):
-    if line.startswith(("accept absent", "reject stream-longer")):
+    if line.startswith(("accept absent", "accept mixed", "reject stream-longer")):
         data = bytes.fromhex(line.split(" = ")[1])
-        open(f"{sys.argv[2]}/{line.split()[0]}.skv", "wb").write(data)
+        name = "mixed" if line.startswith("accept mixed") else line.split()[0]
+        open(f"{sys.argv[2]}/{name}.skv", "wb").write(data)
 PYTHON
 expect 0 "$skymem" codec stat "$work/accept.skv" --json
 holds 'o["absent"] == [{"layer": 0, "kv": "V", "blocks": 1}, {"layer": 1, "kv": "K", "blocks": 1}]'
@@ -189,6 +192,33 @@ expect 0 "$skymem" codec verify "$work/accept.skv"
 expect 0 "$skymem" codec stat "$work/reject.skv"
 expect 1 "$skymem" codec verify "$work/reject.skv" --json
 holds 'o["corrupt"] == 1 and o["streams"] == 2'
+
+# what a container holds, though no two layers are alike, nor K and V; and a file of unlike blocks
+expect 0 "$skymem" codec stat "$work/mixed.skv" --json
+holds 'o["shapes"] == [dict(first_layer=0, last_layer=0, kv_heads=1, k_dim=12, v_dim=8,
+                            k_element="f16", v_element="bf16"),
+                       dict(first_layer=1, last_layer=1, kv_heads=2, k_dim=6, v_dim=6,
+                            k_element="f32", v_element="f16")]'
+holds 'o["first_position"] == 128 and o["block_tokens"] == 7 and o["unlike"] == 0'
+holds 'o["profile"] is None and o["fingerprint"] == "07" + 62 * "0"'
+expect 0 "$skymem" codec stat "$work/mixed.skv"
+for line in 'layer 0: 1 KV head; K of 12, f16; V of 8, bf16' \
+    'layer 1: 2 KV heads; K of 6, f32; V of 6, f16' 'from position 128 on, 7 tokens a block'; do
+    grep -qx "$line" "$work/out" || fail "no \"$line\" in $(cat "$work/out")"
+done
+expect 0 "$skymem" codec stat "$work/rl.skv" --json
+holds 'o["first_position"] == 7 and o["block_tokens"] == 128 and o["fingerprint"] is None'
+holds 're.fullmatch("[0-9a-f]{16}", o["profile"]) and o["profile"] != 16 * "0"'
+holds 'o["shapes"] == [dict(first_layer=0, last_layer=2, kv_heads=2, k_dim=32, v_dim=32,
+                            k_element="f16", v_element="f16")]'
+cat "$work/l.skv" "$work/mixed.skv" "$work/rl.skv" >"$work/unlike.skv"
+expect 0 "$skymem" codec stat "$work/unlike.skv" --json
+holds 'o["unlike"] == 3 and o["blocks"] == 5 and o["layers"] == 3 and o["profile"] is None'
+expect 0 "$skymem" codec stat "$work/unlike.skv"
+grep -q '^of another shape, .*: 3 of 5 blocks$' "$work/out" || fail "said $(cat "$work/out")"
+for line in 'made with the calibration or layout' 'of the model'; do
+    ! grep -q "^$line" "$work/out" || fail "told of a file without: $(cat "$work/out")"
+done
 
 # a level lowered from a higher one, without the rows: as small as that level itself, and as near
 python3 - "$work/smooth.npy" <<'PYTHON'
