@@ -57,7 +57,7 @@ static const struct {
     {"levels", "", false, false, run_levels},
     {"encode", "level output layout calibration plain block-tokens", true, true, codec_run_encode},
     {"decode", "output layout calibration layers", true, true, codec_run_decode},
-    {"lower", "level output layout calibration plain", true, true, codec_run_lower},
+    {"lower", "level output layout calibration no-layout plain", true, true, codec_run_lower},
     {"stat", "", true, false, codec_run_stat},
     {"verify", "layout calibration", true, false, codec_run_verify},
 };
@@ -114,7 +114,11 @@ const cli_verb cli_verb_codec = {
         "was encoded with one decodes with that one only. A layout is JSON, {\"rope\": {\"kind\": "
         "\"neox\", \"dims\": 256, \"base\": 10000, \"frequency_scale\": 1}, \"first_position\": "
         "0}: where the first row stands, and how keys were turned where no calibration says so. "
-        "decode and lower take the calibration or layout the file was encoded with.\n"
+        "decode and lower take the calibration or layout the file was encoded with. Lossless rows "
+        "decode without either. Lowered so, keys keep the rope in them and are larger and farther "
+        "off: lower refuses a file that was made with one, and says so of a file that does not "
+        "tell; "
+        "--no-layout is for keys that no rope turned.\n"
         "stat reads the directories alone: what the layers hold, where the rows stand, what they "
         "were "
         "made with, and what each level takes.\n"
@@ -134,6 +138,9 @@ const cli_verb cli_verb_codec = {
              .letter = 'o',
              .help = "where the result goes"},
             {.name = "layout", .kind = CLI_PATH, .value = "F.json", .help = "the rope of the keys"},
+            {.name = "no-layout",
+             .kind = CLI_FLAG,
+             .help = "lower lossless keys as they stand, rope and all"},
             {.name = "calibration", .kind = CLI_PATH, .value = "F.skycal", .help = "of the model"},
             {.name = "layers", .kind = CLI_TEXT, .value = "A-B", .help = "decode these alone"},
             {.name = "plain",

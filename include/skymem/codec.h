@@ -413,7 +413,9 @@ SKY_API sky_status sky_skv_verify(const sky_skv *skv);
 
 /* Lower the streams that are above `options->level` to it, without the original: decode, encode
  * again. Streams at or below the level are copied; where all are, the container is, and no profile
- * is needed. first_token_raw is kept as each stream has it.
+ * is needed. first_token_raw is kept as each stream has it. Lossless keys are turned back by the
+ * profile given, whichever it is: without one they are lowered rope and all, though
+ * skv->profile_id may tell that there was one.
  * Shape:  work [sky_skv_lower_bytes], aligned to 64 bytes; dst [sky_skv_lower_bound]. Streams that
  *         are not there take no room
  * Errors: SKY_E_DST_SMALL, SKY_E_CORRUPT, SKY_E_PARAM */

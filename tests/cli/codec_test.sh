@@ -123,8 +123,11 @@ rm -f "$work/x.npy" "$work/x.skv"
 # beside a calibration it says where rows stand; the calibration must be of such rows
 python3 - "$(dirname "$0")/../golden/codec.txt" "$work" <<'PYTHON'
 import struct, sys
-neox = [line for line in open(sys.argv[1]) if line.startswith("calibrated neox")][0]
+neox, tables = ([line for line in open(sys.argv[1]) if line.startswith("calibrated " + name)][0]
+                for name in ("neox", "lossless"))
 open(sys.argv[2] + "/neox.skycal", "wb").write(bytes.fromhex(neox.split()[3]))
+open(sys.argv[2] + "/tables.skycal", "wb").write(bytes.fromhex(tables.split()[3]))
+open(sys.argv[2] + "/tables.skv", "wb").write(bytes.fromhex(tables.split()[5]))
 def array(name, descr, shape, elements, order="False"):
     head = f"{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}".encode()
     head = head.ljust(117) + b"\n"
@@ -301,6 +304,73 @@ says '--calibration or --layout'
 expect 0 "$skymem" codec lower "$work/r.skv" "$work/x.skv" --level 2 --layout "$layout"
 expect 0 "$skymem" codec lower "$work/accept.skv" "$work/x.skv" --level archive --json
 expect 1 "$skymem" codec lower "$work/reject.skv" "$work/x.skv" --level archive
+
+# lossless keys of a file made with a layout are not lowered rope and all unless that is meant: with
+# it they come out as the rows coded so do, without it as those coded without
+quiet() {
+    [ ! -s "$work/err" ] || fail "not quiet: $(cat "$work/err")"
+}
+rm -f "$work/x.skv"
+expect 1 "$skymem" codec lower "$work/rl.skv" "$work/x.skv" --level 4 --json
+says 'rl.skv: from token 0 on made with calibration or layout'
+excused 1
+expect 1 "$skymem" codec lower "$work/rl.skv" "$work/x.skv" --level 4 --layout "$work/place.json"
+says '--no-layout'
+cat "$work/l.skv" "$work/rl.skv" >"$work/later.skv"
+expect 1 "$skymem" codec lower "$work/later.skv" "$work/x.skv" --level archive
+says 'later.skv: from token 150 on made with'
+[ ! -e "$work/x.skv" ] || fail "a refusal wrote something"
+expect 0 "$skymem" codec lower "$work/rl.skv" "$work/x.skv" --level 4 --layout "$layout"
+quiet
+cmp -s "$work/x.skv" "$work/r.skv" || fail "lowered with its layout is not encoded with it"
+echo '{"first_position": 7}' >"$work/seven.json"
+expect 0 "$skymem" codec encode "$work/kv.npy" "$work/bare.skv" --layout "$work/seven.json"
+expect 0 "$skymem" codec lower "$work/rl.skv" "$work/x.skv" --level 4 --no-layout
+quiet
+cmp -s "$work/x.skv" "$work/bare.skv" || fail "lowered as it stands is not encoded so"
+echo '{"rope": {"base": 500000}}' >"$work/other.json"
+expect 0 "$skymem" codec lower "$work/rl.skv" "$work/x.skv" --level 4 --layout "$work/other.json"
+says "another calibration or layout"
+says "than $work/other.json"
+expect 0 "$skymem" codec encode "$work/four.npy" "$work/f.skv" --level lossless --layout \
+    "$work/turned.json"
+expect 0 "$skymem" codec lower "$work/f.skv" "$work/x.skv" --calibration "$work/neox.skycal"
+quiet
+expect 0 "$skymem" codec encode "$work/four.npy" "$work/c4.skv" --calibration "$work/neox.skycal"
+cmp -s "$work/x.skv" "$work/c4.skv" || fail "lowered with a calibration is not encoded with it"
+expect 0 "$skymem" codec lower "$work/f.skv" "$work/x.skv" --calibration "$work/neox.skycal" \
+    --layout "$work/place.json"
+quiet
+expect 0 "$skymem" codec encode "$work/four.npy" "$work/f.skv" --level lossless
+expect 0 "$skymem" codec lower "$work/f.skv" "$work/x.skv" --calibration "$work/neox.skycal"
+quiet
+# lossless by a calibration's tables: without it there are no rows to lower
+expect 1 "$skymem" codec lower "$work/tables.skv" "$work/x.skv"
+says 'made with another calibration or layout: give it'
+expect 1 "$skymem" codec lower "$work/tables.skv" "$work/x.skv" --no-layout
+says 'made with another calibration or layout: give it'
+expect 0 "$skymem" codec lower "$work/tables.skv" "$work/x.skv" --calibration "$work/tables.skycal"
+quiet
+
+# a file that was made without says nothing of rope: done, and said
+expect 0 "$skymem" codec lower "$work/l.skv" "$work/x.skv" --level 4 --json
+says 'l.skv: does not tell whether rope turned its lossless keys'
+holds 'o["lowered"] == 12'
+for option in --no-layout "--layout $work/place.json" "--layout $layout" "--level lossless"; do
+    # shellcheck disable=SC2086
+    expect 0 "$skymem" codec lower "$work/l.skv" "$work/x.skv" $option
+    quiet
+done
+expect 0 "$skymem" codec lower "$work/s8.skv" "$work/x.skv" --level 4
+quiet
+for option in "--layout $layout" "--calibration $work/neox.skycal"; do
+    # shellcheck disable=SC2086
+    expect 2 "$skymem" codec lower "$work/l.skv" "$work/x.skv" --no-layout $option
+    says 'goes with neither'
+done
+expect 2 "$skymem" codec decode "$work/l.skv" "$work/x.npy" --no-layout
+says 'takes no --no-layout'
+
 # a disk that takes no more (here: no file may be larger) leaves the file it was made of alone
 cp "$work/s8.skv" "$work/only.skv"
 small_files() {
