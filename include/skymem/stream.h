@@ -55,6 +55,7 @@ typedef struct {
     uint32_t kept_count;          /* samples taken, ever */
     double engine_factor;         /* the engine beside it: time it took / promised; 0: unknown */
     bool unsettled;               /* the rate is the least that it carries: little was ever asked */
+    uint32_t at_once;             /* to ask for at first, as more brought nothing; 0: as usual */
 } sky_link;
 
 /* Begin with a guess: rate in bytes a second, delay from asking to the first byte. Rate 0: nothing

@@ -34,7 +34,10 @@ typedef struct {
 typedef struct {
     sky_link link; /* what it has shown */
     bool begun;
+    uint32_t brought; /* blocks that came of the last load */
     uint32_t refusals;
+    uint32_t silences;                   /* loads in a row that it brought nothing in … */
+    uint32_t skips;                      /* … and how many more it is not asked in */
     sky_coding codings[SKY_CODINGS_MAX]; /* where there is a choice: best first */
     uint32_t coding_count;               /* 0: there is none */
     bool coded; /* it reads all of a block that comes before what is asked for */

@@ -14,7 +14,8 @@
  *   lie beside the engine's rows until it is settled how long the prefix is
  *
  * Surprises: a tier whose link promises too little is asked all the same after some refusals, a
- * little less modest each time, as a link that is never used never shows that it got faster. Bytes
+ * little less modest each time, as a link that is never used never shows that it got faster; one
+ * that brought nothing at all is left alone for a few loads. Bytes
  * are counted as the engine takes them, so the rate of a tier with a level is that of its decoder
  * and its medium together; but as they lie where there are several levels, whose sizes differ. */
 #include <skymem/manager.h>
@@ -27,7 +28,10 @@
 #include "manager/blocks.h"
 
 #define NEARER_BYTES 2    /* of two parts */
-#define HOPE         0.25 /* the share of time that each refusal adds to what there is */
+#define PER_REFUSAL  0.25 /* the share of time that it adds to what there is */
+#define SKIPS_MOST   7
+#define UNSETTLED    4 /* times what a link has shown, where little was asked of it, … */
+#define AT_LEAST     4 /* … and so many blocks more than twice what it brought last */
 
 /* ---- how much ---- */
 
@@ -95,11 +99,16 @@ void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
     plan->tier = farthest(m, found);
     sky_paced_tier *t = paced_tier(m, plan->tier);
     double left = (double)(plan->deadline_ns - sky_now()) * (1 - sky_link_reserve(&t->link));
-    double budget = left * (1 + HOPE * t->refusals) - t->link.delay_ns;
-    bool known = t->link.rate > 0 && !t->link.unsettled;
-    double ns_per_byte = known ? least_share(m, t) / t->link.rate * 1e9 : 0;
+    double budget = left * (1 + PER_REFUSAL * t->refusals) - t->link.delay_ns;
+    double rate = t->link.unsettled ? UNSETTLED * t->link.rate : t->link.rate;
+    double ns_per_byte = rate > 0 ? least_share(m, t) / rate * 1e9 : 0;
     uint32_t most = found < SKY_PACER_SEGMENTS_MAX ? found : SKY_PACER_SEGMENTS_MAX;
-    while (most > 0 && prefix_bytes(m, most) * ns_per_byte > budget)
+    if (found > 0 && left > 0 && t->skips > 0) {
+        t->skips--;
+        most = 0;
+    }
+    uint32_t least = t->link.unsettled && budget > 0 ? 2 * t->brought + AT_LEAST : 0;
+    while (most > least && prefix_bytes(m, most) * ns_per_byte > budget)
         most--;
     if (found > 0 && left > 0) /* without time the link was not to blame */
         t->refusals = most > 0 ? 0 : t->refusals + 1;
@@ -316,6 +325,15 @@ static void free_useless(const paced *p) {
     }
 }
 
+/* Every load that waited in vain lets the next ones do without: one, then three, then seven. */
+static void mind_silence(const paced *p) {
+    sky_pacer_report report;
+    sky_pacer_report_get(p->pacer, &report);
+    sky_paced_tier *t = p->tier;
+    t->silences = report.bytes > 0 ? 0 : t->silences + 1;
+    t->skips = t->silences < 3 ? (1u << t->silences) - 1 : SKIPS_MOST;
+}
+
 static sky_status keep_pace(paced *p, sky_time deadline) {
     const sky_pacer_options options = {
         .deadline_ns = deadline, .window = p->window, .no_refining = p->tier->coding_count == 0};
@@ -323,8 +341,10 @@ static sky_status keep_pace(paced *p, sky_time deadline) {
                                          sky_now(), &p->pacer);
     if (status == SKY_OK)
         status = sky_event_create(&p->event);
-    if (status == SKY_OK)
+    if (status == SKY_OK) {
         run(p);
+        mind_silence(p);
+    }
     sky_event_close(p->event);
     sky_pacer_destroy(p->pacer);
     return status;
@@ -349,7 +369,7 @@ sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan, uint32_t *
     if (status == SKY_OK)
         status = keep_pace(&p, plan->deadline_ns);
     if (status == SKY_OK) {
-        *leading = count_leading(&p);
+        *leading = p.tier->brought = count_leading(&p);
         free_useless(&p);
     }
     free(p.here);

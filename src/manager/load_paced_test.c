@@ -2,7 +2,8 @@
  * came of it when it does not come whole, with a window too, which costs nothing where there is
  * time; that a link that slows down under way changes what comes; that a level that is lost is no
  * other's business; that what is nearer comes when what is farther is too slow; that a slow tier is
- * tried again; and that others' batches make nothing fail, nor this one spin.
+ * tried again; that one of which little was asked is asked for more; and that others' batches make
+ * nothing fail, nor this one spin.
  *
  * What a link cannot carry holds on any machine. What it can carry in time a busy one may spoil:
  * that is tried at times that double until it is done. */
@@ -193,6 +194,25 @@ static void the_first_lookup_fills_a_long_link(void **state) {
     (void)state;
     fill_a_long_link(even);
     fill_a_long_link(windowed(BLOCK_TOKENS * 3 / 2));
+}
+
+/* Each turn is a block longer than the last one, and none was a measure of the link. */
+static void a_conversation_that_grows_is_followed(void **state) {
+    (void)state;
+    uint32_t hits = 0;
+    for (double delay = 0.03; hits < BLOCKS; delay = slower(delay)) {
+        static setting s;
+        setup(&s, &three);
+        shaped_rate(s.far, 100e6);
+        shaped_delay(s.far, (sky_time)(delay * 1e9));
+        hits = 0;
+        for (uint32_t blocks = 1; blocks <= BLOCKS; blocks++) {
+            sky_time deadline = sky_now() + (sky_time)(delay * 5e9);
+            sky_lookup found = world_look(&s.w, blocks * BLOCK_TOKENS + 1, deadline);
+            hits += found.verdict == SKY_VERDICT_HIT && found.block_count == blocks;
+        }
+        world_close(&s.w);
+    }
 }
 
 /* The link loses most of its rate when a quarter is there: the rest comes lower, in time. */
@@ -411,7 +431,7 @@ static void the_nearer_prefix_comes_when_the_farther_is_too_slow(void **state) {
     world_close(&s.w);
 }
 
-/* It takes longer to the first byte than there is time: that is tried once. */
+/* It takes longer to the first byte than there is time: that is not tried every time. */
 static void a_tier_that_is_too_far_is_not_waited_for_again(void **state) {
     (void)state;
     static setting s;
@@ -496,6 +516,7 @@ int main(void) {
         cmocka_unit_test(time_buys_levels),
         cmocka_unit_test(the_first_lookup_begins_modestly),
         cmocka_unit_test(the_first_lookup_fills_a_long_link),
+        cmocka_unit_test(a_conversation_that_grows_is_followed),
         cmocka_unit_test(a_link_that_slows_down_is_asked_for_less),
         cmocka_unit_test(what_came_by_the_deadline_is_kept),
         cmocka_unit_test(a_window_settles_for_less),

@@ -17,6 +17,7 @@
 #define RISK          0.01
 #define FACTOR_WEIGHT 0.1
 #define FACTOR_BUSY   1.1
+#define TELLING       256 /* less than this part of the largest says nothing of a link */
 
 /* ---- what is there ---- */
 
@@ -144,6 +145,9 @@ sky_status sky_pacer_create(const sky_segment *segments, uint32_t count, sky_lin
     p->compute_factor = links[0].engine_factor > 0 ? links[0].engine_factor : 1;
     p->complete_ns = SKY_TIME_NEVER;
     for (uint32_t i = 0; i < count; i++) {
+        if (segments[i].form_count > 0 && segments[i].forms[0].bytes / TELLING > p->telling_bytes)
+            p->telling_bytes = segments[i].forms[0].bytes / TELLING;
+        p->choice |= segments[i].form_count > 1;
         memset(p->state[i].forms, SKY_PACER_FORM_NONE, sizeof p->state[i].forms);
         for (uint32_t f = 0; f < segments[i].form_count; f++)
             if (segments[i].forms[f].decode_ns > p->decoding_ns)
@@ -217,11 +221,19 @@ static uint32_t engine_reach(const sky_pacer *p, sky_time now, double until) {
     return p->count;
 }
 
+/* Until the first byte of what is asked for now. */
+static double delay_ns(const sky_pacer *p) {
+    double least = INFINITY;
+    for (uint32_t i = 0; i < p->link_count; i++)
+        if (p->links[i].rate > 0)
+            least = fmin(least, p->links[i].delay_ns);
+    return isfinite(least) ? least : 0;
+}
+
 /* When these bytes, asked for now, would be usable. */
 static double arrival(const sky_pacer *p, sky_time now, uint64_t more) {
     double owed = (double)(sky__flight_owed(p, SKY_PACER_SOURCES_MAX) + more);
-    return (double)now + p->links[0].delay_ns + owed / sky__pacer_rate(p) * 1e9 +
-           (double)p->decoding_ns;
+    return (double)now + delay_ns(p) + owed / sky__pacer_rate(p) * 1e9 + (double)p->decoding_ns;
 }
 
 /* When the sources alone would have brought everything: in its best form, or its soonest when there
@@ -272,7 +284,7 @@ static bool get(sky_pacer *p, sky_time now, uint32_t segment, uint32_t form, uin
 
 static double budget_ns(const sky_pacer *p, sky_time now, double rate) {
     double owed = (double)sky__flight_owed(p, SKY_PACER_SOURCES_MAX);
-    return trusted_until(p, now) - (double)now - p->links[0].delay_ns - owed / rate * 1e9;
+    return trusted_until(p, now) - (double)now - delay_ns(p) - owed / rate * 1e9;
 }
 
 /* What the engine would compute anyway, at its best or, without a deadline, its soonest form, when
@@ -295,18 +307,29 @@ static bool choose_missing(const sky_pacer *p, sky_time now, uint32_t *segment, 
     return sky__choose_missing(p, reach, fmax(budget, 0), rate, segment, form);
 }
 
+/* A source that never brought anything: the engine would always be sooner. */
+static bool choose_probe(const sky_pacer *p, uint32_t *segment, uint32_t *form) {
+    for (uint32_t i = 0; i < p->link_count; i++)
+        if (sky__flight_probes(p, i))
+            return sky__choose_missing(p, 0, 0, sky__pacer_rate(p), segment, form);
+    return false;
+}
+
 static bool request_next(sky_pacer *p, sky_time now, sky_pace *out) {
     uint32_t segment, form;
     if (!sky__flight_room(p, now))
         return false;
-    bool found = p->options.deadline_ns && choose_missing(p, now, &segment, &form);
+    bool found = choose_probe(p, &segment, &form) ||
+                 (p->options.deadline_ns && choose_missing(p, now, &segment, &form));
     if (!found && p->options.deadline_ns && !p->options.no_refining) {
         double usual = sky__pacer_rate(p);
         found = sky__choose_better(p, budget_ns(p, now, usual), usual, &segment, &form);
         p->refined += found;
     }
-    if (!found && !choose_sooner(p, now, &segment, &form))
+    if (!found && !choose_sooner(p, now, &segment, &form)) {
+        sky__link_starved(p);
         return false;
+    }
     uint64_t bytes = sky__pacer_slice_bytes(p, segment, form, p->state[segment].held);
     return get(p, now, segment, form, sky__flight_source(p, segment, form, bytes), out);
 }
@@ -506,7 +529,7 @@ bool sky_pacer_next(sky_pacer *p, sky_time now, sky_pace *out) {
     if (p->ended)
         return false;
     if (!p->ending && p->options.window > 0)
-        sky__aim(p, now, trusted_until(p, now) - (double)now - p->links[0].delay_ns);
+        sky__aim(p, now, trusted_until(p, now) - (double)now - delay_ns(p));
     if (!p->ending && is_over(p, now))
         end(p, now);
     if (!p->ending) {

@@ -130,11 +130,11 @@ void sky__aim_heard(sky_pacer *p, sky_time now, uint32_t source, uint64_t bytes)
     s->heard_at = now;
 }
 
-/* As long as the more is asked for the more comes nobody knows what cannot come. */
+/* As long as nothing is known of any source nobody knows what cannot come. */
 static bool is_starting(const sky_pacer *p) {
-    bool starting = false;
+    bool starting = true;
     for (uint32_t i = 0; i < p->link_count; i++)
-        starting |= p->sources[i].starting;
+        starting &= p->sources[i].starting && p->sources[i].rate_at_start == 0;
     return starting;
 }
 

@@ -13,11 +13,11 @@
 #define USUAL_TIMES      2
 #define USUAL_LEAST      2
 #define STARTING_TIMES   3
-#define STARTING_LEAST   4
+#define STARTING_LEAST   6
 #define OVERDUE_NS_MIN   SKY_MS(10)
 #define OVERDUE_NS_FIRST SKY_SECONDS(1) /* of a source that never brought anything … */
 #define OVERDUE_NS_RIVAL SKY_MS(100)    /* … where there is another */
-#define TRIED_AT_ONCE    2              /* of such a one, instead of another */
+#define TRIED_AT_ONCE    2              /* of such a one, though another may be sooner */
 
 sky_pacer_flight *sky__flight_find(sky_pacer *p, uint32_t request) {
     for (uint32_t i = 0; request != 0 && i < SKY_PACER_FLIGHTS_MAX; i++)
@@ -103,6 +103,17 @@ bool sky__flight_overdue(const sky_pacer *p, const sky_pacer_flight *f, sky_time
     return (double)(now - life) > fmax(patience, OVERDUE_NS_MIN);
 }
 
+/* Where there is a choice of forms what is asked for early is chosen early. */
+uint32_t sky__flight_starting(const sky_pacer *p, uint32_t source) {
+    uint32_t at_once = p->links[source].at_once;
+    return at_once ? at_once : p->choice ? STARTING_LEAST : p->options.flights_max;
+}
+
+bool sky__flight_probes(const sky_pacer *p, uint32_t source) {
+    uint32_t most = p->link_count > 1 ? TRIED_AT_ONCE : sky__flight_starting(p, source);
+    return p->links[source].rate == 0 && p->sources[source].flights < most;
+}
+
 bool sky__flight_room(const sky_pacer *p, sky_time now) {
     if (p->flight_count >= p->options.flights_max)
         return false;
@@ -116,7 +127,7 @@ bool sky__flight_room(const sky_pacer *p, sky_time now) {
         owed += (double)(f->bytes - f->arrived);
     }
     for (uint32_t i = 0; i < p->link_count; i++) {
-        alive_least += p->sources[i].starting ? STARTING_LEAST : USUAL_LEAST;
+        alive_least += p->sources[i].starting ? sky__flight_starting(p, i) : USUAL_LEAST;
         wanted += (p->sources[i].starting ? STARTING_TIMES : USUAL_TIMES) * sky__link_rate(p, i) *
                   p->links[i].delay_ns * 1e-9;
     }
@@ -131,7 +142,7 @@ uint32_t sky__flight_source(const sky_pacer *p, uint32_t segment, uint32_t form,
             continue;
         double ns = (double)(sky__flight_owed(p, i) + bytes) / sky__link_rate(p, i) * 1e9 +
                     p->links[i].delay_ns;
-        if (p->links[i].rate == 0 && p->sources[i].flights < TRIED_AT_ONCE)
+        if (sky__flight_probes(p, i))
             ns = 0; /* else it would never be known */
         if (ns < soonest) {
             soonest = ns;

@@ -22,9 +22,9 @@
 #define RESERVE_AT_FIRST 0.35
 #define RESERVE_MOST     0.6
 #define RESERVE_STEP     0.1
-#define RATE_LEAST       1    /* of what has brought nothing yet */
-#define TELLING_BYTES    1024 /* fewer say nothing of a rate */
+#define RATE_LEAST       1 /* of what has brought nothing yet */
 #define GROWS            1.25
+#define FLOCK_GAP        8 /* of a delay: what comes sooner behind another came with it */
 
 void sky_link_init(sky_link *link, double rate, sky_time delay_ns) {
     assert(rate >= 0 && delay_ns >= 0);
@@ -70,28 +70,46 @@ static void blend_delay(sky_link *link, double delay_ns) {
 
 /* ---- a link that nothing is known of ---- */
 
+/* Answers that came together are over: was all that was asked for enough to fill the link? */
+static void judge_flock(sky_link *link, sky_pacer_source *s) {
+    if (s->flock_at == 0 || s->flock_starved || s->bytes < 2 * s->seen_bytes)
+        return;
+    s->starting = s->found_rate >= GROWS * s->seen_rate;
+    s->seen_rate = s->found_rate;
+    s->seen_bytes = s->bytes;
+    if (s->starting)
+        return;
+    link->rate = s->found_rate;
+    link->delay_ns = fmax(link->delay_ns - (double)s->first_bytes / link->rate * 1e9, 0);
+}
+
 /* What came since this was asked for, over that time: with few requests at once less than the link
  * carries, as it mostly waits. Each answer lets more be asked for, until twice as many bytes bring
  * hardly a higher rate: then that is the link's. The first alone, delay and all, would make any far
  * link slow, and the little that is then asked for would prove it; and the time between answers
- * says nothing, as what was asked for at once may come at once. The delay is at first all the time
- * until the first bytes, their own included.
+ * says nothing, as what was asked for at once may come at once: such a flock is judged as a whole,
+ * when the next one comes, and not at all if nothing was left to ask for meanwhile. The delay is at
+ * first all the time until the first bytes, their own included.
  * Source: the delivery rate of Cardwell et al. 2016 (BBR), by answers instead of packets. */
 static void find_out(sky_link *link, sky_pacer_source *s, sky_time now, const sky_pacer_flight *f,
                      uint64_t bytes) {
     double took = fmax((double)(now - f->asked_at), 1);
     if (s->first_bytes == 0) {
         s->first_bytes = bytes;
-        link->delay_ns = took;
+        link->delay_ns = link->rate > 0 ? fmin(link->delay_ns, took) : took;
     }
-    link->rate = fmax(link->rate, (double)(s->bytes - f->before) / took * 1e9);
-    if (s->bytes < 2 * s->seen_bytes)
-        return;
-    s->starting = link->rate >= GROWS * s->seen_rate;
-    s->seen_rate = link->rate;
-    s->seen_bytes = s->bytes;
+    if ((double)(now - s->flock_last) > link->delay_ns / FLOCK_GAP ||
+        (double)(now - s->flock_at) >= link->delay_ns) {
+        judge_flock(link, s);
+        s->flock_at = now;
+        s->flock_starved = false;
+    }
+    s->flock_last = now;
+    s->flock_starved |= f->starved;
     if (!s->starting)
-        link->delay_ns = fmax(link->delay_ns - (double)s->first_bytes / link->rate * 1e9, 0);
+        return;
+    s->found_rate = fmax(s->found_rate, (double)(s->bytes + bytes - f->before) / took * 1e9);
+    link->rate = fmax(link->rate, s->found_rate);
 }
 
 double sky__link_rate(const sky_pacer *p, uint32_t source) {
@@ -111,23 +129,25 @@ double sky__link_rate_sure(const sky_pacer *p, uint32_t source, sky_time now) {
 void sky__link_heard(sky_pacer *p, sky_time now, const sky_pacer_flight *f, uint64_t bytes) {
     sky_pacer_source *source = &p->sources[f->source];
     sky_link *link = &p->links[f->source];
-    source->bytes += bytes;
-    if (source->starting && f->bytes >= TELLING_BYTES) {
+    if (source->starting && f->bytes >= p->telling_bytes) {
         find_out(link, source, now, f, bytes);
     } else if (!source->starting) {
         if (f->arrived == 0 && f->ahead == 0) /* behind others the delay does not show */
             blend_delay(link, (double)(now - f->asked_at));
         blend_rate(link, source, now, bytes);
     }
+    source->bytes += bytes;
 }
 
-/* What was over sooner than a window closes has shown at least this rate; what brought nothing at
- * all, at least this delay. */
+void sky__link_starved(sky_pacer *p) {
+    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
+        p->flights[i].starved |= p->flights[i].before > 0; /* what is asked for first fills it */
+}
+
+/* What was over sooner than a window closes has shown at least this rate. */
 static void note_the_least(sky_link *link, const sky_pacer_source *source, sky_time took) {
-    if (link->rate == 0 && source->busy_ns > 0)
-        link->delay_ns = fmax(link->delay_ns, (double)took);
     double rate = (double)source->bytes / (double)took * 1e9;
-    if (took < WINDOW_NS && rate > link->rate && source->bytes >= TELLING_BYTES)
+    if (took < WINDOW_NS && link->rate > 0 && rate > link->rate)
         link->rate = rate;
 }
 
@@ -135,6 +155,8 @@ void sky__link_end(sky_pacer *p, sky_time now, uint32_t number) {
     const sky_pacer_source *source = &p->sources[number];
     sky_link *link = &p->links[number];
     link->unsettled = source->starting;
+    bool silent = source->starting && source->bytes == 0 && source->busy_ns > 0;
+    link->at_once = silent ? sky__flight_starting(p, number) / 4 + 1 : 0;
     if (now > p->started_at)
         note_the_least(link, source, now - p->started_at);
     if (source->busy_ns < BUSY_NS_MIN || source->rate_at_start <= 0)

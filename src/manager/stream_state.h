@@ -35,6 +35,7 @@ typedef struct {
     sky_time asked_at;
     sky_time last_at; /* last sign of life */
     bool refining;    /* the segment was there already */
+    bool starved;     /* more could have been on its way beside it, and there was nothing */
     bool hedged;      /* another source has been asked too */
 } sky_pacer_flight;
 
@@ -48,9 +49,14 @@ typedef struct {
     double recent;      /* bytes a second of late; 0: as the link says */
     sky_time window_at; /* 0: no byte yet in this period */
     uint64_t window_bytes;
-    double rate_at_start; /* 0: nothing was known of it … */
-    bool starting;        /* … and the more is asked for at once, the more comes */
+    double rate_at_start; /* 0: nothing was known of it */
+    /* a link that is not known yet, or not well: see stream_link.c */
+    bool starting;
     uint64_t first_bytes; /* what came first */
+    double found_rate;    /* the most that it has shown */
+    sky_time flock_at;    /* answers that come together: the first … */
+    sky_time flock_last;  /* … and the last */
+    bool flock_starved;   /* one of them was on its way when there was nothing more to ask for */
     uint64_t seen_bytes;  /* when so many had come it seemed to carry … */
     double seen_rate;
 } sky_pacer_source;
@@ -62,7 +68,9 @@ struct sky_pacer {
     uint32_t link_count;
     sky_pacer_options options;
     sky_time started_at;
-    sky_time decoding_ns; /* the longest of one segment: no time for it after the deadline */
+    sky_time decoding_ns;   /* the longest of one segment: no time for it after the deadline */
+    uint64_t telling_bytes; /* less than this says nothing of a link */
+    bool choice;            /* of forms, for some segment */
 
     uint32_t aim; /* segments that are wanted: all, but with a window */
 
@@ -105,11 +113,13 @@ uint64_t sky__pacer_slice_bytes(const sky_pacer *p, uint32_t segment, uint32_t f
 
 /* stream_link.c: bytes a second of a source, > 0. */
 double sky__link_rate(const sky_pacer *p, uint32_t source);
-/* … that it has kept from the context's beginning on, delays and all, if nothing was known of it:
- * no more than what it carries. */
+/* … and if nothing was known of it at the beginning, no more than it has kept since, delays and
+ * all: no more than what it carries. */
 double sky__link_rate_sure(const sky_pacer *p, uint32_t source, sky_time now);
 /* So many bytes more have arrived of this one, which has not counted them yet. */
 void sky__link_heard(sky_pacer *p, sky_time now, const sky_pacer_flight *f, uint64_t bytes);
+/* There was room for more requests than there was to ask for. */
+void sky__link_starved(sky_pacer *p);
 void sky__link_judge(sky_link *link, double target, bool late);
 void sky__link_end(sky_pacer *p, sky_time now, uint32_t source);
 
@@ -123,6 +133,10 @@ void sky__flight_drop(sky_pacer *p, sky_time now, sky_pacer_flight *flight, bool
 bool sky__flight_overdue(const sky_pacer *p, const sky_pacer_flight *flight, sky_time now);
 /* Bytes asked for and not here; source SKY_PACER_SOURCES_MAX: of all. */
 uint64_t sky__flight_owed(const sky_pacer *p, uint32_t source);
+/* Requests to one that is not known. */
+uint32_t sky__flight_starting(const sky_pacer *p, uint32_t source);
+/* A source that never brought anything is to be asked, whoever else is sooner. */
+bool sky__flight_probes(const sky_pacer *p, uint32_t source);
 bool sky__flight_room(const sky_pacer *p, sky_time now);
 /* The source that would deliver these bytes first. */
 uint32_t sky__flight_source(const sky_pacer *p, uint32_t segment, uint32_t form, uint64_t bytes);
