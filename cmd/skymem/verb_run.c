@@ -97,8 +97,26 @@ static int open_store(cli *c, answer *a) {
     return cli_store_open_urls(c, &memory, 1, &a->store);
 }
 
+/* Whoever asks for a level expects fewer bytes. */
+static void note_uncoded(cli *c, const answer *a) {
+    bool coded = false;
+    for (size_t i = 0; i < a->store.tier_count; i++) {
+        sky_tier_stat stat = {0};
+        sky_cache_stat(a->store.cache, i, &stat);
+        coded |= stat.codings[0] != 0;
+    }
+    uint64_t tokens = cli_count(c, "block-tokens");
+    if (coded && tokens > SKY_STREAM_TOKENS_MAX)
+        cli_note(c,
+                 "blocks of %llu tokens are kept as they come, at no level: a level codes at most "
+                 "%d tokens; give --block-tokens %d or fewer",
+                 (unsigned long long)tokens, SKY_STREAM_TOKENS_MAX, SKY_STREAM_TOKENS_MAX);
+}
+
 static int open_manager(cli *c, answer *a) {
     int code = open_store(c, a);
+    if (code == CLI_OK)
+        note_uncoded(c, a);
     if (code == CLI_OK)
         code = cli_model_manager(c, &a->model, a->store.cache,
                                  (uint32_t)cli_count(c, "block-tokens"), &a->manager);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Proves, on a tiny model, that what `skymem run` kept at a level is of use to one without it, which
-# says that the answer may differ, and stays as it is; and that levels which the URL names later are
-# added to the blocks that are there, from what is there or computed.
+# says that the answer may differ, and stays as it is; that levels which the URL names later are
+# added to the blocks that are there, from what is there or computed; and that blocks too long for
+# a level are told.
 . "$(dirname "$0")/common.sh"
 need_engine
 python3 tests/cli/tiny_gguf.py llama "$work/tiny.gguf"
@@ -47,4 +48,14 @@ for how in --predict=4 --no-load; do
         [ "$(grep -c "\"level\": *\"$level\"" "$work/out")" = 43 ] || fail "not 43 at level $level"
     done
 done
+
+# A level codes at most 512 tokens.
+python3 -c "print('xyz' * 700)" >"$work/long"
+long=("$skymem" run --model "$work/tiny.gguf" --prompt-file "$work/long" --predict 4 --json
+    --store "disk:$work/wide" --level 4)
+expect 0 "${long[@]}" --block-tokens 1024
+holds 'o["saved_blocks"] == 2'
+says "blocks of 1024 tokens are kept as they come, at no level"
+expect 0 "${long[@]}" --block-tokens 512
+[ ! -s "$work/err" ] || fail "said: $(cat "$work/err")"
 finish
