@@ -36,6 +36,7 @@ typedef struct {
     bool begun;
     uint32_t brought; /* blocks that came of the last load */
     uint32_t refusals;
+    sky_time waited_ns;                  /* by the last load */
     uint32_t silences;                   /* loads in a row that it brought nothing in … */
     uint32_t skips;                      /* … and how many more it is not asked in */
     sky_coding codings[SKY_CODINGS_MAX]; /* where there is a choice: best first */

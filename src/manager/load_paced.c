@@ -29,9 +29,10 @@
 
 #define NEARER_BYTES 2    /* of two parts */
 #define PER_REFUSAL  0.25 /* the share of time that it adds to what there is */
-#define SKIPS_MOST   7
-#define UNSETTLED    4 /* times what a link has shown, where little was asked of it, … */
-#define AT_LEAST     4 /* … and so many blocks more than twice what it brought last */
+#define SKIPS_MOST   7    /* loads without a tier that brought nothing … */
+#define LONGER       2    /* … unless there is so many times as much time */
+#define UNSETTLED    4    /* times what a link has shown, where little was asked of it, … */
+#define AT_LEAST     4    /* … and so many blocks more than twice what it brought last */
 
 /* ---- how much ---- */
 
@@ -103,7 +104,7 @@ void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
     double rate = t->link.unsettled ? UNSETTLED * t->link.rate : t->link.rate;
     double ns_per_byte = rate > 0 ? least_share(m, t) / rate * 1e9 : 0;
     uint32_t most = found < SKY_PACER_SEGMENTS_MAX ? found : SKY_PACER_SEGMENTS_MAX;
-    if (found > 0 && left > 0 && t->skips > 0) {
+    if (found > 0 && left > 0 && left < LONGER * (double)t->waited_ns && t->skips > 0) {
         t->skips--;
         most = 0;
     }
@@ -325,25 +326,28 @@ static void free_useless(const paced *p) {
     }
 }
 
-/* Every load that waited in vain lets the next ones do without: one, then three, then seven. */
-static void mind_silence(const paced *p) {
+/* Every load that waited in vain lets the next ones do without, but those with much more time: one,
+ * then three, then seven. */
+static void mind_silence(const paced *p, sky_time began) {
     sky_pacer_report report;
     sky_pacer_report_get(p->pacer, &report);
     sky_paced_tier *t = p->tier;
+    t->waited_ns = sky_now() - began;
     t->silences = report.bytes > 0 ? 0 : t->silences + 1;
     t->skips = t->silences < 3 ? (1u << t->silences) - 1 : SKIPS_MOST;
 }
 
 static sky_status keep_pace(paced *p, sky_time deadline) {
+    sky_time began = sky_now();
     const sky_pacer_options options = {
         .deadline_ns = deadline, .window = p->window, .no_refining = p->tier->coding_count == 0};
     sky_status status = sky_pacer_create(p->segments, p->block_count, &p->tier->link, 1, &options,
-                                         sky_now(), &p->pacer);
+                                         began, &p->pacer);
     if (status == SKY_OK)
         status = sky_event_create(&p->event);
     if (status == SKY_OK) {
         run(p);
-        mind_silence(p);
+        mind_silence(p, began);
     }
     sky_event_close(p->event);
     sky_pacer_destroy(p->pacer);
