@@ -46,7 +46,7 @@ extern "C" {
 /* One source's throughput and its spread, kept from context to context. All fields are the
  * planner's; share a link only between contexts that follow one another. */
 typedef struct {
-    double rate;      /* bytes a second while bytes flow, exponentially weighted; 0: never asked */
+    double rate;      /* bytes a second while bytes flow, weighted by age; 0: nothing came yet */
     double deviation; /* of it */
     double delay_ns;  /* from asking to the first byte, exponentially weighted */
     double delay_deviation;       /* of it */
