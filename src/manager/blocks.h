@@ -32,13 +32,14 @@ typedef struct {
 
 /* A tier in loads with a deadline. */
 typedef struct {
-    sky_link link; /* what it has shown */
-    bool begun;
+    sky_link link;    /* what it has shown */
+    bool begun;       /* what the tier tells is filled in */
     uint32_t brought; /* blocks that came of the last load */
     uint32_t refusals;
     sky_time waited_ns;                  /* by the last load */
     uint32_t silences;                   /* loads in a row that it brought nothing in … */
     uint32_t skips;                      /* … and how many more it is not asked in */
+    sky_time skipped;                    /* the deadline of the last of those */
     sky_coding codings[SKY_CODINGS_MAX]; /* where there is a choice: best first */
     uint32_t coding_count;               /* 0: there is none */
     bool coded; /* it reads all of a block that comes before what is asked for */

@@ -15,9 +15,9 @@
  *
  * Surprises: a tier whose link promises too little is asked all the same after some refusals, a
  * little less modest each time, as a link that is never used never shows that it got faster; one
- * that brought nothing at all is left alone for a few loads. Bytes
- * are counted as the engine takes them, so the rate of a tier with a level is that of its decoder
- * and its medium together; but as they lie where there are several levels, whose sizes differ. */
+ * that brought nothing at all is left alone for a few loads. Bytes are counted as the engine takes
+ * them, so the rate of a tier with a level is that of its decoder and its medium together; but as
+ * they lie where there are several levels, whose sizes differ. */
 #include <skymem/manager.h>
 
 #include <assert.h>
@@ -96,6 +96,17 @@ static double least_share(const sky_manager *m, const sky_paced_tier *t) {
     return (double)form_bytes(m, t, last, all) / (double)all.bytes;
 }
 
+/* A load asks twice, when it looks for a farther tier that brings more; it counts once. */
+static bool does_without(sky_paced_tier *t, sky_time deadline, double left) {
+    if (t->skipped == deadline)
+        return true;
+    if (t->skips == 0 || left >= LONGER * (double)t->waited_ns)
+        return false;
+    t->skips--;
+    t->skipped = deadline;
+    return true;
+}
+
 void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
     plan->tier = farthest(m, found);
     sky_paced_tier *t = paced_tier(m, plan->tier);
@@ -104,10 +115,8 @@ void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
     double rate = t->link.unsettled ? UNSETTLED * t->link.rate : t->link.rate;
     double ns_per_byte = rate > 0 ? least_share(m, t) / rate * 1e9 : 0;
     uint32_t most = found < SKY_PACER_SEGMENTS_MAX ? found : SKY_PACER_SEGMENTS_MAX;
-    if (found > 0 && left > 0 && left < LONGER * (double)t->waited_ns && t->skips > 0) {
-        t->skips--;
+    if (found > 0 && left > 0 && does_without(t, plan->deadline_ns, left))
         most = 0;
-    }
     uint32_t least = t->link.unsettled && budget > 0 ? 2 * t->brought + AT_LEAST : 0;
     while (most > least && prefix_bytes(m, most) * ns_per_byte > budget)
         most--;
@@ -333,7 +342,8 @@ static void mind_silence(const paced *p, sky_time began) {
     sky_pacer_report_get(p->pacer, &report);
     sky_paced_tier *t = p->tier;
     t->waited_ns = sky_now() - began;
-    t->silences = report.bytes > 0 ? 0 : t->silences + 1;
+    bool silent = report.bytes <= (uint64_t)NEARER_BYTES * p->block_count; /* but for nearer ones */
+    t->silences = silent ? t->silences + 1 : 0;
     t->skips = t->silences < 3 ? (1u << t->silences) - 1 : SKIPS_MOST;
 }
 

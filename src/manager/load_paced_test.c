@@ -394,31 +394,34 @@ static void a_lost_level_leaves_the_others(void **state) {
 
 /* ---- slow tiers ---- */
 
-/* Blocks up to the middle are in the first tier, all in the second, which is too slow for any. */
-static void the_nearer_prefix_comes_when_the_farther_is_too_slow(void **state) {
-    (void)state;
-    static setting s;
+/* Blocks up to the middle are in the first tier, all in the second. */
+static void setup_two(setting *s) {
     sky_cache *c;
     assert_int_equal(sky_cache_create(&c), SKY_OK);
     sky_tier_env env = sky_cache_env(c, false);
     sky_cache_add(c, shaped_tier(shaped_open(&env)));
     env = sky_cache_env(c, true);
-    s.far = shaped_open(&env);
-    sky_cache_add(c, shaped_tier(s.far));
+    s->far = shaped_open(&env);
+    sky_cache_add(c, shaped_tier(s->far));
     assert_int_equal(sky_cache_start(c), SKY_OK);
-    world_open_on(&s.w, even, BLOCK_TOKENS, c);
-    s.cold = world_cold(&s.w, TOKENS);
-    assert_int_equal(world_save(&s.w, TOKENS), BLOCKS);
+    world_open_on(&s->w, even, BLOCK_TOKENS, c);
+    s->cold = world_cold(&s->w, TOKENS);
+    assert_int_equal(world_save(&s->w, TOKENS), BLOCKS);
     assert_int_equal(sky_flush(c, sky_now() + SKY_SECONDS(20)), SKY_OK);
     sky_namespace ns;
     sky_key keys[BLOCKS];
-    sky_manager_namespace(s.w.manager, &ns);
-    sky_block_keys(&ns, s.w.prompt, TOKENS - 1, BLOCK_TOKENS, keys, BLOCKS);
+    sky_manager_namespace(s->w.manager, &ns);
+    sky_block_keys(&ns, s->w.prompt, TOKENS - 1, BLOCK_TOKENS, keys, BLOCKS);
     sky_item item = {.key = keys[BLOCKS / 2]};
     const sky_call first = {.tiers = 1};
     assert_int_equal(sky_run(c, SKY_OP_REMOVE, &item, 1, &first), SKY_OK);
     assert_int_equal(item.status, SKY_OK);
+}
 
+static void the_nearer_prefix_comes_when_the_farther_is_too_slow(void **state) {
+    (void)state;
+    static setting s;
+    setup_two(&s);
     shaped_rate(s.far, 1e6); /* a block takes 0.13 s */
     sky_lookup found = {.verdict = SKY_VERDICT_MISS};
     for (double seconds = 0.1; found.block_count < BLOCKS / 2; seconds = slower(seconds)) {
@@ -428,6 +431,21 @@ static void the_nearer_prefix_comes_when_the_farther_is_too_slow(void **state) {
                     s.cold);
     }
     assert_int_equal(found.verdict, SKY_VERDICT_PARTIAL);
+    world_close(&s.w);
+}
+
+/* What a nearer tier gives is no word of the farther one. */
+static void a_farther_tier_is_not_waited_for_again(void **state) {
+    (void)state;
+    static setting s;
+    setup_two(&s);
+    shaped_delay(s.far, SKY_SECONDS(3));
+    for (int round = 0; round < 2; round++) {
+        sky_time began = sky_now();
+        sky_lookup found = look(&s, SKY_SECONDS(2));
+        assert_int_equal(found.block_count, BLOCKS / 2);
+        assert_true((sky_now() - began >= SKY_SECONDS(2)) == (round == 0));
+    }
     world_close(&s.w);
 }
 
@@ -526,6 +544,7 @@ int main(void) {
         cmocka_unit_test(with_time_a_window_costs_nothing),
         cmocka_unit_test(a_lost_level_leaves_the_others),
         cmocka_unit_test(the_nearer_prefix_comes_when_the_farther_is_too_slow),
+        cmocka_unit_test(a_farther_tier_is_not_waited_for_again),
         cmocka_unit_test(a_tier_that_is_too_far_is_not_waited_for_again),
         cmocka_unit_test(a_tier_that_became_fast_is_found_out),
         cmocka_unit_test(a_cache_full_of_others_batches_is_asked_again),

@@ -155,7 +155,7 @@ void sky__link_end(sky_pacer *p, sky_time now, uint32_t number) {
     const sky_pacer_source *source = &p->sources[number];
     sky_link *link = &p->links[number];
     link->unsettled = source->starting;
-    bool silent = source->starting && source->bytes == 0 && source->busy_ns > 0;
+    bool silent = source->starting && source->first_bytes == 0 && source->busy_ns > 0;
     link->at_once = silent ? sky__flight_starting(p, number) / 4 + 1 : 0;
     if (now > p->started_at)
         note_the_least(link, source, now - p->started_at);
