@@ -8,7 +8,7 @@ ARGS ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build model demo test check bench fuzz sim fmt tidy install clean help
+.PHONY: all setup build model demo test check trials bench fuzz sim fmt tidy install clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -46,6 +46,11 @@ test: ## build, run every test and count (ARGS="-R disk" runs those whose name m
 check: ## all tests under ASan and UBSan, then under TSan, then the static analyser
 	@tools/setup dev
 	@tools/check
+
+trials: ## install into a scratch folder and run the programs of tests/trials against it
+	@tools/setup build
+	@tools/build $(BUILD)
+	@SKYMEM_BUILD=$(BUILD) bash tests/integration/trials_test.sh
 
 bench: ## measure everything; tables go to bench/results/
 	@tools/setup build

@@ -18,6 +18,23 @@ function(sky_c_test group file)
   sky_register(${group}/${stem} TIMEOUT 300 ${T_PROPERTIES})
 endfunction()
 
+# What the tests of a module share: library sky_MODULE_fixtures, with those of the modules it needs.
+function(sky_fixtures module sources needs)
+  if(sources AND CMOCKA_FOUND)
+    add_library(sky_${module}_fixtures STATIC EXCLUDE_FROM_ALL ${sources})
+    target_link_libraries(sky_${module}_fixtures PUBLIC sky_${module}_static PkgConfig::CMOCKA)
+    set(kind PUBLIC)
+  else()
+    add_library(sky_${module}_fixtures INTERFACE)
+    set(kind INTERFACE)
+  endif()
+  foreach(need ${needs})
+    if(TARGET sky_${need}_fixtures)
+      target_link_libraries(sky_${module}_fixtures ${kind} sky_${need}_fixtures)
+    endif()
+  endforeach()
+endfunction()
+
 # tests/GROUP/STEM.sh: test GROUP/STEM.
 function(sky_shell_test file)
   get_filename_component(stem ${file} NAME_WE)

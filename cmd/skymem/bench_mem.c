@@ -160,7 +160,7 @@ static int idle(bench *b, const char *folder) {
             code = cli_failed(b->c, "mem: idle: %s", sky_status_text(status));
     }
     if (code == CLI_OK) {
-        sky_flush(store.cache, sky_now() + SKY_SECONDS(60));
+        sky_flush(store.cache, sky_now() + SKY_SECONDS(60), NULL);
         double beyond = resident_mib() - before - TIER_MIB, busy = cpu_ms();
         nanosleep(&(struct timespec){IDLE_S, 0}, NULL);
         busy = cpu_ms() - busy;

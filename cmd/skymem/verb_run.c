@@ -339,7 +339,7 @@ static bool count_kept(const cli *c, answer *a, sky_item *items, size_t count, s
 static sky_status flush(const answer *a) {
     for (;;) {
         uint64_t puts = tiers_sum(a).puts;
-        sky_status status = sky_flush(a->store.cache, sky_now() + SKY_SECONDS(FLUSH_S));
+        sky_status status = sky_flush(a->store.cache, sky_now() + SKY_SECONDS(FLUSH_S), NULL);
         if (status != SKY_E_DEADLINE || tiers_sum(a).puts == puts)
             return status;
     }
@@ -367,8 +367,8 @@ static void save(cli *c, answer *a) {
     sky_item *items = find_new_blocks(c, a, held, &count);
     sky_status status = sky_manager_add_blocks_tokens(a->manager, a->tokens, held, &a->saved_blocks,
                                                       &a->saved_bytes);
-    sky_status flushed = flush(a);
-    status = status == SKY_OK ? flushed : status;
+    sky_status flushed = flush(a); /* what tiers did not take is counted block by block below */
+    status = status == SKY_OK && flushed == SKY_E_DEADLINE ? flushed : status;
     if (!count_kept(c, a, items, count, status) && status != SKY_OK) {
         char why[CLI_WHY_BYTES];
         cli_failure_says(&a->store, status, why, sizeof why);

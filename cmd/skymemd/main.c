@@ -307,7 +307,7 @@ int main(int argc, char **argv) {
         daemon_ready();
         serve(&h);
         daemon_notify("STOPPING=1");
-        if (sky_flush(h.cache, sky_now() + SKY_SECONDS(FLUSH_S)) != SKY_OK)
+        if (sky_flush(h.cache, sky_now() + SKY_SECONDS(FLUSH_S), NULL) != SKY_OK)
             code = daemon_say(FAILED, "stopping", "not everything queued was written in 10 s");
     }
     sky_cache_close(h.cache);

@@ -1,24 +1,39 @@
-/* The cache: payloads under keys, in tiers from nearest to farthest, seen as one.
+/* The cache: payloads under keys, in tiers from nearest to farthest, used as one.
  *
  *   submit(items) ──► batch id          one eventfd becomes readable when a batch is done;
- *        │                              drain hands out the ids of finished batches
+ *        │                              drain returns the ids of finished batches
  *        ▼
- *   [ memory ] ─miss─► [ disk ] ─miss─► [ sky ]        read through, promoted afterwards
- *        └──── written behind ──┴───────────┘          and the blocking calls wrap all this
+ *   [ memory ] ─miss─► [ disk ] ─miss─► [ sky ]        reads go from tier to tier
+ *        └──── written back ────┴───────────┘          the blocking calls wrap all this
  *
- * What a tier answers is copied, behind the answer, to the nearest tier and to those between that
- * lack it; the copies, as all that is written behind, come when they can and may be dropped.
+ * Two kinds of keys:
+ *  - A block's key is the hash of its content's origin (skymem/keys.h); a block never changes. A
+ *    put is done when one tier has the block. The other tiers get it by write-back, after the
+ *    answer.
+ *  - A key with a name (sky_item.name) may get another value. A put is done when every tier that
+ *    takes part has the new value, or no value, of that name. So a get never returns a value that
+ *    is older than the last acknowledged put, neither in this process nor, after it ended or was
+ *    killed, in the next. Only a loss of power may bring the older value back; a durable put
+ *    survives that too. A put that fails leaves the old or the new value.
  *
- * Caveats, before anything else:
+ * When a farther tier answered a get, the payload is copied to the nearest tier and to those in
+ * between that lack it. This promotion happens after the answer, and may be given up.
+ *
+ * Caveats:
  *  - Items and the buffers behind their spans belong to the cache from submit until the batch is
  *    drained, waited for, or cancelled. After that the cache never touches them again, even if a
  *    disk or a satellite answers later.
  *  - The bytes of a get are undefined unless the item's status is SKY_OK.
- *  - A miss is a result. Damaged bytes are never handed out: they are dropped, counted as corrupt
- *    and as a miss, and looked for in the next tier. When no tier has the payload whole, the item
- *    ends SKY_E_CORRUPT rather than SKY_MISS.
- *  - Every call is safe from any thread. The blocking calls (sky_run, sky_prefix) never show up in
- *    sky_drain; a batch of sky_submit is given out once, to whoever drains or waits first. */
+ *  - A miss is a result. Damaged bytes are never returned: they are dropped, counted as corrupt and
+ *    as a miss, and the next tier is asked. When no tier has the payload whole, the item ends
+ *    SKY_E_CORRUPT rather than SKY_MISS.
+ *  - Threads: every call is safe from any thread. The blocking calls (sky_run, sky_prefix) never
+ *    show up in sky_drain; a batch of sky_submit is handed out once, to whoever drains or waits
+ *    first. sky_cache_close must be the last call: no other may be under way or follow.
+ *  - fork: a cache belongs to the process that opened it. In a child of fork() every call returns
+ *    SKY_E_FORKED at once (or nothing, where it returns no status) and sky_cache_close does
+ *    nothing; the child may open a cache of its own.
+ *  - Wrong arguments: what can be checked ends in SKY_E_PARAM and changes nothing. */
 #ifndef SKYMEM_CACHE_H
 #define SKYMEM_CACHE_H
 
@@ -31,12 +46,14 @@ extern "C" {
 typedef enum {
     SKY_OP_HAS,      /* is the key there? bytes = payload bytes */
     SKY_OP_GET,      /* copy the range of the payload into the spans */
-    SKY_OP_PUT,      /* store the spans' bytes under the key; replaces what was there in every tier
-                        that takes part, unless none takes it: then all stays as it was */
+    SKY_OP_PUT,      /* store the spans' bytes under the key, instead of what was there before */
     SKY_OP_REMOVE,   /* drop the key, and every block that only it makes reachable */
     SKY_OP_PREFETCH, /* bring the payload to the nearest tier */
-    SKY_OP_PIN,      /* never evict; a key is pinned or not: twice is once. What was put with a
-                        time to live ends with it all the same */
+    SKY_OP_PIN,      /* never evict. A key is pinned or not: twice is once. Takes effect after the
+                        writes of the key before it. Where a tier takes part whose content outlives
+                        the process, SKY_OK means that such a tier holds the key pinned: what only
+                        memory has is stored there first. What was put with a time to live ends
+                        with it all the same */
     SKY_OP_UNPIN,    /* SKY_E_PARAM when it is not pinned */
     SKY_OP_LEASE,    /* borrow the payload without copying: fills `view` and `lease`.
                         SKY_E_UNSUPPORTED unless the nearest tier is mem and takes part */
@@ -72,39 +89,52 @@ typedef struct {
     uint8_t tier;      /* filled: index of the tier that answered, SKY_TIER_NONE if none did */
     uint64_t bytes;    /* filled: bytes moved; for has, bytes stored */
     sky_coding coding; /* filled by has and get: of what is stored, where the tier tells */
-    uint32_t ttl_s;    /* filled by a get from disk: seconds it is still kept, 0: no end */
+    uint32_t ttl_s;    /* filled by get where the tier tells: seconds it is still kept, 0: no end */
+    bool pinned;       /* filled by has: it is pinned in the tier that answered. A sky tells of the
+                          pins of this process */
     sky_span view;     /* filled by LEASE: the payload, readable until sky_release; else {0} */
     sky_lease lease;
 } sky_item;
 
 /* How a batch is to be done; NULL means all zeros.
- * A durable put ends SKY_OK when a tier that is not memory took it, or memory is all there is;
- * which tiers did not is in their stat. What memory alone took is dropped there again when the key
- * has a name. */
+ *
+ * When a put is done:
+ *   block                   one tier has it; each other tier has it or has room for it in its queue
+ *   block, `drop`           one tier has it
+ *   key with a name         all tiers that take part have the new value, or none of that name; and
+ *                           one has it whose content outlives the process, if such a one takes part
+ *   `durable`, in addition  that tier has it on stable storage
+ * A block for which a tier's queue has no room is written to that tier before the put ends, so that
+ * whoever puts more than a tier can take waits for it, up to the deadline. With `drop` that tier
+ * goes without, which its `dropped` and the next sky_flush tell. The same happens, with or without
+ * `drop`, while a tier is being skipped because it fails. */
 typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; 0: none; then items end SKY_E_DEADLINE */
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule. Real
                              satellites know of no end: sky+udp refuses it, SKY_E_UNSUPPORTED */
     sky_coding coding;    /* put: of the bytes in the spans */
-    sky_coding wanted;    /* get, has: of what a tier keeps at several levels this one alone, or a
-                             miss; 0: the best that is there. put: at this level alone, or
-                             SKY_E_UNSUPPORTED; 0: at each, and the item tells when one of them did
-                             not take it. Other tiers answer as ever */
-    bool durable;         /* put: done when every tier has answered; see above */
+    sky_coding wanted;    /* Restricts the call to one codec level. 0 (default): get and has use the
+                             best stored level; put stores every configured level, and fails the
+                             item if one is refused. Otherwise get and has consider only this level
+                             (else SKY_MISS), and put stores only it (else SKY_E_UNSUPPORTED). Tiers
+                             without levels ignore it */
+    bool durable;         /* put: on stable storage when it is done; see above */
+    bool drop;            /* put of a block: go without a tier whose queue is full; see above */
     uint32_t tiers;       /* bit i: tier i may take part; 0: all */
-    int64_t at_ms;        /* prefetch: wall; bring the payload in skies to where it will be overhead
+    int64_t at_ms;        /* prefetch: wall; move the payload in skies to where it will be overhead
                              then, in every tier that is one; 0: to the nearest tier, now */
-    int event_fd;         /* above 0: an eventfd of the caller's, written to when the batch is done,
-                             which is then none of sky_event_fd's and sky_drain's: sky_wait and
-                             sky_cancel take it. Stays open until one did. Nobody writes to it when
-                             the deadline passes: look then */
+    int event_fd;         /* above 0: an eventfd of the caller's, raised when the batch is done. The
+                             batch then shows up neither at sky_event_fd nor in sky_drain: sky_wait
+                             and sky_cancel take it. It must stay open until one of them did. It is
+                             not raised when the deadline passes: look then. SKY_E_PARAM when it is
+                             no eventfd */
 } sky_call;
 
 typedef struct sky_cache sky_cache;
 
 /* Open a hierarchy, nearest tier first.
  *   mem:SIZE                          process memory
- *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no]
+ *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no]     max: 8GiB if not given
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
  *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file
  * With create=no a disk's folder must be there, and one where nothing was ever stored is left so.
@@ -118,8 +148,9 @@ typedef struct sky_cache sky_cache;
 SKY_API sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
                                   sky_error *error);
 
-/* Finishes what sky_flush waits for (at most 10 s), then closes. Cancels batches still under way.
- * Leases end with it: what they show is gone. NULL is fine. */
+/* Waits for what sky_flush waits for, at most 10 s, then closes; whoever must know what was not
+ * stored calls sky_flush before. Cancels batches still under way. Leases end with it: what they
+ * show is gone. No other call on the cache may be under way or follow. NULL is fine. */
 SKY_API void sky_cache_close(sky_cache *cache);
 
 /* How blocks (keys without a name) are coded for tiers that keep them so. A coded value tells what
@@ -156,17 +187,19 @@ typedef struct {
 SKY_API void sky_cache_codec_set(sky_cache *cache, const sky_block_codec *codec);
 
 /* Start a batch. Returns at once: memory copies happen inside the call, nothing else does.
- * Reads see what was written before: a GET or HAS that is submitted after a PUT or REMOVE of the
- * same key takes effect after it, in every tier, whether that was waited for or not; one submitted
- * before may see either. A LEASE or PREFETCH may meet what a REMOVE, or a durable PUT, that is not
- * done yet is about to replace in the nearest tier. Another process's writes are seen by GET and by
- * HAS of a single key; a HAS of many, and sky_prefix, may be answered from memory of a disk.
- * Errors: SKY_E_PARAM, SKY_E_BUSY (SKY_BATCHES_MAX under way); nothing was started then */
+ * Order: operations on one key take effect in the order of their submits: a GET or HAS after a PUT
+ * or REMOVE of the same key sees it in every tier, whether that was waited for or not. One that was
+ * submitted before may see either. Another process's writes are seen by GET and by HAS of a single
+ * key; a HAS of many, and sky_prefix, may be answered from memory of a disk.
+ * Errors: SKY_E_PARAM (NULL, no items or more than SKY_BATCH_ITEMS_MAX, an unknown op, no tier that
+ *         takes part, spans NULL with a span_count, event_fd), SKY_E_BUSY (SKY_BATCHES_MAX batches
+ *         under way or finished and not yet drained or waited for), SKY_E_NOMEM, SKY_E_FORKED;
+ *         nothing was started then */
 SKY_API sky_status sky_submit(sky_cache *cache, sky_op op, sky_item *items, size_t item_count,
                               const sky_call *call, sky_batch *out);
 
 /* Readable while a finished batch waits to be drained, or a deadline has passed. Poll it; do not
- * read it. */
+ * read it. -1 in a child of fork(). */
 SKY_API int sky_event_fd(const sky_cache *cache);
 
 /* Ids of finished batches, at most `max`; never blocks. */
@@ -174,7 +207,7 @@ SKY_API size_t sky_drain(sky_cache *cache, sky_batch *done, size_t max);
 
 /* Wait for one batch and take it off the drain queue.
  * Errors: SKY_E_DEADLINE when `until` passes first: the batch is still under way, cancel it or wait
- *         again; SKY_E_PARAM for an unknown batch */
+ *         again; SKY_E_PARAM for an unknown batch; SKY_E_FORKED */
 SKY_API sky_status sky_wait(sky_cache *cache, sky_batch batch, sky_time until);
 
 /* Give a batch up. When this returns the buffers are the caller's; unfinished items end
@@ -193,9 +226,13 @@ SKY_API sky_status sky_run(sky_cache *cache, sky_op op, sky_item *items, size_t 
 SKY_API size_t sky_prefix(sky_cache *cache, const sky_key *keys, size_t key_count,
                           const sky_call *call, uint64_t *payload_bytes);
 
-/* Wait until everything queued for farther tiers is stored, and what they answered has come nearer.
- * Errors: SKY_E_DEADLINE */
-SKY_API sky_status sky_flush(sky_cache *cache, sky_time until);
+/* Wait until everything queued for farther tiers is stored or given up, and promotions are over.
+ * *dropped (NULL: not wanted): how many writes tiers did not take since the cache was opened or
+ * flushed before: of blocks that a put reported SKY_OK, because one tier had them, and a farther
+ * one lacks. A block that two tiers lack counts twice.
+ * Errors: SKY_E_DEADLINE (`until` came first), SKY_E_FORKED; if writes were dropped, what the tier
+ *         said of the last of them, such as SKY_E_IO, SKY_E_DENIED or SKY_E_FULL */
+SKY_API sky_status sky_flush(sky_cache *cache, sky_time until, uint64_t *dropped);
 
 typedef struct {
     sky_key key;
@@ -235,7 +272,7 @@ typedef struct {
     uint64_t puts;
     uint64_t evictions;
     uint64_t corrupt;     /* damaged bytes met: each was a miss */
-    uint64_t dropped;     /* writes given up because a queue was full or the tier failed */
+    uint64_t dropped;     /* writes it did not take: see sky_flush */
     uint64_t late;        /* operations past their deadline */
     uint64_t errors;      /* failures of the medium */
     uint64_t moved_bytes; /* a tier with a level: what gets of blocks moved, coded as they lie */

@@ -19,7 +19,9 @@
  * subnormals are values like others: a lossy level returns something near them. How near: plain
  * rounding is at most step / √2 off, the trellis twice that, in the basis of the levels; the
  * profile's matrices and rope spread that over channels. No step is below 2·10^-36.
- * SKY_LEVEL_LOSSLESS returns every bit.
+ * SKY_LEVEL_LOSSLESS returns every bit. A bare stream carries no checksum: flipped bits in it may
+ * decode to other rows. The container has one for each stream; whoever stores streams by themselves
+ * must bring one.
  *
  * Without a profile the step is a part of the block's own rms. Values that stand out of it by far
  * (128 times the mean distance, no more than one in 1024) are left out of the rms; where more are,

@@ -58,7 +58,8 @@ typedef struct {
     size_t row_sets;
 } sky_state;
 
-/* Functions of an adapter; `self` is its own. None is called from two threads at once. */
+/* Functions of an adapter; `self` is its own. None may be NULL. The manager calls them on the
+ * thread of its caller, one at a time. */
 typedef struct {
     /* 32 bytes that change with anything that would make stored KV wrong: content of the weights,
      * tokenizer, rope, KV types, attention settings, adapter format. */
@@ -91,7 +92,8 @@ typedef struct {
     sky_status (*restore_end)(void *self, bool commit);
 
     /* Compute tokens [first_token, first_token + token_count) on top of what the engine holds, and
-     * drop any state beyond first_token. Logits of the last token are then the engine's to give.
+     * drop any state beyond first_token. tokens[0] is the first new one, number first_token. Logits
+     * of the last token are then the engine's to give.
      * Errors: SKY_E_FULL (longer than the context), SKY_E_CANCELLED, SKY_E_IO */
     sky_status (*prefill)(void *self, const uint32_t *tokens, uint32_t first_token,
                           uint32_t token_count);

@@ -20,14 +20,16 @@ extern "C" {
 #define SKY_BLOCK_TOKENS_DEFAULT 128
 #define SKY_BLOCK_TOKENS_MAX     4096
 
-/* 32 bytes that fingerprint everything that makes a KV cache invalid when it changes. */
+/* 32 bytes that fingerprint everything that makes a KV cache invalid when it changes. For prompts
+ * the manager derives them from the engine's fingerprint, the layout, the block length and the
+ * tenant's salt; the names of `skymem put` and its kin have 32 zero bytes. */
 typedef struct {
     uint8_t bytes[32];
 } sky_namespace;
 
 /* Key of one block.
  * Shape:  parent NULL for the first block; tokens [token_count]
- * Errors: none; token_count >= 1
+ * Errors: none
  * Source: SkyMemory "Basic Protocol"; a keyed hash instead of a plain one, so that a satellite that
  *         sees a key learns nothing about the text */
 SKY_API void sky_block_key(const sky_namespace *ns, const sky_key *parent, const uint32_t *tokens,
@@ -35,7 +37,7 @@ SKY_API void sky_block_key(const sky_namespace *ns, const sky_key *parent, const
 
 /* Keys of all whole blocks of a prompt.
  * Shape:  keys [key_count_max]; writes min(token_count / block_tokens, key_count_max) of them
- * Returns the number written. */
+ * Returns the number written; 0 when block_tokens is 0. */
 SKY_API size_t sky_block_keys(const sky_namespace *ns, const uint32_t *tokens, size_t token_count,
                               uint32_t block_tokens, sky_key *keys, size_t key_count_max);
 

@@ -5,6 +5,10 @@
  *     … the engine computes what is missing, answers …
  *   sky_manager_add_blocks(prompt + answer)      new whole blocks are stored, behind the answer
  *
+ * Threads: a manager drives one engine and holds the state of one prompt: its calls must not
+ * overlap. Different managers may run in different threads over one cache. After fork() a manager
+ * belongs to the parent, as its cache does.
+ *
  * Source: SkyMemory "Interface" (class KVManager). */
 #ifndef SKYMEM_MANAGER_H
 #define SKYMEM_MANAGER_H
@@ -22,7 +26,9 @@ typedef struct sky_manager sky_manager;
 
 typedef struct {
     uint32_t block_tokens;      /* 0: SKY_BLOCK_TOKENS_DEFAULT */
-    uint8_t salt[32];           /* a tenant's own namespace; zeros: shared */
+    bool drop;                  /* add_blocks goes without a tier whose queue is full, instead of
+                                   waiting for it: see sky_call */
+    uint8_t salt[32];           /* of a tenant: other salts never find its blocks; zeros: shared */
     const sky_profile *profile; /* calibration of the model, for tiers with a level; NULL: none.
                                    The caller's, and must outlive the manager */
 } sky_manager_options;
@@ -57,8 +63,9 @@ typedef struct {
 } sky_lookup;
 
 /* Owner:  cache and engine must outlive the manager; options NULL for defaults
- * Errors: SKY_E_PARAM (also: a profile of another model), SKY_E_NOMEM. An engine that cannot be
- *         cached is no error: see sky_manager_refusal */
+ * Errors: SKY_E_PARAM (NULL, an engine that lacks a function, blocks too long, a profile of another
+ *         model), SKY_E_NOMEM. An engine that cannot be cached is no error: see sky_manager_refusal
+ *         */
 SKY_API sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
                                       const sky_manager_options *options, sky_manager **out,
                                       sky_error *error);
@@ -88,10 +95,11 @@ SKY_API sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint
                                                 sky_lookup *out);
 
 /* Store the whole blocks of a prompt that the engine now holds and no tier has; and again those
- * from the first on that the last lookup found damaged or foreign. Returns when they are copied;
- * farther tiers are written behind. Where the last lookup reached a tier of several levels, or this
- * call does, and it has some of the blocks at a part of them, the levels that lack are put there,
- * which is waited for; not while something is on its way to tiers, which may be these.
+ * from the first on that the last lookup found damaged or foreign. Returns when one tier has each
+ * block and all others have it or room for it in their queues, which is waited for; what a farther
+ * tier then does not take, sky_flush tells. Where the last lookup reached a tier of several levels,
+ * or this call does, and it has some of the blocks at a part of them, the levels that lack are put
+ * there, which is waited for; not while something is on its way to tiers, which may be these.
  * *saved_blocks and *saved_bytes say how much was stored, blocks that got a level among it, also
  * when not all was; NULL: not wanted. A restored block that no tier has any more is beyond the
  * engine too: it and what follows are left out, which is no error.

@@ -2,7 +2,12 @@
  *
  * Zero is success. A positive value is a result that is not an error (a miss, a call still under
  * way). A negative value is an error; the out-parameters of the call are then untouched, unless
- * its header says otherwise. */
+ * its header says otherwise.
+ *
+ * Wrong use, for all of the library: an argument that can be checked (NULL where a value is needed,
+ * a number out of range, a flag that is none) ends in SKY_E_PARAM, and in nothing, or a neutral
+ * value, where a function returns no status. What cannot be checked is the caller's to keep: the
+ * size of a buffer, and that an object lives as long as it is used. */
 #ifndef SKYMEM_STATUS_H
 #define SKYMEM_STATUS_H
 
@@ -31,7 +36,8 @@ extern "C" {
     X(SKY_E_DST_SMALL, -9, "the destination is too small")                                         \
     X(SKY_E_BUSY, -10, "in use, try again")                                                        \
     X(SKY_E_DENIED, -11, "permission denied")                                                      \
-    X(SKY_E_SYNTAX, -12, "the text does not parse")
+    X(SKY_E_SYNTAX, -12, "the text does not parse")                                                \
+    X(SKY_E_FORKED, -13, "opened before a fork: open it again in this process")
 
 /* The codes of the list above. */
 typedef enum {

@@ -510,8 +510,7 @@ static size_t unit_bytes_max(const sky_decoder *d) {
 sky_status sky_decoder_init(void *memory, const sky_profile *profile, const sky_stream_shape *shape,
                             size_t stream_bytes, sky_tensor_out dst, sky_decoder **out) {
     sky_decoder *d = memory;
-    assert((uintptr_t)memory % 64 == 0);
-    if (!sky__stream_shape_valid(shape))
+    if (!memory || (uintptr_t)memory % 64 != 0 || !sky__stream_shape_valid(shape))
         return SKY_E_PARAM;
     d->kernels = sky__kernels();
     d->profile = profile;

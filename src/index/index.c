@@ -353,9 +353,15 @@ static void drop(sky_index *index, uint32_t block) {
     index->count--;
 }
 
+/* A number that no block has now: what a caller may get wrong. */
+static bool is_block(const sky_index *index, uint32_t block) {
+    return block < index->blocks_max && index->cold[block].in_use;
+}
+
 size_t sky_index_remove(sky_index *index, uint32_t block, sky_index_removed removed,
                         void *context) {
-    assert(block < index->blocks_max && index->cold[block].in_use);
+    if (!is_block(index, block))
+        return 0;
     uint32_t above = index->hot[block].parent, b = SKY_BLOCK_NONE;
     size_t gone = 0;
     bool any_pinned = false;
@@ -444,12 +450,14 @@ size_t sky_index_match(sky_index *index, const sky_key *keys, size_t key_count, 
 }
 
 void sky_index_touch(sky_index *index, uint32_t block) {
-    assert(block < index->blocks_max && index->cold[block].in_use);
+    if (!is_block(index, block))
+        return;
     use(index, block);
 }
 
 void sky_index_info(const sky_index *index, uint32_t block, sky_block_info *out) {
-    assert(block < index->blocks_max && index->cold[block].in_use);
+    if (!is_block(index, block))
+        return;
     const cold_block *c = &index->cold[block];
     *out = (sky_block_info){.payload_bytes = c->payload_bytes,
                             .chunk_count = c->chunk_count,
@@ -461,7 +469,8 @@ void sky_index_info(const sky_index *index, uint32_t block, sky_block_info *out)
 }
 
 sky_status sky_index_pin(sky_index *index, uint32_t block) {
-    assert(block < index->blocks_max && index->cold[block].in_use);
+    if (!is_block(index, block))
+        return SKY_E_PARAM;
     if (index->cold[block].pins == PINS_MAX)
         return SKY_E_FULL;
     index->cold[block].pins++;
@@ -469,7 +478,8 @@ sky_status sky_index_pin(sky_index *index, uint32_t block) {
 }
 
 sky_status sky_index_unpin(sky_index *index, uint32_t block) {
-    assert(block < index->blocks_max && index->cold[block].in_use);
+    if (!is_block(index, block))
+        return SKY_E_PARAM;
     if (index->cold[block].pins == 0)
         return SKY_E_PARAM;
     if (--index->cold[block].pins == 0)
@@ -478,7 +488,8 @@ sky_status sky_index_unpin(sky_index *index, uint32_t block) {
 }
 
 bool sky_index_pinned(const sky_index *index, uint32_t block) {
-    assert(block < index->blocks_max && index->cold[block].in_use);
+    if (!is_block(index, block))
+        return false;
     return index->cold[block].pins > 0;
 }
 
@@ -516,6 +527,7 @@ uint32_t sky_index_next(const sky_index *index, uint32_t block) {
 }
 
 uint32_t sky_index_parent(const sky_index *index, uint32_t block) {
-    assert(block < index->blocks_max && index->cold[block].in_use);
+    if (!is_block(index, block))
+        return SKY_BLOCK_NONE;
     return index->hot[block].parent;
 }

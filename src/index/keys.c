@@ -1,6 +1,5 @@
 #include <skymem/keys.h>
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -21,7 +20,6 @@ static void add_tokens(sky_blake2b *h, const uint32_t *tokens, size_t token_coun
 void sky_block_key(const sky_namespace *ns, const sky_key *parent, const uint32_t *tokens,
                    size_t token_count, sky_key *out) {
     static const sky_key none;
-    assert(token_count >= 1);
     sky_blake2b h;
     sky_blake2b_init(&h, ns->bytes);
     sky_blake2b_add(&h, (parent ? parent : &none)->bytes, SKY_KEY_BYTES);
@@ -31,8 +29,7 @@ void sky_block_key(const sky_namespace *ns, const sky_key *parent, const uint32_
 
 size_t sky_block_keys(const sky_namespace *ns, const uint32_t *tokens, size_t token_count,
                       uint32_t block_tokens, sky_key *keys, size_t key_count_max) {
-    assert(block_tokens >= 1);
-    size_t count = token_count / block_tokens;
+    size_t count = block_tokens > 0 ? token_count / block_tokens : 0;
     if (count > key_count_max)
         count = key_count_max;
     for (size_t i = 0; i < count; i++)

@@ -310,6 +310,21 @@ bool sky_file_replaced(int fd, int folder, const char *path) {
            (opened.st_dev != there.st_dev || opened.st_ino != there.st_ino);
 }
 
+sky_status sky_file_move(int from, int to) {
+    return dup3(from, to, O_CLOEXEC) == to ? SKY_OK : SKY_E_IO;
+}
+
+char *sky_file_absolute(const char *path) {
+    char folder[PATH_MAX];
+    if (path[0] == '/' || !getcwd(folder, sizeof folder))
+        return strdup(path);
+    size_t bytes = strlen(folder) + strlen(path) + 2;
+    char *whole = malloc(bytes);
+    if (whole)
+        snprintf(whole, bytes, "%s/%s", folder, path);
+    return whole;
+}
+
 sky_status sky_file_space_left(int fd, sky_file_space *out) {
     struct statvfs system;
     if (fstatvfs(fd, &system) < 0)

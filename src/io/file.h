@@ -64,6 +64,12 @@ sky_status sky_file_stat(int folder, const char *path, sky_file_info *out);
 sky_status sky_file_stat_open(int fd, sky_file_info *out);
 /* Another file than the open one stands at `path` now. */
 bool sky_file_replaced(int fd, int folder, const char *path);
+/* Make the number `to`, which is open, mean what `from` means; `from` stays open. Errors: SKY_E_IO
+ * */
+sky_status sky_file_move(int from, int to);
+/* A path from the root of the file system, wherever this process goes.
+ * Owner: the caller, with free(); NULL: no memory */
+char *sky_file_absolute(const char *path);
 /* What the file system that holds `fd` still has room for. */
 typedef struct {
     uint64_t bytes;

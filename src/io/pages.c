@@ -23,7 +23,8 @@ sky_status sky_pages_reserve(size_t bytes, void **out, bool *huge) {
     if (head > 0)
         munmap(map, head);
     munmap(map + head + wanted, mapped - head - wanted);
-    bool agreed = madvise(map + head, wanted, MADV_HUGEPAGE) == 0;
+    /* What is smaller than a huge page would only take more of the machine's memory by one. */
+    bool agreed = bytes < HUGE_PAGE || madvise(map + head, wanted, MADV_HUGEPAGE) == 0;
     if (huge)
         *huge = agreed;
     *out = map + head;

@@ -1,13 +1,16 @@
 #include "io/sync.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,7 +27,15 @@ static struct timespec timespec_of(sky_time ns) {
 }
 
 void sky_mutex_init(sky_mutex *m) {
-    must(pthread_mutex_init(&m->os, NULL), "pthread_mutex_init");
+    /* What is locked for less than a microsecond is waited for awake, before the kernel is asked.
+     * */
+    pthread_mutexattr_t kind;
+    must(pthread_mutexattr_init(&kind), "pthread_mutexattr_init");
+#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+    must(pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ADAPTIVE_NP), "pthread_mutexattr_settype");
+#endif
+    must(pthread_mutex_init(&m->os, &kind), "pthread_mutex_init");
+    must(pthread_mutexattr_destroy(&kind), "pthread_mutexattr_destroy");
 }
 
 void sky_mutex_deinit(sky_mutex *m) {
@@ -120,6 +131,18 @@ void sky_event_close(int fd) {
         close(fd);
 }
 
+bool sky_event_valid(int fd) {
+    char link[32], target[32];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t bytes = readlink(link, target, sizeof target - 1);
+    if (bytes > 0) {
+        target[bytes] = '\0';
+        return strcmp(target, "anon_inode:[eventfd]") == 0;
+    }
+    struct stat stat; /* no /proc: what has no file type is neither a file, pipe nor socket */
+    return fstat(fd, &stat) == 0 && (stat.st_mode & S_IFMT) == 0;
+}
+
 static bool watch(int epoll, int fd) {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
     return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
@@ -172,4 +195,17 @@ uint32_t sky_poll(const int *fds, size_t fd_count, sky_time until) {
     for (size_t i = 0; i < fd_count; i++)
         bits |= polled[i].revents ? 1u << i : 0;
     return bits;
+}
+
+bool sky_event_wait(int event, const int *others, size_t other_count, sky_idle_fn idle_until,
+                    void *context) {
+    int fds[16] = {event};
+    assert(other_count < sizeof fds / sizeof *fds);
+    for (size_t i = 0; i < other_count; i++)
+        fds[1 + i] = others[i];
+    sky_event_clear(event);
+    sky_time until = idle_until(context);
+    if (until != SKY_TIME_OVER)
+        sky_poll(fds, 1 + other_count, until);
+    return until != SKY_TIME_OVER;
 }

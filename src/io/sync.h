@@ -42,11 +42,32 @@ void sky_thread_join(sky_thread *t);
 /* Processors this process may run on, at least 1. */
 uint32_t sky_cpu_count(void);
 
-/* A wake-up as a file descriptor: readable from raise until clear. Errors: SKY_E_IO */
+/* An event: a file descriptor that is readable from raise until it is cleared.
+ * Errors: SKY_E_IO */
 sky_status sky_event_create(int *fd);
 void sky_event_raise(int fd);
-void sky_event_clear(int fd);
 void sky_event_close(int fd);
+/* True when `fd` is an eventfd, so that raising it writes into nothing else. */
+bool sky_event_valid(int fd);
+
+/* Says until when the sleeping thread has nothing to do: SKY_TIME_NEVER, or a time; a time that has
+ * passed means that there is work now. SKY_TIME_OVER: the thread is to end. */
+#define SKY_TIME_OVER INT64_MIN
+typedef sky_time (*sky_idle_fn)(void *context);
+
+/* How a thread sleeps until another raises `event`, one of `others` is readable, or the time that
+ * `idle_until` says has come. The event is cleared before idle_until looks, so that a change is
+ * either seen by it or raises the event again: no wake-up is lost, whatever the order of the two
+ * threads. What the thread waits for must be changed before the event is raised. A loop ends by
+ * what this returns, and by no look of its own: what ends it is thus looked at after the clearing.
+ * Returns: false when idle_until said SKY_TIME_OVER. At most 15 others. */
+bool sky_event_wait(int event, const int *others, size_t other_count, sky_idle_fn idle_until,
+                    void *context);
+
+/* For an event that stands for a state, such as "the list is not empty": cleared under the lock
+ * that guards the state, when it ends. A thread that sleeps uses sky_event_wait instead; tools/tidy
+ * names who may call this. */
+void sky_event_clear(int fd);
 
 /* A descriptor that is readable when `inner` is, or when the armed time has come.
  * Errors: SKY_E_IO */

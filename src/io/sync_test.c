@@ -56,6 +56,40 @@ static void polling_tells_which_descriptor(void **state) {
         sky_event_close(fds[i]);
 }
 
+/* Another thread's change comes at the worst moment: between the clearing and the look. */
+typedef struct {
+    int event;
+    int looks;
+    bool change_in_look;
+    sky_time until;
+} sleeper;
+
+static sky_time look(void *context) {
+    sleeper *s = context;
+    s->looks++;
+    if (s->change_in_look)
+        sky_event_raise(s->event);
+    return s->until;
+}
+
+static void a_change_before_during_or_after_the_look_ends_the_wait(void **state) {
+    (void)state;
+    sleeper s = {.change_in_look = true, .until = SKY_TIME_NEVER};
+    assert_int_equal(sky_event_create(&s.event), SKY_OK);
+    assert_true(sky_event_wait(s.event, NULL, 0, look, &s));
+    int other;
+    assert_int_equal(sky_event_create(&other), SKY_OK);
+    sky_event_raise(other);
+    s.change_in_look = false;
+    assert_true(sky_event_wait(s.event, &other, 1, look, &s));
+    assert_int_equal(s.looks, 2);
+    assert_int_equal(sky_poll(&s.event, 1, sky_now()), 0); /* it was cleared */
+    s.until = SKY_TIME_OVER;
+    assert_false(sky_event_wait(s.event, NULL, 0, look, &s));
+    sky_event_close(other);
+    sky_event_close(s.event);
+}
+
 static void there_is_a_processor(void **state) {
     (void)state;
     assert_in_range(sky_cpu_count(), 1, 1u << 16);
@@ -114,6 +148,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_event_is_readable_from_raise_until_clear),
         cmocka_unit_test(an_alarm_fires_at_its_time_or_for_its_inner_event),
+        cmocka_unit_test(a_change_before_during_or_after_the_look_ends_the_wait),
         cmocka_unit_test(there_is_a_processor),
         cmocka_unit_test(polling_tells_which_descriptor),
         cmocka_unit_test(conditions_time_out_and_wake),

@@ -58,6 +58,7 @@ struct sky_manager {
         reached;  /* bit i: it, or a save since, was answered by tier i: levels may lack there */
     bool spoiled; /* it found blocks that are of no use, from `spoiled_key` on at most */
     sky_key spoiled_key;
+    bool drop;            /* as sky_call's, for puts */
     sky_time patience_ns; /* with a put: for so long tiers may take nothing */
     sky_block_scratch scratch;
     sky_paced_tier tiers[SKY_TIERS_MAX];

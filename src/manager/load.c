@@ -434,6 +434,8 @@ sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *to
                                         size_t token_count, sky_time deadline_ns, sky_lookup *out) {
     sky_manager *m = manager;
     sky_time start = sky_now();
+    if (!manager || !tokens || !out)
+        return SKY_E_PARAM;
     sky_lookup lookup = {.verdict = SKY_VERDICT_MISS, .prompt_tokens = (uint32_t)token_count};
     sky_status status = token_count > 0 && token_count <= UINT32_MAX ? SKY_OK : SKY_E_PARAM;
 

@@ -30,7 +30,7 @@
 #define NEARER_BYTES 2    /* of two parts */
 #define PER_REFUSAL  0.25 /* the share of time that it adds to what there is */
 #define SKIPS_MOST   7    /* loads without a tier that brought nothing … */
-#define LONGER       2    /* … unless there is so many times as much time */
+#define LONGER       1.25 /* … unless there is so many times as much time as it had in vain */
 #define UNSETTLED    4    /* times what a link has shown, where little was asked of it, … */
 #define AT_LEAST     4    /* … and so many blocks more than twice what it brought last */
 
@@ -97,10 +97,10 @@ static double least_share(const sky_manager *m, const sky_paced_tier *t) {
 }
 
 /* A load asks twice, when it looks for a farther tier that brings more; it counts once. */
-static bool does_without(sky_paced_tier *t, sky_time deadline, double left) {
+static bool does_without(sky_paced_tier *t, sky_time deadline) {
     if (t->skipped == deadline)
         return true;
-    if (t->skips == 0 || left >= LONGER * (double)t->waited_ns)
+    if (t->skips == 0 || (double)(deadline - sky_now()) >= LONGER * (double)t->waited_ns)
         return false;
     t->skips--;
     t->skipped = deadline;
@@ -115,7 +115,7 @@ void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
     double rate = t->link.unsettled ? UNSETTLED * t->link.rate : t->link.rate;
     double ns_per_byte = rate > 0 ? least_share(m, t) / rate * 1e9 : 0;
     uint32_t most = found < SKY_PACER_SEGMENTS_MAX ? found : SKY_PACER_SEGMENTS_MAX;
-    if (found > 0 && left > 0 && does_without(t, plan->deadline_ns, left))
+    if (found > 0 && left > 0 && does_without(t, plan->deadline_ns))
         most = 0;
     uint32_t least = t->link.unsettled && budget > 0 ? 2 * t->brought + AT_LEAST : 0;
     while (most > least && prefix_bytes(m, most) * ns_per_byte > budget)
@@ -263,14 +263,18 @@ static bool listen(paced *p) {
     return news;
 }
 
+/* As sky_idle_fn. */
+static sky_time listen_until(void *context) {
+    paced *p = context;
+    return listen(p) ? 0 : sky_pacer_wake(p->pacer, sky_now());
+}
+
 static void run(paced *p) {
     for (sky_pace pace; !p->over;) {
         while (!p->over && sky_pacer_next(p->pacer, sky_now(), &pace))
             obey(p, &pace);
-        if (p->over || listen(p))
-            continue;
-        sky_poll(&p->event, 1, sky_pacer_wake(p->pacer, sky_now()));
-        sky_event_clear(p->event); /* before looking: what comes meanwhile raises it again */
+        if (!p->over)
+            sky_event_wait(p->event, NULL, 0, listen_until, p);
     }
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
         give_up(p, &p->flights[i]);

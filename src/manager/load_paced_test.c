@@ -21,10 +21,10 @@
 #include <skymem/codec.h>
 
 #include "base/hash.h"
+#include "cache/cache_internal.h"
 #include "io/sync.h"
 #include "manager/shaped_fixture.h"
 #include "manager/world_fixture.h"
-#include "store/cache_internal.h"
 #include "store/coded_tier.h"
 
 #define BLOCK_TOKENS 64
@@ -60,14 +60,14 @@ typedef struct {
 /* One tier behind a link, coded at these levels (count 0: not); all blocks are in it. */
 static void setup_of(setting *s, sky_layout layout, const sky_ladder *ladder) {
     sky_cache *c;
-    assert_int_equal(sky_cache_create(&c), SKY_OK);
-    sky_tier_env env = sky_cache_env(c, true);
+    assert_int_equal(sky__cache_create(NULL, &c), SKY_OK);
+    sky_tier_env env = sky__cache_env(c);
     s->far = shaped_open(&env);
     sky_tier *tier = shaped_tier(s->far);
     if (ladder)
         assert_int_equal(sky_coded_tier_open(tier, ladder, &tier), SKY_OK);
-    sky_cache_add(c, tier);
-    assert_int_equal(sky_cache_start(c), SKY_OK);
+    sky__cache_add(c, tier);
+    assert_int_equal(sky__cache_start(c), SKY_OK);
     world_open_on(&s->w, layout, BLOCK_TOKENS, c);
     s->w.engine.tame = true;
     s->cold = world_cold(&s->w, TOKENS);
@@ -397,17 +397,17 @@ static void a_lost_level_leaves_the_others(void **state) {
 /* Blocks up to the middle are in the first tier, all in the second. */
 static void setup_two(setting *s) {
     sky_cache *c;
-    assert_int_equal(sky_cache_create(&c), SKY_OK);
-    sky_tier_env env = sky_cache_env(c, false);
-    sky_cache_add(c, shaped_tier(shaped_open(&env)));
-    env = sky_cache_env(c, true);
+    assert_int_equal(sky__cache_create(NULL, &c), SKY_OK);
+    sky_tier_env env = sky__cache_env(c);
+    sky__cache_add(c, shaped_tier(shaped_open(&env)));
+    env = sky__cache_env(c);
     s->far = shaped_open(&env);
-    sky_cache_add(c, shaped_tier(s->far));
-    assert_int_equal(sky_cache_start(c), SKY_OK);
+    sky__cache_add(c, shaped_tier(s->far));
+    assert_int_equal(sky__cache_start(c), SKY_OK);
     world_open_on(&s->w, even, BLOCK_TOKENS, c);
     s->cold = world_cold(&s->w, TOKENS);
     assert_int_equal(world_save(&s->w, TOKENS), BLOCKS);
-    assert_int_equal(sky_flush(c, sky_now() + SKY_SECONDS(20)), SKY_OK);
+    assert_int_equal(sky_flush(c, sky_now() + SKY_SECONDS(20), NULL), SKY_OK);
     sky_namespace ns;
     sky_key keys[BLOCKS];
     sky_manager_namespace(s->w.manager, &ns);
@@ -462,6 +462,21 @@ static void a_tier_that_is_too_far_is_not_waited_for_again(void **state) {
         assert_true((sky_now() - began >= SKY_SECONDS(2)) == (round != 1));
     }
     assert_int_equal(look(&s, PLENTY).verdict, SKY_VERDICT_HIT); /* with more time it is */
+    world_close(&s.w);
+}
+
+/* What was asked for with too little time says nothing against a tier that has time. */
+static void short_deadlines_shut_nothing_out(void **state) {
+    (void)state;
+    static setting s;
+    setup(&s, NULL);
+    shaped_delay(s.far, SKY_MS(1500));
+    static const sky_time too_short[] = {SKY_MS(100), SKY_MS(350), SKY_MS(1200)};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(look(&s, too_short[i]).verdict, SKY_VERDICT_RECOMPUTE);
+        calm(&s);
+    }
+    assert_true(look(&s, SKY_MS(2300)).block_count > 0);
     world_close(&s.w);
 }
 
@@ -546,6 +561,7 @@ int main(void) {
         cmocka_unit_test(the_nearer_prefix_comes_when_the_farther_is_too_slow),
         cmocka_unit_test(a_farther_tier_is_not_waited_for_again),
         cmocka_unit_test(a_tier_that_is_too_far_is_not_waited_for_again),
+        cmocka_unit_test(short_deadlines_shut_nothing_out),
         cmocka_unit_test(a_tier_that_became_fast_is_found_out),
         cmocka_unit_test(a_cache_full_of_others_batches_is_asked_again),
         cmocka_unit_test(others_batches_wake_nobody),

@@ -280,7 +280,7 @@ static void a_farther_tier_is_asked_when_it_brings_more(void **state) {
     world_open_over(&w, made_up_layout(40, 0, 0), 128, both, 2);
     uint64_t answer = world_cold(&w, 2050);
     assert_int_equal(world_save(&w, 2050), 16);
-    assert_int_equal(sky_flush(w.cache, sky_now() + SKY_SECONDS(20)), SKY_OK);
+    assert_int_equal(sky_flush(w.cache, sky_now() + SKY_SECONDS(20), NULL), SKY_OK);
     sky_lookup found = world_look(&w, 2050, sky_now() + SKY_MS(100));
     assert_true(found.hit_tokens < 2048); /* it was believed to be fast */
     for (int i = 0; i < 20 && found.verdict != SKY_VERDICT_HIT; i++)
@@ -309,7 +309,7 @@ static void after_the_deadline_memory_is_left(void **state) {
     world_open_over(&w, made_up_layout(24, 24, 300), 128, both, 2);
     uint64_t answer = world_cold(&w, 2050);
     assert_int_equal(world_save(&w, 2050), 16);
-    assert_int_equal(sky_flush(w.cache, sky_now() + SKY_SECONDS(20)), SKY_OK);
+    assert_int_equal(sky_flush(w.cache, sky_now() + SKY_SECONDS(20), NULL), SKY_OK);
     sky_namespace ns;
     sky_key keys[6];
     sky_manager_namespace(w.manager, &ns);

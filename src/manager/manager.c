@@ -3,7 +3,6 @@
  * Not thread-safe: a manager drives one engine, and an engine does one thing at a time. */
 #include <skymem/manager.h>
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +14,7 @@
 static const char *const verdict_names[] = {"hit", "partial", "miss", "recompute"};
 
 const char *sky_verdict_name(sky_verdict verdict) {
-    assert((unsigned)verdict <= SKY_VERDICT_RECOMPUTE);
-    return verdict_names[verdict];
+    return (unsigned)verdict <= SKY_VERDICT_RECOMPUTE ? verdict_names[verdict] : "unknown";
 }
 
 /* Everything that makes a stored block wrong when it changes. The header of a payload stands for
@@ -83,10 +81,20 @@ static sky_status learn_codec(sky_manager *m, const sky_profile *profile, sky_er
     return SKY_OK;
 }
 
+static bool is_complete(const sky_engine *engine) {
+    const sky_engine_ops *o = engine ? engine->ops : NULL;
+    return o && o->fingerprint && o->layout && o->tokenize && o->extract && o->restore_begin &&
+           o->restore_end && o->prefill;
+}
+
 sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
                               const sky_manager_options *options, sky_manager **out,
                               sky_error *error) {
     static const sky_manager_options defaults;
+    if (!cache || !out || !is_complete(engine))
+        return sky_fail(error, SKY_E_PARAM,
+                        "sky_manager_create: cache, out and an engine with all its functions are "
+                        "needed");
     if (!options)
         options = &defaults;
     if (options->block_tokens > SKY_BLOCK_TOKENS_MAX)
@@ -98,6 +106,7 @@ sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
     m->cache = cache;
     m->engine = *engine;
     m->patience_ns = SKY__SAVE_PATIENCE_NS;
+    m->drop = options->drop;
     m->block_tokens = options->block_tokens ? options->block_tokens : SKY_BLOCK_TOKENS_DEFAULT;
     learn_layout(m);
     m->rows = m->refused ? NULL : calloc(m->payload.row_sets, sizeof *m->rows);
@@ -137,15 +146,19 @@ void sky_manager_destroy(sky_manager *manager) {
 }
 
 const char *sky_manager_refusal(const sky_manager *manager) {
+    if (!manager)
+        return "there is no manager";
     return manager->refused ? manager->refusal.text : NULL;
 }
 
 void sky_manager_namespace(const sky_manager *manager, sky_namespace *out) {
-    *out = manager->ns;
+    if (manager && out)
+        *out = manager->ns;
 }
 
 void sky_manager_layout(const sky_manager *manager, sky_layout *out) {
-    *out = manager->payload.layout;
+    if (manager && out)
+        *out = manager->payload.layout;
 }
 
 static sky_status scratch_reserve(sky_manager *m, uint32_t blocks) {
@@ -206,6 +219,8 @@ sky_status sky_manager_get_cache(sky_manager *manager, const char *prompt, sky_t
                                  sky_lookup *out) {
     uint32_t *tokens;
     size_t token_count;
+    if (!manager || !prompt || !out)
+        return SKY_E_PARAM;
     sky_status status = tokenize(manager, prompt, &tokens, &token_count);
     if (status != SKY_OK)
         return status;
@@ -222,6 +237,8 @@ sky_status sky_manager_add_blocks(sky_manager *manager, const char *prompt, uint
         *saved_blocks = 0;
     if (saved_bytes)
         *saved_bytes = 0;
+    if (!manager || !prompt)
+        return SKY_E_PARAM;
     sky_status status = tokenize(manager, prompt, &tokens, &token_count);
     if (status != SKY_OK)
         return status;

@@ -78,17 +78,16 @@ static void an_engine_that_cannot_be_cached_still_answers(void **state) {
 
 static void blocks_longer_than_the_limit_are_an_error(void **state) {
     (void)state;
-    sky_layout layout = made_up_layout(1, 1, 50);
-    made_up_engine e;
-    made_up_engine_init(&e, &layout, 10);
-    sky_engine engine = made_up_engine_ops(&e);
+    static world w;
+    world_open(&w, made_up_layout(1, 1, 50), 10);
+    sky_engine engine = made_up_engine_ops(&w.engine);
     sky_manager_options options = {.block_tokens = SKY_BLOCK_TOKENS_MAX + 1};
     sky_manager *manager = NULL;
     sky_error error;
-    assert_int_equal(sky_manager_create(NULL, &engine, &options, &manager, &error), SKY_E_PARAM);
+    assert_int_equal(sky_manager_create(w.cache, &engine, &options, &manager, &error), SKY_E_PARAM);
     assert_non_null(strstr(error.text, "4097"));
     assert_null(manager);
-    made_up_engine_deinit(&e);
+    world_close(&w);
 }
 
 static void verdicts_have_names(void **state) {
@@ -99,8 +98,41 @@ static void verdicts_have_names(void **state) {
     assert_string_equal(sky_verdict_name(SKY_VERDICT_RECOMPUTE), "recompute");
 }
 
+static void wrong_arguments_are_refused(void **state) {
+    (void)state;
+    static world w;
+    world_open(&w, made_up_layout(1, 1, 8), 4);
+    sky_engine engine = made_up_engine_ops(&w.engine);
+    sky_engine_ops lacking = *engine.ops;
+    lacking.prefill = NULL;
+    const sky_engine incomplete = {&lacking, engine.self};
+    sky_manager *none = NULL;
+    sky_error error = {.text = ""};
+    assert_int_equal(sky_manager_create(NULL, &engine, NULL, &none, &error), SKY_E_PARAM);
+    assert_int_equal(sky_manager_create(w.cache, NULL, NULL, &none, &error), SKY_E_PARAM);
+    assert_int_equal(sky_manager_create(w.cache, &engine, NULL, NULL, &error), SKY_E_PARAM);
+    assert_int_equal(sky_manager_create(w.cache, &incomplete, NULL, &none, &error), SKY_E_PARAM);
+    assert_non_null(strstr(error.text, "all its functions"));
+    assert_null(none);
+    uint32_t token = 1, blocks;
+    uint64_t bytes;
+    sky_lookup found;
+    assert_int_equal(sky_manager_get_cache_tokens(w.manager, NULL, 5, 0, &found), SKY_E_PARAM);
+    assert_int_equal(sky_manager_get_cache_tokens(w.manager, &token, 1, 0, NULL), SKY_E_PARAM);
+    assert_int_equal(sky_manager_get_cache_tokens(NULL, &token, 1, 0, &found), SKY_E_PARAM);
+    assert_int_equal(sky_manager_get_cache(w.manager, NULL, 0, &found), SKY_E_PARAM);
+    assert_int_equal(sky_manager_add_blocks_tokens(w.manager, NULL, 5, &blocks, &bytes),
+                     SKY_E_PARAM);
+    assert_int_equal(sky_manager_add_blocks(NULL, "x", &blocks, &bytes), SKY_E_PARAM);
+    assert_string_equal(sky_verdict_name((sky_verdict)77), "unknown");
+    assert_non_null(sky_manager_refusal(NULL));
+    sky_manager_destroy(NULL);
+    world_close(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(text_is_tokenized_by_the_engine),
         cmocka_unit_test(another_model_or_tenant_never_hits),
         cmocka_unit_test(an_engine_that_cannot_be_cached_still_answers),

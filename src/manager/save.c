@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache/cache_internal.h"
 #include "io/sync.h"
 #include "manager/blocks.h"
 
@@ -154,7 +155,7 @@ static sky_status put_blocks(sky_manager *m, uint32_t first_block, uint32_t bloc
     sky_status status = sky__save_gather(m, first_block, block_count);
     if (status != SKY_OK)
         return status;
-    status = sky__save_put(m, block_count, &(sky_call){0});
+    status = sky__save_put(m, block_count, &(sky_call){.drop = m->drop});
     if (status != SKY_OK && status != SKY_E_DEADLINE)
         return status;
     for (uint32_t b = 0; b < block_count; b++) {
@@ -210,7 +211,7 @@ static sky_status put_missing(sky_manager *m, uint32_t block_count, const uint64
 static sky_status put_levels(sky_manager *m, uint32_t block_count, const uint64_t *missing,
                              sky_saved *saved) {
     uint32_t tiers = m->reached;
-    if (tiers == 0 || sky_flush(m->cache, sky_now() + QUIET_NS) != SKY_OK)
+    if (tiers == 0 || !sky__cache_settle(m->cache, sky_now() + QUIET_NS))
         return SKY_OK;
     m->reached = 0; /* once */
     return sky__save_levels(m, block_count, tiers, missing, saved);
@@ -221,6 +222,8 @@ sky_status sky_manager_add_blocks_tokens(sky_manager *manager, const uint32_t *t
                                          uint64_t *saved_bytes) {
     sky_manager *m = manager;
     sky_saved saved = {0};
+    if (!manager || (!tokens && token_count > 0))
+        return SKY_E_PARAM;
     size_t whole = token_count <= UINT32_MAX ? token_count / m->block_tokens : 0;
     uint32_t block_count = whole < SKY_BATCH_ITEMS_MAX ? (uint32_t)whole : SKY_BATCH_ITEMS_MAX;
     sky_status status = token_count <= UINT32_MAX ? SKY_OK : SKY_E_PARAM;

@@ -14,10 +14,10 @@
 
 #include <skymem/stream.h>
 
+#include "cache/cache_internal.h"
 #include "manager/blocks.h"
 #include "manager/shaped_fixture.h"
 #include "manager/world_fixture.h"
-#include "store/cache_internal.h"
 #include "store/coded_tier.h"
 
 static void the_next_turn_hits_what_was_generated(void **state) {
@@ -177,7 +177,7 @@ static void levels_that_a_tier_did_not_have_before_are_added(void **state) {
             hit = world_look(&w, LEVEL_TOKENS, 0).hit_tokens;
         assert_int_equal(hit, looks ? LEVEL_BLOCKS * 32 : 0);
         made_up_engine_answer(&w.engine, w.prompt, hit, LEVEL_TOKENS);
-        assert_int_equal(sky_flush(w.cache, SKY_TIME_NEVER), SKY_OK); /* copies to memory */
+        assert_int_equal(sky_flush(w.cache, SKY_TIME_NEVER, NULL), SKY_OK); /* copies to memory */
         assert_int_equal(world_save(&w, LEVEL_TOKENS), LEVEL_BLOCKS);
         world_close(&w);
         open_levels(&w, layout, folder, "8,4,2", false);
@@ -202,12 +202,12 @@ static sky_key level_key(const world *w, uint32_t block, sky_coding coding) {
 static void open_far(world *w, shaped **far, sky_layout layout) {
     sky_cache *c;
     sky_tier *tier;
-    assert_int_equal(sky_cache_create(&c), SKY_OK);
-    const sky_tier_env env = sky_cache_env(c, true);
+    assert_int_equal(sky__cache_create(NULL, &c), SKY_OK);
+    const sky_tier_env env = sky__cache_env(c);
     *far = shaped_open(&env);
     assert_int_equal(sky_coded_tier_open(shaped_tier(*far), &three, &tier), SKY_OK);
-    sky_cache_add(c, tier);
-    assert_int_equal(sky_cache_start(c), SKY_OK);
+    sky__cache_add(c, tier);
+    assert_int_equal(sky__cache_start(c), SKY_OK);
     world_open_on(w, layout, 32, c);
     w->engine.tame = true;
 }
@@ -219,6 +219,49 @@ static void lose(shaped *far, const world *w, uint32_t block, sky_coding coding)
     assert_int_equal(memory->ops->submit(memory, SKY_OP_REMOVE, &item, 1, NULL, &batch), SKY_OK);
     assert_int_equal(memory->ops->wait(memory, batch, SKY_TIME_NEVER), SKY_OK);
     assert_int_equal(item.status, SKY_OK);
+}
+
+/* Memory before a far tier that takes 20 ms a put; half of memory may wait for it. */
+static uint64_t save_into_a_slow_tier(bool drop) {
+    enum { BLOCKS = 20, BLOCK_TOKENS = 64 };
+    sky_cache *c;
+    sky_tier *memory;
+    static world w;
+    assert_int_equal(sky__cache_create(NULL, &c), SKY_OK);
+    sky_tier_env env = sky__cache_env(c);
+    assert_int_equal(sky_memory_tier_open("mem:1MiB", &env, &memory, NULL), SKY_OK);
+    sky__cache_add(c, memory);
+    env = sky__cache_env(c);
+    shaped *far = shaped_open(&env);
+    shaped_puts_take(far, SKY_MS(20));
+    sky__cache_add(c, shaped_tier(far));
+    assert_int_equal(sky__cache_start(c), SKY_OK);
+    static const sky_layout layout = {
+        .group_count = 1,
+        .groups = {{SKY_LAYER_FULL, 0, 2, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 512, 512}}};
+    world_open_on(&w, layout, BLOCK_TOKENS, c);
+    sky_engine engine = made_up_engine_ops(&w.engine);
+    const sky_manager_options options = {.block_tokens = BLOCK_TOKENS, .drop = drop};
+    sky_manager_destroy(w.manager);
+    assert_int_equal(sky_manager_create(c, &engine, &options, &w.manager, NULL), SKY_OK);
+    world_cold(&w, BLOCKS * BLOCK_TOKENS);
+    assert_true(world_payload(&w, BLOCK_TOKENS).payload_bytes * BLOCKS >
+                1u << 20); /* more than memory holds */
+    assert_int_equal(world_save(&w, BLOCKS * BLOCK_TOKENS), BLOCKS);
+    uint64_t dropped;
+    sky_status status = sky_flush(c, sky_now() + SKY_SECONDS(30), &dropped);
+    assert_int_equal(status, dropped ? SKY_E_FULL : SKY_OK);
+    sky_tier_stat stat;
+    assert_int_equal(sky_cache_stat(c, 1, &stat), SKY_OK);
+    assert_int_equal(stat.entries + dropped, BLOCKS);
+    world_close(&w);
+    return dropped;
+}
+
+static void a_full_queue_is_waited_for_or_gone_without(void **state) {
+    (void)state;
+    assert_int_equal(save_into_a_slow_tier(false), 0);
+    assert_true(save_into_a_slow_tier(true) > 0);
 }
 
 /* Rows that came at level 4 are not kept as level 8; computed ones are. */
@@ -299,6 +342,7 @@ int main(void) {
         cmocka_unit_test(a_cache_without_room_says_so),
         cmocka_unit_test(a_tier_that_may_not_be_written_says_that_and_not_that_it_is_full),
         cmocka_unit_test(levels_that_a_tier_did_not_have_before_are_added),
+        cmocka_unit_test(a_full_queue_is_waited_for_or_gone_without),
         cmocka_unit_test(no_level_is_made_of_a_lower_one),
         cmocka_unit_test(a_block_of_which_a_level_was_refused_is_not_saved_until_it_is),
         cmocka_unit_test(a_put_may_take_as_long_as_something_comes_of_it),

@@ -11,7 +11,6 @@
  * it eats the time that is left, which is what the planner looks at. */
 #include "manager/stream_state.h"
 
-#include <assert.h>
 #include <math.h>
 
 #define WINDOW_NS        SKY_MS(20)
@@ -27,8 +26,9 @@
 #define FLOCK_GAP        8 /* of a delay: what comes sooner behind another came with it */
 
 void sky_link_init(sky_link *link, double rate, sky_time delay_ns) {
-    assert(rate >= 0 && delay_ns >= 0);
-    *link = (sky_link){.rate = rate, .delay_ns = (double)delay_ns, .reserve = RESERVE_AT_FIRST};
+    *link = (sky_link){.rate = rate > 0 ? rate : 0, /* also of what is no number */
+                       .delay_ns = delay_ns > 0 ? (double)delay_ns : 0,
+                       .reserve = RESERVE_AT_FIRST};
 }
 
 double sky_link_reserve(const sky_link *link) {

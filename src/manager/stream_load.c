@@ -111,6 +111,7 @@ typedef struct {
     engine engine;
     request requests[SKY_PACER_FLIGHTS_MAX];
     bool over;
+    sky_status asked; /* how the last submits went */
 } loader;
 
 static uint64_t slice_at(const loader *l, const sky_pace *asked, uint32_t slice) {
@@ -232,7 +233,8 @@ static uint32_t leading_slices(const request *r) {
     return slices;
 }
 
-static void request_poll(loader *l, request *r) {
+/* True when something came. */
+static bool request_poll(loader *l, request *r) {
     sky_status status = SKY_OK;
     bool news = false, open = false;
     for (uint32_t i = 0; i < r->lump_count && status == SKY_OK; i++) {
@@ -250,17 +252,18 @@ static void request_poll(loader *l, request *r) {
         status = s == SKY_OK && !r->aside ? hand_over(l, r, p->slice, p->slice_count) : s;
     }
     if (!news)
-        return;
+        return false;
     sky_time now = sky_now();
     uint32_t number = r->asked.request;
     if (status == SKY_OK && open) {
         sky_pacer_arrived(l->pacer, now, number, r->arrived, r->aside ? 0 : leading_slices(r));
-        return;
+        return true;
     }
     if (status == SKY_OK && r->aside)
         status = move_over(l, r);
     request_close(l, r);
     sky_pacer_finished(l->pacer, now, number, status);
+    return true;
 }
 
 /* ---- the loop ---- */
@@ -284,20 +287,21 @@ static sky_status obey(loader *l, const sky_pace *pace) {
     return SKY_OK;
 }
 
-static sky_status listen_all(loader *l) {
-    sky_status status, asked = SKY_OK;
-    sky_poll(&l->engine.event, 1, sky_pacer_wake(l->pacer, sky_now()));
-    sky_event_clear(l->engine.event); /* before looking: what comes meanwhile raises it again */
-    if (engine_answered(&l->engine, &status))
+/* As sky_idle_fn. */
+static sky_time listen_until(void *context) {
+    loader *l = context;
+    sky_status status;
+    bool news = engine_answered(&l->engine, &status);
+    if (news)
         sky_pacer_computed(l->pacer, sky_now(), status == SKY_OK);
-    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX && asked == SKY_OK; i++) {
+    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX && l->asked == SKY_OK; i++) {
         request *r = &l->requests[i];
         if (r->asked.request != 0 && r->lump_count == 0)
-            asked = request_submit(l, r);
+            l->asked = request_submit(l, r);
         else if (r->asked.request != 0)
-            request_poll(l, r);
+            news |= request_poll(l, r);
     }
-    return asked;
+    return news || l->asked != SKY_OK ? 0 : sky_pacer_wake(l->pacer, sky_now());
 }
 
 static sky_status run(loader *l) {
@@ -310,7 +314,8 @@ static sky_status run(loader *l) {
                 return status;
         }
         if (!l->over)
-            status = listen_all(l);
+            sky_event_wait(l->engine.event, NULL, 0, listen_until, l);
+        status = l->asked;
     }
     return status;
 }

@@ -221,7 +221,7 @@ static void a_slow_tier_is_hedged_by_another(void **state) {
     write_scenario(path, 40, url);
     context c;
     open_context(&c, (const char *[]){"mem:16MiB", url}, 2);
-    assert_int_equal(sky_flush(c.cache, sky_now() + SKY_SECONDS(30)), SKY_OK);
+    assert_int_equal(sky_flush(c.cache, sky_now() + SKY_SECONDS(30), NULL), SKY_OK);
     c.env.tiers[0] = 2;
     c.env.tiers[1] = 1;
     c.links[0].rate = 1e12; /* believed to be fast */

@@ -1,7 +1,6 @@
 /* Fleets: where each satellite is, whatever it is known by. */
 #include "orbit/fleet.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +148,8 @@ const sky_constellation *sky_fleet_shell(const sky_fleet *f) {
 }
 
 sky_satellite sky_fleet_place(const sky_fleet *f, uint32_t number) {
-    assert(number < f->count);
+    if (number >= f->count)
+        return (sky_satellite){0, 0};
     if (f->members)
         return f->members[number].place;
     return (sky_satellite){number / f->shell.slots + 1, number % f->shell.slots + 1};
@@ -191,7 +191,8 @@ const char *sky_orbit_fault_text(sky_orbit_fault fault) {
 }
 
 int64_t sky_fleet_epoch_ms(const sky_fleet *f, uint32_t number) {
-    assert(number < f->count);
+    if (number >= f->count)
+        return 0;
     if (!f->members)
         return f->epoch_ms;
     double days = f->members[number].orbit.at_epoch.epoch_days - SKY__EPOCH_DAY_1970;
@@ -206,7 +207,8 @@ static sky_orbit_fault walker_state(const sky_fleet *f, uint32_t number, int64_t
 }
 
 sky_orbit_fault sky_fleet_state(const sky_fleet *f, uint32_t number, int64_t ms, sky_motion *out) {
-    assert(number < f->count);
+    if (number >= f->count)
+        return SKY_ORBIT_FAR;
     if (!f->members)
         return walker_state(f, number, ms - f->epoch_ms, out);
     const sky__sgp4 *orbit = &f->members[number].orbit;
@@ -216,7 +218,8 @@ sky_orbit_fault sky_fleet_state(const sky_fleet *f, uint32_t number, int64_t ms,
 
 sky_orbit_fault sky_fleet_state_after(const sky_fleet *f, uint32_t number, double minutes,
                                       sky_motion *out) {
-    assert(number < f->count);
+    if (number >= f->count)
+        return SKY_ORBIT_FAR;
     if (!(fabs(minutes) <= SKY__SGP4_MINUTES_MAX))
         return SKY_ORBIT_FAR;
     if (!f->members)

@@ -233,6 +233,7 @@ static sky_status open_batch(sky_batches *b, sky_item *items, size_t item_count,
         items[i].tier = SKY_TIER_NONE;
         items[i].coding = 0;
         items[i].ttl_s = 0;
+        items[i].pinned = false;
     }
     if (deadline != 0)
         await_deadline(b, s);
@@ -308,6 +309,14 @@ void sky_batches_tell_ttl(sky_batches *b, sky_batch batch, size_t item, uint32_t
     sky_item *it = unfinished_item(b, batch, item);
     if (it)
         it->ttl_s = ttl_s;
+    sky_mutex_unlock(&b->mutex);
+}
+
+void sky_batches_tell_pinned(sky_batches *b, sky_batch batch, size_t item, bool pinned) {
+    sky_mutex_lock(&b->mutex);
+    sky_item *it = unfinished_item(b, batch, item);
+    if (it)
+        it->pinned = pinned;
     sky_mutex_unlock(&b->mutex);
 }
 

@@ -51,8 +51,9 @@ void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status
 void sky_batches_finish_coded(sky_batches *b, sky_batch batch, size_t item, sky_status status,
                               uint64_t bytes, uint8_t tier, sky_coding coding);
 
-/* Note how long an unfinished item's payload will still be kept. */
+/* Note how long an unfinished item's payload will still be kept, or that it is pinned. */
 void sky_batches_tell_ttl(sky_batches *b, sky_batch batch, size_t item, uint32_t ttl_s);
+void sky_batches_tell_pinned(sky_batches *b, sky_batch batch, size_t item, bool pinned);
 
 /* True while the batch is neither over nor past its deadline: worth starting work for. */
 bool sky_batches_alive(sky_batches *b, sky_batch batch);

@@ -54,10 +54,14 @@ static flight *find_flight(lane *l, sky__coded_progress state) {
     return NULL;
 }
 
+static bool has_room(const lane *l) {
+    return l->count == 0 || (l->count < SKY__CODED_FLIGHTS && l->bytes < FLIGHT_BYTES);
+}
+
 /* A flight for the lane's next item, or next request; NULL: none, or no room. */
 static flight *next_flight(lane *l) {
     request *r = l->oldest;
-    if (!r || l->count == SKY__CODED_FLIGHTS || (l->count > 0 && l->bytes >= FLIGHT_BYTES))
+    if (!r || !has_room(l))
         return NULL;
     flight *f = l->flights;
     while (f->state != FREE)
@@ -113,14 +117,33 @@ static void call_back(coded *t, lane *l) {
     }
 }
 
+static bool has_given_up(const lane *l) {
+    for (uint32_t i = 0; i < SKY__CODED_FLIGHTS; i++)
+        if (l->flights[i].state == ASKED && l->flights[i].given_up)
+            return true;
+    return false;
+}
+
+/* As sky_idle_fn: nothing for the one who leads, nor for a worker that would find all others at
+ * work. */
+static sky_time idle_until(void *tier) {
+    coded *t = tier;
+    sky_mutex_lock(&t->mutex);
+    bool over = is_over(t) || has_given_up(&t->changes) || has_given_up(&t->lookups);
+    bool begun = t->idle == 0 && t->lookups.oldest && has_room(&t->lookups);
+    bool answered = t->idle == 0 &&
+                    (find_flight(&t->lookups, ANSWERED) || find_flight(&t->changes, ANSWERED));
+    sky_mutex_unlock(&t->mutex);
+    return over || begun || answered ? 0 : SKY_TIME_NEVER;
+}
+
 /* Sleep until something comes from the inner tier or a caller, and sort it. */
 static void lead(coded *t) {
     sky_batch done[DRAINED_AT_ONCE];
-    const int fds[] = {t->wake, t->inner->ops->event_fd(t->inner)};
+    const int inner = t->inner->ops->event_fd(t->inner);
     t->leading = true;
     sky_mutex_unlock(&t->mutex);
-    if (sky_poll(fds, 2, SKY_TIME_NEVER) & 1)
-        sky_event_clear(t->wake);
+    sky_event_wait(t->wake, &inner, 1, idle_until, t);
     size_t count = t->inner->ops->drain(t->inner, done, DRAINED_AT_ONCE);
     sky_mutex_lock(&t->mutex);
     mark_answered(&t->changes, done, count);
@@ -341,6 +364,7 @@ sky_status sky_coded_tier_open(sky_tier *inner, const sky_ladder *ladder, sky_ti
         return SKY_E_NOMEM;
     }
     t->tier.ops = &coded_ops;
+    t->tier.traits = (sky_tier_traits){.is_volatile = inner->traits.is_volatile};
     t->inner = inner;
     t->ladder = *ladder;
     t->wake = -1;

@@ -295,6 +295,7 @@ static void note(const coded *t, flight *f, size_t i, sky_status status, uint64_
     if (weight(f->op, status) <= weight(f->op, q->status))
         return;
     q->status = status;
+    q->pinned = item->pinned;
     q->bytes = status == SKY_OK ? bytes : 0;
     q->tier = status == SKY_OK ? item->tier : SKY_TIER_NONE;
     if (status == SKY_OK && (f->op == SKY_OP_GET || f->op == SKY_OP_HAS))
@@ -312,6 +313,7 @@ static bool goes_on(const coded *t, const flight *f, size_t i, sky_status status
 
 static void tell(coded *t, const flight *f, size_t i) {
     const question *q = &f->questions[i];
+    sky_batches_tell_pinned(t->batches, f->batch, q->number, q->pinned);
     sky_batches_finish_coded(t->batches, f->batch, q->number, q->status, q->bytes, q->tier,
                              q->coding);
 }

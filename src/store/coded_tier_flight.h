@@ -43,6 +43,7 @@ typedef struct {
     uint64_t bytes;
     uint8_t tier;
     sky_coding coding;
+    bool pinned;
 } sky__coded_question;
 
 typedef struct {

@@ -147,7 +147,9 @@ static void disk_stat(sky_tier *tier, sky_tier_stat *out) {
                         : d->folder.refused ? "O_DIRECT refused, using the page cache"
                                             : "page cache";
     snprintf(out->note, sizeof out->note, "%s, %s%s", sky_disk_work_backend(d->work), cache,
-             sky_disk_folder_writable(&d->folder) ? "" : ", read-only folder: nothing is stored");
+             !sky_disk_folder_writable(&d->folder) ? ", read-only folder: nothing is stored"
+             : d->folder.denied ? ", no permission to write here: nothing is stored"
+                                : "");
 }
 
 /* ---- open, close ---- */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -450,6 +451,78 @@ static void a_link_leads_nowhere(void **state) {
 }
 
 /* Its checksum is right: someone means harm. */
+/* Somebody removes the folder under a running process, or puts another one in its place: the next
+ * write goes on with what is there. */
+static void a_lost_folder_is_made_anew(void **state) {
+    (void)state;
+    small s;
+    small_open(&s, "");
+    char command[300], entry[256];
+    for (int again = 0; again < 2; again++) {
+        snprintf(command, sizeof command, again ? "rm -rf %s && mkdir %s" : "rm -rf %s", s.folder,
+                 s.folder);
+        assert_int_equal(system(command), 0);
+        assert_int_equal(sky_fixture_check(s.tier, s.key, SMALL, 1), SKY_MISS);
+        for (uint64_t n = 10; n < 14; n++)
+            assert_int_equal(sky_fixture_put(s.tier, sky_fixture_key(n), NULL, SMALL, n), SKY_OK);
+        for (uint64_t n = 10; n < 14; n++)
+            assert_int_equal(sky_fixture_check(s.tier, sky_fixture_key(n), SMALL, n), SKY_OK);
+        sky_key key = sky_fixture_key(13);
+        disk_entry_path(s.folder, &key, entry);
+        assert_true(exists(entry));
+        assert_int_equal(disk_stat_of(s.tier).entries, 4);
+    }
+    disk_close(s.tier);
+    s.tier = disk_open(s.folder, "");
+    assert_int_equal(sky_fixture_check(s.tier, sky_fixture_key(12), SMALL, 12), SKY_OK);
+    small_close(&s);
+}
+
+/* In a process of a user who may not write there; 0: all as it should be. */
+static int use_a_closed_folder(const char *folder) {
+    sky_tier *tier = disk_open(folder, "");
+    if (!strstr(disk_stat_of(tier).note, "nothing is stored"))
+        return 1;
+    if (sky_fixture_put(tier, sky_fixture_key(7), NULL, SMALL, 7) != SKY_E_DENIED)
+        return 2;
+    if (disk_stat_of(tier).errors != 1)
+        return 3;
+    if (sky_fixture_check(tier, sky_fixture_key(1), SMALL, 1) != SKY_OK)
+        return 4;
+    if (chmod(folder, 0755) != 0)
+        return 5;
+    if (sky_fixture_put(tier, sky_fixture_key(7), NULL, SMALL, 7) != SKY_OK)
+        return 6;
+    if (strstr(disk_stat_of(tier).note, "nothing is stored"))
+        return 7;
+    disk_close(tier);
+    return 0;
+}
+
+static void a_folder_that_takes_nothing_says_so(void **state) {
+    (void)state;
+    enum { NOBODY = 65534 };
+    char *folder = disk_folder_make();
+    bool root = geteuid() == 0;
+    if (root)
+        assert_int_equal(chown(folder, NOBODY, NOBODY), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (root && setresuid(NOBODY, NOBODY, NOBODY) != 0)
+            _exit(100);
+        sky_tier *tier = disk_open(folder, "");
+        bool stored = sky_fixture_put(tier, sky_fixture_key(1), NULL, SMALL, 1) == SKY_OK;
+        disk_close(tier);
+        _exit(stored && chmod(folder, 0555) == 0 ? use_a_closed_folder(folder) : 101);
+    }
+    int how;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+    disk_folder_drop(folder);
+}
+
 static void write_ledger(const char *path, uint64_t changes, uint64_t bytes_used) {
     uint8_t ledger[32];
     memcpy(ledger, "SKYLEDG1", 8);
@@ -512,6 +585,8 @@ int main(void) {
         cmocka_unit_test(foreign_files_are_left_alone),
         cmocka_unit_test(a_damaged_catalogue_is_made_anew),
         cmocka_unit_test(a_catalogue_of_nonsense_is_not_believed),
+        cmocka_unit_test(a_lost_folder_is_made_anew),
+        cmocka_unit_test(a_folder_that_takes_nothing_says_so),
         cmocka_unit_test(a_damaged_ledger_is_mended),
         cmocka_unit_test(a_ledger_of_nonsense_is_mended),
     };

@@ -48,15 +48,16 @@ static sky_status clear_folder(const sky_disk_folder *f, const char *path) {
 
 /* ---- opening ---- */
 
-/* Some file systems take the flag and refuse the write, so one is tried. */
-static sky_status try_direct(const sky_disk_folder *f) {
+/* Some file systems take O_DIRECT and refuse the write, some folders take no files: one is tried.
+ * */
+static sky_status try_write(const sky_disk_folder *f, bool direct) {
     char name[SKY_DISK_TEMP_BYTES];
     int fd;
     void *block = aligned_alloc(SKY_DISK_ALIGN, SKY_DISK_ALIGN);
     if (!block)
         return SKY_E_NOMEM;
     memset(block, 0, SKY_DISK_ALIGN);
-    sky_status status = open_temp(f, ".", true, name, &fd);
+    sky_status status = open_temp(f, ".", direct, name, &fd);
     if (status == SKY_OK) {
         status = sky_file_lock(fd, 0);
         if (status == SKY_OK)
@@ -71,10 +72,9 @@ static sky_status try_direct(const sky_disk_folder *f) {
 static sky_status choose_direct(sky_disk_folder *f, const char *path, sky_disk_direct wanted,
                                 sky_error *error) {
     f->direct = wanted != SKY_DISK_DIRECT_OFF;
-    if (!f->direct)
-        return SKY_OK;
-    sky_status status = sky_disk_folder_writable(f) ? try_direct(f) : SKY_E_UNSUPPORTED;
-    if (status != SKY_E_UNSUPPORTED)
+    sky_status status = sky_disk_folder_writable(f) ? try_write(f, f->direct) : SKY_E_UNSUPPORTED;
+    f->denied = status == SKY_E_DENIED;
+    if (!f->direct || status != SKY_E_UNSUPPORTED)
         return SKY_OK; /* a full disk is no reason not to read */
     if (wanted == SKY_DISK_DIRECT_ON)
         return sky_fail(error, status, "%s: O_DIRECT is refused here: use direct=auto", path);
@@ -83,14 +83,13 @@ static sky_status choose_direct(sky_disk_folder *f, const char *path, sky_disk_d
     return SKY_OK;
 }
 
-sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool create,
-                                sky_disk_folder *out, sky_error *error) {
-    sky_disk_folder f = {.root = SKY_FILE_NONE, .ledger = SKY_FILE_NONE};
+/* The root and the ledger. */
+static sky_status open_both(const char *path, bool create, sky_disk_folder *f, sky_error *error) {
     unsigned mode = SKY_FILE_PLAIN | SKY_FILE_WRITE | (create ? SKY_FILE_CREATE : 0);
     sky_status status = create ? sky_folder_make_all(path, error) : SKY_OK;
     if (status != SKY_OK)
         return status;
-    status = sky_file_open(SKY_FOLDER_HERE, path, SKY_FILE_FOLDER, &f.root);
+    status = sky_file_open(SKY_FOLDER_HERE, path, SKY_FILE_FOLDER, &f->root);
     sky_file_info other;
     if (status == SKY_MISS && !create && sky_file_stat(SKY_FOLDER_HERE, path, &other) == SKY_OK)
         return sky_fail(error, SKY_E_IO, "%s: is not a folder; name one", path);
@@ -99,19 +98,47 @@ sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool c
     if (status != SKY_OK)
         return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status,
                         "%s: cannot open this folder: %s", path, sky_errno_text());
-    status = sky_file_open(f.root, LEDGER_NAME, mode, &f.ledger);
+    status = sky_file_open(f->root, LEDGER_NAME, mode, &f->ledger);
     if (status == SKY_E_DENIED || status == SKY_E_FULL || (status == SKY_MISS && !create))
-        status = SKY_OK; /* read-only, or as good as */
+        return SKY_OK; /* read-only, or as good as */
     if (status == SKY_E_CORRUPT)
-        sky_fail(error, status, "%s/" LEDGER_NAME ": not a plain file; remove it", path);
-    else if (status != SKY_OK)
-        sky_fail(error, status, "%s/" LEDGER_NAME ": %s", path, sky_errno_text());
-    else
+        return sky_fail(error, status, "%s/" LEDGER_NAME ": not a plain file; remove it", path);
+    if (status != SKY_OK)
+        return sky_fail(error, status, "%s/" LEDGER_NAME ": %s", path, sky_errno_text());
+    return SKY_OK;
+}
+
+sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool create,
+                                sky_disk_folder *out, sky_error *error) {
+    sky_disk_folder f = {.root = SKY_FILE_NONE, .ledger = SKY_FILE_NONE};
+    sky_status status = open_both(path, create, &f, error);
+    if (status == SKY_OK)
         status = choose_direct(&f, path, direct, error);
+    if (status == SKY_OK && !(f.path = sky_file_absolute(path)))
+        status = sky_fail(error, SKY_E_NOMEM, "%s: no memory to open it", path);
     if (status == SKY_OK)
         *out = f;
     else
         sky_disk_folder_close(&f);
+    return status;
+}
+
+bool sky_disk_folder_lost(const sky_disk_folder *f) {
+    sky_file_info info;
+    return sky_file_stat(SKY_FOLDER_HERE, f->path, &info) == SKY_MISS ||
+           sky_file_replaced(f->root, SKY_FOLDER_HERE, f->path);
+}
+
+sky_status sky_disk_folder_reopen(sky_disk_folder *f) {
+    sky_disk_folder new = {.root = SKY_FILE_NONE, .ledger = SKY_FILE_NONE};
+    sky_status status = open_both(f->path, true, &new, NULL);
+    if (status == SKY_OK && new.ledger == SKY_FILE_NONE)
+        status = SKY_E_DENIED;
+    if (status == SKY_OK)
+        status = sky_file_move(new.root, f->root);
+    if (status == SKY_OK)
+        status = sky_file_move(new.ledger, f->ledger);
+    sky_disk_folder_close(&new);
     return status;
 }
 
@@ -129,6 +156,8 @@ bool sky_disk_folder_same(const char *path, const char *other) {
 void sky_disk_folder_close(sky_disk_folder *f) {
     sky_file_close(f->ledger);
     sky_file_close(f->root);
+    free(f->path);
+    f->path = NULL;
     f->ledger = f->root = SKY_FILE_NONE;
 }
 
@@ -315,12 +344,13 @@ static sky_status open_temp_beside(const sky_disk_folder *f, const char *path,
     return status;
 }
 
-sky_status sky_disk_temp_create(const sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
+sky_status sky_disk_temp_create(sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
                                 char name[SKY_DISK_TEMP_BYTES], int *fd) {
     char path[SKY_DISK_PATH_BYTES];
     sky_disk_path(key, path);
     int opened;
     sky_status status = open_temp_beside(f, path, name, &opened);
+    f->denied = status == SKY_E_DENIED;
     if (status != SKY_OK)
         return status == SKY_MISS || status == SKY_E_BUSY ? SKY_E_IO : status;
     status = sky_file_lock(opened, 0);

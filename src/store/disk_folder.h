@@ -20,10 +20,12 @@
 typedef enum { SKY_DISK_DIRECT_AUTO, SKY_DISK_DIRECT_ON, SKY_DISK_DIRECT_OFF } sky_disk_direct;
 
 typedef struct {
+    char *path; /* from the root of the file system */
     int root;
     int ledger;   /* SKY_FILE_NONE when read-only */
     bool direct;  /* data files are opened past the page cache */
     bool refused; /* that was wanted, and the file system (or a read-only folder) would not */
+    bool denied;  /* the last file that was to be made here was not permitted */
 } sky_disk_folder;
 
 /* With `create` makes the folder when it is absent, and the ledger. A folder that may only be read,
@@ -33,6 +35,12 @@ typedef struct {
 sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool create,
                                 sky_disk_folder *out, sky_error *error);
 void sky_disk_folder_close(sky_disk_folder *f);
+/* The folder that was opened is no longer the one at its path: it was removed, or replaced. */
+bool sky_disk_folder_lost(const sky_disk_folder *f);
+/* Open the one that stands at the path now, made anew if there is none, in place of a lost one. The
+ * descriptors keep their numbers, so that threads which use them meanwhile see one or the other.
+ * Errors: as sky_disk_folder_open; the lost folder stays in use then */
+sky_status sky_disk_folder_reopen(sky_disk_folder *f);
 /* Both are there, and are one folder. */
 bool sky_disk_folder_same(const char *path, const char *other);
 static inline bool sky_disk_folder_writable(const sky_disk_folder *f) {
@@ -84,7 +92,7 @@ bool sky_disk_entry_replaced(const sky_disk_folder *f, const sky_key *key, int f
  * Errors: SKY_E_FULL, SKY_E_DENIED, SKY_E_IO */
 #define SKY_DISK_TEMP_BYTES  40
 #define SKY_DISK_TEMP_PREFIX ".tmp-"
-sky_status sky_disk_temp_create(const sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
+sky_status sky_disk_temp_create(sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
                                 char name[SKY_DISK_TEMP_BYTES], int *fd);
 /* How many files and folders that would make. */
 unsigned sky_disk_temp_files(const sky_disk_folder *f, const sky_key *key);

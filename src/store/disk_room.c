@@ -39,7 +39,7 @@ void sky_disk_count(sky_disk *d, sky_op op, sky_status status) {
     d->counters.dropped += put && status < 0 && status != SKY_E_CANCELLED &&
                            status != SKY_E_PARAM && status != SKY_E_DEADLINE;
     d->counters.corrupt += status == SKY_E_CORRUPT;
-    d->counters.errors += status == SKY_E_IO;
+    d->counters.errors += status == SKY_E_IO || (put && status == SKY_E_DENIED);
     if (status == SKY_E_IO)
         d->failures_in_row++;
     else if (status == SKY_OK)
@@ -315,6 +315,17 @@ void sky_disk_remember(sky_disk *d) {
     if (agrees(d, &v) && d->unrecorded_changes == 0)
         sky_disk_snapshot_save(&d->folder, d->catalogue, v.ledger.changes);
     leave(d, &v, (tally){0});
+}
+
+bool sky_disk_revive(sky_disk *d) {
+    if (!sky_disk_folder_lost(&d->folder))
+        return false;
+    sky_mutex_lock(&d->mutex);
+    uint64_t swept;
+    bool revived = sky_disk_folder_reopen(&d->folder) == SKY_OK &&
+                   sky_disk_refresh(d, &swept) == SKY_OK;
+    sky_mutex_unlock(&d->mutex);
+    return revived;
 }
 
 /* ---- room ---- */

@@ -96,6 +96,9 @@ sky_status sky_disk_recall(sky_disk *d);
 void sky_disk_remember(sky_disk *d);
 /* Read the folder anew into catalogue and ledger; *swept: left-overs of dead writers that went. */
 sky_status sky_disk_refresh(sky_disk *d, uint64_t *swept);
+/* When the folder was removed or replaced under this process: go on with the one that stands at its
+ * path now, made anew if there is none. False when it was not, or that fails. Without d->mutex. */
+bool sky_disk_revive(sky_disk *d);
 /* Reserve room for an entry file: evict until it may be added. The block before it stays, or as
  * much of its chain as stands here; an entry whose parent is neither here nor under way cannot be
  * reached, and evicts nothing. Nothing goes for one that cannot fit. claim: all but `next` set.

@@ -46,7 +46,6 @@ struct sky_disk_work {
     uint32_t change_count; /* of these, changes that are not over */
     sky_time record_at;    /* when uses are written to the files; SKY_TIME_NEVER: none to write */
     uint32_t record_next;  /* where the round through the catalogue stands */
-    bool freed;            /* a job ended since the queues were looked at */
 };
 
 /* ---- jobs ---- */
@@ -88,7 +87,6 @@ static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes)
     sky_disk_claim_end(d, &j->claim);
     sky_mutex_unlock(&d->mutex);
     finish(w, j->op, j->move.batch, j->move.item, status, bytes, j->move.header.level);
-    w->freed = true;
     w->job_count--;
     w->change_count -= j->op != SKY_OP_GET;
     j->after = w->free;
@@ -114,7 +112,9 @@ static void look(sky_disk_work *w, const sky_disk_request *r, const sky_key *key
                                         : sky_disk_look(d, key, &status);
     uint64_t bytes = fact ? fact->payload_bytes : 0;
     uint8_t level = fact ? fact->level : 0;
+    bool pinned = fact && fact->pinned;
     sky_mutex_unlock(&d->mutex);
+    sky_batches_tell_pinned(d->batches, r->batch, r->next, pinned);
     finish(w, r->op, r->batch, r->next, status, r->op == SKY_OP_HAS ? bytes : 0, level);
 }
 
@@ -222,6 +222,8 @@ static sky_status create_temp(sky_disk_work *w, job *j, uint64_t file_bytes) {
             status = sky_disk_temp_create(&d->folder, &j->move.key, file_bytes, j->temp,
                                           &j->move.fd);
     }
+    if (status == SKY_E_IO && sky_disk_revive(d))
+        status = sky_disk_temp_create(&d->folder, &j->move.key, file_bytes, j->temp, &j->move.fd);
     if (status != SKY_OK)
         j->temp[0] = '\0';
     return status;
@@ -435,27 +437,31 @@ static bool next_item(sky_disk *d, sky_disk_queue *q, sky_disk_request *out) {
     return found;
 }
 
-/* Begin what there are jobs for. True when it stopped although there is more. */
-static bool begin_requests(sky_disk_work *w) {
+static bool lookups_have_room(const sky_disk_work *w) {
+    return w->job_count - w->change_count < SKY_DISK_JOBS - CHANGES_MAX;
+}
+
+static bool changes_have_room(const sky_disk_work *w) {
+    return w->change_count < CHANGES_MAX;
+}
+
+/* Begin what there are jobs for. */
+static void begin_requests(sky_disk_work *w) {
     sky_disk *d = w->disk;
     sky_disk_request r;
-    int begun = 0;
-    while (w->job_count - w->change_count < SKY_DISK_JOBS - CHANGES_MAX &&
-           begun < LOOKUPS_AT_ONCE && next_item(d, &d->lookups, &r)) {
+    for (int begun = 0;
+         begun < LOOKUPS_AT_ONCE && lookups_have_room(w) && next_item(d, &d->lookups, &r); begun++)
         begin_lookup(w, &r);
-        begun++;
-    }
-    while (w->change_count < CHANGES_MAX && next_item(d, &d->changes, &r)) {
+    while (changes_have_room(w) && next_item(d, &d->changes, &r)) {
         begin_change(w, &r);
         publish_ready(w);
     }
-    return begun == LOOKUPS_AT_ONCE;
 }
 
 /* ---- the thread ---- */
 
-/* Write uses into the files, a few at a time. True while there are more. */
-static bool record_uses(sky_disk_work *w, size_t max) {
+/* Write uses into the files, a few at a time. */
+static void record_uses(sky_disk_work *w, size_t max) {
     sky_disk *d = w->disk;
     sky_disk_fact *fact = NULL;
     size_t count = 0;
@@ -468,35 +474,43 @@ static bool record_uses(sky_disk_work *w, size_t max) {
         w->record_next++;
     }
     sky_mutex_unlock(&d->mutex);
-    if (fact)
-        return true;
+    if (fact) /* there are more */
+        return;
     w->record_next = 0;
     w->record_at = SKY_TIME_NEVER;
-    return false;
 }
 
-static bool closing(sky_disk *d) {
+static bool is_over(sky_disk_work *w) {
+    sky_disk *d = w->disk;
     sky_mutex_lock(&d->queue_mutex);
-    bool yes = d->closing;
+    bool closing = d->closing;
     sky_mutex_unlock(&d->queue_mutex);
-    return yes;
+    return closing && w->job_count == 0;
+}
+
+/* As sky_idle_fn. */
+static sky_time idle_until(void *work) {
+    sky_disk_work *w = work;
+    sky_disk *d = w->disk;
+    if (is_over(w))
+        return SKY_TIME_OVER;
+    sky_mutex_lock(&d->queue_mutex);
+    bool more = (d->lookups.count > 0 && lookups_have_room(w)) ||
+                (d->changes.count > 0 && changes_have_room(w));
+    sky_mutex_unlock(&d->queue_mutex);
+    return more ? 0 : w->record_at;
 }
 
 static void *work_body(void *argument) {
     sky_disk_work *w = argument;
-    sky_disk *d = w->disk;
-    const int events[2] = {d->wake, sky_disk_mover_event_fd(w->mover)};
-    while (!closing(d) || w->job_count > 0) {
-        sky_event_clear(d->wake);
-        w->freed = false;
-        bool more = begin_requests(w);
+    const int finished = sky_disk_mover_event_fd(w->mover);
+    do {
+        begin_requests(w);
         sky_disk_mover_pump(w->mover);
         publish_ready(w);
         if (w->record_at <= sky_now())
-            more |= record_uses(w, RECORDS_AT_ONCE);
-        if (!more && !w->freed)
-            sky_poll(events, 2, w->record_at);
-    }
+            record_uses(w, RECORDS_AT_ONCE);
+    } while (sky_event_wait(w->disk->wake, &finished, 1, idle_until, w));
     w->record_next = 0;
     record_uses(w, SIZE_MAX);
     return NULL;

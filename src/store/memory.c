@@ -4,7 +4,7 @@
  *   (keys, LRU, pins, tree)    (32-byte key, …)   refs[extent]
  *
  * Ownership: an extent is free when nobody refers to it. The entry that shows it is one reference,
- * and each copy under way, each lease and each victim being offered is one more. So removing or
+ * and each copy under way and each lease is one more. So removing or
  * replacing an entry never takes bytes from under a reader: the last one to let go frees them.
  * Eviction passes over entries with readers, as freeing those would make no room.
  *
@@ -19,6 +19,7 @@
  *  - The checksum is taken while a payload is copied in, and looked at only by verify: what is in
  *    memory goes bad through a stray write, such as one through a lease. */
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,7 @@
 #define ENTRIES_MAX       (1u << 24)
 #define LEASES_MAX        (1u << 16)
 #define COPY_BYTES        (128u << 10) /* checksummed while still in the core's cache */
+#define GETS_AT_ONCE      32
 
 typedef struct {
     sky_key key;
@@ -82,8 +84,9 @@ typedef struct {
     uint32_t unit_bytes;
     uint32_t units;
     sky_arena *arena;
-    uint32_t *refs;   /* [extents] */
-    uint64_t readers; /* references besides those of entries */
+    _Atomic uint32_t *refs;    /* [extents] */
+    uint64_t holds;            /* references besides those of entries: taken so far … */
+    _Atomic uint64_t releases; /* … and given back, without the mutex */
 
     sky_index *index;
     entry *entries;    /* [blocks] */
@@ -94,7 +97,8 @@ typedef struct {
     uint32_t leases_touched;
     uint32_t lease_free; /* SKY_BLOCK_NONE: none but those never touched */
 
-    sky_tier_stat stat; /* the counters, url and note; the rest is filled when asked */
+    sky_tier_stat stat;    /* the counters, url and note; the rest is filled when asked */
+    _Atomic uint64_t late; /* answers past their deadline, of no batch */
 } memory;
 
 static memory *memory_of(sky_tier *tier) {
@@ -107,19 +111,32 @@ static uint8_t *bytes_of(const memory *m, uint32_t extent) {
     return m->region + (uint64_t)sky_arena_start(m->arena, extent) * m->unit_bytes;
 }
 
+/* With the mutex held, as the entry that shows it must not go meanwhile. */
 static void hold(memory *m, uint32_t extent) {
-    m->refs[extent]++;
-    m->readers++;
+    atomic_fetch_add_explicit(&m->refs[extent], 1, memory_order_relaxed);
+    m->holds++;
 }
 
+/* True when it was the last reference. */
+static bool drop_reference(memory *m, uint32_t extent) {
+    return atomic_fetch_sub_explicit(&m->refs[extent], 1, memory_order_acq_rel) == 1;
+}
+
+/* With the mutex held. */
 static void let_go(memory *m, uint32_t extent) {
-    if (--m->refs[extent] == 0)
+    if (drop_reference(m, extent))
         sky_arena_give(m->arena, extent);
 }
 
+/* Without the mutex, which only the last one to let go of an entry that is gone needs. */
 static void unhold(memory *m, uint32_t extent) {
-    m->readers--;
-    let_go(m, extent);
+    bool last = drop_reference(m, extent);
+    atomic_fetch_add_explicit(&m->releases, 1, memory_order_relaxed);
+    if (!last)
+        return;
+    sky_mutex_lock(&m->mutex);
+    sky_arena_give(m->arena, extent);
+    sky_mutex_unlock(&m->mutex);
 }
 
 /* ---- blocks whose parent is not here ---- */
@@ -195,41 +212,20 @@ static const char *name_of(const memory *m, const entry *e) {
     return e->named ? (const char *)bytes_of(m, e->extent) + e->payload_bytes : NULL;
 }
 
-/* Offer a payload to the tier below: without the lock, and with the bytes held. */
-static void offer(memory *m, const sky_victim *victim) {
-    sky_mutex_unlock(&m->mutex);
-    m->env.victim(m->env.victim_context, victim);
-    sky_mutex_lock(&m->mutex);
-}
-
 static void evict(memory *m, uint32_t block) {
-    const entry *e = &m->entries[block];
-    uint32_t extent = e->extent;
-    sky_block_info info;
-    sky_index_info(m->index, block, &info);
-    sky_victim victim = {e->key,
-                         e->parent,
-                         name_of(m, e),
-                         e->name_bytes,
-                         {bytes_of(m, extent), e->payload_bytes},
-                         info.coding};
-    bool offered = m->env.victim && !expired(m, e);
-    hold(m, extent);
     take_out(m, block);
     m->stat.evictions++;
-    if (offered)
-        offer(m, &victim);
-    unhold(m, extent);
 }
 
 /* Evict the least recently used leaf that nobody reads. One that is read counts as used now.
- * False when there is none. May release the lock in between. */
+ * False when there is none. */
 static bool evict_one(memory *m) {
-    for (uint64_t tries = m->readers + 1; tries > 0; tries--) {
+    uint64_t readers = m->holds - atomic_load_explicit(&m->releases, memory_order_relaxed);
+    for (uint64_t tries = readers + 1; tries > 0; tries--) {
         uint32_t block = sky_index_victim(m->index);
         if (block == SKY_BLOCK_NONE)
             return false;
-        if (m->refs[m->entries[block].extent] == 1) {
+        if (atomic_load(&m->refs[m->entries[block].extent]) == 1) {
             evict(m, block);
             return true;
         }
@@ -249,7 +245,7 @@ static uint32_t make_room(memory *m, uint64_t bytes) {
         extent = sky_arena_take(m->arena, units ? (uint32_t)units : 1);
     while (extent == SKY_EXTENT_NONE && evict_one(m));
     if (extent != SKY_EXTENT_NONE)
-        m->refs[extent] = 1;
+        atomic_store(&m->refs[extent], 1);
     return extent;
 }
 
@@ -353,37 +349,63 @@ static entry *seek(memory *m, const sky_key *key) {
     return block == SKY_BLOCK_NONE ? NULL : &m->entries[block];
 }
 
+/* How the payload is coded, and how long it is still kept. */
+static void tell(const memory *m, const entry *e, sky_item *item) {
+    sky_block_info info;
+    sky_index_info(m->index, (uint32_t)(e - m->entries), &info);
+    item->coding = info.coding;
+    if (e->expires_ms != 0) {
+        int64_t left_ms = e->expires_ms - m->env.clock->wall_ms(m->env.clock);
+        int64_t left_s = left_ms > 0 ? (left_ms + 999) / 1000 : 1;
+        item->ttl_s = left_s < UINT32_MAX ? (uint32_t)left_s : UINT32_MAX;
+    }
+}
+
 /* An answer is about to be given: it counts as a use, and its bytes are held. */
-static void serve(memory *m, entry *e) {
+static void serve(memory *m, entry *e, sky_item *item) {
     sky_index_touch(m->index, (uint32_t)(e - m->entries));
     m->stat.hits++;
     e->hits++;
     hold(m, e->extent);
+    tell(m, e, item);
 }
 
-static sky_status get(memory *m, const sky_item *item, uint64_t *bytes) {
+/* What a get is to copy: held, unless bytes is 0. */
+typedef struct {
+    uint32_t extent;
+    sky_range range;
+} copy;
+
+/* Find an item's payload and hold it. With the mutex held. */
+static sky_status find_copy(memory *m, sky_item *item, copy *out) {
     uint64_t room = sky_spans_bytes(item->spans, item->span_count);
-    sky_range range = {0, 0};
-    uint32_t extent = 0;
-    sky_mutex_lock(&m->mutex);
     entry *e = seek(m, &item->key);
-    sky_status status = e ? sky_range_resolve(item->range, e->payload_bytes, &range) : SKY_MISS;
-    if (status == SKY_OK && range.bytes > room)
+    sky_status status = e ? sky_range_resolve(item->range, e->payload_bytes, &out->range)
+                          : SKY_MISS;
+    if (status == SKY_OK && out->range.bytes > room)
         status = SKY_E_DST_SMALL;
     if (status == SKY_OK) {
-        serve(m, e);
-        extent = e->extent;
+        serve(m, e, item);
+        out->extent = e->extent;
     }
-    sky_mutex_unlock(&m->mutex);
-    if (status != SKY_OK)
-        return status;
-    sky_spans_scatter(item->spans, item->span_count, bytes_of(m, extent) + range.offset,
-                      range.bytes);
+    return status;
+}
+
+/* At most GETS_AT_ONCE: the mutex is taken once for all of them, and not held while they copy. */
+static void get_some(memory *m, sky_item *items, size_t count) {
+    copy copies[GETS_AT_ONCE];
     sky_mutex_lock(&m->mutex);
-    unhold(m, extent);
+    for (size_t i = 0; i < count; i++)
+        items[i].status = find_copy(m, &items[i], &copies[i]);
     sky_mutex_unlock(&m->mutex);
-    *bytes = range.bytes;
-    return SKY_OK;
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].status != SKY_OK)
+            continue;
+        const uint8_t *from = bytes_of(m, copies[i].extent) + copies[i].range.offset;
+        sky_spans_scatter(items[i].spans, items[i].span_count, from, copies[i].range.bytes);
+        unhold(m, copies[i].extent);
+        items[i].bytes = copies[i].range.bytes;
+    }
 }
 
 /* A lease's id is generation << 16 | number: below 2^48, never 0. */
@@ -409,7 +431,10 @@ static sky_status lend(memory *m, sky_item *item, uint64_t *bytes) {
     status = SKY_E_BUSY;
     if (n == SKY_BLOCK_NONE)
         goto cleanup;
-    serve(m, e);
+    serve(m, e, item);
+    item->parent = e->parent;
+    item->name = name_of(m, e);
+    item->name_bytes = e->name_bytes;
     m->leases[n].extent = e->extent;
     item->view = (sky_span){bytes_of(m, e->extent), e->payload_bytes};
     item->lease = (sky_lease){(uint64_t)m->leases[n].generation << 16 | n};
@@ -422,50 +447,81 @@ cleanup:
 
 static void memory_release(sky_tier *tier, sky_lease id) {
     memory *m = memory_of(tier);
-    uint32_t n = (uint32_t)(id.id & (LEASES_MAX - 1));
+    uint32_t n = (uint32_t)(id.id & (LEASES_MAX - 1)), extent = SKY_EXTENT_NONE;
     sky_mutex_lock(&m->mutex);
     lease *l = &m->leases[n];
     if (n < m->leases_touched && l->extent != SKY_EXTENT_NONE && l->generation == id.id >> 16) {
-        unhold(m, l->extent);
+        extent = l->extent;
         l->extent = SKY_EXTENT_NONE;
         l->generation = l->generation == UINT32_MAX ? 1 : l->generation + 1;
         l->next_free = m->lease_free;
         m->lease_free = n;
     }
     sky_mutex_unlock(&m->mutex);
+    if (extent != SKY_EXTENT_NONE)
+        unhold(m, extent);
 }
 
 /* ---- what needs no copy ---- */
 
-static sky_status look(memory *m, sky_op op, const sky_item *item, uint64_t *bytes) {
+static sky_status look(memory *m, sky_op op, sky_item *item, uint64_t *bytes) {
     sky_mutex_lock(&m->mutex);
     uint32_t block = find(m, &item->key);
     sky_status status = block == SKY_BLOCK_NONE ? SKY_MISS : SKY_OK;
-    if (status == SKY_OK && op == SKY_OP_HAS)
+    if (status == SKY_OK && op == SKY_OP_HAS) {
         *bytes = m->entries[block].payload_bytes;
-    else if (status == SKY_OK && op == SKY_OP_REMOVE)
+        item->pinned = sky_index_pinned(m->index, block);
+        tell(m, &m->entries[block], item);
+    } else if (status == SKY_OK && op == SKY_OP_REMOVE) {
         take_out(m, block);
-    else if (status == SKY_OK && op == SKY_OP_PREFETCH)
+    } else if (status == SKY_OK && op == SKY_OP_PREFETCH) {
         sky_index_touch(m->index, block);
-    else if (status == SKY_OK && op == SKY_OP_PIN && !sky_index_pinned(m->index, block))
+    } else if (status == SKY_OK && op == SKY_OP_PIN && !sky_index_pinned(m->index, block)) {
         status = sky_index_pin(m->index, block);
-    else if (status == SKY_OK && op == SKY_OP_UNPIN)
+    } else if (status == SKY_OK && op == SKY_OP_UNPIN) {
         status = sky_index_unpin(m->index, block);
+    }
     sky_mutex_unlock(&m->mutex);
     return status;
 }
 
-static sky_status run_item(memory *m, sky_op op, sky_item *item, const sky_call *call,
-                           uint64_t *bytes) {
-    switch (op) {
-    case SKY_OP_PUT:
-        return put(m, item, call, bytes);
-    case SKY_OP_GET:
-        return get(m, item, bytes);
-    case SKY_OP_LEASE:
-        return lend(m, item, bytes);
-    default:
-        return look(m, op, item, bytes);
+static sky_status run_item(memory *m, sky_op op, sky_item *item, const sky_call *call) {
+    if (op == SKY_OP_PUT)
+        return put(m, item, call, &item->bytes);
+    return op == SKY_OP_LEASE ? lend(m, item, &item->bytes) : look(m, op, item, &item->bytes);
+}
+
+static bool is_late(const memory *m, const sky_call *call) {
+    return call->deadline_ns != 0 && m->env.clock->now(m->env.clock) >= call->deadline_ns;
+}
+
+/* Answer items [0, count): several gets, or one of anything else. */
+static void answer_some(memory *m, sky_op op, sky_item *items, size_t count, const sky_call *call) {
+    bool late = is_late(m, call);
+    for (size_t i = 0; i < count; i++) {
+        items[i].bytes = 0;
+        items[i].coding = 0;
+        items[i].ttl_s = 0;
+        items[i].pinned = false;
+        items[i].status = SKY_E_DEADLINE;
+    }
+    if (!late && op == SKY_OP_GET)
+        get_some(m, items, count);
+    else if (!late)
+        items->status = run_item(m, op, items, call);
+    for (size_t i = 0; i < count; i++)
+        items[i].tier = items[i].status == SKY_OK ? m->env.index : SKY_TIER_NONE;
+}
+
+static void memory_answer(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
+                          const sky_call *call) {
+    memory *m = memory_of(tier);
+    size_t most = op == SKY_OP_GET ? GETS_AT_ONCE : 1;
+    for (size_t i = 0, step; i < item_count; i += step) {
+        step = item_count - i < most ? item_count - i : most;
+        answer_some(m, op, items + i, step, call);
+        if (items[i].status == SKY_E_DEADLINE)
+            atomic_fetch_add(&m->late, step);
     }
 }
 
@@ -481,12 +537,14 @@ static sky_status memory_submit(sky_tier *tier, sky_op op, sky_item *items, size
     if (status != SKY_OK)
         return status;
     for (size_t i = 0; i < item_count; i++) {
-        bool late = call->deadline_ns != 0 && m->env.clock->now(m->env.clock) >= call->deadline_ns;
-        uint64_t bytes = 0;
-        sky_status done = late ? SKY_E_DEADLINE : run_item(m, op, &items[i], call, &bytes);
-        bool answered = done == SKY_OK;
-        sky_batches_finish(m->batches, batch, i, done, answered ? bytes : 0,
-                           answered ? m->env.index : SKY_TIER_NONE);
+        sky_item answer = items[i];
+        answer_some(m, op, &answer, 1, call);
+        items[i].view = answer.view;
+        items[i].lease = answer.lease;
+        sky_batches_tell_ttl(m->batches, batch, i, answer.ttl_s);
+        sky_batches_tell_pinned(m->batches, batch, i, answer.pinned);
+        sky_batches_finish_coded(m->batches, batch, i, answer.status, answer.bytes, answer.tier,
+                                 answer.coding);
     }
     *out = batch;
     return SKY_OK;
@@ -521,9 +579,9 @@ typedef struct {
 
 /* Let go of the entry in *g, if any, and take hold of the next at or after `block`. */
 static void step(memory *m, glimpse *g, uint32_t block) {
-    sky_mutex_lock(&m->mutex);
     if (g->block != SKY_BLOCK_NONE)
         unhold(m, g->entry.extent);
+    sky_mutex_lock(&m->mutex);
     block = sky_index_next(m->index, block);
     while (block != SKY_BLOCK_NONE && expired(m, &m->entries[block]))
         block = sky_index_next(m->index, block + 1);
@@ -594,7 +652,7 @@ static void memory_stat(sky_tier *tier, sky_tier_stat *out) {
     out->bytes_used = (uint64_t)sky_arena_used_units(m->arena) * m->unit_bytes;
     out->bytes_max = m->region_bytes;
     sky_mutex_unlock(&m->mutex);
-    out->late = sky_batches_late(m->batches);
+    out->late = sky_batches_late(m->batches) + atomic_load(&m->late);
 }
 
 /* ---- open, close ---- */
@@ -619,6 +677,7 @@ static void memory_close(sky_tier *tier) {
 
 static const sky_tier_ops memory_ops = {
     .submit = memory_submit,
+    .answer = memory_answer,
     .event_fd = memory_event_fd,
     .drain = memory_drain,
     .wait = memory_wait,
@@ -668,8 +727,10 @@ static sky_status reserve(memory *m, uint64_t bytes) {
     while (buckets < blocks)
         buckets *= 2;
     m->orphan_mask = buckets - 1;
-    /* Besides the entries': extents that are lent and no longer shown, or not shown yet. */
+    /* Besides the entries': extents that are lent and no longer shown, or not shown yet; and as
+     * many free ones between. None is smaller than a unit. */
     uint32_t extents = 2 * (blocks + LEASES_MAX) + 1;
+    extents = m->units < extents ? m->units : extents;
     bool huge;
     sky_status status = sky_pages_reserve(m->region_bytes, (void **)&m->region, &huge);
     if (status == SKY_OK && !huge)
@@ -696,6 +757,7 @@ sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_ti
     if (!m)
         return sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", url);
     m->tier.ops = &memory_ops;
+    m->tier.traits = (sky_tier_traits){.leases = true, .is_volatile = true};
     m->env = *env;
     m->env.clock = env->clock ? env->clock : sky_clock_system();
     m->lease_free = SKY_BLOCK_NONE;

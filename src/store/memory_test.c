@@ -1,5 +1,5 @@
-/* Proves that the memory tier keeps what every tier promises, and what only it does: victims are
- * offered whole, damage in memory is found, metadata is bounded, nothing is lost under threads. */
+/* Proves that the memory tier keeps what every tier promises, and what only it does: it answers at
+ * once, damage in memory is found, metadata is bounded, nothing is lost under threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -56,51 +56,41 @@ static void urls_are_checked(void **state) {
     tier->ops->close(tier);
 }
 
-typedef struct {
-    sky_tier *tier;
-    uint32_t victims;
-    uint32_t wrong;
-} victim_log;
-
-/* Payload n is sky_fixture_fill(n), key n below key n - 1, named "n…". */
-static void note_victim(void *context, const sky_victim *v) {
-    victim_log *log = context;
-    uint64_t n;
-    memcpy(&n, v->name, sizeof n);
-    sky_key key = sky_fixture_key(n), parent = sky_fixture_key(n - 1);
-    log->victims++;
-    log->wrong += memcmp(&key, &v->key, sizeof key) != 0;
-    log->wrong += memcmp(&parent, &v->parent, sizeof parent) != 0;
-    log->wrong += v->name_bytes != sizeof n || v->coding != 3;
-    log->wrong += !sky_fixture_holds(v->payload.data, v->payload.bytes, n);
-    sky_tier_stat s; /* no lock is held: this must not hang */
-    log->tier->ops->stat(log->tier, &s);
-    log->wrong += s.evictions != log->victims;
-}
-
-static void victims_are_offered_whole(void **state) {
+/* What the hierarchy asks without a batch: as a batch, and what it needs to copy an entry. */
+static void answers_come_at_once_and_tell_all(void **state) {
     (void)state;
-    victim_log log = {0};
-    sky_tier_env env = {.victim = note_victim, .victim_context = &log};
-    sky_tier *t = log.tier = open_url("mem:1MiB", &env);
-    static uint8_t data[90000];
-    for (uint64_t n = 1; n <= 60; n++) {
-        sky_span span = {data, 50000 + n * 500};
-        sky_fixture_fill(data, span.bytes, n);
-        sky_item item = {.key = sky_fixture_key(n),
-                         .parent = sky_fixture_key(n - 1),
-                         .spans = &span,
-                         .span_count = 1,
-                         .name = (const char *)&n,
-                         .name_bytes = sizeof n};
-        sky_fixture_run(t, SKY_OP_PUT, &item, 1, &(sky_call){.coding = 3});
-        assert_int_equal(item.status, SKY_OK);
-    }
-    sky_tier_stat s;
-    t->ops->stat(t, &s);
-    assert_true(log.victims > 40);
-    assert_int_equal(log.wrong, 0);
-    assert_int_equal(s.entries + log.victims, 60);
+    sky_tier *t = open_url("mem:1MiB", &no_env);
+    uint8_t data[900];
+    sky_span span = {data, sizeof data};
+    sky_fixture_fill(data, sizeof data, 2);
+    sky_item item = {.key = sky_fixture_key(2),
+                     .parent = sky_fixture_key(1),
+                     .spans = &span,
+                     .span_count = 1,
+                     .name = "two",
+                     .name_bytes = 3};
+    const sky_call call = {.coding = 3, .ttl_s = 100}, late = {.deadline_ns = 1};
+    t->ops->answer(t, SKY_OP_PUT, &item, 1, &call);
+    assert_int_equal(item.status, SKY_OK);
+    assert_int_equal(item.bytes, sizeof data);
+    sky_item got[2] = {{.key = item.key, .spans = &span, .span_count = 1},
+                       {.key = sky_fixture_key(9), .spans = &span, .span_count = 1}};
+    memset(data, 0, sizeof data);
+    t->ops->answer(t, SKY_OP_GET, got, 2, &(sky_call){0});
+    assert_true(sky_fixture_holds(data, sizeof data, 2));
+    assert_true(got[0].status == SKY_OK && got[0].tier == 0 && got[0].coding == 3);
+    assert_true(got[0].ttl_s > 90 && got[0].ttl_s <= 100);
+    assert_true(got[1].status == SKY_MISS && got[1].tier == SKY_TIER_NONE && got[1].bytes == 0);
+    sky_item lent = {.key = item.key};
+    t->ops->answer(t, SKY_OP_LEASE, &lent, 1, &(sky_call){0});
+    assert_int_equal(lent.status, SKY_OK);
+    assert_true(sky_fixture_holds(lent.view.data, lent.view.bytes, 2));
+    assert_memory_equal(&lent.parent, &item.parent, sizeof lent.parent);
+    assert_true(lent.name_bytes == 3 && memcmp(lent.name, "two", 3) == 0);
+    assert_true(lent.coding == 3 && lent.ttl_s > 90);
+    t->ops->release(t, lent.lease);
+    t->ops->answer(t, SKY_OP_HAS, got, 1, &late);
+    assert_int_equal(got[0].status, SKY_E_DEADLINE);
     t->ops->close(t);
 }
 
@@ -199,8 +189,8 @@ static void lent_entries_are_not_evicted(void **state) {
     t->ops->close(t);
 }
 
-/* Threads put, get, lease, pin and remove in a tier that is always full, so that evictions, victims
- * and readers meet. Every payload that is seen must be the one of its key. */
+/* Threads put, get, lease, pin and remove in a tier that is always full, so that evictions and
+ * readers meet. Every payload that is seen must be the one of its key. */
 #define STRESS_KEYS 40u
 typedef struct {
     sky_tier *tier;
@@ -208,11 +198,6 @@ typedef struct {
     uint32_t wrong;
     uint32_t leased;
 } stress;
-
-static void note_stress_victim(void *context, const sky_victim *v) {
-    (void)context;
-    (void)v;
-}
 
 static size_t stress_bytes(uint64_t n) {
     return 2000 + n * 997 % 40000;
@@ -264,8 +249,7 @@ static bool count_entry(void *context, const sky_entry *e) {
 
 static void threads_never_see_wrong_bytes(void **state) {
     (void)state;
-    sky_tier_env env = {.victim = note_stress_victim};
-    sky_tier *t = open_url("mem:300KiB", &env);
+    sky_tier *t = open_url("mem:300KiB", &no_env);
     sky_thread threads[4];
     stress workers[4];
     for (uint64_t i = 0; i < 4; i++) {
@@ -297,7 +281,7 @@ static void threads_never_see_wrong_bytes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls_are_checked),
-        cmocka_unit_test(victims_are_offered_whole),
+        cmocka_unit_test(answers_come_at_once_and_tell_all),
         cmocka_unit_test(damage_is_found),
         cmocka_unit_test(entries_are_bounded),
         cmocka_unit_test(keys_alike_are_told_apart),

@@ -239,6 +239,14 @@ const void *sky_scripted_peek(sky_scripted *s, const sky_key *key, size_t *bytes
     return e ? e->data : NULL;
 }
 
+bool sky_scripted_pinned(sky_scripted *s, sky_key key) {
+    sky_mutex_lock(&s->mutex);
+    const entry *e = *find(s, &key);
+    bool pinned = e && e->pinned;
+    sky_mutex_unlock(&s->mutex);
+    return pinned;
+}
+
 void sky_scripted_plant(sky_scripted *s, sky_key key, const void *data, size_t bytes) {
     sky_mutex_lock(&s->mutex);
     memcpy(make(s, key, bytes)->data, data, bytes);

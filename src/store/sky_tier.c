@@ -425,22 +425,30 @@ static sky_time advance(sky *s) {
     return next;
 }
 
+static bool is_closing(sky *s) {
+    sky_mutex_lock(&s->queue_lock);
+    bool closing = s->closing;
+    sky_mutex_unlock(&s->queue_lock);
+    return closing;
+}
+
+/* As sky_idle_fn; what there is to do is done in it. */
+static sky_time work_until(void *argument) {
+    sky *s = argument;
+    if (is_closing(s))
+        return SKY_TIME_OVER;
+    sky_time next = advance(s), now = virtual_now(s);
+    if (next == SKY_TIME_NEVER)
+        return next;
+    return next > now ? s->env.clock->now(s->env.clock) + next - now : 0;
+}
+
 static void *thread_body(void *argument) {
     sky *s = argument;
-    const int fds[] = {s->wake, s->reach->ops->fd(s->reach)};
-    for (;;) {
-        sky_event_clear(s->wake); /* before looking, so that what comes while looking wakes again */
-        sky_mutex_lock(&s->queue_lock);
-        bool closing = s->closing;
-        sky_mutex_unlock(&s->queue_lock);
-        if (closing)
-            return NULL;
-        sky_time next = advance(s);
-        sky_time now = virtual_now(s);
-        if (next > now)
-            sky_poll(fds, fds[1] < 0 ? 1 : 2,
-                     next == SKY_TIME_NEVER ? next : s->env.clock->now(s->env.clock) + next - now);
+    const int fd = s->reach->ops->fd(s->reach);
+    while (sky_event_wait(s->wake, &fd, fd >= 0, work_until, s)) {
     }
+    return NULL;
 }
 
 /* ---- the table ---- */
@@ -594,7 +602,10 @@ static sky_status open_world(void *context, const sky_clock *clock, const sky_re
 sky_status sky_sky_tier_create(const char *url, const sky_scenario *scenario, uint64_t seed,
                                const sky_tier_env *env, sky_tier **out, sky_error *error) {
     embedding e = {scenario, seed};
-    return sky_reach_tier_create(url, scenario, open_world, &e, env, out, error);
+    sky_status status = sky_reach_tier_create(url, scenario, open_world, &e, env, out, error);
+    if (status == SKY_OK) /* this sky is part of the process */
+        (*out)->traits.is_volatile = true;
+    return status;
 }
 
 sky_status sky_sky_tier_open(const char *text, const sky_tier_env *env, sky_tier **out,

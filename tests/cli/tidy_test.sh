@@ -53,6 +53,7 @@ printf 'See /ro''ot/notes.\n' | breach 'machine path' README.md
 lines 800 'extern int sky_tick_count;' | breach 'file length' src/base/tick.c
 { echo 'int a(void) {'; lines 69 '    sky_tick();'; echo '}'; } |
     breach 'function length' src/base/tick.c
+printf 'void a(void) {\n    sky_event_clear(1);\n}\n' | breach system src/base/tick.c
 printf 'int a(void) {\n    goto done;\ndone:\n    return 0;\n}\n' | breach goto src/base/tick.c
 echo '#include "node/node.h"' | breach dependency src/io/file.h
 echo '#include "base/tick.h"' | breach dependency cmd/skymem/main.c

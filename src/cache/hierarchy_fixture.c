@@ -1,5 +1,5 @@
 /* Hierarchies for tests, and one-item calls on them. */
-#include "store/hierarchy_fixture.h"
+#include "cache/hierarchy_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,22 +7,22 @@
 
 #include <cmocka.h>
 
-#include "store/cache_internal.h"
+#include "cache/cache_internal.h"
 
 sky_setting sky_setting_open(const char *mem, size_t far_count) {
     sky_setting s = {0};
-    assert_int_equal(sky_cache_create(&s.cache), SKY_OK);
+    assert_int_equal(sky__cache_create(NULL, &s.cache), SKY_OK);
     if (mem) {
-        sky_tier_env env = sky_cache_env(s.cache, far_count == 0);
+        sky_tier_env env = sky__cache_env(s.cache);
         sky_tier *tier;
         assert_int_equal(sky_memory_tier_open(mem, &env, &tier, NULL), SKY_OK);
-        sky_cache_add(s.cache, tier);
+        sky__cache_add(s.cache, tier);
     }
     for (size_t i = 0; i < far_count; i++) {
         s.far[i] = sky_scripted_open((uint8_t)(i + (mem != NULL)));
-        sky_cache_add(s.cache, sky_scripted_tier(s.far[i]));
+        sky__cache_add(s.cache, sky_scripted_tier(s.far[i]));
     }
-    assert_int_equal(sky_cache_start(s.cache), SKY_OK);
+    assert_int_equal(sky__cache_start(s.cache), SKY_OK);
     return s;
 }
 
@@ -65,7 +65,7 @@ bool sky_setting_near_has(sky_cache *c, uint64_t n) {
 }
 
 sky_status sky_setting_flush(sky_cache *c) {
-    return sky_flush(c, sky_now() + SKY_TEST_PATIENCE);
+    return sky_flush(c, sky_now() + SKY_TEST_PATIENCE, NULL);
 }
 
 sky_tier_stat sky_setting_stat(sky_cache *c, size_t tier) {

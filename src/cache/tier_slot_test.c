@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "store/hierarchy_fixture.h"
+#include "cache/hierarchy_fixture.h"
 
 static void a_hanging_tier_costs_the_deadline(void **state) {
     (void)state;
@@ -71,7 +71,7 @@ static void a_failing_tier_is_left_out_and_tried_again(void **state) {
     assert_false(sky_setting_stat(s.cache, 2).failing);
     assert_int_equal(sky_setting_do(s.cache, SKY_OP_GET, 2, NULL), SKY_E_IO);
     assert_int_equal(sky_setting_put(s.cache, 3, 3, NULL), SKY_OK);
-    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_E_IO);
     assert_int_equal(sky_setting_stat(s.cache, 1).dropped, 1);
     assert_true(sky_setting_far_holds(s.far[1], 3, 3));
     sky_scripted_say(s.far[0], SKY_OK);
@@ -82,19 +82,54 @@ static void a_failing_tier_is_left_out_and_tried_again(void **state) {
 
 static void a_newer_put_wins_in_every_tier(void **state) {
     (void)state;
+    enum { PUTS = 10 };
     sky_setting s = sky_setting_open("mem:1MiB", 1);
+    static sky_one puts[PUTS];
+    sky_batch batches[PUTS];
     sky_scripted_hold(s.far[0], true);
-    assert_int_equal(sky_setting_put(s.cache, 1, 0, NULL), SKY_OK);
+    for (uint64_t seed = 0; seed < PUTS; seed++) { /* each waits for the one before */
+        sky_one_make(&puts[seed], 1);
+        puts[seed].item.name = "name";
+        puts[seed].item.name_bytes = 4;
+        sky_fixture_fill(puts[seed].data, SKY_ONE_BYTES, seed);
+        assert_int_equal(sky_submit(s.cache, SKY_OP_PUT, &puts[seed].item, 1, NULL, &batches[seed]),
+                         SKY_OK);
+    }
     SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 1);
-    for (uint64_t seed = 1; seed < 10; seed++) /* the newest waits for the first */
-        assert_int_equal(sky_setting_put(s.cache, 1, seed, NULL), SKY_OK);
     for (int i = 0; i < 5; i++)
         sky_setting_nap();
     assert_int_equal(sky_scripted_count(s.far[0], SKY_OP_PUT), 1);
     sky_scripted_hold(s.far[0], false);
-    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
-    assert_int_equal(sky_scripted_count(s.far[0], SKY_OP_PUT), 2);
-    assert_true(sky_setting_far_holds(s.far[0], 1, 9));
+    for (size_t i = 0; i < PUTS; i++) {
+        assert_int_equal(sky_wait(s.cache, batches[i], sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+        assert_int_equal(puts[i].item.status, SKY_OK);
+    }
+    assert_true(sky_setting_far_holds(s.far[0], 1, PUTS - 1));
+    assert_int_equal(sky_setting_get(s.cache, 1, PUTS - 1, NULL), 0);
+    sky_cache_close(s.cache);
+}
+
+/* A tier that needs 100 ms is not at fault when it is given 20, however often. */
+static void short_deadlines_say_nothing_against_a_tier(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_setting_plant(s.far[0], 1, 1);
+    sky_scripted_hold(s.far[0], true);
+    sky_one o;
+    sky_batch batch;
+    sky_one_make(&o, 1);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &o.item, 1, NULL, &batch), SKY_OK);
+    for (int i = 0; i < 100; i++)
+        sky_setting_nap();
+    assert_true(sky_scripted_answer_one(s.far[0]));
+    assert_int_equal(sky_wait(s.cache, batch, SKY_TIME_NEVER), SKY_OK);
+    for (uint64_t n = 2; n < 8; n++) {
+        sky_call soon = {.deadline_ns = sky_now() + SKY_MS(60)};
+        assert_int_equal(sky_setting_do(s.cache, SKY_OP_GET, n, &soon), SKY_E_DEADLINE);
+    }
+    assert_false(sky_setting_stat(s.cache, 1).failing);
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(sky_setting_get(s.cache, 1, 1, &(sky_call){.tiers = 2}), 1);
     sky_cache_close(s.cache);
 }
 
@@ -130,6 +165,7 @@ int main(void) {
         cmocka_unit_test(a_cancelled_batch_lets_go_of_its_buffers),
         cmocka_unit_test(a_failing_tier_is_left_out_and_tried_again),
         cmocka_unit_test(a_newer_put_wins_in_every_tier),
+        cmocka_unit_test(short_deadlines_say_nothing_against_a_tier),
         cmocka_unit_test(a_removal_beats_what_is_queued),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

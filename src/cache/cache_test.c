@@ -2,21 +2,19 @@
  * everything written, serve several threads at once, and read what was written before, here or by
  * another process. */
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "cache/hierarchy_fixture.h"
 #include "io/sync.h"
 #include "store/disk_fixture.h"
-#include "store/hierarchy_fixture.h"
 
 static void prefix_counts_the_leading_run(void **state) {
     (void)state;
@@ -106,37 +104,165 @@ static void one_folder_is_one_tier(void **state) {
     disk_folder_drop(folder);
 }
 
-static void open_nothing(sky_cache *c) {
-    const char *urls[] = {NULL};
-    (void)sky_cache_open(urls, 1, &c, NULL);
-}
-
-static void put_nothing(sky_cache *c) {
-    sky_item item = {.key = sky_fixture_key(1), .span_count = 1};
-    (void)sky_run(c, SKY_OP_PUT, &item, 1, NULL);
-}
-
-/* In a process of its own; without a core or a word. */
-static bool aborts(void (*call)(sky_cache *), sky_cache *c) {
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
-        signal(SIGABRT, SIG_DFL);
-        fclose(stderr);
-        call(c);
-        _exit(0);
-    }
-    int how;
-    assert_int_equal(waitpid(child, &how, 0), child);
-    return WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT;
-}
-
-static void programmers_errors_are_asserted(void **state) {
+/* What a caller can get wrong and the cache can see: SKY_E_PARAM, and nothing has changed. */
+static void wrong_arguments_are_refused(void **state) {
     (void)state;
     sky_setting s = sky_setting_open("mem:1MiB", 0);
-    assert_true(aborts(open_nothing, s.cache));
-    assert_true(aborts(put_nothing, s.cache));
+    sky_cache *c = s.cache, *none = (sky_cache *)-1;
+    const char *urls[] = {"mem:1MiB", NULL};
+    sky_error error = {.text = ""};
+    assert_int_equal(sky_cache_open(NULL, 1, &none, &error), SKY_E_PARAM);
+    assert_int_equal(sky_cache_open(urls, 2, &none, &error), SKY_E_PARAM);
+    assert_non_null(strstr(error.text, "store 2 of 2"));
+    assert_int_equal(sky_cache_open(urls, 1, NULL, NULL), SKY_E_PARAM);
+    assert_ptr_equal(none, (sky_cache *)-1);
+    sky_one o;
+    sky_one_make(&o, 1);
+    sky_batch batch = {7};
+    sky_item bad = o.item;
+    bad.spans = NULL;
+    assert_int_equal(sky_submit(c, SKY_OP_PUT, &bad, 1, NULL, &batch), SKY_E_PARAM);
+    assert_int_equal(sky_submit(c, SKY_OP_GET, NULL, 1, NULL, &batch), SKY_E_PARAM);
+    assert_int_equal(sky_submit(c, SKY_OP_GET, &o.item, 0, NULL, &batch), SKY_E_PARAM);
+    assert_int_equal(sky_submit(c, (sky_op)99, &o.item, 1, NULL, &batch), SKY_E_PARAM);
+    assert_int_equal(sky_submit(c, SKY_OP_GET, &o.item, 1, NULL, NULL), SKY_E_PARAM);
+    assert_int_equal(sky_submit(NULL, SKY_OP_GET, &o.item, 1, NULL, &batch), SKY_E_PARAM);
+    assert_int_equal(sky_run(NULL, SKY_OP_GET, &o.item, 1, NULL), SKY_E_PARAM);
+    assert_int_equal(batch.id, 7);
+    assert_int_equal(sky_wait(NULL, batch, 0), SKY_E_PARAM);
+    assert_int_equal(sky_wait(c, batch, 0), SKY_E_PARAM);
+    assert_int_equal(sky_drain(c, NULL, 3), 0);
+    assert_int_equal(sky_drain(NULL, &batch, 1), 0);
+    assert_int_equal(sky_event_fd(NULL), -1);
+    assert_int_equal(sky_prefix(c, NULL, 3, NULL, NULL), 0);
+    assert_int_equal(sky_prefix(NULL, &o.item.key, 1, NULL, NULL), 0);
+    assert_int_equal(sky_flush(NULL, 0, NULL), SKY_E_PARAM);
+    assert_int_equal(sky_list(c, NULL, NULL), SKY_E_PARAM);
+    assert_int_equal(sky_verify(c, NULL), SKY_E_PARAM);
+    assert_int_equal(sky_cache_stat(c, 0, NULL), SKY_E_PARAM);
+    assert_int_equal(sky_tier_count(NULL), 0);
+    sky_cancel(NULL, batch);
+    sky_release(NULL, (sky_lease){1});
+    sky_release(c, (sky_lease){UINT64_MAX});
+    sky_cache_codec_set(NULL, NULL);
+    sky_cache_close(NULL);
+    sky_cache_close(c);
+}
+
+/* The thread may be anywhere when it is told to end, mostly on its way to its first sleep. */
+static void closing_at_once_always_ends(void **state) {
+    (void)state;
+    for (int i = 0; i < 3000; i++) {
+        sky_setting s = sky_setting_open("mem:1MiB", 0);
+        sky_cache_close(s.cache);
+    }
+}
+
+/* An event that is none: a file, a pipe, a closed descriptor. Nothing is written into them. */
+static void only_events_are_raised(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 0);
+    sky_one o;
+    sky_one_make(&o, 1);
+    char path[] = "/tmp/skymem-event-XXXXXX";
+    int ends[2], file = mkstemp(path), event;
+    assert_true(file >= 0 && pipe(ends) == 0);
+    assert_int_equal(write(file, "hello", 5), 5);
+    sky_batch batch = {0};
+    const int wrong[] = {file, ends[1], 1000};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        sky_call call = {.event_fd = wrong[i]};
+        assert_int_equal(sky_submit(s.cache, SKY_OP_HAS, &o.item, 1, &call, &batch), SKY_E_PARAM);
+    }
+    assert_int_equal(lseek(file, 0, SEEK_END), 5);
+    assert_int_equal(sky_event_create(&event), SKY_OK);
+    sky_call call = {.event_fd = event};
+    assert_int_equal(sky_submit(s.cache, SKY_OP_HAS, &o.item, 1, &call, &batch), SKY_OK);
+    assert_int_equal(sky_poll(&event, 1, sky_now() + SKY_TEST_PATIENCE), 1);
+    assert_int_equal(sky_wait(s.cache, batch, 0), SKY_OK);
+    sky_event_close(event);
+    close(file);
+    close(ends[0]);
+    close(ends[1]);
+    unlink(path);
+    sky_cache_close(s.cache);
+}
+
+/* What a child of fork() comes to with its parent's cache; 0: all as it should. */
+static int use_in_child(sky_cache *c) {
+    sky_one o;
+    sky_one_make(&o, 1);
+    sky_batch batch;
+    sky_verify_report report;
+    sky_tier_stat stat;
+    alarm(20);
+    if (sky_run(c, SKY_OP_GET, &o.item, 1, NULL) != SKY_E_FORKED ||
+        sky_submit(c, SKY_OP_GET, &o.item, 1, NULL, &batch) != SKY_E_FORKED ||
+        sky_flush(c, SKY_TIME_NEVER, NULL) != SKY_E_FORKED ||
+        sky_verify(c, &report) != SKY_E_FORKED || sky_cache_stat(c, 0, &stat) != SKY_E_FORKED)
+        return 1;
+    if (sky_prefix(c, &o.item.key, 1, NULL, NULL) != 0 || sky_event_fd(c) != -1)
+        return 2;
+    sky_cancel(c, (sky_batch){1});
+    sky_cache_close(c);
+#ifndef __SANITIZE_THREAD__            /* which ends a child that starts a thread */
+    const char *urls[] = {"mem:1MiB"}; /* one of its own works */
+    sky_cache *own;
+    if (sky_cache_open(urls, 1, &own, NULL) != SKY_OK)
+        return 3;
+    if (sky_setting_put(own, 2, 2, NULL) != SKY_OK || sky_setting_get(own, 2, 2, NULL) != 0)
+        return 4;
+    sky_cache_close(own);
+#endif
+    return 0;
+}
+
+static void a_child_of_fork_is_told_so(void **state) {
+    (void)state;
+    char *folder = disk_folder_make(), url[160];
+    snprintf(url, sizeof url, "disk:%s", folder);
+    const char *urls[] = {"mem:1MiB", url};
+    sky_cache *c;
+    assert_int_equal(sky_cache_open(urls, 2, &c, NULL), SKY_OK);
+    assert_int_equal(sky_setting_put(c, 1, 1, NULL), SKY_OK);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(use_in_child(c));
+    int how;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+    assert_int_equal(sky_setting_get(c, 1, 1, NULL), 0); /* the parent goes on */
+    assert_int_equal(sky_setting_flush(c), SKY_OK);
+    sky_cache_close(c);
+    disk_folder_drop(folder);
+}
+
+/* A pin that only memory could keep is stored first; in a tier that fails it is no pin. */
+static void pins_outlive_the_process(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    assert_int_equal(sky_setting_put(s.cache, 1, 1, &SKY_NEAR_ONLY), SKY_OK);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_PIN, 1, NULL), SKY_OK);
+    assert_true(sky_setting_far_holds(s.far[0], 1, 1));
+    assert_true(sky_scripted_pinned(s.far[0], sky_fixture_key(1)));
+    size_t puts = sky_scripted_count(s.far[0], SKY_OP_PUT);
+    sky_scripted_hold(s.far[0], true); /* the pin waits for the block that is on its way */
+    assert_int_equal(sky_setting_put(s.cache, 2, 2, NULL), SKY_OK);
+    sky_one o;
+    sky_batch batch;
+    sky_one_make(&o, 2);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_PIN, &o.item, 1, NULL, &batch), SKY_OK);
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(sky_wait(s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    assert_int_equal(o.item.status, SKY_OK);
+    assert_true(sky_scripted_pinned(s.far[0], sky_fixture_key(2)));
+    assert_int_equal(sky_scripted_count(s.far[0], SKY_OP_PUT), puts + 1);
+    sky_scripted_say(s.far[0], SKY_E_IO);
+    assert_int_equal(sky_setting_put(s.cache, 3, 3, &SKY_NEAR_ONLY), SKY_OK);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_PIN, 3, NULL), SKY_E_IO);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_PIN, 4, NULL), SKY_E_IO);
     sky_cache_close(s.cache);
 }
 
@@ -445,7 +571,11 @@ int main(void) {
         cmocka_unit_test(all_tiers_are_listed_and_verified),
         cmocka_unit_test(bad_hierarchies_are_refused),
         cmocka_unit_test(one_folder_is_one_tier),
-        cmocka_unit_test(programmers_errors_are_asserted),
+        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(closing_at_once_always_ends),
+        cmocka_unit_test(only_events_are_raised),
+        cmocka_unit_test(a_child_of_fork_is_told_so),
+        cmocka_unit_test(pins_outlive_the_process),
         cmocka_unit_test(memory_and_disk_keep_what_was_put),
         cmocka_unit_test(closing_ends_what_hangs),
         cmocka_unit_test(blocking_calls_are_not_drained),

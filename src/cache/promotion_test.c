@@ -8,12 +8,12 @@
 
 #include <cmocka.h>
 
+#include "cache/cache_internal.h"
+#include "cache/hierarchy_fixture.h"
 #include "io/clock.h"
-#include "store/cache_internal.h"
 #include "store/coded_tier.h"
 #include "store/disk_fixture.h"
 #include "store/disk_format.h"
-#include "store/hierarchy_fixture.h"
 
 static void misses_are_read_through_and_promoted(void **state) {
     (void)state;
@@ -191,6 +191,36 @@ static void a_put_beats_a_promotion(void **state) {
     sky_cache_close(s.cache);
 }
 
+/* The promotion is already being stored in the nearest tier, which takes its time and would do the
+ * put first. */
+static void a_put_waits_for_what_is_being_stored(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open(NULL, 2);
+    sky_setting_plant(s.far[1], 1, 1);
+    sky_one o;
+    sky_batch batch;
+    sky_one_make(&o, 1);
+    o.item.name = "name";
+    o.item.name_bytes = 4;
+    assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &o.item, 1, NULL, &batch), SKY_OK);
+    while (sky_scripted_count(s.far[0], SKY_OP_PUT) == 0) /* hold it when it comes to the put */
+        sky_scripted_hold(s.far[0], sky_scripted_count(s.far[0], SKY_OP_HAS) > 0);
+    assert_int_equal(sky_wait(s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    sky_fixture_fill(o.data, SKY_ONE_BYTES, 2);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_PUT, &o.item, 1, NULL, &batch), SKY_OK);
+    for (int i = 0; i < 20; i++) {
+        sky_setting_nap();
+        sky_scripted_answer_later(s.far[0]);
+    }
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(sky_wait(s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+    assert_int_equal(o.item.status, SKY_OK);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_true(sky_setting_far_holds(s.far[0], 1, 2));
+    assert_true(sky_setting_far_holds(s.far[1], 1, 2));
+    sky_cache_close(s.cache);
+}
+
 static void a_removal_beats_a_promotion(void **state) {
     (void)state;
     sky_setting s = hold_a_promotion();
@@ -299,18 +329,18 @@ static sky_cache *open_over(const char *folder, bool coded, const sky_clock *clo
     sky_error error;
     char url[512];
     snprintf(url, sizeof url, "disk:%s", folder);
-    assert_int_equal(sky_cache_create(&c), SKY_OK);
-    sky_tier_env env = sky_cache_env(c, false);
+    assert_int_equal(sky__cache_create(NULL, &c), SKY_OK);
+    sky_tier_env env = sky__cache_env(c);
     env.clock = clock;
     assert_int_equal(sky_memory_tier_open("mem:1MiB", &env, &mem, &error), SKY_OK);
-    sky_cache_add(c, mem);
-    env = sky_cache_env(c, true);
+    sky__cache_add(c, mem);
+    env = sky__cache_env(c);
     env.clock = clock;
     assert_int_equal(sky_disk_tier_open(url, &env, &disk, &error), SKY_OK);
     if (coded)
         assert_int_equal(sky_coded_tier_open(disk, &(sky_ladder){{1}, 1}, &disk), SKY_OK);
-    sky_cache_add(c, disk);
-    assert_int_equal(sky_cache_start(c), SKY_OK);
+    sky__cache_add(c, disk);
+    assert_int_equal(sky__cache_start(c), SKY_OK);
     return c;
 }
 
@@ -369,6 +399,7 @@ int main(void) {
         cmocka_unit_test(prefetch_is_done_when_it_is_near),
         cmocka_unit_test(what_grew_meanwhile_is_fetched),
         cmocka_unit_test(a_put_beats_a_promotion),
+        cmocka_unit_test(a_put_waits_for_what_is_being_stored),
         cmocka_unit_test(a_removal_beats_a_promotion),
         cmocka_unit_test(a_copy_lives_no_longer_than_what_it_was_made_of),
     };

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "store/cache_internal.h"
+#include "cache/cache_internal.h"
 #include "store/disk_fixture.h"
 #include "store/tier_fixture.h"
 
@@ -107,29 +107,29 @@ typedef struct {
 
 static void add(sky_cache *c,
                 sky_status (*open)(const char *, const sky_tier_env *, sky_tier **, sky_error *),
-                const char *url, const sky_tier_env *outer, bool last) {
-    sky_tier_env env = sky_cache_env(c, last);
+                const char *url, const sky_tier_env *outer) {
+    sky_tier_env env = sky__cache_env(c);
     env.clock = outer->clock;
     sky_tier *tier;
     sky_error error;
     if (open(url, &env, &tier, &error) != SKY_OK)
         fail_msg("%s", error.text);
-    sky_cache_add(c, tier);
+    sky__cache_add(c, tier);
 }
 
 static sky_tier *open_on(const recipe *r, const sky_tier_env *env) {
     wrapped *w = calloc(1, sizeof *w);
     assert_non_null(w);
     w->tier.ops = &wrapped_ops;
-    assert_int_equal(sky_cache_create(&w->cache), SKY_OK);
+    assert_int_equal(sky__cache_create(NULL, &w->cache), SKY_OK);
     if (r->mem_url)
-        add(w->cache, sky_memory_tier_open, r->mem_url, env, !r->disk_query);
+        add(w->cache, sky_memory_tier_open, r->mem_url, env);
     if (r->disk_query) {
         char url[160];
         snprintf(url, sizeof url, "disk:%s%s", r->folder, r->disk_query);
-        add(w->cache, sky_disk_tier_open, url, env, true);
+        add(w->cache, sky_disk_tier_open, url, env);
     }
-    assert_int_equal(sky_cache_start(w->cache), SKY_OK);
+    assert_int_equal(sky__cache_start(w->cache), SKY_OK);
     return &w->tier;
 }
 

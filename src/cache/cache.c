@@ -1,0 +1,479 @@
+/* sky_cache: opening and closing a hierarchy, its thread, and the public calls. The parts that do
+ * the work are drawn in cache/cache_state.h. */
+#include "cache/cache_internal.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cache/promotion.h"
+#include "cache/request.h"
+#include "io/clock.h"
+#include "io/fork.h"
+#include "store/coded_tier.h"
+#include "store/disk_folder.h"
+#include "store/sky_udp.h"
+#include "store/url.h"
+
+#define CLOSE_NS        SKY_SECONDS(10)
+#define PREFIX_KEYS_MAX 1024 /* asked at once */
+
+/* ---- the thread ---- */
+
+sky_time sky__cache_step(sky_cache *c) {
+    sky_mutex_lock(&c->mutex);
+    bool moved = sky__promotion_step(c);
+    for (sky__order_entry *e; (e = sky__order_next_ready(&c->order)) != NULL; moved = true) {
+        sky_mutex_unlock(&c->mutex);
+        e->go(c, e);
+        sky_mutex_lock(&c->mutex);
+    }
+    for (size_t t = 0; t < c->slot_count; t++) {
+        if (c->stopping)
+            (void)sky__slot_empty(c, &c->slots[t]);
+        moved |= sky__slot_step(c, &c->slots[t]);
+    }
+    sky_time until = sky__requests_expire(c);
+    for (size_t t = 0; t < c->slot_count; t++) {
+        sky_time at = sky__slot_wake_at(&c->slots[t]);
+        until = at < until ? at : until;
+    }
+    sky_mutex_unlock(&c->mutex);
+    return moved ? 0 : until;
+}
+
+/* It is to stop, and nothing is left to be ended. */
+static bool is_over(sky_cache *c) {
+    sky_mutex_lock(&c->mutex);
+    bool over = c->stopping && !c->requests && !c->promotions && !c->order.ready_first;
+    for (size_t t = 0; over && t < c->slot_count; t++)
+        over = sky__slot_empty(c, &c->slots[t]);
+    sky_mutex_unlock(&c->mutex);
+    return over;
+}
+
+/* As sky_idle_fn; what there is to do is done in it. */
+static sky_time step_until(void *cache) {
+    sky_time until = sky__cache_step(cache);
+    return is_over(cache) ? SKY_TIME_OVER : until;
+}
+
+static void *thread_body(void *cache) {
+    sky_cache *c = cache;
+    int fds[SKY_TIERS_MAX];
+    size_t fd_count = 0;
+    for (size_t t = 0; t < c->slot_count; t++)
+        if (!c->slots[t].tier->ops->answer)
+            fds[fd_count++] = c->slots[t].tier->ops->event_fd(c->slots[t].tier);
+    while (sky_event_wait(c->wake, fds, fd_count, step_until, c)) {
+    }
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
+
+sky_status sky__cache_create(const sky_clock *clock, sky_cache **out) {
+    sky_cache *c = calloc(1, sizeof *c);
+    if (!c)
+        return SKY_E_NOMEM;
+    c->wake = -1;
+    c->clock = clock ? clock : sky_clock_system();
+    sky_mutex_init(&c->mutex);
+    sky_condition_init(&c->quiet);
+    sky_status status = sky_forks_watch(&c->forks);
+    if (status == SKY_OK)
+        status = sky_batches_create(clock, &c->batches);
+    if (status == SKY_OK)
+        status = sky_event_create(&c->wake);
+    if (status != SKY_OK) {
+        sky_cache_close(c);
+        return status;
+    }
+    *out = c;
+    return SKY_OK;
+}
+
+sky_tier_env sky__cache_env(const sky_cache *c) {
+    return (sky_tier_env){.index = (uint8_t)c->slot_count};
+}
+
+void sky__cache_add(sky_cache *c, sky_tier *tier) {
+    assert(c->slot_count < SKY_TIERS_MAX);
+    c->slots[c->slot_count++] = (sky__slot){.tier = tier, .check_at = SKY_TIME_NEVER};
+}
+
+sky_status sky__cache_start_stepped(sky_cache *c) {
+    assert(c->slot_count > 0);
+    sky_tier *near = c->slots[0].tier;
+    sky_tier_stat stat = {0};
+    near->ops->stat(near, &stat);
+    uint64_t leased_max = near->traits.leases ? stat.bytes_max / 2 : UINT64_MAX;
+    for (size_t t = 1; t < c->slot_count; t++)
+        c->slots[t].write_back_bytes_max = leased_max;
+    return SKY_OK;
+}
+
+sky_status sky__cache_start(sky_cache *c) {
+    sky_status status = sky__cache_start_stepped(c);
+    return status == SKY_OK ? sky_thread_start(&c->thread, "skymem-cache", thread_body, c) : status;
+}
+
+/* The URL without its levels, which the tier itself knows nothing of. ladder->count 0: none. */
+static sky_status take_level(const sky_url *url, char *text, size_t text_bytes, sky_ladder *ladder,
+                             sky_error *error) {
+    const char *names = sky_url_value(url, "level");
+    if (names && (strcmp(url->scheme, "mem") == 0 || sky_ladder_parse(names, ladder) != SKY_OK))
+        return sky_fail(error, SKY_E_SYNTAX,
+                        "%s:%.200s: level=%s: farther tiers than mem take lossless, 8, 6, 4, 3, "
+                        "2.5, 2 or archive, or some of them with commas, each once",
+                        url->scheme, url->path, names);
+    int used = snprintf(text, text_bytes, "%s:%s", url->scheme, url->path);
+    for (size_t i = 0, count = 0; i < url->query_count; i++) {
+        if (strcmp(url->query[i].key, "level") == 0)
+            continue;
+        used += snprintf(text + used, text_bytes - (size_t)used, "%c%s=%s", count++ ? '&' : '?',
+                         url->query[i].key, url->query[i].value);
+    }
+    return SKY_OK;
+}
+
+typedef sky_status (*opener)(const char *, const sky_tier_env *, sky_tier **, sky_error *);
+
+/* NULL: there is no such scheme. */
+static opener opener_of(const char *text, size_t scheme_bytes) {
+    static const struct {
+        const char *scheme;
+        opener opens;
+    } schemes[] = {
+        {"mem", sky_memory_tier_open},
+        {"disk", sky_disk_tier_open},
+        {"sky", sky_sky_tier_open},
+        {"sky+udp", sky_udp_tier_open},
+    };
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (strlen(schemes[i].scheme) == scheme_bytes &&
+            memcmp(schemes[i].scheme, text, scheme_bytes) == 0)
+            return schemes[i].opens;
+    return NULL;
+}
+
+static sky_status open_tier(sky_cache *c, const char *text, sky_error *error) {
+    size_t scheme_bytes = strcspn(text, ":");
+    opener opens = opener_of(text, scheme_bytes);
+    if (!opens && text[scheme_bytes])
+        return sky_fail(error, SKY_E_SYNTAX,
+                        "%.200s: no store is called '%.*s'; known: mem, disk, sky, sky+udp", text,
+                        scheme_bytes < 40 ? (int)scheme_bytes : 40, text);
+    sky_url url;
+    char plain[sizeof url];
+    sky_ladder ladder = {.count = 0};
+    sky_status status = sky_url_parse(text, &url, error);
+    if (status == SKY_OK)
+        status = take_level(&url, plain, sizeof plain, &ladder, error);
+    if (status != SKY_OK)
+        return status;
+    sky_tier_env env = sky__cache_env(c);
+    sky_tier *tier;
+    status = opens(plain, &env, &tier, error);
+    if (status == SKY_OK && ladder.count > 0 &&
+        (status = sky_coded_tier_open(tier, &ladder, &tier)) != SKY_OK)
+        sky_fail(error, status, "%.200s: %s", text, sky_status_text(status));
+    if (status == SKY_OK)
+        sky__cache_add(c, tier);
+    return status;
+}
+
+/* Two tiers in one folder would take each other's entries for their own, and evict them. */
+static sky_status refuse_twice(const char *const *urls, size_t count, sky_error *error) {
+    sky_url last, other;
+    if (sky_url_parse(urls[count - 1], &last, NULL) != SKY_OK || strcmp(last.scheme, "disk") != 0)
+        return SKY_OK;
+    for (size_t i = 0; i + 1 < count; i++)
+        if (sky_url_parse(urls[i], &other, NULL) == SKY_OK && strcmp(other.scheme, "disk") == 0 &&
+            sky_disk_folder_same(last.path, other.path))
+            return sky_fail(error, SKY_E_PARAM,
+                            "%.200s: another store of this hierarchy is in the same folder; name a "
+                            "folder of its own",
+                            urls[count - 1]);
+    return SKY_OK;
+}
+
+sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
+                          sky_error *error) {
+    if (!out || !urls)
+        return sky_fail(error, SKY_E_PARAM, "sky_cache_open: urls and out must not be NULL");
+    if (url_count == 0 || url_count > SKY_TIERS_MAX)
+        return sky_fail(error, SKY_E_PARAM, "%zu stores given: 1 to %d make a hierarchy", url_count,
+                        SKY_TIERS_MAX);
+    for (size_t i = 0; i < url_count; i++)
+        if (!urls[i])
+            return sky_fail(error, SKY_E_PARAM, "store %zu of %zu is NULL", i + 1, url_count);
+    sky_cache *c;
+    sky_status status = sky__cache_create(NULL, &c);
+    if (status != SKY_OK)
+        return sky_fail(error, status, "a cache could not start: %s", sky_status_text(status));
+    for (size_t i = 0; status == SKY_OK && i < url_count; i++) {
+        status = open_tier(c, urls[i], error);
+        if (status == SKY_OK)
+            status = refuse_twice(urls, i + 1, error);
+    }
+    if (status == SKY_OK) {
+        status = sky__cache_start(c);
+        if (status != SKY_OK)
+            sky_fail(error, status, "the cache's thread could not start: %s",
+                     sky_status_text(status));
+    }
+    if (status != SKY_OK) {
+        sky_cache_close(c);
+        return status;
+    }
+    *out = c;
+    return SKY_OK;
+}
+
+static void stop(sky_cache *c) {
+    sky_mutex_lock(&c->mutex);
+    c->stopping = true;
+    sky__requests_give_up(c);
+    sky_mutex_unlock(&c->mutex);
+    if (c->thread.running) {
+        sky__cache_wake(c);
+        sky_thread_join(&c->thread);
+    }
+    while (!is_over(c))
+        (void)sky__cache_step(c);
+}
+
+static void destroy(sky_cache *c) {
+    if (c->batches)
+        sky_batches_cancel_all(c->batches);
+    for (size_t t = 0; t < c->slot_count; t++)
+        c->slots[t].tier->ops->close(c->slots[t].tier);
+    sky_batches_destroy(c->batches);
+    sky_event_close(c->wake);
+    sky_condition_deinit(&c->quiet);
+    sky_mutex_deinit(&c->mutex);
+    free(c);
+}
+
+void sky__cache_abandon(sky_cache *c) {
+    stop(c);
+    destroy(c);
+}
+
+/* False for NULL, and in a child of fork(), where the cache's threads are not. */
+static bool is_ours(const sky_cache *c) {
+    return c && c->forks == sky_forks();
+}
+
+/* Why a call cannot be served. */
+static sky_status refusal(const sky_cache *c) {
+    return c ? SKY_E_FORKED : SKY_E_PARAM;
+}
+
+void sky_cache_close(sky_cache *c) {
+    if (!is_ours(c))
+        return; /* the parent's threads hold its locks, and its tiers are at work there */
+    if (c->thread.running)
+        (void)sky__cache_settle(c, sky_now() + CLOSE_NS);
+    sky__cache_abandon(c);
+}
+
+/* ---- batches ---- */
+
+sky_status sky_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                      const sky_call *call, sky_batch *out) {
+    if (!is_ours(c) || !out)
+        return refusal(c && out ? c : NULL);
+    return sky__request_submit(c, op, items, item_count, call, false, out);
+}
+
+int sky_event_fd(const sky_cache *c) {
+    return is_ours(c) ? sky_batches_event_fd(c->batches) : -1;
+}
+
+size_t sky_drain(sky_cache *c, sky_batch *done, size_t max) {
+    return is_ours(c) && (done || max == 0) ? sky_batches_drain(c->batches, done, max) : 0;
+}
+
+sky_status sky_wait(sky_cache *c, sky_batch batch, sky_time until) {
+    return is_ours(c) ? sky_batches_wait(c->batches, batch, until) : refusal(c);
+}
+
+void sky__cache_give_up(sky_cache *c, sky_batch batch) {
+    sky_mutex_lock(&c->mutex);
+    sky__request_give_up(c, batch);
+    sky_mutex_unlock(&c->mutex);
+    sky__cache_wake(c);
+}
+
+void sky_cancel(sky_cache *c, sky_batch batch) {
+    if (!is_ours(c))
+        return;
+    sky__cache_give_up(c, batch);
+    sky_batches_cancel(c->batches, batch);
+}
+
+void sky_release(sky_cache *c, sky_lease lease) {
+    if (is_ours(c) && lease.id != 0 && c->slots[0].tier->traits.leases)
+        c->slots[0].tier->ops->release(c->slots[0].tier, lease);
+}
+
+sky_status sky_run(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                   const sky_call *call) {
+    if (!is_ours(c))
+        return refusal(c);
+    sky_batch batch;
+    sky_status status = sky__request_submit(c, op, items, item_count, call, true, &batch);
+    if (status != SKY_OK || batch.id == 0)
+        return status;
+    return sky_batches_wait(c->batches, batch, SKY_TIME_NEVER);
+}
+
+/* Present keys among the next at most PREFIX_KEYS_MAX. */
+static sky_status count_present(sky_cache *c, sky_item *items, size_t count, const sky_call *call,
+                                uint64_t *payload_bytes, size_t *present) {
+    sky_status status = sky_run(c, SKY_OP_HAS, items, count, call);
+    size_t found = 0;
+    for (; status == SKY_OK && found < count && items[found].status == SKY_OK; found++)
+        if (payload_bytes)
+            payload_bytes[found] = items[found].bytes;
+    *present = found;
+    return status;
+}
+
+size_t sky_prefix(sky_cache *c, const sky_key *keys, size_t key_count, const sky_call *call,
+                  uint64_t *payload_bytes) {
+    size_t present = 0, found = PREFIX_KEYS_MAX;
+    sky_item *items = is_ours(c) && keys ? malloc(PREFIX_KEYS_MAX * sizeof *items) : NULL;
+    while (items && present < key_count && found == PREFIX_KEYS_MAX) {
+        size_t left = key_count - present,
+               at_once = left < PREFIX_KEYS_MAX ? left : PREFIX_KEYS_MAX;
+        for (size_t i = 0; i < at_once; i++)
+            items[i] = (sky_item){.key = keys[present + i]};
+        for (size_t i = 1; i < at_once; i++)
+            items[i].parent = keys[present + i - 1]; /* a tier may make use of their order */
+        if (count_present(c, items, at_once, call, payload_bytes ? payload_bytes + present : NULL,
+                          &found) != SKY_OK)
+            break;
+        present += found;
+    }
+    free(items);
+    return present;
+}
+
+/* With the mutex held. */
+static bool is_quiet(const sky_cache *c) {
+    for (size_t t = 0; t < c->slot_count; t++)
+        if (c->slots[t].write_back_count > 0)
+            return false;
+    return c->promotion_count == 0;
+}
+
+bool sky__cache_quiet(sky_cache *c) {
+    sky_mutex_lock(&c->mutex);
+    bool quiet = is_quiet(c);
+    sky_mutex_unlock(&c->mutex);
+    return quiet;
+}
+
+bool sky__cache_settle(sky_cache *c, sky_time until) {
+    sky_mutex_lock(&c->mutex);
+    while (!is_quiet(c) && sky_condition_wait(&c->quiet, &c->mutex, until)) {
+    }
+    bool quiet = is_quiet(c);
+    sky_mutex_unlock(&c->mutex);
+    return quiet;
+}
+
+sky_status sky_flush(sky_cache *c, sky_time until, uint64_t *dropped) {
+    if (!is_ours(c))
+        return refusal(c);
+    bool quiet = sky__cache_settle(c, until);
+    sky_mutex_lock(&c->mutex);
+    sky_status status = c->dropped ? c->dropped_why : SKY_OK;
+    if (dropped)
+        *dropped = c->dropped;
+    c->dropped = 0;
+    sky_mutex_unlock(&c->mutex);
+    return quiet ? status : SKY_E_DEADLINE;
+}
+
+sky_tier *sky__cache_tier(sky_cache *c, size_t place) {
+    return is_ours(c) && place < c->slot_count ? c->slots[place].tier : NULL;
+}
+
+void sky_cache_codec_set(sky_cache *c, const sky_block_codec *codec) {
+    if (!is_ours(c))
+        return;
+    for (size_t t = 0; t < c->slot_count; t++)
+        sky_coded_tier_set(c->slots[t].tier, codec);
+}
+
+/* ---- looking at all tiers ---- */
+
+typedef struct {
+    sky_entry_fn each;
+    void *context;
+    bool stopped;
+} listing;
+
+static bool list_one(void *context, const sky_entry *entry) {
+    listing *l = context;
+    l->stopped = !l->each(l->context, entry);
+    return !l->stopped;
+}
+
+sky_status sky_list(sky_cache *c, sky_entry_fn each, void *context) {
+    if (!is_ours(c) || !each)
+        return refusal(each ? c : NULL);
+    listing l = {each, context, false};
+    sky_status first = SKY_OK;
+    for (size_t t = 0; t < c->slot_count && !l.stopped; t++) {
+        sky_status status = c->slots[t].tier->ops->list(c->slots[t].tier, list_one, &l);
+        first = first == SKY_OK ? status : first;
+    }
+    return first;
+}
+
+sky_status sky_verify(sky_cache *c, sky_verify_report *out) {
+    if (!is_ours(c) || !out)
+        return refusal(out ? c : NULL);
+    sky_verify_report sum = {0};
+    sky_status first = SKY_OK;
+    for (size_t t = 0; t < c->slot_count; t++) {
+        sky_status status = c->slots[t].tier->ops->verify(c->slots[t].tier, &sum);
+        first = first == SKY_OK ? status : first;
+    }
+    if (first == SKY_OK)
+        *out = sum;
+    return first;
+}
+
+size_t sky_tier_count(const sky_cache *c) {
+    return c ? c->slot_count : 0;
+}
+
+sky_status sky_cache_stat(sky_cache *c, size_t tier, sky_tier_stat *out) {
+    if (!is_ours(c) || !out || tier >= c->slot_count)
+        return refusal(out && c && tier < c->slot_count ? c : NULL);
+    sky__slot *s = &c->slots[tier];
+    sky_tier_stat stat = {0};
+    s->tier->ops->stat(s->tier, &stat);
+    sky_mutex_lock(&c->mutex);
+    stat.dropped += s->dropped;
+    stat.late += s->late;
+    if (sky__slot_skipped(c, s)) {
+        stat.failing = true;
+        snprintf(stat.note, sizeof stat.note,
+                 "skipped for %" PRId64 " ms after %" PRIu32 " failures in a row, the last: %s",
+                 (s->retry_at - sky__cache_now(c)) / 1000000, s->failures,
+                 sky_status_text(s->last_failure));
+    }
+    sky_mutex_unlock(&c->mutex);
+    *out = stat;
+    return SKY_OK;
+}

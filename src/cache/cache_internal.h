@@ -1,0 +1,38 @@
+/* Building a cache from tiers instead of URLs, and running it step by step, for tests and
+ * compositions.
+ *
+ *   sky__cache_create(NULL, &c);
+ *   sky__cache_add(c, tier);                                … once for each tier, nearest first
+ *   sky__cache_start(c);                                    then as after sky_cache_open */
+#ifndef SKY_CACHE_INTERNAL_H
+#define SKY_CACHE_INTERNAL_H
+
+#include "store/tier.h"
+
+/* clock: NULL for the system's. Errors: SKY_E_NOMEM, SKY_E_IO */
+sky_status sky__cache_create(const sky_clock *clock, sky_cache **out);
+/* What the next tier is opened with. */
+sky_tier_env sky__cache_env(const sky_cache *cache);
+/* Add the next tier; the cache closes it. At most SKY_TIERS_MAX. */
+void sky__cache_add(sky_cache *cache, sky_tier *tier);
+/* Errors: SKY_E_NOMEM; the cache is then to be closed. At least one tier. */
+sky_status sky__cache_start(sky_cache *cache);
+/* The same without a thread: only sky__cache_step moves what is not done in submit, and calls that
+ * block must not be used. */
+sky_status sky__cache_start_stepped(sky_cache *cache);
+/* All that can be done now; returns when there may be more, or 0 when something moved. */
+sky_time sky__cache_step(sky_cache *cache);
+/* As sky_cancel, but for the waiting: the next step calls back what tiers are at. */
+void sky__cache_give_up(sky_cache *cache, sky_batch batch);
+/* True when nothing is on its way to farther tiers or nearer. */
+bool sky__cache_quiet(sky_cache *cache);
+/* Close at once, as a crash would: what is queued is lost. */
+void sky__cache_abandon(sky_cache *cache);
+
+/* The tier at a place, or NULL. */
+sky_tier *sky__cache_tier(sky_cache *cache, size_t place);
+/* Wait until nothing is on its way. False when `until` came first. What sky_flush tells stays for
+ * the next sky_flush. */
+bool sky__cache_settle(sky_cache *cache, sky_time until);
+
+#endif

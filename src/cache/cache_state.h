@@ -1,0 +1,105 @@
+/* The inside of sky_cache, shared by its files.
+ *
+ *   caller's thread                                      the cache's thread
+ *   submit ─ request ─ nearest tier, at once ─ all hit? done
+ *                         │ the rest                      ┌────────── sub-requests ───────────┐
+ *                         └── by key order ──────────────►│ slot 0: waiting… │ active…        │
+ *   put of a block ── payload ── write-back ─────────────►│ slot 1: waiting… │ active… ─► done │
+ *   a far tier answered ── promotion ────────────────────►│ slot 2: …        │                │
+ *                                                         └───────────────────────────────────┘
+ *   cache.c       the public calls, opening and closing, the thread
+ *   request.c     a caller's batch on its way through the tiers
+ *   promotion.c   bringing payloads from a farther tier to the nearest
+ *   write_back.c  blocks on their way to farther tiers behind the answer
+ *   tier_slot.c   sub-requests to tiers, deadlines, and the tiers' health
+ *   key_order.c   which operation on a key waits for which
+ * Each calls those below it only; the way up is a function pointer in what it was given.
+ *
+ * Concurrency: `mutex` guards everything here; it is never held while a tier is called. Tiers that
+ * answer at once (ops->answer) are called by whichever thread is at work; all others by the cache's
+ * thread only. That thread alone submits, completes and frees sub-requests; others queue them or
+ * mark them given up. */
+#ifndef SKY_CACHE_STATE_H
+#define SKY_CACHE_STATE_H
+
+#include <skymem/cache.h>
+
+#include "base/clock.h"
+#include "cache/key_order.h"
+#include "io/sync.h"
+#include "store/batch.h"
+#include "store/tier.h"
+
+#define SKY__WRITE_BACKS_MAX   1024 /* queued for one tier */
+#define SKY__PROMOTIONS_MAX    256  /* that nobody waits for */
+#define SKY__PRIVATE_BYTES_MAX (16u << 20)
+
+typedef struct sky__sub sky__sub;
+typedef struct sky__request sky__request;
+typedef struct sky__promotion sky__promotion;
+
+typedef struct {
+    sky__sub *first;
+    sky__sub *last;
+} sky__sub_list;
+
+/* A tier in its place in the hierarchy. Health: `failures` sub-requests in a row failed; from three
+ * on the tier is skipped until retry_at, then tried again. */
+typedef struct {
+    sky_tier *tier;
+    sky__sub_list waiting;
+    sky__sub_list waiting_background;
+    sky__sub_list active;
+    size_t active_count;
+    size_t background_count; /* of the active ones */
+    sky_time check_at;       /* no deadline of a sub-request here comes before */
+    bool check_now;          /* one was given up */
+    uint32_t failures;
+    sky_status last_failure;
+    sky_time slowest_ns; /* that a sub-request which ended well took of late */
+    sky_time backoff_ns;
+    sky_time retry_at;
+    size_t write_back_count;
+    uint64_t write_back_bytes;
+    uint64_t write_back_bytes_max;
+    uint64_t dropped; /* writes that it did not take */
+    uint64_t late;    /* items whose time was over before the tier could say so */
+} sky__slot;
+
+struct sky_cache {
+    sky_mutex mutex;
+    sky_condition quiet; /* nothing is written back or promoted any more */
+    const sky_clock *clock;
+    sky_batches *batches;
+    int wake; /* event of the cache's thread */
+    sky_thread thread;
+    bool stopping;
+    uint64_t forks; /* of this process's ancestors and itself, when the cache was opened */
+    sky__slot slots[SKY_TIERS_MAX];
+    size_t slot_count;
+    uint64_t sub_count; /* queued so far */
+    sky__order order;
+    _Atomic uint64_t
+        revocations; /* values that were dropped because another tier has a newer one */
+    sky__request *requests;
+    sky__promotion *promotions;
+    size_t promotion_count; /* of those nobody waits for */
+    uint64_t private_bytes;
+    uint64_t dropped;       /* writes not stored since the last flush */
+    sky_status dropped_why; /* of the last of them */
+};
+
+static inline void sky__cache_wake(sky_cache *c) {
+    sky_event_raise(c->wake);
+}
+
+static inline sky_time sky__cache_now(const sky_cache *c) {
+    return c->clock->now(c->clock);
+}
+
+/* The nearest tier, if it answers at once. */
+static inline bool sky__near_answers(const sky_cache *c) {
+    return c->slots[0].tier->ops->answer != NULL;
+}
+
+#endif

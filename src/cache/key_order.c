@@ -1,0 +1,118 @@
+#include "cache/key_order.h"
+
+#include <assert.h>
+
+#include <skymem/keys.h>
+
+#include "base/bytes.h"
+
+static sky__order_entry **bucket_of(sky__order *o, const sky_key *key) {
+    return &o->buckets[sky_load_u32(key->bytes + 12) % SKY__ORDER_BUCKETS];
+}
+
+static bool is_change(const sky__order_entry *e) {
+    return e->kind == SKY__ORDER_PUT || e->kind == SKY__ORDER_REMOVE;
+}
+
+/* Bytes of a value that a later write replaces. */
+static bool can_be_outdated(const sky__order_entry *e) {
+    return e->kind == SKY__ORDER_PROMOTION || (e->kind == SKY__ORDER_COPY && e->named);
+}
+
+static bool must_wait(const sky__order_entry *later, const sky__order_entry *earlier) {
+    bool change = is_change(earlier), pin = earlier->kind == SKY__ORDER_PIN;
+    bool copy = earlier->kind == SKY__ORDER_COPY;
+    bool storing = can_be_outdated(earlier) && earlier->working;
+    switch (later->kind) {
+    case SKY__ORDER_READ:
+        return change;
+    case SKY__ORDER_PUT: /* a name may be given to a key that was a block's */
+        return change || pin || storing || (later->named && copy && !earlier->named);
+    case SKY__ORDER_REMOVE:
+        return change || pin || storing;
+    case SKY__ORDER_PIN:
+        return change || pin || (copy && !earlier->outdated);
+    default:
+        return false;
+    }
+}
+
+static bool has_to_wait(sky__order *o, const sky__order_entry *entry) {
+    for (const sky__order_entry *e = *bucket_of(o, &entry->key); e != entry; e = e->next)
+        if (sky_key_equal(&e->key, &entry->key) && must_wait(entry, e))
+            return true;
+    return false;
+}
+
+bool sky__order_enter(sky__order *o, sky__order_entry *entry) {
+    sky__order_entry **link = bucket_of(o, &entry->key);
+    entry->next = entry->next_ready = NULL;
+    entry->working = entry->outdated = false;
+    for (; *link; link = &(*link)->next)
+        if (is_change(entry) && can_be_outdated(*link) && sky_key_equal(&(*link)->key, &entry->key))
+            (*link)->outdated = true;
+    *link = entry;
+    entry->waiting = has_to_wait(o, entry);
+    if (is_change(entry))
+        atomic_fetch_add(&o->changes, 1);
+    return !entry->waiting;
+}
+
+void sky__order_follow(sky__order *o, sky__order_entry *copy, sky__order_entry *leader) {
+    (void)o;
+    assert(sky_key_equal(&copy->key, &leader->key) && copy->kind == SKY__ORDER_COPY);
+    copy->next_ready = NULL;
+    copy->working = copy->outdated = copy->waiting = false;
+    copy->next = leader->next;
+    leader->next = copy;
+}
+
+/* Something about the key has changed: who waits may go on now. */
+static void release_waiting(sky__order *o, const sky_key *key) {
+    for (sky__order_entry *e = *bucket_of(o, key); e; e = e->next) {
+        if (!e->waiting || !sky_key_equal(&e->key, key) || has_to_wait(o, e))
+            continue;
+        e->waiting = false;
+        e->next_ready = NULL;
+        *(o->ready_first ? &o->ready_last->next_ready : &o->ready_first) = e;
+        o->ready_last = e;
+    }
+}
+
+void sky__order_leave(sky__order *o, sky__order_entry *entry) {
+    sky__order_entry **link = bucket_of(o, &entry->key);
+    while (*link != entry) {
+        assert(*link);
+        link = &(*link)->next;
+    }
+    *link = entry->next;
+    if (is_change(entry))
+        atomic_fetch_sub(&o->changes, 1);
+    release_waiting(o, &entry->key);
+}
+
+void sky__order_work(sky__order *o, sky__order_entry *entry, bool working) {
+    entry->working = working;
+    if (!working)
+        release_waiting(o, &entry->key);
+}
+
+bool sky__order_changing(const sky__order *o, const sky_key *key) {
+    if (sky__order_quiet(o))
+        return false;
+    const sky__order_entry *e = o->buckets[sky_load_u32(key->bytes + 12) % SKY__ORDER_BUCKETS];
+    while (e && !(is_change(e) && sky_key_equal(&e->key, key)))
+        e = e->next;
+    return e != NULL;
+}
+
+bool sky__order_quiet(const sky__order *o) {
+    return atomic_load(&o->changes) == 0;
+}
+
+sky__order_entry *sky__order_next_ready(sky__order *o) {
+    sky__order_entry *e = o->ready_first;
+    if (e)
+        o->ready_first = e->next_ready;
+    return e;
+}

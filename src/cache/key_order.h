@@ -1,0 +1,77 @@
+/* Keys in flight: which operation on a key waits for which.
+ *
+ *   later \ earlier   put     remove   pin, unpin   copy of a block   copy of a name   promotion
+ *   read              waits   waits    –            –                 –                –
+ *   put               waits   waits    waits        –                 outdates         outdates
+ *   remove            waits   waits    waits        at the tier       outdates         outdates
+ *   pin, unpin        waits   waits    waits        waits             waits            –
+ *   copy, promotion   –       –        –            –                 –                –
+ *
+ * A copy is a write-back to one tier; the copies of a name come from promotions, as puts of names
+ * are not written back. What is outdated carries older bytes: it must not reach a tier any more. A
+ * write waits for it only while it is `working`, which means that a tier is storing its bytes. A
+ * removal follows the copies of blocks tier by tier (tier_slot.h), as it concerns those below the
+ * block too.
+ * Only reads that wait stand here: one that began before a write may see either value.
+ *
+ * All functions but sky__order_quiet are called with the cache's mutex held. Entries belong to
+ * their callers and are linked here from enter to leave. */
+#ifndef SKY_CACHE_KEY_ORDER_H
+#define SKY_CACHE_KEY_ORDER_H
+
+#include <stdatomic.h>
+
+#include <skymem/cache.h>
+
+#define SKY__ORDER_BUCKETS 1024u
+
+typedef enum {
+    SKY__ORDER_READ,
+    SKY__ORDER_PUT,
+    SKY__ORDER_REMOVE,
+    SKY__ORDER_PIN, /* and unpin */
+    SKY__ORDER_COPY,
+    SKY__ORDER_PROMOTION,
+} sky__order_kind;
+
+typedef struct sky__order_entry {
+    struct sky__order_entry *next; /* in its bucket, earliest first */
+    struct sky__order_entry *next_ready;
+    sky_key key;
+    sky__order_kind kind;
+    bool named;    /* a put, a copy: its key has a name, so that its value may change */
+    bool working;  /* see above; set by the owner through sky__order_work */
+    bool waiting;  /* for an earlier entry */
+    bool outdated; /* by a later entry */
+    /* Called on the cache's thread, without the mutex, when an entry that had to wait may go on. */
+    void (*go)(sky_cache *cache, struct sky__order_entry *entry);
+    void *owner;
+} sky__order_entry;
+
+typedef struct {
+    sky__order_entry *buckets[SKY__ORDER_BUCKETS];
+    sky__order_entry *ready_first, *ready_last; /* they waited, and may go on */
+    _Atomic size_t changes;                     /* puts and removes that are not over */
+} sky__order;
+
+/* Line an entry up behind the earlier ones of its key; key, kind, named, go and owner are set.
+ * False when it must wait for `go`. */
+bool sky__order_enter(sky__order *o, sky__order_entry *entry);
+/* The same for a copy, which takes the place right behind `leader`, whose bytes it carries: what
+ * came after the leader comes after the copy too. */
+void sky__order_follow(sky__order *o, sky__order_entry *copy, sky__order_entry *leader);
+/* The operation is over. */
+void sky__order_leave(sky__order *o, sky__order_entry *entry);
+/* A copy or promotion begins or stops to store its bytes. */
+void sky__order_work(sky__order *o, sky__order_entry *entry, bool working);
+
+/* True when a put or remove of the key is not over. */
+bool sky__order_changing(const sky__order *o, const sky_key *key);
+/* True when no put or remove at all is under way. Without the mutex: as of some moment during the
+ * call. */
+bool sky__order_quiet(const sky__order *o);
+
+/* The next entry whose `go` is due, or NULL. */
+sky__order_entry *sky__order_next_ready(sky__order *o);
+
+#endif

@@ -1,0 +1,238 @@
+#include "cache/promotion.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <skymem/keys.h>
+
+typedef enum { LOOK_NEAR, LOOK, LOAD, FILL } stage;
+
+struct sky__promotion {
+    sky__sub sub;
+    sky__order_entry order;
+    sky__promotion *next;
+    sky__promotion_waiter waiter;
+    stage stage;
+    uint32_t tiers; /* as sky_call's */
+    uint8_t from;
+    bool starved;   /* waits for room to LOAD */
+    bool grown;     /* it was larger than it looked, and is looked at once more */
+    uint64_t bytes; /* 0: not known yet */
+    uint8_t *buffer;
+    sky_status verdict;
+    sky_item item;
+    sky_span span;
+    char name[];
+};
+
+static bool takes_part(const sky__promotion *p, uint8_t tier) {
+    return p->tiers == 0 || (p->tiers >> tier & 1);
+}
+
+/* The payload is here, and in the nearest tier unless that refused it. */
+static void copy_between(sky_cache *c, sky__promotion *p) {
+    if (p->from <= 1)
+        return;
+    sky__payload *payload = NULL;
+    if (p->item.status == SKY_OK && c->slots[0].tier->traits.leases)
+        (void)sky__payload_lease(c, &p->item, &p->sub.call, &payload);
+    if (!payload)
+        (void)sky__payload_copy(c, &p->item, &p->sub.call, &payload);
+    for (uint8_t t = 1; payload && t < p->from; t++)
+        if (takes_part(p, t))
+            (void)sky__write_back(c, payload, t, &p->order);
+    sky__payload_drop(c, payload);
+}
+
+static void free_buffer(sky_cache *c, sky__promotion *p) {
+    if (p->buffer)
+        sky__private_give(c, p->bytes);
+    free(p->buffer);
+    p->buffer = NULL;
+    p->bytes = 0;
+}
+
+static void end(sky_cache *c, sky__promotion *p, sky_status status) {
+    sky_mutex_lock(&c->mutex);
+    sky__promotion **link = &c->promotions;
+    while (*link != p)
+        link = &(*link)->next;
+    *link = p->next;
+    if (p->order.outdated) /* the nearest tier has the last word */
+        status = sky__near_answers(c) ? SKY_OK : SKY_MISS;
+    sky__order_leave(&c->order, &p->order);
+    c->promotion_count -= p->waiter.owner == NULL;
+    if (c->promotion_count == 0)
+        sky_condition_broadcast(&c->quiet);
+    free_buffer(c, p);
+    sky_mutex_unlock(&c->mutex);
+    if (p->waiter.owner)
+        p->waiter.done(c, p->waiter.owner, p->waiter.item, status);
+    free(p);
+}
+
+/* Send it to a tier. With the mutex held. */
+static void go(sky_cache *c, sky__promotion *p, stage next, uint8_t tier, sky_op op) {
+    p->stage = next;
+    p->sub.tier = tier;
+    p->sub.op = op;
+    p->sub.order = next == FILL ? &p->order : NULL; /* what is only read may be read to its end */
+    p->sub.when_idle = !p->waiter.owner && (next == LOOK || next == LOAD);
+    sky__slot_queue(c, &p->sub);
+}
+
+/* With the mutex held. */
+static void look(sky_cache *c, sky__promotion *p) {
+    if (p->bytes > 0)
+        p->starved = true; /* its size is known already */
+    else
+        go(c, p, LOOK, p->from, SKY_OP_HAS);
+}
+
+/* The tier does not have it, or not intact: the next one, or the end. */
+static void look_further(sky_cache *c, sky__promotion *p) {
+    sky_status status = p->item.status;
+    if (p->verdict == SKY_MISS || status == SKY_E_CORRUPT)
+        p->verdict = status;
+    sky_mutex_lock(&c->mutex);
+    free_buffer(c, p);
+    do
+        p->from++;
+    while (p->from < c->slot_count && !takes_part(p, p->from));
+    bool more = p->from < c->slot_count && !p->sub.given_up;
+    if (more)
+        look(c, p);
+    sky_mutex_unlock(&c->mutex);
+    if (!more)
+        end(c, p, p->verdict);
+}
+
+static void fill(sky_cache *c, sky__promotion *p) {
+    p->span = (sky_span){p->buffer, p->item.bytes};
+    p->sub.call.ttl_s = p->item.ttl_s; /* a copy lives no longer than what it was made of */
+    sky_mutex_lock(&c->mutex);
+    go(c, p, FILL, 0, SKY_OP_PUT);
+    sky_mutex_unlock(&c->mutex);
+}
+
+static void look_again(sky_cache *c, sky__promotion *p) {
+    sky_mutex_lock(&c->mutex);
+    p->grown = true;
+    free_buffer(c, p);
+    look(c, p);
+    sky_mutex_unlock(&c->mutex);
+}
+
+static void want_room(sky_cache *c, sky__promotion *p) {
+    sky_mutex_lock(&c->mutex);
+    p->bytes = p->item.bytes;
+    p->starved = true;
+    sky_mutex_unlock(&c->mutex);
+}
+
+static void step_done(sky_cache *c, sky__sub *sub) {
+    sky__promotion *p = (sky__promotion *)sub;
+    sky_status status = p->item.status;
+    if (p->stage == FILL && status != SKY_E_CANCELLED)
+        copy_between(c, p);
+    if (p->stage == FILL || (p->stage == LOOK_NEAR && status == SKY_OK) ||
+        status == SKY_E_CANCELLED) {
+        end(c, p, status);
+    } else if (p->stage == LOOK_NEAR) {
+        sky_mutex_lock(&c->mutex);
+        look(c, p);
+        sky_mutex_unlock(&c->mutex);
+    } else if (p->stage == LOAD && status == SKY_E_DST_SMALL && !p->grown) {
+        look_again(c, p);
+    } else if (status != SKY_OK) {
+        look_further(c, p);
+    } else if (p->stage == LOOK) {
+        want_room(c, p);
+    } else {
+        fill(c, p);
+    }
+}
+
+static bool is_under_way(const sky_cache *c, const sky_key *key) {
+    for (const sky__promotion *p = c->promotions; p; p = p->next)
+        if (sky_key_equal(&p->item.key, key))
+            return true;
+    return false;
+}
+
+static sky__promotion *promotion_create(const sky_item *item, const sky_call *call, uint8_t from,
+                                        const sky__promotion_waiter *waiter) {
+    size_t name_bytes = item->name && item->name_bytes <= SKY_NAME_BYTES_MAX ? item->name_bytes : 0;
+    sky__promotion *p = malloc(sizeof *p + name_bytes);
+    if (!p)
+        return NULL;
+    *p = (sky__promotion){.sub = {.background = waiter == NULL,
+                                  .call = {.deadline_ns = call->deadline_ns},
+                                  .items = &p->item,
+                                  .item_count = 1,
+                                  .done = step_done},
+                          .order = {.key = item->key, .kind = SKY__ORDER_PROMOTION},
+                          .tiers = call->tiers,
+                          .from = from,
+                          .verdict = SKY_MISS,
+                          .item = {.key = item->key,
+                                   .parent = item->parent,
+                                   .name = name_bytes ? p->name : NULL,
+                                   .name_bytes = name_bytes,
+                                   .spans = &p->span,
+                                   .span_count = 1}};
+    if (name_bytes)
+        memcpy(p->name, item->name, name_bytes);
+    bool whole = item->range.offset == 0 &&
+                 (item->range.bytes == 0 || item->range.bytes == SKY_ALL);
+    if (waiter)
+        p->waiter = *waiter;
+    else if (whole)
+        p->bytes = item->bytes;
+    return p;
+}
+
+sky_status sky__promotion_start(sky_cache *c, const sky_item *item, const sky_call *call,
+                                uint8_t from, const sky__promotion_waiter *waiter) {
+    if (!waiter && (c->promotion_count == SKY__PROMOTIONS_MAX || is_under_way(c, &item->key) ||
+                    sky__order_changing(&c->order, &item->key)))
+        return SKY_E_BUSY;
+    sky__promotion *p = promotion_create(item, call, from, waiter);
+    if (!p)
+        return SKY_E_NOMEM;
+    sky__order_enter(&c->order, &p->order);
+    p->next = c->promotions;
+    c->promotions = p;
+    c->promotion_count += waiter == NULL;
+    if (waiter)
+        look(c, p);
+    else
+        go(c, p, LOOK_NEAR, 0, SKY_OP_HAS);
+    return SKY_OK;
+}
+
+void sky__promotion_give_up(sky_cache *c, const void *owner) {
+    for (sky__promotion *p = c->promotions; p; p = p->next)
+        if (p->waiter.owner == owner)
+            sky__slot_give_up(c, &p->sub);
+}
+
+bool sky__promotion_step(sky_cache *c) {
+    bool moved = false;
+    for (sky__promotion *p = c->promotions; p; p = p->next) {
+        if (!p->starved)
+            continue;
+        bool over = c->stopping || p->order.outdated || p->sub.given_up;
+        if (!over && !sky__private_take(c, p->bytes))
+            continue;
+        p->starved = false;
+        p->buffer = over ? NULL : malloc(p->bytes ? p->bytes : 1);
+        if (!over && !p->buffer)
+            sky__private_give(c, p->bytes);
+        p->sub.given_up |= !p->buffer; /* ends on its way */
+        p->span = (sky_span){p->buffer, p->bytes};
+        go(c, p, LOAD, p->from, SKY_OP_GET);
+        moved = true;
+    }
+    return moved;
+}

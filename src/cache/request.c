@@ -1,0 +1,142 @@
+#include "cache/request.h"
+
+#include <stdlib.h>
+
+#include "cache/promotion.h"
+#include "cache/request_state.h"
+
+static bool takes_no_tier(const sky_cache *c, const sky_call *call) {
+    uint32_t all = (1u << c->slot_count) - 1;
+    return call->tiers != 0 && (call->tiers & all) == 0;
+}
+
+static sky_status check(const sky_cache *c, sky_op op, const sky_item *items, size_t item_count,
+                        const sky_call *call) {
+    if (!items || item_count < 1 || item_count > SKY_BATCH_ITEMS_MAX || op < SKY_OP_HAS ||
+        op > SKY_OP_LEASE || takes_no_tier(c, call))
+        return SKY_E_PARAM;
+    for (size_t i = 0; i < item_count; i++)
+        if (!items[i].spans && items[i].span_count > 0)
+            return SKY_E_PARAM;
+    if (call->event_fd > 0 && !sky_event_valid(call->event_fd))
+        return SKY_E_PARAM;
+    return SKY_OK;
+}
+
+static const sky__way *way_of(sky_op op, const sky_call *call) {
+    if (op == SKY_OP_PUT)
+        return &sky__way_put;
+    bool all = op == SKY_OP_REMOVE || op == SKY_OP_PIN || op == SKY_OP_UNPIN ||
+               (op == SKY_OP_PREFETCH && call->at_ms);
+    return all ? &sky__way_all : &sky__way_read;
+}
+
+/* Have the nearest tier answer reads straight into the caller's items. False when it is not asked:
+ * it does not answer at once, or a key may be under change. */
+static bool ask_near(const sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                     const sky_call *call) {
+    bool reads = op == SKY_OP_GET || op == SKY_OP_HAS;
+    bool part = call->tiers == 0 || (call->tiers & 1);
+    if (!reads || !part || !sky__near_answers(c) || !sky__order_quiet(&c->order))
+        return false;
+    sky__slot_answer(&c->slots[0], op, items, item_count, call);
+    return true;
+}
+
+static bool all_ok(const sky_item *items, size_t item_count) {
+    size_t i = 0;
+    while (i < item_count && items[i].status == SKY_OK)
+        i++;
+    return i == item_count;
+}
+
+static sky_status open_batch(sky_cache *c, sky_item *items, bool kept, sky__request *r) {
+    /* A lease must not be lost between being handed out and the deadline: sky__requests_expire. */
+    sky_time deadline = r->op == SKY_OP_LEASE ? 0 : r->call.deadline_ns;
+    int event = r->call.event_fd;
+    if (kept || event > 0)
+        return sky_batches_open_kept(c->batches, items, r->item_count, deadline, event, &r->batch);
+    return sky_batches_open(c->batches, items, r->item_count, deadline, &r->batch);
+}
+
+static void link_request(sky_cache *c, sky__request *r) {
+    sky_mutex_lock(&c->mutex);
+    r->next = c->requests;
+    c->requests = r;
+    sky_mutex_unlock(&c->mutex);
+}
+
+sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                               const sky_call *call, bool kept, sky_batch *out) {
+    static const sky_call plain;
+    call = call ? call : &plain;
+    sky_status status = check(c, op, items, item_count, call);
+    if (status != SKY_OK)
+        return status;
+    uint64_t revocations = atomic_load(&c->revocations);
+    bool asked = ask_near(c, op, items, item_count, call);
+    if (asked && kept && call->event_fd <= 0 && all_ok(items, item_count)) {
+        *out = (sky_batch){0};
+        return SKY_OK;
+    }
+    sky__request *r;
+    status = sky__request_create(op, items, item_count, call, &r);
+    if (status != SKY_OK)
+        return status;
+    status = open_batch(c, items, kept, r);
+    if (status != SKY_OK) {
+        free(r);
+        return status;
+    }
+    *out = r->batch;
+    r->way = way_of(op, call);
+    for (size_t i = 0; i < item_count; i++) {
+        r->picked[i] = (uint32_t)i;
+        r->progress[i].revocations = revocations;
+        if (!asked)
+            r->items[i].status = SKY_PENDING;
+        if (op == SKY_OP_LEASE) { /* a miss must not show what an earlier call lent */
+            items[i].view = (sky_span){0};
+            items[i].lease = (sky_lease){0};
+        }
+    }
+    link_request(c, r);
+    r->way->begin(c, r, item_count);
+    sky__request_drop(c, r);
+    return SKY_OK;
+}
+
+/* ---- giving up ---- */
+
+static void give_up(sky_cache *c, sky__request *r) {
+    r->given_up = true;
+    sky__promotion_give_up(c, r);
+    sky__slots_give_up(c, r->batch);
+}
+
+void sky__request_give_up(sky_cache *c, sky_batch batch) {
+    for (sky__request *r = c->requests; r; r = r->next)
+        if (r->batch.id == batch.id)
+            give_up(c, r);
+}
+
+void sky__requests_give_up(sky_cache *c) {
+    for (sky__request *r = c->requests; r; r = r->next)
+        give_up(c, r);
+}
+
+sky_time sky__requests_expire(sky_cache *c) {
+    sky_time next = SKY_TIME_NEVER, now = sky__cache_now(c);
+    for (sky__request *r = c->requests; r; r = r->next) {
+        if (r->op != SKY_OP_LEASE || r->call.deadline_ns == 0 || r->given_up)
+            continue;
+        if (now < r->call.deadline_ns) {
+            next = r->call.deadline_ns < next ? r->call.deadline_ns : next;
+            continue;
+        }
+        r->given_up = true;
+        for (size_t i = 0; i < r->item_count; i++)
+            sky_batches_finish(c->batches, r->batch, i, SKY_E_DEADLINE, 0, SKY_TIER_NONE);
+    }
+    return next;
+}

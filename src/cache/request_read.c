@@ -1,0 +1,218 @@
+/* Get and has: from tier to tier until one answers. Prefetch and lease: the nearest tier, to which
+ * a promotion brings what it lacks.
+ *
+ * An item whose key is being written waits for that; nothing waits for a read. */
+#include <stdlib.h>
+
+#include "cache/promotion.h"
+#include "cache/request_state.h"
+
+static bool moves_nearer(const sky__request *r) {
+    return r->op == SKY_OP_PREFETCH || r->op == SKY_OP_LEASE;
+}
+
+static void finish_read(sky_cache *c, sky__request *r, size_t i, const sky_item *answer,
+                        uint8_t tier) {
+    bool answered = answer->status == SKY_OK;
+    sky_batches_tell_ttl(c->batches, r->batch, i, answer->ttl_s);
+    sky_batches_tell_pinned(c->batches, r->batch, i, answer->pinned);
+    sky_batches_finish_coded(c->batches, r->batch, i, answer->status, answered ? answer->bytes : 0,
+                             answered ? tier : SKY_TIER_NONE, answered ? answer->coding : 0);
+}
+
+/* Hand out a lease, or return it when nobody wants it any more. */
+static void finish_lease(sky_cache *c, sky__request *r, size_t i, const sky_item *answer) {
+    sky_mutex_lock(&c->mutex); /* so that giving up comes before or after, not in between */
+    sky_item *item = r->given_up ? NULL : sky_batches_enter(c->batches, r->batch, i);
+    if (item) {
+        item->view = answer->view;
+        item->lease = answer->lease;
+        sky_batches_leave(c->batches, r->batch);
+        sky_batches_finish(c->batches, r->batch, i, SKY_OK, answer->bytes, 0);
+    }
+    sky_mutex_unlock(&c->mutex);
+    if (!item)
+        c->slots[0].tier->ops->release(c->slots[0].tier, answer->lease);
+}
+
+/* The first tier from `tier` on that takes part; slot_count when there is none. */
+static size_t next_tier(const sky_cache *c, const sky__request *r, size_t tier) {
+    uint8_t tiers = sky__request_tiers(c, r);
+    while (tier < c->slot_count && !(tiers >> tier & 1))
+        tier++;
+    return tier;
+}
+
+static void resume(sky_cache *c, sky__request *r, size_t i);
+
+/* No tier has it. But a put may have moved it, while this read was on its way, from a tier not yet
+ * asked to one asked before: then everything is asked again. */
+static void end_item(sky_cache *c, sky__request *r, size_t i) {
+    sky__progress *p = &r->progress[i];
+    bool again = false, waits = false;
+    if (p->verdict == SKY_MISS && atomic_load(&c->revocations) != p->revocations) {
+        sky_mutex_lock(&c->mutex);
+        again = !r->given_up;
+        p->revocations = atomic_load(&c->revocations);
+        waits = again && sky__order_changing(&c->order, &r->items[i].key) &&
+                !sky__item_enter(c, r, i, SKY__ORDER_READ);
+        sky_mutex_unlock(&c->mutex);
+    }
+    if (!again)
+        sky__item_finish_noted(c, r, i);
+    else if (!waits)
+        resume(c, r, i);
+}
+
+/* Send items to the next tier that takes part, or end them. */
+static void send_on(sky_cache *c, sky__request *r, size_t tier, const uint32_t *origin,
+                    size_t count) {
+    tier = next_tier(c, r, tier);
+    if (tier < c->slot_count) {
+        sky__request_send(c, r, tier, r->op, origin, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        end_item(c, r, origin[i]);
+}
+
+/* Bring what a far tier had nearer. */
+static void promote(sky_cache *c, const sky__request *r, uint8_t tier, const sky__part *part) {
+    if (r->op != SKY_OP_GET || tier == 0 || !(sky__request_tiers(c, r) & 1))
+        return;
+    sky_mutex_lock(&c->mutex);
+    for (size_t i = 0; i < part->sub.item_count; i++)
+        if (part->items[i].status == SKY_OK)
+            (void)sky__promotion_start(c, &part->items[i], &r->call, tier, NULL);
+    sky_mutex_unlock(&c->mutex);
+}
+
+/* ---- the nearest tier ---- */
+
+static void promoted(sky_cache *c, void *owner, size_t item, sky_status status) {
+    sky__request *r = owner;
+    sky_item answer = r->items[item];
+    answer.status = status;
+    answer.bytes = 0;
+    if (status == SKY_OK && sky__near_answers(c))
+        sky__slot_answer(&c->slots[0], r->op, &answer, 1, NULL);
+    if (r->op == SKY_OP_LEASE && answer.status == SKY_OK)
+        finish_lease(c, r, item, &answer);
+    else
+        sky__item_finish(c, r, item, answer.status, answer.bytes, 0);
+    sky__request_drop(c, r);
+}
+
+/* What the nearest tier lacks is fetched from the others, unless the key is being written now: then
+ * that comes first. */
+static void fetch(sky_cache *c, sky__request *r, size_t i) {
+    const sky__promotion_waiter waiter = {promoted, r, i};
+    size_t from = next_tier(c, r, 1);
+    sky_status status = SKY_OK;
+    sky_mutex_lock(&c->mutex);
+    bool waits = sky__order_changing(&c->order, &r->items[i].key) &&
+                 !sky__item_enter(c, r, i, SKY__ORDER_READ);
+    if (!waits) {
+        status = sky__promotion_start(c, &r->items[i], &r->call, (uint8_t)from, &waiter);
+        r->refs += status == SKY_OK;
+    }
+    sky_mutex_unlock(&c->mutex);
+    if (status != SKY_OK)
+        sky__item_finish(c, r, i, status, 0, SKY_TIER_NONE);
+    sky__cache_wake(c);
+}
+
+/* The nearest tier has answered about item i. True when the item goes on to the next tier. */
+static bool take_near_answer(sky_cache *c, sky__request *r, size_t i, const sky_item *answer) {
+    if (r->op == SKY_OP_LEASE && answer->status == SKY_OK) {
+        finish_lease(c, r, i, answer);
+    } else if (sky__request_is_final(c, r, answer->status)) {
+        finish_read(c, r, i, answer, 0);
+    } else if (!moves_nearer(r)) {
+        sky__item_note(r, i, answer, 0);
+        return true;
+    } else if (next_tier(c, r, 1) == c->slot_count) {
+        sky__item_finish(c, r, i, answer->status, 0, SKY_TIER_NONE);
+    } else {
+        fetch(c, r, i);
+    }
+    return false;
+}
+
+/* Ask the nearest tier for item i. True when the item goes on to the next one. */
+static bool ask_near(sky_cache *c, sky__request *r, size_t i) {
+    if (!sky_batches_enter(c->batches, r->batch, i))
+        return false; /* nobody listens any more */
+    sky__slot_answer(&c->slots[0], r->op, &r->items[i], 1, &r->call);
+    sky_batches_leave(c->batches, r->batch);
+    return take_near_answer(c, r, i, &r->items[i]);
+}
+
+static void answered(sky_cache *c, sky__request *r, sky__part *part) {
+    uint8_t tier = part->sub.tier;
+    size_t left = 0;
+    promote(c, r, tier, part);
+    for (size_t n = 0; n < part->sub.item_count; n++) {
+        uint32_t i = part->origin[n];
+        const sky_item *answer = &part->items[n];
+        if (moves_nearer(r)) {
+            (void)take_near_answer(c, r, i, answer);
+        } else if (sky__request_is_final(c, r, answer->status)) {
+            finish_read(c, r, i, answer, tier);
+        } else {
+            sky__item_note(r, i, answer, tier);
+            part->origin[left++] = i;
+        }
+    }
+    if (left > 0)
+        send_on(c, r, tier + 1u, part->origin, left);
+}
+
+static void resume(sky_cache *c, sky__request *r, size_t i) {
+    const uint32_t origin = (uint32_t)i;
+    sky__item_leave(c, r, i); /* nothing waits for a read */
+    if (!sky__request_asks_near(c, r))
+        send_on(c, r, 0, &origin, 1);
+    else if (ask_near(c, r, i))
+        send_on(c, r, 1, &origin, 1);
+}
+
+/* Items whose keys are being written wait; the number of the others, which stay in r->picked. */
+static size_t hold_back(sky_cache *c, sky__request *r, size_t count) {
+    size_t left = 0;
+    if (sky__order_quiet(&c->order))
+        return count;
+    sky_mutex_lock(&c->mutex);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = r->picked[i];
+        if (sky__request_is_final(c, r, r->items[at].status) ||
+            !sky__order_changing(&c->order, &r->items[at].key) ||
+            sky__item_enter(c, r, at, SKY__ORDER_READ))
+            r->picked[left++] = at;
+    }
+    sky_mutex_unlock(&c->mutex);
+    return left;
+}
+
+/* An item that is not SKY_PENDING was answered by the nearest tier before the request was made. */
+static void begin(sky_cache *c, sky__request *r, size_t count) {
+    bool near = sky__request_asks_near(c, r);
+    bool can = near || r->op == SKY_OP_PREFETCH;
+    if (moves_nearer(r) && (!can || !(sky__request_tiers(c, r) & 1))) {
+        for (size_t i = 0; i < count; i++)
+            sky__item_finish(c, r, r->picked[i], SKY_E_UNSUPPORTED, 0, SKY_TIER_NONE);
+        return;
+    }
+    size_t left = 0;
+    count = hold_back(c, r, count);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = r->picked[i];
+        bool asked = r->items[at].status != SKY_PENDING;
+        if (!near || (asked ? take_near_answer(c, r, at, &r->items[at]) : ask_near(c, r, at)))
+            r->picked[left++] = at;
+    }
+    if (left > 0)
+        send_on(c, r, near ? 1 : 0, r->picked, left);
+}
+
+const sky__way sky__way_read = {begin, resume, answered};

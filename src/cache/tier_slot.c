@@ -1,0 +1,330 @@
+#include "cache/tier_slot.h"
+
+#define ACTIVE_MAX            64              /* at one tier, for callers */
+#define BACKGROUND_ACTIVE_MAX 4               /* at one tier, for everything else */
+#define PATIENCE_NS           SKY_SECONDS(60) /* with a tier, when the caller set no deadline */
+#define FAILURES_MAX          3
+#define BACKOFF_MIN_NS        SKY_SECONDS(1)
+#define BACKOFF_MAX_NS        SKY_SECONDS(30)
+/* A late sub-request counts against its tier when it had so many times what others took there, or
+ * the second value while none has ended well. */
+#define LATE_SLACK      4
+#define LATE_KNOWN_NS   SKY_MS(50)
+#define LATE_FIRST_NS   SKY_SECONDS(1)
+#define DRAINED_AT_ONCE 64
+
+/* ---- lists ---- */
+
+static void append(sky__sub_list *l, sky__sub *sub) {
+    sub->next = NULL;
+    *(l->first ? &l->last->next : &l->first) = sub;
+    l->last = sub;
+}
+
+static void take_out(sky__sub_list *l, sky__sub *sub) {
+    sky__sub *before = NULL;
+    for (sky__sub *at = l->first; at != sub; at = at->next)
+        before = at;
+    *(before ? &before->next : &l->first) = sub->next;
+    if (l->last == sub)
+        l->last = before;
+    sub->next = NULL;
+}
+
+static void look_by(sky__slot *s, sky_time at) {
+    if (at != 0 && at < s->check_at)
+        s->check_at = at;
+}
+
+void sky__slot_queue(sky_cache *c, sky__sub *sub) {
+    sky__slot *s = &c->slots[sub->tier];
+    sub->active = false;
+    sub->number = ++c->sub_count;
+    sub->given_up |= c->stopping;
+    if (sub->background) /* its time runs from its start */
+        sub->call.deadline_ns = 0;
+    look_by(s, sub->call.deadline_ns);
+    s->check_now |= sub->given_up;
+    append(sub->background ? &s->waiting_background : &s->waiting, sub);
+}
+
+void sky__slot_give_up(sky_cache *c, sky__sub *sub) {
+    sub->given_up = true;
+    c->slots[sub->tier].check_now = true;
+}
+
+void sky__slots_give_up(sky_cache *c, sky_batch caller) {
+    for (size_t t = 0; t < c->slot_count; t++) {
+        sky__sub *const lists[] = {c->slots[t].waiting.first, c->slots[t].active.first};
+        for (size_t l = 0; l < 2; l++)
+            for (sky__sub *sub = lists[l]; sub; sub = sub->next)
+                if (sub->caller.id == caller.id)
+                    sky__slot_give_up(c, sub);
+    }
+}
+
+void sky__slots_check(sky_cache *c) {
+    for (size_t t = 0; t < c->slot_count; t++)
+        c->slots[t].check_now = true;
+}
+
+/* ---- which is next ---- */
+
+/* A write for the background was queued before and is not over. Reads for a promotion bring nothing
+ * to the tier. */
+static bool has_write_before(const sky__sub_list *l, const sky__sub *removal) {
+    for (const sky__sub *sub = l->first; sub; sub = sub->next)
+        if (sub->background && sub->op == SKY_OP_PUT && sub->number < removal->number)
+            return true;
+    return false;
+}
+
+static bool may_start(const sky__slot *s, const sky__sub *sub, bool idle) {
+    if (sub->when_idle && !idle)
+        return false;
+    return sub->op != SKY_OP_REMOVE ||
+           (!has_write_before(&s->waiting_background, sub) && !has_write_before(&s->active, sub));
+}
+
+static bool is_given_up(const sky__sub *sub) {
+    return sub->given_up || (sub->order && sub->order->outdated);
+}
+
+static bool is_over(const sky__sub *sub, sky_time now) {
+    return is_given_up(sub) || (sub->call.deadline_ns != 0 && now >= sub->call.deadline_ns);
+}
+
+static sky__sub *first_over(const sky__sub_list *l, sky_time now) {
+    sky__sub *sub = l->first;
+    while (sub && !is_over(sub, now))
+        sub = sub->next;
+    return sub;
+}
+
+static sky__sub *first_ready(const sky__slot *s, const sky__sub_list *l, bool idle) {
+    sky__sub *sub = l->first;
+    while (sub && !may_start(s, sub, idle))
+        sub = sub->next;
+    return sub;
+}
+
+/* The next sub-request to start, or NULL. */
+static sky__sub *next_ready(const sky__slot *s) {
+    sky__sub *sub = NULL;
+    if (s->active_count - s->background_count < ACTIVE_MAX)
+        sub = first_ready(s, &s->waiting, true);
+    bool idle = !s->waiting.first && s->active_count == s->background_count;
+    if (!sub && s->background_count < BACKGROUND_ACTIVE_MAX)
+        sub = first_ready(s, &s->waiting_background, idle);
+    return sub;
+}
+
+/* ---- health ---- */
+
+bool sky__slot_skipped(const sky_cache *c, const sky__slot *s) {
+    return s->failures >= FAILURES_MAX && sky__cache_now(c) < s->retry_at;
+}
+
+/* What was asked for with too little time says nothing against a tier that has time. */
+static bool had_time(const sky__slot *s, sky_time took) {
+    if (s->slowest_ns == 0)
+        return took >= LATE_FIRST_NS;
+    return took >= LATE_KNOWN_NS && took >= LATE_SLACK * s->slowest_ns;
+}
+
+/* What a sub-request says about its tier: SKY_OK, a failure, or SKY_PENDING for nothing. */
+static sky_status symptom(const sky__slot *s, const sky__sub *sub, sky_time took) {
+    sky_status found = SKY_PENDING;
+    for (size_t i = 0; i < sub->item_count; i++) {
+        sky_status status = sub->items[i].status;
+        if (status == SKY_E_IO || status == SKY_E_DENIED || status == SKY_E_NOMEM)
+            return status;
+        if (status == SKY_E_DEADLINE && had_time(s, took))
+            return status;
+        if (status != SKY_E_CANCELLED && status != SKY_E_DEADLINE && status != SKY_E_BUSY)
+            found = SKY_OK;
+    }
+    return found;
+}
+
+static void count_failure(const sky_cache *c, sky__slot *s, sky_status failure) {
+    s->last_failure = failure;
+    if (++s->failures < FAILURES_MAX)
+        return;
+    sky_time now = sky__cache_now(c);
+    if (s->failures == FAILURES_MAX)
+        s->backoff_ns = BACKOFF_MIN_NS;
+    else if (now >= s->retry_at) /* one round of failures doubles it once */
+        s->backoff_ns = s->backoff_ns * 2 < BACKOFF_MAX_NS ? s->backoff_ns * 2 : BACKOFF_MAX_NS;
+    s->retry_at = now + s->backoff_ns;
+}
+
+static void examine(const sky_cache *c, sky__slot *s, const sky__sub *sub) {
+    sky_time took = sky__cache_now(c) - sub->started_at;
+    sky_status found = symptom(s, sub, took);
+    if (found == SKY_OK) {
+        sky_time faded = s->slowest_ns - s->slowest_ns / 16;
+        s->slowest_ns = took > faded ? took : faded;
+        s->slowest_ns += s->slowest_ns == 0;
+        s->failures = 0;
+    } else if (found < 0) {
+        count_failure(c, s, found);
+    }
+}
+
+/* ---- a sub-request's way; all with the mutex held, released around what is outside ---- */
+
+static void tell_all(sky__sub *sub, sky_status status) {
+    for (size_t i = 0; i < sub->item_count; i++)
+        sub->items[i].status = status;
+}
+
+static void end_sub(sky_cache *c, sky__sub *sub) {
+    sky_mutex_unlock(&c->mutex);
+    sub->done(c, sub);
+    sky_mutex_lock(&c->mutex);
+}
+
+/* The tier has answered, or was told to forget it: its buffers are free. */
+static void finish_active(sky_cache *c, sky__sub *sub) {
+    sky__slot *s = &c->slots[sub->tier];
+    examine(c, s, sub);
+    take_out(&s->active, sub);
+    s->active_count--;
+    s->background_count -= sub->background;
+    sub->active = false;
+    if (sub->order)
+        sky__order_work(&c->order, sub->order, false);
+    if (sub->caller.id)
+        sky_batches_leave(c->batches, sub->caller);
+    end_sub(c, sub);
+}
+
+/* Why a sub-request is not worth starting; SKY_OK when it is. */
+static sky_status obstacle(const sky_cache *c, const sky__sub *sub) {
+    if (is_over(sub, sub->started_at))
+        return is_given_up(sub) ? SKY_E_CANCELLED : SKY_E_DEADLINE;
+    return sky__slot_skipped(c, &c->slots[sub->tier]) ? SKY_E_IO : SKY_OK;
+}
+
+static void start(sky_cache *c, sky__sub *sub) {
+    sky__slot *s = &c->slots[sub->tier];
+    const sky_tier_ops *ops = s->tier->ops;
+    take_out(sub->background ? &s->waiting_background : &s->waiting, sub);
+    sub->started_at = sky__cache_now(c);
+    sky_status status = obstacle(c, sub);
+    if (status == SKY_OK && sub->caller.id &&
+        !sky_batches_enter(c->batches, sub->caller, sub->caller_item))
+        status = SKY_E_CANCELLED;
+    if (status != SKY_OK) {
+        tell_all(sub, status);
+        s->late += status == SKY_E_DEADLINE ? sub->item_count : 0;
+        end_sub(c, sub);
+        return;
+    }
+    if (sub->call.deadline_ns == 0)
+        sub->call.deadline_ns = sub->started_at + PATIENCE_NS;
+    look_by(s, sub->call.deadline_ns);
+    sub->active = true;
+    if (sub->order)
+        sky__order_work(&c->order, sub->order, true);
+    append(&s->active, sub);
+    s->active_count++;
+    s->background_count += sub->background;
+    sky_mutex_unlock(&c->mutex);
+    if (ops->answer)
+        ops->answer(s->tier, sub->op, sub->items, sub->item_count, &sub->call);
+    else
+        status = ops->submit(s->tier, sub->op, sub->items, sub->item_count, &sub->call,
+                             &sub->batch);
+    sky_mutex_lock(&c->mutex);
+    if (status != SKY_OK)
+        tell_all(sub, status);
+    if (status != SKY_OK || ops->answer)
+        finish_active(c, sub);
+}
+
+static sky__sub *find_active(const sky__slot *s, sky_batch batch) {
+    sky__sub *sub = s->active.first;
+    while (sub && sub->batch.id != batch.id)
+        sub = sub->next;
+    return sub;
+}
+
+/* Take what the tier has finished. True when there was something. */
+static bool collect(sky_cache *c, sky__slot *s) {
+    sky_batch done[DRAINED_AT_ONCE];
+    sky_mutex_unlock(&c->mutex);
+    size_t count = s->tier->ops->drain(s->tier, done, DRAINED_AT_ONCE);
+    sky_mutex_lock(&c->mutex);
+    for (size_t i = 0; i < count; i++) {
+        sky__sub *sub = find_active(s, done[i]);
+        if (sub)
+            finish_active(c, sub);
+    }
+    return count > 0;
+}
+
+/* Call back one that is given up or late. */
+static void call_back(sky_cache *c, sky__slot *s, sky__sub *sub) {
+    sky_mutex_unlock(&c->mutex);
+    s->tier->ops->cancel(s->tier, sub->batch);
+    sky_mutex_lock(&c->mutex);
+    for (size_t i = 0; i < sub->item_count && !is_given_up(sub); i++)
+        if (sub->items[i].status == SKY_E_CANCELLED) {
+            sub->items[i].status = SKY_E_DEADLINE;
+            s->late++;
+        }
+    finish_active(c, sub);
+}
+
+static sky_time earliest(const sky__sub_list *l, sky_time at) {
+    for (const sky__sub *sub = l->first; sub; sub = sub->next)
+        if (sub->call.deadline_ns != 0 && sub->call.deadline_ns < at)
+            at = sub->call.deadline_ns;
+    return at;
+}
+
+/* End what is given up or past its deadline. True when there was something. */
+static bool end_over(sky_cache *c, sky__slot *s) {
+    sky_time now = sky__cache_now(c);
+    if (!s->check_now && now < s->check_at)
+        return false;
+    s->check_now = false;
+    bool moved = false;
+    for (sky__sub *sub; (sub = first_over(&s->active, now)) != NULL; moved = true)
+        call_back(c, s, sub);
+    for (sky__sub *sub; (sub = first_over(&s->waiting, now)) != NULL; moved = true)
+        start(c, sub);
+    for (sky__sub *sub; (sub = first_over(&s->waiting_background, now)) != NULL; moved = true)
+        start(c, sub);
+    s->check_at = earliest(&s->active, earliest(&s->waiting, SKY_TIME_NEVER));
+    return moved;
+}
+
+bool sky__slot_step(sky_cache *c, sky__slot *s) {
+    bool moved = s->active.first && collect(c, s);
+    moved |= end_over(c, s);
+    for (sky__sub *sub; (sub = next_ready(s)) != NULL; moved = true)
+        start(c, sub);
+    return moved;
+}
+
+sky_time sky__slot_wake_at(const sky__slot *s) {
+    return s->check_now ? 0 : s->check_at;
+}
+
+bool sky__slot_empty(sky_cache *c, sky__slot *s) {
+    sky__sub *const lists[] = {s->waiting.first, s->waiting_background.first, s->active.first};
+    bool empty = true;
+    for (size_t l = 0; l < 3; l++)
+        for (sky__sub *sub = lists[l]; sub; sub = sub->next, empty = false)
+            sky__slot_give_up(c, sub);
+    return empty;
+}
+
+void sky__slot_answer(const sky__slot *s, sky_op op, sky_item *items, size_t item_count,
+                      const sky_call *call) {
+    static const sky_call plain;
+    s->tier->ops->answer(s->tier, op, items, item_count, call ? call : &plain);
+}

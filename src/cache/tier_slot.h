@@ -1,0 +1,58 @@
+/* Sub-requests: batches of one tier, queued, started, watched and ended.
+ *
+ *   waiting (callers' first, then the background's) ──start──► active ──► done(): its owner goes on
+ *
+ * Surprises:
+ *  - A sub-request that cannot start (tier skipped, given up, past its deadline) also ends in
+ *    done(), with the reason in all its items, so that its owner has one place to go on.
+ *  - A tier's health is counted in sub-requests, not items. One that ends late counts against its
+ *    tier only when it had more time than the tier took for others.
+ *  - A removal waits for the background writes queued before it: a tier finds the blocks below a
+ *    block only when that block is there. */
+#ifndef SKY_CACHE_TIER_SLOT_H
+#define SKY_CACHE_TIER_SLOT_H
+
+#include "cache/cache_state.h"
+
+struct sky__sub {
+    sky__sub *next;
+    uint64_t number; /* in the order of queueing */
+    uint8_t tier;
+    bool background; /* behind callers' sub-requests, with a deadline of its own */
+    bool when_idle;  /* only while no caller's sub-request is at the tier */
+    bool active;
+    bool given_up; /* by anyone under the mutex; the thread then ends it */
+    sky_op op;
+    sky_call call;
+    sky_item *items;
+    size_t item_count;
+    sky_batch caller; /* whose buffers the items point to: guarded while at the tier; id 0: none */
+    size_t caller_item;      /* any unfinished item of it */
+    sky__order_entry *order; /* of bytes that a later write may outdate: it then ends; NULL: none */
+    sky_batch batch;         /* at the tier */
+    sky_time started_at;
+    void (*done)(sky_cache *c, sky__sub *sub); /* on the thread, without the mutex; may free it */
+};
+
+/* Queue a sub-request; the thread takes it from here. With the mutex held; wake it afterwards. */
+void sky__slot_queue(sky_cache *c, sky__sub *sub);
+/* Give one up, or all that touch the buffers of a caller's batch. With the mutex held. */
+void sky__slot_give_up(sky_cache *c, sky__sub *sub);
+void sky__slots_give_up(sky_cache *c, sky_batch caller);
+/* What is outdated by a write that waits for it ends now. With the mutex held. */
+void sky__slots_check(sky_cache *c);
+/* True while the tier is skipped. With the mutex held. */
+bool sky__slot_skipped(const sky_cache *c, const sky__slot *s);
+/* Have a tier that answers at once do it. Without the mutex. */
+void sky__slot_answer(const sky__slot *s, sky_op op, sky_item *items, size_t item_count,
+                      const sky_call *call);
+
+/* The cache's thread: take what the tier finished, end what is over, start what may start. True
+ * when something moved. With the mutex held, which is released around calls of the tier. */
+bool sky__slot_step(sky_cache *c, sky__slot *s);
+/* When it is to look again, unless something comes first. With the mutex held. */
+sky_time sky__slot_wake_at(const sky__slot *s);
+/* Give up everything, for a stop; true when nothing is left. With the mutex held. */
+bool sky__slot_empty(sky_cache *c, sky__slot *s);
+
+#endif

@@ -1,0 +1,15 @@
+/* Forks of this process: a child has the memory of its parent but none of its threads, so that what
+ * a thread works for cannot be used there. */
+#ifndef SKY_IO_FORK_H
+#define SKY_IO_FORK_H
+
+#include <skymem/types.h>
+
+/* How many forks lie between this process and the one that first called sky_forks_watch: changes in
+ * a child, and never in the parent. A load, so that every call can afford it. */
+uint64_t sky_forks(void);
+
+/* Begin to count, once for the process; *out is the count now. Errors: SKY_E_NOMEM */
+sky_status sky_forks_watch(uint64_t *out);
+
+#endif

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Proves that promises of the headers hold for those who have only the installed library: builds and
+# runs each program of tests/trials against it.
+set -euo pipefail
+build=${SKYMEM_BUILD:-build}
+if grep -q '^SKYMEM_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
+    echo "skipped: a program outside cannot link a sanitized library"
+    exit 77
+fi
+trials=$PWD/tests/trials
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+chmod 755 "$work"
+cmake --install "$build" --prefix "$work/prefix" >"$work/log" || { cat "$work/log"; exit 1; }
+export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig LD_LIBRARY_PATH=$work/prefix/lib
+read -ra flags < <(pkg-config --cflags --libs skymem)
+
+failed=0
+for source in "$trials"/*.c; do
+    name=$(basename "$source" .c)
+    mkdir -m 755 "$work/$name"
+    cc -std=gnu17 -O1 -Wall -Wextra -Werror -Wno-unused-function "$source" "${flags[@]}" -pthread \
+        -o "$work/$name/run"
+    if (cd "$work/$name" && timeout 120 ./run) >"$work/$name/said" 2>&1; then
+        echo "$name: held"
+    else
+        echo "$name: did not hold (exit $?)"
+        sed 's/^/    /' "$work/$name/said"
+        failed=1
+    fi
+done
+exit "$failed"
