@@ -535,9 +535,10 @@ static void answer(sky_session *s, uint32_t request, uint32_t block) {
     sky_index_info(s->index, block, &r->info);
     sky_status status = SKY_OK;
     uint64_t bytes = 0;
-    if (r->ask.op == SKY_OP_HAS)
+    if (r->ask.op == SKY_OP_HAS) {
         bytes = r->info.payload_bytes;
-    else if (r->ask.op == SKY_OP_REMOVE)
+        r->result.pinned = s->sides[block].pinned;
+    } else if (r->ask.op == SKY_OP_REMOVE)
         sky__purge(s, block);
     else
         status = pin(s, block, r->ask.op == SKY_OP_PIN);

@@ -113,6 +113,7 @@ typedef struct {
     sky_status status;  /* as the tier contract; E_IO: no answer, E_CANCELLED: the host gave up */
     uint64_t bytes;     /* moved; for has, stored */
     uint8_t level;      /* of what is stored */
+    bool pinned;        /* has: by us */
     uint32_t block;     /* put: number in the index */
     sky_path_time time; /* get */
     uint64_t stat[SKY_STAT_COUNT];

@@ -288,8 +288,12 @@ static void finish_chain(sky *s, const pending *p, const sky_result *r) {
     for (size_t i = 0; i < p->chain_count; i++) {
         uint32_t block = i < r->bytes ? sky_index_find(index, &p->chain[i]) : SKY_BLOCK_NONE;
         sky_block_info info = {0};
-        if (block != SKY_BLOCK_NONE)
-            sky_index_info(index, block, &info);
+        if (block != SKY_BLOCK_NONE) {
+            sky_session_entry entry;
+            sky_session_look(sky__tier_session(s), block, &entry);
+            info = entry.info;
+            sky_batches_tell_pinned(s->batches, p->batch, i, entry.pinned);
+        }
         sky_status missing = r->status == SKY_OK ? SKY_MISS : r->status;
         sky_batches_finish_coded(
             s->batches, p->batch, i, block != SKY_BLOCK_NONE ? SKY_OK : missing, info.payload_bytes,
@@ -401,11 +405,13 @@ static bool collect(sky *s) {
         if (p->asked && done)
             tell_counts(s, p, r.stat);
         take_pulse(s, p, &r);
-        if (p->chain)
+        if (p->chain) {
             finish_chain(s, p, &r);
-        else
+        } else {
+            sky_batches_tell_pinned(s->batches, p->batch, p->item, r.pinned);
             sky_batches_finish_coded(s->batches, p->batch, p->item, r.status, r.bytes,
                                      done ? s->env.index : SKY_TIER_NONE, r.level);
+        }
         pending_give(s, p);
     }
     return any;

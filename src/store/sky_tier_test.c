@@ -260,7 +260,6 @@ int main(void) {
                                           .close = close_sky,
                                           .capacity_bytes = 11500000,
                                           .pins = true,
-                                          .hides_pins = true,
                                           .ttl = true,
                                           .adopts = true};
     return sky_tier_conformance(&sky_fixture) + cmocka_run_group_tests(tests, NULL, NULL);

@@ -290,7 +290,6 @@ int main(void) {
                                   .items_max = 200,
                                   .payload_bytes_max = 1 << 19,
                                   .pins = true,
-                                  .hides_pins = true,
                                   .adopts = true};
     int failed = sky_tier_conformance(&udp);
     sky_udp_site_remove(&site);

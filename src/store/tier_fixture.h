@@ -33,11 +33,10 @@ typedef struct {
     uint64_t payload_bytes_max; /* largest payload to try; 0: some over 3 MiB */
     uint32_t items_max;         /* in the large batches; 0: 1000 */
     bool leases;
-    bool pins;       /* PIN and UNPIN */
-    bool hides_pins; /* HAS does not tell of them */
-    bool ttl;        /* forgets by env->clock's wall time */
-    bool adopts;     /* a child stored before its parent is removed with it */
-    bool composite;  /* may hold a payload more than once: counts are lower bounds */
+    bool pins;      /* PIN and UNPIN */
+    bool ttl;       /* forgets by env->clock's wall time */
+    bool adopts;    /* a child stored before its parent is removed with it */
+    bool composite; /* may hold a payload more than once: counts are lower bounds */
 } sky_tier_fixture;
 
 /* Run all that applies; the number of tests that failed. The first is the other two. */
