@@ -396,8 +396,8 @@ static bool stays_shut(const cli *c, const cli_store *store, const cli_key *key)
         if (stat.corrupt == 0)
             continue;
         cli_not_found(c,
-                      "%s: found in %.*s, but it does not open under udp.tenant: it was put under "
-                      "another key, or is damaged",
+                      "%s: found in %.*s, but what came does not open under udp.tenant: it is "
+                      "damaged, or a satellite answers with other bytes",
                       key->shown, (int)strcspn(stat.url, "?"), stat.url);
         return true;
     }

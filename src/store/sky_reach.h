@@ -21,6 +21,8 @@ typedef struct {
     sky_status (*submit)(sky_reach *r, const sky_request *request);
     bool (*result)(sky_reach *r, sky_result *out);
     const sky_session *(*session)(const sky_reach *r);
+    /* What the session and its satellites call a key; NULL: the key itself. */
+    void (*name)(const sky_reach *r, const sky_key *key, sky_key *name);
     int64_t (*wall_ms)(const sky_reach *r, int64_t set_ms); /* of the session's calendar */
     void (*stats)(const sky_reach *r, sky_world_stat *out); /* what of it is known here */
     /* Look at the satellites' memory; NULL: it can only be read through the tier. */

@@ -164,7 +164,7 @@ static sky_status describe(sky *s, const job *j, const sky_item *item, pending *
                            sky_request *out) {
     uint64_t bytes = sky_spans_bytes(item->spans, item->span_count);
     *out = (sky_request){.op = j->op == SKY_OP_PREFETCH ? SKY_OP_HAS : j->op,
-                         .key = item->key,
+                         .key = sky__tier_sky_name(s, &item->key),
                          .context = p,
                          .wall_ms = s->env.clock->wall_ms(s->env.clock)};
     if (j->asked) {
@@ -189,7 +189,7 @@ static sky_status describe(sky *s, const job *j, const sky_item *item, pending *
     sky_status status = check_put(item, j, bytes);
     if (status != SKY_OK)
         return status;
-    out->parent = item->parent;
+    out->parent = sky__tier_sky_name(s, &item->parent);
     out->payload_bytes = (uint32_t)bytes;
     out->level = j->coding;
     out->ttl_s = j->ttl_s;
@@ -205,9 +205,9 @@ static uint32_t pending_take(sky *s) {
 
 static void pending_give(sky *s, pending *p) {
     free(p->name);
-    free(p->chain);
+    free(p->keys);
     p->name = NULL;
-    p->chain = NULL;
+    p->keys = p->chain = NULL;
     p->next_free = s->pending_free;
     s->pending_free = (uint32_t)(p - s->pendings);
 }
@@ -224,6 +224,7 @@ static void hand_over(sky *s, const job *j, size_t number, pending *p) {
         pending_give(s, p);
         return;
     }
+    p->key = item->key;
     s->reach->ops->run(s->reach, j->submitted); /* not before, if events were happening then */
     sky_request request;
     sky_status status = describe(s, j, item, p, &request);
@@ -238,14 +239,15 @@ static void hand_over(sky *s, const job *j, size_t number, pending *p) {
 
 /* ---- chains of keys ---- */
 
-/* The keys of a batch, if each is the parent of the next; NULL when they are not, or the batch was
- * given up. */
+/* The keys of a batch, if each is the parent of the next, and behind them their names in the sky;
+ * NULL when they are not, or the batch was given up. */
 static sky_key *chain_of(sky *s, const job *j) {
     const sky_item *items = sky_batches_enter(s->batches, j->batch, 0);
-    sky_key *keys = items ? malloc(j->item_count * sizeof *keys) : NULL;
+    sky_key *keys = items ? malloc(2 * j->item_count * sizeof *keys) : NULL;
     bool chained = keys != NULL;
     for (size_t i = 0; chained && i < j->item_count; i++) {
         keys[i] = items[i].key;
+        keys[j->item_count + i] = sky__tier_sky_name(s, &items[i].key);
         chained = i == 0 || sky_key_equal(&items[i].parent, &keys[i - 1]);
     }
     if (items)
@@ -268,13 +270,14 @@ static bool hand_chain_over(sky *s, const job *j, pending *p) {
     *p = (pending){.sky = s,
                    .batch = j->batch,
                    .submitted = j->submitted,
-                   .chain = keys,
+                   .keys = keys,
+                   .chain = keys + j->item_count,
                    .chain_count = j->item_count};
     s->reach->ops->run(s->reach, j->submitted);
     sky_request request = {.op = SKY_OP_HAS,
                            .context = p,
                            .wall_ms = s->env.clock->wall_ms(s->env.clock),
-                           .chain = keys,
+                           .chain = p->chain,
                            .chain_count = (uint32_t)j->item_count};
     if (s->reach->ops->submit(s->reach, &request) == SKY_OK)
         return true;
@@ -351,8 +354,23 @@ static void feed(sky *s) {
 
 static void name_block(sky *s, uint32_t block, pending *p) {
     free(s->names[block].text);
-    s->names[block] = (block_name){p->name, p->name_bytes};
+    s->names[block] = (block_name){p->key, p->name, p->name_bytes};
     p->name = NULL;
+}
+
+/* What a request asked for may be in the index by now, under its name: write its key down. */
+static void note_key(sky *s, const sky_key *key, const sky_key *name) {
+    uint32_t block = sky_index_find(sky_session_index(sky__tier_session(s)), name);
+    if (block != SKY_BLOCK_NONE)
+        s->names[block].key = *key;
+}
+
+static void note_keys(sky *s, const pending *p) {
+    sky_key name = sky__tier_sky_name(s, &p->key);
+    if (!p->keys)
+        note_key(s, &p->key, &name);
+    for (size_t i = 0; i < p->chain_count; i++)
+        note_key(s, &p->keys[i], &p->chain[i]);
 }
 
 /* The chunk that came last explains all gets that were under way with it: what was before its
@@ -398,6 +416,7 @@ static bool collect(sky *s) {
         pending *p = r.context;
         bool done = r.status == SKY_OK;
         any = true;
+        note_keys(s, p);
         if (r.op == SKY_OP_PUT && done)
             name_block(s, r.block, p);
         if (r.op == SKY_OP_GET && done)
@@ -519,7 +538,7 @@ static void sky_close_all(sky_tier *tier) {
     if (s->reach)
         s->reach->ops->destroy(s->reach);
     for (uint32_t i = 0; i < PENDING_MAX; i++)
-        free(s->pendings[i].name), free(s->pendings[i].chain);
+        free(s->pendings[i].name), free(s->pendings[i].keys);
     for (uint32_t i = 0; s->names && i < s->name_max; i++)
         free(s->names[i].text);
     free(s->names);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <skymem/keys.h>
+
 #include "store/sky_tier_state.h"
 
 #define PAGE_ENTRIES 64
@@ -22,14 +24,14 @@ typedef struct {
 static void copy_entry(const sky *s, uint32_t block, page *to) {
     sky_session_entry e;
     sky_session_look(sky__tier_session(s), block, &e);
-    if (e.expires_ms <= s->env.clock->wall_ms(s->env.clock))
+    const sky__tier_name *name = &s->names[block];
+    if (e.expires_ms <= s->env.clock->wall_ms(s->env.clock) || sky_key_is_zero(&name->key))
         return;
     uint32_t i = to->count++;
-    const sky__tier_name *name = &s->names[block];
     if (name->text)
         memcpy(to->names[i], name->text, name->bytes + 1);
     to->entries[i] = (sky_entry){
-        .key = e.key,
+        .key = name->key,
         .name = name->text ? to->names[i] : NULL,
         .name_bytes = name->bytes,
         .bytes = e.info.payload_bytes,

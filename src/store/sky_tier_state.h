@@ -34,7 +34,9 @@ typedef struct {
     sky_time submitted;
     char *name; /* put: ours until the block is stored */
     size_t name_bytes;
-    sky_key *chain; /* has: keys of the batch, each the parent of the next; NULL: one item alone */
+    sky_key key;    /* of the item, as the caller knows it */
+    sky_key *keys;  /* has: keys of the batch, each the parent of the next; NULL: one item alone */
+    sky_key *chain; /* the same, as the sky knows them */
     size_t chain_count;
     uint32_t span; /* the one the last chunk ended in, and the offset of its start */
     uint64_t span_at;
@@ -44,7 +46,8 @@ typedef struct {
 
 /* Beside the index, by block. */
 typedef struct {
-    char *text; /* NUL-terminated; NULL: a block without a name */
+    sky_key key; /* as callers know it; zero: a request that found it is still under way */
+    char *text;  /* NUL-terminated; NULL: a block without a name */
     size_t bytes;
 } sky__tier_name;
 
@@ -77,6 +80,14 @@ struct sky_tier_sky {
 
 static inline const sky_session *sky__tier_session(const struct sky_tier_sky *s) {
     return s->reach->ops->session(s->reach);
+}
+
+/* What the sky calls a key. */
+static inline sky_key sky__tier_sky_name(const struct sky_tier_sky *s, const sky_key *key) {
+    sky_key name = *key;
+    if (s->reach->ops->name)
+        s->reach->ops->name(s->reach, key, &name);
+    return name;
 }
 
 /* The sky that a tier is; NULL: it is none. */

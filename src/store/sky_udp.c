@@ -4,8 +4,8 @@
  *   tier's thread ── session ── seal ── station ══ UDP ══ satellites
  *
  * A chunk is sealed when it leaves and opened when it comes; a satellite, and whoever listens, sees
- * ciphertext under a hash for a name. What does not open is handed to the session as such, is asked
- * for again, and in the end the block is a miss. */
+ * ciphertext under a hash for a name, which takes the tenant's key to make. What does not open is
+ * handed to the session as such, is asked for again, and in the end the block is a miss. */
 #include "store/sky_udp.h"
 
 #include <stdlib.h>
@@ -113,6 +113,10 @@ static const sky_session *udp_session(const sky_reach *r) {
     return of(r)->session;
 }
 
+static void udp_name(const sky_reach *r, const sky_key *key, sky_key *name) {
+    sky_seal_name(&of(r)->seal, key, name);
+}
+
 static int64_t udp_wall_ms(const sky_reach *r, int64_t set_ms) {
     (void)r;
     return set_ms; /* sky time is the wall's */
@@ -144,6 +148,7 @@ static const sky_reach_ops ops = {
     .submit = udp_submit,
     .result = udp_result,
     .session = udp_session,
+    .name = udp_name,
     .wall_ms = udp_wall_ms,
     .stats = udp_stats,
     .destroy = udp_destroy,

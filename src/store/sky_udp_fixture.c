@@ -68,10 +68,30 @@ void sky_udp_site_make_at(sky_udp_site *site, uint32_t planes, uint32_t slots, u
     assert_int_equal(sky_satellite_key_make(key, NULL), SKY_OK);
 }
 
+void sky_udp_site_tenant(const sky_udp_site *site, char url[128]) {
+    static const char ours[] = "tenant: tenant.key", theirs[] = "tenant: other.key";
+    char text[2048], path[96];
+    FILE *f = fopen(site->path, "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    const char *at = strstr(text, ours);
+    assert_non_null(at);
+    name(site, "other.yaml", path);
+    snprintf(url, 128, "sky+udp:%s", path);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "%.*s%s%s", (int)(at - text), text, theirs, at + sizeof ours - 1);
+    fclose(f);
+    name(site, "other.key", path);
+    assert_int_equal(sky_satellite_key_make(path, NULL), SKY_OK);
+}
+
 void sky_udp_site_remove(sky_udp_site *site) {
-    static const char *const files[] = {"sky.yaml", "sky.key", "tenant.key"};
+    static const char *const files[] = {"sky.yaml", "sky.key", "tenant.key", "other.yaml",
+                                        "other.key"};
     char path[96];
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         name(site, files[i], path);
         unlink(path);
     }

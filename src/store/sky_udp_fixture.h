@@ -31,6 +31,8 @@ void sky_udp_site_make(sky_udp_site *site, uint32_t planes, uint32_t slots, cons
 void sky_udp_site_make_at(sky_udp_site *site, uint32_t planes, uint32_t slots, uint32_t altitude_km,
                           const char *udp, const char *settings);
 void sky_udp_site_remove(sky_udp_site *site);
+/* The URL of the same sky for another tenant, whose key is made here. */
+void sky_udp_site_tenant(const sky_udp_site *site, char url[128]);
 /* One satellite, by number; and all of them. */
 void sky_udp_site_start(sky_udp_site *site, uint32_t number);
 void sky_udp_site_stop(sky_udp_site *site, uint32_t number);

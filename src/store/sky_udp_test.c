@@ -1,7 +1,8 @@
 /* Proves that satellites which answer over UDP keep every promise of a tier, while the sky turns;
  * that links which lose cost time and no byte; that dead satellites cost a miss or the deadline;
  * that keys open to others are refused; that satellites tell what they refused; and that a ground
- * finds, and unpins, what another put. */
+ * finds, and unpins, what another put; and that tenants of one sky do not meet, whatever keys they
+ * use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 #include <time.h>
 
 #include <cmocka.h>
+
+#include <skymem/keys.h>
 
 #include "io/udp.h"
 #include "sim/scenario.h"
@@ -237,6 +240,45 @@ static void grounds_share_a_sky(void **state) {
     sky_udp_site_remove(&site);
 }
 
+static bool take_key(void *context, const sky_entry *entry) {
+    *(sky_key *)context = entry->key;
+    return true;
+}
+
+/* Two tenants put one key: each reads back its own, neither makes the other put it again, and to
+ * each the other's keys are as keys that nobody used. */
+static void tenants_do_not_meet(void **state) {
+    (void)state;
+    sky_udp_site site;
+    char settings[500], url[128];
+    snprintf(settings, sizeof settings, "%slookup: binary\n", fast);
+    sky_udp_site_make(&site, 3, 5, "impose: false", settings);
+    sky_udp_site_tenant(&site, url);
+    sky_tier *a = open_udp(&site, &no_env), *b = NULL;
+    sky_error error;
+    assert_int_equal(sky_udp_tier_open(url, &no_env, &b, &error), SKY_OK);
+    assert_int_equal(sky_fixture_put(a, sky_fixture_key(1), NULL, 30000, 1), SKY_OK);
+    assert_int_equal(sky_fixture_one(b, SKY_OP_HAS, sky_fixture_key(1)), SKY_MISS);
+    assert_int_equal(sky_fixture_one(b, SKY_OP_HAS, sky_fixture_key(7)), SKY_MISS);
+    assert_int_equal(sky_fixture_put(b, sky_fixture_key(1), NULL, 20000, 2), SKY_OK);
+    b->ops->close(b);
+    a->ops->close(a); /* whoever comes next knows only what the sky says */
+    assert_int_equal(sky_udp_tier_open(url, &no_env, &b, &error), SKY_OK);
+    assert_int_equal(sky_udp_tier_open(site.url, &no_env, &a, &error), SKY_OK);
+    assert_int_equal(sky_fixture_check(a, sky_fixture_key(1), 30000, 1), SKY_OK);
+    assert_int_equal(sky_fixture_check(b, sky_fixture_key(1), 20000, 2), SKY_OK);
+    assert_int_equal(sky_fixture_one(a, SKY_OP_HAS, sky_fixture_key(7)), SKY_MISS);
+    sky_tier_stat stat;
+    b->ops->stat(b, &stat);
+    assert_int_equal(stat.corrupt, 0);
+    sky_key listed = {{0}}, expected = sky_fixture_key(1);
+    assert_int_equal(b->ops->list(b, take_key, &listed), SKY_OK);
+    assert_true(sky_key_equal(&listed, &expected)); /* the caller's, not the sky's name for it */
+    b->ops->close(b);
+    close_udp(&site, a);
+    sky_udp_site_remove(&site);
+}
+
 static void what_is_wrong_is_said(void **state) {
     (void)state;
     sky_udp_site site;
@@ -278,6 +320,7 @@ int main(void) {
         cmocka_unit_test(what_is_to_end_is_refused),
         cmocka_unit_test(satellites_tell_how_they_are),
         cmocka_unit_test(grounds_share_a_sky),
+        cmocka_unit_test(tenants_do_not_meet),
         cmocka_unit_test(what_is_wrong_is_said),
     };
     sky_udp_site site;

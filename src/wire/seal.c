@@ -9,6 +9,7 @@
 #include "base/hash.h"
 
 #define NONCE_BYTES    12
+#define NAMES_LABEL    "names: " /* no session's label is as short */
 #define NAME_BYTES_MAX 64
 #define SEAL_VERSION   2                         /* 1 had its nonce from the chunk's name */
 #define SESSION_BYTES  (1 + SKY_SEAL_SALT_BYTES) /* kind and salt */
@@ -50,14 +51,19 @@ const char *sky_suite_name(sky_suite suite) {
 
 /* ---- keys ---- */
 
+static void keyed_hash(const uint8_t key[SKY_SECRET_BYTES], const void *data, size_t bytes,
+                       uint8_t out[SKY_SECRET_BYTES]) {
+    sky_blake2b h;
+    sky_blake2b_init(&h, key);
+    sky_blake2b_add(&h, data, bytes);
+    sky_blake2b_end(&h, out);
+    sodium_memzero(&h, sizeof h);
+}
+
 void sky_cipher_key_init(sky_cipher_key *k, sky_suite suite, const uint8_t secret[SKY_SECRET_BYTES],
                          const void *name, size_t name_bytes) {
     assert(name_bytes <= NAME_BYTES_MAX);
-    sky_blake2b h;
-    sky_blake2b_init(&h, secret);
-    sky_blake2b_add(&h, name, name_bytes);
-    sky_blake2b_end(&h, k->bytes);
-    sodium_memzero(&h, sizeof h);
+    keyed_hash(secret, name, name_bytes, k->bytes);
     k->suite = suite;
     if (suite == SKY_SUITE_AES)
         sky_gcm_key_init(&k->gcm, k->bytes);
@@ -179,7 +185,16 @@ void sky_seal_init(sky_seal *s, sky_suite suite, const uint8_t secret[SKY_SECRET
                    const uint8_t salt[SKY_SEAL_SALT_BYTES]) {
     memset(s, 0, sizeof *s);
     memcpy(s->secret, secret, SKY_SECRET_BYTES);
+    keyed_hash(secret, NAMES_LABEL, sizeof NAMES_LABEL - 1, s->names);
     session_init(&s->own, suite, secret, salt);
+}
+
+void sky_seal_name(const sky_seal *s, const sky_key *key, sky_key *name) {
+    static const sky_key nobody;
+    if (memcmp(key->bytes, nobody.bytes, SKY_KEY_BYTES) == 0)
+        *name = nobody;
+    else
+        keyed_hash(s->names, key->bytes, SKY_KEY_BYTES, name->bytes);
 }
 
 void sky_seal_deinit(sky_seal *s) {
@@ -199,19 +214,22 @@ static bool is_session(const sky_seal_session *x, sky_suite suite, const uint8_t
     return x->key.suite == suite && memcmp(x->salt, salt, SKY_SEAL_SALT_BYTES) == 0;
 }
 
-/* The key of the session that sealed; those of others are kept, the oldest making room. */
-static const sky_cipher_key *key_of(sky_seal *s, sky_suite suite, const uint8_t *salt) {
+/* The key of the session that sealed, if it is kept. */
+static const sky_cipher_key *key_of(const sky_seal *s, sky_suite suite, const uint8_t *salt) {
     if (is_session(&s->own, suite, salt))
         return &s->own.key;
     for (uint32_t i = 0; i < s->other_count; i++)
         if (is_session(&s->others[i], suite, salt))
             return &s->others[i].key;
-    sky_seal_session *x = &s->others[s->other_next];
+    return NULL;
+}
+
+/* Something opened under it: keep it, the oldest makes room. */
+static void keep_session(sky_seal *s, const sky_seal_session *x) {
+    s->others[s->other_next] = *x;
     s->other_next = (s->other_next + 1) % SKY_SEAL_OPENERS_MAX;
     if (s->other_count < SKY_SEAL_OPENERS_MAX)
         s->other_count++;
-    session_init(x, suite, s->secret, salt);
-    return &x->key;
 }
 
 /* What follows the ciphertext:  | kind 1 | salt 15 | counter 8 | tag 16 | */
@@ -302,7 +320,15 @@ static bool open_chunk(sky_seal *s, const sky_message *m, uint8_t *data, uint32_
         return false;
     context x = seal_context(trailer, m, aad);
     const sky_cipher_key *key = key_of(s, suite_of(trailer[0]), trailer + 1);
-    return decrypt(key, &x, data, plain_bytes, trailer + TAG_OFFSET);
+    if (key)
+        return decrypt(key, &x, data, plain_bytes, trailer + TAG_OFFSET);
+    sky_seal_session fresh; /* anybody can make up a salt, and with it have a key derived */
+    session_init(&fresh, suite_of(trailer[0]), s->secret, trailer + 1);
+    bool opens = decrypt(&fresh.key, &x, data, plain_bytes, trailer + TAG_OFFSET);
+    if (opens)
+        keep_session(s, &fresh);
+    sky_cipher_key_wipe(&fresh.key);
+    return opens;
 }
 
 sky_status sky_seal_open(sky_seal *s, uint8_t *bytes, size_t *byte_count) {

@@ -2,6 +2,7 @@
  *
  *   constellation key ──BLAKE2b(from, to, epoch)─► link key ─► tag over a whole datagram
  *   tenant key ──BLAKE2b(salt of the session)────► seal key ─► ciphertext ‖ salt, counter, tag
+ *   tenant key ──BLAKE2b("names: ")──────────────► name key ─► a block's name in the sky
  *
  * The tag authenticates and hides nothing: chunks are sealed already, and an AEAD over nothing but
  * associated data is three times as fast as one that encrypts what is ciphertext anyway. A link
@@ -79,6 +80,7 @@ typedef struct {
 /* A tenant's ground session. Fields are seal.c's own. */
 typedef struct {
     uint8_t secret[SKY_SECRET_BYTES];
+    uint8_t names[SKY_SECRET_BYTES]; /* the key of names */
     sky_seal_session own;
     uint64_t counter; /* of what `own` sealed */
     sky_seal_session others[SKY_SEAL_OPENERS_MAX];
@@ -90,6 +92,11 @@ typedef struct {
 void sky_seal_init(sky_seal *s, sky_suite suite, const uint8_t secret[SKY_SECRET_BYTES],
                    const uint8_t salt[SKY_SEAL_SALT_BYTES]);
 void sky_seal_deinit(sky_seal *s);
+
+/* The name of a block in the sky: a hash of its key under the tenant's key. Two tenants never
+ * share a name, and who has not the tenant's key cannot tell which key a name belongs to. Sessions
+ * of one tenant agree on it. The key of 32 zero bytes stays as it is. */
+void sky_seal_name(const sky_seal *s, const sky_key *key, sky_key *name);
 
 /* Seal the chunk in a message this side encoded, in place; one without stays as it is. The chunk's
  * checksum is made of the seal's tag: who can verify it at all verifies every byte.

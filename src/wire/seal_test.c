@@ -1,7 +1,8 @@
 /* Proves that tags and seals hold what they promise in every suite: what was changed, renamed or
  * sealed by another does not pass; no two seals share a nonce, whatever is sealed under whatever
- * name; what is cut on the way is the same seal; tests/golden/seal.txt has the bytes, and those of
- * the version before, which stay shut; and Poly1305 tags are those of the published algorithm. */
+ * name; salts that somebody made up push no kept key out; names belong to one tenant; what is cut
+ * on the way is the same seal; tests/golden/seal.txt has the bytes, and those of the version
+ * before, which stay shut; and Poly1305 tags are those of the published algorithm. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -270,6 +271,54 @@ static void what_is_not_ours_stays_shut(void **state) {
 }
 
 /* A session that seals does not read what somebody put in the open. */
+/* Salts that somebody made up cost a derivation each, and no session its kept key. */
+static void made_up_salts_evict_nobody(void **state) {
+    (void)state;
+    sky_suite suite = sky_suite_best_seal();
+    sky_seal *ours = open_seal(suite, "ours"), *other = open_seal(suite, "other");
+    message plain, m;
+    make_set(&plain, 5, 1, 100);
+    m = plain;
+    sky_seal_message(other, m.bytes, sizeof m.bytes, &m.used);
+    message again = m;
+    assert_int_equal(sky_seal_open(ours, m.bytes, &m.used), SKY_OK);
+    assert_int_equal(ours->other_count, 1);
+    for (uint8_t i = 1; i <= 3 * SKY_SEAL_OPENERS_MAX; i++) {
+        m = again;
+        m.bytes[m.used - SKY_SEAL_BYTES + 1] ^= i;
+        assert_int_equal(sky_seal_open(ours, m.bytes, &m.used), SKY_E_CORRUPT);
+    }
+    assert_int_equal(ours->other_count, 1);
+    assert_int_equal(ours->forged, 3 * SKY_SEAL_OPENERS_MAX);
+    assert_int_equal(sky_seal_open(ours, again.bytes, &again.used), SKY_OK);
+    close_seal(ours);
+    close_seal(other);
+}
+
+/* Sessions of a tenant agree on a block's name, no other tenant does, and no two keys share one. */
+static void names_are_the_tenants_own(void **state) {
+    (void)state;
+    static const uint8_t theirs[SKY_SECRET_BYTES] = "another tenant's key";
+    uint8_t salt[SKY_SEAL_SALT_BYTES] = {1};
+    sky_seal *a = open_seal(sky_suite_best(), "one"), *b = open_seal(sky_suite_best(), "two");
+    sky_key key = {{1, 2, 3}}, next = {{1, 2, 4}}, zero = {{0}}, x, y;
+    sky_seal_name(a, &key, &x);
+    sky_seal_name(b, &key, &y);
+    assert_memory_equal(x.bytes, y.bytes, sizeof x.bytes);
+    assert_memory_not_equal(x.bytes, key.bytes, sizeof x.bytes);
+    sky_seal_name(a, &next, &y);
+    assert_memory_not_equal(x.bytes, y.bytes, sizeof x.bytes);
+    sky_seal_name(a, &zero, &y);
+    assert_memory_equal(y.bytes, zero.bytes, sizeof y.bytes);
+    close_seal(b);
+    b = open_seal(sky_suite_best(), "two");
+    sky_seal_init(b, sky_suite_best(), theirs, salt);
+    sky_seal_name(b, &key, &y);
+    assert_memory_not_equal(x.bytes, y.bytes, sizeof x.bytes);
+    close_seal(a);
+    close_seal(b);
+}
+
 static void nobody_is_talked_into_plain(void **state) {
     (void)state;
     sky_seal *s = open_seal(SKY_SUITE_CHACHA, "ours"), *p = open_seal(SKY_SUITE_PLAIN, "ours");
@@ -386,6 +435,8 @@ int main(int count, char **words) {
         cmocka_unit_test(no_nonce_is_used_twice),
         cmocka_unit_test(what_is_cut_on_the_way_is_the_same),
         cmocka_unit_test(what_is_not_ours_stays_shut),
+        cmocka_unit_test(made_up_salts_evict_nobody),
+        cmocka_unit_test(names_are_the_tenants_own),
         cmocka_unit_test(nobody_is_talked_into_plain),
         cmocka_unit_test(what_has_no_data_passes),
         cmocka_unit_test(golden_vectors_hold),

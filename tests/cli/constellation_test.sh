@@ -144,11 +144,13 @@ done
 expect 0 "$skymem" constellation up "$scenario" --json
 expect 0 "$skymem" put again "$work/blob1" --store "sky+udp:$scenario"
 
-# Another tenant finds nothing it can open; a key open to others is refused.
+# To another tenant the key is one that nobody used; a key open to others is refused.
 cp "$work/tenant.key" "$work/ours"
 python3 -c 'import secrets; print(secrets.token_hex(32))' >"$work/tenant.key"
+expect 3 timeout 60 "$skymem" get never -o "$work/got2" --store "sky+udp:$scenario"
+sed s/never/again/g "$work/err" >"$work/unused"
 expect 3 timeout 60 "$skymem" get again -o "$work/got2" --store "sky+udp:$scenario"
-says "does not open under udp.tenant"
+cmp -s "$work/err" "$work/unused" || fail "another tenant's key and an unused one differ"
 [ ! -e "$work/got2" ] || fail "another tenant read it"
 cp "$work/ours" "$work/tenant.key"
 chmod 644 "$work/sky.key"
