@@ -10,13 +10,14 @@ static json_t *sim_json(const sky_sim_result *r) {
     json_t *checks = json_object();
     for (uint32_t i = 0; i < r->check_count; i++)
         json_object_set_new(checks, r->checks[i].name, json_boolean(r->checks[i].passed));
-    return json_pack("{s:I, s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o}",
-                     "seed", (json_int_t)r->seed, "trace_hash", hash, "virtual_s", r->virtual_s,
-                     "wall_s", r->wall_s, "events", (json_int_t)r->events, "sets",
-                     (json_int_t)r->sets, "gets", (json_int_t)r->gets, "hits", (json_int_t)r->hits,
-                     "misses", (json_int_t)r->misses, "wrong_bytes", (json_int_t)r->wrong_bytes,
-                     "lost_acknowledged", (json_int_t)r->lost_acknowledged, "p50_ms", r->p50_ms,
-                     "p99_ms", r->p99_ms, "checks", checks);
+    return json_pack(
+        "{s:I, s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:o}", "seed",
+        (json_int_t)r->seed, "trace_hash", hash, "virtual_s", r->virtual_s, "wall_s", r->wall_s,
+        "events", (json_int_t)r->events, "sets", (json_int_t)r->sets, "gets", (json_int_t)r->gets,
+        "hits", (json_int_t)r->hits, "misses", (json_int_t)r->misses, "wrong_bytes",
+        (json_int_t)r->wrong_bytes, "lost_acknowledged", (json_int_t)r->lost_acknowledged, "p50_ms",
+        r->p50_ms, "p99_ms", r->p99_ms, "lookups", (json_int_t)r->lookups, "questions",
+        (json_int_t)r->questions, "checks", checks);
 }
 
 static void sim_people(const sky_sim_result *r) {
@@ -25,6 +26,9 @@ static void sim_people(const sky_sim_result *r) {
            (unsigned long long)r->events, (unsigned long long)r->trace_hash);
     printf("%llu sets; %llu gets, %.1f %% hits; median %.1f ms, 99th percentile %.1f ms\n",
            (unsigned long long)r->sets, (unsigned long long)r->gets, rate, r->p50_ms, r->p99_ms);
+    if (r->lookups > 0)
+        printf("%llu lookups, %.1f questions each\n", (unsigned long long)r->lookups,
+               (double)r->questions / (double)r->lookups);
     for (uint32_t i = 0; i < r->check_count; i++)
         printf("  %-6s %s\n", r->checks[i].passed ? "ok" : "FAILED", r->checks[i].name);
 }
@@ -216,6 +220,9 @@ const cli_verb cli_verb_sim = {
             {"lost_acknowledged", "values acknowledged and gone without a fault or an eviction"},
             {"p50_ms", "median time of a hit"},
             {"p99_ms", "99th percentile"},
+            {"lookups",
+             "keys, or prompts, not all in the ground's index and looked for in the sky"},
+            {"questions", "that lookups asked one after another"},
             {"checks", "an object of true and false by the check's name"},
             {"--swarm", "instead: runs, virtual_h, wall_s, events, sets, gets, hits, failed (the "
                         "seeds whose checks failed)"},

@@ -59,6 +59,8 @@ typedef struct {
     uint64_t bytes_read; /* of all hits */
     uint64_t migrated_bytes;
     uint64_t message_bytes; /* of everything sent */
+    uint64_t lookups;       /* keys, or prompts, not all in the index and looked for in the sky */
+    uint64_t questions;     /* that these asked one after another */
 } sky_sim_result;
 
 /* Run a scenario in virtual time: the satellites and the ground session are the ones that fly in

@@ -66,6 +66,7 @@ static void search(sky_session *s, uint32_t request) {
     while (r->low < r->high) {
         uint32_t unit = halve ? r->low + (r->high - r->low) / 2 : r->high - 1;
         if (!known(s, r, unit)) {
+            s->stat.questions++;
             sky__work_begin(s, request, WORK_LOOK, unit, unit);
             return;
         }

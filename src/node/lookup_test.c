@@ -67,31 +67,69 @@ static sky_result ask_chain(sky_orrery *o, uint32_t ground, const sky_key *keys,
     return sky_orrery_ask(o, ground, &r);
 }
 
-static void chains_take_few_questions(void **state) {
+/* The fewest questions, each answered by yes or no, that can tell count + 1 lengths apart. */
+static uint64_t halvings(uint32_t count) {
+    uint64_t questions = 0;
+    for (uint32_t lengths = count + 1; lengths > 1; lengths = (lengths + 1) / 2)
+        questions++;
+    return questions;
+}
+
+/* One after another to find the end; then each head that is there, once. */
+static void assert_few_questions(sky_lookup_kind kind, const sky_key *keys, uint32_t count,
+                                 uint32_t there) {
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, kind);
+    for (uint32_t i = 0; i < there; i++)
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 100 + i, 300).status, SKY_OK);
+    o.sent[SKY_WIRE_GET] = 0;
+    sky_result r = ask_chain(&o, 1, keys, count);
+    assert_int_equal(r.bytes, there);
+    assert_int_equal(r.status, there ? SKY_OK : SKY_MISS);
+    uint64_t questions = stat_of(&o, 1).questions;
+    uint64_t most = halvings(count);
+    uint64_t backwards = count - there + (there > 0);
+    if (kind == SKY_LOOKUP_BINARY)
+        assert_in_range(questions, most - 1, most);
+    else
+        assert_int_equal(questions, backwards);
+    assert_in_range(o.sent[SKY_WIRE_GET], there, there + questions);
+    assert_int_equal(stat_of(&o, 1).adopted, there);
+    assert_int_equal(ask_chain(&o, 1, keys, there ? there : 1).bytes, there);
+    r = ask_chain(&o, 0, keys, count);
+    assert_int_equal(r.bytes, there);
+    sky_orrery_close(&o);
+}
+
+static void chains_take_a_logarithm_of_questions(void **state) {
     (void)state;
-    sky_key keys[32];
-    for (uint32_t i = 0; i < 32; i++)
+    static const uint32_t counts[] = {1, 2, 7, 32, 1000, 4096};
+    static sky_key keys[4096];
+    for (uint32_t i = 0; i < 4096; i++)
         keys[i] = sky_orrery_key(100 + i);
-    for (uint32_t there = 0; there <= 32; there += 4) {
-        for (int kind = SKY_LOOKUP_BINARY; kind <= SKY_LOOKUP_SEQUENTIAL; kind++) {
-            sky_orrery o;
-            begin(&o, SKY_PLACE_ROTATION_HOP, (sky_lookup_kind)kind);
-            for (uint32_t i = 0; i < there; i++)
-                assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 100 + i, 300).status, SKY_OK);
-            o.sent[SKY_WIRE_GET] = 0;
-            sky_result r = ask_chain(&o, 1, keys, 32);
-            assert_int_equal(r.bytes, there);
-            assert_int_equal(r.status, there ? SKY_OK : SKY_MISS);
-            uint64_t asked = o.sent[SKY_WIRE_GET];
-            uint64_t searched = kind == SKY_LOOKUP_BINARY ? 6 : 33 - there;
-            assert_true(asked <= there + searched); /* and each head that is there, once */
-            assert_int_equal(stat_of(&o, 1).adopted, there);
-            assert_int_equal(ask_chain(&o, 1, keys, there ? there : 1).bytes, there);
-            r = ask_chain(&o, 0, keys, 32);
-            assert_int_equal(r.bytes, there);
-            sky_orrery_close(&o);
-        }
+    for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
+        for (uint32_t there = 0; there <= 32 && there <= counts[n]; there += there < 4 ? 1 : 7)
+            assert_few_questions(SKY_LOOKUP_BINARY, keys, counts[n], there);
+        for (uint32_t there = 0; there <= counts[n] && counts[n] <= 32; there += 5)
+            assert_few_questions(SKY_LOOKUP_SEQUENTIAL, keys, counts[n], there);
     }
+}
+
+/* The index answers for the keys it knows: only the others are asked for. */
+static void what_the_index_knows_is_not_asked(void **state) {
+    (void)state;
+    static sky_key keys[1000];
+    for (uint32_t i = 0; i < 1000; i++)
+        keys[i] = sky_orrery_key(100 + i);
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_BINARY);
+    for (uint32_t i = 0; i < 30; i++)
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 100 + i, 300).status, SKY_OK);
+    assert_int_equal(ask_chain(&o, 0, keys, 30).bytes, 30);
+    assert_int_equal(stat_of(&o, 0).questions, 0);
+    assert_int_equal(ask_chain(&o, 0, keys, 1000).bytes, 30);
+    assert_in_range(stat_of(&o, 0).questions, 1, halvings(1000));
+    sky_orrery_close(&o);
 }
 
 /* Two ask for the same chain, one head at a time; and in the second round the third block is gone,
@@ -266,7 +304,8 @@ static void heads_that_lie_cost_a_miss(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ground_finds_what_another_set),
-        cmocka_unit_test(chains_take_few_questions),
+        cmocka_unit_test(chains_take_a_logarithm_of_questions),
+        cmocka_unit_test(what_the_index_knows_is_not_asked),
         cmocka_unit_test(heads_need_not_be_asked_for_twice),
         cmocka_unit_test(the_index_answers_chains_too),
         cmocka_unit_test(a_stale_index_is_put_right),

@@ -133,6 +133,7 @@ typedef struct {
     uint64_t rebuilt;       /* chunks made again from their stripe, and sent back */
     uint64_t healed;
     uint64_t lookups;      /* keys, or chains of them, not in the index and looked for in the sky */
+    uint64_t questions;    /* asked one after another to find where the prefix ends */
     uint64_t adopted;      /* blocks found that way */
     uint64_t heads_mended; /* copies of heads that were lost, set again */
     uint64_t moved;        /* chunks that a prefetch gave another home */

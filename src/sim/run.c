@@ -5,9 +5,11 @@
  *                              └── every event ──► hash, and one line in the trace
  *
  * A run is a cache at work: get a key by popularity; what is missed is set; one request in 16 sets
- * anew whatever there is. Where the workload says so some are something else: a key is removed,
- * pinned, unpinned, or moved to where it will be overhead in some turns. It ends at `until`, when
- * nothing new is asked and what is open comes in.
+ * anew whatever there is. With workload.chain keys are the blocks of prompts, one after another: a
+ * request looks for a prompt's beginning, gets the blocks that are there and sets the others. Where
+ * the workload says so some are something else: a key is removed, pinned, unpinned, or moved to
+ * where it will be overhead in some turns. It ends at `until`, when nothing new is asked and what
+ * is open comes in.
  *
  * Surprises: the sky forgets a block first and counts why afterwards, so forgotten keys wait in a
  * list until the call returns (judge_forgotten). A satellite tells how many chunks it
@@ -45,7 +47,16 @@ typedef struct {
     uint64_t crashes_before;
     sky_check_get get;
     uint8_t *buffer; /* made when first needed */
+    sky_key *chain;  /* [workload.chain], the same: a prompt's keys */
+    uint32_t chain_count;
 } request;
+
+/* A prompt whose lookup ended: its first key, its blocks, and how many of them are there. */
+typedef struct {
+    uint32_t key;
+    uint32_t count;
+    uint32_t there;
+} prompt;
 
 typedef struct {
     int fd;
@@ -77,6 +88,8 @@ typedef struct {
     uint64_t asked;               /* gets submitted */
     sky_result results[OPEN_MAX]; /* gets that ended in the call that just returned */
     uint32_t missed[OPEN_MAX];
+    prompt prompts[OPEN_MAX]; /* looked up in that call */
+    uint32_t prompt_count;
     sky_time request_next;
     sky_prng other_prng;  /* of its own: without others a run is what it was */
     sky_prng sample_prng; /* of its own: looking must not change what is looked at */
@@ -204,18 +217,31 @@ static bool eviction_explains(run *r) {
     return true;
 }
 
+/* Blocks [first, end) of the forgotten went together: a block that lost a chunk takes those below
+ * it along. One of them may be excused, or was known from its head alone and owed to nobody. */
+static bool one_excuses(const run *r, uint32_t first, uint32_t end) {
+    for (uint32_t i = first; i < end; i++) {
+        const sky_check_key *k = &r->check.keys[r->forgotten[i].key];
+        if (!k->acknowledged || k->excused)
+            return true;
+    }
+    return false;
+}
+
+/* From the last: blocks that went together are counted together, when all of them are gone. */
 static void judge_forgotten(run *r) {
-    sky_session_stat after;
+    sky_session_stat stat = {0};
     if (r->forgotten_count > 0)
-        sky_session_stats(sky_world_session(r->world), &after);
-    for (uint32_t i = 0; i < r->forgotten_count; i++) {
-        const loss *l = &r->forgotten[i];
-        bool last = i + 1 == r->forgotten_count;
-        uint64_t purged = (last ? after.purged : l[1].purged) - l->purged;
-        const sky_check_key *k = &r->check.keys[l->key];
-        bool owed = k->acknowledged; /* else it was known from a head alone, and excuses nothing */
-        bool excused = !owed || purged == 0 || anything_goes(r) || k->excused;
-        sky_check_taken(&r->check, l->key, excused || eviction_explains(r));
+        sky_session_stats(sky_world_session(r->world), &stat);
+    uint64_t after = stat.purged;
+    for (uint32_t end = r->forgotten_count; end > 0;) {
+        uint64_t purged = after - r->forgotten[end - 1].purged;
+        uint32_t first = purged == 0 ? end - 1 : purged < end ? end - (uint32_t)purged : 0;
+        bool excused = purged == 0 || anything_goes(r) || one_excuses(r, first, end) ||
+                       eviction_explains(r);
+        after = r->forgotten[first].purged;
+        while (end > first)
+            sky_check_taken(&r->check, r->forgotten[--end].key, excused);
     }
     r->forgotten_count = 0;
 }
@@ -252,6 +278,8 @@ static void judge_result(run *r, const sky_result *result) {
         sky_check_get_ends(&r->check, &q->get, result->status, result->bytes, there);
         note_get(r, result);
     }
+    if (q->op == SKY_OP_HAS && (result->status == SKY_OK || result->status == SKY_MISS))
+        r->prompts[r->prompt_count++] = (prompt){q->key, q->chain_count, (uint32_t)result->bytes};
     q->open = false;
     r->open_count--;
 }
@@ -300,10 +328,17 @@ static bool being_changed(const run *r, uint32_t key) {
     return false;
 }
 
+static sky_key key_of(const run *r, uint32_t key) {
+    return sky_value_key(&(sky_value){.seed = r->check.seed, .key = key});
+}
+
 static bool submit(run *r, request *q, sky_op op, uint32_t key, int64_t at_ms) {
-    sky_value name = {.seed = r->check.seed, .key = key};
+    bool below = key % r->scenario.workload.chain > 0;
     sky_request ask = {.op = op,
-                       .key = sky_value_key(&name),
+                       .key = key_of(r, key),
+                       .parent = below ? key_of(r, key - 1) : (sky_key){{0}},
+                       .chain = op == SKY_OP_HAS ? q->chain : NULL,
+                       .chain_count = q->chain_count,
                        .context = q,
                        .at_ms = at_ms,
                        .payload_bytes = (uint32_t)r->check.value_bytes,
@@ -334,6 +369,19 @@ static bool get(run *r, uint32_t key) {
         return false;
     sky_check_get_begins(&r->check, key, q->buffer, &q->get);
     return submit(r, q, SKY_OP_GET, key, 0);
+}
+
+/* False when there is no room to ask now. */
+static bool look(run *r, uint32_t first, uint32_t count) {
+    request *q = free_request(r);
+    if (q && !q->chain)
+        q->chain = malloc(r->scenario.workload.chain * sizeof *q->chain);
+    if (!q || !q->chain)
+        return false;
+    q->chain_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        q->chain[i] = key_of(r, first + i);
+    return submit(r, q, SKY_OP_HAS, first, 0);
 }
 
 /* Moved to where it will be overhead in up to four turns. */
@@ -367,14 +415,28 @@ static bool other(run *r, uint32_t key) {
     return true;
 }
 
+/* A prompt's first blocks, or one that stands for itself. */
 static void ask(run *r) {
-    uint32_t key = sky_zipf_draw(&r->zipf, &r->prng);
-    if (other(r, key))
+    uint32_t chain = r->scenario.workload.chain;
+    uint32_t key = sky_zipf_draw(&r->zipf, &r->prng) * chain;
+    uint32_t count = chain > 1 ? 1 + (uint32_t)sky_prng_below(&r->prng, chain) : 1;
+    if (other(r, key + count - 1))
         return;
-    if (sky_prng_below(&r->prng, SET_ONE_IN) == 0)
+    if (chain > 1)
+        r->asked += look(r, key, count);
+    else if (sky_prng_below(&r->prng, SET_ONE_IN) == 0)
         set(r, key);
     else
         r->asked += get(r, key);
+}
+
+static void use_prompt(run *r, const prompt *p) {
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (i < p->there)
+            get(r, p->key + i);
+        else
+            set(r, p->key + i);
+    }
 }
 
 static uint32_t judge_all_but_gets(run *r) {
@@ -392,7 +454,7 @@ static uint32_t judge_all_but_gets(run *r) {
  * set may end, and the next one, which waited for room, take its place. Gets are judged after: a
  * block is forgotten first, and then missed. What is missed is set, which may end at once. */
 static void collect(run *r) {
-    uint32_t missed_count;
+    uint32_t missed_count, used;
     do {
         uint32_t get_count = judge_all_but_gets(r);
         judge_forgotten(r);
@@ -405,7 +467,11 @@ static void collect(run *r) {
         }
         for (uint32_t i = 0; i < missed_count; i++)
             set(r, r->missed[i]);
-    } while (missed_count > 0);
+        used = r->prompt_count;
+        for (uint32_t i = 0; i < used; i++)
+            use_prompt(r, &r->prompts[i]);
+        r->prompt_count = 0;
+    } while (missed_count + used > 0);
 }
 
 /* ---- time ---- */
@@ -490,6 +556,8 @@ static bool faultless(const sky_scenario *s) {
 static void report(const run *r, sky_sim_result *out) {
     sky_world_stat stat;
     sky_world_stats(r->world, &stat);
+    sky_session_stat session;
+    sky_session_stats(sky_world_session(r->world), &session);
     const sky_check *c = &r->check;
     *out = (sky_sim_result){.seed = c->seed,
                             .trace_hash = sky_checksum_end(&r->hash),
@@ -506,7 +574,9 @@ static void report(const run *r, sky_sim_result *out) {
                             .unanswered = c->unanswered,
                             .bytes_read = r->bytes_read,
                             .migrated_bytes = stat.nodes.migrated_bytes,
-                            .message_bytes = stat.message_bytes};
+                            .message_bytes = stat.message_bytes,
+                            .lookups = session.lookups,
+                            .questions = session.questions};
     add_check(out, "no_wrong_bytes", c->wrong_bytes == 0);
     add_check(out, "acknowledged_stays", c->lost_acknowledged == 0);
     add_check(out, "always_a_copy", r->sky.copies_kept);
@@ -566,7 +636,7 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
     if (!r->forgotten || !r->latencies || (options->series && !r->interval_latencies) ||
         sky_check_init(&r->check, options->seed, s->workload.keys, s->workload.value_bytes) !=
             SKY_OK ||
-        sky_zipf_init(&r->zipf, s->workload.keys, s->workload.zipf) != SKY_OK)
+        sky_zipf_init(&r->zipf, s->workload.keys / s->workload.chain, s->workload.zipf) != SKY_OK)
         return sky_fail(error, SKY_E_NOMEM, "memory for %u keys", s->workload.keys);
     sky_world_host host = {r, fetch, deliver, on_forgotten};
     sky_status status = sky_world_create(s, sky_prng_u64(&r->prng), &host, &r->world, error);
@@ -577,8 +647,10 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
 
 static void run_free(run *r) {
     sky_world_destroy(r->world);
-    for (uint32_t i = 0; i < OPEN_MAX; i++)
+    for (uint32_t i = 0; i < OPEN_MAX; i++) {
         free(r->requests[i].buffer);
+        free(r->requests[i].chain);
+    }
     sky_check_deinit(&r->check);
     sky_zipf_deinit(&r->zipf);
     free(r->forgotten);

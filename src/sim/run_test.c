@@ -245,6 +245,78 @@ static void a_true_sky_answers_where_it_has_no_gaps(void **state) {
     }
 }
 
+/* The same prompts, looked for by halving and from the last key on: what is found is the same, what
+ * is asked is not. */
+static void prompts_are_found_by_few_questions(void **state) {
+    (void)state;
+    static const char *const lookups[] = {"binary", "sequential", "index"};
+    sky_sim_result r[3];
+    for (size_t i = 0; i < 3; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "constellation: {planes: 5, slots: 8}\n"
+                 "chunk: 1KiB\n"
+                 "satellite: {processing_ms: 0.1}\n"
+                 "links: {isl_gbps: 1, ground_mbps: 1000}\n"
+                 "time: {rotation_s: 600}\n"
+                 "lookup: %s\n"
+                 "workload: {keys: 1280, chain: 32, gets: 150, value: 3000, zipf: 0.5, every_ms: "
+                 "300}\n"
+                 "until: 60s\n",
+                 lookups[i]);
+        const char *path = scenario_file(text);
+        sky_sim_options options = {.seed = 6};
+        r[i] = simulate(path, &options);
+        unlink(path);
+        expect_checks(&r[i]);
+        assert_int_equal(r[i].misses, 0); /* blocks that are not there are not got */
+    }
+    assert_int_equal(r[0].lookups, 150);
+    assert_int_equal(r[1].lookups, 150);
+    assert_in_range(r[0].questions, 1, r[0].lookups * 6); /* 33 lengths */
+    assert_true(r[1].questions > 2 * r[0].questions);
+    assert_int_equal(r[2].lookups + r[2].questions, 0);
+    for (size_t i = 1; i < 3; i++) {
+        assert_int_equal(r[i].gets, r[0].gets);
+        assert_int_equal(r[i].sets, r[0].sets);
+        assert_true(r[i].trace_hash != r[0].trace_hash);
+    }
+    assert_true(r[0].gets > 150 && r[0].sets > 400);
+    assert_true(r[1].trace_hash != r[2].trace_hash);
+}
+
+/* Blocks below one that lost a chunk go with it, and no check takes that for a loss. */
+static void prompts_survive_faults(void **state) {
+    (void)state;
+    static const char *const evictions[] = {"gossip", "lazy", "sweep", "broadcast"};
+    uint64_t hits = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        char text[640];
+        snprintf(text, sizeof text,
+                 "constellation: {planes: 5, slots: 8}\n"
+                 "chunk: 1KiB\n"
+                 "satellite: {memory: %uKiB, processing_ms: 0.1}\n"
+                 "links: {isl_gbps: 1, ground_mbps: 100, loss: 0.01, jitter_ms: 1}\n"
+                 "time: {rotation_s: 5}\n"
+                 "lookup: %s\n"
+                 "eviction: %s\n"
+                 "workload: {keys: 320, chain: 16, gets: 200, value: 5000, every_ms: 150, removes: "
+                 "0.02,\n"
+                 "  pins: 0.02, prefetches: 0.02}\n"
+                 "faults: {crash_per_h: 600, partition_per_h: %u}\n"
+                 "until: 40s\n",
+                 seed % 2 ? 96 : 512, seed % 3 ? "binary" : "sequential", evictions[seed % 4],
+                 seed % 5 ? 0 : 300);
+        const char *path = scenario_file(text);
+        sky_sim_options options = {.seed = seed};
+        sky_sim_result r = simulate(path, &options);
+        unlink(path);
+        expect_checks(&r);
+        hits += r.hits;
+    }
+    assert_true(hits > 1000);
+}
+
 static void as_fast_as_answers_come(void **state) {
     (void)state;
     const char *path = scenario_file("constellation: {planes: 5, slots: 8}\n"
@@ -313,6 +385,8 @@ int main(void) {
         cmocka_unit_test(what_is_no_get_and_no_set_loses_nothing),
         cmocka_unit_test(what_moves_under_a_get_is_found),
         cmocka_unit_test(a_true_sky_answers_where_it_has_no_gaps),
+        cmocka_unit_test(prompts_are_found_by_few_questions),
+        cmocka_unit_test(prompts_survive_faults),
         cmocka_unit_test(as_fast_as_answers_come),
         cmocka_unit_test(the_trace_has_a_line_an_event),
         cmocka_unit_test(a_run_that_cannot_be_says_why),

@@ -29,11 +29,10 @@ typedef struct {
     sky_error *error;
     sky_scenario out;
     bool shell_given;
-    bool is_file;         /* and may name others */
-    bool grid_given;      /* planes, slots or another key that a shell would say */
-    uint64_t fields_seen; /* bit: index in fields[] */
+    bool is_file;    /* and may name others */
+    bool grid_given; /* planes, slots or another key that a shell would say */
     uint32_t sections_seen;
-    int lines[64]; /* of fields seen */
+    int lines[96]; /* of fields seen, from 1 */
 } reader;
 
 typedef sky_status (*special_fn)(reader *r, const sky_yaml_entry *e);
@@ -127,6 +126,7 @@ static const field fields[] = {
     {"workload", "gets", KIND_U64, AT(workload.gets), 0, 1e9, 0, NULL},
     {"workload", "value", KIND_SIZE64, AT(workload.value_bytes), 1, TIB / 1024, 0, NULL},
     {"workload", "zipf", KIND_REAL, AT(workload.zipf), 0, 10, 0, NULL},
+    {"workload", "chain", KIND_U32, AT(workload.chain), 1, 4096, 0, NULL},
     {"workload", "every_ms", KIND_SCALED, AT(workload.every_ns), 0, 1e9, 1e6, NULL},
     {"workload", "removes", KIND_REAL, AT(workload.removes), 0, 0.3, 0, NULL},
     {"workload", "pins", KIND_REAL, AT(workload.pins), 0, 0.3, 0, NULL},
@@ -152,7 +152,7 @@ static const field fields[] = {
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 _Static_assert(SKY_CHUNK_BYTES_MAX <= SKY_WIRE_DATA_BYTES_MAX, "a chunk is one message");
-_Static_assert(FIELD_COUNT <= 64, "fields_seen has a bit for each");
+_Static_assert(FIELD_COUNT <= sizeof((reader *)0)->lines / sizeof(int), "each has a line");
 
 static const char *const sections[] = {"constellation", "observer", "placement",
                                        "satellite",     "links",    "time",
@@ -414,15 +414,22 @@ static sky_status read_rotation(reader *r, const sky_yaml_entry *e) {
     return SKY_OK;
 }
 
-static sky_status read_lookup(reader *r, const sky_yaml_entry *e) {
-    static const char *const names[] = {"index", "binary", "sequential"};
-    for (int i = 0; !e->list && i < 3; i++) {
-        if (strcmp(e->values[0], names[i]) == 0) {
-            r->out.lookup = (sky_lookup_kind)i;
-            return SKY_OK;
-        }
+/* The place of a value among `names`, which end with NULL; -1: none of them. */
+static int name_index(const sky_yaml_entry *e, const char *const *names) {
+    for (int i = 0; !e->list && names[i]; i++) {
+        if (strcmp(e->values[0], names[i]) == 0)
+            return i;
     }
-    return refuse_value(r, e, "index, binary or sequential");
+    return -1;
+}
+
+static sky_status read_lookup(reader *r, const sky_yaml_entry *e) {
+    static const char *const names[] = {"index", "binary", "sequential", NULL};
+    int i = name_index(e, names);
+    if (i < 0)
+        return refuse_value(r, e, "index, binary or sequential");
+    r->out.lookup = (sky_lookup_kind)i;
+    return SKY_OK;
 }
 
 static sky_status read_eviction(reader *r, const sky_yaml_entry *e) {
@@ -444,14 +451,12 @@ static sky_status read_eviction(reader *r, const sky_yaml_entry *e) {
 }
 
 static sky_status read_liar(reader *r, const sky_yaml_entry *e) {
-    static const char *const names[] = {"wrong-bytes", "wrong-shift", "black-hole", "mixed"};
-    for (int i = 0; !e->list && i < 4; i++) {
-        if (strcmp(e->values[0], names[i]) == 0) {
-            r->out.faults.liar = (sky_liar)(SKY_LIAR_WRONG_BYTES + i);
-            return SKY_OK;
-        }
-    }
-    return refuse_value(r, e, "wrong-bytes, wrong-shift, black-hole or mixed");
+    static const char *const names[] = {"wrong-bytes", "wrong-shift", "black-hole", "mixed", NULL};
+    int i = name_index(e, names);
+    if (i < 0)
+        return refuse_value(r, e, "wrong-bytes, wrong-shift, black-hole or mixed");
+    r->out.faults.liar = (sky_liar)(SKY_LIAR_WRONG_BYTES + i);
+    return SKY_OK;
 }
 
 static sky_status read_until(reader *r, const sky_yaml_entry *e) {
@@ -501,14 +506,12 @@ static sky_status read_key_file(reader *r, const sky_yaml_entry *e) {
 }
 
 static sky_status read_cipher(reader *r, const sky_yaml_entry *e) {
-    static const char *const names[] = {"auto", "aes", "chacha"};
-    for (int i = 0; !e->list && i < 3; i++) {
-        if (strcmp(e->values[0], names[i]) == 0) {
-            r->out.udp.suite = (sky_suite)i;
-            return SKY_OK;
-        }
-    }
-    return refuse_value(r, e, "auto, aes or chacha");
+    static const char *const names[] = {"auto", "aes", "chacha", NULL};
+    int i = name_index(e, names);
+    if (i < 0)
+        return refuse_value(r, e, "auto, aes or chacha");
+    r->out.udp.suite = (sky_suite)i;
+    return SKY_OK;
 }
 
 /* ---- one entry ---- */
@@ -547,9 +550,8 @@ static sky_status on_entry(void *context, const sky_yaml_entry *e) {
         const field *f = &fields[i];
         if (strcmp(f->section, e->section) != 0 || strcmp(f->key, e->key) != 0)
             continue;
-        if (r->fields_seen & (1ull << i))
+        if (r->lines[i] > 0)
             return refuse(r, SKY_E_PARAM, e->line, "%s is there twice", e->key);
-        r->fields_seen |= 1ull << i;
         r->lines[i] = e->line;
         if (strcmp(e->section, "constellation") == 0) {
             sky_status status = note_constellation(r, e);
@@ -581,6 +583,7 @@ static void set_defaults(sky_scenario *s) {
                      .gets = 2000,
                      .value_bytes = 3040870,
                      .zipf = 0.9,
+                     .chain = 1,
                      .every_ns = SKY_MS(100)},
         .faults = {.liar = SKY_LIAR_WRONG_BYTES},
         .until_ns = SKY_SECONDS(3600),
@@ -710,6 +713,12 @@ static sky_status check_rest(reader *r) {
             r, SKY_E_PARAM, line_of(r, "time", "scale"),
             "time.scale is %g: a rotation must last 0.01 s or more, this one would last %g",
             s->time.scale, (double)s->time.rotation_ns / s->time.scale / 1e9);
+    if (s->workload.keys % s->workload.chain > 0)
+        return refuse(
+            r, SKY_E_PARAM, line_of(r, "workload", "chain"),
+            "workload.chain is %u: prompts of as many keys, but workload.keys is %u: give "
+            "a multiple of it",
+            s->workload.chain, s->workload.keys);
     if (s->satellite.memory_bytes < 2 * (uint64_t)s->chunk_bytes)
         return refuse(r, SKY_E_PARAM, line_of(r, "satellite", "memory"),
                       "satellite.memory is %" PRIu64 " bytes: at least two chunks of %u",

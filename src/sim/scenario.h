@@ -70,6 +70,7 @@ typedef struct {
         uint64_t gets;
         uint64_t value_bytes;
         double zipf;
+        uint32_t chain;    /* keys in a row are the blocks of a prompt; 1: each stands for itself */
         sky_time every_ns; /* between two requests */
         /* Shares of requests that are this instead of a get or a set. */
         double removes;

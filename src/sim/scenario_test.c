@@ -39,7 +39,7 @@ static void every_key_arrives(void **state) {
         "time: {start: 2028-02-29T23:59:58Z, scale: 30, rotation_s: 2.5}\n"
         "lookup: binary\n"
         "eviction: [gossip, lazy, sweep, broadcast]\n"
-        "workload: {keys: 7, gets: 20, value: 2.9MiB, zipf: 1.1, every_ms: 0.5,\n"
+        "workload: {keys: 28, chain: 7, gets: 20, value: 2.9MiB, zipf: 1.1, every_ms: 0.5,\n"
         "  removes: 0.1, pins: 0.2, prefetches: 0.3}\n"
         "faults: {crash_per_h: 2, partition_per_h: 1, corrupt: 1e-6, duplicate: 0.001, reorder: "
         "0.01,\n"
@@ -75,7 +75,8 @@ static void every_key_arrives(void **state) {
                      SKY_EVICT_GOSSIP | SKY_EVICT_LAZY | SKY_EVICT_SWEEP | SKY_EVICT_BROADCAST);
     assert_int_equal(s.replicas, 2);
     assert_int_equal(s.parity, 3);
-    assert_int_equal(s.workload.keys, 7);
+    assert_int_equal(s.workload.keys, 28);
+    assert_int_equal(s.workload.chain, 7);
     assert_int_equal(s.workload.gets, 20);
     assert_int_equal(s.workload.value_bytes, 3040870);
     assert_true(s.workload.zipf == 1.1);
