@@ -157,7 +157,10 @@ int cli_store_open(cli *c, cli_store *out) {
     return store_opened(c, urls, status, &error, out);
 }
 
+/* What was printed is the reader's before tiers are closed, however long that takes or ends. What
+ * could not be written stays in the buffer: main tells why. */
 void cli_store_close(cli_store *store) {
+    fflush(stdout);
     sky_cache_close(store->cache);
     store->cache = NULL;
 }
