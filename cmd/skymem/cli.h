@@ -62,7 +62,7 @@ enum {
     CLI_SET_ALL = (1u << 9) - 1,
 };
 extern const cli_option cli_settings[]; /* row i belongs to bit i; ends with a NULL name */
-extern const cli_option cli_common[];   /* what every verb takes: --json, --config, --help */
+extern const cli_option cli_common[];   /* what every verb takes: --json, --quiet, --help … */
 
 typedef struct {
     const char *command;
@@ -120,14 +120,17 @@ struct cli {
     char config_path[4096]; /* the file in use; empty: none */
 };
 
-/* parse.c: returns CLI_OK, or the exit code after having said why. `*help`: --help was asked
- * for. */
-int cli_parse(cli *c, const cli_verb *verb, int argc, char **argv, bool *help);
+/* What a command line asks for instead of the verb. */
+typedef enum { CLI_ASKED_NOTHING, CLI_ASKED_HELP, CLI_ASKED_VERSION } cli_asked;
+
+/* parse.c: returns CLI_OK, or the exit code after having said why. */
+int cli_parse(cli *c, const cli_verb *verb, int argc, char **argv, cli_asked *asked);
 void cli_free(cli *c);
 /* Take a text for a value, replacing what a weaker origin gave. */
 int cli_take(cli *c, cli_value *value, const char *text, cli_origin origin, unsigned line);
 cli_value *cli_find(cli *c, const char *name); /* NULL when the verb has no such option */
-/* The candidate closest to a mistyped word, NULL when none is close. */
+/* The candidate closest to a mistyped word: at most 2 edits away and fewer than a third of the
+ * longer word's letters, or continuing a word of 3 letters or more. NULL when there is none. */
 const char *cli_closest(const char *word, const char *const *candidates, size_t count);
 
 /* settings.c */
@@ -146,15 +149,24 @@ const char *cli_text(cli *c, const char *name); /* NULL when there is none */
 /* For verbs that do several things: a usage error when a flag of the verb's own was given that this
  * one, `what`, has no use for. `names` are those it has, parted by blanks. */
 int cli_only(cli *c, const char *what, const char *names);
+/* A usage error that names two of them when more than one of these options, parted by blanks, was
+ * given on the command line. */
+int cli_one_of(cli *c, const char *names);
 uint64_t cli_count(cli *c, const char *name);
 double cli_number(cli *c, const char *name);
 
-/* say.c: messages. Each prints one line to stderr and returns the exit code. */
+/* say.c: messages. Each prints one line to stderr and returns the exit code. cli_say_setup takes
+ * what the common options say of them, before the verb runs. */
+int cli_say_setup(cli *c);
+/* Whether this output has bold type and colour: --color, NO_COLOR, a terminal. */
+bool cli_colored(FILE *to);
 int cli_failed(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_usage(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_not_found(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Not with --quiet. */
 void cli_note(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Progress: one line on a terminal, rewritten in place, nowhere else; NULL clears it. */
+/* Progress: one line on a terminal, rewritten in place, nowhere else, and not with --json or
+ * --quiet; NULL clears it. */
 void cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* "13.5 MiB", "512 B". */

@@ -36,6 +36,11 @@ static void hold_streams(void) {
             open("/dev/null", modes[fd]);
 }
 
+static int print_version(void) {
+    printf("skymem %s\n", sky_version());
+    return CLI_OK;
+}
+
 int main(int argc, char **argv) {
     static cli c;
     hold_streams();
@@ -45,10 +50,8 @@ int main(int argc, char **argv) {
         return CLI_USAGE;
     }
     const char *word = argv[1];
-    if (strcmp(word, "--version") == 0) {
-        printf("skymem %s\n", sky_version());
-        return finish(CLI_OK);
-    }
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
+        return finish(print_version());
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         cli_help_all(stdout);
         return finish(CLI_OK);
@@ -56,14 +59,14 @@ int main(int argc, char **argv) {
     const cli_verb *verb = cli_verb_find(word);
     if (!verb)
         return unknown_verb(word);
-    bool help = false;
-    int code = cli_parse(&c, verb, argc - 2, argv + 2, &help);
-    if (code == CLI_OK) {
-        if (help)
-            cli_help_verb(verb, stdout);
-        else
-            code = verb->run(&c);
-    }
+    cli_asked asked;
+    int code = cli_parse(&c, verb, argc - 2, argv + 2, &asked);
+    if (code == CLI_OK && asked == CLI_ASKED_VERSION)
+        code = print_version();
+    else if (code == CLI_OK && asked == CLI_ASKED_HELP)
+        cli_help_verb(verb, stdout);
+    else if (code == CLI_OK)
+        code = verb->run(&c);
     cli_free(&c);
     return finish(cli_json_failure(&c, code));
 }

@@ -65,14 +65,20 @@ static size_t distance(const char *a, const char *b) {
     return row[bytes_b];
 }
 
+/* Few edits, and a small part of the word: `ls` is not close to `rm`. */
+static bool is_close(const char *word, const char *candidate, size_t edits) {
+    size_t a = strlen(word), b = strlen(candidate);
+    return edits <= 2 && 3 * edits < (a > b ? a : b);
+}
+
 const char *cli_closest(const char *word, const char *const *candidates, size_t count) {
     const char *best = NULL;
-    size_t best_edits = strlen(word) <= 3 ? 2 : 3; /* a short word is close to everything */
+    size_t best_edits = SIZE_MAX;
     for (size_t i = 0; i < count; i++) {
         size_t edits = distance(word, candidates[i]);
-        if (strlen(word) >= 2 && strncmp(word, candidates[i], strlen(word)) == 0)
+        if (strlen(word) >= 3 && strncmp(word, candidates[i], strlen(word)) == 0)
             edits = 0;
-        if (edits < best_edits) {
+        if (edits < best_edits && is_close(word, candidates[i], edits)) {
             best_edits = edits;
             best = candidates[i];
         }
@@ -282,15 +288,24 @@ static int take_fallbacks(cli *c) {
     return CLI_OK;
 }
 
-int cli_parse(cli *c, const cli_verb *verb, int argc, char **argv, bool *help) {
+/* Whether an option of the command line is --word or -letter; behind -- none is. */
+static bool is_asked(int argc, char **argv, const char *word, char letter) {
+    const char short_word[] = {'-', letter, '\0'};
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], word) == 0 || (letter && strcmp(argv[i], short_word) == 0))
+            return true;
+    return false;
+}
+
+int cli_parse(cli *c, const cli_verb *verb, int argc, char **argv, cli_asked *asked) {
     memset(c, 0, sizeof *c);
     c->verb = verb;
     add_all(c);
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        *help = *help || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
-        c->json = c->json || strcmp(argv[i], "--json") == 0; /* so that what is wrong is told so */
-    }
-    if (*help)
+    c->json = is_asked(argc, argv, "--json", 0); /* so that what is wrong is told so */
+    *asked = is_asked(argc, argv, "--help", 'h')      ? CLI_ASKED_HELP
+             : is_asked(argc, argv, "--version", 'V') ? CLI_ASKED_VERSION
+                                                      : CLI_ASKED_NOTHING;
+    if (*asked)
         return CLI_OK;
     int code = take_words(c, argc, argv);
     if (code == CLI_OK) {
@@ -301,6 +316,8 @@ int cli_parse(cli *c, const cli_verb *verb, int argc, char **argv, bool *help) {
         code = cli_settings_load(c);
     if (code == CLI_OK)
         code = take_fallbacks(c);
+    if (code == CLI_OK)
+        code = cli_say_setup(c);
     return code;
 }
 
@@ -343,6 +360,28 @@ static bool has_word(const char *words, const char *word) {
         if ((at == words || at[-1] == ' ') && (at[bytes] == ' ' || at[bytes] == '\0'))
             return true;
     return false;
+}
+
+/* The next word of names parted by blanks that was given as an option; NULL at their end. */
+static const cli_value *next_given(cli *c, const char **names) {
+    char name[64];
+    while (**names) {
+        size_t bytes = strcspn(*names, " ");
+        snprintf(name, sizeof name, "%.*s", (int)bytes, *names);
+        *names += bytes + ((*names)[bytes] == ' ');
+        const cli_value *v = value_of(c, name);
+        if (v->origin == CLI_FROM_FLAG)
+            return v;
+    }
+    return NULL;
+}
+
+int cli_one_of(cli *c, const char *names) {
+    const cli_value *first = next_given(c, &names), *second = next_given(c, &names);
+    if (!second)
+        return CLI_OK;
+    return cli_usage(c, "--%s and --%s exclude each other: give one of them", first->option->name,
+                     second->option->name);
 }
 
 int cli_only(cli *c, const char *what, const char *names) {

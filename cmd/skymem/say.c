@@ -9,8 +9,29 @@
 #include <unistd.h>
 
 static bool progress_shown;
+static bool quiet;   /* neither notes nor progress */
+static bool scripts; /* --json: no progress */
+static enum { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER } color;
 static bool json_printed;
 static char last_failure[1024];
+
+int cli_say_setup(cli *c) {
+    int code = cli_one_of(c, "quiet verbose");
+    quiet = cli_flag(c, "quiet");
+    scripts = c->json;
+    color = (int)cli_count(c, "color");
+    if (cli_flag(c, "verbose")) /* SKYMEM_LOG=debug says more, and where */
+        setenv("SKYMEM_LOG", "info", 0);
+    return code;
+}
+
+bool cli_colored(FILE *to) {
+    const char *terminal = getenv("TERM"), *refused = getenv("NO_COLOR");
+    if (color != COLOR_AUTO)
+        return color == COLOR_ALWAYS;
+    return isatty(fileno(to)) && !(refused && refused[0]) &&
+           !(terminal && strcmp(terminal, "dumb") == 0);
+}
 
 static void clear_progress(void) {
     if (progress_shown)
@@ -19,7 +40,7 @@ static void clear_progress(void) {
 }
 
 void cli_progress(const char *format, ...) {
-    if (!isatty(STDERR_FILENO))
+    if (quiet || scripts || !isatty(STDERR_FILENO))
         return;
     clear_progress();
     if (!format)
@@ -76,6 +97,8 @@ int cli_not_found(const cli *c, const char *format, ...) {
 
 void cli_note(const cli *c, const char *format, ...) {
     va_list arguments;
+    if (quiet)
+        return;
     va_start(arguments, format);
     say(c, format, arguments, "");
     va_end(arguments);

@@ -1,11 +1,10 @@
-/* A table for people: columns as wide as their widest cell, the head in bold on a terminal. */
+/* A table for people: columns as wide as their widest cell, the head in bold if colour is on. */
 #include "cli.h"
 
 #include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define COLUMNS_MAX 32
 
@@ -71,7 +70,7 @@ void cli_table_print(cli_table *t, FILE *to) {
     assert(t->cell_count % columns == 0 && "rows of different length");
     for (size_t i = 0; i < columns; i++)
         widths[i] = column_width(t, columns, i);
-    bool bold = isatty(fileno(to)) && !getenv("NO_COLOR");
+    bool bold = cli_colored(to);
     for (size_t i = 0; i < t->cell_count; i += columns) {
         fputs(i == 0 && bold ? "\033[1m" : "", to);
         print_row(t, &t->cells[i], widths, to);

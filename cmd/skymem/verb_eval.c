@@ -141,6 +141,8 @@ static int eval_run(cli *c) {
         return cli_usage(c, "--kernels %s: %s", kernels,
                          status == SKY_E_PARAM ? "they are scalar, avx2, avx512 and neon"
                                                : "not on this machine");
+    if (cli_one_of(c, "claims lines") != CLI_OK || cli_one_of(c, "claims plot") != CLI_OK)
+        return CLI_USAGE;
     const char *lines = cli_text(c, "lines");
     setvbuf(stdout, NULL, _IOLBF, 0); /* a line is there when it is measured, whoever reads */
     if (lines) {

@@ -15,6 +15,9 @@ static int help_man(cli *c, const char *page) {
 }
 
 static int help_run(cli *c) {
+    int code = cli_one_of(c, "list man");
+    if (code != CLI_OK)
+        return code;
     if (cli_flag(c, "list")) {
         for (size_t i = 0; cli_verbs[i]; i++)
             puts(cli_verbs[i]->name);

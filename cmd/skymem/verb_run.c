@@ -32,8 +32,10 @@ typedef struct {
 static int read_prompt(cli *c, answer *a) {
     const char *text = cli_text(c, "prompt"), *file = cli_text(c, "prompt-file");
     int code = CLI_OK;
-    if (!text == !file)
+    if (!text && !file)
         return cli_usage(c, "give the prompt with --prompt TEXT or --prompt-file FILE");
+    if ((code = cli_one_of(c, "prompt prompt-file")) != CLI_OK)
+        return code;
     if (file)
         code = cli_blob_read(c, file, PROMPT_BYTES_MAX, &a->prompt);
     else if ((a->prompt.data = strdup(text)))

@@ -243,7 +243,7 @@ static json_t *stat_json(host *h) {
 /* A client that left early is everyday: told to who asks for everything. */
 static void say_unsent(int failure) {
     const char *log = getenv("SKYMEM_LOG");
-    if ((failure != EPIPE && failure != ECONNRESET) || (log && strcmp(log, "debug") == 0))
+    if ((failure != EPIPE && failure != ECONNRESET) || (log && strncmp(log, "debug", 5) == 0))
         daemon_say(FAILED, "a client", strerror(failure));
 }
 

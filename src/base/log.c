@@ -1,19 +1,68 @@
+/* Lines to standard error or to the file that SKYMEM_LOG names: see log.h. */
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define UNKNOWN (-1) /* SKYMEM_LOG has not been read yet */
 
 static const char *const names[] = {"error", "warning", "info", "debug"};
-static atomic_int threshold = -1;
+static atomic_int threshold = UNKNOWN;
+static _Atomic(FILE *) file; /* NULL: standard error */
 
+static void write_line(FILE *to, sky_log_level level, const char *text) {
+    if (!to) {
+        fprintf(stderr, "skymem: %s: %s\n", names[level], text);
+        return;
+    }
+    struct timespec now;
+    struct tm utc;
+    char stamp[32];
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
+    fprintf(to, "%s.%03ldZ [%ld] %s: %s\n", stamp, now.tv_nsec / 1000000, (long)getpid(),
+            names[level], text);
+}
+
+static void warn(const char *wanted, const char *why) {
+    char text[512];
+    snprintf(text, sizeof text, "SKYMEM_LOG=%.200s: %s", wanted, why);
+    write_line(NULL, SKY_LOG_WARNING, text);
+}
+
+/* Two threads may come here at once: one of them has its file taken. */
+static void open_file(const char *wanted, const char *path) {
+    FILE *none = NULL, *opened = fopen(path, "ae");
+    if (!opened) {
+        warn(wanted, strerror(errno));
+        return;
+    }
+    setvbuf(opened, NULL, _IOLBF, 0);
+    if (!atomic_compare_exchange_strong(&file, &none, opened))
+        fclose(opened);
+}
+
+/* SKYMEM_LOG as "LEVEL" or "LEVEL,FILE". */
 static int level_at_start(void) {
     const char *wanted = getenv("SKYMEM_LOG");
-    for (int i = 0; wanted && i < 4; i++)
-        if (strcmp(wanted, names[i]) == 0)
-            return i;
+    if (!wanted || !wanted[0])
+        return SKY_LOG_WARNING;
+    size_t bytes = strcspn(wanted, ",");
+    for (int i = 0; i < 4; i++) {
+        if (strlen(names[i]) != bytes || memcmp(wanted, names[i], bytes) != 0)
+            continue;
+        if (wanted[bytes])
+            open_file(wanted, wanted + bytes + 1);
+        return i;
+    }
+    warn(wanted, "must be error, warning, info or debug, and may go on with ,FILE");
     return SKY_LOG_WARNING;
 }
 
@@ -21,18 +70,22 @@ void sky_log_level_set(sky_log_level level) {
     atomic_store(&threshold, (int)level);
 }
 
-void sky_log(sky_log_level level, const char *format, ...) {
+bool sky_log_wanted(sky_log_level level) {
     int most = atomic_load(&threshold);
-    if (most < 0) {
+    if (most == UNKNOWN) {
         most = level_at_start();
         atomic_store(&threshold, most);
     }
-    if ((int)level > most)
+    return (int)level <= most;
+}
+
+void sky_log(sky_log_level level, const char *format, ...) {
+    if (!sky_log_wanted(level))
         return;
     char line[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    fprintf(stderr, "skymem: %s: %s\n", names[level], line);
+    write_line(atomic_load(&file), level, line);
 }

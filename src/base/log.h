@@ -1,14 +1,23 @@
-/* One line to whoever listens; by default warnings and errors go to stderr. */
+/* One line to whoever listens; by default warnings and errors go to standard error.
+ *
+ * The environment, read at the first line: SKYMEM_LOG=LEVEL[,FILE] with error, warning (default),
+ * info or debug. With a FILE lines are appended to it, with the time in UTC and the process's id.
+ *   info    tiers that open, fail and answer again; what a lookup came to
+ *   debug   every request of a tier, with its items and milliseconds */
 #ifndef SKY_BASE_LOG_H
 #define SKY_BASE_LOG_H
+
+#include <stdbool.h>
 
 typedef enum { SKY_LOG_ERROR, SKY_LOG_WARNING, SKY_LOG_INFO, SKY_LOG_DEBUG } sky_log_level;
 
 /* Thread-safe. The message says what, where, and what to do. */
 void sky_log(sky_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Most talkative level written to stderr (default SKY_LOG_WARNING; SKYMEM_LOG=debug changes it at
- * start). */
+/* Whether a line of this level is written: for what costs something to find out. */
+bool sky_log_wanted(sky_log_level level);
+
+/* Most talkative level written, instead of that of SKYMEM_LOG. */
 void sky_log_level_set(sky_log_level level);
 
 #endif

@@ -4,7 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -59,8 +61,53 @@ static void a_long_line_is_cut_and_still_ends(void **state) {
     assert_int_equal(text[strlen(text) - 1], '\n');
 }
 
+static void read_file(const char *path, char *out, size_t bytes_max) {
+    FILE *from = fopen(path, "re");
+    assert_non_null(from);
+    out[fread(out, 1, bytes_max - 1, from)] = 0;
+    fclose(from);
+}
+
+/* What a program says with this in its environment, which is read at its first line. */
+static void start_with(const char *wanted) {
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("SKYMEM_LOG", wanted, 1);
+        one_of_each();
+        exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void start_with_nonsense(void) {
+    start_with("debugging");
+}
+
+static void the_environment_names_level_and_file(void **state) {
+    (void)state;
+    char path[] = "/tmp/skymem-log-XXXXXX", wanted[64], text[4096];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(wanted, sizeof wanted, "info,%s", path);
+    start_with(wanted);
+    start_with(wanted); /* appended */
+    read_file(path, text, sizeof text);
+    unlink(path);
+    const char *first = strstr(text, "Z ["), *error = strstr(text, "] error: disk is broken\n");
+    assert_true(first == text + strlen("2026-11-23T02:00:00.000") && error > first);
+    assert_non_null(strstr(text, "] warning: slow\n"));
+    assert_null(strstr(text, "detail"));
+    assert_non_null(strstr(error + 1, "] error: disk is broken\n"));
+    hear(start_with_nonsense, text, sizeof text);
+    assert_non_null(strstr(text, "SKYMEM_LOG=debugging: must be error, warning, info or debug"));
+    assert_non_null(strstr(text, "skymem: warning: slow\n"));
+    assert_null(strstr(text, "detail"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_environment_names_level_and_file), /* before the level is set */
         cmocka_unit_test(levels_are_a_threshold),
         cmocka_unit_test(a_long_line_is_cut_and_still_ends),
     };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "cache/promotion.h"
 #include "cache/request.h"
 #include "io/clock.h"
@@ -181,8 +182,12 @@ static sky_status open_tier(sky_cache *c, const char *text, sky_error *error) {
     if (status == SKY_OK && ladder.count > 0 &&
         (status = sky_coded_tier_open(tier, &ladder, &tier)) != SKY_OK)
         sky_fail(error, status, "%.200s: %s", text, sky_status_text(status));
-    if (status == SKY_OK)
+    if (status == SKY_OK) {
+        sky_log(SKY_LOG_INFO, "opened %.200s as tier %zu", text, c->slot_count);
         sky__cache_add(c, tier);
+    } else {
+        sky_log(SKY_LOG_INFO, "cannot open %.200s: %s", text, sky_status_text(status));
+    }
     return status;
 }
 

@@ -1,5 +1,7 @@
 #include "cache/tier_slot.h"
 
+#include "base/log.h"
+
 #define ACTIVE_MAX            64              /* at one tier, for callers */
 #define BACKGROUND_ACTIVE_MAX 4               /* at one tier, for everything else */
 #define PATIENCE_NS           SKY_SECONDS(60) /* with a tier, when the caller set no deadline */
@@ -147,6 +149,21 @@ static sky_status symptom(const sky__slot *s, const sky__sub *sub, sky_time took
     return found;
 }
 
+static int index_of(const sky_cache *c, const sky__slot *s) {
+    return (int)(s - c->slots);
+}
+
+static void log_sub(const sky__sub *sub, sky_time took) {
+    static const char *const ops[] = {"has",      "get", "put",   "remove",
+                                      "prefetch", "pin", "unpin", "lease"};
+    size_t ok = 0;
+    for (size_t i = 0; i < sub->item_count; i++)
+        ok += sub->items[i].status == SKY_OK;
+    sky_log(SKY_LOG_DEBUG, "tier %u: %s of %zu keys%s: %zu ok, first: %s, %.3f ms", sub->tier,
+            ops[sub->op], sub->item_count, sub->background ? " in the background" : "", ok,
+            sky_status_text(sub->items[0].status), (double)took / 1e6);
+}
+
 static void count_failure(const sky_cache *c, sky__slot *s, sky_status failure) {
     s->last_failure = failure;
     if (++s->failures < FAILURES_MAX)
@@ -157,15 +174,21 @@ static void count_failure(const sky_cache *c, sky__slot *s, sky_status failure) 
     else if (now >= s->retry_at) /* one round of failures doubles it once */
         s->backoff_ns = s->backoff_ns * 2 < BACKOFF_MAX_NS ? s->backoff_ns * 2 : BACKOFF_MAX_NS;
     s->retry_at = now + s->backoff_ns;
+    sky_log(SKY_LOG_INFO, "tier %d failed %u times in a row (%s): skipped for %.0f s",
+            index_of(c, s), s->failures, sky_status_text(failure), (double)s->backoff_ns / 1e9);
 }
 
 static void examine(const sky_cache *c, sky__slot *s, const sky__sub *sub) {
     sky_time took = sky__cache_now(c) - sub->started_at;
     sky_status found = symptom(s, sub, took);
+    if (sky_log_wanted(SKY_LOG_DEBUG))
+        log_sub(sub, took);
     if (found == SKY_OK) {
         sky_time faded = s->slowest_ns - s->slowest_ns / 16;
         s->slowest_ns = took > faded ? took : faded;
         s->slowest_ns += s->slowest_ns == 0;
+        if (s->failures >= FAILURES_MAX)
+            sky_log(SKY_LOG_INFO, "tier %d answers again", index_of(c, s));
         s->failures = 0;
     } else if (found < 0) {
         count_failure(c, s, found);

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "manager/blocks.h"
 
 /* Spans of one block for a get, and the range they cover. */
@@ -453,6 +454,9 @@ sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *to
     if (status != SKY_OK)
         return status;
     lookup.load_ns = sky_now() - start;
+    sky_log(SKY_LOG_INFO, "lookup: %s, %u of %zu tokens, %llu bytes in %.1f ms",
+            sky_verdict_name(lookup.verdict), lookup.hit_tokens, token_count,
+            (unsigned long long)lookup.bytes_loaded, (double)lookup.load_ns / 1e6);
     *out = lookup;
     return SKY_OK;
 }

@@ -51,6 +51,22 @@ sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)
 PYTHON
 }
 
+# on_terminal COMMAND...: run it with both outputs on a terminal of its own, which $work/screen shows.
+on_terminal() {
+    python3 - "$work/screen" "$@" <<'PYTHON' || fail "exit $? on a terminal: $*"
+import os, pty, sys
+with open(sys.argv[1], "wb") as screen:
+    def keep(fd):
+        data = os.read(fd, 65536)
+        screen.write(data)
+        return b" " if data else b""
+    saved = os.dup(1)
+    os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
+    status = pty.spawn(sys.argv[2:], keep, lambda fd: b"")
+sys.exit(os.waitstatus_to_exitcode(status))
+PYTHON
+}
+
 # excused CODE: standard output is the object that --json has for a failure.
 excused() {
     holds "set(o) == {'error', 'exit'} and o['error'] and o['exit'] == $1"

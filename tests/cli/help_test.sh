@@ -41,6 +41,14 @@ expect 0 "$skymem" --version
 grep -Eq '^skymem [0-9]+\.[0-9]+\.[0-9]+$' "$work/out" || fail "--version: $(cat "$work/out")"
 expect 2 "$skymem" lokate
 says 'no verb "lokate", did you mean "locate"?'
+for word in rx prt stop blargh; do # nothing is close to these
+    expect 2 "$skymem" "$word"
+    says "no verb \"$word\"; see skymem help"
+done
+expect 2 "$skymem" help --list --man put
+says "--list and --man exclude each other: give one of them"
+expect 2 "$skymem" put k --xtl 3
+says "no option --xtl;"
 expect 2 "$skymem" put k --stor mem:1MiB
 says "did you mean --store"
 expect 2 "$skymem" put
