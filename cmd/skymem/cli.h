@@ -39,11 +39,12 @@ typedef struct {
     cli_kind kind;
     const char *value;    /* what stands for the value in help; CLI_CHOICE: the words */
     const char *fallback; /* the default as one would write it; NULL: none */
-    const char *help;
+    const char *help;     /* one short sentence, for --help */
     uint64_t min;
     uint64_t max;
-    char letter; /* "o": -o is the same; 0: none */
-    double from; /* CLI_NUMBER: in place of min, where that is no whole number */
+    char letter;        /* "o": -o is the same; 0: none */
+    double from;        /* CLI_NUMBER: in place of min, where that is no whole number */
+    const char *detail; /* what only the man page adds to `help`; NULL: nothing */
 } cli_option;
 
 /* The settings: options that may also come from SKYMEM_* and the configuration file. */
@@ -80,7 +81,7 @@ typedef struct {
     const char *name;
     const char *summary;  /* one line, imperative, no full stop */
     const char *synopsis; /* its arguments: "KEY [FILE]" */
-    const char *about;    /* what one should know, in paragraphs parted by a newline; may be NULL */
+    const char *about;    /* paragraphs, parted by a newline: --help shows the first; may be NULL */
     uint32_t settings;    /* CLI_SET_* bits it takes */
     const cli_option *options; /* its own; NULL for none */
     uint8_t arguments_min;
@@ -291,7 +292,7 @@ int cli_key_verb(cli *c, sky_op op, const char *done);
 /* For help and manual: the fields of cli_json_failure. */
 #define CLI_JSON_FAILURE "these two alone when it failed first: the sentence, and the exit status"
 
-/* help.c */
+/* help.c: wrapped to COLUMNS, else to the terminal's width, else to 80 columns. */
 void cli_help_verb(const cli_verb *verb, FILE *to);
 void cli_help_all(FILE *to);
 /* man.c */

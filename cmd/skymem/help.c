@@ -1,47 +1,110 @@
 /* Help on a terminal: what it is for, examples first, then every option. */
 #include "cli.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
-#define WRAP 92
+#define COLUMNS_LEAST   40
+#define COLUMNS_USUAL   80
+#define COLUMNS_MOST    100 /* longer lines are hard to read */
+#define COLUMNS_NARROW  70  /* below, explanations begin farther left */
+#define OPTION_COLUMN   26
+#define NARROW_COLUMN   6
+#define SENTENCE_COLUMN 6
+
+/* A page of help: where it goes, and how wide it is. */
+typedef struct {
+    FILE *to;
+    size_t columns;
+} page;
+
+static page page_open(FILE *to) {
+    const char *text = getenv("COLUMNS");
+    struct winsize size;
+    size_t columns = text ? strtoul(text, NULL, 10) : 0;
+    if (columns == 0 && ioctl(fileno(to), TIOCGWINSZ, &size) == 0)
+        columns = size.ws_col;
+    if (columns == 0)
+        columns = COLUMNS_USUAL;
+    columns = columns < COLUMNS_LEAST ? COLUMNS_LEAST : columns;
+    return (page){to, columns > COLUMNS_MOST ? COLUMNS_MOST : columns};
+}
 
 /* Print words from column `indent` on, wrapped; the cursor already stands at `column`. */
-static void wrap(FILE *to, const char *text, size_t column, size_t indent) {
+static void wrap(const page *p, const char *text, size_t column, size_t indent) {
     bool fresh = true;
     while (*text) {
         size_t word = strcspn(text, " \n");
-        if (!fresh && column + 1 + word > WRAP) {
-            fprintf(to, "\n%*s", (int)indent, "");
+        if (!fresh && column + 1 + word > p->columns) {
+            fprintf(p->to, "\n%*s", (int)indent, "");
             column = indent;
             fresh = true;
         }
-        fprintf(to, "%s%.*s", fresh ? "" : " ", (int)word, text);
+        fprintf(p->to, "%s%.*s", fresh ? "" : " ", (int)word, text);
         column += word + (fresh ? 0 : 1);
         fresh = false;
         text += word;
-        if (*text == '\n') {
-            fprintf(to, "\n%*s", (int)indent, "");
-            column = indent;
-            fresh = true;
-        }
         text += strspn(text, " \n");
     }
-    fputc('\n', to);
+    fputc('\n', p->to);
+}
+
+/* The bytes of the next word of a command; blanks within quotes do not part words. */
+static size_t command_word(const char *text) {
+    size_t bytes = 0;
+    for (char quote = '\0'; text[bytes] && (quote || text[bytes] != ' '); bytes++)
+        if (text[bytes] == quote)
+            quote = '\0';
+        else if (!quote && (text[bytes] == '\'' || text[bytes] == '"'))
+            quote = text[bytes];
+    return bytes;
+}
+
+/* The bytes of what stays on one line: a word, or an option and its value if they fit on it. */
+static size_t command_part(const char *text, size_t bytes_max) {
+    size_t bytes = command_word(text);
+    if (text[0] != '-' || text[bytes] != ' ' || text[bytes + 1] == '-')
+        return bytes;
+    size_t both = bytes + 1 + command_word(text + bytes + 1);
+    return both <= bytes_max ? both : bytes;
+}
+
+/* A command that can be copied: a long one goes on behind a backslash. */
+static void command_line(const page *p, const char *command) {
+    size_t column = 3;
+    fputs("  $", p->to);
+    while (*command) {
+        size_t bytes = command_part(command, p->columns - SENTENCE_COLUMN - 4);
+        size_t tail = command[bytes] ? 2 : 0; /* room for " \" */
+        if (column > 8 && column + 1 + bytes + tail > p->columns) {
+            fprintf(p->to, " \\\n%*s", SENTENCE_COLUMN + 1, "");
+            column = SENTENCE_COLUMN + 1;
+        }
+        fprintf(p->to, " %.*s", (int)bytes, command);
+        column += 1 + bytes;
+        command += bytes + strspn(command + bytes, " ");
+    }
+    fputc('\n', p->to);
 }
 
 /* "left            right, wrapped under itself" */
-static void entry(FILE *to, const char *left, const char *right, size_t indent) {
-    size_t column = 2 + strlen(left);
-    fprintf(to, "  %s", left);
-    if (column + 2 > indent) {
-        fprintf(to, "\n%*s", (int)indent, "");
-    } else {
-        fprintf(to, "%*s", (int)(indent - column), "");
-    }
-    wrap(to, right, indent, indent);
+static void entry(const page *p, const char *left, const char *right, size_t indent) {
+    size_t column = 2;
+    for (const char *c = left; *c; c++)
+        column += ((unsigned char)*c & 0xc0) != 0x80; /* code points, not bytes */
+    if (p->columns < COLUMNS_NARROW && indent > NARROW_COLUMN)
+        indent = NARROW_COLUMN;
+    fprintf(p->to, "  %s", left);
+    if (column + 2 > indent)
+        fprintf(p->to, "\n%*s", (int)indent, "");
+    else
+        fprintf(p->to, "%*s", (int)(indent - column), "");
+    wrap(p, right, indent, indent);
 }
 
-static void option_line(FILE *to, const cli_option *o) {
+static void option_line(const page *p, const cli_option *o) {
     char left[96], right[600];
     char letter[8] = "";
     if (o->letter)
@@ -52,65 +115,84 @@ static void option_line(FILE *to, const cli_option *o) {
         snprintf(right, sizeof right, "%s (default: %s)", o->help, o->fallback);
     else
         snprintf(right, sizeof right, "%s", o->help);
-    entry(to, left, right, 26);
+    entry(p, left, right, OPTION_COLUMN);
 }
 
-static void options(FILE *to, const cli_verb *verb) {
-    fputs("\nOptions\n", to);
+static void options(const page *p, const cli_verb *verb) {
+    fputs("\nOptions\n", p->to);
     for (const cli_option *o = verb->options; o && o->name; o++)
-        option_line(to, o);
+        option_line(p, o);
     for (uint32_t i = 0; cli_settings[i].name; i++)
         if (verb->settings & 1u << i)
-            option_line(to, &cli_settings[i]);
+            option_line(p, &cli_settings[i]);
     for (const cli_option *o = cli_common; o->name; o++) {
         bool refused = (strcmp(o->name, "json") == 0 && !verb->fields) ||
                        (strcmp(o->name, "config") == 0 && !verb->settings);
         if (!refused)
-            option_line(to, o);
+            option_line(p, o);
     }
 }
 
-static void exits(FILE *to, const cli_verb *verb) {
-    fputs("\nExit status\n", to);
-    entry(to, "0", "done", 6);
-    entry(to, "1", verb->failed ? verb->failed : "it failed; one line on stderr says why", 6);
-    entry(to, "2", "the command line or a setting is wrong", 6);
+static void exits(const page *p, const cli_verb *verb) {
+    fputs("\nExit status\n", p->to);
+    entry(p, "0", "done", 6);
+    entry(p, "1", verb->failed ? verb->failed : "it failed; one line on stderr says why", 6);
+    entry(p, "2", "the command line or a setting is wrong", 6);
     if (verb->not_found)
-        entry(to, "3", verb->not_found, 6);
+        entry(p, "3", verb->not_found, 6);
+}
+
+static void example(const page *p, const char *command, const char *says) {
+    command_line(p, command);
+    fprintf(p->to, "%*s", SENTENCE_COLUMN, "");
+    wrap(p, says, SENTENCE_COLUMN, SENTENCE_COLUMN);
+}
+
+/* The first paragraph; the man page has all. */
+static void about(const page *p, const cli_verb *verb) {
+    char first[1000];
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(verb->about, "\n"), verb->about);
+    fputs("\nAbout\n  ", p->to);
+    wrap(p, first, 2, 2);
 }
 
 void cli_help_verb(const cli_verb *verb, FILE *to) {
-    fprintf(to, "skymem %s: %s\n\n  skymem %s%s%s%s\n", verb->name, verb->summary, verb->name,
-            verb->synopsis[0] ? " " : "", verb->synopsis, " [options]");
+    const page p = page_open(to);
+    char line[256];
+    fprintf(to, "skymem %s: ", verb->name);
+    wrap(&p, verb->summary, 9 + strlen(verb->name), 2);
+    snprintf(line, sizeof line, "skymem %s%s%s [options]", verb->name, verb->synopsis[0] ? " " : "",
+             verb->synopsis);
+    fputs("\n  ", to);
+    wrap(&p, line, 2, 6);
     fputs("\nExamples\n", to);
-    for (const cli_example *e = verb->examples; e->command; e++) {
-        fprintf(to, "  $ %s\n      ", e->command);
-        wrap(to, e->says, 6, 6);
-    }
-    if (verb->about) {
-        fputs("\nAbout\n  ", to);
-        wrap(to, verb->about, 2, 2);
-    }
-    options(to, verb);
+    for (const cli_example *e = verb->examples; e->command; e++)
+        example(&p, e->command, e->says);
+    if (verb->about)
+        about(&p, verb);
+    options(&p, verb);
     if (verb->fields) {
         fprintf(to, "\nJSON, %s\n", verb->json_lines ? "one object a line" : "one object");
         for (const cli_field *f = verb->fields; f->name; f++)
-            entry(to, f->name, f->says, 26);
-        entry(to, "error, exit", CLI_JSON_FAILURE, 26);
+            entry(&p, f->name, f->says, OPTION_COLUMN);
+        entry(&p, "error, exit", CLI_JSON_FAILURE, OPTION_COLUMN);
     }
-    exits(to, verb);
+    exits(&p, verb);
+    snprintf(line, sizeof line, "man skymem-%s, or skymem help --man %s | mandoc -a", verb->name,
+             verb->name);
+    fputs("\nDetails\n  ", to);
+    wrap(&p, line, 2, 2);
 }
 
 void cli_help_all(FILE *to) {
-    fprintf(to,
-            "skymem %s: one prefix cache for language models, from memory to the sky\n\n"
-            "  skymem VERB [arguments] [options]\n\nVerbs\n",
-            sky_version());
+    const page p = page_open(to);
+    fprintf(to, "skymem %s: ", sky_version());
+    wrap(&p, "one prefix cache for language models, from memory to the sky", 14, 2);
+    fputs("\n  skymem VERB [arguments] [options]\n\nVerbs\n", to);
     for (size_t i = 0; cli_verbs[i]; i++)
-        entry(to, cli_verbs[i]->name, cli_verbs[i]->summary, 14);
-    fputs("\nStart with\n"
-          "  $ skymem demo                   a real model, cold and warm from every tier\n"
-          "  $ echo hello | skymem put k     store a value; skymem get k reads it back\n"
-          "  $ skymem VERB --help            any verb, by example\n",
-          to);
+        entry(&p, cli_verbs[i]->name, cli_verbs[i]->summary, 17);
+    fputs("\nStart with\n", to);
+    example(&p, "skymem demo", "a real model, cold and warm from every tier");
+    example(&p, "echo hello | skymem put k", "store a value; skymem get k reads it back");
+    example(&p, "skymem VERB --help", "any verb, by example");
 }

@@ -60,6 +60,10 @@ static void option_item(FILE *to, const cli_option *o) {
         fprintf(to, " Ar %s", o->value);
     fputc('\n', to);
     text(to, o->help);
+    if (o->detail) {
+        fputs(".Pp\n", to);
+        text(to, o->detail);
+    }
     if (o->fallback)
         fprintf(to, ".Pp\nDefault:\n.Li %s\n", o->fallback);
 }

@@ -21,12 +21,14 @@ const cli_option cli_settings[] = {
      .kind = CLI_LIST,
      .value = "URL",
      .max = SKY_TIERS_MAX,
-     .help = "a tier of the hierarchy, repeated from nearest to farthest: mem:SIZE, "
-             "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no], "
-             "sky:SCENARIO.yaml[?scale=X&seed=N], "
-             "sky+udp:SCENARIO.yaml; level=L keeps blocks coded there, level=8,4,2 at each of "
-             "these levels, so that a deadline can choose "
-             "(default: mem:256MiB, then disk:$XDG_CACHE_HOME/skymem?max=8GiB)"},
+     .help = "a tier, repeated from nearest to farthest: mem:SIZE, disk:PATH, sky:SCENARIO or "
+             "sky+udp:SCENARIO",
+     .detail = "The tiers are mem:SIZE, "
+               "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no], "
+               "sky:SCENARIO[?scale=X&seed=N] and sky+udp:SCENARIO. level=L in a URL keeps blocks "
+               "encoded at that level there. level=8,4,2 keeps them at each of these levels, so "
+               "that a deadline can choose.\n"
+               "Default: mem:256MiB, then disk:$XDG_CACHE_HOME/skymem?max=8GiB."},
     {.name = "model", .kind = CLI_PATH, .value = "GGUF", .help = "the model file"},
     {.name = "block-tokens",
      .kind = CLI_COUNT,
@@ -39,16 +41,18 @@ const cli_option cli_settings[] = {
      .kind = CLI_CHOICE,
      .value = "lossless|8|6|4|3|2.5|2|archive",
      .fallback = "lossless",
-     .help = "bits an element takes on tiers beyond mem whose URL has no level= of its own; "
-             "unless it is given blocks are stored as they are"},
+     .help = "codec level for every tier except mem: bits for each element",
+     .detail = "A tier's own level= overrides it. Unless this is given, blocks are stored without "
+               "encoding."},
     {.name = "deadline-ms",
      .kind = CLI_NUMBER,
      .value = "MS",
      .max = 1000000000,
-     .help =
-         "give up loading after so long (default: no limit): the blocks from the first on that "
-         "came are used, the rest is computed; of a model with a sliding window as many as their "
-         "own last window came for, which is asked for as soon as not all can come"},
+     .help = "stop loading after this time and compute the rest; default: no limit",
+     .detail = "The leading blocks that arrived in time are used. For a model with a sliding "
+               "window, a shorter prefix is usable only if its own last window was loaded. The "
+               "loader requests that window as soon as it predicts that the whole prefix will be "
+               "late."},
     {.name = "threads",
      .kind = CLI_COUNT,
      .value = "T",
@@ -59,8 +63,8 @@ const cli_option cli_settings[] = {
      .kind = CLI_CHOICE,
      .value = "f16|f32|bf16|q8_0|q5_1|q5_0|q4_1|q4_0|iq4_nl",
      .fallback = "f16",
-     .help =
-         "type of the KV cache: f16, f32 and bf16 are cached; the others are answered uncached"},
+     .help = "type of the KV cache; only f16, f32 and bf16 are cached",
+     .detail = "With the other types the model answers, but nothing is loaded or saved."},
     {.name = "flash-attn",
      .kind = CLI_CHOICE,
      .value = "on|off",
@@ -69,8 +73,9 @@ const cli_option cli_settings[] = {
     {.name = "calibration",
      .kind = CLI_PATH,
      .value = "F.skycal",
-     .help = "what skymem calibrate measured of the model, for levels; none: do without (default: "
-             "found by the model's content)"},
+     .help = "file of skymem calibrate, for lossy levels; default: found by the model",
+     .detail = "Without this option the file is found by the content of the model, in "
+               "$XDG_CACHE_HOME/skymem-calibration. none means: use no calibration."},
     {.name = NULL},
 };
 

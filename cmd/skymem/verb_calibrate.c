@@ -120,13 +120,14 @@ const cli_verb cli_verb_calibrate = {
     .name = "calibrate",
     .summary = "Measure what the codec should know of a model, once",
     .synopsis = "",
-    .about =
-        "Texts are run through the model; from its cache come channel means, matrices and tables, "
-        "from its answers how coarse each layer's keys and values may be. The file belongs to this "
-        "model and is refused by any other; lying in $XDG_CACHE_HOME/skymem-calibration, as "
-        "anything.skycal, it is found by it. Without one everything works, at more bytes.\n"
-        "Minutes on two cores for a small model. The weights are first dequantised to F32 into the "
-        "cache folder, as eval does.",
+    .about = "Texts are run through the model, and a calibration file is made from what its "
+             "cache held. It makes lossy levels smaller. Without one everything works, with "
+             "more bytes. A small model takes minutes on two cores.\n"
+             "The file holds channel means, matrices and tables, and how coarse each layer's "
+             "keys and values may be. It belongs to this model: any other refuses it. A file in "
+             "$XDG_CACHE_HOME/skymem-calibration with a name that ends in .skycal is found by "
+             "its model. The weights are first dequantised to F32 into the cache folder, as "
+             "eval does.",
     .settings = CLI_SET_MODEL | CLI_SET_THREADS,
     .options =
         (const cli_option[]){

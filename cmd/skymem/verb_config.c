@@ -79,14 +79,13 @@ const cli_verb cli_verb_config = {
     .name = "config",
     .summary = "Show the settings in force and where each came from",
     .synopsis = "",
-    .about =
-        "Strongest first: the command line, SKYMEM_NAME in the environment (SKYMEM_BLOCK_TOKENS "
-        "for --block-tokens; SKYMEM_STORE holds URLs parted by blanks), the file of --config or "
-        "$XDG_CONFIG_HOME/skymem/config.yaml, defaults. A path, in a URL too, may begin with ~/. "
-        "The "
-        "file is a YAML mapping with _ for -:\n"
-        "store: [mem:1GiB, \"disk:/mnt/cache?max=100GiB\"]\n"
-        "model: /models/gemma.gguf",
+    .about = "Strongest first: the command line, SKYMEM_NAME in the environment, the file of "
+             "--config or $XDG_CONFIG_HOME/skymem/config.yaml, defaults.\n"
+             "SKYMEM_BLOCK_TOKENS stands for --block-tokens, and so on. SKYMEM_STORE holds URLs "
+             "separated by blanks. A path, in a URL too, may begin with ~/. The file is a YAML "
+             "mapping with _ for -:\n"
+             "store: [mem:1GiB, \"disk:/mnt/cache?max=100GiB\"]\n"
+             "model: /models/gemma.gguf",
     .settings = CLI_SET_ALL,
     .examples =
         (const cli_example[]){

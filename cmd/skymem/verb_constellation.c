@@ -333,19 +333,20 @@ const cli_verb cli_verb_constellation = {
     .name = "constellation",
     .summary = "Run a scenario's satellites on this machine",
     .synopsis = "up|status|down SCENARIO",
-    .about =
-        "up starts every satellite of the scenario that does not run, each a process of its own "
-        "(skymemd --satellite) on the UDP port that the scenario's udp section gives it, and waits "
-        "until all listen. A satellite that died is started again, empty. Key files that are not "
-        "there are made, mode 0600: the satellites read the constellation's, the tenant's stays "
-        "on the ground.\n"
-        "status asks those that run how they are. down ends all that were started for the file, "
-        "whatever it says now and if it is gone; up refuses to add to those that were started "
-        "before the file or its key was changed. up that is interrupted ends what it started, "
-        "and exits 128 and the signal's number.\n"
-        "What runs is remembered in $XDG_RUNTIME_DIR/skymem, or in /tmp/skymem-UID/ where that is "
-        "not set, so shells that differ in it do not know of each other's; only those processes "
-        "are ever signalled. --store sky+udp:SCENARIO is the ground to them.",
+    .about = "up starts every satellite of the scenario as a process of its own, on UDP ports "
+             "of this host, and waits until all listen. status asks those that run how they "
+             "are. down stops them.\n"
+             "The ports are those of the scenario's udp section. up restarts a satellite that "
+             "died; it is then empty. Key files that are missing are made with mode 0600. The "
+             "satellites read the constellation's key; the tenant's stays on the ground.\n"
+             "down stops all that were started for the file, even if the file has changed or is "
+             "gone. up adds nothing to satellites that were started before the file or its key "
+             "changed. If up is interrupted, it stops the satellites it started and exits with "
+             "128 + the signal number.\n"
+             "What runs is recorded in $XDG_RUNTIME_DIR/skymem, or in /tmp/skymem-UID/ where "
+             "that is not set. Shells with different values do not see each other's satellites. "
+             "Only recorded processes get a signal. --store sky+udp:SCENARIO is the ground "
+             "station for them.",
     .arguments_min = 2,
     .arguments_max = 2,
     .examples =

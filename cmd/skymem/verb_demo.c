@@ -170,14 +170,13 @@ const cli_verb cli_verb_demo = {
     .name = "demo",
     .summary = "Show a real model cold, and warm from memory, disk and the sky",
     .synopsis = "",
-    .about =
-        "Three questions about one text of 2,048 tokens: computed whole, then with the text's "
-        "state found in each tier. Every row is checked against the cold one: the same tokens, "
-        "and the same logits to the last bit or not. The sky is a constellation inside this "
-        "process whose links hold each message for its light time and its serialisation; it "
-        "turns while the blocks are up there, so that they migrate. Rows with a level (disk-4) "
-        "keep the blocks coded at so many bits an element: their answers may differ, and the row "
-        "says so.",
+    .about = "Three questions about one text of 2,048 tokens: first computed whole, then with "
+             "the state of the text found in each tier. Each row says whether it gave the same "
+             "tokens and the same logits as the cold row.\n"
+             "The sky is a constellation inside this process. Its links delay each message by "
+             "the time of light and of serialisation. It rotates while the blocks are stored in "
+             "it, so that they migrate. Rows with a level, such as disk-4, keep the blocks "
+             "encoded: their answers may differ.",
     .settings = CLI_SET_ENGINE,
     .options =
         (const cli_option[]){
@@ -185,8 +184,10 @@ const cli_verb cli_verb_demo = {
              .kind = CLI_TEXT,
              .value = "LIST",
              .fallback = "all",
-             .help = "which rows, parted by commas: mem, disk, sky-rotation, sky-hop, "
-                     "sky-rotation-hop, disk-8, disk-4, sky-rotation-hop-4, mem-partial"},
+             .help = "rows to measure, separated by commas; default: all",
+             .detail =
+                 "The rows are mem, disk, sky-rotation, sky-hop, sky-rotation-hop, disk-8, disk-4, "
+                 "sky-rotation-hop-4 and mem-partial."},
             {.name = "scenario",
              .kind = CLI_PATH,
              .value = "FILE",
@@ -194,8 +195,8 @@ const cli_verb cli_verb_demo = {
             {.name = "satellites",
              .kind = CLI_PATH,
              .value = "FILE",
-             .help = "a row from this scenario's real satellites as well; they must run: skymem "
-                     "constellation up FILE"},
+             .help = "measure also a row from the real satellites of this scenario",
+             .detail = "They must run: start them with skymem constellation up FILE."},
             {.name = "time-scale",
              .kind = CLI_NUMBER,
              .value = "X",

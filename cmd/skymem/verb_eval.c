@@ -188,21 +188,20 @@ const cli_verb cli_verb_eval = {
     .name = "eval",
     .summary = "Measure what storing a model's cache at a level does to its answers",
     .synopsis = "",
-    .about =
-        "The beginning of each text is computed, its cache stored and brought back, and the model "
-        "reads on; its predictions are compared with those from the cache as it was. Bytes are all "
-        "that would be stored: scales, tables, headers, directories.\n"
-        "Levels: 8 6 4 3 2.5 2 archive; with -plain behind it, rounded without the trellis; with "
-        "-uncalibrated, without side data; 4-x1.2, steps 1.2 times as coarse; 4-from-8, lowered "
-        "from "
-        "what level 8 kept; 3+8@last, the newest block of the prefix at level 8, @last2 two, "
-        "@first the oldest. The table's / LADDER is the divergence over what the levels have at "
-        "the same "
-        "bits, by interpolation. References: "
-        "f16; noise (f16 moved by its last place: what cannot be told apart); q8_0 q5_1 q5_0 q4_0 "
-        "q4_0-rotated, as llama.cpp has them; kivi-4 kivi-2; cachegen, as it is shipped.\n"
-        "The weights are dequantised to F32 first, once, into the cache folder: kernels for "
-        "quantised weights add noise that hides everything finer than q4_0.",
+    .about = "The beginning of each text is computed, its cache is stored and loaded, and the "
+             "model reads on. Its predictions are compared with those from the cache before. "
+             "Bytes are all that would be stored: scales, tables, headers, directories.\n"
+             "Levels: 8 6 4 3 2.5 2 archive. With -plain behind it: rounded without the "
+             "trellis. With -uncalibrated: without side data. 4-x1.2: steps 1.2 times as "
+             "coarse. 4-from-8: lowered from what level 8 kept. 3+8@last: the newest block of "
+             "the prefix at level 8; @last2: two blocks; @first: the oldest.\n"
+             "The column / LADDER is the divergence over that of the levels at the same bits, "
+             "by interpolation.\n"
+             "References: f16; noise (f16 moved by its last place: the least difference that "
+             "can be seen); q8_0 q5_1 q5_0 q4_0 q4_0-rotated, as in llama.cpp; kivi-4 kivi-2; "
+             "cachegen, as it is shipped.\n"
+             "The weights are first dequantised to F32, once, into the cache folder: kernels "
+             "for quantised weights add noise that hides everything finer than q4_0.",
     .settings = CLI_SET_MODEL | CLI_SET_THREADS,
     .options =
         (const cli_option[]){
@@ -242,8 +241,8 @@ const cli_verb cli_verb_eval = {
             {.name = "facts", .kind = CLI_FLAG, .help = "also ask for facts planted in a text"},
             {.name = "claims",
              .kind = CLI_FLAG,
-             .help = "test CacheGen's claims instead, as JSON lines of their own: delta, depth, "
-                     "groups"},
+             .help = "test CacheGen's claims instead: delta, depth or groups",
+             .detail = "The result is JSON lines with fields of their own."},
             {.name = "weights",
              .kind = CLI_CHOICE,
              .value = "f32|file",

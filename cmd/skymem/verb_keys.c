@@ -110,10 +110,11 @@ const cli_verb cli_verb_keys = {
     .name = "keys",
     .summary = "Print the block keys of a prompt",
     .synopsis = "[FILE]",
-    .about = "FILE, or standard input, holds token ids parted by blanks. The key of a block is "
-             "BLAKE2b-256, keyed with the namespace, over the key of the block before (32 zero "
-             "bytes for the first) and the block's tokens as 32-bit little-endian numbers. Only "
-             "whole blocks have keys.",
+    .about = "FILE, or standard input, holds token ids separated by blanks. Each whole block of "
+             "them has a key.\n"
+             "The key of a block is BLAKE2b-256, keyed with the namespace, over the key of the "
+             "block before and the tokens of the block as 32-bit little-endian numbers. The key "
+             "before the first block is 32 zero bytes.",
     .settings = CLI_SET_BLOCK_TOKENS,
     .options =
         (const cli_option[]){

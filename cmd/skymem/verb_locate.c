@@ -255,15 +255,13 @@ const cli_verb cli_verb_locate = {
             {.name = "window",
              .kind = CLI_TEXT,
              .value = "HxW",
-             .help =
-                 "planes x slots of the window, both odd (default: the smallest with W-H = 0 or "
-                 "2 that holds the servers)"},
+             .help = "planes x slots of the window, both odd",
+             .detail = "Default: the smallest window with W-H = 0 or 2 that holds the servers."},
             {.name = "weights",
              .kind = CLI_TEXT,
              .value = "INTRA,INTER",
-             .help = "hop and rotation-hop: cost of a link within a plane and between planes "
-                     "(default: count "
-                     "hops)"},
+             .help = "cost of a link within a plane and between planes; default: count hops",
+             .detail = "Used by hop and rotation-hop."},
             {.name = "shift",
              .kind = CLI_COUNT,
              .value = "K",

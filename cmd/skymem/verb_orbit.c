@@ -87,8 +87,9 @@ static const cli_option options[] = {
     {.name = "tle",
      .kind = CLI_PATH,
      .value = "FILE",
-     .help = "satellites by their elements: TLE (what stands behind column 69 after a blank is "
-             "skipped; checksums must hold), or OMM as JSON, CSV or KVN"},
+     .help = "satellites from a file of elements: TLE, or OMM as JSON, CSV or KVN",
+     .detail = "In a TLE file, text after column 69 and a blank is ignored. Checksums must be "
+               "right."},
     {.name = "earth-radius-km",
      .kind = CLI_NUMBER,
      .value = "KM",
@@ -144,8 +145,9 @@ static const cli_option options[] = {
      .value = "DEG",
      .fallback = "10",
      .max = 90,
-     .help = "overhead, windows: to become the centre another must stand so much higher for each "
-             "plane and slot it is away"},
+     .help = "overhead, windows: how much higher the next centre must stand",
+     .detail = "A satellite becomes the centre only if it stands this much higher for each plane "
+               "and slot that it is away from the present centre."},
     {.name = "step",
      .kind = CLI_NUMBER,
      .value = "S",
@@ -166,16 +168,17 @@ const cli_verb cli_verb_orbit = {
     .name = "orbit",
     .summary = "Compute true orbits: who is overhead, how far, and what is between",
     .synopsis = "VERB",
-    .about =
-        "VERB is one of: shells (those with names), latency (distances and times in a shell), "
-        "passes (rise and set of each satellite), visible (what stands above the mask), overhead "
-        "(who is the centre of the window, slot of 15 s by slot), isl (links, or the quickest ways "
-        "with --from), propagate (SGP4: positions in TEME), czml (a file for a Cesium viewer), "
-        "windows (how much of a window stands above the mask, by latitude).\n"
-        "Satellites are those of a shell (--shell, or --planes, --slots, --altitude-km, "
-        "--inclination-deg) or of a file of elements (--tle). Shells begin on 2000-01-01T12:00:00Z "
-        "with satellite 1,1 on the equator at right ascension 0. Planes and slots count from 1; "
-        "past the last plane comes the first, its slots moved on by the phasing.",
+    .about = "shells: the shells that have names. latency: distances and times in a shell. "
+             "passes: rise and set of each satellite. visible: what stands above the mask. "
+             "overhead: who is the centre of the window. isl: laser links, or the quickest "
+             "paths with --from. propagate: positions by SGP4. czml: a file for a Cesium "
+             "viewer. windows: how much of a window is visible, by latitude.\n"
+             "Satellites come from a shell (--shell, or --planes, --slots, --altitude-km and "
+             "--inclination-deg) or from a file of elements (--tle). Shells begin on "
+             "2000-01-01T12:00:00Z with satellite 1,1 on the equator at right ascension 0. "
+             "Planes and slots count from 1. After the last plane comes the first, with its "
+             "slots moved on by the phasing. overhead looks every 15 s. propagate prints the "
+             "frame TEME.",
     .options = options,
     .arguments_min = 1,
     .arguments_max = 1,

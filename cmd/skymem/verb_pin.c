@@ -13,11 +13,10 @@ const cli_verb cli_verb_pin = {
     .name = "pin",
     .summary = "Keep a key from being evicted",
     .synopsis = "KEY",
-    .about =
-        "What has a time to live ends with it, pinned or not. "
-        "A pin on disk outlives the process: it holds until unpin or rm. So does one that real "
-        "satellites keep (sky+udp:): any process may undo it, but none sees it, so that unpin "
-        "succeeds there on whatever is found.",
+    .about = "A pinned value is not evicted. A pin on disk outlives the process: it holds until "
+             "unpin or rm. A value with a time to live ends with it, pinned or not.\n"
+             "Real satellites (sky+udp:) keep pins too. Any process may undo such a pin, but "
+             "none sees it, so unpin succeeds there on every value that is found.",
     .settings = CLI_SET_STORE,
     .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
     .arguments_min = 1,

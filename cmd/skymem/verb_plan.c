@@ -144,8 +144,8 @@ const cli_verb cli_verb_plan = {
              .kind = CLI_NUMBER,
              .value = "N",
              .fallback = "131072",
-             .help = "of its KV in f16: layers x kv heads x head dim x 4 (131072: an 8B model with "
-                     "grouped heads)"},
+             .help = "bytes of KV in f16 for each token: layers x kv heads x head dim x 4",
+             .detail = "131072 is an 8B model with grouped heads."},
             {.name = "token-ms",
              .kind = CLI_NUMBER,
              .value = "MS",

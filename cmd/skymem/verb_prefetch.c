@@ -107,10 +107,10 @@ const cli_verb cli_verb_prefetch = {
     .name = "prefetch",
     .summary = "Bring values to the nearest tier",
     .synopsis = "KEY...",
-    .about = "Worth it when the nearest tier outlives this command, such as a fast disk before a "
-             "slow one.\n"
-             "With --at, tiers in the sky move the values to the satellites that will be overhead "
-             "then, and leave them there until it is time; they stay readable throughout.",
+    .about = "This copies values into the nearest tier. It helps when that tier outlives the "
+             "command, such as a fast disk before a slow one.\n"
+             "With --at, tiers in the sky move the values to the satellites that will be "
+             "overhead then. The values stay readable throughout.",
     .settings = CLI_SET_STORE | CLI_SET_DEADLINE,
     .makes_folders = true,
     .options =

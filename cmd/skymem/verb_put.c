@@ -128,11 +128,11 @@ const cli_verb cli_verb_put = {
     .name = "put",
     .summary = "Store a value under a key",
     .synopsis = "KEY [FILE]",
-    .about =
-        "The value is all of FILE, or of standard input, up to 4 GiB. It replaces what the key "
-        "held. The command returns when every tier has it or has refused it; on disk it is "
-        "then safe against a crash. What a sky took is read back at once. A tier that refused the "
-        "value, or gave back another, is named on standard error.",
+    .about = "The value is all of FILE, or of standard input, up to 4 GiB. It replaces the "
+             "value of the key. The command returns when every tier has stored or refused it; "
+             "on disk it is then safe against a crash.\n"
+             "A value that a sky stored is read back at once. A tier that refused the value, or "
+             "gave back another, is named on standard error.",
     .settings = CLI_SET_STORE,
     .makes_folders = true,
     .options =
@@ -142,8 +142,8 @@ const cli_verb cli_verb_put = {
              .value = "SECONDS",
              .fallback = "0",
              .max = UINT32_MAX,
-             .help = "forget the value after so long; 0 leaves it to the tier. Real satellites "
-                     "(sky+udp) keep no such time, so they refuse the value"},
+             .help = "forget the value after this time; 0: as the tier says",
+             .detail = "Real satellites (sky+udp) keep no such time, so they refuse the value."},
             CLI_OPTION_AS,
             {.name = NULL},
         },

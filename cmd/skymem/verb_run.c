@@ -549,15 +549,15 @@ const cli_verb cli_verb_run = {
     .name = "run",
     .summary = "Answer a prompt, cached",
     .synopsis = "",
-    .about =
-        "The longest beginning of the prompt that some tier knows is loaded, the rest is "
-        "computed, the answer streams to standard output, and what is new is saved, the "
-        "answer included: the next turn of a conversation finds it. Always greedy.\n"
-        "Blocks that an earlier run kept at a level are loaded whatever --level says, which is "
-        "about new ones; where one was lossy and none such was asked for, a line on standard "
-        "error says that the answer may differ.\n"
-        "A model whose state cannot be cut into blocks is answered without the cache, and a "
-        "line on standard error says why.",
+    .about = "The longest prefix of the prompt that some tier holds is loaded, the rest is "
+             "computed, and the answer streams to standard output. New blocks are saved, the "
+             "answer included, so that the next turn of a conversation finds them. Sampling is "
+             "greedy.\n"
+             "Blocks that an earlier run stored at a level are loaded whatever --level says: "
+             "that is about new blocks. If a loaded block was lossy and --level did not ask for "
+             "that, a line on standard error says that the answer may differ.\n"
+             "A model whose state cannot be cut into blocks is answered without the cache, and "
+             "a line on standard error says why.",
     .settings = CLI_SET_STORE | CLI_SET_ENGINE,
     .makes_folders = true,
     .options =
@@ -579,8 +579,10 @@ const cli_verb cli_verb_run = {
             {.name = "dump-kv",
              .kind = CLI_TEXT,
              .value = "FILE.npy",
-             .help = "write the prompt's keys and values as an array [layer, 2, token, kv_head, "
-                     "dim]; layers stand group by group, full attention first; use with --no-load"},
+             .help = "write the prompt's keys and values to a .npy file; use with --no-load",
+             .detail = "The array is shaped [layer, 2, token, kv_head, dim]. Layers stand group by "
+                       "group, "
+                       "full attention first."},
             {.name = NULL},
         },
     .examples =

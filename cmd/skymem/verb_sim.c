@@ -147,8 +147,9 @@ const cli_verb cli_verb_sim = {
             {.name = "trace",
              .kind = CLI_PATH,
              .value = "OUT",
-             .help = "write a line for whatever happens to a message or a station to OUT (not each "
-                     "event: what waits at the ground's link has none)"},
+             .help = "write a line to OUT for each thing that happens to a message or station",
+             .detail = "Waiting at the ground link writes no line, so there are fewer lines than "
+                       "events."},
             {.name = "figures",
              .kind = CLI_PATH,
              .value = "DIR",
@@ -172,8 +173,10 @@ const cli_verb cli_verb_sim = {
             {.name = "replay",
              .kind = CLI_PATH,
              .value = "TRACE",
-             .help = "requests of a real service (lines of {timestamp, input_length, hash_ids}) "
-                     "against memory alone and memory with SCENARIO.yaml's sky behind it"},
+             .help = "replay requests of a real service: memory alone against memory and sky",
+             .detail =
+                 "Each line of the file is an object {timestamp, input_length, hash_ids}. The sky "
+                 "is that of SCENARIO.yaml."},
             {.name = "memory-blocks",
              .kind = CLI_COUNT,
              .value = "N",

@@ -263,12 +263,11 @@ const cli_verb cli_verb_stat = {
     .name = "stat",
     .summary = "Show the tiers, their satellites, or one key",
     .synopsis = "[KEY]",
-    .about =
-        "Counters run from the opening of a tier, that is, in this process: only entries, sizes "
-        "and what a tier keeps on disk outlive it.\n"
-        "With --satellites every satellite of a sky is asked for its own counters, which run from "
-        "its start; one that has not answered within two seconds is shown as silent.\n"
-        "With --store shm:SOCKET the counters of a running skymemd.",
+    .about = "Counters begin when a tier is opened, so they are those of this process. Entries, "
+             "sizes and what a tier keeps on disk outlive it.\n"
+             "With --satellites every satellite of a sky is asked for its own counters, which "
+             "begin at its start. One that does not answer within two seconds is shown as "
+             "silent. With --store shm:SOCKET the counters are those of a running skymemd.",
     .settings = CLI_SET_STORE,
     .options =
         (const cli_option[]){

@@ -42,11 +42,10 @@ const cli_verb cli_verb_verify = {
     .name = "verify",
     .summary = "Read and check every byte of every tier",
     .synopsis = "",
-    .about =
-        "Damaged entries are dropped and counted, and so is what is left over: of interrupted "
-        "writes, and blocks whose parent is gone, which no prompt can reach. What "
-        "other processes put into real satellites (sky+udp:) is not known here and not read: get "
-        "checks each byte.",
+    .about = "Damaged entries are dropped and counted. So is what interrupted writes left, and "
+             "blocks whose parent is gone, which no prompt can reach.\n"
+             "Values that other processes put into real satellites (sky+udp:) are not known "
+             "here, so they are not read. get checks each byte.",
     .settings = CLI_SET_STORE,
     .examples =
         (const cli_example[]){

@@ -35,9 +35,9 @@ expect 1 "$skymem" eval --model "$work/llama.gguf" --text "$work/other.txt" --pr
 says 'skymem calibrate'
 
 # found by its content, next to the cache
-expect 0 "$skymem" calibrate --help
-grep -qF 'lying in $XDG_CACHE_HOME/skymem-calibration' <(tr -s '[:space:]' ' ' <"$work/out") ||
-    fail "the help does not say where a calibration is looked for"
+expect 0 "$skymem" help --man calibrate
+grep -qF 'file in $XDG_CACHE_HOME/skymem-calibration' <(tr -s '[:space:]' ' ' <"$work/out") ||
+    fail "the manual does not say where a calibration is looked for"
 mkdir -p "$XDG_CACHE_HOME/skymem-calibration"
 cp "$work/qwen3.skycal" "$XDG_CACHE_HOME/skymem-calibration/a.skycal"
 cp "$work/llama.skycal" "$XDG_CACHE_HOME/skymem-calibration/b.skycal"
