@@ -17,7 +17,7 @@ static void read_question(cli *c, sky_worth_question *q) {
         .transfer_price = cli_number(c, "transfer-price"),
         .deadline_ms = cli_given(c, "within-ms") ? cli_number(c, "within-ms") : 0,
         .loss_max = cli_number(c, "kld-max"),
-        .no_overlap = cli_flag(c, "no-overlap"),
+        .overlap = cli_flag(c, "overlap"),
     };
 }
 
@@ -128,8 +128,9 @@ const cli_verb cli_verb_plan = {
         "A prefix can be stored and loaded, or computed anew for every answer. For each codec "
         "level "
         "the table shows its bytes, what it loses (mean KL divergence, measured on Gemma 3 270M), "
-        "the time to load it, the time to the first token when the engine computes the head "
-        "while the rest is loaded, the cost of all answers, and where it breaks even.\n"
+        "the time to load it, the time to the first token, the cost of all answers, and where it "
+        "breaks even. As the manager does it, the whole prefix is loaded and nothing is computed "
+        "meanwhile.\n"
         "It is stored at the level that is in time with the least loss, or without --within-ms at "
         "the one that answers soonest, among those that lose no more than --kld-max, answer sooner "
         "than computing, and cost less. Prices are in any currency. Formulas: docs/streaming.md.",
@@ -195,15 +196,17 @@ const cli_verb cli_verb_plan = {
              .value = "X",
              .fallback = "0.002",
              .help = "most that an answer may lose"},
-            {.name = "no-overlap",
+            {.name = "overlap",
              .kind = CLI_FLAG,
-             .help = "the engine cannot compute a head while the rest is loaded"},
+             .help = "as if the engine computed the head while the rest is loaded, which skymem "
+                     "run and the manager do not do yet"},
             {.name = NULL},
         },
     .examples =
         (const cli_example[]){
-            {"skymem plan --mbps 200 --token-ms 1 --reuse 3", "a slow link and a slow engine"},
-            {"skymem plan --mbps 20 --within-ms 2000 --json", "from a satellite, in time"},
+            {"skymem plan --mbps 500 --token-ms 1 --reuse 3", "a slower link and a slower engine"},
+            {"skymem plan --bytes-per-token 18432 --token-ms 1.6 --mbps 200 --within-ms 2000",
+             "Gemma 3 270M on two cores, from a satellite, in time"},
             {NULL, NULL},
         },
     .fields =

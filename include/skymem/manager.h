@@ -80,15 +80,17 @@ SKY_API void sky_manager_namespace(const sky_manager *manager, sky_namespace *ou
 SKY_API void sky_manager_layout(const sky_manager *manager, sky_layout *out);
 
 /* Put the longest stored prefix into the engine, leaving at least one token to compute.
- * The engine's earlier state is dropped. With a deadline (0: none) it is the longest that is likely
- * to come in time, by what the farthest tier it lies in has shown this manager before: a tier never
- * asked is believed to be fast. Where that tier keeps blocks at several levels, each comes at the
- * best that the time allows, and better ones replace others as long as there is time. When that is
- * nothing the verdict says "recompute" at once. When the deadline passes before all of it came, the
- * leading blocks that are there go to the engine ("partial"). Of a model with a window that is as
- * many as their own last window came for, which is asked for when it shows that not all will come;
- * if that was too late, those that memory has. When there are none the engine is empty
- * ("recompute"). Never fails because of a tier.
+ * The engine's earlier state is dropped. Without a deadline (0) all that is stored is loaded,
+ * however slow: the manager does not know how long computing takes. A caller who knows gives that
+ * time as the deadline (skymem plan tells from which rate on loading is faster).
+ * With a deadline it is the longest that is likely to come in time, by what the farthest tier it
+ * lies in has shown this manager before: a tier never asked is believed to be fast. Where that tier
+ * keeps blocks at several levels, each comes at the best that the time allows, and better ones
+ * replace others as long as there is time. When that is nothing the verdict says "recompute" at
+ * once. When the deadline passes before all of it came, the leading blocks that are there go to the
+ * engine ("partial"). Of a model with a window that is as many as their own last window came for,
+ * which is asked for when it shows that not all will come; if that was too late, those that memory
+ * has. When there are none the engine is empty ("recompute"). Never fails because of a tier.
  * Errors: SKY_E_PARAM (no tokens), SKY_E_NOMEM; the engine is then empty */
 SKY_API sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *tokens,
                                                 size_t token_count, sky_time deadline_ns,

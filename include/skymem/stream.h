@@ -312,15 +312,16 @@ typedef struct {
     double transfer_price; /* a GiB moved */
     double deadline_ms;    /* 0: none */
     double loss_max;       /* that an answer may have */
-    bool no_overlap;       /* the engine cannot compute a head while the rest is loaded */
+    bool overlap;          /* the engine computes a head while the rest is loaded; sky_manager does
+                              not, sky_pacer does */
 } sky_worth_question;
 
 /* One level's side of it. Break-evens are INFINITY when there is none. */
 typedef struct {
     double bytes;
     double load_ms;              /* all of it from the store */
-    double first_token_ms;       /* … or the head computed meanwhile, whichever is sooner */
-    double computed_tokens;      /* of that head */
+    double first_token_ms;       /* the same; with overlap, or the head computed meanwhile */
+    double computed_tokens;      /* of that head; 0 without overlap */
     double cost_stored;          /* all answers, the storage included */
     double break_even_reuses;    /* it costs less than computing from this many on */
     double break_even_bandwidth; /* loading is faster than computing from this many bits/s on */

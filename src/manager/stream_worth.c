@@ -29,14 +29,14 @@ static bool question_valid(const sky_worth_question *q) {
     return valid;
 }
 
-/* The head of h tokens is computed while the rest is loaded: h × compute = rtt + (n − h) × load,
- * unless the engine is done before the first byte, or cannot. */
+/* With overlap the head of h tokens is computed while the rest is loaded: h × compute = rtt +
+ * (n − h) × load, unless the engine is done before the first byte. */
 static void meet(const sky_worth_question *q, sky_worth_level *l) {
     double token_ms = (l->load_ms - q->rtt_ms) / q->tokens;
     double head = (q->rtt_ms + q->tokens * token_ms) / (q->compute_ms + token_ms);
-    l->computed_tokens = q->no_overlap ? 0 : fmin(head, q->tokens);
-    l->first_token_ms = q->no_overlap ? l->load_ms
-                                      : fmin(l->computed_tokens * q->compute_ms, l->load_ms);
+    l->computed_tokens = q->overlap ? fmin(head, q->tokens) : 0;
+    l->first_token_ms = q->overlap ? fmin(l->computed_tokens * q->compute_ms, l->load_ms)
+                                   : l->load_ms;
 }
 
 static double engine_price(const sky_worth_question *q, double ms) {

@@ -4,7 +4,16 @@
 . "$(dirname "$0")/common.sh"
 
 base=(--tokens 4096 --bytes-per-token 18432 --token-ms 1 --rtt-ms 10 --reuse 5)
+# what the manager does: nothing is computed while the prefix is loaded
 expect 0 "$skymem" plan "${base[@]}" --mbps 200 --json
+holds 'all(l["first_token_ms"] == l["load_ms"] and l["computed_tokens"] == 0 for l in o["levels"])'
+expect 0 "$skymem" plan --json
+holds 'not o["store"] and "no faster" in o["why"]'
+expect 0 "$skymem" plan --overlap --json
+holds 'o["store"]'
+expect 2 "$skymem" plan --no-overlap
+
+expect 0 "$skymem" plan "${base[@]}" --mbps 200 --overlap --json
 holds 'o["store"] and o["level"] == "4" and abs(o["compute_ms"] - 4096) < 1e-6'
 holds '[l["level"] for l in o["levels"]] == ["lossless","8","6","4","3","2.5","2","archive"]'
 holds 'all(abs(l["bytes"] - 4096 * 18432 * l["bits_per_element"] / 16) < 1 for l in o["levels"])'
@@ -31,11 +40,11 @@ PYTHON
 }
 
 # break-even of the bandwidth, on both sides
-expect 0 "$skymem" plan "${base[@]}" --mbps 200 --no-overlap --json
+expect 0 "$skymem" plan "${base[@]}" --mbps 200 --json
 above=$(times 3 break_even_mbps 1.01) below=$(times 3 break_even_mbps 0.99)
-expect 0 "$skymem" plan "${base[@]}" --mbps "$above" --no-overlap --json
+expect 0 "$skymem" plan "${base[@]}" --mbps "$above" --json
 holds 'o["store"] and o["level"] == "4" and o["levels"][3]["faster"]'
-expect 0 "$skymem" plan "${base[@]}" --mbps "$below" --no-overlap --json
+expect 0 "$skymem" plan "${base[@]}" --mbps "$below" --json
 holds 'not o["store"] and o["level"] is None and "no faster" in o["why"]'
 
 # break-even of the reuse, on both sides
@@ -59,7 +68,7 @@ holds 'not o["store"]'
 expect 0 "$skymem" plan "${base[@]}" --mbps 200
 grep -q '^Store it at level 4: ' "$work/out" || fail "no verdict: $(head -2 "$work/out")"
 grep -q '^4 .*<- store$' "$work/out" || fail "no mark: $(cat "$work/out")"
-expect 0 "$skymem" plan "${base[@]}" --mbps 0.001 --no-overlap
+expect 0 "$skymem" plan "${base[@]}" --mbps 0.001
 grep -q '^Do not store it: ' "$work/out" || fail "no verdict: $(head -2 "$work/out")"
 
 expect 2 "$skymem" plan --mbps 0
