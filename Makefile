@@ -83,4 +83,4 @@ install: ## install under PREFIX=/usr/local (DESTDIR is honoured; without it roo
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || /sbin/ldconfig
 
 clean: ## remove what was built (not what was fetched)
-	@rm -rf build build-asan build-tsan build-fuzz
+	@rm -rf build build-asan build-tsan build-fuzz build-mutate
