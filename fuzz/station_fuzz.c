@@ -103,15 +103,12 @@ static void build(site *s) {
     sky_error error = {0};
     status = sky_scenario_parse(text, (size_t)length, s->path, &s->scenario, &error);
     assert(status == SKY_OK);
+    sky_station_key(&s->scenario, s->secret, s->secret);
     for (int i = 0; i < PLACES; i++)
         s->places[i].socket = open_socket();
 }
 
 /* ---- the enemy ---- */
-
-static uint32_t name_of(sky_satellite s) {
-    return s.plane << 16 | s.slot;
-}
 
 /* A datagram of a ground's with these frames. */
 static size_t dress(sky_station *station, uint32_t slot, const uint8_t *frames, size_t bytes,
@@ -128,8 +125,8 @@ static size_t dress(sky_station *station, uint32_t slot, const uint8_t *frames, 
                          .sent = sky_station_now(station)};
     uint8_t name[16];
     sky_cipher_key key;
-    sky_store_u32(name, name_of(h.from));
-    sky_store_u32(name + 4, name_of(h.to));
+    sky_store_u32(name, sky_packet_station(h.from));
+    sky_store_u32(name + 4, sky_packet_station(h.to));
     sky_store_u64(name + 8, h.epoch);
     sky_cipher_key_init(&key, h.suite, sky.secret, name, sizeof name);
     sky_packet_head_encode(&h, out);

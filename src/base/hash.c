@@ -22,6 +22,8 @@ static void after_vectors(void) {
 }
 #endif
 
+#include "base/bytes.h"
+
 static_assert(sizeof(crypto_generichash_state) <= sizeof(sky_blake2b), "BLAKE2b state fits");
 static_assert(sizeof(XXH3_state_t) <= sizeof(sky_checksum_state), "XXH3 state fits");
 
@@ -41,6 +43,45 @@ void sky_blake2b_add(sky_blake2b *h, const void *data, size_t bytes) {
 
 void sky_blake2b_end(sky_blake2b *h, uint8_t digest[32]) {
     crypto_generichash_final(blake2b_state(h), digest, 32);
+}
+
+typedef struct {
+    uint64_t a, b, c, d;
+} sip;
+
+static uint64_t rotate(uint64_t x, int by) {
+    return x << by | x >> (64 - by);
+}
+
+static void sip_round(sip *s) {
+    s->a += s->b, s->b = rotate(s->b, 13) ^ s->a, s->a = rotate(s->a, 32);
+    s->c += s->d, s->d = rotate(s->d, 16) ^ s->c;
+    s->a += s->d, s->d = rotate(s->d, 21) ^ s->a;
+    s->c += s->b, s->b = rotate(s->b, 17) ^ s->c, s->c = rotate(s->c, 32);
+}
+
+static void sip_add(sip *s, uint64_t word) {
+    s->d ^= word;
+    sip_round(s);
+    sip_round(s);
+    s->a ^= word;
+}
+
+/* Our own, since a satellite has no library to take it from. */
+uint64_t sky_siphash(const sky_hash_key *key, const void *data, size_t bytes) {
+    const uint8_t *p = data;
+    sip s = {key->words[0] ^ 0x736f6d6570736575, key->words[1] ^ 0x646f72616e646f6d,
+             key->words[0] ^ 0x6c7967656e657261, key->words[1] ^ 0x7465646279746573};
+    uint64_t last = (uint64_t)bytes << 56;
+    for (; bytes >= 8; p += 8, bytes -= 8)
+        sip_add(&s, sky_load_u64(p));
+    for (size_t i = 0; i < bytes; i++)
+        last |= (uint64_t)p[i] << 8 * i;
+    sip_add(&s, last);
+    s.c ^= 0xff;
+    for (int i = 0; i < 4; i++)
+        sip_round(&s);
+    return s.a ^ s.b ^ s.c ^ s.d;
 }
 
 uint64_t sky_checksum(const void *data, size_t bytes, uint64_t seed) {

@@ -1,5 +1,5 @@
-/* The two hashes of the project: BLAKE2b where an enemy may choose the input, XXH3 against
- * accidents. */
+/* The hashes of the project: BLAKE2b where an enemy may choose the input, SipHash where it may
+ * choose what goes into a table or must not guess a short token, XXH3 against accidents. */
 #ifndef SKY_BASE_HASH_H
 #define SKY_BASE_HASH_H
 
@@ -15,6 +15,13 @@ typedef struct {
 void sky_blake2b_init(sky_blake2b *h, const uint8_t key[32]);
 void sky_blake2b_add(sky_blake2b *h, const void *data, size_t bytes);
 void sky_blake2b_end(sky_blake2b *h, uint8_t digest[32]);
+
+/* SipHash-2-4 under a secret key (Aumasson and Bernstein, 2012). Who does not know the key cannot
+ * find inputs that collide, nor guess a digest. */
+typedef struct {
+    uint64_t words[2];
+} sky_hash_key;
+uint64_t sky_siphash(const sky_hash_key *key, const void *data, size_t bytes);
 
 /* XXH3-64 with a seed: checksums of payloads, pages, chunks. */
 uint64_t sky_checksum(const void *data, size_t bytes, uint64_t seed);

@@ -35,6 +35,24 @@ static void a_key_changes_the_digest(void **state) {
     assert_memory_not_equal(plain, keyed, 32);
 }
 
+/* The key 0, 1 … 15 and inputs of 0, 1, 8 and 15 bytes that count up, as its authors have it. */
+static void siphash_gives_the_known_digests(void **state) {
+    (void)state;
+    static const sky_hash_key key = {{0x0706050403020100, 0x0f0e0d0c0b0a0908}};
+    static const struct {
+        size_t bytes;
+        uint64_t digest;
+    } known[] = {{0, 0x726fdb47dd0e0e31},
+                 {1, 0x74f839c593dc67fd},
+                 {8, 0x93f5f5799a932462},
+                 {15, 0xa129ca6149be45e5}};
+    uint8_t data[16];
+    for (uint8_t i = 0; i < sizeof data; i++)
+        data[i] = i;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        assert_true(sky_siphash(&key, data, known[i].bytes) == known[i].digest);
+}
+
 static void checksums_do_not_depend_on_the_cut(void **state) {
     (void)state;
     uint8_t data[5000];
@@ -56,6 +74,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blake2b_gives_the_known_digest),
         cmocka_unit_test(a_key_changes_the_digest),
+        cmocka_unit_test(siphash_gives_the_known_digests),
         cmocka_unit_test(checksums_do_not_depend_on_the_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

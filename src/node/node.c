@@ -170,14 +170,14 @@ static void move_to(sky_node *n, slot *s, move_state to) {
         list_append(n, to == WAITING ? &n->waiting : &n->sent, MOVE, link);
 }
 
-/* Block keys are hashes already; number and version only have to spread. The heads of a key are
- * all in one bucket, so that the newest is found without knowing its version. */
+/* The heads of a key are all in one bucket, so that the newest is found without knowing its
+ * version. */
 static uint32_t *bucket_of(const sky_node *n, const sky_chunk_id *id) {
-    uint64_t h = sky_load_u64(id->key.bytes);
-    if (id->number > 0)
-        h = (h ^ id->version * 0x9e3779b97f4a7c15u) ^ id->number;
-    h *= 0xd6e8feb86659fd93u;
-    return &n->buckets[(h >> 32) & n->bucket_mask];
+    uint8_t name[SKY_KEY_BYTES + 12];
+    memcpy(name, id->key.bytes, SKY_KEY_BYTES);
+    sky_store_u64(name + SKY_KEY_BYTES, id->number > 0 ? id->version : 0);
+    sky_store_u32(name + SKY_KEY_BYTES + 8, id->number);
+    return &n->buckets[sky_siphash(&n->config->hash_key, name, sizeof name) & n->bucket_mask];
 }
 
 /* The newest head of a key but for version `but`. */

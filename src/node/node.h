@@ -29,6 +29,7 @@
 #ifndef SKY_NODE_NODE_H
 #define SKY_NODE_NODE_H
 
+#include "base/hash.h"
 #include "node/frame.h"
 
 /* A message on its way. Plane 0 is the ground session. */
@@ -56,6 +57,8 @@ typedef struct {
     uint32_t chunk_bytes_max;
     uint64_t memory_bytes; /* for chunks and what is kept about each */
     bool sealed;           /* chunks' checksums are for who has the tenant's key, not for us */
+    sky_hash_key hash_key; /* of its table; real satellites: by chance, so that nobody can choose
+                              names that all meet in one place */
 
     /* How blocks that lost a chunk are found. All 0: not at all by satellites. */
     uint32_t gossip_hops;     /* how far a PURGE goes; 0: no gossip */

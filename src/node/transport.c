@@ -106,7 +106,7 @@ void sky_transport_stats(const sky_transport *t, sky_transport_stat *out) {
 /* A sender's messages follow each other, and so do their places in a table: near in time is near
  * in memory. */
 static uint32_t place_of(sky_satellite from, uint64_t number) {
-    uint32_t sender = (from.plane << 16 ^ from.slot) * 0x9e3779b9u;
+    uint32_t sender = sky_packet_station(from) * 0x9e3779b9u;
     return (sender >> 16) + (uint32_t)(number >> SKY__T_INDEX_BITS); /* low bits know no plane */
 }
 

@@ -60,7 +60,7 @@
 
 typedef struct {
     const sky_frame *frame; /* must outlive the transport, as must `key` */
-    sky_satellite self;     /* {0, n} with n from 1: a ground station; any two differ */
+    sky_satellite self;     /* {0, n}, n in 1 … SKY_PACKET_GROUND_MAX: a ground; any two differ */
     const uint8_t *key;     /* [SKY_SECRET_BYTES], of the constellation */
     sky_suite suite;
     uint64_t epoch; /* grows with each start of this station and is never used twice:

@@ -14,7 +14,7 @@ static uint64_t turns_at(const sky_transport *t, sky_time now) {
 bool sky__is_station(const sky_transport *t, sky_satellite s) {
     const sky_constellation *c = &t->config->frame->constellation;
     if (sky__is_ground(s))
-        return s.slot >= 1 && s.slot <= UINT16_MAX;
+        return s.slot >= 1 && s.slot <= SKY_PACKET_GROUND_MAX;
     return s.plane <= c->planes && s.slot >= 1 && s.slot <= c->slots;
 }
 
@@ -251,12 +251,8 @@ void sky__wait_sufficed(sky_transport *t, sky_time now, sky_satellite to) {
 
 /* ---- peers ---- */
 
-static uint32_t name_of(sky_satellite s) {
-    return s.plane << 16 | s.slot;
-}
-
 static sky__peer *peer_find(sky_transport *t, sky_satellite who) {
-    uint32_t name = name_of(who);
+    uint32_t name = sky_packet_station(who);
     if (t->peer_names[t->peer_last] == name)
         return &t->peers[t->peer_last];
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -282,7 +278,7 @@ static sky__peer *peer_add(sky_transport *t, sky_satellite who) {
             t->floor = t->peers[at].sent;
     }
     memset(&t->peers[at], 0, sizeof t->peers[at]);
-    t->peer_names[at] = name_of(who);
+    t->peer_names[at] = sky_packet_station(who);
     t->peer_last = at;
     return &t->peers[at];
 }
@@ -290,8 +286,8 @@ static sky__peer *peer_add(sky_transport *t, sky_satellite who) {
 static void link_key(const sky_transport *t, sky_satellite from, sky_satellite to, uint64_t epoch,
                      sky_cipher_key *out) {
     uint8_t name[16];
-    sky_store_u32(name, name_of(from));
-    sky_store_u32(name + 4, name_of(to));
+    sky_store_u32(name, sky_packet_station(from));
+    sky_store_u32(name + 4, sky_packet_station(to));
     sky_store_u64(name + 8, epoch);
     sky_cipher_key_init(out, t->config->suite, t->config->key, name, sizeof name);
 }

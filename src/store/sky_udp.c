@@ -209,6 +209,24 @@ static sky_status open_session(ground *g, const sky_scenario *c, const sky_reach
     return status == SKY_OK ? status : sky_fail(error, status, "a session: no memory");
 }
 
+/* Satellites hold the constellation's key: with it as the tenant's they could read every chunk. */
+static sky_status expect_own_key(const place *p, const uint8_t secret[SKY_SECRET_BYTES],
+                                 sky_error *error) {
+    uint8_t other[SKY_SECRET_BYTES];
+    char path[SKY_STATION_PATH_MAX];
+    sky_status status = sky_station_beside(p->path, p->scenario->udp.key, path, error);
+    if (status == SKY_OK)
+        status = sky_secret_read(path, other, error);
+    if (status == SKY_OK && memcmp(secret, other, sizeof other) == 0)
+        status = sky_fail(error, SKY_E_DENIED,
+                          "%.200s: udp.tenant holds the same key as udp.key, so every satellite "
+                          "could read what is stored: name a file that is not there, and "
+                          "'skymem constellation up' makes one",
+                          p->path);
+    explicit_bzero(other, sizeof other);
+    return status;
+}
+
 static sky_status read_tenant(ground *g, const place *p, sky_error *error) {
     uint8_t secret[SKY_SECRET_BYTES], salt[SKY_SEAL_SALT_BYTES];
     char path[SKY_STATION_PATH_MAX];
@@ -220,6 +238,8 @@ static sky_status read_tenant(ground *g, const place *p, sky_error *error) {
     sky_status status = sky_station_beside(p->path, p->scenario->udp.tenant, path, error);
     if (status == SKY_OK)
         status = sky_secret_read(path, secret, error);
+    if (status == SKY_OK)
+        status = expect_own_key(p, secret, error);
     if (status != SKY_OK)
         return status;
     sky_suite suite = p->scenario->udp.suite;

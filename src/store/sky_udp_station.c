@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/prng.h"
@@ -67,9 +68,9 @@ struct sky_station {
     sky_udp *udp;
     sky_address base;
     ground grounds[GROUNDS_MAX];
-    uint64_t greeted; /* by a ground: who was in sight at turn - 1 */
-    uint64_t chance;  /* what tokens are made with */
-    waiting *waiting; /* [WAITING_MAX], the first waiting_count of it */
+    uint64_t greeted;    /* by a ground: who was in sight at turn - 1 */
+    sky_hash_key chance; /* what tokens are made with */
+    waiting *waiting;    /* [WAITING_MAX], the first waiting_count of it */
     uint32_t waiting_count;
     sky_time ask_next; /* look whether to ask again */
     sky_station_stat stat;
@@ -145,9 +146,13 @@ static ground *ground_add(sky_station *s, uint32_t slot) {
     return oldest;
 }
 
-/* Nobody can make a station say a token that it was not told, so it only has to differ. */
+/* Only who was told it knows it: a station whose token could be guessed would be believed to be
+ * where it is not. */
 static uint64_t token_of(const sky_station *s, uint32_t slot, const sky_address *at) {
-    return sky_checksum(at->raw, at->bytes, s->chance + slot);
+    uint8_t place[4 + sizeof at->raw];
+    sky_store_u32(place, slot);
+    memcpy(place + 4, at->raw, at->bytes);
+    return sky_siphash(&s->chance, place, 4 + at->bytes);
 }
 
 static void send_token(sky_station *s, sky_time now, sky_satellite to, const sky_address *at,
@@ -407,6 +412,10 @@ sky_time sky_station_wake(const sky_station *s) {
     return first < s->ask_next ? first : s->ask_next;
 }
 
+sky_satellite sky_station_self(const sky_station *s) {
+    return s->self;
+}
+
 const sky_frame *sky_station_frame(const sky_station *s) {
     return &s->frame;
 }
@@ -470,6 +479,7 @@ sky_status sky_station_node_config(const sky_scenario *c, const sky_frame *frame
                              .chunk_bytes_max = chunk,
                              .memory_bytes = c->satellite.memory_bytes,
                              .sealed = true};
+    sky_random(&out->hash_key, sizeof out->hash_key);
     sky_policy_node(c, frame, out);
     out->sweep_grace_ns += out->sweep_period_ns ? HOST_LATE_NS : 0;
     if (sky_node_slots(out) < 1)
@@ -555,12 +565,50 @@ sky_status sky_station_udp_expect(const sky_scenario *c, const char *path, sky_e
                           path);
 }
 
+static void add_number(sky_blake2b *h, uint64_t v) {
+    uint8_t bytes[8];
+    sky_store_u64(bytes, v);
+    sky_blake2b_add(h, bytes, sizeof bytes);
+}
+
+static void add_real(sky_blake2b *h, double v) {
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    add_number(h, bits);
+}
+
+void sky_station_key(const sky_scenario *c, const uint8_t secret[SKY_SECRET_BYTES],
+                     uint8_t key[SKY_SECRET_BYTES]) {
+    sky_blake2b h;
+    sky_blake2b_init(&h, secret);
+    sky_blake2b_add(&h, "sky: ", 5);
+    add_number(&h, (uint64_t)c->constellation.planes << 32 | c->constellation.slots);
+    add_real(&h, c->constellation.altitude_km);
+    add_real(&h, c->constellation.inclination_deg);
+    add_number(&h, (uint64_t)c->centre.plane << 32 | c->centre.slot);
+    add_number(&h, (uint64_t)c->placement.strategy << 32 | c->placement.servers);
+    add_number(&h, (uint64_t)c->placement.window_planes << 32 | c->placement.window_slots);
+    add_number(&h, (uint64_t)c->physical << 32 | c->chunk_bytes);
+    add_number(&h, (uint64_t)c->time.start_ms);
+    add_number(&h, (uint64_t)c->time.rotation_ns);
+    add_real(&h, c->time.scale);
+    sky_blake2b_end(&h, key);
+    explicit_bzero(&h, sizeof h);
+}
+
 static sky_status read_key(sky_station *s, const char *path, sky_error *error) {
     char key_path[SKY_STATION_PATH_MAX];
+    uint8_t secret[SKY_SECRET_BYTES];
     sky_status status = sky_station_udp_expect(&s->scenario, path, error);
     if (status == SKY_OK)
         status = sky_station_beside(path, s->scenario.udp.key, key_path, error);
-    return status == SKY_OK ? sky_secret_read(key_path, s->key, error) : status;
+    if (status == SKY_OK)
+        status = sky_secret_read(key_path, secret, error);
+    if (status != SKY_OK)
+        return status;
+    sky_station_key(&s->scenario, secret, s->key);
+    explicit_bzero(secret, sizeof secret);
+    return SKY_OK;
 }
 
 static sky_status open_socket(sky_station *s, const char *path, sky_error *error) {
@@ -605,13 +653,13 @@ sky_status sky_station_open(const sky_station_options *options, sky_station **ou
     s->held_free = NONE;
     s->ask_next = SKY_TIME_NEVER;
     uint64_t seed;
-    uint16_t slot;
+    uint32_t id;
     sky_random(&seed, sizeof seed);
-    sky_random(&slot, sizeof slot);
+    sky_random(&id, sizeof id);
     sky_random(&s->chance, sizeof s->chance);
     sky_prng_init(&s->prng, seed);
-    if (s->self.plane == 0)
-        s->self.slot = slot ? slot : 1;
+    if (s->self.plane == 0) /* of 10,000 stations two share an id once in 43 skies */
+        s->self.slot = id & SKY_PACKET_GROUND_MAX ? id & SKY_PACKET_GROUND_MAX : 1;
     sky_status status = read_key(s, options->path, error);
     if (status == SKY_OK)
         status = make_frame(s, options->path, error);

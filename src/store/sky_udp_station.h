@@ -40,6 +40,8 @@ sky_status sky_station_open(const sky_station_options *options, sky_station **ou
                             sky_error *error);
 void sky_station_close(sky_station *s); /* NULL is fine */
 
+/* A ground station's slot is its id. */
+sky_satellite sky_station_self(const sky_station *s);
 const sky_frame *sky_station_frame(const sky_station *s);
 sky_transport *sky_station_transport(sky_station *s);
 int sky_station_fd(const sky_station *s);
@@ -83,6 +85,11 @@ sky_status sky_station_node_config(const sky_scenario *scenario, const sky_frame
                                    sky_node_config *out, sky_error *error);
 /* Errors: SKY_E_PARAM: it does not say where its satellites are, and under which key */
 sky_status sky_station_udp_expect(const sky_scenario *scenario, const char *path, sky_error *error);
+/* The key of the sky that a scenario describes, from what its key file holds: stations that
+ * disagree about constellation, placement, time or chunk size do not believe each other, nor do
+ * those of another sky that was given the same file. Where it listens (udp.base) is no part. */
+void sky_station_key(const sky_scenario *scenario, const uint8_t secret[SKY_SECRET_BYTES],
+                     uint8_t key[SKY_SECRET_BYTES]);
 /* "FILE" beside the scenario at `path`. Errors: SKY_E_PARAM: too long */
 #define SKY_STATION_PATH_MAX 1024
 sky_status sky_station_beside(const char *path, const char *file, char out[SKY_STATION_PATH_MAX],

@@ -2,7 +2,8 @@
  * can send what he likes to whom he likes but has no key, gets nothing taken: not what he repeats,
  * at once or later, to this station or another, before or after either end was started again, nor
  * what he changed; that none of it is answered; that all that was meant arrives, once; and that
- * what he holds back and sends on from elsewhere does not make a satellite answer there. */
+ * what he holds back and sends on from elsewhere does not make a satellite answer there. And that a
+ * ground of another sky is no ground of this one, whatever keys it has. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -475,6 +476,49 @@ static void who_moves_is_found_again(void **state) {
     end(&f);
 }
 
+/* A ground that reads the same key file, and another sky from its scenario. */
+static void grounds_of_another_sky_are_strangers(void **state) {
+    (void)state;
+    fight f;
+    begin(&f);
+    put(&f, 1);
+    run_until(&f, 1);
+    sky_scenario others[3] = {f.told, f.told, f.told};
+    others[0].time.start_ms -= 1000;
+    others[1].constellation.altitude_km += 1;
+    others[2].chunk_bytes += 1;
+    for (size_t i = 0; i < 3; i++) {
+        sky_transport_stat before = stat_of(f.satellites[0]), after = before;
+        sky_station_close(f.ground);
+        f.ground = open_station(&f, &others[i], SKY_GROUND);
+        settle();
+        put(&f, 2);
+        run_for(&f, SKY_MS(50));
+        after = stat_of(f.satellites[0]);
+        assert_true(after.forged + after.stale > before.forged + before.stale);
+        assert_int_equal(after.datagrams_taken, before.datagrams_taken);
+        assert_int_equal(after.datagrams_sent, before.datagrams_sent);
+    }
+    end(&f);
+}
+
+/* Ids of 16 bits would meet every few days in a fleet of hosts, and two stations of one id keep
+ * each other from being heard. */
+static void grounds_seldom_share_an_id(void **state) {
+    (void)state;
+    fight f;
+    begin(&f);
+    uint32_t all = 0;
+    for (int i = 0; i < 16; i++) {
+        sky_station *s = open_station(&f, &f.truth, SKY_GROUND);
+        assert_int_equal(sky_station_self(s).plane, 0);
+        all |= sky_station_self(s).slot;
+        sky_station_close(s);
+    }
+    assert_true(all > SKY_PACKET_GROUND_MAX / 2); /* a high bit is 0 in all of 16: 1 in 65,536 */
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_doubled_on_the_way_is_taken_once),
@@ -483,6 +527,8 @@ int main(void) {
         cmocka_unit_test(who_proved_nothing_gets_no_more_than_was_sent),
         cmocka_unit_test(who_proved_it_is_served_meanwhile),
         cmocka_unit_test(who_moves_is_found_again),
+        cmocka_unit_test(grounds_of_another_sky_are_strangers),
+        cmocka_unit_test(grounds_seldom_share_an_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* Proves that satellites which answer over UDP keep every promise of a tier, while the sky turns;
  * that links which lose cost time and no byte; that dead satellites cost a miss or the deadline;
- * that keys open to others are refused; that satellites tell what they refused; and that a ground
- * finds, and unpins, what another put; and that tenants of one sky do not meet, whatever keys they
- * use. */
+ * that keys open to others are refused, and one key for both purposes; that satellites tell what
+ * they refused; that a ground finds, and unpins, what another put; and that tenants of one sky do
+ * not meet, whatever keys they use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -279,6 +279,20 @@ static void tenants_do_not_meet(void **state) {
     sky_udp_site_remove(&site);
 }
 
+static void copy_key(const sky_udp_site *site, const char *from, const char *to) {
+    char path[128], digits[64];
+    snprintf(path, sizeof path, "%s/%s", site->folder, from);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_int_equal(fread(digits, 1, sizeof digits, f), sizeof digits);
+    fclose(f);
+    snprintf(path, sizeof path, "%s/%s", site->folder, to);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(digits, 1, sizeof digits, f), sizeof digits);
+    fclose(f);
+}
+
 static void what_is_wrong_is_said(void **state) {
     (void)state;
     sky_udp_site site;
@@ -296,6 +310,9 @@ static void what_is_wrong_is_said(void **state) {
     sky_satellite_options options = {.scenario_path = site.path, .self = {1, 1}, .stop_fd = -1};
     assert_int_equal(sky_satellite_run(&options, &error), SKY_E_DENIED);
     assert_int_equal(chmod(key, 0600), 0);
+    copy_key(&site, "sky.key", "tenant.key");
+    assert_int_equal(sky_udp_tier_open(site.url, &no_env, &tier, &error), SKY_E_DENIED);
+    assert_non_null(strstr(error.text, "udp.tenant holds the same key as udp.key"));
     options.self = (sky_satellite){4, 1};
     assert_int_equal(sky_satellite_run(&options, &error), SKY_E_PARAM);
     assert_non_null(strstr(error.text, "planes 1 to 3"));

@@ -17,12 +17,19 @@ _Static_assert(SKY_PACKET_HEAD_BYTES + ACK_HEAD_BYTES + SKY_PACKET_ACKS_MAX * SK
                "a full ACK fits a datagram");
 
 static void store_station(uint8_t *p, sky_satellite s) {
-    sky_store_u16(p, (uint16_t)s.plane);
-    sky_store_u16(p + 2, (uint16_t)s.slot);
+    sky_store_u32(p, sky_packet_station(s));
 }
 
 static sky_satellite load_station(const uint8_t *p) {
-    return (sky_satellite){sky_load_u16(p), sky_load_u16(p + 2)};
+    uint32_t name = sky_load_u32(p);
+    if (name >> 31)
+        return (sky_satellite){0, name & SKY_PACKET_GROUND_MAX};
+    return (sky_satellite){name >> 16, name & UINT16_MAX};
+}
+
+/* Plane 0 without the bit of a ground station: it would be a second name for one. */
+static bool is_station(const uint8_t *p) {
+    return sky_load_u32(p) >> 16 != 0;
 }
 
 void sky_packet_head_encode(const sky_packet_head *h, uint8_t *dst) {
@@ -52,7 +59,8 @@ sky_status sky_packet_head_decode(const uint8_t *p, size_t bytes, sky_packet_hea
         p[7] >= SKY_PACKET_WAYS)
         return SKY_E_CORRUPT;
     uint64_t sent = sky_load_u64(p + 40);
-    if (sent >= (uint64_t)SKY_TIME_NEVER)
+    if (sent >= (uint64_t)SKY_TIME_NEVER || !is_station(p + 8) || !is_station(p + 12) ||
+        !is_station(p + 16) || !is_station(p + 20))
         return SKY_E_CORRUPT;
     *out = (sky_packet_head){.suite = (sky_suite)p[5],
                              .ttl = p[6],

@@ -11,10 +11,10 @@
  *   ASK    | 3 | 0 | 0 | 0 | token u64
  *   PROOF  | 4 | 0 | 0 | 0 | token u64
  *
- * A station is four bytes: plane and slot; plane 0 is the ground, and its slot tells ground
- * stations apart. `hop` is this light path, `origin` and `destination` are the ends: a satellite in
- * between takes the datagram apart no further than its header, checks the tag, and sends it on
- * under a tag of its own.
+ * A station is four bytes: of a satellite plane and slot, of a ground station a set bit and the 31
+ * bits that tell it from others. `hop` is this light path, `origin` and `destination` are the ends:
+ * a satellite in between takes the datagram apart no further than its header, checks the tag, and
+ * sends it on under a tag of its own.
  *
  * A message of n bytes is cut into `count` equal pieces (the last may be shorter), so that the
  * place of a piece follows from its index, and a bitmap of 32 bits says which have come.
@@ -30,7 +30,7 @@
 #include "wire/message.h"
 #include "wire/seal.h"
 
-#define SKY_PACKET_VERSION     3
+#define SKY_PACKET_VERSION     4
 #define SKY_PACKET_WAYS        5
 #define SKY_PACKET_BYTES_MAX   1232
 #define SKY_PACKET_HEAD_BYTES  48
@@ -57,12 +57,19 @@ typedef struct {
     sky_time sent;    /* sky time at `from` */
 } sky_packet_head;
 
+/* Ground stations choose their ids by chance from 1 to this. */
+#define SKY_PACKET_GROUND_MAX 0x7fffffffu
+/* A station in four bytes: plane << 16 | slot, or 1 << 31 | slot where the plane is 0. */
+static inline uint32_t sky_packet_station(sky_satellite s) {
+    return s.plane ? s.plane << 16 | s.slot : 1u << 31 | s.slot;
+}
+
 /* Write the head. `dst` has SKY_PACKET_HEAD_BYTES. */
 void sky_packet_head_encode(const sky_packet_head *h, uint8_t *dst);
 /* The same head, but for its counter, from where it was written before. */
 void sky_packet_head_next(const uint8_t *written, uint64_t counter, uint8_t *dst);
 /* Errors: SKY_E_CORRUPT: too short or too long, a foreign magic or version, an unknown suite, what
- *         must be zero is not, a time before 0. The tag is not looked at */
+ *         must be zero is not, plane 0, a time before 0. The tag is not looked at */
 sky_status sky_packet_head_decode(const uint8_t *bytes, size_t byte_count, sky_packet_head *out);
 
 typedef enum {

@@ -13,7 +13,7 @@ static const sky_packet_head head = {.suite = SKY_SUITE_CHACHA,
                                      .way = SKY_PACKET_WAYS - 1,
                                      .from = {1, 2},
                                      .to = {3, 4},
-                                     .origin = {0, 65535},
+                                     .origin = {0, SKY_PACKET_GROUND_MAX},
                                      .destination = {4096, 4095},
                                      .epoch = 0x123456789abcdef0,
                                      .counter = 77,
@@ -30,10 +30,10 @@ static void heads_come_back(void **state) {
     assert_int_equal(h.way, 4);
     assert_int_equal(h.from.plane, 1);
     assert_int_equal(h.to.slot, 4);
-    assert_int_equal(h.origin.slot, 65535);
+    assert_true(h.origin.plane == 0 && h.origin.slot == SKY_PACKET_GROUND_MAX);
     assert_int_equal(h.destination.plane, 4096);
     assert_true(h.epoch == head.epoch && h.counter == 77 && h.sent == head.sent);
-    static const uint8_t expected[] = {0x53, 0x4b, 0x4d, 0x50, 3, 2, 9, 4, 1, 0, 2, 0};
+    static const uint8_t expected[] = {0x53, 0x4b, 0x4d, 0x50, 4, 2, 9, 4, 2, 0, 1, 0};
     assert_memory_equal(p, expected, sizeof expected);
     assert_int_equal(sky_packet_head_decode(p, SKY_PACKET_BYTES_MAX, &h), SKY_OK);
     assert_int_equal(sky_packet_head_decode(p, SKY_PACKET_BYTES_MAX + 1, &h), SKY_E_CORRUPT);
@@ -48,6 +48,13 @@ static void heads_come_back(void **state) {
     }
     p[7] = SKY_PACKET_WAYS;
     assert_int_equal(sky_packet_head_decode(p, 64, &h), SKY_E_CORRUPT);
+    p[7] = 0;
+    for (size_t at = 8; at < 24; at += 4) { /* slot 2 of plane 0, which is no ground station */
+        sky_packet_head_encode(&head, p);
+        assert_int_equal(sky_packet_head_decode(p, 64, &h), SKY_OK);
+        p[at + 2] = p[at + 3] = 0;
+        assert_int_equal(sky_packet_head_decode(p, 64, &h), SKY_E_CORRUPT);
+    }
 }
 
 static void pieces_make_up_the_message(void **state) {
