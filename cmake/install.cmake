@@ -13,11 +13,20 @@ configure_file(skymem.pc.in skymem.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/skymem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+# A built program finds its libraries beside itself, an installed one in ../lib. CMake would end the rpath
+# that it is going to replace in ':', an empty element: the working directory, where anybody may have put a
+# library. So the built one is made long enough here, by "/." which changes nothing, and replaced in place.
+set(rpath "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}:$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/skymem")
+string(LENGTH "${rpath}" rpath_length)
+string(REPEAT "/." ${rpath_length} same)
+set(build_rpath "$ORIGIN:$ORIGIN/llama${same}")
 foreach(program skymem skymemd)
   if(TARGET ${program})
-    set_target_properties(${program} PROPERTIES
-      INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/skymem")
+    string(REPLACE ":" ";" elements "${build_rpath}")
+    set_target_properties(${program} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${elements}")
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(CODE "file(RPATH_CHANGE FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/${program}\"
+      OLD_RPATH [[${build_rpath}]] NEW_RPATH [[${rpath}]])")
   endif()
 endforeach()
 

@@ -1,6 +1,6 @@
 # The llama.cpp adapter, when llama.cpp is there: includes only <skymem/…> and <llama.h>.
-# Its libraries find each other through their own relative rpath ($ORIGIN); installed, they are copied
-# to lib/skymem/.
+# Its libraries find each other through their own relative rpath ($ORIGIN). They are copied to llama/ in
+# the build folder, so that who may read that can run it, and installed to lib/skymem/.
 if(NOT SKYMEM_LLAMA)
   return()
 endif()
@@ -16,7 +16,8 @@ if(NOT llama_sources)
   return()
 endif()
 
-set(lib ${SKYMEM_LLAMA}/lib)
+set(lib ${CMAKE_BINARY_DIR}/llama)
+file(COPY ${SKYMEM_LLAMA}/lib/ DESTINATION ${lib} FILES_MATCHING PATTERN "*.so*" PATTERN cmake EXCLUDE PATTERN pkgconfig EXCLUDE)
 add_library(skymem_llama STATIC ${llama_sources})
 target_include_directories(skymem_llama PUBLIC integrations/llama.cpp)
 target_include_directories(skymem_llama SYSTEM PUBLIC ${SKYMEM_LLAMA}/include)
