@@ -304,6 +304,28 @@ sky_status sky_file_stat_open(int fd, sky_file_info *out) {
     return SKY_OK;
 }
 
+/* Permission bits that are ACLs count as the group's. A file that just lost its name has none. */
+sky_status sky_file_check_owner(int fd, const char *path, sky_error *error) {
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return sky_fail(error, SKY_E_IO, "%s: %s", path, sky_errno_text());
+    if (st.st_uid != geteuid() && st.st_uid != 0)
+        return sky_fail(error, SKY_E_DENIED,
+                        "%s: belongs to user %u, who could change what is read from it; use one of "
+                        "your own, or chown it",
+                        path, (unsigned)st.st_uid);
+    if (st.st_mode & (S_IWGRP | S_IWOTH))
+        return sky_fail(error, SKY_E_DENIED,
+                        "%s: mode %04o lets other users change it; chmod go-w it", path,
+                        (unsigned)(st.st_mode & 07777));
+    if (!S_ISDIR(st.st_mode) && st.st_nlink > 1)
+        return sky_fail(error, SKY_E_DENIED,
+                        "%s: has %u names (hard links), so a write would change another file; "
+                        "remove it",
+                        path, (unsigned)st.st_nlink);
+    return SKY_OK;
+}
+
 bool sky_file_replaced(int fd, int folder, const char *path) {
     struct stat opened, there;
     return fstat(fd, &opened) == 0 && stat_below(folder, path, &there) == 0 &&

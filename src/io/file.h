@@ -62,6 +62,11 @@ typedef struct {
 } sky_file_info;
 sky_status sky_file_stat(int folder, const char *path, sky_file_info *out);
 sky_status sky_file_stat_open(int fd, sky_file_info *out);
+/* Nobody but this user and root can have written an open file or folder: it belongs to one of
+ * them, no group and no other user may write to it, and a file has no second name. `path` is for
+ * `error`, which may be NULL.
+ * Errors: SKY_E_DENIED; `error` says what is wrong and what to do. SKY_E_IO */
+sky_status sky_file_check_owner(int fd, const char *path, sky_error *error);
 /* Another file than the open one stands at `path` now. */
 bool sky_file_replaced(int fd, int folder, const char *path);
 /* Make the number `to`, which is open, mean what `from` means; `from` stays open. Errors: SKY_E_IO

@@ -83,9 +83,22 @@ static sky_status choose_direct(sky_disk_folder *f, const char *path, sky_disk_d
     return SKY_OK;
 }
 
+static sky_status open_ledger(const char *path, bool create, sky_disk_folder *f, sky_error *error) {
+    unsigned mode = SKY_FILE_PLAIN | SKY_FILE_WRITE | (create ? SKY_FILE_CREATE : 0);
+    sky_status status = sky_file_open(f->root, LEDGER_NAME, mode, &f->ledger);
+    if (status == SKY_E_DENIED || status == SKY_E_FULL || (status == SKY_MISS && !create))
+        return SKY_OK; /* read-only, or as good as */
+    if (status == SKY_E_CORRUPT)
+        return sky_fail(error, status, "%s/" LEDGER_NAME ": not a plain file; remove it", path);
+    if (status != SKY_OK)
+        return sky_fail(error, status, "%s/" LEDGER_NAME ": %s", path, sky_errno_text());
+    char name[4096 + sizeof LEDGER_NAME];
+    snprintf(name, sizeof name, "%s/" LEDGER_NAME, path);
+    return sky_file_check_owner(f->ledger, name, error);
+}
+
 /* The root and the ledger. */
 static sky_status open_both(const char *path, bool create, sky_disk_folder *f, sky_error *error) {
-    unsigned mode = SKY_FILE_PLAIN | SKY_FILE_WRITE | (create ? SKY_FILE_CREATE : 0);
     sky_status status = create ? sky_folder_make_all(path, error) : SKY_OK;
     if (status != SKY_OK)
         return status;
@@ -98,14 +111,8 @@ static sky_status open_both(const char *path, bool create, sky_disk_folder *f, s
     if (status != SKY_OK)
         return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status,
                         "%s: cannot open this folder: %s", path, sky_errno_text());
-    status = sky_file_open(f->root, LEDGER_NAME, mode, &f->ledger);
-    if (status == SKY_E_DENIED || status == SKY_E_FULL || (status == SKY_MISS && !create))
-        return SKY_OK; /* read-only, or as good as */
-    if (status == SKY_E_CORRUPT)
-        return sky_fail(error, status, "%s/" LEDGER_NAME ": not a plain file; remove it", path);
-    if (status != SKY_OK)
-        return sky_fail(error, status, "%s/" LEDGER_NAME ": %s", path, sky_errno_text());
-    return SKY_OK;
+    status = sky_file_check_owner(f->root, path, error);
+    return status == SKY_OK ? open_ledger(path, create, f, error) : status;
 }
 
 sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool create,
@@ -170,7 +177,10 @@ static sky_status open_at(const sky_disk_folder *f, const char *path, unsigned m
     if (status != SKY_OK)
         return status;
     sky_file_info info;
-    status = sky_file_stat_open(opened, &info);
+    if (sky_file_check_owner(opened, path, NULL) != SKY_OK)
+        status = SKY_E_CORRUPT; /* somebody else's bytes under an entry's name */
+    if (status == SKY_OK)
+        status = sky_file_stat_open(opened, &info);
     if (status == SKY_OK)
         status = sky_disk_geometry_of_file(info.bytes, geometry);
     if (status == SKY_OK)

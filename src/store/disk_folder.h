@@ -30,8 +30,9 @@ typedef struct {
 
 /* With `create` makes the folder when it is absent, and the ledger. A folder that may only be read,
  * or that has no ledger and is not to get one, is fine: nothing is written there.
- * Errors: SKY_MISS (absent, without `create`), SKY_E_DENIED, SKY_E_IO, SKY_E_UNSUPPORTED (direct=on
- *         refused); `error` says what to do */
+ * Errors: SKY_MISS (absent, without `create`), SKY_E_DENIED (also when another user may change the
+ *         folder or the ledger), SKY_E_IO, SKY_E_UNSUPPORTED (direct=on refused); `error` says what
+ *         to do */
 sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool create,
                                 sky_disk_folder *out, sky_error *error);
 void sky_disk_folder_close(sky_disk_folder *f);
@@ -48,7 +49,8 @@ static inline bool sky_disk_folder_writable(const sky_disk_folder *f) {
 }
 
 /* Open an entry for reading its data.
- * Errors: SKY_MISS, SKY_E_CORRUPT (no plain file, or an impossible size), SKY_E_DENIED, SKY_E_IO */
+ * Errors: SKY_MISS, SKY_E_CORRUPT (no plain file, one that another user could have written, or
+ *         an impossible size), SKY_E_DENIED, SKY_E_IO */
 sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key, int *fd,
                                sky_disk_geometry *geometry);
 /* Read and check an entry's header.

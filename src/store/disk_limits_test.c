@@ -76,7 +76,7 @@ static void a_file_size_limit_is_a_full_disk(void **state) {
 /* A file system of 2 MiB under a tier that may hold 1 GiB: it makes room among its own. */
 static int on_a_small_disk(const char *folder) {
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("none", folder, "tmpfs", 0, "size=2m") != 0)
+        mount("none", folder, "tmpfs", 0, "size=2m,mode=700") != 0)
         return SKIPPED;
     sky_tier *tier = disk_open(folder, "?max=1GiB");
     for (uint64_t n = 0; n < 60; n++)
@@ -105,7 +105,7 @@ static void a_full_disk_is_made_room_on(void **state) {
 /* A file system out of files, not bytes. An entry whose folders are missing needs three. */
 static int on_a_disk_of_few_files(const char *folder) {
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("none", folder, "tmpfs", 0, "size=2m,nr_inodes=8") != 0)
+        mount("none", folder, "tmpfs", 0, "size=2m,mode=700,nr_inodes=8") != 0)
         return SKIPPED;
     sky_tier *tier = disk_open(folder, ""); /* two are taken: the root and the ledger */
     if (put(tier, 1, 100) != SKY_OK || put(tier, 2, 100) != SKY_OK)
@@ -115,7 +115,8 @@ static int on_a_disk_of_few_files(const char *folder) {
     if (check(tier, 1, 100) != SKY_OK || check(tier, 2, 100) != SKY_OK)
         return 3;
     disk_close(tier);
-    if (umount(folder) != 0 || mount("none", folder, "tmpfs", 0, "size=2m,nr_inodes=12") != 0)
+    if (umount(folder) != 0 ||
+        mount("none", folder, "tmpfs", 0, "size=2m,mode=700,nr_inodes=12") != 0)
         return 4;
     tier = disk_open(folder, "");
     for (uint64_t n = 1; n < 5; n++) /* one is left over after three, so two must go */

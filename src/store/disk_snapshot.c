@@ -52,7 +52,8 @@ static uint8_t *read_whole(const sky_disk_folder *f, size_t *bytes) {
     int fd;
     if (sky_file_open(f->root, NAME, SKY_FILE_PLAIN, &fd) != SKY_OK)
         return NULL;
-    if (sky_file_stat_open(fd, &info) == SKY_OK && info.bytes >= HEAD_BYTES + CHECK_BYTES &&
+    if (sky_file_check_owner(fd, NAME, NULL) == SKY_OK && sky_file_stat_open(fd, &info) == SKY_OK &&
+        info.bytes >= HEAD_BYTES + CHECK_BYTES &&
         info.bytes <= HEAD_BYTES + CHECK_BYTES + (uint64_t)COUNT_MAX * FACT_BYTES)
         data = malloc((size_t)info.bytes);
     if (data &&

@@ -18,7 +18,8 @@ def steady(text):
 
 for block in blocks:
     for command, wanted in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
-        here = command.replace("build/skymem", skymem).replace("/tmp/cache", f"{work}/disk")
+        here = command.replace("build/skymem", skymem)
+        here = here.replace("~/.cache/skymem-example", f"{work}/disk")
         got = subprocess.run(["bash", "-c", here], stdout=subprocess.PIPE, text=True,
                              stderr=subprocess.STDOUT).stdout
         ran += 1

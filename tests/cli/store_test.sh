@@ -191,7 +191,7 @@ grep -q '"stored":\["mem-2"\]' "$work/out" || fail "stored in memory: $(cat "$wo
 # a file system that is mounted read-only is told from a folder of someone else
 if unshare -m true 2>/dev/null; then
     mkdir "$work/mounted"
-    expect 1 unshare -m sh -c 'mount -t tmpfs -o ro none "$1" && shift && exec "$@"' - \
+    expect 1 unshare -m sh -c 'mount -t tmpfs -o ro,mode=700 none "$1" && shift && exec "$@"' - \
         "$work/mounted" "$skymem" put k "$work/small" --store "disk:$work/mounted"
     says "disk:$work/mounted: its file system is mounted read-only"
 fi
