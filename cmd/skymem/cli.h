@@ -58,9 +58,11 @@ enum {
     CLI_SET_KV_TYPE = 1u << 6,
     CLI_SET_FLASH = 1u << 7,
     CLI_SET_CALIBRATION = 1u << 8,
+    CLI_SET_SALT = 1u << 9,
+    CLI_SET_KEYS = CLI_SET_STORE | CLI_SET_SALT, /* of a verb that makes keys for a store */
     CLI_SET_ENGINE = CLI_SET_MODEL | CLI_SET_BLOCK_TOKENS | CLI_SET_LEVEL | CLI_SET_DEADLINE |
                      CLI_SET_THREADS | CLI_SET_KV_TYPE | CLI_SET_FLASH | CLI_SET_CALIBRATION,
-    CLI_SET_ALL = (1u << 9) - 1,
+    CLI_SET_ALL = (1u << 10) - 1,
 };
 extern const cli_option cli_settings[]; /* row i belongs to bit i; ends with a NULL name */
 extern const cli_option cli_common[];   /* what every verb takes: --json, --quiet, --help … */
@@ -259,6 +261,8 @@ typedef struct {
             "a block's key"                                                                        \
     }
 int cli_key_parse(cli *c, const char *text, cli_key *out);
+/* The salt of --salt-file; zeros where the verb has none or it was not given. */
+int cli_salt(cli *c, uint8_t salt[SKY_SALT_BYTES]);
 void cli_key_free(cli_key *key);
 /* An item that asks for the key; its name is the key's, so that promoted copies keep it. */
 sky_item cli_key_item(const cli_key *key);

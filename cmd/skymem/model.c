@@ -122,10 +122,13 @@ size_t cli_model_overflow(const cli_model *m, const char *text, size_t bytes, si
     return at_least > most + most / 8 ? at_least : 0;
 }
 
-int cli_model_manager(const cli *c, const cli_model *m, sky_cache *cache, uint32_t block_tokens,
+int cli_model_manager(cli *c, const cli_model *m, sky_cache *cache, uint32_t block_tokens,
                       sky_manager **out) {
     sky_error error = {0};
-    const sky_manager_options options = {.block_tokens = block_tokens, .profile = m->profile};
+    sky_manager_options options = {.block_tokens = block_tokens, .profile = m->profile};
+    int code = cli_salt(c, options.salt);
+    if (code != CLI_OK)
+        return code;
     sky_status status = sky_manager_create(cache, m->engine, &options, out, &error);
     if (status == SKY_OK)
         return CLI_OK;

@@ -76,6 +76,14 @@ const cli_option cli_settings[] = {
      .help = "file of skymem calibrate, for lossy levels; default: found by the model",
      .detail = "Without this option the file is found by the content of the model, in "
                "$XDG_CACHE_HOME/skymem-calibration. none means: use no calibration."},
+    {.name = "salt-file",
+     .kind = CLI_PATH,
+     .value = "FILE",
+     .help = "secret of a tenant, which goes into every key; default: none",
+     .detail = "FILE holds 64 hexadecimal digits (openssl rand -hex 32) and has mode 0600. Values "
+               "and blocks that were stored under a salt are found under the same salt alone, in "
+               "every tier. Without a salt all who use a store share what they save, and can "
+               "learn whether somebody stored a text they guess."},
     {.name = NULL},
 };
 

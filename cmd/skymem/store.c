@@ -197,10 +197,25 @@ static bool parse_hex(const char *text, cli_key *out) {
     return true;
 }
 
+int cli_salt(cli *c, uint8_t salt[SKY_SALT_BYTES]) {
+    const cli_value *file = cli_find(c, "salt-file");
+    sky_error error = {0};
+    memset(salt, 0, SKY_SALT_BYTES);
+    if (!file || file->count == 0)
+        return CLI_OK;
+    sky_status status = sky_salt_read(file->texts[0], salt, &error);
+    return status == SKY_OK ? CLI_OK : cli_failed(c, "--salt-file: %s", error.text);
+}
+
 int cli_key_parse(cli *c, const char *text, cli_key *out) {
-    static const sky_namespace general = {{0}};
+    sky_namespace general = {{0}};
+    uint8_t salt[SKY_SALT_BYTES];
     const char *as = cli_text(c, "as");
     memset(out, 0, sizeof *out);
+    int code = cli_salt(c, salt);
+    if (code != CLI_OK)
+        return code;
+    sky_namespace_salt(&general, salt);
     if (strcmp(as, "block") == 0) {
         if (sky_key_parse(text, &out->key) != SKY_OK)
             return cli_usage(c, "a block's key has 64 hexadecimal digits");

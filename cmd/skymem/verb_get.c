@@ -106,7 +106,7 @@ const cli_verb cli_verb_get = {
     .summary = "Print the value of a key",
     .synopsis = "KEY",
     .about = "The bytes go to standard output as they were put, or to a file with -o.",
-    .settings = CLI_SET_STORE | CLI_SET_DEADLINE,
+    .settings = CLI_SET_KEYS | CLI_SET_DEADLINE,
     .options =
         (const cli_option[]){
             {.name = "output",

@@ -82,13 +82,17 @@ static int keys_run(cli *c) {
         return cli_usage(c, "--namespace must be 64 hexadecimal digits");
     if (given)
         memcpy(ns.bytes, parsed.bytes, sizeof ns.bytes);
+    uint8_t salt[SKY_SALT_BYTES];
     cli_blob in;
     uint32_t *tokens = NULL, block_tokens = (uint32_t)cli_count(c, "block-tokens");
     size_t count = 0;
     const char *file = c->argument_count ? c->arguments[0] : "-";
-    int code = cli_blob_read(c, file, 1u << 30, &in);
+    int code = cli_salt(c, salt);
+    if (code == CLI_OK)
+        code = cli_blob_read(c, file, 1u << 30, &in);
     if (code != CLI_OK)
         return code;
+    sky_namespace_salt(&ns, salt);
     code = parse_tokens(c, strcmp(file, "-") == 0 ? "standard input" : file, &in, &tokens, &count);
     if (code == CLI_OK) {
         size_t blocks = count / block_tokens;
@@ -114,8 +118,11 @@ const cli_verb cli_verb_keys = {
              "them has a key.\n"
              "The key of a block is BLAKE2b-256, keyed with the namespace, over the key of the "
              "block before and the tokens of the block as 32-bit little-endian numbers. The key "
-             "before the first block is 32 zero bytes.",
-    .settings = CLI_SET_BLOCK_TOKENS,
+             "before the first block is 32 zero bytes.\n"
+             "With --salt-file the namespace is salted first: it becomes BLAKE2b-256, keyed with "
+             "the salt, of \"skymem salt\" and the namespace. The namespace that run prints is "
+             "salted already.",
+    .settings = CLI_SET_BLOCK_TOKENS | CLI_SET_SALT,
     .options =
         (const cli_option[]){
             {.name = "namespace",
@@ -133,7 +140,7 @@ const cli_verb cli_verb_keys = {
         },
     .fields =
         (const cli_field[]){
-            {"namespace", "64 hexadecimal digits"},
+            {"namespace", "64 hexadecimal digits, salted"},
             {"block_tokens", "tokens of a block"},
             {"keys", "one of 64 hexadecimal digits for each whole block"},
             {"tail_tokens", "tokens at the end that fill no block"},

@@ -17,7 +17,7 @@ const cli_verb cli_verb_pin = {
              "unpin or rm. A value with a time to live ends with it, pinned or not.\n"
              "Real satellites (sky+udp:) keep pins too. Any process may undo such a pin, but "
              "none sees it, so unpin succeeds there on every value that is found.",
-    .settings = CLI_SET_STORE,
+    .settings = CLI_SET_KEYS,
     .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
     .arguments_min = 1,
     .arguments_max = 1,
@@ -40,7 +40,7 @@ const cli_verb cli_verb_unpin = {
     .name = "unpin",
     .summary = "Let a pinned key be evicted again",
     .synopsis = "KEY",
-    .settings = CLI_SET_STORE,
+    .settings = CLI_SET_KEYS,
     .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
     .arguments_min = 1,
     .arguments_max = 1,

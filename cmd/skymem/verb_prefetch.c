@@ -111,7 +111,7 @@ const cli_verb cli_verb_prefetch = {
              "command, such as a fast disk before a slow one.\n"
              "With --at, tiers in the sky move the values to the satellites that will be "
              "overhead then. The values stay readable throughout.",
-    .settings = CLI_SET_STORE | CLI_SET_DEADLINE,
+    .settings = CLI_SET_KEYS | CLI_SET_DEADLINE,
     .makes_folders = true,
     .options =
         (const cli_option[]){

@@ -133,7 +133,7 @@ const cli_verb cli_verb_put = {
              "on disk it is then safe against a crash.\n"
              "A value that a sky stored is read back at once. A tier that refused the value, or "
              "gave back another, is named on standard error.",
-    .settings = CLI_SET_STORE,
+    .settings = CLI_SET_KEYS,
     .makes_folders = true,
     .options =
         (const cli_option[]){

@@ -10,7 +10,7 @@ const cli_verb cli_verb_rm = {
     .summary = "Remove a key from every tier",
     .synopsis = "KEY",
     .about = "Of a prompt's block, all blocks behind it go too, because no prompt can reach them.",
-    .settings = CLI_SET_STORE,
+    .settings = CLI_SET_KEYS,
     .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
     .arguments_min = 1,
     .arguments_max = 1,

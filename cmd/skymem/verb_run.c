@@ -31,7 +31,10 @@ typedef struct {
 /* The text comes before the model: a wrong command line should not cost a load. */
 static int read_prompt(cli *c, answer *a) {
     const char *text = cli_text(c, "prompt"), *file = cli_text(c, "prompt-file");
-    int code = CLI_OK;
+    uint8_t salt[SKY_SALT_BYTES]; /* read again when there is a manager to tell it to */
+    int code = cli_salt(c, salt);
+    if (code != CLI_OK)
+        return code;
     if (!text && !file)
         return cli_usage(c, "give the prompt with --prompt TEXT or --prompt-file FILE");
     if ((code = cli_one_of(c, "prompt prompt-file")) != CLI_OK)
@@ -558,7 +561,7 @@ const cli_verb cli_verb_run = {
              "that, a line on standard error says that the answer may differ.\n"
              "A model whose state cannot be cut into blocks is answered without the cache, and "
              "a line on standard error says why.",
-    .settings = CLI_SET_STORE | CLI_SET_ENGINE,
+    .settings = CLI_SET_KEYS | CLI_SET_ENGINE,
     .makes_folders = true,
     .options =
         (const cli_option[]){

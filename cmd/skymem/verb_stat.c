@@ -268,7 +268,7 @@ const cli_verb cli_verb_stat = {
              "With --satellites every satellite of a sky is asked for its own counters, which "
              "begin at its start. One that does not answer within two seconds is shown as "
              "silent. With --store shm:SOCKET the counters are those of a running skymemd.",
-    .settings = CLI_SET_STORE,
+    .settings = CLI_SET_KEYS,
     .options =
         (const cli_option[]){
             CLI_OPTION_AS,

@@ -22,10 +22,26 @@ extern "C" {
 
 /* 32 bytes that fingerprint everything that makes a KV cache invalid when it changes. For prompts
  * the manager derives them from the engine's fingerprint, the layout, the block length and the
- * tenant's salt; the names of `skymem put` and its kin have 32 zero bytes. */
+ * tenant's salt; the names of `skymem put` and its kin have 32 zero bytes, salted. */
 typedef struct {
     uint8_t bytes[32];
 } sky_namespace;
+
+/* Separates tenants that share a store. Without a salt a key is a public function of the model and
+ * the tokens: whoever may use the store can ask for the key of a guessed text, and learns from the
+ * answer, or from how soon it comes, whether somebody else stored it. Under a salt that is secret
+ * nobody else can name the key, so no two tenants ever share an entry. */
+#define SKY_SALT_BYTES 32
+
+/* Make `ns` the namespace of the tenant: BLAKE2b-256 of "skymem salt" and ns, keyed with the salt.
+ * A salt of zeros is none: it leaves ns as it is. */
+SKY_API void sky_namespace_salt(sky_namespace *ns, const uint8_t salt[SKY_SALT_BYTES]);
+
+/* Read a salt from a file of 64 hexadecimal digits that is the user's (or root's) and that nobody
+ * else may read or change (mode 0600 or 0400).
+ * Errors: SKY_E_DENIED (others may read or change it), SKY_E_CORRUPT (no salt, or zeros), SKY_E_IO;
+ *         `error`, which may be NULL, says which file, why, and what to do */
+SKY_API sky_status sky_salt_read(const char *path, uint8_t salt[SKY_SALT_BYTES], sky_error *error);
 
 /* Key of one block.
  * Shape:  parent NULL for the first block; tokens [token_count]

@@ -25,11 +25,14 @@ extern "C" {
 typedef struct sky_manager sky_manager;
 
 typedef struct {
-    uint32_t block_tokens;      /* 0: SKY_BLOCK_TOKENS_DEFAULT */
-    bool drop;                  /* add_blocks goes without a tier whose queue is full, instead of
+    uint32_t block_tokens;        /* 0: SKY_BLOCK_TOKENS_DEFAULT */
+    bool drop;                    /* add_blocks goes without a tier whose queue is full, instead of
                                    waiting for it: see sky_call */
-    uint8_t salt[32];           /* of a tenant: other salts never find its blocks; zeros: shared */
-    const sky_profile *profile; /* calibration of the model, for tiers with a level; NULL: none.
+    uint8_t salt[SKY_SALT_BYTES]; /* secret of a tenant (sky_salt_read): managers with other salts
+                                     never find its blocks, nor learn from the cache's answers or
+                                     their time that they are there. Zeros (default): all who use
+                                     the store share what they save */
+    const sky_profile *profile;   /* calibration of the model, for tiers with a level; NULL: none.
                                    The caller's, and must outlive the manager */
 } sky_manager_options;
 

@@ -50,6 +50,17 @@ sky_status sky_name_key(const sky_namespace *ns, const void *name, size_t name_b
     return SKY_OK;
 }
 
+void sky_namespace_salt(sky_namespace *ns, const uint8_t salt[SKY_SALT_BYTES]) {
+    static const uint8_t none[SKY_SALT_BYTES];
+    sky_blake2b h;
+    if (memcmp(salt, none, sizeof none) == 0)
+        return;
+    sky_blake2b_init(&h, salt);
+    sky_blake2b_add(&h, "skymem salt", 11);
+    sky_blake2b_add(&h, ns->bytes, sizeof ns->bytes);
+    sky_blake2b_end(&h, ns->bytes);
+}
+
 void sky_key_hex(const sky_key *key, char out[SKY_KEY_BYTES * 2 + 1]) {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < SKY_KEY_BYTES; i++) {

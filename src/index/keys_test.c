@@ -141,10 +141,31 @@ static void hex_goes_both_ways(void **state) {
     assert_int_equal(sky_key_parse("", &back), SKY_E_SYNTAX);
 }
 
+/* Equal names and tokens of two tenants have nothing in common, and no salt changes nothing. */
+static void a_salt_makes_other_keys(void **state) {
+    (void)state;
+    static const uint32_t tokens[] = {1, 2, 3, 4};
+    const uint8_t salts[3][SKY_SALT_BYTES] = {{0}, {1}, {[SKY_SALT_BYTES - 1] = 1}};
+    sky_namespace spaces[3] = {{{9}}, {{9}}, {{9}}};
+    sky_key names[3], blocks[3];
+    for (int i = 0; i < 3; i++) {
+        sky_namespace_salt(&spaces[i], salts[i]);
+        assert_int_equal(sky_name_key(&spaces[i], "name", 4, &names[i]), SKY_OK);
+        sky_block_key(&spaces[i], NULL, tokens, 4, &blocks[i]);
+        for (int j = 0; j < i; j++) {
+            assert_memory_not_equal(&spaces[i], &spaces[j], sizeof spaces[i]);
+            assert_false(sky_key_equal(&names[i], &names[j]));
+            assert_false(sky_key_equal(&blocks[i], &blocks[j]));
+        }
+    }
+    assert_memory_equal(&spaces[0], &(sky_namespace){{9}}, sizeof spaces[0]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_equal_the_golden_vectors),
         cmocka_unit_test(hex_goes_both_ways),
+        cmocka_unit_test(a_salt_makes_other_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

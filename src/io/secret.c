@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <skymem/keys.h>
+
 #include "base/error.h"
 #include "io/file.h"
 
@@ -88,6 +90,20 @@ sky_status sky_secret_read(const char *path, uint8_t out[SKY_SECRET_FILE_BYTES],
         memcpy(out, key, sizeof key);
     explicit_bzero(text, sizeof text);
     explicit_bzero(key, sizeof key);
+    return status;
+}
+
+sky_status sky_salt_read(const char *path, uint8_t salt[SKY_SALT_BYTES], sky_error *error) {
+    static const uint8_t none[SKY_SALT_BYTES];
+    uint8_t read[SKY_SECRET_FILE_BYTES];
+    sky_status status = path ? sky_secret_read(path, read, error)
+                             : sky_fail(error, SKY_E_PARAM, "sky_salt_read: path is NULL");
+    if (status == SKY_OK && memcmp(read, none, sizeof none) == 0)
+        status = sky_fail(error, SKY_E_CORRUPT,
+                          "%s: a salt of zeros is none; fill it by: openssl rand -hex 32", path);
+    if (status == SKY_OK)
+        memcpy(salt, read, sizeof read);
+    explicit_bzero(read, sizeof read);
     return status;
 }
 

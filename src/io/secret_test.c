@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <skymem/keys.h>
+
 #include "io/secret.h"
 
 static char folder[] = "/tmp/skymem-secret-XXXXXX";
@@ -101,11 +103,30 @@ static void made_keys_are_private_and_differ(void **state) {
     assert_int_equal(sky_secret_make("/nowhere/at/all", &error), SKY_E_IO);
 }
 
+static void a_salt_is_a_key_that_is_not_zero(void **state) {
+    (void)state;
+    sky_error error;
+    uint8_t salt[SKY_SALT_BYTES] = {1};
+    assert_int_equal(
+        read_text("0000000000000000000000000000000000000000000000000000000000000000", 0600, &error),
+        SKY_OK);
+    assert_int_equal(sky_salt_read(path, salt, &error), SKY_E_CORRUPT);
+    assert_non_null(strstr(error.text, "openssl rand"));
+    assert_int_equal(salt[0], 1);
+    assert_int_equal(read_text(DIGITS, 0600, &error), SKY_OK);
+    assert_int_equal(sky_salt_read(path, salt, &error), SKY_OK);
+    assert_int_equal(salt[1], 0x11);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(sky_salt_read(path, salt, NULL), SKY_E_DENIED);
+    assert_int_equal(sky_salt_read(NULL, salt, &error), SKY_E_PARAM);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_whole_keys_are_read),
         cmocka_unit_test(open_keys_are_refused),
         cmocka_unit_test(made_keys_are_private_and_differ),
+        cmocka_unit_test(a_salt_is_a_key_that_is_not_zero),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -45,6 +45,33 @@ holds 'len(o["keys"]) == 1 and o["tail_tokens"] == 1'
 expect 0 "$skymem" keys "$work/ids"
 grep -q "0 tokens at the end fill no block" "$work/out" || fail "for people: $(cat "$work/out")"
 
+# a salt makes other keys, the same ones each time, and is asked for in a file that is its owner's
+salt=ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100
+(umask 077 && echo "$salt" >"$work/salt")
+salted=$(python3 -c 'import hashlib, sys
+ns, salt = (bytes.fromhex(x) for x in sys.argv[1:])
+print(hashlib.blake2b(b"skymem salt" + ns, key=salt, digest_size=32).hexdigest())' "$ns" "$salt")
+seq 0 299 >"$work/ids"
+expected 7 "$salted"
+expect 0 "$skymem" keys --json --block-tokens 7 --namespace "$ns" --salt-file "$work/salt" \
+    "$work/ids"
+same
+SKYMEM_SALT_FILE=$work/salt expect 0 "$skymem" keys --json --block-tokens 7 --namespace "$ns" \
+    "$work/ids"
+same
+chmod 644 "$work/salt"
+expect 1 "$skymem" keys --salt-file "$work/salt" "$work/ids"
+says "chmod 600"
+chmod 600 "$work/salt"
+echo "$zeros" >"$work/salt"
+expect 1 "$skymem" keys --salt-file "$work/salt" "$work/ids"
+says "a salt of zeros is none"
+echo "abc" >"$work/salt"
+expect 1 "$skymem" keys --salt-file "$work/salt" "$work/ids"
+says "64 hexadecimal digits"
+expect 1 "$skymem" keys --salt-file "$work/absent" "$work/ids"
+says "$work/absent"
+
 for bad in "1 2 x" "-1" "4294967296" "1.5" "99999999999999999999999"; do
     printf '7\n%s\n' "$bad" >"$work/ids"
     expect 1 "$skymem" keys "$work/ids"

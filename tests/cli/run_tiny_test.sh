@@ -24,6 +24,19 @@ mkfifo "$work/fifo"
 expect 1 timeout 20 "$skymem" run --model "$work/fifo" --prompt a
 says "not a GGUF model file"
 
+# Two tenants with one prompt over one folder: each computes it once, and then hits its own blocks.
+python3 -c "print('x' * 600)" >"$work/prompt"
+for tenant in a b; do
+    (umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$work/salt.$tenant")
+    for hit in 'o["hit_tokens"] == 0' 'o["hit_tokens"] > 0'; do
+        expect 0 "${run[@]}" --prompt-file "$work/prompt" --store mem:64MiB \
+            --store "disk:$work/shared" --salt-file "$work/salt.$tenant" --json
+        holds "$hit"
+    done
+done
+expect 0 "${run[@]}" --prompt-file "$work/prompt" --store "disk:$work/shared" --json
+holds 'o["hit_tokens"] == 0'
+
 # Without its disk a run keeps to the memory that was allowed: one block has no room in 64 KiB.
 python3 -c "print('x' * 600)" >"$work/short"
 run+=(--prompt-file "$work/short" --store "disk:$work/short" --block-tokens 128 --json)

@@ -259,6 +259,25 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     fi
 fi
 
+# two tenants, one store, one name: each has its own value, and nobody else knows that it is there
+for tenant in a b; do
+    (umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$work/salt.$tenant")
+    echo "the value of $tenant" >"$work/value.$tenant"
+    expect 0 "$skymem" put salted "$work/value.$tenant" "${store[@]}" \
+        --salt-file "$work/salt.$tenant"
+done
+for tenant in a b; do
+    expect 0 "$skymem" get salted "${store[@]}" --salt-file "$work/salt.$tenant"
+    cmp -s "$work/out" "$work/value.$tenant" || fail "tenant $tenant got another's value"
+done
+for verb in get stat pin unpin rm prefetch; do
+    expect 3 "$skymem" "$verb" salted "${store[@]}"
+done
+expect 0 "$skymem" pin salted "${store[@]}" --salt-file "$work/salt.a"
+expect 0 "$skymem" rm salted "${store[@]}" --salt-file "$work/salt.a"
+expect 3 "$skymem" stat salted "${store[@]}" --salt-file "$work/salt.a"
+expect 0 "$skymem" stat salted "${store[@]}" --salt-file "$work/salt.b"
+
 # two writers of one key: one of them wins whole
 for i in 1 2 3 4; do
     head -c 3000000 /dev/zero | tr '\0' "$i" >"$work/writer$i"
