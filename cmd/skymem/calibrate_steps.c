@@ -45,17 +45,25 @@ static uint32_t rope_index(sky_rope *ropes, uint32_t *count, const sky_llama_lay
 static sky_status create_profile(const calibration *k, sky_profile **out) {
     sky_rope ropes[SKY_ROPES_MAX];
     sky_profile_layer *layers = calloc(k->layer_count, sizeof *layers);
-    if (!layers)
+    uint32_t *order = calloc(k->layer_count, sizeof *order);
+    if (!layers || !order) {
+        free(layers);
+        free(order);
         return SKY_E_NOMEM;
+    }
     sky_profile_shape shape = {.layer_count = k->layer_count, .layers = layers, .ropes = ropes};
     for (uint32_t i = 0; i < k->layer_count; i++) {
         const sky_llama_layer *l = &k->layers[i];
         layers[i] = (sky_profile_layer){l->kv_heads, l->k_width, l->v_width,
                                         rope_index(ropes, &shape.rope_count, l)};
+        order[i] = l->model_layer;
     }
     memcpy(shape.fingerprint, k->model.fingerprint, sizeof shape.fingerprint);
     sky_status status = sky_profile_create(&shape, out);
+    if (status == SKY_OK)
+        status = sky_profile_set_order(*out, order);
     free(layers);
+    free(order);
     return status;
 }
 

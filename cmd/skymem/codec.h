@@ -36,8 +36,10 @@ bool codec_read_level(const codec_job *j, sky_level *level);
 
 /* Take --calibration and --layout, for rows of this shape. */
 int codec_read_profile(codec_job *j, uint32_t layers, uint32_t heads, uint32_t dim);
-/* Is the calibration of such rows? */
+/* Is the calibration of such rows, and do their layers stand in the model's order? */
 int codec_check_profile(const codec_job *j, const npy_array *a);
+/* Where a container keeps the model's layer: in the order of the calibration it is made with. */
+uint32_t codec_layer_of(const codec_job *j, uint32_t model_layer);
 
 /* ---- codec_blocks.c ---- */
 

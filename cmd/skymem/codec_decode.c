@@ -14,7 +14,7 @@ static int decode_block(const codec_job *j, const sky_skv *skv, uint64_t first_t
     npy_array *a = &d->out;
     size_t token_bytes = npy_token_bytes(a);
     for (uint32_t i = 0; i < 2 * a->layers; i++) {
-        uint32_t layer = d->first_layer + i / 2;
+        uint32_t layer = codec_layer_of(j, d->first_layer + i / 2);
         sky_stream_shape s;
         sky_tensor_out dst = {npy_rows(a, i / 2, i & 1) + first_token * token_bytes, token_bytes,
                               token_bytes / a->heads};
@@ -33,7 +33,7 @@ static int decode_block(const codec_job *j, const sky_skv *skv, uint64_t first_t
             return cli_failed(j->c,
                               "%s: layer %u's %s is not there; --layers takes those that are, and "
                               "codec stat lists the others",
-                              j->c->arguments[1], layer, codec_kv_name(i & 1));
+                              j->c->arguments[1], d->first_layer + i / 2, codec_kv_name(i & 1));
         if (status != SKY_OK)
             return codec_failed(j, j->c->arguments[1], status);
     }

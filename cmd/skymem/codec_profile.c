@@ -2,6 +2,7 @@
 #include "codec.h"
 #include "codec_layout.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static int read_calibration(codec_job *j, const char *path) {
@@ -51,10 +52,53 @@ int codec_read_profile(codec_job *j, uint32_t layers, uint32_t heads, uint32_t d
     return code;
 }
 
+uint32_t codec_layer_of(const codec_job *j, uint32_t model_layer) {
+    return j->profile ? sky_profile_layer_of(j->profile, model_layer) : model_layer;
+}
+
+#define MATCHED_TOKENS 512u
+
+/* Mean values of most layers are far nearer to those of other layers than to their own. One layer
+ * that all are near is no order: so are rows of another kind, such as made-up ones. */
+static int check_order(const codec_job *j, const npy_array *a) {
+    uint32_t tokens = a->tokens < MATCHED_TOKENS ? a->tokens : MATCHED_TOKENS;
+    uint32_t strangers = 0, looks_like = 0, first = 0;
+    double nearest = 0, own = 0;
+    bool taken[SKY_LAYERS_MAX] = {false};
+    for (uint32_t i = 0; i < a->layers; i++) {
+        sky_stream_shape shape = {
+            codec_layer_of(j, i), SKY_KV_V, a->element, tokens, a->heads, a->dim, 0};
+        sky_tensor_in rows = {npy_rows(a, i, SKY_KV_V), npy_token_bytes(a),
+                              npy_token_bytes(a) / a->heads};
+        sky_profile_match match;
+        if (sky_profile_match_rows(j->profile, &shape, rows, &match) != SKY_OK ||
+            !isfinite(match.own_distance))
+            return CLI_OK;
+        nearest += match.distance;
+        own += match.own_distance;
+        if (match.layer == shape.layer || taken[match.layer])
+            continue;
+        taken[match.layer] = true;
+        if (strangers++ == 0) {
+            first = i;
+            looks_like = sky_profile_model_layer(j->profile, match.layer);
+        }
+    }
+    if (2 * strangers <= a->layers || 2 * nearest >= own)
+        return CLI_OK;
+    return cli_failed(j->c,
+                      "%s: its layers stand in another order than the model's: layer %u looks like "
+                      "layer %u of %s. Put them in the model's order, as skymem run --dump-kv "
+                      "writes them, or make the calibration again with skymem calibrate",
+                      j->c->arguments[1], first, looks_like, cli_text(j->c, "calibration"));
+}
+
 int codec_check_profile(const codec_job *j, const npy_array *a) {
-    for (uint32_t i = 0; j->profile && i < a->layers; i++) {
+    if (!j->profile)
+        return CLI_OK;
+    for (uint32_t i = 0; i < a->layers; i++) {
         sky_profile_layer l;
-        if (sky_profile_layer_get(j->profile, i, &l) != SKY_OK)
+        if (sky_profile_layer_get(j->profile, codec_layer_of(j, i), &l) != SKY_OK)
             return cli_failed(j->c, "%s: %u layers; %s is of %u", j->c->arguments[1], a->layers,
                               cli_text(j->c, "calibration"), sky_profile_layer_count(j->profile));
         if (l.kv_heads != a->heads || l.k_dim != a->dim || l.v_dim != a->dim)
@@ -63,5 +107,5 @@ int codec_check_profile(const codec_job *j, const npy_array *a) {
                 j->c->arguments[1], a->heads, a->dim, cli_text(j->c, "calibration"), i, l.kv_heads,
                 l.k_dim, l.v_dim);
     }
-    return CLI_OK;
+    return check_order(j, a);
 }

@@ -1,7 +1,8 @@
 /* The engine's rows as one NumPy array [layer, 2, token, kv_head, dim], K first: run --dump-kv.
  *
- * Layers stand group by group as the engine's layout has them. Rows come out of the engine a
- * few tokens at a time, because a window layer lends at most its window. */
+ * Layers stand in the model's order. The engine's layout has them group by group, so a model with
+ * several groups is watched while it computes a few tokens. Rows come out of the engine a few
+ * tokens at a time, because a window layer lends at most its window. */
 #include "model.h"
 
 #ifdef SKYMEM_WITH_LLAMA
@@ -10,10 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_TOKENS 128u
+#include <skymem_llama_probe.h>
+
+#define STEP_TOKENS    128u
+#define WATCHED_TOKENS 8u
 
 typedef struct {
     uint32_t layers;
+    uint32_t model_layer[SKY_LAYERS_MAX]; /* of the engine's layers */
     uint32_t row_bytes;
     uint32_t tokens;
     uint8_t *data;
@@ -43,11 +48,38 @@ static int check_layout(const cli *c, const sky_layout *layout) {
 static void copy_rows(array *a, const sky_state *state, uint32_t first, uint32_t count) {
     for (size_t i = 0; i < state->row_sets; i++) {
         const sky_rows *rows = &state->rows[i];
-        uint64_t to = (uint64_t)i * a->tokens + first;
+        uint64_t to = (2 * (uint64_t)a->model_layer[i / 2] + i % 2) * a->tokens + first;
         uint64_t from = first - rows->first_token;
         memcpy(a->data + to * a->row_bytes, rows->data + from * a->row_bytes,
                (size_t)count * a->row_bytes);
     }
+}
+
+static sky_status watch_layers(const cli_model *m, array *a, sky_error *error) {
+    const uint32_t tokens[WATCHED_TOKENS] = {2, 3, 5, 7, 11, 13, 17, 19};
+    sky_llama_probe *probe = NULL;
+    sky_status status = sky_llama_probe_open(m->llama, 64, WATCHED_TOKENS, &probe, error);
+    if (status == SKY_OK)
+        status = sky_llama_probe_prefill(probe, tokens, WATCHED_TOKENS);
+    uint32_t count = 0;
+    const sky_llama_layer *layers = status == SKY_OK ? sky_llama_probe_layers(probe, &count) : NULL;
+    for (uint32_t i = 0; i < count && i < a->layers; i++)
+        a->model_layer[i] = layers[i].model_layer;
+    sky_llama_probe_close(probe);
+    return status;
+}
+
+/* One group has its layers in the model's order. */
+static int find_order(const cli *c, const cli_model *m, const sky_layout *layout, array *a) {
+    sky_error error = {0};
+    for (uint32_t i = 0; i < a->layers; i++)
+        a->model_layer[i] = i;
+    sky_status status = layout->group_count > 1 ? watch_layers(m, a, &error) : SKY_OK;
+    return status == SKY_OK ? CLI_OK
+                            : cli_failed(c,
+                                         "--dump-kv: the order of the model's layers cannot be "
+                                         "found: %s",
+                                         error.text[0] ? error.text : sky_status_text(status));
 }
 
 static sky_status fill(const cli_model *m, array *a) {
@@ -104,6 +136,9 @@ int cli_dump_kv(const cli *c, const cli_model *m, const sky_layout *layout, uint
     array a = {.row_bytes = layout->groups[0].k_row_bytes, .tokens = tokens};
     for (uint32_t g = 0; g < layout->group_count; g++)
         a.layers += layout->groups[g].layer_count;
+    code = find_order(c, m, layout, &a);
+    if (code != CLI_OK)
+        return code;
     size_t bytes = (size_t)2 * a.layers * tokens * a.row_bytes;
     a.data = malloc(bytes ? bytes : 1);
     if (!a.data)

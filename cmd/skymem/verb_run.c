@@ -583,9 +583,8 @@ const cli_verb cli_verb_run = {
              .kind = CLI_TEXT,
              .value = "FILE.npy",
              .help = "write the prompt's keys and values to a .npy file; use with --no-load",
-             .detail = "The array is shaped [layer, 2, token, kv_head, dim]. Layers stand group by "
-                       "group, "
-                       "full attention first."},
+             .detail = "The array is shaped [layer, 2, token, kv_head, dim], with layers in the "
+                       "model's order."},
             {.name = NULL},
         },
     .examples =

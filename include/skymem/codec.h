@@ -160,6 +160,11 @@ SKY_API sky_status sky_profile_set_klt(sky_profile *profile, uint32_t layer, sky
 SKY_API sky_status sky_profile_set_step(sky_profile *profile, uint32_t layer, sky_kv kv,
                                         sky_level level, bool dependent, float step);
 
+/* Which layer of the model each layer is, where the cache keeps them in another order (llama.cpp:
+ * full layers first, then those with a window). Not part of the id. [0, 1, 2, …]
+ * Shape:  model_layers [layer_count], each of 0 … layer_count − 1 once */
+SKY_API sky_status sky_profile_set_order(sky_profile *profile, const uint32_t *model_layers);
+
 /* Fit what the entropy coder needs of one stream (order of channels and classes, for every level
  * whose step is set, and tables for lossless) to samples; after mean, matrices and steps, before
  * sealing.
@@ -183,6 +188,10 @@ SKY_API uint32_t sky_profile_layer_count(const sky_profile *profile);
 /* Errors: SKY_E_PARAM */
 SKY_API sky_status sky_profile_layer_get(const sky_profile *profile, uint32_t layer,
                                          sky_profile_layer *out);
+/* The model's number of a layer, and the layer that has a number; SKY_LAYER_NONE: there is none. */
+SKY_API uint32_t sky_profile_model_layer(const sky_profile *profile, uint32_t layer);
+SKY_API uint32_t sky_profile_layer_of(const sky_profile *profile, uint32_t model_layer);
+#define SKY_LAYER_NONE UINT32_MAX
 /* The rope of a layer's keys; NULL when they are not turned. Lives as long as the profile. */
 SKY_API const sky_rope *sky_profile_rope(const sky_profile *profile, uint32_t layer);
 /* Step that is set, 0 when none is. */
@@ -226,6 +235,20 @@ typedef struct {
     size_t token_bytes;
     size_t head_bytes;
 } sky_tensor_out;
+
+/* Whose rows are these? Squared distances of their channel means from those of a profile's layers
+ * of the same shape, as far as these have means; INFINITY: this one has none. */
+typedef struct {
+    uint32_t layer; /* the nearest; SKY_LAYER_NONE: no layer of this shape has means */
+    double distance;
+    double own_distance; /* of the layer they are given out for */
+} sky_profile_match;
+
+/* Match rows of V, which no rope turns, so that a wrong order of layers is noticed before it costs
+ * bits. `shape` says what they are given out for.
+ * Errors: SKY_E_PARAM (shape; not V), SKY_E_NOMEM */
+SKY_API sky_status sky_profile_match_rows(const sky_profile *profile, const sky_stream_shape *shape,
+                                          sky_tensor_in rows, sky_profile_match *out);
 
 typedef struct {
     sky_level level;

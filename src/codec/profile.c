@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "codec/rows.h"
 
 #define MAGNITUDE_MAX 1e18f /* of any number in a profile: products stay finite */
@@ -80,6 +79,7 @@ void sky_profile_destroy(sky_profile *p) {
     free(p->layers);
     free(p->ropes);
     free(p->streams);
+    free(p->model_layers);
     free(p);
 }
 
@@ -295,15 +295,7 @@ sky_status sky_profile_seal(sky_profile *profile) {
     for (uint32_t i = 0; i < 4 * profile->layer_count; i++)
         if (sort_channels(&profile->streams[i / 2], (sky_basis)(i % 2)) != SKY_OK)
             return SKY_E_NOMEM;
-    profile->sealed = true;
-    size_t bytes = sky_profile_bytes(profile);
-    uint8_t *written = malloc(bytes);
-    sky_status status = written ? sky_profile_write(profile, written, bytes) : SKY_E_NOMEM;
-    if (status == SKY_OK) {
-        profile->id = sky_checksum(written, bytes, 0);
-        profile->id += profile->id == 0;
-    }
+    sky_status status = sky__profile_name(profile, &profile->id);
     profile->sealed = status == SKY_OK;
-    free(written);
     return status;
 }

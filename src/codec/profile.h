@@ -50,6 +50,7 @@ struct sky_profile {
     sky_profile_layer *layers;
     sky_rope *ropes;
     sky_profile_stream *streams; /* [2 × layer_count] */
+    uint32_t *model_layers;      /* [layer_count]; NULL: layer i is the model's layer i */
     uint8_t fingerprint[32];
     uint64_t id; /* 0 until sealed */
     bool sealed;
@@ -78,6 +79,10 @@ sky_status sky__profile_pairs(sky_profile_stream *stream, const float *g);
 
 /* Set a full matrix from rows of each head. Shape: x [heads, dim, dim]. Errors: SKY_E_NOMEM */
 sky_status sky__profile_klt(const sky_profile_stream *stream, float **place, const float *x);
+
+/* What a profile is called when it is sealed: of its bytes without the order of layers. Errors:
+ * SKY_E_NOMEM */
+sky_status sky__profile_name(const sky_profile *profile, uint64_t *id);
 
 /* Bytes of `exact`. */
 static inline size_t sky_exact_bytes(const sky_profile_stream *s) {

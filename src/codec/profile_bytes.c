@@ -12,7 +12,7 @@
 #include "codec/profile.h"
 
 #define MAGIC   0x43594b53u /* "SKYC" */
-#define VERSION 1
+#define VERSION 2           /* 1: without the order of layers, which is then the model's */
 
 enum { HAS_MEAN = 1, HAS_PAIRS = 2, HAS_KLT = 4, HAS_ORDER = 8, HAS_EXACT = 16, HAS_ALL = 31 };
 
@@ -82,10 +82,10 @@ static void put_stream(sink *out, const sky_profile_stream *s) {
         put(out, s->exact, sky_exact_bytes(s));
 }
 
-static size_t put_profile(const sky_profile *p, uint8_t *at) {
+static size_t put_profile(const sky_profile *p, bool ordered, uint8_t *at) {
     sink out = {at, 0};
     put_u32(&out, MAGIC);
-    put_u32(&out, VERSION);
+    put_u32(&out, ordered ? 2 : 1);
     put(&out, p->fingerprint, 32);
     put_u32(&out, p->layer_count);
     put_u32(&out, p->rope_count);
@@ -103,11 +103,29 @@ static size_t put_profile(const sky_profile *p, uint8_t *at) {
     }
     for (uint32_t i = 0; i < 2 * p->layer_count; i++)
         put_stream(&out, &p->streams[i]);
+    for (uint32_t i = 0; ordered && i < p->layer_count; i++)
+        put_u32(&out, p->model_layers[i]);
     return out.bytes;
 }
 
+static size_t put_signed(const sky_profile *p, bool ordered, uint8_t *at) {
+    size_t bytes = put_profile(p, ordered, at);
+    sky_store_u64(at + bytes, sky_checksum(at, bytes, 0));
+    return bytes + 8;
+}
+
+sky_status sky__profile_name(const sky_profile *profile, uint64_t *id) {
+    uint8_t *written = malloc(put_profile(profile, false, NULL) + 8);
+    if (!written)
+        return SKY_E_NOMEM;
+    *id = sky_checksum(written, put_signed(profile, false, written), 0);
+    *id += *id == 0;
+    free(written);
+    return SKY_OK;
+}
+
 size_t sky_profile_bytes(const sky_profile *profile) {
-    return put_profile(profile, NULL) + 8;
+    return put_profile(profile, profile->model_layers, NULL) + 8;
 }
 
 sky_status sky_profile_write(const sky_profile *profile, void *dst, size_t dst_bytes_max) {
@@ -115,8 +133,7 @@ sky_status sky_profile_write(const sky_profile *profile, void *dst, size_t dst_b
         return SKY_E_PARAM;
     if (dst_bytes_max < sky_profile_bytes(profile))
         return SKY_E_DST_SMALL;
-    size_t bytes = put_profile(profile, dst);
-    sky_store_u64((uint8_t *)dst + bytes, sky_checksum(dst, bytes, 0));
+    put_signed(profile, profile->model_layers, dst);
     return SKY_OK;
 }
 
@@ -265,6 +282,17 @@ static sky_status get_profile(sky_reader *r, sky_profile **out) {
     return status == SKY_E_PARAM ? SKY_E_CORRUPT : status;
 }
 
+static sky_status get_order(sky_reader *r, sky_profile *p) {
+    uint32_t *order = malloc(p->layer_count * sizeof *order);
+    if (!order)
+        return SKY_E_NOMEM;
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        order[i] = sky_read_u32(r);
+    sky_status status = r->failed ? SKY_E_CORRUPT : sky_profile_set_order(p, order);
+    free(order);
+    return status == SKY_E_PARAM ? SKY_E_CORRUPT : status;
+}
+
 sky_status sky_profile_read(const void *data, size_t bytes, sky_profile **out, sky_error *error) {
     sky_profile *p = NULL;
     sky_reader r = sky_reader_over(data, bytes);
@@ -280,6 +308,8 @@ sky_status sky_profile_read(const void *data, size_t bytes, sky_profile **out, s
     sky_status status = get_profile(&r, &p);
     for (uint32_t i = 0; status == SKY_OK && i < 2 * p->layer_count; i++)
         status = get_stream(&r, &p->streams[i]);
+    if (status == SKY_OK && version == 2)
+        status = get_order(&r, p);
     if (status == SKY_OK && !sky_reader_done(&r))
         status = SKY_E_CORRUPT;
     if (status == SKY_OK)

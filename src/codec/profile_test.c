@@ -1,5 +1,6 @@
 /* Proves: a profile written and read is the same profile; setters refuse what no coder could use,
- * and a profile that is sealed; any byte of a .skycal flipped, cut or added is refused. */
+ * and a profile that is sealed; any byte of a .skycal flipped, cut or added is refused; the order
+ * of layers travels with it and changes no name; rows of another layer are told by their means. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -193,11 +194,89 @@ static void what_is_sealed_stays_as_it_is(void **state) {
     free(data);
 }
 
+/* Three layers of V with means of their own, which the model has in the order 2, 0, 1. */
+static sky_profile *make_ordered(const uint32_t *order) {
+    sky_profile_layer layers[3] = {
+        {2, 8, 8, SKY_ROPE_OF_NONE}, {2, 8, 8, SKY_ROPE_OF_NONE}, {2, 8, 8, SKY_ROPE_OF_NONE}};
+    sky_profile_shape shape = {.layer_count = 3, .layers = layers};
+    sky_profile *p;
+    assert_int_equal(sky_profile_create(&shape, &p), SKY_OK);
+    for (uint32_t layer = 0; layer < 3; layer++) {
+        float mean[16];
+        for (uint32_t i = 0; i < 16; i++)
+            mean[i] = i % 3 == layer ? 1 : -1;
+        assert_int_equal(sky_profile_set_mean(p, layer, SKY_KV_V, mean), SKY_OK);
+    }
+    if (order)
+        assert_int_equal(sky_profile_set_order(p, order), SKY_OK);
+    assert_int_equal(sky_profile_seal(p), SKY_OK);
+    return p;
+}
+
+static void the_order_of_layers_is_kept_and_not_part_of_the_name(void **state) {
+    (void)state;
+    static const uint32_t order[] = {2, 0, 1}, twice[] = {2, 0, 2}, beyond[] = {0, 1, 3};
+    sky_profile *plain = make_ordered(NULL), *p = make_ordered(order), *q;
+    assert_int_equal(sky_profile_id(plain), sky_profile_id(p));
+    size_t bytes;
+    uint8_t *data = write(p, &bytes);
+    assert_int_equal(sky_profile_read(data, bytes, &q, NULL), SKY_OK);
+    assert_int_equal(sky_profile_id(p), sky_profile_id(q));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(sky_profile_model_layer(plain, i), i);
+        assert_int_equal(sky_profile_model_layer(q, i), order[i]);
+        assert_int_equal(sky_profile_layer_of(q, order[i]), i);
+    }
+    assert_int_equal(sky_profile_model_layer(q, 3), SKY_LAYER_NONE);
+    assert_int_equal(sky_profile_layer_of(q, 3), SKY_LAYER_NONE);
+    assert_int_equal(sky_profile_set_order(p, order), SKY_E_PARAM); /* sealed */
+    sky_profile_destroy(q);
+    sky_profile *open;
+    sky_profile_layer layer = {1, 4, 4, SKY_ROPE_OF_NONE}, layers[3] = {layer, layer, layer};
+    sky_profile_shape shape = {.layer_count = 3, .layers = layers};
+    assert_int_equal(sky_profile_create(&shape, &open), SKY_OK);
+    assert_int_equal(sky_profile_set_order(open, twice), SKY_E_PARAM);
+    assert_int_equal(sky_profile_set_order(open, beyond), SKY_E_PARAM);
+    sky_profile_destroy(open);
+    sky_store_u32(data + bytes - 12, 2); /* no order: a layer twice, and the checksum holds */
+    resign(data, bytes);
+    assert_int_equal(sky_profile_read(data, bytes, &q, NULL), SKY_E_CORRUPT);
+    free(data);
+    sky_profile_destroy(plain);
+    sky_profile_destroy(p);
+}
+
+static void rows_are_matched_to_the_layer_they_come_from(void **state) {
+    (void)state;
+    sky_profile *p = make_ordered(NULL);
+    float rows[4][16];
+    for (uint32_t t = 0; t < 4; t++)
+        for (uint32_t i = 0; i < 16; i++)
+            rows[t][i] = (i % 3 == 1 ? 1.0f : -1.0f) + (t % 2 ? 0.5f : -0.5f);
+    sky_stream_shape shape = {2, SKY_KV_V, SKY_ELEMENT_F32, 4, 2, 8, 0};
+    sky_tensor_in in = {rows, sizeof rows[0], sizeof rows[0] / 2};
+    sky_profile_match match;
+    assert_int_equal(sky_profile_match_rows(p, &shape, in, &match), SKY_OK);
+    assert_int_equal(match.layer, 1);
+    assert_true(match.distance < 1e-9 && match.own_distance > 10);
+    shape.layer = 1;
+    assert_int_equal(sky_profile_match_rows(p, &shape, in, &match), SKY_OK);
+    assert_true(match.own_distance == match.distance);
+    shape.kv = SKY_KV_K;
+    assert_int_equal(sky_profile_match_rows(p, &shape, in, &match), SKY_E_PARAM);
+    shape = (sky_stream_shape){0, SKY_KV_V, SKY_ELEMENT_F32, 4, 1, 8, 0};
+    assert_int_equal(sky_profile_match_rows(p, &shape, in, &match), SKY_OK);
+    assert_int_equal(match.layer, SKY_LAYER_NONE); /* of another shape */
+    sky_profile_destroy(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_read_is_what_was_written),
         cmocka_unit_test(every_flip_and_cut_is_refused),
         cmocka_unit_test(setters_refuse_what_no_coder_could_use),
+        cmocka_unit_test(the_order_of_layers_is_kept_and_not_part_of_the_name),
+        cmocka_unit_test(rows_are_matched_to_the_layer_they_come_from),
         cmocka_unit_test(what_is_sealed_stays_as_it_is),
         cmocka_unit_test(a_stream_that_is_none_has_no_step_and_is_not_fitted),
     };

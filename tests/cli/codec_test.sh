@@ -154,6 +154,57 @@ expect 1 "$skymem" codec encode "$work/kv.npy" -o "$work/x.skv" --calibration "$
 says '2 heads of 32'
 says '1 heads of 4'
 
+# layers stand in the model's order; the calibration's own, full layers first, is noticed
+python3 - share/calibration/gemma-3-270m.skycal "$work" <<'PYTHON'
+import random, struct, sys
+data = open(sys.argv[1], "rb").read()
+layers, ropes = struct.unpack_from("<II", data, 40)
+at = 48
+for _ in range(ropes):
+    at += 8 + 4 * struct.unpack_from("<I", data, at + 4)[0]
+dim = struct.unpack_from("<I", data, at + 4)[0]
+at += 16 * layers
+means = []
+for stream in range(2 * layers):
+    flags = struct.unpack_from("<I", data, at)[0]
+    at += 4 + 14 * 4
+    if flags & 1:
+        means.append(struct.unpack_from(f"<{dim}f", data, at))
+    units = dim // 16
+    at += 4 * dim * (flags & 1) + 8 * dim * (flags >> 1 & 1) + 8 * dim * dim * (flags >> 2 & 1)
+    at += 4 * dim * (flags >> 3 & 1) + 2 * units * bin(flags >> 16).count("1")
+    at += (2 * dim + 2 * units) * (flags >> 4 & 1)
+order = struct.unpack_from(f"<{layers}I", data, at)
+assert len(means) == 2 * layers and sorted(order) == list(range(layers))
+assert at + 4 * layers + 8 == len(data)
+random.seed(1)
+def array(name, layer_of):
+    head = f"{{'descr': '<f2', 'fortran_order': False, 'shape': ({layers}, 2, 64, 1, {dim}), }}"
+    with open(f"{sys.argv[2]}/{name}.npy", "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + head.encode().ljust(117) + b"\n")
+        for i in range(2 * layers):
+            mean = means[2 * layer_of(i // 2) + i % 2]
+            for _ in range(64):
+                f.write(struct.pack(f"<{dim}e", *(m + random.gauss(0, 0.3) for m in mean)))
+array("model", order.index)
+array("cache", lambda i: i)
+PYTHON
+gemma=share/calibration/gemma-3-270m.skycal
+expect 1 "$skymem" codec encode "$work/cache.npy" "$work/x.skv" --level 3 --calibration "$gemma"
+says 'in another order than the model'
+says 'layer 0 looks like layer 5 of'
+[ ! -e "$work/x.skv" ] || fail "a file was written"
+expect 0 "$skymem" codec encode "$work/model.npy" "$work/m.skv" --level lossless \
+    --calibration "$gemma"
+expect 0 "$skymem" codec decode "$work/m.skv" "$work/back.npy" --calibration "$gemma"
+cmp "$work/model.npy" "$work/back.npy" || fail "layers changed places"
+expect 0 "$skymem" codec decode "$work/m.skv" "$work/one.npy" --layers 5 --calibration "$gemma"
+python3 - "$work" <<'PYTHON' || fail "--layers takes another layer than the model's"
+import sys
+whole, one = (open(f"{sys.argv[1]}/{name}.npy", "rb").read()[128:] for name in ("model", "one"))
+assert one == whole[5 * len(one):6 * len(one)]
+PYTHON
+
 # arrays that are none
 while read -r name why; do
     expect 1 "$skymem" codec encode "$work/$name.npy" -o "$work/x.skv"

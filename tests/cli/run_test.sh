@@ -91,6 +91,10 @@ assert two == 2 and tokens == int(sys.argv[2]), head
 assert len(data) - 10 - length == layers * 2 * tokens * heads * dim * 2
 assert any(data[-4096:])
 PYTHON
+# … with layers in the model's order, as the calibration knows them
+expect 0 "$skymem" codec encode "$work/kv.npy" "$work/kv.skv" --level 3 --json \
+    --calibration share/calibration/gemma-3-270m.skycal
+holds 'o["bits_per_element"] < 3.3'
 
 # bad input
 expect 2 "${run[@]}" --prompt ""
