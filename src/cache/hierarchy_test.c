@@ -1,5 +1,5 @@
 /* Proves that a hierarchy keeps what every tier promises, alone and in the compositions people use:
- * memory, disk, and memory before disk. */
+ * memory, disk, a sky, memory before disk, and memory before disk before a sky. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 
 #include "cache/cache_internal.h"
 #include "store/disk_fixture.h"
+#include "store/sky_tier.h"
 #include "store/tier_fixture.h"
 
 /* A cache that looks like a tier. */
@@ -102,6 +103,7 @@ static const sky_tier_ops wrapped_ops = {
 typedef struct {
     const char *mem_url;
     const char *disk_query;
+    bool sky;
     char *folder;
 } recipe;
 
@@ -113,6 +115,32 @@ static void add(sky_cache *c,
     sky_tier *tier;
     sky_error error;
     if (open(url, &env, &tier, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    sky__cache_add(c, tier);
+}
+
+/* Low and dense, so that light takes tens of microseconds, and turning four times a second. */
+static void add_sky(sky_cache *c, const sky_tier_env *outer) {
+    static const sky_scenario scenario = {
+        .constellation = {.planes = 64,
+                          .slots = 64,
+                          .altitude_km = 10,
+                          .inclination_deg = 53,
+                          .earth_radius_km = 50,
+                          .light_km_s = 299792.458},
+        .centre = {3, 4},
+        .placement = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9},
+        .chunk_bytes = 1024,
+        .satellite = {.memory_bytes = 3 << 19, .processing_ns = 100},
+        .links = {.isl_bits_s = 100000000000,
+                  .ground_bits_s = 100000000000,
+                  .queue_bytes = 16 << 20},
+        .time = {.scale = 1, .rotation_ns = SKY_MS(250)}};
+    sky_tier_env env = sky__cache_env(c);
+    env.clock = outer->clock;
+    sky_tier *tier;
+    sky_error error;
+    if (sky_sky_tier_create("sky:test", &scenario, 1, &env, &tier, &error) != SKY_OK)
         fail_msg("%s", error.text);
     sky__cache_add(c, tier);
 }
@@ -129,6 +157,8 @@ static sky_tier *open_on(const recipe *r, const sky_tier_env *env) {
         snprintf(url, sizeof url, "disk:%s%s", r->folder, r->disk_query);
         add(w->cache, sky_disk_tier_open, url, env);
     }
+    if (r->sky)
+        add_sky(w->cache, env);
     assert_int_equal(sky__cache_start(w->cache), SKY_OK);
     return &w->tier;
 }
@@ -155,28 +185,32 @@ static sky_tier *open_again(void *context, sky_tier *tier, const sky_tier_env *e
 /* Reopening memory and disk is not for the suite: it reads blocks without naming their parents, so
  * that their promoted copies stand alone and outlive a removal of the parent. cache_test names
  * them. */
-static int conform(const char *name, const char *mem_url, const char *disk_query) {
-    recipe r = {mem_url, disk_query, NULL};
-    bool both = mem_url && disk_query;
+static int conform(const char *name, const char *mem_url, const char *disk_query, bool sky) {
+    recipe r = {mem_url, disk_query, sky, NULL};
+    bool several = (mem_url != NULL) + (disk_query != NULL) + sky > 1;
     const sky_tier_fixture fixture = {.name = name,
                                       .context = &r,
                                       .open = open_new,
                                       .close = close_and_drop,
-                                      .reopen = disk_query && !both ? open_again : NULL,
-                                      .capacity_bytes = both ? 0 : 8 << 20,
+                                      .reopen = disk_query && !several ? open_again : NULL,
+                                      .capacity_bytes = several ? 0
+                                                        : sky   ? 11500000
+                                                                : 8 << 20,
                                       .payload_bytes_max = 3 << 20,
                                       .items_max = 80,
                                       .leases = mem_url != NULL,
                                       .pins = true,
                                       .ttl = true,
                                       .adopts = true,
-                                      .composite = both};
+                                      .composite = several};
     return sky_tier_conformance(&fixture);
 }
 
 int main(void) {
-    int failed = conform("hierarchy of memory", "mem:8MiB", NULL);
-    failed += conform("hierarchy of disk", NULL, "?max=8MiB");
-    failed += conform("hierarchy of memory and disk", "mem:8MiB", "?max=64MiB");
+    int failed = conform("hierarchy of memory", "mem:8MiB", NULL, false);
+    failed += conform("hierarchy of disk", NULL, "?max=8MiB", false);
+    failed += conform("hierarchy of a sky", NULL, NULL, true);
+    failed += conform("hierarchy of memory and disk", "mem:8MiB", "?max=64MiB", false);
+    failed += conform("hierarchy of memory, disk and sky", "mem:8MiB", "?max=64MiB", true);
     return failed;
 }

@@ -466,6 +466,48 @@ static void arrivals_are_acknowledged_each_time(void **state) {
     bench_close(&b);
 }
 
+/* A chunk moves in: how many the satellite has then. The giver is told that it may let go. */
+static uint32_t chunks_after_move(bench *b, const sky_message *in) {
+    sky_message out;
+    tell_from(b, 0, in, (sky_satellite){3, 8});
+    do
+        assert_true(hear(b, 0, &out));
+    while (out.type != SKY_WIRE_MIGRATE_ACK);
+    assert_int_equal(out.outcome, SKY_STORED);
+    return sky_node_chunks(&b->node);
+}
+
+/* Natural eviction: what is left of a block that is gone ends where it would move to, and so does a
+ * head that has a newer one there. */
+static void what_is_gone_does_not_move_in(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, 8);
+    b.config.gossip_hops = 2;
+    sky_message purge = {.type = SKY_WIRE_PURGE, .id = name(1, 1), .hops = 1};
+    purge.facts.chunk_count = 9;
+    tell_from(&b, 0, &purge, centre);
+    sky_message in = set(SKY_WIRE_MIGRATE, 1, here);
+    assert_int_equal(chunks_after_move(&b, &in), 0);
+    assert_int_equal(b.node.stat.purged, 1);
+    in = set(SKY_WIRE_MIGRATE, 2, here); /* another block */
+    assert_int_equal(chunks_after_move(&b, &in), 1);
+    in = set(SKY_WIRE_MIGRATE, 1, here);
+    in.facts.pinned = true;
+    assert_int_equal(chunks_after_move(&b, &in), 2);
+    assert_int_equal(b.node.stat.purged, 1);
+    static const uint64_t versions[] = {5, 4, 6};
+    for (size_t i = 0; i < 3; i++) {
+        in = set(SKY_WIRE_MIGRATE, 3, here);
+        in.id.number = 0;
+        in.id.version = versions[i];
+        in.facts.checksum = sky_chunk_checksum(&in.id, payload, sizeof payload);
+        assert_int_equal(chunks_after_move(&b, &in), 3);
+        assert_int_equal(b.node.stat.purged, i == 0 ? 1 : 2);
+    }
+    bench_close(&b);
+}
+
 /* The acknowledgement of the MIGRATE it sends next, to b->to. */
 static sky_message taken(bench *b, sky_time now) {
     sky_message out;
@@ -704,6 +746,7 @@ int main(void) {
         cmocka_unit_test(migration_keeps_to_its_window_and_pace),
         cmocka_unit_test(chunks_that_come_late_move_on_at_once),
         cmocka_unit_test(arrivals_are_acknowledged_each_time),
+        cmocka_unit_test(what_is_gone_does_not_move_in),
         cmocka_unit_test(two_givers_do_not_drop_the_last_copy),
         cmocka_unit_test(a_drop_follows_the_chunk),
         cmocka_unit_test(what_is_set_again_is_not_dropped),

@@ -32,7 +32,7 @@ static void forgotten(void *host, uint32_t block, const sky_key *key) {
 }
 
 static void open_ground(sky_ground *g, uint32_t slots, uint32_t operations, uint8_t parity,
-                        bool sealed) {
+                        bool sealed, uint32_t eviction) {
     memset(g, 0, sizeof *g);
     sky_constellation c = {.planes = 5, .slots = 19, .altitude_km = 550, .inclination_deg = 53};
     sky_placement p = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9};
@@ -48,7 +48,7 @@ static void open_ground(sky_ground *g, uint32_t slots, uint32_t operations, uint
                                  .requests_max = 8,
                                  .operations_max = operations,
                                  .retries_max = 3,
-                                 .eviction = SKY_EVICT_LAZY,
+                                 .eviction = eviction,
                                  .parity = parity,
                                  .sealed = sealed,
                                  .host = g,
@@ -59,15 +59,19 @@ static void open_ground(sky_ground *g, uint32_t slots, uint32_t operations, uint
 }
 
 void sky_ground_open(sky_ground *g, uint32_t slots, uint32_t operations) {
-    open_ground(g, slots, operations, 0, false);
+    open_ground(g, slots, operations, 0, false, SKY_EVICT_LAZY);
+}
+
+void sky_ground_open_evicting(sky_ground *g, uint32_t eviction) {
+    open_ground(g, 100, 64, 0, false, eviction);
 }
 
 void sky_ground_open_parity(sky_ground *g, uint32_t slots, uint32_t operations, uint8_t parity) {
-    open_ground(g, slots, operations, parity, false);
+    open_ground(g, slots, operations, parity, false, SKY_EVICT_LAZY);
 }
 
 void sky_ground_open_sealed(sky_ground *g, uint32_t slots, uint32_t operations) {
-    open_ground(g, slots, operations, 0, true);
+    open_ground(g, slots, operations, 0, true, SKY_EVICT_LAZY);
 }
 
 void sky_ground_close(sky_ground *g) {

@@ -29,7 +29,9 @@ typedef struct {
 
 /* `slots` chunks a satellite, `operations` on the way at most; 3 retries; 1 Gb/s. */
 void sky_ground_open(sky_ground *g, uint32_t slots, uint32_t operations);
-/* The same, with so many parity pieces in stripes of 9. */
+/* 100 slots, 64 operations; blocks that lost a chunk leave the sky as SKY_EVICT_… says. */
+void sky_ground_open_evicting(sky_ground *g, uint32_t eviction);
+/* The first, with so many parity pieces in stripes of 9. */
 void sky_ground_open_parity(sky_ground *g, uint32_t slots, uint32_t operations, uint8_t parity);
 /* The same as the first, of sealed chunks. */
 void sky_ground_open_sealed(sky_ground *g, uint32_t slots, uint32_t operations);

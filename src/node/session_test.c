@@ -1,6 +1,6 @@
 /* Proves that a block is in the index when all of it is stored and not before, that its chunks are
- * found from the facts of the index alone, and that room is made by whole blocks, oldest leaves
- * first. */
+ * found from the facts of the index alone, that one chunk which is gone ends its block, and that
+ * room is made by whole blocks, oldest leaves first. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -122,6 +122,64 @@ static void only_a_holder_gives_up_a_chunk(void **state) {
     sky_ground_close(&g);
 }
 
+/* Get block 1 of 9 chunks while satellites lack its chunk `gone`, and say nothing of the others. */
+static sky_status get_without(sky_ground *g, uint32_t gone) {
+    sky_result r;
+    g->sent_count = 0;
+    sky_ground_ask(g, SKY_OP_GET, 1, 0);
+    for (uint32_t told = 0; !sky_session_result(g->session, &r); told++) {
+        sky_ground_listen(g, g->now + SKY_MS(1));
+        assert_true(told < 100);
+        for (; told < g->sent_count; told++) {
+            const sky_ground_sent *s = &g->sent[told];
+            sky_message m = sky_ground_answer(s, NULL, 0);
+            if (s->message.type == SKY_WIRE_GET && m.id.number == gone)
+                sky_ground_say(g, &m, s->to);
+        }
+    }
+    return r.status;
+}
+
+static uint32_t count_sent(sky_ground *g, sky_wire_type type) {
+    uint32_t count = 0;
+    sky_ground_listen(g, g->now + SKY_MS(5));
+    for (uint32_t i = 0; i < g->sent_count; i++)
+        count += g->sent[i].message.type == type && g->sent[i].message.id.key.bytes[0] == 1;
+    return count;
+}
+
+/* Where it would be in this turn and was before it, nobody has it: the block is gone, whatever the
+ * others would say. What is left of it goes as the policy says: the client drops it, or satellites
+ * tell each other. */
+static void one_chunk_that_is_gone_ends_its_block(void **state) {
+    (void)state;
+    static const uint32_t policies[] = {SKY_EVICT_LAZY, SKY_EVICT_GOSSIP,
+                                        SKY_EVICT_LAZY | SKY_EVICT_GOSSIP};
+    for (size_t i = 0; i < 3; i++) {
+        for (uint32_t gone = 1; gone <= 9; gone += 4) {
+            sky_ground g;
+            sky_ground_open_evicting(&g, policies[i]);
+            sky_ground_put(&g, 1, 9 * SKY_GROUND_CHUNK, NULL);
+            sky_ground_put(&g, 2, 9 * SKY_GROUND_CHUNK, NULL);
+            assert_int_equal(get_without(&g, gone), SKY_MISS);
+            assert_int_equal(g.delivered, 0);
+            assert_int_equal(sky_index_count(sky_session_index(g.session)), 1);
+            assert_int_equal(sky_ground_stat(&g).purged, 1);
+            bool lazy = policies[i] & SKY_EVICT_LAZY;
+            assert_int_equal(count_sent(&g, SKY_WIRE_DROP), lazy ? 9 : 0);
+            assert_int_equal(count_sent(&g, SKY_WIRE_PURGE), lazy ? 0 : 1);
+            uint32_t asked = g.sent_count;
+            sky_ground_ask(&g, SKY_OP_GET, 1, 0); /* the index knows: nobody is asked */
+            assert_int_equal(sky_ground_result(&g).status, SKY_MISS);
+            sky_ground_listen(&g, g.now + SKY_MS(5));
+            assert_int_equal(g.sent_count, asked);
+            sky_ground_ask(&g, SKY_OP_HAS, 2, 0);
+            assert_int_equal(sky_ground_result(&g).status, SKY_OK);
+            sky_ground_close(&g);
+        }
+    }
+}
+
 static void room_is_made_on_the_ground(void **state) {
     (void)state;
     sky_ground g;
@@ -183,6 +241,7 @@ int main(void) {
         cmocka_unit_test(places_follow_from_the_index_alone),
         cmocka_unit_test(what_a_satellite_evicts_is_no_block_any_more),
         cmocka_unit_test(only_a_holder_gives_up_a_chunk),
+        cmocka_unit_test(one_chunk_that_is_gone_ends_its_block),
         cmocka_unit_test(room_is_made_on_the_ground),
         cmocka_unit_test(bad_configurations_are_refused),
     };
