@@ -142,8 +142,9 @@ struct eval_scheme {
     int (*code)(const cli *c, eval_scheme *scheme, eval_text *t, double *bytes);
     /* One stream's values in place, as the cache holds them; bits it would take. */
     void (*stream)(const eval_scheme *scheme, const eval_stream *s, float *values, double *bits);
-    int bits;  /* of a reference with a fixed number of them */
-    int group; /* values that share a scale */
+    int bits;             /* of a reference with a fixed number of them */
+    int group;            /* values that share a scale */
+    uint32_t layer_count; /* of the text's model: set by coding */
 
     /* of a level of the codec */
     bool calibrated;            /* asks for a profile, if there is one */

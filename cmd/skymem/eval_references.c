@@ -1,7 +1,9 @@
 /* What others do with a KV cache, for comparison: llama.cpp's block types by its own code, KIVI and
  * CacheGen by their papers' and repositories' rules, with all side information counted.
  *
- * CacheGen's entropy coder is taken to be ideal, its tables are charged as it ships them. */
+ * CacheGen is there twice: as it is shipped, which codes no differences, and by the method that its
+ * description gives. Its entropy coder is taken to be ideal, its tables are charged as it ships
+ * them. */
 #include "eval.h"
 
 #ifdef SKYMEM_WITH_LLAMA
@@ -19,6 +21,7 @@ int eval_code_streams(const cli *c, eval_scheme *scheme, eval_text *t, double *b
     if (!values)
         return cli_failed(c, "out of memory");
     double total = 0;
+    scheme->layer_count = (uint32_t)(t->stream_count / 2);
     for (size_t i = 0; i < t->stream_count; i++) {
         double bits = 0;
         eval_rows_read(&t->streams[i], values);
@@ -183,6 +186,63 @@ static void cachegen(const eval_scheme *scheme, const eval_stream *s, float *val
     free(q);
 }
 
+#define NOTE_CHUNK   1500 /* tokens that share tables */
+#define NOTE_GROUP   10   /* tokens that share an anchor, which is their first */
+#define NOTE_SYMBOLS 16   /* either side of 0: what a table of 33 has room for */
+
+/* Eight bits a value, scaled by the largest of the token; the scale is an f16. */
+static void note_anchor(float *x, size_t width) {
+    float high = 0;
+    for (size_t i = 0; i < width; i++)
+        high = fmaxf(high, fabsf(x[i]));
+    float stored = as_half(high);
+    for (size_t i = 0; i < width; i++)
+        x[i] = high > 0 ? rintf(x[i] * 127 / high) * stored / 127 : 0;
+}
+
+/* Root mean square of a chunk's differences to their anchors as these are decoded. */
+static float note_scale(const float *x, size_t tokens, size_t width) {
+    double sum = 0;
+    for (size_t t = 0; t < tokens; t++)
+        for (size_t i = 0; i < width && t % NOTE_GROUP > 0; i++) {
+            double d = x[t * width + i] - x[(t - t % NOTE_GROUP) * width + i];
+            sum += d * d;
+        }
+    size_t anchors = (tokens + NOTE_GROUP - 1) / NOTE_GROUP;
+    size_t count = (tokens - anchors) * width;
+    return count > 0 ? as_half((float)sqrt(sum / (double)count)) : 0;
+}
+
+/* By its description: anchors at eight bits, the other tokens as differences to theirs, in bins that
+ * grow from the first third of the layers to the last; a table for each layer and channel. The bins
+ * are 0.5, 1 and 1.5; of what is not said: here of the differences' root mean square. */
+static void cachegen_note(const eval_scheme *scheme, const eval_stream *s, float *values,
+                          double *bits) {
+    size_t width = eval_width(s);
+    uint32_t third = 3 * s->layer->model_layer / (scheme->layer_count ? scheme->layer_count : 1);
+    int8_t *q = malloc(NOTE_CHUNK * width);
+    *bits = 0;
+    for (size_t first = 0; q && first < s->token_count; first += NOTE_CHUNK) {
+        size_t left = s->token_count - first, tokens = left < NOTE_CHUNK ? left : NOTE_CHUNK;
+        size_t anchors = (tokens + NOTE_GROUP - 1) / NOTE_GROUP, coded = 0;
+        float *x = values + first * width;
+        for (size_t t = 0; t < tokens; t += NOTE_GROUP)
+            note_anchor(x + t * width, width);
+        float bin = note_scale(x, tokens, width) * 0.5f * (float)(third + 1);
+        for (size_t t = 0; t < tokens; t++)
+            for (size_t i = 0; i < width && t % NOTE_GROUP > 0; i++) {
+                float anchor = x[(t - t % NOTE_GROUP) * width + i];
+                float k = bin > 0 ? rintf((x[t * width + i] - anchor) / bin) : 0;
+                k = fminf(fmaxf(k, -NOTE_SYMBOLS), NOTE_SYMBOLS);
+                q[coded++] = (int8_t)k;
+                x[t * width + i] = anchor + k * bin;
+            }
+        *bits += cachegen_bits(q, tokens - anchors, width) + 16;
+        *bits += (double)anchors * (8.0 * (double)width + 16);
+    }
+    free(q);
+}
+
 const eval_scheme eval_references[] = {
     {.name = "f16", .code = eval_code_streams, .stream = as_it_is},
     {.name = "noise", .code = eval_code_streams, .stream = last_place},
@@ -194,6 +254,7 @@ const eval_scheme eval_references[] = {
     {.name = "kivi-4", .code = eval_code_streams, .stream = kivi, .bits = 4, .group = 32},
     {.name = "kivi-2", .code = eval_code_streams, .stream = kivi, .bits = 2, .group = 32},
     {.name = "cachegen", .code = eval_code_streams, .stream = cachegen},
+    {.name = "cachegen-note", .code = eval_code_streams, .stream = cachegen_note},
     {.name = NULL},
 };
 

@@ -11,10 +11,11 @@
 
 #define SCHEMES_MAX 48
 
-static const char default_levels[] = "f16,noise,q8_0,q5_1,q5_0,q4_0,q4_0-rotated,kivi-4,kivi-2,"
-                                     "cachegen,8,6,4,3,2.5,2,archive,8-plain,6-plain,4-plain,"
-                                     "3-plain,2.5-plain,2-plain,4-uncalibrated,3-uncalibrated,"
-                                     "2-uncalibrated";
+static const char default_levels[] =
+    "f16,noise,q8_0,q5_1,q5_0,q4_0,q4_0-rotated,kivi-4,kivi-2,"
+    "cachegen,cachegen-note,8,6,4,3,2.5,2,archive,8-plain,6-plain,4-plain,"
+    "3-plain,2.5-plain,2-plain,4-uncalibrated,3-uncalibrated,"
+    "2-uncalibrated";
 
 typedef struct {
     eval_model model;
@@ -199,7 +200,8 @@ const cli_verb cli_verb_eval = {
              "by interpolation.\n"
              "References: f16; noise (f16 moved by its last place: the least difference that "
              "can be seen); q8_0 q5_1 q5_0 q4_0 q4_0-rotated, as in llama.cpp; kivi-4 kivi-2; "
-             "cachegen, as it is shipped.\n"
+             "cachegen, as it is shipped; cachegen-note, as it is described: differences to "
+             "anchor tokens, in bins by thirds of the layers.\n"
              "The weights are first dequantised to F32, once, into the cache folder: kernels "
              "for quantised weights add noise that hides everything finer than q4_0.",
     .settings = CLI_SET_MODEL | CLI_SET_THREADS,

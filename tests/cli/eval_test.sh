@@ -11,14 +11,19 @@ fields="level text bits_per_element bytes kld_mean kld_p999 top1 ppl_ratio encod
 eval=("$skymem" eval --text "$work/numbers.txt" --prefix 256 --continue 32 --json)
 
 for shape in llama qwen3; do
-    expect 0 "${eval[@]}" --model "$work/$shape.gguf" --levels f16,q8_0,q4_0,kivi-2,cachegen
-    lines_hold '[r["level"] for r in rows] == ["f16", "q8_0", "q4_0", "kivi-2", "cachegen"]'
+    levels=f16,q8_0,q4_0,kivi-2,cachegen,cachegen-note
+    expect 0 "${eval[@]}" --model "$work/$shape.gguf" --levels "$levels"
+    lines_hold '[r["level"] for r in rows] == ["f16", "q8_0", "q4_0", "kivi-2", "cachegen",
+        "cachegen-note"]'
     lines_hold "all(f in r for f in '$fields'.split() for r in rows)"
     lines_hold 'all(r["text"] == "numbers" for r in rows)'
     lines_hold 'rows[0]["bits_per_element"] == 16 and rows[0]["kld_mean"] < 1e-9'
     lines_hold 'rows[0]["top1"] == 1 and abs(rows[0]["ppl_ratio"] - 1) < 1e-9'
     lines_hold 'rows[0]["bytes"] == 4 * 2 * 256 * 64 * 2' # layers, K and V, tokens, row, f16
     lines_hold '[r["bits_per_element"] for r in rows[1:4]] == [8.5, 4.5, 3.0]'
+    # anchors at 8 bits, a token in ten, and tables of 33 x 16 bits a channel
+    lines_hold '26 * 8 / 256 + 33 * 16 / 256 < rows[5]["bits_per_element"] < 8'
+    lines_hold 'rows[5]["kld_mean"] > 0 and rows[5]["kld_mean"] != rows[4]["kld_mean"]'
     lines_hold '0 < rows[1]["kld_mean"] < rows[2]["kld_mean"] and rows[0]["encode_gbps"] is None'
 
     # the codec on this layout, without side data: lossless is exact, and finer is closer
