@@ -42,6 +42,18 @@ bool cli_model_find(cli *c, char *path, size_t path_bytes) {
     return found && path[0];
 }
 
+/* A terminal is told each whole per cent of the loading and each step of the computing; what is one
+ * token is not worth a word. */
+static void show_progress(void *model, sky_llama_stage stage, uint32_t done, uint32_t total) {
+    cli_model *m = model;
+    if (stage == SKY_LLAMA_LOADING && m->shown_percent != done / 10) {
+        m->shown_percent = done / 10;
+        cli_progress("loading %s: %u %%", m->path, m->shown_percent);
+    } else if (stage == SKY_LLAMA_COMPUTING && m->tells_computing && total > 1) {
+        cli_progress("computing: %u of %u tokens", done, total);
+    }
+}
+
 int cli_model_open(cli *c, cli_model *out) {
     memset(out, 0, sizeof *out);
     if (!cli_model_find(c, out->path, sizeof out->path))
@@ -52,6 +64,8 @@ int cli_model_open(cli *c, cli_model *out) {
         .threads = (uint32_t)cli_count(c, "threads"),
         .kv_type = cli_text(c, "kv-type"),
         .flash_attention_off = strcmp(cli_text(c, "flash-attn"), "off") == 0,
+        .progress = show_progress,
+        .progress_context = out,
     };
     cli_progress("loading %s", out->path);
     sky_time start = sky_now();

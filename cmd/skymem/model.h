@@ -13,10 +13,13 @@ typedef struct {
     char path[4096];
     sky_profile *profile; /* its calibration; NULL: none was found */
     double load_ms;
+    uint32_t shown_percent; /* of the loading */
+    bool tells_computing;   /* how far a prompt is, as progress */
 } cli_model;
 
 /* The model of the settings; else the one whose path the build left beside the program. */
 bool cli_model_find(cli *c, char *path, size_t path_bytes);
+/* Keeps `out` for its progress: it must stay where it is. */
 int cli_model_open(cli *c, cli_model *out);
 void cli_model_close(cli_model *m);
 /* Owner: the caller frees *tokens, which has room for `spare` more. */

@@ -212,10 +212,14 @@ static uint64_t bytes_moved(const answer *a) {
 
 static int predict(cli *c, answer *a) {
     sky_time start = sky_now();
+    cli_progress("loading what is known of %zu tokens", a->prompt_tokens);
     int code = load(c, a, start);
     sky_time loaded = sky_now();
+    a->model.tells_computing = true;
     if (code == CLI_OK)
         code = cli_model_compute(c, &a->model, a->tokens, a->lookup.hit_tokens, a->prompt_tokens);
+    a->model.tells_computing = false;
+    cli_progress(NULL);
     if (code != CLI_OK)
         return code;
     uint32_t token = sky_llama_greedy(a->model.llama);
@@ -372,7 +376,9 @@ static void save(cli *c, answer *a) {
     sky_item *items = find_new_blocks(c, a, held, &count);
     sky_status status = sky_manager_add_blocks_tokens(a->manager, a->tokens, held, &a->saved_blocks,
                                                       &a->saved_bytes);
+    cli_progress("saving what is new");
     sky_status flushed = flush(a); /* what tiers did not take is counted block by block below */
+    cli_progress(NULL);
     status = status == SKY_OK && flushed == SKY_E_DEADLINE ? flushed : status;
     if (!count_kept(c, a, items, count, status) && status != SKY_OK) {
         char why[CLI_WHY_BYTES];

@@ -110,6 +110,11 @@ sky_status sky_llama_reserve(sky_llama *llama, uint32_t tokens, sky_error *error
     return llama->shape_known ? sky__llama_prepare(llama) : SKY_OK;
 }
 
+static bool tell_loading(float share, void *llama) {
+    sky__llama_tell(llama, SKY_LLAMA_LOADING, (uint32_t)(share * 1000), 1000);
+    return true; /* go on */
+}
+
 static sky_status load_model(sky_llama *llama, const sky_llama_options *options, sky_error *error) {
     if (!options->model_path)
         return sky__llama_fail(error, SKY_E_PARAM, "no model file is named");
@@ -127,7 +132,10 @@ static sky_status load_model(sky_llama *llama, const sky_llama_options *options,
     if (status != SKY_OK)
         return status;
     last_error[0] = 0;
-    llama->model = llama_model_load_from_file(options->model_path, llama_model_default_params());
+    struct llama_model_params params = llama_model_default_params();
+    params.progress_callback = tell_loading;
+    params.progress_callback_user_data = llama;
+    llama->model = llama_model_load_from_file(options->model_path, params);
     if (!llama->model)
         return sky__llama_fail(error, SKY_E_UNSUPPORTED, "%s: llama.cpp refuses the model: %s",
                                options->model_path, last_error);
@@ -146,6 +154,8 @@ sky_status sky_llama_open(const sky_llama_options *options, sky_llama **out, sky
     if (!llama)
         return sky__llama_fail(error, SKY_E_NOMEM, "no memory for the model");
     llama->engine = (sky_engine){&sky__llama_ops, llama};
+    llama->progress = options->progress;
+    llama->progress_context = options->progress_context;
     llama->flash_attention = !options->flash_attention_off;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     llama->threads = options->threads ? options->threads : cores > 0 ? (uint32_t)cores : 1;

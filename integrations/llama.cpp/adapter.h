@@ -29,6 +29,8 @@ struct sky_llama {
     enum ggml_type kv_type;
     bool flash_attention;
     sky_engine engine;
+    sky_llama_progress_fn progress; /* NULL: none */
+    void *progress_context;
     uint8_t fingerprint[32];
 
     bool shape_known; /* else `refusal` is why not, or nobody asked yet */
@@ -56,6 +58,12 @@ extern const sky_engine_ops sky__llama_ops;
 
 static inline struct llama_context *sky__llama_context(const sky_llama *llama) {
     return llama->on_bare ? llama->bare : llama->context;
+}
+
+static inline void sky__llama_tell(const sky_llama *llama, sky_llama_stage stage, uint32_t done,
+                                   uint32_t total) {
+    if (llama->progress)
+        llama->progress(llama->progress_context, stage, done, total);
 }
 
 /* Empty the context, and go on with it. */

@@ -246,6 +246,7 @@ static sky_status op_prefill(void *self, const uint32_t *tokens, uint32_t first_
     uint32_t end = first_token + token_count;
     while (status == SKY_OK && llama->held_tokens < end) {
         uint32_t at = llama->held_tokens, step = next_step(at, end);
+        sky__llama_tell(llama, SKY_LLAMA_COMPUTING, at - first_token, token_count);
         status = decode(llama, tokens + (at - first_token), step, at + step == end);
     }
     return status;

@@ -15,6 +15,12 @@ extern "C" {
 
 typedef struct sky_llama sky_llama;
 
+/* Called during what takes long, on the thread that does it: loading the model (done and total in
+ * thousandths) and computing a prompt (in tokens of the call), first with done = 0. */
+typedef enum { SKY_LLAMA_LOADING, SKY_LLAMA_COMPUTING } sky_llama_stage;
+typedef void (*sky_llama_progress_fn)(void *context, sky_llama_stage stage, uint32_t done,
+                                      uint32_t total);
+
 /* Zeros mean defaults. */
 typedef struct {
     const char *model_path;   /* a GGUF file */
@@ -22,6 +28,8 @@ typedef struct {
     uint32_t threads;         /* 0: one a core */
     const char *kv_type;      /* "f16" (default), "f32", "bf16", "q8_0", … for K and V alike */
     bool flash_attention_off; /* V is then transposed and cannot be cut into blocks */
+    sky_llama_progress_fn progress; /* NULL: none */
+    void *progress_context;
 } sky_llama_options;
 
 /* Load a model.

@@ -51,7 +51,7 @@ sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)
 PYTHON
 }
 
-# on_terminal COMMAND...: run it with both outputs on a terminal of its own, which $work/screen shows.
+# on_terminal COMMAND...: run it with a terminal of its own as outputs; $work/screen is what it got.
 on_terminal() {
     python3 - "$work/screen" "$@" <<'PYTHON' || fail "exit $? on a terminal: $*"
 import os, pty, sys

@@ -96,6 +96,26 @@ expect 0 "$skymem" codec encode "$work/kv.npy" "$work/kv.skv" --level 3 --json \
     --calibration share/calibration/gemma-3-270m.skycal
 holds 'o["bits_per_element"] < 3.3'
 
+# on a terminal: how far the model and the prompt are, cleared before the answer; else nothing
+told() { # told PATTERN: the screen has it
+    grep -qE "$1" "$work/screen" || fail "the terminal does not show $1: $(cat "$work/screen")"
+}
+people=("$skymem" run --model "$model" --predict 1 --no-save --no-load)
+for i in {1..600}; do printf 'word '; done >"$work/words"
+on_terminal "${people[@]}" --prompt-file "$work/words"
+told 'loading .*: [0-9]+ %'
+told 'computing: 0 of [0-9]+ tokens'
+told 'computing: 512 of [0-9]+ tokens'
+sed $'s/.*\033\\[K//' "$work/screen" >"$work/left" # what is still on each line
+! grep -qE "loading|computing" "$work/left" || fail "progress is left: $(cat "$work/left")"
+grep -q "first token after" "$work/left" || fail "no answer on the terminal"
+for silent in --json -q; do
+    on_terminal "${people[@]}" --prompt "one two three" "$silent"
+    ! grep -qE "loading|computing:" "$work/screen" || fail "progress with $silent"
+done
+expect 0 "${people[@]}" --prompt "one two three"
+says "first token after"
+
 # bad input
 expect 2 "${run[@]}" --prompt ""
 says "the prompt is empty"
