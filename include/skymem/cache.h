@@ -244,6 +244,9 @@ typedef struct {
     uint8_t tier;
     bool pinned;
     sky_coding coding; /* of what is stored, where the tier tells */
+    sky_key parent;    /* of a block: the key of the block before it; zero: it is the first of its
+                          prompt, or the tier does not know */
+    int64_t used_ms;   /* wall: when it was last put or read; 0: the tier does not keep it */
 } sky_entry;
 
 /* Every entry of every tier, in no particular order; the callback returns false to stop. A block

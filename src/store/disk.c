@@ -127,7 +127,9 @@ static sky_status disk_list(sky_tier *tier, sky_entry_fn each, void *context) {
                            .hits = fact.hits,
                            .tier = d->env.index,
                            .pinned = fact.pinned,
-                           .coding = fact.level};
+                           .coding = fact.level,
+                           .parent = fact.parent,
+                           .used_ms = fact.used_ms};
         if (!each(context, &entry))
             return SKY_OK;
     }

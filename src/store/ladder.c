@@ -94,7 +94,10 @@ sky_coding sky_ladder_unmark(sky_coding told) {
 
 void sky_ladder_entry(sky_entry *entry) {
     sky_coding coding = sky_ladder_unmark(entry->coding);
-    if (coding != entry->coding && !entry->name)
+    if (coding != entry->coding && !entry->name) {
         sky_level_key(&entry->key, coding, &entry->key);
+        if (!sky_key_is_zero(&entry->parent))
+            sky_level_key(&entry->parent, coding, &entry->parent);
+    }
     entry->coding = coding;
 }

@@ -60,8 +60,10 @@ static void every_level_has_a_key_that_leads_back(void **state) {
         assert_true(sky_ladder_coding(&l, step) <= 15);
         assert_int_equal(sky_ladder_unmark(sky_ladder_coding(&l, step)), l.codings[step]);
         assert_int_equal(sky_ladder_step(&l, l.codings[step]), step);
-        sky_entry entry = {.key = keys[step], .coding = sky_ladder_coding(&l, step)};
+        sky_entry entry = {
+            .key = keys[step], .parent = keys[step], .coding = sky_ladder_coding(&l, step)};
         sky_ladder_entry(&entry);
+        assert_true(sky_key_equal(&entry.parent, &block));
         assert_true(sky_key_equal(&entry.key, &block));
         assert_int_equal(entry.coding, l.codings[step]);
     }

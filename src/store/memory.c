@@ -612,7 +612,8 @@ static sky_status memory_list(sky_tier *tier, sky_entry_fn each, void *context) 
                           .hits = g.entry.hits,
                           .tier = m->env.index,
                           .pinned = g.pinned,
-                          .coding = g.coding};
+                          .coding = g.coding,
+                          .parent = g.entry.parent};
         go_on = each(context, &told);
     }
     return SKY_OK;

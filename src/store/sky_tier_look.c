@@ -27,6 +27,7 @@ static void copy_entry(const sky *s, uint32_t block, page *to) {
     const sky__tier_name *name = &s->names[block];
     if (e.expires_ms <= s->env.clock->wall_ms(s->env.clock) || sky_key_is_zero(&name->key))
         return;
+    uint32_t parent = sky_index_parent(sky_session_index(sky__tier_session(s)), block);
     uint32_t i = to->count++;
     if (name->text)
         memcpy(to->names[i], name->text, name->bytes + 1);
@@ -41,6 +42,8 @@ static void copy_entry(const sky *s, uint32_t block, page *to) {
         .pinned = e.pinned,
         .coding = e.info.coding,
     };
+    if (parent != SKY_BLOCK_NONE)
+        to->entries[i].parent = s->names[parent].key;
 }
 
 /* The entries from `block` on; returns where to go on. */

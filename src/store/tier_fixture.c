@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include <skymem/keys.h>
+
 #include "base/prng.h"
 #include "io/clock.h"
 #include "io/sync.h"
@@ -553,6 +555,26 @@ static void entries_are_listed_by_name(void **state) {
     f->close(f->context, t);
 }
 
+/* Counts in seen[0] what is wrong, in seen[n] entries of key n with the right parent. */
+static bool note_parent(void *context, const sky_entry *e) {
+    uint32_t *seen = context;
+    const sky_key keys[] = {{{0}}, sky_fixture_key(1), sky_fixture_key(2)};
+    uint32_t n = sky_key_equal(&e->key, &keys[1]) ? 1 : 2;
+    seen[sky_key_equal(&e->key, &keys[n]) && sky_key_equal(&e->parent, &keys[n - 1]) ? n : 0]++;
+    return true;
+}
+
+static void entries_tell_their_parents(void **state) {
+    const sky_tier_fixture *f = *state;
+    sky_tier *t = open_tier(f);
+    uint32_t seen[3] = {0};
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 100, 1), SKY_OK);
+    put_child(t, 2, 100);
+    assert_int_equal(t->ops->list(t, note_parent, seen), SKY_OK);
+    assert_true(seen[0] == 0 && seen[1] >= 1 && seen[2] >= 1);
+    f->close(f->context, t);
+}
+
 static void verify_reads_everything(void **state) {
     const sky_tier_fixture *f = *state;
     sky_tier *t = open_tier(f);
@@ -758,6 +780,7 @@ int sky_tier_payload_conformance(const sky_tier_fixture *fixture) {
         cmocka_unit_test(a_full_tier_says_so),
         cmocka_unit_test(payloads_are_forgotten_in_time),
         cmocka_unit_test(entries_are_listed_by_name),
+        cmocka_unit_test(entries_tell_their_parents),
         cmocka_unit_test(verify_reads_everything),
         cmocka_unit_test(statistics_count),
         cmocka_unit_test(leases_are_refused_where_there_are_none),
