@@ -140,6 +140,8 @@ const char *cli_closest(const char *word, const char *const *candidates, size_t 
 int cli_settings_load(cli *c);
 /* $XDG_CACHE_HOME or ~/.cache; NULL, and "" in `out`, when the account has no home. */
 const char *cli_cache_home(char *out, size_t out_bytes);
+/* Where eval keeps weights as F32, below the cache folder; NULL without a home. */
+const char *cli_weights_folder(char *out, size_t out_bytes);
 /* A path, or a URL, with a leading ~/ of its path replaced by the home folder: a shell does so at
  * the beginning of a word alone, and nobody does for the environment and a file.
  * Owner: the caller frees; NULL, and `why`, when it cannot be. */

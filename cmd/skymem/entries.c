@@ -43,7 +43,10 @@ static bool add(void *context, const sky_entry *entry) {
         .shown = shown,
         .bytes = entry->bytes,
         .hits = entry->hits,
+        .parent = entry->parent,
+        .block = entry->name == NULL,
         .age_s = age_of(entry->set_ms),
+        .used_s = age_of(entry->used_ms > entry->set_ms ? entry->used_ms : entry->set_ms),
         .tier = entry->tier,
         .level = entry->coding && entry->coding <= SKY_LEVEL_COUNT
                      ? sky_level_name((sky_level)(entry->coding - 1))
@@ -78,12 +81,17 @@ void cli_entries_free(cli_entries *e) {
 }
 
 json_t *cli_entry_json(const cli_store *store, const cli_entry *entry) {
-    json_t *object = json_pack("{s:s, s:I, s:s, s:f, s:I, s:b}", "key", entry->shown, "bytes",
+    json_t *object = json_pack("{s:s, s:I, s:s, s:f, s:f, s:I, s:b}", "key", entry->shown, "bytes",
                                (json_int_t)entry->bytes, "tier", cli_store_tier(store, entry->tier),
-                               "age_s", entry->age_s, "hits", (json_int_t)entry->hits, "pinned",
-                               entry->pinned);
+                               "age_s", entry->age_s, "used_s", entry->used_s, "hits",
+                               (json_int_t)entry->hits, "pinned", entry->pinned);
     if (entry->level)
         json_object_set_new(object, "level", json_string(entry->level));
+    if (entry->block && !sky_key_is_zero(&entry->parent)) {
+        char hex[2 * SKY_KEY_BYTES + 1];
+        sky_key_hex(&entry->parent, hex);
+        json_object_set_new(object, "parent", json_string(hex));
+    }
     return object;
 }
 

@@ -6,10 +6,13 @@
 
 typedef struct {
     sky_key key;
-    char *shown; /* escaped name, or a block's 64 digits */
+    sky_key parent; /* of a block: as sky_entry has it */
+    char *shown;    /* escaped name, or a block's 64 digits */
     uint64_t bytes;
     uint64_t hits;
     double age_s;
+    double used_s;     /* since it was put or read; where the tier does not keep that, age_s */
+    bool block;        /* else it has a name */
     const char *level; /* NULL: not coded */
     uint8_t tier;
     bool pinned;

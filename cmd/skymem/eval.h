@@ -30,6 +30,7 @@ typedef struct {
     const sky_engine *engine;
     char path[4096];         /* as named */
     char weights_path[4096]; /* what is computed with: the same weights as F32 */
+    uint64_t weights_bytes;  /* of these */
     uint8_t fingerprint[32]; /* of the model as named */
     uint32_t vocabulary;
 } eval_model;

@@ -22,6 +22,7 @@ static int read_fingerprint(const cli *c, eval_model *m) {
         return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
     const sky_engine *engine = sky_llama_engine(llama);
     engine->ops->fingerprint(engine->self, m->fingerprint);
+    m->weights_bytes = 4 * sky_llama_parameter_count(llama);
     sky_llama_close(llama);
     return CLI_OK;
 }
@@ -39,7 +40,7 @@ static int name_weights(const cli *c, char folder[3200], eval_model *m) {
         return cli_failed(c, "this account has no home; set XDG_CACHE_HOME to a folder that can "
                              "be written");
     int code = make_folder(c, home);
-    snprintf(folder, 3200, "%s/skymem-weights", home);
+    cli_weights_folder(folder, 3200);
     if (code == CLI_OK)
         code = make_folder(c, folder);
     char *out = m->weights_path;
@@ -57,6 +58,9 @@ static int write_weights(const cli *c, const char *folder, const eval_model *m) 
     if (code != CLI_OK)
         return code;
     snprintf(file, sizeof file, "%s/f32.gguf", scratch);
+    char size[24];
+    cli_note(c, "writing the weights as F32, %s, to %s; skymem clear --weights removes them",
+             cli_bytes_text(m->weights_bytes, size), m->weights_path);
     cli_progress("writing the weights as F32");
     sky_status status = sky_llama_dequantise(m->path, file);
     cli_progress(NULL);

@@ -157,6 +157,14 @@ const char *cli_cache_home(char *out, size_t out_bytes) {
     return home_of("XDG_CACHE_HOME", ".cache", out, out_bytes);
 }
 
+const char *cli_weights_folder(char *out, size_t out_bytes) {
+    char home[3072];
+    if (!cli_cache_home(home, sizeof home))
+        return NULL;
+    snprintf(out, out_bytes, "%s/skymem-weights", home);
+    return out;
+}
+
 /* The row of a key as the file writes it (block_tokens for block-tokens). */
 static const cli_option *row_of(const char *key) {
     for (const cli_option *o = cli_settings; o->name; o++) {
@@ -193,7 +201,7 @@ static int take_scalar(cli *c, const cli_option *row, const yaml_node_t *node) {
     if (node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && is_null(text))
         return cli_usage(c, "%s:%u: %s has no value", c->config_path, line, row->name);
     cli_value *v = cli_find(c, row->name);
-    if (!v || v->origin > CLI_FROM_FILE)
+    if (!v || v->option != row || v->origin > CLI_FROM_FILE) /* else the verb's own */
         return CLI_OK;
     return cli_take(c, v, text, CLI_FROM_FILE, line);
 }

@@ -1,5 +1,6 @@
 /* skymem run: answer one prompt, loading what is known of it and saving what is new. */
 #include "model.h"
+#include "prompts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 
 #define PROMPT_BYTES_MAX (64u << 20)
 #define FLUSH_S          60
+#define WORDS_BYTES_MAX  60u
 
 typedef struct {
     cli_model model;
@@ -37,7 +39,8 @@ static int read_prompt(cli *c, answer *a) {
         return code;
     if (!text && !file)
         return cli_usage(c, "give the prompt with --prompt TEXT or --prompt-file FILE");
-    if ((code = cli_one_of(c, "prompt prompt-file")) != CLI_OK)
+    if ((code = cli_one_of(c, "prompt prompt-file")) != CLI_OK ||
+        (code = cli_one_of(c, "no-save keep-words")) != CLI_OK)
         return code;
     if (file)
         code = cli_blob_read(c, file, PROMPT_BYTES_MAX, &a->prompt);
@@ -367,6 +370,30 @@ static void note_fleeting(const cli *c, const answer *a) {
                     "outlive it");
 }
 
+/* Bytes of the prompt's first words: whole ones, where they are not too long. */
+static size_t words_bytes(const cli_blob *prompt) {
+    const char *text = prompt->data;
+    size_t most = prompt->bytes < WORDS_BYTES_MAX ? prompt->bytes : WORDS_BYTES_MAX, end = most;
+    if (most == prompt->bytes)
+        return most;
+    while (end > 0 && text[end] != ' ' && text[end] != '\n')
+        end--;
+    return end > 0 ? end : most;
+}
+
+/* What ls tells of the prompt besides its blocks. */
+static void keep_record(cli *c, const answer *a) {
+    uint32_t block_tokens = (uint32_t)cli_count(c, "block-tokens");
+    bool words = cli_flag(c, "keep-words");
+    sky_namespace ns;
+    sky_key first;
+    sky_manager_namespace(a->manager, &ns);
+    if ((a->saved_blocks > 0 || words) &&
+        sky_block_keys(&ns, a->tokens, a->prompt_tokens + a->predicted, block_tokens, &first, 1))
+        cli_record_keep(&a->store, &first, a->model.path, block_tokens,
+                        words ? a->prompt.data : NULL, words_bytes(&a->prompt));
+}
+
 /* The last predicted token was never computed with, so the engine does not hold it. */
 static void save(cli *c, answer *a) {
     size_t held = a->prompt_tokens + (a->predicted == a->predict ? a->predicted - 1 : a->predicted);
@@ -390,6 +417,7 @@ static void save(cli *c, answer *a) {
                      : why);
     }
     note_fleeting(c, a);
+    keep_record(c, a);
     free(items);
 }
 
@@ -585,6 +613,10 @@ const cli_verb cli_verb_run = {
              .help = "new tokens at most"},
             {.name = "no-load", .kind = CLI_FLAG, .help = "compute the whole prompt"},
             {.name = "no-save", .kind = CLI_FLAG, .help = "store nothing"},
+            {.name = "keep-words",
+             .kind = CLI_FLAG,
+             .help = "keep the prompt's first words beside its blocks on disk, readable, for "
+                     "skymem ls"},
             {.name = "dump-kv",
              .kind = CLI_TEXT,
              .value = "FILE.npy",

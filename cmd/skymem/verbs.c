@@ -15,6 +15,9 @@
     X(unpin)                                                                                       \
     X(prefetch)                                                                                    \
     X(verify)                                                                                      \
+    X(du)                                                                                          \
+    X(prune)                                                                                       \
+    X(clear)                                                                                       \
     X(keys)                                                                                        \
     X(locate)                                                                                      \
     X(orbit)                                                                                       \

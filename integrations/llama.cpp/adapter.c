@@ -201,6 +201,10 @@ uint32_t sky_llama_trained_tokens(const sky_llama *llama) {
     return trained > 0 ? (uint32_t)trained : 0;
 }
 
+uint64_t sky_llama_parameter_count(const sky_llama *llama) {
+    return llama_model_n_params(llama->model);
+}
+
 const float *sky_llama_logits(const sky_llama *llama, uint32_t *vocabulary) {
     if (vocabulary)
         *vocabulary = (uint32_t)llama_vocab_n_tokens(llama->vocab);

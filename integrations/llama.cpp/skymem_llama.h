@@ -46,6 +46,8 @@ const sky_engine *sky_llama_engine(sky_llama *llama);
 sky_status sky_llama_reserve(sky_llama *llama, uint32_t tokens, sky_error *error);
 uint32_t sky_llama_context_tokens(const sky_llama *llama);
 uint32_t sky_llama_trained_tokens(const sky_llama *llama);
+/* Weights of the model, each a number. */
+uint64_t sky_llama_parameter_count(const sky_llama *llama);
 
 /* After prefill: logits of the last token [vocabulary], NULL when there are none; the token with
  * the greatest (lowest id wins a tie). */

@@ -10,6 +10,21 @@ python3 "$here/tiny_gguf.py" qwen3 "$work/qwen3.gguf"
 fields="level text bits_per_element bytes kld_mean kld_p999 top1 ppl_ratio encode_gbps decode_gbps"
 eval=("$skymem" eval --text "$work/numbers.txt" --prefix 256 --continue 32 --json)
 
+# a gigabyte is not written without a word
+expect 0 "${eval[@]}" --model "$work/llama.gguf" --levels f16
+says "writing the weights as F32"
+says "to $XDG_CACHE_HOME/skymem-weights/"
+says "; skymem clear --weights removes them"
+told=$(sed 's/.*as F32, \(.*\), to .*/\1/' "$work/err")
+expect 0 "${eval[@]}" --model "$work/llama.gguf" --levels f16
+! grep -q "writing" "$work/err" || fail "the weights were written twice"
+expect 2 "$skymem" clear --weights
+expect 0 "$skymem" clear --weights --yes
+grep -q "^removed 1 entry, ${told%%.*}" "$work/out" || fail "told $told: $(cat "$work/out")"
+[ ! -e "$XDG_CACHE_HOME/skymem-weights" ] || fail "weights were left"
+expect 0 "$skymem" clear --weights --json
+holds 'o == {"removed": 0, "bytes": 0}'
+
 for shape in llama qwen3; do
     levels=f16,q8_0,q4_0,kivi-2,cachegen,cachegen-note
     expect 0 "${eval[@]}" --model "$work/$shape.gguf" --levels "$levels"

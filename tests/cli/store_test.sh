@@ -59,7 +59,7 @@ expect 2 "$skymem" get --as block 1234 "${store[@]}"
 # ls, stat
 expect 0 "$skymem" ls "${store[@]}" --json
 lines_hold '[r["key"] for r in rows] == sorted(r["key"] for r in rows) and len(rows) == 8'
-lines_hold 'all(set(r) == {"key","bytes","tier","age_s","hits","pinned"} for r in rows)'
+lines_hold 'all(set(r) == {"key","bytes","tier","age_s","used_s","hits","pinned"} for r in rows)'
 expect 0 "$skymem" ls v/ "${store[@]}" --json
 lines_hold 'sorted(r["key"] for r in rows) == ["v/empty", "v/large", "v/small"]'
 expect 0 "$skymem" ls nothing "${store[@]}" --json
