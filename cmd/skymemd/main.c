@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -297,6 +298,7 @@ static int start(host *h) {
 int main(int argc, char **argv) {
     host h = {.listener = -1, .signals = -1};
     bool finished = false;
+    prctl(PR_SET_DUMPABLE, 0); /* keys and prompts: no core dump, no other process looks in */
     int code = parse(&h, argc, argv, &finished);
     if (code != DONE || finished)
         return code;

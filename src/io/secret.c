@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,6 +28,35 @@ void sky_random(void *out, size_t bytes) {
         at += got > 0 ? got : 0;
         bytes -= got > 0 ? (size_t)got : 0;
     }
+}
+
+/* What stands before the memory, so that whoever frees it need not know its size. */
+#define HEAD_BYTES 64
+typedef struct {
+    size_t bytes; /* of the mapping */
+} region;
+
+void *sky_secret_alloc(size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    size_t whole = (HEAD_BYTES + bytes + page - 1) / page * page;
+    uint8_t *map = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        return NULL;
+    (void)madvise(map, whole, MADV_DONTDUMP);
+    (void)mlock2(map, whole, MLOCK_ONFAULT); /* what is used, as far as the limit goes */
+    ((region *)(void *)map)->bytes = whole;
+    return map + HEAD_BYTES;
+}
+
+void sky_secret_free(void *memory) {
+    if (!memory)
+        return;
+    uint8_t *map = (uint8_t *)memory - HEAD_BYTES;
+    size_t whole = ((region *)(void *)map)->bytes;
+    explicit_bzero(map, whole);
+    munmap(map, whole);
 }
 
 static int digit(char c) {

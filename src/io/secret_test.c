@@ -121,12 +121,55 @@ static void a_salt_is_a_key_that_is_not_zero(void **state) {
     assert_int_equal(sky_salt_read(NULL, salt, &error), SKY_E_PARAM);
 }
 
+/* Whether the mapping that holds `at` has a flag, by /proc/self/smaps: "dd", not dumped; "lo",
+ * locked. */
+static bool has_flag(const void *at, const char *flag) {
+    char line[512];
+    unsigned long from = 0, to = 0;
+    bool found = false;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        unsigned long first, last;
+        if (sscanf(line, "%lx-%lx ", &first, &last) == 2) {
+            from = first;
+            to = last;
+        }
+        if ((uintptr_t)at >= from && (uintptr_t)at < to && strncmp(line, "VmFlags:", 8) == 0)
+            found = strstr(line, flag) != NULL;
+    }
+    fclose(f);
+    return found;
+}
+
+static void memory_for_keys_is_not_swapped_nor_dumped(void **state) {
+    (void)state;
+    static const size_t sizes[] = {0, 1, 4032, 4033, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint8_t *memory = sky_secret_alloc(sizes[i]);
+        assert_non_null(memory);
+        assert_int_equal((uintptr_t)memory % 64, 0);
+        for (size_t at = 0; at < sizes[i]; at++) {
+            assert_int_equal(memory[at], 0);
+            memory[at] = 0xff;
+        }
+        if (access("/proc/self/smaps", R_OK) == 0) {
+            assert_true(has_flag(memory, " dd"));
+            assert_true(has_flag(memory, " lo") || sizes[i] > 4032);
+        }
+        sky_secret_free(memory);
+    }
+    sky_secret_free(NULL);
+    assert_null(sky_secret_alloc(SIZE_MAX));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_whole_keys_are_read),
         cmocka_unit_test(open_keys_are_refused),
         cmocka_unit_test(made_keys_are_private_and_differ),
         cmocka_unit_test(a_salt_is_a_key_that_is_not_zero),
+        cmocka_unit_test(memory_for_keys_is_not_swapped_nor_dumped),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -137,7 +137,7 @@ static void udp_destroy(sky_reach *r) {
     sky_session_destroy(g->session);
     sky_station_close(g->station);
     sky_seal_deinit(&g->seal);
-    free(g);
+    sky_secret_free(g);
 }
 
 static const sky_reach_ops ops = {
@@ -252,10 +252,9 @@ static sky_status read_tenant(ground *g, const place *p, sky_error *error) {
 static sky_status open_ground(void *context, const sky_clock *clock, const sky_reach_host *host,
                               sky_reach **out, sky_error *error) {
     const place *p = context;
-    ground *g = aligned_alloc(_Alignof(ground), sizeof *g);
+    ground *g = sky_secret_alloc(sizeof *g);
     if (!g)
         return sky_fail(error, SKY_E_NOMEM, "a ground station");
-    memset(g, 0, sizeof *g);
     g->reach.ops = &ops;
     sky_station_options options = {
         .scenario = p->scenario, .path = p->path, .clock = sky_clock_system()};

@@ -628,7 +628,7 @@ static sky_status open_socket(sky_station *s, const char *path, sky_error *error
 
 static sky_status take_memory(sky_station *s, sky_error *error) {
     size_t bytes = sky_transport_bytes(&s->config);
-    s->memory = malloc(bytes);
+    s->memory = sky_secret_alloc(bytes); /* keys of links are in it */
     s->waiting = malloc(WAITING_MAX * sizeof *s->waiting);
     bool ok = s->memory && s->waiting;
     if (ok && s->scenario.udp.impose) {
@@ -643,7 +643,7 @@ static sky_status take_memory(sky_station *s, sky_error *error) {
 
 sky_status sky_station_open(const sky_station_options *options, sky_station **out,
                             sky_error *error) {
-    sky_station *s = calloc(1, sizeof *s);
+    sky_station *s = sky_secret_alloc(sizeof *s);
     if (!s)
         return sky_fail(error, SKY_E_NOMEM, "a station");
     s->scenario = *options->scenario;
@@ -695,9 +695,8 @@ void sky_station_close(sky_station *s) {
     sky_schedule_deinit(&s->schedule);
     sky_mutex_deinit(&s->clock_lock);
     sky_frame_deinit(&s->frame);
-    free(s->memory);
+    sky_secret_free(s->memory);
     free(s->held);
     free(s->waiting);
-    explicit_bzero(s->key, sizeof s->key);
-    free(s);
+    sky_secret_free(s);
 }
