@@ -73,24 +73,27 @@ static bool sound(const uint8_t *data, size_t bytes) {
            body - HEAD_BYTES == (size_t)sky_load_u32(data + 16) * FACT_BYTES;
 }
 
-bool sky_disk_snapshot_load(const sky_disk_folder *f, sky_disk_catalogue *c, uint64_t *changes) {
-    size_t bytes;
-    bool loaded = false;
-    uint8_t *data = read_whole(f, &bytes);
-    if (!data)
+bool sky_disk_snapshot_decode(const uint8_t *data, size_t bytes, sky_disk_catalogue *c,
+                              uint64_t *changes) {
+    if (bytes < HEAD_BYTES + CHECK_BYTES || !sound(data, bytes))
         return false;
     uint32_t count = sky_load_u32(data + 16);
-    sky_disk_fact *facts = NULL;
-    if (sound(data, bytes))
-        facts = malloc((count ? count : 1) * sizeof *facts);
-    if (facts) {
-        sky_reader r = sky_reader_over(data + HEAD_BYTES, (size_t)count * FACT_BYTES);
-        for (uint32_t i = 0; i < count; i++)
-            facts[i] = read_fact(&r);
-        loaded = sky_disk_catalogue_rebuild(c, facts, count) == 0;
-        *changes = sky_load_u64(data + 8);
-    }
+    sky_disk_fact *facts = malloc((count ? count : 1) * sizeof *facts);
+    if (!facts)
+        return false;
+    sky_reader r = sky_reader_over(data + HEAD_BYTES, (size_t)count * FACT_BYTES);
+    for (uint32_t i = 0; i < count; i++)
+        facts[i] = read_fact(&r);
+    bool whole = sky_disk_catalogue_rebuild(c, facts, count) == 0;
+    *changes = sky_load_u64(data + 8);
     free(facts);
+    return whole;
+}
+
+bool sky_disk_snapshot_load(const sky_disk_folder *f, sky_disk_catalogue *c, uint64_t *changes) {
+    size_t bytes;
+    uint8_t *data = read_whole(f, &bytes);
+    bool loaded = data && sky_disk_snapshot_decode(data, bytes, c, changes);
     free(data);
     return loaded;
 }

@@ -13,6 +13,9 @@
 
 /* Fill the catalogue. False when that is not all there is: no sound snapshot, or no room for it. */
 bool sky_disk_snapshot_load(const sky_disk_folder *f, sky_disk_catalogue *c, uint64_t *changes);
+/* The same from bytes. */
+bool sky_disk_snapshot_decode(const uint8_t *data, size_t bytes, sky_disk_catalogue *c,
+                              uint64_t *changes);
 /* Best effort. */
 void sky_disk_snapshot_save(const sky_disk_folder *f, sky_disk_catalogue *c, uint64_t changes);
 
