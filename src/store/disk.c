@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "io/clock.h"
 #include "io/file.h"
+#include "store/disk_seal.h"
 #include "store/disk_tier.h"
 #include "store/url.h"
 
@@ -91,11 +92,15 @@ static void disk_cancel(sky_tier *tier, sky_batch batch) {
 
 /* ---- list, stat ---- */
 
-/* Names are not kept in memory. False when the entry went meanwhile. */
-static bool read_name(const sky_disk *d, const sky_disk_fact *fact, char *name, size_t *bytes) {
+/* Names are not kept in memory, nor the keys that a seal hides. False when the entry went
+ * meanwhile. */
+static bool read_name(const sky_disk *d, const sky_disk_fact *fact, sky_key *key, char *name,
+                      size_t *bytes) {
     sky_disk_header header;
     if (sky_disk_entry_load(&d->folder, &fact->key, &header) != SKY_OK)
         return false;
+    if (header.is_sealed)
+        memcpy(key->bytes, header.sealed.keys, SKY_KEY_BYTES);
     memcpy(name, header.name, header.name_bytes);
     name[header.name_bytes] = '\0';
     *bytes = header.name_bytes;
@@ -116,10 +121,11 @@ static sky_status disk_list(sky_tier *tier, sky_entry_fn each, void *context) {
         if (!found)
             return SKY_OK;
         size_t name_bytes = 0;
+        sky_key key = fact.key;
         if (sky_disk_expired(d, fact.expire_ms) ||
-            (fact.named && !read_name(d, &fact, name, &name_bytes)))
+            ((fact.named || d->folder.seal) && !read_name(d, &fact, &key, name, &name_bytes)))
             continue;
-        sky_entry entry = {.key = fact.key,
+        sky_entry entry = {.key = key,
                            .name = fact.named ? name : NULL,
                            .name_bytes = name_bytes,
                            .bytes = fact.payload_bytes,
@@ -148,7 +154,8 @@ static void disk_stat(sky_tier *tier, sky_tier_stat *out) {
     const char *cache = d->folder.direct    ? "O_DIRECT"
                         : d->folder.refused ? "O_DIRECT refused, using the page cache"
                                             : "page cache";
-    snprintf(out->note, sizeof out->note, "%s, %s%s", sky_disk_work_backend(d->work), cache,
+    snprintf(out->note, sizeof out->note, "%s, %s%s%s", sky_disk_work_backend(d->work), cache,
+             d->folder.seal ? ", sealed" : "",
              !sky_disk_folder_writable(&d->folder) ? ", read-only folder: nothing is stored"
              : d->folder.denied ? ", no permission to write here: nothing is stored"
                                 : "");
@@ -204,7 +211,7 @@ static sky_status parse(const char *text, settings *out, sky_error *error) {
     sky_url *url = &out->url;
     sky_status status = sky_url_parse(text, url, error);
     if (status == SKY_OK)
-        status = sky_url_expect(url, "max ttl direct create", error);
+        status = sky_url_expect(url, "max ttl direct create seal", error);
     if (status == SKY_OK)
         status = sky_url_size(url, "max", &out->bytes_max, error);
     if (status == SKY_OK)
@@ -290,6 +297,9 @@ sky_status sky_disk_tier_open(const char *url, const sky_tier_env *env, sky_tier
     sky_mutex_init(&d->mutex);
     sky_mutex_init(&d->queue_mutex);
     status = sky_disk_folder_open(wanted.url.path, wanted.direct, wanted.create, &d->folder, error);
+    if (status == SKY_OK)
+        status = sky_disk_seal_open(&d->folder, wanted.url.path, sky_url_value(&wanted.url, "seal"),
+                                    wanted.create, error);
     if (status != SKY_OK)
         goto cleanup;
     status = prepare(d);

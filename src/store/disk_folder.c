@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "io/file.h"
+#include "store/disk_seal.h"
 
 #define LEDGER_NAME  ".ledger"
 #define LEDGER_BYTES 32
@@ -145,6 +146,8 @@ sky_status sky_disk_folder_reopen(sky_disk_folder *f) {
         status = sky_file_move(new.root, f->root);
     if (status == SKY_OK)
         status = sky_file_move(new.ledger, f->ledger);
+    if (status == SKY_OK)
+        status = sky_disk_seal_again(f);
     sky_disk_folder_close(&new);
     return status;
 }
@@ -161,6 +164,7 @@ bool sky_disk_folder_same(const char *path, const char *other) {
 }
 
 void sky_disk_folder_close(sky_disk_folder *f) {
+    sky_disk_seal_close(f);
     sky_file_close(f->ledger);
     sky_file_close(f->root);
     free(f->path);
@@ -202,30 +206,33 @@ sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key, int
     return open_entry(f, key, f->direct ? SKY_FILE_DIRECT : SKY_FILE_READ, fd, geometry);
 }
 
-static bool decode(const uint8_t *bytes, const sky_key *key, const sky_disk_geometry *geometry,
-                   sky_disk_header *out) {
+static bool decode(const sky_disk_folder *f, const uint8_t *bytes, const sky_key *key,
+                   const sky_disk_geometry *geometry, sky_disk_header *out) {
     return sky_disk_header_decode(bytes, out) == SKY_OK && sky_key_equal(&out->key, key) &&
-           sky_disk_geometry_of(out->payload_bytes).padded_bytes == geometry->padded_bytes;
+           sky_disk_geometry_of(out->payload_bytes).padded_bytes == geometry->padded_bytes &&
+           sky_disk_seal_read(f->seal, bytes, out);
 }
 
-sky_status sky_disk_header_check(int fd, const sky_key *key, const sky_disk_geometry *geometry,
+sky_status sky_disk_header_check(const sky_disk_folder *f, int fd, const sky_key *key,
+                                 const sky_disk_geometry *geometry,
                                  uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out) {
-    if (decode(bytes, key, geometry, out))
+    if (decode(f, bytes, key, geometry, out))
         return SKY_OK;
     size_t got;
     sky_status status = sky_file_read_at(fd, bytes, SKY_DISK_HEADER_BYTES, 0, &got);
     if (status != SKY_OK)
         return status;
-    bool sound = got == SKY_DISK_HEADER_BYTES && decode(bytes, key, geometry, out);
+    bool sound = got == SKY_DISK_HEADER_BYTES && decode(f, bytes, key, geometry, out);
     return sound ? SKY_OK : SKY_E_CORRUPT;
 }
 
 /* The header as bytes too. */
-static sky_status load(int fd, const sky_key *key, const sky_disk_geometry *geometry,
-                       uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out) {
+static sky_status load(const sky_disk_folder *f, int fd, const sky_key *key,
+                       const sky_disk_geometry *geometry, uint8_t bytes[SKY_DISK_HEADER_BYTES],
+                       sky_disk_header *out) {
     size_t got;
     sky_status status = sky_file_read_at(fd, bytes, SKY_DISK_HEADER_BYTES, 0, &got);
-    return status == SKY_OK ? sky_disk_header_check(fd, key, geometry, bytes, out) : status;
+    return status == SKY_OK ? sky_disk_header_check(f, fd, key, geometry, bytes, out) : status;
 }
 
 sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky_disk_header *out) {
@@ -235,7 +242,7 @@ sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky
     sky_status status = open_entry(f, key, SKY_FILE_READ, &fd, &geometry);
     if (status != SKY_OK)
         return status;
-    status = load(fd, key, &geometry, bytes, out);
+    status = load(f, fd, key, &geometry, bytes, out);
     sky_file_close(fd);
     return status;
 }
@@ -258,7 +265,7 @@ sky_status sky_disk_entry_hold(const sky_disk_folder *f, const sky_key *key, sky
         status = sky_file_lock(out->fd, until);
         bool ours = status == SKY_OK && stands(f, key, out->fd);
         if (ours)
-            status = load(out->fd, key, &geometry, out->bytes, &out->header);
+            status = load(f, out->fd, key, &geometry, out->bytes, &out->header);
         if (ours && status == SKY_OK)
             return SKY_OK;
         sky_file_close(out->fd);
@@ -384,7 +391,7 @@ sky_status sky_disk_temp_record(const sky_disk_folder *f, const char *name, cons
     sky_status status = open_at(f, name, SKY_FILE_WRITE, &fd, &geometry);
     if (status != SKY_OK)
         return status;
-    status = load(fd, key, &geometry, bytes, &header);
+    status = load(f, fd, key, &geometry, bytes, &header);
     if (status == SKY_OK)
         status = write_record(fd, access, bytes);
     sky_file_close(fd);

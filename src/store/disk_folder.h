@@ -3,6 +3,7 @@
  *
  *   PATH/.ledger                  how many changes there were, and how many bytes stand here
  *   PATH/.catalogue               what stood here when a tier closed (disk_snapshot.h)
+ *   PATH/.seal                    a sealed folder's salt (disk_seal.h)
  *   PATH/ab/cd/abcd…64 digits     an entry
  *   PATH/ab/cd/.tmp-PID-N         a file being written, locked by its writer; PATH/.tmp-PID-N too
  *
@@ -19,6 +20,8 @@
 
 typedef enum { SKY_DISK_DIRECT_AUTO, SKY_DISK_DIRECT_ON, SKY_DISK_DIRECT_OFF } sky_disk_direct;
 
+typedef struct sky_disk_seal sky_disk_seal; /* disk_seal.h */
+
 typedef struct {
     char *path; /* from the root of the file system */
     int root;
@@ -26,6 +29,7 @@ typedef struct {
     bool direct;  /* data files are opened past the page cache */
     bool refused; /* that was wanted, and the file system (or a read-only folder) would not */
     bool denied;  /* the last file that was to be made here was not permitted */
+    sky_disk_seal *seal; /* NULL: entries lie in clear */
 } sky_disk_folder;
 
 /* With `create` makes the folder when it is absent, and the ledger. A folder that may only be read,
@@ -56,10 +60,11 @@ sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key, int
 /* Read and check an entry's header.
  * Errors: SKY_MISS, SKY_E_CORRUPT (another key's or size's too), SKY_E_DENIED, SKY_E_IO */
 sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky_disk_header *out);
-/* Decode a header read from `fd`, which must be that of `key` and `geometry`. A bad one is read
- * once more into `bytes`: another process may have been changing its access record.
+/* Decode a header read from `fd`, which must be that of `key` and `geometry`, and open its seal. A
+ * bad one is read once more into `bytes`: another process may have been changing its access record.
  * Shape:  bytes aligned as the file wants it */
-sky_status sky_disk_header_check(int fd, const sky_key *key, const sky_disk_geometry *geometry,
+sky_status sky_disk_header_check(const sky_disk_folder *f, int fd, const sky_key *key,
+                                 const sky_disk_geometry *geometry,
                                  uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out);
 /* An entry that is held stays at its name with its access record as it is: whoever writes the
  * record, replaces the entry or evicts it holds it meanwhile. A pin is thus never written into a

@@ -20,12 +20,16 @@ enum {
     AT_SET_MS = 32,
     AT_EXPIRE_MS = 40,
     AT_LEVEL = 48,
-    AT_ZEROS = 49, /* up to the key */
+    AT_SEALED = 49,
+    AT_ZEROS = 50, /* up to the key */
     AT_KEY = 64,
     AT_PARENT = 96,
     AT_NAME = 128,
     AT_CHECKSUMS = AT_NAME + SKY_NAME_BYTES_MAX,
-    AT_MORE_ZEROS = AT_CHECKSUMS + 8 * SKY_DISK_PAGES_MAX, /* up to the checksum */
+    AT_NONCE = AT_CHECKSUMS + 8 * SKY_DISK_PAGES_MAX, /* zeros from here when not sealed */
+    AT_SEALED_KEYS = AT_NONCE + SKY_DISK_NONCE_BYTES,
+    AT_TAG = AT_SEALED_KEYS + 2 * SKY_KEY_BYTES,
+    AT_MORE_ZEROS = AT_TAG + SKY_DISK_TAG_BYTES, /* up to the checksum */
     AT_CHECKSUM = SKY_DISK_ACCESS_OFFSET - 8,
 };
 
@@ -39,6 +43,7 @@ enum {
 };
 
 static_assert(AT_MORE_ZEROS <= AT_CHECKSUM, "the parts fit");
+static_assert(AT_TAG == SKY_DISK_TAGGED_BYTES, "the tag covers all before it");
 static_assert(SKY_DISK_ACCESS_OFFSET / 512 == (SKY_DISK_HEADER_BYTES - 1) / 512,
               "the access record lies in one sector, which a disk writes whole or not at all");
 static_assert(SKY_PAYLOAD_BYTES_MAX <= UINT32_MAX, "pages stay below 2^32 bytes");
@@ -113,6 +118,12 @@ void sky_disk_header_encode(const sky_disk_header *header, uint8_t out[SKY_DISK_
     memcpy(out + AT_NAME, header->name, header->name_bytes);
     for (uint32_t i = 0; i < geometry.page_count; i++)
         sky_store_u64(out + AT_CHECKSUMS + 8 * i, header->page_checksums[i]);
+    if (header->is_sealed) {
+        out[AT_SEALED] = 1;
+        memcpy(out + AT_NONCE, header->sealed.nonce, SKY_DISK_NONCE_BYTES);
+        memcpy(out + AT_SEALED_KEYS, header->sealed.keys, sizeof header->sealed.keys);
+        memcpy(out + AT_TAG, header->sealed.tag, SKY_DISK_TAG_BYTES);
+    }
     sky_store_u64(out + AT_CHECKSUM, header_checksum(out));
     sky_disk_access_encode(&header->access, out, out + SKY_DISK_ACCESS_OFFSET);
 }
@@ -131,7 +142,8 @@ static bool unused_bytes_zero(const uint8_t *in, uint32_t name_bytes, uint32_t p
     const uint8_t *record = in + SKY_DISK_ACCESS_OFFSET;
     return all_zero(in + AT_ZEROS, in + AT_KEY) &&
            all_zero(in + AT_NAME + name_bytes, in + AT_CHECKSUMS) &&
-           all_zero(in + AT_CHECKSUMS + 8 * (size_t)page_count, in + AT_CHECKSUM) &&
+           all_zero(in + AT_CHECKSUMS + 8 * (size_t)page_count, in + AT_NONCE) &&
+           all_zero(in + (in[AT_SEALED] ? AT_MORE_ZEROS : AT_NONCE), in + AT_CHECKSUM) &&
            all_zero(record + AT_ACCESS_ZEROS, record + AT_ACCESS_CHECKSUM);
 }
 
@@ -149,7 +161,7 @@ static bool values_right(const uint8_t *in) {
     const uint8_t *record = in + SKY_DISK_ACCESS_OFFSET;
     return sky_load_u64(in + AT_SET_MS) <= SKY_DISK_MS_MAX &&
            sky_load_u64(in + AT_EXPIRE_MS) <= SKY_DISK_MS_MAX &&
-           in[AT_LEVEL] <= SKY_DISK_LEVEL_MAX &&
+           in[AT_LEVEL] <= SKY_DISK_LEVEL_MAX && in[AT_SEALED] <= 1 &&
            sky_load_u64(record + AT_USED_MS) <= SKY_DISK_MS_MAX && record[AT_PINNED] <= 1;
 }
 
@@ -166,6 +178,10 @@ sky_status sky_disk_header_decode(const uint8_t in[SKY_DISK_HEADER_BYTES], sky_d
     memset(out, 0, sizeof *out);
     memcpy(out->key.bytes, in + AT_KEY, SKY_KEY_BYTES);
     memcpy(out->parent.bytes, in + AT_PARENT, SKY_KEY_BYTES);
+    out->is_sealed = in[AT_SEALED] != 0;
+    memcpy(out->sealed.nonce, in + AT_NONCE, SKY_DISK_NONCE_BYTES);
+    memcpy(out->sealed.keys, in + AT_SEALED_KEYS, sizeof out->sealed.keys);
+    memcpy(out->sealed.tag, in + AT_TAG, SKY_DISK_TAG_BYTES);
     out->payload_bytes = sky_load_u64(in + AT_PAYLOAD_BYTES);
     out->set_ms = (int64_t)sky_load_u64(in + AT_SET_MS);
     out->expire_ms = (int64_t)sky_load_u64(in + AT_EXPIRE_MS);
@@ -184,7 +200,38 @@ void sky_disk_pages_begin(sky_disk_pages *p, sky_disk_header *header, uint64_t f
     p->header = header;
     p->geometry = sky_disk_geometry_of(header->payload_bytes);
     p->at = from;
+    p->tag_key = NULL;
     assert(from % p->geometry.page_bytes == 0);
+}
+
+static void page_begin(sky_disk_pages *p, uint32_t page) {
+    const sky_disk_header *h = p->header;
+    if (!p->tag_key) {
+        sky_checksum_init(&p->sum, sky_checksum(h->key.bytes, SKY_KEY_BYTES, page));
+        return;
+    }
+    uint8_t number[4];
+    sky_store_u32(number, page);
+    sky_blake2b_init(&p->tag, p->tag_key);
+    sky_blake2b_add(&p->tag, "page", 4);
+    sky_blake2b_add(&p->tag, h->sealed.nonce, SKY_DISK_NONCE_BYTES);
+    sky_blake2b_add(&p->tag, h->key.bytes, SKY_KEY_BYTES);
+    sky_blake2b_add(&p->tag, number, sizeof number);
+}
+
+static void page_add(sky_disk_pages *p, const uint8_t *data, size_t bytes) {
+    if (p->tag_key)
+        sky_blake2b_add(&p->tag, data, bytes);
+    else
+        sky_checksum_add(&p->sum, data, bytes);
+}
+
+static uint64_t page_end(sky_disk_pages *p) {
+    uint8_t tag[32];
+    if (!p->tag_key)
+        return sky_checksum_end(&p->sum);
+    sky_blake2b_end(&p->tag, tag);
+    return sky_load_u64(tag);
 }
 
 /* Sum up to the end of the page under the cursor, or of the data. True when a page ended: its
@@ -198,14 +245,14 @@ static bool sum_page(sky_disk_pages *p, const uint8_t **data, size_t *bytes, uin
     size_t n = end - p->at < *bytes ? (size_t)(end - p->at) : *bytes;
     *page = (uint32_t)(begin / page_bytes);
     if (p->at == begin)
-        sky_checksum_init(&p->sum, sky_checksum(p->header->key.bytes, SKY_KEY_BYTES, *page));
-    sky_checksum_add(&p->sum, *data, n);
+        page_begin(p, *page);
+    page_add(p, *data, n);
     p->at += n;
     *data += n;
     *bytes -= n;
     if (p->at < end)
         return false;
-    *sum = sky_checksum_end(&p->sum);
+    *sum = page_end(p);
     return true;
 }
 

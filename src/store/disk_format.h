@@ -46,9 +46,21 @@ typedef struct {
     bool pinned;
 } sky_disk_access;
 
+/* What a sealed entry's header has besides (disk_seal.h). */
+#define SKY_DISK_NONCE_BYTES  24
+#define SKY_DISK_TAG_BYTES    32
+#define SKY_DISK_TAGGED_BYTES 3288u /* of the header: all before its tag */
+typedef struct {
+    uint8_t nonce[SKY_DISK_NONCE_BYTES];
+    uint8_t keys[2 * SKY_KEY_BYTES]; /* the real key and parent, encrypted */
+    uint8_t tag[SKY_DISK_TAG_BYTES];
+} sky_disk_sealed;
+
 typedef struct {
     sky_key key;
     sky_key parent; /* zero: none */
+    bool is_sealed; /* then both are hidden, and payload and name encrypted */
+    sky_disk_sealed sealed;
     uint64_t payload_bytes;
     int64_t set_ms;      /* wall */
     int64_t expire_ms;   /* wall; 0: never. All times at most SKY_DISK_MS_MAX */
@@ -72,12 +84,17 @@ void sky_disk_access_encode(const sky_disk_access *access,
 
 /* The page checksums of a padded payload that comes piece by piece: XXH3-64 over each page as it
  * stands in the file, seeded by key and page number. `from` is where the first piece begins: a page
- * does. */
+ * does. Of a sealed entry they are tags: the first 8 bytes of BLAKE2b-256, keyed, over "page", the
+ * nonce, the key, the page's number and the page. */
 typedef struct {
     sky_disk_header *header; /* key and payload_bytes set */
     sky_disk_geometry geometry;
-    uint64_t at; /* in the padded payload */
-    sky_checksum_state sum;
+    uint64_t at;            /* in the padded payload */
+    const uint8_t *tag_key; /* of a sealed entry, set after begin; NULL: checksums */
+    union {
+        sky_checksum_state sum;
+        sky_blake2b tag;
+    };
 } sky_disk_pages;
 void sky_disk_pages_begin(sky_disk_pages *p, sky_disk_header *header, uint64_t from);
 /* Note each page's checksum in the header as the page ends. */

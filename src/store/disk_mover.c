@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/aio.h"
+#include "store/disk_seal.h"
 #include "store/spans.h"
 
 #define NO_PIECE        SKY_BUFFER_NONE
@@ -29,6 +30,7 @@ typedef struct {
 
 struct sky_disk_mover {
     sky_batches *batches;
+    const sky_disk_folder *folder;
     sky_disk_done_fn done;
     void *context;
     sky_aio *aio;
@@ -42,12 +44,13 @@ struct sky_disk_mover {
 static_assert(SKY_DISK_PIECE_BYTES % SKY_DISK_PAGE_BYTES_MIN == 0,
               "a page ends where a piece ends, or the other way round");
 
-sky_status sky_disk_mover_create(sky_batches *batches, sky_disk_done_fn done, void *context,
-                                 sky_disk_mover **out) {
+sky_status sky_disk_mover_create(sky_batches *batches, const sky_disk_folder *folder,
+                                 sky_disk_done_fn done, void *context, sky_disk_mover **out) {
     sky_disk_mover *m = calloc(1, sizeof *m);
     if (!m)
         return SKY_E_NOMEM;
     m->batches = batches;
+    m->folder = folder;
     m->done = done;
     m->context = context;
     sky_status status = sky_buffers_init(&m->buffers, SKY_DISK_BUFFERS,
@@ -159,7 +162,7 @@ static void read_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer) {
 }
 
 /* The header is known: what exactly is wanted? */
-static sky_status resolve_range(sky_disk_job *job) {
+static sky_status resolve_range(const sky_disk_mover *m, sky_disk_job *job) {
     sky_range range;
     sky_status status = sky_range_resolve(job->range, job->header.payload_bytes, &range);
     if (status != SKY_OK)
@@ -167,6 +170,7 @@ static sky_status resolve_range(sky_disk_job *job) {
     if (range.bytes > job->span_bytes)
         return SKY_E_DST_SMALL;
     sky_disk_pages_begin(&job->pages, &job->header, job->first - SKY_DISK_HEADER_BYTES);
+    job->pages.tag_key = sky_disk_seal_page_key(m->folder->seal);
     job->copy_from = range.offset;
     job->copy_to = range.offset + range.bytes;
     return SKY_OK;
@@ -191,10 +195,10 @@ static sky_status read_landed(sky_disk_mover *m, sky_disk_job *job, const piece 
     uint64_t offset = p->offset;
     size_t bytes = p->bytes;
     if (offset == 0) {
-        sky_status status = sky_disk_header_check(job->fd, &job->key, &job->geometry, data,
-                                                  &job->header);
+        sky_status status = sky_disk_header_check(m->folder, job->fd, &job->key, &job->geometry,
+                                                  data, &job->header);
         if (status == SKY_OK)
-            status = resolve_range(job);
+            status = resolve_range(m, job);
         if (status != SKY_OK)
             return status;
         offset += SKY_DISK_HEADER_BYTES;
@@ -204,15 +208,18 @@ static sky_status read_landed(sky_disk_mover *m, sky_disk_job *job, const piece 
     uint64_t at = offset - SKY_DISK_HEADER_BYTES;
     if (!sky_disk_pages_check(&job->pages, data, bytes))
         return SKY_E_CORRUPT;
+    if (m->folder->seal)
+        sky_disk_seal_bytes(m->folder->seal, &job->header, at, data, bytes);
     return copy_out(m, job, at, data, bytes);
 }
 
 /* ---- writing ---- */
 
-static void plan_write(sky_disk_job *job) {
+static void plan_write(const sky_disk_mover *m, sky_disk_job *job) {
     job->next = SKY_DISK_HEADER_BYTES;
     job->end = SKY_DISK_HEADER_BYTES + job->geometry.padded_bytes;
     sky_disk_pages_begin(&job->pages, &job->header, 0);
+    job->pages.tag_key = sky_disk_seal_page_key(m->folder->seal);
 }
 
 /* Fill `bytes` bytes of the file from the spans, zeros behind the payload, and sum their pages. */
@@ -226,6 +233,8 @@ static sky_status copy_in(sky_disk_mover *m, sky_disk_job *job, uint8_t *data, u
     move_spans(job, item, data, filled);
     sky_batches_leave(m->batches, job->batch);
     memset(data + filled, 0, bytes - filled);
+    if (m->folder->seal)
+        sky_disk_seal_bytes(m->folder->seal, &job->header, at, data, bytes);
     sky_disk_pages_note(&job->pages, data, bytes);
     return SKY_OK;
 }
@@ -249,6 +258,8 @@ static void write_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer) {
         start_piece(m, job, buffer, data, offset, bytes);
         return;
     }
+    if (m->folder->seal)
+        sky_disk_seal_end(m->folder->seal, &job->header);
     sky_disk_header_encode(&job->header, header);
     job->header_started = true;
     start_piece(m, job, buffer, header, 0, SKY_DISK_HEADER_BYTES + bytes);
@@ -279,7 +290,7 @@ void sky_disk_mover_start(sky_disk_mover *m, sky_disk_job *job) {
     if (job->move == SKY_DISK_READ)
         plan_read(job);
     else if (job->move == SKY_DISK_WRITE)
-        plan_write(job);
+        plan_write(m, job);
     else
         start_sync(m, job);
     job_list *list = &m->lists[job->move];

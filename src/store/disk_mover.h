@@ -58,8 +58,8 @@ typedef struct sky_disk_mover sky_disk_mover;
 
 /* `done` is called from pump when a job is over; the job is then the owner's again. */
 typedef void (*sky_disk_done_fn)(void *context, sky_disk_job *job);
-sky_status sky_disk_mover_create(sky_batches *batches, sky_disk_done_fn done, void *context,
-                                 sky_disk_mover **out);
+sky_status sky_disk_mover_create(sky_batches *batches, const sky_disk_folder *folder,
+                                 sky_disk_done_fn done, void *context, sky_disk_mover **out);
 void sky_disk_mover_destroy(sky_disk_mover *m); /* nothing may be under way; NULL is fine */
 
 /* Jobs of one kind proceed in the order they came; reads before writes. */

@@ -1,9 +1,11 @@
 /* The disk tier keeps the promises of every tier, on io_uring and on threads, past the page cache
- * and through it, and what it stored is there after it was closed. */
+ * and through it, sealed and in clear, and what it stored is there after it was closed. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "io/secret.h"
 #include "store/disk_fixture.h"
 
 typedef struct {
@@ -40,6 +42,23 @@ static sky_tier *open_again(void *context, sky_tier *tier, const sky_tier_env *e
     return open_in(context, env);
 }
 
+/* A key file that lasts as long as the process. Owner: the caller, with free() */
+static char *make_key(void) {
+    char *folder = disk_folder_make(), *path = malloc(300);
+    snprintf(path, 300, "%s/key", folder);
+    if (sky_secret_make(path, NULL) != SKY_OK)
+        abort();
+    free(folder);
+    return path;
+}
+
+static void drop_key(char *path) {
+    unlink(path);
+    *strrchr(path, '/') = '\0';
+    rmdir(path);
+    free(path);
+}
+
 static int conform(const char *name, const char *query) {
     place p = {NULL, query};
     const sky_tier_fixture disk = {.name = name,
@@ -63,5 +82,9 @@ int main(void) {
     if (access("/dev/shm", W_OK) == 0)
         setenv("TMPDIR", "/dev/shm", 0); /* where a sync costs nothing */
     failed += conform("disk, threads, page cache", "?max=8MiB&direct=off");
+    char *key = make_key(), sealed[400];
+    snprintf(sealed, sizeof sealed, "?max=8MiB&direct=off&seal=%s", key);
+    failed += conform("disk, sealed", sealed);
+    drop_key(key);
     return failed;
 }

@@ -7,6 +7,7 @@
 #include <skymem/keys.h>
 
 #include "io/file.h"
+#include "store/disk_seal.h"
 #include "store/disk_tier.h"
 
 #define PIECE_BYTES (1u << 20)
@@ -23,9 +24,11 @@ static sky_status check_entry(const sky_disk *d, const sky_key *key, int *fd, ui
         return status;
     status = sky_file_read_at(*fd, buffer, SKY_DISK_HEADER_BYTES, 0, &got);
     if (status == SKY_OK)
-        status = sky_disk_header_check(*fd, key, &geometry, buffer, &header);
-    if (status == SKY_OK)
+        status = sky_disk_header_check(&d->folder, *fd, key, &geometry, buffer, &header);
+    if (status == SKY_OK) {
         sky_disk_pages_begin(&pages, &header, 0);
+        pages.tag_key = sky_disk_seal_page_key(d->folder.seal);
+    }
     for (uint64_t at = 0; status == SKY_OK && at < geometry.padded_bytes; at += got) {
         uint64_t left = geometry.padded_bytes - at;
         size_t bytes = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;

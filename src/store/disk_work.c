@@ -13,6 +13,7 @@
 #include <skymem/keys.h>
 
 #include "io/file.h"
+#include "store/disk_seal.h"
 #include "store/disk_tier.h"
 #include "store/spans.h"
 
@@ -251,8 +252,8 @@ static sky_status describe(const sky_disk *d, const sky_disk_request *r, const s
         return status;
     uint32_t ttl_s = r->ttl_s ? r->ttl_s : d->ttl_s;
     sky_disk_header *h = &move->header;
-    h->key = item->key;
-    h->parent = item->parent;
+    h->key = move->key;
+    h->parent = sky_disk_seal_hide(d->folder.seal, &item->parent);
     h->payload_bytes = payload_bytes;
     h->set_ms = sky_disk_wall_ms(d);
     h->expire_ms = ttl_s ? h->set_ms + (int64_t)ttl_s * 1000 : 0;
@@ -261,6 +262,8 @@ static sky_status describe(const sky_disk *d, const sky_disk_request *r, const s
         h->name_bytes = (uint32_t)item->name_bytes;
         memcpy(h->name, item->name, item->name_bytes);
     }
+    if (d->folder.seal)
+        sky_disk_seal_begin(d->folder.seal, h, &item->key, &item->parent);
     move->move = SKY_DISK_WRITE;
     move->geometry = sky_disk_geometry_of(payload_bytes);
     return SKY_OK;
@@ -390,7 +393,7 @@ static void begin_lookup(sky_disk_work *w, const sky_disk_request *r) {
     const sky_item *item = sky_batches_enter(d->batches, r->batch, r->next);
     if (!item)
         return;
-    sky_key key = item->key;
+    sky_key key = sky_disk_seal_hide(d->folder.seal, &item->key);
     sky_range range = item->range;
     uint64_t span_bytes = sky_spans_bytes(item->spans, item->span_count);
     sky_batches_leave(d->batches, r->batch);
@@ -405,7 +408,8 @@ static void begin_change(sky_disk_work *w, const sky_disk_request *r) {
     const sky_item *item = sky_batches_enter(d->batches, r->batch, r->next);
     if (!item)
         return;
-    job *j = job_take(w, r, &item->key);
+    sky_key key = sky_disk_seal_hide(d->folder.seal, &item->key);
+    job *j = job_take(w, r, &key);
     sky_status status = SKY_OK;
     if (r->op == SKY_OP_PUT)
         status = describe(d, r, item, &j->move);
@@ -526,7 +530,7 @@ sky_status sky_disk_work_create(sky_disk *d, sky_disk_work **out) {
         w->jobs[i].after = w->free;
         w->free = &w->jobs[i];
     }
-    sky_status status = sky_disk_mover_create(d->batches, move_done, w, &w->mover);
+    sky_status status = sky_disk_mover_create(d->batches, &d->folder, move_done, w, &w->mover);
     if (status == SKY_OK)
         *out = w;
     else
