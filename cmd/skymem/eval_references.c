@@ -213,9 +213,9 @@ static float note_scale(const float *x, size_t tokens, size_t width) {
     return count > 0 ? as_half((float)sqrt(sum / (double)count)) : 0;
 }
 
-/* By its description: anchors at eight bits, the other tokens as differences to theirs, in bins that
- * grow from the first third of the layers to the last; a table for each layer and channel. The bins
- * are 0.5, 1 and 1.5; of what is not said: here of the differences' root mean square. */
+/* By its description: anchors at eight bits, the other tokens as differences to theirs, in bins
+ * that grow from the first third of the layers to the last; a table for each layer and channel. The
+ * bins are 0.5, 1 and 1.5; of what is not said: here of the root mean square of the differences. */
 static void cachegen_note(const eval_scheme *scheme, const eval_stream *s, float *values,
                           double *bits) {
     size_t width = eval_width(s);

@@ -78,6 +78,27 @@ static void late_less_often_than_the_loop_it_replaces(void **state) {
     assert_true(judged >= 2);
 }
 
+/* A deadline of 1 s over links that carry all at eight bits in a little more than that: one level
+ * for everything is late in most contexts, the loop that chooses levels in few, ours in fewer. */
+static void violations_fall_where_levels_are_chosen(void **state) {
+    (void)state;
+    static const sky_trace_kind kinds[] = {SKY_TRACE_SAWTOOTH, SKY_TRACE_HANDOVER, SKY_TRACE_WALK};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        sky_trial t = trial_over(kinds[i], 3, 225e6, 0);
+        t.options.deadline_ns = SKY_SECONDS(1);
+        sky_trial_result ours = run(&t, SKY_POLICY_PACER);
+        sky_trial_result meant = run(&t, SKY_POLICY_CACHEGEN_MEANT);
+        for (uint32_t k = 0; k < SEGMENTS; k++)
+            segments[k].form_count = 1; /* level 8 */
+        sky_trial_result fixed = run(&t, SKY_POLICY_CACHEGEN_MEANT);
+        print_message("%s: late of %u: level 8 %u, meant %u, ours %u\n", sky_trace_name(kinds[i]),
+                      fixed.contexts, fixed.late, meant.late, ours.late);
+        assert_true(fixed.late * 100 >= 65 * fixed.contexts);
+        assert_true(meant.late * 100 <= 20 * meant.contexts);
+        assert_true(ours.late * 100 <= 6 * ours.contexts && ours.late <= meant.late);
+    }
+}
+
 /* One segment in ten begins up to 1.5 s late: what the engine was to compute has to be loaded. */
 static void an_engine_that_serves_others_too(void **state) {
     (void)state;
@@ -271,6 +292,7 @@ static void a_seed_gives_the_same_numbers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(late_less_often_than_the_loop_it_replaces),
+        cmocka_unit_test(violations_fall_where_levels_are_chosen),
         cmocka_unit_test(an_engine_that_serves_others_too),
         cmocka_unit_test(the_printed_comparison_is_inverted),
         cmocka_unit_test(slow_answers_do_not_hold_up_the_others),
