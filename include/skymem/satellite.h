@@ -69,6 +69,37 @@ SKY_API sky_status sky_satellite_ask(const char *scenario_path, sky_satellite_st
 SKY_API sky_status sky_cache_satellites(sky_cache *cache, size_t tier, sky_time until,
                                         sky_satellite_stat *stats, size_t count_max, size_t *count);
 
+/* Where one copy of a chunk is. */
+typedef struct {
+    uint32_t number;         /* of the chunk, from 1; parity included */
+    uint32_t copy;           /* from 1; above 1 only with replicas */
+    sky_satellite satellite; /* that has it; when none has: where it should be now */
+    bool live;               /* it is there */
+    bool silent;             /* nobody answered: it may be there */
+} sky_chunk_copy;
+
+/* What they come to. */
+typedef struct {
+    uint32_t chunks;    /* of the value, parity included */
+    uint32_t copies;    /* of each */
+    uint32_t live;      /* chunks of which a copy is there */
+    uint32_t silent;    /* chunks of which none is, but one may be */
+    uint64_t bytes;     /* of the value */
+    int64_t set_ms;     /* wall: when it was put, or last moved by a prefetch */
+    uint64_t rotations; /* since */
+    sky_satellite overhead;
+} sky_chunk_report;
+
+/* Ask the satellites of a sky that is a tier for each chunk of a value: it is neither read nor
+ * changed. A chunk that migrates just now is looked for at both ends.
+ * Shape:  places [count_max], chunk by chunk, their copies together; out->chunks × out->copies are
+ *         there to know, the first count_max of them are asked for
+ * Errors: SKY_E_PARAM (tier `tier` is no sky), SKY_MISS (it has no such value), SKY_E_DEADLINE
+ *         (`until`, 0: none, came first), SKY_E_NOMEM, SKY_E_BUSY, SKY_E_IO */
+SKY_API sky_status sky_cache_chunks(sky_cache *cache, size_t tier, const sky_key *key,
+                                    sky_time until, sky_chunk_copy *places, size_t count_max,
+                                    sky_chunk_report *out);
+
 /* The files a scenario's udp section names, and where its first satellite listens. Paths are beside
  * the scenario; tenant_path is empty when it names none. */
 typedef struct {

@@ -257,6 +257,36 @@ static void satellites_tell_how_they_are(void **state) {
     sky_orrery_close(&o);
 }
 
+/* A probe finds a chunk where it is, also after the sky has turned, and one that is lost costs the
+ * block nothing: whoever only looks takes nothing away. */
+static void chunks_are_found_where_they_are(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION, SKY_LOOKUP_INDEX);
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 5, 9 * SKY_ORRERY_CHUNK).status, SKY_OK);
+    sky_request probe = {.key = sky_orrery_key(5), .probe = 1};
+    sky_satellite first = sky_orrery_ask(&o, 0, &probe).satellite;
+    for (uint32_t turns = 0; turns < 3; turns++) {
+        for (probe.probe = 1; probe.probe <= 9; probe.probe++)
+            assert_int_equal(sky_orrery_ask(&o, 0, &probe).status, SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_ORRERY_TURN_NS);
+    }
+    probe.probe = 1;
+    sky_result found = sky_orrery_ask(&o, 0, &probe);
+    assert_false(sky_satellite_equal(found.satellite, first));
+    uint32_t blocks = sky_index_count(sky_session_index(o.grounds[0]));
+    sky_orrery_crash(&o, found.satellite);
+    uint32_t lost = 0;
+    for (probe.probe = 1; probe.probe <= 9; probe.probe++)
+        lost += sky_orrery_ask(&o, 0, &probe).status == SKY_MISS;
+    assert_int_equal(lost, 1);
+    assert_int_equal(sky_index_count(sky_session_index(o.grounds[0])), blocks);
+    assert_int_equal(sky_orrery_ask(&o, 0, &probe).status, SKY_E_PARAM); /* chunk 10 */
+    probe = (sky_request){.key = sky_orrery_key(6), .probe = 1};
+    assert_int_equal(sky_orrery_ask(&o, 0, &probe).status, SKY_MISS);
+    sky_orrery_close(&o);
+}
+
 /* The satellite overhead says that block 1's head went for block 2's. */
 static bool evicts_a_head(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
     const sky_key two = sky_orrery_key(2);
@@ -297,6 +327,7 @@ int main(void) {
         cmocka_unit_test(what_need_not_move_does_not),
         cmocka_unit_test(drops_follow_chunks_that_are_on_their_way),
         cmocka_unit_test(satellites_tell_how_they_are),
+        cmocka_unit_test(chunks_are_found_where_they_are),
         cmocka_unit_test(a_head_that_went_counts_again_when_it_is_set_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

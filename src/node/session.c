@@ -580,6 +580,23 @@ static void stat_begin(sky_session *s, uint32_t request) {
     sky__work_begin(s, request, WORK_STAT, 0, 0);
 }
 
+static void probe_begin(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    if (block != SKY_BLOCK_NONE)
+        sky_index_info(s->index, block, &r->info);
+    if (block == SKY_BLOCK_NONE || r->ask.probe > r->info.chunk_count ||
+        r->ask.probe_copy >= s->config.replicas) {
+        sky__request_finish(s, request, block == SKY_BLOCK_NONE ? SKY_MISS : SKY_E_PARAM, 0);
+        return;
+    }
+    r->id = (sky_chunk_id){.key = r->ask.key, .version = s->sides[block].version};
+    r->facts = sky__block_facts(s, &r->info, false);
+    r->before = s->sides[block].before;
+    r->state = REQUEST_RUNNING;
+    sky__work_begin(s, request, WORK_PROBE, 0, 0);
+}
+
 sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *ask) {
     uint32_t request = s->request_free;
     s->now = now;
@@ -593,9 +610,9 @@ sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *a
                         .parent_block = SKY__NONE,
                         .blocked_ns = sky__blocked_ns(s, now)};
     r->result.time.began = r->result.time.ended = now;
-    if (ask->stat) {
+    if (ask->stat || ask->probe) {
         r->ask.op = SKY_OP_HAS; /* whatever it was: nothing is put */
-        stat_begin(s, request);
+        (ask->stat ? stat_begin : probe_begin)(s, request);
         return SKY_OK;
     }
     switch (ask->op) {
@@ -642,6 +659,9 @@ void sky_session_look(const sky_session *s, uint32_t block, sky_session_entry *o
                                .pinned = side->pinned,
                                .adopted = side->adopted};
     sky_index_info(s->index, block, &out->info);
+    uint64_t set = sky_turns_at_ms(&s->config.frame->turning, out->info.set_ms);
+    uint64_t now = sky__turns(s, s->now);
+    out->turns = now > set ? now - set : 0;
 }
 
 bool sky_session_owns(const sky_session *s, const sky_chunk_id *id) {
@@ -668,6 +688,19 @@ void sky_session_chunk(const sky_session *s, uint32_t block, uint32_t number, sk
     *facts = sky__block_facts(s, &info, s->sides[block].pinned);
     sky__facts_of(s, facts, number, 0);
     *bytes = sky__chunk_length(s, info.payload_bytes, number);
+}
+
+uint32_t sky_session_copies(const sky_session *s) {
+    return s->config.replicas;
+}
+
+sky_satellite sky_session_home(const sky_session *s, uint32_t block, uint32_t number,
+                               uint32_t copy) {
+    sky_block_info info;
+    sky_index_info(s->index, block, &info);
+    sky_chunk_facts facts = sky__block_facts(s, &info, false);
+    sky__facts_of(s, &facts, number, copy);
+    return sky_session_place(s, &facts, sky__turns(s, s->now));
 }
 
 sky_satellite sky_session_place(const sky_session *s, const sky_chunk_facts *facts,

@@ -93,6 +93,12 @@ typedef struct {
 
     bool stat; /* instead of `op`: how is this satellite? */
     sky_satellite satellite;
+
+    /* Instead of `op`: is copy `probe_copy` (from 0) of chunk `probe` where it should be? The key's
+     * block must be in the index. SKY_OK: result.satellite has it; SKY_MISS: nobody has; SKY_E_IO:
+     * who should have it is silent. 0: no probe. Nothing is dropped, whatever the answer. */
+    uint32_t probe;
+    uint32_t probe_copy;
 } sky_request;
 
 /* Where the time of a get went, along the path of its last chunk. The parts add up to ended −
@@ -116,6 +122,7 @@ typedef struct {
     bool pinned;        /* has: by us */
     uint32_t block;     /* put: number in the index */
     sky_path_time time; /* get */
+    sky_satellite satellite; /* probe */
     uint64_t stat[SKY_STAT_COUNT];
 } sky_result;
 
@@ -178,7 +185,8 @@ typedef struct {
     uint64_t hits;
     int64_t expires_ms; /* INT64_MAX: never */
     bool pinned;
-    bool adopted; /* known from its head alone */
+    bool adopted;   /* known from its head alone */
+    uint64_t turns; /* rotations since it was set, or last moved */
 } sky_session_entry;
 void sky_session_look(const sky_session *s, uint32_t block, sky_session_entry *out);
 
@@ -192,6 +200,11 @@ bool sky_session_owns(const sky_session *s, const sky_chunk_id *id);
 /* Name, facts and length of one chunk of a block, from the index alone (all but the checksum). */
 void sky_session_chunk(const sky_session *s, uint32_t block, uint32_t number, sky_chunk_id *id,
                        sky_chunk_facts *facts, uint32_t *bytes);
+/* Of each chunk, 1: without replicas. */
+uint32_t sky_session_copies(const sky_session *s);
+/* Where a copy (from 0) of a chunk of a block should be by now. */
+sky_satellite sky_session_home(const sky_session *s, uint32_t block, uint32_t number,
+                               uint32_t copy);
 /* Where a chunk is after `turns`: its place, and the one it came from last (false: it never
  * moved). */
 sky_satellite sky_session_place(const sky_session *s, const sky_chunk_facts *facts, uint64_t turns);

@@ -41,6 +41,7 @@ typedef enum {
     WORK_REHEAD, /* the head of a moved block, before anything moves */
     WORK_PIECE,  /* chunks of a stripe, for a repair */
     WORK_STAT,
+    WORK_PROBE, /* HAS for one chunk */
 } sky__work;
 
 /* What a MOVE is for: rows.c. */

@@ -178,7 +178,7 @@ static sky_chunk_facts places_facts(const sky_session *s, const sky__operation *
 uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__operation *o,
                                sky_satellite places[SKY__PLACES_MAX]) {
     const sky__request *r = &s->requests[o->request];
-    bool moved_block = o->work == WORK_GET || o->work == WORK_PIECE ||
+    bool moved_block = o->work == WORK_GET || o->work == WORK_PIECE || o->work == WORK_PROBE ||
                        (o->work == WORK_MOVE && r->step == MOVE_GATHERS);
     places[0] = r->ask.satellite;
     if (o->work == WORK_STAT)
@@ -247,7 +247,7 @@ static bool compose(sky_session *s, const sky__operation *o, sky_message *m, sky
         m->type = SKY_WIRE_STAT;
         return true;
     default:
-        m->type = SKY_WIRE_GET;
+        m->type = o->work == WORK_PROBE ? SKY_WIRE_HAS : SKY_WIRE_GET;
         m->id = r->id;
         m->id.number = o->number;
         return true;
@@ -322,6 +322,10 @@ static bool unit_take(sky_session *s, sky__request *r, uint32_t unit, uint32_t *
     case WORK_MOVE:
         *number = sky__move_span(s, r, unit).first;
         *copy = unit % s->config.replicas;
+        return true;
+    case WORK_PROBE:
+        *number = r->ask.probe;
+        *copy = r->ask.probe_copy;
         return true;
     default:
         return true;
@@ -488,8 +492,8 @@ void sky__chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status statu
     }
     if (o->work == WORK_GET && sky__repair_begin(s, op, status))
         return;
-    if (status == SKY_E_IO)
-        sky__request_finish(s, request, SKY_E_IO, 0);
+    if (status == SKY_E_IO || o->work == WORK_PROBE)
+        sky__request_finish(s, request, status, 0);
     else
         sky__request_lost(s, request, status);
 }
@@ -614,6 +618,16 @@ static void take_move_ack(sky_session *s, sky_time now, uint32_t op, const sky_m
     chunk_done(s, op);
 }
 
+static void take_has(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->operations[op];
+    if (!m->present) {
+        take_miss(s, now, op);
+        return;
+    }
+    s->requests[o->request].result.satellite = o->to;
+    chunk_done(s, op);
+}
+
 static void take_stat(sky_session *s, uint32_t op, const sky_message *m) {
     sky__request *r = &s->requests[s->operations[op].request];
     for (uint32_t i = 0; i < SKY_STAT_COUNT; i++)
@@ -654,6 +668,9 @@ static bool answers(const sky_session *s, uint32_t op, const sky_message *m) {
                sky_chunk_id_equal(&id, &m->id);
     case WORK_STAT:
         return m->type == SKY_WIRE_STAT_REPLY;
+    case WORK_PROBE:
+        return m->type == SKY_WIRE_HAS_REPLY && is_current(s, op, m) &&
+               sky_chunk_id_equal(&id, &m->id);
     case WORK_LOOK:
         return (m->type == SKY_WIRE_CHUNK || (m->type == SKY_WIRE_MISS && is_current(s, op, m))) &&
                m->id.number == 0 && sky_key_equal(&m->id.key, sky__look_key(r, o->unit));
@@ -718,6 +735,8 @@ static void take(sky_session *s, sky_time now, const sky_datagram *in) {
         take_move_ack(s, now, op, &m);
     else if (m.type == SKY_WIRE_STAT_REPLY)
         take_stat(s, op, &m);
+    else if (m.type == SKY_WIRE_HAS_REPLY)
+        take_has(s, now, op, &m);
     else
         take_set_ack(s, now, in->from, op, &m);
 }

@@ -172,6 +172,11 @@ static sky_status describe(sky *s, const job *j, const sky_item *item, pending *
         out->satellite = p->asked->satellite;
         return SKY_OK;
     }
+    if (j->probed) {
+        out->probe = p->probed->number;
+        out->probe_copy = p->probed->copy - 1;
+        return SKY_OK;
+    }
     if (j->op == SKY_OP_LEASE)
         return SKY_E_UNSUPPORTED;
     if (j->op == SKY_OP_GET) {
@@ -217,6 +222,7 @@ static void hand_over(sky *s, const job *j, size_t number, pending *p) {
                    .batch = j->batch,
                    .item = number,
                    .asked = j->asked ? j->asked + number : NULL,
+                   .probed = j->probed ? j->probed + number : NULL,
                    .submitted = j->submitted};
     bool alive = sky_batches_alive(s->batches, j->batch);
     const sky_item *item = alive ? sky_batches_enter(s->batches, j->batch, number) : NULL;
@@ -262,7 +268,7 @@ static sky_key *chain_of(sky *s, const job *j) {
 /* One search for all items of a batch. False: they are to be asked for one by one. */
 static bool hand_chain_over(sky *s, const job *j, pending *p) {
     bool searches = s->scenario.lookup != SKY_LOOKUP_INDEX;
-    if (j->op != SKY_OP_HAS || j->asked || j->item_count < 2 || !searches)
+    if (j->op != SKY_OP_HAS || j->asked || j->probed || j->item_count < 2 || !searches)
         return false;
     sky_key *keys = chain_of(s, j);
     if (!keys)
@@ -399,9 +405,19 @@ static void tell_counts(sky *s, const pending *p, const uint64_t *counts) {
     sky_batches_leave(s->batches, p->batch);
 }
 
+static void tell_place(sky *s, const pending *p, const sky_result *r) {
+    if (!sky_batches_enter(s->batches, p->batch, p->item))
+        return;
+    p->probed->live = r->status == SKY_OK;
+    p->probed->silent = r->status == SKY_E_IO;
+    if (p->probed->live)
+        p->probed->satellite = r->satellite;
+    sky_batches_leave(s->batches, p->batch);
+}
+
 /* Whether satellites answer at all; one that is asked how it is may well be down. */
 static void take_pulse(sky *s, const pending *p, const sky_result *r) {
-    bool silent = r->status == SKY_E_IO && !p->asked;
+    bool silent = r->status == SKY_E_IO && !p->asked && !p->probed;
     s->errors += silent;
     if (silent)
         s->failures++;
@@ -423,6 +439,8 @@ static bool collect(sky *s) {
             explain(s, p, &r.time);
         if (p->asked && done)
             tell_counts(s, p, r.stat);
+        if (p->probed)
+            tell_place(s, p, &r);
         take_pulse(s, p, &r);
         if (p->chain) {
             finish_chain(s, p, &r);

@@ -238,3 +238,95 @@ sky_status sky_sky_tier_satellites(sky_tier *tier, sky_time until, sky_satellite
         *count = there;
     return status;
 }
+
+/* ---- the chunks of a value ---- */
+
+/* Make sure that the index knows the key: HAS looks for it in the sky. */
+static sky_status find_value(sky_tier *tier, const sky_key *key, sky_time until) {
+    const sky_call call = {.deadline_ns = until};
+    sky_item item = {.key = *key};
+    sky_batch batch;
+    sky_status status = tier->ops->submit(tier, SKY_OP_HAS, &item, 1, &call, &batch);
+    if (status == SKY_OK)
+        status = tier->ops->wait(tier, batch, SKY_TIME_NEVER);
+    return status == SKY_OK ? item.status : status;
+}
+
+/* Where the index says that each chunk should be by now. */
+static sky_status expect_chunks(sky *s, const sky_key *key, sky_chunk_copy *places,
+                                size_t count_max, sky_chunk_report *out) {
+    const sky_session *session = sky__tier_session(s);
+    sky_key name = sky__tier_sky_name(s, key);
+    sky_session_entry e;
+    sky_world_stat w;
+    sky_mutex_lock(&s->world_lock);
+    uint32_t block = sky_index_find(sky_session_index(session), &name);
+    if (block == SKY_BLOCK_NONE) {
+        sky_mutex_unlock(&s->world_lock);
+        return SKY_MISS;
+    }
+    sky_session_look(session, block, &e);
+    s->reach->ops->stats(s->reach, &w);
+    *out = (sky_chunk_report){.chunks = e.info.chunk_count,
+                              .copies = sky_session_copies(session),
+                              .bytes = e.info.payload_bytes,
+                              .set_ms = s->reach->ops->wall_ms(s->reach, e.info.set_ms),
+                              .rotations = e.turns,
+                              .overhead = w.overhead};
+    for (size_t i = 0; i < count_max && i < (size_t)out->chunks * out->copies; i++) {
+        uint32_t number = (uint32_t)(i / out->copies) + 1, copy = (uint32_t)(i % out->copies);
+        places[i] = (sky_chunk_copy){.number = number,
+                                     .copy = copy + 1,
+                                     .satellite = sky_session_home(session, block, number, copy)};
+    }
+    sky_mutex_unlock(&s->world_lock);
+    return SKY_OK;
+}
+
+/* One batch, of an item for each, is what guards `places`. */
+static sky_status ask_chunks(sky *s, const sky_key *key, sky_time until, sky_chunk_copy *places,
+                             size_t count) {
+    sky_item *items = calloc(count, sizeof *items);
+    sky_batch batch;
+    if (!items)
+        return SKY_E_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        items[i].key = *key;
+    const sky__tier_job kind = {.op = SKY_OP_HAS, .item_count = count, .probed = places};
+    sky_status status = sky__tier_queue(s, kind, items, until, &batch);
+    if (status == SKY_OK)
+        sky_batches_wait(s->batches, batch, SKY_TIME_NEVER);
+    for (size_t i = 0; i < count && status == SKY_OK; i++)
+        if (items[i].status == SKY_E_DEADLINE)
+            status = SKY_E_DEADLINE;
+    free(items);
+    return status;
+}
+
+sky_status sky_sky_tier_chunks(sky_tier *tier, const sky_key *key, sky_time until,
+                               sky_chunk_copy *places, size_t count_max, sky_chunk_report *out) {
+    sky *s = sky__tier_of(tier);
+    if (!s)
+        return SKY_E_PARAM;
+    sky_chunk_report found = {0};
+    sky_status status = find_value(tier, key, until);
+    if (status == SKY_OK)
+        status = expect_chunks(s, key, places, count_max, &found);
+    size_t there = (size_t)found.chunks * found.copies, count = there;
+    count = count < count_max ? count : count_max;
+    count = count < SKY_BATCH_ITEMS_MAX ? count : SKY_BATCH_ITEMS_MAX;
+    if (status == SKY_OK && count > 0)
+        status = ask_chunks(s, key, until, places, count);
+    for (size_t i = 0; status == SKY_OK && i < count; i += found.copies) {
+        bool live = false, silent = false;
+        for (size_t copy = i; copy < i + found.copies && copy < count; copy++) {
+            live |= places[copy].live;
+            silent |= places[copy].silent;
+        }
+        found.live += live;
+        found.silent += !live && silent;
+    }
+    if (status == SKY_OK)
+        *out = found;
+    return status;
+}

@@ -23,6 +23,7 @@ typedef struct {
     sky_coding coding;
     int64_t at_ms;
     sky_satellite_stat *asked; /* [item_count]: satellites, how they are; NULL: `op` */
+    sky_chunk_copy *probed;    /* [item_count]: chunks of the items' key, where they are; or NULL */
     sky_time submitted;        /* virtual */
 } sky__tier_job;
 
@@ -41,6 +42,7 @@ typedef struct {
     uint32_t span; /* the one the last chunk ended in, and the offset of its start */
     uint64_t span_at;
     sky_satellite_stat *asked; /* the caller's, guarded as the item is */
+    sky_chunk_copy *probed;    /* the same */
     uint32_t next_free;
 } sky__tier_pending;
 
