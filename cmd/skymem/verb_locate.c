@@ -1,5 +1,5 @@
 /* skymem locate: which satellite holds which server, and what migrates at a rotation. */
-#include "cli.h"
+#include "locate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -202,7 +202,11 @@ static void locate_people(const locate *l) {
 
 static int locate_run(cli *c) {
     locate l = {0};
-    int code = read_flags(c, &l);
+    if (c->argument_count > 0)
+        return cli_locate_key(c);
+    int code = cli_given(c, "store") && cli_find(c, "store")->origin == CLI_FROM_FLAG
+                   ? cli_usage(c, "--store is for a KEY that is looked for")
+                   : read_flags(c, &l);
     if (code == CLI_OK)
         code = compute(c, &l);
     if (code == CLI_OK && c->json)
@@ -217,15 +221,21 @@ static int locate_run(cli *c) {
 const cli_verb cli_verb_locate = {
     .name = "locate",
     .summary = "Show where the sky keeps the chunks of a block",
-    .synopsis = "",
-    .about = "Planes and slots count from 1 and wrap. North is the plane before, south the plane "
-             "after, east the slot after, west the slot before; after one rotation the slot to the "
-             "west stands overhead. Chunk c is on server ((c-1) mod n)+1.\n"
-             "rotation fills a window row by row from its north-west corner; hop goes outward from "
-             "the centre, without a window, and never migrates; rotation-hop goes outward inside "
-             "the window.",
+    .synopsis = "[KEY]",
+    .about =
+        "With KEY: where the chunks of a value are now, as its satellites say. Without: where a "
+        "placement puts chunks, computed and nobody asked.\n"
+        "Planes and slots count from 1 and wrap. North is the plane before, south the plane "
+        "after, east the slot after, west the slot before; after one rotation the slot to the "
+        "west stands overhead. Chunk c is on server ((c-1) mod n)+1.\n"
+        "rotation fills a window row by row from its north-west corner; hop goes outward from "
+        "the centre, without a window, and never migrates; rotation-hop goes outward inside "
+        "the window.",
+    .settings = CLI_SET_STORE,
+    .arguments_max = 1,
     .options =
         (const cli_option[]){
+            CLI_OPTION_AS,
             {.name = "planes",
              .kind = CLI_COUNT,
              .value = "N",
@@ -286,6 +296,8 @@ const cli_verb cli_verb_locate = {
              "the paper's figure 6: three servers move"},
             {"skymem locate --scenario scenarios/demo-hop.yaml --chunks 20 --json",
              "a scenario's sky"},
+            {"skymem locate greeting --store sky+udp:scenarios/constellation.yaml",
+             "which running satellites hold a value, and how many of its chunks live"},
             {NULL, NULL},
         },
     .fields =
@@ -295,7 +307,13 @@ const cli_verb cli_verb_locate = {
             {"servers", "{server, plane, slot} after K rotations"},
             {"moves", "{server, from, to} of rotation K; empty for K = 0"},
             {"chunks", "with --chunks: {chunk, server, plane, slot}"},
+            {"key",
+             "with KEY: this and tier, bytes, chunks (how many), live and silent (how many of "
+             "them), "
+             "rotations since it was put, overhead {plane, slot}, and places: {chunk, copy, plane, "
+             "slot, live, silent}"},
             {NULL, NULL},
         },
+    .not_found = "no sky has the key",
     .run = locate_run,
 };

@@ -1,5 +1,6 @@
 /* skymem stat: the tiers and what they did, their satellites, one key, or a running skymemd. */
 #include "entries.h"
+#include "locate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -155,6 +156,38 @@ static int stat_satellites(const cli *c, const cli_store *store) {
 
 /* ---- a key, a daemon ---- */
 
+/* Of a copy in a sky: how many of its chunks live. */
+static void add_chunks(const cli_store *store, const cli_entry *entry, json_t *object) {
+    cli_chunks chunks = {0};
+    if (cli_is_sky(store, entry->tier) &&
+        cli_chunks_find(store, entry->tier, &entry->key, &chunks) == SKY_OK) {
+        const sky_chunk_report *r = &chunks.report;
+        json_object_set_new(object, "chunks", json_integer((json_int_t)r->chunks));
+        json_object_set_new(object, "live", json_integer((json_int_t)r->live));
+        json_object_set_new(object, "rotations", json_integer((json_int_t)r->rotations));
+    }
+    cli_chunks_free(&chunks);
+}
+
+static void print_copies(const cli_store *store, const cli_entries *e) {
+    cli_table table = {.columns = "lrlrrl"};
+    char says[160];
+    cli_entry_head(&table);
+    for (size_t i = 0; i < e->count; i++)
+        cli_entry_row(&table, store, &e->entries[i]);
+    cli_table_print(&table, stdout);
+    for (size_t i = 0; i < e->count; i++) {
+        cli_chunks chunks = {0};
+        const cli_entry *entry = &e->entries[i];
+        if (cli_is_sky(store, entry->tier) &&
+            cli_chunks_find(store, entry->tier, &entry->key, &chunks) == SKY_OK) {
+            cli_chunks_says(&chunks, says, sizeof says);
+            printf("%s: %s\n", store->names[entry->tier], says);
+        }
+        cli_chunks_free(&chunks);
+    }
+}
+
 static int stat_key(cli *c, const cli_store *store) {
     cli_key key;
     cli_entries entries = {0};
@@ -172,14 +205,12 @@ static int stat_key(cli *c, const cli_store *store) {
         if (code == CLI_OK && entries.count == 0) /* gone in between */
             code = cli_key_status(c, &key, SKY_MISS);
     }
-    if (code == CLI_OK && c->json)
-        code = cli_json_print(c, cli_entry_json(store, &entries.entries[0]));
-    if (code == CLI_OK && !c->json) {
-        cli_table table = {.columns = "lrlrrl"};
-        cli_entry_head(&table);
-        for (size_t i = 0; i < entries.count; i++)
-            cli_entry_row(&table, store, &entries.entries[i]);
-        cli_table_print(&table, stdout);
+    if (code == CLI_OK && c->json) {
+        json_t *object = cli_entry_json(store, &entries.entries[0]);
+        add_chunks(store, &entries.entries[0], object);
+        code = cli_json_print(c, object);
+    } else if (code == CLI_OK) {
+        print_copies(store, &entries);
     }
     cli_entries_free(&entries);
     cli_key_free(&key);
@@ -293,7 +324,8 @@ const cli_verb cli_verb_stat = {
              "misses, puts, evictions, corrupt, dropped, late, errors, moved_bytes, failing, "
              "note"},
             {"key",
-             "with KEY: this and bytes, tier, age_s, hits, pinned, as in ls; the nearest copy"},
+             "with KEY: this and bytes, tier, age_s, hits, pinned, as in ls; the nearest copy. Of "
+             "one in a sky also chunks, how many of them live, and the rotations since it was put"},
             {"satellites",
              "with --satellites: per satellite tier, plane, slot, answered, and of those "
              "that did ms, chunks, chunks_max, sets, gets, misses, evictions, "

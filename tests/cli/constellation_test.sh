@@ -45,7 +45,19 @@ cmp -s CMakeLists.txt "$work/one" || fail "another process read other bytes"
 small=sky+udp:$work/small.yaml
 expect 0 "$skymem" stat one --store "$small" --json
 holds "o['key'] == 'one' and o['tier'] == 'sky+udp' and o['bytes'] == $(stat -c %s CMakeLists.txt)"
+holds 'o["chunks"] == o["live"] >= 1 and o["rotations"] >= 0'
 expect 3 "$skymem" stat two --store "$small"
+says "two: not found in any tier"
+expect 0 "$skymem" stat one --store "$small"
+grep -Eq "^sky\+udp: ([0-9]+) of \1 chunks? live, [0-9]+ rotations? since" "$work/out" ||
+    fail "stat does not tell of chunks: $(cat "$work/out")"
+expect 0 "$skymem" locate one --store "$small" --json
+holds 'o["chunks"] == o["live"] == len(o["places"]) and o["silent"] == 0 and o["tier"] == "sky+udp"'
+holds 'all(p["live"] and 1 <= p["plane"] <= 2 and 1 <= p["slot"] <= 5 for p in o["places"])'
+holds "o['bytes'] == $(stat -c %s CMakeLists.txt) and o['chunks'] == -(-o['bytes'] // 6144)"
+expect 0 "$skymem" locate one --store "$small"
+grep -q "^PLANE  *SLOT" <(sed 's/^ *//' "$work/out") || fail "locate for people: $(cat "$work/out")"
+expect 3 "$skymem" locate two --store "$small"
 says "two: not found in any tier"
 expect 0 "$skymem" pin one --store "$small"
 expect 0 "$skymem" unpin one --store "$small"

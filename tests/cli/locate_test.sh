@@ -80,4 +80,11 @@ holds 'o["strategy"] == "rotation-hop" and len(o["servers"]) > 1'
 expect 0 "$skymem" locate --planes 5 --slots 19 --center 3,4 --servers 1 --strategy rotation
 grep -q "^rotation, 1 server in a window of 1 plane x 1 slot;" "$work/out" ||
     fail "one server: $(head -1 "$work/out")"
+# a KEY is looked for in a sky, and not computed
+expect 2 "$skymem" locate key --store mem:1MiB
+says "name one with --store sky+udp:FILE"
+expect 3 "$skymem" locate key --store sky:scenarios/seed.yaml
+says "key: not found in any tier"
+expect 2 "$skymem" locate key --planes 5 --store sky:scenarios/seed.yaml
+says "locate KEY has no use for --planes"
 finish
