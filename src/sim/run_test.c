@@ -285,6 +285,35 @@ static void prompts_are_found_by_few_questions(void **state) {
     assert_true(r[1].trace_hash != r[2].trace_hash);
 }
 
+/* Nine servers over one link of 10 Mb/s, or over one each: a block of 90 chunks comes in about a
+ * ninth of the time. Aboard, where hop has its model, there is one link. */
+static void each_satellite_may_have_a_ground_link(void **state) {
+    (void)state;
+    sky_sim_result r[4];
+    for (size_t i = 0; i < 4; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "constellation: {planes: 72, slots: 72}\n"
+                 "placement: {strategy: %s, servers: 9}\n"
+                 "chunk: 1KiB\n"
+                 "satellite: {processing_ms: 0}\n"
+                 "links: {isl_gbps: 0.01, ground_mbps: 10, ground_links: %s}\n"
+                 "time: {rotation_s: 600}\n"
+                 "workload: {keys: 3, gets: 40, value: 90KiB, every_ms: 1000}\n"
+                 "until: 60s\n",
+                 i < 2 ? "rotation-hop" : "hop", i % 2 ? "each" : "one");
+        const char *path = scenario_file(text);
+        sky_sim_options options = {.seed = 8};
+        r[i] = simulate(path, &options);
+        unlink(path);
+        expect_checks(&r[i]);
+        print_message("median %.1f ms\n", r[i].p50_ms);
+    }
+    assert_true(r[0].p50_ms > 74 && r[0].p50_ms < 110); /* 90 KiB and heads at 10 Mb/s, and light */
+    assert_true(r[1].p50_ms > 8 && r[1].p50_ms < 35);
+    assert_int_equal(r[2].trace_hash, r[3].trace_hash);
+}
+
 /* Blocks below one that lost a chunk go with it, and no check takes that for a loss. */
 static void prompts_survive_faults(void **state) {
     (void)state;
@@ -387,6 +416,7 @@ int main(void) {
         cmocka_unit_test(a_true_sky_answers_where_it_has_no_gaps),
         cmocka_unit_test(prompts_are_found_by_few_questions),
         cmocka_unit_test(prompts_survive_faults),
+        cmocka_unit_test(each_satellite_may_have_a_ground_link),
         cmocka_unit_test(as_fast_as_answers_come),
         cmocka_unit_test(the_trace_has_a_line_an_event),
         cmocka_unit_test(a_run_that_cannot_be_says_why),

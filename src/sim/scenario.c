@@ -35,7 +35,7 @@ typedef struct {
     int lines[96]; /* of fields seen, from 1 */
 } reader;
 
-typedef sky_status (*special_fn)(reader *r, const sky_yaml_entry *e);
+typedef sky_status special(reader *r, const sky_yaml_entry *e);
 
 typedef enum {
     KIND_U32,
@@ -55,25 +55,12 @@ typedef struct {
     size_t offset;
     double min, max; /* in the file's own unit */
     double factor;
-    special_fn special;
+    special *special;
 } field;
 
-static sky_status read_shell(reader *r, const sky_yaml_entry *e);
-static sky_status read_tle(reader *r, const sky_yaml_entry *e);
-static sky_status read_sky(reader *r, const sky_yaml_entry *e);
-static sky_status read_center(reader *r, const sky_yaml_entry *e);
-static sky_status read_strategy(reader *r, const sky_yaml_entry *e);
-static sky_status read_window(reader *r, const sky_yaml_entry *e);
-static sky_status read_weights(reader *r, const sky_yaml_entry *e);
-static sky_status read_start(reader *r, const sky_yaml_entry *e);
-static sky_status read_rotation(reader *r, const sky_yaml_entry *e);
-static sky_status read_lookup(reader *r, const sky_yaml_entry *e);
-static sky_status read_eviction(reader *r, const sky_yaml_entry *e);
-static sky_status read_liar(reader *r, const sky_yaml_entry *e);
-static sky_status read_until(reader *r, const sky_yaml_entry *e);
-static sky_status read_base(reader *r, const sky_yaml_entry *e);
-static sky_status read_key_file(reader *r, const sky_yaml_entry *e);
-static sky_status read_cipher(reader *r, const sky_yaml_entry *e);
+static special read_shell, read_tle, read_sky, read_center, read_strategy, read_window,
+    read_weights, read_ground_links, read_start, read_rotation, read_lookup, read_eviction,
+    read_liar, read_until, read_base, read_key_file, read_cipher;
 
 #define AT(member) offsetof(sky_scenario, member)
 #define TIB        1099511627776.0
@@ -117,6 +104,7 @@ static const field fields[] = {
     {"links", "jitter_ms", KIND_SCALED, AT(links.jitter_ns), 0, 1e5, 1e6, NULL},
     {"links", "datagrams", KIND_BOOL, AT(links.datagrams), 0, 1, 0, NULL},
     {"links", "queue", KIND_SIZE64, AT(links.queue_bytes), 1024, TIB, 0, NULL},
+    SPECIAL("links", "ground_links", read_ground_links),
     SPECIAL("time", "start", read_start),
     {"time", "scale", KIND_REAL, AT(time.scale), 1e-3, 1e6, 0, NULL},
     SPECIAL("time", "rotation_s", read_rotation),
@@ -359,11 +347,30 @@ static sky_status read_tle(reader *r, const sky_yaml_entry *e) {
     return SKY_OK;
 }
 
+/* The place of a value among `names`, which end with NULL; -1: none of them. */
+static int name_index(const sky_yaml_entry *e, const char *const *names) {
+    for (int i = 0; !e->list && names[i]; i++) {
+        if (strcmp(e->values[0], names[i]) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static sky_status read_either(reader *r, const sky_yaml_entry *e, const char *first,
+                              const char *second, bool *is_second) {
+    const char *const names[] = {first, second, NULL};
+    char allowed[32];
+    snprintf(allowed, sizeof allowed, "%s or %s", first, second);
+    *is_second = name_index(e, names) == 1;
+    return name_index(e, names) < 0 ? refuse_value(r, e, allowed) : SKY_OK;
+}
+
 static sky_status read_sky(reader *r, const sky_yaml_entry *e) {
-    r->out.physical = !e->list && strcmp(e->values[0], "physical") == 0;
-    if (r->out.physical || (!e->list && strcmp(e->values[0], "ideal") == 0))
-        return SKY_OK;
-    return refuse_value(r, e, "ideal or physical");
+    return read_either(r, e, "ideal", "physical", &r->out.physical);
+}
+
+static sky_status read_ground_links(reader *r, const sky_yaml_entry *e) {
+    return read_either(r, e, "one", "each", &r->out.links.ground_each);
 }
 
 static sky_status read_center(reader *r, const sky_yaml_entry *e) {
@@ -412,15 +419,6 @@ static sky_status read_rotation(reader *r, const sky_yaml_entry *e) {
         return refuse_value(r, e, "seconds from 0.01 to 1000000, or auto");
     r->out.time.rotation_ns = (sky_time)(seconds * 1e9 + 0.5);
     return SKY_OK;
-}
-
-/* The place of a value among `names`, which end with NULL; -1: none of them. */
-static int name_index(const sky_yaml_entry *e, const char *const *names) {
-    for (int i = 0; !e->list && names[i]; i++) {
-        if (strcmp(e->values[0], names[i]) == 0)
-            return i;
-    }
-    return -1;
 }
 
 static sky_status read_lookup(reader *r, const sky_yaml_entry *e) {
@@ -713,6 +711,10 @@ static sky_status check_rest(reader *r) {
             r, SKY_E_PARAM, line_of(r, "time", "scale"),
             "time.scale is %g: a rotation must last 0.01 s or more, this one would last %g",
             s->time.scale, (double)s->time.rotation_ns / s->time.scale / 1e9);
+    if (s->links.ground_each && s->links.datagrams)
+        return refuse(r, SKY_E_PARAM, line_of(r, "links", "ground_links"),
+                      "links.ground_links is each: with links.datagrams all goes by the satellite "
+                      "overhead: give one, or datagrams: false");
     if (s->workload.keys % s->workload.chain > 0)
         return refuse(
             r, SKY_E_PARAM, line_of(r, "workload", "chain"),

@@ -49,6 +49,7 @@ typedef struct {
     struct {
         uint64_t isl_bits_s;
         uint64_t ground_bits_s;
+        bool ground_each; /* each satellite has a ground link of its own; false: all share one */
         double loss; /* probability that a datagram is lost, per link; a message needs all of its */
         sky_time jitter_ns; /* uniform in [0, jitter_ns), per link */
         uint64_t queue_bytes;

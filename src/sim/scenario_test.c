@@ -20,32 +20,34 @@ static sky_status parse(const char *text, sky_scenario *out, sky_error *error) {
     return sky_scenario_parse(text, strlen(text), "sky.yaml", out, error);
 }
 
+static const char every_key[] =
+    "constellation: {planes: 5, slots: 19, altitude_km: 1200, inclination_deg: 81.5, phasing: "
+    "3,\n"
+    "  earth_radius_km: 6371, light_km_s: 299800}\n"
+    "sky: ideal\n"
+    "center: [3, 4]\n"
+    "observer: {lat_deg: 47.6, lon_deg: -122.3, alt_m: 12, min_elevation_deg: 40}\n"
+    "placement: {strategy: hop, servers: 10, window: [3, 5], weights: [1, 2.5], replicas: 2, "
+    "parity: 3}\n"
+    "chunk: 8KiB\n"
+    "satellite: {memory: 1.5MiB, processing_ms: 0.02}\n"
+    "links: {isl_gbps: 100, ground_mbps: 200.5, ground_links: each, loss: 0.01, jitter_ms: 1, "
+    "queue: 2MiB}\n"
+    "time: {start: 2028-02-29T23:59:58Z, scale: 30, rotation_s: 2.5}\n"
+    "lookup: binary\n"
+    "eviction: [gossip, lazy, sweep, broadcast]\n"
+    "workload: {keys: 28, chain: 7, gets: 20, value: 2.9MiB, zipf: 1.1, every_ms: 0.5,\n"
+    "  removes: 0.1, pins: 0.2, prefetches: 0.3}\n"
+    "faults: {crash_per_h: 2, partition_per_h: 1, corrupt: 1e-6, duplicate: 0.001, reorder: "
+    "0.01,\n"
+    "  skew_ms: 5, liar_satellites: 3}\n"
+    "until: 90m\n";
+
 static void every_key_arrives(void **state) {
     (void)state;
     sky_scenario s;
     sky_error error = {0};
-    const char *text =
-        "constellation: {planes: 5, slots: 19, altitude_km: 1200, inclination_deg: 81.5, phasing: "
-        "3,\n"
-        "  earth_radius_km: 6371, light_km_s: 299800}\n"
-        "sky: ideal\n"
-        "center: [3, 4]\n"
-        "observer: {lat_deg: 47.6, lon_deg: -122.3, alt_m: 12, min_elevation_deg: 40}\n"
-        "placement: {strategy: hop, servers: 10, window: [3, 5], weights: [1, 2.5], replicas: 2, "
-        "parity: 3}\n"
-        "chunk: 8KiB\n"
-        "satellite: {memory: 1.5MiB, processing_ms: 0.02}\n"
-        "links: {isl_gbps: 100, ground_mbps: 200.5, loss: 0.01, jitter_ms: 1, queue: 2MiB}\n"
-        "time: {start: 2028-02-29T23:59:58Z, scale: 30, rotation_s: 2.5}\n"
-        "lookup: binary\n"
-        "eviction: [gossip, lazy, sweep, broadcast]\n"
-        "workload: {keys: 28, chain: 7, gets: 20, value: 2.9MiB, zipf: 1.1, every_ms: 0.5,\n"
-        "  removes: 0.1, pins: 0.2, prefetches: 0.3}\n"
-        "faults: {crash_per_h: 2, partition_per_h: 1, corrupt: 1e-6, duplicate: 0.001, reorder: "
-        "0.01,\n"
-        "  skew_ms: 5, liar_satellites: 3}\n"
-        "until: 90m\n";
-    assert_int_equal(parse(text, &s, &error), SKY_OK);
+    assert_int_equal(parse(every_key, &s, &error), SKY_OK);
     assert_int_equal(s.constellation.planes, 5);
     assert_int_equal(s.constellation.slots, 19);
     assert_int_equal(s.constellation.phasing, 3);
@@ -75,6 +77,7 @@ static void every_key_arrives(void **state) {
                      SKY_EVICT_GOSSIP | SKY_EVICT_LAZY | SKY_EVICT_SWEEP | SKY_EVICT_BROADCAST);
     assert_int_equal(s.replicas, 2);
     assert_int_equal(s.parity, 3);
+    assert_true(s.links.ground_each);
     assert_int_equal(s.workload.keys, 28);
     assert_int_equal(s.workload.chain, 7);
     assert_int_equal(s.workload.gets, 20);

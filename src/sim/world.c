@@ -213,8 +213,9 @@ static void arrive(sky_world *w, uint32_t f) {
         arrive_at_satellite(w, x);
     } else if (!x->at_terminal) {
         x->at_terminal = true;
-        if (sky__pass_queue(w, &w->down_free, w->terminal_queue_ns, w->terminal_bits_s, x->bytes))
-            sky_schedule_set(&w->schedule, sky__flight_id(w, f), w->down_free);
+        sky_time *free_at = w->ground_each ? &sky__site_of(w, x->from)->down_free : &w->down_free;
+        if (sky__pass_queue(w, free_at, w->terminal_queue_ns, w->terminal_bits_s, x->bytes))
+            sky_schedule_set(&w->schedule, sky__flight_id(w, f), *free_at);
         else
             sky__drop(w, f, SKY_EVENT_OVERFLOW, &w->stat.overflowed);
         return;
@@ -297,11 +298,22 @@ static uint32_t clamp(uint64_t v, uint32_t low, uint32_t high) {
     return v > high ? high : (uint32_t)v;
 }
 
+/* How many ground links the session counts on: it asks the servers in turn. */
+static uint32_t ground_links(const sky_world *w) {
+    return w->ground_each ? w->frame.placement.servers : 1;
+}
+
+/* Servers that are asked in turn may get two chunks more than their share of a moment. */
+static sky_time late_ns(const sky_world *w) {
+    sky_time chunk_ns = sky_link_busy_ns(w->terminal_bits_s, w->scenario.chunk_bytes);
+    return sky__station_late_ns(w) + (w->ground_each ? 2 * chunk_ns : 0);
+}
+
 /* As many chunks as the terminal's link holds on the longest way, and a quarter more. */
 static uint32_t window_chunks(const sky_world *w) {
     const sky_scenario *c = &w->scenario;
     sky_time round_trip = 2 * sky_frame_ground_ns_max(&w->frame) + c->satellite.processing_ns;
-    sky_time chunk_ns = sky_link_busy_ns(w->terminal_bits_s, c->chunk_bytes);
+    sky_time chunk_ns = sky_link_busy_ns(w->terminal_bits_s * ground_links(w), c->chunk_bytes);
     if (chunk_ns == 0) /* no limit */
         return OPERATIONS_MAX;
     return clamp((uint64_t)(round_trip / chunk_ns * 5 / 4), OPERATIONS_MIN, OPERATIONS_MAX);
@@ -363,11 +375,11 @@ static sky_status open_session(sky_world *w, const sky_world_host *host, uint32_
     sky_session_config config = {.frame = &w->frame,
                                  .chunk_bytes = c->chunk_bytes,
                                  .satellite_slots = slots,
-                                 .link_bits_s = sky__station_payload_bits_s(w),
+                                 .link_bits_s = sky__station_payload_bits_s(w) * ground_links(w),
                                  .processing_ns = c->satellite.processing_ns,
                                  .jitter_ns = c->links.jitter_ns,
                                  .skew_ns = c->faults.skew_ns,
-                                 .late_ns = sky__station_late_ns(w),
+                                 .late_ns = late_ns(w),
                                  .blocks_max = clamp(chunks, 1, BLOCKS_MAX),
                                  .requests_max = REQUESTS_MAX,
                                  .operations_max = operations,
@@ -406,6 +418,7 @@ sky_status sky_world_create(const sky_scenario *scenario, uint64_t seed, const s
         goto cleanup;
     bool aboard = w->frame.placement.strategy == SKY_PLACE_HOP;
     w->terminal_bits_s = aboard ? scenario->links.isl_bits_s : scenario->links.ground_bits_s;
+    w->ground_each = scenario->links.ground_each && !aboard;
     w->terminal_queue_ns = sky_link_busy_ns(w->terminal_bits_s, scenario->links.queue_bytes);
     w->link_queue_ns = sky_link_busy_ns(scenario->links.isl_bits_s, scenario->links.queue_bytes);
     w->light_extra_ns = scenario->faults.reorder > 0 ? sky_frame_ground_ns_max(&w->frame) : 0;

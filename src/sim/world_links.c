@@ -192,6 +192,8 @@ static void duplicate(sky_world *w, const sky__flight *x, sky_time leaves) {
 /* Through the sender's queue: when the message leaves it; false when it is full. */
 static bool leave(sky_world *w, const sky__flight *x, sky_time *leaves) {
     sky_time *free_at = &w->up_free;
+    if (w->ground_each && sky__is_ground(x->from))
+        free_at = &sky__site_of(w, x->to)->up_free;
     sky_time queue_ns = w->terminal_queue_ns;
     uint64_t bits_s = w->terminal_bits_s;
     *leaves = w->now;

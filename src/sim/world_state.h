@@ -30,6 +30,7 @@ typedef struct {
     uint32_t alive_at;
     bool in_idle;
     sky_time link_free;
+    sky_time up_free, down_free; /* its ground link, with links.ground_each */
     sky_time cut_until;
     sky_time frozen_until;
     sky_time frozen_at; /* what its clock shows until then */
@@ -102,7 +103,8 @@ struct sky_world {
     sky__pool large, small;
     double loss[SKY__DATAGRAMS_MAX + 1]; /* of a message, by the datagrams it takes */
 
-    uint64_t terminal_bits_s;
+    uint64_t terminal_bits_s; /* of one ground link */
+    bool ground_each;
     sky_time up_free, down_free;
     sky_time terminal_queue_ns, link_queue_ns; /* what a full queue takes to send */
     sky_time light_extra_ns;                   /* most a reordered message is held back */
