@@ -134,27 +134,35 @@ static void receiving_free(sky_transport *t, uint32_t i) {
         at = &t->receiving[*at - 1].chain;
     *at = r->chain;
     r->state = RECEIVING_FREE;
+    t->shares[sky__share_of(r->from)]--;
     r->next = t->receiving_free;
     t->receiving_free = i;
 }
 
-/* Half a message that no piece came for longest goes, rather than a new one be refused. */
-static uint32_t receiving_oldest(const sky_transport *t) {
-    uint32_t oldest = SKY__T_NONE;
+/* Goes `a` before `b`? Of an origin that has more, or of one the half that no piece came for
+ * longest. */
+static bool goes_before(const sky_transport *t, const sky__receiving *a, const sky__receiving *b) {
+    uint32_t more = t->shares[sky__share_of(a->from)], less = t->shares[sky__share_of(b->from)];
+    return more > less || (more == less && a->last < b->last);
+}
+
+/* Half a message goes, rather than a new one be refused. */
+static uint32_t receiving_spare(const sky_transport *t) {
+    uint32_t spare = SKY__T_NONE;
     for (uint32_t i = 0; i < t->receiving_fresh; i++)
         if (t->receiving[i].state == RECEIVING_PART &&
-            (oldest == SKY__T_NONE || t->receiving[i].last < t->receiving[oldest].last))
-            oldest = i;
-    return oldest;
+            (spare == SKY__T_NONE || goes_before(t, &t->receiving[i], &t->receiving[spare])))
+            spare = i;
+    return spare;
 }
 
 static uint32_t receiving_take(sky_transport *t, sky_satellite from, const sky_packet_frame *f) {
     if (t->receiving_free == SKY__T_NONE && t->receiving_fresh == t->config->receiving_max) {
-        uint32_t oldest = receiving_oldest(t);
-        if (oldest == SKY__T_NONE)
+        uint32_t spare = receiving_spare(t);
+        if (spare == SKY__T_NONE)
             return SKY__T_NONE;
         t->stat.crowded++;
-        receiving_free(t, oldest);
+        receiving_free(t, spare);
     }
     uint32_t i = t->receiving_free;
     if (i != SKY__T_NONE)
@@ -169,6 +177,7 @@ static uint32_t receiving_take(sky_transport *t, sky_satellite from, const sky_p
                                        .all = (uint32_t)((1ull << f->count) - 1),
                                        .chain = *bucket};
     *bucket = i + 1;
+    t->shares[sky__share_of(from)]++;
     return i;
 }
 
@@ -275,10 +284,15 @@ static sky__link link_of_relay(sky_transport *t, sky_time now, const sky_packet_
 static void relay(sky_transport *t, sky_time now, const sky_packet_head *h, const uint8_t *bytes,
                   size_t byte_count) {
     sky__outlet *o = &t->outlets[link_of_relay(t, now, h)];
-    if (sky__is_ground(t->config->self) || h->ttl == 0 || o->relay_count == t->config->relay_max) {
+    uint32_t *share = &o->shares[sky__share_of(h->origin)];
+    uint32_t room = t->config->relay_max - o->relay_count;
+    bool unfair = *share >= 2 * room;
+    if (sky__is_ground(t->config->self) || h->ttl == 0 || unfair) {
         t->stat.lost_way++;
+        t->stat.unfair += unfair;
         return;
     }
+    ++*share;
     uint32_t i = (o->relay_first + o->relay_count++) % t->config->relay_max;
     o->relayed[i].bytes = (uint32_t)byte_count;
     memcpy(o->relayed[i].data, bytes, byte_count);
@@ -308,23 +322,41 @@ static void look_after_pieces(sky_transport *t, sky_time now) {
 
 /* ---- the host's side ---- */
 
+bool sky_transport_believe(sky_transport *t, sky_time now, const sky_datagram *in) {
+    sky_packet_head h;
+    return sky__link_accept(t, now, in->data, in->bytes, &h);
+}
+
+static void take(sky_transport *t, sky_time now, const sky_datagram *in, const sky_packet_head *h,
+                 sky_satellite *neighbour) {
+    t->now = now;
+    t->token.type = SKY_FRAME_PADDING;
+    t->stat.datagrams_taken++;
+    t->stat.bytes_taken += in->bytes;
+    if (neighbour)
+        *neighbour = h->from;
+    if (sky__same(h->destination, t->config->self))
+        take_frames(t, now, h, in->data, in->bytes);
+    else
+        relay(t, now, h, in->data, in->bytes);
+}
+
+void sky_transport_take(sky_transport *t, sky_time now, const sky_datagram *in,
+                        sky_satellite *neighbour) {
+    sky_packet_head h;
+    sky_status status = sky_packet_head_decode(in->data, in->bytes, &h);
+    assert(status == SKY_OK); /* it was believed */
+    (void)status;
+    take(t, now, in, &h, neighbour);
+}
+
 bool sky_transport_input(sky_transport *t, sky_time now, const sky_datagram *in,
                          sky_satellite *neighbour) {
-    bool believed = false;
     sky_packet_head h;
     t->now = now;
-    if (in && sky__link_accept(t, now, in->data, in->bytes, &h)) {
-        believed = true;
-        t->token.type = SKY_FRAME_PADDING;
-        t->stat.datagrams_taken++;
-        t->stat.bytes_taken += in->bytes;
-        if (neighbour)
-            *neighbour = h.from;
-        if (sky__same(h.destination, t->config->self))
-            take_frames(t, now, &h, in->data, in->bytes);
-        else
-            relay(t, now, &h, in->data, in->bytes);
-    }
+    bool believed = in && sky__link_accept(t, now, in->data, in->bytes, &h);
+    if (believed)
+        take(t, now, in, &h, neighbour);
     if (t->earliest_in <= now)
         look_after_pieces(t, now);
     if (t->earliest_out <= now)

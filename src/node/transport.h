@@ -46,7 +46,11 @@
  * newest from that sender, and it was sent neither before this transport started nor further than
  * skew_ns_max ahead nor longer than age_ns_max ago. Everything else is counted and dropped: no
  * answer, no state. A sender not heard for long loses its place in the table; then what it sent
- * before that is too old. */
+ * before that is too old.
+ *
+ * Room is shared by origin. Where a new message needs the place of half of another, it takes the
+ * oldest of the origin that has most of them. Of the room for datagrams that wait to go on, an
+ * origin gets at most twice what is free: two thirds when it is alone, two fifths each of two. */
 #ifndef SKY_NODE_TRANSPORT_H
 #define SKY_NODE_TRANSPORT_H
 
@@ -83,7 +87,7 @@ typedef struct {
     uint32_t receiving_max;     /* messages coming in pieces, or whole and not yet received */
     uint32_t window_max;        /* datagrams sent and not yet acknowledged */
     uint32_t peers_max;         /* neighbours whose keys and counters are kept; at least 2 */
-    uint32_t relay_max;         /* datagrams waiting to go on; at least 1 */
+    uint32_t relay_max;         /* datagrams waiting to go on, for each kind of link; at least 1 */
 } sky_transport_config;
 
 typedef struct {
@@ -102,6 +106,7 @@ typedef struct {
     uint64_t stale;    /* … an older epoch, or sent too long ago */
     uint64_t malformed; /* … frames that do not parse, under a right tag */
     uint64_t lost_way;  /* … no hop left, or no room to relay */
+    uint64_t unfair;    /* … of these, from an origin that had its share of the room */
     uint64_t crowded;   /* half messages that made room for others, or went with age */
 } sky_transport_stat;
 
@@ -136,6 +141,11 @@ bool sky_transport_receive(sky_transport *t, sky_datagram *out);
  * *neighbour (NULL is fine) is who sent it over this hop, so that a host learns where to answer. */
 bool sky_transport_input(sky_transport *t, sky_time now, const sky_datagram *in,
                          sky_satellite *neighbour);
+/* The two halves of that, for a host that lets time pass between them: is it believed (it counts as
+ * come from here on, and is not believed again)? And take one that was. */
+bool sky_transport_believe(sky_transport *t, sky_time now, const sky_datagram *in);
+void sky_transport_take(sky_transport *t, sky_time now, const sky_datagram *in,
+                        sky_satellite *neighbour);
 /* The next datagram, into out->data (out->bytes_max at least SKY_PACKET_BYTES_MAX); false when
  * there is none at `now`. */
 bool sky_transport_output(sky_transport *t, sky_time now, sky_datagram *out);

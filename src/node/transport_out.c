@@ -427,6 +427,7 @@ static void send_on(sky_transport *t, sky_time now, sky__outlet *o, filling *f) 
     o->relay_first = (o->relay_first + 1) % t->config->relay_max;
     o->relay_count--;
     sky_packet_head_decode(r->data, r->bytes, &f->head);
+    o->shares[sky__share_of(f->head.origin)]--;
     f->head.ttl--;
     f->head.to = sky__next_hop(t, now, f->head.destination, f->head.way);
     f->bytes = r->bytes - SKY_TAG_BYTES;

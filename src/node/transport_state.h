@@ -12,6 +12,7 @@
 #define SKY__T_INDEX_BITS 12 /* of a message number: its place in `sending` */
 #define SKY__T_GAPS_ONE   65536u
 #define SKY__T_HABITS     64
+#define SKY__T_SHARES     256
 
 /* A station at the other end of a light path. */
 typedef struct {
@@ -128,6 +129,7 @@ typedef struct {
     uint32_t ack_count;
     sky__relayed *relayed; /* [relay_max], a ring */
     uint32_t relay_first, relay_count;
+    uint32_t shares[SKY__T_SHARES]; /* of them, by sky__share_of their origin */
 } sky__outlet;
 
 struct sky_transport {
@@ -160,6 +162,7 @@ struct sky_transport {
     sky__outlet outlets[SKY__LINKS];
 
     sky__receiving *receiving;
+    uint32_t shares[SKY__T_SHARES]; /* places in it that are taken, by sky__share_of the origin */
     uint8_t *receiving_bytes;
     uint32_t *buckets;
     uint32_t bucket_mask;
@@ -184,6 +187,10 @@ static inline bool sky__same(sky_satellite a, sky_satellite b) {
 }
 static inline bool sky__is_ground(sky_satellite s) {
     return s.plane == 0;
+}
+/* Where an origin's room is counted; few share a place. */
+static inline uint32_t sky__share_of(sky_satellite origin) {
+    return sky_packet_station(origin) * 0x9e3779b9u >> 24;
 }
 bool sky__is_station(const sky_transport *t, sky_satellite s);
 uint8_t sky__usual_way(const sky_transport *t, sky_time now, sky_satellite to);

@@ -585,7 +585,7 @@ static void set_defaults(sky_scenario *s) {
                      .every_ns = SKY_MS(100)},
         .faults = {.liar = SKY_LIAR_WRONG_BYTES},
         .until_ns = SKY_SECONDS(3600),
-        .udp = {.impose = true},
+        .udp = {.impose = false},
     };
 }
 

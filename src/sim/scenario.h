@@ -98,7 +98,7 @@ typedef struct {
         char key[256];    /* file of the constellation's key, from the scenario's folder */
         char tenant[256]; /* the same of the tenant's; satellites do not read it */
         sky_suite suite;  /* SKY_SUITE_PLAIN: the best this machine has */
-        bool impose;      /* light time and loss, by whoever receives */
+        bool impose;      /* light time and loss, by whoever receives; default: no */
     } udp;
 } sky_scenario;
 

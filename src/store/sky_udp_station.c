@@ -297,15 +297,13 @@ static void hear(sky_station *s, sky_time now, uint32_t slot, const sky_address 
 
 /* ---- distance ---- */
 
-static void take(sky_station *s, sky_time now, const uint8_t *data, size_t bytes,
-                 const sky_address *from) {
-    sky_datagram d = {.data = (uint8_t *)(uintptr_t)data, .bytes = bytes};
+/* A datagram that was believed. */
+static void take(sky_station *s, sky_time now, const sky_datagram *d, const sky_address *from) {
     sky_satellite neighbour;
     sky_packet_frame f;
-    if (!sky_transport_input(s->transport, now, &d, &neighbour))
-        return;
+    sky_transport_take(s->transport, now, d, &neighbour);
     if (neighbour.plane == 0) {
-        hear(s, now, neighbour.slot, from, bytes);
+        hear(s, now, neighbour.slot, from, d->bytes);
     } else if (s->self.plane == 0 && sky_transport_token(s->transport, &f) &&
                f.type == SKY_FRAME_ASK) {
         sky_address at = address_of(s, neighbour);
@@ -314,31 +312,23 @@ static void take(sky_station *s, sky_time now, const uint8_t *data, size_t bytes
     }
 }
 
-/* How long the hop takes that a datagram says it came by; -1: it is none of ours; SKY_TIME_NEVER:
- * nothing stands above the ground's horizon. */
-static sky_time distance_ns(const sky_station *s, sky_time now, const uint8_t *data, size_t bytes) {
+/* How long the hop takes that a believed datagram came by; SKY_TIME_NEVER: nothing stands above the
+ * ground's horizon. */
+static sky_time distance_ns(const sky_station *s, sky_time now, const sky_datagram *d) {
     sky_packet_head h;
-    const sky_constellation *c = &s->frame.constellation;
-    if (sky_packet_head_decode(data, bytes, &h) != SKY_OK || !sky_satellite_equal(h.to, s->self) ||
-        h.from.plane > c->planes || (h.from.plane && (h.from.slot < 1 || h.from.slot > c->slots)))
-        return -1;
+    if (sky_packet_head_decode(d->data, d->bytes, &h) != SKY_OK ||
+        (!h.from.plane && !s->self.plane))
+        return 0;
     uint64_t turns = sky_turns(&s->frame.turning, now);
     if (h.from.plane && s->self.plane)
         return sky_frame_link_ns(&s->frame, h.from, s->self);
-    if (!h.from.plane && !s->self.plane)
-        return -1;
     if (!sky_frame_in_sight(&s->frame, turns))
         return SKY_TIME_NEVER;
     return sky_frame_ground_ns(&s->frame, h.from.plane ? h.from : s->self, turns);
 }
 
-static void hold(sky_station *s, sky_time now, const uint8_t *data, size_t bytes,
-                 const sky_address *from) {
-    sky_time ns = distance_ns(s, now, data, bytes);
-    if (ns < 0 || bytes > SKY_PACKET_BYTES_MAX) { /* for the transport to count */
-        take(s, now, data, bytes, from);
-        return;
-    }
+static void hold(sky_station *s, sky_time now, const sky_datagram *d, const sky_address *from) {
+    sky_time ns = distance_ns(s, now, d);
     if (ns == SKY_TIME_NEVER || sky_prng_unit(&s->prng) < s->scenario.links.loss) {
         s->stat.lost++;
         return;
@@ -352,9 +342,9 @@ static void hold(sky_station *s, sky_time now, const uint8_t *data, size_t bytes
         s->stat.overflow++;
         return;
     }
-    s->held[i].bytes = (uint32_t)bytes;
+    s->held[i].bytes = (uint32_t)d->bytes;
     s->held[i].from = *from;
-    memcpy(s->held[i].data, data, bytes);
+    memcpy(s->held[i].data, d->data, d->bytes);
     ns += (sky_time)sky_prng_below(&s->prng, (uint64_t)s->scenario.links.jitter_ns + 1);
     sky_schedule_set(&s->schedule, i, now + ns);
 }
@@ -362,7 +352,8 @@ static void hold(sky_station *s, sky_time now, const uint8_t *data, size_t bytes
 static void let_arrive(sky_station *s, sky_time now) {
     while (sky_schedule_next(&s->schedule) <= now) {
         uint32_t i = sky_schedule_pop(&s->schedule).id;
-        take(s, now, s->held[i].data, s->held[i].bytes, &s->held[i].from);
+        const sky_datagram d = {.data = s->held[i].data, .bytes = s->held[i].bytes};
+        take(s, now, &d, &s->held[i].from);
         s->held[i].next = s->held_free;
         s->held_free = i;
     }
@@ -371,15 +362,16 @@ static void let_arrive(sky_station *s, sky_time now) {
 /* ---- in and out ---- */
 
 bool sky_station_take(sky_station *s, sky_time now) {
-    uint8_t *data;
-    size_t bytes;
+    sky_datagram d = {0};
     const sky_address *from;
     bool more = sky_udp_receive(s->udp);
-    while (sky_udp_next(s->udp, &data, &bytes, &from)) {
+    while (sky_udp_next(s->udp, &d.data, &d.bytes, &from)) {
+        if (!sky_transport_believe(s->transport, now, &d))
+            continue; /* counted there */
         if (s->held)
-            hold(s, now, data, bytes, from);
+            hold(s, now, &d, from);
         else
-            take(s, now, data, bytes, from);
+            take(s, now, &d, from);
     }
     if (s->held)
         let_arrive(s, now);

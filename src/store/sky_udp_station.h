@@ -1,7 +1,7 @@
 /* One station of a real sky, ground or satellite: a transport on a UDP socket, the clock all
  * stations share, and the distance between them.
  *
- *   socket ──► [ held for the light time of its hop, or lost ] ──► transport ──► messages
+ *   socket ──► believed? ──► [ with udp.impose: held for the light time, or lost ] ──► messages
  *   socket ◄───────────────────────────────────────────────────── transport ◄── messages
  *
  * Sky time is the wall clock minus the scenario's start, so that stations agree on it without
@@ -13,8 +13,8 @@
  * token. Until then it sends no more there than came from there, and goes on to serve the address
  * that was proven before.
  *
- * Caveat: what is held was not yet believed. Imposed distance is for trying things out on one
- * machine; between machines the scenario says impose: false. */
+ * Imposed distance (udp.impose) is for trying things out on one machine. What is held for it was
+ * believed before: a stranger's datagrams take no room. */
 #ifndef SKY_STORE_SKY_UDP_STATION_H
 #define SKY_STORE_SKY_UDP_STATION_H
 
