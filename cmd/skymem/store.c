@@ -292,6 +292,9 @@ static const char *fullness(const cli_store *store, size_t tier, const sky_tier_
     const char *name = store->names[tier];
     bool memory = strncmp(name, "mem", 3) == 0;
     pinned_sum pinned = {.tier = (uint8_t)tier};
+    if (strncmp(name, "sky+udp", 7) == 0)
+        return "no room: this tenant's share of the satellites is full of what it pinned; unpin "
+               "something, or give the satellites more memory";
     if (strncmp(name, "sky", 3) == 0)
         return "no room; give its satellites more memory";
     if (stat->bytes_max > 0 && store->put_bytes > stat->bytes_max)

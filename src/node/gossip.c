@@ -112,30 +112,16 @@ static void note(sky_node *n, const rumour *made, uint8_t ways) {
     tell(n, r, ways);
 }
 
-static uint32_t purge_one(sky_node *n, const sky_chunk_id *id) {
-    slot *s = sky__node_find(n, id);
-    if (!s || s->facts.pinned || s->facts.spare)
-        return 0;
-    sky__node_drop(n, s);
-    return 1;
-}
-
-/* What is held of a block goes: by number, or where a count claims more than fit here by looking
- * at everything. Returns how many. */
-static uint32_t purge_block(sky_node *n, const sky_chunk_id *block, uint32_t chunk_count) {
+/* What is held of a block goes. Returns how many. */
+static uint32_t purge_block(sky_node *n, const sky_chunk_id *block) {
+    const sky_chunk_id id = *block; /* it may lie in what goes */
     uint32_t purged = 0;
-    sky_chunk_id id = *block;
-    if (chunk_count <= n->slot_fresh) {
-        for (id.number = 0; id.number <= chunk_count; id.number++)
-            purged += purge_one(n, &id);
-        return purged;
-    }
-    for (uint32_t i = 0; i < n->slot_fresh; i++) {
-        const slot *s = &n->slots[i];
-        if (s->used && sky_chunk_same_block(&s->id, block)) {
-            id = s->id;
-            purged += purge_one(n, &id);
-        }
+    for (slot *next, *s = sky__node_block_first(n, &id); s; s = next) {
+        next = sky__node_block_next(n, s);
+        if (s->facts.pinned || s->facts.spare)
+            continue;
+        sky__node_drop(n, s);
+        purged++;
     }
     return purged;
 }
@@ -148,7 +134,7 @@ void sky__rumour_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_fact
     uint8_t ways = n->config->tell_ground ? WAY_GROUND : 0;
     bool lonely = facts->chunk_count == 1; /* no others to drop */
     if (r.hops > 0)
-        n->stat.purged += purge_block(n, id, facts->chunk_count);
+        n->stat.purged += purge_block(n, id);
     if (r.hops > 0 && !lonely)
         ways |= ways_from(n, n->self);
     if (ways && !known(n, id))
@@ -190,7 +176,7 @@ static void take_block(sky_node *n, sky_time now, sky_satellite from, const rumo
         tell(n, r, ways | (r->ways & WAY_GROUND));
         return;
     }
-    n->stat.purged += purge_block(n, &heard->id, heard->chunk_count);
+    n->stat.purged += purge_block(n, &heard->id);
     note(n, heard, ways);
 }
 
@@ -327,7 +313,7 @@ static void next_is(sky_node *n, slot *s, bool present) {
     }
     const sky_chunk_id id = s->id;
     const sky_chunk_facts facts = s->facts;
-    n->stat.swept += purge_block(n, &id, facts.chunk_count);
+    n->stat.swept += purge_block(n, &id);
     sky__rumour_begin(n, &id, &facts);
 }
 

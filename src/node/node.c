@@ -35,7 +35,7 @@ typedef struct sky_node_job job;
 
 /* ---- memory ---- */
 
-#define SLOT_BYTES_EXTRA (sizeof(slot) + 2 * sizeof(uint32_t)) /* and up to two buckets */
+#define SLOT_BYTES_EXTRA (sizeof(slot) + 4 * sizeof(uint32_t)) /* and up to two buckets twice */
 
 static uint32_t bucket_count(uint32_t slots) {
     uint32_t n = 16;
@@ -60,9 +60,9 @@ static size_t aligned(size_t bytes) {
 
 size_t sky_node_bytes(const sky_node_config *c) {
     uint32_t slots = sky_node_slots(c);
-    return 64 + aligned(bucket_count(slots) * sizeof(uint32_t)) + aligned(slots * sizeof(slot)) +
-           aligned(c->queue_max * sizeof(job)) + aligned(SKY_NODE_RUMOURS * sizeof(rumour)) +
-           slots * sky__data_stride(c);
+    return 64 + 2 * aligned(bucket_count(slots) * sizeof(uint32_t)) +
+           aligned(slots * sizeof(slot)) + aligned(c->queue_max * sizeof(job)) +
+           aligned(SKY_NODE_RUMOURS * sizeof(rumour)) + slots * sky__data_stride(c);
 }
 
 void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satellite self,
@@ -75,6 +75,8 @@ void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satelli
     uint32_t buckets = bucket_count(n->slot_count);
     uint8_t *at = (uint8_t *)aligned((uintptr_t)memory);
     n->buckets = (uint32_t *)(void *)at;
+    at += aligned(buckets * sizeof(uint32_t));
+    n->blocks = (uint32_t *)(void *)at;
     at += aligned(buckets * sizeof(uint32_t));
     n->slots = (slot *)(void *)at;
     at += aligned(n->slot_count * sizeof(slot));
@@ -96,127 +98,17 @@ void sky_node_init(sky_node *n, const sky_node_config *config, sky_satellite sel
                    void *memory, size_t bytes) {
     sky_node_init_again(n, config, self, now, memory, bytes);
     memset(n->buckets, 0, (n->bucket_mask + 1) * sizeof *n->buckets);
+    memset(n->blocks, 0, (n->bucket_mask + 1) * sizeof *n->blocks);
 }
 
-/* ---- lists and the table ---- */
+/* ---- chunks ---- */
 
 static slot *slot_at(const sky_node *n, uint32_t link) {
     return sky__slot_at(n, link);
 }
 
-static uint32_t link_of(const sky_node *n, const slot *s) {
-    return (uint32_t)(s - n->slots) + 1;
-}
-
-static void list_push(sky_node *n, sky_node_list *l, int which, uint32_t link) {
-    slot *s = slot_at(n, link);
-    s->links[which].before = NONE;
-    s->links[which].after = l->first;
-    if (l->first)
-        slot_at(n, l->first)->links[which].before = link;
-    else
-        l->last = link;
-    l->first = link;
-    l->count++;
-}
-
-static void list_append(sky_node *n, sky_node_list *l, int which, uint32_t link) {
-    slot *s = slot_at(n, link);
-    s->links[which].before = l->last;
-    s->links[which].after = NONE;
-    if (l->last)
-        slot_at(n, l->last)->links[which].after = link;
-    else
-        l->first = link;
-    l->last = link;
-    l->count++;
-}
-
-static void list_take(sky_node *n, sky_node_list *l, int which, uint32_t link) {
-    slot *s = slot_at(n, link);
-    uint32_t before = s->links[which].before;
-    uint32_t after = s->links[which].after;
-    if (before)
-        slot_at(n, before)->links[which].after = after;
-    else
-        l->first = after;
-    if (after)
-        slot_at(n, after)->links[which].before = before;
-    else
-        l->last = before;
-    l->count--;
-}
-
 static sky_satellite sent_to(const slot *s) {
     return (sky_satellite){s->sent_plane, s->sent_slot};
-}
-
-static sky_node_list *use_list(sky_node *n, const slot *s) {
-    return s->facts.pinned ? &n->pinned : &n->lru;
-}
-
-static void touch(sky_node *n, slot *s) {
-    uint32_t link = link_of(n, s);
-    list_take(n, use_list(n, s), USE, link);
-    list_push(n, use_list(n, s), USE, link);
-}
-
-static void move_to(sky_node *n, slot *s, move_state to) {
-    uint32_t link = link_of(n, s);
-    if (s->move != HELD)
-        list_take(n, s->move == WAITING ? &n->waiting : &n->sent, MOVE, link);
-    s->move = (uint8_t)to;
-    if (to != HELD)
-        list_append(n, to == WAITING ? &n->waiting : &n->sent, MOVE, link);
-}
-
-/* The heads of a key are all in one bucket, so that the newest is found without knowing its
- * version. */
-static uint32_t *bucket_of(const sky_node *n, const sky_chunk_id *id) {
-    uint8_t name[SKY_KEY_BYTES + 12];
-    memcpy(name, id->key.bytes, SKY_KEY_BYTES);
-    sky_store_u64(name + SKY_KEY_BYTES, id->number > 0 ? id->version : 0);
-    sky_store_u32(name + SKY_KEY_BYTES + 8, id->number);
-    return &n->buckets[sky_siphash(&n->config->hash_key, name, sizeof name) & n->bucket_mask];
-}
-
-/* The newest head of a key but for version `but`. */
-static slot *find_head(const sky_node *n, const sky_key *key, uint64_t but) {
-    const sky_chunk_id any = {.key = *key};
-    slot *newest = NULL;
-    for (uint32_t link = *bucket_of(n, &any); link; link = slot_at(n, link)->chain) {
-        slot *s = slot_at(n, link);
-        if (s->id.number == 0 && s->id.version != but &&
-            memcmp(s->id.key.bytes, key->bytes, SKY_KEY_BYTES) == 0 &&
-            (!newest || s->id.version > newest->id.version))
-            newest = s;
-    }
-    return newest;
-}
-
-static slot *find(const sky_node *n, const sky_chunk_id *id) {
-    for (uint32_t link = *bucket_of(n, id); link; link = slot_at(n, link)->chain) {
-        if (sky_chunk_id_equal(&slot_at(n, link)->id, id))
-            return slot_at(n, link);
-    }
-    return NULL;
-}
-
-struct sky_node_slot *sky__node_find(const sky_node *n, const sky_chunk_id *id) {
-    return find(n, id);
-}
-
-static void forget(sky_node *n, slot *s) {
-    uint32_t link = link_of(n, s);
-    uint32_t *at = bucket_of(n, &s->id);
-    while (*at != link)
-        at = &slot_at(n, *at)->chain;
-    *at = s->chain;
-    move_to(n, s, HELD);
-    list_take(n, use_list(n, s), USE, link);
-    s->used = false;
-    s->chain = n->slot_free;
-    n->slot_free = link;
 }
 
 /* A DROP or MOVE of one chunk for who was sent it last. With no room to say it, his LRU finds the
@@ -234,7 +126,7 @@ static void tell_taker(sky_node *n, const slot *s, sky_wire_type type) {
 /* The other has it, or nobody will ever know: tell him what we were told. */
 static void pass_drop_on(sky_node *n, slot *s) {
     tell_taker(n, s, SKY_WIRE_DROP);
-    forget(n, s);
+    sky__node_remove(n, s);
 }
 
 /* Forget it, also where it may have arrived by now: a chunk on its way out is kept until the other
@@ -244,10 +136,8 @@ void sky__node_drop(sky_node *n, slot *s) {
         pass_drop_on(n, s);
         return;
     }
-    s->doomed = true; /* and the first to make room */
-    list_take(n, use_list(n, s), USE, link_of(n, s));
-    s->facts.pinned = false;
-    list_append(n, &n->lru, USE, link_of(n, s));
+    s->doomed = true;
+    sky__node_first_to_go(n, s);
 }
 
 sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts) {
@@ -268,32 +158,40 @@ static void set_out(sky_node *n, slot *s) {
     if (s->redirected)
         tell_taker(n, s, SKY_WIRE_MOVE);
     s->redirected = false;
-    move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
+    sky__node_move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
 }
 
-static void evict(sky_node *n, slot *s, sky_outcome *outcome, sky_chunk_id *evicted) {
+/* For a chunk of `key`'s block. Another tenant's block is not named to who took its room. */
+static void evict(sky_node *n, slot *s, const sky_key *key, sky_outcome *outcome,
+                  sky_chunk_id *evicted) {
     if (s->doomed) {
         pass_drop_on(n, s);
         return;
     }
     const sky_chunk_facts facts = s->facts;
-    *outcome = SKY_STORED_EVICTED;
-    *evicted = s->id;
+    const sky_chunk_id id = s->id;
+    if (!n->config->sealed || sky__same_tenant(&id.key, key)) {
+        *outcome = SKY_STORED_EVICTED;
+        *evicted = id;
+    }
     n->stat.evictions++;
-    forget(n, s);
-    sky__rumour_begin(n, evicted, &facts);
+    sky__node_remove(n, s);
+    sky__rumour_begin(n, &id, &facts);
 }
 
-/* A free slot, if need be the least recently used one; NULL when all are pinned. */
-static slot *make_room(sky_node *n, sky_outcome *outcome, sky_chunk_id *evicted) {
+/* A free slot for a chunk of `key`'s block, if need be one that is taken; NULL when its tenant has
+ * its share, and all of it pinned. */
+static slot *make_room(sky_node *n, const sky_key *key, sky_outcome *outcome,
+                       sky_chunk_id *evicted) {
     *outcome = SKY_STORED;
     if (!n->slot_free && n->slot_fresh == n->slot_count) {
-        if (!n->lru.last) {
+        slot *spare = sky__node_spare(n, key);
+        if (!spare) {
             *outcome = SKY_NOT_STORED;
             n->stat.refused++;
             return NULL;
         }
-        evict(n, slot_at(n, n->lru.last), outcome, evicted);
+        evict(n, spare, key, outcome, evicted);
     }
     uint32_t link = n->slot_free;
     if (!link)
@@ -316,10 +214,10 @@ static void give_place(slot *s, const sky_chunk_facts *facts) {
 
 /* Of a key's heads only the newest is kept: there is one at most. False: it is another. */
 static bool is_newest_head(sky_node *n, const sky_message *m) {
-    slot *other = find_head(n, &m->id.key, m->id.version);
+    slot *other = sky__node_find_head(n, &m->id.key, m->id.version);
     if (!other || other->id.version > m->id.version)
         return !other;
-    forget(n, other);
+    sky__node_remove(n, other);
     return true;
 }
 
@@ -330,9 +228,15 @@ static bool to_move_on(const sky_node *n, const slot *s, sky_satellite giver) {
     return !sky_satellite_equal(place, n->self) && !sky_satellite_equal(place, giver);
 }
 
+/* Who may say from now on that it goes, or belongs elsewhere. */
+static void note_giver(slot *s, sky_satellite giver) {
+    s->giver_plane = (uint16_t)giver.plane;
+    s->giver_slot = (uint16_t)(giver.plane ? giver.slot : 0);
+}
+
 static sky_outcome store(sky_node *n, const sky_message *m, sky_satellite giver,
                          sky_chunk_id *evicted) {
-    slot *s = find(n, &m->id);
+    slot *s = sky__node_find(n, &m->id);
     sky_outcome outcome = SKY_STORED;
     if (m->id.number == 0 && !is_newest_head(n, m))
         return outcome;
@@ -340,7 +244,8 @@ static sky_outcome store(sky_node *n, const sky_message *m, sky_satellite giver,
         return outcome; /* it goes, wherever it comes from */
     if (s) {            /* said twice: the same name is the same bytes */
         s->doomed = false;
-        touch(n, s);
+        note_giver(s, giver);
+        sky__node_touch(n, s);
         s->facts.spare |= m->facts.spare;
         if (m->facts.set_ms > s->facts.set_ms) { /* it was moved, and ours did not hear of it */
             give_place(s, &m->facts);
@@ -352,17 +257,17 @@ static sky_outcome store(sky_node *n, const sky_message *m, sky_satellite giver,
             set_out(n, s);
         return outcome;
     }
-    s = make_room(n, &outcome, evicted);
+    s = make_room(n, &m->id.key, &outcome, evicted);
     if (!s)
         return outcome;
     *s = (slot){.id = m->id, .facts = m->facts, .data_bytes = m->data_bytes, .used = true};
     memcpy(sky__node_data(n, s), m->data, m->data_bytes);
-    uint32_t *bucket = bucket_of(n, &s->id);
-    s->chain = *bucket;
-    *bucket = link_of(n, s);
-    list_push(n, use_list(n, s), USE, link_of(n, s));
+    note_giver(s, giver);
+    sky__node_insert(n, s);
+    if (giver.plane == 0)
+        sky__node_touch(n, s);
     if (to_move_on(n, s, giver))
-        move_to(n, s, WAITING);
+        sky__node_move_to(n, s, WAITING);
     return outcome;
 }
 
@@ -374,22 +279,26 @@ static void collect_movers(sky_node *n, const sky_node_list *l) {
         slot *s = slot_at(n, link);
         s->tries = s->doubts = 0;
         if (s->move == HELD && !belongs_here(n, s))
-            move_to(n, s, WAITING);
+            sky__node_move_to(n, s, WAITING);
         else if (s->move == WAITING && belongs_here(n, s))
-            move_to(n, s, HELD);
+            sky__node_move_to(n, s, HELD);
         else if (s->move == SENT && !s->doomed && !sky_satellite_equal(sent_to(s), place_of(n, s)))
             set_out(n, s); /* who was to take it may be dead, and it is looked for ahead */
     }
 }
 
 static void advance(sky_node *n, sky_time now) {
+    n->now = now;
     if (now >= n->turn_ends) {
         n->turns = sky_turns(&n->config->turning, now);
         n->turn_began = sky_turn_begins(&n->config->turning, n->turns);
         n->turn_ends = sky_turn_begins(&n->config->turning, n->turns + 1);
-        collect_movers(n, &n->lru);
-        collect_movers(n, &n->pinned);
+        for (uint32_t i = 0; i < n->tenant_count; i++) {
+            collect_movers(n, &n->tenants[i].lru);
+            collect_movers(n, &n->tenants[i].pinned);
+        }
     }
+    sky__node_let_lapse(n);
     /* Nearly all wait equally long, so the first sent is the first to be late. */
     while (n->sent.first && slot_at(n, n->sent.first)->deadline <= now) {
         slot *s = slot_at(n, n->sent.first);
@@ -477,7 +386,7 @@ static void answer_at_once(sky_node *n, const sky_datagram *in, const sky_messag
 /* Its block is no more, or it is a head with a newer one here. */
 static bool of_no_use(const sky_node *n, const sky_message *m) {
     if (m->id.number == 0) {
-        const slot *newer = find_head(n, &m->id.key, m->id.version);
+        const slot *newer = sky__node_find_head(n, &m->id.key, m->id.version);
         return newer && newer->id.version > m->id.version;
     }
     return n->rumour_count > 0 && !m->facts.spare && !m->facts.pinned &&
@@ -499,13 +408,13 @@ static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message 
 
 /* A satellite that sweeps asks about one chunk. */
 static void take_sweep(sky_node *n, const sky_datagram *in, const sky_message *m) {
-    const slot *s = find(n, &m->id);
+    const slot *s = sky__node_find(n, &m->id);
     answer_at_once(n, in, m, SKY_WIRE_HAS_REPLY, s != NULL, s ? s->facts.chunk_count : 0);
 }
 
 /* The last copy may go for this message's sake, so it counts only from who was sent the chunk. */
 static void take_migrate_ack(sky_node *n, const sky_datagram *in, const sky_message *m) {
-    slot *s = find(n, &m->id);
+    slot *s = sky__node_find(n, &m->id);
     if (!s || s->move != SENT || s->request != m->request || m->outcome == SKY_NOT_STORED ||
         !sky_satellite_equal(in->from, sent_to(s)))
         return;
@@ -519,13 +428,7 @@ static void take_migrate_ack(sky_node *n, const sky_datagram *in, const sky_mess
     }
     n->stat.migrated++;
     n->stat.migrated_bytes += s->data_bytes;
-    forget(n, s);
-}
-
-static void pin(sky_node *n, slot *s, bool pinned) {
-    list_take(n, use_list(n, s), USE, link_of(n, s));
-    s->facts.pinned = pinned;
-    list_push(n, use_list(n, s), USE, link_of(n, s));
+    sky__node_remove(n, s);
 }
 
 static bool has_place(const slot *s, const sky_chunk_facts *facts) {
@@ -548,28 +451,41 @@ static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
         set_out(n, s);
 }
 
-/* DROP, PIN and MOVE name an arithmetic row of chunks: those of one server, so no more than fit
- * here. A satellite that passes a MOVE on counts on no answer. */
+/* A satellite may say of a chunk that it goes, or belongs elsewhere, when it gave it to us or got
+ * it from us: it passes on what it was told. A ground knows the block's name, which takes its
+ * tenant's key to make. */
+static bool concerns(const slot *s, sky_satellite teller) {
+    const sky_satellite giver = {s->giver_plane, s->giver_slot};
+    return teller.plane == 0 || sky_satellite_equal(teller, giver) ||
+           sky_satellite_equal(teller, sent_to(s));
+}
+
+/* DROP, PIN and MOVE name an arithmetic row of chunks, of which those that are here are looked at.
+ * A satellite that passes a MOVE on counts on no answer. */
 static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) {
-    sky_chunk_id id = m->id;
     bool moves = m->type == SKY_WIRE_MOVE;
-    if ((m->last - id.number) / m->stride >= n->slot_count || (moves && !facts_fit(n, &m->facts))) {
+    if ((m->last - m->id.number) / m->stride >= n->slot_count ||
+        (moves && !facts_fit(n, &m->facts))) {
         n->stat.malformed++;
         return;
     }
     uint32_t found = 0;
-    for (uint64_t number = id.number; number <= m->last; number += m->stride) {
-        id.number = (uint32_t)number;
-        slot *s = find(n, &id);
-        if (!s)
+    for (slot *next, *s = sky__node_block_first(n, &m->id); s; s = next) {
+        next = sky__node_block_next(n, s);
+        if (s->id.number < m->id.number || s->id.number > m->last ||
+            (s->id.number - m->id.number) % m->stride)
             continue;
+        if (!concerns(s, in->from)) {
+            n->stat.malformed++;
+            continue;
+        }
         found++;
         if (m->type == SKY_WIRE_DROP)
             sky__node_drop(n, s);
         else if (moves)
             move_chunk(n, s, &m->facts);
         else
-            pin(n, s, m->facts.pinned);
+            sky__node_pin(n, s, m->facts.pinned);
     }
     if (moves && in->from.plane == 0)
         answer_at_once(n, in, m, SKY_WIRE_MOVE_ACK, found, 0);
@@ -654,7 +570,7 @@ static bool send_ack(sky_node *n, sky_datagram *out) {
     if (m.type == SKY_WIRE_STAT_REPLY)
         sky__node_tell(n, m.stat);
     if (m.type == SKY_WIRE_MOVE) {
-        const slot *s = find(n, &m.id);
+        const slot *s = sky__node_find(n, &m.id);
         if (!s)
             return false;
         m.facts = s->facts;
@@ -670,7 +586,7 @@ static void answer_get(sky_node *n, slot *s, sky_message *m) {
         return;
     }
     n->stat.gets++;
-    touch(n, s);
+    sky__node_touch(n, s);
     m->type = SKY_WIRE_CHUNK;
     m->facts.checksum = s->facts.checksum;
     m->data = sky__node_data(n, s);
@@ -683,7 +599,7 @@ static void send_answer(sky_node *n, sky_time now, sky_datagram *out) {
     n->job_count--;
     sky_message m = {.request = j->request, .id = j->id, .spent_ns = now - j->arrived};
     bool any = j->id.number == 0 && j->id.version == SKY_VERSION_ANY;
-    slot *s = any ? find_head(n, &j->id.key, SKY_VERSION_ANY) : find(n, &j->id);
+    slot *s = any ? sky__node_find_head(n, &j->id.key, SKY_VERSION_ANY) : sky__node_find(n, &j->id);
     if (any && s)
         m.id.version = s->id.version;
     if (j->type == SKY_WIRE_SET) {
@@ -709,7 +625,7 @@ static void send_migrate(sky_node *n, sky_time now, sky_datagram *out) {
     s->deadline = now + (n->config->migrate_timeout_ns << s->tries); /* it may be far */
     if (s->tries < MIGRATE_DOUBLINGS)
         s->tries++;
-    move_to(n, s, SENT);
+    sky__node_move_to(n, s, SENT);
     n->migrate_next = now + n->config->migrate_gap_ns;
     sky_message m = {.type = SKY_WIRE_MIGRATE,
                      .request = s->request,
@@ -767,7 +683,7 @@ sky_time sky_node_wake(const sky_node *n) {
 /* ---- looking in ---- */
 
 uint32_t sky_node_chunks(const sky_node *n) {
-    return n->lru.count + n->pinned.count;
+    return n->chunk_count;
 }
 
 bool sky_node_idle(const sky_node *n) {

@@ -6,10 +6,10 @@
  *
  * The memory it is given, and all it will ever use:
  *
- *     | buckets | slots: id, facts, links | queue | rumours | bytes of slot 0 | bytes of slot 1 | …
+ *     | buckets, twice | slots: id, facts, links | queue | rumours | bytes of each slot …
  *
- * Each slot is on one of two use lists (lru: evictable; pinned), and on at most one of two move
- * lists:
+ * Each slot is on one of its tenant's two use lists (lru: evictable; pinned), and on at most one of
+ * two move lists:
  *
  *     held ──turn──► waiting ──MIGRATE out──► sent ──MIGRATE_ACK──► gone
  *                        ▲                     │
@@ -17,8 +17,8 @@
  *
  * Invariants: a chunk whose place is another satellite is on a move list; it leaves this memory
  * only when the other has said that it holds a copy, when DROP says so, or as the least recently
- * used of a full satellite. It is answered from here for as long as it is here: a chunk may be in
- * two places, never in none.
+ * used of a full satellite (node_table.c). It is answered from here for as long as it is here: a
+ * chunk may be in two places, never in none.
  *
  * What takes `processing_ns` is answering the ground: SET, GET and HAS wait for each other in
  * arrival order. Everything else does not: it is no chunk served.
@@ -73,7 +73,9 @@ typedef struct {
     uint64_t gets;
     uint64_t misses;
     uint64_t evictions;
-    uint64_t refused;  /* full of pinned chunks */
+    uint64_t refused;  /* a tenant's share was full of what it pinned */
+    uint64_t lapsed;   /* pins that nobody renewed */
+    uint64_t looked;   /* chunks looked at for what was said about whole blocks */
     uint64_t migrated; /* chunks sent away, acknowledged and dropped here */
     uint64_t migrated_bytes;
     uint64_t migrate_retries;
@@ -95,8 +97,17 @@ typedef struct {
     uint32_t count;
 } sky_node_list;
 
-#define SKY_NODE_ACKS_MAX 16
-#define SKY_NODE_RUMOURS  128
+#define SKY_NODE_ACKS_MAX    16
+#define SKY_NODE_RUMOURS     128
+#define SKY_NODE_TENANTS_MAX 64  /* told apart; more share a place */
+#define SKY_NODE_PIN_HOURS   168 /* a pin holds that nobody renews */
+
+/* What is held for one tenant. */
+typedef struct {
+    uint64_t name;     /* the first bytes of its blocks' names */
+    sky_node_list lru; /* first: used last */
+    sky_node_list pinned;
+} sky_node_tenant;
 
 /* Fields are the node's own; look through the functions. */
 typedef struct {
@@ -104,7 +115,8 @@ typedef struct {
     sky_satellite self;
     sky_satellite ground; /* the one heard last: who is told what happens here */
 
-    uint32_t *buckets; /* slot + 1, chained through the slots */
+    uint32_t *buckets; /* slot + 1, chained through the slots, by chunk */
+    uint32_t *blocks;  /* the same by block */
     struct sky_node_slot *slots;
     struct sky_node_job *jobs;
     struct sky_node_rumour *rumours;
@@ -114,8 +126,9 @@ typedef struct {
     uint32_t slot_fresh; /* slots from here on were never used */
     uint32_t slot_free;  /* slot + 1 of a chain */
 
-    sky_node_list lru; /* first: used last */
-    sky_node_list pinned;
+    sky_node_tenant tenants[SKY_NODE_TENANTS_MAX];
+    uint32_t tenant_count; /* those from here on were never used */
+    uint32_t chunk_count;
     sky_node_list waiting;
     sky_node_list sent;
 
@@ -140,6 +153,7 @@ typedef struct {
     uint32_t sweep_at, sweep_request;
     sky_time sweep_next;
 
+    sky_time now; /* of the last input */
     uint64_t turns;
     sky_time turn_began, turn_ends;
     sky_time migrate_next;

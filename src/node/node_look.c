@@ -36,12 +36,9 @@ bool sky_node_find(const sky_node *n, const sky_chunk_id *id, sky_node_chunk *ou
 }
 
 void sky_node_each(const sky_node *n, void (*each)(void *, const sky_node_chunk *), void *context) {
-    const sky_node_list *lists[] = {&n->lru, &n->pinned};
-    for (size_t i = 0; i < 2; i++) {
-        for (uint32_t link = lists[i]->first; link;
-             link = sky__slot_at(n, link)->links[SKY__USE].after) {
-            sky_node_chunk chunk = look(n, sky__slot_at(n, link));
+    for (uint32_t i = 0; i < n->slot_fresh; i++) {
+        sky_node_chunk chunk = look(n, &n->slots[i]);
+        if (n->slots[i].used)
             each(context, &chunk);
-        }
     }
 }

@@ -1,7 +1,9 @@
-/* The satellite's insides, shared by node.c (store, queue, migration), node_look.c (looking in) and
- * gossip.c (blocks that lost a chunk: rumours and sweeps). */
+/* The satellite's insides, shared by node.c (queue, migration), node_table.c (what is held, and who
+ * makes room), node_look.c (looking in) and gossip.c (blocks that lost a chunk). */
 #ifndef SKY_NODE_NODE_STATE_H
 #define SKY_NODE_NODE_STATE_H
+
+#include <string.h>
 
 #include "node/node.h"
 
@@ -19,11 +21,14 @@ struct sky_node_slot {
     uint32_t chain; /* next in the bucket, or in the free list */
     struct {
         uint32_t before, after;
-    } links[SKY__LINKS];
-    uint16_t sent_plane; /* who was sent it last and may hold it by now; plane 0: nobody */
+    } links[SKY__LINKS], block; /* block: the others here whose block has the same hash */
+    uint16_t sent_plane;        /* who was sent it last and may hold it by now; plane 0: nobody */
     uint16_t sent_slot;
-    uint8_t move;  /* sky__move_state */
-    uint8_t tries; /* MIGRATEs sent to its place and not answered in time */
+    uint16_t giver_plane; /* who sent it last; plane 0: the ground */
+    uint16_t giver_slot;
+    uint8_t tenant; /* in the node's table */
+    uint8_t move;   /* sky__move_state */
+    uint8_t tries;  /* MIGRATEs sent to its place and not answered in time */
     bool used : 1;
     bool doomed : 1; /* dropped while it was on its way: whoever takes it is told when he says so */
     bool redirected : 1; /* moved while it was on its way: he is told that then */
@@ -53,8 +58,29 @@ static inline uint8_t *sky__node_data(const sky_node *n, const struct sky_node_s
 /* node_look.c */
 void sky__node_tell(const sky_node *n, uint64_t out[SKY_STAT_COUNT]);
 
-/* node.c */
+/* node_table.c */
 struct sky_node_slot *sky__node_find(const sky_node *n, const sky_chunk_id *id);
+/* The newest head of a key but for version `but`. */
+struct sky_node_slot *sky__node_find_head(const sky_node *n, const sky_key *key, uint64_t but);
+/* The chunks here of a block, in no particular order; the one before may be gone by the next. */
+struct sky_node_slot *sky__node_block_first(sky_node *n, const sky_chunk_id *block);
+struct sky_node_slot *sky__node_block_next(sky_node *n, const struct sky_node_slot *s);
+/* A slot filled with id and facts, into the tables; and out again, to the free ones. */
+void sky__node_insert(sky_node *n, struct sky_node_slot *s);
+void sky__node_remove(sky_node *n, struct sky_node_slot *s);
+/* Which goes when a chunk of this key's block needs its room; NULL: none may. */
+struct sky_node_slot *sky__node_spare(sky_node *n, const sky_key *key);
+static inline bool sky__same_tenant(const sky_key *a, const sky_key *b) {
+    return memcmp(a->bytes, b->bytes, SKY_TENANT_BYTES) == 0;
+}
+/* It was used; it is pinned or not; it makes room before all others. */
+void sky__node_touch(sky_node *n, struct sky_node_slot *s);
+void sky__node_pin(sky_node *n, struct sky_node_slot *s, bool pinned);
+void sky__node_first_to_go(sky_node *n, struct sky_node_slot *s);
+void sky__node_let_lapse(sky_node *n);
+void sky__node_move_to(sky_node *n, struct sky_node_slot *s, sky__move_state to);
+
+/* node.c */
 void sky__node_drop(sky_node *n, struct sky_node_slot *s);
 sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts);
 void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out);

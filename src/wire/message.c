@@ -20,6 +20,7 @@
 #define NUMBER_OFFSET     72
 #define FLAG_PINNED       1u
 #define FLAG_SPARE        2u
+#define FLAGS_HOUR        0xff00u
 
 static_assert(SKY_WIRE_BYTES_MAX ==
                   SKY_WIRE_HEAD_BYTES + SKY_WIRE_BODY_BYTES_MAX + SKY_WIRE_DATA_BYTES_MAX,
@@ -42,7 +43,7 @@ static const type_facts types[SKY_WIRE_TYPE_END] = {
     [SKY_WIRE_HAS_REPLY] = {16, false, 0},
     [SKY_WIRE_DROP] = {8, false, 0},
     [SKY_WIRE_PIN] = {8, false, FLAG_PINNED},
-    [SKY_WIRE_MIGRATE] = {48, true, FLAG_PINNED | FLAG_SPARE},
+    [SKY_WIRE_MIGRATE] = {48, true, FLAG_PINNED | FLAG_SPARE | FLAGS_HOUR},
     [SKY_WIRE_MIGRATE_ACK] = {56, false, 0},
     [SKY_WIRE_PURGE] = {8, true, 0},
     [SKY_WIRE_GONE] = {0, false, 0},
@@ -186,7 +187,8 @@ size_t sky_message_encode(const sky_message *m, uint8_t *dst, size_t dst_bytes_m
     size_t head_bytes = sky_message_data_offset(m->type);
     uint32_t data_bytes = (uint32_t)(bytes - head_bytes);
     uint16_t flags = (uint16_t)((m->facts.pinned ? FLAG_PINNED : 0) |
-                                (m->facts.spare ? FLAG_SPARE : 0));
+                                (m->facts.spare ? FLAG_SPARE : 0) |
+                                (m->facts.pinned ? m->facts.pin_hour << 8 : 0));
     flags &= types[m->type].flags;
 
     sky_store_u32(dst, MAGIC);
@@ -409,6 +411,9 @@ static bool take_head(sky_reader *r, size_t byte_count, sky_message *m) {
     m->type = (sky_wire_type)type;
     m->facts.pinned = flags & FLAG_PINNED;
     m->facts.spare = flags & FLAG_SPARE;
+    m->facts.pin_hour = (uint8_t)(flags >> 8);
+    if (m->facts.pin_hour && !m->facts.pinned)
+        return false;
     m->request = sky_read_u64(r);
     sky_read_u64(r); /* the check, verified by the caller */
     return sky_message_bytes(m) == byte_count;

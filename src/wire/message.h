@@ -58,6 +58,8 @@ typedef enum {
     SKY_OUTCOME_END
 } sky_outcome;
 
+#define SKY_TENANT_BYTES 8 /* of a block's name on real links say whose it is: seal.h */
+
 /* What names a chunk. */
 typedef struct {
     sky_key key;
@@ -79,7 +81,8 @@ typedef struct {
     uint16_t window_slots;
     sky_strategy strategy;
     bool pinned;
-    bool spare; /* the block outlives the loss of this chunk: no reason to purge it */
+    uint8_t pin_hour; /* MIGRATE of what is pinned: wall hour it was last used in, modulo 256 */
+    bool spare;       /* the block outlives the loss of this chunk: no reason to purge it */
 } sky_chunk_facts;
 
 /* What chunk 0 holds, so that a ground whose index is empty can read the block. A head has a

@@ -404,6 +404,21 @@ static int print_samples(void) {
     return 0;
 }
 
+/* Only a chunk that is handed on has a pin with an age. */
+static void the_age_of_a_pin_goes_along(void **state) {
+    (void)state;
+    static const sky_wire_type types[] = {SKY_WIRE_MIGRATE, SKY_WIRE_SET};
+    for (size_t i = 0; i < 4; i++) {
+        sky_message m = sample(types[i % 2]), out;
+        m.facts.pinned = i < 2;
+        m.facts.pin_hour = 0xa5;
+        size_t bytes = encode(&m);
+        assert_int_equal(sky_message_decode(buffer, bytes, &out), SKY_OK);
+        assert_int_equal(out.facts.pin_hour, i == 0 ? 0xa5 : 0);
+        assert_int_equal(out.facts.pinned, i < 2);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_come_back),
@@ -415,6 +430,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(noise_is_refused),
         cmocka_unit_test(checksums_name_their_chunk),
         cmocka_unit_test(heads_come_back),
+        cmocka_unit_test(the_age_of_a_pin_goes_along),
     };
     if (argc == 2 && strcmp(argv[1], "print") == 0)
         return print_samples();

@@ -10,6 +10,7 @@
 
 #define NONCE_BYTES    12
 #define NAMES_LABEL    "names: " /* no session's label is as short */
+#define TENANT_LABEL   "tenant: "
 #define NAME_BYTES_MAX 64
 #define SEAL_VERSION   2                         /* 1 had its nonce from the chunk's name */
 #define SESSION_BYTES  (1 + SKY_SEAL_SALT_BYTES) /* kind and salt */
@@ -185,16 +186,21 @@ void sky_seal_init(sky_seal *s, sky_suite suite, const uint8_t secret[SKY_SECRET
                    const uint8_t salt[SKY_SEAL_SALT_BYTES]) {
     memset(s, 0, sizeof *s);
     memcpy(s->secret, secret, SKY_SECRET_BYTES);
+    uint8_t tenant[SKY_SECRET_BYTES];
     keyed_hash(secret, NAMES_LABEL, sizeof NAMES_LABEL - 1, s->names);
+    keyed_hash(secret, TENANT_LABEL, sizeof TENANT_LABEL - 1, tenant);
+    memcpy(s->tenant, tenant, SKY_TENANT_BYTES);
     session_init(&s->own, suite, secret, salt);
 }
 
 void sky_seal_name(const sky_seal *s, const sky_key *key, sky_key *name) {
     static const sky_key nobody;
-    if (memcmp(key->bytes, nobody.bytes, SKY_KEY_BYTES) == 0)
+    if (memcmp(key->bytes, nobody.bytes, SKY_KEY_BYTES) == 0) {
         *name = nobody;
-    else
-        keyed_hash(s->names, key->bytes, SKY_KEY_BYTES, name->bytes);
+        return;
+    }
+    keyed_hash(s->names, key->bytes, SKY_KEY_BYTES, name->bytes);
+    memcpy(name->bytes, s->tenant, SKY_TENANT_BYTES);
 }
 
 void sky_seal_deinit(sky_seal *s) {

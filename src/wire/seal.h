@@ -81,6 +81,7 @@ typedef struct {
 typedef struct {
     uint8_t secret[SKY_SECRET_BYTES];
     uint8_t names[SKY_SECRET_BYTES]; /* the key of names */
+    uint8_t tenant[SKY_TENANT_BYTES];
     sky_seal_session own;
     uint64_t counter; /* of what `own` sealed */
     sky_seal_session others[SKY_SEAL_OPENERS_MAX];
@@ -93,9 +94,10 @@ void sky_seal_init(sky_seal *s, sky_suite suite, const uint8_t secret[SKY_SECRET
                    const uint8_t salt[SKY_SEAL_SALT_BYTES]);
 void sky_seal_deinit(sky_seal *s);
 
-/* The name of a block in the sky: a hash of its key under the tenant's key. Two tenants never
- * share a name, and who has not the tenant's key cannot tell which key a name belongs to. Sessions
- * of one tenant agree on it. The key of 32 zero bytes stays as it is. */
+/* The name of a block in the sky: SKY_TENANT_BYTES that are the tenant's in all its names, then a
+ * hash of its key under the tenant's key. Two tenants never share a name, and who has not the
+ * tenant's key cannot tell which key a name belongs to. Sessions of one tenant agree on it. The key
+ * of 32 zero bytes stays as it is. */
 void sky_seal_name(const sky_seal *s, const sky_key *key, sky_key *name);
 
 /* Seal the chunk in a message this side encoded, in place; one without stays as it is. The chunk's
