@@ -14,6 +14,6 @@ void daemon_notify(const char *state);
 void daemon_ready(void);
 
 /* Be the satellite "P,S" of a scenario until a signal comes; returns the exit code. */
-int satellite_main(const char *which, const char *scenario_path);
+int satellite_main(const char *which, const char *scenario_path, const char *state_path);
 
 #endif

@@ -30,7 +30,7 @@ typedef struct {
     const char *socket_path;
     const char *urls[SKY_TIERS_MAX];
     size_t url_count;
-    const char *satellite, *scenario_path;
+    const char *satellite, *scenario_path, *state_path;
     sky_cache *cache;
     int listener;
     int signals;
@@ -41,7 +41,7 @@ typedef struct {
 static const char usage_text[] =
     "skymemd: keep a SkyMemory hierarchy open on this host\n\n"
     "  skymemd --socket PATH [--store URL]...\n"
-    "  skymemd --satellite PLANE,SLOT --scenario FILE\n\n"
+    "  skymemd --satellite PLANE,SLOT --scenario FILE [--state FILE]\n\n"
     "Examples\n"
     "  $ skymemd --socket /run/skymemd.sock --store mem:1GiB --store "
     "disk:/var/cache/skymem?max=50GiB\n"
@@ -56,6 +56,8 @@ static const char usage_text[] =
     "  --store URL     a tier, repeated from nearest to farthest (default: mem:256MiB)\n"
     "  --satellite P,S be satellite S of plane P: keep chunks, answer over UDP\n"
     "  --scenario FILE its constellation, address and key\n"
+    "  --state FILE    keep there up to when it took messages, so that none counts again after a\n"
+    "                  restart with a clock that was set back\n"
     "  --version       print the version\n"
     "  -h, --help      this page\n\n"
     "Not in this version: serving keys and leases to other processes, --arena, --listen, --resp,\n"
@@ -77,7 +79,7 @@ static const char *wrong_word(char **argv) {
 }
 
 static int parse(host *h, int argc, char **argv, bool *finished) {
-    enum { HELP = 'h', SOCKET = 256, STORE, VERSION, LATER, SATELLITE, SCENARIO };
+    enum { HELP = 'h', SOCKET = 256, STORE, VERSION, LATER, SATELLITE, SCENARIO, STATE };
     static const struct option options[] = {{"socket", required_argument, NULL, SOCKET},
                                             {"store", required_argument, NULL, STORE},
                                             {"help", no_argument, NULL, HELP},
@@ -90,6 +92,7 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
                                             {"config", required_argument, NULL, LATER},
                                             {"satellite", required_argument, NULL, SATELLITE},
                                             {"scenario", required_argument, NULL, SCENARIO},
+                                            {"state", required_argument, NULL, STATE},
                                             {NULL, 0, NULL, 0}};
     int which = 0;
     opterr = 0; /* what is wrong is told below, in our words */
@@ -114,6 +117,8 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
             h->satellite = optarg;
         else if (c == SCENARIO)
             h->scenario_path = optarg;
+        else if (c == STATE)
+            h->state_path = optarg;
         else if (h->url_count == SKY_TIERS_MAX)
             return daemon_say(USAGE, "--store", "at most 8 tiers");
         else
@@ -128,8 +133,9 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
         return daemon_say(USAGE, "--satellite", "has no socket and no stores of its own");
     if (h->satellite)
         return DONE;
-    if (h->scenario_path)
-        return daemon_say(USAGE, "--scenario", "goes with --satellite PLANE,SLOT");
+    if (h->scenario_path || h->state_path)
+        return daemon_say(USAGE, h->scenario_path ? "--scenario" : "--state",
+                          "goes with --satellite PLANE,SLOT");
     if (!h->socket_path)
         return daemon_say(USAGE, "--socket", "is missing");
     if (h->url_count == 0)
@@ -303,7 +309,7 @@ int main(int argc, char **argv) {
     if (code != DONE || finished)
         return code;
     if (h.satellite)
-        return satellite_main(h.satellite, h.scenario_path);
+        return satellite_main(h.satellite, h.scenario_path, h.state_path);
     code = start(&h);
     if (code == DONE) {
         daemon_ready();

@@ -37,8 +37,9 @@ static int exists(const char *which, const char *scenario_path, const sky_satell
     return daemon_say(USAGE, which, why);
 }
 
-int satellite_main(const char *which, const char *scenario_path) {
-    sky_satellite_options options = {.scenario_path = scenario_path, .ready = ready};
+int satellite_main(const char *which, const char *scenario_path, const char *state_path) {
+    sky_satellite_options options = {
+        .scenario_path = scenario_path, .state_path = state_path, .ready = ready};
     sky_error error = {0};
     if (!scenario_path)
         return daemon_say(USAGE, "--satellite", "needs --scenario FILE");

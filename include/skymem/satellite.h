@@ -18,6 +18,11 @@ extern "C" {
 /* What to run. */
 typedef struct {
     const char *scenario_path;
+    /* A file of this satellite's own, which need not be there: it keeps in it up to when it took
+     * messages, so that none is taken again after a restart with a clock that was set back. NULL:
+     * it trusts the clock. Rewritten once a second at most; a satellite that starts again within
+     * two seconds takes nothing until they are over. */
+    const char *state_path;
     sky_satellite self;
     int stop_fd;                  /* readable: end; negative: never */
     void (*ready)(void *context); /* called once when it listens; NULL is fine */

@@ -73,7 +73,7 @@ sky_transport *sky_transport_init(const sky_transport_config *config, sky_time n
     lay_out(config, base, t);
     t->config = config;
     t->sending_stride = sky__sending_bytes(config);
-    t->floor = now;
+    t->floor = config->floor > now ? config->floor : now;
     t->number = config->epoch;
     t->sending_free = t->receiving_free = t->delivered = SKY__T_NONE;
     t->whole = (sky__t_list){SKY__T_NONE, SKY__T_NONE};

@@ -79,6 +79,8 @@ typedef struct {
     sky_time deadline_ns;   /* a message is given up after this */
     sky_time age_ns_max;    /* of a datagram; and how long half a message is kept */
     sky_time skew_ns_max;
+    sky_time floor; /* nothing sent before this is taken from who was not heard since the start, as
+                       nothing is that was sent before the start; 0: none */
 
     bool direct; /* a ground that reaches every satellite without relays: maintenance */
 

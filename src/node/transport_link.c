@@ -382,6 +382,7 @@ void sky__link_stamp(sky_transport *t, sky_time now, sky_packet_head *head, uint
         p = peer_add(t, head->to);
     if (!p->told) {
         link_key(t, t->config->self, head->to, t->config->epoch, &p->key_out);
+        sky_cipher_key_init_rows(&p->key_out);
         p->told = true;
     }
     p->used = now;

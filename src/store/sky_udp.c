@@ -27,12 +27,14 @@
 #define HOST_JITTER_NS SKY_MS(10) /* what machines add to light */
 #define HOST_AGAIN_NS  SKY_MS(50) /* and what the transport's own repeats do */
 #define ROUNDS_MAX     64
+#define SALT_NS        SKY_SECONDS(1) /* a seal's salt is used, at most */
 
 typedef struct {
     sky_reach reach;
     sky_station *station;
     sky_session *session;
     sky_seal seal;
+    sky_time salted;       /* the seal, last */
     uint64_t turns_before; /* it was opened */
     bool crowded;          /* the transport had no room for all the session has to say */
     sky_reach_host host;
@@ -57,7 +59,18 @@ static void take_messages(ground *g, sky_time now) {
     }
 }
 
+/* A machine that was copied while it ran must not go on as the other does. */
+static void renew_salt(ground *g, sky_time now) {
+    uint8_t salt[SKY_SEAL_SALT_BYTES];
+    if (now - g->salted < SALT_NS)
+        return;
+    sky_random(salt, sizeof salt);
+    sky_seal_renew(&g->seal, salt);
+    g->salted = now;
+}
+
 static void send_messages(ground *g, sky_time now) {
+    renew_salt(g, now);
     sky_transport *t = sky_station_transport(g->station);
     sky_datagram m;
     while (!(g->crowded = !sky_transport_begin(t, &m)) && sky_session_output(g->session, now, &m)) {

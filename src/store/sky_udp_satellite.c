@@ -33,6 +33,7 @@ static sky_status satellite_open(satellite *x, const sky_satellite_options *opti
     sky_station_options station = {.scenario = &x->scenario,
                                    .path = options->scenario_path,
                                    .self = options->self,
+                                   .floor_path = options->state_path,
                                    .clock = sky_clock_system()};
     if (options->self.plane == 0)
         return sky_fail(error, SKY_E_PARAM, "satellite 0,%u: planes count from 1",

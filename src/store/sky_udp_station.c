@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/prng.h"
 #include "io/secret.h"
 #include "io/sync.h"
@@ -17,6 +18,7 @@
 #include "sim/physical.h"
 #include "sim/policy.h"
 #include "sim/schedule.h"
+#include "store/sky_udp_floor.h"
 
 #define HELD_MAX           8192
 #define GROUNDS_MAX        64
@@ -70,7 +72,9 @@ struct sky_station {
     ground grounds[GROUNDS_MAX];
     uint64_t greeted;    /* by a ground: who was in sight at turn - 1 */
     sky_hash_key chance; /* what tokens are made with */
-    waiting *waiting;    /* [WAITING_MAX], the first waiting_count of it */
+    char floor_path[SKY_STATION_PATH_MAX];
+    int64_t floor_ms; /* kept in that file */
+    waiting *waiting; /* [WAITING_MAX], the first waiting_count of it */
     uint32_t waiting_count;
     sky_time ask_next; /* look whether to ask again */
     sky_station_stat stat;
@@ -359,12 +363,46 @@ static void let_arrive(sky_station *s, sky_time now) {
     }
 }
 
+/* ---- what is kept from one start to the next ---- */
+
+static int64_t wall_of(const sky_station *s, sky_time now) {
+    return s->scenario.time.start_ms + now / SKY_MS(1);
+}
+
+static sky_status floor_open(sky_station *s, const char *path, sky_error *error) {
+    int length = snprintf(s->floor_path, sizeof s->floor_path, "%s", path ? path : "");
+    if (!path)
+        return SKY_OK;
+    if (length >= (int)sizeof s->floor_path - 4)
+        return sky_fail(error, SKY_E_PARAM, "%.200s: too long a path", path);
+    int64_t wall_ms = s->clock->wall_ms(s->clock);
+    sky_status status = sky_floor_read(path, wall_ms, &s->floor_ms, error);
+    if (status == SKY_OK && s->floor_ms > s->scenario.time.start_ms)
+        s->config.floor = (s->floor_ms - s->scenario.time.start_ms) * SKY_MS(1);
+    if (status == SKY_OK && s->floor_ms < wall_ms + SKY_FLOOR_AHEAD_MS)
+        status = sky_floor_write(path, s->floor_ms = wall_ms + SKY_FLOOR_AHEAD_MS, error);
+    return status;
+}
+
+/* Before what is sent now is taken. Where the file cannot be written the next start trusts the
+ * clock. */
+static void floor_keep(sky_station *s, sky_time now) {
+    int64_t wall_ms = wall_of(s, now);
+    if (!s->floor_path[0] || s->floor_ms > wall_ms + SKY_FLOOR_NEAR_MS)
+        return;
+    sky_error error;
+    s->floor_ms = wall_ms + SKY_FLOOR_AHEAD_MS;
+    if (sky_floor_write(s->floor_path, s->floor_ms, &error) != SKY_OK)
+        sky_log(SKY_LOG_WARNING, "%s", error.text);
+}
+
 /* ---- in and out ---- */
 
 bool sky_station_take(sky_station *s, sky_time now) {
     sky_datagram d = {0};
     const sky_address *from;
     bool more = sky_udp_receive(s->udp);
+    floor_keep(s, now);
     while (sky_udp_next(s->udp, &d.data, &d.bytes, &from)) {
         if (!sky_transport_believe(s->transport, now, &d))
             continue; /* counted there */
@@ -668,7 +706,9 @@ sky_status sky_station_open(const sky_station_options *options, sky_station **ou
     s->clock_last = s->clock->now(s->clock);
     s->sky_last = wall_sky(s);
     configure(s, options->direct);
-    status = take_memory(s, error);
+    status = floor_open(s, options->floor_path, error);
+    if (status == SKY_OK)
+        status = take_memory(s, error);
     if (status != SKY_OK)
         goto cleanup;
     *out = s;

@@ -31,11 +31,12 @@ typedef struct {
     const char *path;             /* of its file: key files are looked for beside it */
     sky_satellite self;           /* plane 0: a ground station, its slot is chosen by chance */
     const sky_clock *clock;
-    bool direct; /* a ground that asks every satellite without relays */
+    const char *floor_path; /* a satellite's: sky_udp_floor.h; NULL: none is kept */
+    bool direct;            /* a ground that asks every satellite without relays */
 } sky_station_options;
 
 /* Errors: SKY_E_PARAM (no udp section, no such satellite, a start to come, a rotation shorter than
- *         light needs), and as sky_secret_read, sky_udp_open */
+ *         light needs), and as sky_secret_read, sky_udp_open, sky_floor_read, sky_floor_write */
 sky_status sky_station_open(const sky_station_options *options, sky_station **out,
                             sky_error *error);
 void sky_station_close(sky_station *s); /* NULL is fine */

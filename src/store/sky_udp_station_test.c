@@ -6,8 +6,10 @@
  * ground of another sky is no ground of this one, whatever keys it has. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -476,6 +478,58 @@ static void who_moves_is_found_again(void **state) {
     end(&f);
 }
 
+static int64_t set_back_ms;
+
+static sky_time ours_now(const sky_clock *clock) {
+    (void)clock;
+    return sky_now();
+}
+
+static int64_t ours_wall(const sky_clock *clock) {
+    (void)clock;
+    return sky_clock_system()->wall_ms(sky_clock_system()) - set_back_ms;
+}
+
+/* All that was said is of the time after the second start, by a clock that was set back before it:
+ * none of it is taken again, and by one that is far behind the satellite does not start. */
+static void a_clock_set_back_makes_nothing_new(void **state) {
+    (void)state;
+    static const sky_clock ours = {ours_now, ours_wall};
+    char path[128];
+    sky_error error;
+    fight f;
+    begin(&f);
+    snprintf(path, sizeof path, "%s/floor", f.site.folder);
+    sky_station_options options = {.scenario = &f.truth,
+                                   .path = f.site.path,
+                                   .self = {1, 1},
+                                   .clock = &ours,
+                                   .floor_path = path};
+    set_back_ms = 0;
+    sky_station_close(f.satellites[0]);
+    assert_int_equal(sky_station_open(&options, &f.satellites[0], &error), SKY_OK);
+    settle();
+    for (uint32_t n = 1; n <= CHUNKS; n++)
+        put(&f, n);
+    run_until(&f, CHUNKS);
+    assert_int_equal(f.there, CHUNKS);
+    sky_station_close(f.satellites[0]);
+    set_back_ms = 1500;
+    assert_int_equal(sky_station_open(&options, &f.satellites[0], &error), SKY_OK);
+    sky_transport_stat before = stat_of(f.satellites[0]);
+    repeat(&f, true, f.voice, &f.satellite_at[0], NULL);
+    run_for(&f, SKY_MS(100));
+    assert_int_equal(stat_of(f.satellites[0]).datagrams_taken, before.datagrams_taken);
+    assert_true(stat_of(f.satellites[0]).stale > 0);
+    sky_station_close(f.satellites[0]);
+    f.satellites[0] = NULL;
+    set_back_ms = 10000;
+    assert_int_equal(sky_station_open(&options, &f.satellites[0], &error), SKY_E_DENIED);
+    assert_non_null(strstr(error.text, "the clock is"));
+    unlink(path);
+    end(&f);
+}
+
 /* A ground that reads the same key file, and another sky from its scenario. */
 static void grounds_of_another_sky_are_strangers(void **state) {
     (void)state;
@@ -527,6 +581,7 @@ int main(void) {
         cmocka_unit_test(who_proved_nothing_gets_no_more_than_was_sent),
         cmocka_unit_test(who_proved_it_is_served_meanwhile),
         cmocka_unit_test(who_moves_is_found_again),
+        cmocka_unit_test(a_clock_set_back_makes_nothing_new),
         cmocka_unit_test(grounds_of_another_sky_are_strangers),
         cmocka_unit_test(grounds_seldom_share_an_id),
     };

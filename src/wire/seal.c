@@ -68,7 +68,11 @@ void sky_cipher_key_init(sky_cipher_key *k, sky_suite suite, const uint8_t secre
     k->suite = suite;
     if (suite == SKY_SUITE_AES)
         sky_gcm_key_init(&k->gcm, k->bytes);
-    k->rows = suite == SKY_SUITE_AES && sky_gmac_works();
+    k->rows = false;
+}
+
+void sky_cipher_key_init_rows(sky_cipher_key *k) {
+    k->rows = k->suite == SKY_SUITE_AES && sky_gmac_works();
     if (k->rows)
         sky_gmac_key_init(&k->gmac, k->bytes);
 }
@@ -236,6 +240,14 @@ static void keep_session(sky_seal *s, const sky_seal_session *x) {
     s->other_next = (s->other_next + 1) % SKY_SEAL_OPENERS_MAX;
     if (s->other_count < SKY_SEAL_OPENERS_MAX)
         s->other_count++;
+}
+
+void sky_seal_renew(sky_seal *s, const uint8_t salt[SKY_SEAL_SALT_BYTES]) {
+    if (s->counter == 0)
+        return;
+    keep_session(s, &s->own);
+    session_init(&s->own, s->own.key.suite, s->secret, salt);
+    s->counter = 0;
 }
 
 /* What follows the ciphertext:  | kind 1 | salt 15 | counter 8 | tag 16 | */

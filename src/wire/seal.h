@@ -54,6 +54,9 @@ typedef struct {
 /* Derive the key called `name` (at most 64 bytes) from a secret. */
 void sky_cipher_key_init(sky_cipher_key *k, sky_suite suite, const uint8_t secret[SKY_SECRET_BYTES],
                          const void *name, size_t name_bytes);
+/* Make it ready for sky_tag_make_row, which is slower without. It costs as much as a derivation:
+ * not for keys that somebody unknown has one derive. */
+void sky_cipher_key_init_rows(sky_cipher_key *k);
 void sky_cipher_key_wipe(sky_cipher_key *k);
 
 /* The tag of some bytes; `counter` must differ for each use of the key. */
@@ -93,6 +96,11 @@ typedef struct {
 void sky_seal_init(sky_seal *s, sky_suite suite, const uint8_t secret[SKY_SECRET_BYTES],
                    const uint8_t salt[SKY_SEAL_SALT_BYTES]);
 void sky_seal_deinit(sky_seal *s);
+
+/* Go on under a key of another salt, if anything was sealed under this one. What was opens still.
+ * Two copies of a process (a virtual machine that was copied while it ran) count on from the same
+ * counter under the same key: each is safe from its next renewal on. */
+void sky_seal_renew(sky_seal *s, const uint8_t salt[SKY_SEAL_SALT_BYTES]);
 
 /* The name of a block in the sky: SKY_TENANT_BYTES that are the tenant's in all its names, then a
  * hash of its key under the tenant's key. Two tenants never share a name, and who has not the
