@@ -64,6 +64,14 @@ expect 2 "$skymemd" --socket
 says "skymemd: --socket: needs a value"
 expect 2 "$skymemd" --satellite 99,1 --scenario scenarios/constellation.yaml
 says "99,1: the scenario has 5 planes of 19 slots"
+expect 2 "$skymemd" --socket "$socket" --state "$work/state"
+says "--state: goes with --satellite PLANE,SLOT"
+port=$((24000 + $$ % 50 * 100))
+sed "s/127.0.0.1:7600/127.0.0.1:$port/" scenarios/constellation.yaml >"$work/sky.yaml"
+(umask 077 && python3 -c 'import secrets; print(secrets.token_hex(32))' >"$work/sky.key")
+echo 9999999999999 >"$work/state"
+expect 1 "$skymemd" --satellite 3,4 --scenario "$work/sky.yaml" --state "$work/state"
+says "behind what this satellite saw before: set it right"
 expect 2 "$skymemd" --socket "$socket" --store "disk:~/cache"
 says "write it out"
 expect 0 "$skymemd" --help
