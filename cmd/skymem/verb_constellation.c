@@ -286,7 +286,11 @@ static int status(cli *c, constellation *x) {
     if (code != CLI_OK)
         return code;
     const char *changed = constellation_changed(x);
-    return changed ? list_only(c, x, changed) : ask(c, x);
+    code = changed ? list_only(c, x, changed) : ask(c, x);
+    if (code != CLI_OK || constellation_running(x) > 0)
+        return code;
+    return cli_failed(c, "no satellite of %s runs here; 'skymem constellation up %s' starts them",
+                      x->scenario, c->arguments[1]);
 }
 
 /* ---- down ---- */
@@ -380,7 +384,7 @@ const cli_verb cli_verb_constellation = {
             {"stopped", "down: that ran"},
             {"killed", "down: that did not end by themselves"},
             {NULL, NULL}},
-    .failed = "A satellite did not come up or does not end, those that run were started before the "
-              "file was changed, or a file cannot be written.",
+    .failed = "a satellite did not come up or does not end, those that run were started before the "
+              "file was changed, a file cannot be written, or status found that none runs",
     .run = run,
 };

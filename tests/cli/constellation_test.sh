@@ -179,8 +179,9 @@ holds 'o["stopped"] == 95'
 # Of two tiers the one that failed is named, and what to do.
 expect 1 "$skymem" get nosuch --store "disk:$work/disk?create=yes" --store "sky+udp:$scenario"
 says "nosuch: sky+udp:$scenario: "
-expect 0 "$skymem" constellation status "$scenario" --json
+expect 1 "$skymem" constellation status "$scenario" --json
 holds 'o["running"] == 0'
+says "no satellite of $scenario runs here; 'skymem constellation up $scenario' starts them"
 expect 2 "$skymem" constellation sideways "$scenario"
 expect 2 "$skymem" constellation up scenarios/seed.yaml
 says "udp"
