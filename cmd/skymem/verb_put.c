@@ -6,11 +6,18 @@
 /* What became of the value in each tier. */
 typedef struct {
     sky_status tiers[SKY_TIERS_MAX];
-    uint32_t chunks; /* in which it flew, where a sky holds it; else 1 */
+    uint64_t evicted[SKY_TIERS_MAX]; /* entries that went meanwhile, to make room */
+    uint32_t chunks;                 /* in which it flew, where a sky holds it; else 1 */
 } placed;
 
 static bool is_memory(const cli_store *store, size_t tier) {
     return strncmp(store->names[tier], "mem", 3) == 0;
+}
+
+static uint64_t evictions(const cli_store *store, size_t tier) {
+    sky_tier_stat stat = {0};
+    sky_cache_stat(store->cache, tier, &stat);
+    return stat.evictions;
 }
 
 /* One tier alone, so that each tells how it went. */
@@ -54,9 +61,11 @@ static int put_all(cli *c, cli_store *store, const cli_key *key, const cli_blob 
     store->put_ends = cli_count(c, "ttl") > 0;
     for (size_t i = 0; i < store->tier_count; i++) {
         sky_status *status = &out->tiers[i];
+        uint64_t before = evictions(store, i);
         *status = put_item(store, i, key, value, (uint32_t)cli_count(c, "ttl"));
         if (*status == SKY_OK && strncmp(store->names[i], "sky", 3) == 0)
             *status = read_back(c, store, key, i, value->bytes, &out->chunks);
+        out->evicted[i] = evictions(store, i) - before;
         beyond += !is_memory(store, i);
         *(is_memory(store, i) ? &in_memory : &stored) += *status == SKY_OK;
         if (*status != SKY_OK && (failed == SKY_TIER_NONE || is_memory(store, failed)))
@@ -76,9 +85,15 @@ static void add_name(char *names, size_t names_bytes, const char *name) {
 static int put_report(const cli *c, const cli_store *store, const cli_key *key, uint64_t bytes,
                       const placed *p) {
     json_t *stored = json_array();
+    uint64_t evicted = 0;
     char names[160] = "", size[24], why[CLI_WHY_BYTES];
     bool lasting = false;
     for (size_t i = 0; i < store->tier_count; i++) {
+        evicted += p->evicted[i];
+        if (p->evicted[i] > 0)
+            cli_note(c, "%s: %llu entr%s evicted from %s to make room", key->shown,
+                     (unsigned long long)p->evicted[i], p->evicted[i] == 1 ? "y was" : "ies were",
+                     store->names[i]);
         if (p->tiers[i] != SKY_OK) {
             cli_tier_says(store, i, p->tiers[i], why, sizeof why);
             cli_note(c, "%s: not stored in %s: %s", key->shown, store->names[i], why);
@@ -94,9 +109,9 @@ static int put_report(const cli *c, const cli_store *store, const cli_key *key, 
                  "it",
                  key->shown);
     if (c->json)
-        return cli_json_print(c, json_pack("{s:s, s:I, s:I, s:o}", "key", key->shown, "bytes",
+        return cli_json_print(c, json_pack("{s:s, s:I, s:I, s:o, s:I}", "key", key->shown, "bytes",
                                            (json_int_t)bytes, "chunks", (json_int_t)p->chunks,
-                                           "stored", stored));
+                                           "stored", stored, "evicted", (json_int_t)evicted));
     json_decref(stored);
     printf("%s: %s in %s\n", key->shown, cli_bytes_text(bytes, size), names);
     return CLI_OK;
@@ -163,6 +178,7 @@ const cli_verb cli_verb_put = {
             {"bytes", "size of the value"},
             {"chunks", "pieces it flies in when a sky holds it; else 1"},
             {"stored", "names of the tiers that hold it, nearest first"},
+            {"evicted", "entries that tiers gave up for it"},
             {NULL, NULL},
         },
     .failed = "the value cannot be read, or no tier took it: one beyond memory where there is any",

@@ -12,7 +12,8 @@ head -c 9000001 /dev/urandom >"$work/large"
 for value in small empty large; do
     expect 0 "$skymem" put "v/$value" "$work/$value" "${store[@]}" --json
     bytes=$(stat -c %s "$work/$value")
-    holds "o == {'key': 'v/$value', 'bytes': $bytes, 'chunks': 1, 'stored': ['mem', 'disk']}"
+    holds "o == {'key': 'v/$value', 'bytes': $bytes, 'chunks': 1, 'stored': ['mem', 'disk'],
+        'evicted': 0}"
     expect 0 "$skymem" get "v/$value" "${store[@]}"
     cmp -s "$work/out" "$work/$value" || fail "get v/$value differs"
     "$skymem" put "stdin/$value" "${store[@]}" <"$work/$value" >"$work/out" ||
@@ -183,6 +184,10 @@ expect 0 "$skymem" put pinned "$work/half" --store "disk:$work/tight?max=1MiB"
 expect 0 "$skymem" pin pinned --store "disk:$work/tight?max=1MiB"
 expect 1 "$skymem" put k "$work/half" --store "disk:$work/tight?max=1MiB"
 says "disk:$work/tight: no room beside what is pinned; unpin something"
+expect 0 "$skymem" unpin pinned --store "disk:$work/tight?max=1MiB"
+expect 0 "$skymem" put k "$work/half" --store "disk:$work/tight?max=1MiB" --json
+holds 'o["evicted"] == 1'
+says "k: 1 entry was evicted from disk to make room"
 mkfifo "$work/unread" # a wrong store is found before anything is read
 expect 2 timeout 10 "$skymem" put k "$work/unread" --store nonsense
 expect 0 "$skymem" put k "$work/large" --store mem:1MiB --store mem:16MiB --json
