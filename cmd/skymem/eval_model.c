@@ -17,7 +17,9 @@ static int read_fingerprint(const cli *c, eval_model *m) {
     sky_error error = {0};
     const sky_llama_options options = {.model_path = m->path, .threads = 1};
     sky_llama *llama;
+    cli_progress("loading %s", m->path);
     sky_status status = sky_llama_open(&options, &llama, &error);
+    cli_progress(NULL);
     if (status != SKY_OK)
         return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
     const sky_engine *engine = sky_llama_engine(llama);
@@ -82,6 +84,7 @@ static int open_weights(cli *c, bool as_it_is, eval_model *m) {
         memcpy(m->weights_path, m->path, sizeof m->path);
     if (code != CLI_OK)
         return code;
+    cli_progress("loading %s", m->weights_path);
     sky_status status = access(m->weights_path, R_OK) == 0
                             ? sky_llama_open(&options, &m->llama, &error)
                             : SKY_MISS;
@@ -89,8 +92,10 @@ static int open_weights(cli *c, bool as_it_is, eval_model *m) {
         code = write_weights(c, folder, m);
         if (code != CLI_OK)
             return code;
+        cli_progress("loading %s", m->weights_path);
         status = sky_llama_open(&options, &m->llama, &error);
     }
+    cli_progress(NULL);
     return status == SKY_OK
                ? CLI_OK
                : cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));

@@ -1,5 +1,5 @@
 /* skymem verify: read and check every byte of every tier. */
-#include "cli.h"
+#include "locate.h"
 
 static int verify_report(const cli *c, const sky_verify_report *r) {
     char size[24];
@@ -20,8 +20,107 @@ static int verify_report(const cli *c, const sky_verify_report *r) {
     return code;
 }
 
+/* ---- one value ---- */
+
+/* What became of reading all of it from one tier. */
+typedef struct {
+    sky_status status;
+    uint64_t bytes;
+    cli_chunks chunks; /* of a sky */
+} reading;
+
+static void read_value(const cli_store *store, size_t tier, const cli_key *key, reading *r) {
+    const sky_call call = {.tiers = 1u << tier};
+    sky_item has = {.key = key->key};
+    if (cli_is_sky(store, tier)) /* before it is read: what is found lost then is dropped */
+        (void)cli_chunks_find(store, tier, &key->key, &r->chunks);
+    r->status = cli_one(store, SKY_OP_HAS, &has, &call);
+    if (r->status != SKY_OK)
+        return;
+    sky_span skipped = {NULL, (size_t)has.bytes};
+    sky_item get = cli_key_item(key);
+    get.spans = &skipped;
+    get.span_count = 1;
+    r->status = cli_one(store, SKY_OP_GET, &get, &call);
+    r->bytes = has.bytes;
+}
+
+static const char *state_of(const reading *r) {
+    bool lacks = r->chunks.report.live < r->chunks.report.chunks;
+    return r->status == SKY_OK          ? lacks ? "sound, some chunks lost" : "sound"
+           : r->status == SKY_MISS      ? lacks ? "lost" : "not there"
+           : r->status == SKY_E_CORRUPT ? "damaged"
+                                        : sky_status_text(r->status);
+}
+
+static json_t *reading_json(const char *tier, const reading *r) {
+    json_t *object = json_pack("{s:s, s:s, s:I}", "tier", tier, "state", state_of(r), "bytes",
+                               (json_int_t)r->bytes);
+    const sky_chunk_report *report = &r->chunks.report;
+    if (report->chunks > 0) {
+        json_object_set_new(object, "chunks", json_integer((json_int_t)report->chunks));
+        json_object_set_new(object, "live", json_integer((json_int_t)report->live));
+        json_object_set_new(object, "rotations", json_integer((json_int_t)report->rotations));
+    }
+    return object;
+}
+
+static void reading_print(const char *tier, const reading *r) {
+    char size[24], says[160] = "";
+    if (r->chunks.report.chunks > 0)
+        cli_chunks_says(&r->chunks, says, sizeof says);
+    printf("%s: %s%s%s%s%s\n", tier, state_of(r), r->bytes ? ", " : "",
+           r->bytes ? cli_bytes_text(r->bytes, size) : "", says[0] ? "; " : "", says);
+}
+
+/* Each tier apart: reading through all would stop at the first that has it. */
+static int verify_key(cli *c, const cli_store *store, const cli_key *key) {
+    json_t *tiers = json_array();
+    size_t sound = 0, damaged = 0;
+    sky_status worst = SKY_MISS;
+    for (size_t t = 0; t < store->tier_count; t++) {
+        reading r = {0};
+        read_value(store, t, key, &r);
+        sound += r.status == SKY_OK;
+        damaged += r.status == SKY_E_CORRUPT;
+        worst = r.status != SKY_OK && r.status != SKY_MISS ? r.status : worst;
+        if (c->json)
+            json_array_append_new(tiers, reading_json(store->names[t], &r));
+        else
+            reading_print(store->names[t], &r);
+        cli_chunks_free(&r.chunks);
+    }
+    int code = CLI_OK;
+    if (c->json)
+        code = cli_json_print(c, json_pack("{s:s, s:I, s:I, s:O}", "key", key->shown, "entries",
+                                           (json_int_t)sound, "corrupt", (json_int_t)damaged,
+                                           "tiers", tiers));
+    json_decref(tiers);
+    if (code != CLI_OK || (sound > 0 && worst == SKY_MISS))
+        return code;
+    return worst == SKY_MISS ? cli_key_status(c, key, SKY_MISS)
+           : sound > 0       ? cli_failed(c, "%s: not every tier could give it back", key->shown)
+                             : cli_key_failed(c, store, SKY_TIER_NONE, key, worst);
+}
+
+static int verify_one(cli *c) {
+    cli_store store = {0};
+    cli_key key;
+    int code = cli_key_parse(c, c->arguments[0], &key);
+    if (code != CLI_OK)
+        return code;
+    code = cli_store_open(c, &store);
+    if (code == CLI_OK)
+        code = verify_key(c, &store, &key);
+    cli_store_close(&store);
+    cli_key_free(&key);
+    return code;
+}
+
 static int verify_run(cli *c) {
     cli_store store = {0};
+    if (c->argument_count > 0)
+        return verify_one(c);
     sky_verify_report report = {0};
     int code = cli_store_open(c, &store);
     if (code == CLI_OK) {
@@ -41,12 +140,16 @@ static int verify_run(cli *c) {
 const cli_verb cli_verb_verify = {
     .name = "verify",
     .summary = "Read and check every byte of every tier",
-    .synopsis = "",
+    .synopsis = "[KEY]",
     .about = "Damaged entries are dropped and counted. So is what interrupted writes left, and "
              "blocks whose parent is gone, which no prompt can reach.\n"
              "Values that other processes put into real satellites (sky+udp:) are not known "
-             "here, so they are not read. get checks each byte.",
+             "here, so they are not read.\n"
+             "With KEY one value is read from each tier. Of a sky it also tells how many chunks "
+             "live.",
     .settings = CLI_SET_STORE,
+    .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
+    .arguments_max = 1,
     .examples =
         (const cli_example[]){
             {"skymem verify", "the default tiers"},
@@ -55,6 +158,8 @@ const cli_verb cli_verb_verify = {
         },
     .fields =
         (const cli_field[]){
+            {"key", "with KEY: this and entries, corrupt, and tiers: per tier its name, state, "
+                    "bytes, and of a sky chunks, live, rotations"},
             {"entries", "entries checked and found good"},
             {"bytes", "their size"},
             {"corrupt", "damaged entries, now dropped"},
@@ -64,6 +169,6 @@ const cli_verb cli_verb_verify = {
         },
     .failed =
         "a tier cannot be read, or something was damaged (the report is printed all the same)",
-    .not_found = "the folder of the only store is not there",
+    .not_found = "the folder of the only store is not there, or no tier has KEY",
     .run = verify_run,
 };

@@ -57,6 +57,9 @@ holds 'all(p["live"] and 1 <= p["plane"] <= 2 and 1 <= p["slot"] <= 5 for p in o
 holds "o['bytes'] == $(stat -c %s CMakeLists.txt) and o['chunks'] == -(-o['bytes'] // 6144)"
 expect 0 "$skymem" locate one --store "$small"
 grep -q "^PLANE  *SLOT" <(sed 's/^ *//' "$work/out") || fail "locate for people: $(cat "$work/out")"
+expect 0 "$skymem" verify one --store "$small"
+grep -Eq "^sky\+udp: sound, .*; ([0-9]+) of \1 chunks? live" "$work/out" ||
+    fail "verify does not tell of chunks: $(cat "$work/out")"
 expect 3 "$skymem" locate two --store "$small"
 says "two: not found in any tier"
 expect 0 "$skymem" pin one --store "$small"

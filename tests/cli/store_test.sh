@@ -123,11 +123,18 @@ expect 3 "$skymem" ls --store "disk:$work/nowhere" --json
 holds 'o["exit"] == 3 and "no such folder" in o["error"]'
 
 # verify, and damage
+expect 0 "$skymem" verify v/large "${store[@]}" --json
+holds '[t["state"] for t in o["tiers"]] == ["not there", "sound"] and o["entries"] == 1'
+expect 3 "$skymem" verify never "${store[@]}"
+grep -q "never: not found" "$work/err" || fail "verify of a miss says: $(cat "$work/err")"
 expect 0 "$skymem" verify "${store[@]}" --json
 holds 'o["entries"] == 7 and o["corrupt"] == 0 and o["bytes"] > 9000000'
 for file in $(find "$disk" -type f -size +4000k); do
     printf '\xff\x00\xff' | dd of="$file" bs=1 seek=3000000 conv=notrunc status=none
 done
+cp -a "$disk" "$work/damaged"
+expect 3 "$skymem" verify v/large --store "disk:$work/damaged"
+grep -q "^disk: damaged, 8.58 MiB$" "$work/out" || fail "verify of damage: $(cat "$work/out")"
 expect 3 "$skymem" get v/large "${store[@]}"
 expect 1 "$skymem" verify "${store[@]}" --json
 holds 'o["corrupt"] >= 1'
