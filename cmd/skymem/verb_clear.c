@@ -79,6 +79,13 @@ static int clear_store(cli *c) {
 
 /* ---- weights ---- */
 
+/* What an eval that was killed left: a folder of its own with what it had written. */
+static bool is_left(const char *folder, const char *name, struct stat *st) {
+    char path[4400];
+    snprintf(path, sizeof path, "%s/%s/f32.gguf", folder, name);
+    return strncmp(name, "skymem-weights-", 15) == 0 && lstat(path, st) == 0;
+}
+
 /* Each file of the folder: counted, or removed. */
 static int each_weights(const cli *c, const char *folder, bool removes, amount *a) {
     char path[4400];
@@ -88,12 +95,15 @@ static int each_weights(const cli *c, const char *folder, bool removes, amount *
         return errno == ENOENT ? CLI_OK : cli_failed(c, "%s: %s", folder, strerror(errno));
     int code = CLI_OK;
     for (const struct dirent *at; code == CLI_OK && (at = readdir(open));) {
+        bool left = is_left(folder, at->d_name, &st);
         snprintf(path, sizeof path, "%s/%s", folder, at->d_name);
-        if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        if (!left && (lstat(path, &st) != 0 || !S_ISREG(st.st_mode)))
             continue;
         a->count++;
         a->bytes += (uint64_t)st.st_size;
-        if (removes && unlink(path) != 0 && errno != ENOENT)
+        if (removes && left)
+            cli_scratch_remove(path);
+        else if (removes && unlink(path) != 0 && errno != ENOENT)
             code = cli_failed(c, "%s: %s", path, strerror(errno));
     }
     closedir(open);

@@ -154,7 +154,8 @@ const cli_verb cli_verb_ls = {
     .synopsis = "[PREFIX]",
     .about =
         "Values stored with put are listed under their names, prompts under the first digits of "
-        "their last block's key. Prompts that begin alike share blocks, so their sizes may add up "
+        "their last block's key (--json has all of them). Prompts that begin alike share blocks, "
+        "so their sizes may add up "
         "to more than the tiers hold. The model and the tokens are known of what skymem run saved "
         "on disk; the first words only where it was told --keep-words. PREFIX keeps names and "
         "keys that begin with it.\n"

@@ -17,9 +17,11 @@ grep -q "$told; skymem clear --weights removes them" "$work/err" ||
     fail "not said before: $(cat "$work/err")"
 expect 0 "${eval[@]}" --model "$work/llama.gguf" --levels f16
 ! grep -q "writing" "$work/err" || fail "the weights were written twice"
+mkdir "$XDG_CACHE_HOME/skymem-weights/skymem-weights-killed" # as SIGKILL leaves it
+: >"$XDG_CACHE_HOME/skymem-weights/skymem-weights-killed/f32.gguf"
 expect 2 "$skymem" clear --weights
 expect 0 "$skymem" clear --weights --yes
-grep -q "^removed 1 entry, [0-9.]* KiB" "$work/out" || fail "removed: $(cat "$work/out")"
+grep -q "^removed 2 entries, [0-9.]* KiB" "$work/out" || fail "removed: $(cat "$work/out")"
 [ ! -e "$XDG_CACHE_HOME/skymem-weights" ] || fail "weights were left"
 expect 0 "$skymem" clear --weights --json
 holds 'o == {"removed": 0, "bytes": 0}'
