@@ -120,7 +120,8 @@ const cli_verb cli_verb_codec = {
              "larger and less exact. So lower refuses a file that was made with a layout, and a "
              "file that does not say. --no-layout is for keys that no rope rotated.\n"
              "stat reads the directories only: the content of the layers, the position of the "
-             "rows, how they were made, and the bytes of each level. verify also decodes what "
+             "rows, how they were made, and the bytes of each level. It numbers layers as the file "
+             "has them: in the order of the calibration. verify also decodes what "
              "it can: data that was encoded with a calibration or layout is decoded when that "
              "is given.",
     .options =

@@ -25,6 +25,27 @@ print(json.load(open(sys.argv[1]))["bytes"])' "$work/out")" ] || fail "the size 
         rows[1]["bits_per_element"])) < rows[1]["kld_mean"]'
 done
 
+# layers in the model's order, though the cache has the sixth, without a window, first
+python3 "$here/tiny_gguf.py" gemma3 "$work/gemma3.gguf"
+expect 0 "$skymem" calibrate --model "$work/gemma3.gguf" --threads 1 --text "$work/1.txt" \
+    -o "$work/gemma3.skycal" --json
+order=$(tail -c 36 "$work/gemma3.skycal" | head -c 28 | od -An -tu4 | tr -s ' \n' ' ')
+[ "$order" = " 5 0 1 2 3 4 6 " ] || fail "the order of layers is$order"
+expect 0 "$skymem" run --model "$work/gemma3.gguf" --prompt-file "$work/1.txt" --predict 1 \
+    --no-load --no-save --dump-kv "$work/kv.npy"
+expect 0 "$skymem" codec encode "$work/kv.npy" "$work/kv.skv" --level 4 \
+    --calibration "$work/gemma3.skycal"
+python3 - "$work" <<'PYTHON'
+import sys
+data = open(f"{sys.argv[1]}/kv.npy", "rb").read()
+layer = (len(data) - 128) // 7
+body = [data[128 + i * layer:][:layer] for i in range(7)]
+open(f"{sys.argv[1]}/cache.npy", "wb").write(data[:128] + body[5] + b"".join(body[:5]) + body[6])
+PYTHON
+expect 1 "$skymem" codec encode "$work/cache.npy" "$work/x.skv" --level 4 \
+    --calibration "$work/gemma3.skycal"
+says 'in another order than the model'
+
 # another model's, or damaged
 expect 1 "$skymem" eval --model "$work/llama.gguf" --text "$work/other.txt" --prefix 64 \
     --continue 8 --levels 4 --calibration "$work/qwen3.skycal"

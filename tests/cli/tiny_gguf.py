@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """tiny_gguf.py ARCHITECTURE FILE: a model of a hundred thousand random weights that can read text.
 
-ARCHITECTURE is llama (interleaved rope) or qwen3 (NEOX rope, normed queries and keys); both have
-four query heads on two KV heads, wider than the embedding asks for. What llama.cpp does with it is
+ARCHITECTURE is llama (interleaved rope), qwen3 (NEOX rope, normed queries and keys) or gemma3 (the
+same, and layers with a window, all but the sixth); all have four query heads on two KV heads, wider
+than the embedding asks for. What llama.cpp does with it is
 as real as with any other model, and takes milliseconds. Tokens are bytes.
 """
 
@@ -11,7 +12,8 @@ import struct
 import sys
 from array import array
 
-WIDTH, HEADS, KV_HEADS, HEAD_WIDTH, INNER, LAYERS = 64, 4, 2, 32, 96, 4
+WIDTH, HEADS, KV_HEADS, HEAD_WIDTH, INNER, WINDOW = 64, 4, 2, 32, 96, 1000
+LAYERS = {"llama": 4, "qwen3": 4, "gemma3": 7}
 U32, F32, STRING, ARRAY, I32 = 4, 6, 8, 9, 5
 
 
@@ -50,8 +52,9 @@ def vocabulary():
 def tensors(architecture, words):
     yield "token_embd", (WIDTH, words)
     yield "output_norm", (WIDTH,)
-    yield "output", (WIDTH, words)
-    for i in range(LAYERS):
+    if architecture != "gemma3":
+        yield "output", (WIDTH, words)
+    for i in range(LAYERS[architecture]):
         yield f"blk.{i}.attn_norm", (WIDTH,)
         yield f"blk.{i}.attn_q", (WIDTH, HEADS * HEAD_WIDTH)
         yield f"blk.{i}.attn_k", (WIDTH, KV_HEADS * HEAD_WIDTH)
@@ -61,7 +64,10 @@ def tensors(architecture, words):
         yield f"blk.{i}.ffn_gate", (WIDTH, INNER)
         yield f"blk.{i}.ffn_up", (WIDTH, INNER)
         yield f"blk.{i}.ffn_down", (INNER, WIDTH)
-        if architecture == "qwen3":
+        if architecture == "gemma3":
+            yield f"blk.{i}.post_attention_norm", (WIDTH,)
+            yield f"blk.{i}.post_ffw_norm", (WIDTH,)
+        if architecture != "llama":
             yield f"blk.{i}.attn_q_norm", (HEAD_WIDTH,)
             yield f"blk.{i}.attn_k_norm", (HEAD_WIDTH,)
 
@@ -70,12 +76,14 @@ def metadata(architecture, words):
     a = architecture
     pairs = [pair("general.architecture", STRING, a)]
     for key, value in (("vocab_size", words), ("context_length", 4096), ("embedding_length", WIDTH),
-                       ("block_count", LAYERS), ("feed_forward_length", INNER),
+                       ("block_count", LAYERS[a]), ("feed_forward_length", INNER),
                        ("attention.head_count", HEADS), ("attention.head_count_kv", KV_HEADS),
                        ("attention.key_length", HEAD_WIDTH),
                        ("attention.value_length", HEAD_WIDTH),
                        ("rope.dimension_count", HEAD_WIDTH)):
         pairs.append(pair(f"{a}.{key}", U32, value))
+    if a == "gemma3":
+        pairs.append(pair(f"{a}.attention.sliding_window", U32, WINDOW))
     pairs.append(pair(f"{a}.attention.layer_norm_rms_epsilon", F32, 1e-6))
     pairs.append(pair(f"{a}.rope.freq_base", F32, 10000.0))
     return pairs
