@@ -86,6 +86,11 @@ static void tokens_that_were_not_computed_are_not_saved(void **state) {
     assert_true(bytes > 0 && bytes != 77);
     assert_int_equal(sky_manager_add_blocks_tokens(w.manager, w.prompt, 96, NULL, NULL), SKY_OK);
     assert_int_equal(world_save(&w, 96), 0);
+    /* Nor those that begin where what was restored ends. */
+    assert_int_equal(world_look(&w, 129, 0).hit_tokens, 96);
+    assert_int_equal(sky_manager_add_blocks_tokens(w.manager, w.prompt, 128, &blocks, NULL),
+                     SKY_E_PARAM);
+    assert_int_equal(blocks, 0);
     world_close(&w);
 }
 
