@@ -72,7 +72,7 @@ SKY_API sky_status sky_key_parse(const char *hex, sky_key *out);
 SKY_API void sky_digest(const sky_span *pieces, size_t piece_count, uint8_t out[32]);
 
 /* XXH3-64 with a seed: tells contents of any size apart at the speed of memory. Against accidents,
- * not enemies: for an operator's own model files. */
+ * not enemies. */
 SKY_API uint64_t sky_content_hash(const void *data, size_t bytes, uint64_t seed);
 
 /* Same 32 bytes; all of them zero, as the parent of a first block. */

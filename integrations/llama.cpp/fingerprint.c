@@ -1,15 +1,25 @@
-/* What a model is: everything its GGUF file says (key-values and tensor table, by BLAKE2b) and
- * holds (tensor data, by XXH3, 253 MB in 30 ms from the page cache), for each file of a split
- * model, and the settings of the adapter that shape its KV. */
+/* What a model is: BLAKE2b-256 of everything its GGUF file says (key-values and tensor table) and
+ * holds (tensor data), for each file of a split model, and of the settings of the adapter that
+ * shape its KV. A cryptographic hash, as a second model of the same fingerprint would be answered
+ * from the state of the first.
+ *
+ * Hashing takes a second a gigabyte, so the digest of tensor data is kept, in
+ *   $XDG_CACHE_HOME/skymem-fingerprint/DEVICE-INODE:
+ *   | magic 8 | size 8 | modified ns 8 | changed ns 8 | from 8 | digest 32 | XXH3-64 of that 8 |
+ * and holds while the file has the same size and times. `changed` is the time that no program can
+ * set. Of a file that changed within the last seconds nothing is kept: a later write might leave
+ * the same times. Only records that nobody else can have written are read. */
 #include "adapter.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <gguf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <skymem/keys.h>
@@ -17,10 +27,104 @@
 #define PATH_BYTES 4096
 #define SPLITS_MAX 1024
 
+#define MAGIC        UINT64_C(0x31474e46594b53) /* "SKYFNG1" */
+#define RECORD_BYTES 80
+#define SETTLED_NS   (INT64_C(2) * 1000000000)
+
 typedef struct {
     const uint8_t *data;
     size_t bytes;
+    struct stat stat;
 } mapped;
+
+/* ---- digests that are kept ---- */
+
+static int64_t ns_of(struct timespec t) {
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The record's file; false where there is no cache folder. */
+static bool record_path(const mapped *file, bool make, char path[PATH_BYTES]) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    bool own = cache && cache[0] == '/';
+    if (!own && (!home || home[0] != '/'))
+        return false;
+    int used = snprintf(path, PATH_BYTES, "%s%s/skymem-fingerprint", own ? cache : home,
+                        own ? "" : "/.cache");
+    if (used < 0 || used > PATH_BYTES - 64)
+        return false;
+    if (make)
+        mkdir(path, 0700); /* its parent is there, or there is no cache */
+    snprintf(path + used, PATH_BYTES - (size_t)used, "/%jx-%jx", (uintmax_t)file->stat.st_dev,
+             (uintmax_t)file->stat.st_ino);
+    return true;
+}
+
+/* All of the record but the digest and the sum. */
+static void describe(const mapped *file, uint64_t from, uint64_t words[5]) {
+    words[0] = MAGIC;
+    words[1] = file->bytes;
+    words[2] = (uint64_t)ns_of(file->stat.st_mtim);
+    words[3] = (uint64_t)ns_of(file->stat.st_ctim);
+    words[4] = from;
+}
+
+static bool is_ours(int fd) {
+    struct stat st;
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+           (st.st_mode & 022) == 0 && st.st_nlink == 1;
+}
+
+static bool load_digest(const mapped *file, uint64_t from, uint8_t out[32]) {
+    char path[PATH_BYTES];
+    uint8_t record[RECORD_BYTES];
+    uint64_t words[5], sum;
+    if (!record_path(file, false, path))
+        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    bool found = is_ours(fd) && read(fd, record, sizeof record) == sizeof record;
+    close(fd);
+    describe(file, from, words);
+    sum = sky_content_hash(record, RECORD_BYTES - 8, 0);
+    found = found && memcmp(record, words, sizeof words) == 0 &&
+            memcmp(record + RECORD_BYTES - 8, &sum, 8) == 0;
+    if (found)
+        memcpy(out, record + sizeof words, 32);
+    return found;
+}
+
+static bool is_settled(const mapped *file) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return ns_of(file->stat.st_ctim) <= ns_of(now) - SETTLED_NS;
+}
+
+/* Best effort: without it the next start hashes again. */
+static void save_digest(const mapped *file, uint64_t from, const uint8_t digest[32]) {
+    char path[PATH_BYTES], temp[PATH_BYTES + 32];
+    uint8_t record[RECORD_BYTES];
+    uint64_t words[5], sum;
+    if (!is_settled(file) || !record_path(file, true, path))
+        return;
+    describe(file, from, words);
+    memcpy(record, words, sizeof words);
+    memcpy(record + sizeof words, digest, 32);
+    sum = sky_content_hash(record, RECORD_BYTES - 8, 0);
+    memcpy(record + RECORD_BYTES - 8, &sum, 8);
+    snprintf(temp, sizeof temp, "%s.%ld", path, (long)getpid());
+    unlink(temp);
+    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    bool written = write(fd, record, sizeof record) == sizeof record;
+    written = close(fd) == 0 && written;
+    if (!written || rename(temp, path) != 0)
+        unlink(temp);
+}
+
+/* ---- files ---- */
 
 static sky_status map_file(const char *path, mapped *out, sky_error *error) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for a writer */
@@ -43,7 +147,7 @@ static sky_status map_file(const char *path, mapped *out, sky_error *error) {
         return sky__llama_fail(error, SKY_E_IO, "%s: cannot map the model: %s", path,
                                strerror(reason));
     madvise(data, (size_t)st.st_size, MADV_SEQUENTIAL);
-    *out = (mapped){data, (size_t)st.st_size};
+    *out = (mapped){data, (size_t)st.st_size, st};
     return SKY_OK;
 }
 
@@ -77,6 +181,14 @@ static sky_status read_table(const char *path, const mapped *file, size_t *data_
     return SKY_OK;
 }
 
+static void digest_content(const mapped *file, size_t from, uint8_t out[32]) {
+    sky_span content = {(void *)(uintptr_t)(file->data + from), file->bytes - from};
+    if (load_digest(file, from, out))
+        return;
+    sky_digest(&content, 1, out);
+    save_digest(file, from, out);
+}
+
 /* Fold one file into `digest`. */
 static sky_status add_file(const char *path, uint8_t digest[32], uint32_t *split_count,
                            sky_error *error) {
@@ -87,9 +199,10 @@ static sky_status add_file(const char *path, uint8_t digest[32], uint32_t *split
     size_t data_offset = 0;
     status = read_table(path, &file, &data_offset, split_count, error);
     if (status == SKY_OK) {
-        uint64_t content = sky_content_hash(file.data + data_offset, file.bytes - data_offset, 0);
+        uint8_t content[32];
+        digest_content(&file, data_offset, content);
         sky_span pieces[] = {
-            {digest, 32}, {(void *)(uintptr_t)file.data, data_offset}, {&content, sizeof content}};
+            {digest, 32}, {(void *)(uintptr_t)file.data, data_offset}, {content, sizeof content}};
         sky_digest(pieces, 3, digest);
     }
     munmap((void *)(uintptr_t)file.data, file.bytes);
