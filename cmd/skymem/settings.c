@@ -27,7 +27,9 @@ const cli_option cli_settings[] = {
                "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no&seal=FILE], "
                "sky:SCENARIO[?scale=X&seed=N] and sky+udp:SCENARIO. level=L in a URL keeps blocks "
                "encoded at that level there. level=8,4,2 keeps them at each of these levels, so "
-               "that a deadline can choose.\n"
+               "that a deadline can choose. seal=FILE encrypts what a disk folder holds and checks "
+               "what comes back: FILE is a key of 64 hexadecimal digits with mode 0600 (openssl "
+               "rand -hex 32), and the folder is empty at first.\n"
                "Default: mem:256MiB, then disk:$XDG_CACHE_HOME/skymem?max=8GiB."},
     {.name = "model", .kind = CLI_PATH, .value = "GGUF", .help = "the model file"},
     {.name = "block-tokens",

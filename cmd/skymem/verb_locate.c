@@ -231,7 +231,7 @@ const cli_verb cli_verb_locate = {
         "rotation fills a window row by row from its north-west corner; hop goes outward from "
         "the centre, without a window, and never migrates; rotation-hop goes outward inside "
         "the window.",
-    .settings = CLI_SET_STORE,
+    .settings = CLI_SET_KEYS,
     .arguments_max = 1,
     .options =
         (const cli_option[]){

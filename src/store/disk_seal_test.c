@@ -122,8 +122,7 @@ static int look_for(const char *path, const struct stat *st, int flag, struct FT
         return 0;
     uint8_t *data = read_all(path, &bytes);
     found_in_clear += memmem(data, bytes, forbidden, forbidden_bytes) != NULL;
-    found_in_clear += strstr(path, "/.") == NULL && strlen(forbidden) == 64 &&
-                      strstr(path, forbidden) != NULL;
+    found_in_clear += memmem(path, strlen(path), forbidden, forbidden_bytes) != NULL;
     free(data);
     return 0;
 }
