@@ -55,8 +55,8 @@ trials: ## install into a scratch folder and run the programs of tests/trials ag
 bench: ## measure everything; tables go to bench/results/
 	@tools/setup build
 	@tools/build $(BUILD)
-	@tools/bench $(BUILD)
 	@bench/codec_peers.py $(BUILD) || echo 'bench/codec_peers.py needs PyPI and the weights'
+	@tools/bench $(BUILD)
 
 fuzz: ## let libFuzzer loose on every parser, FUZZ_SECONDS=20 each
 	@tools/setup dev

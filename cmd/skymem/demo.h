@@ -3,7 +3,8 @@
  *   tokens  | 2,048 of the handbook            | 32 of a question |
  *             found in a tier, or computed        always computed
  *
- * demo_text.c has the text, demo_measure.c answers and times, demo_report.c tells. */
+ * demo_text.c has the text, demo_measure.c answers and times, demo_promise.c judges the times,
+ * demo_report.c tells. */
 #ifndef SKYMEM_CLI_DEMO_H
 #define SKYMEM_CLI_DEMO_H
 
@@ -81,6 +82,19 @@ int demo_disk(demo *d, const char *level);
 int demo_sky(demo *d, const char *scenario, const char *time_scale, const char *level);
 int demo_udp(demo *d, const char *scenario);
 void demo_free(demo *d);
+
+/* demo_promise.c */
+#define DEMO_WARNINGS_MAX DEMO_ROWS_MAX /* one for each row, the cold one included */
+typedef struct {
+    char texts[DEMO_WARNINGS_MAX][200];
+    size_t count;
+} demo_warnings;
+/* The longest time to the first token that a row keeps its promise with; 0 for the cold row. */
+double demo_promised_ms(const demo *d, const demo_row *row);
+/* The slowest cold question's time, divided by the fastest one's. */
+double demo_cold_spread(const demo *d);
+/* A sentence for each row that is slower than promised, and for a cold row that is not steady. */
+void demo_warn(const demo *d, demo_warnings *warnings);
 
 /* demo_report.c */
 void demo_tell(const demo *d, const char *format, ...) __attribute__((format(printf, 2, 3)));

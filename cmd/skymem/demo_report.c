@@ -19,16 +19,22 @@ void demo_tell(const demo *d, const char *format, ...) {
     fflush(stdout);
 }
 
-/* The first line of the answer, and the question's own last sentence. */
-void demo_tell_answer(const demo *d, size_t question) {
-    char text[600] = "";
+/* The first line of the answer to a question, in a buffer of the caller's. */
+static const char *answer_line(const demo *d, size_t question, char text[600]) {
     size_t used = 0;
     const demo_answer *a = &d->cold[question];
-    for (uint32_t i = 0; i < a->token_count && used < sizeof text - 64; i++)
+    for (uint32_t i = 0; i < a->token_count && used < 600 - 64; i++)
         used += sky_llama_piece(d->model.llama, a->tokens[i], text + used, 63);
     text[used] = '\0';
     char *line = text + strspn(text, " \n");
     line[strcspn(line, "\n")] = '\0';
+    return line;
+}
+
+/* The question's own last sentence, and the first line of the answer. */
+void demo_tell_answer(const demo *d, size_t question) {
+    char text[600];
+    const char *line = answer_line(d, question, text);
     const char *asked = strrchr(cli_demo_questions[question], ':');
     while (asked > cli_demo_questions[question] && *--asked != ':')
         ;
@@ -79,7 +85,7 @@ static json_t *sky_json(const demo_row *row) {
                      (json_int_t)r->migrated_bytes, "purged_blocks", (json_int_t)r->purged_blocks);
 }
 
-static json_t *row_json(const demo_row *row) {
+static json_t *row_json(const demo *d, const demo_row *row) {
     json_t *object = json_pack(
         "{s:s, s:f, s:f, s:I, s:I, s:I, s:b, s:o, s:b, s:f, s:f}", "source", row->source, "ttft_ms",
         row->ttft_ms, "speedup", row->speedup, "hit_tokens", (json_int_t)row->hit_tokens,
@@ -87,23 +93,36 @@ static json_t *row_json(const demo_row *row) {
         "identical", row->identical, "bare_ms",
         row->bare_ms > 0 ? json_real(row->bare_ms) : json_null(), "logits_equal", row->logits_equal,
         "load_ms", row->load_ms, "compute_ms", row->compute_ms);
+    if (row != &d->rows[0])
+        json_object_set_new(object, "promised_ms", json_real(demo_promised_ms(d, row)));
     if (row->sky)
         json_object_set_new(object, "sky", sky_json(row));
     return object;
 }
 
 static int report_json(const demo *d) {
-    char cpu[128];
-    json_t *rows = json_array();
+    char cpu[128], text[600];
+    json_t *rows = json_array(), *answers = json_array(), *cold_ms = json_array();
+    json_t *warnings = json_array();
+    demo_warnings broken;
     cpu_name(cpu, sizeof cpu);
     for (size_t i = 0; i < d->row_count; i++)
-        json_array_append_new(rows, row_json(&d->rows[i]));
+        json_array_append_new(rows, row_json(d, &d->rows[i]));
+    for (size_t i = 0; i < CLI_DEMO_QUESTIONS; i++) {
+        const char *line = answer_line(d, i, text);
+        json_array_append_new(answers, cli_json_utf8(line, strlen(line)));
+        json_array_append_new(cold_ms, json_real(d->cold[i].ttft_ms));
+    }
+    demo_warn(d, &broken);
+    for (size_t i = 0; i < broken.count; i++)
+        json_array_append_new(warnings, json_string(broken.texts[i]));
     return cli_json_print(
-        d->c, json_pack("{s:o, s:I, s:I, s:o, s:s, s:I, s:I, s:I}", "model",
+        d->c, json_pack("{s:o, s:I, s:I, s:o, s:s, s:I, s:I, s:I, s:o, s:o, s:o}", "model",
                         cli_json_text(d->model.path, strlen(d->model.path)), "prompt_tokens",
                         (json_int_t)DEMO_PROMPT, "suffix_tokens", (json_int_t)DEMO_SUFFIX, "rows",
                         rows, "cpu", cpu, "block_tokens", (json_int_t)d->block_tokens, "questions",
-                        (json_int_t)CLI_DEMO_QUESTIONS, "predict", (json_int_t)d->predict));
+                        (json_int_t)CLI_DEMO_QUESTIONS, "predict", (json_int_t)d->predict,
+                        "answers", answers, "cold_ms", cold_ms, "warnings", warnings));
 }
 
 static void print_rows(const demo *d) {
@@ -184,6 +203,10 @@ int demo_report(const demo *d) {
         "new token.\nllama.cpp: its own restore from memory plus the same %u tokens, the limit for "
         "a warm answer.\n%s.\n",
         CLI_DEMO_QUESTIONS, DEMO_SUFFIX, cpu);
+    demo_warnings broken;
+    demo_warn(d, &broken);
+    for (size_t i = 0; i < broken.count; i++)
+        printf("%s%s.\n", i ? "" : "\n", broken.texts[i]);
     return CLI_OK;
 }
 

@@ -176,7 +176,12 @@ const cli_verb cli_verb_demo = {
              "The sky is a constellation inside this process. Its links delay each message by "
              "the time of light and of serialisation. It rotates while the blocks are stored in "
              "it, so that they migrate. Rows with a level, such as disk-4, keep the blocks "
-             "encoded: their answers may differ.",
+             "encoded: their answers may differ.\n"
+             "Each row promises a longest time to the first token. mem: 1.25 times llama.cpp's "
+             "own restore from memory. disk and sky: 1.5 times that, and for the sky also the "
+             "time of light, links and satellites. mem-partial: 1.25 times its share of the cold "
+             "time. A line below the tables names each row that is slower. Another says so when "
+             "the slowest cold question took more than 4/3 of the time of the fastest.",
     .settings = CLI_SET_ENGINE,
     .options =
         (const cli_option[]){
@@ -232,15 +237,20 @@ const cli_verb cli_verb_demo = {
             {"model", "the model file"},
             {"prompt_tokens", "tokens of each prompt"},
             {"suffix_tokens", "of which the question"},
-            {"rows",
-             "per source: source, ttft_ms, speedup, hit_tokens, bytes_loaded, bytes_moved, "
-             "identical, bare_ms, logits_equal, load_ms, compute_ms; of a sky also sky: light_ms, "
-             "link_ms, processing_ms, session_ms, decode_ms, chunks, servers, rotations, "
-             "migrated_chunks, migrated_bytes, purged_blocks"},
+            {"rows", "per source: source, ttft_ms, speedup, hit_tokens, bytes_loaded, bytes_moved, "
+                     "identical, bare_ms, logits_equal, load_ms, compute_ms; but for cold also "
+                     "promised_ms, "
+                     "the most that ttft_ms may be; of a sky also sky: light_ms, "
+                     "link_ms, processing_ms, session_ms, decode_ms, chunks, servers, rotations, "
+                     "migrated_chunks, migrated_bytes, purged_blocks"},
             {"cpu", "name of the processor"},
             {"block_tokens", "tokens of a block"},
             {"questions", "how many"},
             {"predict", "tokens of each answer"},
+            {"answers", "the first line of each cold answer"},
+            {"cold_ms", "the cold time to the first token of each question"},
+            {"warnings", "a sentence for each row that is slower than promised, and for cold times "
+                         "that differ by more than a third"},
             {NULL, NULL},
         },
     .failed = "an answer without a level differed from the cold one, or something is missing",

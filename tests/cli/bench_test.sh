@@ -18,6 +18,38 @@ expect 2 "$skymem" bench redis
 says "index, mem, disk, net, codec, sim, sky, stream or all"
 expect 2 "$skymem" bench
 
+# tools/bench judges the demo: what a program says of its rows decides, not how fast this machine is
+mkdir "$work/stub" "$work/results"
+echo model >"$work/stub/model.path"
+# stub MEM_SPEEDUP DISK_MS COLD_MS: a program that says so
+stub() {
+    cat >"$work/stub/skymem" <<STUB
+#!/bin/sh
+tr -d '\n' <<'JSON'
+{"rows": [
+{"source": "cold", "ttft_ms": 3000, "speedup": 1, "bare_ms": null, "bytes_moved": 0},
+{"source": "mem", "ttft_ms": 100, "promised_ms": 125, "speedup": $1, "bare_ms": 100,
+ "bytes_moved": 9},
+{"source": "disk", "ttft_ms": $2, "promised_ms": 150, "speedup": 27, "bare_ms": 100,
+ "bytes_moved": 9},
+{"source": "sky-rotation-hop", "ttft_ms": 140, "promised_ms": 180, "speedup": 21,
+ "bare_ms": 100, "bytes_moved": 9}
+], "cold_ms": [3000, 3000, $3]}
+JSON
+STUB
+    chmod +x "$work/stub/skymem"
+}
+for fields in "30 110 3100" "27.9 110 3100" "30 151 3100" "30 110 4001"; do
+    stub $fields
+    wanted=1
+    [ "$fields" != "30 110 3100" ] || wanted=0
+    expect "$wanted" tools/bench "$work/stub" --to "$work/results" demo
+    [ "$(grep -c '| fail |' "$work/results/demo.md")" = "$wanted" ] ||
+        fail "$fields: $(cat "$work/results/demo.md")"
+    [ "$(grep -c '| pass |' "$work/results/demo.md")" = $((7 - wanted)) ] ||
+        fail "$fields: $(cat "$work/results/demo.md")"
+done
+
 # stopped from outside: nothing stays
 mkdir "$work/stopped"
 "$skymem" bench disk --quick --folder "$work/stopped" >/dev/null 2>&1 &
