@@ -361,6 +361,17 @@ static void bounds_are_refused(void **state) {
         assert_int_equal(sky_index_insert(index, &key, NULL, &bad[i], NULL), SKY_E_PARAM);
     assert_int_equal(sky_index_count(index), 0);
     assert_int_equal(sky_index_match(index, &key, 0, NULL), 0);
+    const sky_block_info most = {.payload_bytes = UINT32_MAX,
+                                 .chunk_count = SKY_CHUNK_COUNT_MAX,
+                                 .set_ms = ((int64_t)1 << 48) - 1,
+                                 .centre_plane = UINT16_MAX,
+                                 .centre_slot = UINT16_MAX,
+                                 .coding = 15};
+    sky_block_info found;
+    uint32_t block;
+    assert_int_equal(sky_index_insert(index, &key, NULL, &most, &block), SKY_OK);
+    sky_index_info(index, block, &found);
+    assert_info_equal(&found, &most);
     sky_index_destroy(index);
     sky_index_destroy(NULL);
 }

@@ -161,11 +161,30 @@ static void a_salt_makes_other_keys(void **state) {
     assert_memory_equal(&spaces[0], &(sky_namespace){{9}}, sizeof spaces[0]);
 }
 
+static void only_whole_blocks_have_keys(void **state) {
+    (void)state;
+    sky_namespace ns = {{0}};
+    uint32_t tokens[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    sky_key keys[5], untouched;
+    memset(keys, 0xee, sizeof keys);
+    memset(&untouched, 0xee, sizeof untouched);
+    assert_int_equal(sky_block_keys(&ns, tokens, 9, 0, keys, 4), 0);
+    assert_int_equal(sky_block_keys(&ns, tokens, 3, 4, keys, 4), 0);
+    assert_true(sky_key_equal(&keys[0], &untouched));
+    assert_int_equal(sky_block_keys(&ns, tokens, 9, 2, keys, 4), 4);
+    assert_true(sky_key_equal(&keys[4], &untouched));
+    assert_int_equal(sky_block_keys(&ns, tokens, 9, 2, keys, 3), 3);
+    sky_key second;
+    sky_block_key(&ns, &keys[0], tokens + 2, 2, &second);
+    assert_true(sky_key_equal(&second, &keys[1]));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_equal_the_golden_vectors),
         cmocka_unit_test(hex_goes_both_ways),
         cmocka_unit_test(a_salt_makes_other_keys),
+        cmocka_unit_test(only_whole_blocks_have_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,16 @@ static void text_is_tokenized_by_the_engine(void **state) {
     assert_int_equal(sky_manager_get_cache(w.manager, text, 0, &found), SKY_OK);
     assert_int_equal(found.hit_tokens, 16);
     assert_true(made_up_engine_answer(&w.engine, tokens, 16, 20) == answer);
+    /* what is refused saved nothing, and says so; who does not ask is not told */
+    blocks = 7, bytes = 7;
+    assert_int_equal(sky_manager_add_blocks(w.manager, NULL, &blocks, &bytes), SKY_E_PARAM);
+    assert_int_equal(blocks, 0);
+    assert_int_equal(bytes, 0);
+    assert_int_equal(sky_manager_add_blocks(NULL, text, NULL, NULL), SKY_E_PARAM);
+    assert_int_equal(sky_manager_add_blocks(w.manager, text, NULL, NULL), SKY_OK);
+    assert_int_equal(sky_manager_get_cache(NULL, text, 0, &found), SKY_E_PARAM);
+    assert_int_equal(sky_manager_get_cache(w.manager, NULL, 0, &found), SKY_E_PARAM);
+    assert_int_equal(sky_manager_get_cache(w.manager, text, 0, NULL), SKY_E_PARAM);
     world_close(&w);
 }
 

@@ -59,6 +59,48 @@ static void turns_count_from_whole_milliseconds(void **state) {
     assert_int_equal(sky_turn_begins(&still, 1), SKY_TIME_NEVER);
 }
 
+/* A chunk rests from its set time on, then goes one column west a turn where the window leaves it;
+ * where it was before is found up to as many turns back as a whole round of the window takes. */
+static void a_chunk_has_a_place_at_every_turn(void **state) {
+    (void)state;
+    sky_constellation c = {.planes = 7, .slots = 19, .altitude_km = 550, .inclination_deg = 53};
+    sky_turning turning = {.start_ms = 5000, .rotation_ns = SKY_SECONDS(3)};
+    sky_chunk_facts facts = {.set_ms = 5000 + 10 * 3000 + 1,
+                             .centre = {3, 4},
+                             .first = {3, 5},
+                             .window_planes = 3,
+                             .window_slots = 3,
+                             .strategy = SKY_PLACE_ROTATION};
+    sky_placement p = {.strategy = SKY_PLACE_ROTATION, .window_planes = 3, .window_slots = 3};
+    assert_int_equal(sky_turns_at_ms(&turning, facts.set_ms), 10);
+    for (uint64_t turn = 0; turn < 70; turn++) {
+        uint64_t on = turn > 10 ? turn - 10 : 0;
+        sky_satellite place = sky_chunk_place(&c, &turning, &facts, turn), before = {99, 99};
+        assert_true(
+            sky_satellite_equal(place, sky_place_shifted(&c, &p, facts.centre, facts.first, on)));
+        assert_true(turn > 10 || sky_satellite_equal(place, facts.first));
+        bool moved = sky_chunk_place_before(&c, &turning, &facts, turn, &before);
+        uint64_t back = on; /* the turn it came here at */
+        while (back > 0 && sky_satellite_equal(
+                               place, sky_place_shifted(&c, &p, facts.centre, facts.first, back)))
+            back--;
+        bool came = !sky_satellite_equal(
+            place, sky_place_shifted(&c, &p, facts.centre, facts.first, back));
+        assert_int_equal(moved, came);
+        if (came)
+            assert_true(sky_satellite_equal(
+                before, sky_place_shifted(&c, &p, facts.centre, facts.first, back)));
+        else
+            assert_int_equal(before.plane, 99); /* untouched */
+    }
+    sky_steps steps = sky_turned(&turning, 0);
+    assert_true(steps.planes == 0 && steps.slots == 0);
+    steps = sky_turned(&turning, 41);
+    assert_true(steps.planes == 0 && steps.slots == -41);
+    steps = sky_turned(&turning, (uint64_t)INT64_MAX + 1);
+    assert_true(steps.planes == 0 && steps.slots == -INT64_MAX);
+}
+
 static void links_are_busy_to_the_nanosecond(void **state) {
     (void)state;
     assert_int_equal(sky_link_busy_ns(8000000000, 6144), 6144);
@@ -70,6 +112,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_frame_places_as_the_orbit_does),
         cmocka_unit_test(turns_count_from_whole_milliseconds),
+        cmocka_unit_test(a_chunk_has_a_place_at_every_turn),
         cmocka_unit_test(links_are_busy_to_the_nanosecond),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,9 @@
 
 #include <cmocka.h>
 
+#include <skymem/keys.h>
+
+#include "node/node_state.h"
 #include "node/orrery_fixture.h"
 
 #define BLOCK_BYTES (20 * SKY_ORRERY_CHUNK)
@@ -141,7 +144,78 @@ static void the_ground_is_told(void **state) {
     assert_int_equal(sky_index_count(sky_session_index(o.grounds[0])), blocks);
     uint32_t silent;
     assert_int_equal(sky_session_suspicion(o.grounds[0], (sky_satellite){1, 12}, &silent), 1);
+    /* nor who is no satellite, nor of a head, which is not of the block */
+    d.from = SKY_GROUND;
+    sky_session_input(o.grounds[0], o.now, &d);
+    assert_int_equal(sky_index_count(sky_session_index(o.grounds[0])), blocks);
+    m.id.number = 0;
+    d.from = sky_session_place(o.grounds[0], &facts, sky_turns(&o.frame.turning, o.now));
+    d.bytes = sky_message_encode(&m, buffer, sizeof buffer);
+    sky_session_input(o.grounds[0], o.now, &d);
+    assert_int_equal(sky_index_count(sky_session_index(o.grounds[0])), blocks);
     sky_orrery_close(&o);
+}
+
+/* The ground hears of each lost block once, also of those behind others that it knows. */
+static void the_ground_hears_of_each_once(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_EVICT_BROADCAST | SKY_EVICT_GOSSIP);
+    sky_node *node = sky_orrery_node(&o, (sky_satellite){3, 4});
+    uint8_t data[SKY_WIRE_BYTES_MAX];
+    sky_datagram out = {.data = data, .bytes_max = sizeof data};
+    for (uint32_t round = 0; round < 3; round++) {
+        sky_chunk_facts facts = {.chunk_count = 20};
+        for (uint32_t i = 0; i < 2; i++) {
+            sky_chunk_id id = {sky_orrery_key(100 + 2 * round + i), 1, 1};
+            sky__rumour_begin(node, &id, &facts);
+        }
+        uint32_t gone[6] = {0}, told = 0;
+        for (sky_time end = o.now + SKY_MS(50); o.now < end; o.now += SKY_MS(1)) {
+            while (sky_node_output(node, o.now, &out)) {
+                sky_message m;
+                assert_int_equal(sky_message_decode(out.data, out.bytes, &m), SKY_OK);
+                for (uint32_t i = 0; m.type == SKY_WIRE_GONE && i < 6; i++) {
+                    sky_key key = sky_orrery_key(100 + i);
+                    if (!sky_key_equal(&m.id.key, &key))
+                        continue;
+                    gone[i]++;
+                    assert_int_equal(i, 2 * round + told++); /* in the order it happened */
+                }
+            }
+        }
+        for (uint32_t i = 0; i < 6; i++)
+            assert_int_equal(gone[i], i / 2 == round);
+        assert_int_equal(sky_node_wake(node), SKY_TIME_NEVER);
+    }
+    assert_int_equal(node->rumour_count, 6);
+    sky_orrery_close(&o);
+}
+
+/* Nothing of it is left that another could drop. */
+static void a_block_of_one_chunk_is_no_news_to_others(void **state) {
+    (void)state;
+    for (uint32_t chunks = 1; chunks <= 2; chunks++) {
+        sky_orrery o;
+        begin(&o, SKY_PLACE_ROTATION_HOP, SKY_EVICT_BROADCAST | SKY_EVICT_GOSSIP);
+        sky_node *node = sky_orrery_node(&o, (sky_satellite){3, 4});
+        uint8_t data[SKY_WIRE_BYTES_MAX];
+        sky_datagram out = {.data = data, .bytes_max = sizeof data};
+        sky_chunk_facts facts = {.chunk_count = chunks};
+        sky_chunk_id id = {sky_orrery_key(1), 1, 1};
+        sky__rumour_begin(node, &id, &facts);
+        sky__rumour_begin(node, &id, &facts); /* known by now */
+        assert_int_equal(node->rumour_count, 1);
+        uint32_t said[SKY_WIRE_TYPE_END] = {0};
+        while (sky_node_output(node, o.now, &out)) {
+            sky_message m;
+            assert_int_equal(sky_message_decode(out.data, out.bytes, &m), SKY_OK);
+            said[m.type]++;
+        }
+        assert_int_equal(said[SKY_WIRE_GONE], 1);
+        assert_int_equal(said[SKY_WIRE_PURGE], chunks > 1 ? 4 : 0);
+        sky_orrery_close(&o);
+    }
 }
 
 /* ---- hostile ---- */
@@ -222,6 +296,44 @@ static void a_flood_of_rumours_leaves_in_few_messages(void **state) {
     assert_int_equal(messages, 3 * 5); /* 23 blocks each */
     assert_int_equal(sky_node_wake(node), SKY_TIME_NEVER);
     sky_orrery_close(&o);
+}
+
+/* Told of many blocks at once, a satellite passes each on as far as its own hops say, and no
+ * farther than it passes on anything. One that gossips no farther than its neighbours tells them;
+ * one that does not gossip believes nobody. */
+static void each_rumour_of_many_goes_its_own_way(void **state) {
+    (void)state;
+    static const uint32_t most_hops[] = {0, 1, 4};
+    for (size_t i = 0; i < 3; i++) {
+        sky_orrery o;
+        begin(&o, SKY_PLACE_ROTATION_HOP, SKY_EVICT_GOSSIP);
+        o.node_config.gossip_hops = most_hops[i];
+        sky_orrery_run(&o, SKY_SECONDS(1));
+        sky_node *node = sky_orrery_node(&o, (sky_satellite){3, 4});
+        whisper_many(&o, 1000, 3, 9);
+        whisper_many(&o, 2000, 3, 2);
+        assert_int_equal(node->rumour_count, most_hops[i] ? 6 : 0);
+        uint8_t data[SKY_WIRE_BYTES_MAX];
+        sky_datagram out = {.data = data, .bytes_max = sizeof data};
+        uint32_t told = 0;
+        for (; sky_node_output(node, o.now, &out); told++) {
+            sky_message m;
+            assert_int_equal(sky_message_decode(out.data, out.bytes, &m), SKY_OK);
+            uint32_t hops[6] = {m.hops};
+            assert_int_equal(m.data_bytes, 5 * SKY_LOST_BLOCK_BYTES);
+            for (uint32_t at = 0; at < 5; at++) {
+                sky_lost_block b;
+                sky_lost_block_decode(m.data + at * SKY_LOST_BLOCK_BYTES, &b);
+                hops[at + 1] = b.hops;
+            }
+            for (uint32_t at = 0; at < 6; at++) {
+                uint32_t said = at < 3 ? 9 : 2;
+                assert_int_equal(hops[at], (said < most_hops[i] ? said : most_hops[i]) - 1);
+            }
+        }
+        assert_int_equal(told, most_hops[i] ? 3 : 0);
+        sky_orrery_close(&o);
+    }
 }
 
 /* The first to tell may be on a detour, with fewer hops left than the rumour is to go. */
@@ -314,8 +426,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(sweeps_clear_what_is_left),
         cmocka_unit_test(the_client_clears_what_it_misses),
         cmocka_unit_test(the_ground_is_told),
+        cmocka_unit_test(the_ground_hears_of_each_once),
+        cmocka_unit_test(a_block_of_one_chunk_is_no_news_to_others),
         cmocka_unit_test(rumours_without_end_are_bounded),
         cmocka_unit_test(a_flood_of_rumours_leaves_in_few_messages),
+        cmocka_unit_test(each_rumour_of_many_goes_its_own_way),
         cmocka_unit_test(a_rumour_goes_as_far_as_its_shortest_way_lets_it),
         cmocka_unit_test(pinned_blocks_outlive_rumours),
     };

@@ -199,6 +199,28 @@ static void a_stale_index_is_put_right(void **state) {
     sky_orrery_close(&o);
 }
 
+/* Two questions for one key are under way at once: the second answer finds the block known. */
+static void a_head_is_adopted_once(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_BINARY);
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, 5000).status, SKY_OK);
+    for (int i = 0; i < 2; i++) {
+        sky_request has = {.op = SKY_OP_HAS, .key = sky_orrery_key(1)};
+        assert_int_equal(sky_session_submit(o.grounds[1], o.now, &has), SKY_OK);
+    }
+    sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+    for (int i = 0; i < 2; i++) {
+        sky_result r;
+        assert_true(sky_session_result(o.grounds[1], &r));
+        assert_int_equal(r.status, SKY_OK);
+    }
+    assert_int_equal(stat_of(&o, 1).adopted, 1);
+    assert_int_equal(sky_index_count(sky_session_index(o.grounds[1])), 1);
+    assert_got(&o, 1, 1, 5000);
+    sky_orrery_close(&o);
+}
+
 /* Two grounds put one key in the same instant. */
 static void puts_of_one_instant_never_mix(void **state) {
     (void)state;
@@ -309,6 +331,7 @@ int main(void) {
         cmocka_unit_test(heads_need_not_be_asked_for_twice),
         cmocka_unit_test(the_index_answers_chains_too),
         cmocka_unit_test(a_stale_index_is_put_right),
+        cmocka_unit_test(a_head_is_adopted_once),
         cmocka_unit_test(puts_of_one_instant_never_mix),
         cmocka_unit_test(heads_that_lie_cost_a_miss),
     };

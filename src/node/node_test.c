@@ -8,113 +8,10 @@
 
 #include <cmocka.h>
 
-#include "node/node.h"
-
-#define TURN_NS  SKY_SECONDS(10)
-#define SERVE_NS SKY_MS(2)
-#define GUARD    64
+#include "node/bench_fixture.h"
 
 static const sky_satellite here = {3, 5};
 static const sky_satellite centre = {3, 4};
-
-typedef struct {
-    sky_node node;
-    sky_node_config config;
-    uint8_t *memory;
-    size_t bytes;
-    uint8_t buffer[SKY_WIRE_BYTES_MAX];
-    sky_satellite to; /* of the message heard last */
-} bench;
-
-static void bench_open(bench *b, uint32_t slots) {
-    memset(b, 0, sizeof *b);
-    b->config = (sky_node_config){.constellation = {.planes = 5, .slots = 19},
-                                  .turning = {.start_ms = 1000, .rotation_ns = TURN_NS},
-                                  .processing_ns = SERVE_NS,
-                                  .migrate_gap_ns = 1000,
-                                  .migrate_timeout_ns = SKY_MS(50),
-                                  .migrate_window = 2,
-                                  .queue_max = 8,
-                                  .chunk_bytes_max = 256};
-    while (sky_node_slots(&b->config) < slots)
-        b->config.memory_bytes++;
-    b->bytes = sky_node_bytes(&b->config);
-    b->memory = malloc(b->bytes + GUARD);
-    assert_non_null(b->memory);
-    memset(b->memory, 0xee, b->bytes + GUARD); /* nothing may depend on zeros */
-    sky_node_init(&b->node, &b->config, here, 0, b->memory, b->bytes);
-}
-
-static void bench_close(bench *b) {
-    for (size_t i = 0; i < GUARD; i++)
-        assert_int_equal(b->memory[b->bytes + i], 0xee);
-    free(b->memory);
-}
-
-static sky_chunk_id name(uint32_t block, uint32_t number) {
-    return (sky_chunk_id){.key.bytes = {(uint8_t)block, 1, 2}, .version = 1, .number = number};
-}
-
-static uint8_t payload[256];
-
-/* A chunk of `block` whose first place is `first`. */
-static sky_message set(sky_wire_type type, uint32_t block, sky_satellite first) {
-    sky_message m = {.type = type, .request = block, .id = name(block, 1)};
-    memset(payload, (int)block, sizeof payload);
-    m.facts = (sky_chunk_facts){.set_ms = 1000,
-                                .centre = centre,
-                                .first = first,
-                                .next = {3, 4},
-                                .chunk_count = 9,
-                                .window_planes = 3,
-                                .window_slots = 3,
-                                .strategy = SKY_PLACE_ROTATION};
-    m.data = payload;
-    m.data_bytes = sizeof payload;
-    m.facts.checksum = sky_chunk_checksum(&m.id, payload, sizeof payload);
-    return m;
-}
-
-static void tell_from(bench *b, sky_time now, const sky_message *m, sky_satellite from) {
-    sky_datagram d = {.from = from, .to = here, .data = b->buffer};
-    d.bytes = sky_message_encode(m, b->buffer, sizeof b->buffer);
-    assert_true(d.bytes > 0);
-    sky_node_input(&b->node, now, &d);
-}
-
-static void tell(bench *b, sky_time now, const sky_message *m) {
-    tell_from(b, now, m, SKY_GROUND);
-}
-
-static void ask(bench *b, sky_time now, sky_wire_type type, uint32_t block) {
-    sky_message m = {.type = type, .request = 100 + block, .id = name(block, 1)};
-    tell(b, now, &m);
-}
-
-static bool hear(bench *b, sky_time now, sky_message *m) {
-    sky_datagram d = {.data = b->buffer, .bytes_max = sizeof b->buffer};
-    if (!sky_node_output(&b->node, now, &d))
-        return false;
-    assert_true(sky_satellite_equal(d.from, here));
-    b->to = d.to;
-    assert_int_equal(sky_message_decode(d.data, d.bytes, m), SKY_OK);
-    return true;
-}
-
-/* Let it do all it has to do up to `until`; what it says on the way is dropped. */
-static void run(bench *b, sky_time until) {
-    sky_message m;
-    for (sky_time at; (at = sky_node_wake(&b->node)) <= until;) {
-        sky_node_input(&b->node, at, NULL);
-        while (hear(b, at, &m))
-            ;
-    }
-}
-
-static void assert_silent(bench *b, sky_time now) {
-    sky_message m;
-    assert_false(hear(b, now, &m));
-}
 
 /* ---- serving ---- */
 
@@ -123,33 +20,34 @@ static void requests_are_served_one_after_another(void **state) {
     bench b;
     bench_open(&b, 4);
     assert_int_equal(sky_node_wake(&b.node), SKY_TIME_NEVER);
-    sky_message in = set(SKY_WIRE_SET, 1, here), out;
-    tell(&b, 100, &in);
-    ask(&b, 200, SKY_WIRE_GET, 1);
-    ask(&b, 300, SKY_WIRE_GET, 9);
-    ask(&b, 400, SKY_WIRE_HAS, 1);
-    ask(&b, 500, SKY_WIRE_HAS, 9);
+    sky_message in = bench_set(SKY_WIRE_SET, 1, here), out;
+    bench_tell(&b, 100, &in);
+    bench_ask(&b, 200, SKY_WIRE_GET, 1);
+    bench_ask(&b, 300, SKY_WIRE_GET, 9);
+    bench_ask(&b, 400, SKY_WIRE_HAS, 1);
+    bench_ask(&b, 500, SKY_WIRE_HAS, 9);
     static const sky_wire_type answers[] = {SKY_WIRE_SET_ACK, SKY_WIRE_CHUNK, SKY_WIRE_MISS,
                                             SKY_WIRE_HAS_REPLY, SKY_WIRE_HAS_REPLY};
     for (int i = 0; i < 5; i++) {
-        sky_time due = 100 + (i + 1) * SERVE_NS;
+        sky_time due = 100 + (i + 1) * BENCH_SERVE_NS;
         assert_int_equal(sky_node_wake(&b.node), due);
-        assert_silent(&b, due - 1);
-        assert_true(hear(&b, due, &out));
+        bench_silent(&b, due - 1);
+        assert_true(bench_hear(&b, due, &out));
         assert_true(sky_satellite_equal(b.to, SKY_GROUND));
         assert_int_equal(out.type, answers[i]);
         assert_int_equal(out.spent_ns, due - (i + 1) * 100);
-        assert_silent(&b, due);
+        bench_silent(&b, due);
         if (out.type == SKY_WIRE_CHUNK) {
             assert_int_equal(out.request, 101);
-            assert_int_equal(out.data_bytes, sizeof payload);
-            assert_memory_equal(out.data, payload, sizeof payload);
+            assert_int_equal(out.data_bytes, sizeof bench_payload);
+            assert_memory_equal(out.data, bench_payload, sizeof bench_payload);
             assert_int_equal(out.facts.checksum, in.facts.checksum);
         }
         if (i >= 3)
             assert_int_equal(out.present, i == 3);
     }
-    assert_int_equal(sky_node_wake(&b.node), TURN_NS); /* it holds something, so the turn matters */
+    assert_int_equal(sky_node_wake(&b.node),
+                     BENCH_TURN_NS); /* it holds something, so the turn matters */
     bench_close(&b);
 }
 
@@ -158,11 +56,11 @@ static void a_full_queue_drops_and_counts(void **state) {
     bench b;
     bench_open(&b, 4);
     for (uint32_t i = 0; i < 12; i++)
-        ask(&b, 0, SKY_WIRE_GET, i);
+        bench_ask(&b, 0, SKY_WIRE_GET, i);
     assert_int_equal(b.node.stat.overflow, 4);
     sky_message m;
     uint32_t answers = 0;
-    while (hear(&b, SKY_SECONDS(1), &m))
+    while (bench_hear(&b, SKY_SECONDS(1), &m))
         assert_int_equal(m.request, 100 + answers++);
     assert_int_equal(answers, 8);
     assert_true(sky_node_idle(&b.node));
@@ -173,14 +71,14 @@ static void a_replaced_block_keeps_both_versions(void **state) {
     (void)state;
     bench b;
     bench_open(&b, 4);
-    sky_message old = set(SKY_WIRE_SET, 1, here), new = old, m;
+    sky_message old = bench_set(SKY_WIRE_SET, 1, here), new = old, m;
     new.id.version = 2;
-    new.facts.checksum = sky_chunk_checksum(&new.id, payload, sizeof payload);
-    tell(&b, 0, &old);
-    tell(&b, 0, &new);
+    new.facts.checksum = sky_chunk_checksum(&new.id, bench_payload, sizeof bench_payload);
+    bench_tell(&b, 0, &old);
+    bench_tell(&b, 0, &new);
     assert_int_equal(sky_node_chunks(&b.node), 2);
     m = (sky_message){.type = SKY_WIRE_DROP, .id = old.id, .stride = 9, .last = 1};
-    tell(&b, 0, &m);
+    bench_tell(&b, 0, &m);
     sky_node_chunk chunk;
     assert_false(sky_node_find(&b.node, &old.id, &chunk));
     assert_true(sky_node_find(&b.node, &new.id, &chunk));
@@ -190,9 +88,9 @@ static void a_replaced_block_keeps_both_versions(void **state) {
 /* ---- memory pressure ---- */
 
 static sky_message set_acked(bench *b, uint32_t block) {
-    sky_message m = set(SKY_WIRE_SET, block, here), out;
-    tell(b, 0, &m);
-    assert_true(hear(b, TURN_NS - 1, &out));
+    sky_message m = bench_set(SKY_WIRE_SET, block, here), out;
+    bench_tell(b, 0, &m);
+    assert_true(bench_hear(b, BENCH_TURN_NS - 1, &out));
     assert_int_equal(out.type, SKY_WIRE_SET_ACK);
     return out;
 }
@@ -204,11 +102,11 @@ static void the_least_recently_used_goes(void **state) {
     for (uint32_t i = 1; i <= 3; i++)
         assert_int_equal(set_acked(&b, i).outcome, SKY_STORED);
     sky_message out;
-    ask(&b, 0, SKY_WIRE_GET, 1); /* now 2 is the oldest */
-    assert_true(hear(&b, TURN_NS - 1, &out));
+    bench_ask(&b, 0, SKY_WIRE_GET, 1); /* now 2 is the oldest */
+    assert_true(bench_hear(&b, BENCH_TURN_NS - 1, &out));
     out = set_acked(&b, 4);
     assert_int_equal(out.outcome, SKY_STORED_EVICTED);
-    sky_chunk_id gone = name(2, 1);
+    sky_chunk_id gone = bench_name(2, 1);
     assert_true(sky_chunk_id_equal(&out.evicted, &gone));
     assert_int_equal(set_acked(&b, 1).outcome, SKY_STORED); /* said twice: there already */
     assert_int_equal(sky_node_chunks(&b.node), 3);
@@ -216,9 +114,12 @@ static void the_least_recently_used_goes(void **state) {
 }
 
 static void pin(bench *b, uint32_t block, bool pinned) {
-    sky_message m = {
-        .type = SKY_WIRE_PIN, .id = name(block, 1), .facts.pinned = pinned, .stride = 9, .last = 1};
-    tell(b, 0, &m);
+    sky_message m = {.type = SKY_WIRE_PIN,
+                     .id = bench_name(block, 1),
+                     .facts.pinned = pinned,
+                     .stride = 9,
+                     .last = 1};
+    bench_tell(b, 0, &m);
 }
 
 static void pinned_chunks_stay(void **state) {
@@ -228,14 +129,14 @@ static void pinned_chunks_stay(void **state) {
     set_acked(&b, 1);
     set_acked(&b, 2);
     pin(&b, 1, true);
-    sky_chunk_id two = name(2, 1);
+    sky_chunk_id two = bench_name(2, 1);
     sky_message out = set_acked(&b, 3);
     assert_true(sky_chunk_id_equal(&out.evicted, &two));
     pin(&b, 3, true);
     assert_int_equal(set_acked(&b, 4).outcome, SKY_NOT_STORED);
     assert_int_equal(b.node.stat.refused, 1);
     pin(&b, 1, false);
-    sky_chunk_id one = name(1, 1);
+    sky_chunk_id one = bench_name(1, 1);
     out = set_acked(&b, 4);
     assert_true(sky_chunk_id_equal(&out.evicted, &one));
     bench_close(&b);
@@ -248,19 +149,19 @@ static void heads_do_not_pile_up(void **state) {
     bench b;
     bench_open(&b, 8);
     for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
-        sky_message m = set(SKY_WIRE_SET, 1, here), out;
+        sky_message m = bench_set(SKY_WIRE_SET, 1, here), out;
         m.id.number = 0;
         m.id.version = versions[i];
-        m.facts.checksum = sky_chunk_checksum(&m.id, payload, sizeof payload);
-        tell(&b, 0, &m);
-        assert_true(hear(&b, TURN_NS - 1, &out));
+        m.facts.checksum = sky_chunk_checksum(&m.id, bench_payload, sizeof bench_payload);
+        bench_tell(&b, 0, &m);
+        assert_true(bench_hear(&b, BENCH_TURN_NS - 1, &out));
         assert_int_equal(out.outcome, SKY_STORED);
         assert_int_equal(sky_node_chunks(&b.node), 1);
     }
-    sky_message get = {.type = SKY_WIRE_GET, .id = name(1, 0)}, out;
+    sky_message get = {.type = SKY_WIRE_GET, .id = bench_name(1, 0)}, out;
     get.id.version = SKY_VERSION_ANY;
-    tell(&b, 0, &get);
-    assert_true(hear(&b, TURN_NS - 1, &out));
+    bench_tell(&b, 0, &get);
+    assert_true(bench_hear(&b, BENCH_TURN_NS - 1, &out));
     assert_int_equal(out.id.version, 7);
     bench_close(&b);
 }
@@ -271,13 +172,13 @@ static void satellites_do_not_rule_each_other(void **state) {
     bench_open(&b, 2);
     set_acked(&b, 1);
     sky_message m = {
-        .type = SKY_WIRE_PIN, .id = name(1, 1), .facts.pinned = true, .stride = 9, .last = 1};
-    tell_from(&b, 0, &m, centre);
-    m = set(SKY_WIRE_SET, 2, here);
-    tell_from(&b, 0, &m, centre);
+        .type = SKY_WIRE_PIN, .id = bench_name(1, 1), .facts.pinned = true, .stride = 9, .last = 1};
+    bench_tell_from(&b, 0, &m, centre);
+    m = bench_set(SKY_WIRE_SET, 2, here);
+    bench_tell_from(&b, 0, &m, centre);
     assert_int_equal(b.node.stat.malformed, 2);
     assert_int_equal(sky_node_chunks(&b.node), 1);
-    const sky_chunk_id one = name(1, 1);
+    const sky_chunk_id one = bench_name(1, 1);
     sky_node_chunk chunk;
     assert_true(sky_node_find(&b.node, &one, &chunk));
     assert_false(chunk.facts.pinned);
@@ -294,68 +195,44 @@ static void a_rumour_does_not_wait_for_an_answer(void **state) {
     b.config.gossip_hops = 2;
     set_acked(&b, 1);
     const sky_time now = SKY_SECONDS(1);
-    ask(&b, now, SKY_WIRE_GET, 1);
-    assert_int_equal(sky_node_wake(&b.node), now + SERVE_NS);
-    sky_message purge = {.type = SKY_WIRE_PURGE, .id = name(9, 1), .hops = 2}, out;
+    bench_ask(&b, now, SKY_WIRE_GET, 1);
+    assert_int_equal(sky_node_wake(&b.node), now + BENCH_SERVE_NS);
+    sky_message purge = {.type = SKY_WIRE_PURGE, .id = bench_name(9, 1), .hops = 2}, out;
     purge.facts.chunk_count = 9;
-    tell_from(&b, now, &purge, centre);
+    bench_tell_from(&b, now, &purge, centre);
     assert_true(sky_node_wake(&b.node) <= now);
-    assert_true(hear(&b, now, &out));
+    assert_true(bench_hear(&b, now, &out));
     assert_int_equal(out.type, SKY_WIRE_PURGE);
-    while (hear(&b, now, &out))
+    while (bench_hear(&b, now, &out))
         assert_int_equal(out.type, SKY_WIRE_PURGE);
-    assert_int_equal(sky_node_wake(&b.node), now + SERVE_NS);
-    assert_true(hear(&b, now + SERVE_NS, &out));
+    assert_int_equal(sky_node_wake(&b.node), now + BENCH_SERVE_NS);
+    assert_true(bench_hear(&b, now + BENCH_SERVE_NS, &out));
     assert_int_equal(out.type, SKY_WIRE_CHUNK);
     bench_close(&b);
 }
 
 /* Pinned neighbours are not asked for; the one that is is asked for once a round all the same. */
-static void a_sweep_takes_its_period(void **state) {
-    (void)state;
-    bench b;
-    bench_open(&b, 8);
-    b.config.turning.rotation_ns = SKY_TIME_NEVER;
-    b.config.sweep_period_ns = SKY_SECONDS(1);
-    sky_node_init(&b.node, &b.config, here, 0, b.memory, b.bytes);
-    for (uint32_t i = 1; i <= 8; i++) {
-        sky_message m = set(SKY_WIRE_SET, i, here), out;
-        m.facts.pinned = i < 8;
-        tell(&b, 0, &m);
-        assert_true(hear(&b, TURN_NS, &out));
-    }
-    uint32_t asked = 0;
-    sky_message m;
-    for (sky_time at; (at = sky_node_wake(&b.node)) < SKY_SECONDS(10);) {
-        sky_node_input(&b.node, at, NULL);
-        while (hear(&b, at, &m))
-            asked += m.type == SKY_WIRE_HAS;
-    }
-    assert_in_range(asked, 8, 10);
-    bench_close(&b);
-}
-
 static void rows_are_dropped(void **state) {
     (void)state;
     bench b;
     bench_open(&b, 20);
     for (uint32_t number = 1; number <= 9; number++) {
-        sky_message m = set(SKY_WIRE_MIGRATE, 1, here);
+        sky_message m = bench_set(SKY_WIRE_MIGRATE, 1, here);
         m.id.number = number;
-        m.facts.checksum = sky_chunk_checksum(&m.id, payload, sizeof payload);
-        tell_from(&b, 0, &m, centre);
-        assert_true(hear(&b, 0, &m));
+        m.facts.checksum = sky_chunk_checksum(&m.id, bench_payload, sizeof bench_payload);
+        bench_tell_from(&b, 0, &m, centre);
+        assert_true(bench_hear(&b, 0, &m));
     }
-    sky_message drop = {.type = SKY_WIRE_DROP, .id = name(1, 2), .stride = 3, .last = 8};
-    tell(&b, 0, &drop);
+    sky_message drop = {.type = SKY_WIRE_DROP, .id = bench_name(1, 2), .stride = 3, .last = 8};
+    bench_tell(&b, 0, &drop);
     for (uint32_t number = 1; number <= 9; number++) {
-        sky_chunk_id id = name(1, number);
+        sky_chunk_id id = bench_name(1, number);
         sky_node_chunk chunk;
         assert_int_equal(sky_node_find(&b.node, &id, &chunk), number % 3 != 2);
     }
     drop.id.number = drop.stride = 1;
     drop.last = 1u << 23; /* more than fit: nobody's chunks, only work */
-    tell(&b, 0, &drop);
+    bench_tell(&b, 0, &drop);
     assert_int_equal(sky_node_chunks(&b.node), 6);
     assert_int_equal(b.node.stat.malformed, 1);
     bench_close(&b);
@@ -368,42 +245,43 @@ static void chunks_are_copied_before_they_are_dropped(void **state) {
     (void)state;
     bench b;
     bench_open(&b, 4);
-    sky_message in = set(SKY_WIRE_SET, 1, here), out;
-    tell(&b, 0, &in);
-    run(&b, TURN_NS - 1);
-    sky_node_input(&b.node, TURN_NS, NULL);
-    assert_true(hear(&b, TURN_NS, &out));
+    sky_message in = bench_set(SKY_WIRE_SET, 1, here), out;
+    bench_tell(&b, 0, &in);
+    bench_run(&b, BENCH_TURN_NS - 1);
+    sky_node_input(&b.node, BENCH_TURN_NS, NULL);
+    assert_true(bench_hear(&b, BENCH_TURN_NS, &out));
     assert_int_equal(out.type, SKY_WIRE_MIGRATE);
     assert_true(sky_satellite_equal(b.to, (sky_satellite){3, 2}));
-    assert_memory_equal(out.data, payload, sizeof payload);
+    assert_memory_equal(out.data, bench_payload, sizeof bench_payload);
     assert_int_equal(out.facts.set_ms, 1000);
     uint64_t first_request = out.request;
-    ask(&b, TURN_NS + 1, SKY_WIRE_GET, 1); /* still answered from here */
-    assert_true(hear(&b, TURN_NS + 1 + SERVE_NS, &out));
+    bench_ask(&b, BENCH_TURN_NS + 1, SKY_WIRE_GET, 1); /* still answered from here */
+    assert_true(bench_hear(&b, BENCH_TURN_NS + 1 + BENCH_SERVE_NS, &out));
     assert_int_equal(out.type, SKY_WIRE_CHUNK);
 
-    sky_time late = TURN_NS + b.config.migrate_timeout_ns; /* nobody answered */
+    sky_time late = BENCH_TURN_NS + b.config.migrate_timeout_ns; /* nobody answered */
     assert_int_equal(sky_node_wake(&b.node), late);
     sky_node_input(&b.node, late, NULL);
-    assert_true(hear(&b, late, &out));
+    assert_true(bench_hear(&b, late, &out));
     assert_int_equal(out.type, SKY_WIRE_MIGRATE);
     assert_true(out.request != first_request);
 
     sky_message ack = {.type = SKY_WIRE_MIGRATE_ACK, .request = first_request, .id = in.id};
-    tell_from(&b, late + 1, &ack, (sky_satellite){3, 2}); /* an answer to the first: too old */
+    bench_tell_from(&b, late + 1, &ack,
+                    (sky_satellite){3, 2}); /* an answer to the first: too old */
     ack.request = out.request;
     ack.outcome = SKY_NOT_STORED; /* no room there */
-    tell_from(&b, late + 2, &ack, (sky_satellite){3, 2});
+    bench_tell_from(&b, late + 2, &ack, (sky_satellite){3, 2});
     assert_int_equal(sky_node_chunks(&b.node), 1);
     ack.outcome = SKY_STORED;
-    tell_from(&b, late + 3, &ack, (sky_satellite){1, 1}); /* nobody sent it there */
+    bench_tell_from(&b, late + 3, &ack, (sky_satellite){1, 1}); /* nobody sent it there */
     assert_int_equal(sky_node_chunks(&b.node), 1);
-    tell_from(&b, late + 3, &ack, (sky_satellite){3, 2});
+    bench_tell_from(&b, late + 3, &ack, (sky_satellite){3, 2});
     assert_int_equal(sky_node_chunks(&b.node), 0);
     assert_true(sky_node_idle(&b.node));
     assert_int_equal(sky_node_wake(&b.node), SKY_TIME_NEVER);
     assert_int_equal(b.node.stat.migrated, 1);
-    assert_int_equal(b.node.stat.migrated_bytes, sizeof payload);
+    assert_int_equal(b.node.stat.migrated_bytes, sizeof bench_payload);
     bench_close(&b);
 }
 
@@ -414,21 +292,45 @@ static void migration_keeps_to_its_window_and_pace(void **state) {
     sky_message out;
     for (uint32_t i = 1; i <= 5; i++)
         set_acked(&b, i);
-    sky_node_input(&b.node, TURN_NS, NULL);
+    sky_node_input(&b.node, BENCH_TURN_NS, NULL);
     uint64_t requests[2];
     for (uint32_t i = 0; i < 2; i++) {
-        sky_time due = TURN_NS + i * b.config.migrate_gap_ns;
+        sky_time due = BENCH_TURN_NS + i * b.config.migrate_gap_ns;
         if (i > 0)
-            assert_silent(&b, due - 1);
-        assert_true(hear(&b, due, &out));
+            bench_silent(&b, due - 1);
+        assert_true(bench_hear(&b, due, &out));
         assert_int_equal(out.id.key.bytes[0], i + 1); /* oldest first: the order of use survives */
         requests[i] = out.request;
     }
-    assert_silent(&b, TURN_NS + SKY_MS(1)); /* two on the way, no more */
-    sky_message ack = {.type = SKY_WIRE_MIGRATE_ACK, .request = requests[0], .id = name(1, 1)};
-    tell_from(&b, TURN_NS + SKY_MS(1), &ack, (sky_satellite){3, 2});
-    assert_true(hear(&b, TURN_NS + SKY_MS(1), &out));
+    bench_silent(&b, BENCH_TURN_NS + SKY_MS(1)); /* two on the way, no more */
+    sky_message ack = {
+        .type = SKY_WIRE_MIGRATE_ACK, .request = requests[0], .id = bench_name(1, 1)};
+    bench_tell_from(&b, BENCH_TURN_NS + SKY_MS(1), &ack, (sky_satellite){3, 2});
+    assert_true(bench_hear(&b, BENCH_TURN_NS + SKY_MS(1), &out));
     assert_int_equal(out.id.key.bytes[0], 3);
+    bench_close(&b);
+}
+
+/* Unanswered, a MIGRATE is sent again after twice as long each time: the other may be far. */
+static void migration_waits_longer_each_time(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, 8);
+    sky_message out;
+    set_acked(&b, 1);
+    sky_time wait_ns = b.config.migrate_timeout_ns, sent = BENCH_TURN_NS;
+    sky_node_input(&b.node, BENCH_TURN_NS, NULL);
+    assert_true(bench_hear(&b, BENCH_TURN_NS, &out));
+    for (int again = 0; again < 4; again++, wait_ns *= 2) {
+        sky_time due = sent + wait_ns;
+        assert_int_equal(sky_node_wake(&b.node), due);
+        sky_node_input(&b.node, due - 1, NULL);
+        bench_silent(&b, due - 1);
+        sky_node_input(&b.node, due, NULL);
+        assert_true(bench_hear(&b, due, &out));
+        assert_int_equal(out.type, SKY_WIRE_MIGRATE);
+        sent = due;
+    }
     bench_close(&b);
 }
 
@@ -436,11 +338,11 @@ static void chunks_that_come_late_move_on_at_once(void **state) {
     (void)state;
     bench b;
     bench_open(&b, 4);
-    sky_message in = set(SKY_WIRE_SET, 1, here), out;
-    tell(&b, TURN_NS + 5, &in); /* sent before the turn, here after it */
-    assert_true(hear(&b, TURN_NS + 5, &out));
+    sky_message in = bench_set(SKY_WIRE_SET, 1, here), out;
+    bench_tell(&b, BENCH_TURN_NS + 5, &in); /* sent before the turn, here after it */
+    assert_true(bench_hear(&b, BENCH_TURN_NS + 5, &out));
     assert_int_equal(out.type, SKY_WIRE_MIGRATE);
-    assert_true(hear(&b, TURN_NS + 5 + SERVE_NS, &out));
+    assert_true(bench_hear(&b, BENCH_TURN_NS + 5 + BENCH_SERVE_NS, &out));
     assert_int_equal(out.type, SKY_WIRE_SET_ACK);
     bench_close(&b);
 }
@@ -450,12 +352,12 @@ static void arrivals_are_acknowledged_each_time(void **state) {
     bench b;
     bench_open(&b, 4);
     sky_satellite from = {3, 8};
-    sky_message in = set(SKY_WIRE_MIGRATE, 1, here), out;
+    sky_message in = bench_set(SKY_WIRE_MIGRATE, 1, here), out;
     for (uint64_t request = 5; request < 8; request++) {
         in.request = request;
-        tell_from(&b, 0, &in, from);
+        bench_tell_from(&b, 0, &in, from);
         assert_int_equal(sky_node_wake(&b.node), 0);
-        assert_true(hear(&b, 0, &out));
+        assert_true(bench_hear(&b, 0, &out));
         assert_int_equal(out.type, SKY_WIRE_MIGRATE_ACK);
         assert_int_equal(out.request, request);
         assert_int_equal(out.outcome, SKY_STORED);
@@ -468,9 +370,9 @@ static void arrivals_are_acknowledged_each_time(void **state) {
 /* A chunk moves in: how many the satellite has then. The giver is told that it may let go. */
 static uint32_t chunks_after_move(bench *b, const sky_message *in) {
     sky_message out;
-    tell_from(b, 0, in, (sky_satellite){3, 8});
+    bench_tell_from(b, 0, in, (sky_satellite){3, 8});
     do
-        assert_true(hear(b, 0, &out));
+        assert_true(bench_hear(b, 0, &out));
     while (out.type != SKY_WIRE_MIGRATE_ACK);
     assert_int_equal(out.outcome, SKY_STORED);
     return sky_node_chunks(&b->node);
@@ -483,27 +385,52 @@ static void what_is_gone_does_not_move_in(void **state) {
     bench b;
     bench_open(&b, 8);
     b.config.gossip_hops = 2;
-    sky_message purge = {.type = SKY_WIRE_PURGE, .id = name(1, 1), .hops = 1};
+    sky_message purge = {.type = SKY_WIRE_PURGE, .id = bench_name(1, 1), .hops = 1};
     purge.facts.chunk_count = 9;
-    tell_from(&b, 0, &purge, centre);
-    sky_message in = set(SKY_WIRE_MIGRATE, 1, here);
+    bench_tell_from(&b, 0, &purge, centre);
+    sky_message in = bench_set(SKY_WIRE_MIGRATE, 1, here);
     assert_int_equal(chunks_after_move(&b, &in), 0);
     assert_int_equal(b.node.stat.purged, 1);
-    in = set(SKY_WIRE_MIGRATE, 2, here); /* another block */
+    in = bench_set(SKY_WIRE_MIGRATE, 2, here); /* another block */
     assert_int_equal(chunks_after_move(&b, &in), 1);
-    in = set(SKY_WIRE_MIGRATE, 1, here);
+    in = bench_set(SKY_WIRE_MIGRATE, 1, here);
     in.facts.pinned = true;
     assert_int_equal(chunks_after_move(&b, &in), 2);
     assert_int_equal(b.node.stat.purged, 1);
     static const uint64_t versions[] = {5, 4, 6};
     for (size_t i = 0; i < 3; i++) {
-        in = set(SKY_WIRE_MIGRATE, 3, here);
+        in = bench_set(SKY_WIRE_MIGRATE, 3, here);
         in.id.number = 0;
         in.id.version = versions[i];
-        in.facts.checksum = sky_chunk_checksum(&in.id, payload, sizeof payload);
+        in.facts.checksum = sky_chunk_checksum(&in.id, bench_payload, sizeof bench_payload);
         assert_int_equal(chunks_after_move(&b, &in), 3);
         assert_int_equal(b.node.stat.purged, i == 0 ? 1 : 2);
     }
+    bench_close(&b);
+}
+
+/* A satellite answers what it took, and takes nothing that it has no room to answer: the giver
+ * would drop the only copy, or keep two for good. */
+static void what_cannot_be_answered_is_not_taken(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, 2 * SKY_NODE_ACKS_MAX);
+    sky_message out;
+    for (uint32_t i = 0; i < SKY_NODE_ACKS_MAX + 3; i++) {
+        sky_message in = bench_set(SKY_WIRE_MIGRATE, i, here);
+        bench_tell_from(&b, 0, &in, (sky_satellite){3, 8});
+    }
+    assert_int_equal(sky_node_chunks(&b.node), SKY_NODE_ACKS_MAX);
+    uint32_t answers = 0;
+    while (bench_hear(&b, 0, &out))
+        answers += out.type == SKY_WIRE_MIGRATE_ACK;
+    assert_int_equal(answers, SKY_NODE_ACKS_MAX);
+    /* one with a wrong checksum is neither answered nor taken */
+    sky_message in = bench_set(SKY_WIRE_MIGRATE, 200, here);
+    in.facts.checksum++;
+    bench_tell_from(&b, 0, &in, (sky_satellite){3, 8});
+    assert_int_equal(sky_node_chunks(&b.node), SKY_NODE_ACKS_MAX);
+    bench_silent(&b, 0);
     bench_close(&b);
 }
 
@@ -511,20 +438,20 @@ static void what_is_gone_does_not_move_in(void **state) {
 static sky_message taken(bench *b, sky_time now) {
     sky_message out;
     do
-        assert_true(hear(b, now, &out));
+        assert_true(bench_hear(b, now, &out));
     while (out.type != SKY_WIRE_MIGRATE);
     return (sky_message){
         .type = SKY_WIRE_MIGRATE_ACK, .request = out.request, .id = out.id, .outcome = SKY_STORED};
 }
 
-#define SENT   (2 * TURN_NS - SKY_MS(10))
-#define TURNED (2 * TURN_NS + SKY_MS(1))
+#define SENT   (2 * BENCH_TURN_NS - SKY_MS(10))
+#define TURNED (2 * BENCH_TURN_NS + SKY_MS(1))
 
 /* Chunk 1 on its way: sent before a turn, and the answer, which is returned, comes after it. */
 static sky_message on_its_way(bench *b) {
     bench_open(b, 4);
-    sky_message in = set(SKY_WIRE_SET, 1, here);
-    tell(b, TURN_NS + 1, &in);
+    sky_message in = bench_set(SKY_WIRE_SET, 1, here);
+    bench_tell(b, BENCH_TURN_NS + 1, &in);
     return taken(b, SENT);
 }
 
@@ -536,11 +463,11 @@ static void two_givers_do_not_drop_the_last_copy(void **state) {
     bench b;
     sky_message old_word = on_its_way(&b), out;
     sky_satellite there = b.to;
-    sky_message back = set(SKY_WIRE_MIGRATE, 1, here);
-    tell_from(&b, SENT + 1, &back, there);
-    assert_true(hear(&b, SENT + 1, &out));
+    sky_message back = bench_set(SKY_WIRE_MIGRATE, 1, here);
+    bench_tell_from(&b, SENT + 1, &back, there);
+    assert_true(bench_hear(&b, SENT + 1, &out));
     assert_int_equal(out.type, SKY_WIRE_MIGRATE_ACK);
-    tell_from(&b, SENT + 2, &old_word, there);
+    bench_tell_from(&b, SENT + 2, &old_word, there);
     assert_int_equal(sky_node_chunks(&b.node), 1);
     bench_close(&b);
 }
@@ -557,22 +484,48 @@ static void a_drop_follows_the_chunk(void **state) {
         sky_time late = SENT + b.config.migrate_timeout_ns;
         if (answered == 2) { /* too late: it was to be sent again, and is not */
             sky_node_input(&b.node, late, NULL);
-            tell(&b, late, &drop);
+            bench_tell(&b, late, &drop);
         } else {
-            tell(&b, TURNED, &drop);
-            assert_silent(&b, TURNED);
+            bench_tell(&b, TURNED, &drop);
+            bench_silent(&b, TURNED);
             if (answered)
-                tell_from(&b, TURNED, &ack, there);
+                bench_tell_from(&b, TURNED, &ack, there);
             else
                 sky_node_input(&b.node, late, NULL);
         }
-        assert_true(hear(&b, late, &out));
+        assert_true(bench_hear(&b, late, &out));
         assert_int_equal(out.type, SKY_WIRE_DROP);
         assert_true(sky_satellite_equal(b.to, there));
         assert_int_equal(sky_node_chunks(&b.node), 0);
-        assert_silent(&b, late);
+        bench_silent(&b, late);
         bench_close(&b);
     }
+}
+
+/* Where room is needed, what was dropped on its way goes first: that is no eviction, nobody is told
+ * of one, and who was sent the chunk hears of the drop. */
+static void what_is_dropped_makes_room_first(void **state) {
+    (void)state;
+    bench b;
+    sky_message ack = on_its_way(&b), out;
+    sky_satellite there = b.to;
+    sky_message drop = {.type = SKY_WIRE_DROP, .id = ack.id, .stride = 1, .last = 1};
+    bench_tell(&b, TURNED, &drop);
+    uint32_t drops = 0, slots = sky_node_slots(&b.config);
+    for (uint32_t i = 0; i < slots; i++) {
+        sky_message in = bench_set(SKY_WIRE_MIGRATE, 10 + i, here);
+        in.facts.pinned = true; /* nothing else can go */
+        bench_tell_from(&b, TURNED, &in, centre);
+        while (bench_hear(&b, TURNED, &out)) {
+            drops += out.type == SKY_WIRE_DROP;
+            assert_true(out.type != SKY_WIRE_DROP || sky_satellite_equal(b.to, there));
+            assert_true(out.type != SKY_WIRE_MIGRATE_ACK || out.outcome == SKY_STORED);
+        }
+    }
+    assert_int_equal(drops, 1);
+    assert_int_equal(b.node.stat.evictions, 0);
+    assert_int_equal(sky_node_chunks(&b.node), slots);
+    bench_close(&b);
 }
 
 /* A chunk that is dropped while it is on its way, and then set again or moved, is there again: its
@@ -581,20 +534,20 @@ static void what_is_set_again_is_not_dropped(void **state) {
     (void)state;
     for (int moved = 0; moved < 2; moved++) {
         bench b;
-        sky_message ack = on_its_way(&b), in = set(SKY_WIRE_SET, 1, here);
+        sky_message ack = on_its_way(&b), in = bench_set(SKY_WIRE_SET, 1, here);
         sky_message drop = {.type = SKY_WIRE_DROP, .id = in.id, .stride = 1, .last = 1};
-        tell(&b, TURNED, &drop);
+        bench_tell(&b, TURNED, &drop);
         in.type = moved ? SKY_WIRE_MOVE : SKY_WIRE_SET;
         in.stride = in.last = 1;
-        tell(&b, TURNED, &in);
+        bench_tell(&b, TURNED, &in);
         if (!moved)
-            ack = taken(&b, TURNED + SERVE_NS);
-        tell_from(&b, TURNED + SERVE_NS, &ack, b.to);
+            ack = taken(&b, TURNED + BENCH_SERVE_NS);
+        bench_tell_from(&b, TURNED + BENCH_SERVE_NS, &ack, b.to);
         if (moved) { /* where it should be is where it was sent: that is all */
-            assert_true(hear(&b, TURNED + SERVE_NS, &in));
+            assert_true(bench_hear(&b, TURNED + BENCH_SERVE_NS, &in));
             assert_int_equal(in.type, SKY_WIRE_MOVE_ACK);
         }
-        assert_silent(&b, TURNED + SERVE_NS); /* no DROP for what was just handed over */
+        bench_silent(&b, TURNED + BENCH_SERVE_NS); /* no DROP for what was just handed over */
         assert_int_equal(sky_node_chunks(&b.node), 0);
         bench_close(&b);
     }
@@ -602,9 +555,9 @@ static void what_is_set_again_is_not_dropped(void **state) {
 
 /* A MOVE of that chunk to a time to come, and what it says where it is told it. */
 static sky_message move(void) {
-    sky_message m = set(SKY_WIRE_MOVE, 1, (sky_satellite){2, 9});
+    sky_message m = bench_set(SKY_WIRE_MOVE, 1, (sky_satellite){2, 9});
     m.data_bytes = 0;
-    m.facts.set_ms += 9 * TURN_NS / SKY_MS(1);
+    m.facts.set_ms += 9 * BENCH_TURN_NS / SKY_MS(1);
     m.facts.centre.slot = 9;
     m.stride = m.last = 1;
     return m;
@@ -624,29 +577,29 @@ static void a_move_follows_the_chunk(void **state) {
         if (answered == 2)
             sky_node_input(&b.node, late, NULL);
         for (int twice = 0; twice < 2; twice++) { /* the answer to the first may be lost */
-            tell(&b, answered < 2 ? TURNED : late, &m);
-            assert_true(hear(&b, answered < 2 ? TURNED : late, &out));
+            bench_tell(&b, answered < 2 ? TURNED : late, &m);
+            assert_true(bench_hear(&b, answered < 2 ? TURNED : late, &out));
             assert_int_equal(out.type, SKY_WIRE_MOVE_ACK);
             assert_int_equal(out.moved, 1);
             if (answered == 2)
                 break;
-            assert_silent(&b, TURNED);
+            bench_silent(&b, TURNED);
         }
         if (answered == 1)
-            tell_from(&b, TURNED, &ack, there);
+            bench_tell_from(&b, TURNED, &ack, there);
         else if (answered == 0)
             sky_node_input(&b.node, late, NULL);
-        assert_true(hear(&b, late, &out));
+        assert_true(bench_hear(&b, late, &out));
         assert_int_equal(out.type, SKY_WIRE_MOVE);
         assert_true(sky_satellite_equal(b.to, there));
         assert_int_equal(out.facts.set_ms, m.facts.set_ms);
-        tell_from(&b, late, &ack, there); /* an old word */
+        bench_tell_from(&b, late, &ack, there); /* an old word */
         assert_int_equal(sky_node_chunks(&b.node), 1);
         ack = taken(&b, late);
         assert_true(sky_satellite_equal(b.to, m.facts.first));
-        tell_from(&b, late, &ack, b.to);
+        bench_tell_from(&b, late, &ack, b.to);
         assert_int_equal(sky_node_chunks(&b.node), 0);
-        assert_silent(&b, late);
+        bench_silent(&b, late);
         bench_close(&b);
     }
 }
@@ -656,17 +609,17 @@ static void a_move_is_passed_on_without_an_answer(void **state) {
     (void)state;
     bench b;
     bench_open(&b, 4);
-    sky_message given = set(SKY_WIRE_MIGRATE, 1, here), out;
-    tell_from(&b, 0, &given, centre);
-    assert_true(hear(&b, 0, &out));
+    sky_message given = bench_set(SKY_WIRE_MIGRATE, 1, here), out;
+    bench_tell_from(&b, 0, &given, centre);
+    assert_true(bench_hear(&b, 0, &out));
     sky_message m = move();
-    tell_from(&b, TURN_NS / 2, &m, centre);
-    sky_message ack = taken(&b, TURN_NS / 2);
+    bench_tell_from(&b, BENCH_TURN_NS / 2, &m, centre);
+    sky_message ack = taken(&b, BENCH_TURN_NS / 2);
     assert_true(sky_satellite_equal(b.to, m.facts.first));
-    tell_from(&b, TURN_NS / 2, &ack, b.to);
+    bench_tell_from(&b, BENCH_TURN_NS / 2, &ack, b.to);
     assert_int_equal(sky_node_chunks(&b.node), 0);
     assert_int_equal(b.node.stat.malformed, 0);
-    assert_silent(&b, TURN_NS / 2);
+    bench_silent(&b, BENCH_TURN_NS / 2);
     bench_close(&b);
 }
 
@@ -676,28 +629,28 @@ static void bad_messages_are_counted(void **state) {
     (void)state;
     bench b;
     bench_open(&b, 4);
-    sky_message m = set(SKY_WIRE_SET, 1, here);
+    sky_message m = bench_set(SKY_WIRE_SET, 1, here);
     m.facts.checksum ^= 1;
-    tell(&b, 0, &m);
+    bench_tell(&b, 0, &m);
     assert_int_equal(b.node.stat.corrupt, 1);
-    m = set(SKY_WIRE_SET, 1, (sky_satellite){6, 1}); /* five planes here */
-    tell(&b, 0, &m);
-    m = set(SKY_WIRE_SET, 1, here);
+    m = bench_set(SKY_WIRE_SET, 1, (sky_satellite){6, 1}); /* five planes here */
+    bench_tell(&b, 0, &m);
+    m = bench_set(SKY_WIRE_SET, 1, here);
     m.facts.window_slots = 21; /* nineteen slots */
-    tell(&b, 0, &m);
+    bench_tell(&b, 0, &m);
     uint8_t large[300] = {0};
-    m = set(SKY_WIRE_SET, 1, here);
+    m = bench_set(SKY_WIRE_SET, 1, here);
     m.data = large;
     m.data_bytes = sizeof large;
     m.facts.checksum = sky_chunk_checksum(&m.id, large, sizeof large);
-    tell(&b, 0, &m);
-    m = (sky_message){.type = SKY_WIRE_MISS, .id = name(1, 1)};
-    tell(&b, 0, &m);
+    bench_tell(&b, 0, &m);
+    m = (sky_message){.type = SKY_WIRE_MISS, .id = bench_name(1, 1)};
+    bench_tell(&b, 0, &m);
     sky_datagram noise = {.from = SKY_GROUND, .to = here, .data = b.buffer, .bytes = 20};
     sky_node_input(&b.node, 0, &noise);
     assert_int_equal(b.node.stat.malformed, 5);
     assert_true(sky_node_idle(&b.node));
-    assert_silent(&b, SKY_SECONDS(1));
+    bench_silent(&b, SKY_SECONDS(1));
     bench_close(&b);
 }
 
@@ -711,15 +664,17 @@ int main(void) {
         cmocka_unit_test(heads_do_not_pile_up),
         cmocka_unit_test(satellites_do_not_rule_each_other),
         cmocka_unit_test(a_rumour_does_not_wait_for_an_answer),
-        cmocka_unit_test(a_sweep_takes_its_period),
         cmocka_unit_test(rows_are_dropped),
         cmocka_unit_test(chunks_are_copied_before_they_are_dropped),
         cmocka_unit_test(migration_keeps_to_its_window_and_pace),
+        cmocka_unit_test(migration_waits_longer_each_time),
         cmocka_unit_test(chunks_that_come_late_move_on_at_once),
         cmocka_unit_test(arrivals_are_acknowledged_each_time),
         cmocka_unit_test(what_is_gone_does_not_move_in),
+        cmocka_unit_test(what_cannot_be_answered_is_not_taken),
         cmocka_unit_test(two_givers_do_not_drop_the_last_copy),
         cmocka_unit_test(a_drop_follows_the_chunk),
+        cmocka_unit_test(what_is_dropped_makes_room_first),
         cmocka_unit_test(what_is_set_again_is_not_dropped),
         cmocka_unit_test(a_move_follows_the_chunk),
         cmocka_unit_test(a_move_is_passed_on_without_an_answer),

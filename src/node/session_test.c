@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "node/session_fixture.h"
+#include "node/session_state.h"
 
 static void a_put_is_visible_when_all_of_it_is_stored(void **state) {
     (void)state;
@@ -209,6 +210,40 @@ static void room_is_made_on_the_ground(void **state) {
     sky_ground_close(&g);
 }
 
+/* As many satellites may go with theirs as with a chunk's; where the sky is narrow, fewer. */
+static void heads_are_where_chunks_have_company(void **state) {
+    (void)state;
+    sky_ground g;
+    sky_ground_open(&g, 100, 64);
+    sky_session_config c = {.frame = &g.frame, .replicas = 1};
+    assert_int_equal(sky__head_copies(&c), 1);
+    c.replicas = 2;
+    assert_int_equal(sky__head_copies(&c), 2);
+    c.parity = 2;
+    assert_int_equal(sky__head_copies(&c), 3);
+    c.replicas = 1, c.parity = 1;
+    assert_int_equal(sky__head_copies(&c), 2);
+    c.parity = 9; /* the fifth is the last */
+    assert_int_equal(sky__head_copies(&c), 5);
+    static const sky_satellite wide[] = {{3, 4}, {4, 4}, {2, 4}, {3, 6}, {3, 2}};
+    static const sky_satellite narrow[] = {{3, 4}, {3, 6}, {3, 2}, {3, 8}, {3, 19}};
+    for (uint32_t copy = 0; copy < 5; copy++) {
+        sky_chunk_facts facts = {.strategy = SKY_PLACE_ROTATION_HOP};
+        sky__facts_of(g.session, &facts, 0, copy);
+        assert_true(sky_satellite_equal(facts.centre, wide[copy]));
+    }
+    g.frame.placement.window_planes = 1; /* no planes beside the one overhead are in sight */
+    for (uint32_t copy = 0; copy < 5; copy++) {
+        sky_chunk_facts facts = {.strategy = SKY_PLACE_ROTATION_HOP};
+        sky__facts_of(g.session, &facts, 0, copy);
+        assert_true(sky_satellite_equal(facts.centre, narrow[copy]));
+        assert_true(sky_satellite_equal(facts.first, narrow[copy]));
+    }
+    g.frame.placement.strategy = SKY_PLACE_HOP;
+    assert_int_equal(sky__head_copies(&c), 1);
+    sky_ground_close(&g);
+}
+
 static void bad_configurations_are_refused(void **state) {
     (void)state;
     sky_ground g;
@@ -243,6 +278,7 @@ int main(void) {
         cmocka_unit_test(only_a_holder_gives_up_a_chunk),
         cmocka_unit_test(one_chunk_that_is_gone_ends_its_block),
         cmocka_unit_test(room_is_made_on_the_ground),
+        cmocka_unit_test(heads_are_where_chunks_have_company),
         cmocka_unit_test(bad_configurations_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

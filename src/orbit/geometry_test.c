@@ -39,6 +39,20 @@ static void reference_values_hold(void **state) {
     }
 }
 
+/* What docs/paper-map.md says of the seed's Table 1 and figure 1. */
+static void the_seeds_thresholds_are_where_we_say(void **state) {
+    (void)state;
+    const double light_km_ms = 299.792458;
+    sky_constellation c = {.planes = 5, .slots = 50, .altitude_km = 550, .earth_radius_km = 6371};
+    close_to(sky_intra_plane_km(&c) / light_km_ms, 2.90, 0.005); /* not below 2 ms */
+    c.slots = 72;
+    assert_true(sky_intra_plane_km(&c) / light_km_ms > 2);
+    c.slots = 73;
+    assert_true(sky_intra_plane_km(&c) / light_km_ms < 2);
+    close_to(2 * sky_slant_km(&c, (sky_satellite){1, 1}, (sky_satellite){1, 1}) / light_km_ms, 3.67,
+             0.005);
+}
+
 static void our_sine_is_the_sine(void **state) {
     (void)state;
     for (uint32_t n = 2; n <= SKY_SLOTS_MAX; n++) {
@@ -152,6 +166,7 @@ static void authors_tables_hold(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reference_values_hold),
+        cmocka_unit_test(the_seeds_thresholds_are_where_we_say),
         cmocka_unit_test(our_sine_is_the_sine),
         cmocka_unit_test(distances_take_the_shorter_way),
         cmocka_unit_test(a_lone_satellite_has_no_neighbours),

@@ -14,6 +14,7 @@
 #include <skymem/sky.h>
 
 #include "base/prng.h"
+#include "orbit/torus.h"
 
 #define SERVERS_HERE 512
 
@@ -355,6 +356,68 @@ static void the_largest_placement_is_quick(void **state) {
     free(at);
 }
 
+/* Rotation fills its window from the north-west, a row after the other, with the centre in the
+ * middle of a window of any shape. */
+static void a_window_is_filled_by_rows(void **state) {
+    (void)state;
+    const sky_constellation c = {.planes = 9, .slots = 19, .altitude_km = 550};
+    static const uint32_t shapes[][2] = {{1, 1}, {1, 5}, {5, 1}, {3, 3}, {5, 7}, {7, 5}, {9, 9}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        uint32_t planes = shapes[i][0], slots = shapes[i][1];
+        sky_placement wanted = {.strategy = SKY_PLACE_ROTATION,
+                                .servers = planes * slots,
+                                .window_planes = planes,
+                                .window_slots = slots},
+                      p;
+        static sky_satellite at[SERVERS_HERE];
+        assert_int_equal(sky_placement_resolve(&c, &wanted, &p, NULL), SKY_OK);
+        assert_int_equal(sky_place(&c, &p, (sky_satellite){5, 10}, at), SKY_OK);
+        wanted.strategy = SKY_PLACE_HOP; /* which has no window */
+        sky_placement hop;
+        assert_int_equal(sky_placement_resolve(&c, &wanted, &hop, NULL), SKY_OK);
+        assert_int_equal(hop.window_planes + hop.window_slots, 0);
+        for (uint32_t s = 0; s < p.servers; s++) {
+            assert_int_equal(at[s].plane, 5 - planes / 2 + s / slots);
+            assert_int_equal(at[s].slot, 10 - slots / 2 + s % slots);
+        }
+    }
+}
+
+/* Counted on without wrapping, a slot moves by the phasing at each round of the planes. */
+static void neighbours_stay_neighbours_over_the_seam(void **state) {
+    (void)state;
+    for (uint32_t phasing = 0; phasing < 7; phasing++) {
+        const sky_constellation c = {.planes = 5, .slots = 7, .phasing = phasing};
+        for (int64_t plane = -14; plane <= 16; plane++) {
+            for (int64_t slot = -9; slot <= 17; slot++) {
+                int64_t rounds = 0, p = plane, s = slot;
+                for (; p > 5; p -= 5)
+                    rounds++;
+                for (; p < 1; p += 5)
+                    rounds--;
+                s += rounds * (int64_t)phasing;
+                while (s > 7)
+                    s -= 7;
+                while (s < 1)
+                    s += 7;
+                sky_satellite at = sky__untwist(&c, plane, slot);
+                assert_int_equal(at.plane, p);
+                assert_int_equal(at.slot, s);
+            }
+        }
+    }
+    for (uint32_t a = 1; a <= 7; a++) {
+        for (uint32_t b = 1; b <= 7; b++) {
+            uint32_t east = 0;
+            while (sky__ring_step(a, east, 7) != b)
+                east++;
+            assert_true(east < 7);
+            assert_int_equal(sky__ring_step(a, (int64_t)east - 7, 7), b);
+            assert_int_equal(sky__ring_distance(a, b, 7), east < 7 - east ? east : 7 - east);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_vectors_hold),
@@ -363,6 +426,8 @@ int main(void) {
         cmocka_unit_test(rotation_moves_one_column),
         cmocka_unit_test(every_server_moves_once_in_w_rotations),
         cmocka_unit_test(wrong_calls_say_so),
+        cmocka_unit_test(a_window_is_filled_by_rows),
+        cmocka_unit_test(neighbours_stay_neighbours_over_the_seam),
         cmocka_unit_test(the_largest_placement_is_quick),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -246,6 +246,8 @@ static void impossible_submits_are_refused(void **state) {
     static char name[SKY_NAME_BYTES_MAX + 1];
     sky_batch batch = {7};
     assert_int_equal(t->ops->submit(t, SKY_OP_HAS, items, 0, NULL, &batch), SKY_E_PARAM);
+    assert_int_equal(t->ops->submit(t, (sky_op)(SKY_OP_LEASE + 1), items, 1, NULL, &batch),
+                     SKY_E_PARAM);
     assert_int_equal(t->ops->submit(t, SKY_OP_HAS, items, SKY_BATCH_ITEMS_MAX + 1, NULL, &batch),
                      SKY_E_PARAM);
     assert_int_equal(batch.id, 7);

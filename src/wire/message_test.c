@@ -419,12 +419,35 @@ static void the_age_of_a_pin_goes_along(void **state) {
     }
 }
 
+/* What a transport reads of a message without decoding it. */
+static void the_chunk_in_a_message_is_named(void **state) {
+    (void)state;
+    for (int type = 1; type < SKY_WIRE_TYPE_END; type++) {
+        sky_message m = sample((sky_wire_type)type), found;
+        size_t bytes = encode(&m);
+        memset(&found, 0xee, sizeof found);
+        if (type != SKY_WIRE_SET && type != SKY_WIRE_CHUNK && type != SKY_WIRE_MIGRATE) {
+            assert_false(sky_message_chunk(buffer, bytes, &found));
+            continue;
+        }
+        assert_true(sky_message_chunk(buffer, bytes, &found));
+        assert_int_equal(found.type, type);
+        assert_true(sky_chunk_id_equal(&found.id, &m.id));
+        assert_int_equal(found.data_bytes, sizeof data);
+        assert_memory_equal(found.data, data, sizeof data);
+        assert_false(sky_message_chunk(buffer, bytes - 1, &found));
+        assert_false(sky_message_chunk(buffer, bytes + 1, &found));
+        assert_false(sky_message_chunk(buffer, SKY_WIRE_HEAD_BYTES - 1, &found));
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_come_back),
         cmocka_unit_test(bounds_come_back),
         cmocka_unit_test(every_flipped_bit_is_found),
         cmocka_unit_test(values_out_of_range_are_refused),
+        cmocka_unit_test(the_chunk_in_a_message_is_named),
         cmocka_unit_test(golden_vectors_hold),
         cmocka_unit_test(a_purge_names_many_blocks),
         cmocka_unit_test(noise_is_refused),
