@@ -72,30 +72,37 @@ static void draw_axes(const plot *p) {
             (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, (TOP + HEIGHT - BOTTOM) / 2);
 }
 
+/* The next of a way to the right of `bits`, so that a line never turns back; NULL: no more. */
+static const eval_sum *next_of(const eval_report *report, int way, double bits) {
+    const eval_sum *next = NULL;
+    for (size_t i = 0; i < report->count; i++) {
+        const eval_sum *s = &report->sums[i];
+        if (shown(s) && way_of(s) == way && bits_of(s) > bits &&
+            (!next || bits_of(s) < bits_of(next)))
+            next = s;
+    }
+    return next;
+}
+
 static void draw_way(const plot *p, const eval_report *report, int way) {
     static const char *const colours[] = {"#0b62a4", "#3f9b0b", "#b5651d", "#7a3db8"};
+    static const char *const dashes[] = {"none", "7 3", "none", "2 3"};
     static const char *const labels[] = {"levels 8 to 2", "plain rounding", "uncalibrated",
                                          "lowered"};
-    bool begun = false;
-    for (size_t i = 0; i < report->count; i++) {
-        const eval_sum *s = &report->sums[i];
-        if (!shown(s) || way_of(s) != way)
-            continue;
-        fprintf(p->file, "%s%.1f,%.1f", begun ? " " : "<polyline points='", x_of(p, bits_of(s)),
-                y_of(p, kld_of(s)));
-        begun = true;
-    }
-    if (!begun)
+    const eval_sum *first = next_of(report, way, 0);
+    if (!first)
         return;
-    fprintf(p->file, "' fill='none' stroke='%s' stroke-width='2'/>\n", colours[way]);
+    fputs("<polyline points='", p->file);
+    for (const eval_sum *s = first; s; s = next_of(report, way, bits_of(s)))
+        fprintf(p->file, "%s%.1f,%.1f", s == first ? "" : " ", x_of(p, bits_of(s)),
+                y_of(p, kld_of(s)));
+    fprintf(p->file, "' fill='none' stroke='%s' stroke-width='2' stroke-dasharray='%s'/>\n",
+            colours[way], dashes[way]);
     fprintf(p->file, "<text x='%d' y='%d' fill='%s'>%s</text>\n", LEFT + 10 + 165 * way, TOP - 14,
             colours[way], labels[way]);
-    for (size_t i = 0; i < report->count; i++) {
-        const eval_sum *s = &report->sums[i];
-        if (shown(s) && way_of(s) == way)
-            fprintf(p->file, "<circle cx='%.1f' cy='%.1f' r='3.5' fill='%s'/>\n",
-                    x_of(p, bits_of(s)), y_of(p, kld_of(s)), colours[way]);
-    }
+    for (const eval_sum *s = first; s; s = next_of(report, way, bits_of(s)))
+        fprintf(p->file, "<circle cx='%.1f' cy='%.1f' r='3.5' fill='%s'/>\n", x_of(p, bits_of(s)),
+                y_of(p, kld_of(s)), colours[way]);
 }
 
 static void draw_references(const plot *p, const eval_report *report) {

@@ -16,7 +16,7 @@
 
 const char *const figures_strategies[STRATEGIES] = {"rotation", "hop", "rotation-hop"};
 
-/* ---- tables and charts ---- */
+/* ---- tables ---- */
 
 FILE *figures_csv(const figures *f, const char *name, const char *head) {
     char path[4096];
@@ -34,23 +34,6 @@ int figures_csv_close(const figures *f, FILE *csv, const char *name) {
     bool ok = !ferror(csv);
     ok = fclose(csv) == 0 && ok;
     return ok ? CLI_OK : cli_failed(f->c, "%s/%s.csv: %s", f->folder, name, strerror(errno));
-}
-
-void figures_charts_begin(figures *f, size_t count) {
-    memset(f->charts, 0, count * sizeof *f->charts);
-    for (size_t i = 0; i < count; i++) {
-        f->charts[i].series_count = STRATEGIES;
-        for (size_t s = 0; s < STRATEGIES; s++)
-            f->charts[i].series[s].name = figures_strategies[s];
-    }
-}
-
-int figures_charts_end(const figures *f, const char *name, size_t count, size_t columns) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s.svg", f->folder, name);
-    if (!svg_charts_write(path, f->charts, count, columns))
-        return cli_failed(f->c, "%s: %s", path, strerror(errno));
-    return CLI_OK;
 }
 
 /* ---- the authors' sweeps ---- */
@@ -74,12 +57,9 @@ static sky_study_point authors_point(sky_strategy strategy) {
 
 enum { SERVERS, PROCESSING, ALTITUDE, BYTES, SWEEPS };
 static const struct {
-    const char *name, *label;
+    const char *name;
     unsigned steps;
-} sweeps[SWEEPS] = {{"servers", "servers", 4},
-                    {"processing_ms", "processing, ms a chunk", 10},
-                    {"altitude_km", "altitude, km", 9},
-                    {"block_mib", "block, MiB", 21}};
+} sweeps[SWEEPS] = {{"servers", 4}, {"processing_ms", 10}, {"altitude_km", 9}, {"block_mib", 21}};
 
 /* Set step `i` of a sweep and return its value on the axis. */
 static double sweep_step(sky_study_point *p, int sweep, unsigned i) {
@@ -112,11 +92,6 @@ static void links_row(FILE *csv, const sky_study_result *r) {
 /* All sweeps of all strategies, with what `change` makes of each point. */
 static int fly_sweeps(figures *f, FILE *csv, bool links) {
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
-        svg_chart *chart = &f->charts[sweep];
-        chart->title = links ? "median get" : "slowest server, light one way";
-        chart->x_label = sweeps[sweep].label;
-        chart->y_label = links ? "ms" : "s";
-        chart->from_zero = true;
         for (int s = 0; s < STRATEGIES; s++) {
             for (unsigned i = 0; i < sweeps[sweep].steps; i++) {
                 sky_study_point p = authors_point((sky_strategy)s);
@@ -132,7 +107,6 @@ static int fly_sweeps(figures *f, FILE *csv, bool links) {
                     return cli_refused(f->c, status, &error);
                 fprintf(csv, "%s,%s,%g,", figures_strategies[s], sweeps[sweep].name, x);
                 (links ? links_row : authors_row)(csv, &r);
-                svg_add(&chart->series[s], x, links ? r.get_p50_ms : r.served_max_s);
             }
         }
     }
@@ -147,24 +121,17 @@ static int sweeps_figure(figures *f, const char *name, bool links) {
                                     "off_ns,get_ms");
     if (!csv)
         return CLI_FAILED;
-    figures_charts_begin(f, SWEEPS);
     int code = fly_sweeps(f, csv, links);
     int closed = figures_csv_close(f, csv, name);
-    if (code == CLI_OK)
-        code = closed;
-    return code == CLI_OK ? figures_charts_end(f, name, SWEEPS, 2) : code;
+    return code == CLI_OK ? closed : code;
 }
 
 /* ---- loss ---- */
 
 static const struct {
-    const char *title;
     uint64_t bits_s;
     uint32_t parity;
-} loss_ways[LOSS_WAYS] = {{"gateway, 10 Gb/s", 10000000000u, 0},
-                          {"user terminal, 200 Mb/s", 200000000u, 0},
-                          {"gateway, 6 of 25 are parity", 10000000000u, 6},
-                          {"terminal, 6 of 25 are parity", 200000000u, 6}};
+} loss_ways[LOSS_WAYS] = {{10000000000u, 0}, {200000000u, 0}, {10000000000u, 6}, {200000000u, 6}};
 
 /* A block of 2.9 MiB in 6 KiB chunks, five datagrams each, over 25 servers of Starlink's first
  * shell. */
@@ -190,10 +157,6 @@ static int loss_rows(figures *f, FILE *csv) {
     static const double losses[] = {0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05};
     for (int way = 0; way < LOSS_WAYS; way++) {
         const uint64_t bits_s = loss_ways[way].bits_s;
-        svg_chart *chart = &f->charts[way];
-        chart->title = loss_ways[way].title;
-        chart->x_label = "loss of a datagram, %";
-        chart->y_label = "99th percentile / loss-free";
         for (int s = 0; s < STRATEGIES; s++) {
             double free_ms = 0;
             for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
@@ -208,7 +171,6 @@ static int loss_rows(figures *f, FILE *csv) {
                 fprintf(csv, "%s,%g,%u,%g,%.3f,%.3f,%.3f,%.3f,%u\n", figures_strategies[s],
                         (double)bits_s / 1e6, loss_ways[way].parity, losses[i], r.get_p50_ms,
                         r.get_p99_ms, r.get_p99_ms / free_ms, r.to_payload, r.answered);
-                svg_add(&chart->series[s], 100 * losses[i], r.get_p99_ms / free_ms);
             }
         }
     }
@@ -221,12 +183,9 @@ static int loss_figure(figures *f) {
                             "to_loss_free,bytes_to_payload,answered_of_200");
     if (!csv)
         return CLI_FAILED;
-    figures_charts_begin(f, LOSS_WAYS);
     int code = loss_rows(f, csv);
     int closed = figures_csv_close(f, csv, "loss");
-    if (code == CLI_OK)
-        code = closed;
-    return code == CLI_OK ? figures_charts_end(f, "loss", LOSS_WAYS, 2) : code;
+    return code == CLI_OK ? closed : code;
 }
 
 /* How much parity it takes, and the same get as datagrams of real satellites: rotation-hop. */
@@ -269,29 +228,18 @@ static int loss_more_figure(figures *f) {
 
 static int neighbours_figure(figures *f) {
     static const unsigned slots[] = {10, 15, 20, 30, 40, 60};
-    static const char *const names[] = {"M=10", "15", "20", "30", "40", "60"};
     FILE *csv = figures_csv(f, "neighbours", "altitude_km,satellites_per_plane,km,latency_ms");
     if (!csv)
         return CLI_FAILED;
-    memset(f->charts, 0, sizeof *f->charts);
-    svg_chart *chart = f->charts;
-    chart->title = "neighbour in the same plane (figure 1)";
-    chart->x_label = "altitude, km";
-    chart->y_label = "one way, ms";
-    chart->from_zero = true;
-    chart->series_count = sizeof slots / sizeof slots[0];
-    for (size_t s = 0; s < chart->series_count; s++) {
-        chart->series[s].name = names[s];
+    for (size_t s = 0; s < sizeof slots / sizeof slots[0]; s++) {
         for (unsigned altitude = 160; altitude <= 2000; altitude += 40) {
             sky_constellation c = {
                 .planes = 1, .slots = slots[s], .altitude_km = altitude, .earth_radius_km = 6371};
-            double km = sky_intra_plane_km(&c), ms = km / 299792.458 * 1e3;
-            fprintf(csv, "%u,%u,%.6f,%.6f\n", altitude, slots[s], km, ms);
-            svg_add(&chart->series[s], altitude, ms);
+            double km = sky_intra_plane_km(&c);
+            fprintf(csv, "%u,%u,%.6f,%.6f\n", altitude, slots[s], km, km / 299792.458 * 1e3);
         }
     }
-    int code = figures_csv_close(f, csv, "neighbours");
-    return code == CLI_OK ? figures_charts_end(f, "neighbours", 1, 1) : code;
+    return figures_csv_close(f, csv, "neighbours");
 }
 
 /* ---- maps ---- */
@@ -356,6 +304,25 @@ static int maps_figure(figures *f) {
 
 /* ---- all ---- */
 
+/* The tables that take minutes of flight. */
+static int fly_figures(figures *f) {
+    int code = sweeps_figure(f, "authors", false);
+    if (code == CLI_OK)
+        code = sweeps_figure(f, "links", true);
+    if (code == CLI_OK)
+        code = loss_figure(f);
+    if (code == CLI_OK)
+        code = loss_more_figure(f);
+    if (code == CLI_OK)
+        code = figures_physical(f);
+    for (int physical = 0; physical < 2 && code == CLI_OK; physical++) {
+        code = figures_day(f, physical);
+        if (code == CLI_OK)
+            code = figures_migration(f, physical);
+    }
+    return code;
+}
+
 int sim_figures(cli *c) {
     figures f = {.c = c, .folder = cli_text(c, "figures")};
     if (mkdir(f.folder, 0777) != 0 && errno != EEXIST)
@@ -366,21 +333,10 @@ int sim_figures(cli *c) {
     int code = maps_figure(&f);
     if (code == CLI_OK)
         code = neighbours_figure(&f);
+    if (code == CLI_OK && !cli_flag(c, "redraw"))
+        code = fly_figures(&f);
     if (code == CLI_OK)
-        code = sweeps_figure(&f, "authors", false);
-    if (code == CLI_OK)
-        code = sweeps_figure(&f, "links", true);
-    if (code == CLI_OK)
-        code = loss_figure(&f);
-    if (code == CLI_OK)
-        code = loss_more_figure(&f);
-    if (code == CLI_OK)
-        code = figures_physical(&f);
-    for (int physical = 0; physical < 2 && code == CLI_OK; physical++) {
-        code = figures_day(&f, physical);
-        if (code == CLI_OK)
-            code = figures_migration(&f, physical);
-    }
+        code = figures_draw(&f);
     cli_progress(NULL);
     free(f.charts);
     if (code == CLI_OK && c->json)

@@ -1,6 +1,7 @@
 /* The parts of the study: sim_figures.c (the authors' sweeps, loss, figure 1, maps),
  * sim_figures_day.c (a day of rotation, the cost of migration; in the ideal sky and in the physical
- * one) and sim_figures_physical.c (the sweeps in the physical sky). */
+ * one) and sim_figures_physical.c (the sweeps in the physical sky) write tables;
+ * sim_figures_draw.c draws them. */
 #ifndef SKYMEM_CLI_SIM_FIGURES_H
 #define SKYMEM_CLI_SIM_FIGURES_H
 
@@ -17,7 +18,7 @@
 typedef struct {
     cli *c;
     const char *folder;
-    svg_chart *charts; /* [FIGURES_CHARTS_MAX], emptied before each figure */
+    svg_chart *charts; /* [FIGURES_CHARTS_MAX], emptied before each picture */
 } figures;
 
 extern const char *const figures_strategies[STRATEGIES];
@@ -25,9 +26,8 @@ extern const char *const figures_strategies[STRATEGIES];
 /* A table of the study: opened with its head; NULL and a message when it cannot be. */
 FILE *figures_csv(const figures *f, const char *name, const char *head);
 int figures_csv_close(const figures *f, FILE *csv, const char *name);
-/* Empty charts, with one series a strategy. */
-void figures_charts_begin(figures *f, size_t count);
-int figures_charts_end(const figures *f, const char *name, size_t count, size_t columns);
+/* All pictures but the maps, from the tables in the folder. */
+int figures_draw(const figures *f);
 
 /* Run a scenario; a check that fails is a failure of the study. */
 int figures_run(figures *f, const char *text, const sky_sim_options *options,

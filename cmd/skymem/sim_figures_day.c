@@ -1,7 +1,6 @@
 /* A day of rotation, and what migration costs: whole runs of the simulator, told part by part. */
 #include "sim_figures.h"
 
-#include <math.h>
 #include <string.h>
 
 #define DAY_PARTS_S 1800
@@ -23,7 +22,6 @@ static void day_scenario(char *text, size_t bytes, bool physical, int strategy, 
 
 typedef struct {
     FILE *csv;
-    svg_chart *charts;
     int strategy;
 } day;
 
@@ -34,8 +32,6 @@ static void tell_part(void *context, const sky_sim_interval *i) {
             hour, (unsigned long long)i->rotations, (unsigned long long)i->gets,
             (unsigned long long)i->hits, ratio, i->p50_ms, i->p99_ms,
             (unsigned long long)i->migrated_bytes);
-    svg_add(&d->charts[0].series[d->strategy], hour, ratio);
-    svg_add(&d->charts[1].series[d->strategy], hour, i->p50_ms);
 }
 
 int figures_run(figures *f, const char *text, const sky_sim_options *options,
@@ -57,27 +53,17 @@ int figures_day(figures *f, bool physical) {
                             "migrated_bytes");
     if (!csv)
         return CLI_FAILED;
-    figures_charts_begin(f, 2);
-    static const char *const titles[] = {"hits of all gets", "median of a hit"};
-    for (int i = 0; i < 2; i++) {
-        f->charts[i].title = titles[i];
-        f->charts[i].x_label = "hours";
-        f->charts[i].y_label = i ? "ms" : "ratio";
-        f->charts[i].from_zero = true;
-    }
     int code = CLI_OK;
     for (int s = 0; s < STRATEGIES && code == CLI_OK; s++) {
         char text[1024];
-        day d = {csv, f->charts, s};
+        day d = {csv, s};
         sky_sim_options options = {
             .seed = 1, .series = tell_part, .series_context = &d, .series_s = DAY_PARTS_S};
         day_scenario(text, sizeof text, physical, s, 24, 10);
         code = figures_run(f, text, &options, &result);
     }
     int closed = figures_csv_close(f, csv, name);
-    if (code == CLI_OK)
-        code = closed;
-    return code == CLI_OK ? figures_charts_end(f, name, 2, 2) : code;
+    return code == CLI_OK ? closed : code;
 }
 
 int figures_migration(figures *f, bool physical) {
@@ -89,10 +75,6 @@ int figures_migration(figures *f, bool physical) {
                             "migrated_bytes_per_hit,migrated_per_byte_read");
     if (!csv)
         return CLI_FAILED;
-    figures_charts_begin(f, 1);
-    f->charts[0].title = "migration for each byte read";
-    f->charts[0].x_label = "gets an hour, log10";
-    f->charts[0].y_label = "log10 of bytes moved / read";
     int code = CLI_OK;
     for (int s = 0; s < STRATEGIES; s++) {
         for (size_t i = 0; i < sizeof every_s / sizeof every_s[0] && code == CLI_OK; i++) {
@@ -108,12 +90,8 @@ int figures_migration(figures *f, bool physical) {
                 (unsigned long long)result.hits, (unsigned long long)result.bytes_read,
                 (unsigned long long)result.migrated_bytes,
                 result.hits ? (double)result.migrated_bytes / (double)result.hits : 0, per_byte);
-            if (per_byte > 0)
-                svg_add(&f->charts[0].series[s], log10(3600 / every_s[i]), log10(per_byte));
         }
     }
     int closed = figures_csv_close(f, csv, name);
-    if (code == CLI_OK)
-        code = closed;
-    return code == CLI_OK ? figures_charts_end(f, name, 1, 1) : code;
+    return code == CLI_OK ? closed : code;
 }

@@ -11,12 +11,12 @@ typedef struct {
 } point;
 
 static const struct {
-    const char *name, *label;
+    const char *name;
     unsigned values[6]; /* up to a 0 */
-} sweeps[] = {{"servers", "servers", {9, 25, 49, 81}},
-              {"processing_ms", "processing, ms a chunk", {2, 6, 10, 14, 20}},
-              {"altitude_km", "altitude, km", {380, 600, 820, 1260, 1920}},
-              {"block_mib", "block, MiB", {1, 5, 9, 13, 17, 21}}};
+} sweeps[] = {{"servers", {9, 25, 49, 81}},
+              {"processing_ms", {2, 6, 10, 14, 20}},
+              {"altitude_km", {380, 600, 820, 1260, 1920}},
+              {"block_mib", {1, 5, 9, 13, 17, 21}}};
 #define SWEEPS (sizeof sweeps / sizeof sweeps[0])
 
 static const struct {
@@ -57,8 +57,6 @@ static int fly_one(figures *f, FILE *csv, size_t sky, size_t sweep, int strategy
             figures_strategies[strategy], sweeps[sweep].name, value, (unsigned long long)r.gets,
             (unsigned long long)r.hits, (unsigned long long)r.unanswered, r.p50_ms, r.p99_ms,
             (unsigned long long)r.migrated_bytes);
-    if (r.hits > 0)
-        svg_add(&f->charts[sky * SWEEPS + sweep].series[strategy], value, r.p50_ms);
     return CLI_OK;
 }
 
@@ -66,11 +64,6 @@ static int fly_all(figures *f, FILE *csv) {
     int code = CLI_OK;
     for (size_t sky = 0; sky < SKIES; sky++) {
         for (size_t sweep = 0; sweep < SWEEPS; sweep++) {
-            svg_chart *chart = &f->charts[sky * SWEEPS + sweep];
-            chart->title = sky ? "72 x 22, median get" : "15 x 15, median get";
-            chart->x_label = sweeps[sweep].label;
-            chart->y_label = "ms";
-            chart->from_zero = true;
             for (int s = 0; s < STRATEGIES; s++)
                 for (size_t i = 0; i < 6 && sweeps[sweep].values[i] && code == CLI_OK; i++)
                     code = fly_one(f, csv, sky, sweep, s, sweeps[sweep].values[i]);
@@ -86,10 +79,7 @@ int figures_physical(figures *f) {
                             "get_p99_ms,migrated_bytes");
     if (!csv)
         return CLI_FAILED;
-    figures_charts_begin(f, SKIES * SWEEPS);
     int code = fly_all(f, csv);
     int closed = figures_csv_close(f, csv, name);
-    if (code == CLI_OK)
-        code = closed;
-    return code == CLI_OK ? figures_charts_end(f, name, SKIES * SWEEPS, 4) : code;
+    return code == CLI_OK ? closed : code;
 }

@@ -1,5 +1,5 @@
-/* SVG by printf: a chart is a frame, ticks at round numbers, one line a series, its name beside the
- * last point of the legend's row. */
+/* SVG by printf: a chart is a frame, ticks at round numbers, one line a series with a mark at each
+ * point, and a row of names above. */
 #include "sim_svg.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #define CHART_WIDTH  420.0
 #define CHART_HEIGHT 300.0
 #define LEFT         62.0
-#define RIGHT        14.0
+#define RIGHT        20.0
 #define TOP          48.0
 #define BOTTOM       46.0
 #define CELL         24.0
@@ -15,8 +15,15 @@
 static const char *const colours[SVG_SERIES_MAX] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                     "#e69f00", "#56b4e9", "#000000", "#999999"};
 
+/* The first series is drawn first, and so the widest: what coincides with it leaves its edges. */
+static const double widths[SVG_SERIES_MAX] = {4.2, 2.6, 1.3, 1.3, 1.3, 1.3, 1.3, 1.3};
+static const char *const dashes[SVG_SERIES_MAX] = {"none", "none", "none",  "6 3",
+                                                   "2 2",  "8 2",  "1 2.5", "10 4"};
+#define MANY_POINTS 30 /* from here on lines are thin and marks small */
+
 typedef struct {
-    double low, high, step;
+    double low, high, step; /* logarithmic: exponents of ten, step 1 */
+    bool log;
 } axis;
 
 void svg_add(svg_series *s, double x, double y) {
@@ -50,13 +57,25 @@ static axis round_axis(double low, double high) {
     double power = pow(10, floor(log10(rough)));
     double unit = rough / power;
     double step = power * (unit <= 1 ? 1 : unit <= 2 ? 2 : unit <= 5 ? 5 : 10);
-    return (axis){floor(low / step) * step, ceil(high / step) * step, step};
+    return (axis){floor(low / step) * step, ceil(high / step) * step, step, false};
+}
+
+/* Whole decades. */
+static axis log_axis(double low, double high) {
+    double from = floor(log10(low)), to = ceil(log10(high));
+    return (axis){from, to > from ? to : from + 1, 1, true};
+}
+
+static bool drawn(const svg_chart *c, const svg_series *s, size_t i) {
+    return !(c->x_log && s->x[i] <= 0) && !(c->y_log && s->y[i] <= 0);
 }
 
 static void range(const svg_chart *c, axis *x, axis *y) {
     double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
     for (size_t s = 0; s < c->series_count; s++) {
         for (size_t i = 0; i < c->series[s].count; i++) {
+            if (!drawn(c, &c->series[s], i))
+                continue;
             low[0] = fmin(low[0], c->series[s].x[i]);
             high[0] = fmax(high[0], c->series[s].x[i]);
             low[1] = fmin(low[1], c->series[s].y[i]);
@@ -65,11 +84,12 @@ static void range(const svg_chart *c, axis *x, axis *y) {
     }
     if (c->from_zero)
         low[1] = 0;
-    *x = round_axis(low[0], high[0]);
-    *y = round_axis(low[1], high[1]);
+    *x = c->x_log ? log_axis(low[0], high[0]) : round_axis(low[0], high[0]);
+    *y = c->y_log ? log_axis(low[1], high[1]) : round_axis(low[1], high[1]);
 }
 
 static double place(const axis *a, double value, double from, double to) {
+    value = a->log ? log10(value) : value;
     return from + (value - a->low) / (a->high - a->low) * (to - from);
 }
 
@@ -79,6 +99,8 @@ static int ticks(const axis *a) {
 
 static double tick(const axis *a, int i) {
     double value = a->low + i * a->step;
+    if (a->log)
+        return pow(10, value);
     return fabs(value) < a->step / 1e6 ? 0 : value;
 }
 
@@ -108,24 +130,67 @@ static void draw_frame(FILE *f, const svg_chart *c, const axis *x, const axis *y
             c->x_label, (TOP + bottom) / 2, c->y_label);
 }
 
+/* A circle, a square, a triangle, a diamond; the first is hollow, so that one under it is seen. */
+static void draw_mark(FILE *f, size_t series, double x, double y, double size) {
+    const char *colour = colours[series];
+    double r = 3 * size;
+    switch (series % 4) {
+    case 0:
+        fprintf(f,
+                "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"white\" stroke=\"%s\" "
+                "stroke-width=\"1.6\"/>\n",
+                x, y, 1.7 * r, colour);
+        return;
+    case 1:
+        fprintf(f,
+                "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
+                "fill=\"%s\"/>\n",
+                x - r, y - r, 2 * r, 2 * r, colour);
+        return;
+    case 2:
+        fprintf(f, "<path d=\"M%.1f %.1fl%.1f %.1fh%.1fz\" fill=\"%s\"/>\n", x, y - 1.1 * r, r,
+                1.8 * r, -2 * r, colour);
+        return;
+    default:
+        fprintf(f, "<path d=\"M%.1f %.1fl%.1f %.1fl%.1f %.1fl%.1f %.1fz\" fill=\"%s\"/>\n", x,
+                y - r, r, r, -r, r, -r, -r, colour);
+    }
+}
+
+static void draw_series(FILE *f, const svg_chart *c, size_t s, const axis *x, const axis *y) {
+    const svg_series *line = &c->series[s];
+    double right = CHART_WIDTH - RIGHT, bottom = CHART_HEIGHT - BOTTOM;
+    bool many = line->count > MANY_POINTS;
+    fprintf(f,
+            "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\" "
+            "stroke-dasharray=\"%s\" points=\"",
+            colours[s], many ? 1.3 : widths[s], dashes[s]);
+    for (size_t i = 0; i < line->count; i++)
+        if (drawn(c, line, i))
+            fprintf(f, "%.1f,%.1f ", place(x, line->x[i], LEFT, right),
+                    place(y, line->y[i], bottom, TOP));
+    fputs("\"/>\n", f);
+    for (size_t i = 0; i < line->count; i++)
+        if (drawn(c, line, i))
+            draw_mark(f, s, place(x, line->x[i], LEFT, right), place(y, line->y[i], bottom, TOP),
+                      many ? 0.5 : 1);
+}
+
 static void draw_chart(FILE *f, const svg_chart *c) {
     axis x, y;
     range(c, &x, &y);
     draw_frame(f, c, &x, &y);
-    double right = CHART_WIDTH - RIGHT, bottom = CHART_HEIGHT - BOTTOM;
-    double legend_step = (right - LEFT) / (double)(c->series_count ? c->series_count : 1);
+    double step = (CHART_WIDTH - RIGHT - LEFT) / (double)(c->series_count ? c->series_count : 1);
+    double sample = c->series_count > 4 ? 14 : 20;
     for (size_t s = 0; s < c->series_count; s++) {
-        const svg_series *line = &c->series[s];
-        double at = LEFT + legend_step * (double)s;
-        fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\" points=\"",
-                colours[s]);
-        for (size_t i = 0; i < line->count; i++)
-            fprintf(f, "%.1f,%.1f ", place(&x, line->x[i], LEFT, right),
-                    place(&y, line->y[i], bottom, TOP));
+        double at = LEFT + step * (double)s;
+        draw_series(f, c, s, &x, &y);
         fprintf(f,
-                "\"/>\n<line x1=\"%.1f\" y1=\"34\" x2=\"%.1f\" y2=\"34\" stroke=\"%s\" "
-                "stroke-width=\"3\"/><text x=\"%.1f\" y=\"38\">%s</text>\n",
-                at, at + 14, colours[s], at + 18, line->name);
+                "<line x1=\"%.1f\" y1=\"34\" x2=\"%.1f\" y2=\"34\" stroke=\"%s\" "
+                "stroke-width=\"%.1f\" stroke-dasharray=\"%s\"/>\n",
+                at, at + sample, colours[s], widths[s], dashes[s]);
+        draw_mark(f, s, at + sample / 2, 34, 1);
+        fprintf(f, "<text x=\"%.1f\" y=\"38\">%s</text>\n", at + sample + 4, c->series[s].name);
     }
 }
 

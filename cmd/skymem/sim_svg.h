@@ -1,5 +1,6 @@
 /* Line charts and grids as SVG: what the study's figures need and no more. Text is the viewer's
- * sans-serif; colours are told apart by those who see few; nothing refers to the network. */
+ * sans-serif; colours are told apart by those who see few; nothing refers to the network. Each
+ * series has a width, a dash and a mark of its own, so that lines which coincide are all seen. */
 #ifndef SKYMEM_CLI_SIM_SVG_H
 #define SKYMEM_CLI_SIM_SVG_H
 
@@ -11,7 +12,7 @@
 #define SVG_SERIES_MAX 8
 
 typedef struct {
-    const char *name;
+    char name[32];
     double x[SVG_POINTS_MAX], y[SVG_POINTS_MAX];
     size_t count;
 } svg_series;
@@ -21,6 +22,8 @@ typedef struct {
     svg_series series[SVG_SERIES_MAX];
     size_t series_count;
     bool from_zero; /* the y axis begins at 0 */
+    bool x_log,
+        y_log; /* decades, ticks in the axis's own unit; points at or below 0 are left out */
 } svg_chart;
 
 /* Charts beside each other, `columns` in a row. Returns false when the file cannot be written. */

@@ -105,7 +105,7 @@ static int sim_run(cli *c) {
         bool scenario;
         int (*run)(cli *c);
     } kinds[] = {
-        {"figures", "figures", false, sim_figures},
+        {"figures", "figures redraw", false, sim_figures},
         {"swarm", "swarm seed hours shrink", false, sim_swarm},
         {"replay", "replay seed memory-blocks replay-tokens prefill", true, sim_replay},
     };
@@ -154,6 +154,9 @@ const cli_verb cli_verb_sim = {
              .kind = CLI_PATH,
              .value = "DIR",
              .help = "write the study to DIR: CSV and SVG"},
+            {.name = "redraw",
+             .kind = CLI_FLAG,
+             .help = "with --figures: draw the SVG files from the CSV files of DIR, without a run"},
             {.name = "swarm",
              .kind = CLI_COUNT,
              .value = "N",
