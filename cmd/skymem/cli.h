@@ -25,13 +25,15 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_FOUND = 3 };
 #define CLI_ARGUMENTS_MANY 255
 
 typedef enum {
-    CLI_FLAG,   /* no value */
-    CLI_TEXT,   /* anything */
-    CLI_PATH,   /* a file or a folder; a leading ~/ is the home folder */
-    CLI_COUNT,  /* a whole number within min … max (max 0: no limit) */
-    CLI_NUMBER, /* a finite number within min … max (max 0: no limit) */
-    CLI_CHOICE, /* one of the words in `value`, parted by | */
-    CLI_LIST,   /* a path or a URL, ~/ as above, at most `max` times (0: CLI_LIST_MAX) */
+    CLI_FLAG,     /* no value */
+    CLI_TEXT,     /* anything */
+    CLI_PATH,     /* a file or a folder; a leading ~/ is the home folder */
+    CLI_COUNT,    /* a whole number within min … max (max 0: no limit) */
+    CLI_NUMBER,   /* a finite number within min … max (max 0: no limit) */
+    CLI_CHOICE,   /* one of the words in `value`, parted by | */
+    CLI_LIST,     /* a path or a URL, ~/ as above, at most `max` times (0: CLI_LIST_MAX); in sky:
+                   and sky+udp: URLs a scenario as below */
+    CLI_SCENARIO, /* a scenario: its file, or its name (scenarios.c) */
 } cli_kind;
 
 typedef struct {
@@ -142,6 +144,8 @@ int cli_settings_load(cli *c);
 const char *cli_cache_home(char *out, size_t out_bytes);
 /* Where eval keeps weights as F32, below the cache folder; NULL without a home. */
 const char *cli_weights_folder(char *out, size_t out_bytes);
+/* $XDG_DATA_HOME/skymem/scenarios or ~/.local/share/skymem/scenarios; NULL, and "", as above. */
+const char *cli_scenario_home(char *out, size_t out_bytes);
 /* A path, or a URL, with a leading ~/ of its path replaced by the home folder: a shell does so at
  * the beginning of a word alone, and nobody does for the environment and a file.
  * Owner: the caller frees; NULL, and `why`, when it cannot be. */
@@ -273,6 +277,20 @@ int cli_refused(const cli *c, sky_status status, const sky_error *error);
 /* What a scenario file says of the sky; says why when it cannot. */
 int cli_scenario_read(const cli *c, const char *path, sky_constellation *constellation,
                       sky_placement *placement, sky_satellite *centre);
+/* scenarios.c: a scenario is named by its file, or as NAME where NAME.yaml is in
+ * $XDG_DATA_HOME/skymem/scenarios, beside the installed program or in the source tree. */
+bool cli_scenario_find(const char *name, char *out, size_t out_bytes); /* false: as it is named */
+/* The names that are found, and why one is not; NULL for what looks like a path. */
+void cli_scenario_names(char *out, size_t out_bytes, const char *parted_by);
+const char *cli_scenario_refused(const char *name);
+/* A value of the command line with its scenario, if it has one, as a path.
+ * Owner: the caller frees; NULL, and `why` (until the next call), when there is none. */
+char *cli_scenario_expand(const char *text, bool url, const char **why);
+/* The same for an argument, in place. */
+int cli_scenario_argument(cli *c, size_t which);
+/* Keys are made beside a scenario: one in a folder that is not the user's is copied to
+ * $XDG_DATA_HOME/skymem/scenarios, where it is found first from then on. */
+int cli_scenario_own(cli *c, size_t which);
 /* Run one item and return its status. */
 sky_status cli_one(const cli_store *store, sky_op op, sky_item *item, const sky_call *call);
 /* What to say when an operation on a key came to `status`: the exit code, or CLI_OK for SKY_OK. */

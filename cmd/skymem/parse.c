@@ -174,6 +174,7 @@ static const char *convert(cli_value *v, const char *text, char *must, size_t mu
         v->whole = 1;
         return NULL;
     case CLI_PATH:
+    case CLI_SCENARIO:
         return text[0] ? NULL : "a path; it is empty";
     case CLI_TEXT:
     case CLI_LIST:
@@ -184,8 +185,17 @@ static const char *convert(cli_value *v, const char *text, char *must, size_t mu
 
 /* The text as it will be used: a path with its home. NULL, and `why`. */
 static char *keep(const cli_option *option, const char *text, const char **why) {
-    if (option->kind == CLI_PATH || option->kind == CLI_LIST)
-        return cli_home_expand(text, why);
+    bool scenario = option->kind == CLI_SCENARIO;
+    if (option->kind == CLI_PATH || option->kind == CLI_LIST || scenario) {
+        char *path = cli_home_expand(text, why);
+        char *found = path && (scenario || option->kind == CLI_LIST)
+                          ? cli_scenario_expand(path, !scenario, why)
+                          : NULL;
+        if (!path || option->kind == CLI_PATH)
+            return path;
+        free(path);
+        return found;
+    }
     *why = "out of memory";
     return strdup(text);
 }

@@ -167,6 +167,15 @@ const char *cli_weights_folder(char *out, size_t out_bytes) {
     return out;
 }
 
+const char *cli_scenario_home(char *out, size_t out_bytes) {
+    char home[3900];
+    if (home_of("XDG_DATA_HOME", ".local/share", home, sizeof home))
+        snprintf(out, out_bytes, "%s/skymem/scenarios", home);
+    else
+        out[0] = '\0';
+    return out[0] ? out : NULL;
+}
+
 /* The row of a key as the file writes it (block_tokens for block-tokens). */
 static const cli_option *row_of(const char *key) {
     for (const cli_option *o = cli_settings; o->name; o++) {

@@ -324,7 +324,13 @@ static int run(cli *c) {
         if (strcmp(c->arguments[0], actions[i].name) != 0)
             continue;
         constellation x;
-        int code = constellation_open(c, c->arguments[1], actions[i].run == up, &x);
+        bool starts = actions[i].run == up;
+        int code = cli_scenario_argument(c, 1);
+        if (code == CLI_OK && starts)
+            code = cli_scenario_own(c, 1);
+        if (code != CLI_OK)
+            return code;
+        code = constellation_open(c, c->arguments[1], starts, &x);
         if (code == CLI_OK)
             code = actions[i].run(c, &x);
         constellation_close(&x);
@@ -342,7 +348,10 @@ const cli_verb cli_verb_constellation = {
              "are. down stops them.\n"
              "The ports are those of the scenario's udp section. up restarts a satellite that "
              "died; it is then empty. Key files that are missing are made with mode 0600. The "
-             "satellites read the constellation's key; the tenant's stays on the ground.\n"
+             "satellites read the constellation's key; the tenant's stays on the ground. Keys are "
+             "made beside "
+             "the scenario. An installed scenario is first copied to "
+             "$XDG_DATA_HOME/skymem/scenarios.\n"
              "down stops all that were started for the file, even if the file has changed or is "
              "gone. up adds nothing to satellites that were started before the file or its key "
              "changed. If up is interrupted, it stops the satellites it started and exits with "
@@ -353,14 +362,14 @@ const cli_verb cli_verb_constellation = {
              "station for them.",
     .arguments_min = 2,
     .arguments_max = 2,
-    .examples =
-        (const cli_example[]){
-            {"skymem constellation up scenarios/constellation.yaml", "95 satellites listen"},
-            {"skymem put k FILE --store sky+udp:scenarios/constellation.yaml", "a value in orbit"},
-            {"skymem constellation status scenarios/constellation.yaml --json",
-             "how each of them is"},
-            {"skymem constellation down scenarios/constellation.yaml", "all end"},
-            {NULL, NULL}},
+    .examples = (const cli_example[]){{"skymem constellation up constellation",
+                                       "95 satellites listen"},
+                                      {"echo hello | skymem put k --store sky+udp:constellation",
+                                       "a value in orbit"},
+                                      {"skymem constellation status constellation --json",
+                                       "how each of them is"},
+                                      {"skymem constellation down constellation", "all end"},
+                                      {NULL, NULL}},
     .fields =
         (const cli_field[]){
             {"scenario", "its file"},

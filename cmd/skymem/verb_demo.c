@@ -39,17 +39,10 @@ static int check_sources(cli *c) {
                            list);
 }
 
-/* scenarios/demo-NAME.yaml: in a source tree beside the build, installed, or under here. */
 static bool find_scenario(const char *strategy, char *path, size_t path_bytes) {
-    static const char *const folders[] = {"../scenarios", "../share/skymem/scenarios"};
-    char relative[128];
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
-        snprintf(relative, sizeof relative, "%s/demo-%s.yaml", folders[i], strategy);
-        if (cli_beside_program(relative, path, path_bytes))
-            return true;
-    }
-    snprintf(path, path_bytes, "scenarios/demo-%s.yaml", strategy);
-    return access(path, R_OK) == 0;
+    char name[64];
+    snprintf(name, sizeof name, "demo-%s", strategy);
+    return cli_scenario_find(name, path, path_bytes);
 }
 
 /* The scenario of --scenario, else those of --sources: read now, so that a wrong one costs no
@@ -194,14 +187,14 @@ const cli_verb cli_verb_demo = {
                  "The rows are mem, disk, sky-rotation, sky-hop, sky-rotation-hop, disk-8, disk-4, "
                  "sky-rotation-hop-4 and mem-partial."},
             {.name = "scenario",
-             .kind = CLI_PATH,
-             .value = "FILE",
-             .help = "one sky row, from this scenario (default: scenarios/demo-*.yaml)"},
+             .kind = CLI_SCENARIO,
+             .value = "SCENARIO",
+             .help = "one sky row, from this scenario; default: demo-rotation and its like"},
             {.name = "satellites",
-             .kind = CLI_PATH,
-             .value = "FILE",
+             .kind = CLI_SCENARIO,
+             .value = "SCENARIO",
              .help = "measure also a row from the real satellites of this scenario",
-             .detail = "They must run: start them with skymem constellation up FILE."},
+             .detail = "They must run: start them with skymem constellation up SCENARIO."},
             {.name = "time-scale",
              .kind = CLI_NUMBER,
              .value = "X",

@@ -23,6 +23,12 @@ static int help_run(cli *c) {
             puts(cli_verbs[i]->name);
         return CLI_OK;
     }
+    if (cli_flag(c, "scenarios")) {
+        static char names[4096];
+        cli_scenario_names(names, sizeof names, "\n");
+        puts(names);
+        return CLI_OK;
+    }
     if (cli_given(c, "man"))
         return help_man(c, cli_text(c, "man"));
     if (c->argument_count == 0) {
@@ -43,6 +49,9 @@ const cli_verb cli_verb_help = {
     .options =
         (const cli_option[]){
             {.name = "list", .kind = CLI_FLAG, .help = "print the names of all verbs, one a line"},
+            {.name = "scenarios",
+             .kind = CLI_FLAG,
+             .help = "print the names of the scenarios that are found, one a line"},
             {.name = "man",
              .kind = CLI_TEXT,
              .value = "PAGE",

@@ -127,7 +127,7 @@ const cli_verb cli_verb_prefetch = {
         (const cli_example[]){
             {"skymem prefetch a b --store disk:/nvme/cache --store disk:/mnt/archive",
              "copy two values from the archive to the fast disk"},
-            {"skymem prefetch a --at +3600 --store sky+udp:scenarios/constellation.yaml",
+            {"skymem prefetch a --at +3600 --store sky+udp:constellation",
              "in an hour the satellites overhead will hold it"},
             {NULL, NULL},
         },

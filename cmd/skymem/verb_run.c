@@ -634,7 +634,7 @@ const cli_verb cli_verb_run = {
             {"cat question.txt | skymem run --prompt-file - --store disk:/mnt/cache "
              "--deadline-ms 200",
              "load for at most 200 ms, then compute"},
-            {"skymem run --prompt-file q.txt --store 'sky+udp:scenarios/constellation.yaml"
+            {"skymem run --prompt-file q.txt --store 'sky+udp:constellation"
              "?level=8,4,2' --deadline-ms 800",
              "each block at the best of three levels that 800 ms allow"},
             {NULL, NULL},

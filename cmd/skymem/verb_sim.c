@@ -77,7 +77,7 @@ static int sim_checks(cli *c, const sky_sim_result *r) {
 
 static int sim_scenario(cli *c) {
     if (c->argument_count != 1)
-        return cli_usage(c, "a scenario is missing: skymem sim SCENARIO.yaml");
+        return cli_usage(c, "a scenario is missing: skymem sim SCENARIO");
     sky_sim_options options = {.seed = cli_count(c, "seed"), .trace_path = cli_text(c, "trace")};
     if (cli_given(c, "until"))
         options.until_s = cli_number(c, "until");
@@ -117,19 +117,24 @@ static int sim_run(cli *c) {
         if (!kinds[i].scenario && c->argument_count > 0)
             return cli_usage(c, "%s has no use for a scenario: %s", what, c->arguments[0]);
         int code = cli_only(c, what, kinds[i].options);
+        if (code == CLI_OK && c->argument_count > 0)
+            code = cli_scenario_argument(c, 0);
         return code == CLI_OK ? kinds[i].run(c) : code;
     }
     int code = cli_only(c, "a scenario", "seed until trace shrink");
+    if (code == CLI_OK && c->argument_count > 0)
+        code = cli_scenario_argument(c, 0);
     return code == CLI_OK ? sim_scenario(c) : code;
 }
 
 const cli_verb cli_verb_sim = {
     .name = "sim",
     .summary = "Run a scenario in virtual time and check what came of it",
-    .synopsis = "[SCENARIO.yaml]",
+    .synopsis = "[SCENARIO]",
     .about =
         "The satellites and the ground session are the ones that fly in the sky tier. The same "
-        "file and seed give the same trace on every machine.",
+        "file and seed give the same trace on every machine. SCENARIO is a file, or a name: skymem "
+        "help --scenarios lists those that are found.",
     .options =
         (const cli_option[]){
             {.name = "seed",
@@ -179,7 +184,7 @@ const cli_verb cli_verb_sim = {
              .help = "replay requests of a real service: memory alone against memory and sky",
              .detail =
                  "Each line of the file is an object {timestamp, input_length, hash_ids}. The sky "
-                 "is that of SCENARIO.yaml."},
+                 "is that of SCENARIO."},
             {.name = "memory-blocks",
              .kind = CLI_COUNT,
              .value = "N",
@@ -205,10 +210,10 @@ const cli_verb cli_verb_sim = {
     .arguments_max = 1,
     .examples =
         (const cli_example[]){
-            {"skymem sim scenarios/demo-rotation-hop.yaml --until 600", "ten minutes of sky"},
-            {"skymem sim storm.yaml --seed 7 --trace trace.txt --json", "one seed, and its trace"},
+            {"skymem sim demo-rotation-hop --until 60", "a minute of sky"},
+            {"skymem sim storm --seed 7 --trace trace.txt --json", "one seed, and its trace"},
             {"skymem sim --swarm 100 --seed 7", "a hundred skies at random"},
-            {"skymem sim --figures docs/figures", "the study"},
+            {"skymem sim --figures figures", "the study of the seed authors, as CSV and SVG"},
             {NULL, NULL},
         },
     .fields =

@@ -312,7 +312,7 @@ const cli_verb cli_verb_stat = {
         (const cli_example[]){
             {"skymem stat", "every tier: entries, room, damage, and what is odd about it"},
             {"skymem stat greeting --json", "one key"},
-            {"skymem stat --satellites --store sky+udp:scenarios/constellation.yaml",
+            {"skymem stat --satellites --store sky+udp:constellation",
              "what each running satellite holds and did"},
             {"skymem stat --store shm:/run/skymemd.sock", "a running daemon"},
             {NULL, NULL},
