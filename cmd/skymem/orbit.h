@@ -8,6 +8,7 @@
 int orbit_fleet(cli *c, sky_fleet **out); /* --shell, --planes …, --tle */
 int orbit_shell(cli *c, sky_constellation *out);
 int orbit_observer(cli *c, sky_observer *out);
+/* A time in UTC, or "now". */
 int orbit_time(cli *c, const char *option, int64_t *ms);
 /* Tells of satellites that have no place at both ends of [from, to]: decayed, or too far from their
  * epoch. A failure only when none has one at either. */
@@ -16,12 +17,14 @@ int orbit_satellite(cli *c, const char *option, const sky_fleet *f, uint32_t *nu
 int orbit_reals(cli *c, const char *option, double *out, size_t max, size_t *count);
 double orbit_light_ms(const sky_constellation *c, double km);
 
+#define ORBIT_COLUMNS_MAX 24
+
 /* orbit_rows.c: one JSON object a line, CSV with a head, or a table; each row has the same keys. */
 typedef struct {
     cli *c;
     cli_table table;
-    char columns[64];
-    size_t count;
+    json_t *rows; /* of a table, until the end */
+    size_t count; /* of CSV */
     bool csv;
 } orbit_rows;
 void orbit_rows_begin(orbit_rows *r, cli *c);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static bool real(const char *text, double *out) {
     char *end;
@@ -21,10 +22,10 @@ static int real_option(cli *c, const char *option, double min, double max, doubl
     return CLI_OK;
 }
 
+/* What --shell says itself; its phasing alone may be another. */
 static bool grid_given(cli *c) {
     return cli_given(c, "planes") || cli_given(c, "slots") || cli_given(c, "altitude-km") ||
-           cli_given(c, "inclination-deg") || cli_given(c, "phasing") ||
-           cli_given(c, "raan-spread-deg");
+           cli_given(c, "inclination-deg") || cli_given(c, "raan-spread-deg");
 }
 
 static int grid(cli *c, sky_constellation *out) {
@@ -37,19 +38,15 @@ static int grid(cli *c, sky_constellation *out) {
         .slots = (uint32_t)cli_count(c, "slots"),
         .altitude_km = cli_number(c, "altitude-km"),
         .inclination_deg = cli_number(c, "inclination-deg"),
-        .phasing = cli_given(c, "phasing") ? (uint32_t)cli_count(c, "phasing") : 0,
         .raan_spread_deg = cli_given(c, "raan-spread-deg") ? cli_number(c, "raan-spread-deg") : 0};
-    if (out->phasing >= out->planes)
-        return cli_usage(c, "--phasing %u: less than the number of planes, %u", out->phasing,
-                         out->planes);
     return CLI_OK;
 }
 
 int orbit_shell(cli *c, sky_constellation *out) {
     const char *name = cli_text(c, "shell");
     if (name && grid_given(c))
-        return cli_usage(c, "--shell says planes, slots, altitude, inclination and phasing: give "
-                            "one or the other");
+        return cli_usage(c, "--shell says planes, slots, altitude and inclination: give one or the "
+                            "other (--phasing may stand with it)");
     if (name) {
         const sky_shell *shell = sky_shell_find(name);
         if (!shell)
@@ -60,6 +57,11 @@ int orbit_shell(cli *c, sky_constellation *out) {
         if (code != CLI_OK)
             return code;
     }
+    if (cli_given(c, "phasing"))
+        out->phasing = (uint32_t)cli_count(c, "phasing");
+    if (out->phasing >= out->planes)
+        return cli_usage(c, "--phasing %u: must be less than the number of planes, %u",
+                         out->phasing, out->planes);
     if (cli_given(c, "earth-radius-km"))
         out->earth_radius_km = cli_number(c, "earth-radius-km");
     if (cli_given(c, "light-km-s"))
@@ -84,8 +86,8 @@ static int read_elements(cli *c, const char *path, sky_fleet **out) {
 
 int orbit_fleet(cli *c, sky_fleet **out) {
     const char *path = cli_text(c, "tle");
-    if (path && (cli_given(c, "shell") || grid_given(c) || cli_given(c, "earth-radius-km") ||
-                 cli_given(c, "light-km-s")))
+    if (path && (cli_given(c, "shell") || grid_given(c) || cli_given(c, "phasing") ||
+                 cli_given(c, "earth-radius-km") || cli_given(c, "light-km-s")))
         return cli_usage(c, "--tle brings satellites of its own: nothing of a shell with it");
     if (path)
         return read_elements(c, path, out);
@@ -114,10 +116,17 @@ int orbit_observer(cli *c, sky_observer *out) {
 int orbit_time(cli *c, const char *option, int64_t *ms) {
     const char *text = cli_text(c, option);
     if (!text)
-        return cli_usage(c, "--%s is needed: a time in UTC such as 2026-11-20T00:00:00Z", option);
+        return cli_usage(c, "--%s is needed: now, or a time in UTC such as 2026-11-20T00:00:00Z",
+                         option);
+    if (strcmp(text, "now") == 0) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        *ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+        return CLI_OK;
+    }
     if (sky_utc_parse(text, ms) != SKY_OK)
-        return cli_usage(c, "--%s %s: must be a time in UTC such as 2026-11-20T00:00:00Z", option,
-                         text);
+        return cli_usage(c, "--%s %s: must be now, or a time in UTC such as 2026-11-20T00:00:00Z",
+                         option, text);
     return CLI_OK;
 }
 

@@ -31,6 +31,38 @@ static double plane_passes_s(const sky_constellation *k) {
     return spread / k->planes / (earth_deg_s - sky_node_drift_deg_day(k) / 86400);
 }
 
+/* For people: a line for each number, in words. */
+static void latency_table(cli *c, const sky_constellation *k, double min, double max) {
+    double at = sky_inter_plane_at_km(k, 0, cli_number(c, "time"));
+    const struct {
+        const char *what;
+        double value;
+        const char *unit;
+    } lines[] = {
+        {"to the neighbour in the plane (D_m)", sky_intra_plane_km(k), "km"},
+        {"to the next plane (D_n), least", min, "km"},
+        {"to the next plane (D_n), greatest", max, "km"},
+        {"to the next plane (D_n), at --time", at, "km"},
+        {"light to the neighbour in the plane", orbit_light_ms(k, sky_intra_plane_km(k)), "ms"},
+        {"light to the next plane, least", orbit_light_ms(k, min), "ms"},
+        {"light to the next plane, greatest", orbit_light_ms(k, max), "ms"},
+        {"one orbit", sky_period_s(k), "s"},
+        {"until the next slot is overhead", sky_rotation_s(k), "s"},
+        {"until the next plane is overhead", plane_passes_s(k), "s"},
+        {"drift of the nodes", sky_node_drift_deg_day(k), "deg/day"}};
+    cli_table t = {.columns = "lrl"};
+    cli_table_cell(&t, "WHAT");
+    cli_table_cell(&t, "VALUE");
+    cli_table_cell(&t, "UNIT");
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        cli_table_cell(&t, "%s", lines[i].what);
+        cli_table_cell(&t, "%.3f", lines[i].value);
+        cli_table_cell(&t, "%s", lines[i].unit);
+    }
+    cli_table_print(&t, stdout);
+    cli_table_free(&t);
+}
+
 int orbit_latency(cli *c) {
     sky_constellation k;
     int code = orbit_shell(c, &k);
@@ -38,6 +70,10 @@ int orbit_latency(cli *c) {
         return code;
     double min, max;
     sky_inter_plane_range_km(&k, 0, &min, &max);
+    if (!c->json && !cli_flag(c, "csv")) {
+        latency_table(c, &k, min, max);
+        return CLI_OK;
+    }
     orbit_rows rows;
     orbit_rows_begin(&rows, c);
     code = orbit_row(&rows,

@@ -17,6 +17,12 @@ holds 'abs(o["d_n_min_km"] - 363.364) < 1e-3 and abs(o["d_n_max_km"] - 603.780) 
 holds 'abs(o["d_n_km"] - 603.780) < 1e-3 and abs(o["period_s"] - 5730.1) < 0.05'
 expect 0 "$skymem" orbit latency "${grid[@]}" --earth-radius-km 6371 --time 1432.53 --json
 holds 'abs(o["d_n_km"] - 363.364) < 1e-2'
+expect 0 "$skymem" orbit latency --shell starlink-a --phasing 0 --earth-radius-km 6371 --json
+holds 'abs(o["d_n_max_km"] - 603.780) < 1e-3'
+example=$(COLUMNS=100 "$skymem" orbit --help | sed -n 's/^  [$] skymem //p' | head -1)
+expect 0 "$skymem" $example
+grep -q '^to the next plane (D_n), greatest  *603.780  km$' "$work/out" ||
+    fail "the first example: $(cat "$work/out")"
 expect 0 "$skymem" orbit latency --shell starlink-a --json
 holds 'abs(o["d_n_min_km"] - 830.2) < 0.1 and abs(o["d_n_max_km"] - 960.3) < 0.1'
 holds 'abs(o["slot_s"] - 260.9) < 0.1 and abs(o["plane_s"] - 1182) < 0.1'
@@ -44,6 +50,20 @@ PYTHON
 timeout 1 "$skymem" orbit passes --shell starlink-a "${seattle[@]}" --start $at --hours 8784 \
     2>"$work/err"
 says "1584 satellites for 8784 hours take minutes"
+expect 0 "$skymem" orbit visible --shell starlink-a "${seattle[@]}" --at now --json
+lines_hold 'len(rows) >= 15'
+# a table: heads with units, and the same number of decimals in all of a column
+expect 0 "$skymem" orbit visible --shell starlink-a "${seattle[@]}" --at $at
+head -1 "$work/out" | grep -q '^SATELLITE  PLANE  SLOT  ELEVATION, deg  AZIMUTH, deg  RANGE, km  ' ||
+    fail "no head with units: $(head -1 "$work/out")"
+python3 - "$work/out" <<'PYTHON' || fail "decimals do not stand under each other: $(cat "$work/out")"
+import re, sys
+head, *rows = open(sys.argv[1]).read().splitlines()
+points = [tuple(m.start() for m in re.finditer(r"\.", row)) for row in rows]
+assert len(rows) >= 15 and len(set(points)) == 1 and len(points[0]) == 4, points
+PYTHON
+expect 0 "$skymem" orbit shells
+head -1 "$work/out" | grep -q 'ALTITUDE, km  INCLINATION, deg' || fail "$(head -1 "$work/out")"
 expect 0 "$skymem" orbit overhead --shell starlink-a --lat 30 --lon 8 --start $at --hours 24 --json
 lines_hold '71 <= sum(r["plane_steps"] for r in rows) <= 75'
 lines_hold '-353 <= sum(r["slot_steps"] for r in rows) <= -343'
@@ -141,7 +161,7 @@ lines_hold 'rows[0]["hops"] == 1 and rows[0]["path"] == [[72, 1], [1, 18]]'
 expect 0 "$skymem" orbit isl --shell oneweb --from 1,1 --to 12,1 --json
 lines_hold 'rows[0]["hops"] >= 11'
 expect 0 "$skymem" orbit isl --shell starlink-a --from 72,1 --to 1,18
-grep -q "path *$" "$work/out" && grep -q "72,1 1,18 *$" "$work/out" || fail "no path in the table"
+grep -q "PATH *$" "$work/out" && grep -q "72,1 1,18 *$" "$work/out" || fail "no path in the table"
 expect 0 "$skymem" orbit isl --shell starlink-a --from 72,1 --to 1,18 --csv
 grep -q ',1,"72,1 1,18"$' "$work/out" || fail "no path in the CSV: $(cat "$work/out")"
 expect 0 "$skymem" orbit isl --shell oneweb --from 1,1 --json
@@ -207,7 +227,10 @@ says "did you mean visible"
 expect 2 "$skymem" orbit latency --shell starlink
 says "no shell"
 expect 2 "$skymem" orbit latency --shell oneweb --planes 3
+says "one or the other"
 expect 2 "$skymem" orbit latency --planes 3
+expect 2 "$skymem" orbit latency --shell oneweb --phasing 12
+says "--phasing 12: must be less than the number of planes, 12"
 expect 2 "$skymem" orbit latency "${grid[@]}" --phasing 72
 expect 2 "$skymem" orbit isl --shell oneweb --time 1e300
 expect 2 "$skymem" orbit visible --shell oneweb --at $at
