@@ -8,12 +8,12 @@ ARGS ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build model demo test check trials bench fuzz sim fmt tidy install clean help
+.PHONY: all setup build model demo test check trials bench fuzz sim fmt tidy install uninstall clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
 	@echo 'make VERB, with VERB one of:'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
 	@echo 'The demo and the tests bring what they need; `make` alone uses what is there.'
 
 all: ## build the programs and libraries into build/ (the default; with llama.cpp when it was fetched before)
@@ -81,6 +81,11 @@ install: ## install under PREFIX=/usr/local (DESTDIR is honoured; without it roo
 	@tools/build $(BUILD)
 	@cmake --install $(BUILD) --prefix $(PREFIX) --strip
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || /sbin/ldconfig
+
+uninstall: ## remove what install put under PREFIX (DESTDIR is honoured)
+	@tools/setup build
+	@tools/build $(BUILD)
+	@tools/uninstall $(BUILD) $(PREFIX)
 
 clean: ## remove what was built (not what was fetched)
 	@rm -rf build build-asan build-tsan build-fuzz build-mutate

@@ -1,4 +1,5 @@
-# `make install PREFIX=…`: programs, libraries, headers, *.pc, man pages, scenarios, the license.
+# `make install PREFIX=…`: programs, libraries, headers, *.pc, man pages, completion for shells,
+# scenarios, the license. `make uninstall` takes away what stands here.
 # Nothing in what is installed names the prefix, so the tree may be moved.
 include(GNUInstallDirs)
 
@@ -46,7 +47,14 @@ if(TARGET skymem AND NOT SKYMEM_SANITIZE AND NOT SKYMEM_FUZZ)
   add_custom_command(OUTPUT ${man}/skymem.1
     COMMAND ${CMAKE_SOURCE_DIR}/tools/manual $<TARGET_FILE:skymem> ${man}
     DEPENDS skymem ${CMAKE_SOURCE_DIR}/tools/manual VERBATIM)
-  add_custom_target(man ALL DEPENDS ${man}/skymem.1)
+  set(completion ${CMAKE_BINARY_DIR}/completion)
+  add_custom_command(OUTPUT ${completion}/skymem.fish
+    COMMAND ${CMAKE_SOURCE_DIR}/tools/completion $<TARGET_FILE:skymem> ${completion}
+    DEPENDS skymem ${CMAKE_SOURCE_DIR}/tools/completion VERBATIM)
+  add_custom_target(man ALL DEPENDS ${man}/skymem.1 ${completion}/skymem.fish)
   install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+  install(FILES ${completion}/skymem DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${completion}/_skymem DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${completion}/skymem.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 install(FILES share/man/skymemd.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

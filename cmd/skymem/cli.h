@@ -85,6 +85,7 @@ typedef struct {
     const char *name;
     const char *summary;  /* one line, imperative, no full stop */
     const char *synopsis; /* its arguments: "KEY [FILE]" */
+    const char *words;    /* what the first argument may be, parted by |; NULL: anything */
     const char *about;    /* paragraphs, parted by a newline: --help shows the first; may be NULL */
     uint32_t settings;    /* CLI_SET_* bits it takes */
     const cli_option *options; /* its own; NULL for none */
@@ -101,6 +102,9 @@ typedef struct {
 
 extern const cli_verb *const cli_verbs[]; /* in the order of `skymem help`; ends with NULL */
 const cli_verb *cli_verb_find(const char *name);
+
+/* Whether the verb takes this one of cli_common. */
+bool cli_common_for(const cli_verb *verb, const cli_option *option);
 
 /* Where a value came from. */
 typedef enum { CLI_FROM_DEFAULT, CLI_FROM_FILE, CLI_FROM_ENVIRONMENT, CLI_FROM_FLAG } cli_origin;

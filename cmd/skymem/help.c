@@ -125,12 +125,9 @@ static void options(const page *p, const cli_verb *verb) {
     for (uint32_t i = 0; cli_settings[i].name; i++)
         if (verb->settings & 1u << i)
             option_line(p, &cli_settings[i]);
-    for (const cli_option *o = cli_common; o->name; o++) {
-        bool refused = (strcmp(o->name, "json") == 0 && !verb->fields) ||
-                       (strcmp(o->name, "config") == 0 && !verb->settings);
-        if (!refused)
+    for (const cli_option *o = cli_common; o->name; o++)
+        if (cli_common_for(verb, o))
             option_line(p, o);
-    }
 }
 
 static void exits(const page *p, const cli_verb *verb) {

@@ -76,8 +76,7 @@ static void option_list(FILE *to, const cli_verb *verb) {
         if (verb->settings & 1u << i)
             option_item(to, &cli_settings[i]);
     for (const cli_option *o = cli_common; o->name; o++)
-        if ((verb->fields || strcmp(o->name, "json") != 0) &&
-            (verb->settings || strcmp(o->name, "config") != 0))
+        if (cli_common_for(verb, o))
             option_item(to, o);
     fputs(".El\n", to);
 }

@@ -17,6 +17,11 @@ static void add_options(cli *c, const cli_option *options) {
     }
 }
 
+bool cli_common_for(const cli_verb *verb, const cli_option *option) {
+    return (verb->fields || strcmp(option->name, "json") != 0) &&
+           (verb->settings || strcmp(option->name, "config") != 0);
+}
+
 static void add_all(cli *c) {
     add_options(c, c->verb->options);
     for (uint32_t i = 0; cli_settings[i].name; i++) {

@@ -119,6 +119,7 @@ const cli_verb cli_verb_bench = {
     .name = "bench",
     .summary = "Measure the library against its limits",
     .synopsis = "SUITE",
+    .words = "index|mem|disk|net|codec|sim|sky|stream|all",
     .about = "Each case and its limit are measured in turns in the same run. The table shows "
              "the medians. The suites are index, mem, disk, net, codec, sim, sky and stream; "
              "all runs each of them.\n"

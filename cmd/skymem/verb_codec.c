@@ -99,6 +99,7 @@ const cli_verb cli_verb_codec = {
     .name = "codec",
     .summary = "Encode rows of a KV cache to fewer bytes, and back",
     .synopsis = "levels | encode IN.npy | decode IN.skv | lower IN.skv | stat F | verify F",
+    .words = "levels|encode|decode|lower|stat|verify",
     .about = "encode cuts an array into blocks and writes a container for each of them; decode "
              "joins them. lower takes a file to a lower level. stat shows what a file holds. "
              "verify checks every checksum. levels lists the levels.\n"

@@ -343,6 +343,7 @@ const cli_verb cli_verb_constellation = {
     .name = "constellation",
     .summary = "Run a scenario's satellites on this machine",
     .synopsis = "up|status|down SCENARIO",
+    .words = "up|status|down",
     .about = "up starts every satellite of the scenario as a process of its own, on UDP ports "
              "of this host, and waits until all listen. status asks those that run how they "
              "are. down stops them.\n"

@@ -174,6 +174,7 @@ const cli_verb cli_verb_orbit = {
     .name = "orbit",
     .summary = "Compute true orbits: who is overhead, how far, and what is between",
     .synopsis = "VERB",
+    .words = "shells|latency|passes|visible|overhead|isl|propagate|czml|windows",
     .about = "shells: the shells that have names. latency: distances and times in a shell. "
              "passes: rise and set of each satellite. visible: what stands above the mask. "
              "overhead: who is the centre of the window. isl: laser links, or the quickest "

@@ -28,6 +28,7 @@
     X(calibrate)                                                                                   \
     X(eval)                                                                                        \
     X(bench)                                                                                       \
+    X(completion)                                                                                  \
     X(config)                                                                                      \
     X(help)
 

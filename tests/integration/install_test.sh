@@ -112,6 +112,26 @@ done <"$work/verbs"
 [ -s "$prefix/share/man/man1/skymem.1" ] || fail "no man page for skymem"
 [ -x "$prefix/bin/skymemd" ] || fail "no skymemd"
 compgen -G "$prefix/share/skymem/scenarios/*.yaml" >/dev/null || fail "no scenarios"
+for file in bash-completion/completions/skymem zsh/site-functions/_skymem \
+    fish/vendor_completions.d/skymem.fish; do
+    [ -s "$prefix/share/$file" ] || fail "no completion: share/$file"
+done
 if grep -rqIF "$work/first" "$prefix"; then
     fail "what was installed names its prefix"
 fi
+
+# What install put, uninstall takes away; what was there before stays.
+mkdir -p "$work/own/share/skymem" "$work/stage/usr/local/bin"
+touch "$work/own/share/skymem/mine" "$work/stage/usr/local/bin/other"
+cmake --install "$build" --prefix "$work/own" >"$work/log"
+[ -x "$work/own/bin/skymem" ] || fail "install under a prefix of one's own put nothing there"
+tools/uninstall "$build" "$work/own" >"$work/log"
+[ "$(cd "$work/own" && find . ! -type d)" = ./share/skymem/mine ] ||
+    fail "uninstall leaves: $(find "$work/own" ! -type d)"
+[ ! -d "$work/own/bin" ] || fail "uninstall leaves empty folders"
+DESTDIR=$work/stage cmake --install "$build" --prefix /usr/local >"$work/log"
+DESTDIR=$work/stage tools/uninstall "$build" /usr/local >"$work/log"
+[ "$(cd "$work/stage" && find . ! -type d)" = ./usr/local/bin/other ] ||
+    fail "uninstall leaves: $(find "$work/stage" ! -type d)"
+[ ! -d "$work/stage/usr/local/share/skymem" ] || fail "uninstall leaves share/skymem"
+[ -d "$work/stage/usr/local/lib/pkgconfig" ] || fail "uninstall took a folder of the system"
