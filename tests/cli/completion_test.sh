@@ -49,7 +49,8 @@ while read -r verb; do
     for shell in bash zsh fish; do
         grep -qw -- "$verb" "$work/skymem.$shell" || fail "$shell: no $verb"
     done
-    options=$("$skymem" "$verb" --help | sed -n '/^Options/,/^$/s/^  \(-., \)\?--\([a-z-]*\).*/\2/p')
+    options=$("$skymem" "$verb" --help |
+        sed -n '/^Options/,/^$/s/^  \(-., \)\?--\([a-z-]*\).*/\2/p')
     [ -n "$options" ] || fail "$verb --help has no options"
     for option in $options; do
         sed -n "/^    '$verb '\*)/,/;;/p" "$work/skymem.bash" | grep -qw -- "--$option" ||
@@ -61,6 +62,7 @@ while read -r verb; do
     done
 done <"$work/verbs"
 for shell in bash zsh fish; do
-    ! command -v $shell >/dev/null || $shell -n "$work/skymem.$shell" || fail "$shell cannot read it"
+    ! command -v $shell >/dev/null || $shell -n "$work/skymem.$shell" ||
+        fail "$shell cannot read it"
 done
 finish

@@ -18,8 +18,9 @@ env -i HOME="$work/home" PATH="$work/tree/bin:/usr/bin:/bin" COLUMNS=100 \
 import os, re, struct, subprocess, sys
 
 # Too long for a test, or in need of a model, a port, or a folder of another place.
-COSTLY = re.compile(r"^skymem (demo|calibrate|eval|bench)\b|skymem run|--swarm|--figures|sky\+udp:|"
-                    r"^skymem constellation|disk:[/~]|shm:/|^skymem clear$|\| mandoc|completion \w+ >|\| source")
+COSTLY = re.compile(
+    r"^skymem (demo|calibrate|eval|bench|constellation)\b|skymem run|--swarm|--figures|sky\+udp:|"
+    r"disk:[/~]|shm:/|^skymem clear$|\| mandoc|completion \w+ >|\| source")
 NEEDS_VALUES = "greeting weights/7 system-prompt a b"
 wrong = ran = read = 0
 
