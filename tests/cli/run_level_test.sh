@@ -43,7 +43,7 @@ for how in --predict=4 --no-load; do
     expect 0 "${run[@]}" --store "disk:$disk?level=8,4,2" "$how"
     holds 'o["saved_blocks"] == 0'
     [ ! -s "$work/err" ] || fail "said: $(cat "$work/err")"
-    expect 0 "$skymem" ls --json --store "disk:$disk?level=8,4,2"
+    expect 0 "$skymem" ls --blocks --json --store "disk:$disk?level=8,4,2"
     for level in 8 4 2; do
         [ "$(grep -c "\"level\": *\"$level\"" "$work/out")" = 43 ] || fail "not 43 at level $level"
     done
