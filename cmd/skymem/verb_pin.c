@@ -23,7 +23,9 @@ const cli_verb cli_verb_pin = {
     .arguments_max = 1,
     .examples =
         (const cli_example[]){
-            {"skymem pin system-prompt", "however full the tiers get, this stays"},
+            {"skymem pin system-prompt",
+             "however full the tiers get, this stays; real satellites keep it for 168 hours after "
+             "its last use"},
             {NULL, NULL},
         },
     .fields =

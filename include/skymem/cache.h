@@ -53,7 +53,9 @@ typedef enum {
                         writes of the key before it. Where a tier takes part whose content outlives
                         the process, SKY_OK means that such a tier holds the key pinned: what only
                         memory has is stored there first. What was put with a time to live ends
-                        with it all the same */
+                        with it all the same. Real satellites let a pin lapse 168 hours after it
+                        was last renewed, by a pin, a put or a get, and do not evict until then
+                        what is within its tenant's share */
     SKY_OP_UNPIN,    /* SKY_E_PARAM when it is not pinned */
     SKY_OP_LEASE,    /* borrow the payload without copying: fills `view` and `lease`.
                         SKY_E_UNSUPPORTED unless the nearest tier is mem and takes part */
