@@ -52,6 +52,8 @@ nothing_left() {
 # A satellite that never says that it listens, so that `up` waits for it.
 mkdir "$work/slow"
 cp "$skymem" "$work/slow/skymem"
+built=$(dirname "$skymem") # where the copy's libraries are: it would look beside itself
+export LD_LIBRARY_PATH=$built:$built/llama${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 printf '#!/usr/bin/env python3\nimport time\ntime.sleep(60)\n' >"$work/slow/skymemd"
 chmod +x "$work/slow/skymemd"
 
