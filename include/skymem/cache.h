@@ -56,7 +56,7 @@ typedef enum {
                         with it all the same. Real satellites let a pin lapse 168 hours after it
                         was last renewed, by a pin, a put or a get, and do not evict until then
                         what is within its tenant's share */
-    SKY_OP_UNPIN,    /* SKY_E_PARAM when it is not pinned */
+    SKY_OP_UNPIN,    /* SKY_E_PARAM when it is there and not pinned */
     SKY_OP_LEASE,    /* borrow the payload without copying: fills `view` and `lease`.
                         SKY_E_UNSUPPORTED unless the nearest tier is mem and takes part */
 } sky_op;
@@ -80,7 +80,8 @@ typedef struct {
 typedef struct {
     sky_key key;
     /* put, and what may bring a copy nearer (get, prefetch, lease): such a copy gets them too */
-    sky_key parent;   /* key of the block before, zero for the first and for general keys */
+    sky_key parent; /* key of the block before, zero for the first; a put of a general key with one
+                         is SKY_E_PARAM */
     const char *name; /* the name of a general key, kept for `list`; NULL for blocks */
     size_t name_bytes;
     const sky_span *spans; /* put: what to store; get: where it goes */
@@ -105,13 +106,16 @@ typedef struct {
  *   block, `drop`           one tier has it
  *   key with a name         all tiers that take part have the new value, or none of that name; and
  *                           one has it whose content outlives the process, if such a one takes part
- *   `durable`, in addition  that tier has it on stable storage
+ *   `durable`, in addition  the tier whose content outlives the process, if such a one takes part,
+ *                           has it on stable storage
  * A block for which a tier's queue has no room is written to that tier before the put ends, so that
  * whoever puts more than a tier can take waits for it, up to the deadline. With `drop` that tier
  * goes without, which its `dropped` and the next sky_flush tell. The same happens, with or without
  * `drop`, while a tier is being skipped because it fails. */
 typedef struct {
-    sky_time deadline_ns; /* on sky_now()'s clock; 0: none; then items end SKY_E_DEADLINE */
+    sky_time deadline_ns; /* on sky_now()'s clock; then items end SKY_E_DEADLINE. 0: none, but that
+                             a tier which has been at work for 60 s without an answer is given up:
+                             what it was asked for ends SKY_E_DEADLINE, unless another tier has it */
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule. Real
                              satellites know of no end: sky+udp refuses it, SKY_E_UNSUPPORTED */
     sky_coding coding;    /* put: of the bytes in the spans */
@@ -122,10 +126,13 @@ typedef struct {
                              without levels ignore it */
     bool durable;         /* put: on stable storage when it is done; see above */
     bool drop;            /* put of a block: go without a tier whose queue is full; see above */
-    uint32_t tiers;       /* bit i: tier i may take part; 0: all */
-    int64_t at_ms;        /* prefetch: wall; move the payload in skies to where it will be overhead
+    uint32_t tiers; /* bit i: tier i may take part; 0: all. Bits of no tier say nothing. What is
+                             promised of a key holds among the tiers that take part in all of its
+                             operations: a value put to some tiers alone is older or newer there
+                             than in the others, and a get of all finds the nearest */
+    int64_t at_ms;  /* prefetch: wall; move the payload in skies to where it will be overhead
                              then, in every tier that is one; 0: to the nearest tier, now */
-    int event_fd;         /* above 0: an eventfd of the caller's, raised when the batch is done. The
+    int event_fd;   /* above 0: an eventfd of the caller's, raised when the batch is done. The
                              batch then shows up neither at sky_event_fd nor in sky_drain: sky_wait
                              and sky_cancel take it. It must stay open until one of them did. It is
                              not raised when the deadline passes: look then. SKY_E_PARAM when it is
@@ -140,6 +147,7 @@ typedef struct sky_cache sky_cache;
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
  *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file
  * With create=no a disk's folder must be there, and one where nothing was ever stored is left so.
+ * A folder that is removed while it is in use is made again by the next write, but with create=no.
  * With level=L (a name as sky_level_parse takes it) every tier but mem keeps blocks coded at that
  * level, once sky_cache_codec_set told how; with level=L,L,… at each of these, so that a get may
  * choose: see sky_call.
@@ -151,7 +159,7 @@ SKY_API sky_status sky_cache_open(const char *const *urls, size_t url_count, sky
                                   sky_error *error);
 
 /* Waits for what sky_flush waits for, at most 10 s, then closes; whoever must know what was not
- * stored calls sky_flush before. Cancels batches still under way. Leases end with it: what they
+ * stored calls sky_flush before. Cancels batches still under way, as sky_cancel does. Leases end with it: what they
  * show is gone. No other call on the cache may be under way or follow. NULL is fine. */
 SKY_API void sky_cache_close(sky_cache *cache);
 
@@ -182,7 +190,7 @@ typedef struct {
                          uint64_t *needed, void *work);
 } sky_block_codec;
 
-/* From now on tiers with a level use this; NULL: none. Coded blocks then come as they lie, and so
+/* From now on tiers with a level use this; NULL: none. One without all its functions is ignored. Coded blocks then come as they lie, and so
  * they do from tiers without a level, always; the manager decodes those. What is
  * under way may still use the one before, until the call returns.
  * Owner:  codec stays the caller's and must stay until it is replaced or the cache is closed */
@@ -190,11 +198,14 @@ SKY_API void sky_cache_codec_set(sky_cache *cache, const sky_block_codec *codec)
 
 /* Start a batch. Returns at once: memory copies happen inside the call, nothing else does.
  * Order: operations on one key take effect in the order of their submits: a GET or HAS after a PUT
- * or REMOVE of the same key sees it in every tier, whether that was waited for or not. One that was
- * submitted before may see either. Another process's writes are seen by GET and by HAS of a single
- * key; a HAS of many, and sky_prefix, may be answered from memory of a disk.
+ * or REMOVE of the same key sees it in every tier, whether that was waited for or not, and a HAS
+ * after a PIN or UNPIN. One that was submitted before a write may see what was there before it,
+ * what is written, or that the key is being replaced (a miss). Another process's writes are seen by
+ * GET and by HAS of a single key where memory does not answer: `mem` goes on with what it has, and
+ * a HAS of many, and sky_prefix, may be answered from what a disk's index remembers.
  * Errors: SKY_E_PARAM (NULL, no items or more than SKY_BATCH_ITEMS_MAX, an unknown op, no tier that
- *         takes part, spans NULL with a span_count, event_fd), SKY_E_BUSY (SKY_BATCHES_MAX batches
+ *         takes part, a level that is none, spans or a name NULL with a count, a named put with a
+ *         parent, event_fd), SKY_E_BUSY (SKY_BATCHES_MAX batches
  *         under way or finished and not yet drained or waited for), SKY_E_NOMEM, SKY_E_FORKED;
  *         nothing was started then */
 SKY_API sky_status sky_submit(sky_cache *cache, sky_op op, sky_item *items, size_t item_count,
@@ -213,7 +224,8 @@ SKY_API size_t sky_drain(sky_cache *cache, sky_batch *done, size_t max);
 SKY_API sky_status sky_wait(sky_cache *cache, sky_batch batch, sky_time until);
 
 /* Give a batch up. When this returns the buffers are the caller's; unfinished items end
- * SKY_E_CANCELLED. An unknown batch is fine. */
+ * SKY_E_CANCELLED. A put that is cancelled may have reached some tiers, or none. An unknown batch is
+ * fine. */
 SKY_API void sky_cancel(sky_cache *cache, sky_batch batch);
 
 /* Return a lease. Idempotent for {0}. */
@@ -229,10 +241,12 @@ SKY_API size_t sky_prefix(sky_cache *cache, const sky_key *keys, size_t key_coun
                           const sky_call *call, uint64_t *payload_bytes);
 
 /* Wait until everything queued for farther tiers is stored or given up, and promotions are over.
- * *dropped (NULL: not wanted): how many writes tiers did not take since the cache was opened or
- * flushed before: of blocks that a put reported SKY_OK, because one tier had them, and a farther
- * one lacks. A block that two tiers lack counts twice.
- * Errors: SKY_E_DEADLINE (`until` came first), SKY_E_FORKED; if writes were dropped, what the tier
+ * Puts that are not done yet are not waited for: wait for their batches first.
+ * *dropped (NULL: not wanted): how many writes of acknowledged blocks a farther tier did not store,
+ * since the cache was opened or a flush ended in time before. A block that two tiers lack counts
+ * twice.
+ * Errors: SKY_E_DEADLINE (`until` came first; the next flush counts the same writes too),
+ *         SKY_E_FORKED; if writes were dropped, what the tier
  *         said of the last of them, such as SKY_E_IO, SKY_E_DENIED or SKY_E_FULL */
 SKY_API sky_status sky_flush(sky_cache *cache, sky_time until, uint64_t *dropped);
 

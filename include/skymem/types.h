@@ -37,8 +37,9 @@ typedef struct {
 } sky_span;
 
 /* How the bytes of a stored payload are coded: 0: as they came; n: at sky_level n - 1 of
- * skymem/codec.h. At most 15. */
+ * skymem/codec.h. At most SKY_CODING_MAX. */
 typedef uint8_t sky_coding;
+#define SKY_CODING_MAX 15
 
 /* Type of one element of a row of KV, little-endian. */
 typedef enum {

@@ -402,7 +402,8 @@ sky_status sky_flush(sky_cache *c, sky_time until, uint64_t *dropped) {
     sky_status status = c->dropped ? c->dropped_why : SKY_OK;
     if (dropped)
         *dropped = c->dropped;
-    c->dropped = 0;
+    if (quiet) /* else the next flush tells of them too */
+        c->dropped = 0;
     sky_mutex_unlock(&c->mutex);
     return quiet ? status : SKY_E_DEADLINE;
 }
@@ -412,7 +413,8 @@ sky_tier *sky__cache_tier(sky_cache *c, size_t place) {
 }
 
 void sky_cache_codec_set(sky_cache *c, const sky_block_codec *codec) {
-    if (!is_ours(c))
+    if (!is_ours(c) ||
+        (codec && (!codec->encode || !codec->lower || !codec->likely_bytes || !codec->decode)))
         return;
     for (size_t t = 0; t < c->slot_count; t++)
         sky_coded_tier_set(c->slots[t].tier, codec);
@@ -459,7 +461,7 @@ sky_status sky_verify(sky_cache *c, sky_verify_report *out) {
 }
 
 size_t sky_tier_count(const sky_cache *c) {
-    return c ? c->slot_count : 0;
+    return is_ours(c) ? c->slot_count : 0;
 }
 
 sky_status sky_cache_stat(sky_cache *c, size_t tier, sky_tier_stat *out) {

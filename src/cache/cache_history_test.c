@@ -31,7 +31,7 @@
 #define WRITES_MAX        (STEPS + 8)
 #define CALLS_MAX         12
 #define VALUE_BYTES_MAX   12000
-#define FAR_MAX           2
+#define FAR_MAX           3
 #define PATIENCE_STEPS    20000 /* until everything must have ended */
 
 typedef enum { UNKNOWN, ACKNOWLEDGED, FAILED } outcome;

@@ -16,8 +16,8 @@
  * Each calls those below it only; the way up is a function pointer in what it was given.
  *
  * Concurrency: `mutex` guards everything here; it is never held while a tier is called. Tiers that
- * answer at once (ops->answer) are called by whichever thread is at work; all others by the cache's
- * thread only. That thread alone submits, completes and frees sub-requests; others queue them or
+ * answer at once (ops->answer) are called by whichever thread is at work; of all others submit,
+ * drain and cancel are called by the cache's thread only. That thread alone submits, completes and frees sub-requests; others queue them or
  * mark them given up. */
 #ifndef SKY_CACHE_STATE_H
 #define SKY_CACHE_STATE_H
@@ -56,7 +56,7 @@ typedef struct {
     bool check_now;          /* one was given up */
     uint32_t failures;
     sky_status last_failure;
-    sky_time slowest_ns; /* that a sub-request which ended well took of late */
+    sky_time slowest_ns; /* that a recent sub-request which ended well took */
     sky_time backoff_ns;
     sky_time retry_at;
     size_t write_back_count;
@@ -79,8 +79,6 @@ struct sky_cache {
     size_t slot_count;
     uint64_t sub_count; /* queued so far */
     sky__order order;
-    _Atomic uint64_t
-        revocations; /* values that were dropped because another tier has a newer one */
     sky__request *requests;
     sky__promotion *promotions;
     size_t promotion_count; /* of those nobody waits for */

@@ -128,6 +128,18 @@ static void wrong_arguments_are_refused(void **state) {
     assert_int_equal(sky_submit(c, SKY_OP_GET, &o.item, 1, NULL, NULL), SKY_E_PARAM);
     assert_int_equal(sky_submit(NULL, SKY_OP_GET, &o.item, 1, NULL, &batch), SKY_E_PARAM);
     assert_int_equal(sky_run(NULL, SKY_OP_GET, &o.item, 1, NULL), SKY_E_PARAM);
+    sky_item nameless = o.item, child = o.item;
+    nameless.name_bytes = 7;
+    child.name = "child";
+    child.name_bytes = 5;
+    child.parent.bytes[0] = 1;
+    assert_int_equal(sky_submit(c, SKY_OP_PUT, &nameless, 1, NULL, &batch), SKY_E_PARAM);
+    assert_int_equal(sky_submit(c, SKY_OP_PUT, &child, 1, NULL, &batch), SKY_E_PARAM);
+    const sky_call levels[] = {{.coding = 16}, {.wanted = 16}};
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(sky_submit(c, SKY_OP_PUT, &o.item, 1, &levels[i], &batch), SKY_E_PARAM);
+    const sky_block_codec broken = {.payload_bytes = 1};
+    sky_cache_codec_set(c, &broken); /* nothing: were it taken, the next put would fall into it */
     assert_int_equal(batch.id, 7);
     assert_int_equal(sky_wait(NULL, batch, 0), SKY_E_PARAM);
     assert_int_equal(sky_wait(c, batch, 0), SKY_E_PARAM);

@@ -6,12 +6,21 @@
 
 #include "base/bytes.h"
 
+static uint32_t bucket_number(const sky_key *key) {
+    return sky_load_u32(key->bytes + 12) % SKY__ORDER_BUCKETS;
+}
+
 static sky__order_entry **bucket_of(sky__order *o, const sky_key *key) {
-    return &o->buckets[sky_load_u32(key->bytes + 12) % SKY__ORDER_BUCKETS];
+    return &o->buckets[bucket_number(key)];
 }
 
 static bool is_change(const sky__order_entry *e) {
     return e->kind == SKY__ORDER_PUT || e->kind == SKY__ORDER_REMOVE;
+}
+
+/* What a read that comes later is to see. */
+static bool is_seen(const sky__order_entry *e) {
+    return is_change(e) || e->kind == SKY__ORDER_PIN;
 }
 
 /* Bytes of a value that a later write replaces. */
@@ -25,7 +34,7 @@ static bool must_wait(const sky__order_entry *later, const sky__order_entry *ear
     bool storing = can_be_outdated(earlier) && earlier->working;
     switch (later->kind) {
     case SKY__ORDER_READ:
-        return change;
+        return change || pin;
     case SKY__ORDER_PUT: /* a name may be given to a key that was a block's */
         return change || pin || storing || (later->named && copy && !earlier->named);
     case SKY__ORDER_REMOVE:
@@ -53,14 +62,14 @@ bool sky__order_enter(sky__order *o, sky__order_entry *entry) {
             (*link)->outdated = true;
     *link = entry;
     entry->waiting = has_to_wait(o, entry);
-    if (is_change(entry))
+    if (is_seen(entry))
         atomic_fetch_add(&o->changes, 1);
     return !entry->waiting;
 }
 
-void sky__order_follow(sky__order *o, sky__order_entry *copy, sky__order_entry *leader) {
-    (void)o;
+void sky__order_follow(sky__order_entry *copy, sky__order_entry *leader) {
     assert(sky_key_equal(&copy->key, &leader->key) && copy->kind == SKY__ORDER_COPY);
+    assert(!leader->outdated);
     copy->next_ready = NULL;
     copy->working = copy->outdated = copy->waiting = false;
     copy->next = leader->next;
@@ -86,7 +95,7 @@ void sky__order_leave(sky__order *o, sky__order_entry *entry) {
         link = &(*link)->next;
     }
     *link = entry->next;
-    if (is_change(entry))
+    if (is_seen(entry))
         atomic_fetch_sub(&o->changes, 1);
     release_waiting(o, &entry->key);
 }
@@ -100,14 +109,26 @@ void sky__order_work(sky__order *o, sky__order_entry *entry, bool working) {
 bool sky__order_changing(const sky__order *o, const sky_key *key) {
     if (sky__order_quiet(o))
         return false;
-    const sky__order_entry *e = o->buckets[sky_load_u32(key->bytes + 12) % SKY__ORDER_BUCKETS];
-    while (e && !(is_change(e) && sky_key_equal(&e->key, key)))
+    const sky__order_entry *e = o->buckets[bucket_number(key)];
+    while (e && !(is_seen(e) && sky_key_equal(&e->key, key)))
         e = e->next;
     return e != NULL;
 }
 
 bool sky__order_quiet(const sky__order *o) {
     return atomic_load(&o->changes) == 0;
+}
+
+void sky__order_revoke(sky__order *o, const sky_key *key) {
+    atomic_store(&o->revoked_at[bucket_number(key)], atomic_fetch_add(&o->revocations, 1) + 1);
+}
+
+uint64_t sky__order_revocations(const sky__order *o) {
+    return atomic_load(&o->revocations);
+}
+
+bool sky__order_revoked_since(const sky__order *o, const sky_key *key, uint64_t since) {
+    return atomic_load(&o->revoked_at[bucket_number(key)]) > since;
 }
 
 sky__order_entry *sky__order_next_ready(sky__order *o) {

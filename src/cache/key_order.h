@@ -1,8 +1,8 @@
 /* Keys in flight: which operation on a key waits for which.
  *
  *   later \ earlier   put     remove   pin, unpin   copy of a block   copy of a name   promotion
- *   read              waits   waits    –            –                 –                –
- *   put               waits   waits    waits        –                 outdates         outdates
+ *   read              waits   waits    waits        –                 –                –
+ *   put               waits   waits    waits        – (a name: waits) outdates         outdates
  *   remove            waits   waits    waits        at the tier       outdates         outdates
  *   pin, unpin        waits   waits    waits        waits             waits            –
  *   copy, promotion   –       –        –            –                 –                –
@@ -51,25 +51,36 @@ typedef struct sky__order_entry {
 typedef struct {
     sky__order_entry *buckets[SKY__ORDER_BUCKETS];
     sky__order_entry *ready_first, *ready_last; /* they waited, and may go on */
-    _Atomic size_t changes;                     /* puts and removes that are not over */
+    _Atomic size_t changes;                     /* puts, removes and pins that are not over */
+    /* Values that were dropped because another tier has a newer one: how many, and how many there
+     * were when the last one of a bucket was. */
+    _Atomic uint64_t revocations;
+    _Atomic uint64_t revoked_at[SKY__ORDER_BUCKETS];
 } sky__order;
 
 /* Line an entry up behind the earlier ones of its key; key, kind, named, go and owner are set.
  * False when it must wait for `go`. */
 bool sky__order_enter(sky__order *o, sky__order_entry *entry);
 /* The same for a copy, which takes the place right behind `leader`, whose bytes it carries: what
- * came after the leader comes after the copy too. */
-void sky__order_follow(sky__order *o, sky__order_entry *copy, sky__order_entry *leader);
+ * came after the leader comes after the copy too. The leader must not be outdated. */
+void sky__order_follow(sky__order_entry *copy, sky__order_entry *leader);
 /* The operation is over. */
 void sky__order_leave(sky__order *o, sky__order_entry *entry);
 /* A copy or promotion begins or stops to store its bytes. */
 void sky__order_work(sky__order *o, sky__order_entry *entry, bool working);
 
-/* True when a put or remove of the key is not over. */
+/* True when a put, remove, pin or unpin of the key is not over. */
 bool sky__order_changing(const sky__order *o, const sky_key *key);
-/* True when no put or remove at all is under way. Without the mutex: as of some moment during the
+/* True when none at all is under way. Without the mutex: as of some moment during the
  * call. */
 bool sky__order_quiet(const sky__order *o);
+
+/* A tier is about to drop its value of a key for a newer one elsewhere: a read on its way may miss
+ * both. It takes the number of revocations before it asks, and asks again when its key, or one of
+ * the same bucket, was among those since. Without the mutex. */
+void sky__order_revoke(sky__order *o, const sky_key *key);
+uint64_t sky__order_revocations(const sky__order *o);
+bool sky__order_revoked_since(const sky__order *o, const sky_key *key, uint64_t since);
 
 /* The next entry whose `go` is due, or NULL. */
 sky__order_entry *sky__order_next_ready(sky__order *o);

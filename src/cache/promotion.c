@@ -15,9 +15,10 @@ struct sky__promotion {
     stage stage;
     uint32_t tiers; /* as sky_call's */
     uint8_t from;
-    bool starved;   /* waits for room to LOAD */
-    bool grown;     /* it was larger than it looked, and is looked at once more */
-    uint64_t bytes; /* 0: not known yet */
+    bool starved;         /* waits for room to LOAD */
+    bool grown;           /* it was larger than it looked, and is looked at once more */
+    sky_time deadline_ns; /* the waiter's */
+    uint64_t bytes;       /* 0: not known yet */
     uint8_t *buffer;
     sky_status verdict;
     sky_item item;
@@ -60,6 +61,8 @@ static void end(sky_cache *c, sky__promotion *p, sky_status status) {
     *link = p->next;
     if (p->order.outdated) /* the nearest tier has the last word */
         status = sky__near_answers(c) ? SKY_OK : SKY_MISS;
+    else if (p->verdict == SKY_E_NOMEM)
+        status = SKY_E_NOMEM;
     sky__order_leave(&c->order, &p->order);
     c->promotion_count -= p->waiter.owner == NULL;
     if (c->promotion_count == 0)
@@ -76,6 +79,7 @@ static void go(sky_cache *c, sky__promotion *p, stage next, uint8_t tier, sky_op
     p->stage = next;
     p->sub.tier = tier;
     p->sub.op = op;
+    p->sub.call.deadline_ns = p->deadline_ns;
     p->sub.order = next == FILL ? &p->order : NULL; /* what is only read may be read to its end */
     p->sub.when_idle = !p->waiter.owner && (next == LOOK || next == LOAD);
     sky__slot_queue(c, &p->sub);
@@ -167,13 +171,13 @@ static sky__promotion *promotion_create(const sky_item *item, const sky_call *ca
     if (!p)
         return NULL;
     *p = (sky__promotion){.sub = {.background = waiter == NULL,
-                                  .call = {.deadline_ns = call->deadline_ns},
                                   .items = &p->item,
                                   .item_count = 1,
                                   .done = step_done},
                           .order = {.key = item->key, .kind = SKY__ORDER_PROMOTION},
                           .tiers = call->tiers,
                           .from = from,
+                          .deadline_ns = call->deadline_ns,
                           .verdict = SKY_MISS,
                           .item = {.key = item->key,
                                    .parent = item->parent,
@@ -201,8 +205,10 @@ sky_status sky__promotion_start(sky_cache *c, const sky_item *item, const sky_ca
     if (!p)
         return SKY_E_NOMEM;
     sky__order_enter(&c->order, &p->order);
-    p->next = c->promotions;
-    c->promotions = p;
+    sky__promotion **link = &c->promotions;
+    while (*link)
+        link = &(*link)->next;
+    *link = p;
     c->promotion_count += waiter == NULL;
     if (waiter)
         look(c, p);
@@ -218,17 +224,19 @@ void sky__promotion_give_up(sky_cache *c, const void *owner) {
 }
 
 bool sky__promotion_step(sky_cache *c) {
-    bool moved = false;
+    bool moved = false, room = true; /* those that wait longest come first */
     for (sky__promotion *p = c->promotions; p; p = p->next) {
         if (!p->starved)
             continue;
         bool over = c->stopping || p->order.outdated || p->sub.given_up;
-        if (!over && !sky__private_take(c, p->bytes))
+        if (!over && !(room = room && sky__private_take(c, p->bytes)))
             continue;
         p->starved = false;
         p->buffer = over ? NULL : malloc(p->bytes ? p->bytes : 1);
-        if (!over && !p->buffer)
+        if (!over && !p->buffer) {
             sky__private_give(c, p->bytes);
+            p->verdict = SKY_E_NOMEM;
+        }
         p->sub.given_up |= !p->buffer; /* ends on its way */
         p->span = (sky_span){p->buffer, p->bytes};
         go(c, p, LOAD, p->from, SKY_OP_GET);

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include <skymem/keys.h>
+
 #include "cache/promotion.h"
 #include "cache/request_state.h"
 
@@ -10,13 +12,21 @@ static bool takes_no_tier(const sky_cache *c, const sky_call *call) {
     return call->tiers != 0 && (call->tiers & all) == 0;
 }
 
+static bool is_sound(sky_op op, const sky_item *item) {
+    bool nameless = !item->name && item->name_bytes > 0;
+    bool named_child = op == SKY_OP_PUT && item->name && !sky_key_is_zero(&item->parent);
+    return (item->spans || item->span_count == 0) && !nameless && !named_child;
+}
+
 static sky_status check(const sky_cache *c, sky_op op, const sky_item *items, size_t item_count,
                         const sky_call *call) {
     if (!items || item_count < 1 || item_count > SKY_BATCH_ITEMS_MAX || op < SKY_OP_HAS ||
         op > SKY_OP_LEASE || takes_no_tier(c, call))
         return SKY_E_PARAM;
+    if (call->coding > SKY_CODING_MAX || call->wanted > SKY_CODING_MAX)
+        return SKY_E_PARAM;
     for (size_t i = 0; i < item_count; i++)
-        if (!items[i].spans && items[i].span_count > 0)
+        if (!is_sound(op, &items[i]))
             return SKY_E_PARAM;
     if (call->event_fd > 0 && !sky_event_valid(call->event_fd))
         return SKY_E_PARAM;
@@ -73,7 +83,7 @@ sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t 
     sky_status status = check(c, op, items, item_count, call);
     if (status != SKY_OK)
         return status;
-    uint64_t revocations = atomic_load(&c->revocations);
+    uint64_t revocations = sky__order_revocations(&c->order);
     bool asked = ask_near(c, op, items, item_count, call);
     if (asked && kept && call->event_fd <= 0 && all_ok(items, item_count)) {
         *out = (sky_batch){0};

@@ -49,7 +49,11 @@ static void store(sky_cache *c, sky__request *r, size_t i) {
     sky_item item = p->held;
     item.spans = &p->held.view;
     item.span_count = 1;
-    sky__request_send_item(c, r, (size_t)__builtin_ctz(tiers), SKY_OP_PUT, i, &item);
+    tiers &= (uint8_t)-tiers; /* the nearest of them */
+    if (sky__request_send_item(c, r, tiers, SKY_OP_PUT, i, &item))
+        return;
+    c->slots[0].tier->ops->release(c->slots[0].tier, p->held.lease);
+    fail(c, r, i, SKY_E_NOMEM);
 }
 
 static void promoted(sky_cache *c, void *owner, size_t item, sky_status status) {
@@ -78,11 +82,13 @@ static void stored(sky_cache *c, sky__request *r, size_t i, const sky__part *par
                    const sky_item *answer) {
     sky__progress *p = &r->progress[i];
     c->slots[0].tier->ops->release(c->slots[0].tier, p->held.lease);
+    uint8_t tier = (uint8_t)(1u << part->sub.tier);
+    sky_status status = answer->status;
     p->parts = 1;
-    if (answer->status == SKY_OK)
-        sky__request_send_one(c, r, part->sub.tier, SKY_OP_PIN, i);
-    else
-        fail(c, r, i, answer->status);
+    if (status == SKY_OK && !sky__request_send_item(c, r, tier, SKY_OP_PIN, i, NULL))
+        status = SKY_E_NOMEM;
+    if (status != SKY_OK)
+        fail(c, r, i, status);
 }
 
 /* ---- all ---- */
@@ -127,14 +133,23 @@ static uint32_t ask_near(sky_cache *c, sky__request *r, size_t i) {
 /* Ask the picked items' other tiers, each for all of them together. */
 static void ask_others(sky_cache *c, sky__request *r, const uint32_t *items, size_t count) {
     uint8_t tiers = sky__request_tiers(c, r);
+    sky__parcel parcel = {0};
     for (size_t t = sky__near_answers(c) ? 1 : 0; t < c->slot_count; t++)
         if (tiers >> t & 1)
-            sky__request_send(c, r, t, r->op, items, count);
+            sky__parcel_add(&parcel, r, t, r->op, items, count, NULL);
+    if (!sky__parcel_send(c, r, &parcel))
+        sky__request_finish_no_memory(c, r, items, count);
 }
 
 static void resume(sky_cache *c, sky__request *r, size_t i) {
     const uint32_t item = (uint32_t)i;
-    if (ask_near(c, r, i) > 0)
+    if (!sky_batches_enter(c->batches, r->batch, i)) { /* cancelled while it waited: not done */
+        sky__item_finish(c, r, i, SKY_E_CANCELLED, 0, SKY_TIER_NONE);
+        return;
+    }
+    uint32_t others = ask_near(c, r, i);
+    sky_batches_leave(c->batches, r->batch);
+    if (others > 0)
         ask_others(c, r, &item, 1);
     else
         settle(c, r, i);

@@ -34,7 +34,8 @@ static void note(sky__progress *p, uint8_t tier, const sky_item *answer) {
         p->bytes = answer->bytes;
         p->taken |= (uint8_t)(1u << tier);
     } else {
-        p->verdict = answer->status;
+        if (p->verdict != SKY_E_CANCELLED) /* the caller's word is the last */
+            p->verdict = answer->status;
         p->refused |= (uint8_t)(1u << tier);
     }
 }
@@ -60,7 +61,7 @@ static void count_refusals(sky_cache *c, const sky__progress *p) {
 static void finish(sky_cache *c, sky__request *r, size_t i) {
     const sky__progress *p = &r->progress[i];
     bool late = p->verdict == SKY_E_DEADLINE && sky__request_is_final(c, r, p->verdict);
-    bool ok = is_taken(c, r, i) && !p->stale && !late;
+    bool ok = is_taken(c, r, i) && !p->stale && !late && p->verdict != SKY_E_CANCELLED;
     if (ok && p->refused)
         count_refusals(c, p);
     sky__item_finish(c, r, i, ok ? SKY_OK : p->verdict, p->bytes, p->tier);
@@ -68,18 +69,21 @@ static void finish(sky_cache *c, sky__request *r, size_t i) {
 
 /* Ask each of these tiers for something about the item's key. */
 static void ask_key(sky_cache *c, sky__request *r, size_t i, sky_op op, uint8_t tiers) {
-    r->progress[i].phase = SKY__REVOKE;
-    r->progress[i].parts = (uint32_t)__builtin_popcount(tiers);
-    for (size_t t = 0; t < c->slot_count; t++)
-        if (tiers >> t & 1)
-            sky__request_send_one(c, r, t, op, i);
+    sky__progress *p = &r->progress[i];
+    p->phase = SKY__REVOKE;
+    p->parts = (uint32_t)__builtin_popcount(tiers);
+    if (sky__request_send_item(c, r, tiers, op, i, NULL))
+        return;
+    p->stale = true;
+    p->verdict = SKY_E_NOMEM;
+    finish(c, r, i);
 }
 
 /* Tiers must not keep what is older than what others took, nor what is newer than what is
  * acknowledged. */
 static void revoke(sky_cache *c, sky__request *r, size_t i) {
     uint8_t tiers = r->progress[i].wrong;
-    atomic_fetch_add(&c->revocations, 1);
+    sky__order_revoke(&c->order, &r->items[i].key);
     if (tiers & 1 && sky__near_answers(c)) {
         sky_item one = {.key = r->items[i].key};
         sky__slot_answer(&c->slots[0], SKY_OP_REMOVE, &one, 1, NULL);
@@ -178,11 +182,11 @@ static uint8_t spread(sky_cache *c, sky__request *r, size_t i) {
 
 /* Ask each of these tiers for the item, or end it when there is none. */
 static void ask_tiers(sky_cache *c, sky__request *r, size_t i, uint8_t to_ask) {
+    const uint32_t item = (uint32_t)i;
     if (to_ask == 0)
         settle(c, r, i);
-    for (size_t t = 0; t < c->slot_count; t++)
-        if (to_ask >> t & 1)
-            sky__request_send_one(c, r, t, SKY_OP_PUT, i);
+    else if (!sky__request_send_item(c, r, to_ask, SKY_OP_PUT, i, NULL))
+        sky__request_finish_no_memory(c, r, &item, 1);
 }
 
 /* A tier took the block, or did not: behind the answer to those after it, or on to the next. */
@@ -259,23 +263,31 @@ static void put_near(sky_cache *c, sky__request *r, size_t count) {
         sky__slot_answer(&c->slots[0], SKY_OP_PUT, &r->items[r->picked[n]], 1, &r->call);
 }
 
-/* Ask the tiers of to_ask, each for all of its items together, and end the items that ask none. */
-static void ask_all(sky_cache *c, sky__request *r, size_t count) {
+/* Collect the items for a tier, all together. */
+static void collect(sky__parcel *parcel, sky__request *r, size_t tier, size_t count) {
     uint32_t together[SKY__PART_ITEMS_MAX];
-    for (size_t t = 0; t < c->slot_count; t++) {
-        size_t found = 0;
-        for (size_t n = 0; n < count; n++) {
-            if (r->progress[r->picked[n]].to_ask >> t & 1)
-                together[found++] = r->picked[n];
-            if (found == SKY__PART_ITEMS_MAX || (found > 0 && n + 1 == count)) {
-                sky__request_send(c, r, t, SKY_OP_PUT, together, found);
-                found = 0;
-            }
+    size_t found = 0;
+    for (size_t n = 0; n < count; n++) {
+        if (r->progress[r->picked[n]].to_ask >> tier & 1)
+            together[found++] = r->picked[n];
+        if (found == SKY__PART_ITEMS_MAX || n + 1 == count) {
+            sky__parcel_add(parcel, r, tier, SKY_OP_PUT, together, found, NULL);
+            found = 0;
         }
     }
+}
+
+/* Ask the tiers of to_ask, each for all of its items together, and end the items that ask none. */
+static void ask_all(sky_cache *c, sky__request *r, size_t count) {
+    sky__parcel parcel = {0};
+    for (size_t t = 0; t < c->slot_count; t++)
+        collect(&parcel, r, t, count);
+    bool sent = sky__parcel_send(c, r, &parcel);
     for (size_t n = 0; n < count; n++)
         if (r->progress[r->picked[n]].to_ask == 0)
             settle(c, r, r->picked[n]);
+        else if (!sent)
+            sky__request_finish_no_memory(c, r, &r->picked[n], 1);
 }
 
 static void begin(sky_cache *c, sky__request *r, size_t count) {

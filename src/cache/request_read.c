@@ -2,8 +2,6 @@
  * a promotion brings what it lacks.
  *
  * An item whose key is being written waits for that; nothing waits for a read. */
-#include <stdlib.h>
-
 #include "cache/promotion.h"
 #include "cache/request_state.h"
 
@@ -50,10 +48,11 @@ static void resume(sky_cache *c, sky__request *r, size_t i);
 static void end_item(sky_cache *c, sky__request *r, size_t i) {
     sky__progress *p = &r->progress[i];
     bool again = false, waits = false;
-    if (p->verdict == SKY_MISS && atomic_load(&c->revocations) != p->revocations) {
+    if (p->verdict == SKY_MISS &&
+        sky__order_revoked_since(&c->order, &r->items[i].key, p->revocations)) {
         sky_mutex_lock(&c->mutex);
         again = !r->given_up;
-        p->revocations = atomic_load(&c->revocations);
+        p->revocations = sky__order_revocations(&c->order);
         waits = again && sky__order_changing(&c->order, &r->items[i].key) &&
                 !sky__item_enter(c, r, i, SKY__ORDER_READ);
         sky_mutex_unlock(&c->mutex);
@@ -69,7 +68,10 @@ static void send_on(sky_cache *c, sky__request *r, size_t tier, const uint32_t *
                     size_t count) {
     tier = next_tier(c, r, tier);
     if (tier < c->slot_count) {
-        sky__request_send(c, r, tier, r->op, origin, count);
+        sky__parcel parcel = {0};
+        sky__parcel_add(&parcel, r, tier, r->op, origin, count, NULL);
+        if (!sky__parcel_send(c, r, &parcel))
+            sky__request_finish_no_memory(c, r, origin, count);
         return;
     }
     for (size_t i = 0; i < count; i++)

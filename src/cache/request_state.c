@@ -82,8 +82,10 @@ bool sky__item_enter(sky_cache *c, sky__request *r, size_t i, sky__order_kind ki
     p->ordered = true;
     r->refs++;
     bool free_way = sky__order_enter(&c->order, &p->order);
-    if (!free_way) /* perhaps for what is outdated now */
+    if (!free_way) { /* perhaps for what is outdated now */
         sky__slots_check(c);
+        sky__cache_wake(c);
+    }
     return free_way;
 }
 
@@ -173,7 +175,7 @@ static void part_done(sky_cache *c, sky__sub *sub) {
 }
 
 static sky__part *part_create(sky__request *r, size_t tier, sky_op op, const uint32_t *origin,
-                              size_t count) {
+                              size_t count, const sky_item *other) {
     sky__part *p = malloc(sizeof *p + count * sizeof *p->items);
     if (!p)
         return NULL;
@@ -188,7 +190,7 @@ static sky__part *part_create(sky__request *r, size_t tier, sky_op op, const uin
                      .request = r};
     for (size_t i = 0; i < count; i++) {
         p->origin[i] = origin[i];
-        p->items[i] = r->items[origin[i]];
+        p->items[i] = other ? *other : r->items[origin[i]];
         p->items[i].status = SKY_E_NOMEM;
     }
     if (op != r->op) { /* for the key's sake, whether the caller still waits or not */
@@ -198,33 +200,53 @@ static sky__part *part_create(sky__request *r, size_t tier, sky_op op, const uin
     return p;
 }
 
-void sky__request_send(sky_cache *c, sky__request *r, size_t tier, sky_op op,
-                       const uint32_t *origin, size_t count) {
+void sky__parcel_add(sky__parcel *l, sky__request *r, size_t tier, sky_op op,
+                     const uint32_t *origin, size_t count, const sky_item *other) {
     for (size_t step; count > 0; origin += step, count -= step) {
         step = count < SKY__PART_ITEMS_MAX ? count : SKY__PART_ITEMS_MAX;
-        sky__part *p = part_create(r, tier, op, origin, step);
-        sky_mutex_lock(&c->mutex);
-        if (p) {
-            r->refs++;
-            p->sub.given_up = r->given_up && op == r->op;
-            sky__slot_queue(c, &p->sub);
-        }
-        sky_mutex_unlock(&c->mutex);
-        for (size_t i = 0; !p && i < step; i++)
-            sky__item_finish(c, r, origin[i], SKY_E_NOMEM, 0, SKY_TIER_NONE);
+        sky__part *p = part_create(r, tier, op, origin, step, other);
+        l->no_memory |= !p;
+        if (!p)
+            return;
+        p->sub.next = l->first;
+        l->first = &p->sub;
     }
+}
+
+static void parcel_free(sky__parcel *l) {
+    for (sky__sub *sub; (sub = l->first) != NULL; free(sub))
+        l->first = sub->next;
+}
+
+bool sky__parcel_send(sky_cache *c, sky__request *r, sky__parcel *l) {
+    if (l->no_memory)
+        parcel_free(l);
+    if (!l->first)
+        return !l->no_memory;
+    sky_mutex_lock(&c->mutex);
+    for (sky__sub *sub; (sub = l->first) != NULL;) {
+        l->first = sub->next;
+        r->refs++;
+        sub->given_up = r->given_up && sub->op == r->op;
+        sky__slot_queue(c, sub);
+    }
+    sky_mutex_unlock(&c->mutex);
     sky__cache_wake(c);
+    return true;
 }
 
-void sky__request_send_one(sky_cache *c, sky__request *r, size_t tier, sky_op op, size_t i) {
+bool sky__request_send_item(sky_cache *c, sky__request *r, uint8_t tiers, sky_op op, size_t i,
+                            const sky_item *other) {
     const uint32_t origin = (uint32_t)i;
-    sky__request_send(c, r, tier, op, &origin, 1);
+    sky__parcel parcel = {0};
+    for (size_t t = 0; t < c->slot_count; t++)
+        if (tiers >> t & 1)
+            sky__parcel_add(&parcel, r, t, op, &origin, 1, other);
+    return sky__parcel_send(c, r, &parcel);
 }
 
-void sky__request_send_item(sky_cache *c, sky__request *r, size_t tier, sky_op op, size_t i,
-                            const sky_item *item) {
-    sky_item own = r->items[i];
-    r->items[i] = *item;
-    sky__request_send_one(c, r, tier, op, i);
-    r->items[i] = own;
+void sky__request_finish_no_memory(sky_cache *c, sky__request *r, const uint32_t *items,
+                                   size_t count) {
+    for (size_t i = 0; i < count; i++)
+        sky__item_finish(c, r, items[i], SKY_E_NOMEM, 0, SKY_TIER_NONE);
 }

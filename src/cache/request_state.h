@@ -111,12 +111,25 @@ uint8_t sky__request_lasting_tiers(const sky_cache *c, const sky__request *r);
 bool sky__request_asks_near(const sky_cache *c, const sky__request *r);
 /* The answer is about the request, not the tier: no other tier would help. */
 bool sky__request_is_final(const sky_cache *c, const sky__request *r, sky_status status);
-/* Send items to a tier: their answers come to the way's answered. Without the mutex. */
-void sky__request_send(sky_cache *c, sky__request *r, size_t tier, sky_op op,
-                       const uint32_t *origin, size_t count);
-void sky__request_send_one(sky_cache *c, sky__request *r, size_t tier, sky_op op, size_t i);
-/* The same with another item than the caller's: its spans and name are the cache's own. */
-void sky__request_send_item(sky_cache *c, sky__request *r, size_t tier, sky_op op, size_t i,
-                            const sky_item *item);
+/* Items on their way to tiers, collected first: memory is found for all of them, or nothing is
+ * sent. Starts as {0}. */
+typedef struct {
+    sky__sub *first;
+    bool no_memory;
+} sky__parcel;
+
+/* `other`: what is sent instead of the caller's item, with spans and a name of the cache's own; one
+ * item then. NULL: the caller's. */
+void sky__parcel_add(sky__parcel *l, sky__request *r, size_t tier, sky_op op,
+                     const uint32_t *origin, size_t count, const sky_item *other);
+/* Send all: answers come to the way's answered, and the request may be gone. False for want of
+ * memory: the parcel is empty then. Without the mutex. */
+bool sky__parcel_send(sky_cache *c, sky__request *r, sky__parcel *l);
+/* One item to each of `tiers` (bits). As sky__parcel_send. */
+bool sky__request_send_item(sky_cache *c, sky__request *r, uint8_t tiers, sky_op op, size_t i,
+                            const sky_item *other);
+/* End items for want of memory. */
+void sky__request_finish_no_memory(sky_cache *c, sky__request *r, const uint32_t *items,
+                                   size_t count);
 
 #endif

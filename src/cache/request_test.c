@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "cache/cache_internal.h"
 #include "cache/hierarchy_fixture.h"
 
 static void near_hits_are_done_when_submit_returns(void **state) {
@@ -328,6 +329,99 @@ static void reads_come_after_writes_of_their_keys(void **state) {
     sky_cache_close(s.cache);
 }
 
+static void a_cancelled_removal_that_waited_removes_nothing(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_one put, removal;
+    sky_batch writes, removes;
+    sky_one_make(&put, 1);
+    put.item.name = "value";
+    put.item.name_bytes = 5;
+    sky_one_make(&removal, 1);
+    sky_scripted_hold(s.far[0], true); /* so that the put is not over, and the removal waits */
+    assert_int_equal(sky_submit(s.cache, SKY_OP_PUT, &put.item, 1, NULL, &writes), SKY_OK);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_REMOVE, &removal.item, 1, NULL, &removes), SKY_OK);
+    sky_cancel(s.cache, removes);
+    assert_int_equal(removal.item.status, SKY_E_CANCELLED);
+    SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 1);
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(sky_wait(s.cache, writes, SKY_TIME_NEVER), SKY_OK);
+    assert_int_equal(put.item.status, SKY_OK);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_PIN, 1, NULL), SKY_OK); /* behind the removal */
+    assert_true(sky_setting_near_has(s.cache, 1));
+    assert_true(sky_setting_far_has(s.far[0], 1));
+    sky_cache_close(s.cache);
+}
+
+static void a_put_cancelled_under_way_is_not_ok(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:100KiB", 1);
+    sky_one o;
+    sky_batch batch;
+    sky_scripted_hold(s.far[0], true);
+    for (uint64_t n = 0; n < 10; n++) /* the queue is full */
+        assert_int_equal(sky_setting_put(s.cache, n, n, NULL), SKY_OK);
+    sky_one_make(&o, 10);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_PUT, &o.item, 1, NULL, &batch), SKY_OK);
+    assert_int_equal(o.item.status, SKY_PENDING);
+    sky__cache_abandon(s.cache);
+    assert_int_equal(o.item.status, SKY_E_CANCELLED);
+}
+
+static void has_sees_the_pin_before_it(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_one pin, has;
+    sky_batch pins, looks;
+    sky_one_make(&pin, 1);
+    sky_one_make(&has, 1);
+    assert_int_equal(sky_setting_put(s.cache, 1, 1, NULL), SKY_OK);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    sky_scripted_hold(s.far[0], true);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_PIN, &pin.item, 1, NULL, &pins), SKY_OK);
+    assert_int_equal(sky_submit(s.cache, SKY_OP_HAS, &has.item, 1, NULL, &looks), SKY_OK);
+    assert_int_equal(has.item.status, SKY_PENDING);
+    sky_scripted_hold(s.far[0], false);
+    assert_int_equal(sky_wait(s.cache, pins, SKY_TIME_NEVER), SKY_OK);
+    assert_int_equal(sky_wait(s.cache, looks, SKY_TIME_NEVER), SKY_OK);
+    assert_true(pin.item.status == SKY_OK && has.item.status == SKY_OK && has.item.pinned);
+    sky_cache_close(s.cache);
+}
+
+/* The malloc of the product and the fixtures, by the linker's --wrap. */
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+static _Thread_local unsigned mallocs_left; /* of this thread, until one fails; 0: none will */
+
+void *__wrap_malloc(size_t bytes) {
+    return mallocs_left > 0 && --mallocs_left == 0 ? NULL : __real_malloc(bytes);
+}
+
+static void without_memory_for_a_sub_request_the_item_ends_whole(void **state) {
+    (void)state;
+    static const sky_op ops[] = {SKY_OP_PUT, SKY_OP_GET, SKY_OP_REMOVE};
+    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++) {
+        bool failed = true;
+        for (unsigned nth = 1; failed; nth++) {
+            sky_setting s = sky_setting_open("mem:1MiB", 2);
+            sky_one o;
+            sky_one_make(&o, 1);
+            if (ops[k] != SKY_OP_GET)
+                assert_int_equal(sky_setting_put(s.cache, 1, 1, NULL), SKY_OK);
+            mallocs_left = nth;
+            sky_status status = sky_run(s.cache, ops[k], &o.item, 1, &(sky_call){.durable = true});
+            failed = mallocs_left == 0;
+            mallocs_left = 0;
+            bool told = status == SKY_E_NOMEM || o.item.status == SKY_E_NOMEM;
+            assert_int_equal(told, failed);
+            /* Nothing is left under way that a later write would wait for. */
+            assert_int_equal(sky_setting_put(s.cache, 1, 2, NULL), SKY_OK);
+            assert_int_equal(sky_setting_get(s.cache, 1, 2, NULL), 0);
+            sky_cache_close(s.cache);
+        }
+    }
+}
+
 static void pins_concern_every_tier(void **state) {
     (void)state;
     sky_setting s = sky_setting_open("mem:1MiB", 1);
@@ -351,6 +445,10 @@ int main(void) {
         cmocka_unit_test(a_put_that_one_takes_outdates_all),
         cmocka_unit_test(what_is_refused_is_read_where_it_goes),
         cmocka_unit_test(without_memory_the_first_tier_takes_it),
+        cmocka_unit_test(a_put_cancelled_under_way_is_not_ok),
+        cmocka_unit_test(has_sees_the_pin_before_it),
+        cmocka_unit_test(a_cancelled_removal_that_waited_removes_nothing),
+        cmocka_unit_test(without_memory_for_a_sub_request_the_item_ends_whole),
         cmocka_unit_test(pins_concern_every_tier),
         cmocka_unit_test(reads_come_after_writes_of_their_keys),
     };

@@ -4,7 +4,7 @@
 
 #define ACTIVE_MAX            64              /* at one tier, for callers */
 #define BACKGROUND_ACTIVE_MAX 4               /* at one tier, for everything else */
-#define PATIENCE_NS           SKY_SECONDS(60) /* with a tier, when the caller set no deadline */
+#define TIMEOUT_NS            SKY_SECONDS(60) /* with a tier, when the caller set no deadline */
 #define FAILURES_MAX          3
 #define BACKOFF_MIN_NS        SKY_SECONDS(1)
 #define BACKOFF_MAX_NS        SKY_SECONDS(30)
@@ -40,7 +40,6 @@ static void look_by(sky__slot *s, sky_time at) {
 
 void sky__slot_queue(sky_cache *c, sky__sub *sub) {
     sky__slot *s = &c->slots[sub->tier];
-    sub->active = false;
     sub->number = ++c->sub_count;
     sub->given_up |= c->stopping;
     if (sub->background) /* its time runs from its start */
@@ -215,7 +214,6 @@ static void finish_active(sky_cache *c, sky__sub *sub) {
     take_out(&s->active, sub);
     s->active_count--;
     s->background_count -= sub->background;
-    sub->active = false;
     if (sub->order)
         sky__order_work(&c->order, sub->order, false);
     if (sub->caller.id)
@@ -246,9 +244,8 @@ static void start(sky_cache *c, sky__sub *sub) {
         return;
     }
     if (sub->call.deadline_ns == 0)
-        sub->call.deadline_ns = sub->started_at + PATIENCE_NS;
+        sub->call.deadline_ns = sub->started_at + TIMEOUT_NS;
     look_by(s, sub->call.deadline_ns);
-    sub->active = true;
     if (sub->order)
         sky__order_work(&c->order, sub->order, true);
     append(&s->active, sub);

@@ -20,8 +20,7 @@ struct sky__sub {
     uint8_t tier;
     bool background; /* behind callers' sub-requests, with a deadline of its own */
     bool when_idle;  /* only while no caller's sub-request is at the tier */
-    bool active;
-    bool given_up; /* by anyone under the mutex; the thread then ends it */
+    bool given_up;   /* by anyone under the mutex; the thread then ends it */
     sky_op op;
     sky_call call;
     sky_item *items;

@@ -198,12 +198,12 @@ sky_status sky__write_back(sky_cache *c, sky__payload *p, uint8_t tier, sky__ord
     if (!e)
         return SKY_E_NOMEM;
     sky_mutex_lock(&c->mutex);
-    sky_status status = find_room(c, s, p->bytes.bytes);
+    sky_status status = leader->outdated ? SKY_E_CANCELLED : find_room(c, s, p->bytes.bytes);
     if (status == SKY_OK) {
         p->refs++;
         s->write_back_count++;
         s->write_back_bytes += p->bytes.bytes;
-        sky__order_follow(&c->order, &e->order, leader);
+        sky__order_follow(&e->order, leader);
         sky__slot_queue(c, &e->sub);
     }
     sky_mutex_unlock(&c->mutex);

@@ -5,6 +5,11 @@
 
 void sky_digest(const sky_span *pieces, size_t piece_count, uint8_t out[32]) {
     sky_blake2b h;
+    if (!out || (!pieces && piece_count > 0))
+        return;
+    for (size_t i = 0; i < piece_count; i++)
+        if (!pieces[i].data && pieces[i].bytes > 0)
+            return;
     sky_blake2b_init(&h, NULL);
     for (size_t i = 0; i < piece_count; i++)
         sky_blake2b_add(&h, pieces[i].data, pieces[i].bytes);
@@ -12,5 +17,5 @@ void sky_digest(const sky_span *pieces, size_t piece_count, uint8_t out[32]) {
 }
 
 uint64_t sky_content_hash(const void *data, size_t bytes, uint64_t seed) {
-    return sky_checksum(data, bytes, seed);
+    return data || bytes == 0 ? sky_checksum(data, bytes, seed) : 0;
 }

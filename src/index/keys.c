@@ -21,6 +21,8 @@ void sky_block_key(const sky_namespace *ns, const sky_key *parent, const uint32_
                    size_t token_count, sky_key *out) {
     static const sky_key none;
     sky_blake2b h;
+    if (!ns || !out || (!tokens && token_count > 0))
+        return;
     sky_blake2b_init(&h, ns->bytes);
     sky_blake2b_add(&h, (parent ? parent : &none)->bytes, SKY_KEY_BYTES);
     add_tokens(&h, tokens, token_count);
@@ -29,7 +31,7 @@ void sky_block_key(const sky_namespace *ns, const sky_key *parent, const uint32_
 
 size_t sky_block_keys(const sky_namespace *ns, const uint32_t *tokens, size_t token_count,
                       uint32_t block_tokens, sky_key *keys, size_t key_count_max) {
-    size_t count = block_tokens > 0 ? token_count / block_tokens : 0;
+    size_t count = block_tokens > 0 && ns && tokens && keys ? token_count / block_tokens : 0;
     if (count > key_count_max)
         count = key_count_max;
     for (size_t i = 0; i < count; i++)
@@ -40,7 +42,7 @@ size_t sky_block_keys(const sky_namespace *ns, const uint32_t *tokens, size_t to
 
 sky_status sky_name_key(const sky_namespace *ns, const void *name, size_t name_bytes,
                         sky_key *out) {
-    if (name_bytes == 0 || name_bytes > SKY_NAME_BYTES_MAX)
+    if (!ns || !name || !out || name_bytes == 0 || name_bytes > SKY_NAME_BYTES_MAX)
         return SKY_E_PARAM;
     sky_blake2b h;
     sky_blake2b_init(&h, ns->bytes);
@@ -53,7 +55,7 @@ sky_status sky_name_key(const sky_namespace *ns, const void *name, size_t name_b
 void sky_namespace_salt(sky_namespace *ns, const uint8_t salt[SKY_SALT_BYTES]) {
     static const uint8_t none[SKY_SALT_BYTES];
     sky_blake2b h;
-    if (memcmp(salt, none, sizeof none) == 0)
+    if (!ns || !salt || memcmp(salt, none, sizeof none) == 0)
         return;
     sky_blake2b_init(&h, salt);
     sky_blake2b_add(&h, "skymem salt", 11);
@@ -63,6 +65,8 @@ void sky_namespace_salt(sky_namespace *ns, const uint8_t salt[SKY_SALT_BYTES]) {
 
 void sky_key_hex(const sky_key *key, char out[SKY_KEY_BYTES * 2 + 1]) {
     static const char digits[] = "0123456789abcdef";
+    if (!key || !out)
+        return;
     for (size_t i = 0; i < SKY_KEY_BYTES; i++) {
         out[2 * i] = digits[key->bytes[i] >> 4];
         out[2 * i + 1] = digits[key->bytes[i] & 15];
@@ -82,6 +86,8 @@ static int hex_digit(char c) {
 
 sky_status sky_key_parse(const char *hex, sky_key *out) {
     sky_key key;
+    if (!hex || !out)
+        return SKY_E_PARAM;
     for (size_t i = 0; i < SKY_KEY_BYTES; i++) {
         int high = hex_digit(hex[2 * i]);
         int low = high < 0 ? -1 : hex_digit(hex[2 * i + 1]);
@@ -96,7 +102,7 @@ sky_status sky_key_parse(const char *hex, sky_key *out) {
 }
 
 bool sky_key_equal(const sky_key *a, const sky_key *b) {
-    return memcmp(a->bytes, b->bytes, SKY_KEY_BYTES) == 0;
+    return a && b && memcmp(a->bytes, b->bytes, SKY_KEY_BYTES) == 0;
 }
 
 bool sky_key_is_zero(const sky_key *key) {

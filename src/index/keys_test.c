@@ -179,12 +179,37 @@ static void only_whole_blocks_have_keys(void **state) {
     assert_true(sky_key_equal(&second, &keys[1]));
 }
 
+/* Wrong arguments do nothing, or are told. */
+static void nothing_comes_of_null(void **state) {
+    (void)state;
+    const sky_namespace space = {{1}};
+    const uint32_t token = 1;
+    sky_key key = {{7}}, before = key;
+    uint8_t digest[32] = {7};
+    sky_block_key(NULL, NULL, &token, 1, &key);
+    sky_block_key(&space, NULL, NULL, 1, &key);
+    sky_block_key(&space, NULL, &token, 1, NULL);
+    assert_int_equal(sky_block_keys(&space, NULL, 8, 4, &key, 1), 0);
+    assert_int_equal(sky_block_keys(&space, &token, 1, 1, NULL, 1), 0);
+    assert_int_equal(sky_name_key(&space, NULL, 4, &key), SKY_E_PARAM);
+    assert_int_equal(sky_name_key(&space, "name", 4, NULL), SKY_E_PARAM);
+    assert_int_equal(sky_key_parse(NULL, &key), SKY_E_PARAM);
+    sky_namespace_salt(NULL, digest);
+    sky_key_hex(&key, NULL);
+    sky_digest(NULL, 1, digest);
+    sky_digest(&(sky_span){NULL, 4}, 1, digest);
+    assert_int_equal(sky_content_hash(NULL, 10, 1), 0);
+    assert_false(sky_key_equal(&key, NULL) || sky_key_is_zero(NULL));
+    assert_true(sky_key_equal(&key, &before) && digest[0] == 7);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_equal_the_golden_vectors),
         cmocka_unit_test(hex_goes_both_ways),
         cmocka_unit_test(a_salt_makes_other_keys),
         cmocka_unit_test(only_whole_blocks_have_keys),
+        cmocka_unit_test(nothing_comes_of_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

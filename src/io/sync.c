@@ -120,6 +120,12 @@ void sky_event_raise(int fd) {
     }
 }
 
+void sky_event_raise_foreign(int fd) {
+    struct pollfd room = {.fd = fd, .events = POLLOUT};
+    if (poll(&room, 1, 0) == 1 && (room.revents & POLLOUT))
+        sky_event_raise(fd);
+}
+
 void sky_event_clear(int fd) {
     uint64_t count;
     while (read(fd, &count, sizeof count) < 0 && errno == EINTR) {

@@ -46,6 +46,9 @@ uint32_t sky_cpu_count(void);
  * Errors: SKY_E_IO */
 sky_status sky_event_create(int *fd);
 void sky_event_raise(int fd);
+/* The same for an event that somebody else created, and whose counter may be full: it is readable
+ * then as it is, and writing might block. */
+void sky_event_raise_foreign(int fd);
 void sky_event_close(int fd);
 /* True when `fd` is an eventfd, so that raising it writes into nothing else. */
 bool sky_event_valid(int fd);

@@ -132,7 +132,7 @@ static void settle(sky_batches *b, slot *s) {
     sky_condition_broadcast(&b->changed);
     if (s->kept) {
         if (s->event > 0)
-            sky_event_raise(s->event);
+            sky_event_raise_foreign(s->event);
         return;
     }
     if (b->done.first == NOWHERE)

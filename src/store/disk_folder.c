@@ -118,7 +118,7 @@ static sky_status open_both(const char *path, bool create, sky_disk_folder *f, s
 
 sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool create,
                                 sky_disk_folder *out, sky_error *error) {
-    sky_disk_folder f = {.root = SKY_FILE_NONE, .ledger = SKY_FILE_NONE};
+    sky_disk_folder f = {.create = create, .root = SKY_FILE_NONE, .ledger = SKY_FILE_NONE};
     sky_status status = open_both(path, create, &f, error);
     if (status == SKY_OK)
         status = choose_direct(&f, path, direct, error);
@@ -139,7 +139,7 @@ bool sky_disk_folder_lost(const sky_disk_folder *f) {
 
 sky_status sky_disk_folder_reopen(sky_disk_folder *f) {
     sky_disk_folder new = {.root = SKY_FILE_NONE, .ledger = SKY_FILE_NONE};
-    sky_status status = open_both(f->path, true, &new, NULL);
+    sky_status status = open_both(f->path, f->create, &new, NULL);
     if (status == SKY_OK && new.ledger == SKY_FILE_NONE)
         status = SKY_E_DENIED;
     if (status == SKY_OK)

@@ -28,8 +28,9 @@ typedef struct {
     int ledger;   /* SKY_FILE_NONE when read-only */
     bool direct;  /* data files are opened past the page cache */
     bool refused; /* that was wanted, and the file system (or a read-only folder) would not */
-    bool denied;  /* the last file that was to be made here was not permitted */
     sky_disk_seal *seal; /* NULL: entries lie in clear */
+    bool create;         /* also when the folder is found lost */
+    _Atomic bool denied; /* the last file that was to be made here was not permitted */
 } sky_disk_folder;
 
 /* With `create` makes the folder when it is absent, and the ledger. A folder that may only be read,
@@ -42,8 +43,8 @@ sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool c
 void sky_disk_folder_close(sky_disk_folder *f);
 /* The folder that was opened is no longer the one at its path: it was removed, or replaced. */
 bool sky_disk_folder_lost(const sky_disk_folder *f);
-/* Open the one that stands at the path now, made anew if there is none, in place of a lost one. The
- * descriptors keep their numbers, so that threads which use them meanwhile see one or the other.
+/* Open the one that stands at the path now, in place of a lost one; with `create`, made again if
+ * there is none. The descriptors keep their numbers, so that threads which use them meanwhile see one or the other.
  * Errors: as sky_disk_folder_open; the lost folder stays in use then */
 sky_status sky_disk_folder_reopen(sky_disk_folder *f);
 /* Both are there, and are one folder. */
