@@ -94,13 +94,14 @@ static void disk_cancel(sky_tier *tier, sky_batch batch) {
 
 /* Names are not kept in memory, nor the keys that a seal hides. False when the entry went
  * meanwhile. */
-static bool read_name(const sky_disk *d, const sky_disk_fact *fact, sky_key *key, char *name,
-                      size_t *bytes) {
+static bool read_name(const sky_disk *d, sky_disk_fact *fact, char *name, size_t *bytes) {
     sky_disk_header header;
     if (sky_disk_entry_load(&d->folder, &fact->key, &header) != SKY_OK)
         return false;
-    if (header.is_sealed)
-        memcpy(key->bytes, header.sealed.keys, SKY_KEY_BYTES);
+    if (header.is_sealed) {
+        memcpy(fact->key.bytes, header.sealed.keys, SKY_KEY_BYTES);
+        memcpy(fact->parent.bytes, header.sealed.keys + SKY_KEY_BYTES, SKY_KEY_BYTES);
+    }
     memcpy(name, header.name, header.name_bytes);
     name[header.name_bytes] = '\0';
     *bytes = header.name_bytes;
@@ -121,11 +122,10 @@ static sky_status disk_list(sky_tier *tier, sky_entry_fn each, void *context) {
         if (!found)
             return SKY_OK;
         size_t name_bytes = 0;
-        sky_key key = fact.key;
         if (sky_disk_expired(d, fact.expire_ms) ||
-            ((fact.named || d->folder.seal) && !read_name(d, &fact, &key, name, &name_bytes)))
+            ((fact.named || d->folder.seal) && !read_name(d, &fact, name, &name_bytes)))
             continue;
-        sky_entry entry = {.key = key,
+        sky_entry entry = {.key = fact.key,
                            .name = fact.named ? name : NULL,
                            .name_bytes = name_bytes,
                            .bytes = fact.payload_bytes,
