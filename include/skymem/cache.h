@@ -114,8 +114,8 @@ typedef struct {
  * `drop`, while a tier is being skipped because it fails. */
 typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; then items end SKY_E_DEADLINE. 0: none, but that
-                             a tier which has been at work for 60 s without an answer is given up:
-                             what it was asked for ends SKY_E_DEADLINE, unless another tier has it */
+                             a tier that has not answered for 60 s is given up: what it was asked
+                             for ends SKY_E_DEADLINE, unless another tier has it */
     uint32_t ttl_s;       /* put: forget after this many seconds; 0: the tier's own rule. Real
                              satellites know of no end: sky+udp refuses it, SKY_E_UNSUPPORTED */
     sky_coding coding;    /* put: of the bytes in the spans */
@@ -159,8 +159,9 @@ SKY_API sky_status sky_cache_open(const char *const *urls, size_t url_count, sky
                                   sky_error *error);
 
 /* Waits for what sky_flush waits for, at most 10 s, then closes; whoever must know what was not
- * stored calls sky_flush before. Cancels batches still under way, as sky_cancel does. Leases end with it: what they
- * show is gone. No other call on the cache may be under way or follow. NULL is fine. */
+ * stored calls sky_flush before. Cancels batches still under way, as sky_cancel does. Leases end
+ * with it: what they show is gone. No other call on the cache may be under way or follow. NULL is
+ * fine. */
 SKY_API void sky_cache_close(sky_cache *cache);
 
 /* How blocks (keys without a name) are coded for tiers that keep them so. A coded value tells what
@@ -190,9 +191,10 @@ typedef struct {
                          uint64_t *needed, void *work);
 } sky_block_codec;
 
-/* From now on tiers with a level use this; NULL: none. One without all its functions is ignored. Coded blocks then come as they lie, and so
- * they do from tiers without a level, always; the manager decodes those. What is
- * under way may still use the one before, until the call returns.
+/* From now on tiers with a level use this; NULL: none. One without all its functions is ignored.
+ * Without a codec coded blocks come as they are stored, and so they do from tiers without a level,
+ * always; the manager decodes those. What is under way may still use the one before, until the call
+ * returns.
  * Owner:  codec stays the caller's and must stay until it is replaced or the cache is closed */
 SKY_API void sky_cache_codec_set(sky_cache *cache, const sky_block_codec *codec);
 
@@ -224,8 +226,8 @@ SKY_API size_t sky_drain(sky_cache *cache, sky_batch *done, size_t max);
 SKY_API sky_status sky_wait(sky_cache *cache, sky_batch batch, sky_time until);
 
 /* Give a batch up. When this returns the buffers are the caller's; unfinished items end
- * SKY_E_CANCELLED. A put that is cancelled may have reached some tiers, or none. An unknown batch is
- * fine. */
+ * SKY_E_CANCELLED. A put that is cancelled may have reached some tiers, or none. An unknown batch
+ * is fine. */
 SKY_API void sky_cancel(sky_cache *cache, sky_batch batch);
 
 /* Return a lease. Idempotent for {0}. */

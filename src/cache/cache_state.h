@@ -17,8 +17,8 @@
  *
  * Concurrency: `mutex` guards everything here; it is never held while a tier is called. Tiers that
  * answer at once (ops->answer) are called by whichever thread is at work; of all others submit,
- * drain and cancel are called by the cache's thread only. That thread alone submits, completes and frees sub-requests; others queue them or
- * mark them given up. */
+ * drain and cancel are called by the cache's thread only. That thread alone submits, completes and
+ * frees sub-requests; others queue them or mark them given up. */
 #ifndef SKY_CACHE_STATE_H
 #define SKY_CACHE_STATE_H
 

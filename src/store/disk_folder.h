@@ -44,7 +44,8 @@ void sky_disk_folder_close(sky_disk_folder *f);
 /* The folder that was opened is no longer the one at its path: it was removed, or replaced. */
 bool sky_disk_folder_lost(const sky_disk_folder *f);
 /* Open the one that stands at the path now, in place of a lost one; with `create`, made again if
- * there is none. The descriptors keep their numbers, so that threads which use them meanwhile see one or the other.
+ * there is none. The descriptors keep their numbers, so that threads which use them meanwhile see
+ * one or the other.
  * Errors: as sky_disk_folder_open; the lost folder stays in use then */
 sky_status sky_disk_folder_reopen(sky_disk_folder *f);
 /* Both are there, and are one folder. */
