@@ -166,6 +166,21 @@ static void a_block_of_gemma_is_as_large_as_its_rows(void **state) {
     assert_int_equal(payload.group_offset[1] - payload.header_bytes, 3 * 2 * 512 * 128);
 }
 
+/* What lies behind the last group is nobody's. */
+static void only_groups_that_count_have_windows(void **state) {
+    (void)state;
+    sky_layout layout = gemma();
+    sky_payload payload;
+    assert_int_equal(sky_payload_init(&payload, &layout, 128), SKY_OK);
+    payload.layout.groups[2].window_tokens = 4096;
+    payload.group_offset[2] = 1;
+    assert_int_equal(sky_payload_window_tokens(&payload), 512);
+    assert_int_equal(sky_payload_lead_bytes(&payload), payload.group_offset[1]);
+    payload.layout.group_count = 1; /* the one without a window */
+    assert_int_equal(sky_payload_window_tokens(&payload), 0);
+    assert_int_equal(sky_payload_lead_bytes(&payload), payload.payload_bytes);
+}
+
 static void layouts_that_mean_nothing_are_refused(void **state) {
     (void)state;
     sky_payload payload;
@@ -190,6 +205,7 @@ int main(void) {
         cmocka_unit_test(every_flipped_bit_is_refused),
         cmocka_unit_test(sections_fill_the_payload_in_stored_order),
         cmocka_unit_test(a_block_of_gemma_is_as_large_as_its_rows),
+        cmocka_unit_test(only_groups_that_count_have_windows),
         cmocka_unit_test(layouts_that_mean_nothing_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "node/orrery_fixture.h"
+#include "node/session_state.h"
 
 static const sky_strategy strategies[] = {SKY_PLACE_ROTATION, SKY_PLACE_HOP,
                                           SKY_PLACE_ROTATION_HOP};
@@ -199,6 +200,24 @@ static void a_stale_index_is_put_right(void **state) {
     sky_orrery_close(&o);
 }
 
+/* A ground whose clock is behind: what it sets after it found a head is newer than that head. */
+static void what_is_put_is_newer_than_what_was_found(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_BINARY);
+    uint64_t ahead_ms = (uint64_t)sky_turning_ms(&o.frame.turning, o.now) + 3600000;
+    o.grounds[0]->head_version = ahead_ms << 16;
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, 5000).status, SKY_OK);
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 2, 300).status, SKY_OK);
+    assert_got(&o, 1, 2, 300);
+    assert_got(&o, 1, 1, 5000); /* an older head than the one before */
+    assert_int_equal(o.grounds[1]->head_version, o.grounds[0]->head_version);
+    assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_PUT, 2, 700).status, SKY_OK);
+    sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+    assert_got(&o, 0, 2, 700);
+    sky_orrery_close(&o);
+}
+
 /* Two questions for one key are under way at once: the second answer finds the block known. */
 static void a_head_is_adopted_once(void **state) {
     (void)state;
@@ -332,6 +351,7 @@ int main(void) {
         cmocka_unit_test(the_index_answers_chains_too),
         cmocka_unit_test(a_stale_index_is_put_right),
         cmocka_unit_test(a_head_is_adopted_once),
+        cmocka_unit_test(what_is_put_is_newer_than_what_was_found),
         cmocka_unit_test(puts_of_one_instant_never_mix),
         cmocka_unit_test(heads_that_lie_cost_a_miss),
     };

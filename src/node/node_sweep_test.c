@@ -99,11 +99,32 @@ static void sweeps_rest_around_a_turn(void **state) {
     bench_close(&b);
 }
 
+/* Pinned chunks are not asked about: they are looked at once a period. */
+static void nothing_to_ask_for_takes_a_period_too(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, 8);
+    b.config.turning.rotation_ns = SKY_TIME_NEVER;
+    b.config.sweep_period_ns = SKY_SECONDS(1);
+    sky_node_init(&b.node, &b.config, here, 0, b.memory, b.bytes);
+    sky_message m = bench_set(SKY_WIRE_MIGRATE, 1, here);
+    m.facts.pinned = true;
+    bench_tell_from(&b, 0, &m, centre);
+    assert_true(bench_hear(&b, 0, &m));
+    sky_time at = sky_node_wake(&b.node);
+    for (uint32_t round = 0; round < 3; round++, at += SKY_SECONDS(1)) {
+        bench_silent(&b, at);
+        assert_int_equal(sky_node_wake(&b.node), at + SKY_SECONDS(1));
+    }
+    bench_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sweep_takes_its_period),
         cmocka_unit_test(a_doubt_is_settled_at_once),
         cmocka_unit_test(sweeps_rest_around_a_turn),
+        cmocka_unit_test(nothing_to_ask_for_takes_a_period_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -334,6 +334,24 @@ static void migration_waits_longer_each_time(void **state) {
     bench_close(&b);
 }
 
+/* Who is asked in another turn is another, and may answer at once. */
+static void a_turn_begins_the_waits_anew(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, 8);
+    sky_message out;
+    set_acked(&b, 1);
+    bench_run(&b, 4 * BENCH_TURN_NS - 1); /* its place was one slot for three turns */
+    assert_true(sky_node_wake(&b.node) > 4 * BENCH_TURN_NS - 1);
+    assert_true(b.node.stat.migrate_retries > 4);
+    sky_node_input(&b.node, 4 * BENCH_TURN_NS, NULL);
+    assert_true(bench_hear(&b, 4 * BENCH_TURN_NS, &out));
+    assert_int_equal(out.type, SKY_WIRE_MIGRATE);
+    assert_int_equal(b.to.slot, 18);
+    assert_int_equal(sky_node_wake(&b.node), 4 * BENCH_TURN_NS + b.config.migrate_timeout_ns);
+    bench_close(&b);
+}
+
 static void chunks_that_come_late_move_on_at_once(void **state) {
     (void)state;
     bench b;
@@ -668,6 +686,7 @@ int main(void) {
         cmocka_unit_test(chunks_are_copied_before_they_are_dropped),
         cmocka_unit_test(migration_keeps_to_its_window_and_pace),
         cmocka_unit_test(migration_waits_longer_each_time),
+        cmocka_unit_test(a_turn_begins_the_waits_anew),
         cmocka_unit_test(chunks_that_come_late_move_on_at_once),
         cmocka_unit_test(arrivals_are_acknowledged_each_time),
         cmocka_unit_test(what_is_gone_does_not_move_in),

@@ -10,6 +10,7 @@
 
 #include "node/orrery_fixture.h"
 #include "node/session_fixture.h"
+#include "node/session_state.h"
 
 #define BLOCK_BYTES 12345 /* 49 data chunks, the last one short */
 
@@ -208,6 +209,38 @@ static void late_pieces_are_of_no_other_stripe(void **state) {
     sky_ground_close(&g);
 }
 
+/* Where links lose, parity is asked for with a stripe's data, not after a wait: one lost piece of
+ * it costs no time. Puts and links that lose nothing ask for none. */
+static void stripes_are_guarded_where_links_lose(void **state) {
+    (void)state;
+    for (int lossy = 0; lossy < 2; lossy++) {
+        sky_ground g;
+        sky_ground_open_parity(&g, 100, 64, 2);
+        g.session->loss = lossy ? 0.05 : 0;
+        g.session->loss_samples = 256;
+        stored_count = sky_ground_put(&g, 1, 14 * SKY_GROUND_CHUNK, stored); /* hears SETs alone */
+        assert_int_equal(stored_count, 18);
+        sky_ground_ask(&g, SKY_OP_GET, 1, 0);
+        sky_ground_listen(&g, g.now + SKY_MS(1));
+        assert_int_equal(sky_ground_stat(&g).retries, 0);
+        assert_int_equal(g.sent_count, lossy ? 18 : 14);
+        for (uint32_t i = 0; i < g.sent_count; i++) {
+            const sky_ground_sent *s = &g.sent[i];
+            if (lossy)
+                assert_int_equal(s->message.id.number, i + 1); /* each parity after its data */
+            sky_message m = sky_ground_answer(s, stored, stored_count);
+            if (i != 3 && i != 9)
+                sky_ground_say(&g, &m, s->to);
+        }
+        assert_int_equal(sky_ground_stat(&g).rebuilt, lossy ? 2 : 0);
+        if (lossy)
+            assert_int_equal(sky_ground_result(&g).status, SKY_OK);
+        assert_int_equal(g.delivered, (lossy ? 14 : 12) * SKY_GROUND_CHUNK);
+        assert_int_equal(g.wrong, 0);
+        sky_ground_close(&g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parity_outlives_as_many_satellites),
@@ -216,6 +249,7 @@ int main(void) {
         cmocka_unit_test(replicas_are_on_different_satellites),
         cmocka_unit_test(liars_and_black_holes_are_read_around),
         cmocka_unit_test(late_pieces_are_of_no_other_stripe),
+        cmocka_unit_test(stripes_are_guarded_where_links_lose),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

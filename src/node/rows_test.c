@@ -171,6 +171,55 @@ static void a_block_has_no_third_home(void **state) {
     }
 }
 
+/* The one prefetch under way; NULL when it has ended. */
+static const sky__request *under_way(const sky_session *s) {
+    for (uint32_t i = 0; i < s->config.requests_max; i++) {
+        const sky__request *r = &s->requests[i];
+        if (r->state == REQUEST_RUNNING && r->ask.op == SKY_OP_PREFETCH)
+            return r;
+    }
+    return NULL;
+}
+
+static uint32_t counted(const sky_orrery *o) {
+    uint32_t chunks = 0;
+    for (uint32_t i = 0; i < sky__places_count(&o->frame); i++)
+        chunks += o->grounds[0]->loads[i];
+    return chunks;
+}
+
+/* Room is kept where chunks are and where they go: in one home while it is asked whether all are
+ * there, in both while the missing come and when it goes on. */
+static void a_block_counts_where_its_chunks_may_be(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_INDEX);
+    every = 1; /* none hears of the first move */
+    o.ear = lose_some;
+    assert_int_equal(prefetch(&o, 0, 1, 9 * SKY_ORRERY_TURN_NS), SKY_E_IO);
+    o.ear = NULL;
+    assert_int_equal(counted(&o), 20);
+    sky_request r = {
+        .op = SKY_OP_PREFETCH, .key = sky_orrery_key(1), .at_ms = wall(&o, 7 * SKY_ORRERY_TURN_NS)};
+    assert_int_equal(sky_session_submit(o.grounds[0], o.now, &r), SKY_OK);
+    uint32_t steps[MOVE_GOES + 1] = {0};
+    for (const sky__request *move; (move = under_way(o.grounds[0]));) {
+        bool both = move->step != MOVE_SETTLES;
+        steps[move->step]++;
+        assert_int_equal(o.grounds[0]->sides[0].moving, both);
+        assert_int_equal(counted(&o), both ? 40 : 20);
+        sky_orrery_run(&o, o.now + SKY_MS(1));
+    }
+    for (int step = MOVE_SETTLES; step <= MOVE_GOES; step++)
+        assert_true(steps[step] > 0);
+    sky_result result;
+    assert_true(sky_session_result(o.grounds[0], &result));
+    assert_int_equal(result.status, SKY_OK);
+    assert_false(o.grounds[0]->sides[0].moving);
+    assert_int_equal(counted(&o), 20);
+    sky_orrery_close(&o);
+}
+
 static bool deaf_plane(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
     (void)from;
     return m->type != SKY_WIRE_MOVE || m->facts.set_ms <= wall(o, o->now) || to.plane != every;
@@ -322,6 +371,7 @@ int main(void) {
         cmocka_unit_test(a_move_is_readable_throughout),
         cmocka_unit_test(satellites_that_did_not_hear_keep_the_block_readable),
         cmocka_unit_test(a_block_has_no_third_home),
+        cmocka_unit_test(a_block_counts_where_its_chunks_may_be),
         cmocka_unit_test(a_moved_block_is_not_swept),
         cmocka_unit_test(what_cannot_be_settled_stays),
         cmocka_unit_test(what_need_not_move_does_not),

@@ -12,10 +12,9 @@ static uint8_t byte_at(const void *context, uint64_t offset) {
 }
 
 static bool fetch(void *host, void *context, uint64_t offset, void *data, size_t bytes) {
-    (void)host;
     for (size_t i = 0; i < bytes; i++)
         ((uint8_t *)data)[i] = byte_at(context, offset + i);
-    return true;
+    return !((sky_ground *)host)->gone;
 }
 
 static bool deliver(void *host, void *context, uint64_t offset, const void *data, size_t bytes) {
@@ -23,7 +22,7 @@ static bool deliver(void *host, void *context, uint64_t offset, const void *data
     for (size_t i = 0; i < bytes; i++)
         g->wrong += ((const uint8_t *)data)[i] != byte_at(context, offset + i);
     g->delivered += bytes;
-    return true;
+    return !g->gone;
 }
 
 static void forgotten(void *host, uint32_t block, const sky_key *key) {

@@ -25,6 +25,7 @@ typedef struct {
     uint64_t wrong;
     uint32_t forgotten;
     bool opened; /* what is said to it opened under its tenant's key */
+    bool gone;   /* the host no longer has what it put, nor room for what it got */
 } sky_ground;
 
 /* `slots` chunks a satellite, `operations` on the way at most; 3 retries; 1 Gb/s. */

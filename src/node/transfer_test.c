@@ -275,6 +275,39 @@ static void requests_are_paced_and_bounded(void **state) {
     sky_ground_close(&g);
 }
 
+/* The host says so by its callbacks: of a put before its first chunk is sent, before one is sent
+ * again, and of a get when a chunk comes. */
+static void a_host_that_left_ends_its_request(void **state) {
+    (void)state;
+    static sky_ground_sent stored[2];
+    sky_ground g;
+    sky_ground_open(&g, 100, 64);
+    uint32_t count = sky_ground_put(&g, 1, SKY_GROUND_CHUNK, stored);
+    g.gone = true;
+    sky_ground_ask(&g, SKY_OP_PUT, 2, 3 * SKY_GROUND_CHUNK);
+    sky_ground_listen(&g, g.now + SKY_MS(1));
+    assert_int_equal(sky_ground_result(&g).status, SKY_E_CANCELLED);
+    for (uint32_t i = 0; i < g.sent_count; i++)
+        assert_int_equal(g.sent[i].message.type, SKY_WIRE_DROP);
+    g.gone = false;
+    sky_ground_ask(&g, SKY_OP_PUT, 2, 3 * SKY_GROUND_CHUNK);
+    sky_ground_listen(&g, g.now + SKY_MS(1));
+    assert_true(sky_ground_silent(&g));
+    g.gone = true;
+    sky_ground_listen(&g, g.now + SKY_SECONDS(1));
+    assert_int_equal(sky_ground_result(&g).status, SKY_E_CANCELLED);
+    g.sent_count = 0;
+    sky_ground_ask(&g, SKY_OP_GET, 1, 0);
+    sky_ground_listen(&g, g.now + SKY_MS(1));
+    assert_int_equal(g.sent_count, 1);
+    sky_message m = sky_ground_answer(&g.sent[0], stored, count);
+    sky_ground_say(&g, &m, g.sent[0].to);
+    assert_int_equal(sky_ground_result(&g).status, SKY_E_CANCELLED);
+    sky_ground_listen(&g, g.now + SKY_SECONDS(1));
+    assert_int_equal(sky_session_wake(g.session), SKY_TIME_NEVER); /* nothing more to do */
+    sky_ground_close(&g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_of_all_kinds_give_right_bytes_or_none),
@@ -286,6 +319,7 @@ int main(void) {
         cmocka_unit_test(a_miss_is_asked_again_at_the_other_place),
         cmocka_unit_test(only_who_was_asked_is_believed),
         cmocka_unit_test(requests_are_paced_and_bounded),
+        cmocka_unit_test(a_host_that_left_ends_its_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -209,9 +209,7 @@ static bool in_window(const flood *f, sky_satellite s) {
  * computed so it does not depend on the order of additions. */
 static double path_cost(const flood *f, sky_satellite s) {
     const sky_placement *p = f->placement;
-    bool count_hops = p->weight_intra == 0;
-    return slots_out(f, s) * (count_hops ? 1 : p->weight_intra) +
-           planes_out(f, s) * (count_hops ? 1 : p->weight_inter);
+    return slots_out(f, s) * p->weight_intra + planes_out(f, s) * p->weight_inter;
 }
 
 static void reach(flood *f, sky_satellite s) {

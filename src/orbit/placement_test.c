@@ -337,6 +337,14 @@ static void wrong_calls_say_so(void **state) {
     assert_int_equal(sky_place(&c, &p, (sky_satellite){0, 1}, at), SKY_E_PARAM);
     assert_int_equal(sky_moves(&c, &p, (sky_satellite){3, 20}, 1, moves), SKY_E_PARAM);
     assert_int_equal(sky_moves(&c, &p, (sky_satellite){3, 4}, 0, moves), SKY_E_PARAM);
+    sky_constellation most = {.planes = SKY_PLANES_MAX, .slots = SKY_SLOTS_MAX};
+    sky_placement out;
+    p = (sky_placement){.strategy = SKY_PLACE_HOP};
+    assert_int_equal(sky_placement_resolve(&most, &p, &out, NULL), SKY_E_PARAM);
+    p.servers = SKY_SERVERS_MAX + 1;
+    assert_int_equal(sky_placement_resolve(&most, &p, &out, NULL), SKY_E_PARAM);
+    p.servers--;
+    assert_int_equal(sky_placement_resolve(&most, &p, &out, NULL), SKY_OK);
     sky_strategy strategy = SKY_PLACE_HOP;
     assert_int_equal(sky_strategy_parse("hops", &strategy), SKY_E_SYNTAX);
     assert_int_equal(strategy, SKY_PLACE_HOP);
