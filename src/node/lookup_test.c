@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <skymem/keys.h>
+
 #include "base/bytes.h"
 #include "node/orrery_fixture.h"
 #include "node/session_state.h"
@@ -218,6 +220,28 @@ static void what_is_put_is_newer_than_what_was_found(void **state) {
     sky_orrery_close(&o);
 }
 
+/* What was found counts as what was put: its parent is the key before it, the first has none. */
+static void a_chain_that_was_found_hangs_together(void **state) {
+    (void)state;
+    sky_key keys[5];
+    for (uint32_t i = 0; i < 5; i++)
+        keys[i] = sky_orrery_key(100 + i);
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_BINARY);
+    for (uint32_t i = 1; i < 5; i++)
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 100 + i, 300).status, SKY_OK);
+    assert_int_equal(ask_chain(&o, 1, keys + 1, 4).bytes, 4);
+    const sky_session *s = o.grounds[1];
+    assert_int_equal(s->heads, 4);
+    for (uint32_t i = 1; i < 5; i++) {
+        uint32_t block = sky_index_find(s->index, &keys[i]);
+        assert_int_not_equal(block, SKY_BLOCK_NONE);
+        const sky_key none = {{0}};
+        assert_true(sky_key_equal(&s->sides[block].parent, i > 1 ? &keys[i - 1] : &none));
+    }
+    sky_orrery_close(&o);
+}
+
 /* Two questions for one key are under way at once: the second answer finds the block known. */
 static void a_head_is_adopted_once(void **state) {
     (void)state;
@@ -350,6 +374,7 @@ int main(void) {
         cmocka_unit_test(heads_need_not_be_asked_for_twice),
         cmocka_unit_test(the_index_answers_chains_too),
         cmocka_unit_test(a_stale_index_is_put_right),
+        cmocka_unit_test(a_chain_that_was_found_hangs_together),
         cmocka_unit_test(a_head_is_adopted_once),
         cmocka_unit_test(what_is_put_is_newer_than_what_was_found),
         cmocka_unit_test(puts_of_one_instant_never_mix),

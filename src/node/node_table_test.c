@@ -145,6 +145,24 @@ static void nobody_fills_anothers_share(void **state) {
     bench_close(&b);
 }
 
+/* A newcomer's room comes from who holds most, and of two who hold alike from the first. */
+static void the_first_of_equals_makes_room(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, 8);
+    for (uint32_t i = 0; i < 4; i++) {
+        put(&b, 'a', i);
+        put(&b, 'b', i);
+    }
+    put(&b, 'c', 0);
+    assert_int_equal(held(&b, 'a'), 3);
+    assert_int_equal(held(&b, 'b'), 4);
+    put(&b, 'c', 1);
+    assert_int_equal(held(&b, 'a'), 3);
+    assert_int_equal(held(&b, 'b'), 3);
+    bench_close(&b);
+}
+
 /* Room that nobody else asks for is anybody's. */
 static void one_tenant_alone_has_all(void **state) {
     (void)state;
@@ -301,6 +319,7 @@ static void nobody_chooses_a_place_in_the_table(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_fills_anothers_share),
+        cmocka_unit_test(the_first_of_equals_makes_room),
         cmocka_unit_test(one_tenant_alone_has_all),
         cmocka_unit_test(there_may_be_any_number_of_tenants),
         cmocka_unit_test(pins_lapse),

@@ -1,5 +1,6 @@
 /* Proves the placement rules against the seed's figures, against a naive flood and a naive rotation
  * over random constellations, and that nonsense is refused with a reason. */
+#include <float.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -327,6 +328,27 @@ static void every_server_moves_once_in_w_rotations(void **state) {
     }
 }
 
+/* Both or none, above zero, and not so large that sums overflow. */
+static void weights_have_bounds(void **state) {
+    (void)state;
+    const double most = DBL_MAX / 1e6;
+    const struct {
+        double intra, inter;
+        sky_status status;
+    } cases[] = {{0, 0, SKY_OK},       {0.5, 0.25, SKY_OK},        {most, most, SKY_OK},
+                 {1, 0, SKY_E_PARAM},  {0, 1, SKY_E_PARAM},        {-1, 1, SKY_E_PARAM},
+                 {1, -1, SKY_E_PARAM}, {2 * most, 1, SKY_E_PARAM}, {1, 2 * most, SKY_E_PARAM}};
+    sky_constellation c = {.planes = 5, .slots = 19, .altitude_km = 550};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sky_placement p = {.strategy = SKY_PLACE_HOP,
+                           .servers = 9,
+                           .weight_intra = cases[i].intra,
+                           .weight_inter = cases[i].inter};
+        sky_placement out;
+        assert_int_equal(sky_placement_resolve(&c, &p, &out, NULL), cases[i].status);
+    }
+}
+
 static void wrong_calls_say_so(void **state) {
     (void)state;
     sky_constellation c = {.planes = 5, .slots = 19, .altitude_km = 550};
@@ -433,6 +455,7 @@ int main(void) {
         cmocka_unit_test(weighted_flood_is_least_cost_first),
         cmocka_unit_test(rotation_moves_one_column),
         cmocka_unit_test(every_server_moves_once_in_w_rotations),
+        cmocka_unit_test(weights_have_bounds),
         cmocka_unit_test(wrong_calls_say_so),
         cmocka_unit_test(a_window_is_filled_by_rows),
         cmocka_unit_test(neighbours_stay_neighbours_over_the_seam),
