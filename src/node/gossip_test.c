@@ -218,6 +218,28 @@ static void a_block_of_one_chunk_is_no_news_to_others(void **state) {
     }
 }
 
+/* Who loses one chunk of a block drops and counts the others it has; alone, without gossip, it
+ * keeps them. */
+static void who_loses_a_chunk_drops_the_rest_it_has(void **state) {
+    (void)state;
+    for (int gossip = 0; gossip < 2; gossip++) {
+        sky_orrery o;
+        begin(&o, SKY_PLACE_ROTATION_HOP, gossip ? SKY_EVICT_GOSSIP : SKY_EVICT_LAZY);
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, BLOCK_BYTES).status, SKY_OK);
+        sky_chunk_id id;
+        sky_chunk_facts facts;
+        uint32_t bytes;
+        sky_session_chunk(o.grounds[0], 0, 1, &id, &facts, &bytes);
+        sky_satellite holder = sky_session_place(o.grounds[0], &facts, 0);
+        sky_node *node = sky_orrery_node(&o, holder);
+        assert_int_equal(sky_node_chunks(node), 3); /* 1, 10 and 19 of 20 */
+        sky__rumour_begin(node, &id, &facts);
+        assert_int_equal(sky_node_chunks(node), gossip ? 0 : 3);
+        assert_int_equal(node->stat.purged, gossip ? 3 : 0);
+        sky_orrery_close(&o);
+    }
+}
+
 /* ---- hostile ---- */
 
 static void whisper(sky_orrery *o, uint32_t block, sky_satellite from, uint32_t count) {
@@ -427,6 +449,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_client_clears_what_it_misses),
         cmocka_unit_test(the_ground_is_told),
         cmocka_unit_test(the_ground_hears_of_each_once),
+        cmocka_unit_test(who_loses_a_chunk_drops_the_rest_it_has),
         cmocka_unit_test(a_block_of_one_chunk_is_no_news_to_others),
         cmocka_unit_test(rumours_without_end_are_bounded),
         cmocka_unit_test(a_flood_of_rumours_leaves_in_few_messages),

@@ -239,8 +239,34 @@ static void heads_are_where_chunks_have_company(void **state) {
         assert_true(sky_satellite_equal(facts.centre, narrow[copy]));
         assert_true(sky_satellite_equal(facts.first, narrow[copy]));
     }
+    static const uint32_t room[][2] = {{4, 1}, {5, 3}, {8, 3}, {9, 5}}; /* slots, heads apart */
+    for (size_t i = 0; i < 4; i++) {
+        g.frame.constellation.slots = room[i][0];
+        assert_int_equal(sky__head_copies(&c), room[i][1]);
+    }
     g.frame.placement.strategy = SKY_PLACE_HOP;
     assert_int_equal(sky__head_copies(&c), 1);
+    sky_ground_close(&g);
+}
+
+/* All data chunks are full but the last; parity is as long as its stripe's first. */
+static void chunks_have_their_lengths(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t payload_bytes, lengths[6]; /* of chunks 1 to 6 */
+    } cases[] = {{5, {5, 5, 5}},
+                 {SKY_GROUND_CHUNK, {SKY_GROUND_CHUNK, SKY_GROUND_CHUNK, SKY_GROUND_CHUNK}},
+                 {3 * SKY_GROUND_CHUNK + 5,
+                  {SKY_GROUND_CHUNK, SKY_GROUND_CHUNK, SKY_GROUND_CHUNK, 5, SKY_GROUND_CHUNK,
+                   SKY_GROUND_CHUNK}}};
+    sky_ground g;
+    sky_ground_open_parity(&g, 100, 64, 2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t bytes = cases[i].payload_bytes;
+        assert_int_equal(sky__chunk_length(g.session, bytes, 0), SKY_HEAD_BYTES);
+        for (uint32_t n = 1; n <= 6 && cases[i].lengths[n - 1]; n++)
+            assert_int_equal(sky__chunk_length(g.session, bytes, n), cases[i].lengths[n - 1]);
+    }
     sky_ground_close(&g);
 }
 
@@ -279,6 +305,7 @@ int main(void) {
         cmocka_unit_test(one_chunk_that_is_gone_ends_its_block),
         cmocka_unit_test(room_is_made_on_the_ground),
         cmocka_unit_test(heads_are_where_chunks_have_company),
+        cmocka_unit_test(chunks_have_their_lengths),
         cmocka_unit_test(bad_configurations_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
