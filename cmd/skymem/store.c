@@ -438,6 +438,17 @@ int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_
     return cli_failed(c, "%s: %s", key->shown, why);
 }
 
+int cli_refuse_unlisted(const cli *c, const cli_store *store) {
+    for (size_t i = 0; i < store->tier_count; i++)
+        if (strncmp(store->names[i], "sky+udp", 7) == 0)
+            return cli_failed(c,
+                              "%s: satellites cannot be listed, so nothing is known here that "
+                              "could be removed: skymem rm takes single keys, and skymem "
+                              "constellation down ends the satellites with all they hold",
+                              store->names[i]);
+    return CLI_OK;
+}
+
 void cli_note_unlisted(const cli *c, const cli_store *store) {
     for (size_t i = 0; i < store->tier_count; i++)
         if (strncmp(store->names[i], "sky+udp", 7) == 0)

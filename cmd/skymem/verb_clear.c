@@ -60,6 +60,8 @@ static int clear_store(cli *c) {
     char what[64];
     int code = cli_store_open(c, &store);
     if (code == CLI_OK)
+        code = cli_refuse_unlisted(c, &store);
+    if (code == CLI_OK)
         code = cli_entries_read(c, &store, &e);
     for (a.count = 0; a.count < e.count; a.count++)
         a.bytes += e.entries[a.count].bytes;
@@ -70,8 +72,6 @@ static int clear_store(cli *c) {
         code = remove_entries(c, &store, &e);
     if (code == CLI_OK)
         code = report(c, &a);
-    if (code == CLI_OK)
-        cli_note_unlisted(c, &store);
     cli_entries_free(&e);
     cli_store_close(&store);
     return code;
@@ -137,7 +137,7 @@ const cli_verb cli_verb_clear = {
     .summary = "Remove everything that the tiers hold",
     .synopsis = "",
     .about = "Pinned entries go too. On a terminal it asks first; elsewhere --yes must be given.\n"
-             "What real satellites (sky+udp:) hold cannot be listed and stays.",
+             "What real satellites (sky+udp:) hold cannot be listed, so such a tier is refused.",
     .settings = CLI_SET_STORE,
     .options =
         (const cli_option[]){

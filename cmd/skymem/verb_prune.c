@@ -207,6 +207,8 @@ static int prune_run(cli *c) {
     if (code == CLI_OK)
         code = cli_store_open(c, &p.store);
     if (code == CLI_OK)
+        code = cli_refuse_unlisted(c, &p.store);
+    if (code == CLI_OK)
         code = cli_entries_read(c, &p.store, &p.entries);
     if (code == CLI_OK)
         code = cli_prompts_find(c, &p.store, &p.entries, &p.prompts);
@@ -216,8 +218,8 @@ static int prune_run(cli *c) {
         code = prune(&p);
     if (code == CLI_OK)
         code = report(&p);
-    if (code == CLI_OK)
-        cli_note_unlisted(c, &p.store);
+    if (code == CLI_OK && p.model && p.removed == 0)
+        cli_note(c, "no blocks of model %s went; skymem ls names the models", p.model);
     free(p.chosen);
     free(p.unused_s);
     cli_prompts_free(&p.prompts);
@@ -256,7 +258,7 @@ const cli_verb cli_verb_prune = {
         (const cli_example[]){
             {"skymem prune --older-than 7d", "what nobody asked for in a week"},
             {"skymem prune --to 4GiB --dry-run", "how much would have to go"},
-            {"skymem prune --model gemma-3-270m", "all blocks of a model"},
+            {"skymem prune --model gemma-3-270m-q4_k_m", "all blocks of a model"},
             {NULL, NULL},
         },
     .fields =

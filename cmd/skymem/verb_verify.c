@@ -147,7 +147,7 @@ const cli_verb cli_verb_verify = {
              "here, so they are not read.\n"
              "With KEY one value is read from each tier. Of a sky it also tells how many chunks "
              "live.",
-    .settings = CLI_SET_STORE,
+    .settings = CLI_SET_KEYS,
     .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
     .arguments_max = 1,
     .examples =

@@ -87,7 +87,7 @@ static const char *reason(const sky_worth *w, bool acceptable, bool faster) {
     if (!acceptable)
         return "no level loses as little as asked";
     if (!faster)
-        return "loading is no faster than computing";
+        return "of the levels that lose no more than asked, none loads faster than computing";
     return "what computing saves does not pay for the storage";
 }
 

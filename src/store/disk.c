@@ -296,10 +296,12 @@ sky_status sky_disk_tier_open(const char *url, const sky_tier_env *env, sky_tier
     write_url(&wanted.url, d->url, sizeof d->url);
     sky_mutex_init(&d->mutex);
     sky_mutex_init(&d->queue_mutex);
-    status = sky_disk_folder_open(wanted.url.path, wanted.direct, wanted.create, &d->folder, error);
+    const char *path = wanted.url.path, *seal = sky_url_value(&wanted.url, "seal");
+    status = sky_disk_seal_check(seal, error);
     if (status == SKY_OK)
-        status = sky_disk_seal_open(&d->folder, wanted.url.path, sky_url_value(&wanted.url, "seal"),
-                                    wanted.create, error);
+        status = sky_disk_folder_open(path, wanted.direct, wanted.create, &d->folder, error);
+    if (status == SKY_OK)
+        status = sky_disk_seal_open(&d->folder, path, seal, wanted.create, error);
     if (status != SKY_OK)
         goto cleanup;
     status = prepare(d);

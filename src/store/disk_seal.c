@@ -167,6 +167,13 @@ sky_status sky_disk_seal_open(sky_disk_folder *f, const char *path, const char *
     return status;
 }
 
+sky_status sky_disk_seal_check(const char *key_path, sky_error *error) {
+    uint8_t secret[SKY_SECRET_FILE_BYTES];
+    sky_status status = key_path ? sky_secret_read(key_path, secret, error) : SKY_OK;
+    sodium_memzero(secret, sizeof secret);
+    return status;
+}
+
 sky_status sky_disk_seal_again(const sky_disk_folder *f) {
     uint8_t file[SKY_DISK_SEAL_FILE_BYTES];
     size_t bytes;

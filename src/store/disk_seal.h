@@ -29,6 +29,8 @@
  *         `error` says what to do */
 sky_status sky_disk_seal_open(sky_disk_folder *f, const char *path, const char *key_path,
                               bool create, sky_error *error);
+/* Can this key file be read and used? Asked before a folder is made for it. Errors: as above */
+sky_status sky_disk_seal_check(const char *key_path, sky_error *error);
 /* The same seal for a folder that was made anew. Errors: SKY_E_IO, SKY_E_DENIED */
 sky_status sky_disk_seal_again(const sky_disk_folder *f);
 void sky_disk_seal_close(sky_disk_folder *f);

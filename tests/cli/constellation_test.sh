@@ -62,6 +62,11 @@ grep -Eq "^sky\+udp: sound, .*; ([0-9]+) of \1 chunks? live" "$work/out" ||
     fail "verify does not tell of chunks: $(cat "$work/out")"
 expect 3 "$skymem" locate two --store "$small"
 says "two: not found in any tier"
+for verb in "clear --yes" "prune --older-than 0s"; do
+    # shellcheck disable=SC2086
+    expect 1 "$skymem" $verb --store "$small"
+    says "satellites cannot be listed"
+done
 expect 0 "$skymem" pin one --store "$small"
 expect 0 "$skymem" unpin one --store "$small"
 for verb in ls verify; do

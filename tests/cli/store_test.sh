@@ -282,13 +282,18 @@ for tenant in a b; do
     expect 0 "$skymem" get salted "${store[@]}" --salt-file "$work/salt.$tenant"
     cmp -s "$work/out" "$work/value.$tenant" || fail "tenant $tenant got another's value"
 done
-for verb in get stat pin unpin rm prefetch; do
+for verb in get stat pin unpin rm prefetch verify; do
     expect 3 "$skymem" "$verb" salted "${store[@]}"
 done
+expect 0 "$skymem" verify salted "${store[@]}" --salt-file "$work/salt.a"
 expect 0 "$skymem" pin salted "${store[@]}" --salt-file "$work/salt.a"
 expect 0 "$skymem" rm salted "${store[@]}" --salt-file "$work/salt.a"
 expect 3 "$skymem" stat salted "${store[@]}" --salt-file "$work/salt.a"
 expect 0 "$skymem" stat salted "${store[@]}" --salt-file "$work/salt.b"
+
+# a seal's key is read before a folder is made for it
+expect 1 "$skymem" put sealed CMakeLists.txt --store "disk:$work/unmade?seal=$work/absent"
+[ ! -e "$work/unmade" ] || fail "a folder was made though its seal's key is not there"
 
 # two writers of one key: one of them wins whole
 for i in 1 2 3 4; do
