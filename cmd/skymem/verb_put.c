@@ -63,9 +63,9 @@ static int put_all(cli *c, cli_store *store, const cli_key *key, const cli_blob 
         sky_status *status = &out->tiers[i];
         uint64_t before = evictions(store, i);
         *status = put_item(store, i, key, value, (uint32_t)cli_count(c, "ttl"));
+        out->evicted[i] = evictions(store, i) - before;
         if (*status == SKY_OK && strncmp(store->names[i], "sky", 3) == 0)
             *status = read_back(c, store, key, i, value->bytes, &out->chunks);
-        out->evicted[i] = evictions(store, i) - before;
         beyond += !is_memory(store, i);
         *(is_memory(store, i) ? &in_memory : &stored) += *status == SKY_OK;
         if (*status != SKY_OK && (failed == SKY_TIER_NONE || is_memory(store, failed)))

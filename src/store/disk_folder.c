@@ -223,6 +223,9 @@ sky_status sky_disk_header_check(const sky_disk_folder *f, int fd, const sky_key
     if (status != SKY_OK)
         return status;
     bool sound = got == SKY_DISK_HEADER_BYTES && decode(f, bytes, key, geometry, out);
+    bool sealed = !f->seal && sky_disk_header_decode(bytes, out) == SKY_OK && out->is_sealed;
+    if (!sound && sealed) /* not damaged: the folder's seal is gone, and may come back */
+        return SKY_E_DENIED;
     return sound ? SKY_OK : SKY_E_CORRUPT;
 }
 

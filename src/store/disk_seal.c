@@ -1,6 +1,7 @@
 #include "store/disk_seal.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include <sodium.h>
@@ -103,12 +104,26 @@ static sky_status adopt_file(sky_disk_seal *s, const uint8_t *secret,
     return SKY_OK;
 }
 
+static void note_entry(void *found, const sky_key *key) {
+    (void)key;
+    atomic_store((atomic_bool *)found, true);
+}
+
+/* A ledger that is damaged or gone says nothing: look for entries then. */
+static bool is_empty(const sky_disk_folder *f) {
+    sky_disk_ledger ledger;
+    atomic_bool found = false;
+    uint64_t swept;
+    sky_disk_ledger_peek(f, &ledger);
+    if (ledger.known)
+        return ledger.bytes_used == 0;
+    return sky_disk_folder_scan(f, note_entry, &found, &swept) == SKY_OK && !atomic_load(&found);
+}
+
 static sky_status begin_folder(const sky_disk_folder *f, sky_disk_seal *s, const uint8_t *secret,
                                bool create, const char *path, sky_error *error) {
     uint8_t salt[SALT_BYTES];
-    sky_disk_ledger ledger;
-    sky_disk_ledger_peek(f, &ledger);
-    if (!create || !sky_disk_folder_writable(f) || (ledger.known && ledger.bytes_used > 0))
+    if (!create || !sky_disk_folder_writable(f) || !is_empty(f))
         return sky_fail(error, SKY_E_PARAM,
                         "%s: is not sealed, and an existing folder does not become so: name an "
                         "empty one, or leave out seal=",

@@ -8,7 +8,7 @@ base=(--tokens 4096 --bytes-per-token 18432 --token-ms 1 --rtt-ms 10 --reuse 5)
 expect 0 "$skymem" plan "${base[@]}" --mbps 200 --json
 holds 'all(l["first_token_ms"] == l["load_ms"] and l["computed_tokens"] == 0 for l in o["levels"])'
 expect 0 "$skymem" plan --json
-holds 'not o["store"] and "no faster" in o["why"]'
+holds 'not o["store"] and "none loads faster" in o["why"]'
 expect 0 "$skymem" plan --overlap --json
 holds 'o["store"]'
 expect 2 "$skymem" plan --no-overlap
@@ -45,7 +45,7 @@ above=$(times 3 break_even_mbps 1.01) below=$(times 3 break_even_mbps 0.99)
 expect 0 "$skymem" plan "${base[@]}" --mbps "$above" --json
 holds 'o["store"] and o["level"] == "4" and o["levels"][3]["faster"]'
 expect 0 "$skymem" plan "${base[@]}" --mbps "$below" --json
-holds 'not o["store"] and o["level"] is None and "no faster" in o["why"]'
+holds 'not o["store"] and o["level"] is None and "none loads faster" in o["why"]'
 
 # break-even of the reuse, on both sides
 costly=(--storage-price 100 --keep-hours 720 --mbps 200)
