@@ -1,13 +1,12 @@
 /* A clock that is turned on: loaded before libc, so that slowness can be shown without waiting.
  *
- * The monotonic clock goes on by an hour at the first long llama_decode, and by a minute at each
- * pread of a whole block, as if these had taken so long. */
+ * The monotonic clock goes on by an hour at the first long llama_decode, as if it had taken so
+ * long. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 #include <time.h>
 
 static _Atomic int64_t turned_s;
@@ -27,14 +26,7 @@ int clock_gettime(clockid_t id, struct timespec *to) {
     return result;
 }
 
-#define BLOCK_BYTES_LEAST 500000u /* of a block without a level; a tier with one has a deadline */
-#define LONG_TOKENS_LEAST 256     /* trials before the first prompt are shorter */
-
-ssize_t pread(int fd, void *to, size_t bytes, off_t at) {
-    if (bytes >= BLOCK_BYTES_LEAST)
-        turned_s += 60;
-    return ((ssize_t(*)(int, void *, size_t, off_t))next("pread"))(fd, to, bytes, at);
-}
+#define LONG_TOKENS_LEAST 256 /* trials before the first prompt are shorter */
 
 /* llama_batch, by value: as large as llama.h has it. */
 struct batch {
