@@ -133,11 +133,11 @@ static uint32_t ask_near(sky_cache *c, sky__request *r, size_t i) {
 /* Ask the picked items' other tiers, each for all of them together. */
 static void ask_others(sky_cache *c, sky__request *r, const uint32_t *items, size_t count) {
     uint8_t tiers = sky__request_tiers(c, r);
-    sky__parcel parcel = {0};
+    sky__sub_group group = {0};
     for (size_t t = sky__near_answers(c) ? 1 : 0; t < c->slot_count; t++)
         if (tiers >> t & 1)
-            sky__parcel_add(&parcel, r, t, r->op, items, count, NULL);
-    if (!sky__parcel_send(c, r, &parcel))
+            sky__sub_group_add(&group, r, t, r->op, items, count, NULL);
+    if (!sky__sub_group_send(c, r, &group))
         sky__request_finish_no_memory(c, r, items, count);
 }
 

@@ -264,14 +264,14 @@ static void put_near(sky_cache *c, sky__request *r, size_t count) {
 }
 
 /* Collect the items for a tier, all together. */
-static void collect(sky__parcel *parcel, sky__request *r, size_t tier, size_t count) {
+static void collect(sky__sub_group *group, sky__request *r, size_t tier, size_t count) {
     uint32_t together[SKY__PART_ITEMS_MAX];
     size_t found = 0;
     for (size_t n = 0; n < count; n++) {
         if (r->progress[r->picked[n]].to_ask >> tier & 1)
             together[found++] = r->picked[n];
         if (found == SKY__PART_ITEMS_MAX || n + 1 == count) {
-            sky__parcel_add(parcel, r, tier, SKY_OP_PUT, together, found, NULL);
+            sky__sub_group_add(group, r, tier, SKY_OP_PUT, together, found, NULL);
             found = 0;
         }
     }
@@ -279,10 +279,10 @@ static void collect(sky__parcel *parcel, sky__request *r, size_t tier, size_t co
 
 /* Ask the tiers of to_ask, each for all of its items together, and end the items that ask none. */
 static void ask_all(sky_cache *c, sky__request *r, size_t count) {
-    sky__parcel parcel = {0};
+    sky__sub_group group = {0};
     for (size_t t = 0; t < c->slot_count; t++)
-        collect(&parcel, r, t, count);
-    bool sent = sky__parcel_send(c, r, &parcel);
+        collect(&group, r, t, count);
+    bool sent = sky__sub_group_send(c, r, &group);
     for (size_t n = 0; n < count; n++)
         if (r->progress[r->picked[n]].to_ask == 0)
             settle(c, r, r->picked[n]);

@@ -68,9 +68,9 @@ static void send_on(sky_cache *c, sky__request *r, size_t tier, const uint32_t *
                     size_t count) {
     tier = next_tier(c, r, tier);
     if (tier < c->slot_count) {
-        sky__parcel parcel = {0};
-        sky__parcel_add(&parcel, r, tier, r->op, origin, count, NULL);
-        if (!sky__parcel_send(c, r, &parcel))
+        sky__sub_group group = {0};
+        sky__sub_group_add(&group, r, tier, r->op, origin, count, NULL);
+        if (!sky__sub_group_send(c, r, &group))
             sky__request_finish_no_memory(c, r, origin, count);
         return;
     }

@@ -200,8 +200,8 @@ static sky__part *part_create(sky__request *r, size_t tier, sky_op op, const uin
     return p;
 }
 
-void sky__parcel_add(sky__parcel *l, sky__request *r, size_t tier, sky_op op,
-                     const uint32_t *origin, size_t count, const sky_item *other) {
+void sky__sub_group_add(sky__sub_group *l, sky__request *r, size_t tier, sky_op op,
+                        const uint32_t *origin, size_t count, const sky_item *other) {
     for (size_t step; count > 0; origin += step, count -= step) {
         step = count < SKY__PART_ITEMS_MAX ? count : SKY__PART_ITEMS_MAX;
         sky__part *p = part_create(r, tier, op, origin, step, other);
@@ -213,14 +213,14 @@ void sky__parcel_add(sky__parcel *l, sky__request *r, size_t tier, sky_op op,
     }
 }
 
-static void parcel_free(sky__parcel *l) {
+static void sub_group_free(sky__sub_group *l) {
     for (sky__sub *sub; (sub = l->first) != NULL; free(sub))
         l->first = sub->next;
 }
 
-bool sky__parcel_send(sky_cache *c, sky__request *r, sky__parcel *l) {
+bool sky__sub_group_send(sky_cache *c, sky__request *r, sky__sub_group *l) {
     if (l->no_memory)
-        parcel_free(l);
+        sub_group_free(l);
     if (!l->first)
         return !l->no_memory;
     sky_mutex_lock(&c->mutex);
@@ -238,11 +238,11 @@ bool sky__parcel_send(sky_cache *c, sky__request *r, sky__parcel *l) {
 bool sky__request_send_item(sky_cache *c, sky__request *r, uint8_t tiers, sky_op op, size_t i,
                             const sky_item *other) {
     const uint32_t origin = (uint32_t)i;
-    sky__parcel parcel = {0};
+    sky__sub_group group = {0};
     for (size_t t = 0; t < c->slot_count; t++)
         if (tiers >> t & 1)
-            sky__parcel_add(&parcel, r, t, op, &origin, 1, other);
-    return sky__parcel_send(c, r, &parcel);
+            sky__sub_group_add(&group, r, t, op, &origin, 1, other);
+    return sky__sub_group_send(c, r, &group);
 }
 
 void sky__request_finish_no_memory(sky_cache *c, sky__request *r, const uint32_t *items,

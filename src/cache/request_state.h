@@ -116,16 +116,16 @@ bool sky__request_is_final(const sky_cache *c, const sky__request *r, sky_status
 typedef struct {
     sky__sub *first;
     bool no_memory;
-} sky__parcel;
+} sky__sub_group;
 
 /* `other`: what is sent instead of the caller's item, with spans and a name of the cache's own; one
  * item then. NULL: the caller's. */
-void sky__parcel_add(sky__parcel *l, sky__request *r, size_t tier, sky_op op,
-                     const uint32_t *origin, size_t count, const sky_item *other);
+void sky__sub_group_add(sky__sub_group *l, sky__request *r, size_t tier, sky_op op,
+                        const uint32_t *origin, size_t count, const sky_item *other);
 /* Send all: answers come to the way's answered, and the request may be gone. False for want of
- * memory: the parcel is empty then. Without the mutex. */
-bool sky__parcel_send(sky_cache *c, sky__request *r, sky__parcel *l);
-/* One item to each of `tiers` (bits). As sky__parcel_send. */
+ * memory: the group is empty then. Without the mutex. */
+bool sky__sub_group_send(sky_cache *c, sky__request *r, sky__sub_group *l);
+/* One item to each of `tiers` (bits). As sky__sub_group_send. */
 bool sky__request_send_item(sky_cache *c, sky__request *r, uint8_t tiers, sky_op op, size_t i,
                             const sky_item *other);
 /* End items for want of memory. */
