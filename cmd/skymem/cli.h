@@ -316,6 +316,8 @@ void cli_note_unlisted(const cli *c, const cli_store *store);
  * told from here. */
 void cli_silence_advice(const char *scenario, const sky_sky_report *report, char *out,
                         size_t out_bytes);
+/* Parse the one argument as a key, open the stores, and do `work` with both. The exit code. */
+int cli_with_key(cli *c, int (*work)(cli *c, const cli_store *store, const cli_key *key));
 /* All of a verb that does one thing to the one key it is given; `done` says what: "removed". */
 int cli_key_verb(cli *c, sky_op op, const char *done);
 

@@ -143,17 +143,6 @@ static int locate_in(cli *c, const cli_store *store, const cli_key *key) {
 }
 
 int cli_locate_key(cli *c) {
-    cli_store store = {0};
-    cli_key key;
     int code = cli_only(c, "locate KEY", "as");
-    if (code == CLI_OK)
-        code = cli_key_parse(c, c->arguments[0], &key);
-    if (code != CLI_OK)
-        return code;
-    code = cli_store_open(c, &store);
-    if (code == CLI_OK)
-        code = locate_in(c, &store, &key);
-    cli_store_close(&store);
-    cli_key_free(&key);
-    return code;
+    return code == CLI_OK ? cli_with_key(c, locate_in) : code;
 }

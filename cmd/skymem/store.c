@@ -458,6 +458,20 @@ void cli_note_unlisted(const cli *c, const cli_store *store) {
                      store->names[i]);
 }
 
+int cli_with_key(cli *c, int (*work)(cli *c, const cli_store *store, const cli_key *key)) {
+    cli_store store = {0};
+    cli_key key;
+    int code = cli_key_parse(c, c->arguments[0], &key);
+    if (code != CLI_OK)
+        return code;
+    code = cli_store_open(c, &store);
+    if (code == CLI_OK)
+        code = work(c, &store, &key);
+    cli_store_close(&store);
+    cli_key_free(&key);
+    return code;
+}
+
 int cli_key_verb(cli *c, sky_op op, const char *done) {
     cli_store store = {0};
     cli_key key;

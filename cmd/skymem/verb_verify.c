@@ -103,24 +103,10 @@ static int verify_key(cli *c, const cli_store *store, const cli_key *key) {
                              : cli_key_failed(c, store, SKY_TIER_NONE, key, worst);
 }
 
-static int verify_one(cli *c) {
-    cli_store store = {0};
-    cli_key key;
-    int code = cli_key_parse(c, c->arguments[0], &key);
-    if (code != CLI_OK)
-        return code;
-    code = cli_store_open(c, &store);
-    if (code == CLI_OK)
-        code = verify_key(c, &store, &key);
-    cli_store_close(&store);
-    cli_key_free(&key);
-    return code;
-}
-
 static int verify_run(cli *c) {
     cli_store store = {0};
     if (c->argument_count > 0)
-        return verify_one(c);
+        return cli_with_key(c, verify_key);
     sky_verify_report report = {0};
     int code = cli_store_open(c, &store);
     if (code == CLI_OK) {

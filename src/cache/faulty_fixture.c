@@ -10,6 +10,7 @@
 
 #include "store/batch.h"
 #include "store/spans.h"
+#include "store/tier_fixture.h"
 
 #define KEYS_MAX 32
 
@@ -83,18 +84,6 @@ static void store(entry *e, const sky_item *item) {
     e->bytes = bytes;
 }
 
-static sky_status load(const entry *e, const sky_item *item, uint64_t *bytes) {
-    sky_range range;
-    sky_status status = sky_range_resolve(item->range, e->bytes, &range);
-    if (status != SKY_OK)
-        return status;
-    if (range.bytes > sky_spans_bytes(item->spans, item->span_count))
-        return SKY_E_DST_SMALL;
-    sky_spans_scatter(item->spans, item->span_count, e->data + range.offset, range.bytes);
-    *bytes = range.bytes;
-    return SKY_OK;
-}
-
 /* How it fails, if it does. */
 static sky_status failure(sky_faulty *f, sky_op op, entry *e, const sky_item *item) {
     static const sky_status kinds[] = {SKY_E_IO, SKY_E_DENIED, SKY_E_NOMEM, SKY_E_BUSY};
@@ -129,7 +118,7 @@ static sky_status act(sky_faulty *f, sky_op op, const sky_item *item, uint64_t *
         return SKY_MISS;
     *bytes = op == SKY_OP_HAS ? e->bytes : 0;
     if (op == SKY_OP_GET)
-        return load(e, item, bytes);
+        return sky_fixture_read(e->data, e->bytes, item, bytes);
     if (op == SKY_OP_UNPIN && !e->pinned)
         return SKY_E_PARAM;
     if (op == SKY_OP_PIN || op == SKY_OP_UNPIN)
@@ -158,9 +147,11 @@ static void answer(sky_faulty *f, asked *a) {
         link = &(*link)->next;
     *link = a->next;
     f->asked_count--;
-    sky_batches_tell_pinned(f->batches, a->batch, a->item, a->pinned && a->op == SKY_OP_HAS);
-    sky_batches_finish(f->batches, a->batch, a->item, a->status, a->bytes,
-                       a->status == SKY_OK ? f->place : SKY_TIER_NONE);
+    const sky_answer told = {.status = a->status,
+                             .bytes = a->bytes,
+                             .tier = a->status == SKY_OK ? f->place : SKY_TIER_NONE,
+                             .pinned = a->pinned && a->op == SKY_OP_HAS};
+    sky_batches_answer(f->batches, a->batch, a->item, &told);
     free(a);
 }
 

@@ -10,7 +10,7 @@
 
 #include "cache/cache_internal.h"
 #include "store/disk_fixture.h"
-#include "store/sky_tier.h"
+#include "store/sky_tier_fixture.h"
 #include "store/tier_fixture.h"
 
 /* A cache that looks like a tier. */
@@ -119,30 +119,11 @@ static void add(sky_cache *c,
     sky__cache_add(c, tier);
 }
 
-/* Low and dense, so that light takes tens of microseconds, and turning four times a second. */
 static void add_sky(sky_cache *c, const sky_tier_env *outer) {
-    static const sky_scenario scenario = {
-        .constellation = {.planes = 64,
-                          .slots = 64,
-                          .altitude_km = 10,
-                          .inclination_deg = 53,
-                          .earth_radius_km = 50,
-                          .light_km_s = 299792.458},
-        .centre = {3, 4},
-        .placement = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9},
-        .chunk_bytes = 1024,
-        .satellite = {.memory_bytes = 3 << 19, .processing_ns = 100},
-        .links = {.isl_bits_s = 100000000000,
-                  .ground_bits_s = 100000000000,
-                  .queue_bytes = 16 << 20},
-        .time = {.scale = 1, .rotation_ns = SKY_MS(250)}};
+    const sky_scenario scenario = sky_fixture_fast_scenario();
     sky_tier_env env = sky__cache_env(c);
     env.clock = outer->clock;
-    sky_tier *tier;
-    sky_error error;
-    if (sky_sky_tier_create("sky:test", &scenario, 1, &env, &tier, &error) != SKY_OK)
-        fail_msg("%s", error.text);
-    sky__cache_add(c, tier);
+    sky__cache_add(c, sky_fixture_open_sky(&scenario, &env));
 }
 
 static sky_tier *open_on(const recipe *r, const sky_tier_env *env) {

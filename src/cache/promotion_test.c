@@ -14,6 +14,7 @@
 #include "store/coded_tier.h"
 #include "store/disk_fixture.h"
 #include "store/disk_format.h"
+#include "store/tier_fixture.h"
 
 static void misses_are_read_through_and_promoted(void **state) {
     (void)state;
@@ -307,21 +308,6 @@ static void a_copy_is_not_queued_behind_a_write(void **state) {
     sky_cache_close(s.cache);
 }
 
-typedef struct {
-    sky_clock clock;
-    int64_t ahead_ms;
-} shifted_clock;
-
-static sky_time shifted_now(const sky_clock *clock) {
-    (void)clock;
-    return sky_now();
-}
-
-static int64_t shifted_wall_ms(const sky_clock *clock) {
-    const sky_clock *real = sky_clock_system();
-    return real->wall_ms(real) + ((const shifted_clock *)(const void *)clock)->ahead_ms;
-}
-
 /* Memory over a disk folder, coded or not, on a clock of ours. */
 static sky_cache *open_over(const char *folder, bool coded, const sky_clock *clock) {
     sky_cache *c;
@@ -360,7 +346,7 @@ static void plant_for_100_s(const char *folder) {
 static void copies_live_no_longer_than_theirs(bool coded) {
     char *folder = disk_folder_make();
     plant_for_100_s(folder);
-    shifted_clock clock = {{shifted_now, shifted_wall_ms}, 50000};
+    sky_fixture_clock clock = SKY_FIXTURE_CLOCK(50000);
     sky_cache *c = open_over(folder, coded, &clock.clock);
     uint8_t byte = 0;
     sky_span span = {&byte, 1};

@@ -12,10 +12,13 @@ static bool moves_nearer(const sky__request *r) {
 static void finish_read(sky_cache *c, sky__request *r, size_t i, const sky_item *answer,
                         uint8_t tier) {
     bool answered = answer->status == SKY_OK;
-    sky_batches_tell_ttl(c->batches, r->batch, i, answer->ttl_s);
-    sky_batches_tell_pinned(c->batches, r->batch, i, answer->pinned);
-    sky_batches_finish_coded(c->batches, r->batch, i, answer->status, answered ? answer->bytes : 0,
-                             answered ? tier : SKY_TIER_NONE, answered ? answer->coding : 0);
+    const sky_answer told = {.status = answer->status,
+                             .bytes = answered ? answer->bytes : 0,
+                             .tier = answered ? tier : SKY_TIER_NONE,
+                             .coding = answered ? answer->coding : 0,
+                             .ttl_s = answer->ttl_s,
+                             .pinned = answer->pinned};
+    sky_batches_answer(c->batches, r->batch, i, &told);
 }
 
 /* Hand out a lease, or return it when nobody wants it any more. */

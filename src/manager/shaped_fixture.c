@@ -103,8 +103,11 @@ static void carry(shaped *s, move m) {
         sky_spans_scatter(to->spans, to->span_count, aside.data, item.bytes);
     if (to)
         sky_batches_leave(s->batches, m.batch);
-    sky_batches_finish_coded(s->batches, m.batch, m.item, item.status,
-                             item.status == SKY_OK ? item.bytes : 0, item.tier, item.coding);
+    const sky_answer answer = {.status = item.status,
+                               .bytes = item.status == SKY_OK ? item.bytes : 0,
+                               .tier = item.tier,
+                               .coding = item.coding};
+    sky_batches_answer(s->batches, m.batch, m.item, &answer);
     free(aside.data);
 }
 
@@ -178,8 +181,9 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t c
         run_in_memory(s, op, &copy, 1, call);
         if (op == SKY_OP_HAS)
             s->memory->ops->list(s->memory, find_coding, &copy);
-        sky_batches_finish_coded(s->batches, *out, i, copy.status, copy.bytes, copy.tier,
-                                 copy.coding);
+        const sky_answer answer = {
+            .status = copy.status, .bytes = copy.bytes, .tier = copy.tier, .coding = copy.coding};
+        sky_batches_answer(s->batches, *out, i, &answer);
     }
     free(asked);
     return SKY_OK;

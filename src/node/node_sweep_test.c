@@ -11,13 +11,18 @@
 static const sky_satellite here = {3, 5};
 static const sky_satellite centre = {3, 4};
 
+/* It never turns, and sweeps once a second. */
+static void open_sweeping(bench *b) {
+    bench_open(b, 8);
+    b->config.turning.rotation_ns = SKY_TIME_NEVER;
+    b->config.sweep_period_ns = SKY_SECONDS(1);
+    sky_node_init(&b->node, &b->config, here, 0, b->memory, b->bytes);
+}
+
 static void a_sweep_takes_its_period(void **state) {
     (void)state;
     bench b;
-    bench_open(&b, 8);
-    b.config.turning.rotation_ns = SKY_TIME_NEVER;
-    b.config.sweep_period_ns = SKY_SECONDS(1);
-    sky_node_init(&b.node, &b.config, here, 0, b.memory, b.bytes);
+    open_sweeping(&b);
     for (uint32_t i = 1; i <= 8; i++) {
         sky_message m = bench_set(SKY_WIRE_SET, i, here), out;
         m.facts.pinned = i < 7, m.facts.chunk_count = i == 7 ? 1 : 9; /* one chunk: no next */
@@ -106,10 +111,7 @@ static void sweeps_rest_around_a_turn(void **state) {
 static void nothing_to_ask_for_takes_a_period_too(void **state) {
     (void)state;
     bench b;
-    bench_open(&b, 8);
-    b.config.turning.rotation_ns = SKY_TIME_NEVER;
-    b.config.sweep_period_ns = SKY_SECONDS(1);
-    sky_node_init(&b.node, &b.config, here, 0, b.memory, b.bytes);
+    open_sweeping(&b);
     sky_message m = bench_set(SKY_WIRE_MIGRATE, 1, here);
     m.facts.pinned = true;
     bench_tell_from(&b, 0, &m, centre);

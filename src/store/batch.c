@@ -281,22 +281,18 @@ void sky_batches_leave(sky_batches *b, sky_batch batch) {
     sky_mutex_unlock(&b->mutex);
 }
 
-void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status status,
-                        uint64_t bytes, uint8_t tier) {
-    sky_batches_finish_coded(b, batch, item, status, bytes, tier, 0);
-}
-
-void sky_batches_finish_coded(sky_batches *b, sky_batch batch, size_t item, sky_status status,
-                              uint64_t bytes, uint8_t tier, sky_coding coding) {
-    assert(status != SKY_PENDING);
+void sky_batches_answer(sky_batches *b, sky_batch batch, size_t item, const sky_answer *answer) {
+    assert(answer->status != SKY_PENDING);
     sky_mutex_lock(&b->mutex);
     sky_item *it = unfinished_item(b, batch, item);
     if (it) {
-        it->status = status;
-        it->bytes = bytes;
-        it->tier = tier;
-        it->coding = coding;
-        b->late += status == SKY_E_DEADLINE;
+        it->status = answer->status;
+        it->bytes = answer->bytes;
+        it->tier = answer->tier;
+        it->coding = answer->coding;
+        it->ttl_s = answer->ttl_s;
+        it->pinned = answer->pinned;
+        b->late += answer->status == SKY_E_DEADLINE;
         slot *s = find(b, batch);
         s->unfinished--;
         settle(b, s);
@@ -304,20 +300,10 @@ void sky_batches_finish_coded(sky_batches *b, sky_batch batch, size_t item, sky_
     sky_mutex_unlock(&b->mutex);
 }
 
-void sky_batches_tell_ttl(sky_batches *b, sky_batch batch, size_t item, uint32_t ttl_s) {
-    sky_mutex_lock(&b->mutex);
-    sky_item *it = unfinished_item(b, batch, item);
-    if (it)
-        it->ttl_s = ttl_s;
-    sky_mutex_unlock(&b->mutex);
-}
-
-void sky_batches_tell_pinned(sky_batches *b, sky_batch batch, size_t item, bool pinned) {
-    sky_mutex_lock(&b->mutex);
-    sky_item *it = unfinished_item(b, batch, item);
-    if (it)
-        it->pinned = pinned;
-    sky_mutex_unlock(&b->mutex);
+void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status status,
+                        uint64_t bytes, uint8_t tier) {
+    const sky_answer answer = {.status = status, .bytes = bytes, .tier = tier};
+    sky_batches_answer(b, batch, item, &answer);
 }
 
 bool sky_batches_alive(sky_batches *b, sky_batch batch) {

@@ -43,17 +43,22 @@ sky_status sky_batches_open_kept(sky_batches *b, sky_item *items, size_t item_co
 sky_item *sky_batches_enter(sky_batches *b, sky_batch batch, size_t item);
 void sky_batches_leave(sky_batches *b, sky_batch batch);
 
-/* Finish one item with status, bytes and tier index; nothing happens when the batch is over or the
- * item was finished before. Not between enter and leave. */
+/* What a tier answers for one item: the members of the same names in sky_item. */
+typedef struct {
+    sky_status status;
+    uint8_t tier; /* index; SKY_TIER_NONE: no tier has it */
+    bool pinned;
+    sky_coding coding;
+    uint32_t ttl_s;
+    uint64_t bytes;
+} sky_answer;
+
+/* Finish one item; nothing happens when the batch is over or the item was finished before. Not
+ * between enter and leave. */
+void sky_batches_answer(sky_batches *b, sky_batch batch, size_t item, const sky_answer *answer);
+/* The same, for an answer of these three alone. */
 void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status status,
                         uint64_t bytes, uint8_t tier);
-/* The same, and how what is stored is coded; without this it is told as not coded. */
-void sky_batches_finish_coded(sky_batches *b, sky_batch batch, size_t item, sky_status status,
-                              uint64_t bytes, uint8_t tier, sky_coding coding);
-
-/* Note how long an unfinished item's payload will still be kept, or that it is pinned. */
-void sky_batches_tell_ttl(sky_batches *b, sky_batch batch, size_t item, uint32_t ttl_s);
-void sky_batches_tell_pinned(sky_batches *b, sky_batch batch, size_t item, bool pinned);
 
 /* True while the batch is neither over nor past its deadline: worth starting work for. */
 bool sky_batches_alive(sky_batches *b, sky_batch batch);

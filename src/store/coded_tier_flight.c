@@ -132,8 +132,7 @@ static sky_status copy_item(coded *t, flight *f, size_t i) {
     f->questions[i] = (question){.number = f->number + i,
                                  .key = item->key,
                                  .parent = item->parent,
-                                 .status = SKY_MISS,
-                                 .tier = SKY_TIER_NONE};
+                                 .answer = {.status = SKY_MISS, .tier = SKY_TIER_NONE}};
     f->range = item->range;
     f->room_bytes = sky_spans_bytes(item->spans, item->span_count);
     size_t max = SKY_NAME_BYTES_MAX, bytes = item->name_bytes < max ? item->name_bytes : max;
@@ -290,16 +289,17 @@ static int weight(sky_op op, sky_status status) {
 
 /* This step's answer about item i. */
 static void note(const coded *t, flight *f, size_t i, sky_status status, uint64_t bytes) {
-    question *q = &f->questions[i];
+    sky_answer *best = &f->questions[i].answer;
     const sky_item *item = &f->items[i];
-    if (weight(f->op, status) <= weight(f->op, q->status))
+    if (weight(f->op, status) <= weight(f->op, best->status))
         return;
-    q->status = status;
-    q->pinned = item->pinned;
-    q->bytes = status == SKY_OK ? bytes : 0;
-    q->tier = status == SKY_OK ? item->tier : SKY_TIER_NONE;
+    best->status = status;
+    best->pinned = item->pinned;
+    best->ttl_s = item->ttl_s;
+    best->bytes = status == SKY_OK ? bytes : 0;
+    best->tier = status == SKY_OK ? item->tier : SKY_TIER_NONE;
     if (status == SKY_OK && (f->op == SKY_OP_GET || f->op == SKY_OP_HAS))
-        q->coding = f->step > 0 ? t->ladder.codings[f->step] : sky_ladder_unmark(item->coding);
+        best->coding = f->step > 0 ? t->ladder.codings[f->step] : sky_ladder_unmark(item->coding);
 }
 
 /* The next step is to be asked, after this one said `status`. */
@@ -312,10 +312,7 @@ static bool goes_on(const coded *t, const flight *f, size_t i, sky_status status
 }
 
 static void tell(coded *t, const flight *f, size_t i) {
-    const question *q = &f->questions[i];
-    sky_batches_tell_pinned(t->batches, f->batch, q->number, q->pinned);
-    sky_batches_finish_coded(t->batches, f->batch, q->number, q->status, q->bytes, q->tier,
-                             q->coding);
+    sky_batches_answer(t->batches, f->batch, f->questions[i].number, &f->questions[i].answer);
 }
 
 /* The flight is over: its callers are told what is known. */
@@ -408,8 +405,6 @@ static void settle_one(worker *w, flight *f) {
     if (status == SKY_PENDING)
         return;
     note(t, f, 0, status, bytes);
-    if (status == SKY_OK && f->op == SKY_OP_GET)
-        sky_batches_tell_ttl(t->batches, f->batch, f->number, item->ttl_s);
     if (!goes_on(t, f, 0, status))
         end(t, f);
     else if (f->op == SKY_OP_PUT)

@@ -39,11 +39,7 @@ typedef enum { FREE, STARTING, ASKED, ANSWERED, SETTLING, DUE } sky__coded_progr
 typedef struct {
     size_t number; /* in the caller's batch */
     sky_key key, parent;
-    sky_status status;
-    uint64_t bytes;
-    uint8_t tier;
-    sky_coding coding;
-    bool pinned;
+    sky_answer answer;
 } sky__coded_question;
 
 typedef struct {

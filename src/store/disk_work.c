@@ -32,6 +32,7 @@ typedef struct job {
     sky_disk_claim claim;           /* put: its room */
     char temp[SKY_DISK_TEMP_BYTES]; /* "" when there is none */
     uint32_t folders_synced;
+    uint32_t left_s;   /* get: how long it will still be kept; 0: without end */
     struct job *after; /* in the order of changes, or among the free */
 } job;
 
@@ -68,15 +69,15 @@ static job *job_take(sky_disk_work *w, const sky_disk_request *r, const sky_key 
     return j;
 }
 
-static void finish(sky_disk_work *w, sky_op op, sky_batch batch, size_t item, sky_status status,
-                   uint64_t bytes, uint8_t level) {
+/* The answer without its tier, which is this one. */
+static void finish(sky_disk_work *w, sky_op op, sky_batch batch, size_t item, sky_answer answer) {
     sky_disk *d = w->disk;
     sky_mutex_lock(&d->mutex);
-    sky_disk_count(d, op, status);
+    sky_disk_count(d, op, answer.status);
     sky_mutex_unlock(&d->mutex);
-    bool answered = status == SKY_OK;
-    sky_batches_finish_coded(d->batches, batch, item, status, answered ? bytes : 0,
-                             answered ? d->env.index : SKY_TIER_NONE, level);
+    answer.tier = answer.status == SKY_OK ? d->env.index : SKY_TIER_NONE;
+    answer.bytes = answer.status == SKY_OK ? answer.bytes : 0;
+    sky_batches_answer(d->batches, batch, item, &answer);
 }
 
 static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes) {
@@ -87,7 +88,10 @@ static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes)
     sky_mutex_lock(&d->mutex);
     sky_disk_claim_end(d, &j->claim);
     sky_mutex_unlock(&d->mutex);
-    finish(w, j->op, j->move.batch, j->move.item, status, bytes, j->move.header.level);
+    finish(
+        w, j->op, j->move.batch, j->move.item,
+        (sky_answer){
+            .status = status, .bytes = bytes, .coding = j->move.header.level, .ttl_s = j->left_s});
     w->job_count--;
     w->change_count -= j->op != SKY_OP_GET;
     j->after = w->free;
@@ -107,16 +111,17 @@ static void note_use(sky_disk_work *w, sky_disk_fact *fact) {
 
 static void look(sky_disk_work *w, const sky_disk_request *r, const sky_key *key) {
     sky_disk *d = w->disk;
-    sky_status status;
+    sky_answer answer = {0};
     sky_mutex_lock(&d->mutex);
-    sky_disk_fact *fact = r->count == 1 ? sky_disk_look_closely(d, key, &status)
-                                        : sky_disk_look(d, key, &status);
-    uint64_t bytes = fact ? fact->payload_bytes : 0;
-    uint8_t level = fact ? fact->level : 0;
-    bool pinned = fact && fact->pinned;
+    sky_disk_fact *fact = r->count == 1 ? sky_disk_look_closely(d, key, &answer.status)
+                                        : sky_disk_look(d, key, &answer.status);
+    if (fact) {
+        answer.bytes = r->op == SKY_OP_HAS ? fact->payload_bytes : 0;
+        answer.coding = fact->level;
+        answer.pinned = fact->pinned;
+    }
     sky_mutex_unlock(&d->mutex);
-    sky_batches_tell_pinned(d->batches, r->batch, r->next, pinned);
-    finish(w, r->op, r->batch, r->next, status, r->op == SKY_OP_HAS ? bytes : 0, level);
+    finish(w, r->op, r->batch, r->next, answer);
 }
 
 static void drop(sky_disk *d, const job *j) {
@@ -162,12 +167,13 @@ static void begin_get(sky_disk_work *w, const sky_disk_request *r, const sky_key
     sky_disk_mover_start(w->mover, &j->move);
 }
 
-static void tell_ttl(const sky_disk *d, const job *j) {
+/* How long the entry that was read will still be kept; 0: without end. */
+static uint32_t left_s_of(const sky_disk *d, const job *j) {
     int64_t left_ms = j->move.header.expire_ms - sky_disk_wall_ms(d);
     int64_t left_s = left_ms > 0 ? (left_ms + 999) / 1000 : 1;
-    if (j->move.header.expire_ms != 0)
-        sky_batches_tell_ttl(d->batches, j->move.batch, j->move.item,
-                             left_s < UINT32_MAX ? (uint32_t)left_s : UINT32_MAX);
+    if (j->move.header.expire_ms == 0)
+        return 0;
+    return left_s < UINT32_MAX ? (uint32_t)left_s : UINT32_MAX;
 }
 
 static void end_get(sky_disk_work *w, job *j) {
@@ -184,7 +190,7 @@ static void end_get(sky_disk_work *w, job *j) {
             note_use(w, fact);
         sky_mutex_unlock(&d->mutex);
         if (status == SKY_OK)
-            tell_ttl(d, j);
+            j->left_s = left_s_of(d, j);
     }
     job_end(w, j, status, j->move.bytes);
 }

@@ -541,10 +541,13 @@ static sky_status memory_submit(sky_tier *tier, sky_op op, sky_item *items, size
         answer_some(m, op, &answer, 1, call);
         items[i].view = answer.view;
         items[i].lease = answer.lease;
-        sky_batches_tell_ttl(m->batches, batch, i, answer.ttl_s);
-        sky_batches_tell_pinned(m->batches, batch, i, answer.pinned);
-        sky_batches_finish_coded(m->batches, batch, i, answer.status, answer.bytes, answer.tier,
-                                 answer.coding);
+        const sky_answer told = {.status = answer.status,
+                                 .bytes = answer.bytes,
+                                 .tier = answer.tier,
+                                 .coding = answer.coding,
+                                 .ttl_s = answer.ttl_s,
+                                 .pinned = answer.pinned};
+        sky_batches_answer(m->batches, batch, i, &told);
     }
     *out = batch;
     return SKY_OK;

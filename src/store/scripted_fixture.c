@@ -11,6 +11,7 @@
 #include "io/sync.h"
 #include "store/batch.h"
 #include "store/spans.h"
+#include "store/tier_fixture.h"
 
 typedef struct entry {
     struct entry *next;
@@ -81,18 +82,6 @@ static sky_status put(sky_scripted *s, const sky_item *item, uint64_t *bytes) {
     return SKY_OK;
 }
 
-static sky_status get(const entry *e, const sky_item *item, uint64_t *bytes) {
-    sky_range range;
-    sky_status status = sky_range_resolve(item->range, e->bytes, &range);
-    if (status != SKY_OK)
-        return status;
-    if (range.bytes > sky_spans_bytes(item->spans, item->span_count))
-        return SKY_E_DST_SMALL;
-    sky_spans_scatter(item->spans, item->span_count, e->data + range.offset, range.bytes);
-    *bytes = range.bytes;
-    return SKY_OK;
-}
-
 static sky_status act(sky_scripted *s, sky_op op, const sky_item *item, uint64_t *bytes) {
     entry *e = *find(s, &item->key);
     if (op == SKY_OP_PUT && !sky_key_is_zero(&s->refused) &&
@@ -110,7 +99,7 @@ static sky_status act(sky_scripted *s, sky_op op, const sky_item *item, uint64_t
         return SKY_MISS;
     *bytes = op == SKY_OP_HAS ? e->bytes : 0;
     if (op == SKY_OP_GET)
-        return get(e, item, bytes);
+        return sky_fixture_read(e->data, e->bytes, item, bytes);
     if (op == SKY_OP_PIN || op == SKY_OP_UNPIN)
         e->pinned = op == SKY_OP_PIN;
     if (op == SKY_OP_REMOVE)

@@ -296,17 +296,18 @@ static void finish_chain(sky *s, const pending *p, const sky_result *r) {
     const sky_index *index = sky_session_index(sky__tier_session(s));
     for (size_t i = 0; i < p->chain_count; i++) {
         uint32_t block = i < r->bytes ? sky_index_find(index, &p->chain[i]) : SKY_BLOCK_NONE;
-        sky_block_info info = {0};
+        sky_answer answer = {.status = r->status == SKY_OK ? SKY_MISS : r->status,
+                             .tier = SKY_TIER_NONE};
         if (block != SKY_BLOCK_NONE) {
             sky_session_entry entry;
             sky_session_look(sky__tier_session(s), block, &entry);
-            info = entry.info;
-            sky_batches_tell_pinned(s->batches, p->batch, i, entry.pinned);
+            answer = (sky_answer){.status = SKY_OK,
+                                  .bytes = entry.info.payload_bytes,
+                                  .tier = s->env.index,
+                                  .coding = entry.info.coding,
+                                  .pinned = entry.pinned};
         }
-        sky_status missing = r->status == SKY_OK ? SKY_MISS : r->status;
-        sky_batches_finish_coded(
-            s->batches, p->batch, i, block != SKY_BLOCK_NONE ? SKY_OK : missing, info.payload_bytes,
-            block != SKY_BLOCK_NONE ? s->env.index : SKY_TIER_NONE, info.coding);
+        sky_batches_answer(s->batches, p->batch, i, &answer);
     }
 }
 
@@ -445,9 +446,12 @@ static bool collect(sky *s) {
         if (p->chain) {
             finish_chain(s, p, &r);
         } else {
-            sky_batches_tell_pinned(s->batches, p->batch, p->item, r.pinned);
-            sky_batches_finish_coded(s->batches, p->batch, p->item, r.status, r.bytes,
-                                     done ? s->env.index : SKY_TIER_NONE, r.level);
+            const sky_answer answer = {.status = r.status,
+                                       .bytes = r.bytes,
+                                       .tier = done ? s->env.index : SKY_TIER_NONE,
+                                       .coding = r.level,
+                                       .pinned = r.pinned};
+            sky_batches_answer(s->batches, p->batch, p->item, &answer);
         }
         pending_give(s, p);
     }

@@ -10,38 +10,11 @@
 #include <cmocka.h>
 
 #include "io/clock.h"
-#include "store/sky_tier.h"
+#include "store/sky_tier_fixture.h"
 #include "store/tier_fixture.h"
 
-/* Low and dense, so that light takes tens of microseconds, and turning four times a second. */
-static sky_scenario fast_scenario(void) {
-    sky_scenario s = {.constellation = {.planes = 64,
-                                        .slots = 64,
-                                        .altitude_km = 10,
-                                        .inclination_deg = 53,
-                                        .earth_radius_km = 50,
-                                        .light_km_s = 299792.458},
-                      .centre = {3, 4},
-                      .placement = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9},
-                      .chunk_bytes = 1024,
-                      .satellite = {.memory_bytes = 3 << 19, .processing_ns = 100},
-                      .links = {.isl_bits_s = 100000000000,
-                                .ground_bits_s = 100000000000,
-                                .queue_bytes = 16 << 20},
-                      .time = {.scale = 1, .rotation_ns = SKY_MS(250)}};
-    return s;
-}
-
-static sky_tier *open_scenario(const sky_scenario *scenario, const sky_tier_env *env) {
-    sky_tier *tier = NULL;
-    sky_error error = {0};
-    if (sky_sky_tier_create("sky:test", scenario, 1, env, &tier, &error) != SKY_OK)
-        fail_msg("%s", error.text);
-    return tier;
-}
-
 static sky_tier *open_sky(void *context, const sky_tier_env *env) {
-    return open_scenario(context, env);
+    return sky_fixture_open_sky(context, env);
 }
 
 static void close_sky(void *context, sky_tier *tier) {
@@ -54,8 +27,8 @@ static const sky_tier_env no_env = {.index = 2};
 /* A block alone and blocks of a chain tell the level they were stored at. */
 static void levels_are_told(void **state) {
     (void)state;
-    sky_scenario s = fast_scenario();
-    sky_tier *t = open_scenario(&s, &no_env);
+    sky_scenario s = sky_fixture_fast_scenario();
+    sky_tier *t = sky_fixture_open_sky(&s, &no_env);
     sky_item items[3] = {0};
     uint8_t bytes[100] = {1};
     sky_span span = {bytes, sizeof bytes};
@@ -78,9 +51,9 @@ static void levels_are_told(void **state) {
 /* The modelled time of a get is the time it takes, and the report accounts for all of it. */
 static void time_is_real_and_explained(void **state) {
     (void)state;
-    sky_scenario s = fast_scenario();
+    sky_scenario s = sky_fixture_fast_scenario();
     s.satellite.processing_ns = SKY_MS(1);
-    sky_tier *t = open_scenario(&s, &no_env);
+    sky_tier *t = sky_fixture_open_sky(&s, &no_env);
     assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 67000, 1), SKY_OK);
     sky_time begins = sky_now();
     assert_int_equal(sky_fixture_check(t, sky_fixture_key(1), 67000, 1), SKY_OK);
@@ -100,8 +73,8 @@ static void time_is_real_and_explained(void **state) {
  * that begins later is explained alone. */
 static void gets_under_way_together_are_one_account(void **state) {
     (void)state;
-    sky_scenario s = fast_scenario();
-    sky_tier *t = open_scenario(&s, &no_env);
+    sky_scenario s = sky_fixture_fast_scenario();
+    sky_tier *t = sky_fixture_open_sky(&s, &no_env);
     enum { GETS = 3 };
     static uint8_t bytes[GETS][67000];
     sky_item items[GETS];
@@ -129,8 +102,8 @@ static void gets_under_way_together_are_one_account(void **state) {
 /* Every satellite says how it is: together they hold and gave what was put and got. */
 static void satellites_say_how_they_are(void **state) {
     (void)state;
-    sky_scenario s = fast_scenario();
-    sky_tier *t = open_scenario(&s, &no_env);
+    sky_scenario s = sky_fixture_fast_scenario();
+    sky_tier *t = sky_fixture_open_sky(&s, &no_env);
     const sky_constellation *c = &s.constellation;
     size_t there = (size_t)c->planes * c->slots, count = 0;
     sky_satellite_stat *said = calloc(there, sizeof *said), sum = {0};
@@ -159,9 +132,9 @@ static void satellites_say_how_they_are(void **state) {
 /* Held while the sky turns: chunks migrate on their own, and what comes back is right. */
 static void the_sky_turns_while_it_holds(void **state) {
     (void)state;
-    sky_scenario s = fast_scenario();
+    sky_scenario s = sky_fixture_fast_scenario();
     s.time.rotation_ns = SKY_MS(20);
-    sky_tier *t = open_scenario(&s, &no_env);
+    sky_tier *t = sky_fixture_open_sky(&s, &no_env);
     for (uint64_t n = 0; n < 10; n++)
         assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 100000, n), SKY_OK);
     sky_sky_report r = {0};
@@ -185,9 +158,9 @@ static void the_sky_turns_while_it_holds(void **state) {
 static void chains_and_moves_reach_the_sky(void **state) {
     (void)state;
     for (int kind = SKY_LOOKUP_INDEX; kind <= SKY_LOOKUP_SEQUENTIAL; kind++) {
-        sky_scenario s = fast_scenario();
+        sky_scenario s = sky_fixture_fast_scenario();
         s.lookup = (sky_lookup_kind)kind;
-        sky_tier *t = open_scenario(&s, &no_env);
+        sky_tier *t = sky_fixture_open_sky(&s, &no_env);
         sky_item items[6] = {{.key = sky_fixture_key(1)}};
         for (uint32_t i = 1; i <= 4; i++)
             assert_int_equal(sky_fixture_put(t, sky_fixture_key(i), NULL, 100 * i, i), SKY_OK);
@@ -253,7 +226,7 @@ int main(void) {
         cmocka_unit_test(chains_and_moves_reach_the_sky),
         cmocka_unit_test(urls_are_read),
     };
-    sky_scenario scenario = fast_scenario();
+    sky_scenario scenario = sky_fixture_fast_scenario();
     const sky_tier_fixture sky_fixture = {.name = "sky",
                                           .context = &scenario,
                                           .open = open_sky,

@@ -49,6 +49,22 @@ sky_key sky_fixture_key(uint64_t n);
 void sky_fixture_fill(void *data, size_t bytes, uint64_t seed);
 bool sky_fixture_holds(const void *data, size_t bytes, uint64_t seed);
 
+/* For tiers made for tests: answer a get of a payload as every tier does. The bytes that were read
+ * are in *read.
+ * Errors: SKY_E_PARAM, SKY_E_DST_SMALL */
+sky_status sky_fixture_read(const void *payload, size_t bytes, const sky_item *item,
+                            uint64_t *read);
+
+/* The system's clock, whose wall time a test turns while others read it. */
+typedef struct {
+    sky_clock clock;
+    _Atomic int64_t ahead_ms;
+} sky_fixture_clock;
+#define SKY_FIXTURE_CLOCK(ahead)                                                                   \
+    { {sky_fixture_now, sky_fixture_wall_ms}, ahead }
+sky_time sky_fixture_now(const sky_clock *clock);
+int64_t sky_fixture_wall_ms(const sky_clock *clock);
+
 /* Submit, which must succeed. */
 sky_batch sky_fixture_submit(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
                              const sky_call *call);
