@@ -70,7 +70,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=build) as scratch:
         lines = list(rows(*measure(build, scratch)))
     print("\n".join(lines))
-    tool.write("slot-file.md", ["# Beside llama.cpp's own state files", ""] +
+    tool.write(tool.RESULTS, "slot-file.md", ["# Beside llama.cpp's own state files", ""] +
                tool.head("bench/slot_file.py build") + lines)
 
 
