@@ -5,16 +5,18 @@ function(sky_register name)
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT "SKYMEM_BUILD=${CMAKE_BINARY_DIR}" ${ARGN})
 endfunction()
 
-# sky_c_test(GROUP FILE [SOURCES ...] [LINK ...] [PROPERTIES ...]): program GROUP-STEM, test GROUP/STEM.
+# sky_c_test(GROUP FILE [SOURCES ...] [LINK ...] [PROPERTIES ...]): program GROUP-STEM, with _ for each / of the
+# group, and test GROUP/STEM.
 function(sky_c_test group file)
   cmake_parse_arguments(T "" "" "SOURCES;LINK;PROPERTIES" ${ARGN})
   if(NOT CMOCKA_FOUND)
     return()
   endif()
   get_filename_component(stem ${file} NAME_WE)
-  add_executable(${group}-${stem} ${file} ${T_SOURCES})
-  target_link_libraries(${group}-${stem} PRIVATE ${T_LINK} PkgConfig::CMOCKA)
-  add_test(NAME ${group}/${stem} COMMAND ${group}-${stem} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  string(REPLACE "/" "_" program ${group}-${stem})
+  add_executable(${program} ${file} ${T_SOURCES})
+  target_link_libraries(${program} PRIVATE ${T_LINK} PkgConfig::CMOCKA)
+  add_test(NAME ${group}/${stem} COMMAND ${program} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   sky_register(${group}/${stem} TIMEOUT 300 ${T_PROPERTIES})
 endfunction()
 

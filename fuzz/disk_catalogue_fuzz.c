@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "store/disk_snapshot.h"
+#include "tier/disk/snapshot.h"
 
 #define ENTRIES_MAX 64
 

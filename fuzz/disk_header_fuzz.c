@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/disk_format.h"
+#include "tier/disk/format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/transport.h"
+#include "transport/transport.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "sim/scenario.h"
+#include "config/scenario.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "node/session.h"
+#include "ground/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

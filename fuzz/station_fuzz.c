@@ -13,7 +13,7 @@
 
 #include "base/bytes.h"
 #include "io/secret.h"
-#include "store/sky_udp_station.h"
+#include "tier/skyudp/station.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "node/node.h"
+#include "satellite/node.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -14,10 +14,10 @@
 #include "cache/request.h"
 #include "io/clock.h"
 #include "io/fork.h"
-#include "store/coded_tier.h"
-#include "store/disk_folder.h"
-#include "store/sky_udp.h"
-#include "store/url.h"
+#include "tier/disk/folder.h"
+#include "tier/encoded/encoded.h"
+#include "tier/skyudp/skyudp.h"
+#include "tier/url.h"
 
 #define CLOSE_NS        SKY_SECONDS(10)
 #define PREFIX_KEYS_MAX 1024 /* asked at once */

@@ -22,7 +22,7 @@
 
 #include "cache/cache_internal.h"
 #include "cache/faulty_fixture.h"
-#include "store/tier_fixture.h"
+#include "tier/tier_fixture.h"
 
 #define HISTORIES_DEFAULT 3000
 #define STEPS             160

@@ -7,7 +7,7 @@
 #ifndef SKY_CACHE_INTERNAL_H
 #define SKY_CACHE_INTERNAL_H
 
-#include "store/tier.h"
+#include "tier/tier.h"
 
 /* clock: NULL for the system's. Errors: SKY_E_NOMEM, SKY_E_IO */
 sky_status sky__cache_create(const sky_clock *clock, sky_cache **out);

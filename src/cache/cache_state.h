@@ -27,8 +27,8 @@
 #include "base/clock.h"
 #include "cache/key_order.h"
 #include "io/sync.h"
-#include "store/batch.h"
-#include "store/tier.h"
+#include "tier/batch.h"
+#include "tier/tier.h"
 
 #define SKY__WRITE_BACKS_MAX   1024 /* queued for one tier */
 #define SKY__PROMOTIONS_MAX    256  /* that nobody waits for */

@@ -14,7 +14,7 @@
 
 #include "cache/hierarchy_fixture.h"
 #include "io/sync.h"
-#include "store/disk_fixture.h"
+#include "tier/disk/disk_fixture.h"
 
 static void prefix_counts_the_leading_run(void **state) {
     (void)state;

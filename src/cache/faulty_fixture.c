@@ -8,9 +8,9 @@
 
 #include <skymem/keys.h>
 
-#include "store/batch.h"
-#include "store/spans.h"
-#include "store/tier_fixture.h"
+#include "tier/batch.h"
+#include "tier/spans.h"
+#include "tier/tier_fixture.h"
 
 #define KEYS_MAX 32
 

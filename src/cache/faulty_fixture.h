@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/prng.h"
-#include "store/tier.h"
+#include "tier/tier.h"
 
 typedef struct sky_faulty sky_faulty;
 

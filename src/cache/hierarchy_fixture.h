@@ -4,8 +4,8 @@
 #define SKY_STORE_HIERARCHY_FIXTURE_H
 
 #include "io/sync.h"
-#include "store/scripted_fixture.h"
-#include "store/tier_fixture.h"
+#include "tier/scripted_fixture.h"
+#include "tier/tier_fixture.h"
 
 #define SKY_TEST_PATIENCE SKY_SECONDS(30)
 #define SKY_NEAR_ONLY     ((sky_call){.tiers = 1})

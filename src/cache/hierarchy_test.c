@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "cache/cache_internal.h"
-#include "store/disk_fixture.h"
-#include "store/sky_tier_fixture.h"
-#include "store/tier_fixture.h"
+#include "tier/disk/disk_fixture.h"
+#include "tier/sky/sky_fixture.h"
+#include "tier/tier_fixture.h"
 
 /* A cache that looks like a tier. */
 typedef struct {

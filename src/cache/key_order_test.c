@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "cache/key_order.h"
-#include "store/tier_fixture.h"
+#include "tier/tier_fixture.h"
 
 /* The rows and columns of the table; copies of names and of blocks apart. */
 typedef enum { READ, PUT, REMOVE, PIN, BLOCK_COPY, NAME_COPY, PROMOTION, KINDS } kind;

@@ -11,10 +11,10 @@
 #include "cache/cache_internal.h"
 #include "cache/hierarchy_fixture.h"
 #include "io/clock.h"
-#include "store/coded_tier.h"
-#include "store/disk_fixture.h"
-#include "store/disk_format.h"
-#include "store/tier_fixture.h"
+#include "tier/disk/disk_fixture.h"
+#include "tier/disk/format.h"
+#include "tier/encoded/encoded.h"
+#include "tier/tier_fixture.h"
 
 static void misses_are_read_through_and_promoted(void **state) {
     (void)state;

@@ -2,8 +2,8 @@
 #include <skymem/satellite.h>
 
 #include "cache/cache_internal.h"
-#include "store/coded_tier.h"
-#include "store/sky_tier.h"
+#include "tier/encoded/encoded.h"
+#include "tier/sky/sky.h"
 
 sky_status sky_cache_sky_report(sky_cache *cache, size_t tier, sky_sky_report *out) {
     sky_tier *t = sky__cache_tier(cache, tier);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/spans.h"
+#include "tier/spans.h"
 
 struct sky__payload {
     uint32_t refs;

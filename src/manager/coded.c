@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "store/spans.h"
+#include "tier/spans.h"
 
 #define ALIGN_BYTES  64u
 #define DECODE_BYTES (2 * SKY_DECODER_BYTES) /* of two streams at once */

@@ -25,7 +25,7 @@
 #include "io/sync.h"
 #include "manager/shaped_fixture.h"
 #include "manager/world_fixture.h"
-#include "store/coded_tier.h"
+#include "tier/encoded/encoded.h"
 
 #define BLOCK_TOKENS 64
 #define BLOCKS       16

@@ -18,7 +18,7 @@
 #include "manager/blocks.h"
 #include "manager/shaped_fixture.h"
 #include "manager/world_fixture.h"
-#include "store/coded_tier.h"
+#include "tier/encoded/encoded.h"
 
 static void the_next_turn_hits_what_was_generated(void **state) {
     (void)state;

@@ -10,8 +10,8 @@
 #include <skymem/keys.h>
 
 #include "io/sync.h"
-#include "store/batch.h"
-#include "store/spans.h"
+#include "tier/batch.h"
+#include "tier/spans.h"
 
 #define MOVES_MAX 256
 

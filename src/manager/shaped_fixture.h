@@ -3,7 +3,7 @@
 #ifndef SKY_MANAGER_SHAPED_FIXTURE_H
 #define SKY_MANAGER_SHAPED_FIXTURE_H
 
-#include "store/tier.h"
+#include "tier/tier.h"
 
 typedef struct shaped shaped;
 

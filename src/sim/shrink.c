@@ -11,7 +11,7 @@
 #include <skymem/sim.h>
 
 #include "base/error.h"
-#include "sim/yaml.h"
+#include "config/yaml.h"
 
 #define ENTRIES_MAX 96
 #define VALUE_BYTES 160

@@ -1,6 +1,6 @@
 /* The world: who gets which message when. See world.h for the picture. */
 #include "sim/world.h"
-#include "sim/physical.h"
+#include "config/physical.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "sim/policy.h"
+#include "config/policy.h"
 #include "sim/world_state.h"
 
 #define REQUESTS_MAX   1024

@@ -21,9 +21,9 @@
 #ifndef SKY_SIM_WORLD_H
 #define SKY_SIM_WORLD_H
 
-#include "node/session.h"
-#include "node/transport.h"
-#include "sim/scenario.h"
+#include "config/scenario.h"
+#include "ground/session.h"
+#include "transport/transport.h"
 
 typedef struct sky_world sky_world;
 

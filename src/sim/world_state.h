@@ -12,7 +12,7 @@
 #define SKY_SIM_WORLD_STATE_H
 
 #include "base/prng.h"
-#include "sim/schedule.h"
+#include "base/schedule.h"
 #include "sim/world.h"
 
 #define SKY__SMALL_BYTES    192  /* all messages without data */

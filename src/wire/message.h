@@ -123,7 +123,7 @@ typedef enum {
     SKY_STAT_MALFORMED,
     SKY_STAT_CORRUPT,
     SKY_STAT_OVERFLOW,
-    SKY_STAT_FOREIGN, /* datagrams refused, by reason: node/transport.h */
+    SKY_STAT_FOREIGN, /* datagrams refused, by reason: transport/transport.h */
     SKY_STAT_STALE,
     SKY_STAT_REPLAYED,
     SKY_STAT_FORGED,

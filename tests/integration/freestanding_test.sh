@@ -8,8 +8,9 @@ compiler=${CC:-cc}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-sources=(src/node/node.c src/node/node_table.c src/node/node_look.c src/node/gossip.c
-    src/node/frame.c src/wire/message.c src/orbit/placement.c src/base/bytes.c src/base/hash.c)
+sources=(src/satellite/node.c src/satellite/node_table.c src/satellite/node_look.c
+    src/satellite/gossip.c src/orbit/frame.c src/orbit/placement.c src/wire/message.c
+    src/base/bytes.c src/base/hash.c)
 flags=(-std=c17 -O2 -ffreestanding -fno-builtin -fno-stack-protector -ffunction-sections
     -fdata-sections -DNDEBUG -DXXH_INLINE_ALL -Iinclude -Isrc -Wall -Wextra -Werror
     -Wno-unused-parameter) # what only assertions look at

@@ -1,0 +1,70 @@
+#include "config/physical.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "io/file.h"
+
+/* How far ahead the table of handovers looks, at least and at most; past its end the centre stays
+ * where it is, as it does for a satellite that gets no new table. */
+#define AHEAD_MIN_NS SKY_SECONDS(2 * 86400)
+#define AHEAD_MAX_NS SKY_SECONDS(31 * 86400)
+
+static sky_status load_elements(const sky_scenario *s, sky_fleet **out, sky_error *error) {
+    char *text;
+    size_t bytes;
+    sky_status status = sky_file_read_all(s->elements_path, SKY_FLEET_FILE_MAX, &text, &bytes,
+                                          error);
+    if (status != SKY_OK)
+        return status;
+    sky_fleet *fleet = NULL;
+    status = sky_fleet_parse(text, bytes, s->elements_path, &fleet, error);
+    free(text);
+    if (status == SKY_OK)
+        status = sky_fleet_arrange(fleet, s->time.start_ms, error);
+    if (status != SKY_OK) {
+        sky_fleet_destroy(fleet);
+        return status;
+    }
+    *out = fleet;
+    return SKY_OK;
+}
+
+sky_status sky__elements_shell(const char *path, int line, sky_scenario *s, sky_error *error) {
+    sky_fleet *fleet;
+    sky_error why = {0};
+    sky_status status = load_elements(s, &fleet, &why);
+    if (status != SKY_OK)
+        return sky_fail(error, status, "%s:%d: constellation.tle: %s", path, line, why.text);
+    double light_km_s = s->constellation.light_km_s;
+    s->constellation = *sky_fleet_shell(fleet);
+    s->constellation.earth_radius_km = 6378.137;
+    s->constellation.light_km_s = light_km_s;
+    sky_fleet_destroy(fleet);
+    return SKY_OK;
+}
+
+uint64_t sky__physical_turns(const sky_scenario *s) {
+    double ahead = (double)s->until_ns * (s->time.scale > 0 ? s->time.scale : 1);
+    ahead = ahead < (double)AHEAD_MIN_NS ? (double)AHEAD_MIN_NS : ahead;
+    ahead = ahead > (double)AHEAD_MAX_NS ? (double)AHEAD_MAX_NS : ahead;
+    return (uint64_t)(ahead / (double)s->time.rotation_ns) + 2;
+}
+
+sky_status sky__physical_frame(const sky_scenario *s, const sky_turning *turning, sky_frame *f,
+                               sky_error *error) {
+    sky_physical p = {.observer = {.latitude_deg = s->observer.latitude_deg,
+                                   .longitude_deg = s->observer.longitude_deg,
+                                   .altitude_m = s->observer.altitude_m,
+                                   .min_elevation_deg = s->observer.min_elevation_deg},
+                      .start_ms = s->time.start_ms,
+                      .slot_ms = s->time.rotation_ns / SKY_MS(1),
+                      .turns = sky__physical_turns(s),
+                      .hysteresis_deg = s->observer.hysteresis_deg,
+                      .aboard = s->centre};
+    sky_status status = s->elements_path[0] ? load_elements(s, &p.fleet, error)
+                                            : sky_fleet_walker(&s->constellation,
+                                                               SKY_SHELL_EPOCH_MS, &p.fleet, error);
+    return status == SKY_OK ? sky_frame_init_physical(f, &s->placement, &p, turning, error)
+                            : status;
+}

@@ -1,0 +1,63 @@
+#include "config/policy.h"
+
+/* A round of the sweep takes half a turn, and rests for an eighth after each: long enough for
+ * everything that moves to have arrived. */
+#define SWEEPS_PER_TURN 2
+#define GRACES_PER_TURN 8
+#define SWEEP_STILL_NS  SKY_SECONDS(60) /* where the sky does not turn */
+#define PUT_NS_MAX      SKY_SECONDS(60) /* and is not swept meanwhile */
+
+static uint32_t ring_distance(uint32_t a, uint32_t b, uint32_t count) {
+    uint32_t way = a > b ? a - b : b - a;
+    return way <= count - way ? way : count - way;
+}
+
+/* From any satellite that may hold a chunk of a block to any other. */
+static uint32_t reach(const sky_frame *f) {
+    const sky_constellation *c = &f->constellation;
+    const sky_placement *p = &f->placement;
+    uint32_t most = c->planes / 2 + c->slots / 2;
+    uint32_t hops = p->window_planes - 1 + p->window_slots - 1;
+    if (p->strategy == SKY_PLACE_HOP) {
+        hops = 0;
+        for (uint32_t i = 0; i < p->servers; i++) {
+            uint32_t out = ring_distance(f->servers[i].plane, f->centre.plane, c->planes) +
+                           ring_distance(f->servers[i].slot, f->centre.slot, c->slots);
+            hops = 2 * out > hops ? 2 * out : hops;
+        }
+    }
+    hops = hops < most ? hops : most;
+    return hops > 0 ? hops : 1;
+}
+
+/* A scenario made by hand may leave it out: then the client clears away, as it always can. */
+static uint32_t eviction_of(const sky_scenario *s) {
+    return s->eviction ? s->eviction : SKY_EVICT_LAZY;
+}
+
+void sky_policy_node(const sky_scenario *s, const sky_frame *f, sky_node_config *out) {
+    uint32_t eviction = eviction_of(s);
+    sky_time turn = f->turning.rotation_ns;
+    out->gossip_hops = eviction & SKY_EVICT_GOSSIP ? reach(f) : 0;
+    out->tell_ground = eviction & SKY_EVICT_BROADCAST;
+    out->sweep_period_ns = 0;
+    out->sweep_grace_ns = 0;
+    out->sweep_ripe_ns = 0;
+    if (!(eviction & SKY_EVICT_SWEEP))
+        return;
+    bool still = turn == SKY_TIME_NEVER || f->placement.strategy == SKY_PLACE_HOP;
+    sky_time round = still && turn > SWEEPS_PER_TURN * SWEEP_STILL_NS ? SWEEP_STILL_NS
+                                                                      : turn / SWEEPS_PER_TURN;
+    out->sweep_period_ns = round > 0 ? round : 1;
+    out->sweep_grace_ns = out->sweep_period_ns / (GRACES_PER_TURN / SWEEPS_PER_TURN);
+    out->sweep_ripe_ns = PUT_NS_MAX + 2 * s->faults.skew_ns + out->sweep_grace_ns;
+}
+
+void sky_policy_session(const sky_scenario *s, const sky_frame *f, sky_session_config *out) {
+    out->lookup = s->lookup;
+    out->eviction = eviction_of(s);
+    out->gossip_hops = out->eviction & SKY_EVICT_GOSSIP ? reach(f) : 0;
+    out->put_ns_max = out->eviction & SKY_EVICT_SWEEP ? PUT_NS_MAX : 0;
+    out->replicas = (uint8_t)(s->replicas ? s->replicas : 1);
+    out->parity = (uint8_t)s->parity;
+}

@@ -1,0 +1,119 @@
+/* A scenario file: the constellation, links, workload and faults that the embedded sky and the
+ * simulator take. docs/formats/scenario.md is the format for people; this is what it comes to.
+ *
+ * Surprises: the text may be hostile, so anchors, aliases, tags and duplicate keys are refused, and
+ * every number has a range. A value this version cannot honour is an error, never silently ignored.
+ * constellation.tle names a file, so only a scenario that is a file itself may have it. Units are
+ * resolved here: nobody else sees a millisecond. */
+#ifndef SKY_CONFIG_SCENARIO_H
+#define SKY_CONFIG_SCENARIO_H
+
+#include <skymem/sky.h>
+
+#include "ground/policy.h"
+#include "wire/seal.h"
+
+/* What a satellite that lies does. */
+typedef enum {
+    SKY_LIAR_NOT,
+    SKY_LIAR_WRONG_BYTES, /* sends chunks with a bit turned */
+    SKY_LIAR_WRONG_SHIFT, /* gives chunks away under another time of setting */
+    SKY_LIAR_BLACK_HOLE,  /* takes everything and says nothing */
+    SKY_LIAR_MIXED,       /* each liar another of these */
+} sky_liar;
+
+#define SKY_SCENARIO_BYTES_MAX (64u << 10)
+#define SKY_CHUNK_BYTES_MIN    512u
+#define SKY_CHUNK_BYTES_MAX    32768u /* what one message carries */
+
+typedef struct {
+    sky_constellation constellation; /* earth_radius_km and light_km_s filled in */
+    sky_satellite centre;            /* overhead at the start */
+    sky_placement placement;         /* resolved: the window is filled in */
+
+    struct {
+        double latitude_deg;
+        double longitude_deg;
+        double altitude_m;
+        double min_elevation_deg;
+        double hysteresis_deg; /* for each step another is away, so much higher it must stand */
+    } observer; /* of a physical sky; the ideal sky has its observer under the centre */
+    bool physical;
+    char elements_path[512]; /* physical: TLE or OMM; empty: the constellation is a shell */
+
+    uint32_t chunk_bytes;
+    struct {
+        uint64_t memory_bytes;
+        sky_time processing_ns; /* per chunk */
+    } satellite;
+    struct {
+        uint64_t isl_bits_s;
+        uint64_t ground_bits_s;
+        bool ground_each; /* each satellite has a ground link of its own; false: all share one */
+        double loss; /* probability that a datagram is lost, per link; a message needs all of its */
+        sky_time jitter_ns; /* uniform in [0, jitter_ns), per link */
+        uint64_t queue_bytes;
+        bool datagrams; /* simulated messages travel as the real transport's datagrams */
+    } links;
+    struct {
+        int64_t start_ms;     /* wall, of virtual time 0 */
+        double scale;         /* the embedded sky turns this much faster than the clock */
+        sky_time rotation_ns; /* a turn, unscaled; auto: period / slots, physical: 15 s */
+    } time;
+
+    sky_lookup_kind lookup;
+    uint32_t eviction; /* SKY_EVICT_… */
+    uint32_t replicas; /* of each chunk; 0 is 1 */
+    uint32_t parity;   /* pieces in each stripe of chunks */
+
+    struct {
+        uint32_t keys;
+        uint64_t gets;
+        uint64_t value_bytes;
+        double zipf;
+        uint32_t chain;    /* keys in a row are the blocks of a prompt; 1: each stands for itself */
+        sky_time every_ns; /* between two requests */
+        /* Shares of requests that are this instead of a get or a set. */
+        double removes;
+        double pins; /* and unpins, two for a pin */
+        double prefetches;
+    } workload;
+    struct {
+        double crash_per_h; /* of all satellites together, as all rates here */
+        double partition_per_h;
+        double corrupt; /* probability, per message */
+        double duplicate;
+        double reorder;
+        sky_time skew_ns; /* satellites' clocks are off by up to this */
+        uint32_t liar_satellites;
+        sky_liar liar;
+        double freeze_per_h;  /* a satellite's clock stands still for a while */
+        double hostile_per_s; /* datagrams of an enemy */
+        sky_time restart_ns;  /* how long a crashed satellite is silent */
+    } faults;
+    sky_time until_ns;
+
+    struct {              /* real satellites: sky+udp: and skymemd --satellite */
+        char base[64];    /* address and port of satellite (1, 1), others follow; empty: none */
+        char key[256];    /* file of the constellation's key, from the scenario's folder */
+        char tenant[256]; /* the same of the tenant's; satellites do not read it */
+        sky_suite suite;  /* SKY_SUITE_PLAIN: the best this machine has */
+        bool impose;      /* light time and loss, by whoever receives; default: no */
+    } udp;
+} sky_scenario;
+
+/* Read a scenario from text. `path` is what messages call the file.
+ * Errors: SKY_E_SYNTAX (no YAML, or YAML this format has no use for), SKY_E_PARAM (an unknown key,
+ *         a value out of range), SKY_E_UNSUPPORTED (a value for a later version), SKY_E_NOMEM;
+ *         `error` has "path:line: reason" and what is allowed */
+sky_status sky_scenario_parse(const char *text, size_t bytes, const char *path, sky_scenario *out,
+                              sky_error *error);
+
+/* The same for the text of a file at `path`, which may name others (constellation.tle). */
+sky_status sky_scenario_parse_file(const char *text, size_t bytes, const char *path,
+                                   sky_scenario *out, sky_error *error);
+
+/* The same from a file. Errors: also SKY_E_IO, SKY_E_DENIED */
+sky_status sky_scenario_load(const char *path, sky_scenario *out, sky_error *error);
+
+#endif

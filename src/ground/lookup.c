@@ -1,0 +1,222 @@
+/* Blocks found by asking: for a ground whose index is empty or stale.
+ *
+ *   keys   0   1   2   3   4   5   6   7      below `low`: there      from `high` on: not there
+ *          └── low ──┘   ?   ?   └─ high
+ *
+ * Binary: ask for the middle of what is unknown, since a block is there only if those before it
+ * are. Sequential: ask for the last, then the one before. Either ends when low meets high; then the
+ * heads below that are not known yet are fetched, all at once. The satellite asked is the one
+ * overhead: heads lie in a window one satellite wide, so its place does not depend on when a block
+ * was set. A head says everything the index would: it is entered there, and the block is read like
+ * any other.
+ *
+ * Surprise: a head is believed as far as it makes sense. What is wrong with it besides shows when
+ * its chunks are asked for: they are not there, and the block is a miss. Until it was read once it
+ * is hearsay, and nothing in the sky is dropped because of it: else a liar could have honest
+ * grounds drop what others set. */
+#include <skymem/keys.h>
+
+#include "ground/session_state.h"
+
+#define AHEAD_MS (24 * 3600 * 1000) /* that another ground's clock may be */
+
+const sky_key *sky__look_key(const sky__request *r, uint32_t unit) {
+    return r->ask.chain ? &r->ask.chain[unit] : &r->ask.key;
+}
+
+static uint32_t key_count(const sky__request *r) {
+    return r->ask.chain ? r->ask.chain_count : 1;
+}
+
+static bool known(sky_session *s, const sky__request *r, uint32_t unit) {
+    return sky__find_block(s, r->ask.wall_ms, sky__look_key(r, unit)) != SKY_BLOCK_NONE;
+}
+
+/* While filling, heads that are known already are passed over. */
+bool sky__look_wanted(sky_session *s, const sky__request *r, uint32_t unit) {
+    return !r->filling || (unit < r->low && !known(s, r, unit));
+}
+
+/* All is known up to `low`. */
+static void finish(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    if (r->ask.chain)
+        sky__request_finish(s, request, r->low > 0 ? SKY_OK : SKY_MISS, r->low);
+    else
+        sky__request_found(s, request);
+}
+
+static void fill(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    bool missing = false;
+    for (uint32_t i = 0; i < r->low && !missing; i++)
+        missing = !known(s, r, i);
+    r->filling = true;
+    if (!missing) {
+        finish(s, request);
+        return;
+    }
+    sky__work_begin(s, request, WORK_LOOK, 0, r->low - 1);
+}
+
+/* Ask for the next key; the index is asked first, it answers at once. */
+static void search(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    bool halve = s->config.lookup == SKY_LOOKUP_BINARY;
+    while (r->low < r->high) {
+        uint32_t unit = halve ? r->low + (r->high - r->low) / 2 : r->high - 1;
+        if (!known(s, r, unit)) {
+            s->stat.questions++;
+            sky__work_begin(s, request, WORK_LOOK, unit, unit);
+            return;
+        }
+        r->low = unit + 1;
+    }
+    fill(s, request);
+}
+
+void sky__look_begin(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    r->state = REQUEST_RUNNING;
+    r->searched = true;
+    r->low = 0;
+    r->high = key_count(r);
+    if (s->config.lookup == SKY_LOOKUP_INDEX) {
+        while (r->low < r->high && known(s, r, r->low))
+            r->low++;
+        finish(s, request);
+        return;
+    }
+    s->stat.lookups++;
+    search(s, request);
+}
+
+/* ---- what satellites say ---- */
+
+/* Heads' versions begin with the time they were made at. One from a time to come would make all
+ * that is put from now on bear its date. */
+static bool too_new(const sky_session *s, uint64_t version) {
+    int64_t now_ms = sky_turning_ms(&s->config.frame->turning, s->now);
+    return version >> 16 > (uint64_t)now_ms + AHEAD_MS;
+}
+
+static bool plausible(const sky_session *s, const sky_block_head *h, const sky_message *m) {
+    const sky_session_config *c = &s->config;
+    const sky_placement *p = &c->frame->placement;
+    sky_chunk_facts facts = {.centre = h->centre, .first = h->centre};
+    sky_chunk_facts before = {.centre = h->before_centre, .first = h->before_centre};
+    return h->strategy == p->strategy && h->window_planes == p->window_planes &&
+           h->window_slots == p->window_slots && h->servers == s->servers &&
+           h->chunk_bytes == c->chunk_bytes && h->replicas == c->replicas &&
+           h->parity == c->parity && h->version > 0 && !too_new(s, m->id.version) &&
+           h->chunk_count ==
+               sky_stripes_chunks(&s->stripes, sky__data_chunks(s, h->payload_bytes)) &&
+           sky_facts_fit(&c->frame->constellation, &facts) &&
+           sky_facts_fit(&c->frame->constellation, &before);
+}
+
+static sky_status adopt(sky_session *s, const sky__operation *o, const sky_block_head *h,
+                        uint64_t head_version) {
+    const sky__request *r = &s->requests[o->request];
+    uint32_t unit = o->unit;
+    sky_block_info info = {.payload_bytes = h->payload_bytes,
+                           .chunk_count = h->chunk_count,
+                           .set_ms = h->set_ms,
+                           .centre_plane = (uint16_t)h->centre.plane,
+                           .centre_slot = (uint16_t)h->centre.slot,
+                           .coding = h->level};
+    sky__side side = {.key = *sky__look_key(r, unit),
+                      .version = h->version,
+                      .head_version = head_version,
+                      .before = {h->before_ms, h->before_centre},
+                      .scattered = h->before_ms != 0,
+                      .adopted = true,
+                      .heads_lost = o->denied,
+                      .hearsay = true,
+                      .expires_ms = INT64_MAX};
+    if (r->ask.chain && unit > 0)
+        side.parent = r->ask.chain[unit - 1];
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &side.key);
+    const sky__side *mine = block == SKY_BLOCK_NONE ? NULL : &s->sides[block];
+    if (mine && (!mine->head_version || mine->head_version >= head_version))
+        return SKY_OK; /* another request asked for it too, or it is ours */
+    sky_status status = sky__block_enter(s, &info, &side, &block);
+    if (status != SKY_OK)
+        return status;
+    sky__load(s, &info, true);
+    sky__load_head(s, true);
+    s->stat.adopted++;
+    if (s->config.sealed) /* one who can read it wrote it */
+        sky__heads_mend(s, block);
+    if (head_version > s->head_version)
+        s->head_version = head_version; /* what is put from now on is newer */
+    return SKY_OK;
+}
+
+/* One that is not wanted: known by now, or past the end of the prefix. */
+void sky__look_passed(sky_session *s, uint32_t request) {
+    if (--s->requests[request].units_left == 0)
+        finish(s, request);
+}
+
+/* What an answer makes known: the prefix is longer, or shorter. */
+static void learn(sky_session *s, uint32_t op, bool present) {
+    uint32_t request = s->operations[op].request;
+    uint32_t unit = s->operations[op].unit;
+    sky__request *r = &s->requests[request];
+    sky__operation_end(s, op);
+    r->units_left--;
+    if (present && !r->filling)
+        r->low = unit + 1;
+    else if (!present && !r->filling)
+        r->high = unit;
+    else if (!present && unit < r->low)
+        r->low = unit;
+    if (r->units_left > 0)
+        return;
+    if (r->filling)
+        finish(s, request);
+    else
+        search(s, request);
+}
+
+void sky__look_found(sky_session *s, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->operations[op];
+    sky_block_head head;
+    bool right = m->data_bytes == SKY_HEAD_BYTES && sky__is_genuine(s, m) &&
+                 sky_head_decode(m->data, m->data_bytes, &head) == SKY_OK && plausible(s, &head, m);
+    if (!right) {
+        s->stat.corrupt++;
+        sky__suspect(s, o->to);
+        sky__chunk_lost(s, s->now, op, SKY_MISS);
+        return;
+    }
+    learn(s, op, adopt(s, o, &head, m->id.version) == SKY_OK);
+}
+
+void sky__look_absent(sky_session *s, uint32_t op) {
+    learn(s, op, false);
+}
+
+/* ---- what we say ---- */
+
+sky_block_head sky__head_of(const sky_session *s, const sky_block_info *info, uint64_t version,
+                            const sky__home *before) {
+    const sky_placement *p = &s->config.frame->placement;
+    sky_satellite centre = {info->centre_plane, info->centre_slot};
+    return (sky_block_head){.version = version,
+                            .set_ms = info->set_ms,
+                            .centre = centre,
+                            .before_ms = before->set_ms,
+                            .before_centre = before->set_ms ? before->centre : centre,
+                            .payload_bytes = info->payload_bytes,
+                            .chunk_bytes = s->config.chunk_bytes,
+                            .chunk_count = info->chunk_count,
+                            .servers = s->servers,
+                            .window_planes = (uint16_t)p->window_planes,
+                            .window_slots = (uint16_t)p->window_slots,
+                            .strategy = p->strategy,
+                            .replicas = s->config.replicas,
+                            .parity = s->config.parity,
+                            .level = info->coding};
+}

@@ -1,0 +1,525 @@
+/* Chunks made again: a stripe that lost a piece asks for as many others as it has data, rebuilds
+ * what the get wants, and sends it back to where it should be.
+ *
+ *     chunk lost ──► repair of its stripe ──pieces──► rebuilt ──► delivered ──► SET again, once
+ *                        │ too many lost
+ *                        └──► the block is lost
+ *
+ * Where links lose, each stripe that a get reads whole is guarded: it keeps what is delivered, asks
+ * for some parity at once, and is rebuilt as soon as enough is there, whichever pieces those are.
+ * How much parity follows from the loss seen lately. So a loss costs bytes and no round trip.
+ * Without parity it costs one: what is asked for again is asked for several times at once.
+ *
+ *     piece  UNKNOWN ──► ASKED ──► HERE
+ *                          └► LATE ─┴─► LOST (he says so), SILENT (after all attempts)
+ *
+ * Surprise: without a guard, pieces that were delivered before the loss was known are asked for
+ * again. The session keeps nothing then, and a loss is rare. */
+#include <assert.h>
+#include <string.h>
+
+#include "ground/session_state.h"
+
+enum { PIECE_UNKNOWN, PIECE_ASKED, PIECE_LATE, PIECE_HERE, PIECE_LOST, PIECE_SILENT };
+
+#define GUARDS_MAX    (SKY__REPAIRS_MAX * 3 / 4) /* the rest is for what is lost */
+#define LOSS_SAMPLES  256                        /* the estimate remembers */
+#define NOISE_SAMPLES 64   /* and the other; it begins with none lost, so that one loss is little */
+#define LOSS_SAFETY   2    /* what is rebuilt before it is overdue is not seen to be lost */
+#define ROUND_MORE    0.01 /* of gets may need another round */
+#define ECHOES_MAX    3    /* of one chunk in one round */
+#define NO_LINK_LOSES 0.5  /* so much: somebody is silent, and says no more for being asked more */
+#define SURELY        3    /* so many expected to be lost, and one is, in 95 of 100 gets */
+#define SILENT_MOST   8    /* requests unheard are not the links', whatever they lose */
+#define BY_LOSS       1e-6 /* so seldom all of them are lost */
+#define SILENCES_WAIT 2    /* before a stripe that keeps nothing is read again for one piece */
+
+/* ---- how much is lost ---- */
+
+void sky__loss_note(sky_session *s, sky__work work, bool lost) {
+    s->noise += ((lost ? 1.0 : 0.0) - s->noise) / NOISE_SAMPLES;
+    if (work == WORK_SET)
+        return;
+    if (s->loss_samples < LOSS_SAMPLES)
+        s->loss_samples++;
+    s->loss += ((lost ? 1.0 : 0.0) - s->loss) / s->loss_samples;
+}
+
+uint32_t sky__silent_requests(const sky_session *s) {
+    uint32_t count = 0;
+    for (double lost = 1; count < SILENT_MOST && lost > BY_LOSS; count++)
+        lost *= s->noise;
+    return count;
+}
+
+/* Of data + m pieces, each lost with this probability, more than m are: how likely is that? */
+static double more_lost(uint32_t data, uint32_t m, double loss) {
+    double term = 1; /* of the binomial distribution: first, that none is lost */
+    double sum = 0;
+    for (uint32_t i = 0; i < data + m; i++)
+        term *= 1 - loss;
+    for (uint32_t i = 0; i <= m; i++) {
+        sum += term;
+        term *= (data + m - i) * loss / ((i + 1) * (1 - loss));
+    }
+    return 1 - sum;
+}
+
+/* Parity to ask for beside a stripe's data. */
+static uint32_t spare_of(const sky_session *s, const sky_stripe *stripe, uint32_t data_chunks) {
+    double loss = LOSS_SAFETY * s->loss < 0.5 ? LOSS_SAFETY * s->loss : 0.5;
+    uint32_t stripes = data_chunks / s->stripes.data + 1;
+    double most = ROUND_MORE / stripes;
+    uint32_t m = 0;
+    while (m < s->stripes.parity && more_lost(stripe->data, m, loss) > most)
+        m++;
+    return m;
+}
+
+/* Of what a request asked for first, so many are lost, by the loss seen lately. */
+static double lost_of(const sky_session *s, const sky__request *r) {
+    return s->loss * (r->unit_last + 1);
+}
+
+/* When an answer that has just been asked for will be there; where some are surely lost, after one
+ * more round. */
+sky_time sky__expected_end(const sky_session *s, const sky__operation *o) {
+    bool surely = o->unanswered == 0 && lost_of(s, &s->requests[o->request]) > SURELY;
+    return o->deadline + (surely ? o->deadline - o->sent : 0);
+}
+
+/* A second loss costs another round trip, and what is lost is little: so it is asked for as often
+ * at once as leaves less than 1 get in 100 to yet another round. But not where that round would be
+ * over before all else the get waits for. */
+uint32_t sky__echoes(const sky_session *s, const sky__operation *o) {
+    const sky__request *r = &s->requests[o->request];
+    sky_time round_ns = o->deadline - o->sent;
+    sky_time to_ask_ns = (r->unit_last + 1 - r->unit_next) *
+                         sky_link_busy_ns(s->config.link_bits_s, o->answer_bytes);
+    if (o->deadline + round_ns <= r->latest + to_ask_ns)
+        return 0;
+    if (s->loss > NO_LINK_LOSES)
+        return 1;
+    double missing = lost_of(s, r);
+    if (missing > r->operations)
+        missing = r->operations;
+    uint32_t echoes = 1;
+    double still = (missing > 1 ? missing : 1) * s->loss * s->loss;
+    for (; echoes < ECHOES_MAX && still > ROUND_MORE; echoes++)
+        still *= s->loss;
+    return echoes;
+}
+
+/* ---- repairs ---- */
+
+static uint8_t *piece_at(const sky_session *s, const sky__repair *p, uint32_t place) {
+    return p->bytes + (size_t)place * s->config.chunk_bytes;
+}
+
+static uint32_t data_chunks_of(const sky_session *s, const sky__repair *p) {
+    return sky__data_chunks(s, p->info.payload_bytes);
+}
+
+static sky__repair *find(sky_session *s, uint32_t request, uint32_t first) {
+    for (uint32_t i = 0; i < SKY__REPAIRS_MAX; i++) {
+        sky__repair *p = &s->repairs[i];
+        if (p->open && p->request == request && p->stripe.first == first)
+            return p;
+    }
+    return NULL;
+}
+
+static void repair_close(sky_session *s, sky__repair *p) {
+    p->open = false;
+    p->request = SKY__NONE;
+    s->repairs_open--;
+}
+
+static sky__repair *repair_open(sky_session *s, uint32_t request, uint32_t number) {
+    const sky__request *r = &s->requests[request];
+    uint32_t chunks = sky__data_chunks(s, r->info.payload_bytes);
+    for (uint32_t i = 0; i < SKY__REPAIRS_MAX; i++) {
+        sky__repair *p = &s->repairs[i];
+        if (p->open)
+            continue;
+        uint8_t *bytes = p->bytes;
+        *p = (sky__repair){.request = request,
+                           .id = r->id,
+                           .facts = r->facts,
+                           .info = r->info,
+                           .before = r->before,
+                           .stripe = sky_stripe_of(&s->stripes, chunks, number),
+                           .open = true,
+                           .bytes = bytes};
+        memset(p->ops, 0xff, sizeof p->ops);
+        p->unknown = p->stripe.pieces;
+        p->spare = spare_of(s, &p->stripe, chunks);
+        s->repairs_open++;
+        return p;
+    }
+    return NULL;
+}
+
+static bool hopeless(const sky__repair *p) {
+    return p->stripe.pieces - p->lost < p->stripe.data;
+}
+
+/* Counts follow the states. */
+static void mark(sky__repair *p, uint32_t place, uint8_t state) {
+    const uint8_t was = p->state[place];
+    p->unknown -= was == PIECE_UNKNOWN;
+    p->asked += (uint32_t)(state == PIECE_ASKED) - (uint32_t)(was == PIECE_ASKED);
+    p->have += (uint32_t)(state == PIECE_HERE) - (uint32_t)(was == PIECE_HERE);
+    p->lost += (uint32_t)(state >= PIECE_LOST) - (uint32_t)(was >= PIECE_LOST);
+    p->state[place] = state;
+}
+
+static void mark_lost(sky__repair *p, uint32_t place, sky_status status) {
+    mark(p, place, status == SKY_E_IO ? PIECE_SILENT : PIECE_LOST);
+    p->ops[place] = SKY__NONE;
+    p->silent |= status == SKY_E_IO;
+}
+
+/* Too few pieces are left. Silence is an error, not a loss: the block stays. */
+static void give_up(sky_session *s, sky__repair *p) {
+    uint32_t request = p->request;
+    bool silent = p->silent;
+    repair_close(s, p);
+    if (request == SKY__NONE)
+        return;
+    if (silent)
+        sky__request_finish(s, request, SKY_E_IO, 0);
+    else
+        sky__request_lost(s, request, SKY_MISS);
+}
+
+/* The repair an operation asks a piece for; NULL when that is over. An answer may be later than all
+ * that was needed: the repair's place has another by then, of another stripe. */
+static sky__repair *repair_of(sky_session *s, const sky__operation *o) {
+    if (o->repair == SKY__NONE)
+        return NULL;
+    sky__repair *p = &s->repairs[o->repair];
+    bool its = p->open && p->request == o->request && o->number >= p->stripe.first &&
+               o->number - p->stripe.first < p->stripe.pieces;
+    return its ? p : NULL;
+}
+
+/* An operation's chunk is lost. True: a repair sees to it, or will when there is room for one; the
+ * operation is over or parked. */
+bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status) {
+    sky__operation *o = &s->operations[op];
+    uint32_t request = o->request;
+    if (s->stripes.parity == 0)
+        return false;
+    const sky__request *r = &s->requests[request];
+    uint32_t chunks = sky__data_chunks(s, r->info.payload_bytes);
+    sky_stripe stripe = sky_stripe_of(&s->stripes, chunks, o->number);
+    sky__repair *p = find(s, request, stripe.first);
+    if (!p)
+        p = repair_open(s, request, o->number);
+    if (!p) {
+        if (!o->parked)
+            s->parked++;
+        o->parked = true;
+        o->parked_for = status;
+        o->deadline = SKY_TIME_NEVER;
+        return true;
+    }
+    if (o->parked)
+        s->parked--;
+    o->parked = false;
+    uint32_t place = o->number - p->stripe.first;
+    if (p->state[place] != PIECE_HERE) /* else it was asked for here too, and came */
+        mark_lost(p, place, status);
+    p->wanted[place] = true;
+    if (hopeless(p)) {
+        give_up(s, p);
+        return true;
+    }
+    sky__operation_end(s, op);
+    return true;
+}
+
+/* The get takes over a piece: it asks for it itself, and wants it. */
+static void take_over(sky_session *s, sky__repair *p, uint32_t op, uint8_t state) {
+    uint32_t place = s->operations[op].number - p->stripe.first;
+    s->operations[op].repair = (uint32_t)(p - s->repairs);
+    p->ops[place] = op;
+    p->wanted[place] = true;
+    mark(p, place, state);
+}
+
+/* A stripe that begins with this unit, and of which the get reads all. */
+static sky__repair *guard_open(sky_session *s, uint32_t op, const sky_stripe *stripe,
+                               uint32_t data_chunks) {
+    const sky__operation *o = &s->operations[op];
+    if (o->number != stripe->first || s->repairs_open >= GUARDS_MAX ||
+        o->unit + stripe->data - 1 > s->requests[o->request].unit_last ||
+        spare_of(s, stripe, data_chunks) == 0)
+        return NULL;
+    sky__repair *p = repair_open(s, o->request, o->number);
+    p->guarded = true;
+    for (uint32_t i = 0; i < stripe->data; i++) {
+        p->wanted[i] = true;
+        mark(p, i, PIECE_ASKED);
+    }
+    return p;
+}
+
+void sky__repair_guard(sky_session *s, uint32_t op) {
+    const sky__operation *o = &s->operations[op];
+    uint32_t chunks = sky__data_chunks(s, s->requests[o->request].info.payload_bytes);
+    sky_stripe stripe = sky_stripe_of(&s->stripes, chunks, o->number);
+    sky__repair *p = s->repairs_open > 0 ? find(s, o->request, stripe.first) : NULL;
+    if (!p)
+        p = guard_open(s, op, &stripe, chunks);
+    if (!p || !p->guarded)
+        return;
+    take_over(s, p, op, PIECE_ASKED);
+    p->ripe = o->number - stripe.first + 1 == stripe.data;
+}
+
+/* The attempts go on, but another piece may be sooner. */
+void sky__repair_late(sky_session *s, uint32_t op) {
+    const sky__operation *o = &s->operations[op];
+    if (s->stripes.parity == 0)
+        return;
+    sky__repair *p = repair_of(s, o);
+    if (!p && o->work == WORK_GET && o->unanswered >= SILENCES_WAIT) {
+        uint32_t chunks = sky__data_chunks(s, s->requests[o->request].info.payload_bytes);
+        sky_stripe stripe = sky_stripe_of(&s->stripes, chunks, o->number);
+        p = find(s, o->request, stripe.first);
+        if (!p)
+            p = repair_open(s, o->request, o->number);
+        if (p && p->state[o->number - stripe.first] == PIECE_UNKNOWN)
+            take_over(s, p, op, PIECE_LATE);
+    } else if (p && p->state[o->number - p->stripe.first] == PIECE_ASKED) {
+        mark(p, o->number - p->stripe.first, PIECE_LATE);
+    }
+}
+
+/* When there is room for a repair again. */
+void sky__repairs_unpark(sky_session *s) {
+    for (uint32_t op = 0; s->parked > 0 && op < s->operation_fresh; op++) {
+        if (s->repairs_open == SKY__REPAIRS_MAX)
+            return;
+        if (s->operations[op].request == SKY__NONE || !s->operations[op].parked)
+            continue;
+        uint32_t request = s->operations[op].request;
+        if (!sky__repair_begin(s, op, s->operations[op].parked_for))
+            sky__request_lost(s, request, SKY_MISS);
+    }
+}
+
+void sky__repairs_abandon(sky_session *s, uint32_t request) {
+    for (uint32_t i = 0; s->repairs_open > 0 && i < SKY__REPAIRS_MAX; i++) {
+        if (s->repairs[i].open && s->repairs[i].request == request)
+            repair_close(s, &s->repairs[i]);
+    }
+}
+
+/* ---- rebuilding ---- */
+
+static void rebuild(sky_session *s, const sky__repair *p, uint32_t lost, uint8_t *out) {
+    const uint8_t *pieces[SKY_STRIPE_PIECES_MAX];
+    uint8_t at[SKY_STRIPE_PIECES_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < p->stripe.pieces && count < p->stripe.data; i++) {
+        if (p->state[i] != PIECE_HERE)
+            continue;
+        pieces[count] = piece_at(s, p, i);
+        at[count++] = (uint8_t)i;
+    }
+    uint32_t longest = sky__chunk_length(s, p->info.payload_bytes, p->stripe.first);
+    bool solved = sky_stripe_rebuild(p->stripe.data, lost, pieces, at, longest, s->stripe_bytes,
+                                     out);
+    assert(solved);
+    (void)solved;
+}
+
+/* Hand a rebuilt chunk to the get. False: the host gave up, and the request is over. */
+static bool hand_over(sky_session *s, sky_time now, const sky__repair *p, uint32_t place) {
+    uint32_t request = p->request;
+    sky__request *r = &s->requests[request];
+    uint32_t number = p->stripe.first + place;
+    uint32_t data = sky_stripes_data_number(&s->stripes, data_chunks_of(s, p), number);
+    uint64_t at = (uint64_t)(data - 1) * s->config.chunk_bytes;
+    uint64_t end = at + sky__chunk_length(s, p->info.payload_bytes, number);
+    uint64_t from = at > r->range_begin ? at : r->range_begin;
+    uint64_t to = end < r->range_end ? end : r->range_end;
+    s->stat.rebuilt++;
+    r->result.time.ended = now;
+    r->result.time.session_ns = now - r->result.time.began;
+    r->result.time.light_ns = r->result.time.link_ns = r->result.time.processing_ns = 0;
+    if (s->config.deliver(s->config.host, r->ask.context, from - r->range_begin,
+                          piece_at(s, p, place) + (from - at), (size_t)(to - from)))
+        return true;
+    sky__request_finish(s, request, SKY_E_CANCELLED, 0);
+    return false;
+}
+
+/* What is still asked for is not needed. */
+static void end_operations(sky_session *s, sky_time now, sky__repair *p) {
+    for (uint32_t i = 0; i < p->stripe.pieces; i++) {
+        uint32_t op = p->ops[i];
+        if (op == SKY__NONE)
+            continue;
+        if (s->operations[op].unanswered == 0 &&
+            sky__overdue(s, now + SKY__SLACK_NS, &s->operations[op]))
+            sky__loss_note(s, s->operations[op].work, true);
+        sky__operation_end(s, op);
+        p->ops[i] = SKY__NONE;
+    }
+}
+
+/* Enough pieces are here: rebuild, deliver, and keep what is to be put back. */
+static void complete(sky_session *s, sky_time now, sky__repair *p) {
+    uint32_t request = p->request;
+    uint32_t made = 0;
+    end_operations(s, now, p);
+    for (uint32_t i = 0; i < p->stripe.data; i++) {
+        if (p->wanted[i] && p->state[i] != PIECE_HERE)
+            rebuild(s, p, i, piece_at(s, p, i));
+        made += p->wanted[i];
+    }
+    for (uint32_t i = 0; i < p->stripe.data; i++) {
+        if (p->wanted[i] && !hand_over(s, now, p, i))
+            return; /* the request is over, and this repair with it */
+    }
+    for (uint32_t i = 0; i < p->stripe.data; i++) {
+        p->wanted[i] &= p->state[i] == PIECE_LOST; /* who was silent may still have his */
+        p->heal += p->wanted[i];
+    }
+    p->request = SKY__NONE;
+    if (p->heal == 0)
+        repair_close(s, p);
+    sky__request *r = &s->requests[request];
+    r->units_left -= made;
+    if (made > 0 && r->units_left == 0)
+        sky__work_done(s, request);
+}
+
+void sky__repair_check(sky_session *s, sky_time now, sky__repair *p, uint32_t request) {
+    if (p->open && p->request == request && p->have >= p->stripe.data)
+        complete(s, now, p);
+}
+
+static void keep(const sky_session *s, sky__repair *p, uint32_t place, const sky_message *m) {
+    uint32_t longest = sky__chunk_length(s, p->info.payload_bytes, p->stripe.first);
+    memset(piece_at(s, p, place) + m->data_bytes, 0, longest - m->data_bytes);
+    memcpy(piece_at(s, p, place), m->data, m->data_bytes);
+    mark(p, place, PIECE_HERE); /* it may have been given up, or come before */
+    p->ops[place] = SKY__NONE;
+}
+
+sky__repair *sky__repair_keep(sky_session *s, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->operations[op];
+    sky__repair *p = repair_of(s, o);
+    if (!p)
+        return NULL;
+    keep(s, p, o->number - p->stripe.first, m);
+    p->wanted[o->number - p->stripe.first] = false;
+    return p;
+}
+
+void sky__repair_piece(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
+    sky__repair *p = repair_of(s, &s->operations[op]);
+    if (!p) {
+        sky__operation_end(s, op);
+        return;
+    }
+    uint32_t request = p->request;
+    keep(s, p, s->operations[op].number - p->stripe.first, m);
+    sky__operation_end(s, op);
+    sky__repair_check(s, now, p, request);
+}
+
+void sky__repair_lost(sky_session *s, uint32_t op, sky_status status) {
+    sky__repair *p = repair_of(s, &s->operations[op]);
+    if (p) {
+        mark_lost(p, s->operations[op].number - p->stripe.first, status);
+    }
+    sky__operation_end(s, op);
+    if (p && hopeless(p))
+        give_up(s, p);
+}
+
+/* ---- output: pieces to ask for, chunks to send back ---- */
+
+static bool to_ask(const sky__repair *p) {
+    return p->open && p->request != SKY__NONE && (!p->guarded || p->ripe) && p->unknown > 0 &&
+           p->have + p->asked < p->stripe.data + p->spare;
+}
+
+bool sky__repair_has_output(const sky_session *s) {
+    if (s->repairs_open == 0)
+        return false;
+    for (uint32_t i = 0; i < SKY__REPAIRS_MAX; i++) {
+        const sky__repair *p = &s->repairs[i];
+        if ((p->open && p->request == SKY__NONE) || to_ask(p))
+            return true;
+    }
+    return false;
+}
+
+static bool ask(sky_session *s, sky_time now, uint32_t repair, sky_datagram *out) {
+    sky__repair *p = &s->repairs[repair];
+    uint32_t place = 0;
+    while (p->state[place] != PIECE_UNKNOWN)
+        place++;
+    mark(p, place, PIECE_ASKED);
+    return sky__piece_ask(s, now, repair, p->stripe.first + place, out);
+}
+
+/* Said once and not listened for: if it is lost, the next get repairs again. */
+static void heal(sky_session *s, sky_time now, sky__repair *p, sky_datagram *out) {
+    uint32_t place = 0;
+    while (!p->wanted[place])
+        place++;
+    p->wanted[place] = false;
+    sky_message m = {.type = SKY_WIRE_SET, .id = p->id, .facts = p->facts};
+    m.id.number = p->stripe.first + place;
+    m.data = piece_at(s, p, place);
+    m.data_bytes = sky__chunk_length(s, p->info.payload_bytes, m.id.number);
+    m.facts.checksum = sky_chunk_checksum(&m.id, m.data, m.data_bytes);
+    sky__facts_of(s, &m.facts, m.id.number, 0);
+    s->stat.healed++;
+    sky__send(s, now, &m, sky_session_place(s, &m.facts, sky__turns(s, now)), out);
+    if (--p->heal == 0)
+        repair_close(s, p);
+}
+
+bool sky__repair_output(sky_session *s, sky_time now, sky_datagram *out) {
+    for (uint32_t i = 0; i < SKY__REPAIRS_MAX; i++) {
+        sky__repair *p = &s->repairs[i];
+        if (to_ask(p))
+            return ask(s, now, i, out);
+        if (p->open && p->request == SKY__NONE) {
+            heal(s, now, p, out);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- parity of a put ---- */
+
+/* The stripe's data are read once more for each parity piece: nothing is kept between messages. */
+bool sky__parity_make(sky_session *s, const sky__request *r, uint32_t number, uint8_t *out) {
+    uint32_t chunks = sky__data_chunks(s, r->info.payload_bytes);
+    sky_stripe stripe = sky_stripe_of(&s->stripes, chunks, number);
+    const uint8_t *pieces[SKY_STRIPE_PIECES_MAX];
+    uint32_t longest = sky__chunk_length(s, r->info.payload_bytes, stripe.first);
+    for (uint32_t i = 0; i < stripe.data; i++) {
+        uint8_t *piece = s->stripe_bytes + (size_t)i * s->config.chunk_bytes;
+        uint32_t data = sky_stripes_data_number(&s->stripes, chunks, stripe.first + i);
+        uint32_t bytes = sky__chunk_length(s, r->info.payload_bytes, stripe.first + i);
+        memset(piece + bytes, 0, longest - bytes);
+        if (!s->config.fetch(s->config.host, r->ask.context,
+                             (uint64_t)(data - 1) * s->config.chunk_bytes, piece, bytes))
+            return false;
+        pieces[i] = piece;
+    }
+    sky_stripe_parity(stripe.data, number - stripe.first - stripe.data, pieces, longest, out);
+    return true;
+}

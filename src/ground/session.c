@@ -1,0 +1,716 @@
+/* The session's requests: what each wants done, in which order, and how it ends.
+ *
+ *   get      ( look ) ──► get ──► done
+ *   put       set ──► ( head ) ──► committed
+ *   has …    ( look ) ──► answered from the index
+ *   prefetch ( look ) ──► ( head again ) ──► move ──► done
+ *
+ * Steps in brackets are only taken when blocks are looked for in the sky. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <skymem/keys.h>
+
+#include "ground/session_state.h"
+
+#define RESTARTS_MAX 3 /* of a get whose block was replaced or moved under it */
+
+/* ---- life ---- */
+
+static void chain_all(sky_session *s) {
+    for (uint32_t i = 0; i < s->config.requests_max; i++)
+        s->requests[i].next = i + 1 < s->config.requests_max ? i + 1 : SKY__NONE;
+    s->request_free = 0;
+    s->gets = s->puts = s->done = s->again = (sky__list){SKY__NONE, SKY__NONE};
+    s->operation_free = SKY__NONE;
+    s->earliest = SKY_TIME_NEVER;
+    s->orphans = SKY__NONE;
+}
+
+static bool take_memory(sky_session *s) {
+    const sky_session_config *c = &s->config;
+    s->row_max = c->blocks_max + 1;
+    s->sides = calloc(c->blocks_max, sizeof *s->sides);
+    s->loads = calloc(sky__places_count(c->frame), sizeof *s->loads);
+    s->rows_of = calloc(s->servers, sizeof *s->rows_of);
+    s->columns_of = calloc(s->servers, sizeof *s->columns_of);
+    s->requests = calloc(c->requests_max, sizeof *s->requests);
+    s->operations = calloc(c->operations_max, sizeof *s->operations);
+    s->rows = calloc(s->row_max, sizeof *s->rows);
+    s->served_at = calloc(c->frame->satellite_count, sizeof *s->served_at);
+    s->suspicions = calloc(c->frame->satellite_count, sizeof *s->suspicions);
+    return s->sides && s->loads && s->rows_of && s->columns_of && s->requests && s->operations &&
+           s->rows && s->served_at && s->suspicions;
+}
+
+/* For parity alone: stripes being repaired, and one being made. */
+static bool take_stripes(sky_session *s) {
+    size_t stripe = (size_t)(s->stripes.data + s->stripes.parity) * s->config.chunk_bytes;
+    size_t work = 2 * (size_t)s->stripes.data * s->stripes.data;
+    s->repairs = calloc(SKY__REPAIRS_MAX, sizeof *s->repairs);
+    s->repair_bytes = malloc(SKY__REPAIRS_MAX * stripe);
+    s->stripe_bytes = malloc(stripe > work ? stripe : work);
+    if (!s->repairs || !s->repair_bytes || !s->stripe_bytes)
+        return false;
+    for (uint32_t i = 0; i < SKY__REPAIRS_MAX; i++)
+        s->repairs[i] = (sky__repair){.request = SKY__NONE, .bytes = s->repair_bytes + i * stripe};
+    return true;
+}
+
+static bool config_ok(const sky_session_config *c) {
+    uint32_t servers = c->frame->placement.servers;
+    return c->chunk_bytes >= 1 && c->chunk_bytes <= SKY_WIRE_DATA_BYTES_MAX &&
+           c->satellite_slots >= 1 && c->requests_max >= 1 && c->blocks_max >= 1 &&
+           c->operations_max >= 1 && c->operations_max <= 1u << 20 && c->replicas <= servers &&
+           (c->parity == 0 || (c->parity < servers && servers <= SKY_STRIPE_PIECES_MAX));
+}
+
+sky_status sky_session_create(const sky_session_config *config, sky_session **out) {
+    if (!config_ok(config))
+        return SKY_E_PARAM;
+    sky_session *s = calloc(1, sizeof *s);
+    if (!s)
+        return SKY_E_NOMEM;
+    s->config = *config;
+    s->servers = config->frame->placement.servers;
+    s->config.replicas = config->replicas ? config->replicas : 1;
+    s->head_copies = sky__head_copies(&s->config);
+    s->stripes = (sky_stripes){s->servers - config->parity, config->parity};
+    sky_status status = sky_index_create(config->blocks_max, &s->index);
+    if (status == SKY_OK && (!take_memory(s) || (config->parity > 0 && !take_stripes(s))))
+        status = SKY_E_NOMEM;
+    if (status != SKY_OK) {
+        sky_session_destroy(s);
+        return status;
+    }
+    chain_all(s);
+    sky__places_number(s);
+    *out = s;
+    return SKY_OK;
+}
+
+void sky_session_destroy(sky_session *s) {
+    if (!s)
+        return;
+    sky_index_destroy(s->index);
+    free(s->sides);
+    free(s->loads);
+    free(s->rows_of);
+    free(s->columns_of);
+    free(s->requests);
+    free(s->operations);
+    free(s->rows);
+    free(s->served_at);
+    free(s->suspicions);
+    free(s->repairs);
+    free(s->repair_bytes);
+    free(s->stripe_bytes);
+    free(s);
+}
+
+/* ---- chains of requests ---- */
+
+void sky__chain_append(sky_session *s, sky__list *list, uint32_t request) {
+    s->requests[request].next = SKY__NONE;
+    if (list->last == SKY__NONE)
+        list->first = request;
+    else
+        s->requests[list->last].next = request;
+    list->last = request;
+}
+
+uint32_t sky__chain_take(sky_session *s, sky__list *list) {
+    uint32_t request = list->first;
+    list->first = s->requests[request].next;
+    if (list->first == SKY__NONE)
+        list->last = SKY__NONE;
+    return request;
+}
+
+static void chain_remove(sky_session *s, sky__list *list, uint32_t request) {
+    uint32_t before = SKY__NONE;
+    if (!s->requests[request].listed)
+        return;
+    s->requests[request].listed = false;
+    for (uint32_t i = list->first; i != SKY__NONE; before = i, i = s->requests[i].next) {
+        if (i != request)
+            continue;
+        uint32_t after = s->requests[i].next;
+        if (before == SKY__NONE)
+            list->first = after;
+        else
+            s->requests[before].next = after;
+        if (list->last == i)
+            list->last = before;
+        return;
+    }
+}
+
+static bool sets(const sky__request *r) {
+    return r->ask.op == SKY_OP_PUT;
+}
+
+/* Heads do not wait behind puts that wait for room: the put they end may be what they wait for. */
+static sky__list *list_of(sky_session *s, const sky__request *r) {
+    return sets(r) && r->work != WORK_HEAD ? &s->puts : &s->gets;
+}
+
+/* ---- work ---- */
+
+void sky__work_begin(sky_session *s, uint32_t request, sky__work work, uint32_t first,
+                     uint32_t last) {
+    sky__request *r = &s->requests[request];
+    sky__list *before = list_of(s, r);
+    r->work = work;
+    r->unit_next = first;
+    r->unit_last = last;
+    r->units_left = last - first + 1;
+    r->latest = 0;
+    if (r->listed && before == list_of(s, r))
+        return;
+    chain_remove(s, before, request);
+    r->listed = true;
+    sky__chain_append(s, list_of(s, r), request);
+}
+
+static void put_commit(sky_session *s, uint32_t request);
+
+static void chunks_stored(sky_session *s, uint32_t request) {
+    if (s->config.lookup == SKY_LOOKUP_INDEX)
+        put_commit(s, request);
+    else
+        sky__work_begin(s, request, WORK_HEAD, 0, s->head_copies - 1);
+}
+
+/* No hearsay any more. */
+static void read_once(sky_session *s, uint32_t block) {
+    s->sides[block].hearsay = false;
+    sky__heads_mend(s, block);
+}
+
+void sky__work_done(sky_session *s, uint32_t request) {
+    const sky__request *r = &s->requests[request];
+    uint32_t block;
+    switch (r->work) {
+    case WORK_SET:
+        chunks_stored(s, request);
+        break;
+    case WORK_HEAD:
+        put_commit(s, request);
+        break;
+    case WORK_REHEAD:
+        sky__move_go(s, request);
+        break;
+    case WORK_MOVE:
+        sky__move_done(s, request);
+        break;
+    case WORK_GET:
+        block = sky_index_find(s->index, &r->ask.key);
+        if (block != SKY_BLOCK_NONE && s->sides[block].version == r->id.version)
+            read_once(s, block);
+        sky__request_finish(s, request, SKY_OK, r->range_end - r->range_begin);
+        break;
+    default:
+        sky__request_finish(s, request, SKY_OK, r->info.payload_bytes);
+    }
+}
+
+/* ---- requests that end ---- */
+
+static void unpin_parent(sky_session *s, sky__request *r) {
+    if (r->parent_block != SKY__NONE && s->sides[r->parent_block].version == r->parent_version)
+        sky_index_unpin(s->index, r->parent_block);
+    r->parent_block = SKY__NONE;
+}
+
+/* A put that ends without being committed takes back what it sent. */
+static void put_undo(sky_session *s, sky__request *r) {
+    sky__side side = {.key = r->id.key, .version = r->id.version, .head_version = r->head_version};
+    sky__load(s, &r->info, false);
+    sky__load_head(s, false);
+    sky__row_push(s, SKY_WIRE_DROP, &side, &r->info, false);
+}
+
+static void put_end(sky_session *s, sky__request *r, sky_status status) {
+    if (r->state == REQUEST_RUNNING) {
+        if (status != SKY_OK)
+            put_undo(s, r);
+        unpin_parent(s, r);
+        s->puts_running--;
+    }
+    s->puts_stalled = false;
+    s->stat.puts += status == SKY_OK;
+}
+
+void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes) {
+    sky__request *r = &s->requests[request];
+    sky_op op = r->ask.op;
+    sky__operations_abandon(s, request);
+    sky__repairs_abandon(s, request);
+    chain_remove(s, list_of(s, r), request);
+    if (op == SKY_OP_PUT)
+        put_end(s, r, status);
+    if (op == SKY_OP_PREFETCH)
+        sky__move_end(s, request);
+    s->stat.hits += op == SKY_OP_GET && status == SKY_OK;
+    s->stat.misses += op == SKY_OP_GET && status == SKY_MISS;
+    r->state = REQUEST_DONE;
+    r->result.op = op;
+    r->result.context = r->ask.context;
+    r->result.status = status;
+    r->result.bytes = bytes;
+    r->result.level = status == SKY_OK ? r->info.coding : 0;
+    sky__chain_append(s, &s->done, request);
+}
+
+bool sky_session_result(sky_session *s, sky_result *out) {
+    if (s->done.first == SKY__NONE)
+        return false;
+    uint32_t request = sky__chain_take(s, &s->done);
+    *out = s->requests[request].result;
+    s->requests[request].state = REQUEST_FREE;
+    s->requests[request].next = s->request_free;
+    s->request_free = request;
+    return true;
+}
+
+/* ---- get ---- */
+
+static sky_status resolve_range(sky__request *r) {
+    const sky_range *range = &r->ask.range;
+    bool all = range->offset == 0 && range->bytes == 0;
+    uint64_t payload = r->info.payload_bytes;
+    if (range->offset > payload)
+        return SKY_E_PARAM;
+    uint64_t left = payload - range->offset;
+    uint64_t bytes = all || range->bytes > left ? left : range->bytes;
+    r->range_begin = range->offset;
+    r->range_end = range->offset + bytes;
+    return bytes > r->ask.room_bytes ? SKY_E_DST_SMALL : SKY_OK;
+}
+
+/* Take the facts from the index and line up the chunks of the range. */
+static void get_begin(sky_session *s, uint32_t request, uint32_t block) {
+    sky__request *r = &s->requests[request];
+    sky_index_info(s->index, block, &r->info);
+    sky_index_touch(s->index, block);
+    s->sides[block].hits++;
+    sky_status status = resolve_range(r);
+    if (status != SKY_OK || r->range_begin == r->range_end) {
+        sky__request_finish(s, request, status, 0);
+        return;
+    }
+    r->id = (sky_chunk_id){.key = r->ask.key, .version = s->sides[block].version};
+    r->facts = sky__block_facts(s, &r->info, false);
+    r->before = s->sides[block].before;
+    r->state = REQUEST_RUNNING;
+    uint32_t first = (uint32_t)(r->range_begin / s->config.chunk_bytes) + 1;
+    uint32_t last = (uint32_t)((r->range_end - 1) / s->config.chunk_bytes) + 1;
+    r->result.time.chunks = last - first + 1;
+    sky__work_begin(s, request, WORK_GET, first, last);
+}
+
+static void start_over(sky_session *s, uint32_t request) {
+    sky__operations_abandon(s, request);
+    sky__repairs_abandon(s, request);
+    chain_remove(s, &s->gets, request);
+    s->requests[request].restarts++;
+}
+
+/* A chunk of the block is nowhere. Where another ground may have moved it, the block is hearsay
+ * until the sky was asked and says what we knew. */
+static void give_up(sky_session *s, sky__request *r, uint32_t block, bool look) {
+    sky__side *side = &s->sides[block];
+    if (look && !side->hearsay) {
+        r->lost_version = side->version;
+        r->lost_ms = r->info.set_ms;
+        side->hearsay = true;
+    } else if (side->version == r->lost_version && r->info.set_ms == r->lost_ms) {
+        side->hearsay = false;
+    }
+    sky__purge_lost(s, block);
+}
+
+/* Is this no longer what the request began with, but a newer value, or the same in a new home? */
+static bool is_another(const sky_session *s, const sky__request *r, uint32_t block) {
+    sky_block_info now;
+    sky_index_info(s->index, block, &now);
+    return s->sides[block].version != r->id.version || now.set_ms != r->info.set_ms;
+}
+
+void sky__request_lost(sky_session *s, uint32_t request, sky_status status) {
+    sky__request *r = &s->requests[request];
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    bool replaced = block != SKY_BLOCK_NONE && is_another(s, r, block);
+    if (replaced && r->restarts < RESTARTS_MAX) {
+        start_over(s, request);
+        get_begin(s, request, block);
+        return;
+    }
+    bool look = s->config.lookup != SKY_LOOKUP_INDEX && !r->searched && status == SKY_MISS;
+    if (block != SKY_BLOCK_NONE && !replaced)
+        give_up(s, r, block, look);
+    if (look) {
+        start_over(s, request); /* another ground may have moved or replaced it */
+        sky__look_begin(s, request);
+        return;
+    }
+    sky__request_finish(s, request, status, 0);
+}
+
+/* ---- put ---- */
+
+/* A chunk went for another's sake: its block is no more, unless it can do without. */
+void sky__evicted(sky_session *s, const sky_chunk_id *id) {
+    if (s->config.replicas > 1 || s->config.parity > 0)
+        return;
+    uint32_t block = sky_index_find(s->index, &id->key);
+    if (id->number == 0) { /* found by the index alone from now on */
+        if (block != SKY_BLOCK_NONE && s->sides[block].head_version == id->version) {
+            s->sides[block].head_version = 0;
+            sky__load_head(s, false);
+        }
+        return;
+    }
+    bool ours = block != SKY_BLOCK_NONE && s->sides[block].version == id->version;
+    if (ours && s->sides[block].before.set_ms == 0) /* of a moved one it may be a second copy */
+        sky__purge_lost(s, block);
+    for (uint32_t i = 0; i < s->config.requests_max; i++) {
+        sky__request *r = &s->requests[i];
+        if (r->state == REQUEST_RUNNING && sets(r) && r->id.version == id->version)
+            sky__request_finish(s, i, SKY_E_FULL, 0);
+    }
+}
+
+static bool key_being_put(const sky_session *s, const sky_key *key) {
+    uint32_t left = s->puts_running;
+    for (uint32_t i = 0; left > 0; i++) {
+        const sky__request *r = &s->requests[i];
+        if (r->state != REQUEST_RUNNING || !sets(r))
+            continue;
+        if (sky_key_equal(&r->ask.key, key))
+            return true;
+        left--;
+    }
+    return false;
+}
+
+static void pin_parent(sky_session *s, sky__request *r) {
+    r->parent_block = SKY__NONE;
+    if (sky_key_is_zero(&r->ask.parent))
+        return;
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.parent);
+    if (block == SKY_BLOCK_NONE || sky_index_pin(s->index, block) != SKY_OK)
+        return;
+    r->parent_block = block;
+    r->parent_version = s->sides[block].version;
+}
+
+/* The version of a put's chunks is a name no other put has, of this ground or another: chunks of
+ * two puts must never pass for each other's. Mixed one to one, so one ground's never repeat; those
+ * of two differ as their ids do. */
+static uint64_t version_next(sky_session *s) {
+    uint64_t name;
+    do {
+        name = s->config.session_id + ++s->puts_named * 0x9e3779b97f4a7c15u;
+        name = (name ^ name >> 30) * 0xbf58476d1ce4e5b9u;
+        name = (name ^ name >> 27) * 0x94d049bb133111ebu;
+        name ^= name >> 31;
+    } while (name == 0);
+    return name;
+}
+
+/* Those of heads grow with time, so that of two grounds' the newer wins. Two may be alike: then one
+ * of the heads is kept, whole, and with it its block. */
+uint64_t sky__head_version_next(sky_session *s, int64_t set_ms) {
+    uint8_t ground = (uint8_t)s->config.session_id;
+    uint64_t version = (uint64_t)set_ms << 16 | ground;
+    if (version <= s->head_version)
+        version = (s->head_version & ~(uint64_t)0xff) + 0x100 + ground;
+    s->head_version = version;
+    return version;
+}
+
+static void put_describe(sky_session *s, sky_time now, sky__request *r) {
+    const sky_frame *f = s->config.frame;
+    int64_t set_ms = sky_turning_ms(&f->turning, now);
+    sky_satellite centre = sky_frame_centre(f, sky_turns_at_ms(&f->turning, set_ms));
+    uint32_t data_chunks = sky__data_chunks(s, r->ask.payload_bytes);
+    r->info = (sky_block_info){.payload_bytes = r->ask.payload_bytes,
+                               .chunk_count = sky_stripes_chunks(&s->stripes, data_chunks),
+                               .set_ms = set_ms,
+                               .centre_plane = (uint16_t)centre.plane,
+                               .centre_slot = (uint16_t)centre.slot,
+                               .coding = r->ask.level};
+}
+
+/* Room for a put, or the reason why there is none. */
+static bool put_room(sky_session *s, uint32_t request, bool new_block) {
+    sky__request *r = &s->requests[request];
+    bool holdable = sky__holdable(s, &r->info);
+    if (holdable && sky__make_room(s, &r->info, new_block))
+        return true;
+    unpin_parent(s, r);
+    if (holdable && s->puts_running > 0)
+        s->puts_stalled = true; /* they may be evicted once they are there */
+    else
+        sky__request_finish(s, request, SKY_E_FULL, 0);
+    return false;
+}
+
+/* The first put of the queue begins. False: it has no chunks to send, now or at all. */
+bool sky__put_start(sky_session *s, sky_time now, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    if (key_being_put(s, &r->ask.key)) {
+        s->puts_stalled = true;
+        return false;
+    }
+    put_describe(s, now, r);
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    pin_parent(s, r);
+    if (!put_room(s, request, block == SKY_BLOCK_NONE))
+        return false;
+    block = sky__find_block(s, r->ask.wall_ms, &r->ask.key); /* it may have made room itself */
+    sky__load(s, &r->info, true);
+    sky__load_head(s, true);
+    s->puts_running++;
+    r->id = (sky_chunk_id){.key = r->ask.key, .version = version_next(s)};
+    if (s->config.lookup != SKY_LOOKUP_INDEX)
+        r->head_version = sky__head_version_next(s, r->info.set_ms);
+    bool pinned = block != SKY_BLOCK_NONE && s->sides[block].pinned;
+    r->facts = sky__block_facts(s, &r->info, pinned);
+    r->state = REQUEST_RUNNING;
+    if (r->info.chunk_count > 0)
+        sky__work_begin(s, request, WORK_SET, 0, r->info.chunk_count * s->config.replicas - 1);
+    else
+        chunks_stored(s, request);
+    return r->state == REQUEST_RUNNING && r->work == WORK_SET;
+}
+
+static bool put_too_late(const sky_session *s, const sky__request *r) {
+    int64_t now_ms = sky_turning_ms(&s->config.frame->turning, s->now);
+    return s->config.put_ns_max > 0 && now_ms - r->info.set_ms > s->config.put_ns_max / SKY_MS(1);
+}
+
+static void put_commit(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    if (put_too_late(s, r)) {
+        sky__request_finish(s, request, SKY_E_IO, 0);
+        return;
+    }
+    sky__side side = {.key = r->ask.key,
+                      .version = r->id.version,
+                      .head_version = r->head_version,
+                      .absent = r->absent,
+                      .parent = r->ask.parent,
+                      .expires_ms = r->ask.ttl_s ? r->ask.wall_ms + (int64_t)r->ask.ttl_s * 1000
+                                                 : INT64_MAX};
+    sky_status status = sky__block_enter(s, &r->info, &side, &r->result.block);
+    sky__request_finish(s, request, status, status == SKY_OK ? r->info.payload_bytes : 0);
+}
+
+/* ---- the rest ---- */
+
+static sky_status pin(sky_session *s, uint32_t block, bool pinned) {
+    sky__side *side = &s->sides[block];
+    bool changes = pinned != side->pinned;
+    sky_status status = SKY_OK;
+    if (!changes && !side->adopted) /* what others put, others may have pinned */
+        return pinned ? SKY_OK : SKY_E_PARAM;
+    if (changes)
+        status = pinned ? sky_index_pin(s->index, block) : sky_index_unpin(s->index, block);
+    if (status != SKY_OK)
+        return status;
+    side->pinned = pinned;
+    sky_block_info info;
+    sky_index_info(s->index, block, &info);
+    sky__row_push(s, SKY_WIRE_PIN, side, &info, pinned);
+    return SKY_OK;
+}
+
+/* What the index alone answers. */
+static void answer(sky_session *s, uint32_t request, uint32_t block) {
+    sky__request *r = &s->requests[request];
+    sky_index_info(s->index, block, &r->info);
+    sky_status status = SKY_OK;
+    uint64_t bytes = 0;
+    if (r->ask.op == SKY_OP_HAS) {
+        bytes = r->info.payload_bytes;
+        r->result.pinned = s->sides[block].pinned;
+    } else if (r->ask.op == SKY_OP_REMOVE)
+        sky__purge(s, block);
+    else
+        status = pin(s, block, r->ask.op == SKY_OP_PIN);
+    sky__request_finish(s, request, status, bytes);
+}
+
+/* The index has the block, or the sky was asked and nobody has. */
+void sky__request_found(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    if (block == SKY_BLOCK_NONE)
+        sky__request_finish(s, request, SKY_MISS, 0);
+    else if (r->ask.op == SKY_OP_GET)
+        get_begin(s, request, block);
+    else if (r->ask.op == SKY_OP_PREFETCH)
+        sky__move_begin(s, request);
+    else
+        answer(s, request, block);
+}
+
+static void find(sky_session *s, uint32_t request) {
+    const sky__request *r = &s->requests[request];
+    bool known = !r->ask.chain && sky__find_block(s, r->ask.wall_ms, &r->ask.key) != SKY_BLOCK_NONE;
+    if (known || (!r->ask.chain && s->config.lookup == SKY_LOOKUP_INDEX))
+        sky__request_found(s, request);
+    else
+        sky__look_begin(s, request);
+}
+
+static void stat_begin(sky_session *s, uint32_t request) {
+    const sky_constellation *c = &s->config.frame->constellation;
+    sky__request *r = &s->requests[request];
+    sky_satellite at = r->ask.satellite;
+    if (at.plane < 1 || at.plane > c->planes || at.slot < 1 || at.slot > c->slots) {
+        sky__request_finish(s, request, SKY_E_PARAM, 0);
+        return;
+    }
+    r->state = REQUEST_RUNNING;
+    sky__work_begin(s, request, WORK_STAT, 0, 0);
+}
+
+static void probe_begin(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    if (block != SKY_BLOCK_NONE)
+        sky_index_info(s->index, block, &r->info);
+    if (block == SKY_BLOCK_NONE || r->ask.probe > r->info.chunk_count ||
+        r->ask.probe_copy >= s->config.replicas) {
+        sky__request_finish(s, request, block == SKY_BLOCK_NONE ? SKY_MISS : SKY_E_PARAM, 0);
+        return;
+    }
+    r->id = (sky_chunk_id){.key = r->ask.key, .version = s->sides[block].version};
+    r->facts = sky__block_facts(s, &r->info, false);
+    r->before = s->sides[block].before;
+    r->state = REQUEST_RUNNING;
+    sky__work_begin(s, request, WORK_PROBE, 0, 0);
+}
+
+sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *ask) {
+    uint32_t request = s->request_free;
+    s->now = now;
+    if (request == SKY__NONE)
+        return SKY_E_BUSY;
+    sky__request *r = &s->requests[request];
+    s->request_free = r->next;
+    *r = (sky__request){.state = REQUEST_QUEUED,
+                        .next = SKY__NONE,
+                        .ask = *ask,
+                        .parent_block = SKY__NONE,
+                        .blocked_ns = sky__blocked_ns(s, now)};
+    r->result.time.began = r->result.time.ended = now;
+    if (ask->stat || ask->probe) {
+        r->ask.op = SKY_OP_HAS; /* whatever it was: nothing is put */
+        (ask->stat ? stat_begin : probe_begin)(s, request);
+        return SKY_OK;
+    }
+    switch (ask->op) {
+    case SKY_OP_PUT:
+        r->listed = true;
+        sky__chain_append(s, &s->puts, request);
+        break;
+    case SKY_OP_PREFETCH:
+    case SKY_OP_GET:
+    case SKY_OP_HAS:
+    case SKY_OP_REMOVE:
+    case SKY_OP_PIN:
+    case SKY_OP_UNPIN:
+        find(s, request);
+        break;
+    default:
+        sky__request_finish(s, request, SKY_E_UNSUPPORTED, 0);
+    }
+    return SKY_OK;
+}
+
+/* ---- looking in ---- */
+
+void sky_session_stats(const sky_session *s, sky_session_stat *out) {
+    *out = s->stat;
+}
+
+const sky_index *sky_session_index(const sky_session *s) {
+    return s->index;
+}
+
+uint32_t sky_session_suspicion(const sky_session *s, sky_satellite satellite, uint32_t *silent) {
+    const sky__suspicion *p = &s->suspicions[sky_frame_number(s->config.frame, satellite)];
+    *silent = p->silent;
+    return p->wrong;
+}
+
+void sky_session_look(const sky_session *s, uint32_t block, sky_session_entry *out) {
+    const sky__side *side = &s->sides[block];
+    *out = (sky_session_entry){.key = side->key,
+                               .version = side->version,
+                               .hits = side->hits,
+                               .expires_ms = side->expires_ms,
+                               .pinned = side->pinned,
+                               .adopted = side->adopted};
+    sky_index_info(s->index, block, &out->info);
+    uint64_t set = sky_turns_at_ms(&s->config.frame->turning, out->info.set_ms);
+    uint64_t now = sky__turns(s, s->now);
+    out->turns = now > set ? now - set : 0;
+}
+
+bool sky_session_owns(const sky_session *s, const sky_chunk_id *id) {
+    uint32_t block = sky_index_find(s->index, &id->key);
+    uint64_t version = 0;
+    if (block != SKY_BLOCK_NONE)
+        version = id->number ? s->sides[block].version : s->sides[block].head_version;
+    if (version && version == id->version)
+        return true;
+    for (uint32_t i = 0; i < s->config.requests_max; i++) {
+        const sky__request *r = &s->requests[i];
+        if (r->state == REQUEST_RUNNING && sets(r) &&
+            id->version == (id->number ? r->id.version : r->head_version))
+            return true;
+    }
+    return false;
+}
+
+void sky_session_chunk(const sky_session *s, uint32_t block, uint32_t number, sky_chunk_id *id,
+                       sky_chunk_facts *facts, uint32_t *bytes) {
+    sky_block_info info;
+    sky_index_info(s->index, block, &info);
+    *id = (sky_chunk_id){s->sides[block].key, s->sides[block].version, number};
+    *facts = sky__block_facts(s, &info, s->sides[block].pinned);
+    sky__facts_of(s, facts, number, 0);
+    *bytes = sky__chunk_length(s, info.payload_bytes, number);
+}
+
+uint32_t sky_session_copies(const sky_session *s) {
+    return s->config.replicas;
+}
+
+sky_satellite sky_session_home(const sky_session *s, uint32_t block, uint32_t number,
+                               uint32_t copy) {
+    sky_block_info info;
+    sky_index_info(s->index, block, &info);
+    sky_chunk_facts facts = sky__block_facts(s, &info, false);
+    sky__facts_of(s, &facts, number, copy);
+    return sky_session_place(s, &facts, sky__turns(s, s->now));
+}
+
+sky_satellite sky_session_place(const sky_session *s, const sky_chunk_facts *facts,
+                                uint64_t turns) {
+    const sky_frame *f = s->config.frame;
+    return sky_chunk_place(&f->constellation, &f->turning, facts, turns);
+}
+
+bool sky_session_place_before(const sky_session *s, const sky_chunk_facts *facts, uint64_t turns,
+                              sky_satellite *out) {
+    const sky_frame *f = s->config.frame;
+    return sky_chunk_place_before(&f->constellation, &f->turning, facts, turns, out);
+}

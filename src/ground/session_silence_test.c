@@ -1,0 +1,269 @@
+/* Proves that one silent satellite costs a sky with replicas or parity a moment and nothing else:
+ * not even the one overhead, where heads are; that it is waited for once and not again, and used
+ * again when it speaks; that a restart of it, with nothing left, hides no block, whose head is made
+ * again when it is read; and that a put that goes without it is whole. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ground/orrery_fixture.h"
+
+#define BLOCK_BYTES 12345
+
+/* Those with the heads: overhead, a plane up, a plane down, two slots up, two down. */
+typedef struct {
+    sky_satellite of[5];
+    uint32_t count;
+} dead_ones;
+
+static bool passes_by_all(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    const dead_ones *dead = o->ear_context;
+    (void)m;
+    for (uint32_t i = 0; i < dead->count; i++) {
+        if (sky_satellite_equal(from, dead->of[i]) || sky_satellite_equal(to, dead->of[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool passes_by(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    const sky_satellite *dead = o->ear_context;
+    (void)m;
+    return !sky_satellite_equal(from, *dead) && !sky_satellite_equal(to, *dead);
+}
+
+typedef struct {
+    sky_strategy strategy;
+    uint8_t replicas, parity;
+    uint32_t window_planes, window_slots, servers;
+} shape;
+
+static const shape shapes[] = {
+    {SKY_PLACE_ROTATION_HOP, 2, 0, 3, 3, 9}, {SKY_PLACE_ROTATION, 2, 0, 3, 3, 9},
+    {SKY_PLACE_ROTATION_HOP, 3, 0, 3, 3, 9}, {SKY_PLACE_ROTATION_HOP, 1, 2, 3, 3, 9},
+    {SKY_PLACE_ROTATION, 1, 1, 1, 5, 5},     {SKY_PLACE_ROTATION_HOP, 2, 0, 1, 5, 5},
+};
+#define SHAPES (sizeof shapes / sizeof shapes[0])
+
+static void begin(sky_orrery *o, const shape *p) {
+    sky_orrery_open(o, p->strategy);
+    sky_constellation c = o->frame.constellation;
+    sky_turning turning = o->frame.turning;
+    sky_placement placement = {.strategy = p->strategy,
+                               .servers = p->servers,
+                               .window_planes = p->window_planes,
+                               .window_slots = p->window_slots};
+    sky_frame_deinit(&o->frame);
+    assert_int_equal(
+        sky_frame_init(&o->frame, &c, &placement, (sky_satellite){3, 4}, &turning, NULL), SKY_OK);
+    o->session_config.replicas = p->replicas;
+    o->session_config.parity = p->parity;
+    o->session_config.lookup = SKY_LOOKUP_BINARY;
+    o->session_config.retries_max = 6;
+    sky_orrery_begin(o, 256);
+}
+
+static sky_satellite overhead(const sky_orrery *o) {
+    return sky_frame_centre(&o->frame, sky_turns(&o->frame.turning, o->now));
+}
+
+/* How long it took. */
+static sky_time assert_done(sky_orrery *o, uint32_t ground, sky_op op, uint32_t block) {
+    sky_time began = o->now;
+    sky_result r = sky_orrery_do(o, ground, op, block, BLOCK_BYTES);
+    assert_int_equal(r.status, SKY_OK);
+    assert_int_equal(r.bytes, BLOCK_BYTES);
+    assert_int_equal(o->wrong, 0);
+    return o->now - began;
+}
+
+static void the_satellite_overhead_may_die(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        for (uint32_t turns = 0; turns < 4; turns++) {
+            sky_orrery o;
+            begin(&o, &shapes[i]);
+            assert_done(&o, 0, SKY_OP_PUT, 1);
+            assert_done(&o, 0, SKY_OP_PUT, 2);
+            sky_orrery_run(&o, turns * SKY_ORRERY_TURN_NS + SKY_SECONDS(4));
+            sky_satellite dead = overhead(&o);
+            o.ear_context = &dead;
+            o.ear = passes_by;
+            assert_true(assert_done(&o, 1, SKY_OP_GET, 1) < SKY_MS(300));
+            assert_true(assert_done(&o, 1, SKY_OP_GET, 2) < SKY_MS(300));
+            assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 7, 0).status, SKY_MISS);
+            assert_true(assert_done(&o, 1, SKY_OP_PUT, 3) < SKY_MS(500));
+            assert_done(&o, 0, SKY_OP_GET, 3);
+            sky_orrery_crash(&o, dead); /* back, and empty */
+            o.ear = NULL;
+            assert_done(&o, 0, SKY_OP_GET, 3);
+            assert_done(&o, 1, SKY_OP_GET, 1);
+            sky_orrery_run(&o, o.now + SKY_ORRERY_TURN_NS);
+            assert_done(&o, 0, SKY_OP_GET, 3);
+            sky_orrery_close(&o);
+        }
+    }
+}
+
+/* Parity would be worth less than it costs if a block were lost with fewer satellites, those that
+ * have its heads. */
+static void as_many_may_die_as_parity_allows(void **state) {
+    (void)state;
+    for (uint8_t parity = 1; parity <= 4; parity++) {
+        const shape p = {SKY_PLACE_ROTATION_HOP, 1, parity, 3, 3, 9};
+        sky_orrery o;
+        begin(&o, &p);
+        assert_done(&o, 0, SKY_OP_PUT, 1);
+        sky_orrery_run(&o, SKY_ORRERY_TURN_NS + SKY_SECONDS(4));
+        uint32_t plane = overhead(&o).plane, slot = overhead(&o).slot;
+        uint32_t up = (slot + 1) % 19 + 1, down = (slot + 16) % 19 + 1;
+        dead_ones dead = {
+            .of = {{plane, slot}, {plane + 1, slot}, {plane - 1, slot}, {plane, up}, {plane, down}},
+            .count = parity};
+        o.ear_context = &dead;
+        o.ear = passes_by_all;
+        assert_done(&o, 1, SKY_OP_GET, 1);
+        assert_done(&o, 1, SKY_OP_PUT, 2);
+        assert_done(&o, 0, SKY_OP_GET, 2);
+        sky_orrery_close(&o);
+    }
+}
+
+/* The dead that stand where the last copy of a head would go: it stays with who would hand it over,
+ * and is asked for there although the places of all other copies say that they have none. */
+static void what_cannot_go_on_is_found(void **state) {
+    (void)state;
+    for (uint32_t turns = 0; turns < 5; turns++) {
+        const shape p = {SKY_PLACE_ROTATION_HOP, 1, 3, 3, 3, 9};
+        sky_orrery o;
+        begin(&o, &p);
+        assert_done(&o, 0, SKY_OP_PUT, 1);
+        sky_orrery_run(&o, SKY_ORRERY_TURN_NS + SKY_SECONDS(4));
+        uint32_t plane = overhead(&o).plane, slot = overhead(&o).slot;
+        dead_ones dead = {.of = {{plane, slot}, {plane + 1, slot}, {plane - 1, slot}}, .count = 3};
+        o.ear_context = &dead;
+        o.ear = passes_by_all;
+        sky_orrery_run(&o, o.now + turns * SKY_ORRERY_TURN_NS);
+        assert_done(&o, 1, SKY_OP_GET, 1);
+        sky_orrery_close(&o);
+    }
+}
+
+/* Who never heard of a block finds it although the satellite that had its head lost all it had. */
+static void a_restart_hides_nothing(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        for (uint32_t turns = 0; turns < 4; turns++) {
+            sky_orrery o;
+            begin(&o, &shapes[i]);
+            assert_done(&o, 0, SKY_OP_PUT, 1);
+            sky_orrery_run(&o, turns * SKY_ORRERY_TURN_NS + SKY_SECONDS(4));
+            sky_orrery_crash(&o, overhead(&o));
+            assert_done(&o, 1, SKY_OP_GET, 1);
+            assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_REMOVE, 1, 0).status, SKY_OK);
+            sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+            assert_int_equal(sky_orrery_chunks(&o), 0); /* all heads too */
+            sky_orrery_close(&o);
+        }
+    }
+}
+
+static uint32_t heads_of(const sky_orrery *o, uint32_t block) {
+    return sky_orrery_chunks(o) - sky_orrery_chunks_of(o, block);
+}
+
+/* By who reads the block and found a copy of its head gone: once, and not on mere hearsay. */
+static void a_lost_head_is_made_again(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        sky_orrery o;
+        sky_session_stat stat;
+        begin(&o, &shapes[i]);
+        assert_done(&o, 0, SKY_OP_PUT, 1);
+        uint32_t heads = heads_of(&o, 1);
+        assert_true(heads >= 2);
+        sky_orrery_crash(&o, overhead(&o));
+        assert_int_equal(heads_of(&o, 1), heads - 1);
+        assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_HAS, 1, 0).status, SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        assert_int_equal(heads_of(&o, 1), heads - 1);
+        uint64_t sets = o.sent[SKY_WIRE_SET];
+        assert_done(&o, 1, SKY_OP_GET, 1);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        assert_int_equal(heads_of(&o, 1), heads);
+        assert_true(o.sent[SKY_WIRE_SET] > sets);
+        sets = o.sent[SKY_WIRE_SET];
+        assert_done(&o, 1, SKY_OP_GET, 1);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        assert_int_equal(o.sent[SKY_WIRE_SET], sets);
+        sky_session_stats(o.grounds[1], &stat);
+        assert_int_equal(stat.heads_mended, 1);
+        sky_orrery_run(&o, o.now + SKY_ORRERY_TURN_NS); /* and goes with the others */
+        assert_int_equal(heads_of(&o, 1), heads);
+        assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_REMOVE, 1, 0).status, SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        assert_int_equal(sky_orrery_chunks(&o), 0);
+        sky_orrery_close(&o);
+    }
+}
+
+static void the_silent_is_waited_for_once(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, &shapes[0]);
+    for (uint32_t block = 1; block <= 8; block++)
+        assert_done(&o, 0, SKY_OP_PUT, block);
+    sky_satellite dead = overhead(&o);
+    o.ear_context = &dead;
+    o.ear = passes_by;
+    assert_done(&o, 1, SKY_OP_GET, 1);
+    assert_done(&o, 1, SKY_OP_GET, 2);
+    sky_session_stat before, after;
+    sky_session_stats(o.grounds[1], &before);
+    sky_time quick = assert_done(&o, 1, SKY_OP_GET, 3);
+    sky_session_stats(o.grounds[1], &after);
+    assert_int_equal(after.retries, before.retries);
+    assert_true(quick < SKY_MS(150)); /* light, to a plane beside */
+    o.ear = NULL;                     /* it is forgotten that it was silent, in a while */
+    sky_orrery_run(&o, o.now + 4 * SKY_ORRERY_TURN_NS);
+    uint64_t others = after.other_copies;
+    assert_done(&o, 1, SKY_OP_GET, 4);
+    sky_session_stats(o.grounds[1], &after);
+    assert_int_equal(after.other_copies, others);
+    sky_orrery_close(&o);
+}
+
+/* More than it can do without: nothing is there, and nobody is told that it is. */
+static void too_many_silent_are_an_error(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, &(shape){SKY_PLACE_ROTATION_HOP, 1, 0, 3, 3, 9});
+    sky_satellite dead = {3, 5};
+    o.ear_context = &dead;
+    o.ear = passes_by;
+    sky_time began = o.now;
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, BLOCK_BYTES).status, SKY_E_IO);
+    assert_true(o.now - began < SKY_MS(500)); /* who put it is told soon, and by whom it failed */
+    sky_satellite silent;
+    assert_int_equal(sky_session_silent(o.grounds[0], &silent), 1);
+    assert_true(sky_satellite_equal(silent, dead));
+    o.ear = NULL;
+    assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 1, 0).status, SKY_MISS);
+    sky_orrery_close(&o);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_satellite_overhead_may_die),
+        cmocka_unit_test(as_many_may_die_as_parity_allows),
+        cmocka_unit_test(what_cannot_go_on_is_found),
+        cmocka_unit_test(a_restart_hides_nothing),
+        cmocka_unit_test(a_lost_head_is_made_again),
+        cmocka_unit_test(the_silent_is_waited_for_once),
+        cmocka_unit_test(too_many_silent_are_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,401 @@
+/* The session's insides, shared by its parts:
+ *
+ *   session.c       requests and results
+ *   session_room.c  the index, and the room kept in the sky
+ *   transfer.c      operations, pacing, answers
+ *   session_patience.c  how long an answer is waited for
+ *   session_silence.c   satellites that do not answer
+ *   lookup.c        blocks found by asking satellites
+ *   rows.c          DROP, PIN and MOVE by server
+ *   repair.c        chunks made again from their stripe
+ */
+#ifndef SKY_GROUND_SESSION_STATE_H
+#define SKY_GROUND_SESSION_STATE_H
+
+#include "ground/redundancy.h"
+#include "ground/session.h"
+
+#define SKY__NONE UINT32_MAX
+
+/* Requests and operations are in arrays; lists are chains of their indices. */
+typedef struct {
+    uint32_t first, last;
+} sky__list;
+
+/* Servers a block was put without, as they were silent. */
+#define SKY__ABSENT_MAX 4
+typedef struct {
+    uint32_t servers[SKY__ABSENT_MAX];
+    uint32_t count;
+} sky__absent;
+
+typedef enum { REQUEST_FREE, REQUEST_QUEUED, REQUEST_RUNNING, REQUEST_DONE } sky__request_state;
+
+/* What a request's operations are about, one after the other. */
+typedef enum {
+    WORK_LOOK,   /* heads of keys not in the index */
+    WORK_GET,    /* data chunks of a range */
+    WORK_SET,    /* chunks, each as often as there are replicas */
+    WORK_HEAD,   /* the head, when all chunks are stored */
+    WORK_MOVE,   /* MOVE for each server and replica */
+    WORK_REHEAD, /* the head of a moved block, before anything moves */
+    WORK_PIECE,  /* chunks of a stripe, for a repair */
+    WORK_STAT,
+    WORK_PROBE, /* HAS for one chunk */
+} sky__work;
+
+/* What a MOVE is for: rows.c. */
+typedef enum { MOVE_SETTLES, MOVE_GATHERS, MOVE_GOES } sky__move_step;
+
+/* Where a block's chunks are, as a function of time. set_ms 0: no such home. */
+typedef struct {
+    int64_t set_ms;
+    sky_satellite centre;
+} sky__home;
+
+typedef struct {
+    sky__request_state state;
+    uint32_t next; /* in the free list, gets, puts or done */
+    sky_request ask;
+    sky__work work;
+    sky_chunk_id id;       /* key and version; number unused */
+    sky_chunk_facts facts; /* of the block: all but first, next and checksum */
+    sky_block_info info;
+    uint64_t head_version;
+    sky__home before;      /* get: where chunks may be that a MOVE did not reach */
+    uint32_t parent_block; /* put: pinned while under way */
+    uint64_t parent_version;
+    uint64_t range_begin, range_end; /* get */
+    uint32_t unit_next;              /* of the work: to be asked for or sent next */
+    uint32_t unit_last;
+    uint32_t units_left; /* not yet done */
+    uint32_t restarts;
+    uint32_t operations;   /* under way */
+    sky_time latest;       /* of their expected ends */
+    bool listed;           /* in gets or puts */
+    sky__absent absent;    /* put */
+    uint32_t heads_absent; /* put: bits of the head's copies */
+    uint64_t lost_version; /* get: of the block we knew and could not read */
+    int64_t lost_ms;
+    sky__move_step step; /* prefetch */
+    bool moves;          /* … its block counts in both homes for its sake */
+    bool missed;         /* … not all chunks were where they should be */
+    bool settled;        /* … but now all are */
+    bool searched;       /* nothing more to learn from satellites about this key */
+    bool filling;        /* look: the prefix is known, its other heads are being fetched */
+    uint32_t low, high;  /* look: keys below low are there, those from high on are not */
+    sky_time blocked_ns; /* the window's blocked time when it began */
+    sky_result result;
+} sky__request;
+
+/* One chunk on its way there or back. */
+typedef struct {
+    uint32_t request; /* SKY__NONE: free */
+    sky__work work;
+    uint32_t unit;
+    uint32_t number;       /* chunk; MOVE: server */
+    uint32_t copy;         /* which replica, from 0 */
+    uint32_t copies_asked; /* in vain, before this one */
+    uint32_t repair;       /* that the chunk is a piece of; SKY__NONE: of none */
+    uint32_t answer_bytes;
+    uint32_t before, after; /* in `again`; after also chains the free ones */
+    uint64_t generation;
+    sky_satellite to;
+    uint32_t attempt;
+    uint32_t unanswered;
+    uint32_t misses;
+    uint32_t corrupt;
+    uint32_t echoes; /* sent again, and to be sent so often more at once */
+    bool again;      /* waiting to be sent again, to `to` */
+    uint32_t denied; /* bits of the copies of which one who should have it said that he has not */
+    bool unheard;    /* a copy was given up for want of an answer: it may be there */
+    bool parked;     /* its chunk is lost here; waiting for a repair */
+    sky_status parked_for;
+    sky_time first_sent;
+    sky_time sent;
+    sky_time due; /* when the answer should be here */
+    sky_time deadline;
+    sky_time light_ns;
+    sky_time blocked_ns; /* held back by the window before the first attempt */
+} sky__operation;
+
+/* Beside the index, by block. */
+typedef struct {
+    sky_key key;
+    uint64_t version;
+    uint64_t head_version; /* 0: no head in the sky */
+    uint64_t hits;
+    int64_t expires_ms; /* INT64_MAX: never */
+    sky__home before;   /* of a block that was moved */
+    bool pinned;        /* by a PIN: once in the index, besides puts under way below it */
+    sky_key parent;     /* zero: none */
+    bool moving;        /* counted in both homes */
+    bool scattered;     /* not all chunks may have come to this home from the one before */
+    sky__absent absent;
+    bool adopted; /* known from its head; we, or others, may have dropped some of it before */
+    uint32_t heads_lost; /* bits of its head's copies that were not where they should be */
+    bool hearsay;        /* found in the sky and not yet read: nothing is dropped on its account */
+    bool orphan;         /* its parent is not there yet: in the list of such */
+    uint32_t orphan_before, orphan_after;
+} sky__side;
+
+/* DROP or PIN for every server of a block, a datagram each; or a PURGE, which shares its datagram
+ * with those that come next; or the SET of one copy of its head. Sent as the link allows. */
+typedef struct {
+    sky_chunk_id id;
+    sky_chunk_facts facts;
+    sky_wire_type type;
+    uint64_t head_version; /* 0: none to drop */
+    bool head_only;
+    uint32_t server; /* next, from 1; 0: the head */
+    uint32_t copy;
+    bool second;     /* next goes to the place its chunks came from */
+    uint32_t rounds; /* DROP: to be said so often more */
+} sky__row;
+
+/* A stripe of which as many pieces are wanted as it has data, and a few to spare: one that lost a
+ * piece, or (guarded) one that is read where links lose. */
+typedef struct {
+    uint32_t request; /* SKY__NONE: free, or only healing is left */
+    sky_chunk_id id;
+    sky_chunk_facts facts;
+    sky_block_info info;
+    sky__home before;
+    sky_stripe stripe;
+    uint32_t unknown, asked, have, lost; /* pieces; those that are late are in none */
+    uint32_t spare;                      /* to be asked for beside */
+    uint32_t heal;                       /* wanted pieces not yet sent back */
+    bool open;
+    bool guarded;                         /* the get asks for its data itself */
+    bool ripe;                            /* and has: now for parity */
+    uint8_t state[SKY_STRIPE_PIECES_MAX]; /* PIECE_…, by place */
+    bool wanted[SKY_STRIPE_PIECES_MAX];
+    uint32_t ops[SKY_STRIPE_PIECES_MAX]; /* operations that ask for them */
+    bool silent;    /* a piece was given up for want of an answer: nothing says that it is gone */
+    uint8_t *bytes; /* by place */
+} sky__repair;
+
+typedef struct {
+    uint32_t wrong;   /* answers that were lies, or damaged on the way */
+    uint32_t silent;  /* requests it let go unanswered */
+    uint32_t row;     /* how often it was waited for since it last answered */
+    uint32_t unheard; /* and with how many requests */
+    sky_time silent_at;
+} sky__suspicion;
+
+struct sky_session {
+    sky_session_config config;
+    uint32_t servers;
+    sky_stripes stripes;
+    uint32_t head_copies;
+    uint64_t puts_named;
+    uint64_t head_version; /* the last */
+    sky_time now;          /* of the call that is under way */
+    bool opened;           /* the chunk that is being taken in, under the tenant's key */
+    sky_session_stat stat;
+
+    sky_index *index;
+    sky__side *sides;
+    uint32_t orphans;  /* first of a list of blocks; of a batch, children may arrive first */
+    uint32_t *loads;   /* chunks by place, puts under way included */
+    uint32_t heads;    /* all lie on one satellite, and that changes: they count in every place */
+    uint32_t *rows_of; /* by server: its row and column in the window */
+    uint32_t *columns_of;
+
+    sky__request *requests;
+    uint32_t request_free;
+    sky__list gets; /* with chunks to ask for */
+    sky__list puts; /* to start, or with chunks to send */
+    sky__list done;
+    bool puts_stalled; /* the first must wait until another put has ended */
+    uint32_t puts_running;
+
+    sky__operation *operations;
+    uint32_t operation_free;
+    uint32_t operation_fresh; /* those from here on were never used */
+    uint32_t operations_open;
+    sky__list again;
+    sky_time earliest; /* no deadline is before this */
+
+    sky__row *rows;
+    uint32_t row_first, row_count, row_max;
+
+    sky__repair *repairs; /* [SKY__REPAIRS_MAX], only with parity */
+    uint8_t *repair_bytes;
+    uint8_t *stripe_bytes; /* one stripe's data, for the parity of a put; and the code's work */
+    uint32_t repairs_open, parked;
+    double loss;  /* share of chunks asked for that were not answered at once, lately */
+    double noise; /* of those asked for and set, more lately */
+    uint32_t loss_samples;
+
+    sky__suspicion *suspicions; /* by satellite */
+
+    sky_time up_free;    /* when the terminal may send the next message */
+    sky_time down_free;  /* when the next answer may be asked for */
+    sky_time *served_at; /* by satellite: when it will have served what it was sent */
+    sky_time heard_at;   /* when a chunk came last */
+    sky_time heard_due;  /* of those that came, the latest `due` */
+    bool blocked;
+    sky_time blocked_since;
+    sky_time blocked_ns;
+};
+
+#define SKY__REPAIRS_MAX      64
+#define SKY__PATIENT_ATTEMPTS 2         /* whose wait is not doubled */
+#define SKY__SLACK_NS         SKY_MS(1) /* an answer may be late by, at least */
+
+/* session.c */
+void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes);
+void sky__request_lost(sky_session *s, uint32_t request, sky_status status);
+void sky__request_found(sky_session *s, uint32_t request);
+void sky__work_begin(sky_session *s, uint32_t request, sky__work work, uint32_t first,
+                     uint32_t last);
+void sky__work_done(sky_session *s, uint32_t request);
+bool sky__put_start(sky_session *s, sky_time now, uint32_t request);
+void sky__evicted(sky_session *s, const sky_chunk_id *id);
+void sky__chain_append(sky_session *s, sky__list *list, uint32_t request);
+uint32_t sky__chain_take(sky_session *s, sky__list *list);
+uint64_t sky__head_version_next(sky_session *s, int64_t set_ms);
+
+/* session_room.c */
+uint32_t sky__data_chunks(const sky_session *s, uint32_t payload_bytes);
+uint32_t sky__chunk_length(const sky_session *s, uint32_t payload_bytes, uint32_t number);
+/* Copies of a block's head. */
+uint32_t sky__head_copies(const sky_session_config *c);
+uint32_t sky__server_of(const sky_session *s, uint32_t number, uint32_t copy);
+uint32_t sky__chunks_on(const sky_session *s, uint32_t chunks, uint32_t server);
+sky_chunk_facts sky__block_facts(const sky_session *s, const sky_block_info *info, bool pinned);
+/* Complete a block's facts for one chunk, number 0 included. */
+void sky__facts_of(const sky_session *s, sky_chunk_facts *facts, uint32_t number, uint32_t copy);
+/* All places a chunk of this server may be in, the likeliest first. */
+#define SKY__PLACES_MAX 5
+uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
+                     const sky__home *before, uint32_t server,
+                     sky_satellite places[SKY__PLACES_MAX]);
+/* Only one who may hold a chunk may say that he gave it up; else a liar could have us drop what
+ * others keep. What is not in the index is nobody's loss. */
+bool sky__may_give_up(sky_session *s, sky_time now, sky_satellite who, const sky_chunk_id *id);
+/* What a block would be in another home. */
+sky_block_info sky__info_at(const sky_block_info *info, const sky__home *home);
+void sky__load(sky_session *s, const sky_block_info *info, bool add);
+void sky__load_head(sky_session *s, bool add);
+bool sky__holdable(const sky_session *s, const sky_block_info *info);
+bool sky__make_room(sky_session *s, const sky_block_info *info, bool new_block);
+uint32_t sky__find_block(sky_session *s, int64_t wall_ms, const sky_key *key);
+size_t sky__purge(sky_session *s, uint32_t block);
+/* A block that lost a chunk: out of the index, and out of the sky as the eviction policy says. */
+size_t sky__purge_lost(sky_session *s, uint32_t block);
+/* Enter a block that is whole in the sky. The request's info is what it is. */
+sky_status sky__block_enter(sky_session *s, const sky_block_info *info, const sky__side *side,
+                            uint32_t *block);
+void sky__places_number(sky_session *s);
+uint32_t sky__places_count(const sky_frame *f);
+
+/* transfer.c */
+bool sky__operation_ready(const sky_session *s);
+void sky__operations_abandon(sky_session *s, uint32_t request);
+void sky__operation_end(sky_session *s, uint32_t op);
+sky_time sky__blocked_ns(const sky_session *s, sky_time now);
+uint64_t sky__turns(const sky_session *s, sky_time now);
+void sky__send(sky_session *s, sky_time now, const sky_message *m, sky_satellite to,
+               sky_datagram *out);
+bool sky__piece_ask(sky_session *s, sky_time now, uint32_t repair, uint32_t number,
+                    sky_datagram *out);
+/* Where an operation's chunk may be, the likeliest first. */
+uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__operation *o,
+                               sky_satellite places[SKY__PLACES_MAX]);
+/* An operation's chunk is not to be had where it was asked for: the next replica, the stripe, or
+ * the request is over. */
+void sky__chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status status);
+/* The bytes that just came are those that were put under their name. */
+bool sky__is_genuine(const sky_session *s, const sky_message *m);
+
+/* session_patience.c */
+/* When the answer to what is asked at `leaves` should be here, if the downlink is free; o->due is
+ * without patience. */
+sky_time sky__deadline_of(sky_session *s, sky_time now, sky_time leaves, sky__operation *o);
+/* Until when a late answer may still wait behind others; `now`: no longer. */
+sky_time sky__undecided_until(const sky_session *s, sky_time now, const sky__operation *o);
+/* Asked for, and the answer should have come. */
+bool sky__overdue(const sky_session *s, sky_time now, const sky__operation *o);
+
+/* session_silence.c */
+/* It said something wrong. */
+void sky__suspect(sky_session *s, sky_satellite satellite);
+/* It let this go unanswered. */
+void sky__unanswered(sky_session *s, const sky__operation *o);
+/* It said something about what was asked, late perhaps: it is there. */
+void sky__answered(sky_session *s, sky_satellite satellite);
+/* The same, those who are silent last. What is set goes where it belongs. */
+uint32_t sky__places_to_ask(const sky_session *s, sky_time now, const sky__operation *o,
+                            sky_satellite places[SKY__PLACES_MAX]);
+sky_satellite sky__place_to_ask(const sky_session *s, sky_time now, const sky__operation *o);
+/* One who may have it is silent: that the others have not does not say that it is gone. */
+bool sky__hides(const sky_session *s, sky_time now, const sky__operation *o);
+/* `to` is silent, and there is another copy. */
+bool sky__rather_another(const sky_session *s, const sky__operation *o, sky_satellite to);
+/* Choose the copy to be asked for first; where it is. */
+sky_satellite sky__copy_first(const sky_session *s, sky_time now, sky__operation *o);
+/* The next copy of what an operation asks for; false: there is none. */
+bool sky__copy_next(sky_session *s, sky_time now, sky__operation *o);
+/* Unanswered, before an operation's chunk is lost. */
+uint32_t sky__attempts_max(const sky_session *s, sky_time now, const sky__operation *o);
+/* Can, and will, its put do without this one? */
+bool sky__goes_without(sky_session *s, const sky__operation *o);
+
+/* lookup.c */
+void sky__look_begin(sky_session *s, uint32_t request);
+const sky_key *sky__look_key(const sky__request *r, uint32_t unit);
+bool sky__look_wanted(sky_session *s, const sky__request *r, uint32_t unit);
+void sky__look_passed(sky_session *s, uint32_t request);
+void sky__look_found(sky_session *s, uint32_t op, const sky_message *m);
+void sky__look_absent(sky_session *s, uint32_t op);
+sky_block_head sky__head_of(const sky_session *s, const sky_block_info *info, uint64_t version,
+                            const sky__home *before);
+
+/* rows.c */
+void sky__row_push(sky_session *s, sky_wire_type type, const sky__side *side,
+                   const sky_block_info *info, bool pinned);
+/* The satellites see to the chunks: tell one of them, with gossip, and drop the head. */
+void sky__purge_push(sky_session *s, const sky__side *side, const sky_block_info *info);
+/* Set the copies of a block's head again that were found missing, once; not answered. */
+void sky__heads_mend(sky_session *s, uint32_t block);
+/* False: what was to be said is no longer true. */
+bool sky__row_send(sky_session *s, sky_time now, sky_datagram *out);
+void sky__move_begin(sky_session *s, uint32_t request);
+/* The row of chunks a unit of the move is about; its facts, those of the new home. */
+typedef struct {
+    uint32_t first, last;
+    uint32_t copy;
+} sky__span;
+sky__span sky__move_span(const sky_session *s, const sky__request *r, uint32_t unit);
+void sky__move_go(sky_session *s, uint32_t request);
+void sky__move_done(sky_session *s, uint32_t request);
+void sky__move_end(sky_session *s, uint32_t request);
+
+/* repair.c */
+bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status);
+/* A get is about to ask for a chunk. */
+void sky__repair_guard(sky_session *s, uint32_t op);
+/* A chunk of a get that came: kept where it is a piece of a stripe under repair; that, or NULL. */
+sky__repair *sky__repair_keep(sky_session *s, uint32_t op, const sky_message *m);
+/* When the get has had it: are there enough now? */
+void sky__repair_check(sky_session *s, sky_time now, sky__repair *p, uint32_t request);
+/* Nobody answered in time. */
+void sky__repair_late(sky_session *s, uint32_t op);
+void sky__loss_note(sky_session *s, sky__work work, bool lost);
+/* So many requests in a row that nobody answers are not explained by the losses seen lately. */
+uint32_t sky__silent_requests(const sky_session *s);
+/* When what an operation asks for will be there; with a second round, where much is lost. */
+sky_time sky__expected_end(const sky_session *s, const sky__operation *o);
+/* How often more to ask at once for what was asked for in vain. */
+uint32_t sky__echoes(const sky_session *s, const sky__operation *o);
+void sky__repair_piece(sky_session *s, sky_time now, uint32_t op, const sky_message *m);
+void sky__repair_lost(sky_session *s, uint32_t op, sky_status status);
+bool sky__repair_output(sky_session *s, sky_time now, sky_datagram *out);
+bool sky__repair_has_output(const sky_session *s);
+void sky__repairs_unpark(sky_session *s);
+void sky__repairs_abandon(sky_session *s, uint32_t request);
+bool sky__parity_make(sky_session *s, const sky__request *r, uint32_t number, uint8_t *out);
+
+#endif

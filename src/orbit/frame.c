@@ -1,0 +1,304 @@
+/* Turns, places and distances of one sky.
+ *
+ * A torus looks the same from everywhere, so distances are tables by offset: computed once, for the
+ * satellite (1, 1). The same holds for the layout: server s of a placement around another centre
+ * is the same step away from it. A physical sky has no such table: see true_sky.h. */
+#include "orbit/frame.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "orbit/true_sky.h"
+
+#define NS_PER_MS 1000000
+
+/* ---- time ---- */
+
+uint64_t sky_turns(const sky_turning *t, sky_time now) {
+    return now > 0 ? (uint64_t)(now / t->rotation_ns) : 0;
+}
+
+uint64_t sky_turns_at_ms(const sky_turning *t, int64_t ms) {
+    if (ms <= t->start_ms)
+        return 0;
+    uint64_t since_ms = (uint64_t)ms - (uint64_t)t->start_ms;
+    if (since_ms > INT64_MAX / NS_PER_MS) /* 292 years on: no honest time */
+        since_ms = INT64_MAX / NS_PER_MS;
+    return sky_turns(t, (sky_time)since_ms * NS_PER_MS);
+}
+
+sky_time sky_turn_begins(const sky_turning *t, uint64_t turns) {
+    if (turns > (uint64_t)(INT64_MAX / t->rotation_ns))
+        return SKY_TIME_NEVER;
+    return (sky_time)turns * t->rotation_ns;
+}
+
+int64_t sky_turning_ms(const sky_turning *t, sky_time now) {
+    return t->start_ms + now / NS_PER_MS;
+}
+
+/* ---- place ---- */
+
+bool sky_satellite_equal(sky_satellite a, sky_satellite b) {
+    return a.plane == b.plane && a.slot == b.slot;
+}
+
+static bool on_torus(const sky_constellation *c, sky_satellite s) {
+    return s.plane >= 1 && s.plane <= c->planes && s.slot >= 1 && s.slot <= c->slots;
+}
+
+bool sky_facts_fit(const sky_constellation *c, const sky_chunk_facts *facts) {
+    return on_torus(c, facts->centre) && on_torus(c, facts->first) &&
+           facts->window_planes <= c->planes && facts->window_slots <= c->slots;
+}
+
+/* The last row that begins at or before a turn. */
+sky_steps sky_turned(const sky_turning *t, uint64_t turns) {
+    if (!t->handovers)
+        return (sky_steps){0, turns > INT64_MAX ? -INT64_MAX : -(int64_t)turns};
+    size_t low = 0, high = t->handover_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (t->handovers[middle].turn <= turns)
+            low = middle;
+        else
+            high = middle;
+    }
+    const sky_handover *now = &t->handovers[low], *first = &t->handovers[0];
+    return (sky_steps){(int64_t)now->plane - first->plane, (int64_t)now->slot - first->slot};
+}
+
+sky_satellite sky_chunk_place(const sky_constellation *c, const sky_turning *t,
+                              const sky_chunk_facts *facts, uint64_t turns) {
+    uint64_t then = sky_turns_at_ms(t, facts->set_ms);
+    sky_placement p = {.strategy = facts->strategy,
+                       .window_planes = facts->window_planes,
+                       .window_slots = facts->window_slots};
+    if (t->handovers) {
+        sky_steps from = sky_turned(t, then), to = sky_turned(t, turns > then ? turns : then);
+        return sky_place_stepped(c, &p, facts->centre, facts->first, to.planes - from.planes,
+                                 to.slots - from.slots);
+    }
+    return sky_place_shifted(c, &p, facts->centre, facts->first, turns > then ? turns - then : 0);
+}
+
+/* A chunk moves at least once in as many turns as the window has rows and columns. */
+bool sky_chunk_place_before(const sky_constellation *c, const sky_turning *t,
+                            const sky_chunk_facts *facts, uint64_t turns, sky_satellite *out) {
+    uint64_t then = sky_turns_at_ms(t, facts->set_ms);
+    sky_satellite now = sky_chunk_place(c, t, facts, turns);
+    uint64_t most = (uint64_t)facts->window_slots + facts->window_planes;
+    for (uint64_t back = 1; back <= most && turns >= then + back; back++) {
+        sky_satellite place = sky_chunk_place(c, t, facts, turns - back);
+        if (!sky_satellite_equal(place, now)) {
+            *out = place;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the frame ---- */
+
+static uint32_t step(uint32_t from, uint32_t offset, uint32_t count) {
+    return (from - 1 + offset) % count + 1;
+}
+
+static uint32_t offset_index(const sky_frame *f, sky_satellite from, sky_satellite to) {
+    const sky_constellation *c = &f->constellation;
+    uint32_t plane = (to.plane + c->planes - from.plane) % c->planes;
+    uint32_t slot = (to.slot + c->slots - from.slot) % c->slots;
+    return plane * c->slots + slot;
+}
+
+static void measure(sky_frame *f) {
+    const sky_constellation *c = &f->constellation;
+    const sky_satellite origin = {1, 1};
+    double light_km_s = c->light_km_s > 0 ? c->light_km_s : 299792.458;
+    for (uint32_t i = 0; i < f->satellite_count; i++) {
+        sky_satellite s = sky_frame_satellite(f, i);
+        double grid_s = sky_grid_km(c, origin, s) / light_km_s;
+        double slant_s = sky_slant_km(c, origin, s) / light_km_s;
+        f->links_ns[i] = (sky_time)(grid_s * 1e9 + 0.5);
+        f->ground_ns[i] = f->placement.strategy == SKY_PLACE_HOP ? f->links_ns[i]
+                                                                 : (sky_time)(slant_s * 1e9 + 0.5);
+    }
+}
+
+/* All but distances; `made` has constellation, centre and turning. */
+static sky_status lay_out(sky_frame *made, const sky_placement *placement, sky_error *error) {
+    const sky_constellation *c = &made->constellation;
+    sky_status status = sky_placement_resolve(c, placement, &made->placement, error);
+    if (status != SKY_OK)
+        return status;
+    made->satellite_count = c->planes * c->slots;
+    if (made->satellite_count > SKY_FRAME_SATELLITES_MAX)
+        return sky_fail(error, SKY_E_PARAM,
+                        "%u satellites: at most %d in one sky; take fewer planes or slots",
+                        made->satellite_count, SKY_FRAME_SATELLITES_MAX);
+    if (!on_torus(c, made->centre) || made->turning.rotation_ns < 1)
+        return sky_fail(error, SKY_E_PARAM, "the centre %u,%u or the rotation time is out of range",
+                        made->centre.plane, made->centre.slot);
+    made->servers = calloc(made->placement.servers, sizeof *made->servers);
+    status = SKY_E_NOMEM;
+    if (made->servers)
+        status = sky_place(c, &made->placement, made->centre, made->servers);
+    return status == SKY_OK
+               ? SKY_OK
+               : sky_fail(error, status, "the placement of %u servers", made->placement.servers);
+}
+
+sky_status sky_frame_init_physical(sky_frame *f, const sky_placement *placement,
+                                   const sky_physical *physical, const sky_turning *turning,
+                                   sky_error *error) {
+    sky_frame made = {.constellation = *sky_fleet_shell(physical->fleet), .turning = *turning};
+    sky_status status = sky__true_create(physical, &made.physical, error);
+    if (status != SKY_OK)
+        return status;
+    made.turning.handovers = made.physical->handovers;
+    made.turning.handover_count = made.physical->handover_count;
+    const sky_handover *first = &made.turning.handovers[0];
+    made.centre = placement->strategy == SKY_PLACE_HOP
+                      ? physical->aboard
+                      : sky_unwrapped(&made.constellation, first->plane, first->slot);
+    status = lay_out(&made, placement, error);
+    if (status != SKY_OK) {
+        sky_frame_deinit(&made);
+        return status;
+    }
+    *f = made;
+    return SKY_OK;
+}
+
+sky_status sky_frame_init(sky_frame *f, const sky_constellation *constellation,
+                          const sky_placement *placement, sky_satellite centre,
+                          const sky_turning *turning, sky_error *error) {
+    sky_frame made = {.constellation = *constellation, .centre = centre, .turning = *turning};
+    sky_status status = lay_out(&made, placement, error);
+    if (status == SKY_OK) {
+        made.ground_ns = calloc(made.satellite_count, sizeof *made.ground_ns);
+        made.links_ns = calloc(made.satellite_count, sizeof *made.links_ns);
+        if (!made.ground_ns || !made.links_ns)
+            status = sky_fail(error, SKY_E_NOMEM, "a sky of %u satellites", made.satellite_count);
+    }
+    if (status != SKY_OK) {
+        sky_frame_deinit(&made);
+        return status;
+    }
+    measure(&made);
+    *f = made;
+    return SKY_OK;
+}
+
+void sky_frame_deinit(sky_frame *f) {
+    free(f->servers);
+    free(f->ground_ns);
+    free(f->links_ns);
+    sky__true_destroy(f->physical);
+    memset(f, 0, sizeof *f);
+}
+
+uint32_t sky_frame_number(const sky_frame *f, sky_satellite s) {
+    assert(on_torus(&f->constellation, s));
+    return (s.plane - 1) * f->constellation.slots + (s.slot - 1);
+}
+
+sky_satellite sky_frame_satellite(const sky_frame *f, uint32_t number) {
+    return (sky_satellite){number / f->constellation.slots + 1,
+                           number % f->constellation.slots + 1};
+}
+
+sky_satellite sky_frame_centre(const sky_frame *f, uint64_t turns) {
+    if (f->placement.strategy == SKY_PLACE_HOP)
+        return f->centre;
+    if (f->physical) {
+        sky_steps gone = sky_turned(&f->turning, turns);
+        return sky_unwrapped(&f->constellation, f->centre.plane + gone.planes,
+                             f->centre.slot + gone.slots);
+    }
+    return sky_overhead(&f->constellation, f->centre, turns);
+}
+
+/* Steps from b to a on a ring of `count`, the shorter way. */
+static int64_t shortest(uint32_t a, uint32_t b, uint32_t count) {
+    int64_t ahead = (a + count - b) % count;
+    return ahead > count / 2 ? ahead - count : ahead;
+}
+
+sky_satellite sky_frame_first(const sky_frame *f, sky_satellite centre, uint32_t server) {
+    const sky_constellation *c = &f->constellation;
+    sky_satellite s = f->servers[server - 1];
+    if (f->physical)
+        return sky_unwrapped(c, centre.plane + shortest(s.plane, f->centre.plane, c->planes),
+                             centre.slot + shortest(s.slot, f->centre.slot, c->slots));
+    return (sky_satellite){
+        step(centre.plane, s.plane + c->planes - f->centre.plane, c->planes),
+        step(centre.slot, s.slot + c->slots - f->centre.slot, c->slots),
+    };
+}
+
+bool sky_frame_in_sight(const sky_frame *f, uint64_t turns) {
+    return !f->physical || f->placement.strategy == SKY_PLACE_HOP ||
+           sky__true_in_sight(f->physical, sky_frame_centre(f, turns), turns);
+}
+
+sky_time sky_frame_ground_ns(const sky_frame *f, sky_satellite s, uint64_t turns) {
+    if (f->physical && f->placement.strategy == SKY_PLACE_HOP)
+        return sky__true_link_ns(f->physical, f->centre, s);
+    if (f->physical)
+        return sky__true_ground_ns(f->physical, sky_frame_centre(f, turns), s, turns);
+    return f->ground_ns[offset_index(f, sky_frame_centre(f, turns), s)];
+}
+
+sky_time sky_frame_link_ns(const sky_frame *f, sky_satellite a, sky_satellite b) {
+    if (f->physical)
+        return sky__true_link_ns(f->physical, a, b);
+    return f->links_ns[offset_index(f, a, b)];
+}
+
+/* Straight down at the horizon, and through the centre to the farthest corner of the window. */
+static sky_time physical_ground_ns_max(const sky_frame *f) {
+    sky_time most = 0;
+    for (uint32_t i = 1; i <= f->placement.servers; i++) {
+        sky_time ns = sky__true_link_ns(f->physical, f->centre, sky_frame_first(f, f->centre, i));
+        most = ns > most ? ns : most;
+    }
+    bool aboard = f->placement.strategy == SKY_PLACE_HOP;
+    return most + (aboard ? 0 : sky__true_ground_ns_max(f->physical));
+}
+
+/* As the sky turns a server visits every column of its row of the window. */
+sky_time sky_frame_ground_ns_max(const sky_frame *f) {
+    if (f->physical)
+        return physical_ground_ns_max(f);
+    const sky_constellation *c = &f->constellation;
+    uint32_t reach = f->placement.window_slots / 2;
+    sky_time most = 0;
+    for (uint32_t i = 0; i < f->placement.servers; i++) {
+        sky_satellite s = f->servers[i];
+        if (f->placement.strategy != SKY_PLACE_HOP)
+            s.slot = step(f->centre.slot, reach % c->slots, c->slots);
+        sky_time ns = f->ground_ns[offset_index(f, f->centre, s)];
+        most = ns > most ? ns : most;
+    }
+    return most;
+}
+
+sky_time sky_frame_link_ns_max(const sky_frame *f) {
+    if (f->physical)
+        return sky__true_link_ns_max(f->physical);
+    uint32_t steps = f->placement.window_slots; /* a chunk moves at most one window to the west */
+    sky_time most = 0;
+    for (uint32_t i = 0; i <= steps && i < f->constellation.slots; i++)
+        most = f->links_ns[i] > most ? f->links_ns[i] : most;
+    return most;
+}
+
+sky_time sky_link_busy_ns(uint64_t bits_s, uint64_t bytes) {
+    if (bits_s == 0) /* no limit */
+        return 0;
+    unsigned __int128 ns = (unsigned __int128)bytes * 8 * 1000000000u;
+    return (sky_time)((ns + bits_s - 1) / bits_s);
+}

@@ -1,0 +1,113 @@
+/* What everyone in one sky agrees on: when it turns, where a chunk is at a time, how far things
+ * are.
+ *
+ *   now (ns) ──► turns: how often the sky has turned ──► overhead, place of a chunk
+ *   set_ms   ──►   the same count, for the moment a block was set
+ *
+ * An ideal sky turns by one slot each rotation. A physical sky's turns are handover slots of 15 s:
+ * in most nothing changes; a table, computed on the ground and given to every satellite, says from
+ * which turn on the centre is where. No trigonometry is needed to read it.
+ *
+ * Surprise: a block's set time is kept in whole milliseconds, and its turns are counted from
+ * those, never from the finer clock it was read from. Whoever holds set_ms therefore counts the
+ * same. */
+#ifndef SKY_ORBIT_FRAME_H
+#define SKY_ORBIT_FRAME_H
+
+#include <skymem/orbit.h>
+
+#include "wire/message.h"
+
+/* When the sky turns: at start + k·rotation, for all k, and where to. */
+typedef struct {
+    int64_t start_ms;     /* wall, of time 0 */
+    sky_time rotation_ns; /* at least 1; SKY_TIME_NEVER: it stands still */
+    /* A physical sky: by turn, the first of turn 0; past the last row the centre stays. NULL: an
+     * ideal sky. Owner: whoever made the table; it outlives all that have this. */
+    const sky_handover *handovers;
+    size_t handover_count;
+} sky_turning;
+
+/* How far the centre has gone by a turn, counted without wrapping; in an ideal sky (0, -turns). */
+typedef struct {
+    int64_t planes;
+    int64_t slots;
+} sky_steps;
+sky_steps sky_turned(const sky_turning *t, uint64_t turns);
+
+uint64_t sky_turns(const sky_turning *t, sky_time now);
+uint64_t sky_turns_at_ms(const sky_turning *t, int64_t ms); /* 0 before the start */
+sky_time sky_turn_begins(const sky_turning *t, uint64_t turns);
+int64_t sky_turning_ms(const sky_turning *t, sky_time now);
+
+/* The satellite a chunk belongs on after `turns`. The facts' satellites must be of the
+ * constellation (sky_facts_fit): they come from the wire. */
+bool sky_facts_fit(const sky_constellation *c, const sky_chunk_facts *facts);
+sky_satellite sky_chunk_place(const sky_constellation *c, const sky_turning *t,
+                              const sky_chunk_facts *facts, uint64_t turns);
+/* The place it had before that one; false: it never moved. */
+bool sky_chunk_place_before(const sky_constellation *c, const sky_turning *t,
+                            const sky_chunk_facts *facts, uint64_t turns, sky_satellite *out);
+
+bool sky_satellite_equal(sky_satellite a, sky_satellite b);
+
+/* One sky as the ground session and its world see it. */
+#define SKY_FRAME_SATELLITES_MAX 131072
+
+typedef struct {
+    sky_constellation constellation;
+    sky_placement placement; /* resolved */
+    sky_satellite centre;    /* overhead at time 0; for hop, where the model sits */
+    sky_turning turning;
+    uint32_t satellite_count;
+    sky_satellite *servers; /* [placement.servers], for `centre` */
+    sky_time *ground_ns;    /* one way, by plane and slot offset from the overhead satellite */
+    sky_time *links_ns;     /* the same between satellites over the +GRID */
+    struct sky_true_sky *physical; /* NULL: an ideal sky */
+} sky_frame;
+
+/* Owner:  sky_frame_deinit frees the tables
+ * Errors: SKY_E_PARAM (placement, or more than SKY_FRAME_SATELLITES_MAX satellites), SKY_E_NOMEM */
+sky_status sky_frame_init(sky_frame *f, const sky_constellation *constellation,
+                          const sky_placement *placement, sky_satellite centre,
+                          const sky_turning *turning, sky_error *error);
+void sky_frame_deinit(sky_frame *f);
+
+/* A physical sky: who is overhead comes from orbits. */
+typedef struct {
+    sky_fleet *fleet; /* with a grid; the frame's from now on, freed here when it fails */
+    sky_observer observer;
+    int64_t start_ms;      /* of the sky: wall, of turn 0 */
+    int64_t slot_ms;       /* a turn, in the sky's time; turning->rotation_ns is the same in ours */
+    uint64_t turns;        /* how many turns the table covers */
+    double hysteresis_deg; /* see sky_handover_plan */
+    sky_satellite aboard;  /* hop: where the model is */
+} sky_physical;
+sky_status sky_frame_init_physical(sky_frame *f, const sky_placement *placement,
+                                   const sky_physical *physical, const sky_turning *turning,
+                                   sky_error *error);
+/* Whether the centre stands above the observer's mask; always in an ideal sky, and aboard. */
+bool sky_frame_in_sight(const sky_frame *f, uint64_t turns);
+
+/* Number of a satellite, from 0, and back. */
+uint32_t sky_frame_number(const sky_frame *f, sky_satellite s);
+sky_satellite sky_frame_satellite(const sky_frame *f, uint32_t number);
+
+/* The centre of placements made after `turns`: the satellite overhead, or for hop the host. */
+sky_satellite sky_frame_centre(const sky_frame *f, uint64_t turns);
+/* Satellite of a server (from 1) for a placement around `centre`. */
+sky_satellite sky_frame_first(const sky_frame *f, sky_satellite centre, uint32_t server);
+
+/* One-way light time between the session and a satellite, and between two satellites. In a physical
+ * sky: at the beginning of the turn, straight to what stands above the mask, else through the
+ * centre; between satellites every hop counts as long as it ever is. */
+sky_time sky_frame_ground_ns(const sky_frame *f, sky_satellite s, uint64_t turns);
+sky_time sky_frame_link_ns(const sky_frame *f, sky_satellite a, sky_satellite b);
+/* The longest of the former to any server's place, and of the latter within the window. */
+sky_time sky_frame_ground_ns_max(const sky_frame *f);
+sky_time sky_frame_link_ns_max(const sky_frame *f);
+
+/* How long a link of `bits_s` (0: no limit) is busy with so many bytes, rounded up. */
+sky_time sky_link_busy_ns(uint64_t bits_s, uint64_t bytes);
+
+#endif

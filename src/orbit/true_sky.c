@@ -1,0 +1,135 @@
+#include "orbit/true_sky.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+
+static sky_time rounded(double ns) {
+    return (sky_time)(ns + 0.5);
+}
+
+static sky_status tabulate(sky_true_sky *t) {
+    sky_handover_plan plan = {.start_ms = t->given.start_ms,
+                              .slot_ms = t->given.slot_ms,
+                              .turns = t->given.turns > 0 ? t->given.turns : 1,
+                              .hysteresis_deg = t->given.hysteresis_deg};
+    t->handovers = calloc(plan.turns, sizeof *t->handovers);
+    if (!t->handovers)
+        return SKY_E_NOMEM;
+    t->handover_count = sky_fleet_handovers(t->given.fleet, &t->given.observer, &plan, t->handovers,
+                                            plan.turns);
+    sky_handover *less = realloc(t->handovers, t->handover_count * sizeof *less);
+    t->handovers = less ? less : t->handovers;
+    return SKY_OK;
+}
+
+/* The longest hops of a shell. Elements have no formula: half as much again as their shell. */
+static void measure_hops(sky_true_sky *t) {
+    const sky_constellation *c = sky_fleet_shell(t->given.fleet);
+    double least, plane_km, slot_km = sky_intra_plane_km(c);
+    t->link_offset = sky_fleet_link_offset(t->given.fleet);
+    sky_inter_plane_range_km(c, t->link_offset, &least, &plane_km);
+    double slack = sky_fleet_has_elements(t->given.fleet) ? 1.5 : 1;
+    t->plane_ns = rounded(plane_km * slack * t->ns_per_km);
+    t->slot_ns = rounded(slot_km * slack * t->ns_per_km);
+}
+
+sky_status sky__true_create(const sky_physical *given, sky_true_sky **out, sky_error *error) {
+    const sky_constellation *c = sky_fleet_shell(given->fleet);
+    sky_true_sky *t = calloc(1, sizeof *t);
+    sky_status status = t ? SKY_OK : SKY_E_NOMEM;
+    if (t)
+        t->given = *given;
+    else
+        sky_fleet_destroy(given->fleet);
+    if (status == SKY_OK && (c->planes == 0 || given->slot_ms < 1))
+        status = SKY_E_PARAM;
+    if (status == SKY_OK)
+        status = tabulate(t);
+    if (status != SKY_OK) {
+        sky__true_destroy(t);
+        return sky_fail(error, status,
+                        status == SKY_E_NOMEM
+                            ? "out of memory"
+                            : "the satellites make no grid of planes and slots, or a turn is 0 ms");
+    }
+    t->ns_per_km = 1e9 / (c->light_km_s > 0 ? c->light_km_s : 299792.458);
+    measure_hops(t);
+    *out = t;
+    return SKY_OK;
+}
+
+void sky__true_destroy(sky_true_sky *t) {
+    if (!t)
+        return;
+    sky_fleet_destroy(t->given.fleet);
+    free(t->handovers);
+    free(t);
+}
+
+/* A turn far beyond any time there is counts as the last. */
+static int64_t time_of(const sky_true_sky *t, uint64_t turns) {
+    uint64_t most = (uint64_t)(INT64_MAX / 4 / t->given.slot_ms);
+    return t->given.start_ms + (int64_t)(turns < most ? turns : most) * t->given.slot_ms;
+}
+
+/* A satellite that has no place any more is at the end of the world: its chunks are late, not
+ * wrong. */
+static sky_look look_at(const sky_true_sky *t, sky_satellite s, uint64_t turns) {
+    sky_motion at;
+    int64_t ms = time_of(t, turns);
+    uint32_t number = sky_fleet_number(t->given.fleet, s);
+    if (sky_fleet_state(t->given.fleet, number, ms, &at) != SKY_ORBIT_FINE)
+        return (sky_look){.elevation_deg = -90, .range_km = 2 * 6378.137};
+    return sky_observer_look(&t->given.observer, ms, at.r_km);
+}
+
+bool sky__true_in_sight(const sky_true_sky *t, sky_satellite s, uint64_t turns) {
+    return look_at(t, s, turns).elevation_deg >= t->given.observer.min_elevation_deg;
+}
+
+sky_time sky__true_ground_ns(const sky_true_sky *t, sky_satellite centre, sky_satellite s,
+                             uint64_t turns) {
+    sky_look straight = look_at(t, s, turns);
+    if (straight.elevation_deg >= t->given.observer.min_elevation_deg)
+        return rounded(straight.range_km * t->ns_per_km);
+    return rounded(look_at(t, centre, turns).range_km * t->ns_per_km) +
+           sky__true_link_ns(t, centre, s);
+}
+
+static int64_t ring_distance(int64_t steps, int64_t count) {
+    steps %= count;
+    steps = steps < 0 ? steps + count : steps;
+    return steps <= count - steps ? steps : count - steps;
+}
+
+/* Straight on, or over the seam of planes either way, where the slots are moved on. A polar seam is
+ * never crossed. */
+sky_time sky__true_link_ns(const sky_true_sky *t, sky_satellite a, sky_satellite b) {
+    const sky_constellation *c = sky_fleet_shell(t->given.fleet);
+    bool open = c->raan_spread_deg > 0 && c->raan_spread_deg <= 180;
+    sky_time best = SKY_TIME_NEVER;
+    for (int64_t round = open ? 0 : -1; round <= (open ? 0 : 1); round++) {
+        int64_t planes = (int64_t)b.plane - a.plane + round * (int64_t)c->planes;
+        int64_t slots = (int64_t)b.slot - a.slot - round * (int64_t)c->phasing -
+                        planes * t->link_offset;
+        sky_time ns = (planes < 0 ? -planes : planes) * t->plane_ns +
+                      ring_distance(slots, c->slots) * t->slot_ns;
+        best = ns < best ? ns : best;
+    }
+    return best;
+}
+
+sky_time sky__true_link_ns_max(const sky_true_sky *t) {
+    const sky_constellation *c = sky_fleet_shell(t->given.fleet);
+    return (sky_time)c->planes * t->plane_ns + (sky_time)(c->slots / 2) * t->slot_ns;
+}
+
+/* To the horizon, which no mask lies below; of the highest satellites, for the ellipsoid and
+ * eccentric orbits are within 100 km. */
+sky_time sky__true_ground_ns_max(const sky_true_sky *t) {
+    double earth = 6378.137;
+    double radius = earth + sky_fleet_shell(t->given.fleet)->altitude_km + 100;
+    return rounded(sqrt(radius * radius - earth * earth) * t->ns_per_km);
+}

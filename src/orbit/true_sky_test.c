@@ -1,0 +1,236 @@
+/* Proves that a physical sky agrees with orbits and with itself: the table says who is overhead, a
+ * chunk's place follows in both directions and over the wrap, and light takes as long as it
+ * should. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "orbit/frame.h"
+
+static const int64_t start_ms = 1795132800000; /* 2026-11-20T00:00:00Z */
+
+static void make_frame(sky_frame *f, const char *shell, const sky_placement *p, uint64_t turns) {
+    sky_physical physical = {
+        .observer = {.latitude_deg = 47.6, .longitude_deg = -122.3, .min_elevation_deg = 25},
+        .start_ms = start_ms,
+        .slot_ms = SKY_HANDOVER_MS,
+        .turns = turns,
+        .hysteresis_deg = 3,
+        .aboard = {72, 22}};
+    sky_turning turning = {.start_ms = start_ms, .rotation_ns = SKY_MS(SKY_HANDOVER_MS)};
+    assert_int_equal(sky_fleet_walker(&sky_shell_find(shell)->constellation, SKY_SHELL_EPOCH_MS,
+                                      &physical.fleet, NULL),
+                     SKY_OK);
+    assert_int_equal(sky_frame_init_physical(f, p, &physical, &turning, NULL), SKY_OK);
+}
+
+static sky_chunk_facts facts_of(const sky_frame *f, uint64_t turns, uint32_t server) {
+    sky_satellite centre = sky_frame_centre(f, turns);
+    return (sky_chunk_facts){.set_ms = start_ms + (int64_t)turns * SKY_HANDOVER_MS,
+                             .centre = centre,
+                             .first = sky_frame_first(f, centre, server),
+                             .window_planes = (uint16_t)f->placement.window_planes,
+                             .window_slots = (uint16_t)f->placement.window_slots,
+                             .strategy = f->placement.strategy};
+}
+
+/* Every turn of a day: the servers of a block set at any time lie in today's window, each on a
+ * satellite of its own, and only those whose row or column the window left have moved. */
+static void chunks_follow_the_observer(void **state) {
+    (void)state;
+    sky_frame f;
+    sky_placement p = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 25};
+    make_frame(&f, "starlink-a", &p, 5760);
+    assert_true(f.turning.handover_count > 300);
+    uint32_t moves = 0;
+    for (uint64_t set = 0; set < 5760; set += 1151) {
+        sky_satellite before[25];
+        for (uint64_t turn = set; turn < 5760; turn++) {
+            sky_satellite centre = sky_frame_centre(&f, turn);
+            sky_satellite window[25];
+            bool taken[25] = {false};
+            for (uint32_t i = 1; i <= 25; i++)
+                window[i - 1] = sky_frame_first(&f, centre, i);
+            for (uint32_t i = 1; i <= 25; i++) {
+                sky_chunk_facts facts = facts_of(&f, set, i);
+                sky_satellite at = sky_chunk_place(&f.constellation, &f.turning, &facts, turn);
+                uint32_t k = 0;
+                while (k < 25 && !sky_satellite_equal(at, window[k]))
+                    k++;
+                assert_true(k < 25 && !taken[k]);
+                taken[k] = true;
+                if (turn == set)
+                    assert_true(sky_satellite_equal(at, facts.first));
+                else
+                    moves += !sky_satellite_equal(at, before[i - 1]);
+                before[i - 1] = at;
+            }
+        }
+    }
+    assert_true(moves > 0);
+    sky_frame_deinit(&f);
+}
+
+/* A column of five for a slot, a row of five for a plane; over the wrap as anywhere else. */
+static void a_step_moves_one_row_or_column(void **state) {
+    (void)state;
+    sky_constellation c = {.planes = 72, .slots = 22, .phasing = 17};
+    sky_placement p = {
+        .strategy = SKY_PLACE_ROTATION, .servers = 25, .window_planes = 5, .window_slots = 5};
+    for (int64_t plane = -80; plane < 80; plane += 3) {
+        for (int64_t slot = -30; slot < 30; slot += 7) {
+            int moved_by_slot = 0, moved_by_plane = 0, moved_back = 0;
+            sky_satellite centre = sky_unwrapped(&c, 72, 22);
+            for (int64_t i = 0; i < 25; i++) {
+                sky_satellite first = sky_unwrapped(&c, 72 + i / 5 - 2, 22 + i % 5 - 2);
+                sky_satellite at = sky_place_stepped(&c, &p, centre, first, plane, slot);
+                sky_satellite west = sky_place_stepped(&c, &p, centre, first, plane, slot - 1);
+                sky_satellite south = sky_place_stepped(&c, &p, centre, first, plane + 1, slot);
+                sky_satellite still = sky_place_stepped(&c, &p, centre, first, 0, 0);
+                moved_by_slot += !sky_satellite_equal(at, west);
+                moved_by_plane += !sky_satellite_equal(at, south);
+                moved_back += !sky_satellite_equal(still, first);
+            }
+            assert_int_equal(moved_by_slot, 5);
+            assert_int_equal(moved_by_plane, 5);
+            assert_int_equal(moved_back, 0);
+        }
+    }
+    p.window_planes = p.window_slots = 1; /* a head is always on the centre */
+    sky_satellite at = sky_place_stepped(&c, &p, (sky_satellite){72, 3}, (sky_satellite){72, 3}, 1,
+                                         0);
+    assert_true(at.plane == 1 && at.slot == 20);
+}
+
+/* With the planes left alone it is the ideal rule. */
+static void without_planes_it_is_the_ideal_rule(void **state) {
+    (void)state;
+    sky_constellation c = {.planes = 9, .slots = 19};
+    sky_placement p = {
+        .strategy = SKY_PLACE_ROTATION, .servers = 15, .window_planes = 3, .window_slots = 5};
+    sky_satellite centre = {9, 2};
+    for (int64_t turns = 0; turns < 60; turns++) {
+        for (int64_t i = 0; i < 15; i++) {
+            sky_satellite first = sky_unwrapped(&c, 9 + i / 5 - 1, 2 + i % 5 - 2);
+            sky_satellite a = sky_place_shifted(&c, &p, centre, first, (uint64_t)turns);
+            sky_satellite b = sky_place_stepped(&c, &p, centre, first, 0, -turns);
+            assert_true(sky_satellite_equal(a, b));
+        }
+    }
+}
+
+static void light_takes_what_the_orbits_say(void **state) {
+    (void)state;
+    sky_frame f;
+    sky_placement p = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9};
+    make_frame(&f, "starlink-a", &p, 2000);
+    sky_fleet *fleet;
+    sky_observer o = {.latitude_deg = 47.6, .longitude_deg = -122.3, .min_elevation_deg = 25};
+    assert_int_equal(sky_fleet_walker(&sky_shell_find("starlink-a")->constellation,
+                                      SKY_SHELL_EPOCH_MS, &fleet, NULL),
+                     SKY_OK);
+    uint32_t relayed = 0;
+    for (uint64_t turn = 0; turn < 2000; turn += 13) {
+        int64_t ms = start_ms + (int64_t)turn * SKY_HANDOVER_MS;
+        sky_satellite centre = sky_frame_centre(&f, turn);
+        assert_true(sky_frame_in_sight(&f, turn));
+        for (uint32_t i = 1; i <= 9; i++) {
+            sky_satellite s = sky_frame_first(&f, centre, i);
+            sky_motion at;
+            assert_int_equal(sky_fleet_state(fleet, sky_fleet_number(fleet, s), ms, &at),
+                             SKY_ORBIT_FINE);
+            sky_look look = sky_observer_look(&o, ms, at.r_km);
+            double straight = look.range_km / 299792.458 * 1e9;
+            sky_time ns = sky_frame_ground_ns(&f, s, turn);
+            if (look.elevation_deg >= 25)
+                assert_true(fabs((double)ns - straight) <= 1);
+            else
+                assert_true(++relayed && (double)ns > straight);
+            assert_true(ns <= sky_frame_ground_ns_max(&f));
+        }
+    }
+    assert_true(relayed > 0);
+    /* Over the wrap of planes a neighbour is one hop, not seventeen slots and one plane. */
+    sky_time hop = sky_frame_link_ns(&f, (sky_satellite){3, 5}, (sky_satellite){4, 5});
+    assert_int_equal(sky_frame_link_ns(&f, (sky_satellite){72, 1}, (sky_satellite){1, 18}), hop);
+    assert_int_equal(sky_frame_link_ns(&f, (sky_satellite){1, 18}, (sky_satellite){72, 1}), hop);
+    assert_true(sky_frame_link_ns(&f, (sky_satellite){1, 1}, (sky_satellite){36, 12}) <=
+                sky_frame_link_ns_max(&f));
+    sky_fleet_destroy(fleet);
+    sky_frame_deinit(&f);
+}
+
+static void aboard_nothing_moves(void **state) {
+    (void)state;
+    sky_frame f;
+    sky_placement p = {.strategy = SKY_PLACE_HOP, .servers = 13};
+    make_frame(&f, "starlink-a", &p, 600);
+    assert_true(f.centre.plane == 72 && f.centre.slot == 22);
+    sky_time hop = sky_frame_link_ns(&f, (sky_satellite){1, 1}, (sky_satellite){2, 1});
+    sky_time slot = sky_frame_link_ns(&f, (sky_satellite){1, 1}, (sky_satellite){1, 2});
+    for (uint32_t i = 1; i <= 13; i++) {
+        sky_chunk_facts facts = facts_of(&f, 0, i);
+        sky_satellite at = sky_chunk_place(&f.constellation, &f.turning, &facts, 599);
+        assert_true(sky_satellite_equal(at, facts.first));
+        assert_true(sky_frame_ground_ns(&f, at, 5) <= 2 * (hop > slot ? hop : slot));
+    }
+    assert_true(sky_frame_in_sight(&f, 5));
+    sky_frame_deinit(&f);
+}
+
+static void what_has_no_grid_is_refused(void **state) {
+    (void)state;
+    static const char tle[] =
+        "1 00005U 58002B   00179.78495062  .00000023  00000-0  28098-4 0  4753\n"
+        "2 00005  34.2682 348.7242 1859667 331.7664  19.3264 10.82419157413667\n";
+    sky_physical physical = {.slot_ms = 15000, .turns = 10};
+    sky_turning turning = {.rotation_ns = 1};
+    sky_placement p = {.strategy = SKY_PLACE_ROTATION, .servers = 9};
+    sky_frame f;
+    assert_int_equal(sky_fleet_parse(tle, sizeof tle - 1, "x", &physical.fleet, NULL), SKY_OK);
+    assert_int_equal(sky_frame_init_physical(&f, &p, &physical, &turning, NULL), SKY_E_PARAM);
+    /* Nor a window that does not fit. */
+    assert_int_equal(
+        sky_fleet_walker(&sky_shell_find("starlink-b")->constellation, 0, &physical.fleet, NULL),
+        SKY_OK);
+    p.servers = 49;
+    assert_int_equal(sky_frame_init_physical(&f, &p, &physical, &turning, NULL), SKY_E_PARAM);
+}
+
+/* Strangers' facts come to some satellite, the same for all. */
+static void any_facts_have_a_place(void **state) {
+    (void)state;
+    sky_frame f;
+    sky_placement p = {.strategy = SKY_PLACE_ROTATION, .servers = 9};
+    make_frame(&f, "kuiper-a", &p, 500);
+    const sky_constellation *c = &f.constellation;
+    for (uint32_t i = 0; i < 2000; i++) {
+        sky_chunk_facts facts = {.set_ms = (int64_t)i * 99999999999LL - 50000000000000LL,
+                                 .centre = {i % c->planes + 1, i * 7 % c->slots + 1},
+                                 .first = {i * 13 % c->planes + 1, i * 5 % c->slots + 1},
+                                 .window_planes = (uint16_t)(i % (c->planes + 1)),
+                                 .window_slots = (uint16_t)(i * 3 % (c->slots + 1)),
+                                 .strategy = SKY_PLACE_ROTATION};
+        assert_true(sky_facts_fit(c, &facts));
+        sky_satellite at = sky_chunk_place(c, &f.turning, &facts, i % 3 ? i : UINT64_MAX);
+        assert_in_range(at.plane, 1, c->planes);
+        assert_in_range(at.slot, 1, c->slots);
+    }
+    sky_frame_deinit(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_follow_the_observer),
+        cmocka_unit_test(a_step_moves_one_row_or_column),
+        cmocka_unit_test(without_planes_it_is_the_ideal_rule),
+        cmocka_unit_test(light_takes_what_the_orbits_say),
+        cmocka_unit_test(aboard_nothing_moves),
+        cmocka_unit_test(what_has_no_grid_is_refused),
+        cmocka_unit_test(any_facts_have_a_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,692 @@
+/* The satellite: store, queue, migration. See node.h for the picture. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "satellite/node_state.h"
+
+#define NONE    SKY__NO_LINK
+#define USE     SKY__USE
+#define MOVE    SKY__MOVE
+#define HELD    SKY__HELD
+#define WAITING SKY__WAITING
+#define SENT    SKY__SENT
+
+#define MIGRATE_DOUBLINGS 6  /* of the patience with one place */
+#define SLOTS_KEPT        64 /* one in so many is not lent to the ground */
+
+typedef sky__move_state move_state;
+typedef struct sky_node_slot slot;
+typedef struct sky_node_rumour rumour;
+
+/* An answer to come. The chunk is looked up again when it is sent, as a server reads what it holds
+ * at that moment. */
+struct sky_node_job {
+    sky_time arrived;
+    sky_time ready;
+    sky_satellite to;
+    uint64_t request;
+    sky_chunk_id id;
+    sky_wire_type type; /* of the request */
+    sky_outcome outcome;
+    sky_chunk_id evicted;
+};
+typedef struct sky_node_job job;
+
+/* ---- memory ---- */
+
+#define SLOT_BYTES_EXTRA (sizeof(slot) + 4 * sizeof(uint32_t)) /* and up to two buckets twice */
+
+static uint32_t bucket_count(uint32_t slots) {
+    uint32_t n = 16;
+    while (n < slots && n < 1u << 30)
+        n *= 2;
+    return n;
+}
+
+uint32_t sky_node_slots(const sky_node_config *c) {
+    uint64_t slots = c->memory_bytes / (sky__data_stride(c) + SLOT_BYTES_EXTRA);
+    return slots < 1u << 30 ? (uint32_t)slots : 1u << 30;
+}
+
+uint32_t sky_node_slots_lent(const sky_node_config *c) {
+    uint32_t slots = sky_node_slots(c);
+    return slots - slots / SLOTS_KEPT;
+}
+
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) & ~(size_t)63;
+}
+
+size_t sky_node_bytes(const sky_node_config *c) {
+    uint32_t slots = sky_node_slots(c);
+    return 64 + 2 * aligned(bucket_count(slots) * sizeof(uint32_t)) +
+           aligned(slots * sizeof(slot)) + aligned(c->queue_max * sizeof(job)) +
+           aligned(SKY_NODE_RUMOURS * sizeof(rumour)) + slots * sky__data_stride(c);
+}
+
+void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satellite self,
+                         sky_time now, void *memory, size_t bytes) {
+    assert(bytes >= sky_node_bytes(config) && config->chunk_bytes_max <= SKY_WIRE_DATA_BYTES_MAX);
+    memset(n, 0, sizeof *n);
+    n->config = config;
+    n->self = self;
+    n->slot_count = sky_node_slots(config);
+    uint32_t buckets = bucket_count(n->slot_count);
+    uint8_t *at = (uint8_t *)aligned((uintptr_t)memory);
+    n->buckets = (uint32_t *)(void *)at;
+    at += aligned(buckets * sizeof(uint32_t));
+    n->blocks = (uint32_t *)(void *)at;
+    at += aligned(buckets * sizeof(uint32_t));
+    n->slots = (slot *)(void *)at;
+    at += aligned(n->slot_count * sizeof(slot));
+    n->jobs = (job *)(void *)at;
+    at += aligned(config->queue_max * sizeof(job));
+    n->rumours = (rumour *)(void *)at;
+    at += aligned(SKY_NODE_RUMOURS * sizeof(rumour));
+    n->bytes = at;
+    n->bucket_mask = buckets - 1;
+    n->turns = sky_turns(&config->turning, now);
+    n->turn_began = sky_turn_begins(&config->turning, n->turns);
+    n->turn_ends = sky_turn_begins(&config->turning, n->turns + 1);
+    n->migrate_request = (uint64_t)now; /* never an id of an earlier life */
+    n->sweep_next = now + config->sweep_period_ns;
+    n->rumour_credit = now - SKY_SECONDS(3600);
+}
+
+void sky_node_init(sky_node *n, const sky_node_config *config, sky_satellite self, sky_time now,
+                   void *memory, size_t bytes) {
+    sky_node_init_again(n, config, self, now, memory, bytes);
+    memset(n->buckets, 0, (n->bucket_mask + 1) * sizeof *n->buckets);
+    memset(n->blocks, 0, (n->bucket_mask + 1) * sizeof *n->blocks);
+}
+
+/* ---- chunks ---- */
+
+static slot *slot_at(const sky_node *n, uint32_t link) {
+    return sky__slot_at(n, link);
+}
+
+static sky_satellite sent_to(const slot *s) {
+    return (sky_satellite){s->sent_plane, s->sent_slot};
+}
+
+/* A DROP or MOVE of one chunk for who was sent it last. With no room to say it, his LRU finds the
+ * chunk. */
+static void tell_taker(sky_node *n, const slot *s, sky_wire_type type) {
+    if (s->sent_plane == 0 || n->ack_count == SKY_NODE_ACKS_MAX)
+        return;
+    uint32_t i = n->ack_count++;
+    n->acks[i].to = sent_to(s);
+    n->acks[i].request = s->request;
+    n->acks[i].id = s->id;
+    n->acks[i].type = type;
+}
+
+/* The other has it, or nobody will ever know: tell him what we were told. */
+static void pass_drop_on(sky_node *n, slot *s) {
+    tell_taker(n, s, SKY_WIRE_DROP);
+    sky__node_remove(n, s);
+}
+
+/* Forget it, also where it may have arrived by now: a chunk on its way out is kept until the other
+ * has answered, or not, and is then told too. */
+void sky__node_drop(sky_node *n, slot *s) {
+    if (s->move != SENT) {
+        pass_drop_on(n, s);
+        return;
+    }
+    s->doomed = true;
+    sky__node_first_to_go(n, s);
+}
+
+sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts) {
+    return sky_chunk_place(&n->config->constellation, &n->config->turning, facts, n->turns);
+}
+
+static sky_satellite place_of(const sky_node *n, const slot *s) {
+    return sky__node_place(n, &s->facts);
+}
+
+static bool belongs_here(const sky_node *n, const slot *s) {
+    return sky_satellite_equal(place_of(n, s), n->self);
+}
+
+/* To where it belongs by now. Who was sent it for another place is told: both copies go to the new
+ * one, and are one there. */
+static void set_out(sky_node *n, slot *s) {
+    if (s->redirected)
+        tell_taker(n, s, SKY_WIRE_MOVE);
+    s->redirected = false;
+    sky__node_move_to(n, s, belongs_here(n, s) ? HELD : WAITING);
+}
+
+/* For a chunk of `key`'s block. Another tenant's block is not named to who took its room. */
+static void evict(sky_node *n, slot *s, const sky_key *key, sky_outcome *outcome,
+                  sky_chunk_id *evicted) {
+    if (s->doomed) {
+        pass_drop_on(n, s);
+        return;
+    }
+    const sky_chunk_facts facts = s->facts;
+    const sky_chunk_id id = s->id;
+    if (!n->config->sealed || sky__same_tenant(&id.key, key)) {
+        *outcome = SKY_STORED_EVICTED;
+        *evicted = id;
+    }
+    n->stat.evictions++;
+    sky__node_remove(n, s);
+    sky__rumour_begin(n, &id, &facts);
+}
+
+/* A free slot for a chunk of `key`'s block, if need be one that is taken; NULL when its tenant has
+ * its share, and all of it pinned. */
+static slot *make_room(sky_node *n, const sky_key *key, sky_outcome *outcome,
+                       sky_chunk_id *evicted) {
+    *outcome = SKY_STORED;
+    if (!n->slot_free && n->slot_fresh == n->slot_count) {
+        slot *spare = sky__node_spare(n, key);
+        if (!spare) {
+            *outcome = SKY_NOT_STORED;
+            n->stat.refused++;
+            return NULL;
+        }
+        evict(n, spare, key, outcome, evicted);
+    }
+    uint32_t link = n->slot_free;
+    if (!link)
+        return &n->slots[n->slot_fresh++];
+    n->slot_free = slot_at(n, link)->chain;
+    return slot_at(n, link);
+}
+
+/* Where the chunk belongs from now on. What it is does not change. */
+static void give_place(slot *s, const sky_chunk_facts *facts) {
+    s->tries = 0;
+    s->facts.set_ms = facts->set_ms;
+    s->facts.centre = facts->centre;
+    s->facts.first = facts->first;
+    s->facts.next = facts->next;
+    s->facts.window_planes = facts->window_planes;
+    s->facts.window_slots = facts->window_slots;
+    s->facts.strategy = facts->strategy;
+}
+
+/* Of a key's heads only the newest is kept: there is one at most. False: it is another. */
+static bool is_newest_head(sky_node *n, const sky_message *m) {
+    slot *other = sky__node_find_head(n, &m->id.key, m->id.version);
+    if (!other || other->id.version > m->id.version)
+        return !other;
+    sky__node_remove(n, other);
+    return true;
+}
+
+/* The sky turned while it was under way. But a clock that is ahead of ours gives us chunks that to
+ * us are still his: such a one stays, for given to and fro it would be where nobody asks. */
+static bool to_move_on(const sky_node *n, const slot *s, sky_satellite giver) {
+    sky_satellite place = place_of(n, s);
+    return !sky_satellite_equal(place, n->self) && !sky_satellite_equal(place, giver);
+}
+
+/* Who may say from now on that it goes, or belongs elsewhere. */
+static void note_giver(slot *s, sky_satellite giver) {
+    s->giver_plane = (uint16_t)giver.plane;
+    s->giver_slot = (uint16_t)(giver.plane ? giver.slot : 0);
+}
+
+static sky_outcome store(sky_node *n, const sky_message *m, sky_satellite giver,
+                         sky_chunk_id *evicted) {
+    slot *s = sky__node_find(n, &m->id);
+    sky_outcome outcome = SKY_STORED;
+    if (m->id.number == 0 && !is_newest_head(n, m))
+        return outcome;
+    if (s && s->doomed && giver.plane)
+        return outcome; /* it goes, wherever it comes from */
+    if (s) {            /* said twice: the same name is the same bytes */
+        s->doomed = false;
+        note_giver(s, giver);
+        sky__node_touch(n, s);
+        s->facts.spare |= m->facts.spare;
+        if (m->facts.set_ms > s->facts.set_ms) { /* it was moved, and ours did not hear of it */
+            give_place(s, &m->facts);
+            s->redirected = s->move == SENT;
+        }
+        /* The teller may drop his copy on our word, so a copy of ours that is on its way out must
+         * not go on an older word from elsewhere. */
+        if (s->move == SENT)
+            set_out(n, s);
+        return outcome;
+    }
+    s = make_room(n, &m->id.key, &outcome, evicted);
+    if (!s)
+        return outcome;
+    *s = (slot){.id = m->id, .facts = m->facts, .data_bytes = m->data_bytes, .used = true};
+    memcpy(sky__node_data(n, s), m->data, m->data_bytes);
+    note_giver(s, giver);
+    sky__node_insert(n, s);
+    if (giver.plane == 0)
+        sky__node_touch(n, s);
+    if (to_move_on(n, s, giver))
+        sky__node_move_to(n, s, WAITING);
+    return outcome;
+}
+
+/* ---- the sky turns ---- */
+
+/* Oldest first, so that the order of use survives the move. */
+static void collect_movers(sky_node *n, const sky_node_list *l) {
+    for (uint32_t link = l->last; link; link = slot_at(n, link)->links[USE].before) {
+        slot *s = slot_at(n, link);
+        s->tries = s->doubts = 0;
+        if (s->move == HELD && !belongs_here(n, s))
+            sky__node_move_to(n, s, WAITING);
+        else if (s->move == WAITING && belongs_here(n, s))
+            sky__node_move_to(n, s, HELD);
+        else if (s->move == SENT && !s->doomed && !sky_satellite_equal(sent_to(s), place_of(n, s)))
+            set_out(n, s); /* who was to take it may be dead, and it is looked for ahead */
+    }
+}
+
+static void advance(sky_node *n, sky_time now) {
+    n->now = now;
+    if (now >= n->turn_ends) {
+        n->turns = sky_turns(&n->config->turning, now);
+        n->turn_began = sky_turn_begins(&n->config->turning, n->turns);
+        n->turn_ends = sky_turn_begins(&n->config->turning, n->turns + 1);
+        for (uint32_t i = 0; i < n->tenant_count; i++) {
+            collect_movers(n, &n->tenants[i].lru);
+            collect_movers(n, &n->tenants[i].pinned);
+        }
+    }
+    sky__node_let_lapse(n);
+    /* Nearly all wait equally long, so the first sent is the first to be late. */
+    while (n->sent.first && slot_at(n, n->sent.first)->deadline <= now) {
+        slot *s = slot_at(n, n->sent.first);
+        if (s->doomed) {
+            pass_drop_on(n, s);
+            continue;
+        }
+        n->stat.migrate_retries++;
+        set_out(n, s);
+    }
+}
+
+/* ---- input ---- */
+
+static void enqueue(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m,
+                    sky_outcome outcome, const sky_chunk_id *evicted) {
+    if (n->job_count == 0)
+        n->job_first = 0; /* start over, so that a short queue touches little memory */
+    job *j = &n->jobs[(n->job_first + n->job_count++) % n->config->queue_max];
+    sky_time begins = n->busy_until > now ? n->busy_until : now;
+    n->busy_until = begins + n->config->processing_ns;
+    *j = (job){.arrived = now,
+               .ready = n->busy_until,
+               .to = in->from,
+               .request = m->request,
+               .id = m->id,
+               .type = m->type,
+               .outcome = outcome,
+               .evicted = *evicted};
+}
+
+static bool facts_fit(const sky_node *n, const sky_chunk_facts *facts) {
+    sky_chunk_facts next = *facts;
+    next.first = facts->next;
+    return sky_facts_fit(&n->config->constellation, facts) &&
+           sky_facts_fit(&n->config->constellation, &next);
+}
+
+/* A chunk that may be stored: it fits, names satellites of this sky, and its bytes are right. */
+static bool acceptable(sky_node *n, const sky_message *m) {
+    if (m->data_bytes > n->config->chunk_bytes_max || !facts_fit(n, &m->facts)) {
+        n->stat.malformed++;
+        return false;
+    }
+    if (!n->config->sealed &&
+        sky_chunk_checksum(&m->id, m->data, m->data_bytes) != m->facts.checksum) {
+        n->stat.corrupt++;
+        return false;
+    }
+    return true;
+}
+
+static void take_request(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m) {
+    sky_outcome outcome = SKY_STORED;
+    sky_chunk_id evicted = {0};
+    if (n->job_count == n->config->queue_max) {
+        n->stat.overflow++;
+        return;
+    }
+    if (m->type == SKY_WIRE_SET) {
+        if (!acceptable(n, m))
+            return;
+        outcome = store(n, m, in->from, &evicted);
+        n->stat.sets++;
+    }
+    enqueue(n, now, in, m, outcome, &evicted);
+}
+
+/* Answer as soon as output is asked for. With no room the asker hears nothing and asks again. */
+static void answer_at_once(sky_node *n, const sky_datagram *in, const sky_message *m,
+                           sky_wire_type type, uint32_t value, uint32_t chunk_count) {
+    if (n->ack_count == SKY_NODE_ACKS_MAX) {
+        n->stat.overflow++;
+        return;
+    }
+    uint32_t i = n->ack_count++;
+    n->acks[i].to = in->from;
+    n->acks[i].request = m->request;
+    n->acks[i].id = m->id;
+    n->acks[i].type = type;
+    n->acks[i].value = value;
+    n->acks[i].chunk_count = chunk_count;
+}
+
+/* Its block is no more, or it is a head with a newer one here. */
+static bool of_no_use(const sky_node *n, const sky_message *m) {
+    if (m->id.number == 0) {
+        const slot *newer = sky__node_find_head(n, &m->id.key, m->id.version);
+        return newer && newer->id.version > m->id.version;
+    }
+    return n->rumour_count > 0 && !m->facts.spare && !m->facts.pinned &&
+           sky__rumour_known(n, &m->id);
+}
+
+static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message *m) {
+    sky_chunk_id evicted;
+    if (!acceptable(n, m) || n->ack_count == SKY_NODE_ACKS_MAX)
+        return; /* it will be sent again */
+    sky_outcome outcome = SKY_STORED;
+    if (of_no_use(n, m))
+        n->stat.purged++; /* the giver may drop it, and nobody needs it here */
+    else
+        outcome = store(n, m, in->from, &evicted);
+    answer_at_once(n, in, m, SKY_WIRE_MIGRATE_ACK,
+                   outcome == SKY_NOT_STORED ? SKY_NOT_STORED : SKY_STORED, 0);
+}
+
+/* A satellite that sweeps asks about one chunk. */
+static void take_sweep(sky_node *n, const sky_datagram *in, const sky_message *m) {
+    const slot *s = sky__node_find(n, &m->id);
+    answer_at_once(n, in, m, SKY_WIRE_HAS_REPLY, s != NULL, s ? s->facts.chunk_count : 0);
+}
+
+/* The last copy may go for this message's sake, so it counts only from who was sent the chunk. */
+static void take_migrate_ack(sky_node *n, const sky_datagram *in, const sky_message *m) {
+    slot *s = sky__node_find(n, &m->id);
+    if (!s || s->move != SENT || s->request != m->request || m->outcome == SKY_NOT_STORED ||
+        !sky_satellite_equal(in->from, sent_to(s)))
+        return;
+    if (s->doomed) {
+        pass_drop_on(n, s);
+        return;
+    }
+    if (s->redirected) {
+        set_out(n, s);
+        return;
+    }
+    n->stat.migrated++;
+    n->stat.migrated_bytes += s->data_bytes;
+    sky__node_remove(n, s);
+}
+
+static bool has_place(const slot *s, const sky_chunk_facts *facts) {
+    return s->facts.set_ms == facts->set_ms &&
+           sky_satellite_equal(s->facts.centre, facts->centre) &&
+           sky_satellite_equal(s->facts.first, facts->first);
+}
+
+/* A chunk that is on its way stays so: whoever takes it is told when he says so. Taken back from
+ * him it might be the last copy, for he may have heard of the move himself, and given it on. */
+static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
+    s->doomed = false;
+    if (has_place(s, facts) && s->facts.spare == facts->spare)
+        return; /* said twice */
+    s->facts.spare = facts->spare;
+    s->redirected = true;
+    give_place(s, facts);
+    n->stat.moved++;
+    if (s->move != SENT)
+        set_out(n, s);
+}
+
+/* A satellite may say of a chunk that it goes, or belongs elsewhere, when it gave it to us or got
+ * it from us: it passes on what it was told. A ground knows the block's name, which takes its
+ * tenant's key to make. */
+static bool concerns(const slot *s, sky_satellite teller) {
+    const sky_satellite giver = {s->giver_plane, s->giver_slot};
+    return teller.plane == 0 || sky_satellite_equal(teller, giver) ||
+           sky_satellite_equal(teller, sent_to(s));
+}
+
+/* DROP, PIN and MOVE name an arithmetic row of chunks, of which those that are here are looked at.
+ * A satellite that passes a MOVE on counts on no answer. */
+static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) {
+    bool moves = m->type == SKY_WIRE_MOVE;
+    if ((m->last - m->id.number) / m->stride >= n->slot_count ||
+        (moves && !facts_fit(n, &m->facts))) {
+        n->stat.malformed++;
+        return;
+    }
+    uint32_t found = 0;
+    for (slot *next, *s = sky__node_block_first(n, &m->id); s; s = next) {
+        next = sky__node_block_next(n, s);
+        if (s->id.number < m->id.number || s->id.number > m->last ||
+            (s->id.number - m->id.number) % m->stride)
+            continue;
+        if (!concerns(s, in->from)) {
+            n->stat.malformed++;
+            continue;
+        }
+        found++;
+        if (m->type == SKY_WIRE_DROP)
+            sky__node_drop(n, s);
+        else if (moves)
+            move_chunk(n, s, &m->facts);
+        else
+            sky__node_pin(n, s, m->facts.pinned);
+    }
+    if (moves && in->from.plane == 0)
+        answer_at_once(n, in, m, SKY_WIRE_MOVE_ACK, found, 0);
+}
+
+/* What only a ground may say: no satellite fills or pins another. */
+static bool is_for_grounds(sky_wire_type type) {
+    return type == SKY_WIRE_SET || type == SKY_WIRE_PIN;
+}
+
+void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
+    advance(n, now);
+    if (!in)
+        return;
+    sky_message m;
+    if (sky_message_decode(in->data, in->bytes, &m) != SKY_OK) {
+        n->stat.malformed++;
+        return;
+    }
+    if (in->from.plane == 0)
+        n->ground = in->from;
+    if (m.type == SKY_WIRE_HAS && in->from.plane != 0) {
+        take_sweep(n, in, &m);
+        return;
+    }
+    if (in->from.plane != 0 && is_for_grounds(m.type)) {
+        n->stat.malformed++;
+        return;
+    }
+    switch (m.type) {
+    case SKY_WIRE_SET:
+    case SKY_WIRE_GET:
+    case SKY_WIRE_HAS:
+        take_request(n, now, in, &m);
+        break;
+    case SKY_WIRE_MIGRATE:
+        take_migrate(n, in, &m);
+        break;
+    case SKY_WIRE_MIGRATE_ACK:
+        take_migrate_ack(n, in, &m);
+        break;
+    case SKY_WIRE_DROP:
+    case SKY_WIRE_PIN:
+    case SKY_WIRE_MOVE:
+        take_row(n, in, &m);
+        break;
+    case SKY_WIRE_PURGE:
+        sky__rumour_take(n, now, in, &m);
+        break;
+    case SKY_WIRE_HAS_REPLY:
+        sky__sweep_answer(n, in, &m);
+        break;
+    case SKY_WIRE_STAT:
+        answer_at_once(n, in, &m, SKY_WIRE_STAT_REPLY, 0, 0);
+        break;
+    default:
+        n->stat.malformed++;
+    }
+}
+
+/* ---- output ---- */
+
+void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out) {
+    out->from = n->self;
+    out->to = to;
+    out->bytes = sky_message_encode(m, out->data, out->bytes_max);
+    assert(out->bytes > 0);
+}
+
+/* False: what it was about is gone. */
+static bool send_ack(sky_node *n, sky_datagram *out) {
+    uint32_t i = --n->ack_count;
+    sky_message m = {.type = n->acks[i].type,
+                     .request = n->acks[i].request,
+                     .id = n->acks[i].id,
+                     .facts.chunk_count = n->acks[i].chunk_count};
+    m.stride = 1;
+    m.last = m.id.number;
+    m.outcome = m.type == SKY_WIRE_MIGRATE_ACK ? (sky_outcome)n->acks[i].value : SKY_STORED;
+    m.present = m.type == SKY_WIRE_HAS_REPLY && n->acks[i].value;
+    m.moved = m.type == SKY_WIRE_MOVE_ACK ? n->acks[i].value : 0;
+    if (m.type == SKY_WIRE_STAT_REPLY)
+        sky__node_tell(n, m.stat);
+    if (m.type == SKY_WIRE_MOVE) {
+        const slot *s = sky__node_find(n, &m.id);
+        if (!s)
+            return false;
+        m.facts = s->facts;
+    }
+    sky__node_send(n, &m, n->acks[i].to, out);
+    return true;
+}
+
+static void answer_get(sky_node *n, slot *s, sky_message *m) {
+    if (!s) {
+        n->stat.misses++;
+        m->type = SKY_WIRE_MISS;
+        return;
+    }
+    n->stat.gets++;
+    sky__node_touch(n, s);
+    m->type = SKY_WIRE_CHUNK;
+    m->facts.checksum = s->facts.checksum;
+    m->data = sky__node_data(n, s);
+    m->data_bytes = s->data_bytes;
+}
+
+static void send_answer(sky_node *n, sky_time now, sky_datagram *out) {
+    const job *j = &n->jobs[n->job_first];
+    n->job_first = (n->job_first + 1) % n->config->queue_max;
+    n->job_count--;
+    sky_message m = {.request = j->request, .id = j->id, .spent_ns = now - j->arrived};
+    bool any = j->id.number == 0 && j->id.version == SKY_VERSION_ANY;
+    slot *s = any ? sky__node_find_head(n, &j->id.key, SKY_VERSION_ANY) : sky__node_find(n, &j->id);
+    if (any && s)
+        m.id.version = s->id.version;
+    if (j->type == SKY_WIRE_SET) {
+        m.type = SKY_WIRE_SET_ACK;
+        m.outcome = j->outcome;
+        m.evicted = j->evicted;
+    } else if (j->type == SKY_WIRE_GET) {
+        answer_get(n, s, &m);
+    } else {
+        m.type = SKY_WIRE_HAS_REPLY;
+        m.present = s;
+        m.facts.chunk_count = s ? s->facts.chunk_count : 0;
+    }
+    sky__node_send(n, &m, j->to, out);
+}
+
+static void send_migrate(sky_node *n, sky_time now, sky_datagram *out) {
+    slot *s = slot_at(n, n->waiting.first);
+    sky_satellite to = place_of(n, s);
+    s->request = ++n->migrate_request;
+    s->sent_plane = (uint16_t)to.plane;
+    s->sent_slot = (uint16_t)to.slot;
+    s->deadline = now + (n->config->migrate_timeout_ns << s->tries); /* it may be far */
+    if (s->tries < MIGRATE_DOUBLINGS)
+        s->tries++;
+    sky__node_move_to(n, s, SENT);
+    n->migrate_next = now + n->config->migrate_gap_ns;
+    sky_message m = {.type = SKY_WIRE_MIGRATE,
+                     .request = s->request,
+                     .id = s->id,
+                     .facts = s->facts,
+                     .data = sky__node_data(n, s),
+                     .data_bytes = s->data_bytes};
+    sky__node_send(n, &m, to, out);
+}
+
+static bool may_migrate(const sky_node *n) {
+    return n->waiting.count > 0 && n->sent.count < n->config->migrate_window;
+}
+
+static bool sweeps(const sky_node *n) {
+    return n->config->sweep_period_ns > 0 && sky_node_chunks(n) > 0;
+}
+
+bool sky_node_output(sky_node *n, sky_time now, sky_datagram *out) {
+    while (n->ack_count > 0) {
+        if (send_ack(n, out))
+            return true;
+    }
+    if (n->job_count > 0 && n->jobs[n->job_first].ready <= now)
+        send_answer(n, now, out);
+    else if (may_migrate(n) && n->migrate_next <= now)
+        send_migrate(n, now, out);
+    else
+        return sky__rumour_output(n, now, out) ||
+               (sweeps(n) && n->sweep_next <= now && sky__sweep_output(n, now, out));
+    return true;
+}
+
+static sky_time sooner(sky_time a, sky_time b) {
+    return a < b ? a : b;
+}
+
+sky_time sky_node_wake(const sky_node *n) {
+    sky_time at = sky__rumour_wake(n);
+    if (n->ack_count > 0)
+        return 0;
+    if (n->job_count > 0)
+        at = sooner(at, n->jobs[n->job_first].ready);
+    if (may_migrate(n))
+        at = sooner(at, n->migrate_next);
+    if (n->sent.first)
+        at = sooner(at, slot_at(n, n->sent.first)->deadline);
+    if (sky_node_chunks(n) > 0)
+        at = sooner(at, n->turn_ends);
+    if (sweeps(n))
+        at = sooner(at, n->sweep_next);
+    return at;
+}
+
+/* ---- looking in ---- */
+
+uint32_t sky_node_chunks(const sky_node *n) {
+    return n->chunk_count;
+}
+
+bool sky_node_idle(const sky_node *n) {
+    return sky_node_chunks(n) == 0 && n->job_count == 0 && n->ack_count == 0 &&
+           n->rumours_open + n->gone_open == 0;
+}

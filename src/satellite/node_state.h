@@ -1,0 +1,97 @@
+/* The satellite's insides, shared by node.c (queue, migration), node_table.c (what is held, and who
+ * makes room), node_look.c (looking in) and gossip.c (blocks that lost a chunk). */
+#ifndef SKY_SATELLITE_NODE_STATE_H
+#define SKY_SATELLITE_NODE_STATE_H
+
+#include <string.h>
+
+#include "satellite/node.h"
+
+#define SKY__NO_LINK 0u /* links hold slot + 1 */
+
+enum { SKY__USE, SKY__MOVE, SKY__LINKS };
+typedef enum { SKY__HELD, SKY__WAITING, SKY__SENT } sky__move_state;
+
+struct sky_node_slot {
+    sky_chunk_id id;
+    sky_chunk_facts facts;
+    uint64_t request; /* of the MIGRATE, or of the sweep's HAS, under way */
+    sky_time deadline;
+    uint32_t data_bytes;
+    uint32_t chain; /* next in the bucket, or in the free list */
+    struct {
+        uint32_t before, after;
+    } links[SKY__LINKS], block; /* block: the others here whose block has the same hash */
+    uint16_t sent_plane;        /* who was sent it last and may hold it by now; plane 0: nobody */
+    uint16_t sent_slot;
+    uint16_t giver_plane; /* who sent it last; plane 0: the ground */
+    uint16_t giver_slot;
+    uint8_t tenant; /* in the node's table */
+    uint8_t move;   /* sky__move_state */
+    uint8_t tries;  /* MIGRATEs sent to its place and not answered in time */
+    bool used : 1;
+    bool doomed : 1; /* dropped while it was on its way: whoever takes it is told when he says so */
+    bool redirected : 1; /* moved while it was on its way: he is told that then */
+    uint8_t doubts;      /* answers in this turn that the chunk after it is not there: gossip.c */
+};
+
+/* A block that is no more. Kept after it was passed on, to know it again. */
+struct sky_node_rumour {
+    sky_chunk_id id; /* the chunk that went */
+    uint32_t chunk_count;
+    uint32_t hops;
+    uint8_t ways; /* still to be told: bits 0 to 3 neighbours, bit 4 the ground */
+};
+
+static inline struct sky_node_slot *sky__slot_at(const sky_node *n, uint32_t link) {
+    return &n->slots[link - 1];
+}
+
+static inline size_t sky__data_stride(const sky_node_config *c) {
+    return ((size_t)c->chunk_bytes_max + 63) & ~(size_t)63;
+}
+
+static inline uint8_t *sky__node_data(const sky_node *n, const struct sky_node_slot *s) {
+    return n->bytes + (size_t)(s - n->slots) * sky__data_stride(n->config);
+}
+
+/* node_look.c */
+void sky__node_tell(const sky_node *n, uint64_t out[SKY_STAT_COUNT]);
+
+/* node_table.c */
+struct sky_node_slot *sky__node_find(const sky_node *n, const sky_chunk_id *id);
+/* The newest head of a key but for version `but`. */
+struct sky_node_slot *sky__node_find_head(const sky_node *n, const sky_key *key, uint64_t but);
+/* The chunks here of a block, in no particular order; the one before may be gone by the next. */
+struct sky_node_slot *sky__node_block_first(sky_node *n, const sky_chunk_id *block);
+struct sky_node_slot *sky__node_block_next(sky_node *n, const struct sky_node_slot *s);
+/* A slot filled with id and facts, into the tables; and out again, to the free ones. */
+void sky__node_insert(sky_node *n, struct sky_node_slot *s);
+void sky__node_remove(sky_node *n, struct sky_node_slot *s);
+/* Which goes when a chunk of this key's block needs its room; NULL: none may. */
+struct sky_node_slot *sky__node_spare(sky_node *n, const sky_key *key);
+static inline bool sky__same_tenant(const sky_key *a, const sky_key *b) {
+    return memcmp(a->bytes, b->bytes, SKY_TENANT_BYTES) == 0;
+}
+/* It was used; it is pinned or not; it makes room before all others. */
+void sky__node_touch(sky_node *n, struct sky_node_slot *s);
+void sky__node_pin(sky_node *n, struct sky_node_slot *s, bool pinned);
+void sky__node_first_to_go(sky_node *n, struct sky_node_slot *s);
+void sky__node_let_lapse(sky_node *n);
+void sky__node_move_to(sky_node *n, struct sky_node_slot *s, sky__move_state to);
+
+/* node.c */
+void sky__node_drop(sky_node *n, struct sky_node_slot *s);
+sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts);
+void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out);
+
+/* gossip.c */
+void sky__rumour_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_facts *facts);
+void sky__rumour_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m);
+bool sky__rumour_known(const sky_node *n, const sky_chunk_id *id);
+bool sky__rumour_output(sky_node *n, sky_time now, sky_datagram *out);
+sky_time sky__rumour_wake(const sky_node *n);
+bool sky__sweep_output(sky_node *n, sky_time now, sky_datagram *out);
+void sky__sweep_answer(sky_node *n, const sky_datagram *in, const sky_message *m);
+
+#endif

@@ -1,0 +1,602 @@
+/* The planner: what happened comes in, what to do goes out. See skymem/stream.h for the picture.
+ *
+ *   missing segments beyond the engine's reach    in the time but for the reserve
+ *   then better forms for what is there           in all of the time
+ *   then what the engine would reach in time      when the link is there sooner
+ *
+ * All three are planned anew for every request, so that a change of the link shows in the next one;
+ * shrink() looks at those under way. */
+#include "stream/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_NS       SKY_MS(10) /* how often requests under way are looked at */
+#define RISK          0.01
+#define FACTOR_WEIGHT 0.1
+#define FACTOR_BUSY   1.1
+#define TELLING       256 /* less than this part of the largest says nothing of a link */
+
+/* ---- what is there ---- */
+
+bool sky__pacer_present(const sky_pacer *p, uint32_t segment) {
+    return p->state[segment].computed || p->state[segment].held >= sky__pacer_needed(p, segment);
+}
+
+bool sky__pacer_offered(const sky_pacer *p, uint32_t segment, uint32_t form) {
+    for (uint32_t i = 0; i < p->link_count; i++)
+        if (!(p->state[segment].gone[i] & 1u << form))
+            return true;
+    return false;
+}
+
+double sky__pacer_held_loss(const sky_pacer *p, uint32_t segment) {
+    const sky_pacer_segment *s = &p->state[segment];
+    uint32_t needed = sky__pacer_needed(p, segment), held = s->held < needed ? s->held : needed;
+    double loss = 0;
+    if (s->computed || held == 0)
+        return 0;
+    for (uint32_t i = 0; i < held; i++)
+        loss += p->segments[segment].forms[s->forms[i]].loss;
+    return loss / held;
+}
+
+uint32_t sky__pacer_needed(const sky_pacer *p, uint32_t segment) {
+    uint32_t window = p->options.window;
+    if (segment >= p->aim)
+        return 0;
+    return window > 0 && segment + window < p->aim ? 1 : p->options.slices;
+}
+
+uint32_t sky__pacer_slice_end(const sky_pacer *p, uint32_t segment, uint32_t form) {
+    const sky_segment *s = &p->segments[segment];
+    bool alone = p->options.window > 0 && s->lead_bytes[form] < s->forms[form].bytes;
+    return alone ? sky__pacer_needed(p, segment) : p->options.slices;
+}
+
+uint64_t sky__pacer_bytes(const sky_pacer *p, uint32_t segment, uint32_t form, uint32_t first_slice,
+                          uint32_t slice_end) {
+    const sky_segment *s = &p->segments[segment];
+    uint64_t bytes = s->forms[form].bytes;
+    if (p->options.window == 0)
+        return bytes * slice_end / p->options.slices - bytes * first_slice / p->options.slices;
+    if (first_slice >= slice_end)
+        return 0;
+    return first_slice > 0 ? s->rest_bytes[form] : slice_end > 1 ? bytes : s->lead_bytes[form];
+}
+
+uint64_t sky__pacer_slice_bytes(const sky_pacer *p, uint32_t segment, uint32_t form,
+                                uint32_t first_slice) {
+    return sky__pacer_bytes(p, segment, form, first_slice, sky__pacer_slice_end(p, segment, form));
+}
+
+static uint32_t first_missing(const sky_pacer *p) {
+    uint32_t i = 0;
+    while (i < p->count && sky__pacer_present(p, i))
+        i++;
+    return i;
+}
+
+/* Segments of the longest prefix that is there. */
+static uint32_t leading(const sky_pacer *p) {
+    return p->options.window > 0 ? sky__aim_longest(p, 0) : first_missing(p);
+}
+
+/* ---- create ---- */
+
+static bool parts_valid(const sky_segment *s) {
+    for (uint32_t f = 0; f < s->form_count; f++)
+        if (s->lead_bytes[f] == 0 || s->lead_bytes[f] > s->forms[f].bytes || s->rest_bytes[f] == 0)
+            return false;
+    return s->compute_ns == 0;
+}
+
+static bool segment_valid(const sky_segment *s) {
+    if (s->token_count == 0 || s->form_count > SKY_PACER_FORMS_MAX || s->compute_ns < 0)
+        return false;
+    for (uint32_t f = 0; f < s->form_count; f++) {
+        const sky_form *form = &s->forms[f];
+        if (form->bytes == 0 || !isfinite(form->loss) || form->loss < 0 || form->decode_ns < 0)
+            return false;
+        if (f > 0 && (form->bytes > form[-1].bytes || form->loss < form[-1].loss))
+            return false;
+    }
+    return s->form_count > 0 || s->compute_ns > 0;
+}
+
+static sky_pacer_options with_defaults(const sky_pacer_options *options) {
+    sky_pacer_options o = options ? *options : (sky_pacer_options){0};
+    o.slices = o.slices ? o.slices : o.window > 0 ? 2 : 1;
+    o.flights_max = o.flights_max ? o.flights_max : SKY_PACER_FLIGHTS_MAX;
+    o.risk = o.risk > 0 ? o.risk : RISK;
+    return o;
+}
+
+static bool arguments_valid(const sky_segment *segments, uint32_t count, const sky_link *links,
+                            uint32_t link_count, const sky_pacer_options *o) {
+    bool fine = count >= 1 && count <= SKY_PACER_SEGMENTS_MAX && link_count >= 1 &&
+                link_count <= SKY_PACER_SOURCES_MAX && o->slices <= SKY_PACER_SLICES_MAX &&
+                o->flights_max <= SKY_PACER_FLIGHTS_MAX && o->risk < 1 &&
+                (o->window == 0 || o->slices == 2);
+    for (uint32_t i = 0; fine && i < count; i++)
+        fine = segment_valid(&segments[i]) && (o->window == 0 || parts_valid(&segments[i]));
+    for (uint32_t i = 0; fine && i < link_count; i++)
+        fine = links[i].rate >= 0;
+    return fine;
+}
+
+sky_status sky_pacer_create(const sky_segment *segments, uint32_t count, sky_link *links,
+                            uint32_t link_count, const sky_pacer_options *options, sky_time now,
+                            sky_pacer **out) {
+    sky_pacer_options o = with_defaults(options);
+    if (!arguments_valid(segments, count, links, link_count, &o))
+        return SKY_E_PARAM;
+    sky_pacer *p = calloc(1, sizeof *p + count * sizeof *p->state);
+    if (!p)
+        return SKY_E_NOMEM;
+    p->segments = segments;
+    p->count = p->aim = count;
+    p->links = links;
+    p->link_count = link_count;
+    p->options = o;
+    p->started_at = now;
+    p->compute_factor = links[0].engine_factor > 0 ? links[0].engine_factor : 1;
+    p->complete_ns = SKY_TIME_NEVER;
+    for (uint32_t i = 0; i < count; i++) {
+        if (segments[i].form_count > 0 && segments[i].forms[0].bytes / TELLING > p->telling_bytes)
+            p->telling_bytes = segments[i].forms[0].bytes / TELLING;
+        p->choice |= segments[i].form_count > 1;
+        memset(p->state[i].forms, SKY_PACER_FORM_NONE, sizeof p->state[i].forms);
+        for (uint32_t f = 0; f < segments[i].form_count; f++)
+            if (segments[i].forms[f].decode_ns > p->decoding_ns)
+                p->decoding_ns = segments[i].forms[f].decode_ns;
+    }
+    for (uint32_t i = 0; i < link_count; i++) {
+        p->sources[i].rate_at_start = links[i].rate;
+        p->sources[i].starting = links[i].rate == 0 || links[i].unsettled;
+    }
+    if (o.deadline_ns > now)
+        p->reserve_ns = (double)(o.deadline_ns - now) * sky_link_reserve(&links[0]);
+    *out = p;
+    return SKY_OK;
+}
+
+void sky_pacer_destroy(sky_pacer *pacer) {
+    free(pacer);
+}
+
+/* Until when plans are made: a thirty-second of the time is left for what comes later than
+ * promised, the host's own wake-ups among it. */
+static double trusted_until(const sky_pacer *p, sky_time now) {
+    sky_time until = p->options.deadline_ns - p->decoding_ns;
+    sky_time spare = (until - now) / 32;
+    return (double)(until - spare - TICK_NS);
+}
+
+/* ---- the engine ---- */
+
+static bool can_compute(const sky_pacer *p, uint32_t segment) {
+    return p->segments[segment].compute_ns > 0 && !p->engine_failed;
+}
+
+static double compute_ns(const sky_pacer *p, uint32_t segment) {
+    return (double)p->segments[segment].compute_ns * p->compute_factor;
+}
+
+/* The segment being computed took, or has taken, until now. */
+static void clock_engine(sky_pacer *p, sky_time now) {
+    double promised = (double)p->segments[p->computing_segment].compute_ns;
+    double factor = (double)(now - p->compute_from) / promised;
+    p->compute_factor += FACTOR_WEIGHT * (factor - p->compute_factor);
+}
+
+/* An engine that has kept segments waiting may do so again: time for the sources to be asked for
+ * two more, in their smallest form. */
+static double rescue_ns(const sky_pacer *p) {
+    const sky_segment *last = &p->segments[p->count - 1];
+    if (p->compute_factor < FACTOR_BUSY || last->form_count == 0)
+        return 0;
+    double bytes = (double)last->forms[last->form_count - 1].bytes;
+    return p->links[0].delay_ns + 2 * bytes / sky__pacer_rate(p) * 1e9;
+}
+
+/* The first segment that is not there, not on its way, and not computed by `until`. */
+static uint32_t engine_reach(const sky_pacer *p, sky_time now, double until) {
+    double at = (double)now;
+    if (p->computing) {
+        double promised = (double)p->compute_from + compute_ns(p, p->computing_segment);
+        at = fmax(promised, at + (at - promised)); /* overdue: as long again */
+    }
+    until -= rescue_ns(p);
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (sky__pacer_present(p, i) || p->state[i].flights > 0)
+            continue;
+        if (!p->computing || p->computing_segment != i)
+            at += compute_ns(p, i);
+        if (!can_compute(p, i) || at > until)
+            return i;
+    }
+    return p->count;
+}
+
+/* Until the first byte of what is asked for now. */
+static double delay_ns(const sky_pacer *p) {
+    double least = INFINITY;
+    for (uint32_t i = 0; i < p->link_count; i++)
+        if (p->links[i].rate > 0)
+            least = fmin(least, p->links[i].delay_ns);
+    return isfinite(least) ? least : 0;
+}
+
+/* When these bytes, asked for now, would be usable. */
+static double arrival(const sky_pacer *p, sky_time now, uint64_t more) {
+    double owed = (double)(sky__flight_owed(p, SKY_PACER_SOURCES_MAX) + more);
+    return (double)now + delay_ns(p) + owed / sky__pacer_rate(p) * 1e9 + (double)p->decoding_ns;
+}
+
+/* When the sources alone would have brought everything: in its best form, or its soonest when there
+ * is no deadline. A source that is silent is not waited for. */
+static double links_done(const sky_pacer *p, sky_time now) {
+    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
+        if (p->flights[i].request != 0 && sky__flight_overdue(p, &p->flights[i], now))
+            return INFINITY;
+    for (uint32_t i = 0; i < p->count; i++)
+        if (!sky__pacer_present(p, i) && !sky__choose_any(p, i))
+            return INFINITY;
+    double rate = sky__pacer_rate(p), at = arrival(p, now, 0);
+    return at + (p->options.deadline_ns ? sky__choose_best_ns(p, rate)
+                                        : sky__choose_least_ns(p, 0, rate));
+}
+
+static bool compute_next(sky_pacer *p, sky_time now, sky_pace *out) {
+    uint32_t i = first_missing(p);
+    if (p->computing || i == p->count || !can_compute(p, i))
+        return false;
+    double done = (double)now + compute_ns(p, i);
+    if (p->options.deadline_ns && done > (double)p->options.deadline_ns)
+        return false;
+    if (links_done(p, now) < done)
+        return false; /* all is here before that */
+    p->computing = true;
+    p->computing_segment = i;
+    p->compute_from = now;
+    *out = (sky_pace){.kind = SKY_PACE_COMPUTE, .segment = i};
+    return true;
+}
+
+/* ---- requests ---- */
+
+static bool get(sky_pacer *p, sky_time now, uint32_t segment, uint32_t form, uint32_t source,
+                sky_pace *out) {
+    const sky_pacer_flight *f = sky__flight_add(p, now, segment, form, source);
+    *out = (sky_pace){.kind = SKY_PACE_GET,
+                      .request = f->request,
+                      .segment = segment,
+                      .form = form,
+                      .source = source,
+                      .slice = f->slice,
+                      .slice_end = f->slice_end,
+                      .bytes = f->bytes};
+    return true;
+}
+
+static double budget_ns(const sky_pacer *p, sky_time now, double rate) {
+    double owed = (double)sky__flight_owed(p, SKY_PACER_SOURCES_MAX);
+    return trusted_until(p, now) - (double)now - delay_ns(p) - owed / rate * 1e9;
+}
+
+/* What the engine would compute anyway, at its best or, without a deadline, its soonest form, when
+ * that is sooner. */
+static bool choose_sooner(const sky_pacer *p, sky_time now, uint32_t *segment, uint32_t *form) {
+    bool any = p->options.deadline_ns == 0;
+    double rate = sky__pacer_rate(p);
+    if (!sky__choose_missing(p, 0, any ? 0 : INFINITY, rate, segment, form))
+        return false;
+    double at = arrival(p, now,
+                        sky__pacer_slice_bytes(p, *segment, *form, p->state[*segment].held));
+    return engine_reach(p, now, at) <= *segment;
+}
+
+/* The first pass is to be over while the reserve is still whole, so that a pause of the link as
+ * long as that, whenever it comes, makes nothing late. */
+static bool choose_missing(const sky_pacer *p, sky_time now, uint32_t *segment, uint32_t *form) {
+    double rate = sky__pacer_rate_sure(p, now), budget = budget_ns(p, now, rate) - p->reserve_ns;
+    uint32_t reach = engine_reach(p, now, trusted_until(p, now));
+    return sky__choose_missing(p, reach, fmax(budget, 0), rate, segment, form);
+}
+
+/* A source that never brought anything: the engine would always be sooner. */
+static bool choose_probe(const sky_pacer *p, uint32_t *segment, uint32_t *form) {
+    for (uint32_t i = 0; i < p->link_count; i++)
+        if (sky__flight_probes(p, i))
+            return sky__choose_missing(p, 0, 0, sky__pacer_rate(p), segment, form);
+    return false;
+}
+
+static bool request_next(sky_pacer *p, sky_time now, sky_pace *out) {
+    uint32_t segment, form;
+    if (!sky__flight_room(p, now))
+        return false;
+    bool found = choose_probe(p, &segment, &form) ||
+                 (p->options.deadline_ns && choose_missing(p, now, &segment, &form));
+    if (!found && p->options.deadline_ns && !p->options.no_refining) {
+        double usual = sky__pacer_rate(p);
+        found = sky__choose_better(p, budget_ns(p, now, usual), usual, &segment, &form);
+        p->refined += found;
+    }
+    if (!found && !choose_sooner(p, now, &segment, &form)) {
+        sky__link_starved(p);
+        return false;
+    }
+    uint64_t bytes = sky__pacer_slice_bytes(p, segment, form, p->state[segment].held);
+    return get(p, now, segment, form, sky__flight_source(p, segment, form, bytes), out);
+}
+
+/* Time the smallest form of the rest of this flight would save, less what asking anew costs. */
+static double saving_ns(const sky_pacer *p, const sky_pacer_flight *f, double rate) {
+    const sky_segment *s = &p->segments[f->segment];
+    uint32_t least = s->form_count;
+    while (least > f->form + 1 && !sky__pacer_offered(p, f->segment, least - 1))
+        least--;
+    if (least <= f->form + 1)
+        return 0;
+    uint32_t done = f->slice + f->slices_done;
+    double again = (double)sky__pacer_bytes(p, f->segment, least - 1, done, f->slice_end);
+    return ((double)(f->bytes - f->arrived) - again) / rate * 1e9 - p->links[f->source].delay_ns;
+}
+
+/* Too little time for what is under way and the least of what is not: ask for less. */
+static void shrink(sky_pacer *p, sky_time now) {
+    if (!p->options.deadline_ns || p->flight_count == 0)
+        return;
+    double rate = sky__pacer_rate(p), most = 0;
+    uint32_t reach = engine_reach(p, now, trusted_until(p, now));
+    double slack = budget_ns(p, now, rate) - sky__choose_least_ns(p, reach, rate);
+    if (slack >= 0)
+        return;
+    sky_pacer_flight *worst = NULL;
+    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++) {
+        sky_pacer_flight *f = &p->flights[i];
+        if (f->request == 0 || first_missing(p) == p->count)
+            continue;
+        double saved = f->refining ? (double)(f->bytes - f->arrived) / rate * 1e9
+                                   : saving_ns(p, f, rate);
+        if (saved > most) {
+            most = saved;
+            worst = f;
+        }
+    }
+    if (worst) {
+        p->given_up += !worst->refining;
+        sky__flight_drop(p, now, worst, true);
+    }
+}
+
+/* Ask a second source for what the first is slow to give. */
+static bool hedge_next(sky_pacer *p, sky_time now, sky_pace *out) {
+    if (p->options.no_hedging || p->flight_count >= p->options.flights_max)
+        return false;
+    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++) {
+        sky_pacer_flight *f = &p->flights[i];
+        if (f->request == 0 || f->refining || f->hedged || !sky__flight_overdue(p, f, now))
+            continue;
+        for (uint32_t s = 0; s < p->link_count; s++) {
+            if (s == f->source || (p->state[f->segment].gone[s] & 1u << f->form))
+                continue;
+            f->hedged = true;
+            p->hedged++;
+            get(p, now, f->segment, f->form, s, out);
+            sky__flight_find(p, out->request)->hedged = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- events ---- */
+
+static void settle(sky_pacer *p, sky_time now) {
+    if (p->complete_ns == SKY_TIME_NEVER && leading(p) == p->count)
+        p->complete_ns = now;
+}
+
+/* Other requests for a segment that have nothing left to give. */
+static void drop_useless(sky_pacer *p, sky_time now, uint32_t segment) {
+    const sky_pacer_segment *s = &p->state[segment];
+    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++) {
+        sky_pacer_flight *f = &p->flights[i];
+        if (f->request == 0 || f->segment != segment)
+            continue;
+        bool useful = false;
+        for (uint32_t k = f->slice; k < f->slice_end; k++)
+            useful |= f->form < s->forms[k];
+        if (s->computed || !useful)
+            sky__flight_drop(p, now, f, true);
+    }
+}
+
+/* Slices of the flight up to `count` are there. */
+static void hold(sky_pacer *p, sky_pacer_flight *f, uint32_t count) {
+    sky_pacer_segment *s = &p->state[f->segment];
+    for (uint32_t k = f->slices_done; k < count && f->slice + k < f->slice_end; k++) {
+        uint8_t *form = &s->forms[f->slice + k];
+        if (f->form < *form)
+            *form = (uint8_t)f->form;
+        f->slices_done = k + 1;
+    }
+    while (s->held < p->options.slices && s->forms[s->held] != SKY_PACER_FORM_NONE)
+        s->held++;
+}
+
+static void take_bytes(sky_pacer *p, sky_time now, sky_pacer_flight *f, uint64_t bytes) {
+    if (bytes <= f->arrived)
+        return;
+    p->bytes += bytes - f->arrived;
+    sky__link_heard(p, now, f, bytes - f->arrived);
+    sky__aim_heard(p, now, f->source, bytes - f->arrived);
+    f->arrived = bytes;
+    f->last_at = now;
+}
+
+void sky_pacer_arrived(sky_pacer *p, sky_time now, uint32_t request, uint64_t bytes,
+                       uint32_t slices) {
+    sky_pacer_flight *f = sky__flight_find(p, request);
+    if (!f)
+        return;
+    take_bytes(p, now, f, bytes < f->bytes ? bytes : f->bytes);
+    uint32_t asked = f->slice_end - f->slice;
+    hold(p, f, slices < asked ? slices : asked - 1); /* the last one is there when it finishes */
+}
+
+void sky_pacer_finished(sky_pacer *p, sky_time now, uint32_t request, sky_status status) {
+    sky_pacer_flight *f = sky__flight_find(p, request);
+    if (!f)
+        return;
+    uint32_t segment = f->segment;
+    if (status == SKY_OK) {
+        take_bytes(p, now, f, f->bytes);
+        hold(p, f, p->options.slices);
+    } else {
+        p->state[segment].gone[f->source] |= (uint16_t)(1u << f->form);
+    }
+    sky__flight_drop(p, now, f, false);
+    drop_useless(p, now, segment);
+    settle(p, now);
+}
+
+void sky_pacer_computed(sky_pacer *p, sky_time now, bool ok) {
+    if (!p->computing)
+        return; /* nothing was asked for */
+    uint32_t i = p->computing_segment;
+    p->computing = false;
+    p->engine_failed |= !ok;
+    if (!ok || p->ended)
+        return;
+    clock_engine(p, now);
+    p->state[i].computed = true;
+    drop_useless(p, now, i);
+    settle(p, now);
+}
+
+/* ---- what to do ---- */
+
+/* Late, though the link carried enough for everything in its smallest form: the plan was to blame.
+ */
+static bool late_by_choice(const sky_pacer *p) {
+    uint64_t least = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const sky_segment *s = &p->segments[i];
+        bool lead = p->options.window > 0 && i + p->options.window < p->count;
+        if (!p->state[i].computed && s->form_count > 0)
+            least += lead ? s->lead_bytes[s->form_count - 1] : s->forms[s->form_count - 1].bytes;
+    }
+    return p->complete_ns == SKY_TIME_NEVER && p->bytes >= least;
+}
+
+static void end(sky_pacer *p, sky_time now) {
+    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
+        if (p->flights[i].request != 0)
+            sky__flight_drop(p, now, &p->flights[i], true);
+    for (uint32_t i = 0; i < p->link_count; i++)
+        sky__link_end(p, now, i);
+    if (p->computing && (double)(now - p->compute_from) > compute_ns(p, p->computing_segment))
+        clock_engine(p, now);
+    p->links[0].engine_factor = p->compute_factor;
+    if (p->options.deadline_ns)
+        sky__link_judge(&p->links[0], p->options.risk, late_by_choice(p));
+    p->ending = true;
+}
+
+/* Nothing more need happen: the deadline has passed, or all is there and nothing better is wanted.
+ * That nothing more can happen shows when there is nothing to ask for: sky_pacer_next. */
+static bool is_over(const sky_pacer *p, sky_time now) {
+    bool refines = p->options.deadline_ns && !p->options.no_refining;
+    bool late = p->options.deadline_ns && now >= p->options.deadline_ns;
+    return late || (!refines && first_missing(p) == p->count);
+}
+
+static bool tell_cancel(sky_pacer *p, sky_pace *out) {
+    if (p->cancel_count == 0)
+        return false;
+    *out = (sky_pace){.kind = SKY_PACE_CANCEL, .request = p->cancels[--p->cancel_count]};
+    return true;
+}
+
+bool sky_pacer_next(sky_pacer *p, sky_time now, sky_pace *out) {
+    if (tell_cancel(p, out))
+        return true;
+    if (p->ended)
+        return false;
+    if (!p->ending && p->options.window > 0)
+        sky__aim(p, now, trusted_until(p, now) - (double)now - delay_ns(p));
+    if (!p->ending && is_over(p, now))
+        end(p, now);
+    if (!p->ending) {
+        shrink(p, now);
+        if (p->cancel_count == 0 &&
+            (compute_next(p, now, out) || hedge_next(p, now, out) || request_next(p, now, out)))
+            return true;
+        if (p->cancel_count == 0 && p->flight_count == 0 && !p->computing)
+            end(p, now); /* neither a source nor the engine has more to give in time */
+    }
+    if (tell_cancel(p, out))
+        return true;
+    p->ended = p->ending;
+    if (p->ended)
+        *out = (sky_pace){.kind = SKY_PACE_END};
+    return p->ended;
+}
+
+sky_time sky_pacer_wake(const sky_pacer *p, sky_time now) {
+    if (p->ended)
+        return SKY_TIME_NEVER;
+    sky_time deadline = p->options.deadline_ns ? p->options.deadline_ns : SKY_TIME_NEVER;
+    sky_time tick = p->flight_count > 0 ? now + TICK_NS : SKY_TIME_NEVER;
+    return tick < deadline ? tick : deadline;
+}
+
+/* ---- report ---- */
+
+static uint64_t useful_bytes(const sky_pacer *p, uint32_t segment) {
+    const sky_pacer_segment *s = &p->state[segment];
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < s->held && !s->computed && segment < p->aim; k++)
+        bytes += sky__pacer_bytes(p, segment, s->forms[k], 0, k + 1) -
+                 sky__pacer_bytes(p, segment, s->forms[k], 0, k);
+    return bytes;
+}
+
+void sky_pacer_report_get(const sky_pacer *p, sky_pacer_report *out) {
+    sky_pacer_report r = {.leading = leading(p),
+                          .bytes = p->bytes,
+                          .given_up = p->given_up,
+                          .hedged = p->hedged,
+                          .refined = p->refined,
+                          .complete_ns = p->complete_ns};
+    double tokens = 0;
+    uint64_t useful = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        useful += useful_bytes(p, i);
+        if (!sky__pacer_present(p, i) || i >= p->aim)
+            continue;
+        r.computed += p->state[i].computed;
+        r.loaded += !p->state[i].computed;
+        r.loss += sky__pacer_held_loss(p, i) * p->segments[i].token_count;
+        tokens += p->segments[i].token_count;
+    }
+    r.loss = tokens > 0 ? r.loss / tokens : 0;
+    r.bytes_wasted = p->bytes > useful ? p->bytes - useful : 0;
+    r.verdict = r.leading == p->count ? SKY_VERDICT_HIT : SKY_VERDICT_RECOMPUTE;
+    *out = r;
+}
+
+uint8_t sky_pacer_form(const sky_pacer *p, uint32_t segment, uint32_t slice) {
+    bool none = segment >= p->count || slice >= p->options.slices;
+    return none || p->state[segment].computed ? SKY_PACER_FORM_NONE
+                                              : p->state[segment].forms[slice];
+}
+
+bool sky_pacer_is_computed(const sky_pacer *p, uint32_t segment) {
+    return segment < p->count && p->state[segment].computed;
+}

@@ -1,0 +1,84 @@
+#include "tier/disk/disk_fixture.h"
+
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tier/disk/format.h"
+
+char *disk_folder_make(void) {
+    const char *base = getenv("TMPDIR");
+    char name[256];
+    snprintf(name, sizeof name, "%s/skymem-disk-XXXXXX", base ? base : "/tmp");
+    assert_non_null(mkdtemp(name));
+    char *folder = strdup(name);
+    assert_non_null(folder);
+    return folder;
+}
+
+static int drop_one(const char *path, const struct stat *st, int flag, struct FTW *at) {
+    (void)st, (void)flag, (void)at;
+    return remove(path);
+}
+
+void disk_folder_drop(char *folder) {
+    nftw(folder, drop_one, 16, FTW_DEPTH | FTW_PHYS);
+    free(folder);
+}
+
+sky_tier *disk_open(const char *folder, const char *query) {
+    char url[512];
+    snprintf(url, sizeof url, "disk:%s%s", folder, query);
+    sky_error error = {0};
+    sky_tier *tier = NULL;
+    if (sky_disk_tier_open(url, &(sky_tier_env){0}, &tier, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    return tier;
+}
+
+void disk_close(sky_tier *tier) {
+    tier->ops->close(tier);
+}
+
+sky_tier_stat disk_stat_of(sky_tier *tier) {
+    sky_tier_stat stat;
+    tier->ops->stat(tier, &stat);
+    return stat;
+}
+
+void disk_forget_catalogue(const char *folder) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/.catalogue", folder);
+    remove(path);
+}
+
+void disk_entry_path(const char *folder, const sky_key *key, char path[256]) {
+    char inside[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, inside);
+    snprintf(path, 256, "%s/%s", folder, inside);
+}
+
+static size_t counted_entries, counted_temps, counted_folders;
+
+static int count_one(const char *path, const struct stat *st, int flag, struct FTW *at) {
+    (void)st;
+    const char *name = path + at->base;
+    if (flag == FTW_F && strncmp(name, ".tmp-", 5) == 0)
+        counted_temps++;
+    else if (flag == FTW_F && strlen(name) == 64)
+        counted_entries++;
+    counted_folders += flag == FTW_D && at->level > 0;
+    return 0;
+}
+
+size_t disk_count_files(const char *folder, char kind) {
+    counted_entries = counted_temps = counted_folders = 0;
+    assert_int_equal(nftw(folder, count_one, 16, FTW_PHYS), 0);
+    return kind == 'e' ? counted_entries : kind == 't' ? counted_temps : counted_folders;
+}

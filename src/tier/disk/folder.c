@@ -1,0 +1,479 @@
+#include "tier/disk/folder.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <skymem/keys.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "io/file.h"
+#include "tier/disk/seal.h"
+
+#define LEDGER_NAME  ".ledger"
+#define LEDGER_BYTES 32
+#define LEDGER_MAGIC UINT64_C(0x314744454c594b53) /* "SKYLEDG1" */
+#define LEDGER_MAX   (UINT64_C(1) << 62)          /* of either number: one beyond was not counted */
+#define TEMP_TRIES   4096
+#define HOLD_TRIES   16 /* of an entry that is replaced again and again */
+#define FOLDER_TRIES 64 /* of a folder that surveys find empty and remove */
+
+/* Unique in this process; names that a dead one of the same number left behind are stepped over. */
+static atomic_uint_fast32_t temp_count;
+
+/* In `folder`: the first 5 characters of an entry's path, or "." */
+static sky_status open_temp(const sky_disk_folder *f, const char *folder, bool direct,
+                            char name[SKY_DISK_TEMP_BYTES], int *fd) {
+    unsigned mode = SKY_FILE_PLAIN | SKY_FILE_WRITE | SKY_FILE_NEW | (direct ? SKY_FILE_DIRECT : 0);
+    sky_status status = SKY_E_BUSY;
+    for (int i = 0; i < TEMP_TRIES && status == SKY_E_BUSY; i++) {
+        snprintf(name, SKY_DISK_TEMP_BYTES, "%.5s/" SKY_DISK_TEMP_PREFIX "%u-%u", folder,
+                 (unsigned)sky_process_id(), (unsigned)atomic_fetch_add(&temp_count, 1));
+        status = sky_file_open(f->root, name, mode, fd);
+    }
+    return status;
+}
+
+/* A folder where a file of ours belongs goes when it is empty, else aside, where it is foreign. */
+static sky_status clear_folder(const sky_disk_folder *f, const char *path) {
+    char aside[SKY_DISK_PATH_BYTES + 8];
+    if (sky_folder_remove(f->root, path) == SKY_OK)
+        return SKY_OK;
+    snprintf(aside, sizeof aside, "%s.aside", path);
+    return sky_file_rename(f->root, path, aside) == SKY_OK ? SKY_OK : SKY_E_CORRUPT;
+}
+
+/* ---- opening ---- */
+
+/* Some file systems take O_DIRECT and refuse the write, some folders take no files: one is tried.
+ * */
+static sky_status try_write(const sky_disk_folder *f, bool direct) {
+    char name[SKY_DISK_TEMP_BYTES];
+    int fd;
+    void *block = aligned_alloc(SKY_DISK_ALIGN, SKY_DISK_ALIGN);
+    if (!block)
+        return SKY_E_NOMEM;
+    memset(block, 0, SKY_DISK_ALIGN);
+    sky_status status = open_temp(f, ".", direct, name, &fd);
+    if (status == SKY_OK) {
+        status = sky_file_lock(fd, 0);
+        if (status == SKY_OK)
+            status = sky_file_write_at(fd, block, SKY_DISK_ALIGN, 0);
+        sky_file_close(fd);
+        sky_disk_temp_remove(f, name);
+    }
+    free(block);
+    return status;
+}
+
+static sky_status choose_direct(sky_disk_folder *f, const char *path, sky_disk_direct wanted,
+                                sky_error *error) {
+    f->direct = wanted != SKY_DISK_DIRECT_OFF;
+    sky_status status = sky_disk_folder_writable(f) ? try_write(f, f->direct) : SKY_E_UNSUPPORTED;
+    f->denied = status == SKY_E_DENIED;
+    if (!f->direct || status != SKY_E_UNSUPPORTED)
+        return SKY_OK; /* a full disk is no reason not to read */
+    if (wanted == SKY_DISK_DIRECT_ON)
+        return sky_fail(error, status, "%s: O_DIRECT is refused here: use direct=auto", path);
+    f->direct = false;
+    f->refused = true;
+    return SKY_OK;
+}
+
+static sky_status open_ledger(const char *path, bool create, sky_disk_folder *f, sky_error *error) {
+    unsigned mode = SKY_FILE_PLAIN | SKY_FILE_WRITE | (create ? SKY_FILE_CREATE : 0);
+    sky_status status = sky_file_open(f->root, LEDGER_NAME, mode, &f->ledger);
+    if (status == SKY_E_DENIED || status == SKY_E_FULL || (status == SKY_MISS && !create))
+        return SKY_OK; /* read-only, or as good as */
+    if (status == SKY_E_CORRUPT)
+        return sky_fail(error, status, "%s/" LEDGER_NAME ": not a plain file; remove it", path);
+    if (status != SKY_OK)
+        return sky_fail(error, status, "%s/" LEDGER_NAME ": %s", path, sky_errno_text());
+    char name[4096 + sizeof LEDGER_NAME];
+    snprintf(name, sizeof name, "%s/" LEDGER_NAME, path);
+    return sky_file_check_owner(f->ledger, name, error);
+}
+
+/* The root and the ledger. */
+static sky_status open_both(const char *path, bool create, sky_disk_folder *f, sky_error *error) {
+    sky_status status = create ? sky_folder_make_all(path, error) : SKY_OK;
+    if (status != SKY_OK)
+        return status;
+    status = sky_file_open(SKY_FOLDER_HERE, path, SKY_FILE_FOLDER, &f->root);
+    sky_file_info other;
+    if (status == SKY_MISS && !create && sky_file_stat(SKY_FOLDER_HERE, path, &other) == SKY_OK)
+        return sky_fail(error, SKY_E_IO, "%s: is not a folder; name one", path);
+    if (status == SKY_MISS && !create)
+        return sky_fail(error, status, "%s: no such folder; nothing was stored there", path);
+    if (status != SKY_OK)
+        return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status,
+                        "%s: cannot open this folder: %s", path, sky_errno_text());
+    status = sky_file_check_owner(f->root, path, error);
+    return status == SKY_OK ? open_ledger(path, create, f, error) : status;
+}
+
+sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool create,
+                                sky_disk_folder *out, sky_error *error) {
+    sky_disk_folder f = {.create = create, .root = SKY_FILE_NONE, .ledger = SKY_FILE_NONE};
+    sky_status status = open_both(path, create, &f, error);
+    if (status == SKY_OK)
+        status = choose_direct(&f, path, direct, error);
+    if (status == SKY_OK && !(f.path = sky_file_absolute(path)))
+        status = sky_fail(error, SKY_E_NOMEM, "%s: no memory to open it", path);
+    if (status == SKY_OK)
+        *out = f;
+    else
+        sky_disk_folder_close(&f);
+    return status;
+}
+
+bool sky_disk_folder_lost(const sky_disk_folder *f) {
+    sky_file_info info;
+    return sky_file_stat(SKY_FOLDER_HERE, f->path, &info) == SKY_MISS ||
+           sky_file_replaced(f->root, SKY_FOLDER_HERE, f->path);
+}
+
+sky_status sky_disk_folder_reopen(sky_disk_folder *f) {
+    sky_disk_folder new = {.root = SKY_FILE_NONE, .ledger = SKY_FILE_NONE};
+    sky_status status = open_both(f->path, f->create, &new, NULL);
+    if (status == SKY_OK && new.ledger == SKY_FILE_NONE)
+        status = SKY_E_DENIED;
+    if (status == SKY_OK)
+        status = sky_file_move(new.root, f->root);
+    if (status == SKY_OK)
+        status = sky_file_move(new.ledger, f->ledger);
+    if (status == SKY_OK)
+        status = sky_disk_seal_again(f);
+    sky_disk_folder_close(&new);
+    return status;
+}
+
+bool sky_disk_folder_same(const char *path, const char *other) {
+    int fd, other_fd = SKY_FILE_NONE;
+    if (sky_file_open(SKY_FOLDER_HERE, path, SKY_FILE_FOLDER, &fd) != SKY_OK)
+        return false;
+    bool same = sky_file_open(SKY_FOLDER_HERE, other, SKY_FILE_FOLDER, &other_fd) == SKY_OK &&
+                !sky_file_replaced(fd, SKY_FOLDER_HERE, other);
+    sky_file_close(other_fd);
+    sky_file_close(fd);
+    return same;
+}
+
+void sky_disk_folder_close(sky_disk_folder *f) {
+    sky_disk_seal_close(f);
+    sky_file_close(f->ledger);
+    sky_file_close(f->root);
+    free(f->path);
+    f->path = NULL;
+    f->ledger = f->root = SKY_FILE_NONE;
+}
+
+/* ---- entries ---- */
+
+static sky_status open_at(const sky_disk_folder *f, const char *path, unsigned mode, int *fd,
+                          sky_disk_geometry *geometry) {
+    int opened;
+    sky_status status = sky_file_open(f->root, path, mode | SKY_FILE_PLAIN, &opened);
+    if (status != SKY_OK)
+        return status;
+    sky_file_info info;
+    if (sky_file_check_owner(opened, path, NULL) != SKY_OK)
+        status = SKY_E_CORRUPT; /* somebody else's bytes under an entry's name */
+    if (status == SKY_OK)
+        status = sky_file_stat_open(opened, &info);
+    if (status == SKY_OK)
+        status = sky_disk_geometry_of_file(info.bytes, geometry);
+    if (status == SKY_OK)
+        *fd = opened;
+    else
+        sky_file_close(opened);
+    return status;
+}
+
+static sky_status open_entry(const sky_disk_folder *f, const sky_key *key, unsigned mode, int *fd,
+                             sky_disk_geometry *geometry) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    return open_at(f, path, mode, fd, geometry);
+}
+
+sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key, int *fd,
+                               sky_disk_geometry *geometry) {
+    return open_entry(f, key, f->direct ? SKY_FILE_DIRECT : SKY_FILE_READ, fd, geometry);
+}
+
+static bool decode(const sky_disk_folder *f, const uint8_t *bytes, const sky_key *key,
+                   const sky_disk_geometry *geometry, sky_disk_header *out) {
+    return sky_disk_header_decode(bytes, out) == SKY_OK && sky_key_equal(&out->key, key) &&
+           sky_disk_geometry_of(out->payload_bytes).padded_bytes == geometry->padded_bytes &&
+           sky_disk_seal_read(f->seal, bytes, out);
+}
+
+sky_status sky_disk_header_check(const sky_disk_folder *f, int fd, const sky_key *key,
+                                 const sky_disk_geometry *geometry,
+                                 uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out) {
+    if (decode(f, bytes, key, geometry, out))
+        return SKY_OK;
+    size_t got;
+    sky_status status = sky_file_read_at(fd, bytes, SKY_DISK_HEADER_BYTES, 0, &got);
+    if (status != SKY_OK)
+        return status;
+    bool sound = got == SKY_DISK_HEADER_BYTES && decode(f, bytes, key, geometry, out);
+    bool sealed = !f->seal && sky_disk_header_decode(bytes, out) == SKY_OK && out->is_sealed;
+    if (!sound && sealed) /* not damaged: the folder's seal is gone, and may come back */
+        return SKY_E_DENIED;
+    return sound ? SKY_OK : SKY_E_CORRUPT;
+}
+
+/* The header as bytes too. */
+static sky_status load(const sky_disk_folder *f, int fd, const sky_key *key,
+                       const sky_disk_geometry *geometry, uint8_t bytes[SKY_DISK_HEADER_BYTES],
+                       sky_disk_header *out) {
+    size_t got;
+    sky_status status = sky_file_read_at(fd, bytes, SKY_DISK_HEADER_BYTES, 0, &got);
+    return status == SKY_OK ? sky_disk_header_check(f, fd, key, geometry, bytes, out) : status;
+}
+
+sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky_disk_header *out) {
+    uint8_t bytes[SKY_DISK_HEADER_BYTES];
+    sky_disk_geometry geometry;
+    int fd;
+    sky_status status = open_entry(f, key, SKY_FILE_READ, &fd, &geometry);
+    if (status != SKY_OK)
+        return status;
+    status = load(f, fd, key, &geometry, bytes, out);
+    sky_file_close(fd);
+    return status;
+}
+
+static bool stands(const sky_disk_folder *f, const sky_key *key, int fd) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    sky_file_info info;
+    return sky_file_stat(f->root, path, &info) == SKY_OK && !sky_file_replaced(fd, f->root, path);
+}
+
+/* While it waited for the lock another file may have taken the name: then that one is the entry. */
+sky_status sky_disk_entry_hold(const sky_disk_folder *f, const sky_key *key, sky_time until,
+                               sky_disk_hold *out) {
+    for (int i = 0; i < HOLD_TRIES; i++) {
+        sky_disk_geometry geometry;
+        sky_status status = open_entry(f, key, SKY_FILE_WRITE, &out->fd, &geometry);
+        if (status != SKY_OK)
+            return status;
+        status = sky_file_lock(out->fd, until);
+        bool ours = status == SKY_OK && stands(f, key, out->fd);
+        if (ours)
+            status = load(f, out->fd, key, &geometry, out->bytes, &out->header);
+        if (ours && status == SKY_OK)
+            return SKY_OK;
+        sky_file_close(out->fd);
+        if (status != SKY_OK)
+            return status;
+    }
+    return SKY_E_BUSY;
+}
+
+void sky_disk_entry_release(sky_disk_hold *hold) {
+    sky_file_close(hold->fd);
+}
+
+static sky_status write_record(int fd, const sky_disk_access *access,
+                               const uint8_t header[SKY_DISK_HEADER_BYTES]) {
+    uint8_t record[SKY_DISK_ACCESS_BYTES];
+    sky_disk_access_encode(access, header, record);
+    return sky_file_write_at(fd, record, sizeof record, SKY_DISK_ACCESS_OFFSET);
+}
+
+sky_status sky_disk_entry_record(const sky_disk_folder *f, const sky_key *key,
+                                 const sky_disk_access *access, bool pin) {
+    sky_disk_hold hold;
+    sky_status status = sky_disk_entry_hold(f, key, pin ? sky_now() + SKY_DISK_HOLD_PATIENCE : 0,
+                                            &hold);
+    if (status != SKY_OK)
+        return status;
+    sky_disk_access merged = hold.header.access;
+    merged.hits = access->hits > merged.hits ? access->hits : merged.hits;
+    merged.used_ms = access->used_ms > merged.used_ms ? access->used_ms : merged.used_ms;
+    merged.pinned = pin ? access->pinned : merged.pinned;
+    status = write_record(hold.fd, &merged, hold.bytes);
+    sky_disk_entry_release(&hold);
+    return status;
+}
+
+sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
+                                 uint64_t *freed_bytes) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    sky_file_info info;
+    sky_status status = sky_file_stat(f->root, path, &info);
+    if (status != SKY_OK)
+        return status;
+    status = sky_file_remove(f->root, path);
+    if (status == SKY_E_IO && !info.regular)
+        status = clear_folder(f, path);
+    if (status == SKY_OK)
+        *freed_bytes = info.regular ? info.bytes : 0;
+    return status;
+}
+
+bool sky_disk_entry_replaced(const sky_disk_folder *f, const sky_key *key, int fd) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    return fd != SKY_FILE_NONE && sky_file_replaced(fd, f->root, path);
+}
+
+/* ---- entries under way ---- */
+
+static sky_status make_folders(const sky_disk_folder *f, const char *path) {
+    char folder[SKY_DISK_FOLDER_CHARS + 1] = {path[0], path[1]};
+    sky_status status = sky_folder_make(f->root, folder);
+    if (status != SKY_OK)
+        return status;
+    memcpy(folder, path, SKY_DISK_FOLDER_CHARS);
+    return sky_folder_make(f->root, folder);
+}
+
+unsigned sky_disk_temp_files(const sky_disk_folder *f, const sky_key *key) {
+    static const size_t folders[] = {SKY_DISK_FOLDER_CHARS, 2};
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    sky_file_info info;
+    unsigned files = 1;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        path[folders[i]] = '\0';
+        files += sky_file_stat(f->root, path, &info) == SKY_MISS;
+    }
+    return files;
+}
+
+/* A folder lasts once there is a file in it. */
+static sky_status open_temp_beside(const sky_disk_folder *f, const char *path,
+                                   char name[SKY_DISK_TEMP_BYTES], int *fd) {
+    sky_status status = SKY_MISS;
+    for (int i = 0; i < FOLDER_TRIES && status == SKY_MISS; i++) {
+        status = open_temp(f, path, f->direct, name, fd);
+        sky_status made = status == SKY_MISS ? make_folders(f, path) : SKY_OK;
+        if (made != SKY_OK && made != SKY_MISS)
+            return made;
+    }
+    return status;
+}
+
+sky_status sky_disk_temp_create(sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
+                                char name[SKY_DISK_TEMP_BYTES], int *fd) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    int opened;
+    sky_status status = open_temp_beside(f, path, name, &opened);
+    f->denied = status == SKY_E_DENIED;
+    if (status != SKY_OK)
+        return status == SKY_MISS || status == SKY_E_BUSY ? SKY_E_IO : status;
+    status = sky_file_lock(opened, 0);
+    if (status == SKY_OK)
+        status = sky_file_reserve(opened, file_bytes);
+    if (status == SKY_OK) {
+        *fd = opened;
+        return SKY_OK;
+    }
+    sky_file_close(opened);
+    sky_disk_temp_remove(f, name);
+    return status;
+}
+
+sky_status sky_disk_temp_record(const sky_disk_folder *f, const char *name, const sky_key *key,
+                                const sky_disk_access *access) {
+    uint8_t bytes[SKY_DISK_HEADER_BYTES];
+    sky_disk_header header;
+    sky_disk_geometry geometry;
+    int fd;
+    sky_status status = open_at(f, name, SKY_FILE_WRITE, &fd, &geometry);
+    if (status != SKY_OK)
+        return status;
+    status = load(f, fd, key, &geometry, bytes, &header);
+    if (status == SKY_OK)
+        status = write_record(fd, access, bytes);
+    sky_file_close(fd);
+    return status;
+}
+
+sky_status sky_disk_temp_publish(const sky_disk_folder *f, const char *name, const sky_key *key,
+                                 uint64_t *replaced_bytes) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    sky_file_info info;
+    bool stood = sky_file_stat(f->root, path, &info) == SKY_OK;
+    sky_status status = sky_file_rename(f->root, name, path);
+    if (status == SKY_E_IO && stood && !info.regular && clear_folder(f, path) == SKY_OK)
+        status = sky_file_rename(f->root, name, path);
+    if (status == SKY_OK)
+        *replaced_bytes = stood && info.regular ? info.bytes : 0;
+    return status == SKY_MISS ? SKY_E_IO : status; /* someone removed it under our hands */
+}
+
+void sky_disk_temp_remove(const sky_disk_folder *f, const char *name) {
+    sky_file_remove(f->root, name);
+}
+
+void sky_disk_folder_write(const sky_disk_folder *f, const char *name, const void *data,
+                           size_t bytes) {
+    char temp[SKY_DISK_TEMP_BYTES];
+    int fd;
+    if (open_temp(f, ".", false, temp, &fd) != SKY_OK)
+        return;
+    sky_file_info info;
+    bool written = sky_file_lock(fd, 0) == SKY_OK &&
+                   sky_file_write_at(fd, data, bytes, 0) == SKY_OK;
+    if (written && sky_file_stat(f->root, name, &info) == SKY_OK && !info.regular &&
+        sky_file_remove(f->root, name) != SKY_OK)
+        clear_folder(f, name);
+    if (!written || sky_file_rename(f->root, temp, name) != SKY_OK)
+        sky_disk_temp_remove(f, temp);
+    sky_file_close(fd);
+}
+
+/* ---- ledger ---- */
+
+static uint64_t ledger_checksum(const uint8_t *bytes) {
+    return sky_checksum(bytes, LEDGER_BYTES - 8, 0);
+}
+
+void sky_disk_ledger_peek(const sky_disk_folder *f, sky_disk_ledger *out) {
+    uint8_t bytes[LEDGER_BYTES];
+    size_t got;
+    sky_disk_ledger ledger = {0};
+    if (sky_file_read_at(f->ledger, bytes, sizeof bytes, 0, &got) == SKY_OK &&
+        got == sizeof bytes && sky_load_u64(bytes) == LEDGER_MAGIC &&
+        sky_load_u64(bytes + 24) == ledger_checksum(bytes))
+        ledger = (sky_disk_ledger){true, sky_load_u64(bytes + 8), sky_load_u64(bytes + 16)};
+    if (ledger.changes > LEDGER_MAX || ledger.bytes_used > LEDGER_MAX)
+        ledger = (sky_disk_ledger){0};
+    *out = ledger;
+}
+
+bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_time until, sky_disk_ledger *out) {
+    if (!sky_disk_folder_writable(f) || sky_file_lock(f->ledger, until) != SKY_OK)
+        return false;
+    sky_disk_ledger_peek(f, out);
+    return true;
+}
+
+void sky_disk_ledger_end(const sky_disk_folder *f, const sky_disk_ledger *ledger) {
+    if (ledger) {
+        uint8_t bytes[LEDGER_BYTES];
+        sky_store_u64(bytes, LEDGER_MAGIC);
+        sky_store_u64(bytes + 8, ledger->changes);
+        sky_store_u64(bytes + 16, ledger->bytes_used);
+        sky_store_u64(bytes + 24, ledger_checksum(bytes));
+        sky_file_write_at(f->ledger, bytes, sizeof bytes, 0);
+    }
+    sky_file_unlock(f->ledger);
+}
+
+void sky_disk_ledger_sync(const sky_disk_folder *f) {
+    sky_file_sync(f->ledger);
+}

@@ -1,0 +1,144 @@
+/* The folder of a disk tier: entries as files, files under way, and the ledger that several
+ * processes share.
+ *
+ *   PATH/.ledger                  how many changes there were, and how many bytes stand here
+ *   PATH/.catalogue               what stood here when a tier closed (snapshot.h)
+ *   PATH/.seal                    a sealed folder's salt (seal.h)
+ *   PATH/ab/cd/abcd…64 digits     an entry
+ *   PATH/ab/cd/.tmp-PID-N         a file being written, locked by its writer; PATH/.tmp-PID-N too
+ *
+ * Anything else is foreign and left alone.
+ *
+ * Publish after commit: an entry's bytes are synced under a temporary name, then the name is
+ * changed. After a crash at any moment a key therefore has its old entry, its new one, or (when the
+ * folder itself was not synced) none: never a half. A temporary file whose lock is free has no
+ * writer left. */
+#ifndef SKY_TIER_DISK_FOLDER_H
+#define SKY_TIER_DISK_FOLDER_H
+
+#include "tier/disk/format.h"
+
+typedef enum { SKY_DISK_DIRECT_AUTO, SKY_DISK_DIRECT_ON, SKY_DISK_DIRECT_OFF } sky_disk_direct;
+
+typedef struct sky_disk_seal sky_disk_seal; /* seal.h */
+
+typedef struct {
+    char *path; /* from the root of the file system */
+    int root;
+    int ledger;   /* SKY_FILE_NONE when read-only */
+    bool direct;  /* data files are opened past the page cache */
+    bool refused; /* that was wanted, and the file system (or a read-only folder) would not */
+    sky_disk_seal *seal; /* NULL: entries lie in clear */
+    bool create;         /* also when the folder is found lost */
+    _Atomic bool denied; /* the last file that was to be made here was not permitted */
+} sky_disk_folder;
+
+/* With `create` makes the folder when it is absent, and the ledger. A folder that may only be read,
+ * or that has no ledger and is not to get one, is fine: nothing is written there.
+ * Errors: SKY_MISS (absent, without `create`), SKY_E_DENIED (also when another user may change the
+ *         folder or the ledger), SKY_E_IO, SKY_E_UNSUPPORTED (direct=on refused); `error` says what
+ *         to do */
+sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool create,
+                                sky_disk_folder *out, sky_error *error);
+void sky_disk_folder_close(sky_disk_folder *f);
+/* The folder that was opened is no longer the one at its path: it was removed, or replaced. */
+bool sky_disk_folder_lost(const sky_disk_folder *f);
+/* Open the one that stands at the path now, in place of a lost one; with `create`, made again if
+ * there is none. The descriptors keep their numbers, so that threads which use them meanwhile see
+ * one or the other.
+ * Errors: as sky_disk_folder_open; the lost folder stays in use then */
+sky_status sky_disk_folder_reopen(sky_disk_folder *f);
+/* Both are there, and are one folder. */
+bool sky_disk_folder_same(const char *path, const char *other);
+static inline bool sky_disk_folder_writable(const sky_disk_folder *f) {
+    return f->ledger >= 0;
+}
+
+/* Open an entry for reading its data.
+ * Errors: SKY_MISS, SKY_E_CORRUPT (no plain file, one that another user could have written, or
+ *         an impossible size), SKY_E_DENIED, SKY_E_IO */
+sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key, int *fd,
+                               sky_disk_geometry *geometry);
+/* Read and check an entry's header.
+ * Errors: SKY_MISS, SKY_E_CORRUPT (another key's or size's too), SKY_E_DENIED, SKY_E_IO */
+sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky_disk_header *out);
+/* Decode a header read from `fd`, which must be that of `key` and `geometry`, and open its seal. A
+ * bad one is read once more into `bytes`: another process may have been changing its access record.
+ * Shape:  bytes aligned as the file wants it */
+sky_status sky_disk_header_check(const sky_disk_folder *f, int fd, const sky_key *key,
+                                 const sky_disk_geometry *geometry,
+                                 uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out);
+/* An entry that is held stays at its name with its access record as it is: whoever writes the
+ * record, replaces the entry or evicts it holds it meanwhile. A pin is thus never written into a
+ * file that just lost its name, nor overlooked in one that is about to. A removal
+ * needs none: it takes the pin along. */
+typedef struct {
+    int fd; /* locked */
+    sky_disk_header header;
+    uint8_t bytes[SKY_DISK_HEADER_BYTES]; /* the same */
+} sky_disk_hold;
+#define SKY_DISK_HOLD_PATIENCE SKY_MS(100) /* others hold one for a record's time */
+/* Errors: SKY_E_BUSY when another still holds it at `until` (0: now), and as sky_disk_entry_load */
+sky_status sky_disk_entry_hold(const sky_disk_folder *f, const sky_key *key, sky_time until,
+                               sky_disk_hold *out);
+void sky_disk_entry_release(sky_disk_hold *hold);
+
+/* Replace the access record of an entry whose header is sound. Other processes record their uses
+ * too: uses only grow, and the pin stays as the file has it unless `pin`. The entry is held from
+ * the read to the write, which `pin` waits for a little.
+ * Errors: SKY_E_BUSY, and as sky_disk_entry_load */
+sky_status sky_disk_entry_record(const sky_disk_folder *f, const sky_key *key,
+                                 const sky_disk_access *access, bool pin);
+/* *freed_bytes: size of the file that went.
+ * Errors: SKY_MISS, SKY_E_DENIED, SKY_E_IO, SKY_E_CORRUPT (a folder stands there, and stays) */
+sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
+                                 uint64_t *freed_bytes);
+
+/* Another file than the open one bears the entry's name by now. False for SKY_FILE_NONE. */
+bool sky_disk_entry_replaced(const sky_disk_folder *f, const sky_key *key, int fd);
+
+/* An entry under way: open, locked, `file_bytes` long.
+ * Errors: SKY_E_FULL, SKY_E_DENIED, SKY_E_IO */
+#define SKY_DISK_TEMP_BYTES  40
+#define SKY_DISK_TEMP_PREFIX ".tmp-"
+sky_status sky_disk_temp_create(sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
+                                char name[SKY_DISK_TEMP_BYTES], int *fd);
+/* How many files and folders that would make. */
+unsigned sky_disk_temp_files(const sky_disk_folder *f, const sky_key *key);
+/* Replace the access record of one that is written and has no name yet.
+ * Errors: as sky_disk_entry_load */
+sky_status sky_disk_temp_record(const sky_disk_folder *f, const char *name, const sky_key *key,
+                                const sky_disk_access *access);
+/* Give it the entry's name; *replaced_bytes: size of the file that stood there, 0 for none. */
+sky_status sky_disk_temp_publish(const sky_disk_folder *f, const char *name, const sky_key *key,
+                                 uint64_t *replaced_bytes);
+void sky_disk_temp_remove(const sky_disk_folder *f, const char *name);
+
+/* Replace a file in the root; no sync. Best effort. */
+void sky_disk_folder_write(const sky_disk_folder *f, const char *name, const void *data,
+                           size_t bytes);
+
+/* Tell `each` of all files that bear an entry's name, from several threads at once, and sweep
+ * temporary files without a writer: *swept is how many. Folders found empty go.
+ * Errors: SKY_E_DENIED, SKY_E_IO: the root cannot be read */
+typedef void (*sky_disk_scan_fn)(void *context, const sky_key *key);
+sky_status sky_disk_folder_scan(const sky_disk_folder *f, sky_disk_scan_fn each, void *context,
+                                uint64_t *swept);
+
+/* What processes that share the folder tell each other. `known` is false when the file was empty or
+ * damaged: scan, then write the truth. */
+typedef struct {
+    bool known;
+    uint64_t changes;
+    uint64_t bytes_used;
+} sky_disk_ledger;
+/* Read it without the lock: not known when another is just writing it. */
+void sky_disk_ledger_peek(const sky_disk_folder *f, sky_disk_ledger *out);
+/* Lock and read it. False when another still holds it at `until`, or the folder is read-only; *out
+ * is untouched then. */
+bool sky_disk_ledger_begin(const sky_disk_folder *f, sky_time until, sky_disk_ledger *out);
+/* Write it, unless NULL, and unlock. */
+void sky_disk_ledger_end(const sky_disk_folder *f, const sky_disk_ledger *ledger);
+void sky_disk_ledger_sync(const sky_disk_folder *f);
+
+#endif

@@ -1,0 +1,410 @@
+#include "tier/disk/mover.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/aio.h"
+#include "tier/disk/seal.h"
+#include "tier/spans.h"
+
+#define NO_PIECE        SKY_BUFFER_NONE
+#define SYNC_TAG        SKY_DISK_BUFFERS /* tags from here on: the sync of job tag - SYNC_TAG */
+#define RESULTS_AT_ONCE 16
+
+/* A buffer under way, for the file's bytes [offset, offset + bytes). */
+typedef struct {
+    sky_disk_job *job;
+    uint64_t offset;
+    uint32_t bytes;
+    uint32_t after; /* the job's next piece */
+    bool landed;
+    sky_status status;
+} piece;
+
+/* First in, first out, linked through the jobs. */
+typedef struct {
+    sky_disk_job *first;
+    sky_disk_job *last;
+} job_list;
+
+struct sky_disk_mover {
+    sky_batches *batches;
+    const sky_disk_folder *folder;
+    sky_disk_done_fn done;
+    void *context;
+    sky_aio *aio;
+    sky_buffers buffers;
+    piece pieces[SKY_DISK_BUFFERS];
+    sky_disk_job *syncing[SKY_DISK_JOBS];
+    job_list lists[3];            /* by sky_disk_move */
+    uint32_t pieces_under_way[2]; /* of reads, of writes */
+};
+
+static_assert(SKY_DISK_PIECE_BYTES % SKY_DISK_PAGE_BYTES_MIN == 0,
+              "a page ends where a piece ends, or the other way round");
+
+sky_status sky_disk_mover_create(sky_batches *batches, const sky_disk_folder *folder,
+                                 sky_disk_done_fn done, void *context, sky_disk_mover **out) {
+    sky_disk_mover *m = calloc(1, sizeof *m);
+    if (!m)
+        return SKY_E_NOMEM;
+    m->batches = batches;
+    m->folder = folder;
+    m->done = done;
+    m->context = context;
+    sky_status status = sky_buffers_init(&m->buffers, SKY_DISK_BUFFERS,
+                                         SKY_DISK_HEADER_BYTES + SKY_DISK_PIECE_BYTES);
+    if (status == SKY_OK)
+        status = sky_aio_create(SKY_DISK_BUFFERS + SKY_DISK_JOBS, &m->aio);
+    if (status == SKY_OK)
+        *out = m;
+    else
+        sky_disk_mover_destroy(m);
+    return status;
+}
+
+void sky_disk_mover_destroy(sky_disk_mover *m) {
+    if (!m)
+        return;
+    sky_aio_destroy(m->aio);
+    sky_buffers_deinit(&m->buffers);
+    free(m);
+}
+
+int sky_disk_mover_event_fd(const sky_disk_mover *m) {
+    return sky_aio_event_fd(m->aio);
+}
+
+const char *sky_disk_mover_backend(const sky_disk_mover *m) {
+    return sky_aio_backend(m->aio);
+}
+
+/* ---- spans ---- */
+
+/* Move `bytes` bytes between `data` and the spans where the job's cursor stands. */
+static void move_spans(sky_disk_job *job, const sky_item *item, uint8_t *data, size_t bytes) {
+    while (bytes > 0 && job->span < item->span_count) {
+        const sky_span *span = &item->spans[job->span];
+        size_t left = span->bytes - job->span_offset;
+        size_t n = left < bytes ? left : bytes;
+        uint8_t *at = (uint8_t *)span->data + job->span_offset;
+        if (span->data && job->move == SKY_DISK_READ)
+            memcpy(at, data, n);
+        else if (span->data)
+            memcpy(data, at, n);
+        data += n;
+        bytes -= n;
+        job->bytes += n;
+        job->span_offset += n;
+        if (n == left) {
+            job->span++;
+            job->span_offset = 0;
+        }
+    }
+}
+
+/* ---- pieces ---- */
+
+static void start_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer, uint8_t *data,
+                        uint64_t offset, uint32_t bytes) {
+    m->pieces[buffer] = (piece){
+        .job = job, .offset = offset, .bytes = bytes, .after = NO_PIECE, .status = SKY_PENDING};
+    *(job->piece_first == NO_PIECE ? &job->piece_first
+                                   : &m->pieces[job->piece_last].after) = buffer;
+    job->piece_last = buffer;
+    m->pieces_under_way[job->move]++;
+    sky_aio_op op = job->move == SKY_DISK_WRITE ? SKY_AIO_WRITE : SKY_AIO_READ;
+    sky_aio_start(m->aio, &(sky_aio_request){.op = op,
+                                             .fd = job->fd,
+                                             .data = data,
+                                             .bytes = bytes,
+                                             .offset = offset,
+                                             .tag = buffer});
+}
+
+/* ---- reading ---- */
+
+/* Which part of the file to ask for, before the header tells the payload's exact size: at most one
+ * page more than needed, and only the header when the spans cannot hold the range anyway. */
+static void plan_read(sky_disk_job *job) {
+    const sky_disk_geometry *g = &job->geometry;
+    uint64_t from = job->range.offset;
+    uint64_t wanted = job->range.bytes;
+    if (from == 0 && wanted == 0)
+        wanted = SKY_ALL;
+    uint64_t to = wanted < g->padded_bytes && from <= g->padded_bytes - wanted ? from + wanted
+                                                                               : g->padded_bytes;
+    job->next = 0;
+    job->first = job->end = SKY_DISK_HEADER_BYTES;
+    bool too_long = to > from && to - from > job->span_bytes &&
+                    to - from - job->span_bytes >= SKY_DISK_ALIGN;
+    if (from >= to || too_long)
+        return;
+    uint64_t last_page_end = (to + g->page_bytes - 1) / g->page_bytes * g->page_bytes;
+    job->first += from / g->page_bytes * g->page_bytes;
+    job->end += last_page_end < g->padded_bytes ? last_page_end : g->padded_bytes;
+}
+
+/* Pieces after the first begin where pages or pieces begin: multiples of SKY_DISK_PIECE_BYTES away
+ * from the range's first page, which keeps pages smaller than a piece whole. */
+static void read_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer) {
+    uint64_t offset = job->next;
+    bool apart = offset == 0 && job->first > SKY_DISK_HEADER_BYTES;
+    uint64_t to = offset + SKY_DISK_PIECE_BYTES + (offset == 0 ? SKY_DISK_HEADER_BYTES : 0);
+    if (to > job->end)
+        to = job->end;
+    if (apart)
+        to = SKY_DISK_HEADER_BYTES;
+    job->next = apart ? job->first : to;
+    start_piece(m, job, buffer, sky_buffers_at(&m->buffers, buffer), offset,
+                (uint32_t)(to - offset));
+}
+
+/* The header is known: what exactly is wanted? */
+static sky_status resolve_range(const sky_disk_mover *m, sky_disk_job *job) {
+    sky_range range;
+    sky_status status = sky_range_resolve(job->range, job->header.payload_bytes, &range);
+    if (status != SKY_OK)
+        return status;
+    if (range.bytes > job->span_bytes)
+        return SKY_E_DST_SMALL;
+    sky_disk_pages_begin(&job->pages, &job->header, job->first - SKY_DISK_HEADER_BYTES);
+    job->pages.tag_key = sky_disk_seal_page_key(m->folder->seal);
+    job->copy_from = range.offset;
+    job->copy_to = range.offset + range.bytes;
+    return SKY_OK;
+}
+
+/* Copy what is wanted of payload bytes [at, at + bytes). */
+static sky_status copy_out(sky_disk_mover *m, sky_disk_job *job, uint64_t at, uint8_t *data,
+                           size_t bytes) {
+    uint64_t from = at > job->copy_from ? at : job->copy_from;
+    uint64_t to = at + bytes < job->copy_to ? at + bytes : job->copy_to;
+    if (from >= to)
+        return SKY_OK;
+    const sky_item *item = sky_batches_enter(m->batches, job->batch, job->item);
+    if (!item)
+        return SKY_E_CANCELLED;
+    move_spans(job, item, data + (from - at), (size_t)(to - from));
+    sky_batches_leave(m->batches, job->batch);
+    return SKY_OK;
+}
+
+static sky_status read_landed(sky_disk_mover *m, sky_disk_job *job, const piece *p, uint8_t *data) {
+    uint64_t offset = p->offset;
+    size_t bytes = p->bytes;
+    if (offset == 0) {
+        sky_status status = sky_disk_header_check(m->folder, job->fd, &job->key, &job->geometry,
+                                                  data, &job->header);
+        if (status == SKY_OK)
+            status = resolve_range(m, job);
+        if (status != SKY_OK)
+            return status;
+        offset += SKY_DISK_HEADER_BYTES;
+        data += SKY_DISK_HEADER_BYTES;
+        bytes -= SKY_DISK_HEADER_BYTES;
+    }
+    uint64_t at = offset - SKY_DISK_HEADER_BYTES;
+    if (!sky_disk_pages_check(&job->pages, data, bytes))
+        return SKY_E_CORRUPT;
+    if (m->folder->seal)
+        sky_disk_seal_bytes(m->folder->seal, &job->header, at, data, bytes);
+    return copy_out(m, job, at, data, bytes);
+}
+
+/* ---- writing ---- */
+
+static void plan_write(const sky_disk_mover *m, sky_disk_job *job) {
+    job->next = SKY_DISK_HEADER_BYTES;
+    job->end = SKY_DISK_HEADER_BYTES + job->geometry.padded_bytes;
+    sky_disk_pages_begin(&job->pages, &job->header, 0);
+    job->pages.tag_key = sky_disk_seal_page_key(m->folder->seal);
+}
+
+/* Fill `bytes` bytes of the file from the spans, zeros behind the payload, and sum their pages. */
+static sky_status copy_in(sky_disk_mover *m, sky_disk_job *job, uint8_t *data, uint32_t bytes) {
+    uint64_t at = job->next - SKY_DISK_HEADER_BYTES;
+    uint64_t left = job->header.payload_bytes - at;
+    uint32_t filled = left < bytes ? (uint32_t)left : bytes;
+    const sky_item *item = sky_batches_enter(m->batches, job->batch, job->item);
+    if (!item)
+        return SKY_E_CANCELLED;
+    move_spans(job, item, data, filled);
+    sky_batches_leave(m->batches, job->batch);
+    memset(data + filled, 0, bytes - filled);
+    if (m->folder->seal)
+        sky_disk_seal_bytes(m->folder->seal, &job->header, at, data, bytes);
+    sky_disk_pages_note(&job->pages, data, bytes);
+    return SKY_OK;
+}
+
+/* The next piece of the payload; when all page sums are known, the header; both in one when they
+ * fit. A buffer has room for a header before the piece. */
+static void write_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer) {
+    uint8_t *header = sky_buffers_at(&m->buffers, buffer);
+    uint8_t *data = header + SKY_DISK_HEADER_BYTES;
+    uint64_t offset = job->next;
+    uint64_t left = job->end - offset;
+    uint32_t bytes = left < SKY_DISK_PIECE_BYTES ? (uint32_t)left : SKY_DISK_PIECE_BYTES;
+    if (bytes > 0)
+        job->status = copy_in(m, job, data, bytes);
+    if (job->status != SKY_OK) {
+        sky_buffers_give(&m->buffers, buffer);
+        return;
+    }
+    job->next += bytes;
+    if (left > 0 && bytes < job->geometry.padded_bytes) {
+        start_piece(m, job, buffer, data, offset, bytes);
+        return;
+    }
+    if (m->folder->seal)
+        sky_disk_seal_end(m->folder->seal, &job->header);
+    sky_disk_header_encode(&job->header, header);
+    job->header_started = true;
+    start_piece(m, job, buffer, header, 0, SKY_DISK_HEADER_BYTES + bytes);
+}
+
+/* ---- jobs ---- */
+
+static void start_sync(sky_disk_mover *m, sky_disk_job *job) {
+    uint32_t slot = 0;
+    while (m->syncing[slot])
+        slot++;
+    assert(slot < SKY_DISK_JOBS);
+    m->syncing[slot] = job;
+    job->phase = SKY_DISK_SYNCING;
+    sky_aio_op op = job->move == SKY_DISK_WRITE ? SKY_AIO_SYNC_DATA : SKY_AIO_SYNC;
+    sky_aio_start(m->aio, &(sky_aio_request){.op = op, .fd = job->fd, .tag = SYNC_TAG + slot});
+    sky_aio_flush(m->aio);
+}
+
+void sky_disk_mover_start(sky_disk_mover *m, sky_disk_job *job) {
+    job->status = SKY_OK;
+    job->bytes = 0;
+    job->span = job->span_offset = 0;
+    job->piece_first = job->piece_last = NO_PIECE;
+    job->phase = SKY_DISK_PIECES;
+    job->header_started = false;
+    job->after = NULL;
+    if (job->move == SKY_DISK_READ)
+        plan_read(job);
+    else if (job->move == SKY_DISK_WRITE)
+        plan_write(m, job);
+    else
+        start_sync(m, job);
+    job_list *list = &m->lists[job->move];
+    *(list->first ? &list->last->after : &list->first) = job;
+    list->last = job;
+}
+
+/* Something of this job is still to be started. */
+static bool wants_piece(const sky_disk_job *job) {
+    if (job->status != SKY_OK || job->phase != SKY_DISK_PIECES)
+        return false;
+    if (job->move == SKY_DISK_WRITE)
+        return !job->header_started;
+    return job->next == 0 || job->next < job->end;
+}
+
+static void start_reads(sky_disk_mover *m) {
+    for (sky_disk_job *job = m->lists[SKY_DISK_READ].first; job; job = job->after) {
+        while (wants_piece(job) && m->pieces_under_way[SKY_DISK_READ] < SKY_DISK_READ_BUFFERS) {
+            uint32_t buffer = sky_buffers_take(&m->buffers);
+            if (buffer == NO_PIECE)
+                return;
+            read_piece(m, job, buffer);
+        }
+    }
+}
+
+/* True when a job failed before anything of it was under way: nothing will come back for it. */
+static bool start_writes(sky_disk_mover *m) {
+    bool failed = false;
+    for (sky_disk_job *job = m->lists[SKY_DISK_WRITE].first; job; job = job->after) {
+        while (wants_piece(job) && m->pieces_under_way[SKY_DISK_WRITE] < SKY_DISK_WRITE_BUFFERS) {
+            uint32_t buffer = sky_buffers_take(&m->buffers);
+            if (buffer == NO_PIECE)
+                return failed;
+            write_piece(m, job, buffer);
+            sky_aio_flush(m->aio); /* the disk works while the next piece is copied */
+        }
+        failed |= job->status != SKY_OK && job->piece_first == NO_PIECE;
+    }
+    return failed;
+}
+
+/* Deal with the job's pieces that landed, as far as none is missing before them. */
+static void settle_pieces(sky_disk_mover *m, sky_disk_job *job) {
+    while (job->piece_first != NO_PIECE && m->pieces[job->piece_first].landed) {
+        uint32_t buffer = job->piece_first;
+        const piece *p = &m->pieces[buffer];
+        job->piece_first = p->after;
+        if (job->status == SKY_OK)
+            job->status = p->status;
+        if (job->status == SKY_OK && job->move == SKY_DISK_READ)
+            job->status = read_landed(m, job, p, sky_buffers_at(&m->buffers, buffer));
+        m->pieces_under_way[job->move]--;
+        sky_buffers_give(&m->buffers, buffer);
+    }
+}
+
+static void take_result(sky_disk_mover *m, const sky_aio_result *r) {
+    if (r->tag >= SYNC_TAG) {
+        sky_disk_job *job = m->syncing[r->tag - SYNC_TAG];
+        m->syncing[r->tag - SYNC_TAG] = NULL;
+        job->status = r->status;
+        job->phase = SKY_DISK_OVER;
+        return;
+    }
+    piece *p = &m->pieces[r->tag];
+    p->landed = true;
+    p->status = r->status;
+    if (p->status == SKY_OK && r->bytes < p->bytes)
+        p->status = SKY_E_CORRUPT; /* the file was cut after its size was asked */
+    settle_pieces(m, p->job);
+}
+
+/* Where the job stands when no piece of it is under way or wanted. */
+static void advance(sky_disk_mover *m, sky_disk_job *job) {
+    if (job->phase != SKY_DISK_PIECES || job->piece_first != NO_PIECE || wants_piece(job))
+        return;
+    if (job->move == SKY_DISK_WRITE && job->status == SKY_OK)
+        start_sync(m, job);
+    else
+        job->phase = SKY_DISK_OVER;
+}
+
+static void advance_all(sky_disk_mover *m, job_list *list) {
+    sky_disk_job *before = NULL, *job = list->first;
+    while (job) {
+        sky_disk_job *after = job->after;
+        advance(m, job);
+        if (job->phase == SKY_DISK_OVER) {
+            *(before ? &before->after : &list->first) = after;
+            if (list->last == job)
+                list->last = before;
+            m->done(m->context, job);
+        } else {
+            before = job;
+        }
+        job = after;
+    }
+}
+
+void sky_disk_mover_pump(sky_disk_mover *m) {
+    sky_aio_result results[RESULTS_AT_ONCE];
+    size_t count;
+    while ((count = sky_aio_reap(m->aio, results, RESULTS_AT_ONCE)) > 0) {
+        for (size_t i = 0; i < count; i++)
+            take_result(m, &results[i]);
+        start_reads(m); /* keep the disk busy */
+        sky_aio_flush(m->aio);
+    }
+    do {
+        for (size_t i = 0; i < sizeof m->lists / sizeof *m->lists; i++)
+            advance_all(m, &m->lists[i]);
+        start_reads(m);
+    } while (start_writes(m));
+    sky_aio_flush(m->aio);
+}

@@ -1,0 +1,407 @@
+/* Changes and lookups go separate ways to the inner tier, so that encoding, which is slow, never
+ * holds up an answer; what the inner tier answers comes back one way:
+ *
+ *   PUT, REMOVE, PIN, UNPIN ──► encoder: copy, encode ─┐
+ *                                                      ├─► flights at the inner tier, answered in
+ *   GET, HAS, PREFETCH ───────► workers: copy ─────────┘   any order ──► workers: decode, finish
+ *
+ * A flight is one batch at the inner tier (flight.h). What is slow to come occupies its
+ * flight and nobody else; a put at several levels goes back to the encoder for each. What the inner
+ * tier touches is the flight's own: a caller may give up at any time.
+ *
+ * One idle worker at a time leads: it sleeps on the inner tier's descriptor, drains it, and goes to
+ * work on what came while another leads.
+ *
+ * Concurrency: the mutex guards queues, the states of flights and the codec's uses. The inner tier
+ * is submitted to with it held, so that whoever drains an id finds its flight. A flight that is
+ * STARTING or SETTLING belongs to one thread. */
+#include "tier/encoded/encoded.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <skymem/codec.h>
+
+#include "tier/encoded/flight.h"
+
+#define FLIGHT_BYTES    (32u << 20) /* of all flights of a lane; one of any size is always taken */
+#define DRAINED_AT_ONCE 32
+
+typedef sky__coded coded;
+typedef sky__coded_worker worker;
+typedef sky__coded_lane lane;
+typedef sky__coded_flight flight;
+typedef sky__coded_request request;
+
+struct sky__coded_request {
+    request *next;
+    sky_op op;
+    sky_batch batch;
+    size_t item_count;
+    size_t begun; /* of them, in order */
+    sky_call call;
+};
+
+/* ---- what there is to do; all with the mutex held ---- */
+
+static flight *find_flight(lane *l, sky__coded_progress state) {
+    for (uint32_t i = 0; i < SKY__CODED_FLIGHTS && l->count > 0; i++)
+        if (l->flights[i].state == state)
+            return &l->flights[i];
+    return NULL;
+}
+
+static bool has_room(const lane *l) {
+    return l->count == 0 || (l->count < SKY__CODED_FLIGHTS && l->bytes < FLIGHT_BYTES);
+}
+
+/* A flight for the lane's next item, or next request; NULL: none, or no room. */
+static flight *next_flight(lane *l) {
+    request *r = l->oldest;
+    if (!r || !has_room(l))
+        return NULL;
+    flight *f = l->flights;
+    while (f->state != FREE)
+        f++;
+    *f = (flight){.state = STARTING,
+                  .op = r->op,
+                  .batch = r->batch,
+                  .number = r->begun,
+                  .item_count = sky__coded_moves_payload(r->op) ? 1 : r->item_count,
+                  .call = r->call};
+    l->count++;
+    r->begun += f->item_count;
+    if (r->begun == r->item_count) {
+        l->oldest = r->next;
+        free(r);
+    }
+    return f;
+}
+
+/* One that was answered. */
+static flight *next_answer(coded *t) {
+    flight *f = find_flight(&t->lookups, ANSWERED);
+    if (!f)
+        f = find_flight(&t->changes, ANSWERED);
+    if (f)
+        f->state = SETTLING;
+    return f;
+}
+
+static bool is_over(const coded *t) {
+    return t->closing && !t->changes.oldest && !t->lookups.oldest && t->changes.count == 0 &&
+           t->lookups.count == 0;
+}
+
+static void mark_answered(lane *l, const sky_batch *done, size_t count) {
+    for (uint32_t i = 0; i < SKY__CODED_FLIGHTS; i++)
+        for (size_t n = 0; n < count; n++)
+            if (l->flights[i].state == ASKED && l->flights[i].inner.id == done[n].id)
+                l->flights[i].state = ANSWERED;
+}
+
+/* Call back what nobody waits for any more. */
+static void call_back(coded *t, lane *l) {
+    for (uint32_t i = 0; i < SKY__CODED_FLIGHTS; i++) {
+        flight *f = &l->flights[i];
+        if (f->state != ASKED || !f->given_up)
+            continue;
+        f->state = SETTLING;
+        sky_mutex_unlock(&t->mutex);
+        t->inner->ops->cancel(t->inner, f->inner);
+        sky_mutex_lock(&t->mutex);
+        f->state = ANSWERED;
+    }
+}
+
+static bool has_given_up(const lane *l) {
+    for (uint32_t i = 0; i < SKY__CODED_FLIGHTS; i++)
+        if (l->flights[i].state == ASKED && l->flights[i].given_up)
+            return true;
+    return false;
+}
+
+/* As sky_idle_fn: nothing for the one who leads, nor for a worker that would find all others at
+ * work. */
+static sky_time idle_until(void *tier) {
+    coded *t = tier;
+    sky_mutex_lock(&t->mutex);
+    bool over = is_over(t) || has_given_up(&t->changes) || has_given_up(&t->lookups);
+    bool begun = t->idle == 0 && t->lookups.oldest && has_room(&t->lookups);
+    bool answered = t->idle == 0 &&
+                    (find_flight(&t->lookups, ANSWERED) || find_flight(&t->changes, ANSWERED));
+    sky_mutex_unlock(&t->mutex);
+    return over || begun || answered ? 0 : SKY_TIME_NEVER;
+}
+
+/* Sleep until something comes from the inner tier or a caller, and sort it. */
+static void lead(coded *t) {
+    sky_batch done[DRAINED_AT_ONCE];
+    const int inner = t->inner->ops->event_fd(t->inner);
+    t->leading = true;
+    sky_mutex_unlock(&t->mutex);
+    sky_event_wait(t->wake, &inner, 1, idle_until, t);
+    size_t count = t->inner->ops->drain(t->inner, done, DRAINED_AT_ONCE);
+    sky_mutex_lock(&t->mutex);
+    mark_answered(&t->changes, done, count);
+    mark_answered(&t->lookups, done, count);
+    call_back(t, &t->changes);
+    call_back(t, &t->lookups);
+    t->leading = false;
+    sky_condition_broadcast(&t->changed);
+}
+
+/* ---- threads ---- */
+
+static void *work(void *argument) {
+    worker *w = argument;
+    coded *t = w->tier;
+    sky_mutex_lock(&t->mutex);
+    while (!is_over(t)) {
+        flight *asked = next_flight(&t->lookups), *answered = asked ? NULL : next_answer(t);
+        if (!asked && !answered && !t->leading) {
+            lead(t);
+        } else if (!asked && !answered) {
+            t->idle++;
+            sky_condition_wait(&t->changed, &t->mutex, SKY_TIME_NEVER);
+            t->idle--;
+        } else {
+            sky_mutex_unlock(&t->mutex);
+            if (asked)
+                sky__coded_begin(w, asked);
+            else
+                sky__coded_settle(w, answered);
+            sky_mutex_lock(&t->mutex);
+        }
+    }
+    sky__coded_wake_all(t);
+    sky_mutex_unlock(&t->mutex);
+    return NULL;
+}
+
+static void *work_on_changes(void *argument) {
+    worker *w = argument;
+    coded *t = w->tier;
+    sky_mutex_lock(&t->mutex);
+    while (!t->closing || t->changes.oldest || t->changes.count > 0) {
+        flight *due = find_flight(&t->changes, DUE), *f = due ? due : next_flight(&t->changes);
+        if (!f) {
+            sky_condition_wait(&t->changed, &t->mutex, SKY_TIME_NEVER);
+            continue;
+        }
+        f->state = STARTING;
+        sky_mutex_unlock(&t->mutex);
+        if (due)
+            sky__coded_put_lower(w, f);
+        else
+            sky__coded_begin(w, f);
+        sky_mutex_lock(&t->mutex);
+    }
+    sky_mutex_unlock(&t->mutex);
+    return NULL;
+}
+
+/* ---- the tier ---- */
+
+static void queue(coded *t, request *r) {
+    sky_mutex_lock(&t->mutex);
+    lane *l = sky__coded_lane_of(t, r->op);
+    *(l->oldest ? &l->newest->next : &l->oldest) = r;
+    l->newest = r;
+    sky_condition_broadcast(&t->changed);
+    if (l == &t->lookups && t->idle == 0)
+        sky_event_raise(t->wake); /* who leads is to take it */
+    sky_mutex_unlock(&t->mutex);
+}
+
+static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
+                            const sky_call *call, sky_batch *out) {
+    coded *t = (coded *)tier;
+    if (item_count == 0 || item_count > SKY_BATCH_ITEMS_MAX || op > SKY_OP_LEASE)
+        return SKY_E_PARAM;
+    request *r = malloc(sizeof *r);
+    if (!r)
+        return SKY_E_NOMEM;
+    *r = (request){.op = op, .item_count = item_count, .call = call ? *call : (sky_call){0}};
+    sky_status status = sky_batches_open(t->batches, items, item_count, r->call.deadline_ns,
+                                         &r->batch);
+    if (status != SKY_OK) {
+        free(r);
+        return status;
+    }
+    *out = r->batch;
+    if (op == SKY_OP_LEASE) {
+        for (size_t i = 0; i < item_count; i++)
+            sky_batches_finish(t->batches, *out, i, SKY_E_UNSUPPORTED, 0, SKY_TIER_NONE);
+        free(r);
+    } else {
+        queue(t, r);
+    }
+    return SKY_OK;
+}
+
+static int op_event_fd(const sky_tier *tier) {
+    return sky_batches_event_fd(((const coded *)tier)->batches);
+}
+
+static size_t op_drain(sky_tier *tier, sky_batch *done, size_t max) {
+    return sky_batches_drain(((coded *)tier)->batches, done, max);
+}
+
+static sky_status op_wait(sky_tier *tier, sky_batch batch, sky_time until) {
+    return sky_batches_wait(((coded *)tier)->batches, batch, until);
+}
+
+/* With the mutex held. id 0: of all batches. */
+static void give_up(coded *t, uint64_t id) {
+    for (uint32_t i = 0; i < SKY__CODED_FLIGHTS; i++) {
+        t->changes.flights[i].given_up |= id == 0 || t->changes.flights[i].batch.id == id;
+        t->lookups.flights[i].given_up |= id == 0 || t->lookups.flights[i].batch.id == id;
+    }
+    sky__coded_wake_all(t);
+}
+
+static void op_cancel(sky_tier *tier, sky_batch batch) {
+    coded *t = (coded *)tier;
+    sky_batches_cancel(t->batches, batch);
+    sky_mutex_lock(&t->mutex);
+    give_up(t, batch.id);
+    sky_mutex_unlock(&t->mutex);
+}
+
+typedef struct {
+    sky_entry_fn each;
+    void *context;
+} listing;
+
+static bool list_one(void *context, const sky_entry *entry) {
+    const listing *l = context;
+    sky_entry own = *entry;
+    sky_ladder_entry(&own);
+    return l->each(l->context, &own);
+}
+
+static sky_status op_list(sky_tier *tier, sky_entry_fn each, void *context) {
+    sky_tier *inner = ((coded *)tier)->inner;
+    listing l = {each, context};
+    return inner->ops->list(inner, list_one, &l);
+}
+
+static sky_status op_verify(sky_tier *tier, sky_verify_report *out) {
+    sky_tier *inner = ((coded *)tier)->inner;
+    return inner->ops->verify(inner, out);
+}
+
+static void op_stat(sky_tier *tier, sky_tier_stat *out) {
+    coded *t = (coded *)tier;
+    t->inner->ops->stat(t->inner, out);
+    char levels[64];
+    size_t used = strlen(out->note);
+    sky_ladder_text(&t->ladder, levels, sizeof levels);
+    snprintf(out->note + used, sizeof out->note - used, "%slevel %s", used ? ", " : "", levels);
+    memcpy(out->codings, t->ladder.codings, sizeof out->codings);
+    out->late += sky_batches_late(t->batches);
+    sky_mutex_lock(&t->mutex);
+    out->moved_bytes = t->moved_bytes;
+    sky_mutex_unlock(&t->mutex);
+}
+
+static void op_close(sky_tier *tier) {
+    coded *t = (coded *)tier;
+    if (t->batches)
+        sky_batches_cancel_all(t->batches);
+    sky_mutex_lock(&t->mutex);
+    t->closing = true;
+    give_up(t, 0);
+    sky_mutex_unlock(&t->mutex);
+    sky_thread_join(&t->encoder.thread);
+    free(t->encoder.work);
+    for (size_t i = 0; i < SKY__CODED_WORKERS_MAX; i++) {
+        sky_thread_join(&t->workers[i].thread);
+        free(t->workers[i].work);
+    }
+    sky_batches_destroy(t->batches);
+    if (t->wake >= 0)
+        sky_event_close(t->wake);
+    sky_condition_deinit(&t->changed);
+    sky_mutex_deinit(&t->mutex);
+    t->inner->ops->close(t->inner);
+    free(t);
+}
+
+static const sky_tier_ops coded_ops = {
+    .submit = op_submit,
+    .event_fd = op_event_fd,
+    .drain = op_drain,
+    .wait = op_wait,
+    .cancel = op_cancel,
+    .list = op_list,
+    .verify = op_verify,
+    .stat = op_stat,
+    .close = op_close,
+};
+
+static sky_status start_threads(coded *t) {
+    uint32_t cores = sky_cpu_count();
+    t->encoder.tier = t;
+    sky_status status = sky_thread_start(&t->encoder.thread, "skymem-encode", work_on_changes,
+                                         &t->encoder);
+    for (uint32_t i = 0; status == SKY_OK && i < cores && i < SKY__CODED_WORKERS_MAX; i++) {
+        t->workers[i].tier = t;
+        status = sky_thread_start(&t->workers[i].thread, "skymem-decode", work, &t->workers[i]);
+    }
+    return status;
+}
+
+sky_status sky_coded_tier_open(sky_tier *inner, const sky_ladder *ladder, sky_tier **out) {
+    assert(ladder->count >= 1 && ladder->count <= SKY_LEVEL_COUNT);
+    coded *t = calloc(1, sizeof *t);
+    if (!t) {
+        inner->ops->close(inner);
+        return SKY_E_NOMEM;
+    }
+    t->tier.ops = &coded_ops;
+    t->tier.traits = (sky_tier_traits){.is_volatile = inner->traits.is_volatile};
+    t->inner = inner;
+    t->ladder = *ladder;
+    t->wake = -1;
+    sky_mutex_init(&t->mutex);
+    sky_condition_init(&t->changed);
+    sky_status status = sky_batches_create(NULL, &t->batches);
+    if (status == SKY_OK)
+        status = sky_event_create(&t->wake);
+    if (status == SKY_OK)
+        status = start_threads(t);
+    if (status == SKY_OK)
+        *out = &t->tier;
+    else
+        op_close(&t->tier);
+    return status;
+}
+
+sky_tier *sky_coded_tier_inner(sky_tier *tier) {
+    return tier->ops == &coded_ops ? ((coded *)tier)->inner : tier;
+}
+
+/* With the mutex held. */
+static bool is_used(const coded *t, const sky_block_codec *codec) {
+    bool used = t->encoder.codec == codec;
+    for (size_t i = 0; i < SKY__CODED_WORKERS_MAX; i++)
+        used |= t->workers[i].codec == codec;
+    return used;
+}
+
+void sky_coded_tier_set(sky_tier *tier, const sky_block_codec *codec) {
+    if (!tier || tier->ops != &coded_ops)
+        return;
+    coded *t = (coded *)tier;
+    sky_mutex_lock(&t->mutex);
+    const sky_block_codec *before = t->codec;
+    t->codec = codec;
+    while (before && before != codec && is_used(t, before))
+        sky_condition_wait(&t->changed, &t->mutex, SKY_TIME_NEVER);
+    sky_mutex_unlock(&t->mutex);
+}

@@ -1,0 +1,303 @@
+/* Proves that the memory tier keeps what every tier promises, and what only it does: it answers at
+ * once, damage in memory is found, metadata is bounded, nothing is lost under threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/prng.h"
+#include "io/sync.h"
+#include "tier/tier_fixture.h"
+
+static sky_tier *open_url(const char *url, const sky_tier_env *env) {
+    sky_tier *tier = NULL;
+    sky_error error = {0};
+    if (sky_memory_tier_open(url, env, &tier, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    return tier;
+}
+
+static sky_tier *open_memory(void *context, const sky_tier_env *env) {
+    return open_url(context, env);
+}
+
+static void close_memory(void *context, sky_tier *tier) {
+    (void)context;
+    tier->ops->close(tier);
+}
+
+static const sky_tier_env no_env = {0};
+
+static void urls_are_checked(void **state) {
+    (void)state;
+    static const struct {
+        const char *url;
+        sky_status status;
+    } bad[] = {{"mem:", SKY_E_SYNTAX},         {"mem", SKY_E_SYNTAX},
+               {"mem:many", SKY_E_SYNTAX},     {"mem:-1GiB", SKY_E_SYNTAX},
+               {"disk:1GiB", SKY_E_SYNTAX},    {"mem:1GiB?max=2GiB", SKY_E_SYNTAX},
+               {"mem:0", SKY_E_PARAM},         {"mem:100B", SKY_E_PARAM},
+               {"mem:100000TiB", SKY_E_PARAM}, {"mem:60TiB", SKY_E_NOMEM}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        sky_tier *tier = NULL;
+        sky_error error = {0};
+        assert_int_equal(sky_memory_tier_open(bad[i].url, &no_env, &tier, &error), bad[i].status);
+        assert_null(tier);
+        assert_int_equal(error.status, bad[i].status);
+        assert_true(strlen(error.text) > 10);
+    }
+    sky_tier *tier = open_url("mem:64KiB", &no_env);
+    sky_tier_stat s;
+    tier->ops->stat(tier, &s);
+    assert_string_equal(s.url, "mem:64KiB");
+    assert_int_equal(s.bytes_max, 64 << 10);
+    tier->ops->close(tier);
+}
+
+/* What the hierarchy asks without a batch: as a batch, and what it needs to copy an entry. */
+static void answers_come_at_once_and_tell_all(void **state) {
+    (void)state;
+    sky_tier *t = open_url("mem:1MiB", &no_env);
+    uint8_t data[900];
+    sky_span span = {data, sizeof data};
+    sky_fixture_fill(data, sizeof data, 2);
+    sky_item item = {.key = sky_fixture_key(2),
+                     .parent = sky_fixture_key(1),
+                     .spans = &span,
+                     .span_count = 1,
+                     .name = "two",
+                     .name_bytes = 3};
+    const sky_call call = {.coding = 3, .ttl_s = 100}, late = {.deadline_ns = 1};
+    t->ops->answer(t, SKY_OP_PUT, &item, 1, &call);
+    assert_int_equal(item.status, SKY_OK);
+    assert_int_equal(item.bytes, sizeof data);
+    sky_item got[2] = {{.key = item.key, .spans = &span, .span_count = 1},
+                       {.key = sky_fixture_key(9), .spans = &span, .span_count = 1}};
+    memset(data, 0, sizeof data);
+    t->ops->answer(t, SKY_OP_GET, got, 2, &(sky_call){0});
+    assert_true(sky_fixture_holds(data, sizeof data, 2));
+    assert_true(got[0].status == SKY_OK && got[0].tier == 0 && got[0].coding == 3);
+    assert_true(got[0].ttl_s > 90 && got[0].ttl_s <= 100);
+    assert_true(got[1].status == SKY_MISS && got[1].tier == SKY_TIER_NONE && got[1].bytes == 0);
+    sky_item lent = {.key = item.key};
+    t->ops->answer(t, SKY_OP_LEASE, &lent, 1, &(sky_call){0});
+    assert_int_equal(lent.status, SKY_OK);
+    assert_true(sky_fixture_holds(lent.view.data, lent.view.bytes, 2));
+    assert_memory_equal(&lent.parent, &item.parent, sizeof lent.parent);
+    assert_true(lent.name_bytes == 3 && memcmp(lent.name, "two", 3) == 0);
+    assert_true(lent.coding == 3 && lent.ttl_s > 90);
+    t->ops->release(t, lent.lease);
+    t->ops->answer(t, SKY_OP_HAS, got, 1, &late);
+    assert_int_equal(got[0].status, SKY_E_DEADLINE);
+    t->ops->close(t);
+}
+
+static void damage_is_found(void **state) {
+    (void)state;
+    sky_tier *t = open_url("mem:1MiB", &no_env);
+    for (uint64_t n = 1; n <= 5; n++) {
+        sky_key parent = sky_fixture_key(n - 1);
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), n > 1 ? &parent : NULL, 9000, n),
+                         SKY_OK);
+    }
+    sky_item item = {.key = sky_fixture_key(3)};
+    sky_fixture_run(t, SKY_OP_LEASE, &item, 1, NULL);
+    ((uint8_t *)item.view.data)[8999] ^= 1; /* what a borrower must not do */
+    t->ops->release(t, item.lease);
+    sky_verify_report r = {0};
+    assert_int_equal(t->ops->verify(t, &r), SKY_OK);
+    assert_int_equal(r.corrupt, 1);
+    assert_int_equal(r.entries + r.orphans, 4); /* below it: looked at before it went, or not */
+    assert_int_equal(sky_fixture_check(t, sky_fixture_key(3), 9000, 3), SKY_MISS);
+    assert_int_equal(sky_fixture_check(t, sky_fixture_key(4), 9000, 4), SKY_MISS);
+    assert_int_equal(sky_fixture_check(t, sky_fixture_key(2), 9000, 2), SKY_OK);
+    sky_tier_stat s;
+    t->ops->stat(t, &s);
+    assert_int_equal(s.corrupt, 1);
+    assert_int_equal(s.entries, 2);
+    t->ops->close(t);
+}
+
+static void entries_are_bounded(void **state) {
+    (void)state;
+    sky_tier *t = open_url("mem:1MiB", &no_env);
+    for (uint64_t n = 0; n < 3000; n++)
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 1, n), SKY_OK);
+    sky_tier_stat s;
+    t->ops->stat(t, &s);
+    assert_int_equal(s.entries, 1024);
+    assert_int_equal(s.evictions, 3000 - 1024);
+    assert_int_equal(s.bytes_used, 1024 * 64);
+    assert_int_equal(sky_fixture_check(t, sky_fixture_key(2999), 1, 2999), SKY_OK);
+    for (uint64_t n = 3000 - 1024; n < 3000; n++)
+        assert_int_equal(sky_fixture_one(t, SKY_OP_PIN, sky_fixture_key(n)), SKY_OK);
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(5000), NULL, 1, 1), SKY_E_FULL);
+    t->ops->stat(t, &s);
+    assert_int_equal(s.bytes_used, 1024 * 64); /* the bytes went with the entry */
+    t->ops->close(t);
+}
+
+/* The index keeps 16 bytes of a key; the tier tells two keys apart that share them. */
+static void keys_alike_are_told_apart(void **state) {
+    (void)state;
+    sky_tier *t = open_url("mem:1MiB", &no_env);
+    sky_key one = sky_fixture_key(1), two = one;
+    two.bytes[31] ^= 1;
+    assert_int_equal(sky_fixture_put(t, one, NULL, 500, 1), SKY_OK);
+    assert_int_equal(sky_fixture_check(t, two, 500, 2), SKY_MISS);
+    assert_int_equal(sky_fixture_one(t, SKY_OP_REMOVE, two), SKY_MISS);
+    assert_int_equal(sky_fixture_put(t, two, NULL, 600, 2), SKY_OK);
+    assert_int_equal(sky_fixture_check(t, two, 600, 2), SKY_OK);
+    assert_int_equal(sky_fixture_check(t, one, 500, 1), SKY_MISS);
+    t->ops->close(t);
+}
+
+static void lent_bytes_are_counted_until_released(void **state) {
+    (void)state;
+    sky_tier *t = open_url("mem:1MiB", &no_env);
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 600000, 1), SKY_OK);
+    sky_item item = {.key = sky_fixture_key(1)};
+    sky_fixture_run(t, SKY_OP_LEASE, &item, 1, NULL);
+    assert_int_equal(sky_fixture_one(t, SKY_OP_REMOVE, item.key), SKY_OK);
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(2), NULL, 600000, 2), SKY_E_FULL);
+    assert_true(sky_fixture_holds(item.view.data, 600000, 1));
+    t->ops->release(t, item.lease);
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(2), NULL, 600000, 2), SKY_OK);
+    sky_tier_stat s;
+    t->ops->stat(t, &s);
+    assert_int_equal(s.bytes_used, 600000);
+    t->ops->close(t);
+}
+
+static void lent_entries_are_not_evicted(void **state) {
+    (void)state;
+    sky_tier *t = open_url("mem:1MiB", &no_env);
+    sky_item lent[3];
+    for (uint64_t n = 0; n < 3; n++) {
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 100000, n), SKY_OK);
+        lent[n] = (sky_item){.key = sky_fixture_key(n)};
+        sky_fixture_run(t, SKY_OP_LEASE, &lent[n], 1, NULL);
+    }
+    for (uint64_t n = 3; n < 40; n++)
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 100000, n), SKY_OK);
+    for (uint64_t n = 0; n < 3; n++) {
+        assert_int_equal(sky_fixture_check(t, lent[n].key, 100000, n), SKY_OK);
+        t->ops->release(t, lent[n].lease);
+    }
+    t->ops->close(t);
+}
+
+/* Threads put, get, lease, pin and remove in a tier that is always full, so that evictions and
+ * readers meet. Every payload that is seen must be the one of its key. */
+#define STRESS_KEYS 40u
+typedef struct {
+    sky_tier *tier;
+    uint64_t seed;
+    uint32_t wrong;
+    uint32_t leased;
+} stress;
+
+static size_t stress_bytes(uint64_t n) {
+    return 2000 + n * 997 % 40000;
+}
+
+static void stress_lease(stress *s, const sky_item *item, uint64_t n) {
+    if (item->status != SKY_OK)
+        return;
+    s->leased++;
+    s->wrong += item->view.bytes != stress_bytes(n) ||
+                !sky_fixture_holds(item->view.data, item->view.bytes, n);
+    s->tier->ops->release(s->tier, item->lease);
+}
+
+static void *stress_body(void *argument) {
+    stress *s = argument;
+    sky_prng random;
+    sky_prng_init(&random, s->seed);
+    uint8_t *data = malloc(50000);
+    for (int round = 0; round < 1500 && data; round++) {
+        static const sky_op ops[] = {SKY_OP_PUT,    SKY_OP_PUT, SKY_OP_GET,   SKY_OP_LEASE,
+                                     SKY_OP_REMOVE, SKY_OP_PIN, SKY_OP_UNPIN, SKY_OP_HAS};
+        sky_op op = ops[sky_prng_below(&random, 8)];
+        uint64_t n = sky_prng_below(&random, STRESS_KEYS);
+        sky_span span = {data, op == SKY_OP_PUT ? stress_bytes(n) : 50000};
+        sky_item item = {.key = sky_fixture_key(n),
+                         .parent = sky_fixture_key(n % 5 ? n - 1 : 1000),
+                         .spans = &span,
+                         .span_count = 1};
+        if (op == SKY_OP_PUT)
+            sky_fixture_fill(data, span.bytes, n);
+        sky_batch batch;
+        s->wrong += s->tier->ops->submit(s->tier, op, &item, 1, NULL, &batch) != SKY_OK;
+        s->wrong += s->tier->ops->wait(s->tier, batch, SKY_TIME_NEVER) != SKY_OK;
+        if (op == SKY_OP_LEASE)
+            stress_lease(s, &item, n);
+        if (op == SKY_OP_GET && item.status == SKY_OK)
+            s->wrong += item.bytes != stress_bytes(n) || !sky_fixture_holds(data, item.bytes, n);
+    }
+    free(data);
+    return NULL;
+}
+
+static bool count_entry(void *context, const sky_entry *e) {
+    (void)e;
+    ++*(uint32_t *)context;
+    return true;
+}
+
+static void threads_never_see_wrong_bytes(void **state) {
+    (void)state;
+    sky_tier *t = open_url("mem:300KiB", &no_env);
+    sky_thread threads[4];
+    stress workers[4];
+    for (uint64_t i = 0; i < 4; i++) {
+        workers[i] = (stress){.tier = t, .seed = i + 1};
+        assert_int_equal(sky_thread_start(&threads[i], "stress", stress_body, &workers[i]), SKY_OK);
+    }
+    sky_verify_report r = {0};
+    uint32_t listed = 0;
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(t->ops->verify(t, &r), SKY_OK);
+        assert_int_equal(t->ops->list(t, count_entry, &listed), SKY_OK);
+    }
+    assert_int_equal(r.corrupt, 0);
+    for (size_t i = 0; i < 4; i++) {
+        sky_thread_join(&threads[i]);
+        assert_int_equal(workers[i].wrong, 0);
+        assert_true(workers[i].leased > 0);
+    }
+    for (uint64_t n = 0; n < STRESS_KEYS; n++)
+        (void)sky_fixture_one(t, SKY_OP_REMOVE, sky_fixture_key(n));
+    sky_tier_stat s;
+    t->ops->stat(t, &s);
+    assert_true(s.evictions > 0);
+    assert_int_equal(s.entries, 0);
+    assert_int_equal(s.bytes_used, 0); /* every reference was given back */
+    t->ops->close(t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(urls_are_checked),
+        cmocka_unit_test(answers_come_at_once_and_tell_all),
+        cmocka_unit_test(damage_is_found),
+        cmocka_unit_test(entries_are_bounded),
+        cmocka_unit_test(keys_alike_are_told_apart),
+        cmocka_unit_test(lent_bytes_are_counted_until_released),
+        cmocka_unit_test(lent_entries_are_not_evicted),
+        cmocka_unit_test(threads_never_see_wrong_bytes),
+    };
+    static char url[] = "mem:16MiB";
+    const sky_tier_fixture memory = {.name = "memory",
+                                     .context = url,
+                                     .open = open_memory,
+                                     .close = close_memory,
+                                     .capacity_bytes = 16 << 20,
+                                     .leases = true,
+                                     .pins = true,
+                                     .ttl = true,
+                                     .adopts = true};
+    return sky_tier_conformance(&memory) + cmocka_run_group_tests(tests, NULL, NULL);
+}

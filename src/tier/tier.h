@@ -1,0 +1,73 @@
+/* A tier: a place for payloads. One small table of functions; memory, disk and sky are tiers, and
+ * the hierarchy is a tier made of tiers. All functions are safe from any thread.
+ *
+ * What every tier promises (tier_fixture.c checks it on each, and on compositions):
+ *  - publish after commit: a payload is visible only when all of it is stored, under its 32-byte
+ *    key;
+ *  - a put replaces; of two puts of one key at once, one wins whole;
+ *  - a get copies exactly the range into the spans, or ends SKY_MISS / SKY_E_CORRUPT /
+ *    SKY_E_DEADLINE; SKY_E_DST_SMALL when the spans hold less than the range, SKY_E_PARAM when it
+ *    starts past the end; spans larger than what is there are fine: `bytes` tells;
+ *  - damaged bytes are counted, dropped, and end SKY_E_CORRUPT: a miss to the hierarchy;
+ *  - what the tier cannot do (LEASE on a disk) ends SKY_E_UNSUPPORTED;
+ *  - a key is pinned or not: a second PIN changes nothing, UNPIN of what is not ends SKY_E_PARAM;
+ *  - a cancelled or late put or removal that has not taken effect when the batch is over never
+ *    will;
+ *  - bounded: when full it evicts the least recently used unpinned leaf, or ends SKY_E_FULL. */
+#ifndef SKY_TIER_TIER_H
+#define SKY_TIER_TIER_H
+
+#include <skymem/cache.h>
+
+#include "base/clock.h"
+
+typedef struct sky_tier sky_tier;
+
+/* What a tier gets from outside, so that tests replace it. */
+typedef struct {
+    const sky_clock *clock; /* NULL: the system's */
+    uint8_t index;          /* this tier's place in the hierarchy: what items report in `tier` */
+} sky_tier_env;
+
+/* What a tier is, told by the tier itself. */
+typedef struct {
+    bool leases;      /* LEASE lends bytes, and `release` takes them back */
+    bool is_volatile; /* what it holds ends with the process */
+} sky_tier_traits;
+
+typedef struct {
+    /* As sky_submit. Statuses are filled as items finish; the batch may be over before this
+     * returns. */
+    sky_status (*submit)(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
+                         const sky_call *call, sky_batch *out);
+    /* NULL, or the tier never waits: this does a whole batch now, on the caller's thread, and fills
+     * in each item's status, bytes, tier, coding and ttl_s. Past call->deadline_ns what is left
+     * ends SKY_E_DEADLINE. A LEASE also tells the entry's parent, name, coding and ttl_s; the name
+     * is valid as long as the lease. Whoever uses it needs neither submit nor wait. */
+    void (*answer)(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
+                   const sky_call *call);
+    int (*event_fd)(const sky_tier *tier);
+    size_t (*drain)(sky_tier *tier, sky_batch *done, size_t max);
+    sky_status (*wait)(sky_tier *tier, sky_batch batch, sky_time until);
+    void (*cancel)(sky_tier *tier, sky_batch batch);
+    void (*release)(sky_tier *tier, sky_lease lease); /* NULL: it has no leases */
+    sky_status (*list)(sky_tier *tier, sky_entry_fn each, void *context);
+    sky_status (*verify)(sky_tier *tier, sky_verify_report *out); /* adds to *out */
+    void (*stat)(sky_tier *tier, sky_tier_stat *out);
+    void (*close)(sky_tier *tier);
+} sky_tier_ops;
+
+struct sky_tier {
+    const sky_tier_ops *ops;
+    sky_tier_traits traits;
+};
+
+/* Parse `url` (its scheme included) and open. env is copied. Errors: as sky_cache_open. */
+sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
+                                sky_error *error);
+sky_status sky_disk_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
+                              sky_error *error);
+sky_status sky_sky_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
+                             sky_error *error);
+
+#endif
