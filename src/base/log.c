@@ -2,11 +2,13 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,11 +39,31 @@ static void warn(const char *wanted, const char *why) {
     write_line(NULL, SKY_LOG_WARNING, text);
 }
 
+/* A pipe without a reader would block the open, and one whose reader stops would block a write.
+ * So a log goes to a regular file or a character device, such as a terminal. */
+static int open_log(const char *path, const char **why) {
+    struct stat st;
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    *why = fd < 0 && errno != ENXIO ? strerror(errno)
+                                    : "the log must be a regular file or a device";
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISCHR(st.st_mode)) &&
+        fcntl(fd, F_SETFL, O_APPEND) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
 /* Two threads may come here at once: one of them has its file taken. */
 static void open_file(const char *wanted, const char *path) {
-    FILE *none = NULL, *opened = fopen(path, "ae");
+    const char *why;
+    int fd = open_log(path, &why);
+    FILE *none = NULL, *opened = fd < 0 ? NULL : fdopen(fd, "a");
     if (!opened) {
-        warn(wanted, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        warn(wanted, why);
         return;
     }
     setvbuf(opened, NULL, _IOLBF, 0);

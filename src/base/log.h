@@ -2,6 +2,8 @@
  *
  * The environment, read at the first line: SKYMEM_LOG=LEVEL[,FILE] with error, warning (default),
  * info or debug. With a FILE lines are appended to it, with the time in UTC and the process's id.
+ * FILE is a regular file or a character device; for any other, such as a pipe, a warning says so,
+ * and lines go to standard error.
  *   info    tiers that open, fail and answer again; what a lookup came to
  *   debug   every request of a tier, with its items and milliseconds */
 #ifndef SKY_BASE_LOG_H

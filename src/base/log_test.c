@@ -1,4 +1,6 @@
-/* Proves: a line says its level and its text, and what is below the threshold says nothing. */
+/* Proves: a line says its level and its text, what is below the threshold says nothing, and a log
+ * file is never waited for. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,6 +75,7 @@ static void read_file(const char *path, char *out, size_t bytes_max) {
 static void start_with(const char *wanted) {
     pid_t child = fork();
     if (child == 0) {
+        alarm(60); /* a log that waits for a reader fails this test instead of blocking it */
         setenv("SKYMEM_LOG", wanted, 1);
         one_of_each();
         exit(0);
@@ -105,9 +109,38 @@ static void the_environment_names_level_and_file(void **state) {
     assert_null(strstr(text, "detail"));
 }
 
+static char pipe_setting[64];
+
+static void start_with_a_pipe(void) {
+    start_with(pipe_setting);
+}
+
+static void a_pipe_is_no_log_file(void **state) {
+    (void)state;
+    char folder[] = "/tmp/skymem-log-XXXXXX", path[40], text[4096];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    snprintf(pipe_setting, sizeof pipe_setting, "info,%s", path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    hear(start_with_a_pipe, text, sizeof text); /* nobody reads it */
+    assert_non_null(strstr(text, "/pipe: the log must be a regular file or a device\n"));
+    assert_non_null(strstr(text, "skymem: warning: slow\n"));
+    int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    hear(start_with_a_pipe, text, sizeof text);
+    assert_non_null(strstr(text, "/pipe: the log must be a regular file or a device\n"));
+    assert_int_equal(read(reader, text, sizeof text), 0);
+    close(reader);
+    unlink(path);
+    rmdir(folder);
+    strcpy(pipe_setting, "info,/dev/null");
+    hear(start_with_a_pipe, text, sizeof text);
+    assert_string_equal(text, "");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_environment_names_level_and_file), /* before the level is set */
+        cmocka_unit_test(a_pipe_is_no_log_file),
         cmocka_unit_test(levels_are_a_threshold),
         cmocka_unit_test(a_long_line_is_cut_and_still_ends),
     };
