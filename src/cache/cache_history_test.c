@@ -486,7 +486,18 @@ static void histories_keep_the_caches_word(void **state) {
     print_message("%" PRIu64 " histories from seed %" PRIu64 "\n", count, first);
 }
 
+/* Seeds that once found a fault. */
+static void histories_that_failed_once(void **state) {
+    (void)state;
+    static const uint64_t seeds[] = {
+        420055, /* a copy that a pin had fetched replaced the value of a later put */
+    };
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
+        run_history(seeds[i], false);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(histories_keep_the_caches_word)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(histories_keep_the_caches_word),
+                                       cmocka_unit_test(histories_that_failed_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

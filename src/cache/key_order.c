@@ -53,14 +53,21 @@ static bool has_to_wait(sky__order *o, const sky__order_entry *entry) {
     return false;
 }
 
+static void outdate_earlier(sky__order *o, const sky__order_entry *change) {
+    for (sky__order_entry *e = *bucket_of(o, &change->key); e != change; e = e->next)
+        if (can_be_outdated(e) && sky_key_equal(&e->key, &change->key))
+            e->outdated = true;
+}
+
 bool sky__order_enter(sky__order *o, sky__order_entry *entry) {
     sky__order_entry **link = bucket_of(o, &entry->key);
     entry->next = entry->next_ready = NULL;
     entry->working = entry->outdated = false;
-    for (; *link; link = &(*link)->next)
-        if (is_change(entry) && can_be_outdated(*link) && sky_key_equal(&(*link)->key, &entry->key))
-            (*link)->outdated = true;
+    while (*link)
+        link = &(*link)->next;
     *link = entry;
+    if (is_change(entry))
+        outdate_earlier(o, entry);
     entry->waiting = has_to_wait(o, entry);
     if (is_seen(entry))
         atomic_fetch_add(&o->changes, 1);
@@ -68,8 +75,8 @@ bool sky__order_enter(sky__order *o, sky__order_entry *entry) {
 }
 
 void sky__order_follow(sky__order_entry *copy, sky__order_entry *leader) {
-    assert(sky_key_equal(&copy->key, &leader->key) && copy->kind == SKY__ORDER_COPY);
-    assert(!leader->outdated);
+    assert(sky_key_equal(&copy->key, &leader->key) && !leader->outdated);
+    assert(copy->kind == SKY__ORDER_COPY || copy->kind == SKY__ORDER_PROMOTION);
     copy->next_ready = NULL;
     copy->working = copy->outdated = copy->waiting = false;
     copy->next = leader->next;
@@ -82,6 +89,8 @@ static void release_waiting(sky__order *o, const sky_key *key) {
         if (!e->waiting || !sky_key_equal(&e->key, key) || has_to_wait(o, e))
             continue;
         e->waiting = false;
+        if (is_change(e))
+            outdate_earlier(o, e); /* what took a place before it while it waited */
         e->next_ready = NULL;
         *(o->ready_first ? &o->ready_last->next_ready : &o->ready_first) = e;
         o->ready_last = e;

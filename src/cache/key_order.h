@@ -61,8 +61,9 @@ typedef struct {
 /* Line an entry up behind the earlier ones of its key; key, kind, named, go and owner are set.
  * False when it must wait for `go`. */
 bool sky__order_enter(sky__order *o, sky__order_entry *entry);
-/* The same for a copy, which takes the place right behind `leader`, whose bytes it carries: what
- * came after the leader comes after the copy too. The leader must not be outdated. */
+/* The same for a copy, which takes the place right behind `leader`, whose bytes it carries, and for
+ * the promotion that a pin needs: what came after the leader comes after the copy too, and outdates
+ * it when its turn comes. The leader must not be outdated. */
 void sky__order_follow(sky__order_entry *copy, sky__order_entry *leader);
 /* The operation is over. */
 void sky__order_leave(sky__order *o, sky__order_entry *entry);

@@ -109,6 +109,34 @@ static void a_copy_takes_the_place_of_its_put(void **state) {
     free(o);
 }
 
+/* A put waits for a pin, which promotes the value and makes copies of it: these are older than the
+ * put. It waits for what is being stored, and outdates the rest. */
+static void a_promotion_for_a_pin_is_older_than_what_waits_for_the_pin(void **state) {
+    (void)state;
+    sky__order *o = order_create();
+    sky__order_entry pin = entry_of(PIN, 1), put = entry_of(PUT, 1);
+    sky__order_entry promotion = entry_of(PROMOTION, 1), stored = entry_of(NAME_COPY, 1),
+                     queued = entry_of(NAME_COPY, 1);
+    assert_true(sky__order_enter(o, &pin));
+    assert_false(sky__order_enter(o, &put));
+    sky__order_follow(&promotion, &pin);
+    sky__order_follow(&stored, &promotion);
+    sky__order_follow(&queued, &promotion);
+    sky__order_work(o, &stored, true);
+    sky__order_leave(o, &promotion);
+    sky__order_leave(o, &pin);
+    assert_null(sky__order_next_ready(o));
+    assert_false(queued.outdated);
+    sky__order_work(o, &stored, false);
+    assert_ptr_equal(sky__order_next_ready(o), &put);
+    assert_true(queued.outdated);
+    sky__order_leave(o, &stored);
+    sky__order_leave(o, &queued);
+    sky__order_leave(o, &put);
+    assert_true(sky__order_quiet(o));
+    free(o);
+}
+
 static void changes_are_seen_until_they_are_over(void **state) {
     (void)state;
     sky__order *o = order_create();
@@ -132,6 +160,7 @@ int main(void) {
         cmocka_unit_test(what_is_being_stored_is_waited_for),
         cmocka_unit_test(a_name_comes_after_a_block),
         cmocka_unit_test(a_copy_takes_the_place_of_its_put),
+        cmocka_unit_test(a_promotion_for_a_pin_is_older_than_what_waits_for_the_pin),
         cmocka_unit_test(changes_are_seen_until_they_are_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

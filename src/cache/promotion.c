@@ -204,7 +204,10 @@ sky_status sky__promotion_start(sky_cache *c, const sky_item *item, const sky_ca
     sky__promotion *p = promotion_create(item, call, from, waiter);
     if (!p)
         return SKY_E_NOMEM;
-    sky__order_enter(&c->order, &p->order);
+    if (waiter && waiter->leader)
+        sky__order_follow(&p->order, waiter->leader);
+    else
+        sky__order_enter(&c->order, &p->order);
     sky__promotion **link = &c->promotions;
     while (*link)
         link = &(*link)->next;

@@ -20,6 +20,9 @@ typedef struct {
     void (*done)(sky_cache *c, void *owner, size_t item, sky_status status);
     void *owner; /* NULL: nobody waits */
     size_t item;
+    /* Of the pin that the promotion serves: writes that wait for the pin are newer than the bytes
+     * that the promotion carries. NULL: it comes after all that is under way. */
+    sky__order_entry *leader;
 } sky__promotion_waiter;
 
 /* Bring the item's payload from tier `from` or beyond, as far as call->tiers allows. item: key,

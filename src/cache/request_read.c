@@ -111,7 +111,7 @@ static void promoted(sky_cache *c, void *owner, size_t item, sky_status status) 
 /* What the nearest tier lacks is fetched from the others, unless the key is being written now: then
  * that comes first. */
 static void fetch(sky_cache *c, sky__request *r, size_t i) {
-    const sky__promotion_waiter waiter = {promoted, r, i};
+    const sky__promotion_waiter waiter = {promoted, r, i, NULL};
     size_t from = next_tier(c, r, 1);
     sky_status status = SKY_OK;
     sky_mutex_lock(&c->mutex);
