@@ -178,46 +178,6 @@ SKY_API void sky_pacer_report_get(const sky_pacer *pacer, sky_pacer_report *out)
 SKY_API uint8_t sky_pacer_form(const sky_pacer *pacer, uint32_t segment, uint32_t slice);
 SKY_API bool sky_pacer_is_computed(const sky_pacer *pacer, uint32_t segment);
 
-/* ---- over a cache ---- */
-
-/* Key of a block coded in one way, where each is an entry of its own: the block's key for coding 0,
- * else the block's key XOR BLAKE2b-256("skymem level" ‖ coding as one byte). It is its own inverse,
- * so that a tier can list blocks; and it does not hide that two entries are of one block. */
-SKY_API void sky_level_key(const sky_key *block, sky_coding coding, sky_key *out);
-
-/* Where a context's segments are, and where they go. */
-typedef struct {
-    sky_key key;                             /* of its block */
-    sky_coding codings[SKY_PACER_FORMS_MAX]; /* of each form, for sky_level_key */
-    /* per form: where its bytes go, [bytes of the form]; different forms may not overlap */
-    uint8_t *data[SKY_PACER_FORMS_MAX];
-} sky_stored_segment;
-
-typedef struct {
-    sky_cache *cache;
-    /* Source i asks the tiers of mask tiers[i] (0: all), in the order of `links`. */
-    uint32_t tiers[SKY_PACER_SOURCES_MAX];
-    const sky_stored_segment *stored; /* [count] */
-    /* Compute a segment on top of all before, as long as it takes; called on a thread of its own,
-     * never twice at once. NULL: the engine does not compute. */
-    sky_status (*compute)(void *self, uint32_t segment);
-    /* Slices [slice, slice + slice_count) of a form are in its buffer. NULL: nobody wants to know.
-     * SKY_E_CORRUPT refuses them, as when a checksum fails. */
-    sky_status (*take)(void *self, uint32_t segment, uint32_t form, uint32_t slice,
-                       uint32_t slice_count);
-    void *self;
-} sky_pacer_env;
-
-/* Load a context through a cache. Returns when all is there, or at the deadline, but not while the
- * engine computes. Slice i of a form of b bytes and s slices is its bytes [b×i/s, b×(i+1)/s).
- * Shape:  as sky_pacer_create; segments' compute_ns is ignored without env->compute
- * Errors: SKY_E_PARAM (a window, too), SKY_E_NOMEM, SKY_E_IO; what tiers say makes a segment
- *         missing, no error */
-SKY_API sky_status sky_pacer_load(const sky_pacer_env *env, const sky_segment *segments,
-                                  uint32_t count, sky_link *links, uint32_t link_count,
-                                  const sky_pacer_options *options, sky_pacer_report *out,
-                                  uint8_t *forms /* [count × slices], may be NULL */);
-
 /* ---- trials in virtual time ---- */
 
 /* A link's rate over time: samples of step_ns each; past the end it starts again. */

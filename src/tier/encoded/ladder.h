@@ -27,6 +27,11 @@ void sky_ladder_text(const sky_ladder *ladder, char *out, size_t out_bytes);
 /* The step at which this coding stands; 0 when none does. */
 uint32_t sky_ladder_step(const sky_ladder *ladder, sky_coding coding);
 
+/* Key of a block coded in one way, where each is an entry of its own: the block's key for coding 0,
+ * else the block's key XOR BLAKE2b-256("skymem level" ‖ coding as one byte). It is its own inverse,
+ * so that a tier can list blocks; and it does not hide that two entries are of one block. */
+void sky_level_key(const sky_key *block, sky_coding coding, sky_key *out);
+
 /* Where a block's code lies at a step, and as what it is put there. A key of zeros, no parent,
  * stays one. */
 sky_key sky_ladder_key(const sky_ladder *ladder, uint32_t step, const sky_key *block);
