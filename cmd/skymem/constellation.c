@@ -96,6 +96,19 @@ void constellation_look(constellation *x) {
         look_at(&x->processes[i]);
 }
 
+bool constellation_is_satellite(const constellation *x, const constellation_process *p) {
+    char path[64], text[2 * PATH_MAX], wanted[PATH_MAX + 64];
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)p->pid);
+    size_t length = (size_t)snprintf(wanted, sizeof wanted, "--satellite%c%u,%u%c--scenario%c%s", 0,
+                                     p->satellite.plane, p->satellite.slot, 0, 0, x->scenario) +
+                    1;
+    FILE *f = fopen(path, "re");
+    size_t bytes = f ? fread(text, 1, sizeof text, f) : 0;
+    if (f)
+        fclose(f);
+    return bytes >= length && memcmp(text + bytes - length, wanted, length) == 0;
+}
+
 /* ---- starting ---- */
 
 /* skymemd stands beside skymem. */

@@ -10,7 +10,8 @@
  * Surprises: a satellite writes its line itself, before it becomes one, so that whatever ends the
  * one who starts them, at whatever moment, each that runs has its line. And a pid alone may be
  * another's by now: a process counts as ours only while the kernel says it started when we started
- * it. Lines of those that ended stay until none runs; then the file goes. */
+ * it, and runs the satellite of the line. Any other line is ignored. Lines of those that ended stay
+ * until none runs; then the file goes. */
 #ifndef SKYMEM_CONSTELLATION_H
 #define SKYMEM_CONSTELLATION_H
 
@@ -73,6 +74,9 @@ void constellation_note_others(const cli *c, const constellation *x);
 
 /* Bring running, memory and time up to date. */
 void constellation_look(constellation *x);
+/* Whether the command line of the process is that of its satellite. Only after its exec: until then
+ * it has that of `up`, and the lock. */
+bool constellation_is_satellite(const constellation *x, const constellation_process *p);
 uint32_t constellation_running(const constellation *x);
 /* The process of a satellite; NULL: it does not run. */
 constellation_process *constellation_find(const constellation *x, sky_satellite satellite);

@@ -149,32 +149,48 @@ static void read_source(const char *line, constellation_source *out) {
     }
 }
 
+/* Whether the line is of a process. */
+static bool read_process(const char *line, constellation_process *out) {
+    int length = 0;
+    *out = (constellation_process){.ready = -1};
+    return sscanf(line, "%d %llu %u %u%n", &out->pid, &out->start, &out->satellite.plane,
+                  &out->satellite.slot, &length) == 4 &&
+           out->pid > 0 && strcmp(line + length, "\n") == 0;
+}
+
+/* Keep those that run, each once. */
+static void forget_others(constellation *x) {
+    size_t kept = 0;
+    for (size_t i = 0; i < x->process_count; i++) {
+        const constellation_process p = x->processes[i];
+        bool ours = p.running && constellation_is_satellite(x, &p);
+        for (size_t k = 0; k < kept && ours; k++)
+            ours = x->processes[k].pid != p.pid;
+        if (ours)
+            x->processes[kept++] = p;
+    }
+    x->process_count = kept;
+}
+
 /* Those that run; who has ended is forgotten here. False: out of memory. */
 static bool read_state(constellation *x) {
     FILE *f = fopen(x->state_path, "re");
     char line[4200];
     bool ok = true;
     while (ok && f && fgets(line, sizeof line, f)) {
-        int pid;
-        unsigned long long start;
-        unsigned plane, slot;
+        constellation_process read, *p;
         read_source(line, &x->source);
-        if (sscanf(line, "%d %llu %u %u", &pid, &start, &plane, &slot) != 4 || pid < 1)
+        if (!read_process(line, &read))
             continue;
-        constellation_process *p = constellation_add(x);
+        p = constellation_add(x);
         ok = p != NULL;
         if (ok)
-            *p = (constellation_process){
-                .satellite = {plane, slot}, .pid = pid, .start = start, .ready = -1};
+            *p = read;
     }
     if (f)
         fclose(f);
     constellation_look(x);
-    size_t kept = 0;
-    for (size_t i = 0; i < x->process_count; i++)
-        if (x->processes[i].running)
-            x->processes[kept++] = x->processes[i];
-    x->process_count = kept;
+    forget_others(x);
     return ok;
 }
 
@@ -256,6 +272,7 @@ static void note_other(const cli *c, const char *path) {
         fclose(f);
     line[strcspn(line, "\n")] = 0;
     snprintf(other.state_path, sizeof other.state_path, "%s", path);
+    snprintf(other.scenario, sizeof other.scenario, "%.4095s", named ? line + 3 : "");
     if (named && read_state(&other) && other.process_count > 0)
         cli_note(c, "%zu satellites run for %s", other.process_count, line + 3);
     constellation_close(&other);

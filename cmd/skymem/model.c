@@ -2,12 +2,13 @@
 #include "model.h"
 #include "profile.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 bool cli_beside_program(const char *relative, char *out, size_t out_bytes) {
-    char folder[2048];
+    char folder[2048], path[PATH_MAX], real[PATH_MAX];
     ssize_t bytes = readlink("/proc/self/exe", folder, sizeof folder - 1);
     if (bytes <= 0)
         return false;
@@ -15,7 +16,8 @@ bool cli_beside_program(const char *relative, char *out, size_t out_bytes) {
     char *slash = strrchr(folder, '/');
     if (slash)
         *slash = '\0';
-    snprintf(out, out_bytes, "%s/%s", folder, relative);
+    snprintf(path, sizeof path, "%s/%s", folder, relative);
+    snprintf(out, out_bytes, "%s", realpath(path, real) ? real : path);
     return access(out, R_OK) == 0;
 }
 

@@ -17,9 +17,11 @@ typedef struct {
     size_t count;
 } folders;
 
+#define INSTALLED "../share/skymem/scenarios"
+
 /* The user's own, those of the installation, those of the source tree around the build. */
 static folders scenario_folders(void) {
-    static const char *const beside[] = {"../share/skymem/scenarios", "../scenarios"};
+    static const char *const beside[] = {INSTALLED, "../scenarios"};
     folders f = {.count = 0};
     if (cli_scenario_home(f.paths[0], sizeof f.paths[0]))
         f.count++;
@@ -124,20 +126,9 @@ static void make_folders(char *path) {
     }
 }
 
-int cli_scenario_own(cli *c, size_t which) {
-    char folder[4096], home[4000];
-    static char copy[4096];
-    const char *path = c->arguments[which], *slash = strrchr(path, '/');
+/* The copy in the user's folder, made unless it is there. */
+static int copy_scenario(const cli *c, const char *path, char *copy) {
     cli_blob file;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    if (access(path, R_OK) != 0 || access(folder, W_OK) == 0 || errno == ENOENT)
-        return CLI_OK;
-    if (!cli_scenario_home(home, sizeof home))
-        return cli_failed(c,
-                          "%s: its keys are made beside it, and this folder is not yours; "
-                          "copy the scenario to one that is",
-                          path);
-    snprintf(copy, sizeof copy, "%s/%s", home, slash ? slash + 1 : path);
     make_folders(copy);
     int code = cli_blob_read(c, path, 1 << 20, &file);
     if (code != CLI_OK)
@@ -148,6 +139,30 @@ int cli_scenario_own(cli *c, size_t which) {
             cli_note(c, "copied to %s, because the keys are made beside the scenario", copy);
     }
     cli_blob_free(&file);
+    return code;
+}
+
+int cli_scenario_own(cli *c, size_t which) {
+    char folder[4096], home[4000], installed[4096];
+    static char copy[4096];
+    const char *name = c->arguments[which];
+    int code = cli_scenario_argument(c, which);
+    const char *path = c->arguments[which], *slash = strrchr(path, '/');
+    if (code != CLI_OK || access(path, R_OK) != 0)
+        return code;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    bool shared = strcmp(name, path) != 0 &&
+                  cli_beside_program(INSTALLED, installed, sizeof installed) &&
+                  strcmp(folder, installed) == 0;
+    if (!shared && (access(folder, W_OK) == 0 || errno == ENOENT))
+        return CLI_OK;
+    if (!cli_scenario_home(home, sizeof home))
+        return cli_failed(c,
+                          "%s: its keys are made beside it, and this folder is not yours; "
+                          "copy the scenario to one that is",
+                          path);
+    snprintf(copy, sizeof copy, "%s/%s", home, slash ? slash + 1 : path);
+    code = copy_scenario(c, path, copy);
     c->arguments[which] = copy;
     return code;
 }

@@ -325,9 +325,7 @@ static int run(cli *c) {
             continue;
         constellation x;
         bool starts = actions[i].run == up;
-        int code = cli_scenario_argument(c, 1);
-        if (code == CLI_OK && starts)
-            code = cli_scenario_own(c, 1);
+        int code = starts ? cli_scenario_own(c, 1) : cli_scenario_argument(c, 1);
         if (code != CLI_OK)
             return code;
         code = constellation_open(c, c->arguments[1], starts, &x);
@@ -350,9 +348,8 @@ const cli_verb cli_verb_constellation = {
              "The ports are those of the scenario's udp section. up restarts a satellite that "
              "died; it is then empty. Key files that are missing are made with mode 0600. The "
              "satellites read the constellation's key; the tenant's stays on the ground. Keys are "
-             "made beside "
-             "the scenario. An installed scenario is first copied to "
-             "$XDG_DATA_HOME/skymem/scenarios.\n"
+             "made beside the scenario. A scenario that is installed and found by name is first "
+             "copied to $XDG_DATA_HOME/skymem/scenarios, even by a user who may write beside it.\n"
              "down stops all that were started for the file, even if the file has changed or is "
              "gone. up adds nothing to satellites that were started before the file or its key "
              "changed. If up is interrupted, it stops the satellites it started and exits with "

@@ -118,11 +118,16 @@ PYTHON
 expect 0 "$skymem" constellation up "$scenario" --json
 holds 'o["started"] == 5 and o["running"] == 10'
 
-# A process that got the number of one of ours since is not ours.
+# A process that got the number of one of ours since is not ours, nor is one that a foreign line
+# names; and a line that is there twice is one satellite.
 sleep 300 &
 bystander=$!
 state=$(ls "$XDG_RUNTIME_DIR"/skymem/constellation-????????????????)
-echo "$bystander 1 1 1" >>"$state"
+start=$(sed 's/.*) //' "/proc/$bystander/stat" | cut -d " " -f 20)
+tail -n 1 "$state" >>"$state"
+printf '%s\n' "$bystander 1 1 1" "$bystander $start 1 1" "$bystander $start 7 7" nonsense >>"$state"
+expect 0 "$skymem" constellation status "$scenario"
+grep -q '^10 of 10 satellites run, 10 answer' "$work/out" || fail "status: $(cat "$work/out")"
 expect 0 "$skymem" constellation down "$scenario" --json
 holds 'o["stopped"] == 10'
 kill -0 "$bystander" 2>/dev/null || fail "down ended somebody else's process"
@@ -247,6 +252,22 @@ kill "$holder"
 expect 0 "$skymem" constellation down "$scenario" --json
 holds 'o["stopped"] == 4'
 nothing_left "a port that is taken"
+
+# The keys of an installed scenario are the user's, even where its folder may be written.
+mkdir -p "$work/usr/bin" "$work/usr/share/skymem/scenarios"
+cp "$skymem" "$skymemd" "$work/usr/bin"
+sky 1 5
+cp "$scenario" "$work/usr/share/skymem/scenarios/mine.yaml"
+export XDG_DATA_HOME=$work/data
+expect 0 "$work/usr/bin/skymem" constellation up mine
+[ "$(grep -c "made $work/data/skymem/scenarios/" "$work/err")" = 2 ] || fail "$(cat "$work/err")"
+ours=$(grep -c "made $work/data/skymem/scenarios/" "$work/err")
+[ "$ours" = 2 ] || fail "keys: $(cat "$work/err")"
+expect 0 "$work/usr/bin/skymem" put a "$work/blob" --store sky+udp:mine
+expect 0 "$work/usr/bin/skymem" constellation status mine --json
+holds "o['answered'] == 5 and o['scenario'] == '$work/data/skymem/scenarios/mine.yaml'"
+expect 0 "$work/usr/bin/skymem" constellation down mine
+nothing_left "an installed scenario"
 
 # Without a udp section every verb says the same.
 sed -i '/^udp/d' "$scenario"

@@ -9,6 +9,9 @@ expect 0 "$skymem" put k "$work/value" --store sky:scenarios/demo-rotation-hop.y
 holds 'o["stored"] == ["sky"] and o["chunks"] == math.ceil(100000 / 6144)'
 grep -q "read back from sky" "$work/err" || fail "put in the sky says: $(cat "$work/err")"
 
+# A scenario that is found by its name is shown by its path, without a detour.
+expect 0 "$skymem" stat --store sky:seed --json
+grep -qF "sky:$(realpath scenarios/seed.yaml)" "$work/out" || fail "stat: $(cat "$work/out")"
 
 # a sky is not believed: what it took is read back, and why it failed is said
 shape='constellation: {planes: 5, slots: 19, altitude_km: 550, inclination_deg: 53, phasing: 0}'
