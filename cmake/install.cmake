@@ -1,4 +1,4 @@
-# `make install PREFIX=…`: programs, libraries, headers, *.pc, man pages, completion for shells,
+# `make install PREFIX=…`: programs, libraries, headers, examples, *.pc, man pages, completion for shells,
 # scenarios, the license. `make uninstall` takes away what stands here.
 # Nothing in what is installed names the prefix, so the tree may be moved.
 include(GNUInstallDirs)
@@ -13,6 +13,7 @@ file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(skymem.pc.in skymem.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/skymem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # A built program finds its libraries beside itself, an installed one in ../lib. CMake would end the rpath
 # that it is going to replace in ':', an empty element: the working directory, where anybody may have put a

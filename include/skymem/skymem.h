@@ -4,6 +4,7 @@
  *   types.h    keys, spans, ranges, times          status.h   what a call came to
  *   keys.h     prompts as chained block keys
  *   cache.h    payloads under keys, in tiers       ← any program that wants a store starts here
+ *   tier.h     stores of your own, as tiers
  *   engine.h   what an engine adapter provides
  *   manager.h  prompt in, engine state out         ← a program that runs models starts here
  *   stream.h   levels against a deadline; does it pay to store
@@ -29,6 +30,7 @@
 #include <skymem/sky.h>
 #include <skymem/status.h>
 #include <skymem/stream.h>
+#include <skymem/tier.h>
 #include <skymem/types.h>
 
 #ifdef __cplusplus

@@ -15,6 +15,7 @@
 #include "io/clock.h"
 #include "io/fork.h"
 #include "tier/disk/folder.h"
+#include "tier/driver/driver.h"
 #include "tier/encoded/encoded.h"
 #include "tier/skyudp/skyudp.h"
 #include "tier/url.h"
@@ -164,10 +165,12 @@ static opener opener_of(const char *text, size_t scheme_bytes) {
 static sky_status open_tier(sky_cache *c, const char *text, sky_error *error) {
     size_t scheme_bytes = strcspn(text, ":");
     opener opens = opener_of(text, scheme_bytes);
-    if (!opens && text[scheme_bytes])
+    sky_tier_driver driver;
+    if (!opens && text[scheme_bytes] && !sky_driver_find(text, scheme_bytes, &driver))
         return sky_fail(error, SKY_E_SYNTAX,
-                        "%.200s: no store is called '%.*s'; known: mem, disk, sky, sky+udp", text,
-                        scheme_bytes < 40 ? (int)scheme_bytes : 40, text);
+                        "%.200s: no store is called '%.*s'; known: mem, disk, sky, sky+udp, and "
+                        "what the program registers",
+                        text, scheme_bytes < 40 ? (int)scheme_bytes : 40, text);
     sky_url url;
     char plain[sizeof url];
     sky_ladder ladder = {.count = 0};
@@ -178,7 +181,8 @@ static sky_status open_tier(sky_cache *c, const char *text, sky_error *error) {
         return status;
     sky_tier_env env = sky__cache_env(c);
     sky_tier *tier;
-    status = opens(plain, &env, &tier, error);
+    status = opens ? opens(plain, &env, &tier, error)
+                   : sky_driver_tier_open(&driver, plain, &env, &tier, error);
     if (status == SKY_OK && ladder.count > 0 &&
         (status = sky_coded_tier_open(tier, &ladder, &tier)) != SKY_OK)
         sky_fail(error, status, "%.200s: %s", text, sky_status_text(status));

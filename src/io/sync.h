@@ -21,6 +21,8 @@ typedef struct {
     bool running;
 } sky_thread;
 
+#define SKY_MUTEX_INIT                                                                             \
+    { PTHREAD_MUTEX_INITIALIZER } /* for one that is static */
 void sky_mutex_init(sky_mutex *m);
 void sky_mutex_deinit(sky_mutex *m);
 void sky_mutex_lock(sky_mutex *m);

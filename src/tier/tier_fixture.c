@@ -218,6 +218,8 @@ static void spans_are_gathered(void **state) {
 
 static void removal_takes_what_only_it_makes_reachable(void **state) {
     const sky_tier_fixture *f = *state;
+    if (f->flat)
+        skip();
     sky_tier *t = open_tier(f);
     assert_put(t, 100, 500, 100);
     for (uint64_t n = 101; n <= 105; n++) /* 100 ← 101 ← … ← 105 */
@@ -606,9 +608,9 @@ static void payloads_survive_reopening(void **state) {
         assert_holds(t, i, 100 + i, i);
     for (uint64_t n = 101; n < 106; n++)
         assert_holds(t, n, 5000 + n, n);
-    assert_one(t, SKY_OP_REMOVE, 100, SKY_OK); /* the tree is known again */
-    for (uint64_t n = 100; n < 106; n++)
-        assert_false(has(t, n));
+    assert_one(t, SKY_OP_REMOVE, 100, SKY_OK);
+    for (uint64_t n = 100; n < 106; n++) /* the tree is known again */
+        assert_int_equal(has(t, n), f->flat && n > 100);
     f->close(f->context, t);
 }
 
@@ -643,7 +645,7 @@ static void agrees_with_a_plain_model(void **state) {
         case 1: {
             uint32_t p = (uint32_t)sky_prng_below(&random, MODEL_KEYS);
             if (!e->there)
-                e->parent = p < k && model[p].there ? p : MODEL_KEYS;
+                e->parent = p < k && model[p].there && !f->flat ? p : MODEL_KEYS;
             sky_key parent = sky_fixture_key(e->parent);
             e->bytes = (size_t)sky_prng_below(&random, 20000);
             e->seed = round;

@@ -35,6 +35,7 @@ typedef struct {
     bool leases;
     bool pins;      /* PIN and UNPIN */
     bool ttl;       /* forgets by env->clock's wall time */
+    bool flat;      /* REMOVE removes one key, and leaves the blocks below it */
     bool adopts;    /* a child stored before its parent is removed with it */
     bool composite; /* may hold a payload more than once: counts are lower bounds */
 } sky_tier_fixture;

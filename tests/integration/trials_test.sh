@@ -29,4 +29,13 @@ for source in "$trials"/*.c; do
         failed=1
     fi
 done
+
+# The installed example brings a tier of its own; a second process finds what the first one stored.
+examples=$(echo "$work"/prefix/share/doc/*/examples)
+cc -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE "$examples/own_tier.c" "${flags[@]}" \
+    -o "$work/own_tier"
+for _ in first second; do
+    said=$("$work/own_tier" "$work/values" 2>&1) || failed=1
+    [ "$said" = "dir:$work/values: \"a value\", 1 values" ] || { echo "own_tier: $said"; failed=1; }
+done
 exit "$failed"

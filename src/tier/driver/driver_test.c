@@ -1,0 +1,248 @@
+/* Proves that the example's store is a tier with every promise of one, and that a store that lies,
+ * damages or fails costs a miss or an error, never a wrong byte. */
+#include <assert.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../../examples/tier_dir.c"
+
+#include "io/clock.h"
+#include "tier/driver/driver.h"
+#include "tier/driver/value.h"
+#include "tier/tier_fixture.h"
+
+/* ---- the example ---- */
+
+static char folder[] = "/tmp/skymem-driver-XXXXXX";
+
+static void remove_values(void) {
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static sky_tier *open_with(const sky_tier_driver *driver, const sky_tier_env *env) {
+    char url[64];
+    sky_tier *tier;
+    sky_error error = {0};
+    snprintf(url, sizeof url, "dir:%s", folder);
+    if (sky_driver_tier_open(driver, url, env, &tier, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    return tier;
+}
+
+static sky_tier *open_dir(void *context, const sky_tier_env *env) {
+    remove_values();
+    return open_with(context, env);
+}
+
+static void close_dir(void *context, sky_tier *tier) {
+    (void)context;
+    tier->ops->close(tier);
+}
+
+static sky_tier *reopen_dir(void *context, sky_tier *tier, const sky_tier_env *env) {
+    tier->ops->close(tier);
+    return open_with(context, env);
+}
+
+/* ---- a store that lies ---- */
+
+typedef struct {
+    sky_status read_says; /* SKY_OK: what is true */
+    uint64_t extra_bytes; /* that a value seems to be longer */
+    int64_t flip_at;      /* a byte of what is read; negative: none */
+    sky_status write_says;
+    void *dir;
+} liar;
+
+static liar lies;
+
+static sky_status liar_open(const char *where, void **self, sky_error *error) {
+    *self = &lies;
+    return dir_open(where, &lies.dir, error);
+}
+
+static sky_status liar_read(void *self, const sky_key *key, uint64_t offset, void *data,
+                            uint64_t bytes, uint64_t *value_bytes) {
+    const liar *l = self;
+    sky_status status = dir_read(l->dir, key, offset, data, bytes, value_bytes);
+    if (status == SKY_OK && l->flip_at >= 0 && (uint64_t)l->flip_at < bytes)
+        ((uint8_t *)data)[l->flip_at] ^= 1;
+    *value_bytes += l->extra_bytes;
+    return l->read_says == SKY_OK ? status : l->read_says;
+}
+
+static sky_status liar_write(void *self, const sky_key *key, const void *value, uint64_t bytes,
+                             bool durable) {
+    const liar *l = self;
+    return l->write_says == SKY_OK ? dir_write(l->dir, key, value, bytes, durable) : l->write_says;
+}
+
+static sky_status liar_remove(void *self, const sky_key *key) {
+    return dir_remove(((liar *)self)->dir, key);
+}
+
+static void liar_close(void *self) {
+    dir_close(((liar *)self)->dir);
+}
+
+static const sky_tier_driver liar_driver = {.struct_bytes = sizeof liar_driver,
+                                            .threads = 1,
+                                            .open = liar_open,
+                                            .read = liar_read,
+                                            .write = liar_write,
+                                            .remove = liar_remove,
+                                            .close = liar_close};
+
+static sky_tier *open_liar(void) {
+    static const sky_tier_env env = {0};
+    lies = (liar){.flip_at = -1};
+    return open_dir((void *)(uintptr_t)&liar_driver, &env);
+}
+
+/* Every byte of head, name and payload. */
+static void damage_is_a_miss_wherever_it_is(void **state) {
+    (void)state;
+    sky_tier *t = open_liar();
+    uint8_t byte = 7;
+    sky_span span = {&byte, 1};
+    for (int64_t at = 0; at < SKY_VALUE_HEAD_BYTES + 4 + 1; at++) {
+        sky_item item = {.key = sky_fixture_key(1),
+                         .name = "name",
+                         .name_bytes = 4,
+                         .spans = &span,
+                         .span_count = 1};
+        lies.flip_at = -1;
+        sky_fixture_run(t, SKY_OP_PUT, &item, 1, NULL);
+        assert_int_equal(item.status, SKY_OK);
+        lies.flip_at = at;
+        sky_fixture_run(t, SKY_OP_GET, &item, 1, NULL);
+        assert_int_equal(item.status, SKY_E_CORRUPT);
+        lies.flip_at = -1;
+        sky_fixture_run(t, SKY_OP_GET, &item, 1, NULL);
+        assert_int_equal(item.status, SKY_MISS); /* it was dropped */
+    }
+    sky_tier_stat stat;
+    t->ops->stat(t, &stat);
+    assert_int_equal(stat.corrupt, SKY_VALUE_HEAD_BYTES + 5);
+    t->ops->close(t);
+}
+
+static void a_wrong_size_is_damage(void **state) {
+    (void)state;
+    static const uint64_t sizes[] = {1, 4096, UINT64_C(1) << 40, UINT64_MAX / 2, UINT64_MAX};
+    sky_tier *t = open_liar();
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 3000, 1), SKY_OK);
+        lies.extra_bytes = sizes[i];
+        assert_int_equal(sky_fixture_one(t, SKY_OP_HAS, sky_fixture_key(1)), SKY_E_CORRUPT);
+        lies.extra_bytes = 0;
+        assert_int_equal(sky_fixture_one(t, SKY_OP_HAS, sky_fixture_key(1)), SKY_MISS);
+    }
+    t->ops->close(t);
+}
+
+/* A value moved to another key's place, as by a store that mixes up its names. */
+static void a_value_of_another_key_is_damage(void **state) {
+    (void)state;
+    sky_tier *t = open_liar();
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 500, 1), SKY_OK);
+    sky_key one = sky_fixture_key(1), two = sky_fixture_key(2);
+    uint8_t value[SKY_VALUE_HEAD_BYTES + 500];
+    uint64_t bytes;
+    assert_int_equal(dir_read(lies.dir, &one, 0, value, sizeof value, &bytes), SKY_OK);
+    assert_int_equal(bytes, sizeof value);
+    assert_int_equal(dir_write(lies.dir, &two, value, bytes, false), SKY_OK);
+    assert_int_equal(sky_fixture_check(t, two, 500, 1), SKY_E_CORRUPT);
+    assert_int_equal(sky_fixture_check(t, one, 500, 1), SKY_OK);
+    t->ops->close(t);
+}
+
+static void strange_statuses_are_failures(void **state) {
+    (void)state;
+    static const sky_status strange[] = {SKY_PENDING, SKY_E_DEADLINE, (sky_status)1234,
+                                         SKY_E_UNSUPPORTED};
+    sky_tier *t = open_liar();
+    for (size_t i = 0; i < 4; i++) {
+        lies.write_says = strange[i];
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 100, 1), SKY_E_IO);
+        lies.write_says = SKY_MISS; /* which a read may say, and a write may not */
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 100, 1), SKY_E_IO);
+        lies.write_says = SKY_OK;
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 100, 1), SKY_OK);
+        lies.read_says = strange[i];
+        assert_int_equal(sky_fixture_check(t, sky_fixture_key(1), 100, 1), SKY_E_IO);
+        lies.read_says = SKY_OK;
+        assert_int_equal(sky_fixture_check(t, sky_fixture_key(1), 100, 1), SKY_OK);
+    }
+    t->ops->close(t);
+}
+
+/* ---- registering ---- */
+
+static void drivers_are_registered_once(void **state) {
+    (void)state;
+    sky_tier_driver bad = tier_dir, found;
+    assert_int_equal(sky_tier_register(NULL, &tier_dir), SKY_E_PARAM);
+    assert_int_equal(sky_tier_register("dir", NULL), SKY_E_PARAM);
+    static const char *const schemes[] = {"", "1dir", "di:r", "di r", "sixteen-letters-"};
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(sky_tier_register(schemes[i], &tier_dir), SKY_E_PARAM);
+    bad.struct_bytes--;
+    assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
+    bad = tier_dir, bad.read = NULL;
+    assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
+    bad = tier_dir, bad.threads = SKY_TIER_DRIVER_THREADS_MAX + 1;
+    assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
+    assert_int_equal(sky_tier_register("mem", &tier_dir), SKY_E_BUSY);
+    assert_false(sky_driver_find("dir", 3, &found));
+    assert_int_equal(sky_tier_register("dir", &tier_dir), SKY_OK);
+    assert_int_equal(sky_tier_register("dir", &tier_dir), SKY_E_BUSY);
+    assert_true(sky_driver_find("dir:x", 3, &found) && found.threads == tier_dir.threads);
+    assert_false(sky_driver_find("di", 2, &found));
+    char scheme[8];
+    for (int i = 1; i < SKY_TIER_DRIVERS_MAX; i++) {
+        snprintf(scheme, sizeof scheme, "d%d", i);
+        assert_int_equal(sky_tier_register(scheme, &tier_dir), SKY_OK);
+    }
+    assert_int_equal(sky_tier_register("more", &tier_dir), SKY_E_FULL);
+}
+
+static void a_store_that_does_not_open_says_why(void **state) {
+    (void)state;
+    static const sky_tier_env env = {0};
+    sky_tier *t;
+    sky_error error;
+    assert_int_equal(sky_driver_tier_open(&tier_dir, "dir:/proc/nothing/here", &env, &t, &error),
+                     SKY_E_IO);
+    assert_non_null(strstr(error.text, "dir:/proc/nothing/here: cannot open the folder"));
+}
+
+int main(void) {
+    assert(mkdtemp(folder));
+    sky_tier_fixture dir = {.name = "dir",
+                            .context = (void *)(uintptr_t)&tier_dir,
+                            .open = open_dir,
+                            .close = close_dir,
+                            .reopen = reopen_dir,
+                            .ttl = true,
+                            .flat = true};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(damage_is_a_miss_wherever_it_is),
+        cmocka_unit_test(a_wrong_size_is_damage),
+        cmocka_unit_test(a_value_of_another_key_is_damage),
+        cmocka_unit_test(strange_statuses_are_failures),
+        cmocka_unit_test(drivers_are_registered_once),
+        cmocka_unit_test(a_store_that_does_not_open_says_why),
+    };
+    int failed = sky_tier_conformance(&dir);
+    failed += cmocka_run_group_tests(tests, NULL, NULL);
+    remove_values();
+    return failed;
+}

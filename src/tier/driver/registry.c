@@ -1,0 +1,74 @@
+/* Which schemes of URLs programs brought drivers for. */
+#include <string.h>
+
+#include "io/sync.h"
+#include "tier/driver/driver.h"
+
+typedef struct {
+    char scheme[SKY_TIER_SCHEME_BYTES_MAX + 1];
+    sky_tier_driver driver;
+} registration;
+
+static sky_mutex mutex = SKY_MUTEX_INIT;
+static registration registered[SKY_TIER_DRIVERS_MAX];
+static size_t registered_count;
+
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_scheme(const char *s) {
+    size_t bytes = strnlen(s, SKY_TIER_SCHEME_BYTES_MAX + 1);
+    if (bytes == 0 || bytes > SKY_TIER_SCHEME_BYTES_MAX || !is_letter(s[0]))
+        return false;
+    for (size_t i = 1; i < bytes; i++)
+        if (!is_letter(s[i]) && !(s[i] >= '0' && s[i] <= '9') && !strchr("+-.", s[i]))
+            return false;
+    return true;
+}
+
+static bool is_built_in(const char *scheme) {
+    static const char *const names[] = {"mem", "disk", "sky", "sky+udp"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], scheme) == 0)
+            return true;
+    return false;
+}
+
+/* With the mutex held. */
+static const registration *find(const char *scheme, size_t bytes) {
+    for (size_t i = 0; i < registered_count; i++)
+        if (strlen(registered[i].scheme) == bytes &&
+            memcmp(registered[i].scheme, scheme, bytes) == 0)
+            return &registered[i];
+    return NULL;
+}
+
+sky_status sky_tier_register(const char *scheme, const sky_tier_driver *driver) {
+    if (!scheme || !is_scheme(scheme) || !driver || driver->struct_bytes != sizeof *driver ||
+        !driver->open || !driver->read || !driver->write || !driver->remove ||
+        driver->threads > SKY_TIER_DRIVER_THREADS_MAX)
+        return SKY_E_PARAM;
+    sky_status status = SKY_E_FULL;
+    sky_mutex_lock(&mutex);
+    if (is_built_in(scheme) || find(scheme, strlen(scheme))) {
+        status = SKY_E_BUSY;
+    } else if (registered_count < SKY_TIER_DRIVERS_MAX) {
+        registration *r = &registered[registered_count++];
+        memcpy(r->scheme, scheme, strlen(scheme) + 1);
+        r->driver = *driver;
+        r->driver.threads = driver->threads ? driver->threads : 1;
+        status = SKY_OK;
+    }
+    sky_mutex_unlock(&mutex);
+    return status;
+}
+
+bool sky_driver_find(const char *scheme, size_t scheme_bytes, sky_tier_driver *out) {
+    sky_mutex_lock(&mutex);
+    const registration *r = find(scheme, scheme_bytes);
+    if (r)
+        *out = r->driver;
+    sky_mutex_unlock(&mutex);
+    return r != NULL;
+}
