@@ -128,7 +128,7 @@ static void launch(sky_orrery *o, const sky_datagram *d) {
         assert(o->flights);
     }
     sky_orrery_flight *f = &o->flights[o->flight_count++];
-    *f = (sky_orrery_flight){o->now + way(o, d->from, d->to), o->order++, *d};
+    *f = (sky_orrery_flight){o->now + way(o, d->from, d->to) + o->late_ns, o->order++, *d};
     if (m.type == SKY_WIRE_GONE) /* said to all who listen; the first does */
         f->datagram.to = SKY_GROUND;
     f->datagram.data = malloc(d->bytes);

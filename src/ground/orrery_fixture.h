@@ -35,6 +35,7 @@ struct sky_orrery {
     uint64_t order;
     sky_orrery_ear ear;
     void *ear_context;
+    sky_time late_ns;                 /* every message takes longer than its light, by so much */
     uint64_t sent[SKY_WIRE_TYPE_END]; /* messages, by type */
     uint64_t sent_bytes[SKY_WIRE_TYPE_END];
     uint64_t delivered, wrong;

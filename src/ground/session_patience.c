@@ -2,7 +2,8 @@
  * turn before the answer leaves, and the satellite be farther off), and when the satellite will
  * have served those we sent it before. What is not known, the host says (late_ns). So a loss is
  * noticed as soon as it can be; only after some attempts in vain is the wait doubled, for then
- * something else is wrong.
+ * something else is wrong. As long as nobody was ever heard, each place has its own attempts: a sky
+ * that is down is known soon. Whoever is heard shows that the sky is slow: then all of them count.
  *
  * Surprise: answers from far and near meet at the downlink, more than it carries for a while, and
  * wait there in the order in which they came. So one is overdue when another has come that should
@@ -37,9 +38,8 @@ sky_time sky__deadline_of(sky_session *s, sky_time now, sky_time leaves, sky__op
     o->due = *served + light_by(s, o->to, now, *served) + c->jitter_ns +
              sky_link_busy_ns(c->link_bits_s, o->answer_bytes);
     sky_time wait = o->due + slack_ns(s) - now;
-    uint32_t doublings = o->unanswered > SKY__PATIENT_ATTEMPTS
-                             ? o->unanswered - SKY__PATIENT_ATTEMPTS
-                             : 0;
+    uint32_t in_vain = o->unanswered - (s->heard ? 0 : o->elsewhere);
+    uint32_t doublings = in_vain > SKY__PATIENT_ATTEMPTS ? in_vain - SKY__PATIENT_ATTEMPTS : 0;
     return now + (wait << (doublings < 10 ? doublings : 10));
 }
 

@@ -45,6 +45,7 @@ void sky__answered(sky_session *s, sky_satellite satellite) {
         return;
     sky__suspicion *p = &s->suspicions[sky_frame_number(s->config.frame, satellite)];
     p->row = p->unheard = 0;
+    s->heard = true;
 }
 
 static bool is_silent(const sky_session *s, sky_satellite satellite) {
@@ -124,7 +125,7 @@ bool sky__copy_next(sky_session *s, sky_time now, sky__operation *o) {
         return false;
     o->copies_asked++;
     o->copy = (o->copy + 1) % copies;
-    o->misses = o->corrupt = o->unanswered = 0;
+    o->misses = o->corrupt = o->unanswered = o->elsewhere = 0;
     o->to = sky__place_to_ask(s, now, o);
     s->stat.other_copies++;
     return true;
@@ -133,6 +134,13 @@ bool sky__copy_next(sky_session *s, sky_time now, sky__operation *o) {
 /* In a gap of a true sky nobody can answer. */
 static bool was_in_sight(const sky_session *s, const sky__operation *o) {
     return sky_frame_in_sight(s->config.frame, sky__turns(s, o->sent));
+}
+
+void sky__ask_again_at(const sky_session *s, sky_time now, sky__operation *o) {
+    sky_satellite next = sky__place_to_ask(s, now, o);
+    if (!sky_satellite_equal(next, o->to) && is_silent(s, o->to) && was_in_sight(s, o))
+        o->elsewhere = o->unanswered;
+    o->to = next;
 }
 
 uint32_t sky__attempts_max(const sky_session *s, sky_time now, const sky__operation *o) {

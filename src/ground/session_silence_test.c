@@ -1,7 +1,8 @@
 /* Proves that one silent satellite costs a sky with replicas or parity a moment and nothing else:
  * not even the one overhead, where heads are; that it is waited for once and not again, and used
  * again when it speaks; that a restart of it, with nothing left, hides no block, whose head is made
- * again when it is read; and that a put that goes without it is whole. */
+ * again when it is read; that a put that goes without it is whole; and that a sky of which nothing
+ * was ever heard is soon known to be down. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static const shape shapes[] = {
 };
 #define SHAPES (sizeof shapes / sizeof shapes[0])
 
-static void begin(sky_orrery *o, const shape *p) {
+static void begin_late(sky_orrery *o, const shape *p, sky_time late_ns) {
     sky_orrery_open(o, p->strategy);
     sky_constellation c = o->frame.constellation;
     sky_turning turning = o->frame.turning;
@@ -63,7 +64,12 @@ static void begin(sky_orrery *o, const shape *p) {
     o->session_config.parity = p->parity;
     o->session_config.lookup = SKY_LOOKUP_BINARY;
     o->session_config.retries_max = 6;
+    o->session_config.late_ns = late_ns;
     sky_orrery_begin(o, 256);
+}
+
+static void begin(sky_orrery *o, const shape *p) {
+    begin_late(o, p, 0);
 }
 
 static sky_satellite overhead(const sky_orrery *o) {
@@ -255,6 +261,75 @@ static void too_many_silent_are_an_error(void **state) {
     sky_orrery_close(&o);
 }
 
+static bool passes_nobody(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)o, (void)from, (void)to, (void)m;
+    return false;
+}
+
+/* After a turn, so that heads may be in two places; with the slack that a real link has. */
+static void begin_later(sky_orrery *o, const shape *p, bool put) {
+    begin_late(o, p, SKY_MS(50));
+    if (put)
+        assert_done(o, 0, SKY_OP_PUT, 1);
+    sky_orrery_run(o, SKY_ORRERY_TURN_NS + SKY_SECONDS(4));
+}
+
+/* Nobody was ever heard: what one place let pass does not make the wait for the next one longer. */
+static void a_sky_that_is_down_is_known_soon(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        shape plain = shapes[i];
+        plain.replicas = 1;
+        plain.parity = 0;
+        for (int copies = 0; copies < 2; copies++) {
+            sky_orrery o;
+            begin_later(&o, copies ? &shapes[i] : &plain, false);
+            o.ear = passes_nobody;
+            sky_time began = o.now;
+            assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 1, 0).status, SKY_E_IO);
+            assert_true(o.now - began < (copies ? SKY_MS(1500) : SKY_MS(700)));
+            sky_orrery_close(&o);
+        }
+    }
+}
+
+/* The first get of a ground that heard nobody yet has its block, though all answers are late. */
+static void a_slow_sky_is_waited_for(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        for (sky_time late = SKY_MS(20); late <= SKY_MS(140); late += SKY_MS(20)) {
+            sky_orrery o;
+            begin_later(&o, &shapes[i], true);
+            o.late_ns = late;
+            assert_done(&o, 1, SKY_OP_GET, 1);
+            sky_orrery_close(&o);
+        }
+    }
+}
+
+static bool passes_later(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)from, (void)to, (void)m;
+    return o->now >= *(sky_time *)o->ear_context;
+}
+
+/* A ground that heard somebody waits for longer: what fell silent then may come back. */
+static void an_outage_is_waited_for(void **state) {
+    (void)state;
+    const shape plain = {SKY_PLACE_ROTATION_HOP, 1, 0, 3, 3, 9};
+    for (int heard = 0; heard < 2; heard++) {
+        sky_orrery o;
+        begin_later(&o, &plain, true);
+        if (heard)
+            assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 7, 0).status, SKY_MISS);
+        sky_time until = o.now + SKY_SECONDS(1);
+        o.ear_context = &until;
+        o.ear = passes_later;
+        sky_result r = sky_orrery_do(&o, 1, SKY_OP_GET, 1, BLOCK_BYTES);
+        assert_int_equal(r.status, heard ? SKY_OK : SKY_E_IO);
+        sky_orrery_close(&o);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_satellite_overhead_may_die),
@@ -264,6 +339,9 @@ int main(void) {
         cmocka_unit_test(a_lost_head_is_made_again),
         cmocka_unit_test(the_silent_is_waited_for_once),
         cmocka_unit_test(too_many_silent_are_an_error),
+        cmocka_unit_test(a_sky_that_is_down_is_known_soon),
+        cmocka_unit_test(a_slow_sky_is_waited_for),
+        cmocka_unit_test(an_outage_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

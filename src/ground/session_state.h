@@ -103,6 +103,7 @@ typedef struct {
     sky_satellite to;
     uint32_t attempt;
     uint32_t unanswered;
+    uint32_t elsewhere; /* of the unanswered: at places that were silent, before `to` */
     uint32_t misses;
     uint32_t corrupt;
     uint32_t echoes; /* sent again, and to be sent so often more at once */
@@ -229,6 +230,7 @@ struct sky_session {
     uint32_t loss_samples;
 
     sky__suspicion *suspicions; /* by satellite */
+    bool heard;                 /* something, of any of them */
 
     sky_time up_free;    /* when the terminal may send the next message */
     sky_time down_free;  /* when the next answer may be asked for */
@@ -332,6 +334,8 @@ uint32_t sky__places_to_ask(const sky_session *s, sky_time now, const sky__opera
 sky_satellite sky__place_to_ask(const sky_session *s, sky_time now, const sky__operation *o);
 /* One who may have it is silent: that the others have not does not say that it is gone. */
 bool sky__hides(const sky_session *s, sky_time now, const sky__operation *o);
+/* Where to ask again for what was not answered: that becomes its `to`. */
+void sky__ask_again_at(const sky_session *s, sky_time now, sky__operation *o);
 /* `to` is silent, and there is another copy. */
 bool sky__rather_another(const sky_session *s, const sky__operation *o, sky_satellite to);
 /* Choose the copy to be asked for first; where it is. */

@@ -760,7 +760,7 @@ static void expire(sky_session *s, sky_time now, uint32_t op) {
         sky__loss_note(s, o->work, true);
     if (o->work == WORK_GET || o->work == WORK_PIECE)
         sky__repair_late(s, op);
-    o->to = sky__place_to_ask(s, now, o);
+    sky__ask_again_at(s, now, o);
     again_append(s, op);
 }
 

@@ -260,9 +260,10 @@ sky 1 5
 cp "$scenario" "$work/usr/share/skymem/scenarios/mine.yaml"
 export XDG_DATA_HOME=$work/data
 expect 0 "$work/usr/bin/skymem" constellation up mine
-[ "$(grep -c "made $work/data/skymem/scenarios/" "$work/err")" = 2 ] || fail "$(cat "$work/err")"
-ours=$(grep -c "made $work/data/skymem/scenarios/" "$work/err")
-[ "$ours" = 2 ] || fail "keys: $(cat "$work/err")"
+made=$(grep -c "made $work/data/skymem/scenarios/" "$work/err")
+[ "$made" = 2 ] || fail "keys: $(cat "$work/err")"
+beside=$(ls "$work/usr/share/skymem/scenarios")
+[ "$beside" = mine.yaml ] || fail "beside an installed scenario: $beside"
 expect 0 "$work/usr/bin/skymem" put a "$work/blob" --store sky+udp:mine
 expect 0 "$work/usr/bin/skymem" constellation status mine --json
 holds "o['answered'] == 5 and o['scenario'] == '$work/data/skymem/scenarios/mine.yaml'"
