@@ -1,7 +1,6 @@
 # `make install PREFIX=…`: programs, libraries, headers, examples, *.pc, man pages, completion for shells,
 # scenarios, the license. `make uninstall` takes away what stands here.
 # Nothing in what is installed names the prefix, so the tree may be moved.
-include(GNUInstallDirs)
 
 install(TARGETS skymem_shared skymem_static
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -15,22 +14,24 @@ install(FILES ${CMAKE_BINARY_DIR}/skymem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# A built program finds its libraries beside itself, an installed one in ../lib. CMake would end the rpath
+# A built program finds its libraries in its own folder, an installed one in lib/. CMake would end the rpath
 # that it is going to replace in ':', an empty element: the working directory, where anybody may have put a
 # library. So the built one is made long enough here, by "/." which changes nothing, and replaced in place.
-set(rpath "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}:$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/skymem")
-string(LENGTH "${rpath}" rpath_length)
-string(REPEAT "/." ${rpath_length} same)
-set(build_rpath "$ORIGIN:$ORIGIN/llama${same}")
-foreach(program skymem skymemd)
-  if(TARGET ${program})
-    string(REPLACE ":" ";" elements "${build_rpath}")
-    set_target_properties(${program} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${elements}")
-    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-    install(CODE "file(RPATH_CHANGE FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/${program}\"
-      OLD_RPATH [[${build_rpath}]] NEW_RPATH [[${rpath}]])")
-  endif()
-endforeach()
+function(sky_install_program program folder)
+  file(RELATIVE_PATH to_lib /${folder} /${CMAKE_INSTALL_LIBDIR})
+  set(rpath "$ORIGIN/${to_lib}:$ORIGIN/${to_lib}/skymem")
+  string(LENGTH "${rpath}" rpath_length)
+  string(REPEAT "/." ${rpath_length} same)
+  set(build_rpath "$ORIGIN:$ORIGIN/llama${same}")
+  string(REPLACE ":" ";" elements "${build_rpath}")
+  set_target_properties(${program} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${elements}")
+  install(TARGETS ${program} RUNTIME DESTINATION ${folder})
+  install(CODE "file(RPATH_CHANGE FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${folder}/${program}\"
+    OLD_RPATH [[${build_rpath}]] NEW_RPATH [[${rpath}]])")
+endfunction()
+sky_install_program(skymem ${CMAKE_INSTALL_BINDIR})
+sky_install_program(skymemd ${CMAKE_INSTALL_BINDIR})
+sky_install_program(skymem-lab ${SKYMEM_LIBEXEC})
 
 if(TARGET skymem_llama)
   install(DIRECTORY ${SKYMEM_LLAMA}/lib/ DESTINATION ${CMAKE_INSTALL_LIBDIR}/skymem FILES_MATCHING

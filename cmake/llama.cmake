@@ -1,4 +1,5 @@
-# The llama.cpp adapter, when llama.cpp is there: includes only <skymem/…> and <llama.h>.
+# The llama.cpp adapter, when llama.cpp is there: includes only <skymem/…> and <llama.h>. Who links it chooses how it
+# is linked with libskymem.
 # Its libraries find each other through their own relative rpath ($ORIGIN). They are copied to llama/ in
 # the build folder, so that who may read that can run it, and installed to lib/skymem/.
 if(NOT SKYMEM_LLAMA)
@@ -19,10 +20,10 @@ endif()
 set(lib ${CMAKE_BINARY_DIR}/llama)
 file(COPY ${SKYMEM_LLAMA}/lib/ DESTINATION ${lib} FILES_MATCHING PATTERN "*.so*" PATTERN cmake EXCLUDE PATTERN pkgconfig EXCLUDE)
 add_library(skymem_llama STATIC ${llama_sources})
-target_include_directories(skymem_llama PUBLIC integrations/llama.cpp)
+target_include_directories(skymem_llama PUBLIC include integrations/llama.cpp)
 target_include_directories(skymem_llama SYSTEM PUBLIC ${SKYMEM_LLAMA}/include)
-target_link_libraries(skymem_llama PUBLIC skymem_shared ${lib}/libllama.so ${lib}/libggml.so ${lib}/libggml-base.so m)
+target_link_libraries(skymem_llama PUBLIC ${lib}/libllama.so ${lib}/libggml.so ${lib}/libggml-base.so m)
 target_compile_definitions(skymem_llama PUBLIC SKYMEM_WITH_LLAMA)
 foreach(test ${llama_tests})
-  sky_c_test(llama ${test} SOURCES ${llama_fixtures} LINK skymem_llama PROPERTIES TIMEOUT 600 RUN_SERIAL ON)
+  sky_c_test(llama ${test} SOURCES ${llama_fixtures} LINK skymem_llama skymem_shared PROPERTIES TIMEOUT 600 RUN_SERIAL ON)
 endforeach()

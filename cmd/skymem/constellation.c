@@ -216,8 +216,8 @@ uint32_t constellation_end(constellation *x, bool fresh_only) {
 
 /* ---- silence ---- */
 
-void cli_silence_advice(const char *scenario, const sky_sky_report *r, char *out,
-                        size_t out_bytes) {
+void constellation_silence_advice(const char *scenario, const sky_sky_report *r, char *out,
+                                  size_t out_bytes) {
     constellation x;
     bool known = constellation_peek(scenario, &x);
     uint32_t running = known ? constellation_running(&x) : 0;

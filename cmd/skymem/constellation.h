@@ -91,4 +91,9 @@ const char *constellation_last_words(const constellation *x, sky_satellite satel
 /* Satellite i of the scenario, plane by plane. */
 sky_satellite constellation_satellite(const constellation *x, uint32_t number);
 
+/* Why real satellites of a scenario may be silent and what to do, as far as can be told from
+ * here. */
+void constellation_silence_advice(const char *scenario, const sky_sky_report *report, char *out,
+                                  size_t out_bytes);
+
 #endif

@@ -2,7 +2,7 @@
 #ifndef SKYMEM_CLI_ENTRIES_H
 #define SKYMEM_CLI_ENTRIES_H
 
-#include "cli.h"
+#include "key.h"
 
 typedef struct {
     sky_key key;

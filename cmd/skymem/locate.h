@@ -2,7 +2,7 @@
 #ifndef SKYMEM_CLI_LOCATE_H
 #define SKYMEM_CLI_LOCATE_H
 
-#include "cli.h"
+#include "key.h"
 
 typedef struct {
     size_t tier;

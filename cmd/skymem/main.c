@@ -1,72 +1,29 @@
-/* skymem: find the verb, parse its options, run it. */
+/* skymem: a verb is run here, or by the program skymem-lab. */
 #include "cli.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
-static int unknown_verb(const char *word) {
-    const char *names[64];
-    size_t count = 0;
-    for (; cli_verbs[count] && count < 64; count++)
-        names[count] = cli_verbs[count]->name;
-    const char *close = cli_closest(word, names, count);
-    fprintf(stderr, "skymem: no verb \"%s\"%s%s%s; see skymem help\n", word,
-            close ? ", did you mean \"" : "", close ? close : "", close ? "\"?" : "");
-    return CLI_USAGE;
-}
-
-/* An answer that did not reach its reader is a failure. */
-static int finish(int code) {
-    errno = 0; /* what could not be written is still in the buffer: flushing tells why again */
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "skymem: standard output: %s\n",
-                errno ? strerror(errno) : "cannot be written");
-        return code == CLI_OK ? CLI_FAILED : code;
+/* skymem-lab lies in the same folder where both were built, in libexec where they are installed. It
+ * parses the words again. Returns only when it does not start. */
+static int run_lab(cli *c, char **argv) {
+    static const char *const places[] = {"skymem-lab", SKYMEM_BIN_TO_LIBEXEC "/skymem-lab"};
+    char path[4096];
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (!cli_beside_program(places[i], path, sizeof path))
+            continue;
+        execv(path, argv);
+        return cli_failed(c, "%s: cannot be started: %s", path, strerror(errno));
     }
-    return code;
+    return cli_failed(c, "this verb needs the program skymem-lab, which is not installed: install "
+                         "all of SkyMemory, as make install does");
 }
 
-/* A standard stream that came closed would be the next file opened, a tier's among them. */
-static void hold_streams(void) {
-    static const int modes[] = {O_WRONLY, O_RDONLY, O_RDWR}; /* reading 0 and writing 1 fail */
-    for (int fd = 0; fd < 3; fd++)
-        if (fcntl(fd, F_GETFD) < 0)
-            open("/dev/null", modes[fd]);
-}
-
-static int print_version(void) {
-    printf("skymem %s\n", sky_version());
-    return CLI_OK;
+static int run(cli *c, char **argv) {
+    return c->verb->run ? c->verb->run(c) : run_lab(c, argv);
 }
 
 int main(int argc, char **argv) {
-    static cli c;
-    hold_streams();
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow fails its write, as a full disk does */
-    if (argc < 2) {
-        cli_help_all(stderr);
-        return CLI_USAGE;
-    }
-    const char *word = argv[1];
-    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
-        return finish(print_version());
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-        cli_help_all(stdout);
-        return finish(CLI_OK);
-    }
-    const cli_verb *verb = cli_verb_find(word);
-    if (!verb)
-        return unknown_verb(word);
-    cli_asked asked;
-    int code = cli_parse(&c, verb, argc - 2, argv + 2, &asked);
-    if (code == CLI_OK && asked == CLI_ASKED_VERSION)
-        code = print_version();
-    else if (code == CLI_OK && asked == CLI_ASKED_HELP)
-        cli_help_verb(verb, stdout);
-    else if (code == CLI_OK)
-        code = verb->run(&c);
-    cli_free(&c);
-    return finish(cli_json_failure(&c, code));
+    return cli_program(argc, argv, run);
 }

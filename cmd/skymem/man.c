@@ -1,5 +1,5 @@
-/* Man pages in mdoc(7), made from the verb table: skymem(1), and skymem-VERB(1) for each verb. */
-#include "cli.h"
+/* Man pages, made from the verb table: see man.h. */
+#include "man.h"
 
 #include <string.h>
 

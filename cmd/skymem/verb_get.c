@@ -1,5 +1,5 @@
 /* skymem get: the value of a key, from the nearest tier that has it. */
-#include "cli.h"
+#include "key.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* skymem help: this page, a verb's page, the names of the verbs, or a man page's source. */
-#include "cli.h"
+#include "man.h"
 
 #include <string.h>
 

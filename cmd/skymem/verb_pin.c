@@ -1,5 +1,5 @@
 /* skymem pin, skymem unpin: keep a key from being evicted. */
-#include "cli.h"
+#include "key.h"
 
 static int pin_run(cli *c) {
     return cli_key_verb(c, SKY_OP_PIN, "pinned");

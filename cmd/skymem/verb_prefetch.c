@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli.h"
+#include "key.h"
 
 typedef struct {
     size_t fetched;

@@ -1,5 +1,5 @@
 /* skymem put: store a value under a key in every tier. */
-#include "cli.h"
+#include "key.h"
 
 #include <string.h>
 

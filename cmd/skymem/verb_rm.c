@@ -1,5 +1,5 @@
 /* skymem rm: drop a key from every tier. */
-#include "cli.h"
+#include "key.h"
 
 static int rm_run(cli *c) {
     return cli_key_verb(c, SKY_OP_REMOVE, "removed");

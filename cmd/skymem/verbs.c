@@ -1,7 +1,6 @@
-/* The table of verbs: add a file verb_NAME.c and a line here. */
+/* The table of verbs: add a file verb_NAME.c and a line here. Those without `run` are rows of
+ * cmd/cli. */
 #include "cli.h"
-
-#include <string.h>
 
 #define VERBS(X)                                                                                   \
     X(demo)                                                                                        \
@@ -37,10 +36,3 @@ VERBS(DECLARE)
 
 #define POINT(name) &cli_verb_##name,
 const cli_verb *const cli_verbs[] = {VERBS(POINT) NULL};
-
-const cli_verb *cli_verb_find(const char *name) {
-    for (size_t i = 0; cli_verbs[i]; i++)
-        if (strcmp(cli_verbs[i]->name, name) == 0)
-            return cli_verbs[i];
-    return NULL;
-}

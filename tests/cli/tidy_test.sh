@@ -6,13 +6,13 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 failed=0
 
-# A small clean tree: two modules, a public header, a program.
+# A small clean tree: modules, a public header, programs.
 plant() {
     rm -rf "${tree:?}"/*
-    mkdir -p "$tree"/{src/base,src/io,src/node,include/skymem,cmd/skymem}
+    mkdir -p "$tree"/{src/base,src/io,src/node,include/skymem,cmd/cli,cmd/skymem,lab/node}
     cd "$tree"
-    printf 'sky_module(base LINK m)\nsky_module(io NEEDS base)\nsky_module(node NEEDS base)\n' \
-        >CMakeLists.txt
+    printf 'sky_module(base LINK m)\nsky_module(io NEEDS base)\nsky_module(node NEEDS base)\n'\
+'sky_module(lab/node NEEDS node)\n' >CMakeLists.txt
     printf '/* A clock. */\nlong sky_tick(void);\n' >src/base/tick.h
     printf '#include "base/tick.h"\n\nlong sky_tick(void) {\n    return 1;\n}\n' >src/base/tick.c
     printf '/* Proves that it ticks. */\nint main(void) {\n    return 0;\n}\n' >src/base/tick_test.c
@@ -20,7 +20,11 @@ plant() {
     printf '/* A node. */\n#include "base/tick.h"\n' >src/node/node.h
     printf '/* The interface. */\n\n/* Now. Units: ns */\nSKY_API long sky_now(void);\n' \
         >include/skymem/time.h
-    printf '/* The program. */\n#include <skymem/time.h>\n' >cmd/skymem/main.c
+    printf '/* What programs share. */\n' >cmd/cli/cli.h
+    printf '/* The program. */\n#include "cli.h"\n#include <skymem/time.h>\n' >cmd/skymem/main.c
+    printf '/* Trials. */\n#include "node/node.h"\n' >lab/node/trial.h
+    printf '/* The laboratory. */\n#include "cli.h"\n#include "lab/node/trial.h"\n%s\n' \
+        '#include <pthread.h>' >lab/main.c
 }
 
 # breach RULE FILE: a clean tree with stdin appended to FILE must fail with exactly that one rule.
@@ -58,6 +62,12 @@ printf 'int a(void) {\n    goto done;\ndone:\n    return 0;\n}\n' | breach goto 
 echo '#include "node/node.h"' | breach dependency src/io/file.h
 echo '#include "base/tick.h"' | breach dependency cmd/skymem/main.c
 echo '#include <base/tick.h>' | breach dependency cmd/skymem/main.c
+echo '#include "lab/node/trial.h"' | breach dependency cmd/skymem/main.c
+printf '/* The daemon. */\n#include "cli.h"\n' | breach dependency cmd/skymemd/main.c
+echo '#include "lab/node/trial.h"' | breach dependency src/io/file.h
+echo '#include "base/tick.h"' | breach dependency lab/node/trial.h
+echo '#include <pthread.h>' | breach system lab/node/trial.h
+printf '/* Untested. */\n' | breach 'test beside code' lab/node/lonely.c
 echo 'sky_module(wire NEEDS sim base)' | breach dependency CMakeLists.txt
 printf '/* A new one. */\n' | breach dependency src/extra/new.h
 echo '#include <pthread.h>' | breach system src/node/node.h

@@ -35,7 +35,7 @@ for file in "${programs[@]}" "$build/libskymem.so"; do
 done
 
 shipped=("$build/libskymem.so")
-for name in skymem skymemd; do
+for name in skymem skymemd skymem-lab; do
     [ ! -x "$build/$name" ] || shipped+=("$build/$name")
 done
 for file in "${shipped[@]}"; do
@@ -52,7 +52,7 @@ done
 
 # a copy is whole, and needs nothing of the folder it came from
 mkdir "$work/copy"
-for file in skymem skymemd llama; do
+for file in skymem skymemd skymem-lab llama; do
     [ ! -e "$build/$file" ] || cp -a "$build/$file" "$work/copy/"
 done
 cp -a "$build"/libskymem.so* "$work/copy/"
@@ -64,6 +64,10 @@ for name in skymem skymemd; do
     grep -q "$work/copy/libskymem" <<<"$libraries" ||
         fail "a copy of $name uses another libskymem.so"
 done
+
+(cd / && "$work/copy/skymem-lab" --version >/dev/null) || fail "a copy of skymem-lab does not start"
+(cd / && "$work/copy/skymem" sim "$OLDPWD/scenarios/demo-hop.yaml" --until 1 >/dev/null) ||
+    fail "a copy of skymem does not find skymem-lab"
 
 # a library planted in the working directory is not looked at
 mkdir "$work/planted"

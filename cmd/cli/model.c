@@ -1,0 +1,154 @@
+/* Loading a model and computing with it: see model.h. */
+#include "model.h"
+#include "profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef SKYMEM_WITH_LLAMA
+
+/* A text is first cut so, to see whether it is too long. Each cut may make some tokens more: the
+ * model's first and last, those of a special one, and what would have been one across it. */
+#define PIECE_BYTES 8192u
+#define PIECE_EXTRA 16u
+
+bool cli_model_find(cli *c, char *path, size_t path_bytes) {
+    char note[4096];
+    const char *given = cli_text(c, "model");
+    if (given) {
+        snprintf(path, path_bytes, "%s", given);
+        return true;
+    }
+    FILE *file = cli_beside_program("model.path", note, sizeof note) ? fopen(note, "re") : NULL;
+    if (!file)
+        return false;
+    bool found = fgets(path, (int)path_bytes, file) != NULL;
+    fclose(file);
+    path[strcspn(path, "\n")] = '\0';
+    return found && path[0];
+}
+
+/* A terminal is told each whole per cent of the loading and each step of the computing; what is one
+ * token is not worth a word. */
+static void show_progress(void *model, sky_llama_stage stage, uint32_t done, uint32_t total) {
+    cli_model *m = model;
+    if (stage == SKY_LLAMA_LOADING && m->shown_percent != done / 10) {
+        m->shown_percent = done / 10;
+        cli_progress("loading %s: %u %%", m->path, m->shown_percent);
+    } else if (stage == SKY_LLAMA_COMPUTING && m->tells_computing && total > 1) {
+        cli_progress("computing: %u of %u tokens", done, total);
+    }
+}
+
+int cli_model_open(cli *c, cli_model *out) {
+    memset(out, 0, sizeof *out);
+    if (!cli_model_find(c, out->path, sizeof out->path))
+        return cli_usage(c, "which model? --model FILE.gguf; make demo fetches one");
+    sky_error error = {0};
+    const sky_llama_options options = {
+        .model_path = out->path,
+        .threads = (uint32_t)cli_count(c, "threads"),
+        .kv_type = cli_text(c, "kv-type"),
+        .flash_attention_off = strcmp(cli_text(c, "flash-attn"), "off") == 0,
+        .progress = show_progress,
+        .progress_context = out,
+    };
+    cli_progress("loading %s", out->path);
+    sky_time start = sky_now();
+    sky_status status = sky_llama_open(&options, &out->llama, &error);
+    cli_progress(NULL);
+    if (status != SKY_OK)
+        return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
+    out->load_ms = cli_ms(sky_now() - start);
+    out->engine = sky_llama_engine(out->llama);
+    uint8_t fingerprint[32];
+    out->engine->ops->fingerprint(out->engine->self, fingerprint);
+    return cli_profile_find(c, cli_text(c, "calibration"), fingerprint, &out->profile);
+}
+
+void cli_model_close(cli_model *m) {
+    if (m->llama)
+        sky_llama_close(m->llama);
+    sky_profile_destroy(m->profile);
+    m->llama = NULL;
+    m->profile = NULL;
+}
+
+int cli_model_tokenize(const cli *c, const cli_model *m, const char *text, size_t bytes,
+                       size_t spare, uint32_t **tokens, size_t *count) {
+    const sky_engine *e = m->engine;
+    size_t room = bytes + 16;
+    sky_status status = SKY_E_NOMEM;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        *tokens = malloc((room + spare) * sizeof **tokens);
+        if (!*tokens)
+            break;
+        status = e->ops->tokenize(e->self, text, bytes, *tokens, room, count);
+        if (status == SKY_OK)
+            return CLI_OK;
+        free(*tokens);
+        *tokens = NULL;
+        if (status != SKY_E_DST_SMALL)
+            break;
+        room = *count;
+    }
+    return cli_failed(c, "the prompt cannot be cut into tokens: %s", sky_status_text(status));
+}
+
+/* Bytes of a piece of text, which begins as the next one does: with no part of a character. */
+static size_t piece_bytes(const char *text, size_t bytes) {
+    size_t cut = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+    while (cut < bytes && cut > PIECE_BYTES - 4 && ((unsigned char)text[cut] & 0xc0) == 0x80)
+        cut--;
+    return cut;
+}
+
+size_t cli_model_overflow(const cli_model *m, const char *text, size_t bytes, size_t most) {
+    const sky_engine *e = m->engine;
+    uint32_t tokens[PIECE_BYTES + 16];
+    size_t at_least = 0;
+    if (bytes <= most + PIECE_BYTES) /* soon cut whole, and then it is known */
+        return 0;
+    while (bytes > 0 && at_least <= most + most / 8) {
+        size_t piece = piece_bytes(text, bytes), count = 0;
+        sky_status status = e->ops->tokenize(e->self, text, piece, tokens, PIECE_BYTES + 16,
+                                             &count);
+        if (status != SKY_OK && status != SKY_E_DST_SMALL)
+            return 0;
+        at_least += count > PIECE_EXTRA ? count - PIECE_EXTRA : 0;
+        text += piece;
+        bytes -= piece;
+    }
+    return at_least > most + most / 8 ? at_least : 0;
+}
+
+int cli_model_manager(cli *c, const cli_model *m, sky_cache *cache, uint32_t block_tokens,
+                      sky_manager **out) {
+    sky_error error = {0};
+    sky_manager_options options = {.block_tokens = block_tokens, .profile = m->profile};
+    int code = cli_salt(c, options.salt);
+    if (code != CLI_OK)
+        return code;
+    sky_status status = sky_manager_create(cache, m->engine, &options, out, &error);
+    if (status == SKY_OK)
+        return CLI_OK;
+    return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
+}
+
+int cli_model_compute(const cli *c, const cli_model *m, const uint32_t *tokens, size_t first,
+                      size_t count) {
+    const sky_engine *e = m->engine;
+    sky_status status = e->ops->prefill(e->self, tokens + first, (uint32_t)first,
+                                        (uint32_t)(count - first));
+    return status == SKY_OK ? CLI_OK
+                            : cli_failed(c, "%s: cannot compute tokens %zu to %zu: %s", m->path,
+                                         first, count - 1, sky_status_text(status));
+}
+
+#else
+
+int cli_no_model(const cli *c) {
+    return cli_failed(c, "this skymem was built without llama.cpp; make demo builds it with");
+}
+
+#endif

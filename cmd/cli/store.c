@@ -1,0 +1,190 @@
+/* The hierarchy that --store names. */
+#include "cli.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A tier is called by its scheme; a second of the same scheme gets a number. */
+static void name_tiers(const char *const *urls, cli_store *store) {
+    for (size_t i = 0; i < store->tier_count; i++) {
+        int length = (int)strcspn(urls[i], ":"), same = 1;
+        for (size_t j = 0; j < i; j++)
+            same += strncmp(urls[i], urls[j], (size_t)length + 1) == 0;
+        if (same == 1)
+            snprintf(store->names[i], sizeof store->names[i], "%.*s", length, urls[i]);
+        else
+            snprintf(store->names[i], sizeof store->names[i], "%.*s-%d", length, urls[i], same);
+    }
+}
+
+static bool is_usage(sky_status status) {
+    return status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
+}
+
+int cli_refused(const cli *c, sky_status status, const sky_error *error) {
+    const char *why = error->text[0] ? error->text : sky_status_text(status);
+    return is_usage(status)     ? cli_usage(c, "%s", why)
+           : status == SKY_MISS ? cli_not_found(c, "%s", why)
+                                : cli_failed(c, "%s", why);
+}
+
+int cli_scenario_read(const cli *c, const char *path, sky_constellation *constellation,
+                      sky_placement *placement, sky_satellite *centre) {
+    sky_error error = {0};
+    sky_status status = sky_scenario_read(path, constellation, placement, centre, &error);
+    return status == SKY_OK ? CLI_OK : cli_refused(c, status, &error);
+}
+
+static int store_opened(const cli *c, const char *const *urls, sky_status status,
+                        const sky_error *error, cli_store *out) {
+    if (status != SKY_OK) {
+        out->cache = NULL;
+        return cli_refused(c, status, error);
+    }
+    out->tier_count = sky_tier_count(out->cache);
+    name_tiers(urls, out);
+    return CLI_OK;
+}
+
+int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli_store *out) {
+    sky_error error = {0};
+    memset(out, 0, sizeof *out);
+    sky_status status = sky_cache_open(urls, count, &out->cache, &error);
+    return store_opened(c, urls, status, &error, out);
+}
+
+/* The default disk tier lies in ~/.cache, which a fresh account may lack. */
+static void make_cache_home(void) {
+    char home[4000];
+    if (!cli_cache_home(home, sizeof home))
+        return;
+    for (char *p = strchr(home + 1, '/'); p; p = strchr(p + 1, '/')) {
+        *p = '\0';
+        mkdir(home, 0700);
+        *p = '/';
+    }
+    mkdir(home, 0700);
+}
+
+/* Leave out the tiers that do not open, and say so; fine as long as one is left that outlives the
+ * process. A URL that is wrong is the user's to mend. */
+static int open_the_others(cli *c, const char **urls, size_t count, cli_store *out) {
+    size_t kept = 0, lasting = 0, refused = 0;
+    sky_error errors[SKY_TIERS_MAX] = {0};
+    for (size_t i = 0; i < count; i++) {
+        sky_cache *alone;
+        sky_status status = sky_cache_open(&urls[i], 1, &alone, &errors[refused]);
+        if (status == SKY_OK) {
+            sky_cache_close(alone);
+            lasting += strncmp(urls[i], "mem:", 4) != 0;
+            urls[kept++] = urls[i];
+        } else if (is_usage(status)) {
+            return cli_refused(c, status, &errors[refused]);
+        } else {
+            refused++;
+        }
+    }
+    if (lasting == 0)
+        return cli_refused(c, errors[0].status, &errors[0]);
+    for (size_t i = 0; i < refused; i++)
+        cli_note(c, "%s; going on without it", errors[i].text);
+    return cli_store_open_urls(c, urls, kept, out);
+}
+
+/* The URL with one more setting. */
+static const char *with_setting(const char *url, const char *key, const char *value, char *room,
+                                size_t room_bytes) {
+    snprintf(room, room_bytes, "%s%c%s=%s", url, strchr(url, '?') ? '&' : '?', key, value);
+    return room;
+}
+
+static bool says(const char *url, const char *key) {
+    const char *at = strchr(url, '?');
+    for (; at; at = strchr(at + 1, '&'))
+        if (strncmp(at + 1, key, strlen(key)) == 0 && at[1 + strlen(key)] == '=')
+            return true;
+    return false;
+}
+
+/* --level, where it was given, in the URL of a tier that may have one and has none of its own. */
+static const char *with_level(cli *c, const char *url, char *room, size_t room_bytes) {
+    const cli_value *level = cli_find(c, "level");
+    if (!level || level->origin == CLI_FROM_DEFAULT || strncmp(url, "mem:", 4) == 0 ||
+        says(url, "level"))
+        return url;
+    return with_setting(url, "level", level->texts[0], room, room_bytes);
+}
+
+/* A verb that only looks must not make a cache out of a mistyped path. */
+static const char *with_create(const cli *c, const char *url, char *room, size_t room_bytes) {
+    if (c->verb->makes_folders || strncmp(url, "disk:", 5) != 0 || says(url, "create"))
+        return url;
+    return with_setting(url, "create", "no", room, room_bytes);
+}
+
+/* How many of the default tiers to open: a cache that was never made is an empty one, not an error,
+ * and without a home there is none. */
+static size_t default_count(const cli *c, const cli_value *v) {
+    char home[4000], folder[4096];
+    if (v->count == 1)
+        cli_note(c, "neither HOME nor XDG_CACHE_HOME is set and the account has no home: "
+                    "nothing outlives this process; name a folder with --store disk:PATH");
+    if (v->count == 1 || c->verb->makes_folders) {
+        make_cache_home();
+        return v->count;
+    }
+    snprintf(folder, sizeof folder, "%s/skymem", cli_cache_home(home, sizeof home));
+    return access(folder, F_OK) == 0 || errno != ENOENT ? v->count : 1;
+}
+
+int cli_store_open(cli *c, cli_store *out) {
+    static char rooms[SKY_TIERS_MAX][2][4400];
+    const char *urls[SKY_TIERS_MAX];
+    const cli_value *v = cli_find(c, "store");
+    size_t count = v->origin == CLI_FROM_DEFAULT ? default_count(c, v) : v->count;
+    for (size_t i = 0; i < count; i++) {
+        urls[i] = with_level(c, v->texts[i], rooms[i][0], sizeof rooms[i][0]);
+        urls[i] = with_create(c, urls[i], rooms[i][1], sizeof rooms[i][1]);
+    }
+    sky_error error = {0};
+    sky_status status = sky_cache_open(urls, count, &out->cache, &error);
+    if (status != SKY_OK && !is_usage(status) && count > 1)
+        return open_the_others(c, urls, count, out);
+    return store_opened(c, urls, status, &error, out);
+}
+
+/* What was printed is the reader's before tiers are closed, however long that takes or ends. What
+ * could not be written stays in the buffer: main tells why. */
+void cli_store_close(cli_store *store) {
+    fflush(stdout);
+    sky_cache_close(store->cache);
+    store->cache = NULL;
+}
+
+const char *cli_store_tier(const cli_store *store, uint8_t tier) {
+    return tier < store->tier_count ? store->names[tier] : "none";
+}
+
+bool cli_store_lasts(const cli_store *store, size_t tier) {
+    const char *name = store->names[tier];
+    if (strncmp(name, "sky+udp", 7) == 0) /* its satellites are processes of their own */
+        return true;
+    return strncmp(name, "mem", 3) != 0 && strncmp(name, "sky", 3) != 0;
+}
+
+int cli_salt(cli *c, uint8_t salt[SKY_SALT_BYTES]) {
+    const cli_value *file = cli_find(c, "salt-file");
+    sky_error error = {0};
+    memset(salt, 0, SKY_SALT_BYTES);
+    if (!file || file->count == 0)
+        return CLI_OK;
+    sky_status status = sky_salt_read(file->texts[0], salt, &error);
+    return status == SKY_OK ? CLI_OK : cli_failed(c, "--salt-file: %s", error.text);
+}
+
+sky_status cli_one(const cli_store *store, sky_op op, sky_item *item, const sky_call *call) {
+    sky_status status = sky_run(store->cache, op, item, 1, call);
+    return status == SKY_OK ? item->status : status;
+}

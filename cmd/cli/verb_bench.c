@@ -1,0 +1,66 @@
+/* skymem bench, as help and parsing see it; skymem-lab runs it. */
+#include "cli.h"
+
+const cli_verb cli_verb_bench = {
+    .name = "bench",
+    .summary = "Measure the library against its limits",
+    .synopsis = "SUITE",
+    .words = "index|mem|disk|net|codec|sim|sky|stream|all",
+    .about = "Each case and its limit are measured in turns in the same run. The table shows "
+             "the medians. The suites are index, mem, disk, net, codec, sim, sky and stream; "
+             "all runs each of them.\n"
+             "index: steps through the block index at ten million blocks, against dependent "
+             "reads of random cache lines of as much memory.\n"
+             "mem: the memory tier against memcpy of the same bytes, and what an idle cache "
+             "costs.\n"
+             "disk: the disk tier against fio with the same file system, block size, queue "
+             "depth and direct flag. For writes fio syncs every file when it closes it. The "
+             "tier does the same before a value counts as stored.\n"
+             "net: chunks of 6 KiB over UDP on loopback, authenticated and sealed, against "
+             "datagrams of the same length that carry nothing. The table shows the best of five.\n"
+             "sim: events a second with every check on, hours of random skies a minute, and the "
+             "132 points of the seed authors, computed and flown.\n"
+             "sky: a get of 2.9 MiB at losses of 1, 2 and 5 % a datagram against none, in "
+             "virtual time.\n"
+             "stream: a prefix over shaped sockets, against f16, q8_0 and text; the rows are "
+             "the model's own where there is a model and no --quick. Then contexts against "
+             "deadlines over traces in virtual time, against CacheGen's loop and an oracle.\n"
+             "codec: encoding and decoding rows of 256 channels, level by level, against memcpy "
+             "of the rows, each at its best of fifteen; and streams divided between two threads.",
+    .settings = CLI_SET_MODEL | CLI_SET_THREADS | CLI_SET_CALIBRATION,
+    .options =
+        (const cli_option[]){
+            {.name = "quick", .kind = CLI_FLAG, .help = "smaller and fewer: a look, not a figure"},
+            {.name = "folder",
+             .kind = CLI_PATH,
+             .value = "DIR",
+             .help = "where disk measures (default: $XDG_CACHE_HOME)"},
+            {.name = "seed",
+             .kind = CLI_COUNT,
+             .value = "N",
+             .min = 1,
+             .help = "stream: only in virtual time, on traces of this seed",
+             .detail = "Without it all of the suite runs, with seed 1."},
+            {.name = NULL},
+        },
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .examples =
+        (const cli_example[]){
+            {"skymem bench mem", "a table"},
+            {"skymem bench all --quick --json", "one line a case"},
+            {NULL, NULL},
+        },
+    .json_lines = true,
+    .fields =
+        (const cli_field[]){
+            {"bench", "the suite"},
+            {"case", "what was done"},
+            {"value", "how fast, or how much"},
+            {"unit", "of value and ref_value"},
+            {"ref", "the limit or peer measured in the same run, or null"},
+            {"ref_value", "its value"},
+            {"ratio", "value / ref_value"},
+            {NULL, NULL},
+        },
+};

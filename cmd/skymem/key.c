@@ -1,0 +1,314 @@
+/* Keys as people write them, and what to say when an operation on one fails. */
+#include "key.h"
+
+#include "constellation.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+static int digit(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool parse_hex(const char *text, cli_key *out) {
+    size_t digits = strlen(text);
+    if (digits % 2 || digits > 2 * SKY_NAME_BYTES_MAX)
+        return false;
+    for (size_t i = 0; i < digits; i += 2) {
+        int high = digit(text[i]), low = digit(text[i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        out->name[i / 2] = (uint8_t)(high << 4 | low);
+    }
+    out->name_bytes = digits / 2;
+    return true;
+}
+
+int cli_key_parse(cli *c, const char *text, cli_key *out) {
+    sky_namespace general = {{0}};
+    uint8_t salt[SKY_SALT_BYTES];
+    const char *as = cli_text(c, "as");
+    memset(out, 0, sizeof *out);
+    int code = cli_salt(c, salt);
+    if (code != CLI_OK)
+        return code;
+    sky_namespace_salt(&general, salt);
+    if (strcmp(as, "block") == 0) {
+        if (sky_key_parse(text, &out->key) != SKY_OK)
+            return cli_usage(c, "a block's key has 64 hexadecimal digits");
+        out->shown = strdup(text);
+        return out->shown ? CLI_OK : cli_failed(c, "out of memory");
+    }
+    if (strcmp(as, "hex") == 0) {
+        if (!parse_hex(text, out))
+            return cli_usage(c, "KEY must be up to %d bytes, two hexadecimal digits each",
+                             SKY_NAME_BYTES_MAX);
+    } else {
+        out->name_bytes = strlen(text);
+        if (out->name_bytes <= SKY_NAME_BYTES_MAX)
+            memcpy(out->name, text, out->name_bytes);
+    }
+    if (sky_name_key(&general, out->name, out->name_bytes, &out->key) != SKY_OK)
+        return cli_usage(c, "KEY has %zu bytes: 1 to %d are possible", out->name_bytes,
+                         SKY_NAME_BYTES_MAX);
+    out->shown = cli_escape(out->name, out->name_bytes);
+    return out->shown ? CLI_OK : cli_failed(c, "out of memory");
+}
+
+void cli_key_free(cli_key *key) {
+    free(key->shown);
+    key->shown = NULL;
+}
+
+sky_item cli_key_item(const cli_key *key) {
+    sky_item item = {.key = key->key};
+    if (key->name_bytes) {
+        item.name = (const char *)key->name;
+        item.name_bytes = key->name_bytes;
+    }
+    return item;
+}
+
+int cli_key_status(const cli *c, const cli_key *key, sky_status status) {
+    switch (status) {
+    case SKY_OK:
+        return CLI_OK;
+    case SKY_MISS:
+        return cli_not_found(c, "%s: not found in any tier", key->shown);
+    case SKY_E_CORRUPT:
+        return cli_not_found(c, "%s: what was stored is damaged and was dropped; put it again",
+                             key->shown);
+    case SKY_E_FULL:
+        return cli_failed(c,
+                          "%s: no tier has room for it; raise a tier's size or add one with "
+                          "--store",
+                          key->shown);
+    default:
+        return cli_failed(c, "%s: %s", key->shown, sky_status_text(status));
+    }
+}
+
+typedef struct {
+    uint8_t tier;
+    uint64_t bytes;
+} pinned_sum;
+
+static bool add_pinned(void *context, const sky_entry *entry) {
+    pinned_sum *sum = context;
+    sum->bytes += entry->pinned && entry->tier == sum->tier ? entry->bytes : 0;
+    return true;
+}
+
+/* Why a tier has no room, and what to do. */
+static const char *fullness(const cli_store *store, size_t tier, const sky_tier_stat *stat) {
+    const char *name = store->names[tier];
+    bool memory = strncmp(name, "mem", 3) == 0;
+    pinned_sum pinned = {.tier = (uint8_t)tier};
+    if (strncmp(name, "sky+udp", 7) == 0)
+        return "no room: this tenant's share of the satellites is full of what it pinned; unpin "
+               "something, or give the satellites more memory";
+    if (strncmp(name, "sky", 3) == 0)
+        return "no room; give its satellites more memory";
+    if (stat->bytes_max > 0 && store->put_bytes > stat->bytes_max)
+        return memory ? "no room: the value is larger than all of it; give it more memory"
+                      : "no room: the value is larger than its max; raise that";
+    if (sky_list(store->cache, add_pinned, &pinned) == SKY_OK && pinned.bytes > 0 &&
+        pinned.bytes + store->put_bytes > stat->bytes_max)
+        return "no room beside what is pinned; unpin something, or give it more";
+    return memory ? "no room; give it more memory"
+                  : "no room; raise its max, or free space on its file system";
+}
+
+static bool is_read_only(const sky_tier_stat *stat) {
+    char path[sizeof stat->url];
+    struct statvfs system;
+    if (strncmp(stat->url, "disk:", 5) != 0)
+        return false;
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(stat->url + 5, "?"), stat->url + 5);
+    return statvfs(path, &system) == 0 && system.f_flag & ST_RDONLY;
+}
+
+/* What a tier means by a failure, and what to do. */
+static const char *meaning(const cli_store *store, size_t tier, const sky_tier_stat *stat,
+                           sky_status status) {
+    bool sky = strncmp(store->names[tier], "sky", 3) == 0;
+    switch (status) {
+    case SKY_MISS:
+    case SKY_E_CORRUPT:
+        return "what it stored came back damaged or not at all";
+    case SKY_E_FULL:
+        return fullness(store, tier, stat);
+    case SKY_E_DENIED:
+        return is_read_only(stat)
+                   ? "its file system is mounted read-only; name a folder elsewhere"
+                   : "permission denied; mend the rights of this folder or name another";
+    case SKY_E_IO:
+        return sky ? "its satellites do not answer; are they up, and how much do its links lose?"
+                   : "reading or writing failed; is the device sound?";
+    case SKY_E_UNSUPPORTED:
+        return sky && store->put_ends
+                   ? "its satellites keep no time to live; put it without --ttl, "
+                     "or in another tier"
+                   : sky_status_text(status);
+    default:
+        return sky_status_text(status);
+    }
+}
+
+/* Who of a real sky is silent, and why as far as can be told. */
+static void silence(const cli_store *store, size_t tier, const sky_tier_stat *stat, char *out,
+                    size_t out_bytes) {
+    const char *at = strchr(stat->url, ':') + 1;
+    sky_sky_report r = {0};
+    char path[sizeof stat->url], advice[CLI_WHY_BYTES / 2];
+    char who[80] = "its satellites do not answer";
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(at, "?"), at);
+    sky_cache_sky_report(store->cache, tier, &r);
+    if (r.silent == 1)
+        snprintf(who, sizeof who, "satellite %u,%u does not answer", r.silent_one.plane,
+                 r.silent_one.slot);
+    else if (r.silent > 1)
+        snprintf(who, sizeof who, "%u satellites do not answer, such as %u,%u", r.silent,
+                 r.silent_one.plane, r.silent_one.slot);
+    constellation_silence_advice(path, &r, advice, sizeof advice);
+    snprintf(out, out_bytes, "%.*s: %s; %s", (int)strcspn(stat->url, "?"), stat->url, who, advice);
+}
+
+void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char *out,
+                   size_t out_bytes) {
+    sky_tier_stat stat = {0};
+    sky_cache_stat(store->cache, tier, &stat);
+    if (strncmp(store->names[tier], "sky+udp", 7) == 0 && status == SKY_E_IO)
+        silence(store, tier, &stat, out, out_bytes);
+    else
+        snprintf(out, out_bytes, "%.*s: %s", (int)strcspn(stat.url, "?"), stat.url,
+                 meaning(store, tier, &stat, status));
+}
+
+/* The only tier beyond memory; SKY_TIER_NONE when there are more, or none. */
+static size_t only_far_tier(const cli_store *store) {
+    size_t found = SKY_TIER_NONE;
+    for (size_t i = 0; i < store->tier_count; i++) {
+        if (strncmp(store->names[i], "mem", 3) == 0)
+            continue;
+        if (found != SKY_TIER_NONE)
+            return SKY_TIER_NONE;
+        found = i;
+    }
+    return found;
+}
+
+/* The tier that something failed in; SKY_TIER_NONE when nothing tells. */
+static size_t tier_to_blame(const cli_store *store, sky_status status) {
+    if (status != SKY_E_IO && status != SKY_E_DENIED)
+        return SKY_TIER_NONE;
+    for (size_t i = 0; i < store->tier_count; i++) {
+        sky_tier_stat stat = {0};
+        sky_cache_stat(store->cache, i, &stat);
+        if (stat.errors > 0)
+            return i;
+    }
+    return only_far_tier(store);
+}
+
+void cli_failure_says(const cli_store *store, sky_status status, char *out, size_t out_bytes) {
+    size_t tier = tier_to_blame(store, status);
+    if (tier == SKY_TIER_NONE)
+        snprintf(out, out_bytes, "%s", sky_status_text(status));
+    else
+        cli_tier_says(store, tier, status, out, out_bytes);
+}
+
+/* A key that is not there, but something came for it that does not open; says so, and where. */
+static bool stays_shut(const cli *c, const cli_store *store, const cli_key *key) {
+    for (size_t i = 0; i < store->tier_count; i++) {
+        sky_tier_stat stat = {0};
+        if (strncmp(store->names[i], "sky+udp", 7) != 0)
+            continue;
+        sky_cache_stat(store->cache, i, &stat);
+        if (stat.corrupt == 0)
+            continue;
+        cli_not_found(c,
+                      "%s: found in %.*s, but what came does not open under udp.tenant: it is "
+                      "damaged, or a satellite answers with other bytes",
+                      key->shown, (int)strcspn(stat.url, "?"), stat.url);
+        return true;
+    }
+    return false;
+}
+
+int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_key *key,
+                   sky_status status) {
+    char why[CLI_WHY_BYTES];
+    if (tier == SKY_TIER_NONE)
+        tier = tier_to_blame(store, status);
+    if (status == SKY_MISS && tier == SKY_TIER_NONE && stays_shut(c, store, key))
+        return CLI_NOT_FOUND;
+    if (status == SKY_OK || tier == SKY_TIER_NONE)
+        return cli_key_status(c, key, status);
+    cli_tier_says(store, tier, status, why, sizeof why);
+    return cli_failed(c, "%s: %s", key->shown, why);
+}
+
+int cli_refuse_unlisted(const cli *c, const cli_store *store) {
+    for (size_t i = 0; i < store->tier_count; i++)
+        if (strncmp(store->names[i], "sky+udp", 7) == 0)
+            return cli_failed(c,
+                              "%s: satellites cannot be listed, so nothing is known here that "
+                              "could be removed: skymem rm takes single keys, and skymem "
+                              "constellation down ends the satellites with all they hold",
+                              store->names[i]);
+    return CLI_OK;
+}
+
+void cli_note_unlisted(const cli *c, const cli_store *store) {
+    for (size_t i = 0; i < store->tier_count; i++)
+        if (strncmp(store->names[i], "sky+udp", 7) == 0)
+            cli_note(c,
+                     "%s: satellites cannot be listed, so only what this process put or found is "
+                     "known here; skymem stat --satellites counts their chunks",
+                     store->names[i]);
+}
+
+int cli_with_key(cli *c, int (*work)(cli *c, const cli_store *store, const cli_key *key)) {
+    cli_store store = {0};
+    cli_key key;
+    int code = cli_key_parse(c, c->arguments[0], &key);
+    if (code != CLI_OK)
+        return code;
+    code = cli_store_open(c, &store);
+    if (code == CLI_OK)
+        code = work(c, &store, &key);
+    cli_store_close(&store);
+    cli_key_free(&key);
+    return code;
+}
+
+int cli_key_verb(cli *c, sky_op op, const char *done) {
+    cli_store store = {0};
+    cli_key key;
+    int code = cli_key_parse(c, c->arguments[0], &key);
+    if (code != CLI_OK)
+        return code;
+    code = cli_store_open(c, &store);
+    if (code == CLI_OK) {
+        sky_item item = cli_key_item(&key);
+        const sky_call call = {.durable = true};
+        sky_status status = cli_one(&store, op, &item, &call);
+        code = op == SKY_OP_UNPIN && status == SKY_E_PARAM
+                   ? cli_failed(c, "%s: is not pinned", key.shown)
+                   : cli_key_failed(c, &store, SKY_TIER_NONE, &key, status);
+    }
+    if (code == CLI_OK && c->json)
+        code = cli_json_print(c, json_pack("{s:s, s:b}", "key", key.shown, done, true));
+    else if (code == CLI_OK)
+        printf("%s: %s\n", key.shown, done);
+    cli_store_close(&store);
+    cli_key_free(&key);
+    return code;
+}

@@ -1,0 +1,46 @@
+/* Keys as people write them, and what to say when an operation on one fails. */
+#ifndef SKYMEM_KEY_H
+#define SKYMEM_KEY_H
+
+#include "cli.h"
+
+/* A KEY of the command line: a name, or with --as hex its bytes, or with --as block a block's
+ * key. */
+typedef struct {
+    sky_key key;
+    uint8_t name[SKY_NAME_BYTES_MAX];
+    size_t name_bytes; /* 0: a block */
+    char *shown;
+} cli_key;
+#define CLI_OPTION_AS                                                                              \
+    {                                                                                              \
+        .name = "as", .kind = CLI_CHOICE, .value = "name|hex|block", .fallback = "name",           \
+        .help =                                                                                    \
+            "what KEY is: a name as it stands, a name as hexadecimal bytes, or the 64 digits of "  \
+            "a block's key"                                                                        \
+    }
+int cli_key_parse(cli *c, const char *text, cli_key *out);
+void cli_key_free(cli_key *key);
+/* An item that asks for the key; its name is the key's, so that promoted copies keep it. */
+sky_item cli_key_item(const cli_key *key);
+/* What to say when an operation on a key came to `status`: the exit code, or CLI_OK for SKY_OK. */
+int cli_key_status(const cli *c, const cli_key *key, sky_status status);
+/* The same, and which tier said it; SKY_TIER_NONE: not known. */
+int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_key *key,
+                   sky_status status);
+#define CLI_WHY_BYTES 1024 /* for what these two say */
+/* "disk:/var/cache: no room …", with what to do, of a tier that failed. */
+void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char *out,
+                   size_t out_bytes);
+/* The same of whichever tier failed, if that is known: else the status alone. */
+void cli_failure_says(const cli_store *store, sky_status status, char *out, size_t out_bytes);
+/* Fails when a tier's entries cannot be listed, and so not be chosen and removed. */
+int cli_refuse_unlisted(const cli *c, const cli_store *store);
+/* Say of which tiers a list is not all they hold. */
+void cli_note_unlisted(const cli *c, const cli_store *store);
+/* Parse the one argument as a key, open the stores, and do `work` with both. The exit code. */
+int cli_with_key(cli *c, int (*work)(cli *c, const cli_store *store, const cli_key *key));
+/* All of a verb that does one thing to the one key it is given; `done` says what: "removed". */
+int cli_key_verb(cli *c, sky_op op, const char *done);
+
+#endif

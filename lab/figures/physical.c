@@ -1,0 +1,85 @@
+/* The authors' sweeps in the physical sky: a block set once and read for half an hour while
+ * satellites rise and set, over links with rate and loss. Once with their torus of 15 x 15, of
+ * which a handful is ever in sight, once with the planes and slots of Starlink's first shell. */
+#include "figures.h"
+
+#define GETS 20
+
+/* What a sweep pins while it varies another: the authors' own last values. */
+typedef struct {
+    unsigned servers, processing_ms, altitude_km, block_mib;
+} point;
+
+static const struct {
+    const char *name;
+    unsigned values[6]; /* up to a 0 */
+} sweeps[] = {{"servers", {9, 25, 49, 81}},
+              {"processing_ms", {2, 6, 10, 14, 20}},
+              {"altitude_km", {380, 600, 820, 1260, 1920}},
+              {"block_mib", {1, 5, 9, 13, 17, 21}}};
+#define SWEEPS (sizeof sweeps / sizeof sweeps[0])
+
+static const struct {
+    const char *name, *grid;
+} skies[] = {{"15x15", "planes: 15, slots: 15"}, {"72x22", "planes: 72, slots: 22, phasing: 17"}};
+#define SKIES (sizeof skies / sizeof skies[0])
+
+static point point_of(size_t sweep, unsigned value) {
+    point p = {81, 20, 1920, 21};
+    unsigned *const varied[] = {&p.servers, &p.processing_ms, &p.altitude_km, &p.block_mib};
+    *varied[sweep] = value;
+    return p;
+}
+
+static void scenario_of(char *text, size_t bytes, size_t sky, int strategy, const point *p) {
+    snprintf(text, bytes,
+             FIGURES_PHYSICAL "constellation: {%s, altitude_km: %u, inclination_deg: 53}\n"
+                              "placement: {strategy: %s, servers: %u}\n"
+                              "chunk: 12KiB\n"
+                              "satellite: {memory: 64MiB, processing_ms: %u}\n"
+                              "links: {isl_gbps: 10, ground_mbps: 1000, queue: 64MiB, loss: 0.01}\n"
+                              "workload: {keys: 1, gets: %u, value: %uMiB, every_ms: %u}\n"
+                              "until: 30m\n",
+             skies[sky].grid, p->altitude_km, figures_strategies[strategy], p->servers,
+             p->processing_ms, GETS, p->block_mib, 1800000u / GETS);
+}
+
+static int fly_one(figures *f, FILE *csv, size_t sky, size_t sweep, int strategy, unsigned value) {
+    static sky_sim_result r;
+    char text[1024];
+    point p = point_of(sweep, value);
+    sky_sim_options options = {.seed = 1};
+    scenario_of(text, sizeof text, sky, strategy, &p);
+    int code = figures_run(f, text, &options, &r);
+    if (code != CLI_OK)
+        return code;
+    fprintf(csv, "%s,%s,%s,%u,%llu,%llu,%llu,%.3f,%.3f,%llu\n", skies[sky].name,
+            figures_strategies[strategy], sweeps[sweep].name, value, (unsigned long long)r.gets,
+            (unsigned long long)r.hits, (unsigned long long)r.unanswered, r.p50_ms, r.p99_ms,
+            (unsigned long long)r.migrated_bytes);
+    return CLI_OK;
+}
+
+static int fly_all(figures *f, FILE *csv) {
+    int code = CLI_OK;
+    for (size_t sky = 0; sky < SKIES; sky++) {
+        for (size_t sweep = 0; sweep < SWEEPS; sweep++) {
+            for (int s = 0; s < STRATEGIES; s++)
+                for (size_t i = 0; i < 6 && sweeps[sweep].values[i] && code == CLI_OK; i++)
+                    code = fly_one(f, csv, sky, sweep, s, sweeps[sweep].values[i]);
+        }
+    }
+    return code;
+}
+
+int figures_physical(figures *f) {
+    static const char name[] = "physical-sweeps";
+    FILE *csv = figures_csv(f, name,
+                            "sky,strategy,parameter,value,gets,hits,unanswered,get_p50_ms,"
+                            "get_p99_ms,migrated_bytes");
+    if (!csv)
+        return CLI_FAILED;
+    int code = fly_all(f, csv);
+    int closed = figures_csv_close(f, csv, name);
+    return code == CLI_OK ? closed : code;
+}

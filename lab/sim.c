@@ -1,0 +1,130 @@
+/* skymem sim: a scenario in virtual time. */
+#include "sim.h"
+
+#include "lab/lab.h"
+
+#include <math.h>
+#include <string.h>
+
+static json_t *sim_json(const sky_sim_result *r) {
+    char hash[24];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)r->trace_hash);
+    json_t *checks = json_object();
+    for (uint32_t i = 0; i < r->check_count; i++)
+        json_object_set_new(checks, r->checks[i].name, json_boolean(r->checks[i].passed));
+    return json_pack(
+        "{s:I, s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:o}", "seed",
+        (json_int_t)r->seed, "trace_hash", hash, "virtual_s", r->virtual_s, "wall_s", r->wall_s,
+        "events", (json_int_t)r->events, "sets", (json_int_t)r->sets, "gets", (json_int_t)r->gets,
+        "hits", (json_int_t)r->hits, "misses", (json_int_t)r->misses, "wrong_bytes",
+        (json_int_t)r->wrong_bytes, "lost_acknowledged", (json_int_t)r->lost_acknowledged, "p50_ms",
+        r->p50_ms, "p99_ms", r->p99_ms, "lookups", (json_int_t)r->lookups, "questions",
+        (json_int_t)r->questions, "checks", checks);
+}
+
+static void sim_people(const sky_sim_result *r) {
+    double rate = r->gets ? 100.0 * (double)r->hits / (double)r->gets : 0;
+    printf("%.0f s of sky in %.2f s: %llu events, trace %016llx\n", r->virtual_s, r->wall_s,
+           (unsigned long long)r->events, (unsigned long long)r->trace_hash);
+    printf("%llu sets; %llu gets, %.1f %% hits; median %.1f ms, 99th percentile %.1f ms\n",
+           (unsigned long long)r->sets, (unsigned long long)r->gets, rate, r->p50_ms, r->p99_ms);
+    if (r->lookups > 0)
+        printf("%llu lookups, %.1f questions each\n", (unsigned long long)r->lookups,
+               (double)r->questions / (double)r->lookups);
+    for (uint32_t i = 0; i < r->check_count; i++)
+        printf("  %-6s %s\n", r->checks[i].passed ? "ok" : "FAILED", r->checks[i].name);
+}
+
+/* The file again, made smaller. */
+static int shrink_file(cli *c, const sky_sim_options *options) {
+    char text[65536];
+    cli_blob file;
+    int code = cli_blob_read(c, c->arguments[0], sizeof text - 1, &file);
+    if (code != CLI_OK)
+        return code;
+    memcpy(text, file.data, file.bytes);
+    text[file.bytes] = 0;
+    cli_blob_free(&file);
+    return sim_shrink(c, text, sizeof text, options);
+}
+
+/* A word of a command line that a shell takes as it is. */
+static void shell_word(const char *text, char *out, size_t bytes) {
+    size_t used = 0;
+    bool plain = text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                   "_./+,:=@%-")] == 0;
+    if (!plain)
+        out[used++] = '\'';
+    for (; *text && used + 6 < bytes; text++)
+        used += (size_t)snprintf(out + used, bytes - used, *text == '\'' ? "'\\''" : "%c", *text);
+    if (!plain)
+        out[used++] = '\'';
+    out[used] = 0;
+}
+
+static int sim_checks(cli *c, const sky_sim_result *r) {
+    char until[40] = "", path[8192];
+    shell_word(c->arguments[0], path, sizeof path);
+    if (cli_given(c, "until"))
+        snprintf(until, sizeof until, " --until %s", cli_text(c, "until"));
+    for (uint32_t i = 0; i < r->check_count; i++)
+        if (!r->checks[i].passed)
+            return cli_failed(c,
+                              "%s: check \"%s\" failed; replay it with: skymem sim %s --seed "
+                              "%llu%s --trace trace.txt",
+                              c->arguments[0], r->checks[i].name, path, (unsigned long long)r->seed,
+                              until);
+    return CLI_OK;
+}
+
+static int sim_scenario(cli *c) {
+    if (c->argument_count != 1)
+        return cli_usage(c, "a scenario is missing: skymem sim SCENARIO");
+    sky_sim_options options = {.seed = cli_count(c, "seed"), .trace_path = cli_text(c, "trace")};
+    if (cli_given(c, "until"))
+        options.until_s = cli_number(c, "until");
+    static sky_sim_result result;
+    sky_error error = {0};
+    cli_progress("%s: running", c->arguments[0]);
+    sky_status status = sky_sim_run(c->arguments[0], &options, &result, &error);
+    cli_progress(NULL);
+    if (status != SKY_OK)
+        return cli_refused(c, status, &error);
+    int code = CLI_OK;
+    if (c->json)
+        code = cli_json_print(c, sim_json(&result));
+    else
+        sim_people(&result);
+    if (code == CLI_OK && cli_flag(c, "shrink") && sim_failed(&result))
+        code = shrink_file(c, &options);
+    return code == CLI_OK ? sim_checks(c, &result) : code;
+}
+
+/* What a run is of: the first one whose option is given, with what else it has a use for. */
+int sim_run(cli *c) {
+    static const struct {
+        const char *option, *options;
+        bool scenario;
+        int (*run)(cli *c);
+    } kinds[] = {
+        {"figures", "figures redraw", false, sim_figures},
+        {"swarm", "swarm seed hours shrink", false, sim_swarm},
+        {"replay", "replay seed memory-blocks replay-tokens prefill", true, sim_replay},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        char what[16];
+        if (!cli_given(c, kinds[i].option))
+            continue;
+        snprintf(what, sizeof what, "--%s", kinds[i].option);
+        if (!kinds[i].scenario && c->argument_count > 0)
+            return cli_usage(c, "%s has no use for a scenario: %s", what, c->arguments[0]);
+        int code = cli_only(c, what, kinds[i].options);
+        if (code == CLI_OK && c->argument_count > 0)
+            code = cli_scenario_argument(c, 0);
+        return code == CLI_OK ? kinds[i].run(c) : code;
+    }
+    int code = cli_only(c, "a scenario", "seed until trace shrink");
+    if (code == CLI_OK && c->argument_count > 0)
+        code = cli_scenario_argument(c, 0);
+    return code == CLI_OK ? sim_scenario(c) : code;
+}
