@@ -248,14 +248,19 @@ void cli_scratch_remove(const char *path);
 typedef struct {
     sky_cache *cache;
     size_t tier_count;
-    char names[SKY_TIERS_MAX][16]; /* "mem", "disk", "sky", "disk-2" */
-    uint64_t put_bytes;            /* of what is being put, to explain "no room"; 0: nothing is */
-    bool put_ends;                 /* … and it has a time to live */
+    char names[SKY_TIERS_MAX][16];  /* "mem", "disk", "sky", "disk-2" */
+    uint32_t traits[SKY_TIERS_MAX]; /* of sky_tier_stat */
+    uint64_t put_bytes;             /* of what is being put, to explain "no room"; 0: nothing is */
+    bool put_ends;                  /* … and it has a time to live */
 } cli_store;
 int cli_store_open(cli *c, cli_store *out);
 int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli_store *out);
 void cli_store_close(cli_store *store);
 const char *cli_store_tier(const cli_store *store, uint8_t tier);
+/* Whether a tier has all of these traits. */
+bool cli_store_is(const cli_store *store, size_t tier, uint32_t traits);
+/* Satellites that are processes of their own. */
+#define CLI_REAL_SKY (SKY_TIER_SKY | SKY_TIER_REMOTE)
 /* Whether what the tier holds is still there after this process. */
 bool cli_store_lasts(const cli_store *store, size_t tier);
 /* Run one item and return its status. */

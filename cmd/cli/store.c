@@ -45,6 +45,11 @@ static int store_opened(const cli *c, const char *const *urls, sky_status status
     }
     out->tier_count = sky_tier_count(out->cache);
     name_tiers(urls, out);
+    for (size_t i = 0; i < out->tier_count; i++) {
+        sky_tier_stat stat = {0};
+        sky_cache_stat(out->cache, i, &stat);
+        out->traits[i] = stat.traits;
+    }
     return CLI_OK;
 }
 
@@ -167,11 +172,12 @@ const char *cli_store_tier(const cli_store *store, uint8_t tier) {
     return tier < store->tier_count ? store->names[tier] : "none";
 }
 
+bool cli_store_is(const cli_store *store, size_t tier, uint32_t traits) {
+    return (store->traits[tier] & traits) == traits;
+}
+
 bool cli_store_lasts(const cli_store *store, size_t tier) {
-    const char *name = store->names[tier];
-    if (strncmp(name, "sky+udp", 7) == 0) /* its satellites are processes of their own */
-        return true;
-    return strncmp(name, "mem", 3) != 0 && strncmp(name, "sky", 3) != 0;
+    return !cli_store_is(store, tier, SKY_TIER_VOLATILE);
 }
 
 int cli_salt(cli *c, uint8_t salt[SKY_SALT_BYTES]) {

@@ -106,13 +106,12 @@ static bool add_pinned(void *context, const sky_entry *entry) {
 
 /* Why a tier has no room, and what to do. */
 static const char *fullness(const cli_store *store, size_t tier, const sky_tier_stat *stat) {
-    const char *name = store->names[tier];
-    bool memory = strncmp(name, "mem", 3) == 0;
+    bool memory = cli_store_is(store, tier, SKY_TIER_LEASES);
     pinned_sum pinned = {.tier = (uint8_t)tier};
-    if (strncmp(name, "sky+udp", 7) == 0)
+    if (cli_store_is(store, tier, CLI_REAL_SKY))
         return "no room: this tenant's share of the satellites is full of what it pinned; unpin "
                "something, or give the satellites more memory";
-    if (strncmp(name, "sky", 3) == 0)
+    if (cli_store_is(store, tier, SKY_TIER_SKY))
         return "no room; give its satellites more memory";
     if (stat->bytes_max > 0 && store->put_bytes > stat->bytes_max)
         return memory ? "no room: the value is larger than all of it; give it more memory"
@@ -136,7 +135,7 @@ static bool is_read_only(const sky_tier_stat *stat) {
 /* What a tier means by a failure, and what to do. */
 static const char *meaning(const cli_store *store, size_t tier, const sky_tier_stat *stat,
                            sky_status status) {
-    bool sky = strncmp(store->names[tier], "sky", 3) == 0;
+    bool sky = cli_store_is(store, tier, SKY_TIER_SKY);
     switch (status) {
     case SKY_MISS:
     case SKY_E_CORRUPT:
@@ -183,7 +182,7 @@ void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char 
                    size_t out_bytes) {
     sky_tier_stat stat = {0};
     sky_cache_stat(store->cache, tier, &stat);
-    if (strncmp(store->names[tier], "sky+udp", 7) == 0 && status == SKY_E_IO)
+    if (cli_store_is(store, tier, CLI_REAL_SKY) && status == SKY_E_IO)
         silence(store, tier, &stat, out, out_bytes);
     else
         snprintf(out, out_bytes, "%.*s: %s", (int)strcspn(stat.url, "?"), stat.url,
@@ -194,7 +193,7 @@ void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char 
 static size_t only_far_tier(const cli_store *store) {
     size_t found = SKY_TIER_NONE;
     for (size_t i = 0; i < store->tier_count; i++) {
-        if (strncmp(store->names[i], "mem", 3) == 0)
+        if (cli_store_is(store, i, SKY_TIER_LEASES))
             continue;
         if (found != SKY_TIER_NONE)
             return SKY_TIER_NONE;
@@ -228,7 +227,7 @@ void cli_failure_says(const cli_store *store, sky_status status, char *out, size
 static bool stays_shut(const cli *c, const cli_store *store, const cli_key *key) {
     for (size_t i = 0; i < store->tier_count; i++) {
         sky_tier_stat stat = {0};
-        if (strncmp(store->names[i], "sky+udp", 7) != 0)
+        if (!cli_store_is(store, i, CLI_REAL_SKY))
             continue;
         sky_cache_stat(store->cache, i, &stat);
         if (stat.corrupt == 0)
@@ -257,7 +256,7 @@ int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_
 
 int cli_refuse_unlisted(const cli *c, const cli_store *store) {
     for (size_t i = 0; i < store->tier_count; i++)
-        if (strncmp(store->names[i], "sky+udp", 7) == 0)
+        if (cli_store_is(store, i, SKY_TIER_UNLISTED))
             return cli_failed(c,
                               "%s: satellites cannot be listed, so nothing is known here that "
                               "could be removed: skymem rm takes single keys, and skymem "
@@ -268,7 +267,7 @@ int cli_refuse_unlisted(const cli *c, const cli_store *store) {
 
 void cli_note_unlisted(const cli *c, const cli_store *store) {
     for (size_t i = 0; i < store->tier_count; i++)
-        if (strncmp(store->names[i], "sky+udp", 7) == 0)
+        if (cli_store_is(store, i, SKY_TIER_UNLISTED))
             cli_note(c,
                      "%s: satellites cannot be listed, so only what this process put or found is "
                      "known here; skymem stat --satellites counts their chunks",

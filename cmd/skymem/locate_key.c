@@ -8,7 +8,7 @@
 #define ASK_NS     SKY_SECONDS(20)
 
 bool cli_is_sky(const cli_store *store, size_t tier) {
-    return strncmp(store->names[tier], "sky", 3) == 0;
+    return cli_store_is(store, tier, SKY_TIER_SKY);
 }
 
 sky_status cli_chunks_find(const cli_store *store, size_t tier, const sky_key *key,

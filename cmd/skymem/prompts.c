@@ -19,11 +19,11 @@ bool cli_is_record(const cli_entry *entry) {
            strncmp(entry->shown, CLI_RECORD_PREFIX, strlen(CLI_RECORD_PREFIX)) == 0;
 }
 
-/* Disks: a satellite keeps blocks for others too, and memory ends with the process. */
+/* Those of this user that last: a satellite keeps blocks for others too. */
 static uint32_t record_tiers(const cli_store *store) {
     uint32_t tiers = 0;
     for (size_t i = 0; i < store->tier_count; i++)
-        if (strncmp(store->names[i], "disk", 4) == 0)
+        if (cli_store_lasts(store, i) && !cli_store_is(store, i, SKY_TIER_REMOTE))
             tiers |= 1u << i;
     return tiers;
 }

@@ -74,7 +74,7 @@ static bool time_of(const char *text, int64_t *ms) {
 
 static bool has_sky(const cli_store *store) {
     for (size_t i = 0; i < store->tier_count; i++)
-        if (strncmp(store->names[i], "sky", 3) == 0)
+        if (cli_store_is(store, i, SKY_TIER_SKY))
             return true;
     return false;
 }

@@ -11,7 +11,7 @@ typedef struct {
 } placed;
 
 static bool is_memory(const cli_store *store, size_t tier) {
-    return strncmp(store->names[tier], "mem", 3) == 0;
+    return cli_store_is(store, tier, SKY_TIER_LEASES);
 }
 
 static uint64_t evictions(const cli_store *store, size_t tier) {
@@ -64,7 +64,7 @@ static int put_all(cli *c, cli_store *store, const cli_key *key, const cli_blob 
         uint64_t before = evictions(store, i);
         *status = put_item(store, i, key, value, (uint32_t)cli_count(c, "ttl"));
         out->evicted[i] = evictions(store, i) - before;
-        if (*status == SKY_OK && strncmp(store->names[i], "sky", 3) == 0)
+        if (*status == SKY_OK && cli_store_is(store, i, SKY_TIER_SKY))
             *status = read_back(c, store, key, i, value->bytes, &out->chunks);
         beyond += !is_memory(store, i);
         *(is_memory(store, i) ? &in_memory : &stored) += *status == SKY_OK;

@@ -363,7 +363,7 @@ static void note_fleeting(const cli *c, const answer *a) {
     for (size_t t = 0; t < a->store.tier_count; t++) {
         if (cli_store_lasts(&a->store, t))
             return;
-        sky |= strncmp(a->store.names[t], "sky", 3) == 0;
+        sky |= cli_store_is(&a->store, t, SKY_TIER_SKY);
     }
     if (sky && a->saved_blocks > 0)
         cli_note(c, "what was saved is gone with this process, as its sky is; sky+udp: and disk: "
@@ -447,7 +447,7 @@ static json_t *level_json(cli *c, const answer *a) {
     for (size_t i = 0; i < a->store.tier_count; i++) {
         json_t *own = tier_level_json(a, i);
         const char *name = json_is_null(own) ? "lossless" : json_string_value(own);
-        same &= strncmp(a->store.names[i], "mem", 3) == 0 || strcmp(name, level) == 0;
+        same &= cli_store_is(&a->store, i, SKY_TIER_LEASES) || strcmp(name, level) == 0;
         json_decref(own);
     }
     return same ? json_string(level) : json_null();

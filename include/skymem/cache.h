@@ -283,8 +283,16 @@ typedef struct {
 /* Read and check every byte of every tier. */
 SKY_API sky_status sky_verify(sky_cache *cache, sky_verify_report *out);
 
+/* What a tier is, in sky_tier_stat.traits; any of them together. */
+#define SKY_TIER_LEASES   1u  /* lends payloads without a copy, and answers inside sky_submit */
+#define SKY_TIER_VOLATILE 2u  /* what it holds ends with this process */
+#define SKY_TIER_UNLISTED 4u  /* sky_list does not show all it holds */
+#define SKY_TIER_SKY      8u  /* satellites keep it: sky_cache_chunks and the like work */
+#define SKY_TIER_REMOTE   16u /* other processes answer for it, over a network */
+
 typedef struct {
     char url[256];
+    uint32_t traits; /* SKY_TIER_LEASES and the others */
     uint64_t entries;
     uint64_t bytes_used;
     uint64_t bytes_max;

@@ -24,7 +24,7 @@
 #ifndef SKYMEM_TIER_H
 #define SKYMEM_TIER_H
 
-#include <skymem/types.h>
+#include <skymem/cache.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,7 +43,7 @@ typedef bool (*sky_tier_key_fn)(void *context, const sky_key *key);
 typedef struct {
     size_t struct_bytes; /* sizeof(sky_tier_driver) of the caller's header */
     uint32_t threads;    /* worker threads, 1 to SKY_TIER_DRIVER_THREADS_MAX; 0: 1 */
-    bool is_volatile;    /* what it holds ends with the process */
+    uint32_t traits;     /* SKY_TIER_VOLATILE, SKY_TIER_REMOTE; 0: files of this machine, say */
 
     /* Open a store; *self is passed to the other functions. `where` is what follows the scheme and
      * its colon, with the query, without level=.
@@ -78,7 +78,7 @@ typedef struct {
  * to every cache of this process until the process ends.
  * Owner:  scheme and driver are copied
  * Errors: SKY_E_PARAM (NULL, the scheme, struct_bytes of no version of this header, a missing
- *         function, threads), SKY_E_BUSY (the scheme is known already), SKY_E_FULL
+ *         function, threads, other traits), SKY_E_BUSY (the scheme is known already), SKY_E_FULL
  *         (SKY_TIER_DRIVERS_MAX are registered)
  * Threads: any */
 SKY_API sky_status sky_tier_register(const char *scheme, const sky_tier_driver *driver);

@@ -112,7 +112,7 @@ sky_status sky__cache_start_stepped(sky_cache *c) {
     sky_tier *near = c->slots[0].tier;
     sky_tier_stat stat = {0};
     near->ops->stat(near, &stat);
-    uint64_t leased_max = near->traits.leases ? stat.bytes_max / 2 : UINT64_MAX;
+    uint64_t leased_max = (near->traits & SKY_TIER_LEASES) ? stat.bytes_max / 2 : UINT64_MAX;
     for (size_t t = 1; t < c->slot_count; t++)
         c->slots[t].write_back_bytes_max = leased_max;
     return SKY_OK;
@@ -327,7 +327,7 @@ void sky_cancel(sky_cache *c, sky_batch batch) {
 }
 
 void sky_release(sky_cache *c, sky_lease lease) {
-    if (is_ours(c) && lease.id != 0 && c->slots[0].tier->traits.leases)
+    if (is_ours(c) && lease.id != 0 && (c->slots[0].tier->traits & SKY_TIER_LEASES))
         c->slots[0].tier->ops->release(c->slots[0].tier, lease);
 }
 
@@ -474,6 +474,7 @@ sky_status sky_cache_stat(sky_cache *c, size_t tier, sky_tier_stat *out) {
     sky__slot *s = &c->slots[tier];
     sky_tier_stat stat = {0};
     s->tier->ops->stat(s->tier, &stat);
+    stat.traits = s->tier->traits;
     sky_mutex_lock(&c->mutex);
     stat.dropped += s->dropped;
     stat.late += s->late;

@@ -250,7 +250,7 @@ sky_faulty *sky_faulty_create(const sky_faulty_options *options, sky_prng *prng,
                               const sky_clock *clock, uint8_t place) {
     sky_faulty *f = calloc(1, sizeof *f);
     assert(f);
-    f->tier = (sky_tier){.ops = &ops, .traits = {.is_volatile = !options->lasting}};
+    f->tier = (sky_tier){.ops = &ops, .traits = options->lasting ? 0 : SKY_TIER_VOLATILE};
     f->options = *options;
     f->prng = prng;
     f->place = place;

@@ -159,7 +159,7 @@ uint8_t sky__request_tiers(const sky_cache *c, const sky__request *r) {
 uint8_t sky__request_lasting_tiers(const sky_cache *c, const sky__request *r) {
     uint8_t bits = 0;
     for (size_t t = 0; t < c->slot_count; t++)
-        bits |= (uint8_t)(!c->slots[t].tier->traits.is_volatile << t);
+        bits |= (uint8_t)(!(c->slots[t].tier->traits & SKY_TIER_VOLATILE) << t);
     return bits & sky__request_tiers(c, r);
 }
 

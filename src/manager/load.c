@@ -390,8 +390,8 @@ static uint32_t count_in_memory(sky_manager *m, uint32_t found) {
     const sky_call call = {.tiers = 1};
     sky_lookup beside = {0};
     sky_tier_stat stat;
-    bool memory = sky_cache_stat(m->cache, 0, &stat) == SKY_OK && strncmp(stat.url, "mem:", 4) == 0;
-    return memory ? find_blocks(m, found, &call, &beside) : 0;
+    bool near = sky_cache_stat(m->cache, 0, &stat) == SKY_OK && (stat.traits & SKY_TIER_LEASES);
+    return near ? find_blocks(m, found, &call, &beside) : 0;
 }
 
 /* From the first block that the engine did not get, what is found is of no use, and saving is not

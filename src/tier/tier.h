@@ -29,12 +29,6 @@ typedef struct {
     uint8_t index;          /* this tier's place in the hierarchy: what items report in `tier` */
 } sky_tier_env;
 
-/* What a tier is, told by the tier itself. */
-typedef struct {
-    bool leases;      /* LEASE lends bytes, and `release` takes them back */
-    bool is_volatile; /* what it holds ends with the process */
-} sky_tier_traits;
-
 typedef struct {
     /* As sky_submit. Statuses are filled as items finish; the batch may be over before this
      * returns. */
@@ -59,7 +53,7 @@ typedef struct {
 
 struct sky_tier {
     const sky_tier_ops *ops;
-    sky_tier_traits traits;
+    uint32_t traits; /* SKY_TIER_LEASES and the others of skymem/cache.h */
 };
 
 /* Parse `url` (its scheme included) and open. env is copied. Errors: as sky_cache_open. */

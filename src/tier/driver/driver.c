@@ -580,7 +580,7 @@ sky_status sky_driver_tier_open(const sky_tier_driver *driver, const char *url,
     if (!t)
         return sky_fail(error, SKY_E_NOMEM, "%.200s: %s", url, sky_status_text(SKY_E_NOMEM));
     t->tier.ops = &driver_ops;
-    t->tier.traits = (sky_tier_traits){.is_volatile = driver->is_volatile};
+    t->tier.traits = driver->traits | (driver->list ? 0 : SKY_TIER_UNLISTED);
     t->env = *env;
     t->env.clock = env->clock ? env->clock : sky_clock_system();
     t->driver = *driver;

@@ -200,6 +200,8 @@ static void drivers_are_registered_once(void **state) {
     assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
     bad = tier_dir, bad.threads = SKY_TIER_DRIVER_THREADS_MAX + 1;
     assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
+    bad = tier_dir, bad.traits = SKY_TIER_LEASES;
+    assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
     assert_int_equal(sky_tier_register("mem", &tier_dir), SKY_E_BUSY);
     assert_false(sky_driver_find("dir", 3, &found));
     assert_int_equal(sky_tier_register("dir", &tier_dir), SKY_OK);

@@ -47,7 +47,8 @@ static const registration *find(const char *scheme, size_t bytes) {
 sky_status sky_tier_register(const char *scheme, const sky_tier_driver *driver) {
     if (!scheme || !is_scheme(scheme) || !driver || driver->struct_bytes != sizeof *driver ||
         !driver->open || !driver->read || !driver->write || !driver->remove ||
-        driver->threads > SKY_TIER_DRIVER_THREADS_MAX)
+        driver->threads > SKY_TIER_DRIVER_THREADS_MAX ||
+        driver->traits & ~(SKY_TIER_VOLATILE | SKY_TIER_REMOTE))
         return SKY_E_PARAM;
     sky_status status = SKY_E_FULL;
     sky_mutex_lock(&mutex);

@@ -761,7 +761,7 @@ sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_ti
     if (!m)
         return sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", url);
     m->tier.ops = &memory_ops;
-    m->tier.traits = (sky_tier_traits){.leases = true, .is_volatile = true};
+    m->tier.traits = SKY_TIER_LEASES | SKY_TIER_VOLATILE;
     m->env = *env;
     m->env.clock = env->clock ? env->clock : sky_clock_system();
     m->lease_free = SKY_BLOCK_NONE;

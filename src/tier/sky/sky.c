@@ -628,6 +628,8 @@ sky_status sky_reach_tier_create(const char *url, const sky_scenario *scenario,
         sky_fail(error, status, "%.200s: %s", url, sky_status_text(status));
         goto cleanup;
     }
+    s->tier.traits = SKY_TIER_SKY | (s->reach->ops->outlives ? SKY_TIER_REMOTE | SKY_TIER_UNLISTED
+                                                             : SKY_TIER_VOLATILE);
     *out = &s->tier;
     return SKY_OK;
 cleanup:
@@ -649,10 +651,7 @@ static sky_status open_world(void *context, const sky_clock *clock, const sky_re
 sky_status sky_sky_tier_create(const char *url, const sky_scenario *scenario, uint64_t seed,
                                const sky_tier_env *env, sky_tier **out, sky_error *error) {
     embedding e = {scenario, seed};
-    sky_status status = sky_reach_tier_create(url, scenario, open_world, &e, env, out, error);
-    if (status == SKY_OK) /* this sky is part of the process */
-        (*out)->traits.is_volatile = true;
-    return status;
+    return sky_reach_tier_create(url, scenario, open_world, &e, env, out, error);
 }
 
 sky_status sky_sky_tier_open(const char *text, const sky_tier_env *env, sky_tier **out,
