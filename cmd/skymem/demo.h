@@ -39,7 +39,7 @@ typedef struct {
 typedef struct {
     char source[32];
     double ttft_ms;
-    double speedup;
+    double speedup; /* the cold row's ttft_ms, divided by this one's */
     double bare_ms; /* 0: not measured */
     double load_ms;
     double compute_ms;

@@ -272,7 +272,6 @@ static bool same_tokens(const demo_answer *a, const demo_answer *b) {
 int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_prompt,
               size_t prompt_count, size_t rounds) {
     double ttft[CLI_DEMO_QUESTIONS * DEMO_ROUNDS_MAX], bares[CLI_DEMO_QUESTIONS * DEMO_ROUNDS_MAX];
-    double speedups[CLI_DEMO_QUESTIONS * DEMO_ROUNDS_MAX];
     double loads[CLI_DEMO_QUESTIONS * DEMO_ROUNDS_MAX];
     demo_row *row = &d->rows[d->row_count++];
     *row = (demo_row){.identical = true, .logits_equal = true};
@@ -288,8 +287,7 @@ int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_pr
             return code;
         const demo_answer *cold = &d->cold[prompt];
         ttft[samples] = d->warm.ttft_ms;
-        loads[samples] = d->warm.load_ms;
-        speedups[samples++] = cold->ttft_ms / d->warm.ttft_ms;
+        loads[samples++] = d->warm.load_ms;
         row->identical = row->identical && same_tokens(&d->warm, cold);
         row->logits_equal = row->logits_equal && memcmp(d->warm.logits, cold->logits,
                                                         d->vocabulary * sizeof *cold->logits) == 0;
@@ -299,7 +297,7 @@ int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_pr
     }
     row->ttft_ms = cli_median(ttft, samples);
     row->load_ms = cli_median(loads, samples);
-    row->speedup = cli_median(speedups, samples);
+    row->speedup = d->rows[0].ttft_ms / row->ttft_ms;
     row->bare_ms = first_prompt == DEMO_PARTIAL ? 0 : cli_median(bares, samples);
     return CLI_OK;
 }

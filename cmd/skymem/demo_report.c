@@ -45,16 +45,23 @@ void demo_tell_answer(const demo *d, size_t question) {
     demo_tell(d, "  %s %s", shown, line);
 }
 
+/* "31.0x sooner", "2.5x slower". */
+static const char *factor_text(double speedup, char out[32]) {
+    bool slower = speedup < 1;
+    snprintf(out, 32, "%.1fx %s", slower ? 1 / speedup : speedup, slower ? "slower" : "sooner");
+    return out;
+}
+
 /* The row that was just measured, in a line. */
 void demo_tell_row(const demo *d) {
     const demo_row *row = &d->rows[d->row_count - 1];
-    char loaded[24];
+    char loaded[24], factor[32];
     if (d->row_count == 1)
         demo_tell(d, "  %-18s first token after %7.0f ms, all %u tokens computed", row->source,
                   row->ttft_ms, DEMO_PROMPT);
     else
-        demo_tell(d, "  %-18s first token after %7.0f ms, %.1fx sooner, %s moved", row->source,
-                  row->ttft_ms, row->speedup, cli_bytes_text(row->bytes_moved, loaded));
+        demo_tell(d, "  %-18s first token after %7.0f ms, %s, %s moved", row->source, row->ttft_ms,
+                  factor_text(row->speedup, factor), cli_bytes_text(row->bytes_moved, loaded));
 }
 
 /* The name of the processor, as /proc/cpuinfo has it. */

@@ -230,12 +230,14 @@ const cli_verb cli_verb_demo = {
             {"model", "the model file"},
             {"prompt_tokens", "tokens of each prompt"},
             {"suffix_tokens", "of which the question"},
-            {"rows", "per source: source, ttft_ms, speedup, hit_tokens, bytes_loaded, bytes_moved, "
-                     "identical, bare_ms, logits_equal, load_ms, compute_ms; but for cold also "
-                     "promised_ms, "
-                     "the most that ttft_ms may be; of a sky also sky: light_ms, "
-                     "link_ms, processing_ms, session_ms, decode_ms, chunks, servers, rotations, "
-                     "migrated_chunks, migrated_bytes, purged_blocks"},
+            {"rows",
+             "per source: source, ttft_ms, speedup (the cold ttft_ms, divided by this one), "
+             "hit_tokens, bytes_loaded, bytes_moved, identical, bare_ms, logits_equal, load_ms, "
+             "compute_ms; but for cold also "
+             "promised_ms, "
+             "the most that ttft_ms may be; of a sky also sky: light_ms, "
+             "link_ms, processing_ms, session_ms, decode_ms, chunks, servers, rotations, "
+             "migrated_chunks, migrated_bytes, purged_blocks"},
             {"cpu", "name of the processor"},
             {"block_tokens", "tokens of a block"},
             {"questions", "how many"},

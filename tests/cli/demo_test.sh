@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Proves the demo on a real model: the answer is in the text, every source gives the tokens of the
 # cold run, logits equal to the last bit, the sky's time is accounted for, rows with a level move
-# fewer bytes, and rows that break their promise are named. For the last a library before libc turns
-# the clock on by an hour at the first computation. So no check depends on how fast the machine is.
+# fewer bytes, rows that break their promise are named, and a row slower than cold is called so. For
+# the last two a library before libc turns the clock on as it computes. No check depends on how fast
+# the machine is.
 . "$(dirname "$0")/common.sh"
 need_model
 cc -shared -fPIC -O1 -o "$work/clock.so" tests/cli/demo_clock.c -ldl ||
     { echo "skipped: no C compiler"; exit 77; }
-expect 0 env SKYMEM_IO=threads LD_PRELOAD="$work/clock.so" \
-    ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" \
+export SKYMEM_IO=threads ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
+expect 0 env LD_PRELOAD="$work/clock.so" \
     "$skymem" demo --model "$model" --json --predict 4 --time-scale 300
 holds 'any("Anna" in answer for answer in o["answers"][:1]) and len(o["answers"]) == 3'
 # What is late is named, whatever else the machine made late; nothing else is.
@@ -33,7 +34,15 @@ holds 'all(0.1 < r["bytes_moved"] / r["bytes_loaded"] < 0.5 and not r["logits_eq
 holds 'o["rows"][9]["hit_tokens"] == 640 and o["rows"][0]["hit_tokens"] == 0'
 holds 'all(r["sky"]["rotations"] >= 2 and r["sky"]["light_ms"] > 0 for r in o["rows"][3:6])'
 holds '[r["sky"]["migrated_chunks"] > 0 for r in o["rows"][3:6]] == [True, False, True]'
-[ -z "$(ls -A "$work/cache")" ] || fail "the demo left files: $(ls "$work/cache")"
+holds 'all(abs(o["rows"][0]["ttft_ms"] / r["ttft_ms"] / r["speedup"] - 1) < 1e-6
+    for r in o["rows"])'
+# Each computation takes longer than the one before, so that a row is slower than cold.
+expect 0 env DEMO_CLOCK_GROWS=1 LD_PRELOAD="$work/clock.so" \
+    "$skymem" demo --model "$model" --sources mem,mem-partial --predict 1
+grep -qE '^  mem-partial .*, [0-9.]+x slower, ' "$work/out" || fail "slower: $(cat "$work/out")"
+grep -qE '^  mem  .*, [0-9.]+x sooner, ' "$work/out" || fail "sooner: $(cat "$work/out")"
+left=$(ls -A "$work/cache" | grep -vx skymem-fingerprint) # the digest of the model is kept
+[ -z "$left" ] || fail "the demo left files: $left"
 expect 2 "$skymem" demo --model "$model" --sources mem,moon
 expect 1 "$skymem" demo --model "$model" --scenario "$work/absent.yaml"
 finish
