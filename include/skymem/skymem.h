@@ -7,7 +7,7 @@
  *   tier.h     stores of your own, as tiers
  *   engine.h   what an engine adapter provides
  *   manager.h  prompt in, engine state out         ← a program that runs models starts here
- *   stream.h   levels against a deadline; does it pay to store
+ *   stream.h   does it pay to store, and at which level
  *   sky.h      the ideal constellation as a function of time
  *   orbit.h    the skies it is laid over: shells, TLE, passes, links
  *   codec.h    rows of KV to fewer bytes and back

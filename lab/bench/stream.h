@@ -4,6 +4,8 @@
 
 #include "bench.h"
 
+#include "lab/stream/trial.h"
+
 /* ---- stream_prefix.c ---- */
 
 #define BENCH_SEGMENT_TOKENS 128u

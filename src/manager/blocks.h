@@ -11,10 +11,10 @@
 #define SKY_MANAGER_BLOCKS_H
 
 #include <skymem/manager.h>
-#include <skymem/stream.h>
 
 #include "manager/coded.h"
 #include "manager/payload.h"
+#include "stream/planner.h"
 
 /* Grown when a prompt needs more, kept for the next one. */
 typedef struct {

@@ -19,6 +19,7 @@
  * them, so the rate of a tier with a level is that of its decoder and its medium together; but as
  * they lie where there are several levels, whose sizes differ. */
 #include <skymem/manager.h>
+#include <skymem/stream.h>
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Inside the planner of skymem/stream.h.
+/* Inside the planner of planner.h.
  *
  *   stream.c         what to do next; events          choose.c   which form the time allows
  *   link.c    rates and their spread           flight.c   requests under way
@@ -10,7 +10,7 @@
 #ifndef SKY_STREAM_STATE_H
 #define SKY_STREAM_STATE_H
 
-#include <skymem/stream.h>
+#include "stream/planner.h"
 
 typedef struct {
     uint8_t forms[SKY_PACER_SLICES_MAX];  /* held, SKY_PACER_FORM_NONE: not there */

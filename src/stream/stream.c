@@ -1,4 +1,4 @@
-/* The planner: what happened comes in, what to do goes out. See skymem/stream.h for the picture.
+/* The planner: what happened comes in, what to do goes out. See planner.h for the picture.
  *
  *   missing segments beyond the engine's reach    in the time but for the reserve
  *   then better forms for what is there           in all of the time

@@ -1,10 +1,8 @@
 /* Links as they vary: rates over time from a seed. Only + − × ÷, so that every machine gets the
  * same numbers. */
-#include <skymem/stream.h>
+#include "lab/stream/trial.h"
 
 #include <math.h>
-
-#include "base/prng.h"
 
 static const char *const names[SKY_TRACE_KINDS] = {"steady", "steps", "sawtooth", "handover",
                                                    "walk"};

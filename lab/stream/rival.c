@@ -14,7 +14,7 @@
  * Where the source leaves room the loop gets the better reading: chunks are pushed, so that the
  * delay is paid once, throughput leaves the delay out, text travels for nothing, and the engine
  * computes a text chunk while later chunks are on their way. */
-#include "stream/trial.h"
+#include "lab/stream/trial.h"
 
 #include <math.h>
 #include <stdlib.h>

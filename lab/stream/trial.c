@@ -1,6 +1,6 @@
 /* Contexts over a link in virtual time. The link serves requests in the order they became ready,
  * one at a time at the trace's rate; a slow answer is ready later and lets others pass. */
-#include "stream/trial.h"
+#include "lab/stream/trial.h"
 
 #include <assert.h>
 #include <string.h>

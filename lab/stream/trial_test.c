@@ -17,6 +17,8 @@
 
 #include <skymem/stream.h>
 
+#include "lab/stream/trial.h"
+
 #define SEGMENTS 32u
 #define SAMPLES  20000u
 #define STEP_NS  SKY_MS(20)
