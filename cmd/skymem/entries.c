@@ -19,6 +19,15 @@ static bool wanted(const cli_entries *e, const sky_entry *entry, const void *tex
            (e->prefix_bytes == 0 || memcmp(text, e->prefix, e->prefix_bytes) == 0);
 }
 
+/* The salt is a secret, but that there is one shows: the name alone gives another key. */
+static bool is_salted(const sky_entry *entry) {
+    static const sky_namespace general = {{0}};
+    sky_key plain;
+    return entry->name &&
+           sky_name_key(&general, entry->name, entry->name_bytes, &plain) == SKY_OK &&
+           !sky_key_equal(&plain, &entry->key);
+}
+
 static bool add(void *context, const sky_entry *entry) {
     cli_entries *e = context;
     char hex[2 * SKY_KEY_BYTES + 1];
@@ -51,7 +60,8 @@ static bool add(void *context, const sky_entry *entry) {
         .level = entry->coding && entry->coding <= SKY_LEVEL_COUNT
                      ? sky_level_name((sky_level)(entry->coding - 1))
                      : NULL,
-        .pinned = entry->pinned};
+        .pinned = entry->pinned,
+        .salted = is_salted(entry)};
     return true;
 }
 
@@ -85,6 +95,8 @@ json_t *cli_entry_json(const cli_store *store, const cli_entry *entry) {
                                (json_int_t)entry->bytes, "tier", cli_store_tier(store, entry->tier),
                                "age_s", entry->age_s, "used_s", entry->used_s, "hits",
                                (json_int_t)entry->hits, "pinned", entry->pinned);
+    if (entry->salted)
+        json_object_set_new(object, "salted", json_true());
     if (entry->level)
         json_object_set_new(object, "level", json_string(entry->level));
     if (entry->block && !sky_key_is_zero(&entry->parent)) {
@@ -96,7 +108,7 @@ json_t *cli_entry_json(const cli_store *store, const cli_entry *entry) {
 }
 
 void cli_entry_head(cli_table *t) {
-    static const char *const head[] = {"KEY", "SIZE", "TIER", "AGE", "HITS", "PINNED"};
+    static const char *const head[] = {"KEY", "SIZE", "TIER", "AGE", "HITS", "PINNED", "SALTED"};
     for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
         cli_table_cell(t, "%s", head[i]);
 }
@@ -110,4 +122,5 @@ void cli_entry_row(cli_table *t, const cli_store *store, const cli_entry *entry)
     cli_table_cell(t, "%s", cli_age_text(entry->age_s, age));
     cli_table_cell(t, "%llu", (unsigned long long)entry->hits);
     cli_table_cell(t, "%s", entry->pinned ? "yes" : "");
+    cli_table_cell(t, "%s", entry->salted ? "yes" : "");
 }

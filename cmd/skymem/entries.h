@@ -16,6 +16,7 @@ typedef struct {
     const char *level; /* NULL: not coded */
     uint8_t tier;
     bool pinned;
+    bool salted; /* a value whose key is not the one that its name has without a salt */
 } cli_entry;
 
 typedef struct {
@@ -31,7 +32,8 @@ typedef struct {
 int cli_entries_read(const cli *c, const cli_store *store, cli_entries *e);
 void cli_entries_free(cli_entries *e);
 json_t *cli_entry_json(const cli_store *store, const cli_entry *entry);
-/* One row of a table "lrlrrl". */
+/* One row of a table with CLI_ENTRY_COLUMNS. */
+#define CLI_ENTRY_COLUMNS "lrlrrll"
 void cli_entry_head(cli_table *t);
 void cli_entry_row(cli_table *t, const cli_store *store, const cli_entry *entry);
 

@@ -91,7 +91,7 @@ static int print_json(const listing *l, const char *prefix, bool blocks) {
 }
 
 static void print_people(const listing *l, const char *prefix, bool blocks) {
-    cli_table prompts = {.columns = "llrrrlrrll"}, values = {.columns = "lrlrrl"};
+    cli_table prompts = {.columns = "llrrrlrrll"}, values = {.columns = CLI_ENTRY_COLUMNS};
     size_t prompt_count = 0, value_count = 0;
     prompt_head(&prompts);
     cli_entry_head(&values);
@@ -159,6 +159,8 @@ const cli_verb cli_verb_ls = {
         "to more than the tiers hold. The model and the tokens are known of what skymem run saved "
         "on disk; the first words only where it was told --keep-words. PREFIX keeps names and "
         "keys that begin with it.\n"
+        "SALTED marks a value that was stored under a salt: get, stat and rm find it with the same "
+        "--salt-file alone. The keys of prompts do not show whether there is a salt.\n"
         "Real satellites (sky+udp:) cannot be listed: they answer for a key, see stat KEY.",
     .settings = CLI_SET_STORE,
     .options = (const cli_option[]){{.name = "blocks",
@@ -184,6 +186,7 @@ const cli_verb cli_verb_ls = {
             {"hits", "how often it was read"},
             {"pinned", "whether it is kept from eviction; of real satellites, whether this process "
                        "had it kept"},
+            {"salted", "true of a value that was stored under a salt, else not there"},
             {"level",
              "of a block that is kept coded: at which level; one kept at several is listed "
              "at each"},

@@ -76,6 +76,14 @@ static const char *mark(const sky_worth *w, uint32_t i) {
                           : "";
 }
 
+/* What all sums follow from; the size of a token is an assumption until it is given. */
+static void print_question(cli *c, const sky_worth_question *q) {
+    printf("%.15g tokens of %.15g bytes each%s.\n", q->tokens, q->bytes_per_token,
+           cli_find(c, "bytes-per-token")->origin != CLI_FROM_DEFAULT
+               ? ""
+               : " (assumed: an 8B model with grouped heads; --bytes-per-token has yours)");
+}
+
 static int plan_people(const sky_worth *w, const sky_level_cost *costs, size_t count) {
     static const char *const head[] = {"LEVEL", "BYTES", "KLD",    "LOAD", "FIRST TOKEN",
                                        "COST",  "REUSE", "MBIT/S", ""};
@@ -117,7 +125,10 @@ static int plan_run(cli *c) {
     if (sky_worth_judge(&question, &worth) != SKY_OK)
         return cli_usage(c, "--tokens, --bytes-per-token, --token-ms and --mbps must be above 0, "
                             "the others not below it, and none so large that sums overflow");
-    return c->json ? plan_json(c, &worth, costs, count) : plan_people(&worth, costs, count);
+    if (c->json)
+        return plan_json(c, &worth, costs, count);
+    print_question(c, &question);
+    return plan_people(&worth, costs, count);
 }
 
 const cli_verb cli_verb_plan = {
@@ -125,12 +136,12 @@ const cli_verb cli_verb_plan = {
     .summary = "Tell whether it pays to keep a prefix, and at which level",
     .synopsis = "",
     .about =
-        "A prefix can be stored and loaded, or computed anew for every answer. For each codec "
+        "A prefix can be stored and loaded, or computed for every answer. For each codec "
         "level "
         "the table shows its bytes, what it loses (mean KL divergence, measured on Gemma 3 270M), "
         "the time to load it, the time to the first token, the cost of all answers, and where it "
         "breaks even. As the manager does it, the whole prefix is loaded and nothing is computed "
-        "meanwhile.\n"
+        "meanwhile. Unless --bytes-per-token says otherwise, a token takes 131,072 bytes.\n"
         "It is stored at the level that is in time with the least loss, or without --within-ms at "
         "the one that answers soonest, among those that lose no more than --kld-max, answer sooner "
         "than computing, and cost less. Prices are in any currency. Formulas: docs/streaming.md.",
@@ -145,8 +156,9 @@ const cli_verb cli_verb_plan = {
              .kind = CLI_NUMBER,
              .value = "N",
              .fallback = "131072",
-             .help = "bytes of KV in f16 for each token: layers x kv heads x head dim x 4",
-             .detail = "131072 is an 8B model with grouped heads."},
+             .help =
+                 "bytes of KV in f16 for each token: layers x kv heads x head dim x 4; the default "
+                 "is an 8B model with grouped heads"},
             {.name = "token-ms",
              .kind = CLI_NUMBER,
              .value = "MS",

@@ -170,7 +170,7 @@ static void add_chunks(const cli_store *store, const cli_entry *entry, json_t *o
 }
 
 static void print_copies(const cli_store *store, const cli_entries *e) {
-    cli_table table = {.columns = "lrlrrl"};
+    cli_table table = {.columns = CLI_ENTRY_COLUMNS};
     char says[160];
     cli_entry_head(&table);
     for (size_t i = 0; i < e->count; i++)

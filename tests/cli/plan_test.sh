@@ -66,10 +66,17 @@ holds 'not o["store"]'
 
 # for people
 expect 0 "$skymem" plan "${base[@]}" --mbps 200
+[ "$(head -1 "$work/out")" = "4096 tokens of 18432 bytes each." ] || fail "$(head -1 "$work/out")"
 grep -q '^Store it at level 4: ' "$work/out" || fail "no verdict: $(head -2 "$work/out")"
 grep -q '^4 .*<- store$' "$work/out" || fail "no mark: $(cat "$work/out")"
 expect 0 "$skymem" plan "${base[@]}" --mbps 0.001
 grep -q '^Do not store it: ' "$work/out" || fail "no verdict: $(head -2 "$work/out")"
+# An assumption is named as one, there and in the help.
+expect 0 "$skymem" plan
+head -1 "$work/out" | grep -q '^4096 tokens of 131072 bytes each (assumed: .*--bytes-per-token' ||
+    fail "the first line: $(head -1 "$work/out")"
+expect 0 env COLUMNS=1000 "$skymem" plan --help
+grep -q 'a token takes 131,072 bytes' "$work/out" || fail "help names no assumption"
 
 expect 2 "$skymem" plan --mbps 0
 says "above 0"

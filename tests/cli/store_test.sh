@@ -282,6 +282,15 @@ for tenant in a b; do
     expect 0 "$skymem" get salted "${store[@]}" --salt-file "$work/salt.$tenant"
     cmp -s "$work/out" "$work/value.$tenant" || fail "tenant $tenant got another's value"
 done
+# That there is a salt shows, without it; and a value without one is not marked.
+expect 0 "$skymem" put unsalted "$work/small" "${store[@]}"
+expect 0 "$skymem" ls unsalted "${store[@]}" --json
+lines_hold 'rows and not any("salted" in row for row in rows)'
+expect 0 "$skymem" ls salted "${store[@]}" --json
+lines_hold 'len(rows) >= 2 and all(row["salted"] is True for row in rows)'
+expect 0 "$skymem" ls "${store[@]}"
+grep -q '^salted .* yes *$' "$work/out" || fail "ls marks no salt: $(cat "$work/out")"
+! grep -q '^unsalted .* yes *$' "$work/out" || fail "ls marks a salt: $(cat "$work/out")"
 for verb in get stat pin unpin rm prefetch verify; do
     expect 3 "$skymem" "$verb" salted "${store[@]}"
 done
