@@ -27,9 +27,10 @@
  *  - A miss is a result. Damaged bytes are never returned: they are dropped, counted as corrupt and
  *    as a miss, and the next tier is asked. When no tier has the payload whole, the item ends
  *    SKY_E_CORRUPT rather than SKY_MISS.
- *  - Threads: every call is safe from any thread. The blocking calls (sky_run, sky_prefix) never
- *    show up in sky_drain; a batch of sky_submit is handed out once, to whoever drains or waits
- *    first. sky_cache_close must be the last call: no other may be under way or follow.
+ *  - Threads: every call is safe from any thread. The blocking calls (sky_run, sky_cache_prefix)
+ *    never show up in sky_drain. A batch of sky_submit is handed out once, to the first thread that
+ *    drains or waits for it. sky_cache_close must be the last call: no other may be under way or
+ *    follow.
  *  - fork: a cache belongs to the process that opened it. In a child of fork() every call returns
  *    SKY_E_FORKED at once (or nothing, where it returns no status) and sky_cache_close does
  *    nothing; the child may open a cache of its own.
@@ -204,7 +205,7 @@ SKY_API void sky_cache_codec_set(sky_cache *cache, const sky_block_codec *codec)
  * after a PIN or UNPIN. One that was submitted before a write may see what was there before it,
  * what is written, or that the key is being replaced (a miss). Another process's writes are seen by
  * GET and by HAS of a single key where memory does not answer: `mem` goes on with what it has, and
- * a HAS of many, and sky_prefix, may be answered from what a disk's index remembers.
+ * a HAS of many, and sky_cache_prefix, may be answered from what a disk's index remembers.
  * Errors: SKY_E_PARAM (NULL, no items or more than SKY_BATCH_ITEMS_MAX, an unknown op, no tier that
  *         takes part, a level that is none, spans or a name NULL with a count, a named put with a
  *         parent, event_fd), SKY_E_BUSY (SKY_BATCHES_MAX batches
@@ -237,10 +238,14 @@ SKY_API void sky_release(sky_cache *cache, sky_lease lease);
 SKY_API sky_status sky_run(sky_cache *cache, sky_op op, sky_item *items, size_t item_count,
                            const sky_call *call);
 
-/* How many leading keys are present in some tier, and how large each is.
- * Shape:  payload_bytes [key_count] or NULL, filled up to the returned count */
-SKY_API size_t sky_prefix(sky_cache *cache, const sky_key *keys, size_t key_count,
-                          const sky_call *call, uint64_t *payload_bytes);
+/* How many leading keys are present in some tier, and how large each is. *present is set in any
+ * case: when something failed, to what had been found before.
+ * Shape:  payload_bytes [key_count] or NULL, filled up to *present
+ * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_BUSY, SKY_E_FORKED as sky_submit; else what the lookup of
+ *         the first key that was not found came to, such as SKY_E_DEADLINE or SKY_E_IO. A miss is
+ *         no error */
+SKY_API sky_status sky_cache_prefix(sky_cache *cache, const sky_key *keys, size_t key_count,
+                                    const sky_call *call, uint64_t *payload_bytes, size_t *present);
 
 /* Wait until everything queued for farther tiers is stored or given up, and promotions are over.
  * Puts that are not done yet are not waited for: wait for their batches first.

@@ -34,6 +34,10 @@ const char *sky_version(void) {
     return SKY_VERSION;
 }
 
+uint32_t sky_version_number(void) {
+    return SKY_VERSION_NUMBER;
+}
+
 sky_status sky_fail(sky_error *error, sky_status status, const char *format, ...) {
     if (!error)
         return status;

@@ -3,9 +3,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+#include <skymem/skymem.h>
 
 #include "base/error.h"
 
@@ -59,8 +62,17 @@ static void sizes_parse(void **state) {
     }
 }
 
+static void the_version_is_one(void **state) {
+    (void)state;
+    char text[32];
+    uint32_t n = sky_version_number();
+    snprintf(text, sizeof text, "%u.%u.%u", n / 1000000, n / 1000 % 1000, n % 1000);
+    assert_string_equal(text, sky_version());
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_version_is_one),
         cmocka_unit_test(every_status_is_named),
         cmocka_unit_test(failures_carry_text_and_status),
         cmocka_unit_test(sizes_parse),

@@ -351,27 +351,33 @@ static sky_status count_present(sky_cache *c, sky_item *items, size_t count, con
         if (payload_bytes)
             payload_bytes[found] = items[found].bytes;
     *present = found;
+    if (status == SKY_OK && found < count && items[found].status != SKY_MISS)
+        status = items[found].status;
     return status;
 }
 
-size_t sky_prefix(sky_cache *c, const sky_key *keys, size_t key_count, const sky_call *call,
-                  uint64_t *payload_bytes) {
-    size_t present = 0, found = PREFIX_KEYS_MAX;
-    sky_item *items = is_ours(c) && keys ? malloc(PREFIX_KEYS_MAX * sizeof *items) : NULL;
-    while (items && present < key_count && found == PREFIX_KEYS_MAX) {
-        size_t left = key_count - present,
+sky_status sky_cache_prefix(sky_cache *c, const sky_key *keys, size_t key_count,
+                            const sky_call *call, uint64_t *payload_bytes, size_t *present) {
+    if (present)
+        *present = 0;
+    if (!is_ours(c) || !present || (!keys && key_count > 0))
+        return refusal(present && (keys || key_count == 0) ? c : NULL);
+    size_t found = PREFIX_KEYS_MAX;
+    sky_item *items = malloc(PREFIX_KEYS_MAX * sizeof *items);
+    sky_status status = items ? SKY_OK : SKY_E_NOMEM;
+    while (status == SKY_OK && *present < key_count && found == PREFIX_KEYS_MAX) {
+        size_t left = key_count - *present,
                at_once = left < PREFIX_KEYS_MAX ? left : PREFIX_KEYS_MAX;
         for (size_t i = 0; i < at_once; i++)
-            items[i] = (sky_item){.key = keys[present + i]};
+            items[i] = (sky_item){.key = keys[*present + i]};
         for (size_t i = 1; i < at_once; i++)
-            items[i].parent = keys[present + i - 1]; /* a tier may make use of their order */
-        if (count_present(c, items, at_once, call, payload_bytes ? payload_bytes + present : NULL,
-                          &found) != SKY_OK)
-            break;
-        present += found;
+            items[i].parent = keys[*present + i - 1]; /* a tier may make use of their order */
+        status = count_present(c, items, at_once, call,
+                               payload_bytes ? payload_bytes + *present : NULL, &found);
+        *present += found;
     }
     free(items);
-    return present;
+    return status;
 }
 
 /* With the mutex held. */
