@@ -7,10 +7,11 @@
 
 #include <string.h>
 
+#define STORES    "mem: disk: sky: sky+udp:"
 #define SCENARIOS "$(skymem help --scenarios 2>/dev/null)"
 
 /* What can be offered for a value. */
-typedef enum { OFFER_NOTHING, OFFER_WORDS, OFFER_FILES, OFFER_SCENARIOS } offer;
+typedef enum { OFFER_NOTHING, OFFER_WORDS, OFFER_FILES, OFFER_SCENARIOS, OFFER_STORES } offer;
 
 static offer offer_of(const cli_option *o) {
     switch (o->kind) {
@@ -19,7 +20,7 @@ static offer offer_of(const cli_option *o) {
     case CLI_PATH:
         return OFFER_FILES;
     case CLI_LIST: /* of files, or of URLs */
-        return strcmp(o->name, "store") == 0 ? OFFER_NOTHING : OFFER_FILES;
+        return strcmp(o->name, "store") == 0 ? OFFER_STORES : OFFER_FILES;
     case CLI_SCENARIO:
         return OFFER_SCENARIOS;
     default:
@@ -93,6 +94,9 @@ static void bash_value(const cli_verb *verb, const cli_option *o) {
     case OFFER_SCENARIOS:
         fputs("words=" SCENARIOS " files=1 ;;\n", stdout);
         break;
+    case OFFER_STORES:
+        fputs("words='" STORES "' begins=1 ;;\n", stdout);
+        break;
     case OFFER_NOTHING:
         fputs(";;\n", stdout);
     }
@@ -122,7 +126,7 @@ static void bash_arguments(const cli_verb *verb) {
 static void bash_script(void) {
     fputs("# bash completion for skymem, made by: skymem completion bash\n"
           "_skymem() {\n"
-          "    local word=${COMP_WORDS[COMP_CWORD]} words= options= files=\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} words= options= files= begins=\n"
           "    local before=${COMP_WORDS[COMP_CWORD - 1]}\n"
           "    COMPREPLY=()\n"
           "    if ((COMP_CWORD == 1)); then\n"
@@ -139,6 +143,7 @@ static void bash_script(void) {
     fputs("    esac\n"
           "    [[ $word != -* ]] || words=$options files=\n"
           "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+          "    [[ -z $begins ]] || compopt -o nospace 2>/dev/null\n"
           "    [[ -z $files ]] || {\n"
           "        compopt -o filenames 2>/dev/null\n"
           "        COMPREPLY+=($(compgen -f -- \"$word\"))\n"
@@ -169,8 +174,11 @@ static void zsh_option(const cli_verb *verb, const cli_option *o) {
             putchar('(');
             print_words(o->value);
             putchar(')');
-        } else if (offer_of(o) != OFFER_NOTHING) {
-            fputs(offer_of(o) == OFFER_FILES ? "_files" : "_skymem_scenarios", stdout);
+        } else {
+            static const char *const functions[] = {[OFFER_FILES] = "_files",
+                                                    [OFFER_SCENARIOS] = "_skymem_scenarios",
+                                                    [OFFER_STORES] = "_skymem_stores"};
+            fputs(offer_of(o) == OFFER_NOTHING ? "" : functions[offer_of(o)], stdout);
         }
     }
     putchar('\'');
@@ -196,6 +204,9 @@ static void zsh_script(void) {
           "_skymem_scenarios() {\n"
           "    compadd -- ${(f)\"$(skymem help --scenarios 2>/dev/null)\"}\n"
           "    _files\n"
+          "}\n\n"
+          "_skymem_stores() {\n"
+          "    compadd -S '' -- " STORES "\n"
           "}\n\n"
           "_skymem() {\n    local -a verbs=(",
           stdout);
@@ -239,6 +250,9 @@ static void fish_option(const cli_verb *verb, const cli_option *o) {
         break;
     case OFFER_SCENARIOS:
         fputs(" -r -F -a '(skymem help --scenarios)'", stdout);
+        break;
+    case OFFER_STORES:
+        fputs(" -x -a '" STORES "'", stdout);
         break;
     case OFFER_NOTHING:
         fputs(o->kind == CLI_FLAG ? "" : " -x", stdout);
@@ -286,7 +300,8 @@ const cli_verb cli_verb_completion = {
     .name = "completion",
     .summary = "Print what a shell needs to complete this command",
     .synopsis = "bash|zsh|fish",
-    .about = "The script completes verbs, options, their values, scenarios and files. make install "
+    .about = "The script completes verbs, options, their values, kinds of stores, scenarios and "
+             "files. make install "
              "installs it for all three shells, so this is for a program that is not installed.",
     .words = "bash|zsh|fish",
     .arguments_min = 1,

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Proves that `skymem completion` completes: in bash verbs, options, choices, scenarios and files;
-# for zsh and fish that their scripts name every verb and option, and parse where the shell is here.
+# Proves that `skymem completion` completes: in bash verbs, options, choices, stores, scenarios and
+# files; for zsh and fish that their scripts name every verb and option, and parse where the shell
+# is here.
 . "$(dirname "$0")/common.sh"
 
 for shell in bash zsh fish; do
@@ -42,6 +43,12 @@ offers "bash" completion b
 offers "locate" help loc
 offers "passes propagate" orbit p
 offers "--json" config --js
+offers "mem:" put key kv.npy --store m
+offers "disk:" get key --store disk
+offers "sky+udp:" run --store sky+
+grep -q -- '--store\[.*:URL:_skymem_stores' "$work/skymem.zsh" || fail "zsh completes no store"
+grep -q -- "-l store .* -x -a 'mem: disk: sky: sky+udp:'" "$work/skymem.fish" ||
+    fail "fish completes no store"
 
 # Every verb and every option of its help is in each script.
 "$skymem" help --list >"$work/verbs"
