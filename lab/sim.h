@@ -4,6 +4,8 @@
 
 #include "cli.h"
 
+#include "lab/sim/run.h"
+
 /* The first check that failed; NULL when all passed. */
 const char *sim_failed(const sky_sim_result *r);
 /* Shrink a scenario that fails and print what is left. */

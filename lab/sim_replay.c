@@ -2,6 +2,8 @@
  * against memory with a sky behind it. */
 #include "sim.h"
 
+#include "lab/sim/replay.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,6 +2,9 @@
  * command that replays it is the last line. */
 #include "sim.h"
 
+#include "lab/sim/shrink.h"
+#include "lab/sim/swarm.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,7 @@
  *   sky.h      the ideal constellation as a function of time
  *   orbit.h    the skies it is laid over: shells, TLE, passes, links
  *   codec.h    rows of KV to fewer bytes and back
- *   sim.h      scenarios and the simulator
+ *   sim.h      what scenarios say of a sky, and an embedded sky of itself
  *   satellite.h  real satellites over UDP, and how they are
  *   index.h    the block index by itself
  */

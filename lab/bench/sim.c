@@ -2,6 +2,10 @@
  * the seed authors' sweep. And the sky's: what loss does to a get, in virtual time. */
 #include "bench.h"
 
+#include "lab/sim/run.h"
+#include "lab/sim/study.h"
+#include "lab/sim/swarm.h"
+
 #include <string.h>
 #include <time.h>
 

@@ -2,6 +2,8 @@
  * and loss, their figure 1, and maps of where things lie. Every figure has its table beside it. */
 #include "figures.h"
 
+#include "lab/sim/study.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

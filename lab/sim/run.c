@@ -20,14 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <skymem/sim.h>
-
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "io/file.h"
-#include "sim/check.h"
-#include "sim/check_sky.h"
+#include "lab/sim/check.h"
+#include "lab/sim/check_sky.h"
+#include "lab/sim/run.h"
 #include "sim/world.h"
 
 #define OPEN_MAX       512            /* requests of ours under way */

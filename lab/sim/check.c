@@ -1,4 +1,4 @@
-#include "sim/check.h"
+#include "lab/sim/check.h"
 
 #include <assert.h>
 #include <stdlib.h>

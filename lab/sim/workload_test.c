@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "sim/workload.h"
+#include "lab/sim/workload.h"
 
 static void weights_follow_the_law(void **state) {
     (void)state;

@@ -9,9 +9,8 @@
 
 #include <cmocka.h>
 
-#include <skymem/sim.h>
-
 #include "config/physical.h"
+#include "lab/sim/run.h"
 
 static char folder[256];
 

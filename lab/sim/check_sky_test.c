@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "sim/check_sky.h"
+#include "lab/sim/check_sky.h"
 #include "sim/world_fixture.h"
 
 #define BLOCK_BYTES (20u << 10)

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include <skymem/sim.h>
+#include "lab/sim/replay.h"
 
 static const uint32_t abc[] = {0, 1, 2};
 static const uint32_t abd[] = {0, 1, 3};

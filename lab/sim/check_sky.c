@@ -1,4 +1,4 @@
-#include "sim/check_sky.h"
+#include "lab/sim/check_sky.h"
 
 #define SUMS_EVERY                                                                                 \
     8 /* samples compare all checksums; bytes in memory do not change by themselves */

@@ -10,10 +10,10 @@
  *
  * Surprise: a crash excuses a key until it is set again, because what the satellite held is known
  * to be gone before anyone asks for it. */
-#ifndef SKY_SIM_CHECK_H
-#define SKY_SIM_CHECK_H
+#ifndef SKY_LAB_SIM_CHECK_H
+#define SKY_LAB_SIM_CHECK_H
 
-#include "sim/workload.h"
+#include "lab/sim/workload.h"
 
 typedef struct {
     uint32_t latest;       /* version begun last; 0: never set */

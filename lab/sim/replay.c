@@ -9,13 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <skymem/sim.h>
-
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "io/sync.h"
-#include "sim/workload.h"
+#include "lab/sim/replay.h"
+#include "lab/sim/workload.h"
 #include "sim/world.h"
 
 #define NOBODY UINT32_MAX

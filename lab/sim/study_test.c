@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include <skymem/sim.h>
+#include "lab/sim/study.h"
 
 static sky_study_point authors_point(sky_strategy strategy, uint32_t servers, uint64_t block) {
     return (sky_study_point){

@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-#include <skymem/sim.h>
+#include "lab/sim/run.h"
+#include "lab/sim/swarm.h"
 
 static sky_sim_result fly(const char *text, uint64_t seed) {
     sky_sim_result r;

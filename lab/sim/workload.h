@@ -3,8 +3,8 @@
  *
  * Surprise: no libm here. The draw decides what happens next in a run that must be the same on
  * every machine, and pow() is not; basic arithmetic is. */
-#ifndef SKY_SIM_WORKLOAD_H
-#define SKY_SIM_WORKLOAD_H
+#ifndef SKY_LAB_SIM_WORKLOAD_H
+#define SKY_LAB_SIM_WORKLOAD_H
 
 #include <skymem/types.h>
 

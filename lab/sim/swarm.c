@@ -7,12 +7,12 @@
  * they are in is kept for the seeds that failed once. */
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <skymem/sim.h>
-
 #include "base/prng.h"
+#include "lab/sim/swarm.h"
 
 typedef struct {
     sky_prng prng;

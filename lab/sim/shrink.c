@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <skymem/sim.h>
-
 #include "base/error.h"
 #include "config/yaml.h"
+#include "lab/sim/run.h"
+#include "lab/sim/shrink.h"
 
 #define ENTRIES_MAX 96
 #define VALUE_BYTES 160

@@ -11,10 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <skymem/sim.h>
-
 #include "base/error.h"
-#include "sim/workload.h"
+#include "lab/sim/study.h"
+#include "lab/sim/workload.h"
 #include "sim/world.h"
 
 #define PATIENCE_NS SKY_SECONDS(600)

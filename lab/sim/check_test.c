@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "sim/check.h"
+#include "lab/sim/check.h"
 
 enum { BYTES = 1000, HALF = 500, KEY = 3 };
 

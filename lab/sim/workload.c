@@ -1,4 +1,4 @@
-#include "sim/workload.h"
+#include "lab/sim/workload.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* What the sky holds, against what the index on the ground says: copies, bounds, agreement. Looks
  * from outside, at samples; what answers show is sim/check.h's. */
-#ifndef SKY_SIM_CHECK_SKY_H
-#define SKY_SIM_CHECK_SKY_H
+#ifndef SKY_LAB_SIM_CHECK_SKY_H
+#define SKY_LAB_SIM_CHECK_SKY_H
 
 #include "sim/world.h"
 

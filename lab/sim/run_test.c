@@ -12,10 +12,9 @@
 
 #include <cmocka.h>
 
-#include <skymem/sim.h>
-
 #include "base/prng.h"
 #include "io/file.h"
+#include "lab/sim/run.h"
 
 static sky_sim_result simulate(const char *path, const sky_sim_options *options) {
     sky_sim_result result;

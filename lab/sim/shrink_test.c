@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include <skymem/sim.h>
-
 #include "io/file.h"
+#include "lab/sim/run.h"
+#include "lab/sim/shrink.h"
 
 /* One chunk takes 1,000 s to serve, and the run waits 120. */
 #define HANGS                                                                                      \

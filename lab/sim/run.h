@@ -1,0 +1,73 @@
+/* A scenario in virtual time. */
+#ifndef SKY_LAB_SIM_RUN_H
+#define SKY_LAB_SIM_RUN_H
+
+#include <skymem/types.h>
+
+/* What happened in a part of a run. */
+typedef struct {
+    double from_s;
+    double to_s;
+    uint64_t gets; /* ended in it */
+    uint64_t hits;
+    double p50_ms; /* of the hits */
+    double p99_ms;
+    uint64_t migrated_bytes;
+    uint64_t rotations; /* of the sky, since the start */
+} sky_sim_interval;
+
+typedef struct {
+    uint64_t seed;
+    double until_s;         /* 0: the scenario's own end */
+    const char *trace_path; /* NULL: no trace; else one line an event */
+    uint64_t events_max;    /* 0: no limit; else more of them end it with SKY_E_BUSY */
+
+    /* NULL: no series; else told each series_s of virtual time. */
+    void (*series)(void *context, const sky_sim_interval *interval);
+    void *series_context;
+    double series_s;
+} sky_sim_options;
+
+#define SKY_SIM_CHECKS_MAX 16
+
+typedef struct {
+    uint64_t seed;
+    uint64_t trace_hash; /* the same for the same file and seed, on every machine */
+    double virtual_s;
+    double wall_s;
+    uint64_t events;
+    uint64_t sets;
+    uint64_t gets;
+    uint64_t hits;
+    uint64_t misses;
+    uint64_t wrong_bytes;
+    uint64_t lost_acknowledged;
+    double p50_ms;
+    double p99_ms;
+    struct {
+        char name[48];
+        bool passed;
+    } checks[SKY_SIM_CHECKS_MAX];
+    uint32_t check_count;
+
+    uint64_t unanswered; /* gets that ended in an error */
+    uint64_t bytes_read; /* of all hits */
+    uint64_t migrated_bytes;
+    uint64_t message_bytes; /* of everything sent */
+    uint64_t lookups;       /* keys, or prompts, not all in the index and looked for in the sky */
+    uint64_t questions;     /* that these asked one after another */
+} sky_sim_result;
+
+/* Run a scenario in virtual time: the satellites and the ground session are the ones that fly in
+ * the sky tier.
+ * Errors: SKY_E_SYNTAX, SKY_E_PARAM (the scenario; `error` has file, line and reason), SKY_E_NOMEM,
+ *         SKY_E_IO. A failed check is no error: see result->checks */
+sky_status sky_sim_run(const char *scenario_path, const sky_sim_options *options,
+                       sky_sim_result *result, sky_error *error);
+
+/* The same for a scenario that is no file; messages call it `name`. */
+sky_status sky_sim_run_text(const char *text, size_t bytes, const char *name,
+                            const sky_sim_options *options, sky_sim_result *result,
+                            sky_error *error);
+
+#endif
