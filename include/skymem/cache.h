@@ -148,6 +148,8 @@ typedef struct sky_cache sky_cache;
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
  *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file
  * With create=no a disk's folder must be there, and one where nothing was ever stored is left so.
+ * direct=auto (default): a disk writes past the page cache, where the file system can, and reads
+ * through it. on: it does both past it. off: both through it.
  * A folder that is removed while it is in use is made again by the next write, but with create=no.
  * With level=L (a name as sky_level_parse takes it) every tier but mem keeps blocks coded at that
  * level, once sky_cache_codec_set told how; with level=L,L,… at each of these, so that a get may

@@ -66,10 +66,50 @@ static void end_item(sky_cache *c, sky__request *r, size_t i) {
         resume(c, r, i);
 }
 
-/* Send items to the next tier that takes part, or end them. */
-static void send_on(sky_cache *c, sky__request *r, size_t tier, const uint32_t *origin,
+/* Bring what a far tier had nearer. */
+static void promote(sky_cache *c, const sky__request *r, size_t tier, const sky_item *items,
                     size_t count) {
+    if (r->op != SKY_OP_GET || tier == 0 || !(sky__request_tiers(c, r) & 1))
+        return;
+    sky_mutex_lock(&c->mutex);
+    for (size_t i = 0; i < count; i++)
+        if (items[i].status == SKY_OK)
+            (void)sky__promotion_start(c, &items[i], &r->call, (uint8_t)tier, NULL);
+    sky_mutex_unlock(&c->mutex);
+}
+
+/* Have the tier answer item i if that waits for nothing. True when the item is over. */
+static bool attempt(sky_cache *c, sky__request *r, size_t tier, size_t i) {
+    sky_tier *t = c->slots[tier].tier;
+    sky_item item = r->items[i];
+    if (!sky_batches_enter(c->batches, r->batch, i))
+        return true; /* nobody listens any more */
+    bool answered = t->ops->attempt(t, &item, &r->call);
+    sky_batches_leave(c->batches, r->batch);
+    if (answered) {
+        promote(c, r, tier, &item, 1);
+        finish_read(c, r, i, &item, (uint8_t)tier);
+    }
+    return answered;
+}
+
+/* How many items are left. */
+static size_t attempt_all(sky_cache *c, sky__request *r, size_t tier, uint32_t *origin,
+                          size_t count) {
+    size_t left = 0;
+    if (r->op != SKY_OP_GET || !c->slots[tier].tier->ops->attempt)
+        return count;
+    for (size_t i = 0; i < count; i++)
+        if (!attempt(c, r, tier, origin[i]))
+            origin[left++] = origin[i];
+    return left;
+}
+
+/* Send items to the next tier that takes part, or end them. */
+static void send_on(sky_cache *c, sky__request *r, size_t tier, uint32_t *origin, size_t count) {
     tier = next_tier(c, r, tier);
+    if (tier < c->slot_count && (count = attempt_all(c, r, tier, origin, count)) == 0)
+        return;
     if (tier < c->slot_count) {
         sky__sub_group group = {0};
         sky__sub_group_add(&group, r, tier, r->op, origin, count, NULL);
@@ -79,17 +119,6 @@ static void send_on(sky_cache *c, sky__request *r, size_t tier, const uint32_t *
     }
     for (size_t i = 0; i < count; i++)
         end_item(c, r, origin[i]);
-}
-
-/* Bring what a far tier had nearer. */
-static void promote(sky_cache *c, const sky__request *r, uint8_t tier, const sky__part *part) {
-    if (r->op != SKY_OP_GET || tier == 0 || !(sky__request_tiers(c, r) & 1))
-        return;
-    sky_mutex_lock(&c->mutex);
-    for (size_t i = 0; i < part->sub.item_count; i++)
-        if (part->items[i].status == SKY_OK)
-            (void)sky__promotion_start(c, &part->items[i], &r->call, tier, NULL);
-    sky_mutex_unlock(&c->mutex);
 }
 
 /* ---- the nearest tier ---- */
@@ -156,7 +185,7 @@ static bool ask_near(sky_cache *c, sky__request *r, size_t i) {
 static void answered(sky_cache *c, sky__request *r, sky__part *part) {
     uint8_t tier = part->sub.tier;
     size_t left = 0;
-    promote(c, r, tier, part);
+    promote(c, r, tier, part->items, part->sub.item_count);
     for (size_t n = 0; n < part->sub.item_count; n++) {
         uint32_t i = part->origin[n];
         const sky_item *answer = &part->items[n];
@@ -174,7 +203,7 @@ static void answered(sky_cache *c, sky__request *r, sky__part *part) {
 }
 
 static void resume(sky_cache *c, sky__request *r, size_t i) {
-    const uint32_t origin = (uint32_t)i;
+    uint32_t origin = (uint32_t)i;
     sky__item_leave(c, r, i); /* nothing waits for a read */
     if (!sky__request_asks_near(c, r))
         send_on(c, r, 0, &origin, 1);

@@ -31,6 +31,38 @@ static void near_hits_are_done_when_submit_returns(void **state) {
     sky_cache_close(s.cache);
 }
 
+/* What a far tier can answer without waiting is there when submit returns, and goes to memory; what
+ * it cannot takes the other way. */
+static void attempts_are_answered_in_submit(void **state) {
+    (void)state;
+    for (size_t memory = 0; memory < 2; memory++) {
+        sky_setting s = sky_setting_open(memory ? "mem:1MiB" : NULL, 1);
+        sky_setting_plant(s.far[0], 1, 1);
+        sky_scripted_hold(s.far[0], true);
+        sky_scripted_attempt(s.far[0], true);
+        sky_one o[2];
+        sky_item items[2];
+        for (uint64_t n = 0; n < 2; n++) {
+            sky_one_make(&o[n], 1 + n);
+            items[n] = o[n].item;
+        }
+        sky_batch batch;
+        assert_int_equal(sky_submit(s.cache, SKY_OP_GET, items, 2, NULL, &batch), SKY_OK);
+        assert_int_equal(items[0].status, SKY_OK);
+        assert_int_equal(items[0].tier, memory);
+        assert_true(sky_fixture_holds(o[0].data, SKY_ONE_BYTES, 1));
+        assert_int_equal(items[1].status, SKY_PENDING);
+        assert_int_equal(sky_scripted_attempted(s.far[0]), 1);
+        sky_scripted_hold(s.far[0], false);
+        assert_int_equal(sky_wait(s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+        assert_int_equal(items[1].status, SKY_MISS);
+        assert_true(sky_scripted_count(s.far[0], SKY_OP_GET) >= 1); /* of key 2 */
+        if (memory)
+            SKY_EVENTUALLY(sky_setting_near_has(s.cache, 1));
+        sky_cache_close(s.cache);
+    }
+}
+
 static void large_batches_are_split_and_all_answered(void **state) {
     (void)state;
     enum { ITEMS = 500 };
@@ -435,6 +467,7 @@ static void pins_concern_every_tier(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(near_hits_are_done_when_submit_returns),
+        cmocka_unit_test(attempts_are_answered_in_submit),
         cmocka_unit_test(large_batches_are_split_and_all_answered),
         cmocka_unit_test(damage_at_one_tier_is_read_from_the_next),
         cmocka_unit_test(tiers_not_in_the_mask_are_not_asked),

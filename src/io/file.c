@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -113,6 +114,18 @@ sky_status sky_file_read_all(const char *path, size_t bytes_max, char **data, si
 
 /* ---- below a folder ---- */
 
+static int open_known(int folder, const char *path, int flags) {
+    struct open_how how = {.flags = (unsigned)flags, .resolve = RESOLVE_NO_SYMLINKS};
+#ifdef RESOLVE_CACHED
+    how.resolve |= RESOLVE_CACHED;
+    return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+#else
+    (void)folder, (void)path, (void)how;
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+
 /* EPERM: some sandboxes refuse what they do not know. */
 static int open_below(int folder, const char *path, int flags, mode_t mode) {
     if (folder != SKY_FOLDER_HERE) {
@@ -187,16 +200,16 @@ static bool is_odd(int folder, const char *path) {
 
 /* io_uring takes O_NONBLOCK on a file for a wish to fail rather than to wait for the disk, so it
  * only covers the open. */
-static sky_status expect_plain(int fd, int flags) {
-    struct stat st;
-    if (fstat(fd, &st) < 0)
+static sky_status expect_plain(int fd, int flags, struct stat *st) {
+    if (fstat(fd, st) < 0)
         return sky_errno_status(errno);
-    if (!S_ISREG(st.st_mode))
+    if (!S_ISREG(st->st_mode))
         return SKY_E_CORRUPT;
     return status_of(fcntl(fd, F_SETFL, flags & ~O_NONBLOCK));
 }
 
-sky_status sky_file_open(int folder, const char *path, unsigned mode, int *fd) {
+/* With PLAIN, *st is filled. */
+static sky_status open_file(int folder, const char *path, unsigned mode, int *fd, struct stat *st) {
     bool plain = mode & SKY_FILE_PLAIN;
     int flags = O_CLOEXEC | O_NOFOLLOW;
     if (mode & SKY_FILE_FOLDER)
@@ -208,17 +221,25 @@ sky_status sky_file_open(int folder, const char *path, unsigned mode, int *fd) {
     flags |= plain ? O_NONBLOCK : 0;
     int opened;
     do {
-        opened = open_below(folder, path, flags, plain ? 0600 : 0644);
+        opened = mode & SKY_FILE_KNOWN ? open_known(folder, path, flags)
+                                       : open_below(folder, path, flags, plain ? 0600 : 0644);
     } while (opened < 0 && errno == EINTR);
+    if (opened < 0 && mode & SKY_FILE_KNOWN)
+        return sky_errno_status(errno);
     if (opened < 0)
         return plain && errno != EEXIST && is_odd(folder, path) ? SKY_E_CORRUPT
                                                                 : sky_errno_status(errno);
-    sky_status status = plain ? expect_plain(opened, flags) : SKY_OK;
+    sky_status status = plain ? expect_plain(opened, flags, st) : SKY_OK;
     if (status == SKY_OK)
         *fd = opened;
     else
         sky_file_close(opened);
     return status;
+}
+
+sky_status sky_file_open(int folder, const char *path, unsigned mode, int *fd) {
+    struct stat st;
+    return open_file(folder, path, mode, fd, &st);
 }
 
 void sky_file_close(int fd) {
@@ -247,6 +268,18 @@ sky_status sky_file_read_at(int fd, void *data, size_t bytes, uint64_t offset, s
     }
     *got = done;
     return SKY_OK;
+}
+
+bool sky_file_read_resident(int fd, const sky_span *parts, uint32_t part_count, uint64_t offset) {
+    struct iovec vectors[SKY_FILE_PARTS_MAX];
+    size_t bytes = 0;
+    assert(part_count <= SKY_FILE_PARTS_MAX);
+    for (uint32_t i = 0; i < part_count; i++) {
+        vectors[i] = (struct iovec){parts[i].data, parts[i].bytes};
+        bytes += parts[i].bytes;
+    }
+    ssize_t got = preadv2(fd, vectors, (int)part_count, (off_t)offset, RWF_NOWAIT);
+    return got >= 0 && (size_t)got == bytes;
 }
 
 sky_status sky_file_write_at(int fd, const void *data, size_t bytes, uint64_t offset) {
@@ -305,24 +338,44 @@ sky_status sky_file_stat_open(int fd, sky_file_info *out) {
 }
 
 /* Permission bits that are ACLs count as the group's. A file that just lost its name has none. */
+static sky_status check_owner(const struct stat *st, const char *path, sky_error *error) {
+    if (st->st_uid != 0 && st->st_uid != geteuid())
+        return sky_fail(error, SKY_E_DENIED,
+                        "%s: belongs to user %u, who could change what is read from it; use one of "
+                        "your own, or chown it",
+                        path, (unsigned)st->st_uid);
+    if (st->st_mode & (S_IWGRP | S_IWOTH))
+        return sky_fail(error, SKY_E_DENIED,
+                        "%s: mode %04o lets other users change it; chmod go-w it", path,
+                        (unsigned)(st->st_mode & 07777));
+    if (!S_ISDIR(st->st_mode) && st->st_nlink > 1)
+        return sky_fail(error, SKY_E_DENIED,
+                        "%s: has %u names (hard links), so a write would change another file; "
+                        "remove it",
+                        path, (unsigned)st->st_nlink);
+    return SKY_OK;
+}
+
 sky_status sky_file_check_owner(int fd, const char *path, sky_error *error) {
     struct stat st;
     if (fstat(fd, &st) < 0)
         return sky_fail(error, SKY_E_IO, "%s: %s", path, sky_errno_text());
-    if (st.st_uid != geteuid() && st.st_uid != 0)
-        return sky_fail(error, SKY_E_DENIED,
-                        "%s: belongs to user %u, who could change what is read from it; use one of "
-                        "your own, or chown it",
-                        path, (unsigned)st.st_uid);
-    if (st.st_mode & (S_IWGRP | S_IWOTH))
-        return sky_fail(error, SKY_E_DENIED,
-                        "%s: mode %04o lets other users change it; chmod go-w it", path,
-                        (unsigned)(st.st_mode & 07777));
-    if (!S_ISDIR(st.st_mode) && st.st_nlink > 1)
-        return sky_fail(error, SKY_E_DENIED,
-                        "%s: has %u names (hard links), so a write would change another file; "
-                        "remove it",
-                        path, (unsigned)st.st_nlink);
+    return check_owner(&st, path, error);
+}
+
+sky_status sky_file_open_own(int folder, const char *path, unsigned mode, int *fd,
+                             sky_file_info *out) {
+    struct stat st;
+    int opened;
+    sky_status status = open_file(folder, path, mode | SKY_FILE_PLAIN, &opened, &st);
+    if (status != SKY_OK)
+        return status;
+    if (check_owner(&st, path, NULL) != SKY_OK) {
+        sky_file_close(opened);
+        return SKY_E_CORRUPT;
+    }
+    fill_info(&st, out);
+    *fd = opened;
     return SKY_OK;
 }
 

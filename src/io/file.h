@@ -38,6 +38,8 @@ typedef enum {
     SKY_FILE_DIRECT = 8,  /* past the page cache: offsets, sizes, memory in multiples of 4096 */
     SKY_FILE_FOLDER = 16, /* a folder; nothing else */
     SKY_FILE_PLAIN = 32,  /* a plain file, else SKY_E_CORRUPT; made for its owner alone */
+    SKY_FILE_KNOWN = 64,  /* only if the kernel knows the path without asking the disk, else
+                             SKY_E_BUSY; a kernel before 5.12 never does: SKY_E_UNSUPPORTED */
 } sky_file_mode;
 
 /* A symbolic link in the last place is not followed. With PLAIN it never waits: without it, the
@@ -49,6 +51,11 @@ sky_status sky_file_set_direct(int fd, bool direct);
 
 /* All of `bytes`, or fewer only at the end of the file: *got tells. */
 sky_status sky_file_read_at(int fd, void *data, size_t bytes, uint64_t offset, size_t *got);
+/* Read as many bytes as the parts hold, at most SKY_FILE_PARTS_MAX of them, from pages that the
+ * kernel holds already. False when it lacks some: the parts are then undefined, and the kernel may
+ * have begun to read them. Never waits for the disk. */
+#define SKY_FILE_PARTS_MAX 64u
+bool sky_file_read_resident(int fd, const sky_span *parts, uint32_t part_count, uint64_t offset);
 sky_status sky_file_write_at(int fd, const void *data, size_t bytes, uint64_t offset);
 /* Make the file `bytes` long with its blocks taken, so that a full disk shows now. A file system
  * that cannot reserve only sets the length. Errors: SKY_E_FULL */
@@ -67,6 +74,10 @@ sky_status sky_file_stat_open(int fd, sky_file_info *out);
  * `error`, which may be NULL.
  * Errors: SKY_E_DENIED; `error` says what is wrong and what to do. SKY_E_IO */
 sky_status sky_file_check_owner(int fd, const char *path, sky_error *error);
+/* Open a plain file, and learn its size, unless another user could have written it: SKY_E_CORRUPT
+ * then. `mode` and errors otherwise as sky_file_open with PLAIN. */
+sky_status sky_file_open_own(int folder, const char *path, unsigned mode, int *fd,
+                             sky_file_info *out);
 /* Another file than the open one stands at `path` now. */
 bool sky_file_replaced(int fd, int folder, const char *path);
 /* Make the number `to`, which is open, mean what `from` means; `from` stays open. Errors: SKY_E_IO

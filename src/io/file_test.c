@@ -195,6 +195,36 @@ static void bytes_are_read_where_they_were_written(void **state) {
     sky_file_close(fd);
 }
 
+/* What was just written is in the page cache, and its path known; what is not there is never waited
+ * for. */
+static void resident_bytes_are_read_at_once(void **state) {
+    (void)state;
+    char bytes[3][4096], wanted[3 * 4096];
+    sky_file_info info;
+    int fd;
+    for (size_t i = 0; i < sizeof wanted; i++)
+        wanted[i] = (char)(i * 7 % 251);
+    write_bytes("x", wanted, sizeof wanted);
+    assert_int_equal(sky_file_open_own(folder, "x", SKY_FILE_READ, &fd, &info), SKY_OK);
+    assert_int_equal(info.bytes, sizeof wanted);
+    const sky_span parts[] = {{bytes[2], 4096}, {bytes[0], 4096}, {bytes[1], 96}};
+    if (!sky_file_read_resident(fd, parts, 3, 0)) /* not every file system can say so */
+        skip();
+    assert_memory_equal(bytes[2], wanted, 4096);
+    assert_memory_equal(bytes[0], wanted + 4096, 4096);
+    assert_memory_equal(bytes[1], wanted + 8192, 96);
+    assert_false(sky_file_read_resident(fd, parts, 3, 8192)); /* past the end */
+    sky_file_close(fd);
+    sky_status status = sky_file_open_own(folder, "x", SKY_FILE_READ | SKY_FILE_KNOWN, &fd, &info);
+    assert_true(status == SKY_OK || status == SKY_E_UNSUPPORTED);
+    if (status == SKY_OK)
+        sky_file_close(fd);
+    status = sky_file_open(folder, "absent", SKY_FILE_READ | SKY_FILE_KNOWN, &fd);
+    assert_true(status == SKY_MISS || status == SKY_E_BUSY || status == SKY_E_UNSUPPORTED);
+    assert_int_equal(chmod(at("x"), 0620), 0); /* another user may write to it */
+    assert_int_equal(sky_file_open_own(folder, "x", SKY_FILE_READ, &fd, &info), SKY_E_CORRUPT);
+}
+
 static void one_holds_a_lock(void **state) {
     (void)state;
     int first, second;
@@ -281,6 +311,7 @@ int main(void) {
         test(a_link_on_the_way_is_not_followed),
         test(failures_have_one_status_each),
         test(bytes_are_read_where_they_were_written),
+        test(resident_bytes_are_read_at_once),
         test(one_holds_a_lock),
         test(a_folder_tells_its_names),
         test(folders_are_made_with_all_above),

@@ -46,6 +46,13 @@ void sky_mutex_lock(sky_mutex *m) {
     must(pthread_mutex_lock(&m->os), "pthread_mutex_lock");
 }
 
+bool sky_mutex_try_lock(sky_mutex *m) {
+    int rc = pthread_mutex_trylock(&m->os);
+    if (rc != EBUSY)
+        must(rc, "pthread_mutex_trylock");
+    return rc == 0;
+}
+
 void sky_mutex_unlock(sky_mutex *m) {
     must(pthread_mutex_unlock(&m->os), "pthread_mutex_unlock");
 }

@@ -26,6 +26,7 @@ typedef struct {
 void sky_mutex_init(sky_mutex *m);
 void sky_mutex_deinit(sky_mutex *m);
 void sky_mutex_lock(sky_mutex *m);
+bool sky_mutex_try_lock(sky_mutex *m); /* false: another thread has it */
 void sky_mutex_unlock(sky_mutex *m);
 
 void sky_condition_init(sky_condition *c);

@@ -34,6 +34,8 @@ struct sky_scripted {
     sky_batches *batches;
     uint8_t place;
     bool hold;
+    bool attempt;
+    size_t attempted;
     sky_status say;
     sky_key refused; /* zero: none */
     sky_status refusal;
@@ -149,6 +151,22 @@ static sky_status scripted_submit(sky_tier *tier, sky_op op, sky_item *items, si
     return SKY_OK;
 }
 
+static bool scripted_attempt(sky_tier *tier, sky_item *item, const sky_call *call) {
+    sky_scripted *s = (sky_scripted *)tier;
+    uint64_t bytes = 0;
+    (void)call;
+    sky_mutex_lock(&s->mutex);
+    bool answered = s->attempt && act(s, SKY_OP_GET, item, &bytes) == SKY_OK;
+    s->attempted += answered;
+    sky_mutex_unlock(&s->mutex);
+    if (answered) {
+        item->status = SKY_OK;
+        item->bytes = bytes;
+        item->tier = s->place;
+    }
+    return answered;
+}
+
 /* With the mutex held. */
 static bool answer_first(sky_scripted *s) {
     held *h = s->first;
@@ -188,6 +206,19 @@ void sky_scripted_hold(sky_scripted *s, bool hold) {
     while (!hold && answer_first(s)) {
     }
     sky_mutex_unlock(&s->mutex);
+}
+
+void sky_scripted_attempt(sky_scripted *s, bool attempt) {
+    sky_mutex_lock(&s->mutex);
+    s->attempt = attempt;
+    sky_mutex_unlock(&s->mutex);
+}
+
+size_t sky_scripted_attempted(sky_scripted *s) {
+    sky_mutex_lock(&s->mutex);
+    size_t count = s->attempted;
+    sky_mutex_unlock(&s->mutex);
+    return count;
 }
 
 void sky_scripted_say(sky_scripted *s, sky_status status) {
@@ -305,6 +336,7 @@ static void scripted_close(sky_tier *tier) {
 
 static const sky_tier_ops scripted_ops = {
     .submit = scripted_submit,
+    .attempt = scripted_attempt,
     .event_fd = scripted_event_fd,
     .drain = scripted_drain,
     .wait = scripted_wait,

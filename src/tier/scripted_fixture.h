@@ -17,6 +17,9 @@ void sky_scripted_hold(sky_scripted *s, bool hold);
 bool sky_scripted_answer_one(sky_scripted *s);
 /* Answer all that wait but the oldest. */
 void sky_scripted_answer_later(sky_scripted *s);
+/* From now on gets of what is there are answered without a submit: `attempted` counts them. */
+void sky_scripted_attempt(sky_scripted *s, bool attempt);
+size_t sky_scripted_attempted(sky_scripted *s);
 /* From now on every answer is `status`; SKY_OK: the truth. SKY_E_CORRUPT concerns reads of what is
  * there. */
 void sky_scripted_say(sky_scripted *s, sky_status status);

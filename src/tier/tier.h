@@ -40,6 +40,10 @@ typedef struct {
      * is valid as long as the lease. Whoever uses it needs neither submit nor wait. */
     void (*answer)(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
                    const sky_call *call);
+    /* NULL, or: GET one item on the caller's thread if that waits for nothing, neither a disk nor
+     * another thread. True: the item is answered as by `answer`, SKY_OK. False: it is as it was but
+     * for the bytes of its spans, and submit is to be asked. */
+    bool (*attempt)(sky_tier *tier, sky_item *item, const sky_call *call);
     int (*event_fd)(const sky_tier *tier);
     size_t (*drain)(sky_tier *tier, sky_batch *done, size_t max);
     sky_status (*wait)(sky_tier *tier, sky_batch batch, sky_time until);

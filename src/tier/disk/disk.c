@@ -1,6 +1,7 @@
 /* The disk tier, seen from outside: one folder of files, one thread, docs/formats/disk.md.
  *
  * Surprises:
+ *  - A get of a small payload whose pages the kernel holds is answered on the caller's thread.
  *  - Gets overtake puts; changes keep their order among themselves (work.c). The hierarchy
  *    keeps a get back until the writes of its key before it are done.
  *  - The folder is the truth, the catalogue a memory of it: other processes may write here too.
@@ -151,7 +152,7 @@ static void disk_stat(sky_tier *tier, sky_tier_stat *out) {
     memcpy(out->url, d->url, sizeof out->url);
     out->bytes_max = d->bytes_max;
     out->late = sky_batches_late(d->batches);
-    const char *cache = d->folder.direct    ? "O_DIRECT"
+    const char *cache = d->folder.direct ? d->folder.reads_cached ? "O_DIRECT to write" : "O_DIRECT"
                         : d->folder.refused ? "O_DIRECT refused, using the page cache"
                                             : "page cache";
     snprintf(out->note, sizeof out->note, "%s, %s%s%s", sky_disk_work_backend(d->work), cache,
@@ -188,6 +189,7 @@ static void disk_close(sky_tier *tier) {
 
 static const sky_tier_ops disk_ops = {
     .submit = disk_submit,
+    .attempt = sky_disk_attempt,
     .event_fd = disk_event_fd,
     .drain = disk_drain,
     .wait = disk_wait,

@@ -1,5 +1,6 @@
 /* The parts of a disk tier, for its own files.
  *
+ *   attempt ─► resident pages ─► the caller's spans, on the caller's thread
  *   submit ─► queues ─wake─► thread ─► jobs ─► mover (aio) ─► file ─► publish, in order
  *                              │
  *                              └─ catalogue, ledger, counters   (also read by stat, list, verify)
@@ -7,6 +8,7 @@
  *   disk.c        the tier's functions: open, submit, stat, list, close
  *   work.c   the thread: takes requests, runs jobs, publishes
  *   room.c   what stands in the folder: catalogue, ledger, eviction, dropping, access records
+ *   attempt.c     gets that need no disk
  *   verify.c reads everything
  *
  * Concurrency: `queue_mutex` guards the queues and `closing`; `mutex` guards catalogue, counters,
@@ -87,6 +89,10 @@ sky_status sky_disk_work_start(sky_disk_work *w);
 /* Ends when nothing is under way; NULL is fine. All batches are over by then. */
 void sky_disk_work_destroy(sky_disk_work *w);
 const char *sky_disk_work_backend(const sky_disk_work *w);
+/* An entry was read: count it, and have the thread record it in time. The caller holds d->mutex. */
+void sky_disk_note_use(sky_disk *d, sky_disk_fact *fact);
+/* How long an entry will still be kept; 0: without end. */
+uint32_t sky_disk_left_s(const sky_disk *d, int64_t expire_ms);
 
 /* room.c; the caller holds d->mutex. */
 
@@ -128,6 +134,8 @@ sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status
 sky_disk_fact *sky_disk_look_closely(sky_disk *d, const sky_key *key, sky_status *status);
 /* The fact of an entry whose header was just read; NULL when the catalogue has no room for it. */
 sky_disk_fact *sky_disk_meet(sky_disk *d, const sky_disk_header *header);
+/* The fact that says the same; NULL when it is news. */
+sky_disk_fact *sky_disk_known(sky_disk *d, const sky_disk_header *header);
 /* The same for a header from a descriptor: its file may be gone or another's by now, so that what
  * is news is asked of the file. */
 sky_disk_fact *sky_disk_meet_read(sky_disk *d, const sky_disk_header *header);
@@ -142,7 +150,8 @@ sky_status sky_disk_pin(sky_disk *d, const sky_key *key, bool pin);
 void sky_disk_count(sky_disk *d, sky_op op, sky_status status);
 int64_t sky_disk_wall_ms(const sky_disk *d);
 
-/* verify.c: a function of the tier. */
+/* attempt.c, verify.c: functions of the tier. */
+bool sky_disk_attempt(sky_tier *tier, sky_item *item, const sky_call *call);
 sky_status sky_disk_verify(sky_tier *tier, sky_verify_report *out);
 
 #endif

@@ -73,6 +73,7 @@ static sky_status try_write(const sky_disk_folder *f, bool direct) {
 static sky_status choose_direct(sky_disk_folder *f, const char *path, sky_disk_direct wanted,
                                 sky_error *error) {
     f->direct = wanted != SKY_DISK_DIRECT_OFF;
+    f->reads_cached = wanted != SKY_DISK_DIRECT_ON;
     sky_status status = sky_disk_folder_writable(f) ? try_write(f, f->direct) : SKY_E_UNSUPPORTED;
     f->denied = status == SKY_E_DENIED;
     if (!f->direct || status != SKY_E_UNSUPPORTED)
@@ -177,16 +178,11 @@ void sky_disk_folder_close(sky_disk_folder *f) {
 static sky_status open_at(const sky_disk_folder *f, const char *path, unsigned mode, int *fd,
                           sky_disk_geometry *geometry) {
     int opened;
-    sky_status status = sky_file_open(f->root, path, mode | SKY_FILE_PLAIN, &opened);
+    sky_file_info info;
+    sky_status status = sky_file_open_own(f->root, path, mode, &opened, &info);
     if (status != SKY_OK)
         return status;
-    sky_file_info info;
-    if (sky_file_check_owner(opened, path, NULL) != SKY_OK)
-        status = SKY_E_CORRUPT; /* somebody else's bytes under an entry's name */
-    if (status == SKY_OK)
-        status = sky_file_stat_open(opened, &info);
-    if (status == SKY_OK)
-        status = sky_disk_geometry_of_file(info.bytes, geometry);
+    status = sky_disk_geometry_of_file(info.bytes, geometry);
     if (status == SKY_OK)
         *fd = opened;
     else
@@ -201,9 +197,12 @@ static sky_status open_entry(const sky_disk_folder *f, const sky_key *key, unsig
     return open_at(f, path, mode, fd, geometry);
 }
 
-sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key, int *fd,
-                               sky_disk_geometry *geometry) {
-    return open_entry(f, key, f->direct ? SKY_FILE_DIRECT : SKY_FILE_READ, fd, geometry);
+sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key,
+                               sky_disk_purpose purpose, int *fd, sky_disk_geometry *geometry) {
+    bool cached = purpose == SKY_DISK_TO_VERIFY ? !f->direct : f->reads_cached;
+    unsigned mode = cached ? SKY_FILE_READ : SKY_FILE_DIRECT;
+    mode |= purpose == SKY_DISK_AT_ONCE ? SKY_FILE_KNOWN : 0;
+    return open_entry(f, key, mode, fd, geometry);
 }
 
 static bool decode(const sky_disk_folder *f, const uint8_t *bytes, const sky_key *key,

@@ -25,9 +25,10 @@ typedef struct sky_disk_seal sky_disk_seal; /* seal.h */
 typedef struct {
     char *path; /* from the root of the file system */
     int root;
-    int ledger;   /* SKY_FILE_NONE when read-only */
-    bool direct;  /* data files are opened past the page cache */
-    bool refused; /* that was wanted, and the file system (or a read-only folder) would not */
+    int ledger;        /* SKY_FILE_NONE when read-only */
+    bool direct;       /* entries are written, and verified, past the page cache */
+    bool reads_cached; /* entries are read through it */
+    bool refused;      /* that was wanted, and the file system (or a read-only folder) would not */
     sky_disk_seal *seal; /* NULL: entries lie in clear */
     bool create;         /* also when the folder is found lost */
     _Atomic bool denied; /* the last file that was to be made here was not permitted */
@@ -54,11 +55,13 @@ static inline bool sky_disk_folder_writable(const sky_disk_folder *f) {
     return f->ledger >= 0;
 }
 
-/* Open an entry for reading its data.
+/* Open an entry for reading its data: as gets do; only when that does not wait for the disk, else
+ * SKY_E_BUSY or SKY_E_UNSUPPORTED; or from the disk itself, whatever the page cache holds.
  * Errors: SKY_MISS, SKY_E_CORRUPT (no plain file, one that another user could have written, or
  *         an impossible size), SKY_E_DENIED, SKY_E_IO */
-sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key, int *fd,
-                               sky_disk_geometry *geometry);
+typedef enum { SKY_DISK_TO_GET, SKY_DISK_AT_ONCE, SKY_DISK_TO_VERIFY } sky_disk_purpose;
+sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key,
+                               sky_disk_purpose purpose, int *fd, sky_disk_geometry *geometry);
 /* Read and check an entry's header.
  * Errors: SKY_MISS, SKY_E_CORRUPT (another key's or size's too), SKY_E_DENIED, SKY_E_IO */
 sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky_disk_header *out);

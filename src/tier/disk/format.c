@@ -52,10 +52,8 @@ static_assert(SKY_PAYLOAD_BYTES_MAX <= UINT32_MAX, "pages stay below 2^32 bytes"
 static const uint8_t magic[8] = {0x89, 'S', 'K', 'Y', 'D', '\r', '\n', 0x1a};
 
 static bool all_zero(const uint8_t *from, const uint8_t *to) {
-    for (; from < to; from++)
-        if (*from != 0)
-            return false;
-    return true;
+    size_t bytes = (size_t)(to - from);
+    return bytes == 0 || (from[0] == 0 && memcmp(from, from + 1, bytes - 1) == 0);
 }
 
 static uint64_t pad(uint64_t bytes) {

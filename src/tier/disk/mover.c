@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "io/aio.h"
+#include "tier/disk/read.h"
 #include "tier/disk/seal.h"
-#include "tier/spans.h"
 
 #define NO_PIECE        SKY_BUFFER_NONE
 #define SYNC_TAG        SKY_DISK_BUFFERS /* tags from here on: the sync of job tag - SYNC_TAG */
@@ -80,30 +80,6 @@ const char *sky_disk_mover_backend(const sky_disk_mover *m) {
     return sky_aio_backend(m->aio);
 }
 
-/* ---- spans ---- */
-
-/* Move `bytes` bytes between `data` and the spans where the job's cursor stands. */
-static void move_spans(sky_disk_job *job, const sky_item *item, uint8_t *data, size_t bytes) {
-    while (bytes > 0 && job->span < item->span_count) {
-        const sky_span *span = &item->spans[job->span];
-        size_t left = span->bytes - job->span_offset;
-        size_t n = left < bytes ? left : bytes;
-        uint8_t *at = (uint8_t *)span->data + job->span_offset;
-        if (span->data && job->move == SKY_DISK_READ)
-            memcpy(at, data, n);
-        else if (span->data)
-            memcpy(data, at, n);
-        data += n;
-        bytes -= n;
-        job->bytes += n;
-        job->span_offset += n;
-        if (n == left) {
-            job->span++;
-            job->span_offset = 0;
-        }
-    }
-}
-
 /* ---- pieces ---- */
 
 static void start_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer, uint8_t *data,
@@ -125,55 +101,31 @@ static void start_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer, u
 
 /* ---- reading ---- */
 
-/* Which part of the file to ask for, before the header tells the payload's exact size: at most one
- * page more than needed, and only the header when the spans cannot hold the range anyway. */
-static void plan_read(sky_disk_job *job) {
-    const sky_disk_geometry *g = &job->geometry;
-    uint64_t from = job->range.offset;
-    uint64_t wanted = job->range.bytes;
-    if (from == 0 && wanted == 0)
-        wanted = SKY_ALL;
-    uint64_t to = wanted < g->padded_bytes && from <= g->padded_bytes - wanted ? from + wanted
-                                                                               : g->padded_bytes;
-    job->next = 0;
-    job->first = job->end = SKY_DISK_HEADER_BYTES;
-    bool too_long = to > from && to - from > job->span_bytes &&
-                    to - from - job->span_bytes >= SKY_DISK_ALIGN;
-    if (from >= to || too_long)
-        return;
-    uint64_t last_page_end = (to + g->page_bytes - 1) / g->page_bytes * g->page_bytes;
-    job->first += from / g->page_bytes * g->page_bytes;
-    job->end += last_page_end < g->padded_bytes ? last_page_end : g->padded_bytes;
-}
-
-/* Pieces after the first begin where pages or pieces begin: multiples of SKY_DISK_PIECE_BYTES away
- * from the range's first page, which keeps pages smaller than a piece whole. */
 static void read_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer) {
-    uint64_t offset = job->next;
-    bool apart = offset == 0 && job->first > SKY_DISK_HEADER_BYTES;
-    uint64_t to = offset + SKY_DISK_PIECE_BYTES + (offset == 0 ? SKY_DISK_HEADER_BYTES : 0);
-    if (to > job->end)
-        to = job->end;
-    if (apart)
-        to = SKY_DISK_HEADER_BYTES;
-    job->next = apart ? job->first : to;
+    uint64_t offset = job->next, end = sky_disk_read_piece_end(job);
+    sky_disk_read_advance(job, end);
     start_piece(m, job, buffer, sky_buffers_at(&m->buffers, buffer), offset,
-                (uint32_t)(to - offset));
+                (uint32_t)(end - offset));
 }
 
-/* The header is known: what exactly is wanted? */
-static sky_status resolve_range(const sky_disk_mover *m, sky_disk_job *job) {
-    sky_range range;
-    sky_status status = sky_range_resolve(job->range, job->header.payload_bytes, &range);
-    if (status != SKY_OK)
-        return status;
-    if (range.bytes > job->span_bytes)
-        return SKY_E_DST_SMALL;
-    sky_disk_pages_begin(&job->pages, &job->header, job->first - SKY_DISK_HEADER_BYTES);
-    job->pages.tag_key = sky_disk_seal_page_key(m->folder->seal);
-    job->copy_from = range.offset;
-    job->copy_to = range.offset + range.bytes;
-    return SKY_OK;
+/* Read as far as the kernel holds the pages. */
+static void read_resident(sky_disk_mover *m, sky_disk_job *job) {
+    uint32_t buffer = m->folder->seal ? NO_PIECE : sky_buffers_take(&m->buffers);
+    sky_status status = SKY_OK;
+    if (buffer == NO_PIECE)
+        return;
+    while (status == SKY_OK && sky_disk_read_unfinished(job)) {
+        const sky_item *item = sky_batches_enter(m->batches, job->batch, job->item);
+        status = SKY_E_CANCELLED;
+        if (item) {
+            status = sky_disk_read_resident(m->folder, job, item,
+                                            sky_buffers_at(&m->buffers, buffer),
+                                            SKY_DISK_HEADER_BYTES + SKY_DISK_PIECE_BYTES);
+            sky_batches_leave(m->batches, job->batch);
+        }
+    }
+    sky_buffers_give(&m->buffers, buffer);
+    job->status = status == SKY_E_BUSY ? SKY_OK : status;
 }
 
 /* Copy what is wanted of payload bytes [at, at + bytes). */
@@ -186,7 +138,7 @@ static sky_status copy_out(sky_disk_mover *m, sky_disk_job *job, uint64_t at, ui
     const sky_item *item = sky_batches_enter(m->batches, job->batch, job->item);
     if (!item)
         return SKY_E_CANCELLED;
-    move_spans(job, item, data + (from - at), (size_t)(to - from));
+    sky_disk_move_spans(job, item, data + (from - at), (size_t)(to - from));
     sky_batches_leave(m->batches, job->batch);
     return SKY_OK;
 }
@@ -195,10 +147,7 @@ static sky_status read_landed(sky_disk_mover *m, sky_disk_job *job, const piece 
     uint64_t offset = p->offset;
     size_t bytes = p->bytes;
     if (offset == 0) {
-        sky_status status = sky_disk_header_check(m->folder, job->fd, &job->key, &job->geometry,
-                                                  data, &job->header);
-        if (status == SKY_OK)
-            status = resolve_range(m, job);
+        sky_status status = sky_disk_read_header(m->folder, job, data);
         if (status != SKY_OK)
             return status;
         offset += SKY_DISK_HEADER_BYTES;
@@ -230,7 +179,7 @@ static sky_status copy_in(sky_disk_mover *m, sky_disk_job *job, uint8_t *data, u
     const sky_item *item = sky_batches_enter(m->batches, job->batch, job->item);
     if (!item)
         return SKY_E_CANCELLED;
-    move_spans(job, item, data, filled);
+    sky_disk_move_spans(job, item, data, filled);
     sky_batches_leave(m->batches, job->batch);
     memset(data + filled, 0, bytes - filled);
     if (m->folder->seal)
@@ -287,12 +236,15 @@ void sky_disk_mover_start(sky_disk_mover *m, sky_disk_job *job) {
     job->phase = SKY_DISK_PIECES;
     job->header_started = false;
     job->after = NULL;
-    if (job->move == SKY_DISK_READ)
-        plan_read(job);
-    else if (job->move == SKY_DISK_WRITE)
+    if (job->move == SKY_DISK_READ) {
+        sky_disk_read_plan(job);
+        if (m->folder->reads_cached)
+            read_resident(m, job);
+    } else if (job->move == SKY_DISK_WRITE) {
         plan_write(m, job);
-    else
+    } else {
         start_sync(m, job);
+    }
     job_list *list = &m->lists[job->move];
     *(list->first ? &list->last->after : &list->first) = job;
     list->last = job;
@@ -304,7 +256,7 @@ static bool wants_piece(const sky_disk_job *job) {
         return false;
     if (job->move == SKY_DISK_WRITE)
         return !job->header_started;
-    return job->next == 0 || job->next < job->end;
+    return sky_disk_read_unfinished(job);
 }
 
 static void start_reads(sky_disk_mover *m) {

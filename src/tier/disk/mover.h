@@ -1,6 +1,7 @@
 /* Moves payloads between files and callers' spans, many at a time, through buffers of its own.
  *
- *   read:   file ──aio──► buffer ── check pages ── copy, inside enter/leave ──► spans
+ *   read:   page cache ── copy, inside enter/leave ──► spans ── check pages     (read.h)
+ *           file ──aio──► buffer ── check pages ── copy, inside enter/leave ──► spans
  *   write:  spans ── copy, inside enter/leave ──► buffer ── sum pages ──aio──► file ── sync
  *
  * A caller's memory is never under a transfer, so a cancelled or late batch is let go at once. The

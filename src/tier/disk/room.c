@@ -545,11 +545,17 @@ sky_status sky_disk_drop_wanting(sky_disk *d, const sky_key *key, sky_disk_heade
     return status;
 }
 
+sky_disk_fact *sky_disk_known(sky_disk *d, const sky_disk_header *header) {
+    sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, &header->key);
+    bool same = known && known->set_ms == header->set_ms && known->expire_ms == header->expire_ms &&
+                known->payload_bytes == header->payload_bytes && known->level == header->level;
+    return same ? known : NULL;
+}
+
 sky_disk_fact *sky_disk_meet(sky_disk *d, const sky_disk_header *header) {
     sky_disk_fact fact = sky_disk_fact_of(header);
-    sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, &fact.key);
-    if (known && known->set_ms == fact.set_ms && known->payload_bytes == fact.payload_bytes &&
-        known->expire_ms == fact.expire_ms && known->level == fact.level)
+    sky_disk_fact *known = sky_disk_known(d, header);
+    if (known)
         return known;
     view v = enter(d);
     tally t = {0};
@@ -575,12 +581,12 @@ static sky_disk_fact *look_at_file(sky_disk *d, const sky_key *key, bool known,
 }
 
 sky_disk_fact *sky_disk_meet_read(sky_disk *d, const sky_disk_header *header) {
-    sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, &header->key);
+    sky_disk_fact *known = sky_disk_known(d, header);
     sky_status status;
-    if (known && known->set_ms == header->set_ms && known->expire_ms == header->expire_ms &&
-        known->payload_bytes == header->payload_bytes && known->level == header->level)
+    if (known)
         return known;
-    return look_at_file(d, &header->key, known != NULL, &status);
+    bool stale = sky_disk_catalogue_find(d->catalogue, &header->key) != NULL;
+    return look_at_file(d, &header->key, stale, &status);
 }
 
 sky_disk_fact *sky_disk_look(sky_disk *d, const sky_key *key, sky_status *status) {

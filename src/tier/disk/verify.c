@@ -19,7 +19,7 @@ static sky_status check_entry(const sky_disk *d, const sky_key *key, int *fd, ui
     sky_disk_header header;
     sky_disk_pages pages;
     size_t got;
-    sky_status status = sky_disk_entry_open(&d->folder, key, fd, &geometry);
+    sky_status status = sky_disk_entry_open(&d->folder, key, SKY_DISK_TO_VERIFY, fd, &geometry);
     if (status != SKY_OK)
         return status;
     status = sky_file_read_at(*fd, buffer, SKY_DISK_HEADER_BYTES, 0, &got);

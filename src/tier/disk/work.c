@@ -44,10 +44,10 @@ struct sky_disk_work {
     job *free;
     job *oldest_change; /* in order of arrival, until published */
     job *newest_change;
-    uint32_t job_count;    /* in use */
-    uint32_t change_count; /* of these, changes that are not over */
-    sky_time record_at;    /* when uses are written to the files; SKY_TIME_NEVER: none to write */
-    uint32_t record_next;  /* where the round through the catalogue stands */
+    uint32_t job_count;         /* in use */
+    uint32_t change_count;      /* of these, changes that are not over */
+    _Atomic sky_time record_at; /* when uses are written; SKY_TIME_NEVER: none to write */
+    uint32_t record_next;       /* where the round through the catalogue stands */
 };
 
 /* ---- jobs ---- */
@@ -102,11 +102,13 @@ static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes)
  * A HAS of many keys is answered from the catalogue, at the price of a stale answer when another
  * process writes here; one of a single key, which a GET of as many bytes may follow, is not. */
 
-static void note_use(sky_disk_work *w, sky_disk_fact *fact) {
-    sky_disk *d = w->disk;
+void sky_disk_note_use(sky_disk *d, sky_disk_fact *fact) {
+    sky_disk_work *w = d->work;
     sky_disk_catalogue_use(d->catalogue, fact, sky_disk_wall_ms(d));
-    if (w->record_at == SKY_TIME_NEVER)
-        w->record_at = sky_now() + RECORD_EVERY;
+    if (w->record_at != SKY_TIME_NEVER)
+        return;
+    w->record_at = sky_now() + RECORD_EVERY;
+    sky_event_raise(d->wake); /* it sleeps without a limit */
 }
 
 static void look(sky_disk_work *w, const sky_disk_request *r, const sky_key *key) {
@@ -147,7 +149,8 @@ static sky_status open_entry(sky_disk *d, job *j) {
     sky_mutex_unlock(&d->mutex);
     if (status != SKY_OK)
         return status;
-    status = sky_disk_entry_open(&d->folder, &j->move.key, &j->move.fd, &j->move.geometry);
+    status = sky_disk_entry_open(&d->folder, &j->move.key, SKY_DISK_TO_GET, &j->move.fd,
+                                 &j->move.geometry);
     if (status == SKY_E_CORRUPT || (status == SKY_MISS && known))
         drop(d, j);
     return status;
@@ -167,11 +170,10 @@ static void begin_get(sky_disk_work *w, const sky_disk_request *r, const sky_key
     sky_disk_mover_start(w->mover, &j->move);
 }
 
-/* How long the entry that was read will still be kept; 0: without end. */
-static uint32_t left_s_of(const sky_disk *d, const job *j) {
-    int64_t left_ms = j->move.header.expire_ms - sky_disk_wall_ms(d);
+uint32_t sky_disk_left_s(const sky_disk *d, int64_t expire_ms) {
+    int64_t left_ms = expire_ms - sky_disk_wall_ms(d);
     int64_t left_s = left_ms > 0 ? (left_ms + 999) / 1000 : 1;
-    if (j->move.header.expire_ms == 0)
+    if (expire_ms == 0)
         return 0;
     return left_s < UINT32_MAX ? (uint32_t)left_s : UINT32_MAX;
 }
@@ -187,10 +189,10 @@ static void end_get(sky_disk_work *w, job *j) {
         sky_mutex_lock(&d->mutex); /* the header was read, and may be news */
         sky_disk_fact *fact = sky_disk_meet_read(d, &j->move.header);
         if (fact && status == SKY_OK)
-            note_use(w, fact);
+            sky_disk_note_use(d, fact);
         sky_mutex_unlock(&d->mutex);
         if (status == SKY_OK)
-            j->left_s = left_s_of(d, j);
+            j->left_s = sky_disk_left_s(d, j->move.header.expire_ms);
     }
     job_end(w, j, status, j->move.bytes);
 }
@@ -460,8 +462,12 @@ static void begin_requests(sky_disk_work *w) {
     sky_disk *d = w->disk;
     sky_disk_request r;
     for (int begun = 0;
-         begun < LOOKUPS_AT_ONCE && lookups_have_room(w) && next_item(d, &d->lookups, &r); begun++)
+         begun < LOOKUPS_AT_ONCE && lookups_have_room(w) && next_item(d, &d->lookups, &r);
+         begun++) {
         begin_lookup(w, &r);
+        if (r.op == SKY_OP_GET) /* it may have copied for a while */
+            sky_disk_mover_pump(w->mover);
+    }
     while (changes_have_room(w) && next_item(d, &d->changes, &r)) {
         begin_change(w, &r);
         publish_ready(w);
