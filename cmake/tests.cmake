@@ -3,6 +3,9 @@
 
 function(sky_register name)
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT "SKYMEM_BUILD=${CMAKE_BINARY_DIR}" ${ARGN})
+  if(SKYMEM_SANITIZE)  # ten to thirty times as long
+    set_tests_properties(${name} PROPERTIES TIMEOUT 6000)
+  endif()
 endfunction()
 
 # sky_c_test(GROUP FILE [SOURCES ...] [LINK ...] [PROPERTIES ...]): program GROUP-STEM, with _ for each / of the
