@@ -26,11 +26,12 @@ static void sim_people(const sky_sim_result *r) {
     double rate = r->gets ? 100.0 * (double)r->hits / (double)r->gets : 0;
     printf("%.0f s of sky in %.2f s: %llu events, trace %016llx\n", r->virtual_s, r->wall_s,
            (unsigned long long)r->events, (unsigned long long)r->trace_hash);
-    printf("%llu sets; %llu gets, %.1f %% hits; median %.1f ms, 99th percentile %.1f ms\n",
-           (unsigned long long)r->sets, (unsigned long long)r->gets, rate, r->p50_ms, r->p99_ms);
+    printf("%llu set%s; %llu get%s, %.1f %% hits; median %.1f ms, 99th percentile %.1f ms\n",
+           (unsigned long long)r->sets, cli_plural(r->sets), (unsigned long long)r->gets,
+           cli_plural(r->gets), rate, r->p50_ms, r->p99_ms);
     if (r->lookups > 0)
-        printf("%llu lookups, %.1f questions each\n", (unsigned long long)r->lookups,
-               (double)r->questions / (double)r->lookups);
+        printf("%llu lookup%s, %.1f questions each\n", (unsigned long long)r->lookups,
+               cli_plural(r->lookups), (double)r->questions / (double)r->lookups);
     for (uint32_t i = 0; i < r->check_count; i++)
         printf("  %-6s %s\n", r->checks[i].passed ? "ok" : "FAILED", r->checks[i].name);
 }

@@ -65,6 +65,7 @@ static int one_seed(cli *c, uint64_t seed, double hours, swarm_sum *sum) {
 }
 
 static int tell(cli *c, const swarm_sum *sum, double wall_s) {
+    char count[CLI_COUNT_TEXT_BYTES];
     if (c->json)
         return cli_json_print(c,
                               json_pack("{s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:O}", "runs",
@@ -72,11 +73,12 @@ static int tell(cli *c, const swarm_sum *sum, double wall_s) {
                                         "wall_s", wall_s, "events", (json_int_t)sum->events, "sets",
                                         (json_int_t)sum->sets, "gets", (json_int_t)sum->gets,
                                         "hits", (json_int_t)sum->hits, "failed", sum->failed));
-    printf("%llu skies, %.0f h in %.1f s (%.0f h/min): %llu events, %llu sets, %llu gets, %llu "
-           "hits; %zu failed\n",
-           (unsigned long long)sum->runs, sum->virtual_h, wall_s, sum->virtual_h / wall_s * 60,
-           (unsigned long long)sum->events, (unsigned long long)sum->sets,
-           (unsigned long long)sum->gets, (unsigned long long)sum->hits,
+    printf("%s, %.0f h in %.1f s (%.0f h/min): %llu events, %llu set%s, %llu get%s, "
+           "%llu hit%s; %zu failed\n",
+           cli_count_text(sum->runs, "sky", "skies", count), sum->virtual_h, wall_s,
+           sum->virtual_h / wall_s * 60, (unsigned long long)sum->events,
+           (unsigned long long)sum->sets, cli_plural(sum->sets), (unsigned long long)sum->gets,
+           cli_plural(sum->gets), (unsigned long long)sum->hits, cli_plural(sum->hits),
            json_array_size(sum->failed));
     return CLI_OK;
 }
@@ -99,9 +101,10 @@ int sim_swarm(cli *c) {
     if (code == CLI_OK && json_array_size(sum.failed) > 0) {
         long long first = json_integer_value(json_array_get(sum.failed, 0));
         code = cli_failed(c,
-                          "%zu of %llu seeds failed; replay the first with: skymem sim --swarm 1 "
+                          "%zu of %llu seed%s failed; replay the first with: skymem sim --swarm 1 "
                           "--seed %lld --hours %g --shrink",
-                          json_array_size(sum.failed), (unsigned long long)runs, first, hours);
+                          json_array_size(sum.failed), (unsigned long long)runs, cli_plural(runs),
+                          first, hours);
     }
     json_decref(sum.failed);
     return code;

@@ -188,6 +188,10 @@ void cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)))
 
 /* "13.5 MiB", "512 B". */
 const char *cli_bytes_text(uint64_t bytes, char out[24]);
+/* "1 entry", "12 entries". */
+#define CLI_COUNT_TEXT_BYTES 64
+const char *cli_count_text(uint64_t count, const char *one, const char *many,
+                           char out[CLI_COUNT_TEXT_BYTES]);
 /* What a noun ends in behind a count. */
 static inline const char *cli_plural(uint64_t count) {
     return count == 1 ? "" : "s";

@@ -117,6 +117,13 @@ const char *cli_bytes_text(uint64_t bytes, char out[24]) {
     return out;
 }
 
+const char *cli_count_text(uint64_t count, const char *one, const char *many,
+                           char out[CLI_COUNT_TEXT_BYTES]) {
+    snprintf(out, CLI_COUNT_TEXT_BYTES, "%llu %s", (unsigned long long)count,
+             count == 1 ? one : many);
+    return out;
+}
+
 const char *cli_age_text(double seconds, char out[24]) {
     static const struct {
         double seconds;

@@ -81,11 +81,12 @@ const cli_option cli_settings[] = {
     {.name = "salt-file",
      .kind = CLI_PATH,
      .value = "FILE",
-     .help = "secret of a tenant, which goes into every key; default: none",
-     .detail = "FILE holds 64 hexadecimal digits (openssl rand -hex 32) and has mode 0600. Values "
-               "and blocks that were stored under a salt are found under the same salt alone, in "
-               "every tier. Without a salt all who use a store share what they save, and can "
-               "learn whether somebody stored a text they guess."},
+     .help = "secret of a tenant, which goes into every key: a file of 64 hexadecimal digits, mode "
+             "0600 (openssl rand -hex 32); default: none",
+     .detail =
+         "Values and blocks that were stored under a salt are found under the same salt alone, in "
+         "every tier. Without a salt all who use a store share what they save, and can "
+         "learn whether somebody stored a text they guess."},
     {.name = NULL},
 };
 

@@ -265,7 +265,7 @@ void constellation_close(constellation *x) {
 
 static void note_other(const cli *c, const char *path) {
     constellation other = {.state = -1};
-    char line[4200] = "";
+    char line[4200] = "", count[CLI_COUNT_TEXT_BYTES];
     FILE *f = fopen(path, "re");
     bool named = f && fgets(line, sizeof line, f) && strncmp(line, "of /", 4) == 0;
     if (f)
@@ -274,7 +274,9 @@ static void note_other(const cli *c, const char *path) {
     snprintf(other.state_path, sizeof other.state_path, "%s", path);
     snprintf(other.scenario, sizeof other.scenario, "%.4095s", named ? line + 3 : "");
     if (named && read_state(&other) && other.process_count > 0)
-        cli_note(c, "%zu satellites run for %s", other.process_count, line + 3);
+        cli_note(c, "%s for %s",
+                 cli_count_text(other.process_count, "satellite runs", "satellites run", count),
+                 line + 3);
     constellation_close(&other);
 }
 

@@ -221,8 +221,9 @@ int demo_fill_memory(demo *d) {
                                                       &blocks, &bytes);
     if (status != SKY_OK)
         return cli_failed(d->c, "the blocks cannot be stored: %s", sky_status_text(status));
-    demo_tell(d, "The shared part is stored as %u blocks of %u tokens, %s.", blocks,
-              d->block_tokens, cli_bytes_text(bytes, size));
+    demo_tell(d, "The shared part is stored as %u block%s of %u token%s, %s.", blocks,
+              cli_plural(blocks), d->block_tokens, cli_plural(d->block_tokens),
+              cli_bytes_text(bytes, size));
     return CLI_OK;
 }
 

@@ -28,11 +28,11 @@ static int confirm(cli *c, const amount *a, const char *what) {
 }
 
 static int report(const cli *c, const amount *a) {
-    char size[24];
+    char size[24], count[CLI_COUNT_TEXT_BYTES];
     if (c->json)
         return cli_json_print(c, json_pack("{s:I, s:I}", "removed", (json_int_t)a->count, "bytes",
                                            (json_int_t)a->bytes));
-    printf("removed %llu entr%s, %s\n", (unsigned long long)a->count, a->count == 1 ? "y" : "ies",
+    printf("removed %s, %s\n", cli_count_text(a->count, "entry", "entries", count),
            cli_bytes_text(a->bytes, size));
     return CLI_OK;
 }
@@ -57,7 +57,7 @@ static int clear_store(cli *c) {
     cli_store store = {0};
     cli_entries e = {0};
     amount a = {0};
-    char what[64];
+    char what[CLI_COUNT_TEXT_BYTES];
     int code = cli_store_open(c, &store);
     if (code == CLI_OK)
         code = cli_refuse_unlisted(c, &store);
@@ -65,7 +65,7 @@ static int clear_store(cli *c) {
         code = cli_entries_read(c, &store, &e);
     for (a.count = 0; a.count < e.count; a.count++)
         a.bytes += e.entries[a.count].bytes;
-    snprintf(what, sizeof what, "%zu entr%s", e.count, e.count == 1 ? "y" : "ies");
+    cli_count_text(e.count, "entry", "entries", what);
     if (code == CLI_OK)
         code = confirm(c, &a, what);
     if (code == CLI_OK)

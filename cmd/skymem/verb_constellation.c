@@ -13,8 +13,12 @@
 #define READY_NS SKY_SECONDS(30)
 #define ASK_NS   SKY_SECONDS(2)
 
-static const char *plural(uint32_t count) {
-    return count == 1 ? "" : "s";
+/* "3 of 5 satellites run", "1 of 1 satellite runs". */
+static const char *running_text(const constellation *x, char out[64]) {
+    uint32_t running = constellation_running(x), all = x->site.satellite_count;
+    snprintf(out, 64, "%u of %u satellite%s run%s", running, all, cli_plural(all),
+             running == 1 ? "s" : "");
+    return out;
 }
 
 /* ---- up ---- */
@@ -75,15 +79,15 @@ static uint64_t memory_of(const constellation *x) {
 
 static int say_up(const cli *c, const constellation *x, uint32_t started, double ms) {
     uint32_t running = constellation_running(x);
-    char memory[24];
+    char memory[24], run[64];
     if (c->json)
         return cli_json_print(
             c, json_pack("{s:s, s:I, s:I, s:I, s:I, s:f}", "scenario", x->scenario, "satellites",
                          (json_int_t)x->site.satellite_count, "started", (json_int_t)started,
                          "running", (json_int_t)running, "memory_bytes", (json_int_t)memory_of(x),
                          "ready_ms", ms));
-    printf("%u of %u satellites run (%u started, %.0f ms), %s of memory together\n", running,
-           x->site.satellite_count, started, ms, cli_bytes_text(memory_of(x), memory));
+    printf("%s (%u started, %.0f ms), %s of memory together\n", running_text(x, run), started, ms,
+           cli_bytes_text(memory_of(x), memory));
     return CLI_OK;
 }
 
@@ -119,7 +123,7 @@ static uint32_t await_all(constellation *x, int signals, sky_time until, sky_sat
 static int interrupted(const cli *c, constellation *x, uint32_t started, int number) {
     constellation_end(x, true);
     cli_failed(c, "%s: ended the %u satellite%s that this call had started",
-               number == SIGINT ? "interrupted" : "terminated", started, plural(started));
+               number == SIGINT ? "interrupted" : "terminated", started, cli_plural(started));
     return 128 + number;
 }
 
@@ -198,7 +202,7 @@ static int say_status(const cli *c, const constellation *x, const sky_satellite_
     uint64_t chunks = 0, migrated = 0, refused = 0;
     uint32_t answered = 0;
     double cpu_s = 0;
-    char memory[24];
+    char memory[24], run[64], answer[CLI_COUNT_TEXT_BYTES];
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
         const constellation_process *p = constellation_find(x, stats[i].satellite);
@@ -225,11 +229,12 @@ static int say_status(const cli *c, const constellation *x, const sky_satellite_
                changed, x->gone ? "removed" : "changed", running, c->arguments[1]);
         return CLI_OK;
     }
-    printf("%u of %u satellites run, %u answer; %llu chunks held, %llu migrated; %llu datagrams "
-           "refused; %s of memory and %.2f s of processor time together\n",
-           running, x->site.satellite_count, answered, (unsigned long long)chunks,
-           (unsigned long long)migrated, (unsigned long long)refused,
-           cli_bytes_text(memory_of(x), memory), cpu_s);
+    printf("%s, %s; %llu chunk%s held, %llu migrated; %llu datagram%s refused; %s of memory and "
+           "%.2f s of processor time together\n",
+           running_text(x, run), cli_count_text(answered, "answers", "answer", answer),
+           (unsigned long long)chunks, cli_plural(chunks), (unsigned long long)migrated,
+           (unsigned long long)refused, cli_plural(refused), cli_bytes_text(memory_of(x), memory),
+           cpu_s);
     return CLI_OK;
 }
 
@@ -304,12 +309,14 @@ static int down(cli *c, constellation *x) {
     uint32_t killed = constellation_end(x, false);
     uint32_t left = constellation_running(x);
     if (left > 0)
-        return cli_failed(c, "%u of %u satellites do not end, even by force", left, before);
+        return cli_failed(c, "%u of %u satellite%s cannot be ended, even by force", left, before,
+                          cli_plural(before));
     unlink(x->log_path);
     if (c->json)
         return cli_json_print(c, json_pack("{s:s, s:I, s:I}", "scenario", x->scenario, "stopped",
                                            (json_int_t)before, "killed", (json_int_t)killed));
-    printf("%u satellite%s stopped%s\n", before, plural(before), killed ? ", some by force" : "");
+    printf("%u satellite%s stopped%s\n", before, cli_plural(before),
+           killed ? ", some by force" : "");
     return CLI_OK;
 }
 

@@ -49,7 +49,7 @@ static int parse_tokens(const cli *c, const char *file, const cli_blob *in, uint
 
 static int keys_print(cli *c, const sky_namespace *ns, const sky_key *keys, size_t count,
                       size_t tail) {
-    char hex[65];
+    char hex[65], count_text[CLI_COUNT_TEXT_BYTES];
     uint32_t block_tokens = (uint32_t)cli_count(c, "block-tokens");
     if (!c->json) {
         for (size_t i = 0; i < count; i++) {
@@ -58,7 +58,8 @@ static int keys_print(cli *c, const sky_namespace *ns, const sky_key *keys, size
                    (i + 1) * (size_t)block_tokens - 1);
         }
         if (tail || !count)
-            printf("%zu tokens at the end fill no block\n", tail);
+            printf("%s no block\n", cli_count_text(tail, "token at the end fills",
+                                                   "tokens at the end fill", count_text));
         return CLI_OK;
     }
     json_t *list = json_array();

@@ -39,7 +39,8 @@ static int prefetch_report(cli *c, const prefetched *sum) {
     size_t missing = json_array_size(sum->missing);
     char size[24];
     if (!c->json) {
-        printf("%zu of %zu keys %s, %s\n", sum->fetched, c->argument_count,
+        printf("%zu of %zu key%s %s, %s\n", sum->fetched, c->argument_count,
+               cli_plural(c->argument_count),
                cli_given(c, "at") ? "where they will be overhead" : "in the nearest tier",
                cli_bytes_text(sum->bytes, size));
         return missing ? CLI_NOT_FOUND : CLI_OK;

@@ -169,10 +169,10 @@ static int remove_from(pruning *p, const size_t *order, size_t tier) {
             status = remove_entry(p, i);
     if (status == SKY_OK)
         return CLI_OK;
-    char why[CLI_WHY_BYTES];
+    char why[CLI_WHY_BYTES], count[CLI_COUNT_TEXT_BYTES];
     cli_tier_says(&p->store, tier, status, why, sizeof why);
-    return cli_failed(p->c, "%s; %llu entries were removed before", why,
-                      (unsigned long long)p->removed);
+    return cli_failed(p->c, "%s; %s removed before", why,
+                      cli_count_text(p->removed, "entry was", "entries were", count));
 }
 
 static int prune(pruning *p) {
@@ -191,13 +191,14 @@ static int prune(pruning *p) {
 
 static int report(const pruning *p) {
     bool dry = cli_flag(p->c, "dry-run");
-    char size[24];
+    char size[24], count[CLI_COUNT_TEXT_BYTES];
     if (p->c->json)
         return cli_json_print(p->c,
                               json_pack("{s:I, s:I, s:b}", "removed", (json_int_t)p->removed,
                                         "bytes", (json_int_t)p->removed_bytes, "dry_run", dry));
-    printf("%s %llu entr%s, %s\n", dry ? "would remove" : "removed", (unsigned long long)p->removed,
-           p->removed == 1 ? "y" : "ies", cli_bytes_text(p->removed_bytes, size));
+    printf("%s %s, %s\n", dry ? "would remove" : "removed",
+           cli_count_text(p->removed, "entry", "entries", count),
+           cli_bytes_text(p->removed_bytes, size));
     return CLI_OK;
 }
 

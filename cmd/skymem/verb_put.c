@@ -86,13 +86,13 @@ static int put_report(const cli *c, const cli_store *store, const cli_key *key, 
                       const placed *p) {
     json_t *stored = json_array();
     uint64_t evicted = 0;
-    char names[160] = "", size[24], why[CLI_WHY_BYTES];
+    char names[160] = "", size[24], why[CLI_WHY_BYTES], count[CLI_COUNT_TEXT_BYTES];
     bool lasting = false;
     for (size_t i = 0; i < store->tier_count; i++) {
         evicted += p->evicted[i];
         if (p->evicted[i] > 0)
-            cli_note(c, "%s: %llu entr%s evicted from %s to make room", key->shown,
-                     (unsigned long long)p->evicted[i], p->evicted[i] == 1 ? "y was" : "ies were",
+            cli_note(c, "%s: %s evicted from %s to make room", key->shown,
+                     cli_count_text(p->evicted[i], "entry was", "entries were", count),
                      store->names[i]);
         if (p->tiers[i] != SKY_OK) {
             cli_tier_says(store, i, p->tiers[i], why, sizeof why);

@@ -159,6 +159,7 @@ static bool take_token(const cli *c, answer *a, uint32_t token) {
 /* Whoever asked for nothing lossy gets such blocks all the same where they lie from another time:
  * that the answer may be another one must not go unsaid. */
 static void note_lossy(cli *c, const answer *a) {
+    char count[CLI_COUNT_TEXT_BYTES];
     uint32_t lossy = 0;
     for (size_t i = 0; i < a->store.tier_count; i++) {
         sky_tier_stat stat = {0};
@@ -170,10 +171,11 @@ static void note_lossy(cli *c, const answer *a) {
     for (int i = SKY_LEVEL_LOSSLESS + 1; i < SKY_LEVEL_COUNT; i++)
         lossy += a->lookup.level_blocks[i + 1];
     if (lossy > 0)
-        cli_note(c,
-                 "%u blocks were kept at a level that loses something, so the answer may differ "
-                 "from a computed one; --no-load computes it",
-                 lossy);
+        cli_note(
+            c,
+            "%s kept at a level that loses something, so the answer may differ from a computed "
+            "one; --no-load computes it",
+            cli_count_text(lossy, "block was", "blocks were", count));
 }
 
 static int load(cli *c, answer *a, sky_time start) {
@@ -187,10 +189,11 @@ static int load(cli *c, answer *a, sky_time start) {
                                                      deadline, &a->lookup);
     if (status != SKY_OK)
         return cli_failed(c, "the lookup failed: %s", sky_status_text(status));
+    char count[CLI_COUNT_TEXT_BYTES];
     if (a->lookup.foreign_blocks > 0)
-        cli_note(c,
-                 "%u blocks are of no use: they were coded with another calibration; computing%s",
-                 a->lookup.foreign_blocks, cli_flag(c, "no-save") ? "" : ", and storing them anew");
+        cli_note(c, "%s of no use, coded with another calibration; computing%s",
+                 cli_count_text(a->lookup.foreign_blocks, "block is", "blocks are", count),
+                 cli_flag(c, "no-save") ? "" : ", and storing again");
     note_lossy(c, a);
     return CLI_OK;
 }
@@ -305,13 +308,14 @@ static uint32_t find_kept(const answer *a, sky_item *items, size_t count, size_t
 static void note_unkept(const cli *c, const answer *a, size_t tier, sky_status status,
                         uint32_t kept, uint32_t wanted) {
     if (status == SKY_E_DEADLINE)
-        cli_note(c,
-                 "%s took nothing more for too long: of %u new blocks %u are whole there; the next "
-                 "run goes on where this one ended",
-                 a->store.names[tier], wanted, kept);
+        cli_note(
+            c,
+            "%s took nothing more for too long: it has %u of %u new block%s; the next run goes on "
+            "where this one ended",
+            a->store.names[tier], kept, wanted, cli_plural(wanted));
     else
-        cli_note(c, "%s did not keep %u of %u new blocks; is it full, or failing?",
-                 a->store.names[tier], wanted - kept, wanted);
+        cli_note(c, "%s did not keep %u of %u new block%s; is it full, or failing?",
+                 a->store.names[tier], wanted - kept, wanted, cli_plural(wanted));
 }
 
 /* Memory takes every block and may evict it again, and the write behind it may fail: saved is what
@@ -524,12 +528,12 @@ static void report_people(const cli *c, const answer *a) {
     if (a->bytes_moved != a->lookup.bytes_loaded)
         snprintf(moved, sizeof moved, " (%s moved)", cli_bytes_text(a->bytes_moved, bytes));
     levels_text(a, levels, sizeof levels);
-    cli_note(
-        c,
-        "first token after %.0f ms: %u of %zu tokens%s%s, %s%s loaded in %.1f ms; %u blocks saved",
-        a->ttft_ms, a->lookup.hit_tokens, a->prompt_tokens, from[0] ? from : " known", levels,
-        cli_bytes_text(a->lookup.bytes_loaded, loaded), moved, cli_ms(a->lookup.load_ns),
-        a->saved_blocks);
+    cli_note(c,
+             "first token after %.0f ms: %u of %zu token%s%s%s, %s%s loaded in %.1f ms; %u block%s "
+             "saved",
+             a->ttft_ms, a->lookup.hit_tokens, a->prompt_tokens, cli_plural(a->prompt_tokens),
+             from[0] ? from : " known", levels, cli_bytes_text(a->lookup.bytes_loaded, loaded),
+             moved, cli_ms(a->lookup.load_ns), a->saved_blocks, cli_plural(a->saved_blocks));
 }
 
 static int answer_prompt(cli *c, answer *a) {

@@ -2,7 +2,7 @@
 #include "locate.h"
 
 static int verify_report(const cli *c, const sky_verify_report *r) {
-    char size[24];
+    char size[24], count[CLI_COUNT_TEXT_BYTES];
     int code = CLI_OK;
     if (c->json)
         code = cli_json_print(c,
@@ -10,13 +10,14 @@ static int verify_report(const cli *c, const sky_verify_report *r) {
                                         "bytes", (json_int_t)r->bytes, "corrupt",
                                         (json_int_t)r->corrupt, "orphans", (json_int_t)r->orphans));
     else
-        printf("%llu entries, %s: %llu damaged, %llu left over\n", (unsigned long long)r->entries,
+        printf("%s, %s: %llu damaged, %llu left over\n",
+               cli_count_text(r->entries, "entry", "entries", count),
                cli_bytes_text(r->bytes, size), (unsigned long long)r->corrupt,
                (unsigned long long)r->orphans);
     if (code == CLI_OK && r->corrupt > 0)
-        return cli_failed(c,
-                          "%llu damaged entries were dropped; check the disk if it happens again",
-                          (unsigned long long)r->corrupt);
+        return cli_failed(
+            c, "%s dropped; check the disk if it happens again",
+            cli_count_text(r->corrupt, "damaged entry was", "damaged entries were", count));
     return code;
 }
 

@@ -90,10 +90,10 @@ holds 'o["verdict"] == "miss" and o["saved_blocks"] == o["prompt_tokens"] // 64 
 expect 0 "${run[@]}" --calibration "$work/llama.skycal"
 holds 'o["verdict"] == "hit"'
 expect 0 "${run[@]}" --calibration "$work/second.skycal" --no-save
-says 'blocks are of no use: they were coded with another calibration; computing'
+says 'blocks are of no use, coded with another calibration; computing'
 holds 'o["hit_tokens"] == 0 and o["saved_blocks"] == 0'
 expect 0 "${run[@]}" --calibration "$work/second.skycal"
-says 'with another calibration; computing, and storing them anew'
+says 'with another calibration; computing, and storing again'
 holds 'o["hit_tokens"] == 0 and o["saved_blocks"] == o["prompt_tokens"] // 64 > 9'
 expect 0 "${run[@]}" --calibration "$work/second.skycal"
 holds 'o["verdict"] == "hit"'

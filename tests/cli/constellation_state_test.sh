@@ -237,6 +237,12 @@ nothing_left "a broken file"
 sky 1 5
 expect 0 "$skymem" constellation up "$scenario"
 log=$(ls "$XDG_RUNTIME_DIR"/skymem/*.log)
+dies "s['slot'] != 1"
+expect 0 "$skymem" constellation status "$scenario"
+grep -q '^1 of 5 satellites runs, 1 answers; 0 chunks held' "$work/out" || fail "$(cat "$work/out")"
+expect 0 "$skymem" constellation down "$work/other.yaml"
+says "1 satellite runs for $scenario"
+expect 0 "$skymem" constellation up "$scenario"
 dies "s['slot'] == 3"
 echo "skymemd: 1,3: old words" >>"$log"
 python3 -c 'import socket, sys, time

@@ -13,6 +13,8 @@ for verb in $verbs; do
     expect 0 "$skymem" "$verb" --help
     grep -q '^Examples' "$work/out" || fail "$verb --help has no examples"
     grep -q '^Exit status' "$work/out" || fail "$verb --help does not tell its exit status"
+    ! grep -q -- --salt-file "$work/out" || grep -q "64 hexadecimal digits" "$work/out" ||
+        fail "$verb --help does not tell what a salt file holds"
     grep -q "man skymem-$verb" "$work/out" || fail "$verb --help does not name its man page"
     cp "$work/out" "$work/help"
     expect 0 "$skymem" help "$verb"

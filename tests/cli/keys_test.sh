@@ -80,6 +80,9 @@ for bad in "1 2 x" "-1" "4294967296" "1.5" "99999999999999999999999"; do
 done
 "$skymem" keys <<<"x" 2>"$work/err" && fail "a word for a token id"
 says "standard input:1:"
+echo 1 >"$work/ids"
+expect 0 "$skymem" keys "$work/ids"
+grep -q "^1 token at the end fills no block" "$work/out" || fail "one token: $(cat "$work/out")"
 expect 2 "$skymem" keys --namespace abc "$work/ids"
 expect 1 "$skymem" keys "$work/absent"
 says "No such file"

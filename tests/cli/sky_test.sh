@@ -86,6 +86,7 @@ for hours in 0 0.00001; do
     silent
 done
 expect 0 "$skymem" sim --swarm 1 --hours 0.01
+grep -q '^1 sky, ' "$work/out" || fail "one sky: $(cat "$work/out")"
 
 # The command that replays a failure can be pasted, wherever the file is.
 mkdir "$work/it's here"

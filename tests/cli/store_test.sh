@@ -282,6 +282,15 @@ for tenant in a b; do
     expect 0 "$skymem" get salted "${store[@]}" --salt-file "$work/salt.$tenant"
     cmp -s "$work/out" "$work/value.$tenant" || fail "tenant $tenant got another's value"
 done
+# One of a thing is one.
+expect 0 "$skymem" put one "$work/small" --store "disk:$work/one"
+expect 0 "$skymem" verify --store "disk:$work/one"
+grep -q '^1 entry, 5 B: 0 damaged' "$work/out" || fail "one entry: $(cat "$work/out")"
+expect 0 "$skymem" prefetch one --store "disk:$work/one"
+grep -q '^1 of 1 key in' "$work/out" || fail "one key: $(cat "$work/out")"
+expect 0 "$skymem" clear --yes --store "disk:$work/one"
+grep -q '^removed 1 entry, 5 B' "$work/out" || fail "one entry: $(cat "$work/out")"
+
 # That there is a salt shows, without it; and a value without one is not marked.
 expect 0 "$skymem" put unsalted "$work/small" "${store[@]}"
 expect 0 "$skymem" ls unsalted "${store[@]}" --json
