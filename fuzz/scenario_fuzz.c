@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "config/scenario.h"
+#include "orbit/geometry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

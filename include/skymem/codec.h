@@ -192,11 +192,6 @@ SKY_API sky_status sky_profile_layer_get(const sky_profile *profile, uint32_t la
 SKY_API uint32_t sky_profile_model_layer(const sky_profile *profile, uint32_t layer);
 SKY_API uint32_t sky_profile_layer_of(const sky_profile *profile, uint32_t model_layer);
 #define SKY_LAYER_NONE UINT32_MAX
-/* The rope of a layer's keys; NULL when they are not turned. Lives as long as the profile. */
-SKY_API const sky_rope *sky_profile_rope(const sky_profile *profile, uint32_t layer);
-/* Step that is set, 0 when none is. */
-SKY_API float sky_profile_step(const sky_profile *profile, uint32_t layer, sky_kv kv,
-                               sky_level level, bool dependent);
 
 /* A sealed profile as bytes (.skycal) and back.
  * Owner:  read copies; the profile is the caller's

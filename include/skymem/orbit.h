@@ -42,9 +42,6 @@ SKY_API sky_status sky_utc_parse(const char *text, int64_t *ms);
 /* The same with milliseconds: "2026-11-20T00:00:00.000Z". */
 SKY_API const char *sky_utc_text(int64_t ms, char out[SKY_UTC_BYTES]);
 
-/* Greenwich mean sidereal time in radians, [0, 2π). Source: IAU 1982 */
-SKY_API double sky_gmst_rad(int64_t ms);
-
 /* ---- shells ---- */
 
 /* A constellation with a name. */
@@ -58,12 +55,6 @@ typedef struct {
 SKY_API const sky_shell *sky_shells(size_t *count);
 /* NULL: no such shell. */
 SKY_API const sky_shell *sky_shell_find(const char *name);
-
-/* Where satellite `s` of a Walker shell is `t_s` seconds after (1,1) passed its first node; the
- * planes stand still (no nodal drift).
- * Source: plane p at right ascension spread·(p−1)/N; argument of latitude
- *         2π(s−1)/M + 2πF(p−1)/(N·M) + 2πt/T */
-SKY_API sky_motion sky_walker_state(const sky_constellation *c, sky_satellite s, double t_s);
 
 /* D_N(t) with the true phasing: distance from (1,1) to slot 1+slot_offset of plane 2.
  * Source: SkyMemory "Motivation"; its closed form is this with F = 0 and offset 0 */
@@ -100,8 +91,6 @@ SKY_API sky_status sky_fleet_parse(const char *text, size_t bytes, const char *p
                                    sky_fleet **out, sky_error *error);
 SKY_API void sky_fleet_destroy(sky_fleet *fleet);
 
-/* Whether it was read from elements; else it is a shell. */
-SKY_API bool sky_fleet_has_elements(const sky_fleet *fleet);
 /* Number of satellites; they are numbered from 0. */
 SKY_API uint32_t sky_fleet_count(const sky_fleet *fleet);
 /* "3,14" for plane and slot of a shell; else the name in the file, or the catalogue number. */
@@ -151,8 +140,7 @@ typedef struct {
     double range_km;
 } sky_look;
 
-/* Where the observer is and how the Earth carries him, in TEME. */
-SKY_API sky_motion sky_observer_state(const sky_observer *o, int64_t ms);
+/* Where a satellite stands in the observer's sky. */
 SKY_API sky_look sky_observer_look(const sky_observer *o, int64_t ms, sky_vector satellite_km);
 /* A place in TEME in the frame that turns with the Earth (x through Greenwich, z through the pole).
  * Source: Vallado et al. AIAA 2006-6753, appendix C: the pseudo Earth-fixed frame */
@@ -186,8 +174,6 @@ typedef struct {
     bool seam; /* between planes that fly in opposite directions; never up */
 } sky_laser;
 
-/* Which slot of the next plane a satellite is linked with: same slot plus this. */
-SKY_API int32_t sky_fleet_link_offset(const sky_fleet *fleet);
 /* All links at a time. The last plane's links to the first close the torus where the planes are
  * spread over 360 degrees (slots shifted by the phasing); over 180 they are the seam.
  * Shape:  out [2 · count of the fleet]; returns how many

@@ -85,15 +85,6 @@ SKY_API sky_satellite sky_place_shifted(const sky_constellation *constellation,
                                         const sky_placement *placement, sky_satellite centre,
                                         sky_satellite first, uint64_t shift);
 
-/* The same in a physical sky, where the centre has gone `planes` and `slots` on since, counted
- * without wrapping: the place of today's window congruent to the first modulo its height in planes
- * and modulo its width in slots. Past the last plane comes the first, its slots moved on by the
- * phasing. For hop it stays where it was.
- * Source: DESIGN rule 2, in both directions; docs/physical-sky.md */
-SKY_API sky_satellite sky_place_stepped(const sky_constellation *constellation,
-                                        const sky_placement *placement, sky_satellite centre,
-                                        sky_satellite first, int64_t planes, int64_t slots);
-
 /* What migrates between rotation shift-1 and shift (shift >= 1).
  * Shape:  out [placement->servers]; returns how many moves there are
  * Errors: SKY_E_PARAM, SKY_E_NOMEM as a negative return */
@@ -109,20 +100,9 @@ SKY_API sky_satellite sky_overhead(const sky_constellation *constellation, sky_s
 SKY_API double sky_period_s(const sky_constellation *constellation);
 SKY_API double sky_rotation_s(const sky_constellation *constellation);
 
-/* Distance to the neighbour in the same plane, and the greatest distance to the same slot of the
- * next plane (t = 0 of the seed's D_N), in km.
- * Source: SkyMemory "Motivation", D_M and D_N(t) */
+/* Distance to the neighbour in the same plane, in km.
+ * Source: SkyMemory "Motivation", D_M */
 SKY_API double sky_intra_plane_km(const sky_constellation *constellation);
-SKY_API double sky_inter_plane_km(const sky_constellation *constellation);
-
-/* Ideal sky: straight distance from an observer under `centre` to a satellite, and the length of
- * the shortest +GRID path from `centre` to it, in km.
- * Source: anchors of the authors' simulator: √((Δplane·D_N)² + (Δslot·D_M)² + h²); hops Δplane·D_N
- *         + Δslot·D_M */
-SKY_API double sky_slant_km(const sky_constellation *constellation, sky_satellite centre,
-                            sky_satellite satellite);
-SKY_API double sky_grid_km(const sky_constellation *constellation, sky_satellite from,
-                           sky_satellite to);
 
 #ifdef __cplusplus
 }

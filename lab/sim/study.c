@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "lab/sim/study.h"
 #include "lab/sim/workload.h"
+#include "orbit/geometry.h"
 #include "sim/world.h"
 
 #define PATIENCE_NS SKY_SECONDS(600)

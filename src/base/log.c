@@ -88,10 +88,6 @@ static int level_at_start(void) {
     return SKY_LOG_WARNING;
 }
 
-void sky_log_level_set(sky_log_level level) {
-    atomic_store(&threshold, (int)level);
-}
-
 bool sky_log_wanted(sky_log_level level) {
     int most = atomic_load(&threshold);
     if (most == UNKNOWN) {

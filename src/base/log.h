@@ -19,7 +19,4 @@ void sky_log(sky_log_level level, const char *format, ...) __attribute__((format
 /* Whether a line of this level is written: for what costs something to find out. */
 bool sky_log_wanted(sky_log_level level);
 
-/* Most talkative level written, instead of that of SKYMEM_LOG. */
-void sky_log_level_set(sky_log_level level);
-
 #endif

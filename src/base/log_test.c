@@ -43,19 +43,6 @@ static void a_long_one(void) {
     sky_log(SKY_LOG_ERROR, "%02000d", 0);
 }
 
-static void levels_are_a_threshold(void **state) {
-    (void)state;
-    char text[4096];
-    sky_log_level_set(SKY_LOG_ERROR);
-    hear(one_of_each, text, sizeof text);
-    assert_string_equal(text, "skymem: error: disk is broken\n");
-    sky_log_level_set(SKY_LOG_DEBUG);
-    hear(one_of_each, text, sizeof text);
-    assert_string_equal(text, "skymem: error: disk is broken\n"
-                              "skymem: warning: slow\n"
-                              "skymem: debug: detail 7\n");
-}
-
 static void a_long_line_is_cut_and_still_ends(void **state) {
     (void)state;
     char text[4096];
@@ -109,10 +96,23 @@ static void the_environment_names_level_and_file(void **state) {
     assert_null(strstr(text, "detail"));
 }
 
-static char pipe_setting[64];
+static char setting[64];
 
-static void start_with_a_pipe(void) {
-    start_with(pipe_setting);
+static void start_with_setting(void) {
+    start_with(setting);
+}
+
+static void levels_are_a_threshold(void **state) {
+    (void)state;
+    char text[4096];
+    strcpy(setting, "error");
+    hear(start_with_setting, text, sizeof text);
+    assert_string_equal(text, "skymem: error: disk is broken\n");
+    strcpy(setting, "debug");
+    hear(start_with_setting, text, sizeof text);
+    assert_string_equal(text, "skymem: error: disk is broken\n"
+                              "skymem: warning: slow\n"
+                              "skymem: debug: detail 7\n");
 }
 
 static void a_pipe_is_no_log_file(void **state) {
@@ -120,26 +120,26 @@ static void a_pipe_is_no_log_file(void **state) {
     char folder[] = "/tmp/skymem-log-XXXXXX", path[40], text[4096];
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/pipe", folder);
-    snprintf(pipe_setting, sizeof pipe_setting, "info,%s", path);
+    snprintf(setting, sizeof setting, "info,%s", path);
     assert_int_equal(mkfifo(path, 0600), 0);
-    hear(start_with_a_pipe, text, sizeof text); /* nobody reads it */
+    hear(start_with_setting, text, sizeof text); /* nobody reads it */
     assert_non_null(strstr(text, "/pipe: the log must be a regular file or a device\n"));
     assert_non_null(strstr(text, "skymem: warning: slow\n"));
     int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    hear(start_with_a_pipe, text, sizeof text);
+    hear(start_with_setting, text, sizeof text);
     assert_non_null(strstr(text, "/pipe: the log must be a regular file or a device\n"));
     assert_int_equal(read(reader, text, sizeof text), 0);
     close(reader);
     unlink(path);
     rmdir(folder);
-    strcpy(pipe_setting, "info,/dev/null");
-    hear(start_with_a_pipe, text, sizeof text);
+    strcpy(setting, "info,/dev/null");
+    hear(start_with_setting, text, sizeof text);
     assert_string_equal(text, "");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_environment_names_level_and_file), /* before the level is set */
+        cmocka_unit_test(the_environment_names_level_and_file), /* before a line of our own */
         cmocka_unit_test(a_pipe_is_no_log_file),
         cmocka_unit_test(levels_are_a_threshold),
         cmocka_unit_test(a_long_line_is_cut_and_still_ends),

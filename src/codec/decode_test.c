@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "codec/codec_fixture.h"
+#include "codec/profile.h"
 
 typedef struct {
     sky_stream_shape shape;

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "codec/codec_fixture.h"
+#include "codec/profile.h"
 
 static sky_stream_shape shape_of(sky_kv kv, uint32_t tokens, uint32_t heads, uint32_t dim) {
     return (sky_stream_shape){0, kv, SKY_ELEMENT_F16, tokens, heads, dim, 1000};

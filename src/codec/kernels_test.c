@@ -13,6 +13,7 @@
 
 #include "codec/codec_fixture.h"
 #include "codec/kernels.h"
+#include "codec/profile.h"
 
 static uint64_t seed;
 

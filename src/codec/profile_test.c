@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "codec/codec_fixture.h"
+#include "codec/profile.h"
 
 static sky_profile *make(void) {
     sky_stream_shape shape = {0, SKY_KV_K, SKY_ELEMENT_F32, 64, 2, 17, 0};

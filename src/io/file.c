@@ -247,13 +247,6 @@ void sky_file_close(int fd) {
         close(fd);
 }
 
-sky_status sky_file_set_direct(int fd, bool direct) {
-    int flags = fcntl(fd, F_GETFL);
-    if (flags < 0)
-        return sky_errno_status(errno);
-    return status_of(fcntl(fd, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT));
-}
-
 sky_status sky_file_read_at(int fd, void *data, size_t bytes, uint64_t offset, size_t *got) {
     size_t done = 0;
     while (done < bytes) {

@@ -46,8 +46,6 @@ typedef enum {
  * open of a pipe without a writer does. */
 sky_status sky_file_open(int folder, const char *path, unsigned mode, int *fd);
 void sky_file_close(int fd); /* SKY_FILE_NONE is fine */
-/* Set or clear O_DIRECT on an open file. Errors: SKY_E_UNSUPPORTED */
-sky_status sky_file_set_direct(int fd, bool direct);
 
 /* All of `bytes`, or fewer only at the end of the file: *got tells. */
 sky_status sky_file_read_at(int fd, void *data, size_t bytes, uint64_t offset, size_t *got);

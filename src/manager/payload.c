@@ -46,20 +46,6 @@ static bool group_valid(const sky_layer_group *g) {
            rows_valid(g->v_element, g->v_row_bytes);
 }
 
-bool sky_layout_equal(const sky_layout *a, const sky_layout *b) {
-    if (a->group_count != b->group_count)
-        return false;
-    for (uint32_t i = 0; i < a->group_count; i++) {
-        const sky_layer_group *x = &a->groups[i], *y = &b->groups[i];
-        if (x->kind != y->kind || x->window_tokens != y->window_tokens ||
-            x->layer_count != y->layer_count || x->kv_heads != y->kv_heads ||
-            x->k_element != y->k_element || x->v_element != y->v_element ||
-            x->k_row_bytes != y->k_row_bytes || x->v_row_bytes != y->v_row_bytes)
-            return false;
-    }
-    return true;
-}
-
 sky_status sky_payload_init(sky_payload *payload, const sky_layout *layout, uint32_t token_count) {
     sky_payload p = {.layout.group_count = layout->group_count, .token_count = token_count};
     if (layout->group_count < 1 || layout->group_count > SKY_LAYER_GROUPS_MAX || token_count < 1 ||

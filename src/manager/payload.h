@@ -67,6 +67,4 @@ sky_status sky_payload_header_read(const void *data, size_t bytes, sky_payload *
 sky_status sky_payload_header_check(const sky_payload *payload, uint32_t first_token,
                                     const uint8_t *header);
 
-bool sky_layout_equal(const sky_layout *a, const sky_layout *b);
-
 #endif

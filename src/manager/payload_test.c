@@ -32,6 +32,20 @@ static size_t from_hex(const char *hex, uint8_t *out) {
     return bytes;
 }
 
+static bool layouts_equal(const sky_layout *a, const sky_layout *b) {
+    if (a->group_count != b->group_count)
+        return false;
+    for (uint32_t i = 0; i < a->group_count; i++) {
+        const sky_layer_group *x = &a->groups[i], *y = &b->groups[i];
+        if (x->kind != y->kind || x->window_tokens != y->window_tokens ||
+            x->layer_count != y->layer_count || x->kv_heads != y->kv_heads ||
+            x->k_element != y->k_element || x->v_element != y->v_element ||
+            x->k_row_bytes != y->k_row_bytes || x->v_row_bytes != y->v_row_bytes)
+            return false;
+    }
+    return true;
+}
+
 static void parse_groups(const char *text, sky_layout *layout) {
     int used;
     for (unsigned kind, k, v; *text; text += used + (text[used] == ';')) {
@@ -67,7 +81,7 @@ static void expect_accepted(const char *line, const uint8_t *bytes, size_t byte_
     assert_int_equal(sky_payload_header_read(bytes, byte_count, &read, &read_first), SKY_OK);
     assert_int_equal(read_first, first);
     assert_int_equal(read.token_count, tokens);
-    assert_true(sky_layout_equal(&read.layout, &layout));
+    assert_true(layouts_equal(&read.layout, &layout));
     assert_int_equal(sky_payload_header_check(&payload, first, bytes), SKY_OK);
     assert_int_equal(sky_payload_header_check(&payload, first + 1, bytes), SKY_E_CORRUPT);
 }

@@ -31,6 +31,11 @@ struct sky_fleet {
     uint32_t *numbers;
 };
 
+/* Whether it was read from elements; else it is a shell. */
+bool sky_fleet_has_elements(const sky_fleet *fleet);
+/* Which slot of the next plane a satellite is linked with: same slot plus this. */
+int32_t sky_fleet_link_offset(const sky_fleet *fleet);
+
 /* What a parser hands over. Errors: SKY_E_PARAM (out of range, too many), SKY_E_NOMEM */
 sky_status sky__fleet_add(sky_fleet *f, const char *name, size_t name_bytes,
                           const sky__elements *e);

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "orbit/geometry.h"
+#include "orbit/placement.h"
 #include "orbit/true_sky.h"
 
 #define NS_PER_MS 1000000

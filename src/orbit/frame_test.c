@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "orbit/frame.h"
+#include "orbit/geometry.h"
 
 static const sky_satellite centre = {3, 4};
 

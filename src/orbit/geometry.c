@@ -5,6 +5,7 @@
  * must be the same everywhere. (It needs -ffp-contract=off.) */
 #include <math.h>
 
+#include "orbit/geometry.h"
 #include "orbit/torus.h"
 
 #define PI              3.14159265358979323846

@@ -12,6 +12,8 @@
 
 #include <skymem/sky.h>
 
+#include "orbit/geometry.h"
+
 static void close_to(double value, double expected, double tolerance) {
     if (!(fabs(value - expected) <= tolerance))
         fail_msg("%.12g is not within %g of %.12g", value, tolerance, expected);

@@ -7,10 +7,10 @@
 #include <math.h>
 
 #include "orbit/trig.h"
+#include "orbit/utc.h"
 
 #define WGS84_RADIUS_KM 6378.137
 #define WGS84_E2        6.69437999014e-3
-#define EARTH_RATE_S    7.292115146706979e-5
 
 static double dot(sky_vector a, sky_vector b) {
     return a.x * b.x + a.y * b.y + a.z * b.z;
@@ -33,11 +33,6 @@ sky__station sky__station_at(const sky_observer *o, int64_t ms) {
         .north = {-latitude.sine * turned.cosine, -latitude.sine * turned.sine, latitude.cosine},
         .east = {-turned.sine, turned.cosine, 0},
     };
-}
-
-sky_motion sky_observer_state(const sky_observer *o, int64_t ms) {
-    sky_vector r = sky__station_at(o, ms).place_km;
-    return (sky_motion){r, {-EARTH_RATE_S * r.y, EARTH_RATE_S * r.x, 0}};
 }
 
 sky_vector sky_earth_fixed(int64_t ms, sky_vector teme_km) {

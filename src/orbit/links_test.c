@@ -11,6 +11,8 @@
 
 #include <skymem/orbit.h>
 
+#include "orbit/fleet.h"
+
 #define MANY 4096
 
 static void close_to(double value, double expected, double tolerance) {

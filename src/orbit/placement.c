@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "orbit/placement.h"
 #include "orbit/torus.h"
 
 static const char *const strategy_names[] = {

@@ -15,6 +15,7 @@
 #include <skymem/sky.h>
 
 #include "base/prng.h"
+#include "orbit/geometry.h"
 #include "orbit/torus.h"
 
 #define SERVERS_HERE 512

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "orbit/fleet.h"
 
 static sky_time rounded(double ns) {
     return (sky_time)(ns + 0.5);

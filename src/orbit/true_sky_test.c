@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "orbit/frame.h"
+#include "orbit/placement.h"
 
 static const int64_t start_ms = 1795132800000; /* 2026-11-20T00:00:00Z */
 

@@ -10,6 +10,7 @@
 #include <skymem/orbit.h>
 
 #include "orbit/trig.h"
+#include "orbit/utc.h"
 
 static void close_to(double value, double expected, double tolerance) {
     if (!(fabs(value - expected) <= tolerance))

@@ -84,12 +84,6 @@ sky_motion sky__walker_at(const sky__walker *w, sky_satellite s, double t_s, dou
     };
 }
 
-sky_motion sky_walker_state(const sky_constellation *c, sky_satellite s, double t_s) {
-    sky__walker w;
-    sky__walker_init(&w, c);
-    return sky__walker_at(&w, s, t_s, 0);
-}
-
 double sky__distance_km(sky_vector a, sky_vector b) {
     double x = a.x - b.x, y = a.y - b.y, z = a.z - b.z;
     return sqrt(x * x + y * y + z * z);
