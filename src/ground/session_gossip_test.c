@@ -218,6 +218,22 @@ static void a_block_of_one_chunk_is_no_news_to_others(void **state) {
     }
 }
 
+/* A head that goes, and a copy too many, take no block along: there is nothing to say. */
+static void heads_and_spare_chunks_are_no_news(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, SKY_PLACE_ROTATION_HOP, SKY_EVICT_BROADCAST | SKY_EVICT_GOSSIP);
+    sky_node *node = sky_orrery_node(&o, (sky_satellite){3, 4});
+    const sky_chunk_facts spare = {.chunk_count = 9, .spare = true}, held = {.chunk_count = 9};
+    const sky_chunk_id head = {sky_orrery_key(1), 1, 0}, chunk = {sky_orrery_key(1), 1, 1};
+    sky__rumour_begin(node, &head, &held);
+    sky__rumour_begin(node, &chunk, &spare);
+    assert_int_equal(node->rumour_count, 0);
+    sky__rumour_begin(node, &chunk, &held);
+    assert_int_equal(node->rumour_count, 1);
+    sky_orrery_close(&o);
+}
+
 /* Who loses one chunk of a block drops and counts the others it has; alone, without gossip, it
  * keeps them. */
 static void who_loses_a_chunk_drops_the_rest_it_has(void **state) {
@@ -451,6 +467,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_ground_hears_of_each_once),
         cmocka_unit_test(who_loses_a_chunk_drops_the_rest_it_has),
         cmocka_unit_test(a_block_of_one_chunk_is_no_news_to_others),
+        cmocka_unit_test(heads_and_spare_chunks_are_no_news),
         cmocka_unit_test(rumours_without_end_are_bounded),
         cmocka_unit_test(a_flood_of_rumours_leaves_in_few_messages),
         cmocka_unit_test(each_rumour_of_many_goes_its_own_way),

@@ -81,7 +81,7 @@ uint32_t sky__server_of(const sky_session *s, uint32_t number, uint32_t copy) {
 
 /* Chunks of one copy of a block that are on its server `server`, from 1. */
 uint32_t sky__chunks_on(const sky_session *s, uint32_t chunks, uint32_t server) {
-    return server > chunks ? 0 : (chunks - server) / s->servers + 1;
+    return (chunks + s->servers - server) / s->servers;
 }
 
 /* What is the same for all chunks of a block. */

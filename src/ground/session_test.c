@@ -138,6 +138,7 @@ static sky_status get_without(sky_ground *g, uint32_t gone) {
                 sky_ground_say(g, &m, s->to);
         }
     }
+    assert_int_equal(r.bytes, 0);
     return r.status;
 }
 

@@ -171,9 +171,8 @@ static sky_status put_blocks(sky_manager *m, uint32_t first_block, uint32_t bloc
  * does not look inside. */
 static sky_status find_missing(sky_manager *m, uint32_t block_count, uint64_t *missing) {
     sky_item *items = m->scratch.items;
-    memset(items, 0, block_count * sizeof *items);
     for (uint32_t b = 0; b < block_count; b++)
-        items[b].key = m->scratch.keys[b];
+        items[b] = (sky_item){.key = m->scratch.keys[b]};
     const sky_call call = {.deadline_ns = sky_now() + LOOK_LIMIT};
     sky_status status = sky_run(m->cache, SKY_OP_HAS, items, block_count, &call);
     bool spoiled = false;

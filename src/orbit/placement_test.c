@@ -364,6 +364,11 @@ static void wrong_calls_say_so(void **state) {
     sky_placement out;
     p = (sky_placement){.strategy = SKY_PLACE_HOP};
     assert_int_equal(sky_placement_resolve(&most, &p, &out, NULL), SKY_E_PARAM);
+    sky_strategy none = 0;
+    while (strcmp(sky_strategy_name(none), "unknown") != 0)
+        none++;
+    sky_placement unknown = {.strategy = none, .servers = 9};
+    assert_int_equal(sky_placement_resolve(&c, &unknown, &out, NULL), SKY_E_PARAM);
     p.servers = SKY_SERVERS_MAX + 1;
     assert_int_equal(sky_placement_resolve(&most, &p, &out, NULL), SKY_E_PARAM);
     p.servers--;

@@ -43,6 +43,9 @@ static void scattering_stops_and_skips(void **state) {
     sky_spans_scatter(spans, 4, "abcdefg", 7);
     assert_string_equal(a, "abc");
     assert_string_equal(b, "fg..");
+    sky_spans_scatter(spans, 4, "vwxyzA", 6); /* the last span gets a single byte */
+    assert_string_equal(a, "vwx");
+    assert_string_equal(b, "Ag..");
     sky_spans_scatter(NULL, 0, "x", 0);
 }
 
