@@ -186,9 +186,9 @@ size_t sky_message_encode(const sky_message *m, uint8_t *dst, size_t dst_bytes_m
         return 0;
     size_t head_bytes = sky_message_data_offset(m->type);
     uint32_t data_bytes = (uint32_t)(bytes - head_bytes);
-    uint16_t flags = (uint16_t)((m->facts.pinned ? FLAG_PINNED : 0) |
-                                (m->facts.spare ? FLAG_SPARE : 0) |
-                                (m->facts.pinned ? m->facts.pin_hour << 8 : 0));
+    uint16_t flags = (uint16_t)((m->facts.pinned ? FLAG_PINNED : 0u) |
+                                (m->facts.spare ? FLAG_SPARE : 0u) |
+                                (m->facts.pinned ? (uint32_t)m->facts.pin_hour << 8 : 0u));
     flags &= types[m->type].flags;
 
     sky_store_u32(dst, MAGIC);
