@@ -66,16 +66,18 @@ static void end_item(sky_cache *c, sky__request *r, size_t i) {
         resume(c, r, i);
 }
 
-/* Bring what a far tier had nearer. */
-static void promote(sky_cache *c, const sky__request *r, size_t tier, const sky_item *items,
+/* Bring what a far tier had nearer. True when the cache's thread has something to do for it. */
+static bool promote(sky_cache *c, const sky__request *r, size_t tier, const sky_item *items,
                     size_t count) {
+    bool started = false;
     if (r->op != SKY_OP_GET || tier == 0 || !(sky__request_tiers(c, r) & 1))
-        return;
+        return false;
     sky_mutex_lock(&c->mutex);
     for (size_t i = 0; i < count; i++)
         if (items[i].status == SKY_OK)
-            (void)sky__promotion_start(c, &items[i], &r->call, (uint8_t)tier, NULL);
+            started |= sky__promotion_start(c, &items[i], &r->call, (uint8_t)tier, NULL) == SKY_OK;
     sky_mutex_unlock(&c->mutex);
+    return started;
 }
 
 /* Have the tier answer item i if that waits for nothing. True when the item is over. */
@@ -87,7 +89,8 @@ static bool attempt(sky_cache *c, sky__request *r, size_t tier, size_t i) {
     bool answered = t->ops->attempt(t, &item, &r->call);
     sky_batches_leave(c->batches, r->batch);
     if (answered) {
-        promote(c, r, tier, &item, 1);
+        if (promote(c, r, tier, &item, 1))
+            sky__cache_wake(c); /* this is the caller's thread */
         finish_read(c, r, i, &item, (uint8_t)tier);
     }
     return answered;
@@ -185,7 +188,7 @@ static bool ask_near(sky_cache *c, sky__request *r, size_t i) {
 static void answered(sky_cache *c, sky__request *r, sky__part *part) {
     uint8_t tier = part->sub.tier;
     size_t left = 0;
-    promote(c, r, tier, part->items, part->sub.item_count);
+    (void)promote(c, r, tier, part->items, part->sub.item_count);
     for (size_t n = 0; n < part->sub.item_count; n++) {
         uint32_t i = part->origin[n];
         const sky_item *answer = &part->items[n];

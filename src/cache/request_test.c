@@ -63,6 +63,19 @@ static void attempts_are_answered_in_submit(void **state) {
     }
 }
 
+/* Nothing but the attempt wakes the cache's thread, whose promotion a flush waits for. */
+static void an_attempt_is_promoted_at_once(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_setting_plant(s.far[0], 1, 1);
+    sky_scripted_attempt(s.far[0], true);
+    sky_setting_nap(); /* the thread sleeps by now */
+    assert_int_equal(sky_setting_get(s.cache, 1, 1, NULL), 1);
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_true(sky_setting_near_has(s.cache, 1));
+    sky_cache_close(s.cache);
+}
+
 static void large_batches_are_split_and_all_answered(void **state) {
     (void)state;
     enum { ITEMS = 500 };
@@ -468,6 +481,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(near_hits_are_done_when_submit_returns),
         cmocka_unit_test(attempts_are_answered_in_submit),
+        cmocka_unit_test(an_attempt_is_promoted_at_once),
         cmocka_unit_test(large_batches_are_split_and_all_answered),
         cmocka_unit_test(damage_at_one_tier_is_read_from_the_next),
         cmocka_unit_test(tiers_not_in_the_mask_are_not_asked),
