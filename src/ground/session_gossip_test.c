@@ -13,6 +13,7 @@
 #include <skymem/keys.h>
 
 #include "ground/orrery_fixture.h"
+#include "satellite/bench_fixture.h"
 #include "satellite/node_state.h"
 
 #define BLOCK_BYTES (20 * SKY_ORRERY_CHUNK)
@@ -232,6 +233,30 @@ static void heads_and_spare_chunks_are_no_news(void **state) {
     sky__rumour_begin(node, &chunk, &held);
     assert_int_equal(node->rumour_count, 1);
     sky_orrery_close(&o);
+}
+
+/* In a plane of two satellites the ways up and down lead to the same one. */
+static void a_neighbour_on_two_ways_hears_it_once(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, 8);
+    b.config.constellation.slots = 2;
+    b.config.gossip_hops = 3;
+    sky_node_init(&b.node, &b.config, (sky_satellite){3, 2}, 0, b.memory, b.bytes);
+    const sky_chunk_facts held = {.chunk_count = 9};
+    const sky_chunk_id chunk = {sky_orrery_key(1), 1, 1};
+    sky__rumour_begin(&b.node, &chunk, &held);
+    uint32_t purges = 0, in_plane = 0;
+    sky_datagram out = {.data = b.buffer, .bytes_max = sizeof b.buffer};
+    while (sky_node_output(&b.node, SKY_SECONDS(1), &out)) {
+        sky_message m;
+        assert_int_equal(sky_message_decode(out.data, out.bytes, &m), SKY_OK);
+        purges += m.type == SKY_WIRE_PURGE;
+        in_plane += m.type == SKY_WIRE_PURGE && sky_satellite_equal(out.to, (sky_satellite){3, 1});
+    }
+    assert_int_equal(purges, 3);
+    assert_int_equal(in_plane, 1);
+    bench_close(&b);
 }
 
 /* Who loses one chunk of a block drops and counts the others it has; alone, without gossip, it
@@ -468,6 +493,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(who_loses_a_chunk_drops_the_rest_it_has),
         cmocka_unit_test(a_block_of_one_chunk_is_no_news_to_others),
         cmocka_unit_test(heads_and_spare_chunks_are_no_news),
+        cmocka_unit_test(a_neighbour_on_two_ways_hears_it_once),
         cmocka_unit_test(rumours_without_end_are_bounded),
         cmocka_unit_test(a_flood_of_rumours_leaves_in_few_messages),
         cmocka_unit_test(each_rumour_of_many_goes_its_own_way),

@@ -141,7 +141,8 @@ static uint8_t hour_now(const sky_node *n) {
 
 void sky__node_touch(sky_node *n, slot *s) {
     uint32_t link = link_of(n, s);
-    s->facts.pin_hour = s->facts.pinned ? hour_now(n) : 0;
+    if (s->facts.pinned)
+        s->facts.pin_hour = hour_now(n);
     list_take(n, use_list(n, s), USE, link);
     list_push(n, use_list(n, s), USE, link);
 }
