@@ -1,4 +1,4 @@
-/* The disk tier against fio.
+/* The disk tier against fio, and against other stores (stores.h).
  *
  * Both write files that were not there before, as a cache stores new blocks. What a replaced or
  * removed file held goes back to the disk in a commit of its own (with a discard, where the file
@@ -6,15 +6,14 @@
  * measurement begins with none of that outstanding.
  *
  * The tier moves pieces of 256 KiB, up to 48 under way when it reads and 32 when it writes;
- * fio is told the same. Where the tier says that it could not have O_DIRECT or io_uring, fio
- * does without too, and then both begin with the files out of the page cache. */
-#include "bench.h"
+ * fio is told the same. Reads begin with the files out of the page cache. The tier reads through
+ * it and fio past it, which is what is best for either. Where the tier says that it could not have
+ * O_DIRECT or io_uring, fio does without too. */
+#include "stores.h"
 
-#include <fcntl.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #define VALUE_BYTES (8u << 20)
 #define PIECE_BYTES (256u << 10)
@@ -37,39 +36,18 @@ typedef struct {
     bool io_uring;
 } bench_files;
 
-static int drop_one(const char *path, const struct stat *st, int kind, struct FTW *where) {
-    (void)st, (void)where;
-    if (kind != FTW_F)
-        return 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-        close(fd);
-    }
-    return 0;
-}
-
-/* Nothing of what came before is left to be written or freed. */
-static void settle(const bench_files *d) {
-    int fd = open(d->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        syncfs(fd);
-        close(fd);
-    }
-}
-
 /* All values in one batch, as the manager would ask for them. Bytes a second; 0 when one failed. */
 static double all_values(bench_files *d, sky_op op, sky_status *status) {
     sky_item items[VALUES_MAX];
     sky_span spans[VALUES_MAX];
     if (op == SKY_OP_GET)
-        nftw(d->ours, drop_one, 16, FTW_PHYS);
+        bench_drop_pages(d->ours);
     for (uint32_t i = 0; i < d->count; i++) {
         spans[i] = (sky_span){d->data + (size_t)i * VALUE_BYTES, VALUE_BYTES};
         items[i] = (sky_item){
             .key = bench_key(d->first_key + i), .spans = &spans[i], .span_count = 1};
     }
-    settle(d);
+    bench_settle(d->folder);
     const sky_call call = {.durable = true};
     sky_time start = sky_now();
     *status = sky_run(d->store.cache, op, items, d->count, &call);
@@ -80,7 +58,7 @@ static double all_values(bench_files *d, sky_op op, sky_status *status) {
 }
 
 static double with_fio(const bench_files *d, bool write) {
-    settle(d);
+    bench_settle(d->folder);
     const bench_fio f = {.folder = d->theirs,
                          .files = d->count,
                          .file_bytes = VALUE_BYTES,
@@ -192,6 +170,9 @@ int bench_disk(bench *b) {
     if (code == CLI_OK)
         code = measure_sealed(&d);
     cli_store_close(&d.store);
+    cli_scratch_remove(d.ours);
+    if (code == CLI_OK)
+        code = bench_stores(b, d.folder, d.data, (size_t)d.count * VALUE_BYTES);
     free(d.data);
     cli_scratch_remove(d.folder);
     return code;

@@ -9,6 +9,14 @@ for suite in index mem disk; do
     lines_hold 'all(r["ratio"] is None or abs(r["ratio"] - r["value"] / r["ref_value"]) < 1e-6
         for r in rows)'
 done
+# the disk beside other stores; of one that is not there it says so
+expect 0 "$skymem" bench disk --quick --json
+lines_hold '{f"{step} of {size}" for step in ("put", "put, 32 at once", "first get", "second get")
+        for size in ("8 MiB", "64 KiB")} <= {r["case"] for r in rows if r["ref"] == "plain files"}'
+for peer in LMDB RocksDB; do
+    cat "$work/out" "$work/err" | grep -qE "second get of 64 KiB, $peer|$peer was not installed" ||
+        fail "neither rows of $peer nor a word"
+done
 # virtual time: every get of the table is answered, at 5 % loss too
 expect 0 "$skymem" bench sky --quick --json
 lines_hold 'len(rows) == 24 and all(r["value"] == 200 == r["ref_value"] for r in rows[1::2])'
