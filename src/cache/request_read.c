@@ -86,9 +86,12 @@ static bool attempt(sky_cache *c, sky__request *r, size_t tier, size_t i) {
     sky_item item = r->items[i];
     if (!sky_batches_enter(c->batches, r->batch, i))
         return true; /* nobody listens any more */
+    sky_time began = sky__cache_now(c);
     bool answered = t->ops->attempt(t, &item, &r->call);
     sky_batches_leave(c->batches, r->batch);
     if (answered) {
+        const sky__sub sub = {.tier = (uint8_t)tier, .op = r->op, .items = &item, .item_count = 1};
+        sky__sub_log(&sub, sky__cache_now(c) - began);
         if (promote(c, r, tier, &item, 1))
             sky__cache_wake(c); /* this is the caller's thread */
         finish_read(c, r, i, &item, (uint8_t)tier);

@@ -152,7 +152,9 @@ static int index_of(const sky_cache *c, const sky__slot *s) {
     return (int)(s - c->slots);
 }
 
-static void log_sub(const sky__sub *sub, sky_time took) {
+void sky__sub_log(const sky__sub *sub, sky_time took) {
+    if (!sky_log_wanted(SKY_LOG_DEBUG))
+        return;
     static const char *const ops[] = {"has",      "get", "put",   "remove",
                                       "prefetch", "pin", "unpin", "lease"};
     size_t ok = 0;
@@ -180,8 +182,7 @@ static void count_failure(const sky_cache *c, sky__slot *s, sky_status failure) 
 static void examine(const sky_cache *c, sky__slot *s, const sky__sub *sub) {
     sky_time took = sky__cache_now(c) - sub->started_at;
     sky_status found = symptom(s, sub, took);
-    if (sky_log_wanted(SKY_LOG_DEBUG))
-        log_sub(sub, took);
+    sky__sub_log(sub, took);
     if (found == SKY_OK) {
         sky_time faded = s->slowest_ns - s->slowest_ns / 16;
         s->slowest_ns = took > faded ? took : faded;

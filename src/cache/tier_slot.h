@@ -35,6 +35,8 @@ struct sky__sub {
 
 /* Queue a sub-request; the thread takes it from here. With the mutex held; wake it afterwards. */
 void sky__slot_queue(sky_cache *c, sky__sub *sub);
+/* One line of the debug log about a sub-request that a tier answered. */
+void sky__sub_log(const sky__sub *sub, sky_time took);
 /* Give one up, or all that touch the buffers of a caller's batch. With the mutex held. */
 void sky__slot_give_up(sky_cache *c, sky__sub *sub);
 void sky__slots_give_up(sky_cache *c, sky_batch caller);
