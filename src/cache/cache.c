@@ -69,7 +69,7 @@ static void *thread_body(void *cache) {
     size_t fd_count = 0;
     for (size_t t = 0; t < c->slot_count; t++)
         if (!c->slots[t].tier->ops->answer)
-            fds[fd_count++] = c->slots[t].tier->ops->event_fd(c->slots[t].tier);
+            fds[fd_count++] = sky_tier_event_fd(c->slots[t].tier);
     while (sky_event_wait(c->wake, fds, fd_count, step_until, c)) {
     }
     return NULL;

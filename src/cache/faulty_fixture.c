@@ -37,7 +37,6 @@ struct sky_faulty {
     sky_tier tier;
     sky_faulty_options options;
     sky_prng *prng;
-    sky_batches *batches;
     uint8_t place;
     bool down, well;
     entry entries[KEYS_MAX];
@@ -129,7 +128,7 @@ static sky_status act(sky_faulty *f, sky_op op, const sky_item *item, uint64_t *
 }
 
 static void take_effect(sky_faulty *f, asked *a) {
-    const sky_item *item = sky_batches_enter(f->batches, a->batch, a->item);
+    const sky_item *item = sky_batches_enter(f->tier.batches, a->batch, a->item);
     a->done = true;
     if (!item)
         return; /* it was called back */
@@ -138,7 +137,7 @@ static void take_effect(sky_faulty *f, asked *a) {
     if (getenv("SKY_TEST_TRACE"))
         fprintf(stderr, "            tier %u: op %d key %02x: %s\n", f->place, a->op,
                 item->key.bytes[0], sky_status_name(a->status));
-    sky_batches_leave(f->batches, a->batch);
+    sky_batches_leave(f->tier.batches, a->batch);
 }
 
 static void answer(sky_faulty *f, asked *a) {
@@ -151,7 +150,7 @@ static void answer(sky_faulty *f, asked *a) {
                              .bytes = a->bytes,
                              .tier = a->status == SKY_OK ? f->place : SKY_TIER_NONE,
                              .pinned = a->pinned && a->op == SKY_OP_HAS};
-    sky_batches_answer(f->batches, a->batch, a->item, &told);
+    sky_batches_answer(f->tier.batches, a->batch, a->item, &told);
     free(a);
 }
 
@@ -181,7 +180,7 @@ bool sky_faulty_step(sky_faulty *f) {
 static sky_status faulty_submit(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
                                 const sky_call *call, sky_batch *out) {
     sky_faulty *f = of(tier);
-    sky_status status = sky_batches_open(f->batches, items, item_count,
+    sky_status status = sky_batches_open(f->tier.batches, items, item_count,
                                          call ? call->deadline_ns : 0, out);
     for (size_t i = 0; status == SKY_OK && i < item_count; i++) {
         asked *a = calloc(1, sizeof *a);
@@ -208,22 +207,6 @@ static bool faulty_attempt(sky_tier *tier, sky_item *item, const sky_call *call)
     return true;
 }
 
-static int faulty_event_fd(const sky_tier *tier) {
-    return sky_batches_event_fd(((const sky_faulty *)(const void *)tier)->batches);
-}
-
-static size_t faulty_drain(sky_tier *tier, sky_batch *done, size_t max) {
-    return sky_batches_drain(of(tier)->batches, done, max);
-}
-
-static sky_status faulty_wait(sky_tier *tier, sky_batch batch, sky_time until) {
-    return sky_batches_wait(of(tier)->batches, batch, until);
-}
-
-static void faulty_cancel(sky_tier *tier, sky_batch batch) {
-    sky_batches_cancel(of(tier)->batches, batch);
-}
-
 static sky_status faulty_list(sky_tier *tier, sky_entry_fn each, void *context) {
     (void)tier, (void)each, (void)context;
     return SKY_OK;
@@ -242,7 +225,7 @@ static void faulty_stat(sky_tier *tier, sky_tier_stat *out) {
 /* The cache over it has gone. */
 static void faulty_close(sky_tier *tier) {
     sky_faulty *f = of(tier);
-    sky_batches_cancel_all(f->batches);
+    sky_batches_cancel_all(f->tier.batches);
     while (f->first)
         answer(f, f->first); /* nobody listens */
     for (size_t i = 0; i < f->entry_count && !f->options.lasting; i++)
@@ -252,10 +235,6 @@ static void faulty_close(sky_tier *tier) {
 static const sky_tier_ops ops = {
     .submit = faulty_submit,
     .attempt = faulty_attempt,
-    .event_fd = faulty_event_fd,
-    .drain = faulty_drain,
-    .wait = faulty_wait,
-    .cancel = faulty_cancel,
     .list = faulty_list,
     .verify = faulty_verify,
     .stat = faulty_stat,
@@ -270,7 +249,7 @@ sky_faulty *sky_faulty_create(const sky_faulty_options *options, sky_prng *prng,
     f->options = *options;
     f->prng = prng;
     f->place = place;
-    sky_status status = sky_batches_create(clock, &f->batches);
+    sky_status status = sky_batches_create(clock, &f->tier.batches);
     assert(status == SKY_OK);
     (void)status;
     return f;
@@ -280,7 +259,7 @@ void sky_faulty_destroy(sky_faulty *f) {
     faulty_close(&f->tier);
     for (size_t i = 0; i < f->entry_count; i++)
         forget(&f->entries[i]);
-    sky_batches_destroy(f->batches);
+    sky_batches_destroy(f->tier.batches);
     free(f);
 }
 

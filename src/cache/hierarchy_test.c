@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "cache/cache_internal.h"
+#include "cache/cache_state.h"
 #include "tier/disk/disk_fixture.h"
 #include "tier/sky/sky_fixture.h"
 #include "tier/tier_fixture.h"
@@ -28,20 +29,8 @@ static sky_status wrapped_submit(sky_tier *tier, sky_op op, sky_item *items, siz
     return sky_submit(cache_of(tier), op, items, item_count, call, out);
 }
 
-static int wrapped_event_fd(const sky_tier *tier) {
-    return sky_event_fd(((const wrapped *)tier)->cache);
-}
-
-static size_t wrapped_drain(sky_tier *tier, sky_batch *done, size_t max) {
-    return sky_drain(cache_of(tier), done, max);
-}
-
-static sky_status wrapped_wait(sky_tier *tier, sky_batch batch, sky_time until) {
-    return sky_wait(cache_of(tier), batch, until);
-}
-
-static void wrapped_cancel(sky_tier *tier, sky_batch batch) {
-    sky_cancel(cache_of(tier), batch);
+static void wrapped_cancelled(sky_tier *tier, sky_batch batch) {
+    sky__cache_give_up(cache_of(tier), batch);
 }
 
 static void wrapped_release(sky_tier *tier, sky_lease lease) {
@@ -88,10 +77,7 @@ static void wrapped_close(sky_tier *tier) {
 
 static const sky_tier_ops wrapped_ops = {
     .submit = wrapped_submit,
-    .event_fd = wrapped_event_fd,
-    .drain = wrapped_drain,
-    .wait = wrapped_wait,
-    .cancel = wrapped_cancel,
+    .cancelled = wrapped_cancelled,
     .release = wrapped_release,
     .list = wrapped_list,
     .verify = wrapped_verify,
@@ -131,6 +117,7 @@ static sky_tier *open_on(const recipe *r, const sky_tier_env *env) {
     assert_non_null(w);
     w->tier.ops = &wrapped_ops;
     assert_int_equal(sky__cache_create(NULL, &w->cache), SKY_OK);
+    w->tier.batches = w->cache->batches;
     if (r->mem_url)
         add(w->cache, sky_memory_tier_open, r->mem_url, env);
     if (r->disk_query) {

@@ -276,7 +276,7 @@ static sky__sub *find_active(const sky__slot *s, sky_batch batch) {
 static bool collect(sky_cache *c, sky__slot *s) {
     sky_batch done[DRAINED_AT_ONCE];
     sky_mutex_unlock(&c->mutex);
-    size_t count = s->tier->ops->drain(s->tier, done, DRAINED_AT_ONCE);
+    size_t count = sky_tier_drain(s->tier, done, DRAINED_AT_ONCE);
     sky_mutex_lock(&c->mutex);
     for (size_t i = 0; i < count; i++) {
         sky__sub *sub = find_active(s, done[i]);
@@ -289,7 +289,7 @@ static bool collect(sky_cache *c, sky__slot *s) {
 /* Call back one that is given up or late. */
 static void call_back(sky_cache *c, sky__slot *s, sky__sub *sub) {
     sky_mutex_unlock(&c->mutex);
-    s->tier->ops->cancel(s->tier, sub->batch);
+    sky_tier_cancel(s->tier, sub->batch);
     sky_mutex_lock(&c->mutex);
     for (size_t i = 0; i < sub->item_count && !is_given_up(sub); i++)
         if (sub->items[i].status == SKY_E_CANCELLED) {

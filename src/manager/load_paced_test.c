@@ -379,8 +379,8 @@ static void a_lost_level_leaves_the_others(void **state) {
     sky_item item = {.key = key};
     sky_batch batch;
     sky_tier *memory = shaped_memory(s.far);
-    assert_int_equal(memory->ops->submit(memory, SKY_OP_REMOVE, &item, 1, NULL, &batch), SKY_OK);
-    assert_int_equal(memory->ops->wait(memory, batch, SKY_TIME_NEVER), SKY_OK);
+    assert_int_equal(sky_tier_submit(memory, SKY_OP_REMOVE, &item, 1, NULL, &batch), SKY_OK);
+    assert_int_equal(sky_tier_wait(memory, batch, SKY_TIME_NEVER), SKY_OK);
     assert_int_equal(item.status, SKY_OK);
     sky_lookup found = look(&s, 0);
     assert_int_equal(found.verdict, SKY_VERDICT_HIT);

@@ -221,8 +221,8 @@ static void lose(shaped *far, const world *w, uint32_t block, sky_coding coding)
     sky_tier *memory = shaped_memory(far);
     sky_item item = {.key = level_key(w, block, coding)};
     sky_batch batch;
-    assert_int_equal(memory->ops->submit(memory, SKY_OP_REMOVE, &item, 1, NULL, &batch), SKY_OK);
-    assert_int_equal(memory->ops->wait(memory, batch, SKY_TIME_NEVER), SKY_OK);
+    assert_int_equal(sky_tier_submit(memory, SKY_OP_REMOVE, &item, 1, NULL, &batch), SKY_OK);
+    assert_int_equal(sky_tier_wait(memory, batch, SKY_TIME_NEVER), SKY_OK);
     assert_int_equal(item.status, SKY_OK);
 }
 

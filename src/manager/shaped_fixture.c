@@ -24,7 +24,6 @@ typedef struct {
 struct shaped {
     sky_tier tier;
     sky_tier *memory;
-    sky_batches *batches;
     sky_mutex mutex;
     sky_condition changed;
     sky_thread thread;
@@ -43,9 +42,9 @@ struct shaped {
 static void run_in_memory(shaped *s, sky_op op, sky_item *items, size_t count,
                           const sky_call *call) {
     sky_batch batch;
-    sky_status status = s->memory->ops->submit(s->memory, op, items, count, call, &batch);
+    sky_status status = sky_tier_submit(s->memory, op, items, count, call, &batch);
     assert(status == SKY_OK);
-    status = s->memory->ops->wait(s->memory, batch, SKY_TIME_NEVER);
+    status = sky_tier_wait(s->memory, batch, SKY_TIME_NEVER);
     assert(status == SKY_OK);
 }
 
@@ -54,7 +53,7 @@ static void run_in_memory(shaped *s, sky_op op, sky_item *items, size_t count,
 /* With the mutex held, which is released while bytes are on their way. */
 static void cross(shaped *s, uint64_t bytes, sky_batch batch) {
     sky_time until = sky_now();
-    while (bytes > 0 && !s->closing && sky_batches_alive(s->batches, batch)) {
+    while (bytes > 0 && !s->closing && sky_batches_alive(s->tier.batches, batch)) {
         uint64_t step = bytes < 4096 ? bytes : 4096;
         until += (sky_time)((double)step / s->rate * 1e9);
         while (!s->closing && sky_now() < until)
@@ -77,12 +76,12 @@ static bool find_coding(void *context, const sky_entry *entry) {
 
 /* A copy of the caller's item, read into memory of our own; false: nobody wants it any more. */
 static bool read_aside(shaped *s, move m, sky_item *out, sky_span *aside) {
-    const sky_item *item = sky_batches_enter(s->batches, m.batch, m.item);
+    const sky_item *item = sky_batches_enter(s->tier.batches, m.batch, m.item);
     if (!item)
         return false;
     *out = (sky_item){.key = item->key, .range = item->range, .spans = aside, .span_count = 1};
     aside->bytes = sky_spans_bytes(item->spans, item->span_count);
-    sky_batches_leave(s->batches, m.batch);
+    sky_batches_leave(s->tier.batches, m.batch);
     aside->data = malloc(aside->bytes ? aside->bytes : 1);
     run_in_memory(s, SKY_OP_GET, out, 1, NULL);
     s->memory->ops->list(s->memory, find_coding, out); /* memory itself does not tell */
@@ -98,16 +97,16 @@ static void carry(shaped *s, move m) {
     sky_mutex_lock(&s->mutex);
     cross(s, item.status == SKY_OK ? item.bytes : 1, m.batch);
     sky_mutex_unlock(&s->mutex);
-    const sky_item *to = sky_batches_enter(s->batches, m.batch, m.item);
+    const sky_item *to = sky_batches_enter(s->tier.batches, m.batch, m.item);
     if (to && item.status == SKY_OK)
         sky_spans_scatter(to->spans, to->span_count, aside.data, item.bytes);
     if (to)
-        sky_batches_leave(s->batches, m.batch);
+        sky_batches_leave(s->tier.batches, m.batch);
     const sky_answer answer = {.status = item.status,
                                .bytes = item.status == SKY_OK ? item.bytes : 0,
                                .tier = item.tier,
                                .coding = item.coding};
-    sky_batches_answer(s->batches, m.batch, m.item, &answer);
+    sky_batches_answer(s->tier.batches, m.batch, m.item, &answer);
     free(aside.data);
 }
 
@@ -157,8 +156,8 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t c
     sky_item *asked = malloc(count * sizeof *asked); /* once open, a batch may end at any time */
     assert(asked);
     memcpy(asked, items, count * sizeof *asked);
-    sky_status status = sky_batches_open(s->batches, items, count, call ? call->deadline_ns : 0,
-                                         out);
+    sky_status status = sky_batches_open(s->tier.batches, items, count,
+                                         call ? call->deadline_ns : 0, out);
     if (status != SKY_OK) {
         free(asked);
         return status;
@@ -173,7 +172,7 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t c
     for (size_t i = 0; i < count && op != SKY_OP_GET; i++) {
         sky_item copy = asked[i];
         if (op == SKY_OP_PUT && refuses(s, &copy)) {
-            sky_batches_finish(s->batches, *out, i, s->refusal, 0, SKY_TIER_NONE);
+            sky_batches_finish(s->tier.batches, *out, i, s->refusal, 0, SKY_TIER_NONE);
             continue;
         }
         if (op == SKY_OP_PUT && !takes_time(s))
@@ -183,27 +182,10 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t c
             s->memory->ops->list(s->memory, find_coding, &copy);
         const sky_answer answer = {
             .status = copy.status, .bytes = copy.bytes, .tier = copy.tier, .coding = copy.coding};
-        sky_batches_answer(s->batches, *out, i, &answer);
+        sky_batches_answer(s->tier.batches, *out, i, &answer);
     }
     free(asked);
     return SKY_OK;
-}
-
-static int op_event_fd(const sky_tier *tier) {
-    return sky_batches_event_fd(((const shaped *)tier)->batches);
-}
-
-static size_t op_drain(sky_tier *tier, sky_batch *done, size_t max) {
-    return sky_batches_drain(((shaped *)tier)->batches, done, max);
-}
-
-static sky_status op_wait(sky_tier *tier, sky_batch batch, sky_time until) {
-    return sky_batches_wait(((shaped *)tier)->batches, batch, until);
-}
-
-static void op_cancel(sky_tier *tier, sky_batch batch) {
-    shaped *s = (shaped *)tier;
-    sky_batches_cancel(s->batches, batch);
 }
 
 static sky_status op_list(sky_tier *tier, sky_entry_fn each, void *context) {
@@ -229,8 +211,8 @@ static void op_close(sky_tier *tier) {
     sky_condition_broadcast(&s->changed);
     sky_mutex_unlock(&s->mutex);
     sky_thread_join(&s->thread);
-    sky_batches_cancel_all(s->batches);
-    sky_batches_destroy(s->batches);
+    sky_batches_cancel_all(s->tier.batches);
+    sky_batches_destroy(s->tier.batches);
     sky_condition_deinit(&s->changed);
     sky_mutex_deinit(&s->mutex);
     s->memory->ops->close(s->memory);
@@ -239,10 +221,6 @@ static void op_close(sky_tier *tier) {
 
 static const sky_tier_ops ops = {
     .submit = op_submit,
-    .event_fd = op_event_fd,
-    .drain = op_drain,
-    .wait = op_wait,
-    .cancel = op_cancel,
     .list = op_list,
     .verify = op_verify,
     .stat = op_stat,
@@ -257,7 +235,7 @@ shaped *shaped_open(const sky_tier_env *env) {
     s->rate = 1e12;
     sky_mutex_init(&s->mutex);
     sky_condition_init(&s->changed);
-    sky_status status = sky_batches_create(NULL, &s->batches);
+    sky_status status = sky_batches_create(NULL, &s->tier.batches);
     assert(status == SKY_OK);
     status = sky_memory_tier_open("mem:64MiB", env, &s->memory, &error);
     assert(status == SKY_OK);

@@ -31,7 +31,6 @@ typedef struct held {
 struct sky_scripted {
     sky_tier tier;
     sky_mutex mutex;
-    sky_batches *batches;
     uint8_t place;
     bool hold;
     bool attempt;
@@ -111,13 +110,13 @@ static sky_status act(sky_scripted *s, sky_op op, const sky_item *item, uint64_t
 
 /* With the mutex held. */
 static void answer(sky_scripted *s, sky_op op, sky_batch batch, size_t i) {
-    const sky_item *item = sky_batches_enter(s->batches, batch, i);
+    const sky_item *item = sky_batches_enter(s->tier.batches, batch, i);
     if (!item)
         return;
     uint64_t bytes = 0;
     sky_status status = act(s, op, item, &bytes);
-    sky_batches_leave(s->batches, batch);
-    sky_batches_finish(s->batches, batch, i, status, bytes,
+    sky_batches_leave(s->tier.batches, batch);
+    sky_batches_finish(s->tier.batches, batch, i, status, bytes,
                        status == SKY_OK ? s->place : SKY_TIER_NONE);
 }
 
@@ -136,7 +135,7 @@ static sky_status scripted_submit(sky_tier *tier, sky_op op, sky_item *items, si
                                   const sky_call *call, sky_batch *out) {
     sky_scripted *s = (sky_scripted *)tier;
     sky_time deadline = call ? call->deadline_ns : 0;
-    sky_status status = sky_batches_open(s->batches, items, item_count, deadline, out);
+    sky_status status = sky_batches_open(s->tier.batches, items, item_count, deadline, out);
     if (status != SKY_OK)
         return status;
     sky_mutex_lock(&s->mutex);
@@ -273,22 +272,6 @@ void sky_scripted_plant(sky_scripted *s, sky_key key, const void *data, size_t b
     sky_mutex_unlock(&s->mutex);
 }
 
-static int scripted_event_fd(const sky_tier *tier) {
-    return sky_batches_event_fd(((const sky_scripted *)tier)->batches);
-}
-
-static size_t scripted_drain(sky_tier *tier, sky_batch *done, size_t max) {
-    return sky_batches_drain(((sky_scripted *)tier)->batches, done, max);
-}
-
-static sky_status scripted_wait(sky_tier *tier, sky_batch batch, sky_time until) {
-    return sky_batches_wait(((sky_scripted *)tier)->batches, batch, until);
-}
-
-static void scripted_cancel(sky_tier *tier, sky_batch batch) {
-    sky_batches_cancel(((sky_scripted *)tier)->batches, batch);
-}
-
 static sky_status scripted_list(sky_tier *tier, sky_entry_fn each, void *context) {
     sky_scripted *s = (sky_scripted *)tier;
     sky_mutex_lock(&s->mutex);
@@ -319,17 +302,17 @@ static void scripted_stat(sky_tier *tier, sky_tier_stat *out) {
     snprintf(out->url, sizeof out->url, "scripted:%u", s->place);
     out->puts = s->puts;
     sky_mutex_unlock(&s->mutex);
-    out->late = sky_batches_late(s->batches);
+    out->late = sky_batches_late(s->tier.batches);
 }
 
 static void scripted_close(sky_tier *tier) {
     sky_scripted *s = (sky_scripted *)tier;
-    sky_batches_cancel_all(s->batches);
+    sky_batches_cancel_all(s->tier.batches);
     while (answer_first(s)) { /* nobody waits any more: this frees them */
     }
     while (s->entries)
         drop(s, &s->entries->key);
-    sky_batches_destroy(s->batches);
+    sky_batches_destroy(s->tier.batches);
     sky_mutex_deinit(&s->mutex);
     free(s);
 }
@@ -337,10 +320,6 @@ static void scripted_close(sky_tier *tier) {
 static const sky_tier_ops scripted_ops = {
     .submit = scripted_submit,
     .attempt = scripted_attempt,
-    .event_fd = scripted_event_fd,
-    .drain = scripted_drain,
-    .wait = scripted_wait,
-    .cancel = scripted_cancel,
     .list = scripted_list,
     .verify = scripted_verify,
     .stat = scripted_stat,
@@ -353,7 +332,7 @@ sky_scripted *sky_scripted_open(uint8_t place) {
     s->tier.ops = &scripted_ops;
     s->place = place;
     sky_mutex_init(&s->mutex);
-    sky_status status = sky_batches_create(NULL, &s->batches);
+    sky_status status = sky_batches_create(NULL, &s->tier.batches);
     assert(status == SKY_OK);
     (void)status;
     return s;

@@ -20,6 +20,7 @@
 #include <skymem/cache.h>
 
 #include "base/clock.h"
+#include "tier/batch.h"
 
 typedef struct sky_tier sky_tier;
 
@@ -30,8 +31,9 @@ typedef struct {
 } sky_tier_env;
 
 typedef struct {
-    /* As sky_submit. Statuses are filled as items finish; the batch may be over before this
-     * returns. */
+    /* As sky_submit, of 1 to SKY_BATCH_ITEMS_MAX items, an op there is and a call. Statuses are
+     * filled as items finish; the batch may be over before this returns. Batches are those of
+     * tier->batches. */
     sky_status (*submit)(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
                          const sky_call *call, sky_batch *out);
     /* NULL, or the tier never waits: this does a whole batch now, on the caller's thread, and fills
@@ -44,10 +46,8 @@ typedef struct {
      * another thread. True: the item is answered as by `answer`, SKY_OK. False: it is as it was but
      * for the bytes of its spans, and submit is to be asked. */
     bool (*attempt)(sky_tier *tier, sky_item *item, const sky_call *call);
-    int (*event_fd)(const sky_tier *tier);
-    size_t (*drain)(sky_tier *tier, sky_batch *done, size_t max);
-    sky_status (*wait)(sky_tier *tier, sky_batch batch, sky_time until);
-    void (*cancel)(sky_tier *tier, sky_batch batch);
+    /* NULL, or: the batch was cancelled, so that nobody waits for its work any more. */
+    void (*cancelled)(sky_tier *tier, sky_batch batch);
     void (*release)(sky_tier *tier, sky_lease lease); /* NULL: it has no leases */
     sky_status (*list)(sky_tier *tier, sky_entry_fn each, void *context);
     sky_status (*verify)(sky_tier *tier, sky_verify_report *out); /* adds to *out */
@@ -57,8 +57,36 @@ typedef struct {
 
 struct sky_tier {
     const sky_tier_ops *ops;
-    uint32_t traits; /* SKY_TIER_LEASES and the others of skymem/cache.h */
+    sky_batches *batches; /* those under way; the tier makes and destroys them */
+    uint32_t traits;      /* SKY_TIER_LEASES and the others of skymem/cache.h */
 };
+
+/* As sky_submit, sky_event_fd, sky_drain, sky_wait and sky_cancel, of one tier. */
+static inline sky_status sky_tier_submit(sky_tier *tier, sky_op op, sky_item *items,
+                                         size_t item_count, const sky_call *call, sky_batch *out) {
+    static const sky_call plain;
+    if (item_count == 0 || item_count > SKY_BATCH_ITEMS_MAX || op < SKY_OP_HAS || op > SKY_OP_LEASE)
+        return SKY_E_PARAM;
+    return tier->ops->submit(tier, op, items, item_count, call ? call : &plain, out);
+}
+
+static inline int sky_tier_event_fd(const sky_tier *tier) {
+    return sky_batches_event_fd(tier->batches);
+}
+
+static inline size_t sky_tier_drain(sky_tier *tier, sky_batch *done, size_t max) {
+    return sky_batches_drain(tier->batches, done, max);
+}
+
+static inline sky_status sky_tier_wait(sky_tier *tier, sky_batch batch, sky_time until) {
+    return sky_batches_wait(tier->batches, batch, until);
+}
+
+static inline void sky_tier_cancel(sky_tier *tier, sky_batch batch) {
+    sky_batches_cancel(tier->batches, batch);
+    if (tier->ops->cancelled)
+        tier->ops->cancelled(tier, batch);
+}
 
 /* Parse `url` (its scheme included) and open. env is copied. Errors: as sky_cache_open. */
 sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,

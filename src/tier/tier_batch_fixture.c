@@ -63,7 +63,7 @@ static void nap(sky_time ns) {
 }
 
 static bool readable(sky_tier *t, sky_time until) {
-    int fd = t->ops->event_fd(t);
+    int fd = sky_tier_event_fd(t);
     return sky_poll(&fd, 1, until) != 0;
 }
 
@@ -137,7 +137,7 @@ static void many_batches_are_drained_once_each(void **state) {
     sky_time give_up = sky_now() + SKY_SECONDS(60);
     for (size_t count = 0; count < AT_ONCE;) {
         assert_true(readable(t, give_up));
-        size_t got = t->ops->drain(t, done, 7);
+        size_t got = sky_tier_drain(t, done, 7);
         for (size_t i = 0; i < got; i++) {
             size_t which = 0;
             while (which < AT_ONCE && batches[which].id != done[i].id)
@@ -151,7 +151,7 @@ static void many_batches_are_drained_once_each(void **state) {
     }
     for (size_t i = 0; i < out.count; i++)
         assert_true(sky_fixture_holds(out.spans[i].data, 2000, 70 + i));
-    assert_int_equal(t->ops->wait(t, batches[0], sky_now()), SKY_E_PARAM);
+    assert_int_equal(sky_tier_wait(t, batches[0], sky_now()), SKY_E_PARAM);
     free_load(&in);
     free_load(&out);
     f->close(f->context, t);
@@ -167,12 +167,12 @@ static void too_many_batches_are_refused(void **state) {
         sky_fixture_submit(t, SKY_OP_HAS, &items[i], 1, NULL);
     sky_batch extra = {3};
     sky_item *last = &items[SKY_BATCHES_MAX];
-    assert_int_equal(t->ops->submit(t, SKY_OP_HAS, last, 1, NULL, &extra), SKY_E_BUSY);
+    assert_int_equal(sky_tier_submit(t, SKY_OP_HAS, last, 1, NULL, &extra), SKY_E_BUSY);
     assert_int_equal(extra.id, 3);
     sky_time give_up = sky_now() + SKY_SECONDS(60);
     for (size_t count = 0; count < SKY_BATCHES_MAX;) {
         assert_true(readable(t, give_up));
-        count += t->ops->drain(t, done, SKY_BATCHES_MAX);
+        count += sky_tier_drain(t, done, SKY_BATCHES_MAX);
     }
     for (size_t i = 0; i < SKY_BATCHES_MAX; i++)
         assert_int_equal(items[i].status, SKY_MISS);
@@ -188,17 +188,17 @@ static void the_descriptor_tells(void **state) {
     assert_false(readable(t, sky_now() + SKY_MS(2)));
     sky_batch first = sky_fixture_submit(t, SKY_OP_HAS, &items[0], 1, NULL);
     assert_true(readable(t, sky_now() + SKY_SECONDS(60)));
-    assert_int_equal(t->ops->drain(t, done, 0), 0);
+    assert_int_equal(sky_tier_drain(t, done, 0), 0);
     assert_true(readable(t, sky_now()));
-    assert_int_equal(t->ops->drain(t, done, 4), 1);
+    assert_int_equal(sky_tier_drain(t, done, 4), 1);
     assert_int_equal(done[0].id, first.id);
-    assert_int_equal(t->ops->drain(t, done, 4), 0);
+    assert_int_equal(sky_tier_drain(t, done, 4), 0);
     assert_false(readable(t, sky_now()));
     sky_batch second = sky_fixture_submit(t, SKY_OP_HAS, &items[1], 1, NULL);
     assert_true(second.id != first.id);
-    assert_int_equal(t->ops->wait(t, second, sky_now() + SKY_SECONDS(60)), SKY_OK);
-    assert_int_equal(t->ops->drain(t, done, 4), 0); /* waiting took it off */
-    assert_int_equal(t->ops->wait(t, second, sky_now()), SKY_E_PARAM);
+    assert_int_equal(sky_tier_wait(t, second, sky_now() + SKY_SECONDS(60)), SKY_OK);
+    assert_int_equal(sky_tier_drain(t, done, 4), 0); /* waiting took it off */
+    assert_int_equal(sky_tier_wait(t, second, sky_now()), SKY_E_PARAM);
     f->close(f->context, t);
 }
 
@@ -240,7 +240,7 @@ static void a_past_deadline_ends_the_batch(void **state) {
     sky_batch batch = sky_fixture_submit(t, SKY_OP_PUT, l.items, 6, &late), done = {0};
     do /* the alarm tells, though a thread that is just copying an item may hold the batch yet */
         assert_true(readable(t, sky_now() + SKY_SECONDS(60)));
-    while (t->ops->drain(t, &done, 1) == 0);
+    while (sky_tier_drain(t, &done, 1) == 0);
     assert_int_equal(done.id, batch.id);
     assert_statuses(&l, SKY_E_DEADLINE);
     memset(l.data, 0x5a, 6 * 50000);
@@ -266,7 +266,7 @@ static void cancelled_buffers_are_the_callers(void **state) {
     assert_statuses(&in, SKY_OK);
     for (size_t round = 0; round < 5; round++) {
         sky_batch batch = sky_fixture_submit(t, SKY_OP_GET, out.items, count, NULL), done;
-        t->ops->cancel(t, batch);
+        sky_tier_cancel(t, batch);
         for (size_t i = 0; i < count; i++) {
             sky_status status = out.items[i].status;
             assert_true(status == SKY_OK || status == SKY_E_CANCELLED);
@@ -274,12 +274,12 @@ static void cancelled_buffers_are_the_callers(void **state) {
                 assert_true(sky_fixture_holds(out.spans[i].data, LARGE, 20 + i));
         }
         assert_left_alone(t, &out);
-        t->ops->cancel(t, batch);
-        assert_int_equal(t->ops->drain(t, &done, 1), 0);
-        assert_int_equal(t->ops->wait(t, batch, sky_now()), SKY_E_PARAM);
+        sky_tier_cancel(t, batch);
+        assert_int_equal(sky_tier_drain(t, &done, 1), 0);
+        assert_int_equal(sky_tier_wait(t, batch, sky_now()), SKY_E_PARAM);
     }
     fill_load(&out, 90);
-    t->ops->cancel(t, sky_fixture_submit(t, SKY_OP_PUT, out.items, count, NULL));
+    sky_tier_cancel(t, sky_fixture_submit(t, SKY_OP_PUT, out.items, count, NULL));
     assert_left_alone(t, &out); /* scribbles over the source of the put */
     for (size_t i = 0; i < count; i++) {
         sky_status old = sky_fixture_check(t, in.items[i].key, LARGE, 20 + i);
@@ -317,9 +317,9 @@ typedef struct {
 
 static sky_status run_one(worker *w, sky_op op, sky_item *item) {
     sky_batch batch;
-    if (w->tier->ops->submit(w->tier, op, item, 1, NULL, &batch) != SKY_OK)
+    if (sky_tier_submit(w->tier, op, item, 1, NULL, &batch) != SKY_OK)
         return SKY_E_IO;
-    if (w->tier->ops->wait(w->tier, batch, sky_now() + SKY_SECONDS(60)) != SKY_OK)
+    if (sky_tier_wait(w->tier, batch, sky_now() + SKY_SECONDS(60)) != SKY_OK)
         return SKY_E_IO;
     return item->status;
 }

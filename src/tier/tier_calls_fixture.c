@@ -74,7 +74,7 @@ int64_t sky_fixture_wall_ms(const sky_clock *clock) {
 sky_batch sky_fixture_submit(sky_tier *tier, sky_op op, sky_item *items, size_t count,
                              const sky_call *call) {
     sky_batch batch;
-    assert_int_equal(tier->ops->submit(tier, op, items, count, call, &batch), SKY_OK);
+    assert_int_equal(sky_tier_submit(tier, op, items, count, call, &batch), SKY_OK);
     assert_true(batch.id != 0);
     return batch;
 }
@@ -82,7 +82,7 @@ sky_batch sky_fixture_submit(sky_tier *tier, sky_op op, sky_item *items, size_t 
 void sky_fixture_run(sky_tier *tier, sky_op op, sky_item *items, size_t count,
                      const sky_call *call) {
     sky_batch batch = sky_fixture_submit(tier, op, items, count, call);
-    assert_int_equal(tier->ops->wait(tier, batch, sky_now() + PATIENCE), SKY_OK);
+    assert_int_equal(sky_tier_wait(tier, batch, sky_now() + PATIENCE), SKY_OK);
     for (size_t i = 0; i < count; i++)
         assert_int_not_equal(items[i].status, SKY_PENDING);
 }

@@ -163,14 +163,14 @@ static void impossible_submits_are_refused(void **state) {
     static sky_item items[SKY_BATCH_ITEMS_MAX + 1];
     static char name[SKY_NAME_BYTES_MAX + 1];
     sky_batch batch = {7};
-    assert_int_equal(t->ops->submit(t, SKY_OP_HAS, items, 0, NULL, &batch), SKY_E_PARAM);
-    assert_int_equal(t->ops->submit(t, (sky_op)(SKY_OP_LEASE + 1), items, 1, NULL, &batch),
+    assert_int_equal(sky_tier_submit(t, SKY_OP_HAS, items, 0, NULL, &batch), SKY_E_PARAM);
+    assert_int_equal(sky_tier_submit(t, (sky_op)(SKY_OP_LEASE + 1), items, 1, NULL, &batch),
                      SKY_E_PARAM);
-    assert_int_equal(t->ops->submit(t, SKY_OP_HAS, items, SKY_BATCH_ITEMS_MAX + 1, NULL, &batch),
+    assert_int_equal(sky_tier_submit(t, SKY_OP_HAS, items, SKY_BATCH_ITEMS_MAX + 1, NULL, &batch),
                      SKY_E_PARAM);
     assert_int_equal(batch.id, 7);
-    assert_int_equal(t->ops->wait(t, (sky_batch){0}, sky_now()), SKY_E_PARAM);
-    t->ops->cancel(t, (sky_batch){0});
+    assert_int_equal(sky_tier_wait(t, (sky_batch){0}, sky_now()), SKY_E_PARAM);
+    sky_tier_cancel(t, (sky_batch){0});
     uint8_t byte = 1;
     sky_span span = {&byte, 1};
     sky_item named = {.key = sky_fixture_key(1),

@@ -29,10 +29,6 @@ static sky_disk *disk_of(sky_tier *tier) {
     return (sky_disk *)(void *)tier; /* its first member */
 }
 
-static const sky_disk *disk_of_const(const sky_tier *tier) {
-    return (const sky_disk *)(const void *)tier;
-}
-
 /* ---- batches ---- */
 
 static bool is_lookup(sky_op op) {
@@ -40,19 +36,15 @@ static bool is_lookup(sky_op op) {
 }
 
 static sky_status refuse_all(sky_disk *d, sky_item *items, size_t item_count, sky_batch *out) {
-    sky_status status = sky_batches_open(d->batches, items, item_count, 0, out);
+    sky_status status = sky_batches_open(d->tier.batches, items, item_count, 0, out);
     for (size_t i = 0; status == SKY_OK && i < item_count; i++)
-        sky_batches_finish(d->batches, *out, i, SKY_E_UNSUPPORTED, 0, SKY_TIER_NONE);
+        sky_batches_finish(d->tier.batches, *out, i, SKY_E_UNSUPPORTED, 0, SKY_TIER_NONE);
     return status;
 }
 
 static sky_status disk_submit(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
                               const sky_call *call, sky_batch *out) {
-    static const sky_call plain = {0};
     sky_disk *d = disk_of(tier);
-    call = call ? call : &plain;
-    if (item_count == 0 || item_count > SKY_BATCH_ITEMS_MAX || op < SKY_OP_HAS || op > SKY_OP_LEASE)
-        return SKY_E_PARAM;
     if (op == SKY_OP_LEASE)
         return refuse_all(d, items, item_count, out);
     sky_disk_request r = {.op = op,
@@ -64,7 +56,7 @@ static sky_status disk_submit(sky_tier *tier, sky_op op, sky_item *items, size_t
     sky_status status = SKY_E_BUSY;
     sky_mutex_lock(&d->queue_mutex);
     if (q->count < SKY_BATCHES_MAX)
-        status = sky_batches_open(d->batches, items, item_count, call->deadline_ns, &r.batch);
+        status = sky_batches_open(d->tier.batches, items, item_count, call->deadline_ns, &r.batch);
     if (status == SKY_OK) {
         q->requests[(q->first + q->count++) % SKY_BATCHES_MAX] = r;
         *out = r.batch;
@@ -73,22 +65,6 @@ static sky_status disk_submit(sky_tier *tier, sky_op op, sky_item *items, size_t
     if (status == SKY_OK)
         sky_event_raise(d->wake);
     return status;
-}
-
-static int disk_event_fd(const sky_tier *tier) {
-    return sky_batches_event_fd(disk_of_const(tier)->batches);
-}
-
-static size_t disk_drain(sky_tier *tier, sky_batch *done, size_t max) {
-    return sky_batches_drain(disk_of(tier)->batches, done, max);
-}
-
-static sky_status disk_wait(sky_tier *tier, sky_batch batch, sky_time until) {
-    return sky_batches_wait(disk_of(tier)->batches, batch, until);
-}
-
-static void disk_cancel(sky_tier *tier, sky_batch batch) {
-    sky_batches_cancel(disk_of(tier)->batches, batch);
 }
 
 /* ---- list, stat ---- */
@@ -151,7 +127,7 @@ static void disk_stat(sky_tier *tier, sky_tier_stat *out) {
     sky_mutex_unlock(&d->mutex);
     memcpy(out->url, d->url, sizeof out->url);
     out->bytes_max = d->bytes_max;
-    out->late = sky_batches_late(d->batches);
+    out->late = sky_batches_late(d->tier.batches);
     const char *cache = d->folder.direct ? d->folder.reads_cached ? "O_DIRECT to write" : "O_DIRECT"
                         : d->folder.refused ? "O_DIRECT refused, using the page cache"
                                             : "page cache";
@@ -169,7 +145,7 @@ static void disk_destroy(sky_disk *d) {
     if (d->opened)
         sky_disk_remember(d);
     sky_disk_catalogue_destroy(d->catalogue);
-    sky_batches_destroy(d->batches);
+    sky_batches_destroy(d->tier.batches);
     sky_disk_folder_close(&d->folder);
     sky_event_close(d->wake);
     sky_mutex_deinit(&d->mutex);
@@ -179,7 +155,7 @@ static void disk_destroy(sky_disk *d) {
 
 static void disk_close(sky_tier *tier) {
     sky_disk *d = disk_of(tier);
-    sky_batches_cancel_all(d->batches);
+    sky_batches_cancel_all(d->tier.batches);
     sky_mutex_lock(&d->queue_mutex);
     d->closing = true;
     sky_mutex_unlock(&d->queue_mutex);
@@ -190,10 +166,6 @@ static void disk_close(sky_tier *tier) {
 static const sky_tier_ops disk_ops = {
     .submit = disk_submit,
     .attempt = sky_disk_attempt,
-    .event_fd = disk_event_fd,
-    .drain = disk_drain,
-    .wait = disk_wait,
-    .cancel = disk_cancel,
     .list = disk_list,
     .verify = sky_disk_verify,
     .stat = disk_stat,
@@ -265,7 +237,7 @@ static uint32_t entries_for(uint64_t bytes_max) {
 static sky_status prepare(sky_disk *d) {
     sky_status status = sky_event_create(&d->wake);
     if (status == SKY_OK)
-        status = sky_batches_create(d->env.clock, &d->batches);
+        status = sky_batches_create(d->env.clock, &d->tier.batches);
     if (status == SKY_OK)
         status = sky_disk_catalogue_create(entries_for(d->bytes_max), &d->catalogue);
     if (status == SKY_OK)

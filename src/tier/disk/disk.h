@@ -57,7 +57,6 @@ typedef struct {
     uint64_t bytes_max;
     uint32_t ttl_s; /* 0: entries stay until evicted */
     sky_disk_folder folder;
-    sky_batches *batches;
     sky_disk_work *work;
     bool opened;
 

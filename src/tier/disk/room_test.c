@@ -151,12 +151,12 @@ static sky_status pin_across_a_replacement(const pair *p) {
     assert_int_equal(sky_disk_entry_hold(&inside(p->b)->folder, &p->key, SKY_TIME_NEVER, &hold),
                      SKY_OK);
     put w = put_begin(p->b, &p->key, 2);
-    assert_int_equal(p->a->ops->submit(p->a, SKY_OP_PIN, &item, 1, NULL, &batch), SKY_OK);
-    assert_int_equal(p->a->ops->wait(p->a, batch, sky_now() + SKY_MS(20)), SKY_E_DEADLINE);
+    assert_int_equal(sky_tier_submit(p->a, SKY_OP_PIN, &item, 1, NULL, &batch), SKY_OK);
+    assert_int_equal(sky_tier_wait(p->a, batch, sky_now() + SKY_MS(20)), SKY_E_DEADLINE);
     assert_int_equal(sky_disk_temp_publish(&w.disk->folder, w.temp, &p->key, &replaced), SKY_OK);
     sky_file_close(w.fd);
     sky_disk_entry_release(&hold);
-    assert_int_equal(p->a->ops->wait(p->a, batch, SKY_TIME_NEVER), SKY_OK);
+    assert_int_equal(sky_tier_wait(p->a, batch, SKY_TIME_NEVER), SKY_OK);
     return item.status;
 }
 

@@ -77,7 +77,7 @@ static void finish(sky_disk_work *w, sky_op op, sky_batch batch, size_t item, sk
     sky_mutex_unlock(&d->mutex);
     answer.tier = answer.status == SKY_OK ? d->env.index : SKY_TIER_NONE;
     answer.bytes = answer.status == SKY_OK ? answer.bytes : 0;
-    sky_batches_answer(d->batches, batch, item, &answer);
+    sky_batches_answer(d->tier.batches, batch, item, &answer);
 }
 
 static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes) {
@@ -294,7 +294,7 @@ static void begin_put(sky_disk_work *w, job *j, sky_status described) {
 
 static sky_status publish(sky_disk_work *w, job *j) {
     sky_disk *d = w->disk;
-    if (!sky_batches_alive(d->batches, j->move.batch))
+    if (!sky_batches_alive(d->tier.batches, j->move.batch))
         return SKY_E_DEADLINE; /* or cancelled: then nobody listens any more */
     sky_disk_fact fact = sky_disk_fact_of(&j->move.header);
     sky_mutex_lock(&d->mutex);
@@ -398,13 +398,13 @@ static void move_done(void *context, sky_disk_job *move) {
 /* Begin item r->next of a lookup. */
 static void begin_lookup(sky_disk_work *w, const sky_disk_request *r) {
     sky_disk *d = w->disk;
-    const sky_item *item = sky_batches_enter(d->batches, r->batch, r->next);
+    const sky_item *item = sky_batches_enter(d->tier.batches, r->batch, r->next);
     if (!item)
         return;
     sky_key key = sky_disk_seal_hide(d->folder.seal, &item->key);
     sky_range range = item->range;
     uint64_t span_bytes = sky_spans_bytes(item->spans, item->span_count);
-    sky_batches_leave(d->batches, r->batch);
+    sky_batches_leave(d->tier.batches, r->batch);
     if (r->op == SKY_OP_GET)
         begin_get(w, r, &key, range, span_bytes);
     else
@@ -413,7 +413,7 @@ static void begin_lookup(sky_disk_work *w, const sky_disk_request *r) {
 
 static void begin_change(sky_disk_work *w, const sky_disk_request *r) {
     sky_disk *d = w->disk;
-    const sky_item *item = sky_batches_enter(d->batches, r->batch, r->next);
+    const sky_item *item = sky_batches_enter(d->tier.batches, r->batch, r->next);
     if (!item)
         return;
     sky_key key = sky_disk_seal_hide(d->folder.seal, &item->key);
@@ -421,7 +421,7 @@ static void begin_change(sky_disk_work *w, const sky_disk_request *r) {
     sky_status status = SKY_OK;
     if (r->op == SKY_OP_PUT)
         status = describe(d, r, item, &j->move);
-    sky_batches_leave(d->batches, r->batch);
+    sky_batches_leave(d->tier.batches, r->batch);
     *(w->oldest_change ? &w->newest_change->after : &w->oldest_change) = j;
     w->newest_change = j;
     if (r->op == SKY_OP_PUT)
@@ -436,7 +436,7 @@ static bool next_item(sky_disk *d, sky_disk_queue *q, sky_disk_request *out) {
     sky_mutex_lock(&d->queue_mutex);
     while (q->count > 0 && !found) {
         sky_disk_request *r = &q->requests[q->first];
-        found = r->next < r->count && sky_batches_alive(d->batches, r->batch);
+        found = r->next < r->count && sky_batches_alive(d->tier.batches, r->batch);
         if (found) {
             *out = *r;
             r->next++;
@@ -542,7 +542,7 @@ sky_status sky_disk_work_create(sky_disk *d, sky_disk_work **out) {
         w->jobs[i].after = w->free;
         w->free = &w->jobs[i];
     }
-    sky_status status = sky_disk_mover_create(d->batches, &d->folder, move_done, w, &w->mover);
+    sky_status status = sky_disk_mover_create(d->tier.batches, &d->folder, move_done, w, &w->mover);
     if (status == SKY_OK)
         *out = w;
     else

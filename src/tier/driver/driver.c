@@ -42,7 +42,6 @@ typedef struct driver_tier {
     sky_tier_env env;
     sky_tier_driver driver;
     void *self;
-    sky_batches *batches;
     sky_mutex mutex; /* queues, counters */
     sky_condition changed;
     sky_mutex one_at_a_time; /* around the driver's functions, when it wants one thread */
@@ -177,22 +176,22 @@ static sky_answer do_has(worker *w, const sky_key *key, bool tells) {
 
 static sky_status room_of(driver_tier *t, const job *j, size_t i, uint64_t *room,
                           sky_range *range) {
-    const sky_item *item = sky_batches_enter(t->batches, j->batch, i);
+    const sky_item *item = sky_batches_enter(t->tier.batches, j->batch, i);
     if (!item)
         return SKY_E_CANCELLED;
     *room = sky_spans_bytes(item->spans, item->span_count);
     *range = item->range;
-    sky_batches_leave(t->batches, j->batch);
+    sky_batches_leave(t->tier.batches, j->batch);
     return SKY_OK;
 }
 
 static sky_status deliver(worker *w, const job *j, size_t i, const uint8_t *payload,
                           const sky_range *range) {
-    const sky_item *item = sky_batches_enter(w->tier->batches, j->batch, i);
+    const sky_item *item = sky_batches_enter(w->tier->tier.batches, j->batch, i);
     if (!item)
         return SKY_E_CANCELLED;
     sky_spans_scatter(item->spans, item->span_count, payload + range->offset, range->bytes);
-    sky_batches_leave(w->tier->batches, j->batch);
+    sky_batches_leave(w->tier->tier.batches, j->batch);
     return SKY_OK;
 }
 
@@ -255,11 +254,11 @@ static sky_answer do_put(worker *w, const job *j, size_t i) {
     driver_tier *t = w->tier;
     sky_answer a = {.status = SKY_E_CANCELLED};
     sky_value_head head;
-    const sky_item *item = sky_batches_enter(t->batches, j->batch, i);
+    const sky_item *item = sky_batches_enter(t->tier.batches, j->batch, i);
     if (!item)
         return a;
     a.status = value_make(w, j, item, &head);
-    sky_batches_leave(t->batches, j->batch);
+    sky_batches_leave(t->tier.batches, j->batch);
     if (a.status != SKY_OK)
         return a;
     sky_value_seal(&head, w->buffer);
@@ -311,14 +310,14 @@ static void count(driver_tier *t, sky_op op, sky_status status) {
 
 static void run_item(worker *w, const job *j, size_t i) {
     driver_tier *t = w->tier;
-    if (!sky_batches_alive(t->batches, j->batch))
+    if (!sky_batches_alive(t->tier.batches, j->batch))
         return; /* given up: the batch has answered, or does when it is looked at */
     sky_answer a = do_one(w, j, i);
     if (a.status == SKY_E_CORRUPT)
         (void)driver_remove(t, &j->keys[i]);
     a.tier = a.status == SKY_OK ? t->env.index : SKY_TIER_NONE;
     count(t, j->op, a.status);
-    sky_batches_answer(t->batches, j->batch, i, &a);
+    sky_batches_answer(t->tier.batches, j->batch, i, &a);
 }
 
 /* ---- workers ---- */
@@ -375,11 +374,7 @@ static void queue(driver_tier *t, job *j) {
 
 static sky_status driver_submit(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
                                 const sky_call *call, sky_batch *out) {
-    static const sky_call plain = {0};
     driver_tier *t = driver_of(tier);
-    call = call ? call : &plain;
-    if (item_count == 0 || item_count > SKY_BATCH_ITEMS_MAX || op < SKY_OP_HAS || op > SKY_OP_LEASE)
-        return SKY_E_PARAM;
     job *j = malloc(sizeof *j + item_count * sizeof *j->keys);
     if (!j)
         return SKY_E_NOMEM;
@@ -387,7 +382,7 @@ static sky_status driver_submit(sky_tier *tier, sky_op op, sky_item *items, size
     for (size_t i = 0; i < item_count; i++)
         j->keys[i] = items[i].key;
     sky_mutex_lock(&t->mutex); /* so that batches are queued in the order in which they began */
-    sky_status status = sky_batches_open(t->batches, items, item_count, call->deadline_ns,
+    sky_status status = sky_batches_open(t->tier.batches, items, item_count, call->deadline_ns,
                                          &j->batch);
     if (status == SKY_OK) {
         *out = j->batch;
@@ -397,22 +392,6 @@ static sky_status driver_submit(sky_tier *tier, sky_op op, sky_item *items, size
     if (status != SKY_OK)
         free(j);
     return status;
-}
-
-static int driver_event_fd(const sky_tier *tier) {
-    return sky_batches_event_fd(((const driver_tier *)(const void *)tier)->batches);
-}
-
-static size_t driver_drain(sky_tier *tier, sky_batch *done, size_t max) {
-    return sky_batches_drain(driver_of(tier)->batches, done, max);
-}
-
-static sky_status driver_wait(sky_tier *tier, sky_batch batch, sky_time until) {
-    return sky_batches_wait(driver_of(tier)->batches, batch, until);
-}
-
-static void driver_cancel(sky_tier *tier, sky_batch batch) {
-    sky_batches_cancel(driver_of(tier)->batches, batch);
 }
 
 /* ---- list, verify, stat: on the caller's thread ---- */
@@ -504,7 +483,7 @@ static void driver_stat(sky_tier *tier, sky_tier_stat *out) {
     sky_mutex_lock(&t->mutex);
     *out = t->counters;
     sky_mutex_unlock(&t->mutex);
-    out->late = sky_batches_late(t->batches);
+    out->late = sky_batches_late(t->tier.batches);
     if (!t->driver.usage)
         return;
     driver_begin(t);
@@ -520,8 +499,8 @@ static void driver_stat(sky_tier *tier, sky_tier_stat *out) {
 
 static void driver_close(sky_tier *tier) {
     driver_tier *t = driver_of(tier);
-    if (t->batches)
-        sky_batches_cancel_all(t->batches);
+    if (t->tier.batches)
+        sky_batches_cancel_all(t->tier.batches);
     sky_mutex_lock(&t->mutex);
     t->closing = true;
     sky_condition_broadcast(&t->changed);
@@ -532,7 +511,7 @@ static void driver_close(sky_tier *tier) {
     }
     if (t->driver.close)
         t->driver.close(t->self);
-    sky_batches_destroy(t->batches);
+    sky_batches_destroy(t->tier.batches);
     sky_mutex_deinit(&t->mutex);
     sky_mutex_deinit(&t->one_at_a_time);
     sky_condition_deinit(&t->changed);
@@ -541,10 +520,6 @@ static void driver_close(sky_tier *tier) {
 
 static const sky_tier_ops driver_ops = {
     .submit = driver_submit,
-    .event_fd = driver_event_fd,
-    .drain = driver_drain,
-    .wait = driver_wait,
-    .cancel = driver_cancel,
     .list = driver_list,
     .verify = driver_verify,
     .stat = driver_stat,
@@ -552,7 +527,7 @@ static const sky_tier_ops driver_ops = {
 };
 
 static sky_status start(driver_tier *t) {
-    sky_status status = sky_batches_create(t->env.clock, &t->batches);
+    sky_status status = sky_batches_create(t->env.clock, &t->tier.batches);
     for (uint32_t i = 0; status == SKY_OK && i < t->driver.threads; i++) {
         t->workers[i].tier = t;
         t->workers[i].number = i;

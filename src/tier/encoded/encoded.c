@@ -111,7 +111,7 @@ static void call_back(coded *t, lane *l) {
             continue;
         f->state = SETTLING;
         sky_mutex_unlock(&t->mutex);
-        t->inner->ops->cancel(t->inner, f->inner);
+        sky_tier_cancel(t->inner, f->inner);
         sky_mutex_lock(&t->mutex);
         f->state = ANSWERED;
     }
@@ -140,11 +140,11 @@ static sky_time idle_until(void *tier) {
 /* Sleep until something comes from the inner tier or a caller, and sort it. */
 static void lead(coded *t) {
     sky_batch done[DRAINED_AT_ONCE];
-    const int inner = t->inner->ops->event_fd(t->inner);
+    const int inner = sky_tier_event_fd(t->inner);
     t->leading = true;
     sky_mutex_unlock(&t->mutex);
     sky_event_wait(t->wake, &inner, 1, idle_until, t);
-    size_t count = t->inner->ops->drain(t->inner, done, DRAINED_AT_ONCE);
+    size_t count = sky_tier_drain(t->inner, done, DRAINED_AT_ONCE);
     sky_mutex_lock(&t->mutex);
     mark_answered(&t->changes, done, count);
     mark_answered(&t->lookups, done, count);
@@ -220,13 +220,11 @@ static void queue(coded *t, request *r) {
 static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
                             const sky_call *call, sky_batch *out) {
     coded *t = (coded *)tier;
-    if (item_count == 0 || item_count > SKY_BATCH_ITEMS_MAX || op > SKY_OP_LEASE)
-        return SKY_E_PARAM;
     request *r = malloc(sizeof *r);
     if (!r)
         return SKY_E_NOMEM;
-    *r = (request){.op = op, .item_count = item_count, .call = call ? *call : (sky_call){0}};
-    sky_status status = sky_batches_open(t->batches, items, item_count, r->call.deadline_ns,
+    *r = (request){.op = op, .item_count = item_count, .call = *call};
+    sky_status status = sky_batches_open(t->tier.batches, items, item_count, r->call.deadline_ns,
                                          &r->batch);
     if (status != SKY_OK) {
         free(r);
@@ -235,24 +233,12 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t i
     *out = r->batch;
     if (op == SKY_OP_LEASE) {
         for (size_t i = 0; i < item_count; i++)
-            sky_batches_finish(t->batches, *out, i, SKY_E_UNSUPPORTED, 0, SKY_TIER_NONE);
+            sky_batches_finish(t->tier.batches, *out, i, SKY_E_UNSUPPORTED, 0, SKY_TIER_NONE);
         free(r);
     } else {
         queue(t, r);
     }
     return SKY_OK;
-}
-
-static int op_event_fd(const sky_tier *tier) {
-    return sky_batches_event_fd(((const coded *)tier)->batches);
-}
-
-static size_t op_drain(sky_tier *tier, sky_batch *done, size_t max) {
-    return sky_batches_drain(((coded *)tier)->batches, done, max);
-}
-
-static sky_status op_wait(sky_tier *tier, sky_batch batch, sky_time until) {
-    return sky_batches_wait(((coded *)tier)->batches, batch, until);
 }
 
 /* With the mutex held. id 0: of all batches. */
@@ -264,9 +250,8 @@ static void give_up(coded *t, uint64_t id) {
     sky__coded_wake_all(t);
 }
 
-static void op_cancel(sky_tier *tier, sky_batch batch) {
+static void op_cancelled(sky_tier *tier, sky_batch batch) {
     coded *t = (coded *)tier;
-    sky_batches_cancel(t->batches, batch);
     sky_mutex_lock(&t->mutex);
     give_up(t, batch.id);
     sky_mutex_unlock(&t->mutex);
@@ -303,7 +288,7 @@ static void op_stat(sky_tier *tier, sky_tier_stat *out) {
     sky_ladder_text(&t->ladder, levels, sizeof levels);
     snprintf(out->note + used, sizeof out->note - used, "%slevel %s", used ? ", " : "", levels);
     memcpy(out->codings, t->ladder.codings, sizeof out->codings);
-    out->late += sky_batches_late(t->batches);
+    out->late += sky_batches_late(t->tier.batches);
     sky_mutex_lock(&t->mutex);
     out->moved_bytes = t->moved_bytes;
     sky_mutex_unlock(&t->mutex);
@@ -311,8 +296,8 @@ static void op_stat(sky_tier *tier, sky_tier_stat *out) {
 
 static void op_close(sky_tier *tier) {
     coded *t = (coded *)tier;
-    if (t->batches)
-        sky_batches_cancel_all(t->batches);
+    if (t->tier.batches)
+        sky_batches_cancel_all(t->tier.batches);
     sky_mutex_lock(&t->mutex);
     t->closing = true;
     give_up(t, 0);
@@ -323,7 +308,7 @@ static void op_close(sky_tier *tier) {
         sky_thread_join(&t->workers[i].thread);
         free(t->workers[i].work);
     }
-    sky_batches_destroy(t->batches);
+    sky_batches_destroy(t->tier.batches);
     if (t->wake >= 0)
         sky_event_close(t->wake);
     sky_condition_deinit(&t->changed);
@@ -334,10 +319,7 @@ static void op_close(sky_tier *tier) {
 
 static const sky_tier_ops coded_ops = {
     .submit = op_submit,
-    .event_fd = op_event_fd,
-    .drain = op_drain,
-    .wait = op_wait,
-    .cancel = op_cancel,
+    .cancelled = op_cancelled,
     .list = op_list,
     .verify = op_verify,
     .stat = op_stat,
@@ -370,7 +352,7 @@ sky_status sky_coded_tier_open(sky_tier *inner, const sky_ladder *ladder, sky_ti
     t->wake = -1;
     sky_mutex_init(&t->mutex);
     sky_condition_init(&t->changed);
-    sky_status status = sky_batches_create(NULL, &t->batches);
+    sky_status status = sky_batches_create(NULL, &t->tier.batches);
     if (status == SKY_OK)
         status = sky_event_create(&t->wake);
     if (status == SKY_OK)

@@ -322,14 +322,14 @@ static void what_is_slow_holds_up_nothing_else(void **state) {
     sky_batch rest = sky_fixture_submit(w.tier, SKY_OP_GET, items + 1, GETS - 1, NULL);
     sky_item has = {.key = sky_fixture_key(1)};
     sky_batch look = sky_fixture_submit(w.tier, SKY_OP_HAS, &has, 1, NULL);
-    while (w.tier->ops->wait(w.tier, rest, sky_now() + SKY_MS(1)) == SKY_E_DEADLINE)
+    while (sky_tier_wait(w.tier, rest, sky_now() + SKY_MS(1)) == SKY_E_DEADLINE)
         sky_scripted_answer_later(w.inner);
-    while (w.tier->ops->wait(w.tier, look, sky_now() + SKY_MS(1)) == SKY_E_DEADLINE)
+    while (sky_tier_wait(w.tier, look, sky_now() + SKY_MS(1)) == SKY_E_DEADLINE)
         sky_scripted_answer_later(w.inner);
     assert_int_equal(has.status, SKY_OK);
-    assert_int_equal(w.tier->ops->wait(w.tier, slow, sky_now()), SKY_E_DEADLINE);
+    assert_int_equal(sky_tier_wait(w.tier, slow, sky_now()), SKY_E_DEADLINE);
     sky_scripted_hold(w.inner, false);
-    assert_int_equal(w.tier->ops->wait(w.tier, slow, SKY_TIME_NEVER), SKY_OK);
+    assert_int_equal(sky_tier_wait(w.tier, slow, SKY_TIME_NEVER), SKY_OK);
     for (size_t i = 0; i < GETS; i++) {
         assert_int_equal(items[i].status, SKY_OK);
         assert_memory_equal(back[i], w.payload, PAYLOAD_BYTES);
@@ -369,7 +369,7 @@ static void a_silent_tier_holds_nobody(void **state) {
     sky_span span = {back, sizeof back};
     sky_item get = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
     sky_batch batch = sky_fixture_submit(w.tier, SKY_OP_GET, &get, 1, NULL);
-    w.tier->ops->cancel(w.tier, batch);
+    sky_tier_cancel(w.tier, batch);
     assert_int_equal(get.status, SKY_E_CANCELLED);
     const sky_call soon = {.deadline_ns = sky_now() + SKY_MS(30)};
     sky_fixture_run(w.tier, SKY_OP_GET, &get, 1, &soon);
@@ -414,7 +414,7 @@ static void a_codec_may_change_under_a_get(void **state) {
             sky_poll(NULL, 0, sky_now() + SKY_MS(1));
         sky_coded_tier_set(w.tier, goes ? NULL : &w.codec.codec);
         sky_scripted_hold(w.inner, false);
-        assert_int_equal(w.tier->ops->wait(w.tier, batch, SKY_TIME_NEVER), SKY_OK);
+        assert_int_equal(sky_tier_wait(w.tier, batch, SKY_TIME_NEVER), SKY_OK);
         assert_int_equal(get.status, SKY_OK);
         assert_int_equal(get.bytes, sizeof back);
         assert_memory_equal(back, w.payload + 1000, sizeof back);
@@ -703,7 +703,7 @@ static void levels_on_their_way_hold_nobody(void **state) {
     while (sky_scripted_held(w.inner) == 0)
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
     assert_true(sky_scripted_answer_one(w.inner)); /* the first level of one; its second begins */
-    w.tier->ops->cancel(w.tier, batches[1]);
+    sky_tier_cancel(w.tier, batches[1]);
     assert_int_equal(items[1].status, SKY_E_CANCELLED);
     w.tier->ops->close(w.tier);
     assert_int_not_equal(items[2].status, SKY_PENDING);

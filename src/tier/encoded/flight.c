@@ -88,8 +88,8 @@ static sky_status start(coded *t, flight *f) {
     }
     sky_mutex_lock(&t->mutex);
     sky_status status = f->given_up ? SKY_E_CANCELLED
-                                    : t->inner->ops->submit(t->inner, f->op, f->items,
-                                                            f->item_count, &f->call, &f->inner);
+                                    : sky_tier_submit(t->inner, f->op, f->items, f->item_count,
+                                                      &f->call, &f->inner);
     if (status == SKY_OK)
         f->state = ASKED;
     sky_mutex_unlock(&t->mutex);
@@ -126,7 +126,7 @@ static bool takes_level(sky_op op) {
  * Errors: SKY_E_CANCELLED (nobody waits for it any more), SKY_E_NOMEM */
 static sky_status copy_item(coded *t, flight *f, size_t i) {
     sky_item *to = &f->items[i];
-    const sky_item *item = sky_batches_enter(t->batches, f->batch, f->number + i);
+    const sky_item *item = sky_batches_enter(t->tier.batches, f->batch, f->number + i);
     if (!item)
         return SKY_E_CANCELLED;
     f->questions[i] = (question){.number = f->number + i,
@@ -143,13 +143,13 @@ static sky_status copy_item(coded *t, flight *f, size_t i) {
         to->name = name;
         to->name_bytes = item->name_bytes; /* one too long is refused so */
     }
-    sky_batches_leave(t->batches, f->batch);
+    sky_batches_leave(t->tier.batches, f->batch);
     return named && !name ? SKY_E_NOMEM : SKY_OK;
 }
 
 /* The payload of a put into the flight's buffer. */
 static sky_status copy_payload(coded *t, flight *f) {
-    const sky_item *item = sky_batches_enter(t->batches, f->batch, f->number);
+    const sky_item *item = sky_batches_enter(t->tier.batches, f->batch, f->number);
     if (!item)
         return SKY_E_CANCELLED;
     uint64_t bytes = f->room_bytes, at = 0;
@@ -162,7 +162,7 @@ static sky_status copy_payload(coded *t, flight *f) {
     for (uint32_t i = 0; status == SKY_OK && i < item->span_count; at += item->spans[i++].bytes)
         if (item->spans[i].bytes > 0)
             memcpy(f->buffer + at, item->spans[i].data, item->spans[i].bytes);
-    sky_batches_leave(t->batches, f->batch);
+    sky_batches_leave(t->tier.batches, f->batch);
     return status;
 }
 
@@ -271,7 +271,7 @@ void sky__coded_begin(worker *w, flight *f) {
     if (status == SKY_MISS) /* a put at one level, of what has no code there */
         status = SKY_E_UNSUPPORTED;
     for (size_t i = 0; i < f->item_count; i++)
-        sky_batches_finish(t->batches, f->batch, f->number + i, status, 0, SKY_TIER_NONE);
+        sky_batches_finish(t->tier.batches, f->batch, f->number + i, status, 0, SKY_TIER_NONE);
     give_flight(t, f);
 }
 
@@ -312,7 +312,7 @@ static bool goes_on(const coded *t, const flight *f, size_t i, sky_status status
 }
 
 static void tell(coded *t, const flight *f, size_t i) {
-    sky_batches_answer(t->batches, f->batch, f->questions[i].number, &f->questions[i].answer);
+    sky_batches_answer(t->tier.batches, f->batch, f->questions[i].number, &f->questions[i].answer);
 }
 
 /* The flight is over: its callers are told what is known. */
@@ -358,7 +358,7 @@ static sky_status deliver(worker *w, flight *f, uint64_t *moved) {
         return SKY_E_NOMEM;
     if (f->leading && !codec)
         return ask_anew(w, f);
-    const sky_item *to = sky_batches_enter(t->batches, f->batch, f->number);
+    const sky_item *to = sky_batches_enter(t->tier.batches, f->batch, f->number);
     uint64_t came = f->items->bytes, needed = 0;
     sky_status status = SKY_E_CANCELLED;
     if (to && codec) {
@@ -371,7 +371,7 @@ static sky_status deliver(worker *w, flight *f, uint64_t *moved) {
         status = SKY_OK;
     }
     if (to)
-        sky_batches_leave(t->batches, f->batch);
+        sky_batches_leave(t->tier.batches, f->batch);
     if (codec)
         release_codec(w, came);
     return status == SKY_PENDING ? ask_more(t, f, needed) : status;

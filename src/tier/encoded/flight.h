@@ -86,8 +86,7 @@ typedef struct sky__coded {
     sky_tier tier;
     sky_tier *inner;
     sky_ladder ladder; /* the levels of the blocks it codes */
-    sky_batches *batches;
-    int wake; /* of who leads */
+    int wake;          /* of who leads */
     sky_mutex mutex;
     sky_condition changed; /* a request, room, nobody leads, or a codec was let go of */
     const sky_block_codec *codec;

@@ -76,7 +76,6 @@ typedef struct {
 typedef struct {
     sky_tier tier;
     sky_tier_env env;
-    sky_batches *batches;
     sky_mutex mutex;
 
     uint8_t *region;
@@ -527,13 +526,9 @@ static void memory_answer(sky_tier *tier, sky_op op, sky_item *items, size_t ite
 
 static sky_status memory_submit(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
                                 const sky_call *call, sky_batch *out) {
-    static const sky_call plain = {0};
     memory *m = memory_of(tier);
-    call = call ? call : &plain;
-    if (item_count == 0 || item_count > SKY_BATCH_ITEMS_MAX || op < SKY_OP_HAS || op > SKY_OP_LEASE)
-        return SKY_E_PARAM;
     sky_batch batch;
-    sky_status status = sky_batches_open(m->batches, items, item_count, 0, &batch);
+    sky_status status = sky_batches_open(m->tier.batches, items, item_count, 0, &batch);
     if (status != SKY_OK)
         return status;
     for (size_t i = 0; i < item_count; i++) {
@@ -547,26 +542,10 @@ static sky_status memory_submit(sky_tier *tier, sky_op op, sky_item *items, size
                                  .coding = answer.coding,
                                  .ttl_s = answer.ttl_s,
                                  .pinned = answer.pinned};
-        sky_batches_answer(m->batches, batch, i, &told);
+        sky_batches_answer(m->tier.batches, batch, i, &told);
     }
     *out = batch;
     return SKY_OK;
-}
-
-static int memory_event_fd(const sky_tier *tier) {
-    return sky_batches_event_fd(((const memory *)tier)->batches);
-}
-
-static size_t memory_drain(sky_tier *tier, sky_batch *done, size_t max) {
-    return sky_batches_drain(memory_of(tier)->batches, done, max);
-}
-
-static sky_status memory_wait(sky_tier *tier, sky_batch batch, sky_time until) {
-    return sky_batches_wait(memory_of(tier)->batches, batch, until);
-}
-
-static void memory_cancel(sky_tier *tier, sky_batch batch) {
-    sky_batches_cancel(memory_of(tier)->batches, batch);
 }
 
 /* ---- list, verify, stat ---- */
@@ -656,7 +635,7 @@ static void memory_stat(sky_tier *tier, sky_tier_stat *out) {
     out->bytes_used = (uint64_t)sky_arena_used_units(m->arena) * m->unit_bytes;
     out->bytes_max = m->region_bytes;
     sky_mutex_unlock(&m->mutex);
-    out->late = sky_batches_late(m->batches) + atomic_load(&m->late);
+    out->late = sky_batches_late(m->tier.batches) + atomic_load(&m->late);
 }
 
 /* ---- open, close ---- */
@@ -665,9 +644,9 @@ static void memory_close(sky_tier *tier) {
     if (!tier)
         return;
     memory *m = memory_of(tier);
-    if (m->batches)
-        sky_batches_cancel_all(m->batches);
-    sky_batches_destroy(m->batches);
+    if (m->tier.batches)
+        sky_batches_cancel_all(m->tier.batches);
+    sky_batches_destroy(m->tier.batches);
     sky_mutex_deinit(&m->mutex);
     sky_index_destroy(m->index);
     sky_arena_destroy(m->arena);
@@ -682,10 +661,6 @@ static void memory_close(sky_tier *tier) {
 static const sky_tier_ops memory_ops = {
     .submit = memory_submit,
     .answer = memory_answer,
-    .event_fd = memory_event_fd,
-    .drain = memory_drain,
-    .wait = memory_wait,
-    .cancel = memory_cancel,
     .release = memory_release,
     .list = memory_list,
     .verify = memory_verify,
@@ -769,7 +744,7 @@ sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_ti
     sky_mutex_init(&m->mutex);
     status = reserve(m, bytes);
     if (status == SKY_OK)
-        status = sky_batches_create(m->env.clock, &m->batches);
+        status = sky_batches_create(m->env.clock, &m->tier.batches);
     if (status != SKY_OK) {
         memory_close(&m->tier);
         return sky_fail(error, status, "%.200s: could not reserve it: %s", url,

@@ -230,8 +230,8 @@ static void *stress_body(void *argument) {
         if (op == SKY_OP_PUT)
             sky_fixture_fill(data, span.bytes, n);
         sky_batch batch;
-        s->wrong += s->tier->ops->submit(s->tier, op, &item, 1, NULL, &batch) != SKY_OK;
-        s->wrong += s->tier->ops->wait(s->tier, batch, SKY_TIME_NEVER) != SKY_OK;
+        s->wrong += sky_tier_submit(s->tier, op, &item, 1, NULL, &batch) != SKY_OK;
+        s->wrong += sky_tier_wait(s->tier, batch, SKY_TIME_NEVER) != SKY_OK;
         if (op == SKY_OP_LEASE)
             stress_lease(s, &item, n);
         if (op == SKY_OP_GET && item.status == SKY_OK)

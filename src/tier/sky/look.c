@@ -86,9 +86,9 @@ static bool read_one(void *context, const sky_entry *entry) {
     sky_span nowhere = {NULL, (size_t)entry->bytes};
     sky_item item = {.key = entry->key, .spans = &nowhere, .span_count = 1};
     sky_batch batch;
-    sky_status status = r->tier->ops->submit(r->tier, SKY_OP_GET, &item, 1, NULL, &batch);
+    sky_status status = sky_tier_submit(r->tier, SKY_OP_GET, &item, 1, NULL, &batch);
     if (status == SKY_OK)
-        status = r->tier->ops->wait(r->tier, batch, SKY_TIME_NEVER);
+        status = sky_tier_wait(r->tier, batch, SKY_TIME_NEVER);
     r->sum->entries++;
     r->sum->bytes += entry->bytes;
     r->sum->corrupt += status != SKY_OK || item.status != SKY_OK;
@@ -144,7 +144,7 @@ void sky__tier_stat(sky_tier *tier, sky_tier_stat *out) {
     sky_satellite one = SKY_GROUND;
     uint32_t silent = sky_session_silent(sky__tier_session(s), &one);
     sky_mutex_unlock(&s->world_lock);
-    out->late = sky_batches_late(s->batches);
+    out->late = sky_batches_late(s->tier.batches);
     snprintf(out->url, sizeof out->url, "%s", s->url);
     const sky_placement *p = &s->scenario.placement;
     bool inside = s->reach->ops->check; /* what satellites did is known of those in this process */
@@ -232,7 +232,7 @@ sky_status sky_sky_tier_satellites(sky_tier *tier, sky_time until, sky_satellite
     sky_batch batch;
     sky_status status = asked > 0 ? sky__tier_queue(s, kind, items, until, &batch) : SKY_OK;
     if (status == SKY_OK && asked > 0)
-        sky_batches_wait(s->batches, batch, SKY_TIME_NEVER);
+        sky_batches_wait(s->tier.batches, batch, SKY_TIME_NEVER);
     free(items);
     if (status == SKY_OK)
         *count = there;
@@ -246,9 +246,9 @@ static sky_status find_value(sky_tier *tier, const sky_key *key, sky_time until)
     const sky_call call = {.deadline_ns = until};
     sky_item item = {.key = *key};
     sky_batch batch;
-    sky_status status = tier->ops->submit(tier, SKY_OP_HAS, &item, 1, &call, &batch);
+    sky_status status = sky_tier_submit(tier, SKY_OP_HAS, &item, 1, &call, &batch);
     if (status == SKY_OK)
-        status = tier->ops->wait(tier, batch, SKY_TIME_NEVER);
+        status = sky_tier_wait(tier, batch, SKY_TIME_NEVER);
     return status == SKY_OK ? item.status : status;
 }
 
@@ -295,7 +295,7 @@ static sky_status ask_chunks(sky *s, const sky_key *key, sky_time until, sky_chu
     const sky__tier_job kind = {.op = SKY_OP_HAS, .item_count = count, .probed = places};
     sky_status status = sky__tier_queue(s, kind, items, until, &batch);
     if (status == SKY_OK)
-        sky_batches_wait(s->batches, batch, SKY_TIME_NEVER);
+        sky_batches_wait(s->tier.batches, batch, SKY_TIME_NEVER);
     for (size_t i = 0; i < count && status == SKY_OK; i++)
         if (items[i].status == SKY_E_DEADLINE)
             status = SKY_E_DEADLINE;

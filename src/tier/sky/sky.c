@@ -78,7 +78,7 @@ static void copy_piece(const sky_span *span, uint64_t at, uint8_t *chunk, size_t
 
 static bool copy(pending *p, uint64_t offset, uint8_t *chunk, size_t bytes, bool in) {
     sky *s = p->sky;
-    const sky_item *item = sky_batches_enter(s->batches, p->batch, p->item);
+    const sky_item *item = sky_batches_enter(s->tier.batches, p->batch, p->item);
     if (!item)
         return false;
     uint64_t at = seek(p, item, offset);
@@ -90,7 +90,7 @@ static bool copy(pending *p, uint64_t offset, uint8_t *chunk, size_t bytes, bool
         bytes -= piece;
     }
     assert(bytes == 0);
-    sky_batches_leave(s->batches, p->batch);
+    sky_batches_leave(s->tier.batches, p->batch);
     return true;
 }
 
@@ -102,7 +102,7 @@ static bool fetch(void *host, void *request, uint64_t offset, void *data, size_t
 static void give_back(void *host) {
     sky *s = host;
     if (s->lent)
-        sky_batches_leave(s->batches, s->lent->batch);
+        sky_batches_leave(s->tier.batches, s->lent->batch);
     s->lent = NULL;
 }
 
@@ -110,7 +110,7 @@ static void give_back(void *host) {
 static const uint8_t *lend(void *host, void *request, uint64_t offset, size_t bytes) {
     sky *s = host;
     pending *p = request;
-    const sky_item *item = sky_batches_enter(s->batches, p->batch, p->item);
+    const sky_item *item = sky_batches_enter(s->tier.batches, p->batch, p->item);
     if (!item)
         return NULL;
     s->lent = p;
@@ -224,8 +224,8 @@ static void hand_over(sky *s, const job *j, size_t number, pending *p) {
                    .asked = j->asked ? j->asked + number : NULL,
                    .probed = j->probed ? j->probed + number : NULL,
                    .submitted = j->submitted};
-    bool alive = sky_batches_alive(s->batches, j->batch);
-    const sky_item *item = alive ? sky_batches_enter(s->batches, j->batch, number) : NULL;
+    bool alive = sky_batches_alive(s->tier.batches, j->batch);
+    const sky_item *item = alive ? sky_batches_enter(s->tier.batches, j->batch, number) : NULL;
     if (!item) { /* given up meanwhile */
         pending_give(s, p);
         return;
@@ -234,11 +234,11 @@ static void hand_over(sky *s, const job *j, size_t number, pending *p) {
     s->reach->ops->run(s->reach, j->submitted); /* not before, if events were happening then */
     sky_request request;
     sky_status status = describe(s, j, item, p, &request);
-    sky_batches_leave(s->batches, j->batch);
+    sky_batches_leave(s->tier.batches, j->batch);
     if (status == SKY_OK)
         status = s->reach->ops->submit(s->reach, &request);
     if (status != SKY_OK) {
-        sky_batches_finish(s->batches, j->batch, number, status, 0, SKY_TIER_NONE);
+        sky_batches_finish(s->tier.batches, j->batch, number, status, 0, SKY_TIER_NONE);
         pending_give(s, p);
     }
 }
@@ -248,7 +248,7 @@ static void hand_over(sky *s, const job *j, size_t number, pending *p) {
 /* The keys of a batch, if each is the parent of the next, and behind them their names in the sky;
  * NULL when they are not, or the batch was given up. */
 static sky_key *chain_of(sky *s, const job *j) {
-    const sky_item *items = sky_batches_enter(s->batches, j->batch, 0);
+    const sky_item *items = sky_batches_enter(s->tier.batches, j->batch, 0);
     sky_key *keys = items ? malloc(2 * j->item_count * sizeof *keys) : NULL;
     bool chained = keys != NULL;
     for (size_t i = 0; chained && i < j->item_count; i++) {
@@ -257,7 +257,7 @@ static sky_key *chain_of(sky *s, const job *j) {
         chained = i == 0 || sky_key_equal(&items[i].parent, &keys[i - 1]);
     }
     if (items)
-        sky_batches_leave(s->batches, j->batch);
+        sky_batches_leave(s->tier.batches, j->batch);
     if (!chained) {
         free(keys);
         return NULL;
@@ -307,7 +307,7 @@ static void finish_chain(sky *s, const pending *p, const sky_result *r) {
                                   .coding = entry.info.coding,
                                   .pinned = entry.pinned};
         }
-        sky_batches_answer(s->batches, p->batch, i, &answer);
+        sky_batches_answer(s->tier.batches, p->batch, i, &answer);
     }
 }
 
@@ -400,20 +400,20 @@ static void explain(sky *s, const pending *p, const sky_path_time *t) {
 
 /* How a satellite is, to who asked. */
 static void tell_counts(sky *s, const pending *p, const uint64_t *counts) {
-    if (!sky_batches_enter(s->batches, p->batch, p->item))
+    if (!sky_batches_enter(s->tier.batches, p->batch, p->item))
         return;
     sky_satellite_answered(p->asked, virtual_now(s) - p->submitted, counts);
-    sky_batches_leave(s->batches, p->batch);
+    sky_batches_leave(s->tier.batches, p->batch);
 }
 
 static void tell_place(sky *s, const pending *p, const sky_result *r) {
-    if (!sky_batches_enter(s->batches, p->batch, p->item))
+    if (!sky_batches_enter(s->tier.batches, p->batch, p->item))
         return;
     p->probed->live = r->status == SKY_OK;
     p->probed->silent = r->status == SKY_E_IO;
     if (p->probed->live)
         p->probed->satellite = r->satellite;
-    sky_batches_leave(s->batches, p->batch);
+    sky_batches_leave(s->tier.batches, p->batch);
 }
 
 /* Whether satellites answer at all; one that is asked how it is may well be down. */
@@ -451,7 +451,7 @@ static bool collect(sky *s) {
                                        .tier = done ? s->env.index : SKY_TIER_NONE,
                                        .coding = r.level,
                                        .pinned = r.pinned};
-            sky_batches_answer(s->batches, p->batch, p->item, &answer);
+            sky_batches_answer(s->tier.batches, p->batch, p->item, &answer);
         }
         pending_give(s, p);
     }
@@ -505,7 +505,7 @@ sky_status sky__tier_queue(sky *s, job kind, sky_item *items, sky_time deadline_
     sky_mutex_lock(&s->queue_lock);
     sky_status status = SKY_E_BUSY;
     if (s->job_count < JOBS_MAX)
-        status = sky_batches_open(s->batches, items, kind.item_count, deadline_ns, out);
+        status = sky_batches_open(s->tier.batches, items, kind.item_count, deadline_ns, out);
     if (status == SKY_OK) {
         kind.batch = *out;
         kind.submitted = virtual_now(s);
@@ -519,10 +519,6 @@ sky_status sky__tier_queue(sky *s, job kind, sky_item *items, sky_time deadline_
 
 static sky_status sky_submit_batch(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
                                    const sky_call *call, sky_batch *out) {
-    static const sky_call plain;
-    call = call ? call : &plain;
-    if (item_count == 0 || item_count > SKY_BATCH_ITEMS_MAX || op > SKY_OP_LEASE)
-        return SKY_E_PARAM;
     const job kind = {.op = op,
                       .item_count = item_count,
                       .ttl_s = call->ttl_s,
@@ -531,26 +527,10 @@ static sky_status sky_submit_batch(sky_tier *tier, sky_op op, sky_item *items, s
     return sky__tier_queue(of(tier), kind, items, call->deadline_ns, out);
 }
 
-static int sky_descriptor(const sky_tier *tier) {
-    return sky_batches_event_fd(of(tier)->batches);
-}
-
-static size_t sky_drain_batches(sky_tier *tier, sky_batch *done, size_t max) {
-    return sky_batches_drain(of(tier)->batches, done, max);
-}
-
-static sky_status sky_wait_batch(sky_tier *tier, sky_batch batch, sky_time until) {
-    return sky_batches_wait(of(tier)->batches, batch, until);
-}
-
-static void sky_cancel_batch(sky_tier *tier, sky_batch batch) {
-    sky_batches_cancel(of(tier)->batches, batch);
-}
-
 static void sky_close_all(sky_tier *tier) {
     sky *s = of(tier);
-    if (s->batches)
-        sky_batches_cancel_all(s->batches);
+    if (s->tier.batches)
+        sky_batches_cancel_all(s->tier.batches);
     sky_mutex_lock(&s->queue_lock);
     s->closing = true;
     sky_mutex_unlock(&s->queue_lock);
@@ -564,7 +544,7 @@ static void sky_close_all(sky_tier *tier) {
     for (uint32_t i = 0; s->names && i < s->name_max; i++)
         free(s->names[i].text);
     free(s->names);
-    sky_batches_destroy(s->batches);
+    sky_batches_destroy(s->tier.batches);
     if (s->wake >= 0)
         sky_event_close(s->wake);
     sky_mutex_deinit(&s->world_lock);
@@ -574,10 +554,6 @@ static void sky_close_all(sky_tier *tier) {
 
 static const sky_tier_ops ops = {
     .submit = sky_submit_batch,
-    .event_fd = sky_descriptor,
-    .drain = sky_drain_batches,
-    .wait = sky_wait_batch,
-    .cancel = sky_cancel_batch,
     .list = sky__tier_list,
     .verify = sky__tier_verify,
     .stat = sky__tier_stat,
@@ -621,7 +597,7 @@ sky_status sky_reach_tier_create(const char *url, const sky_scenario *scenario,
     s->names = calloc(s->name_max, sizeof *s->names);
     status = s->names ? sky_event_create(&s->wake) : SKY_E_NOMEM;
     if (status == SKY_OK)
-        status = sky_batches_create(s->env.clock, &s->batches);
+        status = sky_batches_create(s->env.clock, &s->tier.batches);
     if (status == SKY_OK)
         status = sky_thread_start(&s->thread, "sky", thread_body, s);
     if (status != SKY_OK) {

@@ -89,7 +89,7 @@ static void gets_under_way_together_are_one_account(void **state) {
         batches[n] = sky_fixture_submit(t, SKY_OP_GET, &items[n], 1, NULL);
     }
     for (uint64_t n = 0; n < GETS; n++)
-        assert_int_equal(t->ops->wait(t, batches[n], SKY_TIME_NEVER), SKY_OK);
+        assert_int_equal(sky_tier_wait(t, batches[n], SKY_TIME_NEVER), SKY_OK);
     assert_int_equal(sky_sky_tier_report(t, &r), SKY_OK);
     assert_int_equal(r.chunks, GETS * 66);
     assert_int_equal(r.light_ns + r.link_ns + r.processing_ns + r.session_ns, r.total_ns);

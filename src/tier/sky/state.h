@@ -58,7 +58,6 @@ struct sky_tier_sky {
     sky_tier_env env;
     char url[256];
     sky_scenario scenario;
-    sky_batches *batches;
     sky_thread thread;
     int wake;
 
