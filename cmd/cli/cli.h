@@ -289,8 +289,8 @@ const char *cli_scenario_refused(const char *name);
 char *cli_scenario_expand(const char *text, bool url, const char **why);
 /* The same for an argument, in place. */
 int cli_scenario_argument(cli *c, size_t which);
-/* The same for a scenario whose keys are made beside it. One that is found by name where scenarios
- * are installed, or lies in a folder that is not the user's, is copied to
+/* The same for a scenario whose keys are made in its folder. One that is found by name where
+ * scenarios are installed, or lies in a folder that is not the user's, is copied to
  * $XDG_DATA_HOME/skymem/scenarios, where it is found first from then on. */
 int cli_scenario_own(cli *c, size_t which);
 

@@ -156,7 +156,7 @@ int cli_scenario_own(cli *c, size_t which) {
         return CLI_OK;
     if (!cli_scenario_home(home, sizeof home))
         return cli_failed(c,
-                          "%s: its keys are made beside it, and this folder is not yours; "
+                          "%s: its keys are made in its folder, and this folder is not yours; "
                           "copy the scenario to one that is",
                           path);
     snprintf(copy, sizeof copy, "%s/%s", home, slash ? slash + 1 : path);

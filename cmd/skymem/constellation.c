@@ -208,10 +208,10 @@ static uint32_t see_them_go(constellation *x, bool fresh_only, int number) {
 }
 
 uint32_t constellation_end(constellation *x, bool fresh_only) {
-    uint32_t stubborn = see_them_go(x, fresh_only, SIGTERM);
-    if (stubborn > 0)
+    uint32_t persistent = see_them_go(x, fresh_only, SIGTERM);
+    if (persistent > 0)
         see_them_go(x, fresh_only, SIGKILL);
-    return stubborn;
+    return persistent;
 }
 
 /* ---- silence ---- */

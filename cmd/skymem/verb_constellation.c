@@ -349,22 +349,23 @@ const cli_verb cli_verb_constellation = {
     .summary = "Run a scenario's satellites on this machine",
     .synopsis = "up|status|down SCENARIO",
     .words = "up|status|down",
-    .about = "up starts every satellite of the scenario as a process of its own, on UDP ports "
-             "of this host, and waits until all listen. status asks those that run how they "
-             "are. down stops them.\n"
-             "The ports are those of the scenario's udp section. up restarts a satellite that "
-             "died; it is then empty. Key files that are missing are made with mode 0600. The "
-             "satellites read the constellation's key; the tenant's stays on the ground. Keys are "
-             "made beside the scenario. A scenario that is installed and found by name is first "
-             "copied to $XDG_DATA_HOME/skymem/scenarios, even by a user who may write beside it.\n"
-             "down stops all that were started for the file, even if the file has changed or is "
-             "gone. up adds nothing to satellites that were started before the file or its key "
-             "changed. If up is interrupted, it stops the satellites it started and exits with "
-             "128 + the signal number.\n"
-             "What runs is recorded in $XDG_RUNTIME_DIR/skymem, or in /tmp/skymem-UID/ where "
-             "that is not set. Shells with different values do not see each other's satellites. "
-             "Only recorded processes get a signal. --store sky+udp:SCENARIO is the ground "
-             "station for them.",
+    .about =
+        "up starts every satellite of the scenario as a process of its own, on UDP ports "
+        "of this host, and waits until all listen. status asks those that run how they "
+        "are. down stops them.\n"
+        "The ports are those of the scenario's udp section. up restarts a satellite that "
+        "died; it is then empty. Key files that are missing are made with mode 0600. The "
+        "satellites read the constellation's key; the tenant's stays on the ground. Keys are "
+        "made beside the scenario. A scenario that is installed and found by name is first "
+        "copied to $XDG_DATA_HOME/skymem/scenarios, even by a user who may write to its folder.\n"
+        "down stops all that were started for the file, even if the file has changed or is "
+        "gone. up adds nothing to satellites that were started before the file or its key "
+        "changed. If up is interrupted, it stops the satellites it started and exits with "
+        "128 + the signal number.\n"
+        "What runs is recorded in $XDG_RUNTIME_DIR/skymem, or in /tmp/skymem-UID/ where "
+        "that is not set. Shells with different values do not see each other's satellites. "
+        "Only recorded processes get a signal. --store sky+udp:SCENARIO is the ground "
+        "station for them.",
     .arguments_min = 2,
     .arguments_max = 2,
     .examples = (const cli_example[]){{"skymem constellation up constellation",

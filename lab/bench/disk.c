@@ -6,9 +6,9 @@
  * measurement begins with none of that outstanding.
  *
  * The tier moves pieces of 256 KiB, up to 48 under way when it reads and 32 when it writes;
- * fio is told the same. Reads begin with the files out of the page cache. The tier reads through
- * it and fio past it, which is what is best for either. Where the tier says that it could not have
- * O_DIRECT or io_uring, fio does without too. */
+ * fio gets the same settings. Reads begin with the files out of the page cache.
+ * The tier reads through it and fio past it, which is what is best for either. Where the tier says
+ * that it could not have O_DIRECT or io_uring, fio does without too. */
 #include "stores.h"
 
 #include <stdlib.h>

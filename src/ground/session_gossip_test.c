@@ -1,7 +1,6 @@
 /* Proves that a block which lost a chunk leaves the sky: by gossip within its hops, by sweeps in
  * some rounds, by the client, by telling the ground; that nothing whole is ever dropped; that a
- * flood of rumours leaves in few messages; and that rumours without end are counted and not
- * obeyed. */
+ * flood of gossip leaves in few messages; and that gossip without end is counted and not obeyed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -169,7 +168,7 @@ static void the_ground_hears_of_each_once(void **state) {
         sky_chunk_facts facts = {.chunk_count = 20};
         for (uint32_t i = 0; i < 2; i++) {
             sky_chunk_id id = {sky_orrery_key(100 + 2 * round + i), 1, 1};
-            sky__rumour_begin(node, &id, &facts);
+            sky__gossip_begin(node, &id, &facts);
         }
         uint32_t gone[6] = {0}, told = 0;
         for (sky_time end = o.now + SKY_MS(50); o.now < end; o.now += SKY_MS(1)) {
@@ -189,7 +188,7 @@ static void the_ground_hears_of_each_once(void **state) {
             assert_int_equal(gone[i], i / 2 == round);
         assert_int_equal(sky_node_wake(node), SKY_TIME_NEVER);
     }
-    assert_int_equal(node->rumour_count, 6);
+    assert_int_equal(node->gossip_count, 6);
     sky_orrery_close(&o);
 }
 
@@ -204,9 +203,9 @@ static void a_block_of_one_chunk_is_no_news_to_others(void **state) {
         sky_datagram out = {.data = data, .bytes_max = sizeof data};
         sky_chunk_facts facts = {.chunk_count = chunks};
         sky_chunk_id id = {sky_orrery_key(1), 1, 1};
-        sky__rumour_begin(node, &id, &facts);
-        sky__rumour_begin(node, &id, &facts); /* known by now */
-        assert_int_equal(node->rumour_count, 1);
+        sky__gossip_begin(node, &id, &facts);
+        sky__gossip_begin(node, &id, &facts); /* known by now */
+        assert_int_equal(node->gossip_count, 1);
         uint32_t said[SKY_WIRE_TYPE_END] = {0};
         while (sky_node_output(node, o.now, &out)) {
             sky_message m;
@@ -227,11 +226,11 @@ static void heads_and_spare_chunks_are_no_news(void **state) {
     sky_node *node = sky_orrery_node(&o, (sky_satellite){3, 4});
     const sky_chunk_facts spare = {.chunk_count = 9, .spare = true}, held = {.chunk_count = 9};
     const sky_chunk_id head = {sky_orrery_key(1), 1, 0}, chunk = {sky_orrery_key(1), 1, 1};
-    sky__rumour_begin(node, &head, &held);
-    sky__rumour_begin(node, &chunk, &spare);
-    assert_int_equal(node->rumour_count, 0);
-    sky__rumour_begin(node, &chunk, &held);
-    assert_int_equal(node->rumour_count, 1);
+    sky__gossip_begin(node, &head, &held);
+    sky__gossip_begin(node, &chunk, &spare);
+    assert_int_equal(node->gossip_count, 0);
+    sky__gossip_begin(node, &chunk, &held);
+    assert_int_equal(node->gossip_count, 1);
     sky_orrery_close(&o);
 }
 
@@ -245,7 +244,7 @@ static void a_neighbour_on_two_ways_hears_it_once(void **state) {
     sky_node_init(&b.node, &b.config, (sky_satellite){3, 2}, 0, b.memory, b.bytes);
     const sky_chunk_facts held = {.chunk_count = 9};
     const sky_chunk_id chunk = {sky_orrery_key(1), 1, 1};
-    sky__rumour_begin(&b.node, &chunk, &held);
+    sky__gossip_begin(&b.node, &chunk, &held);
     uint32_t purges = 0, in_plane = 0;
     sky_datagram out = {.data = b.buffer, .bytes_max = sizeof b.buffer};
     while (sky_node_output(&b.node, SKY_SECONDS(1), &out)) {
@@ -274,7 +273,7 @@ static void who_loses_a_chunk_drops_the_rest_it_has(void **state) {
         sky_satellite holder = sky_session_place(o.grounds[0], &facts, 0);
         sky_node *node = sky_orrery_node(&o, holder);
         assert_int_equal(sky_node_chunks(node), 3); /* 1, 10 and 19 of 20 */
-        sky__rumour_begin(node, &id, &facts);
+        sky__gossip_begin(node, &id, &facts);
         assert_int_equal(sky_node_chunks(node), gossip ? 0 : 3);
         assert_int_equal(node->stat.purged, gossip ? 3 : 0);
         sky_orrery_close(&o);
@@ -293,7 +292,7 @@ static void whisper(sky_orrery *o, uint32_t block, sky_satellite from, uint32_t 
     sky_node_input(sky_orrery_node(o, d.to), o->now, &d);
 }
 
-static void rumours_without_end_are_bounded(void **state) {
+static void gossip_without_end_are_bounded(void **state) {
     (void)state;
     sky_orrery o;
     begin(&o, SKY_PLACE_ROTATION_HOP, SKY_EVICT_GOSSIP);
@@ -303,10 +302,10 @@ static void rumours_without_end_are_bounded(void **state) {
     assert_int_equal(node->stat.malformed, 1);
     for (uint32_t i = 0; i < 10000; i++)
         whisper(&o, 1000 + i, (sky_satellite){3, 5}, 16777215);
-    assert_true(node->stat.gossip_refused >= 10000 - SKY_NODE_RUMOURS - 1);
+    assert_true(node->stat.gossip_refused >= 10000 - SKY_NODE_GOSSIP_MAX - 1);
     sky_orrery_run(&o, SKY_SECONDS(1));
     /* each taken once by each satellite within four hops, and passed on to three at most */
-    assert_true(o.sent[SKY_WIRE_PURGE] <= 3 * 41 * (SKY_NODE_RUMOURS + 1));
+    assert_true(o.sent[SKY_WIRE_PURGE] <= 3 * 41 * (SKY_NODE_GOSSIP_MAX + 1));
     assert_int_equal(sky_orrery_chunks_of(&o, 1), 20);
     assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 1, 0).status, SKY_OK);
     sky_orrery_close(&o);
@@ -329,7 +328,7 @@ static void whisper_many(sky_orrery *o, uint32_t first, uint32_t count, uint32_t
 
 /* Rumours of 110 blocks, ten of them again and again: told in full, in a PURGE to each neighbour
  * but the teller at once and then one in 10 ms, and none for what is known. */
-static void a_flood_of_rumours_leaves_in_few_messages(void **state) {
+static void a_flood_of_gossip_leaves_in_few_messages(void **state) {
     (void)state;
     sky_orrery o;
     begin(&o, SKY_PLACE_ROTATION_HOP, SKY_EVICT_GOSSIP);
@@ -364,7 +363,7 @@ static void a_flood_of_rumours_leaves_in_few_messages(void **state) {
 /* Told of many blocks at once, a satellite passes each on as far as its own hops say, and no
  * farther than it passes on anything. One that gossips no farther than its neighbours tells them;
  * one that does not gossip believes nobody. */
-static void each_rumour_of_many_goes_its_own_way(void **state) {
+static void each_message_of_many_goes_its_own_way(void **state) {
     (void)state;
     static const uint32_t most_hops[] = {0, 1, 4};
     for (size_t i = 0; i < 3; i++) {
@@ -375,7 +374,7 @@ static void each_rumour_of_many_goes_its_own_way(void **state) {
         sky_node *node = sky_orrery_node(&o, (sky_satellite){3, 4});
         whisper_many(&o, 1000, 3, 9);
         whisper_many(&o, 2000, 3, 2);
-        assert_int_equal(node->rumour_count, most_hops[i] ? 6 : 0);
+        assert_int_equal(node->gossip_count, most_hops[i] ? 6 : 0);
         uint8_t data[SKY_WIRE_BYTES_MAX];
         sky_datagram out = {.data = data, .bytes_max = sizeof data};
         uint32_t told = 0;
@@ -399,8 +398,8 @@ static void each_rumour_of_many_goes_its_own_way(void **state) {
     }
 }
 
-/* The first to tell may be on a detour, with fewer hops left than the rumour is to go. */
-static void a_rumour_goes_as_far_as_its_shortest_way_lets_it(void **state) {
+/* The first to tell may be on a detour, with fewer hops left than the gossip message is to go. */
+static void a_gossip_message_goes_as_far_as_its_shortest_way_lets_it(void **state) {
     (void)state;
     sky_orrery o;
     begin(&o, SKY_PLACE_ROTATION_HOP, SKY_EVICT_GOSSIP);
@@ -417,8 +416,8 @@ static void a_rumour_goes_as_far_as_its_shortest_way_lets_it(void **state) {
     sky_orrery_close(&o);
 }
 
-/* A rumour that is false costs a miss. Pinned chunks stay. */
-static void pinned_blocks_outlive_rumours(void **state) {
+/* A gossip message that is false costs a miss. Pinned chunks stay. */
+static void pinned_blocks_outlive_gossip(void **state) {
     (void)state;
     for (int pinned = 0; pinned < 2; pinned++) {
         sky_orrery o;
@@ -494,11 +493,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_block_of_one_chunk_is_no_news_to_others),
         cmocka_unit_test(heads_and_spare_chunks_are_no_news),
         cmocka_unit_test(a_neighbour_on_two_ways_hears_it_once),
-        cmocka_unit_test(rumours_without_end_are_bounded),
-        cmocka_unit_test(a_flood_of_rumours_leaves_in_few_messages),
-        cmocka_unit_test(each_rumour_of_many_goes_its_own_way),
-        cmocka_unit_test(a_rumour_goes_as_far_as_its_shortest_way_lets_it),
-        cmocka_unit_test(pinned_blocks_outlive_rumours),
+        cmocka_unit_test(gossip_without_end_are_bounded),
+        cmocka_unit_test(a_flood_of_gossip_leaves_in_few_messages),
+        cmocka_unit_test(each_message_of_many_goes_its_own_way),
+        cmocka_unit_test(a_gossip_message_goes_as_far_as_its_shortest_way_lets_it),
+        cmocka_unit_test(pinned_blocks_outlive_gossip),
     };
     if (argc == 2 && strcmp(argv[1], "table") == 0)
         return print_table();

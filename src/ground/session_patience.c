@@ -3,7 +3,8 @@
  * have served those we sent it before. What is not known, the host says (late_ns). So a loss is
  * noticed as soon as it can be; only after some attempts in vain is the wait doubled, for then
  * something else is wrong. As long as nobody was ever heard, each place has its own attempts: a sky
- * that is down is known soon. Whoever is heard shows that the sky is slow: then all of them count.
+ * that is down is known soon. Any station that is heard shows that the sky is slow: then all of
+ * them count.
  *
  * Surprise: answers from far and near meet at the downlink, more than it carries for a while, and
  * wait there in the order in which they came. So one is overdue when another has come that should

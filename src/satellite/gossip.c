@@ -9,34 +9,34 @@
  *
  *        evicted here                            hops 2       hops 1      hops 0
  *     ┌──────────────┐   PURGE to N, E, S, W    ┌────────┐   ┌────────┐   ┌────────┐
- *     │ rumours ring │ ───────────────────────► │ drop,  │──►│ drop,  │──►│ drop   │
+ *     │ gossip ring  │ ───────────────────────► │ drop,  │──►│ drop,  │──►│ drop   │
  *     └──────────────┘   many blocks in one,    │ pass on│   │ pass on│   └────────┘
  *                        at most every GAP_NS   └────────┘   └────────┘
  *
- * The first rumour after a silence leaves at once; those of the next GAP_NS leave together. So what
- * a satellite says of a full sky is bounded by time, not by what is evicted.
+ * The first message after a silence leaves at once; those of the next GAP_NS leave together. So
+ * what a satellite says of a full sky is bounded by time, not by what is evicted.
  *
- * Invariants: the ring keeps the last SKY_NODE_RUMOURS rumours, told or not; what is in it is not
- * taken again, unless it is to go farther now than was known then, and not told to who told it.
+ * Invariants: the ring keeps the last SKY_NODE_GOSSIP_MAX messages, sent on or not; what is in it
+ * is taken again only when it may now go farther than before, and never goes back to its sender.
  * Nothing is sent that was not first put into the ring; a neighbour gets at most one PURGE in
- * GAP_NS; and a satellite takes no more rumours than its credit allows, which grows by one in
- * RUMOUR_NS: who makes up rumours without end is counted, not obeyed.
+ * GAP_NS; and a satellite takes no more messages than its credit allows, which grows by one in
+ * GOSSIP_NS: a sender that invents them without end is counted, not obeyed.
  *
- * Surprises: a rumour is believed, for the worst it can do is a miss; pinned chunks and those of
+ * Surprises: a message is believed, for the worst it can do is a miss; pinned chunks and those of
  * blocks that outlive a loss stay nevertheless. */
 #include <assert.h>
 
 #include "satellite/node_state.h"
 
-#define RUMOUR_NS  SKY_MS(1)
+#define GOSSIP_NS  SKY_MS(1)
 #define GAP_NS     SKY_MS(10)
 #define WAYS       4u
 #define WAY_GROUND 16u
 
 typedef struct sky_node_slot slot;
-typedef struct sky_node_rumour rumour;
+typedef struct sky_gossip_message gossip_message;
 
-/* ---- rumours ---- */
+/* ---- gossip messages ---- */
 
 static sky_satellite neighbour(const sky_node *n, uint32_t way) {
     const sky_constellation *c = &n->config->constellation;
@@ -78,33 +78,33 @@ static bool is_neighbour(const sky_node *n, sky_satellite s) {
     return false;
 }
 
-static rumour *known(const sky_node *n, const sky_chunk_id *id) {
-    for (uint32_t i = 0; i < n->rumour_count; i++) {
-        if (sky_chunk_same_block(&n->rumours[i].id, id))
-            return &n->rumours[i];
+static gossip_message *known(const sky_node *n, const sky_chunk_id *id) {
+    for (uint32_t i = 0; i < n->gossip_count; i++) {
+        if (sky_chunk_same_block(&n->gossip_ring[i].id, id))
+            return &n->gossip_ring[i];
     }
     return NULL;
 }
 
-bool sky__rumour_known(const sky_node *n, const sky_chunk_id *id) {
+bool sky__gossip_known(const sky_node *n, const sky_chunk_id *id) {
     return known(n, id) != NULL;
 }
 
 /* Whom it is still to be told; the counts follow. */
-static void tell(sky_node *n, rumour *r, uint8_t ways) {
+static void tell(sky_node *n, gossip_message *r, uint8_t ways) {
     n->gone_open -= (r->ways & WAY_GROUND) != 0;
-    n->rumours_open -= (r->ways & (WAY_GROUND - 1)) != 0;
+    n->gossip_open -= (r->ways & (WAY_GROUND - 1)) != 0;
     r->ways = ways;
     n->gone_open += (ways & WAY_GROUND) != 0;
-    n->rumours_open += (ways & (WAY_GROUND - 1)) != 0;
+    n->gossip_open += (ways & (WAY_GROUND - 1)) != 0;
 }
 
 /* Over the oldest; one that is not yet told everywhere is given up. */
-static void note(sky_node *n, const rumour *made, uint8_t ways) {
-    rumour *r = &n->rumours[n->rumour_next];
-    n->rumour_next = (n->rumour_next + 1) % SKY_NODE_RUMOURS;
-    if (n->rumour_count < SKY_NODE_RUMOURS) {
-        n->rumour_count++;
+static void note(sky_node *n, const gossip_message *made, uint8_t ways) {
+    gossip_message *r = &n->gossip_ring[n->gossip_place];
+    n->gossip_place = (n->gossip_place + 1) % SKY_NODE_GOSSIP_MAX;
+    if (n->gossip_count < SKY_NODE_GOSSIP_MAX) {
+        n->gossip_count++;
         r->ways = 0; /* this memory was never used */
     }
     tell(n, r, 0);
@@ -127,10 +127,11 @@ static uint32_t purge_block(sky_node *n, const sky_chunk_id *block) {
 }
 
 /* A chunk of ours is gone, and the block with it. */
-void sky__rumour_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_facts *facts) {
+void sky__gossip_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_facts *facts) {
     if (facts->spare || id->number == 0)
         return;
-    const rumour r = {.id = *id, .chunk_count = facts->chunk_count, .hops = n->config->gossip_hops};
+    const gossip_message r = {
+        .id = *id, .chunk_count = facts->chunk_count, .hops = n->config->gossip_hops};
     uint8_t ways = n->config->tell_ground ? WAY_GROUND : 0;
     bool lonely = facts->chunk_count == 1; /* no others to drop */
     if (r.hops > 0)
@@ -142,12 +143,12 @@ void sky__rumour_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_fact
 }
 
 static bool credit(sky_node *n, sky_time now) {
-    sky_time full = now - SKY_NODE_RUMOURS * RUMOUR_NS;
-    if (n->rumour_credit < full)
-        n->rumour_credit = full;
-    if (n->rumour_credit > now - RUMOUR_NS)
+    sky_time full = now - SKY_NODE_GOSSIP_MAX * GOSSIP_NS;
+    if (n->gossip_credit < full)
+        n->gossip_credit = full;
+    if (n->gossip_credit > now - GOSSIP_NS)
         return false;
-    n->rumour_credit += RUMOUR_NS;
+    n->gossip_credit += GOSSIP_NS;
     return true;
 }
 
@@ -160,8 +161,8 @@ static uint8_t ways_but(const sky_node *n, sky_satellite teller, uint8_t ways) {
     return ways;
 }
 
-static void take_block(sky_node *n, sky_time now, sky_satellite from, const rumour *heard) {
-    rumour *r = known(n, &heard->id);
+static void take_block(sky_node *n, sky_time now, sky_satellite from, const gossip_message *heard) {
+    gossip_message *r = known(n, &heard->id);
     if (r && heard->hops <= r->hops) {
         tell(n, r, ways_but(n, from, r->ways));
         return;
@@ -180,7 +181,7 @@ static void take_block(sky_node *n, sky_time now, sky_satellite from, const rumo
     note(n, heard, ways);
 }
 
-void sky__rumour_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m) {
+void sky__gossip_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m) {
     if (in->from.plane != 0 && !is_neighbour(n, in->from)) {
         n->stat.malformed++;
         return;
@@ -188,22 +189,22 @@ void sky__rumour_take(sky_node *n, sky_time now, const sky_datagram *in, const s
     const uint32_t most = n->config->gossip_hops;
     if (most == 0)
         return;
-    rumour r = {.id = m->id, .chunk_count = m->facts.chunk_count, .hops = m->hops};
+    gossip_message r = {.id = m->id, .chunk_count = m->facts.chunk_count, .hops = m->hops};
     r.hops = r.hops < most ? r.hops : most;
     take_block(n, now, in->from, &r);
     for (uint32_t at = 0; at < m->data_bytes; at += SKY_LOST_BLOCK_BYTES) {
         sky_lost_block b;
         sky_lost_block_decode(m->data + at, &b);
-        r = (rumour){.id = {b.key, b.version, 1},
-                     .chunk_count = b.chunk_count,
-                     .hops = b.hops < most ? b.hops : most};
+        r = (gossip_message){.id = {b.key, b.version, 1},
+                             .chunk_count = b.chunk_count,
+                             .hops = b.hops < most ? b.hops : most};
         take_block(n, now, in->from, &r);
     }
 }
 
-static rumour *ring_at(const sky_node *n, uint32_t i) {
-    uint32_t oldest = n->rumour_count < SKY_NODE_RUMOURS ? 0 : n->rumour_next;
-    return &n->rumours[(oldest + i) % SKY_NODE_RUMOURS];
+static gossip_message *ring_at(const sky_node *n, uint32_t i) {
+    uint32_t oldest = n->gossip_count < SKY_NODE_GOSSIP_MAX ? 0 : n->gossip_place;
+    return &n->gossip_ring[(oldest + i) % SKY_NODE_GOSSIP_MAX];
 }
 
 /* The ground hears of each at once: it counts on what is gone. */
@@ -211,7 +212,7 @@ static void tell_ground(sky_node *n, sky_datagram *out) {
     uint32_t i = 0;
     while (!(ring_at(n, i)->ways & WAY_GROUND))
         i++;
-    rumour *r = ring_at(n, i);
+    gossip_message *r = ring_at(n, i);
     tell(n, r, r->ways & (WAY_GROUND - 1));
     const sky_message m = {.type = SKY_WIRE_GONE, .id = r->id};
     sky__node_send(n, &m, n->ground, out);
@@ -224,8 +225,8 @@ static bool tell_neighbour(sky_node *n, uint32_t way, sky_datagram *out) {
     const size_t room = (out->bytes_max - offset) / SKY_LOST_BLOCK_BYTES;
     const uint32_t most = 1 + (uint32_t)(room < SKY_LOST_BLOCKS_MAX ? room : SKY_LOST_BLOCKS_MAX);
     uint32_t told = 0;
-    for (uint32_t i = 0; i < n->rumour_count && told < most; i++) {
-        rumour *r = ring_at(n, i);
+    for (uint32_t i = 0; i < n->gossip_count && told < most; i++) {
+        gossip_message *r = ring_at(n, i);
         if (!(r->ways & 1u << way))
             continue;
         tell(n, r, (uint8_t)(r->ways & ~(1u << way)));
@@ -248,14 +249,14 @@ static bool tell_neighbour(sky_node *n, uint32_t way, sky_datagram *out) {
     return true;
 }
 
-bool sky__rumour_output(sky_node *n, sky_time now, sky_datagram *out) {
+bool sky__gossip_output(sky_node *n, sky_time now, sky_datagram *out) {
     if (n->gone_open > 0) {
         tell_ground(n, out);
         return true;
     }
-    while (n->rumours_open > 0 && n->gossip_next <= now) {
+    while (n->gossip_open > 0 && n->gossip_next <= now) {
         bool said = tell_neighbour(n, n->gossip_way++, out);
-        if (n->gossip_way == WAYS || n->rumours_open == 0) { /* what is left over waits */
+        if (n->gossip_way == WAYS || n->gossip_open == 0) { /* what is left over waits */
             n->gossip_way = 0;
             n->gossip_next = now + GAP_NS;
         }
@@ -265,10 +266,10 @@ bool sky__rumour_output(sky_node *n, sky_time now, sky_datagram *out) {
     return false;
 }
 
-sky_time sky__rumour_wake(const sky_node *n) {
+sky_time sky__gossip_wake(const sky_node *n) {
     if (n->gone_open > 0)
         return 0;
-    return n->rumours_open > 0 ? n->gossip_next : SKY_TIME_NEVER;
+    return n->gossip_open > 0 ? n->gossip_next : SKY_TIME_NEVER;
 }
 
 /* ---- sweeps ---- */
@@ -314,7 +315,7 @@ static void next_is(sky_node *n, slot *s, bool present) {
     const sky_chunk_id id = s->id;
     const sky_chunk_facts facts = s->facts;
     n->stat.swept += purge_block(n, &id);
-    sky__rumour_begin(n, &id, &facts);
+    sky__gossip_begin(n, &id, &facts);
 }
 
 /* So that a round takes a period, however few of those looked at are asked for: a chunk is asked

@@ -17,7 +17,7 @@
 
 typedef sky__move_state move_state;
 typedef struct sky_node_slot slot;
-typedef struct sky_node_rumour rumour;
+typedef struct sky_gossip_message gossip_message;
 
 /* An answer to come. The chunk is looked up again when it is sent, as a server reads what it holds
  * at that moment. */
@@ -62,7 +62,7 @@ size_t sky_node_bytes(const sky_node_config *c) {
     uint32_t slots = sky_node_slots(c);
     return 64 + 2 * aligned(bucket_count(slots) * sizeof(uint32_t)) +
            aligned(slots * sizeof(slot)) + aligned(c->queue_max * sizeof(job)) +
-           aligned(SKY_NODE_RUMOURS * sizeof(rumour)) + slots * sky__data_stride(c);
+           aligned(SKY_NODE_GOSSIP_MAX * sizeof(gossip_message)) + slots * sky__data_stride(c);
 }
 
 void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satellite self,
@@ -82,8 +82,8 @@ void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satelli
     at += aligned(n->slot_count * sizeof(slot));
     n->jobs = (job *)(void *)at;
     at += aligned(config->queue_max * sizeof(job));
-    n->rumours = (rumour *)(void *)at;
-    at += aligned(SKY_NODE_RUMOURS * sizeof(rumour));
+    n->gossip_ring = (gossip_message *)(void *)at;
+    at += aligned(SKY_NODE_GOSSIP_MAX * sizeof(gossip_message));
     n->bytes = at;
     n->bucket_mask = buckets - 1;
     n->turns = sky_turns(&config->turning, now);
@@ -91,7 +91,7 @@ void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satelli
     n->turn_ends = sky_turn_begins(&config->turning, n->turns + 1);
     n->migrate_request = (uint64_t)now; /* never an id of an earlier life */
     n->sweep_next = now + config->sweep_period_ns;
-    n->rumour_credit = now - SKY_SECONDS(3600);
+    n->gossip_credit = now - SKY_SECONDS(3600);
 }
 
 void sky_node_init(sky_node *n, const sky_node_config *config, sky_satellite self, sky_time now,
@@ -176,7 +176,7 @@ static void evict(sky_node *n, slot *s, const sky_key *key, sky_outcome *outcome
     }
     n->stat.evictions++;
     sky__node_remove(n, s);
-    sky__rumour_begin(n, &id, &facts);
+    sky__gossip_begin(n, &id, &facts);
 }
 
 /* A free slot for a chunk of `key`'s block, if need be one that is taken; NULL when its tenant has
@@ -389,8 +389,8 @@ static bool of_no_use(const sky_node *n, const sky_message *m) {
         const slot *newer = sky__node_find_head(n, &m->id.key, m->id.version);
         return newer && newer->id.version > m->id.version;
     }
-    return n->rumour_count > 0 && !m->facts.spare && !m->facts.pinned &&
-           sky__rumour_known(n, &m->id);
+    return n->gossip_count > 0 && !m->facts.spare && !m->facts.pinned &&
+           sky__gossip_known(n, &m->id);
 }
 
 static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message *m) {
@@ -533,7 +533,7 @@ void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
         take_row(n, in, &m);
         break;
     case SKY_WIRE_PURGE:
-        sky__rumour_take(n, now, in, &m);
+        sky__gossip_take(n, now, in, &m);
         break;
     case SKY_WIRE_HAS_REPLY:
         sky__sweep_answer(n, in, &m);
@@ -654,7 +654,7 @@ bool sky_node_output(sky_node *n, sky_time now, sky_datagram *out) {
     else if (may_migrate(n) && n->migrate_next <= now)
         send_migrate(n, now, out);
     else
-        return sky__rumour_output(n, now, out) ||
+        return sky__gossip_output(n, now, out) ||
                (sweeps(n) && n->sweep_next <= now && sky__sweep_output(n, now, out));
     return true;
 }
@@ -664,7 +664,7 @@ static sky_time sooner(sky_time a, sky_time b) {
 }
 
 sky_time sky_node_wake(const sky_node *n) {
-    sky_time at = sky__rumour_wake(n);
+    sky_time at = sky__gossip_wake(n);
     if (n->ack_count > 0)
         return 0;
     if (n->job_count > 0)
@@ -688,5 +688,5 @@ uint32_t sky_node_chunks(const sky_node *n) {
 
 bool sky_node_idle(const sky_node *n) {
     return sky_node_chunks(n) == 0 && n->job_count == 0 && n->ack_count == 0 &&
-           n->rumours_open + n->gone_open == 0;
+           n->gossip_open + n->gone_open == 0;
 }

@@ -6,7 +6,7 @@
  *
  * The memory it is given, and all it will ever use:
  *
- *     | buckets, twice | slots: id, facts, links | queue | rumours | bytes of each slot …
+ *     | buckets, twice | slots: id, facts, links | queue | gossip  | bytes of each slot …
  *
  * Each slot is on one of its tenant's two use lists (lru: evictable; pinned), and on at most one of
  * two move lists:
@@ -74,9 +74,9 @@ typedef struct {
     uint64_t swept;     /* chunks dropped because the one after was gone */
     uint64_t gossip;    /* PURGEs sent, of many blocks each, and their bytes */
     uint64_t gossip_bytes;
-    uint64_t gossip_refused;                   /* rumours beyond what is believed in a time */
-    uint64_t sweeps;                           /* HAS sent */
-    uint64_t moved;                            /* chunks that MOVE gave another place */
+    uint64_t gossip_refused; /* gossip messages beyond what is believed in a time */
+    uint64_t sweeps;         /* HAS sent */
+    uint64_t moved;          /* chunks that MOVE gave another place */
     uint64_t foreign, stale, replayed, forged; /* datagrams refused for it, by its host's count */
 } sky_node_stat;
 
@@ -86,7 +86,7 @@ typedef struct {
 } sky_node_list;
 
 #define SKY_NODE_ACKS_MAX    16
-#define SKY_NODE_RUMOURS     128
+#define SKY_NODE_GOSSIP_MAX  128
 #define SKY_NODE_TENANTS_MAX 64  /* told apart; more share a place */
 #define SKY_NODE_PIN_HOURS   168 /* a pin holds that nobody renews */
 
@@ -107,7 +107,7 @@ typedef struct {
     uint32_t *blocks;  /* the same by block */
     struct sky_node_slot *slots;
     struct sky_node_job *jobs;
-    struct sky_node_rumour *rumours;
+    struct sky_gossip_message *gossip_ring;
     uint8_t *bytes;
     uint32_t bucket_mask;
     uint32_t slot_count;
@@ -134,10 +134,10 @@ typedef struct {
     } acks[SKY_NODE_ACKS_MAX]; /* answers at once, not yet sent */
     uint32_t ack_count;
 
-    uint32_t rumour_count, rumour_next;
-    uint32_t rumours_open, gone_open; /* not yet told to all neighbours; to the ground */
-    uint32_t gossip_way;              /* of this round, the neighbour who is told next */
-    sky_time rumour_credit, gossip_next;
+    uint32_t gossip_count, gossip_place;
+    uint32_t gossip_open, gone_open; /* not yet told to all neighbours; to the ground */
+    uint32_t gossip_way;             /* of this round, the neighbour who is told next */
+    sky_time gossip_credit, gossip_next;
     uint32_t sweep_at, sweep_request;
     sky_time sweep_next;
 

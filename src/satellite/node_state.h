@@ -36,7 +36,7 @@ struct sky_node_slot {
 };
 
 /* A block that is no more. Kept after it was passed on, to know it again. */
-struct sky_node_rumour {
+struct sky_gossip_message {
     sky_chunk_id id; /* the chunk that went */
     uint32_t chunk_count;
     uint32_t hops;
@@ -86,11 +86,11 @@ sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts);
 void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out);
 
 /* gossip.c */
-void sky__rumour_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_facts *facts);
-void sky__rumour_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m);
-bool sky__rumour_known(const sky_node *n, const sky_chunk_id *id);
-bool sky__rumour_output(sky_node *n, sky_time now, sky_datagram *out);
-sky_time sky__rumour_wake(const sky_node *n);
+void sky__gossip_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_facts *facts);
+void sky__gossip_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m);
+bool sky__gossip_known(const sky_node *n, const sky_chunk_id *id);
+bool sky__gossip_output(sky_node *n, sky_time now, sky_datagram *out);
+sky_time sky__gossip_wake(const sky_node *n);
 bool sky__sweep_output(sky_node *n, sky_time now, sky_datagram *out);
 void sky__sweep_answer(sky_node *n, const sky_datagram *in, const sky_message *m);
 

@@ -187,8 +187,8 @@ static void satellites_do_not_rule_each_other(void **state) {
 }
 
 /* An answer that is not ready yet does not hold back what may leave before it: a host that sleeps
- * until the node's wake says the rumour then. */
-static void a_rumour_does_not_wait_for_an_answer(void **state) {
+ * until the node's wake says the gossip message then. */
+static void a_gossip_message_does_not_wait_for_an_answer(void **state) {
     (void)state;
     bench b;
     bench_open(&b, 4);
@@ -682,7 +682,7 @@ int main(void) {
         cmocka_unit_test(pinned_chunks_stay),
         cmocka_unit_test(heads_do_not_pile_up),
         cmocka_unit_test(satellites_do_not_rule_each_other),
-        cmocka_unit_test(a_rumour_does_not_wait_for_an_answer),
+        cmocka_unit_test(a_gossip_message_does_not_wait_for_an_answer),
         cmocka_unit_test(rows_are_dropped),
         cmocka_unit_test(chunks_are_copied_before_they_are_dropped),
         cmocka_unit_test(migration_keeps_to_its_window_and_pace),

@@ -49,7 +49,7 @@ typedef struct {
     float kept[SKY_LINK_SAMPLES]; /* rate of a context / rate expected at its start */
     double reserve;               /* share of a context that deadlines have proved to need */
     uint32_t kept_count;          /* samples taken, ever */
-    double engine_factor;         /* the engine beside it: time it took / promised; 0: unknown */
+    double engine_factor;         /* the engine meanwhile: time it took / promised; 0: unknown */
     bool unsettled;               /* the rate is the least that it carries: little was ever asked */
     uint32_t at_once;             /* to ask for at first, as more brought nothing; 0: as usual */
 } sky_link;
