@@ -161,19 +161,8 @@ int bench_sim(bench *b) {
 
 static int loss_row(bench *b, const char *link, uint64_t bits_s, uint32_t parity, double loss,
                     double *free_ms) {
-    sky_study_point p = {
-        .constellation = {.planes = 72, .slots = 22, .altitude_km = 550, .phasing = 17},
-        .placement = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 25},
-        .centre = {36, 11},
-        .chunk_bytes = 6144,
-        .block_bytes = 3040870,
-        .processing_ns = 20000,
-        .isl_bits_s = 100000000000u,
-        .ground_bits_s = bits_s,
-        .loss = loss,
-        .parity = parity,
-        .gets = b->quick ? 200 : 400,
-        .seed = 1};
+    sky_study_point p = sky_study_starlink(bits_s, parity, b->quick ? 200 : 400);
+    p.loss = loss;
     sky_study_result r;
     sky_error error = {0};
     char name[96], beside[32] = "";

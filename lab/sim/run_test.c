@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/lines_fixture.h"
 #include "base/prng.h"
 #include "io/file.h"
 #include "lab/sim/run.h"
@@ -54,13 +55,10 @@ static void a_seed_replays_a_run(void **state) {
 /* tests/golden/sim.txt: scenario, seed, seconds, hash. */
 static void golden_hashes_hold(void **state) {
     (void)state;
-    FILE *f = fopen("tests/golden/sim.txt", "r");
-    assert_non_null(f);
-    char line[256];
+    sky_lines vectors;
     int runs = 0;
-    while (fgets(line, sizeof line, f)) {
-        if (line[0] == '#')
-            continue;
+    sky_lines_open(&vectors, "tests/golden/sim.txt");
+    for (char *line; (line = sky_lines_next(&vectors));) {
         char path[128];
         uint64_t hash;
         sky_sim_options options = {0};
@@ -74,7 +72,6 @@ static void golden_hashes_hold(void **state) {
         assert_int_equal(r.trace_hash, hash);
         runs++;
     }
-    fclose(f);
     assert_true(runs >= 5);
 }
 
@@ -100,6 +97,14 @@ static const char *scenario_file(const char *text) {
     fputs(text, f);
     fclose(f);
     return path;
+}
+
+static sky_sim_result simulate_text(const char *text, uint64_t seed) {
+    const char *path = scenario_file(text);
+    const sky_sim_options options = {.seed = seed};
+    sky_sim_result r = simulate(path, &options);
+    unlink(path);
+    return r;
 }
 
 static unsigned pick(sky_prng *p, const unsigned *choices, unsigned count) {
@@ -146,10 +151,7 @@ static void random_skies_lose_nothing(void **state) {
         sky_prng_init(&prng, seed);
         char text[1024];
         draw_scenario(&prng, text, sizeof text);
-        const char *path = scenario_file(text);
-        sky_sim_options options = {.seed = seed};
-        sky_sim_result r = simulate(path, &options);
-        unlink(path);
+        sky_sim_result r = simulate_text(text, seed);
         for (uint32_t i = 0; i < r.check_count; i++) {
             if (!r.checks[i].passed)
                 print_message("%s", text); /* with this seed it fails again */
@@ -162,15 +164,13 @@ static void random_skies_lose_nothing(void **state) {
 
 static void a_full_sky_evicts_by_rule(void **state) {
     (void)state;
-    const char *path = scenario_file("constellation: {planes: 5, slots: 8}\n"
+    sky_sim_result r = simulate_text("constellation: {planes: 5, slots: 8}\n"
                                      "chunk: 1KiB\n"
                                      "satellite: {memory: 40KiB, processing_ms: 0.01}\n"
                                      "time: {rotation_s: 1}\n"
                                      "workload: {keys: 60, gets: 600, value: 20KiB, every_ms: 20}\n"
-                                     "until: 15s\n");
-    sky_sim_options options = {.seed = 4};
-    sky_sim_result r = simulate(path, &options);
-    unlink(path);
+                                     "until: 15s\n",
+                                     4);
     expect_checks(&r);
     assert_true(r.sets > 80); /* more than once for many a key */
     assert_true(r.hits > 0);
@@ -193,10 +193,7 @@ static void what_is_no_get_and_no_set_loses_nothing(void **state) {
                  "workload: {keys: 16, gets: 400, value: 20KiB, every_ms: 200%s}\n"
                  "until: 240s\n",
                  i == 2 ? "24KiB" : "8MiB", others[i]);
-        const char *path = scenario_file(text);
-        sky_sim_options options = {.seed = 2};
-        runs[i] = simulate(path, &options);
-        unlink(path);
+        runs[i] = simulate_text(text, 2);
         expect_checks(&runs[i]);
         assert_int_equal(runs[i].gets, 400);
         for (size_t k = 0; k < i; k++)
@@ -235,10 +232,7 @@ static void a_true_sky_answers_where_it_has_no_gaps(void **state) {
                  "observer: {lat_deg: 1}\n"
                  "workload: {value: 1}\n",
                  planes[i]);
-        const char *path = scenario_file(text);
-        sky_sim_options options = {.seed = 4100623};
-        sky_sim_result r = simulate(path, &options);
-        unlink(path);
+        sky_sim_result r = simulate_text(text, 4100623);
         expect_checks(&r);
         assert_int_equal(r.check_count, checks[i]);
     }
@@ -263,10 +257,7 @@ static void prompts_are_found_by_few_questions(void **state) {
                  "300}\n"
                  "until: 60s\n",
                  lookups[i]);
-        const char *path = scenario_file(text);
-        sky_sim_options options = {.seed = 6};
-        r[i] = simulate(path, &options);
-        unlink(path);
+        r[i] = simulate_text(text, 6);
         expect_checks(&r[i]);
         assert_int_equal(r[i].misses, 0); /* blocks that are not there are not got */
     }
@@ -301,10 +292,7 @@ static void each_satellite_may_have_a_ground_link(void **state) {
                  "workload: {keys: 3, gets: 40, value: 90KiB, every_ms: 1000}\n"
                  "until: 60s\n",
                  i < 2 ? "rotation-hop" : "hop", i % 2 ? "each" : "one");
-        const char *path = scenario_file(text);
-        sky_sim_options options = {.seed = 8};
-        r[i] = simulate(path, &options);
-        unlink(path);
+        r[i] = simulate_text(text, 8);
         expect_checks(&r[i]);
         print_message("median %.1f ms\n", r[i].p50_ms);
     }
@@ -335,10 +323,7 @@ static void prompts_survive_faults(void **state) {
                  "until: 40s\n",
                  seed % 2 ? 96 : 512, seed % 3 ? "binary" : "sequential", evictions[seed % 4],
                  seed % 5 ? 0 : 300);
-        const char *path = scenario_file(text);
-        sky_sim_options options = {.seed = seed};
-        sky_sim_result r = simulate(path, &options);
-        unlink(path);
+        sky_sim_result r = simulate_text(text, seed);
         expect_checks(&r);
         hits += r.hits;
     }
@@ -347,14 +332,12 @@ static void prompts_survive_faults(void **state) {
 
 static void as_fast_as_answers_come(void **state) {
     (void)state;
-    const char *path = scenario_file("constellation: {planes: 5, slots: 8}\n"
+    sky_sim_result r = simulate_text("constellation: {planes: 5, slots: 8}\n"
                                      "chunk: 1KiB\n"
                                      "satellite: {processing_ms: 0}\n"
                                      "workload: {keys: 5, gets: 200, value: 3000, every_ms: 0}\n"
-                                     "until: 20s\n");
-    sky_sim_options options = {.seed = 5};
-    sky_sim_result r = simulate(path, &options);
-    unlink(path);
+                                     "until: 20s\n",
+                                     5);
     expect_checks(&r);
     assert_int_equal(r.gets, 200);
 }

@@ -234,3 +234,18 @@ sky_status sky_study_run(const sky_study_point *point, sky_study_result *out, sk
     free(s.served_ns);
     return status;
 }
+
+sky_study_point sky_study_starlink(uint64_t ground_bits_s, uint32_t parity, uint32_t gets) {
+    return (sky_study_point){
+        .constellation = {.planes = 72, .slots = 22, .altitude_km = 550, .phasing = 17},
+        .placement = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 25},
+        .centre = {36, 11},
+        .chunk_bytes = 6144,
+        .block_bytes = 3040870,
+        .processing_ns = 20000,
+        .isl_bits_s = 100000000000u,
+        .ground_bits_s = ground_bits_s,
+        .parity = parity,
+        .gets = gets,
+        .seed = 1};
+}

@@ -36,6 +36,10 @@ typedef struct {
     uint64_t events;
 } sky_study_result;
 
+/* 2.9 MiB in chunks of 6 KiB on 25 servers of Starlink's first shell, by rotation and hop, over
+ * lasers of 100 Gb/s. */
+sky_study_point sky_study_starlink(uint64_t ground_bits_s, uint32_t parity, uint32_t gets);
+
 /* Errors: SKY_E_PARAM (the point cannot be; `error` says why), SKY_E_NOMEM, SKY_E_IO (the set found
  * no answer) */
 sky_status sky_study_run(const sky_study_point *point, sky_study_result *out, sky_error *error);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/lines_fixture.h"
 #include "lab/sim/study.h"
 
 static sky_study_point authors_point(sky_strategy strategy, uint32_t servers, uint64_t block) {
@@ -41,16 +42,13 @@ static sky_study_result fly(const sky_study_point *point) {
 
 static void the_authors_tables_are_flown(void **state) {
     (void)state;
-    FILE *f = fopen("tests/golden/authors.txt", "r");
-    assert_non_null(f);
-    char line[256];
+    sky_lines tables;
     int rows = 0;
-    while (fgets(line, sizeof line, f)) {
+    sky_lines_open(&tables, "tests/golden/authors.txt");
+    for (char *line; (line = sky_lines_next(&tables));) {
         char name[32];
         double ms, max, min, avg;
         sky_study_point p = authors_point(SKY_PLACE_HOP, 1, 1);
-        if (line[0] == '#')
-            continue;
         assert_int_equal(sscanf(line, "%31s %u %lf %lf %" SCNu64 " %lf %lf %lf", name,
                                 &p.placement.servers, &ms, &p.constellation.altitude_km,
                                 &p.block_bytes, &max, &min, &avg),
@@ -67,7 +65,6 @@ static void the_authors_tables_are_flown(void **state) {
         assert_true(r.off_ns_max < 0.51);
         rows++;
     }
-    fclose(f);
     assert_int_equal(rows, 48);
 }
 
@@ -109,27 +106,11 @@ static void points_that_cannot_be_are_refused(void **state) {
     assert_int_equal(sky_study_run(&p, &r, &error), SKY_E_PARAM);
 }
 
-/* 2.9 MiB from Starlink's first shell. */
-static sky_study_point big_point(uint64_t ground_bits_s, uint32_t parity, uint32_t gets) {
-    return (sky_study_point){
-        .constellation = {.planes = 72, .slots = 22, .altitude_km = 550, .phasing = 17},
-        .placement = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 25},
-        .centre = {36, 11},
-        .chunk_bytes = 6144,
-        .block_bytes = 3040870,
-        .processing_ns = 20000,
-        .isl_bits_s = 100000000000u,
-        .ground_bits_s = ground_bits_s,
-        .parity = parity,
-        .gets = gets,
-        .seed = 1};
-}
-
 /* Without parity what is lost is asked for again: 99 of 100 gets then take one round more, and that
  * as soon as the answer is late; on a slow link most of it hides behind the bytes. */
 static void a_loss_costs_one_round_more(void **state) {
     (void)state;
-    sky_study_point p = big_point(10000000000u, 0, 200);
+    sky_study_point p = sky_study_starlink(10000000000u, 0, 200);
     sky_study_result quiet = fly(&p);
     assert_true(quiet.to_payload < 1.04);
     p.loss = 0.01;
@@ -138,7 +119,7 @@ static void a_loss_costs_one_round_more(void **state) {
     assert_true(lossy.get_p99_ms > 1.9 * quiet.get_p99_ms);
     assert_true(lossy.get_p99_ms < 2.05 * quiet.get_p99_ms);
     assert_true(lossy.to_payload < 1.18);
-    p = big_point(200000000u, 0, 100);
+    p = sky_study_starlink(200000000u, 0, 100);
     quiet = fly(&p);
     p.loss = 0.01;
     lossy = fly(&p);
@@ -151,7 +132,7 @@ static void a_loss_costs_one_round_more(void **state) {
 static void heavy_losses_are_no_silence(void **state) {
     (void)state;
     for (int strategy = 0; strategy <= SKY_PLACE_ROTATION_HOP; strategy++) {
-        sky_study_point p = big_point(200000000u, 0, 120);
+        sky_study_point p = sky_study_starlink(200000000u, 0, 120);
         p.placement.strategy = (sky_strategy)strategy;
         p.isl_bits_s = strategy == SKY_PLACE_HOP ? p.ground_bits_s : p.isl_bits_s;
         p.loss = 0.05;
@@ -163,7 +144,7 @@ static void heavy_losses_are_no_silence(void **state) {
  * instead of whole chunks. */
 static void a_lost_datagram_costs_one_round_more(void **state) {
     (void)state;
-    sky_study_point p = big_point(10000000000u, 0, 60);
+    sky_study_point p = sky_study_starlink(10000000000u, 0, 60);
     p.datagrams = true;
     sky_study_result quiet = fly(&p);
     p.loss = 0.01;
@@ -177,7 +158,7 @@ static void a_lost_datagram_costs_one_round_more(void **state) {
 /* Parity that is asked for at once where links lose: a loss costs bytes and no round trip. */
 static void parity_saves_the_second_round(void **state) {
     (void)state;
-    sky_study_point p = big_point(10000000000u, 6, 200);
+    sky_study_point p = sky_study_starlink(10000000000u, 6, 200);
     sky_study_result quiet = fly(&p);
     assert_true(quiet.to_payload < 1.04); /* without loss none of it is asked for */
     p.loss = 0.01;
@@ -188,7 +169,7 @@ static void parity_saves_the_second_round(void **state) {
     p.loss = 0.05;
     assert_int_equal(fly(&p).answered, p.gets);
     /* On a slow link answers wait for each other: none of them is taken for lost. */
-    p = big_point(200000000u, 6, 20);
+    p = sky_study_starlink(200000000u, 6, 20);
     assert_true(fly(&p).to_payload < 1.04);
     p.parity = 25;
     sky_error error = {0};

@@ -13,6 +13,7 @@
 
 #include <skymem/sim.h>
 
+#include "base/lines_fixture.h"
 #include "config/scenario.h"
 #include "io/file.h"
 
@@ -137,15 +138,10 @@ static void a_program_with_commas_reads_the_same(void **state) {
 /* tests/golden/scenario-rejects.txt: "LINE · part of the message · the file, \n for newlines". */
 static void nonsense_is_refused_with_line_and_reason(void **state) {
     (void)state;
-    FILE *f = fopen("tests/golden/scenario-rejects.txt", "r");
-    assert_non_null(f);
-    char line[2048];
+    sky_lines rejects;
     int cases = 0;
-    while (fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = 0;
-        if (line[0] == '#' || line[0] == 0)
-            continue;
-        print_message("%s\n", line); /* the last one printed is the one that failed */
+    sky_lines_open(&rejects, "tests/golden/scenario-rejects.txt");
+    for (char *line; (line = sky_lines_next(&rejects));) {
         char *where = strtok(line, "|");
         char *reason = strtok(NULL, "|");
         char *text = strtok(NULL, "");
@@ -169,7 +165,6 @@ static void nonsense_is_refused_with_line_and_reason(void **state) {
         assert_non_null(strstr(error.text, reason));
         cases++;
     }
-    fclose(f);
     assert_true(cases >= 60);
 }
 

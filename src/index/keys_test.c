@@ -12,6 +12,8 @@
 
 #include <skymem/keys.h>
 
+#include "base/lines_fixture.h"
+
 #define GOLDEN "tests/golden/keys.txt"
 
 typedef struct {
@@ -103,19 +105,16 @@ static void keys_equal_the_golden_vectors(void **state) {
                  {"name", check_name},
                  {"reject-name", check_reject_name},
                  {"reject-key", check_reject_key}};
-    FILE *file = fopen(GOLDEN, "r");
-    assert_non_null(file);
-    static char line[16384];
+    static sky_lines vectors;
     tally t = {0};
-    while (fgets(line, sizeof line, file)) {
+    sky_lines_open(&vectors, GOLDEN);
+    for (char *line; (line = sky_lines_next(&vectors));) {
         char *cursor;
-        line[strcspn(line, "\n")] = 0;
-        const char *word = line[0] == '#' ? NULL : strtok_r(line, " ", &cursor);
+        const char *word = strtok_r(line, " ", &cursor);
         for (size_t i = 0; word && i < sizeof kinds / sizeof *kinds; i++)
             if (strcmp(word, kinds[i].word) == 0)
                 kinds[i].check(cursor, &t);
     }
-    fclose(file);
     assert_int_equal(t.blocks, 18);
     assert_int_equal(t.names, 6);
     assert_int_equal(t.rejected_names, 3);

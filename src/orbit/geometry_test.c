@@ -12,6 +12,7 @@
 
 #include <skymem/sky.h>
 
+#include "base/lines_fixture.h"
 #include "orbit/geometry.h"
 
 static void close_to(double value, double expected, double tolerance) {
@@ -140,13 +141,10 @@ static void expect_row(const study_row *row) {
 
 static void authors_tables_hold(void **state) {
     (void)state;
-    FILE *f = fopen("tests/golden/authors.txt", "r");
-    assert_non_null(f);
-    char line[256];
+    sky_lines tables;
     int rows = 0;
-    while (fgets(line, sizeof line, f)) {
-        if (line[0] == '#')
-            continue;
+    sky_lines_open(&tables, "tests/golden/authors.txt");
+    for (char *line; (line = sky_lines_next(&tables));) {
         char strategy[16];
         study_row row = {0};
         unsigned long long bytes;
@@ -161,7 +159,6 @@ static void authors_tables_hold(void **state) {
         expect_row(&row);
         rows++;
     }
-    fclose(f);
     assert_true(rows >= 45);
 }
 

@@ -14,6 +14,7 @@
 
 #include <skymem/sky.h>
 
+#include "base/lines_fixture.h"
 #include "base/prng.h"
 #include "orbit/geometry.h"
 #include "orbit/torus.h"
@@ -97,21 +98,15 @@ static void run_case(const golden_case *g) {
 
 static void golden_vectors_hold(void **state) {
     (void)state;
-    FILE *f = fopen("tests/golden/placement.txt", "r");
-    assert_non_null(f);
-    char line[4096];
+    sky_lines vectors;
     int cases = 0;
-    while (fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = 0;
-        if (line[0] == '#' || line[0] == 0)
-            continue;
-        print_message("%s\n", line); /* the last one printed is the one that failed */
+    sky_lines_open(&vectors, "tests/golden/placement.txt");
+    for (char *line; (line = sky_lines_next(&vectors));) {
         golden_case g;
         parse_case(line, &g);
         run_case(&g);
         cases++;
     }
-    fclose(f);
     assert_true(cases >= 30);
 }
 

@@ -269,6 +269,13 @@ static void run_until(fight *f, uint32_t chunks) {
     }
 }
 
+/* Chunks 1 to CHUNKS, until all are acknowledged. */
+static void put_all(fight *f) {
+    for (uint32_t n = 1; n <= CHUNKS; n++)
+        put(f, n);
+    run_until(f, CHUNKS);
+}
+
 static sky_transport_stat stat_of(const sky_station *s) {
     sky_station_stat stat;
     sky_station_stats(s, &stat);
@@ -349,9 +356,7 @@ static void what_is_doubled_on_the_way_is_taken_once(void **state) {
     fight f;
     begin(&f);
     f.copies = 3;
-    for (uint32_t n = 1; n <= CHUNKS; n++)
-        put(&f, n);
-    run_until(&f, CHUNKS);
+    put_all(&f);
     assert_int_equal(f.there, CHUNKS);
     assert_true(count_seen(&f, true) >= 6 * CHUNKS);
     sky_transport_stat ground = stat_of(f.ground), satellite = stat_of(f.satellites[0]);
@@ -367,9 +372,7 @@ static void what_is_repeated_or_changed_is_refused(void **state) {
     (void)state;
     fight f;
     begin(&f);
-    for (uint32_t n = 1; n <= CHUNKS; n++)
-        put(&f, n);
-    run_until(&f, CHUNKS);
+    put_all(&f);
     sky_station *satellite = f.satellites[0], *other = f.satellites[1];
     refuses(&f, satellite, true, NULL, REPLAYED);
     refuses(&f, f.ground, false, NULL, REPLAYED);
@@ -392,9 +395,7 @@ static void who_starts_again_takes_nothing_old(void **state) {
     (void)state;
     fight f;
     begin(&f);
-    for (uint32_t n = 1; n <= CHUNKS; n++)
-        put(&f, n);
-    run_until(&f, CHUNKS);
+    put_all(&f);
     sky_station_close(f.satellites[0]);
     settle();
     f.satellites[0] = open_station(&f, &f.truth, (sky_satellite){1, 1});
@@ -509,9 +510,7 @@ static void a_clock_set_back_makes_nothing_new(void **state) {
     sky_station_close(f.satellites[0]);
     assert_int_equal(sky_station_open(&options, &f.satellites[0], &error), SKY_OK);
     settle();
-    for (uint32_t n = 1; n <= CHUNKS; n++)
-        put(&f, n);
-    run_until(&f, CHUNKS);
+    put_all(&f);
     assert_int_equal(f.there, CHUNKS);
     sky_station_close(f.satellites[0]);
     set_back_ms = 1500;
