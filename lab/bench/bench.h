@@ -26,6 +26,9 @@ int bench_sim(bench *b);
 int bench_sky(bench *b);
 int bench_stream(bench *b);
 
+/* Part of mem: hits by one thread and by two. */
+int bench_mem_threads(bench *b, const cli_store *store);
+
 double bench_seconds(sky_time since);
 /* Memory with every page touched; NULL and a message when there is none. */
 void *bench_memory(const cli *c, size_t bytes);

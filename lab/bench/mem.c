@@ -198,6 +198,8 @@ static int copies(bench *b) {
         code = small(&m, SKY_OP_GET, 1, "get 4 KiB");
     if (code == CLI_OK)
         code = small(&m, SKY_OP_GET, SMALL_BATCH, "get 4 KiB, 64 a batch");
+    if (code == CLI_OK)
+        code = bench_mem_threads(b, &m.store);
     cli_store_close(&m.store);
     free(m.from);
     free(m.to);
