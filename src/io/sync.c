@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,14 @@ void sky_thread_join(sky_thread *t) {
     if (t->running)
         must(pthread_join(t->os, NULL), "pthread_join");
     t->running = false;
+}
+
+uint32_t sky_thread_number(void) {
+    static _Atomic uint32_t given;
+    static _Thread_local uint32_t number; /* plus one; 0: none yet */
+    if (number == 0)
+        number = atomic_fetch_add_explicit(&given, 1, memory_order_relaxed) + 1;
+    return number - 1;
 }
 
 uint32_t sky_cpu_count(void) {

@@ -42,6 +42,10 @@ sky_status sky_thread_start(sky_thread *t, const char *name, void *(*body)(void 
 /* Fine on one that never started. */
 void sky_thread_join(sky_thread *t);
 
+/* A number of the calling thread, the same as long as it lives: 0, 1, … in the order in which
+ * threads first ask. */
+uint32_t sky_thread_number(void);
+
 /* Processors this process may run on, at least 1. */
 uint32_t sky_cpu_count(void);
 

@@ -278,6 +278,82 @@ static void threads_never_see_wrong_bytes(void **state) {
     t->ops->close(t);
 }
 
+static void *get_body(void *argument) {
+    sky_tier *t = argument;
+    for (uint64_t n = 0; n < 200; n++)
+        if (sky_fixture_check(t, sky_fixture_key(n % 10), 100000, n % 10) != SKY_OK)
+            return NULL;
+    return t;
+}
+
+static bool sum_hits(void *context, const sky_entry *e) {
+    *(uint64_t *)context += e->hits;
+    return true;
+}
+
+/* What threads used is known before the next eviction chooses, and every use is counted once. */
+static void uses_of_all_threads_are_counted(void **state) {
+    (void)state;
+    sky_tier *t = open_url("mem:1200KiB", &no_env);
+    for (uint64_t n = 0; n < 12; n++)
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 100000, n), SKY_OK);
+    sky_thread threads[3];
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(sky_thread_start(&threads[i], "gets", get_body, t), SKY_OK);
+    for (size_t i = 0; i < 3; i++)
+        sky_thread_join(&threads[i]);
+    assert_int_equal(sky_fixture_check(t, sky_fixture_key(99), 1, 99), SKY_MISS);
+    uint64_t hits = 0;
+    assert_int_equal(t->ops->list(t, sum_hits, &hits), SKY_OK);
+    assert_int_equal(hits, 600);
+    sky_tier_stat s;
+    t->ops->stat(t, &s);
+    assert_true(s.hits == 600 && s.misses == 1);
+    for (uint64_t n = 20; n < 22; n++)
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 100000, n), SKY_OK);
+    for (uint64_t n = 0; n < 12; n++)
+        assert_int_equal(sky_fixture_check(t, sky_fixture_key(n), 100000, n),
+                         n < 10 ? SKY_OK : SKY_MISS);
+    t->ops->close(t);
+}
+
+static int64_t wall_now;
+
+static int64_t wall_ms(const sky_clock *clock) {
+    (void)clock;
+    return wall_now;
+}
+
+static sky_time no_time(const sky_clock *clock) {
+    (void)clock;
+    return 0;
+}
+
+/* Any look at an entry past its time makes room. */
+static void what_is_past_its_time_goes_when_it_is_met(void **state) {
+    (void)state;
+    static const sky_op looks[] = {SKY_OP_GET, SKY_OP_HAS, SKY_OP_LEASE, SKY_OP_PREFETCH};
+    const sky_clock clock = {.now = no_time, .wall_ms = wall_ms};
+    const sky_tier_env env = {.clock = &clock};
+    sky_tier *t = open_url("mem:1MiB", &env);
+    uint8_t data[100] = {0};
+    sky_span span = {data, sizeof data};
+    for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
+        sky_item item = {.key = sky_fixture_key(i), .spans = &span, .span_count = 1};
+        sky_tier_stat s;
+        wall_now = 1000;
+        t->ops->answer(t, SKY_OP_PUT, &item, 1, &(sky_call){.ttl_s = 1});
+        t->ops->answer(t, SKY_OP_HAS, &item, 1, &(sky_call){0});
+        assert_int_equal(item.status, SKY_OK);
+        wall_now = 2000;
+        t->ops->answer(t, looks[i], &item, 1, &(sky_call){0});
+        assert_int_equal(item.status, SKY_MISS);
+        t->ops->stat(t, &s);
+        assert_true(s.entries == 0 && s.bytes_used == 0);
+    }
+    t->ops->close(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls_are_checked),
@@ -288,6 +364,8 @@ int main(void) {
         cmocka_unit_test(lent_bytes_are_counted_until_released),
         cmocka_unit_test(lent_entries_are_not_evicted),
         cmocka_unit_test(threads_never_see_wrong_bytes),
+        cmocka_unit_test(uses_of_all_threads_are_counted),
+        cmocka_unit_test(what_is_past_its_time_goes_when_it_is_met),
     };
     static char url[] = "mem:16MiB";
     const sky_tier_fixture memory = {.name = "memory",

@@ -1,0 +1,121 @@
+/* What is in the memory tier: entries, their extents, their order, and who may touch what.
+ *
+ *   index ──► block number ──► entries[block] ──► extent ──► region  | payload | name NUL |
+ *   (keys, LRU, pins, tree)    (32-byte key, …)   refs[extent]
+ *
+ * Ownership: an extent is free when nobody refers to it. The entry that shows it is one reference,
+ * and each copy under way and each lease is one more. So removing or replacing an entry never takes
+ * bytes from under a reader: the last one to let go frees them. Eviction passes over entries with
+ * readers, as freeing those would make no room.
+ *
+ * Concurrency: the bytes of payloads are written before their entry is published and never after,
+ * so that copies need no lock, only a reference. For all else there are the mutex and the stripes
+ * (stripes.h):
+ *
+ *   holds                    may
+ *   a stripe                 look keys and entries up; copy what is small; hold an extent
+ *   the mutex                the same; change the order of use, leases, counters, free extents
+ *   the mutex, all stripes   change keys and entries
+ *
+ * So gets by several threads do not meet, but when a stripe has collected uses and tells them to
+ * the index.
+ *
+ * Surprise: blocks arrive in any order when farther tiers answer. A child that comes before its
+ * parent waits in `orphans`, hashed by the parent it lacks, and is adopted when that comes. */
+#ifndef SKY_TIER_MEM_MEMORY_H
+#define SKY_TIER_MEM_MEMORY_H
+
+#include <stdatomic.h>
+
+#include <skymem/index.h>
+
+#include "base/arena.h"
+#include "io/sync.h"
+#include "tier/mem/stripes.h"
+#include "tier/tier.h"
+
+#define SKY__MEMORY_LEASES_MAX   (1u << 16)
+#define SKY__MEMORY_GETS_AT_ONCE 32u /* under one lock of a stripe */
+
+typedef struct {
+    sky_key key;
+    sky_key parent;
+    uint64_t checksum;
+    uint64_t hits;
+    int64_t expires_ms; /* wall; 0: never */
+    uint32_t extent;
+    uint32_t payload_bytes;
+    uint32_t orphan_before; /* in the bucket of `parent`: block + 1, 0: none */
+    uint32_t orphan_after;
+    uint16_t name_bytes;
+    bool named;
+    bool orphan;
+} sky__memory_entry;
+
+typedef struct {
+    uint32_t extent; /* SKY_EXTENT_NONE: not lent */
+    uint32_t generation;
+    uint32_t next_free;
+} sky__memory_lease;
+
+typedef struct {
+    sky_tier tier;
+    sky_tier_env env;
+    sky_mutex mutex;
+    sky__stripes stripes;
+
+    uint8_t *region;
+    uint64_t region_bytes;
+    uint32_t unit_bytes;
+    uint32_t units;
+    sky_arena *arena;
+    _Atomic uint32_t *refs; /* [extents] */
+    _Atomic uint64_t holds; /* references besides those of entries */
+
+    sky_index *index;
+    sky__memory_entry *entries; /* [blocks] */
+    uint32_t *orphans; /* [buckets], by hash of the missing parent: first block + 1, 0: none */
+    uint32_t orphan_mask;
+
+    sky__memory_lease *leases; /* [LEASES_MAX] */
+    uint32_t leases_touched;
+    uint32_t lease_free; /* SKY_BLOCK_NONE: none but those never touched */
+
+    sky_tier_stat stat;    /* the counters, url and note; the rest is filled when asked */
+    _Atomic uint64_t late; /* answers past their deadline, of no batch */
+} sky__memory;
+
+/* The mutex and all stripes, to change entries: what was used before is settled. */
+void sky__memory_lock(sky__memory *m);
+void sky__memory_unlock(sky__memory *m);
+/* The calling thread's stripe, with room for so many uses, at most SKY__MEMORY_GETS_AT_ONCE. */
+sky__stripe *sky__memory_lock_stripe(sky__memory *m, uint32_t use_count);
+/* Tell the index what was used under this stripe. With it and the mutex held. */
+void sky__memory_settle(sky__memory *m, sky__stripe *s);
+
+/* The block of a key; SKY_BLOCK_NONE when it is absent or, which *late then tells, past its time.
+ * With any lock. */
+uint32_t sky__memory_find(const sky__memory *m, const sky_key *key, bool *late);
+bool sky__memory_expired(const sky__memory *m, const sky__memory_entry *e);
+/* What was found to be past its time goes. Without locks. */
+void sky__memory_drop_expired(sky__memory *m, const sky_key *key);
+/* Take out a block and all that it makes reachable; how many went. With all locks. */
+size_t sky__memory_take_out(sky__memory *m, uint32_t block);
+
+/* An extent of so many bytes with one reference; SKY_EXTENT_NONE when no eviction makes room. With
+ * all locks. */
+uint32_t sky__memory_make_room(sky__memory *m, uint64_t bytes);
+/* Show a finished entry; it takes over the reference to its extent. With all locks.
+ * Errors: SKY_E_FULL */
+sky_status sky__memory_publish(sky__memory *m, const sky__memory_entry *new, sky_coding coding);
+
+/* Bytes and name of what is held. */
+uint8_t *sky__memory_bytes(const sky__memory *m, uint32_t extent);
+const char *sky__memory_name(const sky__memory *m, const sky__memory_entry *e);
+/* One reference more, with the mutex or a stripe held; one less, without locks. */
+void sky__memory_hold(sky__memory *m, uint32_t extent);
+void sky__memory_unhold(sky__memory *m, uint32_t extent);
+/* One less, with the mutex held. */
+void sky__memory_let_go(sky__memory *m, uint32_t extent);
+
+#endif
