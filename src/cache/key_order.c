@@ -70,7 +70,7 @@ bool sky__order_enter(sky__order *o, sky__order_entry *entry) {
         outdate_earlier(o, entry);
     entry->waiting = has_to_wait(o, entry);
     if (is_seen(entry))
-        atomic_fetch_add(&o->changes, 1);
+        atomic_fetch_add(&o->changes[bucket_number(&entry->key)], 1);
     return !entry->waiting;
 }
 
@@ -105,7 +105,7 @@ void sky__order_leave(sky__order *o, sky__order_entry *entry) {
     }
     *link = entry->next;
     if (is_seen(entry))
-        atomic_fetch_sub(&o->changes, 1);
+        atomic_fetch_sub(&o->changes[bucket_number(&entry->key)], 1);
     release_waiting(o, &entry->key);
 }
 
@@ -116,7 +116,7 @@ void sky__order_work(sky__order *o, sky__order_entry *entry, bool working) {
 }
 
 bool sky__order_changing(const sky__order *o, const sky_key *key) {
-    if (sky__order_quiet(o))
+    if (sky__order_quiet(o, key))
         return false;
     const sky__order_entry *e = o->buckets[bucket_number(key)];
     while (e && !(is_seen(e) && sky_key_equal(&e->key, key)))
@@ -124,8 +124,8 @@ bool sky__order_changing(const sky__order *o, const sky_key *key) {
     return e != NULL;
 }
 
-bool sky__order_quiet(const sky__order *o) {
-    return atomic_load(&o->changes) == 0;
+bool sky__order_quiet(const sky__order *o, const sky_key *key) {
+    return atomic_load(&o->changes[bucket_number(key)]) == 0;
 }
 
 void sky__order_revoke(sky__order *o, const sky_key *key) {

@@ -51,7 +51,8 @@ typedef struct sky__order_entry {
 typedef struct {
     sky__order_entry *buckets[SKY__ORDER_BUCKETS];
     sky__order_entry *ready_first, *ready_last; /* they waited, and may go on */
-    _Atomic size_t changes;                     /* puts, removes and pins that are not over */
+    /* Puts, removes and pins that are not over, of a bucket. */
+    _Atomic uint32_t changes[SKY__ORDER_BUCKETS];
     /* Values that were dropped because another tier has a newer one: how many, and how many there
      * were when the last one of a bucket was. */
     _Atomic uint64_t revocations;
@@ -72,9 +73,9 @@ void sky__order_work(sky__order *o, sky__order_entry *entry, bool working);
 
 /* True when a put, remove, pin or unpin of the key is not over. */
 bool sky__order_changing(const sky__order *o, const sky_key *key);
-/* True when none at all is under way. Without the mutex: as of some moment during the
- * call. */
-bool sky__order_quiet(const sky__order *o);
+/* True when none is under way, of this key or another of its bucket. Without the mutex: as of some
+ * moment during the call. */
+bool sky__order_quiet(const sky__order *o, const sky_key *key);
 
 /* A tier is about to drop its value of a key for a newer one elsewhere: a read on its way may miss
  * both. It takes the number of revocations before it asks, and asks again when its key, or one of

@@ -51,7 +51,7 @@ static void each_pair_is_as_the_table_says(void **state) {
             assert_null(sky__order_next_ready(o));
             sky__order_leave(o, &second);
             sky__order_leave(o, &other);
-            assert_true(sky__order_quiet(o));
+            assert_true(sky__order_quiet(o, &first.key) && sky__order_quiet(o, &other.key));
             free(o);
         }
     }
@@ -133,7 +133,7 @@ static void a_promotion_for_a_pin_is_older_than_what_waits_for_the_pin(void **st
     sky__order_leave(o, &stored);
     sky__order_leave(o, &queued);
     sky__order_leave(o, &put);
-    assert_true(sky__order_quiet(o));
+    assert_true(sky__order_quiet(o, &put.key));
     free(o);
 }
 
@@ -145,12 +145,13 @@ static void changes_are_seen_until_they_are_over(void **state) {
     sky__order_enter(o, &put);
     sky__order_enter(o, &remove);
     assert_true(sky__order_changing(o, &one) && !sky__order_changing(o, &two));
+    assert_true(!sky__order_quiet(o, &one) && sky__order_quiet(o, &two));
     sky__order_leave(o, &put);
-    assert_true(sky__order_changing(o, &one) && !sky__order_quiet(o));
+    assert_true(sky__order_changing(o, &one) && !sky__order_quiet(o, &one));
     assert_ptr_equal(sky__order_next_ready(o), &remove);
     sky__order_leave(o, &remove);
     assert_false(sky__order_changing(o, &one));
-    assert_true(sky__order_quiet(o));
+    assert_true(sky__order_quiet(o, &one));
     free(o);
 }
 

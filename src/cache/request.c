@@ -47,8 +47,11 @@ static bool ask_near(const sky_cache *c, sky_op op, sky_item *items, size_t item
                      const sky_call *call) {
     bool reads = op == SKY_OP_GET || op == SKY_OP_HAS;
     bool part = call->tiers == 0 || (call->tiers & 1);
-    if (!reads || !part || !sky__near_answers(c) || !sky__order_quiet(&c->order))
+    if (!reads || !part || !sky__near_answers(c))
         return false;
+    for (size_t i = 0; i < item_count; i++)
+        if (!sky__order_quiet(&c->order, &items[i].key))
+            return false;
     sky__slot_answer(&c->slots[0], op, items, item_count, call);
     return true;
 }
@@ -85,9 +88,12 @@ sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t 
         return status;
     uint64_t revocations = sky__order_revocations(&c->order);
     bool asked = ask_near(c, op, items, item_count, call);
-    if (asked && kept && call->event_fd <= 0 && all_ok(items, item_count)) {
+    if (asked && all_ok(items, item_count)) {
         *out = (sky_batch){0};
-        return SKY_OK;
+        kept |= call->event_fd > 0;
+        return kept && call->event_fd <= 0 ? SKY_OK
+                                           : sky_batches_open_done(c->batches, items, item_count,
+                                                                   kept, call->event_fd, out);
     }
     sky__request *r;
     status = sky__request_create(op, items, item_count, call, &r);

@@ -219,8 +219,10 @@ static void resume(sky_cache *c, sky__request *r, size_t i) {
 
 /* Items whose keys are being written wait; the number of the others, which stay in r->picked. */
 static size_t hold_back(sky_cache *c, sky__request *r, size_t count) {
-    size_t left = 0;
-    if (sky__order_quiet(&c->order))
+    size_t left = 0, quiet = 0;
+    while (quiet < count && sky__order_quiet(&c->order, &r->items[r->picked[quiet]].key))
+        quiet++;
+    if (quiet == count)
         return count;
     sky_mutex_lock(&c->mutex);
     for (size_t i = 0; i < count; i++) {

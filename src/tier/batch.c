@@ -211,22 +211,7 @@ void sky_batches_destroy(sky_batches *b) {
     free(b);
 }
 
-static sky_status open_batch(sky_batches *b, sky_item *items, size_t item_count, sky_time deadline,
-                             bool kept, int event, sky_batch *out) {
-    assert(item_count >= 1);
-    sky_status status = SKY_E_BUSY;
-    sky_mutex_lock(&b->mutex);
-    uint32_t n = b->idle.first;
-    if (n == NOWHERE)
-        goto cleanup;
-    list_remove(b, &b->idle, n);
-    slot *s = &b->slots[n];
-    s->items = items;
-    s->item_count = s->unfinished = item_count;
-    s->deadline = deadline;
-    s->state = RUNNING;
-    s->kept = kept;
-    s->event = event;
+static void items_begin(sky_item *items, size_t item_count) {
     for (size_t i = 0; i < item_count; i++) {
         items[i].status = SKY_PENDING;
         items[i].bytes = 0;
@@ -235,9 +220,28 @@ static sky_status open_batch(sky_batches *b, sky_item *items, size_t item_count,
         items[i].ttl_s = 0;
         items[i].pinned = false;
     }
-    if (deadline != 0)
+}
+
+/* unfinished: all items, or none of them. */
+static sky_status open_batch(sky_batches *b, const slot *new, sky_batch *out) {
+    assert(new->item_count >= 1);
+    sky_status status = SKY_E_BUSY;
+    sky_mutex_lock(&b->mutex);
+    uint32_t n = b->idle.first;
+    if (n == NOWHERE)
+        goto cleanup;
+    list_remove(b, &b->idle, n);
+    slot *s = &b->slots[n];
+    uint64_t generation = s->generation;
+    *s = *new;
+    s->generation = generation;
+    s->state = RUNNING;
+    if (s->unfinished > 0)
+        items_begin(s->items, s->item_count);
+    if (s->deadline != 0)
         await_deadline(b, s);
     *out = id_of(b, s);
+    settle(b, s);
     status = SKY_OK;
 cleanup:
     sky_mutex_unlock(&b->mutex);
@@ -246,12 +250,26 @@ cleanup:
 
 sky_status sky_batches_open(sky_batches *b, sky_item *items, size_t item_count, sky_time deadline,
                             sky_batch *out) {
-    return open_batch(b, items, item_count, deadline, false, 0, out);
+    const slot new = {
+        .items = items, .item_count = item_count, .unfinished = item_count, .deadline = deadline};
+    return open_batch(b, &new, out);
 }
 
 sky_status sky_batches_open_kept(sky_batches *b, sky_item *items, size_t item_count,
                                  sky_time deadline, int event, sky_batch *out) {
-    return open_batch(b, items, item_count, deadline, true, event, out);
+    const slot new = {.items = items,
+                      .item_count = item_count,
+                      .unfinished = item_count,
+                      .deadline = deadline,
+                      .kept = true,
+                      .event = event};
+    return open_batch(b, &new, out);
+}
+
+sky_status sky_batches_open_done(sky_batches *b, sky_item *items, size_t item_count, bool kept,
+                                 int event, sky_batch *out) {
+    const slot new = {.items = items, .item_count = item_count, .kept = kept, .event = event};
+    return open_batch(b, &new, out);
 }
 
 /* The item while the batch runs and the item is unfinished, else NULL. */

@@ -38,6 +38,11 @@ sky_status sky_batches_open(sky_batches *b, sky_item *items, size_t item_count, 
 sky_status sky_batches_open_kept(sky_batches *b, sky_item *items, size_t item_count,
                                  sky_time deadline, int event, sky_batch *out);
 
+/* A batch whose items are all answered already. kept: as above, otherwise it is drained. event:
+ * with `kept` alone. Errors: SKY_E_BUSY (no room) */
+sky_status sky_batches_open_done(sky_batches *b, sky_item *items, size_t item_count, bool kept,
+                                 int event, sky_batch *out);
+
 /* The item, guarded until leave; NULL when the batch is over or the item is finished. Never
  * nest. */
 sky_item *sky_batches_enter(sky_batches *b, sky_batch batch, size_t item);

@@ -129,6 +129,31 @@ static void a_kept_batch_raises_its_event(void **state) {
     sky_event_close(event);
 }
 
+/* What was answered before it became a batch stays as it is, and is told like any other. */
+static void a_batch_may_be_done_when_it_opens(void **state) {
+    (void)state;
+    sky_batches *b = create(NULL);
+    sky_item items[3] = {{.status = SKY_OK, .bytes = 7, .tier = 2, .coding = 3}};
+    sky_batch drained, kept, done[2];
+    int event;
+    assert_int_equal(sky_event_create(&event), SKY_OK);
+    assert_int_equal(sky_batches_open_done(b, items, 1, false, 0, &drained), SKY_OK);
+    assert_true(readable(b, 0) && sky_poll(&event, 1, 0) == 0);
+    assert_int_equal(sky_batches_open_done(b, items + 1, 2, true, event, &kept), SKY_OK);
+    assert_int_equal(sky_poll(&event, 1, 0), 1);
+    assert_null(sky_batches_enter(b, drained, 0));
+    assert_int_equal(sky_batches_drain(b, done, 2), 1);
+    assert_int_equal(done[0].id, drained.id);
+    assert_true(items[0].bytes == 7 && items[0].tier == 2 && items[0].coding == 3);
+    assert_int_equal(sky_batches_wait(b, drained, 0), SKY_E_PARAM);
+    assert_int_equal(sky_batches_wait(b, kept, 0), SKY_OK);
+    for (size_t i = 0; i < SKY_BATCHES_MAX; i++)
+        assert_int_equal(sky_batches_open_done(b, items, 1, false, 0, &drained), SKY_OK);
+    assert_int_equal(sky_batches_open_done(b, items, 1, false, 0, &drained), SKY_E_BUSY);
+    sky_batches_destroy(b);
+    sky_event_close(event);
+}
+
 static void stale_ids_mean_nothing(void **state) {
     (void)state;
     sky_batches *b = create(NULL);
@@ -424,6 +449,7 @@ int main(void) {
         cmocka_unit_test(finishes_and_drains_in_order),
         cmocka_unit_test(a_kept_batch_is_not_drained),
         cmocka_unit_test(a_kept_batch_raises_its_event),
+        cmocka_unit_test(a_batch_may_be_done_when_it_opens),
         cmocka_unit_test(stale_ids_mean_nothing),
         cmocka_unit_test(table_is_bounded),
         cmocka_unit_test(deadlines_by_the_given_clock),
