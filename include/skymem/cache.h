@@ -17,7 +17,9 @@
  *    survives that too. A put that fails leaves the old or the new value.
  *
  * When a farther tier answered a get, the payload is copied to the nearest tier and to those in
- * between that lack it. This promotion happens after the answer, and may be given up.
+ * between that lack it. This promotion happens after the answer, and may be given up. But a get of
+ * a whole payload into spans without gaps leaves it in memory before it ends: the farther tier is
+ * read once.
  *
  * Caveats:
  *  - Items and the buffers behind their spans belong to the cache from submit until the batch is

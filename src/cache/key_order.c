@@ -66,8 +66,14 @@ bool sky__order_enter(sky__order *o, sky__order_entry *entry) {
     while (*link)
         link = &(*link)->next;
     *link = entry;
-    if (is_change(entry))
+    if (is_change(entry)) {
         outdate_earlier(o, entry);
+        atomic_fetch_add(&o->begun[bucket_number(&entry->key)], 1);
+    }
+    if (entry->kind == SKY__ORDER_REMOVE) {
+        atomic_fetch_add(&o->removing, 1);
+        atomic_fetch_add(&o->removes, 1);
+    }
     entry->waiting = has_to_wait(o, entry);
     if (is_seen(entry))
         atomic_fetch_add(&o->changes[bucket_number(&entry->key)], 1);
@@ -106,6 +112,8 @@ void sky__order_leave(sky__order *o, sky__order_entry *entry) {
     *link = entry->next;
     if (is_seen(entry))
         atomic_fetch_sub(&o->changes[bucket_number(&entry->key)], 1);
+    if (entry->kind == SKY__ORDER_REMOVE)
+        atomic_fetch_sub(&o->removing, 1);
     release_waiting(o, &entry->key);
 }
 
@@ -126,6 +134,11 @@ bool sky__order_changing(const sky__order *o, const sky_key *key) {
 
 bool sky__order_quiet(const sky__order *o, const sky_key *key) {
     return atomic_load(&o->changes[bucket_number(key)]) == 0;
+}
+
+uint64_t sky__order_writes(const sky__order *o, const sky_key *key) {
+    uint64_t writes = atomic_load(&o->removes) + atomic_load(&o->begun[bucket_number(key)]);
+    return atomic_load(&o->removing) > 0 ? SKY__ORDER_UNKNOWN : writes;
 }
 
 void sky__order_revoke(sky__order *o, const sky_key *key) {

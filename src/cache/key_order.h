@@ -53,6 +53,10 @@ typedef struct {
     sky__order_entry *ready_first, *ready_last; /* they waited, and may go on */
     /* Puts, removes and pins that are not over, of a bucket. */
     _Atomic uint32_t changes[SKY__ORDER_BUCKETS];
+    /* Puts and removes that ever began, of a bucket; removes of all, and those not over. */
+    _Atomic uint64_t begun[SKY__ORDER_BUCKETS];
+    _Atomic uint64_t removes;
+    _Atomic uint64_t removing;
     /* Values that were dropped because another tier has a newer one: how many, and how many there
      * were when the last one of a bucket was. */
     _Atomic uint64_t revocations;
@@ -76,6 +80,12 @@ bool sky__order_changing(const sky__order *o, const sky_key *key);
 /* True when none is under way, of this key or another of its bucket. Without the mutex: as of some
  * moment during the call. */
 bool sky__order_quiet(const sky__order *o, const sky_key *key);
+
+/* How often the key may have been written or removed so far, with all that leads to it. What was
+ * read while this number stayed the same is not older than what is there now.
+ * SKY__ORDER_UNKNOWN: something is being removed. Without the mutex. */
+#define SKY__ORDER_UNKNOWN UINT64_MAX
+uint64_t sky__order_writes(const sky__order *o, const sky_key *key);
 
 /* A tier is about to drop its value of a key for a newer one elsewhere: a read on its way may miss
  * both. It takes the number of revocations before it asks, and asks again when its key, or one of

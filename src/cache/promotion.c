@@ -196,6 +196,44 @@ static sky__promotion *promotion_create(const sky_item *item, const sky_call *ca
     return p;
 }
 
+/* Behind the others. With the mutex held. */
+static void link_promotion(sky_cache *c, sky__promotion *p) {
+    sky__promotion **link = &c->promotions;
+    while (*link)
+        link = &(*link)->next;
+    *link = p;
+    c->promotion_count += p->waiter.owner == NULL;
+}
+
+bool sky__promotion_store(sky_cache *c, const sky_item *item, const sky_call *call, uint8_t from,
+                          uint64_t since) {
+    sky__promotion *p = promotion_create(item, call, from, NULL);
+    if (!p)
+        return false;
+    sky_mutex_lock(&c->mutex);
+    bool mine = since != SKY__ORDER_UNKNOWN && !is_under_way(c, &item->key) &&
+                sky__order_writes(&c->order, &item->key) == since;
+    if (mine) {
+        sky__order_enter(&c->order, &p->order);
+        sky__order_work(&c->order, &p->order, true); /* a later write waits */
+        link_promotion(c, p);
+    }
+    sky_mutex_unlock(&c->mutex);
+    if (!mine) {
+        free(p);
+        return false;
+    }
+    p->item.spans = item->spans;
+    p->item.span_count = item->span_count;
+    p->sub.call.ttl_s = item->ttl_s;
+    sky__slot_answer(&c->slots[0], SKY_OP_PUT, &p->item, 1, &p->sub.call);
+    bool stored = p->item.status == SKY_OK;
+    if (stored)
+        copy_between(c, p);
+    end(c, p, p->item.status);
+    return stored;
+}
+
 sky_status sky__promotion_start(sky_cache *c, const sky_item *item, const sky_call *call,
                                 uint8_t from, const sky__promotion_waiter *waiter) {
     if (!waiter && (c->promotion_count == SKY__PROMOTIONS_MAX || is_under_way(c, &item->key) ||
@@ -208,11 +246,7 @@ sky_status sky__promotion_start(sky_cache *c, const sky_item *item, const sky_ca
         sky__order_follow(&p->order, waiter->leader);
     else
         sky__order_enter(&c->order, &p->order);
-    sky__promotion **link = &c->promotions;
-    while (*link)
-        link = &(*link)->next;
-    *link = p;
-    c->promotion_count += waiter == NULL;
+    link_promotion(c, p);
     if (waiter)
         look(c, p);
     else

@@ -6,9 +6,11 @@
  *       ▼                   ▼                                      ▼
  *      end                 end            grown since: LOOK      copies, end
  *
- * One that nobody waits for looks at the nearest tier first (somebody else may have been faster)
- * and runs in the background, reading only while no caller asks that tier. A later put or remove of
- * the key outdates it: what it read is older, and goes nowhere. */
+ * A get of a whole payload leaves it in the caller's spans, from where it goes straight to FILL,
+ * before the get ends. Another one that nobody waits for looks at the nearest tier first (somebody
+ * else may have been faster) and runs in the background, reading only while no caller asks that
+ * tier. A later put or remove of the key outdates it: what it read is older, and goes nowhere.
+ */
 #ifndef SKY_CACHE_PROMOTION_H
 #define SKY_CACHE_PROMOTION_H
 
@@ -32,6 +34,12 @@ typedef struct {
  * Errors: SKY_E_NOMEM, SKY_E_BUSY (left out) */
 sky_status sky__promotion_start(sky_cache *c, const sky_item *item, const sky_call *call,
                                 uint8_t from, const sky__promotion_waiter *waiter);
+/* Store an item that was read from tier `from` whole, from its spans, which the caller guards: now,
+ * and without a second read. since: sky__order_writes of its key before it was read. False: a write
+ * may have come since, the nearest tier did not take it, or somebody else brings it. Without the
+ * mutex, on any thread; wake the cache's thread afterwards. */
+bool sky__promotion_store(sky_cache *c, const sky_item *item, const sky_call *call, uint8_t from,
+                          uint64_t since);
 /* The owner waits no more. With the mutex held. */
 void sky__promotion_give_up(sky_cache *c, const void *owner);
 /* The cache's thread: start those that waited for room. True when one did. With the mutex held. */

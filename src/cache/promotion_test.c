@@ -164,7 +164,63 @@ static void prefetch_is_done_when_it_is_near(void **state) {
     sky_cache_close(s.cache);
 }
 
-/* The far tier has answered a get, and now holds back the read of its promotion. */
+/* What a get brought whole is stored from the caller's spans before the get ends; the far tier is
+ * not read again. */
+static void what_is_read_whole_is_read_once(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 2);
+    for (uint64_t n = 1; n <= 3; n++)
+        sky_setting_plant(s.far[1], n, n);
+    assert_int_equal(sky_setting_get(s.cache, 1, 1, NULL), 2);
+    assert_true(sky_setting_near_has(s.cache, 1));
+    sky_scripted_attempt(s.far[1], true);
+    assert_int_equal(sky_setting_get(s.cache, 2, 2, NULL), 2);
+    assert_true(sky_setting_near_has(s.cache, 2));
+    assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+    assert_true(sky_setting_far_holds(s.far[0], 1, 1) && sky_setting_far_holds(s.far[0], 2, 2));
+    assert_int_equal(sky_scripted_count(s.far[1], SKY_OP_GET), 1);
+    assert_int_equal(sky_scripted_attempted(s.far[1]), 1);
+    sky_one o;
+    sky_one_make(&o, 3);
+    sky_span hole[] = {{NULL, 10},
+                       {o.data, SKY_ONE_BYTES - 10}}; /* not all of it is in the spans */
+    o.item.spans = hole;
+    o.item.span_count = 2;
+    assert_int_equal(sky_one_run(s.cache, SKY_OP_GET, &o, NULL), SKY_OK);
+    SKY_EVENTUALLY(sky_setting_near_has(s.cache, 3));
+    assert_int_equal(sky_setting_get(s.cache, 3, 3, &SKY_NEAR_ONLY), 0);
+    sky_cache_close(s.cache);
+}
+
+/* A removal, of the key or of any other, begins while the far tier reads: what it read may be gone
+ * by now, and is looked at again. */
+static void what_may_be_removed_is_not_stored(void **state) {
+    (void)state;
+    for (uint64_t removed = 1; removed <= 2; removed++) {
+        sky_setting s = sky_setting_open("mem:1MiB", 1);
+        sky_setting_plant(s.far[0], 1, 1);
+        sky_scripted_hold(s.far[0], true);
+        sky_one get, other;
+        sky_batch b[2];
+        sky_one_make(&get, 1);
+        sky_one_make(&other, removed);
+        assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &get.item, 1, NULL, &b[0]), SKY_OK);
+        SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 1);
+        assert_int_equal(sky_submit(s.cache, SKY_OP_REMOVE, &other.item, 1, NULL, &b[1]), SKY_OK);
+        SKY_EVENTUALLY(sky_scripted_held(s.far[0]) == 2);
+        assert_true(sky_scripted_answer_one(s.far[0]));
+        assert_int_equal(sky_wait(s.cache, b[0], sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+        assert_int_equal(get.item.status, SKY_OK);
+        assert_false(sky_setting_near_has(s.cache, 3 - removed)); /* nor the one never there */
+        sky_scripted_hold(s.far[0], false);
+        assert_int_equal(sky_wait(s.cache, b[1], sky_now() + SKY_TEST_PATIENCE), SKY_OK);
+        assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
+        assert_int_equal(sky_setting_get(s.cache, 1, 1, NULL), removed == 1 ? SKY_TIER_NONE : 0);
+        sky_cache_close(s.cache);
+    }
+}
+
+/* The far tier has answered a get of a part, and now holds back the read of its promotion. */
 static sky_setting hold_a_promotion(void) {
     sky_setting s = sky_setting_open("mem:1MiB", 1);
     sky_setting_plant(s.far[0], 1, 1);
@@ -172,6 +228,7 @@ static sky_setting hold_a_promotion(void) {
     sky_one o;
     sky_batch batch;
     sky_one_make(&o, 1);
+    o.item.range = (sky_range){1, SKY_ALL};
     assert_int_equal(sky_submit(s.cache, SKY_OP_GET, &o.item, 1, NULL, &batch), SKY_OK);
     SKY_EVENTUALLY(sky_scripted_answer_one(s.far[0]));
     assert_int_equal(sky_wait(s.cache, batch, sky_now() + SKY_TEST_PATIENCE), SKY_OK);
@@ -384,6 +441,8 @@ int main(void) {
         cmocka_unit_test(a_promotion_is_whole_and_keeps_its_parent),
         cmocka_unit_test(prefetch_is_done_when_it_is_near),
         cmocka_unit_test(what_grew_meanwhile_is_fetched),
+        cmocka_unit_test(what_is_read_whole_is_read_once),
+        cmocka_unit_test(what_may_be_removed_is_not_stored),
         cmocka_unit_test(a_put_beats_a_promotion),
         cmocka_unit_test(a_put_waits_for_what_is_being_stored),
         cmocka_unit_test(a_removal_beats_a_promotion),

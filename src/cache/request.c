@@ -109,6 +109,7 @@ sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t 
     for (size_t i = 0; i < item_count; i++) {
         r->picked[i] = (uint32_t)i;
         r->progress[i].revocations = revocations;
+        r->progress[i].writes = sky__order_writes(&c->order, &items[i].key);
         if (!asked)
             r->items[i].status = SKY_PENDING;
         if (op == SKY_OP_LEASE) { /* a miss must not show what an earlier call lent */

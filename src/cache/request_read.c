@@ -66,18 +66,36 @@ static void end_item(sky_cache *c, sky__request *r, size_t i) {
         resume(c, r, i);
 }
 
-/* Bring what a far tier had nearer. True when the cache's thread has something to do for it. */
-static bool promote(sky_cache *c, const sky__request *r, size_t tier, const sky_item *items,
-                    size_t count) {
-    bool started = false;
-    if (r->op != SKY_OP_GET || tier == 0 || !(sky__request_tiers(c, r) & 1))
+/* The whole payload is in the item's spans, one after the other. */
+static bool is_whole(const sky_item *item) {
+    uint64_t room = 0;
+    if (item->range.offset != 0 || (item->range.bytes != 0 && item->range.bytes != SKY_ALL))
         return false;
+    for (uint32_t i = 0; i < item->span_count && room < item->bytes; i++) {
+        if (!item->spans[i].data && item->spans[i].bytes > 0)
+            return false;
+        room += item->spans[i].bytes;
+    }
+    return room == item->bytes;
+}
+
+/* Store what the caller's spans hold in the nearest tier. False: that takes another read. */
+static bool store_near(sky_cache *c, sky__request *r, size_t i, size_t tier, const sky_item *item) {
+    if (!sky__near_answers(c) || !is_whole(item) || !sky_batches_enter(c->batches, r->batch, i))
+        return false;
+    bool stored = sky__promotion_store(c, item, &r->call, (uint8_t)tier, r->progress[i].writes);
+    sky_batches_leave(c->batches, r->batch);
+    return stored;
+}
+
+/* Bring what a far tier had nearer. The cache's thread may have something to do for it then. */
+static void promote(sky_cache *c, sky__request *r, size_t tier, size_t i, const sky_item *item) {
+    if (r->op != SKY_OP_GET || tier == 0 || !(sky__request_tiers(c, r) & 1) ||
+        item->status != SKY_OK || store_near(c, r, i, tier, item))
+        return;
     sky_mutex_lock(&c->mutex);
-    for (size_t i = 0; i < count; i++)
-        if (items[i].status == SKY_OK)
-            started |= sky__promotion_start(c, &items[i], &r->call, (uint8_t)tier, NULL) == SKY_OK;
+    (void)sky__promotion_start(c, item, &r->call, (uint8_t)tier, NULL);
     sky_mutex_unlock(&c->mutex);
-    return started;
 }
 
 /* Have the tier answer item i if that waits for nothing. True when the item is over. */
@@ -92,8 +110,8 @@ static bool attempt(sky_cache *c, sky__request *r, size_t tier, size_t i) {
     if (answered) {
         const sky__sub sub = {.tier = (uint8_t)tier, .op = r->op, .items = &item, .item_count = 1};
         sky__sub_log(&sub, sky__cache_now(c) - began);
-        if (promote(c, r, tier, &item, 1))
-            sky__cache_wake(c); /* this is the caller's thread */
+        promote(c, r, tier, i, &item);
+        sky__cache_wake(c); /* this is the caller's thread */
         finish_read(c, r, i, &item, (uint8_t)tier);
     }
     return answered;
@@ -191,10 +209,10 @@ static bool ask_near(sky_cache *c, sky__request *r, size_t i) {
 static void answered(sky_cache *c, sky__request *r, sky__part *part) {
     uint8_t tier = part->sub.tier;
     size_t left = 0;
-    (void)promote(c, r, tier, part->items, part->sub.item_count);
     for (size_t n = 0; n < part->sub.item_count; n++) {
         uint32_t i = part->origin[n];
         const sky_item *answer = &part->items[n];
+        promote(c, r, tier, i, answer);
         if (moves_nearer(r)) {
             (void)take_near_answer(c, r, i, answer);
         } else if (sky__request_is_final(c, r, answer->status)) {

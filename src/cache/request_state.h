@@ -44,6 +44,7 @@ typedef struct {
         failure;   /* pin: what a tier said that neither did it nor lacks the key; SKY_OK: none */
     sky_item held; /* pin: a lease on what is being stored */
     uint64_t revocations; /* read: of the cache, when it began */
+    uint64_t writes;      /* read: of the key, when it began: sky__order_writes */
 } sky__progress;
 _Static_assert(SKY_TIERS_MAX <= 8, "a bit for each tier");
 
