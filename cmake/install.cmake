@@ -2,15 +2,25 @@
 # scenarios, the license. `make uninstall` takes away what stands here.
 # Nothing in what is installed names the prefix, so the tree may be moved.
 
-install(TARGETS skymem_shared skymem_static
+set_target_properties(skymem_sky PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+install(TARGETS skymem_core skymem_sky skymem_core_archive skymem_sky_archive
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/skymem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/skymem include/skymem-sky DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem/scenarios FILES_MATCHING PATTERN "*.yaml")
 install(DIRECTORY share/texts share/calibration DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem)
 
 file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-configure_file(skymem.pc.in skymem.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/skymem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(pc skymem skymem-sky)
+  configure_file(${pc}.pc.in ${pc}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${pc}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
+include(CMakePackageConfigHelpers)
+set(cmake_package ${CMAKE_INSTALL_LIBDIR}/cmake/skymem)
+file(RELATIVE_PATH cmake_prefix /${cmake_package} /)
+configure_file(skymem-config.cmake.in skymem-config.cmake @ONLY)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/skymem-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/skymem-config.cmake ${CMAKE_BINARY_DIR}/skymem-config-version.cmake
+  DESTINATION ${cmake_package})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

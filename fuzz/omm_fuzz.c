@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

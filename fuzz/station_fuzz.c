@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <skymem/satellite.h>
+#include <skymem-sky/satellite.h>
 
 #include "base/bytes.h"
 #include "io/secret.h"

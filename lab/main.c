@@ -18,5 +18,6 @@ static int run(cli *c, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    (void)sky_skies_register();
     return cli_program(argc, argv, run);
 }

@@ -17,6 +17,7 @@
 
 #include <jansson.h>
 
+#include <skymem-sky/skies.h>
 #include <skymem/skymem.h>
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_FOUND = 3 };

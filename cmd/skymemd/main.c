@@ -22,6 +22,7 @@
 
 #include <jansson.h>
 
+#include <skymem-sky/skies.h>
 #include <skymem/skymem.h>
 
 #define FLUSH_S 10

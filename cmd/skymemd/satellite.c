@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <skymem-sky/skies.h>
 #include <skymem/skymem.h>
 
 static void ready(void *context) {

@@ -8,26 +8,17 @@
  *   engine.h   what an engine adapter provides
  *   manager.h  prompt in, engine state out         ← a program that runs models starts here
  *   stream.h   does it pay to store, and at which level
- *   sky.h      the ideal constellation as a function of time
- *   orbit.h    the skies it is laid over: shells, TLE, passes, links
  *   codec.h    rows of KV to fewer bytes and back
- *   sim.h      what scenarios say of a sky, and an embedded sky of itself
- *   satellite.h  real satellites over UDP, and how they are
- *   index.h    the block index by itself
- */
+ *
+ * Constellations are a library of their own, libskymem-sky: skymem-sky/skies.h. */
 #ifndef SKYMEM_SKYMEM_H
 #define SKYMEM_SKYMEM_H
 
 #include <skymem/cache.h>
 #include <skymem/codec.h>
 #include <skymem/engine.h>
-#include <skymem/index.h>
 #include <skymem/keys.h>
 #include <skymem/manager.h>
-#include <skymem/orbit.h>
-#include <skymem/satellite.h>
-#include <skymem/sim.h>
-#include <skymem/sky.h>
 #include <skymem/status.h>
 #include <skymem/stream.h>
 #include <skymem/tier.h>

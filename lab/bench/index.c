@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "index/index.h"
+
 #define PROMPT_BLOCKS 16u
 #define GROUP_PROMPTS 2500u /* divides a million and ten million by 16 */
 #define ROUNDS        15

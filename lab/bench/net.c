@@ -1,6 +1,7 @@
 /* skymem bench net: chunks over real UDP on loopback, from one thread to another, beside datagrams
  * of the same length and with the same offloads that carry nothing. */
 #include "bench.h"
+#include "net_measure.h"
 
 static const struct {
     const char *name;

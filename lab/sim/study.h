@@ -2,7 +2,7 @@
 #ifndef SKY_LAB_SIM_STUDY_H
 #define SKY_LAB_SIM_STUDY_H
 
-#include <skymem/sky.h>
+#include <skymem-sky/sky.h>
 
 /* One point of the study: one block is set and got, by the session and satellites that fly. The
  * sky is the ideal one; with loss 0 and no rates it is the seed authors' own model. */

@@ -1,6 +1,7 @@
 /* sky_cache: opening and closing a hierarchy, its thread, and the public calls. The parts that do
  * the work are drawn in cache/cache_state.h. */
 #include "cache/cache_internal.h"
+#include "cache/opener.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -17,7 +18,6 @@
 #include "tier/disk/folder.h"
 #include "tier/driver/driver.h"
 #include "tier/encoded/encoded.h"
-#include "tier/skyudp/skyudp.h"
 #include "tier/url.h"
 
 #define CLOSE_NS        SKY_SECONDS(10)
@@ -142,35 +142,24 @@ static sky_status take_level(const sky_url *url, char *text, size_t text_bytes, 
     return SKY_OK;
 }
 
-typedef sky_status (*opener)(const char *, const sky_tier_env *, sky_tier **, sky_error *);
-
-/* NULL: there is no such scheme. */
-static opener opener_of(const char *text, size_t scheme_bytes) {
-    static const struct {
-        const char *scheme;
-        opener opens;
-    } schemes[] = {
-        {"mem", sky_memory_tier_open},
-        {"disk", sky_disk_tier_open},
-        {"sky", sky_sky_tier_open},
-        {"sky+udp", sky_udp_tier_open},
-    };
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (strlen(schemes[i].scheme) == scheme_bytes &&
-            memcmp(schemes[i].scheme, text, scheme_bytes) == 0)
-            return schemes[i].opens;
-    return NULL;
+static sky_status no_such_store(const char *text, size_t scheme_bytes, sky_error *error) {
+    if (strncmp(text, "sky:", 4) == 0 || strncmp(text, "sky+udp:", 8) == 0)
+        return sky_fail(error, SKY_E_SYNTAX,
+                        "%.200s: skies come with libskymem-sky: link the program with -lskymem-sky "
+                        "and call sky_skies_register()",
+                        text);
+    return sky_fail(error, SKY_E_SYNTAX,
+                    "%.200s: no store is called '%.*s'; known: mem, disk, with libskymem-sky sky "
+                    "and sky+udp, and what the program registers",
+                    text, scheme_bytes < 40 ? (int)scheme_bytes : 40, text);
 }
 
 static sky_status open_tier(sky_cache *c, const char *text, sky_error *error) {
     size_t scheme_bytes = strcspn(text, ":");
-    opener opens = opener_of(text, scheme_bytes);
+    sky_tier_opener opens = sky__opener_find(text, scheme_bytes);
     sky_tier_driver driver;
     if (!opens && text[scheme_bytes] && !sky_driver_find(text, scheme_bytes, &driver))
-        return sky_fail(error, SKY_E_SYNTAX,
-                        "%.200s: no store is called '%.*s'; known: mem, disk, sky, sky+udp, and "
-                        "what the program registers",
-                        text, scheme_bytes < 40 ? (int)scheme_bytes : 40, text);
+        return no_such_store(text, scheme_bytes, error);
     sky_url url;
     char plain[sizeof url];
     sky_ladder ladder = {.count = 0};

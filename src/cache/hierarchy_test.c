@@ -10,8 +10,8 @@
 
 #include "cache/cache_internal.h"
 #include "cache/cache_state.h"
+#include "sim/sim_tier_fixture.h"
 #include "tier/disk/disk_fixture.h"
-#include "tier/sky/sky_fixture.h"
 #include "tier/tier_fixture.h"
 
 /* A cache that looks like a tier. */

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <skymem/orbit.h>
-#include <skymem/sim.h>
+#include <skymem-sky/orbit.h>
+#include <skymem-sky/sim.h>
 
 #include "base/error.h"
 #include "config/physical.h"

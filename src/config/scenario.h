@@ -8,7 +8,7 @@
 #ifndef SKY_CONFIG_SCENARIO_H
 #define SKY_CONFIG_SCENARIO_H
 
-#include <skymem/sky.h>
+#include <skymem-sky/sky.h>
 
 #include "ground/policy.h"
 #include "wire/seal.h"

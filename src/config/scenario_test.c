@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include <skymem/sim.h>
+#include <skymem-sky/sim.h>
 
 #include "base/lines_fixture.h"
 #include "config/scenario.h"

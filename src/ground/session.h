@@ -23,8 +23,8 @@
 #ifndef SKY_GROUND_SESSION_H
 #define SKY_GROUND_SESSION_H
 
+#include "index/index.h"
 #include <skymem/cache.h>
-#include <skymem/index.h>
 
 #include "ground/policy.h"
 #include "satellite/node.h"

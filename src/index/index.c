@@ -22,7 +22,7 @@
  *  - Removing a pinned block is a use of its parent, for the same reason.
  *  - The hash is not secret. Block keys are hashes keyed by the namespace, so whoever does not know
  *    it cannot aim at a slot; whoever does can only slow down the cache that they may write to. */
-#include <skymem/index.h>
+#include "index/index.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -265,13 +265,13 @@ void sky_index_destroy(sky_index *index) {
 }
 
 static bool info_fits(const sky_block_info *info) {
-    return info->chunk_count <= SKY_CHUNK_COUNT_MAX && info->coding <= CODING_MAX &&
+    return info->chunk_count <= SKY_INDEX_CHUNKS_MAX && info->coding <= CODING_MAX &&
            info->set_ms >= 0 && info->set_ms <= SET_MS_MAX;
 }
 
 static void info_store(cold_block *c, const sky_block_info *info) {
     c->payload_bytes = info->payload_bytes;
-    c->chunk_count = info->chunk_count & SKY_CHUNK_COUNT_MAX;
+    c->chunk_count = info->chunk_count & SKY_INDEX_CHUNKS_MAX;
     c->centre_plane = info->centre_plane;
     c->centre_slot = info->centre_slot;
     c->coding = info->coding & CODING_MAX;

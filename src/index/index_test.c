@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include <skymem/index.h>
+#include "index/index.h"
 
 #include "base/prng.h"
 
@@ -107,7 +107,7 @@ static void do_insert(model *m, int id) {
     int parent = any_parent(m, id);
     entry *e = &m->entries[id];
     sky_block_info info = {.payload_bytes = (uint32_t)sky_prng_u64(&m->prng),
-                           .chunk_count = (uint32_t)below(m, SKY_CHUNK_COUNT_MAX + 1),
+                           .chunk_count = (uint32_t)below(m, SKY_INDEX_CHUNKS_MAX + 1),
                            .set_ms = (int64_t)(sky_prng_u64(&m->prng) >> 16),
                            .centre_plane = (uint16_t)below(m, 65536),
                            .centre_slot = (uint16_t)below(m, 65536),
@@ -353,7 +353,7 @@ static void bounds_are_refused(void **state) {
     assert_null(index);
     assert_int_equal(sky_index_create(4, &index), SKY_OK);
     sky_key key = numbered_key(1);
-    const sky_block_info bad[] = {{.chunk_count = SKY_CHUNK_COUNT_MAX + 1},
+    const sky_block_info bad[] = {{.chunk_count = SKY_INDEX_CHUNKS_MAX + 1},
                                   {.coding = 16},
                                   {.set_ms = -1},
                                   {.set_ms = (int64_t)1 << 48}};
@@ -362,7 +362,7 @@ static void bounds_are_refused(void **state) {
     assert_int_equal(sky_index_count(index), 0);
     assert_int_equal(sky_index_match(index, &key, 0, NULL), 0);
     const sky_block_info most = {.payload_bytes = UINT32_MAX,
-                                 .chunk_count = SKY_CHUNK_COUNT_MAX,
+                                 .chunk_count = SKY_INDEX_CHUNKS_MAX,
                                  .set_ms = ((int64_t)1 << 48) - 1,
                                  .centre_plane = UINT16_MAX,
                                  .centre_slot = UINT16_MAX,

@@ -11,7 +11,11 @@
 
 #include <cmocka.h>
 
+#include <skymem/skymem.h>
+
 #include "base/prng.h"
+#include "cache/opener.h"
+#include "sim/sim_tier.h"
 
 void world_open_on(world *w, sky_layout layout, uint32_t block_tokens, sky_cache *cache) {
     sky_prng random;
@@ -30,6 +34,7 @@ void world_open_over(world *w, sky_layout layout, uint32_t block_tokens, const c
                      size_t url_count) {
     sky_error error;
     sky_cache *cache;
+    assert_int_equal(sky__opener_set("sky", sky_sim_tier_open, SKY_VERSION_NUMBER), SKY_OK);
     if (sky_cache_open(urls, url_count, &cache, &error) != SKY_OK)
         fail_msg("%s", error.text);
     world_open_on(w, layout, block_tokens, cache);

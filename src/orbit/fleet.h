@@ -7,7 +7,7 @@
 #ifndef SKY_ORBIT_FLEET_H
 #define SKY_ORBIT_FLEET_H
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 #include "orbit/sgp4.h"
 #include "orbit/walker.h"

@@ -14,7 +14,7 @@
 #ifndef SKY_ORBIT_FRAME_H
 #define SKY_ORBIT_FRAME_H
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 #include "wire/message.h"
 

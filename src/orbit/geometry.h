@@ -2,7 +2,7 @@
 #ifndef SKY_ORBIT_GEOMETRY_H
 #define SKY_ORBIT_GEOMETRY_H
 
-#include <skymem/sky.h>
+#include <skymem-sky/sky.h>
 
 /* The greatest distance to the same slot of the next plane (t = 0 of the seed's D_N), in km.
  * Source: SkyMemory "Motivation", D_N(t) */

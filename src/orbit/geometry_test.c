@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include <skymem/sky.h>
+#include <skymem-sky/sky.h>
 
 #include "base/lines_fixture.h"
 #include "orbit/geometry.h"

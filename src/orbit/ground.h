@@ -2,7 +2,7 @@
 #ifndef SKY_ORBIT_GROUND_H
 #define SKY_ORBIT_GROUND_H
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 /* Where it is in TEME, and its axes there: up is the normal of the ellipsoid. */
 typedef struct {

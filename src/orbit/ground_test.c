@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 #include "orbit/ground.h"
 #include "orbit/trig.h"

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 #include "orbit/fleet.h"
 #include "orbit/ground.h"

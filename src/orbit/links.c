@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 #include "orbit/fleet.h"
 #include "orbit/torus.h"

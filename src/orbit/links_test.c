@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 #include "orbit/fleet.h"
 

@@ -2,7 +2,7 @@
 #ifndef SKY_ORBIT_PLACEMENT_H
 #define SKY_ORBIT_PLACEMENT_H
 
-#include <skymem/sky.h>
+#include <skymem-sky/sky.h>
 
 /* sky_place_shifted in a physical sky, where the centre has gone `planes` and `slots` on since,
  * counted without wrapping: the place of today's window congruent to the first modulo its height in

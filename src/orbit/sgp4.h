@@ -13,7 +13,7 @@
 #ifndef SKY_ORBIT_SGP4_H
 #define SKY_ORBIT_SGP4_H
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 #define SKY__SGP4_MINUTES_MAX 1e8 /* 190 years */
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 #include "orbit/sgp4.h"
 

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-#include <skymem/sky.h>
+#include <skymem-sky/sky.h>
 
 /* `number` counts from 1 on a ring of `count`; `steps` east or south of it, any sign. */
 static inline uint32_t sky__ring_step(uint32_t number, int64_t steps, uint32_t count) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 #include "orbit/trig.h"
 #include "orbit/utc.h"

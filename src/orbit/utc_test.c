@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 #include "orbit/trig.h"
 #include "orbit/utc.h"

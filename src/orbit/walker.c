@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 #include "orbit/torus.h"
 #include "orbit/trig.h"

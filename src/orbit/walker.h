@@ -2,7 +2,7 @@
 #ifndef SKY_ORBIT_WALKER_H
 #define SKY_ORBIT_WALKER_H
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 typedef struct {
     double radius_km;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 #include "orbit/geometry.h"
 #include "orbit/trig.h"

@@ -9,8 +9,6 @@
 
 #include <cmocka.h>
 
-#include <skymem/index.h>
-
 #include "base/bytes.h"
 #include "satellite/node.h"
 
@@ -80,7 +78,7 @@ static sky_message chunk(sky_wire_type type, sky_chunk_id id) {
                                    .centre = here,
                                    .first = here,
                                    .next = here,
-                                   .chunk_count = SKY_CHUNK_COUNT_MAX,
+                                   .chunk_count = SKY_WIRE_CHUNKS_MAX,
                                    .window_planes = 1,
                                    .window_slots = 1},
                          .data = data,
@@ -278,7 +276,7 @@ static void what_is_said_costs_by_what_is_here(void **state) {
         say(&b, SKY_WIRE_DROP, name('a', i, 1), 3900, SKY_GROUND);
         sky_message m = {.type = SKY_WIRE_PURGE,
                          .id = name('a', i, 1),
-                         .facts.chunk_count = SKY_CHUNK_COUNT_MAX};
+                         .facts.chunk_count = SKY_WIRE_CHUNKS_MAX};
         b.now += SKY_MS(10);
         tell(&b, &m, SKY_GROUND);
     }

@@ -77,7 +77,7 @@ sky_key sky_fixture_block(uint32_t number) {
     return key;
 }
 
-void sky_fixture_submit(sky_fixture_world *f, sky_op op, uint32_t number, uint32_t bytes) {
+void sky_world_fixture_submit(sky_fixture_world *f, sky_op op, uint32_t number, uint32_t bytes) {
     sky_request request = {.op = op,
                            .key = sky_fixture_block(number),
                            .context = (void *)(uintptr_t)number,
@@ -100,6 +100,6 @@ sky_result sky_fixture_finish(sky_fixture_world *f) {
 }
 
 sky_result sky_fixture_do(sky_fixture_world *f, sky_op op, uint32_t number, uint32_t bytes) {
-    sky_fixture_submit(f, op, number, bytes);
+    sky_world_fixture_submit(f, op, number, bytes);
     return sky_fixture_finish(f);
 }

@@ -21,7 +21,7 @@ void sky_fixture_world_open(sky_fixture_world *f, const sky_scenario *scenario, 
 void sky_fixture_world_close(sky_fixture_world *f);
 
 sky_key sky_fixture_block(uint32_t number);
-void sky_fixture_submit(sky_fixture_world *f, sky_op op, uint32_t number, uint32_t bytes);
+void sky_world_fixture_submit(sky_fixture_world *f, sky_op op, uint32_t number, uint32_t bytes);
 /* Run until a result is there, one event after another. */
 sky_result sky_fixture_finish(sky_fixture_world *f);
 sky_result sky_fixture_do(sky_fixture_world *f, sky_op op, uint32_t number, uint32_t bytes);

@@ -241,7 +241,7 @@ static void many_gets_fill_the_link(void **state) {
         assert_int_equal(put(&f, i, bytes).status, SKY_OK);
     sky_time begins = sky_world_now(f.world);
     for (uint32_t i = 0; i < 16; i++)
-        sky_fixture_submit(&f, SKY_OP_GET, i, 0);
+        sky_world_fixture_submit(&f, SKY_OP_GET, i, 0);
     for (uint32_t i = 0; i < 16; i++)
         assert_int_equal(sky_fixture_finish(&f).status, SKY_OK);
     sky_time took = sky_world_now(f.world) - begins;
@@ -346,9 +346,9 @@ static void a_get_of_a_replaced_block_starts_over(void **state) {
         sky_fixture_world f;
         sky_fixture_world_open(&f, &scenario, 1);
         assert_int_equal(put(&f, 1, 50000).status, SKY_OK);
-        sky_fixture_submit(&f, SKY_OP_PUT, 1, 30000);
+        sky_world_fixture_submit(&f, SKY_OP_PUT, 1, 30000);
         sky_world_run(f.world, sky_world_now(f.world) + head_start);
-        sky_fixture_submit(&f, SKY_OP_GET, 1, 0);
+        sky_world_fixture_submit(&f, SKY_OP_GET, 1, 0);
         for (int i = 0; i < 2; i++) {
             sky_result r = sky_fixture_finish(&f);
             assert_int_equal(r.status, SKY_OK);
@@ -368,7 +368,7 @@ static void a_host_that_gives_up_is_left_alone(void **state) {
     sky_fixture_world f;
     sky_fixture_world_open(&f, &scenario, 1);
     assert_int_equal(put(&f, 1, 20000).status, SKY_OK);
-    sky_fixture_submit(&f, SKY_OP_GET, 1, 0);
+    sky_world_fixture_submit(&f, SKY_OP_GET, 1, 0);
     f.give_up = true;
     assert_int_equal(sky_fixture_finish(&f).status, SKY_E_CANCELLED);
     assert_int_equal(put(&f, 2, 20000).status, SKY_E_CANCELLED);
@@ -402,7 +402,8 @@ static uint64_t run_hashed(uint64_t seed, uint64_t *events) {
     sky_fixture_world_open(&f, &scenario, seed);
     sky_world_trace_set(f.world, hash_event, &hash);
     for (uint32_t i = 0; i < 60; i++) {
-        sky_fixture_submit(&f, i % 3 ? SKY_OP_GET : SKY_OP_PUT, i / 3 % 7, 5000 + i / 3 % 7 * 1000);
+        sky_world_fixture_submit(&f, i % 3 ? SKY_OP_GET : SKY_OP_PUT, i / 3 % 7,
+                                 5000 + i / 3 % 7 * 1000);
         sky_world_run(f.world, (sky_time)i * SKY_MS(100));
     }
     sky_world_run(f.world, SKY_SECONDS(20));

@@ -93,7 +93,5 @@ sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_ti
                                 sky_error *error);
 sky_status sky_disk_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
                               sky_error *error);
-sky_status sky_sky_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
-                             sky_error *error);
 
 #endif

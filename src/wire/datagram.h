@@ -2,7 +2,7 @@
 #ifndef SKY_WIRE_DATAGRAM_H
 #define SKY_WIRE_DATAGRAM_H
 
-#include <skymem/orbit.h>
+#include <skymem-sky/orbit.h>
 
 /* `from` and `to` are its ends. */
 typedef struct {

@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include <skymem/index.h>
-
 #include "base/bytes.h"
 #include "base/hash.h"
 
@@ -260,7 +258,7 @@ static bool take_satellite(sky_reader *r, sky_satellite *out) {
 }
 
 static bool number_ok(uint32_t number) {
-    return number <= SKY_CHUNK_COUNT_MAX;
+    return number <= SKY_WIRE_CHUNKS_MAX;
 }
 
 static bool take_piece(sky_reader *r, sky_message *m) {
@@ -359,7 +357,7 @@ static bool take_move_ack(sky_reader *r, sky_message *m) {
     bool ok = take_time(r, &m->spent_ns);
     uint64_t moved = sky_read_u64(r);
     m->moved = (uint32_t)moved;
-    return ok && moved <= SKY_CHUNK_COUNT_MAX;
+    return ok && moved <= SKY_WIRE_CHUNKS_MAX;
 }
 
 static bool take_body(sky_reader *r, sky_message *m) {

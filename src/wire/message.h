@@ -22,13 +22,14 @@
 #ifndef SKY_WIRE_MESSAGE_H
 #define SKY_WIRE_MESSAGE_H
 
-#include <skymem/sky.h>
+#include <skymem-sky/sky.h>
 
 #define SKY_WIRE_VERSION        3
 #define SKY_WIRE_HEAD_BYTES     76
 #define SKY_WIRE_BODY_BYTES_MAX 144
 #define SKY_WIRE_DATA_BYTES_MAX 32768
-#define SKY_WIRE_BYTES_MAX      32988 /* all three */
+#define SKY_WIRE_CHUNKS_MAX     16777215u /* of a block */
+#define SKY_WIRE_BYTES_MAX      32988     /* all three */
 
 typedef enum {
     SKY_WIRE_SET = 1, /* ground → satellite: store this chunk */

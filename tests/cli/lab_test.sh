@@ -5,7 +5,7 @@ source tests/cli/common.sh
 
 mkdir "$work/alone"
 cp "$skymem" "$work/alone/"
-cp -a "$build"/libskymem.so* "$work/alone/"
+cp -a "$build"/libskymem*.so* "$work/alone/"
 [ ! -e "$build/llama" ] || ln -s "$build/llama" "$work/alone/llama"
 alone=$work/alone/skymem
 

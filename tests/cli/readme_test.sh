@@ -65,6 +65,6 @@ done < <(grep -o 'build/skymem [a-z]* .*' README.md | sed 's/^build.skymem //')
 calls=$(grep -o '\bsky_[a-z_]*(' README.md | sort -u | tr -d '(')
 [ "$(wc -w <<<"$calls")" -ge 3 ] || fail "README.md shows no calls: $calls"
 for call in $calls; do
-    grep -q "\b$call(" include/skymem/*.h || fail "README.md calls $call, which no header has"
+    grep -q "\b$call(" include/*/*.h || fail "README.md calls $call, which no header has"
 done
 finish

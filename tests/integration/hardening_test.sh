@@ -22,7 +22,7 @@ mapfile -t programs < <(find "$build" -maxdepth 2 -type f -executable ! -name '*
     ! -path '*/CMakeFiles/*' -exec sh -c 'head -c 4 "$1" | grep -q "^.ELF"' _ {} \; -print)
 [ "${#programs[@]}" -gt 1 ] || fail "no programs in $build"
 
-for file in "${programs[@]}" "$build/libskymem.so"; do
+for file in "${programs[@]}" "$build"/libskymem{,-sky}.so; do
     path=$(readelf -d "$file" | sed -n 's/.*R\(UN\)\?PATH.*\[\(.*\)\]/\2/p')
     [ -n "$path" ] || continue
     while read -r element; do
@@ -34,7 +34,7 @@ for file in "${programs[@]}" "$build/libskymem.so"; do
     done < <(tr : '\n' <<<"$path")
 done
 
-shipped=("$build/libskymem.so")
+shipped=("$build"/libskymem{,-sky}.so)
 for name in skymem skymemd skymem-lab; do
     [ ! -x "$build/$name" ] || shipped+=("$build/$name")
 done
@@ -55,7 +55,7 @@ mkdir "$work/copy"
 for file in skymem skymemd skymem-lab llama; do
     [ ! -e "$build/$file" ] || cp -a "$build/$file" "$work/copy/"
 done
-cp -a "$build"/libskymem.so* "$work/copy/"
+cp -a "$build"/libskymem*.so* "$work/copy/"
 for name in skymem skymemd; do
     [ -x "$work/copy/$name" ] || continue
     (cd / && "$work/copy/$name" --version >/dev/null) || fail "a copy of $name does not start"

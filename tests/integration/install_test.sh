@@ -55,11 +55,80 @@ cc -std=c17 "$work/program.c" "${flags[@]}" "${static[@]/#-lskymem/-l:libskymem.
 [ "$("$work/static")" = "$version from the outside" ] ||
     fail "the program linked to libskymem.a does not run"
 
-for header in "$prefix"/include/skymem/*.h; do
-    name=skymem/$(basename "$header")
-    echo "#include <$name>" | cc -std=c17 -Wall -Werror "${flags[@]}" -fsyntax-only -x c - ||
+# skies are a library of their own, there because it is linked; a program without it says so
+cat >"$work/sky.c" <<'C'
+#include <skymem-sky/skies.h>
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+    sky_cache *cache;
+    sky_error error = {0};
+    const char *urls[] = {argv[1]};
+#ifdef REGISTER
+    if (sky_skies_register() != SKY_OK || sky_skies_register() != SKY_OK)
+        return 3;
+#endif
+    if (sky_cache_open(urls, 1, &cache, &error) != SKY_OK)
+        return puts(error.text), 2;
+    sky_cache_close(cache);
+    return argc != 2;
+}
+C
+scenario=sky:$prefix/share/skymem/scenarios/demo-hop.yaml
+read -ra skies < <(pkg-config --libs skymem-sky)
+cc "$work/sky.c" "${flags[@]}" -Wl,--no-as-needed "${skies[@]}" -o "$work/sky"
+LD_LIBRARY_PATH=$prefix/lib "$work/sky" "$scenario" ||
+    fail "libskymem-sky does not register its skies"
+cc "$work/sky.c" "${flags[@]}" "${shared[@]}" -o "$work/skyless"
+LD_LIBRARY_PATH=$prefix/lib "$work/skyless" "$scenario" >"$work/out" &&
+    fail "a sky without its library"
+grep -q 'link the program with -lskymem-sky' "$work/out" || fail "$(cat "$work/out")"
+read -ra static < <(pkg-config --libs --static skymem-sky)
+static=("${static[@]/#-lskymem-sky/-l:libskymem-sky.a}")
+cc -DREGISTER "$work/sky.c" "${flags[@]}" "${static[@]/%-lskymem/-l:libskymem.a}" -o "$work/sky"
+"$work/sky" "$scenario" || fail "the program linked to libskymem-sky.a has no sky"
+
+# the same with CMake
+mkdir "$work/cmake"
+cat >"$work/cmake/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.16)
+project(outside C)
+find_package(skymem 0.1 REQUIRED)
+add_executable(program ../program.c)
+target_link_libraries(program skymem::skymem)
+add_executable(sky ../sky.c)
+target_compile_definitions(sky PRIVATE REGISTER)
+target_link_libraries(sky skymem::sky)
+CMAKE
+cmake -S "$work/cmake" -B "$work/cmake/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" &&
+    cmake --build "$work/cmake/build" >>"$work/log" || fail "$(cat "$work/log")"
+[ "$("$work/cmake/build/program")" = "$version from the outside" ] ||
+    fail "the program built with find_package does not run"
+"$work/cmake/build/sky" "$scenario" || fail "the sky built with find_package does not open"
+
+# the codec alone: nothing of io_uring or threads of ours comes along
+cat >"$work/codec.c" <<'C'
+#include <skymem/codec.h>
+#include <stdio.h>
+
+int main(void) {
+    puts(sky_codec_kernels_name());
+    return sky_encode_bound(NULL) != 0;
+}
+C
+read -ra hashes < <(pkg-config --libs libsodium libxxhash)
+cc "$work/codec.c" "${flags[@]}" "$prefix/lib/libskymem.a" -lm "${hashes[@]}" -o "$work/codec" ||
+    fail "the codec cannot be linked alone"
+nm "$prefix/lib/libskymem.a" "$prefix/lib/libskymem-sky.a" 2>/dev/null |
+    awk 'NF == 3 && $2 ~ /[A-Z]/ { print $3 }' | grep -v '^sky_\|aegis' >"$work/foreign" &&
+    fail "names in the archives that a program may have too: $(head "$work/foreign")"
+
+for header in "$prefix"/include/skymem{,-sky}/*.h; do
+    name=${header#"$prefix"/include/}
+    echo "#include <$name>" >"$work/alone.c"
+    cc -std=c11 -pedantic -Wall -Werror "${flags[@]}" -fsyntax-only "$work/alone.c" ||
         fail "$name does not stand alone in C"
-    echo "#include <$name>" | c++ -Wall -Wpedantic -Werror "${flags[@]}" -fsyntax-only -x c++ - ||
+    c++ -std=c++17 -Wall -Wpedantic -Werror "${flags[@]}" -fsyntax-only -x c++ "$work/alone.c" ||
         fail "$name does not stand alone in C++"
 done
 echo '#include <skymem/types.h>
@@ -93,15 +162,14 @@ C
 fi
 [ -s "$prefix/share/doc/skymem/LICENSE" ] || fail "no license"
 
-symbols=$(nm -D --defined-only "$prefix/lib/libskymem.so" | awk '$2 != "A" { print $3 }')
-[ -n "$symbols" ] || fail "libskymem.so shows no symbols"
-foreign=$(grep -v '^sky_[a-z0-9_]*@@SKYMEM_' <<<"$symbols") &&
-    fail "libskymem.so shows what it should hide: $foreign"
-declared=$(sed -n 's/^SKY_API .*\b\(sky_[a-z0-9_]*\)(.*/\1/p' "$prefix"/include/skymem/*.h | sort)
-missing=$(comm -23 <(echo "$declared") <(sed 's/@.*//' <<<"$symbols" | sort))
-[ -z "$missing" ] || fail "declared in a header, not in libskymem.so:" "$missing"
-readelf -d "$prefix/lib/libskymem.so" | grep 'SONAME.*\[libskymem.so.0\]' >/dev/null ||
-    fail "libskymem.so has the wrong soname"
+for library in libskymem libskymem-sky; do
+    symbols=$(nm -D --defined-only "$prefix/lib/$library.so" | awk '$2 != "A" { print $3 }')
+    [ -n "$symbols" ] || fail "$library.so shows no symbols"
+    foreign=$(grep -v '^sky_[a-z0-9_]*@@SKYMEM_' <<<"$symbols") &&
+        fail "$library.so shows what it should hide: $foreign"
+    readelf -d "$prefix/lib/$library.so" | grep "SONAME.*\[$library.so.0\]" >/dev/null ||
+        fail "$library.so has the wrong soname"
+done
 
 env -u LD_LIBRARY_PATH "$prefix/bin/skymem" help --list >"$work/verbs" ||
     fail "the installed skymem does not start"

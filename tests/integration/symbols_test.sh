@@ -1,25 +1,22 @@
 #!/usr/bin/env bash
-# Proves that libskymem.so exports what tools/libskymem.symbols lists and nothing else: what is
-# exported once is kept for ever, so that a new function there must be meant. With --write it
-# writes that list.
+# Proves that the libraries export what tools/LIBRARY.symbols lists, which is what public headers
+# declare: each function in one library. What is exported once is kept for ever, so that a new line
+# there must be meant. What the libraries have for each other alone (SKYMEM_PRIVATE) does not count.
 set -euo pipefail
 build=${SKYMEM_BUILD:-build}
-list=tools/libskymem.symbols
-exported=$(nm -D --defined-only "$build/libskymem.so" |
-    awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort)
-if [ "${1:-}" = --write ]; then
-    echo "$exported" >"$list"
-    exit
-fi
-diff <(echo "$exported") "$list" || {
-    echo "$list (>) is not what libskymem.so exports (<); if that is meant:" \
-        "bash tests/integration/symbols_test.sh --write"
-    exit 1
-}
-declared=$(sed -n '/^SKY_API/,/;/p' include/skymem/*.h | grep -o '\bsky_[a-z0-9_]*(' |
+for library in libskymem libskymem-sky; do
+    list=tools/$library.symbols
+    exported=$(nm -D --defined-only "$build/$library.so" |
+        awk '$2 != "A" && !/@SKYMEM_PRIVATE/ { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort)
+    diff <(echo "$exported") "$list" || {
+        echo "$list (>) is not what $library.so exports (<): it lists what is there no more"
+        exit 1
+    }
+done
+declared=$(sed -n '/^SKY_API/,/;/p' include/*/*.h | grep -o '\bsky_[a-z0-9_]*(' |
     tr -d '(' | LC_ALL=C sort -u)
-undeclared=$(LC_ALL=C comm -23 "$list" <(echo "$declared"))
-[ -z "$undeclared" ] || {
-    echo "exported, but no public header declares it:" $undeclared
+diff <(LC_ALL=C sort -m tools/*.symbols) <(echo "$declared") || {
+    echo "the lists in tools/*.symbols (<) are not what headers declare (>): a new public" \
+        "function stands in the list of one library"
     exit 1
 }

@@ -4,6 +4,7 @@
 #define TRIAL_H
 
 #define _GNU_SOURCE
+#include <skymem-sky/skies.h>
 #include <skymem/skymem.h>
 #include <stdio.h>
 #include <stdlib.h>

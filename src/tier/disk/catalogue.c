@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include <skymem/index.h>
+#include "index/index.h"
 #include <skymem/keys.h>
 
 #include "base/bytes.h"

@@ -27,7 +27,7 @@
 
 #include <stdatomic.h>
 
-#include <skymem/index.h>
+#include "index/index.h"
 
 #include "base/arena.h"
 #include "io/sync.h"

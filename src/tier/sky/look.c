@@ -78,7 +78,7 @@ sky_status sky__tier_list(sky_tier *tier, sky_entry_fn each, void *context) {
 /* Where nobody can look into the satellites: get every block, into nowhere. */
 typedef struct {
     sky_tier *tier;
-    sky_world_check *sum;
+    sky_reach_check *sum;
 } reading;
 
 static bool read_one(void *context, const sky_entry *entry) {
@@ -95,14 +95,14 @@ static bool read_one(void *context, const sky_entry *entry) {
     return true;
 }
 
-static sky_status check_by_reading(sky_tier *tier, sky_world_check *out) {
+static sky_status check_by_reading(sky_tier *tier, sky_reach_check *out) {
     reading r = {tier, out};
     return tier->ops->list(tier, read_one, &r);
 }
 
 sky_status sky__tier_verify(sky_tier *tier, sky_verify_report *out) {
     sky *s = sky__tier_of(tier);
-    sky_world_check check = {0};
+    sky_reach_check check = {0};
     sky_status status = SKY_OK;
     if (s->reach->ops->check) {
         sky_mutex_lock(&s->world_lock);
@@ -124,7 +124,7 @@ sky_status sky__tier_verify(sky_tier *tier, sky_verify_report *out) {
 
 void sky__tier_stat(sky_tier *tier, sky_tier_stat *out) {
     sky *s = sky__tier_of(tier);
-    sky_world_stat w;
+    sky_reach_stat w;
     sky_session_stat t;
     sky_mutex_lock(&s->world_lock);
     s->reach->ops->stats(s->reach, &w);
@@ -165,7 +165,7 @@ sky_status sky_sky_tier_report(sky_tier *tier, sky_sky_report *out) {
     sky *s = sky__tier_of(tier);
     if (!s)
         return SKY_E_PARAM;
-    sky_world_stat w;
+    sky_reach_stat w;
     sky_session_stat t;
     sky_mutex_lock(&s->world_lock);
     s->reach->ops->stats(s->reach, &w);
@@ -258,7 +258,7 @@ static sky_status expect_chunks(sky *s, const sky_key *key, sky_chunk_copy *plac
     const sky_session *session = sky__tier_session(s);
     sky_key name = sky__tier_sky_name(s, key);
     sky_session_entry e;
-    sky_world_stat w;
+    sky_reach_stat w;
     sky_mutex_lock(&s->world_lock);
     uint32_t block = sky_index_find(sky_session_index(session), &name);
     if (block == SKY_BLOCK_NONE) {

@@ -1,15 +1,31 @@
 /* How a sky tier reaches its satellites: they are in this process, in a world of virtual time
- * (world.c), or they are real and answer over UDP (tier/skyudp/skyudp.c).
+ * (sim/sim_tier.c), or they are real and answer over UDP (tier/skyudp/skyudp.c).
  *
  * Used by one thread at a time. */
 #ifndef SKY_TIER_SKY_REACH_H
 #define SKY_TIER_SKY_REACH_H
 
+#include "config/scenario.h"
 #include "ground/session.h"
-#include "sim/world.h"
+#include "satellite/node.h"
 #include "tier/tier.h"
 
 typedef struct sky_reach sky_reach;
+
+/* What the satellites did since the tier was opened, as far as it is known here. */
+typedef struct {
+    uint64_t turns;
+    sky_satellite overhead;
+    sky_node_stat nodes; /* of all together; of real ones what the ground saw */
+} sky_reach_stat;
+
+/* What lies in their memory, compared with the index. */
+typedef struct {
+    uint64_t entries;
+    uint64_t bytes;
+    uint64_t corrupt; /* blocks with a chunk that is missing or wrong */
+    uint64_t orphans; /* chunks that no block and no put under way owns */
+} sky_reach_check;
 
 typedef struct {
     sky_time (*now)(const sky_reach *r); /* sky time that it should be */
@@ -24,9 +40,9 @@ typedef struct {
     /* What the session and its satellites call a key; NULL: the key itself. */
     void (*name)(const sky_reach *r, const sky_key *key, sky_key *name);
     int64_t (*wall_ms)(const sky_reach *r, int64_t set_ms); /* of the session's calendar */
-    void (*stats)(const sky_reach *r, sky_world_stat *out); /* what of it is known here */
+    void (*stats)(const sky_reach *r, sky_reach_stat *out);
     /* Look at the satellites' memory; NULL: it can only be read through the tier. */
-    void (*check)(const sky_reach *r, sky_world_check *out);
+    void (*check)(const sky_reach *r, sky_reach_check *out);
     void (*destroy)(sky_reach *r);
     bool outlives; /* its satellites go on without this process, and know of no time to live */
 } sky_reach_ops;
@@ -35,14 +51,13 @@ struct sky_reach {
     const sky_reach_ops *ops;
 };
 
-/* Errors: as sky_world_create */
-sky_status sky_reach_world(const sky_scenario *scenario, uint64_t seed, const sky_clock *clock,
-                           const sky_world_host *host, sky_reach **out, sky_error *error);
-
-/* What a tier offers to who reaches its satellites: besides what a world is given, to lend what is
- * put where it lies (sky_session_config), and to be told that it was read; that of nothing too. */
+/* Where the session's payloads come from and go to: see sky_session_config. */
 typedef struct {
-    sky_world_host world;
+    void *context;
+    bool (*fetch)(void *host, void *request, uint64_t offset, void *data, size_t bytes);
+    bool (*deliver)(void *host, void *request, uint64_t offset, const void *data, size_t bytes);
+    void (*forgotten)(void *host, uint32_t block, const sky_key *key);
+    /* What is put, where it lies; then: it was read. */
     const uint8_t *(*lend)(void *host, void *request, uint64_t offset, size_t bytes);
     void (*give_back)(void *host);
 } sky_reach_host;

@@ -589,7 +589,7 @@ sky_status sky_reach_tier_create(const char *url, const sky_scenario *scenario,
     if (!s)
         return sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", url);
     prepare(s, url, scenario, env);
-    sky_reach_host host = {{s, fetch, deliver, forgotten}, lend, give_back};
+    sky_reach_host host = {s, fetch, deliver, forgotten, lend, give_back};
     sky_status status = reach(context, s->env.clock, &host, &s->reach, error);
     if (status != SKY_OK)
         goto cleanup;
@@ -611,42 +611,4 @@ sky_status sky_reach_tier_create(const char *url, const sky_scenario *scenario,
 cleanup:
     sky_close_all(&s->tier);
     return status;
-}
-
-typedef struct {
-    const sky_scenario *scenario;
-    uint64_t seed;
-} embedding;
-
-static sky_status open_world(void *context, const sky_clock *clock, const sky_reach_host *host,
-                             sky_reach **out, sky_error *error) {
-    const embedding *e = context;
-    return sky_reach_world(e->scenario, e->seed, clock, &host->world, out, error);
-}
-
-sky_status sky_sky_tier_create(const char *url, const sky_scenario *scenario, uint64_t seed,
-                               const sky_tier_env *env, sky_tier **out, sky_error *error) {
-    embedding e = {scenario, seed};
-    return sky_reach_tier_create(url, scenario, open_world, &e, env, out, error);
-}
-
-sky_status sky_sky_tier_open(const char *text, const sky_tier_env *env, sky_tier **out,
-                             sky_error *error) {
-    sky_url url;
-    sky_scenario scenario;
-    uint64_t seed = 1;
-    sky_status status = sky_url_parse(text, &url, error);
-    if (status == SKY_OK)
-        status = sky_url_expect(&url, "scale seed", error);
-    if (status == SKY_OK)
-        status = sky_url_u64(&url, "seed", &seed, error);
-    if (status == SKY_OK)
-        status = sky_scenario_load(url.path, &scenario, error);
-    if (status == SKY_OK)
-        status = sky_url_number(&url, "scale", &scenario.time.scale, error);
-    if (status != SKY_OK)
-        return status;
-    if (!(scenario.time.scale > 0 && scenario.time.scale <= 1e9))
-        return sky_fail(error, SKY_E_SYNTAX, "%.200s: scale must be above 0, at most 1e9", text);
-    return sky_sky_tier_create(text, &scenario, seed, env, out, error);
 }

@@ -2,16 +2,11 @@
 #ifndef SKY_TIER_SKY_SKY_H
 #define SKY_TIER_SKY_SKY_H
 
-#include <skymem/satellite.h>
-#include <skymem/sim.h>
+#include <skymem-sky/satellite.h>
+#include <skymem-sky/sim.h>
 
 #include "config/scenario.h"
 #include "tier/tier.h"
-
-/* What sky_sky_tier_open does once the URL and the file are read; `url` is for messages and stat.
- * Errors: as sky_world_create, and SKY_E_IO */
-sky_status sky_sky_tier_create(const char *url, const sky_scenario *scenario, uint64_t seed,
-                               const sky_tier_env *env, sky_tier **out, sky_error *error);
 
 /* Where the time of the last gets went, those under way together, and what the sky did so far.
  * Errors: SKY_E_PARAM when `tier` is no sky */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <skymem/satellite.h>
+#include <skymem-sky/satellite.h>
 
 #include "base/error.h"
 #include "io/clock.h"

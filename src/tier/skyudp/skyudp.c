@@ -75,7 +75,7 @@ static void send_messages(ground *g, sky_time now) {
     sky_datagram m;
     while (!(g->crowded = !sky_transport_begin(t, &m)) && sky_session_output(g->session, now, &m)) {
         sky_transport_send_sealed(t, now, &m, &g->seal);
-        g->host.give_back(g->host.world.context);
+        g->host.give_back(g->host.context);
     }
 }
 
@@ -135,10 +135,10 @@ static int64_t udp_wall_ms(const sky_reach *r, int64_t set_ms) {
     return set_ms; /* sky time is the wall's */
 }
 
-static void udp_stats(const sky_reach *r, sky_world_stat *out) {
+static void udp_stats(const sky_reach *r, sky_reach_stat *out) {
     const ground *g = of(r);
     const sky_frame *f = sky_station_frame(g->station);
-    *out = (sky_world_stat){.turns = sky_turns(&f->turning, sky_station_now(g->station))};
+    *out = (sky_reach_stat){.turns = sky_turns(&f->turning, sky_station_now(g->station))};
     out->overhead = sky_frame_centre(f, out->turns);
     out->turns -= g->turns_before;
     out->nodes.corrupt = g->seal.forged;
@@ -211,11 +211,11 @@ static sky_status open_session(ground *g, const sky_scenario *c, const sky_reach
                                  .retries_max = RETRIES_MAX,
                                  .session_id = session_id,
                                  .sealed = true,
-                                 .host = host->world.context,
-                                 .fetch = host->world.fetch,
+                                 .host = host->context,
+                                 .fetch = host->fetch,
                                  .lend = host->lend,
-                                 .deliver = host->world.deliver,
-                                 .forgotten = host->world.forgotten};
+                                 .deliver = host->deliver,
+                                 .forgotten = host->forgotten};
     g->host = *host;
     sky_policy_session(c, frame, &config);
     status = sky_session_create(&config, &g->session);

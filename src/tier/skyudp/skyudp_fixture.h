@@ -2,7 +2,7 @@
 #ifndef SKY_TIER_SKYUDP_SKYUDP_FIXTURE_H
 #define SKY_TIER_SKYUDP_SKYUDP_FIXTURE_H
 
-#include <skymem/satellite.h>
+#include <skymem-sky/satellite.h>
 
 #include "io/sync.h"
 

@@ -1,4 +1,4 @@
-#include "tier/sky/sky_fixture.h"
+#include "sim/sim_tier_fixture.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ sky_scenario sky_fixture_fast_scenario(void) {
 sky_tier *sky_fixture_open_sky(const sky_scenario *scenario, const sky_tier_env *env) {
     sky_tier *tier = NULL;
     sky_error error = {0};
-    if (sky_sky_tier_create("sky:test", scenario, 1, env, &tier, &error) != SKY_OK)
+    if (sky_sim_tier_create("sky:test", scenario, 1, env, &tier, &error) != SKY_OK)
         fprintf(stderr, "%s\n", error.text);
     assert(tier);
     return tier;

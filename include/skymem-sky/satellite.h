@@ -2,14 +2,13 @@
  *
  *   sky_satellite_run   one of them, until told to stop; `skymemd --satellite` is this
  *   sky_satellite_ask   how some of them are; sky_cache_satellites: those of a sky in a cache
- *   sky_net_measure     how fast their transport is here, beside bare datagrams
  *
  * The ground is a store like any other: sky_cache_open with "sky+udp:SCENARIO.yaml". */
 #ifndef SKYMEM_SATELLITE_H
 #define SKYMEM_SATELLITE_H
 
+#include <skymem-sky/sky.h>
 #include <skymem/cache.h>
-#include <skymem/sky.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -105,8 +104,8 @@ SKY_API sky_status sky_cache_chunks(sky_cache *cache, size_t tier, const sky_key
                                     sky_time until, sky_chunk_copy *places, size_t count_max,
                                     sky_chunk_report *out);
 
-/* The files a scenario's udp section names, and where its first satellite listens. Paths are beside
- * the scenario; tenant_path is empty when it names none. */
+/* The files a scenario's udp section names, and where its first satellite listens. Paths are in
+ * its folder; tenant_path is empty when it names none. */
 typedef struct {
     char base[64];
     char key_path[1024];
@@ -121,35 +120,6 @@ SKY_API sky_status sky_satellite_site_read(const char *scenario_path, sky_satell
 
 /* Make a key file, mode 0600. Errors: SKY_E_BUSY: there is one; SKY_E_IO, SKY_E_DENIED */
 SKY_API sky_status sky_satellite_key_make(const char *path, sky_error *error);
-
-/* What to measure over loopback, from one thread to another. */
-typedef enum {
-    SKY_NET_BARE,    /* datagrams of the same length, sent and counted */
-    SKY_NET_TOUCHED, /* … each filled and summed by the sender, summed by the receiver */
-    SKY_NET_PLAIN,   /* chunks of 6 KiB by the transport, with a checksum for a tag */
-    SKY_NET_AES,     /* … with GMAC tags */
-    SKY_NET_CHACHA,  /* … with Poly1305 tags */
-    SKY_NET_SEALED,  /* … with the fastest tags, each chunk sealed by the sender: a put */
-    SKY_NET_OPENED,  /* … sealed before, and opened by the receiver: a get */
-    SKY_NET_WHOLE,   /* … sealed by the sender and opened by the receiver */
-    SKY_NET_END
-} sky_net_kind;
-
-/* What came of it. */
-typedef struct {
-    double gigabytes_per_s; /* of datagrams received, or of chunks delivered */
-    double seconds;
-    uint64_t datagrams;
-    uint64_t again; /* pieces sent more than once */
-    uint32_t datagram_bytes;
-    double sender_ns; /* processor time for a datagram, of which other work takes nothing */
-    double receiver_ns;
-    char offloads[16]; /* "gso+gro" */
-} sky_net_result;
-
-/* Errors: SKY_E_UNSUPPORTED (this machine lacks what it needs), SKY_E_IO, SKY_E_NOMEM */
-SKY_API sky_status sky_net_measure(sky_net_kind kind, double seconds, bool offloads,
-                                   sky_net_result *out, sky_error *error);
 
 #ifdef __cplusplus
 }

@@ -2,8 +2,8 @@
 #ifndef SKYMEM_SIM_H
 #define SKYMEM_SIM_H
 
+#include <skymem-sky/sky.h>
 #include <skymem/cache.h>
-#include <skymem/sky.h>
 
 #ifdef __cplusplus
 extern "C" {

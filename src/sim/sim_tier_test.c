@@ -10,7 +10,8 @@
 #include <cmocka.h>
 
 #include "io/clock.h"
-#include "tier/sky/sky_fixture.h"
+#include "sim/sim_tier_fixture.h"
+#include "tier/sky/sky.h"
 #include "tier/tier_fixture.h"
 
 static sky_tier *open_sky(void *context, const sky_tier_env *env) {
@@ -185,7 +186,7 @@ static void chains_and_moves_reach_the_sky(void **state) {
 }
 
 static sky_status open_url(const char *url, sky_tier **out, sky_error *error) {
-    return sky_sky_tier_open(url, &no_env, out, error);
+    return sky_sim_tier_open(url, &no_env, out, error);
 }
 
 static void urls_are_read(void **state) {

@@ -1,7 +1,7 @@
 /* True orbits: where satellites are, who sees them, and what light takes between them.
  *
- * <skymem/sky.h> is the ideal sky, a torus that turns one slot at a time. Here are the skies it is
- * an idealisation of:
+ * <skymem-sky/sky.h> is the ideal sky, a torus that turns one slot at a time. Here are the skies it
+ * is an idealisation of:
  *
  *   Walker shell, TLE, OMM ──► sky_fleet ──┬─► state (inertial km, km/s) ──► D_N(t), +GRID routes
  *                                          └─► observer: look, passes, handovers (Earth turns)
@@ -16,7 +16,7 @@
 #ifndef SKYMEM_ORBIT_H
 #define SKYMEM_ORBIT_H
 
-#include <skymem/sky.h>
+#include <skymem-sky/sky.h>
 
 #ifdef __cplusplus
 extern "C" {

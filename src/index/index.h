@@ -14,29 +14,25 @@
  * so of all its ancestors: insert, match, touch, the unpin that frees it, having a block hung below
  * it, and losing a pinned one.
  *
- * Caveats: not thread-safe, the owner locks. It keeps the first 16 of a key's 32 bytes: whoever
- * holds the payload compares all 32 before use. At most 64 bytes a block, all taken at creation. */
-#ifndef SKYMEM_INDEX_H
-#define SKYMEM_INDEX_H
+ * Caveats: not thread-safe, the owner locks. It keeps the first 16 of a key's 32 bytes: the holder
+ * of the payload compares all 32 before use. At most 64 bytes a block, all taken at creation. */
+#ifndef SKY_INDEX_INDEX_H
+#define SKY_INDEX_INDEX_H
 
 #include <skymem/types.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 typedef struct sky_index sky_index;
 
 /* Blocks are numbered 0 … blocks_max-1; a number is free again after its block's removal, so owners
- * may keep arrays beside the index. */
+ * may keep arrays of their own by number. */
 #define SKY_BLOCK_NONE       UINT32_MAX
 #define SKY_INDEX_BLOCKS_MAX 500000000u
-#define SKY_CHUNK_COUNT_MAX  16777215u
+#define SKY_INDEX_CHUNKS_MAX 16777215u
 
 /* What the index keeps of a block. */
 typedef struct {
     uint32_t payload_bytes;
-    uint32_t chunk_count;  /* at most SKY_CHUNK_COUNT_MAX */
+    uint32_t chunk_count;  /* at most SKY_INDEX_CHUNKS_MAX */
     int64_t set_ms;        /* when it was set: wall milliseconds, 48 bits */
     uint16_t centre_plane; /* the satellite overhead when it was set, from 1; 0: not in a sky */
     uint16_t centre_slot;
@@ -44,66 +40,61 @@ typedef struct {
 } sky_block_info;
 
 /* Errors: SKY_E_PARAM (0 or more than SKY_INDEX_BLOCKS_MAX), SKY_E_NOMEM */
-SKY_API sky_status sky_index_create(uint32_t blocks_max, sky_index **out);
-SKY_API void sky_index_destroy(sky_index *index);
+sky_status sky_index_create(uint32_t blocks_max, sky_index **out);
+void sky_index_destroy(sky_index *index);
 
 /* Add a block, or overwrite the facts of one that is there. It becomes the most recently used.
  * `parent` NULL, zero or unknown: the block stands alone until sky_index_adopt.
  * Errors: SKY_E_FULL (evict first), SKY_E_PARAM (a field of info out of range) */
-SKY_API sky_status sky_index_insert(sky_index *index, const sky_key *key, const sky_key *parent,
-                                    const sky_block_info *info, uint32_t *block);
+sky_status sky_index_insert(sky_index *index, const sky_key *key, const sky_key *parent,
+                            const sky_block_info *info, uint32_t *block);
 
 /* Hang a block that stands alone below its parent (a scan finds children before parents).
  * Errors: SKY_MISS when either is absent, SKY_E_PARAM when it would close a circle */
-SKY_API sky_status sky_index_adopt(sky_index *index, const sky_key *key, const sky_key *parent);
+sky_status sky_index_adopt(sky_index *index, const sky_key *key, const sky_key *parent);
 
 /* One key; SKY_BLOCK_NONE when absent. Does not count as a use. */
-SKY_API uint32_t sky_index_find(const sky_index *index, const sky_key *key);
+uint32_t sky_index_find(const sky_index *index, const sky_key *key);
 
 /* Longest prefix: how many of keys[0], keys[1], … are present before the first absent one.
  * Shape:  blocks [key_count] or NULL, filled up to the returned count
  * All matched blocks count as used, the deepest first, so that an ancestor outlives its
  * descendants.
  * Source: SkyMemory "Local Radix Block Index" */
-SKY_API size_t sky_index_match(sky_index *index, const sky_key *keys, size_t key_count,
-                               uint32_t *blocks);
+size_t sky_index_match(sky_index *index, const sky_key *keys, size_t key_count, uint32_t *blocks);
 
 /* What is kept of a block; `block` is in use. */
-SKY_API void sky_index_info(const sky_index *index, uint32_t block, sky_block_info *out);
+void sky_index_info(const sky_index *index, uint32_t block, sky_block_info *out);
 /* Count a block, and so its ancestors, as used now. */
-SKY_API void sky_index_touch(sky_index *index, uint32_t block);
+void sky_index_touch(sky_index *index, uint32_t block);
 
 /* Pins are counted, up to 255, so that several owners in one process may each hold a block; a
  * pinned block and its ancestors are never the victim. (SKY_OP_PIN of a cache is one of them: there
  * a key is pinned or not.)
  * Errors: SKY_E_FULL at 255, SKY_E_PARAM when unpinning what is not pinned */
-SKY_API sky_status sky_index_pin(sky_index *index, uint32_t block);
-SKY_API sky_status sky_index_unpin(sky_index *index, uint32_t block);
-SKY_API bool sky_index_pinned(const sky_index *index, uint32_t block);
+sky_status sky_index_pin(sky_index *index, uint32_t block);
+sky_status sky_index_unpin(sky_index *index, uint32_t block);
+bool sky_index_pinned(const sky_index *index, uint32_t block);
 
 /* The least recently used block that is a leaf and not pinned; SKY_BLOCK_NONE when none is. Pinned
  * blocks met on the way are set aside, so that the next search does not meet them again. */
-SKY_API uint32_t sky_index_victim(sky_index *index);
+uint32_t sky_index_victim(sky_index *index);
 
 /* Remove a block and every block below it, pinned or not: deepest first. `removed` (may be NULL) is
  * told of each before its number becomes free; it must not call the index.
  * Returns how many went. */
 typedef void (*sky_index_removed)(void *context, uint32_t block, const sky_block_info *info);
-SKY_API size_t sky_index_remove(sky_index *index, uint32_t block, sky_index_removed removed,
-                                void *context);
+size_t sky_index_remove(sky_index *index, uint32_t block, sky_index_removed removed, void *context);
 
 /* How many blocks are in use. */
-SKY_API uint32_t sky_index_count(const sky_index *index);
+uint32_t sky_index_count(const sky_index *index);
 /* Bytes of memory the index holds, and the most blocks it can. */
-SKY_API size_t sky_index_bytes(const sky_index *index);
-SKY_API uint32_t sky_index_capacity(const sky_index *index);
+size_t sky_index_bytes(const sky_index *index);
+uint32_t sky_index_capacity(const sky_index *index);
 /* Next block in use at or after `block`, SKY_BLOCK_NONE at the end:
  *     for (b = next(index, 0); b != SKY_BLOCK_NONE; b = next(index, b + 1)) */
-SKY_API uint32_t sky_index_next(const sky_index *index, uint32_t block);
+uint32_t sky_index_next(const sky_index *index, uint32_t block);
 /* Parent block, or SKY_BLOCK_NONE. */
-SKY_API uint32_t sky_index_parent(const sky_index *index, uint32_t block);
+uint32_t sky_index_parent(const sky_index *index, uint32_t block);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,8 +1,8 @@
 /* For tests of a simulated constellation as a tier: one that is quick. */
-#ifndef SKY_TIER_SKY_SKY_FIXTURE_H
-#define SKY_TIER_SKY_SKY_FIXTURE_H
+#ifndef SKY_SIM_SIM_TIER_FIXTURE_H
+#define SKY_SIM_SIM_TIER_FIXTURE_H
 
-#include "tier/sky/sky.h"
+#include "sim/sim_tier.h"
 
 /* Low and dense, so that light takes tens of microseconds, and turning four times a second. */
 sky_scenario sky_fixture_fast_scenario(void);

@@ -5,10 +5,10 @@
  *   touched:  the same, and every byte written and summed, then summed again
  *
  * Both ends are what a satellite and a ground run; only the node and the session are left out. */
+#include "net_measure.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <skymem/satellite.h>
 
 #include "base/bytes.h"
 #include "base/error.h"

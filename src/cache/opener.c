@@ -1,0 +1,53 @@
+#include "cache/opener.h"
+
+#include <string.h>
+
+#include <skymem/skymem.h>
+
+#include "cache/cache_internal.h"
+#include "io/sync.h"
+#include "tier/encoded/encoded.h"
+
+typedef struct {
+    const char *scheme;
+    sky_tier_opener opens;
+} opener;
+
+static sky_mutex mutex = SKY_MUTEX_INIT;
+static opener openers[SKY_OPENERS_MAX] = {{"mem", sky_memory_tier_open},
+                                          {"disk", sky_disk_tier_open}};
+static size_t opener_count = 2;
+
+/* With the mutex held. */
+static opener *find(const char *scheme, size_t bytes) {
+    for (size_t i = 0; i < opener_count; i++)
+        if (strlen(openers[i].scheme) == bytes && memcmp(openers[i].scheme, scheme, bytes) == 0)
+            return &openers[i];
+    return NULL;
+}
+
+sky_status sky__opener_set(const char *scheme, sky_tier_opener opens, uint32_t version) {
+    if (version != SKY_VERSION_NUMBER)
+        return SKY_E_UNSUPPORTED;
+    sky_mutex_lock(&mutex);
+    opener *o = find(scheme, strlen(scheme));
+    if (!o && opener_count < SKY_OPENERS_MAX)
+        o = &openers[opener_count++];
+    if (o)
+        *o = (opener){scheme, opens};
+    sky_mutex_unlock(&mutex);
+    return o ? SKY_OK : SKY_E_FULL;
+}
+
+sky_tier_opener sky__opener_find(const char *scheme, size_t scheme_bytes) {
+    sky_mutex_lock(&mutex);
+    const opener *o = find(scheme, scheme_bytes);
+    sky_tier_opener opens = o ? o->opens : NULL;
+    sky_mutex_unlock(&mutex);
+    return opens;
+}
+
+sky_tier *sky__opened_tier(sky_cache *cache, size_t place) {
+    sky_tier *tier = sky__cache_tier(cache, place);
+    return tier ? sky_coded_tier_inner(tier) : NULL;
+}

@@ -1,0 +1,27 @@
+/* Which schemes of URLs there are, and who opens them.
+ *
+ * `mem` and `disk` are this library's. Those of libskymem-sky come to it from outside: it has its
+ * own copy of what lies below a tier, so both must be of one version. These two functions are all
+ * that it calls here besides the public ones. */
+#ifndef SKY_CACHE_OPENER_H
+#define SKY_CACHE_OPENER_H
+
+#include "tier/tier.h"
+
+typedef sky_status (*sky_tier_opener)(const char *url, const sky_tier_env *env, sky_tier **out,
+                                      sky_error *error);
+
+#define SKY_OPENERS_MAX 8
+
+/* From now on `scheme` is opened so; the string must stay. `version`: SKY_VERSION_NUMBER of the
+ * library that `opens` is in.
+ * Errors: SKY_E_UNSUPPORTED (another version), SKY_E_FULL (SKY_OPENERS_MAX schemes) */
+SKY_API sky_status sky__opener_set(const char *scheme, sky_tier_opener opens, uint32_t version);
+
+/* The tier at a place of a hierarchy, below its levels; NULL: there is none. */
+SKY_API sky_tier *sky__opened_tier(sky_cache *cache, size_t place);
+
+/* NULL: there is no such scheme. */
+sky_tier_opener sky__opener_find(const char *scheme, size_t scheme_bytes);
+
+#endif
