@@ -20,17 +20,15 @@ all: ## build the programs and libraries into build/ (the default; with llama.cp
 	@tools/setup build
 	@tools/build $(BUILD)
 
-setup: ## install every Debian package, llama.cpp, libaegis and the weights, so that the rest works offline
+setup: ## install every Debian package, llama.cpp and the weights, so that the rest works offline
 	@tools/setup dev
 	@tools/get-llama
 	@tools/get-model
-	@tools/get-aegis
 
 demo: ## answer a long shared prompt cold, from memory, from disk and from the sky (ARGS="--json" …)
 	@tools/setup build
 	@tools/get-llama >/dev/null
 	@tools/get-model >/dev/null
-	@tools/get-aegis >/dev/null || true
 	@tools/build $(BUILD)
 	@cat $(BUILD)/model.path
 	@$(BUILD)/skymem demo --model "$$(cat $(BUILD)/model.path)" $(ARGS)
@@ -39,7 +37,6 @@ test: ## build, run every test and count (ARGS="-R disk" runs those whose name m
 	@tools/setup build
 	@tools/get-llama >/dev/null || true
 	@tools/get-model >/dev/null || true
-	@tools/get-aegis >/dev/null || true
 	@tools/build $(BUILD)
 	@tools/test $(BUILD) $(ARGS)
 

@@ -77,7 +77,7 @@ static size_t dress(sky_satellite self, uint32_t said, const uint8_t *content, s
     sky_packet_head_encode(&h, out);
     memcpy(out + SKY_PACKET_HEAD_BYTES, content + 1, bytes - 1);
     size_t tagged = SKY_PACKET_HEAD_BYTES + bytes - 1;
-    sky_tag_make(&plain, h.counter, out, tagged, out + tagged);
+    sky_tag_make(NULL, &plain, h.counter, out, tagged, out + tagged);
     return tagged + SKY_TAG_BYTES;
 }
 
@@ -122,7 +122,7 @@ static void run(sky_satellite self, const uint8_t *data, size_t bytes) {
     sky_transport_config config = {.frame = &frame,
                                    .self = self,
                                    .key = key,
-                                   .suite = SKY_SUITE_PLAIN,
+                                   .suites = {.own = SKY_SUITE_PLAIN},
                                    .epoch = 1,
                                    .slack_ns = SKY_MS(1),
                                    .deadline_ns = SKY_SECONDS(1),

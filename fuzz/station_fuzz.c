@@ -35,6 +35,7 @@ typedef struct {
     sky_scenario scenario;
     char folder[32], path[64], key[64];
     uint8_t secret[SKY_SECRET_BYTES];
+    sky_aead *aead;
     sky_address satellite;
     place places[PLACES];
 } site;
@@ -104,6 +105,8 @@ static void build(site *s) {
     status = sky_scenario_parse(text, (size_t)length, s->path, &s->scenario, &error);
     assert(status == SKY_OK);
     sky_station_key(&s->scenario, s->secret, s->secret);
+    status = sky_aead_create(&s->aead, &error);
+    assert(status == SKY_OK);
     for (int i = 0; i < PLACES; i++)
         s->places[i].socket = open_socket();
 }
@@ -123,15 +126,11 @@ static size_t dress(sky_station *station, uint32_t slot, const uint8_t *frames, 
                          .epoch = 1,
                          .counter = ++counter,
                          .sent = sky_station_now(station)};
-    uint8_t name[16];
     sky_cipher_key key;
-    sky_store_u32(name, sky_packet_station(h.from));
-    sky_store_u32(name + 4, sky_packet_station(h.to));
-    sky_store_u64(name + 8, h.epoch);
-    sky_cipher_key_init(&key, h.suite, sky.secret, name, sizeof name);
+    sky_packet_link_key(&h, sky.secret, &key);
     sky_packet_head_encode(&h, out);
     memcpy(out + SKY_PACKET_HEAD_BYTES, frames, bytes);
-    sky_tag_make(&key, h.counter, out, SKY_PACKET_HEAD_BYTES + bytes,
+    sky_tag_make(sky.aead, &key, h.counter, out, SKY_PACKET_HEAD_BYTES + bytes,
                  out + SKY_PACKET_HEAD_BYTES + bytes);
     return SKY_PACKET_HEAD_BYTES + bytes + SKY_TAG_BYTES;
 }

@@ -38,6 +38,7 @@ typedef struct {
     sky_transport_config configs[2];
     sky_transport *transports[2];
     void *memories[2];
+    sky_aead *taggers[2], *sealers[2];
     sky_seal *seals[2];
 } lab;
 
@@ -228,12 +229,12 @@ static void sender(lab *l) {
 
 /* ---- set up ---- */
 
-static sky_suite suite_of(sky_net_kind kind) {
+static sky_suites suites_of(sky_net_kind kind) {
     if (kind <= SKY_NET_PLAIN)
-        return SKY_SUITE_PLAIN;
+        return (sky_suites){.own = SKY_SUITE_PLAIN};
     if (kind == SKY_NET_AES || kind == SKY_NET_CHACHA)
-        return kind == SKY_NET_AES ? SKY_SUITE_AES : SKY_SUITE_CHACHA;
-    return sky_suite_best();
+        return sky_suites_wanted(kind == SKY_NET_AES ? SKY_SUITE_AES : SKY_SUITE_CHACHA);
+    return sky_suites_wanted(SKY_SUITE_PLAIN);
 }
 
 static sky_status open_end(lab *l, int end, bool offloads, sky_error *error) {
@@ -243,6 +244,8 @@ static sky_status open_end(lab *l, int end, bool offloads, sky_error *error) {
     sky_address any;
     sky_address_parse("127.0.0.1:0", &any, NULL);
     sky_status status = sky_udp_open(&any, &options, &l->sockets[end], error);
+    if (status == SKY_OK)
+        status = sky_aead_create(&l->taggers[end], error);
     if (status != SKY_OK)
         return status;
     l->addresses[end] = sky_udp_address(l->sockets[end]);
@@ -250,7 +253,8 @@ static sky_status open_end(lab *l, int end, bool offloads, sky_error *error) {
     l->configs[end] = (sky_transport_config){.frame = &l->frame,
                                              .self = ends[end],
                                              .key = l->key,
-                                             .suite = suite_of(l->kind),
+                                             .suites = suites_of(l->kind),
+                                             .aead = l->taggers[end],
                                              .epoch = (uint64_t)sky_now() << 1 | (uint64_t)end,
                                              .slack_ns = SKY_MS(20),
                                              .deadline_ns = SKY_SECONDS(10),
@@ -275,10 +279,13 @@ static sky_status open_seals(lab *l, sky_error *error) {
     for (int end = 0; end < 2; end++) {
         if (!(opens(l) || (seals_each(l) && end == 0)))
             continue;
-        l->seals[end] = aligned_alloc(64, (sizeof(sky_seal) + 63) / 64 * 64);
+        sky_status status = sky_aead_create(&l->sealers[end], error);
+        if (status != SKY_OK)
+            return status;
+        l->seals[end] = malloc(sizeof *l->seals[end]);
         if (!l->seals[end])
             return sky_fail(error, SKY_E_NOMEM, "a seal");
-        sky_seal_init(l->seals[end], sky_suite_best_seal(), l->key, salt);
+        sky_seal_init(l->seals[end], l->sealers[end], suites_of(l->kind), l->key, salt);
     }
     return SKY_OK;
 }
@@ -298,6 +305,8 @@ static void close_lab(lab *l) {
         sky_udp_close(l->sockets[end]);
         free(l->memories[end]);
         free(l->seals[end]);
+        sky_aead_destroy(l->taggers[end]);
+        sky_aead_destroy(l->sealers[end]);
     }
     sky_frame_deinit(&l->frame);
 }
@@ -327,8 +336,6 @@ sky_status sky_net_measure(sky_net_kind kind, double seconds, bool offloads, sky
                            sky_error *error) {
     if (kind >= SKY_NET_END || !(seconds > 0 && seconds < 3600))
         return sky_fail(error, SKY_E_PARAM, "no such measurement");
-    if (!sky_suite_works(suite_of(kind)))
-        return sky_fail(error, SKY_E_UNSUPPORTED, "this machine has no instructions for AES");
     lab *l = calloc(1, sizeof *l);
     sky_thread thread = {.running = false};
     if (!l)

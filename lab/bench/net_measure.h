@@ -9,8 +9,8 @@ typedef enum {
     SKY_NET_BARE,    /* datagrams of the same length, sent and counted */
     SKY_NET_TOUCHED, /* … each filled and summed by the sender, summed by the receiver */
     SKY_NET_PLAIN,   /* chunks of 6 KiB by the transport, with a checksum for a tag */
-    SKY_NET_AES,     /* … with GMAC tags */
-    SKY_NET_CHACHA,  /* … with Poly1305 tags */
+    SKY_NET_AES,     /* … with tags of AES-256-GCM */
+    SKY_NET_CHACHA,  /* … with tags of ChaCha20-Poly1305 */
     SKY_NET_SEALED,  /* … with the fastest tags, each chunk sealed by the sender: a put */
     SKY_NET_OPENED,  /* … sealed before, and opened by the receiver: a get */
     SKY_NET_WHOLE,   /* … sealed by the sender and opened by the receiver */

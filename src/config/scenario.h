@@ -97,7 +97,7 @@ typedef struct {
         char base[64];    /* address and port of satellite (1, 1), others follow; empty: none */
         char key[256];    /* file of the constellation's key, from the scenario's folder */
         char tenant[256]; /* the same of the tenant's; satellites do not read it */
-        sky_suite suite;  /* SKY_SUITE_PLAIN: the best this machine has */
+        sky_suite suite;  /* the only one; SKY_SUITE_PLAIN: sends the best here, takes both */
         bool impose;      /* light time and loss, by whoever receives; default: no */
     } udp;
 } sky_scenario;

@@ -70,7 +70,7 @@ static sky_transport_config config_of(const sky_world *w, uint32_t number) {
         .frame = &w->frame,
         .self = ground ? (sky_satellite){0, GROUND_NUMBER} : sky_frame_satellite(&w->frame, number),
         .key = w->station_key,
-        .suite = SKY_SUITE_PLAIN,
+        .suites = {.own = SKY_SUITE_PLAIN},
         .epoch = (uint64_t)(c->time.start_ms + w->now / SKY_MS(1)) << 16 |
                  (w->stat.crashes & UINT16_MAX),
         .ground_bits_s = w->terminal_bits_s,

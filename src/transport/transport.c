@@ -60,8 +60,8 @@ static bool makes_sense(const sky_transport_config *c) {
     return c->sending_max >= 1 && c->sending_max <= 1u << SKY__T_INDEX_BITS &&
            c->receiving_max >= 1 && c->message_bytes_max >= 1 &&
            c->message_bytes_max <= SKY_PACKET_MESSAGE_MAX && c->peers_max >= 2 &&
-           c->relay_max >= 1 && c->window_max >= 1 && c->suite < SKY_SUITE_END &&
-           sky_suite_works(c->suite);
+           c->relay_max >= 1 && c->window_max >= 1 && c->suites.own < SKY_SUITE_END &&
+           (c->aead || c->suites.own == SKY_SUITE_PLAIN);
 }
 
 sky_transport *sky_transport_init(const sky_transport_config *config, sky_time now, void *memory,

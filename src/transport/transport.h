@@ -67,7 +67,8 @@ typedef struct {
     const sky_frame *frame; /* must outlive the transport, as must `key` */
     sky_satellite self;     /* {0, n}, n in 1 … SKY_PACKET_GROUND_MAX: a ground; any two differ */
     const uint8_t *key;     /* [SKY_SECRET_BYTES], of the constellation */
-    sky_suite suite;
+    sky_suites suites;
+    sky_aead *aead; /* for tags alone; one's own until the transport ends. Plain: NULL */
     uint64_t epoch; /* grows with each start of this station and is never used twice:
                        wall milliseconds << 16 | 16 random bits */
 
@@ -103,14 +104,15 @@ typedef struct {
     uint64_t given_up;   /* messages */
     uint64_t duplicates; /* pieces that had come before */
     uint64_t relayed;
-    uint64_t foreign;  /* dropped: no datagram of ours: magic, version, suite, length, not for us */
-    uint64_t forged;   /* … a wrong tag */
-    uint64_t replayed; /* … seen before, or too far behind */
-    uint64_t stale;    /* … an older epoch, or sent too long ago */
-    uint64_t malformed; /* … frames that do not parse, under a right tag */
-    uint64_t lost_way;  /* … no hop left, or no room to relay */
-    uint64_t unfair;    /* … of these, from an origin that had its share of the room */
-    uint64_t crowded;   /* half messages that made room for others, or went with age */
+    uint64_t foreign; /* dropped: no datagram of ours: magic, version, suite, length, not for us */
+    uint64_t unsupported; /* … of these, ours of another version, or a suite not taken here */
+    uint64_t forged;      /* … a wrong tag */
+    uint64_t replayed;    /* … seen before, or too far behind */
+    uint64_t stale;       /* … an older epoch, or sent too long ago */
+    uint64_t malformed;   /* … frames that do not parse, under a right tag */
+    uint64_t lost_way;    /* … no hop left, or no room to relay */
+    uint64_t unfair;      /* … of these, from an origin that had its share of the room */
+    uint64_t crowded;     /* half messages that made room for others, or went with age */
 } sky_transport_stat;
 
 typedef struct sky_transport sky_transport;

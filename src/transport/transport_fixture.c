@@ -34,8 +34,10 @@ void sky_net_stop(sky_net *n, uint32_t station) {
 }
 
 void sky_net_close(sky_net *n) {
-    for (uint32_t i = 0; i < n->station_count; i++)
+    for (uint32_t i = 0; i < n->station_count; i++) {
         sky_net_stop(n, i);
+        sky_aead_destroy(n->stations[i].config.aead);
+    }
     free(n->flights);
     sky_frame_deinit(&n->frame);
 }
@@ -57,7 +59,7 @@ uint32_t sky_net_add(sky_net *n, sky_satellite self, sky_suite suite) {
     n->stations[i].config = (sky_transport_config){.frame = &n->frame,
                                                    .self = self,
                                                    .key = n->key,
-                                                   .suite = suite,
+                                                   .suites = {.own = suite},
                                                    .ground_bits_s = 1000000000,
                                                    .isl_bits_s = 10000000000,
                                                    .slack_ns = SKY_MS(1),
@@ -70,6 +72,8 @@ uint32_t sky_net_add(sky_net *n, sky_satellite self, sky_suite suite) {
                                                    .window_max = 256,
                                                    .peers_max = 16,
                                                    .relay_max = 64};
+    if (suite != SKY_SUITE_PLAIN)
+        assert_int_equal(sky_aead_create(&n->stations[i].config.aead, NULL), SKY_OK);
     sky_net_restart(n, i);
     return i;
 }

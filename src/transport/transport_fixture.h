@@ -10,8 +10,8 @@
 #define SKY_NET_FLIGHTS_MAX  8192
 
 typedef struct {
-    sky_transport_config config;
-    sky_transport *transport; /* NULL: dead */
+    sky_transport_config config; /* a restart takes changes; its aead is the fixture's */
+    sky_transport *transport;    /* NULL: dead */
     void *memory;
     uint64_t taken; /* whole messages */
     uint64_t wrong; /* … with other bytes than their first eight say */
@@ -47,7 +47,7 @@ typedef struct {
  * through (3, 4). */
 void sky_net_open(sky_net *n, sky_strategy strategy, uint64_t seed);
 void sky_net_close(sky_net *n);
-/* A station, started now; the number it has from here on. */
+/* A station of one suite, started now; the number it has from here on. */
 uint32_t sky_net_add(sky_net *n, sky_satellite self, sky_suite suite);
 /* Start it anew, with nothing known. */
 void sky_net_restart(sky_net *n, uint32_t station);

@@ -283,21 +283,24 @@ static sky__peer *peer_add(sky_transport *t, sky_satellite who) {
     return &t->peers[at];
 }
 
-static void link_key(const sky_transport *t, sky_satellite from, sky_satellite to, uint64_t epoch,
-                     sky_cipher_key *out) {
-    uint8_t name[16];
-    sky_store_u32(name, sky_packet_station(from));
-    sky_store_u32(name + 4, sky_packet_station(to));
-    sky_store_u64(name + 8, epoch);
-    sky_cipher_key_init(out, t->config->suite, t->config->key, name, sizeof name);
-}
-
 /* ---- belief ---- */
 
 static bool is_foreign(const sky_transport *t, const sky_packet_head *h) {
-    return h->suite != t->config->suite || !sky__same(h->to, t->config->self) ||
-           sky__same(h->from, t->config->self) || !sky__is_station(t, h->from) ||
-           !sky__is_station(t, h->origin) || !sky__is_station(t, h->destination);
+    return !sky__same(h->to, t->config->self) || sky__same(h->from, t->config->self) ||
+           !sky__is_station(t, h->from) || !sky__is_station(t, h->origin) ||
+           !sky__is_station(t, h->destination);
+}
+
+/* Is it a datagram of this sky, in a version and a suite that this station takes? */
+static bool is_ours(sky_transport *t, const uint8_t *bytes, size_t byte_count,
+                    sky_packet_head *head) {
+    sky_status status = sky_packet_head_decode(bytes, byte_count, head);
+    if (status == SKY_OK && !sky_suites_take(t->config->suites, head->suite))
+        status = SKY_E_UNSUPPORTED;
+    t->stat.unsupported += status == SKY_E_UNSUPPORTED;
+    bool ours = status == SKY_OK && !is_foreign(t, head);
+    t->stat.foreign += !ours;
+    return ours;
 }
 
 /* By the clock, and by what is known of the sender's start. */
@@ -349,10 +352,8 @@ static void believe(sky_transport *t, sky_time now, sky__peer *p, const sky_pack
 
 bool sky__link_accept(sky_transport *t, sky_time now, const uint8_t *bytes, size_t byte_count,
                       sky_packet_head *head) {
-    if (sky_packet_head_decode(bytes, byte_count, head) != SKY_OK || is_foreign(t, head)) {
-        t->stat.foreign++;
+    if (!is_ours(t, bytes, byte_count, head))
         return false;
-    }
     sky__peer *p = peer_find(t, head->from);
     if (is_stale(t, now, p, head)) {
         t->stat.stale++;
@@ -364,10 +365,12 @@ bool sky__link_accept(sky_transport *t, sky_time now, const uint8_t *bytes, size
         return false;
     }
     if (!known)
-        link_key(t, head->from, head->to, head->epoch, &t->scratch);
+        sky_packet_link_key(head, t->config->key, &t->scratch);
+    const sky_cipher_key *key = known ? &p->key_in : &t->scratch;
     size_t tagged = byte_count - SKY_TAG_BYTES;
-    if (!sky_tag_check(known ? &p->key_in : &t->scratch, head->counter, bytes, tagged,
-                       bytes + tagged)) {
+    /* A station keeps its suite as long as its epoch. */
+    if (key->suite != head->suite ||
+        !sky_tag_check(t->config->aead, key, head->counter, bytes, tagged, bytes + tagged)) {
         t->stat.forged++;
         return false;
     }
@@ -380,20 +383,19 @@ void sky__link_stamp(sky_transport *t, sky_time now, sky_packet_head *head, uint
     sky__peer *p = peer_find(t, head->to);
     if (!p)
         p = peer_add(t, head->to);
+    head->suite = t->config->suites.own;
+    head->from = t->config->self;
+    head->epoch = t->config->epoch;
     if (!p->told) {
-        link_key(t, t->config->self, head->to, t->config->epoch, &p->key_out);
-        sky_cipher_key_init_rows(&p->key_out);
+        sky_packet_link_key(head, t->config->key, &p->key_out);
         p->told = true;
     }
     p->used = now;
-    head->suite = t->config->suite;
-    head->from = t->config->self;
-    head->epoch = t->config->epoch;
     head->counter = t->counter + 1;
     head->sent = now > 0 ? now : 0;
     sky_packet_head_encode(head, row);
     for (uint32_t i = 1; i < count; i++)
         sky_packet_head_next(row, head->counter + i, row + i * (byte_count + SKY_TAG_BYTES));
-    sky_tag_make_row(&p->key_out, head->counter, row, byte_count, count);
-    t->counter += count;
+    for (uint8_t *at = row; count > 0; count--, at += byte_count + SKY_TAG_BYTES)
+        sky_tag_make(t->config->aead, &p->key_out, ++t->counter, at, byte_count, at + byte_count);
 }

@@ -26,10 +26,6 @@
 #define BEFORE_PIECE     (SKY_PACKET_HEAD_BYTES + SKY_PACKET_FRAME_BYTES)
 #define ACK_HEAD_BYTES   4
 
-_Static_assert(BEFORE_PIECE + SKY_TAG_BYTES >= SKY_PIECES_GAP_MIN &&
-                   SKY_PACKET_PIECE_MAX / 2 >= SKY_PIECES_GAP_MIN,
-               "room to cut a sealed message");
-
 static sky_time later(sky_time a, sky_time b) {
     return a > b ? a : b;
 }

@@ -17,15 +17,11 @@ static const sky_satellite centre = {3, 4};
 
 static void every_size_arrives(void **state) {
     (void)state;
-    static const sky_suite suites[] = {SKY_SUITE_PLAIN, SKY_SUITE_AES, SKY_SUITE_CHACHA,
-                                       SKY_SUITE_AEGIS};
-    for (size_t i = 0; i < 4; i++) {
-        if (!sky_suite_works(suites[i]))
-            continue;
+    for (sky_suite suite = SKY_SUITE_PLAIN; suite < SKY_SUITE_END; suite++) {
         sky_net n;
         sky_net_open(&n, SKY_PLACE_ROTATION_HOP, 1);
-        uint32_t g = sky_net_add(&n, ground, suites[i]);
-        uint32_t s = sky_net_add(&n, centre, suites[i]);
+        uint32_t g = sky_net_add(&n, ground, suite);
+        uint32_t s = sky_net_add(&n, centre, suite);
         uint64_t sent = 0;
         for (size_t bytes = 8; bytes <= 8192; bytes += bytes < 2400 ? 37 : 811) {
             assert_true(sky_net_send(&n, g, centre, ++sent, bytes));

@@ -55,12 +55,13 @@ void sky_packet_head_next(const uint8_t *written, uint64_t counter, uint8_t *dst
 sky_status sky_packet_head_decode(const uint8_t *p, size_t bytes, sky_packet_head *out) {
     if (bytes < SKY_PACKET_HEAD_BYTES + SKY_TAG_BYTES || bytes > SKY_PACKET_BYTES_MAX)
         return SKY_E_CORRUPT;
-    if (sky_load_u32(p) != MAGIC || p[4] != SKY_PACKET_VERSION || p[5] >= SKY_SUITE_END ||
-        p[7] >= SKY_PACKET_WAYS)
+    if (sky_load_u32(p) != MAGIC)
         return SKY_E_CORRUPT;
+    if (p[4] != SKY_PACKET_VERSION || p[5] >= SKY_SUITE_END)
+        return SKY_E_UNSUPPORTED;
     uint64_t sent = sky_load_u64(p + 40);
-    if (sent >= (uint64_t)SKY_TIME_NEVER || !is_station(p + 8) || !is_station(p + 12) ||
-        !is_station(p + 16) || !is_station(p + 20))
+    if (p[7] >= SKY_PACKET_WAYS || sent >= (uint64_t)SKY_TIME_NEVER || !is_station(p + 8) ||
+        !is_station(p + 12) || !is_station(p + 16) || !is_station(p + 20))
         return SKY_E_CORRUPT;
     *out = (sky_packet_head){.suite = (sky_suite)p[5],
                              .ttl = p[6],
@@ -73,6 +74,16 @@ sky_status sky_packet_head_decode(const uint8_t *p, size_t bytes, sky_packet_hea
                              .counter = sky_load_u64(p + COUNTER_OFFSET),
                              .sent = (sky_time)sent};
     return SKY_OK;
+}
+
+void sky_packet_link_key(const sky_packet_head *h, const uint8_t key[SKY_SECRET_BYTES],
+                         sky_cipher_key *out) {
+    uint8_t name[17];
+    store_station(name, h->from);
+    store_station(name + 4, h->to);
+    sky_store_u64(name + 8, h->epoch);
+    name[16] = (uint8_t)h->suite;
+    sky_cipher_key_init(out, h->suite, key, name, sizeof name);
 }
 
 void sky_packet_data_encode(uint64_t number, uint32_t message_bytes, uint32_t index, uint8_t *dst) {

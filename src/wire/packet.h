@@ -30,7 +30,7 @@
 #include "wire/message.h"
 #include "wire/seal.h"
 
-#define SKY_PACKET_VERSION     4
+#define SKY_PACKET_VERSION     5
 #define SKY_PACKET_WAYS        5
 #define SKY_PACKET_BYTES_MAX   1232
 #define SKY_PACKET_HEAD_BYTES  48
@@ -68,9 +68,14 @@ static inline uint32_t sky_packet_station(sky_satellite s) {
 void sky_packet_head_encode(const sky_packet_head *h, uint8_t *dst);
 /* The same head, but for its counter, from where it was written before. */
 void sky_packet_head_next(const uint8_t *written, uint64_t counter, uint8_t *dst);
-/* Errors: SKY_E_CORRUPT: too short or too long, a foreign magic or version, an unknown suite, what
- *         must be zero is not, plane 0, a time before 0. The tag is not looked at */
+/* The tag is not looked at.
+ * Errors: SKY_E_CORRUPT (too short or too long, a foreign magic, an unknown way, plane 0, a time
+ *         before 0), SKY_E_UNSUPPORTED (another version of this format, or an unknown suite) */
 sky_status sky_packet_head_decode(const uint8_t *bytes, size_t byte_count, sky_packet_head *out);
+
+/* The key of the tags of one hop: from, to, epoch and suite of `h`, under the sky's key. */
+void sky_packet_link_key(const sky_packet_head *h, const uint8_t key[SKY_SECRET_BYTES],
+                         sky_cipher_key *out);
 
 typedef enum {
     SKY_FRAME_PADDING,

@@ -33,18 +33,28 @@ static void heads_come_back(void **state) {
     assert_true(h.origin.plane == 0 && h.origin.slot == SKY_PACKET_GROUND_MAX);
     assert_int_equal(h.destination.plane, 4096);
     assert_true(h.epoch == head.epoch && h.counter == 77 && h.sent == head.sent);
-    static const uint8_t expected[] = {0x53, 0x4b, 0x4d, 0x50, 4, 2, 9, 4, 2, 0, 1, 0};
+    static const uint8_t expected[] = {0x53, 0x4b, 0x4d, 0x50, 5, 2, 9, 4, 2, 0, 1, 0};
     assert_memory_equal(p, expected, sizeof expected);
     assert_int_equal(sky_packet_head_decode(p, SKY_PACKET_BYTES_MAX, &h), SKY_OK);
     assert_int_equal(sky_packet_head_decode(p, SKY_PACKET_BYTES_MAX + 1, &h), SKY_E_CORRUPT);
     for (size_t bytes = 0; bytes < 64; bytes++)
         assert_int_equal(sky_packet_head_decode(p, bytes, &h), SKY_E_CORRUPT);
-    static const size_t strict[] = {0, 1, 2, 3, 4, 5, 7, 47}; /* magic … way, the time's sign */
+    static const size_t strict[] = {0, 1, 2, 3, 7, 47}; /* magic, way, the time's sign */
     for (size_t i = 0; i < sizeof strict / sizeof *strict; i++) {
         uint8_t was = p[strict[i]];
         p[strict[i]] = 0x99;
         assert_int_equal(sky_packet_head_decode(p, 64, &h), SKY_E_CORRUPT);
         p[strict[i]] = was;
+    }
+    for (uint32_t value = 0; value < 256; value++) { /* of the version, then of the suite */
+        p[4] = (uint8_t)value;
+        assert_int_equal(sky_packet_head_decode(p, 64, &h),
+                         value == SKY_PACKET_VERSION ? SKY_OK : SKY_E_UNSUPPORTED);
+        p[4] = SKY_PACKET_VERSION;
+        p[5] = (uint8_t)value;
+        assert_int_equal(sky_packet_head_decode(p, 64, &h),
+                         value < SKY_SUITE_END ? SKY_OK : SKY_E_UNSUPPORTED);
+        p[5] = SKY_SUITE_CHACHA;
     }
     p[7] = SKY_PACKET_WAYS;
     assert_int_equal(sky_packet_head_decode(p, 64, &h), SKY_E_CORRUPT);

@@ -4,18 +4,13 @@
  *   at ─► | piece 0 ………………… |   gap   | piece 1 ………………… |   gap   | piece 2 ……… |
  *         |◄───── bytes ─────►|
  *         |◄─────────── step ──────────►|
- *
- * Invariant: where there is more than one, pieces and gaps are at least SKY_PIECES_GAP_MIN long,
- * and all of every piece may be written, the last one's end included. What lies in the gaps is
- * written last: until then a cipher that works in blocks may write one across a piece's end. */
+ */
 #ifndef SKY_WIRE_PIECES_H
 #define SKY_WIRE_PIECES_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#define SKY_PIECES_GAP_MIN 64
 
 typedef struct {
     uint8_t *at;

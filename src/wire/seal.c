@@ -8,46 +8,25 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 
-#define NONCE_BYTES    12
 #define NAMES_LABEL    "names: " /* no session's label is as short */
 #define TENANT_LABEL   "tenant: "
 #define NAME_BYTES_MAX 64
-#define SEAL_VERSION   2                         /* 1 had its nonce from the chunk's name */
+#define SEAL_VERSION   3                         /* 2 had one key for all suites */
 #define SESSION_BYTES  (1 + SKY_SEAL_SALT_BYTES) /* kind and salt */
 #define COUNTER_BYTES  8
 #define TAG_OFFSET     (SESSION_BYTES + COUNTER_BYTES)
 #define AAD_BYTES      (SESSION_BYTES + SKY_KEY_BYTES + 12) /* … key, version, chunk */
 
-_Static_assert(crypto_aead_chacha20poly1305_ietf_KEYBYTES == SKY_SECRET_BYTES &&
-                   crypto_aead_chacha20poly1305_ietf_ABYTES == SKY_TAG_BYTES &&
-                   crypto_aead_chacha20poly1305_ietf_NPUBBYTES == NONCE_BYTES &&
-                   SKY_GCM_SECRET_BYTES == SKY_SECRET_BYTES && SKY_GCM_TAG_BYTES == SKY_TAG_BYTES &&
-                   SKY_GCM_NONCE_BYTES == NONCE_BYTES &&
-                   SKY_AEGIS_SECRET_BYTES == SKY_SECRET_BYTES &&
-                   SKY_AEGIS_TAG_BYTES == SKY_TAG_BYTES && SKY_AEGIS_NONCE_BYTES > NONCE_BYTES,
-               "all suites have the same sizes");
 _Static_assert(SKY_SEAL_BYTES == TAG_OFFSET + SKY_TAG_BYTES, "the seal's layout");
 
-bool sky_suite_works(sky_suite suite) {
-    if (suite == SKY_SUITE_AES)
-        return sky_gcm_works();
-    if (suite == SKY_SUITE_AEGIS)
-        return sky_aegis_works();
-    return suite < SKY_SUITE_END;
+sky_suites sky_suites_wanted(sky_suite wanted) {
+    bool both = wanted == SKY_SUITE_PLAIN;
+    return (sky_suites){.own = both ? sky_suite_best() : wanted, .both = both};
 }
 
-sky_suite sky_suite_best(void) {
-    return sky_suite_works(SKY_SUITE_AES) ? SKY_SUITE_AES : SKY_SUITE_CHACHA;
-}
-
-sky_suite sky_suite_best_seal(void) {
-    return sky_aegis_is_fast() ? SKY_SUITE_AEGIS : sky_suite_best();
-}
-
-const char *sky_suite_name(sky_suite suite) {
-    static const char *const names[] = {"plain", "aes", "chacha", "aegis"};
-    assert(suite < SKY_SUITE_END);
-    return names[suite];
+bool sky_suites_take(sky_suites s, sky_suite suite) {
+    bool other = s.both && s.own != SKY_SUITE_PLAIN && suite != SKY_SUITE_PLAIN;
+    return suite == s.own || (other && suite < SKY_SUITE_END);
 }
 
 /* ---- keys ---- */
@@ -66,31 +45,22 @@ void sky_cipher_key_init(sky_cipher_key *k, sky_suite suite, const uint8_t secre
     assert(name_bytes <= NAME_BYTES_MAX);
     keyed_hash(secret, name, name_bytes, k->bytes);
     k->suite = suite;
-    if (suite == SKY_SUITE_AES)
-        sky_gcm_key_init(&k->gcm, k->bytes);
-    k->rows = false;
-}
-
-void sky_cipher_key_init_rows(sky_cipher_key *k) {
-    k->rows = k->suite == SKY_SUITE_AES && sky_gmac_works();
-    if (k->rows)
-        sky_gmac_key_init(&k->gmac, k->bytes);
 }
 
 void sky_cipher_key_wipe(sky_cipher_key *k) {
     sodium_memzero(k, sizeof *k);
 }
 
-/* ---- one interface over the suites ---- */
+/* ---- one interface over plain and the suites ---- */
 
 typedef struct {
-    uint8_t nonce[SKY_AEGIS_NONCE_BYTES]; /* all suites but AEGIS take the first NONCE_BYTES */
+    uint8_t nonce[SKY_NONCE_BYTES];
     const void *aad;
     size_t aad_bytes;
 } context;
 
-static sky_aegis_context aegis_context(const sky_cipher_key *k, const context *x) {
-    return (sky_aegis_context){
+static sky_aead_input input_of(const sky_cipher_key *k, const context *x) {
+    return (sky_aead_input){
         .key = k->bytes, .nonce = x->nonce, .aad = x->aad, .aad_bytes = x->aad_bytes};
 }
 
@@ -100,101 +70,86 @@ static void plain_tag(const context *x, const uint8_t *data, size_t bytes, uint8
     sky_store_u64(tag + 8, sky_load_u32(x->nonce));
 }
 
-static void encrypt(const sky_cipher_key *k, const context *x, uint8_t *data, size_t bytes,
-                    uint8_t *tag) {
-    sky_aegis_context aegis;
-    switch (k->suite) {
-    case SKY_SUITE_AES:
-        sky_gcm_seal(&k->gcm, x->nonce, x->aad, x->aad_bytes, data, bytes, tag);
-        break;
-    case SKY_SUITE_AEGIS:
-        aegis = aegis_context(k, x);
-        sky_aegis_seal(&aegis, data, bytes, tag);
-        break;
-    case SKY_SUITE_CHACHA:
-        crypto_aead_chacha20poly1305_ietf_encrypt_detached(data, tag, NULL, data, bytes, x->aad,
-                                                           x->aad_bytes, NULL, x->nonce, k->bytes);
-        break;
-    default:
-        plain_tag(x, data, bytes, tag);
+static void encrypt(sky_aead *a, const sky_cipher_key *k, const context *x, const uint8_t *src,
+                    uint8_t *dst, size_t bytes, uint8_t *tag) {
+    if (k->suite != SKY_SUITE_PLAIN) {
+        sky_aead_input in = input_of(k, x);
+        sky_aead_seal(a, k->suite, &in, src, dst, bytes, tag);
+        return;
     }
+    if (dst != src)
+        memcpy(dst, src, bytes);
+    plain_tag(x, dst, bytes, tag);
 }
 
 /* False, and no data, when the tag is wrong. */
-static bool decrypt(const sky_cipher_key *k, const context *x, uint8_t *data, size_t bytes,
-                    const uint8_t *tag) {
-    uint8_t right[SKY_TAG_BYTES];
-    sky_aegis_context aegis;
-    switch (k->suite) {
-    case SKY_SUITE_AES:
-        return sky_gcm_open(&k->gcm, x->nonce, x->aad, x->aad_bytes, data, bytes, tag);
-    case SKY_SUITE_AEGIS:
-        aegis = aegis_context(k, x);
-        return sky_aegis_open(&aegis, data, bytes, tag);
-    case SKY_SUITE_CHACHA:
-        return crypto_aead_chacha20poly1305_ietf_decrypt_detached(
-                   data, NULL, data, bytes, tag, x->aad, x->aad_bytes, x->nonce, k->bytes) == 0;
-    default:
-        plain_tag(x, data, bytes, right);
-        return memcmp(right, tag, sizeof right) == 0;
+static bool decrypt(sky_aead *a, const sky_cipher_key *k, const context *x, uint8_t *data,
+                    size_t bytes, const uint8_t *tag) {
+    if (k->suite != SKY_SUITE_PLAIN) {
+        sky_aead_input in = input_of(k, x);
+        return sky_aead_open(a, k->suite, &in, data, bytes, tag);
     }
+    uint8_t right[SKY_TAG_BYTES];
+    plain_tag(x, data, bytes, right);
+    return memcmp(right, tag, sizeof right) == 0;
 }
 
 /* ---- tags ---- */
 
 /* In place: a copy of what was just written in smaller pieces waits for them. */
-static void tag_context(context *x, uint64_t counter, const void *data, size_t bytes) {
-    x->aad = data;
-    x->aad_bytes = bytes;
-    memset(x->nonce, 0, sizeof x->nonce);
-    sky_store_u64(x->nonce + 4, counter);
+static context tag_context(uint64_t counter, const void *data, size_t bytes) {
+    context x = {.aad = data, .aad_bytes = bytes};
+    sky_store_u64(x.nonce + 4, counter);
+    return x;
 }
 
-void sky_tag_make(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
-                  uint8_t tag[SKY_TAG_BYTES]) {
-    context x;
-    tag_context(&x, counter, data, bytes);
+void sky_tag_make(sky_aead *a, const sky_cipher_key *k, uint64_t counter, const void *data,
+                  size_t bytes, uint8_t tag[SKY_TAG_BYTES]) {
+    context x = tag_context(counter, data, bytes);
     uint8_t nothing[1] = {0};
-    encrypt(k, &x, nothing, 0, tag);
+    encrypt(a, k, &x, nothing, nothing, 0, tag);
 }
 
-void sky_tag_make_row(const sky_cipher_key *k, uint64_t counter, uint8_t *row, size_t bytes,
-                      uint32_t count) {
-    if (count > 1 && k->rows) {
-        sky_gmac_row(&k->gmac, counter, row, bytes, count, row + bytes);
-        return;
-    }
-    for (uint32_t i = 0; i < count; i++, row += bytes + SKY_TAG_BYTES)
-        sky_tag_make(k, counter + i, row, bytes, row + bytes);
-}
-
-bool sky_tag_check(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
-                   const uint8_t tag[SKY_TAG_BYTES]) {
-    context x;
-    tag_context(&x, counter, data, bytes);
+bool sky_tag_check(sky_aead *a, const sky_cipher_key *k, uint64_t counter, const void *data,
+                   size_t bytes, const uint8_t tag[SKY_TAG_BYTES]) {
+    context x = tag_context(counter, data, bytes);
     uint8_t nothing[1] = {0};
-    return decrypt(k, &x, nothing, 0, tag);
+    return decrypt(a, k, &x, nothing, 0, tag);
 }
 
 /* ---- chunks ---- */
 
+/* A seal's first byte. */
+static uint8_t kind_of(sky_suite suite) {
+    return (uint8_t)(SEAL_VERSION << 4 | (uint8_t)suite);
+}
+
+static sky_suite suite_of(uint8_t kind) {
+    return (sky_suite)(kind & 15);
+}
+
 static void session_init(sky_seal_session *x, sky_suite suite, const uint8_t *secret,
                          const uint8_t *salt) {
-    uint8_t name[8 + SKY_SEAL_SALT_BYTES] = "chunks: "; /* no link's name is as long */
-    memcpy(name + 8, salt, SKY_SEAL_SALT_BYTES);
+    uint8_t name[8 + SESSION_BYTES] = "chunks: "; /* no link's name is as long */
+    name[8] = kind_of(suite);
+    memcpy(name + 9, salt, SKY_SEAL_SALT_BYTES);
     memcpy(x->salt, salt, SKY_SEAL_SALT_BYTES);
     sky_cipher_key_init(&x->key, suite, secret, name, sizeof name);
 }
 
-void sky_seal_init(sky_seal *s, sky_suite suite, const uint8_t secret[SKY_SECRET_BYTES],
+void sky_seal_init(sky_seal *s, sky_aead *a, sky_suites suites,
+                   const uint8_t secret[SKY_SECRET_BYTES],
                    const uint8_t salt[SKY_SEAL_SALT_BYTES]) {
+    assert(a || suites.own == SKY_SUITE_PLAIN);
     memset(s, 0, sizeof *s);
+    s->aead = a;
+    s->suites = suites;
     memcpy(s->secret, secret, SKY_SECRET_BYTES);
     uint8_t tenant[SKY_SECRET_BYTES];
     keyed_hash(secret, NAMES_LABEL, sizeof NAMES_LABEL - 1, s->names);
     keyed_hash(secret, TENANT_LABEL, sizeof TENANT_LABEL - 1, tenant);
     memcpy(s->tenant, tenant, SKY_TENANT_BYTES);
-    session_init(&s->own, suite, secret, salt);
+    session_init(&s->own, suites.own, secret, salt);
 }
 
 void sky_seal_name(const sky_seal *s, const sky_key *key, sky_key *name) {
@@ -209,15 +164,6 @@ void sky_seal_name(const sky_seal *s, const sky_key *key, sky_key *name) {
 
 void sky_seal_deinit(sky_seal *s) {
     sodium_memzero(s, sizeof *s);
-}
-
-/* A seal's first byte. */
-static uint8_t kind_of(sky_suite suite) {
-    return (uint8_t)(SEAL_VERSION << 4 | (uint8_t)suite);
-}
-
-static sky_suite suite_of(uint8_t kind) {
-    return (sky_suite)(kind & 15);
 }
 
 static bool is_session(const sky_seal_session *x, sky_suite suite, const uint8_t *salt) {
@@ -285,7 +231,7 @@ sky_status sky_seal_message(sky_seal *s, uint8_t *bytes, size_t bytes_max, size_
     uint8_t aad[AAD_BYTES];
     trailer_begin(s, trailer);
     context x = seal_context(trailer, &m, aad);
-    encrypt(&s->own.key, &x, data, m.data_bytes, trailer + TAG_OFFSET);
+    encrypt(s->aead, &s->own.key, &x, data, data, m.data_bytes, trailer + TAG_OFFSET);
     *byte_count = sky_message_set_chunk(bytes, &m, m.data_bytes + SKY_SEAL_BYTES,
                                         sky_load_u64(trailer + TAG_OFFSET));
     return SKY_OK;
@@ -308,27 +254,18 @@ void sky_seal_into(sky_seal *s, uint8_t *bytes, size_t byte_count, const uint8_t
     uint8_t trailer[SKY_SEAL_BYTES], aad[AAD_BYTES];
     trailer_begin(s, trailer);
     context x = seal_context(trailer, &m, aad);
-    if (s->own.key.suite == SKY_SUITE_AEGIS) {
-        sky_aegis_context aegis = aegis_context(&s->own.key, &x);
-        sky_aegis_seal_into(&aegis, chunk ? chunk : data, m.data_bytes, to, head_bytes,
-                            trailer + TAG_OFFSET);
-    } else {
-        if (chunk)
-            memcpy(data, chunk, m.data_bytes);
-        encrypt(&s->own.key, &x, data, m.data_bytes, trailer + TAG_OFFSET);
-        sky_pieces_write(to, head_bytes, data, m.data_bytes);
-    }
+    encrypt(s->aead, &s->own.key, &x, chunk ? chunk : data, data, m.data_bytes,
+            trailer + TAG_OFFSET);
+    sky_pieces_write(to, head_bytes, data, m.data_bytes);
     sky_pieces_write(to, head_bytes + m.data_bytes, trailer, SKY_SEAL_BYTES);
     sky_message_set_chunk(bytes, &m, m.data_bytes + SKY_SEAL_BYTES,
                           sky_load_u64(trailer + TAG_OFFSET));
     sky_pieces_write(to, 0, bytes, head_bytes);
 }
 
-/* Only a session in the open reads what is in the open, and nobody another version's seals. */
+/* Of this version, and of a suite that this session takes. */
 static bool may_open(const sky_seal *s, uint8_t kind) {
-    sky_suite suite = suite_of(kind);
-    return suite < SKY_SUITE_END && kind == kind_of(suite) && sky_suite_works(suite) &&
-           (suite == SKY_SUITE_PLAIN) == (s->own.key.suite == SKY_SUITE_PLAIN);
+    return kind == kind_of(suite_of(kind)) && sky_suites_take(s->suites, suite_of(kind));
 }
 
 static bool open_chunk(sky_seal *s, const sky_message *m, uint8_t *data, uint32_t plain_bytes) {
@@ -339,10 +276,10 @@ static bool open_chunk(sky_seal *s, const sky_message *m, uint8_t *data, uint32_
     context x = seal_context(trailer, m, aad);
     const sky_cipher_key *key = key_of(s, suite_of(trailer[0]), trailer + 1);
     if (key)
-        return decrypt(key, &x, data, plain_bytes, trailer + TAG_OFFSET);
+        return decrypt(s->aead, key, &x, data, plain_bytes, trailer + TAG_OFFSET);
     sky_seal_session fresh; /* anybody can make up a salt, and with it have a key derived */
     session_init(&fresh, suite_of(trailer[0]), s->secret, trailer + 1);
-    bool opens = decrypt(&fresh.key, &x, data, plain_bytes, trailer + TAG_OFFSET);
+    bool opens = decrypt(s->aead, &fresh.key, &x, data, plain_bytes, trailer + TAG_OFFSET);
     if (opens)
         keep_session(s, &fresh);
     sky_cipher_key_wipe(&fresh.key);

@@ -1,73 +1,55 @@
 /* Tags on datagrams and seals on chunks.
  *
- *   constellation key ──BLAKE2b(from, to, epoch)─► link key ─► tag over a whole datagram
- *   tenant key ──BLAKE2b(salt of the session)────► seal key ─► ciphertext ‖ salt, counter, tag
+ *   constellation key ──BLAKE2b(from, to, epoch, suite)─► link key ─► tag over a whole datagram
+ *   tenant key ──BLAKE2b(suite, session's salt)──► seal key ─► ciphertext ‖ salt, counter, tag
  *   tenant key ──BLAKE2b("names: ")──────────────► name key ─► a block's name in the sky
  *
  * The tag authenticates and hides nothing: chunks are sealed already, and an AEAD over nothing but
- * associated data is three times as fast as one that encrypts what is ciphertext anyway. A link
- * key lives for one start of one sender, and its nonce is the datagram's counter: no pair is ever
- * used twice.
+ * associated data costs less than one that encrypts what is ciphertext anyway. A link key lives for
+ * one start of one sender, and its nonce is the datagram's counter: no pair is ever used twice.
  *
  * A seal's nonce counts what the session sealed, under a key of that session, and travels with the
  * chunk: no two seals share one, whatever is sealed and under whatever name, a second copy and a
  * piece repaired for another session included. The chunk's name is authenticated with the bytes:
  * the right ciphertext under another name does not open.
  *
- * Surprise: AES needs instructions the machine may lack. sky_suite_best() says what to use here;
- * datagrams of another suite than one's own are refused, seals open wherever the machine can.
- * AEGIS opens anywhere, but where there are no such instructions only slowly. */
+ * Each suite has keys of its own, so that no nonce meets the same key in both. A datagram and a
+ * seal name their suite; which are taken is the receiver's to say (sky_suites). */
 #ifndef SKY_WIRE_SEAL_H
 #define SKY_WIRE_SEAL_H
 
-#include "wire/aegis.h"
-#include "wire/gcm.h"
-#include "wire/gmac.h"
+#include "wire/aead.h"
 #include "wire/message.h"
+#include "wire/pieces.h"
 
-typedef enum {
-    SKY_SUITE_PLAIN,  /* a checksum: in simulations, where nobody is an enemy */
-    SKY_SUITE_AES,    /* AES-256-GCM; tags: its GMAC */
-    SKY_SUITE_CHACHA, /* ChaCha20-Poly1305 (RFC 8439) */
-    SKY_SUITE_AEGIS,  /* AEGIS-256X4: the fastest seals, not the fastest tags */
-    SKY_SUITE_END
-} sky_suite;
-
-/* The fastest that works here, for tags and for seals. Start libsodium when that was not done. */
-sky_suite sky_suite_best(void);
-sky_suite sky_suite_best_seal(void);
-bool sky_suite_works(sky_suite suite);
-const char *sky_suite_name(sky_suite suite); /* "plain", "aes", "chacha", "aegis" */
-
-#define SKY_SECRET_BYTES 32
-#define SKY_TAG_BYTES    16
-
-/* A key ready for use. Fields are seal.c's own. */
+/* Which suites a station uses. */
 typedef struct {
-    sky_gcm_key gcm;
-    sky_gmac_key gmac; /* holds when `rows` */
-    bool rows;
+    sky_suite own; /* of what it sends and seals */
+    bool both;     /* it takes AES and ChaCha, whichever it sends; else its own alone */
+} sky_suites;
+
+/* Of a station that was configured to use `wanted` alone; plain: both, and its own is the best. */
+sky_suites sky_suites_wanted(sky_suite wanted);
+/* Plain is taken only where it is one's own. */
+bool sky_suites_take(sky_suites s, sky_suite suite);
+
+/* A key, and the suite it is for. */
+typedef struct {
     uint8_t bytes[SKY_SECRET_BYTES];
     sky_suite suite;
 } sky_cipher_key;
 
-/* Derive the key called `name` (at most 64 bytes) from a secret. */
+/* Derive the key called `name` (at most 64 bytes, which name the suite) from a secret. */
 void sky_cipher_key_init(sky_cipher_key *k, sky_suite suite, const uint8_t secret[SKY_SECRET_BYTES],
                          const void *name, size_t name_bytes);
-/* Make it ready for sky_tag_make_row, which is slower without. It costs as much as a derivation:
- * not for keys that somebody unknown has one derive. */
-void sky_cipher_key_init_rows(sky_cipher_key *k);
 void sky_cipher_key_wipe(sky_cipher_key *k);
 
-/* The tag of some bytes; `counter` must differ for each use of the key. */
-void sky_tag_make(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
-                  uint8_t tag[SKY_TAG_BYTES]);
-/* Tags of `count` runs of `bytes`, each right behind its own, before the next: the i-th is made
- * with counter + i. */
-void sky_tag_make_row(const sky_cipher_key *k, uint64_t counter, uint8_t *row, size_t bytes,
-                      uint32_t count);
-bool sky_tag_check(const sky_cipher_key *k, uint64_t counter, const void *data, size_t bytes,
-                   const uint8_t tag[SKY_TAG_BYTES]);
+/* The tag of some bytes; `counter` must differ for each use of the key. `a` is not used where the
+ * key's suite is plain, here and in all that follows. */
+void sky_tag_make(sky_aead *a, const sky_cipher_key *k, uint64_t counter, const void *data,
+                  size_t bytes, uint8_t tag[SKY_TAG_BYTES]);
+bool sky_tag_check(sky_aead *a, const sky_cipher_key *k, uint64_t counter, const void *data,
+                   size_t bytes, const uint8_t tag[SKY_TAG_BYTES]);
 
 /* ---- chunks ---- */
 
@@ -82,6 +64,8 @@ typedef struct {
 
 /* A tenant's ground session. Fields are seal.c's own. */
 typedef struct {
+    sky_aead *aead;
+    sky_suites suites;
     uint8_t secret[SKY_SECRET_BYTES];
     uint8_t names[SKY_SECRET_BYTES]; /* the key of names */
     uint8_t tenant[SKY_TENANT_BYTES];
@@ -92,9 +76,11 @@ typedef struct {
     uint64_t forged; /* chunks that did not open */
 } sky_seal;
 
-/* `salt` is fresh random bytes: two sessions of a tenant must not share it. */
-void sky_seal_init(sky_seal *s, sky_suite suite, const uint8_t secret[SKY_SECRET_BYTES],
-                   const uint8_t salt[SKY_SEAL_SALT_BYTES]);
+/* `salt` is fresh random bytes: two sessions of a tenant must not share it.
+ * Owner: `a` is the caller's and must outlive the session; not the one that makes tags, for each
+ *        would take the other's key out of it */
+void sky_seal_init(sky_seal *s, sky_aead *a, sky_suites suites,
+                   const uint8_t secret[SKY_SECRET_BYTES], const uint8_t salt[SKY_SEAL_SALT_BYTES]);
 void sky_seal_deinit(sky_seal *s);
 
 /* Go on under a key of another salt, if anything was sealed under this one. What was opens still.
@@ -124,7 +110,8 @@ void sky_seal_into(sky_seal *s, uint8_t *bytes, size_t byte_count, const uint8_t
 /* Open the chunk in a message that came, in place; one without passes. SKY_OK is what stands for
  * the checksum from here on: the message's own is 0. Of one that does not open the chunk may be
  * wiped, and nothing in it, its checksum included, says that it is right.
- * Errors: SKY_E_CORRUPT (no message, or not sealed by this tenant: counted in `forged`) */
+ * Errors: SKY_E_CORRUPT (no message; or not sealed by this tenant, by a suite this session takes:
+ *         counted in `forged`) */
 sky_status sky_seal_open(sky_seal *s, uint8_t *bytes, size_t *byte_count);
 
 #endif

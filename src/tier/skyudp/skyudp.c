@@ -33,6 +33,7 @@ typedef struct {
     sky_reach reach;
     sky_station *station;
     sky_session *session;
+    sky_aead *aead; /* the seal's */
     sky_seal seal;
     sky_time salted;       /* the seal, last */
     uint64_t turns_before; /* it was opened */
@@ -150,6 +151,7 @@ static void udp_destroy(sky_reach *r) {
     sky_session_destroy(g->session);
     sky_station_close(g->station);
     sky_seal_deinit(&g->seal);
+    sky_aead_destroy(g->aead);
     sky_secret_free(g);
 }
 
@@ -255,11 +257,13 @@ static sky_status read_tenant(ground *g, const place *p, sky_error *error) {
         status = expect_own_key(p, secret, error);
     if (status != SKY_OK)
         return status;
-    sky_suite suite = p->scenario->udp.suite;
-    sky_random(salt, sizeof salt);
-    sky_seal_init(&g->seal, suite ? suite : sky_suite_best_seal(), secret, salt);
+    status = sky_aead_create(&g->aead, error);
+    if (status == SKY_OK) {
+        sky_random(salt, sizeof salt);
+        sky_seal_init(&g->seal, g->aead, sky_suites_wanted(p->scenario->udp.suite), secret, salt);
+    }
     explicit_bzero(secret, sizeof secret);
-    return SKY_OK;
+    return status;
 }
 
 static sky_status open_ground(void *context, const sky_clock *clock, const sky_reach_host *host,

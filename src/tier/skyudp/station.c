@@ -65,7 +65,9 @@ struct sky_station {
     sky_satellite self;
     uint8_t key[SKY_SECRET_BYTES];
     sky_transport_config config;
+    sky_aead *aead; /* the transport's */
     sky_transport *transport;
+    bool warned; /* of what is not supported */
     void *memory;
     sky_udp *udp;
     sky_address base;
@@ -398,6 +400,19 @@ static void floor_keep(sky_station *s, sky_time now) {
 
 /* ---- in and out ---- */
 
+/* Once in a station's life: its count of foreign datagrams does not say why they were refused. */
+static void warn_of_unsupported(sky_station *s) {
+    sky_transport_stat stat;
+    sky_transport_stats(s->transport, &stat);
+    s->warned = stat.unsupported > 0;
+    if (!s->warned)
+        return;
+    sky_log(SKY_LOG_WARNING,
+            "datagrams of another version than %u, or of a cipher that udp.cipher does not "
+            "allow here, come in and are refused: run stations of one release, and of one scenario",
+            SKY_PACKET_VERSION);
+}
+
 bool sky_station_take(sky_station *s, sky_time now) {
     sky_datagram d = {0};
     const sky_address *from;
@@ -411,6 +426,8 @@ bool sky_station_take(sky_station *s, sky_time now) {
         else
             take(s, now, &d, from);
     }
+    if (!s->warned)
+        warn_of_unsupported(s);
     if (s->held)
         let_arrive(s, now);
     if (s->ask_next <= now)
@@ -563,7 +580,8 @@ static void configure(sky_station *s, bool direct) {
         .frame = &s->frame,
         .self = s->self,
         .key = s->key,
-        .suite = c->udp.suite ? c->udp.suite : sky_suite_best(),
+        .suites = sky_suites_wanted(c->udp.suite),
+        .aead = s->aead,
         .epoch = (uint64_t)s->clock->wall_ms(s->clock) << 16 | chance,
         .ground_bits_s = aboard ? c->links.isl_bits_s : c->links.ground_bits_s,
         .isl_bits_s = c->links.isl_bits_s,
@@ -701,6 +719,8 @@ sky_status sky_station_open(const sky_station_options *options, sky_station **ou
                           s->self.plane, s->self.slot, c->planes, c->slots);
     if (status == SKY_OK)
         status = open_socket(s, options->path, error);
+    if (status == SKY_OK)
+        status = sky_aead_create(&s->aead, error);
     if (status != SKY_OK)
         goto cleanup;
     s->clock_last = s->clock->now(s->clock);
@@ -723,6 +743,7 @@ void sky_station_close(sky_station *s) {
         return;
     if (s->transport)
         sky_transport_deinit(s->transport);
+    sky_aead_destroy(s->aead);
     sky_udp_close(s->udp);
     sky_schedule_deinit(&s->schedule);
     sky_mutex_deinit(&s->clock_lock);
