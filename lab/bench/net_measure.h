@@ -29,7 +29,7 @@ typedef struct {
     char offloads[16]; /* "gso+gro" */
 } sky_net_result;
 
-/* Errors: SKY_E_UNSUPPORTED (this machine lacks what it needs), SKY_E_IO, SKY_E_NOMEM */
+/* Errors: SKY_E_UNSUPPORTED (libcrypto lacks a cipher), SKY_E_IO, SKY_E_NOMEM */
 sky_status sky_net_measure(sky_net_kind kind, double seconds, bool offloads, sky_net_result *out,
                            sky_error *error);
 

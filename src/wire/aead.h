@@ -1,5 +1,7 @@
 /* The two cipher suites, AES-256-GCM (NIST SP 800-38D) and ChaCha20-Poly1305 (RFC 8439), by
- * libcrypto. Both work in every build and on every machine: libcrypto picks the instructions.
+ * libcrypto. Both work in every build and on every machine: libcrypto picks the instructions. Where
+ * ipsec-mb is built in and the machine has instructions for AES, it does AES-256-GCM instead: the
+ * same bytes, sooner (aead_gcm.h).
  *
  *   sky_aead ─► { AES, ChaCha } × { seal, open }:  a context each, and the key it was given last
  *
@@ -42,6 +44,8 @@ typedef struct sky_aead sky_aead;
  * Owner:  the caller destroys *out
  * Errors: SKY_E_NOMEM, SKY_E_UNSUPPORTED (a libcrypto that was built without a suite) */
 sky_status sky_aead_create(sky_aead **out, sky_error *error);
+/* The same without ipsec-mb, to compare with. */
+sky_status sky_aead_create_by_libcrypto(sky_aead **out, sky_error *error);
 /* Wipes its keys. NULL is fine. */
 void sky_aead_destroy(sky_aead *a);
 
