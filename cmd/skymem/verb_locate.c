@@ -49,9 +49,6 @@ static int read_placement(cli *c, locate *l) {
         sky_strategy_parse(cli_text(c, "strategy"), &p->strategy);
     if (cli_given(c, "servers") || cli_given(c, "strategy"))
         p->window_planes = p->window_slots = 0;
-    if (cli_given(c, "window") && p->strategy == SKY_PLACE_HOP)
-        cli_note(c, "--window %s: hop has no window, so this changes nothing",
-                 cli_text(c, "window"));
     if (cli_given(c, "window") &&
         (!parse_pair(cli_text(c, "window"), 'x', &p->window_planes, &p->window_slots) ||
          p->window_planes == 0 || p->window_slots == 0))
@@ -92,11 +89,14 @@ static int read_flags(cli *c, locate *l) {
     return read_placement(c, l);
 }
 
-static int compute(const cli *c, locate *l) {
+static int compute(cli *c, locate *l) {
     sky_error error = {0};
     sky_placement resolved;
     if (sky_placement_resolve(&l->constellation, &l->placement, &resolved, &error) != SKY_OK)
         return cli_usage(c, "%s", error.text);
+    if (cli_given(c, "window") && resolved.window_planes == 0)
+        cli_note(c, "--window %s: %s has no window, so this changes nothing", cli_text(c, "window"),
+                 sky_strategy_name(resolved.strategy));
     l->placement = resolved;
     l->servers = calloc(resolved.servers, sizeof *l->servers);
     l->moves = calloc(resolved.servers, sizeof *l->moves);
@@ -178,7 +178,7 @@ static void locate_people(const locate *l) {
     const sky_placement *p = &l->placement;
     sky_satellite overhead = sky_overhead(&l->constellation, l->centre, l->shift);
     printf("%s, %u server%s", sky_strategy_name(p->strategy), p->servers, cli_plural(p->servers));
-    if (p->strategy != SKY_PLACE_HOP)
+    if (p->window_planes != 0)
         printf(" in a window of %u plane%s x %u slot%s", p->window_planes,
                cli_plural(p->window_planes), p->window_slots, cli_plural(p->window_slots));
     printf("; overhead [ ] plane %u, slot %u after %llu rotation%s\n\n", overhead.plane,

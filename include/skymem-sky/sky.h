@@ -42,6 +42,7 @@ typedef enum {
     SKY_PLACE_ROTATION,     /* row by row through the window; migrates as the sky turns */
     SKY_PLACE_HOP,          /* outward from the centre, no window, never migrates */
     SKY_PLACE_ROTATION_HOP, /* outward from the centre inside the window; migrates */
+    SKY_STRATEGIES          /* how many there are */
 } sky_strategy;
 
 SKY_API const char *

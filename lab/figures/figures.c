@@ -3,6 +3,7 @@
 #include "figures.h"
 
 #include "lab/sim/study.h"
+#include "orbit/placement.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -146,7 +147,7 @@ static sky_study_point loss_point(sky_strategy strategy, uint64_t bits_s, uint32
         .chunk_bytes = 6144,
         .block_bytes = (uint64_t)(2.9 * MIB),
         .processing_ns = SKY_MS(1) / 50,
-        .isl_bits_s = strategy == SKY_PLACE_HOP ? bits_s : 100000000000u,
+        .isl_bits_s = sky_strategy_row_of(strategy)->aboard ? bits_s : 100000000000u,
         .ground_bits_s = bits_s,
         .loss = loss,
         .parity = parity,
@@ -278,7 +279,9 @@ static int draw_placement(const figures *f, FILE *csv, sky_strategy strategy, ui
     }
     snprintf(cells->title, sizeof cells->title, "%s, after %llu rotations",
              sky_strategy_name(strategy), (unsigned long long)shift);
-    sky_satellite overhead = strategy == SKY_PLACE_HOP ? centre : sky_overhead(&c, centre, shift);
+    sky_satellite overhead = sky_strategy_row_of(strategy)->aboard
+                                 ? centre
+                                 : sky_overhead(&c, centre, shift);
     *map = (svg_map){cells->title, MAP_PLANES,     MAP_SLOTS,    cells->label,
                      cells->moved, overhead.plane, overhead.slot};
     return CLI_OK;

@@ -15,6 +15,7 @@
 #include "lab/sim/study.h"
 #include "lab/sim/workload.h"
 #include "orbit/geometry.h"
+#include "orbit/placement.h"
 #include "sim/world.h"
 
 #define PATIENCE_NS SKY_SECONDS(600)
@@ -128,7 +129,7 @@ static double formula_s(const sky_study_point *p, const spacing *between, sky_sa
     double planes_km = between->plane_km * steps_between(at.plane, p->centre.plane, c->planes);
     double slots_km = between->slot_km * steps_between(at.slot, p->centre.slot, c->slots);
     double km = planes_km + slots_km;
-    if (p->placement.strategy != SKY_PLACE_HOP)
+    if (!sky_strategy_row_of(p->placement.strategy)->aboard)
         km = sqrt(planes_km * planes_km + slots_km * slots_km + c->altitude_km * c->altitude_km);
     double light_s = km / (c->light_km_s > 0 ? c->light_km_s : 299792.458);
     return light_s + (double)(chunks_of(p, server) * (uint64_t)p->processing_ns) / 1e9;

@@ -18,7 +18,7 @@ static uint32_t reach(const sky_frame *f) {
     const sky_placement *p = &f->placement;
     uint32_t most = c->planes / 2 + c->slots / 2;
     uint32_t hops = p->window_planes - 1 + p->window_slots - 1;
-    if (p->strategy == SKY_PLACE_HOP) {
+    if (!sky_strategy_row_of(p->strategy)->windowed) {
         hops = 0;
         for (uint32_t i = 0; i < p->servers; i++) {
             uint32_t out = ring_distance(f->servers[i].plane, f->centre.plane, c->planes) +
@@ -45,7 +45,7 @@ void sky_policy_node(const sky_scenario *s, const sky_frame *f, sky_node_config 
     out->sweep_ripe_ns = 0;
     if (!(eviction & SKY_EVICT_SWEEP))
         return;
-    bool still = turn == SKY_TIME_NEVER || f->placement.strategy == SKY_PLACE_HOP;
+    bool still = turn == SKY_TIME_NEVER || !sky_strategy_row_of(f->placement.strategy)->migrates;
     sky_time round = still && turn > SWEEPS_PER_TURN * SWEEP_STILL_NS ? SWEEP_STILL_NS
                                                                       : turn / SWEEPS_PER_TURN;
     out->sweep_period_ns = round > 0 ? round : 1;

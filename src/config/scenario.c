@@ -605,7 +605,7 @@ static sky_status check_physical(reader *r) {
     if (s->elements_path[0] && !s->physical)
         return refuse(r, SKY_E_PARAM, line_of(r, "constellation", "tle"),
                       "constellation.tle needs sky: physical");
-    if (s->physical && s->centre.plane != 0 && s->placement.strategy != SKY_PLACE_HOP)
+    if (s->physical && s->centre.plane != 0 && !sky_strategy_row_of(s->placement.strategy)->aboard)
         return refuse(r, SKY_E_PARAM, line_of(r, "", "center"),
                       "center: in a physical sky orbits say who is overhead; only hop has a centre "
                       "of its own");

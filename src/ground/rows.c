@@ -332,8 +332,8 @@ void sky__move_begin(sky_session *s, uint32_t request) {
     sky_index_info(s->index, block, &r->info);
     const sky__side *side = &s->sides[block];
     uint64_t then = sky_turns_at_ms(&f->turning, r->ask.at_ms);
-    bool there = f->placement.strategy == SKY_PLACE_HOP || r->info.chunk_count == 0 ||
-                 then <= sky__turns(s, s->now) ||
+    bool there = !sky_strategy_row_of(f->placement.strategy)->windowed ||
+                 r->info.chunk_count == 0 || then <= sky__turns(s, s->now) ||
                  then == sky_turns_at_ms(&f->turning, r->info.set_ms);
     if (side->moving || there) {
         sky__request_finish(s, request, side->moving ? SKY_E_BUSY : SKY_OK, r->info.payload_bytes);

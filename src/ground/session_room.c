@@ -24,7 +24,7 @@ void sky__places_number(sky_session *s) {
     const sky_constellation *c = &f->constellation;
     for (uint32_t i = 0; i < s->servers; i++) {
         sky_satellite at = f->servers[i];
-        if (p->strategy == SKY_PLACE_HOP) {
+        if (!sky_strategy_row_of(p->strategy)->migrates) {
             s->rows_of[i] = i;
             continue;
         }
@@ -35,7 +35,8 @@ void sky__places_number(sky_session *s) {
 
 uint32_t sky__places_count(const sky_frame *f) {
     const sky_placement *p = &f->placement;
-    return p->strategy == SKY_PLACE_HOP ? p->servers : p->window_planes * p->window_slots;
+    return !sky_strategy_row_of(p->strategy)->migrates ? p->servers
+                                                       : p->window_planes * p->window_slots;
 }
 
 static uint32_t on_ring(int64_t at, uint32_t count) {
@@ -46,7 +47,7 @@ static uint32_t on_ring(int64_t at, uint32_t count) {
 static uint32_t place_number(const sky_session *s, uint64_t set_turns, uint32_t server) {
     const sky_placement *p = &s->config.frame->placement;
     uint32_t row = s->rows_of[server - 1];
-    if (p->strategy == SKY_PLACE_HOP)
+    if (!sky_strategy_row_of(p->strategy)->migrates)
         return row;
     sky_steps turned = sky_turned(&s->config.frame->turning, set_turns);
     return on_ring(row + turned.planes, p->window_planes) * p->window_slots +
@@ -109,7 +110,7 @@ uint32_t sky__head_copies(const sky_session_config *c) {
     uint32_t abreast = has_side_planes(f) ? 3 : 1;
     uint32_t in_line = (f->constellation.slots - 1) / (2 * HEADS_APART) * 2;
     uint32_t room = abreast + in_line < HEADS_MAX ? abreast + in_line : HEADS_MAX;
-    if (f->placement.strategy == SKY_PLACE_HOP)
+    if (!sky_strategy_row_of(f->placement.strategy)->windowed)
         return 1;
     return wanted < room ? wanted : room;
 }
@@ -140,7 +141,7 @@ static sky_satellite head_centre(const sky_frame *f, uint32_t copy) {
 static void head_facts(const sky_frame *f, sky_chunk_facts *facts, uint32_t copy) {
     facts->set_ms = f->turning.start_ms;
     facts->centre = facts->first = facts->next = head_centre(f, copy);
-    if (facts->strategy != SKY_PLACE_HOP)
+    if (sky_strategy_row_of(facts->strategy)->windowed)
         facts->window_planes = facts->window_slots = 1;
 }
 

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "orbit/geometry.h"
-#include "orbit/placement.h"
 #include "orbit/true_sky.h"
 
 #define NS_PER_MS 1000000
@@ -108,6 +107,10 @@ static uint32_t step(uint32_t from, uint32_t offset, uint32_t count) {
     return (from - 1 + offset) % count + 1;
 }
 
+static bool is_aboard(const sky_frame *f) {
+    return sky_strategy_row_of(f->placement.strategy)->aboard;
+}
+
 static uint32_t offset_index(const sky_frame *f, sky_satellite from, sky_satellite to) {
     const sky_constellation *c = &f->constellation;
     uint32_t plane = (to.plane + c->planes - from.plane) % c->planes;
@@ -119,13 +122,13 @@ static void measure(sky_frame *f) {
     const sky_constellation *c = &f->constellation;
     const sky_satellite origin = {1, 1};
     double light_km_s = c->light_km_s > 0 ? c->light_km_s : 299792.458;
+    bool aboard = is_aboard(f);
     for (uint32_t i = 0; i < f->satellite_count; i++) {
         sky_satellite s = sky_frame_satellite(f, i);
         double grid_s = sky_grid_km(c, origin, s) / light_km_s;
         double slant_s = sky_slant_km(c, origin, s) / light_km_s;
         f->links_ns[i] = (sky_time)(grid_s * 1e9 + 0.5);
-        f->ground_ns[i] = f->placement.strategy == SKY_PLACE_HOP ? f->links_ns[i]
-                                                                 : (sky_time)(slant_s * 1e9 + 0.5);
+        f->ground_ns[i] = aboard ? f->links_ns[i] : (sky_time)(slant_s * 1e9 + 0.5);
     }
 }
 
@@ -162,7 +165,7 @@ sky_status sky_frame_init_physical(sky_frame *f, const sky_placement *placement,
     made.turning.handovers = made.physical->handovers;
     made.turning.handover_count = made.physical->handover_count;
     const sky_handover *first = &made.turning.handovers[0];
-    made.centre = placement->strategy == SKY_PLACE_HOP
+    made.centre = sky_strategy_row_of(placement->strategy)->aboard
                       ? physical->aboard
                       : sky_unwrapped(&made.constellation, first->plane, first->slot);
     status = lay_out(&made, placement, error);
@@ -213,7 +216,7 @@ sky_satellite sky_frame_satellite(const sky_frame *f, uint32_t number) {
 }
 
 sky_satellite sky_frame_centre(const sky_frame *f, uint64_t turns) {
-    if (f->placement.strategy == SKY_PLACE_HOP)
+    if (is_aboard(f))
         return f->centre;
     if (f->physical) {
         sky_steps gone = sky_turned(&f->turning, turns);
@@ -242,12 +245,12 @@ sky_satellite sky_frame_first(const sky_frame *f, sky_satellite centre, uint32_t
 }
 
 bool sky_frame_in_sight(const sky_frame *f, uint64_t turns) {
-    return !f->physical || f->placement.strategy == SKY_PLACE_HOP ||
+    return !f->physical || is_aboard(f) ||
            sky__true_in_sight(f->physical, sky_frame_centre(f, turns), turns);
 }
 
 sky_time sky_frame_ground_ns(const sky_frame *f, sky_satellite s, uint64_t turns) {
-    if (f->physical && f->placement.strategy == SKY_PLACE_HOP)
+    if (f->physical && is_aboard(f))
         return sky__true_link_ns(f->physical, f->centre, s);
     if (f->physical)
         return sky__true_ground_ns(f->physical, sky_frame_centre(f, turns), s, turns);
@@ -267,8 +270,7 @@ static sky_time physical_ground_ns_max(const sky_frame *f) {
         sky_time ns = sky__true_link_ns(f->physical, f->centre, sky_frame_first(f, f->centre, i));
         most = ns > most ? ns : most;
     }
-    bool aboard = f->placement.strategy == SKY_PLACE_HOP;
-    return most + (aboard ? 0 : sky__true_ground_ns_max(f->physical));
+    return most + (is_aboard(f) ? 0 : sky__true_ground_ns_max(f->physical));
 }
 
 /* As the sky turns a server visits every column of its row of the window. */
@@ -280,7 +282,7 @@ sky_time sky_frame_ground_ns_max(const sky_frame *f) {
     sky_time most = 0;
     for (uint32_t i = 0; i < f->placement.servers; i++) {
         sky_satellite s = f->servers[i];
-        if (f->placement.strategy != SKY_PLACE_HOP)
+        if (sky_strategy_row_of(f->placement.strategy)->migrates)
             s.slot = step(f->centre.slot, reach % c->slots, c->slots);
         sky_time ns = f->ground_ns[offset_index(f, f->centre, s)];
         most = ns > most ? ns : most;

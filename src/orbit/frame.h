@@ -16,6 +16,7 @@
 
 #include <skymem-sky/orbit.h>
 
+#include "orbit/placement.h"
 #include "wire/message.h"
 
 /* When the sky turns: at start + k·rotation, for all k, and where to. */

@@ -20,27 +20,6 @@
 #include "orbit/placement.h"
 #include "orbit/torus.h"
 
-static const char *const strategy_names[] = {
-    [SKY_PLACE_ROTATION] = "rotation",
-    [SKY_PLACE_HOP] = "hop",
-    [SKY_PLACE_ROTATION_HOP] = "rotation-hop",
-};
-#define STRATEGY_COUNT (sizeof strategy_names / sizeof *strategy_names)
-
-const char *sky_strategy_name(sky_strategy strategy) {
-    return (size_t)strategy < STRATEGY_COUNT ? strategy_names[strategy] : "unknown";
-}
-
-sky_status sky_strategy_parse(const char *text, sky_strategy *out) {
-    for (size_t i = 0; i < STRATEGY_COUNT; i++) {
-        if (strcmp(text, strategy_names[i]) == 0) {
-            *out = (sky_strategy)i;
-            return SKY_OK;
-        }
-    }
-    return SKY_E_SYNTAX;
-}
-
 /* ---- resolve ---- */
 
 static sky_status check_constellation(const sky_constellation *c, sky_error *error) {
@@ -100,7 +79,7 @@ sky_status sky_placement_resolve(const sky_constellation *c, const sky_placement
     if (status != SKY_OK)
         return status;
     sky_placement p = *in;
-    if ((size_t)p.strategy >= STRATEGY_COUNT)
+    if ((size_t)p.strategy >= SKY_STRATEGIES)
         return sky_fail(error, SKY_E_PARAM, "unknown strategy %d", (int)p.strategy);
     if (p.servers < 1 || p.servers > SKY_SERVERS_MAX)
         return sky_fail(error, SKY_E_PARAM, "servers is %u: 1 to %d", p.servers, SKY_SERVERS_MAX);
@@ -112,8 +91,8 @@ sky_status sky_placement_resolve(const sky_constellation *c, const sky_placement
     status = check_weights(&p, error);
     if (status != SKY_OK)
         return status;
-    if (p.strategy == SKY_PLACE_HOP) {
-        p.window_planes = p.window_slots = 0; /* hop has no window */
+    if (!sky_strategy_row_of(p.strategy)->windowed) {
+        p.window_planes = p.window_slots = 0;
     } else {
         bool given = p.window_planes != 0 || p.window_slots != 0;
         if (!given)
@@ -128,8 +107,8 @@ sky_status sky_placement_resolve(const sky_constellation *c, const sky_placement
 
 /* ---- place ---- */
 
-static void place_rows(const sky_constellation *c, const sky_placement *p, sky_satellite centre,
-                       sky_satellite *out) {
+static sky_status place_rows(const sky_constellation *c, const sky_placement *p,
+                             sky_satellite centre, sky_satellite *out) {
     int64_t north = p->window_planes / 2;
     int64_t west = p->window_slots / 2;
     for (uint32_t i = 0; i < p->servers; i++) {
@@ -138,6 +117,7 @@ static void place_rows(const sky_constellation *c, const sky_placement *p, sky_s
         out[i] = (sky_satellite){sky__ring_step(centre.plane, row - north, c->planes),
                                  sky__ring_step(centre.slot, column - west, c->slots)};
     }
+    return SKY_OK;
 }
 
 /* A satellite the flood has reached but not yet placed, in a binary heap: least cost first, then
@@ -202,7 +182,7 @@ static uint32_t slots_out(const flood *f, sky_satellite s) {
 
 static bool in_window(const flood *f, sky_satellite s) {
     const sky_placement *p = f->placement;
-    return p->strategy == SKY_PLACE_HOP ||
+    return !sky_strategy_row_of(p->strategy)->windowed ||
            (planes_out(f, s) <= p->window_planes / 2 && slots_out(f, s) <= p->window_slots / 2);
 }
 
@@ -267,6 +247,33 @@ cleanup:
     return status;
 }
 
+/* ---- strategies ---- */
+
+static const sky_strategy_row rows[SKY_STRATEGIES] = {
+    [SKY_PLACE_ROTATION] = {"rotation", place_rows, .windowed = true, .migrates = true},
+    [SKY_PLACE_HOP] = {"hop", place_flood, .aboard = true},
+    [SKY_PLACE_ROTATION_HOP] = {"rotation-hop", place_flood, .windowed = true, .migrates = true},
+};
+
+const sky_strategy_row *sky_strategy_row_of(sky_strategy strategy) {
+    assert((size_t)strategy < SKY_STRATEGIES);
+    return &rows[strategy];
+}
+
+const char *sky_strategy_name(sky_strategy strategy) {
+    return (size_t)strategy < SKY_STRATEGIES ? rows[strategy].name : "unknown";
+}
+
+sky_status sky_strategy_parse(const char *text, sky_strategy *out) {
+    for (size_t i = 0; i < SKY_STRATEGIES; i++) {
+        if (strcmp(text, rows[i].name) == 0) {
+            *out = (sky_strategy)i;
+            return SKY_OK;
+        }
+    }
+    return SKY_E_SYNTAX;
+}
+
 static bool on_torus(const sky_constellation *c, sky_satellite s) {
     return s.plane >= 1 && s.plane <= c->planes && s.slot >= 1 && s.slot <= c->slots;
 }
@@ -276,11 +283,7 @@ sky_status sky_place(const sky_constellation *c, const sky_placement *placement,
     sky_placement resolved;
     if (sky_placement_resolve(c, placement, &resolved, NULL) != SKY_OK || !on_torus(c, centre))
         return SKY_E_PARAM;
-    if (resolved.strategy == SKY_PLACE_ROTATION) {
-        place_rows(c, &resolved, centre, out);
-        return SKY_OK;
-    }
-    return place_flood(c, &resolved, centre, out);
+    return sky_strategy_row_of(resolved.strategy)->place(c, &resolved, centre, out);
 }
 
 /* ---- time ---- */
@@ -298,7 +301,7 @@ sky_satellite sky_place_shifted(const sky_constellation *c, const sky_placement 
                                 sky_satellite centre, sky_satellite first, uint64_t shift) {
     sky__assert_on_torus(c, centre);
     sky__assert_on_torus(c, first);
-    if (p->strategy == SKY_PLACE_HOP)
+    if (!sky_strategy_row_of(p->strategy)->migrates)
         return first;
     int64_t width = p->window_slots;
     int64_t reach_slots = width / 2;
@@ -331,7 +334,8 @@ sky_satellite sky_place_stepped(const sky_constellation *c, const sky_placement 
                                 int64_t slots) {
     sky__assert_on_torus(c, centre);
     sky__assert_on_torus(c, first);
-    if (p->strategy == SKY_PLACE_HOP || p->window_planes == 0 || p->window_slots == 0)
+    if (!sky_strategy_row_of(p->strategy)->migrates || p->window_planes == 0 ||
+        p->window_slots == 0)
         return first;
     int64_t height = p->window_planes, width = p->window_slots, row, column;
     offset_of(c, centre, first, &row, &column);

@@ -1,8 +1,23 @@
-/* Placement in a physical sky, inside the library. */
+/* Placement, inside the library: what a strategy is, and places in a physical sky. */
 #ifndef SKY_ORBIT_PLACEMENT_H
 #define SKY_ORBIT_PLACEMENT_H
 
 #include <skymem-sky/sky.h>
+
+/* A strategy is a row of the table in placement.c: where it puts servers, and what follows for
+ * everyone else. Nobody asks which strategy it is; they ask one of these. */
+typedef struct {
+    const char *name;
+    /* Satellites of all servers around a centre, as sky_place. Errors: SKY_E_NOMEM */
+    sky_status (*place)(const sky_constellation *c, const sky_placement *p, sky_satellite centre,
+                        sky_satellite *out);
+    bool windowed; /* servers stand inside a window around the centre */
+    bool migrates; /* chunks follow the window as the sky turns; else they stay where they are */
+    bool aboard;   /* the ground session is aboard the centre, which is one satellite for ever; else
+                      the centre is overhead of it, and changes */
+} sky_strategy_row;
+
+const sky_strategy_row *sky_strategy_row_of(sky_strategy strategy);
 
 /* sky_place_shifted in a physical sky, where the centre has gone `planes` and `slots` on since,
  * counted without wrapping: the place of today's window congruent to the first modulo its height in

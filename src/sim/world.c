@@ -336,7 +336,7 @@ static sky_status make_frame(sky_world *w, sky_error *error) {
     if (status != SKY_OK)
         return status;
     sky_time least = 2 * (sky_frame_link_ns_max(&w->frame) + c->faults.skew_ns);
-    if (c->placement.strategy != SKY_PLACE_HOP && turning.rotation_ns < least)
+    if (sky_strategy_row_of(c->placement.strategy)->migrates && turning.rotation_ns < least)
         return sky_fail(error, SKY_E_PARAM,
                         "a rotation takes %.3f ms; light and clocks that differ need %.3f ms to "
                         "bring a chunk to its next place and tell: lower time.scale",
@@ -416,7 +416,7 @@ sky_status sky_world_create(const sky_scenario *scenario, uint64_t seed, const s
     status = make_frame(w, error);
     if (status != SKY_OK)
         goto cleanup;
-    bool aboard = w->frame.placement.strategy == SKY_PLACE_HOP;
+    bool aboard = sky_strategy_row_of(w->frame.placement.strategy)->aboard;
     w->terminal_bits_s = aboard ? scenario->links.isl_bits_s : scenario->links.ground_bits_s;
     w->ground_each = scenario->links.ground_each && !aboard;
     w->terminal_queue_ns = sky_link_busy_ns(w->terminal_bits_s, scenario->links.queue_bytes);

@@ -32,7 +32,7 @@ static uint32_t magnitude(int32_t v) {
 static bool in_sight(const sky_frame *f, sky_satellite s, uint64_t turns) {
     const sky_placement *p = &f->placement;
     sky_satellite centre = sky_frame_centre(f, turns);
-    if (p->strategy == SKY_PLACE_HOP)
+    if (!sky_strategy_row_of(p->strategy)->windowed)
         return sky__same(s, centre);
     return magnitude(steps(centre.plane, s.plane, f->constellation.planes)) <=
                p->window_planes / 2 &&
@@ -81,7 +81,7 @@ static sky_satellite neighbour_towards(const sky_frame *f, sky_satellite from, s
 static sky_satellite gate(const sky_frame *f, uint64_t turns, int32_t aside) {
     sky_satellite s = sky_frame_centre(f, turns);
     int32_t most = (int32_t)f->placement.window_planes / 2;
-    if (f->placement.strategy == SKY_PLACE_HOP || aside == 0)
+    if (sky_strategy_row_of(f->placement.strategy)->aboard || aside == 0)
         return s;
     if (most == 0)
         return (sky_satellite){s.plane, step_on(s.slot, -aside, f->constellation.slots)};

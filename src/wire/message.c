@@ -273,7 +273,7 @@ static bool count_ok(uint32_t count) {
 
 /* A window is odd both ways; hop has none. */
 static bool take_strategy(uint32_t strategy, uint32_t planes, uint32_t slots, sky_strategy *out) {
-    if (strategy > SKY_PLACE_ROTATION_HOP)
+    if (strategy >= SKY_STRATEGIES)
         return false;
     *out = (sky_strategy)strategy;
     if (*out == SKY_PLACE_HOP)

@@ -189,7 +189,7 @@ static uint32_t operations(const sky_scenario *c) {
 static sky_status open_session(ground *g, const sky_scenario *c, const sky_reach_host *host,
                                sky_error *error) {
     const sky_frame *frame = sky_station_frame(g->station);
-    bool aboard = frame->placement.strategy == SKY_PLACE_HOP;
+    bool aboard = sky_strategy_row_of(frame->placement.strategy)->aboard;
     uint64_t session_id;
     sky_random(&session_id, sizeof session_id);
     sky_node_config node;

@@ -181,7 +181,7 @@ static void greet(sky_station *s, sky_time now) {
     sky_satellite centre = sky_frame_centre(&s->frame, turns);
     sky_address at = address_of(s, centre);
     send_token(s, now, centre, &at, &nothing, GREETING_BYTES);
-    for (uint32_t i = 1; i <= p->servers && p->strategy != SKY_PLACE_HOP; i++) {
+    for (uint32_t i = 1; i <= p->servers && sky_strategy_row_of(p->strategy)->windowed; i++) {
         sky_satellite to = sky_frame_first(&s->frame, centre, i);
         at = address_of(s, to);
         if (!sky_satellite_equal(to, centre))
@@ -572,7 +572,7 @@ static sky_status make_frame(sky_station *s, const char *path, sky_error *error)
 static void configure(sky_station *s, bool direct) {
     const sky_scenario *c = &s->scenario;
     bool is_ground = s->self.plane == 0;
-    bool aboard = c->placement.strategy == SKY_PLACE_HOP;
+    bool aboard = sky_strategy_row_of(c->placement.strategy)->aboard;
     uint16_t chance;
     sky_random(&chance, sizeof chance);
     uint32_t datagrams = sky_udp_buffer_bytes(s->udp) / SKY_STATION_DATAGRAM_COST;
