@@ -107,6 +107,7 @@ static void add_stat(sky_transport_stat *sum, const sky_transport *t) {
     sum->duplicates += s.duplicates;
     sum->relayed += s.relayed;
     sum->foreign += s.foreign;
+    sum->unsupported += s.unsupported;
     sum->forged += s.forged;
     sum->replayed += s.replayed;
     sum->stale += s.stale;
