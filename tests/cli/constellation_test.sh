@@ -76,7 +76,7 @@ done
 expect 0 "$skymem" stat --store "$small" --json
 holds '"migrated" not in o["tiers"][0]["note"]'
 
-# What satellites refuse is counted.
+# What satellites refuse is counted, and one says once that datagrams of another version came.
 python3 -c 'import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for i in range(20):
@@ -86,6 +86,10 @@ holds 'o["refused_datagrams"] >= 20 and o["list"][0]["foreign"] == 20'
 holds 'o["list"][0]["malformed"] == 0'
 expect 0 "$skymem" stat --satellites --store "$small" --json
 holds 'o["satellites"][0]["foreign"] == 20'
+[ "$(cat "$XDG_RUNTIME_DIR"/skymem/*.log | grep -c 'another version than')" = 1 ] ||
+    fail "the log of satellites: $(cat "$XDG_RUNTIME_DIR"/skymem/*.log)"
+expect 0 env SKYMEM_LOG=info "$skymem" get one --store "$small" -o "$work/one"
+grep -Eq 'sends by (aes|chacha), takes both' "$work/err" || fail "no cipher: $(cat "$work/err")"
 expect 0 "$skymem" constellation down "$work/small.yaml" --json
 holds 'o["stopped"] == 10 and o["killed"] == 0'
 

@@ -726,6 +726,8 @@ sky_status sky_station_open(const sky_station_options *options, sky_station **ou
     s->clock_last = s->clock->now(s->clock);
     s->sky_last = wall_sky(s);
     configure(s, options->direct);
+    sky_log(SKY_LOG_INFO, "station %u,%u sends by %s, takes %s", s->self.plane, s->self.slot,
+            sky_suite_name(s->config.suites.own), s->config.suites.both ? "both" : "no other");
     status = floor_open(s, options->floor_path, error);
     if (status == SKY_OK)
         status = take_memory(s, error);
