@@ -37,7 +37,8 @@ int main(int argc, char **argv) {
         return fail("get", item.status);
     sky_tier_stat stat;
     (void)sky_cache_stat(cache, 1, &stat);
-    printf("%s: \"%s\", %llu values\n", stat.url, got, (unsigned long long)stat.entries);
+    printf("%s: \"%s\", %llu values\n", stat.url, got,
+           (unsigned long long)sky_cache_metric(cache, 1, SKY_METRIC_TIER_ENTRIES));
     sky_cache_close(cache);
     return 0;
 }

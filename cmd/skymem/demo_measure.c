@@ -304,9 +304,7 @@ int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_pr
 }
 
 static uint64_t moved_bytes(const cli_store *store) {
-    sky_tier_stat stat = {0};
-    sky_cache_stat(store->cache, 0, &stat);
-    return stat.moved_bytes;
+    return sky_cache_metric(store->cache, 0, SKY_METRIC_TIER_MOVED_BYTES);
 }
 
 /* One tier: its row's name, how to reach it, and what happens between filling it and the first

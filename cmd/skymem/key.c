@@ -105,19 +105,20 @@ static bool add_pinned(void *context, const sky_entry *entry) {
 }
 
 /* Why a tier has no room, and what to do. */
-static const char *fullness(const cli_store *store, size_t tier, const sky_tier_stat *stat) {
+static const char *fullness(const cli_store *store, size_t tier) {
     bool memory = cli_store_is(store, tier, SKY_TIER_LEASES);
+    uint64_t bytes_max = sky_cache_metric(store->cache, tier, SKY_METRIC_TIER_BYTES_MAX);
     pinned_sum pinned = {.tier = (uint8_t)tier};
     if (cli_store_is(store, tier, CLI_REAL_SKY))
         return "no room: this tenant's share of the satellites is full of what it pinned; unpin "
                "something, or give the satellites more memory";
     if (cli_store_is(store, tier, SKY_TIER_SKY))
         return "no room; give its satellites more memory";
-    if (stat->bytes_max > 0 && store->put_bytes > stat->bytes_max)
+    if (bytes_max > 0 && store->put_bytes > bytes_max)
         return memory ? "no room: the value is larger than all of it; give it more memory"
                       : "no room: the value is larger than its max; raise that";
     if (sky_list(store->cache, add_pinned, &pinned) == SKY_OK && pinned.bytes > 0 &&
-        pinned.bytes + store->put_bytes > stat->bytes_max)
+        pinned.bytes + store->put_bytes > bytes_max)
         return "no room beside what is pinned; unpin something, or give it more";
     return memory ? "no room; give it more memory"
                   : "no room; raise its max, or free space on its file system";
@@ -141,7 +142,7 @@ static const char *meaning(const cli_store *store, size_t tier, const sky_tier_s
     case SKY_E_CORRUPT:
         return "what it stored came back damaged or not at all";
     case SKY_E_FULL:
-        return fullness(store, tier, stat);
+        return fullness(store, tier);
     case SKY_E_DENIED:
         return is_read_only(stat)
                    ? "its file system is mounted read-only; name a folder elsewhere"
@@ -206,12 +207,9 @@ static size_t only_far_tier(const cli_store *store) {
 static size_t tier_to_blame(const cli_store *store, sky_status status) {
     if (status != SKY_E_IO && status != SKY_E_DENIED)
         return SKY_TIER_NONE;
-    for (size_t i = 0; i < store->tier_count; i++) {
-        sky_tier_stat stat = {0};
-        sky_cache_stat(store->cache, i, &stat);
-        if (stat.errors > 0)
+    for (size_t i = 0; i < store->tier_count; i++)
+        if (sky_cache_metric(store->cache, i, SKY_METRIC_TIER_ERRORS) > 0)
             return i;
-    }
     return only_far_tier(store);
 }
 
@@ -229,9 +227,9 @@ static bool stays_shut(const cli *c, const cli_store *store, const cli_key *key)
         sky_tier_stat stat = {0};
         if (!cli_store_is(store, i, CLI_REAL_SKY))
             continue;
-        sky_cache_stat(store->cache, i, &stat);
-        if (stat.corrupt == 0)
+        if (sky_cache_metric(store->cache, i, SKY_METRIC_TIER_CORRUPT) == 0)
             continue;
+        sky_cache_stat(store->cache, i, &stat);
         cli_not_found(c,
                       "%s: found in %.*s, but what came does not open under udp.tenant: it is "
                       "damaged, or a satellite answers with other bytes",

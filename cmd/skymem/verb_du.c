@@ -59,6 +59,10 @@ static json_t *models_json(const shares *s, size_t tier, uint64_t *prompts) {
     return models;
 }
 
+static json_int_t count_of(const cli_store *store, size_t tier, sky_metric_id metric) {
+    return (json_int_t)sky_cache_metric(store->cache, tier, metric);
+}
+
 static int du_json(const cli *c, const cli_store *store, const shares *s) {
     json_t *tiers = json_array();
     for (size_t t = 0; t < store->tier_count; t++) {
@@ -69,9 +73,10 @@ static int du_json(const cli *c, const cli_store *store, const shares *s) {
         json_array_append_new(
             tiers, json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:o}", "name", store->names[t], "url",
                              cli_json_text(stat.url, strlen(stat.url)), "bytes",
-                             (json_int_t)stat.bytes_used, "bytes_max", (json_int_t)stat.bytes_max,
-                             "entries", (json_int_t)stat.entries, "prompts", (json_int_t)prompts,
-                             "models", models));
+                             count_of(store, t, SKY_METRIC_TIER_BYTES_USED), "bytes_max",
+                             count_of(store, t, SKY_METRIC_TIER_BYTES_MAX), "entries",
+                             count_of(store, t, SKY_METRIC_TIER_ENTRIES), "prompts",
+                             (json_int_t)prompts, "models", models));
     }
     return cli_json_print(c, json_pack("{s:o}", "tiers", tiers));
 }
@@ -98,9 +103,13 @@ static void du_people(const cli_store *store, const shares *s) {
         char used[24], max[24];
         sky_cache_stat(store->cache, t, &stat);
         cli_table_cell(&table, "%s", stat.url);
-        cli_table_cell(&table, "%s", cli_bytes_text(stat.bytes_used, used));
-        cli_table_cell(&table, "%s", cli_bytes_text(stat.bytes_max, max));
-        cli_table_cell(&table, "%llu", (unsigned long long)stat.entries);
+        cli_table_cell(
+            &table, "%s",
+            cli_bytes_text((uint64_t)count_of(store, t, SKY_METRIC_TIER_BYTES_USED), used));
+        cli_table_cell(
+            &table, "%s",
+            cli_bytes_text((uint64_t)count_of(store, t, SKY_METRIC_TIER_BYTES_MAX), max));
+        cli_table_cell(&table, "%lld", (long long)count_of(store, t, SKY_METRIC_TIER_ENTRIES));
         cli_table_cell(&table, "%s", "");
         for (size_t i = 0; i < s->count; i++)
             if (s->shares[i].tier == t)

@@ -146,10 +146,8 @@ static bool is_stale(const pruning *p, size_t i) {
 }
 
 static int remove_from(pruning *p, const size_t *order, size_t tier) {
-    sky_tier_stat stat = {0};
     sky_status status = SKY_OK;
-    sky_cache_stat(p->store.cache, tier, &stat);
-    uint64_t bytes = stat.bytes_used;
+    uint64_t bytes = sky_cache_metric(p->store.cache, tier, SKY_METRIC_TIER_BYTES_USED);
     for (size_t i = 0; i < p->entries.count && status == SKY_OK; i++) {
         const cli_entry *entry = &p->entries.entries[order[i]];
         if (entry->tier != tier || !p->chosen[order[i]])
@@ -159,10 +157,10 @@ static int remove_from(pruning *p, const size_t *order, size_t tier) {
             continue;
         }
         status = remove_entry(p, order[i]);
-        sky_cache_stat(p->store.cache, tier, &stat);
-        bytes = !cli_flag(p->c, "dry-run") ? stat.bytes_used
-                : bytes > entry->bytes     ? bytes - entry->bytes
-                                           : 0;
+        if (!cli_flag(p->c, "dry-run"))
+            bytes = sky_cache_metric(p->store.cache, tier, SKY_METRIC_TIER_BYTES_USED);
+        else
+            bytes = bytes > entry->bytes ? bytes - entry->bytes : 0;
     }
     for (size_t i = 0; i < p->entries.count && status == SKY_OK; i++)
         if (p->entries.entries[i].tier == tier && is_stale(p, i))

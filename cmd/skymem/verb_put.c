@@ -15,9 +15,7 @@ static bool is_memory(const cli_store *store, size_t tier) {
 }
 
 static uint64_t evictions(const cli_store *store, size_t tier) {
-    sky_tier_stat stat = {0};
-    sky_cache_stat(store->cache, tier, &stat);
-    return stat.evictions;
+    return sky_cache_metric(store->cache, tier, SKY_METRIC_TIER_EVICTIONS);
 }
 
 /* One tier alone, so that each tells how it went. */

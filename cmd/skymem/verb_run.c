@@ -198,21 +198,17 @@ static int load(cli *c, answer *a, sky_time start) {
     return CLI_OK;
 }
 
-/* Puts and bytes moved of all tiers together. */
-static sky_tier_stat tiers_sum(const answer *a) {
-    sky_tier_stat sum = {0};
-    for (size_t i = 0; i < a->store.tier_count; i++) {
-        sky_tier_stat stat = {0};
-        sky_cache_stat(a->store.cache, i, &stat);
-        sum.moved_bytes += stat.moved_bytes;
-        sum.puts += stat.puts;
-    }
+/* A metric of all tiers together. */
+static uint64_t tiers_sum(const answer *a, sky_metric_id metric) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < a->store.tier_count; i++)
+        sum += sky_cache_metric(a->store.cache, i, metric);
     return sum;
 }
 
 /* Bytes that came to load the prompt: coded ones as they lie in their tier. */
 static uint64_t bytes_moved(const answer *a) {
-    uint64_t moved = tiers_sum(a).moved_bytes;
+    uint64_t moved = tiers_sum(a, SKY_METRIC_TIER_MOVED_BYTES);
     return moved > 0 ? moved : a->lookup.bytes_loaded;
 }
 
@@ -287,7 +283,8 @@ static uint32_t find_kept(const answer *a, sky_item *items, size_t count, size_t
     uint32_t sum = 0;
     if (tier != SKY_TIER_NONE)
         sky_cache_stat(a->store.cache, tier, &stat);
-    bool each = stat.codings[1] && (failed || stat.dropped > 0);
+    bool each = stat.codings[1] &&
+                (failed || sky_cache_metric(a->store.cache, tier, SKY_METRIC_TIER_DROPPED) > 0);
     if (whole)
         memset(whole, true, count);
     for (int l = 0; whole && (l == 0 || (each && l < SKY_CODINGS_MAX && stat.codings[l])); l++) {
@@ -354,9 +351,9 @@ static bool count_kept(const cli *c, answer *a, sky_item *items, size_t count, s
 /* Until nothing is on its way to a tier, or nothing arrives any more. */
 static sky_status flush(const answer *a) {
     for (;;) {
-        uint64_t puts = tiers_sum(a).puts;
+        uint64_t puts = tiers_sum(a, SKY_METRIC_TIER_PUTS);
         sky_status status = sky_flush(a->store.cache, sky_now() + SKY_SECONDS(FLUSH_S), NULL);
-        if (status != SKY_E_DEADLINE || tiers_sum(a).puts == puts)
+        if (status != SKY_E_DEADLINE || tiers_sum(a, SKY_METRIC_TIER_PUTS) == puts)
             return status;
     }
 }

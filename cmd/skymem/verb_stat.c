@@ -1,6 +1,7 @@
 /* skymem stat: the tiers and what they did, their satellites, one key, or a running skymemd. */
 #include "entries.h"
 #include "locate.h"
+#include "numbers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,52 +10,62 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SATELLITES_MAX 4096
-#define ASK_NS         SKY_SECONDS(2)
+#define SATELLITES_MAX   4096
+#define ASK_NS           SKY_SECONDS(2)
+#define DAEMON_BYTES_MAX (1u << 20) /* of its answer */
 
-static json_t *tier_json(const cli_store *store, size_t tier, const sky_tier_stat *s) {
-    return json_pack(
-        "{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "name",
-        store->names[tier], "url", cli_json_text(s->url, strlen(s->url)), "entries",
-        (json_int_t)s->entries, "bytes_used", (json_int_t)s->bytes_used, "bytes_max",
-        (json_int_t)s->bytes_max, "hits", (json_int_t)s->hits, "misses", (json_int_t)s->misses,
-        "puts", (json_int_t)s->puts, "evictions", (json_int_t)s->evictions, "corrupt",
-        (json_int_t)s->corrupt, "dropped", (json_int_t)s->dropped, "late", (json_int_t)s->late,
-        "errors", (json_int_t)s->errors, "moved_bytes", (json_int_t)s->moved_bytes, "failing",
-        s->failing, "note", cli_json_text(s->note, strlen(s->note)));
+static json_t *tier_json(const cli_store *store, size_t tier) {
+    sky_tier_stat s = {0};
+    sky_cache_stat(store->cache, tier, &s);
+    return json_pack("{s:s, s:o, s:b, s:o}", "name", store->names[tier], "url",
+                     cli_json_text(s.url, strlen(s.url)), "failing", s.failing, "note",
+                     cli_json_text(s.note, strlen(s.note)));
 }
 
-static void tier_row(cli_table *t, const char *name, const sky_tier_stat *s) {
+static int print_tiers_json(const cli *c, const cli_store *store) {
+    json_t *objects[SKY_TIERS_MAX], *tiers = json_array();
+    for (size_t i = 0; i < store->tier_count; i++) {
+        objects[i] = tier_json(store, i);
+        json_array_append_new(tiers, objects[i]);
+    }
+    json_t *cache = numbers_json(store->cache, objects);
+    return cli_json_print(c, json_pack("{s:o, s:o}", "tiers", tiers, "cache", cache));
+}
+
+static uint64_t number(const cli_store *store, size_t tier, sky_metric_id metric) {
+    return sky_cache_metric(store->cache, tier, metric);
+}
+
+static void tier_row(cli_table *t, const cli_store *store, size_t i) {
+    static const sky_metric_id counts[] = {SKY_METRIC_TIER_EVICTIONS, SKY_METRIC_TIER_CORRUPT,
+                                           SKY_METRIC_TIER_ERRORS};
     char used[24], max[24];
-    cli_table_cell(t, "%s", name);
-    cli_table_cell(t, "%llu", (unsigned long long)s->entries);
-    cli_table_cell(t, "%s", cli_bytes_text(s->bytes_used, used));
-    cli_table_cell(t, "%s", cli_bytes_text(s->bytes_max, max));
-    cli_table_cell(t, "%llu", (unsigned long long)s->evictions);
-    cli_table_cell(t, "%llu", (unsigned long long)s->corrupt);
-    cli_table_cell(t, "%llu", (unsigned long long)s->errors);
-    cli_table_cell(t, "%s%s%s", s->url, s->note[0] ? ": " : "", s->note);
+    sky_tier_stat s = {0};
+    sky_cache_stat(store->cache, i, &s);
+    cli_table_cell(t, "%s", store->names[i]);
+    cli_table_cell(t, "%llu", (unsigned long long)number(store, i, SKY_METRIC_TIER_ENTRIES));
+    cli_table_cell(t, "%s", cli_bytes_text(number(store, i, SKY_METRIC_TIER_BYTES_USED), used));
+    cli_table_cell(t, "%s", cli_bytes_text(number(store, i, SKY_METRIC_TIER_BYTES_MAX), max));
+    for (size_t n = 0; n < sizeof counts / sizeof *counts; n++)
+        cli_table_cell(t, "%llu", (unsigned long long)number(store, i, counts[n]));
+    cli_table_cell(t, "%s%s%s", s.url, s.note[0] ? ": " : "", s.note);
 }
 
-static int stat_tiers(const cli *c, const cli_store *store) {
+static int stat_tiers(cli *c, const cli_store *store) {
     static const char *const head[] = {"TIER",    "ENTRIES", "USED",   "OF",
                                        "EVICTED", "CORRUPT", "ERRORS", "WHERE"};
+    if (cli_flag(c, "prometheus"))
+        return numbers_prometheus(c, store);
+    if (c->json)
+        return print_tiers_json(c, store);
     cli_table table = {.columns = "lrrrrrrl"};
-    json_t *tiers = json_array();
-    for (size_t i = 0; i < 8; i++)
+    for (size_t i = 0; i < sizeof head / sizeof *head; i++)
         cli_table_cell(&table, "%s", head[i]);
-    for (size_t i = 0; i < store->tier_count; i++) {
-        sky_tier_stat s = {0};
-        sky_cache_stat(store->cache, i, &s);
-        json_array_append_new(tiers, tier_json(store, i, &s));
-        tier_row(&table, store->names[i], &s);
-    }
-    if (c->json) {
-        cli_table_free(&table);
-        return cli_json_print(c, json_pack("{s:o}", "tiers", tiers));
-    }
-    json_decref(tiers);
+    for (size_t i = 0; i < store->tier_count; i++)
+        tier_row(&table, store, i);
     cli_table_print(&table, stdout);
+    if (cli_flag(c, "all"))
+        numbers_print(store);
     return CLI_OK;
 }
 
@@ -240,8 +251,36 @@ static int ask_daemon(const cli *c, const char *path, char *line, size_t line_by
     return CLI_OK;
 }
 
-static int stat_daemon(const cli *c, const char *path) {
-    static char line[16384];
+/* The numbers of an object, those that are not 0 if it is a tier's. */
+static void daemon_rows(cli_table *table, const json_t *object, const char *before, bool zeros) {
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)object, name, value) {
+        if (!json_is_integer(value) || (!zeros && json_integer_value(value) == 0))
+            continue;
+        cli_table_cell(table, "%s%s", before, name);
+        cli_table_cell(table, "%lld", (long long)json_integer_value(value));
+    }
+}
+
+static void print_daemon(cli *c, const json_t *object) {
+    cli_table table = {.columns = "lr"};
+    cli_table_cell(&table, "WHAT");
+    cli_table_cell(&table, "COUNT");
+    daemon_rows(&table, object, "", true);
+    json_t *tiers = json_object_get(object, "tiers");
+    if (cli_flag(c, "all"))
+        daemon_rows(&table, json_object_get(object, "cache"), "cache: ", false);
+    for (size_t i = 0; cli_flag(c, "all") && i < json_array_size(tiers); i++) {
+        char before[32];
+        snprintf(before, sizeof before, "tier %zu: ", i);
+        daemon_rows(&table, json_array_get(tiers, i), before, false);
+    }
+    cli_table_print(&table, stdout);
+}
+
+static int stat_daemon(cli *c, const char *path) {
+    static char line[DAEMON_BYTES_MAX];
     json_error_t error;
     int code = ask_daemon(c, path, line, sizeof line);
     if (code != CLI_OK)
@@ -251,26 +290,41 @@ static int stat_daemon(const cli *c, const char *path) {
         json_decref(object);
         return cli_failed(c, "shm:%s: answered no JSON; is it a skymemd?", path);
     }
+    const char *text = json_string_value(json_object_get(object, "prometheus"));
+    if (cli_flag(c, "prometheus")) {
+        if (text)
+            fputs(text, stdout);
+        else
+            code = cli_failed(c, "shm:%s: sent no text for Prometheus; is it an older skymemd?",
+                              path);
+        json_decref(object);
+        return code;
+    }
+    json_object_del(object, "prometheus");
     if (c->json)
         return cli_json_print(c, object);
-    const char *name;
-    json_t *value;
-    cli_table table = {.columns = "lr"};
-    cli_table_cell(&table, "WHAT");
-    cli_table_cell(&table, "COUNT");
-    json_object_foreach(object, name, value) {
-        if (!json_is_integer(value))
-            continue;
-        cli_table_cell(&table, "%s", name);
-        cli_table_cell(&table, "%lld", (long long)json_integer_value(value));
-    }
-    cli_table_print(&table, stdout);
+    print_daemon(c, object);
     json_decref(object);
+    return CLI_OK;
+}
+
+/* What does not go together; CLI_OK: nothing. */
+static int check_flags(cli *c) {
+    bool text = cli_flag(c, "prometheus"), satellites = cli_flag(c, "satellites");
+    if (satellites && c->argument_count > 0)
+        return cli_usage(c, "--satellites: without KEY");
+    if (text && (c->argument_count > 0 || satellites || c->json))
+        return cli_usage(c, "--prometheus: without KEY, --satellites and --json");
+    if (cli_flag(c, "all") && (c->argument_count > 0 || satellites || text))
+        return cli_usage(c, "--all: without KEY, --satellites and --prometheus");
     return CLI_OK;
 }
 
 static int stat_run(cli *c) {
     const char *first = cli_text(c, "store");
+    int code = check_flags(c);
+    if (code != CLI_OK)
+        return code;
     if (strncmp(first, "shm:", 4) == 0) {
         if (c->argument_count > 0)
             return cli_usage(c, "skymemd does not serve keys in this version; name its tiers with "
@@ -278,11 +332,8 @@ static int stat_run(cli *c) {
         return stat_daemon(c, first + 4);
     }
     cli_store store = {0};
-    bool satellites = cli_flag(c, "satellites");
-    if (satellites && c->argument_count > 0)
-        return cli_usage(c, "--satellites: without KEY");
-    int code = cli_store_open(c, &store);
-    if (code == CLI_OK && satellites)
+    code = cli_store_open(c, &store);
+    if (code == CLI_OK && cli_flag(c, "satellites"))
         code = stat_satellites(c, &store);
     else if (code == CLI_OK)
         code = c->argument_count > 0 ? stat_key(c, &store) : stat_tiers(c, &store);
@@ -294,11 +345,15 @@ const cli_verb cli_verb_stat = {
     .name = "stat",
     .summary = "Show the tiers, their satellites, or one key",
     .synopsis = "[KEY]",
-    .about = "Counters begin when a tier is opened, so they are those of this process. Entries, "
-             "sizes and what a tier keeps on disk outlive it.\n"
-             "With --satellites every satellite of a sky is asked for its own counters, which "
-             "begin at its start. One that does not answer within two seconds is shown as "
-             "silent. With --store shm:SOCKET the counters are those of a running skymemd.",
+    .about =
+        "Counters begin when a tier is opened, so they are those of this process: those of "
+        "another that uses the same store are not seen, but for a skymemd's with --store "
+        "shm:SOCKET. Entries, sizes and what a tier keeps on disk outlive it.\n"
+        "With --satellites every satellite of a sky is asked for its own counters, which "
+        "begin at its start. One that does not answer within two seconds is shown as "
+        "silent.\n"
+        "With --prometheus all numbers are printed in Prometheus's text format. skymemd has no "
+        "HTTP port: let a timer write them to the textfile collector of node_exporter.",
     .settings = CLI_SET_KEYS,
     .options =
         (const cli_option[]){
@@ -306,6 +361,12 @@ const cli_verb cli_verb_stat = {
             {.name = "satellites",
              .kind = CLI_FLAG,
              .help = "ask the satellites of the tiers that are skies; without KEY"},
+            {.name = "all",
+             .kind = CLI_FLAG,
+             .help = "list every number that is not 0 too; without KEY"},
+            {.name = "prometheus",
+             .kind = CLI_FLAG,
+             .help = "print all numbers as Prometheus's text; without KEY"},
             {.name = NULL}},
     .arguments_max = 1,
     .examples =
@@ -315,14 +376,20 @@ const cli_verb cli_verb_stat = {
             {"skymem stat --satellites --store sky+udp:constellation",
              "what each running satellite holds and did"},
             {"skymem stat --store shm:/run/skymemd.sock", "a running daemon"},
+            {"skymem stat --store shm:/run/skymemd.sock --prometheus",
+             "its numbers as Prometheus's text"},
             {NULL, NULL},
         },
     .fields =
         (const cli_field[]){
             {"tiers",
-             "without KEY: per tier name, url, entries, bytes_used, bytes_max, hits, "
-             "misses, puts, evictions, corrupt, dropped, late, errors, moved_bytes, failing, "
-             "note"},
+             "without KEY: per tier name, url, failing, note, its numbers by name (entries, "
+             "bytes_used, bytes_max, hits, misses, puts, evictions, corrupt, dropped, late, "
+             "errors, "
+             "moved_bytes, read_bytes, written_bytes and more), times of answers by operation and "
+             "of waiting as {count, sum_s, p50_s, p99_s}, and of a sky session and transport"},
+            {"cache",
+             "without KEY: numbers of the cache itself: hits, misses, promotions and more"},
             {"key",
              "with KEY: this and bytes, tier, age_s, hits, pinned, as in ls; the nearest copy. Of "
              "one in a sky also chunks, how many of them live, and the rotations since it was put"},
@@ -332,7 +399,7 @@ const cli_verb cli_verb_stat = {
              "refused, migrated, purged, swept, gossip, malformed, corrupt, overflow, and of "
              "datagrams that were not taken foreign, stale, replayed, forged"},
             {"clients", "of a daemon: this and leases, entries, arena_bytes_used, arena_bytes_max, "
-                        "hits, misses, corrupt, tiers"},
+                        "hits, misses, corrupt, cache, tiers"},
             {NULL, NULL},
         },
     .not_found = "no tier has the key",

@@ -2,8 +2,8 @@
  * to its socket with one line of JSON, its counters; it does not yet lend memory to other
  * processes, serve keys or listen on a network. With --satellite it is something else: satellite.c.
  *
- * One thread; poll over the socket and a signalfd. A client that does not read is let go: the
- * answer fits a socket's buffer, and nothing is ever read from it. */
+ * One thread; poll over the socket and a signalfd. A client that does not read is let go after a
+ * second, and nothing is ever read from it. */
 #include "daemon.h"
 
 #include <errno.h>
@@ -25,7 +25,9 @@
 #include <skymem-sky/skies.h>
 #include <skymem/skymem.h>
 
-#define FLUSH_S 10
+#define FLUSH_S    10
+#define SEND_S     1      /* a client may take so long to read its answer */
+#define TEXT_BYTES 65536u /* for Prometheus, to begin with */
 
 typedef struct {
     const char *socket_path;
@@ -49,7 +51,7 @@ static const char usage_text[] =
     "      stays in the foreground and prints \"ready\"; SIGTERM writes out what is queued and "
     "ends it\n"
     "  $ skymem stat --store shm:/run/skymemd.sock --json\n"
-    "      its counters\n"
+    "      its counters; with --prometheus as Prometheus's text, for a textfile collector\n"
     "  $ skymemd --satellite 3,4 --scenario scenarios/constellation.yaml\n"
     "      one satellite on a UDP socket; skymem constellation up runs a whole set\n\n"
     "Options\n"
@@ -217,35 +219,73 @@ void daemon_ready(void) {
 
 /* ---- answering ---- */
 
-static json_t *tier_json(const sky_tier_stat *s) {
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "url", s->url,
-                     "entries", (json_int_t)s->entries, "bytes_used", (json_int_t)s->bytes_used,
-                     "bytes_max", (json_int_t)s->bytes_max, "hits", (json_int_t)s->hits, "misses",
-                     (json_int_t)s->misses, "evictions", (json_int_t)s->evictions, "corrupt",
-                     (json_int_t)s->corrupt, "errors", (json_int_t)s->errors, "failing", s->failing,
-                     "note", s->note);
+typedef struct {
+    json_t *cache;
+    json_t *tiers[SKY_TIERS_MAX];
+} numbers;
+
+static bool add_number(void *context, const sky_metric_sample *s) {
+    const numbers *n = context;
+    bool whole = s->tier == SKY_TIER_NONE;
+    if (!s->histogram && (whole || strcmp(s->metric->group, "tier") == 0))
+        json_object_set_new(whole ? n->cache : n->tiers[s->tier], s->metric->field,
+                            json_integer((json_int_t)s->number));
+    return true;
+}
+
+static json_t *tier_json(host *h, size_t tier) {
+    sky_tier_stat s = {0};
+    sky_cache_stat(h->cache, tier, &s);
+    return json_pack("{s:s, s:b, s:s}", "url", s.url, "failing", s.failing, "note", s.note);
+}
+
+/* All numbers as text; NULL: there is no memory. */
+static char *prometheus_text(host *h) {
+    size_t room = TEXT_BYTES, bytes;
+    char *text = NULL;
+    do {
+        free(text);
+        text = malloc(room);
+        bytes = 0;
+        if (!text)
+            return NULL;
+        if (sky_cache_prometheus(h->cache, text, room, &bytes) == SKY_OK)
+            return text;
+        room = bytes + TEXT_BYTES;
+    } while (bytes > 0);
+    free(text);
+    return NULL;
+}
+
+static uint64_t sum(host *h, sky_metric_id metric) {
+    uint64_t all = 0;
+    for (size_t i = 0; i < sky_tier_count(h->cache); i++)
+        all += sky_cache_metric(h->cache, i, metric);
+    return all;
 }
 
 /* The nearest tier stands for the arena until there is one. */
 static json_t *stat_json(host *h) {
-    uint64_t entries = 0, hits = 0, misses = 0, corrupt = 0, used = 0, max = 0;
+    numbers n = {.cache = json_object()};
     json_t *tiers = json_array();
     for (size_t i = 0; i < sky_tier_count(h->cache); i++) {
-        sky_tier_stat s = {0};
-        sky_cache_stat(h->cache, i, &s);
-        used = i ? used : s.bytes_used;
-        max = i ? max : s.bytes_max;
-        entries += s.entries;
-        hits += s.hits;
-        misses = s.misses; /* of the farthest tier: what nobody had */
-        corrupt += s.corrupt;
-        json_array_append_new(tiers, tier_json(&s));
+        n.tiers[i] = tier_json(h, i);
+        json_array_append_new(tiers, n.tiers[i]);
     }
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "clients",
-                     (json_int_t)h->clients, "leases", (json_int_t)0, "entries",
-                     (json_int_t)entries, "arena_bytes_used", (json_int_t)used, "arena_bytes_max",
-                     (json_int_t)max, "hits", (json_int_t)hits, "misses", (json_int_t)misses,
-                     "corrupt", (json_int_t)corrupt, "tiers", tiers);
+    (void)sky_cache_metrics(h->cache, add_number, &n);
+    char *text = prometheus_text(h);
+    json_t *object = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:s?}", "clients",
+        (json_int_t)h->clients, "leases", (json_int_t)0, "entries",
+        (json_int_t)sum(h, SKY_METRIC_TIER_ENTRIES), "arena_bytes_used",
+        (json_int_t)sky_cache_metric(h->cache, 0, SKY_METRIC_TIER_BYTES_USED), "arena_bytes_max",
+        (json_int_t)sky_cache_metric(h->cache, 0, SKY_METRIC_TIER_BYTES_MAX), "hits",
+        (json_int_t)sky_cache_metric(h->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_HITS), "misses",
+        (json_int_t)sky_cache_metric(h->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_MISSES), "corrupt",
+        (json_int_t)sum(h, SKY_METRIC_TIER_CORRUPT), "cache", n.cache, "tiers", tiers, "prometheus",
+        text);
+    free(text);
+    return object;
 }
 
 /* A client that left early is everyday: told to who asks for everything. */
@@ -255,17 +295,31 @@ static void say_unsent(int failure) {
         daemon_say(FAILED, "a client", strerror(failure));
 }
 
+/* Within SEND_S for each buffer full; errno tells why not. */
+static int send_all(int client, const char *bytes, size_t left) {
+    while (left > 0) {
+        ssize_t sent = send(client, bytes, left, MSG_NOSIGNAL);
+        if (sent <= 0)
+            return -1;
+        bytes += sent;
+        left -= (size_t)sent;
+    }
+    return 0;
+}
+
 static void answer(host *h) {
-    int client = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const struct timeval patience = {.tv_sec = SEND_S};
+    int client = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC);
     if (client < 0)
         return;
+    setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     h->clients++;
     json_t *object = stat_json(h);
     char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
     if (line) {
         size_t bytes = strlen(line);
         line[bytes] = '\n'; /* in place of the terminator: sent with its length */
-        if (send(client, line, bytes + 1, MSG_NOSIGNAL) < 0)
+        if (send_all(client, line, bytes + 1) != 0)
             say_unsent(errno);
     }
     free(line);

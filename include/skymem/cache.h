@@ -113,8 +113,8 @@ typedef struct {
  *                           has it on stable storage
  * A block for which a tier's queue has no room is written to that tier before the put ends, so that
  * whoever puts more than a tier can take waits for it, up to the deadline. With `drop` that tier
- * goes without, which its `dropped` and the next sky_flush tell. The same happens, with or without
- * `drop`, while a tier is being skipped because it fails. */
+ * goes without, which SKY_METRIC_TIER_DROPPED (skymem/metrics.h) and the next sky_flush tell. The
+ * same happens, with or without `drop`, while a tier is being skipped because it fails. */
 typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; then items end SKY_E_DEADLINE. 0: none, but that
                              a tier that has not answered for 60 s is given up: what it was asked
@@ -299,29 +299,18 @@ SKY_API sky_status sky_verify(sky_cache *cache, sky_verify_report *out);
 #define SKY_TIER_SKY      8u  /* satellites keep it: sky_cache_chunks and the like work */
 #define SKY_TIER_REMOTE   16u /* other processes answer for it, over a network */
 
+/* What a tier is, and how it is; what it counts is in skymem/metrics.h. */
 typedef struct {
     char url[256];
     uint32_t traits; /* SKY_TIER_LEASES and the others */
-    uint64_t entries;
-    uint64_t bytes_used;
-    uint64_t bytes_max;
-    uint64_t hits; /* gets and leases answered */
-    uint64_t misses;
-    uint64_t puts;
-    uint64_t evictions;
-    uint64_t corrupt;     /* damaged bytes met: each was a miss */
-    uint64_t dropped;     /* writes it did not take: see sky_flush */
-    uint64_t late;        /* operations past their deadline */
-    uint64_t errors;      /* failures of the medium */
-    uint64_t moved_bytes; /* a tier with a level: what gets of blocks moved, coded as they lie */
-    bool failing;         /* errors in a row: skipped until it is tried again */
-    char note[160];       /* what a person should know: "O_DIRECT refused, using the page cache" */
+    bool failing;    /* errors in a row: skipped until it is tried again */
+    char note[160];  /* what a person should know: "O_DIRECT refused, using the page cache" */
     sky_coding codings[SKY_CODINGS_MAX]; /* at which it keeps blocks, best first; 0 ends them */
 } sky_tier_stat;
 
 /* How many tiers there are, nearest first. */
 SKY_API size_t sky_tier_count(const sky_cache *cache);
-/* What a tier holds and what happened in it since it was opened.
+/* What a tier is, and how it is now.
  * Errors: SKY_E_PARAM: no such tier */
 SKY_API sky_status sky_cache_stat(sky_cache *cache, size_t tier, sky_tier_stat *out);
 

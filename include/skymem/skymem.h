@@ -4,6 +4,7 @@
  *   types.h    keys, spans, ranges, times          status.h   what a call came to
  *   keys.h     prompts as chained block keys
  *   cache.h    payloads under keys, in tiers       ← any program that wants a store starts here
+ *   metrics.h  what a cache counts, as numbers and as Prometheus's text
  *   tier.h     stores of your own, as tiers
  *   engine.h   what an engine adapter provides
  *   manager.h  prompt in, engine state out         ← a program that runs models starts here
@@ -19,6 +20,7 @@
 #include <skymem/engine.h>
 #include <skymem/keys.h>
 #include <skymem/manager.h>
+#include <skymem/metrics.h>
 #include <skymem/status.h>
 #include <skymem/stream.h>
 #include <skymem/tier.h>

@@ -4,7 +4,6 @@
 #include "cache/opener.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,9 +109,10 @@ void sky__cache_add(sky_cache *c, sky_tier *tier) {
 sky_status sky__cache_start_stepped(sky_cache *c) {
     assert(c->slot_count > 0);
     sky_tier *near = c->slots[0].tier;
-    sky_tier_stat stat = {0};
-    near->ops->stat(near, &stat);
-    uint64_t leased_max = (near->traits & SKY_TIER_LEASES) ? stat.bytes_max / 2 : UINT64_MAX;
+    sky_tier_stat stat;
+    sky_counts counts = {0};
+    near->ops->stat(near, &stat, &counts);
+    uint64_t leased_max = (near->traits & SKY_TIER_LEASES) ? counts.tier.bytes_max / 2 : UINT64_MAX;
     for (size_t t = 1; t < c->slot_count; t++)
         c->slots[t].write_back_bytes_max = leased_max;
     return SKY_OK;
@@ -262,9 +262,14 @@ void sky__cache_abandon(sky_cache *c) {
     destroy(c);
 }
 
-/* False for NULL, and in a child of fork(), where the cache's threads are not. */
+sky_status sky__cache_check(const sky_cache *c) {
+    if (!c)
+        return SKY_E_PARAM;
+    return c->forks == sky_forks() ? SKY_OK : SKY_E_FORKED;
+}
+
 static bool is_ours(const sky_cache *c) {
-    return c && c->forks == sky_forks();
+    return sky__cache_check(c) == SKY_OK;
 }
 
 /* Why a call cannot be served. */
@@ -461,26 +466,4 @@ sky_status sky_verify(sky_cache *c, sky_verify_report *out) {
 
 size_t sky_tier_count(const sky_cache *c) {
     return is_ours(c) ? c->slot_count : 0;
-}
-
-sky_status sky_cache_stat(sky_cache *c, size_t tier, sky_tier_stat *out) {
-    if (!is_ours(c) || !out || tier >= c->slot_count)
-        return refusal(out && c && tier < c->slot_count ? c : NULL);
-    sky__slot *s = &c->slots[tier];
-    sky_tier_stat stat = {0};
-    s->tier->ops->stat(s->tier, &stat);
-    stat.traits = s->tier->traits;
-    sky_mutex_lock(&c->mutex);
-    stat.dropped += s->dropped;
-    stat.late += s->late;
-    if (sky__slot_skipped(c, s)) {
-        stat.failing = true;
-        snprintf(stat.note, sizeof stat.note,
-                 "skipped for %" PRId64 " ms after %" PRIu32 " failures in a row, the last: %s",
-                 (s->retry_at - sky__cache_now(c)) / 1000000, s->failures,
-                 sky_status_text(s->last_failure));
-    }
-    sky_mutex_unlock(&c->mutex);
-    *out = stat;
-    return SKY_OK;
 }

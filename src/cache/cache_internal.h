@@ -7,6 +7,7 @@
 #ifndef SKY_CACHE_INTERNAL_H
 #define SKY_CACHE_INTERNAL_H
 
+#include "base/metrics.h"
 #include "tier/tier.h"
 
 /* clock: NULL for the system's. Errors: SKY_E_NOMEM, SKY_E_IO */
@@ -28,6 +29,11 @@ void sky__cache_give_up(sky_cache *cache, sky_batch batch);
 bool sky__cache_quiet(sky_cache *cache);
 /* Close at once, as a crash would: what is queued is lost. */
 void sky__cache_abandon(sky_cache *cache);
+
+/* What a tier has counted, and what the cache counted of it. Errors: SKY_E_PARAM, SKY_E_FORKED */
+sky_status sky__cache_tier_counts(sky_cache *cache, size_t tier, sky_tier_counts *out);
+/* What the manager adds to: see sky_count. NULL only for NULL. */
+sky_cache_counts *sky__cache_counts(sky_cache *cache);
 
 /* The tier at a place, or NULL. */
 sky_tier *sky__cache_tier(sky_cache *cache, size_t place);

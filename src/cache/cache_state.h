@@ -8,6 +8,7 @@
  *   a far tier answered ── promotion ────────────────────►│ slot 2: …        │                │
  *                                                         └───────────────────────────────────┘
  *   cache.c       the public calls, opening and closing, the thread
+ *   metrics.c     what it and its tiers have counted
  *   request.c     a caller's batch on its way through the tiers
  *   promotion.c   bringing payloads from a farther tier to the nearest
  *   write_back.c  blocks on their way to farther tiers behind the answer
@@ -25,6 +26,7 @@
 #include <skymem/cache.h>
 
 #include "base/clock.h"
+#include "base/metrics.h"
 #include "cache/key_order.h"
 #include "io/sync.h"
 #include "tier/batch.h"
@@ -62,8 +64,7 @@ typedef struct {
     size_t write_back_count;
     uint64_t write_back_bytes;
     uint64_t write_back_bytes_max;
-    uint64_t dropped; /* writes that it did not take */
-    uint64_t late;    /* items whose time was over before the tier could say so */
+    sky_tier_counts counts; /* what the tier itself does not see: dropped, late, write_backs */
 } sky__slot;
 
 struct sky_cache {
@@ -83,8 +84,11 @@ struct sky_cache {
     sky__promotion *promotions;
     size_t promotion_count; /* of those nobody waits for */
     uint64_t private_bytes;
-    uint64_t dropped;       /* writes not stored since the last flush */
-    sky_status dropped_why; /* of the last of them */
+    uint64_t dropped;        /* writes not stored since the last flush */
+    sky_status dropped_why;  /* of the last of them */
+    sky_cache_counts counts; /* nothing guards them: sky_count. Hits are those beyond a nearest tier
+                                that answers at once, and gauges are filled in when asked */
+    sky_tier_times times[SKY_TIERS_MAX]; /* of the slots; nothing guards them */
 };
 
 static inline void sky__cache_wake(sky_cache *c) {
@@ -95,7 +99,11 @@ static inline sky_time sky__cache_now(const sky_cache *c) {
     return c->clock->now(c->clock);
 }
 
-/* The nearest tier, if it answers at once. */
+/* SKY_OK: calls may use it; SKY_E_PARAM for NULL; SKY_E_FORKED in a child of fork(), where the
+ * cache's threads are not. */
+sky_status sky__cache_check(const sky_cache *c);
+
+/* True when the nearest tier answers at once. */
 static inline bool sky__near_answers(const sky_cache *c) {
     return c->slots[0].tier->ops->answer != NULL;
 }

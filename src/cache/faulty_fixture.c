@@ -217,9 +217,10 @@ static sky_status faulty_verify(sky_tier *tier, sky_verify_report *out) {
     return SKY_OK;
 }
 
-static void faulty_stat(sky_tier *tier, sky_tier_stat *out) {
+static void faulty_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     (void)tier;
-    *out = (sky_tier_stat){.bytes_max = UINT64_MAX};
+    *out = (sky_tier_stat){0};
+    counts->tier.bytes_max = UINT64_MAX;
 }
 
 /* The cache over it has gone. */

@@ -63,6 +63,10 @@ static void end(sky_cache *c, sky__promotion *p, sky_status status) {
         status = sky__near_answers(c) ? SKY_OK : SKY_MISS;
     else if (p->verdict == SKY_E_NOMEM)
         status = SKY_E_NOMEM;
+    if (p->stage == FILL && status == SKY_OK)
+        sky_count(&c->counts.promotions, 1);
+    else if (p->stage != LOOK_NEAR)
+        sky_count(&c->counts.promotions_lost, 1);
     sky__order_leave(&c->order, &p->order);
     c->promotion_count -= p->waiter.owner == NULL;
     if (c->promotion_count == 0)
@@ -226,7 +230,8 @@ bool sky__promotion_store(sky_cache *c, const sky_item *item, const sky_call *ca
     p->item.spans = item->spans;
     p->item.span_count = item->span_count;
     p->sub.call.ttl_s = item->ttl_s;
-    sky__slot_answer(&c->slots[0], SKY_OP_PUT, &p->item, 1, &p->sub.call);
+    p->stage = FILL;
+    sky__near_answer(c, SKY_OP_PUT, &p->item, 1, &p->sub.call);
     bool stored = p->item.status == SKY_OK;
     if (stored)
         copy_between(c, p);

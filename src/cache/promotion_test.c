@@ -49,7 +49,7 @@ static void the_tiers_between_get_a_copy(void **state) {
     assert_int_equal(sky_setting_get(s.cache, 3, 3, &(sky_call){.tiers = 1 | 4 | 8}), 3);
     assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
     assert_true(!sky_setting_far_has(s.far[0], 3) && sky_setting_far_holds(s.far[1], 3, 3));
-    assert_int_equal(sky_setting_stat(s.cache, 1).dropped, 0);
+    assert_int_equal(sky_cache_metric(s.cache, 1, SKY_METRIC_TIER_DROPPED), 0);
     sky_cache_close(s.cache);
 }
 

@@ -43,7 +43,7 @@ static const sky__way *way_of(sky_op op, const sky_call *call) {
 
 /* Have the nearest tier answer reads straight into the caller's items. False when it is not asked:
  * it does not answer at once, or a key may be under change. */
-static bool ask_near(const sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+static bool ask_near(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
                      const sky_call *call) {
     bool reads = op == SKY_OP_GET || op == SKY_OP_HAS;
     bool part = call->tiers == 0 || (call->tiers & 1);
@@ -52,7 +52,7 @@ static bool ask_near(const sky_cache *c, sky_op op, sky_item *items, size_t item
     for (size_t i = 0; i < item_count; i++)
         if (!sky__order_quiet(&c->order, &items[i].key))
             return false;
-    sky__slot_answer(&c->slots[0], op, items, item_count, call);
+    sky__near_answer(c, op, items, item_count, call);
     return true;
 }
 

@@ -40,7 +40,7 @@ static void store(sky_cache *c, sky__request *r, size_t i) {
     sky__progress *p = &r->progress[i];
     uint8_t tiers = (uint8_t)(sky__request_lasting_tiers(c, r) & p->refused);
     p->held = (sky_item){.key = r->items[i].key};
-    sky__slot_answer(&c->slots[0], SKY_OP_LEASE, &p->held, 1, NULL);
+    sky__near_answer(c, SKY_OP_LEASE, &p->held, 1, NULL);
     if (tiers == 0 || p->held.status != SKY_OK) {
         fail(c, r, i, p->held.status);
         return;
@@ -124,7 +124,7 @@ static uint32_t ask_near(sky_cache *c, sky__request *r, size_t i) {
     sky__progress *p = &r->progress[i];
     p->parts = (uint32_t)__builtin_popcount(sky__request_tiers(c, r));
     if (sky__request_asks_near(c, r)) {
-        sky__slot_answer(&c->slots[0], r->op, &r->items[i], 1, &r->call);
+        sky__near_answer(c, r->op, &r->items[i], 1, &r->call);
         note(r, i, &r->items[i], 0);
     }
     return p->parts;

@@ -86,7 +86,7 @@ static void revoke(sky_cache *c, sky__request *r, size_t i) {
     sky__order_revoke(&c->order, &r->items[i].key);
     if (tiers & 1 && sky__near_answers(c)) {
         sky_item one = {.key = r->items[i].key};
-        sky__slot_answer(&c->slots[0], SKY_OP_REMOVE, &one, 1, NULL);
+        sky__near_answer(c, SKY_OP_REMOVE, &one, 1, NULL);
         tiers &= (uint8_t)~1u;
     }
     if (tiers)
@@ -234,7 +234,7 @@ static void resume(sky_cache *c, sky__request *r, size_t i) {
     uint8_t to_ask = 0;
     if (sky_batches_enter(c->batches, r->batch, i)) {
         if (sky__request_asks_near(c, r))
-            sky__slot_answer(&c->slots[0], SKY_OP_PUT, &r->items[i], 1, &r->call);
+            sky__near_answer(c, SKY_OP_PUT, &r->items[i], 1, &r->call);
         to_ask = take_near_answer(c, r, i);
         sky_batches_leave(c->batches, r->batch);
     }
@@ -258,9 +258,9 @@ static void put_near(sky_cache *c, sky__request *r, size_t count) {
     if (!sky__request_asks_near(c, r))
         return;
     if (count == r->item_count)
-        sky__slot_answer(&c->slots[0], SKY_OP_PUT, r->items, count, &r->call);
+        sky__near_answer(c, SKY_OP_PUT, r->items, count, &r->call);
     for (size_t n = 0; n < count && count < r->item_count; n++)
-        sky__slot_answer(&c->slots[0], SKY_OP_PUT, &r->items[r->picked[n]], 1, &r->call);
+        sky__near_answer(c, SKY_OP_PUT, &r->items[r->picked[n]], 1, &r->call);
 }
 
 /* Collect the items for a tier, all together. */

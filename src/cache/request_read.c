@@ -11,7 +11,9 @@ static bool moves_nearer(const sky__request *r) {
 
 static void finish_read(sky_cache *c, sky__request *r, size_t i, const sky_item *answer,
                         uint8_t tier) {
-    bool answered = answer->status == SKY_OK;
+    bool answered = answer->status == SKY_OK, far = tier > 0 || !sky__near_answers(c);
+    if (answered && far && r->op == SKY_OP_GET)
+        sky_count(&c->counts.hits, 1);
     const sky_answer told = {.status = answer->status,
                              .bytes = answered ? answer->bytes : 0,
                              .tier = answered ? tier : SKY_TIER_NONE,
@@ -60,9 +62,12 @@ static void end_item(sky_cache *c, sky__request *r, size_t i) {
                 !sky__item_enter(c, r, i, SKY__ORDER_READ);
         sky_mutex_unlock(&c->mutex);
     }
-    if (!again)
+    if (!again) {
+        bool missed = p->verdict == SKY_MISS || p->verdict == SKY_E_CORRUPT;
+        sky_count(&c->counts.misses, r->op == SKY_OP_GET && missed);
         sky__item_finish_noted(c, r, i);
-    else if (!waits)
+    }
+    if (again && !waits)
         resume(c, r, i);
 }
 
@@ -109,7 +114,9 @@ static bool attempt(sky_cache *c, sky__request *r, size_t tier, size_t i) {
     sky_batches_leave(c->batches, r->batch);
     if (answered) {
         const sky__sub sub = {.tier = (uint8_t)tier, .op = r->op, .items = &item, .item_count = 1};
-        sky__sub_log(&sub, sky__cache_now(c) - began);
+        sky_time took = sky__cache_now(c) - began;
+        sky_histogram_add(&c->times[tier].answer[r->op], took);
+        sky__sub_log(&sub, took);
         promote(c, r, tier, i, &item);
         sky__cache_wake(c); /* this is the caller's thread */
         finish_read(c, r, i, &item, (uint8_t)tier);
@@ -153,7 +160,7 @@ static void promoted(sky_cache *c, void *owner, size_t item, sky_status status) 
     answer.status = status;
     answer.bytes = 0;
     if (status == SKY_OK && sky__near_answers(c))
-        sky__slot_answer(&c->slots[0], r->op, &answer, 1, NULL);
+        sky__near_answer(c, r->op, &answer, 1, NULL);
     if (r->op == SKY_OP_LEASE && answer.status == SKY_OK)
         finish_lease(c, r, item, &answer);
     else
@@ -201,7 +208,7 @@ static bool take_near_answer(sky_cache *c, sky__request *r, size_t i, const sky_
 static bool ask_near(sky_cache *c, sky__request *r, size_t i) {
     if (!sky_batches_enter(c->batches, r->batch, i))
         return false; /* nobody listens any more */
-    sky__slot_answer(&c->slots[0], r->op, &r->items[i], 1, &r->call);
+    sky__near_answer(c, r->op, &r->items[i], 1, &r->call);
     sky_batches_leave(c->batches, r->batch);
     return take_near_answer(c, r, i, &r->items[i]);
 }

@@ -29,6 +29,7 @@ struct sky__sub {
     size_t caller_item;      /* any unfinished item of it */
     sky__order_entry *order; /* of bytes that a later write may outdate: it then ends; NULL: none */
     sky_batch batch;         /* at the tier */
+    sky_time queued_at;
     sky_time started_at;
     void (*done)(sky_cache *c, sky__sub *sub); /* on the thread, without the mutex; may free it */
 };
@@ -44,8 +45,8 @@ void sky__slots_give_up(sky_cache *c, sky_batch caller);
 void sky__slots_check(sky_cache *c);
 /* True while the tier is skipped. With the mutex held. */
 bool sky__slot_skipped(const sky_cache *c, const sky__slot *s);
-/* Have a tier that answers at once do it. Without the mutex. */
-void sky__slot_answer(const sky__slot *s, sky_op op, sky_item *items, size_t item_count,
+/* Have the nearest tier, which answers at once, do it. Without the mutex. */
+void sky__near_answer(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
                       const sky_call *call);
 
 /* The cache's thread: take what the tier finished, end what is over, start what may start. True

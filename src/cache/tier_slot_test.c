@@ -30,7 +30,7 @@ static void a_hanging_tier_costs_the_deadline(void **state) {
     sky_setting_nap();
     for (size_t i = 0; i < SKY_ONE_BYTES; i++)
         assert_int_equal(there.data[i], 0x5a);
-    assert_true(sky_setting_stat(s.cache, 1).late > 0);
+    assert_true(sky_cache_metric(s.cache, 1, SKY_METRIC_TIER_LATE) > 0);
     sky_cache_close(s.cache);
 }
 
@@ -72,7 +72,7 @@ static void a_failing_tier_is_left_out_and_tried_again(void **state) {
     assert_int_equal(sky_setting_do(s.cache, SKY_OP_GET, 2, NULL), SKY_E_IO);
     assert_int_equal(sky_setting_put(s.cache, 3, 3, NULL), SKY_OK);
     assert_int_equal(sky_setting_flush(s.cache), SKY_E_IO);
-    assert_int_equal(sky_setting_stat(s.cache, 1).dropped, 1);
+    assert_int_equal(sky_cache_metric(s.cache, 1, SKY_METRIC_TIER_DROPPED), 1);
     assert_true(sky_setting_far_holds(s.far[1], 3, 3));
     sky_scripted_say(s.far[0], SKY_OK);
     SKY_EVENTUALLY(!sky_setting_stat(s.cache, 1).failing);

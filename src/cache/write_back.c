@@ -65,7 +65,7 @@ sky_status sky__payload_lease(sky_cache *c, const sky_item *item, const sky_call
                               sky__payload **out) {
     sky_tier *near = c->slots[0].tier;
     sky_item lent = {.key = item->key};
-    sky__slot_answer(&c->slots[0], SKY_OP_LEASE, &lent, 1, NULL);
+    sky__near_answer(c, SKY_OP_LEASE, &lent, 1, NULL);
     if (lent.status != SKY_OK)
         return SKY_MISS;
     sky__payload *p;
@@ -137,7 +137,7 @@ void sky__payload_drop(sky_cache *c, sky__payload *p) {
 /* ---- the queue ---- */
 
 void sky__write_dropped(sky_cache *c, uint8_t tier, sky_status why) {
-    c->slots[tier].dropped++;
+    c->slots[tier].counts.dropped++;
     c->dropped++;
     c->dropped_why = why;
 }
@@ -155,6 +155,7 @@ static void entry_done(sky_cache *c, sky__sub *sub) {
     sky_mutex_lock(&c->mutex);
     if (e->item.status != SKY_OK && !e->order.outdated)
         sky__write_dropped(c, sub->tier, e->item.status);
+    c->slots[sub->tier].counts.write_backs += e->item.status == SKY_OK;
     sky__order_leave(&c->order, &e->order);
     uncount(c, e);
     sky_mutex_unlock(&c->mutex);

@@ -21,7 +21,7 @@ static void blocks_are_written_back(void **state) {
     assert_int_equal(sky_setting_flush(s.cache), SKY_OK);
     for (uint64_t n = 0; n < 20; n++)
         assert_true(sky_setting_far_holds(s.far[0], n, n) && sky_setting_far_holds(s.far[1], n, n));
-    assert_int_equal(sky_setting_stat(s.cache, 1).dropped, 0);
+    assert_int_equal(sky_cache_metric(s.cache, 1, SKY_METRIC_TIER_DROPPED), 0);
     sky_cache_close(s.cache);
 }
 
@@ -38,7 +38,7 @@ static void a_full_queue_drops_for_those_who_want_it(void **state) {
     const sky_call drop = {.drop = true};
     for (uint64_t n = 0; n < 20; n++) /* 50 KiB of 5000 bytes are queued */
         assert_int_equal(sky_setting_put(s.cache, n, n, &drop), SKY_OK);
-    assert_int_equal(sky_setting_stat(s.cache, 1).dropped, 10);
+    assert_int_equal(sky_cache_metric(s.cache, 1, SKY_METRIC_TIER_DROPPED), 10);
     uint64_t dropped = 0;
     assert_int_equal(sky_flush(s.cache, sky_now() + SKY_MS(5), &dropped), SKY_E_DEADLINE);
     assert_int_equal(dropped, 10);
@@ -50,7 +50,7 @@ static void a_full_queue_drops_for_those_who_want_it(void **state) {
     sky_scripted_say(s.far[0], SKY_E_IO);
     assert_int_equal(sky_setting_put(s.cache, 30, 30, NULL), SKY_OK);
     assert_int_equal(flush_dropped(s.cache, SKY_E_IO), 1);
-    assert_int_equal(sky_setting_stat(s.cache, 1).dropped, 11);
+    assert_int_equal(sky_cache_metric(s.cache, 1, SKY_METRIC_TIER_DROPPED), 11);
     sky_cache_close(s.cache);
 }
 

@@ -26,6 +26,7 @@
 #include "index/index.h"
 #include <skymem/cache.h>
 
+#include "base/metrics.h"
 #include "ground/policy.h"
 #include "satellite/node.h"
 
@@ -126,30 +127,8 @@ typedef struct {
     uint64_t stat[SKY_STAT_COUNT];
 } sky_result;
 
-typedef struct {
-    uint64_t puts;
-    uint64_t hits;
-    uint64_t misses;
-    uint64_t evicted;       /* blocks that made room */
-    uint64_t purged;        /* blocks that lost a chunk, and those below them */
-    uint64_t corrupt;       /* chunks that came with wrong bytes */
-    uint64_t retries;       /* attempts that were not answered in time */
-    uint64_t echoes;        /* of what was asked for again, asked for once more at once */
-    uint64_t second_places; /* chunks asked for again at their other place */
-    uint64_t other_copies;  /* chunks asked for again of another replica */
-    uint64_t rebuilt;       /* chunks made again from their stripe, and sent back */
-    uint64_t healed;
-    uint64_t lookups;      /* keys, or chains of them, not in the index and looked for in the sky */
-    uint64_t questions;    /* asked one after another to find where the prefix ends */
-    uint64_t adopted;      /* blocks found that way */
-    uint64_t heads_mended; /* copies of heads that were lost, set again */
-    uint64_t moved;        /* chunks that a prefetch gave another home */
-    uint64_t gone;         /* blocks that satellites said they had to give up */
-    uint64_t suspects;     /* satellites that said something wrong at least once */
-    uint64_t malformed;
-    uint64_t stray; /* answers to nothing: late, or said twice */
-    uint64_t bytes; /* of all payloads in the index */
-} sky_session_stat;
+/* What it counts: a row of SKY_METRICS_SESSION each. */
+typedef sky_session_counts sky_session_stat;
 
 /* Errors: SKY_E_PARAM (a bound of 0 or out of range), SKY_E_NOMEM */
 sky_status sky_session_create(const sky_session_config *config, sky_session **out);

@@ -21,6 +21,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/metrics.h"
+#include "cache/cache_internal.h"
 #include "manager/blocks.h"
 
 /* Spans of one block for a get, and the range they cover. */
@@ -431,6 +433,17 @@ static sky_status load_prefix(sky_manager *m, uint32_t wanted, sky_time deadline
     return status == SKY_E_NOMEM ? status : SKY_OK;
 }
 
+static void count_lookup(const sky_manager *m, const sky_lookup *l, uint32_t wanted) {
+    sky_cache_counts *c = sky__cache_counts(m->cache);
+    uint64_t *const verdicts[] = {&c->lookups_hit, &c->lookups_partial, &c->lookups_miss,
+                                  &c->lookups_recompute};
+    sky_count(verdicts[l->verdict], 1);
+    sky_count(&c->prefix_query_tokens, l->prompt_tokens);
+    sky_count(&c->prefix_hit_tokens, l->hit_tokens);
+    sky_count(&c->prefix_query_blocks, wanted);
+    sky_count(&c->prefix_hit_blocks, l->block_count);
+}
+
 sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *tokens,
                                         size_t token_count, sky_time deadline_ns, sky_lookup *out) {
     sky_manager *m = manager;
@@ -454,6 +467,7 @@ sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *to
     if (status != SKY_OK)
         return status;
     lookup.load_ns = sky_now() - start;
+    count_lookup(m, &lookup, wanted);
     sky_log(SKY_LOG_INFO, "lookup: %s, %u of %zu tokens, %llu bytes in %.1f ms",
             sky_verdict_name(lookup.verdict), lookup.hit_tokens, token_count,
             (unsigned long long)lookup.bytes_loaded, (double)lookup.load_ns / 1e6);

@@ -110,9 +110,9 @@ sky_status sky__save_gather(sky_manager *m, uint32_t first_block, uint32_t block
 static uint64_t count_puts(const sky_manager *m) {
     uint64_t puts = 0;
     for (size_t t = 0; t < sky_tier_count(m->cache); t++) {
-        sky_tier_stat stat = {0};
-        sky_cache_stat(m->cache, t, &stat);
-        puts += stat.puts;
+        sky_tier_counts counts = {0};
+        (void)sky__cache_tier_counts(m->cache, t, &counts);
+        puts += counts.puts;
     }
     return puts;
 }
@@ -237,6 +237,7 @@ sky_status sky_manager_add_blocks_tokens(sky_manager *manager, const uint32_t *t
         status = put_missing(m, block_count, m->scratch.stored, &saved);
         status = status == SKY_OK ? levels : status;
     }
+    sky_count(&sky__cache_counts(m->cache)->saved_blocks, saved.blocks);
     if (saved_blocks)
         *saved_blocks = saved.blocks;
     if (saved_bytes)

@@ -198,9 +198,9 @@ static sky_status op_verify(sky_tier *tier, sky_verify_report *out) {
     return memory->ops->verify(memory, out);
 }
 
-static void op_stat(sky_tier *tier, sky_tier_stat *out) {
+static void op_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     sky_tier *memory = ((shaped *)tier)->memory;
-    memory->ops->stat(memory, out);
+    memory->ops->stat(memory, out, counts);
     snprintf(out->url, sizeof out->url, "shaped:");
 }
 

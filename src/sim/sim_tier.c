@@ -56,7 +56,7 @@ static int64_t world_wall_ms(const sky_reach *r, int64_t set_ms) {
 static void world_stats(const sky_reach *r, sky_reach_stat *out) {
     sky_world_stat w;
     sky_world_stats(of(r)->world, &w);
-    *out = (sky_reach_stat){w.turns, w.overhead, w.nodes};
+    *out = (sky_reach_stat){w.turns, w.overhead, w.nodes, w.transport};
 }
 
 static void world_check(const sky_reach *r, sky_reach_check *out) {

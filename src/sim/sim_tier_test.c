@@ -147,10 +147,9 @@ static void the_sky_turns_while_it_holds(void **state) {
     assert_true(r.rotations >= 15);
     assert_true(r.migrated_chunks >= 100);
     assert_int_equal(r.purged_blocks, 0);
-    sky_tier_stat stat;
-    t->ops->stat(t, &stat);
-    assert_int_equal(stat.corrupt + stat.errors, 0);
-    assert_non_null(strstr(stat.note, "rotation-hop over 9 servers"));
+    sky_tier_counts counts = sky_fixture_counts(t);
+    assert_int_equal(counts.corrupt + counts.errors, 0);
+    assert_non_null(strstr(sky_fixture_stat(t).note, "rotation-hop over 9 servers"));
     close_sky(NULL, t);
 }
 
@@ -202,10 +201,8 @@ static void urls_are_read(void **state) {
     sky_error error;
     snprintf(url, sizeof url, "sky:%s?scale=100&seed=7", path);
     assert_int_equal(open_url(url, &tier, &error), SKY_OK);
-    sky_tier_stat stat;
-    tier->ops->stat(tier, &stat);
-    assert_string_equal(stat.url, url);
-    assert_true(stat.bytes_max > 0);
+    assert_string_equal(sky_fixture_stat(tier).url, url);
+    assert_true(sky_fixture_counts(tier).bytes_max > 0);
     tier->ops->close(tier);
     snprintf(url, sizeof url, "sky:%s?scale=0", path);
     assert_int_equal(open_url(url, &tier, &error), SKY_E_SYNTAX);

@@ -295,14 +295,15 @@ static sky_status scripted_verify(sky_tier *tier, sky_verify_report *out) {
     return SKY_OK;
 }
 
-static void scripted_stat(sky_tier *tier, sky_tier_stat *out) {
+static void scripted_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     sky_scripted *s = (sky_scripted *)tier;
-    *out = (sky_tier_stat){.bytes_max = UINT64_MAX};
+    *out = (sky_tier_stat){0};
+    counts->tier.bytes_max = UINT64_MAX;
     sky_mutex_lock(&s->mutex);
     snprintf(out->url, sizeof out->url, "scripted:%u", s->place);
-    out->puts = s->puts;
+    counts->tier.puts = s->puts;
     sky_mutex_unlock(&s->mutex);
-    out->late = sky_batches_late(s->tier.batches);
+    counts->tier.late = sky_batches_late(s->tier.batches);
 }
 
 static void scripted_close(sky_tier *tier) {

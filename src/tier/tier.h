@@ -20,6 +20,7 @@
 #include <skymem/cache.h>
 
 #include "base/clock.h"
+#include "base/metrics.h"
 #include "tier/batch.h"
 
 typedef struct sky_tier sky_tier;
@@ -51,7 +52,8 @@ typedef struct {
     void (*release)(sky_tier *tier, sky_lease lease); /* NULL: it has no leases */
     sky_status (*list)(sky_tier *tier, sky_entry_fn each, void *context);
     sky_status (*verify)(sky_tier *tier, sky_verify_report *out); /* adds to *out */
-    void (*stat)(sky_tier *tier, sky_tier_stat *out);
+    /* What it is, but for traits, and what it has counted: *counts starts as zeros. */
+    void (*stat)(sky_tier *tier, sky_tier_stat *out, sky_counts *counts);
     void (*close)(sky_tier *tier);
 } sky_tier_ops;
 

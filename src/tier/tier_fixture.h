@@ -66,6 +66,10 @@ typedef struct {
 sky_time sky_fixture_now(const sky_clock *clock);
 int64_t sky_fixture_wall_ms(const sky_clock *clock);
 
+/* What the tier is, and what it has counted. */
+sky_tier_stat sky_fixture_stat(sky_tier *tier);
+sky_tier_counts sky_fixture_counts(sky_tier *tier);
+
 /* Submit, which must succeed. */
 sky_batch sky_fixture_submit(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
                              const sky_call *call);

@@ -54,6 +54,7 @@
 #ifndef SKY_TRANSPORT_TRANSPORT_H
 #define SKY_TRANSPORT_TRANSPORT_H
 
+#include "base/metrics.h"
 #include "orbit/frame.h"
 #include "wire/datagram.h"
 #include "wire/packet.h"
@@ -94,26 +95,8 @@ typedef struct {
     uint32_t relay_max;         /* datagrams waiting to go on, for each kind of link; at least 1 */
 } sky_transport_config;
 
-typedef struct {
-    uint64_t datagrams_sent, datagrams_taken;
-    uint64_t bytes_sent, bytes_taken;       /* of datagrams */
-    uint64_t messages_sent, messages_taken; /* whole */
-    uint64_t pieces_again;                  /* sent more than once */
-    uint64_t echoes; /* … of these, and of requests where much is lost: a second time at once */
-    uint64_t timeouts;
-    uint64_t given_up;   /* messages */
-    uint64_t duplicates; /* pieces that had come before */
-    uint64_t relayed;
-    uint64_t foreign; /* dropped: no datagram of ours: magic, version, suite, length, not for us */
-    uint64_t unsupported; /* … of these, ours of another version, or a suite not taken here */
-    uint64_t forged;      /* … a wrong tag */
-    uint64_t replayed;    /* … seen before, or too far behind */
-    uint64_t stale;       /* … an older epoch, or sent too long ago */
-    uint64_t malformed;   /* … frames that do not parse, under a right tag */
-    uint64_t lost_way;    /* … no hop left, or no room to relay */
-    uint64_t unfair;      /* … of these, from an origin that had its share of the room */
-    uint64_t crowded;     /* half messages that made room for others, or went with age */
-} sky_transport_stat;
+/* What it counts: a row of SKY_METRICS_TRANSPORT each. */
+typedef sky_transport_counts sky_transport_stat;
 
 typedef struct sky_transport sky_transport;
 

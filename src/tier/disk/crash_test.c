@@ -97,7 +97,7 @@ static uint64_t check_all(const char *folder, const record *acknowledged, uint8_
         assert_true(version >= acknowledged->stored[n]);
         latest = version > latest ? version : latest;
     }
-    assert_int_equal(disk_stat_of(tier).corrupt, 0);
+    assert_int_equal(sky_fixture_counts(tier).corrupt, 0);
     assert_int_equal(disk_count_files(folder, 't'), 0);
     disk_close(tier);
     return latest;
@@ -161,7 +161,7 @@ static int hammer(const char *folder, uint64_t seed) {
             wrong = status != SKY_OK && status != SKY_MISS ? 4 : 0;
         }
     }
-    sky_tier_stat stat = disk_stat_of(tier);
+    sky_tier_counts stat = sky_fixture_counts(tier);
     if (!wrong)
         wrong = stat.corrupt || stat.errors ? 5 : stat.puts == 0 || stat.hits == 0 ? 6 : 0;
     disk_close(tier);
@@ -191,7 +191,7 @@ static void two_processes_share_a_folder(void **state) {
     assert_int_equal(report.corrupt, 0);
     assert_int_equal(report.orphans, 0);
     assert_true(report.entries > 0);
-    assert_true(disk_stat_of(tier).bytes_used <=
+    assert_true(sky_fixture_counts(tier).bytes_used <=
                 (4 << 20) + 2 * BYTES_MAX); /* what was under way */
     disk_close(tier);
     disk_folder_drop(folder);

@@ -118,16 +118,18 @@ static sky_status disk_list(sky_tier *tier, sky_entry_fn each, void *context) {
     }
 }
 
-static void disk_stat(sky_tier *tier, sky_tier_stat *out) {
+static void disk_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     sky_disk *d = disk_of(tier);
+    sky_tier_counts *t = &counts->tier;
     sky_mutex_lock(&d->mutex);
-    *out = d->counters;
-    out->entries = sky_disk_catalogue_count(d->catalogue);
-    out->bytes_used = sky_disk_catalogue_bytes(d->catalogue);
+    *t = d->counts;
+    *out = (sky_tier_stat){.failing = d->failures_in_row >= SKY_DISK_FAILURES_IN_ROW};
+    t->entries = sky_disk_catalogue_count(d->catalogue);
+    t->bytes_used = sky_disk_catalogue_bytes(d->catalogue);
     sky_mutex_unlock(&d->mutex);
     memcpy(out->url, d->url, sizeof out->url);
-    out->bytes_max = d->bytes_max;
-    out->late = sky_batches_late(d->tier.batches);
+    t->bytes_max = d->bytes_max;
+    t->late = sky_batches_late(d->tier.batches);
     const char *cache = d->folder.direct ? d->folder.reads_cached ? "O_DIRECT to write" : "O_DIRECT"
                         : d->folder.refused ? "O_DIRECT refused, using the page cache"
                                             : "page cache";

@@ -68,7 +68,7 @@ typedef struct {
 
     sky_mutex mutex;
     sky_disk_catalogue *catalogue;
-    sky_tier_stat counters;
+    sky_tier_counts counts;
     uint32_t failures_in_row;
     sky_disk_claim *claims;
     uint64_t bytes_claimed;
@@ -145,8 +145,9 @@ void sky_disk_record_uses(sky_disk *d, sky_disk_fact *fact);
  * Errors: as sky_disk_look; SKY_E_PARAM when unpinning what is not pinned; SKY_E_DENIED in a
  *         read-only folder; SKY_E_BUSY */
 sky_status sky_disk_pin(sky_disk *d, const sky_key *key, bool pin);
-/* Count what an item came to. */
-void sky_disk_count(sky_disk *d, sky_op op, sky_status status);
+/* Count what an item came to, and the payload bytes it moved. */
+void sky_disk_count(sky_disk *d, sky_op op, sky_status status, uint64_t bytes);
+#define SKY_DISK_FAILURES_IN_ROW 3 /* then the disk is said to fail */
 int64_t sky_disk_wall_ms(const sky_disk *d);
 
 /* attempt.c, verify.c: functions of the tier. */

@@ -46,12 +46,6 @@ void disk_close(sky_tier *tier) {
     tier->ops->close(tier);
 }
 
-sky_tier_stat disk_stat_of(sky_tier *tier) {
-    sky_tier_stat stat;
-    tier->ops->stat(tier, &stat);
-    return stat;
-}
-
 void disk_forget_catalogue(const char *folder) {
     char path[512];
     snprintf(path, sizeof path, "%s/.catalogue", folder);

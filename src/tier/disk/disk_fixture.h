@@ -12,7 +12,6 @@ void disk_folder_drop(char *folder);
 /* Open "disk:FOLDER" plus `query` ("?max=1MiB" or ""); asserts that it opens. */
 sky_tier *disk_open(const char *folder, const char *query);
 void disk_close(sky_tier *tier);
-sky_tier_stat disk_stat_of(sky_tier *tier);
 
 /* Remove the snapshot, so that the next open reads the folder. */
 void disk_forget_catalogue(const char *folder);

@@ -76,9 +76,10 @@ static void small_close(small *s) {
 
 /* The file is damaged now: a get says so, counts it and drops it. */
 static void assert_caught(small *s, size_t at) {
-    uint64_t before = disk_stat_of(s->tier).corrupt;
+    uint64_t before = sky_fixture_counts(s->tier).corrupt;
     sky_status status = sky_fixture_check(s->tier, s->key, SMALL, 1);
-    if (status != SKY_E_CORRUPT || disk_stat_of(s->tier).corrupt != before + 1 || exists(s->path))
+    if (status != SKY_E_CORRUPT || sky_fixture_counts(s->tier).corrupt != before + 1 ||
+        exists(s->path))
         fail_msg("byte %zu: %s, file %d", at, sky_status_name(status), exists(s->path));
 }
 
@@ -118,7 +119,7 @@ static void every_cut_is_found(void **state) {
 static bool direct_works(void) {
     small s;
     small_open(&s, "");
-    bool works = strstr(disk_stat_of(s.tier).note, "O_DIRECT to write") != NULL;
+    bool works = strstr(sky_fixture_stat(s.tier).note, "O_DIRECT to write") != NULL;
     small_close(&s);
     return works;
 }
@@ -150,7 +151,7 @@ static void damaged_headers_are_dropped_at_open(void **state) {
         write_file(s.path, s.file, SMALL_FILE);
         disk_forget_catalogue(s.folder); /* else it is not looked at before it is read */
         s.tier = disk_open(s.folder, "?direct=off");
-        sky_tier_stat stat = disk_stat_of(s.tier);
+        sky_tier_counts stat = sky_fixture_counts(s.tier);
         assert_int_equal(stat.corrupt, 1);
         assert_int_equal(stat.entries, 0);
         assert_false(exists(s.path));
@@ -179,7 +180,7 @@ static void verify_drops_damage_and_what_hangs_below(void **state) {
     assert_int_equal(report.entries, 1);
     assert_int_equal(report.bytes, 5000);
     assert_int_equal(disk_count_files(s.folder, 'e'), 1);
-    assert_int_equal(disk_stat_of(s.tier).corrupt, 1);
+    assert_int_equal(sky_fixture_counts(s.tier).corrupt, 1);
     small_close(&s);
 }
 
@@ -295,7 +296,7 @@ static void what_is_no_file_is_damage(void **state) {
     assert_int_equal(mkdir(s.path, 0700), 0);
     assert_int_equal(sky_fixture_put(s.tier, s.key, NULL, SMALL, 1), SKY_OK);
     assert_int_equal(sky_fixture_check(s.tier, s.key, SMALL, 1), SKY_OK);
-    assert_int_equal(disk_stat_of(s.tier).errors, 0);
+    assert_int_equal(sky_fixture_counts(s.tier).errors, 0);
     disk_close(s.tier);
     snprintf(path, sizeof path, "%s/.catalogue", s.folder);
     for (int i = 0; i < 2; i++) {
@@ -385,7 +386,7 @@ static void a_damaged_catalogue_is_made_anew(void **state) {
         bytes[at % count] ^= 4;
         write_file(path, bytes, at % 2 ? count : at);
         s.tier = disk_open(s.folder, "");
-        sky_tier_stat stat = disk_stat_of(s.tier);
+        sky_tier_counts stat = sky_fixture_counts(s.tier);
         assert_int_equal(stat.entries, 1);
         assert_int_equal(stat.bytes_used, SMALL_FILE);
         assert_int_equal(sky_fixture_check(s.tier, s.key, SMALL, 1), SKY_OK);
@@ -420,7 +421,7 @@ static void a_catalogue_of_nonsense_is_not_believed(void **state) {
         sky_store_u64(bytes + count - 8, sky_checksum(bytes, count - 8, 0));
         write_file(path, bytes, count);
         s.tier = disk_open(s.folder, "");
-        assert_int_equal(disk_stat_of(s.tier).bytes_used, SMALL_FILE);
+        assert_int_equal(sky_fixture_counts(s.tier).bytes_used, SMALL_FILE);
         for (int n = 0; n < 3; n++) { /* as whoever asks for the size first, and again */
             sky_item has = {.key = s.key};
             sky_fixture_run(s.tier, SKY_OP_HAS, &has, 1, NULL);
@@ -480,7 +481,7 @@ static void a_lost_folder_is_made_anew(void **state) {
         sky_key key = sky_fixture_key(13);
         disk_entry_path(s.folder, &key, entry);
         assert_true(exists(entry));
-        assert_int_equal(disk_stat_of(s.tier).entries, 4);
+        assert_int_equal(sky_fixture_counts(s.tier).entries, 4);
     }
     disk_close(s.tier);
     s.tier = disk_open(s.folder, "");
@@ -491,11 +492,11 @@ static void a_lost_folder_is_made_anew(void **state) {
 /* In a process of a user who may not write there; 0: all as it should be. */
 static int use_a_closed_folder(const char *folder) {
     sky_tier *tier = disk_open(folder, "");
-    if (!strstr(disk_stat_of(tier).note, "nothing is stored"))
+    if (!strstr(sky_fixture_stat(tier).note, "nothing is stored"))
         return 1;
     if (sky_fixture_put(tier, sky_fixture_key(7), NULL, SMALL, 7) != SKY_E_DENIED)
         return 2;
-    if (disk_stat_of(tier).errors != 1)
+    if (sky_fixture_counts(tier).errors != 1)
         return 3;
     if (sky_fixture_check(tier, sky_fixture_key(1), SMALL, 1) != SKY_OK)
         return 4;
@@ -503,7 +504,7 @@ static int use_a_closed_folder(const char *folder) {
         return 5;
     if (sky_fixture_put(tier, sky_fixture_key(7), NULL, SMALL, 7) != SKY_OK)
         return 6;
-    if (strstr(disk_stat_of(tier).note, "nothing is stored"))
+    if (strstr(sky_fixture_stat(tier).note, "nothing is stored"))
         return 7;
     disk_close(tier);
     return 0;
@@ -553,8 +554,8 @@ static void a_ledger_of_nonsense_is_mended(void **state) {
         write_ledger(path, odd[i % 4], odd[i / 4]);
         for (uint64_t n = 2; n < 22; n++)
             assert_int_equal(sky_fixture_put(s.tier, sky_fixture_key(n), NULL, SMALL, n), SKY_OK);
-        assert_true(disk_stat_of(s.tier).bytes_used <= 65536);
-        assert_true(disk_stat_of(s.tier).entries >= 7);
+        assert_true(sky_fixture_counts(s.tier).bytes_used <= 65536);
+        assert_true(sky_fixture_counts(s.tier).entries >= 7);
     }
     small_close(&s);
 }
@@ -569,7 +570,7 @@ static void a_damaged_ledger_is_mended(void **state) {
         write_file(path, "nonsense nonsense nonsense nonsense nons", length);
         for (uint64_t n = 2; n < 22; n++)
             assert_int_equal(sky_fixture_put(s.tier, sky_fixture_key(n), NULL, SMALL, n), SKY_OK);
-        sky_tier_stat stat = disk_stat_of(s.tier);
+        sky_tier_counts stat = sky_fixture_counts(s.tier);
         assert_true(stat.bytes_used <= 65536);
         assert_true(stat.entries >= 7);
     }

@@ -59,7 +59,7 @@ static int with_a_file_size_limit(const char *folder) {
         return 1;
     if (disk_count_files(folder, 't') != 0 || has(tier, 2) != SKY_MISS)
         return 2;
-    sky_tier_stat stat = disk_stat_of(tier);
+    sky_tier_counts stat = sky_fixture_counts(tier);
     if (stat.dropped != 1 || stat.puts != 1)
         return 3;
     disk_close(tier);
@@ -82,11 +82,11 @@ static int on_a_small_disk(const char *folder) {
     for (uint64_t n = 0; n < 60; n++)
         if (put(tier, n, BLOCK) != SKY_OK || check(tier, n, BLOCK) != SKY_OK)
             return 1;
-    sky_tier_stat stat = disk_stat_of(tier);
+    sky_tier_counts stat = sky_fixture_counts(tier);
     uint64_t entries = stat.entries;
     if (put(tier, 99, 3 << 20) != SKY_E_FULL || disk_count_files(folder, 't') != 0)
         return 2;
-    stat = disk_stat_of(tier);
+    stat = sky_fixture_counts(tier);
     if (stat.entries != entries || entries < 15)
         return 5; /* something went for what could not fit */
     if (stat.evictions < 40 || stat.dropped != 1 || stat.errors != 0)
@@ -110,7 +110,7 @@ static int on_a_disk_of_few_files(const char *folder) {
     sky_tier *tier = disk_open(folder, ""); /* two are taken: the root and the ledger */
     if (put(tier, 1, 100) != SKY_OK || put(tier, 2, 100) != SKY_OK)
         return 1;
-    if (put(tier, 3, 100) != SKY_E_FULL || disk_stat_of(tier).evictions != 0)
+    if (put(tier, 3, 100) != SKY_E_FULL || sky_fixture_counts(tier).evictions != 0)
         return 2; /* both together would not make room for a file and two folders */
     if (check(tier, 1, 100) != SKY_OK || check(tier, 2, 100) != SKY_OK)
         return 3;
@@ -122,7 +122,7 @@ static int on_a_disk_of_few_files(const char *folder) {
     for (uint64_t n = 1; n < 5; n++) /* one is left over after three, so two must go */
         if (put(tier, n, 100) != SKY_OK || check(tier, n, 100) != SKY_OK)
             return 5;
-    if (disk_stat_of(tier).evictions != 2 || check(tier, 3, 100) != SKY_OK)
+    if (sky_fixture_counts(tier).evictions != 2 || check(tier, 3, 100) != SKY_OK)
         return 6;
     disk_close(tier);
     return umount(folder) == 0 ? 0 : 7;
@@ -152,8 +152,8 @@ static int in_a_folder_of_another(const char *folder) {
     if (put(tier, 2, 10) != SKY_E_DENIED || put(tier, 1, 10) != SKY_E_DENIED ||
         sky_fixture_one(tier, SKY_OP_REMOVE, key) != SKY_E_DENIED)
         return 2;
-    sky_tier_stat stat = disk_stat_of(tier);
-    if (stat.dropped != 2 || stat.hits != 1 || !strstr(stat.note, "read-only"))
+    sky_tier_counts stat = sky_fixture_counts(tier);
+    if (stat.dropped != 2 || stat.hits != 1 || !strstr(sky_fixture_stat(tier).note, "read-only"))
         return 3;
     sky_verify_report report = {0};
     if (tier->ops->verify(tier, &report) != SKY_OK || report.entries != 1)
@@ -294,7 +294,7 @@ static void what_only_looks_makes_nothing(void **state) {
     disk_close(tier);
     tier = disk_open(folder, "?max=1MiB&create=no&ttl=9");
     assert_int_equal(put(tier, 2, BLOCK), SKY_OK);
-    const sky_tier_stat stat = disk_stat_of(tier);
+    const sky_tier_stat stat = sky_fixture_stat(tier);
     assert_string_equal(strchr(stat.url, '?'), "?max=1MiB&ttl=9");
     disk_close(tier);
     disk_folder_drop(folder);
@@ -343,7 +343,7 @@ static void two_tiers_keep_one_limit(void **state) {
     assert_int_equal(sky_fixture_one(a, SKY_OP_REMOVE, sky_fixture_key(59)), SKY_OK);
     assert_int_equal(check(b, 59, BLOCK), SKY_MISS);
     assert_int_equal(has(b, 59), SKY_MISS);
-    assert_int_equal(disk_stat_of(b).corrupt, 0);
+    assert_int_equal(sky_fixture_counts(b).corrupt, 0);
     disk_close(a);
     disk_close(b);
     disk_folder_drop(folder);
@@ -407,7 +407,7 @@ static void what_cannot_fit_evicts_nothing(void **state) {
     for (uint64_t n = 2; n < 5; n++)
         assert_int_equal(put(tier, n, BLOCK), SKY_OK);
     assert_int_equal(put(tier, 9, 7 * BLOCK), SKY_E_FULL);
-    assert_int_equal(disk_stat_of(tier).evictions, 0);
+    assert_int_equal(sky_fixture_counts(tier).evictions, 0);
     assert_int_equal(sky_fixture_one(tier, SKY_OP_UNPIN, sky_fixture_key(1)), SKY_OK);
     assert_int_equal(put(tier, 9, 7 * BLOCK), SKY_OK);
     assert_int_equal(check(tier, 9, 7 * BLOCK), SKY_OK);
@@ -433,11 +433,11 @@ static void a_ledger_held_by_another_costs_little(void **state) {
     sky_time held_ns = puts_take(tier, 100);
     assert_true(held_ns < 3 * free_ns + SKY_SECONDS(1)); /* not 50 ms for each of 60 tries */
     assert_int_equal(check(tier, 129, BLOCK), SKY_OK);
-    assert_true(disk_stat_of(tier).bytes_used <= 2 << 20);
+    assert_true(sky_fixture_counts(tier).bytes_used <= 2 << 20);
     close(fd);
     disk_close(tier);
     tier = disk_open(folder, "?max=2MiB");
-    assert_int_equal(disk_stat_of(tier).entries, disk_count_files(folder, 'e'));
+    assert_int_equal(sky_fixture_counts(tier).entries, disk_count_files(folder, 'e'));
     disk_close(tier);
     disk_folder_drop(folder);
 }
@@ -483,7 +483,7 @@ static void a_batch_too_long_keeps_its_beginning(void **state) {
         assert_int_equal(sky_fixture_check(tier, sky_fixture_key(n), BLOCK, 7),
                          n < 5 ? SKY_OK : SKY_MISS);
     }
-    assert_int_equal(disk_stat_of(tier).evictions, 4);
+    assert_int_equal(sky_fixture_counts(tier).evictions, 4);
     free(bytes);
     disk_close(tier);
     disk_folder_drop(folder);

@@ -124,7 +124,7 @@ static void an_entry_that_others_may_change_is_damage(void **state) {
             sky_key key = sky_fixture_key(1);
             sky_tier *tier = disk_open(folder, "");
             assert_int_equal(sky_fixture_check(tier, key, SMALL, 1), SKY_E_CORRUPT);
-            assert_int_equal(disk_stat_of(tier).corrupt, 1);
+            assert_int_equal(sky_fixture_counts(tier).corrupt, 1);
             assert_int_equal(access(entry, F_OK), -1);
             assert_int_equal(sky_fixture_put(tier, key, NULL, SMALL, 1), SKY_OK);
             assert_int_equal(sky_fixture_check(tier, key, SMALL, 1), SKY_OK);
@@ -143,7 +143,7 @@ static void a_catalogue_that_others_may_change_is_ignored(void **state) {
     assert_int_equal(chmod(catalogue, 0666), 0);
     assert_int_equal(unlink(entry), 0);
     sky_tier *tier = disk_open(folder, "");
-    assert_int_equal(disk_stat_of(tier).entries, 0);
+    assert_int_equal(sky_fixture_counts(tier).entries, 0);
     disk_close(tier);
     disk_folder_drop(folder);
 }

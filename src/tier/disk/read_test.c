@@ -86,9 +86,9 @@ static void what_is_resident_is_read_on_the_callers_thread(void **state) {
         sky_key key = sky_fixture_key(n);
         assert_int_equal(sky_fixture_put(p.tier, key, NULL, sizes[n], n), SKY_OK);
         assert_int_equal(sky_fixture_check(p.tier, key, sizes[n], n), SKY_OK);
-        uint64_t hits = disk_stat_of(p.tier).hits;
+        uint64_t hits = sky_fixture_counts(p.tier).hits;
         assert_int_equal(attempt(&p, n, sizes[n], NULL), small);
-        assert_int_equal(disk_stat_of(p.tier).hits, hits + small);
+        assert_int_equal(sky_fixture_counts(p.tier).hits, hits + small);
         assert_false(attempt(&p, n, sizes[n], &(sky_call){.deadline_ns = 1})); /* long past */
     }
     assert_false(attempt(&p, 77, 0, NULL)); /* a miss is the thread's */
@@ -128,7 +128,7 @@ static void damage_in_resident_pages_is_found(void **state) {
         close(fd);
         assert_false(attempt(&p, n, SMALL, NULL));
         assert_int_equal(sky_fixture_check(p.tier, key, SMALL, n), SKY_E_CORRUPT);
-        assert_int_equal(disk_stat_of(p.tier).corrupt, n + 1);
+        assert_int_equal(sky_fixture_counts(p.tier).corrupt, n + 1);
         assert_int_equal(sky_fixture_one(p.tier, SKY_OP_HAS, key), SKY_MISS);
     }
     place_close(&p);
@@ -216,7 +216,7 @@ static void read_at_random(const char *query, uint64_t seed) {
         if (item.status != SKY_OK || item.bytes != bytes || !spans_hold(&s, wanted[n] + from))
             fail_msg("round %d: entry %d, %zu from %zu", round, (int)n, bytes, from);
     }
-    assert_int_equal(disk_stat_of(p.tier).corrupt, 0);
+    assert_int_equal(sky_fixture_counts(p.tier).corrupt, 0);
     for (uint64_t n = 0; n < ENTRIES; n++)
         free(wanted[n]);
     free(s.data);

@@ -16,7 +16,6 @@
 #include "tier/disk/snapshot.h"
 
 #define SHARED_SLACK    16 /* of the limit: how much more goes when others write here too */
-#define FAILURES_IN_ROW 3
 #define CLAIMS_MAX      SKY_DISK_JOBS
 #define LEDGER_PATIENCE SKY_MS(50)
 #define LEDGER_AVOIDED  SKY_SECONDS(2)
@@ -31,20 +30,21 @@ bool sky_disk_expired(const sky_disk *d, int64_t expire_ms) {
     return expire_ms != 0 && expire_ms <= sky_disk_wall_ms(d);
 }
 
-void sky_disk_count(sky_disk *d, sky_op op, sky_status status) {
+void sky_disk_count(sky_disk *d, sky_op op, sky_status status, uint64_t bytes) {
     bool get = op == SKY_OP_GET, put = op == SKY_OP_PUT;
-    d->counters.hits += get && status == SKY_OK;
-    d->counters.misses += get && (status == SKY_MISS || status == SKY_E_CORRUPT);
-    d->counters.puts += put && status == SKY_OK;
-    d->counters.dropped += put && status < 0 && status != SKY_E_CANCELLED &&
-                           status != SKY_E_PARAM && status != SKY_E_DEADLINE;
-    d->counters.corrupt += status == SKY_E_CORRUPT;
-    d->counters.errors += status == SKY_E_IO || (put && status == SKY_E_DENIED);
+    d->counts.hits += get && status == SKY_OK;
+    d->counts.misses += get && (status == SKY_MISS || status == SKY_E_CORRUPT);
+    d->counts.puts += put && status == SKY_OK;
+    d->counts.read_bytes += get && status == SKY_OK ? bytes : 0;
+    d->counts.written_bytes += put && status == SKY_OK ? bytes : 0;
+    d->counts.dropped += put && status < 0 && status != SKY_E_CANCELLED && status != SKY_E_PARAM &&
+                         status != SKY_E_DEADLINE;
+    d->counts.corrupt += status == SKY_E_CORRUPT;
+    d->counts.errors += status == SKY_E_IO || (put && status == SKY_E_DENIED);
     if (status == SKY_E_IO)
         d->failures_in_row++;
     else if (status == SKY_OK)
         d->failures_in_row = 0;
-    d->counters.failing = d->failures_in_row >= FAILURES_IN_ROW;
 }
 
 /* ---- ledger ---- */
@@ -152,7 +152,7 @@ static sky_status evict_one(sky_disk *d, tally *t) {
     } while (pinned);
     if (status != SKY_OK && status != SKY_MISS)
         return status;
-    d->counters.evictions += status == SKY_OK;
+    d->counts.evictions += status == SKY_OK;
     if (status == SKY_MISS) {
         d->ledger_seen = UINT64_MAX; /* someone removes files behind our backs: look again */
         d->absent++;
@@ -195,7 +195,7 @@ static sky_disk_fact *admit(sky_disk *d, const sky_disk_fact *fact, tally *t) {
 
 typedef struct {
     sky_disk *disk;
-    sky_mutex mutex; /* several threads survey; guards what follows, and the counters */
+    sky_mutex mutex; /* several threads survey; guards what follows, and the counts */
     sky_disk_fact *facts;
     size_t count;
     size_t room;
@@ -244,7 +244,7 @@ static void survey_entry(void *context, const sky_key *key) {
     sky_status status = survey_read(d, key, &fact);
     bool expired = status == SKY_OK && sky_disk_expired(d, fact.expire_ms);
     sky_mutex_lock(&s->mutex);
-    d->counters.corrupt += status == SKY_E_CORRUPT;
+    d->counts.corrupt += status == SKY_E_CORRUPT;
     if (status == SKY_E_CORRUPT || expired)
         remove_file(d, key, &s->gone);
     else if (status == SKY_OK)
@@ -266,7 +266,7 @@ static void adopt_survey(sky_disk *d, survey *s, view *v) {
     d->unreadable = s->unreadable;
     d->absent = 0;
     for (size_t i = 0; i < too_many; i++)
-        d->counters.evictions += remove_file(d, &s->facts[i].key, &s->gone) == SKY_OK;
+        d->counts.evictions += remove_file(d, &s->facts[i].key, &s->gone) == SKY_OK;
 }
 
 /* Read the folder anew. What went is not in the survey, so only the changes count. */

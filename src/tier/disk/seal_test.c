@@ -174,7 +174,7 @@ static void what_was_stored_comes_back(void **state) {
     sky_tier *tier = disk_open(p->folder, query_of(p, 0));
     put_named(tier, 1, LARGE);
     assert_int_equal(sky_fixture_put(tier, child, &parent, SMALL, 2), SKY_OK);
-    assert_non_null(strstr(disk_stat_of(tier).note, "sealed"));
+    assert_non_null(strstr(sky_fixture_stat(tier).note, "sealed"));
     for (int again = 0; again < 3; again++) {
         assert_int_equal(sky_fixture_check(tier, parent, LARGE, 1), SKY_OK);
         assert_int_equal(sky_fixture_check(tier, child, SMALL, 2), SKY_OK);
@@ -217,10 +217,10 @@ static void mend(uint8_t *file) {
 
 static void assert_refused(const place *p, uint64_t n, const char *path) {
     sky_tier *tier = disk_open(p->folder, query_of(p, 0));
-    uint64_t before = disk_stat_of(tier).corrupt; /* the open may have met it already */
+    uint64_t before = sky_fixture_counts(tier).corrupt; /* the open may have met it already */
     sky_status status = sky_fixture_check(tier, sky_fixture_key(n), SMALL, n);
     assert_true(status == SKY_E_CORRUPT || (status == SKY_MISS && before == 1));
-    assert_int_equal(disk_stat_of(tier).corrupt, 1);
+    assert_int_equal(sky_fixture_counts(tier).corrupt, 1);
     assert_int_equal(access(path, F_OK), -1);
     disk_close(tier);
 }
@@ -278,7 +278,7 @@ static void swapped_files_do_not_open(void **state) {
         for (uint64_t n = 1; n <= 2; n++)
             wrong += sky_fixture_check(tier, sky_fixture_key(n), SMALL, n) != SKY_OK;
         assert_int_equal(wrong, refused[i]);
-        assert_int_equal(disk_stat_of(tier).corrupt, refused[i]);
+        assert_int_equal(sky_fixture_counts(tier).corrupt, refused[i]);
         disk_close(tier);
         disk_forget_catalogue(p->folder);
     }

@@ -90,7 +90,7 @@ static void verify_entry(sky_disk *d, const sky_key *key, uint8_t *buffer,
         drop_wanting(d, key);
     if (status == SKY_E_CORRUPT) {
         sky_mutex_lock(&d->mutex);
-        d->counters.corrupt++;
+        d->counts.corrupt++;
         sky_mutex_unlock(&d->mutex);
         size_t gone = fd == SKY_FILE_NONE ? drop_wanting(d, key) : drop(d, key, fd);
         report->orphans += gone > 0 ? gone - 1 : 0;
@@ -106,9 +106,9 @@ sky_status sky_disk_verify(sky_tier *tier, sky_verify_report *out) {
     if (!buffer)
         return SKY_E_NOMEM;
     sky_mutex_lock(&d->mutex);
-    uint64_t corrupt = d->counters.corrupt;
+    uint64_t corrupt = d->counts.corrupt;
     sky_status status = sky_disk_refresh(d, &swept);
-    report.corrupt += d->counters.corrupt - corrupt + d->unreadable; /* headers it met */
+    report.corrupt += d->counts.corrupt - corrupt + d->unreadable; /* headers it met */
     sky_mutex_unlock(&d->mutex);
     if (status != SKY_OK)
         goto cleanup;

@@ -73,7 +73,7 @@ static job *job_take(sky_disk_work *w, const sky_disk_request *r, const sky_key 
 static void finish(sky_disk_work *w, sky_op op, sky_batch batch, size_t item, sky_answer answer) {
     sky_disk *d = w->disk;
     sky_mutex_lock(&d->mutex);
-    sky_disk_count(d, op, answer.status);
+    sky_disk_count(d, op, answer.status, answer.bytes);
     sky_mutex_unlock(&d->mutex);
     answer.tier = answer.status == SKY_OK ? d->env.index : SKY_TIER_NONE;
     answer.bytes = answer.status == SKY_OK ? answer.bytes : 0;

@@ -46,7 +46,8 @@ typedef struct driver_tier {
     sky_condition changed;
     sky_mutex one_at_a_time; /* around the driver's functions, when it wants one thread */
     bool closing;
-    sky_tier_stat counters;
+    char url[256];
+    sky_tier_counts counts;
     uint32_t failures;
     worker workers[SKY_TIER_DRIVER_THREADS_MAX];
 } driver_tier;
@@ -293,18 +294,19 @@ static sky_answer do_one(worker *w, const job *j, size_t i) {
     }
 }
 
-static void count(driver_tier *t, sky_op op, sky_status status) {
+static void count(driver_tier *t, sky_op op, sky_status status, uint64_t bytes) {
     bool get = op == SKY_OP_GET, put = op == SKY_OP_PUT;
     sky_mutex_lock(&t->mutex);
-    t->counters.hits += get && status == SKY_OK;
-    t->counters.misses += get && (status == SKY_MISS || status == SKY_E_CORRUPT);
-    t->counters.puts += put && status == SKY_OK;
-    t->counters.dropped += put && (status == SKY_E_FULL || status == SKY_E_IO ||
-                                   status == SKY_E_DENIED || status == SKY_E_NOMEM);
-    t->counters.corrupt += status == SKY_E_CORRUPT;
-    t->counters.errors += status == SKY_E_IO || (put && status == SKY_E_DENIED);
+    t->counts.hits += get && status == SKY_OK;
+    t->counts.misses += get && (status == SKY_MISS || status == SKY_E_CORRUPT);
+    t->counts.puts += put && status == SKY_OK;
+    t->counts.read_bytes += get && status == SKY_OK ? bytes : 0;
+    t->counts.written_bytes += put && status == SKY_OK ? bytes : 0;
+    t->counts.dropped += put && (status == SKY_E_FULL || status == SKY_E_IO ||
+                                 status == SKY_E_DENIED || status == SKY_E_NOMEM);
+    t->counts.corrupt += status == SKY_E_CORRUPT;
+    t->counts.errors += status == SKY_E_IO || (put && status == SKY_E_DENIED);
     t->failures = status == SKY_E_IO ? t->failures + 1 : status == SKY_OK ? 0 : t->failures;
-    t->counters.failing = t->failures >= FAILURES_IN_ROW;
     sky_mutex_unlock(&t->mutex);
 }
 
@@ -316,7 +318,7 @@ static void run_item(worker *w, const job *j, size_t i) {
     if (a.status == SKY_E_CORRUPT)
         (void)driver_remove(t, &j->keys[i]);
     a.tier = a.status == SKY_OK ? t->env.index : SKY_TIER_NONE;
-    count(t, j->op, a.status);
+    count(t, j->op, a.status, a.bytes);
     sky_batches_answer(t->tier.batches, j->batch, i, &a);
 }
 
@@ -469,7 +471,7 @@ static sky_status driver_verify(sky_tier *tier, sky_verify_report *out) {
         if (found != SKY_E_CORRUPT)
             continue;
         out->corrupt++;
-        count(t, SKY_OP_HAS, found);
+        count(t, SKY_OP_HAS, found, 0);
         (void)driver_remove(t, &l.keys[i]);
     }
     free(l.keys);
@@ -477,20 +479,22 @@ static sky_status driver_verify(sky_tier *tier, sky_verify_report *out) {
     return status == SKY_E_UNSUPPORTED ? SKY_OK : status;
 }
 
-static void driver_stat(sky_tier *tier, sky_tier_stat *out) {
+static void driver_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     driver_tier *t = driver_of(tier);
     uint64_t entries = 0, bytes = 0, bytes_max = 0;
     sky_mutex_lock(&t->mutex);
-    *out = t->counters;
+    counts->tier = t->counts;
+    *out = (sky_tier_stat){.failing = t->failures >= FAILURES_IN_ROW};
     sky_mutex_unlock(&t->mutex);
-    out->late = sky_batches_late(t->tier.batches);
+    snprintf(out->url, sizeof out->url, "%s", t->url);
+    counts->tier.late = sky_batches_late(t->tier.batches);
     if (!t->driver.usage)
         return;
     driver_begin(t);
     if (t->driver.usage(t->self, &entries, &bytes, &bytes_max) == SKY_OK) {
-        out->entries = entries;
-        out->bytes_used = bytes;
-        out->bytes_max = bytes_max;
+        counts->tier.entries = entries;
+        counts->tier.bytes_used = bytes;
+        counts->tier.bytes_max = bytes_max;
     }
     driver_end(t);
 }
@@ -559,7 +563,7 @@ sky_status sky_driver_tier_open(const sky_tier_driver *driver, const char *url,
     t->env = *env;
     t->env.clock = env->clock ? env->clock : sky_clock_system();
     t->driver = *driver;
-    snprintf(t->counters.url, sizeof t->counters.url, "%s", url);
+    snprintf(t->url, sizeof t->url, "%s", url);
     sky_status status = open_store(t, url, error);
     if (status != SKY_OK) {
         free(t);

@@ -280,17 +280,17 @@ static sky_status op_verify(sky_tier *tier, sky_verify_report *out) {
     return inner->ops->verify(inner, out);
 }
 
-static void op_stat(sky_tier *tier, sky_tier_stat *out) {
+static void op_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     coded *t = (coded *)tier;
-    t->inner->ops->stat(t->inner, out);
+    t->inner->ops->stat(t->inner, out, counts);
     char levels[64];
     size_t used = strlen(out->note);
     sky_ladder_text(&t->ladder, levels, sizeof levels);
     snprintf(out->note + used, sizeof out->note - used, "%slevel %s", used ? ", " : "", levels);
     memcpy(out->codings, t->ladder.codings, sizeof out->codings);
-    out->late += sky_batches_late(t->tier.batches);
+    counts->tier.late += sky_batches_late(t->tier.batches);
     sky_mutex_lock(&t->mutex);
-    out->moved_bytes = t->moved_bytes;
+    counts->tier.moved_bytes = t->moved_bytes;
     sky_mutex_unlock(&t->mutex);
 }
 

@@ -620,8 +620,7 @@ static void what_is_done_to_a_block_is_done_to_all_levels(void **state) {
     sky_verify_report report = {0};
     assert_int_equal(w.tier->ops->verify(w.tier, &report), SKY_OK);
     assert_int_equal(report.entries, 3);
-    sky_tier_stat stat = {0};
-    w.tier->ops->stat(w.tier, &stat);
+    sky_tier_stat stat = sky_fixture_stat(w.tier);
     assert_memory_equal(stat.codings, three.codings, sizeof stat.codings);
     w.tier->ops->close(w.tier);
 }

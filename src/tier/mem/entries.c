@@ -15,10 +15,12 @@ void sky__memory_settle(sky__memory *m, sky__stripe *s) {
         sky_index_touch(m->index, s->uses[i]);
         m->entries[s->uses[i]].hits++;
     }
-    m->stat.hits += s->use_count;
-    m->stat.misses += s->misses;
-    s->use_count = 0;
-    s->misses = 0;
+    m->counts.hits += s->use_count - s->lease_count;
+    m->counts.leases += s->lease_count;
+    m->counts.misses += s->misses;
+    m->counts.read_bytes += s->read_bytes;
+    s->use_count = s->lease_count = 0;
+    s->misses = s->read_bytes = 0;
 }
 
 void sky__memory_lock(sky__memory *m) {
@@ -164,7 +166,7 @@ const char *sky__memory_name(const sky__memory *m, const sky__memory_entry *e) {
 
 static void evict(sky__memory *m, uint32_t block) {
     sky__memory_take_out(m, block);
-    m->stat.evictions++;
+    m->counts.evictions++;
 }
 
 /* Evict the least recently used leaf that nobody reads. One that is read counts as used now.
@@ -221,6 +223,7 @@ sky_status sky__memory_publish(sky__memory *m, const sky__memory_entry *new, sky
     if (!sky_key_is_zero(&new->parent) && sky_index_parent(m->index, block) == SKY_BLOCK_NONE)
         orphan_add(m, block);
     orphans_adopt(m, &new->key);
-    m->stat.puts++;
+    m->counts.puts++;
+    m->counts.written_bytes += new->payload_bytes;
     return SKY_OK;
 }

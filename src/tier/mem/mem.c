@@ -159,13 +159,16 @@ static sky_status find_copy(sky__memory *m, sky__stripe *s, sky_item *item, bool
         status = SKY_E_DST_SMALL;
     if (status != SKY_OK) {
         s->use_count = uses_before;
-    } else if (out->range.bytes <= LOCKED_COPY_BYTES) {
+        return status;
+    }
+    s->read_bytes += out->range.bytes;
+    if (out->range.bytes <= LOCKED_COPY_BYTES) {
         copy_out(m, e->extent, &out->range, item);
     } else {
         out->extent = e->extent;
         sky__memory_hold(m, e->extent);
     }
-    return status;
+    return SKY_OK;
 }
 
 /* At most SKY__MEMORY_GETS_AT_ONCE: the stripe is locked once for all of them. */
@@ -213,6 +216,7 @@ static sky_status lend(sky__memory *m, sky_item *item, uint64_t *bytes) {
     sky__memory_settle(m, s);
     const sky__memory_entry *e = n == SKY_BLOCK_NONE ? NULL : seek(m, s, item, &late);
     if (e) {
+        s->lease_count++;
         sky__memory_hold(m, e->extent);
         item->parent = e->parent;
         item->name = sky__memory_name(m, e);
@@ -321,7 +325,7 @@ static void memory_answer(sky_tier *tier, sky_op op, sky_item *items, size_t ite
         step = item_count - i < most ? item_count - i : most;
         answer_some(m, op, items + i, step, call);
         if (items[i].status == SKY_E_DEADLINE)
-            atomic_fetch_add(&m->late, step);
+            sky_count(&m->late, step);
     }
 }
 
@@ -408,7 +412,7 @@ static void drop_damaged(sky__memory *m, const sky__memory_entry *e, sky_verify_
     uint32_t block = sky_index_find(m->index, &e->key);
     if (block != SKY_BLOCK_NONE && m->entries[block].extent == e->extent)
         report->orphans += sky__memory_take_out(m, block) - 1;
-    m->stat.corrupt++;
+    m->counts.corrupt++;
     report->corrupt++;
     sky__memory_unlock(m);
 }
@@ -428,15 +432,17 @@ static sky_status memory_verify(sky_tier *tier, sky_verify_report *out) {
     return SKY_OK;
 }
 
-static void memory_stat(sky_tier *tier, sky_tier_stat *out) {
+static void memory_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     sky__memory *m = memory_of(tier);
-    sky__memory_lock(m);
+    sky_tier_counts *t = &counts->tier;
     *out = m->stat;
-    out->entries = sky_index_count(m->index);
-    out->bytes_used = (uint64_t)sky_arena_used_units(m->arena) * m->unit_bytes;
-    out->bytes_max = m->region_bytes;
+    sky__memory_lock(m);
+    *t = m->counts;
+    t->entries = sky_index_count(m->index);
+    t->bytes_used = (uint64_t)sky_arena_used_units(m->arena) * m->unit_bytes;
     sky__memory_unlock(m);
-    out->late = sky_batches_late(m->tier.batches) + atomic_load(&m->late);
+    t->bytes_max = m->region_bytes;
+    t->late = sky_batches_late(m->tier.batches) + sky_count_read(&m->late);
 }
 
 /* ---- open, close ---- */

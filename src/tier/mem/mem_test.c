@@ -49,10 +49,8 @@ static void urls_are_checked(void **state) {
         assert_true(strlen(error.text) > 10);
     }
     sky_tier *tier = open_url("mem:64KiB", &no_env);
-    sky_tier_stat s;
-    tier->ops->stat(tier, &s);
-    assert_string_equal(s.url, "mem:64KiB");
-    assert_int_equal(s.bytes_max, 64 << 10);
+    assert_string_equal(sky_fixture_stat(tier).url, "mem:64KiB");
+    assert_int_equal(sky_fixture_counts(tier).bytes_max, 64 << 10);
     tier->ops->close(tier);
 }
 
@@ -113,8 +111,7 @@ static void damage_is_found(void **state) {
     assert_int_equal(sky_fixture_check(t, sky_fixture_key(3), 9000, 3), SKY_MISS);
     assert_int_equal(sky_fixture_check(t, sky_fixture_key(4), 9000, 4), SKY_MISS);
     assert_int_equal(sky_fixture_check(t, sky_fixture_key(2), 9000, 2), SKY_OK);
-    sky_tier_stat s;
-    t->ops->stat(t, &s);
+    sky_tier_counts s = sky_fixture_counts(t);
     assert_int_equal(s.corrupt, 1);
     assert_int_equal(s.entries, 2);
     t->ops->close(t);
@@ -125,8 +122,7 @@ static void entries_are_bounded(void **state) {
     sky_tier *t = open_url("mem:1MiB", &no_env);
     for (uint64_t n = 0; n < 3000; n++)
         assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 1, n), SKY_OK);
-    sky_tier_stat s;
-    t->ops->stat(t, &s);
+    sky_tier_counts s = sky_fixture_counts(t);
     assert_int_equal(s.entries, 1024);
     assert_int_equal(s.evictions, 3000 - 1024);
     assert_int_equal(s.bytes_used, 1024 * 64);
@@ -134,7 +130,7 @@ static void entries_are_bounded(void **state) {
     for (uint64_t n = 3000 - 1024; n < 3000; n++)
         assert_int_equal(sky_fixture_one(t, SKY_OP_PIN, sky_fixture_key(n)), SKY_OK);
     assert_int_equal(sky_fixture_put(t, sky_fixture_key(5000), NULL, 1, 1), SKY_E_FULL);
-    t->ops->stat(t, &s);
+    s = sky_fixture_counts(t);
     assert_int_equal(s.bytes_used, 1024 * 64); /* the bytes went with the entry */
     t->ops->close(t);
 }
@@ -165,8 +161,7 @@ static void lent_bytes_are_counted_until_released(void **state) {
     assert_true(sky_fixture_holds(item.view.data, 600000, 1));
     t->ops->release(t, item.lease);
     assert_int_equal(sky_fixture_put(t, sky_fixture_key(2), NULL, 600000, 2), SKY_OK);
-    sky_tier_stat s;
-    t->ops->stat(t, &s);
+    sky_tier_counts s = sky_fixture_counts(t);
     assert_int_equal(s.bytes_used, 600000);
     t->ops->close(t);
 }
@@ -270,8 +265,7 @@ static void threads_never_see_wrong_bytes(void **state) {
     }
     for (uint64_t n = 0; n < STRESS_KEYS; n++)
         (void)sky_fixture_one(t, SKY_OP_REMOVE, sky_fixture_key(n));
-    sky_tier_stat s;
-    t->ops->stat(t, &s);
+    sky_tier_counts s = sky_fixture_counts(t);
     assert_true(s.evictions > 0);
     assert_int_equal(s.entries, 0);
     assert_int_equal(s.bytes_used, 0); /* every reference was given back */
@@ -306,8 +300,7 @@ static void uses_of_all_threads_are_counted(void **state) {
     uint64_t hits = 0;
     assert_int_equal(t->ops->list(t, sum_hits, &hits), SKY_OK);
     assert_int_equal(hits, 600);
-    sky_tier_stat s;
-    t->ops->stat(t, &s);
+    sky_tier_counts s = sky_fixture_counts(t);
     assert_true(s.hits == 600 && s.misses == 1);
     for (uint64_t n = 20; n < 22; n++)
         assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 100000, n), SKY_OK);
@@ -340,7 +333,7 @@ static void what_is_past_its_time_goes_when_it_is_met(void **state) {
     sky_span span = {data, sizeof data};
     for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
         sky_item item = {.key = sky_fixture_key(i), .spans = &span, .span_count = 1};
-        sky_tier_stat s;
+        sky_tier_counts s;
         wall_now = 1000;
         t->ops->answer(t, SKY_OP_PUT, &item, 1, &(sky_call){.ttl_s = 1});
         t->ops->answer(t, SKY_OP_HAS, &item, 1, &(sky_call){0});
@@ -348,7 +341,7 @@ static void what_is_past_its_time_goes_when_it_is_met(void **state) {
         wall_now = 2000;
         t->ops->answer(t, looks[i], &item, 1, &(sky_call){0});
         assert_int_equal(item.status, SKY_MISS);
-        t->ops->stat(t, &s);
+        s = sky_fixture_counts(t);
         assert_true(s.entries == 0 && s.bytes_used == 0);
     }
     t->ops->close(t);

@@ -81,8 +81,9 @@ typedef struct {
     uint32_t leases_touched;
     uint32_t lease_free; /* SKY_BLOCK_NONE: none but those never touched */
 
-    sky_tier_stat stat;    /* the counters, url and note; the rest is filled when asked */
-    _Atomic uint64_t late; /* answers past their deadline, of no batch */
+    sky_tier_stat stat;
+    sky_tier_counts counts; /* but for what is filled in when asked */
+    uint64_t late;          /* answers past their deadline, of no batch; nothing guards it */
 } sky__memory;
 
 /* The mutex and all stripes, to change entries: what was used before is settled. */

@@ -22,7 +22,9 @@
 typedef struct {
     _Alignas(128) sky_mutex mutex;
     uint32_t use_count;
+    uint32_t lease_count; /* of these uses */
     uint64_t misses;
+    uint64_t read_bytes;
     uint32_t uses[SKY__STRIPE_USES_MAX]; /* blocks served, earliest first */
 } sky__stripe;
 

@@ -122,29 +122,38 @@ sky_status sky__tier_verify(sky_tier *tier, sky_verify_report *out) {
 
 /* ---- what happened ---- */
 
-void sky__tier_stat(sky_tier *tier, sky_tier_stat *out) {
+/* What its ground session counts, as a tier. */
+static sky_tier_counts tier_counts(const sky *s, const sky_session_stat *t,
+                                   const sky_reach_stat *w) {
+    const sky_session *session = sky__tier_session(s);
+    return (sky_tier_counts){
+        .entries = sky_index_count(sky_session_index(session)),
+        .bytes_used = t->bytes,
+        .bytes_max = sky_session_bytes_max(session),
+        .hits = t->hits,
+        .misses = t->misses,
+        .puts = t->puts,
+        .evictions = t->evicted + t->purged,
+        .corrupt = t->corrupt + w->nodes.corrupt,
+        .errors = s->errors,
+        .read_bytes = s->read_bytes,
+        .written_bytes = s->written_bytes,
+        .late = sky_batches_late(s->tier.batches),
+    };
+}
+
+void sky__tier_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     sky *s = sky__tier_of(tier);
     sky_reach_stat w;
-    sky_session_stat t;
     sky_mutex_lock(&s->world_lock);
     s->reach->ops->stats(s->reach, &w);
-    sky_session_stats(sky__tier_session(s), &t);
-    *out = (sky_tier_stat){
-        .entries = sky_index_count(sky_session_index(sky__tier_session(s))),
-        .bytes_used = t.bytes,
-        .bytes_max = sky_session_bytes_max(sky__tier_session(s)),
-        .hits = t.hits,
-        .misses = t.misses,
-        .puts = t.puts,
-        .evictions = t.evicted + t.purged,
-        .corrupt = t.corrupt + w.nodes.corrupt,
-        .errors = s->errors,
-        .failing = s->failures >= SKY__TIER_FAILURES_IN_A_ROW,
-    };
+    sky_session_stats(sky__tier_session(s), &counts->session);
+    counts->transport = w.transport;
+    counts->tier = tier_counts(s, &counts->session, &w);
+    *out = (sky_tier_stat){.failing = s->failures >= SKY__TIER_FAILURES_IN_A_ROW};
     sky_satellite one = SKY_GROUND;
     uint32_t silent = sky_session_silent(sky__tier_session(s), &one);
     sky_mutex_unlock(&s->world_lock);
-    out->late = sky_batches_late(s->tier.batches);
     snprintf(out->url, sizeof out->url, "%s", s->url);
     const sky_placement *p = &s->scenario.placement;
     bool inside = s->reach->ops->check; /* what satellites did is known of those in this process */

@@ -9,6 +9,7 @@
 #include "ground/session.h"
 #include "satellite/node.h"
 #include "tier/tier.h"
+#include "transport/transport.h"
 
 typedef struct sky_reach sky_reach;
 
@@ -16,7 +17,8 @@ typedef struct sky_reach sky_reach;
 typedef struct {
     uint64_t turns;
     sky_satellite overhead;
-    sky_node_stat nodes; /* of all together; of real ones what the ground saw */
+    sky_node_stat nodes;          /* of all together; of real ones what the ground saw */
+    sky_transport_stat transport; /* the ground's; of an embedded sky, all stations together */
 } sky_reach_stat;
 
 /* What lies in their memory, compared with the index. */

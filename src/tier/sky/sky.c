@@ -443,6 +443,8 @@ static bool collect(sky *s) {
         if (p->probed)
             tell_place(s, p, &r);
         take_pulse(s, p, &r);
+        s->read_bytes += r.op == SKY_OP_GET && done ? r.bytes : 0;
+        s->written_bytes += r.op == SKY_OP_PUT && done ? r.bytes : 0;
         if (p->chain) {
             finish_chain(s, p, &r);
         } else {

@@ -76,6 +76,7 @@ struct sky_tier_sky {
     sky_sky_report report;
     sky_time report_from, report_until; /* virtual */
     uint64_t errors;
+    uint64_t read_bytes, written_bytes; /* of payloads */
     uint32_t failures;
 };
 
@@ -100,6 +101,6 @@ sky_status sky__tier_queue(struct sky_tier_sky *s, sky__tier_job kind, sky_item 
 /* look.c; as the tier's functions. */
 sky_status sky__tier_list(sky_tier *tier, sky_entry_fn each, void *context);
 sky_status sky__tier_verify(sky_tier *tier, sky_verify_report *out);
-void sky__tier_stat(sky_tier *tier, sky_tier_stat *out);
+void sky__tier_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts);
 
 #endif

@@ -144,6 +144,9 @@ static void udp_stats(const sky_reach *r, sky_reach_stat *out) {
     out->turns -= g->turns_before;
     out->nodes.corrupt = g->seal.forged;
     sky_station_refused(g->station, &out->nodes);
+    sky_station_stat station;
+    sky_station_stats(g->station, &station);
+    out->transport = station.transport;
 }
 
 static void udp_destroy(sky_reach *r) {

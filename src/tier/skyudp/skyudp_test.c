@@ -62,9 +62,7 @@ static void distance_and_loss_cost_only_time(void **state) {
     assert_true(sky_now() - began >= SKY_MS(3)); /* light: 550 km there and back */
     for (int i = 0; i < 3; i++)
         assert_int_equal(sky_fixture_check(t, sky_fixture_key(1), 400000, 1), SKY_OK);
-    sky_tier_stat stat;
-    t->ops->stat(t, &stat);
-    assert_int_equal(stat.corrupt, 0);
+    assert_int_equal(sky_fixture_counts(t).corrupt, 0);
     sky_verify_report report = {0};
     assert_int_equal(t->ops->verify(t, &report), SKY_OK);
     assert_int_equal(report.entries, 1);
@@ -231,8 +229,7 @@ static void grounds_share_a_sky(void **state) {
     assert_int_equal(sky_fixture_one(second, SKY_OP_UNPIN, sky_fixture_key(1)), SKY_OK);
     assert_int_equal(sky_fixture_one(second, SKY_OP_PIN, sky_fixture_key(1)), SKY_OK);
     assert_int_equal(sky_fixture_check(second, sky_fixture_key(1), 30000, 1), SKY_OK);
-    sky_tier_stat stat;
-    second->ops->stat(second, &stat);
+    sky_tier_stat stat = sky_fixture_stat(second);
     assert_non_null(strstr(stat.note, " datagrams refused"));
     assert_null(strstr(stat.note, "migrated"));
     second->ops->close(second);
@@ -268,9 +265,7 @@ static void tenants_do_not_meet(void **state) {
     assert_int_equal(sky_fixture_check(a, sky_fixture_key(1), 30000, 1), SKY_OK);
     assert_int_equal(sky_fixture_check(b, sky_fixture_key(1), 20000, 2), SKY_OK);
     assert_int_equal(sky_fixture_one(a, SKY_OP_HAS, sky_fixture_key(7)), SKY_MISS);
-    sky_tier_stat stat;
-    b->ops->stat(b, &stat);
-    assert_int_equal(stat.corrupt, 0);
+    assert_int_equal(sky_fixture_counts(b).corrupt, 0);
     sky_key listed = {{0}}, expected = sky_fixture_key(1);
     assert_int_equal(b->ops->list(b, take_key, &listed), SKY_OK);
     assert_true(sky_key_equal(&listed, &expected)); /* the caller's, not the sky's name for it */

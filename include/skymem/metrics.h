@@ -1,0 +1,297 @@
+/* What a cache counts: one table of metrics, and the numbers of a cache under it.
+ *
+ *   row of the table ──► SKY_METRIC_… (enum), sky_metric (name, help, unit, kind)
+ *                    ──► sky_cache_metric (one number), sky_cache_metrics (all of them)
+ *                    ──► `skymem stat`: text, --json, --prometheus (sky_cache_prometheus)
+ *
+ * Numbers begin at 0 when a cache is opened and are those of this process: what another process
+ * does with the same folder or the same satellites is counted there. Gauges of what a tier holds
+ * (entries, bytes) are of the tier, whoever put it there.
+ *
+ * A row is X(id, field, name, label, value, kind, unit, help):
+ *   id, field     SKY_METRIC_<id>; the member that counts it, and its name in JSON
+ *   name          in Prometheus; rows of one name differ in `value` of `label`
+ *   label, value  a label of this row beside those of its group; "" for none. Of a histogram the
+ *                 value is "": each value of the label (an operation, say) has a histogram
+ *   kind, unit    COUNTER, GAUGE or HISTOGRAM; "" counts things that the name says
+ * A new row goes to the end of its group, so that the numbers of all others stay as they are. */
+#ifndef SKYMEM_METRICS_H
+#define SKYMEM_METRICS_H
+
+#include <skymem/cache.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* clang-format off */
+/* Of a cache. */
+#define SKY_METRICS_CACHE(X) \
+    X(CACHE_HITS, hits, "skymem_cache_hits_total", "", "", COUNTER, "", \
+      "Gets of a key that a tier answered.") \
+    X(CACHE_MISSES, misses, "skymem_cache_misses_total", "", "", COUNTER, "", \
+      "Gets of a key that no tier had, or none had whole.") \
+    X(CACHE_PREFIX_QUERIES, prefix_query_tokens, "skymem_prefix_cache_queries_total", "", "", \
+      COUNTER, "tokens", "Prompt tokens looked up, as vllm:prefix_cache_queries counts them.") \
+    X(CACHE_PREFIX_HITS, prefix_hit_tokens, "skymem_prefix_cache_hits_total", "", "", \
+      COUNTER, "tokens", "Prompt tokens loaded, as vllm:prefix_cache_hits counts them.") \
+    X(CACHE_PREFIX_BLOCK_QUERIES, prefix_query_blocks, "skymem_prefix_cache_block_queries_total", \
+      "", "", COUNTER, "blocks", "Whole blocks of prompts looked up.") \
+    X(CACHE_PREFIX_BLOCK_HITS, prefix_hit_blocks, "skymem_prefix_cache_block_hits_total", "", "", \
+      COUNTER, "blocks", "Whole blocks of prompts loaded.") \
+    X(CACHE_LOOKUPS_HIT, lookups_hit, "skymem_prefix_cache_lookups_total", "verdict", "hit", \
+      COUNTER, "", "Prompts looked up, by what came of it.") \
+    X(CACHE_LOOKUPS_PARTIAL, lookups_partial, "skymem_prefix_cache_lookups_total", "verdict", \
+      "partial", COUNTER, "", "Prompts looked up, by what came of it.") \
+    X(CACHE_LOOKUPS_MISS, lookups_miss, "skymem_prefix_cache_lookups_total", "verdict", "miss", \
+      COUNTER, "", "Prompts looked up, by what came of it.") \
+    X(CACHE_LOOKUPS_RECOMPUTE, lookups_recompute, "skymem_prefix_cache_lookups_total", "verdict", \
+      "recompute", COUNTER, "", "Prompts looked up, by what came of it.") \
+    X(CACHE_SAVED_BLOCKS, saved_blocks, "skymem_prefix_cache_saved_blocks_total", "", "", \
+      COUNTER, "blocks", "Blocks of prompts handed to the tiers.") \
+    X(CACHE_PROMOTIONS, promotions, "skymem_promotions_total", "", "", COUNTER, "", \
+      "Payloads that were copied to the nearest tier.") \
+    X(CACHE_PROMOTIONS_LOST, promotions_lost, "skymem_promotions_lost_total", "", "", COUNTER, "", \
+      "Promotions that ended without a copy: no room, lost on the way, outdated by a write.") \
+    X(CACHE_PROMOTIONS_ACTIVE, promotions_active, "skymem_promotions_active", "", "", GAUGE, "", \
+      "Promotions under way that no caller waits for.") \
+    X(CACHE_REQUESTS_ACTIVE, requests_active, "skymem_requests_active", "", "", GAUGE, "", \
+      "Batches under way.") \
+    X(CACHE_PRIVATE_BYTES, private_bytes, "skymem_private_bytes", "", "", GAUGE, "bytes", \
+      "Memory of copies on their way between tiers.")
+
+/* Of each tier: labels `tier` (its place, from 0) and `kind` (the scheme of its URL). */
+#define SKY_METRICS_TIER(X) \
+    X(TIER_ENTRIES, entries, "skymem_tier_entries", "", "", GAUGE, "", \
+      "Payloads that the tier holds.") \
+    X(TIER_BYTES_USED, bytes_used, "skymem_tier_used_bytes", "", "", GAUGE, "bytes", \
+      "Room that they take.") \
+    X(TIER_BYTES_MAX, bytes_max, "skymem_tier_limit_bytes", "", "", GAUGE, "bytes", \
+      "Room that the tier has; 0 when it has no limit of its own.") \
+    X(TIER_HITS, hits, "skymem_tier_hits_total", "", "", COUNTER, "", \
+      "Gets of a key that the tier answered.") \
+    X(TIER_MISSES, misses, "skymem_tier_misses_total", "", "", COUNTER, "", \
+      "Gets and leases of a key that the tier did not have, or not whole.") \
+    X(TIER_PUTS, puts, "skymem_tier_puts_total", "", "", COUNTER, "", \
+      "Payloads that the tier stored.") \
+    X(TIER_EVICTIONS, evictions, "skymem_tier_evictions_total", "", "", COUNTER, "", \
+      "Payloads that made room for others.") \
+    X(TIER_CORRUPT, corrupt, "skymem_tier_corrupt_total", "", "", COUNTER, "", \
+      "Damaged payloads met: each was dropped, and was a miss.") \
+    X(TIER_DROPPED, dropped, "skymem_tier_dropped_total", "", "", COUNTER, "", \
+      "Writes that the tier did not take: see sky_flush.") \
+    X(TIER_LATE, late, "skymem_tier_late_total", "", "", COUNTER, "", \
+      "Operations past their deadline.") \
+    X(TIER_ERRORS, errors, "skymem_tier_errors_total", "", "", COUNTER, "", \
+      "Failures of the medium.") \
+    X(TIER_MOVED_BYTES, moved_bytes, "skymem_tier_coded_read_bytes_total", "", "", COUNTER, \
+      "bytes", "Of a tier with a level: what gets of blocks read, coded as it is stored.") \
+    X(TIER_READ_BYTES, read_bytes, "skymem_tier_read_bytes_total", "", "", COUNTER, "bytes", \
+      "Payload that gets copied out of the tier.") \
+    X(TIER_WRITTEN_BYTES, written_bytes, "skymem_tier_written_bytes_total", "", "", COUNTER, \
+      "bytes", "Payload that puts copied into the tier.") \
+    X(TIER_WRITE_BACKS, write_backs, "skymem_tier_write_backs_total", "", "", COUNTER, "", \
+      "Payloads stored here by write-back, after their put was answered.") \
+    X(TIER_WRITE_BACKS_QUEUED, write_backs_queued, "skymem_tier_write_backs_queued", "", "", \
+      GAUGE, "", "Payloads that wait to be written back.") \
+    X(TIER_WRITE_BACK_BYTES, write_back_bytes, "skymem_tier_write_back_queued_bytes", "", "", \
+      GAUGE, "bytes", "Their bytes.") \
+    X(TIER_QUEUED_CALLER, queued, "skymem_tier_queued_requests", "for", "caller", GAUGE, "", \
+      "Requests that wait for the tier, for a caller or in the background.") \
+    X(TIER_QUEUED_BACKGROUND, queued_background, "skymem_tier_queued_requests", "for", \
+      "background", GAUGE, "", \
+      "Requests that wait for the tier, for a caller or in the background.") \
+    X(TIER_ACTIVE, active, "skymem_tier_active_requests", "", "", GAUGE, "", \
+      "Requests that the tier works at.") \
+    X(TIER_FAILURES, failures, "skymem_tier_failures_in_a_row", "", "", GAUGE, "", \
+      "Requests that failed one after another; from three on the tier is skipped for a while.") \
+    X(TIER_LEASES, leases, "skymem_tier_leases_total", "", "", COUNTER, "", \
+      "Payloads lent without a copy; a put that is written back lends one.")
+
+/* Of each tier, in nanoseconds. A tier that answers inside the call (mem) times one call in 256. */
+#define SKY_METRICS_TIMES(X) \
+    X(TIER_ANSWER, answer, "skymem_tier_answer_seconds", "op", "", HISTOGRAM, "seconds", \
+      "From asking the tier for a batch to its answer. Of mem, one call in 256 is timed.") \
+    X(TIER_QUEUE, queue, "skymem_tier_queue_seconds", "for", "", HISTOGRAM, "seconds", \
+      "How long requests waited before the tier was asked.")
+
+/* Of the ground session of each tier that is a sky; labels as a tier's. */
+#define SKY_METRICS_SESSION(X) \
+    X(SESSION_PUTS, puts, "skymem_session_puts_total", "", "", COUNTER, "blocks", \
+      "Blocks stored in the sky.") \
+    X(SESSION_HITS, hits, "skymem_session_hits_total", "", "", COUNTER, "blocks", \
+      "Blocks that came whole.") \
+    X(SESSION_MISSES, misses, "skymem_session_misses_total", "", "", COUNTER, "blocks", \
+      "Blocks that were not there, or not whole.") \
+    X(SESSION_EVICTED, evicted, "skymem_session_evicted_total", "", "", COUNTER, "blocks", \
+      "Blocks that made room for others.") \
+    X(SESSION_PURGED, purged, "skymem_session_purged_total", "", "", COUNTER, "blocks", \
+      "Blocks that lost a chunk, and those below them.") \
+    X(SESSION_CORRUPT, corrupt, "skymem_session_corrupt_chunks_total", "", "", COUNTER, "chunks", \
+      "Chunks that came with wrong bytes.") \
+    X(SESSION_RETRIES, retries, "skymem_session_retries_total", "", "", COUNTER, "", \
+      "Attempts that were not answered in time.") \
+    X(SESSION_ECHOES, echoes, "skymem_session_speculative_retries_total", "", "", COUNTER, "", \
+      "Of what was asked for again: asked for once more at the same time.") \
+    X(SESSION_SECOND_PLACES, second_places, "skymem_session_second_places_total", "", "", \
+      COUNTER, "chunks", "Chunks asked for again at their other place.") \
+    X(SESSION_OTHER_COPIES, other_copies, "skymem_session_other_copies_total", "", "", COUNTER, \
+      "chunks", "Chunks asked for again of another replica.") \
+    X(SESSION_REBUILT, rebuilt, "skymem_session_rebuilt_chunks_total", "", "", COUNTER, "chunks", \
+      "Chunks computed from their stripe, and sent back.") \
+    X(SESSION_HEALED, healed, "skymem_session_repaired_total", "", "", COUNTER, "", \
+      "Repairs that ended well.") \
+    X(SESSION_LOOKUPS, lookups, "skymem_session_lookups_total", "", "", COUNTER, "", \
+      "Keys, or chains of them, that were not in the index and looked for in the sky.") \
+    X(SESSION_QUESTIONS, questions, "skymem_session_lookup_questions_total", "", "", COUNTER, "", \
+      "Asked one after another to find where a prefix ends.") \
+    X(SESSION_ADOPTED, adopted, "skymem_session_adopted_total", "", "", COUNTER, "blocks", \
+      "Blocks found by these lookups.") \
+    X(SESSION_HEADS_MENDED, heads_mended, "skymem_session_heads_repaired_total", "", "", COUNTER, \
+      "", "Copies of head chunks that were lost, and set again.") \
+    X(SESSION_MOVED, moved, "skymem_session_moved_chunks_total", "", "", COUNTER, "chunks", \
+      "Chunks that a prefetch moved to another epoch's place.") \
+    X(SESSION_GONE, gone, "skymem_session_given_up_total", "", "", COUNTER, "blocks", \
+      "Blocks that satellites reported as given up.") \
+    X(SESSION_SUSPECTS, suspects, "skymem_session_suspects", "", "", GAUGE, "satellites", \
+      "Satellites that answered something wrong at least once.") \
+    X(SESSION_MALFORMED, malformed, "skymem_session_malformed_total", "", "", COUNTER, \
+      "messages", "Messages that do not parse.") \
+    X(SESSION_STRAY, stray, "skymem_session_stray_total", "", "", COUNTER, "messages", \
+      "Answers to nothing: late, or a second time.") \
+    X(SESSION_BYTES, bytes, "skymem_session_payload_bytes", "", "", GAUGE, "bytes", \
+      "Payloads in the session's index.")
+
+/* Of the transport of each tier that is a sky; labels as a tier's. Of an embedded sky, all stations
+ * together, and 0 where its links carry whole messages. */
+#define SKY_METRICS_TRANSPORT(X) \
+    X(TRANSPORT_DATAGRAMS_SENT, datagrams_sent, "skymem_transport_sent_datagrams_total", "", "", \
+      COUNTER, "datagrams", "Datagrams sent.") \
+    X(TRANSPORT_DATAGRAMS_TAKEN, datagrams_taken, "skymem_transport_received_datagrams_total", \
+      "", "", COUNTER, "datagrams", "Datagrams received and accepted.") \
+    X(TRANSPORT_BYTES_SENT, bytes_sent, "skymem_transport_sent_bytes_total", "", "", COUNTER, \
+      "bytes", "Bytes of datagrams sent.") \
+    X(TRANSPORT_BYTES_TAKEN, bytes_taken, "skymem_transport_received_bytes_total", "", "", \
+      COUNTER, "bytes", "Bytes of datagrams received and accepted.") \
+    X(TRANSPORT_MESSAGES_SENT, messages_sent, "skymem_transport_sent_messages_total", "", "", \
+      COUNTER, "messages", "Whole messages sent.") \
+    X(TRANSPORT_MESSAGES_TAKEN, messages_taken, "skymem_transport_received_messages_total", "", \
+      "", COUNTER, "messages", "Whole messages received.") \
+    X(TRANSPORT_PIECES_AGAIN, pieces_again, "skymem_transport_retransmitted_total", "", "", \
+      COUNTER, "pieces", "Pieces of messages sent more than once.") \
+    X(TRANSPORT_ECHOES, echoes, "skymem_transport_speculative_retries_total", "", "", COUNTER, \
+      "pieces", "Of these, and of requests where much is lost: sent a second time at once.") \
+    X(TRANSPORT_TIMEOUTS, timeouts, "skymem_transport_timeouts_total", "", "", COUNTER, "", \
+      "Waits for an acknowledgement that ended without one.") \
+    X(TRANSPORT_GIVEN_UP, given_up, "skymem_transport_given_up_messages_total", "", "", COUNTER, \
+      "messages", "Messages given up.") \
+    X(TRANSPORT_DUPLICATES, duplicates, "skymem_transport_duplicate_total", "", "", COUNTER, \
+      "pieces", "Pieces that had come before.") \
+    X(TRANSPORT_RELAYED, relayed, "skymem_transport_relayed_datagrams_total", "", "", COUNTER, \
+      "datagrams", "Datagrams passed on.") \
+    X(TRANSPORT_FOREIGN, foreign, "skymem_transport_dropped_datagrams_total", "reason", \
+      "foreign", COUNTER, "datagrams", "Datagrams received and dropped, by reason.") \
+    X(TRANSPORT_FORGED, forged, "skymem_transport_dropped_datagrams_total", "reason", "forged", \
+      COUNTER, "datagrams", "Datagrams received and dropped, by reason.") \
+    X(TRANSPORT_REPLAYED, replayed, "skymem_transport_dropped_datagrams_total", "reason", \
+      "replayed", COUNTER, "datagrams", "Datagrams received and dropped, by reason.") \
+    X(TRANSPORT_STALE, stale, "skymem_transport_dropped_datagrams_total", "reason", "stale", \
+      COUNTER, "datagrams", "Datagrams received and dropped, by reason.") \
+    X(TRANSPORT_MALFORMED, malformed, "skymem_transport_dropped_datagrams_total", "reason", \
+      "malformed", COUNTER, "datagrams", "Datagrams received and dropped, by reason.") \
+    X(TRANSPORT_LOST_WAY, lost_way, "skymem_transport_dropped_datagrams_total", "reason", \
+      "undeliverable", COUNTER, "datagrams", "Datagrams received and dropped, by reason.") \
+    X(TRANSPORT_UNFAIR, unfair, "skymem_transport_over_share_total", "", "", COUNTER, \
+      "datagrams", "Of the undeliverable: from an origin that had its share of the room.") \
+    X(TRANSPORT_CROWDED, crowded, "skymem_transport_crowded_messages_total", "", "", COUNTER, \
+      "messages", "Half messages that made room for others, or were too old.") \
+    X(TRANSPORT_UNSUPPORTED, unsupported, "skymem_transport_unsupported_total", "", "", COUNTER, \
+      "datagrams", "Of the foreign: of another version, or of a suite that is not accepted here.")
+
+/* Each row's number: groups begin at multiples of 256. */
+typedef enum {
+#define SKY_METRIC_ENUM(id, ...) SKY_METRIC_##id,
+    SKY_METRIC_CACHE_GROUP = 0,
+    SKY_METRICS_CACHE(SKY_METRIC_ENUM)
+    SKY_METRIC_TIER_GROUP = 256,
+    SKY_METRICS_TIER(SKY_METRIC_ENUM)
+    SKY_METRIC_TIMES_GROUP = 512,
+    SKY_METRICS_TIMES(SKY_METRIC_ENUM)
+    SKY_METRIC_SESSION_GROUP = 768,
+    SKY_METRICS_SESSION(SKY_METRIC_ENUM)
+    SKY_METRIC_TRANSPORT_GROUP = 1024,
+    SKY_METRICS_TRANSPORT(SKY_METRIC_ENUM)
+#undef SKY_METRIC_ENUM
+} sky_metric_id;
+/* clang-format on */
+
+/* A counter only grows; a gauge may do both; a histogram counts times by how long they were. */
+typedef enum { SKY_METRIC_COUNTER, SKY_METRIC_GAUGE, SKY_METRIC_HISTOGRAM } sky_metric_kind;
+
+/* A row of the table. Later versions may add members. */
+typedef struct {
+    uint32_t id; /* sky_metric_id, or a later version's */
+    sky_metric_kind kind;
+    const char *group; /* "cache", "tier", "session" or "transport": what it is counted of */
+    const char *field; /* its name in JSON, unique in its group */
+    const char *name;
+    const char *label; /* "": none */
+    const char *value;
+    const char *unit; /* base unit, or what is counted; "" where the name says it */
+    const char *help;
+} sky_metric;
+
+/* The table: how many rows, and row i; NULL beyond the end.
+ * Threads: any */
+SKY_API size_t sky_metric_count(void);
+SKY_API const sky_metric *sky_metric_at(size_t i);
+
+/* Bucket i counts times of at most sky_histogram_bound_ns(i), and more than the bucket before it:
+ * bounds are 256 ns, 512 ns, … up to 68.7 s. The last bucket has no bound. */
+#define SKY_HISTOGRAM_BUCKETS 30
+typedef struct {
+    uint64_t buckets[SKY_HISTOGRAM_BUCKETS];
+    uint64_t sum_ns;
+} sky_histogram;
+
+/* Nanoseconds; UINT64_MAX for the last bucket and beyond. */
+SKY_API uint64_t sky_histogram_bound_ns(size_t bucket);
+
+/* A number of a cache. Later versions may add members. */
+typedef struct {
+    const sky_metric *metric;
+    uint8_t tier;                   /* SKY_TIER_NONE: of the cache itself */
+    const char *kind;               /* of the tier, such as "disk"; "" without a tier */
+    const char *value;              /* of metric->label: the metric's own, or this histogram's */
+    uint64_t number;                /* of a counter or a gauge */
+    const sky_histogram *histogram; /* NULL for these */
+} sky_metric_sample;
+
+/* Called for each number; false: stop.
+ * Owner:  the sample and what it points to are borrowed for the call */
+typedef bool (*sky_metric_fn)(void *context, const sky_metric_sample *sample);
+
+/* Every number of a cache, in the order of the table: those of one name follow each other. Only
+ * skies have metrics of sessions and transports; a histogram without a value is left out.
+ * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_FORKED
+ * Threads: any; the numbers of one tier are read together, those of two tiers one after another */
+SKY_API sky_status sky_cache_metrics(sky_cache *cache, sky_metric_fn each, void *context);
+
+/* One number. tier: its place, SKY_TIER_NONE for what is counted of the cache itself. 0 for what is
+ * not there: such a tier, a metric of another group, a histogram, a cache opened before a fork.
+ * Threads: any */
+SKY_API uint64_t sky_cache_metric(sky_cache *cache, size_t tier, sky_metric_id metric);
+
+/* All numbers as Prometheus's text (exposition format 0.0.4), and skymem_tier_info, whose label
+ * `where` is the tier's URL without its query and without user names and passwords.
+ * Owner:  text [text_bytes_max] is the caller's; it ends with a NUL. *text_bytes: the length needed
+ *         without the NUL, in any case but the other errors
+ * Errors: SKY_E_DST_SMALL (what fits is there), SKY_E_PARAM, SKY_E_NOMEM, SKY_E_FORKED
+ * Threads: any */
+SKY_API sky_status sky_cache_prometheus(sky_cache *cache, char *text, size_t text_bytes_max,
+                                        size_t *text_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

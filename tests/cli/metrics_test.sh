@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Proves the three printers of the table of metrics, each of a hierarchy of mem, disk and sky:
+# text for people, JSON, and Prometheus's text as its parser reads it; and skymemd's.
+. "$(dirname "$0")/common.sh"
+here=$(dirname "$0")
+
+# prometheus FILE: it is sound.
+prometheus() {
+    python3 "$here/prometheus_check.py" "$1" >"$work/said" 2>&1 || fail "$1: $(cat "$work/said")"
+}
+
+prometheus tests/golden/prometheus.txt
+
+sed 's/^until:.*//' scenarios/constellation.yaml >"$work/sky.yaml"
+(umask 077 && python3 -c 'import secrets; print(secrets.token_hex(32))' >"$work/sky.key")
+stores=(--store mem:4MiB --store "disk:$work/disk?max=64MiB" --store "sky:$work/sky.yaml")
+
+expect 0 "$skymem" put greeting README.md "${stores[@]}"
+expect 0 "$skymem" stat "${stores[@]}" --prometheus
+cp "$work/out" "$work/text"
+prometheus "$work/text"
+for line in 'skymem_tier_entries{tier="1",kind="disk"} 1' \
+    'skymem_session_puts_total{tier="2",kind="sky"} 0' \
+    'skymem_transport_dropped_datagrams_total{tier="2",kind="sky",reason="forged"} 0' \
+    "skymem_tier_info{tier=\"1\",kind=\"disk\",where=\"$work/disk\"} 1"; do
+    grep -qxF "$line" "$work/text" || fail "no line $line"
+done
+! grep -q 'max=64MiB' "$work/text" || fail "the query of a URL is shown"
+expect 0 "$skymem" stat "${stores[@]}" --json
+holds '[t["name"] for t in o["tiers"]] == ["mem", "disk", "sky"] and o["cache"]["hits"] == 0'
+holds 'all(t["bytes_max"] > 0 and t["queued"] == 0 and not t["failing"] for t in o["tiers"])'
+holds '"session" not in o["tiers"][1] and o["tiers"][2]["session"]["retries"] == 0'
+holds 'o["tiers"][2]["transport"]["datagrams_sent"] == 0'
+expect 0 "$skymem" stat "${stores[@]}" --all
+grep -q '^TIER  COUNTED' "$work/out" || fail "no list of numbers: $(cat "$work/out")"
+
+expect 2 "$skymem" stat key "${stores[@]}" --prometheus
+says "--prometheus: without KEY"
+expect 2 "$skymem" stat "${stores[@]}" --prometheus --satellites
+expect 2 "$skymem" stat "${stores[@]}" --prometheus --all
+says "--all: without"
+
+# A daemon's are those of its own process.
+"$skymemd" --socket "$work/d.sock" "${stores[@]}" >"$work/ready" 2>"$work/log" &
+daemon=$!
+for _ in $(seq 100); do
+    grep -qsx ready "$work/ready" && break
+    sleep 0.05
+done
+expect 0 "$skymem" stat --store "shm:$work/d.sock" --prometheus
+cp "$work/out" "$work/text"
+prometheus "$work/text"
+grep -qxF 'skymem_tier_entries{tier="2",kind="sky"} 0' "$work/text" || fail "the daemon has no sky"
+expect 0 "$skymem" stat --store "shm:$work/d.sock" --json
+holds '"prometheus" not in o and o["cache"]["misses"] == 0 and o["tiers"][1]["write_backs"] == 0'
+expect 0 "$skymem" stat --store "shm:$work/d.sock" --all
+grep -q '^tier 0: bytes_max ' "$work/out" || fail "no numbers of tiers: $(cat "$work/out")"
+kill -TERM "$daemon"
+wait "$daemon" || fail "exit $? on SIGTERM: $(cat "$work/log")"
+finish
