@@ -306,11 +306,36 @@ sky_status sky_file_sync(int fd) {
     return status_of(rc);
 }
 
+sky_status sky_folder_sync(int fd) {
+    int rc;
+    do {
+        rc = fsync(fd);
+    } while (rc < 0 && errno == EINTR);
+    return status_of(rc);
+}
+
+static sky_status allocate(int fd, int mode, uint64_t offset, uint64_t bytes) {
+    int rc;
+    do {
+        rc = fallocate(fd, mode, (off_t)offset, (off_t)bytes);
+    } while (rc < 0 && errno == EINTR);
+    return status_of(rc);
+}
+
+sky_status sky_file_punch(int fd, uint64_t offset, uint64_t bytes) {
+    return allocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes);
+}
+
+sky_status sky_file_fill(int fd, uint64_t offset, uint64_t bytes) {
+    return allocate(fd, FALLOC_FL_KEEP_SIZE, offset, bytes);
+}
+
 static void fill_info(const struct stat *st, sky_file_info *out) {
     *out = (sky_file_info){
         .bytes = (uint64_t)st->st_size,
         .modified_ms = (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000,
         .regular = S_ISREG(st->st_mode),
+        .nameless = st->st_nlink == 0,
     };
 }
 
@@ -431,6 +456,37 @@ sky_status sky_file_lock(int fd, sky_time until) {
 
 void sky_file_unlock(int fd) {
     flock(fd, LOCK_UN);
+}
+
+static int set_range(int fd, short kind, uint64_t offset, uint64_t bytes) {
+    struct flock range = {
+        .l_type = kind, .l_whence = SEEK_SET, .l_start = (off_t)offset, .l_len = (off_t)bytes};
+    return fcntl(fd, F_OFD_SETLK, &range);
+}
+
+sky_status sky_file_lock_range(int fd, uint64_t offset, uint64_t bytes, sky_time until) {
+    while (set_range(fd, F_WRLCK, offset, bytes) < 0) {
+        bool held = errno == EAGAIN || errno == EACCES;
+        if (held && sky_now() >= until)
+            return SKY_E_BUSY;
+        if (!held && errno != EINTR)
+            return sky_errno_status(errno);
+        if (held)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return SKY_OK;
+}
+
+void sky_file_unlock_range(int fd, uint64_t offset, uint64_t bytes) {
+    set_range(fd, F_UNLCK, offset, bytes);
+}
+
+sky_status sky_file_copy(int fd, int *copy) {
+    int made = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (made < 0)
+        return SKY_E_IO;
+    *copy = made;
+    return SKY_OK;
 }
 
 sky_status sky_folder_make(int folder, const char *path) {

@@ -58,12 +58,18 @@ sky_status sky_file_write_at(int fd, const void *data, size_t bytes, uint64_t of
 /* Make the file `bytes` long with its blocks taken, so that a full disk shows now. A file system
  * that cannot reserve only sets the length. Errors: SKY_E_FULL */
 sky_status sky_file_reserve(int fd, uint64_t bytes);
-sky_status sky_file_sync(int fd); /* data, and what is needed to read it back */
+sky_status sky_file_sync(int fd);   /* data, and what is needed to read it back */
+sky_status sky_folder_sync(int fd); /* the names in it too */
+/* Give the blocks of a range back: it reads as zeros from then on. Errors: SKY_E_UNSUPPORTED */
+sky_status sky_file_punch(int fd, uint64_t offset, uint64_t bytes);
+/* Take blocks for a range that lacks some. Errors: SKY_E_FULL, SKY_E_UNSUPPORTED */
+sky_status sky_file_fill(int fd, uint64_t offset, uint64_t bytes);
 
 typedef struct {
     uint64_t bytes;
     int64_t modified_ms; /* wall */
     bool regular;        /* a plain file, neither folder nor link */
+    bool nameless;       /* removed from its folder since it was opened */
 } sky_file_info;
 sky_status sky_file_stat(int folder, const char *path, sky_file_info *out);
 sky_status sky_file_stat_open(int fd, sky_file_info *out);
@@ -101,6 +107,12 @@ sky_status sky_folder_remove(int folder, const char *path);
  * (0: now) */
 sky_status sky_file_lock(int fd, sky_time until);
 void sky_file_unlock(int fd);
+/* The same for a part of a file. It neither keeps out nor waits for locks of whole files, and those
+ * who share one open file do not keep each other out. Errors: SKY_E_BUSY, SKY_E_UNSUPPORTED */
+sky_status sky_file_lock_range(int fd, uint64_t offset, uint64_t bytes, sky_time until);
+void sky_file_unlock_range(int fd, uint64_t offset, uint64_t bytes);
+/* Another number for an open file, to be closed by itself. Errors: SKY_E_IO */
+sky_status sky_file_copy(int fd, int *copy);
 
 /* One folder, for its owner alone; fine when it exists. */
 sky_status sky_folder_make(int folder, const char *path);

@@ -257,6 +257,54 @@ static bool stop_at_once(void *context, const char *name, char kind) {
     return false;
 }
 
+static int open_new(const char *name) {
+    int fd;
+    assert_int_equal(sky_file_open(folder, name, SKY_FILE_WRITE | SKY_FILE_CREATE, &fd), SKY_OK);
+    return fd;
+}
+
+static void one_holds_a_part(void **state) {
+    (void)state;
+    int one = open_new("a"), other = open_new("a"), copy;
+    assert_int_equal(sky_file_lock_range(one, 64, 64, 0), SKY_OK);
+    assert_int_equal(sky_file_lock_range(other, 100, 1, 0), SKY_E_BUSY);
+    assert_int_equal(sky_file_lock_range(other, 100, 1, sky_now() + SKY_MS(5)), SKY_E_BUSY);
+    assert_int_equal(sky_file_lock_range(other, 128, 64, 0), SKY_OK);
+    assert_int_equal(sky_file_lock(other, 0), SKY_OK); /* of the whole file: something else */
+    assert_int_equal(sky_file_copy(one, &copy), SKY_OK);
+    sky_file_close(copy); /* the open file is still there, and so is its lock */
+    assert_int_equal(sky_file_lock_range(other, 100, 1, 0), SKY_E_BUSY);
+    sky_file_unlock_range(one, 64, 64);
+    assert_int_equal(sky_file_lock_range(other, 100, 1, 0), SKY_OK);
+    sky_file_close(one);
+    sky_file_close(other);
+}
+
+static void blocks_are_given_back_and_taken(void **state) {
+    (void)state;
+    static uint8_t bytes[3 * 4096], back[sizeof bytes];
+    int fd = open_new("a");
+    size_t got;
+    memset(bytes, 7, sizeof bytes);
+    assert_int_equal(sky_file_write_at(fd, bytes, sizeof bytes, 0), SKY_OK);
+    sky_status status = sky_file_punch(fd, 4096, 4096);
+    assert_true(status == SKY_OK || status == SKY_E_UNSUPPORTED);
+    memset(bytes + 4096, status == SKY_OK ? 0 : 7, 4096);
+    status = sky_file_fill(fd, 4096, 4096);
+    assert_true(status == SKY_OK || status == SKY_E_UNSUPPORTED);
+    assert_int_equal(sky_file_read_at(fd, back, sizeof back, 0, &got), SKY_OK);
+    assert_int_equal(got, sizeof back);
+    assert_memory_equal(back, bytes, sizeof back);
+    sky_file_info info;
+    assert_int_equal(sky_file_stat_open(fd, &info), SKY_OK);
+    assert_false(info.nameless);
+    assert_int_equal(sky_file_remove(folder, "a"), SKY_OK);
+    assert_int_equal(sky_file_stat_open(fd, &info), SKY_OK);
+    assert_true(info.nameless);
+    assert_int_equal(sky_folder_sync(folder), SKY_OK);
+    sky_file_close(fd);
+}
+
 static void a_folder_tells_its_names(void **state) {
     (void)state;
     char kinds[27] = "..........................";
@@ -313,6 +361,8 @@ int main(void) {
         test(bytes_are_read_where_they_were_written),
         test(resident_bytes_are_read_at_once),
         test(one_holds_a_lock),
+        test(one_holds_a_part),
+        test(blocks_are_given_back_and_taken),
         test(a_folder_tells_its_names),
         test(folders_are_made_with_all_above),
         test(processes_are_known),
