@@ -72,19 +72,6 @@ static void a_small_memory_is_no_obstacle(void **state) {
     sky_cache_close(s.cache);
 }
 
-static void damage(const char *folder, uint64_t n) {
-    char path[256];
-    sky_key key = sky_fixture_key(n);
-    disk_entry_path(folder, &key, path);
-    FILE *f = fopen(path, "r+b");
-    assert_non_null(f);
-    assert_int_equal(fseek(f, SKY_DISK_HEADER_BYTES + 9, SEEK_SET), 0);
-    int byte = getc(f);
-    assert_int_equal(fseek(f, SKY_DISK_HEADER_BYTES + 9, SEEK_SET), 0);
-    assert_int_equal(putc(byte ^ 1, f), byte ^ 1);
-    assert_int_equal(fclose(f), 0);
-}
-
 static void damage_is_mended_from_farther_away(void **state) {
     (void)state;
     char *folders[2] = {disk_folder_make(), disk_folder_make()};
@@ -96,7 +83,8 @@ static void damage_is_mended_from_farther_away(void **state) {
     assert_int_equal(sky_cache_open(urls, 3, &c, NULL), SKY_OK);
     assert_int_equal(sky_setting_put(c, 1, 1, &(sky_call){.durable = true}), SKY_OK);
     sky_cache_close(c);
-    damage(folders[0], 1);
+    sky_key key = sky_fixture_key(1);
+    disk_entry_damage(folders[0], &key, SKY_DISK_HEADER_BYTES + 9);
     assert_int_equal(sky_cache_open(urls, 3, &c, NULL), SKY_OK);
     assert_int_equal(sky_setting_get(c, 1, 1, NULL), 2);
     sky_cache_close(c); /* at once: what is on its way still arrives */

@@ -71,9 +71,14 @@ int64_t sky_fixture_wall_ms(const sky_clock *clock) {
     return real->wall_ms(real) + ((const sky_fixture_clock *)(const void *)clock)->ahead_ms;
 }
 
+bool sky_fixture_durable;
+
 sky_batch sky_fixture_submit(sky_tier *tier, sky_op op, sky_item *items, size_t count,
                              const sky_call *call) {
+    static const sky_call durable = {.durable = true};
     sky_batch batch;
+    if (!call && sky_fixture_durable)
+        call = &durable;
     assert_int_equal(sky_tier_submit(tier, op, items, count, call, &batch), SKY_OK);
     assert_true(batch.id != 0);
     return batch;

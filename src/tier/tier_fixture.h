@@ -70,6 +70,8 @@ int64_t sky_fixture_wall_ms(const sky_clock *clock);
 sky_tier_stat sky_fixture_stat(sky_tier *tier);
 sky_tier_counts sky_fixture_counts(sky_tier *tier);
 
+/* While it is set, puts without a call are durable. */
+extern bool sky_fixture_durable;
 /* Submit, which must succeed. */
 sky_batch sky_fixture_submit(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
                              const sky_call *call);

@@ -57,11 +57,10 @@ bool sky_disk_attempt(sky_tier *tier, sky_item *item, const sky_call *call) {
     sky_disk_job_clear(&job, &item->key);
     job.range = item->range;
     job.span_bytes = sky_spans_bytes(item->spans, item->span_count);
-    if (sky_disk_entry_open(&d->folder, &job.key, SKY_DISK_AT_ONCE, &job.fd, &job.geometry) !=
-        SKY_OK)
+    if (sky_disk_entry_open(&d->folder, &job.key, SKY_DISK_AT_ONCE, &job.entry) != SKY_OK)
         return false;
     bool done = read_at_once(d, &job, item) && note_hit(d, &job.header, job.bytes);
-    sky_file_close(job.fd);
+    sky_file_close(job.entry.fd);
     if (done) {
         item->status = SKY_OK;
         item->bytes = job.bytes;

@@ -248,6 +248,7 @@ static sky_status prepare(sky_disk *d) {
 }
 
 static sky_status recall(sky_disk *d) {
+    sky_disk_decide(d);
     sky_mutex_lock(&d->mutex);
     sky_status status = sky_disk_recall(d);
     sky_mutex_unlock(&d->mutex);
@@ -275,7 +276,8 @@ sky_status sky_disk_tier_open(const char *url, const sky_tier_env *env, sky_tier
     const char *path = wanted.url.path, *seal = sky_url_value(&wanted.url, "seal");
     status = sky_disk_seal_check(seal, error);
     if (status == SKY_OK)
-        status = sky_disk_folder_open(path, wanted.direct, wanted.create, &d->folder, error);
+        status = sky_disk_folder_open(path, wanted.direct, wanted.create, wanted.bytes_max,
+                                      &d->folder, error);
     if (status == SKY_OK)
         status = sky_disk_seal_open(&d->folder, path, seal, wanted.create, error);
     if (status != SKY_OK)

@@ -115,12 +115,15 @@ void sky_disk_claim_end(sky_disk *d, sky_disk_claim *claim);
  * files, whatever the limit says, unless even all that may go would not do. Errors: SKY_E_FULL */
 sky_status sky_disk_evict(sky_disk *d, const sky_disk_claim *claim);
 /* Give a written entry its name, and the pin of the entry it replaces, and note it. */
-sky_status sky_disk_publish(sky_disk *d, const char *temp, const sky_disk_fact *fact);
+sky_status sky_disk_publish(sky_disk *d, sky_disk_temp *temp, const sky_disk_fact *fact);
+/* It is synced in its segment now: what it replaced goes. Errors: SKY_E_IO */
+sky_status sky_disk_settle(sky_disk *d, const sky_disk_temp *temp, const sky_key *key);
 /* Remove an entry and what hangs below it, from folder and catalogue. *count: how many files went.
- * `fd`: the file that was found wanting; when another replaced it meanwhile, nothing is removed.
- * SKY_FILE_NONE: whatever stands there.
+ * `entry`: what was found wanting; when another replaced it meanwhile, nothing is removed.
+ * NULL: whatever stands there.
  * Errors: SKY_MISS, SKY_E_DENIED, SKY_E_IO */
-sky_status sky_disk_drop(sky_disk *d, const sky_key *key, int fd, size_t *count);
+sky_status sky_disk_drop(sky_disk *d, const sky_key *key, const sky_disk_opened *entry,
+                         size_t *count);
 /* As that, for an entry whose header was found wanting: absent, damaged or expired. It is judged
  * again while no other process changes the folder; SKY_OK: it was stored anew, *header is its. */
 sky_status sky_disk_drop_wanting(sky_disk *d, const sky_key *key, sky_disk_header *header,
@@ -153,5 +156,8 @@ int64_t sky_disk_wall_ms(const sky_disk *d);
 /* attempt.c, verify.c: functions of the tier. */
 bool sky_disk_attempt(sky_tier *tier, sky_item *item, const sky_call *call);
 sky_status sky_disk_verify(sky_tier *tier, sky_verify_report *out);
+/* Of keys with several rows in segments, as a crash leaves them, keep the newest entry that is
+ * whole. */
+void sky_disk_decide(sky_disk *d);
 
 #endif

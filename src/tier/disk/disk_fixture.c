@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-#include "tier/disk/format.h"
+#include "io/file.h"
+#include "tier/disk/segments.h"
 
 char *disk_folder_make(void) {
     const char *base = getenv("TMPDIR");
@@ -56,6 +57,36 @@ void disk_entry_path(const char *folder, const sky_key *key, char path[256]) {
     char inside[SKY_DISK_PATH_BYTES];
     sky_disk_path(key, inside);
     snprintf(path, 256, "%s/%s", folder, inside);
+}
+
+/* The file, and in *base where the entry begins in it. */
+static int open_entry(const char *folder, const sky_key *key, uint64_t *base) {
+    char path[300];
+    sky_disk_segments *s;
+    sky_disk_place place = {0};
+    int root, fd = -1;
+    assert_int_equal(sky_file_open(SKY_FOLDER_HERE, folder, SKY_FILE_FOLDER, &root), SKY_OK);
+    assert_int_equal(sky_disk_segments_create(0, &s), SKY_OK);
+    sky_disk_segments_load(s, root, true);
+    if (sky_disk_segments_find(s, key, false, &place, &fd) != SKY_OK) {
+        disk_entry_path(folder, key, path);
+        assert_int_equal(sky_file_open(SKY_FOLDER_HERE, path, SKY_FILE_WRITE, &fd), SKY_OK);
+    }
+    sky_disk_segments_destroy(s);
+    sky_file_close(root);
+    *base = place.base;
+    return fd;
+}
+
+void disk_entry_damage(const char *folder, const sky_key *key, uint64_t at) {
+    uint8_t byte;
+    uint64_t base;
+    size_t got;
+    int fd = open_entry(folder, key, &base);
+    assert_int_equal(sky_file_read_at(fd, &byte, 1, base + at, &got), SKY_OK);
+    byte ^= 1;
+    assert_int_equal(sky_file_write_at(fd, &byte, 1, base + at), SKY_OK);
+    sky_file_close(fd);
 }
 
 static size_t counted_entries, counted_temps, counted_folders;

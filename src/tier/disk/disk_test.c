@@ -1,5 +1,6 @@
 /* The disk tier keeps the promises of every tier, on io_uring and on threads, past the page cache
- * and through it, sealed and in clear, and what it stored is there after it was closed. */
+ * and through it, sealed and in clear, each entry in a file or small ones in segments, and what it
+ * stored is there after it was closed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,14 +60,14 @@ static void drop_key(char *path) {
     free(path);
 }
 
-static int conform(const char *name, const char *query) {
+static int conform(const char *name, const char *query, uint64_t capacity_bytes) {
     place p = {NULL, query};
     const sky_tier_fixture disk = {.name = name,
                                    .context = &p,
                                    .open = open_new,
                                    .close = close_and_drop,
                                    .reopen = open_again,
-                                   .capacity_bytes = 8 << 20,
+                                   .capacity_bytes = capacity_bytes,
                                    .payload_bytes_max = 3 << 20,
                                    .items_max = 300,
                                    .pins = true,
@@ -77,14 +78,16 @@ static int conform(const char *name, const char *query) {
 
 int main(void) {
     unsetenv("SKYMEM_IO");
-    int failed = conform("disk", "?max=8MiB");
+    int failed = conform("disk", "?max=8MiB", 8 << 20);
     setenv("SKYMEM_IO", "threads", 1);
     if (access("/dev/shm", W_OK) == 0)
         setenv("TMPDIR", "/dev/shm", 0); /* where a sync costs nothing */
-    failed += conform("disk, threads, page cache", "?max=8MiB&direct=off");
+    failed += conform("disk, threads, page cache", "?max=8MiB&direct=off", 8 << 20);
+    sky_fixture_durable = true;
+    failed += conform("disk, durable", "?max=16MiB", 16 << 20);
     char *key = make_key(), sealed[400];
-    snprintf(sealed, sizeof sealed, "?max=8MiB&direct=off&seal=%s", key);
-    failed += conform("disk, sealed", sealed);
+    snprintf(sealed, sizeof sealed, "?max=16MiB&direct=off&seal=%s", key);
+    failed += conform("disk, sealed, durable", sealed, 16 << 20);
     drop_key(key);
     return failed;
 }

@@ -64,7 +64,7 @@ static sky_status try_write(const sky_disk_folder *f, bool direct) {
         if (status == SKY_OK)
             status = sky_file_write_at(fd, block, SKY_DISK_ALIGN, 0);
         sky_file_close(fd);
-        sky_disk_temp_remove(f, name);
+        sky_file_remove(f->root, name);
     }
     free(block);
     return status;
@@ -117,14 +117,21 @@ static sky_status open_both(const char *path, bool create, sky_disk_folder *f, s
     return status == SKY_OK ? open_ledger(path, create, f, error) : status;
 }
 
+static void load_segments(const sky_disk_folder *f) {
+    sky_disk_segments_load(f->segments, f->root, sky_disk_folder_writable(f));
+}
+
 sky_status sky_disk_folder_open(const char *path, sky_disk_direct direct, bool create,
-                                sky_disk_folder *out, sky_error *error) {
+                                uint64_t bytes_max, sky_disk_folder *out, sky_error *error) {
     sky_disk_folder f = {.create = create, .root = SKY_FILE_NONE, .ledger = SKY_FILE_NONE};
     sky_status status = open_both(path, create, &f, error);
     if (status == SKY_OK)
         status = choose_direct(&f, path, direct, error);
-    if (status == SKY_OK && !(f.path = sky_file_absolute(path)))
+    if (status == SKY_OK && (!(f.path = sky_file_absolute(path)) ||
+                             sky_disk_segments_create(bytes_max, &f.segments) != SKY_OK))
         status = sky_fail(error, SKY_E_NOMEM, "%s: no memory to open it", path);
+    if (status == SKY_OK)
+        load_segments(&f);
     if (status == SKY_OK)
         *out = f;
     else
@@ -149,6 +156,7 @@ sky_status sky_disk_folder_reopen(sky_disk_folder *f) {
         status = sky_file_move(new.ledger, f->ledger);
     if (status == SKY_OK)
         status = sky_disk_seal_again(f);
+    load_segments(f);
     sky_disk_folder_close(&new);
     return status;
 }
@@ -166,6 +174,8 @@ bool sky_disk_folder_same(const char *path, const char *other) {
 
 void sky_disk_folder_close(sky_disk_folder *f) {
     sky_disk_seal_close(f);
+    sky_disk_segments_destroy(f->segments);
+    f->segments = NULL;
     sky_file_close(f->ledger);
     sky_file_close(f->root);
     free(f->path);
@@ -175,53 +185,80 @@ void sky_disk_folder_close(sky_disk_folder *f) {
 
 /* ---- entries ---- */
 
-static sky_status open_at(const sky_disk_folder *f, const char *path, unsigned mode, int *fd,
-                          sky_disk_geometry *geometry) {
-    int opened;
+/* As a file of its own. */
+static sky_status open_at(const sky_disk_folder *f, const char *path, unsigned mode,
+                          sky_disk_opened *out) {
+    sky_disk_opened opened = {0};
     sky_file_info info;
-    sky_status status = sky_file_open_own(f->root, path, mode, &opened, &info);
+    sky_status status = sky_file_open_own(f->root, path, mode, &opened.fd, &info);
     if (status != SKY_OK)
         return status;
-    status = sky_disk_geometry_of_file(info.bytes, geometry);
+    status = sky_disk_geometry_of_file(info.bytes, &opened.geometry);
     if (status == SKY_OK)
-        *fd = opened;
+        *out = opened;
     else
-        sky_file_close(opened);
+        sky_file_close(opened.fd);
     return status;
 }
 
-static sky_status open_entry(const sky_disk_folder *f, const sky_key *key, unsigned mode, int *fd,
-                             sky_disk_geometry *geometry) {
+static sky_status open_in_segment(const sky_disk_folder *f, const sky_key *key, bool at_once,
+                                  sky_disk_opened *out) {
+    sky_disk_opened opened;
+    sky_status status = sky_disk_segments_find(f->segments, key, at_once, &opened.place,
+                                               &opened.fd);
+    if (status != SKY_OK)
+        return status;
+    uint64_t bytes = (uint64_t)opened.place.unit_count * SKY_SEGMENT_UNIT_BYTES;
+    status = sky_disk_geometry_of_file(bytes, &opened.geometry);
+    if (status == SKY_OK)
+        *out = opened;
+    else
+        sky_file_close(opened.fd);
+    return status;
+}
+
+/* What is found nowhere may be in a segment that another process wrote to. */
+static sky_status open_entry(const sky_disk_folder *f, const sky_key *key, unsigned mode,
+                             sky_disk_opened *out) {
     char path[SKY_DISK_PATH_BYTES];
+    bool at_once = mode & SKY_FILE_KNOWN;
+    sky_status status = open_in_segment(f, key, at_once, out);
+    if (status != SKY_MISS)
+        return status;
     sky_disk_path(key, path);
-    return open_at(f, path, mode, fd, geometry);
+    status = open_at(f, path, mode, out);
+    if (status == SKY_MISS && !at_once && sky_disk_segments_refresh(f->segments))
+        status = open_in_segment(f, key, false, out);
+    return status;
 }
 
 sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key,
-                               sky_disk_purpose purpose, int *fd, sky_disk_geometry *geometry) {
+                               sky_disk_purpose purpose, sky_disk_opened *out) {
     bool cached = purpose == SKY_DISK_TO_VERIFY ? !f->direct : f->reads_cached;
     unsigned mode = cached ? SKY_FILE_READ : SKY_FILE_DIRECT;
     mode |= purpose == SKY_DISK_AT_ONCE ? SKY_FILE_KNOWN : 0;
-    return open_entry(f, key, mode, fd, geometry);
+    return open_entry(f, key, mode, out);
 }
 
 static bool decode(const sky_disk_folder *f, const uint8_t *bytes, const sky_key *key,
-                   const sky_disk_geometry *geometry, sky_disk_header *out) {
+                   const sky_disk_opened *entry, sky_disk_header *out) {
     return sky_disk_header_decode(bytes, out) == SKY_OK && sky_key_equal(&out->key, key) &&
-           sky_disk_geometry_of(out->payload_bytes).padded_bytes == geometry->padded_bytes &&
+           sky_disk_geometry_of(out->payload_bytes).padded_bytes == entry->geometry.padded_bytes &&
+           (entry->place.checksum == 0 || entry->place.checksum == out->checksum) &&
            sky_disk_seal_read(f->seal, bytes, out);
 }
 
-sky_status sky_disk_header_check(const sky_disk_folder *f, int fd, const sky_key *key,
-                                 const sky_disk_geometry *geometry,
-                                 uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out) {
-    if (decode(f, bytes, key, geometry, out))
+sky_status sky_disk_header_check(const sky_disk_folder *f, const sky_disk_opened *entry,
+                                 const sky_key *key, uint8_t bytes[SKY_DISK_HEADER_BYTES],
+                                 sky_disk_header *out) {
+    if (decode(f, bytes, key, entry, out))
         return SKY_OK;
     size_t got;
-    sky_status status = sky_file_read_at(fd, bytes, SKY_DISK_HEADER_BYTES, 0, &got);
+    sky_status status = sky_file_read_at(entry->fd, bytes, SKY_DISK_HEADER_BYTES, entry->place.base,
+                                         &got);
     if (status != SKY_OK)
         return status;
-    bool sound = got == SKY_DISK_HEADER_BYTES && decode(f, bytes, key, geometry, out);
+    bool sound = got == SKY_DISK_HEADER_BYTES && decode(f, bytes, key, entry, out);
     bool sealed = !f->seal && sky_disk_header_decode(bytes, out) == SKY_OK && out->is_sealed;
     if (!sound && sealed) /* not damaged: the folder's seal is gone, and may come back */
         return SKY_E_DENIED;
@@ -229,63 +266,84 @@ sky_status sky_disk_header_check(const sky_disk_folder *f, int fd, const sky_key
 }
 
 /* The header as bytes too. */
-static sky_status load(const sky_disk_folder *f, int fd, const sky_key *key,
-                       const sky_disk_geometry *geometry, uint8_t bytes[SKY_DISK_HEADER_BYTES],
-                       sky_disk_header *out) {
+static sky_status load(const sky_disk_folder *f, const sky_disk_opened *entry, const sky_key *key,
+                       uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out) {
     size_t got;
-    sky_status status = sky_file_read_at(fd, bytes, SKY_DISK_HEADER_BYTES, 0, &got);
-    return status == SKY_OK ? sky_disk_header_check(f, fd, key, geometry, bytes, out) : status;
+    sky_status status = sky_file_read_at(entry->fd, bytes, SKY_DISK_HEADER_BYTES, entry->place.base,
+                                         &got);
+    return status == SKY_OK ? sky_disk_header_check(f, entry, key, bytes, out) : status;
 }
 
+/* In a segment another entry may have come to its place meanwhile. */
 sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky_disk_header *out) {
     uint8_t bytes[SKY_DISK_HEADER_BYTES];
-    sky_disk_geometry geometry;
-    int fd;
-    sky_status status = open_entry(f, key, SKY_FILE_READ, &fd, &geometry);
-    if (status != SKY_OK)
-        return status;
-    status = load(f, fd, key, &geometry, bytes, out);
-    sky_file_close(fd);
+    sky_status status = SKY_E_CORRUPT;
+    bool again = true;
+    for (int i = 0; i < HOLD_TRIES && again; i++) {
+        sky_disk_opened entry;
+        status = open_entry(f, key, SKY_FILE_READ, &entry);
+        if (status != SKY_OK)
+            return status;
+        status = load(f, &entry, key, bytes, out);
+        again = status == SKY_E_CORRUPT && sky_disk_in_segment(&entry.place) &&
+                sky_disk_entry_replaced(f, key, &entry);
+        sky_file_close(entry.fd);
+    }
     return status;
 }
 
-static bool stands(const sky_disk_folder *f, const sky_key *key, int fd) {
+static bool stands(const sky_disk_folder *f, const sky_key *key, const sky_disk_opened *entry) {
     char path[SKY_DISK_PATH_BYTES];
-    sky_disk_path(key, path);
     sky_file_info info;
-    return sky_file_stat(f->root, path, &info) == SKY_OK && !sky_file_replaced(fd, f->root, path);
+    if (sky_disk_in_segment(&entry->place))
+        return sky_disk_segments_stand(f->segments, key, &entry->place);
+    sky_disk_path(key, path);
+    return sky_file_stat(f->root, path, &info) == SKY_OK &&
+           !sky_file_replaced(entry->fd, f->root, path);
 }
 
-/* While it waited for the lock another file may have taken the name: then that one is the entry. */
+static sky_status lock_entry(const sky_disk_opened *entry, sky_time until) {
+    if (!sky_disk_in_segment(&entry->place))
+        return sky_file_lock(entry->fd, until);
+    return sky_file_lock_range(entry->fd, entry->place.base, SKY_DISK_HEADER_BYTES, until);
+}
+
+/* While it waited for the lock another may have taken the name: then that one is the entry. */
 sky_status sky_disk_entry_hold(const sky_disk_folder *f, const sky_key *key, sky_time until,
                                sky_disk_hold *out) {
     for (int i = 0; i < HOLD_TRIES; i++) {
-        sky_disk_geometry geometry;
-        sky_status status = open_entry(f, key, SKY_FILE_WRITE, &out->fd, &geometry);
+        sky_status status = open_entry(f, key, SKY_FILE_WRITE, &out->entry);
         if (status != SKY_OK)
             return status;
-        status = sky_file_lock(out->fd, until);
-        bool ours = status == SKY_OK && stands(f, key, out->fd);
+        status = lock_entry(&out->entry, until);
+        bool locked = status == SKY_OK, ours = locked && stands(f, key, &out->entry);
         if (ours)
-            status = load(f, out->fd, key, &geometry, out->bytes, &out->header);
+            status = load(f, &out->entry, key, out->bytes, &out->header);
         if (ours && status == SKY_OK)
             return SKY_OK;
-        sky_file_close(out->fd);
+        if (locked)
+            sky_disk_entry_release(out);
+        else
+            sky_file_close(out->entry.fd);
         if (status != SKY_OK)
             return status;
     }
     return SKY_E_BUSY;
 }
 
+/* Closing lets a file's lock go, but not that of a part of a segment, which stays open. */
 void sky_disk_entry_release(sky_disk_hold *hold) {
-    sky_file_close(hold->fd);
+    if (sky_disk_in_segment(&hold->entry.place))
+        sky_file_unlock_range(hold->entry.fd, hold->entry.place.base, SKY_DISK_HEADER_BYTES);
+    sky_file_close(hold->entry.fd);
 }
 
-static sky_status write_record(int fd, const sky_disk_access *access,
+static sky_status write_record(const sky_disk_opened *entry, const sky_disk_access *access,
                                const uint8_t header[SKY_DISK_HEADER_BYTES]) {
     uint8_t record[SKY_DISK_ACCESS_BYTES];
     sky_disk_access_encode(access, header, record);
-    return sky_file_write_at(fd, record, sizeof record, SKY_DISK_ACCESS_OFFSET);
+    return sky_file_write_at(entry->fd, record, sizeof record,
+                             entry->place.base + SKY_DISK_ACCESS_OFFSET);
 }
 
 sky_status sky_disk_entry_record(const sky_disk_folder *f, const sky_key *key,
@@ -299,13 +357,12 @@ sky_status sky_disk_entry_record(const sky_disk_folder *f, const sky_key *key,
     merged.hits = access->hits > merged.hits ? access->hits : merged.hits;
     merged.used_ms = access->used_ms > merged.used_ms ? access->used_ms : merged.used_ms;
     merged.pinned = pin ? access->pinned : merged.pinned;
-    status = write_record(hold.fd, &merged, hold.bytes);
+    status = write_record(&hold.entry, &merged, hold.bytes);
     sky_disk_entry_release(&hold);
     return status;
 }
 
-sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
-                                 uint64_t *freed_bytes) {
+static sky_status remove_file(const sky_disk_folder *f, const sky_key *key, uint64_t *freed_bytes) {
     char path[SKY_DISK_PATH_BYTES];
     sky_disk_path(key, path);
     sky_file_info info;
@@ -320,10 +377,27 @@ sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
     return status;
 }
 
-bool sky_disk_entry_replaced(const sky_disk_folder *f, const sky_key *key, int fd) {
+/* Both: a file that an entry in a segment replaced would stand for the key again without it. */
+sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
+                                 uint64_t *freed_bytes) {
+    sky_status status = remove_file(f, key, freed_bytes);
+    if (status != SKY_OK && status != SKY_MISS)
+        return status;
+    if (status == SKY_MISS)
+        sky_disk_segments_refresh(f->segments);
+    sky_status in_segment = sky_disk_segments_remove(f->segments, key, false, freed_bytes);
+    return in_segment == SKY_MISS ? status : in_segment;
+}
+
+bool sky_disk_entry_replaced(const sky_disk_folder *f, const sky_key *key,
+                             const sky_disk_opened *entry) {
     char path[SKY_DISK_PATH_BYTES];
+    if (entry->fd == SKY_FILE_NONE)
+        return false;
+    if (sky_disk_in_segment(&entry->place))
+        return !sky_disk_segments_stand(f->segments, key, &entry->place);
     sky_disk_path(key, path);
-    return fd != SKY_FILE_NONE && sky_file_replaced(fd, f->root, path);
+    return sky_file_replaced(entry->fd, f->root, path);
 }
 
 /* ---- entries under way ---- */
@@ -363,8 +437,8 @@ static sky_status open_temp_beside(const sky_disk_folder *f, const char *path,
     return status;
 }
 
-sky_status sky_disk_temp_create(sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
-                                char name[SKY_DISK_TEMP_BYTES], int *fd) {
+static sky_status create_file(sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
+                              char name[SKY_DISK_TEMP_BYTES], int *fd) {
     char path[SKY_DISK_PATH_BYTES];
     sky_disk_path(key, path);
     int opened;
@@ -380,42 +454,156 @@ sky_status sky_disk_temp_create(sky_disk_folder *f, const sky_key *key, uint64_t
         return SKY_OK;
     }
     sky_file_close(opened);
-    sky_disk_temp_remove(f, name);
+    sky_file_remove(f->root, name);
     return status;
 }
 
-sky_status sky_disk_temp_record(const sky_disk_folder *f, const char *name, const sky_key *key,
-                                const sky_disk_access *access) {
+/* direct=on: nothing is to stay in the page cache, through which segments are written. */
+sky_status sky_disk_temp_create(sky_disk_folder *f, const sky_key *key, uint64_t file_bytes,
+                                bool durable, sky_disk_temp *out, sky_disk_opened *entry) {
+    sky_disk_temp temp = {.durable = durable};
+    sky_status status = SKY_E_UNSUPPORTED;
+    if (durable && f->reads_cached)
+        status = sky_disk_segments_reserve(f->segments, file_bytes, &temp.place, &entry->fd);
+    if (status != SKY_OK && status != SKY_E_IO)
+        status = create_file(f, key, file_bytes, temp.name, &entry->fd);
+    if (status == SKY_OK) {
+        entry->place = temp.place;
+        *out = temp;
+    }
+    return status;
+}
+
+sky_status sky_disk_temp_record(const sky_disk_folder *f, const sky_disk_temp *temp,
+                                const sky_key *key, const sky_disk_access *access) {
     uint8_t bytes[SKY_DISK_HEADER_BYTES];
     sky_disk_header header;
-    sky_disk_geometry geometry;
-    int fd;
-    sky_status status = open_at(f, name, SKY_FILE_WRITE, &fd, &geometry);
+    sky_disk_opened entry;
+    sky_status status = sky_disk_in_segment(&temp->place)
+                            ? sky_disk_segments_open(f->segments, &temp->place, &entry.fd)
+                            : open_at(f, temp->name, SKY_FILE_WRITE, &entry);
     if (status != SKY_OK)
         return status;
-    status = load(f, fd, key, &geometry, bytes, &header);
+    if (sky_disk_in_segment(&temp->place)) {
+        entry.place = temp->place;
+        sky_disk_geometry_of_file((uint64_t)temp->place.unit_count * SKY_SEGMENT_UNIT_BYTES,
+                                  &entry.geometry);
+    }
+    status = load(f, &entry, key, bytes, &header);
     if (status == SKY_OK)
-        status = write_record(fd, access, bytes);
+        status = write_record(&entry, access, bytes);
+    sky_file_close(entry.fd);
+    return status;
+}
+
+static sky_status publish_file(const sky_disk_folder *f, const sky_disk_temp *temp,
+                               const sky_key *key, const char *path, uint64_t *replaced_bytes) {
+    sky_file_info info;
+    uint64_t freed_bytes;
+    bool stood = sky_file_stat(f->root, path, &info) == SKY_OK;
+    sky_status status = sky_file_rename(f->root, temp->name, path);
+    if (status == SKY_E_IO && stood && !info.regular && clear_folder(f, path) == SKY_OK)
+        status = sky_file_rename(f->root, temp->name, path);
+    if (status != SKY_OK)
+        return status == SKY_MISS ? SKY_E_IO : status; /* someone removed it under our hands */
+    *replaced_bytes = stood && info.regular ? info.bytes : 0;
+    status = sky_disk_segments_remove(f->segments, key, temp->durable, &freed_bytes);
+    if (status == SKY_OK)
+        *replaced_bytes = freed_bytes;
+    return status == SKY_MISS ? SKY_OK : status;
+}
+
+sky_status sky_disk_temp_publish(const sky_disk_folder *f, sky_disk_temp *temp, const sky_key *key,
+                                 uint64_t *replaced_bytes) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_path(key, path);
+    bool in_segment = sky_disk_in_segment(&temp->place);
+    sky_status status = in_segment ? sky_disk_segments_publish(f->segments, key, &temp->place,
+                                                               &temp->replaced)
+                                   : publish_file(f, temp, key, path, replaced_bytes);
+    temp->published = status == SKY_OK;
+    if (status != SKY_OK || !in_segment)
+        return status;
+    sky_file_info info;
+    temp->replaced_file = sky_file_stat(f->root, path, &info) == SKY_OK;
+    if (sky_disk_in_segment(&temp->replaced))
+        *replaced_bytes = (uint64_t)temp->replaced.unit_count * SKY_SEGMENT_UNIT_BYTES;
+    else
+        *replaced_bytes = temp->replaced_file && info.regular ? info.bytes : 0;
+    return SKY_OK;
+}
+
+static sky_status sync_folder_of(const sky_disk_folder *f, const sky_key *key) {
+    char path[SKY_DISK_PATH_BYTES];
+    int fd;
+    sky_disk_path(key, path);
+    path[SKY_DISK_FOLDER_CHARS] = '\0';
+    sky_status status = sky_file_open(f->root, path, SKY_FILE_FOLDER, &fd);
+    if (status != SKY_OK)
+        return status == SKY_MISS ? SKY_OK : SKY_E_IO;
+    status = sky_folder_sync(fd);
     sky_file_close(fd);
     return status;
 }
 
-sky_status sky_disk_temp_publish(const sky_disk_folder *f, const char *name, const sky_key *key,
-                                 uint64_t *replaced_bytes) {
-    char path[SKY_DISK_PATH_BYTES];
-    sky_disk_path(key, path);
-    sky_file_info info;
-    bool stood = sky_file_stat(f->root, path, &info) == SKY_OK;
-    sky_status status = sky_file_rename(f->root, name, path);
-    if (status == SKY_E_IO && stood && !info.regular && clear_folder(f, path) == SKY_OK)
-        status = sky_file_rename(f->root, name, path);
-    if (status == SKY_OK)
-        *replaced_bytes = stood && info.regular ? info.bytes : 0;
-    return status == SKY_MISS ? SKY_E_IO : status; /* someone removed it under our hands */
+/* A file that was replaced must not come back after a power failure: its folder is synced. */
+sky_status sky_disk_temp_settle(const sky_disk_folder *f, const sky_disk_temp *temp,
+                                const sky_key *key) {
+    uint64_t freed_bytes;
+    if (sky_disk_in_segment(&temp->replaced))
+        sky_disk_segments_release(f->segments, &temp->replaced);
+    if (!temp->replaced_file || !sky_disk_segments_stand(f->segments, key, &temp->place))
+        return SKY_OK;
+    sky_status status = remove_file(f, key, &freed_bytes);
+    if (status != SKY_OK)
+        return status == SKY_MISS ? SKY_OK : SKY_E_IO;
+    return sync_folder_of(f, key);
 }
 
-void sky_disk_temp_remove(const sky_disk_folder *f, const char *name) {
-    sky_file_remove(f->root, name);
+static sky_status load_opened(const sky_disk_folder *f, sky_status opened,
+                              const sky_disk_opened *entry, const sky_key *key,
+                              sky_disk_header *out) {
+    uint8_t bytes[SKY_DISK_HEADER_BYTES];
+    if (opened != SKY_OK)
+        return opened;
+    sky_status status = load(f, entry, key, bytes, out);
+    sky_file_close(entry->fd);
+    return status;
+}
+
+/* Which is newer was not acknowledged yet when both stood there, so that either may go: the time
+ * decides, and nothing when it is the same. */
+bool sky_disk_folder_settle(const sky_disk_folder *f, const sky_key *key) {
+    char path[SKY_DISK_PATH_BYTES];
+    sky_disk_opened entry;
+    sky_disk_header in_file, in_segment;
+    uint64_t freed_bytes;
+    sky_disk_path(key, path);
+    sky_status status = open_in_segment(f, key, false, &entry);
+    status = load_opened(f, status, &entry, key, &in_segment);
+    if (status == SKY_MISS)
+        return true;
+    sky_status of_file = open_at(f, path, SKY_FILE_READ, &entry);
+    of_file = load_opened(f, of_file, &entry, key, &in_file);
+    if (!sky_disk_folder_writable(f) || of_file == SKY_MISS)
+        return false;
+    if (status == SKY_E_CORRUPT ||
+        (status == SKY_OK && of_file == SKY_OK && in_file.set_ms > in_segment.set_ms))
+        return sky_disk_segments_remove(f->segments, key, true, &freed_bytes) == SKY_OK;
+    if (status == SKY_OK && (of_file == SKY_E_CORRUPT || in_file.set_ms < in_segment.set_ms) &&
+        sky_disk_segments_sync(f->segments, key) == SKY_OK)
+        remove_file(f, key, &freed_bytes);
+    return false;
+}
+
+void sky_disk_temp_remove(const sky_disk_folder *f, sky_disk_temp *temp) {
+    if (temp->published)
+        return;
+    if (temp->name[0])
+        sky_file_remove(f->root, temp->name);
+    else if (sky_disk_in_segment(&temp->place))
+        sky_disk_segments_release(f->segments, &temp->place);
+    *temp = (sky_disk_temp){0};
 }
 
 void sky_disk_folder_write(const sky_disk_folder *f, const char *name, const void *data,
@@ -431,7 +619,7 @@ void sky_disk_folder_write(const sky_disk_folder *f, const char *name, const voi
         sky_file_remove(f->root, name) != SKY_OK)
         clear_folder(f, name);
     if (!written || sky_file_rename(f->root, temp, name) != SKY_OK)
-        sky_disk_temp_remove(f, temp);
+        sky_file_remove(f->root, temp);
     sky_file_close(fd);
 }
 

@@ -191,7 +191,12 @@ sky_status sky_disk_header_decode(const uint8_t in[SKY_DISK_HEADER_BYTES], sky_d
     out->access.hits = sky_load_u64(record + AT_HITS);
     out->access.used_ms = (int64_t)sky_load_u64(record + AT_USED_MS);
     out->access.pinned = record[AT_PINNED] != 0;
+    out->checksum = sky_disk_header_checksum(in);
     return SKY_OK;
+}
+
+uint64_t sky_disk_header_checksum(const uint8_t header[SKY_DISK_HEADER_BYTES]) {
+    return sky_load_u64(header + AT_CHECKSUM);
 }
 
 void sky_disk_pages_begin(sky_disk_pages *p, sky_disk_header *header, uint64_t from) {

@@ -69,10 +69,13 @@ typedef struct {
     uint8_t name[SKY_NAME_BYTES_MAX];
     uint64_t page_checksums[SKY_DISK_PAGES_MAX]; /* those behind page_count are zero */
     sky_disk_access access;
+    uint64_t checksum; /* of the header as bytes; encode does not look at it */
 } sky_disk_header;
 
 void sky_disk_header_encode(const sky_disk_header *header, uint8_t out[SKY_DISK_HEADER_BYTES]);
 
+/* What an encoded header says of itself. */
+uint64_t sky_disk_header_checksum(const uint8_t header[SKY_DISK_HEADER_BYTES]);
 /* Errors: SKY_E_CORRUPT for anything that encode does not write: checksums, magic, version, an
  *         unused byte that is not zero, sizes that do not fit each other */
 sky_status sky_disk_header_decode(const uint8_t in[SKY_DISK_HEADER_BYTES], sky_disk_header *out);

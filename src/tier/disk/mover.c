@@ -37,6 +37,7 @@ struct sky_disk_mover {
     sky_buffers buffers;
     piece pieces[SKY_DISK_BUFFERS];
     sky_disk_job *syncing[SKY_DISK_JOBS];
+    bool segment_syncing[SKY_SEGMENTS_MAX];
     job_list lists[3];            /* by sky_disk_move */
     uint32_t pieces_under_way[2]; /* of reads, of writes */
 };
@@ -92,10 +93,10 @@ static void start_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer, u
     m->pieces_under_way[job->move]++;
     sky_aio_op op = job->move == SKY_DISK_WRITE ? SKY_AIO_WRITE : SKY_AIO_READ;
     sky_aio_start(m->aio, &(sky_aio_request){.op = op,
-                                             .fd = job->fd,
+                                             .fd = job->entry.fd,
                                              .data = data,
                                              .bytes = bytes,
-                                             .offset = offset,
+                                             .offset = job->entry.place.base + offset,
                                              .tag = buffer});
 }
 
@@ -166,7 +167,7 @@ static sky_status read_landed(sky_disk_mover *m, sky_disk_job *job, const piece 
 
 static void plan_write(const sky_disk_mover *m, sky_disk_job *job) {
     job->next = SKY_DISK_HEADER_BYTES;
-    job->end = SKY_DISK_HEADER_BYTES + job->geometry.padded_bytes;
+    job->end = SKY_DISK_HEADER_BYTES + job->entry.geometry.padded_bytes;
     sky_disk_pages_begin(&job->pages, &job->header, 0);
     job->pages.tag_key = sky_disk_seal_page_key(m->folder->seal);
 }
@@ -203,13 +204,14 @@ static void write_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer) {
         return;
     }
     job->next += bytes;
-    if (left > 0 && bytes < job->geometry.padded_bytes) {
+    if (left > 0 && bytes < job->entry.geometry.padded_bytes) {
         start_piece(m, job, buffer, data, offset, bytes);
         return;
     }
     if (m->folder->seal)
         sky_disk_seal_end(m->folder->seal, &job->header);
     sky_disk_header_encode(&job->header, header);
+    job->header.checksum = sky_disk_header_checksum(header);
     job->header_started = true;
     start_piece(m, job, buffer, header, 0, SKY_DISK_HEADER_BYTES + bytes);
 }
@@ -223,9 +225,43 @@ static void start_sync(sky_disk_mover *m, sky_disk_job *job) {
     assert(slot < SKY_DISK_JOBS);
     m->syncing[slot] = job;
     job->phase = SKY_DISK_SYNCING;
-    sky_aio_op op = job->move == SKY_DISK_WRITE ? SKY_AIO_SYNC_DATA : SKY_AIO_SYNC;
-    sky_aio_start(m->aio, &(sky_aio_request){.op = op, .fd = job->fd, .tag = SYNC_TAG + slot});
+    bool data = job->move == SKY_DISK_WRITE || sky_disk_in_segment(&job->entry.place);
+    sky_aio_op op = data ? SKY_AIO_SYNC_DATA : SKY_AIO_SYNC;
+    sky_aio_start(m->aio,
+                  &(sky_aio_request){.op = op, .fd = job->entry.fd, .tag = SYNC_TAG + slot});
     sky_aio_flush(m->aio);
+}
+
+/* Move all jobs of a segment from one phase to the next. */
+static void change_phase(sky_disk_mover *m, const sky_disk_job *first, int from, int to) {
+    for (sky_disk_job *job = m->lists[SKY_DISK_SYNC].first; job; job = job->after) {
+        if (!sky_disk_in_segment(&job->entry.place) || (int)job->phase != from ||
+            job->entry.place.segment != first->entry.place.segment)
+            continue;
+        job->phase = to;
+        job->status = first->status;
+    }
+}
+
+void sky_disk_mover_sync(sky_disk_mover *m) {
+    for (sky_disk_job *job = m->lists[SKY_DISK_SYNC].first; job; job = job->after) {
+        bool *busy = &m->segment_syncing[job->entry.place.segment];
+        if (job->phase != SKY_DISK_UNSYNCED || *busy)
+            continue;
+        *busy = true;
+        change_phase(m, job, SKY_DISK_UNSYNCED, SKY_DISK_SYNCING);
+        start_sync(m, job);
+    }
+}
+
+/* What came back for one sync ends all jobs that it was for. */
+static void end_sync(sky_disk_mover *m, sky_disk_job *job, sky_status status) {
+    job->status = status;
+    if (job->move == SKY_DISK_SYNC && sky_disk_in_segment(&job->entry.place)) {
+        m->segment_syncing[job->entry.place.segment] = false;
+        change_phase(m, job, SKY_DISK_SYNCING, SKY_DISK_OVER);
+    }
+    job->phase = SKY_DISK_OVER;
 }
 
 void sky_disk_mover_start(sky_disk_mover *m, sky_disk_job *job) {
@@ -242,6 +278,8 @@ void sky_disk_mover_start(sky_disk_mover *m, sky_disk_job *job) {
             read_resident(m, job);
     } else if (job->move == SKY_DISK_WRITE) {
         plan_write(m, job);
+    } else if (sky_disk_in_segment(&job->entry.place)) {
+        job->phase = SKY_DISK_UNSYNCED;
     } else {
         start_sync(m, job);
     }
@@ -305,8 +343,7 @@ static void take_result(sky_disk_mover *m, const sky_aio_result *r) {
     if (r->tag >= SYNC_TAG) {
         sky_disk_job *job = m->syncing[r->tag - SYNC_TAG];
         m->syncing[r->tag - SYNC_TAG] = NULL;
-        job->status = r->status;
-        job->phase = SKY_DISK_OVER;
+        end_sync(m, job, r->status);
         return;
     }
     piece *p = &m->pieces[r->tag];
@@ -321,7 +358,8 @@ static void take_result(sky_disk_mover *m, const sky_aio_result *r) {
 static void advance(sky_disk_mover *m, sky_disk_job *job) {
     if (job->phase != SKY_DISK_PIECES || job->piece_first != NO_PIECE || wants_piece(job))
         return;
-    if (job->move == SKY_DISK_WRITE && job->status == SKY_OK)
+    bool file = !sky_disk_in_segment(&job->entry.place);
+    if (job->move == SKY_DISK_WRITE && job->status == SKY_OK && file)
         start_sync(m, job);
     else
         job->phase = SKY_DISK_OVER;

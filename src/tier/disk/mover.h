@@ -3,6 +3,7 @@
  *   read:   page cache ── copy, inside enter/leave ──► spans ── check pages     (read.h)
  *           file ──aio──► buffer ── check pages ── copy, inside enter/leave ──► spans
  *   write:  spans ── copy, inside enter/leave ──► buffer ── sum pages ──aio──► file ── sync
+ *                                                                        └───► segment
  *
  * A caller's memory is never under a transfer, so a cancelled or late batch is let go at once. The
  * pieces of a job start in order and are dealt with in order; pieces of many jobs are under way
@@ -22,6 +23,8 @@
 #define SKY_DISK_BUFFERS       56u
 #define SKY_DISK_JOBS          48u
 
+/* SYNC: a folder, or an entry that was written to a segment: those of one segment share their
+ * syncs. A file is synced by its WRITE. */
 typedef enum { SKY_DISK_READ, SKY_DISK_WRITE, SKY_DISK_SYNC } sky_disk_move;
 
 typedef struct sky_disk_job {
@@ -29,9 +32,8 @@ typedef struct sky_disk_job {
     sky_disk_move move;
     sky_batch batch;
     size_t item;
-    int fd; /* closed by who opened it, after done */
+    sky_disk_opened entry; /* closed by who opened it, after done */
     sky_key key;
-    sky_disk_geometry geometry;
     sky_disk_header header; /* write: all but page checksums; read: filled by the first piece */
     sky_range range;        /* read: as asked for */
     uint64_t span_bytes;    /* read: all spans together */
@@ -49,7 +51,7 @@ typedef struct sky_disk_job {
     size_t span;                 /* where copying stands: span and offset in it */
     size_t span_offset;
     uint32_t piece_first, piece_last; /* buffers under way, in order of start */
-    enum { SKY_DISK_PIECES, SKY_DISK_SYNCING, SKY_DISK_OVER } phase;
+    enum { SKY_DISK_PIECES, SKY_DISK_UNSYNCED, SKY_DISK_SYNCING, SKY_DISK_OVER } phase;
     bool header_started;
     sky_disk_pages pages; /* checksums, up to where copying stands */
     struct sky_disk_job *after;
@@ -67,6 +69,9 @@ void sky_disk_mover_destroy(sky_disk_mover *m); /* nothing may be under way; NUL
 void sky_disk_mover_start(sky_disk_mover *m, sky_disk_job *job);
 /* Take what came back, start what there is room for. */
 void sky_disk_mover_pump(sky_disk_mover *m);
+/* Begin the syncs that segments wait for: one at a time for each, for all that was written before
+ * it. */
+void sky_disk_mover_sync(sky_disk_mover *m);
 int sky_disk_mover_event_fd(const sky_disk_mover *m);
 const char *sky_disk_mover_backend(const sky_disk_mover *m);
 

@@ -11,18 +11,18 @@
 /* Where the range ends if the payload is as long as it can be. */
 static uint64_t range_end(const sky_disk_job *job) {
     uint64_t from = job->range.offset, wanted = job->range.bytes;
-    uint64_t padded = job->geometry.padded_bytes;
+    uint64_t padded = job->entry.geometry.padded_bytes;
     if (from == 0 && wanted == 0)
         wanted = SKY_ALL;
     return wanted < padded && from <= padded - wanted ? from + wanted : padded;
 }
 
 void sky_disk_job_clear(sky_disk_job *job, const sky_key *key) {
-    *job = (sky_disk_job){.move = SKY_DISK_READ, .fd = SKY_FILE_NONE, .key = *key};
+    *job = (sky_disk_job){.move = SKY_DISK_READ, .entry.fd = SKY_FILE_NONE, .key = *key};
 }
 
 void sky_disk_read_plan(sky_disk_job *job) {
-    const sky_disk_geometry *g = &job->geometry;
+    const sky_disk_geometry *g = &job->entry.geometry;
     uint64_t from = job->range.offset, to = range_end(job);
     job->next = 0;
     job->first = job->end = SKY_DISK_HEADER_BYTES;
@@ -66,8 +66,7 @@ static sky_status resolve_range(const sky_disk_folder *f, sky_disk_job *job) {
 
 sky_status sky_disk_read_header(const sky_disk_folder *f, sky_disk_job *job,
                                 uint8_t bytes[SKY_DISK_HEADER_BYTES]) {
-    sky_status status = sky_disk_header_check(f, job->fd, &job->key, &job->geometry, bytes,
-                                              &job->header);
+    sky_status status = sky_disk_header_check(f, &job->entry, &job->key, bytes, &job->header);
     return status == SKY_OK ? resolve_range(f, job) : status;
 }
 
@@ -141,7 +140,7 @@ static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high) {
 /* The payload's end is known to a page before the header is read: what may be padding goes to the
  * scratch. */
 static uint64_t certain_end(const sky_disk_job *job) {
-    uint64_t to = range_end(job), padded = job->geometry.padded_bytes;
+    uint64_t to = range_end(job), padded = job->entry.geometry.padded_bytes;
     uint64_t certain = padded < SKY_DISK_ALIGN ? 0 : padded - (SKY_DISK_ALIGN - 1);
     if (job->next > 0)
         return job->copy_to;
@@ -175,7 +174,8 @@ sky_status sky_disk_read_resident(const sky_disk_folder *f, sky_disk_job *job, c
                     scatter_spans(&s, job, item, p.to - p.from);
     uint8_t *rest = s.scratch;
     resident = resident && scatter_add(&s, NULL, p.end - p.to) &&
-               sky_file_read_resident(job->fd, s.parts, s.count, job->next);
+               sky_file_read_resident(job->entry.fd, s.parts, s.count,
+                                      job->entry.place.base + job->next);
     if (!resident) {
         job->bytes = bytes_before;
         job->span = span_before;

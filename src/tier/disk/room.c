@@ -123,7 +123,7 @@ static sky_status remove_file(sky_disk *d, const sky_key *key, tally *t) {
 /* Another process may have pinned it: the file tells, and is held until it is gone. Who holds it
  * now keeps others out, not us. */
 static sky_status evict_file(sky_disk *d, sky_disk_fact *fact, tally *t, bool *pinned) {
-    sky_disk_hold hold = {.fd = SKY_FILE_NONE};
+    sky_disk_hold hold = {.entry.fd = SKY_FILE_NONE};
     sky_status held = sky_disk_entry_hold(&d->folder, &fact->key, 0, &hold);
     sky_status read = held;
     *pinned = false;
@@ -457,7 +457,7 @@ sky_status sky_disk_evict(sky_disk *d, const sky_disk_claim *claim) {
 /* A pin is the key's, not the file's: what takes the name takes over the pin that stands there,
  * which may have changed since the write began. An old entry that cannot be held or read says
  * nothing; then what this process knows counts. */
-static sky_status take_name(sky_disk *d, const char *temp, sky_disk_fact *fact,
+static sky_status take_name(sky_disk *d, sky_disk_temp *temp, sky_disk_fact *fact,
                             uint64_t *replaced_bytes) {
     sky_disk_hold old;
     const sky_disk_fact *known = sky_disk_catalogue_find(d->catalogue, &fact->key);
@@ -479,7 +479,7 @@ static sky_status take_name(sky_disk *d, const char *temp, sky_disk_fact *fact,
     return status;
 }
 
-sky_status sky_disk_publish(sky_disk *d, const char *temp, const sky_disk_fact *written) {
+sky_status sky_disk_publish(sky_disk *d, sky_disk_temp *temp, const sky_disk_fact *written) {
     view v = enter(d);
     tally t = {0};
     uint64_t replaced_bytes;
@@ -493,6 +493,16 @@ sky_status sky_disk_publish(sky_disk *d, const char *temp, const sky_disk_fact *
             sky_disk_catalogue_pin(d->catalogue, kept, fact.pinned);
     }
     leave(d, &v, t);
+    return status;
+}
+
+/* A file goes while no other process gives another one its name. */
+sky_status sky_disk_settle(sky_disk *d, const sky_disk_temp *temp, const sky_key *key) {
+    if (!temp->replaced_file)
+        return sky_disk_temp_settle(&d->folder, temp, key);
+    view v = enter(d);
+    sky_status status = sky_disk_temp_settle(&d->folder, temp, key);
+    leave(d, &v, (tally){0});
     return status;
 }
 
@@ -516,10 +526,11 @@ static void drop_within(dropping *drop, const sky_key *key) {
         drop->status = remove_file(d, key, &drop->gone);
 }
 
-sky_status sky_disk_drop(sky_disk *d, const sky_key *key, int fd, size_t *count) {
+sky_status sky_disk_drop(sky_disk *d, const sky_key *key, const sky_disk_opened *entry,
+                         size_t *count) {
     view v = enter(d);
     dropping drop = {.disk = d, .status = SKY_MISS};
-    if (!sky_disk_entry_replaced(&d->folder, key, fd))
+    if (!entry || !sky_disk_entry_replaced(&d->folder, key, entry))
         drop_within(&drop, key);
     leave(d, &v, drop.gone);
     *count = (size_t)drop.gone.changes;

@@ -81,7 +81,8 @@ static bool walk_entry(void *context, const char *name, char kind) {
     bool file = kind == 'f' || kind == '?', swept = file && is_temp(name) && sweep(w, name);
     w->empty &= swept;
     if (file && is_hex(name, 2 * SKY_KEY_BYTES) && name[0] == w->path[0] && name[1] == w->path[1] &&
-        name[2] == w->path[3] && name[3] == w->path[4] && sky_key_parse(name, &key) == SKY_OK)
+        name[2] == w->path[3] && name[3] == w->path[4] && sky_key_parse(name, &key) == SKY_OK &&
+        sky_disk_folder_settle(w->scan->folder, &key))
         w->scan->each(w->scan->context, &key);
     return true;
 }
@@ -133,6 +134,13 @@ static void *walk(void *argument) {
     return NULL;
 }
 
+static void tell_segments(const scan *s) {
+    sky_key key;
+    uint32_t cursor = 0;
+    while (sky_disk_segments_next(s->folder->segments, false, &cursor, &key))
+        s->each(s->context, &key);
+}
+
 /* The caller's thread walks as well, so it works where no thread can be had. */
 sky_status sky_disk_folder_scan(const sky_disk_folder *f, sky_disk_scan_fn each, void *context,
                                 uint64_t *swept) {
@@ -142,6 +150,7 @@ sky_status sky_disk_folder_scan(const sky_disk_folder *f, sky_disk_scan_fn each,
     sky_status status = sky_folder_each(f->root, ".", sweep_root, &walkers[0]);
     if (status != SKY_OK)
         return status == SKY_MISS ? SKY_E_IO : status;
+    sky_disk_segments_refresh(f->segments);
     sky_mutex_init(&s.mutex);
     for (size_t i = 1; i < WALKERS; i++) {
         walkers[i].scan = &s;
@@ -151,6 +160,7 @@ sky_status sky_disk_folder_scan(const sky_disk_folder *f, sky_disk_scan_fn each,
     walk(&walkers[0]);
     for (size_t i = 1; i < WALKERS; i++)
         sky_thread_join(&walkers[i].thread);
+    tell_segments(&s);
     sky_mutex_deinit(&s.mutex);
     *swept = s.swept;
     return SKY_OK;

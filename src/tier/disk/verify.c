@@ -12,31 +12,35 @@
 
 #define PIECE_BYTES (1u << 20)
 
-/* *fd is left open, if it could be opened.
+/* *entry is left open, if it could be opened.
  * Errors: SKY_MISS when the entry went meanwhile, SKY_E_CORRUPT, SKY_E_DENIED, SKY_E_IO */
-static sky_status check_entry(const sky_disk *d, const sky_key *key, int *fd, uint8_t *buffer) {
-    sky_disk_geometry geometry;
+static sky_status check_entry(const sky_disk *d, const sky_key *key, sky_disk_opened *entry,
+                              uint8_t *buffer) {
     sky_disk_header header;
     sky_disk_pages pages;
     size_t got;
-    sky_status status = sky_disk_entry_open(&d->folder, key, SKY_DISK_TO_VERIFY, fd, &geometry);
+    sky_status status = sky_disk_entry_open(&d->folder, key, SKY_DISK_TO_VERIFY, entry);
     if (status != SKY_OK)
         return status;
-    status = sky_file_read_at(*fd, buffer, SKY_DISK_HEADER_BYTES, 0, &got);
+    status = sky_file_read_at(entry->fd, buffer, SKY_DISK_HEADER_BYTES, entry->place.base, &got);
     if (status == SKY_OK)
-        status = sky_disk_header_check(&d->folder, *fd, key, &geometry, buffer, &header);
+        status = sky_disk_header_check(&d->folder, entry, key, buffer, &header);
     if (status == SKY_OK) {
         sky_disk_pages_begin(&pages, &header, 0);
         pages.tag_key = sky_disk_seal_page_key(d->folder.seal);
     }
-    for (uint64_t at = 0; status == SKY_OK && at < geometry.padded_bytes; at += got) {
-        uint64_t left = geometry.padded_bytes - at;
+    const uint64_t padded_bytes = status == SKY_OK ? entry->geometry.padded_bytes : 0;
+    for (uint64_t at = 0; status == SKY_OK && at < padded_bytes; at += got) {
+        uint64_t left = padded_bytes - at;
         size_t bytes = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
-        status = sky_file_read_at(*fd, buffer, bytes, SKY_DISK_HEADER_BYTES + at, &got);
+        status = sky_file_read_at(entry->fd, buffer, bytes,
+                                  entry->place.base + SKY_DISK_HEADER_BYTES + at, &got);
         if (status == SKY_OK && (got < bytes || !sky_disk_pages_check(&pages, buffer, got)))
             status = SKY_E_CORRUPT;
     }
-    return status;
+    bool moved = status == SKY_E_CORRUPT && sky_disk_in_segment(&entry->place) &&
+                 sky_disk_entry_replaced(&d->folder, key, entry);
+    return moved ? SKY_MISS : status; /* its place was used again */
 }
 
 /* Copy the next fact, or false. `reachable`: nothing that leads to it is missing. */
@@ -52,10 +56,10 @@ static bool next_fact(sky_disk *d, uint32_t *number, sky_disk_fact *fact, bool *
 }
 
 /* How many files went. */
-static size_t drop(sky_disk *d, const sky_key *key, int fd) {
+static size_t drop(sky_disk *d, const sky_key *key, const sky_disk_opened *entry) {
     size_t count;
     sky_mutex_lock(&d->mutex);
-    sky_disk_drop(d, key, fd, &count);
+    sky_disk_drop(d, key, entry, &count);
     sky_mutex_unlock(&d->mutex);
     return count;
 }
@@ -81,8 +85,8 @@ static void note_unreadable(sky_disk *d, const sky_key *key, bool unreadable) {
  * stays: a permission, or a disk that is ill for a while, says nothing about its bytes. */
 static void verify_entry(sky_disk *d, const sky_key *key, uint8_t *buffer,
                          sky_verify_report *report) {
-    int fd = SKY_FILE_NONE;
-    sky_status status = check_entry(d, key, &fd, buffer);
+    sky_disk_opened entry = {.fd = SKY_FILE_NONE};
+    sky_status status = check_entry(d, key, &entry, buffer);
     bool unreadable = status != SKY_OK && status != SKY_MISS && status != SKY_E_CORRUPT;
     note_unreadable(d, key, unreadable);
     report->corrupt += unreadable || status == SKY_E_CORRUPT;
@@ -92,10 +96,28 @@ static void verify_entry(sky_disk *d, const sky_key *key, uint8_t *buffer,
         sky_mutex_lock(&d->mutex);
         d->counts.corrupt++;
         sky_mutex_unlock(&d->mutex);
-        size_t gone = fd == SKY_FILE_NONE ? drop_wanting(d, key) : drop(d, key, fd);
+        size_t gone = entry.fd == SKY_FILE_NONE ? drop_wanting(d, key) : drop(d, key, &entry);
         report->orphans += gone > 0 ? gone - 1 : 0;
     }
-    sky_file_close(fd);
+    sky_file_close(entry.fd);
+}
+
+void sky_disk_decide(sky_disk *d) {
+    sky_key key;
+    uint32_t cursor = 0;
+    uint8_t *buffer = NULL;
+    while (sky_disk_folder_writable(&d->folder) &&
+           sky_disk_segments_next(d->folder.segments, true, &cursor, &key)) {
+        sky_disk_opened entry = {.fd = SKY_FILE_NONE};
+        buffer = buffer ? buffer : aligned_alloc(SKY_DISK_ALIGN, PIECE_BYTES);
+        if (!buffer)
+            return;
+        sky_status status = check_entry(d, &key, &entry, buffer);
+        sky_file_close(entry.fd);
+        if (status == SKY_OK || status == SKY_E_CORRUPT)
+            sky_disk_segments_settle(d->folder.segments, &key, status == SKY_OK);
+    }
+    free(buffer);
 }
 
 sky_status sky_disk_verify(sky_tier *tier, sky_verify_report *out) {
@@ -117,7 +139,7 @@ sky_status sky_disk_verify(sky_tier *tier, sky_verify_report *out) {
     bool reachable;
     for (uint32_t n = 0; next_fact(d, &n, &fact, &reachable); n++)
         if (!reachable)
-            report.orphans += drop(d, &fact.key, SKY_FILE_NONE);
+            report.orphans += drop(d, &fact.key, NULL);
     for (uint32_t n = 0; next_fact(d, &n, &fact, &reachable); n++)
         verify_entry(d, &fact.key, buffer, &report);
     for (uint32_t n = 0; next_fact(d, &n, &fact, &reachable); n++) {

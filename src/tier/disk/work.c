@@ -21,17 +21,19 @@
 #define LOOKUPS_AT_ONCE 64 /* between two looks at what the disk finished */
 #define RECORDS_AT_ONCE 64
 #define RECORD_EVERY    SKY_SECONDS(60)
+#define READ_TRIES      4 /* of a get whose place is used again and again */
 #define FOLDERS         3 /* ab/cd, ab, and the root */
 
 typedef struct job {
     sky_disk_job move;
     sky_op op;
     bool durable;
-    bool ready;                     /* a change that waits for those before it */
-    sky_status status;              /* of its preparation */
-    sky_disk_claim claim;           /* put: its room */
-    char temp[SKY_DISK_TEMP_BYTES]; /* "" when there is none */
+    bool ready;           /* a change that waits for those before it */
+    sky_status status;    /* of its preparation */
+    sky_disk_claim claim; /* put: its room */
+    sky_disk_temp temp;
     uint32_t folders_synced;
+    uint32_t tries;    /* get: begun again, as its place in a segment was used again */
     uint32_t left_s;   /* get: how long it will still be kept; 0: without end */
     struct job *after; /* in the order of changes, or among the free */
 } job;
@@ -64,7 +66,7 @@ static job *job_take(sky_disk_work *w, const sky_disk_request *r, const sky_key 
     j->move.batch = r->batch;
     j->move.item = r->next;
     j->move.key = *key;
-    j->move.fd = SKY_FILE_NONE;
+    j->move.entry.fd = SKY_FILE_NONE;
     j->move.owner = j;
     return j;
 }
@@ -82,9 +84,8 @@ static void finish(sky_disk_work *w, sky_op op, sky_batch batch, size_t item, sk
 
 static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes) {
     sky_disk *d = w->disk;
-    sky_file_close(j->move.fd);
-    if (j->temp[0])
-        sky_disk_temp_remove(&d->folder, j->temp);
+    sky_file_close(j->move.entry.fd);
+    sky_disk_temp_remove(&d->folder, &j->temp);
     sky_mutex_lock(&d->mutex);
     sky_disk_claim_end(d, &j->claim);
     sky_mutex_unlock(&d->mutex);
@@ -130,10 +131,10 @@ static void drop(sky_disk *d, const job *j) {
     size_t count;
     sky_disk_header header;
     sky_mutex_lock(&d->mutex);
-    if (j->move.fd == SKY_FILE_NONE)
+    if (j->move.entry.fd == SKY_FILE_NONE)
         sky_disk_drop_wanting(d, &j->move.key, &header, &count);
     else
-        sky_disk_drop(d, &j->move.key, j->move.fd, &count);
+        sky_disk_drop(d, &j->move.key, &j->move.entry, &count);
     sky_mutex_unlock(&d->mutex);
 }
 
@@ -149,25 +150,28 @@ static sky_status open_entry(sky_disk *d, job *j) {
     sky_mutex_unlock(&d->mutex);
     if (status != SKY_OK)
         return status;
-    status = sky_disk_entry_open(&d->folder, &j->move.key, SKY_DISK_TO_GET, &j->move.fd,
-                                 &j->move.geometry);
+    status = sky_disk_entry_open(&d->folder, &j->move.key, SKY_DISK_TO_GET, &j->move.entry);
     if (status == SKY_E_CORRUPT || (status == SKY_MISS && known))
         drop(d, j);
     return status;
 }
 
-static void begin_get(sky_disk_work *w, const sky_disk_request *r, const sky_key *key,
-                      sky_range range, uint64_t span_bytes) {
-    job *j = job_take(w, r, key);
+static void start_read(sky_disk_work *w, job *j) {
     sky_status status = open_entry(w->disk, j);
     if (status != SKY_OK) {
         job_end(w, j, status, 0);
         return;
     }
     j->move.move = SKY_DISK_READ;
+    sky_disk_mover_start(w->mover, &j->move);
+}
+
+static void begin_get(sky_disk_work *w, const sky_disk_request *r, const sky_key *key,
+                      sky_range range, uint64_t span_bytes) {
+    job *j = job_take(w, r, key);
     j->move.range = range;
     j->move.span_bytes = span_bytes;
-    sky_disk_mover_start(w->mover, &j->move);
+    start_read(w, j);
 }
 
 uint32_t sky_disk_left_s(const sky_disk *d, int64_t expire_ms) {
@@ -178,9 +182,24 @@ uint32_t sky_disk_left_s(const sky_disk *d, int64_t expire_ms) {
     return left_s < UINT32_MAX ? (uint32_t)left_s : UINT32_MAX;
 }
 
+/* The place of an entry in a segment was used again while it was read: it was no damage. */
+static bool was_moved(const sky_disk *d, const job *j) {
+    return j->move.status == SKY_E_CORRUPT && sky_disk_in_segment(&j->move.entry.place) &&
+           sky_disk_entry_replaced(&d->folder, &j->move.key, &j->move.entry);
+}
+
 static void end_get(sky_disk_work *w, job *j) {
     sky_disk *d = w->disk;
     sky_status status = j->move.status;
+    if (was_moved(d, j)) {
+        sky_file_close(j->move.entry.fd);
+        j->move.entry = (sky_disk_opened){.fd = SKY_FILE_NONE};
+        status = SKY_MISS;
+        if (j->tries++ < READ_TRIES) {
+            start_read(w, j);
+            return;
+        }
+    }
     if (status == SKY_OK && sky_disk_expired(d, j->move.header.expire_ms))
         status = SKY_MISS;
     if (status == SKY_MISS || status == SKY_E_CORRUPT) {
@@ -218,23 +237,24 @@ static sky_status reserve(sky_disk_work *w, job *j, uint64_t file_bytes) {
     return status;
 }
 
+static sky_status try_temp(sky_disk_work *w, job *j, uint64_t file_bytes) {
+    return sky_disk_temp_create(&w->disk->folder, &j->move.key, file_bytes, j->durable, &j->temp,
+                                &j->move.entry);
+}
+
 /* A disk that is full of other things gets one chance: as much again goes from here. */
 static sky_status create_temp(sky_disk_work *w, job *j, uint64_t file_bytes) {
     sky_disk *d = w->disk;
-    sky_status status = sky_disk_temp_create(&d->folder, &j->move.key, file_bytes, j->temp,
-                                             &j->move.fd);
+    sky_status status = try_temp(w, j, file_bytes);
     if (status == SKY_E_FULL) {
         sky_mutex_lock(&d->mutex);
         status = sky_disk_evict(d, &j->claim);
         sky_mutex_unlock(&d->mutex);
         if (status == SKY_OK)
-            status = sky_disk_temp_create(&d->folder, &j->move.key, file_bytes, j->temp,
-                                          &j->move.fd);
+            status = try_temp(w, j, file_bytes);
     }
     if (status == SKY_E_IO && sky_disk_revive(d))
-        status = sky_disk_temp_create(&d->folder, &j->move.key, file_bytes, j->temp, &j->move.fd);
-    if (status != SKY_OK)
-        j->temp[0] = '\0';
+        status = try_temp(w, j, file_bytes);
     return status;
 }
 
@@ -273,13 +293,13 @@ static sky_status describe(const sky_disk *d, const sky_disk_request *r, const s
     if (d->folder.seal)
         sky_disk_seal_begin(d->folder.seal, h, &item->key, &item->parent);
     move->move = SKY_DISK_WRITE;
-    move->geometry = sky_disk_geometry_of(payload_bytes);
+    move->entry.geometry = sky_disk_geometry_of(payload_bytes);
     return SKY_OK;
 }
 
 static void begin_put(sky_disk_work *w, job *j, sky_status described) {
     sky_status status = described;
-    uint64_t file_bytes = SKY_DISK_HEADER_BYTES + j->move.geometry.padded_bytes;
+    uint64_t file_bytes = SKY_DISK_HEADER_BYTES + j->move.entry.geometry.padded_bytes;
     if (status == SKY_OK && !sky_disk_folder_writable(&w->disk->folder))
         status = SKY_E_DENIED;
     if (status == SKY_OK)
@@ -298,10 +318,11 @@ static sky_status publish(sky_disk_work *w, job *j) {
         return SKY_E_DEADLINE; /* or cancelled: then nobody listens any more */
     sky_disk_fact fact = sky_disk_fact_of(&j->move.header);
     sky_mutex_lock(&d->mutex);
-    sky_status status = sky_disk_publish(d, j->temp, &fact);
+    j->temp.place.checksum = j->move.header.checksum;
+    sky_status status = sky_disk_publish(d, &j->temp, &fact);
     if (status == SKY_OK) {
-        j->temp[0] = '\0';
-        sky_file_unlock(j->move.fd); /* a record wants it */
+        if (!sky_disk_in_segment(&j->temp.place))
+            sky_file_unlock(j->move.entry.fd); /* a record wants it */
         sky_disk_claim_end(d, &j->claim);
     }
     sky_mutex_unlock(&d->mutex);
@@ -320,19 +341,35 @@ static sky_status change_remove(sky_disk *d, const job *j) {
     sky_status status;
     sky_mutex_lock(&d->mutex);
     if (sky_disk_folder_writable(&d->folder))
-        status = sky_disk_drop(d, &j->move.key, SKY_FILE_NONE, &count);
+        status = sky_disk_drop(d, &j->move.key, NULL, &count);
     else if (sky_disk_look(d, &j->move.key, &status))
         status = SKY_E_DENIED;
     sky_mutex_unlock(&d->mutex);
     return status;
 }
 
+/* An entry in a segment is durable once that is synced. */
+static void sync_segment(sky_disk_work *w, job *j) {
+    j->move.entry.place = j->temp.place;
+    j->move.move = SKY_DISK_SYNC;
+    sky_disk_mover_start(w->mover, &j->move);
+}
+
+static void end_sync(sky_disk_work *w, job *j, sky_status status) {
+    sky_disk *d = w->disk;
+    sky_mutex_lock(&d->mutex);
+    if (status == SKY_OK)
+        status = sky_disk_settle(d, &j->temp, &j->move.key);
+    sky_mutex_unlock(&d->mutex);
+    job_end(w, j, status == SKY_OK ? SKY_OK : SKY_E_IO, j->move.header.payload_bytes);
+}
+
 /* The folders that lead to the entry, innermost first; the job ends when all are on the disk. */
 static void sync_folders(sky_disk_work *w, job *j) {
     sky_disk *d = w->disk;
     char path[SKY_DISK_PATH_BYTES];
-    sky_file_close(j->move.fd);
-    j->move.fd = SKY_FILE_NONE;
+    sky_file_close(j->move.entry.fd);
+    j->move.entry.fd = SKY_FILE_NONE;
     if (j->folders_synced == FOLDERS || j->status != SKY_OK) {
         job_end(w, j, j->status, j->move.header.payload_bytes);
         return;
@@ -342,7 +379,7 @@ static void sync_folders(sky_disk_work *w, job *j) {
     if (j->folders_synced == FOLDERS - 1)
         path[0] = '.';
     path[lengths[j->folders_synced++]] = '\0';
-    j->status = sky_file_open(d->folder.root, path, SKY_FILE_FOLDER, &j->move.fd);
+    j->status = sky_file_open(d->folder.root, path, SKY_FILE_FOLDER, &j->move.entry.fd);
     if (j->status != SKY_OK) { /* it goes only when the entry was evicted before */
         bool evicted = j->status == SKY_MISS;
         job_end(w, j, evicted ? SKY_OK : SKY_E_IO, evicted ? j->move.header.payload_bytes : 0);
@@ -361,7 +398,10 @@ static void take_effect(sky_disk_work *w, job *j) {
         bytes = j->move.header.payload_bytes;
         if (status == SKY_OK && j->durable) {
             j->status = SKY_OK;
-            sync_folders(w, j);
+            if (sky_disk_in_segment(&j->temp.place))
+                sync_segment(w, j);
+            else
+                sync_folders(w, j);
             return;
         }
     } else if (status == SKY_OK) {
@@ -387,6 +427,8 @@ static void move_done(void *context, sky_disk_job *move) {
         end_get(w, j);
     } else if (move->move == SKY_DISK_WRITE) {
         change_ready(j, move->status);
+    } else if (sky_disk_in_segment(&move->entry.place)) {
+        end_sync(w, j, move->status);
     } else {
         j->status = move->status;
         sync_folders(w, j);
@@ -524,6 +566,7 @@ static void *work_body(void *argument) {
         begin_requests(w);
         sky_disk_mover_pump(w->mover);
         publish_ready(w);
+        sky_disk_mover_sync(w->mover);
         if (w->record_at <= sky_now())
             record_uses(w, RECORDS_AT_ONCE);
     } while (sky_event_wait(w->disk->wake, &finished, 1, idle_until, w));
