@@ -123,13 +123,15 @@ size_t cli_model_overflow(const cli_model *m, const char *text, size_t bytes, si
 }
 
 int cli_model_manager(cli *c, const cli_model *m, sky_cache *cache, uint32_t block_tokens,
-                      sky_manager **out) {
+                      sky_manager **out, sky_sequence **sequence) {
     sky_error error = {0};
     sky_manager_options options = {.block_tokens = block_tokens, .profile = m->profile};
     int code = cli_salt(c, options.salt);
     if (code != CLI_OK)
         return code;
     sky_status status = sky_manager_create(cache, m->engine, &options, out, &error);
+    if (status == SKY_OK)
+        status = sky_sequence_open(*out, m->engine, sequence);
     if (status == SKY_OK)
         return CLI_OK;
     return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));

@@ -28,8 +28,9 @@ int cli_model_tokenize(const cli *c, const cli_model *m, const char *text, size_
 /* How many tokens a text has at least, when these are sure to be more than `most`; else 0. Soon
  * known however long the text is: a tokenizer may take minutes for a megabyte. */
 size_t cli_model_overflow(const cli_model *m, const char *text, size_t bytes, size_t most);
+/* A manager, and one sequence on the model. Owner: the caller closes both, after a failure too. */
 int cli_model_manager(cli *c, const cli_model *m, sky_cache *cache, uint32_t block_tokens,
-                      sky_manager **out);
+                      sky_manager **out, sky_sequence **sequence);
 /* Compute tokens[first] to tokens[count-1] on top of what the engine holds. */
 int cli_model_compute(const cli *c, const cli_model *m, const uint32_t *tokens, size_t first,
                       size_t count);

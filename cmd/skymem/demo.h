@@ -67,6 +67,7 @@ typedef struct {
     size_t bare_bytes;
     cli_store memory; /* holds the blocks that every other tier is filled from */
     sky_manager *manager;
+    sky_sequence *sequence;
     demo_row rows[DEMO_ROWS_MAX];
     size_t row_count;
 } demo;
@@ -75,7 +76,7 @@ typedef struct {
 int demo_prepare(demo *d);
 int demo_cold(demo *d);
 int demo_fill_memory(demo *d);
-int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_prompt,
+int demo_warm(demo *d, const char *source, sky_sequence *sequence, size_t first_prompt,
               size_t prompt_count, size_t rounds);
 /* level NULL: blocks lie there as they are; else coded, and the row is called SOURCE-LEVEL. */
 int demo_disk(demo *d, const char *level);

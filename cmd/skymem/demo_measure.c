@@ -110,7 +110,8 @@ int demo_prepare(demo *d) {
     const char *url = "mem:256MiB";
     code = cli_store_open_urls(d->c, &url, 1, &d->memory);
     if (code == CLI_OK)
-        code = cli_model_manager(d->c, &d->model, d->memory.cache, d->block_tokens, &d->manager);
+        code = cli_model_manager(d->c, &d->model, d->memory.cache, d->block_tokens, &d->manager,
+                                 &d->sequence);
     const char *refusal = code == CLI_OK ? sky_manager_refusal(d->manager) : NULL;
     return refusal ? cli_failed(d->c, "this model cannot be cached: %s", refusal) : code;
 }
@@ -124,6 +125,7 @@ void demo_free(demo *d) {
     free(d->warm.tokens);
     free(d->warm.logits);
     free(d->bare);
+    sky_sequence_close(d->sequence);
     sky_manager_destroy(d->manager);
     cli_store_close(&d->memory);
     cli_model_close(&d->model);
@@ -146,12 +148,12 @@ static int predict_rest(const demo *d, uint32_t *prompt, demo_answer *a) {
     return code;
 }
 
-/* Answer one prompt, with what `manager` finds (NULL: cold). */
-static int answer(const demo *d, sky_manager *manager, uint32_t *prompt, demo_answer *a) {
+/* Answer one prompt, with what `sequence` finds (NULL: cold). */
+static int answer(const demo *d, sky_sequence *sequence, uint32_t *prompt, demo_answer *a) {
     sky_lookup lookup = {0};
     sky_time start = sky_now();
-    if (manager) {
-        sky_status status = sky_manager_get_cache_tokens(manager, prompt, DEMO_PROMPT, 0, &lookup);
+    if (sequence) {
+        sky_status status = sky_sequence_load(sequence, prompt, DEMO_PROMPT, 0, &lookup);
         if (status != SKY_OK)
             return cli_failed(d->c, "the lookup failed: %s", sky_status_text(status));
     }
@@ -217,8 +219,7 @@ int demo_fill_memory(demo *d) {
         return code;
     if (sky_llama_state_save(d->model.llama, &d->bare, &d->bare_bytes) != SKY_OK)
         return cli_failed(d->c, "llama.cpp cannot save its state");
-    sky_status status = sky_manager_add_blocks_tokens(d->manager, d->prompts[0], DEMO_SHARED,
-                                                      &blocks, &bytes);
+    sky_status status = sky_sequence_save(d->sequence, d->prompts[0], DEMO_SHARED, &blocks, &bytes);
     if (status != SKY_OK)
         return cli_failed(d->c, "the blocks cannot be stored: %s", sky_status_text(status));
     demo_tell(d, "The shared part is stored as %u block%s of %u token%s, %s.", blocks,
@@ -270,7 +271,7 @@ static bool same_tokens(const demo_answer *a, const demo_answer *b) {
            memcmp(a->tokens, b->tokens, a->token_count * sizeof *a->tokens) == 0;
 }
 
-int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_prompt,
+int demo_warm(demo *d, const char *source, sky_sequence *sequence, size_t first_prompt,
               size_t prompt_count, size_t rounds) {
     double ttft[CLI_DEMO_QUESTIONS * DEMO_ROUNDS_MAX], bares[CLI_DEMO_QUESTIONS * DEMO_ROUNDS_MAX];
     double loads[CLI_DEMO_QUESTIONS * DEMO_ROUNDS_MAX];
@@ -283,7 +284,7 @@ int demo_warm(demo *d, const char *source, sky_manager *manager, size_t first_pr
         cli_progress("%s: answer %zu of %zu", source, i + 1, rounds * prompt_count);
         int code = bare(d, d->prompts[prompt], &bares[samples]);
         if (code == CLI_OK)
-            code = answer(d, manager, d->prompts[prompt], &d->warm);
+            code = answer(d, sequence, d->prompts[prompt], &d->warm);
         if (code != CLI_OK)
             return code;
         const demo_answer *cold = &d->cold[prompt];
@@ -322,6 +323,7 @@ typedef struct {
 static int one_tier(demo *d, const demo_tier *t) {
     cli_store store = {0};
     sky_manager *manager = NULL;
+    sky_sequence *sequence = NULL;
     char url[4400], source[32];
     const char *urls[] = {url};
     snprintf(url, sizeof url, "%s%s%s", t->url, t->level ? "&level=" : "",
@@ -330,14 +332,15 @@ static int one_tier(demo *d, const demo_tier *t) {
              t->level ? t->level : "");
     int code = cli_store_open_urls(d->c, urls, 1, &store);
     if (code == CLI_OK)
-        code = cli_model_manager(d->c, &d->model, store.cache, d->block_tokens, &manager);
+        code = cli_model_manager(d->c, &d->model, store.cache, d->block_tokens, &manager,
+                                 &sequence);
     if (code == CLI_OK)
         code = fill(d, &store);
     if (code == CLI_OK && t->before)
         code = t->before(d, &store, source);
     uint64_t moved_before = store.cache ? moved_bytes(&store) : 0;
     if (code == CLI_OK)
-        code = demo_warm(d, source, manager, 0, CLI_DEMO_QUESTIONS, t->rounds);
+        code = demo_warm(d, source, sequence, 0, CLI_DEMO_QUESTIONS, t->rounds);
     if (code == CLI_OK && t->level) {
         demo_row *row = &d->rows[d->row_count - 1];
         row->bytes_moved = (moved_bytes(&store) - moved_before) / (t->rounds * CLI_DEMO_QUESTIONS);
@@ -347,6 +350,7 @@ static int one_tier(demo *d, const demo_tier *t) {
         demo_tell_row(d);
     if (code == CLI_OK && t->after)
         t->after(d, &store);
+    sky_sequence_close(sequence);
     sky_manager_destroy(manager);
     cli_store_close(&store);
     return code;

@@ -88,7 +88,7 @@ static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_c
     const char *sources = cli_text(c, "sources");
     int code = demo_fill_memory(d);
     if (code == CLI_OK && listed(sources, "mem")) {
-        code = demo_warm(d, "mem", d->manager, 0, CLI_DEMO_QUESTIONS, 3);
+        code = demo_warm(d, "mem", d->sequence, 0, CLI_DEMO_QUESTIONS, 3);
         demo_tell_row(d);
     }
     if (code == CLI_OK && listed(sources, "disk"))
@@ -108,7 +108,7 @@ static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_c
         code = demo_levels(c, d);
     if (code == CLI_OK && listed(sources, "mem-partial")) {
         demo_tell(d, "And a prompt that shares only its first blocks:");
-        code = demo_warm(d, "mem-partial", d->manager, DEMO_PARTIAL, 1, 1);
+        code = demo_warm(d, "mem-partial", d->sequence, DEMO_PARTIAL, 1, 1);
         demo_tell_row(d);
     }
     return code;

@@ -15,6 +15,7 @@ typedef struct {
     cli_model model;
     cli_store store;
     sky_manager *manager;
+    sky_sequence *sequence;
     cli_blob prompt;
     uint32_t *tokens; /* the prompt, then what was predicted */
     size_t prompt_tokens;
@@ -127,7 +128,7 @@ static int open_manager(cli *c, answer *a) {
         note_uncoded(c, a);
     if (code == CLI_OK)
         code = cli_model_manager(c, &a->model, a->store.cache,
-                                 (uint32_t)cli_count(c, "block-tokens"), &a->manager);
+                                 (uint32_t)cli_count(c, "block-tokens"), &a->manager, &a->sequence);
     const char *refusal = code == CLI_OK ? sky_manager_refusal(a->manager) : NULL;
     if (refusal)
         cli_note(c, "answering uncached: %s", refusal);
@@ -185,8 +186,8 @@ static int load(cli *c, answer *a, sky_time start) {
     sky_time deadline = 0;
     if (cli_given(c, "deadline-ms"))
         deadline = start + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
-    sky_status status = sky_manager_get_cache_tokens(a->manager, a->tokens, a->prompt_tokens,
-                                                     deadline, &a->lookup);
+    sky_status status = sky_sequence_load(a->sequence, a->tokens, a->prompt_tokens, deadline,
+                                          &a->lookup);
     if (status != SKY_OK)
         return cli_failed(c, "the lookup failed: %s", sky_status_text(status));
     char count[CLI_COUNT_TEXT_BYTES];
@@ -402,8 +403,8 @@ static void save(cli *c, answer *a) {
         return;
     size_t count;
     sky_item *items = find_new_blocks(c, a, held, &count);
-    sky_status status = sky_manager_add_blocks_tokens(a->manager, a->tokens, held, &a->saved_blocks,
-                                                      &a->saved_bytes);
+    sky_status status = sky_sequence_save(a->sequence, a->tokens, held, &a->saved_blocks,
+                                          &a->saved_bytes);
     cli_progress("saving what is new");
     sky_status flushed = flush(a); /* what tiers did not take is counted block by block below */
     cli_progress(NULL);
@@ -566,6 +567,7 @@ static int answer_prompt(cli *c, answer *a) {
 static int run_run(cli *c) {
     answer a = {.predict = cli_count(c, "predict")};
     int code = answer_prompt(c, &a);
+    sky_sequence_close(a.sequence);
     sky_manager_destroy(a.manager);
     cli_store_close(&a.store);
     cli_model_close(&a.model);

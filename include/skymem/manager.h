@@ -1,13 +1,25 @@
-/* The KV manager: prompt → blocks → keys → tiers → engine state, and back.
+/* The prefix cache of a model, and sequences: prompt → blocks → keys → tiers → engine state.
  *
- *   sky_manager_create(cache, engine)            init(model, tokenizer)
- *   sky_manager_get_cache(prompt)                the longest stored prefix is put into the engine
- *     … the engine computes what is missing, answers …
- *   sky_manager_add_blocks(prompt + answer)      new whole blocks are stored, behind the answer
+ *   sky_manager_create(cache, engine)       once for a model: keys, calibration, what tiers showed
+ *     │
+ *     ├─ sky_sequence_open(engine A)        one request, on an engine or a slot of one
+ *     │    sky_sequence_load(prompt)        the longest stored prefix is put into the engine
+ *     │      … the engine computes what is missing, answers …
+ *     │    sky_sequence_save(prompt+answer) new whole blocks are stored, behind the answer
+ *     │    sky_sequence_close
+ *     └─ sky_sequence_open(engine B)        at the same time, on another thread
+ *          sky_sequence_load(prompt)        what A is bringing from a far tier is not read again
+ *          ◄── sky_sequence_cancel          from any thread
  *
- * Threads: a manager drives one engine and holds the state of one prompt: its calls must not
- * overlap. Different managers may run in different threads over one cache. After fork() a manager
- * belongs to the parent, as its cache does.
+ * Threads: a manager is safe from any thread. A sequence's calls must not overlap, but for
+ * sky_sequence_cancel; those of different sequences may, if their engines allow it: the manager
+ * calls an engine's functions on the thread of its sequence. After fork() managers and sequences
+ * belong to the parent, as their cache does.
+ *
+ * Sharing: a whole block that several sequences want at once is read from a far tier by one of
+ * them; the others wait for it and take it from memory. When that one is cancelled or fails,
+ * another reads. This needs memory as the nearest tier. Blocks of which a model's windows leave out
+ * a part are not waited for.
  *
  * Source: SkyMemory "Interface" (class KVManager). */
 #ifndef SKYMEM_MANAGER_H
@@ -23,10 +35,11 @@ extern "C" {
 #endif
 
 typedef struct sky_manager sky_manager;
+typedef struct sky_sequence sky_sequence;
 
 typedef struct {
     uint32_t block_tokens;        /* 0: SKY_BLOCK_TOKENS_DEFAULT */
-    bool drop;                    /* add_blocks goes without a tier whose queue is full, instead of
+    bool drop;                    /* a save goes without a tier whose queue is full, instead of
                                    waiting for it: see sky_call */
     uint8_t salt[SKY_SALT_BYTES]; /* secret of a tenant (sky_salt_read): managers with other salts
                                      never find its blocks, nor learn from the cache's answers or
@@ -61,17 +74,19 @@ typedef struct {
        of a block that came coded does not tell */
     uint32_t level_blocks[SKY_CODINGS_MAX + 1];
     /* found, but from the first of them on of no use, as it is coded with another calibration: the
-       next sky_manager_add_blocks stores them anew */
+       next sky_sequence_save stores them again */
     uint32_t foreign_blocks;
 } sky_lookup;
 
-/* Owner:  cache and engine must outlive the manager; options NULL for defaults
+/* engine: any engine of the model; it is asked what its state looks like, and not kept.
+ * Owner:  cache must outlive the manager; options NULL for defaults
  * Errors: SKY_E_PARAM (NULL, an engine that lacks a function, blocks too long, a profile of another
  *         model), SKY_E_NOMEM. An engine that cannot be cached is no error: see sky_manager_refusal
- *         */
+ */
 SKY_API sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
                                       const sky_manager_options *options, sky_manager **out,
                                       sky_error *error);
+/* All sequences are closed. NULL is fine. */
 SKY_API void sky_manager_destroy(sky_manager *manager);
 
 /* NULL, or the sentence that says why this engine's state is not cached. Lookups then miss and
@@ -82,22 +97,32 @@ SKY_API const char *sky_manager_refusal(const sky_manager *manager);
 SKY_API void sky_manager_namespace(const sky_manager *manager, sky_namespace *out);
 SKY_API void sky_manager_layout(const sky_manager *manager, sky_layout *out);
 
+/* One request on `engine`, of the manager's model: its own context, or a slot of one.
+ * Owner:  manager and engine must outlive the sequence
+ * Errors: SKY_E_PARAM (NULL, an engine that lacks a function, or of another model or layout),
+ *         SKY_E_NOMEM, SKY_E_IO */
+SKY_API sky_status sky_sequence_open(sky_manager *manager, const sky_engine *engine,
+                                     sky_sequence **out);
+/* No call of it may be under way. The engine's state stays. NULL is fine. */
+SKY_API void sky_sequence_close(sky_sequence *sequence);
+
 /* Put the longest stored prefix into the engine, leaving at least one token to compute.
  * The engine's earlier state is dropped. Without a deadline (0) all that is stored is loaded,
  * however slow: the manager does not know how long computing takes. A caller who knows gives that
  * time as the deadline (skymem plan tells from which rate on loading is faster).
  * With a deadline it is the longest that is likely to come in time, by what the farthest tier it
- * lies in has shown this manager before: a tier never asked is believed to be fast. Where that tier
- * keeps blocks at several levels, each comes at the best that the time allows, and better ones
- * replace others as long as there is time. When that is nothing the verdict says "recompute" at
- * once. When the deadline passes before all of it came, the leading blocks that are there go to the
- * engine ("partial"). Of a model with a window that is as many as their own last window came for,
- * which is asked for when it shows that not all will come; if that was too late, those that memory
- * has. When there are none the engine is empty ("recompute"). Never fails because of a tier.
- * Errors: SKY_E_PARAM (no tokens), SKY_E_NOMEM; the engine is then empty */
-SKY_API sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *tokens,
-                                                size_t token_count, sky_time deadline_ns,
-                                                sky_lookup *out);
+ * lies in has shown this manager before, to any sequence: a tier never asked is believed to be
+ * fast. Where that tier keeps blocks at several levels, each comes at the best that the time
+ * allows, and better ones replace others as long as there is time. When that is nothing the verdict
+ * says "recompute" at once. When the deadline passes before all of it came, the leading blocks that
+ * are there go to the engine ("partial"). Of a model with a window that is as many as their own
+ * last window came for, which is asked for when it shows that not all will come; if that was too
+ * late, those that memory has. When there are none the engine is empty ("recompute"). Never fails
+ * because of a tier.
+ * Shape:  tokens [token_count]
+ * Errors: SKY_E_PARAM (no tokens), SKY_E_NOMEM, SKY_E_CANCELLED; the engine is then empty */
+SKY_API sky_status sky_sequence_load(sky_sequence *sequence, const uint32_t *tokens,
+                                     size_t token_count, sky_time deadline_ns, sky_lookup *out);
 
 /* Store the whole blocks of a prompt that the engine now holds and no tier has; and again those
  * from the first on that the last lookup found damaged or foreign. Returns when one tier has each
@@ -109,19 +134,24 @@ SKY_API sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint
  * when not all was; NULL: not wanted. A restored block that no tier has any more is beyond the
  * engine too: it and what follows are left out, which is no error.
  * Shape:  tokens [token_count], a prefix of what the engine has computed
- * Errors: SKY_E_PARAM, SKY_E_NOMEM, those of the engine's extract, what the last tier asked said of
- *         a block that none took, or of a level of it, such as SKY_E_FULL, and SKY_E_DEADLINE when
- *         tiers took nothing for long: 10 s, and a second more for each megabyte under way. What
- *         was stored until then stays */
-SKY_API sky_status sky_manager_add_blocks_tokens(sky_manager *manager, const uint32_t *tokens,
-                                                 size_t token_count, uint32_t *saved_blocks,
-                                                 uint64_t *saved_bytes);
+ * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_CANCELLED, those of the engine's extract, what the last
+ *         tier asked said of a block that none took, or of a level of it, such as SKY_E_FULL, and
+ *         SKY_E_DEADLINE when tiers took nothing for long: 10 s, and a second more for each
+ *         megabyte under way. What was stored until then stays */
+SKY_API sky_status sky_sequence_save(sky_sequence *sequence, const uint32_t *tokens,
+                                     size_t token_count, uint32_t *saved_blocks,
+                                     uint64_t *saved_bytes);
 
 /* The same for text, tokenized by the engine. */
-SKY_API sky_status sky_manager_get_cache(sky_manager *manager, const char *prompt,
-                                         sky_time deadline_ns, sky_lookup *out);
-SKY_API sky_status sky_manager_add_blocks(sky_manager *manager, const char *prompt,
+SKY_API sky_status sky_sequence_load_text(sky_sequence *sequence, const char *prompt,
+                                          sky_time deadline_ns, sky_lookup *out);
+SKY_API sky_status sky_sequence_save_text(sky_sequence *sequence, const char *prompt,
                                           uint32_t *saved_blocks, uint64_t *saved_bytes);
+
+/* Give the request up, from any thread: the load or save under way ends SKY_E_CANCELLED soon, and
+ * so does every later one. The sequence is then only to be closed. Others that waited for a block
+ * that it was bringing go on without it. NULL is fine. */
+SKY_API void sky_sequence_cancel(sky_sequence *sequence);
 
 #ifdef __cplusplus
 }

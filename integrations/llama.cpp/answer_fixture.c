@@ -8,17 +8,24 @@
 
 #include <cmocka.h>
 
+static void close_manager(bench *b) {
+    sky_sequence_close(b->sequence);
+    sky_manager_destroy(b->manager);
+    b->sequence = NULL;
+    b->manager = NULL;
+}
+
 void bench_block_tokens(bench *b, uint32_t block_tokens) {
     sky_error error = {0};
     sky_manager_options options = {.block_tokens = block_tokens};
-    sky_manager_destroy(b->manager);
-    if (sky_manager_create(b->cache, b->engine, &options, &b->manager, &error) != SKY_OK)
+    close_manager(b);
+    if (sky_manager_create(b->cache, b->engine, &options, &b->manager, &error) != SKY_OK ||
+        sky_sequence_open(b->manager, b->engine, &b->sequence) != SKY_OK)
         fail_msg("%s", error.text);
 }
 
 void bench_share(bench *b, const bench *owner, uint32_t block_tokens) {
-    sky_manager_destroy(b->manager);
-    b->manager = NULL;
+    close_manager(b);
     sky_cache_close(b->cache);
     b->cache = owner->cache;
     b->shares = true;
@@ -39,7 +46,7 @@ void bench_open(bench *b, const sky_llama_options *options, uint32_t context_tok
 }
 
 void bench_close(bench *b) {
-    sky_manager_destroy(b->manager);
+    close_manager(b);
     if (!b->shares)
         sky_cache_close(b->cache);
     sky_llama_close(b->llama);
@@ -78,15 +85,13 @@ void expect_same(const answer *a, const answer *b) {
 uint32_t bench_save(bench *b, const uint32_t *tokens, uint32_t token_count) {
     uint32_t blocks;
     uint64_t bytes;
-    assert_int_equal(
-        sky_manager_add_blocks_tokens(b->manager, tokens, token_count, &blocks, &bytes), SKY_OK);
+    assert_int_equal(sky_sequence_save(b->sequence, tokens, token_count, &blocks, &bytes), SKY_OK);
     return blocks;
 }
 
 sky_lookup bench_look(bench *b, const uint32_t *tokens, uint32_t token_count) {
     sky_lookup found;
-    assert_int_equal(sky_manager_get_cache_tokens(b->manager, tokens, token_count, 0, &found),
-                     SKY_OK);
+    assert_int_equal(sky_sequence_load(b->sequence, tokens, token_count, 0, &found), SKY_OK);
     assert_int_equal(found.corrupt_blocks, 0);
     return found;
 }

@@ -14,6 +14,7 @@ typedef struct {
     const sky_engine *engine;
     sky_cache *cache;
     sky_manager *manager;
+    sky_sequence *sequence;
     bool shares; /* another's cache */
 } bench;
 

@@ -1,4 +1,8 @@
-/* Inside the manager: its state, and the scratch that a batch of blocks needs.
+/* Inside the manager and its sequences: their state, and the scratch that a batch of blocks needs.
+ *
+ *   manager: what all share           sequence: one request
+ *     keys, codec, what was learnt      engine, rows, scratch, a batch under way, cancelled
+ *     of tiers, blocks in flight
  *
  *   blocks_key   prompt → keys          load.c         keys → tiers → rows of the engine
  *   blocks_item  one item of a batch    load_paced.c   … by a deadline
@@ -12,7 +16,9 @@
 
 #include <skymem/manager.h>
 
+#include "io/sync.h"
 #include "manager/coded.h"
+#include "manager/flights.h"
 #include "manager/payload.h"
 #include "stream/planner.h"
 
@@ -27,6 +33,7 @@ typedef struct {
     /* [blocks_max] loading: a block's rows of layers with a window, as in its payload, where they
        lie before the window of the prefix that is asked for; NULL: they are not here */
     uint8_t **beside;
+    sky__claim *claims; /* [blocks_max] loading: on blocks in far tiers */
     uint32_t blocks_max;
 } sky_block_scratch;
 
@@ -45,42 +52,72 @@ typedef struct {
     bool coded; /* it reads all of a block that comes before what is asked for */
 } sky_paced_tier;
 
+/* What sequences share. Read-only after creation, but for what the mutex guards and for flights. */
 struct sky_manager {
     sky_cache *cache;
-    sky_engine engine;
+    uint8_t fingerprint[32]; /* of the engine it was created with */
     uint32_t block_tokens;
     sky_namespace ns;
     sky_payload payload; /* of one block; all zeros when refused */
     bool refused;
     sky_error refusal;
+    bool near_keeps;      /* the nearest tier is memory, which takes what gets bring */
+    bool drop;            /* as sky_call's, for puts */
+    sky_time patience_ns; /* with a put: for so long tiers may take nothing */
+    sky_coded coded;      /* codec.self NULL: blocks are stored as they come */
+    sky__flights flights;
+    sky_mutex mutex;
+    sky_paced_tier tiers[SKY_TIERS_MAX]; /* under the mutex: what loads have learnt of them */
+    uint32_t sequence_count;             /* under the mutex */
+};
+
+/* One request on one engine. All is its caller's thread's, but for `cancelled`, and for `batch`,
+ * which the mutex guards. */
+struct sky_sequence {
+    sky_manager *manager;
+    sky_engine engine;
+    int event; /* raised by each of its batches that is done, by claims, and by a cancel */
+    atomic_bool cancelled;
+    sky_mutex mutex;
+    sky_batch batch;          /* under way, for a cancel to end; id 0: none */
     uint32_t restored_tokens; /* by the last lookup: window rows before them may be gone */
     uint32_t
         reached;  /* bit i: it, or a save since, was answered by tier i: levels may lack there */
     bool spoiled; /* it found blocks that are of no use, from `spoiled_key` on at most */
     sky_key spoiled_key;
-    bool drop;            /* as sky_call's, for puts */
-    sky_time patience_ns; /* with a put: for so long tiers may take nothing */
     sky_block_scratch scratch;
-    sky_paced_tier tiers[SKY_TIERS_MAX];
     sky_rows *rows;   /* [row_sets]: where the engine says its rows are */
-    sky_coded coded;  /* codec.self NULL: blocks are stored as they come */
     uint8_t *staging; /* one payload: blocks longer than one extraction; NULL until needed */
 };
 
 /* Header, then for each section what is skipped and what is moved. */
-static inline size_t sky__spans_per_block(const sky_manager *m) {
-    return 1 + 2 * (size_t)m->payload.row_sets;
+static inline size_t sky__spans_per_block(const sky_sequence *q) {
+    return 1 + 2 * (size_t)q->manager->payload.row_sets;
 }
 
 /* May a tier's value of this size be a block? One that is coded is smaller. */
-static inline bool sky__may_be_block(const sky_manager *m, uint64_t bytes) {
-    return bytes == m->payload.payload_bytes ||
-           (m->coded.codec.self && bytes < m->payload.payload_bytes);
+static inline bool sky__may_be_block(const sky_sequence *q, uint64_t bytes) {
+    return bytes == q->manager->payload.payload_bytes ||
+           (q->manager->coded.codec.self && bytes < q->manager->payload.payload_bytes);
 }
+
+/* It has all its functions. */
+bool sky__engine_complete(const sky_engine *engine);
+
+/* ---- sequence.c ---- */
 
 /* Keys of the first block_count blocks, with scratch for all of them.
  * Errors: SKY_E_NOMEM */
-sky_status sky__manager_keys(sky_manager *m, const uint32_t *tokens, uint32_t block_count);
+sky_status sky__sequence_keys(sky_sequence *q, const uint32_t *tokens, uint32_t block_count);
+
+/* As sky_submit, and then sky_wait until `until`, of one batch at a time. A cancel ends both.
+ * Errors: SKY_E_CANCELLED; the batch is over then */
+sky_status sky__sequence_submit(sky_sequence *q, sky_op op, sky_item *items, size_t item_count,
+                                const sky_call *call);
+sky_status sky__sequence_wait(sky_sequence *q, sky_time until);
+/* As sky_run. */
+sky_status sky__sequence_run(sky_sequence *q, sky_op op, sky_item *items, size_t item_count,
+                             const sky_call *call);
 
 /* ---- load.c ---- */
 
@@ -90,7 +127,18 @@ sky_status sky__manager_keys(sky_manager *m, const uint32_t *tokens, uint32_t bl
 
 /* Have the scratch's item `block` get these parts, to where the engine wants the rows; those that
  * it does not want go beside, if there is room for them, or nowhere. */
-void sky__load_spans(const sky_manager *m, uint32_t block, uint32_t parts);
+void sky__load_spans(const sky_sequence *q, uint32_t block, uint32_t parts);
+
+/* ---- load_shared.c ---- */
+
+/* Another sequence may bring the scratch's item `block`: it lies in a far tier, is wanted whole,
+ * and memory keeps it then. tiers: as sky_call's. */
+bool sky__load_shares(const sky_sequence *q, uint32_t block, uint32_t tiers);
+/* Get the scratch's first items, but those that others bring from memory when they are there.
+ * Errors: SKY_E_CANCELLED, SKY_E_NOMEM, as sky_submit */
+sky_status sky__load_get(sky_sequence *q, uint32_t block_count, const sky_call *call);
+/* Claim nothing of these any more. */
+void sky__load_release(sky_sequence *q, uint32_t block_count);
 
 /* ---- load_paced.c ---- */
 
@@ -105,12 +153,12 @@ typedef struct {
 /* Of the blocks that the scratch's items say are found, how many leading ones are likely to come by
  * the plan's deadline, at the lowest level there is, and from where: fills in block_count and tier.
  */
-void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan);
+void sky__load_worth(sky_sequence *q, uint32_t found, sky_load_plan *plan);
 /* Get the scratch's first items as planned, from where its `stored` says, each at the best level
  * that the time allows; those that did not come end SKY_E_DEADLINE. *leading: so many blocks are
  * here, as a prefix of so many needs them; what of it lies before the plan's windows is beside.
  * Errors: SKY_E_NOMEM */
-sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan, uint32_t *leading);
+sky_status sky__load_paced(sky_sequence *q, const sky_load_plan *plan, uint32_t *leading);
 
 /* ---- save.c, and save_levels.c beside it ---- */
 
@@ -122,23 +170,23 @@ typedef struct {
 #define SKY__SAVE_PATIENCE_NS SKY_SECONDS(10)
 
 /* How many tokens the engine gives at once. */
-uint32_t sky__save_tokens_max(const sky_manager *m);
+uint32_t sky__save_tokens_max(const sky_sequence *q);
 /* Rows of blocks [first, first + count): one extraction, or one long block. The scratch's first
  * items then hold their keys, and spans over the engine's rows, or over `staging`.
  * Errors: those of the engine's extract, SKY_E_NOMEM */
-sky_status sky__save_gather(sky_manager *m, uint32_t first, uint32_t count);
+sky_status sky__save_gather(sky_sequence *q, uint32_t first, uint32_t count);
 /* Put the scratch's first items. SKY_OK: each has its own status.
  * Errors: SKY_E_DEADLINE: for long no tier took anything; those before it have ended */
-sky_status sky__save_put(sky_manager *m, uint32_t count, const sky_call *call);
+sky_status sky__save_put(sky_sequence *q, uint32_t count, const sky_call *call);
 /* Of blocks that a tier of these (bit i: tier i) has at some of its levels put those that it lacks:
  * all of them from the engine's rows, or, where these are restored and so maybe of a low level,
  * those below what it has. missing[b]: not of block b.
  * Errors: as sky__save_put, and what a tier said that did not take one */
-sky_status sky__save_levels(sky_manager *m, uint32_t block_count, uint32_t tiers,
+sky_status sky__save_levels(sky_sequence *q, uint32_t block_count, uint32_t tiers,
                             const uint64_t *missing, sky_saved *saved);
 
-static inline sky_state sky__manager_rows(const sky_manager *m) {
-    return (sky_state){m->rows, m->payload.row_sets};
+static inline sky_state sky__sequence_rows(const sky_sequence *q) {
+    return (sky_state){q->rows, q->manager->payload.row_sets};
 }
 
 #endif

@@ -430,18 +430,20 @@ static sky_lookup look_up_with(const sky_profile *profile, const char *folder, c
     sky_error error;
     sky_lookup found;
     sky_engine engine = made_up_engine_ops(e);
+    sky_sequence *sequence;
     const sky_manager_options options = {.block_tokens = 16, .profile = profile};
     if (sky_cache_open(urls, 1, &cache, &error) != SKY_OK)
         fail_msg("%s", error.text);
     assert_int_equal(sky_manager_create(cache, &engine, &options, &manager, &error), SKY_OK);
-    assert_int_equal(sky_manager_get_cache_tokens(manager, tokens, PROMPT_TOKENS, 0, &found),
-                     SKY_OK);
+    assert_int_equal(sky_sequence_open(manager, &engine, &sequence), SKY_OK);
+    assert_int_equal(sky_sequence_load(sequence, tokens, PROMPT_TOKENS, 0, &found), SKY_OK);
     made_up_engine_answer(e, tokens, found.hit_tokens, PROMPT_TOKENS);
     uint32_t saved;
     uint64_t bytes;
     if (save)
-        assert_int_equal(
-            sky_manager_add_blocks_tokens(manager, tokens, PROMPT_TOKENS, &saved, &bytes), SKY_OK);
+        assert_int_equal(sky_sequence_save(sequence, tokens, PROMPT_TOKENS, &saved, &bytes),
+                         SKY_OK);
+    sky_sequence_close(sequence);
     sky_manager_destroy(manager);
     sky_cache_close(cache);
     return found;

@@ -43,23 +43,24 @@ static void want(block_plan *plan, uint64_t offset, void *data, size_t bytes) {
 }
 
 /* The rows of block `block` that the engine asked for, of these parts. */
-static block_plan plan_block(const sky_manager *m, uint32_t block, uint32_t parts) {
-    const sky_block_scratch *s = &m->scratch;
-    uint32_t first = block * m->block_tokens, lead_bytes = sky_payload_lead_bytes(&m->payload);
+static block_plan plan_block(const sky_sequence *q, uint32_t block, uint32_t parts) {
+    const sky_block_scratch *s = &q->scratch;
+    uint32_t first = block * q->manager->block_tokens,
+             lead_bytes = sky_payload_lead_bytes(&q->manager->payload);
     uint64_t from = parts & SKY__LEAD ? 0 : lead_bytes;
     block_plan plan = {
-        .spans = s->spans + block * sky__spans_per_block(m), .from = from, .end = from};
+        .spans = s->spans + block * sky__spans_per_block(q), .from = from, .end = from};
     if (parts & SKY__LEAD)
-        want(&plan, 0, s->headers + (size_t)block * m->payload.header_bytes,
-             m->payload.header_bytes);
-    for (uint32_t i = 0; i < m->payload.row_sets; i++) {
-        sky_payload_section section = sky_payload_section_at(&m->payload, i);
-        const sky_rows *rows = &m->rows[section.row_set];
+        want(&plan, 0, s->headers + (size_t)block * q->manager->payload.header_bytes,
+             q->manager->payload.header_bytes);
+    for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
+        sky_payload_section section = sky_payload_section_at(&q->manager->payload, i);
+        const sky_rows *rows = &q->rows[section.row_set];
         uint32_t skipped = rows->first_token > first ? rows->first_token - first : 0;
         if (!(parts & (section.offset < lead_bytes ? SKY__LEAD : SKY__REST)))
             continue;
-        skipped = skipped < m->block_tokens ? skipped : m->block_tokens;
-        uint32_t count = m->block_tokens - skipped;
+        skipped = skipped < q->manager->block_tokens ? skipped : q->manager->block_tokens;
+        uint32_t count = q->manager->block_tokens - skipped;
         size_t skipped_bytes = (size_t)skipped * section.row_bytes;
         if (s->beside[block])
             want(&plan, section.offset, s->beside[block] + (section.offset - lead_bytes),
@@ -74,21 +75,26 @@ static block_plan plan_block(const sky_manager *m, uint32_t block, uint32_t part
     return plan;
 }
 
-void sky__load_spans(const sky_manager *m, uint32_t block, uint32_t parts) {
-    block_plan plan = plan_block(m, block, parts);
-    sky_item *item = &m->scratch.items[block];
+void sky__load_spans(const sky_sequence *q, uint32_t block, uint32_t parts) {
+    block_plan plan = plan_block(q, block, parts);
+    sky_item *item = &q->scratch.items[block];
     item->spans = plan.spans;
     item->span_count = plan.span_count;
     item->range = (sky_range){plan.from, plan.end - plan.from};
+    bool all = plan.end == q->manager->payload.payload_bytes && plan.from == 0;
+    for (uint32_t i = 0; i < plan.span_count; i++)
+        all &= plan.spans[i].data != NULL;
+    if (all) /* which the cache then keeps in memory without another read */
+        item->range.bytes = SKY_ALL;
 }
 
-static void plan_items(sky_manager *m, uint32_t block_count) {
-    const sky_block_scratch *s = &m->scratch;
+static void plan_items(sky_sequence *q, uint32_t block_count) {
+    const sky_block_scratch *s = &q->scratch;
     for (uint32_t b = 0; b < block_count; b++) {
         s->items[b] = (sky_item){.key = s->keys[b]};
         if (b > 0)
             s->items[b].parent = s->keys[b - 1]; /* for the promoted copy */
-        sky__load_spans(m, b, SKY__LEAD | SKY__REST);
+        sky__load_spans(q, b, SKY__LEAD | SKY__REST);
     }
 }
 
@@ -96,9 +102,9 @@ static void plan_items(sky_manager *m, uint32_t block_count) {
 
 /* Have these read as they lie. Owner: *out, room for them and for decoding; NULL: there are none
  * Errors: SKY_E_NOMEM */
-static sky_status plan_raw(sky_manager *m, uint32_t block_count, uint8_t **out) {
-    const sky_block_scratch *s = &m->scratch;
-    uint64_t at = (m->coded.codec.work_bytes + 63) / 64 * 64, bytes = at;
+static sky_status plan_raw(sky_sequence *q, uint32_t block_count, uint8_t **out) {
+    const sky_block_scratch *s = &q->scratch;
+    uint64_t at = (q->manager->coded.codec.work_bytes + 63) / 64 * 64, bytes = at;
     *out = NULL;
     for (uint32_t b = 0; b < block_count; b++)
         bytes += (s->raw[b].bytes + 63) / 64 * 64;
@@ -120,68 +126,69 @@ static sky_status plan_raw(sky_manager *m, uint32_t block_count, uint8_t **out) 
 
 /* What came of such a block, to where the engine wants it.
  * Errors: SKY_E_CORRUPT, SKY_MISS (of another calibration) */
-static sky_status decode_raw(sky_manager *m, uint32_t block, void *work) {
-    const sky_block_scratch *s = &m->scratch;
-    const sky_block_codec *codec = &m->coded.codec;
+static sky_status decode_raw(sky_sequence *q, uint32_t block, void *work) {
+    const sky_block_scratch *s = &q->scratch;
+    const sky_block_codec *codec = &q->manager->coded.codec;
     sky_item *item = &s->items[block];
     const void *data = s->raw[block].data;
     uint64_t moved, needed;
     sky_coding coding = sky_coded_coding(data, item->bytes);
-    if (coding == 0 && item->bytes != m->payload.payload_bytes)
+    if (coding == 0 && item->bytes != q->manager->payload.payload_bytes)
         return SKY_E_CORRUPT;
-    block_plan plan = plan_block(m, block, SKY__LEAD | SKY__REST);
+    block_plan plan = plan_block(q, block, SKY__LEAD | SKY__REST);
     item->coding = coding ? coding : item->coding;
     return codec->decode(codec->self, data, item->bytes, true, (sky_range){0, plan.end}, plan.spans,
                          plan.span_count, &moved, &needed, work);
 }
 
 /* What came of a block, which is then where the engine wants it. */
-static sky_status take_block(sky_manager *m, uint32_t block, void *work) {
-    const sky_item *item = &m->scratch.items[block];
+static sky_status take_block(sky_sequence *q, uint32_t block, void *work) {
+    const sky_item *item = &q->scratch.items[block];
     sky_status status = item->status;
-    if (status == SKY_OK && m->scratch.raw[block].bytes > 0)
-        status = decode_raw(m, block, work);
+    if (status == SKY_OK && q->scratch.raw[block].bytes > 0)
+        status = decode_raw(q, block, work);
     if (status != SKY_OK)
         return status;
-    return sky_payload_header_check(&m->payload, block * m->block_tokens,
-                                    m->scratch.headers + (size_t)block * m->payload.header_bytes);
+    return sky_payload_header_check(&q->manager->payload, block * q->manager->block_tokens,
+                                    q->scratch.headers +
+                                        (size_t)block * q->manager->payload.header_bytes);
 }
 
 /* ---- fewer blocks than were asked for ---- */
 
 /* The first row of a layer that a prefix of so many tokens needs. */
-static uint32_t first_needed(const sky_manager *m, const sky_payload_section *s, uint32_t tokens) {
-    uint32_t window = m->payload.layout.groups[s->group].window_tokens;
+static uint32_t first_needed(const sky_sequence *q, const sky_payload_section *s, uint32_t tokens) {
+    uint32_t window = q->manager->payload.layout.groups[s->group].window_tokens;
     return window && window < tokens ? tokens - window : 0;
 }
 
 /* One row, and in *end the token before which the others follow it; NULL: it is not here. */
-static const uint8_t *find_rows(const sky_manager *m, const sky_payload_section *s, uint32_t token,
+static const uint8_t *find_rows(const sky_sequence *q, const sky_payload_section *s, uint32_t token,
                                 uint32_t *end) {
-    const sky_rows *rows = &m->rows[s->row_set];
-    uint32_t block = token / m->block_tokens, first = block * m->block_tokens;
+    const sky_rows *rows = &q->rows[s->row_set];
+    uint32_t block = token / q->manager->block_tokens, first = block * q->manager->block_tokens;
     if (token >= rows->first_token)
         return rows->data + (size_t)(token - rows->first_token) * s->row_bytes;
-    if (*end > first + m->block_tokens)
-        *end = first + m->block_tokens;
+    if (*end > first + q->manager->block_tokens)
+        *end = first + q->manager->block_tokens;
     if (*end > rows->first_token)
         *end = rows->first_token;
-    const uint8_t *beside = m->scratch.beside[block];
-    return beside ? beside + (s->offset - sky_payload_lead_bytes(&m->payload)) +
+    const uint8_t *beside = q->scratch.beside[block];
+    return beside ? beside + (s->offset - sky_payload_lead_bytes(&q->manager->payload)) +
                         (size_t)(token - first) * s->row_bytes
                   : NULL;
 }
 
 /* All rows of a prefix, one layer after the other, from where they came. False: some are not here,
  * nor to be decoded later. */
-static bool gather_rows(const sky_manager *m, uint32_t block_count, bool decoded, uint8_t *out) {
-    uint32_t tokens = block_count * m->block_tokens;
-    for (uint32_t i = 0; i < m->payload.row_sets; i++) {
-        sky_payload_section s = sky_payload_section_at(&m->payload, i);
-        for (uint32_t t = first_needed(m, &s, tokens), end; t < tokens; t = end) {
+static bool gather_rows(const sky_sequence *q, uint32_t block_count, bool decoded, uint8_t *out) {
+    uint32_t tokens = block_count * q->manager->block_tokens;
+    for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
+        sky_payload_section s = sky_payload_section_at(&q->manager->payload, i);
+        for (uint32_t t = first_needed(q, &s, tokens), end; t < tokens; t = end) {
             end = tokens;
-            const uint8_t *rows = find_rows(m, &s, t, &end);
-            bool later = !decoded && m->scratch.raw[t / m->block_tokens].bytes > 0;
+            const uint8_t *rows = find_rows(q, &s, t, &end);
+            bool later = !decoded && q->scratch.raw[t / q->manager->block_tokens].bytes > 0;
             if (!rows && !later)
                 return false;
             size_t bytes = (size_t)(end - t) * s.row_bytes;
@@ -194,76 +201,76 @@ static bool gather_rows(const sky_manager *m, uint32_t block_count, bool decoded
 }
 
 /* … to where the engine now wants them. False: it wants others. */
-static bool give_rows(const sky_manager *m, uint32_t block_count, const uint8_t *from) {
-    uint32_t tokens = block_count * m->block_tokens;
-    for (uint32_t i = 0; i < m->payload.row_sets; i++) {
-        sky_payload_section s = sky_payload_section_at(&m->payload, i);
-        uint32_t first = first_needed(m, &s, tokens);
+static bool give_rows(const sky_sequence *q, uint32_t block_count, const uint8_t *from) {
+    uint32_t tokens = block_count * q->manager->block_tokens;
+    for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
+        sky_payload_section s = sky_payload_section_at(&q->manager->payload, i);
+        uint32_t first = first_needed(q, &s, tokens);
         size_t bytes = (size_t)(tokens - first) * s.row_bytes;
-        if (m->rows[s.row_set].first_token != first)
+        if (q->rows[s.row_set].first_token != first)
             return false;
-        memcpy(m->rows[s.row_set].data, from, bytes);
+        memcpy(q->rows[s.row_set].data, from, bytes);
         from += bytes;
     }
     return true;
 }
 
-static void free_beside(sky_manager *m, uint32_t block_count) {
+static void free_beside(sky_sequence *q, uint32_t block_count) {
     for (uint32_t b = 0; b < block_count; b++) {
-        free(m->scratch.beside[b]);
-        m->scratch.beside[b] = NULL;
+        free(q->scratch.beside[b]);
+        q->scratch.beside[b] = NULL;
     }
 }
 
 /* The engine is to take so many leading blocks instead of more, and their rows are here: they move
  * to where it wants them then. decoded: what lies coded already is. False: rows are not here, or
  * there is no memory. */
-static bool keep_leading(sky_manager *m, uint32_t block_count, bool decoded) {
-    sky_state state = sky__manager_rows(m);
-    uint8_t *aside = malloc((size_t)block_count * m->payload.payload_bytes);
-    bool kept = aside && gather_rows(m, block_count, decoded, aside) &&
-                m->engine.ops->restore_begin(m->engine.self, block_count * m->block_tokens,
+static bool keep_leading(sky_sequence *q, uint32_t block_count, bool decoded) {
+    sky_state state = sky__sequence_rows(q);
+    uint8_t *aside = malloc((size_t)block_count * q->manager->payload.payload_bytes);
+    bool kept = aside && gather_rows(q, block_count, decoded, aside) &&
+                q->engine.ops->restore_begin(q->engine.self, block_count * q->manager->block_tokens,
                                              &state) == SKY_OK &&
-                give_rows(m, block_count, aside);
+                give_rows(q, block_count, aside);
     free(aside);
     return kept;
 }
 
 /* Leading blocks that the first tier has, while others are farther. */
-static uint32_t count_near(const sky_manager *m, const sky_load_plan *plan) {
+static uint32_t count_near(const sky_sequence *q, const sky_load_plan *plan) {
     uint32_t b = 0;
-    while (plan->tier > 0 && b < plan->block_count && m->scratch.stored[b] == 0)
+    while (plan->tier > 0 && b < plan->block_count && q->scratch.stored[b] == 0)
         b++;
     return b;
 }
 
 /* Not all came by the deadline: SKY_OK when those that did are where the engine wants them, and the
  * plan says how many. Others: as load_blocks. */
-static sky_status settle_for(sky_manager *m, uint32_t leading, sky_load_plan *plan,
+static sky_status settle_for(sky_sequence *q, uint32_t leading, sky_load_plan *plan,
                              sky_lookup *out) {
-    const sky_item *items = m->scratch.items;
+    const sky_item *items = q->scratch.items;
     uint32_t lacks = plan->block_count;
     for (uint32_t b = plan->block_count; b-- > leading;)
         lacks = items[b].status != SKY_OK ? b : lacks;
     bool late = lacks == plan->block_count || items[lacks].status == SKY_E_DEADLINE;
     out->corrupt_blocks += !late && items[lacks].status == SKY_E_CORRUPT;
-    if (late && leading < count_near(m, plan))
+    if (late && leading < count_near(q, plan))
         return SKY_E_DEADLINE; /* memory has more */
     plan->block_count = leading > 0 || late ? leading : lacks;
-    if (leading > 0 && keep_leading(m, leading, false))
+    if (leading > 0 && keep_leading(q, leading, false))
         return SKY_OK;
     return late ? SKY_E_DEADLINE : SKY_MISS;
 }
 
 /* Blocks came, or not: SKY_OK when the engine is to take so many as block_count then says. */
-static sky_status take_blocks(sky_manager *m, uint32_t *block_count, void *work, sky_lookup *out) {
+static sky_status take_blocks(sky_sequence *q, uint32_t *block_count, void *work, sky_lookup *out) {
     for (uint32_t b = 0; b < *block_count; b++) {
-        sky_status status = take_block(m, b, work);
+        sky_status status = take_block(q, b, work);
         if (status == SKY_OK)
             continue;
         out->corrupt_blocks += status == SKY_E_CORRUPT;
         *block_count = b;
-        if (b > 0 && keep_leading(m, b, true))
+        if (b > 0 && keep_leading(q, b, true))
             return SKY_OK;
         return status == SKY_E_DEADLINE ? status : SKY_MISS;
     }
@@ -271,71 +278,71 @@ static sky_status take_blocks(sky_manager *m, uint32_t *block_count, void *work,
 }
 
 /* With a deadline. As load_blocks, of what comes by then. */
-static sky_status load_in_time(sky_manager *m, sky_load_plan *plan, sky_lookup *out) {
+static sky_status load_in_time(sky_sequence *q, sky_load_plan *plan, sky_lookup *out) {
     uint32_t asked = plan->block_count, leading;
-    sky_status status = sky__load_paced(m, plan, &leading);
+    sky_status status = sky__load_paced(q, plan, &leading);
     if (status == SKY_OK && leading < asked)
-        status = settle_for(m, leading, plan, out);
-    free_beside(m, asked);
+        status = settle_for(q, leading, plan, out);
+    free_beside(q, asked);
     for (uint32_t b = 0; status == SKY_OK && b < plan->block_count; b++)
-        if (m->scratch.raw[b].bytes == 0)
-            sky__load_spans(m, b, SKY__LEAD | SKY__REST); /* as it is now, and was asked in parts */
+        if (q->scratch.raw[b].bytes == 0)
+            sky__load_spans(q, b, SKY__LEAD | SKY__REST); /* as it is now, and was asked in parts */
     return status;
 }
 
 /* Read the blocks of the plan into the engine. SKY_OK: so many as the plan now says are there.
  * SKY_MISS: only so many can be had, try those. SKY_E_DEADLINE: too late for the next one. Others:
  * the engine cannot take them. */
-static sky_status load_blocks(sky_manager *m, sky_load_plan *plan, sky_lookup *out) {
+static sky_status load_blocks(sky_sequence *q, sky_load_plan *plan, sky_lookup *out) {
     const sky_call call = {.tiers = plan->tiers};
-    sky_state state = sky__manager_rows(m);
+    sky_state state = sky__sequence_rows(q);
     uint8_t *room;
-    sky_status status = m->engine.ops->restore_begin(m->engine.self,
-                                                     plan->block_count * m->block_tokens, &state);
+    sky_status status = q->engine.ops->restore_begin(
+        q->engine.self, plan->block_count * q->manager->block_tokens, &state);
     if (status != SKY_OK)
         return status;
-    plan_items(m, plan->block_count);
-    status = plan_raw(m, plan->block_count, &room);
+    plan_items(q, plan->block_count);
+    status = plan_raw(q, plan->block_count, &room);
     sky_time before = sky_now();
     if (status == SKY_OK && plan->deadline_ns != 0)
-        status = load_in_time(m, plan, out);
+        status = load_in_time(q, plan, out);
     else if (status == SKY_OK)
-        status = sky_run(m->cache, SKY_OP_GET, m->scratch.items, plan->block_count, &call);
+        status = sky__load_get(q, plan->block_count, &call);
     out->transfer_ns += sky_now() - before;
     if (status == SKY_OK)
-        status = take_blocks(m, &plan->block_count, room, out);
+        status = take_blocks(q, &plan->block_count, room, out);
     free(room);
-    return status == SKY_OK ? m->engine.ops->restore_end(m->engine.self, true) : status;
+    return status == SKY_OK ? q->engine.ops->restore_end(q->engine.self, true) : status;
 }
 
 /* Leading blocks that some tier has, at a size they may have; the items say which tier. */
-static uint32_t find_blocks(sky_manager *m, uint32_t block_count, const sky_call *call,
+static uint32_t find_blocks(sky_sequence *q, uint32_t block_count, const sky_call *call,
                             sky_lookup *out) {
-    sky_item *items = m->scratch.items;
+    sky_item *items = q->scratch.items;
     for (uint32_t b = 0; b < block_count; b++) {
-        items[b] = (sky_item){.key = m->scratch.keys[b]};
+        items[b] = (sky_item){.key = q->scratch.keys[b]};
         if (b > 0)
             items[b].parent = items[b - 1].key; /* a tier may make use of their order */
     }
     sky_time before = sky_now();
-    sky_status status = sky_run(m->cache, SKY_OP_HAS, items, block_count, call);
+    sky_status status = sky__sequence_run(q, SKY_OP_HAS, items, block_count, call);
     out->transfer_ns += sky_now() - before;
     uint32_t found = 0;
     for (; status == SKY_OK && found < block_count && items[found].status == SKY_OK &&
-           sky__may_be_block(m, items[found].bytes);
+           sky__may_be_block(q, items[found].bytes);
          found++)
-        if (items[found].bytes != m->payload.payload_bytes)
-            m->scratch.raw[found].bytes = m->payload.payload_bytes;
+        if (items[found].bytes != q->manager->payload.payload_bytes)
+            q->scratch.raw[found].bytes = q->manager->payload.payload_bytes;
     out->corrupt_blocks += status == SKY_OK && found < block_count && items[found].status == SKY_OK;
     return found;
 }
 
-static void count_loaded(const sky_manager *m, uint32_t block_count, sky_lookup *out) {
+static void count_loaded(const sky_sequence *q, uint32_t block_count, sky_lookup *out) {
     out->block_count = block_count;
-    out->hit_tokens = block_count * m->block_tokens;
+    out->hit_tokens = block_count * q->manager->block_tokens;
     for (uint32_t b = 0; b < block_count; b++) {
-        const sky_item *item = &m->scratch.items[b];
-        bool raw = m->scratch.raw[b].bytes > 0;
+        const sky_item *item = &q->scratch.items[b];
+        bool raw = q->scratch.raw[b].bytes > 0;
         out->bytes_loaded += raw ? item->bytes : 0;
         for (uint32_t i = 0; !raw && i < item->span_count; i++)
             out->bytes_loaded += item->spans[i].data ? item->spans[i].bytes : 0;
@@ -351,90 +358,92 @@ static bool passed(sky_time deadline) {
 }
 
 /* Blocks lie where the items say, or all in one tier. */
-static void note_tiers(sky_manager *m, uint32_t found, uint8_t tier) {
+static void note_tiers(sky_sequence *q, uint32_t found, uint8_t tier) {
     for (uint32_t b = 0; b < found; b++)
-        m->scratch.stored[b] = tier == SKY_TIER_NONE ? m->scratch.items[b].tier : tier;
+        q->scratch.stored[b] = tier == SKY_TIER_NONE ? q->scratch.items[b].tier : tier;
 }
 
 /* With a deadline: so much of what was found as is likely to come in time, from the tiers that come
  * first, or else from one farther that brings more. */
-static void plan_load(sky_manager *m, uint32_t found, sky_load_plan *plan) {
+static void plan_load(sky_sequence *q, uint32_t found, sky_load_plan *plan) {
     plan->block_count = found;
     if (plan->deadline_ns == 0 || found == 0)
         return;
-    note_tiers(m, found, SKY_TIER_NONE);
-    sky__load_worth(m, found, plan);
+    sky__load_worth(q, found, plan);
     sky_load_plan other = *plan;
-    for (uint32_t t = plan->tier + 1u; t < sky_tier_count(m->cache); t++) {
+    for (uint32_t t = plan->tier + 1u; t < sky_tier_count(q->manager->cache); t++) {
         if (plan->block_count == found)
             return;
         sky_lookup beside = {0};
         other.tiers = 1u << t;
         const sky_call call = {.deadline_ns = plan->deadline_ns, .tiers = other.tiers};
-        sky__load_worth(m, find_blocks(m, found, &call, &beside), &other);
+        sky__load_worth(q, find_blocks(q, found, &call, &beside), &other);
         if (other.block_count > plan->block_count) {
             *plan = other;
-            note_tiers(m, found, (uint8_t)t);
+            note_tiers(q, found, (uint8_t)t);
         }
     }
 }
 
 /* Read what is planned, or less of it when not all can be had. As load_blocks. */
-static sky_status load_planned(sky_manager *m, sky_load_plan *plan, sky_lookup *out) {
+static sky_status load_planned(sky_sequence *q, sky_load_plan *plan, sky_lookup *out) {
     sky_status status = SKY_MISS;
     while (plan->block_count > 0 && status == SKY_MISS)
-        status = load_blocks(m, plan, out);
+        status = load_blocks(q, plan, out);
     return status;
 }
 
 /* Leading blocks that lie in memory, from where they come in no time. */
-static uint32_t count_in_memory(sky_manager *m, uint32_t found) {
+static uint32_t count_in_memory(sky_sequence *q, uint32_t found) {
     const sky_call call = {.tiers = 1};
     sky_lookup beside = {0};
-    sky_tier_stat stat;
-    bool near = sky_cache_stat(m->cache, 0, &stat) == SKY_OK && (stat.traits & SKY_TIER_LEASES);
-    return near ? find_blocks(m, found, &call, &beside) : 0;
+    return q->manager->near_keeps ? find_blocks(q, found, &call, &beside) : 0;
 }
 
 /* From the first block that the engine did not get, what is found is of no use, and saving is not
  * to take it for stored. */
-static void note_spoiled(sky_manager *m, const sky_lookup *out) {
-    m->spoiled = out->corrupt_blocks > 0 || out->foreign_blocks > 0;
-    if (m->spoiled)
-        m->spoiled_key = m->scratch.keys[out->block_count];
+static void note_spoiled(sky_sequence *q, const sky_lookup *out) {
+    q->spoiled = out->corrupt_blocks > 0 || out->foreign_blocks > 0;
+    if (q->spoiled)
+        q->spoiled_key = q->scratch.keys[out->block_count];
 }
 
-/* Returns SKY_OK, or SKY_E_NOMEM from the engine. */
-static sky_status load_prefix(sky_manager *m, uint32_t wanted, sky_time deadline, sky_lookup *out) {
+/* Returns SKY_OK, SKY_E_CANCELLED, or SKY_E_NOMEM from the engine. */
+static sky_status load_prefix(sky_sequence *q, uint32_t wanted, sky_time deadline,
+                              sky_lookup *out) {
     const sky_call call = {.deadline_ns = deadline};
     sky_load_plan plan = {.deadline_ns = deadline};
-    unsigned foreign = atomic_load(&m->coded.foreign);
-    memset(m->scratch.raw, 0, wanted * sizeof *m->scratch.raw);
-    uint32_t found = find_blocks(m, wanted, &call, out);
+    unsigned foreign = atomic_load(&q->manager->coded.foreign);
+    memset(q->scratch.raw, 0, wanted * sizeof *q->scratch.raw);
+    memset(q->scratch.claims, 0, wanted * sizeof *q->scratch.claims);
+    uint32_t found = find_blocks(q, wanted, &call, out);
     for (uint32_t b = 0; b < found; b++)
-        if (m->scratch.items[b].tier < SKY_TIERS_MAX)
-            m->reached |= 1u << m->scratch.items[b].tier;
-    plan_load(m, found, &plan);
-    sky_status status = load_planned(m, &plan, out);
+        if (q->scratch.items[b].tier < SKY_TIERS_MAX)
+            q->reached |= 1u << q->scratch.items[b].tier;
+    note_tiers(q, found, SKY_TIER_NONE);
+    plan_load(q, found, &plan);
+    sky_status status = load_planned(q, &plan, out);
     if (status == SKY_E_DEADLINE) {
-        plan = (sky_load_plan){.block_count = count_in_memory(m, found), .tiers = 1};
-        status = load_planned(m, &plan, out);
+        plan = (sky_load_plan){.block_count = count_in_memory(q, found), .tiers = 1};
+        status = load_planned(q, &plan, out);
     }
     uint32_t blocks = status == SKY_OK ? plan.block_count : 0;
-    if (atomic_load(&m->coded.foreign) != foreign)
+    if (atomic_load(&q->manager->coded.foreign) != foreign)
         out->foreign_blocks = found - blocks;
     bool existed = found > out->foreign_blocks || out->corrupt_blocks > 0 || passed(deadline);
     out->verdict = existed ? SKY_VERDICT_RECOMPUTE : SKY_VERDICT_MISS;
     if (blocks > 0) {
-        count_loaded(m, blocks, out);
+        count_loaded(q, blocks, out);
         out->verdict = blocks == wanted ? SKY_VERDICT_HIT : SKY_VERDICT_PARTIAL;
     }
-    note_spoiled(m, out);
+    note_spoiled(q, out);
+    if (atomic_load(&q->cancelled))
+        return SKY_E_CANCELLED;
     return status == SKY_E_NOMEM ? status : SKY_OK;
 }
 
-static void count_lookup(const sky_manager *m, const sky_lookup *l, uint32_t wanted) {
-    sky_cache_counts *c = sky__cache_counts(m->cache);
+static void count_lookup(const sky_sequence *q, const sky_lookup *l, uint32_t wanted) {
+    sky_cache_counts *c = sky__cache_counts(q->manager->cache);
     uint64_t *const verdicts[] = {&c->lookups_hit, &c->lookups_partial, &c->lookups_miss,
                                   &c->lookups_recompute};
     sky_count(verdicts[l->verdict], 1);
@@ -444,30 +453,34 @@ static void count_lookup(const sky_manager *m, const sky_lookup *l, uint32_t wan
     sky_count(&c->prefix_hit_blocks, l->block_count);
 }
 
-sky_status sky_manager_get_cache_tokens(sky_manager *manager, const uint32_t *tokens,
-                                        size_t token_count, sky_time deadline_ns, sky_lookup *out) {
-    sky_manager *m = manager;
+sky_status sky_sequence_load(sky_sequence *sequence, const uint32_t *tokens, size_t token_count,
+                             sky_time deadline_ns, sky_lookup *out) {
+    sky_sequence *q = sequence;
     sky_time start = sky_now();
-    if (!manager || !tokens || !out)
+    if (!sequence || !tokens || !out)
         return SKY_E_PARAM;
     sky_lookup lookup = {.verdict = SKY_VERDICT_MISS, .prompt_tokens = (uint32_t)token_count};
     sky_status status = token_count > 0 && token_count <= UINT32_MAX ? SKY_OK : SKY_E_PARAM;
 
     /* One token must be left to compute: its logits are the answer's beginning. */
-    size_t whole = status == SKY_OK && !m->refused ? (token_count - 1) / m->block_tokens : 0;
+    size_t whole = status == SKY_OK && !q->manager->refused
+                       ? (token_count - 1) / q->manager->block_tokens
+                       : 0;
     uint32_t wanted = whole < SKY_BATCH_ITEMS_MAX ? (uint32_t)whole : SKY_BATCH_ITEMS_MAX;
-    m->reached = 0;
+    q->reached = 0;
     if (wanted > 0)
-        status = sky__manager_keys(m, tokens, wanted);
+        status = sky__sequence_keys(q, tokens, wanted);
     if (status == SKY_OK && wanted > 0)
-        status = load_prefix(m, wanted, deadline_ns, &lookup);
+        status = load_prefix(q, wanted, deadline_ns, &lookup);
+    if (status != SKY_OK)
+        lookup.hit_tokens = 0;
     if (lookup.hit_tokens == 0)
-        m->engine.ops->restore_end(m->engine.self, false);
-    m->restored_tokens = lookup.hit_tokens;
+        q->engine.ops->restore_end(q->engine.self, false);
+    q->restored_tokens = lookup.hit_tokens;
     if (status != SKY_OK)
         return status;
     lookup.load_ns = sky_now() - start;
-    count_lookup(m, &lookup, wanted);
+    count_lookup(q, &lookup, wanted);
     sky_log(SKY_LOG_INFO, "lookup: %s, %u of %zu tokens, %llu bytes in %.1f ms",
             sky_verdict_name(lookup.verdict), lookup.hit_tokens, token_count,
             (unsigned long long)lookup.bytes_loaded, (double)lookup.load_ns / 1e6);

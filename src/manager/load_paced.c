@@ -38,11 +38,11 @@
 /* ---- how much ---- */
 
 /* Bytes that a restore of so many blocks reads: every row of full layers, the last of others. */
-static double prefix_bytes(const sky_manager *m, uint32_t block_count) {
-    uint64_t tokens = (uint64_t)block_count * m->block_tokens;
-    uint64_t bytes = (uint64_t)block_count * m->payload.header_bytes;
-    for (uint32_t g = 0; g < m->payload.layout.group_count; g++) {
-        const sky_layer_group *group = &m->payload.layout.groups[g];
+static double prefix_bytes(const sky_sequence *q, uint32_t block_count) {
+    uint64_t tokens = (uint64_t)block_count * q->manager->block_tokens;
+    uint64_t bytes = (uint64_t)block_count * q->manager->payload.header_bytes;
+    for (uint32_t g = 0; g < q->manager->payload.layout.group_count; g++) {
+        const sky_layer_group *group = &q->manager->payload.layout.groups[g];
         uint64_t window = group->window_tokens;
         uint64_t rows = window && window < tokens ? window : tokens;
         bytes += rows * group->layer_count * (group->k_row_bytes + group->v_row_bytes);
@@ -51,31 +51,31 @@ static double prefix_bytes(const sky_manager *m, uint32_t block_count) {
 }
 
 /* The farthest tier that the first blocks are in. */
-static uint8_t farthest(const sky_manager *m, uint32_t block_count) {
+static uint8_t farthest(const sky_sequence *q, uint32_t block_count) {
     uint8_t tier = 0;
     for (uint32_t b = 0; b < block_count; b++)
-        if (m->scratch.items[b].tier < SKY_TIERS_MAX && m->scratch.items[b].tier > tier)
-            tier = m->scratch.items[b].tier;
+        if (q->scratch.items[b].tier < SKY_TIERS_MAX && q->scratch.items[b].tier > tier)
+            tier = q->scratch.items[b].tier;
     return tier;
 }
 
 /* Leading blocks before the first in `tier`. */
-static uint32_t before_tier(const sky_manager *m, uint32_t block_count, uint8_t tier) {
+static uint32_t before_tier(const sky_sequence *q, uint32_t block_count, uint8_t tier) {
     uint32_t b = 0;
-    while (b < block_count && m->scratch.items[b].tier != tier)
+    while (b < block_count && q->scratch.items[b].tier != tier)
         b++;
     return b;
 }
 
-static sky_paced_tier *paced_tier(sky_manager *m, uint8_t tier) {
-    sky_paced_tier *t = &m->tiers[tier];
+static sky_paced_tier *paced_tier(sky_sequence *q, uint8_t tier) {
+    sky_paced_tier *t = &q->manager->tiers[tier];
     if (t->begun)
         return t;
     sky_tier_stat stat = {0};
     t->begun = true;
     sky_link_init(&t->link, 0, 0);
-    t->coded = m->coded.codec.self && sky_cache_stat(m->cache, tier, &stat) == SKY_OK &&
-               stat.codings[0];
+    t->coded = q->manager->coded.codec.self &&
+               sky_cache_stat(q->manager->cache, tier, &stat) == SKY_OK && stat.codings[0];
     if (t->coded && stat.codings[1])
         memcpy(t->codings, stat.codings, sizeof t->codings);
     while (t->coding_count < SKY_CODINGS_MAX && t->codings[t->coding_count] != 0)
@@ -84,17 +84,17 @@ static sky_paced_tier *paced_tier(sky_manager *m, uint8_t tier) {
 }
 
 /* Bytes that this range of a block takes in the tier, in its form number `form`. */
-static uint64_t form_bytes(const sky_manager *m, const sky_paced_tier *t, uint32_t form,
+static uint64_t form_bytes(const sky_sequence *q, const sky_paced_tier *t, uint32_t form,
                            sky_range range) {
-    const sky_block_codec *c = &m->coded.codec;
+    const sky_block_codec *c = &q->manager->coded.codec;
     return t->coding_count ? c->likely_bytes(c->self, t->codings[form], range) : range.bytes;
 }
 
 /* Of a payload in its smallest form. */
-static double least_share(const sky_manager *m, const sky_paced_tier *t) {
+static double least_share(const sky_sequence *q, const sky_paced_tier *t) {
     uint32_t last = t->coding_count ? t->coding_count - 1 : 0;
-    sky_range all = {0, m->payload.payload_bytes};
-    return (double)form_bytes(m, t, last, all) / (double)all.bytes;
+    sky_range all = {0, q->manager->payload.payload_bytes};
+    return (double)form_bytes(q, t, last, all) / (double)all.bytes;
 }
 
 /* A load asks twice, when it looks for a farther tier that brings more; it counts once. */
@@ -108,25 +108,32 @@ static bool does_without(sky_paced_tier *t, sky_time deadline) {
     return true;
 }
 
-void sky__load_worth(sky_manager *m, uint32_t found, sky_load_plan *plan) {
-    plan->tier = farthest(m, found);
-    sky_paced_tier *t = paced_tier(m, plan->tier);
+/* With the manager's mutex held. */
+static void judge_tier(sky_sequence *q, uint32_t found, sky_load_plan *plan) {
+    plan->tier = farthest(q, found);
+    sky_paced_tier *t = paced_tier(q, plan->tier);
     double left = (double)(plan->deadline_ns - sky_now()) * (1 - sky_link_reserve(&t->link));
     double budget = left * (1 + PER_REFUSAL * t->refusals) - t->link.delay_ns;
     double rate = t->link.unsettled ? UNSETTLED * t->link.rate : t->link.rate;
-    double ns_per_byte = rate > 0 ? least_share(m, t) / rate * 1e9 : 0;
+    double ns_per_byte = rate > 0 ? least_share(q, t) / rate * 1e9 : 0;
     uint32_t most = found < SKY_PACER_SEGMENTS_MAX ? found : SKY_PACER_SEGMENTS_MAX;
     if (found > 0 && left > 0 && does_without(t, plan->deadline_ns))
         most = 0;
     uint32_t least = t->link.unsettled && budget > 0 ? 2 * t->brought + AT_LEAST : 0;
-    while (most > least && prefix_bytes(m, most) * ns_per_byte > budget)
+    while (most > least && prefix_bytes(q, most) * ns_per_byte > budget)
         most--;
     if (found > 0 && left > 0) /* without time the link was not to blame */
         t->refusals = most > 0 ? 0 : t->refusals + 1;
     plan->block_count = most;
-    uint32_t nearer = before_tier(m, found, plan->tier);
+    uint32_t nearer = before_tier(q, found, plan->tier);
     if (most < nearer && nearer < found)
-        sky__load_worth(m, nearer, plan); /* what is nearer by itself */
+        judge_tier(q, nearer, plan); /* what is nearer by itself */
+}
+
+void sky__load_worth(sky_sequence *q, uint32_t found, sky_load_plan *plan) {
+    sky_mutex_lock(&q->manager->mutex);
+    judge_tier(q, found, plan);
+    sky_mutex_unlock(&q->manager->mutex);
 }
 
 /* ---- asking ---- */
@@ -142,7 +149,7 @@ typedef struct {
 } flight;
 
 typedef struct {
-    sky_manager *m;
+    sky_sequence *q;
     sky_pacer *pacer;
     sky_paced_tier *tier;
     const sky_segment *segments;
@@ -151,7 +158,6 @@ typedef struct {
     uint32_t window; /* blocks at a prefix's end that it needs both parts of; 0: of all */
     uint32_t tiers;  /* as sky_call's */
     flight flights[SKY_PACER_FLIGHTS_MAX];
-    int event; /* raised by each batch that is done */
     bool over;
 } paced;
 
@@ -164,14 +170,19 @@ static flight *find(paced *p, uint32_t request) {
 
 /* Without a deadline of its own: it is given up at the end, and a slow tier is no failing one. */
 static void submit(paced *p, flight *f) {
-    const sky_call call = {.tiers = p->tiers, .wanted = f->wanted, .event_fd = p->event};
-    sky_status status = f->parts
-                            ? sky_submit(p->m->cache, SKY_OP_GET, &f->item, 1, &call, &f->batch)
-                            : SKY_E_NOMEM;
+    sky_sequence *q = p->q;
+    const sky_call call = {.tiers = p->tiers, .wanted = f->wanted, .event_fd = q->event};
+    if (f->parts && sky__load_shares(q, f->block, p->tiers) &&
+        sky__flights_claim(&q->manager->flights, &q->scratch.claims[f->block], &f->item.key,
+                           q->event) == SKY__CLAIM_WAITING)
+        return; /* until its event */
+    sky_status status = f->parts ? sky_submit(q->manager->cache, SKY_OP_GET, &f->item, 1, &call,
+                                              &f->batch)
+                                 : SKY_E_NOMEM;
     if (status == SKY_OK || status == SKY_E_BUSY)
         return;
     if (!(p->here[f->block] & SKY__LEAD))
-        p->m->scratch.items[f->block].status = status;
+        p->q->scratch.items[f->block].status = status;
     sky_pacer_finished(p->pacer, sky_now(), f->request, status);
     f->request = 0;
 }
@@ -179,7 +190,7 @@ static void submit(paced *p, flight *f) {
 /* The parts that are asked for, with room for their rows; 0: there is none. What lies coded in a
  * tier that does not decode comes whole. */
 static uint32_t parts_of(const paced *p, const sky_pace *pace) {
-    sky_block_scratch *s = &p->m->scratch;
+    sky_block_scratch *s = &p->q->scratch;
     uint32_t b = pace->segment, parts = SKY__LEAD | SKY__REST;
     if (p->window == 0 || s->raw[b].bytes > 0)
         return parts;
@@ -187,11 +198,12 @@ static uint32_t parts_of(const paced *p, const sky_pace *pace) {
         parts = SKY__REST;
     else if (pace->slice_end == 1)
         parts = SKY__LEAD;
-    size_t rest_bytes = p->m->payload.payload_bytes - sky_payload_lead_bytes(&p->m->payload);
+    size_t rest_bytes = p->q->manager->payload.payload_bytes -
+                        sky_payload_lead_bytes(&p->q->manager->payload);
     bool outside = b + p->window <= p->block_count; /* in part, if it is the first of the window */
     if ((parts & SKY__REST) && outside && !s->beside[b] && !(s->beside[b] = malloc(rest_bytes)))
         return 0;
-    sky__load_spans(p->m, b, parts);
+    sky__load_spans(p->q, b, parts);
     return parts;
 }
 
@@ -204,15 +216,20 @@ static void ask(paced *p, const sky_pace *pace) {
                   .wanted = s->form_count > 1 ? p->tier->codings[pace->form] : 0,
                   .block = pace->segment,
                   .parts = parts,
-                  .item = p->m->scratch.items[pace->segment]};
+                  .item = p->q->scratch.items[pace->segment]};
     submit(p, f);
 }
 
+static void release_claim(paced *p, uint32_t block, bool delivered) {
+    sky__flights_release(&p->q->manager->flights, &p->q->scratch.claims[block], delivered);
+}
+
 static void give_up(paced *p, flight *f) {
-    if (f && f->request != 0)
-        sky_cancel(p->m->cache, f->batch);
-    if (f)
-        f->request = 0;
+    if (!f || f->request == 0)
+        return;
+    sky_cancel(p->q->manager->cache, f->batch);
+    release_claim(p, f->block, false);
+    f->request = 0;
 }
 
 static void obey(paced *p, const sky_pace *pace) {
@@ -227,7 +244,7 @@ static void obey(paced *p, const sky_pace *pace) {
 /* A better form that is not there leaves the one before as it was; one that is damaged may have
  * spoiled it. */
 static void take(paced *p, const flight *f) {
-    sky_item *item = &p->m->scratch.items[f->block];
+    sky_item *item = &p->q->scratch.items[f->block];
     sky_status status = f->item.status;
     if (status == SKY_OK)
         p->here[f->block] |= (uint8_t)f->parts;
@@ -253,10 +270,11 @@ static bool listen(paced *p) {
         if (f->request != 0 && f->batch.id == 0)
             submit(p, f);
         if (f->request == 0 || f->batch.id == 0 ||
-            sky_wait(p->m->cache, f->batch, 1) == SKY_E_DEADLINE)
+            sky_wait(p->q->manager->cache, f->batch, 1) == SKY_E_DEADLINE)
             continue;
         uint32_t request = f->request;
         f->request = 0;
+        release_claim(p, f->block, f->item.status == SKY_OK);
         take(p, f);
         sky_pacer_finished(p->pacer, sky_now(), request, f->item.status);
         news = true;
@@ -267,7 +285,8 @@ static bool listen(paced *p) {
 /* As sky_idle_fn. */
 static sky_time listen_until(void *context) {
     paced *p = context;
-    return listen(p) ? 0 : sky_pacer_wake(p->pacer, sky_now());
+    p->over |= atomic_load(&p->q->cancelled);
+    return p->over || listen(p) ? 0 : sky_pacer_wake(p->pacer, sky_now());
 }
 
 static void run(paced *p) {
@@ -275,7 +294,7 @@ static void run(paced *p) {
         while (!p->over && sky_pacer_next(p->pacer, sky_now(), &pace))
             obey(p, &pace);
         if (!p->over)
-            sky_event_wait(p->event, NULL, 0, listen_until, p);
+            sky_event_wait(p->q->event, NULL, 0, listen_until, p);
     }
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
         give_up(p, &p->flights[i]);
@@ -284,25 +303,26 @@ static void run(paced *p) {
 /* Block b as the pacer sees it. What a nearer tier has takes nothing of this one's time. The rest
  * of a block alone is a range of it, but of one that is coded a tier reads all before it too. */
 static void offer(const paced *p, bool nearer, uint32_t b, sky_segment *out) {
-    const sky_manager *m = p->m;
+    const sky_sequence *q = p->q;
     const sky_paced_tier *t = p->tier;
-    uint32_t lead_bytes = sky_payload_lead_bytes(&m->payload);
-    bool whole = p->window == 0 || m->scratch.raw[b].bytes > 0;
+    uint32_t lead_bytes = sky_payload_lead_bytes(&q->manager->payload);
+    bool whole = p->window == 0 || q->scratch.raw[b].bytes > 0;
     size_t count;
     const sky_level_cost *costs = sky_level_costs(&count);
-    *out = (sky_segment){.token_count = m->block_tokens, .form_count = 1};
+    *out = (sky_segment){.token_count = q->manager->block_tokens, .form_count = 1};
     out->forms[0].bytes = NEARER_BYTES;
     out->lead_bytes[0] = out->rest_bytes[0] = NEARER_BYTES / 2;
     if (nearer)
         return;
     out->form_count = t->coding_count ? t->coding_count : 1;
     for (uint32_t f = 0; f < out->form_count; f++) {
-        sky_range all = whole ? m->scratch.items[b].range
-                              : (sky_range){0, m->payload.payload_bytes};
-        uint64_t bytes = form_bytes(m, t, f, all);
+        sky_range all = {0, q->manager->payload.payload_bytes};
+        if (whole && q->scratch.items[b].range.bytes != SKY_ALL)
+            all = q->scratch.items[b].range;
+        uint64_t bytes = form_bytes(q, t, f, all);
         out->forms[f].bytes = out->lead_bytes[f] = out->rest_bytes[f] = bytes;
         if (!whole)
-            out->lead_bytes[f] = form_bytes(m, t, f, (sky_range){0, lead_bytes});
+            out->lead_bytes[f] = form_bytes(q, t, f, (sky_range){0, lead_bytes});
         if (!whole && !t->coded)
             out->rest_bytes[f] = bytes - lead_bytes;
         out->forms[f].loss = t->coding_count ? costs[t->codings[f] - 1].loss : 0;
@@ -311,9 +331,9 @@ static void offer(const paced *p, bool nearer, uint32_t b, sky_segment *out) {
 
 /* Blocks at a prefix's end whose rows of layers with a window it needs; 0: there are none before
  * them. */
-static uint32_t window_of(const sky_manager *m, uint32_t block_count) {
-    uint32_t tokens = sky_payload_window_tokens(&m->payload);
-    uint32_t blocks = (tokens + m->block_tokens - 1) / m->block_tokens;
+static uint32_t window_of(const sky_sequence *q, uint32_t block_count) {
+    uint32_t tokens = sky_payload_window_tokens(&q->manager->payload);
+    uint32_t blocks = (tokens + q->manager->block_tokens - 1) / q->manager->block_tokens;
     return blocks < block_count ? blocks : 0;
 }
 
@@ -331,7 +351,7 @@ static uint32_t count_leading(const paced *p) {
 }
 
 static void free_useless(const paced *p) {
-    uint8_t **beside = p->m->scratch.beside;
+    uint8_t **beside = p->q->scratch.beside;
     for (uint32_t b = 0; b < p->block_count; b++) {
         if (p->here[b] & SKY__REST)
             continue;
@@ -358,39 +378,60 @@ static sky_status keep_pace(paced *p, sky_time deadline) {
         .deadline_ns = deadline, .window = p->window, .no_refining = p->tier->coding_count == 0};
     sky_status status = sky_pacer_create(p->segments, p->block_count, &p->tier->link, 1, &options,
                                          began, &p->pacer);
-    if (status == SKY_OK)
-        status = sky_event_create(&p->event);
     if (status == SKY_OK) {
         run(p);
         mind_silence(p, began);
     }
-    sky_event_close(p->event);
     sky_pacer_destroy(p->pacer);
     return status;
 }
 
-sky_status sky__load_paced(sky_manager *m, const sky_load_plan *plan, uint32_t *leading) {
+/* A load learns in a copy: several may be under way, and the last to end says what is known. */
+static sky_paced_tier borrow_tier(sky_sequence *q, uint8_t tier) {
+    sky_mutex_lock(&q->manager->mutex);
+    sky_paced_tier t = *paced_tier(q, tier);
+    sky_mutex_unlock(&q->manager->mutex);
+    return t;
+}
+
+static void return_tier(sky_sequence *q, uint8_t tier, const sky_paced_tier *learnt) {
+    sky_mutex_lock(&q->manager->mutex);
+    sky_paced_tier *t = paced_tier(q, tier);
+    t->link = learnt->link;
+    t->brought = learnt->brought;
+    t->waited_ns = learnt->waited_ns;
+    t->silences = learnt->silences;
+    t->skips = learnt->skips;
+    sky_mutex_unlock(&q->manager->mutex);
+}
+
+sky_status sky__load_paced(sky_sequence *q, const sky_load_plan *plan, uint32_t *leading) {
     uint32_t block_count = plan->block_count;
+    sky_paced_tier tier = borrow_tier(q, plan->tier);
     sky_segment *segments = calloc(block_count, sizeof *segments);
-    paced p = {.m = m,
-               .tier = paced_tier(m, plan->tier),
+    paced p = {.q = q,
+               .tier = &tier,
                .segments = segments,
                .here = calloc(block_count, 1),
                .block_count = block_count,
-               .window = window_of(m, block_count),
-               .tiers = plan->tiers,
-               .event = -1};
+               .window = window_of(q, block_count),
+               .tiers = plan->tiers};
     sky_status status = segments && p.here ? SKY_OK : SKY_E_NOMEM;
     for (uint32_t b = 0; status == SKY_OK && b < block_count; b++) {
-        offer(&p, m->scratch.stored[b] < plan->tier, b, &segments[b]);
-        m->scratch.items[b].status = SKY_E_DEADLINE; /* unless it is asked for, and comes */
+        offer(&p, q->scratch.stored[b] < plan->tier, b, &segments[b]);
+        q->scratch.items[b].status = SKY_E_DEADLINE; /* unless it is asked for, and comes */
     }
     if (status == SKY_OK)
         status = keep_pace(&p, plan->deadline_ns);
     if (status == SKY_OK) {
-        *leading = p.tier->brought = count_leading(&p);
+        *leading = tier.brought = count_leading(&p);
         free_useless(&p);
+        if (!atomic_load(&q->cancelled)) /* which says nothing of the tier */
+            return_tier(q, plan->tier, &tier);
+        else
+            status = SKY_E_CANCELLED;
     }
+    sky__load_release(q, block_count);
     free(p.here);
     free(segments);
     return status;

@@ -337,7 +337,7 @@ static void prompts_too_short_or_too_long_are_answered(void **state) {
     world_open(&w, made_up_layout(1, 1, 50), 32);
     sky_lookup found;
     world_cold(&w, 330);
-    assert_int_equal(sky_manager_get_cache_tokens(w.manager, w.prompt, 0, 0, &found), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_load(w.sequence, w.prompt, 0, 0, &found), SKY_E_PARAM);
     assert_int_equal(w.engine.held_tokens, 0);
     world_cold(&w, 330);
     world_save(&w, 330);

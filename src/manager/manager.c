@@ -1,8 +1,8 @@
-/* The manager's life, its namespace, and prompts given as text. Loading is load.c, saving save.c.
- *
- * Not thread-safe: a manager drives one engine, and an engine does one thing at a time. */
+/* The manager's life: what it learns of an engine's state, and the namespace of its keys. What is
+ * done with it is a sequence's (sequence.c). */
 #include <skymem/manager.h>
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,12 +20,10 @@ const char *sky_verdict_name(sky_verdict verdict) {
 /* Everything that makes a stored block wrong when it changes. The header of a payload stands for
  * the layout, the block length and the format's version at once. */
 static sky_status derive_namespace(sky_manager *m, const uint8_t salt[32]) {
-    uint8_t fingerprint[32];
-    m->engine.ops->fingerprint(m->engine.self, fingerprint);
     sky_blake2b h;
     sky_blake2b_init(&h, NULL);
     sky_blake2b_add(&h, "skymem namespace", 16);
-    sky_blake2b_add(&h, fingerprint, sizeof fingerprint);
+    sky_blake2b_add(&h, m->fingerprint, sizeof m->fingerprint);
     sky_blake2b_add(&h, salt, 32);
     uint8_t block_tokens[4];
     sky_store_u32(block_tokens, m->block_tokens);
@@ -43,11 +41,11 @@ static sky_status derive_namespace(sky_manager *m, const uint8_t salt[32]) {
 }
 
 /* Ask the engine what its state looks like; a state that cannot be cached is no failure. */
-static void learn_layout(sky_manager *m) {
+static void learn_layout(sky_manager *m, const sky_engine *engine) {
     sky_layout layout = {0};
     sky_error *why = &m->refusal;
     m->refused = true;
-    if (m->engine.ops->layout(m->engine.self, &layout, why) != SKY_OK) {
+    if (engine->ops->layout(engine->self, &layout, why) != SKY_OK) {
         if (!why->text[0])
             sky_fail(why, SKY_E_UNSUPPORTED, "the engine does not say what its state looks like");
         return;
@@ -64,11 +62,10 @@ static void learn_layout(sky_manager *m) {
 /* Tell the cache how this engine's blocks are coded. A layout that the codec has no shape for is no
  * failure: its blocks are stored as they come. */
 static sky_status learn_codec(sky_manager *m, const sky_profile *profile, sky_error *error) {
-    uint8_t own[32], calibrated[32];
-    m->engine.ops->fingerprint(m->engine.self, own);
+    uint8_t calibrated[32];
     if (profile)
         sky_profile_fingerprint(profile, calibrated);
-    if (profile && memcmp(own, calibrated, sizeof own) != 0)
+    if (profile && memcmp(m->fingerprint, calibrated, sizeof calibrated) != 0)
         return sky_fail(error, SKY_E_PARAM,
                         "this calibration is of another model: make one with "
                         "skymem calibrate, or do without");
@@ -81,7 +78,7 @@ static sky_status learn_codec(sky_manager *m, const sky_profile *profile, sky_er
     return SKY_OK;
 }
 
-static bool is_complete(const sky_engine *engine) {
+bool sky__engine_complete(const sky_engine *engine) {
     const sky_engine_ops *o = engine ? engine->ops : NULL;
     return o && o->fingerprint && o->layout && o->tokenize && o->extract && o->restore_begin &&
            o->restore_end && o->prefill;
@@ -91,7 +88,7 @@ sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
                               const sky_manager_options *options, sky_manager **out,
                               sky_error *error) {
     static const sky_manager_options defaults;
-    if (!cache || !out || !is_complete(engine))
+    if (!cache || !out || !sky__engine_complete(engine))
         return sky_fail(error, SKY_E_PARAM,
                         "sky_manager_create: cache, out and an engine with all its functions are "
                         "needed");
@@ -104,13 +101,16 @@ sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
     if (!m)
         return sky_fail(error, SKY_E_NOMEM, "no memory for a manager");
     m->cache = cache;
-    m->engine = *engine;
+    sky_mutex_init(&m->mutex);
+    sky__flights_init(&m->flights);
+    engine->ops->fingerprint(engine->self, m->fingerprint);
     m->patience_ns = SKY__SAVE_PATIENCE_NS;
     m->drop = options->drop;
     m->block_tokens = options->block_tokens ? options->block_tokens : SKY_BLOCK_TOKENS_DEFAULT;
-    learn_layout(m);
-    m->rows = m->refused ? NULL : calloc(m->payload.row_sets, sizeof *m->rows);
-    if ((!m->refused && !m->rows) || derive_namespace(m, options->salt) != SKY_OK) {
+    sky_tier_stat near;
+    m->near_keeps = sky_cache_stat(cache, 0, &near) == SKY_OK && (near.traits & SKY_TIER_LEASES);
+    learn_layout(m, engine);
+    if (derive_namespace(m, options->salt) != SKY_OK) {
         sky_manager_destroy(m);
         return sky_fail(error, SKY_E_NOMEM, "no memory for a manager");
     }
@@ -123,25 +123,15 @@ sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
     return SKY_OK;
 }
 
-static void scratch_free(sky_block_scratch *s) {
-    free(s->keys);
-    free(s->items);
-    free(s->stored);
-    free(s->headers);
-    free(s->spans);
-    free(s->raw);
-    free(s->beside);
-}
-
 void sky_manager_destroy(sky_manager *manager) {
     if (!manager)
         return;
+    assert(manager->sequence_count == 0);
     if (manager->coded.codec.self)
         sky_cache_codec_set(manager->cache, NULL);
     sky_coded_deinit(&manager->coded);
-    scratch_free(&manager->scratch);
-    free(manager->rows);
-    free(manager->staging);
+    sky__flights_deinit(&manager->flights);
+    sky_mutex_deinit(&manager->mutex);
     free(manager);
 }
 
@@ -159,90 +149,4 @@ void sky_manager_namespace(const sky_manager *manager, sky_namespace *out) {
 void sky_manager_layout(const sky_manager *manager, sky_layout *out) {
     if (manager && out)
         *out = manager->payload.layout;
-}
-
-static sky_status scratch_reserve(sky_manager *m, uint32_t blocks) {
-    if (blocks <= m->scratch.blocks_max)
-        return SKY_OK;
-    sky_block_scratch s = {
-        .keys = calloc(blocks, sizeof *s.keys),
-        .items = calloc(blocks, sizeof *s.items),
-        .stored = calloc(blocks, sizeof *s.stored),
-        .headers = calloc(blocks, m->payload.header_bytes),
-        .spans = calloc(blocks, sky__spans_per_block(m) * sizeof *s.spans),
-        .raw = calloc(blocks, sizeof *s.raw),
-        .beside = calloc(blocks, sizeof *s.beside),
-        .blocks_max = blocks,
-    };
-    if (!s.keys || !s.items || !s.stored || !s.headers || !s.spans || !s.raw || !s.beside) {
-        scratch_free(&s);
-        return SKY_E_NOMEM;
-    }
-    scratch_free(&m->scratch);
-    m->scratch = s;
-    return SKY_OK;
-}
-
-sky_status sky__manager_keys(sky_manager *m, const uint32_t *tokens, uint32_t block_count) {
-    sky_status status = scratch_reserve(m, block_count);
-    if (status == SKY_OK)
-        sky_block_keys(&m->ns, tokens, (size_t)block_count * m->block_tokens, m->block_tokens,
-                       m->scratch.keys, block_count);
-    return status;
-}
-
-/* Owner: *tokens is malloc'ed */
-static sky_status tokenize(sky_manager *m, const char *text, uint32_t **tokens,
-                           size_t *token_count) {
-    size_t text_bytes = strlen(text), count = 0;
-    size_t room = text_bytes + 8; /* seldom more tokens than bytes: then it says how many */
-    for (int attempt = 0; attempt < 2; attempt++) {
-        uint32_t *buffer = malloc(room * sizeof *buffer);
-        if (!buffer)
-            return SKY_E_NOMEM;
-        sky_status status = m->engine.ops->tokenize(m->engine.self, text, text_bytes, buffer, room,
-                                                    &count);
-        if (status == SKY_OK) {
-            *tokens = buffer;
-            *token_count = count;
-            return SKY_OK;
-        }
-        free(buffer);
-        if (status != SKY_E_DST_SMALL)
-            return status;
-        room = count;
-    }
-    return SKY_E_PARAM;
-}
-
-sky_status sky_manager_get_cache(sky_manager *manager, const char *prompt, sky_time deadline_ns,
-                                 sky_lookup *out) {
-    uint32_t *tokens;
-    size_t token_count;
-    if (!manager || !prompt || !out)
-        return SKY_E_PARAM;
-    sky_status status = tokenize(manager, prompt, &tokens, &token_count);
-    if (status != SKY_OK)
-        return status;
-    status = sky_manager_get_cache_tokens(manager, tokens, token_count, deadline_ns, out);
-    free(tokens);
-    return status;
-}
-
-sky_status sky_manager_add_blocks(sky_manager *manager, const char *prompt, uint32_t *saved_blocks,
-                                  uint64_t *saved_bytes) {
-    uint32_t *tokens;
-    size_t token_count;
-    if (saved_blocks)
-        *saved_blocks = 0;
-    if (saved_bytes)
-        *saved_bytes = 0;
-    if (!manager || !prompt)
-        return SKY_E_PARAM;
-    sky_status status = tokenize(manager, prompt, &tokens, &token_count);
-    if (status != SKY_OK)
-        return status;
-    status = sky_manager_add_blocks_tokens(manager, tokens, token_count, saved_blocks, saved_bytes);
-    free(tokens);
-    return status;
 }

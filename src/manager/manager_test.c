@@ -21,22 +21,22 @@ static void text_is_tokenized_by_the_engine(void **state) {
     for (size_t i = 0; i < strlen(text); i++)
         tokens[i] = (uint8_t)text[i];
     uint64_t bytes, answer = made_up_engine_answer(&w.engine, tokens, 0, 20);
-    assert_int_equal(sky_manager_add_blocks(w.manager, text, &blocks, &bytes), SKY_OK);
+    assert_int_equal(sky_sequence_save_text(w.sequence, text, &blocks, &bytes), SKY_OK);
     assert_int_equal(blocks, 5);
     sky_lookup found;
-    assert_int_equal(sky_manager_get_cache(w.manager, text, 0, &found), SKY_OK);
+    assert_int_equal(sky_sequence_load_text(w.sequence, text, 0, &found), SKY_OK);
     assert_int_equal(found.hit_tokens, 16);
     assert_true(made_up_engine_answer(&w.engine, tokens, 16, 20) == answer);
     /* what is refused saved nothing, and says so; who does not ask is not told */
     blocks = 7, bytes = 7;
-    assert_int_equal(sky_manager_add_blocks(w.manager, NULL, &blocks, &bytes), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_save_text(w.sequence, NULL, &blocks, &bytes), SKY_E_PARAM);
     assert_int_equal(blocks, 0);
     assert_int_equal(bytes, 0);
-    assert_int_equal(sky_manager_add_blocks(NULL, text, NULL, NULL), SKY_E_PARAM);
-    assert_int_equal(sky_manager_add_blocks(w.manager, text, NULL, NULL), SKY_OK);
-    assert_int_equal(sky_manager_get_cache(NULL, text, 0, &found), SKY_E_PARAM);
-    assert_int_equal(sky_manager_get_cache(w.manager, NULL, 0, &found), SKY_E_PARAM);
-    assert_int_equal(sky_manager_get_cache(w.manager, text, 0, NULL), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_save_text(NULL, text, NULL, NULL), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_save_text(w.sequence, text, NULL, NULL), SKY_OK);
+    assert_int_equal(sky_sequence_load_text(NULL, text, 0, &found), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_load_text(w.sequence, NULL, 0, &found), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_load_text(w.sequence, text, 0, NULL), SKY_E_PARAM);
     world_close(&w);
 }
 
@@ -50,15 +50,13 @@ static void another_model_or_tenant_never_hits(void **state) {
     sky_manager_namespace(w.manager, &first);
     for (int change = 0; change < 4; change++) {
         sky_manager_options options = {.block_tokens = 32};
-        sky_engine engine = made_up_engine_ops(&w.engine);
         if (change == 1)
             options.salt[31] = 1;
         if (change == 2)
             options.block_tokens = 16;
         if (change == 3)
             w.engine.fingerprint = 1;
-        sky_manager_destroy(w.manager);
-        assert_int_equal(sky_manager_create(w.cache, &engine, &options, &w.manager, NULL), SKY_OK);
+        world_renew(&w, &options);
         sky_manager_namespace(w.manager, &second);
         assert_int_equal(memcmp(&first, &second, sizeof first) == 0, change == 0);
         sky_lookup found = world_look(&w, 330, 0);
@@ -75,8 +73,7 @@ static void an_engine_that_cannot_be_cached_still_answers(void **state) {
     w.engine.unsupported = true;
     const char *url = "mem:1MiB";
     assert_int_equal(sky_cache_open(&url, 1, &w.cache, NULL), SKY_OK);
-    sky_engine engine = made_up_engine_ops(&w.engine);
-    assert_int_equal(sky_manager_create(w.cache, &engine, NULL, &w.manager, NULL), SKY_OK);
+    world_renew(&w, NULL);
     assert_string_equal(sky_manager_refusal(w.manager), "this engine is made up");
     uint64_t answer = world_cold(&w, 330);
     assert_int_equal(world_save(&w, 330), 0);
@@ -127,16 +124,27 @@ static void wrong_arguments_are_refused(void **state) {
     uint32_t token = 1, blocks;
     uint64_t bytes;
     sky_lookup found;
-    assert_int_equal(sky_manager_get_cache_tokens(w.manager, NULL, 5, 0, &found), SKY_E_PARAM);
-    assert_int_equal(sky_manager_get_cache_tokens(w.manager, &token, 1, 0, NULL), SKY_E_PARAM);
-    assert_int_equal(sky_manager_get_cache_tokens(NULL, &token, 1, 0, &found), SKY_E_PARAM);
-    assert_int_equal(sky_manager_get_cache(w.manager, NULL, 0, &found), SKY_E_PARAM);
-    assert_int_equal(sky_manager_add_blocks_tokens(w.manager, NULL, 5, &blocks, &bytes),
-                     SKY_E_PARAM);
-    assert_int_equal(sky_manager_add_blocks(NULL, "x", &blocks, &bytes), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_load(w.sequence, NULL, 5, 0, &found), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_load(w.sequence, &token, 1, 0, NULL), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_load(NULL, &token, 1, 0, &found), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_load_text(w.sequence, NULL, 0, &found), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_save(w.sequence, NULL, 5, &blocks, &bytes), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_save_text(NULL, "x", &blocks, &bytes), SKY_E_PARAM);
     assert_string_equal(sky_verdict_name((sky_verdict)77), "unknown");
     assert_non_null(sky_manager_refusal(NULL));
     sky_manager_destroy(NULL);
+    sky_sequence_close(NULL);
+    sky_sequence_cancel(NULL);
+    sky_sequence *sequence = NULL;
+    assert_int_equal(sky_sequence_open(NULL, &engine, &sequence), SKY_E_PARAM);
+    assert_int_equal(sky_sequence_open(w.manager, &incomplete, &sequence), SKY_E_PARAM);
+    w.engine.fingerprint = 1; /* another model */
+    assert_int_equal(sky_sequence_open(w.manager, &engine, &sequence), SKY_E_PARAM);
+    w.engine.fingerprint = 0;
+    w.engine.layout.groups[0].layer_count++; /* the same, laid out in another way */
+    assert_int_equal(sky_sequence_open(w.manager, &engine, &sequence), SKY_E_PARAM);
+    w.engine.layout.groups[0].layer_count--;
+    assert_null(sequence);
     world_close(&w);
 }
 

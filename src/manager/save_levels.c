@@ -23,7 +23,7 @@ typedef struct {
 
 /* A tier, and what it has. */
 typedef struct {
-    sky_manager *m;
+    sky_sequence *q;
     uint32_t tiers; /* as sky_call's: it alone */
     sky_coding codings[SKY_CODINGS_MAX];
     uint32_t count;  /* of codings */
@@ -38,7 +38,7 @@ static uint8_t from_level(const ladder *l, uint32_t i) {
 }
 
 static bool is_restored(const ladder *l, uint32_t block) {
-    return block * l->m->block_tokens < l->m->restored_tokens;
+    return block * l->q->manager->block_tokens < l->q->restored_tokens;
 }
 
 /* What was said of level `i`, after those before it. What did not answer is not lacking. */
@@ -50,17 +50,17 @@ static void note_level(need *n, uint32_t i, sky_status status) {
 
 /* Which blocks lack what, of that which can be made. */
 static sky_status look(ladder *l, uint32_t block_count, const uint64_t *missing) {
-    sky_item *items = l->m->scratch.items;
+    sky_item *items = l->q->scratch.items;
     sky_call call = {.tiers = l->tiers, .deadline_ns = sky_now() + LOOK_LIMIT};
     for (uint32_t i = 0; i < l->count; i++) {
         memset(items, 0, block_count * sizeof *items);
         for (uint32_t b = 0; b < block_count; b++) {
-            items[b].key = l->m->scratch.keys[b];
+            items[b].key = l->q->scratch.keys[b];
             if (b > 0)
                 items[b].parent = items[b - 1].key; /* a tier may make use of their order */
         }
         call.wanted = l->codings[i];
-        sky_status status = sky_run(l->m->cache, SKY_OP_HAS, items, block_count, &call);
+        sky_status status = sky__sequence_run(l->q, SKY_OP_HAS, items, block_count, &call);
         if (status != SKY_OK)
             return status;
         for (uint32_t b = 0; b < block_count; b++)
@@ -80,24 +80,24 @@ static sky_status look(ladder *l, uint32_t block_count, const uint64_t *missing)
  * ones came, and leaves of what is lacking that which is no better than they are. */
 static uint32_t read_again(ladder *l, uint32_t first, uint32_t count, uint32_t level,
                            uint8_t *lacks) {
-    sky_manager *m = l->m;
-    sky_item *items = m->scratch.items;
+    sky_sequence *q = l->q;
+    sky_item *items = q->scratch.items;
     const sky_call call = {.tiers = l->tiers, .wanted = l->codings[level]};
     memset(items, 0, count * sizeof *items);
     for (uint32_t b = 0; b < count; b++) {
-        m->scratch.spans[b] = (sky_span){l->copies + (size_t)b * m->payload.payload_bytes,
-                                         m->payload.payload_bytes};
-        items[b].key = m->scratch.keys[first + b];
+        q->scratch.spans[b] = (sky_span){l->copies + (size_t)b * q->manager->payload.payload_bytes,
+                                         q->manager->payload.payload_bytes};
+        items[b].key = q->scratch.keys[first + b];
         if (first + b > 0)
-            items[b].parent = m->scratch.keys[first + b - 1];
-        items[b].spans = &m->scratch.spans[b];
+            items[b].parent = q->scratch.keys[first + b - 1];
+        items[b].spans = &q->scratch.spans[b];
         items[b].span_count = 1;
     }
-    if (sky_run(m->cache, SKY_OP_GET, items, count, &call) != SKY_OK)
+    if (sky__sequence_run(q, SKY_OP_GET, items, count, &call) != SKY_OK)
         return 0;
     uint32_t came = 0;
     for (; came < count && items[came].status == SKY_OK &&
-           items[came].bytes == m->payload.payload_bytes;
+           items[came].bytes == q->manager->payload.payload_bytes;
          came++)
         for (uint32_t i = 0; i < l->count; i++) /* a key may hold less than its level says */
             if (items[came].coding > l->codings[i])
@@ -108,10 +108,10 @@ static uint32_t read_again(ladder *l, uint32_t first, uint32_t count, uint32_t l
 /* Put a run, as the scratch's items, at a level. What the codec makes no smaller stays away. */
 static sky_status put_level(ladder *l, uint32_t count, uint32_t level) {
     const sky_call call = {.tiers = l->tiers, .wanted = l->codings[level]};
-    sky_status status = sky__save_put(l->m, count, &call);
+    sky_status status = sky__save_put(l->q, count, &call);
     for (uint32_t b = 0; status == SKY_OK && b < count; b++)
-        if (l->m->scratch.items[b].status != SKY_E_UNSUPPORTED)
-            status = l->m->scratch.items[b].status;
+        if (l->q->scratch.items[b].status != SKY_E_UNSUPPORTED)
+            status = l->q->scratch.items[b].status;
     return status;
 }
 
@@ -122,13 +122,13 @@ static sky_status mend_run(ladder *l, uint32_t first, uint32_t count) {
     if (is_restored(l, first))
         count = read_again(l, first, count, l->needs[first].best, &lacks);
     else
-        status = sky__save_gather(l->m, first, count);
+        status = sky__save_gather(l->q, first, count);
     for (uint32_t i = 0; status == SKY_OK && count > 0 && i < l->count; i++)
         if (lacks >> i & 1)
             status = put_level(l, count, i);
     if (status == SKY_OK && lacks) {
         l->saved->blocks += count;
-        l->saved->bytes += (uint64_t)count * l->m->payload.payload_bytes;
+        l->saved->bytes += (uint64_t)count * l->q->manager->payload.payload_bytes;
     }
     return status;
 }
@@ -140,9 +140,11 @@ static bool are_alike(const ladder *l, uint32_t a, uint32_t b) {
 }
 
 static sky_status mend(ladder *l, uint32_t block_count) {
-    const sky_manager *m = l->m;
-    uint32_t tokens_max = sky__save_tokens_max(m);
-    uint32_t run_max = m->block_tokens > tokens_max ? 1 : tokens_max / m->block_tokens;
+    const sky_sequence *q = l->q;
+    uint32_t tokens_max = sky__save_tokens_max(q);
+    uint32_t run_max = q->manager->block_tokens > tokens_max
+                           ? 1
+                           : tokens_max / q->manager->block_tokens;
     sky_status status = SKY_OK;
     for (uint32_t b = 0, run; status == SKY_OK && b < block_count; b += run) {
         for (run = 1; run < run_max && b + run < block_count && are_alike(l, b, b + run);)
@@ -150,19 +152,19 @@ static sky_status mend(ladder *l, uint32_t block_count) {
         if (l->needs[b].lacks == 0)
             continue;
         if (is_restored(l, b) && !l->copies)
-            l->copies = malloc((size_t)run_max * m->payload.payload_bytes);
+            l->copies = malloc((size_t)run_max * q->manager->payload.payload_bytes);
         status = is_restored(l, b) && !l->copies ? SKY_E_NOMEM : mend_run(l, b, run);
     }
     return status;
 }
 
-sky_status sky__save_levels(sky_manager *m, uint32_t block_count, uint32_t tiers,
+sky_status sky__save_levels(sky_sequence *q, uint32_t block_count, uint32_t tiers,
                             const uint64_t *missing, sky_saved *saved) {
     sky_status status = SKY_OK;
-    for (size_t t = 0; m->coded.codec.self && t < sky_tier_count(m->cache); t++) {
+    for (size_t t = 0; q->manager->coded.codec.self && t < sky_tier_count(q->manager->cache); t++) {
         sky_tier_stat stat = {0};
-        ladder l = {.m = m, .tiers = 1u << t, .saved = saved};
-        if (!(tiers >> t & 1) || sky_cache_stat(m->cache, t, &stat) != SKY_OK)
+        ladder l = {.q = q, .tiers = 1u << t, .saved = saved};
+        if (!(tiers >> t & 1) || sky_cache_stat(q->manager->cache, t, &stat) != SKY_OK)
             continue;
         memcpy(l.codings, stat.codings, sizeof l.codings);
         while (l.count < SKY_CODINGS_MAX && l.codings[l.count] != 0)

@@ -80,16 +80,14 @@ static void tokens_that_were_not_computed_are_not_saved(void **state) {
     world_cold(&w, 100);
     uint32_t blocks = 77;
     uint64_t bytes = 77;
-    assert_int_equal(sky_manager_add_blocks_tokens(w.manager, w.prompt, 128, &blocks, &bytes),
-                     SKY_E_PARAM);
+    assert_int_equal(sky_sequence_save(w.sequence, w.prompt, 128, &blocks, &bytes), SKY_E_PARAM);
     assert_int_equal(blocks, 3); /* what was stored before */
     assert_true(bytes > 0 && bytes != 77);
-    assert_int_equal(sky_manager_add_blocks_tokens(w.manager, w.prompt, 96, NULL, NULL), SKY_OK);
+    assert_int_equal(sky_sequence_save(w.sequence, w.prompt, 96, NULL, NULL), SKY_OK);
     assert_int_equal(world_save(&w, 96), 0);
     /* Nor those that begin where what was restored ends. */
     assert_int_equal(world_look(&w, 129, 0).hit_tokens, 96);
-    assert_int_equal(sky_manager_add_blocks_tokens(w.manager, w.prompt, 128, &blocks, NULL),
-                     SKY_E_PARAM);
+    assert_int_equal(sky_sequence_save(w.sequence, w.prompt, 128, &blocks, NULL), SKY_E_PARAM);
     assert_int_equal(blocks, 0);
     world_close(&w);
 }
@@ -101,8 +99,7 @@ static void a_cache_without_room_says_so(void **state) {
     uint64_t answer = world_cold(&w, 2100);
     uint32_t blocks = 77;
     uint64_t bytes;
-    assert_int_equal(sky_manager_add_blocks_tokens(w.manager, w.prompt, 2100, &blocks, &bytes),
-                     SKY_E_FULL);
+    assert_int_equal(sky_sequence_save(w.sequence, w.prompt, 2100, &blocks, &bytes), SKY_E_FULL);
     assert_int_equal(blocks, 0);
     sky_lookup found = world_expect(&w, 2100, answer);
     assert_int_equal(found.verdict, SKY_VERDICT_MISS);
@@ -116,8 +113,7 @@ static void a_tier_that_may_not_be_written_says_that_and_not_that_it_is_full(voi
     world_open_at(&w, made_up_layout(1, 1, 50), 32, "disk:scenarios?create=no");
     world_cold(&w, 100);
     uint32_t blocks = 77;
-    assert_int_equal(sky_manager_add_blocks_tokens(w.manager, w.prompt, 96, &blocks, NULL),
-                     SKY_E_DENIED);
+    assert_int_equal(sky_sequence_save(w.sequence, w.prompt, 96, &blocks, NULL), SKY_E_DENIED);
     assert_int_equal(blocks, 0);
     world_close(&w);
 }
@@ -245,10 +241,8 @@ static uint64_t save_into_a_slow_tier(bool drop) {
         .group_count = 1,
         .groups = {{SKY_LAYER_FULL, 0, 2, 2, SKY_ELEMENT_F16, SKY_ELEMENT_F16, 512, 512}}};
     world_open_on(&w, layout, BLOCK_TOKENS, c);
-    sky_engine engine = made_up_engine_ops(&w.engine);
     const sky_manager_options options = {.block_tokens = BLOCK_TOKENS, .drop = drop};
-    sky_manager_destroy(w.manager);
-    assert_int_equal(sky_manager_create(c, &engine, &options, &w.manager, NULL), SKY_OK);
+    world_renew(&w, &options);
     world_cold(&w, BLOCKS * BLOCK_TOKENS);
     assert_true(world_payload(&w, BLOCK_TOKENS).payload_bytes * BLOCKS >
                 1u << 20); /* more than memory holds */
@@ -301,8 +295,8 @@ static void a_block_of_which_a_level_was_refused_is_not_saved_until_it_is(void *
     shaped_refuse(far, &refused, SKY_E_IO);
     world_cold(&w, LEVEL_TOKENS);
     uint32_t blocks = 77;
-    assert_int_equal(
-        sky_manager_add_blocks_tokens(w.manager, w.prompt, LEVEL_TOKENS, &blocks, NULL), SKY_E_IO);
+    assert_int_equal(sky_sequence_save(w.sequence, w.prompt, LEVEL_TOKENS, &blocks, NULL),
+                     SKY_E_IO);
     assert_int_equal(blocks, 4);
     assert_int_equal(world_save(&w, LEVEL_TOKENS), LEVEL_BLOCKS - 5); /* 5 went with 4 */
     expect_levels(&w, LEVEL_BLOCKS, LEVEL_BLOCKS, LEVEL_BLOCKS);
@@ -324,9 +318,8 @@ static void a_put_may_take_as_long_as_something_comes_of_it(void **state) {
     assert_int_equal(world_save(&w, 5 * 32), 5);
     shaped_puts_take(far, SKY_TIME_NEVER);
     sky_time start = sky_now();
-    assert_int_equal(
-        sky_manager_add_blocks_tokens(w.manager, w.prompt, LEVEL_TOKENS, &blocks, NULL),
-        SKY_E_DEADLINE);
+    assert_int_equal(sky_sequence_save(w.sequence, w.prompt, LEVEL_TOKENS, &blocks, NULL),
+                     SKY_E_DEADLINE);
     assert_true(sky_now() - start >= SKY_MS(700));
     assert_int_equal(blocks, 0);
     expect_levels(&w, 5, 5, 5);

@@ -17,17 +17,24 @@
 #include "cache/opener.h"
 #include "sim/sim_tier.h"
 
+void world_renew(world *w, const sky_manager_options *options) {
+    sky_engine engine = made_up_engine_ops(&w->engine);
+    sky_sequence_close(w->sequence);
+    sky_manager_destroy(w->manager);
+    assert_int_equal(sky_manager_create(w->cache, &engine, options, &w->manager, NULL), SKY_OK);
+    assert_int_equal(sky_sequence_open(w->manager, &engine, &w->sequence), SKY_OK);
+}
+
 void world_open_on(world *w, sky_layout layout, uint32_t block_tokens, sky_cache *cache) {
     sky_prng random;
     sky_prng_init(&random, 7);
     for (uint32_t i = 0; i < WORLD_TOKENS_MAX; i++)
         w->prompt[i] = (uint32_t)sky_prng_below(&random, 50000);
     made_up_engine_init(&w->engine, &layout, WORLD_TOKENS_MAX);
-    sky_error error;
     w->cache = cache;
-    sky_engine engine = made_up_engine_ops(&w->engine);
-    sky_manager_options options = {.block_tokens = block_tokens};
-    assert_int_equal(sky_manager_create(w->cache, &engine, &options, &w->manager, &error), SKY_OK);
+    w->manager = NULL;
+    w->sequence = NULL;
+    world_renew(w, &(sky_manager_options){.block_tokens = block_tokens});
 }
 
 void world_open_over(world *w, sky_layout layout, uint32_t block_tokens, const char *const *urls,
@@ -49,6 +56,7 @@ void world_open(world *w, sky_layout layout, uint32_t block_tokens) {
 }
 
 void world_close(world *w) {
+    sky_sequence_close(w->sequence);
     sky_manager_destroy(w->manager);
     sky_cache_close(w->cache);
     made_up_engine_deinit(&w->engine);
@@ -61,16 +69,16 @@ uint64_t world_cold(world *w, uint32_t token_count) {
 uint32_t world_save(world *w, uint32_t token_count) {
     uint32_t blocks;
     uint64_t bytes;
-    assert_int_equal(
-        sky_manager_add_blocks_tokens(w->manager, w->prompt, token_count, &blocks, &bytes), SKY_OK);
+    assert_int_equal(sky_sequence_save(w->sequence, w->prompt, token_count, &blocks, &bytes),
+                     SKY_OK);
     assert_true((bytes > 0) == (blocks > 0));
     return blocks;
 }
 
 sky_lookup world_look(world *w, uint32_t token_count, sky_time deadline) {
     sky_lookup found;
-    assert_int_equal(
-        sky_manager_get_cache_tokens(w->manager, w->prompt, token_count, deadline, &found), SKY_OK);
+    assert_int_equal(sky_sequence_load(w->sequence, w->prompt, token_count, deadline, &found),
+                     SKY_OK);
     assert_int_equal(w->engine.held_tokens, found.hit_tokens);
     assert_int_equal(found.prompt_tokens, token_count);
     return found;

@@ -13,6 +13,7 @@ typedef struct {
     made_up_engine engine;
     sky_cache *cache;
     sky_manager *manager;
+    sky_sequence *sequence;
     uint32_t prompt[WORLD_TOKENS_MAX]; /* the same random tokens in every world */
 } world;
 
@@ -22,6 +23,8 @@ void world_open_over(world *w, sky_layout layout, uint32_t block_tokens, const c
                      size_t url_count);
 void world_open_on(world *w, sky_layout layout, uint32_t block_tokens, sky_cache *cache);
 void world_close(world *w);
+/* Another manager and sequence over the same cache and engine. */
+void world_renew(world *w, const sky_manager_options *options);
 
 /* Compute a prompt from its first token; returns the answer. */
 uint64_t world_cold(world *w, uint32_t token_count);

@@ -88,18 +88,18 @@ static void prompt(uint32_t number) {
         tokens[i] = i * 2654435761u >> 12;
 }
 
-static uint32_t save(sky_manager *m, uint32_t number, uint32_t count) {
+static uint32_t save(sky_sequence *q, uint32_t number, uint32_t count) {
     uint32_t blocks;
     prompt(number);
     fill(&engine, 0, count);
-    must(sky_manager_add_blocks_tokens(m, tokens, count, &blocks, NULL) == SKY_OK);
+    must(sky_sequence_save(q, tokens, count, &blocks, NULL) == SKY_OK);
     return blocks;
 }
 
-static uint32_t find(sky_manager *m, uint32_t number, uint32_t count) {
+static uint32_t find(sky_sequence *q, uint32_t number, uint32_t count) {
     sky_lookup found;
     prompt(number);
-    must(sky_manager_get_cache_tokens(m, tokens, count, 0, &found) == SKY_OK);
+    must(sky_sequence_load(q, tokens, count, 0, &found) == SKY_OK);
     must(found.corrupt_blocks == 0);
     for (uint32_t t = 0; t < found.hit_tokens; t++)
         must(engine.rows[5][t][9] == (uint8_t)(number * 31 + t * 7 + 5 * 3 + 9));
@@ -114,11 +114,14 @@ static void save_and_find(const char *mem, const char *disk, uint32_t prompts, u
     for (int round = 0; round < 2; round++) {
         sky_cache *c = trial_open(urls, 2);
         sky_manager *m;
+        sky_sequence *q;
         must(sky_manager_create(c, &adapter, NULL, &m, NULL) == SKY_OK);
+        must(sky_sequence_open(m, &adapter, &q) == SKY_OK);
         for (uint32_t p = 0; p < prompts; p++)
-            round == 0 ? (saved += save(m, p, count)) : (found += find(m, p, count));
+            round == 0 ? (saved += save(q, p, count)) : (found += find(q, p, count));
         uint64_t dropped;
         must(sky_flush(c, SKY_TIME_NEVER, &dropped) == SKY_OK && dropped == 0);
+        sky_sequence_close(q);
         sky_manager_destroy(m);
         sky_cache_close(c);
     }

@@ -1,0 +1,217 @@
+/* A sequence's life, its batches, and prompts given as text. Loading is load.c, saving save.c.
+ *
+ * Surprise: a cancel may come at any time, from another thread: before a batch is submitted, while
+ * it runs, or after. So the flag is set first and looked at after the batch's number is known. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "manager/blocks.h"
+
+/* ---- life ---- */
+
+/* The engine computes with the same model, and lays its state out in the same way. */
+static bool fits(const sky_manager *m, const sky_engine *engine) {
+    uint8_t fingerprint[32];
+    sky_layout layout = {0};
+    engine->ops->fingerprint(engine->self, fingerprint);
+    if (memcmp(fingerprint, m->fingerprint, sizeof fingerprint) != 0)
+        return false;
+    return m->refused || (engine->ops->layout(engine->self, &layout, NULL) == SKY_OK &&
+                          memcmp(&layout, &m->payload.layout, sizeof layout) == 0);
+}
+
+sky_status sky_sequence_open(sky_manager *manager, const sky_engine *engine, sky_sequence **out) {
+    if (!manager || !out || !sky__engine_complete(engine) || !fits(manager, engine))
+        return SKY_E_PARAM;
+    sky_sequence *q = calloc(1, sizeof *q);
+    if (!q)
+        return SKY_E_NOMEM;
+    q->manager = manager;
+    q->engine = *engine;
+    q->event = -1;
+    sky_mutex_init(&q->mutex);
+    sky_mutex_lock(&manager->mutex);
+    manager->sequence_count++;
+    sky_mutex_unlock(&manager->mutex);
+    sky_status status = sky_event_create(&q->event);
+    q->rows = manager->refused ? NULL : calloc(manager->payload.row_sets, sizeof *q->rows);
+    if (status == SKY_OK && !manager->refused && !q->rows)
+        status = SKY_E_NOMEM;
+    if (status != SKY_OK) {
+        sky_sequence_close(q);
+        return status;
+    }
+    *out = q;
+    return SKY_OK;
+}
+
+static void scratch_free(sky_block_scratch *s) {
+    free(s->keys);
+    free(s->items);
+    free(s->stored);
+    free(s->headers);
+    free(s->spans);
+    free(s->raw);
+    free(s->beside);
+    free(s->claims);
+}
+
+void sky_sequence_close(sky_sequence *sequence) {
+    sky_sequence *q = sequence;
+    if (!q)
+        return;
+    sky_mutex_lock(&q->manager->mutex);
+    q->manager->sequence_count--;
+    sky_mutex_unlock(&q->manager->mutex);
+    sky_event_close(q->event);
+    sky_mutex_deinit(&q->mutex);
+    scratch_free(&q->scratch);
+    free(q->rows);
+    free(q->staging);
+    free(q);
+}
+
+static sky_status scratch_reserve(sky_sequence *q, uint32_t blocks) {
+    if (blocks <= q->scratch.blocks_max)
+        return SKY_OK;
+    sky_block_scratch s = {
+        .keys = calloc(blocks, sizeof *s.keys),
+        .items = calloc(blocks, sizeof *s.items),
+        .stored = calloc(blocks, sizeof *s.stored),
+        .headers = calloc(blocks, q->manager->payload.header_bytes),
+        .spans = calloc(blocks, sky__spans_per_block(q) * sizeof *s.spans),
+        .raw = calloc(blocks, sizeof *s.raw),
+        .beside = calloc(blocks, sizeof *s.beside),
+        .claims = calloc(blocks, sizeof *s.claims),
+        .blocks_max = blocks,
+    };
+    if (!s.keys || !s.items || !s.stored || !s.headers || !s.spans || !s.raw || !s.beside ||
+        !s.claims) {
+        scratch_free(&s);
+        return SKY_E_NOMEM;
+    }
+    scratch_free(&q->scratch);
+    q->scratch = s;
+    return SKY_OK;
+}
+
+sky_status sky__sequence_keys(sky_sequence *q, const uint32_t *tokens, uint32_t block_count) {
+    uint32_t block_tokens = q->manager->block_tokens;
+    sky_status status = scratch_reserve(q, block_count);
+    if (status == SKY_OK)
+        sky_block_keys(&q->manager->ns, tokens, (size_t)block_count * block_tokens, block_tokens,
+                       q->scratch.keys, block_count);
+    return status;
+}
+
+/* ---- batches, and their cancelling ---- */
+
+static void set_batch(sky_sequence *q, sky_batch batch) {
+    sky_mutex_lock(&q->mutex);
+    q->batch = batch;
+    sky_mutex_unlock(&q->mutex);
+}
+
+sky_status sky__sequence_submit(sky_sequence *q, sky_op op, sky_item *items, size_t item_count,
+                                const sky_call *call) {
+    sky_call own = *call;
+    sky_batch batch;
+    own.event_fd = q->event;
+    if (atomic_load(&q->cancelled))
+        return SKY_E_CANCELLED;
+    sky_status status = sky_submit(q->manager->cache, op, items, item_count, &own, &batch);
+    if (status != SKY_OK)
+        return status;
+    set_batch(q, batch);
+    if (!atomic_load(&q->cancelled))
+        return SKY_OK;
+    sky_cancel(q->manager->cache, batch);
+    return SKY_E_CANCELLED;
+}
+
+sky_status sky__sequence_wait(sky_sequence *q, sky_time until) {
+    sky_status status = sky_wait(q->manager->cache, q->batch, until);
+    if (atomic_load(&q->cancelled)) {
+        sky_cancel(q->manager->cache, q->batch);
+        status = SKY_E_CANCELLED;
+    }
+    if (status != SKY_E_DEADLINE)
+        set_batch(q, (sky_batch){0});
+    return status;
+}
+
+sky_status sky__sequence_run(sky_sequence *q, sky_op op, sky_item *items, size_t item_count,
+                             const sky_call *call) {
+    sky_status status = sky__sequence_submit(q, op, items, item_count, call);
+    return status == SKY_OK ? sky__sequence_wait(q, SKY_TIME_NEVER) : status;
+}
+
+void sky_sequence_cancel(sky_sequence *sequence) {
+    if (!sequence)
+        return;
+    atomic_store(&sequence->cancelled, true);
+    sky_mutex_lock(&sequence->mutex);
+    sky_batch batch = sequence->batch;
+    sky_mutex_unlock(&sequence->mutex);
+    sky_cancel(sequence->manager->cache, batch);
+    sky_event_raise_foreign(sequence->event);
+    sky__flights_wake(&sequence->manager->flights);
+}
+
+/* ---- text ---- */
+
+/* Owner: *tokens is malloc'ed */
+static sky_status tokenize(sky_sequence *q, const char *text, uint32_t **tokens,
+                           size_t *token_count) {
+    size_t text_bytes = strlen(text), count = 0;
+    size_t room = text_bytes + 8; /* seldom more tokens than bytes: then it says how many */
+    for (int attempt = 0; attempt < 2; attempt++) {
+        uint32_t *buffer = malloc(room * sizeof *buffer);
+        if (!buffer)
+            return SKY_E_NOMEM;
+        sky_status status = q->engine.ops->tokenize(q->engine.self, text, text_bytes, buffer, room,
+                                                    &count);
+        if (status == SKY_OK) {
+            *tokens = buffer;
+            *token_count = count;
+            return SKY_OK;
+        }
+        free(buffer);
+        if (status != SKY_E_DST_SMALL)
+            return status;
+        room = count;
+    }
+    return SKY_E_PARAM;
+}
+
+sky_status sky_sequence_load_text(sky_sequence *sequence, const char *prompt, sky_time deadline_ns,
+                                  sky_lookup *out) {
+    uint32_t *tokens;
+    size_t token_count;
+    if (!sequence || !prompt || !out)
+        return SKY_E_PARAM;
+    sky_status status = tokenize(sequence, prompt, &tokens, &token_count);
+    if (status != SKY_OK)
+        return status;
+    status = sky_sequence_load(sequence, tokens, token_count, deadline_ns, out);
+    free(tokens);
+    return status;
+}
+
+sky_status sky_sequence_save_text(sky_sequence *sequence, const char *prompt,
+                                  uint32_t *saved_blocks, uint64_t *saved_bytes) {
+    uint32_t *tokens;
+    size_t token_count;
+    if (saved_blocks)
+        *saved_blocks = 0;
+    if (saved_bytes)
+        *saved_bytes = 0;
+    if (!sequence || !prompt)
+        return SKY_E_PARAM;
+    sky_status status = tokenize(sequence, prompt, &tokens, &token_count);
+    if (status != SKY_OK)
+        return status;
+    status = sky_sequence_save(sequence, tokens, token_count, saved_blocks, saved_bytes);
+    free(tokens);
+    return status;
+}
