@@ -10,6 +10,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "wire/aead_gcm.h"
 
@@ -141,12 +142,21 @@ void sky_aead_destroy(sky_aead *a) {
 
 /* ---- calls ---- */
 
+/* Keys or tags, a multiple of 8 bytes, in the same time wherever they differ. For each datagram, so
+ * not byte by byte, as CRYPTO_memcmp. */
+static bool is_same(const uint8_t *a, const uint8_t *b, size_t bytes) {
+    uint64_t difference = 0;
+    for (size_t i = 0; i < bytes; i += 8)
+        difference |= sky_load_u64(a + i) ^ sky_load_u64(b + i);
+    return difference == 0;
+}
+
 /* The slot for a call, and the call's key if that is not the one it has; NULL: it is. */
 static slot *slot_for(sky_aead *a, sky_suite suite, direction d, const sky_aead_input *x,
                       const uint8_t **key) {
     assert(suite > SKY_SUITE_PLAIN && suite < SKY_SUITE_END && x->aad_bytes <= INT_MAX);
     slot *s = &a->slots[suite][d];
-    *key = CRYPTO_memcmp(s->key, x->key, sizeof s->key) == 0 ? NULL : x->key;
+    *key = is_same(s->key, x->key, sizeof s->key) ? NULL : x->key;
     if (*key)
         memcpy(s->key, *key, sizeof s->key);
     if (*key && s->gcm)
@@ -210,7 +220,7 @@ bool sky_aead_open(sky_aead *a, sky_suite suite, const sky_aead_input *x, uint8_
     assert(bytes <= INT_MAX);
     if (s->gcm) {
         sky__gcm_open(s->gcm, x, data, bytes, right);
-        opens = CRYPTO_memcmp(right, tag, sizeof right) == 0;
+        opens = is_same(right, tag, sizeof right);
     } else {
         opens = open_by_libcrypto(s->context, key, x, data, bytes, tag);
     }
