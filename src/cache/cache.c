@@ -14,6 +14,7 @@
 #include "cache/request.h"
 #include "io/clock.h"
 #include "io/fork.h"
+#include "io/trace.h"
 #include "tier/disk/folder.h"
 #include "tier/driver/driver.h"
 #include "tier/encoded/encoded.h"
@@ -64,6 +65,7 @@ static sky_time step_until(void *cache) {
 
 static void *thread_body(void *cache) {
     sky_cache *c = cache;
+    sky_trace_thread("skymem-cache");
     int fds[SKY_TIERS_MAX];
     size_t fd_count = 0;
     for (size_t t = 0; t < c->slot_count; t++)
@@ -77,6 +79,7 @@ static void *thread_body(void *cache) {
 /* ---- opening and closing ---- */
 
 sky_status sky__cache_create(const sky_clock *clock, sky_cache **out) {
+    sky_trace_start();
     sky_cache *c = calloc(1, sizeof *c);
     if (!c)
         return SKY_E_NOMEM;
@@ -108,13 +111,17 @@ void sky__cache_add(sky_cache *c, sky_tier *tier) {
 
 sky_status sky__cache_start_stepped(sky_cache *c) {
     assert(c->slot_count > 0);
-    sky_tier *near = c->slots[0].tier;
-    sky_tier_stat stat;
-    sky_counts counts = {0};
-    near->ops->stat(near, &stat, &counts);
-    uint64_t leased_max = (near->traits & SKY_TIER_LEASES) ? counts.tier.bytes_max / 2 : UINT64_MAX;
-    for (size_t t = 1; t < c->slot_count; t++)
-        c->slots[t].write_back_bytes_max = leased_max;
+    uint64_t leased_max = UINT64_MAX;
+    for (size_t t = 0; t < c->slot_count; t++) {
+        sky__slot *s = &c->slots[t];
+        sky_tier_stat stat;
+        sky_counts counts = {0};
+        s->tier->ops->stat(s->tier, &stat, &counts);
+        snprintf(s->kind, sizeof s->kind, "%.*s", (int)strcspn(stat.url, ":"), stat.url);
+        s->write_back_bytes_max = leased_max;
+        if (t == 0 && (s->tier->traits & SKY_TIER_LEASES))
+            leased_max = counts.tier.bytes_max / 2;
+    }
     return SKY_OK;
 }
 
@@ -260,6 +267,7 @@ static void destroy(sky_cache *c) {
 void sky__cache_abandon(sky_cache *c) {
     stop(c);
     destroy(c);
+    sky_trace_flush(0);
 }
 
 sky_status sky__cache_check(const sky_cache *c) {

@@ -23,7 +23,7 @@
 #ifndef SKY_CACHE_STATE_H
 #define SKY_CACHE_STATE_H
 
-#include <skymem/cache.h>
+#include <skymem/tier.h>
 
 #include "base/clock.h"
 #include "base/metrics.h"
@@ -49,6 +49,7 @@ typedef struct {
  * on the tier is skipped until retry_at, then tried again. */
 typedef struct {
     sky_tier *tier;
+    char kind[SKY_TIER_SCHEME_BYTES_MAX + 1]; /* the scheme of its URL */
     sky__sub_list waiting;
     sky__sub_list waiting_background;
     sky__sub_list active;

@@ -46,6 +46,7 @@ typedef struct sky__order_entry {
     /* Called on the cache's thread, without the mutex, when an entry that had to wait may go on. */
     void (*go)(sky_cache *cache, struct sky__order_entry *entry);
     void *owner;
+    uint64_t trace; /* the request's id in a trace; 0: none */
 } sky__order_entry;
 
 typedef struct {

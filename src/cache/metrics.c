@@ -1,6 +1,4 @@
 /* What a cache and its tiers are, and what they have counted. */
-#include <skymem/tier.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +88,6 @@ sky_status sky_cache_stat(sky_cache *c, size_t tier, sky_tier_stat *out) {
 typedef struct {
     sky_tier_stat stat;
     sky_counts counts;
-    char kind[SKY_TIER_SCHEME_BYTES_MAX + 1];
 } tier_view;
 
 typedef struct {
@@ -106,10 +103,7 @@ static void read_all(sky_cache *c, view *v) {
     v->cache = c;
     v->tier_count = c->slot_count;
     for (size_t t = 0; t < c->slot_count; t++) {
-        tier_view *tier = &v->tiers[t];
-        read_tier(c, t, &tier->stat, &tier->counts);
-        snprintf(tier->kind, sizeof tier->kind, "%.*s", (int)strcspn(tier->stat.url, ":"),
-                 tier->stat.url);
+        read_tier(c, t, &v->tiers[t].stat, &v->tiers[t].counts);
     }
     v->counts = read_cache(c, v->tiers[0].counts.tier.hits);
 }
@@ -162,7 +156,7 @@ static bool tell_row(const view *v, const sky_metric *metric) {
     bool go_on = true;
     for (size_t t = 0; go_on && t < v->tier_count; t++) {
         sample.tier = (uint8_t)t;
-        sample.kind = v->tiers[t].kind;
+        sample.kind = v->cache->slots[t].kind;
         if (group == SKY_METRIC_TIMES_GROUP) {
             go_on = tell_times(v, metric, place, t, &sample);
             continue;

@@ -5,6 +5,8 @@
 
 #include <skymem/keys.h>
 
+#include "io/trace.h"
+
 typedef enum { LOOK_NEAR, LOOK, LOAD, FILL } stage;
 
 struct sky__promotion {
@@ -18,6 +20,7 @@ struct sky__promotion {
     bool starved;         /* waits for room to LOAD */
     bool grown;           /* it was larger than it looked, and is looked at once more */
     sky_time deadline_ns; /* the waiter's */
+    sky_time began;       /* while a trace is on */
     uint64_t bytes;       /* 0: not known yet */
     uint8_t *buffer;
     sky_status verdict;
@@ -53,6 +56,20 @@ static void free_buffer(sky_cache *c, sky__promotion *p) {
     p->bytes = 0;
 }
 
+static void trace_end(const sky_cache *c, const sky__promotion *p, sky_status status) {
+    if (!sky_trace_on() || p->began == 0)
+        return;
+    const sky_trace_event e = {.category = "promotion",
+                               .name = SKY__FOR_PROMOTION,
+                               .status = sky_status_name(status),
+                               .id = sky_trace_id(),
+                               .request = p->order.trace,
+                               .key = &p->item.key,
+                               .items = 1,
+                               .bytes = status == SKY_OK ? p->item.bytes : 0};
+    sky_trace_span(&e, p->began, sky__cache_now(c));
+}
+
 static void end(sky_cache *c, sky__promotion *p, sky_status status) {
     sky_mutex_lock(&c->mutex);
     sky__promotion **link = &c->promotions;
@@ -73,6 +90,7 @@ static void end(sky_cache *c, sky__promotion *p, sky_status status) {
         sky_condition_broadcast(&c->quiet);
     free_buffer(c, p);
     sky_mutex_unlock(&c->mutex);
+    trace_end(c, p, status);
     if (p->waiter.owner)
         p->waiter.done(c, p->waiter.owner, p->waiter.item, status);
     free(p);
@@ -169,7 +187,7 @@ static bool is_under_way(const sky_cache *c, const sky_key *key) {
 }
 
 static sky__promotion *promotion_create(const sky_item *item, const sky_call *call, uint8_t from,
-                                        const sky__promotion_waiter *waiter) {
+                                        const sky__promotion_waiter *waiter, uint64_t trace) {
     size_t name_bytes = item->name && item->name_bytes <= SKY_NAME_BYTES_MAX ? item->name_bytes : 0;
     sky__promotion *p = malloc(sizeof *p + name_bytes);
     if (!p)
@@ -177,8 +195,10 @@ static sky__promotion *promotion_create(const sky_item *item, const sky_call *ca
     *p = (sky__promotion){.sub = {.background = waiter == NULL,
                                   .items = &p->item,
                                   .item_count = 1,
+                                  .why = SKY__FOR_PROMOTION,
+                                  .trace = trace,
                                   .done = step_done},
-                          .order = {.key = item->key, .kind = SKY__ORDER_PROMOTION},
+                          .order = {.key = item->key, .kind = SKY__ORDER_PROMOTION, .trace = trace},
                           .tiers = call->tiers,
                           .from = from,
                           .deadline_ns = call->deadline_ns,
@@ -202,6 +222,7 @@ static sky__promotion *promotion_create(const sky_item *item, const sky_call *ca
 
 /* Behind the others. With the mutex held. */
 static void link_promotion(sky_cache *c, sky__promotion *p) {
+    p->began = sky_trace_on() ? sky__cache_now(c) : 0;
     sky__promotion **link = &c->promotions;
     while (*link)
         link = &(*link)->next;
@@ -210,8 +231,8 @@ static void link_promotion(sky_cache *c, sky__promotion *p) {
 }
 
 bool sky__promotion_store(sky_cache *c, const sky_item *item, const sky_call *call, uint8_t from,
-                          uint64_t since) {
-    sky__promotion *p = promotion_create(item, call, from, NULL);
+                          uint64_t since, uint64_t trace) {
+    sky__promotion *p = promotion_create(item, call, from, NULL, trace);
     if (!p)
         return false;
     sky_mutex_lock(&c->mutex);
@@ -240,11 +261,11 @@ bool sky__promotion_store(sky_cache *c, const sky_item *item, const sky_call *ca
 }
 
 sky_status sky__promotion_start(sky_cache *c, const sky_item *item, const sky_call *call,
-                                uint8_t from, const sky__promotion_waiter *waiter) {
+                                uint8_t from, const sky__promotion_waiter *waiter, uint64_t trace) {
     if (!waiter && (c->promotion_count == SKY__PROMOTIONS_MAX || is_under_way(c, &item->key) ||
                     sky__order_changing(&c->order, &item->key)))
         return SKY_E_BUSY;
-    sky__promotion *p = promotion_create(item, call, from, waiter);
+    sky__promotion *p = promotion_create(item, call, from, waiter, trace);
     if (!p)
         return SKY_E_NOMEM;
     if (waiter && waiter->leader)

@@ -30,16 +30,17 @@ typedef struct {
 /* Bring the item's payload from tier `from` or beyond, as far as call->tiers allows. item: key,
  * parent and name for the copies; bytes and range tell how large it is, if it is read whole.
  * One that nobody waits for is left out when there are too many, it is under way already, or the
- * key is being written. With the mutex held; wake the thread afterwards.
+ * key is being written. trace: id of the request in a trace. With the mutex held; wake the thread
+ * afterwards.
  * Errors: SKY_E_NOMEM, SKY_E_BUSY (left out) */
 sky_status sky__promotion_start(sky_cache *c, const sky_item *item, const sky_call *call,
-                                uint8_t from, const sky__promotion_waiter *waiter);
+                                uint8_t from, const sky__promotion_waiter *waiter, uint64_t trace);
 /* Store an item that was read from tier `from` whole, from its spans, which the caller guards: now,
  * and without a second read. since: sky__order_writes of its key before it was read. False: a write
  * may have come since, the nearest tier did not take it, or somebody else brings it. Without the
  * mutex, on any thread; wake the cache's thread afterwards. */
 bool sky__promotion_store(sky_cache *c, const sky_item *item, const sky_call *call, uint8_t from,
-                          uint64_t since);
+                          uint64_t since, uint64_t trace);
 /* The owner waits no more. With the mutex held. */
 void sky__promotion_give_up(sky_cache *c, const void *owner);
 /* The cache's thread: start those that waited for room. True when one did. With the mutex held. */

@@ -79,8 +79,8 @@ static void link_request(sky_cache *c, sky__request *r) {
     sky_mutex_unlock(&c->mutex);
 }
 
-sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
-                               const sky_call *call, bool kept, sky_batch *out) {
+static sky_status submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                         const sky_call *call, bool kept, uint64_t trace, sky_batch *out) {
     static const sky_call plain;
     call = call ? call : &plain;
     sky_status status = check(c, op, items, item_count, call);
@@ -105,6 +105,11 @@ sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t 
         return status;
     }
     *out = r->batch;
+    if (trace) {
+        r->trace = trace;
+        const sky_trace_event began = sky__request_event(r, &items[0].key);
+        sky_trace_begin(&began, sky__cache_now(c));
+    }
     r->way = way_of(op, call);
     for (size_t i = 0; i < item_count; i++) {
         r->picked[i] = (uint32_t)i;
@@ -121,6 +126,26 @@ sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t 
     r->way->begin(c, r, item_count);
     sky__request_drop(c, r);
     return SKY_OK;
+}
+
+sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                               const sky_call *call, bool kept, sky_batch *out) {
+    if (!sky_trace_on())
+        return submit(c, op, items, item_count, call, kept, 0, out);
+    const char *name = sky_metric_label_value("op", (size_t)op);
+    sky_trace_event e = {.category = "submit",
+                         .tier = "submit",
+                         .name = name ? name : "of no operation",
+                         .request = sky_trace_id()};
+    sky_key key = items && item_count > 0 ? items[0].key : (sky_key){{0}};
+    e.key = &key;
+    e.items = item_count;
+    sky_time began = sky__cache_now(c);
+    sky_status status = submit(c, op, items, item_count, call, kept, e.request, out);
+    e.status = sky_status_name(status);
+    sky_trace_span(&e, began, sky__cache_now(c));
+    sky_trace_flush(SKY_TRACE_FLUSH_NS);
+    return status;
 }
 
 /* ---- giving up ---- */

@@ -69,7 +69,7 @@ static void promoted(sky_cache *c, void *owner, size_t item, sky_status status) 
 static void fetch(sky_cache *c, sky__request *r, size_t i) {
     const sky__promotion_waiter waiter = {promoted, r, i, &r->progress[i].order};
     sky_mutex_lock(&c->mutex);
-    sky_status status = sky__promotion_start(c, &r->items[i], &r->call, 1, &waiter);
+    sky_status status = sky__promotion_start(c, &r->items[i], &r->call, 1, &waiter, r->trace);
     r->refs += status == SKY_OK;
     sky_mutex_unlock(&c->mutex);
     sky__cache_wake(c);

@@ -88,8 +88,8 @@ static bool is_whole(const sky_item *item) {
 static bool store_near(sky_cache *c, sky__request *r, size_t i, size_t tier, const sky_item *item) {
     if (!sky__near_answers(c) || !sky_batches_enter(c->batches, r->batch, i))
         return false; /* no memory, or the spans are the caller's again */
-    bool stored = is_whole(item) &&
-                  sky__promotion_store(c, item, &r->call, (uint8_t)tier, r->progress[i].writes);
+    bool stored = is_whole(item) && sky__promotion_store(c, item, &r->call, (uint8_t)tier,
+                                                         r->progress[i].writes, r->trace);
     sky_batches_leave(c->batches, r->batch);
     return stored;
 }
@@ -100,7 +100,7 @@ static void promote(sky_cache *c, sky__request *r, size_t tier, size_t i, const 
         item->status != SKY_OK || store_near(c, r, i, tier, item))
         return;
     sky_mutex_lock(&c->mutex);
-    (void)sky__promotion_start(c, item, &r->call, (uint8_t)tier, NULL);
+    (void)sky__promotion_start(c, item, &r->call, (uint8_t)tier, NULL, r->trace);
     sky_mutex_unlock(&c->mutex);
 }
 
@@ -118,6 +118,7 @@ static bool attempt(sky_cache *c, sky__request *r, size_t tier, size_t i) {
         sky_time took = sky__cache_now(c) - began;
         sky_histogram_add(&c->times[tier].answer[r->op], took);
         sky__sub_log(&sub, took);
+        sky__tier_trace(c, tier, r->op, &item, 1, began, began + took);
         promote(c, r, tier, i, &item);
         sky__cache_wake(c); /* this is the caller's thread */
         finish_read(c, r, i, &item, (uint8_t)tier);
@@ -179,7 +180,7 @@ static void fetch(sky_cache *c, sky__request *r, size_t i) {
     bool waits = sky__order_changing(&c->order, &r->items[i].key) &&
                  !sky__item_enter(c, r, i, SKY__ORDER_READ);
     if (!waits) {
-        status = sky__promotion_start(c, &r->items[i], &r->call, (uint8_t)from, &waiter);
+        status = sky__promotion_start(c, &r->items[i], &r->call, (uint8_t)from, &waiter, r->trace);
         r->refs += status == SKY_OK;
     }
     sky_mutex_unlock(&c->mutex);

@@ -57,8 +57,23 @@ void sky__request_drop(sky_cache *c, sky__request *r) {
     sky_mutex_lock(&c->mutex);
     bool last = unref(c, r);
     sky_mutex_unlock(&c->mutex);
-    if (last)
-        free(r);
+    if (!last)
+        return;
+    if (r->trace) {
+        const sky_trace_event done = sky__request_event(r, &r->items[0].key);
+        sky_trace_end(&done, sky__cache_now(c));
+        sky_trace_flush(SKY_TRACE_FLUSH_NS);
+    }
+    free(r);
+}
+
+sky_trace_event sky__request_event(const sky__request *r, const sky_key *key) {
+    return (sky_trace_event){.category = "request",
+                             .name = sky_metric_label_value("op", r->op),
+                             .id = r->trace,
+                             .request = r->trace,
+                             .key = key,
+                             .items = r->item_count};
 }
 
 /* ---- the order of a key ---- */
@@ -78,7 +93,8 @@ bool sky__item_enter(sky_cache *c, sky__request *r, size_t i, sky__order_kind ki
                                   .kind = kind,
                                   .named = r->items[i].name != NULL,
                                   .go = item_go,
-                                  .owner = r};
+                                  .owner = r,
+                                  .trace = r->trace};
     p->ordered = true;
     r->refs++;
     bool free_way = sky__order_enter(&c->order, &p->order);
@@ -186,6 +202,7 @@ static sky__part *part_create(sky__request *r, size_t tier, sky_op op, const uin
                              .item_count = count,
                              .caller = r->batch,
                              .caller_item = origin[0],
+                             .trace = r->trace,
                              .done = part_done},
                      .request = r};
     for (size_t i = 0; i < count; i++) {

@@ -13,6 +13,7 @@
 #define SKY_CACHE_REQUEST_STATE_H
 
 #include "cache/tier_slot.h"
+#include "io/trace.h"
 
 #define SKY__PART_ITEMS_MAX 32
 
@@ -70,6 +71,7 @@ struct sky__request {
     sky_call call;
     uint32_t refs;
     bool given_up;
+    uint64_t trace; /* its id in a trace; 0: none */
     size_t item_count;
     sky_item *items;
     sky__progress *progress;
@@ -87,6 +89,8 @@ struct sky__part {
 /* Copies the items and their names; one reference. Errors: SKY_E_NOMEM */
 sky_status sky__request_create(sky_op op, const sky_item *items, size_t item_count,
                                const sky_call *call, sky__request **out);
+/* As it begins and ends in a trace. */
+sky_trace_event sky__request_event(const sky__request *r, const sky_key *key);
 /* Without the mutex. */
 void sky__request_drop(sky_cache *c, sky__request *r);
 

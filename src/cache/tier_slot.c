@@ -1,6 +1,7 @@
 #include "cache/tier_slot.h"
 
 #include "base/log.h"
+#include "io/trace.h"
 
 #define ACTIVE_MAX            64              /* at one tier, for callers */
 #define BACKGROUND_ACTIVE_MAX 4               /* at one tier, for everything else */
@@ -166,6 +167,46 @@ void sky__sub_log(const sky__sub *sub, sky_time took) {
             (double)took / 1e6);
 }
 
+static sky_trace_event tier_event(const sky_cache *c, size_t tier, sky_op op, const sky_item *items,
+                                  size_t item_count) {
+    sky_trace_event e = {.category = "tier",
+                         .tier = c->slots[tier].kind,
+                         .name = sky_metric_label_value("op", op),
+                         .status = sky_status_name(items[0].status),
+                         .key = &items[0].key,
+                         .items = item_count};
+    for (size_t i = 0; i < item_count; i++)
+        e.bytes += items[i].status == SKY_OK ? items[i].bytes : 0;
+    return e;
+}
+
+void sky__tier_trace(const sky_cache *c, size_t tier, sky_op op, const sky_item *items,
+                     size_t item_count, sky_time began, sky_time ended) {
+    if (!sky_trace_on())
+        return;
+    const sky_trace_event e = tier_event(c, tier, op, items, item_count);
+    sky_trace_span(&e, began, ended);
+}
+
+/* A sub-request that is over: how long it waited, and how long the tier took. */
+static void sub_trace(const sky_cache *c, const sky__sub *sub, bool asked) {
+    if (!sky_trace_on())
+        return;
+    sky_time now = sky__cache_now(c), started = asked ? sub->started_at : now;
+    sky_trace_event e = tier_event(c, sub->tier, sub->op, sub->items, sub->item_count);
+    e.id = sky_trace_id();
+    e.request = sub->trace;
+    e.why = sub->why;
+    sky_trace_event part = {.category = e.category, .name = "queue", .id = e.id};
+    part.request = sub->trace;
+    sky_trace_begin(&e, sub->queued_at);
+    sky_trace_span(&part, sub->queued_at, started);
+    part.name = "answer";
+    if (asked)
+        sky_trace_span(&part, started, now);
+    sky_trace_end(&e, now);
+}
+
 static void count_failure(const sky_cache *c, sky__slot *s, sky_status failure) {
     s->last_failure = failure;
     if (++s->failures < FAILURES_MAX)
@@ -214,6 +255,7 @@ static void end_sub(sky_cache *c, sky__sub *sub) {
 static void finish_active(sky_cache *c, sky__sub *sub) {
     sky__slot *s = &c->slots[sub->tier];
     examine(c, s, sub);
+    sub_trace(c, sub, true);
     take_out(&s->active, sub);
     s->active_count--;
     s->background_count -= sub->background;
@@ -244,6 +286,7 @@ static void start(sky_cache *c, sky__sub *sub) {
         status = SKY_E_CANCELLED;
     if (status != SKY_OK) {
         tell_all(sub, status);
+        sub_trace(c, sub, false);
         s->counts.late += status == SKY_E_DEADLINE ? sub->item_count : 0;
         end_sub(c, sub);
         return;
@@ -349,7 +392,7 @@ bool sky__slot_empty(sky_cache *c, sky__slot *s) {
 }
 
 /* One call in NEAR_TIMED of a thread is timed, its first included: two looks at the clock take as
- * long as half a small copy. */
+ * long as half a small copy. All are while a trace is on. */
 static bool near_is_timed(void) {
     static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t calls;
     return calls++ % NEAR_TIMED == 0;
@@ -359,7 +402,9 @@ __attribute__((noinline)) static void near_answer_timed(sky_cache *c, sky_op op,
                                                         size_t item_count, const sky_call *call) {
     sky_time began = sky__cache_now(c);
     c->slots[0].tier->ops->answer(c->slots[0].tier, op, items, item_count, call);
-    sky_histogram_add(&c->times[0].answer[op], sky__cache_now(c) - began);
+    sky_time ended = sky__cache_now(c);
+    sky_histogram_add(&c->times[0].answer[op], ended - began);
+    sky__tier_trace(c, 0, op, items, item_count, began, ended);
 }
 
 void sky__near_answer(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
@@ -367,7 +412,7 @@ void sky__near_answer(sky_cache *c, sky_op op, sky_item *items, size_t item_coun
     static const sky_call plain;
     sky_tier *near = c->slots[0].tier;
     call = call ? call : &plain;
-    if (near_is_timed())
+    if (near_is_timed() || sky_trace_on())
         near_answer_timed(c, op, items, item_count, call);
     else
         near->ops->answer(near, op, items, item_count, call);

@@ -29,6 +29,8 @@ struct sky__sub {
     size_t caller_item;      /* any unfinished item of it */
     sky__order_entry *order; /* of bytes that a later write may outdate: it then ends; NULL: none */
     sky_batch batch;         /* at the tier */
+    const char *why;         /* NULL, or what it is for, in a trace */
+    uint64_t trace;          /* id of the request there; 0: none */
     sky_time queued_at;
     sky_time started_at;
     void (*done)(sky_cache *c, sky__sub *sub); /* on the thread, without the mutex; may free it */
@@ -36,6 +38,9 @@ struct sky__sub {
 
 /* Queue a sub-request; the thread takes it from here. With the mutex held; wake it afterwards. */
 void sky__slot_queue(sky_cache *c, sky__sub *sub);
+/* What sub-requests are for that no caller waits for. */
+#define SKY__FOR_WRITE_BACK "write-back"
+#define SKY__FOR_PROMOTION  "promotion"
 /* One line of the debug log about a sub-request that a tier answered. */
 void sky__sub_log(const sky__sub *sub, sky_time took);
 /* Give one up, or all that touch the buffers of a caller's batch. With the mutex held. */
@@ -45,6 +50,9 @@ void sky__slots_give_up(sky_cache *c, sky_batch caller);
 void sky__slots_check(sky_cache *c);
 /* True while the tier is skipped. With the mutex held. */
 bool sky__slot_skipped(const sky_cache *c, const sky__slot *s);
+/* What a tier did on the calling thread, for a trace. */
+void sky__tier_trace(const sky_cache *c, size_t tier, sky_op op, const sky_item *items,
+                     size_t item_count, sky_time began, sky_time ended);
 /* Have the nearest tier, which answers at once, do it. Without the mutex. */
 void sky__near_answer(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
                       const sky_call *call);

@@ -169,6 +169,7 @@ static entry *entry_create(sky__payload *p, uint8_t tier) {
         return NULL;
     *e = (entry){.sub = {.tier = tier,
                          .background = true,
+                         .why = SKY__FOR_WRITE_BACK,
                          .order = &e->order,
                          .op = SKY_OP_PUT,
                          .call = p->call,
@@ -204,6 +205,7 @@ sky_status sky__write_back(sky_cache *c, sky__payload *p, uint8_t tier, sky__ord
         p->refs++;
         s->write_back_count++;
         s->write_back_bytes += p->bytes.bytes;
+        e->sub.trace = e->order.trace = leader->trace;
         sky__order_follow(&e->order, leader);
         sky__slot_queue(c, &e->sub);
     }

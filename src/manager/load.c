@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "cache/cache_internal.h"
+#include "io/trace.h"
 #include "manager/blocks.h"
 
 /* Spans of one block for a get, and the range they cover. */
@@ -137,8 +138,12 @@ static sky_status decode_raw(sky_sequence *q, uint32_t block, void *work) {
         return SKY_E_CORRUPT;
     block_plan plan = plan_block(q, block, SKY__LEAD | SKY__REST);
     item->coding = coding ? coding : item->coding;
-    return codec->decode(codec->self, data, item->bytes, true, (sky_range){0, plan.end}, plan.spans,
-                         plan.span_count, &moved, &needed, work);
+    sky_time began = sky_trace_now();
+    sky_status status = codec->decode(codec->self, data, item->bytes, true,
+                                      (sky_range){0, plan.end}, plan.spans, plan.span_count, &moved,
+                                      &needed, work);
+    sky_trace_call("codec", "decode", &item->key, item->bytes, status, began);
+    return status;
 }
 
 /* What came of a block, which is then where the engine wants it. */

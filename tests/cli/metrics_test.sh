@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves the three printers of the table of metrics, each of a hierarchy of mem, disk and sky:
-# text for people, JSON, and Prometheus's text as its parser reads it; and skymemd's.
+# text for people, JSON, and Prometheus's text as its parser reads it; skymemd's; and SKYMEM_TRACE.
 . "$(dirname "$0")/common.sh"
 here=$(dirname "$0")
 
@@ -39,6 +39,14 @@ says "--prometheus: without KEY"
 expect 2 "$skymem" stat "${stores[@]}" --prometheus --satellites
 expect 2 "$skymem" stat "${stores[@]}" --prometheus --all
 says "--all: without"
+
+# A trace is of one process, and a warning says why there is none.
+expect 0 env SKYMEM_TRACE="$work/trace" "$skymem" get greeting "${stores[@]}" -o "$work/value"
+python3 "$here/trace_check.py" "$work/trace" get 'submit get' 'mem get' 'disk get' \
+    >"$work/said" 2>&1 || fail "a trace: $(cat "$work/said")"
+ln -s "$work/trace" "$work/link"
+expect 0 env SKYMEM_TRACE="$work/link" "$skymem" get greeting "${stores[@]}" -o "$work/value"
+says "SKYMEM_TRACE=$work/link: it is a link"
 
 # A daemon's are those of its own process.
 "$skymemd" --socket "$work/d.sock" "${stores[@]}" >"$work/ready" 2>"$work/log" &

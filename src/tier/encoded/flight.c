@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/trace.h"
 #include "tier/spans.h"
 
 #define WORK_ALIGN 64
@@ -179,11 +180,14 @@ static bool encode(worker *w, flight *f) {
     uint64_t max = codec->coded_bytes_max, bytes = 0;
     uint8_t *dst = fits ? malloc(max) : NULL;
     sky_status status = SKY_E_UNSUPPORTED;
+    sky_time began = sky_trace_now();
     if (dst && higher)
         status = codec->lower(codec->self, own, f->buffer, f->room_bytes, dst, max, &bytes,
                               w->work);
     else if (dst)
         status = codec->encode(codec->self, own, f->buffer, dst, max, &bytes, w->work);
+    if (dst)
+        sky_trace_call("codec", "encode", &f->questions->key, bytes, status, began);
     release_codec(w, 0);
     if (status != SKY_OK || bytes >= f->room_bytes) {
         free(dst);
@@ -363,8 +367,10 @@ static sky_status deliver(worker *w, flight *f, uint64_t *moved) {
     sky_status status = SKY_E_CANCELLED;
     if (to && codec) {
         bool whole = came < f->span.bytes || came == SKY_PAYLOAD_BYTES_MAX;
+        sky_time began = sky_trace_now();
         status = codec->decode(codec->self, f->buffer, came, whole, f->range, to->spans,
                                to->span_count, moved, &needed, w->work);
+        sky_trace_call("codec", "decode", &f->questions->key, came, status, began);
     } else if (to) {
         sky_spans_scatter(to->spans, to->span_count, f->buffer, came);
         *moved = came;
