@@ -116,6 +116,31 @@ static void every_cut_is_found(void **state) {
     small_close(&s);
 }
 
+static void every_flipped_byte_in_a_segment_is_found(void **state) {
+    (void)state;
+    static const sky_call durable = {.durable = true};
+    char *folder = disk_folder_make();
+    sky_tier *tier = disk_open(folder, "");
+    sky_key key = sky_fixture_key(1);
+    uint8_t payload[SMALL];
+    sky_fixture_fill(payload, SMALL, 1);
+    sky_span span = {payload, SMALL};
+    for (uint64_t at = 0; at < SMALL_FILE; at += at < 200 ? 7 : 61) {
+        sky_item item = {.key = key, .spans = &span, .span_count = 1};
+        uint64_t before = sky_fixture_counts(tier).corrupt;
+        sky_fixture_run(tier, SKY_OP_PUT, &item, 1, &durable);
+        assert_int_equal(item.status, SKY_OK);
+        assert_int_equal(sky_fixture_check(tier, key, SMALL, 1), SKY_OK);
+        disk_entry_damage(folder, &key, at);
+        assert_int_equal(sky_fixture_check(tier, key, SMALL, 1), SKY_E_CORRUPT);
+        assert_int_equal(sky_fixture_check(tier, key, SMALL, 1), SKY_MISS);
+        assert_int_equal(sky_fixture_counts(tier).corrupt, before + 1);
+    }
+    assert_int_equal(disk_count_files(folder, 'e'), 0);
+    disk_close(tier);
+    disk_folder_drop(folder);
+}
+
 static bool direct_works(void) {
     small s;
     small_open(&s, "");
@@ -489,6 +514,30 @@ static void a_lost_folder_is_made_anew(void **state) {
     small_close(&s);
 }
 
+/* What a segment took before is not acknowledged in one that nobody can find. */
+static void a_lost_segment_is_made_anew(void **state) {
+    (void)state;
+    char *folder = disk_folder_make(), command[300];
+    sky_fixture_durable = true;
+    sky_tier *tier = disk_open(folder, "");
+    for (uint64_t n = 0; n < 3; n++) {
+        assert_int_equal(sky_fixture_put(tier, sky_fixture_key(n), NULL, SMALL, n), SKY_OK);
+        snprintf(command, sizeof command, n == 1 ? "rm -rf %s && mkdir %s" : "rm -rf %s", folder,
+                 folder);
+        assert_int_equal(system(command), 0);
+        assert_int_equal(sky_fixture_check(tier, sky_fixture_key(n), SMALL, n), SKY_MISS);
+    }
+    assert_int_equal(sky_fixture_put(tier, sky_fixture_key(4), NULL, SMALL, 4), SKY_OK);
+    sky_fixture_durable = false;
+    assert_int_equal(disk_count_files(folder, 'e'), 0);
+    disk_close(tier);
+    tier = disk_open(folder, "");
+    assert_int_equal(sky_fixture_check(tier, sky_fixture_key(4), SMALL, 4), SKY_OK);
+    assert_int_equal(sky_fixture_counts(tier).entries, 1);
+    disk_close(tier);
+    disk_folder_drop(folder);
+}
+
 /* In a process of a user who may not write there; 0: all as it should be. */
 static int use_a_closed_folder(const char *folder) {
     sky_tier *tier = disk_open(folder, "");
@@ -581,6 +630,7 @@ int main(void) {
     const struct CMUnitTest many_files[] = {
         cmocka_unit_test(every_flipped_byte_is_found),
         cmocka_unit_test(every_cut_is_found),
+        cmocka_unit_test(every_flipped_byte_in_a_segment_is_found),
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damage_is_found_past_the_page_cache),
@@ -597,6 +647,7 @@ int main(void) {
         cmocka_unit_test(a_damaged_catalogue_is_made_anew),
         cmocka_unit_test(a_catalogue_of_nonsense_is_not_believed),
         cmocka_unit_test(a_lost_folder_is_made_anew),
+        cmocka_unit_test(a_lost_segment_is_made_anew),
         cmocka_unit_test(a_folder_that_takes_nothing_says_so),
         cmocka_unit_test(a_damaged_ledger_is_mended),
         cmocka_unit_test(a_ledger_of_nonsense_is_mended),

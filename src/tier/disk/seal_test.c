@@ -140,19 +140,23 @@ static void nothing_lies_in_clear(void **state) {
     sky_key parent = sky_fixture_key(1), child = sky_fixture_key(2);
     uint8_t payload[SMALL];
     char hex[65];
-    for (int sealed = 0; sealed < 2; sealed++) {
+    for (int round = 0; round < 4; round++) {
+        bool sealed = round % 2;
+        sky_fixture_durable = round / 2; /* in a segment */
         sky_tier *tier = disk_open(p->folder, sealed ? query_of(p, 0) : "");
         put_named(tier, 1, SMALL);
         assert_int_equal(sky_fixture_put(tier, child, &parent, SMALL, 2), SKY_OK);
         disk_close(tier);
-        size_t files = sealed ? 0 : 1;
+        size_t files = sealed ? 0 : 1, names = sky_fixture_durable ? 0 : files;
+        sky_fixture_durable = false;
+        assert_int_equal(disk_count_files(p->folder, 'e'), round / 2 ? 0 : 2);
         for (uint64_t n = 1; n <= 2; n++) {
             sky_key key = sky_fixture_key(n);
             sky_fixture_fill(payload, SMALL, n);
             sky_key_hex(&key, hex);
             assert_int_equal(in_clear(p, payload, 64), files);
             assert_true((in_clear(p, key.bytes, sizeof key.bytes) > 0) == !sealed);
-            assert_int_equal(in_clear(p, hex, 64), files);
+            assert_int_equal(in_clear(p, hex, 64), names);
         }
         assert_int_equal(in_clear(p, name, strlen(name)), files);
         char command[600]; /* the next round begins with an empty folder */
@@ -251,6 +255,55 @@ static void changed_bytes_do_not_open(void **state) {
     tier = disk_open(p->folder, query_of(p, 0));
     assert_int_equal(sky_fixture_check(tier, sky_fixture_key(1), SMALL, 1), SKY_OK);
     disk_close(tier);
+    free(file);
+}
+
+/* The only row of a segment, made to fit the header that was changed. */
+static void mend_row(uint8_t *segment) {
+    sky_segment_row r;
+    for (uint32_t row = 0; row < SKY_SEGMENT_ROWS; row++) {
+        uint8_t *bytes = segment + sky_segment_row_at(row);
+        if (sky_segment_row_decode(bytes, 0, row, SKY_SEGMENT_UNITS_MIN, &r) != SKY_OK)
+            continue;
+        r.checksum = sky_load_u64(segment + SKY_SEGMENT_DATA_OFFSET + SKY_DISK_ACCESS_OFFSET - 8);
+        sky_segment_row_encode(&r, 0, row, bytes);
+    }
+}
+
+static void changed_bytes_of_a_segment_do_not_open(void **state) {
+    const place *p = *state;
+    char path[300];
+    size_t bytes;
+    sky_fixture_durable = true;
+    sky_tier *tier = disk_open(p->folder, query_of(p, 0));
+    put_named(tier, 1, SMALL);
+    sky_fixture_durable = false;
+    disk_close(tier);
+    snprintf(path, sizeof path, "%s/.segment-0", p->folder);
+    uint8_t *file = read_all(path, &bytes), *changed = malloc(bytes);
+    assert_non_null(changed);
+    const size_t end = SKY_DISK_HEADER_BYTES + SKY_DISK_ALIGN;
+    for (size_t at = 24; at < end; at += at < 160 ? 8 : 97) {
+        if (at >= SKY_DISK_ACCESS_OFFSET - 8 && at < SKY_DISK_HEADER_BYTES)
+            continue; /* who can write there may change these */
+        memcpy(changed, file, bytes);
+        changed[SKY_SEGMENT_DATA_OFFSET + at] ^= 4;
+        mend(changed + SKY_SEGMENT_DATA_OFFSET);
+        mend_row(changed);
+        write_all(path, changed, bytes);
+        disk_forget_catalogue(p->folder);
+        tier = disk_open(p->folder, query_of(p, 0));
+        sky_status status = sky_fixture_check(tier, sky_fixture_key(1), SMALL, 1);
+        assert_true(status == SKY_E_CORRUPT || status == SKY_MISS);
+        assert_int_equal(sky_fixture_counts(tier).corrupt, 1);
+        disk_close(tier);
+    }
+    write_all(path, file, bytes);
+    disk_forget_catalogue(p->folder);
+    tier = disk_open(p->folder, query_of(p, 0));
+    assert_int_equal(sky_fixture_check(tier, sky_fixture_key(1), SMALL, 1), SKY_OK);
+    disk_close(tier);
+    free(changed);
     free(file);
 }
 
@@ -386,6 +439,7 @@ int main(void) {
         test(what_was_stored_comes_back),
         test(entries_wait_for_a_lost_seal),
         test(changed_bytes_do_not_open),
+        test(changed_bytes_of_a_segment_do_not_open),
         test(swapped_files_do_not_open),
         test(another_key_opens_nothing),
         test(a_folder_in_clear_does_not_become_sealed),
