@@ -10,19 +10,20 @@
 #include "io/sync.h"
 #include "tier/disk/segment_file.h"
 
-#define HEADS       16384u /* of chains of rows, by key */
-#define NO_ROW      UINT32_MAX
-#define SHARE       64 /* of the folder's limit: the most that one segment takes */
-#define SLACK_SHARE 16
-#define TABLE_BYTES (SKY_SEGMENT_ROWS * SKY_SEGMENT_ROW_BYTES)
+#define HEADS        16384u /* of chains of rows, by key */
+#define NO_ROW       UINT32_MAX
+#define SHARE        64 /* of the folder's limit: the most that one segment takes */
+#define SLACK_SHARE  16
+#define CLEARED_BITS 1024
+#define TABLE_BYTES  (SKY_SEGMENT_ROWS * SKY_SEGMENT_ROW_BYTES)
 
 /* Invariant: of the rows of a key in a chain one is LIVE, that with the highest sequence. */
 struct sky_disk_segments {
     sky_mutex mutex;
     int root;
     bool writable;
-    bool removal_needs_sync; /* a replaced row was set to zero and may come back without a sync */
-    uint32_t units_max;      /* of a new segment; 0: there are none here */
+    uint64_t cleared[CLEARED_BITS / 64]; /* keys of replaced rows that may come back, hashed */
+    uint32_t units_max;                  /* of a new segment; 0: there are none here */
     uint64_t slack_units_max;
     uint64_t slack_units; /* free, and with blocks, in segments that are ours */
     uint64_t sequence;    /* the highest that was seen */
@@ -200,7 +201,7 @@ static void close_all(sky_disk_segments *s) {
     for (uint32_t n = 0; n < SKY_SEGMENTS_MAX; n++)
         close_segment(s, n);
     s->slack_units = 0;
-    s->removal_needs_sync = false;
+    memset(s->cleared, 0, sizeof s->cleared);
 }
 
 void sky_disk_segments_destroy(sky_disk_segments *s) {
@@ -484,6 +485,22 @@ sky_status sky_disk_segments_publish(sky_disk_segments *s, const sky_key *key, s
     return status;
 }
 
+/* For keys with one bit, a removal syncs once more than it has to. */
+static uint64_t *cleared_bit(sky_disk_segments *s, const sky_key *key, uint64_t *mask) {
+    uint32_t number = sky_load_u32(key->bytes + 4) % CLEARED_BITS;
+    *mask = UINT64_C(1) << number % 64;
+    return &s->cleared[number / 64];
+}
+
+static sky_status clear_replaced_row(sky_disk_segments *s, sky_segment *g, uint32_t row) {
+    uint64_t mask;
+    *cleared_bit(s, &g->rows[row].row.key, &mask) |= mask;
+    g->stale = true;
+    sky_status status = sky_segment_row_clear(g, row);
+    drop_row(s, g, row);
+    return status;
+}
+
 void sky_disk_segments_release(sky_disk_segments *s, const sky_disk_place *p) {
     sky_mutex_lock(&s->mutex);
     sky_segment *g = p->load == s->load ? s->all[p->segment] : NULL;
@@ -492,17 +509,23 @@ void sky_disk_segments_release(sky_disk_segments *s, const sky_disk_place *p) {
         k->state = SKY_ROW_FREE;
         give_units(s, g, k->row.unit, k->row.unit_count);
     } else if (k && k->state == SKY_ROW_REPLACED && k->row.sequence == p->sequence) {
-        s->removal_needs_sync |= sky_segment_row_clear(g, p->row) == SKY_OK;
-        drop_row(s, g, p->row);
+        clear_replaced_row(s, g, p->row);
     }
     sky_mutex_unlock(&s->mutex);
 }
 
-static sky_status sync_all(sky_disk_segments *s) {
+/* What was cleared does not come back. */
+static sky_status sync_cleared(sky_disk_segments *s) {
     sky_status status = SKY_OK;
-    for (uint32_t n = 0; n < SKY_SEGMENTS_MAX && status == SKY_OK; n++)
-        if (s->all[n])
-            status = sky_file_sync(s->all[n]->fd);
+    for (uint32_t n = 0; n < SKY_SEGMENTS_MAX && status == SKY_OK; n++) {
+        sky_segment *g = s->all[n];
+        if (!g || !g->stale)
+            continue;
+        status = sky_file_sync(g->fd);
+        g->stale = status != SKY_OK;
+    }
+    if (status == SKY_OK)
+        memset(s->cleared, 0, sizeof s->cleared);
     return status;
 }
 
@@ -521,9 +544,7 @@ static sky_status clear_replaced(sky_disk_segments *s, const sky_key *key) {
         if (oldest == NO_ROW)
             return SKY_OK;
         sky_segment *g = s->all[oldest / SKY_SEGMENT_ROWS];
-        status = sky_segment_row_clear(g, oldest % SKY_SEGMENT_ROWS);
-        s->removal_needs_sync = true;
-        drop_row(s, g, oldest % SKY_SEGMENT_ROWS);
+        status = clear_replaced_row(s, g, oldest % SKY_SEGMENT_ROWS);
     }
     return status;
 }
@@ -531,16 +552,15 @@ static sky_status clear_replaced(sky_disk_segments *s, const sky_key *key) {
 static sky_status remove_key(sky_disk_segments *s, const sky_key *key, bool synced,
                              uint64_t *freed_bytes) {
     sky_disk_place p;
+    uint64_t mask;
     sky_status status = find_place(s, key, false, &p);
     if (status != SKY_OK)
         return status;
     if (!s->writable)
         return SKY_E_DENIED;
     clear_replaced(s, key);
-    if (s->removal_needs_sync) {
-        status = sync_all(s);
-        s->removal_needs_sync = status != SKY_OK;
-    }
+    if (*cleared_bit(s, key, &mask) & mask)
+        status = sync_cleared(s);
     sky_segment *g = s->all[p.segment];
     if (status == SKY_OK)
         status = sky_segment_row_clear(g, p.row);
