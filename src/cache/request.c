@@ -79,24 +79,12 @@ static void link_request(sky_cache *c, sky__request *r) {
     sky_mutex_unlock(&c->mutex);
 }
 
-static sky_status submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
-                         const sky_call *call, bool kept, uint64_t trace, sky_batch *out) {
-    static const sky_call plain;
-    call = call ? call : &plain;
-    sky_status status = check(c, op, items, item_count, call);
-    if (status != SKY_OK)
-        return status;
-    uint64_t revocations = sky__order_revocations(&c->order);
-    bool asked = ask_near(c, op, items, item_count, call);
-    if (asked && all_ok(items, item_count)) {
-        *out = (sky_batch){0};
-        kept |= call->event_fd > 0;
-        return kept && call->event_fd <= 0 ? SKY_OK
-                                           : sky_batches_open_done(c->batches, items, item_count,
-                                                                   kept, call->event_fd, out);
-    }
+/* A request for what the nearest tier did not answer alone. */
+static sky_status begin_request(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                                const sky_call *call, bool kept, bool asked, uint64_t revocations,
+                                uint64_t trace, sky_batch *out) {
     sky__request *r;
-    status = sky__request_create(op, items, item_count, call, &r);
+    sky_status status = sky__request_create(op, items, item_count, call, &r);
     if (status != SKY_OK)
         return status;
     status = open_batch(c, items, kept, r);
@@ -105,8 +93,8 @@ static sky_status submit(sky_cache *c, sky_op op, sky_item *items, size_t item_c
         return status;
     }
     *out = r->batch;
+    r->trace = trace;
     if (trace) {
-        r->trace = trace;
         const sky_trace_event began = sky__request_event(r, &items[0].key);
         sky_trace_begin(&began, sky__cache_now(c));
     }
@@ -128,10 +116,27 @@ static sky_status submit(sky_cache *c, sky_op op, sky_item *items, size_t item_c
     return SKY_OK;
 }
 
-sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
-                               const sky_call *call, bool kept, sky_batch *out) {
-    if (!sky_trace_on())
-        return submit(c, op, items, item_count, call, kept, 0, out);
+static inline sky_status submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                                const sky_call *call, bool kept, uint64_t trace, sky_batch *out) {
+    static const sky_call plain;
+    call = call ? call : &plain;
+    sky_status status = check(c, op, items, item_count, call);
+    if (status != SKY_OK)
+        return status;
+    uint64_t revocations = sky__order_revocations(&c->order);
+    bool asked = ask_near(c, op, items, item_count, call);
+    if (!asked || !all_ok(items, item_count))
+        return begin_request(c, op, items, item_count, call, kept, asked, revocations, trace, out);
+    *out = (sky_batch){0};
+    kept |= call->event_fd > 0;
+    return kept && call->event_fd <= 0
+               ? SKY_OK
+               : sky_batches_open_done(c->batches, items, item_count, kept, call->event_fd, out);
+}
+
+__attribute__((cold)) static sky_status submit_traced(sky_cache *c, sky_op op, sky_item *items,
+                                                      size_t item_count, const sky_call *call,
+                                                      bool kept, sky_batch *out) {
     const char *name = sky_metric_label_value("op", (size_t)op);
     sky_trace_event e = {.category = "submit",
                          .tier = "submit",
@@ -146,6 +151,12 @@ sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t 
     sky_trace_span(&e, began, sky__cache_now(c));
     sky_trace_flush(SKY_TRACE_FLUSH_NS);
     return status;
+}
+
+sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                               const sky_call *call, bool kept, sky_batch *out) {
+    return sky_trace_on() ? submit_traced(c, op, items, item_count, call, kept, out)
+                          : submit(c, op, items, item_count, call, kept, 0, out);
 }
 
 /* ---- giving up ---- */
