@@ -4,6 +4,9 @@
  *                    ──► sky_cache_metric (one number), sky_cache_metrics (all of them)
  *                    ──► `skymem stat`: text, --json, --prometheus (sky_cache_prometheus)
  *
+ * Where the time of one request goes is in a trace: with SKYMEM_TRACE=FILE in the environment a
+ * process writes one that chrome://tracing and Perfetto open.
+ *
  * Numbers begin at 0 when a cache is opened and are those of this process: what another process
  * does with the same folder or the same satellites is counted there. Gauges of what a tier holds
  * (entries, bytes) are of the tier, whoever put it there.
@@ -138,9 +141,9 @@ extern "C" {
     X(SESSION_OTHER_COPIES, other_copies, "skymem_session_other_copies_total", "", "", COUNTER, \
       "chunks", "Chunks asked for again of another replica.") \
     X(SESSION_REBUILT, rebuilt, "skymem_session_rebuilt_chunks_total", "", "", COUNTER, "chunks", \
-      "Chunks computed from their stripe, and sent back.") \
-    X(SESSION_HEALED, healed, "skymem_session_repaired_total", "", "", COUNTER, "", \
-      "Repairs that ended well.") \
+      "Chunks computed from their stripe.") \
+    X(SESSION_HEALED, healed, "skymem_session_repaired_chunks_total", "", "", COUNTER, "chunks", \
+      "Chunks of a repair that were sent to their place again.") \
     X(SESSION_LOOKUPS, lookups, "skymem_session_lookups_total", "", "", COUNTER, "", \
       "Keys, or chains of them, that were not in the index and looked for in the sky.") \
     X(SESSION_QUESTIONS, questions, "skymem_session_lookup_questions_total", "", "", COUNTER, "", \
