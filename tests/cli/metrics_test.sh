@@ -11,6 +11,21 @@ prometheus() {
 
 prometheus tests/golden/prometheus.txt
 
+# The checker itself: each of these is no such text.
+head='# HELP skymem_a_total A.\n# TYPE skymem_a_total counter\n'
+histogram='# HELP a_seconds A.\n# TYPE a_seconds histogram\na_seconds_bucket{le="0.5"} 2\n'
+for wrong in 'skymem_a_total 1\n' "${head}skymem_a_total 1" "${head}skymem_a_total one\n" \
+    "${head}skymem_a_total 1\nskymem_a_total 1\n" "${head}skymem_a_total{b=\"\"c\"} 1\n" \
+    "${head}skymem_a_total 1\n# HELP b B.\n# TYPE b gauge\nb 1\n${head}" \
+    '# HELP a_total A.\n# TYPE a_total gauge\na_total 1\n' \
+    "${histogram}a_seconds_bucket{le=\"+Inf\"} 1\na_seconds_sum 1\na_seconds_count 1\n" \
+    "${histogram}a_seconds_bucket{le=\"+Inf\"} 3\na_seconds_sum 1\na_seconds_count 2\n" \
+    "${histogram}a_seconds_sum 1\na_seconds_count 2\n"; do
+    printf '%b' "$wrong" >"$work/wrong"
+    python3 "$here/prometheus_check.py" "$work/wrong" >/dev/null 2>&1 &&
+        fail "taken for sound: $wrong"
+done
+
 sed 's/^until:.*//' scenarios/constellation.yaml >"$work/sky.yaml"
 (umask 077 && python3 -c 'import secrets; print(secrets.token_hex(32))' >"$work/sky.key")
 stores=(--store mem:4MiB --store "disk:$work/disk?max=64MiB" --store "sky:$work/sky.yaml")
@@ -44,6 +59,14 @@ says "--all: without"
 expect 0 env SKYMEM_TRACE="$work/trace" "$skymem" get greeting "${stores[@]}" -o "$work/value"
 python3 "$here/trace_check.py" "$work/trace" get 'submit get' 'mem get' 'disk get' \
     >"$work/said" 2>&1 || fail "a trace: $(cat "$work/said")"
+event='"cat":"t","pid":1,"tid":1,"args":{"request":0}'
+for wrong in '[' '{}' "[{\"name\":\"a\",\"ph\":\"b\",\"id\":\"1\",\"ts\":1,$event}]" \
+    "[{\"name\":\"a\",\"ph\":\"e\",\"id\":\"1\",\"ts\":1,$event}]" \
+    "[{\"name\":\"a\",\"ph\":\"X\",\"ts\":1,\"dur\":5,$event},
+      {\"name\":\"b\",\"ph\":\"X\",\"ts\":2,\"dur\":9,$event}]"; do
+    echo "$wrong" >"$work/wrong"
+    python3 "$here/trace_check.py" "$work/wrong" >/dev/null 2>&1 && fail "taken for a trace: $wrong"
+done
 ln -s "$work/trace" "$work/link"
 expect 0 env SKYMEM_TRACE="$work/link" "$skymem" get greeting "${stores[@]}" -o "$work/value"
 says "SKYMEM_TRACE=$work/link: it is a link"
