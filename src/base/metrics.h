@@ -48,6 +48,15 @@ static inline uint64_t sky_count_read(const uint64_t *counter) {
     return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
+/* Add each member of a struct of counts to another of its type. */
+#define SKY_COUNTS_ADD(sum, more)                                                                  \
+    sky__counts_add((uint64_t *)(sum), (const uint64_t *)(more),                                   \
+                    sizeof *(sum) / sizeof(uint64_t) + 0 * sizeof((sum) == (more)))
+static inline void sky__counts_add(uint64_t *sum, const uint64_t *more, size_t members) {
+    for (size_t i = 0; i < members; i++)
+        sum[i] += more[i];
+}
+
 /* Count a time. A negative one counts as 0. Threads: any */
 void sky_histogram_add(sky_histogram *h, int64_t ns);
 /* A copy that is read while others add: buckets are whole, and may be newer than the sum. */

@@ -66,6 +66,17 @@ static void members_lie_in_the_order_of_rows(void **state) {
     assert_int_equal(sizeof p, (last + 1) * sizeof(uint64_t));
 }
 
+static void every_member_is_added(void **state) {
+    (void)state;
+    sky_transport_counts sum = {.datagrams_sent = 1, .unsupported = 2, .unfair = 5};
+    const sky_transport_counts more = {.datagrams_sent = 10, .unsupported = 20, .relayed = 3};
+    SKY_COUNTS_ADD(&sum, &more);
+    assert_int_equal(sum.datagrams_sent, 11);
+    assert_int_equal(sum.unsupported, 22);
+    assert_int_equal(sum.unfair, 5);
+    assert_int_equal(sum.relayed, 3);
+}
+
 static size_t bucket_of(int64_t ns) {
     sky_histogram h = {.sum_ns = 0};
     sky_histogram_add(&h, ns);
@@ -98,6 +109,7 @@ int main(void) {
         cmocka_unit_test(the_table_is_sound),
         cmocka_unit_test(numbers_stay),
         cmocka_unit_test(members_lie_in_the_order_of_rows),
+        cmocka_unit_test(every_member_is_added),
         cmocka_unit_test(a_time_is_in_the_first_bucket_that_holds_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,13 +53,11 @@ static sky_status wrapped_verify(sky_tier *tier, sky_verify_report *out) {
 
 /* The tiers' numbers, added up. */
 static void wrapped_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
-    uint64_t *sum = (uint64_t *)&counts->tier;
     for (size_t t = 0; t < sky_tier_count(cache_of(tier)); t++) {
         sky_tier_counts one;
         assert_int_equal(sky_cache_stat(cache_of(tier), t, out), SKY_OK);
         assert_int_equal(sky__cache_tier_counts(cache_of(tier), t, &one), SKY_OK);
-        for (size_t i = 0; i < sizeof one / sizeof *sum; i++)
-            sum[i] += ((const uint64_t *)&one)[i];
+        SKY_COUNTS_ADD(&counts->tier, &one);
     }
 }
 

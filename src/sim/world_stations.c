@@ -94,26 +94,7 @@ static sky_transport_config config_of(const sky_world *w, uint32_t number) {
 static void add_stat(sky_transport_stat *sum, const sky_transport *t) {
     sky_transport_stat s;
     sky_transport_stats(t, &s);
-    sum->datagrams_sent += s.datagrams_sent;
-    sum->datagrams_taken += s.datagrams_taken;
-    sum->bytes_sent += s.bytes_sent;
-    sum->bytes_taken += s.bytes_taken;
-    sum->messages_sent += s.messages_sent;
-    sum->messages_taken += s.messages_taken;
-    sum->pieces_again += s.pieces_again;
-    sum->echoes += s.echoes;
-    sum->timeouts += s.timeouts;
-    sum->given_up += s.given_up;
-    sum->duplicates += s.duplicates;
-    sum->relayed += s.relayed;
-    sum->foreign += s.foreign;
-    sum->unsupported += s.unsupported;
-    sum->forged += s.forged;
-    sum->replayed += s.replayed;
-    sum->stale += s.stale;
-    sum->malformed += s.malformed;
-    sum->lost_way += s.lost_way;
-    sum->crowded += s.crowded;
+    SKY_COUNTS_ADD(sum, &s);
 }
 
 /* NULL: no memory, and what was for it is as good as lost. */
