@@ -461,7 +461,7 @@ static void count_lookup(const sky_sequence *q, const sky_lookup *l, uint32_t wa
 sky_status sky_sequence_load(sky_sequence *sequence, const uint32_t *tokens, size_t token_count,
                              sky_time deadline_ns, sky_lookup *out) {
     sky_sequence *q = sequence;
-    sky_time start = sky_now();
+    sky_time start = sky_now(), traced = sky_trace_now();
     if (!sequence || !tokens || !out)
         return SKY_E_PARAM;
     sky_lookup lookup = {.verdict = SKY_VERDICT_MISS, .prompt_tokens = (uint32_t)token_count};
@@ -482,6 +482,8 @@ sky_status sky_sequence_load(sky_sequence *sequence, const uint32_t *tokens, siz
     if (lookup.hit_tokens == 0)
         q->engine.ops->restore_end(q->engine.self, false);
     q->restored_tokens = lookup.hit_tokens;
+    sky_trace_call("manager", "lookup", wanted > 0 ? q->scratch.keys : NULL, lookup.bytes_loaded,
+                   status, traced);
     if (status != SKY_OK)
         return status;
     lookup.load_ns = sky_now() - start;

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include <skymem/metrics.h>
+
 #include "manager/world_fixture.h"
 
 /* What a restore of block_count blocks must read: header and full layers of each, and of window
@@ -90,6 +92,31 @@ static void a_prompt_that_shares_five_blocks_of_sixteen_hits_five(void **state) 
     found = world_expect(&w, 2048, answer);
     assert_int_equal(found.verdict, SKY_VERDICT_HIT);
     w.prompt[5 * 128] ^= 1;
+    world_close(&w);
+}
+
+/* Tokens as vLLM counts them, and blocks. */
+static void lookups_are_counted(void **state) {
+    (void)state;
+    static const sky_metric_id metrics[] = {
+        SKY_METRIC_CACHE_PREFIX_QUERIES,       SKY_METRIC_CACHE_PREFIX_HITS,
+        SKY_METRIC_CACHE_PREFIX_BLOCK_QUERIES, SKY_METRIC_CACHE_PREFIX_BLOCK_HITS,
+        SKY_METRIC_CACHE_LOOKUPS_HIT,          SKY_METRIC_CACHE_LOOKUPS_PARTIAL,
+        SKY_METRIC_CACHE_LOOKUPS_MISS,         SKY_METRIC_CACHE_LOOKUPS_RECOMPUTE,
+        SKY_METRIC_CACHE_SAVED_BLOCKS};
+    /* miss, save, hit; then another token in block 5 of 0 to 14, so that five are found */
+    static const uint64_t counted[] = {3 * 2000, (15 + 5) * 128, 3 * 15, 15 + 5, 1, 1, 1, 0, 15};
+    static world w;
+    world_open(&w, made_up_layout(2, 3, 512), 128);
+    world_look(&w, 2000, 0);
+    world_cold(&w, 2000);
+    assert_int_equal(world_save(&w, 2000), 15);
+    world_look(&w, 2000, 0);
+    w.prompt[5 * 128] ^= 1;
+    world_look(&w, 2000, 0);
+    w.prompt[5 * 128] ^= 1;
+    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
+        assert_int_equal(sky_cache_metric(w.cache, SKY_TIER_NONE, metrics[i]), counted[i]);
     world_close(&w);
 }
 
@@ -356,6 +383,7 @@ int main(void) {
         cmocka_unit_test(a_restored_prefix_answers_like_a_cold_run),
         cmocka_unit_test(every_prompt_length_is_right),
         cmocka_unit_test(a_prompt_that_shares_five_blocks_of_sixteen_hits_five),
+        cmocka_unit_test(lookups_are_counted),
         cmocka_unit_test(a_damaged_block_ends_the_prefix),
         cmocka_unit_test(a_block_in_the_wrong_place_is_damage),
         cmocka_unit_test(a_block_of_another_layout_is_damage),

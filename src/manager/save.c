@@ -12,6 +12,7 @@
 
 #include "cache/cache_internal.h"
 #include "io/sync.h"
+#include "io/trace.h"
 #include "manager/blocks.h"
 
 #define EXTRACT_TOKENS_MAX 512u
@@ -217,6 +218,7 @@ sky_status sky_sequence_save(sky_sequence *sequence, const uint32_t *tokens, siz
                              uint32_t *saved_blocks, uint64_t *saved_bytes) {
     sky_sequence *q = sequence;
     sky_saved saved = {0};
+    sky_time traced = sky_trace_now();
     if (!sequence || (!tokens && token_count > 0))
         return SKY_E_PARAM;
     size_t whole = token_count <= UINT32_MAX ? token_count / q->manager->block_tokens : 0;
@@ -234,6 +236,8 @@ sky_status sky_sequence_save(sky_sequence *sequence, const uint32_t *tokens, siz
         status = status == SKY_OK ? levels : status;
     }
     sky_count(&sky__cache_counts(q->manager->cache)->saved_blocks, saved.blocks);
+    sky_trace_call("manager", "save", block_count > 0 ? q->scratch.keys : NULL, saved.bytes, status,
+                   traced);
     if (saved_blocks)
         *saved_blocks = saved.blocks;
     if (saved_bytes)

@@ -37,6 +37,12 @@ done
 expect 0 "${run[@]}" --prompt-file "$work/prompt" --store "disk:$work/shared" --json
 holds 'o["hit_tokens"] == 0'
 
+# Where the time of a run went.
+expect 0 env SKYMEM_TRACE="$work/trace" "${run[@]}" --prompt-file "$work/prompt" \
+    --store "disk:$work/shared"
+python3 tests/cli/trace_check.py "$work/trace" lookup save 'submit get' >"$work/said" 2>&1 ||
+    fail "a trace: $(cat "$work/said")"
+
 # Without its disk a run keeps to the memory that was allowed: one block has no room in 64 KiB.
 python3 -c "print('x' * 600)" >"$work/short"
 run+=(--prompt-file "$work/short" --store "disk:$work/short" --block-tokens 128 --json)
