@@ -13,13 +13,14 @@ static json_t *sim_json(const sky_sim_result *r) {
     for (uint32_t i = 0; i < r->check_count; i++)
         json_object_set_new(checks, r->checks[i].name, json_boolean(r->checks[i].passed));
     return json_pack(
-        "{s:I, s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:o}", "seed",
-        (json_int_t)r->seed, "trace_hash", hash, "virtual_s", r->virtual_s, "wall_s", r->wall_s,
-        "events", (json_int_t)r->events, "sets", (json_int_t)r->sets, "gets", (json_int_t)r->gets,
-        "hits", (json_int_t)r->hits, "misses", (json_int_t)r->misses, "wrong_bytes",
-        (json_int_t)r->wrong_bytes, "lost_acknowledged", (json_int_t)r->lost_acknowledged, "p50_ms",
-        r->p50_ms, "p99_ms", r->p99_ms, "lookups", (json_int_t)r->lookups, "questions",
-        (json_int_t)r->questions, "checks", checks);
+        "{s:I, s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:o}",
+        "seed", (json_int_t)r->seed, "trace_hash", hash, "virtual_s", r->virtual_s, "wall_s",
+        r->wall_s, "events", (json_int_t)r->events, "sets", (json_int_t)r->sets, "gets",
+        (json_int_t)r->gets, "hits", (json_int_t)r->hits, "misses", (json_int_t)r->misses,
+        "wrong_bytes", (json_int_t)r->wrong_bytes, "lost_acknowledged",
+        (json_int_t)r->lost_acknowledged, "p50_ms", r->p50_ms, "p99_ms", r->p99_ms, "lookups",
+        (json_int_t)r->lookups, "questions", (json_int_t)r->questions, "migrated_bytes",
+        (json_int_t)r->migrated_bytes, "checks", checks);
 }
 
 static void sim_people(const sky_sim_result *r) {

@@ -105,6 +105,7 @@ const cli_verb cli_verb_sim = {
             {"lost_acknowledged", "values acknowledged and gone without a fault or an eviction"},
             {"p50_ms", "median time of a hit"},
             {"p99_ms", "99th percentile"},
+            {"migrated_bytes", "payload that moved from satellite to satellite"},
             {"lookups",
              "keys, or prompts, not all in the ground's index and looked for in the sky"},
             {"questions", "that lookups asked one after another"},

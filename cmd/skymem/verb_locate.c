@@ -230,7 +230,7 @@ const cli_verb cli_verb_locate = {
         "west stands overhead. Chunk c is on server ((c-1) mod n)+1.\n"
         "rotation fills a window row by row from its north-west corner; hop goes outward from "
         "the centre, without a window, and never migrates; rotation-hop goes outward inside "
-        "the window.",
+        "the window; predictive does so around where the sky will be at the next use, and stays.",
     .settings = CLI_SET_KEYS,
     .arguments_max = 1,
     .options =
@@ -260,7 +260,7 @@ const cli_verb cli_verb_locate = {
              .help = "satellites that chunks are spread over"},
             {.name = "strategy",
              .kind = CLI_CHOICE,
-             .value = "rotation|hop|rotation-hop",
+             .value = "rotation|hop|rotation-hop|predictive",
              .help = "the placement"},
             {.name = "window",
              .kind = CLI_TEXT,
@@ -301,7 +301,7 @@ const cli_verb cli_verb_locate = {
         },
     .fields =
         (const cli_field[]){
-            {"strategy", "rotation, hop or rotation-hop"},
+            {"strategy", "rotation, hop, rotation-hop or predictive"},
             {"window", "{planes, slots}; 0 and 0 for hop, which has none"},
             {"servers", "{server, plane, slot} after K rotations"},
             {"moves", "{server, from, to} of rotation K; empty for K = 0"},

@@ -42,11 +42,13 @@ typedef enum {
     SKY_PLACE_ROTATION,     /* row by row through the window; migrates as the sky turns */
     SKY_PLACE_HOP,          /* outward from the centre, no window, never migrates */
     SKY_PLACE_ROTATION_HOP, /* outward from the centre inside the window; migrates */
+    SKY_PLACE_PREDICTIVE,   /* outward from where the centre will be at the next use that is
+                               expected, inside a window there; stays until it was used */
     SKY_STRATEGIES          /* how many there are */
 } sky_strategy;
 
-SKY_API const char *
-sky_strategy_name(sky_strategy strategy); /* "rotation", "hop", "rotation-hop" */
+/* "rotation", "hop", "rotation-hop", "predictive" */
+SKY_API const char *sky_strategy_name(sky_strategy strategy);
 /* Errors: SKY_E_SYNTAX */
 SKY_API sky_status sky_strategy_parse(const char *text, sky_strategy *out);
 

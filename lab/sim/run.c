@@ -85,6 +85,7 @@ typedef struct {
     uint32_t open_max;
     uint32_t open_count;
     uint64_t asked;               /* gets submitted */
+    uint32_t prompts_asked;       /* of a regular workload */
     sky_result results[OPEN_MAX]; /* gets that ended in the call that just returned */
     uint32_t missed[OPEN_MAX];
     prompt prompts[OPEN_MAX]; /* looked up in that call */
@@ -417,7 +418,10 @@ static bool other(run *r, uint32_t key) {
 /* A prompt's first blocks, or one that stands for itself. */
 static void ask(run *r) {
     uint32_t chain = r->scenario.workload.chain;
-    uint32_t key = sky_zipf_draw(&r->zipf, &r->prng) * chain;
+    uint32_t prompts = r->scenario.workload.keys / chain;
+    uint32_t number = r->scenario.workload.regular ? r->prompts_asked++ % prompts
+                                                   : sky_zipf_draw(&r->zipf, &r->prng);
+    uint32_t key = number * chain;
     uint32_t count = chain > 1 ? 1 + (uint32_t)sky_prng_below(&r->prng, chain) : 1;
     if (other(r, key + count - 1))
         return;

@@ -113,7 +113,7 @@ static unsigned pick(sky_prng *p, const unsigned *choices, unsigned count) {
 
 /* A sky at random: crowded or roomy, quick or slow, over good links and bad ones. Faults in ppm. */
 static void draw_scenario(sky_prng *p, char *text, size_t bytes) {
-    static const char *const strategies[] = {"rotation", "hop", "rotation-hop"};
+    static const char *const strategies[] = {"rotation", "hop", "rotation-hop", "predictive"};
     static const unsigned memory_kib[] = {40, 80, 1024};
     static const unsigned rotation_s[] = {2, 5, 15, 30};
     static const unsigned every_ms[] = {5, 20, 100, 300};
@@ -133,7 +133,7 @@ static void draw_scenario(sky_prng *p, char *text, size_t bytes) {
              "faults: {crash_per_h: %u, partition_per_h: %u, corrupt: %.6f, duplicate: %.6f,\n"
              "  reorder: %.6f, liar_satellites: %u}\n"
              "until: 40s\n",
-             8 + (unsigned)sky_prng_below(p, 5), strategies[sky_prng_below(p, 3)],
+             8 + (unsigned)sky_prng_below(p, 5), strategies[sky_prng_below(p, 4)],
              4 + (unsigned)sky_prng_below(p, 11), pick(p, memory_kib, 3), pick(p, loss, 4) / 1e6,
              (unsigned)sky_prng_below(p, 3), pick(p, rotation_s, 4),
              1 + (unsigned)sky_prng_below(p, 30000), pick(p, every_ms, 4), pick(p, faults_per_h, 4),
@@ -174,6 +174,31 @@ static void a_full_sky_evicts_by_rule(void **state) {
     expect_checks(&r);
     assert_true(r.sets > 80); /* more than once for many a key */
     assert_true(r.hits > 0);
+}
+
+/* Blocks that are used every ten rotations wait where the sky will be: they are read as near as
+ * those that follow it, nearly always from overhead, and move once a use. */
+static void what_comes_at_regular_times_is_foreseen(void **state) {
+    (void)state;
+    static const char *const strategies[] = {"rotation-hop", "predictive"};
+    sky_sim_result r[2];
+    for (int i = 0; i < 2; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "constellation: {planes: 15, slots: 40}\n"
+                 "placement: {strategy: %s, servers: 25}\n"
+                 "satellite: {processing_ms: 0.02}\n"
+                 "links: {isl_gbps: 100, ground_mbps: 1000}\n"
+                 "time: {rotation_s: 60}\n"
+                 "workload: {keys: 10, gets: 500, value: 100KiB, every_ms: 60000, regular: true}\n"
+                 "until: 9h\n",
+                 strategies[i]);
+        r[i] = simulate_text(text, 2);
+        expect_checks(&r[i]);
+        assert_true(r[i].hits > 300);
+    }
+    assert_true(r[1].p50_ms < 1.01 * r[0].p50_ms);
+    assert_true(r[1].migrated_bytes < r[0].migrated_bytes * 6 / 10);
 }
 
 /* Keys that are removed are missed and no loss; pins and moves change what happens, not what is
@@ -393,6 +418,7 @@ int main(void) {
         cmocka_unit_test(a_quiet_sky_loses_nothing),
         cmocka_unit_test(random_skies_lose_nothing),
         cmocka_unit_test(a_full_sky_evicts_by_rule),
+        cmocka_unit_test(what_comes_at_regular_times_is_foreseen),
         cmocka_unit_test(what_is_no_get_and_no_set_loses_nothing),
         cmocka_unit_test(what_moves_under_a_get_is_found),
         cmocka_unit_test(a_true_sky_answers_where_it_has_no_gaps),

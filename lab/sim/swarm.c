@@ -83,7 +83,7 @@ static void draw_window(drawing *d, uint64_t planes, uint64_t slots, uint64_t se
 }
 
 static void draw_sky(drawing *d) {
-    static const char *const strategies[] = {"rotation", "hop", "rotation-hop"};
+    static const char *const strategies[] = {"rotation", "hop", "rotation-hop", "predictive"};
     static const char *const evictions[] = {"gossip", "lazy", "sweep", "broadcast",
                                             "[gossip, lazy, sweep, broadcast]"};
     static const char *const lookups[] = {"index", "index", "binary", "sequential"};
@@ -94,7 +94,7 @@ static void draw_sky(drawing *d) {
     uint64_t plane = 1 + below(d, planes);
     uint64_t servers = 2 + below(d, 20);
     uint64_t parity = PICK(d, 0, 0, 0, 1, 2);
-    const char *strategy = strategies[below(d, 3)];
+    const char *strategy = strategies[below(d, d->physical ? 3 : 4)];
     if (!d->physical || strcmp(strategy, "hop") == 0)
         say(d, "center: [%" PRIu64 ", %" PRIu64 "]\n", plane, slot);
     say(d, "placement: {strategy: %s, servers: %" PRIu64, strategy, servers);

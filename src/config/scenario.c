@@ -114,6 +114,7 @@ static const field fields[] = {
     {"workload", "gets", KIND_U64, AT(workload.gets), 0, 1e9, 0, NULL},
     {"workload", "value", KIND_SIZE64, AT(workload.value_bytes), 1, TIB / 1024, 0, NULL},
     {"workload", "zipf", KIND_REAL, AT(workload.zipf), 0, 10, 0, NULL},
+    {"workload", "regular", KIND_BOOL, AT(workload.regular), 0, 1, 0, NULL},
     {"workload", "chain", KIND_U32, AT(workload.chain), 1, 4096, 0, NULL},
     {"workload", "every_ms", KIND_SCALED, AT(workload.every_ns), 0, 1e9, 1e6, NULL},
     {"workload", "removes", KIND_REAL, AT(workload.removes), 0, 0.3, 0, NULL},
@@ -382,7 +383,7 @@ static sky_status read_center(reader *r, const sky_yaml_entry *e) {
 
 static sky_status read_strategy(reader *r, const sky_yaml_entry *e) {
     if (e->list || sky_strategy_parse(e->values[0], &r->out.placement.strategy) != SKY_OK)
-        return refuse_value(r, e, "rotation, hop or rotation-hop");
+        return refuse_value(r, e, "rotation, hop, rotation-hop or predictive");
     return SKY_OK;
 }
 
@@ -609,6 +610,9 @@ static sky_status check_physical(reader *r) {
         return refuse(r, SKY_E_PARAM, line_of(r, "", "center"),
                       "center: in a physical sky orbits say who is overhead; only hop has a centre "
                       "of its own");
+    if (s->physical && sky_strategy_row_of(s->placement.strategy)->foresees)
+        return refuse(r, SKY_E_UNSUPPORTED, line_of(r, "placement", "strategy"),
+                      "placement.strategy predictive needs an ideal sky: sky: ideal");
     return s->elements_path[0]
                ? sky__elements_shell(r->path, line_of(r, "constellation", "tle"), s, r->error)
                : SKY_OK;

@@ -71,6 +71,7 @@ typedef struct {
         uint64_t gets;
         uint64_t value_bytes;
         double zipf;
+        bool regular;      /* prompts come one after the other, each at regular times; no zipf */
         uint32_t chain;    /* keys in a row are the blocks of a prompt; 1: each stands for itself */
         sky_time every_ns; /* between two requests */
         /* Shares of requests that are this instead of a get or a set. */

@@ -247,11 +247,21 @@ sky__span sky__move_span(const sky_session *s, const sky__request *r, uint32_t u
     return span;
 }
 
+/* Of two homes satellites believe the one of the later time. Where a place turns with the time, it
+ * is that for which it is meant; else it only has to be later than the one before. */
+static int64_t home_ms(const sky_session *s, const sky_block_info *info, int64_t at_ms) {
+    const sky_frame *f = s->config.frame;
+    int64_t now_ms = sky_turning_ms(&f->turning, s->now);
+    if (sky_strategy_row_of(f->placement.strategy)->migrates)
+        return at_ms;
+    return now_ms > info->set_ms ? now_ms : info->set_ms + 1;
+}
+
 /* Count the block in its new home too, and write the old one down. */
 static sky_status take_home(sky_session *s, sky__request *r, uint32_t block, int64_t at_ms) {
     const sky_frame *f = s->config.frame;
     sky_satellite centre = sky_frame_centre(f, sky_turns_at_ms(&f->turning, at_ms));
-    const sky__home home = {at_ms, centre};
+    const sky__home home = {home_ms(s, &r->info, at_ms), centre};
     sky_block_info there = sky__info_at(&r->info, &home);
     sky__side *side = &s->sides[block];
     if (sky_index_pin(s->index, block) != SKY_OK)
@@ -319,11 +329,21 @@ static void go(sky_session *s, uint32_t request, uint32_t block) {
     sky__work_begin(s, request, WORK_REHEAD, 0, s->head_copies - 1);
 }
 
+/* Nothing need move for a block to be overhead at at_ms. */
+static bool is_there(const sky_session *s, const sky_block_info *info, int64_t at_ms) {
+    const sky_frame *f = s->config.frame;
+    const sky_strategy_row *row = sky_strategy_row_of(f->placement.strategy);
+    const sky_satellite home = {info->centre_plane, info->centre_slot};
+    uint64_t then = sky_turns_at_ms(&f->turning, at_ms);
+    if (row->migrates) /* what is overhead now stays so */
+        return then <= sky__turns(s, s->now) || then == sky_turns_at_ms(&f->turning, info->set_ms);
+    return row->aboard || sky_satellite_equal(sky_frame_centre(f, then), home);
+}
+
 /* The block is to be overhead at at_ms: its chunks go where the window will be then, and wait. The
  * head goes first, so that who finds the block by it knows both homes. */
 void sky__move_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests[request];
-    const sky_frame *f = s->config.frame;
     uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
     if (block == SKY_BLOCK_NONE) {
         sky__request_finish(s, request, SKY_MISS, 0);
@@ -331,10 +351,7 @@ void sky__move_begin(sky_session *s, uint32_t request) {
     }
     sky_index_info(s->index, block, &r->info);
     const sky__side *side = &s->sides[block];
-    uint64_t then = sky_turns_at_ms(&f->turning, r->ask.at_ms);
-    bool there = !sky_strategy_row_of(f->placement.strategy)->windowed ||
-                 r->info.chunk_count == 0 || then <= sky__turns(s, s->now) ||
-                 then == sky_turns_at_ms(&f->turning, r->info.set_ms);
+    bool there = r->info.chunk_count == 0 || is_there(s, &r->info, r->ask.at_ms);
     if (side->moving || there) {
         sky__request_finish(s, request, side->moving ? SKY_E_BUSY : SKY_OK, r->info.payload_bytes);
         return;

@@ -210,6 +210,8 @@ void sky__work_done(sky_session *s, uint32_t request) {
         if (block != SKY_BLOCK_NONE && s->sides[block].version == r->id.version)
             read_once(s, block);
         sky__request_finish(s, request, SKY_OK, r->range_end - r->range_begin);
+        if (block != SKY_BLOCK_NONE)
+            sky__foresee_next(s, block);
         break;
     default:
         sky__request_finish(s, request, SKY_OK, r->info.payload_bytes);
@@ -243,6 +245,12 @@ static void put_end(sky_session *s, sky__request *r, sky_status status) {
     s->stat.puts += status == SKY_OK;
 }
 
+static void request_free(sky_session *s, uint32_t request) {
+    s->requests[request].state = REQUEST_FREE;
+    s->requests[request].next = s->request_free;
+    s->request_free = request;
+}
+
 void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes) {
     sky__request *r = &s->requests[request];
     sky_op op = r->ask.op;
@@ -255,6 +263,10 @@ void sky__request_finish(sky_session *s, uint32_t request, sky_status status, ui
         sky__move_end(s, request);
     s->stat.hits += op == SKY_OP_GET && status == SKY_OK;
     s->stat.misses += op == SKY_OP_GET && status == SKY_MISS;
+    if (r->own) {
+        request_free(s, request);
+        return;
+    }
     r->state = REQUEST_DONE;
     r->result.op = op;
     r->result.context = r->ask.context;
@@ -269,9 +281,7 @@ bool sky_session_result(sky_session *s, sky_result *out) {
         return false;
     uint32_t request = sky__chain_take(s, &s->done);
     *out = s->requests[request].result;
-    s->requests[request].state = REQUEST_FREE;
-    s->requests[request].next = s->request_free;
-    s->request_free = request;
+    request_free(s, request);
     return true;
 }
 
@@ -435,7 +445,7 @@ uint64_t sky__head_version_next(sky_session *s, int64_t set_ms) {
 static void put_describe(sky_session *s, sky_time now, sky__request *r) {
     const sky_frame *f = s->config.frame;
     int64_t set_ms = sky_turning_ms(&f->turning, now);
-    sky_satellite centre = sky_frame_centre(f, sky_turns_at_ms(&f->turning, set_ms));
+    sky_satellite centre = sky__foresee_centre(s, set_ms);
     uint32_t data_chunks = sky__data_chunks(s, r->ask.payload_bytes);
     r->info = (sky_block_info){.payload_bytes = r->ask.payload_bytes,
                                .chunk_count = sky_stripes_chunks(&s->stripes, data_chunks),
@@ -504,6 +514,7 @@ static void put_commit(sky_session *s, uint32_t request) {
                       .head_version = r->head_version,
                       .absent = r->absent,
                       .parent = r->ask.parent,
+                      .habit.used_ms = sky_turning_ms(&s->config.frame->turning, s->now),
                       .expires_ms = r->ask.ttl_s ? r->ask.wall_ms + (int64_t)r->ask.ttl_s * 1000
                                                  : INT64_MAX};
     sky_status status = sky__block_enter(s, &r->info, &side, &r->result.block);
@@ -597,9 +608,8 @@ static void probe_begin(sky_session *s, uint32_t request) {
     sky__work_begin(s, request, WORK_PROBE, 0, 0);
 }
 
-sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *ask) {
+static sky_status begin(sky_session *s, const sky_request *ask, bool own) {
     uint32_t request = s->request_free;
-    s->now = now;
     if (request == SKY__NONE)
         return SKY_E_BUSY;
     sky__request *r = &s->requests[request];
@@ -607,9 +617,10 @@ sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *a
     *r = (sky__request){.state = REQUEST_QUEUED,
                         .next = SKY__NONE,
                         .ask = *ask,
+                        .own = own,
                         .parent_block = SKY__NONE,
-                        .blocked_ns = sky__blocked_ns(s, now)};
-    r->result.time.began = r->result.time.ended = now;
+                        .blocked_ns = sky__blocked_ns(s, s->now)};
+    r->result.time.began = r->result.time.ended = s->now;
     if (ask->stat || ask->probe) {
         r->ask.op = SKY_OP_HAS; /* whatever it was: nothing is put */
         (ask->stat ? stat_begin : probe_begin)(s, request);
@@ -632,6 +643,15 @@ sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *a
         sky__request_finish(s, request, SKY_E_UNSUPPORTED, 0);
     }
     return SKY_OK;
+}
+
+sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *ask) {
+    s->now = now;
+    return begin(s, ask, false);
+}
+
+void sky__submit_own(sky_session *s, const sky_request *ask) {
+    (void)begin(s, ask, true);
 }
 
 /* ---- looking in ---- */

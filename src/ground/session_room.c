@@ -2,7 +2,8 @@
  *
  * A place turns with the sky: its plane and its slot, unwrapped, modulo the window's sides. What is
  * in one place now stays together for ever, so chunks are counted by place and no satellite is ever
- * asked how full it is.
+ * asked how full it is. Where nothing turns a place is a server, or, where blocks wait anywhere, a
+ * satellite.
  *
  * Surprise: a block parked for a time to come is counted where it will be then; the satellites it
  * waits on hold nothing else of ours. Heads are counted in every place, for they visit all. */
@@ -35,8 +36,10 @@ void sky__places_number(sky_session *s) {
 
 uint32_t sky__places_count(const sky_frame *f) {
     const sky_placement *p = &f->placement;
-    return !sky_strategy_row_of(p->strategy)->migrates ? p->servers
-                                                       : p->window_planes * p->window_slots;
+    const sky_strategy_row *row = sky_strategy_row_of(p->strategy);
+    if (row->foresees)
+        return f->satellite_count;
+    return row->migrates ? p->window_planes * p->window_slots : p->servers;
 }
 
 static uint32_t on_ring(int64_t at, uint32_t count) {
@@ -44,12 +47,17 @@ static uint32_t on_ring(int64_t at, uint32_t count) {
     return (uint32_t)(rest < 0 ? rest + (int64_t)count : rest);
 }
 
-static uint32_t place_number(const sky_session *s, uint64_t set_turns, uint32_t server) {
-    const sky_placement *p = &s->config.frame->placement;
+static uint32_t place_number(const sky_session *s, const sky_block_info *info, uint32_t server) {
+    const sky_frame *f = s->config.frame;
+    const sky_placement *p = &f->placement;
+    const sky_strategy_row *strategy = sky_strategy_row_of(p->strategy);
+    const sky_satellite centre = {info->centre_plane, info->centre_slot};
     uint32_t row = s->rows_of[server - 1];
-    if (!sky_strategy_row_of(p->strategy)->migrates)
+    if (strategy->foresees)
+        return sky_frame_number(f, sky_frame_first(f, centre, server));
+    if (!strategy->migrates)
         return row;
-    sky_steps turned = sky_turned(&s->config.frame->turning, set_turns);
+    sky_steps turned = sky_turned(&f->turning, sky_turns_at_ms(&f->turning, info->set_ms));
     return on_ring(row + turned.planes, p->window_planes) * p->window_slots +
            on_ring(s->columns_of[server - 1] + turned.slots, p->window_slots);
 }
@@ -141,8 +149,11 @@ static sky_satellite head_centre(const sky_frame *f, uint32_t copy) {
 static void head_facts(const sky_frame *f, sky_chunk_facts *facts, uint32_t copy) {
     facts->set_ms = f->turning.start_ms;
     facts->centre = facts->first = facts->next = head_centre(f, copy);
-    if (sky_strategy_row_of(facts->strategy)->windowed)
-        facts->window_planes = facts->window_slots = 1;
+    if (!sky_strategy_row_of(facts->strategy)->windowed)
+        return;
+    facts->window_planes = facts->window_slots = 1;
+    if (!sky_strategy_row_of(facts->strategy)->migrates)
+        facts->strategy = SKY_PLACE_ROTATION_HOP; /* heads turn with the sky in any case */
 }
 
 void sky__facts_of(const sky_session *s, sky_chunk_facts *facts, uint32_t number, uint32_t copy) {
@@ -222,16 +233,11 @@ bool sky__may_give_up(sky_session *s, sky_time now, sky_satellite who, const sky
 
 /* ---- room ---- */
 
-static uint64_t set_turns(const sky_session *s, const sky_block_info *info) {
-    return sky_turns_at_ms(&s->config.frame->turning, info->set_ms);
-}
-
 void sky__load(sky_session *s, const sky_block_info *info, bool add) {
-    uint64_t turns = set_turns(s, info);
     for (uint32_t server = 1; server <= s->servers && server <= info->chunk_count; server++) {
         uint32_t chunks = sky__chunks_on(s, info->chunk_count, server);
         for (uint32_t copy = 0; copy < s->config.replicas; copy++) {
-            uint32_t *at = &s->loads[place_number(s, turns, sky__server_of(s, server, copy))];
+            uint32_t *at = &s->loads[place_number(s, info, sky__server_of(s, server, copy))];
             *at = add ? *at + chunks : *at - chunks;
         }
     }
@@ -255,10 +261,9 @@ static uint32_t chunks_most(const sky_session *s, uint32_t chunks) {
 }
 
 static bool fits(const sky_session *s, const sky_block_info *info) {
-    uint64_t turns = set_turns(s, info);
     uint32_t heads = heads_with_one_more(s);
     for (uint32_t server = 1; server <= s->servers; server++) {
-        uint64_t held = s->loads[place_number(s, turns, server)];
+        uint64_t held = s->loads[place_number(s, info, server)];
         uint64_t added = 0;
         for (uint32_t copy = 0; copy < s->config.replicas; copy++) {
             uint32_t apart = s->servers / s->config.replicas * copy;
@@ -288,8 +293,14 @@ bool sky__make_room(sky_session *s, const sky_block_info *info, bool new_block) 
     return true;
 }
 
+/* Satellites that may hold something at one time. */
+static uint32_t places_at_once(const sky_session *s) {
+    const sky_frame *f = s->config.frame;
+    return sky_strategy_row_of(f->placement.strategy)->foresees ? f->satellite_count : s->servers;
+}
+
 uint64_t sky_session_bytes_max(const sky_session *s) {
-    uint64_t chunks = (uint64_t)s->servers * s->config.satellite_slots / s->config.replicas;
+    uint64_t chunks = (uint64_t)places_at_once(s) * s->config.satellite_slots / s->config.replicas;
     uint64_t data = chunks / (s->stripes.data + s->stripes.parity) * s->stripes.data;
     return (s->stripes.parity > 0 ? data : chunks) * s->config.chunk_bytes;
 }

@@ -7,11 +7,13 @@
  *   session_silence.c   satellites that do not answer
  *   lookup.c        blocks found by asking satellites
  *   rows.c          DROP, PIN and MOVE by server
+ *   foresight.c     where a block goes before it is used next
  *   repair.c        chunks made again from their stripe
  */
 #ifndef SKY_GROUND_SESSION_STATE_H
 #define SKY_GROUND_SESSION_STATE_H
 
+#include "ground/habit.h"
 #include "ground/redundancy.h"
 #include "ground/session.h"
 
@@ -78,6 +80,7 @@ typedef struct {
     uint64_t lost_version; /* get: of the block we knew and could not read */
     int64_t lost_ms;
     sky__move_step step; /* prefetch */
+    bool own;            /* … nobody asked for it: the block goes where it is expected next */
     bool moves;          /* … its block counts in both homes for its sake */
     bool missed;         /* … not all chunks were where they should be */
     bool settled;        /* … but now all are */
@@ -133,7 +136,8 @@ typedef struct {
     bool moving;        /* counted in both homes */
     bool scattered;     /* not all chunks may have come to this home from the one before */
     sky__absent absent;
-    bool adopted; /* known from its head; we, or others, may have dropped some of it before */
+    sky_habit habit; /* where placement foresees */
+    bool adopted;    /* known from its head; we, or others, may have dropped some of it before */
     uint32_t heads_lost; /* bits of its head's copies that were not where they should be */
     bool hearsay;        /* found in the sky and not yet read: nothing is dropped on its account */
     bool orphan;         /* its parent is not there yet: in the list of such */
@@ -203,6 +207,7 @@ struct sky_session {
     uint32_t *rows_of; /* by server: its row and column in the window */
     uint32_t *columns_of;
 
+    sky_habit habit; /* of all blocks */
     sky__request *requests;
     uint32_t request_free;
     sky__list gets; /* with chunks to ask for */
@@ -257,6 +262,8 @@ bool sky__put_start(sky_session *s, sky_time now, uint32_t request);
 void sky__evicted(sky_session *s, const sky_chunk_id *id);
 void sky__chain_append(sky_session *s, sky__list *list, uint32_t request);
 uint32_t sky__chain_take(sky_session *s, sky__list *list);
+/* A request of the session's own, whose result nobody gets; not begun where there is no room. */
+void sky__submit_own(sky_session *s, const sky_request *ask);
 uint64_t sky__head_version_next(sky_session *s, int64_t set_ms);
 
 /* session_room.c */
@@ -376,6 +383,12 @@ sky__span sky__move_span(const sky_session *s, const sky__request *r, uint32_t u
 void sky__move_go(sky_session *s, uint32_t request);
 void sky__move_done(sky_session *s, uint32_t request);
 void sky__move_end(sky_session *s, uint32_t request);
+
+/* foresight.c */
+/* The satellite that a block which is put now is placed around. */
+sky_satellite sky__foresee_centre(const sky_session *s, int64_t now_ms);
+/* A block was read, at s->now: it goes where it is expected to be used next. */
+void sky__foresee_next(sky_session *s, uint32_t block);
 
 /* repair.c */
 bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status);

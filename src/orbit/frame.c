@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "orbit/geometry.h"
+#include "orbit/torus.h"
 #include "orbit/true_sky.h"
 
 #define NS_PER_MS 1000000
@@ -118,6 +119,15 @@ static uint32_t offset_index(const sky_frame *f, sky_satellite from, sky_satelli
     return plane * c->slots + slot;
 }
 
+/* What waits outside the window is reached through the satellite overhead. */
+static bool is_beyond(const sky_frame *f, sky_satellite from, sky_satellite s) {
+    const sky_placement *p = &f->placement;
+    return sky_strategy_row_of(p->strategy)->foresees &&
+           (sky__ring_distance(from.plane, s.plane, f->constellation.planes) >
+                p->window_planes / 2 ||
+            sky__ring_distance(from.slot, s.slot, f->constellation.slots) > p->window_slots / 2);
+}
+
 static void measure(sky_frame *f) {
     const sky_constellation *c = &f->constellation;
     const sky_satellite origin = {1, 1};
@@ -127,6 +137,8 @@ static void measure(sky_frame *f) {
         sky_satellite s = sky_frame_satellite(f, i);
         double grid_s = sky_grid_km(c, origin, s) / light_km_s;
         double slant_s = sky_slant_km(c, origin, s) / light_km_s;
+        if (is_beyond(f, origin, s))
+            slant_s = c->altitude_km / light_km_s + grid_s;
         f->links_ns[i] = (sky_time)(grid_s * 1e9 + 0.5);
         f->ground_ns[i] = aboard ? f->links_ns[i] : (sky_time)(slant_s * 1e9 + 0.5);
     }
@@ -273,6 +285,14 @@ static sky_time physical_ground_ns_max(const sky_frame *f) {
     return most + (is_aboard(f) ? 0 : sky__true_ground_ns_max(f->physical));
 }
 
+/* Where a block waits anywhere in the sky. */
+static sky_time farthest(const sky_time *ns, uint32_t count) {
+    sky_time most = 0;
+    for (uint32_t i = 0; i < count; i++)
+        most = ns[i] > most ? ns[i] : most;
+    return most;
+}
+
 /* As the sky turns a server visits every column of its row of the window. */
 sky_time sky_frame_ground_ns_max(const sky_frame *f) {
     if (f->physical)
@@ -280,6 +300,8 @@ sky_time sky_frame_ground_ns_max(const sky_frame *f) {
     const sky_constellation *c = &f->constellation;
     uint32_t reach = f->placement.window_slots / 2;
     sky_time most = 0;
+    if (sky_strategy_row_of(f->placement.strategy)->foresees)
+        return farthest(f->ground_ns, f->satellite_count);
     for (uint32_t i = 0; i < f->placement.servers; i++) {
         sky_satellite s = f->servers[i];
         if (sky_strategy_row_of(f->placement.strategy)->migrates)
@@ -293,6 +315,8 @@ sky_time sky_frame_ground_ns_max(const sky_frame *f) {
 sky_time sky_frame_link_ns_max(const sky_frame *f) {
     if (f->physical)
         return sky__true_link_ns_max(f->physical);
+    if (sky_strategy_row_of(f->placement.strategy)->foresees)
+        return farthest(f->links_ns, f->satellite_count);
     uint32_t steps = f->placement.window_slots; /* a chunk moves at most one window to the west */
     sky_time most = 0;
     for (uint32_t i = 0; i <= steps && i < f->constellation.slots; i++)

@@ -253,6 +253,7 @@ static const sky_strategy_row rows[SKY_STRATEGIES] = {
     [SKY_PLACE_ROTATION] = {"rotation", place_rows, .windowed = true, .migrates = true},
     [SKY_PLACE_HOP] = {"hop", place_flood, .aboard = true},
     [SKY_PLACE_ROTATION_HOP] = {"rotation-hop", place_flood, .windowed = true, .migrates = true},
+    [SKY_PLACE_PREDICTIVE] = {"predictive", place_flood, .windowed = true, .foresees = true},
 };
 
 const sky_strategy_row *sky_strategy_row_of(sky_strategy strategy) {

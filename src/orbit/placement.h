@@ -15,6 +15,7 @@ typedef struct {
     bool migrates; /* chunks follow the window as the sky turns; else they stay where they are */
     bool aboard;   /* the ground session is aboard the centre, which is one satellite for ever; else
                       the centre is overhead of it, and changes */
+    bool foresees; /* blocks are placed around the centre of their next expected use */
 } sky_strategy_row;
 
 const sky_strategy_row *sky_strategy_row_of(sky_strategy strategy);

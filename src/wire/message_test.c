@@ -225,7 +225,7 @@ static void values_out_of_range_are_refused(void **state) {
         {SKY_WIRE_SET, 102, 2, 2},
         {SKY_WIRE_SET, 102, 2, 0},
         {SKY_WIRE_SET, 102, 2, 4097},
-        {SKY_WIRE_SET, 104, 1, 3},
+        {SKY_WIRE_SET, 104, 1, 4},
         {SKY_WIRE_SET, 104, 1, 1},
         {SKY_WIRE_SET, 105, 1, 1},
         {SKY_WIRE_SET, 116, 4, 1},
@@ -380,7 +380,7 @@ static void heads_come_back(void **state) {
         size_t offset;
         uint8_t value;
     } wrong[] = {{7, 0x80}, {15, 0x80}, {16, 0}, {19, 0xff}, {20, 0}, {35, 1},
-                 {40, 2},   {42, 0},    {44, 3}, {44, 1},    {47, 16}};
+                 {40, 2},   {42, 0},    {44, 4}, {44, 1},    {47, 16}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         uint8_t was = bytes[wrong[i].offset];
         bytes[wrong[i].offset] = wrong[i].value;
