@@ -412,8 +412,11 @@ static sky_status make_segment(sky_disk_segments *s, uint32_t number) {
     return reload(s, s->all[number]);
 }
 
+/* Small entries use up rows before units: no segment more while too many units are free. */
 static sky_status make_next(sky_disk_segments *s) {
     sky_status status = SKY_E_FULL;
+    if (s->slack_units > s->slack_units_max)
+        return SKY_E_FULL;
     for (uint32_t n = 0; n < SKY_SEGMENTS_MAX && status != SKY_OK; n++) {
         if (s->all[n])
             continue;
@@ -562,11 +565,13 @@ static sky_status remove_key(sky_disk_segments *s, const sky_key *key, bool sync
     if (*cleared_bit(s, key, &mask) & mask)
         status = sync_cleared(s);
     sky_segment *g = s->all[p.segment];
+    own(s, g); /* of a dead process: its blocks are ours to give back */
     if (status == SKY_OK)
         status = sky_segment_row_clear(g, p.row);
     if (status != SKY_OK)
         return status == SKY_MISS ? SKY_MISS : SKY_E_IO;
-    drop_row(s, g, p.row);
+    if (g->rows[p.row].state == SKY_ROW_LIVE && g->rows[p.row].row.sequence == p.sequence)
+        drop_row(s, g, p.row);
     *freed_bytes = (uint64_t)p.unit_count * SKY_SEGMENT_UNIT_BYTES;
     return synced ? sky_file_sync(g->fd) : SKY_OK;
 }

@@ -259,6 +259,7 @@ static void free_places_give_their_blocks_back(void **state) {
         put(f.s, n, &old);
     uint64_t full = blocks_of(&f);
     assert_true(full >= COUNT * (uint64_t)ENTRY_BYTES);
+    set_reopen(&f); /* who removes them need not be who stored them */
     for (uint64_t n = 0; n < COUNT; n++)
         assert_int_equal(remove_key(f.s, n), SKY_OK);
     uint64_t empty = blocks_of(&f);
@@ -267,6 +268,29 @@ static void free_places_give_their_blocks_back(void **state) {
     for (uint64_t n = 0; n < COUNT; n++)
         put(f.s, n, &old);
     assert_int_equal(find(f.s, COUNT - 1, &found), SKY_OK);
+    set_close(&f);
+}
+
+/* Entries of one unit, of which a segment takes no more than it has rows. */
+static void segments_without_rows_do_not_pile_up(void **state) {
+    (void)state;
+    const uint64_t limit = UINT64_C(512) << 20;
+    fixture f = set_open(limit);
+    sky_status status = SKY_OK;
+    uint64_t n = 0;
+    for (; status == SKY_OK; n++) {
+        sky_disk_place p, old;
+        sky_key key = sky_fixture_key(n);
+        int fd;
+        status = sky_disk_segments_reserve(f.s, SKY_SEGMENT_UNIT_BYTES, &p, &fd);
+        if (status != SKY_OK)
+            break;
+        sky_file_close(fd);
+        assert_int_equal(sky_disk_segments_publish(f.s, &key, &p, &old), SKY_OK);
+    }
+    assert_int_equal(status, SKY_E_FULL);
+    assert_true(n >= 4 * SKY_SEGMENT_ROWS);
+    assert_true(blocks_of(&f) < n * SKY_SEGMENT_UNIT_BYTES + limit / 16 + limit / 32);
     set_close(&f);
 }
 
@@ -420,6 +444,7 @@ int main(void) {
         cmocka_unit_test(several_share_a_folder),
         cmocka_unit_test(places_are_used_again),
         cmocka_unit_test(free_places_give_their_blocks_back),
+        cmocka_unit_test(segments_without_rows_do_not_pile_up),
         cmocka_unit_test(what_is_too_large_or_too_little_is_refused),
         cmocka_unit_test(a_segment_that_was_removed_is_noticed),
         cmocka_unit_test(an_unfinished_segment_is_made_again),
