@@ -57,22 +57,23 @@ static bool parse_kv_type(const char *name, enum ggml_type *out) {
     return false;
 }
 
-static struct llama_context *new_context(const sky_llama *llama, uint32_t tokens) {
+/* For prompts of so many tokens. */
+static struct llama_context *new_context(const sky_llama *llama, uint32_t tokens, uint32_t slots) {
     struct llama_context_params p = llama_context_default_params();
-    p.n_ctx = (tokens + CONTEXT_STEP - 1) / CONTEXT_STEP * CONTEXT_STEP;
+    p.n_ctx = (tokens + CONTEXT_STEP - 1) / CONTEXT_STEP * CONTEXT_STEP * slots;
     p.n_batch = STEP_TOKENS;
     p.n_ubatch = STEP_TOKENS;
-    p.n_seq_max = SEQ_COUNT;
-    p.n_outputs_max =
-        SEQ_COUNT; /* logits of the last token only: keeps the vocabulary × batch away */
+    p.n_seq_max = slots == 1 ? SEQ_COUNT : slots;
+    p.n_outputs_max = p.n_seq_max; /* logits of the last token only: keeps the vocabulary × batch
+                                      away */
     p.n_threads = (int32_t)llama->threads;
     p.n_threads_batch = (int32_t)llama->threads;
     p.type_k = llama->kv_type;
     p.type_v = llama->kv_type;
     p.flash_attn_type = llama->flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED
                                                : LLAMA_FLASH_ATTN_TYPE_DISABLED;
-    p.kv_unified = true; /* ranges of a sequence can be named by another one */
-    p.swa_full = true;   /* old window rows stay, to be saved after the answer */
+    p.kv_unified = slots == 1; /* ranges of a sequence can be named by another one */
+    p.swa_full = true;         /* old window rows stay, to be saved after the answer */
     return llama_init_from_model(llama->model, p);
 }
 
@@ -96,9 +97,9 @@ sky_status sky_llama_reserve(sky_llama *llama, uint32_t tokens, sky_error *error
                                "%u tokens do not fit: the model was trained for %u; shorten the "
                                "prompt or predict less",
                                tokens, trained);
-    if (llama->context && tokens <= llama_n_ctx(llama->context))
+    if (llama->context && tokens <= sky_llama_context_tokens(llama))
         return SKY_OK;
-    struct llama_context *context = new_context(llama, tokens);
+    struct llama_context *context = new_context(llama, tokens, llama->slot_count);
     if (!context)
         return sky__llama_fail(error, SKY_E_NOMEM, "no memory for a context of %u tokens: %s",
                                tokens, last_error);
@@ -106,7 +107,7 @@ sky_status sky_llama_reserve(sky_llama *llama, uint32_t tokens, sky_error *error
     llama_free(llama->context);
     llama->bare = NULL;
     llama->context = context;
-    sky__llama_forget(llama);
+    sky__llama_forget_all(llama);
     return llama->shape_known ? sky__llama_prepare(llama) : SKY_OK;
 }
 
@@ -143,6 +144,24 @@ static sky_status load_model(sky_llama *llama, const sky_llama_options *options,
     return SKY_OK;
 }
 
+static sky_status make_slots(sky_llama *llama, uint32_t count, sky_error *error) {
+    if (count > SKY_LLAMA_SLOTS_MAX)
+        return sky__llama_fail(error, SKY_E_PARAM, "%u slots: at most %d", count,
+                               SKY_LLAMA_SLOTS_MAX);
+    llama->slots = calloc(count, sizeof *llama->slots);
+    if (!llama->slots)
+        return sky__llama_fail(error, SKY_E_NOMEM, "no memory for %u slots", count);
+    llama->slot_count = count;
+    llama->shape.streams = count;
+    for (uint32_t i = 0; i < count; i++) {
+        sky__llama_slot *slot = &llama->slots[i];
+        slot->llama = llama;
+        slot->engine = (sky_engine){&sky__llama_ops, slot};
+        slot->id = (llama_seq_id)i;
+    }
+    return SKY_OK;
+}
+
 sky_status sky_llama_open(const sky_llama_options *options, sky_llama **out, sky_error *error) {
     static bool started;
     if (!started) {
@@ -153,7 +172,6 @@ sky_status sky_llama_open(const sky_llama_options *options, sky_llama **out, sky
     sky_llama *llama = calloc(1, sizeof *llama);
     if (!llama)
         return sky__llama_fail(error, SKY_E_NOMEM, "no memory for the model");
-    llama->engine = (sky_engine){&sky__llama_ops, llama};
     llama->progress = options->progress;
     llama->progress_context = options->progress_context;
     llama->flash_attention = !options->flash_attention_off;
@@ -161,7 +179,9 @@ sky_status sky_llama_open(const sky_llama_options *options, sky_llama **out, sky
     llama->threads = options->threads ? options->threads : cores > 0 ? (uint32_t)cores : 1;
     llama->batch = llama_batch_init(STEP_TOKENS, 0, 1);
 
-    sky_status status = load_model(llama, options, error);
+    sky_status status = make_slots(llama, options->slots ? options->slots : 1, error);
+    if (status == SKY_OK)
+        status = load_model(llama, options, error);
     uint32_t tokens = options->context_tokens;
     if (status == SKY_OK && tokens == 0) {
         uint32_t trained = sky_llama_trained_tokens(llama);
@@ -185,15 +205,20 @@ void sky_llama_close(sky_llama *llama) {
     llama_free(llama->context);
     llama_model_free(llama->model);
     free(llama->blob);
+    free(llama->slots);
     free(llama);
 }
 
 const sky_engine *sky_llama_engine(sky_llama *llama) {
-    return &llama->engine;
+    return &llama->slots[0].engine;
+}
+
+const sky_engine *sky_llama_slot_engine(sky_llama *llama, uint32_t slot) {
+    return slot < llama->slot_count ? &llama->slots[slot].engine : NULL;
 }
 
 uint32_t sky_llama_context_tokens(const sky_llama *llama) {
-    return llama_n_ctx(llama->context);
+    return llama_n_ctx(llama->context) / llama->slot_count;
 }
 
 uint32_t sky_llama_trained_tokens(const sky_llama *llama) {
@@ -208,7 +233,7 @@ uint64_t sky_llama_parameter_count(const sky_llama *llama) {
 const float *sky_llama_logits(const sky_llama *llama, uint32_t *vocabulary) {
     if (vocabulary)
         *vocabulary = (uint32_t)llama_vocab_n_tokens(llama->vocab);
-    return llama->has_logits ? llama_get_logits_ith(sky__llama_context(llama), -1) : NULL;
+    return llama->logits_of ? llama_get_logits_ith(llama->logits_of, -1) : NULL;
 }
 
 uint32_t sky_llama_greedy(const sky_llama *llama) {
@@ -237,7 +262,7 @@ sky_status sky_llama_state_save(sky_llama *llama, void **blob, size_t *bytes_out
     /* A context of its own: what this leaves behind is not for our restore to clean up, nor the
      * other way round. */
     if (!llama->bare)
-        llama->bare = new_context(llama, llama_n_ctx(llama->context));
+        llama->bare = new_context(llama, sky_llama_context_tokens(llama), 1);
     size_t bytes = llama_state_seq_get_size(llama->context, SEQ_PROMPT);
     void *data = llama->bare ? malloc(bytes) : NULL;
     if (!data)
@@ -257,11 +282,11 @@ sky_status sky_llama_state_restore(sky_llama *llama, const void *blob, size_t by
         return SKY_E_PARAM;
     llama_memory_clear(llama_get_memory(llama->bare), false);
     llama->on_bare = true;
-    llama->has_logits = false;
-    llama->held_tokens = 0;
+    llama->logits_of = NULL;
+    llama->slots[0].held_tokens = 0;
     if (llama_state_seq_set_data(llama->bare, blob, bytes, SEQ_PROMPT) != bytes)
         return SKY_E_CORRUPT;
-    llama->held_tokens = token_count;
-    llama->window_from = token_count; /* what it holds of the windows is not known here */
+    llama->slots[0].held_tokens = token_count;
+    llama->slots[0].window_from = token_count; /* what it holds of the windows is not known here */
     return SKY_OK;
 }

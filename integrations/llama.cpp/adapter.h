@@ -1,4 +1,5 @@
-/* Inside the llama.cpp adapter: one model, one context, and the buffer its state passes through. */
+/* Inside the llama.cpp adapter: one model, one context, its slots, and the buffer that their state
+ * passes through. */
 #ifndef SKYMEM_LLAMA_ADAPTER_H
 #define SKYMEM_LLAMA_ADAPTER_H
 
@@ -15,20 +16,36 @@
 #define STEP_TOKENS 512u
 #define TAIL_TOKENS 64u
 
-/* llama.cpp's sequences: labels on cells. The prompt; the range of it that is being extracted; and
- * the window layers' cells that a restored prompt has passed, see window_cells.c. */
+/* llama.cpp's sequences in a context with one slot, where they are labels on cells. The prompt; the
+ * range of it that is being extracted; and the window layers' cells that a restored prompt has
+ * passed, see window_cells.c. With several slots each has a sequence of its own number, whose cells
+ * are its own too: what a prompt computes does not depend on the others. */
 enum { SEQ_PROMPT, SEQ_EXTRACT, SEQ_PASSED, SEQ_COUNT };
+
+/* A place for one prompt in the context.
+ * What the context holds of it: full layers all of [0, held_tokens), window layers only from
+ * window_from. Anything else must not be extracted or cropped to: llama.cpp would not notice. */
+typedef struct {
+    sky_llama *llama;
+    sky_engine engine;
+    llama_seq_id id;
+    uint32_t held_tokens;
+    uint32_t window_from;
+    uint32_t restoring_tokens; /* between restore_begin and restore_end */
+} sky__llama_slot;
 
 struct sky_llama {
     struct llama_model *model;
     const struct llama_vocab *vocab;
     struct llama_context *context;
     struct llama_context *bare; /* for sky_llama_state_restore alone; NULL until a state is saved */
-    bool on_bare;               /* prefill and logits are bare's */
+    bool on_bare;               /* slot 0 is bare's */
+    struct llama_context *logits_of; /* the context of the last prefill; NULL: none has logits */
     uint32_t threads;
     enum ggml_type kv_type;
     bool flash_attention;
-    sky_engine engine;
+    sky__llama_slot *slots; /* [slot_count] */
+    uint32_t slot_count;
     sky_llama_progress_fn progress; /* NULL: none */
     void *progress_context;
     uint8_t fingerprint[32];
@@ -37,15 +54,8 @@ struct sky_llama {
     blob_shape shape;
     char refusal[256];
 
-    /* What the context holds: full layers all of [0, held_tokens), window layers only from
-     * window_from. Anything else must not be extracted or cropped to: llama.cpp would not notice.
-     * */
-    uint32_t held_tokens;
-    uint32_t window_from;
-    bool has_logits;
-    uint32_t
-        lined_tokens; /* window cells [0, lined_tokens) are taken, at the index of their position */
-    uint32_t restoring_tokens; /* between restore_begin and restore_end */
+    /* Of an only slot: window cells [0, lined_tokens) are taken, at the index of their position. */
+    uint32_t lined_tokens;
 
     /* One state blob: rows are written into it and read out of it in place. Kept between prompts,
      * because the first touch of its pages costs more than the copy. */
@@ -56,8 +66,9 @@ struct sky_llama {
 
 extern const sky_engine_ops sky__llama_ops;
 
-static inline struct llama_context *sky__llama_context(const sky_llama *llama) {
-    return llama->on_bare ? llama->bare : llama->context;
+static inline struct llama_context *sky__llama_context(const sky__llama_slot *slot) {
+    return slot->llama->on_bare && slot->id == SEQ_PROMPT ? slot->llama->bare
+                                                          : slot->llama->context;
 }
 
 static inline void sky__llama_tell(const sky_llama *llama, sky_llama_stage stage, uint32_t done,
@@ -66,8 +77,10 @@ static inline void sky__llama_tell(const sky_llama *llama, sky_llama_stage stage
         llama->progress(llama->progress_context, stage, done, total);
 }
 
-/* Empty the context, and go on with it. */
-void sky__llama_forget(sky_llama *llama);
+/* Empty a slot, and go on with it in the context. */
+void sky__llama_forget(sky__llama_slot *slot);
+/* Empty all slots, of a new context too. */
+void sky__llama_forget_all(sky_llama *llama);
 
 /* The model's window, 0 when it has none; groups with a window share it. */
 uint32_t sky__llama_window(const sky_llama *llama);

@@ -82,6 +82,48 @@ static void any_order_of_prompts_is_right(void **state) {
     bench_close(&b);
 }
 
+static void prompts_share_a_context(void **state) {
+    (void)state;
+    static const uint32_t windows[] = {0, 512};
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        char path[256];
+        tiny_model_write(windows[i] ? "gemma3" : "llama", windows[i], 1, path, sizeof path);
+        const sky_llama_options options = {.model_path = path, .threads = 2};
+        expect_slots(&options, prompt, 384, 500, 128, 12);
+        sky_llama_options many = options;
+        sky_llama *none = NULL;
+        many.slots = SKY_LLAMA_SLOTS_MAX + 1;
+        assert_int_equal(sky_llama_open(&many, &none, NULL), SKY_E_PARAM);
+        assert_null(none);
+        unlink(path);
+    }
+}
+
+/* In a slot rows that left the window are gone for good: a save says so, unless it needs none. */
+static void a_slot_saves_what_is_in_its_window(void **state) {
+    (void)state;
+    bench b;
+    char path[256];
+    sky_sequence *q;
+    tiny_model_write("gemma3", 64, 1, path, sizeof path);
+    bench_open(&b, &(sky_llama_options){.model_path = path, .threads = 1, .slots = 2}, 256, 32);
+    unlink(path);
+    b.engine = sky_llama_slot_engine(b.llama, 1);
+    assert_int_equal(sky_sequence_open(b.manager, b.engine, &q), SKY_OK);
+    bench_answer(&b, prompt, 0, 64, 1);
+    uint32_t blocks;
+    assert_int_equal(sky_sequence_save(q, prompt, 64, &blocks, NULL), SKY_OK);
+    assert_int_equal(blocks, 2);
+    bench_answer(&b, prompt, 64, 128, 1);
+    assert_int_equal(sky_sequence_save(q, prompt, 128, &blocks, NULL), SKY_OK);
+    assert_int_equal(blocks, 2);
+    bench_answer(&b, prompt, 128, 250, 1);
+    assert_int_equal(sky_sequence_save(q, prompt, 224, &blocks, NULL), SKY_E_PARAM);
+    assert_int_equal(blocks, 0);
+    sky_sequence_close(q);
+    bench_close(&b);
+}
+
 static void layouts_are_what_the_models_have(void **state) {
     (void)state;
     bench b;
@@ -326,6 +368,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(restored_prefixes_answer_like_cold_runs),
         cmocka_unit_test(any_order_of_prompts_is_right),
+        cmocka_unit_test(prompts_share_a_context),
+        cmocka_unit_test(a_slot_saves_what_is_in_its_window),
         cmocka_unit_test(layouts_are_what_the_models_have),
         cmocka_unit_test(a_fresh_process_and_a_grown_context_are_right_too),
         cmocka_unit_test(the_next_turn_hits_what_was_generated),

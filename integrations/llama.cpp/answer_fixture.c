@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -52,6 +53,15 @@ void bench_close(bench *b) {
     sky_llama_close(b->llama);
 }
 
+/* Token i of an answer, from the logits of the last prefill. */
+static void note_choice(const bench *b, answer *a, uint32_t i) {
+    uint32_t vocabulary;
+    const float *logits = sky_llama_logits(b->llama, &vocabulary);
+    assert_non_null(logits);
+    a->logits[i] = sky_content_hash(logits, vocabulary * sizeof *logits, 0);
+    a->tokens[i] = sky_llama_greedy(b->llama);
+}
+
 answer bench_answer(bench *b, const uint32_t *tokens, uint32_t first_token, uint32_t token_count,
                     uint32_t generated) {
     answer a = {.count = generated};
@@ -60,11 +70,7 @@ answer bench_answer(bench *b, const uint32_t *tokens, uint32_t first_token, uint
         ops->prefill(b->engine->self, tokens + first_token, first_token, token_count - first_token),
         SKY_OK);
     for (uint32_t i = 0; i < generated; i++) {
-        uint32_t vocabulary;
-        const float *logits = sky_llama_logits(b->llama, &vocabulary);
-        assert_non_null(logits);
-        a.logits[i] = sky_content_hash(logits, vocabulary * sizeof *logits, 0);
-        a.tokens[i] = sky_llama_greedy(b->llama);
+        note_choice(b, &a, i);
         if (i + 1 < generated)
             assert_int_equal(ops->prefill(b->engine->self, &a.tokens[i], token_count + i, 1),
                              SKY_OK);
@@ -102,4 +108,70 @@ void bench_expect(bench *b, const uint32_t *tokens, uint32_t token_count, uint32
     assert_int_equal(found.hit_tokens, hit_tokens);
     answer warm = bench_answer(b, tokens, hit_tokens, token_count, cold->count);
     expect_same(&warm, cold);
+}
+
+/* ---- slots ---- */
+
+#define SLOTS             4u
+#define SLOT_TOKENS_MAX   1024u
+#define SLOT_TOKENS_APART 16u
+
+/* A prompt in a slot of its own. */
+typedef struct {
+    const sky_engine *engine;
+    sky_sequence *sequence;
+    uint32_t prompt[SLOT_TOKENS_MAX];
+    answer alone;
+    answer among;
+} slot;
+
+static void compute(const slot *s, const uint32_t *tokens, uint32_t first, uint32_t count) {
+    assert_int_equal(s->engine->ops->prefill(s->engine->self, tokens, first, count), SKY_OK);
+}
+
+static void slots_answer(bench *b, slot *slots, uint32_t common, uint32_t token_count,
+                         uint32_t generated) {
+    for (uint32_t n = 0; n < SLOTS; n++) {
+        slot *s = &slots[n];
+        sky_lookup found;
+        s->engine = sky_llama_slot_engine(b->llama, n);
+        assert_int_equal(sky_sequence_open(b->manager, s->engine, &s->sequence), SKY_OK);
+        assert_int_equal(sky_sequence_load(s->sequence, s->prompt, token_count, 0, &found), SKY_OK);
+        assert_int_equal(found.hit_tokens, n == 0 ? 0 : common);
+        compute(s, s->prompt + found.hit_tokens, found.hit_tokens, token_count - found.hit_tokens);
+        s->among.count = generated;
+        note_choice(b, &s->among, 0);
+        assert_int_equal(sky_sequence_save(s->sequence, s->prompt, token_count, NULL, NULL),
+                         SKY_OK);
+    }
+    for (uint32_t i = 1; i < generated; i++)
+        for (uint32_t n = 0; n < SLOTS; n++) {
+            compute(&slots[n], &slots[n].among.tokens[i - 1], token_count + i - 1, 1);
+            note_choice(b, &slots[n].among, i);
+        }
+}
+
+void expect_slots(const sky_llama_options *options, const uint32_t *tokens, uint32_t common,
+                  uint32_t token_count, uint32_t block_tokens, uint32_t generated) {
+    static slot slots[SLOTS];
+    bench b;
+    sky_llama_options many = *options;
+    many.slots = SLOTS;
+    assert_true(token_count <= SLOT_TOKENS_MAX);
+    bench_open(&b, options, token_count + generated, block_tokens);
+    assert_null(sky_llama_slot_engine(b.llama, 1));
+    for (uint32_t n = 0; n < SLOTS; n++) {
+        memcpy(slots[n].prompt, tokens, common * sizeof *tokens);
+        memcpy(slots[n].prompt + common, tokens + common + n * SLOT_TOKENS_APART,
+               (token_count - common) * sizeof *tokens);
+        slots[n].alone = bench_answer(&b, slots[n].prompt, 0, token_count, generated);
+    }
+    bench_close(&b);
+    bench_open(&b, &many, token_count + generated, block_tokens);
+    slots_answer(&b, slots, common, token_count, generated);
+    for (uint32_t n = 0; n < SLOTS; n++) {
+        expect_same(&slots[n].among, &slots[n].alone);
+        sky_sequence_close(slots[n].sequence);
+    }
+    bench_close(&b);
 }

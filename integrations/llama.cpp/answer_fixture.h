@@ -47,4 +47,11 @@ sky_lookup bench_look(bench *b, const uint32_t *tokens, uint32_t token_count);
 void bench_expect(bench *b, const uint32_t *tokens, uint32_t token_count, uint32_t hit_tokens,
                   const answer *cold);
 
+/* Four prompts share their first `common` tokens: prompt n goes on with the tokens from number
+ * common + n × 16 on. In one context with four slots, as sequences over one manager, the first
+ * computes and saves, the others find what is common, and they generate in turns. Each must get the
+ * logits that it gets in a context of its own, to the last bit. */
+void expect_slots(const sky_llama_options *options, const uint32_t *tokens, uint32_t common,
+                  uint32_t token_count, uint32_t block_tokens, uint32_t generated);
+
 #endif

@@ -15,19 +15,39 @@ uint32_t sky__llama_window(const sky_llama *llama) {
     return window;
 }
 
-void sky__llama_forget(sky_llama *llama) {
+static void empty(sky__llama_slot *slot) {
+    slot->held_tokens = 0;
+    slot->window_from = 0;
+    slot->restoring_tokens = 0;
+}
+
+void sky__llama_forget(sky__llama_slot *slot) {
+    sky_llama *llama = slot->llama;
+    llama_memory_t memory = llama_get_memory(llama->context);
+    if (llama->slot_count == 1) {
+        llama_memory_clear(memory, false);
+        llama->lined_tokens = 0;
+    } else {
+        llama_memory_seq_rm(memory, slot->id, -1, -1);
+    }
+    empty(slot);
+    llama->on_bare &= slot->id != SEQ_PROMPT;
+    llama->logits_of = NULL;
+}
+
+void sky__llama_forget_all(sky_llama *llama) {
     llama_memory_clear(llama_get_memory(llama->context), false);
-    llama->held_tokens = 0;
-    llama->window_from = 0;
+    for (uint32_t i = 0; i < llama->slot_count; i++)
+        empty(&llama->slots[i]);
     llama->lined_tokens = 0;
-    llama->restoring_tokens = 0;
-    llama->has_logits = false;
     llama->on_bare = false;
+    llama->logits_of = NULL;
 }
 
 const char *sky__llama_read_state(sky_llama *llama, llama_seq_id sequence, bool learn,
                                   blob_shape *shape, blob_part *parts, sky_rows *rows) {
     size_t bytes = llama_state_seq_get_size(llama->context, sequence);
+    llama->shape.stream = llama->slot_count > 1 ? (uint32_t)sequence : 0;
     if (sky__llama_blob_reserve(llama, bytes) != SKY_OK)
         return "does not fit in memory";
     if (llama_state_seq_get_data(llama->context, llama->blob, bytes, sequence) != bytes)
@@ -51,7 +71,7 @@ static void parts_for(const sky_layout *layout, uint32_t token_count, blob_part 
 }
 
 sky_status sky__llama_prepare(sky_llama *llama) {
-    uint32_t token_count = llama_n_ctx(llama->context);
+    uint32_t token_count = sky_llama_context_tokens(llama);
     blob_part parts[SKY_LAYER_GROUPS_MAX];
     parts_for(&llama->shape.layout, token_count, parts);
     sky_status status = sky__llama_blob_reserve(llama, blob_bytes(&llama->shape, parts));
@@ -65,11 +85,12 @@ sky_status sky__llama_prepare(sky_llama *llama) {
 }
 
 static void op_fingerprint(void *self, uint8_t out[32]) {
-    memcpy(out, ((sky_llama *)self)->fingerprint, 32);
+    memcpy(out, ((sky__llama_slot *)self)->llama->fingerprint, 32);
 }
 
 static sky_status op_layout(void *self, sky_layout *out, sky_error *error) {
-    sky_llama *llama = self;
+    sky__llama_slot *slot = self;
+    sky_llama *llama = slot->llama;
     bool known = llama->shape_known;
     sky__llama_learn(llama);
     if (!llama->shape_known)
@@ -84,7 +105,8 @@ static sky_status op_layout(void *self, sky_layout *out, sky_error *error) {
 
 static sky_status op_tokenize(void *self, const char *text, size_t text_bytes, uint32_t *tokens,
                               size_t token_count_max, size_t *token_count) {
-    sky_llama *llama = self;
+    sky__llama_slot *slot = self;
+    sky_llama *llama = slot->llama;
     if (llama_vocab_type(llama->vocab) == LLAMA_VOCAB_TYPE_NONE)
         return SKY_E_UNSUPPORTED;
     if (text_bytes > INT32_MAX || token_count_max > INT32_MAX)
@@ -97,56 +119,91 @@ static sky_status op_tokenize(void *self, const char *text, size_t text_bytes, u
     return count < 0 ? SKY_E_DST_SMALL : SKY_OK;
 }
 
-static sky_status op_extract(void *self, uint32_t first_token, uint32_t token_count,
-                             sky_state *out) {
-    sky_llama *llama = self;
-    const blob_shape *shape = &llama->shape;
-    if (!llama->shape_known || llama->on_bare || out->row_sets != shape->row_sets)
-        return SKY_E_PARAM;
-    uint32_t window = sky__llama_window(llama);
-    if (token_count == 0 || first_token > llama->held_tokens ||
-        token_count > llama->held_tokens - first_token ||
-        (window && (token_count > window || first_token < llama->window_from)))
-        return SKY_E_PARAM;
-
+/* Rows of a range alone, by a label on its cells. */
+static const char *read_range(sky__llama_slot *slot, uint32_t first_token, uint32_t token_count,
+                              sky_rows *rows) {
+    sky_llama *llama = slot->llama;
     llama_memory_t memory = llama_get_memory(llama->context);
     blob_part parts[SKY_LAYER_GROUPS_MAX];
-    llama_memory_seq_cp(memory, SEQ_PROMPT, SEQ_EXTRACT, (llama_pos)first_token,
+    llama_memory_seq_cp(memory, slot->id, SEQ_EXTRACT, (llama_pos)first_token,
                         (llama_pos)(first_token + token_count));
     const char *wrong = sky__llama_read_state(llama, SEQ_EXTRACT, false, &llama->shape, parts,
-                                              out->rows);
+                                              rows);
     llama_memory_seq_rm(memory, SEQ_EXTRACT, -1, -1);
-    for (uint32_t g = 0; !wrong && g < shape->layout.group_count; g++)
+    for (uint32_t g = 0; !wrong && g < llama->shape.layout.group_count; g++)
         if (parts[g].first_token != first_token || parts[g].token_count != token_count ||
             parts[g].stride != 1)
             wrong = "lacks tokens";
+    return wrong;
+}
+
+/* The same out of all that the slot holds, which of window layers is their last window. */
+static const char *cut_range(sky__llama_slot *slot, uint32_t first_token, uint32_t token_count,
+                             sky_rows *rows) {
+    sky_llama *llama = slot->llama;
+    const sky_layout *layout = &llama->shape.layout;
+    blob_part parts[SKY_LAYER_GROUPS_MAX];
+    const char *wrong = sky__llama_read_state(llama, slot->id, false, &llama->shape, parts, rows);
+    for (uint32_t g = 0, set = 0; !wrong && g < layout->group_count; g++) {
+        const sky_layer_group *group = &layout->groups[g];
+        uint32_t skipped = first_token - parts[g].first_token;
+        if (parts[g].stride != 1 || first_token < parts[g].first_token ||
+            skipped > parts[g].token_count || token_count > parts[g].token_count - skipped)
+            return "lacks tokens";
+        for (uint32_t i = 0; i < 2 * group->layer_count; i++, set++) {
+            uint32_t row_bytes = i % 2 ? group->v_row_bytes : group->k_row_bytes;
+            rows[set] = (sky_rows){rows[set].data + (size_t)skipped * row_bytes, first_token,
+                                   token_count};
+        }
+    }
+    return wrong;
+}
+
+static sky_status op_extract(void *self, uint32_t first_token, uint32_t token_count,
+                             sky_state *out) {
+    sky__llama_slot *slot = self;
+    sky_llama *llama = slot->llama;
+    if (!llama->shape_known || (llama->on_bare && slot->id == SEQ_PROMPT) ||
+        out->row_sets != llama->shape.row_sets)
+        return SKY_E_PARAM;
+    uint32_t window = sky__llama_window(llama);
+    if (token_count == 0 || first_token > slot->held_tokens ||
+        token_count > slot->held_tokens - first_token ||
+        (window && (token_count > window || first_token < slot->window_from)))
+        return SKY_E_PARAM;
+    const char *wrong = llama->slot_count == 1
+                            ? read_range(slot, first_token, token_count, out->rows)
+                            : cut_range(slot, first_token, token_count, out->rows);
     return wrong ? SKY_E_PARAM : SKY_OK;
 }
 
 static sky_status op_restore_begin(void *self, uint32_t token_count, sky_state *out) {
-    sky_llama *llama = self;
-    llama->held_tokens = 0; /* the cells stay: restore_end makes use of them */
-    llama->on_bare = false;
-    llama->has_logits = false;
+    sky__llama_slot *slot = self;
+    sky_llama *llama = slot->llama;
+    slot->held_tokens = 0; /* the cells stay: restore_end makes use of them */
+    llama->on_bare &= slot->id != SEQ_PROMPT;
+    llama->logits_of = NULL;
     if (!llama->shape_known || out->row_sets != llama->shape.row_sets || token_count == 0)
         return SKY_E_PARAM;
-    if (token_count > llama_n_ctx(llama->context))
+    if (token_count > sky_llama_context_tokens(llama))
         return SKY_E_FULL;
     blob_part parts[SKY_LAYER_GROUPS_MAX];
     parts_for(&llama->shape.layout, token_count, parts);
     sky_status status = sky__llama_blob_reserve(llama, blob_bytes(&llama->shape, parts));
     if (status != SKY_OK)
         return status;
+    llama->shape.stream = llama->slot_count > 1 ? (uint32_t)slot->id : 0;
     blob_compose(&llama->shape, parts, llama->blob, out->rows);
-    llama->restoring_tokens = token_count;
+    slot->restoring_tokens = token_count;
     return SKY_OK;
 }
 
 static sky_status op_restore_end(void *self, bool commit) {
-    sky_llama *llama = self;
-    uint32_t token_count = llama->restoring_tokens;
+    sky__llama_slot *slot = self;
+    sky_llama *llama = slot->llama;
+    uint32_t token_count = slot->restoring_tokens;
     if (!commit || token_count == 0) {
-        sky__llama_forget(llama);
+        sky__llama_forget(slot);
         return commit ? SKY_E_PARAM : SKY_OK;
     }
     uint32_t window = sky__llama_window(llama);
@@ -154,63 +211,66 @@ static sky_status op_restore_end(void *self, bool commit) {
     uint32_t passed = sky__llama_cells_passed(llama, token_count);
     blob_part parts[SKY_LAYER_GROUPS_MAX];
     parts_for(&llama->shape.layout, token_count, parts);
-    sky_status status = sky__llama_pass_cells(llama, passed);
+    sky_status status = llama->slot_count == 1 ? sky__llama_pass_cells(llama, passed) : SKY_OK;
     if (status == SKY_OK)
-        status = sky__llama_take_blob(llama, SEQ_PROMPT, parts, llama->blob);
+        status = sky__llama_take_blob(llama, slot->id, parts, llama->blob);
     if (status != SKY_OK) {
-        sky__llama_forget(llama);
+        sky__llama_forget(slot);
         return status;
     }
-    llama->held_tokens = token_count;
+    slot->held_tokens = token_count;
     llama->lined_tokens = passed < window_from ? passed : token_count;
-    llama->window_from = window_from;
-    llama->restoring_tokens = 0;
+    slot->window_from = window_from;
+    slot->restoring_tokens = 0;
     return SKY_OK;
 }
 
 /* ---- computing ---- */
 
 /* Drop what is held from first_token on. Before a restored window nothing is held. */
-static sky_status crop(sky_llama *llama, uint32_t first_token) {
+static sky_status crop(sky__llama_slot *slot, uint32_t first_token) {
+    sky_llama *llama = slot->llama;
     if (first_token == 0) {
-        sky__llama_forget(llama);
+        sky__llama_forget(slot);
         return SKY_OK;
     }
-    if (first_token == llama->held_tokens)
+    if (first_token == slot->held_tokens)
         return SKY_OK;
-    if (first_token > llama->held_tokens)
+    if (first_token > slot->held_tokens)
         return SKY_E_PARAM;
     uint32_t window = (uint32_t)llama_model_n_swa(llama->model);
     uint32_t needed_from = first_token > window ? first_token - window : 0;
-    if (llama_model_n_swa(llama->model) > 0 && needed_from < llama->window_from)
+    if (llama_model_n_swa(llama->model) > 0 && needed_from < slot->window_from)
         return SKY_E_PARAM;
-    llama_memory_t memory = llama_get_memory(sky__llama_context(llama));
-    if (!llama_memory_seq_rm(memory, SEQ_PROMPT, (llama_pos)first_token, -1))
+    llama_memory_t memory = llama_get_memory(sky__llama_context(slot));
+    if (!llama_memory_seq_rm(memory, slot->id, (llama_pos)first_token, -1))
         return SKY_E_PARAM;
-    llama->held_tokens = first_token;
-    if (!llama->on_bare && llama->lined_tokens > first_token)
+    slot->held_tokens = first_token;
+    if (sky__llama_context(slot) == llama->context && llama->lined_tokens > first_token)
         llama->lined_tokens = first_token;
     return SKY_OK;
 }
 
-static sky_status decode(sky_llama *llama, const uint32_t *tokens, uint32_t token_count,
+static sky_status decode(sky__llama_slot *slot, const uint32_t *tokens, uint32_t token_count,
                          bool last) {
+    sky_llama *llama = slot->llama;
+    struct llama_context *context = sky__llama_context(slot);
     struct llama_batch *batch = &llama->batch;
     batch->n_tokens = (int32_t)token_count;
     for (uint32_t i = 0; i < token_count; i++) {
         batch->token[i] = (llama_token)tokens[i];
-        batch->pos[i] = (llama_pos)(llama->held_tokens + i);
+        batch->pos[i] = (llama_pos)(slot->held_tokens + i);
         batch->n_seq_id[i] = 1;
-        batch->seq_id[i][0] = SEQ_PROMPT;
+        batch->seq_id[i][0] = slot->id;
         batch->logits[i] = last && i + 1 == token_count;
     }
-    llama->has_logits = false;
-    switch (llama_decode(sky__llama_context(llama), *batch)) {
+    llama->logits_of = NULL;
+    switch (llama_decode(context, *batch)) {
     case 0:
-        if (!llama->on_bare && llama->lined_tokens == llama->held_tokens)
+        if (context == llama->context && llama->lined_tokens == slot->held_tokens)
             llama->lined_tokens += token_count;
-        llama->has_logits = last;
-        llama->held_tokens += token_count;
+        llama->logits_of = last ? context : NULL;
+        slot->held_tokens += token_count;
         return SKY_OK;
     case 1:
         return SKY_E_FULL;
@@ -232,22 +292,23 @@ static uint32_t next_step(uint32_t at, uint32_t end) {
 
 static sky_status op_prefill(void *self, const uint32_t *tokens, uint32_t first_token,
                              uint32_t token_count) {
-    sky_llama *llama = self;
+    sky__llama_slot *slot = self;
+    sky_llama *llama = slot->llama;
     if (token_count == 0)
         return SKY_E_PARAM;
-    uint32_t room = llama_n_ctx(llama->context);
+    uint32_t room = sky_llama_context_tokens(llama);
     if (first_token > room || token_count > room - first_token)
         return SKY_E_FULL;
     uint32_t vocabulary = (uint32_t)llama_vocab_n_tokens(llama->vocab);
     for (uint32_t i = 0; i < token_count; i++)
         if (tokens[i] >= vocabulary)
             return SKY_E_PARAM;
-    sky_status status = crop(llama, first_token);
+    sky_status status = crop(slot, first_token);
     uint32_t end = first_token + token_count;
-    while (status == SKY_OK && llama->held_tokens < end) {
-        uint32_t at = llama->held_tokens, step = next_step(at, end);
+    while (status == SKY_OK && slot->held_tokens < end) {
+        uint32_t at = slot->held_tokens, step = next_step(at, end);
         sky__llama_tell(llama, SKY_LLAMA_COMPUTING, at - first_token, token_count);
-        status = decode(llama, tokens + (at - first_token), step, at + step == end);
+        status = decode(slot, tokens + (at - first_token), step, at + step == end);
     }
     return status;
 }

@@ -37,7 +37,7 @@ static const char *tokens_kept(sky_llama *llama, uint32_t window, uint32_t strid
         return "does not fit in memory";
     memset(llama->blob, 0, bytes);
     blob_compose(&llama->shape, parts, llama->blob, NULL);
-    sky__llama_forget(llama);
+    sky__llama_forget_all(llama);
     if (llama_state_seq_set_data(llama->context, llama->blob, bytes, SEQ_PROMPT) != bytes)
         return "is not taken back";
     const char *wrong = sky__llama_read_state(llama, SEQ_PROMPT, false, &llama->shape, parts, NULL);
@@ -86,7 +86,7 @@ static void learn_heads(sky_llama *llama) {
 static const char *learn_shape(sky_llama *llama) {
     const uint32_t token = 0;
     blob_part parts[SKY_LAYER_GROUPS_MAX];
-    if (sky__llama_ops.prefill(llama, &token, 0, 1) != SKY_OK)
+    if (sky__llama_ops.prefill(&llama->slots[0], &token, 0, 1) != SKY_OK)
         return "cannot be computed";
     const char *wrong = sky__llama_read_state(llama, SEQ_PROMPT, true, &llama->shape, parts, NULL);
     for (uint32_t g = 0; !wrong && g < llama->shape.layout.group_count; g++)
@@ -104,7 +104,7 @@ void sky__llama_learn(sky_llama *llama) {
         return;
     const char *kind = refused_by_kind(llama);
     const char *wrong = kind ? NULL : learn_shape(llama);
-    sky__llama_forget(llama);
+    sky__llama_forget_all(llama);
     if (kind)
         snprintf(llama->refusal, sizeof llama->refusal, "%s", kind);
     else if (wrong)

@@ -1,7 +1,8 @@
 /* Proves, on the real model: answers on top of restored blocks are a cold run's to the last bit
  * while generating too, for 1,024 and 2,048 tokens, odd lengths and a hit of 5 blocks of 16; a
  * restore of 2,048 tokens reads 13.5 MiB; the next turn hits what was generated; f32 KV never meets
- * f16 blocks. Skipped without a model: SKYMEM_MODEL, or the path in $SKYMEM_BUILD/model.path. */
+ * f16 blocks; four prompts in one context get the logits that each gets alone. Skipped without a
+ * model: SKYMEM_MODEL, or the path in $SKYMEM_BUILD/model.path. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -121,6 +122,15 @@ static void f32_and_f16_blocks_never_meet(void **state) {
     bench_close(&half);
 }
 
+static void prompts_share_a_context(void **state) {
+    (void)state;
+    bench b;
+    open_model(&b, NULL, 512); /* for the prompt */
+    bench_close(&b);
+    const sky_llama_options options = {.model_path = model_path};
+    expect_slots(&options, prompt, 256, 340, 128, GENERATED);
+}
+
 int main(void) {
     if (!find_model()) {
         fprintf(stderr, "skipped: no model; set SKYMEM_MODEL, or fetch one with make demo\n");
@@ -130,6 +140,7 @@ int main(void) {
         cmocka_unit_test(restored_prefixes_answer_like_cold_runs),
         cmocka_unit_test(the_next_turn_hits_what_was_generated),
         cmocka_unit_test(f32_and_f16_blocks_never_meet),
+        cmocka_unit_test(prompts_share_a_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

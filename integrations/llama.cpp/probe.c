@@ -31,6 +31,8 @@ sky_status sky_llama_probe_open(sky_llama *llama, uint32_t context_tokens, uint3
     sky__llama_learn(llama);
     if (!llama->shape_known)
         return sky__llama_fail(error, SKY_E_UNSUPPORTED, "%s", llama->refusal);
+    if (llama->slot_count > 1)
+        return sky__llama_fail(error, SKY_E_UNSUPPORTED, "a probe needs an adapter with one slot");
     if (llama->kv_type != GGML_TYPE_F16)
         return sky__llama_fail(error, SKY_E_UNSUPPORTED, "a probe needs an f16 cache");
     sky_llama_probe *probe = calloc(1, sizeof *probe);

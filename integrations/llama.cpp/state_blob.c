@@ -68,9 +68,17 @@ static uint64_t take_u64(cursor *c) {
     return v;
 }
 
-static const char *parse_cells(cursor *c, blob_part *part) {
-    if (take_u32(c) != 1)
-        return "is kept in several streams";
+/* Streams [first, end) of a part have no cells. */
+static bool skip_streams(cursor *c, uint32_t first, uint32_t end) {
+    uint32_t cells = 0;
+    for (uint32_t i = first; i < end; i++)
+        cells |= take_u32(c);
+    return cells == 0;
+}
+
+static const char *parse_cells(cursor *c, const blob_shape *shape, blob_part *part) {
+    if (take_u32(c) != shape->streams || !skip_streams(c, 0, shape->stream))
+        return "is kept in other streams than expected";
     uint32_t cell_count = take_u32(c);
     if (cell_count == 0 || c->left / CELL < cell_count)
         return "holds no cells";
@@ -125,7 +133,7 @@ static bool group_equal(const sky_layer_group *a, const sky_layer_group *b) {
 const char *blob_parse(uint8_t *blob, size_t bytes, bool learn, blob_shape *shape, blob_part *parts,
                        sky_rows *rows) {
     cursor c = {blob, bytes, false};
-    blob_shape found = {0};
+    blob_shape found = {.streams = shape->streams, .stream = shape->stream};
     const char *wrong = NULL;
     if (take_u32(&c) != BLOB_MAGIC)
         return "is of another version of llama.cpp";
@@ -137,7 +145,7 @@ const char *blob_parse(uint8_t *blob, size_t bytes, bool learn, blob_shape *shap
         sky_layer_group *group = &found.layout.groups[g];
         sky_rows *part_rows = rows ? rows + found.row_sets : NULL;
         group->kind = SKY_LAYER_FULL;
-        wrong = parse_cells(&c, &parts[g]);
+        wrong = parse_cells(&c, shape, &parts[g]);
         group->layer_count = take_u32(&c);
         if (!wrong && (group->layer_count == 0 || group->layer_count > SKY_LAYERS_MAX))
             wrong = "has no layers";
@@ -147,6 +155,8 @@ const char *blob_parse(uint8_t *blob, size_t bytes, bool learn, blob_shape *shap
             wrong = parse_rows(&c, &parts[g], group->layer_count, false, group, part_rows);
         if (!wrong)
             wrong = parse_rows(&c, &parts[g], group->layer_count, true, group, part_rows);
+        if (!wrong && !skip_streams(&c, shape->stream + 1, shape->streams))
+            wrong = "has cells of other sequences";
         if (!wrong && !learn && !group_equal(group, &shape->layout.groups[g]))
             wrong = "has another shape than before";
         found.row_sets += 2 * group->layer_count;
@@ -165,7 +175,8 @@ const char *blob_parse(uint8_t *blob, size_t bytes, bool learn, blob_shape *shap
 }
 
 size_t blob_bytes(const blob_shape *shape, const blob_part *parts) {
-    size_t bytes = FILE_HEAD;
+    size_t others = sizeof(uint32_t) * (shape->streams - 1);
+    size_t bytes = FILE_HEAD + others * shape->layout.group_count;
     for (uint32_t g = 0; g < shape->layout.group_count; g++) {
         const sky_layer_group *group = &shape->layout.groups[g];
         if (parts[g].token_count == 0) {
@@ -203,7 +214,10 @@ void blob_compose(const blob_shape *shape, const blob_part *parts, uint8_t *blob
     uint8_t *at = put_u32(put_u32(blob, BLOB_MAGIC), 0);
     for (uint32_t g = 0; g < shape->layout.group_count; g++) {
         const sky_layer_group *group = &shape->layout.groups[g];
-        at = put_u32(put_u32(at, 1), parts[g].token_count);
+        at = put_u32(at, shape->streams);
+        for (uint32_t i = 0; i < shape->stream; i++)
+            at = put_u32(at, 0);
+        at = put_u32(at, parts[g].token_count);
         for (uint32_t i = 0, position = parts[g].first_token; i < parts[g].token_count; i++) {
             at = put_u32(put_u32(put_u32(at, position), 1), 0);
             position += parts[g].stride;
@@ -213,6 +227,8 @@ void blob_compose(const blob_shape *shape, const blob_part *parts, uint8_t *blob
         at = put_u32(put_u32(at, 0), group->layer_count);
         at = put_rows(at, group, &parts[g], false, rows);
         at = put_rows(at, group, &parts[g], true, rows);
+        for (uint32_t i = shape->stream + 1; i < shape->streams; i++)
+            at = put_u32(at, 0);
         if (rows)
             rows += 2 * group->layer_count;
     }

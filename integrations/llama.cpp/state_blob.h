@@ -2,11 +2,16 @@
  * together.
  *
  *   u32 magic, i32 sequence
- *   per memory part (a model with sliding windows has two: the full layers, then the window
- *                     layers): u32 streams = 1 u32 cells       per cell: i32 position, u32
- *                     sequences = 1, i32 sequence u32 v_trans = 0 u32 layers      per layer: i32
- *                     type, u64 row bytes, K rows [cell, row bytes] per layer: i32 type, u64 row
- *                     bytes, V rows
+ *   per memory part (a model with sliding windows has two: full layers, then window layers):
+ *       u32 streams
+ *       per stream: u32 cells; if there are any
+ *           per cell: i32 position, u32 sequences = 1, i32 sequence
+ *           u32 v_trans = 0, u32 layers
+ *           per layer: i32 type, u64 row bytes, K rows [cell, row bytes]
+ *           per layer: i32 type, u64 row bytes, V rows
+ *
+ * A context whose sequences share the cells has one stream; else each sequence has its own, and the
+ * others have no cells here.
  *
  * Surprises: integers are the machine's own, unaligned. Cells that the window has passed are left
  * out, relative to the last position of the sequence that is asked for. Nothing in the blob says
@@ -29,6 +34,8 @@ typedef struct {
 typedef struct {
     sky_layout layout;
     uint32_t row_sets;
+    uint32_t streams; /* of the context; the owner says so, also for learning */
+    uint32_t stream;  /* of the sequence */
 } blob_shape;
 
 /* Take `blob` apart. With `learn`, *shape is an output; else the blob must have exactly that shape.
@@ -42,7 +49,7 @@ const char *blob_parse(uint8_t *blob, size_t blob_bytes, bool learn, blob_shape 
 size_t blob_bytes(const blob_shape *shape, const blob_part *parts);
 
 /* Write everything but the rows, and say where they go. A part without cells is left as it is by
- * llama.cpp when it reads the blob.
+ * llama.cpp when it reads the blob; so parts have none only where there is one stream.
  * Shape:  blob [blob_bytes]; rows [row_sets] or NULL; NULL when a part has no cells */
 void blob_compose(const blob_shape *shape, const blob_part *parts, uint8_t *blob, sky_rows *rows);
 

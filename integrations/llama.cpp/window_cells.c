@@ -14,7 +14,10 @@
  * the greedy answer too. So as many cells as it takes are kept before the window, under a sequence
  * of their own that nobody attends to: all of them for a short prompt, and for a long one enough
  * that the last run holds the window. Usually they are there already, from the prompt before, and
- * only change their label; else they are written once, as zeros. */
+ * only change their label; else they are written once, as zeros.
+ *
+ * All this is for a context with one slot: with several, a slot's cells have no room for another
+ * sequence. There a restored prompt longer than the window goes on from packed cells. */
 #include "adapter.h"
 
 #include <stdlib.h>
@@ -23,7 +26,7 @@
  * n grows in steps of 256, and runs are rounded up. 64 cells are one tile of longer steps. */
 uint32_t sky__llama_cells_passed(const sky_llama *llama, uint32_t token_count) {
     uint64_t window = sky__llama_window(llama), threads = llama->threads;
-    if (window == 0 || token_count <= window)
+    if (window == 0 || token_count <= window || llama->slot_count > 1)
         return 0;
     uint64_t enough = threads * window + (threads - 1) * (256 + threads);
     enough = (enough + 63) / 64 * 64 - window;
