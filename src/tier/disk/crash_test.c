@@ -225,10 +225,65 @@ static void two_processes_share_a_folder(void **state) {
     disk_folder_drop(folder);
 }
 
+/* Puts and removals of this process while another one is killed in the same folder. */
+static void work_meanwhile(sky_tier *tier, sky_prng *random, uint64_t *versions, uint8_t *buffer) {
+    for (int i = 0; i < 12; i++) {
+        uint64_t n = KEYS + sky_prng_below(random, KEYS), version = 0;
+        sky_status status = read_version(tier, n, buffer, &version);
+        assert_int_equal(status, versions[n] ? SKY_OK : SKY_MISS);
+        assert_int_equal(version, versions[n]);
+        status = read_version(tier, n - KEYS, buffer, &version); /* the other's */
+        assert_true(status == SKY_OK || status == SKY_MISS);
+        if (sky_prng_below(random, 3) == 0 && versions[n]) {
+            assert_int_equal(sky_fixture_one(tier, SKY_OP_REMOVE, sky_fixture_key(n)), SKY_OK);
+            versions[n] = 0;
+            continue;
+        }
+        version = 1 + SIZES * sky_prng_below(random, 1u << 20); /* a small one */
+        make(buffer, n, version);
+        sky_span span = {buffer, size_of(version)};
+        sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+        sky_fixture_run(tier, SKY_OP_PUT, &item, 1, NULL);
+        assert_int_equal(item.status, SKY_OK);
+        versions[n] = version;
+    }
+}
+
+static void one_goes_on_while_another_is_killed(void **state) {
+    (void)state;
+    char *folder = disk_folder_make();
+    uint8_t *buffer = malloc(BYTES_MAX);
+    record *acknowledged = shared_record();
+    uint64_t versions[2 * KEYS] = {0};
+    sky_prng random;
+    sky_prng_init(&random, 9);
+    sky_tier *tier = disk_open(folder, "");
+    for (uint64_t round = 0; round < 20; round++) {
+        acknowledged->ready = 0;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            write_for_ever(folder, acknowledged, 100000 * (round + 1));
+        while (*(volatile uint64_t *)&acknowledged->ready == 0)
+            usleep(200);
+        work_meanwhile(tier, &random, versions, buffer);
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        work_meanwhile(tier, &random, versions, buffer);
+    }
+    assert_int_equal(sky_fixture_counts(tier).corrupt, 0);
+    disk_close(tier);
+    check_all(folder, acknowledged, buffer);
+    munmap(acknowledged, sizeof *acknowledged);
+    free(buffer);
+    disk_folder_drop(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kill_at_any_moment_leaves_old_or_new),
         cmocka_unit_test(two_processes_share_a_folder),
+        cmocka_unit_test(one_goes_on_while_another_is_killed),
     };
     int failed = cmocka_run_group_tests_name("in files", tests, NULL, NULL);
     sky_fixture_durable = true;

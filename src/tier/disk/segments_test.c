@@ -1,6 +1,7 @@
 /* Segments of one folder, as one process and as several see them: what is published is found and
- * what is removed is not, by whichever; an older row of a key lasts until its successor is synced;
- * a place is used again only when it is free; and no bytes in a segment's file lead out of it. */
+ * what is removed is not, whichever process asks; an older row of a key lasts until its successor
+ * is synced; a place is used again only when it is free; and no bytes in a segment's file lead out
+ * of it. */
 #include "tier/disk/segments.h"
 
 #include <fcntl.h>
@@ -361,7 +362,7 @@ static void hostile_rows_lead_nowhere(void **state) {
     (void)state;
     sky_prng random;
     sky_prng_init(&random, 5);
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < 60; round++) {
         fixture f = set_open(LIMIT);
         sky_disk_place old, found;
         put(f.s, 1, &old);
