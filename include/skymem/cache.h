@@ -18,8 +18,8 @@
  *
  * When a farther tier answered a get, the payload is copied to the nearest tier and to those in
  * between that lack it. This promotion happens after the answer, and may be given up. But a get of
- * a whole payload into spans without gaps leaves it in memory before it ends: the farther tier is
- * read once.
+ * a whole payload, at any level, into spans without gaps leaves it in memory before it ends: the
+ * farther tier is read once.
  *
  * Caveats:
  *  - Items and the buffers behind their spans belong to the cache from submit until the batch is

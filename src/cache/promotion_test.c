@@ -180,6 +180,17 @@ static void what_is_read_whole_is_read_once(void **state) {
     sky_cache_close(s.cache);
 }
 
+/* Memory is to have the best level, whatever a get asked for. */
+static void what_is_read_at_one_level_is_read_again(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_setting_plant(s.far[0], 1, 1);
+    assert_int_equal(sky_setting_get(s.cache, 1, 1, &(sky_call){.wanted = 3}), 1);
+    SKY_EVENTUALLY(sky_setting_near_has(s.cache, 1));
+    assert_int_equal(sky_scripted_count(s.far[0], SKY_OP_GET), 2);
+    sky_cache_close(s.cache);
+}
+
 /* A removal, of the key or of any other, begins while the far tier reads: what it read may be gone
  * by now, and is looked at again. */
 static void what_may_be_removed_is_not_stored(void **state) {
@@ -430,6 +441,7 @@ int main(void) {
         cmocka_unit_test(prefetch_is_done_when_it_is_near),
         cmocka_unit_test(what_grew_meanwhile_is_fetched),
         cmocka_unit_test(what_is_read_whole_is_read_once),
+        cmocka_unit_test(what_is_read_at_one_level_is_read_again),
         cmocka_unit_test(what_may_be_removed_is_not_stored),
         cmocka_unit_test(a_put_beats_a_promotion),
         cmocka_unit_test(a_put_waits_for_what_is_being_stored),

@@ -84,9 +84,10 @@ static bool is_whole(const sky_item *item) {
     return room == item->bytes;
 }
 
-/* Store what the caller's spans hold in the nearest tier. False: that takes another read. */
+/* Store what the caller's spans hold in the nearest tier. False: that takes another read. So does
+ * what was asked for at one level, as memory is to have the best. */
 static bool store_near(sky_cache *c, sky__request *r, size_t i, size_t tier, const sky_item *item) {
-    if (!sky__near_answers(c) || !sky_batches_enter(c->batches, r->batch, i))
+    if (r->call.wanted != 0 || !sky__near_answers(c) || !sky_batches_enter(c->batches, r->batch, i))
         return false; /* no memory, or the spans are the caller's again */
     bool stored = is_whole(item) && sky__promotion_store(c, item, &r->call, (uint8_t)tier,
                                                          r->progress[i].writes, r->trace);

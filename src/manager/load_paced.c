@@ -172,7 +172,7 @@ static flight *find(paced *p, uint32_t request) {
 static void submit(paced *p, flight *f) {
     sky_sequence *q = p->q;
     const sky_call call = {.tiers = p->tiers, .wanted = f->wanted, .event_fd = q->event};
-    if (f->parts && sky__load_shares(q, f->block, p->tiers) &&
+    if (f->parts && f->wanted == 0 && sky__load_shares(q, f->block, p->tiers) &&
         sky__flights_claim(&q->manager->flights, &q->scratch.claims[f->block], &f->item.key,
                            q->event) == SKY__CLAIM_WAITING)
         return; /* until its event */
