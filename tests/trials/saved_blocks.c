@@ -1,4 +1,4 @@
-/* What add_blocks calls saved is found again by the next process, however small the memory is and
+/* What a save calls saved is found again by the next process, however small the memory is and
  * however many prompts come at once. */
 #include "trial.h"
 
