@@ -41,6 +41,7 @@
 #define SKYMEM_CACHE_H
 
 #include <skymem/types.h>
+#include <skymem/version.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -160,8 +161,22 @@ typedef struct sky_cache sky_cache;
  * Errors: SKY_E_SYNTAX (a URL), SKY_E_PARAM (none, more than SKY_TIERS_MAX, or one folder twice),
  *         SKY_MISS (a folder that create=no does not make), and what the tier says when it cannot
  *         open; `error` tells which URL and why */
-SKY_API sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
-                                  sky_error *error);
+static inline sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
+                                        sky_error *error);
+
+/* The same for a program that was compiled with the headers of `version` (SKY_VERSION_NUMBER): what
+ * sky_cache_open calls, and bindings of other languages should. Structures may grow from one minor
+ * version to the next; a library that does not know those of the program refuses it here, before it
+ * reads one.
+ * Errors: SKY_E_UNSUPPORTED (headers of another minor version than the library's; `error` names
+ *         both), and those of sky_cache_open */
+SKY_API sky_status sky_cache_open_version(uint32_t version, const char *const *urls,
+                                          size_t url_count, sky_cache **out, sky_error *error);
+
+static inline sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
+                                        sky_error *error) {
+    return sky_cache_open_version(SKY_VERSION_NUMBER, urls, url_count, out, error);
+}
 
 /* Waits for what sky_flush waits for, at most 10 s, then closes; whoever must know what was not
  * stored calls sky_flush before. Cancels batches still under way, as sky_cancel does. Leases end

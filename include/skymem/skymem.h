@@ -2,6 +2,7 @@
  * hierarchy. This header is all of it; read the parts in this order.
  *
  *   types.h    keys, spans, ranges, times          status.h   what a call came to
+ *   version.h  of these headers, and of the library
  *   keys.h     prompts as chained block keys
  *   cache.h    payloads under keys, in tiers       ← any program that wants a store starts here
  *   metrics.h  what a cache counts, as numbers and as Prometheus's text
@@ -25,24 +26,6 @@
 #include <skymem/stream.h>
 #include <skymem/tier.h>
 #include <skymem/types.h>
+#include <skymem/version.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-#define SKY_VERSION_MAJOR 0
-#define SKY_VERSION_MINOR 1
-#define SKY_VERSION_PATCH 0
-/* Grows with each version: major × 1,000,000 + minor × 1,000 + patch. */
-#define SKY_VERSION_NUMBER                                                                         \
-    (SKY_VERSION_MAJOR * 1000000u + SKY_VERSION_MINOR * 1000u + SKY_VERSION_PATCH)
-#define SKY_VERSION "0.1.0"
-/* The version of the library in use, such as "0.1.0". */
-SKY_API const char *sky_version(void);
-/* SKY_VERSION_NUMBER of the library in use, which may be newer than that of this header. */
-SKY_API uint32_t sky_version_number(void);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -206,8 +206,17 @@ static sky_status refuse_twice(const char *const *urls, size_t count, sky_error 
     return SKY_OK;
 }
 
-sky_status sky_cache_open(const char *const *urls, size_t url_count, sky_cache **out,
-                          sky_error *error) {
+static bool is_known(uint32_t version) {
+    return version / 1000 == SKY_VERSION_NUMBER / 1000; /* before 1.0 each minor one is another */
+}
+
+sky_status sky_cache_open_version(uint32_t version, const char *const *urls, size_t url_count,
+                                  sky_cache **out, sky_error *error) {
+    if (!is_known(version))
+        return sky_fail(error, SKY_E_UNSUPPORTED,
+                        "the program was compiled for libskymem %u.%u, and this is %s: compile it "
+                        "with the headers of this one",
+                        version / 1000000, version / 1000 % 1000, SKY_VERSION);
     if (!out || !urls)
         return sky_fail(error, SKY_E_PARAM, "sky_cache_open: urls and out must not be NULL");
     if (url_count == 0 || url_count > SKY_TIERS_MAX)

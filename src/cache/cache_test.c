@@ -592,8 +592,28 @@ static void threads_share_a_hierarchy(void **state) {
     sky_cache_close(s.cache);
 }
 
+/* Its structures may be laid out otherwise: nothing of them is read. */
+static void a_program_of_another_version_is_refused(void **state) {
+    (void)state;
+    const char *urls[] = {"mem:1MiB"};
+    sky_cache *cache = NULL;
+    sky_error error = {0};
+    const uint32_t others[] = {0, SKY_VERSION_NUMBER + 1000, SKY_VERSION_NUMBER + 1000000,
+                               UINT32_MAX};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_int_equal(sky_cache_open_version(others[i], urls, 1, &cache, &error),
+                         SKY_E_UNSUPPORTED);
+        assert_non_null(strstr(error.text, "compiled for libskymem"));
+        assert_null(cache);
+    }
+    assert_int_equal(sky_cache_open_version(SKY_VERSION_NUMBER + 1, urls, 1, &cache, &error),
+                     SKY_OK);
+    sky_cache_close(cache);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_program_of_another_version_is_refused),
         cmocka_unit_test(prefix_counts_the_leading_run),
         cmocka_unit_test(all_tiers_are_listed_and_verified),
         cmocka_unit_test(bad_hierarchies_are_refused),

@@ -34,7 +34,7 @@ stub() {
     cat >"$work/stub/skymem" <<STUB
 #!/bin/sh
 tr -d '\n' <<'JSON'
-{"rows": [
+{"model": "/some/folder/model.gguf", "rows": [
 {"source": "cold", "ttft_ms": 3000, "speedup": 1, "bare_ms": null, "bytes_moved": 0},
 {"source": "mem", "ttft_ms": 100, "promised_ms": 125, "speedup": $1, "bare_ms": 100,
  "bytes_moved": 9},
@@ -56,6 +56,8 @@ for fields in "30 110 3100" "27.9 110 3100" "30 151 3100" "30 110 4001"; do
         fail "$fields: $(cat "$work/results/demo.md")"
     [ "$(grep -c '| pass |' "$work/results/demo.md")" = $((7 - wanted)) ] ||
         fail "$fields: $(cat "$work/results/demo.md")"
+    grep -q '"model": "model.gguf"' "$work/results/demo.jsonl" ||
+        fail "results name a folder of this machine: $(cat "$work/results/demo.jsonl")"
 done
 
 # stopped from outside: nothing stays
