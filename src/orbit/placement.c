@@ -250,10 +250,20 @@ cleanup:
 /* ---- strategies ---- */
 
 static const sky_strategy_row rows[SKY_STRATEGIES] = {
-    [SKY_PLACE_ROTATION] = {"rotation", place_rows, .windowed = true, .migrates = true},
-    [SKY_PLACE_HOP] = {"hop", place_flood, .aboard = true},
-    [SKY_PLACE_ROTATION_HOP] = {"rotation-hop", place_flood, .windowed = true, .migrates = true},
-    [SKY_PLACE_PREDICTIVE] = {"predictive", place_flood, .windowed = true, .foresees = true},
+    [SKY_PLACE_ROTATION] = {"rotation", .windowed = true, .migrates = true},
+    [SKY_PLACE_HOP] = {"hop", .aboard = true},
+    [SKY_PLACE_ROTATION_HOP] = {"rotation-hop", .windowed = true, .migrates = true},
+    [SKY_PLACE_PREDICTIVE] = {"predictive", .windowed = true, .foresees = true},
+};
+
+/* Apart from the rows: a satellite reads those, and has no memory to place by. */
+static sky_status (*const placers[SKY_STRATEGIES])(const sky_constellation *c,
+                                                   const sky_placement *p, sky_satellite centre,
+                                                   sky_satellite *out) = {
+    [SKY_PLACE_ROTATION] = place_rows,
+    [SKY_PLACE_HOP] = place_flood,
+    [SKY_PLACE_ROTATION_HOP] = place_flood,
+    [SKY_PLACE_PREDICTIVE] = place_flood,
 };
 
 const sky_strategy_row *sky_strategy_row_of(sky_strategy strategy) {
@@ -284,7 +294,7 @@ sky_status sky_place(const sky_constellation *c, const sky_placement *placement,
     sky_placement resolved;
     if (sky_placement_resolve(c, placement, &resolved, NULL) != SKY_OK || !on_torus(c, centre))
         return SKY_E_PARAM;
-    return sky_strategy_row_of(resolved.strategy)->place(c, &resolved, centre, out);
+    return placers[resolved.strategy](c, &resolved, centre, out);
 }
 
 /* ---- time ---- */

@@ -4,13 +4,10 @@
 
 #include <skymem-sky/sky.h>
 
-/* A strategy is a row of the table in placement.c: where it puts servers, and what follows for
- * everyone else. Nobody asks which strategy it is; they ask one of these. */
+/* A strategy is a row of the table in placement.c, and a function there that puts its servers.
+ * Nobody asks which strategy it is; they ask one of these. */
 typedef struct {
     const char *name;
-    /* Satellites of all servers around a centre, as sky_place. Errors: SKY_E_NOMEM */
-    sky_status (*place)(const sky_constellation *c, const sky_placement *p, sky_satellite centre,
-                        sky_satellite *out);
     bool windowed; /* servers stand inside a window around the centre */
     bool migrates; /* chunks follow the window as the sky turns; else they stay where they are */
     bool aboard;   /* the ground session is aboard the centre, which is one satellite for ever; else
