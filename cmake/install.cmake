@@ -69,4 +69,11 @@ if(TARGET skymem AND NOT SKYMEM_SANITIZE AND NOT SKYMEM_FUZZ)
   install(FILES ${completion}/_skymem DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
   install(FILES ${completion}/skymem.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
+set(man3 ${CMAKE_BINARY_DIR}/man3)
+file(GLOB headers CONFIGURE_DEPENDS include/*/*.h)
+add_custom_command(OUTPUT ${man3}/skymem_cache.3
+  COMMAND ${CMAKE_SOURCE_DIR}/tools/manual3 ${man3}
+  DEPENDS ${headers} ${CMAKE_SOURCE_DIR}/tools/manual3 VERBATIM)
+add_custom_target(man3 ALL DEPENDS ${man3}/skymem_cache.3)
+install(DIRECTORY ${man3}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 FILES_MATCHING PATTERN "*.3")
 install(FILES share/man/skymemd.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -171,6 +171,16 @@ for library in libskymem libskymem-sky; do
         fail "$library.so has the wrong soname"
 done
 
+# a man page for each public function, in which mandoc finds no fault
+while read -r function; do
+    grep -q '^.so man3/skymem_.*\.3$' "$prefix/share/man/man3/$function.3" ||
+        fail "no man page for $function"
+done < <(cat tools/*.symbols)
+if command -v mandoc >/dev/null; then
+    mandoc -T lint -W warning "$prefix"/share/man/man3/skymem_*.3 >"$work/log" ||
+        fail "$(cat "$work/log")"
+fi
+
 env -u LD_LIBRARY_PATH "$prefix/bin/skymem" help --list >"$work/verbs" ||
     fail "the installed skymem does not start"
 while read -r verb; do
