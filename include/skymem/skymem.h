@@ -3,6 +3,7 @@
  *
  *   types.h    keys, spans, ranges, times          status.h   what a call came to
  *   version.h  of these headers, and of the library
+ *   log.h      lines of the library in the log of the program
  *   keys.h     prompts as chained block keys
  *   cache.h    payloads under keys, in tiers       ← any program that wants a store starts here
  *   metrics.h  what a cache counts, as numbers and as Prometheus's text
@@ -20,6 +21,7 @@
 #include <skymem/codec.h>
 #include <skymem/engine.h>
 #include <skymem/keys.h>
+#include <skymem/log.h>
 #include <skymem/manager.h>
 #include <skymem/metrics.h>
 #include <skymem/status.h>

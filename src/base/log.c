@@ -16,7 +16,12 @@
 
 static const char *const names[] = {"error", "warning", "info", "debug"};
 static atomic_int threshold = UNKNOWN;
-static _Atomic(FILE *) file; /* NULL: standard error */
+static _Atomic(FILE *) file;                  /* NULL: standard error */
+static _Atomic(const sky_log_sink *) program; /* NULL: none of the program's own */
+
+void sky_log_to(const sky_log_sink *sink) {
+    atomic_store(&program, sink && sink->line ? sink : NULL);
+}
 
 static void write_line(FILE *to, sky_log_level level, const char *text) {
     if (!to) {
@@ -89,6 +94,9 @@ static int level_at_start(void) {
 }
 
 bool sky_log_wanted(sky_log_level level) {
+    const sky_log_sink *sink = atomic_load(&program);
+    if (sink)
+        return level <= sink->most;
     int most = atomic_load(&threshold);
     if (most == UNKNOWN) {
         most = level_at_start();
@@ -105,5 +113,9 @@ void sky_log(sky_log_level level, const char *format, ...) {
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    write_line(atomic_load(&file), level, line);
+    const sky_log_sink *sink = atomic_load(&program);
+    if (sink)
+        sink->line(sink->context, level, line);
+    else
+        write_line(atomic_load(&file), level, line);
 }

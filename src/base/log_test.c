@@ -137,12 +137,34 @@ static void a_pipe_is_no_log_file(void **state) {
     assert_string_equal(text, "");
 }
 
+static void keep_line(void *context, sky_log_level level, const char *text) {
+    snprintf(context, 256, "%d %s", (int)level, text);
+}
+
+static void a_program_takes_the_lines(void **state) {
+    (void)state;
+    char heard[256] = "", kept[256] = "";
+    const sky_log_sink sink = {keep_line, kept, SKY_LOG_INFO}, none = {NULL, kept, SKY_LOG_INFO};
+    sky_log_to(&sink);
+    assert_true(sky_log_wanted(SKY_LOG_INFO) && !sky_log_wanted(SKY_LOG_DEBUG));
+    hear(one_of_each, heard, sizeof heard);
+    assert_string_equal(heard, "");
+    assert_string_equal(kept, "1 slow");
+    sky_log(SKY_LOG_DEBUG, "not wanted");
+    assert_string_equal(kept, "1 slow");
+    sky_log_to(&none); /* one without a function is none */
+    hear(one_of_each, heard, sizeof heard);
+    assert_non_null(strstr(heard, "disk is broken"));
+    sky_log_to(NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_environment_names_level_and_file), /* before a line of our own */
         cmocka_unit_test(a_pipe_is_no_log_file),
         cmocka_unit_test(levels_are_a_threshold),
         cmocka_unit_test(a_long_line_is_cut_and_still_ends),
+        cmocka_unit_test(a_program_takes_the_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
