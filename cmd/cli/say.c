@@ -11,7 +11,7 @@
 static bool progress_shown;
 static bool quiet;   /* neither notes nor progress */
 static bool scripts; /* --json: no progress */
-static enum { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER } color;
+static enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER } color;
 static bool json_printed;
 static char last_failure[1024];
 
@@ -19,7 +19,7 @@ int cli_say_setup(cli *c) {
     int code = cli_one_of(c, "quiet verbose");
     quiet = cli_flag(c, "quiet");
     scripts = c->json;
-    color = (int)cli_count(c, "color");
+    color = (enum color)cli_count(c, "color");
     if (cli_flag(c, "verbose")) /* SKYMEM_LOG=debug says more, and where */
         setenv("SKYMEM_LOG", "info", 0);
     return code;
