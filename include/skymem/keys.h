@@ -70,6 +70,11 @@ SKY_API sky_status sky_key_parse(const char *hex, sky_key *out);
 
 /* BLAKE2b-256 of the pieces, one after the other: for fingerprints that make up a namespace. */
 SKY_API void sky_digest(const sky_span *pieces, size_t piece_count, uint8_t out[32]);
+/* The same of pieces that come one at a time, such as those of a large file. `next` sets a piece
+ * and returns true, or returns false when there is none left.
+ * Owner: a piece is the caller's, and stays valid until the following call of `next` */
+SKY_API void sky_digest_each(bool (*next)(void *context, sky_span *piece), void *context,
+                             uint8_t out[32]);
 
 /* XXH3-64 with a seed: tells contents of any size apart at the speed of memory. Against accidents,
  * not enemies. */

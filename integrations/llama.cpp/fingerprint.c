@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,12 +29,13 @@
 #define MAGIC        UINT64_C(0x31474e46594b53) /* "SKYFNG1" */
 #define RECORD_BYTES 80
 #define SETTLED_NS   (INT64_C(2) * 1000000000)
+#define PIECE_BYTES  ((size_t)256 << 10)
 
 typedef struct {
-    const uint8_t *data;
+    int fd;
     size_t bytes;
-    struct stat stat;
-} mapped;
+    struct stat stat; /* as it was when it was opened */
+} model_file;
 
 /* ---- digests that are kept ---- */
 
@@ -44,7 +44,7 @@ static int64_t ns_of(struct timespec t) {
 }
 
 /* The record's file; false where there is no cache folder. */
-static bool record_path(const mapped *file, bool make, char path[PATH_BYTES]) {
+static bool record_path(const model_file *file, bool make, char path[PATH_BYTES]) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     bool own = cache && cache[0] == '/';
     if (!own && (!home || home[0] != '/'))
@@ -61,7 +61,7 @@ static bool record_path(const mapped *file, bool make, char path[PATH_BYTES]) {
 }
 
 /* All of the record but the digest and the sum. */
-static void describe(const mapped *file, uint64_t from, uint64_t words[5]) {
+static void describe(const model_file *file, uint64_t from, uint64_t words[5]) {
     words[0] = MAGIC;
     words[1] = file->bytes;
     words[2] = (uint64_t)ns_of(file->stat.st_mtim);
@@ -75,7 +75,7 @@ static bool is_ours(int fd) {
            (st.st_mode & 022) == 0 && st.st_nlink == 1;
 }
 
-static bool load_digest(const mapped *file, uint64_t from, uint8_t out[32]) {
+static bool load_digest(const model_file *file, uint64_t from, uint8_t out[32]) {
     char path[PATH_BYTES];
     uint8_t record[RECORD_BYTES];
     uint64_t words[5], sum;
@@ -95,14 +95,14 @@ static bool load_digest(const mapped *file, uint64_t from, uint8_t out[32]) {
     return found;
 }
 
-static bool is_settled(const mapped *file) {
+static bool is_settled(const model_file *file) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return ns_of(file->stat.st_ctim) <= ns_of(now) - SETTLED_NS;
 }
 
 /* Best effort: without it the next start hashes again. */
-static void save_digest(const mapped *file, uint64_t from, const uint8_t digest[32]) {
+static void save_digest(const model_file *file, uint64_t from, const uint8_t digest[32]) {
     char path[PATH_BYTES], temp[PATH_BYTES + 32];
     uint8_t record[RECORD_BYTES];
     uint64_t words[5], sum;
@@ -126,7 +126,7 @@ static void save_digest(const mapped *file, uint64_t from, const uint8_t digest[
 
 /* ---- files ---- */
 
-static sky_status map_file(const char *path, mapped *out, sky_error *error) {
+static sky_status open_model(const char *path, model_file *out, sky_error *error) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for a writer */
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) {
@@ -140,21 +140,80 @@ static sky_status map_file(const char *path, mapped *out, sky_error *error) {
         close(fd);
         return sky__llama_fail(error, SKY_E_SYNTAX, "%s: not a GGUF model file", path);
     }
-    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    int reason = errno;
-    close(fd);
-    if (data == MAP_FAILED)
-        return sky__llama_fail(error, SKY_E_IO, "%s: cannot map the model: %s", path,
-                               strerror(reason));
-    madvise(data, (size_t)st.st_size, MADV_SEQUENTIAL);
-    *out = (mapped){data, (size_t)st.st_size, st};
+    posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    *out = (model_file){fd, (size_t)st.st_size, st};
+    return SKY_OK;
+}
+
+/* Another file at `path`, or another size or time of the open one. */
+static bool has_changed(const model_file *file, const char *path) {
+    struct stat now, named;
+    const struct stat *then = &file->stat;
+    return fstat(file->fd, &now) != 0 || stat(path, &named) != 0 || named.st_dev != now.st_dev ||
+           named.st_ino != now.st_ino || now.st_size != then->st_size ||
+           ns_of(now.st_mtim) != ns_of(then->st_mtim) || ns_of(now.st_ctim) != ns_of(then->st_ctim);
+}
+
+/* ---- hashing ---- */
+
+/* A part of a file, read in pieces: a mapping would kill the process when the file shrinks. */
+typedef struct {
+    const model_file *file;
+    sky_span first; /* hashed before the part */
+    size_t from, to;
+    sky_span last; /* and behind it */
+    uint8_t *buffer;
+    int failure; /* errno; EAGAIN: the file ended early */
+} part;
+
+static bool take_span(sky_span *span, sky_span *piece) {
+    *piece = *span;
+    *span = (sky_span){0};
+    return piece->bytes > 0;
+}
+
+static bool next_piece(void *context, sky_span *piece) {
+    part *p = context;
+    if (take_span(&p->first, piece))
+        return true;
+    if (p->from == p->to)
+        return take_span(&p->last, piece);
+    size_t bytes = p->to - p->from < PIECE_BYTES ? p->to - p->from : PIECE_BYTES;
+    ssize_t got;
+    do {
+        got = pread(p->file->fd, p->buffer, bytes, (off_t)p->from);
+    } while (got < 0 && errno == EINTR);
+    if (got <= 0) {
+        p->failure = got < 0 ? errno : EAGAIN;
+        return false;
+    }
+    p->from += (size_t)got;
+    *piece = (sky_span){p->buffer, (size_t)got};
+    return true;
+}
+
+static sky_status digest_part(const char *path, part *p, uint8_t out[32], sky_error *error) {
+    p->buffer = malloc(PIECE_BYTES);
+    if (!p->buffer)
+        return sky__llama_fail(error, SKY_E_NOMEM, "%s: no memory to read it", path);
+    sky_digest_each(next_piece, p, out);
+    free(p->buffer);
+    if (p->failure != 0 && p->failure != EAGAIN)
+        return sky__llama_fail(error, SKY_E_IO, "%s: cannot read the model: %s", path,
+                               strerror(p->failure));
+    if (p->failure == EAGAIN || has_changed(p->file, path))
+        return sky__llama_fail(error, SKY_E_IO,
+                               "%s: the model changed while it was read; start again when it is "
+                               "complete",
+                               path);
     return SKY_OK;
 }
 
 /* Where tensor data starts and ends, and how many files the model has. */
-static sky_status read_table(const char *path, const mapped *file, size_t *data_offset,
+static sky_status read_table(const char *path, const model_file *file, size_t *data_offset,
                              uint32_t *split_count, sky_error *error) {
-    if (memcmp(file->data, "GGUF", 4) != 0)
+    char magic[4];
+    if (pread(file->fd, magic, 4, 0) != 4 || memcmp(magic, "GGUF", 4) != 0)
         return sky__llama_fail(error, SKY_E_SYNTAX, "%s: not a GGUF model file", path);
     struct gguf_context *table = gguf_init_from_file(path,
                                                      (struct gguf_init_params){.no_alloc = true});
@@ -181,31 +240,37 @@ static sky_status read_table(const char *path, const mapped *file, size_t *data_
     return SKY_OK;
 }
 
-static void digest_content(const mapped *file, size_t from, uint8_t out[32]) {
-    sky_span content = {(void *)(uintptr_t)(file->data + from), file->bytes - from};
+static sky_status digest_content(const char *path, const model_file *file, size_t from,
+                                 uint8_t out[32], sky_error *error) {
+    part content = {.file = file, .from = from, .to = file->bytes};
     if (load_digest(file, from, out))
-        return;
-    sky_digest(&content, 1, out);
-    save_digest(file, from, out);
+        return SKY_OK;
+    sky_status status = digest_part(path, &content, out, error);
+    if (status == SKY_OK)
+        save_digest(file, from, out);
+    return status;
 }
 
 /* Fold one file into `digest`. */
 static sky_status add_file(const char *path, uint8_t digest[32], uint32_t *split_count,
                            sky_error *error) {
-    mapped file = {0};
-    sky_status status = map_file(path, &file, error);
+    model_file file = {0};
+    sky_status status = open_model(path, &file, error);
     if (status != SKY_OK)
         return status;
     size_t data_offset = 0;
+    uint8_t content[32];
     status = read_table(path, &file, &data_offset, split_count, error);
+    if (status == SKY_OK)
+        status = digest_content(path, &file, data_offset, content, error);
     if (status == SKY_OK) {
-        uint8_t content[32];
-        digest_content(&file, data_offset, content);
-        sky_span pieces[] = {
-            {digest, 32}, {(void *)(uintptr_t)file.data, data_offset}, {content, sizeof content}};
-        sky_digest(pieces, 3, digest);
+        part header = {.file = &file,
+                       .first = {digest, 32},
+                       .to = data_offset,
+                       .last = {content, sizeof content}};
+        status = digest_part(path, &header, digest, error);
     }
-    munmap((void *)(uintptr_t)file.data, file.bytes);
+    close(file.fd);
     return status;
 }
 

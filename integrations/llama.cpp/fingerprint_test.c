@@ -1,5 +1,6 @@
 /* Proves: every byte of a model's file is in its fingerprint, whatever its times say; a digest that
- * was kept is used while the file is the same, and not when somebody else could have written it. */
+ * was kept is used while the file is the same, and not when somebody else could have written it; a
+ * file that shrinks while it is read is an error. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +27,15 @@
 
 static char cache[] = "/tmp/skymem-fingerprint-XXXXXX";
 static char model[256], record[600];
+
+/* The adapter's reads come through here: the model shrinks before read number `shrink_at`. */
+static int shrink_at = -1;
+
+ssize_t pread(int fd, void *data, size_t bytes, off_t offset) {
+    if (shrink_at >= 0 && shrink_at-- == 0)
+        assert_int_equal(truncate(model, 300000), 0);
+    return syscall(SYS_pread64, fd, data, bytes, offset);
+}
 
 static int set_up(void **state) {
     (void)state;
@@ -132,10 +143,38 @@ static void every_byte_is_in_the_fingerprint(void **state) {
     assert_memory_equal(first, changed, 32);
 }
 
+/* Larger than what is read at once. */
+static void the_fingerprint_of_a_file_stays(void **state) {
+    (void)state;
+    sky_key first; /* for its hex digits */
+    char hex[SKY_KEY_BYTES * 2 + 1];
+    fingerprint(first.bytes);
+    sky_key_hex(&first, hex);
+    assert_string_equal(hex, "ab303f3816a5db4d9b8ce5d954c8b41407f3c492646c9bee334f528dcc4ff25f");
+}
+
+static void a_file_that_shrinks_is_an_error(void **state) {
+    (void)state;
+    uint8_t out[32];
+    unlink(model);
+    for (int at = 1; at < 5; at++) { /* read 0 looks for the magic */
+        sky_error error = {0};
+        tiny_model_write("llama", 0, 1, model, sizeof model);
+        shrink_at = at;
+        assert_int_equal(sky__llama_fingerprint(model, "settings", out, &error), SKY_E_IO);
+        assert_non_null(strstr(error.text, "the model changed while it was read"));
+        assert_int_equal(shrink_at, -1);
+        unlink(model);
+    }
+    tiny_model_write("llama", 0, 1, model, sizeof model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fingerprint_of_a_file_stays),
         cmocka_unit_test(a_digest_is_kept_while_the_file_is_the_same),
         cmocka_unit_test(every_byte_is_in_the_fingerprint),
+        cmocka_unit_test(a_file_that_shrinks_is_an_error),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -24,6 +24,22 @@ static void digests_are_blake2b(void **state) {
     assert_memory_equal(again, digest.bytes, 32);
 }
 
+static bool next_letter(void *context, sky_span *piece) {
+    char **at = context;
+    *piece = (sky_span){*at, 1};
+    return *(*at)++ != 0;
+}
+
+static void pieces_may_come_one_at_a_time(void **state) {
+    (void)state;
+    char text[] = "abc", *at = text;
+    uint8_t whole[32], each[32];
+    sky_digest(&(sky_span){text, 3}, 1, whole);
+    sky_digest_each(next_letter, &at, each);
+    assert_memory_equal(whole, each, 32);
+    assert_ptr_equal(at, text + 4);
+}
+
 static void content_hashes_are_xxh3(void **state) {
     (void)state;
     assert_true(sky_content_hash("", 0, 0) == 0x2d06800538d394c2u);
@@ -34,6 +50,7 @@ static void content_hashes_are_xxh3(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(digests_are_blake2b),
+        cmocka_unit_test(pieces_may_come_one_at_a_time),
         cmocka_unit_test(content_hashes_are_xxh3),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
