@@ -383,8 +383,6 @@ sky_status sky_disk_entry_remove(const sky_disk_folder *f, const sky_key *key,
     sky_status status = remove_file(f, key, freed_bytes);
     if (status != SKY_OK && status != SKY_MISS)
         return status;
-    if (status == SKY_MISS)
-        sky_disk_segments_refresh(f->segments);
     sky_status in_segment = sky_disk_segments_remove(f->segments, key, false, freed_bytes);
     return in_segment == SKY_MISS ? status : in_segment;
 }

@@ -241,9 +241,10 @@ static void start_sync(sky_disk_mover *m, sky_disk_job *job) {
 }
 
 /* Move all jobs of a segment from one phase to the next. */
-static void change_phase(sky_disk_mover *m, const sky_disk_job *first, int from, int to) {
+static void change_phase(sky_disk_mover *m, const sky_disk_job *first, sky_disk_phase from,
+                         sky_disk_phase to) {
     for (sky_disk_job *job = m->lists[SKY_DISK_SYNC].first; job; job = job->after) {
-        if (!sky_disk_in_segment(&job->entry.place) || (int)job->phase != from ||
+        if (!sky_disk_in_segment(&job->entry.place) || job->phase != from ||
             job->entry.place.segment != first->entry.place.segment)
             continue;
         job->phase = to;

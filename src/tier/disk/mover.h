@@ -27,6 +27,8 @@
  * syncs. A file is synced by its WRITE. */
 typedef enum { SKY_DISK_READ, SKY_DISK_WRITE, SKY_DISK_SYNC } sky_disk_move;
 
+typedef enum { SKY_DISK_PIECES, SKY_DISK_UNSYNCED, SKY_DISK_SYNCING, SKY_DISK_OVER } sky_disk_phase;
+
 typedef struct sky_disk_job {
     /* For whoever starts the job to fill. */
     sky_disk_move move;
@@ -51,7 +53,7 @@ typedef struct sky_disk_job {
     size_t span;                 /* where copying stands: span and offset in it */
     size_t span_offset;
     uint32_t piece_first, piece_last; /* buffers under way, in order of start */
-    enum { SKY_DISK_PIECES, SKY_DISK_UNSYNCED, SKY_DISK_SYNCING, SKY_DISK_OVER } phase;
+    sky_disk_phase phase;
     bool header_started;
     sky_disk_pages pages; /* checksums, up to where copying stands */
     struct sky_disk_job *after;

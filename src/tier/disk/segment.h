@@ -1,4 +1,4 @@
-/* A segment as bytes: many small entries in one file, docs/formats/disk.md.
+/* A segment as bytes: many small entries in one file, docs/formats/segment.md.
  *
  *   0          4096            69632                                            69632 + data
  *   ┌──────────┬───────────────┬──────────────────────┬──────────────────────┬─── ─┐

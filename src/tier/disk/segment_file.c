@@ -10,9 +10,10 @@
 #include "io/file.h"
 #include "io/sync.h"
 
-#define NAME       ".segment-%u"
-#define PATIENCE   SKY_MS(100)
-#define ZERO_UNITS 256u /* written with zeros at once, before they are used first */
+#define NAME         ".segment-%u"
+#define PATIENCE     SKY_MS(100)
+#define KEY_LOCKS_AT (UINT64_C(1) << 48) /* past any segment's end */
+#define ZERO_UNITS   256u /* written with zeros at once, before they are used first */
 
 /* ---- units ---- */
 
@@ -126,7 +127,7 @@ sky_status sky_segment_row_compare(const sky_segment *g, uint32_t row, bool at_o
     sky_status status = read_row(g, row, at_once, &there);
     if (status == SKY_OK)
         return sky_segment_row_same(&there, &g->rows[row].row) ? SKY_OK : SKY_MISS;
-    return status == SKY_E_BUSY ? status : SKY_MISS;
+    return status == SKY_E_CORRUPT ? SKY_MISS : status;
 }
 
 /* No other process writes the row meanwhile. A file system without such locks has one process. */
@@ -143,7 +144,7 @@ static void release_row(const sky_segment *g, uint32_t row) {
 sky_status sky_segment_row_clear(const sky_segment *g, uint32_t row) {
     static const uint8_t zeros[SKY_SEGMENT_ROW_BYTES];
     if (!hold_row(g, row))
-        return SKY_E_IO;
+        return SKY_E_BUSY;
     sky_status status = sky_segment_row_compare(g, row, false);
     if (status == SKY_OK)
         status = sky_file_write_at(g->fd, zeros, sizeof zeros, sky_segment_row_at(row));
@@ -202,7 +203,41 @@ sky_status sky_segment_make(uint32_t number, int fd, uint64_t bytes, sky_segment
 
 bool sky_segment_is_gone(const sky_segment *g) {
     sky_file_info info;
-    return sky_file_stat_open(g->fd, &info) != SKY_OK || info.nameless;
+    return sky_file_stat_open(g->fd, &info) != SKY_OK || info.nameless ||
+           info.bytes < sky_segment_file_bytes(g->units);
+}
+
+bool sky_segment_hold_key(const sky_segment *g, const sky_key *key) {
+    return sky_file_lock_range(g->fd, KEY_LOCKS_AT + sky_load_u32(key->bytes), 1,
+                               sky_now() + PATIENCE) != SKY_E_BUSY;
+}
+
+void sky_segment_release_key(const sky_segment *g, const sky_key *key) {
+    sky_file_unlock_range(g->fd, KEY_LOCKS_AT + sky_load_u32(key->bytes), 1);
+}
+
+bool sky_segment_is_held(const sky_segment *g, uint32_t unit, uint32_t count) {
+    uint64_t at = sky_segment_data_at(unit), bytes = (uint64_t)count * SKY_SEGMENT_UNIT_BYTES;
+    if (sky_file_lock_range(g->fd, at, bytes, 0) == SKY_E_BUSY)
+        return true;
+    sky_file_unlock_range(g->fd, at, bytes);
+    return false;
+}
+
+uint32_t sky_segment_punch_free(sky_segment *g) {
+    uint32_t punched = 0;
+    for (uint32_t end, unit = 0; unit < g->units; unit = end) {
+        bool idle = !bit(g->taken, unit) && !bit(g->punched, unit);
+        end = unit + 1;
+        while (end < g->units && (!bit(g->taken, end) && !bit(g->punched, end)) == idle)
+            end++;
+        if (!idle || sky_file_punch(g->fd, sky_segment_data_at(unit),
+                                    (uint64_t)(end - unit) * SKY_SEGMENT_UNIT_BYTES) != SKY_OK)
+            continue;
+        set_bits(g->punched, unit, end - unit, true);
+        punched += end - unit;
+    }
+    return punched;
 }
 
 /* Its head comes last: what a crash leaves before is no segment, and is made again. */

@@ -55,10 +55,15 @@ sky_status sky_segment_make(uint32_t number, int fd, uint64_t bytes, sky_segment
 /* Make an open file a segment without entries, of at most units_max, and sync it and the folder
  * `root`. Errors: SKY_E_FULL, SKY_E_IO */
 sky_status sky_segment_format(uint32_t number, uint32_t units_max, int root, int fd);
-/* It was removed from its folder. */
+/* It was removed from its folder, or cut short. */
 bool sky_segment_is_gone(const sky_segment *g);
 /* How many rows its owner wrote, as the file says. */
 uint64_t sky_segment_changes(const sky_segment *g);
+
+/* No other process publishes an entry of this key meanwhile. `g` is the same for all: segment 0.
+ * False: another one has it for too long. */
+bool sky_segment_hold_key(const sky_segment *g, const sky_key *key);
+void sky_segment_release_key(const sky_segment *g, const sky_key *key);
 
 /* ---- units; ranges are within the segment ---- */
 
@@ -71,6 +76,10 @@ uint32_t sky_segment_find_units(sky_segment *g, uint32_t count);
 uint32_t sky_segment_take_units(sky_segment *g, uint32_t unit, uint32_t count);
 /* `punch`: give their blocks back. False when they have them still. */
 bool sky_segment_give_units(sky_segment *g, uint32_t unit, uint32_t count, bool punch);
+/* Another process is about to write to an entry that stood here (sky_disk_entry_hold). */
+bool sky_segment_is_held(const sky_segment *g, uint32_t unit, uint32_t count);
+/* Give the blocks of all free units back. Returns of how many. */
+uint32_t sky_segment_punch_free(sky_segment *g);
 /* Write units before `end` that were never written, and some more. Blocks that are written the
  * first time have to be noted by the file system, which a sync waits for: this does that for many.
  */
@@ -80,9 +89,9 @@ void sky_segment_zero_ahead(sky_segment *g, uint32_t end);
 
 bool sky_segment_row_same(const sky_segment_row *a, const sky_segment_row *b);
 /* What this process knows of a row is what the disk says. `at_once`: only without waiting.
- * Errors: SKY_MISS: it is not; SKY_E_BUSY */
+ * Errors: SKY_MISS: it is not; SKY_E_BUSY; SKY_E_IO */
 sky_status sky_segment_row_compare(const sky_segment *g, uint32_t row, bool at_once);
-/* Set a row to zero. Errors: SKY_MISS (it is another by now), SKY_E_IO */
+/* Set a row to zero. Errors: SKY_MISS (it is another by now), SKY_E_BUSY, SKY_E_IO */
 sky_status sky_segment_row_clear(const sky_segment *g, uint32_t row);
 /* Write what this process knows, and count it. Errors: SKY_E_BUSY, SKY_E_IO */
 sky_status sky_segment_row_write(sky_segment *g, uint32_t row);

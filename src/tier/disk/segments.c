@@ -15,6 +15,7 @@
 #define SHARE        64 /* of the folder's limit: the most that one segment takes */
 #define SLACK_SHARE  16
 #define CLEARED_BITS 1024
+#define FULL_NS      SKY_MS(500) /* what others remove is seen so late */
 #define TABLE_BYTES  (SKY_SEGMENT_ROWS * SKY_SEGMENT_ROW_BYTES)
 
 /* Invariant: of the rows of a key in a chain one is LIVE, that with the highest sequence. */
@@ -28,6 +29,7 @@ struct sky_disk_segments {
     uint64_t slack_units; /* free, and with blocks, in segments that are ours */
     uint64_t sequence;    /* the highest that was seen */
     uint32_t load;
+    sky_time full_until; /* there was no room: not looked for again before; 0: look */
     sky_segment *all[SKY_SEGMENTS_MAX];
     uint32_t heads[HEADS];
 };
@@ -123,6 +125,7 @@ static void take_units(sky_disk_segments *s, sky_segment *g, uint32_t unit, uint
 static void give_units(sky_disk_segments *s, sky_segment *g, uint32_t unit, uint32_t count) {
     bool too_many = g->owned && s->slack_units + count > s->slack_units_max;
     bool punched = sky_segment_give_units(g, unit, count, too_many);
+    s->full_until = g->owned ? 0 : s->full_until;
     s->slack_units += g->owned && !punched ? count : 0;
 }
 
@@ -185,6 +188,11 @@ static sky_status open_segment(sky_disk_segments *s, uint32_t number) {
     return status == SKY_OK ? reload(s, s->all[number]) : status;
 }
 
+/* Free units that have blocks. */
+static uint32_t slack_of(const sky_segment *g) {
+    return g->units_free - sky_segment_holes(g, 0, g->units);
+}
+
 static void close_segment(sky_disk_segments *s, uint32_t number) {
     sky_segment *g = s->all[number];
     if (!g)
@@ -192,6 +200,7 @@ static void close_segment(sky_disk_segments *s, uint32_t number) {
     for (uint32_t row = 0; row < SKY_SEGMENT_ROWS; row++)
         if (is_linked(&g->rows[row]))
             row_unlink(s, g, row);
+    s->slack_units -= g->owned ? slack_of(g) : 0;
     sky_file_close(g->fd);
     free(g);
     s->all[number] = NULL;
@@ -299,6 +308,14 @@ sky_status sky_disk_segments_find(sky_disk_segments *s, const sky_key *key, bool
     return status;
 }
 
+void sky_disk_segments_shrink(sky_disk_segments *s) {
+    sky_mutex_lock(&s->mutex);
+    for (uint32_t n = 0; n < SKY_SEGMENTS_MAX; n++)
+        if (s->all[n] && s->all[n]->owned)
+            s->slack_units -= sky_segment_punch_free(s->all[n]);
+    sky_mutex_unlock(&s->mutex);
+}
+
 bool sky_disk_segments_stand(sky_disk_segments *s, const sky_key *key, const sky_disk_place *p) {
     sky_disk_place now;
     sky_mutex_lock(&s->mutex);
@@ -341,11 +358,12 @@ static uint32_t free_row(const sky_segment *g) {
     return row;
 }
 
+/* A place whose old entry somebody is about to write to is left alone. */
 static sky_status take_place(sky_disk_segments *s, sky_segment *g, uint32_t count,
                              sky_disk_place *out) {
     uint32_t row = free_row(g);
     uint32_t unit = row < SKY_SEGMENT_ROWS ? sky_segment_find_units(g, count) : UINT32_MAX;
-    if (unit == UINT32_MAX)
+    if (unit == UINT32_MAX || sky_segment_is_held(g, unit, count))
         return SKY_E_FULL;
     if (sky_segment_holes(g, unit, count) > 0 &&
         sky_file_fill(g->fd, sky_segment_data_at(unit), (uint64_t)count * SKY_SEGMENT_UNIT_BYTES) ==
@@ -363,15 +381,19 @@ static sky_status take_place(sky_disk_segments *s, sky_segment *g, uint32_t coun
     return SKY_OK;
 }
 
-/* In one that exists: ours before those that nobody has. */
+/* In one that exists: ours before those that nobody has. One that was removed or cut short is
+ * forgotten. */
 static sky_status take_anywhere(sky_disk_segments *s, uint32_t count, sky_disk_place *out) {
     for (int ours = 1; ours >= 0; ours--) {
         for (uint32_t n = 0; n < SKY_SEGMENTS_MAX; n++) {
             sky_segment *g = s->all[n];
             if (!g || g->owned != ours || !own(s, g))
                 continue;
-            if (sky_segment_is_gone(g))
-                return SKY_E_IO;
+            if (sky_segment_is_gone(g)) {
+                close_segment(s, n);
+                s->load++; /* places in it are none */
+                continue;
+            }
             if (take_place(s, g, count, out) == SKY_OK)
                 return SKY_OK;
         }
@@ -412,9 +434,17 @@ static sky_status make_segment(sky_disk_segments *s, uint32_t number) {
     return reload(s, s->all[number]);
 }
 
-/* Small entries use up rows before units: no segment more while too many units are free. */
+/* Small entries use up rows before units: the blocks of what is then free for nobody go back. */
+static void give_back_useless(sky_disk_segments *s) {
+    for (uint32_t n = 0; n < SKY_SEGMENTS_MAX; n++)
+        if (s->all[n] && s->all[n]->owned && free_row(s->all[n]) == SKY_SEGMENT_ROWS)
+            s->slack_units -= sky_segment_punch_free(s->all[n]);
+}
+
+/* No segment more while too many units are free. */
 static sky_status make_next(sky_disk_segments *s) {
     sky_status status = SKY_E_FULL;
+    give_back_useless(s);
     if (s->slack_units > s->slack_units_max)
         return SKY_E_FULL;
     for (uint32_t n = 0; n < SKY_SEGMENTS_MAX && status != SKY_OK; n++) {
@@ -428,6 +458,8 @@ static sky_status make_next(sky_disk_segments *s) {
 }
 
 static sky_status reserve(sky_disk_segments *s, uint32_t count, sky_disk_place *out) {
+    if (s->full_until && sky_now() < s->full_until)
+        return SKY_E_FULL;
     sky_status status = take_anywhere(s, count, out);
     if (status != SKY_E_FULL)
         return status;
@@ -435,11 +467,13 @@ static sky_status reserve(sky_disk_segments *s, uint32_t count, sky_disk_place *
         if (s->all[n] && s->all[n]->owned)
             reload(s, s->all[n]);
     status = take_anywhere(s, count, out);
-    if (status == SKY_E_FULL)
-        status = make_next(s);
-    else
+    if (status != SKY_E_FULL)
         return status;
-    return status == SKY_OK ? take_anywhere(s, count, out) : status;
+    status = make_next(s);
+    if (status == SKY_OK)
+        return take_anywhere(s, count, out);
+    s->full_until = status == SKY_E_FULL ? sky_now() + FULL_NS : 0;
+    return status == SKY_MISS ? SKY_E_IO : status; /* the folder has gone */
 }
 
 sky_status sky_disk_segments_reserve(sky_disk_segments *s, uint64_t file_bytes, sky_disk_place *out,
@@ -466,22 +500,35 @@ sky_status sky_disk_segments_open(sky_disk_segments *s, const sky_disk_place *p,
 
 /* ---- entries that come and go ---- */
 
+/* Write the row above all that stand for the key, also those that other processes wrote. */
+static sky_status write_above(sky_disk_segments *s, sky_segment *g, const sky_key *key,
+                              sky_disk_place *p, sky_disk_place *old) {
+    refresh(s);
+    uint32_t before = newest(s, key);
+    sky_segment_known *k = &g->rows[p->row];
+    *old = before == NO_ROW ? (sky_disk_place){0} : place_of(s, before);
+    k->row.key = *key;
+    k->row.sequence = s->sequence + 1;
+    k->row.checksum = p->checksum;
+    sky_status status = sky_segment_row_write(g, p->row);
+    if (status == SKY_OK) {
+        p->sequence = k->row.sequence;
+        row_link(s, g, p->row);
+    }
+    return status;
+}
+
 sky_status sky_disk_segments_publish(sky_disk_segments *s, const sky_key *key, sky_disk_place *p,
                                      sky_disk_place *old) {
     sky_status status = SKY_E_IO;
     sky_mutex_lock(&s->mutex);
     sky_segment *g = p->load == s->load ? s->all[p->segment] : NULL;
+    sky_segment *first = s->all[0] ? s->all[0] : g;
     if (g && !sky_segment_is_gone(g)) {
-        uint32_t before = newest(s, key);
-        sky_segment_known *k = &g->rows[p->row];
-        *old = before == NO_ROW ? (sky_disk_place){0} : place_of(s, before);
-        k->row.key = *key;
-        k->row.sequence = s->sequence + 1;
-        k->row.checksum = p->checksum;
-        status = sky_segment_row_write(g, p->row);
-        if (status == SKY_OK) {
-            p->sequence = k->row.sequence;
-            row_link(s, g, p->row);
+        status = SKY_E_BUSY;
+        if (sky_segment_hold_key(first, key)) {
+            status = write_above(s, g, key, p, old);
+            sky_segment_release_key(first, key);
         }
     }
     sky_mutex_unlock(&s->mutex);
@@ -500,7 +547,8 @@ static sky_status clear_replaced_row(sky_disk_segments *s, sky_segment *g, uint3
     *cleared_bit(s, &g->rows[row].row.key, &mask) |= mask;
     g->stale = true;
     sky_status status = sky_segment_row_clear(g, row);
-    drop_row(s, g, row);
+    if (status == SKY_OK || status == SKY_MISS)
+        drop_row(s, g, row);
     return status;
 }
 
@@ -537,7 +585,7 @@ static sky_status sync_cleared(sky_disk_segments *s) {
 static sky_status clear_replaced(sky_disk_segments *s, const sky_key *key) {
     uint32_t top = newest(s, key), id = NO_ROW;
     sky_status status = SKY_OK;
-    while (top != NO_ROW && status != SKY_E_IO) {
+    while (top != NO_ROW && (status == SKY_OK || status == SKY_MISS)) {
         uint32_t oldest = NO_ROW;
         uint64_t limit = row_of(s, top)->row.sequence;
         while ((id = newest_below(s, key, limit)) != NO_ROW) {
@@ -557,19 +605,23 @@ static sky_status remove_key(sky_disk_segments *s, const sky_key *key, bool sync
     sky_disk_place p;
     uint64_t mask;
     sky_status status = find_place(s, key, false, &p);
+    if (status == SKY_OK && !s->writable)
+        return SKY_E_DENIED;
+    if (status == SKY_OK) {
+        own(s, s->all[p.segment]); /* of a dead process: its blocks are ours to give back */
+        status = find_place(s, key, false, &p); /* owning looks at the disk anew */
+    }
+    if (status == SKY_OK)
+        status = clear_replaced(s, key);
     if (status != SKY_OK)
         return status;
-    if (!s->writable)
-        return SKY_E_DENIED;
-    clear_replaced(s, key);
     if (*cleared_bit(s, key, &mask) & mask)
         status = sync_cleared(s);
     sky_segment *g = s->all[p.segment];
-    own(s, g); /* of a dead process: its blocks are ours to give back */
     if (status == SKY_OK)
         status = sky_segment_row_clear(g, p.row);
     if (status != SKY_OK)
-        return status == SKY_MISS ? SKY_MISS : SKY_E_IO;
+        return status;
     if (g->rows[p.row].state == SKY_ROW_LIVE && g->rows[p.row].row.sequence == p.sequence)
         drop_row(s, g, p.row);
     *freed_bytes = (uint64_t)p.unit_count * SKY_SEGMENT_UNIT_BYTES;
@@ -581,6 +633,8 @@ sky_status sky_disk_segments_remove(sky_disk_segments *s, const sky_key *key, bo
                                     uint64_t *freed_bytes) {
     uint64_t more;
     sky_mutex_lock(&s->mutex);
+    if (s->root >= 0)
+        refresh(s); /* another process may have put it */
     sky_status status = remove_key(s, key, synced, freed_bytes);
     for (sky_status next = status; next == SKY_OK;)
         next = remove_key(s, key, synced, &more);

@@ -68,9 +68,11 @@ sky_status sky_disk_segments_publish(sky_disk_segments *s, const sky_key *key, s
                                      sky_disk_place *old);
 /* Give back a place that was reserved, or that was replaced by one that is synced now. */
 void sky_disk_segments_release(sky_disk_segments *s, const sky_disk_place *p);
+/* The file system is full: the blocks of all free room go back to it. */
+void sky_disk_segments_shrink(sky_disk_segments *s);
 /* Remove a key. `synced`: its row does not come back after a power failure. An older row of it,
  * if one still stands, does not in any case.
- * Errors: SKY_MISS, SKY_E_IO, SKY_E_DENIED */
+ * Errors: SKY_MISS, SKY_E_BUSY, SKY_E_IO, SKY_E_DENIED */
 sky_status sky_disk_segments_remove(sky_disk_segments *s, const sky_key *key, bool synced,
                                     uint64_t *freed_bytes);
 

@@ -310,26 +310,116 @@ static void what_is_too_large_or_too_little_is_refused(void **state) {
     set_close(&f);
 }
 
-/* Nothing is stored in a segment that nobody will find again. */
+/* Nothing is stored in a segment that nobody will find again: it is forgotten, and another made. */
 static void a_segment_that_was_removed_is_noticed(void **state) {
     (void)state;
     fixture f = set_open(LIMIT);
     sky_disk_place old, p, found;
     char path[300];
     sky_key key = sky_fixture_key(2);
-    int fd;
     put(f.s, 1, &old);
     p = reserve(f.s);
     snprintf(path, sizeof path, "%s/.segment-0", f.folder);
     assert_int_equal(remove(path), 0);
     assert_int_equal(find(f.s, 1, &found), SKY_MISS);
     assert_int_equal(sky_disk_segments_publish(f.s, &key, &p, &old), SKY_E_IO);
-    assert_int_equal(sky_disk_segments_reserve(f.s, ENTRY_BYTES, &p, &fd), SKY_E_IO);
-    sky_disk_segments_load(f.s, f.root, true);
+    sky_disk_place again = reserve(f.s);
     assert_int_equal(sky_disk_segments_publish(f.s, &key, &p, &old), SKY_E_IO);
     sky_disk_segments_release(f.s, &p); /* a place of before */
-    put(f.s, 2, &old);
+    assert_int_equal(sky_disk_segments_publish(f.s, &key, &again, &old), SKY_OK);
+    set_reopen(&f);
     assert_int_equal(find(f.s, 2, &found), SKY_OK);
+    assert_int_equal(truncate(path, 4096), 0);
+    put(f.s, 3, &old); /* elsewhere */
+    set_reopen(&f);
+    assert_int_equal(find(f.s, 3, &found), SKY_OK);
+    set_close(&f);
+}
+
+/* Of two processes that put one key, neither looking at the other, the last put stands. */
+static void the_last_of_two_writers_stands(void **state) {
+    (void)state;
+    fixture f = set_open(LIMIT);
+    sky_disk_place old_a, old_b, found;
+    put(f.s, 1, &old_a);
+    sky_disk_segments *b = open_set(&f, LIMIT);
+    for (int i = 0; i < 5; i++) { /* both are at it: rows are written, then old ones cleared */
+        put(b, 1, &old_b);
+        sky_disk_place last = put(f.s, 1, &old_a);
+        sky_disk_segments_release(b, &old_b);
+        sky_disk_segments_release(f.s, &old_a);
+        assert_int_equal(find(f.s, 1, &found), SKY_OK);
+        assert_int_equal(found.sequence, last.sequence);
+        assert_int_equal(find(b, 1, &found), SKY_MISS); /* its own went: others are looked at */
+        sky_disk_segments_refresh(b);
+        assert_int_equal(find(b, 1, &found), SKY_OK);
+        assert_int_equal(found.sequence, last.sequence);
+    }
+    assert_int_equal(remove_key(b, 1), SKY_OK);
+    sky_disk_segments_destroy(b);
+    set_reopen(&f);
+    assert_int_equal(find(f.s, 1, &found), SKY_MISS);
+    set_close(&f);
+}
+
+/* A process that holds an entry may write to it: its place is not used again meanwhile. */
+static void a_held_place_is_left_alone(void **state) {
+    (void)state;
+    fixture f = set_open(LIMIT);
+    sky_disk_place old, held, found;
+    sky_key key = sky_fixture_key(1);
+    int fd;
+    held = put(f.s, 1, &old);
+    sky_disk_segments *b = open_set(&f, LIMIT);
+    assert_int_equal(sky_disk_segments_find(b, &key, false, &found, &fd), SKY_OK);
+    assert_int_equal(sky_file_lock_range(fd, found.base, SKY_DISK_HEADER_BYTES, 0), SKY_OK);
+    assert_int_equal(remove_key(f.s, 1), SKY_OK);
+    for (uint64_t n = 2; n < 80; n++) { /* more than one segment holds */
+        sky_disk_place p = put(f.s, n, &old);
+        assert_false(p.segment == held.segment && p.base < held.base + ENTRY_BYTES &&
+                     held.base < p.base + ENTRY_BYTES);
+    }
+    sky_file_close(fd);
+    sky_disk_segments_destroy(b);
+    set_close(&f);
+}
+
+/* A removal that cannot clear an older row is no removal. */
+static void a_row_that_cannot_be_cleared_is_not_forgotten(void **state) {
+    (void)state;
+    fixture f = set_open(LIMIT);
+    sky_disk_place first, old, found;
+    char path[300];
+    first = put(f.s, 1, &old);
+    put(f.s, 1, &old);
+    snprintf(path, sizeof path, "%s/.segment-0", f.folder);
+    int fd = open(path, O_RDWR);
+    assert_int_equal(
+        sky_file_lock_range(fd, sky_segment_row_at(first.row), SKY_SEGMENT_ROW_BYTES, 0), SKY_OK);
+    sky_disk_segments_release(f.s, &old);
+    assert_int_equal(remove_key(f.s, 1), SKY_E_BUSY);
+    assert_int_equal(find(f.s, 1, &found), SKY_OK);
+    close(fd);
+    assert_int_equal(remove_key(f.s, 1), SKY_OK);
+    set_reopen(&f);
+    assert_int_equal(find(f.s, 1, &found), SKY_MISS);
+    set_close(&f);
+}
+
+/* Entries so small that rows run out first: the blocks behind them go back, and there are more
+ * segments. */
+static void small_entries_do_not_run_out(void **state) {
+    (void)state;
+    fixture f = set_open(UINT64_C(512) << 20);
+    sky_disk_place p, old;
+    int fd;
+    for (uint64_t n = 0; n < 6 * SKY_SEGMENT_ROWS; n++) {
+        sky_key key = sky_fixture_key(n);
+        assert_int_equal(sky_disk_segments_reserve(f.s, SKY_SEGMENT_UNIT_BYTES, &p, &fd), SKY_OK);
+        sky_file_close(fd);
+        p.checksum = 77;
+        assert_int_equal(sky_disk_segments_publish(f.s, &key, &p, &old), SKY_OK);
+    }
     set_close(&f);
 }
 
@@ -447,6 +537,10 @@ int main(void) {
         cmocka_unit_test(free_places_give_their_blocks_back),
         cmocka_unit_test(segments_without_rows_do_not_pile_up),
         cmocka_unit_test(what_is_too_large_or_too_little_is_refused),
+        cmocka_unit_test(the_last_of_two_writers_stands),
+        cmocka_unit_test(a_held_place_is_left_alone),
+        cmocka_unit_test(a_row_that_cannot_be_cleared_is_not_forgotten),
+        cmocka_unit_test(small_entries_do_not_run_out),
         cmocka_unit_test(a_segment_that_was_removed_is_noticed),
         cmocka_unit_test(an_unfinished_segment_is_made_again),
         cmocka_unit_test(hostile_rows_lead_nowhere),

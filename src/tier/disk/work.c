@@ -242,16 +242,21 @@ static sky_status try_temp(sky_disk_work *w, job *j, uint64_t file_bytes) {
                                 &j->move.entry);
 }
 
-/* A disk that is full of other things gets one chance: as much again goes from here. */
+#define FULL_TRIES 4
+
+/* A disk that is full of other things gets some chances: as much again goes from here, and what
+ * segments keep free. */
 static sky_status create_temp(sky_disk_work *w, job *j, uint64_t file_bytes) {
     sky_disk *d = w->disk;
     sky_status status = try_temp(w, j, file_bytes);
-    if (status == SKY_E_FULL) {
+    for (int i = 0; status == SKY_E_FULL && i < FULL_TRIES; i++) {
         sky_mutex_lock(&d->mutex);
-        status = sky_disk_evict(d, &j->claim);
+        sky_status evicted = sky_disk_evict(d, &j->claim);
         sky_mutex_unlock(&d->mutex);
-        if (status == SKY_OK)
-            status = try_temp(w, j, file_bytes);
+        sky_disk_segments_shrink(d->folder.segments);
+        if (evicted != SKY_OK && i > 0)
+            break;
+        status = try_temp(w, j, file_bytes);
     }
     if (status == SKY_E_IO && sky_disk_revive(d))
         status = try_temp(w, j, file_bytes);
