@@ -22,6 +22,12 @@
 #define EVENT_BYTES    512u
 #define FILE_BYTES_MAX (UINT64_C(1) << 30)
 #define LIST_END       "\n]\n"
+/* The first event, which stands on the line of the bracket: `[{…,"pid":7}`. A file whose first line
+ * is this one was written here. */
+#define HEAD                                                                                       \
+    "[{\"name\":\"process_name\",\"cat\":\"skymem-trace\",\"ph\":\"M\","                           \
+    "\"args\":{\"name\":\"skymem\"},\"tid\":0,\"pid\":"
+#define HEAD_BYTES_MAX (sizeof HEAD + 24) /* with the process's id, its brace and the line's end */
 
 _Atomic bool sky__trace_is_on;
 
@@ -32,17 +38,30 @@ static struct {
     uint64_t forks;
     uint64_t file_bytes; /* written, without the end of the list */
     sky_time flushed_at;
-    bool any; /* an event stands before the next */
     size_t used;
     char buffer[BUFFER_BYTES + sizeof LIST_END];
 } trace = {.mutex = SKY_MUTEX_INIT, .fd = -1};
 
 /* ---- the file ---- */
 
+static int print_head(char out[HEAD_BYTES_MAX]) {
+    return snprintf(out, HEAD_BYTES_MAX, HEAD "%ld}", (long)getpid());
+}
+
+/* Its first line is one of ours. */
+static bool begins_as_trace(int fd) {
+    char line[HEAD_BYTES_MAX] = "";
+    if (pread(fd, line, sizeof line - 1, 0) < 0 || strncmp(line, HEAD, sizeof HEAD - 1) != 0)
+        return false;
+    const char *pid = line + sizeof HEAD - 1;
+    size_t digits = strspn(pid, "0123456789");
+    return digits > 0 &&
+           (strncmp(pid + digits, "}\n", 2) == 0 || strncmp(pid + digits, "},\n", 3) == 0);
+}
+
 /* NULL: it may be used. */
 static const char *objection(int fd) {
     struct stat st;
-    char start[2];
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         return "a trace must be a regular file";
     if (st.st_uid != geteuid())
@@ -51,7 +70,7 @@ static const char *objection(int fd) {
         return "it has more than one name";
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
         return "another process traces there; %p in the name is the process's id";
-    if (st.st_size > 0 && (pread(fd, start, 2, 0) != 2 || memcmp(start, "[\n", 2) != 0))
+    if (st.st_size > 0 && !begins_as_trace(fd))
         return "it holds something that is no trace; name another file";
     return NULL;
 }
@@ -61,7 +80,23 @@ static sky_status refuse(const char *path, const char *why, sky_status status) {
     return status;
 }
 
-static sky_status open_file(const char *path, int *out) {
+/* An empty list of events: the head, and the end. */
+static bool begin_file(int fd, uint64_t *head_bytes) {
+    char text[HEAD_BYTES_MAX + sizeof LIST_END];
+    int head = print_head(text);
+    memcpy(text + head, LIST_END, sizeof LIST_END);
+    ssize_t bytes = head + (ssize_t)sizeof LIST_END - 1;
+    if (ftruncate(fd, 0) != 0)
+        return false;
+    if (pwrite(fd, text, (size_t)bytes, 0) != bytes) {
+        (void)!ftruncate(fd, 0);
+        return false;
+    }
+    *head_bytes = (uint64_t)head;
+    return true;
+}
+
+static sky_status open_file(const char *path, int *out, uint64_t *head_bytes) {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW, 0600);
     if (fd < 0)
         return refuse(path,
@@ -71,7 +106,7 @@ static sky_status open_file(const char *path, int *out) {
                       errno == ELOOP || errno == ENXIO ? SKY_E_DENIED : SKY_E_IO);
     const char *why = objection(fd);
     sky_status status = why && errno == EWOULDBLOCK ? SKY_E_BUSY : SKY_E_DENIED;
-    if (!why && (ftruncate(fd, 0) != 0 || pwrite(fd, "[" LIST_END, 4, 0) != 4)) {
+    if (!why && !begin_file(fd, head_bytes)) {
         why = strerror(errno);
         status = SKY_E_IO;
     }
@@ -137,12 +172,10 @@ sky_status sky_trace_open(const char *path) {
     if (status != SKY_OK)
         return status;
     sky_mutex_lock(&trace.mutex);
-    status = trace.fd >= 0 ? SKY_E_BUSY : open_file(name, &trace.fd);
+    status = trace.fd >= 0 ? SKY_E_BUSY : open_file(name, &trace.fd, &trace.file_bytes);
     if (status == SKY_OK) {
         trace.forks = forks;
-        trace.file_bytes = 1;
         trace.used = 0;
-        trace.any = false;
         trace.flushed_at = sky_now();
         atomic_store(&sky__trace_is_on, true);
     }
@@ -223,12 +256,10 @@ static void put(const line *l) {
     if (trace.used + l->bytes + 2 > BUFFER_BYTES)
         flush();
     if (trace.fd >= 0 && trace.file_bytes + BUFFER_BYTES < FILE_BYTES_MAX) {
-        if (trace.any)
-            trace.buffer[trace.used++] = ',';
+        trace.buffer[trace.used++] = ',';
         trace.buffer[trace.used++] = '\n';
         memcpy(trace.buffer + trace.used, l->text, l->bytes);
         trace.used += l->bytes;
-        trace.any = true;
     }
     sky_mutex_unlock(&trace.mutex);
 }

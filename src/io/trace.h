@@ -1,11 +1,14 @@
 /* A trace of requests, in a file that chrome://tracing and Perfetto open.
  *
  * The environment, read when the first cache is opened: SKYMEM_TRACE=FILE. %p in FILE becomes the
- * process's id. FILE is made, mode 0600, or made anew when it is a trace already; it is not opened
- * when it is a link, has a second name, belongs to another user, is no regular file, is in use by
- * another process, or holds something else. A warning says so, and nothing is traced.
+ * process's id. FILE is created with mode 0600. A file that exists is replaced when it is empty or
+ * its whole first line is one that begins a trace (`HEAD` in trace.c). FILE is refused when it
+ *   - holds anything else, such as another program's JSON;
+ *   - is a link, has a second name, or is no regular file;
+ *   - belongs to another user, or is in use by another process.
+ * A warning then says so, and nothing is traced.
  *
- *   [
+ *   [{"name":"process_name","cat":"skymem-trace","ph":"M","args":{"name":"skymem"},"tid":0,…},
  *   {"name":"get","cat":"request","ph":"b","id":"0x1","pid":7,"tid":7,"ts":1.5,"args":{…}},
  *   …
  *   ]
@@ -14,10 +17,10 @@
  * thread. What waits, or goes on elsewhere, is a pair "b" and "e" under an id of its own; its parts
  * are pairs under the same id inside.
  *
- * The file is whole JSON after each write, so that the trace of a killed process can be read too: a
- * write puts events and the end of the list where the end of the list was. What was not written by
- * then is missing: 50 ms at most while requests end. It grows to 1 GiB and not further. A child of
- * fork() traces nothing. */
+ * The file is whole JSON after each write, so that the trace of a killed process can be read too. A
+ * write puts events and the end of the list where the end of the list was. A killed process loses
+ * the events since its last write: 50 ms at most while requests end. The file grows to 1 GiB and
+ * not further. A child of fork() traces nothing. */
 #ifndef SKY_IO_TRACE_H
 #define SKY_IO_TRACE_H
 
@@ -62,8 +65,8 @@ uint64_t sky_trace_id(void);
 /* An event from `began` to `ended`: a pair when it has an id, else of the calling thread. Nothing
  * when no trace is on. Threads: any */
 void sky_trace_span(const sky_trace_event *event, sky_time began, sky_time ended);
-/* When a call begins that sky_trace_call is to tell of, for one key: an event of this thread until
- * now. 0, and nothing: no trace is on. */
+/* The time at which a call begins, for sky_trace_call; 0: no trace is on. sky_trace_call writes an
+ * event of this thread, for one key, from that time until now, or nothing if it was 0. */
 sky_time sky_trace_now(void);
 void sky_trace_call(const char *category, const char *name, const sky_key *key, uint64_t bytes,
                     sky_status status, sky_time began);

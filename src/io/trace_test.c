@@ -39,12 +39,13 @@ static int remove_folder(void **state) {
     return system(command);
 }
 
-/* How many events the file holds; asserts that it is a JSON array of objects. */
+/* How many events the file holds after its head; asserts that it is a JSON array of objects. */
 static int events_in(const char *name) {
     char command[512];
     snprintf(command, sizeof command,
              "python3 -c 'import json, sys; e = json.load(open(sys.argv[1])); "
-             "assert all(isinstance(x, dict) for x in e); sys.exit(len(e))' %s",
+             "assert all(isinstance(x, dict) for x in e); "
+             "assert e[0][\"args\"][\"name\"] == \"skymem\"; sys.exit(len(e) - 1)' %s",
              path_of(name));
     int status = system(command);
     assert_true(WIFEXITED(status));
@@ -96,7 +97,7 @@ static void it_is_json_after_each_write(void **state) {
     assert_int_equal(events_in("a"), 10);
     assert_int_equal(stat(path_of("a"), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    assert_int_equal(sky_trace_open(path_of("a")), SKY_OK); /* made anew */
+    assert_int_equal(sky_trace_open(path_of("a")), SKY_OK); /* replaced */
     sky_trace_close();
     assert_int_equal(events_in("a"), 0);
     sky_trace_close();
@@ -114,12 +115,59 @@ static void a_full_buffer_is_written(void **state) {
     assert_int_equal(events_in("full"), (2000 / 5 + 2 * (2000 - 2000 / 5)) & 0xff);
 }
 
+static void assert_holds(const char *name, const char *text) {
+    char back[256] = "";
+    FILE *file = fopen(path_of(name), "r");
+    assert_non_null(file);
+    assert_int_equal(fread(back, 1, sizeof back - 1, file), strlen(text));
+    assert_string_equal(back, text);
+    fclose(file);
+}
+
+#define FIRST                                                                                      \
+    "[{\"name\":\"process_name\",\"cat\":\"skymem-trace\",\"ph\":\"M\",\"args\":{\"name\":"        \
+    "\"skymem\"},\"tid\":0,\"pid\":"
+
+/* What begins as a trace of somebody else's, or breaks off, stays as it was. */
+static void only_our_traces_are_replaced(void **state) {
+    (void)state;
+    static const char *const theirs[] = {
+        "[\n  1,\n  2\n]\n",
+        "[\n{\"name\":\"get\"}\n]\n",
+        "[\n]\n",
+        "[",
+        "{}",
+        "[{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"chrome\"}}\n]\n",
+        FIRST,
+        FIRST "7",
+        FIRST "7}",
+        FIRST "7} \n]\n",
+        FIRST "}\n]\n",
+        FIRST "-7}\n]\n",
+        FIRST "7,\"mine\":1}\n]\n",
+        FIRST "7777777777777777777777777777777777777777}\n]\n",
+        " " FIRST "7}\n]\n"};
+    static const char *const ours[] = {"", FIRST "7}\n]\n", FIRST "4194304},\n{}\n]\n",
+                                       FIRST "7},\n{\"broken"};
+    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++) {
+        put_file("theirs", theirs[i]);
+        assert_int_equal(sky_trace_open(path_of("theirs")), SKY_E_DENIED);
+        assert_holds("theirs", theirs[i]);
+    }
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        put_file("ours", ours[i]);
+        assert_int_equal(sky_trace_open(path_of("ours")), SKY_OK);
+        sky_trace_close();
+        assert_int_equal(events_in("ours"), 0);
+    }
+}
+
 static void what_may_be_a_trap_is_not_opened(void **state) {
     (void)state;
     char other[128], many[5000];
     put_file("text", "precious");
     assert_int_equal(sky_trace_open(path_of("text")), SKY_E_DENIED);
-    put_file("list", "[\n]\n");
+    put_file("list", FIRST "7}\n]\n");
     snprintf(other, sizeof other, "%s", path_of("list"));
     assert_int_equal(symlink(other, path_of("link")), 0);
     assert_int_equal(sky_trace_open(path_of("link")), SKY_E_DENIED);
@@ -134,11 +182,7 @@ static void what_may_be_a_trap_is_not_opened(void **state) {
     many[sizeof many - 1] = 0;
     assert_int_equal(sky_trace_open(many), SKY_E_PARAM);
     assert_false(sky_trace_on());
-    FILE *file = fopen(path_of("text"), "r");
-    assert_non_null(file);
-    assert_non_null(fgets(other, sizeof other, file));
-    assert_string_equal(other, "precious");
-    fclose(file);
+    assert_holds("text", "precious");
 }
 
 /* Exits with the body's answer. */
@@ -217,6 +261,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_json_after_each_write),
         cmocka_unit_test(a_full_buffer_is_written),
+        cmocka_unit_test(only_our_traces_are_replaced),
         cmocka_unit_test(what_may_be_a_trap_is_not_opened),
         cmocka_unit_test(processes_do_not_meddle),
         cmocka_unit_test(a_full_disk_ends_it_whole),
