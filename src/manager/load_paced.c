@@ -168,6 +168,10 @@ static flight *find(paced *p, uint32_t request) {
     return NULL;
 }
 
+static void release_claim(paced *p, uint32_t block, bool delivered) {
+    sky__flights_release(&p->q->manager->flights, &p->q->scratch.claims[block], delivered);
+}
+
 /* Without a deadline of its own: it is given up at the end, and a slow tier is no failing one. */
 static void submit(paced *p, flight *f) {
     sky_sequence *q = p->q;
@@ -181,8 +185,9 @@ static void submit(paced *p, flight *f) {
                                  : SKY_E_NOMEM;
     if (status == SKY_OK || status == SKY_E_BUSY)
         return;
+    release_claim(p, f->block, false);
     if (!(p->here[f->block] & SKY__LEAD))
-        p->q->scratch.items[f->block].status = status;
+        q->scratch.items[f->block].status = status;
     sky_pacer_finished(p->pacer, sky_now(), f->request, status);
     f->request = 0;
 }
@@ -218,10 +223,6 @@ static void ask(paced *p, const sky_pace *pace) {
                   .parts = parts,
                   .item = p->q->scratch.items[pace->segment]};
     submit(p, f);
-}
-
-static void release_claim(paced *p, uint32_t block, bool delivered) {
-    sky__flights_release(&p->q->manager->flights, &p->q->scratch.claims[block], delivered);
 }
 
 static void give_up(paced *p, flight *f) {

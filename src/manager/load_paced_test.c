@@ -3,7 +3,7 @@
  * time; that a link that slows down under way changes what comes; that a level that is lost is no
  * other's business; that what is nearer comes when what is farther is too slow; that a slow tier is
  * tried again; that one of which little was asked is asked for more; and that others' batches make
- * nothing fail, nor this one spin.
+ * nothing fail, nor this one spin; and that a request that fails holds up nobody.
  *
  * What a link cannot carry holds on any machine. What it can carry in time a busy one may spoil:
  * that is tried at times that double until it is done. */
@@ -19,10 +19,12 @@
 #include <cmocka.h>
 
 #include <skymem/codec.h>
+#include <skymem/keys.h>
 
 #include "base/hash.h"
 #include "cache/cache_internal.h"
 #include "io/sync.h"
+#include "manager/blocks.h"
 #include "manager/shaped_fixture.h"
 #include "manager/world_fixture.h"
 #include "tier/encoded/encoded.h"
@@ -503,6 +505,78 @@ static void a_tier_that_became_fast_is_found_out(void **state) {
 
 /* ---- others ---- */
 
+sky_status __real_sky_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                             const sky_call *call, sky_batch *out);
+sky_status __wrap_sky_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                             const sky_call *call, sky_batch *out);
+
+/* The first get of this key cannot be submitted; while `of` loads on, another claims the key. */
+static struct {
+    sky_manager *of; /* NULL: submits are left alone */
+    sky_key key;
+    uint32_t refusals, claims;
+    sky__claim_state claimed; /* what the other's claim became */
+} refusing;
+
+sky_status __wrap_sky_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                             const sky_call *call, sky_batch *out) {
+    if (refusing.of && op == SKY_OP_GET && refusing.refusals == 0 &&
+        sky_key_equal(&items[0].key, &refusing.key)) {
+        refusing.refusals++;
+        return SKY_E_NOMEM;
+    }
+    if (refusing.of && op == SKY_OP_GET && refusing.refusals > 0 && refusing.claims++ == 0) {
+        sky__claim claim = {.state = SKY__CLAIM_NONE};
+        sky__flights *flights = &refusing.of->flights;
+        refusing.claimed = sky__flights_claim(flights, &claim, &refusing.key, -1);
+        sky__flights_release(flights, &claim, false);
+    }
+    return __real_sky_submit(c, op, items, item_count, call, out);
+}
+
+/* All blocks are in the far tier alone, behind memory that keeps what comes. */
+static void setup_shared(setting *s, sky_key *keys) {
+    sky_cache *c;
+    sky_tier *near;
+    sky_error error;
+    assert_int_equal(sky__cache_create(NULL, &c), SKY_OK);
+    sky_tier_env env = sky__cache_env(c);
+    assert_int_equal(sky_memory_tier_open("mem:64MiB", &env, &near, &error), SKY_OK);
+    sky__cache_add(c, near);
+    env = sky__cache_env(c);
+    s->far = shaped_open(&env);
+    sky__cache_add(c, shaped_tier(s->far));
+    assert_int_equal(sky__cache_start(c), SKY_OK);
+    world_open_on(&s->w, even, BLOCK_TOKENS, c);
+    s->cold = world_cold(&s->w, TOKENS);
+    assert_int_equal(world_save(&s->w, TOKENS), BLOCKS);
+    assert_int_equal(sky_flush(c, sky_now() + SKY_SECONDS(20), NULL), SKY_OK);
+    sky_namespace ns;
+    sky_manager_namespace(s->w.manager, &ns);
+    sky_block_keys(&ns, s->w.prompt, TOKENS - 1, BLOCK_TOKENS, keys, BLOCKS);
+    for (uint32_t b = BLOCKS; b > 0; b--) {
+        sky_item item = {.key = keys[b - 1]};
+        assert_int_equal(sky_run(c, SKY_OP_REMOVE, &item, 1, &(sky_call){.tiers = 1}), SKY_OK);
+    }
+}
+
+static void a_request_that_failed_keeps_no_claim(void **state) {
+    (void)state;
+    static setting s;
+    sky_key keys[BLOCKS];
+    setup_shared(&s, keys);
+    refusing.key = keys[1];
+    refusing.of = s.w.manager;
+    sky_lookup found = look(&s, PLENTY);
+    refusing.of = NULL;
+    assert_int_equal(refusing.refusals, 1);
+    assert_true(refusing.claims > 0);
+    assert_int_equal(refusing.claimed, SKY__CLAIM_OWNED);
+    assert_true(made_up_engine_answer(&s.w.engine, s.w.prompt, found.hit_tokens, TOKENS) == s.cold);
+    assert_int_equal(look(&s, 0).verdict, SKY_VERDICT_HIT);
+    world_close(&s.w);
+}
+
 static sky_item others[SKY_BATCHES_MAX];
 
 /* Batches that somebody else has not drained: they are done, and take their places. */
@@ -563,6 +637,7 @@ int main(void) {
         cmocka_unit_test(a_tier_that_is_too_far_is_not_waited_for_again),
         cmocka_unit_test(short_deadlines_shut_nothing_out),
         cmocka_unit_test(a_tier_that_became_fast_is_found_out),
+        cmocka_unit_test(a_request_that_failed_keeps_no_claim),
         cmocka_unit_test(a_cache_full_of_others_batches_is_asked_again),
         cmocka_unit_test(others_batches_wake_nobody),
     };
