@@ -4,6 +4,7 @@
 #include "numbers.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #define SATELLITES_MAX   4096
 #define ASK_NS           SKY_SECONDS(2)
 #define DAEMON_BYTES_MAX (1u << 20) /* of its answer */
+#define DAEMON_S         3          /* to connect, and then for all of its answer */
 
 static json_t *tier_json(const cli_store *store, size_t tier) {
     sky_tier_stat s = {0};
@@ -228,6 +230,31 @@ static int stat_key(cli *c, const cli_store *store) {
     return code;
 }
 
+/* The connection; negative: errno says why. A queue that stays full is EAGAIN. */
+static int connect_daemon(const struct sockaddr_un *address) {
+    const struct timeval limit = {.tv_sec = DAEMON_S};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
+        connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
+        return fd;
+    int failure = errno;
+    close(fd);
+    errno = failure;
+    return -1;
+}
+
+/* Bytes read, 0 at the end; -1: errno says why, EAGAIN that none came until then. */
+static ssize_t read_until(int fd, char *to, size_t bytes, sky_time until) {
+    struct pollfd readable = {fd, POLLIN, 0};
+    sky_time now = sky_now();
+    int ready = poll(&readable, 1, now < until ? (int)((until - now) / 1000000) + 1 : 0);
+    if (ready == 0)
+        errno = EAGAIN;
+    return ready > 0 ? read(fd, to, bytes) : -1;
+}
+
 /* skymemd answers a connection with one line of JSON and closes it. */
 static int ask_daemon(const cli *c, const char *path, char *line, size_t line_bytes) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -235,18 +262,24 @@ static int ask_daemon(const cli *c, const char *path, char *line, size_t line_by
         return cli_usage(c, "shm:%s: a socket's path has at most %zu bytes", path,
                          sizeof address.sun_path - 1);
     strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        int failure = errno;
-        if (fd >= 0)
-            close(fd);
-        return cli_failed(c, "shm:%s: %s; is skymemd --socket %s running?", path, strerror(failure),
+    int fd = connect_daemon(&address);
+    if (fd < 0 && errno != EAGAIN)
+        return cli_failed(c, "shm:%s: %s; is skymemd --socket %s running?", path, strerror(errno),
                           path);
-    }
     size_t used = 0;
-    for (ssize_t got = 1; got > 0 && used<line_bytes - 1; used += got> 0 ? (size_t)got : 0)
-        got = read(fd, line + used, line_bytes - 1 - used);
-    close(fd);
+    ssize_t got = -1;
+    sky_time until = sky_now() + SKY_SECONDS(DAEMON_S);
+    while (fd >= 0 && used < line_bytes - 1 &&
+           (got = read_until(fd, line + used, line_bytes - 1 - used, until)) > 0)
+        used += (size_t)got;
+    int failure = errno;
+    if (fd >= 0)
+        close(fd);
+    if (got < 0 && failure == EAGAIN)
+        return cli_failed(c, "shm:%s: no answer within %d s; is it a skymemd, and is it stopped?",
+                          path, DAEMON_S);
+    if (got < 0)
+        return cli_failed(c, "shm:%s: %s", path, strerror(failure));
     line[used] = '\0';
     return CLI_OK;
 }

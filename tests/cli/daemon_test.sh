@@ -30,6 +30,10 @@ expect 2 "$skymem" stat k --store "shm:$socket"
 expect 1 "$skymemd" --socket "$socket" --store mem:1MiB
 says "in use"
 [ "$(stat -c %a "$socket")" = 700 ] || fail "the socket is open to others: $(stat -c %a "$socket")"
+kill -STOP "$daemon"
+expect 1 timeout 60 "$skymem" stat --store "shm:$socket"
+says "no answer within 3 s"
+kill -CONT "$daemon"
 kill -TERM "$daemon"
 code=0
 wait "$daemon" || code=$?
@@ -46,6 +50,35 @@ start
 expect 0 "$skymem" stat --store "shm:$socket" --json
 kill -INT "$daemon"
 wait "$daemon" || fail "exit $? on SIGINT"
+
+# a listener that says nothing, and one whose queue is full
+python3 - "$work/mute" "$work/full" >"$work/mutes" <<'PYTHON' &
+import socket, sys, time
+mute, full = (socket.socket(socket.AF_UNIX) for _ in range(2))
+for listener, path in ((mute, sys.argv[1]), (full, sys.argv[2])):
+    listener.bind(path)
+    listener.listen(0)
+waiting = []
+try:
+    while True:
+        waiting.append(socket.socket(socket.AF_UNIX))
+        waiting[-1].setblocking(False)
+        waiting[-1].connect(sys.argv[2])
+except BlockingIOError:
+    print("ready", flush=True)
+time.sleep(600)
+PYTHON
+mutes=$!
+for _ in $(seq 200); do
+    grep -qsx ready "$work/mutes" && break
+    sleep 0.05
+done
+for path in "$work/mute" "$work/full"; do
+    expect 1 timeout 60 "$skymem" stat --store "shm:$path"
+    says "shm:$path: no answer within 3 s"
+done
+kill "$mutes"
+wait "$mutes" 2>/dev/null
 
 : >"$work/plain"
 expect 1 "$skymemd" --socket "$work/plain" --store mem:1MiB
