@@ -155,50 +155,10 @@ double cli_median(double *values, size_t count) {
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* Bytes of the UTF-8 sequence at `p`, 0 when it is none (overlong, surrogate, cut short). */
-static size_t utf8_bytes(const uint8_t *p, size_t left) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t bytes = p[0] < 0x80       ? 1
-                   : p[0] >> 5 == 6  ? 2
-                   : p[0] >> 4 == 14 ? 3
-                   : p[0] >> 3 == 30 ? 4
-                                     : 0;
-    if (bytes <= 1)
-        return bytes;
-    if (bytes > left)
-        return 0;
-    uint32_t point = p[0] & (0x7fu >> bytes);
-    for (size_t i = 1; i < bytes; i++) {
-        if (p[i] >> 6 != 2)
-            return 0;
-        point = point << 6 | (p[i] & 0x3fu);
-    }
-    if (point < least[bytes] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-        return 0;
-    return bytes;
-}
-
 char *cli_escape(const void *data, size_t bytes) {
-    const uint8_t *p = data;
-    char *out = malloc(bytes * 4 + 1), *to = out;
-    if (!out)
-        return NULL;
-    for (size_t i = 0; i < bytes;) {
-        size_t length = utf8_bytes(p + i, bytes - i);
-        bool control = p[i] < 0x20 || p[i] == 0x7f ||
-                       (length == 2 && p[i] == 0xc2 && p[i + 1] < 0xa0);
-        if (length == 0 || control) {
-            to += sprintf(to, "\\x%02x", p[i++]);
-        } else if (p[i] == '\\') {
-            *to++ = '\\';
-            *to++ = (char)p[i++];
-        } else {
-            memcpy(to, p + i, length);
-            to += length;
-            i += length;
-        }
-    }
-    *to = '\0';
+    char *out = malloc(bytes * 4 + 1);
+    if (out)
+        sky_text_escape(data, bytes, true, out, bytes * 4 + 1);
     return out;
 }
 
@@ -215,7 +175,7 @@ json_t *cli_json_utf8(const char *data, size_t bytes) {
     if (!out)
         return NULL;
     for (size_t i = 0; i < bytes;) {
-        size_t length = utf8_bytes(p + i, bytes - i);
+        size_t length = sky_utf8_bytes(p + i, bytes - i);
         memcpy(to, length ? (const char *)p + i : "\xef\xbf\xbd", length ? length : 3);
         to += length ? length : 3;
         i += length ? length : 1;

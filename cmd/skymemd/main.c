@@ -235,8 +235,11 @@ static bool add_number(void *context, const sky_metric_sample *s) {
 
 static json_t *tier_json(host *h, size_t tier) {
     sky_tier_stat s = {0};
+    char url[4 * sizeof s.url], note[4 * sizeof s.note]; /* the URL may be cut in a character */
     sky_cache_stat(h->cache, tier, &s);
-    return json_pack("{s:s, s:b, s:s}", "url", s.url, "failing", s.failing, "note", s.note);
+    sky_text_escape(s.url, strlen(s.url), true, url, sizeof url);
+    sky_text_escape(s.note, strlen(s.note), true, note, sizeof note);
+    return json_pack("{s:s, s:b, s:s}", "url", url, "failing", s.failing, "note", note);
 }
 
 /* All numbers as text; NULL: there is no memory. */

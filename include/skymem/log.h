@@ -4,6 +4,9 @@
 #ifndef SKYMEM_LOG_H
 #define SKYMEM_LOG_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include <skymem/status.h>
 
 #ifdef __cplusplus
@@ -31,6 +34,18 @@ typedef struct {
  * Owner: sink stays the caller's, and must stay valid as long as the process: a thread of the
  *        library may be about to call it when another one is set */
 SKY_API void sky_log_to(const sky_log_sink *sink);
+
+/* Bytes of the UTF-8 character at `text`; 0: what is there is none (overlong, a surrogate, cut
+ * short), or there are no bytes. */
+SKY_API size_t sky_utf8_bytes(const void *text, size_t bytes);
+
+/* Text that a line of a log, a terminal or JSON can show: valid UTF-8 stays; control characters and
+ * bytes that are no UTF-8 become \xHH. `exact` doubles a backslash, so that different texts stay
+ * different. What has no room is left out, from the first character that does not fit.
+ * Shape:  out [out_bytes], at most 4 * bytes + 1, with a NUL at its end; out_bytes at least 1
+ * Result: bytes written, without the NUL */
+SKY_API size_t sky_text_escape(const void *text, size_t bytes, bool exact, char *out,
+                               size_t out_bytes);
 
 #ifdef __cplusplus
 }

@@ -51,6 +51,21 @@ expect 0 "$skymem" stat --store "shm:$socket" --json
 kill -INT "$daemon"
 wait "$daemon" || fail "exit $? on SIGINT"
 
+# every tier is there, whatever its URL is made of
+odd=$work/$'a\xff'
+"$skymemd" --socket "$socket" --store "disk:$odd?max=64MiB" --store "disk:$work/disk?max=64MiB" \
+    >"$work/ready" 2>"$work/log" &
+daemon=$!
+for _ in $(seq 200); do
+    grep -qsx ready "$work/ready" && break
+    sleep 0.05
+done
+expect 0 "$skymem" stat --store "shm:$socket" --json
+holds 'len(o["tiers"]) == 2 and "/a\\xff?max" in o["tiers"][0]["url"]'
+holds '"/disk?max" in o["tiers"][1]["url"]'
+kill -TERM "$daemon"
+wait "$daemon" || fail "exit $? on SIGTERM"
+
 # a listener that says nothing, and one whose queue is full
 python3 - "$work/mute" "$work/full" >"$work/mutes" <<'PYTHON' &
 import socket, sys, time
