@@ -38,7 +38,8 @@ typedef struct {
     int listener;
     int signals;
     bool bound;
-    uint64_t clients; /* answered so far */
+    struct stat socket_file; /* as it was bound */
+    uint64_t clients;        /* answered so far */
 } host;
 
 static const char usage_text[] =
@@ -174,6 +175,7 @@ static int listen_on(host *h) {
                bind(h->listener, (const struct sockaddr *)&address, sizeof address) == 0;
     int failure = errno;
     umask(mask);
+    h->bound = h->bound && lstat(h->socket_path, &h->socket_file) == 0;
     if (h->bound && listen(h->listener, 64) == 0)
         return DONE;
     struct stat st;
@@ -182,6 +184,14 @@ static int listen_on(host *h) {
     return daemon_say(FAILED, h->socket_path,
                       failure == EADDRINUSE ? "in use; is another skymemd running?"
                                             : strerror(failure));
+}
+
+/* Remove the socket's file, unless another file or another daemon's socket is there by now. */
+static void unbind(const host *h) {
+    struct stat st;
+    if (h->bound && lstat(h->socket_path, &st) == 0 && st.st_dev == h->socket_file.st_dev &&
+        st.st_ino == h->socket_file.st_ino)
+        unlink(h->socket_path);
 }
 
 int daemon_catch_signals(int *fd) {
@@ -377,8 +387,7 @@ int main(int argc, char **argv) {
             code = daemon_say(FAILED, "stopping", "not everything queued was written in 10 s");
     }
     sky_cache_close(h.cache);
-    if (h.bound)
-        unlink(h.socket_path);
+    unbind(&h);
     if (h.listener >= 0)
         close(h.listener);
     if (h.signals >= 0)

@@ -51,6 +51,25 @@ expect 0 "$skymem" stat --store "shm:$socket" --json
 kill -INT "$daemon"
 wait "$daemon" || fail "exit $? on SIGINT"
 
+# what took the socket's place is not the daemon's to remove
+start
+rm "$socket"
+echo mine >"$socket"
+kill -TERM "$daemon"
+wait "$daemon" || fail "exit $? on SIGTERM"
+[ "$(cat "$socket")" = mine ] || fail "another file was removed"
+rm "$socket"
+start
+first=$daemon
+rm "$socket"
+start
+kill -TERM "$first"
+wait "$first" || fail "exit $? on SIGTERM"
+expect 0 "$skymem" stat --store "shm:$socket"
+kill -TERM "$daemon"
+wait "$daemon" || fail "exit $? on SIGTERM"
+[ ! -e "$socket" ] || fail "the socket was left"
+
 # every tier is there, whatever its URL is made of
 odd=$work/$'a\xff'
 "$skymemd" --socket "$socket" --store "disk:$odd?max=64MiB" --store "disk:$work/disk?max=64MiB" \
