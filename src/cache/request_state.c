@@ -209,6 +209,10 @@ static sky__part *part_create(sky__request *r, size_t tier, sky_op op, const uin
         p->origin[i] = origin[i];
         p->items[i] = other ? *other : r->items[origin[i]];
         p->items[i].status = SKY_E_NOMEM;
+        if (!other && op != r->op) { /* outlives the caller's buffers; the name is the request's */
+            p->items[i].spans = NULL;
+            p->items[i].span_count = 0;
+        }
     }
     if (op != r->op) { /* for the key's sake, whether the caller still waits or not */
         p->sub.caller = (sky_batch){0};

@@ -413,6 +413,31 @@ static void a_put_cancelled_under_way_is_not_ok(void **state) {
     assert_int_equal(o.item.status, SKY_E_CANCELLED);
 }
 
+/* A put under a name that a tier refuses asks that tier for more after its caller may have gone. */
+static void what_a_put_asks_later_has_no_spans_of_its_caller(void **state) {
+    (void)state;
+    static const sky_op later[] = {SKY_OP_HAS, SKY_OP_PIN, SKY_OP_REMOVE};
+    sky_setting s = sky_setting_open("mem:1MiB", 2);
+    sky_one o;
+    sky_one_make(&o, 1);
+    sky_setting_plant(s.far[0], 1, 1);
+    sky_setting_plant(s.far[1], 1, 1);
+    assert_int_equal(sky_setting_do(s.cache, SKY_OP_PIN, 1, NULL), SKY_OK);
+    size_t before = sky_scripted_spans(s.far[0], SKY_OP_PIN); /* the caller's own */
+    o.item.name = "value";
+    o.item.name_bytes = 5;
+    sky_scripted_refuse(s.far[1], &o.item.key, SKY_E_BUSY);
+    assert_int_equal(sky_one_run(s.cache, SKY_OP_PUT, &o, NULL), SKY_OK);
+    assert_int_equal(sky_scripted_spans(s.far[0], SKY_OP_PUT), 1);
+    assert_int_equal(sky_scripted_count(s.far[1], SKY_OP_HAS), 1);
+    assert_int_equal(sky_scripted_count(s.far[1], SKY_OP_REMOVE), 1);
+    for (size_t k = 0; k < sizeof later / sizeof *later; k++)
+        for (size_t t = 0; t < 2; t++)
+            assert_int_equal(sky_scripted_spans(s.far[t], later[k]),
+                             later[k] == SKY_OP_PIN ? before : 0);
+    sky_cache_close(s.cache);
+}
+
 static void has_sees_the_pin_before_it(void **state) {
     (void)state;
     sky_setting s = sky_setting_open("mem:1MiB", 1);
@@ -493,6 +518,7 @@ int main(void) {
         cmocka_unit_test(what_is_refused_is_read_where_it_goes),
         cmocka_unit_test(without_memory_the_first_tier_takes_it),
         cmocka_unit_test(a_put_cancelled_under_way_is_not_ok),
+        cmocka_unit_test(what_a_put_asks_later_has_no_spans_of_its_caller),
         cmocka_unit_test(has_sees_the_pin_before_it),
         cmocka_unit_test(a_cancelled_removal_that_waited_removes_nothing),
         cmocka_unit_test(without_memory_for_a_sub_request_the_item_ends_whole),

@@ -42,6 +42,7 @@ struct sky_scripted {
     held *first;
     held *last;
     size_t counts[SKY_OP_LEASE + 1];
+    size_t spans[SKY_OP_LEASE + 1];
     uint64_t puts;
 };
 
@@ -141,6 +142,7 @@ static sky_status scripted_submit(sky_tier *tier, sky_op op, sky_item *items, si
     sky_mutex_lock(&s->mutex);
     s->counts[op] += item_count;
     for (size_t i = 0; i < item_count; i++) {
+        s->spans[op] += items[i].span_count;
         if (s->hold)
             keep(s, op, *out, i);
         else
@@ -236,6 +238,13 @@ void sky_scripted_refuse(sky_scripted *s, const sky_key *key, sky_status status)
 size_t sky_scripted_count(sky_scripted *s, sky_op op) {
     sky_mutex_lock(&s->mutex);
     size_t count = s->counts[op];
+    sky_mutex_unlock(&s->mutex);
+    return count;
+}
+
+size_t sky_scripted_spans(sky_scripted *s, sky_op op) {
+    sky_mutex_lock(&s->mutex);
+    size_t count = s->spans[op];
     sky_mutex_unlock(&s->mutex);
     return count;
 }

@@ -28,6 +28,8 @@ void sky_scripted_refuse(sky_scripted *s, const sky_key *key, sky_status status)
 
 /* How many items of an op were submitted, and how many answers wait now. */
 size_t sky_scripted_count(sky_scripted *s, sky_op op);
+/* How many spans those items had together. */
+size_t sky_scripted_spans(sky_scripted *s, sky_op op);
 size_t sky_scripted_held(sky_scripted *s);
 /* Bytes of a key's payload; NULL when it is not there. Valid until the next write. */
 const void *sky_scripted_peek(sky_scripted *s, const sky_key *key, size_t *bytes);
