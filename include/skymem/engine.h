@@ -75,10 +75,13 @@ typedef struct {
                            size_t token_count_max, size_t *token_count);
 
     /* Rows [first_token, first_token + token_count) of every layer, as the engine holds them now.
-     * Window layers too: the caller asks for at most what is still in the window.
+     * Window layers too: the caller asks for at most what is still in the window. The rows handed
+     * out may begin before the first that was asked for, and end after the last: first_token and
+     * token_count of each sky_rows say so.
      * Owner:  out->rows is the caller's, its size checked; the bytes are the engine's, valid until
      *         the next call
-     * Errors: SKY_E_PARAM (not held), SKY_E_NOMEM */
+     * Errors: SKY_E_PARAM (not held), SKY_E_NOMEM. What does not hold all rows asked for, another
+     *         number of row sets and data NULL count as SKY_E_CORRUPT: nothing is saved of it */
     sky_status (*extract)(void *self, uint32_t first_token, uint32_t token_count, sky_state *out);
 
     /* Prepare to take a prefix of token_count tokens and say where its rows go: all of them for

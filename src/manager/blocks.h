@@ -104,6 +104,12 @@ static inline bool sky__may_be_block(const sky_sequence *q, uint64_t bytes) {
 /* It has all its functions. */
 bool sky__engine_complete(const sky_engine *engine);
 
+/* ---- engine.c ---- */
+
+/* As the engine's extract, to q->rows: rows of every layer, at least those asked for.
+ * Errors: those of the engine; SKY_E_CORRUPT: it says that they lie where they cannot */
+sky_status sky__engine_extract(sky_sequence *q, uint32_t first_token, uint32_t token_count);
+
 /* ---- sequence.c ---- */
 
 /* Keys of the first block_count blocks, with scratch for all of them.

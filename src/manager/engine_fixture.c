@@ -82,6 +82,8 @@ static sky_status extract(void *self, uint32_t first_token, uint32_t token_count
         memcpy(e->lent[i], e->rows[i] + (size_t)first_token * bytes, (size_t)token_count * bytes);
         out->rows[i] = (sky_rows){e->lent[i], first_token, token_count};
     }
+    if (e->change)
+        e->change(e, out);
     return SKY_OK;
 }
 
@@ -99,6 +101,8 @@ static sky_status restore_begin(void *self, uint32_t token_count, sky_state *out
         e->lent_rows[i] = out->rows[i];
     }
     e->restoring_tokens = token_count;
+    if (e->change)
+        e->change(e, out);
     return SKY_OK;
 }
 

@@ -34,16 +34,19 @@ uint32_t sky__save_tokens_max(const sky_sequence *q) {
     return most;
 }
 
-static sky_status extract(sky_sequence *q, uint32_t first_token, uint32_t token_count) {
-    sky_state state = sky__sequence_rows(q);
-    return q->engine.ops->extract(q->engine.self, first_token, token_count, &state);
+/* Where the rows of a section lie from this token on: an engine may hand out more than was asked
+ * for. */
+static uint8_t *rows_from(const sky_sequence *q, const sky_payload_section *s, uint32_t token) {
+    const sky_rows *rows = &q->rows[s->row_set];
+    return rows->data + (size_t)(token - rows->first_token) * s->row_bytes;
 }
 
-/* Copy rows [first_token, …) of a long block, just extracted, to their place in its payload. */
-static void stage_rows(sky_sequence *q, uint32_t row, uint32_t row_count) {
+/* Copy rows [row, row + row_count) of a long block that begins with token `first`, just extracted,
+ * to their place in its payload. */
+static void stage_rows(sky_sequence *q, uint32_t first, uint32_t row, uint32_t row_count) {
     for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
         sky_payload_section s = sky_payload_section_at(&q->manager->payload, i);
-        memcpy(q->staging + s.offset + (size_t)row * s.row_bytes, q->rows[s.row_set].data,
+        memcpy(q->staging + s.offset + (size_t)row * s.row_bytes, rows_from(q, &s, first + row),
                (size_t)row_count * s.row_bytes);
     }
 }
@@ -59,10 +62,10 @@ static sky_status stage_block(sky_sequence *q, uint32_t block, uint32_t step_max
     for (uint32_t row = 0, step; row < q->manager->block_tokens; row += step) {
         step = q->manager->block_tokens - row < step_max ? q->manager->block_tokens - row
                                                          : step_max;
-        sky_status status = extract(q, first + row, step);
+        sky_status status = sky__engine_extract(q, first + row, step);
         if (status != SKY_OK)
             return status;
-        stage_rows(q, row, step);
+        stage_rows(q, first, row, step);
     }
     q->scratch.spans[0] = (sky_span){q->staging, q->manager->payload.payload_bytes};
     q->scratch.items[0].spans = q->scratch.spans;
@@ -73,7 +76,7 @@ static sky_status stage_block(sky_sequence *q, uint32_t block, uint32_t step_max
 /* Extract a run of blocks; the items' spans point into the engine's rows. */
 static sky_status gather_blocks(sky_sequence *q, uint32_t first_block, uint32_t block_count) {
     uint32_t first = first_block * q->manager->block_tokens;
-    sky_status status = extract(q, first, block_count * q->manager->block_tokens);
+    sky_status status = sky__engine_extract(q, first, block_count * q->manager->block_tokens);
     if (status != SKY_OK)
         return status;
     for (uint32_t b = 0; b < block_count; b++) {
@@ -84,7 +87,7 @@ static sky_status gather_blocks(sky_sequence *q, uint32_t first_block, uint32_t 
         spans[0] = (sky_span){header, q->manager->payload.header_bytes};
         for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
             sky_payload_section s = sky_payload_section_at(&q->manager->payload, i);
-            uint8_t *rows = q->rows[s.row_set].data;
+            uint8_t *rows = rows_from(q, &s, first);
             spans[1 + i] = (sky_span){rows + (size_t)b * s.bytes, s.bytes};
         }
         q->scratch.items[b].spans = spans;

@@ -92,6 +92,70 @@ static void tokens_that_were_not_computed_are_not_saved(void **state) {
     world_close(&w);
 }
 
+/* ---- what an engine hands out ---- */
+
+static void hand_out_all(const made_up_engine *e, sky_state *state) {
+    for (uint32_t i = 0; e->restoring_tokens == 0 && i < e->row_sets; i++)
+        state->rows[i] = (sky_rows){e->rows[i], 0, e->held_tokens};
+}
+
+static void rows_that_begin_before_those_asked_for_are_saved_right(void **state) {
+    (void)state;
+    static const uint32_t block_tokens[] = {32, 1024}; /* 1024: more than one extraction */
+    for (size_t i = 0; i < 2; i++) {
+        static world w;
+        world_open(&w, made_up_layout(2, 0, 0), block_tokens[i]);
+        uint64_t answer = world_cold(&w, 2100);
+        w.engine.change = hand_out_all;
+        world_save(&w, 2100);
+        sky_lookup found = world_expect(&w, 2100, answer);
+        assert_int_equal(found.verdict, SKY_VERDICT_HIT);
+        world_close(&w);
+    }
+}
+
+static int lie; /* which of the answers that are wrong */
+
+static void hand_out_wrong_rows(const made_up_engine *e, sky_state *state) {
+    static sky_rows other[8];
+    sky_rows *rows = &state->rows[1];
+    (void)e;
+    if (lie == 0)
+        state->row_sets = 0;
+    else if (lie == 1)
+        state->row_sets++;
+    else if (lie == 2)
+        state->rows = other;
+    else if (lie == 3)
+        *rows = (sky_rows){0};
+    else if (lie == 4)
+        rows->data = NULL;
+    else if (lie == 5)
+        rows->first_token++;
+    else if (lie == 6)
+        rows->token_count--;
+    else if (lie == 7)
+        rows->first_token = UINT32_MAX;
+}
+enum { LIES = 8 };
+
+static void rows_that_are_not_those_asked_for_are_not_saved(void **state) {
+    (void)state;
+    for (lie = 0; lie < LIES; lie++) {
+        static world w;
+        uint32_t blocks = 77;
+        world_open(&w, made_up_layout(1, 1, 100), 32);
+        world_cold(&w, 330);
+        w.engine.change = hand_out_wrong_rows;
+        assert_int_equal(sky_sequence_save(w.sequence, w.prompt, 330, &blocks, NULL),
+                         SKY_E_CORRUPT);
+        assert_int_equal(blocks, 0);
+        w.engine.change = NULL;
+        assert_int_equal(world_look(&w, 330, 0).verdict, SKY_VERDICT_MISS);
+        world_close(&w);
+    }
+}
+
 static void a_cache_without_room_says_so(void **state) {
     (void)state;
     static world w;
@@ -335,6 +399,8 @@ int main(void) {
         cmocka_unit_test(a_block_that_goes_after_the_lookup_is_not_saved_from_a_restored_window),
         cmocka_unit_test(a_block_found_damaged_is_stored_anew),
         cmocka_unit_test(tokens_that_were_not_computed_are_not_saved),
+        cmocka_unit_test(rows_that_begin_before_those_asked_for_are_saved_right),
+        cmocka_unit_test(rows_that_are_not_those_asked_for_are_not_saved),
         cmocka_unit_test(a_cache_without_room_says_so),
         cmocka_unit_test(a_tier_that_may_not_be_written_says_that_and_not_that_it_is_full),
         cmocka_unit_test(levels_that_a_tier_did_not_have_before_are_added),
