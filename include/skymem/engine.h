@@ -59,7 +59,8 @@ typedef struct {
 } sky_state;
 
 /* Functions of an adapter; `self` is its own. None may be NULL. The manager calls them on the
- * thread of its caller, one at a time. */
+ * thread of its caller, one at a time. A status that is neither SKY_OK nor an error of
+ * skymem/status.h counts as SKY_E_IO. */
 typedef struct {
     /* 32 bytes that change with anything that would make stored KV wrong: content of the weights,
      * tokenizer, rope, KV types, attention settings, adapter format. */
@@ -70,7 +71,8 @@ typedef struct {
     sky_status (*layout)(void *self, sky_layout *out, sky_error *error);
 
     /* Tokens of a text, special tokens as the model wants them at the start of a prompt.
-     * Errors: SKY_E_DST_SMALL, *token_count tells how many there are */
+     * Errors: SKY_E_DST_SMALL, *token_count tells how many there are: more than token_count_max. A
+     *         *token_count that contradicts the status counts as SKY_E_CORRUPT */
     sky_status (*tokenize)(void *self, const char *text, size_t text_bytes, uint32_t *tokens,
                            size_t token_count_max, size_t *token_count);
 
@@ -87,7 +89,9 @@ typedef struct {
     /* Prepare to take a prefix of token_count tokens and say where its rows go: all of them for
      * full layers, the last min(W, token_count) for window layers. The state before is dropped.
      * Owner:  as extract: the caller writes the rows, then calls restore_end
-     * Errors: SKY_E_FULL (longer than the context), SKY_E_NOMEM */
+     * Errors: SKY_E_FULL (longer than the context), SKY_E_NOMEM. What has no room for all these
+     *         rows, another number of row sets and data NULL count as SKY_E_CORRUPT: nothing is
+     *         written there, and the prompt is computed */
     sky_status (*restore_begin)(void *self, uint32_t token_count, sky_state *out);
     /* commit: the rows are all written, go on from there. Otherwise: forget it, the state is empty;
      * without a restore_begin before it too.

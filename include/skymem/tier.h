@@ -47,7 +47,8 @@ typedef struct {
 
     /* Open a store; *self is passed to the other functions. `where` is what follows the scheme and
      * its colon, with the query, without level=.
-     * Errors: any but SKY_PENDING; write a sentence into *error, which is empty before */
+     * Errors: any of skymem/status.h but SKY_PENDING, others count as SKY_E_IO; write a sentence
+     *         into *error, which is empty before */
     sky_status (*open)(const char *where, void **self, sky_error *error);
     /* Copy the bytes [offset, offset + bytes) of a value to `data`, fewer where the value ends
      * before; *value_bytes: the size of the whole value. One call must see one value, never the

@@ -30,6 +30,16 @@ const char *sky_status_text(sky_status status) {
     return "unknown status";
 }
 
+bool sky_status_is_known(sky_status status) {
+    switch (status) {
+#define SKY_STATUS_KNOWN(name, value, sentence) case name:
+        SKY_STATUS_MAP(SKY_STATUS_KNOWN)
+#undef SKY_STATUS_KNOWN
+        return true;
+    }
+    return false;
+}
+
 const char *sky_version(void) {
     return SKY_VERSION;
 }

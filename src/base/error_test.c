@@ -17,6 +17,8 @@ static void every_status_is_named(void **state) {
     assert_string_equal(sky_status_name(SKY_OK), "SKY_OK");
     assert_string_equal(sky_status_name(SKY_E_CORRUPT), "SKY_E_CORRUPT");
     assert_string_equal(sky_status_name((sky_status)-999), "SKY_E_UNKNOWN");
+    assert_true(sky_status_is_known(SKY_OK) && sky_status_is_known(SKY_E_FORKED));
+    assert_false(sky_status_is_known((sky_status)-999) || sky_status_is_known((sky_status)3));
     assert_string_equal(sky_status_text(SKY_MISS), "not found");
     assert_non_null(sky_status_text((sky_status)-999));
 }

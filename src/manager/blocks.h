@@ -109,6 +109,15 @@ bool sky__engine_complete(const sky_engine *engine);
 /* As the engine's extract, to q->rows: rows of every layer, at least those asked for.
  * Errors: those of the engine; SKY_E_CORRUPT: it says that they lie where they cannot */
 sky_status sky__engine_extract(sky_sequence *q, uint32_t first_token, uint32_t token_count);
+/* As the engine's restore_begin, to q->rows: room for rows of every layer, at least of those that a
+ * prefix of so many tokens needs. Errors: as sky__engine_extract */
+sky_status sky__engine_restore_begin(sky_sequence *q, uint32_t token_count);
+/* The rows are written. Errors: those of the engine */
+sky_status sky__engine_restore_end(sky_sequence *q);
+/* Owner:  *tokens is malloc'ed
+ * Errors: those of the engine, SKY_E_NOMEM; SKY_E_CORRUPT: it cannot say how many there are */
+sky_status sky__engine_tokenize(sky_sequence *q, const char *text, uint32_t **tokens,
+                                size_t *token_count);
 
 /* ---- sequence.c ---- */
 
@@ -190,9 +199,5 @@ sky_status sky__save_put(sky_sequence *q, uint32_t count, const sky_call *call);
  * Errors: as sky__save_put, and what a tier said that did not take one */
 sky_status sky__save_levels(sky_sequence *q, uint32_t block_count, uint32_t tiers,
                             const uint64_t *missing, sky_saved *saved);
-
-static inline sky_state sky__sequence_rows(const sky_sequence *q) {
-    return (sky_state){q->rows, q->manager->payload.row_sets};
-}
 
 #endif

@@ -1,27 +1,39 @@
 /* Calls of an engine. Its answers are checked: an adapter that errs costs an error, never the
  * process and never a wrong row. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "manager/blocks.h"
+
+/* A miss is nothing that an engine can say. */
+static sky_status believe(sky_status status) {
+    return status <= SKY_OK && sky_status_is_known(status) ? status : SKY_E_IO;
+}
 
 static bool rows_cover(const sky_rows *rows, uint32_t first_token, uint32_t end_token) {
     return rows->data && rows->first_token <= first_token &&
            (uint64_t)rows->first_token + rows->token_count >= end_token;
 }
 
-/* The engine says where rows [first_token, first_token + token_count) of every layer are.
+/* The engine says where rows [first_token, end_token) of every layer are, or, if only windows count
+ * (cut), of a window layer the last of them.
  * Errors: SKY_E_CORRUPT: it does not, or they are others */
 static sky_status check_state(const sky_sequence *q, const sky_state *state, uint32_t first_token,
-                              uint32_t token_count) {
+                              uint32_t end_token, bool cut) {
     const sky_payload *payload = &q->manager->payload;
     bool good = state->rows == q->rows && state->row_sets == payload->row_sets;
-    for (uint32_t i = 0; good && i < payload->row_sets; i++)
-        good = rows_cover(&q->rows[i], first_token, first_token + token_count);
+    for (uint32_t i = 0; good && i < payload->row_sets; i++) {
+        sky_payload_section s = sky_payload_section_at(payload, i);
+        uint32_t window = cut ? payload->layout.groups[s.group].window_tokens : 0;
+        uint32_t first = window && window < end_token ? end_token - window : first_token;
+        good = rows_cover(&q->rows[s.row_set], first, end_token);
+    }
     if (good)
         return SKY_OK;
     sky_log(SKY_LOG_WARNING, "engine: its rows are not those of tokens %u to %u", first_token,
-            first_token + token_count);
+            end_token);
     return SKY_E_CORRUPT;
 }
 
@@ -33,6 +45,44 @@ static sky_state empty_state(sky_sequence *q) {
 
 sky_status sky__engine_extract(sky_sequence *q, uint32_t first_token, uint32_t token_count) {
     sky_state state = empty_state(q);
-    sky_status status = q->engine.ops->extract(q->engine.self, first_token, token_count, &state);
-    return status == SKY_OK ? check_state(q, &state, first_token, token_count) : status;
+    sky_status status = believe(
+        q->engine.ops->extract(q->engine.self, first_token, token_count, &state));
+    return status == SKY_OK ? check_state(q, &state, first_token, first_token + token_count, false)
+                            : status;
+}
+
+sky_status sky__engine_restore_begin(sky_sequence *q, uint32_t token_count) {
+    sky_state state = empty_state(q);
+    sky_status status = believe(q->engine.ops->restore_begin(q->engine.self, token_count, &state));
+    return status == SKY_OK ? check_state(q, &state, 0, token_count, true) : status;
+}
+
+sky_status sky__engine_restore_end(sky_sequence *q) {
+    return believe(q->engine.ops->restore_end(q->engine.self, true));
+}
+
+sky_status sky__engine_tokenize(sky_sequence *q, const char *text, uint32_t **tokens,
+                                size_t *token_count) {
+    size_t text_bytes = strlen(text);
+    size_t room = text_bytes + 8; /* seldom more tokens than bytes: then it says how many */
+    for (int attempt = 0; attempt < 2; attempt++) {
+        size_t count = 0;
+        uint32_t *buffer = malloc(room * sizeof *buffer);
+        if (!buffer)
+            return SKY_E_NOMEM;
+        sky_status status = believe(
+            q->engine.ops->tokenize(q->engine.self, text, text_bytes, buffer, room, &count));
+        if (status == SKY_OK && count <= room) {
+            *tokens = buffer;
+            *token_count = count;
+            return SKY_OK;
+        }
+        free(buffer);
+        if (status != SKY_OK && status != SKY_E_DST_SMALL)
+            return status;
+        if (status == SKY_OK || count <= room || count > UINT32_MAX)
+            return SKY_E_CORRUPT;
+        room = count;
+    }
+    return SKY_E_CORRUPT;
 }

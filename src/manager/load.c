@@ -231,11 +231,9 @@ static void free_beside(sky_sequence *q, uint32_t block_count) {
  * to where it wants them then. decoded: what lies coded already is. False: rows are not here, or
  * there is no memory. */
 static bool keep_leading(sky_sequence *q, uint32_t block_count, bool decoded) {
-    sky_state state = sky__sequence_rows(q);
     uint8_t *aside = malloc((size_t)block_count * q->manager->payload.payload_bytes);
     bool kept = aside && gather_rows(q, block_count, decoded, aside) &&
-                q->engine.ops->restore_begin(q->engine.self, block_count * q->manager->block_tokens,
-                                             &state) == SKY_OK &&
+                sky__engine_restore_begin(q, block_count * q->manager->block_tokens) == SKY_OK &&
                 give_rows(q, block_count, aside);
     free(aside);
     return kept;
@@ -300,10 +298,8 @@ static sky_status load_in_time(sky_sequence *q, sky_load_plan *plan, sky_lookup 
  * the engine cannot take them. */
 static sky_status load_blocks(sky_sequence *q, sky_load_plan *plan, sky_lookup *out) {
     const sky_call call = {.tiers = plan->tiers};
-    sky_state state = sky__sequence_rows(q);
     uint8_t *room;
-    sky_status status = q->engine.ops->restore_begin(
-        q->engine.self, plan->block_count * q->manager->block_tokens, &state);
+    sky_status status = sky__engine_restore_begin(q, plan->block_count * q->manager->block_tokens);
     if (status != SKY_OK)
         return status;
     plan_items(q, plan->block_count);
@@ -317,7 +313,7 @@ static sky_status load_blocks(sky_sequence *q, sky_load_plan *plan, sky_lookup *
     if (status == SKY_OK)
         status = take_blocks(q, &plan->block_count, room, out);
     free(room);
-    return status == SKY_OK ? q->engine.ops->restore_end(q->engine.self, true) : status;
+    return status == SKY_OK ? sky__engine_restore_end(q) : status;
 }
 
 /* Leading blocks that some tier has, at a size they may have; the items say which tier. */

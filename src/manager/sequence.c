@@ -160,37 +160,13 @@ void sky_sequence_cancel(sky_sequence *sequence) {
 
 /* ---- text ---- */
 
-/* Owner: *tokens is malloc'ed */
-static sky_status tokenize(sky_sequence *q, const char *text, uint32_t **tokens,
-                           size_t *token_count) {
-    size_t text_bytes = strlen(text), count = 0;
-    size_t room = text_bytes + 8; /* seldom more tokens than bytes: then it says how many */
-    for (int attempt = 0; attempt < 2; attempt++) {
-        uint32_t *buffer = malloc(room * sizeof *buffer);
-        if (!buffer)
-            return SKY_E_NOMEM;
-        sky_status status = q->engine.ops->tokenize(q->engine.self, text, text_bytes, buffer, room,
-                                                    &count);
-        if (status == SKY_OK) {
-            *tokens = buffer;
-            *token_count = count;
-            return SKY_OK;
-        }
-        free(buffer);
-        if (status != SKY_E_DST_SMALL)
-            return status;
-        room = count;
-    }
-    return SKY_E_PARAM;
-}
-
 sky_status sky_sequence_load_text(sky_sequence *sequence, const char *prompt, sky_time deadline_ns,
                                   sky_lookup *out) {
     uint32_t *tokens;
     size_t token_count;
     if (!sequence || !prompt || !out)
         return SKY_E_PARAM;
-    sky_status status = tokenize(sequence, prompt, &tokens, &token_count);
+    sky_status status = sky__engine_tokenize(sequence, prompt, &tokens, &token_count);
     if (status != SKY_OK)
         return status;
     status = sky_sequence_load(sequence, tokens, token_count, deadline_ns, out);
@@ -208,7 +184,7 @@ sky_status sky_sequence_save_text(sky_sequence *sequence, const char *prompt,
         *saved_bytes = 0;
     if (!sequence || !prompt)
         return SKY_E_PARAM;
-    sky_status status = tokenize(sequence, prompt, &tokens, &token_count);
+    sky_status status = sky__engine_tokenize(sequence, prompt, &tokens, &token_count);
     if (status != SKY_OK)
         return status;
     status = sky_sequence_save(sequence, tokens, token_count, saved_blocks, saved_bytes);

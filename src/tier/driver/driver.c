@@ -548,7 +548,7 @@ static sky_status open_store(driver_tier *t, const char *url, sky_error *error) 
     if (status == SKY_OK)
         return SKY_OK;
     why.text[sizeof why.text - 1] = '\0';
-    status = status == SKY_PENDING ? SKY_E_IO : status;
+    status = status == SKY_PENDING || !sky_status_is_known(status) ? SKY_E_IO : status;
     return sky_fail(error, status, "%.200s: %.200s", url,
                     why.text[0] ? why.text : sky_status_text(status));
 }

@@ -224,6 +224,30 @@ static void a_store_that_does_not_open_says_why(void **state) {
     assert_non_null(strstr(error.text, "dir:/proc/nothing/here: cannot open the folder"));
 }
 
+static sky_status open_says;
+
+static sky_status strange_open(const char *where, void **self, sky_error *error) {
+    (void)where, (void)self, (void)error;
+    return open_says;
+}
+
+static void a_strange_status_of_open_is_a_failure(void **state) {
+    (void)state;
+    static const sky_tier_env env = {0};
+    static const sky_status says[] = {SKY_PENDING, (sky_status)3, (sky_status)-99, SKY_E_DENIED,
+                                      SKY_MISS};
+    sky_tier_driver strange = tier_dir;
+    strange.open = strange_open;
+    for (size_t i = 0; i < 5; i++) {
+        sky_tier *t;
+        sky_error error = {0};
+        sky_status expected = i < 3 ? SKY_E_IO : says[i];
+        open_says = says[i];
+        assert_int_equal(sky_driver_tier_open(&strange, "dir:x", &env, &t, &error), expected);
+        assert_int_equal(error.status, expected);
+    }
+}
+
 int main(void) {
     assert(mkdtemp(folder));
     sky_tier_fixture dir = {.name = "dir",
@@ -240,6 +264,7 @@ int main(void) {
         cmocka_unit_test(strange_statuses_are_failures),
         cmocka_unit_test(drivers_are_registered_once),
         cmocka_unit_test(a_store_that_does_not_open_says_why),
+        cmocka_unit_test(a_strange_status_of_open_is_a_failure),
     };
     int failed = sky_tier_conformance(&dir);
     failed += cmocka_run_group_tests(tests, NULL, NULL);
