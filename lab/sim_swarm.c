@@ -53,8 +53,11 @@ static int one_seed(cli *c, uint64_t seed, double hours, swarm_sum *sum) {
     size_t bytes = sky_sim_draw(seed, hours, text);
     snprintf(name, sizeof name, "swarm %llu", (unsigned long long)seed);
     sky_status status = sky_sim_run_text(text, bytes, name, &options, &result, &error);
-    if (status != SKY_OK)
-        return cli_failed(c, "%s\n%s", error.text, text);
+    if (status != SKY_OK) {
+        int code = cli_failed(c, "%s; the scenario:", error.text);
+        fputs(text, stderr);
+        return code;
+    }
     add(sum, &result);
     const char *failed = sim_failed(&result);
     if (!failed)

@@ -206,6 +206,8 @@ double cli_median(double *values, size_t count); /* sorts them */
  * backslash is doubled. Owner: the caller frees. */
 char *cli_escape(const void *data, size_t bytes);
 json_t *cli_json_text(const void *data, size_t bytes); /* the same as a JSON string */
+/* The same for a message or a table, in which a backslash stays one. Owner: the caller frees. */
+char *cli_printable(const char *text);
 /* Model text: what is no UTF-8 becomes U+FFFD, nothing else changes. */
 json_t *cli_json_utf8(const char *data, size_t bytes);
 /* Print one object and a newline, and release it. Returns CLI_OK or CLI_FAILED. */

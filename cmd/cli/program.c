@@ -22,8 +22,10 @@ static int unknown_verb(const char *word) {
     for (; cli_verbs[count] && count < 64; count++)
         names[count] = cli_verbs[count]->name;
     const char *close = cli_closest(word, names, count);
-    fprintf(stderr, "skymem: no verb \"%s\"%s%s%s; see skymem help\n", word,
+    char *shown = cli_printable(word);
+    fprintf(stderr, "skymem: no verb \"%s\"%s%s%s; see skymem help\n", shown ? shown : "",
             close ? ", did you mean \"" : "", close ? close : "", close ? "\"?" : "");
+    free(shown);
     return CLI_USAGE;
 }
 

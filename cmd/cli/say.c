@@ -39,6 +39,18 @@ static void clear_progress(void) {
     progress_shown = false;
 }
 
+/* The text in between may be of anybody's making: it stays one line. */
+static void put_line(const char *before, const char *format, va_list arguments,
+                     const char *behind) {
+    char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    char *shown = text ? cli_printable(text) : NULL;
+    fprintf(stderr, "%s%s%s", before, shown ? shown : "out of memory", behind);
+    free(shown);
+    free(text);
+}
+
 void cli_progress(const char *format, ...) {
     if (quiet || scripts || !isatty(STDERR_FILENO))
         return;
@@ -47,7 +59,7 @@ void cli_progress(const char *format, ...) {
         return;
     va_list arguments;
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    put_line("", format, arguments, "");
     va_end(arguments);
     fflush(stderr);
     progress_shown = true;
@@ -56,9 +68,10 @@ void cli_progress(const char *format, ...) {
 static void say(const cli *c, const char *format, va_list arguments, const char *tail) {
     clear_progress();
     fflush(stdout);
-    fprintf(stderr, "skymem %s: ", c->verb->name);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "%s\n", tail);
+    char before[64], behind[80];
+    snprintf(before, sizeof before, "skymem %s: ", c->verb->name);
+    snprintf(behind, sizeof behind, "%s\n", tail);
+    put_line(before, format, arguments, behind);
 }
 
 static void say_failure(const cli *c, const char *format, va_list arguments, const char *tail) {
@@ -153,6 +166,14 @@ double cli_median(double *values, size_t count) {
         return NAN;
     qsort(values, count, sizeof *values, by_size);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+char *cli_printable(const char *text) {
+    size_t bytes = strlen(text);
+    char *out = malloc(bytes * 4 + 1);
+    if (out)
+        sky_text_escape(text, bytes, false, out, bytes * 4 + 1);
+    return out;
 }
 
 char *cli_escape(const void *data, size_t bytes) {

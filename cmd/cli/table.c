@@ -17,12 +17,14 @@ void cli_table_cell(cli_table *t, const char *format, ...) {
         t->cells = cells;
         t->cell_max = more;
     }
+    char *text, *shown = NULL;
     va_list arguments;
     va_start(arguments, format);
-    if (vasprintf(&t->cells[t->cell_count], format, arguments) < 0)
+    if (vasprintf(&text, format, arguments) < 0 || !(shown = cli_printable(text)))
         abort();
     va_end(arguments);
-    t->cell_count++;
+    free(text);
+    t->cells[t->cell_count++] = shown;
 }
 
 /* Columns a text takes on a terminal: code points, for our purposes. */

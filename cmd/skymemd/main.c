@@ -69,7 +69,15 @@ static const char usage_text[] =
     "Exit status: 0 after SIGTERM or SIGINT; 1 it failed; 2 the command line is wrong.\n";
 
 int daemon_say(int code, const char *what, const char *why) {
-    fprintf(stderr, "skymemd: %s: %s%s\n", what, why, code == USAGE ? "; see skymemd --help" : "");
+    char *text = NULL, *shown = NULL;
+    int bytes = asprintf(&text, "%s: %s", what, why);
+    if (bytes >= 0 && (shown = malloc(4 * (size_t)bytes + 1)))
+        sky_text_escape(text, (size_t)bytes, false, shown, 4 * (size_t)bytes + 1);
+    fprintf(stderr, "skymemd: %s%s\n", shown ? shown : "out of memory",
+            code == USAGE ? "; see skymemd --help" : "");
+    free(shown);
+    if (bytes >= 0)
+        free(text);
     return code;
 }
 

@@ -24,7 +24,7 @@ typedef enum {
  * Threads: `line` is called from any thread, several at once, and must neither block for long nor
  *          call the library */
 typedef struct {
-    /* text: without a line break, valid for the call, at most 1,023 bytes */
+    /* text: as sky_text_escape makes it, so one line; valid for the call, at most 1,023 bytes */
     void (*line)(void *context, sky_log_level level, const char *text);
     void *context;
     sky_log_level most; /* lines above this one are not made */

@@ -41,8 +41,11 @@ int figures_run(figures *f, const char *text, const sky_sim_options *options,
     if (status != SKY_OK)
         return cli_refused(f->c, status, &error);
     const char *failed = sim_failed(result);
-    return failed ? cli_failed(f->c, "the study's own run fails check %s:\n%s", failed, text)
-                  : CLI_OK;
+    if (!failed)
+        return CLI_OK;
+    int code = cli_failed(f->c, "the study's own run fails check %s:", failed);
+    fputs(text, stderr);
+    return code;
 }
 
 int figures_day(figures *f, bool physical) {

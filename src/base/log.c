@@ -39,9 +39,10 @@ static void write_line(FILE *to, sky_log_level level, const char *text) {
 }
 
 static void warn(const char *wanted, const char *why) {
-    char text[512];
+    char text[512], shown[1024];
     snprintf(text, sizeof text, "SKYMEM_LOG=%.200s: %s", wanted, why);
-    write_line(NULL, SKY_LOG_WARNING, text);
+    sky_text_escape(text, strlen(text), false, shown, sizeof shown);
+    write_line(NULL, SKY_LOG_WARNING, shown);
 }
 
 /* A pipe without a reader would block the open, and one whose reader stops would block a write.
@@ -108,11 +109,12 @@ bool sky_log_wanted(sky_log_level level) {
 void sky_log(sky_log_level level, const char *format, ...) {
     if (!sky_log_wanted(level))
         return;
-    char line[1024];
+    char text[1024], line[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    sky_text_escape(text, strlen(text), false, line, sizeof line);
     const sky_log_sink *sink = atomic_load(&program);
     if (sink)
         sink->line(sink->context, level, line);

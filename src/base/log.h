@@ -13,7 +13,8 @@
 
 #include <skymem/log.h>
 
-/* Thread-safe. The message says what, where, and what to do. */
+/* Thread-safe. The message says what, where, and what to do. Its arguments may be of anybody's
+ * making: sky_text_escape shows it as one line. */
 SKY_API void sky_log(sky_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -51,6 +51,18 @@ static void a_long_line_is_cut_and_still_ends(void **state) {
     assert_int_equal(text[strlen(text) - 1], '\n');
 }
 
+static void one_of_somebody_elses_words(void) {
+    sky_log(SKY_LOG_ERROR, "disk:%s: gone", "a\nskymem: error: all is lost\x1b[2J\xff");
+}
+
+static void a_line_stays_one_line(void **state) {
+    (void)state;
+    char text[4096];
+    hear(one_of_somebody_elses_words, text, sizeof text);
+    assert_string_equal(text, "skymem: error: disk:a\\x0askymem: error: all is lost\\x1b[2J\\xff"
+                              ": gone\n");
+}
+
 static void read_file(const char *path, char *out, size_t bytes_max) {
     FILE *from = fopen(path, "re");
     assert_non_null(from);
@@ -163,6 +175,7 @@ int main(void) {
         cmocka_unit_test(the_environment_names_level_and_file), /* before a line of our own */
         cmocka_unit_test(a_pipe_is_no_log_file),
         cmocka_unit_test(levels_are_a_threshold),
+        cmocka_unit_test(a_line_stays_one_line),
         cmocka_unit_test(a_long_line_is_cut_and_still_ends),
         cmocka_unit_test(a_program_takes_the_lines),
     };

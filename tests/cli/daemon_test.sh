@@ -127,6 +127,8 @@ for wrong in --nope -q --help=x; do
     expect 2 "$skymemd" "$wrong"
     says "skymemd: $wrong: no such option; see skymemd --help"
 done
+expect 2 "$skymemd" --socket "$socket" --store $'mem:1MiB\nskymemd: ready\e[2J'
+says 'mem:1MiB\x0askymemd: ready\x1b[2J'
 expect 2 "$skymemd" --socket
 says "skymemd: --socket: needs a value"
 expect 2 "$skymemd" --satellite 99,1 --scenario scenarios/constellation.yaml

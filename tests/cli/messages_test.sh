@@ -55,6 +55,15 @@ says "SKYMEM_LOG=everything: must be error, warning, info or debug"
 expect 0 env SKYMEM_LOG="info,$work/no/such/log" "$skymem" get k "${store[@]}"
 grep -q "SKYMEM_LOG=info,.*No such file" "$work/err" || fail "a log that cannot be opened"
 
+# what a message or a table repeats of somebody's words neither breaks a line nor steers a terminal
+for words in "ls --store" "stat --store" ""; do
+    expect 2 "$skymem" $words $'none:a\n\e[2J\xff'
+    says 'none:a\x0a\x1b[2J\xff'
+done
+expect 0 "$skymem" put k "$work/value" --store "disk:$work/"$'odd\e[2J'
+expect 0 "$skymem" stat --store "disk:$work/"$'odd\e[2J'
+grep -qF '/odd\x1b[2J' "$work/out" || fail "a table shows a raw URL: $(cat -v "$work/out")"
+
 # the version, with or without a verb
 version=$("$skymem" --version)
 for words in -V "ls -V" "run --version" "put --version k"; do
