@@ -55,6 +55,14 @@ cc -std=c17 "$work/program.c" "${flags[@]}" "${static[@]/#-lskymem/-l:libskymem.
 [ "$("$work/static")" = "$version from the outside" ] ||
     fail "the program linked to libskymem.a does not run"
 
+# Nothing shared at all: the archives of other libraries, where there are any, hold what is needed.
+if echo 'int main(void) { return 0; }' |
+    cc -static -x c - -lsodium -lxxhash -luring -lm -o "$work/empty" 2>"$work/log"; then
+    cc -std=c17 -static "$work/program.c" "${flags[@]}" "${static[@]}" -o "$work/whole" ||
+        fail "the program cannot be linked with -static"
+    [ "$("$work/whole")" = "$version from the outside" ] || fail "the static program does not run"
+fi
+
 # skies are a library of their own, there because it is linked; a program without it says so
 cat >"$work/sky.c" <<'C'
 #include <skymem-sky/skies.h>

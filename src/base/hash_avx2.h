@@ -1,0 +1,10 @@
+/* XXH3 with 256-bit vectors; hash.c calls these where the processor has them. */
+#ifndef SKYMEM_BASE_HASH_AVX2_H
+#define SKYMEM_BASE_HASH_AVX2_H
+
+#include "base/hash.h"
+
+uint64_t sky__checksum_avx2(const void *data, size_t bytes, uint64_t seed);
+void sky__checksum_add_avx2(sky_checksum_state *s, const void *data, size_t bytes);
+
+#endif
