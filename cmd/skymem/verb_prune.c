@@ -16,6 +16,7 @@ typedef struct {
     bool *chosen;       /* [entries]: to go, and nothing that is to stay hangs below it */
     double *unused_s;   /* [entries]: since it or what hangs below it was used */
     uint64_t removed, removed_bytes;
+    uint64_t excess_bytes; /* that stay above bytes_max, of all tiers */
 } pruning;
 
 /* "90s", "30min", "12h", "7d". */
@@ -145,6 +146,23 @@ static bool is_stale(const pruning *p, size_t i) {
     return cli_is_record(record);
 }
 
+/* Says why a tier stays larger than --to. */
+static void note_excess(pruning *p, size_t tier, uint64_t bytes) {
+    size_t pinned = 0;
+    char size[24], count[CLI_COUNT_TEXT_BYTES];
+    if (bytes <= p->bytes_max)
+        return;
+    p->excess_bytes += bytes - p->bytes_max;
+    for (size_t i = 0; i < p->entries.count; i++)
+        pinned += p->entries.entries[i].tier == tier && p->entries.entries[i].pinned;
+    cli_bytes_text(bytes, size);
+    if (pinned > 0)
+        cli_note(p->c, "%s: %s stay: %s pinned", p->store.names[tier], size,
+                 cli_count_text(pinned, "entry is", "entries are", count));
+    else
+        cli_note(p->c, "%s: %s stay: nothing else may go", p->store.names[tier], size);
+}
+
 static int remove_from(pruning *p, const size_t *order, size_t tier) {
     sky_status status = SKY_OK;
     uint64_t bytes = sky_cache_metric(p->store.cache, tier, SKY_METRIC_TIER_BYTES_USED);
@@ -165,8 +183,12 @@ static int remove_from(pruning *p, const size_t *order, size_t tier) {
     for (size_t i = 0; i < p->entries.count && status == SKY_OK; i++)
         if (p->entries.entries[i].tier == tier && is_stale(p, i))
             status = remove_entry(p, i);
-    if (status == SKY_OK)
+    if (status == SKY_OK) {
+        if (!cli_flag(p->c, "dry-run"))
+            bytes = sky_cache_metric(p->store.cache, tier, SKY_METRIC_TIER_BYTES_USED);
+        note_excess(p, tier, bytes);
         return CLI_OK;
+    }
     char why[CLI_WHY_BYTES], count[CLI_COUNT_TEXT_BYTES];
     cli_tier_says(&p->store, tier, status, why, sizeof why);
     return cli_failed(p->c, "%s; %s removed before", why,
@@ -192,8 +214,9 @@ static int report(const pruning *p) {
     char size[24], count[CLI_COUNT_TEXT_BYTES];
     if (p->c->json)
         return cli_json_print(p->c,
-                              json_pack("{s:I, s:I, s:b}", "removed", (json_int_t)p->removed,
-                                        "bytes", (json_int_t)p->removed_bytes, "dry_run", dry));
+                              json_pack("{s:I, s:I, s:I, s:b}", "removed", (json_int_t)p->removed,
+                                        "bytes", (json_int_t)p->removed_bytes, "excess_bytes",
+                                        (json_int_t)p->excess_bytes, "dry_run", dry));
     printf("%s %s, %s\n", dry ? "would remove" : "removed",
            cli_count_text(p->removed, "entry", "entries", count),
            cli_bytes_text(p->removed_bytes, size));
@@ -264,6 +287,7 @@ const cli_verb cli_verb_prune = {
         (const cli_field[]){
             {"removed", "entries removed"},
             {"bytes", "their size"},
+            {"excess_bytes", "by which tiers stay larger than --to, in all; 0 without --to"},
             {"dry_run", "whether they are still there"},
             {NULL, NULL},
         },

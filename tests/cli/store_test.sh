@@ -313,6 +313,17 @@ expect 0 "$skymem" stat salted "${store[@]}" --salt-file "$work/salt.b"
 expect 1 "$skymem" put sealed CMakeLists.txt --store "disk:$work/unmade?seal=$work/absent"
 [ ! -e "$work/unmade" ] || fail "a folder was made though its seal's key is not there"
 
+# What prune cannot remove it names.
+pruned=(--store "disk:$work/pruned")
+expect 0 "$skymem" put kept LICENSE "${pruned[@]}"
+expect 0 "$skymem" put other LICENSE "${pruned[@]}"
+expect 0 "$skymem" pin kept "${pruned[@]}"
+expect 0 "$skymem" prune --to 1KiB "${pruned[@]}" --json
+holds 'o["removed"] == 1 and o["excess_bytes"] > 10000'
+says "stay: 1 entry is pinned"
+expect 0 "$skymem" prune --to 1MiB "${pruned[@]}" --json
+holds 'o["removed"] == 0 and o["excess_bytes"] == 0'
+
 # two writers of one key: one of them wins whole
 for i in 1 2 3 4; do
     head -c 3000000 /dev/zero | tr '\0' "$i" >"$work/writer$i"
