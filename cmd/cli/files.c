@@ -17,9 +17,8 @@
 #define ENDLESS_BYTES_MAX (4ull << 30)
 
 static int too_large(const cli *c, const char *path, uint64_t bytes_max) {
-    char text[24];
-    return cli_failed(c, "%s: larger than %s, the most there may be", path,
-                      cli_bytes_text(bytes_max, text));
+    return cli_failed(c, "%s: larger than %llu bytes, the most there may be", path,
+                      (unsigned long long)bytes_max);
 }
 
 /* What does not tell its length may have no end: no more of it than memory bears. */

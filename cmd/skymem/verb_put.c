@@ -2,6 +2,7 @@
 #include "key.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 /* What became of the value in each tier. */
 typedef struct {
@@ -115,6 +116,12 @@ static int put_report(const cli *c, const cli_store *store, const cli_key *key, 
     return CLI_OK;
 }
 
+/* Standard input, a pipe, a device. */
+static bool may_wait(const char *file) {
+    struct stat st;
+    return strcmp(file, "-") == 0 || (stat(file, &st) == 0 && !S_ISREG(st.st_mode));
+}
+
 static int put_run(cli *c) {
     cli_store store = {0};
     cli_blob value = {0};
@@ -123,10 +130,14 @@ static int put_run(cli *c) {
     int code = cli_key_parse(c, c->arguments[0], &key);
     if (code != CLI_OK)
         return code;
-    code = cli_store_open(c, &store); /* first: what may come on standard input is large */
+    const char *file = c->argument_count > 1 ? c->arguments[1] : "-";
+    bool late = may_wait(file);
+    if (!late) /* no folder is made for a file that is not there */
+        code = cli_blob_read(c, file, SKY_PAYLOAD_BYTES_MAX, &value);
     if (code == CLI_OK)
-        code = cli_blob_read(c, c->argument_count > 1 ? c->arguments[1] : NULL,
-                             SKY_PAYLOAD_BYTES_MAX, &value);
+        code = cli_store_open(c, &store);
+    if (code == CLI_OK && late) /* what may come is large: the store is known to be there */
+        code = cli_blob_read(c, file, SKY_PAYLOAD_BYTES_MAX, &value);
     if (code == CLI_OK)
         code = put_all(c, &store, &key, &value, &p);
     if (code == CLI_OK)
@@ -141,8 +152,9 @@ const cli_verb cli_verb_put = {
     .name = "put",
     .summary = "Store a value under a key",
     .synopsis = "KEY [FILE]",
-    .about = "The value is all of FILE, or of standard input, up to 4 GiB. It replaces the "
-             "value of the key. The command returns when every tier has stored or refused it; "
+    .about = "The value is all of FILE, or of standard input, at most 4294967295 bytes (one less "
+             "than 4 GiB). It replaces the value of the key. The command returns when every tier "
+             "has stored or refused it; "
              "on disk it is then safe against a crash.\n"
              "A value that a sky stored is read back at once. A tier that refused the value, or "
              "gave back another, is named on standard error.",

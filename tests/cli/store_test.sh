@@ -312,6 +312,13 @@ expect 0 "$skymem" stat salted "${store[@]}" --salt-file "$work/salt.b"
 # a seal's key is read before a folder is made for it
 expect 1 "$skymem" put sealed CMakeLists.txt --store "disk:$work/unmade?seal=$work/absent"
 [ ! -e "$work/unmade" ] || fail "a folder was made though its seal's key is not there"
+expect 1 "$skymem" put absent "$work/absent" --store "disk:$work/unmade"
+says "$work/absent: No such file"
+[ ! -e "$work/unmade" ] || fail "a folder was made though the value is not there"
+truncate -s 4G "$work/large"
+expect 1 "$skymem" put large "$work/large" --store "disk:$work/unmade"
+says "larger than 4294967295 bytes"
+rm "$work/large"
 
 # What prune cannot remove it names.
 pruned=(--store "disk:$work/pruned")
