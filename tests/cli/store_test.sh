@@ -319,6 +319,11 @@ truncate -s 4G "$work/large"
 expect 1 "$skymem" put large "$work/large" --store "disk:$work/unmade"
 says "larger than 4294967295 bytes"
 rm "$work/large"
+for verb in "put k LICENSE" ls "get k"; do
+    read -ra words <<<"$verb"
+    expect 2 "$skymem" "${words[@]}" --store "shm:$work/socket"
+    says "shm:$work/socket: skymemd does not serve keys in this version"
+done
 
 # What prune cannot remove it names.
 pruned=(--store "disk:$work/pruned")
