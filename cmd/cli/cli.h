@@ -293,9 +293,13 @@ char *cli_scenario_expand(const char *text, bool url, const char **why);
 /* The same for an argument, in place. */
 int cli_scenario_argument(cli *c, size_t which);
 /* The same for a scenario whose keys are made in its folder. One that is found by name where
- * scenarios are installed, or lies in a folder that is not the user's, is copied to
- * $XDG_DATA_HOME/skymem/scenarios, where it is found first from then on. */
+ * scenarios are installed, or in a folder that is not the user's, is copied to
+ * $XDG_DATA_HOME/skymem/scenarios, where every verb finds it first from then on. One that is given
+ * by its path is never copied: without its keys, and in a folder that is not the user's, it is
+ * refused. */
 int cli_scenario_own(cli *c, size_t which);
+/* Whether real satellites of a scenario lack a key file; `missing`: its path, or NULL. */
+bool cli_keys_missing(const char *path, char *missing, size_t missing_bytes);
 
 /* For help and manual: the fields of cli_json_failure. */
 #define CLI_JSON_FAILURE "these two alone when it failed first: the sentence, and the exit status"

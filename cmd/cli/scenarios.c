@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FOLDERS_MAX 4
+#define FOLDERS_MAX        4
+#define SCENARIO_BYTES_MAX (1u << 20)
 
 typedef struct {
     char paths[FOLDERS_MAX][4096]; /* in the order of search */
@@ -115,6 +116,22 @@ int cli_scenario_argument(cli *c, size_t which) {
     return CLI_OK;
 }
 
+bool cli_keys_missing(const char *path, char *missing, size_t missing_bytes) {
+    sky_satellite_site site;
+    sky_error error;
+    if (sky_satellite_site_read(path, &site, &error) != SKY_OK)
+        return false;
+    const char *keys[] = {site.key_path, site.tenant_path};
+    for (size_t i = 0; i < 2; i++) {
+        if (!keys[i][0] || access(keys[i], F_OK) == 0 || errno != ENOENT)
+            continue;
+        if (missing)
+            snprintf(missing, missing_bytes, "%s", keys[i]);
+        return true;
+    }
+    return false;
+}
+
 /* Every folder on the way to a file. */
 static void make_folders(char *path) {
     for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
@@ -128,7 +145,7 @@ static void make_folders(char *path) {
 static int copy_scenario(const cli *c, const char *path, char *copy) {
     cli_blob file;
     make_folders(copy);
-    int code = cli_blob_read(c, path, 1 << 20, &file);
+    int code = cli_blob_read(c, path, SCENARIO_BYTES_MAX, &file);
     if (code != CLI_OK)
         return code;
     if (access(copy, F_OK) != 0) {
@@ -140,26 +157,50 @@ static int copy_scenario(const cli *c, const char *path, char *copy) {
     return code;
 }
 
+/* A copy hides the installed scenario of its name, so say when that says something else. */
+static void note_difference(const cli *c, const char *path, const char *installed) {
+    cli_blob copy = {0}, original = {0};
+    if (access(installed, R_OK) == 0 && !cli_same_file(path, installed) &&
+        cli_blob_read(c, path, SCENARIO_BYTES_MAX, &copy) == CLI_OK &&
+        cli_blob_read(c, installed, SCENARIO_BYTES_MAX, &original) == CLI_OK &&
+        (copy.bytes != original.bytes || memcmp(copy.data, original.data, copy.bytes) != 0))
+        cli_note(c, "%s differs from the installed %s; remove the copy to use that", path,
+                 installed);
+    cli_blob_free(&copy);
+    cli_blob_free(&original);
+}
+
+static int not_writable(const cli *c, const char *path) {
+    return cli_failed(c,
+                      "%s: its keys are made in its folder, and this folder is not yours; "
+                      "copy the scenario to one that is",
+                      path);
+}
+
 int cli_scenario_own(cli *c, size_t which) {
-    char folder[4096], home[4000], installed[4096];
+    char folder[4096], home[4000], installed[4096], original[8200];
     static char copy[4096];
     const char *name = c->arguments[which];
     int code = cli_scenario_argument(c, which);
     const char *path = c->arguments[which], *slash = strrchr(path, '/');
     if (code != CLI_OK || access(path, R_OK) != 0)
         return code;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    bool shared = strcmp(name, path) != 0 &&
-                  cli_beside_program(INSTALLED, installed, sizeof installed) &&
-                  strcmp(folder, installed) == 0;
-    if (!shared && (access(folder, W_OK) == 0 || errno == ENOENT))
+    bool by_name = strcmp(name, path) != 0;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+             slash ? path : ".");
+    bool writable = access(folder, W_OK) == 0 || errno == ENOENT;
+    if (!by_name)
+        return writable || !cli_keys_missing(path, NULL, 0) ? CLI_OK : not_writable(c, path);
+    if (cli_beside_program(INSTALLED, installed, sizeof installed)) {
+        snprintf(original, sizeof original, "%s/%s", installed, slash + 1);
+        writable = writable && !cli_same_file(path, original);
+        note_difference(c, path, original);
+    }
+    if (writable)
         return CLI_OK;
     if (!cli_scenario_home(home, sizeof home))
-        return cli_failed(c,
-                          "%s: its keys are made in its folder, and this folder is not yours; "
-                          "copy the scenario to one that is",
-                          path);
-    snprintf(copy, sizeof copy, "%s/%s", home, slash ? slash + 1 : path);
+        return not_writable(c, path);
+    snprintf(copy, sizeof copy, "%s/%s", home, slash + 1);
     code = copy_scenario(c, path, copy);
     c->arguments[which] = copy;
     return code;

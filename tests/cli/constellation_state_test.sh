@@ -275,6 +275,27 @@ expect 0 "$work/usr/bin/skymem" constellation status mine --json
 holds "o['answered'] == 5 and o['scenario'] == '$work/data/skymem/scenarios/mine.yaml'"
 expect 0 "$work/usr/bin/skymem" constellation down mine
 nothing_left "an installed scenario"
+echo '# newer' >>"$work/usr/share/skymem/scenarios/mine.yaml"
+expect 0 "$work/usr/bin/skymem" constellation up mine
+says "$work/data/skymem/scenarios/mine.yaml differs from the installed $work/usr/share/skymem"
+expect 0 "$work/usr/bin/skymem" constellation down mine
+grep -q "^5 satellites stopped" "$work/out" || fail "down of the copy: $(cat "$work/out")"
+
+# One that is given by its path is never copied: without keys, its folder must be the user's.
+mkdir -m 555 "$work/theirs"
+cp "$scenario" "$work/theirs/other.yaml"
+as_user=()
+[ "$(id -u)" != 0 ] || as_user=(setpriv --bounding-set=-dac_override --inh-caps=-dac_override)
+if ! "${as_user[@]}" test -w "$work/theirs"; then
+    expect 1 "${as_user[@]}" "$skymem" constellation up "$work/theirs/other.yaml"
+    says "other.yaml: its keys are made in its folder, and this folder is not yours; copy"
+    [ ! -e "$work/data/skymem/scenarios/other.yaml" ] || fail "a copy of what a path names"
+    cp -p "$work"/*.key "$work/theirs"
+    expect 0 "${as_user[@]}" "$skymem" constellation up "$work/theirs/other.yaml"
+    expect 0 "$skymem" constellation down "$work/theirs/other.yaml"
+    grep -q "^5 satellites stopped" "$work/out" || fail "down of a path: $(cat "$work/out")"
+fi
+chmod 700 "$work/theirs"
 
 # Without a udp section every verb says the same.
 sed -i '/^udp/d' "$scenario"
