@@ -37,10 +37,25 @@ int cli_scenario_read(const cli *c, const char *path, sky_constellation *constel
     return status == SKY_OK ? CLI_OK : cli_refused(c, status, &error);
 }
 
-static int store_opened(const cli *c, const char *const *urls, sky_status status,
-                        const sky_error *error, cli_store *out) {
+/* Of real satellites that were never started the error names a file that nobody knows. */
+static void explain_keys(const char *url, sky_error *error) {
+    char path[4096], missing[4096];
+    if (strncmp(url, "sky+udp:", 8) != 0)
+        return;
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(url + 8, "?"), url + 8);
+    if (cli_keys_missing(path, missing, sizeof missing))
+        snprintf(error->text, sizeof error->text,
+                 "%.180s: no such key file; 'skymem constellation up %.180s' makes the keys and "
+                 "starts the satellites",
+                 missing, path);
+}
+
+static int store_opened(const cli *c, const char *const *urls, size_t count, sky_status status,
+                        sky_error *error, cli_store *out) {
     if (status != SKY_OK) {
         out->cache = NULL;
+        if (count == 1)
+            explain_keys(urls[0], error);
         return cli_refused(c, status, error);
     }
     out->tier_count = sky_tier_count(out->cache);
@@ -57,7 +72,7 @@ int cli_store_open_urls(const cli *c, const char *const *urls, size_t count, cli
     sky_error error = {0};
     memset(out, 0, sizeof *out);
     sky_status status = sky_cache_open(urls, count, &out->cache, &error);
-    return store_opened(c, urls, status, &error, out);
+    return store_opened(c, urls, count, status, &error, out);
 }
 
 /* The default disk tier lies in ~/.cache, which a fresh account may lack. */
@@ -88,6 +103,7 @@ static int open_the_others(cli *c, const char **urls, size_t count, cli_store *o
         } else if (is_usage(status)) {
             return cli_refused(c, status, &errors[refused]);
         } else {
+            explain_keys(urls[i], &errors[refused]);
             refused++;
         }
     }
@@ -162,7 +178,7 @@ int cli_store_open(cli *c, cli_store *out) {
     sky_status status = sky_cache_open(urls, count, &out->cache, &error);
     if (status != SKY_OK && !is_usage(status) && count > 1)
         return open_the_others(c, urls, count, out);
-    return store_opened(c, urls, status, &error, out);
+    return store_opened(c, urls, count, status, &error, out);
 }
 
 /* What was printed is the reader's before tiers are closed, however long that takes or ends. What

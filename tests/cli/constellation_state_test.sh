@@ -77,7 +77,10 @@ PYTHON
 )
 }
 
+# Before `up` there are no keys; what makes them is said.
 sky 2 5
+expect 1 "$skymem" put a LICENSE --store "sky+udp:$scenario"
+says "sky.key: no such key file; 'skymem constellation up $scenario' makes the keys and starts"
 "$skymem" constellation up "$scenario" >/dev/null 2>&1 # makes the keys
 expect 0 "$skymem" constellation down "$scenario"
 nothing_left "down"
