@@ -10,8 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define READY_NS SKY_SECONDS(30)
-#define ASK_NS   SKY_SECONDS(2)
+#define READY_NS  SKY_SECONDS(30)
+#define ASK_NS    SKY_SECONDS(2)
+#define NAMED_MAX 5 /* satellites in a note */
 
 /* "3 of 5 satellites run", "1 of 1 satellite runs". */
 static const char *running_text(const constellation *x, char out[64]) {
@@ -238,6 +239,25 @@ static int say_status(const cli *c, const constellation *x, const sky_satellite_
     return CLI_OK;
 }
 
+/* Names some of those that do not run, where others do. */
+static void note_missing(const cli *c, const constellation *x) {
+    char names[160] = "";
+    uint32_t missing = x->site.satellite_count - constellation_running(x);
+    if (missing == 0 || missing == x->site.satellite_count)
+        return;
+    for (uint32_t i = 0, named = 0; i < x->site.satellite_count && named < NAMED_MAX; i++) {
+        sky_satellite s = constellation_satellite(x, i);
+        const constellation_process *p = constellation_find(x, s);
+        size_t used = strlen(names);
+        if (p)
+            continue;
+        snprintf(names + used, sizeof names - used, "%s%u,%u", named++ ? " " : "", s.plane, s.slot);
+    }
+    cli_note(c, "%s%s %s not run; 'skymem constellation up %s' starts %s", names,
+             missing > NAMED_MAX ? " and others" : "", missing == 1 ? "does" : "do",
+             c->arguments[1], missing == 1 ? "it" : "them");
+}
+
 static int ask(const cli *c, const constellation *x) {
     sky_satellite_stat *stats = calloc(x->site.satellite_count, sizeof *stats);
     sky_satellite_stat *asked = calloc(x->site.satellite_count, sizeof *asked);
@@ -263,6 +283,7 @@ static int ask(const cli *c, const constellation *x) {
         stats[(s.plane - 1) * x->site.slots + s.slot - 1] = asked[i];
     }
     code = say_status(c, x, stats, x->site.satellite_count, NULL);
+    note_missing(c, x);
 cleanup:
     free(stats);
     free(asked);
