@@ -90,11 +90,17 @@ void cli_entries_free(cli_entries *e) {
     free(e->entries);
 }
 
+/* A pin of satellites is seen only by the process that made it. */
+static bool pin_is_known(const cli_store *store, const cli_entry *entry) {
+    return entry->pinned || !cli_store_is(store, entry->tier, CLI_REAL_SKY);
+}
+
 json_t *cli_entry_json(const cli_store *store, const cli_entry *entry) {
-    json_t *object = json_pack("{s:s, s:I, s:s, s:f, s:f, s:I, s:b}", "key", entry->shown, "bytes",
-                               (json_int_t)entry->bytes, "tier", cli_store_tier(store, entry->tier),
-                               "age_s", entry->age_s, "used_s", entry->used_s, "hits",
-                               (json_int_t)entry->hits, "pinned", entry->pinned);
+    json_t *object = json_pack(
+        "{s:s, s:I, s:s, s:f, s:f, s:I, s:o}", "key", entry->shown, "bytes",
+        (json_int_t)entry->bytes, "tier", cli_store_tier(store, entry->tier), "age_s", entry->age_s,
+        "used_s", entry->used_s, "hits", (json_int_t)entry->hits, "pinned",
+        pin_is_known(store, entry) ? json_boolean(entry->pinned) : json_null());
     if (entry->salted)
         json_object_set_new(object, "salted", json_true());
     if (entry->level)
@@ -121,6 +127,6 @@ void cli_entry_row(cli_table *t, const cli_store *store, const cli_entry *entry)
                    entry->level ? entry->level : "");
     cli_table_cell(t, "%s", cli_age_text(entry->age_s, age));
     cli_table_cell(t, "%llu", (unsigned long long)entry->hits);
-    cli_table_cell(t, "%s", entry->pinned ? "yes" : "");
+    cli_table_cell(t, "%s", entry->pinned ? "yes" : pin_is_known(store, entry) ? "" : "not known");
     cli_table_cell(t, "%s", entry->salted ? "yes" : "");
 }

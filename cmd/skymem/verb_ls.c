@@ -184,8 +184,9 @@ const cli_verb cli_verb_ls = {
             {"age_s", "seconds since it was set"},
             {"used_s", "seconds since it was last set or read, where the tier keeps that"},
             {"hits", "how often it was read"},
-            {"pinned", "whether it is kept from eviction; of real satellites, whether this process "
-                       "had it kept"},
+            {"pinned",
+             "whether it is kept from eviction; null: not known, of real satellites, which "
+             "tell only the process that pinned it"},
             {"salted", "true of a value that was stored under a salt, else not there"},
             {"level",
              "of a block that is kept coded: at which level; one kept at several is listed "

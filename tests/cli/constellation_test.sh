@@ -46,6 +46,12 @@ small=sky+udp:$work/small.yaml
 expect 0 "$skymem" stat one --store "$small" --json
 holds "o['key'] == 'one' and o['tier'] == 'sky+udp' and o['bytes'] == $(stat -c %s CMakeLists.txt)"
 holds 'o["chunks"] == o["live"] >= 1 and o["rotations"] >= 0'
+expect 0 "$skymem" pin one --store "$small"
+expect 0 "$skymem" stat one --store "$small" --json
+holds 'o["pinned"] is None'
+expect 0 "$skymem" stat one --store "$small"
+grep -q "not known" "$work/out" || fail "stat of another process's pin: $(cat "$work/out")"
+expect 0 "$skymem" unpin one --store "$small"
 expect 3 "$skymem" stat two --store "$small"
 says "two: not found in any tier"
 expect 0 "$skymem" stat one --store "$small"
