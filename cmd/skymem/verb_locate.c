@@ -209,6 +209,9 @@ static int locate_run(cli *c) {
                    : read_flags(c, &l);
     if (code == CLI_OK)
         code = compute(c, &l);
+    if (code == CLI_OK && l.placement.strategy == SKY_PLACE_PREDICTIVE)
+        cli_note(c, "predictive places each block by its expected use; these places are those of a "
+                    "use now");
     if (code == CLI_OK && c->json)
         code = cli_json_print(c, locate_json(&l));
     else if (code == CLI_OK)

@@ -67,6 +67,8 @@ expect 2 "$skymem" locate "${sky[@]}" --strategy rotation --weights 1,2
 says "hop and rotation-hop"
 expect 0 "$skymem" locate "${sky[@]}" --strategy hop --window 3x3
 says "hop has no window"
+expect 0 "$skymem" locate "${sky[@]}" --strategy predictive --json
+says "predictive places each block by its expected use; these places are those of a use now"
 expect 2 "$skymem" locate "${sky[@]}" --strategy rotation --window 3
 expect 2 "$skymem" locate "${sky[@]}" --strategy rotation --window 7x7
 expect 2 "$skymem" locate --planes 5 --slots 19 --center 6,4 --servers 9 --strategy hop
