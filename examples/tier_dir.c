@@ -41,6 +41,10 @@ static bool key_of_name(const char *name, sky_key *key) {
 }
 
 static sky_status dir_open(const char *where, void **self, sky_error *error) {
+    if (strchr(where, '?')) {
+        snprintf(error->text, sizeof error->text, "dir:%s: this store has no settings", where);
+        return SKY_E_SYNTAX;
+    }
     (void)mkdir(where, 0700); /* it may be there */
     int folder = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) {

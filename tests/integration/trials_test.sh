@@ -37,5 +37,7 @@ cc -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE "$examples/own_tier.c" "${flags[
 for _ in first second; do
     said=$("$work/own_tier" "$work/values" 2>&1) || failed=1
     [ "$said" = "dir:$work/values: \"a value\", 1 values" ] || { echo "own_tier: $said"; failed=1; }
+    said=$("$work/own_tier" "$work/values?max=1" 2>&1) && failed=1
+    [[ $said == *"this store has no settings" ]] || { echo "own_tier: $said"; failed=1; }
 done
 exit "$failed"
