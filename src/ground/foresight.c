@@ -7,8 +7,8 @@
  * block that is asked for at another time than expected is reached through the satellite overhead,
  * over as many links as the guess was off.
  *
- * Surprise: the moves are requests like those of a host, without a host. Where there is no room for
- * one the block stays where it is, and the next get of it tries again.
+ * Surprise: the moves are requests like those of a host, without a host, and with room of their
+ * own. Where there is none the block stays where it is, and the next get of it tries again.
  *
  * Source: SkyMemory, "Chunk to Server Mapping": the satellites in sight at a future time are known,
  * so what is predicted to be hit then can be made available on them. */

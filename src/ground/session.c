@@ -14,7 +14,8 @@
 
 #include "ground/session_state.h"
 
-#define RESTARTS_MAX 3 /* of a get whose block was replaced or moved under it */
+#define OWN_REQUESTS 64 /* moves of blocks that are used again; the host has its own */
+#define RESTARTS_MAX 3  /* of a get whose block was replaced or moved under it */
 
 /* ---- life ---- */
 
@@ -74,6 +75,10 @@ sky_status sky_session_create(const sky_session_config *config, sky_session **ou
         return SKY_E_NOMEM;
     s->config = *config;
     s->servers = config->frame->placement.servers;
+    s->room_host = config->requests_max;
+    s->room_own = sky_strategy_row_of(config->frame->placement.strategy)->foresees ? OWN_REQUESTS
+                                                                                   : 0;
+    s->config.requests_max += s->room_own;
     s->config.replicas = config->replicas ? config->replicas : 1;
     s->head_copies = sky__head_copies(&s->config);
     s->stripes = (sky_stripes){s->servers - config->parity, config->parity};
@@ -246,6 +251,7 @@ static void put_end(sky_session *s, sky__request *r, sky_status status) {
 }
 
 static void request_free(sky_session *s, uint32_t request) {
+    ++*(s->requests[request].own ? &s->room_own : &s->room_host);
     s->requests[request].state = REQUEST_FREE;
     s->requests[request].next = s->request_free;
     s->request_free = request;
@@ -609,9 +615,10 @@ static void probe_begin(sky_session *s, uint32_t request) {
 }
 
 static sky_status begin(sky_session *s, const sky_request *ask, bool own) {
-    uint32_t request = s->request_free;
-    if (request == SKY__NONE)
+    uint32_t request = s->request_free, *room = own ? &s->room_own : &s->room_host;
+    if (*room == 0)
         return SKY_E_BUSY;
+    --*room;
     sky__request *r = &s->requests[request];
     s->request_free = r->next;
     *r = (sky__request){.state = REQUEST_QUEUED,

@@ -210,8 +210,9 @@ struct sky_session {
     sky_habit habit; /* of all blocks */
     sky__request *requests;
     uint32_t request_free;
-    sky__list gets; /* with chunks to ask for */
-    sky__list puts; /* to start, or with chunks to send */
+    uint32_t room_host, room_own; /* requests that may still be begun, of the host and of ours */
+    sky__list gets;               /* with chunks to ask for */
+    sky__list puts;               /* to start, or with chunks to send */
     sky__list done;
     bool puts_stalled; /* the first must wait until another put has ended */
     uint32_t puts_running;
