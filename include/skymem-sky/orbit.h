@@ -12,7 +12,11 @@
  *
  * Surprises: times are UTC in milliseconds since 1970. Everything is computed with our own sine,
  * arc tangent and cube root, so that the same file and time give the same bits on every machine.
- * Functions are pure; a fleet is allocated once and never changes. */
+ * Functions are pure; a fleet is allocated once and never changes.
+ *
+ * Wrong use (NULL, a number that is none or out of range): SKY_E_PARAM where there is a status,
+ * else a value that means nothing: 0, plane 0, satellite UINT32_MAX, an empty text,
+ * SKY_ORBIT_FAR. */
 #ifndef SKYMEM_ORBIT_H
 #define SKYMEM_ORBIT_H
 
@@ -36,10 +40,10 @@ typedef struct {
 /* ---- time ---- */
 
 /* "2026-11-20T00:00:00Z", with up to nine decimals of a second (cut to milliseconds), the Z may be
- * left out; year 1957 or later. Errors: SKY_E_SYNTAX */
+ * left out; year 1957 or later. Errors: SKY_E_SYNTAX, SKY_E_PARAM (NULL) */
 SKY_API sky_status sky_utc_parse(const char *text, int64_t *ms);
 #define SKY_UTC_BYTES 32
-/* The same with milliseconds: "2026-11-20T00:00:00.000Z". */
+/* The same with milliseconds: "2026-11-20T00:00:00.000Z"; empty outside the years 1 … 9999. */
 SKY_API const char *sky_utc_text(int64_t ms, char out[SKY_UTC_BYTES]);
 
 /* ---- shells ---- */
@@ -51,7 +55,7 @@ typedef struct {
     sky_constellation constellation;
 } sky_shell;
 
-/* The seed's table 2, and more. Source: SkyMemory table 2; FCC filings */
+/* The seed's table 2, and more; `count` may be NULL. Source: SkyMemory table 2; FCC filings */
 SKY_API const sky_shell *sky_shells(size_t *count);
 /* NULL: no such shell. */
 SKY_API const sky_shell *sky_shell_find(const char *name);
@@ -79,26 +83,29 @@ typedef struct sky_fleet sky_fleet;
 #define SKY_SHELL_EPOCH_MS 946728000000
 
 /* A Walker shell, its nodes drifting by J2. `epoch_ms`: when (1,1) is on its first node.
- * Errors: SKY_E_PARAM (planes or slots out of range, below the ground), SKY_E_NOMEM */
+ * Errors: SKY_E_PARAM (planes or slots out of range, phasing not below planes × slots, below the
+ *         ground, nodes not spread over 0 … 360 degrees), SKY_E_NOMEM */
 SKY_API sky_status sky_fleet_walker(const sky_constellation *c, int64_t epoch_ms, sky_fleet **out,
                                     sky_error *error);
 
 /* Elements from text: TLE (two or three lines each), or OMM as JSON, CSV or KVN; told apart by how
  * it begins. One bad element refuses the file.
  * Errors: SKY_E_SYNTAX (`error` has "path:line: reason", the line of the key or of its message),
- *         SKY_E_PARAM (too many), SKY_E_NOMEM */
+ *         SKY_E_PARAM (too many; NULL), SKY_E_NOMEM */
 SKY_API sky_status sky_fleet_parse(const char *text, size_t bytes, const char *path,
                                    sky_fleet **out, sky_error *error);
 SKY_API void sky_fleet_destroy(sky_fleet *fleet);
 
 /* Number of satellites; they are numbered from 0. */
 SKY_API uint32_t sky_fleet_count(const sky_fleet *fleet);
-/* "3,14" for plane and slot of a shell; else the name in the file, or the catalogue number. */
+/* "3,14" for plane and slot of a shell; else the name in the file, or the catalogue number. Empty:
+ * no such satellite. Returns `out`; never NULL. */
 SKY_API const char *sky_fleet_name(const sky_fleet *fleet, uint32_t number,
                                    char out[SKY_FLEET_NAME_BYTES]);
 /* The shell; of elements the grid that sky_fleet_arrange made, 0 planes before. */
 SKY_API const sky_constellation *sky_fleet_shell(const sky_fleet *fleet);
-/* Plane and slot of a satellite, (0, 0) when it has none; and the number of a plane and slot. */
+/* Plane and slot of a satellite, (0, 0) when it has none; and the number of a plane and slot,
+ * UINT32_MAX when the grid has none such. */
 SKY_API sky_satellite sky_fleet_place(const sky_fleet *fleet, uint32_t number);
 SKY_API uint32_t sky_fleet_number(const sky_fleet *fleet, sky_satellite s);
 
@@ -127,13 +134,13 @@ SKY_API int64_t sky_fleet_epoch_ms(const sky_fleet *fleet, uint32_t number);
 
 /* A station: on WGS84, and its horizon mask. */
 typedef struct {
-    double latitude_deg;
-    double longitude_deg; /* east */
-    double altitude_m;
-    double min_elevation_deg;
+    double latitude_deg;      /* −90 … 90 */
+    double longitude_deg;     /* east, −360 … 360 */
+    double altitude_m;        /* to 1000 km up or down */
+    double min_elevation_deg; /* −90 … 90 */
 } sky_observer;
 
-/* Where an observer sees a satellite. */
+/* Where an observer sees a satellite. Elevation −90, range 0: it cannot be said. */
 typedef struct {
     double elevation_deg;
     double azimuth_deg; /* from north over east */
@@ -155,9 +162,12 @@ typedef struct {
     double max_elevation_deg;
 } sky_pass;
 
+#define SKY_PASSES_SPAN_MS_MAX 315576000000 /* ten years */
+
 /* Passes of one satellite within [from, to], in order; rise and set to the millisecond. Passes
  * shorter than 20 s that peak less than a tenth of a degree above the mask may be left out.
- * Returns how many there are, at most `max` of them stored. */
+ * Returns how many there are, at most `max` of them stored; 0 for a span that is longer than
+ * SKY_PASSES_SPAN_MS_MAX or ends before it begins. */
 SKY_API size_t sky_fleet_passes(const sky_fleet *fleet, uint32_t number, const sky_observer *o,
                                 int64_t from_ms, int64_t to_ms, sky_pass *out, size_t max);
 
@@ -184,7 +194,8 @@ SKY_API size_t sky_fleet_links(const sky_fleet *fleet, int64_t ms, double grazin
 /* Least-latency paths from one satellite to all, over links that are up.
  * Shape:  km and before [count]; km is INFINITY and before the satellite itself where there is no
  *         path
- * Errors: SKY_E_NOMEM, SKY_E_PARAM (no such satellite)
+ * Errors: SKY_E_NOMEM, SKY_E_PARAM (no such satellite, or an end of a link that is none; of
+ *         those that are up: a length that is none or negative, more than four at a satellite)
  * Source: Dijkstra over true lengths at that time, not hops */
 SKY_API sky_status sky_fleet_routes(const sky_fleet *fleet, const sky_laser *links,
                                     size_t link_count, uint32_t from, double *km, uint32_t *before);
@@ -204,9 +215,9 @@ typedef struct {
 
 typedef struct {
     int64_t start_ms;
-    int64_t slot_ms;       /* SKY_HANDOVER_MS */
-    uint64_t turns;        /* how many slots to look ahead */
-    double hysteresis_deg; /* for each step */
+    int64_t slot_ms;       /* SKY_HANDOVER_MS; at least 1 */
+    uint64_t turns;        /* how many slots to look ahead; the last begins by INT64_MAX ms */
+    double hysteresis_deg; /* for each step; at least 0 */
     uint64_t blind_turns;  /* out: slots in which nothing was above the mask */
 } sky_handover_plan;
 
@@ -216,11 +227,12 @@ typedef struct {
  * and slots; only when none of those is above the mask is the whole sky searched. When nothing is,
  * the last one stays.
  * Returns the number of rows, at most `max` of them stored; the first is of turn 0 (the nearest to
- * the zenith even if it is below the mask). 0: the fleet has no grid */
+ * the zenith even if it is below the mask). 0: the fleet has no grid, or the observer or the plan
+ * is out of range */
 SKY_API size_t sky_fleet_handovers(const sky_fleet *fleet, const sky_observer *o,
                                    sky_handover_plan *plan, sky_handover *out, size_t max);
 
-/* The satellite of a plane and slot that were counted on without wrapping. */
+/* The satellite of a plane and slot that were counted on without wrapping, any of them. */
 SKY_API sky_satellite sky_unwrapped(const sky_constellation *c, int64_t plane, int64_t slot);
 
 /* Elements without a grid get one: planes by their nodes, slots by argument of latitude, at `ms`.

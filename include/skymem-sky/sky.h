@@ -8,7 +8,10 @@
  *   plane 3      ·       ·       ·              after a rotation the slot west of C is overhead
  *
  * Chunks and servers count from 1; chunk c is on server ((c-1) mod n)+1. A server is a place in the
- * placement; the satellite it means changes as the sky turns. All functions are pure. */
+ * placement; the satellite it means changes as the sky turns. All functions are pure.
+ *
+ * Wrong use (NULL, a satellite or number out of range): SKY_E_PARAM where there is a status; else
+ * satellite (0, 0), or 0. */
 #ifndef SKYMEM_SKY_H
 #define SKYMEM_SKY_H
 
@@ -30,7 +33,7 @@ typedef struct {
     uint32_t phasing;       /* Walker F */
     double earth_radius_km; /* 0: 6378.137 */
     double light_km_s;      /* 0: 299792.458 */
-    double raan_spread_deg; /* 0: 360, planes all around; 180: polar planes with a seam */
+    double raan_spread_deg; /* to 360; 0: 360, planes all around; 180: polar planes with a seam */
 } sky_constellation;
 
 typedef struct {
@@ -49,7 +52,7 @@ typedef enum {
 
 /* "rotation", "hop", "rotation-hop", "predictive" */
 SKY_API const char *sky_strategy_name(sky_strategy strategy);
-/* Errors: SKY_E_SYNTAX */
+/* Errors: SKY_E_SYNTAX, SKY_E_PARAM (NULL) */
 SKY_API sky_status sky_strategy_parse(const char *text, sky_strategy *out);
 
 typedef struct {
@@ -69,7 +72,8 @@ typedef struct {
 
 /* Check a placement against a constellation and fill in its window.
  * Errors: SKY_E_PARAM; `error` says which number and why (more servers than the window or the
- *         constellation holds, an even side, a window larger than the constellation) */
+ *         constellation holds, an even side, a window larger than the constellation, an altitude
+ *         that is no number) */
 SKY_API sky_status sky_placement_resolve(const sky_constellation *constellation,
                                          const sky_placement *in, sky_placement *out,
                                          sky_error *error);

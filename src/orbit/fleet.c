@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "orbit/placement.h"
 #include "orbit/torus.h"
 #include "orbit/trig.h"
 
@@ -29,10 +30,17 @@ bool sky__line_next(sky__lines *l, const char **line, size_t *bytes) {
 
 sky_status sky_fleet_walker(const sky_constellation *c, int64_t epoch_ms, sky_fleet **out,
                             sky_error *error) {
-    if (c->planes < 1 || c->planes > SKY_PLANES_MAX || c->slots < 1 || c->slots > SKY_SLOTS_MAX ||
-        c->planes * c->slots > SKY_FLEET_MAX)
-        return sky_fail(error, SKY_E_PARAM, "%u planes x %u slots: at least 1 of each, at most %d",
+    sky_status status = sky__constellation_check(c, error);
+    if (status != SKY_OK)
+        return status;
+    if (!out)
+        return sky_fail(error, SKY_E_PARAM, "nowhere to put the fleet");
+    if (c->planes * c->slots > SKY_FLEET_MAX)
+        return sky_fail(error, SKY_E_PARAM, "%u planes x %u slots: at most %d in a fleet",
                         c->planes, c->slots, SKY_FLEET_MAX);
+    if (c->phasing >= c->planes * c->slots)
+        return sky_fail(error, SKY_E_PARAM, "phasing is %u: less than planes x slots, %u",
+                        c->phasing, c->planes * c->slots);
     if (!(c->altitude_km >= 100 && c->altitude_km <= 1e6 && c->inclination_deg >= 0 &&
           c->inclination_deg <= 180))
         return sky_fail(error, SKY_E_PARAM, "altitude %g km, inclination %g degrees: out of range",
@@ -104,6 +112,8 @@ static sky_status read_elements(const char *text, size_t bytes, const char *path
 
 sky_status sky_fleet_parse(const char *text, size_t bytes, const char *path, sky_fleet **out,
                            sky_error *error) {
+    if ((!text && bytes > 0) || !path || !out)
+        return sky_fail(error, SKY_E_PARAM, "no text, no path, or nowhere to put the fleet");
     if (bytes > SKY_FLEET_FILE_MAX)
         return sky_fail(error, SKY_E_PARAM, "%s: %zu bytes: at most %u", path, bytes,
                         SKY_FLEET_FILE_MAX);
@@ -140,15 +150,15 @@ bool sky_fleet_has_elements(const sky_fleet *f) {
 }
 
 uint32_t sky_fleet_count(const sky_fleet *f) {
-    return f->count;
+    return f ? f->count : 0;
 }
 
 const sky_constellation *sky_fleet_shell(const sky_fleet *f) {
-    return &f->shell;
+    return f ? &f->shell : NULL;
 }
 
 sky_satellite sky_fleet_place(const sky_fleet *f, uint32_t number) {
-    if (number >= f->count)
+    if (!f || number >= f->count)
         return (sky_satellite){0, 0};
     if (f->members)
         return f->members[number].place;
@@ -156,14 +166,16 @@ sky_satellite sky_fleet_place(const sky_fleet *f, uint32_t number) {
 }
 
 uint32_t sky_fleet_number(const sky_fleet *f, sky_satellite s) {
-    sky__assert_on_torus(&f->shell, s);
-    uint32_t cell = (s.plane - 1) * f->shell.slots + (s.slot - 1);
-    return f->members ? f->numbers[cell] : cell;
+    return f && sky__on_torus(&f->shell, s) ? sky__fleet_number(f, s) : UINT32_MAX;
 }
 
 const char *sky_fleet_name(const sky_fleet *f, uint32_t number, char out[SKY_FLEET_NAME_BYTES]) {
     sky_satellite s = sky_fleet_place(f, number);
-    if (f->members)
+    if (!out)
+        return "";
+    if (!f || number >= f->count)
+        out[0] = 0;
+    else if (f->members)
         snprintf(out, SKY_FLEET_NAME_BYTES, "%s", f->members[number].name);
     else
         snprintf(out, SKY_FLEET_NAME_BYTES, "%u,%u", s.plane, s.slot);
@@ -191,7 +203,7 @@ const char *sky_orbit_fault_text(sky_orbit_fault fault) {
 }
 
 int64_t sky_fleet_epoch_ms(const sky_fleet *f, uint32_t number) {
-    if (number >= f->count)
+    if (!f || number >= f->count)
         return 0;
     if (!f->members)
         return f->epoch_ms;
@@ -199,18 +211,18 @@ int64_t sky_fleet_epoch_ms(const sky_fleet *f, uint32_t number) {
     return (int64_t)floor(days * MS_PER_DAY + 0.5);
 }
 
-static sky_orbit_fault walker_state(const sky_fleet *f, uint32_t number, int64_t since_ms,
+static sky_orbit_fault walker_state(const sky_fleet *f, uint32_t number, double since_ms,
                                     sky_motion *out) {
-    *out = sky__walker_at(&f->walker, sky_fleet_place(f, number), (double)since_ms / 1000,
-                          f->drift_rad_ms * (double)since_ms);
+    *out = sky__walker_at(&f->walker, sky_fleet_place(f, number), since_ms / 1000,
+                          f->drift_rad_ms * since_ms);
     return SKY_ORBIT_FINE;
 }
 
 sky_orbit_fault sky_fleet_state(const sky_fleet *f, uint32_t number, int64_t ms, sky_motion *out) {
-    if (number >= f->count)
+    if (!f || !out || number >= f->count)
         return SKY_ORBIT_FAR;
     if (!f->members)
-        return walker_state(f, number, ms - f->epoch_ms, out);
+        return walker_state(f, number, (double)ms - (double)f->epoch_ms, out);
     const sky__sgp4 *orbit = &f->members[number].orbit;
     double epoch_ms = (orbit->at_epoch.epoch_days - SKY__EPOCH_DAY_1970) * MS_PER_DAY;
     return sky__sgp4_at(orbit, ((double)ms - epoch_ms) / 60000, out);
@@ -218,11 +230,9 @@ sky_orbit_fault sky_fleet_state(const sky_fleet *f, uint32_t number, int64_t ms,
 
 sky_orbit_fault sky_fleet_state_after(const sky_fleet *f, uint32_t number, double minutes,
                                       sky_motion *out) {
-    if (number >= f->count)
-        return SKY_ORBIT_FAR;
-    if (!(fabs(minutes) <= SKY__SGP4_MINUTES_MAX))
+    if (!f || !out || number >= f->count || !(fabs(minutes) <= SKY__SGP4_MINUTES_MAX))
         return SKY_ORBIT_FAR;
     if (!f->members)
-        return walker_state(f, number, (int64_t)floor(minutes * 60000 + 0.5), out);
+        return walker_state(f, number, floor(minutes * 60000 + 0.5), out);
     return sky__sgp4_at(&f->members[number].orbit, minutes, out);
 }

@@ -36,6 +36,12 @@ bool sky_fleet_has_elements(const sky_fleet *fleet);
 /* Which slot of the next plane a satellite is linked with: same slot plus this. */
 int32_t sky_fleet_link_offset(const sky_fleet *fleet);
 
+/* sky_fleet_number of a plane and slot that the grid has. */
+static inline uint32_t sky__fleet_number(const sky_fleet *f, sky_satellite s) {
+    uint32_t cell = (s.plane - 1) * f->shell.slots + (s.slot - 1);
+    return f->members ? f->numbers[cell] : cell;
+}
+
 /* What a parser hands over. Errors: SKY_E_PARAM (out of range, too many), SKY_E_NOMEM */
 sky_status sky__fleet_add(sky_fleet *f, const char *name, size_t name_bytes,
                           const sky__elements *e);

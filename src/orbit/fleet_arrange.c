@@ -260,6 +260,8 @@ static sky_status make_grid(sky_fleet *f, thinning *t, entry *e, uint32_t count,
 }
 
 sky_status sky_fleet_arrange(sky_fleet *f, int64_t ms, sky_error *error) {
+    if (!f)
+        return sky_fail(error, SKY_E_PARAM, "no fleet given");
     if (!f->members)
         return SKY_OK; /* a shell is a grid */
     entry *e = calloc(f->count, sizeof *e);

@@ -47,12 +47,8 @@ bool sky_satellite_equal(sky_satellite a, sky_satellite b) {
     return a.plane == b.plane && a.slot == b.slot;
 }
 
-static bool on_torus(const sky_constellation *c, sky_satellite s) {
-    return s.plane >= 1 && s.plane <= c->planes && s.slot >= 1 && s.slot <= c->slots;
-}
-
 bool sky_facts_fit(const sky_constellation *c, const sky_chunk_facts *facts) {
-    return on_torus(c, facts->centre) && on_torus(c, facts->first) &&
+    return sky__on_torus(c, facts->centre) && sky__on_torus(c, facts->first) &&
            facts->window_planes <= c->planes && facts->window_slots <= c->slots;
 }
 
@@ -155,7 +151,7 @@ static sky_status lay_out(sky_frame *made, const sky_placement *placement, sky_e
         return sky_fail(error, SKY_E_PARAM,
                         "%u satellites: at most %d in one sky; take fewer planes or slots",
                         made->satellite_count, SKY_FRAME_SATELLITES_MAX);
-    if (!on_torus(c, made->centre) || made->turning.rotation_ns < 1)
+    if (!sky__on_torus(c, made->centre) || made->turning.rotation_ns < 1)
         return sky_fail(error, SKY_E_PARAM, "the centre %u,%u or the rotation time is out of range",
                         made->centre.plane, made->centre.slot);
     made->servers = calloc(made->placement.servers, sizeof *made->servers);
@@ -179,7 +175,7 @@ sky_status sky_frame_init_physical(sky_frame *f, const sky_placement *placement,
     const sky_handover *first = &made.turning.handovers[0];
     made.centre = sky_strategy_row_of(placement->strategy)->aboard
                       ? physical->aboard
-                      : sky_unwrapped(&made.constellation, first->plane, first->slot);
+                      : sky__untwist(&made.constellation, first->plane, first->slot);
     status = lay_out(&made, placement, error);
     if (status != SKY_OK) {
         sky_frame_deinit(&made);
@@ -218,7 +214,7 @@ void sky_frame_deinit(sky_frame *f) {
 }
 
 uint32_t sky_frame_number(const sky_frame *f, sky_satellite s) {
-    assert(on_torus(&f->constellation, s));
+    assert(sky__on_torus(&f->constellation, s));
     return (s.plane - 1) * f->constellation.slots + (s.slot - 1);
 }
 
@@ -232,8 +228,8 @@ sky_satellite sky_frame_centre(const sky_frame *f, uint64_t turns) {
         return f->centre;
     if (f->physical) {
         sky_steps gone = sky_turned(&f->turning, turns);
-        return sky_unwrapped(&f->constellation, f->centre.plane + gone.planes,
-                             f->centre.slot + gone.slots);
+        return sky__untwist(&f->constellation, f->centre.plane + gone.planes,
+                            f->centre.slot + gone.slots);
     }
     return sky_overhead(&f->constellation, f->centre, turns);
 }
@@ -248,8 +244,8 @@ sky_satellite sky_frame_first(const sky_frame *f, sky_satellite centre, uint32_t
     const sky_constellation *c = &f->constellation;
     sky_satellite s = f->servers[server - 1];
     if (f->physical)
-        return sky_unwrapped(c, centre.plane + shortest(s.plane, f->centre.plane, c->planes),
-                             centre.slot + shortest(s.slot, f->centre.slot, c->slots));
+        return sky__untwist(c, centre.plane + shortest(s.plane, f->centre.plane, c->planes),
+                            centre.slot + shortest(s.slot, f->centre.slot, c->slots));
     return (sky_satellite){
         step(centre.plane, s.plane + c->planes - f->centre.plane, c->planes),
         step(centre.slot, s.slot + c->slots - f->centre.slot, c->slots),

@@ -11,10 +11,17 @@
 #define PI              3.14159265358979323846
 #define EARTH_MU_KM3_S2 398600.4418
 #define EARTH_RADIUS_KM 6378.137
-#define LIGHT_KM_S      299792.458
+#define RADIUS_KM_MAX   1e9
 
 static double orbit_radius_km(const sky_constellation *c) {
     return (c->earth_radius_km > 0 ? c->earth_radius_km : EARTH_RADIUS_KM) + c->altitude_km;
+}
+
+bool sky__orbit_valid(const sky_constellation *c) {
+    double radius = c ? orbit_radius_km(c) : 0;
+    return radius > 0 && radius <= RADIUS_KM_MAX && isfinite(c->inclination_deg) &&
+           c->raan_spread_deg >= 0 && c->raan_spread_deg <= 360 && c->earth_radius_km >= 0 &&
+           c->light_km_s >= 0 && isfinite(c->light_km_s);
 }
 
 /* sin(π/n) for n >= 1, by the Taylor series: at most π/2, where 13 terms leave less than 1e-20. */
@@ -32,16 +39,20 @@ static double sin_pi_over(uint32_t n) {
 }
 
 double sky_period_s(const sky_constellation *c) {
+    if (!sky__orbit_valid(c))
+        return 0;
     double a = orbit_radius_km(c);
     return 2 * PI * sqrt(a * a * a / EARTH_MU_KM3_S2);
 }
 
 double sky_rotation_s(const sky_constellation *c) {
-    return sky_period_s(c) / c->slots;
+    return c && c->slots > 0 ? sky_period_s(c) / c->slots : 0;
 }
 
 /* The seed writes a·√(2(1−cos(2π/M))), which is the chord 2a·sin(π/M). */
 double sky_intra_plane_km(const sky_constellation *c) {
+    if (!sky__orbit_valid(c) || c->slots == 0)
+        return 0;
     return 2 * orbit_radius_km(c) * sin_pi_over(c->slots);
 }
 

@@ -4,6 +4,9 @@
 
 #include <skymem-sky/sky.h>
 
+/* Whether a caller's orbit has numbers to compute with: finite, above the centre of the Earth. */
+bool sky__orbit_valid(const sky_constellation *constellation);
+
 /* The greatest distance to the same slot of the next plane (t = 0 of the seed's D_N), in km.
  * Source: SkyMemory "Motivation", D_N(t) */
 double sky_inter_plane_km(const sky_constellation *constellation);

@@ -6,11 +6,13 @@
 
 #include <math.h>
 
+#include "orbit/fleet.h"
 #include "orbit/trig.h"
 #include "orbit/utc.h"
 
 #define WGS84_RADIUS_KM 6378.137
 #define WGS84_E2        6.69437999014e-3
+#define ALTITUDE_M_MAX  1e6
 
 static double dot(sky_vector a, sky_vector b) {
     return a.x * b.x + a.y * b.y + a.z * b.z;
@@ -18,6 +20,11 @@ static double dot(sky_vector a, sky_vector b) {
 
 static sky_vector minus(sky_vector a, sky_vector b) {
     return (sky_vector){a.x - b.x, a.y - b.y, a.z - b.z};
+}
+
+bool sky__observer_valid(const sky_observer *o) {
+    return o && fabs(o->latitude_deg) <= 90 && fabs(o->longitude_deg) <= 360 &&
+           fabs(o->altitude_m) <= ALTITUDE_M_MAX && fabs(o->min_elevation_deg) <= 90;
 }
 
 sky__station sky__station_at(const sky_observer *o, int64_t ms) {
@@ -47,9 +54,13 @@ double sky__sine_elevation(const sky__station *s, sky_vector satellite_km) {
 }
 
 sky_look sky_observer_look(const sky_observer *o, int64_t ms, sky_vector satellite_km) {
+    if (!sky__observer_valid(o))
+        return (sky_look){.elevation_deg = -90};
     sky__station s = sky__station_at(o, ms);
     sky_vector way = minus(satellite_km, s.place_km);
     double range = sqrt(dot(way, way));
+    if (!(range > 0) || isinf(range))
+        return (sky_look){.elevation_deg = -90};
     double azimuth = sky__turned(sky__atan2(dot(way, s.east), dot(way, s.north)));
     return (sky_look){.elevation_deg = sky__asin(dot(way, s.up) / range) / SKY_DEGREE,
                       .azimuth_deg = azimuth / SKY_DEGREE,
@@ -154,6 +165,9 @@ static void climb(log_book *l, const watch *w, int64_t from, int64_t to) {
 
 size_t sky_fleet_passes(const sky_fleet *fleet, uint32_t number, const sky_observer *o,
                         int64_t from_ms, int64_t to_ms, sky_pass *out, size_t max) {
+    if (!fleet || number >= fleet->count || !sky__observer_valid(o) || (!out && max > 0) ||
+        to_ms < from_ms || (uint64_t)to_ms - (uint64_t)from_ms > SKY_PASSES_SPAN_MS_MAX)
+        return 0;
     watch w = {fleet, o, number};
     log_book l = {.out = out, .max = max};
     int64_t before = from_ms, at = from_ms;
@@ -162,8 +176,7 @@ size_t sky_fleet_passes(const sky_fleet *fleet, uint32_t number, const sky_obser
         open_pass(&l, number, from_ms);
     note(&l, &w, from_ms);
     while (at < to_ms) {
-        int64_t next = at + step_ms(&w, at);
-        next = next < to_ms ? next : to_ms;
+        int64_t step = step_ms(&w, at), next = to_ms - at > step ? at + step : to_ms;
         double height_next = above(&w, next);
         if (height >= height_before && height > height_next && height + 30 > 0 &&
             (height >= 0) == (height_next >= 0) && (height >= 0) == (height_before >= 0))

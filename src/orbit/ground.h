@@ -10,6 +10,9 @@ typedef struct {
     sky_vector up, north, east;
 } sky__station;
 
+/* Whether a caller's observer is a place on the Earth with a mask. */
+bool sky__observer_valid(const sky_observer *o);
+
 sky__station sky__station_at(const sky_observer *o, int64_t ms);
 
 /* Sine of the elevation: what comparisons need, without an arc. */

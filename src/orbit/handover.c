@@ -44,7 +44,8 @@ static double elevation_of(const scene *s, uint32_t number) {
 }
 
 static double elevation_at(const scene *s, int64_t plane, int64_t slot) {
-    return elevation_of(s, sky_fleet_number(s->fleet, sky__untwist(&s->fleet->shell, plane, slot)));
+    return elevation_of(s,
+                        sky__fleet_number(s->fleet, sky__untwist(&s->fleet->shell, plane, slot)));
 }
 
 /* The neighbour that is worth most: its height, less what each step to it costs. Itself when
@@ -67,8 +68,11 @@ static candidate best_neighbour(const scene *s, const candidate *now, double ste
     return best;
 }
 
+/* The torus repeats after so many planes as it has satellites, so that any count can be cut. */
 sky_satellite sky_unwrapped(const sky_constellation *c, int64_t plane, int64_t slot) {
-    return sky__untwist(c, plane, slot);
+    if (!sky__torus_valid(c))
+        return (sky_satellite){0, 0};
+    return sky__untwist(c, plane % ((int64_t)c->planes * c->slots), slot % c->slots);
 }
 
 /* The shorter way round a ring, with its sign. */
@@ -86,7 +90,7 @@ static candidate best_of_all(const scene *s, const candidate *now) {
     double highest = -91;
     for (uint32_t i = 0; i < c->planes * c->slots; i++) {
         sky_satellite at = {i / c->slots + 1, i % c->slots + 1};
-        double elevation = elevation_of(s, sky_fleet_number(s->fleet, at));
+        double elevation = elevation_of(s, sky__fleet_number(s->fleet, at));
         if (elevation > highest) {
             highest = elevation;
             best = at;
@@ -129,9 +133,18 @@ static candidate follow(const scene *s, const candidate *before, double step_deg
     return best;
 }
 
+/* Whether all its slots can be counted in milliseconds. */
+static bool plan_valid(const sky_handover_plan *plan) {
+    return plan && plan->slot_ms >= 1 && plan->hysteresis_deg >= 0 &&
+           isfinite(plan->hysteresis_deg) &&
+           plan->turns <=
+               (uint64_t)((INT64_MAX - (plan->start_ms > 0 ? plan->start_ms : 0)) / plan->slot_ms);
+}
+
 size_t sky_fleet_handovers(const sky_fleet *f, const sky_observer *o, sky_handover_plan *plan,
                            sky_handover *out, size_t max) {
-    if (f->shell.planes == 0)
+    if (!f || f->shell.planes == 0 || !sky__observer_valid(o) || !plan_valid(plan) ||
+        (!out && max > 0))
         return 0;
     scene s = {.fleet = f, .observer = o, .hopeful = ever_in_sight(f, o)};
     candidate now = {1, 1, -90};

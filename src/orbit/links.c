@@ -6,7 +6,6 @@
  *
  * Surprise: the last plane's neighbour is the first, its slots moved on by the phasing; in polar
  * shells those two fly against each other (the seam), and no laser holds. */
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -58,7 +57,8 @@ static double closest_km(sky_vector a, sky_vector b) {
 
 static sky_laser make_link(const sky_fleet *f, int64_t ms, double grazing_km, sky_satellite from,
                            sky_satellite to, bool seam) {
-    sky_laser l = {.from = sky_fleet_number(f, from), .to = sky_fleet_number(f, to), .seam = seam};
+    sky_laser l = {
+        .from = sky__fleet_number(f, from), .to = sky__fleet_number(f, to), .seam = seam};
     sky_motion a, b;
     if (sky_fleet_state(f, l.from, ms, &a) != SKY_ORBIT_FINE ||
         sky_fleet_state(f, l.to, ms, &b) != SKY_ORBIT_FINE) {
@@ -72,6 +72,8 @@ static sky_laser make_link(const sky_fleet *f, int64_t ms, double grazing_km, sk
 }
 
 size_t sky_fleet_links(const sky_fleet *f, int64_t ms, double grazing_km, sky_laser *out) {
+    if (!f || !out)
+        return 0;
     const sky_constellation *c = &f->shell;
     int32_t offset = sky_fleet_link_offset(f);
     size_t count = 0;
@@ -105,13 +107,24 @@ typedef struct {
     double *km;
 } search;
 
-static void join(search *s, uint32_t from, uint32_t to, double km) {
+/* One direction; false: a fleet's satellite has no more than four links. */
+static bool join(search *s, uint32_t from, uint32_t to, double km) {
     edge *e = &s->edges[(size_t)from * DEGREE_MAX];
     int i = 0;
     while (i < DEGREE_MAX && e[i].to != NOBODY)
         i++;
-    assert(i < DEGREE_MAX); /* links are this fleet's: four at each satellite */
+    if (i == DEGREE_MAX)
+        return false;
     e[i] = (edge){to, km};
+    return true;
+}
+
+/* A link in both directions, if it is up; false: it is no link of a fleet of `count`. */
+static bool join_both(search *s, const sky_laser *l, uint32_t count) {
+    if (l->from >= count || l->to >= count)
+        return false;
+    return !l->up ||
+           (l->km >= 0 && join(s, l->from, l->to, l->km) && join(s, l->to, l->from, l->km));
 }
 
 static void put(search *s, uint32_t place, uint32_t satellite) {
@@ -166,7 +179,7 @@ static void reach(search *s, uint32_t from, uint32_t *before) {
 
 sky_status sky_fleet_routes(const sky_fleet *f, const sky_laser *links, size_t link_count,
                             uint32_t from, double *km, uint32_t *before) {
-    if (from >= f->count)
+    if (!f || from >= f->count || (!links && link_count > 0) || !km || !before)
         return SKY_E_PARAM;
     sky_status status = SKY_E_NOMEM;
     search s = {.km = km};
@@ -179,14 +192,15 @@ sky_status sky_fleet_routes(const sky_fleet *f, const sky_laser *links, size_t l
         for (int k = 0; k < DEGREE_MAX; k++)
             s.edges[(size_t)i * DEGREE_MAX + (size_t)k].to = NOBODY;
         s.at[i] = NOBODY;
+    }
+    status = SKY_E_PARAM;
+    for (size_t i = 0; i < link_count; i++) {
+        if (!join_both(&s, &links[i], f->count))
+            goto cleanup;
+    }
+    for (uint32_t i = 0; i < f->count; i++) {
         km[i] = INFINITY;
         before[i] = i;
-    }
-    for (size_t i = 0; i < link_count; i++) {
-        if (!links[i].up)
-            continue;
-        join(&s, links[i].from, links[i].to, links[i].km);
-        join(&s, links[i].to, links[i].from, links[i].km);
     }
     km[from] = 0;
     s.heap[0] = from;

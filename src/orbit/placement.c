@@ -17,16 +17,24 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "orbit/geometry.h"
 #include "orbit/placement.h"
 #include "orbit/torus.h"
 
 /* ---- resolve ---- */
 
-static sky_status check_constellation(const sky_constellation *c, sky_error *error) {
+sky_status sky__constellation_check(const sky_constellation *c, sky_error *error) {
+    if (!c)
+        return sky_fail(error, SKY_E_PARAM, "no constellation given");
     if (c->planes < 1 || c->planes > SKY_PLANES_MAX)
         return sky_fail(error, SKY_E_PARAM, "planes is %u: 1 to %d", c->planes, SKY_PLANES_MAX);
     if (c->slots < 1 || c->slots > SKY_SLOTS_MAX)
         return sky_fail(error, SKY_E_PARAM, "slots is %u: 1 to %d", c->slots, SKY_SLOTS_MAX);
+    if (!sky__orbit_valid(c))
+        return sky_fail(error, SKY_E_PARAM,
+                        "altitude %g km, inclination %g degrees, planes over %g degrees: out of "
+                        "range, or no numbers",
+                        c->altitude_km, c->inclination_deg, c->raan_spread_deg);
     return SKY_OK;
 }
 
@@ -75,9 +83,11 @@ static sky_status check_window(const sky_constellation *c, const sky_placement *
 
 sky_status sky_placement_resolve(const sky_constellation *c, const sky_placement *in,
                                  sky_placement *out, sky_error *error) {
-    sky_status status = check_constellation(c, error);
+    sky_status status = sky__constellation_check(c, error);
     if (status != SKY_OK)
         return status;
+    if (!in || !out)
+        return sky_fail(error, SKY_E_PARAM, "no placement given");
     sky_placement p = *in;
     if ((size_t)p.strategy >= SKY_STRATEGIES)
         return sky_fail(error, SKY_E_PARAM, "unknown strategy %d", (int)p.strategy);
@@ -276,6 +286,8 @@ const char *sky_strategy_name(sky_strategy strategy) {
 }
 
 sky_status sky_strategy_parse(const char *text, sky_strategy *out) {
+    if (!text || !out)
+        return SKY_E_PARAM;
     for (size_t i = 0; i < SKY_STRATEGIES; i++) {
         if (strcmp(text, rows[i].name) == 0) {
             *out = (sky_strategy)i;
@@ -285,14 +297,11 @@ sky_status sky_strategy_parse(const char *text, sky_strategy *out) {
     return SKY_E_SYNTAX;
 }
 
-static bool on_torus(const sky_constellation *c, sky_satellite s) {
-    return s.plane >= 1 && s.plane <= c->planes && s.slot >= 1 && s.slot <= c->slots;
-}
-
 sky_status sky_place(const sky_constellation *c, const sky_placement *placement,
                      sky_satellite centre, sky_satellite *out) {
     sky_placement resolved;
-    if (sky_placement_resolve(c, placement, &resolved, NULL) != SKY_OK || !on_torus(c, centre))
+    if (!out || sky_placement_resolve(c, placement, &resolved, NULL) != SKY_OK ||
+        !sky__on_torus(c, centre))
         return SKY_E_PARAM;
     return placers[resolved.strategy](c, &resolved, centre, out);
 }
@@ -300,7 +309,8 @@ sky_status sky_place(const sky_constellation *c, const sky_placement *placement,
 /* ---- time ---- */
 
 sky_satellite sky_overhead(const sky_constellation *c, sky_satellite centre, uint64_t shift) {
-    sky__assert_on_torus(c, centre);
+    if (!sky__torus_valid(c) || !sky__on_torus(c, centre))
+        return (sky_satellite){0, 0};
     int64_t west = (int64_t)(shift % c->slots);
     return (sky_satellite){centre.plane, sky__ring_step(centre.slot, -west, c->slots)};
 }
@@ -310,10 +320,13 @@ sky_satellite sky_overhead(const sky_constellation *c, sky_satellite centre, uin
  * W). */
 sky_satellite sky_place_shifted(const sky_constellation *c, const sky_placement *p,
                                 sky_satellite centre, sky_satellite first, uint64_t shift) {
-    sky__assert_on_torus(c, centre);
-    sky__assert_on_torus(c, first);
+    if (!sky__torus_valid(c) || !sky__on_torus(c, centre) || !sky__on_torus(c, first) || !p ||
+        (size_t)p->strategy >= SKY_STRATEGIES)
+        return (sky_satellite){0, 0};
     if (!sky_strategy_row_of(p->strategy)->migrates)
         return first;
+    if (p->window_slots < 1 || p->window_slots > c->slots)
+        return (sky_satellite){0, 0};
     int64_t width = p->window_slots;
     int64_t reach_slots = width / 2;
     int64_t column = ((int64_t)first.slot + c->slots - centre.slot + reach_slots) % c->slots;
@@ -360,7 +373,7 @@ sky_satellite sky_place_stepped(const sky_constellation *c, const sky_placement 
 int64_t sky_moves(const sky_constellation *c, const sky_placement *placement, sky_satellite centre,
                   uint64_t shift, sky_move *out) {
     sky_placement p;
-    if (shift < 1 || sky_placement_resolve(c, placement, &p, NULL) != SKY_OK)
+    if (!out || shift < 1 || sky_placement_resolve(c, placement, &p, NULL) != SKY_OK)
         return SKY_E_PARAM;
     sky_satellite *first = malloc(p.servers * sizeof *first);
     if (!first)

@@ -17,6 +17,10 @@ typedef struct {
 
 const sky_strategy_row *sky_strategy_row_of(sky_strategy strategy);
 
+/* Whether a caller's constellation can be computed with.
+ * Errors: SKY_E_PARAM; `error` says which number and why */
+sky_status sky__constellation_check(const sky_constellation *constellation, sky_error *error);
+
 /* sky_place_shifted in a physical sky, where the centre has gone `planes` and `slots` on since,
  * counted without wrapping: the place of today's window congruent to the first modulo its height in
  * planes and modulo its width in slots. Past the last plane comes the first, its slots moved on by

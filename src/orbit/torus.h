@@ -27,9 +27,19 @@ static inline sky_satellite sky__untwist(const sky_constellation *c, int64_t pla
                            sky__ring_step(1, slot - 1 + rounds * (int64_t)c->phasing, c->slots)};
 }
 
+static inline bool sky__on_torus(const sky_constellation *c, sky_satellite s) {
+    return s.plane >= 1 && s.plane <= c->planes && s.slot >= 1 && s.slot <= c->slots;
+}
+
 static inline void sky__assert_on_torus(const sky_constellation *c, sky_satellite s) {
-    assert(s.plane >= 1 && s.plane <= c->planes && s.slot >= 1 && s.slot <= c->slots);
+    assert(sky__on_torus(c, s));
     (void)c, (void)s;
+}
+
+/* What public functions ask of a caller's constellation: that it has planes and slots to count. */
+static inline bool sky__torus_valid(const sky_constellation *c) {
+    return c && c->planes >= 1 && c->planes <= SKY_PLANES_MAX && c->slots >= 1 &&
+           c->slots <= SKY_SLOTS_MAX;
 }
 
 #endif

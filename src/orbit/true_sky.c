@@ -80,7 +80,7 @@ static int64_t time_of(const sky_true_sky *t, uint64_t turns) {
 static sky_look look_at(const sky_true_sky *t, sky_satellite s, uint64_t turns) {
     sky_motion at;
     int64_t ms = time_of(t, turns);
-    uint32_t number = sky_fleet_number(t->given.fleet, s);
+    uint32_t number = sky__fleet_number(t->given.fleet, s);
     if (sky_fleet_state(t->given.fleet, number, ms, &at) != SKY_ORBIT_FINE)
         return (sky_look){.elevation_deg = -90, .range_km = 2 * 6378.137};
     return sky_observer_look(&t->given.observer, ms, at.r_km);

@@ -66,6 +66,8 @@ bool sky__utc_split(const char *text, int64_t *day, double *day_part, int64_t *m
 }
 
 sky_status sky_utc_parse(const char *text, int64_t *ms) {
+    if (!text || !ms)
+        return SKY_E_PARAM;
     int64_t day, found;
     double part;
     if (!sky__utc_split(text, &day, &part, &found))
@@ -74,9 +76,23 @@ sky_status sky_utc_parse(const char *text, int64_t *ms) {
     return SKY_OK;
 }
 
+/* Whole days since 1970, and the milliseconds since the last of them began. */
+static int64_t split_days(int64_t ms, int64_t *rest) {
+    *rest = ms % MS_PER_DAY;
+    if (*rest >= 0)
+        return ms / MS_PER_DAY;
+    *rest += MS_PER_DAY;
+    return ms / MS_PER_DAY - 1;
+}
+
 const char *sky_utc_text(int64_t ms, char out[SKY_UTC_BYTES]) {
-    int64_t days = ms / MS_PER_DAY - (ms % MS_PER_DAY < 0);
-    int64_t rest = ms - days * MS_PER_DAY;
+    if (!out)
+        return "";
+    int64_t rest, days = split_days(ms, &rest);
+    if (days < sky__days_since_1970(1, 1, 1) || days >= sky__days_since_1970(10000, 1, 1)) {
+        out[0] = 0;
+        return out;
+    }
     int64_t year = 1970 + days / 366; /* at or before the right one */
     while (sky__days_since_1970(year + 1, 1, 1) <= days)
         year++;
@@ -86,9 +102,9 @@ const char *sky_utc_text(int64_t ms, char out[SKY_UTC_BYTES]) {
     while (sky__days_since_1970(year, month, 1) > days)
         month--;
     int64_t date = days - sky__days_since_1970(year, month, 1) + 1;
-    snprintf(out, SKY_UTC_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", (int)(year % 10000),
-             (int)month, (int)date, (int)(rest / 3600000), (int)(rest / 60000 % 60),
-             (int)(rest / 1000 % 60), (int)(rest % 1000));
+    snprintf(out, SKY_UTC_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", (int)year, (int)month,
+             (int)date, (int)(rest / 3600000), (int)(rest / 60000 % 60), (int)(rest / 1000 % 60),
+             (int)(rest % 1000));
     return out;
 }
 
@@ -101,9 +117,9 @@ double sky__gmst_rad(double days_j2000) {
 
 /* The fraction of a day is kept apart from the days, so that no bit of it is lost. */
 double sky_gmst_rad(int64_t ms) {
-    int64_t since = ms - SKY__J2000_MS;
-    int64_t days = since / MS_PER_DAY - (since % MS_PER_DAY < 0);
-    double part = (double)(since - days * MS_PER_DAY) / MS_PER_DAY;
+    int64_t rest, earliest = INT64_MIN + SKY__J2000_MS;
+    int64_t days = split_days((ms > earliest ? ms : earliest) - SKY__J2000_MS, &rest);
+    double part = (double)rest / MS_PER_DAY;
     double t = ((double)days + part) / 36525;
     double slow_s = 8640184.812866 * t + 0.093104 * t * t - 6.2e-6 * t * t * t + 67310.54841;
     return sky__turned((slow_s / 86400 + part) * SKY_TWO_PI);

@@ -12,6 +12,7 @@
 
 #include <skymem-sky/orbit.h>
 
+#include "orbit/geometry.h"
 #include "orbit/torus.h"
 #include "orbit/trig.h"
 #include "orbit/walker.h"
@@ -32,12 +33,13 @@ static const sky_shell shells[] = {
 #define SHELL_COUNT (sizeof shells / sizeof *shells)
 
 const sky_shell *sky_shells(size_t *count) {
-    *count = SHELL_COUNT;
+    if (count)
+        *count = SHELL_COUNT;
     return shells;
 }
 
 const sky_shell *sky_shell_find(const char *name) {
-    for (size_t i = 0; i < SHELL_COUNT; i++) {
+    for (size_t i = 0; name && i < SHELL_COUNT; i++) {
         if (strcmp(shells[i].name, name) == 0)
             return &shells[i];
     }
@@ -45,6 +47,8 @@ const sky_shell *sky_shell_find(const char *name) {
 }
 
 double sky_node_drift_deg_day(const sky_constellation *c) {
+    if (!sky__orbit_valid(c))
+        return 0;
     double a = EARTH_RADIUS_KM + c->altitude_km;
     double motion = sqrt(EARTH_MU_KM3_S2 / (a * a * a));
     double flat = EARTH_RADIUS_KM / a;
@@ -99,6 +103,8 @@ static double neighbour_km(const sky__walker *w, int32_t slot_offset, double t_s
 
 double sky_inter_plane_at_km(const sky_constellation *c, int32_t slot_offset, double t_s) {
     sky__walker w;
+    if (!sky__orbit_valid(c) || !sky__torus_valid(c) || !isfinite(t_s))
+        return 0;
     sky__walker_init(&w, c);
     return neighbour_km(&w, slot_offset, t_s);
 }
@@ -108,6 +114,11 @@ double sky_inter_plane_at_km(const sky_constellation *c, int32_t slot_offset, do
 void sky_inter_plane_range_km(const sky_constellation *c, int32_t slot_offset, double *min,
                               double *max) {
     sky__walker w;
+    if (!min || !max)
+        return;
+    *min = *max = 0;
+    if (!sky__orbit_valid(c) || !sky__torus_valid(c))
+        return;
     sky__walker_init(&w, c);
     double d[3];
     for (int i = 0; i < 3; i++) {
