@@ -205,7 +205,7 @@ void cli_man_all(FILE *to) {
           ".It Ev SKYMEM_LOG\nWhat the library logs:\n"
           ".Li error , warning\n(default),\n.Li info\nor\n.Li debug ,\n"
           "on standard error, or with\n.Li ,FILE\nbehind it at the end of that file,\n"
-          "which is a regular file or a device.\n"
+          "which is a regular file of the user's own, and no link, or a device.\n"
           ".It Ev SKYMEM_TRACE\nA file for a trace of every request, which chrome://tracing and\n"
           "Perfetto open:\nwhere it waited, which tier answered, and what was copied afterwards.\n"
           ".Li %p\nin its name is the process's number.\nAn older trace is replaced.\n"

@@ -45,18 +45,46 @@ static void warn(const char *wanted, const char *why) {
     write_line(NULL, SKY_LOG_WARNING, shown);
 }
 
-/* A pipe without a reader would block the open, and one whose reader stops would block a write.
- * So a log goes to a regular file or a character device, such as a terminal. */
-static int open_log(const char *path, const char **why) {
+/* Whether `st` is what standard output or error is: /dev/stderr is a link to it. */
+static bool is_standard(const struct stat *st) {
+    struct stat own;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fstat(fd, &own) == 0 && own.st_dev == st->st_dev && own.st_ino == st->st_ino)
+            return true;
+    return false;
+}
+
+/* NULL: lines may go there. */
+static const char *objection(int fd, bool link) {
     struct stat st;
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    if (fstat(fd, &st) != 0 || (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)))
+        return "the log must be a regular file or a device";
+    if (S_ISCHR(st.st_mode))
+        return NULL;
+    if (link && !is_standard(&st))
+        return "it is a link; name the file that it leads to";
+    if (st.st_uid != geteuid())
+        return "it belongs to another user";
+    return st.st_nlink > 1 ? "it has more than one name" : NULL;
+}
+
+/* A pipe without a reader would block the open, and one whose reader stops would block a write.
+ * So a log goes to a regular file of the user's own or a character device, such as a terminal. A
+ * link is followed to a device and to standard output and error only, and makes no file. */
+static int open_log(const char *path, const char **why) {
+    const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    int fd = open(path, flags | O_CREAT | O_NOFOLLOW, 0600);
+    bool link = fd < 0 && errno == ELOOP;
+    if (link)
+        fd = open(path, flags);
     *why = fd < 0 && errno != ENXIO ? strerror(errno)
                                     : "the log must be a regular file or a device";
     if (fd < 0)
         return -1;
-    if (fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISCHR(st.st_mode)) &&
-        fcntl(fd, F_SETFL, O_APPEND) == 0)
+    *why = objection(fd, link);
+    if (!*why && fcntl(fd, F_SETFL, O_APPEND) == 0)
         return fd;
+    *why = *why ? *why : strerror(errno);
     close(fd);
     return -1;
 }
@@ -79,7 +107,7 @@ static void open_file(const char *wanted, const char *path) {
 
 /* SKYMEM_LOG as "LEVEL" or "LEVEL,FILE". */
 static int level_at_start(void) {
-    const char *wanted = getenv("SKYMEM_LOG");
+    const char *wanted = secure_getenv("SKYMEM_LOG"); /* none for a set-user-ID program */
     if (!wanted || !wanted[0])
         return SKY_LOG_WARNING;
     size_t bytes = strcspn(wanted, ",");

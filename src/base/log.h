@@ -3,8 +3,10 @@
  *
  * The environment, read at the first line: SKYMEM_LOG=LEVEL[,FILE] with error, warning (default),
  * info or debug. With a FILE lines are appended to it, with the time in UTC and the process's id.
- * FILE is a regular file or a character device; for any other, such as a pipe, a warning says so,
- * and lines go to standard error.
+ * FILE is a regular file of the user's own, made for the user alone, or a character device. Links
+ * are followed to devices, and to what standard output and error are. For anything else, such as a
+ * pipe, a warning says so, and lines go to standard error. A set-user-ID program does not read
+ * SKYMEM_LOG.
  * libskymem-sky calls these two of libskymem, so that there is one log. */
 #ifndef SKY_BASE_LOG_H
 #define SKY_BASE_LOG_H

@@ -108,7 +108,7 @@ static void the_environment_names_level_and_file(void **state) {
     assert_null(strstr(text, "detail"));
 }
 
-static char setting[64];
+static char setting[80];
 
 static void start_with_setting(void) {
     start_with(setting);
@@ -149,6 +149,78 @@ static void a_pipe_is_no_log_file(void **state) {
     assert_string_equal(text, "");
 }
 
+/* Set by the tests of files: which one, and what the warning says. */
+static char folder[] = "/tmp/skymem-log-XXXXXX", file_path[64];
+
+static void is_refused(const char *why) {
+    char text[4096];
+    struct stat before, after;
+    snprintf(setting, sizeof setting, "info,%s", file_path);
+    bool there = stat(file_path, &before) == 0;
+    hear(start_with_setting, text, sizeof text);
+    assert_non_null(strstr(text, why));
+    assert_non_null(strstr(text, "skymem: warning: slow\n"));
+    assert_int_equal(stat(file_path, &after) == 0, there);
+    if (there)
+        assert_int_equal(before.st_size, after.st_size);
+}
+
+static void a_log_file_is_the_users_own(void **state) {
+    (void)state;
+    char own[64], text[4096];
+    struct stat st;
+    assert_non_null(mkdtemp(folder));
+    snprintf(own, sizeof own, "%s/own", folder);
+    snprintf(file_path, sizeof file_path, "%s/other", folder);
+    mode_t mask = umask(0);
+    snprintf(setting, sizeof setting, "info,%s", own);
+    hear(start_with_setting, text, sizeof text);
+    umask(mask);
+    assert_string_equal(text, "");
+    assert_int_equal(stat(own, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(symlink("nothing", file_path), 0);
+    is_refused("No such file");
+    unlink(file_path);
+    assert_int_equal(symlink("own", file_path), 0);
+    is_refused("/other: it is a link");
+    unlink(file_path);
+    assert_int_equal(link(own, file_path), 0);
+    is_refused("/other: it has more than one name");
+    unlink(file_path);
+    if (geteuid() == 0) {
+        int fd = open(file_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        assert_true(fd >= 0 && fchown(fd, 12345, 12345) == 0);
+        close(fd);
+        is_refused("/other: it belongs to another user");
+        unlink(file_path);
+    }
+    assert_int_equal(symlink("/dev/null", file_path), 0);
+    snprintf(setting, sizeof setting, "info,%s", file_path);
+    hear(start_with_setting, text, sizeof text);
+    assert_string_equal(text, "");
+    unlink(file_path);
+    unlink(own);
+    rmdir(folder);
+}
+
+/* With standard error in a file, to which /dev/stderr is a link. */
+static void the_log_may_be_standard_error(void **state) {
+    (void)state;
+    char path[] = "/tmp/skymem-log-XXXXXX", text[4096];
+    int fd = mkstemp(path), kept = dup(STDERR_FILENO);
+    assert_true(fd >= 0 && kept >= 0);
+    dup2(fd, STDERR_FILENO);
+    start_with("info,/dev/stderr");
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    close(fd);
+    read_file(path, text, sizeof text);
+    unlink(path);
+    assert_non_null(strstr(text, "Z ["));
+    assert_non_null(strstr(text, "] warning: slow\n"));
+}
+
 static void keep_line(void *context, sky_log_level level, const char *text) {
     snprintf(context, 256, "%d %s", (int)level, text);
 }
@@ -174,6 +246,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_environment_names_level_and_file), /* before a line of our own */
         cmocka_unit_test(a_pipe_is_no_log_file),
+        cmocka_unit_test(a_log_file_is_the_users_own),
+        cmocka_unit_test(the_log_may_be_standard_error),
         cmocka_unit_test(levels_are_a_threshold),
         cmocka_unit_test(a_line_stays_one_line),
         cmocka_unit_test(a_long_line_is_cut_and_still_ends),
