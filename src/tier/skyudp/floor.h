@@ -18,11 +18,13 @@
 #define SKY_FLOOR_BEHIND_MS 7000
 
 /* Read what is kept; 0 when there is no file yet.
- * Errors: SKY_E_CORRUPT (something else is in it), SKY_E_DENIED (wall_ms is more than
- *         SKY_FLOOR_BEHIND_MS before it: the clock was set back), SKY_E_IO; `error` says what to
- *         do */
+ * Errors: SKY_E_CORRUPT (something else is in it, or it is no plain file), SKY_E_DENIED (wall_ms is
+ *         more than SKY_FLOOR_BEHIND_MS before it: the clock was set back; or another user could
+ *         have written it), SKY_E_IO; `error` says what to do */
 sky_status sky_floor_read(const char *path, int64_t wall_ms, int64_t *floor_ms, sky_error *error);
-/* Replace it. Errors: SKY_E_IO, SKY_E_DENIED, SKY_E_FULL */
+/* Replace it, by way of PATH.new, where only what an earlier write left is replaced.
+ * Errors: SKY_E_CORRUPT (PATH.new is something else), SKY_E_IO, SKY_E_DENIED, SKY_E_FULL; `error`
+ *         says what to do */
 sky_status sky_floor_write(const char *path, int64_t floor_ms, sky_error *error);
 
 #endif
