@@ -293,7 +293,9 @@ typedef struct {
 
 /* Every entry of every tier, in no particular order; the callback returns false to stop. A block
  * that a tier keeps at several levels is an entry for each.
- * Owner:  the entry is borrowed for the call */
+ * Owner:  the entry is borrowed for the call
+ * Errors: SKY_E_PARAM, SKY_E_FORKED; the first that a tier said of what it cannot read, such as
+ *         SKY_E_IO: the callback has seen everything else */
 typedef bool (*sky_entry_fn)(void *context, const sky_entry *entry);
 SKY_API sky_status sky_list(sky_cache *cache, sky_entry_fn each, void *context);
 
@@ -304,7 +306,9 @@ typedef struct {
     uint64_t orphans; /* left-overs of interrupted writes, blocks whose parent is gone: dropped */
 } sky_verify_report;
 
-/* Read and check every byte of every tier. */
+/* Read and check every byte of every tier.
+ * Errors: SKY_E_PARAM, SKY_E_FORKED; the first that a tier said of what it cannot read, such as
+ *         SKY_E_IO: everything else is checked, and what is damaged dropped */
 SKY_API sky_status sky_verify(sky_cache *cache, sky_verify_report *out);
 
 /* What a tier is, in sky_tier_stat.traits; any of them together. */

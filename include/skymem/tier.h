@@ -34,7 +34,7 @@ extern "C" {
 #define SKY_TIER_DRIVER_THREADS_MAX 8
 #define SKY_TIER_SCHEME_BYTES_MAX   15
 
-/* Called by `list` for each key; false: stop. */
+/* Called by `list` for each key; false: stop. NULL for a key is passed over. */
 typedef bool (*sky_tier_key_fn)(void *context, const sky_key *key);
 
 /* The functions of a store. Zero what you do not set.

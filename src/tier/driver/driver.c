@@ -406,6 +406,8 @@ typedef struct {
 
 static bool note_key(void *context, const sky_key *key) {
     key_list *l = context;
+    if (!key)
+        return true;
     if (l->count == l->room) {
         size_t room = l->room ? 2 * l->room : 256;
         sky_key *keys = realloc(l->keys, room * sizeof *keys);
@@ -430,16 +432,23 @@ static sky_status list_keys(driver_tier *t, key_list *out) {
     return out->failed ? SKY_E_NOMEM : status;
 }
 
+/* What is gone meanwhile, or damaged, is no failure of the store. */
+static sky_status failure_of(sky_status found) {
+    return found == SKY_MISS || found == SKY_E_CORRUPT ? SKY_OK : found;
+}
+
 static sky_status driver_list(sky_tier *tier, sky_entry_fn each, void *context) {
     driver_tier *t = driver_of(tier);
     worker w = {.tier = t};
     key_list l;
-    sky_status status = list_keys(t, &l);
+    sky_status status = list_keys(t, &l), first = status;
     bool more = true;
     for (size_t i = 0; i < l.count && more && status == SKY_OK; i++) {
         sky_value_head head;
-        if (value_load(&w, &l.keys[i], SKY_VALUE_HEAD_BYTES + SKY_NAME_BYTES_MAX + 1, &head) !=
-            SKY_OK)
+        sky_status found = value_load(&w, &l.keys[i], SKY_VALUE_HEAD_BYTES + SKY_NAME_BYTES_MAX + 1,
+                                      &head);
+        first = first == SKY_OK ? failure_of(found) : first;
+        if (found != SKY_OK)
             continue;
         char name[SKY_NAME_BYTES_MAX + 1] = {0};
         memcpy(name, w.buffer + SKY_VALUE_HEAD_BYTES, head.name_bytes);
@@ -455,17 +464,20 @@ static sky_status driver_list(sky_tier *tier, sky_entry_fn each, void *context) 
     }
     free(l.keys);
     free(w.buffer);
-    return status == SKY_E_UNSUPPORTED ? SKY_OK : status;
+    return first == SKY_E_UNSUPPORTED ? SKY_OK : first;
 }
 
 static sky_status driver_verify(sky_tier *tier, sky_verify_report *out) {
     driver_tier *t = driver_of(tier);
     worker w = {.tier = t};
     key_list l;
-    sky_status status = list_keys(t, &l);
+    sky_status status = list_keys(t, &l), first = status;
     for (size_t i = 0; i < l.count && status == SKY_OK; i++) {
         sky_value_head head;
         sky_status found = value_load_whole(&w, &l.keys[i], SKY_VALUE_HEAD_BYTES, &head);
+        if (found == SKY_E_BUSY) /* replaced meanwhile, perhaps */
+            found = value_load_whole(&w, &l.keys[i], SKY_VALUE_HEAD_BYTES, &head);
+        first = first == SKY_OK ? failure_of(found) : first;
         out->entries += found == SKY_OK;
         out->bytes += found == SKY_OK ? head.payload_bytes : 0;
         if (found != SKY_E_CORRUPT)
@@ -476,7 +488,7 @@ static sky_status driver_verify(sky_tier *tier, sky_verify_report *out) {
     }
     free(l.keys);
     free(w.buffer);
-    return status == SKY_E_UNSUPPORTED ? SKY_OK : status;
+    return first == SKY_E_UNSUPPORTED ? SKY_OK : first;
 }
 
 static void driver_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {

@@ -88,6 +88,14 @@ static sky_status liar_remove(void *self, const sky_key *key) {
     return dir_remove(((liar *)self)->dir, key);
 }
 
+/* Its own key, one that is NULL, and one that is not there. */
+static sky_status liar_list(void *self, sky_tier_key_fn each, void *context) {
+    const sky_key none = sky_fixture_key(99);
+    return each(context, NULL) && each(context, &none) && ((liar *)self)->dir
+               ? dir_list(((liar *)self)->dir, each, context)
+               : SKY_E_IO;
+}
+
 static void liar_close(void *self) {
     dir_close(((liar *)self)->dir);
 }
@@ -98,6 +106,7 @@ static const sky_tier_driver liar_driver = {.struct_bytes = sizeof liar_driver,
                                             .read = liar_read,
                                             .write = liar_write,
                                             .remove = liar_remove,
+                                            .list = liar_list,
                                             .close = liar_close};
 
 static sky_tier *open_liar(void) {
@@ -182,6 +191,30 @@ static void strange_statuses_are_failures(void **state) {
     t->ops->close(t);
 }
 
+static bool count_entry(void *context, const sky_entry *entry) {
+    (void)entry;
+    ++*(size_t *)context;
+    return true;
+}
+
+static void what_cannot_be_read_is_told_by_list_and_verify(void **state) {
+    (void)state;
+    static const sky_status says[] = {SKY_OK, SKY_E_IO, SKY_E_DENIED, SKY_E_BUSY};
+    sky_tier *t = open_liar();
+    for (uint64_t n = 1; n <= 2; n++)
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 100, n), SKY_OK);
+    for (size_t i = 0; i < 4; i++) {
+        size_t entries = 0;
+        sky_verify_report report = {0};
+        lies.read_says = says[i];
+        assert_int_equal(t->ops->list(t, count_entry, &entries), says[i]);
+        assert_int_equal(entries, i == 0 ? 2 : 0);
+        assert_int_equal(t->ops->verify(t, &report), says[i]);
+        assert_int_equal(report.entries, i == 0 ? 2 : 0);
+    }
+    t->ops->close(t);
+}
+
 /* ---- registering ---- */
 
 static void drivers_are_registered_once(void **state) {
@@ -262,6 +295,7 @@ int main(void) {
         cmocka_unit_test(a_wrong_size_is_damage),
         cmocka_unit_test(a_value_of_another_key_is_damage),
         cmocka_unit_test(strange_statuses_are_failures),
+        cmocka_unit_test(what_cannot_be_read_is_told_by_list_and_verify),
         cmocka_unit_test(drivers_are_registered_once),
         cmocka_unit_test(a_store_that_does_not_open_says_why),
         cmocka_unit_test(a_strange_status_of_open_is_a_failure),
