@@ -36,8 +36,9 @@ typedef struct {
     size_t bytes;
 } sky_span;
 
-/* How the bytes of a stored payload are coded: 0: as they came; n: at sky_level n - 1 of
- * skymem/codec.h. At most SKY_CODING_MAX. */
+/* How the bytes of a stored payload are coded: 0: as they came; 1 to 8: at sky_level n - 1 of
+ * skymem/codec.h. 9 to SKY_CODING_MAX: a lower copy next to a better one, as a store that is opened
+ * without its levels shows it; no call takes it. */
 typedef uint8_t sky_coding;
 #define SKY_CODING_MAX 15
 

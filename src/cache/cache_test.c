@@ -143,8 +143,9 @@ static void wrong_arguments_are_refused(void **state) {
     child.parent.bytes[0] = 1;
     assert_int_equal(sky_submit(c, SKY_OP_PUT, &nameless, 1, NULL, &batch), SKY_E_PARAM);
     assert_int_equal(sky_submit(c, SKY_OP_PUT, &child, 1, NULL, &batch), SKY_E_PARAM);
-    const sky_call levels[] = {{.coding = 16}, {.wanted = 16}};
-    for (size_t i = 0; i < 2; i++)
+    const sky_call levels[] = {
+        {.coding = 9}, {.wanted = 9}, {.coding = 15}, {.wanted = 15}, {.coding = 16}};
+    for (size_t i = 0; i < 5; i++)
         assert_int_equal(sky_submit(c, SKY_OP_PUT, &o.item, 1, &levels[i], &batch), SKY_E_PARAM);
     const sky_block_codec broken = {.payload_bytes = 1};
     sky_cache_codec_set(c, &broken); /* nothing: were it taken, the next put would fall into it */

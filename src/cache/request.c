@@ -23,7 +23,7 @@ static sky_status check(const sky_cache *c, sky_op op, const sky_item *items, si
     if (!items || item_count < 1 || item_count > SKY_BATCH_ITEMS_MAX || op < SKY_OP_HAS ||
         op > SKY_OP_LEASE || takes_no_tier(c, call))
         return SKY_E_PARAM;
-    if (call->coding > SKY_CODING_MAX || call->wanted > SKY_CODING_MAX)
+    if (call->coding > SKY_CODINGS_MAX || call->wanted > SKY_CODINGS_MAX)
         return SKY_E_PARAM;
     for (size_t i = 0; i < item_count; i++)
         if (!is_sound(op, &items[i]))
