@@ -141,7 +141,11 @@ static sky_status take_level(const sky_url *url, char *text, size_t text_bytes, 
                         url->scheme, url->path, names);
     int used = snprintf(text, text_bytes, "%s:%s", url->scheme, url->path);
     for (size_t i = 0, count = 0; i < url->query_count; i++) {
-        if (strcmp(url->query[i].key, "level") == 0)
+        bool level = strcmp(url->query[i].key, "level") == 0;
+        if (level && url->query[i].value != names)
+            return sky_fail(error, SKY_E_SYNTAX, "%s:%.200s: 'level' stands there twice",
+                            url->scheme, url->path);
+        if (level)
             continue;
         used += snprintf(text + used, text_bytes - (size_t)used, "%c%s=%s", count++ ? '&' : '?',
                          url->query[i].key, url->query[i].value);

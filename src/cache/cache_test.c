@@ -75,6 +75,7 @@ static void bad_hierarchies_are_refused(void **state) {
     } bad[] = {{"mem", SKY_E_SYNTAX, "SCHEME:PATH"},
                {"tape:/dev/st0", SKY_E_SYNTAX, "'tape'"},
                {"mem:lots", SKY_E_SYNTAX, "mem:lots"},
+               {"disk:/x?level=4&level=6", SKY_E_SYNTAX, "'level' stands there twice"},
                {"mem:1MiB?colour=red", SKY_E_SYNTAX, "colour"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const char *urls[] = {"mem:1MiB", bad[i].url};
