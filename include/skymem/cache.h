@@ -258,11 +258,12 @@ SKY_API sky_status sky_run(sky_cache *cache, sky_op op, sky_item *items, size_t 
                            const sky_call *call);
 
 /* How many leading keys are present in some tier, and how large each is. *present is set in any
- * case: when something failed, to what had been found before.
+ * case: when something failed, to what had been found before. There is no limit on key_count: many
+ * keys are looked up in several batches. Of none SKY_OK and 0 are the result.
  * Shape:  payload_bytes [key_count] or NULL, filled up to *present
- * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_BUSY, SKY_E_FORKED as sky_submit; else what the lookup of
- *         the first key that was not found came to, such as SKY_E_DEADLINE or SKY_E_IO. A miss is
- *         no error */
+ * Errors: SKY_E_PARAM (NULL, and what sky_submit refuses in `call`), SKY_E_NOMEM, SKY_E_BUSY,
+ *         SKY_E_FORKED; else what the lookup of the first key that was not found came to, such as
+ *         SKY_E_DEADLINE or SKY_E_IO. A miss is no error */
 SKY_API sky_status sky_cache_prefix(sky_cache *cache, const sky_key *keys, size_t key_count,
                                     const sky_call *call, uint64_t *payload_bytes, size_t *present);
 

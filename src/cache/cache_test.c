@@ -159,6 +159,9 @@ static void wrong_arguments_are_refused(void **state) {
     size_t present = 9;
     assert_int_equal(sky_cache_prefix(c, NULL, 3, NULL, NULL, &present), SKY_E_PARAM);
     assert_int_equal(present, 0);
+    present = 9;
+    assert_int_equal(sky_cache_prefix(c, NULL, 0, NULL, NULL, &present), SKY_OK);
+    assert_int_equal(present, 0);
     assert_int_equal(sky_cache_prefix(c, &o.item.key, 1, NULL, NULL, NULL), SKY_E_PARAM);
     assert_int_equal(sky_cache_prefix(NULL, &o.item.key, 1, NULL, NULL, &present), SKY_E_PARAM);
     assert_int_equal(sky_flush(NULL, 0, NULL), SKY_E_PARAM);
