@@ -50,6 +50,10 @@ static void learn_layout(sky_manager *m, const sky_engine *engine) {
             sky_fail(why, SKY_E_UNSUPPORTED, "the engine does not say what its state looks like");
         return;
     }
+    if (sky_layout_check(&layout, why) != SKY_OK) {
+        why->status = SKY_E_UNSUPPORTED;
+        return;
+    }
     if (sky_payload_init(&m->payload, &layout, m->block_tokens) != SKY_OK) {
         sky_fail(why, SKY_E_UNSUPPORTED,
                  "blocks of %u tokens of this state do not fit in a payload; use smaller ones",

@@ -83,6 +83,73 @@ static void an_engine_that_cannot_be_cached_still_answers(void **state) {
     world_close(&w);
 }
 
+static void break_layout(sky_layout *l, size_t n) {
+    sky_layer_group *window = &l->groups[0], *full = &l->groups[1];
+    switch (n) {
+    case 0:
+        l->group_count = 0;
+        break;
+    case 1:
+        l->group_count = SKY_LAYER_GROUPS_MAX + 1;
+        break;
+    case 2:
+        full->kind = (sky_layer_kind)77;
+        break;
+    case 3:
+        full->window_tokens = 5;
+        break;
+    case 4:
+        window->window_tokens = 0;
+        break;
+    case 5:
+        full->layer_count = 0;
+        break;
+    case 6:
+        full->layer_count = SKY_LAYERS_MAX;
+        break;
+    case 7:
+        window->k_element = (sky_element)99;
+        break;
+    case 8:
+        full->k_row_bytes = 0;
+        break;
+    case 9:
+        window->v_row_bytes = 1u << 30;
+        break;
+    default:
+        full->v_row_bytes = 7;
+    }
+}
+
+static void a_bad_layout_is_refused_with_its_member(void **state) {
+    (void)state;
+    static const char *const says[] = {"layout: group_count is 0: 1 to 8",
+                                       "group_count is 9",
+                                       "groups[1].kind is 77",
+                                       "groups[1].window_tokens is 5: 0 where layers are full",
+                                       "groups[0].window_tokens is 0: at least 1",
+                                       "groups[1].layer_count is 0",
+                                       "1025 layers in all groups",
+                                       "groups[0].k_element is 99",
+                                       "groups[1].k_row_bytes is 0",
+                                       "groups[0].v_row_bytes is 1073741824",
+                                       "groups[1].v_row_bytes is 7: a multiple of 2"};
+    for (size_t n = 0; n < sizeof says / sizeof *says; n++) {
+        static world w;
+        world_open(&w, made_up_layout(1, 1, 50), 32);
+        sky_layout good = w.engine.layout;
+        sky_engine engine = made_up_engine_ops(&w.engine);
+        sky_manager *m;
+        break_layout(&w.engine.layout, n);
+        assert_int_equal(sky_manager_create(w.cache, &engine, NULL, &m, NULL), SKY_OK);
+        assert_non_null(sky_manager_refusal(m));
+        assert_non_null(strstr(sky_manager_refusal(m), says[n]));
+        sky_manager_destroy(m);
+        w.engine.layout = good;
+        world_close(&w);
+    }
+}
+
 static void blocks_longer_than_the_limit_are_an_error(void **state) {
     (void)state;
     static world w;
@@ -154,6 +221,7 @@ int main(void) {
         cmocka_unit_test(text_is_tokenized_by_the_engine),
         cmocka_unit_test(another_model_or_tenant_never_hits),
         cmocka_unit_test(an_engine_that_cannot_be_cached_still_answers),
+        cmocka_unit_test(a_bad_layout_is_refused_with_its_member),
         cmocka_unit_test(blocks_longer_than_the_limit_are_an_error),
         cmocka_unit_test(verdicts_have_names),
     };

@@ -11,6 +11,7 @@
 #include <skymem/keys.h>
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "base/hash.h"
 
 enum {
@@ -32,34 +33,61 @@ static uint32_t element_bytes(sky_element element) {
     return 0;
 }
 
-static bool rows_valid(sky_element element, uint32_t row_bytes) {
+static sky_status check_rows(const char *kind, uint32_t group, sky_element element,
+                             uint32_t row_bytes, sky_error *why) {
     uint32_t unit = element_bytes(element);
-    return unit != 0 && row_bytes != 0 && row_bytes <= SKY_ROW_BYTES_MAX && row_bytes % unit == 0;
+    if (unit == 0)
+        return sky_fail(why, SKY_E_PARAM, "layout: groups[%u].%s_element is %d: no element", group,
+                        kind, (int)element);
+    if (row_bytes == 0 || row_bytes > SKY_ROW_BYTES_MAX || row_bytes % unit != 0)
+        return sky_fail(why, SKY_E_PARAM,
+                        "layout: groups[%u].%s_row_bytes is %u: a multiple of %u from %u to %u",
+                        group, kind, row_bytes, unit, unit, SKY_ROW_BYTES_MAX);
+    return SKY_OK;
 }
 
-static bool group_valid(const sky_layer_group *g) {
+static sky_status check_group(const sky_layer_group *g, uint32_t group, sky_error *why) {
     bool window = g->kind == SKY_LAYER_WINDOW;
     if (!window && g->kind != SKY_LAYER_FULL)
-        return false;
-    return (g->window_tokens != 0) == window && g->layer_count >= 1 &&
-           g->layer_count <= SKY_LAYERS_MAX && rows_valid(g->k_element, g->k_row_bytes) &&
-           rows_valid(g->v_element, g->v_row_bytes);
+        return sky_fail(why, SKY_E_PARAM, "layout: groups[%u].kind is %d: no kind", group,
+                        (int)g->kind);
+    if ((g->window_tokens != 0) != window)
+        return sky_fail(why, SKY_E_PARAM, "layout: groups[%u].window_tokens is %u: %s", group,
+                        g->window_tokens, window ? "at least 1" : "0 where layers are full");
+    if (g->layer_count < 1 || g->layer_count > SKY_LAYERS_MAX)
+        return sky_fail(why, SKY_E_PARAM, "layout: groups[%u].layer_count is %u: 1 to %u", group,
+                        g->layer_count, SKY_LAYERS_MAX);
+    sky_status status = check_rows("k", group, g->k_element, g->k_row_bytes, why);
+    return status == SKY_OK ? check_rows("v", group, g->v_element, g->v_row_bytes, why) : status;
+}
+
+sky_status sky_layout_check(const sky_layout *layout, sky_error *why) {
+    uint32_t layers = 0;
+    if (layout->group_count < 1 || layout->group_count > SKY_LAYER_GROUPS_MAX)
+        return sky_fail(why, SKY_E_PARAM, "layout: group_count is %u: 1 to %u", layout->group_count,
+                        SKY_LAYER_GROUPS_MAX);
+    for (uint32_t g = 0; g < layout->group_count; g++) {
+        sky_status status = check_group(&layout->groups[g], g, why);
+        if (status != SKY_OK)
+            return status;
+        layers += layout->groups[g].layer_count;
+    }
+    if (layers > SKY_LAYERS_MAX)
+        return sky_fail(why, SKY_E_PARAM, "layout: %u layers in all groups: at most %u", layers,
+                        SKY_LAYERS_MAX);
+    return SKY_OK;
 }
 
 sky_status sky_payload_init(sky_payload *payload, const sky_layout *layout, uint32_t token_count) {
     sky_payload p = {.layout.group_count = layout->group_count, .token_count = token_count};
-    if (layout->group_count < 1 || layout->group_count > SKY_LAYER_GROUPS_MAX || token_count < 1 ||
+    if (sky_layout_check(layout, NULL) != SKY_OK || token_count < 1 ||
         token_count > SKY_BLOCK_TOKENS_MAX)
         return SKY_E_PARAM;
     uint32_t layers = 0, stored = 0;
     for (uint32_t g = 0; g < layout->group_count; g++) {
-        if (!group_valid(&layout->groups[g]))
-            return SKY_E_PARAM;
         p.layout.groups[g] = layout->groups[g];
         layers += layout->groups[g].layer_count;
     }
-    if (layers > SKY_LAYERS_MAX)
-        return SKY_E_PARAM;
     p.row_sets = layers * 2;
     uint32_t used = FIXED_BYTES + GROUP_BYTES * layout->group_count + SECTION_BYTES * p.row_sets +
                     CHECKSUM_BYTES;

@@ -41,6 +41,9 @@ typedef struct {
     uint32_t bytes;  /* token_count × row_bytes */
 } sky_payload_section;
 
+/* Errors: SKY_E_PARAM: a member out of range; `why` (NULL is fine) names it */
+sky_status sky_layout_check(const sky_layout *layout, sky_error *why);
+
 /* Errors: SKY_E_PARAM: no valid layout, no tokens or more than SKY_BLOCK_TOKENS_MAX, or a payload
  *         of more than SKY_PAYLOAD_BYTES_MAX */
 sky_status sky_payload_init(sky_payload *payload, const sky_layout *layout, uint32_t token_count);
