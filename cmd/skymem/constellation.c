@@ -234,6 +234,10 @@ void constellation_silence_advice(const char *scenario, const sky_sky_report *r,
                  "answers came and were refused: the machines' clocks are more than 1 s apart");
     else if (r->refused_forged > 0)
         snprintf(out, out_bytes, "answers came and were refused: they were made under another key");
+    else if (r->refused_unsupported > 0)
+        snprintf(out, out_bytes,
+                 "datagrams came and were refused: of another cipher than udp.cipher allows here, "
+                 "or of another release");
     else if (running > 0)
         snprintf(
             out, out_bytes,

@@ -25,11 +25,13 @@ typedef struct {
     sky_strategy strategy;
     uint32_t servers;
     sky_satellite overhead;
-    uint32_t silent;          /* satellites that have not answered for some time */
-    sky_satellite silent_one; /* one of them */
-    uint64_t refused_stale;   /* datagrams that came to the ground but were sent long before or
+    uint32_t silent;              /* satellites that have not answered for some time */
+    sky_satellite silent_one;     /* one of them */
+    uint64_t refused_stale;       /* datagrams that came to the ground but were sent long before or
                                  after, by its clock */
-    uint64_t refused_forged;  /* … that were made under another key, or tampered with */
+    uint64_t refused_forged;      /* … that were made under another key, or tampered with */
+    uint64_t refused_unsupported; /* … of another version, or of a cipher that udp.cipher does not
+                                     allow here */
 } sky_sky_report;
 
 /* Errors: SKY_E_PARAM: tier `tier` is no sky */

@@ -96,6 +96,13 @@ holds 'o["satellites"][0]["foreign"] == 20'
     fail "the log of satellites: $(cat "$XDG_RUNTIME_DIR"/skymem/*.log)"
 expect 0 env SKYMEM_LOG=info "$skymem" get one --store "$small" -o "$work/one"
 grep -Eq 'sends by (aes|chacha), takes both' "$work/err" || fail "no cipher: $(cat "$work/err")"
+# A ground that takes another cipher than they send by says so.
+other=aes
+! grep -q 'sends by aes' "$work/err" || other=chacha
+sed "s/impose: true/impose: true, cipher: $other/" "$work/small.yaml" >"$work/other.yaml"
+expect 1 "$skymem" get one --store "sky+udp:$work/other.yaml" -o "$work/one"
+grep -q "datagrams came and were refused: of another cipher than udp.cipher allows here" \
+    "$work/err" || fail "another cipher: $(cat "$work/err")"
 expect 0 "$skymem" constellation down "$work/small.yaml" --json
 holds 'o["stopped"] == 10 and o["killed"] == 0'
 

@@ -193,6 +193,7 @@ sky_status sky_sky_tier_report(sky_tier *tier, sky_sky_report *out) {
     bool outside = !s->reach->ops->check; /* then the counts are the ground's own */
     out->refused_stale = outside ? w.nodes.stale : 0;
     out->refused_forged = outside ? w.nodes.forged : 0;
+    out->refused_unsupported = outside ? w.transport.unsupported : 0;
     return SKY_OK;
 }
 
