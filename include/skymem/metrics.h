@@ -286,7 +286,8 @@ SKY_API sky_status sky_cache_metrics(sky_cache *cache, sky_metric_fn each, void 
 SKY_API uint64_t sky_cache_metric(sky_cache *cache, size_t tier, sky_metric_id metric);
 
 /* All numbers as Prometheus's text (exposition format 0.0.4), and skymem_tier_info, whose label
- * `where` is the tier's URL without its query and without user names and passwords.
+ * `where` is the tier's URL without its scheme and query. Of `//user:password@host/path` it shows
+ * `//host/path`, or `//` alone where a password cannot be told from the rest.
  * Owner:  text [text_bytes_max] is the caller's; it ends with a NUL. *text_bytes: the length needed
  *         without the NUL, in any case but the other errors
  * Errors: SKY_E_DST_SMALL (what fits is there), SKY_E_PARAM, SKY_E_NOMEM, SKY_E_FORKED

@@ -5,7 +5,8 @@
  *   skymem_tier_hits_total{tier="0",kind="mem"} 7
  *
  * Of a URL only the scheme and the place are shown: queries, user names and passwords may be
- * secrets. Bytes of a place that are no printable ASCII are shown as %XX. */
+ * secrets. Users stand only in a URL with an authority, `//user:password@host`. Bytes of a place
+ * that are no printable ASCII are shown as %XX. */
 #include <skymem/metrics.h>
 
 #include <inttypes.h>
@@ -122,18 +123,20 @@ static bool put_sample(void *context, const sky_metric_sample *s) {
 
 /* ---- where tiers are ---- */
 
-/* What follows the scheme, without a query, and without what stands before an @ of its host. */
-static void place_of(const char *url, char *out, size_t out_bytes) {
+/* What follows the scheme, without a query; of an authority (`//user:password@host`) without what
+ * may be a user name or a password. A password may hold any character, so everything up to the last
+ * @ is left out, and all of it where an @ follows a ? or the text was cut off. */
+static void place_of(const char *url, bool cut, char *out, size_t out_bytes) {
     const char *place = strchr(url, ':');
     place = place ? place + 1 : "";
-    const char *host = place + (strncmp(place, "//", 2) == 0 ? 2 : 0);
-    size_t place_bytes = strcspn(place, "?#"), host_bytes = strcspn(host, "/?#");
-    const char *at = memrchr(host, '@', host_bytes);
-    if (at && place_bytes > 0)
-        snprintf(out, out_bytes, "%.*s%.*s", (int)(host - place), place,
-                 (int)(place + place_bytes - (at + 1)), at + 1);
-    else
-        snprintf(out, out_bytes, "%.*s", (int)place_bytes, place);
+    if (strncmp(place, "//", 2) != 0) {
+        snprintf(out, out_bytes, "%.*s", (int)strcspn(place, "?"), place);
+        return;
+    }
+    const char *at = strrchr(place, '@'), *end = place + strcspn(place, "?#");
+    const char *host = at ? at + 1 : place + 2;
+    bool unclear = cut || host > end;
+    snprintf(out, out_bytes, "//%.*s", unclear ? 0 : (int)(end - host), host);
 }
 
 static void put_places(page *p, sky_cache *c) {
@@ -143,7 +146,8 @@ static void put_places(page *p, sky_cache *c) {
         char place[sizeof stat.url], kind[sizeof stat.url];
         if (sky_cache_stat(c, t, &stat) != SKY_OK)
             return;
-        place_of(stat.url, place, sizeof place);
+        bool cut = strlen(stat.url) == sizeof stat.url - 1;
+        place_of(stat.url, cut, place, sizeof place);
         snprintf(kind, sizeof kind, "%.*s", (int)strcspn(stat.url, ":"), stat.url);
         put(p, "skymem_tier_info{tier=\"%zu\"", t);
         put_label(p, ",", "kind", kind);

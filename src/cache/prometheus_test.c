@@ -1,6 +1,6 @@
 /* Proves: the text is the golden one, tests/golden/prometheus.txt; what a URL keeps secret is left
  * out and every label escaped; and a buffer that is too small is filled and no more.
- * `prometheus_test --write` writes the golden text anew, after the table has got a row. */
+ * `prometheus_test --write` writes the golden text again, after the table has got a row. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,11 +17,14 @@
 #define GOLDEN     "tests/golden/prometheus.txt"
 #define TEXT_BYTES 131072u
 
+#define SECRETIVE "s3://name:word@host/a\"b\\c\n\xc3\xbc?secret=word#word"
+
+static const char *url = SECRETIVE;
+
 /* A sky that has counted 1, 2, 3 … */
 static void counted_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     (void)tier;
-    snprintf(out->url, sizeof out->url, "%s",
-             "s3://name:word@host/a\"b\\c\n\xc3\xbc?secret=word#word");
+    snprintf(out->url, sizeof out->url, "%s", url);
     uint64_t *members = (uint64_t *)counts;
     for (size_t i = 0; i < sizeof *counts / sizeof *members; i++)
         members[i] = i + 1;
@@ -101,6 +104,55 @@ static void secrets_of_a_url_stay_out(void **state) {
     sky__cache_abandon(c);
 }
 
+/* The place of a tier at `text`, as the label says it. */
+static void assert_place(const char *text, const char *place) {
+    char label[512];
+    sky_tier tiers[2];
+    url = text;
+    sky_cache *c = open_counted(tiers);
+    size_t bytes;
+    char *page = text_of(c, &bytes);
+    snprintf(label, sizeof label, ",where=\"%s\"} 1\n", place);
+    if (!strstr(page, label))
+        fail_msg("%s: %s", text, strstr(page, "where="));
+    free(page);
+    sky__cache_abandon(c);
+    url = SECRETIVE;
+}
+
+static void a_place_has_a_user_only_with_an_authority(void **state) {
+    (void)state;
+    static const struct {
+        const char *url, *place;
+    } rows[] = {
+        {"disk:/a@b/x", "/a@b/x"},
+        {"disk:a@b/x", "a@b/x"},
+        {"disk:/tmp/sd#1?max=1GiB", "/tmp/sd#1"},
+        {"disk:~/x?a=b@c", "~/x"},
+        {"mem:64MiB", "64MiB"},
+        {"sky:seed", "seed"},
+        {"plain", ""},
+        {"s3://host/x", "//host/x"},
+        {"s3://host/x?key=word#word", "//host/x"},
+        {"s3://host#word", "//host"},
+        {"s3://user@host/x", "//host/x"},
+        {"s3://user:a/b@host", "//host"},
+        {"s3://user:a@b/c@host/x", "//host/x"},
+        {"s3://user:a:b@host/x", "//host/x"},
+        {"s3://user:a/b?c#d@host/x", "//"},
+        {"s3://user:a#b@host/x", "//"},
+        {"s3://host/x?key=word@word", "//"},
+        {"s3://user:word@", "//"},
+        {"s3://", "//"},
+    };
+    char cut[400] = "s3://user:";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_place(rows[i].url, rows[i].place);
+    memset(cut + strlen(cut), 'w', 300); /* the @ is past what a tier tells */
+    snprintf(cut + 310, sizeof cut - 310, "@host");
+    assert_place(cut, "//");
+}
+
 static void a_small_buffer_is_filled(void **state) {
     (void)state;
     sky_tier tiers[2];
@@ -140,6 +192,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_text_is_the_golden_one),
         cmocka_unit_test(secrets_of_a_url_stay_out),
+        cmocka_unit_test(a_place_has_a_user_only_with_an_authority),
         cmocka_unit_test(a_small_buffer_is_filled),
     };
     if (argc > 1 && strcmp(argv[1], "--write") == 0)
