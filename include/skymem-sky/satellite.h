@@ -69,7 +69,7 @@ SKY_API sky_status sky_satellite_ask(const char *scenario_path, sky_satellite_st
 /* Ask the satellites of a sky that is a tier, embedded or real, plane by plane, through its ground
  * session: those that say nothing by `until` (0: until they are given up) have not answered.
  * Shape:  stats [count_max]; *count: how many satellites the sky has; the first count_max are asked
- * Errors: SKY_E_PARAM (tier `tier` is no sky), SKY_E_NOMEM, SKY_E_BUSY */
+ * Errors: SKY_E_PARAM (tier `tier` is no sky), SKY_E_NOMEM, SKY_E_BUSY, SKY_E_FORKED */
 SKY_API sky_status sky_cache_satellites(sky_cache *cache, size_t tier, sky_time until,
                                         sky_satellite_stat *stats, size_t count_max, size_t *count);
 
@@ -99,7 +99,7 @@ typedef struct {
  * Shape:  places [count_max], chunk by chunk, their copies together; out->chunks × out->copies are
  *         there to know, the first count_max of them are asked for
  * Errors: SKY_E_PARAM (tier `tier` is no sky), SKY_MISS (it has no such value), SKY_E_DEADLINE
- *         (`until`, 0: none, came first), SKY_E_NOMEM, SKY_E_BUSY, SKY_E_IO */
+ *         (`until`, 0: none, came first), SKY_E_NOMEM, SKY_E_BUSY, SKY_E_IO, SKY_E_FORKED */
 SKY_API sky_status sky_cache_chunks(sky_cache *cache, size_t tier, const sky_key *key,
                                     sky_time until, sky_chunk_copy *places, size_t count_max,
                                     sky_chunk_report *out);

@@ -34,7 +34,7 @@ typedef struct {
                                      allow here */
 } sky_sky_report;
 
-/* Errors: SKY_E_PARAM: tier `tier` is no sky */
+/* Errors: SKY_E_PARAM (tier `tier` is no sky), SKY_E_FORKED */
 SKY_API sky_status sky_cache_sky_report(sky_cache *cache, size_t tier, sky_sky_report *out);
 
 /* What of a scenario file describes the sky: for `locate --scenario` and for tools.

@@ -5,6 +5,7 @@
 #include <skymem/skymem.h>
 
 #include "cache/cache_internal.h"
+#include "cache/cache_state.h"
 #include "io/sync.h"
 #include "tier/encoded/encoded.h"
 
@@ -47,7 +48,11 @@ sky_tier_opener sky__opener_find(const char *scheme, size_t scheme_bytes) {
     return opens;
 }
 
-sky_tier *sky__opened_tier(sky_cache *cache, size_t place) {
-    sky_tier *tier = sky__cache_tier(cache, place);
-    return tier ? sky_coded_tier_inner(tier) : NULL;
+sky_status sky__opened_tier(sky_cache *cache, size_t place, sky_tier **out) {
+    sky_status status = sky__cache_check(cache);
+    sky_tier *tier = status == SKY_OK ? sky__cache_tier(cache, place) : NULL;
+    if (!tier)
+        return status != SKY_OK ? status : SKY_E_PARAM;
+    *out = sky_coded_tier_inner(tier);
+    return SKY_OK;
 }

@@ -18,8 +18,9 @@ typedef sky_status (*sky_tier_opener)(const char *url, const sky_tier_env *env, 
  * Errors: SKY_E_UNSUPPORTED (another version), SKY_E_FULL (SKY_OPENERS_MAX schemes) */
 SKY_API sky_status sky__opener_set(const char *scheme, sky_tier_opener opens, uint32_t version);
 
-/* The tier at a place of a hierarchy, below its levels; NULL: there is none. */
-SKY_API sky_tier *sky__opened_tier(sky_cache *cache, size_t place);
+/* The tier at a place of a hierarchy, below its levels.
+ * Errors: SKY_E_PARAM (no cache, or no such place), SKY_E_FORKED */
+SKY_API sky_status sky__opened_tier(sky_cache *cache, size_t place, sky_tier **out);
 
 /* NULL: there is no such scheme. */
 sky_tier_opener sky__opener_find(const char *scheme, size_t scheme_bytes);

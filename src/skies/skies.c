@@ -26,22 +26,25 @@ __attribute__((constructor)) static void when_loaded(void) {
 }
 
 sky_status sky_cache_sky_report(sky_cache *cache, size_t tier, sky_sky_report *out) {
-    sky_tier *t = sky__opened_tier(cache, tier);
-    return t && out ? sky_sky_tier_report(t, out) : SKY_E_PARAM;
+    sky_tier *t;
+    sky_status status = out ? sky__opened_tier(cache, tier, &t) : SKY_E_PARAM;
+    return status == SKY_OK ? sky_sky_tier_report(t, out) : status;
 }
 
 sky_status sky_cache_chunks(sky_cache *cache, size_t tier, const sky_key *key, sky_time until,
                             sky_chunk_copy *places, size_t count_max, sky_chunk_report *out) {
-    sky_tier *t = sky__opened_tier(cache, tier);
-    if (!t || !key || !out || (!places && count_max > 0))
+    sky_tier *t;
+    if (!key || !out || (!places && count_max > 0))
         return SKY_E_PARAM;
-    return sky_sky_tier_chunks(t, key, until, places, count_max, out);
+    sky_status status = sky__opened_tier(cache, tier, &t);
+    return status == SKY_OK ? sky_sky_tier_chunks(t, key, until, places, count_max, out) : status;
 }
 
 sky_status sky_cache_satellites(sky_cache *cache, size_t tier, sky_time until,
                                 sky_satellite_stat *stats, size_t count_max, size_t *count) {
-    sky_tier *t = sky__opened_tier(cache, tier);
-    if (!t || !stats || !count)
+    sky_tier *t;
+    if (!stats || !count)
         return SKY_E_PARAM;
-    return sky_sky_tier_satellites(t, until, stats, count_max, count);
+    sky_status status = sky__opened_tier(cache, tier, &t);
+    return status == SKY_OK ? sky_sky_tier_satellites(t, until, stats, count_max, count) : status;
 }
