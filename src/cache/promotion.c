@@ -230,24 +230,29 @@ static void link_promotion(sky_cache *c, sky__promotion *p) {
     c->promotion_count += p->waiter.owner == NULL;
 }
 
-bool sky__promotion_store(sky_cache *c, const sky_item *item, const sky_call *call, uint8_t from,
-                          uint64_t since, uint64_t trace) {
-    sky__promotion *p = promotion_create(item, call, from, NULL, trace);
-    if (!p)
-        return false;
+/* The promotion of an item that was read whole, linked and storing; NULL: it may not be stored, or
+ * there is no memory. */
+static sky__promotion *begin_store(sky_cache *c, const sky_item *item, const sky_call *call,
+                                   uint8_t from, uint64_t since, uint64_t trace) {
+    sky__promotion *p = NULL;
     sky_mutex_lock(&c->mutex);
-    bool mine = since != SKY__ORDER_UNKNOWN && !is_under_way(c, &item->key) &&
-                sky__order_writes(&c->order, &item->key) == since;
-    if (mine) {
+    if (since != SKY__ORDER_UNKNOWN && !is_under_way(c, &item->key) &&
+        sky__order_writes(&c->order, &item->key) == since)
+        p = promotion_create(item, call, from, NULL, trace);
+    if (p) {
         sky__order_enter(&c->order, &p->order);
         sky__order_work(&c->order, &p->order, true); /* a later write waits */
         link_promotion(c, p);
     }
     sky_mutex_unlock(&c->mutex);
-    if (!mine) {
-        free(p);
+    return p;
+}
+
+bool sky__promotion_store(sky_cache *c, const sky_item *item, const sky_call *call, uint8_t from,
+                          uint64_t since, uint64_t trace) {
+    sky__promotion *p = begin_store(c, item, call, from, since, trace);
+    if (!p)
         return false;
-    }
     p->item.spans = item->spans;
     p->item.span_count = item->span_count;
     p->sub.call.ttl_s = item->ttl_s;

@@ -9,7 +9,9 @@
 #include <cmocka.h>
 
 #include "cache/cache_internal.h"
+#include "cache/cache_state.h"
 #include "cache/hierarchy_fixture.h"
+#include "cache/promotion.h"
 
 static void near_hits_are_done_when_submit_returns(void **state) {
     (void)state;
@@ -492,6 +494,23 @@ static void without_memory_for_a_sub_request_the_item_ends_whole(void **state) {
     }
 }
 
+/* What was read before a write, and what is read without a word of writes, goes nowhere. */
+static void what_may_not_be_stored_takes_no_memory(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    sky_one o;
+    sky_one_make(&o, 1);
+    sky_call call = {.tiers = 0};
+    uint64_t since = sky__order_writes(&s.cache->order, &o.item.key);
+    assert_int_equal(sky_setting_put(s.cache, 1, 1, NULL), SKY_OK);
+    mallocs_left = 1;
+    assert_false(sky__promotion_store(s.cache, &o.item, &call, 1, since, 0));
+    assert_false(sky__promotion_store(s.cache, &o.item, &call, 1, SKY__ORDER_UNKNOWN, 0));
+    assert_int_equal(mallocs_left, 1);
+    mallocs_left = 0;
+    sky_cache_close(s.cache);
+}
+
 static void pins_concern_every_tier(void **state) {
     (void)state;
     sky_setting s = sky_setting_open("mem:1MiB", 1);
@@ -522,6 +541,7 @@ int main(void) {
         cmocka_unit_test(has_sees_the_pin_before_it),
         cmocka_unit_test(a_cancelled_removal_that_waited_removes_nothing),
         cmocka_unit_test(without_memory_for_a_sub_request_the_item_ends_whole),
+        cmocka_unit_test(what_may_not_be_stored_takes_no_memory),
         cmocka_unit_test(pins_concern_every_tier),
         cmocka_unit_test(reads_come_after_writes_of_their_keys),
     };
