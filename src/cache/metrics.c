@@ -1,5 +1,6 @@
 /* What a cache and its tiers are, and what they have counted. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,11 +127,20 @@ static uint32_t group_of(uint32_t metric) {
     return metric >> GROUP_BITS << GROUP_BITS;
 }
 
-static size_t group_rows(uint32_t group) {
-    size_t rows = 0;
-    for (size_t i = 0; i < sky_metric_count(); i++)
-        rows += group_of(sky_metric_at(i)->id) == group;
-    return rows;
+/* Rows of a group that are single numbers. */
+static size_t number_rows(uint32_t group) {
+    switch (group) {
+    case SKY_METRIC_CACHE_GROUP:
+        return sizeof(sky_cache_counts) / sizeof(uint64_t);
+    case SKY_METRIC_TIER_GROUP:
+        return sizeof(sky_tier_counts) / sizeof(uint64_t);
+    case SKY_METRIC_SESSION_GROUP:
+        return sizeof(sky_session_counts) / sizeof(uint64_t);
+    case SKY_METRIC_TRANSPORT_GROUP:
+        return sizeof(sky_transport_counts) / sizeof(uint64_t);
+    default:
+        return 0;
+    }
 }
 
 /* The members of a tier's group; NULL: it has none of this group. */
@@ -168,12 +178,33 @@ static bool tell_row(const view *v, const sky_metric *metric) {
     return go_on;
 }
 
-static bool is_first_of_name(size_t row) {
-    const char *name = sky_metric_at(row)->name;
-    for (size_t i = 0; i < row; i++)
-        if (strcmp(sky_metric_at(i)->name, name) == 0)
-            return false;
-    return true;
+/* Rows in the order in which they are told: those of one name follow each other. It is made by the
+ * first call; threads that make it at once write the same. */
+#define ONE_ROW(...) +1
+enum {
+    ROWS = SKY_METRICS_CACHE(ONE_ROW) SKY_METRICS_TIER(ONE_ROW) SKY_METRICS_TIMES(ONE_ROW)
+        SKY_METRICS_SESSION(ONE_ROW) SKY_METRICS_TRANSPORT(ONE_ROW)
+};
+static _Atomic uint16_t row_order[ROWS];
+static _Atomic bool rows_are_ordered;
+
+static void order_rows(void) {
+    bool placed[ROWS] = {false};
+    size_t count = 0;
+    if (atomic_load(&rows_are_ordered))
+        return;
+    for (size_t first = 0; first < ROWS; first++) {
+        const char *name = sky_metric_at(first)->name;
+        if (placed[first])
+            continue;
+        for (size_t i = first; i < ROWS; i++) {
+            if (strcmp(sky_metric_at(i)->name, name) != 0)
+                continue;
+            atomic_store(&row_order[count++], (uint16_t)i);
+            placed[i] = true;
+        }
+    }
+    atomic_store(&rows_are_ordered, true);
 }
 
 sky_status sky_cache_metrics(sky_cache *c, sky_metric_fn each, void *context) {
@@ -184,14 +215,10 @@ sky_status sky_cache_metrics(sky_cache *c, sky_metric_fn each, void *context) {
     v->each = each;
     v->context = context;
     read_all(c, v);
-    size_t count = sky_metric_count();
+    order_rows();
     bool go_on = true;
-    for (size_t first = 0; go_on && first < count; first++) {
-        const char *name = sky_metric_at(first)->name;
-        for (size_t i = first; go_on && is_first_of_name(first) && i < count; i++)
-            if (strcmp(sky_metric_at(i)->name, name) == 0)
-                go_on = tell_row(v, sky_metric_at(i));
-    }
+    for (size_t i = 0; go_on && i < ROWS; i++)
+        go_on = tell_row(v, sky_metric_at(atomic_load(&row_order[i])));
     free(v);
     return SKY_OK;
 }
@@ -200,7 +227,7 @@ uint64_t sky_cache_metric(sky_cache *c, size_t tier, sky_metric_id metric) {
     uint32_t group = group_of((uint32_t)metric);
     size_t place = (uint32_t)metric - group - 1;
     bool whole = group == SKY_METRIC_CACHE_GROUP && tier == SKY_TIER_NONE;
-    if (sky__cache_check(c) != SKY_OK || place >= group_rows(group) ||
+    if (sky__cache_check(c) != SKY_OK || place >= number_rows(group) ||
         (!whole && tier >= c->slot_count))
         return 0;
     tier_view t;

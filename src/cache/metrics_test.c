@@ -1,5 +1,6 @@
 /* Proves: what happens in a hierarchy is counted once and where it happened: hits, misses, bytes,
- * write-backs, promotions, drops, queues and times; and a number of nothing is 0. */
+ * write-backs, promotions, drops, queues and times; that reading all takes one look at each row of
+ * the table; and that a number of nothing is 0. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -103,6 +104,31 @@ static void times_are_counted_by_tier_and_operation(void **state) {
     sky_cache_close(s.cache);
 }
 
+/* Rows that were looked at, by the linker's --wrap. */
+const sky_metric *__real_sky_metric_at(size_t i);
+const sky_metric *__wrap_sky_metric_at(size_t i);
+static size_t looks;
+
+const sky_metric *__wrap_sky_metric_at(size_t i) {
+    looks++;
+    return __real_sky_metric_at(i);
+}
+
+/* All numbers take one look at each row, and one number takes none. */
+static void reading_takes_one_look_at_a_row(void **state) {
+    (void)state;
+    sky_setting s = sky_setting_open("mem:1MiB", 1);
+    tally t = {.samples = 0};
+    assert_int_equal(sky_cache_metrics(s.cache, take, &t), SKY_OK); /* settles their order */
+    looks = 0;
+    assert_int_equal(sky_cache_metrics(s.cache, take, &t), SKY_OK);
+    assert_int_equal(looks, sky_metric_count());
+    looks = 0;
+    assert_int_equal(sky_cache_metric(s.cache, 0, SKY_METRIC_TIER_PUTS), 0);
+    assert_int_equal(looks, 0);
+    sky_cache_close(s.cache);
+}
+
 static void nothing_counts_as_0(void **state) {
     (void)state;
     sky_setting s = sky_setting_open("mem:1MiB", 1);
@@ -128,6 +154,7 @@ int main(void) {
         cmocka_unit_test(gets_are_counted_where_they_were_answered),
         cmocka_unit_test(a_queue_shows_while_it_is_there),
         cmocka_unit_test(times_are_counted_by_tier_and_operation),
+        cmocka_unit_test(reading_takes_one_look_at_a_row),
         cmocka_unit_test(nothing_counts_as_0),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
