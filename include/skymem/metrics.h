@@ -59,7 +59,7 @@ extern "C" {
     X(CACHE_PROMOTIONS_ACTIVE, promotions_active, "skymem_promotions_active", "", "", GAUGE, "", \
       "Promotions under way that no caller waits for.") \
     X(CACHE_REQUESTS_ACTIVE, requests_active, "skymem_requests_active", "", "", GAUGE, "", \
-      "Batches under way.") \
+      "Batches that were submitted and are not over.") \
     X(CACHE_PRIVATE_BYTES, private_bytes, "skymem_private_bytes", "", "", GAUGE, "bytes", \
       "Memory of copies on their way between tiers.")
 
@@ -68,9 +68,9 @@ extern "C" {
     X(TIER_ENTRIES, entries, "skymem_tier_entries", "", "", GAUGE, "", \
       "Payloads that the tier holds.") \
     X(TIER_BYTES_USED, bytes_used, "skymem_tier_used_bytes", "", "", GAUGE, "bytes", \
-      "Room that they take.") \
+      "Bytes that the tier's payloads take.") \
     X(TIER_BYTES_MAX, bytes_max, "skymem_tier_limit_bytes", "", "", GAUGE, "bytes", \
-      "Room that the tier has; 0 when it has no limit of its own.") \
+      "Bytes that the tier may take; 0 when it has no limit of its own.") \
     X(TIER_HITS, hits, "skymem_tier_hits_total", "", "", COUNTER, "", \
       "Gets of a key that the tier answered.") \
     X(TIER_MISSES, misses, "skymem_tier_misses_total", "", "", COUNTER, "", \
@@ -78,17 +78,17 @@ extern "C" {
     X(TIER_PUTS, puts, "skymem_tier_puts_total", "", "", COUNTER, "", \
       "Payloads that the tier stored.") \
     X(TIER_EVICTIONS, evictions, "skymem_tier_evictions_total", "", "", COUNTER, "", \
-      "Payloads that made room for others.") \
+      "Payloads that the tier evicted to make room for others.") \
     X(TIER_CORRUPT, corrupt, "skymem_tier_corrupt_total", "", "", COUNTER, "", \
-      "Damaged payloads met: each was dropped, and was a miss.") \
+      "Damaged payloads that the tier found and dropped; a get of one is a miss.") \
     X(TIER_DROPPED, dropped, "skymem_tier_dropped_total", "", "", COUNTER, "", \
       "Writes that the tier did not take: see sky_flush.") \
     X(TIER_LATE, late, "skymem_tier_late_total", "", "", COUNTER, "", \
-      "Operations past their deadline.") \
+      "Operations that the tier did not end by their deadline.") \
     X(TIER_ERRORS, errors, "skymem_tier_errors_total", "", "", COUNTER, "", \
-      "Failures of the medium.") \
+      "Failures of the tier's medium.") \
     X(TIER_MOVED_BYTES, moved_bytes, "skymem_tier_coded_read_bytes_total", "", "", COUNTER, \
-      "bytes", "Of a tier with a level: what gets of blocks read, coded as it is stored.") \
+      "bytes", "Coded bytes that gets of blocks read from a tier with a level.") \
     X(TIER_READ_BYTES, read_bytes, "skymem_tier_read_bytes_total", "", "", COUNTER, "bytes", \
       "Payload that gets copied out of the tier.") \
     X(TIER_WRITTEN_BYTES, written_bytes, "skymem_tier_written_bytes_total", "", "", COUNTER, \
@@ -98,7 +98,7 @@ extern "C" {
     X(TIER_WRITE_BACKS_QUEUED, write_backs_queued, "skymem_tier_write_backs_queued", "", "", \
       GAUGE, "", "Payloads that wait to be written back.") \
     X(TIER_WRITE_BACK_BYTES, write_back_bytes, "skymem_tier_write_back_queued_bytes", "", "", \
-      GAUGE, "bytes", "Their bytes.") \
+      GAUGE, "bytes", "Bytes of payloads that wait to be written back.") \
     X(TIER_QUEUED_CALLER, queued, "skymem_tier_queued_requests", "for", "caller", GAUGE, "", \
       "Requests that wait for the tier, for a caller or in the background.") \
     X(TIER_QUEUED_BACKGROUND, queued_background, "skymem_tier_queued_requests", "for", \
@@ -114,7 +114,7 @@ extern "C" {
 /* Of each tier, in nanoseconds. A tier that answers inside the call (mem) times one call in 256. */
 #define SKY_METRICS_TIMES(X) \
     X(TIER_ANSWER, answer, "skymem_tier_answer_seconds", "op", "", HISTOGRAM, "seconds", \
-      "From asking the tier for a batch to its answer. Of mem, one call in 256 is timed.") \
+      "Time from asking the tier for a batch to its answer. Of mem, one call in 256 is timed.") \
     X(TIER_QUEUE, queue, "skymem_tier_queue_seconds", "for", "", HISTOGRAM, "seconds", \
       "How long requests waited before the tier was asked.")
 
@@ -123,35 +123,35 @@ extern "C" {
     X(SESSION_PUTS, puts, "skymem_session_puts_total", "", "", COUNTER, "blocks", \
       "Blocks stored in the sky.") \
     X(SESSION_HITS, hits, "skymem_session_hits_total", "", "", COUNTER, "blocks", \
-      "Blocks that came whole.") \
+      "Blocks that the sky returned whole.") \
     X(SESSION_MISSES, misses, "skymem_session_misses_total", "", "", COUNTER, "blocks", \
-      "Blocks that were not there, or not whole.") \
+      "Blocks asked for that the sky did not have, or not whole.") \
     X(SESSION_EVICTED, evicted, "skymem_session_evicted_total", "", "", COUNTER, "blocks", \
-      "Blocks that made room for others.") \
+      "Blocks that the session evicted from the sky to make room for others.") \
     X(SESSION_PURGED, purged, "skymem_session_purged_total", "", "", COUNTER, "blocks", \
-      "Blocks that lost a chunk, and those below them.") \
+      "Blocks removed because they, or a block before them in the prefix, lost a chunk.") \
     X(SESSION_CORRUPT, corrupt, "skymem_session_corrupt_chunks_total", "", "", COUNTER, "chunks", \
-      "Chunks that came with wrong bytes.") \
+      "Chunks received with wrong bytes.") \
     X(SESSION_RETRIES, retries, "skymem_session_retries_total", "", "", COUNTER, "", \
-      "Attempts that were not answered in time.") \
+      "Attempts to reach a satellite that were not answered in time.") \
     X(SESSION_ECHOES, echoes, "skymem_session_speculative_retries_total", "", "", COUNTER, "", \
-      "Of what was asked for again: asked for once more at the same time.") \
+      "Extra copies of a retried request, sent at the same time as the retry.") \
     X(SESSION_SECOND_PLACES, second_places, "skymem_session_second_places_total", "", "", \
-      COUNTER, "chunks", "Chunks asked for again at their other place.") \
+      COUNTER, "chunks", "Chunks asked for again at another place where they may be.") \
     X(SESSION_OTHER_COPIES, other_copies, "skymem_session_other_copies_total", "", "", COUNTER, \
-      "chunks", "Chunks asked for again of another replica.") \
+      "chunks", "Chunks asked for again from another replica.") \
     X(SESSION_REBUILT, rebuilt, "skymem_session_rebuilt_chunks_total", "", "", COUNTER, "chunks", \
-      "Chunks computed from their stripe.") \
+      "Chunks computed from the other chunks of their stripe.") \
     X(SESSION_HEALED, healed, "skymem_session_repaired_chunks_total", "", "", COUNTER, "chunks", \
-      "Chunks of a repair that were sent to their place again.") \
+      "Chunks that repairs stored at their satellites again.") \
     X(SESSION_LOOKUPS, lookups, "skymem_session_lookups_total", "", "", COUNTER, "", \
-      "Keys, or chains of them, that were not in the index and looked for in the sky.") \
+      "Keys, or chains of keys, absent from the session's index and looked up in the sky.") \
     X(SESSION_QUESTIONS, questions, "skymem_session_lookup_questions_total", "", "", COUNTER, "", \
-      "Asked one after another to find where a prefix ends.") \
+      "Questions that lookups asked one after another to find where a prefix ends.") \
     X(SESSION_ADOPTED, adopted, "skymem_session_adopted_total", "", "", COUNTER, "blocks", \
-      "Blocks found by these lookups.") \
+      "Blocks that lookups found in the sky and added to the session's index.") \
     X(SESSION_HEADS_MENDED, heads_mended, "skymem_session_heads_repaired_total", "", "", COUNTER, \
-      "", "Copies of head chunks that were lost, and set again.") \
+      "", "Lost copies of head chunks that were stored again.") \
     X(SESSION_MOVED, moved, "skymem_session_moved_chunks_total", "", "", COUNTER, "chunks", \
       "Chunks that a prefetch moved to another epoch's place.") \
     X(SESSION_GONE, gone, "skymem_session_given_up_total", "", "", COUNTER, "blocks", \
@@ -159,11 +159,11 @@ extern "C" {
     X(SESSION_SUSPECTS, suspects, "skymem_session_suspects", "", "", GAUGE, "satellites", \
       "Satellites that answered something wrong at least once.") \
     X(SESSION_MALFORMED, malformed, "skymem_session_malformed_total", "", "", COUNTER, \
-      "messages", "Messages that do not parse.") \
+      "messages", "Messages received that do not parse.") \
     X(SESSION_STRAY, stray, "skymem_session_stray_total", "", "", COUNTER, "messages", \
-      "Answers to nothing: late, or a second time.") \
+      "Answers received that match no open request: late, or a second time.") \
     X(SESSION_BYTES, bytes, "skymem_session_payload_bytes", "", "", GAUGE, "bytes", \
-      "Payloads in the session's index.")
+      "Bytes of payloads in the session's index.")
 
 /* Of the transport of each tier that is a sky; labels as a tier's. Of an embedded sky, all stations
  * together, and 0 where its links carry whole messages. */
@@ -183,15 +183,15 @@ extern "C" {
     X(TRANSPORT_PIECES_AGAIN, pieces_again, "skymem_transport_retransmitted_total", "", "", \
       COUNTER, "pieces", "Pieces of messages sent more than once.") \
     X(TRANSPORT_ECHOES, echoes, "skymem_transport_speculative_retries_total", "", "", COUNTER, \
-      "pieces", "Of these, and of requests where much is lost: sent a second time at once.") \
+      "pieces", "Pieces of messages sent a second time at once, where much is lost.") \
     X(TRANSPORT_TIMEOUTS, timeouts, "skymem_transport_timeouts_total", "", "", COUNTER, "", \
       "Waits for an acknowledgement that ended without one.") \
     X(TRANSPORT_GIVEN_UP, given_up, "skymem_transport_given_up_messages_total", "", "", COUNTER, \
-      "messages", "Messages given up.") \
+      "messages", "Messages given up before they were acknowledged.") \
     X(TRANSPORT_DUPLICATES, duplicates, "skymem_transport_duplicate_total", "", "", COUNTER, \
-      "pieces", "Pieces that had come before.") \
+      "pieces", "Pieces of messages received more than once.") \
     X(TRANSPORT_RELAYED, relayed, "skymem_transport_relayed_datagrams_total", "", "", COUNTER, \
-      "datagrams", "Datagrams passed on.") \
+      "datagrams", "Datagrams for other stations passed on.") \
     X(TRANSPORT_FOREIGN, foreign, "skymem_transport_dropped_datagrams_total", "reason", \
       "foreign", COUNTER, "datagrams", "Datagrams received and dropped, by reason.") \
     X(TRANSPORT_FORGED, forged, "skymem_transport_dropped_datagrams_total", "reason", "forged", \
@@ -205,11 +205,11 @@ extern "C" {
     X(TRANSPORT_LOST_WAY, lost_way, "skymem_transport_dropped_datagrams_total", "reason", \
       "undeliverable", COUNTER, "datagrams", "Datagrams received and dropped, by reason.") \
     X(TRANSPORT_UNFAIR, unfair, "skymem_transport_over_share_total", "", "", COUNTER, \
-      "datagrams", "Of the undeliverable: from an origin that had its share of the room.") \
+      "datagrams", "Undeliverable datagrams of an origin that had its share of the room.") \
     X(TRANSPORT_CROWDED, crowded, "skymem_transport_crowded_messages_total", "", "", COUNTER, \
-      "messages", "Half messages that made room for others, or were too old.") \
+      "messages", "Incomplete messages dropped to make room for others, or as too old.") \
     X(TRANSPORT_UNSUPPORTED, unsupported, "skymem_transport_unsupported_total", "", "", COUNTER, \
-      "datagrams", "Of the foreign: of another version, or of a suite that is not accepted here.")
+      "datagrams", "Foreign datagrams of another version, or of a suite that is not accepted here.")
 
 /* Each row's number: groups begin at multiples of 256. */
 typedef enum {

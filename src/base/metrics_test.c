@@ -14,6 +14,17 @@ static bool ends_with(const char *text, const char *end) {
     return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
 }
 
+/* A help is read without the rows around it. */
+static void assert_stands_alone(const char *help) {
+    static const char *const first[] = {"Of ", "Their ", "From ", "Asked "}, *const within[] = {
+                                                                                 "these",
+                                                                                 "that they take"};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        assert_int_not_equal(strncmp(help, first[i], strlen(first[i])), 0);
+    for (size_t i = 0; i < sizeof within / sizeof *within; i++)
+        assert_null(strstr(help, within[i]));
+}
+
 static void assert_sound(const sky_metric *m) {
     assert_int_equal(strspn(m->name, "abcdefghijklmnopqrstuvwxyz0123456789_"), strlen(m->name));
     assert_int_equal(strncmp(m->name, "skymem_", 7), 0);
@@ -22,6 +33,7 @@ static void assert_sound(const sky_metric *m) {
     assert_true(strcmp(m->unit, "bytes") != 0 || strstr(m->name, "_bytes"));
     assert_true(strlen(m->help) > 8 && ends_with(m->help, "."));
     assert_null(strpbrk(m->help, "\\\n"));
+    assert_stands_alone(m->help);
     assert_true(m->label[0] || !m->value[0]);
     if (m->kind == SKY_METRIC_HISTOGRAM)
         assert_non_null(sky_metric_label_value(m->label, 0));
