@@ -182,7 +182,8 @@ extern "C" {
       "", COUNTER, "messages", "Whole messages received.") \
     X(TRANSPORT_PIECES_AGAIN, pieces_again, "skymem_transport_retransmitted_total", "", "", \
       COUNTER, "pieces", "Pieces of messages sent more than once.") \
-    X(TRANSPORT_ECHOES, echoes, "skymem_transport_speculative_retries_total", "", "", COUNTER, \
+    X(TRANSPORT_SPECULATIVE_RETRIES, speculative_retries, \
+      "skymem_transport_speculative_retries_total", "", "", COUNTER, \
       "pieces", "Pieces of messages sent a second time at once, where much is lost.") \
     X(TRANSPORT_TIMEOUTS, timeouts, "skymem_transport_timeouts_total", "", "", COUNTER, "", \
       "Waits for an acknowledgement that ended without one.") \
@@ -202,12 +203,14 @@ extern "C" {
       COUNTER, "datagrams", "Datagrams received and dropped, by reason.") \
     X(TRANSPORT_MALFORMED, malformed, "skymem_transport_dropped_datagrams_total", "reason", \
       "malformed", COUNTER, "datagrams", "Datagrams received and dropped, by reason.") \
-    X(TRANSPORT_LOST_WAY, lost_way, "skymem_transport_dropped_datagrams_total", "reason", \
-      "undeliverable", COUNTER, "datagrams", "Datagrams received and dropped, by reason.") \
-    X(TRANSPORT_UNFAIR, unfair, "skymem_transport_over_share_total", "", "", COUNTER, \
+    X(TRANSPORT_UNDELIVERABLE, undeliverable, "skymem_transport_dropped_datagrams_total", \
+      "reason", "undeliverable", COUNTER, "datagrams", \
+      "Datagrams received and dropped, by reason.") \
+    X(TRANSPORT_OVER_SHARE, over_share, "skymem_transport_over_share_total", "", "", COUNTER, \
       "datagrams", "Undeliverable datagrams of an origin that had its share of the room.") \
-    X(TRANSPORT_CROWDED, crowded, "skymem_transport_crowded_messages_total", "", "", COUNTER, \
-      "messages", "Incomplete messages dropped to make room for others, or as too old.") \
+    X(TRANSPORT_INCOMPLETE_DROPPED, incomplete_dropped, \
+      "skymem_transport_incomplete_dropped_total", "", "", COUNTER, "messages", \
+      "Incomplete messages dropped to make room for others, or as too old.") \
     X(TRANSPORT_UNSUPPORTED, unsupported, "skymem_transport_unsupported_total", "", "", COUNTER, \
       "datagrams", "Foreign datagrams of another version, or of a suite that is not accepted here.")
 

@@ -30,8 +30,8 @@ static void look_at_bounds(sky_check_sky *c, const sky_world *w, const sky_world
 static void look_at_agreement(sky_check_sky *c, const sky_world_stat *stat,
                               const sky_world_check *found, const sky_check_excuse_sky *excuse) {
     uint64_t unheard = stat->lost + stat->held_back + stat->overflowed + stat->corrupted +
-                       stat->cut + stat->hostile + stat->transport.lost_way +
-                       stat->transport.crowded + stat->transport.given_up;
+                       stat->cut + stat->hostile + stat->transport.undeliverable +
+                       stat->transport.incomplete_dropped + stat->transport.given_up;
     uint64_t rows = unheard + stat->nodes.evictions + excuse->crashed_chunks +
                     stat->turns * c->column_rows;
     if (found->corrupt > stat->nodes.evictions + excuse->crashed_chunks)

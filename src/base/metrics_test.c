@@ -56,6 +56,22 @@ static void the_table_is_sound(void **state) {
     assert_null(sky_metric_at(sky_metric_count()));
 }
 
+/* Names in JSON are the words of the names in Prometheus. */
+static void datagrams_have_the_same_names_in_json(void **state) {
+    (void)state;
+    static const char *const fields[] = {"speculative_retries", "undeliverable", "over_share",
+                                         "incomplete_dropped"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        size_t row = 0;
+        while (row < sky_metric_count() && (strcmp(sky_metric_at(row)->group, "transport") != 0 ||
+                                            strcmp(sky_metric_at(row)->field, fields[i]) != 0))
+            row++;
+        assert_true(row < sky_metric_count());
+        assert_true(strstr(sky_metric_at(row)->name, fields[i]) ||
+                    strcmp(sky_metric_at(row)->value, fields[i]) == 0);
+    }
+}
+
 /* What programs were compiled with. */
 static void numbers_stay(void **state) {
     (void)state;
@@ -80,12 +96,12 @@ static void members_lie_in_the_order_of_rows(void **state) {
 
 static void every_member_is_added(void **state) {
     (void)state;
-    sky_transport_counts sum = {.datagrams_sent = 1, .unsupported = 2, .unfair = 5};
+    sky_transport_counts sum = {.datagrams_sent = 1, .unsupported = 2, .over_share = 5};
     const sky_transport_counts more = {.datagrams_sent = 10, .unsupported = 20, .relayed = 3};
     SKY_COUNTS_ADD(&sum, &more);
     assert_int_equal(sum.datagrams_sent, 11);
     assert_int_equal(sum.unsupported, 22);
-    assert_int_equal(sum.unfair, 5);
+    assert_int_equal(sum.over_share, 5);
     assert_int_equal(sum.relayed, 3);
 }
 
@@ -119,6 +135,7 @@ static void a_time_is_in_the_first_bucket_that_holds_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_is_sound),
+        cmocka_unit_test(datagrams_have_the_same_names_in_json),
         cmocka_unit_test(numbers_stay),
         cmocka_unit_test(members_lie_in_the_order_of_rows),
         cmocka_unit_test(every_member_is_added),

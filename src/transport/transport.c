@@ -161,7 +161,7 @@ static uint32_t receiving_take(sky_transport *t, sky_satellite from, const sky_p
         uint32_t spare = receiving_spare(t);
         if (spare == SKY__T_NONE)
             return SKY__T_NONE;
-        t->stat.crowded++;
+        t->stat.incomplete_dropped++;
         receiving_free(t, spare);
     }
     uint32_t i = t->receiving_free;
@@ -286,10 +286,10 @@ static void relay(sky_transport *t, sky_time now, const sky_packet_head *h, cons
     sky__outlet *o = &t->outlets[link_of_relay(t, now, h)];
     uint32_t *share = &o->shares[sky__share_of(h->origin)];
     uint32_t room = t->config->relay_max - o->relay_count;
-    bool unfair = *share >= 2 * room;
-    if (sky__is_ground(t->config->self) || h->ttl == 0 || unfair) {
-        t->stat.lost_way++;
-        t->stat.unfair += unfair;
+    bool over_share = *share >= 2 * room;
+    if (sky__is_ground(t->config->self) || h->ttl == 0 || over_share) {
+        t->stat.undeliverable++;
+        t->stat.over_share += over_share;
         return;
     }
     ++*share;
@@ -311,7 +311,7 @@ static void look_after_pieces(sky_transport *t, sky_time now) {
         }
         sky_time next = r->last + (r->told ? t->config->age_ns_max : quiet_ns(t));
         if (next <= now) {
-            t->stat.crowded++;
+            t->stat.incomplete_dropped++;
             receiving_free(t, i);
         } else if (next < earliest) {
             earliest = next;

@@ -116,7 +116,7 @@ void sky_transport_deinit(sky_transport *t);
 bool sky_transport_begin(sky_transport *t, sky_datagram *out);
 /* Send the message written into the room begin gave: bytes, to; `from` is not looked at. SKY_GROUND
  * is the ground station heard last. What is for nobody, or for this station, is counted in
- * lost_way and forgotten. */
+ * undeliverable and forgotten. */
 void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *message);
 /* The same, and its chunk is sealed on the way: what is sent is longer by SKY_SEAL_BYTES. */
 void sky_transport_send_sealed(sky_transport *t, sky_time now, const sky_datagram *message,

@@ -101,7 +101,7 @@ static void pass_on(sky_transport *t, uint32_t i) {
     if (s->pending)
         return;
     s->pending = s->echo;
-    t->stat.echoes += count_bits(s->echo);
+    t->stat.speculative_retries += count_bits(s->echo);
     s->echo = 0;
     if (!s->pending)
         unqueue(t, i);
@@ -156,7 +156,7 @@ void sky_transport_send_sealed(sky_transport *t, sky_time now, const sky_datagra
     if (sky__same(to, SKY_GROUND)) /* to no one in particular */
         to = t->ground;
     if (!sky__is_station(t, to) || sky__same(to, t->config->self)) {
-        t->stat.lost_way++;
+        t->stat.undeliverable++;
         return;
     }
     uint32_t i = t->sending_free;

@@ -91,7 +91,7 @@ static void an_echo_lies_elsewhere(void **state) {
     assert_ptr_equal(d[1].data, d[0].data); /* sent again long after */
     assert_ptr_equal(d[2].data, room);
     assert_memory_not_equal(d[1].data, d[2].data, SKY_PACKET_HEAD_BYTES);
-    assert_int_equal(sky_net_stat(&n, g).echoes, 1);
+    assert_int_equal(sky_net_stat(&n, g).speculative_retries, 1);
     sky_net_close(&n);
 }
 
@@ -206,7 +206,7 @@ static void what_is_sent_again_is_sent_twice(void **state) {
         sky_net_run(&n, SKY_TIME_NEVER);
         assert_int_equal(n.stations[s].taken, 1);
         assert_int_equal(sky_net_stat(&n, g).pieces_again, 1);
-        assert_int_equal(sky_net_stat(&n, g).echoes, 1);
+        assert_int_equal(sky_net_stat(&n, g).speculative_retries, 1);
         sky_net_close(&n);
     }
 }
@@ -229,12 +229,13 @@ static void requests_are_said_twice_where_much_is_lost(void **state) {
             assert_true(sky_net_send(&n, s, ground, 1, 4000));
             sky_net_run(&n, SKY_TIME_NEVER);
         }
-        uint64_t before = sky_net_stat(&n, g).echoes, theirs = sky_net_stat(&n, s).echoes;
+        uint64_t before = sky_net_stat(&n, g).speculative_retries,
+                 theirs = sky_net_stat(&n, s).speculative_retries;
         assert_true(sky_net_send(&n, g, centre, 2, 100));
         assert_true(sky_net_send(&n, s, ground, 3, 100));
         sky_net_run(&n, SKY_TIME_NEVER);
-        assert_int_equal(sky_net_stat(&n, g).echoes - before, echoes[i]);
-        assert_int_equal(sky_net_stat(&n, s).echoes, theirs);
+        assert_int_equal(sky_net_stat(&n, g).speculative_retries - before, echoes[i]);
+        assert_int_equal(sky_net_stat(&n, s).speculative_retries, theirs);
         assert_int_equal(n.stations[s].taken, i + 1); /* once all the same */
     }
     sky_net_close(&n);
@@ -348,7 +349,7 @@ static void messages_find_their_way(void **state) {
         uint64_t relayed = 0, wrong = 0;
         for (uint32_t i = 0; i < n.station_count; i++) {
             relayed += sky_net_stat(&n, i).relayed;
-            wrong += n.stations[i].wrong + sky_net_stat(&n, i).lost_way;
+            wrong += n.stations[i].wrong + sky_net_stat(&n, i).undeliverable;
         }
         assert_true(relayed > 0);
         assert_int_equal(wrong, 0);
@@ -540,7 +541,7 @@ static void who_fills_the_room_makes_room(void **state) {
         sky_net_run(&n, n.now + SKY_MS(20));
     }
     assert_int_equal(n.stations[s].taken, 20); /* the other's, and nothing of the flooder's */
-    assert_true(sky_net_stat(&n, s).crowded > 0);
+    assert_true(sky_net_stat(&n, s).incomplete_dropped > 0);
     assert_int_equal(sky_net_stat(&n, b).timeouts, 0);
     sky_net_close(&n);
 }
@@ -561,11 +562,11 @@ static void nobody_has_a_relay_for_itself(void **state) {
         sky_net_send(&n, a, far, number, 1000);
     sky_net_run(&n, n.now + SKY_MS(20));
     sky_transport_stat flooded = sky_net_stat(&n, s);
-    assert_true(flooded.unfair >= 16 - 7 && flooded.unfair == flooded.lost_way);
+    assert_true(flooded.over_share >= 16 - 7 && flooded.over_share == flooded.undeliverable);
     sky_net_send(&n, b, far, 17, 1000);
     sky_net_run(&n, n.now + SKY_MS(4)); /* once there, and not yet again */
     assert_int_equal(sky_net_stat(&n, s).datagrams_taken, flooded.datagrams_taken + 1);
-    assert_int_equal(sky_net_stat(&n, s).unfair, flooded.unfair);
+    assert_int_equal(sky_net_stat(&n, s).over_share, flooded.over_share);
     sky_net_close(&n);
 }
 
@@ -583,7 +584,7 @@ static void halves_do_not_fill_the_memory(void **state) {
         assert_true(sky_net_send(&n, g, centre, i, 4000));
     sky_net_run(&n, n.now + SKY_MS(50));
     assert_int_equal(n.stations[s].taken, 0);
-    assert_true(sky_net_stat(&n, s).crowded >= 50);
+    assert_true(sky_net_stat(&n, s).incomplete_dropped >= 50);
     assert_true(sky_net_send(&n, g, centre, 77, 1000));
     sky_net_run(&n, n.now + SKY_MS(100));
     assert_int_equal(n.stations[s].taken, 1);
