@@ -112,10 +112,10 @@ typedef struct {
  *                           one has it whose content outlives the process, if such a one takes part
  *   `durable`, in addition  the tier whose content outlives the process, if such a one takes part,
  *                           has it on stable storage
- * A block for which a tier's queue has no room is written to that tier before the put ends, so that
- * whoever puts more than a tier can take waits for it, up to the deadline. With `drop` that tier
- * goes without, which SKY_METRIC_TIER_DROPPED (skymem/metrics.h) and the next sky_flush tell. The
- * same happens, with or without `drop`, while a tier is being skipped because it fails. */
+ * A block for which a tier's queue has no room is written to that tier before the put ends. So a
+ * caller that puts more than a tier can take waits for it, up to the deadline. With `drop` that
+ * tier goes without, which SKY_METRIC_TIER_DROPPED (skymem/metrics.h) and the next sky_flush tell.
+ * The same happens, with or without `drop`, while a tier is being skipped because it fails. */
 typedef struct {
     sky_time deadline_ns; /* on sky_now()'s clock; then items end SKY_E_DEADLINE. 0: none, but that
                              a tier that has not answered for 60 s is given up: what it was asked
@@ -178,10 +178,10 @@ static inline sky_status sky_cache_open(const char *const *urls, size_t url_coun
     return sky_cache_open_version(SKY_VERSION_NUMBER, urls, url_count, out, error);
 }
 
-/* Waits for what sky_flush waits for, at most 10 s, then closes; whoever must know what was not
- * stored calls sky_flush before. Cancels batches still under way, as sky_cancel does. Leases end
- * with it: what they show is gone. No other call on the cache may be under way or follow. NULL is
- * fine. */
+/* Waits for what sky_flush waits for, at most 10 s, then closes. A caller that must know what was
+ * not stored calls sky_flush before. Cancels batches still under way, as sky_cancel does. Leases
+ * end with it: what they show is gone. No other call on the cache may be under way or follow. NULL
+ * is fine. */
 SKY_API void sky_cache_close(sky_cache *cache);
 
 /* How blocks (keys without a name) are coded for tiers that keep them so. A coded value tells what
@@ -196,7 +196,7 @@ typedef struct {
     /* Errors: any: the block is then stored as it came */
     sky_status (*encode)(void *self, sky_coding coding, const void *payload, void *dst,
                          uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work);
-    /* Code anew what is coded at a higher level. Errors: any: it is then stored as it is */
+    /* Code at `coding` what is coded at a higher level. Errors: any: it is then stored as it is */
     sky_status (*lower)(void *self, sky_coding coding, const void *coded, uint64_t bytes, void *dst,
                         uint64_t dst_bytes_max, uint64_t *dst_bytes, void *work);
     /* How many leading bytes of a coded value most likely hold `range` of the payload. */

@@ -20,8 +20,8 @@
  * rounding is at most step / √2 off, the trellis twice that, in the basis of the levels; the
  * profile's matrices and rope spread that over channels. No step is below 2·10^-36.
  * SKY_LEVEL_LOSSLESS returns every bit. A bare stream carries no checksum: flipped bits in it may
- * decode to other rows. The container has one for each stream; whoever stores streams by themselves
- * must bring one.
+ * decode to other rows. The container has one for each stream; a program that stores streams
+ * without a container must bring one.
  *
  * Without a profile the step is a part of the block's own rms. Values that stand out of it by far
  * (128 times the mean distance, no more than one in 1024) are left out of the rms; where more are,
@@ -91,7 +91,7 @@ SKY_API sky_status sky_rope_init(sky_rope *rope, sky_rope_kind kind, uint32_t ro
 
 /* Turn the rows of consecutive positions back (undo) or forth, for those who calibrate. What the
  * codec does but for some 2^-16: within a tile it takes a position's angles from those of the
- * position two before, this takes each anew.
+ * position two before, this computes each.
  * Shape:  rows [token_count, kv_heads, head_dim] f32 */
 SKY_API void sky_rope_apply(const sky_rope *rope, bool undo, uint32_t first_position, float *rows,
                             uint32_t token_count, uint32_t kv_heads, uint32_t head_dim);

@@ -28,9 +28,9 @@ typedef struct {
 } sky_namespace;
 
 /* Separates tenants that share a store. Without a salt a key is a public function of the model and
- * the tokens: whoever may use the store can ask for the key of a guessed text, and learns from the
- * answer, or from how soon it comes, whether somebody else stored it. Under a salt that is secret
- * nobody else can name the key, so no two tenants ever share an entry. */
+ * the tokens. A program that may use the store can ask for the key of a guessed text: the answer,
+ * or how soon it comes, shows whether somebody else stored it. Under a salt that is secret nobody
+ * else can name the key, so no two tenants ever share an entry. */
 #define SKY_SALT_BYTES 32
 
 /* Make `ns` the namespace of the tenant: BLAKE2b-256 of "skymem salt" and ns, keyed with the salt.

@@ -106,38 +106,47 @@ SKY_API sky_status sky_sequence_open(sky_manager *manager, const sky_engine *eng
 /* No call of it may be under way. The engine's state stays. NULL is fine. */
 SKY_API void sky_sequence_close(sky_sequence *sequence);
 
-/* Put the longest stored prefix into the engine, leaving at least one token to compute.
- * The engine's earlier state is dropped. Without a deadline (0) all that is stored is loaded,
- * however slow: the manager does not know how long computing takes. A caller who knows gives that
- * time as the deadline (skymem plan tells from which rate on loading is faster).
- * With a deadline it is the longest that is likely to come in time, by what the farthest tier it
- * lies in has shown this manager before, to any sequence: a tier never asked is believed to be
- * fast. Where that tier keeps blocks at several levels, each comes at the best that the time
- * allows, and better ones replace others as long as there is time. When that is nothing the verdict
- * says "recompute" at once. When the deadline passes before all of it came, the leading blocks that
- * are there go to the engine ("partial"). Of a model with a window that is as many as their own
- * last window came for, which is asked for when it shows that not all will come; if that was too
- * late, those that memory has. When there are none the engine is empty ("recompute"). Never fails
- * because of a tier.
+/* Put the longest stored prefix into the engine, leaving at least one token to compute. The
+ * engine's earlier state is dropped. A load never fails because of a tier.
+ *
+ * Without a deadline (0) all that is stored is loaded, however slow: the manager does not know how
+ * long computing takes. A caller who knows gives that time as the deadline (skymem plan says from
+ * which rate on loading is faster).
+ *
+ * With a deadline the load asks for the longest prefix that is likely to come in time:
+ *   - The estimate is what the farthest tier it lies in has shown this manager before, to any
+ *     sequence. A tier that was never asked is believed to be fast.
+ *   - Where that tier keeps blocks at several levels, each comes at the best that the time allows.
+ *     Better ones replace others as long as there is time.
+ *   - When no prefix is likely to come in time the verdict is "recompute", at once.
+ *   - When the deadline passes before all blocks came, the leading blocks that are there go to the
+ *     engine ("partial"); when there are none it is empty ("recompute").
+ *   - A model with a window can use a shorter prefix only with that prefix's own last window. The
+ *     load asks for that window when it sees that not all blocks will come. If that was too late,
+ *     the blocks that memory has go to the engine.
  * Shape:  tokens [token_count]
  * Errors: SKY_E_PARAM (no tokens), SKY_E_NOMEM, SKY_E_CANCELLED; the engine is then empty */
 SKY_API sky_status sky_sequence_load(sky_sequence *sequence, const uint32_t *tokens,
                                      size_t token_count, sky_time deadline_ns, sky_lookup *out);
 
-/* Store the whole blocks of a prompt that the engine now holds and no tier has; and again those
- * from the first on that the last lookup found damaged or foreign. Returns when one tier has each
- * block and all others have it or room for it in their queues, which is waited for; what a farther
- * tier then does not take, sky_flush tells. Where the last lookup reached a tier of several levels,
- * or this call does, and it has some of the blocks at a part of them, the levels that lack are put
- * there, which is waited for; not while something is on its way to tiers, which may be these.
- * *saved_blocks and *saved_bytes say how much was stored, blocks that got a level among it, also
- * when not all was; NULL: not wanted. A restored block that no tier has any more is beyond the
- * engine too: it and what follows are left out, which is no error.
+/* Store the whole blocks of a prompt that the engine now holds and no tier has. Blocks are stored
+ * again from the first on that the last lookup found damaged or foreign.
+ *
+ * It returns when one tier has each block, and every other tier has it or has room for it in its
+ * queue; for that room the call waits. What a farther tier does not take later, sky_flush tells.
+ *
+ * A tier of several levels may have some of the blocks at a part of them. If the last lookup or
+ * this call reaches such a tier, the levels that it lacks are put there, and the call waits for
+ * that. It does not do so while something is on its way to tiers, as that may be these levels.
+ *
+ * *saved_blocks and *saved_bytes: how much was stored, with blocks that got a level, also when not
+ * all was; NULL: not wanted. A restored block that no tier has any more cannot be had from the
+ * engine either: it and the blocks after it are left out, which is no error.
  * Shape:  tokens [token_count], a prefix of what the engine has computed
- * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_CANCELLED, those of the engine's extract, what the last
- *         tier asked said of a block that none took, or of a level of it, such as SKY_E_FULL, and
- *         SKY_E_DEADLINE when tiers took nothing for long: 10 s, and a second more for each
- *         megabyte under way. What was stored until then stays */
+ * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_CANCELLED; those of the engine's extract; what the last
+ *         tier asked said of a block, or of a level of it, that no tier took, such as SKY_E_FULL;
+ *         SKY_E_DEADLINE: tiers took nothing for 10 s, and a second more for each megabyte under
+ *         way. What was stored until then stays */
 SKY_API sky_status sky_sequence_save(sky_sequence *sequence, const uint32_t *tokens,
                                      size_t token_count, uint32_t *saved_blocks,
                                      uint64_t *saved_bytes);

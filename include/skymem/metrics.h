@@ -9,12 +9,12 @@
  *
  * Numbers begin at 0 when a cache is opened and are those of this process: what another process
  * does with the same folder or the same satellites is counted there. Gauges of what a tier holds
- * (entries, bytes) are of the tier, whoever put it there.
+ * (entries, bytes) are of the tier, whichever process put it there.
  *
  * A row is X(id, field, name, label, value, kind, unit, help):
  *   id, field     SKY_METRIC_<id>; the member that counts it, and its name in JSON
  *   name          in Prometheus; rows of one name differ in `value` of `label`
- *   label, value  a label of this row beside those of its group; "" for none. Of a histogram the
+ *   label, value  a label of this row, added to those of its group; "" for none. Of a histogram the
  *                 value is "": each value of the label (an operation, say) has a histogram
  *   kind, unit    COUNTER, GAUGE or HISTOGRAM; "" counts things that the name says
  * A new row goes to the end of its group, so that the numbers of all others stay as they are. */

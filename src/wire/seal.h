@@ -9,9 +9,9 @@
  * one start of one sender, and its nonce is the datagram's counter: no pair is ever used twice.
  *
  * A seal's nonce counts what the session sealed, under a key of that session, and travels with the
- * chunk: no two seals share one, whatever is sealed and under whatever name, a second copy and a
- * piece repaired for another session included. The chunk's name is authenticated with the bytes:
- * the right ciphertext under another name does not open.
+ * chunk. No two seals share a nonce, whatever is sealed and under whatever name: a second copy has
+ * its own, and so has a chunk repaired for another session. The chunk's name is authenticated with
+ * the bytes: the right ciphertext under another name does not open.
  *
  * Each suite has keys of its own, so that no nonce meets the same key in both. A datagram and a
  * seal name their suite; which are taken is the receiver's to say (sky_suites). */
