@@ -162,22 +162,21 @@ void sky_sequence_cancel(sky_sequence *sequence) {
 
 sky_status sky_sequence_load_text(sky_sequence *sequence, const char *prompt, sky_time deadline_ns,
                                   sky_lookup *out) {
-    uint32_t *tokens;
-    size_t token_count;
+    uint32_t *tokens = NULL;
+    size_t token_count = 0;
     if (!sequence || !prompt || !out)
         return SKY_E_PARAM;
     sky_status status = sky__engine_tokenize(sequence, prompt, &tokens, &token_count);
-    if (status != SKY_OK)
-        return status;
-    status = sky_sequence_load(sequence, tokens, token_count, deadline_ns, out);
+    if (status == SKY_OK)
+        status = sky_sequence_load(sequence, tokens, token_count, deadline_ns, out);
     free(tokens);
     return status;
 }
 
 sky_status sky_sequence_save_text(sky_sequence *sequence, const char *prompt,
                                   uint32_t *saved_blocks, uint64_t *saved_bytes) {
-    uint32_t *tokens;
-    size_t token_count;
+    uint32_t *tokens = NULL;
+    size_t token_count = 0;
     if (saved_blocks)
         *saved_blocks = 0;
     if (saved_bytes)
@@ -185,9 +184,8 @@ sky_status sky_sequence_save_text(sky_sequence *sequence, const char *prompt,
     if (!sequence || !prompt)
         return SKY_E_PARAM;
     sky_status status = sky__engine_tokenize(sequence, prompt, &tokens, &token_count);
-    if (status != SKY_OK)
-        return status;
-    status = sky_sequence_save(sequence, tokens, token_count, saved_blocks, saved_bytes);
+    if (status == SKY_OK)
+        status = sky_sequence_save(sequence, tokens, token_count, saved_blocks, saved_bytes);
     free(tokens);
     return status;
 }
