@@ -28,7 +28,7 @@ static const char *path_of(const char *name) {
 
 static int make_folder(void **state) {
     (void)state;
-    setenv("SKYMEM_LOG", "error", 1); /* what is refused is told by its status here */
+    setenv("SKYMEM_LOG", "error", 1); /* its status says what is refused here */
     return mkdtemp(folder) ? 0 : 1;
 }
 

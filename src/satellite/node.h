@@ -136,7 +136,7 @@ typedef struct {
 
     uint32_t gossip_count, gossip_place;
     uint32_t gossip_open, gone_open; /* not yet told to all neighbours; to the ground */
-    uint32_t gossip_way;             /* of this round, the neighbour who is told next */
+    uint32_t gossip_way;             /* of this round, the neighbour to tell next */
     sky_time gossip_credit, gossip_next;
     uint32_t sweep_at, sweep_request;
     sky_time sweep_next;

@@ -129,7 +129,7 @@ static void a_kept_batch_raises_its_event(void **state) {
     sky_event_close(event);
 }
 
-/* What was answered before it became a batch stays as it is, and is told like any other. */
+/* What was answered before it became a batch stays as it is, and drain names it like any other. */
 static void a_batch_may_be_done_when_it_opens(void **state) {
     (void)state;
     sky_batches *b = create(NULL);
