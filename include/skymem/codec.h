@@ -27,6 +27,9 @@
  * (128 times the mean distance, no more than one in 1024) are left out of the rms; where more are,
  * they make it coarse for all.
  *
+ * Wrong use (NULL but where a declaration allows it, a shape or number out of range): SKY_E_PARAM
+ * where there is a status; else 0, NULL, SKY_LAYER_NONE, or nothing is done.
+ *
  * Formats: docs/formats/skv.md (streams, container), docs/formats/skycal.md (profile). */
 #ifndef SKYMEM_CODEC_H
 #define SKYMEM_CODEC_H
@@ -54,7 +57,7 @@ typedef enum {
 
 /* "4", "2.5", …; NULL for no level. */
 SKY_API const char *sky_level_name(sky_level level);
-/* Errors: SKY_E_SYNTAX */
+/* Errors: SKY_E_SYNTAX, SKY_E_PARAM (NULL) */
 SKY_API sky_status sky_level_parse(const char *name, sky_level *level);
 /* Bits an element takes, typically, f16 in, with a profile. */
 SKY_API double sky_level_bits_typical(sky_level level);
@@ -85,13 +88,15 @@ typedef struct {
  * linear scaling factor; 1 for none), divided by factors[i] when there are (Llama 3's and YaRN's
  * corrections, as ggml's freq_factors).
  * Shape:  factors [rotated_dims / 2] or NULL
- * Errors: SKY_E_PARAM (odd or more than SKY_HEAD_DIM_MAX, base or scale not above 0) */
+ * Errors: SKY_E_PARAM (odd or more than SKY_HEAD_DIM_MAX, base, scale or a factor not above
+ *         0) */
 SKY_API sky_status sky_rope_init(sky_rope *rope, sky_rope_kind kind, uint32_t rotated_dims,
                                  double base, double frequency_scale, const float *factors);
 
 /* Turn the rows of consecutive positions back (undo) or forth, for those who calibrate. What the
  * codec does but for some 2^-16: within a tile it takes a position's angles from those of the
- * position two before, this computes each.
+ * position two before, this computes each. Nothing is done with a rope of more dimensions than
+ * head_dim.
  * Shape:  rows [token_count, kv_heads, head_dim] f32 */
 SKY_API void sky_rope_apply(const sky_rope *rope, bool undo, uint32_t first_position, float *rows,
                             uint32_t token_count, uint32_t kv_heads, uint32_t head_dim);
@@ -195,7 +200,7 @@ SKY_API uint32_t sky_profile_layer_of(const sky_profile *profile, uint32_t model
 
 /* A sealed profile as bytes (.skycal) and back.
  * Owner:  read copies; the profile is the caller's
- * Errors: write: SKY_E_DST_SMALL, SKY_E_PARAM (not sealed)
+ * Errors: write: SKY_E_DST_SMALL, SKY_E_PARAM (not sealed; bytes of NULL: 0)
  *         read: SKY_E_CORRUPT, SKY_E_UNSUPPORTED (a later version), SKY_E_NOMEM */
 SKY_API size_t sky_profile_bytes(const sky_profile *profile);
 SKY_API sky_status sky_profile_write(const sky_profile *profile, void *dst, size_t dst_bytes_max);
@@ -215,7 +220,7 @@ typedef struct {
     uint32_t first_position;
 } sky_stream_shape;
 
-/* Bytes of its rows, packed. */
+/* Bytes of its rows, packed. 0: no valid shape. */
 SKY_API size_t sky_stream_rows_bytes(const sky_stream_shape *shape);
 
 /* Rows in the caller's memory: element (token, head, i) is at data + token × token_bytes +
@@ -241,7 +246,7 @@ typedef struct {
 
 /* Match rows of V, which no rope turns, so that a wrong order of layers is noticed before it costs
  * bits. `shape` says what they are given out for.
- * Errors: SKY_E_PARAM (shape; not V), SKY_E_NOMEM */
+ * Errors: SKY_E_PARAM (shape, strides; not V), SKY_E_NOMEM */
 SKY_API sky_status sky_profile_match_rows(const sky_profile *profile, const sky_stream_shape *shape,
                                           sky_tensor_in rows, sky_profile_match *out);
 
@@ -263,7 +268,7 @@ SKY_API size_t sky_encode_bound(const sky_stream_shape *shape);
 /* Encode one stream.
  * Shape:  src [token, head, dim]; work [SKY_ENCODE_WORK_BYTES]
  * Owner:  caller owns all; nothing retained. `dst` may be scribbled on up to dst_bytes_max
- * Errors: SKY_E_PARAM (shape, options, profile of another shape or not sealed),
+ * Errors: SKY_E_PARAM (shape, strides, options, profile of another shape or not sealed),
  *         SKY_E_DST_SMALL (dst_bytes_max below sky_encode_bound)
  * Source: CacheGen §5; differs: docs/formats/skv.md */
 SKY_API sky_status sky_encode(const sky_profile *profile, const sky_stream_shape *shape,
@@ -291,10 +296,10 @@ typedef struct sky_decoder sky_decoder;
 SKY_API size_t sky_decoder_bytes(void);
 
 /* Begin. `profile` may be NULL; a stream that needs one is then refused.
- * `stream_bytes` is the stream's length, as the container's directory has it.
+ * `stream_bytes` is the stream's length, as the container's directory has it: 1 … UINT32_MAX.
  * Owner:  memory [SKY_DECODER_BYTES], *shape is copied, profile and dst stay the caller's and must
  *         outlive the decoder
- * Errors: SKY_E_PARAM */
+ * Errors: SKY_E_PARAM (shape, strides, length, memory not aligned) */
 SKY_API sky_status sky_decoder_init(void *memory, const sky_profile *profile,
                                     const sky_stream_shape *shape, size_t stream_bytes,
                                     sky_tensor_out dst, sky_decoder **out);

@@ -14,7 +14,8 @@ typedef struct {
     double bits;
     double loss;
 } sky_level_cost;
-/* lossless … archive, as sky_level of skymem/codec.h counts. */
+/* lossless … archive, as sky_level of skymem/codec.h counts. `count` may be NULL: there are
+ * SKY_WORTH_LEVELS. */
 SKY_API const sky_level_cost *sky_level_costs(size_t *count);
 
 typedef struct {
@@ -60,8 +61,8 @@ typedef struct {
 } sky_worth;
 
 /* Store, at which level, or not. Formulas: docs/streaming.md.
- * Errors: SKY_E_PARAM: a number that is negative, not finite, 0 where something is divided, or so
- *         large that a sum is no number */
+ * Errors: SKY_E_PARAM: NULL, or a number that is negative, not finite, 0 where something is
+ *         divided, or so large that a sum is no number */
 SKY_API sky_status sky_worth_judge(const sky_worth_question *question, sky_worth *out);
 
 #ifdef __cplusplus

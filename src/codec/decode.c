@@ -507,10 +507,13 @@ static size_t unit_bytes_max(const sky_decoder *d) {
 
 /* ---- pieces ---- */
 
-sky_status sky_decoder_init(void *memory, const sky_profile *profile, const sky_stream_shape *shape,
-                            size_t stream_bytes, sky_tensor_out dst, sky_decoder **out) {
+/* sky_decoder_init of a stream of any length: none at all is damage, where its bytes are there. */
+static sky_status decoder_begin(void *memory, const sky_profile *profile,
+                                const sky_stream_shape *shape, size_t stream_bytes,
+                                sky_tensor_out dst, sky_decoder **out) {
     sky_decoder *d = memory;
-    if (!memory || (uintptr_t)memory % 64 != 0 || !sky__stream_shape_valid(shape))
+    if (!memory || (uintptr_t)memory % 64 != 0 || !sky__stream_shape_valid(shape) ||
+        !sky__tensor_valid(shape, dst.data, dst.token_bytes, dst.head_bytes))
         return SKY_E_PARAM;
     d->kernels = sky__kernels();
     d->profile = profile;
@@ -526,6 +529,13 @@ sky_status sky_decoder_init(void *memory, const sky_profile *profile, const sky_
     memset(d->tables.slots.made, 0, sizeof d->tables.slots.made);
     *out = d;
     return SKY_OK;
+}
+
+sky_status sky_decoder_init(void *memory, const sky_profile *profile, const sky_stream_shape *shape,
+                            size_t stream_bytes, sky_tensor_out dst, sky_decoder **out) {
+    if (!out || stream_bytes == 0 || stream_bytes > SKY_STREAM_BYTES_MAX)
+        return SKY_E_PARAM;
+    return decoder_begin(memory, profile, shape, stream_bytes, dst, out);
 }
 
 /* Decode the units that lie in [in, in + bytes) whole; *at tells how far. */
@@ -567,6 +577,8 @@ static sky_status decode_carried(sky_decoder *d, const uint8_t *in, size_t bytes
 }
 
 sky_status sky_decoder_feed(sky_decoder *d, const void *data, size_t bytes) {
+    if (!d || (!data && bytes > 0))
+        return SKY_E_PARAM;
     size_t at = 0;
     sky_status status = d->failed;
     if (status == SKY_OK && bytes > d->left - d->carried)
@@ -585,7 +597,7 @@ sky_status sky_decoder_feed(sky_decoder *d, const void *data, size_t bytes) {
 }
 
 uint32_t sky_decoder_tokens(const sky_decoder *d) {
-    return d->done_tokens;
+    return d ? d->done_tokens : 0;
 }
 
 /* ---- streams that are all there ---- */
@@ -667,8 +679,10 @@ static void read_two(reading r[2]) {
 }
 
 static reading begin(const sky_profile *profile, const sky_stream_in *stream, void *memory) {
-    reading r = {.in = stream->data};
-    r.status = sky_decoder_init(memory, profile, &stream->shape, stream->bytes, stream->dst, &r.d);
+    reading r = {.in = stream->data, .status = SKY_E_PARAM};
+    if (!stream->data)
+        return r;
+    r.status = decoder_begin(memory, profile, &stream->shape, stream->bytes, stream->dst, &r.d);
     return r;
 }
 
@@ -681,6 +695,8 @@ static sky_status end(reading *r) {
 
 sky_status sky_decode(const sky_profile *profile, const sky_stream_shape *shape, const void *data,
                       size_t bytes, sky_tensor_out dst, void *memory) {
+    if (!shape)
+        return SKY_E_PARAM;
     sky_stream_in stream = {*shape, data, bytes, dst};
     reading r = begin(profile, &stream, memory);
     return end(&r);
@@ -688,6 +704,8 @@ sky_status sky_decode(const sky_profile *profile, const sky_stream_shape *shape,
 
 sky_status sky_decode_two(const sky_profile *profile, const sky_stream_in streams[2], void *work) {
     uint8_t *memory = work;
+    if (!streams || !work)
+        return SKY_E_PARAM;
     reading r[2] = {begin(profile, &streams[0], memory),
                     begin(profile, &streams[1], memory + SKY_DECODER_BYTES)};
     read_two(r);

@@ -675,10 +675,11 @@ sky_status sky_encode(const sky_profile *profile, const sky_stream_shape *shape,
                       const sky_encode_options *options, sky_tensor_in src, void *dst,
                       size_t dst_bytes_max, size_t *dst_bytes, void *work) {
     encoder *e = work;
-    if (!work || (uintptr_t)work % 64 != 0)
+    if (!work || (uintptr_t)work % 64 != 0 || !options || !dst || !dst_bytes)
         return SKY_E_PARAM;
     float scale = options->step_scale == 0 ? 1.0f : options->step_scale;
     if (!sky__stream_shape_valid(shape) || !sky_level_name(options->level) ||
+        !sky__tensor_valid(shape, src.data, src.token_bytes, src.head_bytes) ||
         !(scale >= 1e-6f && scale <= 1e6f))
         return SKY_E_PARAM;
     sky_stream_profile taken;

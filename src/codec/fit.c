@@ -282,8 +282,8 @@ static void fit_slice(fitter *f) {
 
 sky_status sky_profile_fit(sky_profile *profile, uint32_t layer, sky_kv kv, const float *rows,
                            uint32_t token_count, uint32_t block_tokens) {
-    if (profile->sealed || !sky__profile_stream(profile, layer, kv) || block_tokens < 2 ||
-        block_tokens > SKY_STREAM_TOKENS_MAX || token_count < block_tokens)
+    if (!profile || !rows || profile->sealed || !sky__profile_stream(profile, layer, kv) ||
+        block_tokens < 2 || block_tokens > SKY_STREAM_TOKENS_MAX || token_count < block_tokens)
         return SKY_E_PARAM;
     fitter f = {.profile = profile,
                 .stream = &profile->streams[2 * layer + (uint32_t)kv],

@@ -19,7 +19,8 @@ static bool layer_valid(const sky_profile_layer *l, const sky_profile_shape *sha
 }
 
 static bool shape_valid(const sky_profile_shape *shape) {
-    if (!shape->layer_count || shape->layer_count > SKY_LAYERS_MAX ||
+    if (!shape || !shape->layers || (!shape->ropes && shape->rope_count > 0) ||
+        !shape->layer_count || shape->layer_count > SKY_LAYERS_MAX ||
         shape->rope_count > SKY_ROPES_MAX)
         return false;
     for (uint32_t i = 0; i < shape->rope_count; i++)
@@ -40,7 +41,7 @@ static void stream_init(sky_profile_stream *s, uint32_t heads, uint32_t dim) {
 }
 
 sky_status sky_profile_create(const sky_profile_shape *shape, sky_profile **out) {
-    if (!shape_valid(shape))
+    if (!out || !shape_valid(shape))
         return SKY_E_PARAM;
     sky_profile *p = calloc(1, sizeof *p);
     if (!p)
@@ -112,16 +113,17 @@ uint64_t sky_profile_id(const sky_profile *profile) {
 }
 
 void sky_profile_fingerprint(const sky_profile *profile, uint8_t out[32]) {
-    memcpy(out, profile->fingerprint, 32);
+    if (profile && out)
+        memcpy(out, profile->fingerprint, 32);
 }
 
 uint32_t sky_profile_layer_count(const sky_profile *profile) {
-    return profile->layer_count;
+    return profile ? profile->layer_count : 0;
 }
 
 sky_status sky_profile_layer_get(const sky_profile *profile, uint32_t layer,
                                  sky_profile_layer *out) {
-    if (layer >= profile->layer_count)
+    if (!profile || !out || layer >= profile->layer_count)
         return SKY_E_PARAM;
     *out = profile->layers[layer];
     return SKY_OK;
@@ -141,7 +143,7 @@ float sky_profile_step(const sky_profile *profile, uint32_t layer, sky_kv kv, sk
 
 /* NULL: no such stream, or no longer. */
 static sky_profile_stream *to_set(sky_profile *profile, uint32_t layer, sky_kv kv) {
-    if (profile->sealed || layer >= profile->layer_count || !sky_kv_valid(kv))
+    if (!profile || profile->sealed || layer >= profile->layer_count || !sky_kv_valid(kv))
         return NULL;
     return &profile->streams[2 * layer + (uint32_t)kv];
 }
@@ -168,7 +170,7 @@ static sky_status set_floats(float **place, const float *x, size_t count) {
 sky_status sky_profile_set_mean(sky_profile *profile, uint32_t layer, sky_kv kv,
                                 const float *mean) {
     sky_profile_stream *s = to_set(profile, layer, kv);
-    return s ? set_floats(&s->mean, mean, s->channels) : SKY_E_PARAM;
+    return s && mean ? set_floats(&s->mean, mean, s->channels) : SKY_E_PARAM;
 }
 
 /* Inverses of the 2×2 matrices: f g = 1 for row vectors. */
@@ -204,7 +206,7 @@ sky_status sky__profile_pairs(sky_profile_stream *s, const float *g) {
 
 sky_status sky_profile_set_pairs(sky_profile *profile, uint32_t layer, sky_kv kv, const float *g) {
     sky_profile_stream *s = to_set(profile, layer, kv);
-    if (!s)
+    if (!s || !g)
         return SKY_E_PARAM;
     size_t pairs = (size_t)s->heads * (s->dim / 2);
     float *apart = malloc((4 * pairs + 1) * sizeof *apart);
@@ -236,7 +238,7 @@ sky_status sky__profile_klt(const sky_profile_stream *s, float **place, const fl
 sky_status sky_profile_set_klt(sky_profile *profile, uint32_t layer, sky_kv kv, const float *f,
                                const float *g) {
     sky_profile_stream *s = to_set(profile, layer, kv);
-    if (!s)
+    if (!s || !f || !g)
         return SKY_E_PARAM;
     size_t count = (size_t)s->heads * s->dim * s->dim;
     if (!all_usable(f, count) || !all_usable(g, count))
@@ -290,6 +292,8 @@ static sky_status sort_channels(sky_profile_stream *s, sky_basis basis) {
 }
 
 sky_status sky_profile_seal(sky_profile *profile) {
+    if (!profile)
+        return SKY_E_PARAM;
     if (profile->sealed)
         return SKY_OK;
     for (uint32_t i = 0; i < 4 * profile->layer_count; i++)

@@ -125,11 +125,11 @@ sky_status sky__profile_name(const sky_profile *profile, uint64_t *id) {
 }
 
 size_t sky_profile_bytes(const sky_profile *profile) {
-    return put_profile(profile, profile->model_layers, NULL) + 8;
+    return profile ? put_profile(profile, profile->model_layers, NULL) + 8 : 0;
 }
 
 sky_status sky_profile_write(const sky_profile *profile, void *dst, size_t dst_bytes_max) {
-    if (!profile->sealed)
+    if (!profile || !dst || !profile->sealed)
         return SKY_E_PARAM;
     if (dst_bytes_max < sky_profile_bytes(profile))
         return SKY_E_DST_SMALL;
@@ -295,6 +295,8 @@ static sky_status get_order(sky_reader *r, sky_profile *p) {
 
 sky_status sky_profile_read(const void *data, size_t bytes, sky_profile **out, sky_error *error) {
     sky_profile *p = NULL;
+    if ((!data && bytes > 0) || !out)
+        return sky_fail(error, SKY_E_PARAM, "no calibration given, or nowhere to put it");
     sky_reader r = sky_reader_over(data, bytes);
     if (sky_read_u32(&r) != MAGIC || bytes < 16)
         return sky_fail(error, SKY_E_CORRUPT, "no calibration: it does not begin with SKYC");

@@ -5,11 +5,12 @@
 
 #include "codec/half.h"
 #include "codec/profile.h"
+#include "codec/stream.h"
 
 sky_status sky_profile_set_order(sky_profile *profile, const uint32_t *model_layers) {
-    uint32_t count = profile->layer_count;
-    if (profile->sealed)
+    if (!profile || !model_layers || profile->sealed)
         return SKY_E_PARAM;
+    uint32_t count = profile->layer_count;
     for (uint32_t i = 0; i < count; i++) {
         if (model_layers[i] >= count)
             return SKY_E_PARAM;
@@ -27,13 +28,13 @@ sky_status sky_profile_set_order(sky_profile *profile, const uint32_t *model_lay
 }
 
 uint32_t sky_profile_model_layer(const sky_profile *profile, uint32_t layer) {
-    if (layer >= profile->layer_count)
+    if (!profile || layer >= profile->layer_count)
         return SKY_LAYER_NONE;
     return profile->model_layers ? profile->model_layers[layer] : layer;
 }
 
 uint32_t sky_profile_layer_of(const sky_profile *profile, uint32_t model_layer) {
-    for (uint32_t i = 0; i < profile->layer_count; i++)
+    for (uint32_t i = 0; profile && i < profile->layer_count; i++)
         if (sky_profile_model_layer(profile, i) == model_layer)
             return i;
     return SKY_LAYER_NONE;
@@ -76,7 +77,8 @@ static double distance_of(const sky_profile_stream *s, const double *mean) {
 
 sky_status sky_profile_match_rows(const sky_profile *profile, const sky_stream_shape *shape,
                                   sky_tensor_in rows, sky_profile_match *out) {
-    if (shape->kv != SKY_KV_V || shape->token_count == 0 || sky_stream_rows_bytes(shape) == 0)
+    if (!profile || !out || !sky__stream_shape_valid(shape) || shape->kv != SKY_KV_V ||
+        !sky__tensor_valid(shape, rows.data, rows.token_bytes, rows.head_bytes))
         return SKY_E_PARAM;
     double *mean = malloc((size_t)shape->kv_heads * shape->head_dim * sizeof *mean);
     if (!mean)

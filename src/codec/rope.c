@@ -49,13 +49,13 @@ bool sky__rope_valid(const sky_rope *rope) {
 sky_status sky_rope_init(sky_rope *rope, sky_rope_kind kind, uint32_t rotated_dims, double base,
                          double frequency_scale, const float *factors) {
     sky_rope out = {.kind = kind, .pair_count = rotated_dims / 2};
-    if (rotated_dims % 2 || rotated_dims > SKY_HEAD_DIM_MAX || !(base > 0) || isinf(base) ||
-        !(frequency_scale > 0) || !sky__rope_valid(&out))
+    if (!rope || rotated_dims % 2 || rotated_dims > SKY_HEAD_DIM_MAX || !(base > 0) ||
+        isinf(base) || !(frequency_scale > 0) || !sky__rope_valid(&out))
         return SKY_E_PARAM;
     for (uint32_t p = 0; p < out.pair_count; p++) {
         double radians = pow(base, -(double)p / out.pair_count) * frequency_scale;
         if (factors)
-            radians /= (double)factors[p];
+            radians = factors[p] > 0 ? radians / (double)factors[p] : NAN;
         double turns = radians / 6.283185307179586476925;
         if (!isfinite(turns))
             return SKY_E_PARAM;
@@ -79,6 +79,8 @@ static void turn_head(const sky_rope *rope, uint32_t dim, bool undo, const float
 void sky_rope_apply(const sky_rope *rope, bool undo, uint32_t first_position, float *rows,
                     uint32_t token_count, uint32_t kv_heads, uint32_t head_dim) {
     float cosine[SKY_ROPE_PAIRS_MAX], sine[SKY_ROPE_PAIRS_MAX];
+    if (!rope || !rows || !sky__rope_valid(rope) || 2 * rope->pair_count > head_dim)
+        return;
     for (uint32_t t = 0; t < token_count; t++) {
         sky__rope_angles(rope, first_position + t, cosine, sine);
         for (uint32_t h = 0; h < kv_heads; h++)

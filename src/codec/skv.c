@@ -87,6 +87,8 @@ static bool directory_holds(sky_skv *skv) {
 
 sky_status sky_skv_open_header(const void *data, size_t bytes, uint64_t total_bytes, sky_skv *out,
                                size_t *header_bytes) {
+    if ((!data && bytes > 0) || !out || !header_bytes)
+        return SKY_E_PARAM;
     if (bytes < SKY_SKV_HEAD_BYTES) {
         *header_bytes = SKY_SKV_HEAD_BYTES;
         return total_bytes && total_bytes < SKY_SKV_HEAD_BYTES ? SKY_E_CORRUPT : SKY_PENDING;
@@ -126,14 +128,14 @@ sky_status sky_skv_open(const void *data, size_t bytes, sky_skv *out) {
 /* ---- looking ---- */
 
 sky_status sky_skv_layer_at(const sky_skv *skv, uint32_t layer, sky_skv_layer *out) {
-    if (layer >= skv->layer_count)
+    if (!skv || !out || layer >= skv->layer_count)
         return SKY_E_PARAM;
     *out = layer_read(skv->data + SKY_SKV_HEAD_BYTES + (size_t)layer * SKY_SKV_LAYER_BYTES);
     return SKY_OK;
 }
 
 sky_status sky_skv_entry_at(const sky_skv *skv, uint32_t layer, sky_kv kv, sky_skv_entry *out) {
-    if (layer >= skv->layer_count || !sky_kv_valid(kv))
+    if (!skv || !out || layer >= skv->layer_count || !sky_kv_valid(kv))
         return SKY_E_PARAM;
     *out = entry_read(skv->data + sky_skv_entry_offset(skv->layer_count, 2 * layer + (uint32_t)kv));
     return SKY_OK;
@@ -142,7 +144,7 @@ sky_status sky_skv_entry_at(const sky_skv *skv, uint32_t layer, sky_kv kv, sky_s
 sky_status sky_skv_stream_shape(const sky_skv *skv, uint32_t layer, sky_kv kv,
                                 sky_stream_shape *out) {
     sky_skv_layer l;
-    sky_status status = sky_kv_valid(kv) ? sky_skv_layer_at(skv, layer, &l) : SKY_E_PARAM;
+    sky_status status = out && sky_kv_valid(kv) ? sky_skv_layer_at(skv, layer, &l) : SKY_E_PARAM;
     if (status == SKY_OK)
         *out = sky__skv_shape(&l, 2 * layer + (uint32_t)kv, skv->token_count, skv->first_position);
     return status;
@@ -155,7 +157,7 @@ sky_status sky_skv_stream_check(const sky_skv *skv, uint32_t layer, sky_kv kv, c
     sky_skv_entry e;
     sky_stream_shape shape;
     sky_stream_header header;
-    sky_status status = sky_skv_entry_at(skv, layer, kv, &e);
+    sky_status status = stream ? sky_skv_entry_at(skv, layer, kv, &e) : SKY_E_PARAM;
     if (status != SKY_OK)
         return status;
     if (bytes != e.bytes || sky__skv_checksum(stream, bytes, 2 * layer + (uint32_t)kv,
@@ -198,6 +200,8 @@ sky_status sky_skv_decode(const sky_skv *skv, const sky_profile *profile, uint32
 }
 
 sky_status sky_skv_verify(const sky_skv *skv) {
+    if (!skv)
+        return SKY_E_PARAM;
     for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
         const uint8_t *stream;
         size_t bytes;

@@ -8,8 +8,8 @@
 #include "codec/stream.h"
 
 static bool shape_valid(const sky_skv_shape *shape) {
-    if (!shape->layer_count || shape->layer_count > SKY_LAYERS_MAX || !shape->token_count ||
-        shape->token_count > SKY_STREAM_TOKENS_MAX)
+    if (!shape || !shape->layers || !shape->layer_count || shape->layer_count > SKY_LAYERS_MAX ||
+        !shape->token_count || shape->token_count > SKY_STREAM_TOKENS_MAX)
         return false;
     for (uint32_t i = 0; i < shape->layer_count; i++)
         if (!sky__skv_layer_valid(&shape->layers[i]))
@@ -71,7 +71,7 @@ static void write_head(const sky_skv_shape *shape, uint64_t profile_id, uint8_t 
 sky_status sky_skv_begin(sky_skv_writer *writer, const sky_skv_shape *shape,
                          const sky_profile *profile, void *dst, size_t dst_bytes_max) {
     size_t header = sky_skv_header_bytes(shape);
-    if (!header)
+    if (!header || !writer || !dst)
         return SKY_E_PARAM;
     if (dst_bytes_max < header)
         return SKY_E_DST_SMALL;
@@ -84,7 +84,7 @@ sky_status sky_skv_begin(sky_skv_writer *writer, const sky_skv_shape *shape,
 static sky_status shape_at(const sky_skv_writer *w, uint32_t layer, sky_kv kv,
                            sky_stream_shape *shape) {
     uint32_t index = 2 * layer + (uint32_t)kv;
-    if (layer >= w->shape.layer_count || !sky_kv_valid(kv) || index < w->next)
+    if (!w || layer >= w->shape.layer_count || !sky_kv_valid(kv) || index < w->next)
         return SKY_E_PARAM;
     *shape = sky__skv_shape(&w->shape.layers[layer], index, w->shape.token_count,
                             w->shape.first_position);
@@ -116,7 +116,7 @@ sky_status sky_skv_put_stream(sky_skv_writer *w, uint32_t layer, sky_kv kv, cons
                               size_t bytes) {
     sky_stream_shape shape;
     sky_stream_header header;
-    sky_status status = shape_at(w, layer, kv, &shape);
+    sky_status status = stream ? shape_at(w, layer, kv, &shape) : SKY_E_PARAM;
     if (status == SKY_OK)
         status = sky__stream_header_read(stream, bytes, &shape, &header);
     if (status == SKY_OK && header.profile_id && header.profile_id != sky_profile_id(w->profile))
@@ -132,6 +132,8 @@ sky_status sky_skv_put_stream(sky_skv_writer *w, uint32_t layer, sky_kv kv, cons
 }
 
 sky_status sky_skv_end(sky_skv_writer *w, size_t *dst_bytes) {
+    if (!w || !w->dst || !dst_bytes)
+        return SKY_E_PARAM;
     while (w->next < 2 * w->shape.layer_count)
         write_entry(w, w->next, 0, 0);
     size_t header = sky_skv_size_of_header(w->shape.layer_count);
@@ -155,6 +157,8 @@ static_assert(SKY_DECODER_BYTES == SKY_ENCODE_WORK_BYTES, "one room for both");
 
 size_t sky_skv_lower_bytes(const sky_skv *skv) {
     size_t most = 0;
+    if (!skv)
+        return 0;
     for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
         sky_stream_shape s;
         sky_skv_entry e;
@@ -196,6 +200,8 @@ static sky_status lower_stream(const sky_skv *skv, sky_skv_writer *w, uint32_t i
 }
 
 size_t sky_skv_lower_bound(const sky_skv *skv, sky_level level) {
+    if (!skv || !sky_level_name(level))
+        return 0;
     size_t bytes = skv->header_bytes;
     for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
         sky_stream_shape s;
@@ -233,6 +239,9 @@ static bool any_lowered(const sky_skv *skv, sky_level level) {
 sky_status sky_skv_lower(const sky_skv *skv, const sky_profile *profile,
                          const sky_encode_options *options, void *dst, size_t dst_bytes_max,
                          size_t *dst_bytes, void *work) {
+    if (!skv || !options || !sky_level_name(options->level) || !dst || !dst_bytes || !work ||
+        (uintptr_t)work % 64 != 0)
+        return SKY_E_PARAM;
     if (!any_lowered(skv, options->level))
         return copy_whole(skv, dst, dst_bytes_max, dst_bytes);
     sky_skv_layer *layers = (void *)((uint8_t *)work + SKY_DECODER_BYTES);

@@ -18,6 +18,8 @@ const char *sky_level_name(sky_level level) {
 }
 
 sky_status sky_level_parse(const char *name, sky_level *level) {
+    if (!name || !level)
+        return SKY_E_PARAM;
     for (uint32_t i = 0; i < SKY_LEVEL_COUNT; i++)
         if (strcmp(name, level_names[i]) == 0) {
             *level = (sky_level)i;
@@ -33,13 +35,22 @@ double sky_level_bits_typical(sky_level level) {
 /* ---- header ---- */
 
 bool sky__stream_shape_valid(const sky_stream_shape *s) {
-    return sky_kv_valid(s->kv) && s->element >= SKY_ELEMENT_F16 && s->element <= SKY_ELEMENT_BF16 &&
-           s->token_count >= 1 && s->token_count <= SKY_STREAM_TOKENS_MAX && s->head_dim >= 1 &&
+    return s && sky_kv_valid(s->kv) && s->element >= SKY_ELEMENT_F16 &&
+           s->element <= SKY_ELEMENT_BF16 && s->token_count >= 1 &&
+           s->token_count <= SKY_STREAM_TOKENS_MAX && s->head_dim >= 1 &&
            s->head_dim <= SKY_HEAD_DIM_MAX && s->kv_heads >= 1 &&
            s->kv_heads <= SKY_ROW_ELEMENTS_MAX / s->head_dim;
 }
 
+bool sky__tensor_valid(const sky_stream_shape *s, const void *data, size_t token_bytes,
+                       size_t head_bytes) {
+    size_t element = sky_element_bytes(s->element);
+    return data && token_bytes % element == 0 && head_bytes % element == 0;
+}
+
 size_t sky_stream_rows_bytes(const sky_stream_shape *s) {
+    if (!sky__stream_shape_valid(s))
+        return 0;
     return (size_t)s->token_count * s->kv_heads * s->head_dim * sky_element_bytes(s->element);
 }
 
@@ -90,6 +101,8 @@ sky_status sky__stream_header_read(const uint8_t *in, size_t bytes, const sky_st
 
 sky_status sky_stream_info_read(const void *data, size_t bytes, sky_stream_info *info) {
     sky_stream_header h;
+    if (!data || !info)
+        return SKY_E_PARAM;
     sky_status status = header_parse(data, bytes, &h);
     if (status != SKY_OK)
         return status;

@@ -17,7 +17,8 @@
 #include "codec/rows.h"
 #include "codec/transform.h"
 
-#define SKY_STREAM_VERSION 1
+#define SKY_STREAM_VERSION   1
+#define SKY_STREAM_BYTES_MAX UINT32_MAX /* as a container's directory says it */
 
 enum {
     SKY_STREAM_PLAIN = 1,     /* rounding instead of the trellis */
@@ -54,6 +55,9 @@ sky_status sky__stream_header_read(const uint8_t *in, size_t bytes, const sky_st
                                    sky_stream_header *out);
 
 bool sky__stream_shape_valid(const sky_stream_shape *shape);
+/* Whether a valid shape's rows can lie there: their strides are whole elements. */
+bool sky__tensor_valid(const sky_stream_shape *shape, const void *data, size_t token_bytes,
+                       size_t head_bytes);
 
 /* Bytes of a coded tile's head behind its first SKY_TILE_HEAD_BYTES: exceptions … states. A
  * lossless one has no exceptions. */

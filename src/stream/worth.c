@@ -13,7 +13,8 @@
 static const sky_level_cost costs[SKY_WORTH_LEVELS] = {SKY_LEVELS(COST)};
 
 const sky_level_cost *sky_level_costs(size_t *count) {
-    *count = SKY_WORTH_LEVELS;
+    if (count)
+        *count = SKY_WORTH_LEVELS;
     return costs;
 }
 
@@ -93,7 +94,7 @@ static const char *reason(const sky_worth *w, bool acceptable, bool faster) {
 
 sky_status sky_worth_judge(const sky_worth_question *question, sky_worth *out) {
     const sky_worth_question *q = question;
-    if (!question_valid(q))
+    if (!q || !out || !question_valid(q))
         return SKY_E_PARAM;
     sky_worth w = {.compute_ms = q->tokens * q->compute_ms};
     w.cost_compute = q->reuses * engine_price(q, w.compute_ms);
