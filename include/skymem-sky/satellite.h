@@ -3,6 +3,8 @@
  *   sky_satellite_run   one of them, until told to stop; `skymemd --satellite` is this
  *   sky_satellite_ask   how some of them are; sky_cache_satellites: those of a sky in a cache
  *
+ * NULL where a value is needed ends in SKY_E_PARAM.
+ *
  * The ground is a store like any other: sky_cache_open with "sky+udp:SCENARIO.yaml". */
 #ifndef SKYMEM_SATELLITE_H
 #define SKYMEM_SATELLITE_H
@@ -118,7 +120,8 @@ typedef struct {
 SKY_API sky_status sky_satellite_site_read(const char *scenario_path, sky_satellite_site *out,
                                            sky_error *error);
 
-/* Make a key file, mode 0600. Errors: SKY_E_BUSY: there is one; SKY_E_IO, SKY_E_DENIED */
+/* Make a key file, mode 0600. Errors: SKY_E_BUSY: there is one; SKY_E_PARAM: NULL; SKY_E_IO,
+ * SKY_E_DENIED */
 SKY_API sky_status sky_satellite_key_make(const char *path, sky_error *error);
 
 #ifdef __cplusplus

@@ -38,8 +38,8 @@ typedef struct {
 SKY_API sky_status sky_cache_sky_report(sky_cache *cache, size_t tier, sky_sky_report *out);
 
 /* What of a scenario file describes the sky: for `locate --scenario` and for tools.
- * Errors: SKY_E_SYNTAX, SKY_E_PARAM (the scenario; `error` has file, line and reason), SKY_E_NOMEM,
- *         SKY_E_IO */
+ * Errors: SKY_E_SYNTAX, SKY_E_PARAM (the scenario; `error` has file, line and reason; or NULL),
+ *         SKY_E_NOMEM, SKY_E_IO */
 SKY_API sky_status sky_scenario_read(const char *path, sky_constellation *constellation,
                                      sky_placement *placement, sky_satellite *centre,
                                      sky_error *error);

@@ -787,6 +787,8 @@ sky_status sky_scenario_load(const char *path, sky_scenario *out, sky_error *err
 sky_status sky_scenario_read(const char *path, sky_constellation *constellation,
                              sky_placement *placement, sky_satellite *centre, sky_error *error) {
     sky_scenario s;
+    if (!path || !constellation || !placement || !centre)
+        return sky_fail(error, SKY_E_PARAM, "no scenario given, or nowhere to put what it says");
     sky_status status = sky_scenario_load(path, &s, error);
     if (status != SKY_OK)
         return status;

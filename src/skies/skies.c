@@ -43,7 +43,7 @@ sky_status sky_cache_chunks(sky_cache *cache, size_t tier, const sky_key *key, s
 sky_status sky_cache_satellites(sky_cache *cache, size_t tier, sky_time until,
                                 sky_satellite_stat *stats, size_t count_max, size_t *count) {
     sky_tier *t;
-    if (!stats || !count)
+    if (!count || (!stats && count_max > 0))
         return SKY_E_PARAM;
     sky_status status = sky__opened_tier(cache, tier, &t);
     return status == SKY_OK ? sky_sky_tier_satellites(t, until, stats, count_max, count) : status;

@@ -275,6 +275,35 @@ static void routes_take_a_fleets_links_only(void **state) {
     sky_fleet_destroy(f);
 }
 
+static void no_scenario(void **state) {
+    (void)state;
+    const char *path = "scenarios/seed.yaml";
+    sky_constellation c;
+    sky_placement p;
+    sky_satellite s;
+    sky_satellite_site site;
+    sky_satellite_options no_path = {.stop_fd = -1};
+    sky_sky_report report;
+    size_t n;
+    const refusal rows[] = {
+        REFUSED(sky_scenario_read(NULL, &c, &p, &s, NULL)),
+        REFUSED(sky_scenario_read(path, NULL, &p, &s, NULL)),
+        REFUSED(sky_scenario_read(path, &c, NULL, &s, NULL)),
+        REFUSED(sky_scenario_read(path, &c, &p, NULL, NULL)),
+        REFUSED(sky_satellite_run(NULL, NULL)),
+        REFUSED(sky_satellite_run(&no_path, NULL)),
+        REFUSED(sky_satellite_ask(NULL, NULL, 0, 0, NULL)),
+        REFUSED(sky_satellite_ask(path, NULL, 1, 0, NULL)),
+        REFUSED(sky_satellite_site_read(NULL, &site, NULL)),
+        REFUSED(sky_satellite_site_read(path, NULL, NULL)),
+        REFUSED(sky_satellite_key_make(NULL, NULL)),
+        REFUSED(sky_cache_sky_report(NULL, 0, &report)),
+        REFUSED(sky_cache_satellites(NULL, 0, 0, NULL, 0, &n)),
+        REFUSED(sky_cache_chunks(NULL, 0, NULL, 0, NULL, 0, NULL)),
+    };
+    ALL_REFUSED(rows);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(placements_are_refused),
@@ -286,6 +315,7 @@ int main(void) {
         cmocka_unit_test(nothing_is_seen_from_nowhere),
         cmocka_unit_test(no_plan_means_no_handovers),
         cmocka_unit_test(routes_take_a_fleets_links_only),
+        cmocka_unit_test(no_scenario),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

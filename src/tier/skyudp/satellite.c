@@ -92,6 +92,8 @@ static void satellite_serve(satellite *x, int stop_fd) {
 }
 
 sky_status sky_satellite_run(const sky_satellite_options *options, sky_error *error) {
+    if (!options || !options->scenario_path)
+        return sky_fail(error, SKY_E_PARAM, "no scenario given");
     satellite *x = calloc(1, sizeof *x);
     if (!x)
         return sky_fail(error, SKY_E_NOMEM, "a satellite");
@@ -163,6 +165,8 @@ sky_status sky_satellite_ask(const char *scenario_path, sky_satellite_stat *stat
                              sky_time until, sky_error *error) {
     sky_scenario scenario;
     sky_station *station;
+    if (!scenario_path || (!stats && count > 0))
+        return sky_fail(error, SKY_E_PARAM, "no scenario given, or no satellites to ask");
     sky_status status = sky_scenario_load(scenario_path, &scenario, error);
     if (status != SKY_OK)
         return status;
@@ -191,6 +195,8 @@ sky_status sky_satellite_site_read(const char *scenario_path, sky_satellite_site
                                    sky_error *error) {
     sky_scenario scenario;
     sky_satellite_site site = {.satellite_count = 0};
+    if (!scenario_path || !out)
+        return sky_fail(error, SKY_E_PARAM, "no scenario given, or nowhere to put its site");
     sky_status status = sky_scenario_load(scenario_path, &scenario, error);
     if (status != SKY_OK)
         return status;
@@ -209,5 +215,5 @@ sky_status sky_satellite_site_read(const char *scenario_path, sky_satellite_site
 }
 
 sky_status sky_satellite_key_make(const char *path, sky_error *error) {
-    return sky_secret_make(path, error);
+    return path ? sky_secret_make(path, error) : sky_fail(error, SKY_E_PARAM, "no path given");
 }
