@@ -178,7 +178,7 @@ static bool tell_row(const view *v, const sky_metric *metric) {
     return go_on;
 }
 
-/* Rows in the order in which they are told: those of one name follow each other. It is made by the
+/* Rows in the order in which they go out: those of one name follow each other. It is made by the
  * first call; threads that make it at once write the same. */
 #define ONE_ROW(...) +1
 enum {

@@ -396,13 +396,9 @@ static void a_lost_level_leaves_the_others(void **state) {
 
 /* ---- slow tiers ---- */
 
-/* Blocks up to the middle are in the first tier, all in the second. */
-static void setup_two(setting *s) {
-    sky_cache *c;
-    assert_int_equal(sky__cache_create(NULL, &c), SKY_OK);
+/* A shaped tier behind those that the cache has, and the prompt in all of them. */
+static void fill_behind(setting *s, sky_cache *c) {
     sky_tier_env env = sky__cache_env(c);
-    sky__cache_add(c, shaped_tier(shaped_open(&env)));
-    env = sky__cache_env(c);
     s->far = shaped_open(&env);
     sky__cache_add(c, shaped_tier(s->far));
     assert_int_equal(sky__cache_start(c), SKY_OK);
@@ -410,6 +406,15 @@ static void setup_two(setting *s) {
     s->cold = world_cold(&s->w, TOKENS);
     assert_int_equal(world_save(&s->w, TOKENS), BLOCKS);
     assert_int_equal(sky_flush(c, sky_now() + SKY_SECONDS(20), NULL), SKY_OK);
+}
+
+/* Blocks up to the middle are in the first tier, all in the second. */
+static void setup_two(setting *s) {
+    sky_cache *c;
+    assert_int_equal(sky__cache_create(NULL, &c), SKY_OK);
+    sky_tier_env env = sky__cache_env(c);
+    sky__cache_add(c, shaped_tier(shaped_open(&env)));
+    fill_behind(s, c);
     sky_namespace ns;
     sky_key keys[BLOCKS];
     sky_manager_namespace(s->w.manager, &ns);
@@ -543,14 +548,7 @@ static void setup_shared(setting *s, sky_key *keys) {
     sky_tier_env env = sky__cache_env(c);
     assert_int_equal(sky_memory_tier_open("mem:64MiB", &env, &near, &error), SKY_OK);
     sky__cache_add(c, near);
-    env = sky__cache_env(c);
-    s->far = shaped_open(&env);
-    sky__cache_add(c, shaped_tier(s->far));
-    assert_int_equal(sky__cache_start(c), SKY_OK);
-    world_open_on(&s->w, even, BLOCK_TOKENS, c);
-    s->cold = world_cold(&s->w, TOKENS);
-    assert_int_equal(world_save(&s->w, TOKENS), BLOCKS);
-    assert_int_equal(sky_flush(c, sky_now() + SKY_SECONDS(20), NULL), SKY_OK);
+    fill_behind(s, c);
     sky_namespace ns;
     sky_manager_namespace(s->w.manager, &ns);
     sky_block_keys(&ns, s->w.prompt, TOKENS - 1, BLOCK_TOKENS, keys, BLOCKS);

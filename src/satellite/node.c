@@ -444,7 +444,7 @@ static void move_chunk(sky_node *n, slot *s, const sky_chunk_facts *facts) {
     if (has_place(s, facts) && s->facts.spare == facts->spare)
         return; /* said twice */
     if (!sky_strategy_row_of(facts->strategy)->migrates && facts->set_ms < s->facts.set_ms)
-        return; /* overtaken: such homes are told apart by their times alone */
+        return; /* overtaken: such homes differ by their times alone */
     s->facts.spare = facts->spare;
     s->redirected = true;
     give_place(s, facts);

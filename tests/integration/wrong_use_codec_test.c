@@ -11,26 +11,11 @@
 #include <skymem/codec.h>
 #include <skymem/stream.h>
 
+#include "refusal.h"
+
 #define TOKENS 4
 #define DIM    8
 #define BYTES  8192
-
-/* Calls that must end in SKY_E_PARAM, with their text. */
-typedef struct {
-    const char *call;
-    sky_status status;
-} refusal;
-#define REFUSED(call)                                                                              \
-    { #call, call }
-
-static void all_refused(const refusal *rows, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (rows[i].status != SKY_E_PARAM)
-            print_error("%s: %s\n", rows[i].call, sky_status_name(rows[i].status));
-        assert_int_equal(rows[i].status, SKY_E_PARAM);
-    }
-}
-#define ALL_REFUSED(rows) all_refused(rows, sizeof(rows) / sizeof *(rows))
 
 static const sky_stream_shape shape = {0, SKY_KV_V, SKY_ELEMENT_F32, TOKENS, 1, DIM, 0};
 static const sky_encode_options options = {.level = SKY_LEVEL_4};

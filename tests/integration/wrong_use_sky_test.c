@@ -9,24 +9,9 @@
 
 #include <skymem-sky/skies.h>
 
+#include "refusal.h"
+
 #define DAY_MS 86400000
-
-/* Calls that must end in SKY_E_PARAM, with their text. */
-typedef struct {
-    const char *call;
-    int64_t status;
-} refusal;
-#define REFUSED(call)                                                                              \
-    { #call, call }
-
-static void all_refused(const refusal *rows, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (rows[i].status != SKY_E_PARAM)
-            print_error("%s: %s\n", rows[i].call, sky_status_name((sky_status)rows[i].status));
-        assert_int_equal(rows[i].status, SKY_E_PARAM);
-    }
-}
-#define ALL_REFUSED(rows) all_refused(rows, sizeof(rows) / sizeof *(rows))
 
 static const sky_constellation shell = {8, 8, 550, 53, 1, 0, 0, 0};
 static const sky_constellation nothing = {0};

@@ -609,7 +609,7 @@ static sky_status remove_key(sky_disk_segments *s, const sky_key *key, bool sync
         return SKY_E_DENIED;
     if (status == SKY_OK) {
         own(s, s->all[p.segment]); /* of a dead process: its blocks are ours to give back */
-        status = find_place(s, key, false, &p); /* owning looks at the disk anew */
+        status = find_place(s, key, false, &p); /* owning reads the disk again */
     }
     if (status == SKY_OK)
         status = clear_replaced(s, key);
