@@ -152,7 +152,7 @@ static void close_pass(log_book *l, const watch *w, int64_t ms) {
     l->is_open = false;
 }
 
-/* A peak between three looks: it may be a pass of its own. */
+/* A peak between looks: it may be a pass of its own. */
 static void climb(log_book *l, const watch *w, int64_t from, int64_t to) {
     int64_t top = peak(w, from, to);
     if (!l->is_open && above(w, top) >= 0) {
@@ -178,16 +178,14 @@ size_t sky_fleet_passes(const sky_fleet *fleet, uint32_t number, const sky_obser
     while (at < to_ms) {
         int64_t step = step_ms(&w, at), next = to_ms - at > step ? at + step : to_ms;
         double height_next = above(&w, next);
-        if (height >= height_before && height > height_next && height + 30 > 0 &&
-            (height >= 0) == (height_next >= 0) && (height >= 0) == (height_before >= 0))
+        if (height >= height_before && height > height_next && height + 30 > 0)
             climb(&l, &w, before, next);
         if (height < 0 && height_next >= 0)
             open_pass(&l, number, crossing(&w, at, next));
-        if (height >= 0 && height_next < 0) {
-            int64_t ends = crossing(&w, next, at);
-            note(&l, &w, peak(&w, before, ends));
-            close_pass(&l, &w, ends);
-        }
+        if (next == to_ms && height_next >= height) /* no later look shows a peak before it */
+            climb(&l, &w, at, next);
+        if (height >= 0 && height_next < 0)
+            close_pass(&l, &w, crossing(&w, next, at));
         note(&l, &w, next);
         before = at;
         height_before = height;

@@ -191,6 +191,36 @@ static void passes_are_what_a_patient_observer_sees(void **state) {
     sky_fleet_destroy(f);
 }
 
+/* A span may end anywhere in a pass: what is told of it is what was seen until then. */
+static void the_last_look_hides_no_peak(void **state) {
+    (void)state;
+    sky_fleet *f;
+    assert_int_equal(
+        sky_fleet_walker(&sky_shell_find("starlink-a")->constellation, start, &f, NULL), SKY_OK);
+    sky_observer o = {.latitude_deg = 48, .min_elevation_deg = 60};
+    uint32_t n = 0;
+    sky_pass whole;
+    while (sky_fleet_passes(f, n, &o, start, start + 7200000, &whole, 1) != 1 ||
+           whole.max_elevation_deg < 80 || whole.rise_ms == start)
+        n++;
+    int64_t end = whole.rise_ms;
+    for (; end < whole.set_ms; end += 1000) {
+        sky_pass cut;
+        double highest = -90;
+        assert_int_equal(sky_fleet_passes(f, n, &o, start, end, &cut, 1), 1);
+        for (int64_t ms = whole.rise_ms; ms <= end; ms += 100)
+            highest = fmax(highest, elevation(f, n, &o, ms));
+        close_to(cut.max_elevation_deg, highest, 0.05);
+    }
+    o.min_elevation_deg = whole.max_elevation_deg - 1; /* a pass between two looks */
+    sky_pass brief;
+    assert_int_equal(sky_fleet_passes(f, n, &o, start, start + 7200000, &brief, 1), 1);
+    assert_true(brief.set_ms - brief.rise_ms < 15000);
+    for (end = brief.set_ms + 1; end < brief.set_ms + 30000; end += 500)
+        assert_int_equal(sky_fleet_passes(f, n, &o, start, end, NULL, 0), 1);
+    sky_fleet_destroy(f);
+}
+
 static void what_never_sets_is_one_pass(void **state) {
     (void)state;
     static const char tle[] =
@@ -220,6 +250,7 @@ int main(void) {
         cmocka_unit_test(slants_are_the_reference_ones),
         cmocka_unit_test(as_many_stand_above_the_mask),
         cmocka_unit_test(passes_are_what_a_patient_observer_sees),
+        cmocka_unit_test(the_last_look_hides_no_peak),
         cmocka_unit_test(what_never_sets_is_one_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
