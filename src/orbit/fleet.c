@@ -87,9 +87,11 @@ static bool begins(const char *text, size_t bytes, const char *with) {
     return bytes >= strlen(with) && memcmp(text, with, strlen(with)) == 0;
 }
 
-/* Told apart by the first line; TLE is what is left. */
+/* Told apart by the first line, but a TLE by its line 1, first or second: names may be anything. */
 static sky_status read_elements(const char *text, size_t bytes, const char *path, sky_fleet *f,
                                 sky_error *error) {
+    if (sky__tle_begins(text, bytes))
+        return sky__tle_read(text, bytes, path, f, error);
     size_t blanks = 0;
     while (blanks < bytes && strchr(" \t\r\n", text[blanks]) && text[blanks])
         blanks++;

@@ -46,7 +46,9 @@ static inline uint32_t sky__fleet_number(const sky_fleet *f, sky_satellite s) {
 sky_status sky__fleet_add(sky_fleet *f, const char *name, size_t name_bytes,
                           const sky__elements *e);
 
-/* The three readers; `error` gets "path:line: reason". */
+/* Is line 1 of an element the first line or the one after? Neither OMM nor CSV begins so. */
+bool sky__tle_begins(const char *text, size_t bytes);
+/* The readers; `error` gets "path:line: reason". */
 sky_status sky__tle_read(const char *text, size_t bytes, const char *path, sky_fleet *f,
                          sky_error *error);
 sky_status sky__omm_json(const char *text, size_t bytes, const char *path, sky_fleet *f,

@@ -3,7 +3,8 @@
  * texts by key.
  *
  * Surprises: numbers may be JSON numbers or strings; keys that mean nothing here are skipped; what
- * is asked for is UTC, TEME, SGP4, and another frame or theory is refused. */
+ * is asked for is UTC, TEME, SGP4, and another frame or theory is refused. EPHEMERIS_TYPE 4 is
+ * SGP4-XP, whatever the theory is called. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,14 +32,15 @@ enum {
     FRAME,
     TIME,
     THEORY,
+    TYPE,
     KEYS
 };
 
 static const char *const keys[KEYS] = {
-    "OBJECT_NAME",        "NORAD_CAT_ID", "EPOCH",          "MEAN_MOTION",
-    "ECCENTRICITY",       "INCLINATION",  "RA_OF_ASC_NODE", "ARG_OF_PERICENTER",
-    "MEAN_ANOMALY",       "BSTAR",        "REF_FRAME",      "TIME_SYSTEM",
-    "MEAN_ELEMENT_THEORY"};
+    "OBJECT_NAME",         "NORAD_CAT_ID",  "EPOCH",          "MEAN_MOTION",
+    "ECCENTRICITY",        "INCLINATION",   "RA_OF_ASC_NODE", "ARG_OF_PERICENTER",
+    "MEAN_ANOMALY",        "BSTAR",         "REF_FRAME",      "TIME_SYSTEM",
+    "MEAN_ELEMENT_THEORY", "EPHEMERIS_TYPE"};
 
 #define TEXT_BYTES 64
 #define DAY_MAX    92406 /* 2223-01-01, from 1970: the theory takes no later one */
@@ -143,6 +145,8 @@ static bool elements_of(const message *m, sky__elements *e, fault *f) {
     if (!is_one_of(m, FRAME, "TEME", "TEME", f) || !is_one_of(m, TIME, "UTC", "UTC", f) ||
         !is_one_of(m, THEORY, "SGP4", "SGP/SGP4", f))
         return false;
+    if (strcmp(m->texts[TYPE], "4") == 0)
+        return wrong(f, m, TYPE, "elements for SGP4-XP; take those for SGP4");
     e->number = (uint32_t)number;
     e->epoch_days = (double)(day + SKY__EPOCH_DAY_1970) + part;
     e->motion *= SKY_TWO_PI / 1440;

@@ -80,6 +80,25 @@ static void all_formats_say_the_same(void **state) {
     sky_fleet_destroy(two);
 }
 
+/* A name is anything of 24 columns that anyone gave a satellite. */
+static void names_do_not_tell_the_format(void **state) {
+    (void)state;
+    static const char *const names[] = {
+        "A, B", "{X}", "[X]", "<X>", "1 HOPE", "2 FRIENDS", "{\"", "CCSDS_OMM_VERS", "#1 "};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char text[512], name[SKY_FLEET_NAME_BYTES];
+        snprintf(text, sizeof text, "%s\n%s\n%s\n%s\n%s\n%s\n", names[i], LINE_1, LINE_2, names[i],
+                 LINE_1, LINE_2);
+        sky_fleet *f = read_text(text);
+        assert_int_equal(sky_fleet_count(f), 2);
+        assert_string_equal(sky_fleet_name(f, 1, name), names[i][0] == '#' ? "00005" : names[i]);
+        sky_fleet_destroy(f);
+    }
+    sky_fleet *table = read_text(HEAD "1 HOPE" ROW); /* a row may begin as a line 1 does */
+    assert_int_equal(sky_fleet_count(table), 1);
+    sky_fleet_destroy(table);
+}
+
 /* As in the published verification set, where times follow. */
 static void what_stands_behind_column_69_is_skipped(void **state) {
     (void)state;
@@ -136,6 +155,11 @@ static void damaged_files_are_refused(void **state) {
          "file:2: the catalogue number is not that of line 1"},
         {LINE_1 "\n2 00005 234.2682 348.7242 1859667 331.7664  19.3264 10.82419157413669",
          "file:2: columns 9-16"},
+        {"1 00005U 58002B   00179.78495062  .00000023  00000-0  28098-4 4  4757\n" LINE_2,
+         "file:1: elements for SGP4-XP (column 63 is 4)"},
+        {"1 00005U 58002B   00179.78495062  .00000023  00000-0  28098-4 5  4758\n" LINE_2,
+         "file:1: column 63 is no ephemeris type of SGP4"},
+        {KVN "EPHEMERIS_TYPE = 4\n", "file:17: EPHEMERIS_TYPE is 4: elements for SGP4-XP"},
         {"<?xml version=\"1.0\"?>", "XML is not read here"},
         {LINE_1 "0\n" LINE_2, "file:1: a line of an element has 69 columns"},
         {"[{}]", "file:1: entry 1: NORAD_CAT_ID is missing"},
@@ -343,6 +367,7 @@ static void shells_out_of_range_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_formats_say_the_same),
+        cmocka_unit_test(names_do_not_tell_the_format),
         cmocka_unit_test(what_stands_behind_column_69_is_skipped),
         cmocka_unit_test(quotes_in_a_name_are_read),
         cmocka_unit_test(damaged_files_are_refused),

@@ -7,7 +7,8 @@
  * Surprises: years from 57 on are of the 20th century; a number from 100,000 begins with a letter
  * (A = 10, no I, no O); the last column is a checksum, digits added up with each minus as one.
  * Lines that begin with # are skipped, and so is what stands behind column 69 after a blank (the
- * published verification set has times there). */
+ * published verification set has times there). A name may begin with "1 ": line 1 follows it.
+ * Column 63 is the ephemeris type; 4 is SGP4-XP, whose elements mean something else. */
 #include <string.h>
 
 #include "base/error.h"
@@ -80,6 +81,9 @@ static const char *first_line(const char *line, sky__elements *e) {
         return "columns 19-32 are no epoch: two digits of the year, then the day";
     if (!power_field(line, 54, &e->bstar))
         return "columns 54-61 are no drag term such as  28098-4";
+    if (!strchr(" 023", line[62])) /* none said, SGP4, SDP4 */
+        return line[62] == '4' ? "elements for SGP4-XP (column 63 is 4): take those for SGP4"
+                               : "column 63 is no ephemeris type of SGP4: 0, 2, 3 or a blank";
     int64_t full_year = (int64_t)year + (year < 57 ? 2000 : 1900);
     e->epoch_days = (double)(sky__days_since_1970(full_year, 1, 1) + SKY__EPOCH_DAY_1970) +
                     (day - 1);
@@ -125,8 +129,36 @@ static const char *card(const char *line, size_t bytes, char number, char out[CO
     return checksum_holds(out) ? NULL : "the checksum in column 69 does not hold";
 }
 
-static bool is_name(const char *line, size_t bytes) {
-    return !(bytes >= 2 && (line[0] == '1' || line[0] == '2') && line[1] == ' ');
+static bool numbered(const char *line, size_t bytes, char number) {
+    return bytes >= 2 && line[0] == number && line[1] == ' ';
+}
+
+/* The next line that says something, without blanks around it. */
+static bool next_told(sky__lines *lines, const char **line, size_t *bytes) {
+    do {
+        if (!sky__line_next(lines, line, bytes))
+            return false;
+        sky__trim(line, bytes);
+    } while (*bytes == 0 || (*line)[0] == '#');
+    return true;
+}
+
+/* `after`: what follows the line. */
+static bool is_name(const char *line, size_t bytes, sky__lines after) {
+    if (!numbered(line, bytes, '1') && !numbered(line, bytes, '2'))
+        return true;
+    return bytes < COLUMNS && next_told(&after, &line, &bytes) && numbered(line, bytes, '1');
+}
+
+bool sky__tle_begins(const char *text, size_t bytes) {
+    sky__lines lines = {.at = text, .end = text + bytes};
+    const char *line;
+    size_t length;
+    for (int i = 0; i < 2 && next_told(&lines, &line, &length); i++) {
+        if (numbered(line, length, '1') && !memchr(line, ',', length))
+            return true;
+    }
+    return false;
 }
 
 /* Two cards, from the first on; NULL, or what is wrong with line lines->number. */
@@ -148,18 +180,15 @@ sky_status sky__tle_read(const char *text, size_t bytes, const char *path, sky_f
     sky__lines lines = {.at = text, .end = text + bytes};
     const char *line, *name = NULL;
     size_t length, name_bytes = 0;
-    while (sky__line_next(&lines, &line, &length)) {
-        sky__trim(&line, &length);
-        if (length == 0 || line[0] == '#')
-            continue;
-        if (is_name(line, length)) {
+    while (next_told(&lines, &line, &length)) {
+        if (is_name(line, length, lines)) {
             if (name)
                 return sky_fail(error, SKY_E_SYNTAX,
                                 "%s:%zu: expected line 1 of an element after its name", path,
                                 lines.number);
-            bool numbered = length > 2 && line[0] == '0' && line[1] == ' ';
-            name = numbered ? line + 2 : line;
-            name_bytes = numbered ? length - 2 : length;
+            bool zero = length > 2 && numbered(line, length, '0');
+            name = zero ? line + 2 : line;
+            name_bytes = zero ? length - 2 : length;
             continue;
         }
         sky__elements e = {0};
