@@ -31,8 +31,21 @@ static double plane_passes_s(const sky_constellation *k) {
     return spread / k->planes / (earth_deg_s - sky_node_drift_deg_day(k) / 86400);
 }
 
+/* What the lasers between planes span, which need not join equal slots. */
+typedef struct {
+    int32_t offset;
+    double min_km, max_km;
+} plane_link;
+
+static plane_link plane_link_of(const sky_constellation *k) {
+    plane_link link = {.offset = sky_link_offset(k)};
+    sky_inter_plane_range_km(k, link.offset, &link.min_km, &link.max_km);
+    return link;
+}
+
 /* For people: a line for each number, in words. */
-static void latency_table(cli *c, const sky_constellation *k, double min, double max) {
+static void latency_table(cli *c, const sky_constellation *k, double min, double max,
+                          const plane_link *link) {
     double at = sky_inter_plane_at_km(k, 0, cli_number(c, "time"));
     const struct {
         const char *what;
@@ -40,9 +53,12 @@ static void latency_table(cli *c, const sky_constellation *k, double min, double
         const char *unit;
     } lines[] = {
         {"to the neighbour in the plane (D_m)", sky_intra_plane_km(k), "km"},
-        {"to the next plane (D_n), least", min, "km"},
-        {"to the next plane (D_n), greatest", max, "km"},
-        {"to the next plane (D_n), at --time", at, "km"},
+        {"to the next plane, same slot (D_n), least", min, "km"},
+        {"to the next plane, same slot (D_n), greatest", max, "km"},
+        {"to the next plane, same slot (D_n), at --time", at, "km"},
+        {"lasers to the next plane reach slot s +", link->offset, "slots"},
+        {"laser to the next plane, least", link->min_km, "km"},
+        {"laser to the next plane, greatest", link->max_km, "km"},
         {"light to the neighbour in the plane", orbit_light_ms(k, sky_intra_plane_km(k)), "ms"},
         {"light to the next plane, least", orbit_light_ms(k, min), "ms"},
         {"light to the next plane, greatest", orbit_light_ms(k, max), "ms"},
@@ -70,24 +86,26 @@ int orbit_latency(cli *c) {
         return code;
     double min, max;
     sky_inter_plane_range_km(&k, 0, &min, &max);
+    plane_link link = plane_link_of(&k);
     if (!c->json && !cli_flag(c, "csv")) {
-        latency_table(c, &k, min, max);
+        latency_table(c, &k, min, max, &link);
         return CLI_OK;
     }
     orbit_rows rows;
     orbit_rows_begin(&rows, c);
-    code = orbit_row(&rows,
-                     json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "d_m_km",
-                               orbit_real(sky_intra_plane_km(&k), 6), "d_n_min_km",
-                               orbit_real(min, 6), "d_n_max_km", orbit_real(max, 6), "d_n_km",
-                               orbit_real(sky_inter_plane_at_km(&k, 0, cli_number(c, "time")), 6),
-                               "period_s", orbit_real(sky_period_s(&k), 6), "intra_ms",
-                               orbit_real(orbit_light_ms(&k, sky_intra_plane_km(&k)), 6),
-                               "inter_ms_min", orbit_real(orbit_light_ms(&k, min), 6),
-                               "inter_ms_max", orbit_real(orbit_light_ms(&k, max), 6), "slot_s",
-                               orbit_real(sky_rotation_s(&k), 3), "plane_s",
-                               orbit_real(plane_passes_s(&k), 3), "node_drift_deg_day",
-                               orbit_real(sky_node_drift_deg_day(&k), 4)));
+    code = orbit_row(
+        &rows,
+        json_pack("{s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                  "d_m_km", orbit_real(sky_intra_plane_km(&k), 6), "d_n_min_km", orbit_real(min, 6),
+                  "d_n_max_km", orbit_real(max, 6), "d_n_km",
+                  orbit_real(sky_inter_plane_at_km(&k, 0, cli_number(c, "time")), 6), "link_offset",
+                  (json_int_t)link.offset, "link_min_km", orbit_real(link.min_km, 6), "link_max_km",
+                  orbit_real(link.max_km, 6), "period_s", orbit_real(sky_period_s(&k), 6),
+                  "intra_ms", orbit_real(orbit_light_ms(&k, sky_intra_plane_km(&k)), 6),
+                  "inter_ms_min", orbit_real(orbit_light_ms(&k, min), 6), "inter_ms_max",
+                  orbit_real(orbit_light_ms(&k, max), 6), "slot_s",
+                  orbit_real(sky_rotation_s(&k), 3), "plane_s", orbit_real(plane_passes_s(&k), 3),
+                  "node_drift_deg_day", orbit_real(sky_node_drift_deg_day(&k), 4)));
     orbit_rows_end(&rows);
     return code;
 }

@@ -208,8 +208,11 @@ const cli_verb cli_verb_orbit = {
         (const cli_field[]){
             {"shells", "name, planes, slots, altitude_km, inclination_deg, phasing, "
                        "raan_spread_deg, period_s, says"},
-            {"latency", "d_m_km, d_n_min_km, d_n_max_km, d_n_km (at --time), period_s, intra_ms, "
-                        "inter_ms_min, inter_ms_max, slot_s and plane_s (how long one stays), "
+            {"latency", "d_m_km, d_n_min_km, d_n_max_km, d_n_km (to the same slot of the next "
+                        "plane; at --time), link_offset, link_min_km, link_max_km (what lasers to "
+                        "the next plane span: to slot s + link_offset), period_s, intra_ms, "
+                        "inter_ms_min, inter_ms_max (light over d_n), slot_s and plane_s (how long "
+                        "one stays), "
                         "node_drift_deg_day"},
             {"passes", "satellite, rise, culminate, set, max_elevation_deg, up_at_start (it rose "
                        "before --start, which stands for its rise), up_at_end (the same of its "

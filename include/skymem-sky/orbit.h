@@ -66,6 +66,8 @@ SKY_API double sky_inter_plane_at_km(const sky_constellation *c, int32_t slot_of
 /* Its least and greatest over an orbit. */
 SKY_API void sky_inter_plane_range_km(const sky_constellation *c, int32_t slot_offset, double *min,
                                       double *max);
+/* Slots that a laser to the next plane goes on: the offset whose greatest distance is least. */
+SKY_API int32_t sky_link_offset(const sky_constellation *c);
 /* How the nodes drift by the Earth's flattening (J2), degrees a day. */
 SKY_API double sky_node_drift_deg_day(const sky_constellation *c);
 

@@ -23,22 +23,25 @@ static bool has_seam(const sky_constellation *c) {
     return c->raan_spread_deg > 0 && c->raan_spread_deg <= 180;
 }
 
-/* The offset whose longest distance over an orbit is least. Arranged elements are aligned
- * already. */
-int32_t sky_fleet_link_offset(const sky_fleet *f) {
-    if (f->members || f->shell.planes < 2)
+int32_t sky_link_offset(const sky_constellation *c) {
+    if (!c || c->planes < 2)
         return 0;
     int32_t best = 0;
     double best_km = INFINITY;
     for (int32_t k = -OFFSETS; k <= OFFSETS; k++) {
         double least, most;
-        sky_inter_plane_range_km(&f->shell, k, &least, &most);
+        sky_inter_plane_range_km(c, k, &least, &most);
         if (most < best_km - 1e-6 || (most < best_km + 1e-6 && abs(k) < abs(best))) {
             best = k;
             best_km = most;
         }
     }
     return best;
+}
+
+/* Arranged elements are aligned already. */
+int32_t sky_fleet_link_offset(const sky_fleet *f) {
+    return f->members ? 0 : sky_link_offset(&f->shell);
 }
 
 static double dot(sky_vector a, sky_vector b) {

@@ -21,12 +21,31 @@ expect 0 "$skymem" orbit latency --shell starlink-a --phasing 0 --earth-radius-k
 holds 'abs(o["d_n_max_km"] - 603.780) < 1e-3'
 example=$(COLUMNS=100 "$skymem" orbit --help | sed -n 's/^  [$] skymem //p' | head -1)
 expect 0 "$skymem" $example
-grep -q '^to the next plane (D_n), greatest  *603.780  km$' "$work/out" ||
+grep -q '^to the next plane, same slot (D_n), greatest  *603.780  km$' "$work/out" ||
     fail "the first example: $(cat "$work/out")"
 expect 0 "$skymem" orbit latency --shell starlink-a --json
 holds 'abs(o["d_n_min_km"] - 830.2) < 0.1 and abs(o["d_n_max_km"] - 960.3) < 0.1'
 holds 'abs(o["slot_s"] - 260.9) < 0.1 and abs(o["plane_s"] - 1182) < 0.1'
 holds 'abs(o["node_drift_deg_day"] + 4.489) < 1e-3'
+
+# With other phasings lasers join other slots than equal ones, and `isl` spans what `latency` says.
+for shell in oneweb kuiper-b starlink-b; do
+    expect 0 "$skymem" orbit isl --shell $shell --json
+    cp "$work/out" "$work/links"
+    expect 0 "$skymem" orbit latency --shell $shell --json
+    python3 - "$work/links" "$work/out" <<'PYTHON' || fail "$shell: latency and isl differ"
+import json, sys
+links = [json.loads(l) for l in open(sys.argv[1])]
+o = json.load(open(sys.argv[2]))
+ends = [[list(map(int, l[k].split(","))) for k in ("from", "to")] + [l] for l in links]
+between = [(b[1] - a[1], l["km"]) for a, b, l in ends if b[0] == a[0] + 1]
+slots = max(a[1] for a, b, l in ends)
+assert {d % slots for d, km in between} == {o["link_offset"] % slots}
+kms = [km for d, km in between]
+assert o["link_min_km"] - 1e-3 <= min(kms) and max(kms) <= o["link_max_km"] + 1e-3
+assert o["link_max_km"] <= o["d_n_max_km"]
+PYTHON
+done
 
 # What is seen: highest first, all above the mask, and the passes agree.
 expect 0 "$skymem" orbit visible --shell starlink-a "${seattle[@]}" --at $at --json
@@ -69,6 +88,14 @@ lines_hold '71 <= sum(r["plane_steps"] for r in rows) <= 75'
 lines_hold '-353 <= sum(r["slot_steps"] for r in rows) <= -343'
 expect 0 "$skymem" orbit overhead --shell kuiper-b --lat 60 --lon 10 --start $at --hours 1
 grep -q "in 241 of 241 slots nothing" "$work/err" || fail "blindness is not told"
+
+# A span that ends in a pass ends in its highest point until then, and between two looks may be one.
+expect 0 "$skymem" orbit passes --shell starlink-a --lat 48 --lon 0 --min-elevation 60 --start $at \
+    --hours 0.5434 --json
+lines_hold '[r["max_elevation_deg"] for r in rows if r["satellite"] == "36,19"][0] > 80.8'
+expect 0 "$skymem" orbit passes --shell starlink-a --lat 48 --lon 0 --min-elevation 80 --start $at \
+    --hours 0.5403 --json
+lines_hold 'any(r["satellite"] == "36,19" for r in rows)'
 
 # Every row of the verification set, faults included.
 python3 - "$skymem" tests/golden/sgp4.txt "$work" <<'PYTHON' || fail "see above"
