@@ -73,6 +73,7 @@ static int read_flags(cli *c, locate *l) {
                                  &l->centre);
     if (code != CLI_OK)
         return code;
+    bool physical = cli_given(c, "scenario") && l->centre.plane == 0;
     if (cli_given(c, "planes"))
         l->constellation.planes = (uint32_t)cli_count(c, "planes");
     if (cli_given(c, "slots"))
@@ -85,6 +86,11 @@ static int read_flags(cli *c, locate *l) {
         return cli_usage(c, "--center %s: must be plane,slot within 1,1 and %u,%u",
                          cli_text(c, "center"), k->planes, k->slots);
     l->shift = cli_count(c, "shift");
+    if (physical && (!cli_given(c, "center") || l->shift > 0))
+        return cli_usage(c,
+                         "%s: in a physical sky orbits say who is overhead: give --center, as "
+                         "'skymem orbit overhead' tells it, and no --shift",
+                         cli_text(c, "scenario"));
     l->chunks = cli_given(c, "chunks") ? cli_count(c, "chunks") : 0;
     return read_placement(c, l);
 }

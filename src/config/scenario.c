@@ -794,6 +794,7 @@ sky_status sky_scenario_read(const char *path, sky_constellation *constellation,
         return status;
     *constellation = s.constellation;
     *placement = s.placement;
-    *centre = s.centre;
+    bool orbits_say = s.physical && !sky_strategy_row_of(s.placement.strategy)->aboard;
+    *centre = orbits_say ? (sky_satellite){0, 0} : s.centre;
     return SKY_OK;
 }

@@ -90,3 +90,11 @@ says "key: not found in any tier"
 expect 2 "$skymem" locate key --planes 5 --store sky:scenarios/seed.yaml
 says "locate KEY has no use for --planes"
 finish
+
+# In a physical sky orbits say who is overhead: the layout around a satellite is told, no rotation.
+expect 2 "$skymem" locate --scenario scenarios/physical.yaml
+says "orbits say who is overhead"
+expect 2 "$skymem" locate --scenario scenarios/physical.yaml --center 3,4 --shift 1
+says "orbits say who is overhead"
+expect 0 "$skymem" locate --scenario scenarios/physical.yaml --center 3,4 --json
+holds 'o["servers"][0] == {"server": 1, "plane": 3, "slot": 4} and len(o["servers"]) == 25'
