@@ -13,11 +13,12 @@ static json_t *sim_json(const sky_sim_result *r) {
     for (uint32_t i = 0; i < r->check_count; i++)
         json_object_set_new(checks, r->checks[i].name, json_boolean(r->checks[i].passed));
     return json_pack(
-        "{s:I, s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:o}",
-        "seed", (json_int_t)r->seed, "trace_hash", hash, "virtual_s", r->virtual_s, "wall_s",
-        r->wall_s, "events", (json_int_t)r->events, "sets", (json_int_t)r->sets, "gets",
-        (json_int_t)r->gets, "hits", (json_int_t)r->hits, "misses", (json_int_t)r->misses,
-        "wrong_bytes", (json_int_t)r->wrong_bytes, "lost_acknowledged",
+        "{s:I, s:s, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, "
+        "s:o}",
+        "seed", (json_int_t)r->seed, "trace_hash", hash, "virtual_s", r->virtual_s, "closing_s",
+        r->closing_s, "wall_s", r->wall_s, "events", (json_int_t)r->events, "sets",
+        (json_int_t)r->sets, "gets", (json_int_t)r->gets, "hits", (json_int_t)r->hits, "misses",
+        (json_int_t)r->misses, "wrong_bytes", (json_int_t)r->wrong_bytes, "lost_acknowledged",
         (json_int_t)r->lost_acknowledged, "p50_ms", r->p50_ms, "p99_ms", r->p99_ms, "lookups",
         (json_int_t)r->lookups, "questions", (json_int_t)r->questions, "migrated_bytes",
         (json_int_t)r->migrated_bytes, "checks", checks);
@@ -25,8 +26,9 @@ static json_t *sim_json(const sky_sim_result *r) {
 
 static void sim_people(const sky_sim_result *r) {
     double rate = r->gets ? 100.0 * (double)r->hits / (double)r->gets : 0;
-    printf("%.0f s of sky in %.2f s: %llu events, trace %016llx\n", r->virtual_s, r->wall_s,
-           (unsigned long long)r->events, (unsigned long long)r->trace_hash);
+    printf("%.0f s of sky, and %.0f s until it was quiet, in %.2f s: %llu events, trace %016llx\n",
+           r->virtual_s, r->closing_s, r->wall_s, (unsigned long long)r->events,
+           (unsigned long long)r->trace_hash);
     printf("%llu set%s; %llu get%s, %.1f %% hits; median %.1f ms, 99th percentile %.1f ms\n",
            (unsigned long long)r->sets, cli_plural(r->sets), (unsigned long long)r->gets,
            cli_plural(r->gets), rate, r->p50_ms, r->p99_ms);

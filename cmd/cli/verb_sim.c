@@ -94,7 +94,8 @@ const cli_verb cli_verb_sim = {
         (const cli_field[]){
             {"seed", "the seed"},
             {"trace_hash", "16 hexadecimal digits over all events"},
-            {"virtual_s", "time that passed in the sky"},
+            {"virtual_s", "time that passed in the sky until no more was asked"},
+            {"closing_s", "from then until all was quiet: up to two minutes"},
             {"wall_s", "time that passed here"},
             {"events", "steps of the scheduler: wakes, stages of messages' flights, faults"},
             {"sets", "values stored"},

@@ -136,7 +136,7 @@ static const struct {
     uint32_t parity;
 } loss_ways[LOSS_WAYS] = {{10000000000u, 0}, {200000000u, 0}, {10000000000u, 6}, {200000000u, 6}};
 
-/* A block of 2.9 MiB in 6 KiB chunks, five datagrams each, over 25 servers of Starlink's first
+/* A block of 2.9 MiB in 6 KiB chunks, six datagrams each, over 25 servers of Starlink's first
  * shell. */
 static sky_study_point loss_point(sky_strategy strategy, uint64_t bits_s, uint32_t parity,
                                   double loss) {

@@ -556,7 +556,7 @@ static bool faultless(const sky_scenario *s) {
            s->faults.reorder == 0; /* answers come when nobody expects */
 }
 
-static void report(const run *r, sky_sim_result *out) {
+static void report(const run *r, sky_time until, sky_sim_result *out) {
     sky_world_stat stat;
     sky_world_stats(r->world, &stat);
     sky_session_stat session;
@@ -564,7 +564,8 @@ static void report(const run *r, sky_sim_result *out) {
     const sky_check *c = &r->check;
     *out = (sky_sim_result){.seed = c->seed,
                             .trace_hash = sky_checksum_end(&r->hash),
-                            .virtual_s = (double)sky_world_now(r->world) / 1e9,
+                            .virtual_s = (double)until / 1e9,
+                            .closing_s = (double)(sky_world_now(r->world) - until) / 1e9,
                             .events = stat.events,
                             .sets = c->sets,
                             .gets = c->gets,
@@ -689,7 +690,7 @@ static sky_status run_scenario(run *r, const char *name, const sky_sim_options *
         return status;
     if (r->too_long)
         return sky_fail(error, SKY_E_BUSY, "%s: more than %" PRIu64 " events", name, r->steps - 1);
-    report(r, result);
+    report(r, until, result);
     result->wall_s = (double)(sky_now() - began) / 1e9;
     return SKY_OK;
 }

@@ -33,7 +33,8 @@ typedef struct {
 typedef struct {
     uint64_t seed;
     uint64_t trace_hash; /* the same for the same file and seed, on every machine */
-    double virtual_s;
+    double virtual_s;    /* until no more was asked */
+    double closing_s;    /* from then until all was quiet: what was open came in */
     double wall_s;
     uint64_t events;
     uint64_t sets;
