@@ -5,10 +5,11 @@ SEED ?= 1
 HOURS ?= 200
 FUZZ_SECONDS ?= 20
 ARGS ?=
+MODEL ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build model demo test check trials bench fuzz sim fmt tidy install uninstall clean help
+.PHONY: all setup build models demo test check trials bench fuzz sim fmt tidy install uninstall clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -25,13 +26,15 @@ setup: ## install every Debian package, llama.cpp and the weights, so that the r
 	@tools/get-llama
 	@tools/get-model
 
-demo: ## answer a long shared prompt cold, from memory, from disk and from the sky (ARGS="--json" …)
+models: ## fetch every model that has a name (skymem model ls), 1.9 GB
+	@tools/get-model --all
+
+demo: ## answer a long shared prompt cold, from memory, from disk and from the sky (MODEL=NAME, ARGS="--json" …)
 	@tools/setup build
 	@tools/get-llama >/dev/null
-	@tools/get-model >/dev/null
+	@tools/get-model $(MODEL)
 	@tools/build $(BUILD)
-	@cat $(BUILD)/model.path
-	@$(BUILD)/skymem demo --model "$$(cat $(BUILD)/model.path)" $(ARGS)
+	@$(BUILD)/skymem demo --model "$$(tools/get-model --cached $(MODEL))" $(ARGS)
 
 test: ## build, run every test and count (ARGS="-R disk" runs those whose name matches)
 	@tools/setup build

@@ -8,6 +8,8 @@ install(TARGETS skymem_core skymem_sky skymem_core_archive skymem_sky_archive
 install(DIRECTORY include/skymem include/skymem-sky DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem/scenarios FILES_MATCHING PATTERN "*.yaml")
 install(DIRECTORY share/texts share/calibration DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem)
+install(FILES share/models.list DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem)
+install(PROGRAMS tools/get-model tools/fetch.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem/tools)
 
 file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 foreach(pc skymem skymem-sky)

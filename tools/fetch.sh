@@ -49,7 +49,7 @@ PYTHON
 pip_download() {
     local list=$1
     shift
-    python3 -m venv "$scratch/venv" >&2 ||
+    [ -d "$scratch/venv" ] || python3 -m venv "$scratch/venv" >&2 ||
         fail "python3 -m venv does not work; run tools/setup (it brings python3-venv)"
     "$scratch/venv/bin/python" -m pip --disable-pip-version-check download --quiet --retries 2 \
         --no-deps --require-hashes --dest "$scratch" --requirement "$list" "$@" >&2 ||

@@ -104,9 +104,11 @@ static int open_weights(cli *c, bool as_it_is, eval_model *m) {
 int eval_model_open(cli *c, uint32_t context_tokens, uint32_t decode_tokens, bool as_it_is,
                     eval_model *out) {
     memset(out, 0, sizeof *out);
-    if (!cli_model_find(c, out->path, sizeof out->path))
-        return cli_usage(c, "which model? --model FILE.gguf; make demo fetches one");
-    int code = read_fingerprint(c, out);
+    int code = cli_model_find(c, out->path, sizeof out->path);
+    if (code == CLI_OK && !out->path[0])
+        code = cli_usage(c, "which model? --model FILE.gguf or NAME; skymem model ls lists names");
+    if (code == CLI_OK)
+        code = read_fingerprint(c, out);
     if (code == CLI_OK)
         code = open_weights(c, as_it_is, out);
     if (code != CLI_OK)

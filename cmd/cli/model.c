@@ -1,5 +1,6 @@
 /* Loading a model and computing with it: see model.h. */
 #include "model.h"
+#include "models.h"
 #include "profile.h"
 
 #include <stdlib.h>
@@ -12,20 +13,19 @@
 #define PIECE_BYTES 8192u
 #define PIECE_EXTRA 16u
 
-bool cli_model_find(cli *c, char *path, size_t path_bytes) {
+int cli_model_find(cli *c, char *path, size_t path_bytes) {
     char note[4096];
     const char *given = cli_text(c, "model");
-    if (given) {
-        snprintf(path, path_bytes, "%s", given);
-        return true;
-    }
+    path[0] = '\0';
+    if (given)
+        return cli_model_path(c, given, path, path_bytes);
     FILE *file = cli_beside_program("model.path", note, sizeof note) ? fopen(note, "re") : NULL;
-    if (!file)
-        return false;
-    bool found = fgets(path, (int)path_bytes, file) != NULL;
-    fclose(file);
+    if (!file || !fgets(path, (int)path_bytes, file))
+        path[0] = '\0';
+    if (file)
+        fclose(file);
     path[strcspn(path, "\n")] = '\0';
-    return found && path[0];
+    return CLI_OK;
 }
 
 /* A terminal is told each whole per cent of the loading and each step of the computing; what is one
@@ -42,8 +42,11 @@ static void show_progress(void *model, sky_llama_stage stage, uint32_t done, uin
 
 int cli_model_open(cli *c, cli_model *out) {
     memset(out, 0, sizeof *out);
-    if (!cli_model_find(c, out->path, sizeof out->path))
-        return cli_usage(c, "which model? --model FILE.gguf; make demo fetches one");
+    int code = cli_model_find(c, out->path, sizeof out->path);
+    if (code == CLI_OK && !out->path[0])
+        code = cli_usage(c, "which model? --model FILE.gguf or NAME; skymem model ls lists names");
+    if (code != CLI_OK)
+        return code;
     sky_error error = {0};
     const sky_llama_options options = {
         .model_path = out->path,

@@ -17,8 +17,9 @@ typedef struct {
     bool tells_computing;   /* how far a prompt is, as progress */
 } cli_model;
 
-/* The model of the settings; else the one whose path the build left beside the program. */
-bool cli_model_find(cli *c, char *path, size_t path_bytes);
+/* The model of the settings; else the one whose path the build left beside the program; "": there
+ * is none. Says why a named one is not here. */
+int cli_model_find(cli *c, char *path, size_t path_bytes);
 /* Keeps `out` for its progress: it must stay where it is. */
 int cli_model_open(cli *c, cli_model *out);
 void cli_model_close(cli_model *m);

@@ -31,7 +31,10 @@ const cli_option cli_settings[] = {
                "what comes back: FILE is a key of 64 hexadecimal digits with mode 0600 (openssl "
                "rand -hex 32), and the folder is empty at first.\n"
                "Default: mem:256MiB, then disk:$XDG_CACHE_HOME/skymem?max=8GiB."},
-    {.name = "model", .kind = CLI_PATH, .value = "GGUF", .help = "the model file"},
+    {.name = "model",
+     .kind = CLI_PATH,
+     .value = "GGUF",
+     .help = "the model: a file, or a name of skymem model ls"},
     {.name = "block-tokens",
      .kind = CLI_COUNT,
      .value = "N",

@@ -9,16 +9,24 @@
 
 #define STORES    "mem: disk: sky: sky+udp:"
 #define SCENARIOS "$(skymem help --scenarios 2>/dev/null)"
+#define MODELS    "$(skymem help --models 2>/dev/null)"
 
 /* What can be offered for a value. */
-typedef enum { OFFER_NOTHING, OFFER_WORDS, OFFER_FILES, OFFER_SCENARIOS, OFFER_STORES } offer;
+typedef enum {
+    OFFER_NOTHING,
+    OFFER_WORDS,
+    OFFER_FILES,
+    OFFER_SCENARIOS,
+    OFFER_MODELS,
+    OFFER_STORES
+} offer;
 
 static offer offer_of(const cli_option *o) {
     switch (o->kind) {
     case CLI_CHOICE:
         return OFFER_WORDS;
     case CLI_PATH:
-        return OFFER_FILES;
+        return strcmp(o->name, "model") == 0 ? OFFER_MODELS : OFFER_FILES;
     case CLI_LIST: /* of files, or of URLs */
         return strcmp(o->name, "store") == 0 ? OFFER_STORES : OFFER_FILES;
     case CLI_SCENARIO:
@@ -64,8 +72,11 @@ static void print_verbs(void) {
         printf("%s%s", i ? " " : "", cli_verbs[i]->name);
 }
 
-static bool takes_scenario(const cli_verb *verb) {
-    return strstr(verb->synopsis, "SCENARIO") != NULL;
+/* What an argument of the verb may be, besides its first word. */
+static offer argument_of(const cli_verb *verb) {
+    if (strstr(verb->synopsis, "SCENARIO"))
+        return OFFER_SCENARIOS;
+    return strcmp(verb->name, "model") == 0 ? OFFER_MODELS : OFFER_FILES;
 }
 
 /* ---- bash ---- */
@@ -94,12 +105,22 @@ static void bash_value(const cli_verb *verb, const cli_option *o) {
     case OFFER_SCENARIOS:
         fputs("words=" SCENARIOS " files=1 ;;\n", stdout);
         break;
+    case OFFER_MODELS:
+        fputs("words=" MODELS " files=1 ;;\n", stdout);
+        break;
     case OFFER_STORES:
         fputs("words='" STORES "' begins=1 ;;\n", stdout);
         break;
     case OFFER_NOTHING:
         fputs(";;\n", stdout);
     }
+}
+
+static void bash_argument(const cli_verb *verb) {
+    static const char *const words[] = {[OFFER_FILES] = "files=1",
+                                        [OFFER_SCENARIOS] = "words=" SCENARIOS " files=1",
+                                        [OFFER_MODELS] = "words=" MODELS};
+    fputs(words[argument_of(verb)], stdout);
 }
 
 static void bash_arguments(const cli_verb *verb) {
@@ -114,11 +135,9 @@ static void bash_arguments(const cli_verb *verb) {
         fputs("((COMP_CWORD > 2)) || words='", stdout);
         print_words(verb->words);
         fputs("'\n        ((COMP_CWORD == 2)) || ", stdout);
-        fputs(takes_scenario(verb) ? "words=" SCENARIOS " files=1" : "files=1", stdout);
-    } else if (takes_scenario(verb)) {
-        fputs("words=" SCENARIOS " files=1", stdout);
+        bash_argument(verb);
     } else {
-        fputs("files=1", stdout);
+        bash_argument(verb);
     }
     fputs("\n        ;;\n", stdout);
 }
@@ -155,6 +174,11 @@ static void bash_script(void) {
 
 /* ---- zsh ---- */
 
+static const char *const zsh_functions[] = {[OFFER_FILES] = "_files",
+                                            [OFFER_SCENARIOS] = "_skymem_scenarios",
+                                            [OFFER_MODELS] = "_skymem_models",
+                                            [OFFER_STORES] = "_skymem_stores"};
+
 static void zsh_option(const cli_verb *verb, const cli_option *o) {
     (void)verb;
     bool many = o->kind == CLI_LIST;
@@ -175,10 +199,7 @@ static void zsh_option(const cli_verb *verb, const cli_option *o) {
             print_words(o->value);
             putchar(')');
         } else {
-            static const char *const functions[] = {[OFFER_FILES] = "_files",
-                                                    [OFFER_SCENARIOS] = "_skymem_scenarios",
-                                                    [OFFER_STORES] = "_skymem_stores"};
-            fputs(offer_of(o) == OFFER_NOTHING ? "" : functions[offer_of(o)], stdout);
+            fputs(offer_of(o) == OFFER_NOTHING ? "" : zsh_functions[offer_of(o)], stdout);
         }
     }
     putchar('\'');
@@ -195,14 +216,17 @@ static void zsh_verb(const cli_verb *verb) {
             print_verbs();
         fputs(")'", stdout);
     }
-    printf(" \\\n            '*:argument:%s'\n            ;;\n",
-           takes_scenario(verb) ? "_skymem_scenarios" : "_files");
+    printf(" \\\n            '*:argument:%s'\n            ;;\n", zsh_functions[argument_of(verb)]);
 }
 
 static void zsh_script(void) {
     fputs("#compdef skymem\n# zsh completion for skymem, made by: skymem completion zsh\n"
           "_skymem_scenarios() {\n"
           "    compadd -- ${(f)\"$(skymem help --scenarios 2>/dev/null)\"}\n"
+          "    _files\n"
+          "}\n\n"
+          "_skymem_models() {\n"
+          "    compadd -- ${(f)\"$(skymem help --models 2>/dev/null)\"}\n"
           "    _files\n"
           "}\n\n"
           "_skymem_stores() {\n"
@@ -251,6 +275,9 @@ static void fish_option(const cli_verb *verb, const cli_option *o) {
     case OFFER_SCENARIOS:
         fputs(" -r -F -a '(skymem help --scenarios)'", stdout);
         break;
+    case OFFER_MODELS:
+        fputs(" -r -F -a '(skymem help --models)'", stdout);
+        break;
     case OFFER_STORES:
         fputs(" -x -a '" STORES "'", stdout);
         break;
@@ -275,10 +302,10 @@ static void fish_script(void) {
                 print_verbs();
             fputs("'\n", stdout);
         }
-        if (takes_scenario(verb))
+        if (argument_of(verb) != OFFER_FILES)
             printf("complete -c skymem -n '__fish_seen_subcommand_from %s' -F "
-                   "-a '(skymem help --scenarios)'\n",
-                   verb->name);
+                   "-a '(skymem help --%s)'\n",
+                   verb->name, argument_of(verb) == OFFER_MODELS ? "models" : "scenarios");
         for_options(verb, fish_option);
     }
 }
@@ -300,8 +327,8 @@ const cli_verb cli_verb_completion = {
     .name = "completion",
     .summary = "Print what a shell needs to complete this command",
     .synopsis = "bash|zsh|fish",
-    .about = "The script completes verbs, options, their values, kinds of stores, scenarios and "
-             "files. make install "
+    .about = "The script completes verbs, options, their values, kinds of stores, scenarios, "
+             "models and files. make install "
              "installs it for all three shells, so this is for a program that is not installed.",
     .words = "bash|zsh|fish",
     .arguments_min = 1,

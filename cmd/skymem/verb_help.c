@@ -1,5 +1,6 @@
 /* skymem help: this page, a verb's page, the names of the verbs, or a man page's source. */
 #include "man.h"
+#include "models.h"
 
 #include <string.h>
 
@@ -12,6 +13,15 @@ static int help_man(cli *c, const char *page) {
     else
         cli_man_all(stdout);
     return CLI_OK;
+}
+
+static int print_models(const cli *c) {
+    static cli_named_model models[CLI_MODELS_MAX];
+    size_t count;
+    int code = cli_models_read(c, models, &count);
+    for (size_t i = 0; code == CLI_OK && i < count; i++)
+        puts(models[i].name);
+    return code;
 }
 
 static int help_run(cli *c) {
@@ -29,6 +39,8 @@ static int help_run(cli *c) {
         puts(names);
         return CLI_OK;
     }
+    if (cli_flag(c, "models"))
+        return print_models(c);
     if (cli_given(c, "man"))
         return help_man(c, cli_text(c, "man"));
     if (c->argument_count == 0) {
@@ -52,6 +64,9 @@ const cli_verb cli_verb_help = {
             {.name = "scenarios",
              .kind = CLI_FLAG,
              .help = "print the names of the scenarios that are found, one a line"},
+            {.name = "models",
+             .kind = CLI_FLAG,
+             .help = "print the names of the models that skymem model fetches, one a line"},
             {.name = "man",
              .kind = CLI_TEXT,
              .value = "PAGE",

@@ -23,6 +23,7 @@
     X(sim)                                                                                         \
     X(constellation)                                                                               \
     X(plan)                                                                                        \
+    X(model)                                                                                       \
     X(codec)                                                                                       \
     X(calibrate)                                                                                   \
     X(eval)                                                                                        \

@@ -157,8 +157,8 @@ static bool load_rows(bench *b, bench_prefix *p, int *code) {
     uint8_t fingerprint[32];
     sky_error error = {0};
     sky_llama *llama = NULL;
-    if (b->quick || !cli_model_find(b->c, path, sizeof path))
-        return false;
+    if (b->quick || (*code = cli_model_find(b->c, path, sizeof path)) != CLI_OK || !path[0])
+        return *code != CLI_OK;
     const sky_llama_options options = {.model_path = path,
                                        .threads = (uint32_t)cli_count(b->c, "threads")};
     *code = CLI_OK;

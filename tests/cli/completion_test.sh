@@ -42,6 +42,9 @@ offers "mine.yaml" sim mi
 offers "bash" completion b
 offers "locate" help loc
 offers "passes propagate" orbit p
+offers "gemma-3-270m qwen2.5-coder-0.5b qwen2.5-coder-1.5b" model pull ""
+offers "qwen2.5-coder-0.5b qwen2.5-coder-1.5b" run --model qw
+offers "pull" model p
 offers "--json" config --js
 offers "mem:" put key kv.npy --store m
 offers "disk:" get key --store disk
