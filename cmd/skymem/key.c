@@ -106,7 +106,7 @@ static bool add_pinned(void *context, const sky_entry *entry) {
 
 /* Why a tier has no room, and what to do. */
 static const char *fullness(const cli_store *store, size_t tier) {
-    bool memory = cli_store_is(store, tier, SKY_TIER_LEASES);
+    bool memory = cli_store_is(store, tier, SKY_TIER_SYNCHRONOUS);
     uint64_t bytes_max = sky_cache_metric(store->cache, tier, SKY_METRIC_TIER_BYTES_MAX);
     pinned_sum pinned = {.tier = (uint8_t)tier};
     if (cli_store_is(store, tier, CLI_REAL_SKY))
@@ -194,7 +194,7 @@ void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char 
 static size_t only_far_tier(const cli_store *store) {
     size_t found = SKY_TIER_NONE;
     for (size_t i = 0; i < store->tier_count; i++) {
-        if (cli_store_is(store, i, SKY_TIER_LEASES))
+        if (cli_store_is(store, i, SKY_TIER_SYNCHRONOUS))
             continue;
         if (found != SKY_TIER_NONE)
             return SKY_TIER_NONE;

@@ -12,7 +12,7 @@ typedef struct {
 } placed;
 
 static bool is_memory(const cli_store *store, size_t tier) {
-    return cli_store_is(store, tier, SKY_TIER_LEASES);
+    return cli_store_is(store, tier, SKY_TIER_SYNCHRONOUS);
 }
 
 static uint64_t evictions(const cli_store *store, size_t tier) {

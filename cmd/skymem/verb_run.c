@@ -449,7 +449,7 @@ static json_t *level_json(cli *c, const answer *a) {
     for (size_t i = 0; i < a->store.tier_count; i++) {
         json_t *own = tier_level_json(a, i);
         const char *name = json_is_null(own) ? "lossless" : json_string_value(own);
-        same &= cli_store_is(&a->store, i, SKY_TIER_LEASES) || strcmp(name, level) == 0;
+        same &= cli_store_is(&a->store, i, SKY_TIER_SYNCHRONOUS) || strcmp(name, level) == 0;
         json_decref(own);
     }
     return same ? json_string(level) : json_null();

@@ -297,7 +297,8 @@ static json_t *stat_json(host *h) {
     char *text = prometheus_text(h);
     json_t *object = json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:s?}", "clients",
-        (json_int_t)h->clients, "leases", (json_int_t)0, "entries",
+        (json_int_t)h->clients, "leases",
+        (json_int_t)sky_cache_metric(h->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES), "entries",
         (json_int_t)sum(h, SKY_METRIC_TIER_ENTRIES), "arena_bytes_used",
         (json_int_t)sky_cache_metric(h->cache, 0, SKY_METRIC_TIER_BYTES_USED), "arena_bytes_max",
         (json_int_t)sky_cache_metric(h->cache, 0, SKY_METRIC_TIER_BYTES_MAX), "hits",

@@ -61,8 +61,11 @@ typedef enum {
                         was last renewed, by a pin, a put or a get, and do not evict until then
                         what is within its tenant's share */
     SKY_OP_UNPIN,    /* SKY_E_PARAM when it is there and not pinned */
-    SKY_OP_LEASE,    /* borrow the payload without copying: fills `view` and `lease`.
-                        SKY_E_UNSUPPORTED unless the nearest tier is mem and takes part */
+    SKY_OP_LEASE,    /* borrow the payload without copying: fills `view` and `lease`. The nearest
+                        tier that leases (SKY_TIER_LEASES) and has it lends it. What only others
+                        have is first brought to the nearest tier, if that leases; else it is a
+                        miss. SKY_E_UNSUPPORTED when no tier that takes part leases; SKY_E_BUSY when
+                        SKY_LEASES_MAX are out */
 } sky_op;
 
 typedef struct {
@@ -77,6 +80,7 @@ typedef struct {
 #define SKY_TIER_NONE         UINT8_MAX
 #define SKY_BATCH_ITEMS_MAX   65536
 #define SKY_BATCHES_MAX       1024
+#define SKY_LEASES_MAX        65536
 #define SKY_CODINGS_MAX       8
 #define SKY_PAYLOAD_BYTES_MAX 4294967295u
 
@@ -99,7 +103,8 @@ typedef struct {
     uint32_t ttl_s;    /* filled by get where the tier tells: seconds it is still kept, 0: no end */
     bool pinned;       /* filled by has: it is pinned in the tier that answered. A sky tells of the
                           pins of this process */
-    sky_span view;     /* filled by LEASE: the payload, readable until sky_release; else {0} */
+    sky_span view;     /* filled by LEASE: the payload, to be read only, valid and unchanged until
+                          it is released, whatever becomes of the key; else {0} */
     sky_lease lease;
 } sky_item;
 
@@ -141,6 +146,8 @@ typedef struct {
                              and sky_cancel take it. It must stay open until one of them did. It is
                              not raised when the deadline passes: look then. SKY_E_PARAM when it is
                              no eventfd */
+    uint64_t owner; /* lease: whose it is, a number of the caller's, such as a client's or a group
+                       of threads'; see sky_release_owner. 0: of none */
 } sky_call;
 
 typedef struct sky_cache sky_cache;
@@ -250,8 +257,18 @@ SKY_API sky_status sky_wait(sky_cache *cache, sky_batch batch, sky_time until);
  * is fine. */
 SKY_API void sky_cancel(sky_cache *cache, sky_batch batch);
 
-/* Return a lease. Idempotent for {0}. */
-SKY_API void sky_release(sky_cache *cache, sky_lease lease);
+/* Return a lease whose call named no owner. {0} is fine.
+ * Errors: SKY_E_PARAM (no such lease is out: it was returned before), SKY_E_DENIED (it has an
+ *         owner), SKY_E_FORKED */
+SKY_API sky_status sky_release(sky_cache *cache, sky_lease lease);
+/* Return a lease of an owner. {0} is fine.
+ * Errors: as sky_release; SKY_E_DENIED when it is another owner's */
+SKY_API sky_status sky_release_owned(sky_cache *cache, uint64_t owner, sky_lease lease);
+/* Return all leases of an owner that is gone, such as a client that died. Those that its calls are
+ * still to bring end SKY_E_CANCELLED. *released (NULL: not wanted): how many were out. It looks at
+ * all leases, at most SKY_LEASES_MAX.
+ * Errors: SKY_E_PARAM (NULL), SKY_E_FORKED */
+SKY_API sky_status sky_release_owner(sky_cache *cache, uint64_t owner, uint64_t *released);
 
 /* Submit and wait. Returns SKY_OK when the batch ran; each item has its own status. */
 SKY_API sky_status sky_run(sky_cache *cache, sky_op op, sky_item *items, size_t item_count,
@@ -313,11 +330,12 @@ typedef struct {
 SKY_API sky_status sky_verify(sky_cache *cache, sky_verify_report *out);
 
 /* What a tier is, in sky_tier_stat.traits; any of them together. */
-#define SKY_TIER_LEASES   1u  /* lends payloads without a copy, and answers inside sky_submit */
-#define SKY_TIER_VOLATILE 2u  /* what it holds ends with this process */
-#define SKY_TIER_UNLISTED 4u  /* sky_list does not show all it holds */
-#define SKY_TIER_SKY      8u  /* satellites keep it: sky_cache_chunks and the like work */
-#define SKY_TIER_REMOTE   16u /* other processes answer for it, over a network */
+#define SKY_TIER_LEASES      1u  /* lends payloads without a copy: SKY_OP_LEASE */
+#define SKY_TIER_VOLATILE    2u  /* what it holds ends with this process */
+#define SKY_TIER_UNLISTED    4u  /* sky_list does not show all it holds */
+#define SKY_TIER_SKY         8u  /* satellites keep it: sky_cache_chunks and the like work */
+#define SKY_TIER_REMOTE      16u /* other processes answer for it, over a network */
+#define SKY_TIER_SYNCHRONOUS 32u /* answers inside sky_submit: mem */
 
 /* What a tier is, and how it is; what it counts is in skymem/metrics.h. */
 typedef struct {

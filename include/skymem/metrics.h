@@ -61,7 +61,9 @@ extern "C" {
     X(CACHE_REQUESTS_ACTIVE, requests_active, "skymem_requests_active", "", "", GAUGE, "", \
       "Batches that were submitted and are not over.") \
     X(CACHE_PRIVATE_BYTES, private_bytes, "skymem_private_bytes", "", "", GAUGE, "bytes", \
-      "Memory of copies on their way between tiers.")
+      "Memory of copies on their way between tiers.") \
+    X(CACHE_LEASES, leases, "skymem_leases", "", "", GAUGE, "", \
+      "Payloads lent to callers and not returned yet.")
 
 /* Of each tier: labels `tier` (its place, from 0) and `kind` (the scheme of its URL). */
 #define SKY_METRICS_TIER(X) \

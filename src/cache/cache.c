@@ -91,6 +91,8 @@ sky_status sky__cache_create(const sky_clock *clock, sky_cache **out) {
     if (status == SKY_OK)
         status = sky_batches_create(clock, &c->batches);
     if (status == SKY_OK)
+        status = sky_leases_create(&c->leases);
+    if (status == SKY_OK)
         status = sky_event_create(&c->wake);
     if (status != SKY_OK) {
         sky_cache_close(c);
@@ -119,7 +121,7 @@ sky_status sky__cache_start_stepped(sky_cache *c) {
         s->tier->ops->stat(s->tier, &stat, &counts);
         snprintf(s->kind, sizeof s->kind, "%.*s", (int)strcspn(stat.url, ":"), stat.url);
         s->write_back_bytes_max = leased_max;
-        if (t == 0 && (s->tier->traits & SKY_TIER_LEASES))
+        if (t == 0 && sky__near_leases(c))
             leased_max = counts.tier.bytes_max / 2;
     }
     return SKY_OK;
@@ -252,6 +254,11 @@ sky_status sky_cache_open_version(uint32_t version, const char *const *urls, siz
     return SKY_OK;
 }
 
+static void release_packed(sky_cache *c, uint64_t packed) {
+    sky_tier *tier = c->slots[packed >> 48].tier;
+    tier->ops->release(tier, (sky_lease){packed & ((UINT64_C(1) << 48) - 1)});
+}
+
 static void stop(sky_cache *c) {
     sky_mutex_lock(&c->mutex);
     c->stopping = true;
@@ -265,12 +272,28 @@ static void stop(sky_cache *c) {
         (void)sky__cache_step(c);
 }
 
+/* Return what an owner borrowed, or everybody (NULL); how many leases that were. */
+static uint64_t release_all(sky_cache *c, const uint64_t *owner) {
+    uint64_t count = 0, packed;
+    for (uint32_t row = 0;; count++) {
+        sky_mutex_lock(&c->mutex);
+        bool more = sky_leases_give_next(c->leases, owner, &row, &packed);
+        sky_mutex_unlock(&c->mutex);
+        if (!more)
+            return count;
+        release_packed(c, packed);
+    }
+}
+
 static void destroy(sky_cache *c) {
     if (c->batches)
         sky_batches_cancel_all(c->batches);
+    if (c->leases)
+        (void)release_all(c, NULL);
     for (size_t t = 0; t < c->slot_count; t++)
         c->slots[t].tier->ops->close(c->slots[t].tier);
     sky_batches_destroy(c->batches);
+    sky_leases_destroy(c->leases);
     sky_event_close(c->wake);
     sky_condition_deinit(&c->quiet);
     sky_mutex_deinit(&c->mutex);
@@ -341,9 +364,33 @@ void sky_cancel(sky_cache *c, sky_batch batch) {
     sky_batches_cancel(c->batches, batch);
 }
 
-void sky_release(sky_cache *c, sky_lease lease) {
-    if (is_ours(c) && lease.id != 0 && (c->slots[0].tier->traits & SKY_TIER_LEASES))
-        c->slots[0].tier->ops->release(c->slots[0].tier, lease);
+sky_status sky_release_owned(sky_cache *c, uint64_t owner, sky_lease lease) {
+    if (!is_ours(c) || lease.id == 0)
+        return is_ours(c) ? SKY_OK : refusal(c);
+    uint64_t packed;
+    sky_mutex_lock(&c->mutex);
+    sky_status status = sky_leases_give(c->leases, lease, owner, &packed);
+    sky_mutex_unlock(&c->mutex);
+    if (status == SKY_OK)
+        release_packed(c, packed);
+    return status;
+}
+
+sky_status sky_release(sky_cache *c, sky_lease lease) {
+    return sky_release_owned(c, 0, lease);
+}
+
+sky_status sky_release_owner(sky_cache *c, uint64_t owner, uint64_t *released) {
+    if (!is_ours(c))
+        return refusal(c);
+    sky_mutex_lock(&c->mutex);
+    sky__requests_give_up_owner(c, owner);
+    sky_mutex_unlock(&c->mutex);
+    sky__cache_wake(c);
+    uint64_t count = release_all(c, &owner);
+    if (released)
+        *released = count;
+    return SKY_OK;
 }
 
 sky_status sky_run(sky_cache *c, sky_op op, sky_item *items, size_t item_count,

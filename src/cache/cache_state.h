@@ -30,6 +30,7 @@
 #include "cache/key_order.h"
 #include "io/sync.h"
 #include "tier/batch.h"
+#include "tier/leases.h"
 #include "tier/tier.h"
 
 #define SKY__WRITE_BACKS_MAX   1024 /* queued for one tier */
@@ -82,6 +83,7 @@ struct sky_cache {
     uint64_t sub_count; /* queued so far */
     sky__order order;
     sky__request *requests;
+    sky_leases *leases; /* that callers have: on sky__lease_pack */
     sky__promotion *promotions;
     size_t promotion_count; /* of those nobody waits for */
     uint64_t private_bytes;
@@ -107,6 +109,20 @@ sky_status sky__cache_check(const sky_cache *c);
 /* True when the nearest tier answers at once. */
 static inline bool sky__near_answers(const sky_cache *c) {
     return c->slots[0].tier->ops->answer != NULL;
+}
+
+static inline bool sky__tier_leases(const sky_cache *c, size_t tier) {
+    return (c->slots[tier].tier->traits & SKY_TIER_LEASES) != 0;
+}
+
+/* A lease of a tier, and which. */
+static inline uint64_t sky__lease_pack(uint8_t tier, sky_lease lease) {
+    return (uint64_t)tier << 48 | lease.id;
+}
+
+/* True when the nearest tier leases at once. */
+static inline bool sky__near_leases(const sky_cache *c) {
+    return sky__near_answers(c) && sky__tier_leases(c, 0);
 }
 
 #endif

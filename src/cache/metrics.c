@@ -53,6 +53,7 @@ static sky_cache_counts read_cache(sky_cache *c, uint64_t near_hits) {
     sky_mutex_lock(&c->mutex);
     counts.promotions_active = c->promotion_count;
     counts.private_bytes = c->private_bytes;
+    counts.leases = sky_leases_count(c->leases);
     for (const sky__request *r = c->requests; r; r = r->next)
         counts.requests_active++;
     sky_mutex_unlock(&c->mutex);

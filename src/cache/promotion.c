@@ -38,7 +38,7 @@ static void copy_between(sky_cache *c, sky__promotion *p) {
     if (p->from <= 1)
         return;
     sky__payload *payload = NULL;
-    if (p->item.status == SKY_OK && (c->slots[0].tier->traits & SKY_TIER_LEASES))
+    if (p->item.status == SKY_OK && sky__near_leases(c))
         (void)sky__payload_lease(c, &p->item, &p->sub.call, &payload);
     if (!payload)
         (void)sky__payload_copy(c, &p->item, &p->sub.call, &payload);

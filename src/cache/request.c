@@ -178,6 +178,19 @@ void sky__requests_give_up(sky_cache *c) {
         give_up(c, r);
 }
 
+/* Its items end, whatever the tiers are still at. */
+static void end_lease(sky_cache *c, sky__request *r, sky_status status) {
+    give_up(c, r);
+    for (size_t i = 0; i < r->item_count; i++)
+        sky_batches_finish(c->batches, r->batch, i, status, 0, SKY_TIER_NONE);
+}
+
+void sky__requests_give_up_owner(sky_cache *c, uint64_t owner) {
+    for (sky__request *r = c->requests; r; r = r->next)
+        if (r->op == SKY_OP_LEASE && r->call.owner == owner && !r->given_up)
+            end_lease(c, r, SKY_E_CANCELLED);
+}
+
 sky_time sky__requests_expire(sky_cache *c) {
     sky_time next = SKY_TIME_NEVER, now = sky__cache_now(c);
     for (sky__request *r = c->requests; r; r = r->next) {
@@ -187,9 +200,7 @@ sky_time sky__requests_expire(sky_cache *c) {
             next = r->call.deadline_ns < next ? r->call.deadline_ns : next;
             continue;
         }
-        r->given_up = true;
-        for (size_t i = 0; i < r->item_count; i++)
-            sky_batches_finish(c->batches, r->batch, i, SKY_E_DEADLINE, 0, SKY_TIER_NONE);
+        end_lease(c, r, SKY_E_DEADLINE);
     }
     return next;
 }

@@ -5,7 +5,8 @@
  *   PUT of a name,     all tiers; then a tier that did not take it drops what it has
  *   PUT durable
  *   REMOVE, PIN, UNPIN all tiers, one answer made of theirs
- *   PREFETCH, LEASE    nearest tier ─miss─► a promotion brings it there
+ *   PREFETCH           nearest tier ─miss─► a promotion brings it there
+ *   LEASE              nearest tier that leases ─miss─► next that leases ─miss─► … ─► as PREFETCH
  *
  * Items are copied into the request, and the copies go to the tiers: a caller's item is written
  * only through the batch, which knows whether it is still the cache's. The spans in the copies are
@@ -25,6 +26,8 @@ sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t 
 /* No more answers to this batch, or to any. With the mutex held. */
 void sky__request_give_up(sky_cache *c, sky_batch batch);
 void sky__requests_give_up(sky_cache *c);
+/* End the leases that an owner's calls are still to bring. With the mutex held. */
+void sky__requests_give_up_owner(sky_cache *c, uint64_t owner);
 /* End leases past their deadline; returns the next deadline. With the mutex held. */
 sky_time sky__requests_expire(sky_cache *c);
 

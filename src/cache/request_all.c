@@ -95,7 +95,7 @@ static void stored(sky_cache *c, sky__request *r, size_t i, const sky__part *par
 
 static void settle(sky_cache *c, sky__request *r, size_t i) {
     sky__progress *p = &r->progress[i];
-    bool near = sky__request_asks_near(c, r) && (c->slots[0].tier->traits & SKY_TIER_LEASES);
+    bool near = sky__request_asks_near(c, r) && sky__near_leases(c);
     if (!is_passing(c, r, p))
         sky__item_finish_noted(c, r, i);
     else if (p->failure != SKY_OK || p->phase == SKY__STORE || !near)

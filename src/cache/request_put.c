@@ -141,7 +141,7 @@ static uint8_t write_back(sky_cache *c, sky__request *r, size_t i, uint8_t tiers
     sky_status status = SKY_E_UNSUPPORTED;
     if (tiers == 0)
         return 0;
-    if (p->taken & 1 && (c->slots[0].tier->traits & SKY_TIER_LEASES))
+    if (p->taken & 1 && sky__near_leases(c))
         status = sky__payload_lease(c, &r->items[i], &r->call, &payload);
     else
         status = sky__payload_copy(c, &r->items[i], &r->call, &payload);

@@ -1,13 +1,9 @@
-/* Get and has: from tier to tier until one answers. Prefetch and lease: the nearest tier, to which
- * a promotion brings what it lacks.
+/* Get and has: from tier to tier until one answers. Lease: from one that leases to the next.
+ * Prefetch, and what no tier that leases has: the nearest tier, to which a promotion brings it.
  *
  * An item whose key is being written waits for that; nothing waits for a read. */
 #include "cache/promotion.h"
 #include "cache/request_state.h"
-
-static bool moves_nearer(const sky__request *r) {
-    return r->op == SKY_OP_PREFETCH || r->op == SKY_OP_LEASE;
-}
 
 static void finish_read(sky_cache *c, sky__request *r, size_t i, const sky_item *answer,
                         uint8_t tier) {
@@ -23,27 +19,57 @@ static void finish_read(sky_cache *c, sky__request *r, size_t i, const sky_item 
     sky_batches_answer(c->batches, r->batch, i, &told);
 }
 
-/* Hand out a lease, or return it when nobody wants it any more. */
-static void finish_lease(sky_cache *c, sky__request *r, size_t i, const sky_item *answer) {
+/* Hand out a lease of a tier, or return it when nobody wants it any more. */
+static void finish_lease(sky_cache *c, sky__request *r, size_t i, const sky_item *answer,
+                         uint8_t tier) {
+    sky_answer told = {.status = SKY_OK,
+                       .bytes = answer->bytes,
+                       .tier = tier,
+                       .coding = answer->coding,
+                       .ttl_s = answer->ttl_s,
+                       .view = answer->view};
+    bool kept = false;
     sky_mutex_lock(&c->mutex); /* so that giving up comes before or after, not in between */
-    sky_item *item = r->given_up ? NULL : sky_batches_enter(c->batches, r->batch, i);
-    if (item) {
-        item->view = answer->view;
-        item->lease = answer->lease;
-        sky_batches_leave(c->batches, r->batch);
-        sky_batches_finish(c->batches, r->batch, i, SKY_OK, answer->bytes, 0);
+    if (!r->given_up && sky_leases_full(c->leases)) {
+        sky_batches_finish(c->batches, r->batch, i, SKY_E_BUSY, 0, SKY_TIER_NONE);
+    } else if (!r->given_up) {
+        uint64_t packed = sky__lease_pack(tier, answer->lease);
+        told.lease = sky_leases_take(c->leases, packed, r->call.owner);
+        kept = sky_batches_answer(c->batches, r->batch, i, &told);
+        if (!kept)
+            (void)sky_leases_give(c->leases, told.lease, r->call.owner, &packed);
     }
     sky_mutex_unlock(&c->mutex);
-    if (!item)
-        c->slots[0].tier->ops->release(c->slots[0].tier, answer->lease);
+    if (!kept)
+        c->slots[tier].tier->ops->release(c->slots[tier].tier, answer->lease);
 }
 
-/* The first tier from `tier` on that takes part; slot_count when there is none. */
-static size_t next_tier(const sky_cache *c, const sky__request *r, size_t tier) {
-    uint8_t tiers = sky__request_tiers(c, r);
+static uint8_t leasing_tiers(const sky_cache *c) {
+    uint8_t bits = 0;
+    for (size_t t = 0; t < c->slot_count; t++)
+        bits |= (uint8_t)(sky__tier_leases(c, t) << t);
+    return bits;
+}
+
+/* Bit i: tier i may be asked for it. */
+static uint8_t tiers_to_ask(const sky_cache *c, const sky__request *r) {
+    return r->op == SKY_OP_LEASE ? sky__request_tiers(c, r) & leasing_tiers(c)
+                                 : sky__request_tiers(c, r);
+}
+
+/* The first of these tiers from `tier` on; slot_count when there is none. */
+static size_t next_tier(const sky_cache *c, uint8_t tiers, size_t tier) {
     while (tier < c->slot_count && !(tiers >> tier & 1))
         tier++;
     return tier;
+}
+
+/* The first tier from which a promotion may bring it; slot_count: none, or it would not help. */
+static size_t tier_to_fetch_from(const sky_cache *c, const sky__request *r) {
+    uint8_t tiers = sky__request_tiers(c, r);
+    if (r->op == SKY_OP_LEASE)
+        tiers = sky__near_leases(c) && tiers & 1 ? tiers & (uint8_t)~leasing_tiers(c) : 0;
+    return next_tier(c, tiers, 1);
 }
 
 static void resume(sky_cache *c, sky__request *r, size_t i);
@@ -139,23 +165,7 @@ static size_t attempt_all(sky_cache *c, sky__request *r, size_t tier, uint32_t *
     return left;
 }
 
-/* Send items to the next tier that takes part, or end them. */
-static void send_on(sky_cache *c, sky__request *r, size_t tier, uint32_t *origin, size_t count) {
-    tier = next_tier(c, r, tier);
-    if (tier < c->slot_count && (count = attempt_all(c, r, tier, origin, count)) == 0)
-        return;
-    if (tier < c->slot_count) {
-        sky__sub_group group = {0};
-        sky__sub_group_add(&group, r, tier, r->op, origin, count, NULL);
-        if (!sky__sub_group_send(c, r, &group))
-            sky__request_finish_no_memory(c, r, origin, count);
-        return;
-    }
-    for (size_t i = 0; i < count; i++)
-        end_item(c, r, origin[i]);
-}
-
-/* ---- the nearest tier ---- */
+/* ---- bringing it nearer ---- */
 
 static void promoted(sky_cache *c, void *owner, size_t item, sky_status status) {
     sky__request *r = owner;
@@ -165,7 +175,7 @@ static void promoted(sky_cache *c, void *owner, size_t item, sky_status status) 
     if (status == SKY_OK && sky__near_answers(c))
         sky__near_answer(c, r->op, &answer, 1, NULL);
     if (r->op == SKY_OP_LEASE && answer.status == SKY_OK)
-        finish_lease(c, r, item, &answer);
+        finish_lease(c, r, item, &answer, 0);
     else
         sky__item_finish(c, r, item, answer.status, answer.bytes, 0);
     sky__request_drop(c, r);
@@ -173,9 +183,8 @@ static void promoted(sky_cache *c, void *owner, size_t item, sky_status status) 
 
 /* What the nearest tier lacks is fetched from the others, unless the key is being written now: then
  * that comes first. */
-static void fetch(sky_cache *c, sky__request *r, size_t i) {
+static void fetch(sky_cache *c, sky__request *r, size_t i, size_t from) {
     const sky__promotion_waiter waiter = {promoted, r, i, NULL};
-    size_t from = next_tier(c, r, 1);
     sky_status status = SKY_OK;
     sky_mutex_lock(&c->mutex);
     bool waits = sky__order_changing(&c->order, &r->items[i].key) &&
@@ -190,19 +199,41 @@ static void fetch(sky_cache *c, sky__request *r, size_t i) {
     sky__cache_wake(c);
 }
 
+/* ---- from tier to tier ---- */
+
+/* Send items to the next tier that takes part, or end them. */
+static void send_on(sky_cache *c, sky__request *r, size_t tier, uint32_t *origin, size_t count) {
+    tier = next_tier(c, tiers_to_ask(c, r), tier);
+    if (tier < c->slot_count && (count = attempt_all(c, r, tier, origin, count)) == 0)
+        return;
+    if (tier < c->slot_count) {
+        sky__sub_group group = {0};
+        sky__sub_group_add(&group, r, tier, r->op, origin, count, NULL);
+        if (!sky__sub_group_send(c, r, &group))
+            sky__request_finish_no_memory(c, r, origin, count);
+        return;
+    }
+    size_t from = r->op == SKY_OP_LEASE ? tier_to_fetch_from(c, r) : c->slot_count;
+    for (size_t i = 0; i < count; i++)
+        if (from < c->slot_count)
+            fetch(c, r, origin[i], from);
+        else
+            end_item(c, r, origin[i]);
+}
+
 /* The nearest tier has answered about item i. True when the item goes on to the next tier. */
 static bool take_near_answer(sky_cache *c, sky__request *r, size_t i, const sky_item *answer) {
     if (r->op == SKY_OP_LEASE && answer->status == SKY_OK) {
-        finish_lease(c, r, i, answer);
+        finish_lease(c, r, i, answer, 0);
     } else if (sky__request_is_final(c, r, answer->status)) {
         finish_read(c, r, i, answer, 0);
-    } else if (!moves_nearer(r)) {
+    } else if (r->op != SKY_OP_PREFETCH) {
         sky__item_note(r, i, answer, 0);
         return true;
-    } else if (next_tier(c, r, 1) == c->slot_count) {
+    } else if (tier_to_fetch_from(c, r) == c->slot_count) {
         sky__item_finish(c, r, i, answer->status, 0, SKY_TIER_NONE);
     } else {
-        fetch(c, r, i);
+        fetch(c, r, i, tier_to_fetch_from(c, r));
     }
     return false;
 }
@@ -223,8 +254,10 @@ static void answered(sky_cache *c, sky__request *r, sky__part *part) {
         uint32_t i = part->origin[n];
         const sky_item *answer = &part->items[n];
         promote(c, r, tier, i, answer);
-        if (moves_nearer(r)) {
+        if (r->op == SKY_OP_PREFETCH) {
             (void)take_near_answer(c, r, i, answer);
+        } else if (r->op == SKY_OP_LEASE && answer->status == SKY_OK) {
+            finish_lease(c, r, i, answer, tier);
         } else if (sky__request_is_final(c, r, answer->status)) {
             finish_read(c, r, i, answer, tier);
         } else {
@@ -264,11 +297,15 @@ static size_t hold_back(sky_cache *c, sky__request *r, size_t count) {
     return left;
 }
 
+static bool is_possible(const sky_cache *c, const sky__request *r) {
+    uint8_t tiers = tiers_to_ask(c, r);
+    return r->op == SKY_OP_PREFETCH ? tiers & 1 : tiers != 0;
+}
+
 /* An item that is not SKY_PENDING was answered by the nearest tier before the request was made. */
 static void begin(sky_cache *c, sky__request *r, size_t count) {
     bool near = sky__request_asks_near(c, r);
-    bool can = near || r->op == SKY_OP_PREFETCH;
-    if (moves_nearer(r) && (!can || !(sky__request_tiers(c, r) & 1))) {
+    if (!is_possible(c, r)) {
         for (size_t i = 0; i < count; i++)
             sky__item_finish(c, r, r->picked[i], SKY_E_UNSUPPORTED, 0, SKY_TIER_NONE);
         return;

@@ -112,7 +112,8 @@ sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
     m->drop = options->drop;
     m->block_tokens = options->block_tokens ? options->block_tokens : SKY_BLOCK_TOKENS_DEFAULT;
     sky_tier_stat near;
-    m->near_keeps = sky_cache_stat(cache, 0, &near) == SKY_OK && (near.traits & SKY_TIER_LEASES);
+    m->near_keeps = sky_cache_stat(cache, 0, &near) == SKY_OK &&
+                    (near.traits & SKY_TIER_SYNCHRONOUS);
     learn_layout(m, engine);
     if (derive_namespace(m, options->salt) != SKY_OK) {
         sky_manager_destroy(m);

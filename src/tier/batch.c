@@ -299,7 +299,7 @@ void sky_batches_leave(sky_batches *b, sky_batch batch) {
     sky_mutex_unlock(&b->mutex);
 }
 
-void sky_batches_answer(sky_batches *b, sky_batch batch, size_t item, const sky_answer *answer) {
+bool sky_batches_answer(sky_batches *b, sky_batch batch, size_t item, const sky_answer *answer) {
     assert(answer->status != SKY_PENDING);
     sky_mutex_lock(&b->mutex);
     sky_item *it = unfinished_item(b, batch, item);
@@ -310,12 +310,17 @@ void sky_batches_answer(sky_batches *b, sky_batch batch, size_t item, const sky_
         it->coding = answer->coding;
         it->ttl_s = answer->ttl_s;
         it->pinned = answer->pinned;
+        if (answer->lease.id != 0) {
+            it->view = answer->view;
+            it->lease = answer->lease;
+        }
         b->late += answer->status == SKY_E_DEADLINE;
         slot *s = find(b, batch);
         s->unfinished--;
         settle(b, s);
     }
     sky_mutex_unlock(&b->mutex);
+    return it != NULL;
 }
 
 void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status status,

@@ -56,11 +56,13 @@ typedef struct {
     sky_coding coding;
     uint32_t ttl_s;
     uint64_t bytes;
+    sky_span view; /* with a lease */
+    sky_lease lease;
 } sky_answer;
 
-/* Finish one item; nothing happens when the batch is over or the item was finished before. Not
- * between enter and leave. */
-void sky_batches_answer(sky_batches *b, sky_batch batch, size_t item, const sky_answer *answer);
+/* Finish one item. False, and nothing happens, when the batch is over or the item was finished
+ * before: who answered with a lease has it back. Not between enter and leave. */
+bool sky_batches_answer(sky_batches *b, sky_batch batch, size_t item, const sky_answer *answer);
 /* The same, for an answer of these three alone. */
 void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status status,
                         uint64_t bytes, uint8_t tier);

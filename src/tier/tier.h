@@ -49,7 +49,9 @@ typedef struct {
     bool (*attempt)(sky_tier *tier, sky_item *item, const sky_call *call);
     /* NULL, or: the batch was cancelled, so that nobody waits for its work any more. */
     void (*cancelled)(sky_tier *tier, sky_batch batch);
-    void (*release)(sky_tier *tier, sky_lease lease); /* NULL: it has no leases */
+    /* A tier with SKY_TIER_LEASES has it; its leases have ids below 2^48. Of one that is not out
+     * nothing happens. */
+    void (*release)(sky_tier *tier, sky_lease lease);
     sky_status (*list)(sky_tier *tier, sky_entry_fn each, void *context);
     sky_status (*verify)(sky_tier *tier, sky_verify_report *out); /* adds to *out */
     /* What it is, but for traits, and what it has counted: *counts starts as zeros. */

@@ -189,65 +189,40 @@ static void get_some(sky__memory *m, sky_item *items, size_t count) {
     }
 }
 
-/* A lease's id is generation << 16 | number: below 2^48, never 0. */
-static uint32_t lease_take(sky__memory *m) {
-    uint32_t n = m->lease_free;
-    if (n != SKY_BLOCK_NONE) {
-        m->lease_free = m->leases[n].next_free;
-        return n;
-    }
-    if (m->leases_touched == SKY__MEMORY_LEASES_MAX)
-        return SKY_BLOCK_NONE;
-    m->leases[m->leases_touched].generation = 1;
-    return m->leases_touched++;
-}
-
-static void lease_give(sky__memory *m, uint32_t n) {
-    m->leases[n].extent = SKY_EXTENT_NONE;
-    m->leases[n].next_free = m->lease_free;
-    m->lease_free = n;
-}
-
 static sky_status lend(sky__memory *m, sky_item *item, uint64_t *bytes) {
     bool late = false;
+    item->view = (sky_span){0};
+    item->lease = (sky_lease){0};
     sky_mutex_lock(&m->mutex);
-    uint32_t n = lease_take(m);
+    bool full = sky_leases_full(m->leases);
     sky__stripe *s = sky__stripe_lock(&m->stripes);
     sky__memory_settle(m, s);
-    const sky__memory_entry *e = n == SKY_BLOCK_NONE ? NULL : seek(m, s, item, &late);
+    const sky__memory_entry *e = full ? NULL : seek(m, s, item, &late);
     if (e) {
         s->lease_count++;
         sky__memory_hold(m, e->extent);
         item->parent = e->parent;
         item->name = sky__memory_name(m, e);
         item->name_bytes = e->name_bytes;
-        m->leases[n].extent = e->extent;
         item->view = (sky_span){sky__memory_bytes(m, e->extent), e->payload_bytes};
-        item->lease = (sky_lease){(uint64_t)m->leases[n].generation << 16 | n};
+        item->lease = sky_leases_take(m->leases, e->extent, 0);
         *bytes = e->payload_bytes;
-    } else if (n != SKY_BLOCK_NONE) {
-        lease_give(m, n);
     }
     sky__stripe_unlock(s);
     sky_mutex_unlock(&m->mutex);
     if (late)
         sky__memory_drop_expired(m, &item->key);
-    return n == SKY_BLOCK_NONE ? SKY_E_BUSY : e ? SKY_OK : SKY_MISS;
+    return full ? SKY_E_BUSY : e ? SKY_OK : SKY_MISS;
 }
 
-static void memory_release(sky_tier *tier, sky_lease id) {
+static void memory_release(sky_tier *tier, sky_lease lease) {
     sky__memory *m = memory_of(tier);
-    uint32_t n = (uint32_t)(id.id & (SKY__MEMORY_LEASES_MAX - 1)), extent = SKY_EXTENT_NONE;
+    uint64_t extent;
     sky_mutex_lock(&m->mutex);
-    sky__memory_lease *l = &m->leases[n];
-    if (n < m->leases_touched && l->extent != SKY_EXTENT_NONE && l->generation == id.id >> 16) {
-        extent = l->extent;
-        l->generation = l->generation == UINT32_MAX ? 1 : l->generation + 1;
-        lease_give(m, n);
-    }
+    sky_status status = sky_leases_give(m->leases, lease, 0, &extent);
     sky_mutex_unlock(&m->mutex);
-    if (extent != SKY_EXTENT_NONE)
-        sky__memory_unhold(m, extent);
+    if (status == SKY_OK)
+        sky__memory_unhold(m, (uint32_t)extent);
 }
 
 /* ---- what needs no copy ---- */
@@ -339,14 +314,14 @@ static sky_status memory_submit(sky_tier *tier, sky_op op, sky_item *items, size
     for (size_t i = 0; i < item_count; i++) {
         sky_item answer = items[i];
         answer_some(m, op, &answer, 1, call);
-        items[i].view = answer.view;
-        items[i].lease = answer.lease;
         const sky_answer told = {.status = answer.status,
                                  .bytes = answer.bytes,
                                  .tier = answer.tier,
                                  .coding = answer.coding,
                                  .ttl_s = answer.ttl_s,
-                                 .pinned = answer.pinned};
+                                 .pinned = answer.pinned,
+                                 .view = answer.view,
+                                 .lease = answer.lease};
         sky_batches_answer(m->tier.batches, batch, i, &told);
     }
     *out = batch;
@@ -461,7 +436,7 @@ static void memory_close(sky_tier *tier) {
     free(m->refs);
     free(m->entries);
     free(m->orphans);
-    free(m->leases);
+    sky_leases_destroy(m->leases);
     sky_pages_release(m->region, m->region_bytes);
     free(m);
 }
@@ -516,7 +491,7 @@ static sky_status reserve(sky__memory *m, uint64_t bytes) {
     m->orphan_mask = buckets - 1;
     /* Besides the entries': extents that are lent and no longer shown, or not shown yet; and as
      * many free ones between. None is smaller than a unit. */
-    uint32_t extents = 2 * (blocks + SKY__MEMORY_LEASES_MAX) + 1;
+    uint32_t extents = 2 * (blocks + SKY_LEASES_MAX) + 1;
     extents = m->units < extents ? m->units : extents;
     bool huge;
     sky_status status = sky_pages_reserve(m->region_bytes, (void **)&m->region, &huge);
@@ -529,8 +504,9 @@ static sky_status reserve(sky__memory *m, uint64_t bytes) {
     m->refs = calloc(extents, sizeof *m->refs);
     m->entries = calloc(blocks, sizeof *m->entries);
     m->orphans = calloc(buckets, sizeof *m->orphans);
-    m->leases = calloc(SKY__MEMORY_LEASES_MAX, sizeof *m->leases);
-    bool all = m->refs && m->entries && m->orphans && m->leases;
+    if (status == SKY_OK)
+        status = sky_leases_create(&m->leases);
+    bool all = m->refs && m->entries && m->orphans;
     return status == SKY_OK && !all ? SKY_E_NOMEM : status;
 }
 
@@ -544,10 +520,9 @@ sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_ti
     if (!m)
         return sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", url);
     m->tier.ops = &memory_ops;
-    m->tier.traits = SKY_TIER_LEASES | SKY_TIER_VOLATILE;
+    m->tier.traits = SKY_TIER_SYNCHRONOUS | SKY_TIER_LEASES | SKY_TIER_VOLATILE;
     m->env = *env;
     m->env.clock = env->clock ? env->clock : sky_clock_system();
-    m->lease_free = SKY_BLOCK_NONE;
     snprintf(m->stat.url, sizeof m->stat.url, "%s", url);
     sky_mutex_init(&m->mutex);
     status = reserve(m, bytes);

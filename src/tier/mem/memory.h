@@ -31,10 +31,10 @@
 
 #include "base/arena.h"
 #include "io/sync.h"
+#include "tier/leases.h"
 #include "tier/mem/stripes.h"
 #include "tier/tier.h"
 
-#define SKY__MEMORY_LEASES_MAX   (1u << 16)
 #define SKY__MEMORY_GETS_AT_ONCE 32u /* under one lock of a stripe */
 
 typedef struct {
@@ -51,12 +51,6 @@ typedef struct {
     bool named;
     bool orphan;
 } sky__memory_entry;
-
-typedef struct {
-    uint32_t extent; /* SKY_EXTENT_NONE: not lent */
-    uint32_t generation;
-    uint32_t next_free;
-} sky__memory_lease;
 
 typedef struct {
     sky_tier tier;
@@ -77,9 +71,7 @@ typedef struct {
     uint32_t *orphans; /* [buckets], by hash of the missing parent: first block + 1, 0: none */
     uint32_t orphan_mask;
 
-    sky__memory_lease *leases; /* [LEASES_MAX] */
-    uint32_t leases_touched;
-    uint32_t lease_free; /* SKY_BLOCK_NONE: none but those never touched */
+    sky_leases *leases; /* of extents */
 
     sky_tier_stat stat;
     sky_tier_counts counts; /* but for what is filled in when asked */
