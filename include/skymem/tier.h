@@ -14,7 +14,8 @@
  * What a driver tier does differently from memory and disk:
  *  - SKY_OP_REMOVE removes one key. Blocks below it stay until the driver drops them; a prefix ends
  *    before the removed block, so that they are not found.
- *  - SKY_OP_PIN, SKY_OP_UNPIN and SKY_OP_LEASE end SKY_E_UNSUPPORTED.
+ *  - SKY_OP_LEASE ends SKY_E_UNSUPPORTED when there is no `lease`, SKY_OP_PIN and SKY_OP_UNPIN when
+ *    there is no `pin`.
  *  - A put whose batch was cancelled, or is past its deadline, may still be stored when the driver
  *    was already writing it. Later operations on the key come after it.
  *
@@ -36,6 +37,13 @@ extern "C" {
 
 /* Called by `list` for each key; false: stop. NULL for a key is passed over. */
 typedef bool (*sky_tier_key_fn)(void *context, const sky_key *key);
+
+/* A value lent where it lies. */
+typedef struct {
+    const void *data; /* the whole value; it stays readable and as it is until it is released */
+    uint64_t bytes;
+    void *handle; /* what `release` gets; NULL is fine */
+} sky_tier_lent;
 
 /* The functions of a store. Zero what you do not set.
  * Threads: operations on one key come one after another, from one thread. With threads above 1,
@@ -73,6 +81,21 @@ typedef struct {
     sky_status (*usage)(void *self, uint64_t *entries, uint64_t *bytes, uint64_t *bytes_max);
     /* No other call is under way or follows. NULL: nothing is to be done. */
     void (*close)(void *self);
+
+    /* Lend a value: neither a write, a removal nor an eviction changes what was lent. The payload
+     * is checked before a caller sees it. NULL, as `release` is then too: it does not lend.
+     * Errors: as of read */
+    sky_status (*lease)(void *self, const sky_key *key, sky_tier_lent *out);
+    /* Once for each that was lent, at the latest before close. It may be called from any thread,
+     * while other functions run (with threads 1: between them), and should be quick. */
+    void (*release)(void *self, const sky_tier_lent *lent);
+    /* A pinned value is never evicted; a write under its key leaves it pinned. Twice is once.
+     * NULL, as `pinned` is then too: it takes no pins.
+     * Errors: SKY_MISS, SKY_E_FULL (no more pins), SKY_E_IO, SKY_E_DENIED, SKY_E_NOMEM,
+     *         SKY_E_BUSY */
+    sky_status (*pin)(void *self, const sky_key *key, bool pinned);
+    /* Errors: as of pin */
+    sky_status (*pinned)(void *self, const sky_key *key, bool *pinned);
 } sky_tier_driver;
 
 /* Let sky_cache_open know a scheme: letters, digits, '+', '-' and '.', a letter first. It is known

@@ -14,13 +14,14 @@ chmod 755 "$work"
 cmake --install "$build" --prefix "$work/prefix" >"$work/log" || { cat "$work/log"; exit 1; }
 export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig LD_LIBRARY_PATH=$work/prefix/lib
 read -ra flags < <(pkg-config --cflags --libs skymem)
+examples=$(echo "$work"/prefix/share/doc/*/examples)
 
 failed=0
 for source in "$trials"/*.c; do
     name=$(basename "$source" .c)
     mkdir -m 755 "$work/$name"
-    cc -std=gnu17 -O1 -Wall -Wextra -Werror -Wno-unused-function "$source" "${flags[@]}" -pthread \
-        -o "$work/$name/run"
+    cc -std=gnu17 -O1 -Wall -Wextra -Werror -Wno-unused-function -I "$examples" "$source" \
+        "${flags[@]}" -pthread -o "$work/$name/run"
     if (cd "$work/$name" && timeout 120 ./run) >"$work/$name/said" 2>&1; then
         echo "$name: held"
     else
@@ -31,7 +32,6 @@ for source in "$trials"/*.c; do
 done
 
 # The installed example brings a tier of its own; a second process finds what the first one stored.
-examples=$(echo "$work"/prefix/share/doc/*/examples)
 cc -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE "$examples/own_tier.c" "${flags[@]}" \
     -o "$work/own_tier"
 for _ in first second; do

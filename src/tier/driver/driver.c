@@ -11,6 +11,7 @@
 #include "io/sync.h"
 #include "tier/batch.h"
 #include "tier/driver/value.h"
+#include "tier/leases.h"
 #include "tier/spans.h"
 
 #define FAILURES_IN_ROW 3
@@ -49,6 +50,7 @@ typedef struct driver_tier {
     char url[256];
     sky_tier_counts counts;
     uint32_t failures;
+    sky_leases *leases; /* of sky_tier_lent; NULL: it does not lend */
     worker workers[SKY_TIER_DRIVER_THREADS_MAX];
 } driver_tier;
 
@@ -104,6 +106,51 @@ static sky_status driver_remove(driver_tier *t, const sky_key *key) {
     sky_status status = t->driver.remove(t->self, key);
     driver_end(t);
     return believe(status, SKY_MISS);
+}
+
+static void driver_release_lent(driver_tier *t, sky_tier_lent *lent) {
+    driver_begin(t);
+    t->driver.release(t->self, lent);
+    driver_end(t);
+    free(lent);
+}
+
+/* Owner: driver_release_lent */
+static sky_status driver_lease(driver_tier *t, const sky_key *key, sky_tier_lent **out) {
+    sky_tier_lent *lent = calloc(1, sizeof *lent);
+    if (!lent)
+        return SKY_E_NOMEM;
+    driver_begin(t);
+    sky_status status = believe(t->driver.lease(t->self, key, lent), SKY_MISS);
+    driver_end(t);
+    if (status == SKY_OK)
+        *out = lent;
+    else
+        free(lent);
+    return status;
+}
+
+/* PIN, UNPIN. */
+static sky_status driver_pin(driver_tier *t, const sky_key *key, bool pin) {
+    bool pinned = false;
+    driver_begin(t);
+    sky_status status = believe(t->driver.pinned(t->self, key, &pinned), SKY_MISS);
+    if (status == SKY_OK && pinned != pin)
+        status = believe(t->driver.pin(t->self, key, pin), SKY_MISS);
+    else if (status == SKY_OK && !pin)
+        status = SKY_E_PARAM;
+    driver_end(t);
+    return status;
+}
+
+static bool driver_pinned(driver_tier *t, const sky_key *key) {
+    bool pinned = false;
+    if (!t->driver.pinned)
+        return false;
+    driver_begin(t);
+    sky_status status = t->driver.pinned(t->self, key, &pinned);
+    driver_end(t);
+    return status == SKY_OK && pinned;
 }
 
 /* ---- values ---- */
@@ -170,9 +217,78 @@ static void answer_from(const driver_tier *t, const sky_value_head *head, sky_an
 static sky_answer do_has(worker *w, const sky_key *key, bool tells) {
     sky_value_head head;
     sky_answer a = {.status = value_load(w, key, SKY_VALUE_HEAD_BYTES, &head)};
-    if (a.status == SKY_OK && tells)
+    if (a.status == SKY_OK && tells) {
         answer_from(w->tier, &head, &a);
+        a.pinned = driver_pinned(w->tier, key);
+    }
     return a;
+}
+
+static sky_answer do_pin(worker *w, const sky_key *key, bool pin) {
+    sky_answer a = {.status = SKY_E_UNSUPPORTED};
+    if (w->tier->driver.pin)
+        a = do_has(w, key, false);
+    if (a.status == SKY_OK)
+        a.status = driver_pin(w->tier, key, pin);
+    return a;
+}
+
+/* What is lent is whole and of this key, and its time is not over. */
+static sky_status lent_open(driver_tier *t, const sky_key *key, const sky_tier_lent *lent,
+                            sky_value_head *head) {
+    if (!lent->data)
+        return SKY_E_IO;
+    sky_status status = sky_value_open(lent->data, lent->bytes, lent->bytes, key, head);
+    if (status == SKY_OK)
+        status = sky_value_check(head, lent->data);
+    bool late = status == SKY_OK && head->expire_ms != 0 && head->expire_ms <= wall_ms(t);
+    return late ? SKY_MISS : status;
+}
+
+static sky_lease leases_take(driver_tier *t, sky_tier_lent *lent) {
+    sky_lease lease = {0};
+    sky_mutex_lock(&t->mutex);
+    if (!sky_leases_full(t->leases)) {
+        lease = sky_leases_take(t->leases, (uintptr_t)lent, 0);
+        t->counts.leases++;
+    }
+    sky_mutex_unlock(&t->mutex);
+    return lease;
+}
+
+static sky_answer do_lease(worker *w, const sky_key *key) {
+    driver_tier *t = w->tier;
+    sky_answer a = {.status = SKY_E_UNSUPPORTED};
+    sky_tier_lent *lent = NULL;
+    sky_value_head head;
+    if (t->leases)
+        a.status = driver_lease(t, key, &lent);
+    if (a.status != SKY_OK)
+        return a;
+    a.status = lent_open(t, key, lent, &head);
+    if (a.status == SKY_OK) {
+        a.lease = leases_take(t, lent);
+        a.status = a.lease.id ? SKY_OK : SKY_E_BUSY;
+    }
+    if (a.status != SKY_OK) {
+        driver_release_lent(t, lent);
+        return a;
+    }
+    answer_from(t, &head, &a);
+    /* a span's bytes are not const, as gets write there; the caller of a lease only reads */
+    uint8_t *value = (uint8_t *)(uintptr_t)lent->data;
+    a.view = (sky_span){value + SKY_VALUE_HEAD_BYTES + head.name_bytes, head.payload_bytes};
+    return a;
+}
+
+static void driver_release(sky_tier *tier, sky_lease lease) {
+    driver_tier *t = driver_of(tier);
+    uint64_t lent;
+    sky_mutex_lock(&t->mutex);
+    sky_status status = sky_leases_give(t->leases, lease, 0, &lent);
+    sky_mutex_unlock(&t->mutex);
+    if (status == SKY_OK)
+        driver_release_lent(t, (sky_tier_lent *)(uintptr_t)lent);
 }
 
 static sky_status room_of(driver_tier *t, const job *j, size_t i, uint64_t *room,
@@ -289,6 +405,11 @@ static sky_answer do_one(worker *w, const job *j, size_t i) {
         return do_put(w, j, i);
     case SKY_OP_REMOVE:
         return do_remove(w, &j->keys[i]);
+    case SKY_OP_PIN:
+    case SKY_OP_UNPIN:
+        return do_pin(w, &j->keys[i], j->op == SKY_OP_PIN);
+    case SKY_OP_LEASE:
+        return do_lease(w, &j->keys[i]);
     default:
         return (sky_answer){.status = SKY_E_UNSUPPORTED};
     }
@@ -298,7 +419,8 @@ static void count(driver_tier *t, sky_op op, sky_status status, uint64_t bytes) 
     bool get = op == SKY_OP_GET, put = op == SKY_OP_PUT;
     sky_mutex_lock(&t->mutex);
     t->counts.hits += get && status == SKY_OK;
-    t->counts.misses += get && (status == SKY_MISS || status == SKY_E_CORRUPT);
+    t->counts.misses += (get || op == SKY_OP_LEASE) &&
+                        (status == SKY_MISS || status == SKY_E_CORRUPT);
     t->counts.puts += put && status == SKY_OK;
     t->counts.read_bytes += get && status == SKY_OK ? bytes : 0;
     t->counts.written_bytes += put && status == SKY_OK ? bytes : 0;
@@ -319,7 +441,8 @@ static void run_item(worker *w, const job *j, size_t i) {
         (void)driver_remove(t, &j->keys[i]);
     a.tier = a.status == SKY_OK ? t->env.index : SKY_TIER_NONE;
     count(t, j->op, a.status, a.bytes);
-    sky_batches_answer(t->tier.batches, j->batch, i, &a);
+    if (!sky_batches_answer(t->tier.batches, j->batch, i, &a) && a.lease.id)
+        driver_release(&t->tier, a.lease);
 }
 
 /* ---- workers ---- */
@@ -458,6 +581,7 @@ static sky_status driver_list(sky_tier *tier, sky_entry_fn each, void *context) 
                            .bytes = head.payload_bytes,
                            .set_ms = head.set_ms,
                            .tier = t->env.index,
+                           .pinned = driver_pinned(t, &head.key),
                            .coding = head.coding,
                            .parent = head.parent};
         more = each(context, &entry);
@@ -525,8 +649,12 @@ static void driver_close(sky_tier *tier) {
         sky_thread_join(&t->workers[i].thread);
         free(t->workers[i].buffer);
     }
+    uint64_t lent;
+    for (uint32_t row = 0; t->leases && sky_leases_give_next(t->leases, NULL, &row, &lent);)
+        driver_release_lent(t, (sky_tier_lent *)(uintptr_t)lent);
     if (t->driver.close)
         t->driver.close(t->self);
+    sky_leases_destroy(t->leases);
     sky_batches_destroy(t->tier.batches);
     sky_mutex_deinit(&t->mutex);
     sky_mutex_deinit(&t->one_at_a_time);
@@ -536,6 +664,7 @@ static void driver_close(sky_tier *tier) {
 
 static const sky_tier_ops driver_ops = {
     .submit = driver_submit,
+    .release = driver_release,
     .list = driver_list,
     .verify = driver_verify,
     .stat = driver_stat,
@@ -544,6 +673,8 @@ static const sky_tier_ops driver_ops = {
 
 static sky_status start(driver_tier *t) {
     sky_status status = sky_batches_create(t->env.clock, &t->tier.batches);
+    if (status == SKY_OK && t->driver.lease)
+        status = sky_leases_create(&t->leases);
     for (uint32_t i = 0; status == SKY_OK && i < t->driver.threads; i++) {
         t->workers[i].tier = t;
         t->workers[i].number = i;
@@ -571,7 +702,8 @@ sky_status sky_driver_tier_open(const sky_tier_driver *driver, const char *url,
     if (!t)
         return sky_fail(error, SKY_E_NOMEM, "%.200s: %s", url, sky_status_text(SKY_E_NOMEM));
     t->tier.ops = &driver_ops;
-    t->tier.traits = driver->traits | (driver->list ? 0 : SKY_TIER_UNLISTED);
+    t->tier.traits = driver->traits | (driver->list ? 0 : SKY_TIER_UNLISTED) |
+                     (driver->lease ? SKY_TIER_LEASES : 0);
     t->env = *env;
     t->env.clock = env->clock ? env->clock : sky_clock_system();
     t->driver = *driver;

@@ -1,4 +1,4 @@
-/* Proves that the example's store is a tier with every promise of one, and that a store that lies,
+/* Proves that the examples' stores are tiers with every promise of one, and that a store that lies,
  * damages or fails costs a miss or an error, never a wrong byte. */
 #include <assert.h>
 #include <setjmp.h>
@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "../../../examples/tier_dir.c"
+#include "../../../examples/tier_heap.c"
 
 #include "io/clock.h"
 #include "tier/driver/driver.h"
@@ -215,6 +216,107 @@ static void what_cannot_be_read_is_told_by_list_and_verify(void **state) {
     t->ops->close(t);
 }
 
+/* ---- a store that lies about what it lends ---- */
+
+static struct {
+    sky_status says; /* SKY_OK: what is true */
+    bool nothing;    /* lends no bytes */
+    int64_t flip_at; /* a byte of what it lends; negative: none */
+    int64_t short_by;
+    int out;
+} lender;
+
+static sky_status lender_lease(void *self, const sky_key *key, sky_tier_lent *lent) {
+    sky_status status = heap_lease(self, key, lent);
+    if (status != SKY_OK || lender.says != SKY_OK)
+        return status != SKY_OK ? status : lender.says;
+    lender.out++;
+    heap_value *v = lent->handle;
+    if (lender.flip_at >= 0)
+        v->data[lender.flip_at] ^= 1;
+    lent->bytes -= (uint64_t)lender.short_by;
+    if (lender.nothing)
+        lent->data = NULL;
+    return SKY_OK;
+}
+
+static void lender_release(void *self, const sky_tier_lent *lent) {
+    lender.out--;
+    heap_release(self, lent);
+}
+
+static sky_tier *open_heap(void *context, const sky_tier_env *env) {
+    sky_tier *tier;
+    sky_error error = {0};
+    if (sky_driver_tier_open(context, "heap:100000000", env, &tier, &error) != SKY_OK)
+        fail_msg("%s", error.text);
+    return tier;
+}
+
+static sky_status lend(sky_tier *t, uint64_t n) {
+    sky_item item = {.key = sky_fixture_key(n)};
+    sky_fixture_run(t, SKY_OP_LEASE, &item, 1, NULL);
+    assert_true((item.status == SKY_OK) == (item.lease.id != 0));
+    if (item.status == SKY_OK)
+        assert_true(sky_fixture_holds(item.view.data, item.view.bytes, n));
+    t->ops->release(t, item.lease);
+    return item.status;
+}
+
+static void what_is_lent_is_checked(void **state) {
+    (void)state;
+    static const sky_tier_env env = {0};
+    sky_tier_driver driver = tier_heap;
+    driver.lease = lender_lease;
+    driver.release = lender_release;
+    memset(&lender, 0, sizeof lender);
+    lender.flip_at = -1;
+    sky_tier *t = open_heap(&driver, &env);
+    for (int64_t at = 0; at < SKY_VALUE_HEAD_BYTES + 3; at++) {
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 3, 1), SKY_OK);
+        assert_int_equal(lend(t, 1), SKY_OK);
+        lender.flip_at = at;
+        assert_int_equal(lend(t, 1), SKY_E_CORRUPT);
+        lender.flip_at = -1;
+        assert_int_equal(lend(t, 1), SKY_MISS); /* it was dropped */
+        assert_int_equal(lender.out, 0);
+    }
+    static const int64_t wrong[] = {1, SKY_VALUE_HEAD_BYTES + 3, -1, INT64_MIN};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 3, 1), SKY_OK);
+        lender.short_by = wrong[i];
+        assert_int_equal(lend(t, 1), SKY_E_CORRUPT);
+        lender.short_by = 0;
+    }
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 3, 1), SKY_OK);
+    lender.nothing = true;
+    assert_int_equal(lend(t, 1), SKY_E_IO);
+    lender.nothing = false;
+    lender.says = SKY_PENDING;
+    assert_int_equal(lend(t, 1), SKY_E_IO);
+    lender.says = SKY_OK;
+    sky_item kept = {.key = sky_fixture_key(1)};
+    sky_fixture_run(t, SKY_OP_LEASE, &kept, 1, NULL);
+    assert_int_equal(kept.status, SKY_OK);
+    assert_int_equal(lender.out, 1);
+    t->ops->close(t); /* a driver has all back before its own close */
+    assert_int_equal(lender.out, 0);
+}
+
+static void without_its_functions_nothing_is_lent_or_pinned(void **state) {
+    (void)state;
+    static const sky_tier_env env = {0};
+    sky_tier_driver driver = tier_heap;
+    driver.lease = NULL, driver.release = NULL, driver.pin = NULL, driver.pinned = NULL;
+    sky_tier *t = open_heap(&driver, &env);
+    assert_int_equal(t->traits & SKY_TIER_LEASES, 0);
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 3, 1), SKY_OK);
+    static const sky_op ops[] = {SKY_OP_LEASE, SKY_OP_PIN, SKY_OP_UNPIN};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(sky_fixture_one(t, ops[i], sky_fixture_key(1)), SKY_E_UNSUPPORTED);
+    t->ops->close(t);
+}
+
 /* ---- registering ---- */
 
 static void drivers_are_registered_once(void **state) {
@@ -233,14 +335,21 @@ static void drivers_are_registered_once(void **state) {
     assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
     bad = tier_dir, bad.traits = SKY_TIER_LEASES;
     assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
+    bad = tier_heap, bad.release = NULL;
+    assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
+    bad = tier_heap, bad.pinned = NULL;
+    assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
     assert_int_equal(sky_tier_register("mem", &tier_dir), SKY_E_BUSY);
     assert_false(sky_driver_find("dir", 3, &found));
     assert_int_equal(sky_tier_register("dir", &tier_dir), SKY_OK);
     assert_int_equal(sky_tier_register("dir", &tier_dir), SKY_E_BUSY);
     assert_true(sky_driver_find("dir:x", 3, &found) && found.threads == tier_dir.threads);
     assert_false(sky_driver_find("di", 2, &found));
+    bad = tier_heap, bad.struct_bytes = offsetof(sky_tier_driver, lease); /* of an older header */
+    assert_int_equal(sky_tier_register("heap", &bad), SKY_OK);
+    assert_true(sky_driver_find("heap", 4, &found) && found.close && !found.lease && !found.pin);
     char scheme[8];
-    for (int i = 1; i < SKY_TIER_DRIVERS_MAX; i++) {
+    for (int i = 2; i < SKY_TIER_DRIVERS_MAX; i++) {
         snprintf(scheme, sizeof scheme, "d%d", i);
         assert_int_equal(sky_tier_register(scheme, &tier_dir), SKY_OK);
     }
@@ -290,7 +399,17 @@ int main(void) {
                             .reopen = reopen_dir,
                             .ttl = true,
                             .flat = true};
+    sky_tier_fixture heap = {.name = "heap",
+                             .context = (void *)(uintptr_t)&tier_heap,
+                             .open = open_heap,
+                             .close = close_dir,
+                             .leases = true,
+                             .pins = true,
+                             .ttl = true,
+                             .flat = true};
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_lent_is_checked),
+        cmocka_unit_test(without_its_functions_nothing_is_lent_or_pinned),
         cmocka_unit_test(damage_is_a_miss_wherever_it_is),
         cmocka_unit_test(a_wrong_size_is_damage),
         cmocka_unit_test(a_value_of_another_key_is_damage),
@@ -300,7 +419,7 @@ int main(void) {
         cmocka_unit_test(a_store_that_does_not_open_says_why),
         cmocka_unit_test(a_strange_status_of_open_is_a_failure),
     };
-    int failed = sky_tier_conformance(&dir);
+    int failed = sky_tier_conformance(&dir) + sky_tier_conformance(&heap);
     failed += cmocka_run_group_tests(tests, NULL, NULL);
     remove_values();
     return failed;

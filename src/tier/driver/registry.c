@@ -1,4 +1,5 @@
 /* Which schemes of URLs programs brought drivers for. */
+#include <stddef.h>
 #include <string.h>
 
 #include "io/sync.h"
@@ -44,11 +45,22 @@ static const registration *find(const char *scheme, size_t bytes) {
     return NULL;
 }
 
+/* A driver of this header or an earlier one; what that did not have is zero. */
+static bool read_driver(const sky_tier_driver *driver, sky_tier_driver *out) {
+    *out = (sky_tier_driver){.struct_bytes = 0};
+    if (driver->struct_bytes != sizeof *out &&
+        driver->struct_bytes != offsetof(sky_tier_driver, lease))
+        return false;
+    memcpy(out, driver, driver->struct_bytes);
+    out->threads = out->threads ? out->threads : 1;
+    return out->open && out->read && out->write && out->remove && !out->lease == !out->release &&
+           !out->pin == !out->pinned && out->threads <= SKY_TIER_DRIVER_THREADS_MAX &&
+           !(out->traits & ~(SKY_TIER_VOLATILE | SKY_TIER_REMOTE));
+}
+
 sky_status sky_tier_register(const char *scheme, const sky_tier_driver *driver) {
-    if (!scheme || !is_scheme(scheme) || !driver || driver->struct_bytes != sizeof *driver ||
-        !driver->open || !driver->read || !driver->write || !driver->remove ||
-        driver->threads > SKY_TIER_DRIVER_THREADS_MAX ||
-        driver->traits & ~(SKY_TIER_VOLATILE | SKY_TIER_REMOTE))
+    sky_tier_driver known;
+    if (!scheme || !is_scheme(scheme) || !driver || !read_driver(driver, &known))
         return SKY_E_PARAM;
     sky_status status = SKY_E_FULL;
     sky_mutex_lock(&mutex);
@@ -57,8 +69,7 @@ sky_status sky_tier_register(const char *scheme, const sky_tier_driver *driver) 
     } else if (registered_count < SKY_TIER_DRIVERS_MAX) {
         registration *r = &registered[registered_count++];
         memcpy(r->scheme, scheme, strlen(scheme) + 1);
-        r->driver = *driver;
-        r->driver.threads = driver->threads ? driver->threads : 1;
+        r->driver = known;
         status = SKY_OK;
     }
     sky_mutex_unlock(&mutex);
