@@ -6,6 +6,16 @@
 #include <math.h>
 #include <string.h>
 
+/* null: too few to say. */
+static json_t *bounds_json(const sky_quantile *q) {
+    return json_pack("[f, o]", q->low_ms, isinf(q->high_ms) ? json_null() : json_real(q->high_ms));
+}
+
+static const char *bounds_text(const sky_quantile *q, char out[64]) {
+    snprintf(out, 64, isinf(q->high_ms) ? "%.1f or more" : "%.1f to %.1f", q->low_ms, q->high_ms);
+    return out;
+}
+
 static json_t *sim_json(const sky_sim_result *r) {
     char hash[24];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)r->trace_hash);
@@ -13,25 +23,30 @@ static json_t *sim_json(const sky_sim_result *r) {
     for (uint32_t i = 0; i < r->check_count; i++)
         json_object_set_new(checks, r->checks[i].name, json_boolean(r->checks[i].passed));
     return json_pack(
-        "{s:I, s:s, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, "
-        "s:o}",
+        "{s:I, s:s, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:f, s:o, s:I, "
+        "s:I, s:I, s:o}",
         "seed", (json_int_t)r->seed, "trace_hash", hash, "virtual_s", r->virtual_s, "closing_s",
         r->closing_s, "wall_s", r->wall_s, "events", (json_int_t)r->events, "sets",
         (json_int_t)r->sets, "gets", (json_int_t)r->gets, "hits", (json_int_t)r->hits, "misses",
         (json_int_t)r->misses, "wrong_bytes", (json_int_t)r->wrong_bytes, "lost_acknowledged",
-        (json_int_t)r->lost_acknowledged, "p50_ms", r->p50_ms, "p99_ms", r->p99_ms, "lookups",
-        (json_int_t)r->lookups, "questions", (json_int_t)r->questions, "migrated_bytes",
-        (json_int_t)r->migrated_bytes, "checks", checks);
+        (json_int_t)r->lost_acknowledged, "p50_ms", r->p50.ms, "p50_ci_ms", bounds_json(&r->p50),
+        "p99_ms", r->p99.ms, "p99_ci_ms", bounds_json(&r->p99), "lookups", (json_int_t)r->lookups,
+        "questions", (json_int_t)r->questions, "migrated_bytes", (json_int_t)r->migrated_bytes,
+        "checks", checks);
 }
 
 static void sim_people(const sky_sim_result *r) {
+    char median[64], tail[64];
     double rate = r->gets ? 100.0 * (double)r->hits / (double)r->gets : 0;
     printf("%.0f s of sky, and %.0f s until it was quiet, in %.2f s: %llu events, trace %016llx\n",
            r->virtual_s, r->closing_s, r->wall_s, (unsigned long long)r->events,
            (unsigned long long)r->trace_hash);
-    printf("%llu set%s; %llu get%s, %.1f %% hits; median %.1f ms, 99th percentile %.1f ms\n",
-           (unsigned long long)r->sets, cli_plural(r->sets), (unsigned long long)r->gets,
-           cli_plural(r->gets), rate, r->p50_ms, r->p99_ms);
+    printf("%llu set%s; %llu get%s, %.1f %% hits", (unsigned long long)r->sets, cli_plural(r->sets),
+           (unsigned long long)r->gets, cli_plural(r->gets), rate);
+    if (r->hits > 0)
+        printf("; median %.1f ms (%s), 99th percentile %.1f ms (%s)", r->p50.ms,
+               bounds_text(&r->p50, median), r->p99.ms, bounds_text(&r->p99, tail));
+    printf("\n");
     if (r->lookups > 0)
         printf("%llu lookup%s, %.1f questions each\n", (unsigned long long)r->lookups,
                cli_plural(r->lookups), (double)r->questions / (double)r->lookups);

@@ -105,7 +105,11 @@ const cli_verb cli_verb_sim = {
             {"wrong_bytes", "answers that were not what was set; must be 0"},
             {"lost_acknowledged", "values acknowledged and gone without a fault or an eviction"},
             {"p50_ms", "median time of a hit"},
+            {"p50_ci_ms",
+             "where that of all such hits lies, with a probability of 95 %: [from, to], "
+             "null: there are too few to say"},
             {"p99_ms", "99th percentile"},
+            {"p99_ci_ms", "the same; it takes 368 hits to bound it from above"},
             {"migrated_bytes", "payload that moved from satellite to satellite"},
             {"lookups",
              "keys, or prompts, not all in the ground's index and looked for in the sky"},

@@ -173,8 +173,8 @@ static int loss_row(bench *b, const char *link, uint64_t bits_s, uint32_t parity
         snprintf(beside, sizeof beside, " parity %u of 25,", parity);
     snprintf(name, sizeof name, "get 2.9 MiB, %s,%s %g %% loss, p99", link, beside, 100 * loss);
     if (loss == 0)
-        *free_ms = r.get_p99_ms;
-    int code = bench_row(b, name, r.get_p99_ms, "ms", loss > 0 ? "loss-free" : NULL, *free_ms);
+        *free_ms = r.get_p99.ms;
+    int code = bench_row(b, name, r.get_p99.ms, "ms", loss > 0 ? "loss-free" : NULL, *free_ms);
     snprintf(name, sizeof name, "get 2.9 MiB, %s,%s %g %% loss, answered", link, beside,
              100 * loss);
     return code == CLI_OK ? bench_row(b, name, r.answered, "gets", "asked", p.gets) : code;

@@ -28,10 +28,10 @@ typedef struct {
 static void tell_part(void *context, const sky_sim_interval *i) {
     day *d = context;
     double hour = i->to_s / 3600, ratio = i->gets ? (double)i->hits / (double)i->gets : 0;
-    fprintf(d->csv, "%s,%.2f,%llu,%llu,%llu,%.4f,%.3f,%.3f,%llu\n", figures_strategies[d->strategy],
+    fprintf(d->csv, "%s,%.2f,%llu,%llu,%llu,%.4f,%s,%s,%llu\n", figures_strategies[d->strategy],
             hour, (unsigned long long)i->rotations, (unsigned long long)i->gets,
-            (unsigned long long)i->hits, ratio, i->p50_ms, i->p99_ms,
-            (unsigned long long)i->migrated_bytes);
+            (unsigned long long)i->hits, ratio, figures_quantile(&i->p50).text,
+            figures_quantile(&i->p99).text, (unsigned long long)i->migrated_bytes);
 }
 
 int figures_run(figures *f, const char *text, const sky_sim_options *options,
@@ -52,8 +52,9 @@ int figures_day(figures *f, bool physical) {
     static sky_sim_result result;
     const char *name = physical ? "physical-day" : "day";
     FILE *csv = figures_csv(f, name,
-                            "strategy,hour,rotations,gets,hits,hit_ratio,get_p50_ms,get_p99_ms,"
-                            "migrated_bytes");
+                            "strategy,hour,rotations,gets,hits,hit_ratio," FIGURES_QUANTILE(
+                                "get_p50") "," FIGURES_QUANTILE("get_p99") ","
+                                                                           "migrated_bytes");
     if (!csv)
         return CLI_FAILED;
     int code = CLI_OK;

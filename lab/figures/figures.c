@@ -6,6 +6,7 @@
 #include "orbit/placement.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,6 +32,14 @@ FILE *figures_csv(const figures *f, const char *name, const char *head) {
         fprintf(csv, "%s\n", head);
     cli_progress("%s", name);
     return csv;
+}
+
+figures_columns figures_quantile(const sky_quantile *q) {
+    figures_columns c;
+    int used = snprintf(c.text, sizeof c.text, "%.3f,%.3f,", q->ms, q->low_ms);
+    if (!isinf(q->high_ms))
+        snprintf(c.text + used, sizeof c.text - (size_t)used, "%.3f", q->high_ms);
+    return c;
 }
 
 int figures_csv_close(const figures *f, FILE *csv, const char *name) {
@@ -88,8 +97,8 @@ static void authors_row(FILE *csv, const sky_study_result *r) {
 }
 
 static void links_row(FILE *csv, const sky_study_result *r) {
-    fprintf(csv, "%.3f,%.3f,%.3f,%u,%llu\n", r->get_p50_ms, r->get_max_ms, 1e3 * r->formula_max_s,
-            r->answered, (unsigned long long)r->events);
+    fprintf(csv, "%s,%.3f,%.3f,%u,%llu\n", figures_quantile(&r->get_p50).text, r->get_max_ms,
+            1e3 * r->formula_max_s, r->answered, (unsigned long long)r->events);
 }
 
 /* All sweeps of all strategies, with what `change` makes of each point. */
@@ -118,8 +127,9 @@ static int fly_sweeps(figures *f, FILE *csv, bool links) {
 
 static int sweeps_figure(figures *f, const char *name, bool links) {
     FILE *csv = figures_csv(f, name,
-                            links ? "strategy,parameter,value,get_p50_ms,get_max_ms,"
-                                    "formula_max_ms,answered,events"
+                            links ? "strategy,parameter,value," FIGURES_QUANTILE(
+                                        "get_p50") ",get_max_ms,"
+                                                   "formula_max_ms,answered,events"
                                   : "strategy,parameter,value,max_s,min_s,avg_s,formula_max_s,"
                                     "off_ns,get_ms");
     if (!csv)
@@ -170,10 +180,11 @@ static int loss_rows(figures *f, FILE *csv) {
                 sky_status status = sky_study_run(&p, &r, &error);
                 if (status != SKY_OK)
                     return cli_refused(f->c, status, &error);
-                free_ms = i == 0 ? r.get_p99_ms : free_ms;
-                fprintf(csv, "%s,%g,%u,%g,%.3f,%.3f,%.3f,%.3f,%u\n", figures_strategies[s],
-                        (double)bits_s / 1e6, loss_ways[way].parity, losses[i], r.get_p50_ms,
-                        r.get_p99_ms, r.get_p99_ms / free_ms, r.to_payload, r.answered);
+                free_ms = i == 0 ? r.get_p99.ms : free_ms;
+                fprintf(csv, "%s,%g,%u,%g,%s,%s,%.3f,%.3f,%u\n", figures_strategies[s],
+                        (double)bits_s / 1e6, loss_ways[way].parity, losses[i],
+                        figures_quantile(&r.get_p50).text, figures_quantile(&r.get_p99).text,
+                        r.get_p99.ms / free_ms, r.to_payload, r.answered);
             }
         }
     }
@@ -181,9 +192,11 @@ static int loss_rows(figures *f, FILE *csv) {
 }
 
 static int loss_figure(figures *f) {
-    FILE *csv = figures_csv(f, "loss",
-                            "strategy,ground_mbps,parity_of_25,loss,get_p50_ms,get_p99_ms,"
-                            "to_loss_free,bytes_to_payload,answered_of_200");
+    FILE *csv = figures_csv(
+        f, "loss",
+        "strategy,ground_mbps,parity_of_25,loss," FIGURES_QUANTILE("get_p50") "," FIGURES_QUANTILE(
+            "get_p99") ","
+                       "to_loss_free,bytes_to_payload,answered_of_200");
     if (!csv)
         return CLI_FAILED;
     int code = loss_rows(f, csv);
@@ -207,19 +220,22 @@ static int loss_more_rows(figures *f, FILE *csv) {
             sky_status status = sky_study_run(&p, &r, &error);
             if (status != SKY_OK)
                 return cli_refused(f->c, status, &error);
-            free_ms = i == 0 ? r.get_p99_ms : free_ms;
-            fprintf(csv, "%s,%g,%u,%g,%.3f,%.3f,%.3f,%.3f,%u\n", datagrams ? "yes" : "no",
-                    (double)p.ground_bits_s / 1e6, parity, losses[i], r.get_p50_ms, r.get_p99_ms,
-                    r.get_p99_ms / free_ms, r.to_payload, r.answered);
+            free_ms = i == 0 ? r.get_p99.ms : free_ms;
+            fprintf(csv, "%s,%g,%u,%g,%s,%s,%.3f,%.3f,%u\n", datagrams ? "yes" : "no",
+                    (double)p.ground_bits_s / 1e6, parity, losses[i],
+                    figures_quantile(&r.get_p50).text, figures_quantile(&r.get_p99).text,
+                    r.get_p99.ms / free_ms, r.to_payload, r.answered);
         }
     }
     return CLI_OK;
 }
 
 static int loss_more_figure(figures *f) {
-    FILE *csv = figures_csv(f, "loss-more",
-                            "datagrams,ground_mbps,parity_of_25,loss,get_p50_ms,get_p99_ms,"
-                            "to_loss_free,bytes_to_payload,answered_of_200");
+    FILE *csv = figures_csv(
+        f, "loss-more",
+        "datagrams,ground_mbps,parity_of_25,loss," FIGURES_QUANTILE("get_p50") "," FIGURES_QUANTILE(
+            "get_p99") ","
+                       "to_loss_free,bytes_to_payload,answered_of_200");
     if (!csv)
         return CLI_FAILED;
     int code = loss_more_rows(f, csv);

@@ -25,6 +25,13 @@ extern const char *const figures_strategies[STRATEGIES];
 
 /* A table of the study: opened with its head; NULL and a message when it cannot be. */
 FILE *figures_csv(const figures *f, const char *name, const char *head);
+/* A quantile's three columns: itself, and what bounds it at 95 %; an empty one where there are too
+ * few to say. `name` is get_p50 or the like. */
+#define FIGURES_QUANTILE(name) name "_ms," name "_low_ms," name "_high_ms"
+typedef struct {
+    char text[96];
+} figures_columns;
+figures_columns figures_quantile(const sky_quantile *q);
 int figures_csv_close(const figures *f, FILE *csv, const char *name);
 /* All pictures but the maps, from the tables in the folder. */
 int figures_draw(const figures *f);

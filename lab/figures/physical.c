@@ -53,9 +53,10 @@ static int fly_one(figures *f, FILE *csv, size_t sky, size_t sweep, int strategy
     int code = figures_run(f, text, &options, &r);
     if (code != CLI_OK)
         return code;
-    fprintf(csv, "%s,%s,%s,%u,%llu,%llu,%llu,%.3f,%.3f,%llu\n", skies[sky].name,
+    fprintf(csv, "%s,%s,%s,%u,%llu,%llu,%llu,%s,%s,%llu\n", skies[sky].name,
             figures_strategies[strategy], sweeps[sweep].name, value, (unsigned long long)r.gets,
-            (unsigned long long)r.hits, (unsigned long long)r.unanswered, r.p50_ms, r.p99_ms,
+            (unsigned long long)r.hits, (unsigned long long)r.unanswered,
+            figures_quantile(&r.p50).text, figures_quantile(&r.p99).text,
             (unsigned long long)r.migrated_bytes);
     return CLI_OK;
 }
@@ -75,8 +76,8 @@ static int fly_all(figures *f, FILE *csv) {
 int figures_physical(figures *f) {
     static const char name[] = "physical-sweeps";
     FILE *csv = figures_csv(f, name,
-                            "sky,strategy,parameter,value,gets,hits,unanswered,get_p50_ms,"
-                            "get_p99_ms,migrated_bytes");
+                            "sky,strategy,parameter,value,gets,hits,unanswered," FIGURES_QUANTILE(
+                                "get_p50") "," FIGURES_QUANTILE("get_p99") ",migrated_bytes");
     if (!csv)
         return CLI_FAILED;
     int code = fly_all(f, csv);

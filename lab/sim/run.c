@@ -91,6 +91,7 @@ typedef struct {
     prompt prompts[OPEN_MAX]; /* looked up in that call */
     uint32_t prompt_count;
     sky_time request_next;
+    sky_prng gap_prng;    /* of its own: what is asked for is the same however it comes */
     sky_prng other_prng;  /* of its own: without others a run is what it was */
     sky_prng sample_prng; /* of its own: looking must not change what is looked at */
     sky_time sample_next;
@@ -298,8 +299,8 @@ static void tell_interval(run *r, sky_time now) {
     sky_world_stat stat;
     sky_world_stats(r->world, &stat);
     i->to_s = (double)now / 1e9;
-    i->p50_ms = sky_latencies_ms(r->interval_latencies, 0.5);
-    i->p99_ms = sky_latencies_ms(r->interval_latencies, 0.99);
+    i->p50 = sky_latencies_quantile(r->interval_latencies, 0.5);
+    i->p99 = sky_latencies_quantile(r->interval_latencies, 0.99);
     i->migrated_bytes = stat.nodes.migrated_bytes - r->migrated_before;
     i->rotations = stat.turns;
     r->options->series(r->options->series_context, i);
@@ -509,6 +510,12 @@ static sky_time next_request(const run *r) {
     return r->open_count == 0 ? sky_world_now(r->world) : sky_world_next(r->world);
 }
 
+static sky_time gap(run *r) {
+    const sky_scenario *s = &r->scenario;
+    return s->workload.fixed ? s->workload.every_ns
+                             : sky_gap_draw(&r->gap_prng, s->workload.every_ns);
+}
+
 static sky_time earlier(sky_time a, sky_time b) {
     return a < b ? a : b;
 }
@@ -516,6 +523,7 @@ static sky_time earlier(sky_time a, sky_time b) {
 static void let_time_pass(run *r, sky_time until) {
     bool at_leisure = r->scenario.workload.every_ns == 0;
     plan_sample(r, until);
+    r->request_next = r->scenario.workload.fixed ? 0 : gap(r);
     while (sky_world_now(r->world) < until && !r->too_long) {
         sky_time request_at = next_request(r);
         sky_time look_at = earlier(r->sample_next, r->series_next);
@@ -524,7 +532,7 @@ static void let_time_pass(run *r, sky_time until) {
         if (request_at <= now && !(at_leisure && r->open_count > 0)) {
             ask(r);
             collect(r);
-            r->request_next += r->scenario.workload.every_ns;
+            r->request_next += gap(r);
         }
         if (r->sample_next <= now) {
             sample(r, false);
@@ -573,8 +581,8 @@ static void report(const run *r, sky_time until, sky_sim_result *out) {
                             .misses = c->gets - c->hits,
                             .wrong_bytes = c->wrong_bytes,
                             .lost_acknowledged = c->lost_acknowledged,
-                            .p50_ms = sky_latencies_ms(r->latencies, 0.5),
-                            .p99_ms = sky_latencies_ms(r->latencies, 0.99),
+                            .p50 = sky_latencies_quantile(r->latencies, 0.5),
+                            .p99 = sky_latencies_quantile(r->latencies, 0.99),
                             .unanswered = c->unanswered,
                             .bytes_read = r->bytes_read,
                             .migrated_bytes = stat.nodes.migrated_bytes,
@@ -626,6 +634,7 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
     r->open_max = open_max < 2 ? 2 : open_max < OPEN_MAX ? (uint32_t)open_max : OPEN_MAX;
     sky_prng_init(&r->prng, options->seed);
     sky_prng_init(&r->sample_prng, ~options->seed);
+    sky_prng_init(&r->gap_prng, options->seed ^ 0x676170);       /* "gap" */
     sky_prng_init(&r->other_prng, options->seed ^ 0x6f74686572); /* "other" */
     sky_checksum_init(&r->hash, 0);
     sky_check_sky_init(&r->sky, s);

@@ -4,14 +4,16 @@
 
 #include <skymem/types.h>
 
+#include "lab/sim/workload.h"
+
 /* What happened in a part of a run. */
 typedef struct {
     double from_s;
     double to_s;
     uint64_t gets; /* ended in it */
     uint64_t hits;
-    double p50_ms; /* of the hits */
-    double p99_ms;
+    sky_quantile p50; /* of the hits */
+    sky_quantile p99;
     uint64_t migrated_bytes;
     uint64_t rotations; /* of the sky, since the start */
 } sky_sim_interval;
@@ -43,8 +45,8 @@ typedef struct {
     uint64_t misses;
     uint64_t wrong_bytes;
     uint64_t lost_acknowledged;
-    double p50_ms;
-    double p99_ms;
+    sky_quantile p50; /* of the hits' times */
+    sky_quantile p99;
     struct {
         char name[48];
         bool passed;

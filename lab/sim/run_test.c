@@ -56,7 +56,7 @@ static void a_seed_replays_a_run(void **state) {
 static void golden_hashes_hold(void **state) {
     (void)state;
     sky_lines vectors;
-    int runs = 0;
+    int runs = 0, others = 0;
     sky_lines_open(&vectors, "tests/golden/sim.txt");
     for (char *line; (line = sky_lines_next(&vectors));) {
         char path[128];
@@ -69,10 +69,11 @@ static void golden_hashes_hold(void **state) {
         print_message("%s %" PRIu64 " %g %016" PRIx64 "\n", path, options.seed, options.until_s,
                       r.trace_hash);
         expect_checks(&r);
-        assert_int_equal(r.trace_hash, hash);
+        others += r.trace_hash != hash;
         runs++;
     }
     assert_true(runs >= 5);
+    assert_int_equal(others, 0); /* the new ones are printed above */
 }
 
 static void a_quiet_sky_loses_nothing(void **state) {
@@ -82,7 +83,7 @@ static void a_quiet_sky_loses_nothing(void **state) {
     expect_checks(&r);
     assert_int_equal(r.gets, 500);
     assert_true(r.hits > 300 && r.sets > 30 && r.misses > 0);
-    assert_true(r.p50_ms > 3.6 && r.p50_ms <= r.p99_ms); /* light alone: 2 × 550 km */
+    assert_true(r.p50.ms > 3.6 && r.p50.ms <= r.p99.ms); /* light alone: 2 × 550 km */
     assert_true(r.virtual_s == 60 && r.closing_s >= 1 && r.closing_s < 2);
     assert_true(r.events > r.gets * 20);
 }
@@ -197,7 +198,7 @@ static void what_comes_at_regular_times_is_foreseen(void **state) {
         expect_checks(&r[i]);
         assert_true(r[i].hits > 300);
     }
-    assert_true(r[1].p50_ms < 1.01 * r[0].p50_ms);
+    assert_true(r[1].p50.ms < 1.01 * r[0].p50.ms);
     assert_true(r[1].migrated_bytes < r[0].migrated_bytes * 6 / 10);
 }
 
@@ -319,10 +320,10 @@ static void each_satellite_may_have_a_ground_link(void **state) {
                  i < 2 ? "rotation-hop" : "hop", i % 2 ? "each" : "one");
         r[i] = simulate_text(text, 8);
         expect_checks(&r[i]);
-        print_message("median %.1f ms\n", r[i].p50_ms);
+        print_message("median %.1f ms\n", r[i].p50.ms);
     }
-    assert_true(r[0].p50_ms > 74 && r[0].p50_ms < 110); /* 90 KiB and heads at 10 Mb/s, and light */
-    assert_true(r[1].p50_ms > 8 && r[1].p50_ms < 35);
+    assert_true(r[0].p50.ms > 74 && r[0].p50.ms < 110); /* 90 KiB and heads at 10 Mb/s, and light */
+    assert_true(r[1].p50.ms > 8 && r[1].p50.ms < 35);
     assert_int_equal(r[2].trace_hash, r[3].trace_hash);
 }
 

@@ -173,8 +173,8 @@ static void judge(study *s) {
         double off_ns = fabs((double)served - formula_s(p, &between, at, i + 1) * 1e9);
         r->off_ns_max = fmax(r->off_ns_max, off_ns);
     }
-    r->get_p50_ms = sky_latencies_ms(s->latencies, 0.5);
-    r->get_p99_ms = sky_latencies_ms(s->latencies, 0.99);
+    r->get_p50 = sky_latencies_quantile(s->latencies, 0.5);
+    r->get_p99 = sky_latencies_quantile(s->latencies, 0.99);
     r->get_max_ms = (double)s->longest / 1e6;
     sky_world_stat stat;
     sky_world_stats(s->world, &stat);

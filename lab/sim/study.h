@@ -4,6 +4,8 @@
 
 #include <skymem-sky/sky.h>
 
+#include "lab/sim/workload.h"
+
 /* One point of the study: one block is set and got, by the session and satellites that fly. The
  * sky is the ideal one; with loss 0 and no rates it is the seed authors' own model. */
 typedef struct {
@@ -30,7 +32,8 @@ typedef struct {
     double formula_max_s, formula_min_s, formula_avg_s;
     double off_ns_max; /* the largest difference between the two, of any server */
     /* Until the block was there, light counted both ways, and the wait for the link. */
-    double get_p50_ms, get_p99_ms, get_max_ms;
+    sky_quantile get_p50, get_p99;
+    double get_max_ms;
     double to_payload; /* bytes of all messages (or datagrams) of the gets to bytes asked for */
     uint32_t answered; /* gets that were */
     uint64_t events;

@@ -86,12 +86,12 @@ static void a_rate_and_loss_take_time(void **state) {
     p.isl_bits_s = 1000000000;
     sky_study_result rated = fly(&p);
     double wire_ms = 8e3 * (1 << 20) / 1e8;
-    assert_true(rated.get_p50_ms > wire_ms);
-    assert_true(rated.get_p50_ms < 1.1 * (wire_ms + free_of_limits.get_p50_ms));
+    assert_true(rated.get_p50.ms > wire_ms);
+    assert_true(rated.get_p50.ms < 1.1 * (wire_ms + free_of_limits.get_p50.ms));
     p.loss = 0.02;
     sky_study_result lossy = fly(&p);
     assert_int_equal(lossy.answered, 20);
-    assert_true(lossy.get_p50_ms > rated.get_p50_ms);
+    assert_true(lossy.get_p50.ms > rated.get_p50.ms);
 }
 
 static void points_that_cannot_be_are_refused(void **state) {
@@ -116,14 +116,14 @@ static void a_loss_costs_one_round_more(void **state) {
     p.loss = 0.01;
     sky_study_result lossy = fly(&p);
     assert_int_equal(lossy.answered, p.gets);
-    assert_true(lossy.get_p99_ms > 1.9 * quiet.get_p99_ms);
-    assert_true(lossy.get_p99_ms < 2.05 * quiet.get_p99_ms);
+    assert_true(lossy.get_p99.ms > 1.9 * quiet.get_p99.ms);
+    assert_true(lossy.get_p99.ms < 2.05 * quiet.get_p99.ms);
     assert_true(lossy.to_payload < 1.18);
     p = sky_study_starlink(200000000u, 0, 100);
     quiet = fly(&p);
     p.loss = 0.01;
     lossy = fly(&p);
-    assert_true(lossy.get_p99_ms < 1.4 * quiet.get_p99_ms);
+    assert_true(lossy.get_p99.ms < 1.4 * quiet.get_p99.ms);
     assert_true(lossy.to_payload < 1.14);
 }
 
@@ -150,8 +150,8 @@ static void a_lost_datagram_costs_one_round_more(void **state) {
     p.loss = 0.01;
     sky_study_result lossy = fly(&p);
     assert_int_equal(lossy.answered, p.gets);
-    assert_true(lossy.get_p99_ms > 1.9 * quiet.get_p99_ms);
-    assert_true(lossy.get_p99_ms < 2.1 * quiet.get_p99_ms);
+    assert_true(lossy.get_p99.ms > 1.9 * quiet.get_p99.ms);
+    assert_true(lossy.get_p99.ms < 2.1 * quiet.get_p99.ms);
     assert_true(lossy.to_payload - quiet.to_payload < 0.08);
 }
 
@@ -164,7 +164,7 @@ static void parity_saves_the_second_round(void **state) {
     p.loss = 0.01;
     sky_study_result lossy = fly(&p);
     assert_int_equal(lossy.answered, p.gets);
-    assert_true(lossy.get_p99_ms < 1.5 * quiet.get_p99_ms);
+    assert_true(lossy.get_p99.ms < 1.5 * quiet.get_p99.ms);
     assert_true(lossy.to_payload < 1.5);
     p.loss = 0.05;
     assert_int_equal(fly(&p).answered, p.gets);

@@ -19,15 +19,18 @@ typedef struct {
     sky_prng datagrams; /* by itself: one sky, carried one way or the other */
     sky_prng shape;     /* by itself: true orbits, another window, removals and pins */
     sky_prng moves;     /* by itself: half of all skies have prefetches */
+    sky_prng arrivals;  /* by itself: in half of them requests come by the clock */
     bool shaped;        /* as one sky of three is */
     bool physical;
     char *text;
     size_t used;
 } drawing;
 
-/* With these shape and moves leave the seeds of swarm_test.c as they were when they failed. */
-#define SHAPE_SALT 85
-#define MOVES_SALT 440
+/* With these, shape, moves and arrivals leave the seeds of swarm_test.c as they were when they
+ * failed. */
+#define SHAPE_SALT    85
+#define MOVES_SALT    440
+#define ARRIVALS_SALT 23707
 
 static void say(drawing *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -149,6 +152,8 @@ static void draw_workload(drawing *d, double hours) {
         uint64_t prefetches = 1 + sky_prng_below(&d->moves, 10);
         say(d, ", prefetches: %.2f", (double)prefetches / 100);
     }
+    if (sky_prng_below(&d->arrivals, 2) == 0)
+        say(d, ", arrivals: fixed");
     say(d, "}\n");
 }
 
@@ -177,6 +182,7 @@ size_t sky_sim_draw(uint64_t seed, double hours, char text[SKY_SIM_DRAWN_MAX]) {
     sky_prng_init(&d.datagrams, ~seed);
     sky_prng_init(&d.shape, seed ^ SHAPE_SALT);
     sky_prng_init(&d.moves, seed ^ MOVES_SALT);
+    sky_prng_init(&d.arrivals, seed ^ ARRIVALS_SALT);
     draw_sky(&d);
     draw_links(&d);
     draw_workload(&d, hours);

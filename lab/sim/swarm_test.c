@@ -62,7 +62,7 @@ static void a_seed_draws_and_replays_the_same(void **state) {
     "placement: {strategy: rotation-hop, servers: 9}\n"                                            \
     "chunk: 1KiB\n"                                                                                \
     "time: {rotation_s: 20}\n"                                                                     \
-    "workload: {keys: 20, gets: 600, value: 12KiB, every_ms: 500}\n"
+    "workload: {keys: 20, gets: 600, value: 12KiB, every_ms: 500, arrivals: fixed}\n"
 
 /* Each fault alone changes what happens, and breaks nothing. */
 static void every_fault_is_survived_alone(void **state) {
@@ -129,7 +129,7 @@ static void seeds_that_failed_once_pass(void **state) {
         "placement: {strategy: rotation, servers: 10}\n"
         "links: {loss: 0.1, jitter_ms: 1}\n"
         "time: {rotation_s: 300}\n"
-        "workload: {keys: 30, value: 1, zipf: 0.1, every_ms: 60000}\n"
+        "workload: {keys: 30, value: 1, zipf: 0.1, every_ms: 60000, arrivals: fixed}\n"
         "faults: {duplicate: 0.01, reorder: 0.000196}\n",
         306);
     static const struct {
@@ -148,7 +148,7 @@ static void seeds_that_failed_once_pass(void **state) {
     fly("constellation: {planes: 3, slots: 4}\n"
         "eviction: [gossip, lazy, sweep, broadcast]\n"
         "time: {rotation_s: 1}\n"
-        "workload: {keys: 3, value: 9611}\n"
+        "workload: {keys: 3, value: 9611, arrivals: fixed}\n"
         "faults: {skew_ms: 250}\n",
         1101634);
     fly("constellation: {planes: 3, slots: 5}\n"
@@ -156,21 +156,21 @@ static void seeds_that_failed_once_pass(void **state) {
         "eviction: sweep\n"
         "links: {loss: 0.05}\n"
         "time: {rotation_s: 1}\n"
-        "workload: {value: 7139, every_ms: 937}\n"
+        "workload: {value: 7139, every_ms: 937, arrivals: fixed}\n"
         "until: 1000s\n",
         101177);
     fly("constellation: {planes: 10, slots: 5}\n"
         "chunk: 512\n"
         "links: {ground_mbps: 1, jitter_ms: 1}\n"
-        "workload: {value: 2751, prefetches: 0.01}\n",
+        "workload: {value: 2751, prefetches: 0.01, arrivals: fixed}\n",
         7700046);
     fly("constellation: {planes: 3, slots: 4}\n"
         "links: {loss: 0.05, jitter_ms: 1}\n"
-        "workload: {value: 1, prefetches: 0.02}\n",
+        "workload: {value: 1, prefetches: 0.02, arrivals: fixed}\n",
         7700044);
     fly("constellation: {planes: 5, slots: 6}\n"
         "sky: physical\n"
-        "workload: {value: 1, every_ms: 760, prefetches: 0.05}\n",
+        "workload: {value: 1, every_ms: 760, prefetches: 0.05, arrivals: fixed}\n",
         8810688);
 }
 

@@ -75,6 +75,10 @@ uint32_t sky_zipf_draw(const sky_zipf *z, sky_prng *prng) {
     return low;
 }
 
+sky_time sky_gap_draw(sky_prng *prng, sky_time mean_ns) {
+    return (sky_time)(-natural_log(1 - sky_prng_unit(prng)) * (double)mean_ns + 0.5);
+}
+
 /* ---- values ---- */
 
 sky_key sky_value_key(const sky_value *v) {
@@ -220,13 +224,58 @@ void sky_latencies_add(sky_latencies *l, sky_time ns) {
     l->count++;
 }
 
-double sky_latencies_ms(const sky_latencies *l, double share) {
-    double wanted = share * (double)l->count;
+/* The rank-th smallest, from 1. */
+static double ms_of_rank(const sky_latencies *l, uint64_t rank) {
     uint64_t below = 0;
     for (size_t i = 0; i < sizeof l->steps / sizeof *l->steps; i++) {
         below += l->steps[i];
-        if (below > 0 && (double)below >= wanted)
+        if (below >= rank)
             return step_top_ns(i) / 1e6;
     }
-    return 0;
+    return INFINITY;
+}
+
+double sky_latencies_ms(const sky_latencies *l, double share) {
+    uint64_t rank = (uint64_t)ceil(share * (double)l->count);
+    return l->count > 0 ? ms_of_rank(l, rank > 0 ? rank : 1) : 0;
+}
+
+#define TAIL       0.025 /* on each side */
+#define NEGLIGIBLE 1e-12
+
+/* How many of n latencies are below the quantile is binomial: B of n by `share`. From the mode on
+ * either way each probability follows from its neighbour's. *low is the largest rank with
+ * P(B < low) <= TAIL, *high the smallest with P(B >= high) <= TAIL; n + 1: there is none. */
+static void bounding_ranks(uint64_t n, double share, uint64_t *low, uint64_t *high) {
+    double odds = share / (1 - share), weight = 1, total = 1;
+    uint64_t mode = (uint64_t)((double)n * share), first = mode;
+    for (; first > 0 && weight > NEGLIGIBLE; first--) {
+        weight *= (double)first / ((double)(n - first) + 1) / odds;
+        total += weight;
+    }
+    double lightest = weight;
+    uint64_t k = mode;
+    for (weight = 1; k < n && weight > NEGLIGIBLE; k++) {
+        weight *= (double)(n - k) / ((double)k + 1) * odds;
+        total += weight;
+    }
+    double below = 0; /* P(B < k), times total; weight: P(B = k) */
+    weight = lightest;
+    *low = 0;
+    for (k = first; k <= n && total - below > TAIL * total; k++) {
+        *low = below <= TAIL * total ? k : *low;
+        below += weight;
+        weight *= (double)(n - k) / ((double)k + 1) * odds;
+    }
+    *high = k;
+}
+
+sky_quantile sky_latencies_quantile(const sky_latencies *l, double share) {
+    if (l->count == 0)
+        return (sky_quantile){.high_ms = INFINITY};
+    uint64_t low, high;
+    bounding_ranks(l->count, share, &low, &high);
+    return (sky_quantile){.ms = sky_latencies_ms(l, share),
+                          .low_ms = low > 0 ? ms_of_rank(l, low) : 0,
+                          .high_ms = high <= l->count ? ms_of_rank(l, high) : INFINITY};
 }

@@ -22,6 +22,9 @@ sky_status sky_zipf_init(sky_zipf *z, uint32_t key_count, double exponent);
 void sky_zipf_deinit(sky_zipf *z);
 uint32_t sky_zipf_draw(const sky_zipf *z, sky_prng *prng);
 
+/* The time to the next of arrivals that know nothing of each other, `mean_ns` apart in the mean. */
+sky_time sky_gap_draw(sky_prng *prng, sky_time mean_ns);
+
 /* The name of a value: which key, and which of the values it had, from 1. */
 typedef struct {
     uint64_t seed;
@@ -51,5 +54,18 @@ void sky_latencies_add(sky_latencies *l, sky_time ns);
 /* The smallest step that at least `share` (0 to 1) of the latencies do not exceed, in ms; 0 of
  * none. */
 double sky_latencies_ms(const sky_latencies *l, double share);
+
+/* A quantile, and where that of all such latencies lies with a probability of 95 % or more. The
+ * bounds are two of the latencies themselves (order statistics), so they take no shape for granted;
+ * but as many are needed beyond the quantile: of fewer than 368, a 99th percentile has no upper
+ * bound. They count latencies as if one told nothing of the next. */
+typedef struct {
+    double ms;
+    double low_ms;
+    double high_ms; /* INFINITY: there are too few to say */
+} sky_quantile;
+
+/* Shape:  share above 0 and below 1 */
+sky_quantile sky_latencies_quantile(const sky_latencies *l, double share);
 
 #endif

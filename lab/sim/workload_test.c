@@ -118,6 +118,64 @@ static void quantiles_are_near(void **state) {
     assert_true(sky_latencies_ms(&l, 1) > 9e12);
 }
 
+/* Ranks from the binomial's own tables: 40th and 61st of 100 for the median (Conover, Practical
+ * Nonparametric Statistics, 3.2), and that 367 are too few to bound a 99th percentile. */
+static void bounds_are_order_statistics(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t count;
+        double share;
+        sky_time low, high; /* 0: none */
+    } rows[] = {{100, 0.5, 40, 61},  {10, 0.5, 2, 9},       {5, 0.5, 0, 0},        {6, 0.5, 1, 6},
+                {367, 0.99, 359, 0}, {368, 0.99, 360, 368}, {1000, 0.99, 983, 997}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        static sky_latencies l;
+        memset(&l, 0, sizeof l);
+        for (uint64_t ns = 1; ns <= rows[i].count; ns++)
+            sky_latencies_add(&l, (sky_time)ns);
+        sky_quantile q = sky_latencies_quantile(&l, rows[i].share);
+        assert_int_equal(q.low_ms * 1e6 + 0.5, rows[i].low);
+        assert_int_equal(isinf(q.high_ms) ? 0 : q.high_ms * 1e6 + 0.5, rows[i].high);
+        assert_true(q.low_ms <= q.ms && q.ms <= q.high_ms);
+    }
+}
+
+/* Of 1,000 samples the true quantile is within the bounds in 95 % and more, and not in all. */
+static void bounds_hold_as_often_as_they_say(void **state) {
+    (void)state;
+    static const double shares[] = {0.5, 0.99};
+    sky_prng prng;
+    sky_prng_init(&prng, 7);
+    for (size_t s = 0; s < 2; s++) {
+        int held = 0;
+        for (int sample = 0; sample < 1000; sample++) {
+            static sky_latencies l;
+            memset(&l, 0, sizeof l);
+            for (int i = 0; i < 400; i++)
+                sky_latencies_add(&l, (sky_time)sky_prng_below(&prng, 1000000));
+            sky_quantile q = sky_latencies_quantile(&l, shares[s]);
+            held += q.low_ms <= shares[s] && shares[s] <= q.high_ms;
+        }
+        assert_in_range(held, 940, 985);
+    }
+}
+
+/* Exponential gaps: the mean is that asked for, and e⁻² of them are longer than twice that. */
+static void gaps_forget_what_was(void **state) {
+    (void)state;
+    sky_prng prng;
+    sky_prng_init(&prng, 1);
+    double sum = 0;
+    int longer = 0;
+    for (int i = 0; i < 100000; i++) {
+        sky_time gap = sky_gap_draw(&prng, SKY_MS(5));
+        sum += (double)gap / 1e5;
+        longer += gap > SKY_MS(10);
+    }
+    assert_true(fabs(sum / (double)SKY_MS(5) - 1) < 0.01);
+    assert_true(fabs(longer / 1e5 - 0.1353) < 0.004);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_follow_the_law),
@@ -126,6 +184,9 @@ int main(void) {
         cmocka_unit_test(values_are_known_from_any_offset),
         cmocka_unit_test(values_differ_by_every_part_of_their_name),
         cmocka_unit_test(quantiles_are_near),
+        cmocka_unit_test(bounds_are_order_statistics),
+        cmocka_unit_test(bounds_hold_as_often_as_they_say),
+        cmocka_unit_test(gaps_forget_what_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,6 +74,7 @@ typedef struct {
         bool regular;      /* prompts come one after the other, each at regular times; no zipf */
         uint32_t chain;    /* keys in a row are the blocks of a prompt; 1: each stands for itself */
         sky_time every_ns; /* between two requests */
+        bool fixed;        /* exactly; false: in the mean, as independent users come (Poisson) */
         /* Shares of requests that are this instead of a get or a set. */
         double removes;
         double pins; /* and unpins, two for a pin */

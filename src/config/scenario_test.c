@@ -38,7 +38,7 @@ static const char every_key[] =
     "lookup: binary\n"
     "eviction: [gossip, lazy, sweep, broadcast]\n"
     "workload: {keys: 28, chain: 7, gets: 20, value: 2.9MiB, zipf: 1.1, every_ms: 0.5,\n"
-    "  removes: 0.1, pins: 0.2, prefetches: 0.3}\n"
+    "  arrivals: fixed, removes: 0.1, pins: 0.2, prefetches: 0.3}\n"
     "faults: {crash_per_h: 2, partition_per_h: 1, corrupt: 1e-6, duplicate: 0.001, reorder: "
     "0.01,\n"
     "  skew_ms: 5, liar_satellites: 3}\n"
@@ -85,6 +85,7 @@ static void every_key_arrives(void **state) {
     assert_int_equal(s.workload.value_bytes, 3040870);
     assert_true(s.workload.zipf == 1.1);
     assert_int_equal(s.workload.every_ns, 500000);
+    assert_true(s.workload.fixed);
     assert_true(s.workload.removes == 0.1 && s.workload.pins == 0.2);
     assert_true(s.workload.prefetches == 0.3);
     assert_true(s.faults.crash_per_h == 2 && s.faults.partition_per_h == 1);
@@ -248,9 +249,32 @@ static void the_public_call_tells_of_the_sky(void **state) {
     assert_non_null(strstr(error.text, "scenarios/absent.yaml"));
 }
 
+/* Users know nothing of each other, and of the sky's turns; only what is regular keeps time. */
+static void arrivals_are_drawn_unless_they_keep_time(void **state) {
+    (void)state;
+    static const struct {
+        const char *workload;
+        bool fixed;
+    } rows[] = {{"zipf: 1", false},
+                {"regular: true", true},
+                {"arrivals: fixed", true},
+                {"arrivals: drawn, regular: true", false},
+                {"regular: false", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256];
+        sky_scenario s;
+        sky_error error = {0};
+        snprintf(text, sizeof text, "constellation: {planes: 5, slots: 19}\nworkload: {%s}\n",
+                 rows[i].workload);
+        assert_int_equal(parse(text, &s, &error), SKY_OK);
+        assert_int_equal(s.workload.fixed, rows[i].fixed);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_arrives),
+        cmocka_unit_test(arrivals_are_drawn_unless_they_keep_time),
         cmocka_unit_test(constellation_is_enough),
         cmocka_unit_test(a_program_with_commas_reads_the_same),
         cmocka_unit_test(nonsense_is_refused_with_line_and_reason),
