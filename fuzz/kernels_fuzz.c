@@ -126,15 +126,12 @@ static void fill(const uint8_t *data, size_t bytes, world *w) {
     }
 }
 
-static sky_tensor_out out_of(const world *w, uint8_t *rows) {
-    return (sky_tensor_out){rows, w->head_bytes * w->shape.kv_heads, w->head_bytes};
-}
-
 static sky_status decode(const world *w, const char *name, const uint8_t *stream, uint8_t *rows) {
     if (sky_codec_kernels_use(name) != SKY_OK)
         abort();
     memset(rows, 0, w->rows_bytes);
-    return sky_decode(w->profile, &w->shape, stream, w->stream_bytes, out_of(w, rows), w->work);
+    return sky_decode(w->profile, &w->shape, stream, w->stream_bytes,
+                      sky_stream_packed(&w->shape, rows), w->work);
 }
 
 /* The stream as it is and the damaged one, each alone and both at once. */
@@ -147,8 +144,9 @@ static void compare_decode(const world *w, const char *name, const uint8_t *dama
         memcmp(rows[0], rows[2], w->rows_bytes) != 0 ||
         (status == SKY_OK && memcmp(rows[1], rows[3], w->rows_bytes) != 0))
         abort();
-    sky_stream_in two[2] = {{w->shape, w->stream, w->stream_bytes, out_of(w, rows[2])},
-                            {w->shape, damaged, w->stream_bytes, out_of(w, rows[3])}};
+    sky_stream_in two[2] = {
+        {w->shape, w->stream, w->stream_bytes, sky_stream_packed(&w->shape, rows[2])},
+        {w->shape, damaged, w->stream_bytes, sky_stream_packed(&w->shape, rows[3])}};
     memset(rows[2], 0, w->rows_bytes);
     memset(rows[3], 0, w->rows_bytes);
     if (sky_decode_two(w->profile, two, w->work) != status ||
@@ -158,8 +156,7 @@ static void compare_decode(const world *w, const char *name, const uint8_t *dama
 }
 
 static void compare_encode(const world *w, const char *name, size_t bound, uint8_t *again) {
-    sky_tensor_out rows = out_of(w, w->rows);
-    sky_tensor_in in = {rows.data, rows.token_bytes, rows.head_bytes};
+    sky_tensor in = sky_stream_packed(&w->shape, w->rows);
     size_t bytes;
     if (sky_codec_kernels_use(name) != SKY_OK ||
         sky_encode(w->profile, &w->shape, &w->how, in, again, bound, &bytes, w->work) != SKY_OK)
@@ -172,8 +169,7 @@ static void compare_encode(const world *w, const char *name, size_t bound, uint8
 static void streams(const uint8_t *head, const uint8_t *data, size_t bytes, world *w) {
     size_t bound = sky_encode_bound(&w->shape);
     uint8_t *again = malloc(bound), *rows[4];
-    sky_tensor_out out = out_of(w, w->rows);
-    sky_tensor_in in = {out.data, out.token_bytes, out.head_bytes};
+    sky_tensor in = sky_stream_packed(&w->shape, w->rows);
     for (size_t i = 0; i < 4; i++)
         rows[i] = malloc(w->rows_bytes);
     w->stream = malloc(bound);

@@ -15,12 +15,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 /* Decode in pieces whose size the stream itself gives, from memory of exactly their size. */
 static void decode(const sky_profile *profile, const sky_stream_shape *shape, const uint8_t *stream,
                    size_t bytes) {
-    size_t head = sky_stream_rows_bytes(shape) / shape->token_count / shape->kv_heads;
     size_t piece = bytes > 30 ? (size_t)stream[30] * 16 + 1 : 1000;
     uint8_t *rows = malloc(sky_stream_rows_bytes(shape));
     void *memory = aligned_alloc(64, SKY_DECODER_BYTES);
     sky_decoder *decoder;
-    sky_tensor_out out = {rows, head * shape->kv_heads, head};
+    sky_tensor out = sky_stream_packed(shape, rows);
     sky_status status = sky_decoder_init(memory, profile, shape, bytes, out, &decoder);
     for (size_t at = 0; at < bytes && status >= 0; at += piece) {
         size_t n = bytes - at < piece ? bytes - at : piece;

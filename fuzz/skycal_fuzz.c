@@ -25,11 +25,9 @@ static void code(const sky_profile *profile) {
     for (size_t i = 0; i < count; i++)
         rows[i] = (uint16_t)(i * 40503u);
     sky_encode_options how = {.level = SKY_LEVEL_3};
-    size_t head = 2 * (size_t)layer.k_dim;
-    sky_tensor_in in = {rows, head * layer.kv_heads, head};
-    sky_tensor_out out = {rows, head * layer.kv_heads, head};
-    if (sky_encode(profile, &shape, &how, in, stream, bound, &used, memory) != SKY_OK ||
-        sky_decode(profile, &shape, stream, used, out, memory) != SKY_OK)
+    sky_tensor packed = sky_stream_packed(&shape, rows);
+    if (sky_encode(profile, &shape, &how, packed, stream, bound, &used, memory) != SKY_OK ||
+        sky_decode(profile, &shape, stream, used, packed, memory) != SKY_OK)
         abort();
     free(memory);
     free(stream);

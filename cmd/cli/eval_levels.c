@@ -66,9 +66,9 @@ static sky_level level_at(const eval_scheme *scheme, const eval_stream *s, uint3
 static sky_status code_block(coder *b, eval_scheme *scheme, const sky_stream_shape *shape,
                              const eval_stream *s, uint32_t first, float step_scale,
                              double *bytes) {
-    size_t width = eval_width(s), row_bytes = 2 * width, head_bytes = 2 * s->dim;
-    const sky_tensor_in in = {s->original + first * width, row_bytes, head_bytes};
-    const sky_tensor_out out = {s->rows + first * width, row_bytes, head_bytes};
+    size_t width = eval_width(s);
+    const sky_tensor in = sky_stream_packed(shape, s->original + first * width);
+    const sky_tensor out = sky_stream_packed(shape, s->rows + first * width);
     sky_level level = level_at(scheme, s, first);
     sky_encode_options options = {
         .level = scheme->lowered ? scheme->from : level,
@@ -85,9 +85,8 @@ static sky_status code_block(coder *b, eval_scheme *scheme, const sky_stream_sha
         options.level = level;
         status = sky_decode(scheme->profile, shape, b->stream, got, out, b->work);
         if (status == SKY_OK)
-            status = sky_encode(scheme->profile, shape, &options,
-                                (sky_tensor_in){out.data, row_bytes, head_bytes}, b->stream,
-                                b->bytes_max, &got, b->work);
+            status = sky_encode(scheme->profile, shape, &options, out, b->stream, b->bytes_max,
+                                &got, b->work);
     }
     start = sky_now();
     if (status == SKY_OK)

@@ -67,7 +67,7 @@ static void name_after(const char *path, char *out, size_t out_bytes) {
 static int take_streams(const cli *c, eval_model *m, eval_text *t) {
     uint32_t layer_count;
     const sky_llama_layer *layers = sky_llama_probe_layers(m->probe, &layer_count);
-    const sky_rows *rows = sky_llama_probe_rows(m->probe, &t->stream_count);
+    const sky_tensor *rows = sky_llama_probe_rows(m->probe, &t->stream_count);
     t->streams = calloc(t->stream_count, sizeof *t->streams);
     for (size_t i = 0; t->streams && i < t->stream_count; i++) {
         const sky_llama_layer *l = &layers[i / 2];
@@ -79,7 +79,7 @@ static int take_streams(const cli *c, eval_model *m, eval_text *t) {
             .token_count = rows[i].token_count,
             .heads = l->kv_heads,
             .dim = is_k ? l->k_width : l->v_width,
-            .rows = (uint16_t *)(void *)rows[i].data,
+            .rows = rows[i].data,
         };
         t->element_count += eval_elements(&t->streams[i]);
     }

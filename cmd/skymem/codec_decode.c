@@ -16,14 +16,14 @@ static int decode_block(const codec_job *j, const sky_skv *skv, uint64_t first_t
     for (uint32_t i = 0; i < 2 * a->layers; i++) {
         uint32_t layer = codec_layer_of(j, d->first_layer + i / 2);
         sky_stream_shape s;
-        sky_tensor_out dst = {npy_rows(a, i / 2, i & 1) + first_token * token_bytes, token_bytes,
-                              token_bytes / a->heads};
         if (sky_skv_stream_shape(skv, layer, (sky_kv)(i & 1), &s) != SKY_OK ||
             s.kv_heads != a->heads || s.head_dim != a->dim || s.element != a->element)
             return cli_failed(j->c,
                               "%s: layers differ in shape, so that one array cannot hold them",
                               j->c->arguments[1]);
-        sky_status status = sky_skv_decode(skv, j->profile, layer, (sky_kv)(i & 1), dst, j->memory);
+        uint8_t *rows = npy_rows(a, i / 2, i & 1) + first_token * token_bytes;
+        sky_status status = sky_skv_decode(skv, j->profile, layer, (sky_kv)(i & 1),
+                                           sky_stream_packed(&s, rows), j->memory);
         if (status == SKY_E_PARAM)
             return cli_failed(j->c,
                               "%s: made with another calibration or layout: give it with "

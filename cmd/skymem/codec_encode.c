@@ -21,8 +21,8 @@ static sky_status encode_block(const codec_job *j, const npy_array *a, uint32_t 
     sky_status status = sky_skv_begin(&w, &shape, j->profile, dst, max);
     for (uint32_t i = 0; status == SKY_OK && i < 2 * a->layers; i++) {
         uint32_t model_layer = j->profile ? sky_profile_model_layer(j->profile, i / 2) : i / 2;
-        sky_tensor_in src = {npy_rows(a, model_layer, i & 1) + first * token_bytes, token_bytes,
-                             token_bytes / a->heads};
+        sky_tensor src = sky_tensor_packed(npy_rows(a, model_layer, i & 1) + first * token_bytes,
+                                           a->element, a->heads, a->dim, 0, tokens);
         status = sky_skv_put(&w, i / 2, (sky_kv)(i & 1), &how, src, j->memory);
     }
     if (status == SKY_OK)

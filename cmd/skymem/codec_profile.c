@@ -68,8 +68,7 @@ static int check_order(const codec_job *j, const npy_array *a) {
     for (uint32_t i = 0; i < a->layers; i++) {
         sky_stream_shape shape = {
             codec_layer_of(j, i), SKY_KV_V, a->element, tokens, a->heads, a->dim, 0};
-        sky_tensor_in rows = {npy_rows(a, i, SKY_KV_V), npy_token_bytes(a),
-                              npy_token_bytes(a) / a->heads};
+        sky_tensor rows = sky_stream_packed(&shape, npy_rows(a, i, SKY_KV_V));
         sky_profile_match match;
         if (sky_profile_match_rows(j->profile, &shape, rows, &match) != SKY_OK ||
             !isfinite(match.own_distance))

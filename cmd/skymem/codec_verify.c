@@ -16,9 +16,8 @@ static sky_status check_stream(const codec_job *j, const sky_skv *skv, uint32_t 
     uint8_t *rows = malloc(sky_stream_rows_bytes(&shape));
     if (!rows)
         return SKY_E_NOMEM;
-    size_t token_bytes = sky_stream_rows_bytes(&shape) / shape.token_count;
-    sky_tensor_out dst = {rows, token_bytes, token_bytes / shape.kv_heads};
-    sky_status status = sky_skv_decode(skv, j->profile, i / 2, kv, dst, j->memory);
+    sky_status status = sky_skv_decode(skv, j->profile, i / 2, kv, sky_stream_packed(&shape, rows),
+                                       j->memory);
     free(rows);
     return status;
 }

@@ -45,14 +45,13 @@ static int check_layout(const cli *c, const sky_layout *layout) {
     return CLI_OK;
 }
 
-static void copy_rows(array *a, const sky_state *state, uint32_t first, uint32_t count) {
-    for (size_t i = 0; i < state->row_sets; i++) {
-        const sky_rows *rows = &state->rows[i];
+static sky_status copy_rows(array *a, const sky_state *state, uint32_t first, uint32_t count) {
+    sky_status status = SKY_OK;
+    for (size_t i = 0; status == SKY_OK && i < state->tensor_count; i++) {
         uint64_t to = (2 * (uint64_t)a->model_layer[i / 2] + i % 2) * a->tokens + first;
-        uint64_t from = first - rows->first_token;
-        memcpy(a->data + to * a->row_bytes, rows->data + from * a->row_bytes,
-               (size_t)count * a->row_bytes);
+        status = sky_tensor_read(&state->tensors[i], first, count, a->data + to * a->row_bytes);
     }
+    return status;
 }
 
 static sky_status watch_layers(const cli_model *m, array *a, sky_error *error) {
@@ -83,15 +82,15 @@ static int find_order(const cli *c, const cli_model *m, const sky_layout *layout
 }
 
 static sky_status fill(const cli_model *m, array *a) {
-    sky_state state = {calloc(2 * a->layers, sizeof(sky_rows)), 2 * a->layers};
-    sky_status status = state.rows ? SKY_OK : SKY_E_NOMEM;
+    sky_state state = {calloc(2 * a->layers, sizeof(sky_tensor)), 2 * a->layers};
+    sky_status status = state.tensors ? SKY_OK : SKY_E_NOMEM;
     for (uint32_t first = 0; first < a->tokens && status == SKY_OK; first += STEP_TOKENS) {
         uint32_t left = a->tokens - first, count = left < STEP_TOKENS ? left : STEP_TOKENS;
         status = m->engine->ops->extract(m->engine->self, first, count, &state);
         if (status == SKY_OK)
-            copy_rows(a, &state, first, count);
+            status = copy_rows(a, &state, first, count);
     }
-    free(state.rows);
+    free(state.tensors);
     return status;
 }
 

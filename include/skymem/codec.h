@@ -34,7 +34,7 @@
 #ifndef SKYMEM_CODEC_H
 #define SKYMEM_CODEC_H
 
-#include <skymem/types.h>
+#include <skymem/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -102,9 +102,6 @@ SKY_API void sky_rope_apply(const sky_rope *rope, bool undo, uint32_t first_posi
                             uint32_t token_count, uint32_t kv_heads, uint32_t head_dim);
 
 /* ---- profile ---- */
-
-/* Which of a layer's two. */
-typedef enum { SKY_KV_K = 0, SKY_KV_V = 1 } sky_kv;
 
 /* Two bases in which streams are quantised: pairs for the levels 8 … 2, a full matrix per head for
  * the archive level. */
@@ -209,7 +206,9 @@ SKY_API sky_status sky_profile_read(const void *data, size_t bytes, sky_profile 
 
 /* ---- streams ---- */
 
-/* Which rows a stream holds. With a profile, heads and dim must be those of its layer. */
+/* Which rows a stream holds. With a profile, heads and dim must be those of its layer. Its rows in
+ * memory are a tensor of the same element, heads, dim and number of tokens, in pages or not, a
+ * head's elements together; the tensor's first token is the stream's, whatever its number. */
 typedef struct {
     uint32_t layer;
     sky_kv kv;
@@ -223,18 +222,11 @@ typedef struct {
 /* Bytes of its rows, packed. 0: no valid shape. */
 SKY_API size_t sky_stream_rows_bytes(const sky_stream_shape *shape);
 
-/* Rows in the caller's memory: element (token, head, i) is at data + token × token_bytes +
- * head × head_bytes + i × element size. Strides are multiples of the element's size. */
-typedef struct {
-    const void *data;
-    size_t token_bytes;
-    size_t head_bytes;
-} sky_tensor_in;
-typedef struct {
-    void *data;
-    size_t token_bytes;
-    size_t head_bytes;
-} sky_tensor_out;
+/* The tensor of its rows, packed. Shape: rows [token_count, kv_heads, head_dim] */
+static inline sky_tensor sky_stream_packed(const sky_stream_shape *shape, const void *rows) {
+    return sky_tensor_packed((void *)rows, shape->element, shape->kv_heads, shape->head_dim, 0,
+                             shape->token_count);
+}
 
 /* Whose rows are these? Squared distances of their channel means from those of a profile's layers
  * of the same shape, as far as these have means; INFINITY: this one has none. */
@@ -246,9 +238,9 @@ typedef struct {
 
 /* Match rows of V, which no rope turns, so that a wrong order of layers is noticed before it costs
  * bits. `shape` says what they are given out for.
- * Errors: SKY_E_PARAM (shape, strides; not V), SKY_E_NOMEM */
+ * Errors: SKY_E_PARAM (shape, tensor; not V), SKY_E_NOMEM */
 SKY_API sky_status sky_profile_match_rows(const sky_profile *profile, const sky_stream_shape *shape,
-                                          sky_tensor_in rows, sky_profile_match *out);
+                                          sky_tensor rows, sky_profile_match *out);
 
 typedef struct {
     sky_level level;
@@ -266,13 +258,13 @@ SKY_API size_t sky_encode_work_bytes(void);
 SKY_API size_t sky_encode_bound(const sky_stream_shape *shape);
 
 /* Encode one stream.
- * Shape:  src [token, head, dim]; work [SKY_ENCODE_WORK_BYTES]
+ * Shape:  work [SKY_ENCODE_WORK_BYTES]
  * Owner:  caller owns all; nothing retained. `dst` may be scribbled on up to dst_bytes_max
- * Errors: SKY_E_PARAM (shape, strides, options, profile of another shape or not sealed),
+ * Errors: SKY_E_PARAM (shape, tensor, options, profile of another shape or not sealed),
  *         SKY_E_DST_SMALL (dst_bytes_max below sky_encode_bound)
  * Source: CacheGen §5; differs: docs/formats/skv.md */
 SKY_API sky_status sky_encode(const sky_profile *profile, const sky_stream_shape *shape,
-                              const sky_encode_options *options, sky_tensor_in src, void *dst,
+                              const sky_encode_options *options, sky_tensor src, void *dst,
                               size_t dst_bytes_max, size_t *dst_bytes, void *work);
 
 /* What a stream says of itself in its first bytes. */
@@ -297,12 +289,12 @@ SKY_API size_t sky_decoder_bytes(void);
 
 /* Begin. `profile` may be NULL; a stream that needs one is then refused.
  * `stream_bytes` is the stream's length, as the container's directory has it: 1 … UINT32_MAX.
- * Owner:  memory [SKY_DECODER_BYTES], *shape is copied, profile and dst stay the caller's and must
- *         outlive the decoder
- * Errors: SKY_E_PARAM (shape, strides, length, memory not aligned) */
+ * Owner:  memory [SKY_DECODER_BYTES], *shape is copied, profile and dst's bytes stay the caller's
+ *         and must outlive the decoder; the tensor and its page table need not
+ * Errors: SKY_E_PARAM (shape, tensor, length, memory not aligned) */
 SKY_API sky_status sky_decoder_init(void *memory, const sky_profile *profile,
                                     const sky_stream_shape *shape, size_t stream_bytes,
-                                    sky_tensor_out dst, sky_decoder **out);
+                                    sky_tensor dst, sky_decoder **out);
 
 /* Take the next piece. SKY_PENDING: give more. SKY_OK: all rows are written.
  * Errors: SKY_E_CORRUPT (also: more bytes than the stream has), SKY_E_UNSUPPORTED,
@@ -316,14 +308,14 @@ SKY_API uint32_t sky_decoder_tokens(const sky_decoder *decoder);
  * Shape:  work [SKY_DECODER_BYTES], aligned to 64 bytes
  * Errors: as sky_decoder_init and sky_decoder_feed; SKY_E_CORRUPT when bytes are missing */
 SKY_API sky_status sky_decode(const sky_profile *profile, const sky_stream_shape *shape,
-                              const void *data, size_t bytes, sky_tensor_out dst, void *work);
+                              const void *data, size_t bytes, sky_tensor dst, void *work);
 
 /* A stream that is all there, and where its rows go. */
 typedef struct {
     sky_stream_shape shape;
     const void *data;
     size_t bytes;
-    sky_tensor_out dst;
+    sky_tensor dst;
 } sky_stream_in;
 
 /* Two streams at once, a layer's K and V or any others: what sky_decode makes of each, in less time
@@ -383,7 +375,7 @@ SKY_API sky_status sky_skv_begin(sky_skv_writer *writer, const sky_skv_shape *sh
 /* Encode the next stream; streams passed over are left out.
  * Errors: as sky_encode; SKY_E_PARAM when (layer, kv) was passed already or is none */
 SKY_API sky_status sky_skv_put(sky_skv_writer *writer, uint32_t layer, sky_kv kv,
-                               const sky_encode_options *options, sky_tensor_in src, void *work);
+                               const sky_encode_options *options, sky_tensor src, void *work);
 /* The same from a stream that is encoded already.
  * Errors: SKY_E_CORRUPT (no stream, or one of another shape, layer half or position),
  *         SKY_E_UNSUPPORTED, SKY_E_DST_SMALL, SKY_E_PARAM (passed already; of another profile) */
@@ -431,7 +423,7 @@ SKY_API sky_status sky_skv_stream_check(const sky_skv *skv, uint32_t layer, sky_
  * Shape:  work [SKY_DECODER_BYTES], aligned to 64 bytes
  * Errors: SKY_MISS (not in the container), SKY_E_CORRUPT, as sky_decode */
 SKY_API sky_status sky_skv_decode(const sky_skv *skv, const sky_profile *profile, uint32_t layer,
-                                  sky_kv kv, sky_tensor_out dst, void *work);
+                                  sky_kv kv, sky_tensor dst, void *work);
 /* sky_skv_stream_check of all streams that are there. Errors: as it, SKY_E_PARAM (they are not at
  * skv->data: opened from the header alone) */
 SKY_API sky_status sky_skv_verify(const sky_skv *skv);

@@ -3,24 +3,28 @@
  * The adapter describes and copies, nothing else; prefix matching, loading, saving and deadlines
  * are the manager's (skymem/manager.h). An engine's KV cache is seen as rows:
  *
- *   group 0 (full attention)     layer 0:  K rows [token, row_bytes]   V rows [token, row_bytes]
+ *   group 0 (full attention)     layer 0:  K [token, head, dim]   V [token, head, dim]
  *                                layer 1:  …
  *   group 1 (sliding window W)   layer 0:  …
  *
  * Rows are positional: row t belongs to token t of the prompt. A layer of a sliding-window group
- * needs only the last W rows to go on. */
+ * needs only the last W rows to go on. Where rows lie, each layer's K and V say for themselves
+ * (skymem/tensor.h): one after the other, a head after the other, or in pages. The stored bytes are
+ * the same; a block that was saved from one of these is restored into any other. */
 #ifndef SKYMEM_ENGINE_H
 #define SKYMEM_ENGINE_H
 
-#include <skymem/types.h>
+#include <skymem/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef enum {
-    SKY_LAYER_FULL = 1,   /* attends to all earlier tokens */
-    SKY_LAYER_WINDOW = 2, /* attends to the last window_tokens tokens */
+    SKY_LAYER_FULL = 1,      /* attends to all earlier tokens */
+    SKY_LAYER_WINDOW = 2,    /* attends to the last window_tokens tokens */
+    SKY_LAYER_RECURRENT = 3, /* has a state instead of rows. No such model is cached yet: the
+                                manager refuses it (sky_manager_refusal), SKY_E_UNSUPPORTED */
 } sky_layer_kind;
 
 /* Layers alike, in the engine's own order. */
@@ -36,27 +40,33 @@ typedef struct {
 } sky_layer_group;
 
 #define SKY_LAYER_GROUPS_MAX 8
-#define SKY_ROW_BYTES_MAX    (1u << 20)
 
-/* All layers of a model. */
+/* All layers of a model, or of this process's part of it. */
 typedef struct {
     uint32_t group_count;
     sky_layer_group groups[SKY_LAYER_GROUPS_MAX];
+    uint32_t shard_rank;  /* of a model that several processes share, tensor or pipeline parallel:
+                             which part this is, 0 … shard_count - 1. Its blocks are not another
+                             part's */
+    uint32_t shard_count; /* 0 or 1: it is not shared */
 } sky_layout;
 
-/* Where the rows of one layer are, K or V.
- * Row `first_token + i` is at data + i × row_bytes of its group. */
+/* All layers of a layout, in the order (group, layer, K then V). A tensor's element is its group's,
+ * heads × dim fill the group's row, and a head's elements lie together. That no two tensors share
+ * bytes is the engine's to see to. */
 typedef struct {
-    uint8_t *data;
-    uint32_t first_token;
-    uint32_t token_count;
-} sky_rows;
-
-/* All layers of a layout, in the order (group, layer, K then V). */
-typedef struct {
-    sky_rows *rows; /* [sum of layer_count over groups × 2] */
-    size_t row_sets;
+    sky_tensor *tensors; /* [sum of layer_count over groups × 2] */
+    size_t tensor_count;
 } sky_state;
+
+/* Packed rows of one layer of a group, each as one head. */
+static inline sky_tensor sky_layer_packed(const sky_layer_group *group, sky_kv kv, void *data,
+                                          uint32_t first_token, uint32_t token_count) {
+    sky_element element = kv == SKY_KV_V ? group->v_element : group->k_element;
+    uint32_t row_bytes = kv == SKY_KV_V ? group->v_row_bytes : group->k_row_bytes;
+    return sky_tensor_packed(data, element, 1, row_bytes / sky_element_bytes(element), first_token,
+                             token_count);
+}
 
 /* Functions of an adapter; `self` is its own. None may be NULL. The manager calls them on the
  * thread of its caller, one at a time. A status that is neither SKY_OK nor an error of
@@ -79,18 +89,19 @@ typedef struct {
     /* Rows [first_token, first_token + token_count) of every layer, as the engine holds them now.
      * Window layers too: the caller asks for at most what is still in the window. The rows handed
      * out may begin before the first that was asked for, and end after the last: first_token and
-     * token_count of each sky_rows say so.
-     * Owner:  out->rows is the caller's, its size checked; the bytes are the engine's, valid until
-     *         the next call
+     * token_count of each tensor say so.
+     * Owner:  out->tensors is the caller's, its size checked; bytes and page tables are the
+     *         engine's, valid until the next call
      * Errors: SKY_E_PARAM (not held), SKY_E_NOMEM. What does not hold all rows asked for, another
-     *         number of row sets and data NULL count as SKY_E_CORRUPT: nothing is saved of it */
+     *         number of tensors, one that is none (sky_tensor_check) or not of its group count as
+     *         SKY_E_CORRUPT: nothing is saved of it */
     sky_status (*extract)(void *self, uint32_t first_token, uint32_t token_count, sky_state *out);
 
     /* Prepare to take a prefix of token_count tokens and say where its rows go: all of them for
      * full layers, the last min(W, token_count) for window layers. The state before is dropped.
      * Owner:  as extract: the caller writes the rows, then calls restore_end
      * Errors: SKY_E_FULL (longer than the context), SKY_E_NOMEM. What has no room for all these
-     *         rows, another number of row sets and data NULL count as SKY_E_CORRUPT: nothing is
+     *         rows and what extract must not hand out either count as SKY_E_CORRUPT: nothing is
      *         written there, and the prompt is computed */
     sky_status (*restore_begin)(void *self, uint32_t token_count, sky_state *out);
     /* commit: the rows are all written, go on from there. Otherwise: forget it, the state is empty;

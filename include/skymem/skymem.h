@@ -8,6 +8,7 @@
  *   cache.h    payloads under keys, in tiers       ← any program that wants a store starts here
  *   metrics.h  what a cache counts, as numbers and as Prometheus's text
  *   tier.h     stores of your own, as tiers
+ *   tensor.h   where rows of KV lie in an engine's memory
  *   engine.h   what an engine adapter provides
  *   manager.h  prompt in, engine state out         ← a program that runs models starts here
  *   stream.h   does it pay to store, and at which level
@@ -26,6 +27,7 @@
 #include <skymem/metrics.h>
 #include <skymem/status.h>
 #include <skymem/stream.h>
+#include <skymem/tensor.h>
 #include <skymem/tier.h>
 #include <skymem/types.h>
 #include <skymem/version.h>

@@ -47,10 +47,18 @@ typedef enum {
     SKY_ELEMENT_F16 = 1,
     SKY_ELEMENT_F32 = 2,
     SKY_ELEMENT_BF16 = 3,
+    SKY_ELEMENT_BYTE = 4, /* of what the engine alone can read: fp8, int8, blocks with their scales.
+                             Stored as it is, at no level. Scales in memory of their own are a layer
+                             group of their own; what is the same for all goes into the fingerprint
+                           */
 } sky_element;
 
+static inline bool sky_element_is_known(sky_element element) {
+    return element >= SKY_ELEMENT_F16 && element <= SKY_ELEMENT_BYTE;
+}
+
 static inline uint32_t sky_element_bytes(sky_element element) {
-    return element == SKY_ELEMENT_F32 ? 4 : 2;
+    return element == SKY_ELEMENT_F32 ? 4 : element == SKY_ELEMENT_BYTE ? 1 : 2;
 }
 
 #define SKY_LAYERS_MAX 1024 /* of a model */

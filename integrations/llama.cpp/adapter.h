@@ -90,7 +90,7 @@ void sky__llama_learn(sky_llama *llama);
 
 /* One sequence's state, in llama->blob and taken apart; as blob_parse. */
 const char *sky__llama_read_state(sky_llama *llama, llama_seq_id sequence, bool learn,
-                                  blob_shape *shape, blob_part *parts, sky_rows *rows);
+                                  blob_shape *shape, blob_part *parts, sky_tensor *rows);
 
 /* Hand a composed blob over. Errors: SKY_E_CORRUPT */
 sky_status sky__llama_take_blob(sky_llama *llama, llama_seq_id sequence, const blob_part *parts,

@@ -231,7 +231,7 @@ static void the_engine_does_not_lend_what_it_does_not_hold(void **state) {
     bench_answer(&b, prompt, 0, 600, 1);
     bench_save(&b, prompt, 600);
     assert_int_equal(bench_look(&b, prompt, 600).hit_tokens, 576);
-    sky_rows rows[14];
+    sky_tensor rows[14];
     sky_state into = {rows, 14};
     const sky_engine_ops *ops = b.engine->ops;
     void *self = b.engine->self;

@@ -45,7 +45,7 @@ void sky__llama_forget_all(sky_llama *llama) {
 }
 
 const char *sky__llama_read_state(sky_llama *llama, llama_seq_id sequence, bool learn,
-                                  blob_shape *shape, blob_part *parts, sky_rows *rows) {
+                                  blob_shape *shape, blob_part *parts, sky_tensor *rows) {
     size_t bytes = llama_state_seq_get_size(llama->context, sequence);
     llama->shape.stream = llama->slot_count > 1 ? (uint32_t)sequence : 0;
     if (sky__llama_blob_reserve(llama, bytes) != SKY_OK)
@@ -121,7 +121,7 @@ static sky_status op_tokenize(void *self, const char *text, size_t text_bytes, u
 
 /* Rows of a range alone, by a label on its cells. */
 static const char *read_range(sky__llama_slot *slot, uint32_t first_token, uint32_t token_count,
-                              sky_rows *rows) {
+                              sky_tensor *rows) {
     sky_llama *llama = slot->llama;
     llama_memory_t memory = llama_get_memory(llama->context);
     blob_part parts[SKY_LAYER_GROUPS_MAX];
@@ -139,7 +139,7 @@ static const char *read_range(sky__llama_slot *slot, uint32_t first_token, uint3
 
 /* The same out of all that the slot holds, which of window layers is their last window. */
 static const char *cut_range(sky__llama_slot *slot, uint32_t first_token, uint32_t token_count,
-                             sky_rows *rows) {
+                             sky_tensor *rows) {
     sky_llama *llama = slot->llama;
     const sky_layout *layout = &llama->shape.layout;
     blob_part parts[SKY_LAYER_GROUPS_MAX];
@@ -150,11 +150,8 @@ static const char *cut_range(sky__llama_slot *slot, uint32_t first_token, uint32
         if (parts[g].stride != 1 || first_token < parts[g].first_token ||
             skipped > parts[g].token_count || token_count > parts[g].token_count - skipped)
             return "lacks tokens";
-        for (uint32_t i = 0; i < 2 * group->layer_count; i++, set++) {
-            uint32_t row_bytes = i % 2 ? group->v_row_bytes : group->k_row_bytes;
-            rows[set] = (sky_rows){rows[set].data + (size_t)skipped * row_bytes, first_token,
-                                   token_count};
-        }
+        for (uint32_t i = 0; i < 2 * group->layer_count; i++, set++)
+            rows[set] = sky_tensor_slice(&rows[set], first_token, token_count);
     }
     return wrong;
 }
@@ -164,7 +161,7 @@ static sky_status op_extract(void *self, uint32_t first_token, uint32_t token_co
     sky__llama_slot *slot = self;
     sky_llama *llama = slot->llama;
     if (!llama->shape_known || (llama->on_bare && slot->id == SEQ_PROMPT) ||
-        out->row_sets != llama->shape.row_sets)
+        out->tensor_count != llama->shape.row_sets)
         return SKY_E_PARAM;
     uint32_t window = sky__llama_window(llama);
     if (token_count == 0 || first_token > slot->held_tokens ||
@@ -172,8 +169,8 @@ static sky_status op_extract(void *self, uint32_t first_token, uint32_t token_co
         (window && (token_count > window || first_token < slot->window_from)))
         return SKY_E_PARAM;
     const char *wrong = llama->slot_count == 1
-                            ? read_range(slot, first_token, token_count, out->rows)
-                            : cut_range(slot, first_token, token_count, out->rows);
+                            ? read_range(slot, first_token, token_count, out->tensors)
+                            : cut_range(slot, first_token, token_count, out->tensors);
     return wrong ? SKY_E_PARAM : SKY_OK;
 }
 
@@ -183,7 +180,7 @@ static sky_status op_restore_begin(void *self, uint32_t token_count, sky_state *
     slot->held_tokens = 0; /* the cells stay: restore_end makes use of them */
     llama->on_bare &= slot->id != SEQ_PROMPT;
     llama->logits_of = NULL;
-    if (!llama->shape_known || out->row_sets != llama->shape.row_sets || token_count == 0)
+    if (!llama->shape_known || out->tensor_count != llama->shape.row_sets || token_count == 0)
         return SKY_E_PARAM;
     if (token_count > sky_llama_context_tokens(llama))
         return SKY_E_FULL;
@@ -193,7 +190,7 @@ static sky_status op_restore_begin(void *self, uint32_t token_count, sky_state *
     if (status != SKY_OK)
         return status;
     llama->shape.stream = llama->slot_count > 1 ? (uint32_t)slot->id : 0;
-    blob_compose(&llama->shape, parts, llama->blob, out->rows);
+    blob_compose(&llama->shape, parts, llama->blob, out->tensors);
     slot->restoring_tokens = token_count;
     return SKY_OK;
 }

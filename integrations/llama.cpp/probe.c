@@ -127,13 +127,13 @@ const sky_llama_layer *sky_llama_probe_layers(const sky_llama_probe *probe, uint
     return probe->layers;
 }
 
-const sky_rows *sky_llama_probe_rows(const sky_llama_probe *probe, size_t *row_sets) {
+const sky_tensor *sky_llama_probe_rows(const sky_llama_probe *probe, size_t *row_sets) {
     *row_sets = 2 * (size_t)probe->layer_count;
     return probe->rows;
 }
 
 sky_status sky_llama_probe_restore(sky_llama_probe *probe) {
-    const sky_rows *full = &probe->rows[0];
+    const sky_tensor *full = &probe->rows[0];
     llama_memory_clear(llama_get_memory(probe->context), true);
     probe->held_tokens = full->first_token + full->token_count;
     return llama_state_seq_set_data(probe->context, probe->blob, probe->blob_bytes, SEQ_PROMPT) ==

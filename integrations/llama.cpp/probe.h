@@ -30,7 +30,7 @@ struct sky_llama_probe {
     uint8_t *blob;
     size_t blob_bytes;
     size_t blob_bytes_max;
-    sky_rows *rows; /* [2 × layer_count] into blob */
+    sky_tensor *rows; /* [2 × layer_count] into blob */
 };
 
 /* llama.cpp's callback, of every operation. */

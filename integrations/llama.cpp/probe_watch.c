@@ -181,14 +181,14 @@ sky_status sky__probe_match_layers(sky_llama_probe *probe) {
     if (probe->unexpected)
         return SKY_E_UNSUPPORTED;
     for (uint32_t i = 0; i < probe->layer_count; i++) {
-        const sky_rows *k = &probe->rows[2 * (size_t)i];
+        const sky_tensor *k = &probe->rows[2 * (size_t)i];
         uint32_t found = UINT32_MAX;
         for (uint32_t l = 0; l < probe->layer_count; l++) {
             const probe_seen *seen = &probe->seen[l];
             if (!seen->k_known || !seen->q_known)
                 return SKY_E_UNSUPPORTED;
             size_t bytes = (size_t)2 * seen->layer.kv_heads * seen->layer.k_width;
-            if (memcmp(k->data + (k->token_count - 1) * bytes, seen->last_k, bytes) == 0)
+            if (memcmp((uint8_t *)k->data + (k->token_count - 1) * bytes, seen->last_k, bytes) == 0)
                 found = l;
         }
         if (found == UINT32_MAX)

@@ -51,7 +51,7 @@ const sky_llama_layer *sky_llama_probe_layers(const sky_llama_probe *probe, uint
 /* The rows of that state, (layer, K then V), which the caller may change in place. Window layers
  * have their last rows only.
  * Owner:  the probe's, until the next prefill */
-const sky_rows *sky_llama_probe_rows(const sky_llama_probe *probe, size_t *row_sets);
+const sky_tensor *sky_llama_probe_rows(const sky_llama_probe *probe, size_t *row_sets);
 
 /* Take the rows as they stand now for the state. Errors: SKY_E_CORRUPT */
 sky_status sky_llama_probe_restore(sky_llama_probe *probe);

@@ -101,7 +101,7 @@ static const char *parse_cells(cursor *c, const blob_shape *shape, blob_part *pa
 
 /* K (or V) of all layers of a part: one element type, one row size. */
 static const char *parse_rows(cursor *c, const blob_part *part, uint32_t layer_count, bool is_v,
-                              sky_layer_group *group, sky_rows *rows) {
+                              sky_layer_group *group, sky_tensor *rows) {
     sky_element *element = is_v ? &group->v_element : &group->k_element;
     uint32_t *row_bytes = is_v ? &group->v_row_bytes : &group->k_row_bytes;
     for (uint32_t layer = 0; layer < layer_count; layer++) {
@@ -119,7 +119,8 @@ static const char *parse_rows(cursor *c, const blob_part *part, uint32_t layer_c
             return "has layers of different sizes in one part";
         uint8_t *data = take(c, (size_t)bytes * part->token_count);
         if (rows)
-            rows[2 * layer + is_v] = (sky_rows){data, part->first_token, part->token_count};
+            rows[2 * layer + is_v] = sky_layer_packed(group, is_v ? SKY_KV_V : SKY_KV_K, data,
+                                                      part->first_token, part->token_count);
     }
     return NULL;
 }
@@ -131,7 +132,7 @@ static bool group_equal(const sky_layer_group *a, const sky_layer_group *b) {
 }
 
 const char *blob_parse(uint8_t *blob, size_t bytes, bool learn, blob_shape *shape, blob_part *parts,
-                       sky_rows *rows) {
+                       sky_tensor *rows) {
     cursor c = {blob, bytes, false};
     blob_shape found = {.streams = shape->streams, .stream = shape->stream};
     const char *wrong = NULL;
@@ -143,7 +144,7 @@ const char *blob_parse(uint8_t *blob, size_t bytes, bool learn, blob_shape *shap
         if (g == (learn ? SKY_LAYER_GROUPS_MAX : shape->layout.group_count))
             return "has more parts than expected";
         sky_layer_group *group = &found.layout.groups[g];
-        sky_rows *part_rows = rows ? rows + found.row_sets : NULL;
+        sky_tensor *part_rows = rows ? rows + found.row_sets : NULL;
         group->kind = SKY_LAYER_FULL;
         wrong = parse_cells(&c, shape, &parts[g]);
         group->layer_count = take_u32(&c);
@@ -196,7 +197,7 @@ static uint8_t *put_u32(uint8_t *at, uint32_t v) {
 }
 
 static uint8_t *put_rows(uint8_t *at, const sky_layer_group *group, const blob_part *part,
-                         bool is_v, sky_rows *rows) {
+                         bool is_v, sky_tensor *rows) {
     uint64_t row_bytes = is_v ? group->v_row_bytes : group->k_row_bytes;
     uint32_t type = (uint32_t)type_of(is_v ? group->v_element : group->k_element);
     for (uint32_t layer = 0; layer < group->layer_count; layer++) {
@@ -204,13 +205,15 @@ static uint8_t *put_rows(uint8_t *at, const sky_layer_group *group, const blob_p
         memcpy(at, &row_bytes, sizeof row_bytes);
         at += sizeof row_bytes;
         if (rows)
-            rows[2 * layer + is_v] = (sky_rows){at, part->first_token, part->token_count};
+            rows[2 * layer + is_v] = sky_layer_packed(group, is_v ? SKY_KV_V : SKY_KV_K, at,
+                                                      part->first_token, part->token_count);
         at += row_bytes * part->token_count;
     }
     return at;
 }
 
-void blob_compose(const blob_shape *shape, const blob_part *parts, uint8_t *blob, sky_rows *rows) {
+void blob_compose(const blob_shape *shape, const blob_part *parts, uint8_t *blob,
+                  sky_tensor *rows) {
     uint8_t *at = put_u32(put_u32(blob, BLOB_MAGIC), 0);
     for (uint32_t g = 0; g < shape->layout.group_count; g++) {
         const sky_layer_group *group = &shape->layout.groups[g];

@@ -43,7 +43,7 @@ typedef struct {
  * Owner:  rows point into the blob
  * Returns NULL, or a sentence's second half that says what is not as expected. */
 const char *blob_parse(uint8_t *blob, size_t blob_bytes, bool learn, blob_shape *shape,
-                       blob_part *parts, sky_rows *rows);
+                       blob_part *parts, sky_tensor *rows);
 
 /* Bytes of the blob whose part i has parts[i].token_count cells. */
 size_t blob_bytes(const blob_shape *shape, const blob_part *parts);
@@ -51,6 +51,6 @@ size_t blob_bytes(const blob_shape *shape, const blob_part *parts);
 /* Write everything but the rows, and say where they go. A part without cells is left as it is by
  * llama.cpp when it reads the blob; so parts have none only where there is one stream.
  * Shape:  blob [blob_bytes]; rows [row_sets] or NULL; NULL when a part has no cells */
-void blob_compose(const blob_shape *shape, const blob_part *parts, uint8_t *blob, sky_rows *rows);
+void blob_compose(const blob_shape *shape, const blob_part *parts, uint8_t *blob, sky_tensor *rows);
 
 #endif

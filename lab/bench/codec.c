@@ -131,7 +131,7 @@ static sky_status prepare(bench_rows *m) {
 static sky_status encode_one(bench_rows *m, const sky_encode_options *options, uint32_t s,
                              void *memory) {
     sky_stream_shape shape = shape_of(s);
-    sky_tensor_in in = {m->rows + s * TOKENS * CHANNELS, ROW_BYTES, ROW_BYTES};
+    sky_tensor in = sky_stream_packed(&shape, m->rows + s * TOKENS * CHANNELS);
     return sky_encode(m->profile, &shape, options, in, m->coded + s * m->coded_max, m->coded_max,
                       &m->coded_bytes[s], memory);
 }
@@ -143,8 +143,9 @@ static sky_status encode_layer(bench_rows *m, const sky_encode_options *options,
 }
 
 static sky_stream_in coded_stream(const bench_rows *m, uint32_t s) {
-    sky_tensor_out out = {m->again + s * TOKENS * CHANNELS, ROW_BYTES, ROW_BYTES};
-    return (sky_stream_in){shape_of(s), m->coded + s * m->coded_max, m->coded_bytes[s], out};
+    sky_stream_shape shape = shape_of(s);
+    return (sky_stream_in){shape, m->coded + s * m->coded_max, m->coded_bytes[s],
+                           sky_stream_packed(&shape, m->again + s * TOKENS * CHANNELS)};
 }
 
 /* K and V of a layer, as blocks are decoded. */

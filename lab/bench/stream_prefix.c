@@ -104,9 +104,9 @@ static int take_layers(const cli *c, const sky_engine *e, bench_prefix *p) {
 static sky_status compute_segment(const sky_engine *e, bench_prefix *p, const uint32_t *tokens,
                                   uint32_t segment) {
     uint32_t first = segment * BENCH_SEGMENT_TOKENS;
-    sky_state state = {calloc(2 * p->layer_count, sizeof(sky_rows)), 2 * p->layer_count};
+    sky_state state = {calloc(2 * p->layer_count, sizeof(sky_tensor)), 2 * p->layer_count};
     sky_time start = sky_now();
-    sky_status status = state.rows
+    sky_status status = state.tensors
                             ? e->ops->prefill(e->self, tokens + first, first, BENCH_SEGMENT_TOKENS)
                             : SKY_E_NOMEM;
     p->segments[segment].compute_ns = sky_now() - start;
@@ -114,11 +114,10 @@ static sky_status compute_segment(const sky_engine *e, bench_prefix *p, const ui
         status = e->ops->extract(e->self, first, BENCH_SEGMENT_TOKENS, &state);
     uint8_t *to = p->segments[segment].data[BENCH_F16];
     for (uint32_t s = 0; status == SKY_OK && s < 2 * p->layer_count; s++) {
-        size_t width = row_bytes(p, s), bytes = BENCH_SEGMENT_TOKENS * width;
-        memcpy(to, state.rows[s].data + (first - state.rows[s].first_token) * width, bytes);
-        to += bytes;
+        status = sky_tensor_read(&state.tensors[s], first, BENCH_SEGMENT_TOKENS, to);
+        to += BENCH_SEGMENT_TOKENS * row_bytes(p, s);
     }
-    free(state.rows);
+    free(state.tensors);
     return status;
 }
 
@@ -204,10 +203,11 @@ static sky_status encode(bench_prefix *p, uint32_t segment, bench_form form, voi
     sky_status status = out ? sky_skv_begin(&w, &shape, p->profile, out, room) : SKY_E_NOMEM;
     for (uint32_t i = 0; i < 2 * p->layer_count && status == SKY_OK; i++) {
         const sky_skv_layer *l = &p->layers[i / 2];
-        size_t bytes = row_bytes(p, i);
-        status = sky_skv_put(&w, i / 2, (sky_kv)(i % 2), &options,
-                             (sky_tensor_in){rows, bytes, bytes / l->kv_heads}, work);
-        rows += BENCH_SEGMENT_TOKENS * bytes;
+        const sky_tensor src = sky_tensor_packed((void *)rows, SKY_ELEMENT_F16, l->kv_heads,
+                                                 i % 2 ? l->v_dim : l->k_dim, 0,
+                                                 BENCH_SEGMENT_TOKENS);
+        status = sky_skv_put(&w, i / 2, (sky_kv)(i % 2), &options, src, work);
+        rows += src.bytes;
     }
     if (status == SKY_OK)
         status = sky_skv_end(&w, &s->bytes[form]);
@@ -235,9 +235,8 @@ static sky_status decode_next(bench_reader *r, const sky_skv_entry *e) {
     if (status == SKY_OK)
         status = sky_skv_stream_shape(&r->skv, layer, kv, &shape);
     if (status == SKY_OK)
-        status = sky_decode(
-            r->prefix->profile, &shape, stream, (size_t)e->bytes,
-            (sky_tensor_out){r->rows + r->next_bytes, width, width / shape.kv_heads}, r->memory);
+        status = sky_decode(r->prefix->profile, &shape, stream, (size_t)e->bytes,
+                            sky_stream_packed(&shape, r->rows + r->next_bytes), r->memory);
     r->next++;
     r->next_bytes += BENCH_SEGMENT_TOKENS * width;
     return status;

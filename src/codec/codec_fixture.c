@@ -62,16 +62,6 @@ void *fixture_elements(uint64_t seed, const sky_stream_shape *shape, const sky_r
     return out;
 }
 
-sky_tensor_in fixture_in(const void *elements, const sky_stream_shape *shape) {
-    size_t head = shape->head_dim * sky_element_bytes(shape->element);
-    return (sky_tensor_in){elements, head * shape->kv_heads, head};
-}
-
-sky_tensor_out fixture_out(void *elements, const sky_stream_shape *shape) {
-    sky_tensor_in in = fixture_in(elements, shape);
-    return (sky_tensor_out){elements, in.token_bytes, in.head_bytes};
-}
-
 float fixture_value(sky_element element, const void *elements, size_t i) {
     uint16_t h;
     if (element == SKY_ELEMENT_F32)
@@ -164,9 +154,9 @@ uint8_t *fixture_encode(const sky_profile *profile, const sky_stream_shape *shap
     uint8_t *dst = malloc(bound);
     void *work = fixture_work();
     assert_non_null(dst);
-    assert_int_equal(
-        sky_encode(profile, shape, options, fixture_in(elements, shape), dst, bound, bytes, work),
-        SKY_OK);
+    assert_int_equal(sky_encode(profile, shape, options, sky_stream_packed(shape, elements), dst,
+                                bound, bytes, work),
+                     SKY_OK);
     assert_true(*bytes <= bound);
     free(work);
     return dst;

@@ -12,8 +12,6 @@ void fixture_rows(uint64_t seed, const sky_stream_shape *shape, const sky_rope *
 void *fixture_elements(uint64_t seed, const sky_stream_shape *shape, const sky_rope *rope);
 
 size_t fixture_bytes(const sky_stream_shape *shape);
-sky_tensor_in fixture_in(const void *elements, const sky_stream_shape *shape);
-sky_tensor_out fixture_out(void *elements, const sky_stream_shape *shape);
 float fixture_value(sky_element element, const void *elements, size_t i);
 
 /* A fitted profile for one layer of this shape; klt: with a full matrix too. */

@@ -51,7 +51,8 @@ struct sky_decoder {
     const sky_profile *profile;
     sky_stream_profile taken;
     sky_stream_shape shape;
-    sky_tensor_out dst;
+    uint8_t *row_at[SKY_STREAM_TOKENS_MAX]; /* where each token's goes */
+    size_t row_head_bytes;
     sky_stream_header header;
     sky_tiles tiles;
     sky_tile tile;
@@ -85,7 +86,18 @@ static size_t head_bytes(const sky_decoder *d) {
 }
 
 static uint8_t *row_at(const sky_decoder *d, uint32_t token, uint32_t head) {
-    return (uint8_t *)d->dst.data + token * d->dst.token_bytes + head * d->dst.head_bytes;
+    return d->row_at[token] + head * d->row_head_bytes;
+}
+
+/* How many tokens, of at most so many, follow each other at one stride from this one on: all, but
+ * where pages end. */
+static uint32_t run_at(const sky_decoder *d, uint32_t token, uint32_t most, ptrdiff_t *stride) {
+    uint8_t *const *at = d->row_at + token;
+    uint32_t count = most < 2 ? most : 2;
+    *stride = count < 2 ? 0 : (ptrdiff_t)((uintptr_t)at[1] - (uintptr_t)at[0]);
+    while (count < most && (ptrdiff_t)((uintptr_t)at[count] - (uintptr_t)at[count - 1]) == *stride)
+        count++;
+    return count;
 }
 
 /* ---- between tiles ---- */
@@ -347,19 +359,22 @@ static size_t room_at(const sky_decoder *d, const uint8_t *in, size_t bytes) {
 }
 
 static sky_pairs_job begin_pairs(sky_decoder *d, const uint8_t *in, size_t bytes) {
-    uint32_t pairs = (d->tile.tokens - d->token) / 2;
+    uint32_t left = d->tile.tokens - d->token;
+    ptrdiff_t stride;
+    uint32_t run = run_at(d, d->tile.token + d->token,
+                          left < 2 * SKY_PAIRS_MAX ? left : 2 * SKY_PAIRS_MAX, &stride);
     return (sky_pairs_job){.rows = &d->rows,
                            .tables = &d->tables,
                            .t = &d->transform,
                            .turn_on = d->token > 0,
-                           .pairs = pairs < SKY_PAIRS_MAX ? pairs : SKY_PAIRS_MAX,
+                           .pairs = run / 2,
                            .in = in,
                            .bytes = bytes,
                            .room = room_at(d, in, bytes),
                            .pair_bytes_max = pair_bytes_max(d),
                            .out = row_at(d, d->tile.token + d->token, d->tile.head),
-                           .token_bytes = d->dst.token_bytes,
-                           .head_bytes = d->dst.head_bytes};
+                           .token_bytes = stride,
+                           .head_bytes = d->row_head_bytes};
 }
 
 static sky_status end_pairs(sky_decoder *d, const sky_pairs_job *job) {
@@ -405,7 +420,7 @@ static sky_status decode_single(sky_decoder *d, const uint8_t *in, size_t bytes,
         d->kernels->turn_on(&d->transform);
     if (d->tile.tokens > 1)
         d->kernels->scale(&d->transform, 1);
-    d->kernels->restore(&d->transform, d->levels[0], NULL, out, d->dst.head_bytes);
+    d->kernels->restore(&d->transform, d->levels[0], NULL, out, d->row_head_bytes);
     return end_tokens(d, 1, *used);
 }
 
@@ -427,17 +442,19 @@ static size_t exact_bytes_max(const sky_decoder *d) {
 }
 
 static sky_exact_job begin_exact(sky_decoder *d, const uint8_t *in, size_t bytes) {
+    ptrdiff_t stride;
+    uint32_t run = run_at(d, d->tile.token + d->token, d->tile.tokens - d->token, &stride);
     return (sky_exact_job){.rows = &d->rows,
                            .tables = &d->tables,
                            .exact = &d->exact,
-                           .tokens = d->tile.tokens - d->token,
+                           .tokens = run,
                            .in = in,
                            .bytes = bytes,
                            .room = room_at(d, in, bytes),
                            .token_bytes_max = exact_bytes_max(d),
                            .out = row_at(d, d->tile.token + d->token, d->tile.head),
-                           .token_bytes = d->dst.token_bytes,
-                           .head_bytes = d->dst.head_bytes};
+                           .token_bytes = stride,
+                           .head_bytes = d->row_head_bytes};
 }
 
 /* As kernels.h says of exact_decode, one token. */
@@ -509,17 +526,19 @@ static size_t unit_bytes_max(const sky_decoder *d) {
 
 /* sky_decoder_init of a stream of any length: none at all is damage, where its bytes are there. */
 static sky_status decoder_begin(void *memory, const sky_profile *profile,
-                                const sky_stream_shape *shape, size_t stream_bytes,
-                                sky_tensor_out dst, sky_decoder **out) {
+                                const sky_stream_shape *shape, size_t stream_bytes, sky_tensor dst,
+                                sky_decoder **out) {
     sky_decoder *d = memory;
     if (!memory || (uintptr_t)memory % 64 != 0 || !sky__stream_shape_valid(shape) ||
-        !sky__tensor_valid(shape, dst.data, dst.token_bytes, dst.head_bytes))
+        !sky__tensor_holds(&dst, shape))
         return SKY_E_PARAM;
     d->kernels = sky__kernels();
     d->profile = profile;
     d->taken = (sky_stream_profile){0};
     d->shape = *shape;
-    d->dst = dst;
+    for (uint32_t i = 0; i < shape->token_count; i++)
+        d->row_at[i] = sky__tensor_row(&dst, dst.first_token + i);
+    d->row_head_bytes = dst.head_bytes;
     d->at = AT_HEADER;
     d->failed = SKY_OK;
     d->left = stream_bytes;
@@ -532,7 +551,7 @@ static sky_status decoder_begin(void *memory, const sky_profile *profile,
 }
 
 sky_status sky_decoder_init(void *memory, const sky_profile *profile, const sky_stream_shape *shape,
-                            size_t stream_bytes, sky_tensor_out dst, sky_decoder **out) {
+                            size_t stream_bytes, sky_tensor dst, sky_decoder **out) {
     if (!out || stream_bytes == 0 || stream_bytes > SKY_STREAM_BYTES_MAX)
         return SKY_E_PARAM;
     return decoder_begin(memory, profile, shape, stream_bytes, dst, out);
@@ -694,7 +713,7 @@ static sky_status end(reading *r) {
 }
 
 sky_status sky_decode(const sky_profile *profile, const sky_stream_shape *shape, const void *data,
-                      size_t bytes, sky_tensor_out dst, void *memory) {
+                      size_t bytes, sky_tensor dst, void *memory) {
     if (!shape)
         return SKY_E_PARAM;
     sky_stream_in stream = {*shape, data, bytes, dst};

@@ -32,7 +32,7 @@ static world make(sky_level level, uint32_t tokens, uint32_t heads, uint32_t dim
     w.whole = malloc(fixture_bytes(&w.shape));
     w.memory = fixture_work();
     assert_int_equal(sky_decode(w.profile, &w.shape, w.stream, w.bytes,
-                                fixture_out(w.whole, &w.shape), w.memory),
+                                sky_stream_packed(&w.shape, w.whole), w.memory),
                      SKY_OK);
     free(in);
     return w;
@@ -50,7 +50,7 @@ static void decode_in_pieces(const world *w, size_t piece) {
     sky_decoder *d;
     uint32_t tokens = 0;
     assert_int_equal(sky_decoder_init(w->memory, w->profile, &w->shape, w->bytes,
-                                      fixture_out(out, &w->shape), &d),
+                                      sky_stream_packed(&w->shape, out), &d),
                      SKY_OK);
     for (size_t at = 0; at < w->bytes; at += piece) {
         size_t bytes = w->bytes - at < piece ? w->bytes - at : piece;
@@ -98,7 +98,7 @@ static void two_at_once_are_what_each_is_alone(void **state) {
             void *out = malloc(fixture_bytes(&each[j]->shape));
             assert_non_null(out);
             in[j] = (sky_stream_in){each[j]->shape, each[j]->stream, each[j]->bytes,
-                                    fixture_out(out, &each[j]->shape)};
+                                    sky_stream_packed(&each[j]->shape, out)};
         }
         if (each[0]->shape.kv_heads == each[1]->shape.kv_heads)
             assert_int_equal(sky_decode_two(each[0]->profile, in, memory), SKY_OK);
@@ -120,9 +120,9 @@ static void tokens_come_before_the_end(void **state) {
     world w = make(SKY_LEVEL_4, 128, 1, 256, false);
     uint8_t *out = malloc(fixture_bytes(&w.shape));
     sky_decoder *d;
-    assert_int_equal(
-        sky_decoder_init(w.memory, w.profile, &w.shape, w.bytes, fixture_out(out, &w.shape), &d),
-        SKY_OK);
+    assert_int_equal(sky_decoder_init(w.memory, w.profile, &w.shape, w.bytes,
+                                      sky_stream_packed(&w.shape, out), &d),
+                     SKY_OK);
     assert_int_equal(sky_decoder_feed(d, w.stream, w.bytes / 2), SKY_PENDING);
     assert_in_range(sky_decoder_tokens(d), 50, 66);
     free(out);
@@ -134,7 +134,7 @@ static sky_status decode_damaged(const world *w, const uint8_t *stream, size_t b
     uint8_t *exact = malloc(bytes + 1), *out = malloc(fixture_bytes(&w->shape));
     memcpy(exact + 1, stream, bytes);
     sky_status status = sky_decode(w->profile, &w->shape, exact + 1, bytes,
-                                   fixture_out(out, &w->shape), w->memory);
+                                   sky_stream_packed(&w->shape, out), w->memory);
     free(out);
     free(exact);
     return status;
@@ -174,25 +174,25 @@ static void another_profile_or_shape_is_refused(void **state) {
     sky_stream_shape other = w.shape;
     uint8_t *out = malloc(2 * fixture_bytes(&w.shape));
     sky_profile *interleaved = fixture_profile(&w.shape, SKY_ROPE_INTERLEAVED, false);
+    assert_int_equal(sky_decode(interleaved, &w.shape, w.stream, w.bytes,
+                                sky_stream_packed(&w.shape, out), w.memory),
+                     SKY_E_PARAM);
     assert_int_equal(
-        sky_decode(interleaved, &w.shape, w.stream, w.bytes, fixture_out(out, &w.shape), w.memory),
-        SKY_E_PARAM);
-    assert_int_equal(
-        sky_decode(NULL, &w.shape, w.stream, w.bytes, fixture_out(out, &w.shape), w.memory),
+        sky_decode(NULL, &w.shape, w.stream, w.bytes, sky_stream_packed(&w.shape, out), w.memory),
         SKY_E_PARAM);
     other.token_count = 17;
     assert_int_equal(
-        sky_decode(w.profile, &other, w.stream, w.bytes, fixture_out(out, &other), w.memory),
+        sky_decode(w.profile, &other, w.stream, w.bytes, sky_stream_packed(&other, out), w.memory),
         SKY_E_CORRUPT);
     other = w.shape;
     other.first_position++;
     assert_int_equal(
-        sky_decode(w.profile, &other, w.stream, w.bytes, fixture_out(out, &other), w.memory),
+        sky_decode(w.profile, &other, w.stream, w.bytes, sky_stream_packed(&other, out), w.memory),
         SKY_E_CORRUPT);
     w.stream[0] = 2;
-    assert_int_equal(
-        sky_decode(w.profile, &w.shape, w.stream, w.bytes, fixture_out(out, &w.shape), w.memory),
-        SKY_E_UNSUPPORTED);
+    assert_int_equal(sky_decode(w.profile, &w.shape, w.stream, w.bytes,
+                                sky_stream_packed(&w.shape, out), w.memory),
+                     SKY_E_UNSUPPORTED);
     sky_profile_destroy(interleaved);
     free(out);
     drop(&w);

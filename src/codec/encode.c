@@ -44,7 +44,7 @@ typedef struct {
     const sky_stream_shape *shape;
     sky_encode_options options;
     sky_stream_profile profile;
-    sky_tensor_in src;
+    const sky_tensor *src;
     sky_tile tile;
     uint32_t exception_count;
     float D;
@@ -73,8 +73,8 @@ size_t sky_encode_bound(const sky_stream_shape *shape) {
 /* ---- elements ---- */
 
 static const uint8_t *element_row(const encoder *e, uint32_t token) {
-    return (const uint8_t *)e->src.data + (e->tile.token + token) * e->src.token_bytes +
-           e->tile.head * e->src.head_bytes;
+    return sky__tensor_row(e->src, e->src->first_token + e->tile.token + token) +
+           e->tile.head * e->src->head_bytes;
 }
 
 static uint32_t pair_count(const encoder *e) {
@@ -85,7 +85,7 @@ static uint8_t *write_rows(const encoder *e, uint8_t *out) {
     size_t head_bytes = (size_t)e->shape->head_dim * sky_element_bytes(e->shape->element);
     for (uint32_t t = 0; t < e->tile.tokens; t++)
         for (uint32_t h = 0; h < e->tile.heads; h++, out += head_bytes)
-            memcpy(out, element_row(e, t) + h * e->src.head_bytes, head_bytes);
+            memcpy(out, element_row(e, t) + h * e->src->head_bytes, head_bytes);
     return out;
 }
 
@@ -110,7 +110,7 @@ static float element_value(sky_element element, const uint8_t *in) {
 static void exclude_large(const encoder *e, const uint8_t *in, float *row) {
     uint32_t size = sky_element_bytes(e->shape->element), dim = e->shape->head_dim;
     for (uint32_t i = 0; i < e->tile.width; i++) {
-        const uint8_t *at = in + i / dim * e->src.head_bytes + (size_t)(i % dim) * size;
+        const uint8_t *at = in + i / dim * e->src->head_bytes + (size_t)(i % dim) * size;
         if (!(fabsf(element_value(e->shape->element, at)) <= e->limit))
             row[i] = NAN;
     }
@@ -121,7 +121,7 @@ static uint32_t load_tokens(encoder *e, uint32_t token) {
     uint32_t left = e->tile.tokens - token, count = left < 2 ? left : 2;
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *in = element_row(e, token + i);
-        e->kernels->load(&e->transform, i, in, e->src.head_bytes, e->row[i]);
+        e->kernels->load(&e->transform, i, in, e->src->head_bytes, e->row[i]);
         if (e->limit < INFINITY)
             exclude_large(e, in, e->row[i]);
     }
@@ -347,7 +347,7 @@ static bool rounded_at_once(encoder *e, uint32_t token) {
     int16_t *sum = e->packed + (size_t)token * e->transform.padded;
     return e->options.plain && e->kernels->pair_round && !(e->limit < INFINITY) &&
            token + 2 <= e->tile.tokens &&
-           e->kernels->pair_round(&e->transform, in, e->src.head_bytes, sum,
+           e->kernels->pair_round(&e->transform, in, e->src->head_bytes, sum,
                                   sum + e->transform.padded);
 }
 
@@ -440,7 +440,7 @@ static uint8_t *write_exceptions(const encoder *e, uint8_t *out) {
         uint32_t head = x.channel / e->shape->head_dim, within = x.channel % e->shape->head_dim;
         sky_store_u16(out, x.token);
         sky_store_u16(out + 2, x.channel);
-        memcpy(out + 4, element_row(e, x.token) + head * e->src.head_bytes + within * size, size);
+        memcpy(out + 4, element_row(e, x.token) + head * e->src->head_bytes + within * size, size);
         out += 4 + size;
     }
     return out;
@@ -501,7 +501,7 @@ static uint8_t *write_coded(encoder *e, uint8_t *out, uint8_t *limit) {
 /* A token's elements: top halves, and f32's low ones. What is there of the token before or after
  * stays. */
 static void gather(encoder *e, uint32_t token) {
-    sky__exact_gather(&e->exact, element_row(e, token), e->src.head_bytes, e->top[token & 1],
+    sky__exact_gather(&e->exact, element_row(e, token), e->src->head_bytes, e->top[token & 1],
                       e->low[token & 1]);
 }
 
@@ -672,15 +672,14 @@ static size_t encode_stream(encoder *e, uint8_t *dst) {
 }
 
 sky_status sky_encode(const sky_profile *profile, const sky_stream_shape *shape,
-                      const sky_encode_options *options, sky_tensor_in src, void *dst,
+                      const sky_encode_options *options, sky_tensor src, void *dst,
                       size_t dst_bytes_max, size_t *dst_bytes, void *work) {
     encoder *e = work;
     if (!work || (uintptr_t)work % 64 != 0 || !options || !dst || !dst_bytes)
         return SKY_E_PARAM;
     float scale = options->step_scale == 0 ? 1.0f : options->step_scale;
     if (!sky__stream_shape_valid(shape) || !sky_level_name(options->level) ||
-        !sky__tensor_valid(shape, src.data, src.token_bytes, src.head_bytes) ||
-        !(scale >= 1e-6f && scale <= 1e6f))
+        !sky__tensor_holds(&src, shape) || !(scale >= 1e-6f && scale <= 1e6f))
         return SKY_E_PARAM;
     sky_stream_profile taken;
     sky_status status = sky__stream_profile(profile, shape, &taken);
@@ -693,7 +692,7 @@ sky_status sky_encode(const sky_profile *profile, const sky_stream_shape *shape,
     e->options = *options;
     e->options.step_scale = scale;
     e->profile = taken;
-    e->src = src;
+    e->src = &src;
     *dst_bytes = encode_stream(e, dst);
     return SKY_OK;
 }

@@ -24,8 +24,8 @@ static size_t round_trip(const sky_profile *profile, const sky_stream_shape *sha
     size_t bytes, count = fixture_bytes(shape) / sky_element_bytes(shape->element);
     uint8_t *stream = fixture_encode(profile, shape, options, in, &bytes);
     void *out = malloc(fixture_bytes(shape)), *memory = fixture_work();
-    assert_int_equal(sky_decode(profile, shape, stream, bytes, fixture_out(out, shape), memory),
-                     SKY_OK);
+    assert_int_equal(
+        sky_decode(profile, shape, stream, bytes, sky_stream_packed(shape, out), memory), SKY_OK);
     if (options->level == SKY_LEVEL_LOSSLESS)
         assert_memory_equal(in, out, fixture_bytes(shape));
     double error = 0;
@@ -107,8 +107,8 @@ static void the_first_token_comes_back_bit_for_bit(void **state) {
     sky_stream_info info;
     assert_int_equal(sky_stream_info_read(stream, bytes, &info), SKY_OK);
     assert_true(info.first_token_raw && !info.calibrated && info.level == SKY_LEVEL_2);
-    assert_int_equal(sky_decode(NULL, &shape, stream, bytes, fixture_out(out, &shape), memory),
-                     SKY_OK);
+    assert_int_equal(
+        sky_decode(NULL, &shape, stream, bytes, sky_stream_packed(&shape, out), memory), SKY_OK);
     assert_memory_equal(in, out, 160);
     assert_memory_not_equal(in + 80, out + 80, 160);
     free(memory);
@@ -134,8 +134,9 @@ static void what_no_level_holds_comes_back_as_it_is(void **state) {
             const sky_profile *p = kind ? profile : NULL;
             size_t bytes;
             uint8_t *stream = fixture_encode(p, &shape, &how, in, &bytes);
-            assert_int_equal(sky_decode(p, &shape, stream, bytes, fixture_out(out, &shape), memory),
-                             SKY_OK);
+            assert_int_equal(
+                sky_decode(p, &shape, stream, bytes, sky_stream_packed(&shape, out), memory),
+                SKY_OK);
             for (size_t i = 0; i < 6; i++)
                 assert_int_equal(out[i * 600 + 17 * i], odd[i]);
             assert_int_equal(out[31 * 128 - 1], 0x7c00);
@@ -189,8 +190,9 @@ static void what_is_finite_stays_finite(void **state) {
                                            : 1; /* a calibrated step is made for smaller ones */
             size_t bytes;
             uint8_t *stream = fixture_encode(p, &shape, &how, in, &bytes);
-            assert_int_equal(sky_decode(p, &shape, stream, bytes, fixture_out(out, &shape), memory),
-                             SKY_OK);
+            assert_int_equal(
+                sky_decode(p, &shape, stream, bytes, sky_stream_packed(&shape, out), memory),
+                SKY_OK);
             for (size_t i = 0; i < 128 * 64; i++)
                 assert_true((out[i] & 0x7c00) != 0x7c00);
             free(stream);
@@ -213,7 +215,7 @@ static double error_of_the_others(sky_level level, bool plain, const sky_stream_
         in[(i * 1009 + 77) % count] = 0x7a1a; /* 50,000 */
     sky_encode_options how = {.level = level, .plain = plain};
     uint8_t *stream = fixture_encode(NULL, shape, &how, in, &bytes);
-    assert_int_equal(sky_decode(NULL, shape, stream, bytes, fixture_out(out, shape), memory),
+    assert_int_equal(sky_decode(NULL, shape, stream, bytes, sky_stream_packed(shape, out), memory),
                      SKY_OK);
     assert_true(bytes < fixture_bytes(shape) * 3 / 4); /* it is not that they travel raw */
     for (size_t i = 0; i < count; i++) {
@@ -265,6 +267,15 @@ static void scale_does_not_matter(void **state) {
     }
 }
 
+/* [head, token, dim + 8] of f16 */
+static sky_tensor by_head(const sky_stream_shape *shape, uint16_t *rows) {
+    sky_tensor t = sky_stream_packed(shape, rows);
+    t.token_bytes = 2 * (shape->head_dim + 8);
+    t.head_bytes = shape->token_count * t.token_bytes;
+    t.bytes = shape->kv_heads * t.head_bytes;
+    return t;
+}
+
 static void strides_are_the_callers(void **state) {
     (void)state;
     sky_stream_shape shape = shape_of(SKY_KV_V, 10, 3, 40);
@@ -280,17 +291,16 @@ static void strides_are_the_callers(void **state) {
     sky_encode_options how = {.level = SKY_LEVEL_3, .first_token_raw = true};
     uint8_t a[4096], b[4096];
     size_t a_bytes, b_bytes;
-    assert_int_equal(
-        sky_encode(NULL, &shape, &how, fixture_in(in, &shape), a, sizeof a, &a_bytes, memory),
-        SKY_OK);
-    assert_int_equal(sky_encode(NULL, &shape, &how, (sky_tensor_in){wide, 96, 960}, b, sizeof b,
-                                &b_bytes, memory),
+    assert_int_equal(sky_encode(NULL, &shape, &how, sky_stream_packed(&shape, in), a, sizeof a,
+                                &a_bytes, memory),
                      SKY_OK);
+    assert_int_equal(
+        sky_encode(NULL, &shape, &how, by_head(&shape, wide), b, sizeof b, &b_bytes, memory),
+        SKY_OK);
     assert_int_equal(a_bytes, b_bytes);
     assert_memory_equal(a, b, a_bytes);
-    assert_int_equal(sky_decode(NULL, &shape, a, a_bytes, (sky_tensor_out){out, 96, 960}, memory),
-                     SKY_OK);
-    assert_int_equal(sky_decode(NULL, &shape, a, a_bytes, fixture_out(tight, &shape), memory),
+    assert_int_equal(sky_decode(NULL, &shape, a, a_bytes, by_head(&shape, out), memory), SKY_OK);
+    assert_int_equal(sky_decode(NULL, &shape, a, a_bytes, sky_stream_packed(&shape, tight), memory),
                      SKY_OK);
     for (size_t t = 0; t < 10; t++)
         for (size_t h = 0; h < 3; h++) {
@@ -312,7 +322,7 @@ static void wrong_arguments_are_refused(void **state) {
     uint8_t dst[512];
     size_t bytes = 77;
     void *work = fixture_work();
-    sky_tensor_in in = fixture_in(rows, &shape);
+    sky_tensor in = sky_stream_packed(&shape, rows);
     assert_int_equal(sky_encode(NULL, &shape, &how, in, dst, 20, &bytes, work), SKY_E_DST_SMALL);
     bad = shape;
     bad.token_count = 513;

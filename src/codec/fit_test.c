@@ -45,10 +45,11 @@ static void fitting_pays(void **state) {
     uint8_t *t = fixture_encode(without, &shape, &how, in, &without_bytes);
     assert_true(with_bytes + 200 < without_bytes);
     assert_int_equal(s[SKY_STREAM_HEADER_BYTES], 0); /* nothing of its own */
-    assert_int_equal(sky_decode(with, &shape, s, with_bytes, fixture_out(a, &shape), memory),
+    assert_int_equal(sky_decode(with, &shape, s, with_bytes, sky_stream_packed(&shape, a), memory),
                      SKY_OK);
-    assert_int_equal(sky_decode(without, &shape, t, without_bytes, fixture_out(b, &shape), memory),
-                     SKY_OK);
+    assert_int_equal(
+        sky_decode(without, &shape, t, without_bytes, sky_stream_packed(&shape, b), memory),
+        SKY_OK);
     assert_memory_equal(a, b, fixture_bytes(&shape));
     free(s);
     free(t);
@@ -79,7 +80,8 @@ static void another_source_still_codes(void **state) {
         size_t bytes;
         uint8_t *s = fixture_encode(p, &shape, &how, in, &bytes);
         assert_true(bytes < fixture_bytes(&shape) / 2);
-        assert_int_equal(sky_decode(p, &shape, s, bytes, fixture_out(out, &shape), memory), SKY_OK);
+        assert_int_equal(sky_decode(p, &shape, s, bytes, sky_stream_packed(&shape, out), memory),
+                         SKY_OK);
         for (size_t i = 0; i < 9600; i++)
             assert_true(fabsf(in[i] - out[i]) < (plain ? 150.0f : 2.0f) + 1e-3f * fabsf(in[i]));
         free(s);

@@ -22,7 +22,7 @@ typedef struct {
                      `token_bytes_max` of it are left */
     size_t token_bytes_max;
     uint8_t *out; /* the first token's */
-    size_t token_bytes;
+    ptrdiff_t token_bytes;
     size_t head_bytes;
     size_t used; /* out: bytes they took; SIZE_MAX: the token after them is damaged */
 } sky_exact_job;
@@ -40,7 +40,7 @@ typedef struct {
                      of it are left */
     size_t pair_bytes_max;
     uint8_t *out; /* the first token's */
-    size_t token_bytes;
+    ptrdiff_t token_bytes;
     size_t head_bytes;
     size_t used; /* out: bytes they took; SIZE_MAX: the pair after them is damaged */
 } sky_pairs_job;

@@ -74,7 +74,7 @@ static uint8_t *decode(const world *w, const char *kernels, sky_status *status) 
     assert_non_null(out);
     assert_int_equal(sky_codec_kernels_use(kernels), SKY_OK);
     memcpy(exact, w->stream, w->bytes); /* a read past the end shows under a sanitizer */
-    *status = sky_decode(w->profile, &w->shape, exact, w->bytes, fixture_out(out, &w->shape),
+    *status = sky_decode(w->profile, &w->shape, exact, w->bytes, sky_stream_packed(&w->shape, out),
                          memory);
     free(memory);
     free(exact);
@@ -105,7 +105,7 @@ static void check_two(const world *a, const world *b, const char *kernels) {
         assert_non_null(exact[i]);
         memcpy(exact[i], w[i]->stream, w[i]->bytes);
         in[i] = (sky_stream_in){w[i]->shape, exact[i], w[i]->bytes,
-                                fixture_out(out[i], &w[i]->shape)};
+                                sky_stream_packed(&w[i]->shape, out[i])};
     }
     assert_int_equal(sky_codec_kernels_use(kernels), SKY_OK);
     assert_int_equal(sky_decode_two(a->profile, in, memory),

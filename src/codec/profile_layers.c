@@ -55,15 +55,13 @@ static double element_at(sky_element element, const uint8_t *at) {
 }
 
 /* Shape: mean [kv_heads, head_dim] */
-static void mean_of_rows(const sky_stream_shape *s, sky_tensor_in rows, double *mean) {
-    size_t element_bytes = sky_element_bytes(s->element);
+static void mean_of_rows(const sky_stream_shape *s, const sky_tensor *rows, double *mean) {
     for (uint32_t h = 0; h < s->kv_heads; h++)
         for (uint32_t i = 0; i < s->head_dim; i++) {
-            const uint8_t *at = (const uint8_t *)rows.data + h * rows.head_bytes +
-                                i * element_bytes;
+            size_t at = h * rows->head_bytes + i * rows->element_bytes;
             double sum = 0;
             for (uint32_t t = 0; t < s->token_count; t++)
-                sum += element_at(s->element, at + t * rows.token_bytes);
+                sum += element_at(s->element, sky__tensor_row(rows, rows->first_token + t) + at);
             mean[h * (size_t)s->head_dim + i] = sum / s->token_count;
         }
 }
@@ -76,15 +74,15 @@ static double distance_of(const sky_profile_stream *s, const double *mean) {
 }
 
 sky_status sky_profile_match_rows(const sky_profile *profile, const sky_stream_shape *shape,
-                                  sky_tensor_in rows, sky_profile_match *out) {
+                                  sky_tensor rows, sky_profile_match *out) {
     if (!profile || !out || !sky__stream_shape_valid(shape) || shape->kv != SKY_KV_V ||
-        !sky__tensor_valid(shape, rows.data, rows.token_bytes, rows.head_bytes))
+        !sky__tensor_holds(&rows, shape))
         return SKY_E_PARAM;
     double *mean = malloc((size_t)shape->kv_heads * shape->head_dim * sizeof *mean);
     if (!mean)
         return SKY_E_NOMEM;
     sky_profile_match match = {SKY_LAYER_NONE, INFINITY, INFINITY};
-    mean_of_rows(shape, rows, mean);
+    mean_of_rows(shape, &rows, mean);
     for (uint32_t i = 0; i < profile->layer_count; i++) {
         const sky_profile_stream *s = sky__profile_stream(profile, i, SKY_KV_V);
         bool alike = s->heads == shape->kv_heads && s->dim == shape->head_dim;

@@ -136,7 +136,7 @@ static void setters_refuse_what_no_coder_could_use(void **state) {
     void *work = fixture_work();
     sky_encode_options how = {.level = SKY_LEVEL_4};
     assert_int_equal(
-        sky_encode(p, &stream, &how, fixture_in(x, &stream), dst, sizeof dst, &bytes, work),
+        sky_encode(p, &stream, &how, sky_stream_packed(&stream, x), dst, sizeof dst, &bytes, work),
         SKY_E_PARAM); /* not sealed */
     free(work);
     sky_profile_destroy(p);
@@ -255,7 +255,7 @@ static void rows_are_matched_to_the_layer_they_come_from(void **state) {
         for (uint32_t i = 0; i < 16; i++)
             rows[t][i] = (i % 3 == 1 ? 1.0f : -1.0f) + (t % 2 ? 0.5f : -0.5f);
     sky_stream_shape shape = {2, SKY_KV_V, SKY_ELEMENT_F32, 4, 2, 8, 0};
-    sky_tensor_in in = {rows, sizeof rows[0], sizeof rows[0] / 2};
+    sky_tensor in = sky_stream_packed(&shape, rows);
     sky_profile_match match;
     assert_int_equal(sky_profile_match_rows(p, &shape, in, &match), SKY_OK);
     assert_int_equal(match.layer, 1);
@@ -266,6 +266,7 @@ static void rows_are_matched_to_the_layer_they_come_from(void **state) {
     shape.kv = SKY_KV_K;
     assert_int_equal(sky_profile_match_rows(p, &shape, in, &match), SKY_E_PARAM);
     shape = (sky_stream_shape){0, SKY_KV_V, SKY_ELEMENT_F32, 4, 1, 8, 0};
+    in = sky_stream_packed(&shape, rows);
     assert_int_equal(sky_profile_match_rows(p, &shape, in, &match), SKY_OK);
     assert_int_equal(match.layer, SKY_LAYER_NONE); /* of another shape */
     sky_profile_destroy(p);

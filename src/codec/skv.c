@@ -188,7 +188,7 @@ static sky_status stream_of(const sky_skv *skv, uint32_t layer, sky_kv kv, const
 }
 
 sky_status sky_skv_decode(const sky_skv *skv, const sky_profile *profile, uint32_t layer, sky_kv kv,
-                          sky_tensor_out dst, void *work) {
+                          sky_tensor dst, void *work) {
     const uint8_t *stream;
     size_t bytes;
     sky_stream_shape shape;

@@ -50,10 +50,11 @@ static uint8_t *make(size_t *bytes) {
         sky_stream_shape s = stream_shape(i);
         void *in = fixture_elements(i, &s, NULL);
         sky_encode_options how = {.level = levels[i]};
-        assert_int_equal(sky_skv_put(&w, i / 2, (sky_kv)(i & 1), &how, fixture_in(in, &s), work),
-                         SKY_OK);
-        assert_int_equal(sky_skv_put(&w, i / 2, (sky_kv)(i & 1), &how, fixture_in(in, &s), work),
-                         SKY_E_PARAM);
+        assert_int_equal(
+            sky_skv_put(&w, i / 2, (sky_kv)(i & 1), &how, sky_stream_packed(&s, in), work), SKY_OK);
+        assert_int_equal(
+            sky_skv_put(&w, i / 2, (sky_kv)(i & 1), &how, sky_stream_packed(&s, in), work),
+            SKY_E_PARAM);
         free(in);
     }
     assert_int_equal(sky_skv_end(&w, bytes), SKY_OK);
@@ -82,14 +83,14 @@ static void every_stream_decodes_alone(void **state) {
         assert_int_equal(sky_skv_stream_shape(&skv, i / 2, (sky_kv)(i & 1), &s), SKY_OK);
         assert_memory_equal(&s, &expected, sizeof s);
         uint8_t *out = malloc(fixture_bytes(&s)), *again = malloc(fixture_bytes(&s));
-        sky_status status = sky_skv_decode(&skv, NULL, i / 2, (sky_kv)(i & 1), fixture_out(out, &s),
-                                           memory);
+        sky_status status = sky_skv_decode(&skv, NULL, i / 2, (sky_kv)(i & 1),
+                                           sky_stream_packed(&s, out), memory);
         assert_int_equal(status, levels[i] == SKY_LEVEL_COUNT ? SKY_MISS : SKY_OK);
         if (status == SKY_OK) {
             assert_int_equal(e.level, levels[i]);
-            assert_int_equal(
-                sky_decode(NULL, &s, data + e.offset, e.bytes, fixture_out(again, &s), memory),
-                SKY_OK);
+            assert_int_equal(sky_decode(NULL, &s, data + e.offset, e.bytes,
+                                        sky_stream_packed(&s, again), memory),
+                             SKY_OK);
             assert_memory_equal(out, again, fixture_bytes(&s));
         }
         at += e.bytes;
@@ -183,7 +184,8 @@ static void a_stream_of_another_place_or_shape_is_refused(void **state) {
         stream[fields[i].at] ^= (uint8_t)fields[i].flip;
         forge(data, stream, (size_t)e.bytes);
         assert_int_equal(open_and_verify(data, bytes), SKY_E_CORRUPT);
-        assert_true(sky_skv_decode(&skv, NULL, 0, SKY_KV_K, fixture_out(rows, &s), memory) < 0);
+        assert_true(sky_skv_decode(&skv, NULL, 0, SKY_KV_K, sky_stream_packed(&s, rows), memory) <
+                    0);
         stream[fields[i].at] ^= (uint8_t)fields[i].flip;
     }
     forge(data, stream, (size_t)e.bytes);
@@ -238,20 +240,19 @@ static void what_is_neither_k_nor_v_is_refused(void **state) {
     sky_skv_writer w;
     void *work = fixture_work();
     uint8_t rows[4096] = {0}; /* enough for any stream here */
-    const sky_tensor_in src = {rows, 0, 0};
+    const sky_tensor src = {.data = rows};
     const sky_encode_options how = {.level = SKY_LEVEL_4};
     assert_int_equal(sky_skv_open(data, bytes, &skv), SKY_OK);
     assert_int_equal(sky_skv_begin(&w, &shape, NULL, again, bytes), SKY_OK);
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
         for (uint32_t layer = 0; layer < LAYERS; layer++) {
             const uint8_t *stream = data + skv.header_bytes;
-            sky_tensor_out dst = {rows, 0, 0};
             assert_int_equal(sky_skv_put(&w, layer, none[i], &how, src, work), SKY_E_PARAM);
             assert_int_equal(sky_skv_put_stream(&w, layer, none[i], stream, 24), SKY_E_PARAM);
             assert_int_equal(sky_skv_entry_at(&skv, layer, none[i], &e), SKY_E_PARAM);
             assert_int_equal(sky_skv_stream_shape(&skv, layer, none[i], &s), SKY_E_PARAM);
             assert_int_equal(sky_skv_stream_check(&skv, layer, none[i], stream, 24), SKY_E_PARAM);
-            assert_int_equal(sky_skv_decode(&skv, NULL, layer, none[i], dst, work), SKY_E_PARAM);
+            assert_int_equal(sky_skv_decode(&skv, NULL, layer, none[i], src, work), SKY_E_PARAM);
         }
     assert_int_equal(sky_skv_end(&w, &again_bytes), SKY_OK); /* and nothing was written */
     assert_int_equal(again_bytes, skv.header_bytes);
@@ -291,7 +292,7 @@ static void lowering_is_decoding_and_encoding(void **state) {
         }
         void *rows = malloc(fixture_bytes(&s));
         size_t again_bytes;
-        sky_skv_decode(&skv, NULL, i / 2, (sky_kv)(i & 1), fixture_out(rows, &s), memory);
+        sky_skv_decode(&skv, NULL, i / 2, (sky_kv)(i & 1), sky_stream_packed(&s, rows), memory);
         uint8_t *again = fixture_encode(NULL, &s, &how, rows, &again_bytes);
         assert_int_equal(again_bytes, to.bytes);
         assert_memory_equal(again, dst + to.offset, again_bytes);
@@ -317,7 +318,7 @@ static void what_is_low_enough_is_copied_without_its_profile(void **state) {
     sky_skv_writer w;
     sky_skv skv;
     assert_int_equal(sky_skv_begin(&w, &shape, profile, data, bound), SKY_OK);
-    assert_int_equal(sky_skv_put(&w, 0, SKY_KV_K, &how, fixture_in(in, &k), work), SKY_OK);
+    assert_int_equal(sky_skv_put(&w, 0, SKY_KV_K, &how, sky_stream_packed(&k, in), work), SKY_OK);
     assert_int_equal(sky_skv_end(&w, &bytes), SKY_OK);
     assert_int_equal(sky_skv_open(data, bytes, &skv), SKY_OK);
     assert_int_equal(skv.profile_id, sky_profile_id(profile));

@@ -98,7 +98,7 @@ static void advance(sky_skv_writer *w, const sky_stream_shape *shape) {
 }
 
 sky_status sky_skv_put(sky_skv_writer *w, uint32_t layer, sky_kv kv,
-                       const sky_encode_options *options, sky_tensor_in src, void *work) {
+                       const sky_encode_options *options, sky_tensor src, void *work) {
     sky_stream_shape shape;
     size_t bytes;
     sky_status status = shape_at(w, layer, kv, &shape);
@@ -188,15 +188,11 @@ static sky_status lower_stream(const sky_skv *skv, sky_skv_writer *w, uint32_t i
         return status;
     if (!lowered(&e, options->level))
         return sky_skv_put_stream(w, layer, kv, skv->data + e.offset, (size_t)e.bytes);
-    size_t head_bytes = sky_stream_rows_bytes(&shape) / shape.token_count / shape.kv_heads;
-    size_t token_bytes = head_bytes * shape.kv_heads;
-    status = sky_decode(w->profile, &shape, skv->data + e.offset, (size_t)e.bytes,
-                        (sky_tensor_out){rows, token_bytes, head_bytes}, work);
+    const sky_tensor packed = sky_stream_packed(&shape, rows);
+    status = sky_decode(w->profile, &shape, skv->data + e.offset, (size_t)e.bytes, packed, work);
     sky_encode_options how = *options;
     how.first_token_raw = info.first_token_raw || options->first_token_raw;
-    return status == SKY_OK ? sky_skv_put(w, layer, kv, &how,
-                                          (sky_tensor_in){rows, token_bytes, head_bytes}, work)
-                            : status;
+    return status == SKY_OK ? sky_skv_put(w, layer, kv, &how, packed, work) : status;
 }
 
 size_t sky_skv_lower_bound(const sky_skv *skv, sky_level level) {

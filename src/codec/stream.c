@@ -42,10 +42,10 @@ bool sky__stream_shape_valid(const sky_stream_shape *s) {
            s->kv_heads <= SKY_ROW_ELEMENTS_MAX / s->head_dim;
 }
 
-bool sky__tensor_valid(const sky_stream_shape *s, const void *data, size_t token_bytes,
-                       size_t head_bytes) {
-    size_t element = sky_element_bytes(s->element);
-    return data && token_bytes % element == 0 && head_bytes % element == 0;
+bool sky__tensor_holds(const sky_tensor *t, const sky_stream_shape *s) {
+    return sky_tensor_check(t, NULL) == SKY_OK && t->element == s->element &&
+           t->heads == s->kv_heads && t->dim == s->head_dim && t->token_count == s->token_count &&
+           sky__tensor_has_heads(t);
 }
 
 size_t sky_stream_rows_bytes(const sky_stream_shape *s) {

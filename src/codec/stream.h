@@ -12,6 +12,7 @@
 #ifndef SKY_CODEC_STREAM_H
 #define SKY_CODEC_STREAM_H
 
+#include "base/tensor.h"
 #include "codec/exact.h"
 #include "codec/profile.h"
 #include "codec/rows.h"
@@ -55,9 +56,8 @@ sky_status sky__stream_header_read(const uint8_t *in, size_t bytes, const sky_st
                                    sky_stream_header *out);
 
 bool sky__stream_shape_valid(const sky_stream_shape *shape);
-/* Whether a valid shape's rows can lie there: their strides are whole elements. */
-bool sky__tensor_valid(const sky_stream_shape *shape, const void *data, size_t token_bytes,
-                       size_t head_bytes);
+/* Can a valid shape's rows lie there? */
+bool sky__tensor_holds(const sky_tensor *tensor, const sky_stream_shape *shape);
 
 /* Bytes of a coded tile's head behind its first SKY_TILE_HEAD_BYTES: exceptions … states. A
  * lossless one has no exceptions. */

@@ -57,7 +57,7 @@ typedef struct {
     uint32_t pairs;
     bool turn_on; /* the angles are still those of the two tokens before */
     uint8_t *out; /* the first token's */
-    size_t token_bytes;
+    ptrdiff_t token_bytes;
     size_t head_bytes;
 } sky_pairs_out;
 

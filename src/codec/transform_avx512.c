@@ -454,7 +454,7 @@ INLINE void restore_chunk(const sky_pairs_job *job, const int16_t (*levels)[SKY_
                           uint32_t head, uint32_t pair, uint8_t *out, bool pairs, bool turned) {
     sky_transform *t = job->t;
     const columns k = columns_of(job, head, pair);
-    const size_t token_bytes = job->token_bytes;
+    const ptrdiff_t token_bytes = job->token_bytes;
     const angles none = {_mm512_setzero_ps(), _mm512_setzero_ps()};
     angles now[2] = {none, none}, two = none;
     if (turned) {

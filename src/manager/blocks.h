@@ -28,13 +28,14 @@ typedef struct {
     sky_item *items;  /* [blocks_max] */
     uint64_t *stored; /* [blocks_max] loading: the tier a block is in; saving: it is in none */
     uint8_t *headers; /* [blocks_max × header_bytes] */
-    sky_span *spans;  /* [blocks_max × spans_per_block] */
+    sky_span *spans;  /* [spans_max] */
     sky_span *raw;    /* [blocks_max] loading: room for a block as it lies; bytes 0: needs none */
     /* [blocks_max] loading: a block's rows of layers with a window, as in its payload, where they
        lie before the window of the prefix that is asked for; NULL: they are not here */
     uint8_t **beside;
     sky__claim *claims; /* [blocks_max] loading: on blocks in far tiers */
     uint32_t blocks_max;
+    size_t spans_max;
 } sky_block_scratch;
 
 /* A tier in loads with a deadline. */
@@ -86,14 +87,10 @@ struct sky_sequence {
     bool spoiled; /* it found blocks that are of no use, from `spoiled_key` on at most */
     sky_key spoiled_key;
     sky_block_scratch scratch;
-    sky_rows *rows;   /* [row_sets]: where the engine says its rows are */
-    uint8_t *staging; /* one payload: blocks longer than one extraction; NULL until needed */
+    sky_tensor *rows;       /* [row_sets]: where the engine says its rows are */
+    size_t spans_per_block; /* header, then for each section what is skipped and rows' pieces */
+    uint8_t *staging;       /* one payload: blocks longer than one extraction; NULL until needed */
 };
-
-/* Header, then for each section what is skipped and what is moved. */
-static inline size_t sky__spans_per_block(const sky_sequence *q) {
-    return 1 + 2 * (size_t)q->manager->payload.row_sets;
-}
 
 /* May a tier's value of this size be a block? One that is coded is smaller. */
 static inline bool sky__may_be_block(const sky_sequence *q, uint64_t bytes) {
@@ -106,8 +103,10 @@ bool sky__engine_complete(const sky_engine *engine);
 
 /* ---- engine.c ---- */
 
-/* As the engine's extract, to q->rows: rows of every layer, at least those asked for.
- * Errors: those of the engine; SKY_E_CORRUPT: it says that they lie where they cannot */
+/* As the engine's extract, to q->rows: rows of every layer, at least those asked for; with room for
+ * spans over them.
+ * Errors: those of the engine; SKY_E_CORRUPT: it says that they lie where they cannot; SKY_E_NOMEM
+ */
 sky_status sky__engine_extract(sky_sequence *q, uint32_t first_token, uint32_t token_count);
 /* As the engine's restore_begin, to q->rows: room for rows of every layer, at least of those that a
  * prefix of so many tokens needs. Errors: as sky__engine_extract */

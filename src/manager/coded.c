@@ -29,6 +29,8 @@ static uint64_t align(uint64_t bytes) {
  * them. */
 static bool shape_of(const sky_layer_group *g, sky_skv_layer *out) {
     uint32_t heads = g->kv_heads ? g->kv_heads : 1;
+    if (g->k_element == SKY_ELEMENT_BYTE || g->v_element == SKY_ELEMENT_BYTE)
+        return false;
     uint32_t k = g->k_row_bytes / sky_element_bytes(g->k_element),
              v = g->v_row_bytes / sky_element_bytes(g->v_element);
     if (k % heads != 0 || v % heads != 0 || k / heads > SKY_HEAD_DIM_MAX ||
@@ -69,7 +71,9 @@ static sky_status put_section(const sky_coded *c, sky_skv_writer *w, uint32_t se
                               void *work) {
     sky_payload_section s = sky_payload_section_at(&c->payload, section);
     const sky_skv_layer *layer = &c->layers[c->layer_of[section]];
-    sky_tensor_in rows = {payload + s.offset, s.row_bytes, s.row_bytes / layer->kv_heads};
+    const sky_tensor rows = sky_tensor_packed(
+        (void *)(payload + s.offset), s.is_v ? layer->v_element : layer->k_element, layer->kv_heads,
+        s.is_v ? layer->v_dim : layer->k_dim, 0, c->payload.token_count);
     return sky_skv_put(w, c->layer_of[section], s.is_v ? SKY_KV_V : SKY_KV_K, options, rows, work);
 }
 
@@ -289,7 +293,7 @@ static sky_status open_section(decoding *d, const sky_skv *skv, uint64_t contain
         return status;
     out->data = d->data + container_at + entry.offset;
     out->bytes = entry.bytes;
-    out->dst = (sky_tensor_out){to, s.row_bytes, s.row_bytes / c->layers[layer].kv_heads};
+    out->dst = sky_stream_packed(&out->shape, to);
     return sky_skv_stream_check(skv, layer, kv, out->data, out->bytes);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/tensor.h"
 #include "manager/blocks.h"
 
 /* A miss is nothing that an engine can say. */
@@ -12,26 +13,55 @@ static sky_status believe(sky_status status) {
     return status <= SKY_OK && sky_status_is_known(status) ? status : SKY_E_IO;
 }
 
-static bool rows_cover(const sky_rows *rows, uint32_t first_token, uint32_t end_token) {
-    return rows->data && rows->first_token <= first_token &&
+/* They are a tensor of this section, and hold these tokens. */
+static bool rows_cover(const sky_tensor *rows, const sky_layer_group *group,
+                       const sky_payload_section *s, uint32_t first_token, uint32_t end_token) {
+    sky_error why = {0};
+    if (sky_tensor_check(rows, &why) != SKY_OK) {
+        sky_log(SKY_LOG_WARNING, "engine: group %u, layer %u, %c: %s", s->group, s->layer,
+                s->is_v ? 'V' : 'K', why.text);
+        return false;
+    }
+    return rows->element == (s->is_v ? group->v_element : group->k_element) &&
+           sky__tensor_row_bytes(rows) == s->row_bytes && sky__tensor_has_heads(rows) &&
+           rows->first_token <= first_token &&
            (uint64_t)rows->first_token + rows->token_count >= end_token;
+}
+
+static sky_status reserve_spans(sky_sequence *q, uint32_t token_count) {
+    sky_block_scratch *s = &q->scratch;
+    uint32_t block_tokens = q->manager->block_tokens;
+    size_t blocks = (token_count + block_tokens - 1) / block_tokens;
+    q->spans_per_block = 1;
+    for (uint32_t i = 0; i < q->manager->payload.row_sets; i++)
+        q->spans_per_block += 1 + sky__tensor_pieces_max(&q->rows[i], block_tokens);
+    if (blocks * q->spans_per_block <= s->spans_max)
+        return SKY_OK;
+    free(s->spans);
+    s->spans_max = 0;
+    s->spans = malloc(blocks * q->spans_per_block * sizeof *s->spans);
+    if (!s->spans)
+        return SKY_E_NOMEM;
+    s->spans_max = blocks * q->spans_per_block;
+    return SKY_OK;
 }
 
 /* The engine says where rows [first_token, end_token) of every layer are, or, if only windows count
  * (cut), of a window layer the last of them.
  * Errors: SKY_E_CORRUPT: it does not, or they are others */
-static sky_status check_state(const sky_sequence *q, const sky_state *state, uint32_t first_token,
+static sky_status check_state(sky_sequence *q, const sky_state *state, uint32_t first_token,
                               uint32_t end_token, bool cut) {
     const sky_payload *payload = &q->manager->payload;
-    bool good = state->rows == q->rows && state->row_sets == payload->row_sets;
+    bool good = state->tensors == q->rows && state->tensor_count == payload->row_sets;
     for (uint32_t i = 0; good && i < payload->row_sets; i++) {
         sky_payload_section s = sky_payload_section_at(payload, i);
-        uint32_t window = cut ? payload->layout.groups[s.group].window_tokens : 0;
+        const sky_layer_group *group = &payload->layout.groups[s.group];
+        uint32_t window = cut ? group->window_tokens : 0;
         uint32_t first = window && window < end_token ? end_token - window : first_token;
-        good = rows_cover(&q->rows[s.row_set], first, end_token);
+        good = rows_cover(&q->rows[s.row_set], group, &s, first, end_token);
     }
     if (good)
-        return SKY_OK;
+        return reserve_spans(q, end_token - first_token);
     sky_log(SKY_LOG_WARNING, "engine: its rows are not those of tokens %u to %u", first_token,
             end_token);
     return SKY_E_CORRUPT;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/prng.h"
+#include "base/tensor.h"
 
 #define POISON 0xee
 
@@ -41,7 +42,58 @@ static uint32_t seen_from(const sky_layer_group *g, uint32_t token_count) {
 
 static void poison_lent(made_up_engine *e) {
     for (uint32_t i = 0; i < e->row_sets; i++)
-        memset(e->lent[i], POISON, (size_t)e->context_tokens * row_set_at(e, i).row_bytes);
+        memset(e->lent[i], POISON,
+               (size_t)LENT_ROWS * e->context_tokens * row_set_at(e, i).row_bytes);
+}
+
+void made_up_by_head(const made_up_engine *e, uint32_t set, sky_tensor *t) {
+    (void)set;
+    t->token_bytes = t->head_bytes;
+    t->head_bytes = e->context_tokens * t->token_bytes;
+}
+
+void made_up_paged(const made_up_engine *e, uint32_t set, sky_tensor *t) {
+    size_t half = t->head_bytes;
+    t->data = (uint8_t *)t->data + set % 2 * half;
+    t->bytes -= half;
+    t->token_bytes = 2 * half;
+    t->head_bytes = MADE_UP_PAGE * t->token_bytes;
+    t->page_bytes = t->heads * t->head_bytes;
+    t->page_tokens = MADE_UP_PAGE;
+    t->pages = e->pages;
+    t->page_count = e->context_tokens / MADE_UP_PAGE;
+    for (uint32_t i = 0; i < t->first_token / MADE_UP_PAGE; i++)
+        e->pages[i] = i == 0 ? UINT32_MAX : 0;
+    for (uint32_t i = t->first_token / MADE_UP_PAGE; i < t->page_count; i++)
+        e->pages[i] = i * 37 % t->page_count; /* 37 divides no number of pages here */
+}
+
+static sky_tensor lent_tensor(const made_up_engine *e, uint32_t set, uint32_t first_token,
+                              uint32_t token_count) {
+    const sky_layer_group *g = row_set_at(e, set).group;
+    sky_tensor t = sky_layer_packed(g, set % 2 ? SKY_KV_V : SKY_KV_K, e->lent[set], first_token,
+                                    token_count);
+    if (e->arrange) {
+        t = sky_tensor_packed(t.data, t.element, g->kv_heads, t.dim / g->kv_heads, first_token,
+                              token_count);
+        t.bytes = (size_t)LENT_ROWS * e->context_tokens * row_set_at(e, set).row_bytes;
+        e->arrange(e, set, &t);
+    }
+    return t;
+}
+
+/* What is no row is still as it was. */
+static void check_gaps(const made_up_engine *e, uint32_t set) {
+    sky_tensor *t = &e->lent_rows[set];
+    size_t bytes = (size_t)LENT_ROWS * e->context_tokens * row_set_at(e, set).row_bytes;
+    uint8_t *nothing = malloc(t->token_count * sky__tensor_row_bytes(t));
+    assert(nothing);
+    memset(nothing, POISON, t->token_count * sky__tensor_row_bytes(t));
+    sky__tensor_scatter(t, t->first_token, t->token_count, nothing);
+    for (size_t i = 0; i < bytes; i++)
+        if (e->lent[set][i] != POISON)
+            abort();
+    free(nothing);
 }
 
 static void fingerprint(void *self, uint8_t out[32]) {
@@ -76,11 +128,12 @@ static sky_status extract(void *self, uint32_t first_token, uint32_t token_count
     if (token_count > window || first_token + token_count > e->held_tokens ||
         (window != UINT32_MAX && first_token < e->window_from))
         return SKY_E_PARAM;
-    assert(out->row_sets == e->row_sets);
+    assert(out->tensor_count == e->row_sets);
     for (uint32_t i = 0; i < e->row_sets; i++) {
         uint32_t bytes = row_set_at(e, i).row_bytes;
-        memcpy(e->lent[i], e->rows[i] + (size_t)first_token * bytes, (size_t)token_count * bytes);
-        out->rows[i] = (sky_rows){e->lent[i], first_token, token_count};
+        out->tensors[i] = lent_tensor(e, i, first_token, token_count);
+        sky__tensor_scatter(&out->tensors[i], first_token, token_count,
+                            e->rows[i] + (size_t)first_token * bytes);
     }
     if (e->change)
         e->change(e, out);
@@ -94,11 +147,11 @@ static sky_status restore_begin(void *self, uint32_t token_count, sky_state *out
     if (token_count > e->context_tokens)
         return SKY_E_FULL;
     poison_lent(e);
-    assert(out->row_sets == e->row_sets);
+    assert(out->tensor_count == e->row_sets);
     for (uint32_t i = 0; i < e->row_sets; i++) {
         uint32_t from = seen_from(row_set_at(e, i).group, token_count);
-        out->rows[i] = (sky_rows){e->lent[i], from, token_count - from};
-        e->lent_rows[i] = out->rows[i];
+        out->tensors[i] = lent_tensor(e, i, from, token_count - from);
+        e->lent_rows[i] = out->tensors[i];
     }
     e->restoring_tokens = token_count;
     if (e->change)
@@ -119,7 +172,10 @@ static sky_status restore_end(void *self, bool commit) {
     for (uint32_t i = 0; i < e->row_sets; i++) {
         uint32_t bytes = row_set_at(e, i).row_bytes, from = e->lent_rows[i].first_token;
         memset(e->rows[i], POISON, (size_t)e->context_tokens * bytes);
-        memcpy(e->rows[i] + (size_t)from * bytes, e->lent[i], (size_t)(token_count - from) * bytes);
+        sky__tensor_gather(&e->lent_rows[i], from, token_count - from,
+                           e->rows[i] + (size_t)from * bytes);
+        if (e->arrange)
+            check_gaps(e, i);
         if (from > e->window_from)
             e->window_from = from;
     }
@@ -186,11 +242,12 @@ void made_up_engine_init(made_up_engine *e, const sky_layout *layout_of, uint32_
     e->rows = calloc(e->row_sets, sizeof *e->rows);
     e->lent = calloc(e->row_sets, sizeof *e->lent);
     e->lent_rows = calloc(e->row_sets, sizeof *e->lent_rows);
-    assert(e->rows && e->lent && e->lent_rows);
+    e->pages = calloc(context_tokens, sizeof *e->pages);
+    assert(e->rows && e->lent && e->lent_rows && e->pages);
     for (uint32_t i = 0; i < e->row_sets; i++) {
         size_t bytes = (size_t)context_tokens * row_set_at(e, i).row_bytes;
         e->rows[i] = calloc(1, bytes);
-        e->lent[i] = calloc(1, bytes);
+        e->lent[i] = calloc(LENT_ROWS, bytes);
         assert(e->rows[i] && e->lent[i]);
     }
 }
@@ -203,6 +260,7 @@ void made_up_engine_deinit(made_up_engine *e) {
     free(e->rows);
     free(e->lent);
     free(e->lent_rows);
+    free(e->pages);
 }
 
 sky_engine made_up_engine_ops(made_up_engine *e) {

@@ -15,6 +15,9 @@ typedef struct made_up_engine {
     bool unsupported;    /* layout refuses */
     bool refuse_rows;    /* restore_end refuses once what it is given */
     bool tame;           /* rows are f16 from 1/8 to 2, which levels make smaller */
+    /* NULL: rows are lent packed. Else it says where a tensor of packed rows lies in the
+     * LENT_ROWS times as much memory that it has. */
+    void (*arrange)(const struct made_up_engine *e, uint32_t set, sky_tensor *t);
     /* Not NULL: changes what extract and restore_begin say where rows are. */
     void (*change)(const struct made_up_engine *e, sky_state *state);
     uint32_t extract_calls;
@@ -27,8 +30,18 @@ typedef struct made_up_engine {
     uint64_t logits; /* after prefill */
     uint8_t **rows;  /* [row_sets][context_tokens × row bytes] */
     uint8_t **lent;  /* [row_sets]: what the caller reads or writes */
-    sky_rows *lent_rows;
+    uint32_t *pages; /* [context_tokens]: a permutation */
+    sky_tensor *lent_rows;
 } made_up_engine;
+
+#define LENT_ROWS 4
+
+/* As Transformers keeps them: a head after the other. */
+void made_up_by_head(const made_up_engine *e, uint32_t set, sky_tensor *t);
+/* As vLLM: in pages of MADE_UP_PAGE tokens, in any order, a head after the other in each, and the
+ * other one of K and V between. What the table says of passed windows is nonsense. */
+#define MADE_UP_PAGE 8
+void made_up_paged(const made_up_engine *e, uint32_t set, sky_tensor *t);
 
 void made_up_engine_init(made_up_engine *e, const sky_layout *layout, uint32_t context_tokens);
 void made_up_engine_deinit(made_up_engine *e);

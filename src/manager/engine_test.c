@@ -16,15 +16,15 @@ static int lie; /* which of those below */
 /* ---- rows ---- */
 
 static void change_rows(const made_up_engine *e, sky_state *state) {
-    static sky_rows other[8];
-    sky_rows *rows = &state->rows[1];
+    static sky_tensor other[8];
+    sky_tensor *rows = &state->tensors[1];
     (void)e;
     if (lie == 0)
-        state->row_sets = 0;
+        state->tensor_count = 0;
     else if (lie == 1)
-        state->row_sets++;
+        state->tensor_count++;
     else if (lie == 2)
-        state->rows = other;
+        state->tensors = other;
     else if (lie == 3)
         rows->data = NULL;
     else if (lie == 4)
@@ -32,7 +32,7 @@ static void change_rows(const made_up_engine *e, sky_state *state) {
     else if (lie == 5)
         rows->first_token = 7;
     else if (lie == 6)
-        state->rows[3].first_token++; /* of a window */
+        state->tensors[3].first_token++; /* of a window */
 }
 enum { ROW_LIES = 7 };
 

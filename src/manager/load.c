@@ -22,6 +22,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/tensor.h"
 #include "cache/cache_internal.h"
 #include "io/trace.h"
 #include "manager/blocks.h"
@@ -34,13 +35,25 @@ typedef struct {
     uint64_t end; /* end of the last span */
 } block_plan;
 
+static void skip_to(block_plan *plan, uint64_t offset) {
+    if (offset > plan->end)
+        plan->spans[plan->span_count++] = (sky_span){NULL, offset - plan->end};
+}
+
 static void want(block_plan *plan, uint64_t offset, void *data, size_t bytes) {
     if (bytes == 0)
         return;
-    if (offset > plan->end)
-        plan->spans[plan->span_count++] = (sky_span){NULL, offset - plan->end};
+    skip_to(plan, offset);
     plan->spans[plan->span_count++] = (sky_span){data, bytes};
     plan->end = offset + bytes;
+}
+
+static void want_rows(block_plan *plan, uint64_t offset, const sky_tensor *rows,
+                      uint32_t first_token, uint32_t token_count) {
+    skip_to(plan, offset);
+    plan->span_count += sky__tensor_pieces(rows, first_token, token_count,
+                                           plan->spans + plan->span_count);
+    plan->end = offset + (uint64_t)token_count * sky__tensor_row_bytes(rows);
 }
 
 /* The rows of block `block` that the engine asked for, of these parts. */
@@ -49,14 +62,13 @@ static block_plan plan_block(const sky_sequence *q, uint32_t block, uint32_t par
     uint32_t first = block * q->manager->block_tokens,
              lead_bytes = sky_payload_lead_bytes(&q->manager->payload);
     uint64_t from = parts & SKY__LEAD ? 0 : lead_bytes;
-    block_plan plan = {
-        .spans = s->spans + block * sky__spans_per_block(q), .from = from, .end = from};
+    block_plan plan = {.spans = s->spans + block * q->spans_per_block, .from = from, .end = from};
     if (parts & SKY__LEAD)
         want(&plan, 0, s->headers + (size_t)block * q->manager->payload.header_bytes,
              q->manager->payload.header_bytes);
     for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
         sky_payload_section section = sky_payload_section_at(&q->manager->payload, i);
-        const sky_rows *rows = &q->rows[section.row_set];
+        const sky_tensor *rows = &q->rows[section.row_set];
         uint32_t skipped = rows->first_token > first ? rows->first_token - first : 0;
         if (!(parts & (section.offset < lead_bytes ? SKY__LEAD : SKY__REST)))
             continue;
@@ -68,10 +80,8 @@ static block_plan plan_block(const sky_sequence *q, uint32_t block, uint32_t par
                  skipped_bytes);
         if (count == 0)
             continue;
-        uint64_t row = first + skipped - rows->first_token;
-        assert(row + count <= rows->token_count);
-        want(&plan, section.offset + skipped_bytes, rows->data + row * section.row_bytes,
-             (size_t)count * section.row_bytes);
+        assert(first + skipped - rows->first_token + count <= rows->token_count);
+        want_rows(&plan, section.offset + skipped_bytes, rows, first + skipped, count);
     }
     return plan;
 }
@@ -167,21 +177,27 @@ static uint32_t first_needed(const sky_sequence *q, const sky_payload_section *s
     return window && window < tokens ? tokens - window : 0;
 }
 
-/* One row, and in *end the token before which the others follow it; NULL: it is not here. */
-static const uint8_t *find_rows(const sky_sequence *q, const sky_payload_section *s, uint32_t token,
-                                uint32_t *end) {
-    const sky_rows *rows = &q->rows[s->row_set];
+/* Copy this row and those that follow it in the same place, up to token *end, to which it sets
+ * *end; false: they are not here. */
+static bool copy_rows(const sky_sequence *q, const sky_payload_section *s, uint32_t token,
+                      uint32_t *end, uint8_t *out) {
+    const sky_tensor *rows = &q->rows[s->row_set];
     uint32_t block = token / q->manager->block_tokens, first = block * q->manager->block_tokens;
-    if (token >= rows->first_token)
-        return rows->data + (size_t)(token - rows->first_token) * s->row_bytes;
+    if (token >= rows->first_token) {
+        sky__tensor_gather(rows, token, *end - token, out);
+        return true;
+    }
     if (*end > first + q->manager->block_tokens)
         *end = first + q->manager->block_tokens;
     if (*end > rows->first_token)
         *end = rows->first_token;
     const uint8_t *beside = q->scratch.beside[block];
-    return beside ? beside + (s->offset - sky_payload_lead_bytes(&q->manager->payload)) +
-                        (size_t)(token - first) * s->row_bytes
-                  : NULL;
+    if (beside)
+        memcpy(out,
+               beside + (s->offset - sky_payload_lead_bytes(&q->manager->payload)) +
+                   (size_t)(token - first) * s->row_bytes,
+               (size_t)(*end - token) * s->row_bytes);
+    return beside != NULL;
 }
 
 /* All rows of a prefix, one layer after the other, from where they came. False: some are not here,
@@ -192,14 +208,10 @@ static bool gather_rows(const sky_sequence *q, uint32_t block_count, bool decode
         sky_payload_section s = sky_payload_section_at(&q->manager->payload, i);
         for (uint32_t t = first_needed(q, &s, tokens), end; t < tokens; t = end) {
             end = tokens;
-            const uint8_t *rows = find_rows(q, &s, t, &end);
             bool later = !decoded && q->scratch.raw[t / q->manager->block_tokens].bytes > 0;
-            if (!rows && !later)
+            if (!copy_rows(q, &s, t, &end, out) && !later)
                 return false;
-            size_t bytes = (size_t)(end - t) * s.row_bytes;
-            if (rows)
-                memcpy(out, rows, bytes);
-            out += bytes;
+            out += (size_t)(end - t) * s.row_bytes;
         }
     }
     return true;
@@ -211,11 +223,10 @@ static bool give_rows(const sky_sequence *q, uint32_t block_count, const uint8_t
     for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
         sky_payload_section s = sky_payload_section_at(&q->manager->payload, i);
         uint32_t first = first_needed(q, &s, tokens);
-        size_t bytes = (size_t)(tokens - first) * s.row_bytes;
         if (q->rows[s.row_set].first_token != first)
             return false;
-        memcpy(q->rows[s.row_set].data, from, bytes);
-        from += bytes;
+        sky__tensor_scatter(&q->rows[s.row_set], first, tokens - first, from);
+        from += (size_t)(tokens - first) * s.row_bytes;
     }
     return true;
 }
@@ -236,6 +247,9 @@ static bool keep_leading(sky_sequence *q, uint32_t block_count, bool decoded) {
                 sky__engine_restore_begin(q, block_count * q->manager->block_tokens) == SKY_OK &&
                 give_rows(q, block_count, aside);
     free(aside);
+    for (uint32_t b = 0; kept && b < block_count; b++)
+        if (q->scratch.raw[b].bytes == 0)
+            sky__load_spans(q, b, SKY__LEAD | SKY__REST); /* as the engine wants them now */
     return kept;
 }
 

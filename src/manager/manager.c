@@ -17,6 +17,12 @@ const char *sky_verdict_name(sky_verdict verdict) {
     return (unsigned)verdict <= SKY_VERDICT_RECOMPUTE ? verdict_names[verdict] : "unknown";
 }
 
+static void add_u32(sky_blake2b *h, uint32_t value) {
+    uint8_t bytes[4];
+    sky_store_u32(bytes, value);
+    sky_blake2b_add(h, bytes, sizeof bytes);
+}
+
 /* Everything that makes a stored block wrong when it changes. The header of a payload stands for
  * the layout, the block length and the format's version at once. */
 static sky_status derive_namespace(sky_manager *m, const uint8_t salt[32]) {
@@ -25,9 +31,7 @@ static sky_status derive_namespace(sky_manager *m, const uint8_t salt[32]) {
     sky_blake2b_add(&h, "skymem namespace", 16);
     sky_blake2b_add(&h, m->fingerprint, sizeof m->fingerprint);
     sky_blake2b_add(&h, salt, 32);
-    uint8_t block_tokens[4];
-    sky_store_u32(block_tokens, m->block_tokens);
-    sky_blake2b_add(&h, block_tokens, sizeof block_tokens);
+    add_u32(&h, m->block_tokens);
     if (!m->refused) {
         uint8_t *header = malloc(m->payload.header_bytes);
         if (!header)
@@ -35,6 +39,11 @@ static sky_status derive_namespace(sky_manager *m, const uint8_t salt[32]) {
         sky_payload_header_write(&m->payload, 0, header);
         sky_blake2b_add(&h, header, m->payload.header_bytes);
         free(header);
+    }
+    if (m->payload.layout.shard_count > 1) {
+        sky_blake2b_add(&h, "shard", 5);
+        add_u32(&h, m->payload.layout.shard_rank);
+        add_u32(&h, m->payload.layout.shard_count);
     }
     sky_blake2b_end(&h, m->ns.bytes);
     return SKY_OK;

@@ -48,19 +48,21 @@ static void another_model_or_tenant_never_hits(void **state) {
     world_save(&w, 330);
     sky_namespace first, second;
     sky_manager_namespace(w.manager, &first);
-    for (int change = 0; change < 4; change++) {
+    for (int change = 0; change < 7; change++) {
         sky_manager_options options = {.block_tokens = 32};
         if (change == 1)
             options.salt[31] = 1;
         if (change == 2)
             options.block_tokens = 16;
-        if (change == 3)
-            w.engine.fingerprint = 1;
+        w.engine.fingerprint = change == 3;
+        w.engine.layout.shard_rank = change == 5;
+        w.engine.layout.shard_count = change == 4 || change == 5 ? 2 : change == 6;
         world_renew(&w, &options);
         sky_manager_namespace(w.manager, &second);
-        assert_int_equal(memcmp(&first, &second, sizeof first) == 0, change == 0);
+        bool same = change == 0 || change == 6; /* one part is the whole */
+        assert_int_equal(memcmp(&first, &second, sizeof first) == 0, same);
         sky_lookup found = world_look(&w, 330, 0);
-        assert_int_equal(found.verdict, change == 0 ? SKY_VERDICT_HIT : SKY_VERDICT_MISS);
+        assert_int_equal(found.verdict, same ? SKY_VERDICT_HIT : SKY_VERDICT_MISS);
     }
     world_close(&w);
 }
@@ -116,8 +118,18 @@ static void break_layout(sky_layout *l, size_t n) {
     case 9:
         window->v_row_bytes = 1u << 30;
         break;
-    default:
+    case 10:
         full->v_row_bytes = 7;
+        break;
+    case 11:
+        window->kind = SKY_LAYER_RECURRENT;
+        break;
+    case 12:
+        l->shard_rank = 2;
+        l->shard_count = 2;
+        break;
+    default:
+        l->shard_rank = 1;
     }
 }
 
@@ -133,7 +145,10 @@ static void a_bad_layout_is_refused_with_its_member(void **state) {
                                        "groups[0].k_element is 99",
                                        "groups[1].k_row_bytes is 0",
                                        "groups[0].v_row_bytes is 1073741824",
-                                       "groups[1].v_row_bytes is 7: a multiple of 2"};
+                                       "groups[1].v_row_bytes is 7: a multiple of 2",
+                                       "groups[0] is recurrent",
+                                       "shard_rank is 2 of 2",
+                                       "shard_rank is 1 of 0"};
     for (size_t n = 0; n < sizeof says / sizeof *says; n++) {
         static world w;
         world_open(&w, made_up_layout(1, 1, 50), 32);

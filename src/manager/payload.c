@@ -22,21 +22,10 @@ enum {
     ALIGN_BYTES = 64
 };
 
-static uint32_t element_bytes(sky_element element) {
-    switch (element) {
-    case SKY_ELEMENT_F16:
-    case SKY_ELEMENT_BF16:
-        return 2;
-    case SKY_ELEMENT_F32:
-        return 4;
-    }
-    return 0;
-}
-
 static sky_status check_rows(const char *kind, uint32_t group, sky_element element,
                              uint32_t row_bytes, sky_error *why) {
-    uint32_t unit = element_bytes(element);
-    if (unit == 0)
+    uint32_t unit = sky_element_bytes(element);
+    if (!sky_element_is_known(element))
         return sky_fail(why, SKY_E_PARAM, "layout: groups[%u].%s_element is %d: no element", group,
                         kind, (int)element);
     if (row_bytes == 0 || row_bytes > SKY_ROW_BYTES_MAX || row_bytes % unit != 0)
@@ -48,6 +37,10 @@ static sky_status check_rows(const char *kind, uint32_t group, sky_element eleme
 
 static sky_status check_group(const sky_layer_group *g, uint32_t group, sky_error *why) {
     bool window = g->kind == SKY_LAYER_WINDOW;
+    if (g->kind == SKY_LAYER_RECURRENT)
+        return sky_fail(why, SKY_E_UNSUPPORTED,
+                        "layout: groups[%u] is recurrent: its state cannot be cut into blocks",
+                        group);
     if (!window && g->kind != SKY_LAYER_FULL)
         return sky_fail(why, SKY_E_PARAM, "layout: groups[%u].kind is %d: no kind", group,
                         (int)g->kind);
@@ -75,11 +68,17 @@ sky_status sky_layout_check(const sky_layout *layout, sky_error *why) {
     if (layers > SKY_LAYERS_MAX)
         return sky_fail(why, SKY_E_PARAM, "layout: %u layers in all groups: at most %u", layers,
                         SKY_LAYERS_MAX);
+    if (layout->shard_rank > 0 && layout->shard_rank >= layout->shard_count)
+        return sky_fail(why, SKY_E_PARAM, "layout: shard_rank is %u of %u", layout->shard_rank,
+                        layout->shard_count);
     return SKY_OK;
 }
 
 sky_status sky_payload_init(sky_payload *payload, const sky_layout *layout, uint32_t token_count) {
-    sky_payload p = {.layout.group_count = layout->group_count, .token_count = token_count};
+    sky_payload p = {.layout.group_count = layout->group_count,
+                     .layout.shard_rank = layout->shard_rank,
+                     .layout.shard_count = layout->shard_count,
+                     .token_count = token_count};
     if (sky_layout_check(layout, NULL) != SKY_OK || token_count < 1 ||
         token_count > SKY_BLOCK_TOKENS_MAX)
         return SKY_E_PARAM;

@@ -35,13 +35,14 @@ typedef struct {
     uint32_t group;
     uint32_t layer; /* within the group */
     bool is_v;
-    uint32_t row_set; /* index into sky_state.rows */
+    uint32_t row_set; /* index into sky_state.tensors */
     uint32_t row_bytes;
     uint32_t offset; /* in the payload */
     uint32_t bytes;  /* token_count × row_bytes */
 } sky_payload_section;
 
-/* Errors: SKY_E_PARAM: a member out of range; `why` (NULL is fine) names it */
+/* Errors: SKY_E_PARAM: a member out of range; `why` (NULL is fine) names it; SKY_E_UNSUPPORTED: a
+ *         recurrent group */
 sky_status sky_layout_check(const sky_layout *layout, sky_error *why);
 
 /* Errors: SKY_E_PARAM: no valid layout, no tokens or more than SKY_BLOCK_TOKENS_MAX, or a payload

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tensor.h"
 #include "cache/cache_internal.h"
 #include "io/sync.h"
 #include "io/trace.h"
@@ -34,20 +35,13 @@ uint32_t sky__save_tokens_max(const sky_sequence *q) {
     return most;
 }
 
-/* Where the rows of a section lie from this token on: an engine may hand out more than was asked
- * for. */
-static uint8_t *rows_from(const sky_sequence *q, const sky_payload_section *s, uint32_t token) {
-    const sky_rows *rows = &q->rows[s->row_set];
-    return rows->data + (size_t)(token - rows->first_token) * s->row_bytes;
-}
-
 /* Copy rows [row, row + row_count) of a long block that begins with token `first`, just extracted,
  * to their place in its payload. */
 static void stage_rows(sky_sequence *q, uint32_t first, uint32_t row, uint32_t row_count) {
     for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
         sky_payload_section s = sky_payload_section_at(&q->manager->payload, i);
-        memcpy(q->staging + s.offset + (size_t)row * s.row_bytes, rows_from(q, &s, first + row),
-               (size_t)row_count * s.row_bytes);
+        sky__tensor_gather(&q->rows[s.row_set], first + row, row_count,
+                           q->staging + s.offset + (size_t)row * s.row_bytes);
     }
 }
 
@@ -75,23 +69,22 @@ static sky_status stage_block(sky_sequence *q, uint32_t block, uint32_t step_max
 
 /* Extract a run of blocks; the items' spans point into the engine's rows. */
 static sky_status gather_blocks(sky_sequence *q, uint32_t first_block, uint32_t block_count) {
-    uint32_t first = first_block * q->manager->block_tokens;
-    sky_status status = sky__engine_extract(q, first, block_count * q->manager->block_tokens);
+    uint32_t block_tokens = q->manager->block_tokens, first = first_block * block_tokens;
+    sky_status status = sky__engine_extract(q, first, block_count * block_tokens);
     if (status != SKY_OK)
         return status;
-    for (uint32_t b = 0; b < block_count; b++) {
+    for (uint32_t b = 0; b < block_count; b++, first += block_tokens) {
         uint8_t *header = q->scratch.headers + (size_t)b * q->manager->payload.header_bytes;
-        sky_span *spans = q->scratch.spans + b * sky__spans_per_block(q);
-        sky_payload_header_write(&q->manager->payload, first + b * q->manager->block_tokens,
-                                 header);
+        sky_span *spans = q->scratch.spans + b * q->spans_per_block;
+        uint32_t count = 1;
+        sky_payload_header_write(&q->manager->payload, first, header);
         spans[0] = (sky_span){header, q->manager->payload.header_bytes};
         for (uint32_t i = 0; i < q->manager->payload.row_sets; i++) {
             sky_payload_section s = sky_payload_section_at(&q->manager->payload, i);
-            uint8_t *rows = rows_from(q, &s, first);
-            spans[1 + i] = (sky_span){rows + (size_t)b * s.bytes, s.bytes};
+            count += sky__tensor_pieces(&q->rows[s.row_set], first, block_tokens, spans + count);
         }
         q->scratch.items[b].spans = spans;
-        q->scratch.items[b].span_count = 1 + q->manager->payload.row_sets;
+        q->scratch.items[b].span_count = count;
     }
     return SKY_OK;
 }

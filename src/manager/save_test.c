@@ -96,7 +96,8 @@ static void tokens_that_were_not_computed_are_not_saved(void **state) {
 
 static void hand_out_all(const made_up_engine *e, sky_state *state) {
     for (uint32_t i = 0; e->restoring_tokens == 0 && i < e->row_sets; i++)
-        state->rows[i] = (sky_rows){e->rows[i], 0, e->held_tokens};
+        state->tensors[i] = sky_tensor_packed(e->rows[i], state->tensors[i].element, 1,
+                                              state->tensors[i].dim, 0, e->held_tokens);
 }
 
 static void rows_that_begin_before_those_asked_for_are_saved_right(void **state) {
@@ -117,17 +118,17 @@ static void rows_that_begin_before_those_asked_for_are_saved_right(void **state)
 static int lie; /* which of the answers that are wrong */
 
 static void hand_out_wrong_rows(const made_up_engine *e, sky_state *state) {
-    static sky_rows other[8];
-    sky_rows *rows = &state->rows[1];
+    static sky_tensor other[8];
+    sky_tensor *rows = &state->tensors[1];
     (void)e;
     if (lie == 0)
-        state->row_sets = 0;
+        state->tensor_count = 0;
     else if (lie == 1)
-        state->row_sets++;
+        state->tensor_count++;
     else if (lie == 2)
-        state->rows = other;
+        state->tensors = other;
     else if (lie == 3)
-        *rows = (sky_rows){0};
+        *rows = (sky_tensor){0};
     else if (lie == 4)
         rows->data = NULL;
     else if (lie == 5)

@@ -79,11 +79,12 @@ static sky_status scratch_reserve(sky_sequence *q, uint32_t blocks) {
         .items = calloc(blocks, sizeof *s.items),
         .stored = calloc(blocks, sizeof *s.stored),
         .headers = calloc(blocks, q->manager->payload.header_bytes),
-        .spans = calloc(blocks, sky__spans_per_block(q) * sizeof *s.spans),
+        .spans = calloc(blocks, sizeof *s.spans),
         .raw = calloc(blocks, sizeof *s.raw),
         .beside = calloc(blocks, sizeof *s.beside),
         .claims = calloc(blocks, sizeof *s.claims),
         .blocks_max = blocks,
+        .spans_max = blocks,
     };
     if (!s.keys || !s.items || !s.stored || !s.headers || !s.spans || !s.raw || !s.beside ||
         !s.claims) {

@@ -40,11 +40,10 @@ static sky_status decode_all(const sky_profile *profile, const uint8_t *data, si
     for (uint32_t i = 0; status == SKY_OK && i < 2 * skv.layer_count; i++) {
         sky_stream_shape s;
         sky_skv_stream_shape(&skv, i / 2, (sky_kv)(i & 1), &s);
-        size_t head = (size_t)s.head_dim * sky_element_bytes(s.element);
-        size_t all = head * s.kv_heads * s.token_count;
+        size_t all = sky_stream_rows_bytes(&s);
         uint8_t *rows = malloc(all);
-        status = sky_skv_decode(&skv, profile, i / 2, (sky_kv)(i & 1),
-                                (sky_tensor_out){rows, head * s.kv_heads, head}, memory);
+        status = sky_skv_decode(&skv, profile, i / 2, (sky_kv)(i & 1), sky_stream_packed(&s, rows),
+                                memory);
         if (status == SKY_OK)
             *rows_hash = hash(*rows_hash, rows, all);
         if (status == SKY_MISS)
@@ -116,10 +115,9 @@ static void check_encoding(const char *line) {
     uint8_t *out = malloc(bound);
     void *work = aligned_alloc(64, SKY_ENCODE_WORK_BYTES);
     make_rows(seed, rows, count * size / 2);
-    assert_int_equal(sky_encode(NULL, &shape, &how,
-                                (sky_tensor_in){rows, heads * dim * size, dim * size}, out, bound,
-                                &bytes, work),
-                     SKY_OK);
+    assert_int_equal(
+        sky_encode(NULL, &shape, &how, sky_stream_packed(&shape, rows), out, bound, &bytes, work),
+        SKY_OK);
     uint64_t got = hash(HASH_START, out, bytes);
     if (got != expected)
         fail_msg("%s with %s: %zu bytes, %016llx instead of %016llx", name,

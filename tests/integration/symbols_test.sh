@@ -13,7 +13,7 @@ for library in libskymem libskymem-sky; do
         exit 1
     }
 done
-declared=$(sed -n '/^SKY_API/,/;/p' include/*/*.h | grep -o '\bsky_[a-z0-9_]*(' |
+declared=$(sed -n '/^SKY_API/{:more;/;/!{N;b more};p}' include/*/*.h | grep -o '\bsky_[a-z0-9_]*(' |
     tr -d '(' | LC_ALL=C sort -u)
 diff <(LC_ALL=C sort -m tools/*.symbols) <(echo "$declared") || {
     echo "the lists in tools/*.symbols (<) are not what headers declare (>): a new public" \

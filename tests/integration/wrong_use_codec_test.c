@@ -20,10 +20,15 @@
 static const sky_stream_shape shape = {0, SKY_KV_V, SKY_ELEMENT_F32, TOKENS, 1, DIM, 0};
 static const sky_encode_options options = {.level = SKY_LEVEL_4};
 static float rows_in[TOKENS * DIM], rows_out[TOKENS * DIM];
-static const sky_tensor_in in = {rows_in, 4 * DIM, 4 * DIM}, no_in = {NULL, 4 * DIM, 4 * DIM},
-                           odd_in = {rows_in, 4 * DIM - 1, 4 * DIM};
-static const sky_tensor_out out = {rows_out, 4 * DIM, 4 * DIM}, no_out = {NULL, 4 * DIM, 4 * DIM},
-                            odd_out = {rows_out, 4 * DIM, 3};
+#define ROWS(at, token_bytes, dim)                                                                 \
+    {                                                                                              \
+        at, sizeof rows_in, SKY_ELEMENT_F32, 1, dim, 0, TOKENS, token_bytes, 4 * DIM, 4, NULL, 0,  \
+            0, 0                                                                                   \
+    }
+static const sky_tensor in = ROWS(rows_in, 4 * DIM, DIM), no_in = ROWS(NULL, 4 * DIM, DIM),
+                        odd_in = ROWS(rows_in, 4 * DIM - 1, DIM);
+static const sky_tensor out = ROWS(rows_out, 4 * DIM, DIM), no_out = ROWS(NULL, 4 * DIM, DIM),
+                        odd_out = ROWS(rows_out, 4 * DIM, DIM / 2);
 static _Alignas(64) uint8_t work[2 * SKY_DECODER_BYTES], stream[BYTES], container[BYTES];
 
 static void levels_and_ropes(void **state) {

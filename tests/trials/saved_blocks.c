@@ -49,7 +49,8 @@ static sky_status toy_tokenize(void *self, const char *text, size_t bytes, uint3
 
 static sky_status rows_at(toy *e, uint32_t first, uint32_t count, sky_state *out) {
     for (int l = 0; l < LAYERS * 2; l++)
-        out->rows[l] = (sky_rows){e->rows[l][first], first, count};
+        out->tensors[l] = sky_tensor_packed(e->rows[l][first], SKY_ELEMENT_F16, 1, ROW_BYTES / 2,
+                                            first, count);
     return SKY_OK;
 }
 
