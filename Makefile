@@ -9,7 +9,7 @@ MODEL ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build models demo test check abi trials bench fuzz sim fmt tidy install uninstall clean help
+.PHONY: all setup build models demo test check trials bench fuzz sim fmt tidy install uninstall clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -46,11 +46,6 @@ test: ## build, run every test and count (ARGS="-R disk" runs those whose name m
 check: ## all tests under ASan and UBSan, then under TSan, then the static analyser
 	@tools/setup dev
 	@tools/check
-
-abi: ## write tools/*.abi again: what programs see of the libraries (make check compares)
-	@tools/setup dev
-	@tools/build $(BUILD)
-	@tools/abi --write $(BUILD)
 
 trials: ## install into a scratch folder and run the programs of tests/trials against it
 	@tools/setup build

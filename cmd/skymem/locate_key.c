@@ -31,11 +31,13 @@ void cli_chunks_free(cli_chunks *chunks) {
 
 void cli_chunks_says(const cli_chunks *chunks, char *out, size_t out_bytes) {
     const sky_chunk_report *r = &chunks->report;
-    char silent[48] = "";
+    char silent[48] = "", last[40] = "";
     if (r->silent > 0)
         snprintf(silent, sizeof silent, ", of %u nobody answers", r->silent);
-    snprintf(out, out_bytes, "%u of %u chunk%s live%s, %llu rotation%s since it was put", r->live,
-             r->chunks, cli_plural(r->chunks), silent, (unsigned long long)r->rotations,
+    if (r->last > 0)
+        snprintf(last, sizeof last, ", %u on the last copy", r->last);
+    snprintf(out, out_bytes, "%u of %u chunk%s live%s%s, %llu rotation%s since it was put", r->live,
+             r->chunks, cli_plural(r->chunks), last, silent, (unsigned long long)r->rotations,
              cli_plural(r->rotations));
 }
 
@@ -56,12 +58,12 @@ static int print_json(const cli *c, const cli_store *store, const cli_key *key,
                       const cli_chunks *chunks) {
     const sky_chunk_report *r = &chunks->report;
     return cli_json_print(
-        c, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:{s:I, s:I}, s:o}", "key", key->shown,
-                     "tier", store->names[chunks->tier], "bytes", (json_int_t)r->bytes, "chunks",
-                     (json_int_t)r->chunks, "live", (json_int_t)r->live, "silent",
-                     (json_int_t)r->silent, "rotations", (json_int_t)r->rotations, "overhead",
-                     "plane", (json_int_t)r->overhead.plane, "slot", (json_int_t)r->overhead.slot,
-                     "places", copies_json(chunks)));
+        c, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:{s:I, s:I}, s:o}", "key",
+                     key->shown, "tier", store->names[chunks->tier], "bytes", (json_int_t)r->bytes,
+                     "chunks", (json_int_t)r->chunks, "live", (json_int_t)r->live, "last",
+                     (json_int_t)r->last, "silent", (json_int_t)r->silent, "rotations",
+                     (json_int_t)r->rotations, "overhead", "plane", (json_int_t)r->overhead.plane,
+                     "slot", (json_int_t)r->overhead.slot, "places", copies_json(chunks)));
 }
 
 static int by_satellite(const void *a, const void *b) {

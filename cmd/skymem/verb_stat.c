@@ -81,7 +81,7 @@ static json_t *satellite_json(const char *tier, const sky_satellite_stat *s) {
         return object;
     json_t *counts = json_pack(
         "{s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I, s:I}",
+        "s:I, s:I, s:I, s:I}",
         "ms", s->ms, "chunks", (json_int_t)s->chunks, "chunks_max", (json_int_t)s->chunks_max,
         "sets", (json_int_t)s->sets, "gets", (json_int_t)s->gets, "misses", (json_int_t)s->misses,
         "evictions", (json_int_t)s->evictions, "refused", (json_int_t)s->refused, "migrated",
@@ -89,16 +89,17 @@ static json_t *satellite_json(const char *tier, const sky_satellite_stat *s) {
         "gossip", (json_int_t)s->gossip, "malformed", (json_int_t)s->malformed, "corrupt",
         (json_int_t)s->corrupt, "overflow", (json_int_t)s->overflow, "foreign",
         (json_int_t)s->foreign, "stale", (json_int_t)s->stale, "replayed", (json_int_t)s->replayed,
-        "forged", (json_int_t)s->forged);
+        "forged", (json_int_t)s->forged, "mended", (json_int_t)s->mended, "mending",
+        (json_int_t)s->mending);
     json_object_update(object, counts);
     json_decref(counts);
     return object;
 }
 
 static void satellite_head(cli_table *t) {
-    static const char *const head[] = {"SATELLITE", "ANSWER", "CHUNKS",  "OF",
-                                       "SETS",      "GETS",   "MISSES",  "EVICTED",
-                                       "MOVED",     "PURGED", "DAMAGED", "REFUSED"};
+    static const char *const head[] = {"SATELLITE", "ANSWER",  "CHUNKS",  "OF",    "SETS",
+                                       "GETS",      "MISSES",  "EVICTED", "MOVED", "PURGED",
+                                       "MENDED",    "DAMAGED", "REFUSED"};
     for (size_t i = 0; i < sizeof head / sizeof *head; i++)
         cli_table_cell(t, "%s", head[i]);
 }
@@ -112,6 +113,7 @@ static void satellite_row(cli_table *t, const char *tier, const sky_satellite_st
                                s->evictions,
                                s->migrated,
                                s->purged + s->swept,
+                               s->mended,
                                s->malformed + s->corrupt,
                                s->foreign + s->stale + s->replayed + s->forged};
     cli_table_cell(t, "%s %u,%u", tier, s->satellite.plane, s->satellite.slot);
@@ -150,7 +152,7 @@ static int ask_satellites(const cli *c, const cli_store *store, size_t tier, jso
 }
 
 static int stat_satellites(const cli *c, const cli_store *store) {
-    cli_table table = {.columns = "lrrrrrrrrrrr"};
+    cli_table table = {.columns = "lrrrrrrrrrrrr"};
     json_t *list = json_array();
     int code = CLI_OK;
     satellite_head(&table);
@@ -177,6 +179,7 @@ static void add_chunks(const cli_store *store, const cli_entry *entry, json_t *o
         const sky_chunk_report *r = &chunks.report;
         json_object_set_new(object, "chunks", json_integer((json_int_t)r->chunks));
         json_object_set_new(object, "live", json_integer((json_int_t)r->live));
+        json_object_set_new(object, "last", json_integer((json_int_t)r->last));
         json_object_set_new(object, "rotations", json_integer((json_int_t)r->rotations));
     }
     cli_chunks_free(&chunks);
@@ -425,12 +428,17 @@ const cli_verb cli_verb_stat = {
              "without KEY: numbers of the cache itself: hits, misses, promotions and more"},
             {"key",
              "with KEY: this and bytes, tier, age_s, hits, pinned, as in ls; the nearest copy. Of "
-             "one in a sky also chunks, how many of them live, and the rotations since it was put"},
+             "one in a sky also chunks, how many of them live and stand on their last copy, and "
+             "the "
+             "rotations since it was put"},
             {"satellites",
              "with --satellites: per satellite tier, plane, slot, answered, and of those "
              "that did ms, chunks, chunks_max, sets, gets, misses, evictions, "
              "refused, migrated, purged, swept, gossip, malformed, corrupt, overflow, and of "
-             "datagrams that were not taken foreign, stale, replayed, forged"},
+             "datagrams that were not taken foreign, stale, replayed, forged; mended counts copies "
+             "sent to satellites that had lost them, mending what it holds of which it is "
+             "replacing "
+             "copies now"},
             {"clients", "of a daemon: this and leases, entries, arena_bytes_used, arena_bytes_max, "
                         "hits, misses, corrupt, cache, tiers"},
             {NULL, NULL},

@@ -60,6 +60,7 @@ static json_t *reading_json(const char *tier, const reading *r) {
     const sky_chunk_report *report = &r->chunks.report;
     if (report->chunks > 0) {
         json_object_set_new(object, "chunks", json_integer((json_int_t)report->chunks));
+        json_object_set_new(object, "last", json_integer((json_int_t)report->last));
         json_object_set_new(object, "live", json_integer((json_int_t)report->live));
         json_object_set_new(object, "rotations", json_integer((json_int_t)report->rotations));
     }
@@ -146,7 +147,7 @@ const cli_verb cli_verb_verify = {
     .fields =
         (const cli_field[]){
             {"key", "with KEY: this and entries, corrupt, and tiers: per tier its name, state, "
-                    "bytes, and of a sky chunks, live, rotations"},
+                    "bytes, and of a sky chunks, live, last (those on their last copy), rotations"},
             {"entries", "entries checked and found good"},
             {"bytes", "their size"},
             {"corrupt", "damaged entries, now dropped"},

@@ -165,7 +165,9 @@ extern "C" {
     X(SESSION_STRAY, stray, "skymem_session_stray_total", "", "", COUNTER, "messages", \
       "Answers received that match no open request: late, or a second time.") \
     X(SESSION_BYTES, bytes, "skymem_session_payload_bytes", "", "", GAUGE, "bytes", \
-      "Bytes of payloads in the session's index.")
+      "Bytes of payloads in the session's index.") \
+    X(SESSION_COPIES_MISSED, copies_missed, "skymem_session_copies_missed_total", "", "", COUNTER, \
+      "", "Requests to satellites to replace copies that a read found missing.")
 
 /* Of the transport of each tier that is a sky; labels as a tier's. Of an embedded sky, all stations
  * together, and 0 where its links carry whole messages. */

@@ -7,6 +7,12 @@
 #define SWEEP_STILL_NS  SKY_SECONDS(60) /* where the sky does not turn */
 #define PUT_NS_MAX      SKY_SECONDS(60) /* and is not swept meanwhile */
 
+/* Copies are looked after twice a turn, and once in a minute where turns are long. */
+#define MENDS_PER_TURN 2
+#define MEND_NS_MAX    SKY_SECONDS(60)
+#define MEND_GRACE_MAX SKY_SECONDS(10)
+#define MEND_GAP_LEAST 1000 /* ns, where links have no limit */
+
 static uint32_t ring_distance(uint32_t a, uint32_t b, uint32_t count) {
     uint32_t way = a > b ? a - b : b - a;
     return way <= count - way ? way : count - way;
@@ -35,6 +41,21 @@ static uint32_t eviction_of(const sky_scenario *s) {
     return s->eviction ? s->eviction : SKY_EVICT_LAZY;
 }
 
+/* Their share of a link is what a chunk's time on it is divided by. */
+static void mends(const sky_scenario *s, const sky_frame *f, sky_node_config *out) {
+    sky_time turn = f->turning.rotation_ns;
+    sky_time period = s->satellite.repair_ns ? s->satellite.repair_ns : turn / MENDS_PER_TURN;
+    period = period < MEND_NS_MAX || s->satellite.repair_ns ? period : MEND_NS_MAX;
+    sky_time gap = out->migrate_gap_ns > MEND_GAP_LEAST ? out->migrate_gap_ns : MEND_GAP_LEAST;
+    out->frame = f;
+    out->mend_period_ns = s->satellite.repair_share > 0 ? period > 0 ? period : 1 : 0;
+    out->mend_grace_ns = turn / GRACES_PER_TURN < MEND_GRACE_MAX ? turn / GRACES_PER_TURN
+                                                                 : MEND_GRACE_MAX;
+    out->mend_copy_gap_ns = s->satellite.repair_share > 0
+                                ? (sky_time)((double)gap / s->satellite.repair_share)
+                                : gap;
+}
+
 void sky_policy_node(const sky_scenario *s, const sky_frame *f, sky_node_config *out) {
     uint32_t eviction = eviction_of(s);
     sky_time turn = f->turning.rotation_ns;
@@ -43,6 +64,7 @@ void sky_policy_node(const sky_scenario *s, const sky_frame *f, sky_node_config 
     out->sweep_period_ns = 0;
     out->sweep_grace_ns = 0;
     out->sweep_ripe_ns = 0;
+    mends(s, f, out);
     if (!(eviction & SKY_EVICT_SWEEP))
         return;
     bool still = turn == SKY_TIME_NEVER || !sky_strategy_row_of(f->placement.strategy)->migrates;

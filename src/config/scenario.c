@@ -88,6 +88,8 @@ static const field fields[] = {
     {"", "chunk", KIND_SIZE32, AT(chunk_bytes), SKY_CHUNK_BYTES_MIN, SKY_CHUNK_BYTES_MAX, 0, NULL},
     {"satellite", "memory", KIND_SIZE64, AT(satellite.memory_bytes), 1024, TIB, 0, NULL},
     {"satellite", "processing_ms", KIND_SCALED, AT(satellite.processing_ns), 0, 1e6, 1e6, NULL},
+    {"satellite", "repair_s", KIND_SCALED, AT(satellite.repair_ns), 0.01, 1e6, 1e9, NULL},
+    {"satellite", "repair_share", KIND_REAL, AT(satellite.repair_share), 0, 1, 0, NULL},
     {"links", "isl_gbps", KIND_SCALED, AT(links.isl_bits_s), 1e-6, 1e6, 1e9, NULL},
     {"links", "ground_mbps", KIND_SCALED, AT(links.ground_bits_s), 1e-3, 1e9, 1e6, NULL},
     {"links", "loss", KIND_REAL, AT(links.loss), 0, 0.99, 0, NULL},
@@ -567,7 +569,7 @@ static void set_defaults(sky_scenario *s) {
         .placement = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9},
         .observer = {.min_elevation_deg = 25, .hysteresis_deg = 10},
         .chunk_bytes = 6144,
-        .satellite = {.memory_bytes = 64u << 20, .processing_ns = SKY_MS(2)},
+        .satellite = {.memory_bytes = 64u << 20, .processing_ns = SKY_MS(2), .repair_share = 0.1},
         .links = {.isl_bits_s = 10000000000u, .ground_bits_s = 200000000u, .queue_bytes = 1u << 20},
         .time = {.start_ms = 1795132800000, .scale = 1}, /* 2026-11-20T00:00:00Z */
         .lookup = SKY_LOOKUP_INDEX,

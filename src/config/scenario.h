@@ -45,6 +45,8 @@ typedef struct {
     struct {
         uint64_t memory_bytes;
         sky_time processing_ns; /* per chunk */
+        sky_time repair_ns;  /* a round of questions about copies; 0: twice a turn, at most 60 s */
+        double repair_share; /* of a link, for copies made again; 0: none are */
     } satellite;
     struct {
         uint64_t isl_bits_s;

@@ -118,6 +118,35 @@ static void pop(sky_session *s) {
     s->row_count--;
 }
 
+/* One word for a row: those of a get's first chunks, each of which is in another. */
+void sky__copies_missed(sky_session *s, const sky__operation *o) {
+    const sky__request *r = &s->requests[o->request];
+    uint32_t first = (uint32_t)(r->range_begin / s->config.chunk_bytes) + 1;
+    if (o->unit - first >= s->servers)
+        return;
+    const sky__row row = {.id = r->id,
+                          .facts = r->facts,
+                          .type = SKY_WIRE_MEND,
+                          .server = (o->number - 1) % s->servers + 1,
+                          .copy = o->copy};
+    push(s, &row);
+}
+
+static void mend_send(sky_session *s, sky_time now, sky_datagram *out) {
+    const sky__row row = s->rows[s->row_first];
+    uint32_t count = row.facts.chunk_count;
+    sky_chunk_facts facts = row.facts;
+    pop(s);
+    sky_message m = {.type = SKY_WIRE_MEND,
+                     .id = row.id,
+                     .stride = s->servers,
+                     .last = count - (count - row.server) % s->servers};
+    m.id.number = row.server;
+    sky__facts_of(s, &facts, row.server, row.copy);
+    s->stat.copies_missed++;
+    sky__send(s, now, &m, sky_session_place(s, &facts, sky__turns(s, now)), out);
+}
+
 /* The first is over; what comes after it goes before it is said once more. */
 static void row_again(sky_session *s) {
     sky__row row = s->rows[s->row_first];
@@ -203,6 +232,10 @@ bool sky__row_send(sky_session *s, sky_time now, sky_datagram *out) {
         return head_send(s, now, out);
     if (row->type == SKY_WIRE_PURGE) {
         purge_send(s, now, out);
+        return true;
+    }
+    if (row->type == SKY_WIRE_MEND) {
+        mend_send(s, now, out);
         return true;
     }
     uint32_t count = row->facts.chunk_count;

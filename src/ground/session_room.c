@@ -14,9 +14,6 @@
 
 #include "ground/session_state.h"
 
-#define HEADS_MAX   5
-#define HEADS_APART 2 /* slots */
-
 /* ---- places ---- */
 
 void sky__places_number(sky_session *s) {
@@ -82,10 +79,8 @@ uint32_t sky__chunk_length(const sky_session *s, uint32_t payload_bytes, uint32_
     return left < s->config.chunk_bytes ? (uint32_t)left : s->config.chunk_bytes;
 }
 
-/* Replicas are spread as far from each other as the servers allow. */
 uint32_t sky__server_of(const sky_session *s, uint32_t number, uint32_t copy) {
-    uint32_t apart = s->servers / s->config.replicas;
-    return (number - 1 + copy * apart) % s->servers + 1;
+    return sky_frame_server(s->config.frame, number, s->config.replicas, copy);
 }
 
 /* Chunks of one copy of a block that are on its server `server`, from 1. */
@@ -103,44 +98,16 @@ sky_chunk_facts sky__block_facts(const sky_session *s, const sky_block_info *inf
                              .window_slots = (uint16_t)p->window_slots,
                              .strategy = p->strategy,
                              .pinned = pinned,
+                             .copies = s->config.replicas,
                              .spare = s->config.replicas > 1 || s->config.parity > 0};
-}
-
-static bool has_side_planes(const sky_frame *f) {
-    return f->placement.window_planes >= 3;
 }
 
 /* Where chunks have company, heads have it too: as many satellites may go with theirs, as far as
  * the sky is wide. */
 uint32_t sky__head_copies(const sky_session_config *c) {
-    const sky_frame *f = c->frame;
     uint32_t wanted = c->parity + 1 > c->replicas ? c->parity + 1u : c->replicas;
-    uint32_t abreast = has_side_planes(f) ? 3 : 1;
-    uint32_t in_line = (f->constellation.slots - 1) / (2 * HEADS_APART) * 2;
-    uint32_t room = abreast + in_line < HEADS_MAX ? abreast + in_line : HEADS_MAX;
-    if (!sky_strategy_row_of(f->placement.strategy)->windowed)
-        return 1;
+    uint32_t room = sky_frame_heads_max(c->frame);
     return wanted < room ? wanted : room;
-}
-
-/* 0, 1, -1, 2, -2, ... as a step round a ring. */
-static uint32_t sideways(uint32_t nth, uint32_t ring) {
-    uint32_t step = (nth + 1) / 2;
-    return nth % 2 ? step : (ring - step) % ring;
-}
-
-/* Beside the satellite overhead, where the ground still sees it; in its plane not next to it, for
- * that is where the head goes when the sky turns. */
-static sky_satellite head_centre(const sky_frame *f, uint32_t copy) {
-    const sky_constellation *c = &f->constellation;
-    sky_satellite at = f->centre;
-    uint32_t abreast = has_side_planes(f) ? 3 : 1;
-    if (copy < abreast)
-        at.plane = (at.plane - 1 + sideways(copy, c->planes)) % c->planes + 1;
-    else
-        at.slot = (at.slot - 1 + HEADS_APART * sideways(copy - abreast + 1, c->slots)) % c->slots +
-                  1;
-    return at;
 }
 
 /* The head lies in a window one satellite wide, on whatever is overhead or, a copy, beside it, and
@@ -148,7 +115,7 @@ static sky_satellite head_centre(const sky_frame *f, uint32_t copy) {
  * when. */
 static void head_facts(const sky_frame *f, sky_chunk_facts *facts, uint32_t copy) {
     facts->set_ms = f->turning.start_ms;
-    facts->centre = facts->first = facts->next = head_centre(f, copy);
+    facts->centre = facts->first = facts->next = sky_frame_head(f, copy);
     if (!sky_strategy_row_of(facts->strategy)->windowed)
         return;
     facts->window_planes = facts->window_slots = 1;
@@ -159,6 +126,7 @@ static void head_facts(const sky_frame *f, sky_chunk_facts *facts, uint32_t copy
 void sky__facts_of(const sky_session *s, sky_chunk_facts *facts, uint32_t number, uint32_t copy) {
     const sky_frame *f = s->config.frame;
     if (number == 0) {
+        facts->copies = (uint8_t)s->head_copies;
         head_facts(f, facts, copy);
         return;
     }

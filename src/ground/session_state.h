@@ -112,6 +112,7 @@ typedef struct {
     uint32_t echoes; /* sent again, and to be sent so often more at once */
     bool again;      /* waiting to be sent again, to `to` */
     uint32_t denied; /* bits of the copies of which one who should have it said that he has not */
+    bool missed;     /* a copy asked for before this one is not there */
     bool unheard;    /* a copy was given up for want of an answer: it may be there */
     bool parked;     /* its chunk is lost here; waiting for a repair */
     sky_status parked_for;
@@ -372,6 +373,8 @@ void sky__row_push(sky_session *s, sky_wire_type type, const sky__side *side,
 void sky__purge_push(sky_session *s, const sky__side *side, const sky_block_info *info);
 /* Set the copies of a block's head again that were found missing, once; not answered. */
 void sky__heads_mend(sky_session *s, uint32_t block);
+/* A chunk came from one copy, and another copy of it was missed: who has it may see to that. */
+void sky__copies_missed(sky_session *s, const sky__operation *o);
 /* False: what was to be said is no longer true. */
 bool sky__row_send(sky_session *s, sky_time now, sky_datagram *out);
 void sky__move_begin(sky_session *s, uint32_t request);

@@ -249,7 +249,8 @@ static bool compose(sky_session *s, const sky__operation *o, sky_message *m, sky
     default:
         m->type = o->work == WORK_PROBE ? SKY_WIRE_HAS : SKY_WIRE_GET;
         m->id = r->id;
-        m->id.number = o->number;
+        m->id.number = m->last = o->number;
+        m->stride = 1;
         return true;
     }
 }
@@ -476,6 +477,7 @@ void sky__chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status statu
     uint32_t request = o->request;
     o->denied |= (uint32_t)(o->work == WORK_LOOK && status == SKY_MISS) << o->copy;
     o->unheard |= status == SKY_E_IO;
+    o->missed |= o->work == WORK_GET && status == SKY_MISS;
     if (is_get(o->work) && sky__copy_next(s, now, o)) {
         again_append(s, op);
         return;
@@ -545,6 +547,8 @@ static void take_chunk(sky_session *s, sky_time now, uint32_t op, const sky_mess
     uint64_t begin = at > r->range_begin ? at : r->range_begin;
     uint64_t end = at + length < r->range_end ? at + length : r->range_end;
     account(s, now, m->spent_ns, o);
+    if (o->missed)
+        sky__copies_missed(s, o);
     if (s->config.deliver(s->config.host, r->ask.context, begin - r->range_begin,
                           m->data + (begin - at), (size_t)(end - begin))) {
         uint32_t request = o->request;
@@ -620,7 +624,7 @@ static void take_move_ack(sky_session *s, sky_time now, uint32_t op, const sky_m
 
 static void take_has(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
     const sky__operation *o = &s->operations[op];
-    if (!m->present) {
+    if (!(m->present & 1)) {
         take_miss(s, now, op);
         return;
     }

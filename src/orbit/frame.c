@@ -252,6 +252,48 @@ sky_satellite sky_frame_first(const sky_frame *f, sky_satellite centre, uint32_t
     };
 }
 
+uint32_t sky_frame_server(const sky_frame *f, uint32_t number, uint32_t copies, uint32_t copy) {
+    uint32_t servers = f->placement.servers;
+    return (number - 1 + copy * (servers / copies)) % servers + 1;
+}
+
+/* ---- heads ---- */
+
+#define HEADS_APART 2 /* slots */
+
+/* Of those beside each other, as far as the sky is wide. */
+static uint32_t heads_abreast(const sky_frame *f) {
+    return f->placement.window_planes >= 3 ? 3 : 1;
+}
+
+uint32_t sky_frame_heads_max(const sky_frame *f) {
+    uint32_t in_line = (f->constellation.slots - 1) / (2 * HEADS_APART) * 2;
+    uint32_t room = heads_abreast(f) + in_line;
+    if (!sky_strategy_row_of(f->placement.strategy)->windowed)
+        return 1;
+    return room < SKY_FRAME_HEADS_MAX ? room : SKY_FRAME_HEADS_MAX;
+}
+
+/* 0, 1, -1, 2, -2, ... as a step round a ring. */
+static uint32_t sideways(uint32_t nth, uint32_t ring) {
+    uint32_t step_out = (nth + 1) / 2;
+    return nth % 2 ? step_out : (ring - step_out) % ring;
+}
+
+/* Beside the satellite overhead, where the ground still sees it; in its plane not next to it, for
+ * that is where the head goes when the sky turns. */
+sky_satellite sky_frame_head(const sky_frame *f, uint32_t copy) {
+    const sky_constellation *c = &f->constellation;
+    sky_satellite at = f->centre;
+    uint32_t abreast = heads_abreast(f);
+    if (copy < abreast)
+        at.plane = (at.plane - 1 + sideways(copy, c->planes)) % c->planes + 1;
+    else
+        at.slot = (at.slot - 1 + HEADS_APART * sideways(copy - abreast + 1, c->slots)) % c->slots +
+                  1;
+    return at;
+}
+
 bool sky_frame_in_sight(const sky_frame *f, uint64_t turns) {
     return !f->physical || is_aboard(f) ||
            sky__true_in_sight(f->physical, sky_frame_centre(f, turns), turns);

@@ -98,6 +98,13 @@ sky_satellite sky_frame_satellite(const sky_frame *f, uint32_t number);
 sky_satellite sky_frame_centre(const sky_frame *f, uint64_t turns);
 /* Satellite of a server (from 1) for a placement around `centre`. */
 sky_satellite sky_frame_first(const sky_frame *f, sky_satellite centre, uint32_t server);
+/* The server (from 1) of a copy (from 0) of a chunk (from 1) that has `copies`: they are spread as
+ * far from each other as the servers allow. */
+uint32_t sky_frame_server(const sky_frame *f, uint32_t number, uint32_t copies, uint32_t copy);
+/* The satellite that a copy of a block's head lies on at time 0: overhead, or near it. */
+#define SKY_FRAME_HEADS_MAX 5
+sky_satellite sky_frame_head(const sky_frame *f, uint32_t copy);
+uint32_t sky_frame_heads_max(const sky_frame *f);
 
 /* One-way light time between the session and a satellite, and between two satellites. In a physical
  * sky: at the beginning of the turn, straight to what stands above the mask, else through the

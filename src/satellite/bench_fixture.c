@@ -73,6 +73,7 @@ void bench_tell(bench *b, sky_time now, const sky_message *m) {
 
 void bench_ask(bench *b, sky_time now, sky_wire_type type, uint32_t block) {
     sky_message m = {.type = type, .request = 100 + block, .id = bench_name(block, 1)};
+    m.stride = m.last = 1; /* of a HAS */
     bench_tell(b, now, &m);
 }
 

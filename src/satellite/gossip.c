@@ -142,13 +142,13 @@ void sky__gossip_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_fact
         note(n, &r, ways);
 }
 
-static bool credit(sky_node *n, sky_time now) {
-    sky_time full = now - SKY_NODE_GOSSIP_MAX * GOSSIP_NS;
-    if (n->gossip_credit < full)
-        n->gossip_credit = full;
-    if (n->gossip_credit > now - GOSSIP_NS)
+bool sky__credit_take(sky_time *credit, sky_time now, sky_time unit, uint32_t most) {
+    sky_time full = now - most * unit;
+    if (*credit < full)
+        *credit = full;
+    if (*credit > now - unit)
         return false;
-    n->gossip_credit += GOSSIP_NS;
+    *credit += unit;
     return true;
 }
 
@@ -167,7 +167,7 @@ static void take_block(sky_node *n, sky_time now, sky_satellite from, const goss
         tell(n, r, ways_but(n, from, r->ways));
         return;
     }
-    if (!credit(n, now)) {
+    if (!sky__credit_take(&n->gossip_credit, now, GOSSIP_NS, SKY_NODE_GOSSIP_MAX)) {
         n->stat.gossip_refused++;
         return;
     }
@@ -347,7 +347,8 @@ bool sky__sweep_output(sky_node *n, sky_time now, sky_datagram *out) {
             return false;
         }
         s->request = (uint64_t)++n->sweep_request << 32 | (uint64_t)(s - n->slots);
-        sky_message m = {.type = SKY_WIRE_HAS, .request = s->request, .id = id};
+        sky_message m = {
+            .type = SKY_WIRE_HAS, .request = s->request, .id = id, .stride = 1, .last = id.number};
         n->stat.sweeps++;
         sky__node_send(n, &m, to, out);
         return true;
@@ -359,6 +360,10 @@ bool sky__sweep_output(sky_node *n, sky_time now, sky_datagram *out) {
 void sky__sweep_answer(sky_node *n, const sky_datagram *in, const sky_message *m) {
     uint32_t i = (uint32_t)m->request;
     slot *s = i < n->slot_fresh ? &n->slots[i] : NULL;
+    if (s && s->used && sky__copied(s)) {
+        sky__copies_answer(n, in, m);
+        return;
+    }
     if (!s || !s->used || s->move != SKY__HELD || s->request != m->request ||
         !sky_satellite_equal(in->from, ask_after_at(n, s))) {
         n->stat.malformed++;
@@ -367,5 +372,5 @@ void sky__sweep_answer(sky_node *n, const sky_datagram *in, const sky_message *m
     sky_chunk_id id = after(s);
     s->request = 0;
     if (sky_chunk_id_equal(&id, &m->id))
-        next_is(n, s, m->present);
+        next_is(n, s, m->present & 1);
 }

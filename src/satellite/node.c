@@ -27,7 +27,8 @@ struct sky_node_job {
     sky_satellite to;
     uint64_t request;
     sky_chunk_id id;
-    sky_wire_type type; /* of the request */
+    sky_wire_type type;    /* of the request */
+    uint32_t stride, last; /* of a HAS */
     sky_outcome outcome;
     sky_chunk_id evicted;
 };
@@ -91,7 +92,8 @@ void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satelli
     n->turn_ends = sky_turn_begins(&config->turning, n->turns + 1);
     n->migrate_request = (uint64_t)now; /* never an id of an earlier life */
     n->sweep_next = now + config->sweep_period_ns;
-    n->gossip_credit = now - SKY_SECONDS(3600);
+    n->gossip_credit = n->mend_credit = now - SKY_SECONDS(3600);
+    sky__copies_turn(n);
 }
 
 void sky_node_init(sky_node *n, const sky_node_config *config, sky_satellite self, sky_time now,
@@ -278,6 +280,8 @@ static void collect_movers(sky_node *n, const sky_node_list *l) {
     for (uint32_t link = l->last; link; link = slot_at(n, link)->links[USE].before) {
         slot *s = slot_at(n, link);
         s->tries = s->doubts = 0;
+        if (s->move == SKY__DOUBTED)
+            sky__node_move_to(n, s, HELD); /* its copies too are elsewhere by now */
         if (s->move == HELD && !belongs_here(n, s))
             sky__node_move_to(n, s, WAITING);
         else if (s->move == WAITING && belongs_here(n, s))
@@ -297,6 +301,7 @@ static void advance(sky_node *n, sky_time now) {
             collect_movers(n, &n->tenants[i].lru);
             collect_movers(n, &n->tenants[i].pinned);
         }
+        sky__copies_turn(n);
     }
     sky__node_let_lapse(n);
     /* Nearly all wait equally long, so the first sent is the first to be late. */
@@ -326,6 +331,8 @@ static void enqueue(sky_node *n, sky_time now, const sky_datagram *in, const sky
                .request = m->request,
                .id = m->id,
                .type = m->type,
+               .stride = m->stride,
+               .last = m->last,
                .outcome = outcome,
                .evicted = *evicted};
 }
@@ -369,7 +376,7 @@ static void take_request(sky_node *n, sky_time now, const sky_datagram *in, cons
 
 /* Answer as soon as output is asked for. With no room the asker hears nothing and asks again. */
 static void answer_at_once(sky_node *n, const sky_datagram *in, const sky_message *m,
-                           sky_wire_type type, uint32_t value, uint32_t chunk_count) {
+                           sky_wire_type type, uint64_t value) {
     if (n->ack_count == SKY_NODE_ACKS_MAX) {
         n->stat.overflow++;
         return;
@@ -380,7 +387,6 @@ static void answer_at_once(sky_node *n, const sky_datagram *in, const sky_messag
     n->acks[i].id = m->id;
     n->acks[i].type = type;
     n->acks[i].value = value;
-    n->acks[i].chunk_count = chunk_count;
 }
 
 /* Its block is no more, or it is a head with a newer one here. */
@@ -393,6 +399,20 @@ static bool of_no_use(const sky_node *n, const sky_message *m) {
            sky__gossip_known(n, &m->id);
 }
 
+/* One made again takes no other chunk's room, and changes nothing about one that is here. */
+static sky_outcome take_copy(sky_node *n, sky_satellite giver, const sky_message *m) {
+    sky_chunk_id evicted;
+    if (!sky__copies_may_give(n, giver, m)) {
+        n->stat.malformed++;
+        return SKY_NOT_STORED;
+    }
+    if (sky__node_find(n, &m->id))
+        return SKY_STORED;
+    if (!n->slot_free && n->slot_fresh == n->slot_count)
+        return SKY_NOT_STORED;
+    return store(n, m, giver, &evicted);
+}
+
 static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message *m) {
     sky_chunk_id evicted;
     if (!acceptable(n, m) || n->ack_count == SKY_NODE_ACKS_MAX)
@@ -400,16 +420,29 @@ static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message 
     sky_outcome outcome = SKY_STORED;
     if (of_no_use(n, m))
         n->stat.purged++; /* the giver may drop it, and nobody needs it here */
+    else if (m->copy)
+        outcome = take_copy(n, in->from, m);
     else
         outcome = store(n, m, in->from, &evicted);
     answer_at_once(n, in, m, SKY_WIRE_MIGRATE_ACK,
-                   outcome == SKY_NOT_STORED ? SKY_NOT_STORED : SKY_STORED, 0);
+                   outcome == SKY_NOT_STORED ? SKY_NOT_STORED : SKY_STORED);
 }
 
-/* A satellite that sweeps asks about one chunk. */
-static void take_sweep(sky_node *n, const sky_datagram *in, const sky_message *m) {
-    const slot *s = sky__node_find(n, &m->id);
-    answer_at_once(n, in, m, SKY_WIRE_HAS_REPLY, s != NULL, s ? s->facts.chunk_count : 0);
+/* Which chunks of a row are here: bit i for chunk id.number + i·stride. A head that a newer one
+ * took the place of counts as here: nobody needs it any more. */
+static uint64_t held_of_row(const sky_node *n, const sky_chunk_id *first, uint32_t stride,
+                            uint32_t last) {
+    uint64_t held = 0;
+    sky_chunk_id id = *first;
+    if (id.number == 0) {
+        const slot *newer = sky__node_find_head(n, &id.key, id.version);
+        held = newer && newer->id.version > id.version;
+    }
+    for (uint32_t i = 0; i <= (last - first->number) / stride; i++) {
+        id.number = first->number + i * stride;
+        held |= (uint64_t)(sky__node_find(n, &id) != NULL) << i;
+    }
+    return held;
 }
 
 /* The last copy may go for this message's sake, so it counts only from who was sent the chunk. */
@@ -462,8 +495,8 @@ static bool concerns(const slot *s, sky_satellite teller) {
            sky_satellite_equal(teller, sent_to(s));
 }
 
-/* DROP, PIN and MOVE name an arithmetic row of chunks, of which those that are here are looked at.
- * A satellite that passes a MOVE on counts on no answer. */
+/* DROP, PIN, MOVE and MEND name an arithmetic row of chunks, of which those that are here are
+ * looked at. A satellite that passes a MOVE on counts on no answer. */
 static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) {
     bool moves = m->type == SKY_WIRE_MOVE;
     if ((m->last - m->id.number) / m->stride >= n->slot_count ||
@@ -486,16 +519,18 @@ static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) 
             sky__node_drop(n, s);
         else if (moves)
             move_chunk(n, s, &m->facts);
+        else if (m->type == SKY_WIRE_MEND)
+            sky__copies_mend(n, s);
         else
             sky__node_pin(n, s, m->facts.pinned);
     }
     if (moves && in->from.plane == 0)
-        answer_at_once(n, in, m, SKY_WIRE_MOVE_ACK, found, 0);
+        answer_at_once(n, in, m, SKY_WIRE_MOVE_ACK, found);
 }
 
 /* What only a ground may say: no satellite fills or pins another. */
 static bool is_for_grounds(sky_wire_type type) {
-    return type == SKY_WIRE_SET || type == SKY_WIRE_PIN;
+    return type == SKY_WIRE_SET || type == SKY_WIRE_PIN || type == SKY_WIRE_MEND;
 }
 
 void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
@@ -510,7 +545,7 @@ void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
     if (in->from.plane == 0)
         n->ground = in->from;
     if (m.type == SKY_WIRE_HAS && in->from.plane != 0) {
-        take_sweep(n, in, &m);
+        answer_at_once(n, in, &m, SKY_WIRE_HAS_REPLY, held_of_row(n, &m.id, m.stride, m.last));
         return;
     }
     if (in->from.plane != 0 && is_for_grounds(m.type)) {
@@ -532,7 +567,11 @@ void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
     case SKY_WIRE_DROP:
     case SKY_WIRE_PIN:
     case SKY_WIRE_MOVE:
+    case SKY_WIRE_MEND:
         take_row(n, in, &m);
+        break;
+    case SKY_WIRE_COPIES:
+        sky__copies_take(n, now, in, &m);
         break;
     case SKY_WIRE_PURGE:
         sky__gossip_take(n, now, in, &m);
@@ -541,7 +580,7 @@ void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
         sky__sweep_answer(n, in, &m);
         break;
     case SKY_WIRE_STAT:
-        answer_at_once(n, in, &m, SKY_WIRE_STAT_REPLY, 0, 0);
+        answer_at_once(n, in, &m, SKY_WIRE_STAT_REPLY, 0);
         break;
     default:
         n->stat.malformed++;
@@ -560,15 +599,13 @@ void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, s
 /* False: what it was about is gone. */
 static bool send_ack(sky_node *n, sky_datagram *out) {
     uint32_t i = --n->ack_count;
-    sky_message m = {.type = n->acks[i].type,
-                     .request = n->acks[i].request,
-                     .id = n->acks[i].id,
-                     .facts.chunk_count = n->acks[i].chunk_count};
+    sky_message m = {.type = n->acks[i].type, .request = n->acks[i].request, .id = n->acks[i].id};
     m.stride = 1;
     m.last = m.id.number;
     m.outcome = m.type == SKY_WIRE_MIGRATE_ACK ? (sky_outcome)n->acks[i].value : SKY_STORED;
-    m.present = m.type == SKY_WIRE_HAS_REPLY && n->acks[i].value;
-    m.moved = m.type == SKY_WIRE_MOVE_ACK ? n->acks[i].value : 0;
+    m.present = n->acks[i].value;
+    m.moved = m.type == SKY_WIRE_MOVE_ACK ? (uint32_t)n->acks[i].value : 0;
+    m.differs = true; /* of COPIES: the others are not answers */
     if (m.type == SKY_WIRE_STAT_REPLY)
         sky__node_tell(n, m.stat);
     if (m.type == SKY_WIRE_MOVE) {
@@ -612,8 +649,7 @@ static void send_answer(sky_node *n, sky_time now, sky_datagram *out) {
         answer_get(n, s, &m);
     } else {
         m.type = SKY_WIRE_HAS_REPLY;
-        m.present = s;
-        m.facts.chunk_count = s ? s->facts.chunk_count : 0;
+        m.present = held_of_row(n, &j->id, j->stride, j->last);
     }
     sky__node_send(n, &m, j->to, out);
 }
@@ -656,7 +692,7 @@ bool sky_node_output(sky_node *n, sky_time now, sky_datagram *out) {
     else if (may_migrate(n) && n->migrate_next <= now)
         send_migrate(n, now, out);
     else
-        return sky__gossip_output(n, now, out) ||
+        return sky__gossip_output(n, now, out) || sky__copies_output(n, now, out) ||
                (sweeps(n) && n->sweep_next <= now && sky__sweep_output(n, now, out));
     return true;
 }
@@ -666,7 +702,7 @@ static sky_time sooner(sky_time a, sky_time b) {
 }
 
 sky_time sky_node_wake(const sky_node *n) {
-    sky_time at = sky__gossip_wake(n);
+    sky_time at = sooner(sky__gossip_wake(n), sky__copies_wake(n));
     if (n->ack_count > 0)
         return 0;
     if (n->job_count > 0)

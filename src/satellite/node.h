@@ -23,9 +23,10 @@
  * What takes `processing_ns` is answering the ground: SET, GET and HAS wait for each other in
  * arrival order. Everything else does not: it is no chunk served.
  *
- * A block that lost a chunk is cleared away by gossip and by sweeps: gossip.c. MOVE gives chunks
- * another set time and centre, a time to come most of all: what belongs elsewhere then migrates as
- * ever. No libc beyond mem*: it is to fly (tests/integration/freestanding_test.sh). */
+ * A block that lost a chunk is cleared away by gossip and by sweeps: gossip.c. Copies that went
+ * with another satellite are made again: copies.c. MOVE gives chunks another set time and centre, a
+ * time to come most of all: what belongs elsewhere then migrates as ever. No libc beyond mem*: it
+ * is to fly (tests/integration/freestanding_test.sh). */
 #ifndef SKY_SATELLITE_NODE_H
 #define SKY_SATELLITE_NODE_H
 
@@ -54,6 +55,12 @@ typedef struct {
     sky_time sweep_period_ns; /* a round over all chunks held; 0: none */
     sky_time sweep_grace_ns;  /* after a turn nothing is swept */
     sky_time sweep_ripe_ns; /* nor is a block until so long after it was set: it may be under way */
+
+    /* How copies that went with a satellite are made again: copies.c. */
+    const sky_frame *frame;    /* where copies lie; NULL: nowhere. Must outlive the satellite */
+    sky_time mend_period_ns;   /* a round of questions to all that hold the same; 0: none */
+    sky_time mend_grace_ns;    /* none so long after a turn, and half so long before */
+    sky_time mend_copy_gap_ns; /* between two copies sent: the share of the link they may take */
 } sky_node_config;
 
 typedef struct {
@@ -74,9 +81,11 @@ typedef struct {
     uint64_t swept;     /* chunks dropped because the one after was gone */
     uint64_t gossip;    /* PURGEs sent, of many blocks each, and their bytes */
     uint64_t gossip_bytes;
-    uint64_t gossip_refused; /* gossip messages beyond what is believed in a time */
-    uint64_t sweeps;         /* HAS sent */
-    uint64_t moved;          /* chunks that MOVE gave another place */
+    uint64_t gossip_refused;       /* gossip messages beyond what is believed in a time */
+    uint64_t sweeps;               /* HAS sent */
+    uint64_t moved;                /* chunks that MOVE gave another place */
+    uint64_t mended, mended_bytes; /* copies sent to satellites that lacked them */
+    uint64_t copies_asked;         /* COPIES and HAS sent for them */
     uint64_t foreign, stale, replayed, forged; /* datagrams refused for it, by its host's count */
 } sky_node_stat;
 
@@ -119,6 +128,7 @@ typedef struct {
     uint32_t chunk_count;
     sky_node_list waiting;
     sky_node_list sent;
+    sky_node_list doubted; /* of which another copy may be missing */
 
     uint32_t job_first;
     uint32_t job_count;
@@ -129,8 +139,7 @@ typedef struct {
         uint64_t request;
         sky_chunk_id id;
         sky_wire_type type;
-        uint32_t value; /* MIGRATE_ACK: outcome; HAS_REPLY: present; MOVE_ACK: moved */
-        uint32_t chunk_count;
+        uint64_t value;        /* MIGRATE_ACK: outcome; HAS_REPLY: present; MOVE_ACK: moved */
     } acks[SKY_NODE_ACKS_MAX]; /* answers at once, not yet sent */
     uint32_t ack_count;
 
@@ -140,6 +149,10 @@ typedef struct {
     sky_time gossip_credit, gossip_next;
     uint32_t sweep_at, sweep_request;
     sky_time sweep_next;
+    uint32_t copied_count;          /* chunks that have copies elsewhere */
+    uint32_t mend_peer;             /* of this round: asked last */
+    sky_time mend_began, mend_next; /* the round; the next question of it */
+    sky_time mend_copy_next, mend_credit;
 
     sky_time now; /* of the last input */
     uint64_t turns;

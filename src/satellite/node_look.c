@@ -21,6 +21,8 @@ void sky__node_tell(const sky_node *n, uint64_t out[SKY_STAT_COUNT]) {
     out[SKY_STAT_STALE] = t->stale;
     out[SKY_STAT_REPLAYED] = t->replayed;
     out[SKY_STAT_FORGED] = t->forged;
+    out[SKY_STAT_MENDED] = t->mended;
+    out[SKY_STAT_MENDING] = n->doubted.count;
 }
 
 static sky_node_chunk look(const sky_node *n, const struct sky_node_slot *s) {

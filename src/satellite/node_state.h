@@ -10,7 +10,7 @@
 #define SKY__NO_LINK 0u /* links hold slot + 1 */
 
 enum { SKY__USE, SKY__MOVE, SKY__LINKS };
-typedef enum { SKY__HELD, SKY__WAITING, SKY__SENT } sky__move_state;
+typedef enum { SKY__HELD, SKY__WAITING, SKY__SENT, SKY__DOUBTED } sky__move_state;
 
 struct sky_node_slot {
     sky_chunk_id id;
@@ -32,6 +32,8 @@ struct sky_node_slot {
     bool used : 1;
     bool doomed : 1; /* dropped while it was on its way: whoever takes it is told when he says so */
     bool redirected : 1; /* moved while it was on its way: he is told that then */
+    uint16_t to_ask;     /* copies (a bit each) whose holder is to be asked; while doubted */
+    uint16_t lacking;    /* copies that are missing; the same */
     uint8_t doubts;      /* answers in this turn that the chunk after it is not there: gossip.c */
 };
 
@@ -85,7 +87,20 @@ void sky__node_drop(sky_node *n, struct sky_node_slot *s);
 sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts);
 void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out);
 
+/* copies.c */
+bool sky__copied(const struct sky_node_slot *s);
+void sky__copies_turn(sky_node *n);
+void sky__copies_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m);
+void sky__copies_mend(sky_node *n, struct sky_node_slot *s);
+void sky__copies_answer(sky_node *n, const sky_datagram *in, const sky_message *m);
+/* A copy that another satellite gives is for us to hold, and for it to give. */
+bool sky__copies_may_give(const sky_node *n, sky_satellite giver, const sky_message *m);
+bool sky__copies_output(sky_node *n, sky_time now, sky_datagram *out);
+sky_time sky__copies_wake(const sky_node *n);
+
 /* gossip.c */
+/* Of so many that may come at once, and then one in `unit`: is there one left? */
+bool sky__credit_take(sky_time *credit, sky_time now, sky_time unit, uint32_t most);
 void sky__gossip_begin(sky_node *n, const sky_chunk_id *id, const sky_chunk_facts *facts);
 void sky__gossip_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m);
 bool sky__gossip_known(const sky_node *n, const sky_chunk_id *id);

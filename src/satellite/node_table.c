@@ -77,13 +77,19 @@ static void list_take(sky_node *n, sky_node_list *l, int which, uint32_t link) {
     l->count--;
 }
 
+static sky_node_list *move_list(sky_node *n, const slot *s) {
+    return s->move == WAITING ? &n->waiting : s->move == SKY__DOUBTED ? &n->doubted : &n->sent;
+}
+
 void sky__node_move_to(sky_node *n, slot *s, sky__move_state to) {
     uint32_t link = link_of(n, s);
     if (s->move != HELD)
-        list_take(n, s->move == WAITING ? &n->waiting : &n->sent, MOVE, link);
+        list_take(n, move_list(n, s), MOVE, link);
+    if (s->move == SKY__DOUBTED)
+        s->to_ask = s->lacking = 0;
     s->move = (uint8_t)to;
     if (to != HELD)
-        list_append(n, to == WAITING ? &n->waiting : &n->sent, MOVE, link);
+        list_append(n, move_list(n, s), MOVE, link);
 }
 
 /* ---- tenants ---- */
@@ -246,6 +252,7 @@ void sky__node_insert(sky_node *n, slot *s) {
     s->tenant = (uint8_t)tenant_of(n, &s->id.key);
     list_push(n, use_list(n, s), USE, link);
     n->chunk_count++;
+    n->copied_count += sky__copied(s);
 }
 
 void sky__node_remove(sky_node *n, slot *s) {
@@ -263,6 +270,7 @@ void sky__node_remove(sky_node *n, slot *s) {
     sky__node_move_to(n, s, HELD);
     list_take(n, use_list(n, s), USE, link);
     n->chunk_count--;
+    n->copied_count -= sky__copied(s);
     s->used = false;
     s->chain = n->slot_free;
     n->slot_free = link;

@@ -18,6 +18,8 @@
 #define NUMBER_OFFSET     72
 #define FLAG_PINNED       1u
 #define FLAG_SPARE        2u
+#define FLAGS_COPIES      0x3cu /* less one */
+#define FLAG_COPY         0x40u
 #define FLAGS_HOUR        0xff00u
 
 static_assert(SKY_WIRE_BYTES_MAX ==
@@ -32,23 +34,26 @@ typedef struct {
 } type_facts;
 
 static const type_facts types[SKY_WIRE_TYPE_END] = {
-    [SKY_WIRE_SET] = {48, true, FLAG_PINNED | FLAG_SPARE},
+    [SKY_WIRE_SET] = {48, true, FLAG_PINNED | FLAG_SPARE | FLAGS_COPIES},
     [SKY_WIRE_SET_ACK] = {56, false, 0},
     [SKY_WIRE_GET] = {0, false, 0},
     [SKY_WIRE_CHUNK] = {24, true, 0},
     [SKY_WIRE_MISS] = {8, false, 0},
-    [SKY_WIRE_HAS] = {0, false, 0},
+    [SKY_WIRE_HAS] = {8, false, 0},
     [SKY_WIRE_HAS_REPLY] = {16, false, 0},
     [SKY_WIRE_DROP] = {8, false, 0},
     [SKY_WIRE_PIN] = {8, false, FLAG_PINNED},
-    [SKY_WIRE_MIGRATE] = {48, true, FLAG_PINNED | FLAG_SPARE | FLAGS_HOUR},
+    [SKY_WIRE_MIGRATE] = {48, true,
+                          FLAG_PINNED | FLAG_SPARE | FLAGS_COPIES | FLAG_COPY | FLAGS_HOUR},
     [SKY_WIRE_MIGRATE_ACK] = {56, false, 0},
     [SKY_WIRE_PURGE] = {8, true, 0},
     [SKY_WIRE_GONE] = {0, false, 0},
-    [SKY_WIRE_MOVE] = {40, false, FLAG_PINNED | FLAG_SPARE},
+    [SKY_WIRE_MOVE] = {40, false, FLAG_PINNED | FLAG_SPARE | FLAGS_COPIES},
     [SKY_WIRE_MOVE_ACK] = {16, false, 0},
     [SKY_WIRE_STAT] = {0, false, 0},
     [SKY_WIRE_STAT_REPLY] = {8 * SKY_STAT_COUNT, false, 0},
+    [SKY_WIRE_COPIES] = {12, false, 0},
+    [SKY_WIRE_MEND] = {8, false, 0},
 };
 
 bool sky_chunk_same_block(const sky_chunk_id *a, const sky_chunk_id *b) {
@@ -149,8 +154,7 @@ static void put_body(sky_writer *w, const sky_message *m) {
         break;
     case SKY_WIRE_HAS_REPLY:
         sky_write_u64(w, (uint64_t)m->spent_ns);
-        sky_write_u32(w, m->present);
-        sky_write_u32(w, m->facts.chunk_count);
+        sky_write_u64(w, m->present);
         break;
     case SKY_WIRE_MOVE:
         put_facts(w, &m->facts);
@@ -158,6 +162,8 @@ static void put_body(sky_writer *w, const sky_message *m) {
         break;
     case SKY_WIRE_DROP:
     case SKY_WIRE_PIN:
+    case SKY_WIRE_HAS:
+    case SKY_WIRE_MEND:
         put_row(w, m);
         break;
     case SKY_WIRE_PURGE:
@@ -172,9 +178,21 @@ static void put_body(sky_writer *w, const sky_message *m) {
         for (int i = 0; i < SKY_STAT_COUNT; i++)
             sky_write_u64(w, m->stat[i]);
         break;
+    case SKY_WIRE_COPIES:
+        sky_write_u64(w, m->digest);
+        sky_write_u32(w, m->differs);
+        break;
     default:
         break;
     }
+}
+
+static uint16_t flags_of(const sky_message *m) {
+    const sky_chunk_facts *f = &m->facts;
+    uint32_t copies = f->copies ? f->copies - 1u : 0;
+    uint32_t flags = (f->pinned ? FLAG_PINNED | (uint32_t)f->pin_hour << 8 : 0u) |
+                     (f->spare ? FLAG_SPARE : 0u) | copies << 2 | (m->copy ? FLAG_COPY : 0u);
+    return (uint16_t)(flags & types[m->type].flags);
 }
 
 size_t sky_message_encode(const sky_message *m, uint8_t *dst, size_t dst_bytes_max) {
@@ -184,15 +202,11 @@ size_t sky_message_encode(const sky_message *m, uint8_t *dst, size_t dst_bytes_m
         return 0;
     size_t head_bytes = sky_message_data_offset(m->type);
     uint32_t data_bytes = (uint32_t)(bytes - head_bytes);
-    uint16_t flags = (uint16_t)((m->facts.pinned ? FLAG_PINNED : 0u) |
-                                (m->facts.spare ? FLAG_SPARE : 0u) |
-                                (m->facts.pinned ? (uint32_t)m->facts.pin_hour << 8 : 0u));
-    flags &= types[m->type].flags;
 
     sky_store_u32(dst, MAGIC);
     dst[4] = SKY_WIRE_VERSION;
     dst[TYPE_OFFSET] = (uint8_t)m->type;
-    sky_store_u16(dst + 6, flags);
+    sky_store_u16(dst + 6, flags_of(m));
     sky_store_u32(dst + BYTES_OFFSET, (uint32_t)bytes);
     sky_store_u32(dst + DATA_BYTES_OFFSET, data_bytes);
     sky_store_u64(dst + 16, m->request);
@@ -320,12 +334,15 @@ static bool take_ack(sky_reader *r, sky_message *m) {
 
 static bool take_has_reply(sky_reader *r, sky_message *m) {
     bool ok = take_time(r, &m->spent_ns);
-    uint32_t present = sky_read_u32(r);
-    m->present = present != 0;
-    m->facts.chunk_count = sky_read_u32(r);
-    if (!m->present)
-        return ok && m->facts.chunk_count == 0;
-    return ok && present == 1 && number_ok(m->facts.chunk_count);
+    m->present = sky_read_u64(r);
+    return ok;
+}
+
+static bool take_copies(sky_reader *r, sky_message *m) {
+    m->digest = sky_read_u64(r);
+    uint32_t differs = sky_read_u32(r);
+    m->differs = differs;
+    return differs <= 1;
 }
 
 static bool hops_ok(uint32_t hops) {
@@ -380,7 +397,12 @@ static bool take_body(sky_reader *r, sky_message *m) {
         return take_facts(r, m) && take_row(r, m);
     case SKY_WIRE_DROP:
     case SKY_WIRE_PIN:
+    case SKY_WIRE_MEND:
         return take_row(r, m);
+    case SKY_WIRE_HAS:
+        return take_row(r, m) && (m->last - m->id.number) / m->stride < SKY_ROW_MAX;
+    case SKY_WIRE_COPIES:
+        return take_copies(r, m);
     case SKY_WIRE_PURGE:
         return take_purge(r, m);
     case SKY_WIRE_MOVE_ACK:
@@ -409,6 +431,8 @@ static bool take_head(sky_reader *r, size_t byte_count, sky_message *m) {
     m->type = (sky_wire_type)type;
     m->facts.pinned = flags & FLAG_PINNED;
     m->facts.spare = flags & FLAG_SPARE;
+    m->facts.copies = (uint8_t)(1 + ((flags & FLAGS_COPIES) >> 2));
+    m->copy = flags & FLAG_COPY;
     m->facts.pin_hour = (uint8_t)(flags >> 8);
     if (m->facts.pin_hour && !m->facts.pinned)
         return false;

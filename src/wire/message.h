@@ -24,12 +24,12 @@
 
 #include <skymem-sky/sky.h>
 
-#define SKY_WIRE_VERSION        3
+#define SKY_WIRE_VERSION        4
 #define SKY_WIRE_HEAD_BYTES     76
-#define SKY_WIRE_BODY_BYTES_MAX 144
+#define SKY_WIRE_BODY_BYTES_MAX 160
 #define SKY_WIRE_DATA_BYTES_MAX 32768
 #define SKY_WIRE_CHUNKS_MAX     16777215u /* of a block */
-#define SKY_WIRE_BYTES_MAX      32988     /* all three */
+#define SKY_WIRE_BYTES_MAX      33004     /* all three */
 
 typedef enum {
     SKY_WIRE_SET = 1, /* ground → satellite: store this chunk */
@@ -37,7 +37,7 @@ typedef enum {
     SKY_WIRE_GET,     /* send this chunk */
     SKY_WIRE_CHUNK,   /* here it is */
     SKY_WIRE_MISS,    /* not here */
-    SKY_WIRE_HAS,     /* do you hold this chunk? */
+    SKY_WIRE_HAS,     /* which of chunks chunk, chunk+stride … last do you hold? */
     SKY_WIRE_HAS_REPLY,
     SKY_WIRE_DROP,        /* forget chunks chunk, chunk+stride … last; no answer */
     SKY_WIRE_PIN,         /* the same chunks: never evict them, or do again; no answer */
@@ -49,6 +49,8 @@ typedef enum {
     SKY_WIRE_MOVE_ACK, /* how many were here */
     SKY_WIRE_STAT,     /* how are you? */
     SKY_WIRE_STAT_REPLY,
+    SKY_WIRE_COPIES, /* satellite → satellite: a digest of what both of us should hold */
+    SKY_WIRE_MEND,   /* ground → satellite: other copies of these chunks were missed; no answer */
     SKY_WIRE_TYPE_END
 } sky_wire_type;
 
@@ -84,6 +86,7 @@ typedef struct {
     bool pinned;
     uint8_t pin_hour; /* MIGRATE of what is pinned: wall hour it was last used in, modulo 256 */
     bool spare;       /* the block outlives the loss of this chunk: no reason to purge it */
+    uint8_t copies;   /* of the chunk, on different satellites; 0 is 1 */
 } sky_chunk_facts;
 
 /* What chunk 0 holds, so that a ground whose index is empty can read the block. A head has a
@@ -108,7 +111,11 @@ typedef struct {
 
 #define SKY_HEAD_BYTES 56
 
-/* What a satellite tells about itself: counts since it started, but for the first two. */
+#define SKY_COPIES_MAX 16 /* of a chunk */
+#define SKY_ROW_MAX    64 /* chunks that one HAS asks for */
+
+/* What a satellite tells about itself: counts since it started, but for the first two and the
+ * last. */
 typedef enum {
     SKY_STAT_CHUNKS, /* held now */
     SKY_STAT_SLOTS,  /* that it can hold */
@@ -128,6 +135,8 @@ typedef enum {
     SKY_STAT_STALE,
     SKY_STAT_REPLAYED,
     SKY_STAT_FORGED,
+    SKY_STAT_MENDED,  /* copies sent to satellites that lacked them */
+    SKY_STAT_MENDING, /* chunks held now of which another copy may be missing */
     SKY_STAT_COUNT
 } sky_wire_stat;
 
@@ -136,13 +145,16 @@ typedef struct {
     uint64_t request; /* chosen by the asker, returned in the answer */
     sky_chunk_id id;
     sky_chunk_facts facts; /* SET, MIGRATE: all; MOVE: all but the checksum; CHUNK: checksum;
-                              HAS_REPLY, PURGE: chunk_count; PIN: pinned */
+                              PURGE: chunk_count; PIN: pinned */
     sky_time spent_ns;     /* answers to the ground: from arrival to answer, queueing included */
     sky_outcome outcome;   /* SET_ACK, MIGRATE_ACK */
     sky_chunk_id evicted;  /* with SKY_STORED_EVICTED */
-    bool present;          /* HAS_REPLY */
-    uint32_t stride;       /* DROP, PIN, MOVE: at least 1 */
-    uint32_t last;         /* DROP, PIN, MOVE: at least id.number */
+    bool copy;             /* MIGRATE: the sender keeps the chunk, and this is another copy */
+    uint64_t present;      /* HAS_REPLY: bit i: chunk id.number + i·stride is here */
+    uint64_t digest;       /* COPIES */
+    bool differs;          /* COPIES: the answer to another, whose digest is not ours */
+    uint32_t stride;       /* DROP, PIN, MOVE, HAS, MEND: at least 1 */
+    uint32_t last;         /* the same: at least id.number; HAS: SKY_ROW_MAX chunks at most */
     uint32_t hops;         /* PURGE: how much farther it goes */
     uint32_t moved;        /* MOVE_ACK */
     uint64_t stat[SKY_STAT_COUNT]; /* STAT_REPLY */

@@ -42,6 +42,8 @@ static sky_message sample(sky_wire_type type) {
         m.facts = sample_facts();
         m.facts.pinned = type != SKY_WIRE_MIGRATE;
         m.facts.spare = type != SKY_WIRE_SET;
+        m.facts.copies = type == SKY_WIRE_SET ? 2 : 16;
+        m.copy = type == SKY_WIRE_MIGRATE;
         m.stride = type == SKY_WIRE_MOVE ? 2 : 0;
         m.last = type == SKY_WIRE_MOVE ? 9 : 0;
         if (type == SKY_WIRE_MOVE)
@@ -67,14 +69,19 @@ static sky_message sample(sky_wire_type type) {
         break;
     case SKY_WIRE_HAS_REPLY:
         m.spent_ns = 5;
-        m.present = true;
-        m.facts.chunk_count = 9;
+        m.present = 0x8000000000000005;
         break;
     case SKY_WIRE_DROP:
     case SKY_WIRE_PIN:
+    case SKY_WIRE_HAS:
+    case SKY_WIRE_MEND:
         m.stride = 9;
         m.last = 21;
         m.facts.pinned = type == SKY_WIRE_PIN;
+        break;
+    case SKY_WIRE_COPIES:
+        m.digest = 0x0123456789abcdef;
+        m.differs = true;
         break;
     case SKY_WIRE_PURGE:
         m.facts.chunk_count = 9;
@@ -88,8 +95,7 @@ static sky_message sample(sky_wire_type type) {
         for (int i = 0; i < SKY_STAT_COUNT; i++)
             m.stat[i] = 1000u + (unsigned)i;
         break;
-    default:
-        break;
+    default:;
     }
     return m;
 }
@@ -118,7 +124,10 @@ static void assert_same(const sky_message *a, const sky_message *b) {
     assert_int_equal(a->spent_ns, b->spent_ns);
     assert_int_equal(a->outcome, b->outcome);
     assert_true(sky_chunk_id_equal(&a->evicted, &b->evicted));
-    assert_int_equal(a->present, b->present);
+    assert_true(a->present == b->present && a->digest == b->digest);
+    assert_int_equal(a->differs, b->differs);
+    assert_int_equal(a->copy, b->copy);
+    assert_int_equal(a->facts.copies ? a->facts.copies : 1, b->facts.copies);
     assert_int_equal(a->stride, b->stride);
     assert_int_equal(a->last, b->last);
     assert_memory_equal(&a->facts.next, &b->facts.next, sizeof a->facts.next);
@@ -202,13 +211,15 @@ static void values_out_of_range_are_refused(void **state) {
         uint32_t value;
     } cases[] = {
         {SKY_WIRE_GET, 0, 4, 0x12345678},
-        {SKY_WIRE_GET, 4, 1, 2},
-        {SKY_WIRE_GET, 4, 1, 4},
+        {SKY_WIRE_GET, 4, 1, 3},
+        {SKY_WIRE_GET, 4, 1, 5},
         {SKY_WIRE_GET, 5, 1, 0},
         {SKY_WIRE_GET, 5, 1, SKY_WIRE_TYPE_END},
         {SKY_WIRE_GET, 5, 1, SKY_WIRE_SET},
         {SKY_WIRE_GET, 6, 2, 1},
-        {SKY_WIRE_SET, 6, 2, 4},
+        {SKY_WIRE_SET, 6, 2, 64},
+        {SKY_WIRE_MOVE, 6, 2, 64},
+        {SKY_WIRE_MIGRATE, 6, 2, 128},
         {SKY_WIRE_PIN, 6, 2, 2},
         {SKY_WIRE_GET, 8, 4, 75},
         {SKY_WIRE_GET, 12, 4, 1},
@@ -234,9 +245,10 @@ static void values_out_of_range_are_refused(void **state) {
         {SKY_WIRE_SET_ACK, 84, 4, 0},
         {SKY_WIRE_SET_ACK, 88, 4, 16777216},
         {SKY_WIRE_CHUNK, 92, 4, 1},
-        {SKY_WIRE_HAS_REPLY, 84, 4, 2},
-        {SKY_WIRE_HAS_REPLY, 84, 4, 0},
-        {SKY_WIRE_HAS_REPLY, 88, 4, 16777216},
+        {SKY_WIRE_HAS, 76, 4, 0},
+        {SKY_WIRE_HAS, 80, 4, 3 + 64 * 9},
+        {SKY_WIRE_MEND, 76, 4, 0},
+        {SKY_WIRE_COPIES, 84, 4, 2},
         {SKY_WIRE_DROP, 76, 4, 0},
         {SKY_WIRE_DROP, 80, 4, 2},
         {SKY_WIRE_DROP, 80, 4, 16777216},
@@ -392,10 +404,10 @@ static void heads_come_back(void **state) {
 
 /* `message_test print` writes the golden accepts: for when the format gets a new version. */
 static int print_samples(void) {
-    static const char *const names[] = {"",         "set",         "set-ack",   "get",  "chunk",
-                                        "miss",     "has",         "has-reply", "drop", "pin",
-                                        "migrate",  "migrate-ack", "purge",     "gone", "move",
-                                        "move-ack", "stat",        "stat-reply"};
+    static const char *const names[] = {"",         "set",         "set-ack",    "get",    "chunk",
+                                        "miss",     "has",         "has-reply",  "drop",   "pin",
+                                        "migrate",  "migrate-ack", "purge",      "gone",   "move",
+                                        "move-ack", "stat",        "stat-reply", "copies", "mend"};
     for (int type = SKY_WIRE_SET; type < SKY_WIRE_TYPE_END; type++) {
         sky_message in = sample((sky_wire_type)type);
         size_t bytes = encode(&in);

@@ -6,6 +6,7 @@
 
 #include <skymem/keys.h>
 
+#include "ground/redundancy.h"
 #include "tier/sky/state.h"
 
 #define PAGE_ENTRIES 64
@@ -220,7 +221,9 @@ void sky_satellite_answered(sky_satellite_stat *stat, sky_time took_ns, const ui
                                  .foreign = counts[SKY_STAT_FOREIGN],
                                  .stale = counts[SKY_STAT_STALE],
                                  .replayed = counts[SKY_STAT_REPLAYED],
-                                 .forged = counts[SKY_STAT_FORGED]};
+                                 .forged = counts[SKY_STAT_FORGED],
+                                 .mended = counts[SKY_STAT_MENDED],
+                                 .mending = counts[SKY_STAT_MENDING]};
 }
 
 /* One batch, of an item for each satellite, is what guards `stats`. */
@@ -279,6 +282,7 @@ static sky_status expect_chunks(sky *s, const sky_key *key, sky_chunk_copy *plac
     s->reach->ops->stats(s->reach, &w);
     *out = (sky_chunk_report){.chunks = e.info.chunk_count,
                               .copies = sky_session_copies(session),
+                              .parity = s->scenario.parity,
                               .bytes = e.info.payload_bytes,
                               .set_ms = s->reach->ops->wall_ms(s->reach, e.info.set_ms),
                               .rotations = e.turns,
@@ -313,6 +317,33 @@ static sky_status ask_chunks(sky *s, const sky_key *key, sky_time until, sky_chu
     return status;
 }
 
+/* Chunks that are there and have no other to replace them: of places[count], copies together. */
+static uint32_t on_the_last(const sky *s, const sky_chunk_copy *places, size_t count,
+                            const sky_chunk_report *r) {
+    const sky_stripes stripes = {s->scenario.placement.servers - r->parity, r->parity};
+    const uint32_t data_chunks = r->parity && s->scenario.chunk_bytes
+                                     ? (uint32_t)((r->bytes + s->scenario.chunk_bytes - 1) /
+                                                  s->scenario.chunk_bytes)
+                                     : r->chunks;
+    uint32_t last = 0;
+    for (uint32_t first = 1; first <= r->chunks;) {
+        sky_stripe stripe = sky_stripe_of(&stripes, data_chunks, first);
+        uint32_t pieces = r->parity ? stripe.pieces : 1, needed = r->parity ? stripe.data : 1;
+        uint32_t live = 0, here = 0;
+        for (uint32_t i = 0; i < pieces; i++) {
+            uint32_t copies = 0;
+            size_t at = (size_t)(first - 1 + i) * r->copies;
+            for (size_t copy = at; copy < at + r->copies && copy < count; copy++)
+                copies += places[copy].live;
+            live += copies;
+            here += copies > 0;
+        }
+        last += here >= needed && live == needed ? here : 0;
+        first += pieces;
+    }
+    return last;
+}
+
 sky_status sky_sky_tier_chunks(sky_tier *tier, const sky_key *key, sky_time until,
                                sky_chunk_copy *places, size_t count_max, sky_chunk_report *out) {
     sky *s = sky__tier_of(tier);
@@ -336,6 +367,8 @@ sky_status sky_sky_tier_chunks(sky_tier *tier, const sky_key *key, sky_time unti
         found.live += live;
         found.silent += !live && silent;
     }
+    if (status == SKY_OK && (found.copies > 1 || found.parity > 0))
+        found.last = on_the_last(s, places, count, &found);
     if (status == SKY_OK)
         *out = found;
     return status;
