@@ -245,7 +245,7 @@ static void what_moves_under_a_get_is_found(void **state) {
     unlink(path);
 }
 
-/* Nine planes of six leave gaps at the equator, and gets unanswered, which is no fault; twice as
+/* Nine planes of twelve leave gaps at the equator, and gets unanswered, which is no fault; twice as
  * many leave none, and each must be answered. */
 static void a_true_sky_answers_where_it_has_no_gaps(void **state) {
     (void)state;
@@ -253,7 +253,7 @@ static void a_true_sky_answers_where_it_has_no_gaps(void **state) {
     for (size_t i = 0; i < 2; i++) {
         char text[256];
         snprintf(text, sizeof text,
-                 "constellation: {planes: %u, slots: 6}\n"
+                 "constellation: {planes: %u, slots: 12}\n"
                  "sky: physical\n"
                  "observer: {lat_deg: 1}\n"
                  "workload: {value: 1}\n",

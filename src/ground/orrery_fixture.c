@@ -110,7 +110,7 @@ static sky_time way(const sky_orrery *o, sky_satellite from, sky_satellite to) {
     uint64_t turns = sky_turns(&o->frame.turning, o->now);
     if (from.plane == 0 || to.plane == 0)
         return sky_frame_ground_ns(&o->frame, from.plane ? from : to, turns);
-    return sky_frame_link_ns(&o->frame, from, to);
+    return sky_frame_link_ns(&o->frame, from, to, turns);
 }
 
 static void launch(sky_orrery *o, const sky_datagram *d) {

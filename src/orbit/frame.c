@@ -299,17 +299,30 @@ bool sky_frame_in_sight(const sky_frame *f, uint64_t turns) {
            sky__true_in_sight(f->physical, sky_frame_centre(f, turns), turns);
 }
 
+bool sky_frame_joined(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turns) {
+    if (!f->physical)
+        return true;
+    if (a.plane && b.plane)
+        return sky__true_joined(f->physical, a, b, turns);
+    sky_satellite s = a.plane ? a : b, centre = sky_frame_centre(f, turns);
+    if (is_aboard(f))
+        return sky__true_joined(f->physical, centre, s, turns);
+    return sky__true_in_sight(f->physical, centre, turns) &&
+           (sky__true_in_sight(f->physical, s, turns) ||
+            sky__true_joined(f->physical, centre, s, turns));
+}
+
 sky_time sky_frame_ground_ns(const sky_frame *f, sky_satellite s, uint64_t turns) {
     if (f->physical && is_aboard(f))
-        return sky__true_link_ns(f->physical, f->centre, s);
+        return sky__true_link_ns(f->physical, f->centre, s, turns);
     if (f->physical)
         return sky__true_ground_ns(f->physical, sky_frame_centre(f, turns), s, turns);
     return f->ground_ns[offset_index(f, sky_frame_centre(f, turns), s)];
 }
 
-sky_time sky_frame_link_ns(const sky_frame *f, sky_satellite a, sky_satellite b) {
+sky_time sky_frame_link_ns(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turns) {
     if (f->physical)
-        return sky__true_link_ns(f->physical, a, b);
+        return sky__true_link_ns(f->physical, a, b, turns);
     return f->links_ns[offset_index(f, a, b)];
 }
 
@@ -317,7 +330,8 @@ sky_time sky_frame_link_ns(const sky_frame *f, sky_satellite a, sky_satellite b)
 static sky_time physical_ground_ns_max(const sky_frame *f) {
     sky_time most = 0;
     for (uint32_t i = 1; i <= f->placement.servers; i++) {
-        sky_time ns = sky__true_link_ns(f->physical, f->centre, sky_frame_first(f, f->centre, i));
+        sky_time ns = sky__true_way_ns_max(f->physical, f->centre,
+                                           sky_frame_first(f, f->centre, i));
         most = ns > most ? ns : most;
     }
     return most + (is_aboard(f) ? 0 : sky__true_ground_ns_max(f->physical));

@@ -89,6 +89,8 @@ sky_status sky_frame_init_physical(sky_frame *f, const sky_placement *placement,
                                    sky_error *error);
 /* Whether the centre stands above the observer's mask; always in an ideal sky, and aboard. */
 bool sky_frame_in_sight(const sky_frame *f, uint64_t turns);
+/* Whether light finds a way between two ends; plane 0 is the session. Always in an ideal sky. */
+bool sky_frame_joined(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turns);
 
 /* Number of a satellite, from 0, and back. */
 uint32_t sky_frame_number(const sky_frame *f, sky_satellite s);
@@ -108,9 +110,9 @@ uint32_t sky_frame_heads_max(const sky_frame *f);
 
 /* One-way light time between the session and a satellite, and between two satellites. In a physical
  * sky: at the beginning of the turn, straight to what stands above the mask, else through the
- * centre; between satellites every hop counts as long as it ever is. */
+ * centre; between satellites the shortest way over lasers that do not graze the Earth. */
 sky_time sky_frame_ground_ns(const sky_frame *f, sky_satellite s, uint64_t turns);
-sky_time sky_frame_link_ns(const sky_frame *f, sky_satellite a, sky_satellite b);
+sky_time sky_frame_link_ns(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turns);
 /* The longest of the former to any server's place, and of the latter within the window. */
 sky_time sky_frame_ground_ns_max(const sky_frame *f);
 sky_time sky_frame_link_ns_max(const sky_frame *f);

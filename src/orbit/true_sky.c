@@ -6,6 +6,30 @@
 #include "base/error.h"
 #include "orbit/fleet.h"
 
+#define ROWS        64   /* of ways that are kept */
+#define ROUNDING_NS 1000 /* of orbits and hops */
+
+/* Ways from one satellite to each. */
+typedef struct {
+    uint64_t turns;
+    uint32_t from;
+    double *km; /* [satellites]; NULL: nothing yet */
+} way_row;
+
+typedef struct {
+    uint64_t asked; /* turns + 1; 0: never */
+    sky_look look;
+} seen;
+
+struct sky__ways {
+    uint64_t lasers_at; /* turns + 1; 0: never */
+    sky_laser *lasers;
+    size_t laser_count;
+    uint32_t *before; /* [satellites] */
+    seen *looks;      /* [satellites] */
+    way_row rows[ROWS];
+};
+
 static sky_time rounded(double ns) {
     return (sky_time)(ns + 0.5);
 }
@@ -34,6 +58,21 @@ static void measure_hops(sky_true_sky *t) {
     double slack = sky_fleet_has_elements(t->given.fleet) ? 1.5 : 1;
     t->plane_ns = rounded(plane_km * slack * t->ns_per_km);
     t->slot_ns = rounded(slot_km * slack * t->ns_per_km);
+    double longest = fmax(plane_km, slot_km) * slack / 2;
+    double radius = 6378.137 + c->altitude_km, clear = 6378.137 + SKY__GRAZING_KM;
+    if (radius * radius - longest * longest < clear * clear)
+        t->detour_ns = c->slots / 2 * t->slot_ns;
+}
+
+static sky_status make_ways(sky_true_sky *t) {
+    uint32_t count = sky_fleet_count(t->given.fleet);
+    t->ways = calloc(1, sizeof *t->ways);
+    if (!t->ways)
+        return SKY_E_NOMEM;
+    t->ways->lasers = calloc(2 * (size_t)count, sizeof *t->ways->lasers);
+    t->ways->before = calloc(count, sizeof *t->ways->before);
+    t->ways->looks = calloc(count, sizeof *t->ways->looks);
+    return t->ways->lasers && t->ways->before && t->ways->looks ? SKY_OK : SKY_E_NOMEM;
 }
 
 sky_status sky__true_create(const sky_physical *given, sky_true_sky **out, sky_error *error) {
@@ -46,6 +85,8 @@ sky_status sky__true_create(const sky_physical *given, sky_true_sky **out, sky_e
         sky_fleet_destroy(given->fleet);
     if (status == SKY_OK && (c->planes == 0 || given->slot_ms < 1))
         status = SKY_E_PARAM;
+    if (status == SKY_OK)
+        status = make_ways(t);
     if (status == SKY_OK)
         status = tabulate(t);
     if (status != SKY_OK) {
@@ -64,6 +105,14 @@ sky_status sky__true_create(const sky_physical *given, sky_true_sky **out, sky_e
 void sky__true_destroy(sky_true_sky *t) {
     if (!t)
         return;
+    for (uint32_t i = 0; t->ways && i < ROWS; i++)
+        free(t->ways->rows[i].km);
+    if (t->ways) {
+        free(t->ways->lasers);
+        free(t->ways->before);
+        free(t->ways->looks);
+    }
+    free(t->ways);
     sky_fleet_destroy(t->given.fleet);
     free(t->handovers);
     free(t);
@@ -77,13 +126,20 @@ static int64_t time_of(const sky_true_sky *t, uint64_t turns) {
 
 /* A satellite that has no place any more is at the end of the world: its chunks are late, not
  * wrong. */
-static sky_look look_at(const sky_true_sky *t, sky_satellite s, uint64_t turns) {
+static sky_look compute_look(const sky_true_sky *t, uint32_t number, uint64_t turns) {
     sky_motion at;
     int64_t ms = time_of(t, turns);
-    uint32_t number = sky__fleet_number(t->given.fleet, s);
     if (sky_fleet_state(t->given.fleet, number, ms, &at) != SKY_ORBIT_FINE)
         return (sky_look){.elevation_deg = -90, .range_km = 2 * 6378.137};
     return sky_observer_look(&t->given.observer, ms, at.r_km);
+}
+
+static sky_look look_at(const sky_true_sky *t, sky_satellite s, uint64_t turns) {
+    uint32_t number = sky__fleet_number(t->given.fleet, s);
+    seen *kept = &t->ways->looks[number];
+    if (kept->asked != turns + 1)
+        *kept = (seen){turns + 1, compute_look(t, number, turns)};
+    return kept->look;
 }
 
 bool sky__true_in_sight(const sky_true_sky *t, sky_satellite s, uint64_t turns) {
@@ -96,8 +152,10 @@ sky_time sky__true_ground_ns(const sky_true_sky *t, sky_satellite centre, sky_sa
     if (straight.elevation_deg >= t->given.observer.min_elevation_deg)
         return rounded(straight.range_km * t->ns_per_km);
     return rounded(look_at(t, centre, turns).range_km * t->ns_per_km) +
-           sky__true_link_ns(t, centre, s);
+           sky__true_link_ns(t, centre, s, turns);
 }
+
+/* ---- ways over lasers ---- */
 
 static int64_t ring_distance(int64_t steps, int64_t count) {
     steps %= count;
@@ -105,9 +163,9 @@ static int64_t ring_distance(int64_t steps, int64_t count) {
     return steps <= count - steps ? steps : count - steps;
 }
 
-/* Straight on, or over the seam of planes either way, where the slots are moved on. A polar seam is
- * never crossed. */
-sky_time sky__true_link_ns(const sky_true_sky *t, sky_satellite a, sky_satellite b) {
+/* By its steps, each as long as it ever is: straight on, or over the seam of planes either way,
+ * where the slots are moved on. A polar seam is never crossed. */
+static sky_time straight_ns(const sky_true_sky *t, sky_satellite a, sky_satellite b) {
     const sky_constellation *c = sky_fleet_shell(t->given.fleet);
     bool open = c->raan_spread_deg > 0 && c->raan_spread_deg <= 180;
     sky_time best = SKY_TIME_NEVER;
@@ -122,9 +180,68 @@ sky_time sky__true_link_ns(const sky_true_sky *t, sky_satellite a, sky_satellite
     return best;
 }
 
+sky_time sky__true_way_ns_max(const sky_true_sky *t, sky_satellite a, sky_satellite b) {
+    return straight_ns(t, a, b) + t->detour_ns + ROUNDING_NS;
+}
+
 sky_time sky__true_link_ns_max(const sky_true_sky *t) {
     const sky_constellation *c = sky_fleet_shell(t->given.fleet);
-    return (sky_time)c->planes * t->plane_ns + (sky_time)(c->slots / 2) * t->slot_ns;
+    return (sky_time)c->planes * t->plane_ns + (sky_time)(c->slots / 2) * t->slot_ns +
+           t->detour_ns + ROUNDING_NS;
+}
+
+static way_row *row_at(const sky_true_sky *t, uint32_t from, uint64_t turns) {
+    return &t->ways->rows[(from + 7 * turns) % ROWS];
+}
+
+static const double *row_of(const sky_true_sky *t, uint32_t from, uint64_t turns) {
+    const way_row *row = row_at(t, from, turns);
+    return row->km && row->from == from && row->turns == turns ? row->km : NULL;
+}
+
+/* NULL: no memory for it. */
+static const double *compute_row(const sky_true_sky *t, uint32_t from, uint64_t turns) {
+    sky__ways *w = t->ways;
+    const sky_fleet *fleet = t->given.fleet;
+    way_row *row = row_at(t, from, turns);
+    double *km = row->km ? row->km : calloc(sky_fleet_count(fleet), sizeof *km);
+    if (w->lasers_at != turns + 1) {
+        w->laser_count = sky_fleet_links(fleet, time_of(t, turns), SKY__GRAZING_KM, w->lasers);
+        w->lasers_at = turns + 1;
+    }
+    if (!km || sky_fleet_routes(fleet, w->lasers, w->laser_count, from, km, w->before) != SKY_OK) {
+        free(km);
+        row->km = NULL;
+        return NULL;
+    }
+    *row = (way_row){turns, from, km};
+    return km;
+}
+
+/* INFINITY: there is none, or none that is taken. Without memory to know, as if all lasers held. */
+static double way_ns(const sky_true_sky *t, sky_satellite a, sky_satellite b, uint64_t turns) {
+    uint32_t from = sky__fleet_number(t->given.fleet, a), to = sky__fleet_number(t->given.fleet, b);
+    const double *km = row_of(t, to, turns);
+    uint32_t end = from;
+    if (!km) {
+        km = row_of(t, from, turns);
+        end = to;
+    }
+    km = km ? km : compute_row(t, from, turns);
+    if (!km)
+        return (double)straight_ns(t, a, b);
+    double ns = km[end] * t->ns_per_km;
+    return ns <= (double)sky__true_way_ns_max(t, a, b) ? ns : INFINITY;
+}
+
+bool sky__true_joined(const sky_true_sky *t, sky_satellite a, sky_satellite b, uint64_t turns) {
+    return !isinf(way_ns(t, a, b, turns));
+}
+
+sky_time sky__true_link_ns(const sky_true_sky *t, sky_satellite a, sky_satellite b,
+                           uint64_t turns) {
+    double ns = way_ns(t, a, b, turns);
+    return isinf(ns) ? sky__true_way_ns_max(t, a, b) : rounded(ns);
 }
 
 /* To the horizon, which no mask lies below; of the highest satellites, for the ellipsoid and

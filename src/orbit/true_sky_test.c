@@ -151,14 +151,16 @@ static void light_takes_what_the_orbits_say(void **state) {
             else
                 assert_true(++relayed && (double)ns > straight);
             assert_true(ns <= sky_frame_ground_ns_max(&f));
+            assert_true(sky_frame_joined(&f, (sky_satellite){0, 1}, s, turn));
         }
     }
     assert_true(relayed > 0);
     /* Over the wrap of planes a neighbour is one hop, not seventeen slots and one plane. */
-    sky_time hop = sky_frame_link_ns(&f, (sky_satellite){3, 5}, (sky_satellite){4, 5});
-    assert_int_equal(sky_frame_link_ns(&f, (sky_satellite){72, 1}, (sky_satellite){1, 18}), hop);
-    assert_int_equal(sky_frame_link_ns(&f, (sky_satellite){1, 18}, (sky_satellite){72, 1}), hop);
-    assert_true(sky_frame_link_ns(&f, (sky_satellite){1, 1}, (sky_satellite){36, 12}) <=
+    sky_satellite last = {72, 1}, first = {1, 18};
+    sky_time hop = sky_frame_link_ns(&f, last, first, 3);
+    assert_true(hop > SKY_MS(2) && hop < SKY_MS(4));
+    assert_int_equal(sky_frame_link_ns(&f, first, last, 3), hop);
+    assert_true(sky_frame_link_ns(&f, (sky_satellite){1, 1}, (sky_satellite){36, 12}, 9) <=
                 sky_frame_link_ns_max(&f));
     sky_fleet_destroy(fleet);
     sky_frame_deinit(&f);
@@ -170,15 +172,106 @@ static void aboard_nothing_moves(void **state) {
     sky_placement p = {.strategy = SKY_PLACE_HOP, .servers = 13};
     make_frame(&f, "starlink-a", &p, 600);
     assert_true(f.centre.plane == 72 && f.centre.slot == 22);
-    sky_time hop = sky_frame_link_ns(&f, (sky_satellite){1, 1}, (sky_satellite){2, 1});
-    sky_time slot = sky_frame_link_ns(&f, (sky_satellite){1, 1}, (sky_satellite){1, 2});
+    sky_time hop = sky_frame_link_ns(&f, f.centre, (sky_satellite){71, 22}, 5);
+    sky_time slot = sky_frame_link_ns(&f, f.centre, (sky_satellite){72, 21}, 5);
     for (uint32_t i = 1; i <= 13; i++) {
         sky_chunk_facts facts = facts_of(&f, 0, i);
         sky_satellite at = sky_chunk_place(&f.constellation, &f.turning, &facts, 599);
         assert_true(sky_satellite_equal(at, facts.first));
-        assert_true(sky_frame_ground_ns(&f, at, 5) <= 2 * (hop > slot ? hop : slot));
+        assert_true(sky_frame_ground_ns(&f, at, 5) <= 3 * (hop > slot ? hop : slot));
     }
     assert_true(sky_frame_in_sight(&f, 5));
+    sky_frame_deinit(&f);
+}
+
+static void make_small(sky_frame *f, uint32_t planes, uint32_t slots) {
+    sky_physical physical = {
+        .observer = {.latitude_deg = 47.6, .longitude_deg = -122.3, .min_elevation_deg = 25},
+        .start_ms = start_ms,
+        .slot_ms = SKY_HANDOVER_MS,
+        .turns = 400};
+    sky_constellation c = {
+        .planes = planes, .slots = slots, .altitude_km = 550, .inclination_deg = 53};
+    sky_turning turning = {.start_ms = start_ms, .rotation_ns = SKY_MS(SKY_HANDOVER_MS)};
+    sky_placement p = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9};
+    assert_int_equal(sky_fleet_walker(&c, SKY_SHELL_EPOCH_MS, &physical.fleet, NULL), SKY_OK);
+    assert_int_equal(sky_frame_init_physical(f, &p, &physical, &turning, NULL), SKY_OK);
+}
+
+/* A graph of its own, searched by relaxing every laser until nothing gets nearer. */
+static void relax(const sky_laser *lasers, size_t count, double *km) {
+    for (bool nearer = true; nearer;) {
+        nearer = false;
+        for (size_t i = 0; i < count; i++) {
+            const sky_laser *l = &lasers[i];
+            if (!l->up)
+                continue;
+            double to = km[l->from] + l->km, from = km[l->to] + l->km;
+            nearer |= to < km[l->to] || from < km[l->from];
+            km[l->to] = fmin(km[l->to], to);
+            km[l->from] = fmin(km[l->from], from);
+        }
+    }
+}
+
+/* Of 5 planes of 19 satellites at 550 km half the lasers between planes are behind the Earth. */
+static void ways_go_round_lasers_that_are_down(void **state) {
+    (void)state;
+    sky_frame f;
+    make_small(&f, 5, 19);
+    const sky_constellation *c = &f.constellation;
+    sky_fleet *fleet;
+    sky_laser lasers[190];
+    uint32_t down = 0, longer = 0;
+    assert_int_equal(sky_fleet_walker(c, SKY_SHELL_EPOCH_MS, &fleet, NULL), SKY_OK);
+    for (uint64_t turn = 0; turn < 400; turn += 57) {
+        int64_t ms = start_ms + (int64_t)turn * SKY_HANDOVER_MS;
+        size_t count = sky_fleet_links(fleet, ms, 80, lasers);
+        for (uint32_t from = 0; from < 95; from += 7) {
+            double km[95];
+            for (uint32_t i = 0; i < 95; i++)
+                km[i] = i == from ? 0 : INFINITY;
+            relax(lasers, count, km);
+            sky_satellite a = sky_fleet_place(fleet, from);
+            for (uint32_t i = 0; i < 95; i++) {
+                sky_satellite b = sky_fleet_place(fleet, i);
+                assert_true(sky_frame_joined(&f, a, b, turn));
+                double ns = km[i] / 299792.458 * 1e9;
+                assert_true(fabs((double)sky_frame_link_ns(&f, a, b, turn) - ns) <= 1);
+                assert_true(ns <= (double)sky_frame_link_ns_max(&f));
+            }
+        }
+        for (size_t i = 0; i < count; i++) {
+            const sky_laser *l = &lasers[i];
+            sky_time way = sky_frame_link_ns(&f, sky_fleet_place(fleet, l->from),
+                                             sky_fleet_place(fleet, l->to), turn);
+            down += !l->up;
+            longer += !l->up && (double)way > 1.5 * l->km / 299792.458 * 1e9;
+        }
+    }
+    assert_in_range(down, 7 * 40, 7 * 50);
+    assert_true(longer > down / 2);
+    sky_fleet_destroy(fleet);
+    sky_frame_deinit(&f);
+}
+
+/* Seven a plane are too few to see each other over the horizon: what is not overhead is cut off. */
+static void where_no_laser_holds_nothing_is_joined(void **state) {
+    (void)state;
+    sky_frame f;
+    make_small(&f, 5, 7);
+    uint32_t direct = 0, sights = 0;
+    for (uint64_t turn = 0; turn < 400; turn++) {
+        sky_satellite centre = sky_frame_centre(&f, turn);
+        sky_satellite beside = {centre.plane, centre.slot % 7 + 1};
+        assert_false(sky_frame_joined(&f, centre, beside, turn));
+        assert_true(sky_frame_joined(&f, centre, centre, turn));
+        assert_true(sky_frame_link_ns(&f, centre, beside, turn) <= sky_frame_link_ns_max(&f));
+        sights += sky_frame_in_sight(&f, turn);
+        direct += sky_frame_joined(&f, (sky_satellite){0, 1}, centre, turn);
+        assert_false(sky_frame_joined(&f, beside, (sky_satellite){0, 1}, turn));
+    }
+    assert_true(sights > 0 && direct == sights);
     sky_frame_deinit(&f);
 }
 
@@ -230,6 +323,8 @@ int main(void) {
         cmocka_unit_test(without_planes_it_is_the_ideal_rule),
         cmocka_unit_test(light_takes_what_the_orbits_say),
         cmocka_unit_test(aboard_nothing_moves),
+        cmocka_unit_test(ways_go_round_lasers_that_are_down),
+        cmocka_unit_test(where_no_laser_holds_nothing_is_joined),
         cmocka_unit_test(what_has_no_grid_is_refused),
         cmocka_unit_test(any_facts_have_a_place),
     };

@@ -163,19 +163,19 @@ static sky_time extra_delay(sky_world *w) {
 /* When the message is at the other end of its light path; it has left its queue at `leaves`. */
 static sky_time light_ends(sky_world *w, const sky__flight *x, sky_time leaves) {
     sky_time ns;
+    uint64_t turns = sky_turns(&w->frame.turning, w->now);
     if (sky__is_ground(x->from) || sky__is_ground(x->to)) {
-        uint64_t turns = sky_turns(&w->frame.turning, w->now);
         ns = sky_frame_ground_ns(&w->frame, sky__is_ground(x->from) ? x->to : x->from, turns);
     } else {
-        ns = sky_frame_link_ns(&w->frame, x->from, x->to);
+        ns = sky_frame_link_ns(&w->frame, x->from, x->to, turns);
     }
     return leaves + ns + extra_delay(w);
 }
 
-/* In a physical sky with nothing above the mask the ground hears nobody. */
+/* In a physical sky with nothing above the mask the ground hears nobody, and where no lasers lead
+ * no message comes. */
 static bool out_of_sight(const sky_world *w, const sky__flight *x) {
-    return (sky__is_ground(x->from) || sky__is_ground(x->to)) &&
-           !sky_frame_in_sight(&w->frame, sky_turns(&w->frame.turning, w->now));
+    return !sky_frame_joined(&w->frame, x->from, x->to, sky_turns(&w->frame.turning, w->now));
 }
 
 static void duplicate(sky_world *w, const sky__flight *x, sky_time leaves) {

@@ -113,7 +113,7 @@ static void take_messages(sky_net_station *s) {
 static sky_time light_ns(const sky_net *n, sky_satellite a, sky_satellite b) {
     uint64_t turns = sky_turns(&n->frame.turning, n->now);
     if (a.plane && b.plane)
-        return sky_frame_link_ns(&n->frame, a, b);
+        return sky_frame_link_ns(&n->frame, a, b, turns);
     return sky_frame_ground_ns(&n->frame, a.plane ? a : b, turns);
 }
 

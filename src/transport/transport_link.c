@@ -144,13 +144,15 @@ static uint32_t hops_between(const sky_frame *f, sky_satellite a, sky_satellite 
 
 /* Between two satellites: as light goes, and what each hop may be late by. A lane adds the planes
  * it is aside, there and back. */
-static sky_time lane_ns(const sky_transport *t, sky_satellite a, sky_satellite b, int32_t lane) {
+static sky_time lane_ns(const sky_transport *t, uint64_t turns, sky_satellite a, sky_satellite b,
+                        int32_t lane) {
     const sky_frame *f = t->config->frame;
     uint32_t planes = f->constellation.planes;
     sky_time late = t->config->jitter_ns;
     sky_satellite beside = {plane_beside(b.plane, lane, planes), b.slot};
-    sky_time aside = sky_frame_link_ns(f, b, beside) + late * (sky_time)hops_between(f, b, beside);
-    return sky_frame_link_ns(f, a, b) + late * (sky_time)hops_between(f, a, b) + 2 * aside;
+    sky_time aside = sky_frame_link_ns(f, b, beside, turns) +
+                     late * (sky_time)hops_between(f, b, beside);
+    return sky_frame_link_ns(f, a, b, turns) + late * (sky_time)hops_between(f, a, b) + 2 * aside;
 }
 
 static sky_time way_ns(const sky_transport *t, uint64_t turns, sky_satellite destination,
@@ -160,11 +162,11 @@ static sky_time way_ns(const sky_transport *t, uint64_t turns, sky_satellite des
     if (sky__is_ground(a))
         a = destination, b = t->config->self;
     if (!sky__is_ground(b)) /* never a zero of hops: pieces to oneself are not sent */
-        return lane_ns(t, a, b, lane_of(way));
+        return lane_ns(t, turns, a, b, lane_of(way));
     sky_satellite centre = sky_frame_centre(f, turns);
     if (in_sight(f, a, turns))
         return sky_frame_ground_ns(f, a, turns) + t->config->jitter_ns;
-    return sky_frame_ground_ns(f, centre, turns) + lane_ns(t, centre, a, lane_of(way)) +
+    return sky_frame_ground_ns(f, centre, turns) + lane_ns(t, turns, centre, a, lane_of(way)) +
            t->config->jitter_ns;
 }
 

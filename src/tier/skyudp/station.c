@@ -319,17 +319,17 @@ static void take(sky_station *s, sky_time now, const sky_datagram *d, const sky_
 }
 
 /* How long the hop takes that a believed datagram came by; SKY_TIME_NEVER: nothing stands above the
- * ground's horizon. */
+ * ground's horizon, or no lasers lead there. */
 static sky_time distance_ns(const sky_station *s, sky_time now, const sky_datagram *d) {
     sky_packet_head h;
     if (sky_packet_head_decode(d->data, d->bytes, &h) != SKY_OK ||
         (!h.from.plane && !s->self.plane))
         return 0;
     uint64_t turns = sky_turns(&s->frame.turning, now);
-    if (h.from.plane && s->self.plane)
-        return sky_frame_link_ns(&s->frame, h.from, s->self);
-    if (!sky_frame_in_sight(&s->frame, turns))
+    if (!sky_frame_joined(&s->frame, h.from, s->self, turns))
         return SKY_TIME_NEVER;
+    if (h.from.plane && s->self.plane)
+        return sky_frame_link_ns(&s->frame, h.from, s->self, turns);
     return sky_frame_ground_ns(&s->frame, h.from.plane ? h.from : s->self, turns);
 }
 
