@@ -9,7 +9,7 @@ MODEL ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build models demo test check trials bench fuzz sim fmt tidy install uninstall clean help
+.PHONY: all setup build models demo test check wheel trials bench fuzz sim fmt tidy install uninstall clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -46,6 +46,10 @@ test: ## build, run every test and count (ARGS="-R disk" runs those whose name m
 check: ## all tests under ASan and UBSan, then under TSan, then the static analyser
 	@tools/setup dev
 	@tools/check
+
+wheel: ## the Python package as a wheel with the libraries inside, for this and other machines
+	@tools/setup build
+	@tools/wheel $(BUILD) --repair
 
 trials: ## install into a scratch folder and run the programs of tests/trials against it
 	@tools/setup build

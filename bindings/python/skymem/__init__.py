@@ -1,0 +1,55 @@
+"""SkyMemory: a cache for the attention state (KV cache) of language models.
+
+>>> import skymem
+>>> with skymem.Cache(["mem:16MiB"]) as cache:
+...     cache.put("greeting", b"hello")
+...     cache.get("greeting")
+b'hello'
+
+`Cache` is a store of any bytes under any key, in tiers. `skymem.keys` names the blocks of prompts.
+`AsyncCache` is for asyncio. Importing this imports neither numpy nor torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skymem._core import Batch
+from skymem._core import version as __version__
+from skymem.cache import LEVELS, Cache, Entry, Info, Lease, Sample, TierStat, Verified
+from skymem.errors import (
+    BusyError,
+    CancelledError,
+    CorruptError,
+    DeadlineError,
+    DeniedError,
+    Error,
+    ForkedError,
+    FullError,
+    IoError,
+    MissError,
+    NoMemoryError,
+    ParamError,
+    SmallError,
+    UnsupportedError,
+    UrlError,
+)
+from skymem.keys import block_keys, digest
+
+if TYPE_CHECKING:
+    from skymem.aio import AsyncCache
+
+__all__ = [
+    "LEVELS", "AsyncCache", "Batch", "BusyError", "Cache", "CancelledError", "CorruptError",
+    "DeadlineError", "DeniedError", "Entry", "Error", "ForkedError", "FullError", "Info", "IoError",
+    "Lease", "MissError", "NoMemoryError", "ParamError", "Sample", "SmallError", "TierStat",
+    "UnsupportedError", "UrlError", "Verified", "__version__", "block_keys", "digest",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name == "AsyncCache":  # asyncio alone takes longer to import than all the rest
+        from skymem.aio import AsyncCache
+
+        return AsyncCache
+    raise AttributeError(f"module 'skymem' has no attribute {name!r}")

@@ -1,0 +1,154 @@
+"""`skymem.AsyncCache`: the calls of `Cache` as coroutines, over one eventfd."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from skymem import _core
+from skymem.cache import Cache, Key, coding_of, tiers_mask
+
+if TYPE_CHECKING:
+    from skymem._core import Buffer, Target
+
+
+class AsyncCache:
+    """A cache for one event loop, which it never blocks. A cancelled task cancels its batch.
+
+    >>> async def main() -> bytes | None:
+    ...     async with AsyncCache(["mem:16MiB"]) as cache:
+    ...         await cache.put("greeting", b"hello")
+    ...         return await cache.get("greeting")
+    >>> asyncio.run(main())
+    b'hello'
+    """
+
+    def __init__(self, cache: Cache | str | Sequence[str]) -> None:
+        self.cache = cache if isinstance(cache, Cache) else Cache(cache)
+        self._owner = not isinstance(cache, Cache)
+        self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: dict[_core.Batch, asyncio.Future[None]] = {}
+
+    async def __aenter__(self) -> AsyncCache:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Cancel what is under way, write out what is queued and close."""
+        for batch, future in list(self._waiting.items()):
+            batch.cancel()
+            future.cancel()
+        self._waiting.clear()
+        if self._event < 0:
+            return
+        if self._loop is not None:
+            self._loop.remove_reader(self._event)
+        os.close(self._event)
+        self._event = -1
+        if self._owner:
+            await asyncio.get_running_loop().run_in_executor(None, self.cache.close)
+
+    def _look(self) -> None:
+        """Which batches are over? The eventfd said so, or a deadline passed."""
+        try:
+            os.eventfd_read(self._event)
+        except OSError:
+            pass
+        for batch, future in list(self._waiting.items()):
+            if batch.wait(0):
+                del self._waiting[batch]
+                if not future.done():
+                    future.set_result(None)
+
+    async def _run(
+        self, op: int, keys: Sequence[Key], buffers: Sequence[object] | None = None,
+        parents: Sequence[bytes | None] | None = None, *, offset: int = 0, size: int = 0,
+        timeout: float | None = None, ttl: int = 0, durable: bool = False, drop: bool = False,
+        tiers: Sequence[int] | None = None, level: str | None = None,
+    ) -> _core.Batch:  # fmt: skip
+        if self._event < 0:
+            raise ValueError("the cache is closed; open another one")
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+            loop.add_reader(self._event, self._look)
+        elif self._loop is not loop:
+            raise RuntimeError("an AsyncCache belongs to one event loop; make one for each")
+        batch = self.cache.submit(
+            op, keys, buffers, parents, offset, size, timeout, ttl, 0, coding_of(level), durable,
+            drop, tiers_mask(tiers), 0, self._event,
+        )  # fmt: skip
+        if not batch.wait(0):
+            self._waiting[batch] = future = loop.create_future()
+            alarm = None if timeout is None else loop.call_later(timeout + 0.001, self._look)
+            try:
+                await future
+            finally:
+                self._waiting.pop(batch, None)
+                batch.cancel()  # nothing, when it is over
+                if alarm is not None:
+                    alarm.cancel()
+        batch.check()
+        return batch
+
+    async def put(
+        self, key: Key, value: Buffer, *, parent: bytes | None = None, ttl: int = 0,
+        durable: bool = False, drop: bool = False, timeout: float | None = None,
+        tiers: Sequence[int] | None = None, level: str | None = None,
+    ) -> None:  # fmt: skip
+        """As `Cache.put`."""
+        await self._run(_core.OP_put, (key,), (value,), (parent,), ttl=ttl, durable=durable,
+                        drop=drop, timeout=timeout, tiers=tiers, level=level)  # fmt: skip
+
+    async def put_many(
+        self, keys: Sequence[Key], values: Sequence[Buffer | list[Buffer]], *,
+        parents: Sequence[bytes | None] | None = None, ttl: int = 0, durable: bool = False,
+        drop: bool = False, timeout: float | None = None, tiers: Sequence[int] | None = None,
+        level: str | None = None,
+    ) -> None:  # fmt: skip
+        """As `Cache.put_many`."""
+        await self._run(_core.OP_put, keys, values, parents, ttl=ttl, durable=durable, drop=drop,
+                        timeout=timeout, tiers=tiers, level=level)  # fmt: skip
+
+    async def get(self, key: Key, *, timeout: float | None = None) -> bytes | None:
+        """As `Cache.get`, of a whole payload."""
+        detail = (await self._run(_core.OP_has, (key,), timeout=timeout)).details()[0]
+        if detail is None:
+            return None
+        out = bytearray(detail[0])
+        size = (await self.get_many((key,), (out,), timeout=timeout))[0]
+        return None if size is None else bytes(memoryview(out)[:size])
+
+    async def get_many(
+        self, keys: Sequence[Key], out: Sequence[Target | list[Target | int]], *, offset: int = 0,
+        size: int = 0, timeout: float | None = None, tiers: Sequence[int] | None = None,
+        level: str | None = None,
+    ) -> list[int | None]:  # fmt: skip
+        """As `Cache.get_many`."""
+        batch = await self._run(_core.OP_get, keys, out, offset=offset, size=size, timeout=timeout,
+                                tiers=tiers, level=level)  # fmt: skip
+        return batch.sizes()
+
+    async def has_many(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
+        """As `Cache.has_many`."""
+        return (await self._run(_core.OP_has, keys, timeout=timeout)).found()
+
+    async def has(self, key: Key, *, timeout: float | None = None) -> bool:
+        """As `Cache.has`."""
+        return (await self.has_many((key,), timeout=timeout))[0]
+
+    async def remove(self, key: Key, *, timeout: float | None = None) -> bool:
+        """As `Cache.remove`."""
+        return (await self._run(_core.OP_remove, (key,), timeout=timeout)).found()[0]
+
+    async def prefetch(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
+        """As `Cache.prefetch`, to the nearest tier."""
+        return (await self._run(_core.OP_prefetch, keys, timeout=timeout)).found()

@@ -1,0 +1,364 @@
+"""A cache of tiers, as `skymem.Cache`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+import weakref
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple
+
+from skymem import _core
+from skymem.errors import BusyError, Error, MissError
+
+if TYPE_CHECKING:
+    from skymem._core import Buffer, Target
+
+Key = str | bytes
+"""A name (str), or the key of a block (32 bytes)."""
+
+LEVELS = ("lossless", "8", "6", "4", "3", "2.5", "2", "archive")
+"""Levels of the codec, from exact to smallest."""
+
+
+class Entry(NamedTuple):
+    """What a tier holds under one key."""
+
+    key: bytes
+    name: str | None
+    size: int
+    set_ms: int
+    used_ms: int
+    hits: int
+    tier: int
+    pinned: bool
+    level: str | None
+    parent: bytes
+
+
+class Info(NamedTuple):
+    """What the nearest tier that has a key tells of it."""
+
+    size: int
+    tier: int
+    level: str | None
+    ttl: int
+    pinned: bool
+
+
+class TierStat(NamedTuple):
+    """What a tier is, and how it is now."""
+
+    url: str
+    leases: bool
+    volatile: bool
+    unlisted: bool
+    sky: bool
+    remote: bool
+    failing: bool
+    note: str
+    levels: tuple[str, ...]
+
+
+class Verified(NamedTuple):
+    """What `Cache.verify` found: damaged entries and orphans were dropped."""
+
+    entries: int
+    size: int
+    corrupt: int
+    orphans: int
+
+
+class Sample(NamedTuple):
+    """One number of a cache. Of a histogram: counts of its buckets, and the sum in ns."""
+
+    name: str
+    kind: str
+    tier: int
+    tier_kind: str
+    label: str
+    value: str
+    unit: str
+    number: int | None
+    buckets: tuple[int, ...] | None
+    sum_ns: int
+
+
+def coding_of(level: str | None) -> int:
+    """The number of a level by name; 0 for None."""
+    if level is None:
+        return 0
+    if level not in LEVELS:
+        raise ValueError(f"level: one of {', '.join(LEVELS)} is wanted, not {level!r}")
+    return LEVELS.index(level) + 1
+
+
+def level_of(coding: int) -> str | None:
+    """The name of the level that a number stands for."""
+    return LEVELS[coding - 1] if 1 <= coding <= len(LEVELS) else None
+
+
+def tiers_mask(tiers: Sequence[int] | None) -> int:
+    """Places of tiers as bits; None, or none of them: all."""
+    return sum(1 << tier for tier in set(tiers)) if tiers else 0
+
+
+def resolve(url: str) -> str:
+    """A scenario of the package by its name: "sky:seed" is "sky:…/scenarios/seed.yaml"."""
+    scheme, colon, rest = str(url).partition(":")
+    name, question, query = rest.partition("?")
+    if scheme not in ("sky", "sky+udp") or not colon or os.path.exists(name) or "/" in name:
+        return url
+    path = os.path.join(os.path.dirname(__file__), "scenarios", name.removesuffix(".yaml"))
+    return f"{scheme}:{path}.yaml{question}{query}" if os.path.exists(path + ".yaml") else url
+
+
+class Lease:
+    """A payload where memory keeps it, until the `with` ends.
+
+    Arrays made from the view may outlive it: what they show stays as it is until they are gone.
+    """
+
+    __slots__ = ("_lease", "_view")
+
+    def __init__(self, lease: _core.Lease) -> None:
+        self._lease = lease
+        self._view: memoryview | None = None
+
+    def __enter__(self) -> memoryview:
+        self._view = memoryview(self._lease)
+        return self._view
+
+    def __exit__(self, *_: object) -> None:
+        view, self._view = self._view, None
+        if view is not None:
+            try:
+                view.release()
+            except BufferError:  # an array was made from it, which holds it
+                pass
+        self._lease.end()
+
+
+_open: weakref.WeakSet[Cache] = weakref.WeakSet()
+
+
+class Cache(_core.Cache):
+    """Tiers from nearest to farthest, used as one.
+
+    >>> with Cache(["mem:16MiB"]) as cache:
+    ...     cache.put("greeting", b"hello")
+    ...     cache.get("greeting")
+    b'hello'
+
+    A key is a name (str) or the 32 bytes of a block's key. Values are anything with memory: bytes,
+    numpy arrays, torch tensors. Every call is safe from any thread; a child of fork() opens a cache
+    of its own. What all calls take:
+
+    timeout  seconds, after which DeadlineError is raised
+    tiers    places of the tiers that take part, from 0; None: all
+    level    of the codec, by name: only what is stored at this level (see `skymem.LEVELS`)
+    """
+
+    def __new__(cls, urls: str | Sequence[str], *, salt: bytes | None = None) -> Cache:
+        names = [urls] if isinstance(urls, str) else list(urls)
+        self = super().__new__(cls, [resolve(url) for url in names], salt)
+        _open.add(self)
+        return self
+
+    def __init__(self, urls: str | Sequence[str], *, salt: bytes | None = None) -> None:
+        """Open tiers: mem:SIZE, disk:PATH, sky:SCENARIO, sky+udp:SCENARIO, or one of your own.
+
+        salt: 32 secret bytes of a tenant, whose names nobody else can name.
+        """
+
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- one key ----
+
+    def put(
+        self, key: Key, value: Buffer, *, parent: bytes | None = None, ttl: int = 0,
+        durable: bool = False, drop: bool = False, timeout: float | None = None,
+        tiers: Sequence[int] | None = None, level: str | None = None,
+    ) -> None:  # fmt: skip
+        """Store a value. ttl: seconds until it is forgotten; durable: it survives a loss of power.
+
+        parent: of a block, the key of the block before it.
+        """
+        self.run(
+            _core.OP_put, (key,), (value,), (parent,), 0, 0, timeout, ttl, 0, coding_of(level),
+            durable, drop, tiers_mask(tiers),
+        )  # fmt: skip
+
+    def get(
+        self, key: Key, *, offset: int = 0, size: int = 0, timeout: float | None = None,
+        tiers: Sequence[int] | None = None, level: str | None = None,
+    ) -> bytes | None:  # fmt: skip
+        """The payload as new bytes, or a part of it; None when it is not there."""
+        return self.read(key, offset, size, timeout, coding_of(level), tiers_mask(tiers))
+
+    def get_into(
+        self, key: Key, out: Target | list[Target | int], *, offset: int = 0, size: int = 0,
+        timeout: float | None = None, tiers: Sequence[int] | None = None, level: str | None = None,
+    ) -> int | None:  # fmt: skip
+        """Copy the payload into writable memory; how many bytes, or None when it is not there.
+
+        A list of buffers takes pieces that follow each other. A number in it passes over as many
+        bytes, which count too.
+        """
+        return self.get_many((key,), (out,), offset=offset, size=size, timeout=timeout,
+                             tiers=tiers, level=level)[0]  # fmt: skip
+
+    def has(
+        self, key: Key, *, timeout: float | None = None, tiers: Sequence[int] | None = None,
+        level: str | None = None,
+    ) -> bool:  # fmt: skip
+        """Is the key in some tier?"""
+        return self.has_many((key,), timeout=timeout, tiers=tiers, level=level)[0]
+
+    def info(self, key: Key, *, timeout: float | None = None) -> Info | None:
+        """What the nearest tier that has the key tells of it."""
+        detail = self.run(_core.OP_has, (key,), None, None, 0, 0, timeout).details()[0]
+        if detail is None:
+            return None
+        size, tier, coding, ttl, pinned = detail
+        return Info(size, tier, level_of(coding), ttl, pinned)
+
+    def remove(self, key: Key, *, timeout: float | None = None) -> bool:
+        """Remove the key, and every block that only it makes reachable. Was it there?"""
+        return self.remove_many((key,), timeout=timeout)[0]
+
+    def pin(self, key: Key, *, timeout: float | None = None) -> bool:
+        """Never evict the key. Was it there?"""
+        return self.run(_core.OP_pin, (key,), None, None, 0, 0, timeout).found()[0]
+
+    def unpin(self, key: Key, *, timeout: float | None = None) -> bool:
+        """Let the key be evicted again. Was it there?"""
+        return self.run(_core.OP_unpin, (key,), None, None, 0, 0, timeout).found()[0]
+
+    def lease(self, key: Key, *, timeout: float | None = None) -> Lease:
+        """Read a payload where memory keeps it, without a copy. MissError when it is not there.
+
+        >>> with Cache("mem:16MiB") as cache:
+        ...     cache.put("greeting", b"hello")
+        ...     with cache.lease("greeting") as view:
+        ...         bytes(view[:4])
+        b'hell'
+        """
+        lease = self.run(_core.OP_lease, (key,), None, None, 0, 0, timeout).leases()[0]
+        if lease is None:
+            raise MissError(f"lease of {key!r}: not found")
+        return Lease(lease)
+
+    # ---- many keys in one batch ----
+
+    def put_many(
+        self, keys: Sequence[Key], values: Sequence[Buffer | list[Buffer]], *,
+        parents: Sequence[bytes | None] | None = None, ttl: int = 0, durable: bool = False,
+        drop: bool = False, timeout: float | None = None, tiers: Sequence[int] | None = None,
+        level: str | None = None,
+    ) -> None:  # fmt: skip
+        """Store values, each a buffer or a list of buffers that follow each other."""
+        self.run(
+            _core.OP_put, keys, values, parents, 0, 0, timeout, ttl, 0, coding_of(level), durable,
+            drop, tiers_mask(tiers),
+        )  # fmt: skip
+
+    def get_many(
+        self, keys: Sequence[Key], out: Sequence[Target | list[Target | int]], *, offset: int = 0,
+        size: int = 0, timeout: float | None = None, tiers: Sequence[int] | None = None,
+        level: str | None = None,
+    ) -> list[int | None]:  # fmt: skip
+        """Copy payloads into writable memory, one buffer a key: the bytes of each, None: not there.
+
+        >>> with Cache("mem:16MiB") as cache:
+        ...     cache.put_many(["a", "b"], [b"one", b"two"])
+        ...     out = [bytearray(3), bytearray(3), bytearray(3)]
+        ...     cache.get_many(["a", "b", "c"], out), bytes(out[1])
+        ([3, 3, None], b'two')
+        """
+        return self.run(
+            _core.OP_get, keys, out, None, offset, size, timeout, 0, 0, coding_of(level), False,
+            False, tiers_mask(tiers),
+        ).sizes()  # fmt: skip
+
+    def has_many(
+        self, keys: Sequence[Key], *, timeout: float | None = None,
+        tiers: Sequence[int] | None = None, level: str | None = None,
+    ) -> list[bool]:  # fmt: skip
+        """Is each key in some tier?"""
+        return self.run(
+            _core.OP_has, keys, None, None, 0, 0, timeout, 0, 0, coding_of(level), False, False,
+            tiers_mask(tiers),
+        ).found()  # fmt: skip
+
+    def remove_many(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
+        """Remove keys. Was each there?"""
+        return self.run(_core.OP_remove, keys, None, None, 0, 0, timeout).found()
+
+    def prefetch(
+        self, keys: Sequence[Key], *, at_ms: int = 0, timeout: float | None = None
+    ) -> list[bool]:
+        """Bring payloads to the nearest tier, or, at a time, to where a sky will be overhead."""
+        return self.run(
+            _core.OP_prefetch, keys, None, None, 0, 0, timeout, 0, 0, 0, False, False, 0, at_ms
+        ).found()
+
+    def prefix(
+        self, keys: Sequence[bytes], *, timeout: float | None = None,
+        tiers: Sequence[int] | None = None, level: str | None = None,
+    ) -> int:  # fmt: skip
+        """How many leading keys of blocks are in some tier."""
+        return self.count_prefix(keys, timeout, coding_of(level), tiers_mask(tiers))
+
+    # ---- all of it ----
+
+    def stat(self) -> list[TierStat]:
+        """What each tier is and how it is, nearest first."""
+        return [
+            TierStat(
+                url, bool(traits & 1), bool(traits & 2), bool(traits & 4), bool(traits & 8),
+                bool(traits & 16), failing, note, tuple(LEVELS[coding - 1] for coding in codings),
+            )
+            for url, traits, failing, note, codings in self.tiers()
+        ]  # fmt: skip
+
+    def metrics(self) -> list[Sample]:
+        """Every number that the cache and its tiers count."""
+        return [Sample(*row) for row in self.samples()]
+
+    def verify(self) -> Verified:
+        """Read and check every byte of every tier; drop what is damaged."""
+        return Verified(*self.check())
+
+    def list(self) -> list[Entry]:  # the last: below it the word means this
+        """Every entry of every tier, in no particular order."""
+        return [Entry(*row[:8], level_of(row[8]), row[9]) for row in self.entries()]
+
+
+def _close_all() -> None:
+    """Before the interpreter ends: calls that wait give up, then what is queued is written out."""
+    _core.leave()
+    until = time.monotonic() + 1
+    for cache in list(_open):
+        while not cache.closed:
+            try:
+                cache.close()
+            except BusyError:
+                if time.monotonic() > until:  # something leased is still in use: write out only
+                    try:
+                        cache.flush(10)
+                    except Error:
+                        pass
+                    break
+                time.sleep(0.02)
+
+
+atexit.register(_close_all)

@@ -1,0 +1,101 @@
+/* skymem._core: the library as Python objects, no more than must be C. What callers see is made of
+ * it in skymem/ (Python).
+ *
+ *   Cache ──submit──► Batch ──lease──► Lease          memory of a caller ◄── view (views.c)
+ *
+ * What keeps a process from crashing:
+ *  - A Batch holds its cache, its names and the memory behind its spans. One that is dropped while
+ *    it is under way is cancelled first.
+ *  - A Cache is closed only when no call on it is under way and nothing leased from it is in use.
+ *  - The GIL guards every field here; it is let go around calls that may wait or copy. */
+#ifndef SKYMEM_PYTHON_CORE_H
+#define SKYMEM_PYTHON_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <skymem/skymem.h>
+
+#define VIEW_DIMS_MAX 5
+
+/* Memory of a Python object, by the buffer protocol or DLPack. Held until view_release. */
+typedef struct {
+    Py_buffer buffer;  /* buffer.obj NULL: not by this protocol */
+    PyObject *capsule; /* DLPack's, or NULL */
+    uint8_t *data;
+    size_t bytes; /* of all elements */
+    int dims;
+    int64_t shape[VIEW_DIMS_MAX];
+    int64_t strides[VIEW_DIMS_MAX]; /* bytes */
+    size_t element_bytes;
+    char kind; /* 'f': IEEE floats, 'b': bfloat16, '?': others */
+    bool contiguous;
+} view;
+
+/* Errors: -1 with an exception that names `what`: no memory to see, read-only, objects, a device */
+int view_open(PyObject *object, bool writable, const char *what, view *out);
+/* The same, of memory without gaps. */
+int view_open_whole(PyObject *object, bool writable, const char *what, view *out);
+void view_release(view *v);
+
+typedef struct batch_object batch_object;
+
+typedef struct {
+    PyObject_HEAD sky_cache *handle; /* NULL: closed */
+    sky_namespace names;             /* of str keys */
+    int calls;                       /* under way without the GIL */
+    int leases;
+    batch_object *under_way; /* a list, without references */
+} cache_object;
+
+struct batch_object {
+    PyObject_HEAD cache_object *cache;
+    batch_object *next, **link; /* in cache->under_way; link NULL: it is over */
+    PyObject *keys;             /* a tuple */
+    sky_op op;
+    sky_batch id;
+    uint32_t count;
+    uint32_t view_count;
+    sky_item *items;
+    sky_span *spans;
+    view *views;
+};
+
+extern PyTypeObject *cache_type, *batch_type, *lease_type, *profile_type;
+
+/* Set when the interpreter is about to end: calls that wait give up. */
+extern bool core_leaving;
+
+/* Set the exception that belongs to a status. NULL, for callers to return. */
+PyObject *raise_status(sky_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Before a call that lets the GIL go, and after. Errors: false, with an exception: it is closed */
+bool cache_enter(cache_object *cache);
+void cache_leave(cache_object *cache);
+
+/* Errors: -1 with an exception */
+int key_parse(const cache_object *cache, PyObject *key, sky_item *item);
+int block_key_parse(PyObject *key, const char *what, sky_key *out);
+
+/* The batch is no longer the library's. */
+void batch_end(batch_object *batch);
+PyObject *cache_submit(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *cache_run(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *cache_read(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *lease_new(cache_object *cache, const sky_item *item);
+
+/* report.c: methods of Cache */
+PyObject *cache_list(PyObject *self, PyObject *unused);
+PyObject *cache_stat(PyObject *self, PyObject *unused);
+PyObject *cache_metrics(PyObject *self, PyObject *unused);
+PyObject *cache_prometheus(PyObject *self, PyObject *unused);
+PyObject *cache_verify(PyObject *self, PyObject *unused);
+
+/* What each file adds to the module. Errors: -1 with an exception */
+int add_cache(PyObject *module);
+int add_batch(PyObject *module);
+int add_lease(PyObject *module);
+int add_keys(PyObject *module);
+
+#endif

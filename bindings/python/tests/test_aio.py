@@ -1,0 +1,83 @@
+"""Proves that AsyncCache never blocks its loop, and gives buffers back when cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+import skymem
+
+KEYS = [bytes([i + 1]) * 32 for i in range(4)]
+
+
+def test_calls_overlap_and_the_loop_runs() -> None:
+    async def main() -> None:
+        async with skymem.AsyncCache("sky:seed") as cache:
+            await cache.put_many(KEYS, [bytes([i]) * 65536 for i in range(4)])
+            ticks = 0
+
+            async def tick() -> None:
+                nonlocal ticks
+                while True:
+                    await asyncio.sleep(0.001)
+                    ticks += 1
+
+            ticking = asyncio.create_task(tick())
+            values = await asyncio.gather(*(cache.get(key) for key in KEYS))
+            ticking.cancel()
+            assert values == [bytes([i]) * 65536 for i in range(4)]
+            assert ticks > 3
+            assert await cache.has_many([*KEYS, b"z" * 32]) == [True] * 4 + [False]
+            assert await cache.get(b"z" * 32) is None
+            assert await cache.remove(KEYS[0]) and not await cache.has(KEYS[0])
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_task_gives_its_buffer_back() -> None:
+    async def main() -> None:
+        async with skymem.AsyncCache("sky:seed") as cache:
+            await cache.put(KEYS[0], bytes(1 << 20))
+            out = bytearray(1 << 20)
+            task = asyncio.create_task(cache.get_many([KEYS[0]], [out]))
+            await asyncio.sleep(0.005)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            out.clear()  # BufferError if the batch still held it
+            with pytest.raises(skymem.DeadlineError):
+                await cache.get_many([KEYS[0]], [bytearray(1 << 20)], timeout=0.001)
+
+    asyncio.run(main())
+
+
+def test_it_closes_with_tasks_waiting() -> None:
+    async def main() -> None:
+        cache = skymem.AsyncCache("sky:seed")
+        await cache.put(KEYS[0], bytes(1 << 20))
+        task = asyncio.create_task(cache.get_many([KEYS[0]], [bytearray(1 << 20)]))
+        await asyncio.sleep(0.005)
+        await cache.close()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(ValueError, match="closed"):
+            await cache.get("a")
+
+    asyncio.run(main())
+
+
+def test_a_cache_of_the_callers_stays_open() -> None:
+    async def main(own: skymem.Cache) -> None:
+        async with skymem.AsyncCache(own) as cache:
+            await cache.put("a", b"1")
+            assert await cache.get("a") == b"1"
+            assert await cache.prefetch(["a"]) == [True]
+
+    with skymem.Cache("mem:16MiB") as own:
+        open_before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            asyncio.run(main(own))
+        assert own.get("a") == b"1"
+        assert len(os.listdir("/proc/self/fd")) == open_before

@@ -1,0 +1,256 @@
+"""Proves that bad input ends in an exception that says what to do, never in a crash."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import skymem
+from conftest import Script
+from skymem import _core
+
+KEY = b"k" * 32
+BAD: list[tuple[Callable[[skymem.Cache], Any], type[Exception], str]] = [
+    (lambda c: c.get_into("a", b"x" * 9), BufferError, "out: .*read-only; pass a bytearray"),
+    (lambda c: c.get_into("a", np.frombuffer(b"x" * 9, np.uint8)), BufferError, "read-only"),
+    (lambda c: c.get_into("a", np.zeros((9, 2), np.uint8)[:, 0]), BufferError, "contiguous"),
+    (lambda c: c.put("a", np.zeros((9, 2), np.uint8)[:, 0]), BufferError, "ascontiguousarray"),
+    (lambda c: c.put("a", np.array([object()])), TypeError, "give it a dtype of numbers"),
+    (lambda c: c.get_into("a", np.array([object()] * 9)), TypeError, "array of Python objects"),
+    (lambda c: c.get_into("a", np.zeros(1, [("x", "O")])), TypeError, "array of Python objects"),
+    (lambda c: c.put("a", np.zeros(1, "M8[s]")), BufferError, "view.numpy.uint8"),
+    (lambda c: c.put("a", "text"), TypeError, "bytes, a memoryview, a numpy array or a tensor"),
+    (lambda c: c.put("a", None), TypeError, "is wanted, not"),
+    (lambda c: c.put_many(["a", "b"], [b"x"]), ValueError, "1 buffers for 2 keys"),
+    (lambda c: c.put_many([KEY], [b"x"], parents=[]), ValueError, "one for each key"),
+    (lambda c: c.put_many([KEY], [b"x"], parents=["a"]), TypeError, "a block's key is bytes"),
+    (lambda c: c.put("a", b"x", parent=KEY), skymem.ParamError, "an argument is out of range"),
+    (lambda c: c.put(b"short", b""), ValueError, "32 bytes, not 5; a name is a str"),
+    (lambda c: c.put("", b""), ValueError, "1 to 1024 bytes"),
+    (lambda c: c.put("x" * 1025, b""), ValueError, "not 1025"),
+    (lambda c: c.put("\ud800", b""), UnicodeEncodeError, "surrogates"),
+    (lambda c: c.put(7, b""), TypeError, "a block's key is bytes"),
+    (lambda c: c.has_many([]), skymem.ParamError, "an argument is out of range"),
+    (lambda c: c.has_many(["a"] * 70000), ValueError, "at most 65536"),
+    (lambda c: c.get_into("a", bytearray(3)), skymem.SmallError, "get of a: .* too small"),
+    (lambda c: c.get_into("a", [bytearray(3), -1]), OverflowError, "negative"),
+    (lambda c: c.get("a", timeout=-1), ValueError, "timeout: seconds"),
+    (lambda c: c.get("a", timeout=float("nan")), ValueError, "timeout: seconds"),
+    (lambda c: c.get("a", tiers=[5]), skymem.ParamError, "out of range"),
+    (lambda c: c.put(KEY, b"x", ttl=-1), ValueError, "ttl: 0 or more"),
+    (lambda c: c.get("a", offset=-1), ValueError, "offset: 0 or more"),
+    (lambda c: c.get_into("a", bytearray(9), size=-1), ValueError, "size: 0 or more"),
+    (lambda c: c.run(99, ["a"]), skymem.ParamError, "not started"),
+    (lambda c: c.run(-1, ["a"]), skymem.ParamError, "not started"),
+    (lambda c: c.submit(_core.OP_get, ["a"], event_fd=1), skymem.ParamError, "not started"),
+    (lambda c: c.prefix(["a"]), TypeError, "a block's key is bytes"),
+    (lambda c: skymem.block_keys([-1] * 128), OverflowError, "."),
+    (lambda c: skymem.block_keys([2**32] * 128), OverflowError, "below"),
+    (lambda c: skymem.block_keys([0.5] * 128), TypeError, "."),  # type: ignore[list-item]
+    (lambda c: skymem.block_keys([1], namespace=b"x"), ValueError, "namespace"),
+    (lambda c: skymem.Cache("what:ever"), skymem.UrlError, "no store is called 'what'"),
+    (lambda c: skymem.Cache([]), skymem.ParamError, "."),
+    (lambda c: skymem.Cache("mem:-1"), skymem.UrlError, "mem"),
+    (lambda c: skymem.Cache(7), TypeError, "."),  # type: ignore[arg-type]
+    (lambda c: skymem.Cache([7]), TypeError, "."),  # type: ignore[list-item]
+    (lambda c: skymem.Cache("disk:/proc/none"), skymem.Error, "/proc/none"),
+    (lambda c: _core.Batch(), TypeError, "cannot create"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD)))
+def test_it_says_what_to_do(cache: skymem.Cache, number: int) -> None:
+    cache.put("a", b"123456789")
+    call, kind, words = BAD[number]
+    with pytest.raises(kind, match=words):
+        call(cache)
+    assert cache.get("a") == b"123456789"
+
+
+def test_closed_is_said(cache: skymem.Cache) -> None:
+    batch = cache.submit(_core.OP_has, ["a"])
+    cache.close()
+    cache.close()
+    assert batch.wait(None)
+    for call in (cache.list, cache.stat, cache.metrics, cache.prometheus, cache.verify,
+                 lambda: cache.get("a"), lambda: cache.has("a"), lambda: cache.flush(None),
+                 lambda: cache.prefix([KEY])):  # fmt: skip
+        with pytest.raises(ValueError, match="the cache is closed; open another one"):
+            call()
+
+
+def test_arrays_live_as_long_as_the_batch(script: Script, tmp_path: Path) -> None:
+    # Each buffer is a mapping of its own: freed too early it is a crash, or wrong bytes.
+    script(
+        """
+import gc, sys, numpy as np, skymem
+from skymem import _core
+cache = skymem.Cache([f"disk:{sys.argv[1]}/store"])
+keys = [bytes([i + 1]) * 32 for i in range(16)]
+batch = cache.submit(_core.OP_put, keys, [np.full(1 << 20, i, np.uint8) for i in range(16)])
+gc.collect()
+junk = [np.full(1 << 20, 255, np.uint8) for i in range(32)]
+assert batch.wait(None)
+batch.check()
+out = [np.empty(1 << 20, np.uint8) for _ in keys]
+batch = cache.submit(_core.OP_get, keys, out)
+try:
+    out[0].resize(5)  # it is held
+    held = False
+except ValueError:
+    held = True
+seen = out[3]
+del out
+gc.collect()
+assert batch.wait(None) and batch.sizes() == [1 << 20] * 16 and (seen == 3).all() and held
+for _ in range(50):  # dropped under way: cancelled before the memory goes
+    cache.submit(_core.OP_get, keys, [np.empty(1 << 20, np.uint8) for _ in keys])
+cache.close()
+""",
+        str(tmp_path),
+    )
+
+
+def test_ctrl_c_ends_a_blocking_get(script: Script) -> None:
+    done = script(
+        """
+import os, signal, threading, time, skymem, skymem._core as core
+cache = skymem.Cache("sky:seed?scale=1")
+cache.put(b"k" * 32, bytes(1 << 20))
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+out = bytearray(1 << 20)
+try:
+    while True:
+        cache.get_into(b"k" * 32, out)
+except KeyboardInterrupt:
+    out.clear()  # nobody holds it any more
+    print("stopped")
+cache.close()
+"""
+    )
+    assert done.stdout == "stopped\n"
+
+
+def test_the_end_of_the_interpreter_with_work_under_way(script: Script) -> None:
+    script(
+        """
+import threading, skymem, numpy as np
+from skymem import _core
+cache = skymem.Cache("sky:seed")
+keys = [bytes([i + 1]) * 32 for i in range(8)]
+cache.put_many(keys, [bytes(1 << 18)] * 8)
+def forever():
+    out = bytearray(1 << 18)
+    while True:
+        cache.get_into(keys[0], out)
+threads = [threading.Thread(target=forever, daemon=True) for _ in range(2)]
+for thread in threads:
+    thread.start()
+left = cache.submit(_core.OP_get, keys, [np.empty(1 << 18, np.uint8) for _ in keys])
+"""
+    )
+
+
+def test_a_lease_and_a_batch_outlive_the_names_of_their_cache(script: Script) -> None:
+    script(
+        """
+import skymem, numpy as np
+from skymem import _core
+cache = skymem.Cache("mem:64MiB")
+cache.put("a", np.arange(1000))
+view = cache.lease("a").__enter__()
+batch = cache.submit(_core.OP_has, ["a"])
+del cache
+assert bytes(view) == np.arange(1000).tobytes() and batch.wait(1) and batch.found() == [True]
+"""
+    )
+
+
+def test_threads_do_not_wait_for_each_other(cache: skymem.Cache) -> None:
+    big = np.random.default_rng(7).integers(0, 255, 4 << 20, np.uint8)
+    cache.put("a", big)
+    seen: list[bool] = []
+
+    def work() -> None:
+        out = np.empty_like(big)
+        for _ in range(20):
+            seen.append(cache.get_into("a", out) == big.nbytes and bool((out == big).all()))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [True] * 80
+
+
+def test_a_deadline_and_a_cancel(tmp_path: Path) -> None:
+    with skymem.Cache("sky:seed") as cache:
+        cache.put(KEY, bytes(1 << 20))
+        out = bytearray(1 << 20)
+        with pytest.raises(skymem.DeadlineError, match="the deadline passed") as raised:
+            cache.get_into(KEY, out, timeout=0.0001)
+        assert raised.value.name == "SKY_E_DEADLINE" and raised.value.status == -4
+        batch = cache.submit(_core.OP_get, [KEY], [out])
+        assert not batch.wait(0)
+        batch.cancel()
+        out.clear()
+        assert batch.wait(None)
+        with pytest.raises(skymem.CancelledError, match=f"get of {KEY.hex()}: cancelled"):
+            batch.check()
+
+
+def test_fork_opens_its_own(tiered: skymem.Cache) -> None:
+    tiered.put("a", b"1")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            try:
+                tiered.get("a")
+            except skymem.ForkedError:
+                code = 2
+            tiered.close()
+            with skymem.Cache("mem:16MiB") as own:
+                own.put("b", b"2")
+                code = 0 if code == 2 and own.get("b") == b"2" else 3
+        finally:
+            os._exit(code)
+    until = time.monotonic() + 60
+    while (done := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > until:
+            os.kill(child, signal.SIGKILL)
+            pytest.fail("the child hangs")
+        time.sleep(0.01)
+    assert os.waitstatus_to_exitcode(done[1]) == 0
+    assert tiered.get("a") == b"1"
+
+
+def test_multiprocessing(script: Script, tmp_path: Path) -> None:
+    path = tmp_path / "job.py"
+    path.write_text(
+        """
+import multiprocessing, sys, skymem
+
+def work(folder):
+    with skymem.Cache(f"disk:{folder}/store") as cache:
+        return cache.get("a")
+
+if __name__ == "__main__":
+    cache = skymem.Cache(f"disk:{sys.argv[1]}/store")
+    cache.put("a", b"shared")
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            assert pool.map(work, [sys.argv[1]] * 4) == [b"shared"] * 4
+    assert cache.get("a") == b"shared"
+"""
+    )
+    script(f"import runpy, sys; runpy.run_path({str(path)!r}, run_name='__main__')", str(tmp_path))
