@@ -9,7 +9,7 @@ MODEL ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build models demo test check wheel trials bench fuzz sim fmt tidy install uninstall clean help
+.PHONY: all setup build models demo test check abi wheel trials bench fuzz sim fmt tidy install uninstall clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -50,6 +50,11 @@ check: ## all tests under ASan and UBSan, then under TSan, then the static analy
 wheel: ## the Python package as a wheel with the libraries inside, for this and other machines
 	@tools/setup build
 	@tools/wheel $(BUILD) --repair
+
+abi: ## write tools/*.abi again: what programs see of the libraries (make check compares)
+	@tools/setup dev
+	@tools/build $(BUILD)
+	@tools/abi --write $(BUILD)
 
 trials: ## install into a scratch folder and run the programs of tests/trials against it
 	@tools/setup build

@@ -12,7 +12,19 @@ install(FILES share/models.list DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem)
 install(PROGRAMS tools/get-model tools/fetch.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/skymem/tools)
 
 file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-foreach(pc skymem skymem-sky)
+# The conformance suite of tiers, for those who write one: an archive of the tests' own fixtures.
+set(SKYMEM_PCS skymem skymem-sky)
+if(CMOCKA_FOUND AND NOT SKYMEM_SANITIZE AND NOT SKYMEM_FUZZ)
+  add_library(skymem_conformance STATIC src/tier/tier_fixture.c src/tier/tier_batch_fixture.c
+    src/tier/tier_calls_fixture.c src/tier/driver/conformance_fixture.c)
+  set_target_properties(skymem_conformance PROPERTIES OUTPUT_NAME skymem-conformance)
+  target_include_directories(skymem_conformance PRIVATE include src)
+  target_link_libraries(skymem_conformance PRIVATE PkgConfig::CMOCKA)
+  install(TARGETS skymem_conformance ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  list(APPEND SKYMEM_PCS skymem-conformance)
+endif()
+
+foreach(pc ${SKYMEM_PCS})
   configure_file(${pc}.pc.in ${pc}.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/${pc}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()

@@ -452,6 +452,8 @@ static void assert_listed(const sky_tier_fixture *f, sky_tier *t) {
 
 static void entries_are_listed_by_name(void **state) {
     const sky_tier_fixture *f = *state;
+    if (f->unlisted)
+        skip();
     sky_tier *t = open_tier(f);
     put_listed(t);
     put_listed(t); /* replaced, not doubled */
@@ -473,6 +475,8 @@ static bool note_parent(void *context, const sky_entry *e) {
 
 static void entries_tell_their_parents(void **state) {
     const sky_tier_fixture *f = *state;
+    if (f->unlisted)
+        skip();
     sky_tier *t = open_tier(f);
     uint32_t seen[3] = {0};
     assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 100, 1), SKY_OK);
@@ -484,6 +488,8 @@ static void entries_tell_their_parents(void **state) {
 
 static void verify_reads_everything(void **state) {
     const sky_tier_fixture *f = *state;
+    if (f->unlisted)
+        skip();
     sky_tier *t = open_tier(f);
     sky_verify_report r = {0};
     assert_int_equal(t->ops->verify(t, &r), SKY_OK);
@@ -530,8 +536,8 @@ static void statistics_count(void **state) {
     sky_tier_stat stat = sky_fixture_stat(t);
     sky_tier_counts s = sky_fixture_counts(t);
     assert_true(stat.url[0] != 0 && memchr(stat.url, 0, sizeof stat.url));
-    assert_true(f->composite ? s.entries >= 4 : s.entries == 4);
-    assert_true(s.bytes_used >= 4 * 3000);
+    assert_true(f->uncounted || (f->composite ? s.entries >= 4 : s.entries == 4));
+    assert_true(f->uncounted || s.bytes_used >= 4 * 3000);
     assert_true(s.bytes_max == 0 || s.bytes_used <= s.bytes_max);
     assert_true(f->composite ? s.puts >= 5 : s.puts == 5);
     assert_true(f->composite ? s.hits >= 5 : s.hits == 5);
@@ -613,7 +619,8 @@ static void payloads_survive_reopening(void **state) {
     sky_tier *t = open_tier(f);
     put_listed(t);
     t = f->reopen(f->context, t, &plain_env);
-    assert_listed(f, t);
+    if (!f->unlisted)
+        assert_listed(f, t);
     assert_put(t, 100, 5000, 100);
     for (uint64_t n = 101; n < 106; n++)
         put_child(t, n, 5000 + (size_t)n);

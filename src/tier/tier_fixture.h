@@ -36,6 +36,8 @@ typedef struct {
     bool pins;      /* PIN and UNPIN */
     bool ttl;       /* forgets by env->clock's wall time */
     bool flat;      /* REMOVE removes one key, and leaves the blocks below it */
+    bool unlisted;  /* `list` and `verify` see nothing */
+    bool uncounted; /* it does not know how many payloads it holds */
     bool adopts;    /* a child stored before its parent is removed with it */
     bool composite; /* may hold a payload more than once: counts are lower bounds */
 } sky_tier_fixture;

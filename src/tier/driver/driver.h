@@ -12,6 +12,10 @@
 
 #include "tier/tier.h"
 
+/* A driver as sky_tier_register takes it: of this header or an earlier one, with what that did not
+ * have zero, and at least one thread. False: it is wrong. */
+bool sky_driver_read(const sky_tier_driver *driver, sky_tier_driver *out);
+
 /* The driver of a scheme that sky_tier_register was given; false: there is none. */
 bool sky_driver_find(const char *scheme, size_t scheme_bytes, sky_tier_driver *out);
 

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include <skymem/conformance.h>
+
 #include "../../../examples/tier_dir.c"
 #include "../../../examples/tier_heap.c"
 
@@ -27,6 +29,11 @@ static void remove_values(void) {
     assert_int_equal(system(command), 0);
 }
 
+static void clear_dir(void *context) {
+    assert_ptr_equal(context, folder);
+    remove_values();
+}
+
 static sky_tier *open_with(const sky_tier_driver *driver, const sky_tier_env *env) {
     char url[64];
     sky_tier *tier;
@@ -39,16 +46,6 @@ static sky_tier *open_with(const sky_tier_driver *driver, const sky_tier_env *en
 
 static sky_tier *open_dir(void *context, const sky_tier_env *env) {
     remove_values();
-    return open_with(context, env);
-}
-
-static void close_dir(void *context, sky_tier *tier) {
-    (void)context;
-    tier->ops->close(tier);
-}
-
-static sky_tier *reopen_dir(void *context, sky_tier *tier, const sky_tier_env *env) {
-    tier->ops->close(tier);
     return open_with(context, env);
 }
 
@@ -303,6 +300,24 @@ static void what_is_lent_is_checked(void **state) {
     assert_int_equal(lender.out, 0);
 }
 
+static void wrong_arguments_of_the_suite_are_told(void **state) {
+    (void)state;
+    sky_tier_driver broken = tier_heap;
+    broken.release = NULL;
+    const sky_conformance wrong[] = {
+        {0, .driver = &tier_heap, .url = "heap:1000000"},
+        {sizeof *wrong, .url = "heap:1000000"},
+        {sizeof *wrong, .driver = &tier_heap},
+        {sizeof *wrong, .driver = &tier_heap, .url = "heap"},
+        {sizeof *wrong, .driver = &broken, .url = "heap:1000000"},
+        {sizeof *wrong, .driver = &tier_heap, .url = "heap:none"},
+        {sizeof *wrong, .driver = &tier_dir, .url = "dir:/proc/nothing/here"},
+    };
+    assert_int_equal(sky_conformance_run(NULL), -1);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(sky_conformance_run(&wrong[i]), -1);
+}
+
 static void without_its_functions_nothing_is_lent_or_pinned(void **state) {
     (void)state;
     static const sky_tier_env env = {0};
@@ -392,23 +407,17 @@ static void a_strange_status_of_open_is_a_failure(void **state) {
 
 int main(void) {
     assert(mkdtemp(folder));
-    sky_tier_fixture dir = {.name = "dir",
-                            .context = (void *)(uintptr_t)&tier_dir,
-                            .open = open_dir,
-                            .close = close_dir,
-                            .reopen = reopen_dir,
-                            .ttl = true,
-                            .flat = true};
-    sky_tier_fixture heap = {.name = "heap",
-                             .context = (void *)(uintptr_t)&tier_heap,
-                             .open = open_heap,
-                             .close = close_dir,
-                             .leases = true,
-                             .pins = true,
-                             .ttl = true,
-                             .flat = true};
+    char url[64];
+    snprintf(url, sizeof url, "dir:%s", folder);
+    sky_tier_driver plain = tier_dir; /* with what must be there alone */
+    plain.list = NULL, plain.usage = NULL;
+    const sky_conformance dir = {sizeof dir, .driver = &tier_dir, .url = url};
+    const sky_conformance heap = {sizeof heap, .driver = &tier_heap, .url = "heap:100000000"};
+    const sky_conformance bare = {sizeof bare, .driver = &plain, .url = url, .clear = clear_dir,
+                                  .context = folder};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_lent_is_checked),
+        cmocka_unit_test(wrong_arguments_of_the_suite_are_told),
         cmocka_unit_test(without_its_functions_nothing_is_lent_or_pinned),
         cmocka_unit_test(damage_is_a_miss_wherever_it_is),
         cmocka_unit_test(a_wrong_size_is_damage),
@@ -419,7 +428,8 @@ int main(void) {
         cmocka_unit_test(a_store_that_does_not_open_says_why),
         cmocka_unit_test(a_strange_status_of_open_is_a_failure),
     };
-    int failed = sky_tier_conformance(&dir) + sky_tier_conformance(&heap);
+    int failed = sky_conformance_run(&dir) + sky_conformance_run(&heap) +
+                 sky_conformance_run(&bare);
     failed += cmocka_run_group_tests(tests, NULL, NULL);
     remove_values();
     return failed;

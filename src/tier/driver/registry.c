@@ -45,8 +45,7 @@ static const registration *find(const char *scheme, size_t bytes) {
     return NULL;
 }
 
-/* A driver of this header or an earlier one; what that did not have is zero. */
-static bool read_driver(const sky_tier_driver *driver, sky_tier_driver *out) {
+bool sky_driver_read(const sky_tier_driver *driver, sky_tier_driver *out) {
     *out = (sky_tier_driver){.struct_bytes = 0};
     if (driver->struct_bytes != sizeof *out &&
         driver->struct_bytes != offsetof(sky_tier_driver, lease))
@@ -60,7 +59,7 @@ static bool read_driver(const sky_tier_driver *driver, sky_tier_driver *out) {
 
 sky_status sky_tier_register(const char *scheme, const sky_tier_driver *driver) {
     sky_tier_driver known;
-    if (!scheme || !is_scheme(scheme) || !driver || !read_driver(driver, &known))
+    if (!scheme || !is_scheme(scheme) || !driver || !sky_driver_read(driver, &known))
         return SKY_E_PARAM;
     sky_status status = SKY_E_FULL;
     sky_mutex_lock(&mutex);

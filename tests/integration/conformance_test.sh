@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Proves that who writes a tier can test it by what `make install` gives: the suite, linked by
+# pkg-config and by find_package, passes on the example's store, and fails on one that forgets.
+set -euo pipefail
+build=${SKYMEM_BUILD:-build}
+if grep -q '^SKYMEM_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
+    echo "skipped: a program outside cannot link a sanitized library"
+    exit 77
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "$*"
+    exit 1
+}
+
+cmake --install "$build" --prefix "$work/prefix" >"$work/log" || fail "$(cat "$work/log")"
+cp -r "$work"/prefix/share/doc/*/examples "$work/examples"
+cd "$work/examples"
+export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig
+read -ra flags < <(pkg-config --cflags --libs skymem-conformance)
+cc -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE test_tier.c "${flags[@]}" -o test_tier
+./test_tier "$work/values" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+grep -q "payloads_survive_reopening" "$work/log" || fail "not the whole suite: $(cat "$work/log")"
+
+# a removal that is not done, and a write that is not
+mkdir "$work/liar"
+cp test_tier.c "$work/liar"
+for lie in 's/unlinkat(store->folder, name, 0) == 0/true/' 's/renameat(.*) != 0)/false)/'; do
+    sed "$lie" tier_dir.c >"$work/liar/tier_dir.c"
+    cmp -s tier_dir.c "$work/liar/tier_dir.c" && fail "the example does not say what $lie changes"
+    cc -std=c11 -D_GNU_SOURCE "$work/liar/test_tier.c" "${flags[@]}" -o "$work/liar/run"
+    "$work/liar/run" "$work/lies" >"$work/log" 2>&1 && fail "the suite passes $lie"
+    grep -q 'FAILED' "$work/log" || fail "$lie: $(cat "$work/log")"
+done
+"$work/examples/test_tier" /proc/nothing/here >"$work/log" 2>&1 && fail "a store that cannot open"
+grep -q 'sky_conformance_run: cannot open the folder' "$work/log" || fail "$(cat "$work/log")"
+
+mkdir "$work/cmake"
+cat >"$work/cmake/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.16)
+project(outside C)
+find_package(skymem 0.1 REQUIRED COMPONENTS conformance)
+add_executable(test_tier ${EXAMPLES}/test_tier.c)
+target_compile_definitions(test_tier PRIVATE _GNU_SOURCE)
+target_link_libraries(test_tier skymem::conformance)
+CMAKE
+configure=(cmake -S "$work/cmake" -DCMAKE_PREFIX_PATH="$work/prefix" -DEXAMPLES="$work/examples")
+{ "${configure[@]}" -B "$work/cmake/build" && cmake --build "$work/cmake/build"; } \
+    >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+"$work/cmake/build/test_tier" "$work/values" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+rm "$work/prefix/lib/libskymem-conformance.a"
+"${configure[@]}" -B "$work/cmake/without" >"$work/log" 2>&1 && fail "found what is not there"
+grep -q 'without its conformance suite' "$work/log" || fail "$(cat "$work/log")"
