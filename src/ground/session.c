@@ -91,6 +91,8 @@ sky_status sky_session_create(const sky_session_config *config, sky_session **ou
     }
     chain_all(s);
     sky__places_number(s);
+    s->answered_at = -1;
+    s->farthest_ns = sky_frame_ground_ns_max(config->frame);
     *out = s;
     return SKY_OK;
 }

@@ -1,15 +1,32 @@
 /* How long an answer is waited for. Everything on its way is known: light both ways (the sky may
  * turn before the answer leaves, and the satellite be farther off), and when the satellite will
- * have served those we sent it before. What is not known, the host says (late_ns). So a loss is
- * noticed as soon as it can be; only after some attempts in vain is the wait doubled, for then
- * something else is wrong. As long as nobody was ever heard, each place has its own attempts: a sky
- * that is down is known soon. Any station that is heard shows that the sky is slow: then all of
- * them count.
+ * have served those we sent it before. What is not known is measured: by how much answers are later
+ * than that, their mean and four times their mean deviation, as TCP does (RFC 6298). Until the
+ * first answer the host's guess stands (late_ns). For what is read two deviations are enough: to
+ * ask once more costs little, and somebody waits. So a loss is noticed as soon as it can be; after
+ * some attempts in vain the wait is doubled, for then something else is wrong.
+ *
+ * Two decisions follow from a wait in vain. What is read is asked for elsewhere at once, and
+ * whoever answers first is believed. That a satellite is silent (session_silence.c) is said only
+ * after the time of two round trips to the farthest place: slow is not dead.
+ *
+ * Ids tell which attempt is answered, so an answer that comes after another attempt was made is
+ * measured too: a sky that became slower than what is waited for is known from its first answer.
  *
  * Surprise: answers from far and near meet at the downlink, more than it carries for a while, and
  * wait there in the order in which they came. So one is overdue when another has come that should
  * have been behind it, or when none comes any more. */
 #include "ground/session_state.h"
+
+#define MEAN_PART       8  /* a sample counts one part of so many */
+#define RISE_PART       4  /* the deviation grows by … */
+#define FALL_PART       32 /* … and is forgotten by: of many answers at once few are late */
+#define DEVIATIONS      4
+#define READ_DEVIATIONS 2  /* asking again is cheap, and somebody waits */
+#define ROUND_TRIPS     2  /* to the farthest place, before anybody is called silent */
+#define WAITS           4  /* fit into that, at least */
+#define HOST_PAUSES     8  /* or so many of the host's guesses */
+#define GUESS_PART      16 /* of the host's guess: answers are not believed to be more regular */
 
 static sky_time later(sky_time a, sky_time b) {
     return a > b ? a : b;
@@ -27,8 +44,38 @@ static sky_time light_by(const sky_session *s, sky_satellite to, sky_time now, s
 }
 
 /* What is not known of an answer's way. */
-static sky_time slack_ns(const sky_session *s) {
-    return later(s->config.late_ns, SKY__SLACK_NS);
+static sky_time slack_ns(const sky_session *s, int deviations) {
+    sky_time late = s->late_known ? s->late_ns + deviations * s->late_deviation_ns
+                                  : s->config.late_ns;
+    return later(later(late, s->config.late_ns / GUESS_PART), SKY__SLACK_NS);
+}
+
+static sky_time slack_of(const sky_session *s, const sky__operation *o) {
+    return slack_ns(s, o->answer_bytes > 0 ? READ_DEVIATIONS : DEVIATIONS);
+}
+
+static void late_note(sky_session *s, sky_time late) {
+    late = later(late, 0);
+    if (!s->late_known) { /* the first, as TCP takes it */
+        s->late_known = true;
+        s->late_ns = late;
+        s->late_deviation_ns = late / 2;
+        return;
+    }
+    sky_time off = late - s->late_ns, far = off < 0 ? -off : off;
+    s->late_ns += off / MEAN_PART;
+    s->late_deviation_ns += (far - s->late_deviation_ns) /
+                            (far > s->late_deviation_ns ? RISE_PART : FALL_PART);
+}
+
+void sky__answer_timed(sky_session *s, const sky__operation *o, bool first, bool current) {
+    if (first || current)
+        late_note(s, s->now - (current ? o->due : o->first_due));
+}
+
+sky_time sky__silence_ns(const sky_session *s) {
+    sky_time far = 2 * (s->farthest_ns + s->config.jitter_ns);
+    return later(ROUND_TRIPS * (far + slack_ns(s, DEVIATIONS)), HOST_PAUSES * s->config.late_ns);
 }
 
 sky_time sky__deadline_of(sky_session *s, sky_time now, sky_time leaves, sky__operation *o) {
@@ -38,16 +85,23 @@ sky_time sky__deadline_of(sky_session *s, sky_time now, sky_time leaves, sky__op
     *served = later(*served, leaves + up) + c->processing_ns;
     o->due = *served + light_by(s, o->to, now, *served) + c->jitter_ns +
              sky_link_busy_ns(c->link_bits_s, o->answer_bytes);
-    sky_time wait = o->due + slack_ns(s) - now;
-    uint32_t in_vain = o->unanswered - (s->heard ? 0 : o->elsewhere);
-    uint32_t doublings = in_vain > SKY__PATIENT_ATTEMPTS ? in_vain - SKY__PATIENT_ATTEMPTS : 0;
-    return now + (wait << (doublings < 10 ? doublings : 10));
+    if (o->attempt == 1)
+        o->first_due = o->due;
+    sky_time wait = o->due + slack_of(s, o) - now;
+    sky_time most = later(wait, sky__silence_ns(s) / WAITS);
+    wait = sky__is_silent(s, o->to) ? most : wait; /* it has one try */
+    uint32_t doublings = o->unanswered > SKY__PATIENT_ATTEMPTS
+                             ? o->unanswered - SKY__PATIENT_ATTEMPTS
+                             : 0;
+    wait <<= doublings < 10 ? doublings : 10;
+    bool capped = wait > most && sky__silent_requests(s) <= WAITS; /* else losses explain it */
+    return now + (capped ? most : wait);
 }
 
 sky_time sky__undecided_until(const sky_session *s, sky_time now, const sky__operation *o) {
-    if (o->answer_bytes == 0 || o->due + slack_ns(s) <= s->heard_due)
+    if (o->answer_bytes == 0 || o->due + slack_of(s, o) <= s->heard_due)
         return now;
-    sky_time quiet = s->heard_at + slack_ns(s) +
+    sky_time quiet = s->heard_at + slack_of(s, o) +
                      sky_link_busy_ns(s->config.link_bits_s, o->answer_bytes);
     return later(now, quiet);
 }

@@ -1,13 +1,17 @@
-/* Satellites that do not answer. Each is waited for once, not by every request: whoever was waited
- * for SILENT_ROW times in a row, with more requests than the links' losses explain, counts as
- * silent for a while, until it says anything.
+/* Satellites that do not answer. Each is waited for once, not by every request: a satellite that
+ * was waited for SILENT_ROW times in a row, with more requests than the links' losses explain, and
+ * for the time of two round trips to the farthest, counts as silent for a while, until it says
+ * anything.
  *
- *   asked of two or more   the next copy after one more try; of the silent last from then on
- *   of the silent alone    given up after one more try: somebody waits for it. What is put too,
- *                          when there is nowhere else for it: its caller soon hears that it is not
+ *   asked of two or more   the next copy after the first wait in vain, and round again; the first
+ *                          answer counts, whoever gives it
+ *   of the silent alone    given up at once, but for one request a second that tries: somebody
+ *                          waits for it. What is put, when there is nowhere else for it, after one
+ *                          wait
  *   where else it may be   asked first: who cannot hand a chunk over to the silent keeps it
  *   put                    goes without what the silent would have had, as long as what the others
- *                          have is still the whole block
+ *                          have is still the whole block. Once a second it tries one chunk there:
+ *                          a satellite that was only slow takes the others
  *
  * Surprise: what a put goes without is kept by server and not by satellite, as the sky may turn
  * while it is under way; and with the put, as the silent may speak again. */
@@ -15,9 +19,12 @@
 
 #include "ground/session_state.h"
 
-#define SILENT_ROW 4
-#define ASKED_MAX  3 /* unanswered, of the silent: about five times its wait */
-#define SILENT_NS  SKY_SECONDS(30)
+#define SILENT_ROW  4
+#define UNHEARD_ROW 2 /* where nobody else is heard either */
+#define LOSSES_MAX  3 /* unanswered, of the silent, where the links lose much */
+#define SILENT_NS   SKY_SECONDS(30)
+#define PROBE_NS    SKY_SECONDS(1)
+#define PROBE_PART  4 /* of the time of silence: what comes meanwhile goes with it */
 
 /* ---- who is silent ---- */
 
@@ -34,7 +41,8 @@ void sky__unanswered(sky_session *s, const sky__operation *o) {
     p->unheard++;
     if (p->row > 0 && o->sent < p->silent_at)
         return;
-    p->row++;
+    if (p->row++ == 0)
+        p->silent_since = o->sent;
     p->silent_at = s->now;
 }
 
@@ -45,20 +53,31 @@ void sky__answered(sky_session *s, sky_satellite satellite) {
         return;
     sky__suspicion *p = &s->suspicions[sky_frame_number(s->config.frame, satellite)];
     p->row = p->unheard = 0;
-    s->heard = true;
+    s->answered_at = s->now;
 }
 
-static bool is_silent(const sky_session *s, sky_satellite satellite) {
+bool sky__is_silent(const sky_session *s, sky_satellite satellite) {
     const sky__suspicion *p = &s->suspicions[sky_frame_number(s->config.frame, satellite)];
-    return p->row >= SILENT_ROW && s->now < p->silent_at + SILENT_NS &&
-           p->unheard >= sky__silent_requests(s);
+    uint32_t row = s->answered_at < p->silent_since ? UNHEARD_ROW : SILENT_ROW;
+    return p->row >= row && s->now < p->silent_at + SILENT_NS &&
+           p->unheard >= sky__silent_requests(s) &&
+           p->silent_at - p->silent_since >= sky__silence_ns(s);
+}
+
+bool sky__may_ask(sky_session *s, sky_satellite satellite) {
+    sky__suspicion *p = &s->suspicions[sky_frame_number(s->config.frame, satellite)];
+    if (!sky__is_silent(s, satellite))
+        return true;
+    if (s->now >= p->probe_at)
+        p->probe_at = s->now + PROBE_NS;
+    return s->now <= p->probe_at - PROBE_NS + sky__silence_ns(s) / PROBE_PART;
 }
 
 uint32_t sky_session_silent(const sky_session *s, sky_satellite *one) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < s->config.frame->satellite_count; i++) {
         sky_satellite satellite = sky_frame_satellite(s->config.frame, i);
-        if (is_silent(s, satellite) && count++ == 0)
+        if (sky__is_silent(s, satellite) && count++ == 0)
             *one = satellite;
     }
     return count;
@@ -75,7 +94,7 @@ uint32_t sky__places_to_ask(const sky_session *s, sky_time now, const sky__opera
     uint32_t count = sky__operation_places(s, now, o, places), spoke = 0;
     for (uint32_t i = 0; i < count && !sets(o); i++) {
         sky_satellite place = places[i];
-        if (is_silent(s, place))
+        if (sky__is_silent(s, place))
             continue;
         memmove(places + spoke + 1, places + spoke, (i - spoke) * sizeof *places);
         places[spoke++] = place;
@@ -93,7 +112,7 @@ bool sky__hides(const sky_session *s, sky_time now, const sky__operation *o) {
     sky_satellite places[SKY__PLACES_MAX];
     uint32_t count = sky__operation_places(s, now, o, places);
     for (uint32_t i = 0; i < count; i++) {
-        if (is_silent(s, places[i]))
+        if (sky__is_silent(s, places[i]))
             return true;
     }
     return false;
@@ -103,8 +122,23 @@ static uint32_t copies_of(const sky_session *s, const sky__operation *o) {
     return o->number == 0 ? s->head_copies : s->config.replicas;
 }
 
-bool sky__rather_another(const sky_session *s, const sky__operation *o, sky_satellite to) {
-    return o->copies_asked + 1 < copies_of(s, o) && is_silent(s, to);
+/* Another copy that is still to be had, of one who is not silent; `copies`: there is none. */
+static uint32_t copy_after(const sky_session *s, sky_time now, const sky__operation *o) {
+    uint32_t copies = copies_of(s, o);
+    sky_satellite places[SKY__PLACES_MAX];
+    for (uint32_t i = 1; i < copies; i++) {
+        sky__operation other = *o;
+        other.copy = (o->copy + i) % copies;
+        (void)sky__operation_places(s, now, &other, places);
+        if (!(o->tried >> other.copy & 1) && !sky__is_silent(s, places[0]))
+            return other.copy;
+    }
+    return copies;
+}
+
+bool sky__rather_another(const sky_session *s, sky_time now, const sky__operation *o,
+                         sky_satellite to) {
+    return sky__is_silent(s, to) && copy_after(s, now, o) < copies_of(s, o);
 }
 
 sky_satellite sky__copy_first(const sky_session *s, sky_time now, sky__operation *o) {
@@ -112,22 +146,27 @@ sky_satellite sky__copy_first(const sky_session *s, sky_time now, sky__operation
     uint32_t copies = copies_of(s, o);
     for (o->copy = 0; o->copy < copies; o->copy++) {
         (void)sky__operation_places(s, now, o, places);
-        if (!is_silent(s, places[0]))
+        if (!sky__is_silent(s, places[0]))
             return places[0];
     }
     o->copy = 0; /* who has it is silent, whichever it is */
     return sky__place_to_ask(s, now, o);
 }
 
-bool sky__copy_next(sky_session *s, sky_time now, sky__operation *o) {
-    uint32_t copies = copies_of(s, o);
-    if (o->copies_asked + 1 >= copies)
-        return false;
-    o->copies_asked++;
-    o->copy = (o->copy + 1) % copies;
-    o->misses = o->corrupt = o->unanswered = o->elsewhere = 0;
+static void take_copy(sky_session *s, sky_time now, sky__operation *o, uint32_t copy) {
+    o->copy = copy;
+    o->misses = o->corrupt = 0;
     o->to = sky__place_to_ask(s, now, o);
     s->stat.other_copies++;
+}
+
+bool sky__copy_next(sky_session *s, sky_time now, sky__operation *o) {
+    o->tried |= 1u << o->copy;
+    uint32_t next = copy_after(s, now, o);
+    if (next == copies_of(s, o))
+        return false;
+    o->unanswered = 0;
+    take_copy(s, now, o, next);
     return true;
 }
 
@@ -136,22 +175,31 @@ static bool was_in_sight(const sky_session *s, const sky__operation *o) {
     return sky_frame_in_sight(s->config.frame, sky__turns(s, o->sent));
 }
 
-void sky__ask_again_at(const sky_session *s, sky_time now, sky__operation *o) {
-    sky_satellite next = sky__place_to_ask(s, now, o);
-    if (!sky_satellite_equal(next, o->to) && is_silent(s, o->to) && was_in_sight(s, o))
-        o->elsewhere = o->unanswered;
-    o->to = next;
+static bool asks(const sky__operation *o) {
+    return o->work == WORK_GET || o->work == WORK_PIECE || o->work == WORK_LOOK;
+}
+
+void sky__ask_again_at(sky_session *s, sky_time now, sky__operation *o) {
+    uint32_t next = asks(o) ? copy_after(s, now, o) : copies_of(s, o);
+    sky_satellite places[SKY__PLACES_MAX];
+    uint32_t count = sky__places_to_ask(s, now, o, places), at = 0;
+    if (next < copies_of(s, o)) {
+        take_copy(s, now, o, next);
+        return;
+    }
+    while (asks(o) && at < count && !sky_satellite_equal(places[at], o->to))
+        at++;
+    at = asks(o) && at < count && o->unanswered >= SKY__PATIENT_ATTEMPTS ? (at + 1) % count : 0;
+    o->to = places[sky__is_silent(s, places[at]) ? 0 : at];
 }
 
 uint32_t sky__attempts_max(const sky_session *s, sky_time now, const sky__operation *o) {
+    bool other = asks(o) && copy_after(s, now, o) < copies_of(s, o);
+    bool nobody = sky__is_silent(s, o->to) &&
+                  (other || sky__is_silent(s, sky__place_to_ask(s, now, o)));
     uint32_t most = s->config.retries_max + SKY__PATIENT_ATTEMPTS;
-    bool asks = o->work == WORK_GET || o->work == WORK_PIECE || o->work == WORK_LOOK;
-    if (asks && o->copies_asked + 1 < copies_of(s, o))
-        return most > 1 ? 1 : most;
-    bool all_silent = is_silent(s, o->to) && is_silent(s, sky__place_to_ask(s, now, o));
-    if (all_silent && most > ASKED_MAX && was_in_sight(s, o))
-        return ASKED_MAX;
-    return most;
+    uint32_t losses = sky__silent_requests(s) > SILENT_ROW ? LOSSES_MAX : 0;
+    return nobody && was_in_sight(s, o) && losses < most ? losses : most;
 }
 
 /* ---- what a put goes without ---- */
@@ -193,7 +241,7 @@ static bool chunks_left(const sky_session *s, const sky__absent *a, uint32_t num
 
 bool sky__goes_without(sky_session *s, const sky__operation *o) {
     sky__request *r = &s->requests[o->request];
-    if (!is_silent(s, o->to))
+    if (!sets(o) || !sky__is_silent(s, o->to))
         return false;
     if (o->work == WORK_HEAD || o->work == WORK_REHEAD) {
         bool left = heads_left(s, r, o->copy);

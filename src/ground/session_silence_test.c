@@ -307,25 +307,58 @@ static void a_slow_sky_is_waited_for(void **state) {
     }
 }
 
+static uint64_t retries_of(const sky_orrery *o, uint32_t ground) {
+    sky_session_stat stat;
+    sky_session_stats(o->grounds[ground], &stat);
+    return stat.retries;
+}
+
+/* How late answers are is measured: what is late each time is not sent twice each time. */
+static void a_slow_sky_is_not_asked_twice(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin_later(&o, &(shape){SKY_PLACE_ROTATION_HOP, 1, 0, 3, 3, 9}, true);
+    o.late_ns = SKY_MS(60);
+    assert_done(&o, 1, SKY_OP_GET, 1);
+    uint64_t before = retries_of(&o, 1);
+    assert_true(before > 0);
+    assert_done(&o, 1, SKY_OP_GET, 1);
+    assert_done(&o, 1, SKY_OP_PUT, 2);
+    assert_done(&o, 1, SKY_OP_GET, 2);
+    assert_int_equal(retries_of(&o, 1), before);
+    sky_orrery_close(&o);
+}
+
 static bool passes_later(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
     (void)from, (void)to, (void)m;
     return o->now >= *(sky_time *)o->ear_context;
 }
 
-/* A ground that heard somebody waits for longer: what fell silent then may come back. */
-static void an_outage_is_waited_for(void **state) {
+/* Two round trips to the farthest are waited, and not more: then who asks is told, at once from the
+ * second request on, and a second later it is tried again. */
+static void an_outage_costs_two_round_trips(void **state) {
     (void)state;
     const shape plain = {SKY_PLACE_ROTATION_HOP, 1, 0, 3, 3, 9};
-    for (int heard = 0; heard < 2; heard++) {
+    for (int longer = 0; longer < 2; longer++) {
         sky_orrery o;
         begin_later(&o, &plain, true);
-        if (heard)
-            assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 7, 0).status, SKY_MISS);
-        sky_time until = o.now + SKY_SECONDS(1);
+        assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 7, 0).status, SKY_MISS);
+        sky_time round_trips = 4 * sky_frame_ground_ns_max(&o.frame), began = o.now;
+        sky_time until = o.now + (longer ? SKY_SECONDS(3) : round_trips / 2);
         o.ear_context = &until;
         o.ear = passes_later;
         sky_result r = sky_orrery_do(&o, 1, SKY_OP_GET, 1, BLOCK_BYTES);
-        assert_int_equal(r.status, heard ? SKY_OK : SKY_E_IO);
+        assert_int_equal(r.status, longer ? SKY_E_IO : SKY_OK);
+        assert_true(!longer || o.now - began <= SKY_MS(600));
+        for (began = o.now; longer && o.now < began + SKY_SECONDS(1);) {
+            sky_time asked = o.now;
+            r = sky_orrery_do(&o, 1, SKY_OP_GET, 1, BLOCK_BYTES);
+            assert_int_equal(r.status, SKY_E_IO);
+            assert_true(o.now - asked < SKY_MS(150)); /* the one that tries it again */
+            sky_orrery_run(&o, o.now + SKY_MS(100));
+        }
+        sky_orrery_run(&o, until + SKY_SECONDS(1));
+        assert_done(&o, 1, SKY_OP_GET, 1);
         sky_orrery_close(&o);
     }
 }
@@ -341,7 +374,8 @@ int main(void) {
         cmocka_unit_test(too_many_silent_are_an_error),
         cmocka_unit_test(a_sky_that_is_down_is_known_soon),
         cmocka_unit_test(a_slow_sky_is_waited_for),
-        cmocka_unit_test(an_outage_is_waited_for),
+        cmocka_unit_test(a_slow_sky_is_not_asked_twice),
+        cmocka_unit_test(an_outage_costs_two_round_trips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

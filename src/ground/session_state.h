@@ -2,7 +2,8 @@
  *
  *   session.c       requests and results
  *   session_room.c  the index, and the room kept in the sky
- *   transfer.c      operations, pacing, answers
+ *   transfer.c      operations, pacing
+ *   transfer_answers.c  what comes back, or does not
  *   session_patience.c  how long an answer is waited for
  *   session_silence.c   satellites that do not answer
  *   lookup.c        blocks found by asking satellites
@@ -96,17 +97,16 @@ typedef struct {
     uint32_t request; /* SKY__NONE: free */
     sky__work work;
     uint32_t unit;
-    uint32_t number;       /* chunk; MOVE: server */
-    uint32_t copy;         /* which replica, from 0 */
-    uint32_t copies_asked; /* in vain, before this one */
-    uint32_t repair;       /* that the chunk is a piece of; SKY__NONE: of none */
+    uint32_t number; /* chunk; MOVE: server */
+    uint32_t copy;   /* which replica, from 0 */
+    uint32_t tried;  /* bits of the copies that are not to be had */
+    uint32_t repair; /* that the chunk is a piece of; SKY__NONE: of none */
     uint32_t answer_bytes;
     uint32_t before, after; /* in `again`; after also chains the free ones */
     uint64_t generation;
     sky_satellite to;
     uint32_t attempt;
     uint32_t unanswered;
-    uint32_t elsewhere; /* of the unanswered: at places that were silent, before `to` */
     uint32_t misses;
     uint32_t corrupt;
     uint32_t echoes; /* sent again, and to be sent so often more at once */
@@ -118,7 +118,8 @@ typedef struct {
     sky_status parked_for;
     sky_time first_sent;
     sky_time sent;
-    sky_time due; /* when the answer should be here */
+    sky_time due;       /* when the answer should be here */
+    sky_time first_due; /* … to the first attempt */
     sky_time deadline;
     sky_time light_ns;
     sky_time blocked_ns; /* held back by the window before the first attempt */
@@ -182,11 +183,13 @@ typedef struct {
 } sky__repair;
 
 typedef struct {
-    uint32_t wrong;   /* answers that were lies, or damaged on the way */
-    uint32_t silent;  /* requests it let go unanswered */
-    uint32_t row;     /* how often it was waited for since it last answered */
-    uint32_t unheard; /* and with how many requests */
+    uint32_t wrong;        /* answers that were lies, or damaged on the way */
+    uint32_t silent;       /* requests it let go unanswered */
+    uint32_t row;          /* how often it was waited for since it last answered */
+    uint32_t unheard;      /* and with how many requests */
+    sky_time silent_since; /* the first of them was sent */
     sky_time silent_at;
+    sky_time probe_at; /* silent: it is tried again then */
 } sky__suspicion;
 
 struct sky_session {
@@ -237,7 +240,10 @@ struct sky_session {
     uint32_t loss_samples;
 
     sky__suspicion *suspicions; /* by satellite */
-    bool heard;                 /* something, of any of them */
+    sky_time answered_at;       /* any of them said anything, last */
+    bool late_known;            /* how much later than due answers are: */
+    sky_time late_ns, late_deviation_ns;
+    sky_time farthest_ns; /* light one way, to any satellite */
 
     sky_time up_free;    /* when the terminal may send the next message */
     sky_time down_free;  /* when the next answer may be asked for */
@@ -303,6 +309,26 @@ void sky__places_number(sky_session *s);
 uint32_t sky__places_count(const sky_frame *f);
 
 /* transfer.c */
+/* Of a request id, from the lowest: the operation, which attempt of it. */
+#define SKY__OPERATION_BITS 20
+#define SKY__ATTEMPT_BITS   8
+static inline bool sky__is_get(sky__work work) {
+    return work == WORK_LOOK || work == WORK_GET || work == WORK_PIECE;
+}
+
+/* A chunk, one way or the other: what it takes to lose one is what is counted. */
+static inline bool sky__carries(sky__work work) {
+    return work == WORK_GET || work == WORK_PIECE || work == WORK_SET;
+}
+uint64_t sky__wire_id(const sky_session *s, uint32_t op);
+/* To be sent again, to its `to`. */
+void sky__ask_again(sky_session *s, uint32_t op);
+uint32_t sky__length_of(const sky_session *s, const sky__operation *o);
+/* The facts by which an operation's places are computed. */
+sky_chunk_facts sky__places_facts(const sky_session *s, const sky__operation *o);
+void sky__note_blocked(sky_session *s, sky_time now);
+/* An operation is over; with the last of them its request's work is. */
+void sky__chunk_done(sky_session *s, uint32_t op);
 bool sky__operation_ready(const sky_session *s);
 void sky__operations_abandon(sky_session *s, uint32_t request);
 void sky__operation_end(sky_session *s, uint32_t op);
@@ -315,6 +341,8 @@ bool sky__piece_ask(sky_session *s, sky_time now, uint32_t repair, uint32_t numb
 /* Where an operation's chunk may be, the likeliest first. */
 uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__operation *o,
                                sky_satellite places[SKY__PLACES_MAX]);
+
+/* transfer_answers.c */
 /* An operation's chunk is not to be had where it was asked for: the next replica, the stripe, or
  * the request is over. */
 void sky__chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status status);
@@ -329,6 +357,10 @@ sky_time sky__deadline_of(sky_session *s, sky_time now, sky_time leaves, sky__op
 sky_time sky__undecided_until(const sky_session *s, sky_time now, const sky__operation *o);
 /* Asked for, and the answer should have come. */
 bool sky__overdue(const sky_session *s, sky_time now, const sky__operation *o);
+/* An answer came at s->now, to the first attempt or to the one that is waited for. */
+void sky__answer_timed(sky_session *s, const sky__operation *o, bool first, bool current);
+/* So long nothing must be heard of a satellite before it is called silent. */
+sky_time sky__silence_ns(const sky_session *s);
 
 /* session_silence.c */
 /* It said something wrong. */
@@ -343,10 +375,14 @@ uint32_t sky__places_to_ask(const sky_session *s, sky_time now, const sky__opera
 sky_satellite sky__place_to_ask(const sky_session *s, sky_time now, const sky__operation *o);
 /* One who may have it is silent: that the others have not does not say that it is gone. */
 bool sky__hides(const sky_session *s, sky_time now, const sky__operation *o);
-/* Where to ask again for what was not answered: that becomes its `to`. */
-void sky__ask_again_at(const sky_session *s, sky_time now, sky__operation *o);
+/* Where to ask again for what was not answered, and for which copy: that becomes its `to`. */
+void sky__ask_again_at(sky_session *s, sky_time now, sky__operation *o);
 /* `to` is silent, and there is another copy. */
-bool sky__rather_another(const sky_session *s, const sky__operation *o, sky_satellite to);
+bool sky__rather_another(const sky_session *s, sky_time now, const sky__operation *o,
+                         sky_satellite to);
+bool sky__is_silent(const sky_session *s, sky_satellite satellite);
+/* It is not silent, or it is time to try it again, with this one. */
+bool sky__may_ask(sky_session *s, sky_satellite satellite);
 /* Choose the copy to be asked for first; where it is. */
 sky_satellite sky__copy_first(const sky_session *s, sky_time now, sky__operation *o);
 /* The next copy of what an operation asks for; false: there is none. */

@@ -24,8 +24,7 @@
 #define OPERATIONS_MIN 16u
 #define OPERATIONS_MAX 4096u
 #define RETRIES_MAX    6
-#define HOST_JITTER_NS SKY_MS(10) /* what machines add to light */
-#define HOST_AGAIN_NS  SKY_MS(50) /* and what the transport's own repeats do */
+#define HOST_LATE_NS   SKY_MS(50) /* what machines add to light, until it was measured */
 #define ROUNDS_MAX     64
 #define SALT_NS        SKY_SECONDS(1) /* a seal's salt is used, at most */
 
@@ -88,7 +87,7 @@ static void udp_run(sky_reach *r, sky_time until) {
         sky_time now = sky_station_now(g->station);
         more = sky_station_take(g->station, now);
         take_messages(g, now);
-        if (sky_session_wake(g->session) <= now)
+        if (!more && sky_session_wake(g->session) <= now) /* what has come was not late */
             sky_session_input(g->session, now, NULL);
         send_messages(g, now);
         sky_station_send(g->station, now);
@@ -207,8 +206,8 @@ static sky_status open_session(ground *g, const sky_scenario *c, const sky_reach
                                  .link_bits_s = aboard ? c->links.isl_bits_s
                                                        : c->links.ground_bits_s,
                                  .processing_ns = c->satellite.processing_ns,
-                                 .jitter_ns = c->links.jitter_ns + HOST_JITTER_NS,
-                                 .late_ns = HOST_AGAIN_NS,
+                                 .jitter_ns = c->links.jitter_ns,
+                                 .late_ns = HOST_LATE_NS,
                                  .skew_ns = c->faults.skew_ns,
                                  .blocks_max = sky_station_within(chunks, 1, BLOCKS_MAX),
                                  .requests_max = REQUESTS_MAX,

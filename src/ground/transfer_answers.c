@@ -1,0 +1,356 @@
+/* The session's answers: what satellites say, and what comes of it when they say nothing.
+ *
+ *   CHUNK ──► delivered ──► the operation is over       MISS ──► the other places ──► another copy
+ *   nothing in time ──► again, at another copy          nowhere ──► a repair, or the end of it
+ */
+#include <skymem/keys.h>
+
+#include "ground/session_state.h"
+
+#define MISSES_MAX  8
+#define CORRUPT_MAX 4
+
+static sky_time later(sky_time a, sky_time b) {
+    return a > b ? a : b;
+}
+
+static uint32_t attempt_of(uint64_t wire_id) {
+    return (uint32_t)(wire_id >> SKY__OPERATION_BITS) & ((1u << SKY__ATTEMPT_BITS) - 1);
+}
+
+static void account(const sky_session *s, sky_time now, sky_time spent_ns,
+                    const sky__operation *o) {
+    sky_path_time *t = &s->requests[o->request].result.time;
+    sky_time left = now - t->began;
+    t->ended = now;
+    t->session_ns = o->blocked_ns + (o->sent - o->first_sent);
+    left -= t->session_ns;
+    t->light_ns = 2 * o->light_ns < left ? 2 * o->light_ns : left;
+    left -= t->light_ns;
+    t->processing_ns = spent_ns < left ? spent_ns : left;
+    t->link_ns = left - t->processing_ns;
+}
+
+void sky__chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status status) {
+    sky__operation *o = &s->operations[op];
+    uint32_t request = o->request;
+    o->denied |= (uint32_t)(o->work == WORK_LOOK && status == SKY_MISS) << o->copy;
+    o->unheard |= status == SKY_E_IO;
+    o->missed |= o->work == WORK_GET && status == SKY_MISS;
+    if (sky__is_get(o->work) && sky__copy_next(s, now, o)) {
+        sky__ask_again(s, op);
+        return;
+    }
+    if (o->work == WORK_LOOK && o->denied) {
+        sky__look_absent(s, op);
+        return;
+    }
+    if (o->unheard && status == SKY_MISS)
+        status = SKY_E_IO;
+    if (o->work == WORK_PIECE) {
+        sky__repair_lost(s, op, status);
+        return;
+    }
+    if (o->work == WORK_GET && sky__repair_begin(s, op, status))
+        return;
+    if (status == SKY_E_IO || o->work == WORK_PROBE)
+        sky__request_finish(s, request, status, 0);
+    else
+        sky__request_lost(s, request, status);
+}
+
+/* The message answers what was asked last and is still open, not an earlier attempt, and is no
+ * second copy. */
+static bool is_current(const sky_session *s, uint32_t op, const sky_message *m) {
+    return m->request == sky__wire_id(s, op) && !s->operations[op].again;
+}
+
+/* Bytes that are not what they should be. Copies of one damaged answer are one evidence. */
+static void take_wrong(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
+    sky__operation *o = &s->operations[op];
+    s->stat.corrupt++;
+    if (!is_current(s, op, m))
+        return;
+    sky__suspect(s, o->to);
+    if (++o->corrupt >= CORRUPT_MAX)
+        sky__chunk_lost(s, now, op, SKY_E_CORRUPT);
+    else
+        sky__ask_again(s, op); /* it may have been the link */
+}
+
+bool sky__is_genuine(const sky_session *s, const sky_message *m) {
+    return s->config.sealed
+               ? s->opened
+               : sky_chunk_checksum(&m->id, m->data, m->data_bytes) == m->facts.checksum;
+}
+
+static void take_chunk(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
+    sky__operation *o = &s->operations[op];
+    const sky__request *r = &s->requests[o->request];
+    uint32_t length = sky__length_of(s, o);
+    if (m->data_bytes != length || !sky__is_genuine(s, m)) {
+        take_wrong(s, now, op, m);
+        return;
+    }
+    if (is_current(s, op, m)) {
+        s->heard_due = later(s->heard_due, o->due);
+        s->heard_at = now;
+    }
+    if (o->unanswered == 0)
+        sky__loss_note(s, o->work, false);
+    if (o->work == WORK_PIECE) {
+        sky__repair_piece(s, now, op, m);
+        return;
+    }
+    uint64_t at = (uint64_t)(o->unit - 1) * s->config.chunk_bytes;
+    uint64_t begin = at > r->range_begin ? at : r->range_begin;
+    uint64_t end = at + length < r->range_end ? at + length : r->range_end;
+    account(s, now, m->spent_ns, o);
+    if (o->missed)
+        sky__copies_missed(s, o);
+    if (s->config.deliver(s->config.host, r->ask.context, begin - r->range_begin,
+                          m->data + (begin - at), (size_t)(end - begin))) {
+        uint32_t request = o->request;
+        sky__repair *p = sky__repair_keep(s, op, m);
+        sky__chunk_done(s, op);
+        if (p)
+            sky__repair_check(s, now, p, request);
+    } else {
+        sky__request_finish(s, o->request, SKY_E_CANCELLED, 0);
+    }
+}
+
+/* Not where we asked: ask at the other places in turn. When the first was asked twice and all
+ * others between, the chunk is gone: whoever gives a chunk away drops it only when the next one
+ * has it. False: it is. */
+static bool ask_elsewhere(sky_session *s, sky_time now, uint32_t op) {
+    sky__operation *o = &s->operations[op];
+    if (o->work == WORK_LOOK && o->denied)
+        return false; /* one word is enough of a second */
+    sky_satellite places[SKY__PLACES_MAX];
+    uint32_t count = sky__places_to_ask(s, now, o, places);
+    uint32_t asked = 0;
+    while (asked < count && !sky_satellite_equal(o->to, places[asked]))
+        asked++;
+    bool moved = asked == count; /* since it was asked */
+    o->misses++;
+    if ((!moved && o->misses >= 2 * count - 1) || o->misses >= MISSES_MAX)
+        return false;
+    sky_satellite next = places[moved ? 0 : (asked + 1) % count];
+    if (sky__rather_another(s, now, o, next) || (o->unanswered > 0 && sky__is_silent(s, next)))
+        return false;
+    s->stat.second_places++;
+    o->to = next;
+    sky__ask_again(s, op);
+    return true;
+}
+
+static void take_miss(sky_session *s, sky_time now, uint32_t op) {
+    if (!ask_elsewhere(s, now, op))
+        sky__chunk_lost(s, now, op, sky__hides(s, now, &s->operations[op]) ? SKY_E_IO : SKY_MISS);
+}
+
+/* Was that one of the places the chunk has in the home its MOVE names? */
+static bool is_home(const sky_session *s, sky_time now, const sky__operation *o) {
+    sky_satellite places[SKY__PLACES_MAX];
+    sky_chunk_facts facts = sky__places_facts(s, o);
+    uint32_t count = sky__places(s, now, &facts, NULL, 0, places);
+    for (uint32_t i = 0; i < count; i++) {
+        if (sky_satellite_equal(places[i], o->to))
+            return true;
+    }
+    return false;
+}
+
+/* Some of the row may be on its way between two places, and of those the one has some and the other
+ * the rest. A single chunk that is nowhere is gone. */
+static void take_move_ack(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
+    sky__operation *o = &s->operations[op];
+    sky__request *r = &s->requests[o->request];
+    sky__span span = sky__move_span(s, r, o->unit);
+    uint32_t expected = (span.last - span.first) / s->servers + 1;
+    bool all = m->moved >= expected;
+    if (r->step == MOVE_GOES)
+        s->stat.moved += all ? expected : m->moved;
+    if (!all && ask_elsewhere(s, now, op))
+        return;
+    if (r->step == MOVE_GATHERS)
+        r->missed |= all && !is_home(s, now, o);
+    else
+        r->missed |= !all;
+    sky__chunk_done(s, op);
+}
+
+static void take_has(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->operations[op];
+    if (!(m->present & 1)) {
+        take_miss(s, now, op);
+        return;
+    }
+    s->requests[o->request].result.satellite = o->to;
+    sky__chunk_done(s, op);
+}
+
+static void take_stat(sky_session *s, uint32_t op, const sky_message *m) {
+    sky__request *r = &s->requests[s->operations[op].request];
+    for (uint32_t i = 0; i < SKY_STAT_COUNT; i++)
+        r->result.stat[i] = m->stat[i];
+    sky__chunk_done(s, op);
+}
+
+static void take_set_ack(sky_session *s, sky_time now, sky_satellite from, uint32_t op,
+                         const sky_message *m) {
+    uint32_t request = s->operations[op].request;
+    uint64_t generation = s->operations[op].generation;
+    if (s->operations[op].work == WORK_SET && s->operations[op].unanswered == 0)
+        sky__loss_note(s, WORK_SET, false);
+    if (m->outcome == SKY_NOT_STORED) {
+        sky__request_finish(s, request, SKY_E_FULL, 0);
+        return;
+    }
+    if (m->outcome == SKY_STORED_EVICTED && sky__may_give_up(s, now, from, &m->evicted))
+        sky__evicted(s, &m->evicted); /* may end this very put */
+    if (s->operations[op].request == request && s->operations[op].generation == generation)
+        sky__chunk_done(s, op);
+}
+
+/* Is it an answer of the kind an operation waits for, about the right thing? */
+static bool answers(const sky_session *s, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->operations[op];
+    const sky__request *r = &s->requests[o->request];
+    sky_chunk_id id = {.version = r->id.version, .key = r->id.key, .number = o->number};
+    switch (o->work) {
+    case WORK_SET:
+        return m->type == SKY_WIRE_SET_ACK && sky_chunk_id_equal(&id, &m->id);
+    case WORK_HEAD:
+    case WORK_REHEAD:
+        id.version = r->head_version;
+        return m->type == SKY_WIRE_SET_ACK && sky_chunk_id_equal(&id, &m->id);
+    case WORK_MOVE:
+        return m->type == SKY_WIRE_MOVE_ACK && is_current(s, op, m) &&
+               sky_chunk_id_equal(&id, &m->id);
+    case WORK_STAT:
+        return m->type == SKY_WIRE_STAT_REPLY;
+    case WORK_PROBE:
+        return m->type == SKY_WIRE_HAS_REPLY && is_current(s, op, m) &&
+               sky_chunk_id_equal(&id, &m->id);
+    case WORK_LOOK:
+        return (m->type == SKY_WIRE_CHUNK || (m->type == SKY_WIRE_MISS && is_current(s, op, m))) &&
+               m->id.number == 0 && sky_key_equal(&m->id.key, sky__look_key(r, o->unit));
+    default:
+        return (m->type == SKY_WIRE_CHUNK || (m->type == SKY_WIRE_MISS && is_current(s, op, m))) &&
+               sky_chunk_id_equal(&id, &m->id);
+    }
+}
+
+/* The operation a message is about, whichever attempt of it; SKY__NONE when there is none. */
+static uint32_t named_operation(const sky_session *s, const sky_message *m) {
+    uint32_t op = (uint32_t)(m->request & ((1u << SKY__OPERATION_BITS) - 1));
+    if (op >= s->operation_fresh)
+        return SKY__NONE;
+    const sky__operation *o = &s->operations[op];
+    uint64_t generation = m->request >> (SKY__OPERATION_BITS + SKY__ATTEMPT_BITS);
+    uint64_t generations = UINT64_MAX >> (SKY__OPERATION_BITS + SKY__ATTEMPT_BITS);
+    if (o->request == SKY__NONE || generation != (o->generation & generations) || o->attempt == 0)
+        return SKY__NONE;
+    return op;
+}
+
+/* What was asked last is answered by whom it was asked: ids are easily guessed. */
+static bool is_answer(const sky_session *s, sky_satellite from, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->operations[op];
+    bool stranger = is_current(s, op, m) && !sky_satellite_equal(from, o->to);
+    return !o->parked && !stranger && answers(s, op, m);
+}
+
+static void take_gone(sky_session *s, sky_time now, const sky_datagram *in, const sky_message *m) {
+    uint32_t block = sky_index_find(s->index, &m->id.key);
+    if (in->from.plane == 0 || m->id.number == 0 || block == SKY_BLOCK_NONE ||
+        s->sides[block].version != m->id.version || !sky__may_give_up(s, now, in->from, &m->id) ||
+        !(s->config.eviction & SKY_EVICT_BROADCAST))
+        return;
+    s->stat.gone++;
+    sky__evicted(s, &m->id);
+}
+
+static void take(sky_session *s, sky_time now, const sky_datagram *in) {
+    sky_message m;
+    s->opened = in->opened;
+    if (sky_message_decode(in->data, in->bytes, &m) != SKY_OK) {
+        s->stat.malformed++;
+        return;
+    }
+    uint32_t op = named_operation(s, &m);
+    sky__answered(s, in->from);
+    if (op != SKY__NONE && !is_answer(s, in->from, op, &m))
+        op = SKY__NONE;
+    if (op != SKY__NONE)
+        sky__answer_timed(s, &s->operations[op], attempt_of(m.request) == 1, is_current(s, op, &m));
+    if (m.type == SKY_WIRE_GONE)
+        take_gone(s, now, in, &m);
+    else if (op == SKY__NONE)
+        s->stat.stray++;
+    else if (m.type == SKY_WIRE_CHUNK && s->operations[op].work == WORK_LOOK)
+        sky__look_found(s, op, &m);
+    else if (m.type == SKY_WIRE_CHUNK)
+        take_chunk(s, now, op, &m);
+    else if (m.type == SKY_WIRE_MISS)
+        take_miss(s, now, op);
+    else if (m.type == SKY_WIRE_MOVE_ACK)
+        take_move_ack(s, now, op, &m);
+    else if (m.type == SKY_WIRE_STAT_REPLY)
+        take_stat(s, op, &m);
+    else if (m.type == SKY_WIRE_HAS_REPLY)
+        take_has(s, now, op, &m);
+    else
+        take_set_ack(s, now, in->from, op, &m);
+}
+
+/* Nobody answered: ask again, at the place the chunk has by now. A stripe does not wait, but goes
+ * on asking beside it (sky__repair_late). */
+static void expire(sky_session *s, sky_time now, uint32_t op) {
+    sky__operation *o = &s->operations[op];
+    s->stat.retries++;
+    o->misses = 0; /* a silence between two MISSes: the chunk may have passed by meanwhile */
+    sky__unanswered(s, o);
+    if (sky__goes_without(s, o)) {
+        sky__chunk_done(s, op);
+        return;
+    }
+    if (++o->unanswered > sky__attempts_max(s, now, o)) {
+        sky__chunk_lost(s, now, op, SKY_E_IO);
+        return;
+    }
+    if (sky__carries(o->work) && o->unanswered == 1)
+        sky__loss_note(s, o->work, true);
+    if (o->work == WORK_GET || o->work == WORK_PIECE)
+        sky__repair_late(s, op);
+    sky__ask_again_at(s, now, o);
+    sky__ask_again(s, op);
+}
+
+/* `earliest` is a bound, not exact: it is made so by a walk over all operations, which happens
+ * about once per patience, not once per answer. */
+static void expire_all(sky_session *s, sky_time now) {
+    sky_time earliest = SKY_TIME_NEVER;
+    for (uint32_t op = 0; op < s->operation_fresh; op++) {
+        const sky__operation *o = &s->operations[op];
+        if (o->request == SKY__NONE || o->again || o->parked)
+            continue;
+        sky_time next = o->deadline <= now ? sky__undecided_until(s, now, o) : o->deadline;
+        if (next <= now)
+            expire(s, now, op);
+        else if (next < earliest)
+            earliest = next;
+    }
+    s->earliest = earliest;
+}
+
+void sky_session_input(sky_session *s, sky_time now, const sky_datagram *in) {
+    s->now = now;
+    if (in)
+        take(s, now, in);
+    if (s->earliest <= now)
+        expire_all(s, now);
+    sky__note_blocked(s, now);
+}
