@@ -18,6 +18,7 @@
 #define STREAMS       32u /* 2 MiB of rows in all, K and V */
 #define LAYERS        (STREAMS / 2)
 #define ROUNDS        15u
+#define PAGE_TOKENS   16u /* as vLLM's pages: K and V by turns, a token after the other */
 #define THREAD_ROUNDS 64u /* both cores are seldom free at once */
 
 typedef struct {
@@ -148,9 +149,25 @@ static sky_stream_in coded_stream(const bench_rows *m, uint32_t s) {
                            sky_stream_packed(&shape, m->again + s * TOKENS * CHANNELS)};
 }
 
+static sky_tensor in_pages(const bench_rows *m, uint32_t s) {
+    static const uint32_t pages[TOKENS / PAGE_TOKENS] = {6, 3, 1, 4, 7, 5, 0, 2};
+    sky_stream_shape shape = shape_of(s);
+    sky_tensor t = sky_stream_packed(&shape, m->again + s / 2 * 2 * TOKENS * CHANNELS);
+    t.data = (uint8_t *)t.data + s % 2 * ROW_BYTES;
+    t.bytes = 2 * STREAM_BYTES - s % 2 * ROW_BYTES;
+    t.token_bytes = 2 * ROW_BYTES;
+    t.pages = pages;
+    t.page_count = TOKENS / PAGE_TOKENS;
+    t.page_tokens = PAGE_TOKENS;
+    t.page_bytes = PAGE_TOKENS * t.token_bytes;
+    return t;
+}
+
 /* K and V of a layer, as blocks are decoded. */
-static sky_status decode_layer(const bench_rows *m, uint32_t layer, void *memory) {
+static sky_status decode_layer(const bench_rows *m, uint32_t layer, bool paged, void *memory) {
     sky_stream_in both[2] = {coded_stream(m, 2 * layer), coded_stream(m, 2 * layer + 1)};
+    for (uint32_t i = 0; paged && i < 2; i++)
+        both[i].dst = in_pages(m, 2 * layer + i);
     return sky_decode_two(m->profile, both, memory);
 }
 
@@ -158,6 +175,7 @@ static sky_status decode_layer(const bench_rows *m, uint32_t layer, void *memory
 typedef struct {
     double encode[STREAMS];
     double decode[LAYERS];
+    double paged[LAYERS]; /* decode, into pages */
 } least;
 
 static void keep_least(double *kept, sky_time start) {
@@ -173,10 +191,10 @@ static sky_status code_all(bench_rows *m, const sky_encode_options *options, lea
         status = encode_one(m, options, s, m->memory[0]);
         keep_least(&kept->encode[s], start);
     }
-    for (uint32_t l = 0; status == SKY_OK && l < LAYERS; l++) {
+    for (uint32_t l = 0; status == SKY_OK && l < 2 * LAYERS; l++) {
         sky_time start = sky_now();
-        status = decode_layer(m, l, m->memory[0]);
-        keep_least(&kept->decode[l], start);
+        status = decode_layer(m, l / 2, l % 2, m->memory[0]);
+        keep_least(l % 2 ? &kept->paged[l / 2] : &kept->decode[l / 2], start);
     }
     return status;
 }
@@ -215,6 +233,10 @@ static int say(const bench_rows *m, const sky_encode_options *o, const least *ke
     snprintf(name, sizeof name, "decode %s", what);
     if (code == CLI_OK)
         code = bench_row(m->b, name, rate_of_least(kept->decode, LAYERS), "GB/s", "memcpy", copy);
+    snprintf(name, sizeof name, "decode %s, pages", what);
+    if (code == CLI_OK)
+        code = bench_row(m->b, name, rate_of_least(kept->paged, LAYERS), "GB/s", "rows",
+                         rate_of_least(kept->decode, LAYERS));
     snprintf(name, sizeof name, "size %s", what);
     if (code == CLI_OK)
         code = bench_row(m->b, name, 16.0 * (double)bytes / (STREAMS * STREAM_BYTES), "bit/element",
@@ -267,7 +289,7 @@ static void *play(void *argument) {
         d->start[p->thread][i] = sky_now();
         for (uint32_t l = p->thread; p->status == SKY_OK && l < LAYERS; l += d->threads)
             p->status = d->options ? encode_layer(d->m, d->options, l, memory)
-                                   : decode_layer(d->m, l, memory);
+                                   : decode_layer(d->m, l, false, memory);
         d->end[p->thread][i] = sky_now();
     }
     return NULL;

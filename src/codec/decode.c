@@ -524,21 +524,18 @@ static size_t unit_bytes_max(const sky_decoder *d) {
 
 /* ---- pieces ---- */
 
-/* sky_decoder_init of a stream of any length: none at all is damage, where its bytes are there. */
+/* sky_decoder_init of a stream of any length, but for where it goes: none at all is damage, where
+ * its bytes are there. */
 static sky_status decoder_begin(void *memory, const sky_profile *profile,
-                                const sky_stream_shape *shape, size_t stream_bytes, sky_tensor dst,
+                                const sky_stream_shape *shape, size_t stream_bytes,
                                 sky_decoder **out) {
     sky_decoder *d = memory;
-    if (!memory || (uintptr_t)memory % 64 != 0 || !sky__stream_shape_valid(shape) ||
-        !sky__tensor_holds(&dst, shape))
+    if (!memory || (uintptr_t)memory % 64 != 0 || !sky__stream_shape_valid(shape))
         return SKY_E_PARAM;
     d->kernels = sky__kernels();
     d->profile = profile;
     d->taken = (sky_stream_profile){0};
     d->shape = *shape;
-    for (uint32_t i = 0; i < shape->token_count; i++)
-        d->row_at[i] = sky__tensor_row(&dst, dst.first_token + i);
-    d->row_head_bytes = dst.head_bytes;
     d->at = AT_HEADER;
     d->failed = SKY_OK;
     d->left = stream_bytes;
@@ -550,11 +547,26 @@ static sky_status decoder_begin(void *memory, const sky_profile *profile,
     return SKY_OK;
 }
 
+static sky_status aim_at(sky_decoder *d, const sky_tensor *dst) {
+    if (!sky__tensor_holds(dst, &d->shape))
+        return SKY_E_PARAM;
+    for (uint32_t i = 0; i < d->shape.token_count; i++)
+        d->row_at[i] = sky__tensor_row(dst, dst->first_token + i);
+    d->row_head_bytes = dst->head_bytes;
+    return SKY_OK;
+}
+
 sky_status sky_decoder_init(void *memory, const sky_profile *profile, const sky_stream_shape *shape,
                             size_t stream_bytes, sky_tensor dst, sky_decoder **out) {
+    sky_decoder *d;
     if (!out || stream_bytes == 0 || stream_bytes > SKY_STREAM_BYTES_MAX)
         return SKY_E_PARAM;
-    return decoder_begin(memory, profile, shape, stream_bytes, dst, out);
+    sky_status status = decoder_begin(memory, profile, shape, stream_bytes, &d);
+    if (status == SKY_OK)
+        status = aim_at(d, &dst);
+    if (status == SKY_OK)
+        *out = d;
+    return status;
 }
 
 /* Decode the units that lie in [in, in + bytes) whole; *at tells how far. */
@@ -699,9 +711,20 @@ static void read_two(reading r[2]) {
 
 static reading begin(const sky_profile *profile, const sky_stream_in *stream, void *memory) {
     reading r = {.in = stream->data, .status = SKY_E_PARAM};
-    if (!stream->data)
-        return r;
-    r.status = decoder_begin(memory, profile, &stream->shape, stream->bytes, stream->dst, &r.d);
+    if (stream->data)
+        r.status = decoder_begin(memory, profile, &stream->shape, stream->bytes, &r.d);
+    if (r.status == SKY_OK)
+        r.status = aim_at(r.d, &stream->dst);
+    return r;
+}
+
+static reading begin_to(const sky_profile *profile, const sky__stream_to *stream, void *memory) {
+    reading r = {.in = stream->data};
+    r.status = decoder_begin(memory, profile, &stream->shape, stream->bytes, &r.d);
+    if (r.status == SKY_OK) {
+        memcpy(r.d->row_at, stream->rows, stream->shape.token_count * sizeof *stream->rows);
+        r.d->row_head_bytes = stream->head_bytes;
+    }
     return r;
 }
 
@@ -721,13 +744,25 @@ sky_status sky_decode(const sky_profile *profile, const sky_stream_shape *shape,
     return end(&r);
 }
 
+static sky_status end_two(reading r[2]) {
+    read_two(r);
+    sky_status first = end(&r[0]), second = end(&r[1]);
+    return first != SKY_OK ? first : second;
+}
+
 sky_status sky_decode_two(const sky_profile *profile, const sky_stream_in streams[2], void *work) {
     uint8_t *memory = work;
     if (!streams || !work)
         return SKY_E_PARAM;
-    reading r[2] = {begin(profile, &streams[0], memory),
-                    begin(profile, &streams[1], memory + SKY_DECODER_BYTES)};
-    read_two(r);
-    sky_status first = end(&r[0]), second = end(&r[1]);
-    return first != SKY_OK ? first : second;
+    return end_two((reading[2]){begin(profile, &streams[0], memory),
+                                begin(profile, &streams[1], memory + SKY_DECODER_BYTES)});
+}
+
+sky_status sky__decode_rows(const sky_profile *profile, const sky__stream_to *streams,
+                            uint32_t count, void *work) {
+    reading r[2] = {begin_to(profile, &streams[0], work)};
+    if (count < 2)
+        return end(&r[0]);
+    r[1] = begin_to(profile, &streams[1], (uint8_t *)work + SKY_DECODER_BYTES);
+    return end_two(r);
 }

@@ -115,6 +115,118 @@ static void two_at_once_are_what_each_is_alone(void **state) {
     free(memory);
 }
 
+/* ---- pages ---- */
+
+#define PAGES_MAX 131
+
+/* [page, head, token, K and V] in pages of so many tokens, mixed; token `first` is the stream's
+ * first. */
+static sky_tensor in_pages(const sky_stream_shape *s, uint32_t page_tokens, uint32_t first,
+                           uint32_t *pages, uint8_t *data) {
+    sky_tensor t = sky_stream_packed(s, data);
+    t.page_count = (first + s->token_count - 1) / page_tokens + 1;
+    for (uint32_t i = 0; i < t.page_count; i++)
+        pages[i] = t.page_count - 1 - ((i ^ 1) < t.page_count ? i ^ 1 : i);
+    t.first_token = first;
+    t.token_bytes = 2 * t.head_bytes;
+    t.head_bytes = page_tokens * t.token_bytes;
+    t.page_tokens = page_tokens;
+    t.page_bytes = t.heads * t.head_bytes;
+    t.bytes = t.page_count * t.page_bytes;
+    t.pages = pages;
+    return t;
+}
+
+/* The stream's rows are in the pages, and what lies between is as it was. */
+static void expect_in_pages(const world *w, sky_tensor *t) {
+    size_t bytes = fixture_bytes(&w->shape);
+    uint8_t *rows = malloc(bytes);
+    assert_int_equal(sky_tensor_read(t, t->first_token, t->token_count, rows), SKY_OK);
+    assert_memory_equal(rows, w->whole, bytes);
+    memset(rows, 0x5a, bytes);
+    assert_int_equal(sky_tensor_write(t, t->first_token, t->token_count, rows), SKY_OK);
+    for (size_t i = 0; i < t->bytes; i++)
+        assert_int_equal(((uint8_t *)t->data)[i], 0x5a);
+    free(rows);
+}
+
+static void decode_into_pages(const world *w, uint32_t page_tokens, uint32_t first) {
+    static uint8_t data[2][1 << 20];
+    static uint32_t pages[2][2 * PAGES_MAX];
+    static _Alignas(64) uint8_t two_memory[2 * SKY_DECODER_BYTES];
+    sky_stream_in two[2];
+    for (size_t i = 0; i < 2; i++) {
+        two[i] = (sky_stream_in){
+            w->shape, w->stream, w->bytes,
+            in_pages(&w->shape, i ? page_tokens : 7, first, pages[i], data[i])};
+        assert_true(two[i].dst.bytes <= sizeof data[i]);
+        memset(data[i], 0x5a, sizeof data[i]);
+    }
+    assert_int_equal(sky_decode_two(w->profile, two, two_memory), SKY_OK);
+    expect_in_pages(w, &two[0].dst);
+    expect_in_pages(w, &two[1].dst);
+    sky_decoder *d;
+    assert_int_equal(sky_decoder_init(w->memory, w->profile, &w->shape, w->bytes, two[1].dst, &d),
+                     SKY_OK);
+    for (size_t at = 0; at < w->bytes; at += 900)
+        assert_true(
+            sky_decoder_feed(d, w->stream + at, w->bytes - at < 900 ? w->bytes - at : 900) >= 0);
+    expect_in_pages(w, &two[1].dst);
+    assert_int_equal(sky_decode(w->profile, &w->shape, w->stream, w->bytes, two[1].dst, w->memory),
+                     SKY_OK);
+    uint8_t *again = malloc(sky_encode_bound(&w->shape));
+    size_t bytes;
+    sky_stream_info info;
+    assert_int_equal(sky_stream_info_read(w->stream, w->bytes, &info), SKY_OK);
+    sky_encode_options how = {.level = info.level, .first_token_raw = info.first_token_raw};
+    if (info.level == SKY_LEVEL_LOSSLESS) { /* the same rows: so the same stream */
+        assert_int_equal(sky_encode(w->profile, &w->shape, &how, two[1].dst, again,
+                                    sky_encode_bound(&w->shape), &bytes, w->memory),
+                         SKY_OK);
+        assert_int_equal(bytes, w->bytes);
+        assert_memory_equal(again, w->stream, bytes);
+    }
+    free(again);
+    expect_in_pages(w, &two[1].dst);
+}
+
+static void rows_go_into_pages(void **state) {
+    (void)state;
+    static const char *const kernels[] = {"scalar", "avx2", "avx512", "neon"};
+    static const sky_level levels[] = {SKY_LEVEL_LOSSLESS, SKY_LEVEL_4, SKY_LEVEL_ARCHIVE};
+    static const uint32_t page_tokens[] = {1, 2, 3, 16, 128, 200};
+    for (size_t k = 0; k < 4; k++) {
+        if (sky_codec_kernels_use(kernels[k]) != SKY_OK)
+            continue;
+        for (size_t l = 0; l < 6; l++) {
+            world w = make(levels[l / 2], l % 2 ? 131 : 64, 3, 96, l == 2);
+            for (size_t i = 0; i < 6; i++)
+                decode_into_pages(&w, page_tokens[i], i % 2 ? 0 : 13);
+            drop(&w);
+        }
+    }
+    assert_int_equal(sky_codec_kernels_use(NULL), SKY_OK);
+}
+
+static void pages_that_are_none_are_not_written(void **state) {
+    (void)state;
+    static uint8_t data[1 << 20];
+    static uint32_t pages[2 * PAGES_MAX];
+    world w = make(SKY_LEVEL_4, 131, 3, 96, false);
+    memset(data, 0x5a, sizeof data);
+    for (int i = 0; i < 4; i++) {
+        sky_tensor t = in_pages(&w.shape, 16, 0, pages, data);
+        pages[4] = i == 0 ? UINT32_MAX : i == 1 ? pages[3] : pages[4];
+        t.page_count -= i == 2;
+        t.token_count -= i == 3;
+        assert_int_equal(sky_decode(w.profile, &w.shape, w.stream, w.bytes, t, w.memory),
+                         SKY_E_PARAM);
+    }
+    for (size_t i = 0; i < sizeof data; i++)
+        assert_int_equal(data[i], 0x5a);
+    drop(&w);
+}
+
 static void tokens_come_before_the_end(void **state) {
     (void)state;
     world w = make(SKY_LEVEL_4, 128, 1, 256, false);
@@ -202,6 +314,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_of_any_size_give_the_same_rows),
         cmocka_unit_test(two_at_once_are_what_each_is_alone),
+        cmocka_unit_test(rows_go_into_pages),
+        cmocka_unit_test(pages_that_are_none_are_not_written),
         cmocka_unit_test(tokens_come_before_the_end),
         cmocka_unit_test(damage_is_survived),
         cmocka_unit_test(another_profile_or_shape_is_refused),

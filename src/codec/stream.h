@@ -56,6 +56,20 @@ sky_status sky__stream_header_read(const uint8_t *in, size_t bytes, const sky_st
                                    sky_stream_header *out);
 
 bool sky__stream_shape_valid(const sky_stream_shape *shape);
+/* A stream that is all there, and where its tokens' rows go, anywhere: heads lie head_bytes apart.
+ * Shape:  rows [token_count] */
+typedef struct {
+    sky_stream_shape shape;
+    const void *data;
+    size_t bytes;
+    uint8_t *const *rows;
+    size_t head_bytes;
+} sky__stream_to;
+
+/* sky_decode of one of them, or sky_decode_two of two. */
+sky_status sky__decode_rows(const sky_profile *profile, const sky__stream_to *streams,
+                            uint32_t count, void *work);
+
 /* Can a valid shape's rows lie there? */
 bool sky__tensor_holds(const sky_tensor *tensor, const sky_stream_shape *shape);
 

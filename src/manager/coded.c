@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "codec/stream.h"
 #include "tier/spans.h"
 
 #define ALIGN_BYTES  64u
@@ -248,22 +249,65 @@ static void scatter(decoding *d, uint64_t at, const uint8_t *data, uint64_t byte
     }
 }
 
-/* Does anybody want part of [at, at + bytes)? *direct: one span takes all of
- * it, there. */
-static bool wanted(const decoding *d, uint64_t at, uint64_t bytes, uint8_t **direct) {
+/* Does anybody want part of a section? */
+static bool wanted(const decoding *d, const sky_payload_section *s) {
     uint64_t span_at = d->span_at, end = d->range.offset + d->range.bytes;
-    *direct = NULL;
-    for (uint32_t i = d->span; i < d->span_count && span_at < at + bytes && span_at < end; i++) {
-        const sky_span *s = &d->spans[i];
-        uint64_t span_end = span_at + s->bytes;
-        if (s->data && span_end > at) {
-            if (span_at <= at && span_end >= at + bytes && at + bytes <= end)
-                *direct = (uint8_t *)s->data + (at - span_at);
+    for (uint32_t i = d->span; i < d->span_count && span_at < s->offset + s->bytes && span_at < end;
+         span_at += d->spans[i++].bytes)
+        if (d->spans[i].data && span_at + d->spans[i].bytes > s->offset)
             return true;
-        }
-        span_at = span_end;
-    }
     return false;
+}
+
+/* Where a section's rows go. */
+typedef struct {
+    uint8_t *rows[SKY_STREAM_TOKENS_MAX];
+    size_t head_bytes;
+} target;
+
+static const sky_skv_layer *layer_at(const decoding *d, uint32_t section) {
+    return &d->c->layers[d->c->layer_of[section]];
+}
+
+/* Into the spans: they take all of it, each head's elements together, heads at one stride. So pages
+ * and strides of an engine are filled without a copy. */
+static bool aim_at_spans(const decoding *d, uint32_t section, target *to) {
+    sky_payload_section s = sky_payload_section_at(&d->c->payload, section);
+    uint32_t heads = layer_at(d, section)->kv_heads, span = d->span;
+    uint64_t span_at = d->span_at, head_bytes = s.row_bytes / heads, at = s.offset;
+    if (s.offset + s.bytes > d->range.offset + d->range.bytes)
+        return false;
+    to->head_bytes = head_bytes;
+    for (uint32_t t = 0; t < d->c->payload.token_count; t++)
+        for (uint32_t h = 0; h < heads; h++, at += head_bytes) {
+            while (span < d->span_count && span_at + d->spans[span].bytes <= at)
+                span_at += d->spans[span++].bytes;
+            const sky_span *into = &d->spans[span];
+            if (span == d->span_count || !into->data || span_at > at ||
+                span_at + into->bytes < at + head_bytes)
+                return false;
+            uint8_t *place = (uint8_t *)into->data + (at - span_at);
+            if (h == 0)
+                to->rows[t] = place;
+            if (h == 1 && t == 0 && place > to->rows[0])
+                to->head_bytes = (size_t)(place - to->rows[0]);
+            if (place != to->rows[t] + h * to->head_bytes)
+                return false;
+        }
+    return true;
+}
+
+static void aim_at_scratch(const decoding *d, uint32_t section, target *to) {
+    sky_payload_section s = sky_payload_section_at(&d->c->payload, section);
+    for (uint32_t t = 0; t < d->c->payload.token_count; t++)
+        to->rows[t] = d->scratch + (size_t)t * s.row_bytes;
+    to->head_bytes = s.row_bytes / layer_at(d, section)->kv_heads;
+}
+
+/* Nothing before byte `at` of the payload comes any more. */
+static void pass_spans(decoding *d, uint64_t at) {
+    while (d->span < d->span_count && d->span_at + d->spans[d->span].bytes <= at)
+        d->span_at += d->spans[d->span++].bytes;
 }
 
 /* Are leading bytes up to `end` there? If not they are asked for again from the first on, so what
@@ -275,13 +319,12 @@ static sky_status have(decoding *d, uint64_t end) {
     return d->whole ? SKY_E_CORRUPT : SKY_PENDING;
 }
 
-/* A section's stream, when its bytes are there and right; its rows go to `to`. */
+/* A section's stream, when its bytes are there and right. */
 static sky_status open_section(decoding *d, const sky_skv *skv, uint64_t container_at,
-                               uint32_t section, uint8_t *to, sky_stream_in *out) {
+                               uint32_t section, const target *to, sky__stream_to *out) {
     const sky_coded *c = d->c;
-    sky_payload_section s = sky_payload_section_at(&c->payload, section);
     uint32_t layer = c->layer_of[section];
-    sky_kv kv = s.is_v ? SKY_KV_V : SKY_KV_K;
+    sky_kv kv = sky_payload_section_at(&c->payload, section).is_v ? SKY_KV_V : SKY_KV_K;
     sky_skv_entry entry;
     sky_status status = sky_skv_entry_at(skv, layer, kv, &entry);
     if (status == SKY_OK)
@@ -293,26 +336,24 @@ static sky_status open_section(decoding *d, const sky_skv *skv, uint64_t contain
         return status;
     out->data = d->data + container_at + entry.offset;
     out->bytes = entry.bytes;
-    out->dst = sky_stream_packed(&out->shape, to);
+    out->rows = to->rows;
+    out->head_bytes = to->head_bytes;
     return sky_skv_stream_check(skv, layer, kv, out->data, out->bytes);
-}
-
-static sky_status decode_one(decoding *d, const sky_stream_in *stream) {
-    return sky_decode(d->c->profile, &stream->shape, stream->data, stream->bytes, stream->dst,
-                      d->work);
 }
 
 static sky_status decode_section(decoding *d, const sky_skv *skv, uint64_t container_at,
                                  uint32_t section) {
     sky_payload_section s = sky_payload_section_at(&d->c->payload, section);
-    sky_stream_in stream;
-    uint8_t *direct;
-    if (!wanted(d, s.offset, s.bytes, &direct))
+    sky__stream_to stream;
+    target to;
+    if (!wanted(d, &s))
         return SKY_OK;
-    sky_status status = open_section(d, skv, container_at, section, direct ? direct : d->scratch,
-                                     &stream);
+    bool direct = aim_at_spans(d, section, &to);
+    if (!direct)
+        aim_at_scratch(d, section, &to);
+    sky_status status = open_section(d, skv, container_at, section, &to, &stream);
     if (status == SKY_OK)
-        status = decode_one(d, &stream);
+        status = sky__decode_rows(d->c->profile, &stream, 1, d->work);
     if (status == SKY_OK && !direct)
         scatter(d, s.offset, d->scratch, s.bytes);
     return status;
@@ -321,23 +362,20 @@ static sky_status decode_section(decoding *d, const sky_skv *skv, uint64_t conta
 /* K and V of a layer: at once, where both go straight into place. */
 static sky_status decode_layer(decoding *d, const sky_skv *skv, uint64_t container_at,
                                uint32_t section) {
-    sky_stream_in both[2];
-    uint8_t *direct[2];
-    for (uint32_t i = 0; i < 2; i++) {
-        sky_payload_section s = sky_payload_section_at(&d->c->payload, section + i);
-        wanted(d, s.offset, s.bytes, &direct[i]);
-    }
-    if (!direct[0] || !direct[1]) {
+    sky__stream_to both[2];
+    target to[2];
+    pass_spans(d, sky_payload_section_at(&d->c->payload, section).offset);
+    if (!aim_at_spans(d, section, &to[0]) || !aim_at_spans(d, section + 1, &to[1])) {
         sky_status status = decode_section(d, skv, container_at, section);
         return status == SKY_OK ? decode_section(d, skv, container_at, section + 1) : status;
     }
-    sky_status status = open_section(d, skv, container_at, section, direct[0], &both[0]);
+    sky_status status = open_section(d, skv, container_at, section, &to[0], &both[0]);
     if (status != SKY_OK)
         return status;
-    sky_status second = open_section(d, skv, container_at, section + 1, direct[1], &both[1]);
+    sky_status second = open_section(d, skv, container_at, section + 1, &to[1], &both[1]);
     if (second == SKY_OK)
-        return sky_decode_two(d->c->profile, both, d->work);
-    status = decode_one(d, &both[0]); /* what is there is of use */
+        return sky__decode_rows(d->c->profile, both, 2, d->work);
+    status = sky__decode_rows(d->c->profile, both, 1, d->work); /* what is there is of use */
     return status == SKY_OK ? second : status;
 }
 
