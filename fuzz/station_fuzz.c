@@ -99,7 +99,7 @@ static void build(site *s) {
     int length = snprintf(text, sizeof text,
                           "constellation: {planes: 3, slots: 5}\ntime: {start: "
                           "2026-01-01T00:00:00Z}\nudp: {base: 127.0.0.1:%u, key: k, tenant: k, "
-                          "cipher: chacha, impose: false}\n",
+                          "cipher: chacha, far: false}\n",
                           sky_address_port(&s->satellite));
     sky_error error = {0};
     status = sky_scenario_parse(text, (size_t)length, s->path, &s->scenario, &error);

@@ -130,7 +130,7 @@ static const field fields[] = {
     SPECIAL("udp", "key", read_key_file),
     SPECIAL("udp", "tenant", read_key_file),
     SPECIAL("udp", "cipher", read_cipher),
-    {"udp", "impose", KIND_BOOL, AT(udp.impose), 0, 1, 0, NULL},
+    {"udp", "far", KIND_BOOL, AT(udp.far), 0, 1, 0, NULL},
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 _Static_assert(SKY_CHUNK_BYTES_MAX <= SKY_WIRE_DATA_BYTES_MAX, "a chunk is one message");
@@ -582,7 +582,7 @@ static void set_defaults(sky_scenario *s) {
                      .every_ns = SKY_MS(100)},
         .faults = {.liar = SKY_LIAR_WRONG_BYTES},
         .until_ns = SKY_SECONDS(3600),
-        .udp = {.impose = false},
+        .udp = {.far = false},
     };
 }
 

@@ -102,7 +102,7 @@ typedef struct {
         char key[256];    /* file of the constellation's key, from the scenario's folder */
         char tenant[256]; /* the same of the tenant's; satellites do not read it */
         sky_suite suite;  /* the only one; SKY_SUITE_PLAIN: sends the best here, takes both */
-        bool impose;      /* light time and loss, by whoever receives; default: no */
+        bool far;         /* timeouts count light time; default: no */
     } udp;
 } sky_scenario;
 

@@ -32,7 +32,7 @@ satellite: {memory: 4MiB, processing_ms: 0}
 links: {ground_mbps: 1000}
 time: {start: 2026-01-01T00:00:00Z, rotation_s: 3}
 lookup: binary
-udp: {base: 10.77.0.1:7600, key: sky.key, tenant: tenant.key, impose: false}
+udp: {base: 10.77.0.1:7600, key: sky.key, tenant: tenant.key}
 YAML
 expect 0 in_sky "$skymem" constellation up "$work/sky.yaml" --json
 holds 'o["running"] == 15'

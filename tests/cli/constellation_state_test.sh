@@ -25,7 +25,7 @@ satellite: {memory: 16MiB, processing_ms: 0.02}
 links: {isl_gbps: 10, ground_mbps: 1000}
 time: {start: 2026-01-01T00:00:00Z, rotation_s: 3000}
 lookup: binary
-udp: {base: 127.0.0.1:$port, key: sky.key, tenant: tenant.key, impose: true}
+udp: {base: 127.0.0.1:$port, key: sky.key, tenant: tenant.key}
 YAML
 }
 

@@ -25,7 +25,7 @@ satellite: {memory: 16MiB, processing_ms: 0.02}
 links: {isl_gbps: 10, ground_mbps: 1000, loss: 0.005, jitter_ms: 0.1}
 time: {start: 2026-01-01T00:00:00Z, rotation_s: 5}
 lookup: binary
-udp: {base: 127.0.0.1:$4, key: sky.key, tenant: tenant.key, impose: true}
+udp: {base: 127.0.0.1:$4, key: sky.key, tenant: tenant.key}
 YAML
 }
 port=$((12000 + $$ % 80 * 100))
@@ -99,7 +99,7 @@ grep -Eq 'sends by (aes|chacha), takes both' "$work/err" || fail "no cipher: $(c
 # A ground that takes another cipher than they send by says so.
 other=aes
 ! grep -q 'sends by aes' "$work/err" || other=chacha
-sed "s/impose: true/impose: true, cipher: $other/" "$work/small.yaml" >"$work/other.yaml"
+sed "s/key: sky.key/key: sky.key, cipher: $other/" "$work/small.yaml" >"$work/other.yaml"
 expect 1 "$skymem" get one --store "sky+udp:$work/other.yaml" -o "$work/one"
 grep -q "datagrams came and were refused: of another cipher than udp.cipher allows here" \
     "$work/err" || fail "another cipher: $(cat "$work/err")"

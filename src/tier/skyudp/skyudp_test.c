@@ -1,5 +1,5 @@
 /* Proves that satellites which answer over UDP keep every promise of a tier, while the sky turns;
- * that links which lose cost time and no byte; that dead satellites cost a miss or the deadline;
+ * that dead satellites cost a miss or the deadline;
  * that keys open to others are refused, and one key for both purposes; that satellites tell what
  * they refused; that a ground finds, and unpins, what another put; and that tenants of one sky do
  * not meet, whatever keys they use. */
@@ -47,36 +47,12 @@ static void close_udp(void *context, sky_tier *tier) {
 
 static const sky_tier_env no_env = {.index = 2};
 
-static void distance_and_loss_cost_only_time(void **state) {
-    (void)state;
-    sky_udp_site site;
-    sky_udp_site_make(&site, 3, 5, "impose: true",
-                      "placement: {strategy: rotation-hop, servers: 9}\n"
-                      "chunk: 4KiB\n"
-                      "satellite: {memory: 4MiB, processing_ms: 0}\n"
-                      "links: {isl_gbps: 10, ground_mbps: 1000, loss: 0.02, jitter_ms: 1}\n"
-                      "time: {rotation_s: 2}\n");
-    sky_tier *t = open_udp(&site, &no_env);
-    sky_time began = sky_now();
-    assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 400000, 1), SKY_OK);
-    assert_true(sky_now() - began >= SKY_MS(3)); /* light: 550 km there and back */
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(sky_fixture_check(t, sky_fixture_key(1), 400000, 1), SKY_OK);
-    assert_int_equal(sky_fixture_counts(t).corrupt, 0);
-    sky_verify_report report = {0};
-    assert_int_equal(t->ops->verify(t, &report), SKY_OK);
-    assert_int_equal(report.entries, 1);
-    assert_int_equal(report.corrupt, 0);
-    close_udp(&site, t);
-    sky_udp_site_remove(&site);
-}
-
 /* Satellites die at once, with all they hold: what was on them is a miss within the deadline, what
  * is put afterwards is there, and never is a byte wrong. */
 static void the_dead_cost_a_miss(void **state) {
     (void)state;
     sky_udp_site site;
-    sky_udp_site_make(&site, 3, 5, "impose: false", fast);
+    sky_udp_site_make(&site, 3, 5, "far: false", fast);
     sky_tier *t = open_udp(&site, &no_env);
     for (uint64_t n = 0; n < 8; n++)
         assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 30000, n), SKY_OK);
@@ -108,7 +84,7 @@ static void the_dead_cost_a_miss(void **state) {
 static void what_is_to_end_is_refused(void **state) {
     (void)state;
     sky_udp_site site;
-    sky_udp_site_make(&site, 3, 5, "impose: false", fast);
+    sky_udp_site_make(&site, 3, 5, "far: false", fast);
     sky_tier *t = open_udp(&site, &no_env);
     uint8_t byte = 1;
     sky_span span = {&byte, 1};
@@ -139,7 +115,7 @@ static void a_true_sky_answers(void **state) {
     strftime(settings + at, sizeof settings - at, "time: {scale: 20, start: %Y-%m-%dT%H:%M:%SZ}\n",
              gmtime(&now));
     sky_udp_site site;
-    sky_udp_site_make_at(&site, 3, 3, 12000, "impose: true", settings);
+    sky_udp_site_make_at(&site, 3, 3, 12000, "far: true", settings);
     sky_tier *t = open_udp(&site, &no_env);
     for (uint64_t n = 0; n < 4; n++)
         assert_int_equal(sky_fixture_put(t, sky_fixture_key(n), NULL, 20000, n), SKY_OK);
@@ -148,7 +124,7 @@ static void a_true_sky_answers(void **state) {
     close_udp(&site, t);
     sky_udp_site_remove(&site);
     sky_error error;
-    sky_udp_site_make(&site, 3, 3, "impose: true",
+    sky_udp_site_make(&site, 3, 3, "far: true",
                       "sky: physical\ntime: {start: 2020-01-01T00:00:00Z}\n");
     assert_int_equal(sky_udp_tier_open(site.url, &no_env, &t, &error), SKY_E_PARAM);
     assert_non_null(strstr(error.text, "a later time.start"));
@@ -187,7 +163,7 @@ static void send_nonsense(const sky_udp_site *site) {
 static void satellites_tell_how_they_are(void **state) {
     (void)state;
     sky_udp_site site;
-    sky_udp_site_make(&site, 3, 5, "impose: false", fast);
+    sky_udp_site_make(&site, 3, 5, "far: false", fast);
     sky_tier *t = open_udp(&site, &no_env);
     assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 90 * 1024, 1), SKY_OK);
     sky_udp_site_stop(&site, 7);
@@ -219,7 +195,7 @@ static void grounds_share_a_sky(void **state) {
     sky_udp_site site;
     char settings[500];
     snprintf(settings, sizeof settings, "%slookup: binary\n", fast);
-    sky_udp_site_make(&site, 3, 5, "impose: false", settings);
+    sky_udp_site_make(&site, 3, 5, "far: false", settings);
     sky_tier *first = open_udp(&site, &no_env), *second = NULL;
     sky_error error;
     assert_int_equal(sky_udp_tier_open(site.url, &no_env, &second, &error), SKY_OK);
@@ -249,7 +225,7 @@ static void tenants_do_not_meet(void **state) {
     sky_udp_site site;
     char settings[500], url[128];
     snprintf(settings, sizeof settings, "%slookup: binary\n", fast);
-    sky_udp_site_make(&site, 3, 5, "impose: false", settings);
+    sky_udp_site_make(&site, 3, 5, "far: false", settings);
     sky_udp_site_tenant(&site, url);
     sky_tier *a = open_udp(&site, &no_env), *b = NULL;
     sky_error error;
@@ -291,7 +267,7 @@ static void copy_key(const sky_udp_site *site, const char *from, const char *to)
 static void what_is_wrong_is_said(void **state) {
     (void)state;
     sky_udp_site site;
-    sky_udp_site_make(&site, 3, 5, "impose: false", fast);
+    sky_udp_site_make(&site, 3, 5, "far: false", fast);
     sky_tier *tier;
     sky_error error;
     char key[128];
@@ -316,7 +292,7 @@ static void what_is_wrong_is_said(void **state) {
     assert_int_equal(sky_satellite_run(&options, &error), SKY_E_BUSY);
     sky_udp_site_stop(&site, 0);
     sky_udp_site_remove(&site);
-    sky_udp_site_make(&site, 3, 5, "impose: true", "time: {start: 9999-01-01T00:00:00Z}\n");
+    sky_udp_site_make(&site, 3, 5, "far: true", "time: {start: 9999-01-01T00:00:00Z}\n");
     assert_int_equal(sky_udp_tier_open(site.url, &no_env, &tier, &error), SKY_E_PARAM);
     assert_non_null(strstr(error.text, "time.start"));
     sky_udp_site_remove(&site);
@@ -326,17 +302,13 @@ static void what_is_wrong_is_said(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distance_and_loss_cost_only_time),
-        cmocka_unit_test(the_dead_cost_a_miss),
-        cmocka_unit_test(a_true_sky_answers),
-        cmocka_unit_test(what_is_to_end_is_refused),
-        cmocka_unit_test(satellites_tell_how_they_are),
-        cmocka_unit_test(grounds_share_a_sky),
-        cmocka_unit_test(tenants_do_not_meet),
+        cmocka_unit_test(the_dead_cost_a_miss),      cmocka_unit_test(a_true_sky_answers),
+        cmocka_unit_test(what_is_to_end_is_refused), cmocka_unit_test(satellites_tell_how_they_are),
+        cmocka_unit_test(grounds_share_a_sky),       cmocka_unit_test(tenants_do_not_meet),
         cmocka_unit_test(what_is_wrong_is_said),
     };
     sky_udp_site site;
-    sky_udp_site_make(&site, 3, 5, "impose: false", fast);
+    sky_udp_site_make(&site, 3, 5, "far: false", fast);
     const sky_tier_fixture udp = {.name = "sky+udp",
                                   .context = &site,
                                   .open = open_udp,

@@ -11,8 +11,6 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/prng.h"
-#include "base/schedule.h"
 #include "config/physical.h"
 #include "config/policy.h"
 #include "io/secret.h"
@@ -20,7 +18,6 @@
 #include "orbit/true_sky.h"
 #include "tier/skyudp/floor.h"
 
-#define HELD_MAX           8192
 #define GROUNDS_MAX        64
 #define SATELLITE_PEERS    (4 + GROUNDS_MAX)
 #define CLOCK_GRAIN_NS     SKY_MS(2) /* the wall clock is read in whole milliseconds */
@@ -29,14 +26,6 @@
 #define GREETING_FAR_BYTES (4 * SKY_TRANSPORT_TOKEN_BYTES) /* to be asked so often, if it must be */
 #define WAITING_MAX        1024
 #define WAITING_NS         SKY_SECONDS(1)
-#define NONE               UINT32_MAX
-
-typedef struct {
-    uint32_t bytes;
-    uint32_t next; /* free */
-    sky_address from;
-    uint8_t data[SKY_PACKET_BYTES_MAX];
-} held;
 
 /* Where a ground station is. A tag says who sent a datagram, not from where: who catches one may
  * send it on from anywhere. So an address counts when a token came back that was sent there, and
@@ -80,16 +69,11 @@ struct sky_station {
     uint32_t waiting_count;
     sky_time ask_next; /* look whether to ask again */
     sky_station_stat stat;
-    sky_prng prng; /* of the weather */
 
     const sky_clock *clock;
     sky_mutex clock_lock; /* anyone may ask for the time */
     sky_time clock_last;  /* and the sky time that was then */
     sky_time sky_last;
-
-    held *held; /* NULL: distance is not imposed */
-    uint32_t held_free, held_fresh;
-    sky_schedule schedule;
 };
 
 /* ---- time ---- */
@@ -301,8 +285,6 @@ static void hear(sky_station *s, sky_time now, uint32_t slot, const sky_address 
         ask(s, now, g);
 }
 
-/* ---- distance ---- */
-
 /* A datagram that was believed. */
 static void take(sky_station *s, sky_time now, const sky_datagram *d, const sky_address *from) {
     sky_satellite neighbour;
@@ -315,53 +297,6 @@ static void take(sky_station *s, sky_time now, const sky_datagram *d, const sky_
         sky_address at = address_of(s, neighbour);
         f.type = SKY_FRAME_PROOF;
         send_token(s, now, neighbour, &at, &f, SKY_TRANSPORT_TOKEN_BYTES);
-    }
-}
-
-/* How long the hop takes that a believed datagram came by; SKY_TIME_NEVER: nothing stands above the
- * ground's horizon, or no lasers lead there. */
-static sky_time distance_ns(const sky_station *s, sky_time now, const sky_datagram *d) {
-    sky_packet_head h;
-    if (sky_packet_head_decode(d->data, d->bytes, &h) != SKY_OK ||
-        (!h.from.plane && !s->self.plane))
-        return 0;
-    uint64_t turns = sky_turns(&s->frame.turning, now);
-    if (!sky_frame_joined(&s->frame, h.from, s->self, turns))
-        return SKY_TIME_NEVER;
-    if (h.from.plane && s->self.plane)
-        return sky_frame_link_ns(&s->frame, h.from, s->self, turns);
-    return sky_frame_ground_ns(&s->frame, h.from.plane ? h.from : s->self, turns);
-}
-
-static void hold(sky_station *s, sky_time now, const sky_datagram *d, const sky_address *from) {
-    sky_time ns = distance_ns(s, now, d);
-    if (ns == SKY_TIME_NEVER || sky_prng_unit(&s->prng) < s->scenario.links.loss) {
-        s->stat.lost++;
-        return;
-    }
-    uint32_t i = s->held_free;
-    if (i != NONE) {
-        s->held_free = s->held[i].next;
-    } else if (s->held_fresh < HELD_MAX) {
-        i = s->held_fresh++;
-    } else {
-        s->stat.overflow++;
-        return;
-    }
-    s->held[i].bytes = (uint32_t)d->bytes;
-    s->held[i].from = *from;
-    memcpy(s->held[i].data, d->data, d->bytes);
-    ns += (sky_time)sky_prng_below(&s->prng, (uint64_t)s->scenario.links.jitter_ns + 1);
-    sky_schedule_set(&s->schedule, i, now + ns);
-}
-
-static void let_arrive(sky_station *s, sky_time now) {
-    while (sky_schedule_next(&s->schedule) <= now) {
-        uint32_t i = sky_schedule_pop(&s->schedule).id;
-        const sky_datagram d = {.data = s->held[i].data, .bytes = s->held[i].bytes};
-        take(s, now, &d, &s->held[i].from);
-        s->held[i].next = s->held_free;
-        s->held_free = i;
     }
 }
 
@@ -421,15 +356,10 @@ bool sky_station_take(sky_station *s, sky_time now) {
     while (sky_udp_next(s->udp, &d.data, &d.bytes, &from)) {
         if (!sky_transport_believe(s->transport, now, &d))
             continue; /* counted there */
-        if (s->held)
-            hold(s, now, &d, from);
-        else
-            take(s, now, &d, from);
+        take(s, now, &d, from);
     }
     if (!s->warned)
         warn_of_unsupported(s);
-    if (s->held)
-        let_arrive(s, now);
     if (s->ask_next <= now)
         ask_again(s, now);
     if (sky_transport_wake(s->transport) <= now)
@@ -454,9 +384,7 @@ void sky_station_send(sky_station *s, sky_time now) {
 
 sky_time sky_station_wake(const sky_station *s) {
     sky_time transport = sky_transport_wake(s->transport);
-    sky_time arrives = s->held ? sky_schedule_next(&s->schedule) : SKY_TIME_NEVER;
-    sky_time first = transport < arrives ? transport : arrives;
-    return first < s->ask_next ? first : s->ask_next;
+    return transport < s->ask_next ? transport : s->ask_next;
 }
 
 sky_satellite sky_station_self(const sky_station *s) {
@@ -511,7 +439,7 @@ sky_status sky_station_node_config(const sky_scenario *c, const sky_frame *frame
     uint32_t chunk = c->chunk_bytes + SKY_SEAL_BYTES;
     sky_time gap = sky_link_busy_ns(c->links.isl_bits_s,
                                     sky_message_data_offset(SKY_WIRE_MIGRATE) + chunk);
-    sky_time way = c->udp.impose ? sky_frame_link_ns_max(frame) + c->links.jitter_ns : 0;
+    sky_time way = c->udp.far ? sky_frame_link_ns_max(frame) + c->links.jitter_ns : 0;
     if (chunk > SKY_WIRE_DATA_BYTES_MAX)
         return sky_fail(error, SKY_E_PARAM,
                         "chunk is %u bytes: with its seal a message carries at most %d",
@@ -564,7 +492,7 @@ static sky_status make_frame(sky_station *s, const char *path, sky_error *error)
     if (c->physical)
         return make_physical(s, path, &turning, error);
     sky_constellation near = c->constellation;
-    if (!c->udp.impose) /* how far the machines are from each other nobody knows: not at all */
+    if (!c->udp.far) /* machines that are next to each other */
         near.light_km_s = 1e15;
     return sky_frame_init(&s->frame, &near, &c->placement, c->centre, &turning, error);
 }
@@ -678,12 +606,7 @@ static sky_status take_memory(sky_station *s, sky_error *error) {
     size_t bytes = sky_transport_bytes(&s->config);
     s->memory = sky_secret_alloc(bytes); /* keys of links are in it */
     s->waiting = malloc(WAITING_MAX * sizeof *s->waiting);
-    bool ok = s->memory && s->waiting;
-    if (ok && s->scenario.udp.impose) {
-        s->held = malloc(HELD_MAX * sizeof *s->held);
-        ok = s->held && sky_schedule_init(&s->schedule, HELD_MAX) == SKY_OK;
-    }
-    if (!ok)
+    if (!s->memory || !s->waiting)
         return sky_fail(error, SKY_E_NOMEM, "memory for a station");
     s->transport = sky_transport_init(&s->config, sky_station_now(s), s->memory, bytes);
     return SKY_OK;
@@ -698,14 +621,10 @@ sky_status sky_station_open(const sky_station_options *options, sky_station **ou
     s->self = options->self;
     s->clock = options->clock;
     sky_mutex_init(&s->clock_lock);
-    s->held_free = NONE;
     s->ask_next = SKY_TIME_NEVER;
-    uint64_t seed;
     uint32_t id;
-    sky_random(&seed, sizeof seed);
     sky_random(&id, sizeof id);
     sky_random(&s->chance, sizeof s->chance);
-    sky_prng_init(&s->prng, seed);
     if (s->self.plane == 0) /* of 10,000 stations two share an id once in 43 skies */
         s->self.slot = id & SKY_PACKET_GROUND_MAX ? id & SKY_PACKET_GROUND_MAX : 1;
     sky_status status = read_key(s, options->path, error);
@@ -747,11 +666,9 @@ void sky_station_close(sky_station *s) {
         sky_transport_deinit(s->transport);
     sky_aead_destroy(s->aead);
     sky_udp_close(s->udp);
-    sky_schedule_deinit(&s->schedule);
     sky_mutex_deinit(&s->clock_lock);
     sky_frame_deinit(&s->frame);
     sky_secret_free(s->memory);
-    free(s->held);
     free(s->waiting);
     sky_secret_free(s);
 }

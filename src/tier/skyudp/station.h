@@ -1,8 +1,8 @@
 /* One station of a real sky, ground or satellite: a transport on a UDP socket, the clock all
- * stations share, and the distance between them.
+ * stations share.
  *
- *   socket ──► believed? ──► [ with udp.impose: held for the light time, or lost ] ──► messages
- *   socket ◄───────────────────────────────────────────────────── transport ◄── messages
+ *   socket ──► believed? ──► transport ──► messages
+ *   socket ◄──────────────── transport ◄── messages
  *
  * Sky time is the wall clock minus the scenario's start, so that stations agree on it without
  * talking: within what the machines' clocks differ by. It never runs backwards: when the wall
@@ -11,10 +11,7 @@
  * Addresses: satellite number i (frame.h) listens on the scenario's base port + i. A ground
  * station takes any port; a satellite answers where it heard it, once that address has sent back a
  * token. Until then it sends no more there than came from there, and goes on to serve the address
- * that was proven before.
- *
- * Imposed distance (udp.impose) is for trying things out on one machine. What is held for it was
- * believed before: a stranger's datagrams take no room. */
+ * that was proven before. */
 #ifndef SKY_TIER_SKYUDP_STATION_H
 #define SKY_TIER_SKYUDP_STATION_H
 
@@ -62,9 +59,7 @@ sky_time sky_station_clock_time(sky_station *s, sky_time at);
 typedef struct {
     sky_udp_stat udp;
     sky_transport_stat transport;
-    uint64_t lost;     /* by the scenario's chance, or with nothing in sight */
-    uint64_t overflow; /* no room to hold them */
-    uint64_t nowhere;  /* to ground stations not heard of, or that did not prove where they are */
+    uint64_t nowhere; /* to ground stations not heard of, or that did not prove where they are */
 } sky_station_stat;
 void sky_station_stats(const sky_station *s, sky_station_stat *out);
 /* The datagrams it refused, into the counters of the node behind it. */

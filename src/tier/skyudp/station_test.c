@@ -90,7 +90,7 @@ static sky_seal *open_seal(void) {
 
 static void begin(fight *f) {
     memset(f, 0, sizeof *f);
-    sky_udp_site_make(&f->site, 1, 5, "impose: false",
+    sky_udp_site_make(&f->site, 1, 5, "far: false",
                       "placement: {strategy: rotation, servers: 1}\n"
                       "links: {isl_gbps: 100, ground_mbps: 100000}\n");
     sky_error error;
