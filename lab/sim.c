@@ -128,6 +128,7 @@ int sim_run(cli *c) {
     } kinds[] = {
         {"figures", "figures redraw", false, sim_figures},
         {"swarm", "swarm seed hours shrink", false, sim_swarm},
+        {"proxy", "proxy seed", true, sim_proxy},
         {"replay", "replay seed memory-blocks replay-tokens prefill", true, sim_replay},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

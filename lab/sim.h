@@ -1,4 +1,5 @@
-/* What `skymem sim` does beside one scenario: swarms of random ones, the study, the replay. */
+/* What `skymem sim` does besides one scenario: swarms of random ones, the study, the replay, and
+ * the relay to real satellites. */
 #ifndef SKYMEM_LAB_H
 #define SKYMEM_LAB_H
 
@@ -14,5 +15,6 @@ int sim_shrink(cli *c, char *text, size_t text_max, const sky_sim_options *optio
 int sim_swarm(cli *c);
 int sim_figures(cli *c);
 int sim_replay(cli *c);
+int sim_proxy(cli *c);
 
 #endif

@@ -59,6 +59,16 @@ const cli_verb cli_verb_sim = {
              .detail =
                  "Each line of the file is an object {timestamp, input_length, hash_ids}. The sky "
                  "is that of SCENARIO."},
+            {.name = "proxy",
+             .kind = CLI_TEXT,
+             .value = "ADDRESS:PORT",
+             .help = "relay to SCENARIO's real satellites: late, lost and out of order by --seed",
+             .detail = "A ground whose scenario has ADDRESS:PORT as its udp.base, and is else the "
+                       "same, reaches satellite i through the i-th port from there. Each datagram "
+                       "between ground and satellite takes the time of light and links.jitter_ms; "
+                       "links.loss, faults.reorder, faults.duplicate and faults.corrupt are the "
+                       "chances that it is lost, held back, doubled or damaged. It runs until "
+                       "SIGINT or SIGTERM, and then tells what it did."},
             {.name = "memory-blocks",
              .kind = CLI_COUNT,
              .value = "N",
@@ -87,6 +97,7 @@ const cli_verb cli_verb_sim = {
             {"skymem sim demo-rotation-hop --until 60", "a minute of sky"},
             {"skymem sim storm --seed 7 --trace trace.txt --json", "one seed, and its trace"},
             {"skymem sim --swarm 100 --seed 7", "a hundred skies at random"},
+            {"skymem sim constellation --proxy 127.0.0.1:7800", "real satellites, far away"},
             {"skymem sim --figures figures", "the study of the seed authors, as CSV and SVG"},
             {NULL, NULL},
         },
@@ -122,6 +133,8 @@ const cli_verb cli_verb_sim = {
              "case, requests, blocks, hit_ratio, memory_hits, sky_hits, sky_misses, sky_sets, "
              "dropped_sets, evictions, gossip, computed_s, loaded_s, saved_s, ttft_mean_s, "
              "ttft_p50_s, ttft_p99_s, wall_s"},
+            {"--proxy", "instead, at its end: datagrams that went up and down, lost, reordered, "
+                        "duplicated, corrupted, out_of_sight, overflow, strangers"},
             {"--figures", "instead: folder"},
             {NULL, NULL},
         },

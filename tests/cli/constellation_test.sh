@@ -176,7 +176,7 @@ for verb in "get again -o $work/got" "put late $work/blob1"; do
     expect 1 timeout 60 "$skymem" $verb --store "sky+udp:$scenario"
     says "'skymem constellation up $scenario' starts the 19 that died"
     grep -qE ' (satellites do not answer, such as 3,[0-9]+|satellite 3,[0-9]+ does not answer);' \
-        "$work/err" || fail "not who is silent"
+        "$work/err" || fail "not who is silent: $(cat "$work/err")"
 done
 expect 0 "$skymem" constellation up "$scenario" --json
 expect 0 "$skymem" put again "$work/blob1" --store "sky+udp:$scenario"
