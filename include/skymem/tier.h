@@ -101,8 +101,8 @@ typedef struct {
 /* Let sky_cache_open know a scheme: letters, digits, '+', '-' and '.', a letter first. It is known
  * to every cache of this process until the process ends.
  * Owner:  scheme and driver are copied
- * Errors: SKY_E_PARAM (NULL, the scheme, struct_bytes of no version of this header, a missing
- *         function, threads, other traits), SKY_E_BUSY (the scheme is known already), SKY_E_FULL
+ * Errors: SKY_E_PARAM (NULL, a scheme that is none or is known already, struct_bytes of no version
+ *         of this header, a missing function, threads, other traits), SKY_E_FULL
  *         (SKY_TIER_DRIVERS_MAX are registered)
  * Threads: any */
 SKY_API sky_status sky_tier_register(const char *scheme, const sky_tier_driver *driver);

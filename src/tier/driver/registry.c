@@ -64,7 +64,7 @@ sky_status sky_tier_register(const char *scheme, const sky_tier_driver *driver) 
     sky_status status = SKY_E_FULL;
     sky_mutex_lock(&mutex);
     if (is_built_in(scheme) || find(scheme, strlen(scheme))) {
-        status = SKY_E_BUSY;
+        status = SKY_E_PARAM;
     } else if (registered_count < SKY_TIER_DRIVERS_MAX) {
         registration *r = &registered[registered_count++];
         memcpy(r->scheme, scheme, strlen(scheme) + 1);
