@@ -32,6 +32,7 @@
 typedef struct {
     const char *socket_path;
     const char *urls[SKY_TIERS_MAX];
+    char expanded[SKY_TIERS_MAX][4096]; /* those that began with ~/ */
     size_t url_count;
     const char *satellite, *scenario_path, *state_path;
     sky_cache *cache;
@@ -90,6 +91,20 @@ static const char *wrong_word(char **argv) {
     return optopt == 0 || optopt == 'h' || optopt > 255 ? argv[optind - 1] : letter;
 }
 
+/* A path that begins with ~/, in a URL, is in the home folder, as for skymem. */
+static bool expand_home(host *h, size_t i) {
+    const char *url = h->urls[i], *home = getenv("HOME"), *tilde = strstr(url, ":~/");
+    if (!tilde)
+        return true;
+    int bytes = home && home[0] == '/' ? snprintf(h->expanded[i], sizeof h->expanded[i], "%.*s%s%s",
+                                                  (int)(tilde + 1 - url), url, home, tilde + 2)
+                                       : -1;
+    if (bytes < 0 || (size_t)bytes >= sizeof h->expanded[i])
+        return false;
+    h->urls[i] = h->expanded[i];
+    return true;
+}
+
 static int parse(host *h, int argc, char **argv, bool *finished) {
     enum { HELP = 'h', SOCKET = 256, STORE, VERSION, LATER, SATELLITE, SCENARIO, STATE };
     static const struct option options[] = {{"socket", required_argument, NULL, SOCKET},
@@ -139,8 +154,8 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
     if (optind < argc)
         return daemon_say(USAGE, argv[optind], "no such argument");
     for (size_t i = 0; i < h->url_count; i++)
-        if (strstr(h->urls[i], ":~"))
-            return daemon_say(USAGE, h->urls[i], "~ is not the home folder here; write it out");
+        if (!expand_home(h, i))
+            return daemon_say(USAGE, h->urls[i], "too long, or there is no HOME for ~/");
     if (h->satellite && (h->socket_path || h->url_count > 0))
         return daemon_say(USAGE, "--satellite", "has no socket and no stores of its own");
     if (h->satellite)

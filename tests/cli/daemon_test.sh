@@ -141,8 +141,19 @@ sed "s/127.0.0.1:7600/127.0.0.1:$port/" scenarios/constellation.yaml >"$work/sky
 echo 9999999999999 >"$work/state"
 expect 1 "$skymemd" --satellite 3,4 --scenario "$work/sky.yaml" --state "$work/state"
 says "behind what this satellite saw before: set it right"
-expect 2 "$skymemd" --socket "$socket" --store "disk:~/cache"
-says "write it out"
+expect 2 env -u HOME "$skymemd" --socket "$socket" --store "disk:~/cache"
+says "there is no HOME"
+mkdir "$work/home"
+HOME=$work/home "$skymemd" --socket "$socket" --store "disk:~/cache?max=1MiB" >"$work/ready" &
+daemon=$!
+for _ in $(seq 100); do
+    grep -qsx ready "$work/ready" && break
+    sleep 0.05
+done
+expect 0 "$skymem" stat --store "shm:$socket" --json
+holds "o['tiers'][0]['url'] == 'disk:$work/home/cache?max=1MiB'"
+kill "$daemon"
+wait "$daemon" || fail "a store in the home folder: exit $?"
 expect 0 "$skymemd" --help
 expect 0 "$skymemd" --version
 finish
