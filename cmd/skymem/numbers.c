@@ -7,16 +7,9 @@
 
 /* ---- JSON ---- */
 
-static uint64_t count_of(const sky_histogram *h) {
-    uint64_t count = 0;
-    for (size_t i = 0; i < SKY_HISTOGRAM_BUCKETS; i++)
-        count += h->buckets[i];
-    return count;
-}
-
 /* The bound of the bucket in which the share of all times ends; UINT64_MAX beyond the last. */
 static uint64_t quantile_ns(const sky_histogram *h, double share) {
-    double rest = share * (double)count_of(h);
+    double rest = share * (double)sky_histogram_count(h);
     size_t i = 0;
     while (i + 1 < SKY_HISTOGRAM_BUCKETS && rest > (double)h->buckets[i])
         rest -= (double)h->buckets[i++];
@@ -28,7 +21,7 @@ static json_t *bound_json(uint64_t ns) {
 }
 
 static json_t *histogram_json(const sky_histogram *h) {
-    return json_pack("{s:I, s:f, s:o, s:o}", "count", (json_int_t)count_of(h), "sum_s",
+    return json_pack("{s:I, s:f, s:o, s:o}", "count", (json_int_t)sky_histogram_count(h), "sum_s",
                      (double)h->sum_ns / 1e9, "p50_s", bound_json(quantile_ns(h, 0.5)), "p99_s",
                      bound_json(quantile_ns(h, 0.99)));
 }
@@ -104,7 +97,7 @@ static bool list_number(void *context, const sky_metric_sample *s) {
     if (s->histogram) {
         time_text(quantile_ns(s->histogram, 0.5), half);
         time_text(quantile_ns(s->histogram, 0.99), most);
-        cli_table_cell(l->table, "%llu", (unsigned long long)count_of(s->histogram));
+        cli_table_cell(l->table, "%llu", (unsigned long long)sky_histogram_count(s->histogram));
         cli_table_cell(l->table, "half within %s, 99 of 100 within %s", half, most);
         return true;
     }

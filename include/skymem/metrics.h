@@ -266,6 +266,13 @@ typedef struct {
 
 /* Nanoseconds; UINT64_MAX for the last bucket and beyond. */
 SKY_API uint64_t sky_histogram_bound_ns(size_t bucket);
+/* How many times it has counted. */
+static inline uint64_t sky_histogram_count(const sky_histogram *h) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < SKY_HISTOGRAM_BUCKETS; i++)
+        count += h->buckets[i];
+    return count;
+}
 
 /* A number of a cache. Later versions may add members. */
 typedef struct {

@@ -63,10 +63,3 @@ void sky_histogram_read(const sky_histogram *h, sky_histogram *out) {
         out->buckets[i] = sky_count_read(&h->buckets[i]);
     out->sum_ns = sky_count_read(&h->sum_ns);
 }
-
-uint64_t sky_histogram_count(const sky_histogram *h) {
-    uint64_t count = 0;
-    for (size_t i = 0; i < SKY_HISTOGRAM_BUCKETS; i++)
-        count += h->buckets[i];
-    return count;
-}

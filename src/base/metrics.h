@@ -61,7 +61,6 @@ static inline void sky__counts_add(uint64_t *sum, const uint64_t *more, size_t m
 void sky_histogram_add(sky_histogram *h, int64_t ns);
 /* A copy that is read while others add: buckets are whole, and may be newer than the sum. */
 void sky_histogram_read(const sky_histogram *h, sky_histogram *out);
-uint64_t sky_histogram_count(const sky_histogram *h);
 
 /* The name of value i of a histogram's label ("get" of "op"); NULL: there is none. */
 const char *sky_metric_label_value(const char *label, size_t i);
