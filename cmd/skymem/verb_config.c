@@ -72,6 +72,7 @@ static int config_run(cli *c) {
     }
     json_decref(object);
     cli_table_print(&table, stdout);
+    printf("\nskymem codec has a --level of its own: 4 unless given\n");
     return CLI_OK;
 }
 

@@ -22,6 +22,9 @@ holds 'o["threads"] == {"value": 7, "from": "--threads"} and o["store"]["value"]
 holds 'o["block_tokens"]["value"] == 64'
 expect 0 "$skymem" config
 grep -q "^threads  *3  *.*config.yaml:1" "$work/out" || fail "config for people: $(cat "$work/out")"
+default=$("$skymem" codec --help | sed -n 's/^ *--level L .*(default: \(.*\)).*/\1/p')
+grep -q "^skymem codec has a --level of its own: $default unless given$" "$work/out" ||
+    fail "the level of skymem codec, '$default': $(cat "$work/out")"
 
 printf '# other\nblock_tokens: 32\n' >"$work/other.yaml"
 expect 0 "$skymem" config --json --config "$work/other.yaml"
