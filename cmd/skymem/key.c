@@ -119,7 +119,8 @@ static const char *fullness(const cli_store *store, size_t tier) {
                       : "no room: the value is larger than its max; raise that";
     if (sky_list(store->cache, add_pinned, &pinned) == SKY_OK && pinned.bytes > 0 &&
         pinned.bytes + store->put_bytes > bytes_max)
-        return "no room beside what is pinned; unpin something, or give it more";
+        return "no room besides what is pinned (to replace a pinned value takes room for both); "
+               "unpin something, or give it more";
     return memory ? "no room; give it more memory"
                   : "no room; raise its max, or free space on its file system";
 }
