@@ -161,13 +161,14 @@ static sky_status no_such_store(const char *text, size_t scheme_bytes, sky_error
                         "%.200s: skies come with libskymem-sky: link the program with -lskymem-sky "
                         "and call sky_skies_register()",
                         text);
-    return sky_fail(error, SKY_E_SYNTAX,
-                    "%.200s: no store is called '%.*s'; known: mem, disk, with libskymem-sky sky "
-                    "and sky+udp, and what the program registers",
-                    text, scheme_bytes < 40 ? (int)scheme_bytes : 40, text);
+    return sky_fail(error, SKY_E_SYNTAX, /* not the URL, in which a password may stand */
+                    "no store is called '%.*s'; known: mem, disk, with libskymem-sky sky and "
+                    "sky+udp, and what the program registers",
+                    scheme_bytes < 40 ? (int)scheme_bytes : 40, text);
 }
 
 static sky_status open_tier(sky_cache *c, const char *text, sky_error *error) {
+    char shown[201];
     size_t scheme_bytes = strcspn(text, ":");
     sky_tier_opener opens = sky__opener_find(text, scheme_bytes);
     sky_tier_driver driver;
@@ -188,11 +189,12 @@ static sky_status open_tier(sky_cache *c, const char *text, sky_error *error) {
     if (status == SKY_OK && ladder.count > 0 &&
         (status = sky_coded_tier_open(tier, &ladder, &tier)) != SKY_OK)
         sky_fail(error, status, "%.200s: %s", text, sky_status_text(status));
+    sky_url_shown(text, shown, sizeof shown);
     if (status == SKY_OK) {
-        sky_log(SKY_LOG_INFO, "opened %.200s as tier %zu", text, c->slot_count);
+        sky_log(SKY_LOG_INFO, "opened %s as tier %zu", shown, c->slot_count);
         sky__cache_add(c, tier);
     } else {
-        sky_log(SKY_LOG_INFO, "cannot open %.200s: %s", text, sky_status_text(status));
+        sky_log(SKY_LOG_INFO, "cannot open %s: %s", shown, sky_status_text(status));
     }
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,17 +18,29 @@ static bool take(char *dst, size_t dst_bytes, const char *text, size_t bytes) {
     return true;
 }
 
-static sky_status parse_query(const char *text, const char *query, sky_url *url, sky_error *error) {
+void sky_url_shown(const char *text, char *out, size_t out_bytes) {
+    size_t scheme_bytes = strcspn(text, ":"), from = scheme_bytes + 3;
+    bool names_a_host = strncmp(text + scheme_bytes, "://", 3) == 0;
+    const char *at = names_a_host ? strrchr(text, '@')
+                                  : NULL; /* the last: a password may hold one */
+    if (at)
+        snprintf(out, out_bytes, "%.*s***%s", (int)from, text, at);
+    else
+        snprintf(out, out_bytes, "%s", text);
+}
+
+static sky_status parse_query(const char *shown, const char *query, sky_url *url,
+                              sky_error *error) {
     while (*query) {
         size_t i = url->query_count, bytes = strcspn(query, "&"), key_bytes = strcspn(query, "=&");
         if (i == SKY_URL_QUERY_MAX)
-            return sky_fail(error, SKY_E_SYNTAX, "%s: more than %d settings", text,
+            return sky_fail(error, SKY_E_SYNTAX, "%s: more than %d settings", shown,
                             SKY_URL_QUERY_MAX);
         if (key_bytes == bytes ||
             !take(url->query[i].key, sizeof url->query[i].key, query, key_bytes) ||
             !take(url->query[i].value, sizeof url->query[i].value, query + key_bytes + 1,
                   bytes - key_bytes - 1))
-            return sky_fail(error, SKY_E_SYNTAX, "%s: '%.*s' is not KEY=VALUE", text, (int)bytes,
+            return sky_fail(error, SKY_E_SYNTAX, "%s: '%.*s' is not KEY=VALUE", shown, (int)bytes,
                             query);
         url->query_count++;
         query += bytes;
@@ -39,16 +52,18 @@ static sky_status parse_query(const char *text, const char *query, sky_url *url,
 sky_status sky_url_parse(const char *text, sky_url *out, sky_error *error) {
     static const char example[] = "such as mem:256MiB or disk:/var/cache/skymem?max=8GiB";
     sky_url url = {.query_count = 0};
+    char shown[201];
     size_t scheme_bytes = strcspn(text, ":");
+    sky_url_shown(text, shown, sizeof shown);
     if (text[scheme_bytes] == 0 || !take(url.scheme, sizeof url.scheme, text, scheme_bytes))
-        return sky_fail(error, SKY_E_SYNTAX, "%.200s: a store is SCHEME:PATH, %s", text, example);
+        return sky_fail(error, SKY_E_SYNTAX, "%s: a store is SCHEME:PATH, %s", shown, example);
     const char *path = text + scheme_bytes + 1;
     size_t path_bytes = strcspn(path, "?");
     if (!take(url.path, sizeof url.path, path, path_bytes))
-        return sky_fail(error, SKY_E_SYNTAX, "%.200s: nothing, or more than %zu bytes, after '%s:'",
-                        text, sizeof url.path - 1, url.scheme);
+        return sky_fail(error, SKY_E_SYNTAX, "%s: nothing, or more than %zu bytes, after '%s:'",
+                        shown, sizeof url.path - 1, url.scheme);
     if (path[path_bytes] == '?') {
-        sky_status status = parse_query(text, path + path_bytes + 1, &url, error);
+        sky_status status = parse_query(shown, path + path_bytes + 1, &url, error);
         if (status != SKY_OK)
             return status;
     }

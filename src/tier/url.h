@@ -28,6 +28,9 @@ typedef struct {
 /* Errors: SKY_E_SYNTAX; `error` quotes the URL and says which part and why */
 sky_status sky_url_parse(const char *text, sky_url *out, sky_error *error);
 
+/* `text` as it may be shown, cut to fit: "***" for what stands between "SCHEME://" and '@'. */
+void sky_url_shown(const char *text, char *out, size_t out_bytes);
+
 /* Check that every key is one of `known`, written as "max ttl direct", and stands there once.
  * Errors: SKY_E_SYNTAX; `error` names the key and the known ones */
 sky_status sky_url_expect(const sky_url *url, const char *known, sky_error *error);

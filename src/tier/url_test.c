@@ -90,12 +90,36 @@ static void values_are_checked(void **state) {
     assert_true(size == 2048 && whole == 12 && number == 0.5);
 }
 
+static void passwords_are_not_shown(void **state) {
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"redis://me:secret@host:6379/0?level=4", "redis://***@host:6379/0?level=4"},
+        {"redis://me:se@cret@host", "redis://***@host"},
+        {"disk:/srv/a@b?max=1GiB", "disk:/srv/a@b?max=1GiB"},
+        {"redis://host/0", "redis://host/0"},
+        {"mem", "mem"},
+        {"", ""},
+    };
+    char shown[64];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        sky_url_shown(pairs[i][0], shown, sizeof shown);
+        assert_string_equal(shown, pairs[i][1]);
+    }
+    sky_url_shown("redis://me:secret@host", shown, 12);
+    assert_string_equal(shown, "redis://***");
+    sky_url url;
+    sky_error error;
+    assert_int_equal(sky_url_parse("redis://me:secret@host?level", &url, &error), SKY_E_SYNTAX);
+    assert_null(strstr(error.text, "secret"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_cut),
         cmocka_unit_test(malformed_ones_are_refused),
         cmocka_unit_test(unknown_and_repeated_settings_are_named),
         cmocka_unit_test(values_are_checked),
+        cmocka_unit_test(passwords_are_not_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,6 +169,8 @@ expect 2 "$skymem" put k "$work/small" --store nonsense
 says "a store is SCHEME:PATH"
 expect 2 "$skymem" put k "$work/small" --store nonsense:
 says "no store is called 'nonsense'"
+expect 2 "$skymem" put k "$work/small" --store "nonsense:me:secret@host"
+! grep -q secret "$work/err" || fail "a password is printed: $(cat "$work/err")"
 expect 2 "$skymem" put k "$work/small" --store "disk:$disk?max=2000000TiB"
 says "at most 1048576TiB"
 mkfifo "$work/pipe" # nobody ever writes into it
@@ -190,7 +192,8 @@ head -c 600000 "$work/large" >"$work/half"
 expect 0 "$skymem" put pinned "$work/half" --store "disk:$work/tight?max=1MiB"
 expect 0 "$skymem" pin pinned --store "disk:$work/tight?max=1MiB"
 expect 1 "$skymem" put k "$work/half" --store "disk:$work/tight?max=1MiB"
-says "disk:$work/tight: no room beside what is pinned; unpin something"
+says "disk:$work/tight: no room besides what is pinned"
+says "(to replace a pinned value takes room for both)"
 expect 0 "$skymem" unpin pinned --store "disk:$work/tight?max=1MiB"
 expect 0 "$skymem" put k "$work/half" --store "disk:$work/tight?max=1MiB" --json
 holds 'o["evicted"] == 1'

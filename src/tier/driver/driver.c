@@ -13,6 +13,7 @@
 #include "tier/driver/value.h"
 #include "tier/leases.h"
 #include "tier/spans.h"
+#include "tier/url.h"
 
 #define FAILURES_IN_ROW 3
 
@@ -692,7 +693,7 @@ static sky_status open_store(driver_tier *t, const char *url, sky_error *error) 
         return SKY_OK;
     why.text[sizeof why.text - 1] = '\0';
     status = status == SKY_PENDING || !sky_status_is_known(status) ? SKY_E_IO : status;
-    return sky_fail(error, status, "%.200s: %.200s", url,
+    return sky_fail(error, status, "%.200s: %.200s", t->url,
                     why.text[0] ? why.text : sky_status_text(status));
 }
 
@@ -707,7 +708,7 @@ sky_status sky_driver_tier_open(const sky_tier_driver *driver, const char *url,
     t->env = *env;
     t->env.clock = env->clock ? env->clock : sky_clock_system();
     t->driver = *driver;
-    snprintf(t->url, sizeof t->url, "%s", url);
+    sky_url_shown(url, t->url, sizeof t->url);
     sky_status status = open_store(t, url, error);
     if (status != SKY_OK) {
         free(t);

@@ -334,6 +334,11 @@ static void without_its_functions_nothing_is_lent_or_pinned(void **state) {
 
 /* ---- registering ---- */
 
+static sky_status liar_open_anything(const char *where, void **self, sky_error *error) {
+    (void)where;
+    return dir_open(folder, self, error);
+}
+
 static void drivers_are_registered_once(void **state) {
     (void)state;
     sky_tier_driver bad = tier_dir, found;
@@ -379,6 +384,24 @@ static void a_store_that_does_not_open_says_why(void **state) {
     assert_int_equal(sky_driver_tier_open(&tier_dir, "dir:/proc/nothing/here", &env, &t, &error),
                      SKY_E_IO);
     assert_non_null(strstr(error.text, "dir:/proc/nothing/here: cannot open the folder"));
+}
+
+/* The password of a store that names a host is neither in a message nor in what stat tells. */
+static void a_password_is_not_shown(void **state) {
+    (void)state;
+    static const sky_tier_env env = {0};
+    sky_tier *t;
+    sky_error error = {0};
+    sky_tier_driver lost = tier_dir;
+    assert_int_equal(sky_driver_tier_open(&lost, "dir://me:secret@host/none", &env, &t, &error),
+                     SKY_E_IO);
+    assert_non_null(strstr(error.text, "dir://***@host/none: "));
+    assert_null(strstr(error.text, "secret"));
+    lost.open = liar_open_anything;
+    assert_int_equal(sky_driver_tier_open(&lost, "dir://me:se@cret@host/0", &env, &t, &error),
+                     SKY_OK);
+    assert_string_equal(sky_fixture_stat(t).url, "dir://***@host/0");
+    t->ops->close(t);
 }
 
 static sky_status open_says;
@@ -427,6 +450,7 @@ int main(void) {
         cmocka_unit_test(drivers_are_registered_once),
         cmocka_unit_test(a_store_that_does_not_open_says_why),
         cmocka_unit_test(a_strange_status_of_open_is_a_failure),
+        cmocka_unit_test(a_password_is_not_shown),
     };
     int failed = sky_conformance_run(&dir) + sky_conformance_run(&heap) +
                  sky_conformance_run(&bare);
