@@ -128,7 +128,10 @@ size_t cli_model_overflow(const cli_model *m, const char *text, size_t bytes, si
 int cli_model_manager(cli *c, const cli_model *m, sky_cache *cache, uint32_t block_tokens,
                       sky_manager **out, sky_sequence **sequence) {
     sky_error error = {0};
-    sky_manager_options options = {.block_tokens = block_tokens, .profile = m->profile};
+    const cli_value *load_only = cli_find(c, "load-only");
+    sky_manager_options options = {.block_tokens = block_tokens,
+                                   .profile = m->profile,
+                                   .load_only = load_only && load_only->whole};
     int code = cli_salt(c, options.salt);
     if (code != CLI_OK)
         return code;

@@ -495,16 +495,18 @@ static int report_json(cli *c, const answer *a) {
         json_array_append_new(tokens, json_integer((json_int_t)a->tokens[a->prompt_tokens + i]));
     const char *refusal = sky_manager_refusal(a->manager);
     json_t *object = json_pack(
-        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:o, s:o, s:I, s:I, s:I, "
+        "{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:o, s:o, s:I, s:I, "
+        "s:I, "
         "s:s, "
         "s:I}",
         "model", cli_json_text(a->model.path, strlen(a->model.path)), "namespace", hex,
         "block_tokens", (json_int_t)cli_count(c, "block-tokens"), "prompt_tokens",
         (json_int_t)a->prompt_tokens, "hit_tokens", (json_int_t)a->lookup.hit_tokens,
-        "computed_tokens", (json_int_t)(a->prompt_tokens - a->lookup.hit_tokens), "tiers",
-        tiers_json(a), "level", level_json(c, a), "ttft_ms", a->ttft_ms, "load_ms",
-        cli_ms(a->lookup.load_ns), "prefill_ms", a->prefill_ms, "total_ms", a->total_ms, "tokens",
-        tokens, "text", cli_json_utf8(a->text ? a->text : "", a->text_bytes), "bytes_loaded",
+        "overlapped_tokens", (json_int_t)a->lookup.computed_tokens, "computed_tokens",
+        (json_int_t)(a->prompt_tokens - a->lookup.hit_tokens), "tiers", tiers_json(a), "level",
+        level_json(c, a), "ttft_ms", a->ttft_ms, "load_ms", cli_ms(a->lookup.load_ns), "prefill_ms",
+        a->prefill_ms, "total_ms", a->total_ms, "tokens", tokens, "text",
+        cli_json_utf8(a->text ? a->text : "", a->text_bytes), "bytes_loaded",
         (json_int_t)a->lookup.bytes_loaded, "bytes_saved", (json_int_t)a->saved_bytes,
         "saved_blocks", (json_int_t)a->saved_blocks, "verdict", sky_verdict_name(a->lookup.verdict),
         "corrupt_blocks", (json_int_t)a->lookup.corrupt_blocks);
@@ -518,20 +520,24 @@ static int report_json(cli *c, const answer *a) {
 }
 
 static void report_people(const cli *c, const answer *a) {
-    char from[160] = "", levels[160], loaded[24], moved[48] = "", bytes[24];
+    char from[160] = "", levels[160], loaded[24], moved[48] = "", meanwhile[64] = "", bytes[24];
     for (size_t i = 0; i < a->store.tier_count; i++)
         if (a->lookup.tier_blocks[i])
             snprintf(from + strlen(from), sizeof from - strlen(from), "%s%s",
                      from[0] ? ", " : " from ", a->store.names[i]);
     if (a->bytes_moved != a->lookup.bytes_loaded)
         snprintf(moved, sizeof moved, " (%s moved)", cli_bytes_text(a->bytes_moved, bytes));
+    if (a->lookup.computed_tokens > 0)
+        snprintf(meanwhile, sizeof meanwhile, " while %u of them were computed",
+                 a->lookup.computed_tokens);
     levels_text(a, levels, sizeof levels);
     cli_note(c,
-             "first token after %.0f ms: %u of %zu token%s%s%s, %s%s loaded in %.1f ms; %u block%s "
-             "saved",
+             "first token after %.0f ms: %u of %zu token%s%s%s, %s%s loaded in %.1f ms%s; %u "
+             "block%s saved",
              a->ttft_ms, a->lookup.hit_tokens, a->prompt_tokens, cli_plural(a->prompt_tokens),
              from[0] ? from : " known", levels, cli_bytes_text(a->lookup.bytes_loaded, loaded),
-             moved, cli_ms(a->lookup.load_ns), a->saved_blocks, cli_plural(a->saved_blocks));
+             moved, cli_ms(a->lookup.load_ns), meanwhile, a->saved_blocks,
+             cli_plural(a->saved_blocks));
 }
 
 static int answer_prompt(cli *c, answer *a) {
@@ -615,6 +621,13 @@ const cli_verb cli_verb_run = {
              .max = 1u << 20,
              .help = "new tokens at most"},
             {.name = "no-load", .kind = CLI_FLAG, .help = "compute the whole prompt"},
+            {.name = "load-only",
+             .kind = CLI_FLAG,
+             .help = "load all that is stored, and compute nothing of it meanwhile",
+             .detail = "Without it the model computes the beginning while what follows is loaded "
+                       "from its end, until they meet. What a tier brings sooner than a block is "
+                       "computed is left to the tier. With --deadline-ms nothing is computed "
+                       "meanwhile."},
             {.name = "no-save", .kind = CLI_FLAG, .help = "store nothing"},
             {.name = "keep-words",
              .kind = CLI_FLAG,
@@ -648,8 +661,9 @@ const cli_verb cli_verb_run = {
             {"namespace", "fingerprint of all that would make stored state wrong"},
             {"block_tokens", "tokens of a block"},
             {"prompt_tokens", "tokens of the prompt"},
-            {"hit_tokens", "of which were loaded"},
-            {"computed_tokens", "and computed"},
+            {"hit_tokens", "of which were stored"},
+            {"overlapped_tokens", "of these: computed while the others were loaded"},
+            {"computed_tokens", "that were not stored, and were computed"},
             {"tiers", "blocks loaded from each tier, by its name"},
             {"level",
              "how new blocks are kept in tiers beyond memory; null where the URL of one says "

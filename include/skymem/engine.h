@@ -68,9 +68,9 @@ static inline sky_tensor sky_layer_packed(const sky_layer_group *group, sky_kv k
                              token_count);
 }
 
-/* Functions of an adapter; `self` is its own. None may be NULL. The manager calls them on the
- * thread of its caller, one at a time. A status that is neither SKY_OK nor an error of
- * skymem/status.h counts as SKY_E_IO. */
+/* Functions of an adapter; `self` is its own. None may be NULL but the last three. The manager
+ * calls them on the thread of its caller, one at a time, but for interrupt. A status that is
+ * neither SKY_OK nor an error of skymem/status.h counts as SKY_E_IO. */
 typedef struct {
     /* 32 bytes that change with anything that would make stored KV wrong: content of the weights,
      * tokenizer, rope, KV types, attention settings, adapter format. */
@@ -115,6 +115,32 @@ typedef struct {
      * Errors: SKY_E_FULL (longer than the context), SKY_E_CANCELLED, SKY_E_IO */
     sky_status (*prefill)(void *self, const uint32_t *tokens, uint32_t first_token,
                           uint32_t token_count);
+
+    /* ---- computing while rows are loaded: all three, or all NULL, and then the manager computes
+     * nothing itself ----
+     *
+     * Between restore_begin and restore_end the manager may have the head of the prompt computed
+     * while rows of later tokens are written where restore_begin said:
+     *
+     *     restore_begin(n)   advance [0, a), [a, b), …   place_advanced(b)   restore_end
+     *                        rows of [b, n) are written  */
+
+    /* Compute tokens [first_token, first_token + token_count): from 0, or from where the last call
+     * ended. No logits are asked for. The rows must be, to the bit, those that one prefill of the
+     * whole prompt from token 0 gives. What restore_begin handed out must not be touched, as
+     * another thread is writing there.
+     * Errors: SKY_E_CANCELLED (interrupted: what was held before this call is held still),
+     *         SKY_E_UNSUPPORTED (steps of this size have other bits), SKY_E_FULL, SKY_E_IO. After
+     *         an error the rest is loaded */
+    sky_status (*advance)(void *self, const uint32_t *tokens, uint32_t first_token,
+                          uint32_t token_count);
+    /* From any thread, also when none is under way: advance ends soon, SKY_E_CANCELLED, and so does
+     * every later one until the next restore_begin. Nothing else is interrupted. */
+    void (*interrupt)(void *self);
+    /* Write the rows of tokens [0, token_count), which advance has computed, where restore_begin
+     * said, as far as it has room for them. restore_end then takes them as it takes the others.
+     * Errors: SKY_E_PARAM (advance has computed another number), SKY_E_NOMEM */
+    sky_status (*place_advanced)(void *self, uint32_t token_count);
 } sky_engine_ops;
 
 /* An adapter: its functions and its own state. */

@@ -47,6 +47,7 @@ typedef struct {
                                      the store share what they save */
     const sky_profile *profile;   /* calibration of the model, for tiers with a level; NULL: none.
                                    The caller's, and must outlive the manager */
+    bool load_only;               /* loads compute nothing, also on engines that could meanwhile */
 } sky_manager_options;
 
 typedef enum {
@@ -76,6 +77,7 @@ typedef struct {
     /* found, but from the first of them on of no use, as it is coded with another calibration: the
        next sky_sequence_save stores them again */
     uint32_t foreign_blocks;
+    uint32_t computed_tokens; /* of hit_tokens: the engine computed them while others came */
 } sky_lookup;
 
 /* engine: any engine of the model; it is asked what its state looks like, and not kept.
@@ -109,9 +111,15 @@ SKY_API void sky_sequence_close(sky_sequence *sequence);
 /* Put the longest stored prefix into the engine, leaving at least one token to compute. The
  * engine's earlier state is dropped. A load never fails because of a tier.
  *
- * Without a deadline (0) all that is stored is loaded, however slow: the manager does not know how
- * long computing takes. A caller who knows gives that time as the deadline (skymem plan says from
- * which rate on loading is faster).
+ * Without a deadline (0) the engine holds all of the stored prefix afterwards. An engine that can
+ * advance (skymem/engine.h) computes the head of it while farther tiers bring the tail from the end
+ * backwards, until they meet; what the one has, the other does not bring:
+ *   - A source that brings everything sooner than one block is computed is left to it.
+ *   - What a source does not bring, or brings damaged, is computed.
+ *   - The rows computed are those of a cold run, and so is the answer, where no level loses
+ *     anything.
+ * For any other engine all that is stored is loaded, however slow. A caller who knows how long
+ * computing takes gives that time as the deadline.
  *
  * With a deadline the load asks for the longest prefix that is likely to come in time:
  *   - The estimate is what the farthest tier it lies in has shown this manager before, to any

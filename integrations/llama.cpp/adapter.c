@@ -57,8 +57,13 @@ static bool parse_kv_type(const char *name, enum ggml_type *out) {
     return false;
 }
 
+static bool is_interrupted(void *self) {
+    const sky_llama *llama = self;
+    return atomic_load(&llama->advancing) && atomic_load(&llama->interrupted);
+}
+
 /* For prompts of so many tokens. */
-static struct llama_context *new_context(const sky_llama *llama, uint32_t tokens, uint32_t slots) {
+static struct llama_context *new_context(sky_llama *llama, uint32_t tokens, uint32_t slots) {
     struct llama_context_params p = llama_context_default_params();
     p.n_ctx = (tokens + CONTEXT_STEP - 1) / CONTEXT_STEP * CONTEXT_STEP * slots;
     p.n_batch = STEP_TOKENS;
@@ -73,7 +78,9 @@ static struct llama_context *new_context(const sky_llama *llama, uint32_t tokens
     p.flash_attn_type = llama->flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED
                                                : LLAMA_FLASH_ATTN_TYPE_DISABLED;
     p.kv_unified = slots == 1; /* ranges of a sequence can be named by another one */
-    p.swa_full = true;         /* old window rows stay, to be saved after the answer */
+    p.abort_callback = is_interrupted;
+    p.abort_callback_data = llama;
+    p.swa_full = true; /* old window rows stay, to be saved after the answer */
     return llama_init_from_model(llama->model, p);
 }
 
@@ -156,7 +163,7 @@ static sky_status make_slots(sky_llama *llama, uint32_t count, sky_error *error)
     for (uint32_t i = 0; i < count; i++) {
         sky__llama_slot *slot = &llama->slots[i];
         slot->llama = llama;
-        slot->engine = (sky_engine){&sky__llama_ops, slot};
+        slot->engine = (sky_engine){count == 1 ? &sky__llama_ops : &sky__llama_ops_of_many, slot};
         slot->id = (llama_seq_id)i;
     }
     return SKY_OK;

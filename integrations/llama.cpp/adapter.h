@@ -3,6 +3,8 @@
 #ifndef SKYMEM_LLAMA_ADAPTER_H
 #define SKYMEM_LLAMA_ADAPTER_H
 
+#include <stdatomic.h>
+
 #include <llama.h>
 
 #include "skymem_llama.h"
@@ -62,9 +64,14 @@ struct sky_llama {
     uint8_t *blob;
     size_t blob_bytes_max;
     struct llama_batch batch;
+
+    /* llama.cpp asks while it computes whether to stop; advance alone is stopped so. */
+    atomic_bool advancing, interrupted;
 };
 
-extern const sky_engine_ops sky__llama_ops;
+/* Of an only slot, and of one of many: these do not advance, as what one has computed can then not
+ * be read out whole. */
+extern const sky_engine_ops sky__llama_ops, sky__llama_ops_of_many;
 
 static inline struct llama_context *sky__llama_context(const sky__llama_slot *slot) {
     return slot->llama->on_bare && slot->id == SEQ_PROMPT ? slot->llama->bare
@@ -95,6 +102,26 @@ const char *sky__llama_read_state(sky_llama *llama, llama_seq_id sequence, bool 
 /* Hand a composed blob over. Errors: SKY_E_CORRUPT */
 sky_status sky__llama_take_blob(sky_llama *llama, llama_seq_id sequence, const blob_part *parts,
                                 const uint8_t *blob);
+
+/* What a blob has of a prefix of so many tokens. */
+void sky__llama_parts_for(const sky_layout *layout, uint32_t token_count, blob_part *parts);
+
+/* There are some, they fit, and they are in the vocabulary. Errors: SKY_E_PARAM, SKY_E_FULL */
+sky_status sky__llama_check_tokens(const sky_llama *llama, const uint32_t *tokens,
+                                   uint32_t first_token, uint32_t token_count);
+/* Drop what is held from first_token on. Before a restored window nothing is held.
+ * Errors: SKY_E_PARAM */
+sky_status sky__llama_crop(sky__llama_slot *slot, uint32_t first_token);
+/* Compute one step on top of what is held; last: with logits of its last token.
+ * Errors: SKY_E_FULL, SKY_E_CANCELLED, SKY_E_IO */
+sky_status sky__llama_decode(sky__llama_slot *slot, const uint32_t *tokens, uint32_t token_count,
+                             bool last);
+
+/* advance.c: as in skymem/engine.h. */
+sky_status sky__llama_advance(void *self, const uint32_t *tokens, uint32_t first_token,
+                              uint32_t token_count);
+void sky__llama_interrupt(void *self);
+sky_status sky__llama_place_advanced(void *self, uint32_t token_count);
 
 /* How many window cells must be taken before a restored prompt's window; see window_cells.c. */
 uint32_t sky__llama_cells_passed(const sky_llama *llama, uint32_t token_count);

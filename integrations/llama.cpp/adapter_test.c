@@ -1,7 +1,8 @@
 /* Proves, on tiny models with random weights: a restored prefix gives the logits of a cold run to
- * the last bit, while generating too, with full attention and with windows of odd sizes, any prompt
- * length and KV type; what cannot be cached is refused with a sentence and answered; bad files and
- * prompts end in an error. */
+ * the last bit, wherever a computed head and a loaded tail meet, while generating too, with full
+ * attention and with windows of odd sizes, any prompt length and KV type; what cannot be cached is
+ * refused with a sentence and answered; bad files and prompts end in an error. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,6 +56,8 @@ static void restored_prefixes_answer_like_cold_runs(void **state) {
         assert_int_equal(bench_save(&b, prompt, lengths[0]), lengths[0] / block);
         for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
             bench_expect(&b, prompt, lengths[n], (lengths[n] - 1) / block * block, &cold[n]);
+        for (uint32_t met = 0; met <= 1152; met += 384)
+            bench_expect_met(&b, prompt, lengths[0], 1152, met, &cold[0]);
         /* From a shorter prompt to the longest: the window cells are there only in part. */
         bench_expect(&b, prompt, lengths[0], (lengths[0] - 1) / block * block, &cold[0]);
         bench_close(&b);
@@ -359,6 +362,40 @@ static void a_kv_type_that_is_none_is_an_error(void **state) {
     assert_non_null(strstr(error.text, "f17"));
 }
 
+/* From another thread, at whatever moment it comes. */
+static void *interrupt_engine(void *argument) {
+    const sky_engine *engine = argument;
+    engine->ops->interrupt(engine->self);
+    return NULL;
+}
+
+static void an_interrupted_engine_answers_on(void **state) {
+    (void)state;
+    bench b;
+    open_tiny(&b, "gemma3", 100, "f16", 128, 2);
+    const sky_engine_ops *ops = b.engine->ops;
+    void *self = b.engine->self;
+    static sky_tensor rows[64];
+    sky_layout layout;
+    sky_manager_layout(b.manager, &layout);
+    sky_state out = {rows, 2 * (layout.groups[0].layer_count + layout.groups[1].layer_count)};
+    answer cold = bench_answer(&b, prompt, 0, 1300, 4);
+    for (int i = 0; i < 8; i++) {
+        pthread_t thread;
+        assert_int_equal(ops->restore_begin(self, 1280, &out), SKY_OK);
+        assert_int_equal(ops->advance(self, prompt, 0, 64), SKY_OK);
+        assert_int_equal(pthread_create(&thread, NULL, interrupt_engine, (void *)b.engine), 0);
+        sky_status status = ops->advance(self, prompt + 64, 64, 1216);
+        pthread_join(thread, NULL);
+        assert_true(status == SKY_OK || status == SKY_E_CANCELLED);
+        assert_int_equal(ops->advance(self, prompt, 0, 64), SKY_E_CANCELLED); /* until it begins */
+        answer again = bench_answer(&b, prompt, 0, 1300, 4); /* prefill is not interrupted */
+        expect_same(&again, &cold);
+    }
+    bench_expect_met(&b, prompt, 1300, 1280, 640, &cold);
+    bench_close(&b);
+}
+
 int main(void) {
     uint64_t random = 5;
     for (uint32_t i = 0; i < TOKENS_MAX; i++)
@@ -367,6 +404,7 @@ int main(void) {
                     TINY_VOCABULARY;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(restored_prefixes_answer_like_cold_runs),
+        cmocka_unit_test(an_interrupted_engine_answers_on),
         cmocka_unit_test(any_order_of_prompts_is_right),
         cmocka_unit_test(prompts_share_a_context),
         cmocka_unit_test(a_slot_saves_what_is_in_its_window),

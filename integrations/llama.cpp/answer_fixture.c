@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -108,6 +109,77 @@ void bench_expect(bench *b, const uint32_t *tokens, uint32_t token_count, uint32
     assert_int_equal(found.hit_tokens, hit_tokens);
     answer warm = bench_answer(b, tokens, hit_tokens, token_count, cold->count);
     expect_same(&warm, cold);
+}
+
+/* ---- a head that is computed, and a tail that is loaded ---- */
+
+#define ROW_SETS_MAX 256u
+
+/* Rows of one layer, K or V, kept by the test. */
+typedef struct {
+    uint8_t *data;
+    uint32_t row_bytes;
+} kept_rows;
+
+static uint32_t list_sets(const bench *b, kept_rows *sets) {
+    sky_layout layout;
+    uint32_t count = 0;
+    sky_manager_layout(b->manager, &layout);
+    for (uint32_t g = 0; g < layout.group_count; g++)
+        for (uint32_t i = 0; i < 2 * layout.groups[g].layer_count; i++)
+            sets[count++] = (kept_rows){NULL, i % 2 ? layout.groups[g].v_row_bytes
+                                                    : layout.groups[g].k_row_bytes};
+    assert_true(count <= ROW_SETS_MAX);
+    return count;
+}
+
+static void keep_rows(bench *b, uint32_t tokens, kept_rows *sets, uint32_t set_count) {
+    static sky_tensor rows[ROW_SETS_MAX];
+    sky_state state = {rows, set_count};
+    for (uint32_t i = 0; i < set_count; i++)
+        assert_non_null(sets[i].data = malloc((size_t)tokens * sets[i].row_bytes));
+    for (uint32_t t = 0; t < tokens; t += 64) {
+        assert_int_equal(b->engine->ops->extract(b->engine->self, t, 64, &state), SKY_OK);
+        for (uint32_t i = 0; i < set_count; i++) {
+            size_t bytes = sets[i].row_bytes;
+            assert_int_equal(sky_tensor_read(&rows[i], t, 64, sets[i].data + t * bytes), SKY_OK);
+        }
+    }
+}
+
+static void write_rows(const sky_tensor *to, const kept_rows *from, uint32_t first, uint32_t end) {
+    size_t bytes = from->row_bytes;
+    first = to->first_token > first ? to->first_token : first;
+    if (first < end)
+        assert_int_equal(sky_tensor_write(to, first, end - first, from->data + first * bytes),
+                         SKY_OK);
+}
+
+void bench_expect_met(bench *b, const uint32_t *tokens, uint32_t token_count, uint32_t prefix,
+                      uint32_t computed, const answer *cold) {
+    static kept_rows sets[ROW_SETS_MAX];
+    static sky_tensor rows[ROW_SETS_MAX];
+    const sky_engine_ops *ops = b->engine->ops;
+    void *self = b->engine->self;
+    uint32_t set_count = list_sets(b, sets), half = computed / 128 * 64;
+    sky_state state = {rows, set_count};
+    bench_answer(b, tokens, 0, token_count, 1);
+    keep_rows(b, prefix, sets, set_count);
+    assert_int_equal(ops->restore_begin(self, prefix, &state), SKY_OK);
+    if (half > 0)
+        assert_int_equal(ops->advance(self, tokens, 0, half), SKY_OK);
+    for (uint32_t i = 0; i < set_count; i++)
+        write_rows(&rows[i], &sets[i], computed, prefix);
+    if (computed > 0) {
+        assert_int_equal(ops->place_advanced(self, computed), SKY_E_PARAM);
+        assert_int_equal(ops->advance(self, tokens + half, half, computed - half), SKY_OK);
+        assert_int_equal(ops->place_advanced(self, computed), SKY_OK);
+    }
+    assert_int_equal(ops->restore_end(self, true), SKY_OK);
+    answer met = bench_answer(b, tokens, prefix, token_count, cold->count);
+    expect_same(&met, cold);
+    for (uint32_t i = 0; i < set_count; i++)
+        free(sets[i].data);
 }
 
 /* ---- slots ---- */

@@ -62,7 +62,7 @@ sky_status sky__llama_take_blob(sky_llama *llama, llama_seq_id sequence, const b
                                                                                     : SKY_E_CORRUPT;
 }
 
-static void parts_for(const sky_layout *layout, uint32_t token_count, blob_part *parts) {
+void sky__llama_parts_for(const sky_layout *layout, uint32_t token_count, blob_part *parts) {
     for (uint32_t g = 0; g < layout->group_count; g++) {
         uint32_t window = layout->groups[g].window_tokens;
         uint32_t count = window && window < token_count ? window : token_count;
@@ -73,7 +73,7 @@ static void parts_for(const sky_layout *layout, uint32_t token_count, blob_part 
 sky_status sky__llama_prepare(sky_llama *llama) {
     uint32_t token_count = sky_llama_context_tokens(llama);
     blob_part parts[SKY_LAYER_GROUPS_MAX];
-    parts_for(&llama->shape.layout, token_count, parts);
+    sky__llama_parts_for(&llama->shape.layout, token_count, parts);
     sky_status status = sky__llama_blob_reserve(llama, blob_bytes(&llama->shape, parts));
     uint32_t passed = sky__llama_cells_passed(llama, token_count);
     if (status != SKY_OK || passed == 0)
@@ -178,6 +178,7 @@ static sky_status op_restore_begin(void *self, uint32_t token_count, sky_state *
     sky__llama_slot *slot = self;
     sky_llama *llama = slot->llama;
     slot->held_tokens = 0; /* the cells stay: restore_end makes use of them */
+    atomic_store(&llama->interrupted, false);
     llama->on_bare &= slot->id != SEQ_PROMPT;
     llama->logits_of = NULL;
     if (!llama->shape_known || out->tensor_count != llama->shape.row_sets || token_count == 0)
@@ -185,7 +186,7 @@ static sky_status op_restore_begin(void *self, uint32_t token_count, sky_state *
     if (token_count > sky_llama_context_tokens(llama))
         return SKY_E_FULL;
     blob_part parts[SKY_LAYER_GROUPS_MAX];
-    parts_for(&llama->shape.layout, token_count, parts);
+    sky__llama_parts_for(&llama->shape.layout, token_count, parts);
     sky_status status = sky__llama_blob_reserve(llama, blob_bytes(&llama->shape, parts));
     if (status != SKY_OK)
         return status;
@@ -207,7 +208,7 @@ static sky_status op_restore_end(void *self, bool commit) {
     uint32_t window_from = window && token_count > window ? token_count - window : 0;
     uint32_t passed = sky__llama_cells_passed(llama, token_count);
     blob_part parts[SKY_LAYER_GROUPS_MAX];
-    parts_for(&llama->shape.layout, token_count, parts);
+    sky__llama_parts_for(&llama->shape.layout, token_count, parts);
     sky_status status = llama->slot_count == 1 ? sky__llama_pass_cells(llama, passed) : SKY_OK;
     if (status == SKY_OK)
         status = sky__llama_take_blob(llama, slot->id, parts, llama->blob);
@@ -224,8 +225,7 @@ static sky_status op_restore_end(void *self, bool commit) {
 
 /* ---- computing ---- */
 
-/* Drop what is held from first_token on. Before a restored window nothing is held. */
-static sky_status crop(sky__llama_slot *slot, uint32_t first_token) {
+sky_status sky__llama_crop(sky__llama_slot *slot, uint32_t first_token) {
     sky_llama *llama = slot->llama;
     if (first_token == 0) {
         sky__llama_forget(slot);
@@ -248,8 +248,8 @@ static sky_status crop(sky__llama_slot *slot, uint32_t first_token) {
     return SKY_OK;
 }
 
-static sky_status decode(sky__llama_slot *slot, const uint32_t *tokens, uint32_t token_count,
-                         bool last) {
+sky_status sky__llama_decode(sky__llama_slot *slot, const uint32_t *tokens, uint32_t token_count,
+                             bool last) {
     sky_llama *llama = slot->llama;
     struct llama_context *context = sky__llama_context(slot);
     struct llama_batch *batch = &llama->batch;
@@ -287,10 +287,8 @@ static uint32_t next_step(uint32_t at, uint32_t end) {
     return (step_end < end ? step_end : end) - at;
 }
 
-static sky_status op_prefill(void *self, const uint32_t *tokens, uint32_t first_token,
-                             uint32_t token_count) {
-    sky__llama_slot *slot = self;
-    sky_llama *llama = slot->llama;
+sky_status sky__llama_check_tokens(const sky_llama *llama, const uint32_t *tokens,
+                                   uint32_t first_token, uint32_t token_count) {
     if (token_count == 0)
         return SKY_E_PARAM;
     uint32_t room = sky_llama_context_tokens(llama);
@@ -300,22 +298,31 @@ static sky_status op_prefill(void *self, const uint32_t *tokens, uint32_t first_
     for (uint32_t i = 0; i < token_count; i++)
         if (tokens[i] >= vocabulary)
             return SKY_E_PARAM;
-    sky_status status = crop(slot, first_token);
+    return SKY_OK;
+}
+
+static sky_status op_prefill(void *self, const uint32_t *tokens, uint32_t first_token,
+                             uint32_t token_count) {
+    sky__llama_slot *slot = self;
+    sky_llama *llama = slot->llama;
+    sky_status status = sky__llama_check_tokens(llama, tokens, first_token, token_count);
+    if (status == SKY_OK)
+        status = sky__llama_crop(slot, first_token);
     uint32_t end = first_token + token_count;
     while (status == SKY_OK && slot->held_tokens < end) {
         uint32_t at = slot->held_tokens, step = next_step(at, end);
         sky__llama_tell(llama, SKY_LLAMA_COMPUTING, at - first_token, token_count);
-        status = decode(slot, tokens + (at - first_token), step, at + step == end);
+        status = sky__llama_decode(slot, tokens + (at - first_token), step, at + step == end);
     }
     return status;
 }
 
-const sky_engine_ops sky__llama_ops = {
-    .fingerprint = op_fingerprint,
-    .layout = op_layout,
-    .tokenize = op_tokenize,
-    .extract = op_extract,
-    .restore_begin = op_restore_begin,
-    .restore_end = op_restore_end,
-    .prefill = op_prefill,
-};
+#define OPS                                                                                        \
+    .fingerprint = op_fingerprint, .layout = op_layout, .tokenize = op_tokenize,                   \
+    .extract = op_extract, .restore_begin = op_restore_begin, .restore_end = op_restore_end,       \
+    .prefill = op_prefill
+
+const sky_engine_ops sky__llama_ops = {OPS, .advance = sky__llama_advance,
+                                       .interrupt = sky__llama_interrupt,
+                                       .place_advanced = sky__llama_place_advanced};
+const sky_engine_ops sky__llama_ops_of_many = {OPS};

@@ -84,6 +84,11 @@ static void restored_prefixes_answer_like_cold_runs(void **state) {
     assert_true(found.bytes_loaded >= (3 * 2048 + 15 * 512) * 1024);
     assert_true(found.bytes_loaded < (3 * 2048 + 15 * 512) * 1024 + 16 * 1024);
 
+    /* A head that is computed and a tail that is loaded, outside and inside of the window. */
+    static const uint32_t met[] = {128, 512, 896};
+    for (size_t i = 0; i < sizeof met / sizeof *met; i++)
+        bench_expect_met(&b, prompt, lengths[1], 1024, met[i], &cold[1]);
+
     /* Five blocks shared, then another text. */
     memmove(prompt + 640, prompt + 1000, 500 * sizeof *prompt);
     answer other = bench_answer(&b, prompt, 0, 1140, GENERATED);

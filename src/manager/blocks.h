@@ -5,7 +5,7 @@
  *     of tiers, blocks in flight
  *
  *   blocks_key   prompt → keys          load.c         keys → tiers → rows of the engine
- *   blocks_item  one item of a batch    load_paced.c   … by a deadline
+ *   blocks_item  one item of a batch    load_paced.c   … by a deadline, or while it computes
  *                                       save.c         rows of the engine → tiers
  *                                       save_levels.c  … that have a block, but not at each level
  *
@@ -64,12 +64,14 @@ struct sky_manager {
     sky_error refusal;
     bool near_keeps;      /* the nearest tier is memory, which takes what gets bring */
     bool drop;            /* as sky_call's, for puts */
+    bool load_only;       /* as sky_manager_options' */
     sky_time patience_ns; /* with a put: for so long tiers may take nothing */
     sky_coded coded;      /* codec.self NULL: blocks are stored as they come */
     sky__flights flights;
     sky_mutex mutex;
     sky_paced_tier tiers[SKY_TIERS_MAX]; /* under the mutex: what loads have learnt of them */
-    uint32_t sequence_count;             /* under the mutex */
+    sky_time engine_block_ns; /* under the mutex: an engine took so long for a block; 0: unknown */
+    uint32_t sequence_count;  /* under the mutex */
 };
 
 /* One request on one engine. All is its caller's thread's, but for `cancelled`, and for `batch`,
@@ -86,6 +88,7 @@ struct sky_sequence {
         reached;  /* bit i: it, or a save since, was answered by tier i: levels may lack there */
     bool spoiled; /* it found blocks that are of no use, from `spoiled_key` on at most */
     sky_key spoiled_key;
+    const uint32_t *tokens; /* of the prompt that is being loaded */
     sky_block_scratch scratch;
     sky_tensor *rows;       /* [row_sets]: where the engine says its rows are */
     size_t spans_per_block; /* header, then for each section what is skipped and rows' pieces */
@@ -113,6 +116,10 @@ sky_status sky__engine_extract(sky_sequence *q, uint32_t first_token, uint32_t t
 sky_status sky__engine_restore_begin(sky_sequence *q, uint32_t token_count);
 /* The rows are written. Errors: those of the engine */
 sky_status sky__engine_restore_end(sky_sequence *q);
+/* As the engine's, if it has them. */
+sky_status sky__engine_advance(sky_sequence *q, const uint32_t *tokens, uint32_t first_token,
+                               uint32_t token_count);
+sky_status sky__engine_place_advanced(sky_sequence *q, uint32_t token_count);
 /* Owner:  *tokens is malloc'ed
  * Errors: those of the engine, SKY_E_NOMEM; SKY_E_CORRUPT: it cannot say how many there are */
 sky_status sky__engine_tokenize(sky_sequence *q, const char *text, uint32_t **tokens,
@@ -161,18 +168,25 @@ typedef struct {
     uint32_t block_count;
     uint32_t tiers;       /* as sky_call's */
     uint8_t tier;         /* the farthest that has to answer in time */
-    sky_time deadline_ns; /* 0: none, and no pace */
+    sky_time deadline_ns; /* 0: none */
+    bool computes;        /* without a deadline: the engine computes the head meanwhile */
+    uint32_t computed;    /* … so many blocks of it */
+    uint32_t bad_from;    /* … the first of these whose copy is of no use */
 } sky_load_plan;
 
 /* Of the blocks that the scratch's items say are found, how many leading ones are likely to come by
  * the plan's deadline, at the lowest level there is, and from where: fills in block_count and tier.
  */
 void sky__load_worth(sky_sequence *q, uint32_t found, sky_load_plan *plan);
+/* A load without a deadline is to compute the head meanwhile: the engine can, and not all blocks
+ * lie in memory. Fills in the plan's tier. */
+bool sky__load_computes(const sky_sequence *q, sky_load_plan *plan);
 /* Get the scratch's first items as planned, from where its `stored` says, each at the best level
  * that the time allows; those that did not come end SKY_E_DEADLINE. *leading: so many blocks are
  * here, as a prefix of so many needs them; what of it lies before the plan's windows is beside.
+ * With an engine that computes, the plan says how many of them it has computed.
  * Errors: SKY_E_NOMEM */
-sky_status sky__load_paced(sky_sequence *q, const sky_load_plan *plan, uint32_t *leading);
+sky_status sky__load_paced(sky_sequence *q, sky_load_plan *plan, uint32_t *leading);
 
 /* ---- save.c, and save_levels.c beside it ---- */
 

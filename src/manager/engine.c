@@ -87,6 +87,15 @@ sky_status sky__engine_restore_begin(sky_sequence *q, uint32_t token_count) {
     return status == SKY_OK ? check_state(q, &state, 0, token_count, true) : status;
 }
 
+sky_status sky__engine_advance(sky_sequence *q, const uint32_t *tokens, uint32_t first_token,
+                               uint32_t token_count) {
+    return believe(q->engine.ops->advance(q->engine.self, tokens, first_token, token_count));
+}
+
+sky_status sky__engine_place_advanced(sky_sequence *q, uint32_t token_count) {
+    return believe(q->engine.ops->place_advanced(q->engine.self, token_count));
+}
+
 sky_status sky__engine_restore_end(sky_sequence *q) {
     return believe(q->engine.ops->restore_end(q->engine.self, true));
 }

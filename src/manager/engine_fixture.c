@@ -144,6 +144,7 @@ static sky_status restore_begin(void *self, uint32_t token_count, sky_state *out
     made_up_engine *e = self;
     e->restore_calls++;
     e->held_tokens = 0;
+    atomic_store(&e->interrupted, false);
     if (token_count > e->context_tokens)
         return SKY_E_FULL;
     poison_lent(e);
@@ -225,15 +226,49 @@ static sky_status prefill(void *self, const uint32_t *tokens, uint32_t first_tok
     return SKY_OK;
 }
 
-static const sky_engine_ops ops = {
-    .fingerprint = fingerprint,
-    .layout = layout,
-    .tokenize = tokenize,
-    .extract = extract,
-    .restore_begin = restore_begin,
-    .restore_end = restore_end,
-    .prefill = prefill,
-};
+static sky_status advance(void *self, const uint32_t *tokens, uint32_t first_token,
+                          uint32_t token_count) {
+    made_up_engine *e = self;
+    sky_status status = e->before_advance ? e->before_advance(e, first_token, token_count) : SKY_OK;
+    if (status != SKY_OK || atomic_load(&e->interrupted))
+        return status == SKY_OK ? SKY_E_CANCELLED : status;
+    if (first_token != e->held_tokens || e->restoring_tokens == 0)
+        return SKY_E_PARAM;
+    if (first_token + token_count > e->context_tokens)
+        return SKY_E_FULL;
+    for (uint32_t t = first_token; t < first_token + token_count; t++)
+        for (uint32_t set = 0; set < e->row_sets; set++)
+            compute_row(e, set, t, tokens[t - first_token]);
+    e->held_tokens = first_token + token_count;
+    return SKY_OK;
+}
+
+static void interrupt(void *self) {
+    atomic_store(&((made_up_engine *)self)->interrupted, true);
+}
+
+static sky_status place_advanced(void *self, uint32_t token_count) {
+    made_up_engine *e = self;
+    if (token_count == 0 || token_count != e->held_tokens || token_count > e->restoring_tokens)
+        return SKY_E_PARAM;
+    bool fails = e->place_fails;
+    e->place_fails = false;
+    for (uint32_t i = 0; !fails && i < e->row_sets; i++) {
+        uint32_t bytes = row_set_at(e, i).row_bytes, from = e->lent_rows[i].first_token;
+        if (from < token_count)
+            sky__tensor_scatter(&e->lent_rows[i], from, token_count - from,
+                                e->rows[i] + (size_t)from * bytes);
+    }
+    return fails ? SKY_E_NOMEM : SKY_OK;
+}
+
+#define OPS                                                                                        \
+    .fingerprint = fingerprint, .layout = layout, .tokenize = tokenize, .extract = extract,        \
+    .restore_begin = restore_begin, .restore_end = restore_end, .prefill = prefill
+
+static const sky_engine_ops ops = {OPS};
+static const sky_engine_ops advancing_ops = {OPS, .advance = advance, .interrupt = interrupt,
+                                             .place_advanced = place_advanced};
 
 void made_up_engine_init(made_up_engine *e, const sky_layout *layout_of, uint32_t context_tokens) {
     *e = (made_up_engine){.layout = *layout_of, .context_tokens = context_tokens};
@@ -264,7 +299,7 @@ void made_up_engine_deinit(made_up_engine *e) {
 }
 
 sky_engine made_up_engine_ops(made_up_engine *e) {
-    return (sky_engine){&ops, e};
+    return (sky_engine){e->advances ? &advancing_ops : &ops, e};
 }
 
 uint64_t made_up_engine_answer(made_up_engine *e, const uint32_t *tokens, uint32_t first_token,

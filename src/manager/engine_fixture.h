@@ -6,6 +6,8 @@
 #ifndef SKY_MANAGER_ENGINE_FIXTURE_H
 #define SKY_MANAGER_ENGINE_FIXTURE_H
 
+#include <stdatomic.h>
+
 #include <skymem/engine.h>
 
 typedef struct made_up_engine {
@@ -20,8 +22,15 @@ typedef struct made_up_engine {
     void (*arrange)(const struct made_up_engine *e, uint32_t set, sky_tensor *t);
     /* Not NULL: changes what extract and restore_begin say where rows are. */
     void (*change)(const struct made_up_engine *e, sky_state *state);
+    bool advances;    /* it can compute while rows are loaded */
+    bool place_fails; /* place_advanced ends SKY_E_NOMEM, once */
+    /* Not NULL: called before tokens [first, first + count) are advanced; another status than
+     * SKY_OK ends it so. */
+    sky_status (*before_advance)(struct made_up_engine *e, uint32_t first, uint32_t count);
+    void *context; /* for that */
     uint32_t extract_calls;
     uint32_t restore_calls;
+    atomic_bool interrupted;
 
     uint32_t row_sets;
     uint32_t held_tokens;

@@ -280,8 +280,9 @@ static sky_status settle_for(sky_sequence *q, uint32_t leading, sky_load_plan *p
 }
 
 /* Blocks came, or not: SKY_OK when the engine is to take so many as block_count then says. */
-static sky_status take_blocks(sky_sequence *q, uint32_t *block_count, void *work, sky_lookup *out) {
-    for (uint32_t b = 0; b < *block_count; b++) {
+static sky_status take_blocks(sky_sequence *q, uint32_t computed, uint32_t *block_count, void *work,
+                              sky_lookup *out) {
+    for (uint32_t b = computed; b < *block_count; b++) {
         sky_status status = take_block(q, b, work);
         if (status == SKY_OK)
             continue;
@@ -307,6 +308,27 @@ static sky_status load_in_time(sky_sequence *q, sky_load_plan *plan, sky_lookup 
     return status;
 }
 
+/* While the engine computes the head. As load_blocks. SKY_MISS: it did not, so that it is to be
+ * loaded without. */
+static sky_status load_and_compute(sky_sequence *q, sky_load_plan *plan, sky_lookup *out) {
+    uint32_t leading;
+    sky_status status = sky__load_paced(q, plan, &leading);
+    if (status == SKY_OK && leading < plan->block_count) {
+        plan->computes = false;
+        plan->computed = 0;
+        return SKY_MISS;
+    }
+    for (uint32_t b = plan->computed; status == SKY_OK && b-- > 0;) {
+        sky_status came = q->scratch.items[b].status;
+        out->corrupt_blocks += came == SKY_E_CORRUPT;
+        if (came != SKY_OK && came != SKY_E_DEADLINE) /* else it was not waited for */
+            plan->bad_from = b;
+    }
+    if (status == SKY_OK && plan->computed > 0)
+        status = sky__engine_place_advanced(q, plan->computed * q->manager->block_tokens);
+    return status;
+}
+
 /* Read the blocks of the plan into the engine. SKY_OK: so many as the plan now says are there.
  * SKY_MISS: only so many can be had, try those. SKY_E_DEADLINE: too late for the next one. Others:
  * the engine cannot take them. */
@@ -319,13 +341,17 @@ static sky_status load_blocks(sky_sequence *q, sky_load_plan *plan, sky_lookup *
     plan_items(q, plan->block_count);
     status = plan_raw(q, plan->block_count, &room);
     sky_time before = sky_now();
+    plan->computed = 0;
+    plan->bad_from = UINT32_MAX;
     if (status == SKY_OK && plan->deadline_ns != 0)
         status = load_in_time(q, plan, out);
+    else if (status == SKY_OK && plan->computes && sky__load_computes(q, plan))
+        status = load_and_compute(q, plan, out);
     else if (status == SKY_OK)
         status = sky__load_get(q, plan->block_count, &call);
     out->transfer_ns += sky_now() - before;
     if (status == SKY_OK)
-        status = take_blocks(q, &plan->block_count, room, out);
+        status = take_blocks(q, plan->computed, &plan->block_count, room, out);
     free(room);
     return status == SKY_OK ? sky__engine_restore_end(q) : status;
 }
@@ -358,6 +384,8 @@ static void count_loaded(const sky_sequence *q, uint32_t block_count, sky_lookup
     for (uint32_t b = 0; b < block_count; b++) {
         const sky_item *item = &q->scratch.items[b];
         bool raw = q->scratch.raw[b].bytes > 0;
+        if (item->status != SKY_OK) /* computed */
+            continue;
         out->bytes_loaded += raw ? item->bytes : 0;
         for (uint32_t i = 0; !raw && i < item->span_count; i++)
             out->bytes_loaded += item->spans[i].data ? item->spans[i].bytes : 0;
@@ -382,6 +410,7 @@ static void note_tiers(sky_sequence *q, uint32_t found, uint8_t tier) {
  * first, or else from one farther that brings more. */
 static void plan_load(sky_sequence *q, uint32_t found, sky_load_plan *plan) {
     plan->block_count = found;
+    plan->computes = plan->deadline_ns == 0;
     if (plan->deadline_ns == 0 || found == 0)
         return;
     sky__load_worth(q, found, plan);
@@ -415,12 +444,12 @@ static uint32_t count_in_memory(sky_sequence *q, uint32_t found) {
     return q->manager->near_keeps ? find_blocks(q, found, &call, &beside) : 0;
 }
 
-/* From the first block that the engine did not get, what is found is of no use, and saving is not
- * to take it for stored. */
-static void note_spoiled(sky_sequence *q, const sky_lookup *out) {
+/* From the first block on that did not come, or not intact, what is found is of no use, and saving
+ * is not to take it for stored. */
+static void note_spoiled(sky_sequence *q, uint32_t good_blocks, const sky_lookup *out) {
     q->spoiled = out->corrupt_blocks > 0 || out->foreign_blocks > 0;
     if (q->spoiled)
-        q->spoiled_key = q->scratch.keys[out->block_count];
+        q->spoiled_key = q->scratch.keys[good_blocks];
 }
 
 /* Returns SKY_OK, SKY_E_CANCELLED, or SKY_E_NOMEM from the engine. */
@@ -443,15 +472,17 @@ static sky_status load_prefix(sky_sequence *q, uint32_t wanted, sky_time deadlin
         status = load_planned(q, &plan, out);
     }
     uint32_t blocks = status == SKY_OK ? plan.block_count : 0;
+    uint32_t good = blocks > 0 && plan.bad_from < blocks ? plan.bad_from : blocks;
     if (atomic_load(&q->manager->coded.foreign) != foreign)
-        out->foreign_blocks = found - blocks;
+        out->foreign_blocks = found - good;
     bool existed = found > out->foreign_blocks || out->corrupt_blocks > 0 || passed(deadline);
     out->verdict = existed ? SKY_VERDICT_RECOMPUTE : SKY_VERDICT_MISS;
     if (blocks > 0) {
         count_loaded(q, blocks, out);
+        out->computed_tokens = plan.computed * q->manager->block_tokens;
         out->verdict = blocks == wanted ? SKY_VERDICT_HIT : SKY_VERDICT_PARTIAL;
     }
-    note_spoiled(q, out);
+    note_spoiled(q, good, out);
     if (atomic_load(&q->cancelled))
         return SKY_E_CANCELLED;
     return status == SKY_E_NOMEM ? status : SKY_OK;
@@ -463,7 +494,7 @@ static void count_lookup(const sky_sequence *q, const sky_lookup *l, uint32_t wa
                                   &c->lookups_recompute};
     sky_count(verdicts[l->verdict], 1);
     sky_count(&c->prefix_query_tokens, l->prompt_tokens);
-    sky_count(&c->prefix_hit_tokens, l->hit_tokens);
+    sky_count(&c->prefix_hit_tokens, l->hit_tokens - l->computed_tokens);
     sky_count(&c->prefix_query_blocks, wanted);
     sky_count(&c->prefix_hit_blocks, l->block_count);
 }
@@ -483,6 +514,7 @@ sky_status sky_sequence_load(sky_sequence *sequence, const uint32_t *tokens, siz
                        : 0;
     uint32_t wanted = whole < SKY_BATCH_ITEMS_MAX ? (uint32_t)whole : SKY_BATCH_ITEMS_MAX;
     q->reached = 0;
+    q->tokens = tokens;
     if (wanted > 0)
         status = sky__sequence_keys(q, tokens, wanted);
     if (status == SKY_OK && wanted > 0)
@@ -498,9 +530,10 @@ sky_status sky_sequence_load(sky_sequence *sequence, const uint32_t *tokens, siz
         return status;
     lookup.load_ns = sky_now() - start;
     count_lookup(q, &lookup, wanted);
-    sky_log(SKY_LOG_INFO, "lookup: %s, %u of %zu tokens, %llu bytes in %.1f ms",
-            sky_verdict_name(lookup.verdict), lookup.hit_tokens, token_count,
-            (unsigned long long)lookup.bytes_loaded, (double)lookup.load_ns / 1e6);
+    sky_log(
+        SKY_LOG_INFO, "lookup: %s, %u of %zu tokens, %u of them computed, %llu bytes in %.1f ms",
+        sky_verdict_name(lookup.verdict), lookup.hit_tokens, token_count, lookup.computed_tokens,
+        (unsigned long long)lookup.bytes_loaded, (double)lookup.load_ns / 1e6);
     *out = lookup;
     return SKY_OK;
 }

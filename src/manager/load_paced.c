@@ -1,5 +1,7 @@
-/* Loading against a deadline: how long a prefix is likely to come in time, and asking for it so
- * that what its tier shows is known the next time.
+/* Loading as the planner says: against a deadline, or while the engine computes the head.
+ *
+ * Against a deadline: how long a prefix is likely to come in time, and asking for it so that what
+ * its tier shows is known the next time.
  *
  *   blocks found ── link of the farthest tier that has one ──► the longest prefix worth asking for
  *        not all: would a farther tier, faster or at a lower level, bring more?
@@ -12,6 +14,15 @@
  *   a model with a window: blocks come in two parts, and the rows of layers with a window only of
  *   the last ones; when not all can come any more the pacer asks for those of earlier ones, which
  *   lie beside the engine's rows until it is settled how long the prefix is
+ *
+ * Without one, and with an engine that can: blocks come from the end backwards, each as its own
+ * tier has it best, and the engine computes from the front until they meet. The engine's rows of
+ * the tail are written meanwhile, those of the head when they have met. A block that does not come,
+ * or comes damaged, is computed like those before it.
+ *
+ *   blocks   0   1   2   3   4   5   6   7
+ *   engine  ─computes───────►│
+ *   tiers                    │◄──────bring─
  *
  * Surprises: a tier whose link promises too little is asked all the same after some refusals, a
  * little less modest each time, as a link that is never used never shows that it got faster; one
@@ -26,7 +37,7 @@
 #include <string.h>
 
 #include "io/sync.h"
-#include "manager/blocks.h"
+#include "manager/head.h"
 
 #define NEARER_BYTES 2    /* of two parts */
 #define PER_REFUSAL  0.25 /* the share of time that it adds to what there is */
@@ -34,6 +45,16 @@
 #define LONGER       1.25 /* … unless there is so many times as much time as it had in vain */
 #define UNSETTLED    4    /* times what a link has shown, where little was asked of it, … */
 #define AT_LEAST     4    /* … and so many blocks more than twice what it brought last */
+
+/* Of an engine that has computed nothing yet a block is believed to take no less: what a source
+ * brings sooner is left to it. */
+#define ENGINE_BLOCK_NS_LEAST SKY_MS(50)
+/* Tokens that an engine computes at once at most: it cannot stop in between without losing them. */
+#define ENGINE_TOKENS_MOST 512
+/* The part of the time for the whole head that an engine waits, at most, for the first bytes of a
+ * tier that nothing is known of, and the most of that. */
+#define ENGINE_WAIT_SHARE   32
+#define ENGINE_WAIT_NS_MOST SKY_MS(25)
 
 /* ---- how much ---- */
 
@@ -157,6 +178,10 @@ typedef struct {
     uint32_t block_count;
     uint32_t window; /* blocks at a prefix's end that it needs both parts of; 0: of all */
     uint32_t tiers;  /* as sky_call's */
+    sky__head *head; /* NULL: the engine computes nothing */
+    bool aside;      /* this is not the engine's thread */
+    bool engine_known;
+    sky_time engine_block_ns;
     flight flights[SKY_PACER_FLIGHTS_MAX];
     bool over;
 } paced;
@@ -238,6 +263,8 @@ static void obey(paced *p, const sky_pace *pace) {
         ask(p, pace);
     else if (pace->kind == SKY_PACE_CANCEL)
         give_up(p, find(p, pace->request));
+    else if (pace->kind == SKY_PACE_COMPUTE)
+        sky__head_want(p->head, pace->segment, pace->segment_end);
     else
         p->over = true;
 }
@@ -264,8 +291,21 @@ static void take(paced *p, const flight *f) {
         item->status = status;
 }
 
+/* What came of it, with a look at what a block begins with, where that shows. */
+static sky_status status_of(const paced *p, const flight *f) {
+    const sky_sequence *q = p->q;
+    if (f->item.status != SKY_OK || !(f->parts & SKY__LEAD) || q->scratch.raw[f->block].bytes > 0)
+        return f->item.status;
+    size_t header_bytes = q->manager->payload.header_bytes;
+    return sky_payload_header_check(&q->manager->payload, f->block * q->manager->block_tokens,
+                                    q->scratch.headers + f->block * header_bytes);
+}
+
 static bool listen(paced *p) {
-    bool news = false;
+    sky_status computed;
+    bool news = p->head && sky__head_done(p->head, &computed);
+    if (news)
+        sky_pacer_computed(p->pacer, sky_now(), computed == SKY_OK);
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++) {
         flight *f = &p->flights[i];
         if (f->request != 0 && f->batch.id == 0)
@@ -276,6 +316,7 @@ static bool listen(paced *p) {
         uint32_t request = f->request;
         f->request = 0;
         release_claim(p, f->block, f->item.status == SKY_OK);
+        f->item.status = status_of(p, f);
         take(p, f);
         sky_pacer_finished(p->pacer, sky_now(), request, f->item.status);
         news = true;
@@ -290,12 +331,37 @@ static sky_time listen_until(void *context) {
     return p->over || listen(p) ? 0 : sky_pacer_wake(p->pacer, sky_now());
 }
 
+/* Until it is over, or, on the engine's thread, until there is something to compute. */
 static void run(paced *p) {
     for (sky_pace pace; !p->over;) {
-        while (!p->over && sky_pacer_next(p->pacer, sky_now(), &pace))
+        while (!p->over && sky_pacer_next(p->pacer, sky_now(), &pace)) {
             obey(p, &pace);
+            if (pace.kind == SKY_PACE_COMPUTE && !p->aside)
+                return;
+        }
         if (!p->over)
             sky_event_wait(p->q->event, NULL, 0, listen_until, p);
+    }
+}
+
+static void *run_aside(void *argument) {
+    paced *p = argument;
+    run(p);
+    sky__head_end(p->head);
+    return NULL;
+}
+
+/* From the first block that is to be computed on, the engine has this thread. */
+static void run_all(paced *p) {
+    sky_thread thread = {0};
+    run(p);
+    p->aside = true;
+    if (!p->over && sky_thread_start(&thread, "skymem-load", run_aside, p) == SKY_OK) {
+        sky__head_run(p->head);
+        sky_thread_join(&thread);
+    } else if (!p->over) {
+        sky_pacer_computed(p->pacer, sky_now(), false);
+        run(p);
     }
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
         give_up(p, &p->flights[i]);
@@ -310,12 +376,14 @@ static void offer(const paced *p, bool nearer, uint32_t b, sky_segment *out) {
     bool whole = p->window == 0 || q->scratch.raw[b].bytes > 0;
     size_t count;
     const sky_level_cost *costs = sky_level_costs(&count);
-    *out = (sky_segment){.token_count = q->manager->block_tokens, .form_count = 1};
+    *out = (sky_segment){.token_count = q->manager->block_tokens,
+                         .form_count = 1,
+                         .compute_ns = p->head ? p->engine_block_ns : 0};
     out->forms[0].bytes = NEARER_BYTES;
     out->lead_bytes[0] = out->rest_bytes[0] = NEARER_BYTES / 2;
     if (nearer)
         return;
-    out->form_count = t->coding_count ? t->coding_count : 1;
+    out->form_count = t->coding_count && !p->head ? t->coding_count : 1;
     for (uint32_t f = 0; f < out->form_count; f++) {
         sky_range all = {0, q->manager->payload.payload_bytes};
         if (whole && q->scratch.items[b].range.bytes != SKY_ALL)
@@ -373,14 +441,34 @@ static void mind_silence(const paced *p, sky_time began) {
     t->skips = t->silences < 3 ? (1u << t->silences) - 1 : SKIPS_MOST;
 }
 
+/* What the engine took for a block, for the next load. */
+static void learn_engine(const paced *p) {
+    sky_manager *m = p->q->manager;
+    double block_ns = (double)p->engine_block_ns * p->tier->link.engine_factor;
+    p->tier->link.engine_factor = 0;
+    if (!p->head || p->head->computed == 0)
+        return;
+    sky_mutex_lock(&m->mutex);
+    m->engine_block_ns = block_ns < 1 ? 1 : (sky_time)block_ns;
+    sky_mutex_unlock(&m->mutex);
+}
+
 static sky_status keep_pace(paced *p, sky_time deadline) {
-    sky_time began = sky_now();
+    sky_time began = sky_now(), all_ns = p->engine_block_ns * p->block_count;
+    sky_time wait_ns = all_ns / ENGINE_WAIT_SHARE;
     const sky_pacer_options options = {
-        .deadline_ns = deadline, .window = p->window, .no_refining = p->tier->coding_count == 0};
+        .deadline_ns = deadline,
+        .window = p->window,
+        .no_refining = p->tier->coding_count == 0,
+        .engine_alone = true,
+        .engine_run = ENGINE_TOKENS_MOST / p->q->manager->block_tokens,
+        .engine_unknown = !p->engine_known,
+        .engine_wait = wait_ns < ENGINE_WAIT_NS_MOST ? wait_ns : ENGINE_WAIT_NS_MOST};
     sky_status status = sky_pacer_create(p->segments, p->block_count, &p->tier->link, 1, &options,
                                          began, &p->pacer);
     if (status == SKY_OK) {
-        run(p);
+        run_all(p);
+        learn_engine(p);
         mind_silence(p, began);
     }
     sky_pacer_destroy(p->pacer);
@@ -406,34 +494,67 @@ static void return_tier(sky_sequence *q, uint8_t tier, const sky_paced_tier *lea
     sky_mutex_unlock(&q->manager->mutex);
 }
 
-sky_status sky__load_paced(sky_sequence *q, const sky_load_plan *plan, uint32_t *leading) {
-    uint32_t block_count = plan->block_count;
-    sky_paced_tier tier = borrow_tier(q, plan->tier);
-    sky_segment *segments = calloc(block_count, sizeof *segments);
-    paced p = {.q = q,
-               .tier = &tier,
-               .segments = segments,
-               .here = calloc(block_count, 1),
-               .block_count = block_count,
-               .window = window_of(q, block_count),
-               .tiers = plan->tiers};
-    sky_status status = segments && p.here ? SKY_OK : SKY_E_NOMEM;
-    for (uint32_t b = 0; status == SKY_OK && b < block_count; b++) {
-        offer(&p, q->scratch.stored[b] < plan->tier, b, &segments[b]);
+bool sky__load_computes(const sky_sequence *q, sky_load_plan *plan) {
+    bool far = !q->manager->near_keeps;
+    plan->tier = 0;
+    for (uint32_t b = 0; b < plan->block_count; b++) {
+        uint64_t tier = q->scratch.stored[b];
+        far |= tier > 0;
+        if (tier < SKY_TIERS_MAX && tier > plan->tier)
+            plan->tier = (uint8_t)tier;
+    }
+    return far && plan->block_count <= SKY_PACER_SEGMENTS_MAX && sky__head_can(q);
+}
+
+static sky_status pace_blocks(paced *p, const sky_load_plan *plan) {
+    sky_sequence *q = p->q;
+    sky_segment *segments = calloc(p->block_count, sizeof *segments);
+    p->segments = segments;
+    p->here = calloc(p->block_count, 1);
+    sky_status status = segments && p->here ? SKY_OK : SKY_E_NOMEM;
+    for (uint32_t b = 0; status == SKY_OK && b < p->block_count; b++) {
+        offer(p, q->scratch.stored[b] < plan->tier, b, &segments[b]);
         q->scratch.items[b].status = SKY_E_DEADLINE; /* unless it is asked for, and comes */
     }
     if (status == SKY_OK)
-        status = keep_pace(&p, plan->deadline_ns);
+        status = keep_pace(p, plan->deadline_ns);
+    free(segments);
+    return status;
+}
+
+/* Blocks that are here before the first that is not. */
+static uint32_t count_whole(const paced *p) {
+    uint32_t b = p->head->computed;
+    while (b < p->block_count && p->here[b])
+        b++;
+    return b;
+}
+
+sky_status sky__load_paced(sky_sequence *q, sky_load_plan *plan, uint32_t *leading) {
+    sky_paced_tier tier = borrow_tier(q, plan->tier);
+    sky_time engine_ns = q->manager->engine_block_ns;
+    sky__head head;
+    paced p = {.q = q,
+               .tier = &tier,
+               .block_count = plan->block_count,
+               .window = plan->computes ? 0 : window_of(q, plan->block_count),
+               .tiers = plan->tiers,
+               .head = plan->computes ? &head : NULL,
+               .engine_known = engine_ns > 0,
+               .engine_block_ns = engine_ns > 0 ? engine_ns : ENGINE_BLOCK_NS_LEAST};
+    sky__head_init(&head, q);
+    sky_status status = pace_blocks(&p, plan);
+    plan->computed = head.computed;
     if (status == SKY_OK) {
-        *leading = tier.brought = count_leading(&p);
+        *leading = tier.brought = plan->computes ? count_whole(&p) : count_leading(&p);
         free_useless(&p);
         if (!atomic_load(&q->cancelled)) /* which says nothing of the tier */
             return_tier(q, plan->tier, &tier);
         else
             status = SKY_E_CANCELLED;
     }
-    sky__load_release(q, block_count);
+    sky__load_release(q, plan->block_count);
+    sky__head_deinit(&head);
     free(p.here);
-    free(segments);
     return status;
 }

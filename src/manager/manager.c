@@ -119,6 +119,7 @@ sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
     engine->ops->fingerprint(engine->self, m->fingerprint);
     m->patience_ns = SKY__SAVE_PATIENCE_NS;
     m->drop = options->drop;
+    m->load_only = options->load_only;
     m->block_tokens = options->block_tokens ? options->block_tokens : SKY_BLOCK_TOKENS_DEFAULT;
     sky_tier_stat near;
     m->near_keeps = sky_cache_stat(cache, 0, &near) == SKY_OK &&

@@ -55,9 +55,13 @@ static void cross(shaped *s, uint64_t bytes, sky_batch batch) {
     sky_time until = sky_now();
     while (bytes > 0 && !s->closing && sky_batches_alive(s->tier.batches, batch)) {
         uint64_t step = bytes < 4096 ? bytes : 4096;
-        until += (sky_time)((double)step / s->rate * 1e9);
-        while (!s->closing && sky_now() < until)
+        double rate = s->rate;
+        until += (sky_time)((double)step / rate * 1e9);
+        while (!s->closing && sky_now() < until) {
             sky_condition_wait(&s->changed, &s->mutex, until);
+            if (s->rate != rate) /* changed while nothing came */
+                until = sky_now() + (sky_time)((double)step / (rate = s->rate) * 1e9);
+        }
         bytes -= step;
         s->moved += step;
         if (s->bytes_until_later > 0 && s->bytes_until_later <= step)
@@ -202,6 +206,7 @@ static void op_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     sky_tier *memory = ((shaped *)tier)->memory;
     memory->ops->stat(memory, out, counts);
     snprintf(out->url, sizeof out->url, "shaped:");
+    out->traits &= ~(uint32_t)SKY_TIER_LEASES;
 }
 
 static void op_close(sky_tier *tier) {
@@ -262,6 +267,7 @@ void shaped_rate_after(shaped *s, double bytes_per_s, uint64_t bytes) {
     s->bytes_until_later = bytes;
     if (bytes == 0)
         s->rate = bytes_per_s;
+    sky_condition_broadcast(&s->changed);
     sky_mutex_unlock(&s->mutex);
 }
 

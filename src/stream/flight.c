@@ -17,6 +17,7 @@
 #define OVERDUE_NS_MIN   SKY_MS(10)
 #define OVERDUE_NS_FIRST SKY_SECONDS(1) /* of a source that never brought anything … */
 #define OVERDUE_NS_RIVAL SKY_MS(100)    /* … where there is another */
+#define QUEUE_NS         SKY_MS(10)     /* to have under way, where there is no choice of forms */
 #define TRIED_AT_ONCE    2              /* of such a one, though another may be sooner */
 
 sky_pacer_flight *sky__flight_find(sky_pacer *p, uint32_t request) {
@@ -130,6 +131,7 @@ bool sky__flight_room(const sky_pacer *p, sky_time now) {
         alive_least += p->sources[i].starting ? sky__flight_starting(p, i) : USUAL_LEAST;
         wanted += (p->sources[i].starting ? STARTING_TIMES : USUAL_TIMES) * sky__link_rate(p, i) *
                   p->links[i].delay_ns * 1e-9;
+        wanted += p->choice ? 0 : sky__link_rate(p, i) * QUEUE_NS * 1e-9;
     }
     return alive < alive_least || owed < wanted;
 }

@@ -92,6 +92,13 @@ typedef struct {
     bool no_refining;     /* end as soon as everything is there in some form */
     bool no_hedging;      /* never ask two sources for the same */
     bool all_or_nothing;  /* with a window: never settle for a shorter prefix */
+    bool engine_unknown;  /* the segments' compute_ns are a guess: until one was computed every
+                             segment is asked for, whoever may be sooner */
+    bool engine_alone;    /* it cannot go on from what is loaded before all is there: towards a hole
+                             it computes all that lies before */
+    uint32_t engine_run;  /* segments that it computes at once at most, as larger steps are quicker;
+                             0: 1. No more than half of what it has left until they meet */
+    sky_time engine_wait; /* so long the engine waits for the first bytes of unknown sources */
 } sky_pacer_options;
 
 /* A window: layers that look back so many tokens and no farther. A prefix needs their rows of its
@@ -109,7 +116,8 @@ typedef struct {
 typedef enum {
     SKY_PACE_GET = 1,     /* ask `source` for slices [slice, slice_end) of `form` of `segment` */
     SKY_PACE_CANCEL = 2,  /* give request up */
-    SKY_PACE_COMPUTE = 3, /* the engine is to compute `segment`; all before it is there */
+    SKY_PACE_COMPUTE = 3, /* the engine is to compute segments [segment, segment_end); all before
+                             them is there */
     SKY_PACE_END = 4,     /* over: see sky_pacer_report */
 } sky_pace_kind;
 
@@ -117,6 +125,7 @@ typedef struct {
     sky_pace_kind kind;
     uint32_t request; /* GET, CANCEL: its number, from 1 */
     uint32_t segment;
+    uint32_t segment_end; /* COMPUTE */
     uint32_t form;
     uint32_t source;
     uint32_t slice;
@@ -163,7 +172,7 @@ void sky_pacer_arrived(sky_pacer *pacer, sky_time now, uint32_t request, uint64_
 /* A request is over. SKY_OK: all slices are there and decoded; else the source does not have this
  * form, or has it damaged: it is not asked for it again. */
 void sky_pacer_finished(sky_pacer *pacer, sky_time now, uint32_t request, sky_status status);
-/* The engine has computed the segment it was told to; false: it could not and will not try again.
+/* The engine has computed the segments it was told to; false: it could not and will not try again.
  */
 void sky_pacer_computed(sky_pacer *pacer, sky_time now, bool ok);
 

@@ -85,9 +85,10 @@ struct sky_pacer {
 
     bool computing;
     bool engine_failed;
-    uint32_t computing_segment;
+    uint32_t computing_segment, computing_end;
     sky_time compute_from;
     double compute_factor; /* measured / promised */
+    bool compute_known;    /* a segment was measured, or the promise is to be believed */
 
     bool ending; /* END is told as soon as the cancels are */
     bool ended;

@@ -142,6 +142,7 @@ sky_status sky_pacer_create(const sky_segment *segments, uint32_t count, sky_lin
     p->options = o;
     p->started_at = now;
     p->compute_factor = links[0].engine_factor > 0 ? links[0].engine_factor : 1;
+    p->compute_known = !o.engine_unknown;
     p->complete_ns = SKY_TIME_NEVER;
     for (uint32_t i = 0; i < count; i++) {
         if (segments[i].form_count > 0 && segments[i].forms[0].bytes / TELLING > p->telling_bytes)
@@ -184,11 +185,20 @@ static double compute_ns(const sky_pacer *p, uint32_t segment) {
     return (double)p->segments[segment].compute_ns * p->compute_factor;
 }
 
-/* The segment being computed took, or has taken, until now. */
+/* What is being computed. */
+static double computing_ns(const sky_pacer *p) {
+    double sum = 0;
+    for (uint32_t i = p->computing_segment; i < p->computing_end; i++)
+        sum += compute_ns(p, i);
+    return sum;
+}
+
+/* It took, or has taken, until now. */
 static void clock_engine(sky_pacer *p, sky_time now) {
-    double promised = (double)p->segments[p->computing_segment].compute_ns;
+    double promised = computing_ns(p) / p->compute_factor;
     double factor = (double)(now - p->compute_from) / promised;
-    p->compute_factor += FACTOR_WEIGHT * (factor - p->compute_factor);
+    p->compute_factor += (p->compute_known ? FACTOR_WEIGHT : 1) * (factor - p->compute_factor);
+    p->compute_known = true;
 }
 
 /* An engine that has kept segments waiting may do so again: time for the sources to be asked for
@@ -205,16 +215,17 @@ static double rescue_ns(const sky_pacer *p) {
 static uint32_t engine_reach(const sky_pacer *p, sky_time now, double until) {
     double at = (double)now;
     if (p->computing) {
-        double promised = (double)p->compute_from + compute_ns(p, p->computing_segment);
+        double promised = (double)p->compute_from + computing_ns(p);
         at = fmax(promised, at + (at - promised)); /* overdue: as long again */
     }
     until -= rescue_ns(p);
     for (uint32_t i = 0; i < p->count; i++) {
-        if (sky__pacer_present(p, i) || p->state[i].flights > 0)
+        bool here = sky__pacer_present(p, i) || p->state[i].flights > 0;
+        if (p->state[i].computed || (here && !p->options.engine_alone))
             continue;
-        if (!p->computing || p->computing_segment != i)
+        if (!p->computing || i < p->computing_segment || i >= p->computing_end)
             at += compute_ns(p, i);
-        if (!can_compute(p, i) || at > until)
+        if (!here && (!can_compute(p, i) || !p->compute_known || at > until))
             return i;
     }
     return p->count;
@@ -249,9 +260,42 @@ static double links_done(const sky_pacer *p, sky_time now) {
                                         : sky__choose_least_ns(p, 0, rate));
 }
 
+/* Nothing is known of any source yet, and one as near as a disk shows what it is with its first
+ * bytes, before the engine has taken its processors. */
+static bool engine_waits(const sky_pacer *p, sky_time now) {
+    bool unknown = now - p->started_at < p->options.engine_wait;
+    for (uint32_t i = 0; i < p->link_count; i++)
+        unknown &= p->links[i].rate == 0;
+    return unknown && (p->flight_count > 0 || p->last_request == 0);
+}
+
+/* How far to compute at once from here. Of M segments that take the sources L and the engine C the
+ * engine gets M L / (L + C) until they meet; half of these leave room for an error. */
+static uint32_t run_end(const sky_pacer *p, sky_time now, uint32_t first) {
+    double compute = 0, missing = 0, load = links_done(p, now) - (double)now;
+    uint32_t end = first;
+    for (uint32_t i = first; i < p->count; i++)
+        if (!sky__pacer_present(p, i) && can_compute(p, i)) {
+            compute += compute_ns(p, i);
+            missing++;
+        }
+    double share = isfinite(load) ? missing * load / (load + compute) : missing;
+    uint32_t most = p->compute_known ? (uint32_t)fmin(share / 2, p->options.engine_run) : 1;
+    do
+        end++;
+    while (end < first + most && end < p->count && !sky__pacer_present(p, end) &&
+           can_compute(p, end));
+    return end;
+}
+
 static bool compute_next(sky_pacer *p, sky_time now, sky_pace *out) {
     uint32_t i = first_missing(p);
-    if (p->computing || i == p->count || !can_compute(p, i))
+    if (p->computing || i == p->count || engine_waits(p, now))
+        return false;
+    for (uint32_t at = 0; p->options.engine_alone && at < i; at++)
+        if (!p->state[at].computed)
+            i = at;
+    if (!can_compute(p, i))
         return false;
     double done = (double)now + compute_ns(p, i);
     if (p->options.deadline_ns && done > (double)p->options.deadline_ns)
@@ -260,8 +304,9 @@ static bool compute_next(sky_pacer *p, sky_time now, sky_pace *out) {
         return false; /* all is here before that */
     p->computing = true;
     p->computing_segment = i;
+    p->computing_end = run_end(p, now, i);
     p->compute_from = now;
-    *out = (sky_pace){.kind = SKY_PACE_COMPUTE, .segment = i};
+    *out = (sky_pace){.kind = SKY_PACE_COMPUTE, .segment = i, .segment_end = p->computing_end};
     return true;
 }
 
@@ -468,14 +513,15 @@ void sky_pacer_finished(sky_pacer *p, sky_time now, uint32_t request, sky_status
 void sky_pacer_computed(sky_pacer *p, sky_time now, bool ok) {
     if (!p->computing)
         return; /* nothing was asked for */
-    uint32_t i = p->computing_segment;
     p->computing = false;
     p->engine_failed |= !ok;
     if (!ok || p->ended)
         return;
     clock_engine(p, now);
-    p->state[i].computed = true;
-    drop_useless(p, now, i);
+    for (uint32_t i = p->computing_segment; i < p->computing_end; i++) {
+        p->state[i].computed = true;
+        drop_useless(p, now, i);
+    }
     settle(p, now);
 }
 
@@ -500,7 +546,7 @@ static void end(sky_pacer *p, sky_time now) {
             sky__flight_drop(p, now, &p->flights[i], true);
     for (uint32_t i = 0; i < p->link_count; i++)
         sky__link_end(p, now, i);
-    if (p->computing && (double)(now - p->compute_from) > compute_ns(p, p->computing_segment))
+    if (p->computing && (double)(now - p->compute_from) > computing_ns(p))
         clock_engine(p, now);
     p->links[0].engine_factor = p->compute_factor;
     if (p->options.deadline_ns)

@@ -1,0 +1,253 @@
+/* Proves: an engine that computes the head of a prompt while a far tier brings the tail gives the
+ * answer of a cold run wherever they meet, with windows and without; that neither waits for the
+ * other longer than it must; that a tier that stalls, has lost blocks or has damaged them while the
+ * engine computes costs no right answer, and an engine that fails or is given up none either.
+ *
+ * Where they meet is not left to any clock: the engine stops at a block and waits to be
+ * interrupted, or the link carries nothing until the engine is there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cache/cache_internal.h"
+#include "io/sync.h"
+#include "manager/blocks.h"
+#include "manager/shaped_fixture.h"
+#include "manager/world_fixture.h"
+
+#define BLOCK_TOKENS 64
+#define BLOCKS       16
+#define TOKENS       (BLOCKS * BLOCK_TOKENS + 1)
+#define CARRIES      1e12
+#define STALLS       1e-3 /* bytes a second */
+#define NEVER        UINT32_MAX
+
+typedef struct {
+    world w;
+    shaped *far;
+    uint64_t cold;        /* the answer of a cold run */
+    uint32_t stops_at;    /* a block: the engine computes those before it, then waits */
+    uint32_t opens_at;    /* … when it begins with this one or a later one the link carries all */
+    uint32_t fails_at;    /* … and with this one it fails */
+    uint32_t gives_up_at; /* … and here the request is cancelled */
+} setting;
+
+static sky_status before_advance(made_up_engine *e, uint32_t first, uint32_t count) {
+    setting *s = e->context;
+    uint32_t end = (first + count) / BLOCK_TOKENS;
+    if (s->opens_at < end)
+        shaped_rate(s->far, CARRIES);
+    if (s->gives_up_at < end)
+        sky_sequence_cancel(s->w.sequence);
+    while (s->stops_at < end && !atomic_load(&e->interrupted))
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    return s->fails_at < end ? SKY_E_IO : SKY_OK;
+}
+
+/* One tier behind a link that carries nothing yet; all blocks are in it. */
+static void setup(setting *s, sky_layout layout) {
+    sky_cache *c;
+    assert_int_equal(sky__cache_create(NULL, &c), SKY_OK);
+    sky_tier_env env = sky__cache_env(c);
+    *s = (setting){.far = shaped_open(&env),
+                   .stops_at = NEVER,
+                   .opens_at = NEVER,
+                   .fails_at = NEVER,
+                   .gives_up_at = NEVER};
+    sky__cache_add(c, shaped_tier(s->far));
+    assert_int_equal(sky__cache_start(c), SKY_OK);
+    world_open_on(&s->w, layout, BLOCK_TOKENS, c);
+    s->cold = world_cold(&s->w, TOKENS);
+    assert_int_equal(world_save(&s->w, TOKENS), BLOCKS);
+    s->w.engine.advances = true;
+    s->w.engine.before_advance = before_advance;
+    s->w.engine.context = s;
+    world_renew(&s->w, &(sky_manager_options){.block_tokens = BLOCK_TOKENS});
+    shaped_rate(s->far, STALLS);
+}
+
+static void teardown(setting *s) {
+    shaped_rate(s->far, CARRIES);
+    world_close(&s->w);
+}
+
+/* The whole prefix is there and the answer is right; the engine computed so many blocks. */
+static sky_lookup expect(setting *s, uint32_t computed_least, uint32_t computed_most) {
+    sky_lookup l = world_expect(&s->w, TOKENS, s->cold);
+    assert_int_equal(l.verdict, SKY_VERDICT_HIT);
+    assert_int_equal(l.hit_tokens, BLOCKS * BLOCK_TOKENS);
+    assert_in_range(l.computed_tokens, computed_least * BLOCK_TOKENS, computed_most * BLOCK_TOKENS);
+    uint32_t loaded = 0;
+    for (uint32_t t = 0; t < SKY_TIERS_MAX; t++)
+        loaded += l.tier_blocks[t];
+    assert_true(loaded + l.computed_tokens / BLOCK_TOKENS >= BLOCKS);
+    return l;
+}
+
+static const struct {
+    uint32_t full, layers, window;
+} shapes[] = {{2, 0, 0}, {2, 3, 200}, {0, 2, 128}, {1, 1, 1000}, {1, 2, 1}};
+#define SHAPES (sizeof shapes / sizeof *shapes)
+
+static sky_layout shape(size_t i) {
+    return made_up_layout(shapes[i].full, shapes[i].layers, shapes[i].window);
+}
+
+/* ---- where they meet ---- */
+
+static void a_link_that_carries_nothing_is_not_waited_for(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        static setting s;
+        setup(&s, shape(i));
+        sky_lookup l = expect(&s, BLOCKS, BLOCKS);
+        assert_int_equal(l.bytes_loaded, 0);
+        teardown(&s);
+    }
+}
+
+static void they_meet_where_the_link_begins_to_carry(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++)
+        for (uint32_t at = 0; at < BLOCKS; at += 3) {
+            static setting s;
+            setup(&s, shape(i));
+            s.opens_at = s.stops_at = at;
+            sky_lookup l = expect(&s, 0, at); /* a run that was interrupted is lost */
+            assert_true(at == 0 || l.computed_tokens > 0);
+            assert_true(l.bytes_loaded > 0);
+            teardown(&s);
+        }
+}
+
+static void an_engine_that_never_ends_is_not_waited_for(void **state) {
+    (void)state;
+    static setting s;
+    setup(&s, shape(1));
+    s.stops_at = 0;
+    shaped_rate(s.far, CARRIES);
+    shaped_delay(s.far, SKY_MS(30)); /* so that it begins */
+    expect(&s, 0, 0);
+    teardown(&s);
+}
+
+/* What is learnt of both serves the next load. */
+static void loads_after_one_another_are_right(void **state) {
+    (void)state;
+    static const double rates[] = {STALLS, CARRIES, 3e6, STALLS, 1e6, CARRIES};
+    static setting s;
+    setup(&s, shape(1));
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        shaped_rate(s.far, rates[i]);
+        expect(&s, rates[i] == STALLS ? 1 : 0, BLOCKS);
+    }
+    teardown(&s);
+}
+
+static void an_engine_that_cannot_advance_loads_all(void **state) {
+    (void)state;
+    static setting s;
+    setup(&s, shape(1));
+    shaped_rate(s.far, CARRIES);
+    s.stops_at = 0;
+    world_renew(&s.w, &(sky_manager_options){.block_tokens = BLOCK_TOKENS, .load_only = true});
+    expect(&s, 0, 0);
+    s.w.engine.advances = false;
+    world_renew(&s.w, &(sky_manager_options){.block_tokens = BLOCK_TOKENS});
+    expect(&s, 0, 0);
+    teardown(&s);
+}
+
+/* ---- tiers that go wrong meanwhile ---- */
+
+static void a_link_that_stops_is_computed_towards(void **state) {
+    (void)state;
+    for (uint64_t bytes = 100; bytes < 40000; bytes *= 3) {
+        static setting s;
+        setup(&s, shape(1));
+        shaped_rate(s.far, CARRIES);
+        shaped_rate_after(s.far, STALLS, bytes);
+        expect(&s, 1, BLOCKS);
+        teardown(&s);
+    }
+}
+
+/* Found when it is looked up, damaged when it comes; or gone by then, as good as. */
+static void a_damaged_block_is_computed_through(void **state) {
+    (void)state;
+    for (uint32_t bad = 0; bad < BLOCKS; bad += 5) {
+        static setting s;
+        setup(&s, shape(0));
+        shaped_rate(s.far, CARRIES);
+        stored_block b = world_fetch(&s.w, TOKENS - 1, BLOCK_TOKENS, bad);
+        b.bytes[0] ^= 1;
+        world_put_back(&s.w, &b, bad);
+        sky_lookup l = expect(&s, bad + 1, BLOCKS);
+        assert_int_equal(l.corrupt_blocks, 1);
+        assert_int_equal(world_save(&s.w, TOKENS), BLOCKS - bad); /* it is mended */
+        l = expect(&s, 0, BLOCKS);
+        assert_int_equal(l.corrupt_blocks, 0);
+        teardown(&s);
+    }
+}
+
+/* ---- engines that go wrong, and requests that are given up ---- */
+
+static void an_engine_that_fails_leaves_the_loading(void **state) {
+    (void)state;
+    for (uint32_t at = 0; at < BLOCKS; at += 5) {
+        static setting s;
+        setup(&s, shape(1));
+        s.opens_at = s.fails_at = at;
+        expect(&s, 0, at);
+        teardown(&s);
+    }
+}
+
+static void rows_that_cannot_be_placed_are_no_answer(void **state) {
+    (void)state;
+    static setting s;
+    sky_lookup l;
+    setup(&s, shape(1));
+    s.w.engine.place_fails = true;
+    assert_int_equal(sky_sequence_load(s.w.sequence, s.w.prompt, TOKENS, 0, &l), SKY_E_NOMEM);
+    assert_int_equal(s.w.engine.held_tokens, 0);
+    expect(&s, BLOCKS, BLOCKS);
+    teardown(&s);
+}
+
+static void a_cancel_ends_both(void **state) {
+    (void)state;
+    for (uint32_t at = 0; at < BLOCKS; at += 5) {
+        static setting s;
+        sky_lookup l;
+        setup(&s, shape(1));
+        s.gives_up_at = s.stops_at = at;
+        assert_int_equal(sky_sequence_load(s.w.sequence, s.w.prompt, TOKENS, 0, &l),
+                         SKY_E_CANCELLED);
+        assert_int_equal(s.w.engine.held_tokens, 0);
+        assert_true(s.w.engine.interrupted);
+        teardown(&s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_link_that_carries_nothing_is_not_waited_for),
+        cmocka_unit_test(they_meet_where_the_link_begins_to_carry),
+        cmocka_unit_test(an_engine_that_never_ends_is_not_waited_for),
+        cmocka_unit_test(loads_after_one_another_are_right),
+        cmocka_unit_test(an_engine_that_cannot_advance_loads_all),
+        cmocka_unit_test(a_link_that_stops_is_computed_towards),
+        cmocka_unit_test(a_damaged_block_is_computed_through),
+        cmocka_unit_test(an_engine_that_fails_leaves_the_loading),
+        cmocka_unit_test(rows_that_cannot_be_placed_are_no_answer),
+        cmocka_unit_test(a_cancel_ends_both),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
