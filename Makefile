@@ -9,7 +9,7 @@ MODEL ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build models demo test check abi wheel trials bench fuzz sim fmt tidy install uninstall clean help
+.PHONY: all setup build models demo test check abi python wheel trials bench fuzz sim fmt tidy install uninstall clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -46,6 +46,20 @@ test: ## build, run every test and count (ARGS="-R disk" runs those whose name m
 check: ## all tests under ASan and UBSan, then under TSan, then the static analyser
 	@tools/setup dev
 	@tools/check
+
+python: ## fetch torch and Transformers (300 MB), and test the Python package with them and real weights
+	@tools/setup build
+	@tools/get-model >/dev/null || true
+	@tools/build $(BUILD)
+	@tools/transformers $(BUILD)
+	@tools/test $(BUILD) -R integration/.*python\|integration/transformers
+
+python: ## fetch torch and Transformers (300 MB); test the Python package with them, on real weights
+	@tools/setup build
+	@tools/get-model >/dev/null || true
+	@tools/build $(BUILD)
+	@tools/transformers $(BUILD)
+	@tools/test $(BUILD) -R 'integration/(python|transformers)'
 
 wheel: ## the Python package as a wheel with the libraries inside, for this and other machines
 	@tools/setup build

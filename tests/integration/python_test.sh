@@ -27,10 +27,11 @@ bin=$build/python/venv/bin
 tests=bindings/python/tests
 "$bin/pytest" -q -p no:cacheprovider "$tests" --ignore "$tests/transformers" || fail "pytest"
 site=$("$bin/python" -P -c 'import os, skymem; print(os.path.dirname(skymem.__file__))')
+config=$PWD/bindings/python/pyproject.toml
 cd "$work" || exit 1
 "$bin/pytest" -q -p no:cacheprovider --doctest-modules --ignore "$site/transformers.py" "$site" ||
     fail "examples in docstrings"
-"$bin/mypy" --strict -p skymem || fail "mypy"
+"$bin/mypy" --strict --config-file "$config" -p skymem || fail "mypy"
 # Importing is quick because it imports little.
 "$bin/python" -P -c 'import sys, skymem
 exit(any(name in sys.modules for name in ("numpy", "torch", "asyncio", "inspect", "ctypes")))' ||

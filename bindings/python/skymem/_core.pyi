@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Sequence as Sequence_
 from typing import Any, Protocol
 
 from typing_extensions import Buffer as _Buffer
@@ -35,15 +35,15 @@ class Batch:
     def leases(self) -> list[Lease | None]: ...
 
 class Cache:
-    def __new__(cls, urls: Sequence[str], salt: bytes | None = None) -> Self: ...
+    def __new__(cls, urls: Sequence_[str], salt: bytes | None = None) -> Self: ...
     @property
     def closed(self) -> bool: ...
     def submit(
         self,
         op: int,
-        keys: Sequence[str | bytes],
-        buffers: Sequence[object] | None = None,
-        parents: Sequence[bytes | None] | None = None,
+        keys: Sequence_[str | bytes],
+        buffers: Sequence_[object] | None = None,
+        parents: Sequence_[bytes | None] | None = None,
         offset: int = 0,
         size: int = 0,
         timeout: float | None = None,
@@ -59,9 +59,9 @@ class Cache:
     def run(
         self,
         op: int,
-        keys: Sequence[str | bytes],
-        buffers: Sequence[object] | None = None,
-        parents: Sequence[bytes | None] | None = None,
+        keys: Sequence_[str | bytes],
+        buffers: Sequence_[object] | None = None,
+        parents: Sequence_[bytes | None] | None = None,
         offset: int = 0,
         size: int = 0,
         timeout: float | None = None,
@@ -85,7 +85,7 @@ class Cache:
     ) -> bytes | None: ...
     def count_prefix(
         self,
-        keys: Sequence[bytes],
+        keys: Sequence_[bytes],
         timeout: float | None = None,
         wanted: int = 0,
         tiers: int = 0,
@@ -105,9 +105,38 @@ class Cache:
     def prometheus(self) -> str: ...
     def check(self) -> tuple[int, int, int, int]: ...
 
-def block_keys(namespace: bytes, tokens: Sequence[int], block_tokens: int, /) -> list[bytes]: ...
-def digest(pieces: Sequence[Buffer], /) -> bytes: ...
+def block_keys(namespace: bytes, tokens: Sequence_[int], block_tokens: int, /) -> list[bytes]: ...
+def digest(pieces: Sequence_[Buffer], /) -> bytes: ...
+def content_hash(data: Buffer, /) -> int: ...
 def namespace_salt(namespace: bytes, salt: bytes, /) -> bytes: ...
 def salt_read(path: str, /) -> bytes: ...
 def leave() -> None: ...
 def status_list() -> list[tuple[str, int, str]]: ...
+
+class Profile:
+    def __new__(cls, data: Buffer) -> Self: ...
+    @property
+    def id(self) -> int: ...
+
+class Manager:
+    def __new__(
+        cls,
+        cache: Cache,
+        engine: object,
+        block_tokens: int = 128,
+        drop: bool = False,
+        salt: bytes | None = None,
+        profile: Profile | None = None,
+    ) -> Self: ...
+    @property
+    def refusal(self) -> str | None: ...
+    @property
+    def namespace(self) -> bytes: ...
+
+class Sequence:
+    def __new__(cls, manager: Manager, engine: object) -> Self: ...
+    def load(
+        self, tokens: Sequence_[int], timeout: float | None = None, /
+    ) -> tuple[str, int, int, tuple[int, ...], int, int, int, int, int]: ...
+    def save(self, tokens: Sequence_[int], /) -> tuple[int, int]: ...
+    def cancel(self) -> None: ...

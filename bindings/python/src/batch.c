@@ -179,7 +179,7 @@ static int batch_await(batch_object *b, sky_time until) {
 
 /* ---- calls ---- */
 
-static int time_in(PyObject *seconds, sky_time *out) {
+int time_in(PyObject *seconds, sky_time *out) {
     double s = PyFloat_AsDouble(seconds);
     if (PyErr_Occurred())
         return -1;

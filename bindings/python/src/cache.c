@@ -91,6 +91,9 @@ static PyObject *cache_close(PyObject *self, PyObject *unused) {
                             "close: %d leases, or arrays made from them, are in use; "
                             "let go of them first",
                             cache->leases);
+    if (cache->managers)
+        return raise_status(SKY_E_BUSY, "close: %d managers use it; let go of them first",
+                            cache->managers);
     sky_cache *handle = cache->handle;
     while (cache->under_way) {
         sky_cancel(handle, cache->under_way->id);
@@ -121,18 +124,10 @@ static PyObject *cache_closed(PyObject *self, void *unused) {
 
 /* ---- other calls that wait ---- */
 
-static int seconds_until(PyObject *seconds, sky_time *until) {
-    double s = seconds == Py_None ? 1e10 : PyFloat_AsDouble(seconds);
-    if (PyErr_Occurred())
-        return -1;
-    *until = s > 1e9 ? SKY_TIME_NEVER : sky_now() + (sky_time)(s * 1e9);
-    return 0;
-}
-
 static PyObject *cache_flush(PyObject *self, PyObject *seconds) {
     cache_object *cache = (cache_object *)self;
-    sky_time until;
-    if (seconds_until(seconds, &until) < 0)
+    sky_time until = SKY_TIME_NEVER;
+    if (seconds != Py_None && time_in(seconds, &until) < 0)
         return NULL;
     uint64_t dropped = 0;
     for (;;) {
@@ -167,7 +162,7 @@ static PyObject *cache_prefix(PyObject *self, PyObject *args, PyObject *kwargs) 
                                      &call.tiers))
         return NULL;
     call.wanted = (sky_coding)wanted;
-    if (timeout != Py_None && seconds_until(timeout, &call.deadline_ns) < 0)
+    if (timeout != Py_None && time_in(timeout, &call.deadline_ns) < 0)
         return NULL;
     PyObject *tuple = PySequence_Tuple(list);
     size_t count = tuple ? (size_t)PyTuple_Size(tuple) : 0, present = 0;

@@ -45,6 +45,7 @@ typedef struct {
     sky_namespace names;             /* of str keys */
     int calls;                       /* under way without the GIL */
     int leases;
+    int managers;
     batch_object *under_way; /* a list, without references */
 } cache_object;
 
@@ -78,6 +79,13 @@ void cache_leave(cache_object *cache);
 int key_parse(const cache_object *cache, PyObject *key, sky_item *item);
 int block_key_parse(PyObject *key, const char *what, sky_key *out);
 
+/* Tokens of any sequence of whole numbers, for PyMem_Free. NULL with an exception */
+uint32_t *tokens_of(PyObject *object, size_t *count);
+/* A number of seconds from now. Errors: -1 with an exception */
+int time_in(PyObject *seconds, sky_time *out);
+/* NULL with an exception: it is none */
+const sky_profile *profile_of(PyObject *object);
+
 /* The batch is no longer the library's. */
 void batch_end(batch_object *batch);
 PyObject *cache_submit(PyObject *self, PyObject *args, PyObject *kwargs);
@@ -97,5 +105,6 @@ int add_cache(PyObject *module);
 int add_batch(PyObject *module);
 int add_lease(PyObject *module);
 int add_keys(PyObject *module);
+int add_manager(PyObject *module);
 
 #endif

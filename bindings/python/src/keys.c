@@ -47,8 +47,7 @@ static int namespace_parse(PyObject *bytes, sky_namespace *out) {
     return 0;
 }
 
-/* Tokens of any sequence of whole numbers, or of an array of 32 or 64 bits. */
-static uint32_t *tokens_of(PyObject *object, size_t *count) {
+uint32_t *tokens_of(PyObject *object, size_t *count) {
     PyObject *tuple = PySequence_Tuple(object);
     *count = tuple ? (size_t)PyTuple_Size(tuple) : 0;
     uint32_t *tokens = tuple ? PyMem_Calloc(*count + 1, sizeof *tokens) : NULL;
@@ -125,6 +124,19 @@ static PyObject *digest(PyObject *module, PyObject *pieces) {
     return PyBytes_FromStringAndSize((char *)out, sizeof out);
 }
 
+static PyObject *content_hash(PyObject *module, PyObject *object) {
+    (void)module;
+    view v;
+    uint64_t hash;
+    if (view_open_whole(object, false, "content_hash", &v) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    hash = sky_content_hash(v.data, v.bytes, 0);
+    Py_END_ALLOW_THREADS;
+    view_release(&v);
+    return PyLong_FromUnsignedLongLong(hash);
+}
+
 static PyObject *salted(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *space, *salt;
@@ -153,6 +165,7 @@ static PyObject *salt_read(PyObject *module, PyObject *path) {
 static PyMethodDef functions[] = {
     {"block_keys", block_keys, METH_VARARGS, "(namespace, tokens, block_tokens): keys of blocks."},
     {"digest", digest, METH_O, "BLAKE2b-256 of pieces."},
+    {"content_hash", content_hash, METH_O, "XXH3-64, against accidents, not enemies."},
     {"namespace_salt", salted, METH_VARARGS, "(namespace, salt): the namespace of a tenant."},
     {"salt_read", salt_read, METH_O, "Read a salt from a file that only its owner can read."},
     {NULL, NULL, 0, NULL}};

@@ -4,7 +4,7 @@
 #include <skymem-sky/skies.h>
 #include <stdarg.h>
 
-PyTypeObject *cache_type, *batch_type, *lease_type;
+PyTypeObject *cache_type, *batch_type, *lease_type, *profile_type;
 bool core_leaving;
 
 /* skymem.errors.make(status, name, sentence, where) makes the exception. */
@@ -63,7 +63,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                         NULL};
 
 static int add_all(PyObject *module) {
-    static int (*const add[])(PyObject *) = {add_cache, add_batch, add_lease, add_keys};
+    static int (*const add[])(PyObject *) = {add_cache, add_batch, add_lease, add_keys,
+                                             add_manager};
     for (size_t i = 0; i < sizeof add / sizeof *add; i++) {
         if (add[i](module) < 0)
             return -1;

@@ -1,0 +1,300 @@
+"""Prompts that begin alike are computed once, on Hugging Face Transformers.
+
+    kvc = KVCacheBlock(model, tokenizer, store=["mem:4GiB", "disk:/var/cache/skymem"])
+    inputs = tokenizer(prompt, return_tensors="pt")
+    out = model.generate(**inputs, past_key_values=kvc.get_cache(prompt))
+    kvc.add_blocks(prompt)
+
+Layers with full attention and with a sliding window are cached, in f32, bf16 and f16. The cache
+that generate() gets knows which tokens went through it. So add_blocks stores what was generated
+too, and never bytes under tokens that they are not of.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence as Row
+from typing import Any, TypeAlias
+
+import torch
+from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+from skymem import _core
+from skymem.cache import Cache
+from skymem.errors import UnsupportedError
+from skymem.keys import digest
+from skymem.manager import Lookup, Manager, Profile, Sequence
+
+Prompt: TypeAlias = str | Row[str] | Row[int] | torch.Tensor
+"""A text, several texts, or tokens: of one prompt [tokens], or of several [prompts, tokens]."""
+
+FORMAT = b"skymem.transformers 1"
+NOTHING: tuple[Any, list[Sequence]] = (None, [])
+ELEMENTS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+
+
+class Shape:
+    """What a model's state looks like, and what its keys depend on."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        config = model.config.get_text_config(decoder=True)
+        self.config, self.device, self.dtype = model.config, model.device, model.dtype
+        self.heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        dim = getattr(config, "head_dim", None)
+        self.dim = int(dim or config.hidden_size // config.num_attention_heads)
+        layers = DynamicCache(config=model.config).layers
+        kinds = {type(layer) for layer in layers}
+        if not layers or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
+            names = ", ".join(sorted(kind.__name__ for kind in kinds)) or "no layers"
+            raise UnsupportedError(f"{type(model).__name__}: its state is not rows ({names})")
+        if getattr(config, "num_kv_shared_layers", 0) or self.dtype not in ELEMENTS:
+            raise UnsupportedError(f"{type(model).__name__}: shares state, or is {self.dtype}")
+        self.windows = [int(getattr(layer, "sliding_window", 0)) for layer in layers]
+        # Layers in stored order: by group of one window, full attention first.
+        self.groups = sorted(set(self.windows))
+        self.order = sorted(range(len(layers)), key=self.windows.__getitem__)
+        self.print = self._fingerprint(model, tokenizer)
+
+    def _fingerprint(self, model: Any, tokenizer: Any) -> bytes:
+        pieces = [FORMAT, model.config.to_json_string(use_diff=False).encode()]
+        pieces.append(str(model.config._attn_implementation).encode())
+        if tokenizer is not None:
+            backend = getattr(tokenizer, "backend_tokenizer", None)
+            words = backend.to_str() if backend else str(sorted(tokenizer.get_vocab().items()))
+            pieces.append(words.encode())
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+            hashed = _core.content_hash(tensor.detach().cpu().reshape(-1).view(torch.uint8))
+            pieces.append(f"{name} {tensor.dtype} {hashed}".encode())
+        return digest(*pieces)
+
+    def new_rows(self, tokens: int) -> torch.Tensor:  # as payloads have them: token after token
+        return torch.empty(tokens, self.heads, self.dim, dtype=self.dtype).permute(1, 0, 2)
+
+
+class PromptCache(DynamicCache):
+    """A DynamicCache that knows which tokens went through it: `prompts`, then `seen`."""
+
+    def __init__(self, shape: Shape, prompts: list[list[int]], states: list[State]) -> None:
+        super().__init__(config=shape.config)
+        self.prompts, self.states = prompts, states
+        self.pads = [max(map(len, prompts)) - len(row) for row in prompts]
+        self.filled = 0  # slots that were restored
+        self.seen: list[torch.Tensor | None] = []
+        for layer in self.layers:
+            if isinstance(layer, DynamicSlidingWindowLayer):
+                layer.activate_past_recording()  # or rows leave before they are stored
+
+    def fill(self, slots: int, rows: list[list[tuple[torch.Tensor, torch.Tensor]]]) -> None:
+        """Restore slots: of each layer the rows of each prompt, which end with the last slot."""
+        self.filled = slots
+        for layer, each in zip(self.layers, rows):
+            window = getattr(layer, "sliding_window", 0)
+            held = min(slots, window - 1) if window else slots
+            keys, values = (aligned([pair[kv] for pair in each], held) for kv in (0, 1))
+            device = self.states[0].shape.device
+            keys, values = keys.to(device), values.to(device)
+            layer.lazy_initialization(keys, values)
+            layer.keys, layer.values = keys, values
+            if window:
+                # How many tokens came, not how many are held: masks are made from it. Without it
+                # answers are wrong, and nothing says so.
+                layer.cumulative_length = slots
+
+    def tokens_of(self, row: int) -> list[int]:
+        """The tokens whose state row `row` holds, as far as that is certain."""
+        known = self.prompts[row][: max(0, self.filled - self.pads[row])]
+        pad = max(0, self.pads[row] - self.filled)
+        beams = self.layers[0].keys.shape[0] // len(self.prompts)
+        for piece in self.seen:
+            if piece is None:
+                break
+            fed = piece[row * beams].tolist()
+            known += fed[pad:]
+            pad = max(0, pad - len(fed))
+        exact = beams == 1 and len(known) + self.pads[row] == self.get_seq_length()
+        prompt = self.prompts[row]
+        return known if exact else prompt if known[: len(prompt)] == prompt else []
+
+
+class State:
+    """The engine of one prompt: rows that were restored, or those of a row of a cache."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.rows: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self.count = 0
+        self.cache: PromptCache | None = None
+        self.row = 0
+
+    def fingerprint(self) -> bytes:
+        return self.shape.print
+
+    def layout(self) -> list[tuple[int, int, int, int, int, str]]:
+        s = self.shape
+        element = ELEMENTS[s.dtype]
+        return [(w, s.windows.count(w), s.heads, s.dim, s.dim, element) for w in s.groups]
+
+    def restore(self, count: int) -> list[tuple[int, torch.Tensor]]:
+        self.count = count
+        out = []
+        for i in self.shape.order:
+            held = min(self.shape.windows[i] or count, count)
+            self.rows[i] = (self.shape.new_rows(held), self.shape.new_rows(held))
+            out += [(count - held, rows) for rows in self.rows[i]]
+        return out
+
+    def restored(self, commit: bool) -> None:
+        if not commit:
+            self.rows, self.count = {}, 0
+
+    def extract(self, first: int, count: int) -> list[tuple[int, torch.Tensor]]:
+        assert self.cache is not None
+        out = []
+        pad, slots = self.cache.pads[self.row], self.cache.get_seq_length()
+        row = self.row * (self.cache.layers[0].keys.shape[0] // len(self.cache.prompts))
+        for i in self.shape.order:
+            layer = self.cache.layers[i]
+            skip = max(0, pad - (slots - layer.keys.shape[-2]))  # slots that pad the prompt
+            start = slots - layer.keys.shape[-2] + skip - pad
+            for rows in (layer.keys, layer.values):
+                out.append((start, rows[row, :, skip:].detach().cpu()))
+        return out
+
+
+class KVCacheBlock:
+    """The prefix cache of a model, with the calls of the SkyMemory paper.
+
+    store: a Cache, or URLs of tiers, such as ["mem:4GiB", "disk:/var/cache/skymem?level=8"]
+    salt: 32 secret bytes of a tenant; profile: calibration of the model, for tiers with a level
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any = None, store: Cache | str | Row[str] = "mem:1GiB", *,
+        block_tokens: int = 128, salt: bytes | None = None, profile: Profile | None = None,
+    ) -> None:  # fmt: skip
+        urls = [store] if isinstance(store, str) else store
+        self.store = urls if isinstance(urls, Cache) else Cache(urls)
+        self.model, self.tokenizer = model, tokenizer
+        self.shape = Shape(model, tokenizer)
+        self.manager: Manager | None = Manager(
+            self.store, State(self.shape), block_tokens=block_tokens, salt=salt, profile=profile
+        )
+        self.lookups: list[Lookup] = []  # what the last get_cache found, of each prompt
+        self._owner = not isinstance(store, Cache)
+        self._local = threading.local()  # the last cache of each thread, until it is stored
+        self._hook = model.register_forward_pre_hook(note_tokens, with_kwargs=True)
+
+    def __enter__(self) -> KVCacheBlock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the model, and close the store if it was opened here."""
+        self._hook.remove()
+        self._local = threading.local()
+        self.manager = None
+        if self._owner:
+            self.store.close()
+
+    def tokens(self, prompt: Prompt) -> list[list[int]]:
+        """The tokens of each prompt, as the tokenizer makes them, without padding."""
+        if isinstance(prompt, torch.Tensor):
+            return [row.tolist() for row in prompt.reshape(-1, prompt.shape[-1])]
+        texts: list[Any] = [prompt] if isinstance(prompt, str) else list(prompt)
+        if texts and isinstance(texts[0], int):
+            return [texts]
+        if self.tokenizer is None:
+            raise ValueError("a text needs a tokenizer; pass one, or tokens instead of the text")
+        if len(texts) > 1 and self.tokenizer.padding_side != "left":
+            raise ValueError('several prompts are padded left: tokenizer.padding_side = "left"')
+        return [list(self.tokenizer(text).input_ids) for text in texts]
+
+    @torch.no_grad()
+    def get_cache(self, prompt: Prompt, *, timeout: float | None = None) -> PromptCache:
+        """The state of the longest stored prefix, for generate(past_key_values=…), or an empty one.
+
+        timeout: seconds that loading may take; what did not come by then is computed.
+        """
+        prompts = self.tokens(prompt)
+        states = [State(self.shape) for _ in prompts]
+        sequences = [Sequence(self._manager(), state) for state in states]
+        self.lookups = [s.look(row, timeout) for s, row in zip(sequences, prompts)]
+        cache = PromptCache(self.shape, prompts, states)
+        slots = min(pad + state.count for pad, state in zip(cache.pads, states))
+        if slots > max(cache.pads):
+            for state, sequence, pad, row in zip(states, sequences, cache.pads, prompts):
+                if state.count != slots - pad:  # prompts of several lengths end at one slot
+                    self._shorten(state, sequence, row, slots - pad)
+            rows = [[state.rows[i] for state in states] for i in range(len(self.shape.windows))]
+            cache.fill(slots, rows)
+        for number, state in enumerate(states):
+            state.rows, state.cache, state.row = {}, None, number
+        self._local.last = (cache, sequences)
+        return cache
+
+    @torch.no_grad()
+    def add_blocks(self, prompt: Prompt) -> int:
+        """Store the whole blocks of a prompt, and of what generate() made of it; how many were new.
+
+        A prompt whose state was not computed with the last get_cache is computed first.
+        """
+        prompts = self.tokens(prompt)
+        cache, sequences = getattr(self._local, "last", NOTHING)
+        used = cache is not None and cache.layers[0].is_initialized
+        held = [cache.tokens_of(row) for row in range(len(cache.prompts))] if used else []
+        if len(held) != len(prompts) or any(h[: len(p)] != p for h, p in zip(held, prompts)):
+            return sum(map(self._compute, prompts))
+        self._local.last = NOTHING
+        return self._save(cache, sequences, held)
+
+    @staticmethod
+    def _save(cache: PromptCache, sequences: list[Sequence], held: list[list[int]]) -> int:
+        for state in cache.states:
+            state.cache = cache
+        return sum(sequence.save(row)[0] for sequence, row in zip(sequences, held) if row)
+
+    def _compute(self, row: list[int]) -> int:
+        self.get_cache(row)
+        cache, sequences = self._local.last
+        ids = torch.tensor([row[cache.filled :]], device=self.shape.device)
+        self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        self._local.last = NOTHING
+        return self._save(cache, sequences, [cache.tokens_of(0)])
+
+    def _shorten(self, state: State, sequence: Sequence, row: list[int], count: int) -> None:
+        """Restore so many tokens: the blocks among them, and compute what is left."""
+        sequence.look(row[: count + 1])
+        cache = PromptCache(self.shape, [row[:count]], [state])
+        if state.count:
+            cache.fill(state.count, [[state.rows[i]] for i in range(len(self.shape.windows))])
+        if state.count < count:
+            ids = torch.tensor([row[state.count : count]], device=self.shape.device)
+            self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            state.rows = {i: (l.keys[0], l.values[0]) for i, l in enumerate(cache.layers)}
+            state.count = count
+
+    def _manager(self) -> Manager:
+        if self.manager is None:
+            raise ValueError("this KVCacheBlock is closed; make another one")
+        return self.manager
+
+
+def aligned(rows: list[torch.Tensor], held: int) -> torch.Tensor:
+    """[prompts, heads, held, dim]: the last rows of each, zeros before them."""
+    if len(rows) == 1 and rows[0].shape[1] >= held:
+        return rows[0][None, :, rows[0].shape[1] - held :]
+    out = rows[0].new_zeros(len(rows), rows[0].shape[0], held, rows[0].shape[2])
+    for number, row in enumerate(rows):
+        last = min(held, row.shape[1])
+        out[number, :, held - last :] = row[:, row.shape[1] - last :]
+    return out
+
+
+def note_tokens(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Before each forward pass: which tokens go through a cache of ours."""
+    cache = kwargs.get("past_key_values")
+    if isinstance(cache, PromptCache):
+        cache.seen.append(kwargs.get("input_ids", args[0] if args else None))
+

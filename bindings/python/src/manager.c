@@ -1,0 +1,527 @@
+/* Managers and sequences, with engines written in Python.
+ *
+ *   Manager(cache, engine) ── Sequence(manager, engine) ── load ──► engine.restore(count)
+ *                                                      └── save ──► engine.extract(first, count)
+ *
+ * An engine is any object with fingerprint, layout, extract, restore and restored; what they return
+ * is said in skymem/manager.py. The library calls it on the thread of its caller, which let the GIL
+ * go. What the object raises ends the call, and is raised again from there. Tensors that it hands
+ * out are held until the next of its calls, or the end of the sequence's. */
+#include "core.h"
+
+#include <string.h>
+
+PyTypeObject *manager_type, *sequence_type;
+
+typedef struct {
+    PyObject *object;
+    PyObject *kind, *value, *trace; /* what it raised first; NULL: nothing */
+    view *views;
+    size_t view_count, view_max;
+} engine;
+
+typedef struct {
+    PyObject_HEAD cache_object *cache;
+    sky_manager *handle;
+    PyObject *profile;
+} manager_object;
+
+typedef struct {
+    PyObject_HEAD manager_object *manager;
+    sky_sequence *handle;
+    bool busy;
+    engine engine;
+} sequence_object;
+
+/* ---- what an engine says ---- */
+
+static void engine_let_go(engine *e) {
+    for (size_t i = 0; i < e->view_count; i++)
+        view_release(&e->views[i]);
+    e->view_count = 0;
+}
+
+static sky_status engine_failed(engine *e) {
+    if (PyErr_Occurred() && !e->kind)
+        PyErr_Fetch(&e->kind, &e->value, &e->trace);
+    PyErr_Clear();
+    return SKY_E_IO;
+}
+
+/* Raise what it raised, if it did. */
+static bool engine_raise(engine *e) {
+    if (!e->kind)
+        return false;
+    PyErr_Restore(e->kind, e->value, e->trace);
+    e->kind = e->value = e->trace = NULL;
+    return true;
+}
+
+static void ask_fingerprint(void *self, uint8_t out[32]) {
+    engine *e = self;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    sky_key key = {{0}};
+    PyObject *bytes = PyObject_CallMethod(e->object, "fingerprint", NULL);
+    if (!bytes || block_key_parse(bytes, "fingerprint", &key) < 0)
+        (void)engine_failed(e);
+    Py_XDECREF(bytes);
+    memcpy(out, key.bytes, sizeof key.bytes);
+    PyGILState_Release(gil);
+}
+
+/* (window, layers, heads, k_dim, v_dim, element) */
+static int group_of(PyObject *tuple, sky_layer_group *out) {
+    unsigned int window, layers, heads, k_dim, v_dim;
+    const char *name;
+    if (!PyTuple_Check(tuple) || !PyArg_ParseTuple(tuple,
+                                                   "IIIIIs;layout: a group is (window, "
+                                                   "layers, heads, k_dim, v_dim, element)",
+                                                   &window, &layers, &heads, &k_dim, &v_dim, &name))
+        return -1;
+    sky_element element = !strcmp(name, "f16")    ? SKY_ELEMENT_F16
+                          : !strcmp(name, "f32")  ? SKY_ELEMENT_F32
+                          : !strcmp(name, "bf16") ? SKY_ELEMENT_BF16
+                                                  : 0;
+    if (!element || heads > SKY_ROW_BYTES_MAX || k_dim > SKY_ROW_BYTES_MAX ||
+        v_dim > SKY_ROW_BYTES_MAX || (uint64_t)heads * k_dim * 4 > SKY_ROW_BYTES_MAX ||
+        (uint64_t)heads * v_dim * 4 > SKY_ROW_BYTES_MAX) {
+        PyErr_Format(PyExc_ValueError,
+                     "layout: elements are f16, f32 or bf16, not %s, and a row "
+                     "has at most a mebibyte",
+                     name);
+        return -1;
+    }
+    *out = (sky_layer_group){.kind = window ? SKY_LAYER_WINDOW : SKY_LAYER_FULL,
+                             .window_tokens = window,
+                             .layer_count = layers,
+                             .kv_heads = heads,
+                             .k_element = element,
+                             .v_element = element,
+                             .k_row_bytes = heads * k_dim * sky_element_bytes(element),
+                             .v_row_bytes = heads * v_dim * sky_element_bytes(element)};
+    return 0;
+}
+
+static sky_status ask_layout(void *self, sky_layout *out, sky_error *error) {
+    engine *e = self;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *list = PyObject_CallMethod(e->object, "layout", NULL);
+    PyObject *groups = list ? PySequence_Tuple(list) : NULL;
+    Py_ssize_t count = groups ? PyTuple_Size(groups) : 0;
+    if (count > SKY_LAYER_GROUPS_MAX)
+        PyErr_Format(PyExc_ValueError, "layout: at most %d groups", SKY_LAYER_GROUPS_MAX);
+    for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++)
+        (void)group_of(PyTuple_GetItem(groups, i), &out->groups[i]);
+    out->group_count = (uint32_t)count;
+    Py_XDECREF(list);
+    Py_XDECREF(groups);
+    sky_status status = PyErr_Occurred() ? engine_failed(e) : SKY_OK;
+    PyGILState_Release(gil);
+    (void)error;
+    return status;
+}
+
+/* (first_token, tensor [heads, tokens, dim]) */
+static int tensor_of(engine *e, PyObject *pair, bool writable, sky_tensor *out) {
+    unsigned int first;
+    PyObject *object;
+    if (!PyTuple_Check(pair) ||
+        !PyArg_ParseTuple(pair, "IO;an engine gives (first_token, tensor)", &first, &object))
+        return -1;
+    view *v = &e->views[e->view_count];
+    if (view_open(object, writable, "engine", v) < 0)
+        return -1;
+    e->view_count++;
+    sky_element element = v->kind == 'f' && v->element_bytes == 2   ? SKY_ELEMENT_F16
+                          : v->kind == 'f' && v->element_bytes == 4 ? SKY_ELEMENT_F32
+                          : v->kind == 'b' && v->element_bytes == 2 ? SKY_ELEMENT_BF16
+                                                                    : 0;
+    bool fits = v->dims == 3 && element;
+    size_t reach = v->element_bytes;
+    for (int d = 0; fits && d < 3; d++) {
+        fits = v->shape[d] >= 1 && v->shape[d] <= INT32_MAX && v->strides[d] >= 0;
+        reach += fits ? (size_t)(v->shape[d] - 1) * (size_t)v->strides[d] : 0;
+    }
+    if (!fits) {
+        PyErr_SetString(PyExc_TypeError, "engine: tensors are [heads, tokens, dim], of f16, f32 or "
+                                         "bf16, with at least one token and no stride below 0");
+        return -1;
+    }
+    *out = (sky_tensor){.data = v->data,
+                        .bytes = reach,
+                        .element = element,
+                        .heads = (uint32_t)v->shape[0],
+                        .dim = (uint32_t)v->shape[2],
+                        .first_token = first,
+                        .token_count = (uint32_t)v->shape[1],
+                        .token_bytes = (size_t)v->strides[1],
+                        .head_bytes = (size_t)v->strides[0],
+                        .element_bytes = (size_t)v->strides[2]};
+    return 0;
+}
+
+static sky_status take_tensors(engine *e, PyObject *list, bool writable, sky_state *out) {
+    PyObject *pairs = list ? PySequence_Tuple(list) : NULL;
+    size_t count = pairs ? (size_t)PyTuple_Size(pairs) : 0;
+    if (pairs && count != out->tensor_count)
+        PyErr_Format(PyExc_ValueError, "engine: %zu tensors where the layout has %zu", count,
+                     out->tensor_count);
+    if (count > e->view_max && !PyErr_Occurred()) {
+        view *more = PyMem_Realloc(e->views, count * sizeof *more);
+        if (more) {
+            e->views = more;
+            e->view_max = count;
+        } else {
+            PyErr_NoMemory();
+        }
+    }
+    for (size_t i = 0; i < count && !PyErr_Occurred(); i++)
+        (void)tensor_of(e, PyTuple_GetItem(pairs, (Py_ssize_t)i), writable, &out->tensors[i]);
+    Py_XDECREF(pairs);
+    Py_XDECREF(list);
+    return PyErr_Occurred() ? engine_failed(e) : SKY_OK;
+}
+
+static sky_status ask_extract(void *self, uint32_t first, uint32_t count, sky_state *out) {
+    engine *e = self;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    engine_let_go(e);
+    PyObject *list = PyObject_CallMethod(e->object, "extract", "II", first, count);
+    sky_status status = take_tensors(e, list, false, out);
+    PyGILState_Release(gil);
+    return status;
+}
+
+static sky_status ask_restore(void *self, uint32_t count, sky_state *out) {
+    engine *e = self;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    engine_let_go(e);
+    PyObject *list = PyObject_CallMethod(e->object, "restore", "I", count);
+    sky_status status = take_tensors(e, list, true, out);
+    PyGILState_Release(gil);
+    return status;
+}
+
+static sky_status tell_restored(void *self, bool commit) {
+    engine *e = self;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    engine_let_go(e);
+    PyObject *none = PyObject_CallMethod(e->object, "restored", "O", commit ? Py_True : Py_False);
+    sky_status status = none ? SKY_OK : engine_failed(e);
+    Py_XDECREF(none);
+    PyGILState_Release(gil);
+    return status;
+}
+
+/* Tokens are the caller's, and so is computing. */
+static sky_status no_tokenizer(void *self, const char *text, size_t bytes, uint32_t *tokens,
+                               size_t max, size_t *count) {
+    (void)self, (void)text, (void)bytes, (void)tokens, (void)max, (void)count;
+    return SKY_E_UNSUPPORTED;
+}
+
+static sky_status no_prefill(void *self, const uint32_t *tokens, uint32_t first, uint32_t count) {
+    (void)self, (void)tokens, (void)first, (void)count;
+    return SKY_E_UNSUPPORTED;
+}
+
+static const sky_engine_ops engine_ops = {.fingerprint = ask_fingerprint,
+                                          .layout = ask_layout,
+                                          .tokenize = no_tokenizer,
+                                          .extract = ask_extract,
+                                          .restore_begin = ask_restore,
+                                          .restore_end = tell_restored,
+                                          .prefill = no_prefill};
+
+/* ---- managers ---- */
+
+static int manager_open(manager_object *m, PyObject *object, sky_manager_options *options) {
+    engine e = {.object = object};
+    sky_engine engine = {&engine_ops, &e};
+    sky_error error = {0};
+    sky_status status;
+    if (!cache_enter(m->cache))
+        return -1;
+    Py_BEGIN_ALLOW_THREADS;
+    status = sky_manager_create(m->cache->handle, &engine, options, &m->handle, &error);
+    Py_END_ALLOW_THREADS;
+    cache_leave(m->cache);
+    if (m->handle)
+        m->cache->managers++;
+    if (!engine_raise(&e) && status != SKY_OK)
+        raise_status(status, "%s", error.text);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *manager_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"cache", "engine", "block_tokens", "drop", "salt", "profile", NULL};
+    PyObject *cache, *object, *salt = Py_None, *profile = Py_None;
+    sky_manager_options options = {0};
+    int drop = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|IpOO", names, cache_type, &cache, &object,
+                                     &options.block_tokens, &drop, &salt, &profile))
+        return NULL;
+    options.drop = drop;
+    sky_key secret = {{0}};
+    if (salt != Py_None && block_key_parse(salt, "salt", &secret) < 0)
+        return NULL;
+    memcpy(options.salt, secret.bytes, sizeof options.salt);
+    if (profile != Py_None && !(options.profile = profile_of(profile)))
+        return NULL;
+    manager_object *m = (manager_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (!m)
+        return NULL;
+    m->cache = (cache_object *)Py_NewRef(cache);
+    m->profile = Py_NewRef(profile);
+    if (manager_open(m, object, &options) < 0)
+        Py_CLEAR(m);
+    return (PyObject *)m;
+}
+
+static void manager_dealloc(PyObject *self) {
+    manager_object *m = (manager_object *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    if (m->handle) {
+        if (m->cache->handle)
+            sky_manager_destroy(m->handle);
+        m->cache->managers--;
+    }
+    Py_XDECREF(m->profile);
+    Py_XDECREF(m->cache);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *manager_refusal(PyObject *self, void *unused) {
+    (void)unused;
+    const char *text = sky_manager_refusal(((manager_object *)self)->handle);
+    return text ? PyUnicode_FromString(text) : Py_NewRef(Py_None);
+}
+
+static PyObject *manager_namespace(PyObject *self, void *unused) {
+    (void)unused;
+    sky_namespace ns;
+    sky_manager_namespace(((manager_object *)self)->handle, &ns);
+    return PyBytes_FromStringAndSize((char *)ns.bytes, sizeof ns.bytes);
+}
+
+static PyGetSetDef manager_fields[] = {
+    {"refusal", manager_refusal, NULL, "Why this model is not cached; None: it is.", NULL},
+    {"namespace", manager_namespace, NULL, "Of all keys of this manager.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot manager_slots[] = {{Py_tp_new, manager_new},
+                                      {Py_tp_dealloc, manager_dealloc},
+                                      {Py_tp_getset, manager_fields},
+                                      {Py_tp_doc, "The prefix cache of a model."},
+                                      {0, NULL}};
+static PyType_Spec manager_spec = {.name = "skymem._core.Manager",
+                                   .basicsize = sizeof(manager_object),
+                                   .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                                   .slots = manager_slots};
+
+/* ---- sequences ---- */
+
+static PyObject *sequence_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"manager", "engine", NULL};
+    PyObject *manager, *object;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O", names, manager_type, &manager, &object))
+        return NULL;
+    cache_object *cache = ((manager_object *)manager)->cache;
+    if (!cache_enter(cache))
+        return NULL;
+    sequence_object *s = (sequence_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (s) {
+        s->manager = (manager_object *)Py_NewRef(manager);
+        s->engine.object = Py_NewRef(object);
+        sky_engine engine = {&engine_ops, &s->engine};
+        sky_status status;
+        Py_BEGIN_ALLOW_THREADS;
+        status = sky_sequence_open(s->manager->handle, &engine, &s->handle);
+        Py_END_ALLOW_THREADS;
+        if (!engine_raise(&s->engine) && status != SKY_OK)
+            raise_status(status, "an engine of another model, or of another layout");
+        if (PyErr_Occurred())
+            Py_CLEAR(s);
+    }
+    cache_leave(cache);
+    return (PyObject *)s;
+}
+
+static void sequence_dealloc(PyObject *self) {
+    sequence_object *s = (sequence_object *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    if (s->handle && s->manager->cache->handle)
+        sky_sequence_close(s->handle);
+    engine_let_go(&s->engine);
+    PyMem_Free(s->engine.views);
+    Py_XDECREF(s->engine.object);
+    Py_XDECREF(s->manager);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* Tokens for a call, which is then under way; NULL with an exception. */
+static uint32_t *sequence_enter(sequence_object *s, PyObject *list, size_t *count) {
+    if (s->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "the sequence is in use on another thread; open one "
+                                            "for each");
+        return NULL;
+    }
+    uint32_t *tokens = tokens_of(list, count);
+    if (tokens && !cache_enter(s->manager->cache)) {
+        PyMem_Free(tokens);
+        return NULL;
+    }
+    s->busy = tokens != NULL;
+    return tokens;
+}
+
+static bool sequence_leave(sequence_object *s, uint32_t *tokens, sky_status status,
+                           const char *what) {
+    PyMem_Free(tokens);
+    engine_let_go(&s->engine);
+    cache_leave(s->manager->cache);
+    s->busy = false;
+    if (!engine_raise(&s->engine) && status != SKY_OK)
+        raise_status(status, "%s", what);
+    return !PyErr_Occurred();
+}
+
+/* (verdict, prompt_tokens, hit_tokens, blocks of each tier, corrupt, foreign, bytes, ns, of it) */
+static PyObject *lookup_tuple(const sky_lookup *l, size_t tiers) {
+    PyObject *each = PyTuple_New((Py_ssize_t)tiers);
+    for (size_t i = 0; each && i < tiers; i++)
+        PyTuple_SetItem(each, (Py_ssize_t)i, PyLong_FromUnsignedLong(l->tier_blocks[i]));
+    return each ? Py_BuildValue("(sIINIIKLL)", sky_verdict_name(l->verdict), l->prompt_tokens,
+                                l->hit_tokens, each, l->corrupt_blocks, l->foreign_blocks,
+                                (unsigned long long)l->bytes_loaded, (long long)l->load_ns,
+                                (long long)l->transfer_ns)
+                : NULL;
+}
+
+static PyObject *sequence_load(PyObject *self, PyObject *args) {
+    sequence_object *s = (sequence_object *)self;
+    PyObject *list, *timeout = Py_None;
+    sky_time deadline = 0;
+    size_t count;
+    if (!PyArg_ParseTuple(args, "O|O", &list, &timeout) ||
+        (timeout != Py_None && time_in(timeout, &deadline) < 0))
+        return NULL;
+    uint32_t *tokens = sequence_enter(s, list, &count);
+    if (!tokens)
+        return NULL;
+    sky_lookup lookup = {0};
+    sky_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = sky_sequence_load(s->handle, tokens, count, deadline, &lookup);
+    Py_END_ALLOW_THREADS;
+    if (!sequence_leave(s, tokens, status, "load"))
+        return NULL;
+    return lookup_tuple(&lookup, sky_tier_count(s->manager->cache->handle));
+}
+
+static PyObject *sequence_save(PyObject *self, PyObject *list) {
+    sequence_object *s = (sequence_object *)self;
+    size_t count;
+    uint32_t *tokens = sequence_enter(s, list, &count);
+    if (!tokens)
+        return NULL;
+    uint32_t blocks = 0;
+    uint64_t bytes = 0;
+    sky_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = sky_sequence_save(s->handle, tokens, count, &blocks, &bytes);
+    Py_END_ALLOW_THREADS;
+    if (!sequence_leave(s, tokens, status, "save"))
+        return NULL;
+    return Py_BuildValue("(IK)", blocks, (unsigned long long)bytes);
+}
+
+static PyObject *sequence_cancel(PyObject *self, PyObject *unused) {
+    (void)unused;
+    sequence_object *s = (sequence_object *)self;
+    if (s->manager->cache->handle)
+        sky_sequence_cancel(s->handle);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef sequence_methods[] = {
+    {"load", sequence_load, METH_VARARGS, "Put the longest stored prefix into the engine."},
+    {"save", sequence_save, METH_O, "Store whole blocks that no tier has: (blocks, bytes)."},
+    {"cancel", sequence_cancel, METH_NOARGS, "Give the request up, from any thread."},
+    {NULL, NULL, 0, NULL}};
+static PyType_Slot sequence_slots[] = {{Py_tp_new, sequence_new},
+                                       {Py_tp_dealloc, sequence_dealloc},
+                                       {Py_tp_methods, sequence_methods},
+                                       {Py_tp_doc, "One request on an engine."},
+                                       {0, NULL}};
+static PyType_Spec sequence_spec = {.name = "skymem._core.Sequence",
+                                    .basicsize = sizeof(sequence_object),
+                                    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                                    .slots = sequence_slots};
+
+/* ---- profiles ---- */
+
+typedef struct {
+    PyObject_HEAD sky_profile *handle;
+} profile_object;
+
+const sky_profile *profile_of(PyObject *object) {
+    if (PyObject_TypeCheck(object, profile_type))
+        return ((profile_object *)object)->handle;
+    PyErr_SetString(PyExc_TypeError, "profile: a skymem.Profile is wanted");
+    return NULL;
+}
+
+static PyObject *profile_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"data", NULL};
+    PyObject *data;
+    view v;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O", names, &data) ||
+        view_open_whole(data, false, "profile", &v) < 0)
+        return NULL;
+    profile_object *p = (profile_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    sky_error error = {0};
+    sky_status status = p ? sky_profile_read(v.data, v.bytes, &p->handle, &error) : SKY_OK;
+    view_release(&v);
+    if (status != SKY_OK) {
+        raise_status(status, "%s", error.text);
+        Py_CLEAR(p);
+    }
+    return (PyObject *)p;
+}
+
+static void profile_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    sky_profile_destroy(((profile_object *)self)->handle);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *profile_id(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(sky_profile_id(((profile_object *)self)->handle));
+}
+
+static PyGetSetDef profile_fields[] = {{"id", profile_id, NULL, "Names it in streams.", NULL},
+                                       {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot profile_slots[] = {{Py_tp_new, profile_new},
+                                      {Py_tp_dealloc, profile_dealloc},
+                                      {Py_tp_getset, profile_fields},
+                                      {Py_tp_doc, "What calibration knows of a model (.skycal)."},
+                                      {0, NULL}};
+static PyType_Spec profile_spec = {.name = "skymem._core.Profile",
+                                   .basicsize = sizeof(profile_object),
+                                   .flags = Py_TPFLAGS_DEFAULT,
+                                   .slots = profile_slots};
+
+int add_manager(PyObject *module) {
+    manager_type = (PyTypeObject *)PyType_FromSpec(&manager_spec);
+    sequence_type = (PyTypeObject *)PyType_FromSpec(&sequence_spec);
+    profile_type = (PyTypeObject *)PyType_FromSpec(&profile_spec);
+    if (!manager_type || !sequence_type || !profile_type)
+        return -1;
+    return PyModule_AddType(module, manager_type) < 0 || PyModule_AddType(module, sequence_type) < 0
+               ? -1
+               : PyModule_AddType(module, profile_type);
+}
