@@ -44,7 +44,7 @@ const cli_option cli_settings[] = {
      .help = "tokens of a block, the unit that is stored and found"},
     {.name = "level",
      .kind = CLI_CHOICE,
-     .value = "lossless|8|6|4|3|2.5|2|archive",
+     .value = SKY_LEVEL_NAMES,
      .fallback = "lossless",
      .help = "codec level for every tier except mem: bits for each element",
      .detail = "A tier's own level= overrides it. Unless this is given, blocks are stored without "

@@ -42,7 +42,8 @@ extern "C" {
 
 /* ---- levels ---- */
 
-/* From exact to smallest. The names are "lossless" "8" "6" "4" "3" "2.5" "2" "archive". */
+/* From exact to smallest, and their names in this order. */
+#define SKY_LEVEL_NAMES "lossless|8|6|4|3|2.5|2|archive"
 typedef enum {
     SKY_LEVEL_LOSSLESS = 0,
     SKY_LEVEL_8 = 1,

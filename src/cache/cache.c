@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <skymem/codec.h>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "cache/promotion.h"
@@ -138,8 +140,8 @@ static sky_status take_level(const sky_url *url, char *text, size_t text_bytes, 
     const char *names = sky_url_value(url, "level");
     if (names && (strcmp(url->scheme, "mem") == 0 || sky_ladder_parse(names, ladder) != SKY_OK))
         return sky_fail(error, SKY_E_SYNTAX,
-                        "%s:%.200s: level=%s: farther tiers than mem take lossless, 8, 6, 4, 3, "
-                        "2.5, 2 or archive, or some of them with commas, each once",
+                        "%s:%.200s: level=%s: farther tiers than mem take " SKY_LEVEL_NAMES
+                        ", or some of them with commas, each once",
                         url->scheme, url->path, names);
     int used = snprintf(text, text_bytes, "%s:%s", url->scheme, url->path);
     for (size_t i = 0, count = 0; i < url->query_count; i++) {

@@ -13,10 +13,12 @@
 #include "codec/classes.h"
 #include "codec/half.h"
 #include "codec/kernels.h"
+#include "codec/levels.h"
 #include "codec/stream.h"
 
-/* Step as a fraction of the rms about the mean, where no calibration says better. */
-static const float blind_step[SKY_LEVEL_COUNT] = {0, .030f, .085f, .31f, .60f, .85f, 1.15f, 1.5f};
+#define BLIND_STEP(name, bits, loss, step) step,
+static const float blind_step[] = {SKY_LEVELS(BLIND_STEP)};
+static_assert(sizeof blind_step / sizeof *blind_step == SKY_LEVEL_COUNT, "a row for each level");
 
 typedef struct {
     uint16_t token; /* of the tile */

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -361,6 +362,11 @@ static void levels_have_names(void **state) {
                                   sky_level_bits_typical((sky_level)(i - 1)));
     }
     sky_level level;
+    char names[128] = "";
+    for (uint32_t i = 0; i < SKY_LEVEL_COUNT; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "|" : "",
+                 sky_level_name((sky_level)i));
+    assert_string_equal(names, SKY_LEVEL_NAMES);
     assert_int_equal(sky_level_parse("5", &level), SKY_E_SYNTAX);
     assert_null(sky_level_name((sky_level)8));
 }

@@ -7,8 +7,8 @@
 #include "base/bytes.h"
 #include "codec/levels.h"
 
-#define NAME(name, bits, loss) name,
-#define BITS(name, bits, loss) bits,
+#define NAME(name, bits, loss, step) name,
+#define BITS(name, bits, loss, step) bits,
 static const char *const level_names[] = {SKY_LEVELS(NAME)};
 static const double level_bits[] = {SKY_LEVELS(BITS)};
 static_assert(sizeof level_names / sizeof *level_names == SKY_LEVEL_COUNT, "a row for each level");

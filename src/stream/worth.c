@@ -9,7 +9,7 @@
 #define GIB         1073741824.0
 #define MONTH_HOURS 720.0
 
-#define COST(name, bits, loss) {name, bits, loss},
+#define COST(name, bits, loss, step) {name, bits, loss},
 static const sky_level_cost costs[SKY_WORTH_LEVELS] = {SKY_LEVELS(COST)};
 
 const sky_level_cost *sky_level_costs(size_t *count) {
