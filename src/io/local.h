@@ -1,0 +1,56 @@
+/* Messages between processes of one machine: Unix sockets (SOCK_SEQPACKET) that keep the bounds of
+ * messages and carry descriptors. None of these calls blocks, but where it says so.
+ *
+ * A peer is not trusted: what it sends is cut at the size asked for and told so, and descriptors
+ * nobody waits for are closed. */
+#ifndef SKY_IO_LOCAL_H
+#define SKY_IO_LOCAL_H
+
+#include <skymem/types.h>
+
+/* Who is at the other end, as the kernel says (SO_PEERCRED). */
+typedef struct {
+    uint32_t uid;
+    int32_t pid;
+} sky_local_peer;
+
+typedef struct {
+    int fd;
+    uint64_t device, file; /* of the socket as it was bound */
+} sky_local_listener;
+
+#define SKY_LOCAL_PATH_BYTES_MAX 107
+
+/* Listen at `path`, for the user alone. A socket without a listener is what a killed process left,
+ * and is replaced; anything else stays.
+ * Errors: SKY_E_PARAM (the path is too long), SKY_E_BUSY (another process listens there),
+ *         SKY_E_DENIED, SKY_E_IO; `error` says why */
+sky_status sky_local_listen(const char *path, sky_local_listener *out, sky_error *error);
+/* Close, and remove the socket's file unless another took its place. */
+void sky_local_unlisten(const char *path, sky_local_listener *l);
+
+/* A connection that waits, or -1. *exhausted: this process has no descriptors or memory for it. */
+int sky_local_accept(const sky_local_listener *l, sky_local_peer *peer, bool *exhausted);
+
+/* Errors: SKY_E_PARAM (the path), SKY_MISS (nobody listens there), SKY_E_BUSY (too many wait to be
+ *         accepted), SKY_E_DENIED, SKY_E_IO */
+sky_status sky_local_connect(const char *path, int *fd, sky_local_peer *peer);
+void sky_local_close(int fd);    /* -1 is fine */
+int sky_local_duplicate(int fd); /* -1: no descriptors are left */
+uint32_t sky_local_user(void);   /* of this process */
+
+/* Send one message, with a descriptor (-1: none), which stays the caller's.
+ * Errors: SKY_E_BUSY (the peer's buffer is full: try again), SKY_E_IO (the peer is gone) */
+sky_status sky_local_send(int fd, const void *data, size_t bytes, int passed);
+/* Receive one message of at most bytes_max. *passed: its descriptor, the caller's; -1: none.
+ * Errors: SKY_MISS (none waits), SKY_E_IO (the peer is gone), SKY_E_CORRUPT (too long, empty, or
+ *         more than one descriptor) */
+sky_status sky_local_receive(int fd, void *data, size_t bytes_max, size_t *bytes, int *passed);
+/* As many descriptors as the system lets this process have. */
+void sky_descriptors_raise(void);
+
+/* Sleep until a descriptor of `fds` is readable, or writable where `writes` says so, or `until`.
+ * ready[i]: it is, or its peer is gone. A descriptor -1 is passed over. */
+void sky_local_poll(const int *fds, const bool *writes, bool *ready, size_t count, sky_time until);
+
+#endif

@@ -1,0 +1,106 @@
+#include "io/shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/pages.h"
+
+#ifndef F_SEAL_FUTURE_WRITE /* older than the headers */
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008
+#endif
+
+#define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+static sky_status failure(void) {
+    return errno == EINVAL || errno == ENOSYS ? SKY_E_UNSUPPORTED : SKY_E_NOMEM;
+}
+
+/* A file of memory of so many bytes; -1. */
+static int make_file(size_t bytes) {
+    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    int fd = memfd_create("skymem", flags | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) /* a kernel before 6.3 */
+        fd = memfd_create("skymem", flags);
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
+        return fd;
+    int why = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = why;
+    return -1;
+}
+
+static bool map_over(int fd, void *at, size_t bytes, int protection) {
+    return mmap(at, bytes, protection, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0) != MAP_FAILED;
+}
+
+sky_status sky_shared_make(void *at, size_t bytes, sky_shared_access peers, int *fd) {
+    int made = make_file(bytes);
+    if (made < 0)
+        return failure();
+    int seals = SIZE_SEALS | F_SEAL_SEAL | (peers == SKY_SHARED_READ ? F_SEAL_FUTURE_WRITE : 0);
+    /* Mapped first: what is writable before the seal stays so. */
+    if (map_over(made, at, bytes, PROT_READ | PROT_WRITE)) {
+        if (fcntl(made, F_ADD_SEALS, seals) == 0) {
+            (void)madvise(at, bytes, MADV_HUGEPAGE); /* granted or not */
+            *fd = made;
+            return SKY_OK;
+        }
+        int why = errno;
+        (void)sky_shared_unmap(at, bytes);
+        errno = why;
+    }
+    sky_status status = failure();
+    close(made);
+    return status;
+}
+
+uint64_t sky_shared_bytes(int fd) {
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    bool sealed = seals >= 0 && (seals & F_SEAL_SHRINK);
+    return sealed && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0
+               ? (uint64_t)st.st_size
+               : 0;
+}
+
+sky_status sky_shared_map(int fd, void *at, size_t bytes, sky_shared_access access) {
+    if (bytes == 0 || sky_shared_bytes(fd) < bytes)
+        return SKY_E_CORRUPT;
+    int protection = access == SKY_SHARED_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;
+    if (map_over(fd, at, bytes, protection))
+        return SKY_OK;
+    return errno == ENOMEM ? SKY_E_NOMEM : SKY_E_CORRUPT;
+}
+
+sky_status sky_shared_unmap(void *at, size_t bytes) {
+    void *map = mmap(at, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    return map != MAP_FAILED ? SKY_OK : SKY_E_NOMEM;
+}
+
+sky_status sky_shared_copy(const void *data, size_t bytes, int *fd) {
+    int made = make_file(bytes);
+    if (made < 0)
+        return failure();
+    const uint8_t *from = data;
+    ssize_t written = 0;
+    while (bytes > 0 && (written = write(made, from, bytes)) > 0) {
+        from += written;
+        bytes -= (size_t)written;
+    }
+    if (bytes == 0 && fcntl(made, F_ADD_SEALS, SIZE_SEALS | F_SEAL_WRITE | F_SEAL_SEAL) == 0) {
+        *fd = made;
+        return SKY_OK;
+    }
+    close(made);
+    return SKY_E_NOMEM;
+}

@@ -1,0 +1,44 @@
+/* Memory that processes share: files without a name (memfd), sealed, mapped side by side in a range
+ * of addresses that was reserved before.
+ *
+ *   owner:  range | segment 0 | segment 1 |   (nothing yet)   | segment 3 | …    read and write
+ *                      │ fd, over a Unix socket (io/local.h)
+ *   peer:   range | segment 0 |   (nothing yet)   …                              read only
+ *
+ * Seals: no process can make a segment smaller, so that touching it never raises SIGBUS, nor
+ * larger. SKY_SHARED_READ: none but the maker of the segment can ever write to it, whatever it does
+ * with the descriptor. */
+#ifndef SKY_IO_SHARED_H
+#define SKY_IO_SHARED_H
+
+#include <skymem/types.h>
+
+typedef enum {
+    SKY_SHARED_READ, /* peers read */
+    SKY_SHARED_WRITE /* peers write too */
+} sky_shared_access;
+
+/* Make a segment of `bytes` bytes, all zeros, and map it at `at`, for reading and writing. Its
+ * pages take memory once they are touched. `at` is page-aligned and lies with all of `bytes` in a
+ * range of sky_pages_reserve.
+ * Owner:  *fd is the caller's; closing it leaves the mapping
+ * Errors: SKY_E_NOMEM (memory, addresses, descriptors), SKY_E_UNSUPPORTED (a kernel before 5.1);
+ *         nothing is changed then */
+sky_status sky_shared_make(void *at, size_t bytes, sky_shared_access peers, int *fd);
+
+/* Map at `at` what another process sent as a segment; the descriptor is not trusted.
+ * Errors: SKY_E_CORRUPT (no sealed memory of at least that size), SKY_E_NOMEM */
+sky_status sky_shared_map(int fd, void *at, size_t bytes, sky_shared_access access);
+
+/* Unmap: what was at `at` is reserved again, and reads as zeros.
+ * Errors: SKY_E_NOMEM; the segment is mapped still */
+sky_status sky_shared_unmap(void *at, size_t bytes);
+
+/* Bytes of sealed memory; 0: it is none. */
+uint64_t sky_shared_bytes(int fd);
+
+/* A sealed copy of some bytes, which nobody can change any more, for a peer to map.
+ * Errors: SKY_E_NOMEM, SKY_E_UNSUPPORTED */
+sky_status sky_shared_copy(const void *data, size_t bytes, int *fd);
+
+#endif
