@@ -57,8 +57,16 @@ _Static_assert(SKY__MEMORY_GETS_AT_ONCE <= SKY__STRIPE_USES_MAX / 2,
 
 /* ---- extents ---- */
 
+static uint64_t extent_start(const sky__memory *m, uint32_t extent) {
+    return (uint64_t)sky_arena_start(m->arena, extent) * m->unit_bytes;
+}
+
+static uint64_t extent_bytes(const sky__memory *m, uint32_t extent) {
+    return (uint64_t)sky_arena_units(m->arena, extent) * m->unit_bytes;
+}
+
 uint8_t *sky__memory_bytes(const sky__memory *m, uint32_t extent) {
-    return m->region + (uint64_t)sky_arena_start(m->arena, extent) * m->unit_bytes;
+    return m->region + extent_start(m, extent);
 }
 
 void sky__memory_hold(sky__memory *m, uint32_t extent) {
@@ -71,9 +79,25 @@ static bool drop_reference(sky__memory *m, uint32_t extent) {
     return atomic_fetch_sub_explicit(&m->refs[extent], 1, memory_order_acq_rel) == 1;
 }
 
+/* With the mutex held. */
+static void extent_give(sky__memory *m, uint32_t extent) {
+    if (m->shared)
+        sky_segments_give(&m->segments, extent_start(m, extent), extent_bytes(m, extent));
+    sky_arena_give(m->arena, extent);
+}
+
+/* The same. False: the machine has no memory for it. */
+static bool extent_commit(sky__memory *m, uint32_t extent) {
+    if (!m->shared ||
+        sky_segments_take(&m->segments, extent_start(m, extent), extent_bytes(m, extent)) == SKY_OK)
+        return true;
+    sky_arena_give(m->arena, extent);
+    return false;
+}
+
 void sky__memory_let_go(sky__memory *m, uint32_t extent) {
     if (drop_reference(m, extent))
-        sky_arena_give(m->arena, extent);
+        extent_give(m, extent);
 }
 
 void sky__memory_unhold(sky__memory *m, uint32_t extent) {
@@ -82,7 +106,7 @@ void sky__memory_unhold(sky__memory *m, uint32_t extent) {
     if (!last)
         return;
     sky_mutex_lock(&m->mutex);
-    sky_arena_give(m->arena, extent);
+    extent_give(m, extent);
     sky_mutex_unlock(&m->mutex);
 }
 
@@ -194,8 +218,9 @@ uint32_t sky__memory_make_room(sky__memory *m, uint64_t bytes) {
     do
         extent = sky_arena_take(m->arena, units ? (uint32_t)units : 1);
     while (extent == SKY_EXTENT_NONE && evict_one(m));
-    if (extent != SKY_EXTENT_NONE)
-        atomic_store(&m->refs[extent], 1);
+    if (extent == SKY_EXTENT_NONE || !extent_commit(m, extent))
+        return SKY_EXTENT_NONE;
+    atomic_store(&m->refs[extent], 1);
     return extent;
 }
 

@@ -19,6 +19,7 @@
 #include "io/pages.h"
 #include "tier/batch.h"
 #include "tier/mem/memory.h"
+#include "tier/mem/shared.h"
 #include "tier/spans.h"
 #include "tier/url.h"
 
@@ -437,7 +438,10 @@ static void memory_close(sky_tier *tier) {
     free(m->entries);
     free(m->orphans);
     sky_leases_destroy(m->leases);
-    sky_pages_release(m->region, m->region_bytes);
+    if (m->shared)
+        sky_segments_deinit(&m->segments);
+    else
+        sky_pages_release(m->region, m->region_bytes);
     free(m);
 }
 
@@ -452,13 +456,17 @@ static const sky_tier_ops memory_ops = {
 };
 
 /* Errors: SKY_E_SYNTAX, SKY_E_PARAM */
-static sky_status parse(const char *text, uint64_t *bytes, sky_error *error) {
+static sky_status parse(const char *text, uint64_t *bytes, bool *shared, sky_error *error) {
     sky_url url;
     sky_status status = sky_url_parse(text, &url, error);
     if (status == SKY_OK)
-        status = sky_url_expect(&url, "", error);
+        status = sky_url_expect(&url, "shared", error);
     if (status != SKY_OK)
         return status;
+    const char *share = sky_url_value(&url, "shared");
+    *shared = share && strcmp(share, "yes") == 0;
+    if (share && !*shared && strcmp(share, "no") != 0)
+        return sky_fail(error, SKY_E_SYNTAX, "%.200s: shared is yes or no", text);
     if (strcmp(url.scheme, "mem") != 0 || sky_size_parse(url.path, bytes) != SKY_OK)
         return sky_fail(error, SKY_E_SYNTAX, "%.200s: a memory tier is mem:SIZE, such as mem:2GiB",
                         text);
@@ -493,8 +501,11 @@ static sky_status reserve(sky__memory *m, uint64_t bytes) {
      * many free ones between. None is smaller than a unit. */
     uint32_t extents = 2 * (blocks + SKY_LEASES_MAX) + 1;
     extents = m->units < extents ? m->units : extents;
-    bool huge;
-    sky_status status = sky_pages_reserve(m->region_bytes, (void **)&m->region, &huge);
+    bool huge = true;
+    sky_status status = m->shared ? sky_segments_init(&m->segments, m->region_bytes)
+                                  : sky_pages_reserve(m->region_bytes, (void **)&m->region, &huge);
+    if (m->shared)
+        m->region = m->segments.region;
     if (status == SKY_OK && !huge)
         snprintf(m->stat.note, sizeof m->stat.note, "the kernel gives no huge pages");
     if (status == SKY_OK)
@@ -513,7 +524,8 @@ static sky_status reserve(sky__memory *m, uint64_t bytes) {
 sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
                                 sky_error *error) {
     uint64_t bytes;
-    sky_status status = parse(url, &bytes, error);
+    bool shared;
+    sky_status status = parse(url, &bytes, &shared, error);
     if (status != SKY_OK)
         return status;
     sky__memory *m = calloc(1, sizeof *m);
@@ -521,6 +533,7 @@ sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_ti
         return sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", url);
     m->tier.ops = &memory_ops;
     m->tier.traits = SKY_TIER_SYNCHRONOUS | SKY_TIER_LEASES | SKY_TIER_VOLATILE;
+    m->shared = shared;
     m->env = *env;
     m->env.clock = env->clock ? env->clock : sky_clock_system();
     snprintf(m->stat.url, sizeof m->stat.url, "%s", url);
@@ -537,4 +550,31 @@ sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_ti
     }
     *out = &m->tier;
     return SKY_OK;
+}
+
+/* ---- segments ---- */
+
+bool sky_memory_tier_arena(const sky_tier *tier, sky_arena_view *out) {
+    if (tier->ops != &memory_ops || !((const sky__memory *)tier)->shared)
+        return false;
+    const sky_segments *s = &((const sky__memory *)tier)->segments;
+    *out = (sky_arena_view){s->region, s->region_bytes, s->segment_bytes, s->count};
+    return true;
+}
+
+int sky_memory_tier_segment(sky_tier *tier, uint32_t index, uint64_t *generation) {
+    sky__memory *m = memory_of(tier);
+    sky_mutex_lock(&m->mutex);
+    int fd = m->segments.segments[index].fd;
+    *generation = fd < 0 ? 0 : m->segments.segments[index].generation;
+    sky_mutex_unlock(&m->mutex);
+    return fd;
+}
+
+void sky_memory_tier_segments(sky_tier *tier, uint64_t *bytes, uint64_t *gone) {
+    sky__memory *m = memory_of(tier);
+    sky_mutex_lock(&m->mutex);
+    *bytes = m->segments.made_bytes;
+    *gone = m->segments.gone;
+    sky_mutex_unlock(&m->mutex);
 }

@@ -8,7 +8,10 @@
 #include <cmocka.h>
 
 #include "base/prng.h"
+#include "io/pages.h"
+#include "io/shared.h"
 #include "io/sync.h"
+#include "tier/mem/shared.h"
 #include "tier/tier_fixture.h"
 
 static sky_tier *open_url(const char *url, const sky_tier_env *env) {
@@ -35,11 +38,17 @@ static void urls_are_checked(void **state) {
     static const struct {
         const char *url;
         sky_status status;
-    } bad[] = {{"mem:", SKY_E_SYNTAX},         {"mem", SKY_E_SYNTAX},
-               {"mem:many", SKY_E_SYNTAX},     {"mem:-1GiB", SKY_E_SYNTAX},
-               {"disk:1GiB", SKY_E_SYNTAX},    {"mem:1GiB?max=2GiB", SKY_E_SYNTAX},
-               {"mem:0", SKY_E_PARAM},         {"mem:100B", SKY_E_PARAM},
-               {"mem:100000TiB", SKY_E_PARAM}, {"mem:60TiB", SKY_E_NOMEM}};
+    } bad[] = {{"mem:", SKY_E_SYNTAX},
+               {"mem", SKY_E_SYNTAX},
+               {"mem:many", SKY_E_SYNTAX},
+               {"mem:-1GiB", SKY_E_SYNTAX},
+               {"disk:1GiB", SKY_E_SYNTAX},
+               {"mem:1GiB?max=2GiB", SKY_E_SYNTAX},
+               {"mem:0", SKY_E_PARAM},
+               {"mem:100B", SKY_E_PARAM},
+               {"mem:100000TiB", SKY_E_PARAM},
+               {"mem:60TiB", SKY_E_NOMEM},
+               {"mem:1MiB?shared=oh", SKY_E_SYNTAX}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         sky_tier *tier = NULL;
         sky_error error = {0};
@@ -347,8 +356,43 @@ static void what_is_past_its_time_goes_when_it_is_met(void **state) {
     t->ops->close(t);
 }
 
+/* ---- segments ---- */
+
+static void segments_are_there_while_something_is_in_them(void **state) {
+    (void)state;
+    sky_arena_view view;
+    uint64_t first, second;
+    sky_tier *plain = open_url("mem:1MiB", &no_env), *t = open_url("mem:1MiB?shared=yes", &no_env);
+    assert_false(sky_memory_tier_arena(plain, &view));
+    assert_true(sky_memory_tier_arena(t, &view));
+    assert_true(view.segment_count == 1 && view.region_bytes >= 1 << 20);
+    assert_int_equal(sky_memory_tier_segment(t, 0, &first), -1);
+    assert_int_equal(first, 0);
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(1), NULL, 5000, 1), SKY_OK);
+    sky_item item = {.key = sky_fixture_key(1)};
+    sky_fixture_run(t, SKY_OP_LEASE, &item, 1, NULL);
+    assert_int_equal(item.status, SKY_OK);
+    int fd = sky_memory_tier_segment(t, 0, &first);
+    assert_true(fd >= 0 && first == 1);
+    uint8_t *peer;
+    assert_int_equal(sky_pages_reserve(view.region_bytes, (void **)&peer, NULL), SKY_OK);
+    assert_int_equal(sky_shared_map(fd, peer, view.segment_bytes, SKY_SHARED_READ), SKY_OK);
+    size_t at = (size_t)((const uint8_t *)item.view.data - view.region);
+    assert_true(sky_fixture_holds(peer + at, 5000, 1));
+    assert_int_equal(sky_fixture_one(t, SKY_OP_REMOVE, sky_fixture_key(1)), SKY_OK);
+    assert_int_equal(sky_memory_tier_segment(t, 0, &first), fd); /* the lease keeps it */
+    t->ops->release(t, item.lease);
+    assert_int_equal(sky_memory_tier_segment(t, 0, &first), -1);
+    assert_int_equal(sky_fixture_put(t, sky_fixture_key(2), NULL, 5000, 2), SKY_OK);
+    assert_true(sky_memory_tier_segment(t, 0, &second) >= 0 && second == 2);
+    sky_pages_release(peer, view.region_bytes);
+    plain->ops->close(plain);
+    t->ops->close(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(segments_are_there_while_something_is_in_them),
         cmocka_unit_test(urls_are_checked),
         cmocka_unit_test(answers_come_at_once_and_tell_all),
         cmocka_unit_test(damage_is_found),
@@ -370,5 +414,10 @@ int main(void) {
                                      .pins = true,
                                      .ttl = true,
                                      .adopts = true};
-    return sky_tier_conformance(&memory) + cmocka_run_group_tests(tests, NULL, NULL);
+    static char shared_url[] = "mem:16MiB?shared=yes";
+    sky_tier_fixture shared = memory;
+    shared.name = "shared memory";
+    shared.context = shared_url;
+    return sky_tier_conformance(&memory) + sky_tier_conformance(&shared) +
+           cmocka_run_group_tests(tests, NULL, NULL);
 }

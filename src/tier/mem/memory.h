@@ -32,6 +32,7 @@
 #include "base/arena.h"
 #include "io/sync.h"
 #include "tier/leases.h"
+#include "tier/mem/segments.h"
 #include "tier/mem/stripes.h"
 #include "tier/tier.h"
 
@@ -60,6 +61,8 @@ typedef struct {
 
     uint8_t *region;
     uint64_t region_bytes;
+    bool shared;           /* the region is made of `segments` */
+    sky_segments segments; /* with the mutex held */
     uint32_t unit_bytes;
     uint32_t units;
     sky_arena *arena;
