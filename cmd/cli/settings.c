@@ -21,9 +21,10 @@ const cli_option cli_settings[] = {
      .kind = CLI_LIST,
      .value = "URL",
      .max = SKY_TIERS_MAX,
-     .help = "a tier, repeated from nearest to farthest: mem:SIZE, disk:PATH, sky:SCENARIO or "
-             "sky+udp:SCENARIO",
-     .detail = "The tiers are mem:SIZE, "
+     .help = "a tier, repeated from nearest to farthest: mem:SIZE, shm:SOCKET, disk:PATH, "
+             "sky:SCENARIO or sky+udp:SCENARIO",
+     .detail = "The tiers are mem:SIZE, shm:SOCKET (what a skymemd keeps for all processes of a "
+               "user), "
                "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no&seal=FILE], "
                "sky:SCENARIO[?scale=X&seed=N] and sky+udp:SCENARIO. level=L in a URL keeps blocks "
                "encoded at that level there. level=8,4,2 keeps them at each of these levels, so "

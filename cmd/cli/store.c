@@ -166,11 +166,6 @@ int cli_store_open(cli *c, cli_store *out) {
     const cli_value *v = cli_find(c, "store");
     size_t count = v->origin == CLI_FROM_DEFAULT ? default_count(c, v) : v->count;
     for (size_t i = 0; i < count; i++) {
-        if (strncmp(v->texts[i], "shm:", 4) == 0)
-            return cli_usage(c,
-                             "%s: skymemd does not serve keys in this version; name its tiers with "
-                             "--store",
-                             v->texts[i]);
         urls[i] = with_level(c, v->texts[i], rooms[i][0], sizeof rooms[i][0]);
         urls[i] = with_create(c, urls[i], rooms[i][1], sizeof rooms[i][1]);
     }

@@ -3,18 +3,12 @@
 #include "locate.h"
 #include "numbers.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#define SATELLITES_MAX   4096
-#define ASK_NS           SKY_SECONDS(2)
-#define DAEMON_BYTES_MAX (1u << 20) /* of its answer */
-#define DAEMON_S         3          /* to connect, and then for all of its answer */
+#define SATELLITES_MAX 4096
+#define ASK_NS         SKY_SECONDS(2)
+#define DAEMON_S       3 /* to connect, and then for all of its answer */
 
 static json_t *tier_json(const cli_store *store, size_t tier) {
     sky_tier_stat s = {0};
@@ -233,58 +227,17 @@ static int stat_key(cli *c, const cli_store *store) {
     return code;
 }
 
-/* The connection; negative: errno says why. A queue that stays full is EAGAIN. */
-static int connect_daemon(const struct sockaddr_un *address) {
-    const struct timeval limit = {.tv_sec = DAEMON_S};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
-        connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
-        return fd;
-    int failure = errno;
-    close(fd);
-    errno = failure;
-    return -1;
-}
-
-/* Bytes read, 0 at the end; -1: errno says why, EAGAIN that none came until then. */
-static ssize_t read_until(int fd, char *to, size_t bytes, sky_time until) {
-    struct pollfd readable = {fd, POLLIN, 0};
-    sky_time now = sky_now();
-    int ready = poll(&readable, 1, now < until ? (int)((until - now) / 1000000) + 1 : 0);
-    if (ready == 0)
-        errno = EAGAIN;
-    return ready > 0 ? read(fd, to, bytes) : -1;
-}
-
-/* skymemd answers a connection with one line of JSON and closes it. */
-static int ask_daemon(const cli *c, const char *path, char *line, size_t line_bytes) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof address.sun_path)
-        return cli_usage(c, "shm:%s: a socket's path has at most %zu bytes", path,
-                         sizeof address.sun_path - 1);
-    strcpy(address.sun_path, path);
-    int fd = connect_daemon(&address);
-    if (fd < 0 && errno != EAGAIN)
-        return cli_failed(c, "shm:%s: %s; is skymemd --socket %s running?", path, strerror(errno),
+static int daemon_failed(const cli *c, const char *path, sky_status status) {
+    if (status == SKY_E_PARAM)
+        return cli_usage(c, "shm:%s: a socket's path has 1 to 107 bytes", path);
+    if (status == SKY_MISS)
+        return cli_failed(c, "shm:%s: nobody listens there; is skymemd --socket %s running?", path,
                           path);
-    size_t used = 0;
-    ssize_t got = -1;
-    sky_time until = sky_now() + SKY_SECONDS(DAEMON_S);
-    while (fd >= 0 && used < line_bytes - 1 &&
-           (got = read_until(fd, line + used, line_bytes - 1 - used, until)) > 0)
-        used += (size_t)got;
-    int failure = errno;
-    if (fd >= 0)
-        close(fd);
-    if (got < 0 && failure == EAGAIN)
+    if (status == SKY_E_DEADLINE)
         return cli_failed(c, "shm:%s: no answer within %d s; is it a skymemd, and is it stopped?",
                           path, DAEMON_S);
-    if (got < 0)
-        return cli_failed(c, "shm:%s: %s", path, strerror(failure));
-    line[used] = '\0';
-    return CLI_OK;
+    return cli_failed(c, "shm:%s: %s; is it a skymemd of this version and user?", path,
+                      sky_status_text(status));
 }
 
 /* The numbers of an object, those that are not 0 if it is a tier's. */
@@ -316,12 +269,14 @@ static void print_daemon(cli *c, const json_t *object) {
 }
 
 static int stat_daemon(cli *c, const char *path) {
-    static char line[DAEMON_BYTES_MAX];
+    char *line;
     json_error_t error;
-    int code = ask_daemon(c, path, line, sizeof line);
-    if (code != CLI_OK)
-        return code;
+    int code = CLI_OK;
+    sky_status status = sky_host_text(path, sky_now() + SKY_SECONDS(DAEMON_S), &line);
+    if (status != SKY_OK)
+        return daemon_failed(c, path, status);
     json_t *object = json_loads(line, 0, &error);
+    free(line);
     if (!json_is_object(object)) {
         json_decref(object);
         return cli_failed(c, "shm:%s: answered no JSON; is it a skymemd?", path);
@@ -361,12 +316,9 @@ static int stat_run(cli *c) {
     int code = check_flags(c);
     if (code != CLI_OK)
         return code;
-    if (strncmp(first, "shm:", 4) == 0) {
-        if (c->argument_count > 0)
-            return cli_usage(c, "skymemd does not serve keys in this version; name its tiers with "
-                                "--store");
+    if (strncmp(first, "shm:", 4) == 0 && cli_find(c, "store")->count == 1 &&
+        c->argument_count == 0 && !cli_flag(c, "satellites"))
         return stat_daemon(c, first + 4);
-    }
     cli_store store = {0};
     code = cli_store_open(c, &store);
     if (code == CLI_OK && cli_flag(c, "satellites"))
@@ -439,8 +391,10 @@ const cli_verb cli_verb_stat = {
              "sent to satellites that had lost them, mending what it holds of which it is "
              "replacing "
              "copies now"},
-            {"clients", "of a daemon: this and leases, entries, arena_bytes_used, arena_bytes_max, "
-                        "hits, misses, corrupt, cache, tiers"},
+            {"clients",
+             "of a daemon: this, connected now, and connections so far, refused, disconnected, "
+             "leases, entries, arena_bytes_used, arena_bytes_max, arena_bytes_committed, hits, "
+             "misses, corrupt, cache, tiers"},
             {NULL, NULL},
         },
     .not_found = "no tier has the key",

@@ -1,14 +1,9 @@
-/* skymemd: the host daemon. In this version it keeps a hierarchy open and answers who connects
- * to its socket with one line of JSON, its counters; it does not yet lend memory to other
- * processes, serve keys or listen on a network. With --satellite it is something else: satellite.c.
- *
- * One thread; poll over the socket and a signalfd. A client that does not read is let go after a
- * second, and nothing is ever read from it. */
+/* skymemd: the host daemon: a command line around sky_host_run, and its counters as JSON. With
+ * --satellite it is something else: satellite.c. */
 #include "daemon.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +11,6 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -25,26 +19,19 @@
 #include <skymem-sky/skies.h>
 #include <skymem/skymem.h>
 
-#define FLUSH_S    10
-#define SEND_S     1      /* a client may take so long to read its answer */
+#define ARENA_URL  "mem:256MiB"
 #define TEXT_BYTES 65536u /* for Prometheus, to begin with */
 
 typedef struct {
     const char *socket_path;
-    const char *urls[SKY_TIERS_MAX];
-    char expanded[SKY_TIERS_MAX][4096]; /* those that began with ~/ */
+    const char *urls[SKY_TIERS_MAX + 1];    /* the arena's place is first, then as given */
+    char expanded[SKY_TIERS_MAX + 1][4096]; /* those that began with ~/ */
     size_t url_count;
     const char *satellite, *scenario_path, *state_path;
-    sky_cache *cache;
-    int listener;
-    int signals;
-    bool bound;
-    struct stat socket_file; /* as it was bound */
-    uint64_t clients;        /* answered so far */
 } host;
 
 static const char usage_text[] =
-    "skymemd: keep a SkyMemory hierarchy open on this host\n\n"
+    "skymemd: one SkyMemory cache for all processes of a user on this host\n\n"
     "  skymemd --socket PATH [--store URL]...\n"
     "  skymemd --satellite PLANE,SLOT --scenario FILE [--state FILE]\n\n"
     "Examples\n"
@@ -52,21 +39,23 @@ static const char usage_text[] =
     "disk:/var/cache/skymem?max=50GiB\n"
     "      stays in the foreground and prints \"ready\"; SIGTERM writes out what is queued and "
     "ends it\n"
+    "  $ skymem put greeting hello.txt --store shm:/run/skymemd.sock\n"
+    "      any program of the user reads and writes it, in shared memory\n"
     "  $ skymem stat --store shm:/run/skymemd.sock --json\n"
     "      its counters; with --prometheus as Prometheus's text, for a textfile collector\n"
     "  $ skymemd --satellite 3,4 --scenario scenarios/constellation.yaml\n"
     "      one satellite on a UDP socket; skymem constellation up runs a whole set\n\n"
     "Options\n"
-    "  --socket PATH   where to listen; answers each connection with one line of JSON\n"
-    "  --store URL     a tier, repeated from nearest to farthest (default: mem:256MiB)\n"
+    "  --socket PATH   where to listen; only processes of the same user are served\n"
+    "  --store URL     a tier, repeated from nearest to farthest. The first is mem:SIZE, the\n"
+    "                  arena that clients are shown; without it mem:256MiB is put before\n"
     "  --satellite P,S be satellite S of plane P: keep chunks, answer over UDP\n"
     "  --scenario FILE its constellation, address and key\n"
     "  --state FILE    keep there up to when it took messages, so that none counts again after a\n"
     "                  restart with a clock that was set back\n"
     "  --version       print the version\n"
     "  -h, --help      this page\n\n"
-    "Not in this version: serving keys and leases to other processes, --arena, --listen, --resp,\n"
-    "--http.\n\n"
+    "Not in this version: --listen, --resp, --http.\n\n"
     "Exit status: 0 after SIGTERM or SIGINT; 1 it failed; 2 the command line is wrong.\n";
 
 int daemon_say(int code, const char *what, const char *why) {
@@ -111,7 +100,6 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
                                             {"store", required_argument, NULL, STORE},
                                             {"help", no_argument, NULL, HELP},
                                             {"version", no_argument, NULL, VERSION},
-                                            {"arena", required_argument, NULL, LATER},
                                             {"listen", required_argument, NULL, LATER},
                                             {"peer-key", required_argument, NULL, LATER},
                                             {"resp", required_argument, NULL, LATER},
@@ -149,11 +137,11 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
         else if (h->url_count == SKY_TIERS_MAX)
             return daemon_say(USAGE, "--store", "at most 8 tiers");
         else
-            h->urls[h->url_count++] = optarg;
+            h->urls[++h->url_count] = optarg;
     }
     if (optind < argc)
         return daemon_say(USAGE, argv[optind], "no such argument");
-    for (size_t i = 0; i < h->url_count; i++)
+    for (size_t i = 1; i <= h->url_count; i++)
         if (!expand_home(h, i))
             return daemon_say(USAGE, h->urls[i], "too long, or there is no HOME for ~/");
     if (h->satellite && (h->socket_path || h->url_count > 0))
@@ -165,57 +153,10 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
                           "goes with --satellite PLANE,SLOT");
     if (!h->socket_path)
         return daemon_say(USAGE, "--socket", "is missing");
-    if (h->url_count == 0)
-        h->urls[h->url_count++] = "mem:256MiB";
     return DONE;
 }
 
-/* ---- socket ---- */
-
-/* A socket file without a listener is what a killed daemon left; anything else stays. */
-static bool is_stale(const struct sockaddr_un *address) {
-    struct stat st;
-    if (lstat(address->sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
-        return false;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool refused = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
-                   errno == ECONNREFUSED;
-    if (fd >= 0)
-        close(fd);
-    return refused;
-}
-
-static int listen_on(host *h) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(h->socket_path) >= sizeof address.sun_path)
-        return daemon_say(USAGE, h->socket_path, "a socket's path has at most 107 bytes");
-    strcpy(address.sun_path, h->socket_path);
-    if (is_stale(&address))
-        unlink(h->socket_path);
-    h->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    mode_t mask = umask(0077); /* the owner only */
-    h->bound = h->listener >= 0 &&
-               bind(h->listener, (const struct sockaddr *)&address, sizeof address) == 0;
-    int failure = errno;
-    umask(mask);
-    h->bound = h->bound && lstat(h->socket_path, &h->socket_file) == 0;
-    if (h->bound && listen(h->listener, 64) == 0)
-        return DONE;
-    struct stat st;
-    if (failure == EADDRINUSE && lstat(h->socket_path, &st) == 0 && !S_ISSOCK(st.st_mode))
-        return daemon_say(FAILED, h->socket_path, "is there and is no socket; name another path");
-    return daemon_say(FAILED, h->socket_path,
-                      failure == EADDRINUSE ? "in use; is another skymemd running?"
-                                            : strerror(failure));
-}
-
-/* Remove the socket's file, unless another file or another daemon's socket is there by now. */
-static void unbind(const host *h) {
-    struct stat st;
-    if (h->bound && lstat(h->socket_path, &st) == 0 && st.st_dev == h->socket_file.st_dev &&
-        st.st_ino == h->socket_file.st_ino)
-        unlink(h->socket_path);
-}
+/* ---- signals ---- */
 
 int daemon_catch_signals(int *fd) {
     sigset_t set;
@@ -250,7 +191,7 @@ void daemon_ready(void) {
     daemon_notify("READY=1");
 }
 
-/* ---- answering ---- */
+/* ---- counters ---- */
 
 typedef struct {
     json_t *cache;
@@ -266,17 +207,17 @@ static bool add_number(void *context, const sky_metric_sample *s) {
     return true;
 }
 
-static json_t *tier_json(host *h, size_t tier) {
+static json_t *tier_json(sky_cache *cache, size_t tier) {
     sky_tier_stat s = {0};
     char url[4 * sizeof s.url], note[4 * sizeof s.note]; /* the URL may be cut in a character */
-    sky_cache_stat(h->cache, tier, &s);
+    sky_cache_stat(cache, tier, &s);
     sky_text_escape(s.url, strlen(s.url), true, url, sizeof url);
     sky_text_escape(s.note, strlen(s.note), true, note, sizeof note);
     return json_pack("{s:s, s:b, s:s}", "url", url, "failing", s.failing, "note", note);
 }
 
 /* All numbers as text; NULL: there is no memory. */
-static char *prometheus_text(host *h) {
+static char *prometheus_text(sky_cache *cache) {
     size_t room = TEXT_BYTES, bytes;
     char *text = NULL;
     do {
@@ -285,7 +226,7 @@ static char *prometheus_text(host *h) {
         bytes = 0;
         if (!text)
             return NULL;
-        if (sky_cache_prometheus(h->cache, text, room, &bytes) == SKY_OK)
+        if (sky_cache_prometheus(cache, text, room, &bytes) == SKY_OK)
             return text;
         room = bytes + TEXT_BYTES;
     } while (bytes > 0);
@@ -293,128 +234,91 @@ static char *prometheus_text(host *h) {
     return NULL;
 }
 
-static uint64_t sum(host *h, sky_metric_id metric) {
+static uint64_t sum(sky_cache *cache, sky_metric_id metric) {
     uint64_t all = 0;
-    for (size_t i = 0; i < sky_tier_count(h->cache); i++)
-        all += sky_cache_metric(h->cache, i, metric);
+    for (size_t i = 0; i < sky_tier_count(cache); i++)
+        all += sky_cache_metric(cache, i, metric);
     return all;
 }
 
-/* The nearest tier stands for the arena until there is one. */
-static json_t *stat_json(host *h) {
+static void add(json_t *object, const char *name, uint64_t number) {
+    json_object_set_new(object, name, json_integer((json_int_t)number));
+}
+
+static json_t *stat_json(sky_cache *cache, const sky_host_stat *stat) {
+    json_t *o = json_object();
+    add(o, "clients", stat->clients);
+    add(o, "connections", stat->connections);
+    add(o, "refused", stat->refused);
+    add(o, "disconnected", stat->disconnected);
+    add(o, "leases", sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES));
+    add(o, "entries", sum(cache, SKY_METRIC_TIER_ENTRIES));
+    add(o, "arena_bytes_used", sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED));
+    add(o, "arena_bytes_max", sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_MAX));
+    add(o, "arena_bytes_committed", stat->committed_bytes);
+    add(o, "hits", sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_HITS));
+    add(o, "misses", sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_MISSES));
+    add(o, "corrupt", sum(cache, SKY_METRIC_TIER_CORRUPT));
+    return o;
+}
+
+/* What clients are told; NULL: there is no memory. */
+static char *stat_text(void *context, sky_cache *cache, const sky_host_stat *stat) {
+    (void)context;
     numbers n = {.cache = json_object()};
-    json_t *tiers = json_array();
-    for (size_t i = 0; i < sky_tier_count(h->cache); i++) {
-        n.tiers[i] = tier_json(h, i);
+    json_t *object = stat_json(cache, stat), *tiers = json_array();
+    for (size_t i = 0; i < sky_tier_count(cache); i++) {
+        n.tiers[i] = tier_json(cache, i);
         json_array_append_new(tiers, n.tiers[i]);
     }
-    (void)sky_cache_metrics(h->cache, add_number, &n);
-    char *text = prometheus_text(h);
-    json_t *object = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:s?}", "clients",
-        (json_int_t)h->clients, "leases",
-        (json_int_t)sky_cache_metric(h->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES), "entries",
-        (json_int_t)sum(h, SKY_METRIC_TIER_ENTRIES), "arena_bytes_used",
-        (json_int_t)sky_cache_metric(h->cache, 0, SKY_METRIC_TIER_BYTES_USED), "arena_bytes_max",
-        (json_int_t)sky_cache_metric(h->cache, 0, SKY_METRIC_TIER_BYTES_MAX), "hits",
-        (json_int_t)sky_cache_metric(h->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_HITS), "misses",
-        (json_int_t)sky_cache_metric(h->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_MISSES), "corrupt",
-        (json_int_t)sum(h, SKY_METRIC_TIER_CORRUPT), "cache", n.cache, "tiers", tiers, "prometheus",
-        text);
+    (void)sky_cache_metrics(cache, add_number, &n);
+    char *text = prometheus_text(cache);
+    json_object_set_new(object, "cache", n.cache);
+    json_object_set_new(object, "tiers", tiers);
+    json_object_set_new(object, "prometheus", text ? json_string(text) : json_null());
     free(text);
-    return object;
-}
-
-/* A client that left early is everyday: told to who asks for everything. */
-static void say_unsent(int failure) {
-    const char *log = getenv("SKYMEM_LOG");
-    if ((failure != EPIPE && failure != ECONNRESET) || (log && strncmp(log, "debug", 5) == 0))
-        daemon_say(FAILED, "a client", strerror(failure));
-}
-
-/* Within SEND_S for each buffer full; errno tells why not. */
-static int send_all(int client, const char *bytes, size_t left) {
-    while (left > 0) {
-        ssize_t sent = send(client, bytes, left, MSG_NOSIGNAL);
-        if (sent <= 0)
-            return -1;
-        bytes += sent;
-        left -= (size_t)sent;
-    }
-    return 0;
-}
-
-static void answer(host *h) {
-    const struct timeval patience = {.tv_sec = SEND_S};
-    int client = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (client < 0)
-        return;
-    setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    h->clients++;
-    json_t *object = stat_json(h);
-    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    if (line) {
-        size_t bytes = strlen(line);
-        line[bytes] = '\n'; /* in place of the terminator: sent with its length */
-        if (send_all(client, line, bytes + 1) != 0)
-            say_unsent(errno);
-    }
-    free(line);
+    text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
-    close(client);
+    return text;
 }
 
-static void serve(host *h) {
-    struct pollfd fds[] = {{h->signals, POLLIN, 0}, {h->listener, POLLIN, 0}};
-    for (;;) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
-            return;
-        if (fds[0].revents)
-            return;
-        if (fds[1].revents)
-            answer(h);
-    }
+/* ---- serving ---- */
+
+static void ready(void *context) {
+    (void)context;
+    daemon_ready();
 }
 
-static int start(host *h) {
+static int serve(host *h) {
+    bool has_arena = h->url_count > 0 && strncmp(h->urls[1], "mem:", 4) == 0;
+    h->urls[0] = ARENA_URL;
+    sky_host_options options = {.struct_bytes = sizeof options,
+                                .socket_path = h->socket_path,
+                                .urls = has_arena ? h->urls + 1 : h->urls,
+                                .url_count = h->url_count + !has_arena,
+                                .ready = ready,
+                                .text = stat_text,
+                                .context = h};
     sky_error error = {0};
-    int code = daemon_catch_signals(
-        &h->signals); /* before any thread, so that all inherit the mask */
-    if (code == DONE)
-        code = listen_on(h);
+    int code = daemon_catch_signals(&options.stop_fd); /* before any thread, to be inherited */
     if (code != DONE)
         return code;
-    sky_status status = sky_cache_open(h->urls, h->url_count, &h->cache, &error);
+    sky_status status = sky_host_run(&options, &error);
+    daemon_notify("STOPPING=1");
+    close(options.stop_fd);
     if (status == SKY_OK)
         return DONE;
-    h->cache = NULL;
     bool usage = status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
-    return daemon_say(usage ? USAGE : FAILED, "--store",
+    return daemon_say(usage ? USAGE : FAILED, status == SKY_E_DEADLINE ? "stopping" : "serving",
                       error.text[0] ? error.text : sky_status_text(status));
 }
 
 int main(int argc, char **argv) {
-    host h = {.listener = -1, .signals = -1};
+    host h = {0};
     bool finished = false;
     prctl(PR_SET_DUMPABLE, 0); /* keys and prompts: no core dump, no other process looks in */
     int code = parse(&h, argc, argv, &finished);
     if (code != DONE || finished)
         return code;
-    if (h.satellite)
-        return satellite_main(h.satellite, h.scenario_path, h.state_path);
-    code = start(&h);
-    if (code == DONE) {
-        daemon_ready();
-        serve(&h);
-        daemon_notify("STOPPING=1");
-        if (sky_flush(h.cache, sky_now() + SKY_SECONDS(FLUSH_S), NULL) != SKY_OK)
-            code = daemon_say(FAILED, "stopping", "not everything queued was written in 10 s");
-    }
-    sky_cache_close(h.cache);
-    unbind(&h);
-    if (h.listener >= 0)
-        close(h.listener);
-    if (h.signals >= 0)
-        close(h.signals);
-    return code;
+    return h.satellite ? satellite_main(h.satellite, h.scenario_path, h.state_path) : serve(&h);
 }

@@ -153,10 +153,13 @@ typedef struct {
 typedef struct sky_cache sky_cache;
 
 /* Open a hierarchy, nearest tier first.
- *   mem:SIZE                          process memory
+ *   mem:SIZE[?shared=yes|no]          process memory; shared: as skymemd shows it to others
+ *   shm:SOCKET                        what a host (skymem/host.h, skymemd) keeps for all processes
  *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no]     max: 8GiB if not given
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
  *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file
+ * What is put under shm: stays when this process ends. A host that is gone ends what is under way
+ * with SKY_E_IO; later operations connect again. What it lent stays readable.
  * With create=no a disk's folder must be there, and one where nothing was ever stored is left so.
  * direct=auto (default): a disk writes past the page cache, where the file system can, and reads
  * through it. on: it does both past it. off: both through it.

@@ -9,6 +9,7 @@
  *   metrics.h  what a cache counts, as numbers and as Prometheus's text
  *   tier.h     stores of your own, as tiers
  *   tensor.h   where rows of KV lie in an engine's memory
+ *   host.h     one cache for all processes of a machine
  *   engine.h   what an engine adapter provides
  *   manager.h  prompt in, engine state out         ← a program that runs models starts here
  *   stream.h   does it pay to store, and at which level
@@ -21,6 +22,7 @@
 #include <skymem/cache.h>
 #include <skymem/codec.h>
 #include <skymem/engine.h>
+#include <skymem/host.h>
 #include <skymem/keys.h>
 #include <skymem/log.h>
 #include <skymem/manager.h>

@@ -22,11 +22,32 @@ start
 for _ in 1 2; do
     expect 0 "$skymem" stat --store "shm:$socket" --json
 done
-holds 'o["clients"] == 2 and o["leases"] == 0 and o["entries"] == 1 and o["arena_bytes_max"] > 0'
+holds 'o["connections"] == 2 and o["clients"] == 1 and o["refused"] == 0 and o["leases"] == 0'
+holds 'o["entries"] == 1 and o["arena_bytes_max"] == 4 << 20 and o["arena_bytes_used"] == 0'
 holds 'o["corrupt"] == 0 and "hits" in o and "misses" in o and len(o["tiers"]) == 2'
 expect 0 "$skymem" stat --store "shm:$socket"
 grep -q '^clients ' "$work/out" || fail "for people: $(cat "$work/out")"
-expect 2 "$skymem" stat k --store "shm:$socket"
+expect 0 "$skymem" stat k --store "shm:$socket"
+
+# every verb takes it: what one process stores another reads, lists, pins and removes
+expect 0 "$skymem" put greeting README.md --store "shm:$socket"
+expect 0 "$skymem" get greeting --store "shm:$socket" --output "$work/back"
+cmp README.md "$work/back" || fail "another file came back"
+expect 0 "$skymem" get k --store "shm:$socket" --output "$work/back" # from the disk below
+cmp CMakeLists.txt "$work/back" || fail "another file came back from the disk"
+expect 0 "$skymem" ls --store "shm:$socket" --json
+grep -q '"greeting"' "$work/out" || fail "not listed: $(cat "$work/out")"
+expect 0 "$skymem" pin greeting --store "shm:$socket"
+expect 0 "$skymem" verify --store "shm:$socket"
+expect 0 "$skymem" du --store "shm:$socket"
+expect 0 "$skymem" stat --store "shm:$socket" --json
+holds 'o["leases"] == 0 and o["arena_bytes_used"] > 0 and o["arena_bytes_committed"] == 4 << 20'
+expect 0 "$skymem" rm greeting --store "shm:$socket"
+expect 3 "$skymem" get greeting --store "shm:$socket" --output "$work/back"
+expect 0 "$skymem" rm k --store "shm:$socket"
+expect 0 "$skymem" stat --store "shm:$socket" --json
+holds 'o["entries"] == 0 and o["arena_bytes_used"] == 0 and o["arena_bytes_committed"] == 0'
+expect 0 "$skymem" put k CMakeLists.txt --store "shm:$socket"
 expect 1 "$skymemd" --socket "$socket" --store mem:1MiB
 says "in use"
 [ "$(stat -c %a "$socket")" = 700 ] || fail "the socket is open to others: $(stat -c %a "$socket")"
@@ -80,22 +101,23 @@ for _ in $(seq 200); do
     sleep 0.05
 done
 expect 0 "$skymem" stat --store "shm:$socket" --json
-holds 'len(o["tiers"]) == 2 and "/a\\xff?max" in o["tiers"][0]["url"]'
-holds '"/disk?max" in o["tiers"][1]["url"]'
+holds 'len(o["tiers"]) == 3 and "/a\\xff?max" in o["tiers"][1]["url"]'
+holds '"/disk?max" in o["tiers"][2]["url"] and o["tiers"][0]["url"].startswith("mem:256MiB")'
 kill -TERM "$daemon"
 wait "$daemon" || fail "exit $? on SIGTERM"
 
 # a listener that says nothing, and one whose queue is full
 python3 - "$work/mute" "$work/full" >"$work/mutes" <<'PYTHON' &
 import socket, sys, time
-mute, full = (socket.socket(socket.AF_UNIX) for _ in range(2))
+kind = socket.AF_UNIX, socket.SOCK_SEQPACKET
+mute, full = (socket.socket(*kind) for _ in range(2))
 for listener, path in ((mute, sys.argv[1]), (full, sys.argv[2])):
     listener.bind(path)
     listener.listen(0)
 waiting = []
 try:
     while True:
-        waiting.append(socket.socket(socket.AF_UNIX))
+        waiting.append(socket.socket(*kind))
         waiting[-1].setblocking(False)
         waiting[-1].connect(sys.argv[2])
 except BlockingIOError:
@@ -151,7 +173,7 @@ for _ in $(seq 100); do
     sleep 0.05
 done
 expect 0 "$skymem" stat --store "shm:$socket" --json
-holds "o['tiers'][0]['url'] == 'disk:$work/home/cache?max=1MiB'"
+holds "o['tiers'][1]['url'] == 'disk:$work/home/cache?max=1MiB'"
 kill "$daemon"
 wait "$daemon" || fail "a store in the home folder: exit $?"
 expect 0 "$skymemd" --help

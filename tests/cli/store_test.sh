@@ -324,8 +324,8 @@ says "larger than 4294967295 bytes"
 rm "$work/large"
 for verb in "put k LICENSE" ls "get k"; do
     read -ra words <<<"$verb"
-    expect 2 "$skymem" "${words[@]}" --store "shm:$work/socket"
-    says "shm:$work/socket: skymemd does not serve keys in this version"
+    expect 1 "$skymem" "${words[@]}" --store "shm:$work/socket"
+    says "shm:$work/socket: nobody listens there; start skymemd"
 done
 
 # What prune cannot remove it names.

@@ -1,0 +1,61 @@
+/* The host store: one cache for every process of a user on this machine.
+ *
+ *   sky_host_run ── socket ──► process A: sky_cache_open("shm:SOCKET", …)
+ *        │  mem:SIZE is the arena: shared memory, lent read-only, read in place
+ *        │  disk:…, sky:… below it
+ *        └──── socket ───────► process B
+ *
+ * The daemon skymemd is this function and a command line. A process that ends, however it ends,
+ * gives back what it was lent. */
+#ifndef SKYMEM_HOST_H
+#define SKYMEM_HOST_H
+
+#include <skymem/cache.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SKY_HOST_CLIENTS_MAX 256 /* at once */
+
+/* What a host has counted. */
+typedef struct {
+    uint64_t clients;         /* connected now */
+    uint64_t connections;     /* so far */
+    uint64_t refused;         /* connections turned away: another user's, or too many */
+    uint64_t disconnected;    /* clients that broke the protocol, or did not read */
+    uint64_t committed_bytes; /* segments of the arena that there are now */
+} sky_host_stat;
+
+/* Zero what you do not set. */
+typedef struct {
+    size_t struct_bytes;     /* sizeof(sky_host_options) of the caller's header */
+    const char *socket_path; /* at most 107 bytes */
+    const char *const *urls; /* as of sky_cache_open; the first is mem:SIZE, the arena */
+    size_t url_count;
+    int stop_fd;                  /* readable: end. -1: never */
+    void (*ready)(void *context); /* clients may come now; NULL is fine */
+    /* What sky_host_text brings, made by malloc; NULL: nothing. It should be quick. */
+    char *(*text)(void *context, sky_cache *cache, const sky_host_stat *stat);
+    void *context;
+} sky_host_options;
+
+/* Serve clients until stop_fd is readable; then write out what is queued, at most 10 s, and return.
+ * Processes of other users are refused.
+ * Errors: SKY_E_PARAM (NULL, the socket's path, the first URL is no mem:), SKY_E_BUSY (another
+ *         daemon has the socket), those of sky_cache_open; SKY_E_DEADLINE: it served, and not
+ *         everything queued was written at the end; `error` says what and why */
+SKY_API sky_status sky_host_run(const sky_host_options *options, sky_error *error);
+
+/* What the host at a socket says of itself: JSON, if it is skymemd.
+ * Owner:  *text is NUL-terminated; the caller frees it
+ * Errors: SKY_E_PARAM (NULL, the path), SKY_MISS (nobody listens there), SKY_E_DEADLINE (no answer
+ *         by `until`), SKY_E_DENIED (it is another user's), SKY_E_CORRUPT (it is no host),
+ *         SKY_E_UNSUPPORTED (it is one of another version), SKY_E_BUSY (it has too many clients),
+ *         SKY_E_IO, SKY_E_NOMEM */
+SKY_API sky_status sky_host_text(const char *socket_path, sky_time until, char **text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

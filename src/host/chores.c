@@ -1,0 +1,126 @@
+/* What takes long: on a thread of its own, so that no client waits for another's listing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/host.h"
+
+typedef struct {
+    sky__chore *chore;
+    size_t room;
+} listing;
+
+static bool note_entry(void *context, const sky_entry *entry) {
+    listing *l = context;
+    sky__chore *c = l->chore;
+    if (l->room - c->text_bytes < SKY_SHM_ENTRY_BYTES_MAX) {
+        size_t room = 2 * l->room + 64 * SKY_SHM_ENTRY_BYTES_MAX;
+        uint8_t *text = realloc(c->text, room);
+        if (!text) {
+            c->status = SKY_E_NOMEM;
+            return false;
+        }
+        c->text = text;
+        l->room = room;
+    }
+    return sky_shm_entry_encode(entry, c->text, l->room, &c->text_bytes);
+}
+
+static void do_chore(sky__host *h, sky__chore *c) {
+    if (c->question == SKY_SHM_VERIFY) {
+        sky_verify_report r = {0};
+        c->status = sky_verify(h->cache, &r);
+        const uint64_t numbers[] = {r.entries, r.bytes, r.corrupt, r.orphans};
+        memcpy(c->numbers, numbers, sizeof numbers);
+        return;
+    }
+    listing l = {.chore = c};
+    sky_status status = sky_list(h->cache, note_entry, &l);
+    if (c->status == SKY_OK)
+        c->status = status;
+}
+
+static void *body(void *argument) {
+    sky__host *h = argument;
+    sky_mutex_lock(&h->mutex);
+    while (!h->ending) {
+        sky__chore *c = h->waiting;
+        if (!c) {
+            (void)sky_condition_wait(&h->changed, &h->mutex, SKY_TIME_NEVER);
+            continue;
+        }
+        h->waiting = c->next;
+        sky_mutex_unlock(&h->mutex);
+        do_chore(h, c);
+        sky_mutex_lock(&h->mutex);
+        c->next = h->finished;
+        h->finished = c;
+        sky_event_raise(h->chores_event);
+    }
+    sky_mutex_unlock(&h->mutex);
+    return NULL;
+}
+
+sky_status sky__chores_start(sky__host *h) {
+    sky_mutex_init(&h->mutex);
+    sky_condition_init(&h->changed);
+    h->chores_event = -1;
+    sky_status status = sky_event_create(&h->chores_event);
+    return status == SKY_OK ? sky_thread_start(&h->thread, "skymem-chores", body, h) : status;
+}
+
+static void free_all(sky__chore *c) {
+    while (c) {
+        sky__chore *next = c->next;
+        free(c->text);
+        free(c);
+        c = next;
+    }
+}
+
+void sky__chores_end(sky__host *h) {
+    sky_mutex_lock(&h->mutex);
+    h->ending = true;
+    sky_condition_broadcast(&h->changed);
+    sky_mutex_unlock(&h->mutex);
+    sky_thread_join(&h->thread);
+    free_all(h->waiting);
+    free_all(h->finished);
+    if (h->chores_event >= 0)
+        sky_event_close(h->chores_event);
+    sky_condition_deinit(&h->changed);
+    sky_mutex_deinit(&h->mutex);
+}
+
+bool sky__chore_add(sky__host *h, const sky__client *client, const sky_shm_frame *ask) {
+    sky__chore *c = calloc(1, sizeof *c);
+    if (!c)
+        return false;
+    c->client = client->number;
+    c->id = ask->id;
+    c->question = ask->question;
+    sky_mutex_lock(&h->mutex);
+    sky__chore **last = &h->waiting;
+    while (*last)
+        last = &(*last)->next;
+    *last = c;
+    sky_condition_broadcast(&h->changed);
+    sky_mutex_unlock(&h->mutex);
+    return true;
+}
+
+void sky__chores_answer(sky__host *h) {
+    sky_mutex_lock(&h->mutex);
+    sky_event_clear(h->chores_event);
+    sky__chore *done = h->finished;
+    h->finished = NULL;
+    sky_mutex_unlock(&h->mutex);
+    for (sky__chore *c = done; c; c = c->next)
+        for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++) {
+            sky__client *client = &h->clients[i];
+            if (client->fd < 0 || client->number != c->client)
+                continue;
+            client->asking = false;
+            sky__client_tell(h, client, c);
+        }
+    free_all(done);
+}

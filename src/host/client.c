@@ -1,0 +1,457 @@
+/* One client of a host: its frames in, its letters out. Surprise: what is called here may close the
+ * client (fd -1), so that whoever goes on with it looks first. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "host/host.h"
+#include "io/pages.h"
+#include "io/shared.h"
+
+#define FRAMES_IN_A_ROW     16 /* of one client, before the others have their turn */
+#define COMPLAINTS_A_SECOND 10
+#define STAGE_ALIGN         4096u
+
+/* ---- the log ---- */
+
+/* A flood of bad clients is no flood of lines. */
+static void complain(sky__host *h, const sky__client *c, const char *why) {
+    sky_time now = sky_now();
+    if (now >= h->complain_at) {
+        h->complain_at = now + SKY_SECONDS(1);
+        h->complaints = 0;
+    }
+    if (h->complaints++ < COMPLAINTS_A_SECOND)
+        sky_log(SKY_LOG_WARNING, "client %llu (process %d of user %u) is disconnected: %s",
+                (unsigned long long)c->number, c->peer.pid, c->peer.uid, why);
+    if (h->complaints == COMPLAINTS_A_SECOND)
+        sky_log(SKY_LOG_WARNING, "more clients are disconnected in this second");
+}
+
+/* ---- letters ---- */
+
+static void letter_free(sky__letter *l) {
+    sky_local_close(l->passed);
+    free(l);
+}
+
+static void letter_add(sky__host *h, sky__client *c, const uint8_t *data, size_t bytes,
+                       int passed) {
+    sky__letter *l = c->letter_count < SKY__HOST_LETTERS_MAX ? malloc(sizeof *l + bytes) : NULL;
+    if (!l) {
+        sky__client_close(h, c, "it does not read its answers");
+        return;
+    }
+    *l = (sky__letter){.passed = -1, .bytes = bytes};
+    memcpy(l->data, data, bytes);
+    *(c->first ? &c->last->next : &c->first) = l;
+    c->last = l;
+    c->letter_count++;
+    if (passed >= 0 && (l->passed = sky_local_duplicate(passed)) < 0)
+        sky__client_close(h, c, "no descriptor is left for it");
+}
+
+void sky__client_send(sky__host *h, sky__client *c, const sky_shm_frame *frame, int passed) {
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    if (c->fd < 0)
+        return;
+    size_t bytes = sky_shm_encode(frame, data);
+    sky_status status = c->first ? SKY_E_BUSY : sky_local_send(c->fd, data, bytes, passed);
+    if (status == SKY_E_BUSY)
+        letter_add(h, c, data, bytes, passed);
+    else if (status != SKY_OK)
+        sky__client_close(h, c, NULL);
+}
+
+static void send_letters(sky__host *h, sky__client *c) {
+    while (c->first) {
+        sky__letter *l = c->first;
+        sky_status status = sky_local_send(c->fd, l->data, l->bytes, l->passed);
+        if (status == SKY_E_BUSY)
+            return;
+        if (status != SKY_OK) {
+            sky__client_close(h, c, NULL);
+            return;
+        }
+        c->first = l->next;
+        c->letter_count--;
+        letter_free(l);
+    }
+}
+
+/* ---- segments ---- */
+
+static void show_segments(sky__host *h, sky__client *c, uint64_t at, uint64_t bytes) {
+    uint64_t last = (at + (bytes ? bytes : 1) - 1) / h->arena.segment_bytes;
+    for (uint64_t i = at / h->arena.segment_bytes; i <= last && c->fd >= 0; i++) {
+        uint64_t generation;
+        int fd = sky_memory_tier_segment(h->arena_tier, (uint32_t)i, &generation);
+        if (c->shown[i] == generation)
+            continue;
+        c->shown[i] = generation;
+        sky__client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_SEGMENT, .segment = (uint32_t)i},
+                         fd);
+    }
+}
+
+void sky__clients_retire(sky__host *h) {
+    uint64_t gone;
+    sky_memory_tier_segments(h->arena_tier, &h->stat.committed_bytes, &gone);
+    if (gone == h->segments_gone)
+        return;
+    h->segments_gone = gone;
+    for (uint32_t i = 0; i < h->arena.segment_count; i++) {
+        uint64_t generation;
+        (void)sky_memory_tier_segment(h->arena_tier, i, &generation);
+        for (size_t n = 0; n < SKY_HOST_CLIENTS_MAX; n++) {
+            sky__client *c = &h->clients[n];
+            if (c->fd < 0 || c->shown[i] == 0 || c->shown[i] == generation)
+                continue;
+            c->shown[i] = 0;
+            sky__client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_RETIRED, .segment = i}, -1);
+        }
+    }
+}
+
+/* ---- runs ---- */
+
+/* Where what was lent lies in the arena. False: it is lent from elsewhere, and cannot be shown. */
+static bool place_of(const sky__host *h, const sky_span *view, uint64_t *at) {
+    uintptr_t region = (uintptr_t)h->arena.region, data = (uintptr_t)view->data;
+    *at = data - region;
+    return data >= region && *at < h->arena.region_bytes &&
+           view->bytes <= h->arena.region_bytes - *at;
+}
+
+static void result_of(sky__host *h, sky__client *c, sky__run *run, uint32_t i,
+                      sky_shm_result *out) {
+    const sky_item *item = &run->items[i];
+    *out = (sky_shm_result){.status = item->status,
+                            .ttl_s = item->ttl_s,
+                            .bytes = item->bytes,
+                            .coding = item->coding,
+                            .pinned = item->pinned};
+    if (run->op != SKY_OP_LEASE || item->status != SKY_OK)
+        return;
+    if (!place_of(h, &item->view, &out->at)) {
+        (void)sky_release_owned(h->cache, c->number, item->lease);
+        *out = (sky_shm_result){.status = SKY_E_UNSUPPORTED};
+        return;
+    }
+    out->lease = item->lease.id;
+    c->lease_count++;
+    show_segments(h, c, out->at, item->view.bytes);
+}
+
+void sky__run_end(sky__host *h, sky__run *run) {
+    sky__client *c = run->client;
+    sky_shm_frame done = {.kind = SKY_SHM_DONE, .id = run->id, .count = run->count};
+    for (uint32_t i = 0; i < run->count; i++)
+        result_of(h, c, run, i, &done.results[i]);
+    c->run_count--;
+    free(run);
+    sky__client_send(h, c, &done, -1);
+}
+
+static void end_unstarted(sky__host *h, sky__run *run, sky_status status) {
+    for (uint32_t i = 0; i < run->count; i++)
+        run->items[i].status = status;
+    sky__run_end(h, run);
+}
+
+void sky__run_start(sky__host *h, sky__run *run) {
+    sky_status status = sky_submit(h->cache, run->op, run->items, run->count, &run->call,
+                                   &run->batch);
+    if (status == SKY_E_BUSY) {
+        run->client->stalled = run;
+    } else if (status != SKY_OK) {
+        end_unstarted(h, run, status);
+    } else if (sky_wait(h->cache, run->batch, 1) == SKY_OK) { /* without waiting: most are done */
+        sky__run_end(h, run);
+    } else {
+        run->next = h->runs;
+        h->runs = run;
+    }
+}
+
+static bool in_stage(const sky__client *c, const sky_shm_order *o) {
+    return o->at <= c->stage_bytes && o->bytes + o->name_bytes <= c->stage_bytes - o->at;
+}
+
+/* Fill in a run's items. False: one of them lies outside the stage. */
+static bool fill_items(const sky__client *c, const sky_shm_frame *f, sky__run *run) {
+    char *name = run->names;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const sky_shm_order *o = &f->orders[i];
+        run->items[i] = (sky_item){.key = o->key, .parent = o->parent};
+        if (f->op != SKY_OP_PUT)
+            continue;
+        if (!in_stage(c, o))
+            return false;
+        run->spans[i] = (sky_span){c->stage + o->at, o->bytes};
+        run->items[i].spans = &run->spans[i];
+        run->items[i].span_count = o->bytes > 0;
+        if (o->name_bytes == 0)
+            continue;
+        memcpy(name, c->stage + o->at + o->bytes, o->name_bytes);
+        run->items[i].name = name;
+        run->items[i].name_bytes = o->name_bytes;
+        name += o->name_bytes;
+    }
+    return true;
+}
+
+static void take_run(sky__host *h, sky__client *c, const sky_shm_frame *f) {
+    size_t names = 0;
+    for (uint32_t i = 0; i < f->count && f->op == SKY_OP_PUT; i++)
+        names += f->orders[i].name_bytes;
+    if (c->run_count == SKY__HOST_RUNS_MAX) {
+        sky__client_close(h, c, "it asks for more at once than it may");
+        return;
+    }
+    sky__run *run = malloc(sizeof *run + names);
+    if (!run || !fill_items(c, f, run)) {
+        free(run);
+        sky__client_close(h, c, run ? "it names bytes outside its stage" : "no memory is left");
+        return;
+    }
+    run->client = c;
+    run->id = f->id;
+    run->op = f->op;
+    run->count = f->count;
+    run->call = (sky_call){.ttl_s = f->ttl_s,
+                           .coding = f->coding,
+                           .wanted = f->wanted,
+                           .durable = f->durable,
+                           .drop = f->drop,
+                           .at_ms = f->at_ms,
+                           .owner = c->number};
+    if (f->left_ns != 0 && f->left_ns < (uint64_t)SKY_SECONDS(1000000))
+        run->call.deadline_ns = sky_now() + (sky_time)f->left_ns;
+    c->run_count++;
+    if (f->op == SKY_OP_LEASE && c->lease_count + f->count > SKY__HOST_LEASES_MAX)
+        end_unstarted(h, run, SKY_E_BUSY);
+    else
+        sky__run_start(h, run);
+}
+
+static void take_cancel(sky__host *h, const sky__client *c, uint32_t id) {
+    for (sky__run **at = &h->runs; *at; at = &(*at)->next) {
+        sky__run *run = *at;
+        if (run->client != c || run->id != id)
+            continue;
+        *at = run->next;
+        sky_cancel(h->cache, run->batch);
+        sky__run_end(h, run);
+        return;
+    }
+}
+
+/* ---- other frames ---- */
+
+static void drop_stage(sky__client *c) {
+    sky_pages_release(c->stage, c->stage_bytes);
+    c->stage = NULL;
+    c->stage_bytes = 0;
+}
+
+static bool has_puts(const sky__host *h, const sky__client *c) {
+    for (const sky__run *run = h->runs; run; run = run->next)
+        if (run->client == c && run->op == SKY_OP_PUT)
+            return true;
+    return false;
+}
+
+/* As large as the arena at most: no payload is larger. */
+static sky_status make_stage(const sky__host *h, sky__client *c, uint64_t bytes, int *fd) {
+    if (bytes == 0 || bytes > h->arena.region_bytes + SKY_NAME_BYTES_MAX)
+        return SKY_E_FULL;
+    bytes = (bytes + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
+    drop_stage(c);
+    sky_status status = sky_pages_reserve(bytes, (void **)&c->stage, NULL);
+    if (status != SKY_OK)
+        return status;
+    c->stage_bytes = bytes;
+    status = sky_shared_make(c->stage, bytes, SKY_SHARED_WRITE, fd);
+    if (status != SKY_OK)
+        drop_stage(c);
+    return status;
+}
+
+static void take_stage(sky__host *h, sky__client *c, const sky_shm_frame *f) {
+    int fd = -1;
+    if (has_puts(h, c)) {
+        sky__client_close(h, c, "it changes its stage under a put");
+        return;
+    }
+    sky_shm_frame staged = {.kind = SKY_SHM_STAGED};
+    staged.status = make_stage(h, c, f->stage_bytes, &fd);
+    staged.stage_bytes = c->stage_bytes;
+    sky__client_send(h, c, &staged, fd);
+    sky_local_close(fd);
+}
+
+static void take_release(sky__host *h, sky__client *c, const sky_shm_frame *f) {
+    for (uint32_t i = 0; i < f->count; i++) {
+        sky_lease lease = {f->leases[i]};
+        if (lease.id == 0 || sky_release_owned(h->cache, c->number, lease) != SKY_OK) {
+            sky__client_close(h, c, "it returns what it was not lent");
+            return;
+        }
+        c->lease_count--;
+    }
+}
+
+void sky__client_tell(sky__host *h, sky__client *c, const sky__chore *told) {
+    int fd = -1;
+    sky_shm_frame frame = {
+        .kind = SKY_SHM_TOLD, .id = told->id, .question = told->question, .told = told->status};
+    memcpy(frame.numbers, told->numbers, sizeof frame.numbers);
+    if (told->text_bytes > 0) {
+        sky_status status = sky_shared_copy(told->text, told->text_bytes, &fd);
+        frame.told = status == SKY_OK ? frame.told : status;
+        frame.text_bytes = status == SKY_OK ? told->text_bytes : 0;
+    }
+    sky__client_send(h, c, &frame, fd);
+    sky_local_close(fd);
+}
+
+static void tell_at_once(sky__host *h, sky__client *c, const sky_shm_frame *f) {
+    sky__chore told = {.id = f->id, .question = f->question};
+    char *text = NULL;
+    if (f->question == SKY_SHM_STAT) {
+        uint64_t entries = 0;
+        for (size_t i = 0; i < sky_tier_count(h->cache); i++)
+            entries += sky_cache_metric(h->cache, i, SKY_METRIC_TIER_ENTRIES);
+        told.numbers[0] = entries;
+        told.numbers[1] = sky_cache_metric(h->cache, 0, SKY_METRIC_TIER_BYTES_USED);
+        told.numbers[2] = sky_cache_metric(h->cache, 0, SKY_METRIC_TIER_BYTES_MAX);
+    } else if (h->options->text) {
+        uint64_t gone;
+        sky_memory_tier_segments(h->arena_tier, &h->stat.committed_bytes, &gone);
+        text = h->options->text(h->options->context, h->cache, &h->stat);
+        told.status = text ? SKY_OK : SKY_E_NOMEM;
+        told.text = (uint8_t *)text;
+        told.text_bytes = text ? strlen(text) : 0;
+    } else {
+        told.status = SKY_E_UNSUPPORTED;
+    }
+    sky__client_tell(h, c, &told);
+    free(text);
+}
+
+static void take_ask(sky__host *h, sky__client *c, const sky_shm_frame *f) {
+    if (f->question == SKY_SHM_STAT || f->question == SKY_SHM_TEXT) {
+        tell_at_once(h, c, f);
+    } else if (c->asking || !sky__chore_add(h, c, f)) {
+        const sky__chore busy = {.id = f->id, .question = f->question, .status = SKY_E_BUSY};
+        sky__client_tell(h, c, &busy);
+    } else {
+        c->asking = true;
+    }
+}
+
+static void take_hello(sky__host *h, sky__client *c, const sky_shm_frame *f) {
+    if (f->version != SKY_SHM_VERSION) {
+        sky__client_send(
+            h, c, &(sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_UNSUPPORTED}, -1);
+        sky__client_close(h, c, "it is of another version");
+        return;
+    }
+    c->greeted = true;
+    sky__client_send(h, c,
+                     &(sky_shm_frame){.kind = SKY_SHM_WELCOME,
+                                      .version = SKY_SHM_VERSION,
+                                      .arena_bytes = h->arena.region_bytes,
+                                      .segment_bytes = h->arena.segment_bytes,
+                                      .client = c->number},
+                     -1);
+}
+
+static void take(sky__host *h, sky__client *c, const sky_shm_frame *f) {
+    if (c->greeted == (f->kind == SKY_SHM_HELLO))
+        sky__client_close(h, c, "it does not begin as clients do");
+    else if (f->kind == SKY_SHM_HELLO)
+        take_hello(h, c, f);
+    else if (f->kind == SKY_SHM_RUN)
+        take_run(h, c, f);
+    else if (f->kind == SKY_SHM_RELEASE)
+        take_release(h, c, f);
+    else if (f->kind == SKY_SHM_CANCEL)
+        take_cancel(h, c, f->id);
+    else if (f->kind == SKY_SHM_STAGE)
+        take_stage(h, c, f);
+    else if (f->kind == SKY_SHM_ASK)
+        take_ask(h, c, f);
+    else
+        sky__client_close(h, c, "it sends what a host sends");
+}
+
+/* ---- a connection ---- */
+
+void sky__client_open(sky__host *h, sky__client *c, int fd, const sky_local_peer *peer) {
+    *c = (sky__client){.fd = fd,
+                       .number = ++h->numbers,
+                       .peer = *peer,
+                       .greet_by = sky_now() + SKY__HOST_HELLO_NS};
+    h->stat.clients++;
+    h->stat.connections++;
+}
+
+static void cancel_runs(sky__host *h, const sky__client *c) {
+    for (sky__run **at = &h->runs; *at;) {
+        sky__run *run = *at;
+        if (run->client != c) {
+            at = &run->next;
+            continue;
+        }
+        *at = run->next;
+        sky_cancel(h->cache, run->batch);
+        free(run);
+    }
+}
+
+void sky__client_close(sky__host *h, sky__client *c, const char *why) {
+    if (c->fd < 0)
+        return;
+    if (why) {
+        complain(h, c, why);
+        h->stat.disconnected++;
+    }
+    sky_local_close(c->fd);
+    c->fd = -1;
+    h->stat.clients--;
+    cancel_runs(h, c);
+    free(c->stalled);
+    c->stalled = NULL;
+    (void)sky_release_owner(h->cache, c->number, NULL);
+    drop_stage(c);
+    while (c->first) {
+        sky__letter *l = c->first;
+        c->first = l->next;
+        letter_free(l);
+    }
+}
+
+void sky__client_serve(sky__host *h, sky__client *c) {
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    sky_shm_frame frame;
+    send_letters(h, c);
+    for (int n = 0; n < FRAMES_IN_A_ROW && c->fd >= 0 && !c->stalled; n++) {
+        size_t bytes;
+        int passed;
+        sky_status status = sky_local_receive(c->fd, data, sizeof data, &bytes, &passed);
+        if (status == SKY_MISS)
+            return;
+        if (status == SKY_E_IO) {
+            sky__client_close(h, c, NULL);
+            return;
+        }
+        bool alien = passed >= 0; /* a host takes no descriptors: it makes all memory itself */
+        sky_local_close(passed);
+        if (status != SKY_OK || alien || sky_shm_decode(data, bytes, &frame) != SKY_OK)
+            sky__client_close(h, c, alien ? "it sends a descriptor" : "it sends no frame");
+        else
+            take(h, c, &frame);
+    }
+}

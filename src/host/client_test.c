@@ -1,0 +1,403 @@
+/* Proves: whatever a client sends, its connection ends at worst, others go on, and nothing of it is
+ * left: no lease, no byte of the arena. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "host/host_fixture.h"
+#include "io/clock.h"
+#include "io/shared.h"
+#include "tier/tier_fixture.h"
+
+#define PATIENCE SKY_SECONDS(60)
+
+static sky_host_fixture host;
+
+static int start_host(void **state) {
+    (void)state;
+    const char *url = "mem:8MiB";
+    sky_host_fixture_start(&host, &url, 1);
+    return 0;
+}
+
+static int stop_host(void **state) {
+    (void)state;
+    sky_host_fixture_stop(&host);
+    return 0;
+}
+
+/* ---- a client by hand ---- */
+
+static int connect_raw(void) {
+    sky_local_peer peer;
+    int fd = -1;
+    sky_status status;
+    while ((status = sky_local_connect(host.socket_path, &fd, &peer)) == SKY_E_BUSY)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    assert_int_equal(status, SKY_OK);
+    return fd;
+}
+
+static void say(int fd, const sky_shm_frame *f, int passed) {
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    assert_int_equal(sky_local_send(fd, data, sky_shm_encode(f, data), passed), SKY_OK);
+}
+
+/* The next frame; false: the connection ended. Descriptors are kept in *passed. */
+static bool hear(int fd, sky_shm_frame *f, int *passed) {
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    size_t bytes;
+    sky_status status;
+    while ((status = sky_local_receive(fd, data, sizeof data, &bytes, passed)) == SKY_MISS)
+        assert_int_not_equal(sky_poll(&fd, 1, sky_now() + PATIENCE), 0);
+    if (status != SKY_OK)
+        return false;
+    assert_int_equal(sky_shm_decode(data, bytes, f), SKY_OK);
+    return true;
+}
+
+static bool hear_no_fd(int fd, sky_shm_frame *f) {
+    int passed;
+    bool heard = hear(fd, f, &passed);
+    sky_local_close(passed);
+    return heard;
+}
+
+static int greeted(void) {
+    int fd = connect_raw();
+    sky_shm_frame f = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION};
+    say(fd, &f, -1);
+    assert_true(hear_no_fd(fd, &f));
+    assert_int_equal(f.kind, SKY_SHM_WELCOME);
+    return fd;
+}
+
+/* A client with a stage of 64 KiB. */
+static int staged(uint8_t **stage) {
+    int fd = greeted(), passed;
+    sky_shm_frame f = {.kind = SKY_SHM_STAGE, .stage_bytes = 65536};
+    say(fd, &f, -1);
+    assert_true(hear(fd, &f, &passed));
+    assert_true(f.kind == SKY_SHM_STAGED && f.status == SKY_OK && f.stage_bytes == 65536);
+    *stage = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, passed, 0);
+    assert_ptr_not_equal(*stage, MAP_FAILED);
+    assert_int_equal(ftruncate(passed, 0), -1); /* the host would touch what is gone */
+    close(passed);
+    return fd;
+}
+
+static void assert_ended(int fd) {
+    sky_shm_frame f;
+    while (hear_no_fd(fd, &f))
+        ;
+    sky_local_close(fd);
+}
+
+/* ---- the others ---- */
+
+static sky_cache *others(void) {
+    char url[80];
+    const char *urls[] = {url};
+    sky_cache *cache;
+    snprintf(url, sizeof url, "shm:%s", host.socket_path);
+    assert_int_equal(sky_cache_open(urls, 1, &cache, NULL), SKY_OK);
+    return cache;
+}
+
+/* A put, a get and a removal of a good client work; then nobody else's is left. */
+static void assert_unharmed(void) {
+    sky_cache *cache = others();
+    uint8_t data[5000], back[5000];
+    sky_span span = {data, sizeof data}, to = {back, sizeof back};
+    sky_item item = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    sky_fixture_fill(data, sizeof data, 1);
+    assert_int_equal(sky_run(cache, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    item.spans = &to;
+    assert_int_equal(sky_run(cache, SKY_OP_GET, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    assert_memory_equal(data, back, sizeof data);
+    assert_int_equal(sky_run(cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    sky_cache_close(cache);
+    char *text = NULL;
+    sky_time until = sky_now() + PATIENCE;
+    for (bool empty = false; !empty; free(text)) { /* the host sees the end of others in its turn */
+        assert_int_equal(sky_host_text(host.socket_path, until, &text), SKY_OK);
+        empty = strncmp(text, "1 clients, ", 11) == 0 &&
+                strstr(text, " 0 leases, 0 bytes, 0 committed");
+        if (!empty && sky_now() > until)
+            fail_msg("left behind: %s", text);
+        if (!empty)
+            sky_poll(NULL, 0, sky_now() + SKY_MS(2));
+    }
+}
+
+/* ---- what a client may send ---- */
+
+static void bytes_that_are_no_frame_end_it(void **state) {
+    (void)state;
+    uint8_t noise[SKY_SHM_FRAME_BYTES_MAX + 100];
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        int fd = seed % 2 ? greeted() : connect_raw();
+        sky_fixture_fill(noise, sizeof noise, seed);
+        size_t bytes = seed == 4 ? sizeof noise : 1 + seed * 131 % SKY_SHM_FRAME_BYTES_MAX;
+        assert_int_equal(sky_local_send(fd, noise, bytes, -1), SKY_OK);
+        assert_ended(fd);
+    }
+    assert_unharmed();
+}
+
+static void frames_out_of_place_end_it(void **state) {
+    (void)state;
+    static const sky_shm_frame wrong[] = {
+        {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION},
+        {.kind = SKY_SHM_WELCOME, .version = SKY_SHM_VERSION},
+        {.kind = SKY_SHM_REFUSED, .status = SKY_E_BUSY},
+        {.kind = SKY_SHM_DONE, .count = 1},
+        {.kind = SKY_SHM_STAGED, .stage_bytes = 4096},
+        {.kind = SKY_SHM_SEGMENT, .segment = 0},
+        {.kind = SKY_SHM_RETIRED, .segment = 0},
+        {.kind = SKY_SHM_TOLD, .question = SKY_SHM_LIST},
+        {.kind = SKY_SHM_RELEASE, .count = 1, .leases = {0}},
+        {.kind = SKY_SHM_RELEASE, .count = 1, .leases = {65536}},
+        {.kind = SKY_SHM_RELEASE, .count = 1, .leases = {UINT64_MAX}},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        int fd = greeted();
+        say(fd, &wrong[i], -1);
+        assert_ended(fd);
+    }
+    int fd = connect_raw(); /* before it said who it is */
+    say(fd, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_LIST}, -1);
+    assert_ended(fd);
+    fd = connect_raw();
+    sky_shm_frame f = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION + 1};
+    say(fd, &f, -1);
+    assert_true(hear_no_fd(fd, &f));
+    assert_true(f.kind == SKY_SHM_REFUSED && f.status == SKY_E_UNSUPPORTED);
+    assert_ended(fd);
+    assert_unharmed();
+}
+
+static void wild_places_end_it(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t at, bytes;
+        uint32_t name_bytes;
+    } wild[] = {{65536, 1, 0},
+                {0, 65537, 0},
+                {65535, 2, 0},
+                {65535, 1, 1},
+                {UINT64_MAX, 1, 0},
+                {UINT64_MAX - 4, 5, 0},
+                {UINT64_MAX - 4, 0, 5},
+                {1, SKY_PAYLOAD_BYTES_MAX, 0},
+                {(uint64_t)1 << 63, (uint64_t)1 << 31, 1024}};
+    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
+        uint8_t *stage;
+        int fd = i == 0 ? greeted() : staged(&stage);
+        const sky_shm_frame put = {.kind = SKY_SHM_RUN,
+                                   .count = 1,
+                                   .op = SKY_OP_PUT,
+                                   .orders = {{.key = sky_fixture_key(5),
+                                               .at = wild[i].at,
+                                               .bytes = wild[i].bytes,
+                                               .name_bytes = wild[i].name_bytes}}};
+        say(fd, &put, -1);
+        assert_ended(fd);
+        if (i > 0)
+            munmap(stage, 65536);
+    }
+    assert_unharmed();
+}
+
+static void descriptors_are_not_taken(void **state) {
+    (void)state;
+    int kinds[3] = {open("/dev/null", O_RDWR | O_CLOEXEC),
+                    memfd_create("mine", MFD_CLOEXEC | MFD_ALLOW_SEALING), connect_raw()};
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(kinds[i] >= 0);
+        int fd = greeted();
+        say(fd, &(sky_shm_frame){.kind = SKY_SHM_STAGE, .stage_bytes = 4096}, kinds[i]);
+        assert_ended(fd);
+        sky_local_close(kinds[i]);
+    }
+    assert_unharmed();
+}
+
+static void a_stage_has_its_bounds(void **state) {
+    (void)state;
+    int fd = greeted(), passed;
+    static const uint64_t sizes[] = {0, UINT64_MAX, (uint64_t)1 << 62, 9 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        sky_shm_frame f = {.kind = SKY_SHM_STAGE, .stage_bytes = sizes[i]};
+        say(fd, &f, -1);
+        assert_true(hear(fd, &f, &passed));
+        assert_true(f.kind == SKY_SHM_STAGED && f.status == SKY_E_FULL && passed == -1);
+    }
+    sky_local_close(fd);
+    assert_unharmed();
+}
+
+/* A stage that is written, punched out and read at once harms nobody: a payload is what its
+ * checksum says, whatever that was. */
+static void a_stage_may_change_under_a_put(void **state) {
+    (void)state;
+    uint8_t *stage;
+    sky_shm_frame f;
+    int fd = staged(&stage);
+    for (uint32_t i = 0; i < 50; i++) {
+        const sky_shm_frame put = {
+            .kind = SKY_SHM_RUN,
+            .id = i,
+            .count = 1,
+            .op = SKY_OP_PUT,
+            .orders = {{.key = sky_fixture_key(9), .bytes = 65000, .name_bytes = 100}}};
+        say(fd, &put, -1);
+        memset(stage, (int)i, 65536);
+        if (i % 8 == 0)
+            assert_int_equal(madvise(stage, 65536, MADV_REMOVE), 0);
+        assert_true(hear_no_fd(fd, &f));
+        assert_true(f.kind == SKY_SHM_DONE && f.results[0].status == SKY_OK);
+    }
+    say(fd, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_VERIFY}, -1);
+    assert_true(hear_no_fd(fd, &f));
+    assert_true(f.kind == SKY_SHM_TOLD && f.numbers[0] == 1 && f.numbers[2] == 0);
+    const sky_shm_frame rm = {.kind = SKY_SHM_RUN,
+                              .count = 1,
+                              .op = SKY_OP_REMOVE,
+                              .orders = {{.key = sky_fixture_key(9)}}};
+    say(fd, &rm, -1);
+    assert_true(hear_no_fd(fd, &f));
+    sky_local_close(fd);
+    munmap(stage, 65536);
+    assert_unharmed();
+}
+
+static void who_never_reads_is_let_go(void **state) {
+    (void)state;
+    int fd = greeted();
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    const sky_shm_frame ask = {.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT};
+    size_t bytes = sky_shm_encode(&ask, data);
+    sky_status status;
+    sky_time until = sky_now() + PATIENCE;
+    while ((status = sky_local_send(fd, data, bytes, -1)) != SKY_E_IO && sky_now() < until)
+        if (status == SKY_E_BUSY)
+            sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    assert_int_equal(status, SKY_E_IO);
+    sky_local_close(fd);
+    assert_unharmed();
+}
+
+static void who_leaves_with_leases_and_puts_loses_them(void **state) {
+    (void)state;
+    uint8_t *stage;
+    sky_shm_frame f;
+    for (int round = 0; round < 12; round++) {
+        int fd = staged(&stage);
+        sky_shm_frame put = {
+            .kind = SKY_SHM_RUN, .count = 1, .op = SKY_OP_PUT, .orders = {{.bytes = 60000}}};
+        put.orders[0].key = sky_fixture_key(3);
+        say(fd, &put, -1);
+        put.op = SKY_OP_LEASE;
+        for (int i = 0; i < 10; i++)
+            say(fd, &put, -1);
+        for (int i = 0; i < round; i++) /* it may leave at any time */
+            if (!hear_no_fd(fd, &f))
+                fail_msg("it was disconnected");
+        sky_local_close(fd);
+        munmap(stage, 65536);
+    }
+    sky_cache *cache = others();
+    sky_item item = {.key = sky_fixture_key(3)};
+    assert_int_equal(sky_run(cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+    sky_cache_close(cache);
+    assert_unharmed();
+}
+
+static void too_much_at_once_ends_it(void **state) {
+    (void)state;
+    int fd = greeted();
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    sky_shm_frame many = {.kind = SKY_SHM_RUN, .count = SKY_SHM_ITEMS_MAX, .op = SKY_OP_HAS};
+    size_t bytes = sky_shm_encode(&many, data);
+    for (int i = 0; i < 500; i++) /* answered at once, as memory answers, or cut off: never more */
+        if (sky_local_send(fd, data, bytes, -1) == SKY_E_IO)
+            break;
+    sky_local_close(fd);
+    assert_unharmed();
+}
+
+/* ---- many connections ---- */
+
+static void many_connections_are_turned_away(void **state) {
+    (void)state;
+    static int fds[SKY_HOST_CLIENTS_MAX + 40];
+    size_t refused = 0;
+    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
+        fds[i] = greeted();
+    for (size_t i = SKY_HOST_CLIENTS_MAX; i < SKY_HOST_CLIENTS_MAX + 40; i++) {
+        sky_shm_frame f;
+        fds[i] = connect_raw();
+        assert_true(hear_no_fd(fds[i], &f));
+        refused += f.kind == SKY_SHM_REFUSED && f.status == SKY_E_BUSY;
+    }
+    assert_int_equal(refused, 40);
+    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX + 40; i++)
+        sky_local_close(fds[i]);
+    for (int i = 0; i < 3000; i++)
+        sky_local_close(connect_raw());
+    assert_unharmed();
+}
+
+static void a_second_host_is_told(void **state) {
+    (void)state;
+    sky_error error = {0};
+    const char *url = "mem:1MiB", *disk = "disk:/nowhere";
+    sky_host_options o = {.struct_bytes = sizeof o,
+                          .socket_path = host.socket_path,
+                          .urls = &url,
+                          .url_count = 1,
+                          .stop_fd = -1};
+    assert_int_equal(sky_host_run(&o, &error), SKY_E_BUSY);
+    assert_non_null(strstr(error.text, "in use"));
+    o.socket_path = "/tmp/skymem-host-unused";
+    o.urls = &disk;
+    assert_int_equal(sky_host_run(&o, &error), SKY_E_PARAM);
+    assert_non_null(strstr(error.text, "arena"));
+    assert_int_equal(access(o.socket_path, F_OK), -1);
+    o.struct_bytes--;
+    assert_int_equal(sky_host_run(&o, &error), SKY_E_PARAM);
+    assert_int_equal(sky_host_run(NULL, NULL), SKY_E_PARAM);
+    char *text;
+    assert_int_equal(sky_host_text(o.socket_path, sky_now(), &text), SKY_MISS);
+    assert_int_equal(sky_host_text(NULL, sky_now(), &text), SKY_E_PARAM);
+    assert_unharmed();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_that_are_no_frame_end_it),
+        cmocka_unit_test(frames_out_of_place_end_it),
+        cmocka_unit_test(wild_places_end_it),
+        cmocka_unit_test(descriptors_are_not_taken),
+        cmocka_unit_test(a_stage_has_its_bounds),
+        cmocka_unit_test(a_stage_may_change_under_a_put),
+        cmocka_unit_test(who_never_reads_is_let_go),
+        cmocka_unit_test(who_leaves_with_leases_and_puts_loses_them),
+        cmocka_unit_test(too_much_at_once_ends_it),
+        cmocka_unit_test(many_connections_are_turned_away),
+        cmocka_unit_test(a_second_host_is_told),
+    };
+    return cmocka_run_group_tests(tests, start_host, stop_host);
+}

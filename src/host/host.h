@@ -1,0 +1,127 @@
+/* The host's inside: one thread serves all clients, by poll; a second does what takes long.
+ *
+ *   host.c     the loop: accepts, submits to the cache, drains it, ends
+ *   client.c   one client: its frames in, its letters out, its stage
+ *   chores.c   listing and verifying, on a thread of their own
+ *
+ * A client is not trusted. What breaks the protocol ends its connection and nothing else: its runs
+ * are cancelled, its leases released, its stage unmapped. */
+#ifndef SKY_HOST_HOST_H
+#define SKY_HOST_HOST_H
+
+#include <skymem/host.h>
+
+#include "io/local.h"
+#include "io/sync.h"
+#include "tier/mem/segments.h"
+#include "tier/mem/shared.h"
+#include "tier/shm/frame.h"
+
+#define SKY__HOST_RUNS_MAX    64u            /* of a client, under way at once */
+#define SKY__HOST_LEASES_MAX  16384u         /* of a client */
+#define SKY__HOST_LETTERS_MAX 512u           /* waiting for a client to read */
+#define SKY__HOST_HELLO_NS    SKY_SECONDS(5) /* until a client has said who it is */
+
+/* A frame on its way to a client whose buffer is full. */
+typedef struct sky__letter {
+    struct sky__letter *next;
+    int passed; /* ours; -1: none */
+    size_t bytes;
+    uint8_t data[];
+} sky__letter;
+
+struct sky__client;
+
+/* A run under way in the cache. */
+typedef struct sky__run {
+    struct sky__run *next;
+    struct sky__client *client;
+    uint32_t id;
+    sky_op op;
+    sky_call call;
+    sky_batch batch;
+    uint32_t count;
+    sky_item items[SKY_SHM_ITEMS_MAX];
+    sky_span spans[SKY_SHM_ITEMS_MAX];
+    char names[]; /* copies: a stage may change while it is read */
+} sky__run;
+
+typedef struct sky__client {
+    int fd;          /* -1: none */
+    uint64_t number; /* the owner of its leases */
+    sky_local_peer peer;
+    bool greeted;
+    bool asking; /* a chore is under way for it */
+    sky_time greet_by;
+    uint8_t *stage; /* NULL: none */
+    uint64_t stage_bytes;
+    uint32_t run_count, lease_count, letter_count;
+    sky__run *stalled; /* the cache had no room for it; nothing more is read until it has */
+    sky__letter *first, *last;
+    uint64_t shown[SKY_SEGMENTS_MAX]; /* the generation of each segment that it was sent; 0: none */
+} sky__client;
+
+typedef struct sky__chore {
+    struct sky__chore *next;
+    uint64_t client;
+    uint32_t id;
+    sky_shm_question question;
+    sky_status status;
+    uint64_t numbers[SKY_SHM_NUMBERS];
+    uint8_t *text;
+    size_t text_bytes;
+} sky__chore;
+
+typedef struct sky__host {
+    const sky_host_options *options;
+    sky_cache *cache;
+    sky_tier *arena_tier;
+    sky_arena_view arena;
+    uint64_t segments_gone; /* as they were counted when clients were last told */
+    sky_local_listener listener;
+    sky_time accept_at; /* not before */
+    uint64_t numbers;   /* of clients so far */
+    sky_host_stat stat;
+    sky__client *clients; /* [SKY_HOST_CLIENTS_MAX] */
+    sky__run *runs;       /* under way */
+    sky_time complain_at; /* lines for the log: so many in a second */
+    uint32_t complaints;
+
+    sky_mutex mutex; /* the lists of chores and `ending` */
+    sky_condition changed;
+    int chores_event;
+    sky_thread thread;
+    bool ending;
+    sky__chore *waiting, *finished;
+} sky__host;
+
+/* ---- client.c ---- */
+
+/* A new connection in a free place. Its frames are read from now on. */
+void sky__client_open(sky__host *h, sky__client *c, int fd, const sky_local_peer *peer);
+/* End it: cancel, release, unmap. `why`: what it did wrong, for the log; NULL: it left. */
+void sky__client_close(sky__host *h, sky__client *c, const char *why);
+/* Its socket is ready: send what waits, read what came. */
+void sky__client_serve(sky__host *h, sky__client *c);
+/* Send a frame, with a descriptor (-1: none), now or when the client reads. */
+void sky__client_send(sky__host *h, sky__client *c, const sky_shm_frame *frame, int passed);
+/* Answer with numbers and bytes, if there are any. */
+void sky__client_tell(sky__host *h, sky__client *c, const sky__chore *told);
+/* A run is over: answer it and free it. */
+void sky__run_end(sky__host *h, sky__run *run);
+/* Hand a run to the cache; it may be over then. */
+void sky__run_start(sky__host *h, sky__run *run);
+/* Tell clients which segments are gone. */
+void sky__clients_retire(sky__host *h);
+
+/* ---- chores.c ---- */
+
+/* Errors: SKY_E_NOMEM, SKY_E_IO */
+sky_status sky__chores_start(sky__host *h);
+void sky__chores_end(sky__host *h);
+/* False: there is no memory. */
+bool sky__chore_add(sky__host *h, const sky__client *c, const sky_shm_frame *ask);
+/* Answer what is finished. */
+void sky__chores_answer(sky__host *h);
+
+#endif

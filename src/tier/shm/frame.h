@@ -1,0 +1,118 @@
+/* What a client and skymemd tell each other over its socket: docs/formats/shm.md.
+ *
+ *   client                                  host
+ *   HELLO ────────────────────────────────►        (SO_PEERCRED says whose process it is)
+ *         ◄──────────────────────────────── WELCOME, or REFUSED and the end
+ *   RUN: one operation on up to 64 keys ──►
+ *         ◄──────────────────────────────── SEGMENT + descriptor, for each the answer needs
+ *         ◄──────────────────────────────── DONE: how each ended, and where what was lent lies
+ *   RELEASE: leases ──────────────────────►
+ *
+ * A frame is one message of the socket. Payloads are not in frames: what is read lies in the host's
+ * arena, what is written in the client's stage, both shared memory. Pure, and any bytes may be
+ * decoded: a frame is only as long as it must be, bits without a meaning are zero. Offsets and
+ * sizes are checked by who knows the memory they are in. */
+#ifndef SKY_TIER_SHM_FRAME_H
+#define SKY_TIER_SHM_FRAME_H
+
+#include <skymem/cache.h>
+
+#define SKY_SHM_VERSION         1
+#define SKY_SHM_ITEMS_MAX       64
+#define SKY_SHM_FRAME_BYTES_MAX 8192
+#define SKY_SHM_NUMBERS         8
+
+typedef enum {
+    SKY_SHM_HELLO = 1, /* client: magic, version */
+    SKY_SHM_WELCOME,   /* host: the arena's size */
+    SKY_SHM_REFUSED,   /* host: why; it closes then */
+    SKY_SHM_RUN,       /* client: do this */
+    SKY_SHM_DONE,      /* host: how it ended */
+    SKY_SHM_RELEASE,   /* client: leases come back */
+    SKY_SHM_CANCEL,    /* client: nobody waits for this run any more; it ends all the same */
+    SKY_SHM_STAGE,     /* client: memory to write into, so large, instead of what there was */
+    SKY_SHM_STAGED,    /* host: it, with a descriptor, or why not */
+    SKY_SHM_SEGMENT,   /* host: a segment of the arena, with a descriptor */
+    SKY_SHM_RETIRED,   /* host: a segment is gone */
+    SKY_SHM_ASK,       /* client: tell me about yourself */
+    SKY_SHM_TOLD,      /* host: numbers, and perhaps a descriptor with more */
+} sky_shm_kind;
+
+typedef enum {
+    SKY_SHM_LIST = 1, /* descriptor: entries, sky_shm_entry_decode */
+    SKY_SHM_VERIFY,   /* numbers: those of sky_verify_report, in its order */
+    SKY_SHM_STAT,     /* numbers: entries, bytes, most bytes */
+    SKY_SHM_TEXT,     /* descriptor: what the daemon says of itself, JSON */
+} sky_shm_question;
+
+/* An item of a run. */
+typedef struct {
+    sky_key key;
+    sky_key parent;
+    uint64_t at;         /* put: where in the stage the payload lies, the name behind it */
+    uint64_t bytes;      /* put: of the payload */
+    uint32_t name_bytes; /* put: 0 for a block */
+} sky_shm_order;
+
+/* How an item of a run ended. */
+typedef struct {
+    sky_status status;
+    uint32_t ttl_s;
+    uint64_t bytes;
+    uint64_t at;    /* lease: where in the arena the payload lies */
+    uint64_t lease; /* lease: what RELEASE names */
+    sky_coding coding;
+    bool pinned;
+} sky_shm_result;
+
+typedef struct {
+    sky_shm_kind kind;
+    uint32_t id;    /* run, done, cancel, ask, told: which; of the client's choice */
+    uint32_t count; /* run, done: items; release: leases */
+    union {
+        uint32_t version;          /* hello */
+        sky_status status;         /* refused, staged, told */
+        sky_op op;                 /* run: all but GET, for which a client leases */
+        sky_shm_question question; /* ask, told */
+        uint32_t segment;          /* segment, retired */
+    };
+    union {
+        struct {                    /* welcome */
+            uint64_t arena_bytes;   /* whole segments */
+            uint64_t segment_bytes; /* a power of two */
+            uint64_t client;        /* its number, as in the daemon's log */
+        };
+        struct {              /* run */
+            uint64_t left_ns; /* until its deadline; 0: none */
+            int64_t at_ms;    /* as in sky_call, as the next */
+            uint32_t ttl_s;
+            sky_coding coding, wanted;
+            bool durable, drop;
+            sky_shm_order orders[SKY_SHM_ITEMS_MAX];
+        };
+        sky_shm_result results[SKY_SHM_ITEMS_MAX]; /* done */
+        uint64_t leases[SKY_SHM_ITEMS_MAX];        /* release */
+        uint64_t stage_bytes;                      /* stage, staged */
+        struct {                                   /* told */
+            sky_status told;
+            uint64_t numbers[SKY_SHM_NUMBERS];
+            uint64_t text_bytes; /* behind the descriptor; 0: there is none */
+        };
+    };
+} sky_shm_frame;
+
+/* The bytes it takes, at most SKY_SHM_FRAME_BYTES_MAX. */
+size_t sky_shm_encode(const sky_shm_frame *frame, uint8_t out[SKY_SHM_FRAME_BYTES_MAX]);
+/* Errors: SKY_E_CORRUPT for anything that encode does not write */
+sky_status sky_shm_decode(const uint8_t *data, size_t bytes, sky_shm_frame *out);
+
+/* An entry of a listing, appended to what was encoded before: *used bytes of `out` are in use then.
+ * False: there is no room. */
+bool sky_shm_entry_encode(const sky_entry *entry, uint8_t *out, size_t room, size_t *used);
+#define SKY_SHM_ENTRY_BYTES_MAX (112u + SKY_NAME_BYTES_MAX)
+/* The entry at *at, which then is that of the next. The name is copied to `name`.
+ * Errors: SKY_MISS (there are no more), SKY_E_CORRUPT */
+sky_status sky_shm_entry_decode(const uint8_t *data, size_t bytes, size_t *at,
+                                char name[SKY_NAME_BYTES_MAX + 1], sky_entry *out);
+
+#endif

@@ -1,0 +1,186 @@
+/* Proves: frames keep their bytes (golden vectors), come back as they were, and nothing else is
+ * taken for one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tier/shm/frame.h"
+
+static uint8_t bytes[SKY_SHM_FRAME_BYTES_MAX];
+
+static sky_shm_frame again(const sky_shm_frame *f, size_t expected) {
+    static sky_shm_frame out;
+    uint8_t second[SKY_SHM_FRAME_BYTES_MAX];
+    size_t used = sky_shm_encode(f, bytes);
+    assert_int_equal(used, expected);
+    assert_int_equal(sky_shm_decode(bytes, used, &out), SKY_OK);
+    assert_int_equal(sky_shm_encode(&out, second), used);
+    assert_memory_equal(second, bytes, used);
+    for (size_t cut = 0; cut < used; cut++)
+        assert_int_equal(sky_shm_decode(bytes, cut, &out), SKY_E_CORRUPT);
+    bytes[used] = 0;
+    assert_int_equal(sky_shm_decode(bytes, used + 1, &out), SKY_E_CORRUPT);
+    assert_int_equal(sky_shm_decode(bytes, used, &out), SKY_OK);
+    return out;
+}
+
+static void assert_hex(const char *hex) {
+    for (size_t i = 0; hex[2 * i]; i++) {
+        char byte[3];
+        snprintf(byte, sizeof byte, "%02x", bytes[i]);
+        assert_memory_equal(byte, hex + 2 * i, 2);
+    }
+}
+
+static void frames_keep_their_bytes(void **state) {
+    (void)state;
+    sky_shm_frame f = {.kind = SKY_SHM_HELLO, .version = 1};
+    again(&f, 24);
+    assert_hex("01000000000000000000000001000000"
+               "89534b5953484d31");
+    f = (sky_shm_frame){.kind = SKY_SHM_WELCOME,
+                        .version = 1,
+                        .arena_bytes = 128 << 20,
+                        .segment_bytes = 64 << 20,
+                        .client = 7};
+    f = again(&f, 40);
+    assert_true(f.arena_bytes == 128 << 20 && f.segment_bytes == 64 << 20 && f.client == 7);
+    assert_hex("02000000000000000000000001000000"
+               "000000080000000000000004000000000700000000000000");
+    f = (sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_DENIED};
+    assert_int_equal(again(&f, 16).status, SKY_E_DENIED);
+    assert_hex("030000000000000000000000f5ffffff");
+    f = (sky_shm_frame){.kind = SKY_SHM_SEGMENT, .segment = 3};
+    assert_int_equal(again(&f, 16).segment, 3);
+    assert_hex("0a000000000000000000000003000000");
+    f = (sky_shm_frame){.kind = SKY_SHM_RELEASE, .count = 2, .leases = {5, 0x1122334455667788}};
+    assert_true(again(&f, 32).leases[1] == 0x1122334455667788);
+    assert_hex("06000000000000000200000000000000"
+               "05000000000000008877665544332211");
+    f = (sky_shm_frame){.kind = SKY_SHM_STAGED, .status = SKY_E_FULL, .stage_bytes = 4096};
+    assert_int_equal(again(&f, 24).stage_bytes, 4096);
+    f = (sky_shm_frame){.kind = SKY_SHM_CANCEL, .id = 9};
+    assert_int_equal(again(&f, 16).id, 9);
+}
+
+static void runs_keep_their_bytes(void **state) {
+    (void)state;
+    sky_shm_frame f = {
+        .kind = SKY_SHM_RUN,
+        .id = 0x01020304,
+        .count = 1,
+        .op = SKY_OP_PUT,
+        .left_ns = 5,
+        .at_ms = -1,
+        .ttl_s = 60,
+        .coding = 2,
+        .wanted = 3,
+        .durable = true,
+        .orders = {{.key = {{0xaa, 0xbb}}, .at = 4096, .bytes = 10, .name_bytes = 3}}};
+    f = again(&f, 40 + 84);
+    assert_true(f.durable && !f.drop && f.at_ms == -1 && f.ttl_s == 60 && f.wanted == 3);
+    assert_true(f.orders[0].key.bytes[1] == 0xbb && f.orders[0].at == 4096);
+    assert_true(f.orders[0].bytes == 10 && f.orders[0].name_bytes == 3);
+    assert_hex("04000000040302010100000002000000"
+               "0500000000000000ffffffffffffffff3c00000002030100"
+               "aabb");
+    f.count = SKY_SHM_ITEMS_MAX;
+    again(&f, 40 + 84 * SKY_SHM_ITEMS_MAX);
+    f = (sky_shm_frame){.kind = SKY_SHM_DONE,
+                        .id = 1,
+                        .count = 2,
+                        .results = {{.status = SKY_OK,
+                                     .ttl_s = 9,
+                                     .bytes = 8,
+                                     .at = 64,
+                                     .lease = 65536,
+                                     .coding = 1,
+                                     .pinned = true},
+                                    {.status = SKY_MISS}}};
+    f = again(&f, 16 + 2 * 34);
+    assert_true(f.results[0].pinned && f.results[0].lease == 65536 && f.results[0].at == 64);
+    assert_int_equal(f.results[1].status, SKY_MISS);
+    assert_hex("05000000010000000200000000000000"
+               "000000000900000008000000000000004000000000000000000001000000000001"
+               "01"
+               "01000000");
+}
+
+static void nothing_else_is_a_frame(void **state) {
+    (void)state;
+    sky_shm_frame out, f = {.kind = SKY_SHM_RUN, .count = 1, .op = SKY_OP_HAS};
+    static const struct {
+        size_t at;
+        uint8_t value;
+    } wrong[] = {{0, 0},  {0, 14},      {1, 1},       {8, 0},      {8, 2},   {9, 1},
+                 {12, 1}, {12, 8},      {15, 0x80},   {36, 16},    {37, 16}, {38, 4},
+                 {39, 1}, {40 + 76, 1}, {40 + 81, 5}, {40 + 83, 1}};
+    size_t used = sky_shm_encode(&f, bytes);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        uint8_t before = bytes[wrong[i].at];
+        bytes[wrong[i].at] = wrong[i].value;
+        bool taken = sky_shm_decode(bytes, used, &out) == SKY_OK;
+        bytes[wrong[i].at] = before;
+        if (taken)
+            fail_msg("byte %zu may not be %u", wrong[i].at, wrong[i].value);
+    }
+    assert_int_equal(sky_shm_decode(bytes, used, &out), SKY_OK);
+    f = (sky_shm_frame){.kind = SKY_SHM_HELLO, .version = 1};
+    used = sky_shm_encode(&f, bytes);
+    bytes[16] ^= 1;
+    assert_int_equal(sky_shm_decode(bytes, used, &out), SKY_E_CORRUPT);
+    f = (sky_shm_frame){.kind = SKY_SHM_DONE, .count = 1, .results = {{.status = SKY_OK}}};
+    used = sky_shm_encode(&f, bytes);
+    bytes[16] = 2; /* still under way */
+    assert_int_equal(sky_shm_decode(bytes, used, &out), SKY_E_CORRUPT);
+    bytes[16] = 99;
+    assert_int_equal(sky_shm_decode(bytes, used, &out), SKY_E_CORRUPT);
+}
+
+static void entries_come_back(void **state) {
+    (void)state;
+    uint8_t list[2 * SKY_SHM_ENTRY_BYTES_MAX];
+    char name[SKY_NAME_BYTES_MAX + 1], lengthy[SKY_NAME_BYTES_MAX];
+    memset(lengthy, 'n', sizeof lengthy);
+    const sky_entry in[2] = {{.key = {{1}},
+                              .name = lengthy,
+                              .name_bytes = sizeof lengthy,
+                              .bytes = 5,
+                              .set_ms = -6,
+                              .used_ms = 7,
+                              .hits = 8,
+                              .coding = 9,
+                              .pinned = true},
+                             {.key = {{2}}, .parent = {{1}}, .bytes = 77}};
+    sky_entry e;
+    size_t used = 0, at = 0;
+    for (size_t i = 0; i < 2; i++)
+        assert_true(sky_shm_entry_encode(&in[i], list, sizeof list, &used));
+    size_t before = used;
+    assert_false(sky_shm_entry_encode(&in[0], list, used + 100, &used));
+    assert_int_equal(used, before);
+    assert_int_equal(sky_shm_entry_decode(list, used, &at, name, &e), SKY_OK);
+    assert_true(e.name_bytes == sizeof lengthy && memcmp(e.name, lengthy, sizeof lengthy) == 0);
+    assert_true(e.bytes == 5 && e.set_ms == -6 && e.used_ms == 7 && e.hits == 8 && e.pinned);
+    assert_true(e.coding == 9 && e.name[e.name_bytes] == 0 && e.key.bytes[0] == 1);
+    assert_int_equal(sky_shm_entry_decode(list, used, &at, name, &e), SKY_OK);
+    assert_true(!e.name && !e.pinned && e.bytes == 77 && e.parent.bytes[0] == 1);
+    assert_int_equal(sky_shm_entry_decode(list, used, &at, name, &e), SKY_MISS);
+    for (size_t cut = at - 99; cut < used; cut++) {
+        size_t from = at - 100;
+        assert_int_equal(sky_shm_entry_decode(list, cut, &from, name, &e), SKY_E_CORRUPT);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_keep_their_bytes),
+        cmocka_unit_test(runs_keep_their_bytes),
+        cmocka_unit_test(nothing_else_is_a_frame),
+        cmocka_unit_test(entries_come_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

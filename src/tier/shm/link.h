@@ -1,0 +1,59 @@
+/* A client's connection to a host, and the memory it was shown over it. The host is not trusted:
+ * what it says is checked against what is mapped. Not thread-safe. */
+#ifndef SKY_TIER_SHM_LINK_H
+#define SKY_TIER_SHM_LINK_H
+
+#include "base/arena.h"
+#include "tier/shm/frame.h"
+
+#define SKY__SHM_SEGMENTS_MAX    64u
+#define SKY__SHM_STAGE_UNIT      4096u
+#define SKY__SHM_STAGE_BYTES_MIN ((uint64_t)64 << 20)
+
+/* A frame that is still to be sent. */
+typedef struct sky__shm_letter {
+    struct sky__shm_letter *next;
+    size_t bytes;
+    uint8_t data[];
+} sky__shm_letter;
+
+typedef struct sky__shm_link {
+    struct sky__shm_link *next; /* of those with leases out that are no longer connected */
+    int fd;                     /* -1: the connection is over */
+    uint64_t serial;            /* of the links of a tier: the owner of its leases */
+    uint32_t lease_count;       /* out: the arena stays mapped */
+    uint8_t *arena;
+    uint64_t arena_bytes, segment_bytes;
+    bool mapped[SKY__SHM_SEGMENTS_MAX];
+    uint8_t *stage; /* NULL: none */
+    uint64_t stage_bytes;
+    sky_arena *stage_places; /* in units of SKY__SHM_STAGE_UNIT */
+    uint64_t staging;        /* bytes asked for, and not answered; 0: none */
+    sky__shm_letter *first, *last;
+} sky__shm_link;
+
+/* Connect and be welcomed; waits, at most until `until`.
+ * Errors: SKY_E_PARAM (the path), SKY_MISS (nobody listens there), SKY_E_DEADLINE, SKY_E_DENIED (it
+ *         is another user's), SKY_E_CORRUPT (it is no host), SKY_E_UNSUPPORTED (another version),
+ *         SKY_E_BUSY (it has too many clients), SKY_E_IO, SKY_E_NOMEM */
+sky_status sky__shm_link_open(const char *path, sky_time until, sky__shm_link **out);
+/* Close the connection; what is mapped stays. */
+void sky__shm_link_cut(sky__shm_link *l);
+/* NULL is fine. */
+void sky__shm_link_destroy(sky__shm_link *l);
+
+/* Send a frame, now or when the host reads. Errors: SKY_E_IO, SKY_E_NOMEM: the link is broken */
+sky_status sky__shm_link_send(sky__shm_link *l, const sky_shm_frame *frame);
+/* Send what waits. Errors: SKY_E_IO */
+sky_status sky__shm_link_flush(sky__shm_link *l);
+/* The next frame, by `until`; *passed is the caller's, -1: none. Frames of segments are taken care
+ * of here, and not shown.
+ * Errors: SKY_MISS (none by then), SKY_E_IO, SKY_E_CORRUPT, SKY_E_NOMEM: the link is broken */
+sky_status sky__shm_link_receive(sky__shm_link *l, sky_time until, sky_shm_frame *out, int *passed);
+
+/* The host made a stage. Errors: SKY_E_CORRUPT, SKY_E_NOMEM */
+sky_status sky__shm_link_stage(sky__shm_link *l, int fd, uint64_t bytes);
+/* What lies in the arena; NULL: it was never shown. */
+const uint8_t *sky__shm_link_view(const sky__shm_link *l, uint64_t at, uint64_t bytes);
+
+#endif
