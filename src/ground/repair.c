@@ -183,7 +183,7 @@ static void mark_lost(sky__repair *p, uint32_t place, sky_status status) {
 /* Too few pieces are left. Silence is an error, not a loss: the block stays. */
 static void give_up(sky_session *s, sky__repair *p) {
     uint32_t request = p->request;
-    bool silent = p->silent;
+    bool silent = p->silent || (request != SKY__NONE && s->requests[request].work == WORK_MEND);
     repair_close(s, p);
     if (request == SKY__NONE)
         return;
@@ -372,22 +372,53 @@ static void end_operations(sky_session *s, sky_time now, sky__repair *p) {
     }
 }
 
+static bool lost_parity(const sky__repair *p) {
+    bool lost = false;
+    for (uint32_t i = p->stripe.data; i < p->stripe.pieces; i++)
+        lost |= p->state[i] == PIECE_LOST;
+    return lost;
+}
+
+/* From all of the data, which is there by now. */
+static void make_parity(const sky_session *s, const sky__repair *p) {
+    const uint8_t *pieces[SKY_STRIPE_PIECES_MAX];
+    uint32_t longest = sky__chunk_length(s, p->info.payload_bytes, p->stripe.first);
+    for (uint32_t i = 0; i < p->stripe.data; i++)
+        pieces[i] = piece_at(s, p, i);
+    for (uint32_t i = p->stripe.data; i < p->stripe.pieces; i++) {
+        if (p->state[i] == PIECE_LOST)
+            sky_stripe_parity(p->stripe.data, i - p->stripe.data, pieces, longest,
+                              piece_at(s, p, i));
+    }
+}
+
+/* What is not here of the data, as far as it is of use. */
+static void make_data(sky_session *s, const sky__repair *p) {
+    bool all = lost_parity(p);
+    for (uint32_t i = 0; i < p->stripe.data; i++) {
+        if ((all || p->wanted[i]) && p->state[i] != PIECE_HERE)
+            rebuild(s, p, i, piece_at(s, p, i));
+    }
+    if (all)
+        make_parity(s, p);
+}
+
 /* Enough pieces are here: rebuild, deliver, and keep what is to be put back. */
 static void complete(sky_session *s, sky_time now, sky__repair *p) {
     uint32_t request = p->request;
-    uint32_t made = 0;
+    bool mends = s->requests[request].work == WORK_MEND;
+    uint32_t made = mends;
     end_operations(s, now, p);
-    for (uint32_t i = 0; i < p->stripe.data; i++) {
-        if (p->wanted[i] && p->state[i] != PIECE_HERE)
-            rebuild(s, p, i, piece_at(s, p, i));
+    make_data(s, p);
+    for (uint32_t i = 0; i < p->stripe.data && !mends; i++)
         made += p->wanted[i];
-    }
-    for (uint32_t i = 0; i < p->stripe.data; i++) {
+    for (uint32_t i = 0; i < p->stripe.data && !mends; i++) {
         if (p->wanted[i] && !hand_over(s, now, p, i))
             return; /* the request is over, and this repair with it */
     }
-    for (uint32_t i = 0; i < p->stripe.data; i++) {
-        p->wanted[i] &= p->state[i] == PIECE_LOST; /* who was silent may still have his */
+    for (uint32_t i = 0; i < p->stripe.pieces; i++) {
+        p->wanted[i] = p->state[i] == PIECE_LOST && /* who was silent may still have his */
+                       (p->wanted[i] || mends || i >= p->stripe.data);
         p->heal += p->wanted[i];
     }
     p->request = SKY__NONE;
@@ -397,6 +428,16 @@ static void complete(sky_session *s, sky_time now, sky__repair *p) {
     r->units_left -= made;
     if (made > 0 && r->units_left == 0)
         sky__work_done(s, request);
+}
+
+void sky__repair_parity(sky_session *s, uint32_t request, uint32_t first, uint64_t columns) {
+    sky__repair *p = repair_open(s, request, first);
+    for (uint32_t i = p->stripe.data; i < p->stripe.pieces; i++) {
+        if (columns >> (i - p->stripe.data) & 1)
+            mark(p, i, PIECE_LOST);
+    }
+    if (hopeless(p))
+        give_up(s, p);
 }
 
 void sky__repair_check(sky_session *s, sky_time now, sky__repair *p, uint32_t request) {

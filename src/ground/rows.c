@@ -267,7 +267,9 @@ static uint32_t rows_of_move(const sky_session *s, const sky__request *r) {
     return others < s->servers ? others : s->servers;
 }
 
-sky__span sky__move_span(const sky_session *s, const sky__request *r, uint32_t unit) {
+sky__span sky__span_of(const sky_session *s, const sky__request *r, uint32_t unit) {
+    if (r->work == WORK_CHECK)
+        return sky__check_span(s, r, unit);
     uint32_t count = r->info.chunk_count;
     uint32_t row = unit / s->config.replicas;
     sky__span span = {.copy = unit % s->config.replicas, .first = count, .last = count};

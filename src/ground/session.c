@@ -14,7 +14,7 @@
 
 #include "ground/session_state.h"
 
-#define OWN_REQUESTS 64 /* moves of blocks that are used again; the host has its own */
+#define OWN_REQUESTS 64 /* moves of blocks that are used again, and checks; the host has its own */
 #define RESTARTS_MAX 3  /* of a get whose block was replaced or moved under it */
 
 /* ---- life ---- */
@@ -76,8 +76,8 @@ sky_status sky_session_create(const sky_session_config *config, sky_session **ou
     s->config = *config;
     s->servers = config->frame->placement.servers;
     s->room_host = config->requests_max;
-    s->room_own = sky_strategy_row_of(config->frame->placement.strategy)->foresees ? OWN_REQUESTS
-                                                                                   : 0;
+    bool foresees = sky_strategy_row_of(config->frame->placement.strategy)->foresees;
+    s->room_own = s->own_max = foresees || config->parity > 0 ? OWN_REQUESTS : 0;
     s->config.requests_max += s->room_own;
     s->config.replicas = config->replicas ? config->replicas : 1;
     s->head_copies = sky__head_copies(&s->config);
@@ -217,8 +217,13 @@ void sky__work_done(sky_session *s, uint32_t request) {
         if (block != SKY_BLOCK_NONE && s->sides[block].version == r->id.version)
             read_once(s, block);
         sky__request_finish(s, request, SKY_OK, r->range_end - r->range_begin);
-        if (block != SKY_BLOCK_NONE)
+        if (block != SKY_BLOCK_NONE) {
             sky__foresee_next(s, block);
+            sky__check_after_get(s, block, r->ask.wall_ms);
+        }
+        break;
+    case WORK_CHECK:
+        sky__mend_begin(s, request);
         break;
     default:
         sky__request_finish(s, request, SKY_OK, r->info.payload_bytes);
@@ -265,6 +270,7 @@ void sky__request_finish(sky_session *s, uint32_t request, sky_status status, ui
     sky__operations_abandon(s, request);
     sky__repairs_abandon(s, request);
     chain_remove(s, list_of(s, r), request);
+    s->mends_open -= r->work == WORK_MEND;
     if (op == SKY_OP_PUT)
         put_end(s, r, status);
     if (op == SKY_OP_PREFETCH)
@@ -630,9 +636,9 @@ static sky_status begin(sky_session *s, const sky_request *ask, bool own) {
                         .parent_block = SKY__NONE,
                         .blocked_ns = sky__blocked_ns(s, s->now)};
     r->result.time.began = r->result.time.ended = s->now;
-    if (ask->stat || ask->probe) {
+    if (ask->stat || ask->probe || ask->mend) {
         r->ask.op = SKY_OP_HAS; /* whatever it was: nothing is put */
-        (ask->stat ? stat_begin : probe_begin)(s, request);
+        (ask->stat ? stat_begin : ask->probe ? probe_begin : sky__check_begin)(s, request);
         return SKY_OK;
     }
     switch (ask->op) {
@@ -664,6 +670,10 @@ void sky__submit_own(sky_session *s, const sky_request *ask) {
 }
 
 /* ---- looking in ---- */
+
+bool sky_session_settled(const sky_session *s) {
+    return s->row_count == 0 && s->repairs_open == 0 && s->room_own == s->own_max;
+}
 
 void sky_session_stats(const sky_session *s, sky_session_stat *out) {
     *out = s->stat;

@@ -92,6 +92,8 @@ typedef struct {
 
     int64_t at_ms; /* prefetch: wall, when the block is to be overhead */
 
+    bool mend; /* instead of `op`, the session's own: is the key's parity whole? */
+
     bool stat; /* instead of `op`: how is this satellite? */
     sky_satellite satellite;
 
@@ -138,6 +140,9 @@ void sky_session_destroy(sky_session *s);
 sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *request);
 /* The next result; false when there is none. */
 bool sky_session_result(sky_session *s, sky_result *out);
+
+/* Nothing is left to say but answers to requests: no DROP, no repair. */
+bool sky_session_settled(const sky_session *s);
 
 /* As a node's. */
 void sky_session_input(sky_session *s, sky_time now, const sky_datagram *in);

@@ -45,6 +45,8 @@ typedef enum {
     WORK_PIECE,  /* chunks of a stripe, for a repair */
     WORK_STAT,
     WORK_PROBE, /* HAS for one chunk */
+    WORK_CHECK, /* HAS for the pieces of parity that a server has */
+    WORK_MEND,  /* stripes that lack some: mend.c */
 } sky__work;
 
 /* What a MOVE is for: rows.c. */
@@ -81,11 +83,13 @@ typedef struct {
     uint64_t lost_version; /* get: of the block we knew and could not read */
     int64_t lost_ms;
     sky__move_step step; /* prefetch */
-    bool own;            /* … nobody asked for it: the block goes where it is expected next */
-    bool moves;          /* … its block counts in both homes for its sake */
-    bool missed;         /* … not all chunks were where they should be */
-    bool settled;        /* … but now all are */
-    bool searched;       /* nothing more to learn from satellites about this key */
+    bool own;            /* nobody asked for it: a move to where the block is expected, a check */
+    uint64_t lacking;    /* check: columns of parity, a bit each … */
+    uint32_t lack_first, lack_last; /* … in these stripes */
+    bool moves;                     /* … its block counts in both homes for its sake */
+    bool missed;                    /* … not all chunks were where they should be */
+    bool settled;                   /* … but now all are */
+    bool searched;                  /* nothing more to learn from satellites about this key */
     bool filling;        /* look: the prefix is known, its other heads are being fetched */
     uint32_t low, high;  /* look: keys below low are there, those from high on are not */
     sky_time blocked_ns; /* the window's blocked time when it began */
@@ -112,6 +116,7 @@ typedef struct {
     uint32_t echoes; /* sent again, and to be sent so often more at once */
     bool again;      /* waiting to be sent again, to `to` */
     uint32_t denied; /* bits of the copies of which one who should have it said that he has not */
+    uint64_t here;   /* CHECK: pieces of the row that were found, a bit each */
     bool missed;     /* a copy asked for before this one is not there */
     bool unheard;    /* a copy was given up for want of an answer: it may be there */
     bool parked;     /* its chunk is lost here; waiting for a repair */
@@ -138,8 +143,9 @@ typedef struct {
     bool moving;        /* counted in both homes */
     bool scattered;     /* not all chunks may have come to this home from the one before */
     sky__absent absent;
-    sky_habit habit; /* where placement foresees */
-    bool adopted;    /* known from its head; we, or others, may have dropped some of it before */
+    sky_habit habit;  /* where placement foresees */
+    sky_time checked; /* its parity, last; 0: never */
+    bool adopted;     /* known from its head; we, or others, may have dropped some of it before */
     uint32_t heads_lost; /* bits of its head's copies that were not where they should be */
     bool hearsay;        /* found in the sky and not yet read: nothing is dropped on its account */
     bool orphan;         /* its parent is not there yet: in the list of such */
@@ -215,8 +221,9 @@ struct sky_session {
     sky__request *requests;
     uint32_t request_free;
     uint32_t room_host, room_own; /* requests that may still be begun, of the host and of ours */
-    sky__list gets;               /* with chunks to ask for */
-    sky__list puts;               /* to start, or with chunks to send */
+    uint32_t own_max;
+    sky__list gets; /* with chunks to ask for */
+    sky__list puts; /* to start, or with chunks to send */
     sky__list done;
     bool puts_stalled; /* the first must wait until another put has ended */
     uint32_t puts_running;
@@ -235,8 +242,10 @@ struct sky_session {
     uint8_t *repair_bytes;
     uint8_t *stripe_bytes; /* one stripe's data, for the parity of a put; and the code's work */
     uint32_t repairs_open, parked;
-    double loss;  /* share of chunks asked for that were not answered at once, lately */
-    double noise; /* of those asked for and set, more lately */
+    uint32_t mends_open; /* requests that make parity again */
+    sky_time mend_next;  /* a stripe of them */
+    double loss;         /* share of chunks asked for that were not answered at once, lately */
+    double noise;        /* of those asked for and set, more lately */
     uint32_t loss_samples;
 
     sky__suspicion *suspicions; /* by satellite */
@@ -414,12 +423,12 @@ void sky__copies_missed(sky_session *s, const sky__operation *o);
 /* False: what was to be said is no longer true. */
 bool sky__row_send(sky_session *s, sky_time now, sky_datagram *out);
 void sky__move_begin(sky_session *s, uint32_t request);
-/* The row of chunks a unit of the move is about; its facts, those of the new home. */
+/* The row of chunks a unit of a move or check is about; a move's facts are the new home's. */
 typedef struct {
     uint32_t first, last;
     uint32_t copy;
 } sky__span;
-sky__span sky__move_span(const sky_session *s, const sky__request *r, uint32_t unit);
+sky__span sky__span_of(const sky_session *s, const sky__request *r, uint32_t unit);
 void sky__move_go(sky_session *s, uint32_t request);
 void sky__move_done(sky_session *s, uint32_t request);
 void sky__move_end(sky_session *s, uint32_t request);
@@ -430,7 +439,19 @@ sky_satellite sky__foresee_centre(const sky_session *s, int64_t now_ms);
 /* A block was read, at s->now: it goes where it is expected to be used next. */
 void sky__foresee_next(sky_session *s, uint32_t block);
 
+/* mend.c */
+void sky__check_after_get(sky_session *s, uint32_t block, int64_t wall_ms);
+void sky__check_begin(sky_session *s, uint32_t request);
+sky__span sky__check_span(const sky_session *s, const sky__request *r, uint32_t unit);
+uint64_t sky__check_wanted(const sky_session *s, const sky__operation *o);
+void sky__check_lacks(sky_session *s, const sky__operation *o, sky_status status);
+void sky__mend_begin(sky_session *s, uint32_t request);
+void sky__mends_feed(sky_session *s);
+sky_time sky__mends_wake(const sky_session *s);
+
 /* repair.c */
+/* Read a stripe, and make those of its pieces of parity again that `columns` names, a bit each. */
+void sky__repair_parity(sky_session *s, uint32_t request, uint32_t first, uint64_t columns);
 bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status);
 /* A get is about to ask for a chunk. */
 void sky__repair_guard(sky_session *s, uint32_t op);

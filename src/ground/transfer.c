@@ -165,7 +165,7 @@ uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__op
                                sky_satellite places[SKY__PLACES_MAX]) {
     const sky__request *r = &s->requests[o->request];
     bool moved_block = o->work == WORK_GET || o->work == WORK_PIECE || o->work == WORK_PROBE ||
-                       (o->work == WORK_MOVE && r->step == MOVE_GATHERS);
+                       o->work == WORK_CHECK || (o->work == WORK_MOVE && r->step == MOVE_GATHERS);
     places[0] = r->ask.satellite;
     if (o->work == WORK_STAT)
         return 1;
@@ -223,9 +223,10 @@ static bool compose(sky_session *s, const sky__operation *o, sky_message *m, sky
         m->id = (sky_chunk_id){.key = *sky__look_key(r, o->unit), .version = SKY_VERSION_ANY};
         return true;
     case WORK_MOVE:
+    case WORK_CHECK:
         describe(s, o, m);
-        span = sky__move_span(s, r, o->unit);
-        m->type = SKY_WIRE_MOVE;
+        span = sky__span_of(s, r, o->unit);
+        m->type = o->work == WORK_MOVE ? SKY_WIRE_MOVE : SKY_WIRE_HAS;
         m->last = span.last;
         m->stride = s->servers;
         return true;
@@ -307,7 +308,8 @@ static bool unit_take(sky_session *s, sky__request *r, uint32_t unit, uint32_t *
         *copy = unit;
         return true;
     case WORK_MOVE:
-        *number = sky__move_span(s, r, unit).first;
+    case WORK_CHECK:
+        *number = sky__span_of(s, r, unit).first;
         *copy = unit % s->config.replicas;
         return true;
     case WORK_PROBE:
@@ -435,6 +437,7 @@ bool sky_session_output(sky_session *s, sky_time now, sky_datagram *out) {
     action what;
     if (s->parked > 0)
         sky__repairs_unpark(s);
+    sky__mends_feed(s);
     while (!sent && (what = next_action(s, &at)) != SEND_NOTHING && at <= now)
         sent = perform(s, now, what, out);
     sky__note_blocked(s, now);
@@ -443,7 +446,8 @@ bool sky_session_output(sky_session *s, sky_time now, sky_datagram *out) {
 
 sky_time sky_session_wake(const sky_session *s) {
     sky_time at;
-    sky_time wake = s->earliest;
+    sky_time wake = sky__mends_wake(s);
+    wake = s->earliest < wake ? s->earliest : wake;
     if (next_action(s, &at) != SEND_NOTHING && at < wake)
         wake = at;
     return wake;

@@ -47,6 +47,11 @@ void sky__chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status statu
     }
     if (o->unheard && status == SKY_MISS)
         status = SKY_E_IO;
+    if (o->work == WORK_CHECK) {
+        sky__check_lacks(s, o, status);
+        sky__chunk_done(s, op);
+        return;
+    }
     if (o->work == WORK_PIECE) {
         sky__repair_lost(s, op, status);
         return;
@@ -167,7 +172,7 @@ static bool is_home(const sky_session *s, sky_time now, const sky__operation *o)
 static void take_move_ack(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
     sky__operation *o = &s->operations[op];
     sky__request *r = &s->requests[o->request];
-    sky__span span = sky__move_span(s, r, o->unit);
+    sky__span span = sky__span_of(s, r, o->unit);
     uint32_t expected = (span.last - span.first) / s->servers + 1;
     bool all = m->moved >= expected;
     if (r->step == MOVE_GOES)
@@ -182,8 +187,10 @@ static void take_move_ack(sky_session *s, sky_time now, uint32_t op, const sky_m
 }
 
 static void take_has(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
-    const sky__operation *o = &s->operations[op];
-    if (!(m->present & 1)) {
+    sky__operation *o = &s->operations[op];
+    uint64_t wanted = o->work == WORK_CHECK ? sky__check_wanted(s, o) : 1;
+    o->here |= m->present & wanted;
+    if (o->here != wanted) {
         take_miss(s, now, op);
         return;
     }
@@ -232,6 +239,7 @@ static bool answers(const sky_session *s, uint32_t op, const sky_message *m) {
     case WORK_STAT:
         return m->type == SKY_WIRE_STAT_REPLY;
     case WORK_PROBE:
+    case WORK_CHECK:
         return m->type == SKY_WIRE_HAS_REPLY && is_current(s, op, m) &&
                sky_chunk_id_equal(&id, &m->id);
     case WORK_LOOK:

@@ -114,6 +114,9 @@ void sky_transport_deinit(sky_transport *t);
 /* Room for one message to send: out->data, out->bytes_max; false when all is under way. Nothing
  * happens until send, and two begins give the same room. */
 bool sky_transport_begin(sky_transport *t, sky_datagram *out);
+/* Messages to stations that answer, of which not all is acknowledged or given up. */
+uint32_t sky_transport_under_way(const sky_transport *t);
+
 /* Send the message written into the room begin gave: bytes, to; `from` is not looked at. SKY_GROUND
  * is the ground station heard last. What is for nobody, or for this station, is counted in
  * undeliverable and forgotten. */

@@ -124,6 +124,14 @@ static bool forget_one(sky_transport *t) {
     return false;
 }
 
+uint32_t sky_transport_under_way(const sky_transport *t) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < t->sending_fresh; i++)
+        count += t->sending[i].state != SENDING_FREE &&
+                 sky__unheard(t, t->now, t->sending[i].to) < DOUBTFUL;
+    return count;
+}
+
 bool sky_transport_begin(sky_transport *t, sky_datagram *out) {
     if (t->sending_free == SKY__T_NONE && t->sending_fresh == t->config->sending_max &&
         !forget_one(t))

@@ -45,6 +45,9 @@ typedef struct {
     void (*stats)(const sky_reach *r, sky_reach_stat *out);
     /* Look at the satellites' memory; NULL: it can only be read through the tier. */
     void (*check)(const sky_reach *r, sky_reach_check *out);
+    /* All that was to be said of its own accord has arrived, as far as is known; NULL: nobody is
+     * there to hear it any more. */
+    bool (*settled)(const sky_reach *r);
     void (*destroy)(sky_reach *r);
     bool outlives; /* its satellites go on without this process, and know of no time to live */
 } sky_reach_ops;

@@ -44,6 +44,7 @@
 #define JOBS_MAX    SKY__TIER_JOBS_MAX
 #define PENDING_MAX SKY__TIER_PENDING_MAX
 #define NONE        UINT32_MAX
+#define CLOSE_NS    SKY_SECONDS(1) /* for what is still to be said */
 
 typedef struct sky_tier_sky sky;
 typedef sky__tier_job job;
@@ -474,22 +475,27 @@ static sky_time advance(sky *s) {
     return next;
 }
 
-static bool is_closing(sky *s) {
+/* Until when what is not yet said may still be; SKY_TIME_NEVER: nobody closes it. */
+static sky_time closes_at(sky *s) {
     sky_mutex_lock(&s->queue_lock);
-    bool closing = s->closing;
+    sky_time at = s->closing ? s->closes_at : SKY_TIME_NEVER;
     sky_mutex_unlock(&s->queue_lock);
-    return closing;
+    return at;
 }
 
 /* As sky_idle_fn; what there is to do is done in it. */
 static sky_time work_until(void *argument) {
     sky *s = argument;
-    if (is_closing(s))
+    sky_time until = closes_at(s), wall = sky_now();
+    bool closing = until != SKY_TIME_NEVER;
+    if (closing && (wall >= until || !s->reach->ops->settled || s->reach->ops->settled(s->reach)))
         return SKY_TIME_OVER;
     sky_time next = advance(s), now = virtual_now(s);
-    if (next == SKY_TIME_NEVER)
-        return next;
-    return next > now ? s->env.clock->now(s->env.clock) + next - now : 0;
+    if (closing && s->reach->ops->settled(s->reach))
+        return SKY_TIME_OVER;
+    if (next != SKY_TIME_NEVER)
+        next = next > now ? s->env.clock->now(s->env.clock) + next - now : 0;
+    return next < until ? next : until;
 }
 
 static void *thread_body(void *argument) {
@@ -535,6 +541,7 @@ static void sky_close_all(sky_tier *tier) {
         sky_batches_cancel_all(s->tier.batches);
     sky_mutex_lock(&s->queue_lock);
     s->closing = true;
+    s->closes_at = sky_now() + CLOSE_NS;
     sky_mutex_unlock(&s->queue_lock);
     if (s->wake >= 0)
         sky_event_raise(s->wake);

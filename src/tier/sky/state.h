@@ -65,6 +65,7 @@ struct sky_tier_sky {
     sky__tier_job jobs[SKY__TIER_JOBS_MAX];
     uint32_t job_first, job_count;
     bool closing;
+    sky_time closes_at; /* at the latest, by the host's clock */
 
     sky_mutex world_lock;
     sky_reach *reach;

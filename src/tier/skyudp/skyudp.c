@@ -148,6 +148,12 @@ static void udp_stats(const sky_reach *r, sky_reach_stat *out) {
     out->transport = station.transport;
 }
 
+static bool udp_settled(const sky_reach *r) {
+    const ground *g = of(r);
+    return sky_session_settled(g->session) &&
+           sky_transport_under_way(sky_station_transport(g->station)) == 0;
+}
+
 static void udp_destroy(sky_reach *r) {
     ground *g = of(r);
     sky_session_destroy(g->session);
@@ -168,6 +174,7 @@ static const sky_reach_ops ops = {
     .name = udp_name,
     .wall_ms = udp_wall_ms,
     .stats = udp_stats,
+    .settled = udp_settled,
     .destroy = udp_destroy,
     .outlives = true,
 };

@@ -1,0 +1,146 @@
+/* Parity that went with a satellite, made again. A get reads the payload alone, so who lost a
+ * piece of parity is not noticed by it. After one the session therefore asks the block's servers
+ * of parity what they hold, once in a while; a stripe that lacks some is read, and what it lacks
+ * is computed and set again (repair.c).
+ *
+ *     get ──► check: HAS to each server of parity, 64 stripes in one ──► mend, stripe by stripe
+ *
+ * Both are requests of the session's own. Stripes are read at a tenth of the link: the pieces of
+ * one fill ten times as long as they take.
+ *
+ * Surprise: what a server lacks is kept by its column of the stripe, and from the first to the last
+ * stripe that lacks it: a satellite that started again lacks all it had. A piece that was there
+ * after all is only said twice. */
+#include "ground/session_state.h"
+
+#define CHECK_AGAIN_NS SKY_SECONDS(60)
+#define MENDS_OPEN     4  /* stripes at once; the rest of the room is for gets */
+#define SHARE          10 /* of the link is for these: one in so many */
+
+/* ---- which pieces ---- */
+
+/* The last stripe may have less data, and its parity other servers. */
+static uint32_t stripes_whole(const sky_session *s, const sky__request *r) {
+    return sky__data_chunks(s, r->info.payload_bytes) / s->stripes.data;
+}
+
+static uint32_t stripes_all(const sky_session *s, const sky__request *r) {
+    return r->info.chunk_count / s->servers + (r->info.chunk_count % s->servers != 0);
+}
+
+static uint32_t check_units(const sky_session *s, const sky__request *r) {
+    uint32_t whole = stripes_whole(s, r);
+    uint32_t rows = whole / SKY_ROW_MAX + (whole % SKY_ROW_MAX != 0);
+    return (rows + (stripes_all(s, r) > whole)) * s->stripes.parity;
+}
+
+/* First stripe, from 0, and how many. */
+static uint32_t check_stripes(const sky_session *s, const sky__request *r, uint32_t unit,
+                              uint32_t *count) {
+    uint32_t first = unit / s->stripes.parity * SKY_ROW_MAX, whole = stripes_whole(s, r);
+    if (first >= whole) {
+        *count = 1;
+        return whole;
+    }
+    *count = whole - first < SKY_ROW_MAX ? whole - first : SKY_ROW_MAX;
+    return first;
+}
+
+sky__span sky__check_span(const sky_session *s, const sky__request *r, uint32_t unit) {
+    uint32_t count, stripe = check_stripes(s, r, unit, &count);
+    uint32_t chunks = sky__data_chunks(s, r->info.payload_bytes);
+    sky_stripe first = sky_stripe_of(&s->stripes, chunks, stripe * s->servers + 1);
+    sky__span span = {.first = first.first + first.data + unit % s->stripes.parity};
+    span.last = span.first + (count - 1) * s->servers;
+    return span;
+}
+
+/* ---- check ---- */
+
+/* A get of the block has ended. */
+void sky__check_after_get(sky_session *s, uint32_t block, int64_t wall_ms) {
+    sky__side *side = &s->sides[block];
+    if (s->stripes.parity == 0 || s->config.replicas > 1 || side->moving ||
+        (side->checked && s->now < side->checked + CHECK_AGAIN_NS))
+        return;
+    side->checked = s->now > 0 ? s->now : 1;
+    sky__submit_own(s, &(sky_request){.mend = true, .key = side->key, .wall_ms = wall_ms});
+}
+
+void sky__check_begin(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    if (block != SKY_BLOCK_NONE)
+        sky_index_info(s->index, block, &r->info);
+    if (block == SKY_BLOCK_NONE || r->info.chunk_count == 0) {
+        sky__request_finish(s, request, SKY_MISS, 0);
+        return;
+    }
+    r->id = (sky_chunk_id){.key = r->ask.key, .version = s->sides[block].version};
+    r->facts = sky__block_facts(s, &r->info, s->sides[block].pinned);
+    r->before = s->sides[block].before;
+    r->state = REQUEST_RUNNING;
+    r->lack_first = UINT32_MAX;
+    sky__work_begin(s, request, WORK_CHECK, 0, check_units(s, r) - 1);
+}
+
+/* The pieces of its row, a bit each. */
+uint64_t sky__check_wanted(const sky_session *s, const sky__operation *o) {
+    uint32_t count;
+    check_stripes(s, &s->requests[o->request], o->unit, &count);
+    return UINT64_MAX >> (SKY_ROW_MAX - count);
+}
+
+/* All places were asked: what is in none of them is gone, but for what the silent may have. */
+void sky__check_lacks(sky_session *s, const sky__operation *o, sky_status status) {
+    sky__request *r = &s->requests[o->request];
+    uint32_t count, stripe = check_stripes(s, r, o->unit, &count);
+    for (uint32_t i = 0; i < count && status == SKY_MISS; i++) {
+        if (o->here >> i & 1)
+            continue;
+        r->lacking |= (uint64_t)1 << o->unit % s->stripes.parity;
+        r->lack_first = stripe + i < r->lack_first ? stripe + i : r->lack_first;
+        r->lack_last = stripe + i > r->lack_last ? stripe + i : r->lack_last;
+    }
+}
+
+/* ---- mend ---- */
+
+/* All servers have been asked: stripe by stripe then, when there is room and it is time. */
+void sky__mend_begin(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    if (!r->lacking) {
+        sky__request_finish(s, request, SKY_OK, 0);
+        return;
+    }
+    r->work = WORK_MEND;
+    r->unit_next = r->lack_first;
+    r->unit_last = r->lack_last;
+    r->units_left = r->lack_last - r->lack_first + 1;
+    s->mends_open++;
+}
+
+static uint32_t mend_next(const sky_session *s) {
+    for (uint32_t i = 0; i < s->config.requests_max; i++) {
+        const sky__request *r = &s->requests[i];
+        if (r->state == REQUEST_RUNNING && r->work == WORK_MEND && r->unit_next <= r->unit_last)
+            return i;
+    }
+    return SKY__NONE;
+}
+
+void sky__mends_feed(sky_session *s) {
+    uint32_t request;
+    while (s->mends_open > 0 && s->mend_next <= s->now && s->repairs_open < MENDS_OPEN &&
+           (request = mend_next(s)) != SKY__NONE) {
+        sky__request *r = &s->requests[request];
+        uint64_t bytes = (uint64_t)s->servers * s->config.chunk_bytes;
+        sky__repair_parity(s, request, r->unit_next++ * s->servers + 1, r->lacking);
+        s->mend_next = s->now + SHARE * sky_link_busy_ns(s->config.link_bits_s, bytes);
+    }
+}
+
+sky_time sky__mends_wake(const sky_session *s) {
+    bool more = s->mends_open > 0 && s->repairs_open < MENDS_OPEN && mend_next(s) != SKY__NONE;
+    return more ? s->mend_next : SKY_TIME_NEVER;
+}

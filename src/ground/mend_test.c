@@ -1,0 +1,113 @@
+/* Proves that parity which went with a satellite is there again after the block was read, in every
+ * stripe and at its place, whether stripes are whole or the last is short; that a healthy block
+ * costs a question to each server of parity and no more; and that nothing is made again for who is
+ * only silent. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ground/orrery_fixture.h"
+
+#define PARITY 2
+#define DATA   7 /* of nine servers */
+
+static void begin(sky_orrery *o) {
+    sky_orrery_open(o, SKY_PLACE_ROTATION_HOP);
+    o->frame.turning.rotation_ns = SKY_TIME_NEVER;
+    o->node_config.turning = o->frame.turning;
+    o->session_config.parity = PARITY;
+    sky_orrery_begin(o, 300);
+}
+
+/* Pieces of a block that are where they should be. */
+static uint32_t in_place(const sky_orrery *o, uint32_t chunk_count) {
+    uint32_t there = 0;
+    for (uint32_t number = 1; number <= chunk_count; number++) {
+        sky_chunk_id id;
+        sky_chunk_facts facts;
+        uint32_t bytes;
+        sky_node_chunk found;
+        sky_session_chunk(o->grounds[0], 0, number, &id, &facts, &bytes);
+        there += sky_node_find(sky_orrery_node(o, facts.first), &id, &found) &&
+                 found.bytes == bytes &&
+                 sky_chunk_checksum(&id, found.data, bytes) == found.facts.checksum;
+    }
+    return there;
+}
+
+/* Payload chunks: one, whole stripes, a short one, more stripes than one question names. */
+static const uint32_t sizes[] = {1, DATA, 3 * DATA, 3 * DATA + 2, 70 * DATA + 1};
+
+static void what_a_satellite_lost_is_back_after_a_read(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        sky_orrery o;
+        begin(&o);
+        uint32_t bytes = sizes[i] * SKY_ORRERY_CHUNK - 5;
+        uint32_t stripes = sizes[i] / DATA + (sizes[i] % DATA != 0);
+        uint32_t chunks = sizes[i] + stripes * PARITY;
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 0, bytes).status, SKY_OK);
+        assert_int_equal(in_place(&o, chunks), chunks);
+        for (uint32_t server = 0; server < 9; server++) {
+            sky_orrery_crash(&o, o.frame.servers[server]);
+            sky_orrery_run(&o, o.now + SKY_SECONDS(61)); /* it is not asked more often */
+            assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 0, 0).status, SKY_OK);
+            sky_orrery_run(&o, o.now + SKY_SECONDS(5));
+            if (in_place(&o, chunks) != chunks)
+                fail_msg("%u chunks, server %u: %u of %u", sizes[i], server, in_place(&o, chunks),
+                         chunks);
+            assert_true(sky_session_settled(o.grounds[0]));
+        }
+        assert_int_equal(o.wrong, 0);
+        sky_orrery_close(&o);
+    }
+}
+
+static void a_healthy_block_costs_a_question_a_server(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o);
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 0, 21 * SKY_ORRERY_CHUNK).status, SKY_OK);
+    memset(o.sent, 0, sizeof o.sent);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 0, 0).status, SKY_OK);
+    sky_orrery_run(&o, o.now + SKY_SECONDS(5));
+    assert_int_equal(o.sent[SKY_WIRE_HAS], PARITY);
+    assert_int_equal(o.sent[SKY_WIRE_GET], 3 * 21);
+    assert_int_equal(o.sent[SKY_WIRE_SET], 0);
+    sky_orrery_close(&o);
+}
+
+static sky_satellite silent;
+
+static bool one_is_silent(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)o, (void)m, (void)to;
+    return !sky_satellite_equal(from, silent);
+}
+
+static void nothing_is_made_for_the_silent(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o);
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 0, 21 * SKY_ORRERY_CHUNK).status, SKY_OK);
+    silent = o.frame.servers[8];
+    o.ear = one_is_silent;
+    memset(o.sent, 0, sizeof o.sent);
+    assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 0, 0).status, SKY_OK);
+    sky_orrery_run(&o, o.now + SKY_SECONDS(30));
+    assert_int_equal(o.sent[SKY_WIRE_SET], 0);
+    assert_true(sky_session_settled(o.grounds[0]));
+    sky_orrery_close(&o);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_satellite_lost_is_back_after_a_read),
+        cmocka_unit_test(a_healthy_block_costs_a_question_a_server),
+        cmocka_unit_test(nothing_is_made_for_the_silent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
