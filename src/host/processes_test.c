@@ -1,0 +1,295 @@
+/* Proves, with processes of their own: clients share one copy of a payload; one that is killed,
+ * while it reads or writes, gives back what it held; a host that is killed is told of, what it lent
+ * stays readable, and the next one is connected to. The test runs itself as host and as client. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <skymem/skymem.h>
+
+#include "io/sync.h"
+#include "tier/tier_fixture.h"
+
+#define PATIENCE SKY_SECONDS(60)
+#define BYTES    (3u << 20)
+
+static char socket_path[64];
+
+static void nap(void) {
+    sky_poll(NULL, 0, sky_now() + SKY_MS(2));
+}
+
+/* ---- other processes ---- */
+
+static void say_ready(void *context) {
+    (void)context;
+    puts("ready");
+    fflush(stdout);
+}
+
+static char *counters(void *context, sky_cache *cache, const sky_host_stat *stat) {
+    (void)context;
+    char *text = malloc(128);
+    if (text)
+        snprintf(
+            text, 128, "%llu %llu %llu %llu", (unsigned long long)stat->clients,
+            (unsigned long long)sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES),
+            (unsigned long long)sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED),
+            (unsigned long long)stat->committed_bytes);
+    return text;
+}
+
+static int be_host(const char *path) {
+    const char *url = "mem:64MiB";
+    sky_host_options o = {.struct_bytes = sizeof o,
+                          .socket_path = path,
+                          .urls = &url,
+                          .url_count = 1,
+                          .stop_fd = -1,
+                          .ready = say_ready,
+                          .text = counters};
+    return sky_host_run(&o, NULL) == SKY_OK ? 0 : 1;
+}
+
+static sky_cache *connect_to(const char *path) {
+    char url[80];
+    const char *urls[] = {url};
+    sky_cache *cache = NULL;
+    snprintf(url, sizeof url, "shm:%s", path);
+    return sky_cache_open(urls, 1, &cache, NULL) == SKY_OK ? cache : NULL;
+}
+
+static sky_item lease(sky_cache *cache, uint64_t n) {
+    sky_item item = {.key = sky_fixture_key(n)};
+    item.status = sky_run(cache, SKY_OP_LEASE, &item, 1, NULL) == SKY_OK ? item.status : SKY_E_IO;
+    return item;
+}
+
+static sky_status put(sky_cache *cache, uint64_t n, size_t bytes, uint64_t seed) {
+    sky_span span = {malloc(bytes), bytes};
+    sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+    if (!span.data)
+        return SKY_E_NOMEM;
+    sky_fixture_fill(span.data, bytes, seed);
+    sky_status status = sky_run(cache, SKY_OP_PUT, &item, 1, NULL);
+    free(span.data);
+    return status == SKY_OK ? item.status : status;
+}
+
+/* The file behind an address: its number in /proc/self/maps; 0: none. */
+static unsigned long file_behind(const void *address) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    unsigned long found = 0;
+    while (maps && fgets(line, sizeof line, maps)) {
+        unsigned long from, to, inode;
+        char mode[8];
+        if (sscanf(line, "%lx-%lx %7s %*s %*s %lu", &from, &to, mode, &inode) == 4 &&
+            (uintptr_t)address >= from && (uintptr_t)address < to && strcmp(mode, "r--s") == 0)
+            found = inode;
+    }
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+/* Lease key 1, tell which file it lies in, and wait to be killed. */
+static int be_reader(const char *path) {
+    sky_cache *cache = connect_to(path);
+    sky_item item = cache ? lease(cache, 1) : (sky_item){.status = SKY_E_IO};
+    if (item.status != SKY_OK || !sky_fixture_holds(item.view.data, BYTES, 1))
+        return 1;
+    printf("%lu\n", file_behind(item.view.data));
+    fflush(stdout);
+    pause();
+    return 0;
+}
+
+/* Put key 2 again and again, each time with other bytes. */
+static int be_writer(const char *path) {
+    sky_cache *cache = connect_to(path);
+    for (uint64_t seed = 100; cache && put(cache, 2, BYTES, seed) == SKY_OK; seed++)
+        if (seed == 101)
+            say_ready(NULL);
+    return 1;
+}
+
+/* ---- starting and ending them ---- */
+
+typedef struct {
+    pid_t pid;
+    FILE *out;
+    char line[64]; /* what it said */
+} process;
+
+static process start(const char *role) {
+    process p;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    p.pid = fork();
+    assert_true(p.pid >= 0);
+    if (p.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(ends[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "processes_test", role, socket_path, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    p.out = fdopen(ends[0], "r");
+    assert_non_null(p.out);
+    if (!fgets(p.line, sizeof p.line, p.out))
+        fail_msg("the %s ended", role);
+    return p;
+}
+
+static void end(process *p) {
+    assert_int_equal(kill(p->pid, SIGKILL), 0);
+    assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
+    fclose(p->out);
+}
+
+typedef struct {
+    unsigned long long clients, leases, bytes, committed;
+} count;
+
+static count count_now(void) {
+    char *text = NULL;
+    count c;
+    sky_status status = sky_host_text(socket_path, sky_now() + PATIENCE, &text);
+    if (status != SKY_OK)
+        fail_msg("no counters: %s", sky_status_text(status));
+    assert_int_equal(
+        sscanf(text, "%llu %llu %llu %llu", &c.clients, &c.leases, &c.bytes, &c.committed), 4);
+    free(text);
+    return c;
+}
+
+/* Until no client is there but who asks and `others`, and none of their leases. */
+static count await_clients(unsigned long long others, unsigned long long leases) {
+    sky_time until = sky_now() + PATIENCE;
+    for (;;) {
+        count c = count_now();
+        if (c.clients == 1 + others && c.leases == leases)
+            return c;
+        if (sky_now() > until)
+            fail_msg("%llu clients, %llu leases", c.clients, c.leases);
+        nap();
+    }
+}
+
+static void remove_key(sky_cache *cache, uint64_t n) {
+    sky_item item = {.key = sky_fixture_key(n)};
+    assert_int_equal(sky_run(cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+}
+
+/* ---- tests ---- */
+
+static void clients_share_one_copy_and_the_dead_give_back(void **state) {
+    (void)state;
+    process host = start("host");
+    sky_cache *cache = connect_to(socket_path);
+    assert_non_null(cache);
+    assert_int_equal(put(cache, 1, BYTES, 1), SKY_OK);
+    sky_item own = lease(cache, 1);
+    assert_int_equal(own.status, SKY_OK);
+    process reader = start("reader"), second = start("reader");
+    char inode[32];
+    snprintf(inode, sizeof inode, "%lu\n", file_behind(own.view.data));
+    assert_string_not_equal(inode, "0\n");
+    assert_string_equal(reader.line, inode); /* the same memory, mapped read-only */
+    assert_string_equal(second.line, inode);
+    count c = await_clients(3, 3);
+    assert_true(c.bytes >= BYTES && c.bytes < 2 * BYTES); /* one copy */
+    end(&reader);
+    await_clients(2, 2);
+    end(&second);
+    await_clients(1, 1);
+    remove_key(cache, 1);
+    assert_true(count_now().bytes >= BYTES); /* the lease keeps it */
+    assert_true(sky_fixture_holds(own.view.data, BYTES, 1));
+    assert_int_equal(sky_release(cache, own.lease), SKY_OK);
+    c = await_clients(1, 0);
+    assert_true(c.bytes == 0 && c.committed == 0);
+    sky_cache_close(cache);
+    end(&host);
+}
+
+static void a_writer_that_is_killed_leaves_the_old_or_the_new(void **state) {
+    (void)state;
+    process host = start("host");
+    sky_cache *cache = connect_to(socket_path);
+    assert_non_null(cache);
+    for (int round = 0; round < 8; round++) {
+        process writer = start("writer");
+        for (int i = 0; i < round; i++)
+            nap();
+        end(&writer);
+        await_clients(1, 0);
+        sky_item item = lease(cache, 2);
+        assert_int_equal(item.status, SKY_OK);
+        assert_int_equal(item.view.bytes, BYTES);
+        uint64_t seed = 100; /* whole, of one of its puts */
+        while (seed < 100000 && !sky_fixture_holds(item.view.data, 64, seed))
+            seed++;
+        assert_true(sky_fixture_holds(item.view.data, BYTES, seed));
+        assert_int_equal(sky_release(cache, item.lease), SKY_OK);
+    }
+    remove_key(cache, 2);
+    count c = await_clients(1, 0);
+    assert_true(c.bytes == 0 && c.committed == 0);
+    sky_cache_close(cache);
+    end(&host);
+}
+
+static void a_host_that_is_killed_is_told_of(void **state) {
+    (void)state;
+    process host = start("host");
+    sky_cache *cache = connect_to(socket_path);
+    assert_non_null(cache);
+    assert_int_equal(put(cache, 1, BYTES, 1), SKY_OK);
+    sky_item item = lease(cache, 1);
+    assert_int_equal(item.status, SKY_OK);
+    end(&host);
+    assert_true(sky_fixture_holds(item.view.data, BYTES, 1)); /* what was lent stays */
+    assert_int_equal(put(cache, 3, 100, 3), SKY_E_IO);
+    host = start("host"); /* in place of the socket that was left */
+    sky_time until = sky_now() + PATIENCE;
+    while (put(cache, 4, BYTES, 4) != SKY_OK && sky_now() < until)
+        nap(); /* a tier that failed is tried again after a while */
+    sky_item after = lease(cache, 4);
+    assert_int_equal(after.status, SKY_OK);
+    assert_true(sky_fixture_holds(after.view.data, BYTES, 4));
+    assert_true(sky_fixture_holds(item.view.data, BYTES, 1));
+    assert_int_equal(lease(cache, 1).status, SKY_MISS); /* it was in the other's memory alone */
+    assert_int_equal(sky_release(cache, item.lease), SKY_OK);
+    assert_int_equal(sky_release(cache, after.lease), SKY_OK);
+    remove_key(cache, 4);
+    assert_int_equal(await_clients(1, 0).bytes, 0);
+    sky_cache_close(cache);
+    end(&host);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3) {
+        if (strcmp(argv[1], "host") == 0)
+            return be_host(argv[2]);
+        return strcmp(argv[1], "reader") == 0 ? be_reader(argv[2]) : be_writer(argv[2]);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clients_share_one_copy_and_the_dead_give_back),
+        cmocka_unit_test(a_writer_that_is_killed_leaves_the_old_or_the_new),
+        cmocka_unit_test(a_host_that_is_killed_is_told_of),
+    };
+    snprintf(socket_path, sizeof socket_path, "/tmp/skymem-processes-%d", getpid());
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(socket_path);
+    return failed;
+}
