@@ -5,14 +5,16 @@ const cli_verb cli_verb_bench = {
     .name = "bench",
     .summary = "Measure the library against its limits",
     .synopsis = "SUITE",
-    .words = "index|mem|disk|net|codec|sim|sky|stream|all",
+    .words = "index|mem|shm|disk|net|codec|sim|sky|stream|all",
     .about = "Each case and its limit are measured in turns in the same run. The table shows "
-             "the medians. The suites are index, mem, disk, net, codec, sim, sky and stream; "
-             "all runs each of them.\n"
+             "the medians. The suites are index, mem, shm, disk, net, codec, sim, sky and "
+             "stream; all runs each of them.\n"
              "index: steps through the block index at ten million blocks, against dependent "
              "reads of random cache lines of as much memory.\n"
              "mem: the memory tier against memcpy of the same bytes, and what an idle cache "
              "costs.\n"
+             "shm: the store of a skymemd in a process of its own, against memcpy, and against "
+             "Redis over its Unix socket where redis-server is installed.\n"
              "disk: the disk tier against fio with the same file system, block size, queue "
              "depth and direct flag. For writes fio syncs every file when it closes it. The "
              "tier does the same before a value counts as stored. Then values of 8 MiB and "

@@ -12,8 +12,9 @@ typedef struct {
 } suite;
 
 static const suite suites[] = {
-    {"index", bench_index}, {"mem", bench_mem}, {"disk", bench_disk}, {"net", bench_net},
-    {"codec", bench_codec}, {"sim", bench_sim}, {"sky", bench_sky},   {"stream", bench_stream}};
+    {"index", bench_index}, {"mem", bench_mem}, {"shm", bench_shm},
+    {"disk", bench_disk},   {"net", bench_net}, {"codec", bench_codec},
+    {"sim", bench_sim},     {"sky", bench_sky}, {"stream", bench_stream}};
 #define SUITES (sizeof suites / sizeof suites[0])
 
 double bench_seconds(sky_time since) {
@@ -101,7 +102,7 @@ int bench_run(cli *c) {
     if (!found)
         code = cli_usage(c,
                          "no suite \"%s\" in this version: "
-                         "index, mem, disk, net, codec, sim, sky, stream or all",
+                         "index, mem, shm, disk, net, codec, sim, sky, stream or all",
                          wanted);
     for (size_t i = 0; i < SUITES && code == CLI_OK; i++) {
         if (!all && strcmp(wanted, suites[i].name) != 0)

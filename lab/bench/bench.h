@@ -19,6 +19,7 @@ int bench_row(bench *b, const char *name, double value, const char *unit, const 
 /* Each suite says why when it fails. */
 int bench_index(bench *b);
 int bench_mem(bench *b);
+int bench_shm(bench *b);
 int bench_disk(bench *b);
 int bench_net(bench *b);
 int bench_codec(bench *b);
@@ -26,6 +27,8 @@ int bench_sim(bench *b);
 int bench_sky(bench *b);
 int bench_stream(bench *b);
 
+/* Copies into and out of one tier, against memcpy; of mem also by two threads. */
+int bench_copies(bench *b, const char *url);
 /* Part of mem: hits by one thread and by two. */
 int bench_mem_threads(bench *b, const cli_store *store);
 

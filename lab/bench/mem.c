@@ -28,7 +28,7 @@ typedef struct {
 } bench_copy;
 
 static int failed(const bench_copy *m, const char *what, sky_status status) {
-    return cli_failed(m->b->c, "mem: %s: %s", what, sky_status_text(status));
+    return cli_failed(m->b->c, "%s: %s: %s", m->b->suite, what, sky_status_text(status));
 }
 
 static uint8_t *source(const bench_copy *m, uint32_t i) {
@@ -174,8 +174,7 @@ static int idle(bench *b, const char *folder) {
     return code;
 }
 
-static int copies(bench *b) {
-    const char *url = "mem:256MiB";
+int bench_copies(bench *b, const char *url) {
     bench_copy m = {.b = b, .rounds = b->quick ? 3 : ROUNDS_MAX};
     int code = cli_store_open_urls(b->c, &url, 1, &m.store);
     m.from = code == CLI_OK ? bench_memory(b->c, (size_t)LARGE_COUNT * LARGE_BYTES) : NULL;
@@ -198,7 +197,7 @@ static int copies(bench *b) {
         code = small(&m, SKY_OP_GET, 1, "get 4 KiB");
     if (code == CLI_OK)
         code = small(&m, SKY_OP_GET, SMALL_BATCH, "get 4 KiB, 64 a batch");
-    if (code == CLI_OK)
+    if (code == CLI_OK && strncmp(url, "mem:", 4) == 0)
         code = bench_mem_threads(b, &m.store);
     cli_store_close(&m.store);
     free(m.from);
@@ -212,5 +211,5 @@ int bench_mem(bench *b) {
     if (code == CLI_OK)
         code = idle(b, folder); /* first: later there would be memory to take again */
     cli_scratch_remove(folder);
-    return code == CLI_OK ? copies(b) : code;
+    return code == CLI_OK ? bench_copies(b, "mem:256MiB") : code;
 }

@@ -22,8 +22,10 @@ expect 0 "$skymem" bench sky --quick --json
 lines_hold 'len(rows) == 24 and all(r["value"] == 200 == r["ref_value"] for r in rows[1::2])'
 expect 0 "$skymem" bench mem --quick
 grep -q '^mem  *get 8 MiB .*memcpy' "$work/out" || fail "the table: $(cat "$work/out")"
+expect 0 "$skymem" bench shm --quick --json
+lines_hold 'len(rows) == 10 and all(r["value"] > 0 for r in rows)'
 expect 2 "$skymem" bench redis
-says "index, mem, disk, net, codec, sim, sky, stream or all"
+says "index, mem, shm, disk, net, codec, sim, sky, stream or all"
 expect 2 "$skymem" bench
 
 # tools/bench judges the demo: what a program says of its rows decides, not how fast this machine is
