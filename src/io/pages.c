@@ -36,6 +36,14 @@ void sky_pages_release(void *pages, size_t bytes) {
         munmap(pages, round_up(bytes));
 }
 
+void sky_pages_give_back(void *from, size_t bytes) {
+    long page = sysconf(_SC_PAGESIZE);
+    uintptr_t mask = page > 0 ? (uintptr_t)page - 1 : HUGE_PAGE - 1;
+    uintptr_t begin = ((uintptr_t)from + mask) & ~mask, end = ((uintptr_t)from + bytes) & ~mask;
+    if (begin < end)
+        (void)madvise((uint8_t *)from + (begin - (uintptr_t)from), end - begin, MADV_DONTNEED);
+}
+
 uint64_t sky_pages_machine_bytes(void) {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;

@@ -11,6 +11,10 @@ sky_status sky_pages_reserve(size_t bytes, void **out, bool *huge);
 /* NULL is fine. */
 void sky_pages_release(void *pages, size_t bytes);
 
+/* The whole pages among `bytes` from `from` on go back to the machine, and read as zeros from now
+ * on; what shares a page with others stays. Private memory alone. */
+void sky_pages_give_back(void *from, size_t bytes);
+
 /* Memory this machine has; 0 when it does not tell. */
 uint64_t sky_pages_machine_bytes(void);
 

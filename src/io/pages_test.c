@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -42,11 +43,30 @@ static void the_impossible_is_refused(void **state) {
     assert_true(sky_pages_machine_bytes() > 1u << 20);
 }
 
+/* Whole pages alone: what is before and behind in theirs stays. */
+static void pages_given_back_are_zeros(void **state) {
+    (void)state;
+    const size_t page = 65536, from = page + 100, bytes = 3 * page; /* of any machine's size */
+    void *pages;
+    assert_int_equal(sky_pages_reserve(8 * page, &pages, NULL), SKY_OK);
+    uint8_t *at = pages;
+    memset(at, 7, 8 * page);
+    sky_pages_give_back(at + from, 10); /* no page whole: nothing */
+    assert_int_equal(at[from + 5], 7);
+    sky_pages_give_back(at + from, bytes);
+    assert_int_equal(at[from - 1], 7);
+    assert_int_equal(at[2 * page], 0);
+    assert_int_equal(at[4 * page - 1], 0);
+    assert_int_equal(at[from + bytes], 7);
+    sky_pages_release(pages, 8 * page);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reserved_pages_are_usable),
         cmocka_unit_test(large_reservations_cost_nothing_yet),
         cmocka_unit_test(the_impossible_is_refused),
+        cmocka_unit_test(pages_given_back_are_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

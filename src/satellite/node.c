@@ -262,7 +262,8 @@ static sky_outcome store(sky_node *n, const sky_message *m, sky_satellite giver,
     s = make_room(n, &m->id.key, &outcome, evicted);
     if (!s)
         return outcome;
-    *s = (slot){.id = m->id, .facts = m->facts, .data_bytes = m->data_bytes, .used = true};
+    *s = (slot){
+        .id = m->id, .facts = m->facts, .data_bytes = m->data_bytes, .used = true, .touched = true};
     memcpy(sky__node_data(n, s), m->data, m->data_bytes);
     note_giver(s, giver);
     sky__node_insert(n, s);
@@ -716,6 +717,44 @@ sky_time sky_node_wake(const sky_node *n) {
     if (sweeps(n))
         at = sooner(at, n->sweep_next);
     return at;
+}
+
+/* ---- memory that is not used any more ---- */
+
+#define TRIM_BYTES_LEAST ((size_t)1 << 20)
+#define TRIM_SHARE       64 /* of all memory, or that */
+
+/* Nothing is held: the tables are as they were at the start, and are zeros where they matter. */
+static void trim_all(sky_node *n, void (*give)(void *from, size_t bytes)) {
+    size_t buckets = ((size_t)n->bucket_mask + 1) * sizeof *n->buckets;
+    give(n->buckets, buckets);
+    give(n->blocks, buckets);
+    give(n->slots, n->slot_fresh * sizeof *n->slots);
+    give(n->bytes, n->slot_fresh * sky__data_stride(n->config));
+    n->slot_fresh = n->slot_free = n->sweep_at = 0;
+}
+
+void sky_node_trim(sky_node *n, void (*give)(void *from, size_t bytes)) {
+    size_t stride = sky__data_stride(n->config), share = n->config->memory_bytes / TRIM_SHARE;
+    size_t least = share > TRIM_BYTES_LEAST ? share : TRIM_BYTES_LEAST;
+    if (n->slot_left == 0 || (n->chunk_count > 0 && n->slot_left * stride < least))
+        return;
+    n->slot_left = 0;
+    if (n->chunk_count == 0) {
+        trim_all(n, give);
+        return;
+    }
+    for (uint32_t i = 0; i < n->slot_fresh;) {
+        uint32_t end = i;
+        bool touched = false;
+        for (; end < n->slot_fresh && !n->slots[end].used; end++) {
+            touched |= n->slots[end].touched;
+            n->slots[end].touched = false;
+        }
+        if (touched)
+            give(n->bytes + i * stride, (end - i) * stride);
+        i = end + 1;
+    }
 }
 
 /* ---- looking in ---- */

@@ -122,6 +122,7 @@ typedef struct {
     uint32_t slot_count;
     uint32_t slot_fresh; /* slots from here on were never used */
     uint32_t slot_free;  /* slot + 1 of a chain */
+    uint32_t slot_left;  /* chunks that went since the last trim */
 
     sky_node_tenant tenants[SKY_NODE_TENANTS_MAX];
     uint32_t tenant_count; /* those from here on were never used */
@@ -194,6 +195,10 @@ sky_time sky_node_wake(const sky_node *node);
 bool sky_node_idle(const sky_node *node);
 
 uint32_t sky_node_chunks(const sky_node *node);
+/* When enough chunks have left, or the last one, hand the host the memory that nothing lies in
+ * any more: `give` may give its pages back, and what it gives must read as zeros, or as it was. */
+void sky_node_trim(sky_node *node, void (*give)(void *from, size_t bytes));
+
 /* For checkers: a chunk's bytes and checksum as they lie in memory; false when it is not here. */
 typedef struct {
     sky_chunk_id id;

@@ -270,6 +270,7 @@ void sky__node_remove(sky_node *n, slot *s) {
     sky__node_move_to(n, s, HELD);
     list_take(n, use_list(n, s), USE, link);
     n->chunk_count--;
+    n->slot_left++;
     n->copied_count -= sky__copied(s);
     s->used = false;
     s->chain = n->slot_free;

@@ -314,8 +314,60 @@ static void nobody_chooses_a_place_in_the_table(void **state) {
     bench_close(&b);
 }
 
+static size_t given;
+
+/* What is given back may read as zeros. */
+static void give(void *from, size_t bytes) {
+    memset(from, 0, bytes);
+    given += bytes;
+}
+
+static void drop_all_but(bench *b, uint32_t count, uint32_t kept) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (i % kept)
+            say(b, SKY_WIRE_DROP, name('a', i, 1), 1, SKY_GROUND);
+    }
+}
+
+/* Bytes of chunks that left are given back, once, and never those of one that is held; when the
+ * last has left, all there is, and the satellite goes on. */
+static void memory_follows_what_is_held(void **state) {
+    (void)state;
+    const uint32_t slots = 20000, kept = 7; /* every seventh stays */
+    static const uint8_t data[64] = {1};
+    bench b;
+    bench_open(&b, slots);
+    given = 0;
+    for (uint32_t i = 0; i < slots; i++)
+        put(&b, 'a', i);
+    sky_node_trim(&b.node, give);
+    assert_int_equal(given, 0);
+    drop_all_but(&b, slots, kept);
+    sky_node_trim(&b.node, give);
+    uint32_t left = (slots + kept - 1) / kept;
+    assert_int_equal(sky_node_chunks(&b.node), left);
+    assert_int_equal(given, (size_t)64 * (slots - left));
+    sky_node_trim(&b.node, give);
+    assert_int_equal(given, (size_t)64 * (slots - left));
+    for (uint32_t i = 0; i < slots; i += kept) {
+        const sky_chunk_id id = name('a', i, 1);
+        sky_node_chunk found;
+        assert_true(sky_node_find(&b.node, &id, &found));
+        assert_memory_equal(found.data, data, sizeof data);
+        say(&b, SKY_WIRE_DROP, id, 1, SKY_GROUND);
+    }
+    sky_node_trim(&b.node, give);
+    assert_int_equal(sky_node_chunks(&b.node), 0);
+    assert_true(given > (size_t)64 * (2 * slots - left)); /* the tables too */
+    for (uint32_t i = 0; i < 100; i++)
+        put(&b, 'a', i);
+    assert_int_equal(held(&b, 'a'), 100);
+    bench_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_follows_what_is_held),
         cmocka_unit_test(nobody_fills_anothers_share),
         cmocka_unit_test(the_first_of_equals_makes_room),
         cmocka_unit_test(one_tenant_alone_has_all),

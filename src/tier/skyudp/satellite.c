@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "io/clock.h"
+#include "io/pages.h"
 #include "io/secret.h"
 #include "io/sync.h"
 #include "tier/sky/sky.h"
@@ -73,6 +74,7 @@ static bool satellite_work(satellite *x) {
             sky_transport_send(t, now, &m);
         sky_station_send(x->station, now);
     }
+    sky_node_trim(&x->node, sky_pages_give_back);
     return !more;
 }
 
