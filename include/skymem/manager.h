@@ -165,6 +165,56 @@ SKY_API sky_status sky_sequence_load_text(sky_sequence *sequence, const char *pr
 SKY_API sky_status sky_sequence_save_text(sky_sequence *sequence, const char *prompt,
                                           uint32_t *saved_blocks, uint64_t *saved_bytes);
 
+/* ---- layer by layer ----
+ *
+ *   begin, then for each layer in the order in which the engine computes:
+ *             sky_sequence_load_wait(layer)   its stored rows are there, those after it still come
+ *               … the engine computes the layer …
+ *             sky_sequence_save_layer(layer)  its new rows are taken, the engine may go on
+ *   and end
+ *
+ * Layers have numbers in the layout's order (group, layer), from 0 on. A load and a save may be
+ * under way at once; no other call of the sequence but cancel and close may come between begin and
+ * end. */
+
+/* Begin to load, with the engine's restore_begin. out->hit_tokens are to come; 0: nothing was
+ * found, and end is all that is left to do. What lies coded at a level, or in a tier that codes, is
+ * loaded here, all layers. Others may read the same blocks meanwhile, each for itself.
+ * Errors: as sky_sequence_load; SKY_E_PARAM (under way already) */
+SKY_API sky_status sky_sequence_load_begin(sky_sequence *sequence, const uint32_t *tokens,
+                                           size_t token_count, sky_lookup *out);
+/* An event descriptor that is readable when something may have come: poll it, do not read it, and
+ * look with sky_sequence_load_wait(…, until 1). The sequence's. -1: NULL. */
+SKY_API int sky_sequence_event_fd(const sky_sequence *sequence);
+/* Wait until a layer's rows are where restore_begin said. Until then they may be written to; who
+ * waits for a layer has the next ones asked for.
+ * Errors: SKY_E_DEADLINE (not there yet; wait again, or end), SKY_E_CANCELLED, SKY_E_PARAM (no such
+ *         layer, no load); what a tier or the engine said, such as SKY_MISS or SKY_E_CORRUPT: not
+ *         all layers will come, and the prefix is to be computed */
+SKY_API sky_status sky_sequence_load_wait(sky_sequence *sequence, uint32_t layer, sky_time until);
+/* Wait for all layers; then the engine's restore_end. When some are not there, in vain or not by
+ * `until`, the verdict is "recompute" and the engine is empty.
+ * Errors: SKY_E_PARAM (no load), SKY_E_CANCELLED */
+SKY_API sky_status sky_sequence_load_end(sky_sequence *sequence, sky_time until, sky_lookup *out);
+
+/* Begin to save a prompt that the engine is about to compute. *first_token: rows from there on are
+ * wanted, up to the end of the last whole block; token_count: none are. A copy of all that is
+ * missing is kept until end.
+ * Errors: SKY_E_PARAM (NULL, under way already), SKY_E_UNSUPPORTED (see sky_manager_refusal),
+ *         SKY_E_NOMEM, SKY_E_CANCELLED, and what a tier said */
+SKY_API sky_status sky_sequence_save_begin(sky_sequence *sequence, const uint32_t *tokens,
+                                           size_t token_count, uint32_t *first_token);
+/* Take a layer's rows, of all tokens that are wanted: of a layer with a window too. In any order;
+ * of one given twice the last counts. Nothing of k and v is kept.
+ * Errors: SKY_E_PARAM (no such layer, no save; a tensor that is none, not of this layer, or without
+ *         these tokens), SKY_E_CANCELLED */
+SKY_API sky_status sky_sequence_save_layer(sky_sequence *sequence, uint32_t layer,
+                                           const sky_tensor *k, const sky_tensor *v);
+/* Store the blocks, as sky_sequence_save does. Levels that tiers lack are not put.
+ * Errors: as sky_sequence_save; SKY_E_PARAM (no save; layers were not given: nothing is stored) */
+SKY_API sky_status sky_sequence_save_end(sky_sequence *sequence, uint32_t *saved_blocks,
+                                         uint64_t *saved_bytes);
+
 /* Give the request up, from any thread: the load or save under way ends SKY_E_CANCELLED soon, and
  * so does every later one. The sequence is then only to be closed. Others that waited for a block
  * that it was bringing go on without it. NULL is fine. */

@@ -6,6 +6,7 @@
  *
  *   blocks_key   prompt → keys          load.c         keys → tiers → rows of the engine
  *   blocks_item  one item of a batch    load_paced.c   … by a deadline, or while it computes
+ *                                       load_layers.c  … layer by layer; save_layers.c too
  *                                       save.c         rows of the engine → tiers
  *                                       save_levels.c  … that have a block, but not at each level
  *
@@ -93,6 +94,8 @@ struct sky_sequence {
     sky_tensor *rows;       /* [row_sets]: where the engine says its rows are */
     size_t spans_per_block; /* header, then for each section what is skipped and rows' pieces */
     uint8_t *staging;       /* one payload: blocks longer than one extraction; NULL until needed */
+    struct sky__layers *loading; /* layer by layer; NULL: not under way */
+    struct sky__save *saving;
 };
 
 /* May a tier's value of this size be a block? One that is coded is smaller. */
@@ -150,6 +153,17 @@ sky_status sky__sequence_run(sky_sequence *q, sky_op op, sky_item *items, size_t
  * it does not want go beside, if there is room for them, or nowhere. */
 void sky__load_spans(const sky_sequence *q, uint32_t block, uint32_t parts);
 
+/* Count a lookup that wanted so many blocks. */
+void sky__load_count(const sky_sequence *q, const sky_lookup *lookup, uint32_t wanted);
+
+/* ---- load_layers.c and save_layers.c: what is under way ---- */
+
+typedef struct sky__layers sky__layers;
+typedef struct sky__save sky__save;
+/* Give it up. NULL is fine. */
+void sky__layers_free(sky__layers *l);
+void sky__save_free(sky__save *s);
+
 /* ---- load_shared.c ---- */
 
 /* Another sequence may bring the scratch's item `block`: it lies in a far tier, is wanted whole,
@@ -199,6 +213,9 @@ typedef struct {
 
 /* How many tokens the engine gives at once. */
 uint32_t sky__save_tokens_max(const sky_sequence *q);
+/* missing[b]: no tier has block b, or none that is of use: a tier that is asked whether it has one
+ * does not look inside. */
+sky_status sky__save_missing(sky_sequence *q, uint32_t block_count, uint64_t *missing);
 /* Rows of blocks [first, first + count): one extraction, or one long block. The scratch's first
  * items then hold their keys, and spans over the engine's rows, or over `staging`.
  * Errors: those of the engine's extract, SKY_E_NOMEM */

@@ -37,11 +37,11 @@ static sky_status reserve_spans(sky_sequence *q, uint32_t token_count) {
         q->spans_per_block += 1 + sky__tensor_pieces_max(&q->rows[i], block_tokens);
     if (blocks * q->spans_per_block <= s->spans_max)
         return SKY_OK;
-    free(s->spans);
-    s->spans_max = 0;
-    s->spans = malloc(blocks * q->spans_per_block * sizeof *s->spans);
-    if (!s->spans)
+    sky_span *spans = malloc(blocks * q->spans_per_block * sizeof *spans);
+    if (!spans)
         return SKY_E_NOMEM;
+    free(s->spans);
+    s->spans = spans;
     s->spans_max = blocks * q->spans_per_block;
     return SKY_OK;
 }

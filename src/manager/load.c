@@ -488,7 +488,7 @@ static sky_status load_prefix(sky_sequence *q, uint32_t wanted, sky_time deadlin
     return status == SKY_E_NOMEM ? status : SKY_OK;
 }
 
-static void count_lookup(const sky_sequence *q, const sky_lookup *l, uint32_t wanted) {
+void sky__load_count(const sky_sequence *q, const sky_lookup *l, uint32_t wanted) {
     sky_cache_counts *c = sky__cache_counts(q->manager->cache);
     uint64_t *const verdicts[] = {&c->lookups_hit, &c->lookups_partial, &c->lookups_miss,
                                   &c->lookups_recompute};
@@ -503,7 +503,7 @@ sky_status sky_sequence_load(sky_sequence *sequence, const uint32_t *tokens, siz
                              sky_time deadline_ns, sky_lookup *out) {
     sky_sequence *q = sequence;
     sky_time start = sky_now(), traced = sky_trace_now();
-    if (!sequence || !tokens || !out)
+    if (!sequence || !tokens || !out || sequence->loading)
         return SKY_E_PARAM;
     sky_lookup lookup = {.verdict = SKY_VERDICT_MISS, .prompt_tokens = (uint32_t)token_count};
     sky_status status = token_count > 0 && token_count <= UINT32_MAX ? SKY_OK : SKY_E_PARAM;
@@ -529,7 +529,7 @@ sky_status sky_sequence_load(sky_sequence *sequence, const uint32_t *tokens, siz
     if (status != SKY_OK)
         return status;
     lookup.load_ns = sky_now() - start;
-    count_lookup(q, &lookup, wanted);
+    sky__load_count(q, &lookup, wanted);
     sky_log(
         SKY_LOG_INFO, "lookup: %s, %u of %zu tokens, %u of them computed, %llu bytes in %.1f ms",
         sky_verdict_name(lookup.verdict), lookup.hit_tokens, token_count, lookup.computed_tokens,

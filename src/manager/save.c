@@ -159,9 +159,7 @@ static sky_status put_blocks(sky_sequence *q, uint32_t first_block, uint32_t blo
     return SKY_OK;
 }
 
-/* missing[b]: no tier has block b, or none that is of use: a tier that is asked whether it has one
- * does not look inside. */
-static sky_status find_missing(sky_sequence *q, uint32_t block_count, uint64_t *missing) {
+sky_status sky__save_missing(sky_sequence *q, uint32_t block_count, uint64_t *missing) {
     sky_item *items = q->scratch.items;
     for (uint32_t b = 0; b < block_count; b++)
         items[b] = (sky_item){.key = q->scratch.keys[b]};
@@ -215,7 +213,7 @@ sky_status sky_sequence_save(sky_sequence *sequence, const uint32_t *tokens, siz
     sky_sequence *q = sequence;
     sky_saved saved = {0};
     sky_time traced = sky_trace_now();
-    if (!sequence || (!tokens && token_count > 0))
+    if (!sequence || (!tokens && token_count > 0) || sequence->loading || sequence->saving)
         return SKY_E_PARAM;
     size_t whole = token_count <= UINT32_MAX ? token_count / q->manager->block_tokens : 0;
     uint32_t block_count = whole < SKY_BATCH_ITEMS_MAX ? (uint32_t)whole : SKY_BATCH_ITEMS_MAX;
@@ -225,7 +223,7 @@ sky_status sky_sequence_save(sky_sequence *sequence, const uint32_t *tokens, siz
     if (block_count > 0)
         status = sky__sequence_keys(q, tokens, block_count);
     if (status == SKY_OK && block_count > 0)
-        status = find_missing(q, block_count, q->scratch.stored);
+        status = sky__save_missing(q, block_count, q->scratch.stored);
     if (status == SKY_OK && block_count > 0) {
         sky_status levels = put_levels(q, block_count, q->scratch.stored, &saved);
         status = put_missing(q, block_count, q->scratch.stored, &saved);

@@ -63,6 +63,8 @@ void sky_sequence_close(sky_sequence *sequence) {
     sky_mutex_lock(&q->manager->mutex);
     q->manager->sequence_count--;
     sky_mutex_unlock(&q->manager->mutex);
+    sky__layers_free(q->loading);
+    sky__save_free(q->saving);
     sky_event_close(q->event);
     sky_mutex_deinit(&q->mutex);
     scratch_free(&q->scratch);
