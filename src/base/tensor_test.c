@@ -125,6 +125,55 @@ static void pages_twice_are_found_wherever_they_stand(void **state) {
     assert_int_equal(sky_tensor_check(&t, NULL), SKY_E_PARAM);
 }
 
+/* Where the header says that an element is. */
+static uint8_t *element_at(const sky_tensor *t, uint32_t token, uint32_t head, uint32_t i) {
+    size_t at = head * t->head_bytes + i * t->element_bytes;
+    if (t->pages)
+        at += t->pages[token / t->page_tokens] * t->page_bytes +
+              token % t->page_tokens * t->token_bytes;
+    else
+        at += (token - t->first_token) * t->token_bytes;
+    return (uint8_t *)t->data + at;
+}
+
+/* Numbers of any kind: what is taken for a tensor has all its elements in its memory, each in bytes
+ * of its own. */
+static void what_is_a_tensor_is_sound(void **state) {
+    (void)state;
+    sky_prng r;
+    uint32_t pages[6], accepted = 0;
+    sky_prng_init(&r, 5);
+    for (int trial = 0; trial < 200000; trial++) {
+        sky_tensor t = sky_tensor_packed(
+            room[0], (sky_element)(1 + sky_prng_below(&r, 4)), 1 + (uint32_t)sky_prng_below(&r, 3),
+            1 + (uint32_t)sky_prng_below(&r, 3), (uint32_t)sky_prng_below(&r, 5),
+            1 + (uint32_t)sky_prng_below(&r, 4));
+        t.element_bytes = sky_prng_below(&r, 9);
+        t.head_bytes = sky_prng_below(&r, 25);
+        t.token_bytes = sky_prng_below(&r, 49);
+        t.bytes = sky_prng_below(&r, 200);
+        t.page_bytes = sky_prng_below(&r, 73);
+        t.page_tokens = (uint32_t)sky_prng_below(&r, 5);
+        t.page_count = (uint32_t)sky_prng_below(&r, 7);
+        t.pages = sky_prng_below(&r, 2) ? pages : NULL;
+        for (size_t i = 0; i < 6; i++)
+            pages[i] = (uint32_t)sky_prng_below(&r, 6);
+        if (sky_tensor_check(&t, NULL) != SKY_OK)
+            continue;
+        memset(room[0], 0, 256);
+        accepted++;
+        for (uint32_t token = t.first_token; token < t.first_token + t.token_count; token++)
+            for (uint32_t h = 0; h < t.heads; h++)
+                for (uint32_t i = 0; i < t.dim; i++)
+                    for (uint32_t b = 0; b < sky_element_bytes(t.element); b++) {
+                        uint8_t *at = element_at(&t, token, h, i) + b;
+                        assert_true(at < room[0] + t.bytes && *at == 0);
+                        *at = 1;
+                    }
+    }
+    assert_in_range(accepted, 1000, 200000);
+}
+
 /* ---- layouts by chance ---- */
 
 static uint32_t pages_of[2][64];
@@ -163,17 +212,6 @@ static sky_tensor by_chance(sky_prng *r, sky_element element, uint32_t heads, ui
     t.bytes = span;
     assert_true(span <= ROOM);
     return t;
-}
-
-/* Where the header says that an element is. */
-static uint8_t *element_at(const sky_tensor *t, uint32_t token, uint32_t head, uint32_t i) {
-    size_t at = head * t->head_bytes + i * t->element_bytes;
-    if (t->pages)
-        at += t->pages[token / t->page_tokens] * t->page_bytes +
-              token % t->page_tokens * t->token_bytes;
-    else
-        at += (token - t->first_token) * t->token_bytes;
-    return (uint8_t *)t->data + at;
 }
 
 /* The tensor's tokens from `first` on are these rows, and all else is `fill`. */
@@ -260,6 +298,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_tensor_is_refused),
         cmocka_unit_test(pages_twice_are_found_wherever_they_stand),
+        cmocka_unit_test(what_is_a_tensor_is_sound),
         cmocka_unit_test(rows_are_the_same_in_any_layout),
         cmocka_unit_test(tokens_that_are_not_there_are_refused),
     };
