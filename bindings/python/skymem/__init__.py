@@ -35,6 +35,7 @@ from skymem.errors import (
     UrlError,
 )
 from skymem.keys import block_keys, digest
+from skymem.tiers import register_tier
 
 if TYPE_CHECKING:
     from skymem.aio import AsyncCache
@@ -44,6 +45,7 @@ __all__ = [
     "DeadlineError", "DeniedError", "Entry", "Error", "ForkedError", "FullError", "Info", "IoError",
     "Lease", "MissError", "NoMemoryError", "ParamError", "Sample", "SmallError", "TierStat",
     "UnsupportedError", "UrlError", "Verified", "__version__", "block_keys", "digest",
+    "register_tier",
 ]  # fmt: skip
 
 

@@ -359,6 +359,7 @@ def _close_all() -> None:
                         pass
                     break
                 time.sleep(0.02)
+    _core.gone()
 
 
 atexit.register(_close_all)

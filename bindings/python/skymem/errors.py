@@ -8,6 +8,8 @@ True
 
 from __future__ import annotations
 
+from skymem._core import status_list
+
 
 class Error(Exception):
     """A call of the library failed. `status` is its number, `name` such as "SKY_E_IO"."""
@@ -92,10 +94,13 @@ _KINDS: dict[str, type[Error]] = {
     "SKY_E_FORKED": ForkedError,
 }
 
+for _name, _status, _ in status_list():
+    if _name in _KINDS:
+        _KINDS[_name].status, _KINDS[_name].name = _status, _name
+
 
 def make(status: int, name: str, sentence: str, where: str) -> Error:
     """The exception of a status: what and where, then the library's sentence."""
     error = _KINDS.get(name, Error)(f"{where}: {sentence}" if where else sentence)
-    error.status = status
-    error.name = name
+    error.status, error.name = status, name
     return error

@@ -66,6 +66,8 @@ extern PyTypeObject *cache_type, *batch_type, *lease_type, *profile_type;
 
 /* Set when the interpreter is about to end: calls that wait give up. */
 extern bool core_leaving;
+/* Set when no cache can be open any more: nothing calls Python. */
+extern bool core_gone;
 
 /* Set the exception that belongs to a status. NULL, for callers to return. */
 PyObject *raise_status(sky_status status, const char *format, ...)
@@ -106,5 +108,6 @@ int add_batch(PyObject *module);
 int add_lease(PyObject *module);
 int add_keys(PyObject *module);
 int add_manager(PyObject *module);
+int add_driver(PyObject *module);
 
 #endif

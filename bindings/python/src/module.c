@@ -33,6 +33,13 @@ static PyObject *leave(PyObject *module, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+static PyObject *gone(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    core_gone = true;
+    Py_RETURN_NONE;
+}
+
 static PyObject *status_list(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
@@ -49,6 +56,7 @@ static PyObject *status_list(PyObject *module, PyObject *unused) {
 
 static PyMethodDef module_functions[] = {
     {"leave", leave, METH_NOARGS, "The interpreter is about to end: calls that wait give up."},
+    {"gone", gone, METH_NOARGS, "Nothing of the library calls Python from now on."},
     {"status_list", status_list, METH_NOARGS, "(name, value, sentence) of every status."},
     {NULL, NULL, 0, NULL}};
 
@@ -63,8 +71,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                         NULL};
 
 static int add_all(PyObject *module) {
-    static int (*const add[])(PyObject *) = {add_cache, add_batch, add_lease, add_keys,
-                                             add_manager};
+    static int (*const add[])(PyObject *) = {add_cache, add_batch,   add_lease,
+                                             add_keys,  add_manager, add_driver};
     for (size_t i = 0; i < sizeof add / sizeof *add; i++) {
         if (add[i](module) < 0)
             return -1;

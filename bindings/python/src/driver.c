@@ -1,0 +1,258 @@
+/* Tiers whose store is written in Python: skymem.register_tier("dict", Store).
+ *
+ * The library asks a driver's functions without saying of which scheme they are, so each scheme has
+ * an `open` of its own: SCHEMES of them. They are called on threads of the library, which take the
+ * GIL for the time of a call. What a store raises becomes a status (skymem/tiers.py says which);
+ * what is not meant for that is printed too, by sys.unraisablehook. */
+#include "core.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCHEMES 16
+
+static PyObject *factories[SCHEMES];
+static uint32_t scheme_count;
+bool core_gone;
+
+/* ---- exceptions as statuses ---- */
+
+static sky_status status_attribute(PyObject *value, const char *name) {
+    PyObject *number = PyObject_GetAttrString(value, name);
+    long status = number ? PyLong_AsLong(number) : SKY_E_IO;
+    Py_XDECREF(number);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return SKY_E_IO;
+    }
+    return (sky_status)status;
+}
+
+/* Take the exception away; its words go to *error, when that is wanted. */
+static sky_status take_exception(PyObject *store, sky_error *error) {
+    PyObject *kind, *value, *trace;
+    PyErr_Fetch(&kind, &value, &trace);
+    PyErr_NormalizeException(&kind, &value, &trace);
+    PyObject *errors = PyImport_ImportModule("skymem.errors");
+    PyObject *ours = errors ? PyObject_GetAttrString(errors, "Error") : NULL;
+    sky_status status = SKY_E_IO;
+    bool known = true;
+    if (ours && PyErr_GivenExceptionMatches(value, ours))
+        status = status_attribute(value, "status");
+    else if (PyErr_GivenExceptionMatches(value, PyExc_KeyError))
+        status = SKY_MISS;
+    else if (PyErr_GivenExceptionMatches(value, PyExc_PermissionError))
+        status = SKY_E_DENIED;
+    else if (PyErr_GivenExceptionMatches(value, PyExc_MemoryError))
+        status = SKY_E_NOMEM;
+    else if (PyErr_GivenExceptionMatches(value, PyExc_OSError))
+        status = status_attribute(value, "errno") == (sky_status)ENOSPC ? SKY_E_FULL : SKY_E_IO;
+    else
+        known = false;
+    Py_XDECREF(ours);
+    Py_XDECREF(errors);
+    PyErr_Clear();
+    PyObject *words = error ? PyObject_Str(value) : NULL;
+    const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
+    if (error)
+        (void)PyOS_snprintf(error->text, sizeof error->text, "%s", text ? text : "it does not say");
+    Py_XDECREF(words);
+    PyErr_Clear();
+    if (known || error) {
+        Py_XDECREF(kind);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+    } else {
+        PyErr_Restore(kind, value, trace);
+        PyErr_WriteUnraisable(store);
+    }
+    return status;
+}
+
+static sky_status finished(PyObject *store, PyObject *result) {
+    sky_status status = result ? SKY_OK : take_exception(store, NULL);
+    Py_XDECREF(result);
+    return status;
+}
+
+/* ---- what the library calls ---- */
+
+static sky_status open_scheme(uint32_t scheme, const char *where, void **self, sky_error *error) {
+    if (core_gone)
+        return SKY_E_IO;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *store = PyObject_CallFunction(factories[scheme], "s", where);
+    sky_status status = store ? SKY_OK : take_exception(NULL, error);
+    if (status == SKY_OK)
+        *self = store;
+    PyGILState_Release(gil);
+    return status == SKY_MISS || status < 0 || status == SKY_OK ? status : SKY_E_IO;
+}
+
+/* (piece, size of the whole), or None */
+static sky_status take_piece(PyObject *result, void *data, uint64_t bytes, uint64_t *value_bytes) {
+    PyObject *object;
+    unsigned long long whole;
+    view v;
+    if (result == Py_None)
+        return SKY_MISS;
+    if (!PyTuple_Check(result) ||
+        !PyArg_ParseTuple(result, "OK;read gives (bytes, size of the whole)", &object, &whole) ||
+        view_open_whole(object, false, "read", &v) < 0)
+        return SKY_E_IO;
+    memcpy(data, v.data, v.bytes < bytes ? v.bytes : bytes);
+    *value_bytes = whole;
+    bool enough = v.bytes >= bytes || v.bytes >= whole;
+    view_release(&v);
+    return enough ? SKY_OK : SKY_E_CORRUPT; /* less than was asked for, and than there is */
+}
+
+static sky_status store_read(void *self, const sky_key *key, uint64_t offset, void *data,
+                             uint64_t bytes, uint64_t *value_bytes) {
+    if (core_gone)
+        return SKY_E_IO;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *result = PyObject_CallMethod(self, "read", "y#KK", (const char *)key->bytes,
+                                           (Py_ssize_t)SKY_KEY_BYTES, (unsigned long long)offset,
+                                           (unsigned long long)bytes);
+    sky_status status = result ? take_piece(result, data, bytes, value_bytes) : SKY_E_IO;
+    if (PyErr_Occurred())
+        status = take_exception(self, NULL);
+    Py_XDECREF(result);
+    PyGILState_Release(gil);
+    return status;
+}
+
+static sky_status store_write(void *self, const sky_key *key, const void *value, uint64_t bytes,
+                              bool durable) {
+    if (core_gone)
+        return SKY_E_IO;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *result = PyObject_CallMethod(self, "write", "y#y#O", (const char *)key->bytes,
+                                           (Py_ssize_t)SKY_KEY_BYTES, (const char *)value,
+                                           (Py_ssize_t)bytes, durable ? Py_True : Py_False);
+    sky_status status = finished(self, result);
+    PyGILState_Release(gil);
+    return status == SKY_MISS ? SKY_E_IO : status;
+}
+
+static sky_status store_remove(void *self, const sky_key *key) {
+    if (core_gone)
+        return SKY_E_IO;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *result = PyObject_CallMethod(self, "remove", "y#", (const char *)key->bytes,
+                                           (Py_ssize_t)SKY_KEY_BYTES);
+    int there = result ? PyObject_IsTrue(result) : -1;
+    Py_XDECREF(result);
+    sky_status status = there < 0 ? take_exception(self, NULL) : there ? SKY_OK : SKY_MISS;
+    PyGILState_Release(gil);
+    return status;
+}
+
+/* All keys first: `each` may call the library, which may call the store. */
+static sky_status store_list(void *self, sky_tier_key_fn each, void *context) {
+    if (core_gone)
+        return SKY_E_IO;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *result = PyObject_CallMethod(self, "keys", NULL);
+    PyObject *keys = result ? PySequence_Tuple(result) : NULL;
+    Py_ssize_t count = keys ? PyTuple_Size(keys) : 0;
+    sky_key *copies = calloc((size_t)count + 1, sizeof *copies);
+    for (Py_ssize_t i = 0; copies && i < count && !PyErr_Occurred(); i++)
+        (void)block_key_parse(PyTuple_GetItem(keys, i), "keys", &copies[i]);
+    sky_status status = PyErr_Occurred() ? take_exception(self, NULL)
+                        : copies         ? SKY_OK
+                                         : SKY_E_NOMEM;
+    Py_XDECREF(keys);
+    Py_XDECREF(result);
+    PyGILState_Release(gil);
+    for (Py_ssize_t i = 0; status == SKY_OK && i < count && each(context, &copies[i]); i++)
+        continue;
+    free(copies);
+    return status == SKY_MISS ? SKY_E_IO : status;
+}
+
+static sky_status store_usage(void *self, uint64_t *entries, uint64_t *bytes, uint64_t *bytes_max) {
+    unsigned long long counts[3];
+    if (core_gone)
+        return SKY_E_IO;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *result = PyObject_CallMethod(self, "usage", NULL);
+    bool right = result && PyTuple_Check(result) &&
+                 PyArg_ParseTuple(result, "KKK;usage gives (values, bytes, most bytes)", &counts[0],
+                                  &counts[1], &counts[2]);
+    sky_status status = right ? SKY_OK : SKY_E_IO;
+    if (right) {
+        *entries = counts[0];
+        *bytes = counts[1];
+        *bytes_max = counts[2];
+    } else {
+        PyErr_Clear(); /* it does not count, and that is fine */
+    }
+    Py_XDECREF(result);
+    PyGILState_Release(gil);
+    return status;
+}
+
+static void store_close(void *self) {
+    if (core_gone)
+        return;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    if (PyObject_HasAttrString(self, "close"))
+        (void)finished(self, PyObject_CallMethod(self, "close", NULL));
+    Py_DECREF((PyObject *)self);
+    PyGILState_Release(gil);
+}
+
+/* ---- an open for each scheme ---- */
+
+#define SCHEME_MAP(X)                                                                              \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define SCHEME_OPEN(n)                                                                             \
+    static sky_status open_##n(const char *where, void **self, sky_error *error) {                 \
+        return open_scheme(n, where, self, error);                                                 \
+    }
+SCHEME_MAP(SCHEME_OPEN)
+#define SCHEME_ROW(n) open_##n,
+static sky_status (*const opens[SCHEMES])(const char *, void **,
+                                          sky_error *) = {SCHEME_MAP(SCHEME_ROW)};
+
+static PyObject *register_tier(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *scheme;
+    PyObject *factory;
+    unsigned int threads;
+    int lists, is_volatile, remote;
+    if (!PyArg_ParseTuple(args, "sOIppp", &scheme, &factory, &threads, &lists, &is_volatile,
+                          &remote))
+        return NULL;
+    if (scheme_count == SCHEMES)
+        return raise_status(SKY_E_FULL, "%d schemes are registered", SCHEMES);
+    uint32_t traits = (is_volatile ? SKY_TIER_VOLATILE : 0u) | (remote ? SKY_TIER_REMOTE : 0u);
+    sky_tier_driver driver = {.struct_bytes = sizeof driver,
+                              .threads = threads,
+                              .traits = traits,
+                              .open = opens[scheme_count],
+                              .read = store_read,
+                              .write = store_write,
+                              .remove = store_remove,
+                              .list = lists ? store_list : NULL,
+                              .usage = store_usage,
+                              .close = store_close};
+    sky_status status = sky_tier_register(scheme, &driver);
+    if (status != SKY_OK)
+        return raise_status(
+            status, "the scheme %s is none or is taken, or its threads are too many", scheme);
+    factories[scheme_count++] = Py_NewRef(factory);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"register_tier", register_tier, METH_VARARGS,
+     "(scheme, factory, threads, lists, volatile, remote): a store as a tier."},
+    {NULL, NULL, 0, NULL}};
+
+int add_driver(PyObject *module) {
+    return PyModule_AddFunctions(module, functions);
+}

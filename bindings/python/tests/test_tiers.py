@@ -1,0 +1,206 @@
+"""Proves that a store written in Python is a tier like others, and that its faults are misses or
+errors, never wrong bytes or a crash."""
+
+from __future__ import annotations
+
+import errno
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skymem
+from conftest import Script
+from skymem.tiers import FsspecStore, register_tier
+
+
+class DictStore:
+    values: dict[bytes, bytes] = {}
+    raises: BaseException | None = None
+    answer: Any = None
+    closed = 0
+
+    def __init__(self, where: str) -> None:
+        if where.startswith("refuse"):
+            raise ValueError(f"no store at {where}")
+
+    def read(self, key: bytes, offset: int, size: int) -> Any:
+        if DictStore.raises:
+            raise DictStore.raises
+        if DictStore.answer is not None:
+            return DictStore.answer
+        value = self.values.get(key)
+        return value and (value[offset : offset + size], len(value))
+
+    def write(self, key: bytes, value: bytes, durable: bool) -> None:
+        if DictStore.raises:
+            raise DictStore.raises
+        self.values[key] = value
+
+    def remove(self, key: bytes) -> bool:
+        return self.values.pop(key, None) is not None
+
+    def keys(self) -> list[bytes]:
+        return list(self.values)
+
+    def usage(self) -> tuple[int, int, int]:
+        return len(self.values), sum(map(len, self.values.values())), 1 << 30
+
+    def close(self) -> None:
+        DictStore.closed += 1
+
+
+register_tier("dict", DictStore, threads=4)
+KEY = b"k" * 32
+
+
+@pytest.fixture(autouse=True)
+def empty() -> Iterator[None]:
+    DictStore.values, DictStore.raises, DictStore.answer = {}, None, None
+    yield
+    DictStore.raises = DictStore.answer = None
+
+
+def test_it_is_a_tier_like_others() -> None:
+    closed = DictStore.closed
+    with skymem.Cache(["mem:16MiB", "dict:x"]) as cache:
+        cache.put("a", b"hello", ttl=1000)
+        cache.put_many([KEY], [bytes(100000)])
+        cache.flush(None)
+        assert len(DictStore.values) == 2
+        assert {e.name for e in cache.list() if e.tier == 1} == {"a", None}
+        numbers = {(s.name, s.tier): s.number for s in cache.metrics()}
+        assert numbers["skymem_tier_entries", 1] == 2
+        assert numbers["skymem_tier_limit_bytes", 1] == 1 << 30
+    assert DictStore.closed == closed + 1
+    with skymem.Cache(["dict:x"]) as cache:
+        assert cache.get("a") == b"hello" and cache.get("b") is None
+        assert cache.get(KEY, offset=5, size=10) == bytes(10)
+        assert cache.prefix([KEY]) == 1
+        assert cache.remove("a") and not cache.has("a")
+
+
+def test_damage_is_no_answer() -> None:
+    with skymem.Cache("dict:x") as cache:
+        cache.put("a", b"hello")
+        (key,) = DictStore.values
+        DictStore.values[key] = DictStore.values[key].replace(b"hello", b"hallo")
+        with pytest.raises(skymem.CorruptError):
+            cache.get("a")
+        assert cache.get("a") is None and not DictStore.values
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (KeyError("gone"), None),
+        (skymem.MissError("gone"), None),
+        (skymem.BusyError("later"), skymem.BusyError),
+        (PermissionError("no"), skymem.DeniedError),
+        (MemoryError(), skymem.NoMemoryError),
+        (OSError(errno.EIO, "broken"), skymem.IoError),
+        (ZeroDivisionError("a fault"), skymem.IoError),
+    ],
+)
+def test_what_a_store_raises(raised: Any, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    with skymem.Cache("dict:x") as cache:
+        cache.put("a", b"hello")
+        DictStore.raises = raised
+        if kind:
+            with pytest.raises(kind):
+                cache.get("a")
+        else:
+            assert cache.get("a") is None
+        DictStore.raises = None
+    assert bool(printed) == isinstance(raised, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [(b"", 5), (b"x" * 4096, 1 << 40), ("text", 5), 7, (b"x",), (b"x" * 10, -1), (b"x" * 500, 500)],
+)
+def test_wrong_answers(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    with skymem.Cache("dict:x") as cache:
+        cache.put("a", b"hello")
+        DictStore.answer = answer
+        with pytest.raises((skymem.CorruptError, skymem.IoError)):
+            cache.get("a", timeout=30)
+
+
+def test_no_room() -> None:
+    with skymem.Cache("dict:x") as cache:
+        DictStore.raises = OSError(errno.ENOSPC, "full")
+        with pytest.raises(skymem.FullError):
+            cache.put("a", b"hello")
+
+
+def test_schemes() -> None:
+    for scheme, threads in (("not a scheme", 1), ("dict", 1), ("mem", 1), ("many", 1000)):
+        with pytest.raises(skymem.Error, match=f"the scheme {scheme} is none or is taken"):
+            register_tier(scheme, DictStore, threads=threads)
+    with pytest.raises(skymem.Error, match="no store at refuse"):
+        skymem.Cache("dict:refuse")
+
+
+def test_a_slow_store_meets_deadlines() -> None:
+    class Slow(DictStore):
+        def read(self, key: bytes, offset: int, size: int) -> Any:
+            time.sleep(0.3)
+            return super().read(key, offset, size)
+
+    register_tier("slow", Slow)
+    with skymem.Cache("slow:x") as cache:
+        cache.put("a", b"hello")
+        with pytest.raises(skymem.DeadlineError):
+            cache.get("a", timeout=0.01)
+        threads = [threading.Thread(target=cache.get, args=("a",)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def test_the_end_of_the_interpreter(script: Script) -> None:
+    done = script(
+        """
+import threading, time, skymem
+from skymem.tiers import register_tier
+class Store:
+    def __init__(self, where): self.values = {}
+    def read(self, key, offset, size):
+        time.sleep(0.05)
+        value = self.values.get(key)
+        return value and (value[offset:offset + size], len(value))
+    def write(self, key, value, durable): self.values[key] = value; print("written")
+    def remove(self, key): return False
+register_tier("own", Store)
+cache = skymem.Cache(["mem:16MiB", "own:x"])
+cache.put(b"k" * 32, b"hello")  # written back behind the answer
+def forever():
+    while True:
+        cache.get("b")
+threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.1)
+"""
+    )
+    assert done.stdout == "written\n"
+
+
+def test_fsspec(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    register_tier("fsspec", FsspecStore)
+    for url in (f"fsspec:file://{tmp_path}/folder", "fsspec:memory://folder"):
+        with skymem.Cache(["mem:16MiB", url]) as cache:
+            cache.put("a", b"hello")
+            cache.put(KEY, bytes(100000))
+        with skymem.Cache(url) as cache:
+            assert cache.get("a") == b"hello" and cache.get(KEY) == bytes(100000)
+            assert sorted(e.size for e in cache.list()) == [5, 100000]
+            assert cache.remove("a") and cache.get("a") is None
