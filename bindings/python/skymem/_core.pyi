@@ -11,6 +11,7 @@ Buffer: TypeAlias = _Buffer | SupportsDLPack
 Target: TypeAlias = _Buffer | SupportsDLPack
 
 version: str
+levels: tuple[str, ...]
 OP_has: int
 OP_get: int
 OP_put: int

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Key = str | bytes
 """A name (str), or the key of a block (32 bytes)."""
 
-LEVELS = ("lossless", "8", "6", "4", "3", "2.5", "2", "archive")
+LEVELS = _core.levels
 """Levels of the codec, from exact to smallest."""
 
 

@@ -77,6 +77,11 @@ static int add_all(PyObject *module) {
         if (add[i](module) < 0)
             return -1;
     }
+    PyObject *levels = PyTuple_New(SKY_LEVEL_COUNT);
+    for (int i = 0; levels && i < SKY_LEVEL_COUNT; i++)
+        PyTuple_SetItem(levels, i, PyUnicode_FromString(sky_level_name((sky_level)i)));
+    if (!levels || PyModule_AddObject(module, "levels", levels) < 0)
+        return -1;
     return PyModule_AddStringConstant(module, "version", sky_version()) < 0 ? -1 : 0;
 }
 
