@@ -17,7 +17,7 @@ static void read_question(cli *c, sky_worth_question *q) {
         .transfer_price = cli_number(c, "transfer-price"),
         .deadline_ms = cli_given(c, "within-ms") ? cli_number(c, "within-ms") : 0,
         .loss_max = cli_number(c, "kld-max"),
-        .overlap = cli_flag(c, "overlap"),
+        .overlap = !cli_flag(c, "load-only") && !cli_given(c, "within-ms"),
     };
 }
 
@@ -140,8 +140,9 @@ const cli_verb cli_verb_plan = {
         "level "
         "the table shows its bytes, what it loses (mean KL divergence, measured on Gemma 3 270M), "
         "the time to load it, the time to the first token, the cost of all answers, and where it "
-        "breaks even. As the manager does it, the whole prefix is loaded and nothing is computed "
-        "meanwhile. Unless --bytes-per-token says otherwise, a token takes 131,072 bytes.\n"
+        "breaks even. As the manager does it, the head is computed while the tail is loaded; "
+        "with --within-ms, and with --load-only, all is loaded. Unless --bytes-per-token says "
+        "otherwise, a token takes 131,072 bytes.\n"
         "It is stored at the level that is in time with the least loss, or without --within-ms at "
         "the one that answers soonest, among those that lose no more than --kld-max, answer sooner "
         "than computing, and cost less. Prices are in any currency. Formulas: docs/streaming.md.",
@@ -208,10 +209,10 @@ const cli_verb cli_verb_plan = {
              .value = "X",
              .fallback = "0.002",
              .help = "most that an answer may lose"},
-            {.name = "overlap",
+            {.name = "load-only",
              .kind = CLI_FLAG,
-             .help = "as if the engine computed the head while the rest is loaded, which skymem "
-                     "run and the manager do not do yet"},
+             .help = "nothing is computed while the prefix is loaded, as with skymem run "
+                     "--load-only"},
             {.name = NULL},
         },
     .examples =

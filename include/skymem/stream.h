@@ -31,8 +31,8 @@ typedef struct {
     double transfer_price; /* a GiB moved */
     double deadline_ms;    /* 0: none */
     double loss_max;       /* that an answer may have */
-    bool overlap;          /* the engine computes a head while the rest is loaded; sky_manager does
-                              not */
+    bool overlap;          /* the engine computes a head while the rest is loaded, as a load
+                              without a deadline does */
 } sky_worth_question;
 
 /* One level's side of it. Break-evens are INFINITY when there is none. */

@@ -4,16 +4,18 @@
 . "$(dirname "$0")/common.sh"
 
 base=(--tokens 4096 --bytes-per-token 18432 --token-ms 1 --rtt-ms 10 --reuse 5)
-# what the manager does: nothing is computed while the prefix is loaded
-expect 0 "$skymem" plan "${base[@]}" --mbps 200 --json
+# with --load-only, and against a deadline, nothing is computed while the prefix is loaded
+expect 0 "$skymem" plan "${base[@]}" --mbps 200 --within-ms 9000 --json
 holds 'all(l["first_token_ms"] == l["load_ms"] and l["computed_tokens"] == 0 for l in o["levels"])'
-expect 0 "$skymem" plan --json
+expect 0 "$skymem" plan "${base[@]}" --mbps 200 --load-only --json
+holds 'all(l["first_token_ms"] == l["load_ms"] and l["computed_tokens"] == 0 for l in o["levels"])'
+expect 0 "$skymem" plan --load-only --json
 holds 'not o["store"] and "none loads faster" in o["why"]'
-expect 0 "$skymem" plan --overlap --json
+expect 0 "$skymem" plan --json
 holds 'o["store"]'
-expect 2 "$skymem" plan --no-overlap
+expect 2 "$skymem" plan --overlap
 
-expect 0 "$skymem" plan "${base[@]}" --mbps 200 --overlap --json
+expect 0 "$skymem" plan "${base[@]}" --mbps 200 --json
 holds 'o["store"] and o["level"] == "4" and abs(o["compute_ms"] - 4096) < 1e-6'
 holds '[l["level"] for l in o["levels"]] == ["lossless","8","6","4","3","2.5","2","archive"]'
 holds 'all(abs(l["bytes"] - 4096 * 18432 * l["bits_per_element"] / 16) < 1 for l in o["levels"])'
@@ -40,11 +42,11 @@ PYTHON
 }
 
 # break-even of the bandwidth, on both sides
-expect 0 "$skymem" plan "${base[@]}" --mbps 200 --json
+expect 0 "$skymem" plan "${base[@]}" --load-only --mbps 200 --json
 above=$(times 3 break_even_mbps 1.01) below=$(times 3 break_even_mbps 0.99)
-expect 0 "$skymem" plan "${base[@]}" --mbps "$above" --json
+expect 0 "$skymem" plan "${base[@]}" --load-only --mbps "$above" --json
 holds 'o["store"] and o["level"] == "4" and o["levels"][3]["faster"]'
-expect 0 "$skymem" plan "${base[@]}" --mbps "$below" --json
+expect 0 "$skymem" plan "${base[@]}" --load-only --mbps "$below" --json
 holds 'not o["store"] and o["level"] is None and "none loads faster" in o["why"]'
 
 # break-even of the reuse, on both sides
@@ -59,7 +61,7 @@ holds 'not o["store"] and "pay" in o["why"]'
 # never: an engine that is free, and one that is done before the first byte
 expect 0 "$skymem" plan "${base[@]}" --mbps 200 --compute-price 0 --json
 holds 'not o["store"] and all(l["break_even_reuse"] is None for l in o["levels"])'
-expect 0 "$skymem" plan --tokens 100 --token-ms 0.01 --rtt-ms 50 --json
+expect 0 "$skymem" plan --tokens 100 --token-ms 0.01 --rtt-ms 50 --load-only --json
 holds 'not o["store"] and all(l["break_even_mbps"] is None for l in o["levels"])'
 expect 0 "$skymem" plan "${base[@]}" --mbps 200 --reuse 0 --json
 holds 'not o["store"]'
@@ -69,7 +71,7 @@ expect 0 "$skymem" plan "${base[@]}" --mbps 200
 [ "$(head -1 "$work/out")" = "4096 tokens of 18432 bytes each." ] || fail "$(head -1 "$work/out")"
 grep -q '^Store it at level 4: ' "$work/out" || fail "no verdict: $(head -2 "$work/out")"
 grep -q '^4 .*<- store$' "$work/out" || fail "no mark: $(cat "$work/out")"
-expect 0 "$skymem" plan "${base[@]}" --mbps 0.001
+expect 0 "$skymem" plan "${base[@]}" --load-only --mbps 0.001
 grep -q '^Do not store it: ' "$work/out" || fail "no verdict: $(head -2 "$work/out")"
 # An assumption is named as one, there and in the help.
 expect 0 "$skymem" plan
