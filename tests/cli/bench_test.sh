@@ -25,7 +25,7 @@ grep -q '^mem  *get 8 MiB .*memcpy' "$work/out" || fail "the table: $(cat "$work
 expect 0 "$skymem" bench shm --quick --json
 lines_hold 'len(rows) == 10 and all(r["value"] > 0 for r in rows)'
 expect 2 "$skymem" bench redis
-says "index, mem, shm, disk, net, codec, sim, sky, stream or all"
+says "index, mem, shm, disk, net, codec, sim, sky, stream, overlap or all"
 expect 2 "$skymem" bench
 
 # tools/bench judges the demo: what a program says of its rows decides, not how fast this machine is
