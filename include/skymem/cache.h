@@ -339,6 +339,7 @@ SKY_API sky_status sky_verify(sky_cache *cache, sky_verify_report *out);
 #define SKY_TIER_SKY         8u  /* satellites keep it: sky_cache_chunks and the like work */
 #define SKY_TIER_REMOTE      16u /* other processes answer for it, over a network */
 #define SKY_TIER_SYNCHRONOUS 32u /* answers inside sky_submit: mem */
+#define SKY_TIER_WHOLE       64u /* reads all of a value, whatever part of it is asked for */
 
 /* What a tier is, and how it is; what it counts is in skymem/metrics.h. */
 typedef struct {

@@ -135,7 +135,7 @@ typedef struct {
     float *cold;     /* [vocabulary] */
     uint32_t vocabulary;
     double compute_ms, suffix_ms;
-    uint64_t bytes; /* that a load moves */
+    uint64_t bytes; /* that a load moves: such a tier reads whole values */
 } overlap;
 
 static int failed(const overlap *o, const char *what, sky_status status) {
@@ -287,13 +287,13 @@ static int all_rates(overlap *o) {
     double ms = 0;
     char name[96];
     int code = answer(o, true, 1, &ms, &found); /* over no link: what a load moves */
-    o->bytes = found.bytes_loaded;
+    o->bytes = line_bytes();
     if (code != CLI_OK)
         return code;
     snprintf(name, sizeof name, "%u tokens, compute alone", o->stored + SUFFIX);
     bench_row(o->b, name, o->compute_ms, "ms", NULL, 0);
-    bench_row(o->b, "bytes of the prefix", (double)o->bytes, "B", "as stored",
-              (double)line_bytes());
+    bench_row(o->b, "bytes of the prefix", (double)o->bytes, "B", "loaded into rows",
+              (double)found.bytes_loaded);
     code = one_rate(o, (double)o->bytes * 8 / o->compute_ms / 1e3, " (equal)");
     for (size_t i = 0; code == CLI_OK && i < sizeof rates / sizeof *rates; i++)
         if (!o->b->quick || rates[i] == 100 || rates[i] == 3000)

@@ -52,6 +52,7 @@ typedef struct {
     sky_coding codings[SKY_CODINGS_MAX]; /* where there is a choice: best first */
     uint32_t coding_count;               /* 0: there is none */
     bool coded; /* it reads all of a block that comes before what is asked for */
+    bool whole; /* it reads all of a block, whatever is asked for */
 } sky_paced_tier;
 
 /* What sequences share. Read-only after creation, but for what the mutex guards and for flights. */

@@ -95,8 +95,10 @@ static sky_paced_tier *paced_tier(sky_sequence *q, uint8_t tier) {
     sky_tier_stat stat = {0};
     t->begun = true;
     sky_link_init(&t->link, 0, 0);
-    t->coded = q->manager->coded.codec.self &&
-               sky_cache_stat(q->manager->cache, tier, &stat) == SKY_OK && stat.codings[0];
+    if (sky_cache_stat(q->manager->cache, tier, &stat) != SKY_OK)
+        return t;
+    t->whole = stat.traits & SKY_TIER_WHOLE;
+    t->coded = q->manager->coded.codec.self && stat.codings[0];
     if (t->coded && stat.codings[1])
         memcpy(t->codings, stat.codings, sizeof t->codings);
     while (t->coding_count < SKY_CODINGS_MAX && t->codings[t->coding_count] != 0)
@@ -386,7 +388,7 @@ static void offer(const paced *p, bool nearer, uint32_t b, sky_segment *out) {
     out->form_count = t->coding_count && !p->head ? t->coding_count : 1;
     for (uint32_t f = 0; f < out->form_count; f++) {
         sky_range all = {0, q->manager->payload.payload_bytes};
-        if (whole && q->scratch.items[b].range.bytes != SKY_ALL)
+        if (whole && q->scratch.items[b].range.bytes != SKY_ALL && !(t->whole && p->head))
             all = q->scratch.items[b].range;
         uint64_t bytes = form_bytes(q, t, f, all);
         out->forms[f].bytes = out->lead_bytes[f] = out->rest_bytes[f] = bytes;

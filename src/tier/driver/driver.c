@@ -704,7 +704,7 @@ sky_status sky_driver_tier_open(const sky_tier_driver *driver, const char *url,
         return sky_fail(error, SKY_E_NOMEM, "%.200s: %s", url, sky_status_text(SKY_E_NOMEM));
     t->tier.ops = &driver_ops;
     t->tier.traits = driver->traits | (driver->list ? 0 : SKY_TIER_UNLISTED) |
-                     (driver->lease ? SKY_TIER_LEASES : 0);
+                     (driver->lease ? SKY_TIER_LEASES : 0) | SKY_TIER_WHOLE;
     t->env = *env;
     t->env.clock = env->clock ? env->clock : sky_clock_system();
     t->driver = *driver;
