@@ -1,7 +1,7 @@
 /* The parts of a disk tier, for its own files.
  *
  *   attempt ─► resident pages ─► the caller's spans, on the caller's thread
- *   submit ─► queues ─wake─► thread ─► jobs ─► mover (aio) ─► file ─► publish, in order
+ *   submit ─► queues ─wake─► thread ─► jobs ─► I/O engine (aio) ─► file ─► publish, in order
  *                              │
  *                              └─ catalogue, ledger, counters   (also read by stat, list, verify)
  *
@@ -20,7 +20,7 @@
 
 #include "io/sync.h"
 #include "tier/disk/catalogue.h"
-#include "tier/disk/mover.h"
+#include "tier/disk/io_engine.h"
 #include "tier/tier.h"
 
 /* Items of a batch that still have to be begun. */

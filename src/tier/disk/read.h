@@ -3,16 +3,16 @@
  *
  *   plan ─► resident piece ─► resident piece ─► …    straight into the spans, as long as pages are
  *                │                                   resident; a piece is checked where it lies
- *                └─ the kernel lacks some ─► the mover reads this piece and all behind it
+ *                └─ the kernel lacks some ─► the I/O engine reads this piece and all behind it
  *
  * A resident piece is copied by the calling thread, which holds the item (enter, leave): no late
  * transfer can write into a caller's memory. */
 #ifndef SKY_TIER_DISK_READ_H
 #define SKY_TIER_DISK_READ_H
 
-#include "tier/disk/mover.h"
+#include "tier/disk/io_engine.h"
 
-/* A job to be planned that no mover has. */
+/* A job to be planned that no I/O engine has. */
 void sky_disk_job_clear(sky_disk_job *job, const sky_key *key);
 /* Which part of the file to ask for, before the header tells the payload's exact size: at most one
  * page more than needed, and only the header when the spans cannot hold the range anyway. */

@@ -1,7 +1,7 @@
 /* The thread of a disk tier.
  *
  *   lookups ─► look, or read job ─────────────────────────────► finish
- *   changes ─► write job ─► mover ─► ready ─┐
+ *   changes ─► write job ─► I/O engine ─► ready ─┐
  *              REMOVE, PIN, UNPIN ─► ready ─┴─ in order ─► publish ─► (sync folders) ─► finish
  *
  * Changes take effect in the order they were submitted, whatever the disk does: a block is visible
@@ -40,7 +40,7 @@ typedef struct job {
 
 struct sky_disk_work {
     sky_disk *disk;
-    sky_disk_mover *mover;
+    sky_disk_io_engine *io_engine;
     sky_thread thread;
     job jobs[SKY_DISK_JOBS];
     job *free;
@@ -163,7 +163,7 @@ static void start_read(sky_disk_work *w, job *j) {
         return;
     }
     j->move.move = SKY_DISK_READ;
-    sky_disk_mover_start(w->mover, &j->move);
+    sky_disk_io_engine_start(w->io_engine, &j->move);
 }
 
 static void begin_get(sky_disk_work *w, const sky_disk_request *r, const sky_key *key,
@@ -312,7 +312,7 @@ static void begin_put(sky_disk_work *w, job *j, sky_status described) {
     if (status == SKY_OK)
         status = create_temp(w, j, file_bytes);
     if (status == SKY_OK)
-        sky_disk_mover_start(w->mover, &j->move);
+        sky_disk_io_engine_start(w->io_engine, &j->move);
     else
         change_ready(j, status);
 }
@@ -357,7 +357,7 @@ static sky_status change_remove(sky_disk *d, const job *j) {
 static void sync_segment(sky_disk_work *w, job *j) {
     j->move.entry.place = j->temp.place;
     j->move.move = SKY_DISK_SYNC;
-    sky_disk_mover_start(w->mover, &j->move);
+    sky_disk_io_engine_start(w->io_engine, &j->move);
 }
 
 static void end_sync(sky_disk_work *w, job *j, sky_status status) {
@@ -391,7 +391,7 @@ static void sync_folders(sky_disk_work *w, job *j) {
         return;
     }
     j->move.move = SKY_DISK_SYNC;
-    sky_disk_mover_start(w->mover, &j->move);
+    sky_disk_io_engine_start(w->io_engine, &j->move);
 }
 
 static void take_effect(sky_disk_work *w, job *j) {
@@ -423,7 +423,7 @@ static void publish_ready(sky_disk_work *w) {
     }
 }
 
-/* ---- the mover tells ---- */
+/* ---- the I/O engine tells ---- */
 
 static void move_done(void *context, sky_disk_job *move) {
     sky_disk_work *w = context;
@@ -513,7 +513,7 @@ static void begin_requests(sky_disk_work *w) {
          begun++) {
         begin_lookup(w, &r);
         if (r.op == SKY_OP_GET) /* it may have copied for a while */
-            sky_disk_mover_pump(w->mover);
+            sky_disk_io_engine_pump(w->io_engine);
     }
     while (changes_have_room(w) && next_item(d, &d->changes, &r)) {
         begin_change(w, &r);
@@ -566,12 +566,12 @@ static sky_time idle_until(void *work) {
 
 static void *work_body(void *argument) {
     sky_disk_work *w = argument;
-    const int finished = sky_disk_mover_event_fd(w->mover);
+    const int finished = sky_disk_io_engine_event_fd(w->io_engine);
     do {
         begin_requests(w);
-        sky_disk_mover_pump(w->mover);
+        sky_disk_io_engine_pump(w->io_engine);
         publish_ready(w);
-        sky_disk_mover_sync(w->mover);
+        sky_disk_io_engine_sync(w->io_engine);
         if (w->record_at <= sky_now())
             record_uses(w, RECORDS_AT_ONCE);
     } while (sky_event_wait(w->disk->wake, &finished, 1, idle_until, w));
@@ -590,7 +590,8 @@ sky_status sky_disk_work_create(sky_disk *d, sky_disk_work **out) {
         w->jobs[i].after = w->free;
         w->free = &w->jobs[i];
     }
-    sky_status status = sky_disk_mover_create(d->tier.batches, &d->folder, move_done, w, &w->mover);
+    sky_status status = sky_disk_io_engine_create(d->tier.batches, &d->folder, move_done, w,
+                                                  &w->io_engine);
     if (status == SKY_OK)
         *out = w;
     else
@@ -606,10 +607,10 @@ void sky_disk_work_destroy(sky_disk_work *w) {
     if (!w)
         return;
     sky_thread_join(&w->thread);
-    sky_disk_mover_destroy(w->mover);
+    sky_disk_io_engine_destroy(w->io_engine);
     free(w);
 }
 
 const char *sky_disk_work_backend(const sky_disk_work *w) {
-    return sky_disk_mover_backend(w->mover);
+    return sky_disk_io_engine_backend(w->io_engine);
 }

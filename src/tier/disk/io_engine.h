@@ -11,8 +11,8 @@
  * piece are copied before their last byte was checked: the item still ends SKY_E_CORRUPT.
  *
  * One thread owns it. Bounded: SKY_DISK_JOBS jobs, SKY_DISK_BUFFERS pieces, 14.3 MiB. */
-#ifndef SKY_TIER_DISK_MOVER_H
-#define SKY_TIER_DISK_MOVER_H
+#ifndef SKY_TIER_DISK_IO_ENGINE_H
+#define SKY_TIER_DISK_IO_ENGINE_H
 
 #include "tier/batch.h"
 #include "tier/disk/folder.h"
@@ -45,7 +45,7 @@ typedef struct sky_disk_job {
     sky_status status; /* SKY_E_CANCELLED: the batch was over */
     uint64_t bytes;    /* moved to or from the spans */
 
-    /* The mover's own. */
+    /* The I/O engine's own. */
     uint64_t next;               /* file offset of the next piece to start */
     uint64_t first;              /* of the first page the range touches */
     uint64_t end;                /* behind the last */
@@ -59,22 +59,23 @@ typedef struct sky_disk_job {
     struct sky_disk_job *after;
 } sky_disk_job;
 
-typedef struct sky_disk_mover sky_disk_mover;
+typedef struct sky_disk_io_engine sky_disk_io_engine;
 
 /* `done` is called from pump when a job is over; the job is then the owner's again. */
 typedef void (*sky_disk_done_fn)(void *context, sky_disk_job *job);
-sky_status sky_disk_mover_create(sky_batches *batches, const sky_disk_folder *folder,
-                                 sky_disk_done_fn done, void *context, sky_disk_mover **out);
-void sky_disk_mover_destroy(sky_disk_mover *m); /* nothing may be under way; NULL is fine */
+sky_status sky_disk_io_engine_create(sky_batches *batches, const sky_disk_folder *folder,
+                                     sky_disk_done_fn done, void *context,
+                                     sky_disk_io_engine **out);
+void sky_disk_io_engine_destroy(sky_disk_io_engine *m); /* nothing may be under way; NULL is fine */
 
 /* Jobs of one kind proceed in the order they came; reads before writes. */
-void sky_disk_mover_start(sky_disk_mover *m, sky_disk_job *job);
+void sky_disk_io_engine_start(sky_disk_io_engine *m, sky_disk_job *job);
 /* Take what came back, start what there is room for. */
-void sky_disk_mover_pump(sky_disk_mover *m);
+void sky_disk_io_engine_pump(sky_disk_io_engine *m);
 /* Begin the syncs that segments wait for: one at a time for each, for all that was written before
  * it. */
-void sky_disk_mover_sync(sky_disk_mover *m);
-int sky_disk_mover_event_fd(const sky_disk_mover *m);
-const char *sky_disk_mover_backend(const sky_disk_mover *m);
+void sky_disk_io_engine_sync(sky_disk_io_engine *m);
+int sky_disk_io_engine_event_fd(const sky_disk_io_engine *m);
+const char *sky_disk_io_engine_backend(const sky_disk_io_engine *m);
 
 #endif

@@ -1,4 +1,4 @@
-#include "tier/disk/mover.h"
+#include "tier/disk/io_engine.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ typedef struct {
     sky_disk_job *last;
 } job_list;
 
-struct sky_disk_mover {
+struct sky_disk_io_engine {
     sky_batches *batches;
     const sky_disk_folder *folder;
     sky_disk_done_fn done;
@@ -46,9 +46,10 @@ struct sky_disk_mover {
 static_assert(SKY_DISK_PIECE_BYTES % SKY_DISK_PAGE_BYTES_MIN == 0,
               "a page ends where a piece ends, or the other way round");
 
-sky_status sky_disk_mover_create(sky_batches *batches, const sky_disk_folder *folder,
-                                 sky_disk_done_fn done, void *context, sky_disk_mover **out) {
-    sky_disk_mover *m = calloc(1, sizeof *m);
+sky_status sky_disk_io_engine_create(sky_batches *batches, const sky_disk_folder *folder,
+                                     sky_disk_done_fn done, void *context,
+                                     sky_disk_io_engine **out) {
+    sky_disk_io_engine *m = calloc(1, sizeof *m);
     if (!m)
         return SKY_E_NOMEM;
     m->batches = batches;
@@ -62,11 +63,11 @@ sky_status sky_disk_mover_create(sky_batches *batches, const sky_disk_folder *fo
     if (status == SKY_OK)
         *out = m;
     else
-        sky_disk_mover_destroy(m);
+        sky_disk_io_engine_destroy(m);
     return status;
 }
 
-void sky_disk_mover_destroy(sky_disk_mover *m) {
+void sky_disk_io_engine_destroy(sky_disk_io_engine *m) {
     if (!m)
         return;
     sky_aio_destroy(m->aio);
@@ -74,17 +75,17 @@ void sky_disk_mover_destroy(sky_disk_mover *m) {
     free(m);
 }
 
-int sky_disk_mover_event_fd(const sky_disk_mover *m) {
+int sky_disk_io_engine_event_fd(const sky_disk_io_engine *m) {
     return sky_aio_event_fd(m->aio);
 }
 
-const char *sky_disk_mover_backend(const sky_disk_mover *m) {
+const char *sky_disk_io_engine_backend(const sky_disk_io_engine *m) {
     return sky_aio_backend(m->aio);
 }
 
 /* ---- pieces ---- */
 
-static void start_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer, uint8_t *data,
+static void start_piece(sky_disk_io_engine *m, sky_disk_job *job, uint32_t buffer, uint8_t *data,
                         uint64_t offset, uint32_t bytes) {
     m->pieces[buffer] = (piece){
         .job = job, .offset = offset, .bytes = bytes, .after = NO_PIECE, .status = SKY_PENDING};
@@ -103,7 +104,7 @@ static void start_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer, u
 
 /* ---- reading ---- */
 
-static void read_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer) {
+static void read_piece(sky_disk_io_engine *m, sky_disk_job *job, uint32_t buffer) {
     uint64_t offset = job->next, end = sky_disk_read_piece_end(job);
     sky_disk_read_advance(job, end);
     start_piece(m, job, buffer, sky_buffers_at(&m->buffers, buffer), offset,
@@ -111,7 +112,7 @@ static void read_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer) {
 }
 
 /* Read as far as the kernel holds the pages. */
-static void read_resident(sky_disk_mover *m, sky_disk_job *job) {
+static void read_resident(sky_disk_io_engine *m, sky_disk_job *job) {
     uint32_t buffer = m->folder->seal ? NO_PIECE : sky_buffers_take(&m->buffers);
     sky_status status = SKY_OK;
     if (buffer == NO_PIECE)
@@ -131,7 +132,7 @@ static void read_resident(sky_disk_mover *m, sky_disk_job *job) {
 }
 
 /* Copy what is wanted of payload bytes [at, at + bytes). */
-static sky_status copy_out(sky_disk_mover *m, sky_disk_job *job, uint64_t at, uint8_t *data,
+static sky_status copy_out(sky_disk_io_engine *m, sky_disk_job *job, uint64_t at, uint8_t *data,
                            size_t bytes) {
     uint64_t from = at > job->copy_from ? at : job->copy_from;
     uint64_t to = at + bytes < job->copy_to ? at + bytes : job->copy_to;
@@ -145,7 +146,8 @@ static sky_status copy_out(sky_disk_mover *m, sky_disk_job *job, uint64_t at, ui
     return SKY_OK;
 }
 
-static sky_status read_landed(sky_disk_mover *m, sky_disk_job *job, const piece *p, uint8_t *data) {
+static sky_status read_landed(sky_disk_io_engine *m, sky_disk_job *job, const piece *p,
+                              uint8_t *data) {
     uint64_t offset = p->offset;
     size_t bytes = p->bytes;
     if (offset == 0) {
@@ -166,7 +168,7 @@ static sky_status read_landed(sky_disk_mover *m, sky_disk_job *job, const piece 
 
 /* ---- writing ---- */
 
-static void plan_write(const sky_disk_mover *m, sky_disk_job *job) {
+static void plan_write(const sky_disk_io_engine *m, sky_disk_job *job) {
     job->next = SKY_DISK_HEADER_BYTES;
     job->end = SKY_DISK_HEADER_BYTES + job->entry.geometry.padded_bytes;
     sky_disk_pages_begin(&job->pages, &job->header, 0);
@@ -174,7 +176,7 @@ static void plan_write(const sky_disk_mover *m, sky_disk_job *job) {
 }
 
 /* Fill `bytes` bytes of the file from the spans, zeros behind the payload, and sum their pages. */
-static sky_status copy_in(sky_disk_mover *m, sky_disk_job *job, uint8_t *data, uint32_t bytes) {
+static sky_status copy_in(sky_disk_io_engine *m, sky_disk_job *job, uint8_t *data, uint32_t bytes) {
     uint64_t at = job->next - SKY_DISK_HEADER_BYTES;
     uint64_t left = job->header.payload_bytes - at;
     uint32_t filled = left < bytes ? (uint32_t)left : bytes;
@@ -192,7 +194,7 @@ static sky_status copy_in(sky_disk_mover *m, sky_disk_job *job, uint8_t *data, u
 
 /* The next piece of the payload; when all page sums are known, the header; both in one when they
  * fit. A buffer has room for a header before the piece. */
-static void write_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer) {
+static void write_piece(sky_disk_io_engine *m, sky_disk_job *job, uint32_t buffer) {
     uint8_t *header = sky_buffers_at(&m->buffers, buffer);
     uint8_t *data = header + SKY_DISK_HEADER_BYTES;
     uint64_t offset = job->next;
@@ -226,7 +228,7 @@ static void write_piece(sky_disk_mover *m, sky_disk_job *job, uint32_t buffer) {
 
 /* ---- jobs ---- */
 
-static void start_sync(sky_disk_mover *m, sky_disk_job *job) {
+static void start_sync(sky_disk_io_engine *m, sky_disk_job *job) {
     uint32_t slot = 0;
     while (m->syncing[slot])
         slot++;
@@ -241,7 +243,7 @@ static void start_sync(sky_disk_mover *m, sky_disk_job *job) {
 }
 
 /* Move all jobs of a segment from one phase to the next. */
-static void change_phase(sky_disk_mover *m, const sky_disk_job *first, sky_disk_phase from,
+static void change_phase(sky_disk_io_engine *m, const sky_disk_job *first, sky_disk_phase from,
                          sky_disk_phase to) {
     for (sky_disk_job *job = m->lists[SKY_DISK_SYNC].first; job; job = job->after) {
         if (!sky_disk_in_segment(&job->entry.place) || job->phase != from ||
@@ -252,7 +254,7 @@ static void change_phase(sky_disk_mover *m, const sky_disk_job *first, sky_disk_
     }
 }
 
-void sky_disk_mover_sync(sky_disk_mover *m) {
+void sky_disk_io_engine_sync(sky_disk_io_engine *m) {
     for (sky_disk_job *job = m->lists[SKY_DISK_SYNC].first; job; job = job->after) {
         bool *busy = &m->segment_syncing[job->entry.place.segment];
         if (job->phase != SKY_DISK_UNSYNCED || *busy)
@@ -264,7 +266,7 @@ void sky_disk_mover_sync(sky_disk_mover *m) {
 }
 
 /* What came back for one sync ends all jobs that it was for. */
-static void end_sync(sky_disk_mover *m, sky_disk_job *job, sky_status status) {
+static void end_sync(sky_disk_io_engine *m, sky_disk_job *job, sky_status status) {
     job->status = status;
     if (job->move == SKY_DISK_SYNC && sky_disk_in_segment(&job->entry.place)) {
         m->segment_syncing[job->entry.place.segment] = false;
@@ -273,7 +275,7 @@ static void end_sync(sky_disk_mover *m, sky_disk_job *job, sky_status status) {
     job->phase = SKY_DISK_OVER;
 }
 
-void sky_disk_mover_start(sky_disk_mover *m, sky_disk_job *job) {
+void sky_disk_io_engine_start(sky_disk_io_engine *m, sky_disk_job *job) {
     job->status = SKY_OK;
     job->bytes = 0;
     job->span = job->span_offset = 0;
@@ -306,7 +308,7 @@ static bool wants_piece(const sky_disk_job *job) {
     return sky_disk_read_unfinished(job);
 }
 
-static void start_reads(sky_disk_mover *m) {
+static void start_reads(sky_disk_io_engine *m) {
     for (sky_disk_job *job = m->lists[SKY_DISK_READ].first; job; job = job->after) {
         while (wants_piece(job) && m->pieces_under_way[SKY_DISK_READ] < SKY_DISK_READ_BUFFERS) {
             uint32_t buffer = sky_buffers_take(&m->buffers);
@@ -318,7 +320,7 @@ static void start_reads(sky_disk_mover *m) {
 }
 
 /* True when a job is over or failed, and nothing of it is under way that would come back. */
-static bool start_writes(sky_disk_mover *m) {
+static bool start_writes(sky_disk_io_engine *m) {
     bool over = false;
     for (sky_disk_job *job = m->lists[SKY_DISK_WRITE].first; job; job = job->after) {
         while (wants_piece(job) && m->pieces_under_way[SKY_DISK_WRITE] < SKY_DISK_WRITE_BUFFERS) {
@@ -334,7 +336,7 @@ static bool start_writes(sky_disk_mover *m) {
 }
 
 /* Deal with the job's pieces that landed, as far as none is missing before them. */
-static void settle_pieces(sky_disk_mover *m, sky_disk_job *job) {
+static void settle_pieces(sky_disk_io_engine *m, sky_disk_job *job) {
     while (job->piece_first != NO_PIECE && m->pieces[job->piece_first].landed) {
         uint32_t buffer = job->piece_first;
         const piece *p = &m->pieces[buffer];
@@ -348,7 +350,7 @@ static void settle_pieces(sky_disk_mover *m, sky_disk_job *job) {
     }
 }
 
-static void take_result(sky_disk_mover *m, const sky_aio_result *r) {
+static void take_result(sky_disk_io_engine *m, const sky_aio_result *r) {
     if (r->tag >= SYNC_TAG) {
         sky_disk_job *job = m->syncing[r->tag - SYNC_TAG];
         m->syncing[r->tag - SYNC_TAG] = NULL;
@@ -364,7 +366,7 @@ static void take_result(sky_disk_mover *m, const sky_aio_result *r) {
 }
 
 /* Where the job stands when no piece of it is under way or wanted. */
-static void advance(sky_disk_mover *m, sky_disk_job *job) {
+static void advance(sky_disk_io_engine *m, sky_disk_job *job) {
     if (job->phase != SKY_DISK_PIECES || job->piece_first != NO_PIECE || wants_piece(job))
         return;
     bool file = !sky_disk_in_segment(&job->entry.place);
@@ -374,7 +376,7 @@ static void advance(sky_disk_mover *m, sky_disk_job *job) {
         job->phase = SKY_DISK_OVER;
 }
 
-static void advance_all(sky_disk_mover *m, job_list *list) {
+static void advance_all(sky_disk_io_engine *m, job_list *list) {
     sky_disk_job *before = NULL, *job = list->first;
     while (job) {
         sky_disk_job *after = job->after;
@@ -391,7 +393,7 @@ static void advance_all(sky_disk_mover *m, job_list *list) {
     }
 }
 
-void sky_disk_mover_pump(sky_disk_mover *m) {
+void sky_disk_io_engine_pump(sky_disk_io_engine *m) {
     sky_aio_result results[RESULTS_AT_ONCE];
     size_t count;
     while ((count = sky_aio_reap(m->aio, results, RESULTS_AT_ONCE)) > 0) {
