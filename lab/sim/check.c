@@ -34,16 +34,16 @@ void sky_check_set_ends(sky_check *c, const sky_value *value, sky_status status)
     c->sets++;
     if (value->version > k->acknowledged)
         k->acknowledged = value->version;
-    k->excused = false;
+    k->waived = false;
 }
 
-void sky_check_excuse(sky_check *c, uint32_t key) {
-    c->keys[key].excused = true;
+void sky_check_waive(sky_check *c, uint32_t key) {
+    c->keys[key].waived = true;
 }
 
 void sky_check_taken(sky_check *c, uint32_t key, bool by_rule) {
     sky_check_key *k = &c->keys[key];
-    if (k->acknowledged && !by_rule && !k->excused)
+    if (k->acknowledged && !by_rule && !k->waived)
         c->lost_acknowledged++;
     k->acknowledged = 0; /* a loss is told once */
 }

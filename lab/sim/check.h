@@ -8,7 +8,7 @@
  * A get may show the version acknowledged when it began, or any begun since, but one of them whole.
  * Only what lies in its buffer at the end counts: an answer may begin anew, and overwrite.
  *
- * Surprise: a crash excuses a key until it is set again, because what the satellite held is known
+ * Surprise: a crash waives a key until it is set again, because what the satellite held is known
  * to be gone before anyone asks for it. */
 #ifndef SKY_LAB_SIM_CHECK_H
 #define SKY_LAB_SIM_CHECK_H
@@ -18,7 +18,7 @@
 typedef struct {
     uint32_t latest;       /* version begun last; 0: never set */
     uint32_t acknowledged; /* newest version acknowledged; 0: none that must be there */
-    bool excused;          /* a satellite that held part of it crashed */
+    bool waived;           /* a satellite that held part of it crashed */
 } sky_check_key;
 
 typedef struct {
@@ -33,7 +33,7 @@ typedef struct {
     uint64_t misses;
     uint64_t unanswered;        /* gets that ended in an error: nothing wrong was shown */
     uint64_t wrong_bytes;       /* gets whose bytes are no version they may be */
-    uint64_t lost_acknowledged; /* values acknowledged and gone, neither by rule nor excused */
+    uint64_t lost_acknowledged; /* values acknowledged and gone, neither by rule nor waived */
 } sky_check;
 
 typedef struct {
@@ -61,7 +61,7 @@ void sky_check_get_bytes(const sky_check *c, sky_check_get *get, uint64_t offset
 void sky_check_get_ends(sky_check *c, const sky_check_get *get, sky_status status, uint64_t bytes,
                         bool there);
 
-void sky_check_excuse(sky_check *c, uint32_t key);
+void sky_check_waive(sky_check *c, uint32_t key);
 /* The sky gave a key up: evicted for room (by_rule), or because a chunk was not to be found. */
 void sky_check_taken(sky_check *c, uint32_t key, bool by_rule);
 

@@ -28,32 +28,32 @@ static void look_at_bounds(sky_check_sky *c, const sky_world *w, const sky_world
  * chunk on its way from one satellite to the next finds it at neither: at each turn a column of the
  * window is on its way. */
 static void look_at_agreement(sky_check_sky *c, const sky_world_stat *stat,
-                              const sky_world_check *found, const sky_check_excuse_sky *excuse) {
+                              const sky_world_check *found, const sky_check_sky_waiver *waiver) {
     uint64_t unheard = stat->lost + stat->held_back + stat->overflowed + stat->corrupted +
                        stat->cut + stat->hostile + stat->transport.undeliverable +
                        stat->transport.incomplete_dropped + stat->transport.given_up;
-    uint64_t rows = unheard + stat->nodes.evictions + excuse->crashed_chunks +
+    uint64_t rows = unheard + stat->nodes.evictions + waiver->crashed_chunks +
                     stat->turns * c->column_rows;
-    if (found->corrupt > stat->nodes.evictions + excuse->crashed_chunks)
+    if (found->corrupt > stat->nodes.evictions + waiver->crashed_chunks)
         c->agrees = false;
-    if (excuse->settled && found->orphans > rows * c->row_chunks)
+    if (waiver->settled && found->orphans > rows * c->row_chunks)
         c->agrees = false;
 }
 
 sky_status sky_check_sky_sample(sky_check_sky *c, const sky_world *w,
-                                const sky_check_excuse_sky *excuse) {
+                                const sky_check_sky_waiver *waiver) {
     sky_world_stat stat;
     sky_world_check found;
     sky_world_stats(w, &stat);
     look_at_bounds(c, w, &stat);
-    bool sums = c->samples++ % SUMS_EVERY == 0 || excuse->settled;
+    bool sums = c->samples++ % SUMS_EVERY == 0 || waiver->settled;
     sky_status status = sums ? sky_world_verify(w, &found) : sky_world_count(w, &found);
     if (status != SKY_OK)
         return status;
-    bool intact = excuse->crashed_chunks == 0 && stat.nodes.evictions == 0 && !excuse->chaos;
+    bool intact = waiver->crashed_chunks == 0 && stat.nodes.evictions == 0 && !waiver->chaos;
     if (intact && (found.corrupt > 0 || found.copies_min == 0))
         c->copies_kept = false;
-    if (!excuse->chaos)
-        look_at_agreement(c, &stat, &found, excuse);
+    if (!waiver->chaos)
+        look_at_agreement(c, &stat, &found, waiver);
     return SKY_OK;
 }

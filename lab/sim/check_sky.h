@@ -20,11 +20,11 @@ typedef struct {
     bool chaos;              /* liars, or something cut off or frozen of late: no judgement */
     bool settled;            /* nothing is under way */
     uint64_t crashed_chunks; /* that lay in satellites that crashed */
-} sky_check_excuse_sky;
+} sky_check_sky_waiver;
 
 void sky_check_sky_init(sky_check_sky *c, const sky_scenario *scenario);
 /* Errors: SKY_E_NOMEM: nothing was judged */
 sky_status sky_check_sky_sample(sky_check_sky *c, const sky_world *w,
-                                const sky_check_excuse_sky *excuse);
+                                const sky_check_sky_waiver *waiver);
 
 #endif

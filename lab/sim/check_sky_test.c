@@ -28,8 +28,8 @@ static void begin(subject *s) {
     sky_check_sky_init(&s->check, &scenario);
 }
 
-static void look(subject *s, sky_check_excuse_sky excuse) {
-    assert_int_equal(sky_check_sky_sample(&s->check, s->f.world, &excuse), SKY_OK);
+static void look(subject *s, sky_check_sky_waiver waiver) {
+    assert_int_equal(sky_check_sky_sample(&s->check, s->f.world, &waiver), SKY_OK);
 }
 
 static sky_node_chunk any_chunk;
@@ -48,7 +48,7 @@ static void a_whole_sky_passes(void **state) {
     (void)state;
     subject s;
     begin(&s);
-    look(&s, (sky_check_excuse_sky){.settled = true});
+    look(&s, (sky_check_sky_waiver){.settled = true});
     assert_true(s.check.copies_kept && s.check.memory_bounded && s.check.queues_bounded);
     assert_true(s.check.agrees);
     sky_fixture_world_close(&s.f);
@@ -63,12 +63,12 @@ static void a_lost_copy_is_noticed(void **state) {
     sky_satellite at = sky_session_place(sky_world_session(s.f.world), &any_chunk.facts,
                                          sky_turns(&f->turning, sky_world_now(s.f.world)));
     sky_world_crash(s.f.world, at);
-    sky_check_sky excused = s.check;
-    look(&s, (sky_check_excuse_sky){0});
+    sky_check_sky waived = s.check;
+    look(&s, (sky_check_sky_waiver){0});
     assert_false(s.check.copies_kept);
     assert_false(s.check.agrees);
-    s.check = excused;
-    look(&s, (sky_check_excuse_sky){.crashed_chunks = 9});
+    s.check = waived;
+    look(&s, (sky_check_sky_waiver){.crashed_chunks = 9});
     assert_true(s.check.copies_kept && s.check.agrees);
     sky_fixture_world_close(&s.f);
 }
@@ -79,7 +79,7 @@ static void wrong_bytes_are_noticed(void **state) {
     begin(&s);
     note_any_chunk(&s);
     ((uint8_t *)(uintptr_t)any_chunk.data)[0] ^= 1;
-    look(&s, (sky_check_excuse_sky){0});
+    look(&s, (sky_check_sky_waiver){0});
     assert_false(s.check.copies_kept);
     sky_fixture_world_close(&s.f);
 }

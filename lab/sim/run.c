@@ -13,7 +13,7 @@
  *
  * Surprises: the sky forgets a block first and counts why afterwards, so forgotten keys wait in a
  * list until the call returns (judge_forgotten). A satellite tells how many chunks it
- * evicted, not which: each eviction excuses one block that went for a missing chunk. */
+ * evicted, not which: each eviction waives one block that went for a missing chunk. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -99,7 +99,7 @@ typedef struct {
 
     loss *forgotten; /* [keys + 1] in the call under way: one may be set again and go again */
     uint32_t forgotten_count;
-    uint64_t evictions_used; /* each has excused a block */
+    uint64_t evictions_used; /* each has waived a block */
     uint64_t crashes;
     uint64_t crashed_chunks;
     sky_time disturbed_until; /* by a satellite cut off, or whose clock stood still */
@@ -145,10 +145,10 @@ static void trace_line(trace_file *t, const sky_world_event *e) {
         kinds[e->kind], e->from.plane, e->from.slot, e->to.plane, e->to.slot, e->bytes, e->digest);
 }
 
-static void excuse_chunk(void *context, const sky_node_chunk *chunk) {
+static void waive_chunk(void *context, const sky_node_chunk *chunk) {
     run *r = context;
     r->crashed_chunks++;
-    sky_check_excuse(&r->check, sky_value_key_number(&chunk->id.key));
+    sky_check_waive(&r->check, sky_value_key_number(&chunk->id.key));
 }
 
 static void on_event(void *context, const sky_world_event *e) {
@@ -168,7 +168,7 @@ static void on_event(void *context, const sky_world_event *e) {
         const sky_node *node = sky_world_node(r->world, e->from);
         r->crashes++;
         if (node)
-            sky_node_each(node, excuse_chunk, r);
+            sky_node_each(node, waive_chunk, r);
     } else if (e->kind == SKY_EVENT_PARTITIONED || e->kind == SKY_EVENT_FROZEN) {
         sky_time rotation = sky_world_frame(r->world)->turning.rotation_ns;
         sky_time until = e->at + DISTURBED_NS + r->scenario.faults.restart_ns + 2 * rotation;
@@ -208,7 +208,7 @@ static bool anything_goes(const run *r) {
     return r->scenario.faults.liar_satellites > 0 || sky_world_now(r->world) < r->disturbed_until;
 }
 
-/* A block that was purged lost a chunk: to an eviction that has excused no other block yet? */
+/* A block that was purged lost a chunk: to an eviction that has waived no other block yet? */
 static bool eviction_explains(run *r) {
     sky_world_stat stat;
     sky_world_stats(r->world, &stat);
@@ -219,11 +219,11 @@ static bool eviction_explains(run *r) {
 }
 
 /* Blocks [first, end) of the forgotten went together: a block that lost a chunk takes those below
- * it along. One of them may be excused, or was known from its head alone and owed to nobody. */
-static bool one_excuses(const run *r, uint32_t first, uint32_t end) {
+ * it along. One of them may be waived, or was known from its head alone and owed to nobody. */
+static bool one_waives(const run *r, uint32_t first, uint32_t end) {
     for (uint32_t i = first; i < end; i++) {
         const sky_check_key *k = &r->check.keys[r->forgotten[i].key];
-        if (!k->acknowledged || k->excused)
+        if (!k->acknowledged || k->waived)
             return true;
     }
     return false;
@@ -238,11 +238,11 @@ static void judge_forgotten(run *r) {
     for (uint32_t end = r->forgotten_count; end > 0;) {
         uint64_t purged = after - r->forgotten[end - 1].purged;
         uint32_t first = purged == 0 ? end - 1 : purged < end ? end - (uint32_t)purged : 0;
-        bool excused = purged == 0 || anything_goes(r) || one_excuses(r, first, end) ||
-                       eviction_explains(r);
+        bool waived = purged == 0 || anything_goes(r) || one_waives(r, first, end) ||
+                      eviction_explains(r);
         after = r->forgotten[first].purged;
         while (end > first)
-            sky_check_taken(&r->check, r->forgotten[--end].key, excused);
+            sky_check_taken(&r->check, r->forgotten[--end].key, waived);
     }
     r->forgotten_count = 0;
 }
@@ -270,7 +270,7 @@ static void judge_result(run *r, const sky_result *result) {
     if (q->op == SKY_OP_PUT) {
         sky_check_set_ends(&r->check, &q->value, result->status);
         if (r->crashes != q->crashes_before)
-            sky_check_excuse(&r->check, q->value.key);
+            sky_check_waive(&r->check, q->value.key);
     } else if (q->op == SKY_OP_GET) {
         sky_value name = {.seed = r->check.seed, .key = q->get.key};
         sky_key key = sky_value_key(&name);
@@ -287,9 +287,9 @@ static void judge_result(run *r, const sky_result *result) {
 
 /* Compare index and memory. A sample for which there is no memory is left out. */
 static void sample(run *r, bool settled) {
-    sky_check_excuse_sky excuse = {
+    sky_check_sky_waiver waiver = {
         .chaos = anything_goes(r), .settled = settled, .crashed_chunks = r->crashed_chunks};
-    sky_check_sky_sample(&r->sky, r->world, &excuse);
+    sky_check_sky_sample(&r->sky, r->world, &waiver);
 }
 
 /* ---- the series ---- */

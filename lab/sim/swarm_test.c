@@ -115,7 +115,7 @@ static void carry_otherwise(char *text) {
  * for where it just was not. 101177, 101377: a sweep took a chunk for gone that was late on its way
  * twice. 100275: a head whose DROP was lost speaks of chunks that were dropped: no loss. 701601:
  * with broadcast alone nobody dropped the rest of a block that a crash had broken. 102389:
- * what nobody had been promised used up another's excuse. 800469: the head of a put was found
+ * what nobody had been promised used up another's waiver. 800469: the head of a put was found
  * before its acknowledgement came, and the put then dropped its own chunks. 1101634: a put waited
  * for a satellite that was cut off, and others swept what was stored of it. 7700046, 7700044: a
  * DROP followed a chunk that was moved while it was on its way into its new home. 8810688: a block
