@@ -186,7 +186,7 @@ static bool trial_valid(const sky_trial *t, sky_policy policy) {
 /* What contexts leave behind for the next. */
 typedef struct {
     sky_link links[SKY_PACER_SOURCES_MAX];
-    double rival_rate;
+    double baseline_rate;
     sky_prng slow;
 } memory;
 
@@ -198,8 +198,8 @@ static sky_status context_run(const sky_trial *t, sky_policy policy, sky_time st
     if (policy == SKY_POLICY_ORACLE)
         sky__oracle_run(t, start, out);
     else
-        sky__rival_run(t, policy == SKY_POLICY_CACHEGEN_WRITTEN, start, &m->rival_rate, &m->slow,
-                       out);
+        sky__baseline_run(t, policy == SKY_POLICY_CACHEGEN_WRITTEN, start, &m->baseline_rate,
+                          &m->slow, out);
     return SKY_OK;
 }
 
@@ -236,7 +236,7 @@ sky_status sky_trial_run(const sky_trial *trial, sky_policy policy, sky_trial_re
     for (uint32_t i = 0; i < trial->source_count; i++)
         sky_link_init(&m.links[i], trial->unknown ? 0 : trial->traces[i].rates[0] + 1,
                       trial->unknown ? 0 : trial->delay_ns);
-    m.rival_rate = trial->traces[0].rates[0] + 1;
+    m.baseline_rate = trial->traces[0].rates[0] + 1;
     sky_time start = 0;
     for (uint32_t i = 0; i < trial->contexts; i++) {
         sky_outcome outcome;

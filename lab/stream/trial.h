@@ -65,8 +65,9 @@ typedef struct {
     double loss_oracle;    /* the oracle's over the same contexts */
     double complete_ms;    /* mean time until complete, over the same contexts */
     double computed_share; /* of segments */
-    double leading_share;  /* of segments: what the engine is given, in time or not; 0 of rivals */
-    double wasted_share;   /* of bytes */
+    double
+        leading_share;   /* of segments: what the engine is given, in time or not; 0 of baselines */
+    double wasted_share; /* of bytes */
     uint32_t given_up;
     uint32_t hedged;
 } sky_trial_result;
@@ -74,7 +75,7 @@ typedef struct {
 /* Errors: SKY_E_PARAM (no deadline where the policy needs one, no trace), SKY_E_NOMEM */
 sky_status sky_trial_run(const sky_trial *trial, sky_policy policy, sky_trial_result *out);
 
-/* ---- inside: how one context fares. trial.c runs the planner, rival.c the others ---- */
+/* ---- inside: how one context fares. trial.c runs the planner, baseline.c the others ---- */
 
 typedef struct {
     sky_time complete_at; /* SKY_TIME_NEVER: not by its deadline */
@@ -93,8 +94,8 @@ sky_time sky__trial_arrival(const sky_trial *trial, sky_time from, double bytes)
 sky_time sky__trial_wait(const sky_trial *trial, sky_time start, uint32_t segment);
 
 /* CacheGen's loop; *rate is what the last chunk saw, kept from context to context. */
-void sky__rival_run(const sky_trial *trial, bool as_written, sky_time start, double *rate,
-                    sky_prng *slow, sky_outcome *out);
+void sky__baseline_run(const sky_trial *trial, bool as_written, sky_time start, double *rate,
+                       sky_prng *slow, sky_outcome *out);
 void sky__oracle_run(const sky_trial *trial, sky_time start, sky_outcome *out);
 
 #endif

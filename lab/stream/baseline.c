@@ -38,8 +38,8 @@ static bool text_in_time(const sky_trial *t, uint32_t from, double remaining_ns)
     return ns <= remaining_ns;
 }
 
-static uint32_t rival_form(const sky_trial *t, bool as_written, uint32_t i, double remaining_ns,
-                           double rate) {
+static uint32_t baseline_form(const sky_trial *t, bool as_written, uint32_t i, double remaining_ns,
+                              double rate) {
     bool text = text_in_time(t, i, remaining_ns);
     uint32_t forms = t->segments[i].form_count;
     if (as_written && text)
@@ -50,8 +50,8 @@ static uint32_t rival_form(const sky_trial *t, bool as_written, uint32_t i, doub
     return text ? TEXT : forms - 1;
 }
 
-void sky__rival_run(const sky_trial *t, bool as_written, sky_time start, double *rate,
-                    sky_prng *slow, sky_outcome *out) {
+void sky__baseline_run(const sky_trial *t, bool as_written, sky_time start, double *rate,
+                       sky_prng *slow, sky_outcome *out) {
     sky_time at = start + t->delay_ns, engine = start, ready = start;
     double tokens = 0;
     *out = (sky_outcome){0};
@@ -59,7 +59,7 @@ void sky__rival_run(const sky_trial *t, bool as_written, sky_time start, double 
         const sky_segment *s = &t->segments[i];
         sky_time now = i == 0 ? start : at;
         double remaining = (double)(start + t->options.deadline_ns - now);
-        uint32_t f = rival_form(t, as_written, i, remaining, *rate);
+        uint32_t f = baseline_form(t, as_written, i, remaining, *rate);
         tokens += s->token_count;
         if (f == TEXT) {
             engine = (engine > ready ? engine : ready) + sky__trial_wait(t, start, i) +
