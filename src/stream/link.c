@@ -23,7 +23,7 @@
 #define RESERVE_STEP     0.1
 #define RATE_LEAST       1 /* of what has brought nothing yet */
 #define GROWS            1.25
-#define FLOCK_GAP        8 /* of a delay: what comes sooner behind another came with it */
+#define BURST_GAP        8 /* of a delay: what comes sooner behind another came with it */
 
 void sky_link_init(sky_link *link, double rate, sky_time delay_ns) {
     *link = (sky_link){.rate = rate > 0 ? rate : 0, /* also of what is no number */
@@ -71,8 +71,8 @@ static void blend_delay(sky_link *link, double delay_ns) {
 /* ---- a link that nothing is known of ---- */
 
 /* Answers that came together are over: was all that was asked for enough to fill the link? */
-static void judge_flock(sky_link *link, sky_pacer_source *s) {
-    if (s->flock_at == 0 || s->flock_starved || s->bytes < 2 * s->seen_bytes)
+static void judge_burst(sky_link *link, sky_pacer_source *s) {
+    if (s->burst_at == 0 || s->burst_starved || s->bytes < 2 * s->seen_bytes)
         return;
     s->starting = s->found_rate >= GROWS * s->seen_rate;
     s->seen_rate = s->found_rate;
@@ -87,7 +87,7 @@ static void judge_flock(sky_link *link, sky_pacer_source *s) {
  * carries, as it mostly waits. Each answer lets more be asked for, until twice as many bytes bring
  * hardly a higher rate: then that is the link's. The first alone, delay and all, would make any far
  * link slow, and the little that is then asked for would prove it; and the time between answers
- * says nothing, as what was asked for at once may come at once: such a flock is judged as a whole,
+ * says nothing, as what was asked for at once may come at once: such a burst is judged as a whole,
  * when the next one comes, and not at all if nothing was left to ask for meanwhile. The delay is at
  * first all the time until the first bytes, their own included.
  * Source: the delivery rate of Cardwell et al. 2016 (BBR), by answers instead of packets. */
@@ -98,14 +98,14 @@ static void find_out(sky_link *link, sky_pacer_source *s, sky_time now, const sk
         s->first_bytes = bytes;
         link->delay_ns = link->rate > 0 ? fmin(link->delay_ns, took) : took;
     }
-    if ((double)(now - s->flock_last) > link->delay_ns / FLOCK_GAP ||
-        (double)(now - s->flock_at) >= link->delay_ns) {
-        judge_flock(link, s);
-        s->flock_at = now;
-        s->flock_starved = false;
+    if ((double)(now - s->burst_last) > link->delay_ns / BURST_GAP ||
+        (double)(now - s->burst_at) >= link->delay_ns) {
+        judge_burst(link, s);
+        s->burst_at = now;
+        s->burst_starved = false;
     }
-    s->flock_last = now;
-    s->flock_starved |= f->starved;
+    s->burst_last = now;
+    s->burst_starved |= f->starved;
     if (!s->starting)
         return;
     s->found_rate = fmax(s->found_rate, (double)(s->bytes + bytes - f->before) / took * 1e9);

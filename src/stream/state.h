@@ -54,9 +54,9 @@ typedef struct {
     bool starting;
     uint64_t first_bytes; /* what came first */
     double found_rate;    /* the most that it has shown */
-    sky_time flock_at;    /* answers that come together: the first … */
-    sky_time flock_last;  /* … and the last */
-    bool flock_starved;   /* one of them was on its way when there was nothing more to ask for */
+    sky_time burst_at;    /* answers that come together: the first … */
+    sky_time burst_last;  /* … and the last */
+    bool burst_starved;   /* one of them was on its way when there was nothing more to ask for */
     uint64_t seen_bytes;  /* when so many had come it seemed to carry … */
     double seen_rate;
 } sky_pacer_source;

@@ -549,7 +549,7 @@ static void an_unknown_source_is_tried_beside_an_engine(void **state) {
     }
 }
 
-/* Two flocks of answers, the second twice as large as the first: the first answers of a flock are
+/* Two bursts of answers, the second twice as large as the first: the first answers of a burst are
  * no word of what the link carries. */
 static void answers_that_come_together_are_judged_together(void **state) {
     (void)state;
