@@ -157,26 +157,26 @@ static void fill(sky_segment *segments, sky_level first, sky_level last, double 
     }
 }
 
-static sky_trial deadline_trial(const bench *b, const sky_segment *segments, double *rates,
-                                uint64_t seed) {
-    return (sky_trial){.segments = segments,
-                       .segment_count = BENCH_SEGMENTS_MAX,
-                       .traces = {{rates, TRACE_SAMPLES, TRACE_STEP_NS}},
-                       .source_count = 1,
-                       .delay_ns = SKY_MS(30),
-                       .pause_ns = SKY_MS(370),
-                       .contexts = b->quick ? 40 : 400,
-                       .seed = seed,
-                       .options = {.deadline_ns = SKY_SECONDS(2), .slices = 18}};
+static sky_experiment deadline_experiment(const bench *b, const sky_segment *segments,
+                                          double *rates, uint64_t seed) {
+    return (sky_experiment){.segments = segments,
+                            .segment_count = BENCH_SEGMENTS_MAX,
+                            .traces = {{rates, TRACE_SAMPLES, TRACE_STEP_NS}},
+                            .source_count = 1,
+                            .delay_ns = SKY_MS(30),
+                            .pause_ns = SKY_MS(370),
+                            .contexts = b->quick ? 40 : 400,
+                            .seed = seed,
+                            .options = {.deadline_ns = SKY_SECONDS(2), .slices = 18}};
 }
 
 /* Loss is of contexts that were in time, beside the oracle's over the same ones. */
 static int deadline_rows(bench *b, const char *trace, const char *setting,
-                         const sky_trial_result *results) {
+                         const sky_experiment_result *results) {
     int code = CLI_OK;
     char label[96];
     for (uint32_t p = 0; p < SKY_POLICIES && code == CLI_OK; p++) {
-        const sky_trial_result *r = &results[p];
+        const sky_experiment_result *r = &results[p];
         const char *policy = sky_policy_name((sky_policy)p);
         snprintf(label, sizeof label, "%s, %s, late: %s", trace, setting, policy);
         code = bench_row(b, label, 100.0 * r->late / r->contexts, "%", NULL, 0);
@@ -205,17 +205,17 @@ static int deadlines(bench *b, double *rates, uint64_t seed) {
          i++) {
         sky_trace_kind kind = (sky_trace_kind)(i % SKY_TRACE_KINDS);
         size_t s = i / SKY_TRACE_KINDS;
-        sky_trial_result results[SKY_POLICIES];
+        sky_experiment_result results[SKY_POLICIES];
         fill(segments, SKY_LEVEL_8, SKY_LEVEL_ARCHIVE, settings[s].token_ms);
         sky_trace_fill(kind, seed, settings[s].bits_a_second / 8, TRACE_STEP_NS, rates,
                        TRACE_SAMPLES);
-        sky_trial trial = deadline_trial(b, segments, rates, seed);
-        trial.busy_share = settings[s].busy_share;
-        trial.busy_ns = settings[s].busy_ns;
+        sky_experiment experiment = deadline_experiment(b, segments, rates, seed);
+        experiment.busy_share = settings[s].busy_share;
+        experiment.busy_ns = settings[s].busy_ns;
         cli_progress("stream: %s, %s", sky_trace_name(kind), settings[s].name);
         for (uint32_t p = 0; p < SKY_POLICIES && code == CLI_OK; p++)
-            if (sky_trial_run(&trial, (sky_policy)p, &results[p]) != SKY_OK)
-                code = cli_failed(b->c, "stream: a trial could not run: out of memory");
+            if (sky_experiment_run(&experiment, (sky_policy)p, &results[p]) != SKY_OK)
+                code = cli_failed(b->c, "stream: an experiment could not run: out of memory");
         if (code == CLI_OK)
             code = deadline_rows(b, sky_trace_name(kind), settings[s].name, results);
     }
@@ -227,29 +227,29 @@ static int head_of_line(bench *b, double *rates, uint64_t seed) {
     sky_segment segments[BENCH_SEGMENTS_MAX];
     fill(segments, SKY_LEVEL_4, SKY_LEVEL_4, 0);
     sky_trace_fill(SKY_TRACE_STEADY, seed, 200e6 / 8, TRACE_STEP_NS, rates, TRACE_SAMPLES);
-    sky_trial trial = deadline_trial(b, segments, rates, seed);
-    trial.options = (sky_pacer_options){0};
-    trial.slow_share = 0.05;
-    trial.slow_ns = SKY_MS(500);
+    sky_experiment experiment = deadline_experiment(b, segments, rates, seed);
+    experiment.options = (sky_pacer_options){0};
+    experiment.slow_share = 0.05;
+    experiment.slow_ns = SKY_MS(500);
     double alone_ms = 0;
     int code = CLI_OK;
     for (uint32_t flights = 1; flights <= SKY_PACER_FLIGHTS_MAX && code == CLI_OK; flights *= 2) {
-        sky_trial_result r;
-        trial.options.flights_max = flights;
-        if (sky_trial_run(&trial, SKY_POLICY_PACER, &r) != SKY_OK)
-            return cli_failed(b->c, "stream: a trial could not run: out of memory");
+        sky_experiment_result r;
+        experiment.options.flights_max = flights;
+        if (sky_experiment_run(&experiment, SKY_POLICY_PACER, &r) != SKY_OK)
+            return cli_failed(b->c, "stream: an experiment could not run: out of memory");
         alone_ms = flights == 1 ? r.complete_ms : alone_ms;
         char label[64];
         snprintf(label, sizeof label, "slow answers, %u under way", flights);
         code = bench_row(b, label, r.complete_ms, "ms", "1 under way", alone_ms);
     }
-    trial.source_count = 2;
-    trial.traces[1] = trial.traces[0];
+    experiment.source_count = 2;
+    experiment.traces[1] = experiment.traces[0];
     for (int hedged = 0; hedged < 2 && code == CLI_OK; hedged++) {
-        sky_trial_result r;
-        trial.options.no_hedging = !hedged;
-        if (sky_trial_run(&trial, SKY_POLICY_PACER, &r) != SKY_OK)
-            return cli_failed(b->c, "stream: a trial could not run: out of memory");
+        sky_experiment_result r;
+        experiment.options.no_hedging = !hedged;
+        if (sky_experiment_run(&experiment, SKY_POLICY_PACER, &r) != SKY_OK)
+            return cli_failed(b->c, "stream: an experiment could not run: out of memory");
         code = bench_row(b, hedged ? "slow answers, two sources" : "slow answers, two, not hedged",
                          r.complete_ms, "ms", "1 under way", alone_ms);
     }

@@ -4,7 +4,7 @@
 
 #include "bench.h"
 
-#include "lab/stream/trial.h"
+#include "lab/stream/experiment.h"
 
 /* ---- stream_prefix.c ---- */
 

@@ -14,21 +14,21 @@
  * Where the source leaves room the loop gets the better reading: chunks are pushed, so that the
  * delay is paid once, throughput leaves the delay out, text travels for nothing, and the engine
  * computes a text chunk while later chunks are on their way. */
-#include "lab/stream/trial.h"
+#include "lab/stream/experiment.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 enum { TEXT = SKY_PACER_FORM_NONE };
 
-static double left_bytes(const sky_trial *t, uint32_t from, uint32_t form) {
+static double left_bytes(const sky_experiment *t, uint32_t from, uint32_t form) {
     double bytes = 0;
     for (uint32_t i = from; i < t->segment_count; i++)
         bytes += (double)t->segments[i].forms[form].bytes;
     return bytes;
 }
 
-static bool text_in_time(const sky_trial *t, uint32_t from, double remaining_ns) {
+static bool text_in_time(const sky_experiment *t, uint32_t from, double remaining_ns) {
     double ns = 0;
     for (uint32_t i = from; i < t->segment_count; i++) {
         if (t->segments[i].compute_ns == 0)
@@ -38,8 +38,8 @@ static bool text_in_time(const sky_trial *t, uint32_t from, double remaining_ns)
     return ns <= remaining_ns;
 }
 
-static uint32_t baseline_form(const sky_trial *t, bool as_written, uint32_t i, double remaining_ns,
-                              double rate) {
+static uint32_t baseline_form(const sky_experiment *t, bool as_written, uint32_t i,
+                              double remaining_ns, double rate) {
     bool text = text_in_time(t, i, remaining_ns);
     uint32_t forms = t->segments[i].form_count;
     if (as_written && text)
@@ -50,7 +50,7 @@ static uint32_t baseline_form(const sky_trial *t, bool as_written, uint32_t i, d
     return text ? TEXT : forms - 1;
 }
 
-void sky__baseline_run(const sky_trial *t, bool as_written, sky_time start, double *rate,
+void sky__baseline_run(const sky_experiment *t, bool as_written, sky_time start, double *rate,
                        sky_prng *slow, sky_outcome *out) {
     sky_time at = start + t->delay_ns, engine = start, ready = start;
     double tokens = 0;
@@ -62,14 +62,14 @@ void sky__baseline_run(const sky_trial *t, bool as_written, sky_time start, doub
         uint32_t f = baseline_form(t, as_written, i, remaining, *rate);
         tokens += s->token_count;
         if (f == TEXT) {
-            engine = (engine > ready ? engine : ready) + sky__trial_wait(t, start, i) +
+            engine = (engine > ready ? engine : ready) + sky__experiment_wait(t, start, i) +
                      s->compute_ns;
             ready = engine;
             continue;
         }
         if (sky_prng_unit(slow) < t->slow_share)
             at += t->slow_ns;
-        sky_time end = sky__trial_arrival(t, at, (double)s->forms[f].bytes);
+        sky_time end = sky__experiment_arrival(t, at, (double)s->forms[f].bytes);
         *rate = (double)s->forms[f].bytes / (double)(end > at ? end - at : 1) * 1e9;
         at = end;
         ready = ready > at + s->forms[f].decode_ns ? ready : at + s->forms[f].decode_ns;
@@ -82,19 +82,19 @@ void sky__baseline_run(const sky_trial *t, bool as_written, sky_time start, doub
 
 /* ---- the oracle ---- */
 
-static double bytes_until(const sky_trial *t, sky_time from, sky_time until) {
+static double bytes_until(const sky_experiment *t, sky_time from, sky_time until) {
     double bytes = 0;
     for (uint32_t s = 0; s < t->source_count; s++)
         for (sky_time at = from, next; at < until; at = next) {
             next = (at / t->traces[s].step_ns + 1) * t->traces[s].step_ns;
             next = next < until ? next : until;
-            bytes += sky__trial_rate(t, s, at) * (double)(next - at) * 1e-9;
+            bytes += sky__experiment_rate(t, s, at) * (double)(next - at) * 1e-9;
         }
     return bytes;
 }
 
 /* The upgrade that is worth most a byte, of those that fit; false: none. */
-static bool upgrade(const sky_trial *t, uint32_t first, uint8_t *forms, double *spare) {
+static bool upgrade(const sky_experiment *t, uint32_t first, uint8_t *forms, double *spare) {
     uint32_t best_i = 0, best_f = 0;
     double best = 0;
     for (uint32_t i = first; i < t->segment_count; i++) {
@@ -119,12 +119,12 @@ static bool upgrade(const sky_trial *t, uint32_t first, uint8_t *forms, double *
 
 /* It knows how many bytes the link will carry. The engine's head costs it nothing, so it computes
  * what fits, and loads the rest in the least lossy forms that fit. */
-void sky__oracle_run(const sky_trial *t, sky_time start, sky_outcome *out) {
+void sky__oracle_run(const sky_experiment *t, sky_time start, sky_outcome *out) {
     uint8_t forms[SKY_PACER_SEGMENTS_MAX];
     sky_time deadline = start + t->options.deadline_ns, engine = start;
     uint32_t first = 0;
     for (; first < t->segment_count && t->segments[first].compute_ns > 0; first++) {
-        engine += sky__trial_wait(t, start, first) + t->segments[first].compute_ns;
+        engine += sky__experiment_wait(t, start, first) + t->segments[first].compute_ns;
         if (engine > deadline)
             break;
     }

@@ -1,6 +1,6 @@
 /* Links as they vary: rates over time from a seed. Only + − × ÷, so that every machine gets the
  * same numbers. */
-#include "lab/stream/trial.h"
+#include "lab/stream/experiment.h"
 
 #include <math.h>
 

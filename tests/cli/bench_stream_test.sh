@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Proves that `skymem bench stream` loads over real sockets and prints its rows, and of the trials
-# in virtual time that few contexts are late, and as many for the same seed. How fast the sockets
-# were is the bench's affair.
+# Proves that `skymem bench stream` loads over real sockets and prints its rows, and of the
+# experiments in virtual time that few contexts are late, and as many for the same seed. How fast
+# the sockets were is the bench's affair.
 . "$(dirname "$0")/common.sh"
 expect 0 "$skymem" bench stream --quick --json
 lines_hold 'all(r["bench"] == "stream" and r["value"] >= 0 for r in rows)'

@@ -1,6 +1,6 @@
 /* Contexts over a link in virtual time. The link serves requests in the order they became ready,
  * one at a time at the trace's rate; a slow answer is ready later and lets others pass. */
-#include "lab/stream/trial.h"
+#include "lab/stream/experiment.h"
 
 #include <assert.h>
 #include <string.h>
@@ -14,15 +14,15 @@ const char *sky_policy_name(sky_policy policy) {
     return (unsigned)policy < SKY_POLICIES ? names[policy] : "unknown";
 }
 
-double sky__trial_rate(const sky_trial *t, uint32_t s, sky_time at) {
+double sky__experiment_rate(const sky_experiment *t, uint32_t s, sky_time at) {
     const sky_trace *trace = &t->traces[s];
     return trace->rates[(uint64_t)(at / trace->step_ns) % trace->count];
 }
 
-sky_time sky__trial_arrival(const sky_trial *t, sky_time from, double bytes) {
+sky_time sky__experiment_arrival(const sky_experiment *t, sky_time from, double bytes) {
     sky_time step = t->traces[0].step_ns, give_up = from + SKY_SECONDS(600);
     for (sky_time at = from, next; at < give_up; at = next) {
-        double rate = sky__trial_rate(t, 0, at);
+        double rate = sky__experiment_rate(t, 0, at);
         next = (at / step + 1) * step;
         double can = rate * (double)(next - at) * 1e-9;
         if (can >= bytes)
@@ -32,7 +32,7 @@ sky_time sky__trial_arrival(const sky_trial *t, sky_time from, double bytes) {
     return give_up;
 }
 
-sky_time sky__trial_wait(const sky_trial *t, sky_time start, uint32_t segment) {
+sky_time sky__experiment_wait(const sky_experiment *t, sky_time start, uint32_t segment) {
     sky_prng random;
     sky_prng_init(&random, t->seed + (uint64_t)start * SKY_PACER_SEGMENTS_MAX + segment);
     bool waits = sky_prng_unit(&random) < t->busy_share;
@@ -49,7 +49,7 @@ typedef struct {
 } request;
 
 typedef struct {
-    const sky_trial *trial;
+    const sky_experiment *experiment;
     sky_time start;
     sky_pacer *pacer;
     request requests[SKY_PACER_FLIGHTS_MAX];
@@ -74,9 +74,9 @@ static void forget(world *w, uint32_t number) {
 static void obey(world *w, sky_time now, const sky_pace *pace) {
     switch (pace->kind) {
     case SKY_PACE_GET: {
-        sky_time ready = now + w->trial->delay_ns;
-        if (sky_prng_unit(w->slow) < w->trial->slow_share)
-            ready += w->trial->slow_ns;
+        sky_time ready = now + w->experiment->delay_ns;
+        if (sky_prng_unit(w->slow) < w->experiment->slow_share)
+            ready += w->experiment->slow_ns;
         assert(w->request_count < SKY_PACER_FLIGHTS_MAX);
         w->requests[w->request_count++] = (request){.asked = *pace, .ready_at = ready};
         break;
@@ -85,8 +85,8 @@ static void obey(world *w, sky_time now, const sky_pace *pace) {
         forget(w, pace->request);
         break;
     case SKY_PACE_COMPUTE:
-        w->engine_until = now + sky__trial_wait(w->trial, w->start, pace->segment) +
-                          w->trial->segments[pace->segment].compute_ns;
+        w->engine_until = now + sky__experiment_wait(w->experiment, w->start, pace->segment) +
+                          w->experiment->segments[pace->segment].compute_ns;
         break;
     case SKY_PACE_END:
         w->over = true;
@@ -97,12 +97,12 @@ static void obey(world *w, sky_time now, const sky_pace *pace) {
 static sky_time decode(world *w, const sky_pace *asked, sky_time now) {
     sky_time from = w->decoder_until > now ? w->decoder_until : now;
     return w->decoder_until = from +
-                              w->trial->segments[asked->segment].forms[asked->form].decode_ns;
+                              w->experiment->segments[asked->segment].forms[asked->form].decode_ns;
 }
 
 /* One tick of one source. */
 static void serve(world *w, uint32_t source, sky_time now) {
-    double can = sky__trial_rate(w->trial, source, now) * (double)TICK_NS * 1e-9;
+    double can = sky__experiment_rate(w->experiment, source, now) * (double)TICK_NS * 1e-9;
     for (uint32_t i = 0; i < w->request_count && can > 0; i++) {
         request *r = &w->requests[i];
         double owed = (double)r->asked.bytes - r->arrived;
@@ -117,7 +117,7 @@ static void serve(world *w, uint32_t source, sky_time now) {
 }
 
 /* Of the slices that were asked for. */
-static uint32_t slices_there(const sky_trial *t, const request *r) {
+static uint32_t slices_there(const sky_experiment *t, const request *r) {
     const sky_pace *a = &r->asked;
     if (t->options.window == 0)
         return (uint32_t)(r->arrived / (double)a->bytes * (a->slice_end - a->slice));
@@ -134,7 +134,7 @@ static void report(world *w, sky_time now) {
             i--;
         } else if (r.arrived > 0) {
             sky_pacer_arrived(w->pacer, now, r.asked.request, (uint64_t)r.arrived,
-                              slices_there(w->trial, &r));
+                              slices_there(w->experiment, &r));
         }
     }
     if (w->engine_until != 0 && w->engine_until <= now) {
@@ -143,9 +143,9 @@ static void report(world *w, sky_time now) {
     }
 }
 
-static sky_status pacer_run(const sky_trial *t, sky_time start, sky_link *links, sky_prng *slow,
-                            sky_outcome *out) {
-    world w = {.trial = t, .start = start, .slow = slow};
+static sky_status pacer_run(const sky_experiment *t, sky_time start, sky_link *links,
+                            sky_prng *slow, sky_outcome *out) {
+    world w = {.experiment = t, .start = start, .slow = slow};
     sky_pacer_options options = t->options;
     options.deadline_ns += options.deadline_ns ? start : 0;
     sky_status status = sky_pacer_create(t->segments, t->segment_count, links, t->source_count,
@@ -168,9 +168,9 @@ static sky_status pacer_run(const sky_trial *t, sky_time start, sky_link *links,
     return SKY_OK;
 }
 
-/* ---- trials ---- */
+/* ---- experiments ---- */
 
-static bool trial_valid(const sky_trial *t, sky_policy policy) {
+static bool experiment_valid(const sky_experiment *t, sky_policy policy) {
     if (t->segment_count == 0 || t->segment_count > SKY_PACER_SEGMENTS_MAX || t->source_count < 1 ||
         t->source_count > SKY_PACER_SOURCES_MAX || t->contexts == 0)
         return false;
@@ -190,7 +190,7 @@ typedef struct {
     sky_prng slow;
 } memory;
 
-static sky_status context_run(const sky_trial *t, sky_policy policy, sky_time start, memory *m,
+static sky_status context_run(const sky_experiment *t, sky_policy policy, sky_time start, memory *m,
                               sky_outcome *out) {
     *out = (sky_outcome){0};
     if (policy == SKY_POLICY_PACER)
@@ -203,8 +203,8 @@ static sky_status context_run(const sky_trial *t, sky_policy policy, sky_time st
     return SKY_OK;
 }
 
-static void count(const sky_trial *t, sky_time start, const sky_outcome *o, sky_trial_result *r,
-                  uint64_t *bytes, uint64_t *wasted) {
+static void count(const sky_experiment *t, sky_time start, const sky_outcome *o,
+                  sky_experiment_result *r, uint64_t *bytes, uint64_t *wasted) {
     sky_outcome best = {.complete_at = start};
     sky_time deadline = t->options.deadline_ns ? start + t->options.deadline_ns : SKY_TIME_NEVER;
     if (t->options.deadline_ns)
@@ -226,27 +226,28 @@ static void count(const sky_trial *t, sky_time start, const sky_outcome *o, sky_
     r->complete_ms += (double)(o->complete_at - start) * 1e-6;
 }
 
-sky_status sky_trial_run(const sky_trial *trial, sky_policy policy, sky_trial_result *out) {
-    if (!trial_valid(trial, policy))
+sky_status sky_experiment_run(const sky_experiment *experiment, sky_policy policy,
+                              sky_experiment_result *out) {
+    if (!experiment_valid(experiment, policy))
         return SKY_E_PARAM;
     memory m = {0};
-    sky_trial_result r = {0};
+    sky_experiment_result r = {0};
     uint64_t bytes = 0, wasted = 0;
-    sky_prng_init(&m.slow, trial->seed);
-    for (uint32_t i = 0; i < trial->source_count; i++)
-        sky_link_init(&m.links[i], trial->unknown ? 0 : trial->traces[i].rates[0] + 1,
-                      trial->unknown ? 0 : trial->delay_ns);
-    m.baseline_rate = trial->traces[0].rates[0] + 1;
+    sky_prng_init(&m.slow, experiment->seed);
+    for (uint32_t i = 0; i < experiment->source_count; i++)
+        sky_link_init(&m.links[i], experiment->unknown ? 0 : experiment->traces[i].rates[0] + 1,
+                      experiment->unknown ? 0 : experiment->delay_ns);
+    m.baseline_rate = experiment->traces[0].rates[0] + 1;
     sky_time start = 0;
-    for (uint32_t i = 0; i < trial->contexts; i++) {
+    for (uint32_t i = 0; i < experiment->contexts; i++) {
         sky_outcome outcome;
-        sky_status status = context_run(trial, policy, start, &m, &outcome);
+        sky_status status = context_run(experiment, policy, start, &m, &outcome);
         if (status != SKY_OK)
             return status;
-        count(trial, start, &outcome, &r, &bytes, &wasted);
-        sky_time end = trial->options.deadline_ns ? start + trial->options.deadline_ns
-                                                  : outcome.complete_at;
-        start = (end > start ? end : start) + trial->pause_ns + TICK_NS;
+        count(experiment, start, &outcome, &r, &bytes, &wasted);
+        sky_time end = experiment->options.deadline_ns ? start + experiment->options.deadline_ns
+                                                       : outcome.complete_at;
+        start = (end > start ? end : start) + experiment->pause_ns + TICK_NS;
     }
     uint32_t in_time = r.contexts - r.late;
     r.computed_share /= r.contexts;

@@ -1,7 +1,8 @@
-/* Trials of the planner in virtual time: contexts one after another over links that vary, by the
- * planner, by the loops it is compared with and by an oracle. All times are virtual nanoseconds. */
-#ifndef SKY_LAB_STREAM_TRIAL_H
-#define SKY_LAB_STREAM_TRIAL_H
+/* Experiments with the planner in virtual time: contexts one after another over links that vary, by
+ * the planner, by the loops it is compared with and by an oracle. All times are virtual
+ * nanoseconds. */
+#ifndef SKY_LAB_STREAM_EXPERIMENT_H
+#define SKY_LAB_STREAM_EXPERIMENT_H
 
 #include "base/prng.h"
 #include "stream/planner.h"
@@ -55,7 +56,7 @@ typedef struct {
     uint32_t contexts;
     uint64_t seed;             /* of slow answers and of a busy engine */
     sky_pacer_options options; /* deadline_ns: relative to a context's beginning */
-} sky_trial;
+} sky_experiment;
 
 typedef struct {
     uint32_t contexts;
@@ -70,12 +71,13 @@ typedef struct {
     double wasted_share; /* of bytes */
     uint32_t given_up;
     uint32_t hedged;
-} sky_trial_result;
+} sky_experiment_result;
 
 /* Errors: SKY_E_PARAM (no deadline where the policy needs one, no trace), SKY_E_NOMEM */
-sky_status sky_trial_run(const sky_trial *trial, sky_policy policy, sky_trial_result *out);
+sky_status sky_experiment_run(const sky_experiment *experiment, sky_policy policy,
+                              sky_experiment_result *out);
 
-/* ---- inside: how one context fares. trial.c runs the planner, baseline.c the others ---- */
+/* ---- inside: how one context fares. experiment.c runs the planner, baseline.c the others ---- */
 
 typedef struct {
     sky_time complete_at; /* SKY_TIME_NEVER: not by its deadline */
@@ -85,17 +87,17 @@ typedef struct {
 } sky_outcome;
 
 /* Rate of source `s` at `t`. */
-double sky__trial_rate(const sky_trial *trial, uint32_t s, sky_time t);
+double sky__experiment_rate(const sky_experiment *experiment, uint32_t s, sky_time t);
 /* When `bytes` that begin to flow at `from` have arrived, alone on source 0. */
-sky_time sky__trial_arrival(const sky_trial *trial, sky_time from, double bytes);
+sky_time sky__experiment_arrival(const sky_experiment *experiment, sky_time from, double bytes);
 
 /* How long the engine has others to serve before it begins a segment of the context that began at
  * `start`: the same for every policy. */
-sky_time sky__trial_wait(const sky_trial *trial, sky_time start, uint32_t segment);
+sky_time sky__experiment_wait(const sky_experiment *experiment, sky_time start, uint32_t segment);
 
 /* CacheGen's loop; *rate is what the last chunk saw, kept from context to context. */
-void sky__baseline_run(const sky_trial *trial, bool as_written, sky_time start, double *rate,
-                       sky_prng *slow, sky_outcome *out);
-void sky__oracle_run(const sky_trial *trial, sky_time start, sky_outcome *out);
+void sky__baseline_run(const sky_experiment *experiment, bool as_written, sky_time start,
+                       double *rate, sky_prng *slow, sky_outcome *out);
+void sky__oracle_run(const sky_experiment *experiment, sky_time start, sky_outcome *out);
 
 #endif
