@@ -175,7 +175,8 @@ void sky__run_start(sky__host *h, sky__run *run) {
 }
 
 static bool in_stage(const sky__client *c, const sky_shm_order *o) {
-    return o->at <= c->stage_bytes && o->bytes + o->name_bytes <= c->stage_bytes - o->at;
+    return c->stage && o->at <= c->stage_bytes &&
+           o->bytes + o->name_bytes <= c->stage_bytes - o->at;
 }
 
 /* Fill in a run's items. False: one of them lies outside the stage. */
