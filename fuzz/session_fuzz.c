@@ -205,7 +205,7 @@ static void ask(ground *g, input *in) {
     uint32_t size = next16(in), number = choice >> 3 & 3;
     bool stat = choice & 0x80 && choice & 0x40;
     sky_op op = stat ? SKY_OP_HAS : ops[choice & 7];
-    sky_range range = choice & 0x20 ? (sky_range){size % 4000, 500} : SKY_RANGE_ALL;
+    sky_range range = choice & 0x20 ? (sky_range){size % 4000, 500} : (sky_range){0};
     uintptr_t begin = op == SKY_OP_GET ? range.offset : 0;
     sky_request r = {.op = op,
                      .key = key_of(number),

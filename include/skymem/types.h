@@ -63,17 +63,12 @@ static inline uint32_t sky_element_bytes(sky_element element) {
 
 #define SKY_LAYERS_MAX 1024 /* of a model */
 
-/* Part of a payload. `bytes == SKY_ALL` reaches to its end. */
+/* Part of a payload: {0, 0} is all of it, {offset, SKY_ALL} what follows the offset. */
 typedef struct {
     uint64_t offset;
     uint64_t bytes;
 } sky_range;
 #define SKY_ALL UINT64_MAX
-#ifdef __cplusplus /* which has no compound literals */
-#define SKY_RANGE_ALL (sky_range{0, SKY_ALL})
-#else
-#define SKY_RANGE_ALL ((sky_range){0, SKY_ALL})
-#endif
 
 #ifdef __cplusplus
 }

@@ -288,7 +288,6 @@ static void puts_of_one_instant_never_mix(void **state) {
             sky_request get = {.op = SKY_OP_GET,
                                .key = sky_orrery_key(1),
                                .context = (void *)(uintptr_t)(100 + g),
-                               .range = SKY_RANGE_ALL,
                                .room_bytes = UINT64_MAX};
             assert_int_equal(sky_orrery_ask(&o, g, &get).bytes, 5000);
             assert_int_equal(o.wrong, 0);

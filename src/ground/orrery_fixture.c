@@ -244,7 +244,6 @@ sky_result sky_orrery_do(sky_orrery *o, uint32_t ground, sky_op op, uint32_t blo
                            .key = sky_orrery_key(block),
                            .context = (void *)(uintptr_t)block,
                            .payload_bytes = bytes,
-                           .range = SKY_RANGE_ALL,
                            .room_bytes = UINT64_MAX};
     return sky_orrery_ask(o, ground, &request);
 }

@@ -87,7 +87,6 @@ void sky_ground_ask(sky_ground *g, sky_op op, uint32_t block, uint32_t bytes) {
                      .key = key_of(block),
                      .context = (void *)(uintptr_t)block,
                      .payload_bytes = bytes,
-                     .range = SKY_RANGE_ALL,
                      .room_bytes = UINT64_MAX};
     assert_int_equal(sky_session_submit(g->session, g->now, &r), SKY_OK);
 }

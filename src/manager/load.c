@@ -96,7 +96,7 @@ void sky__load_spans(const sky_sequence *q, uint32_t block, uint32_t parts) {
     for (uint32_t i = 0; i < plan.span_count; i++)
         all &= plan.spans[i].data != NULL;
     if (all) /* which the cache then keeps in memory without another read */
-        item->range.bytes = SKY_ALL;
+        item->range = (sky_range){0};
 }
 
 static void plan_items(sky_sequence *q, uint32_t block_count) {

@@ -388,7 +388,7 @@ static void offer(const paced *p, bool nearer, uint32_t b, sky_segment *out) {
     out->form_count = t->coding_count && !p->head ? t->coding_count : 1;
     for (uint32_t f = 0; f < out->form_count; f++) {
         sky_range all = {0, q->manager->payload.payload_bytes};
-        if (whole && q->scratch.items[b].range.bytes != SKY_ALL && !(t->whole && p->head))
+        if (whole && q->scratch.items[b].range.bytes != 0 && !(t->whole && p->head))
             all = q->scratch.items[b].range;
         uint64_t bytes = form_bytes(q, t, f, all);
         out->forms[f].bytes = out->lead_bytes[f] = out->rest_bytes[f] = bytes;

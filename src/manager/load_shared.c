@@ -15,7 +15,7 @@ bool sky__load_shares(const sky_sequence *q, uint32_t block, uint32_t tiers) {
     const sky_item *item = &q->scratch.items[block];
     uint64_t tier = q->scratch.stored[block];
     return q->manager->near_keeps && tier > 0 && tier < SKY_TIERS_MAX &&
-           (tiers == 0 || (tiers & 1)) && item->range.offset == 0 && item->range.bytes == SKY_ALL;
+           (tiers == 0 || (tiers & 1)) && item->range.offset == 0 && item->range.bytes == 0;
 }
 
 void sky__load_release(sky_sequence *q, uint32_t block_count) {

@@ -82,7 +82,6 @@ void sky_world_fixture_submit(sky_fixture_world *f, sky_op op, uint32_t number, 
                            .key = sky_fixture_block(number),
                            .context = (void *)(uintptr_t)number,
                            .payload_bytes = bytes,
-                           .range = SKY_RANGE_ALL,
                            .room_bytes = UINT64_MAX};
     sky_status status = sky_world_submit(f->world, &request);
     assert(status == SKY_OK);

@@ -16,7 +16,7 @@ static void assert_range(sky_range in, uint64_t payload, uint64_t offset, uint64
 static void ranges_end_with_the_payload(void **state) {
     (void)state;
     assert_range((sky_range){0, 0}, 10, 0, 10);
-    assert_range(SKY_RANGE_ALL, 10, 0, 10);
+    assert_range(((sky_range){0, SKY_ALL}), 10, 0, 10);
     assert_range((sky_range){3, 0}, 10, 3, 0);
     assert_range((sky_range){3, 4}, 10, 3, 4);
     assert_range((sky_range){3, 7}, 10, 3, 7);

@@ -112,7 +112,7 @@ sky_status sky_fixture_put(sky_tier *tier, sky_key key, const sky_key *parent, s
 
 sky_status sky_fixture_check(sky_tier *tier, sky_key key, size_t bytes, uint64_t seed) {
     sky_span span = {allocate(bytes + 64), bytes + 64};
-    sky_item item = {.key = key, .spans = &span, .span_count = 1, .range = SKY_RANGE_ALL};
+    sky_item item = {.key = key, .spans = &span, .span_count = 1};
     sky_fixture_run(tier, SKY_OP_GET, &item, 1, NULL);
     bool right = item.bytes == bytes && sky_fixture_holds(span.data, bytes, seed);
     free(span.data);
