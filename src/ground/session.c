@@ -77,7 +77,7 @@ sky_status sky_session_create(const sky_session_config *config, sky_session **ou
     s->servers = config->frame->placement.servers;
     s->room_host = config->requests_max;
     bool foresees = sky_strategy_row_of(config->frame->placement.strategy)->foresees;
-    s->room_own = s->own_max = foresees || config->parity > 0 ? OWN_REQUESTS : 0;
+    s->room_own = s->own_max = foresees || config->parity > 0 || config->sealed ? OWN_REQUESTS : 0;
     s->config.requests_max += s->room_own;
     s->config.replicas = config->replicas ? config->replicas : 1;
     s->head_copies = sky__head_copies(&s->config);
@@ -183,7 +183,34 @@ void sky__work_begin(sky_session *s, uint32_t request, sky__work work, uint32_t 
 
 static void put_commit(sky_session *s, uint32_t request);
 
+/* Where there are other grounds (chunks are sealed there), one of them may have put the key, or an
+ * earlier process of this one: what it put is looked for while the new value goes out, so that it
+ * can be dropped when that is there. */
+static void look_for_older(sky_session *s, const sky__request *r) {
+    if (s->config.lookup == SKY_LOOKUP_INDEX || !s->config.sealed || s->room_own == 0)
+        return;
+    s->looks_open++;
+    sky__submit_own(s,
+                    &(sky_request){.op = SKY_OP_HAS, .key = r->ask.key, .wall_ms = r->ask.wall_ms});
+}
+
+static bool is_look(const sky__request *r) {
+    return r->own && r->ask.op == SKY_OP_HAS && !r->ask.mend;
+}
+
+static bool being_looked_for(const sky_session *s, const sky_key *key) {
+    for (uint32_t i = 0; s->looks_open > 0 && i < s->config.requests_max; i++) {
+        const sky__request *r = &s->requests[i];
+        if (r->state == REQUEST_RUNNING && is_look(r) && sky_key_equal(&r->ask.key, key))
+            return true;
+    }
+    return false;
+}
+
 static void chunks_stored(sky_session *s, uint32_t request) {
+    s->requests[request].held = being_looked_for(s, &s->requests[request].ask.key);
+    if (s->requests[request].held)
+        return;
     if (s->config.lookup == SKY_LOOKUP_INDEX)
         put_commit(s, request);
     else
@@ -264,6 +291,16 @@ static void request_free(sky_session *s, uint32_t request) {
     s->request_free = request;
 }
 
+/* Its head may be set now. */
+static void look_over(sky_session *s, const sky_key *key) {
+    s->looks_open--;
+    for (uint32_t i = 0; i < s->config.requests_max; i++) {
+        sky__request *r = &s->requests[i];
+        if (r->state == REQUEST_RUNNING && sets(r) && r->held && sky_key_equal(&r->ask.key, key))
+            chunks_stored(s, i);
+    }
+}
+
 void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes) {
     sky__request *r = &s->requests[request];
     sky_op op = r->ask.op;
@@ -278,7 +315,11 @@ void sky__request_finish(sky_session *s, uint32_t request, sky_status status, ui
     s->stat.hits += op == SKY_OP_GET && status == SKY_OK;
     s->stat.misses += op == SKY_OP_GET && status == SKY_MISS;
     if (r->own) {
+        const sky_key key = r->ask.key;
+        bool look = is_look(r);
         request_free(s, request);
+        if (look)
+            look_over(s, &key);
         return;
     }
     r->state = REQUEST_DONE;
@@ -505,6 +546,8 @@ bool sky__put_start(sky_session *s, sky_time now, uint32_t request) {
     bool pinned = block != SKY_BLOCK_NONE && s->sides[block].pinned;
     r->facts = sky__block_facts(s, &r->info, pinned);
     r->state = REQUEST_RUNNING;
+    if (block == SKY_BLOCK_NONE)
+        look_for_older(s, r);
     if (r->info.chunk_count > 0)
         sky__work_begin(s, request, WORK_SET, 0, r->info.chunk_count * s->config.replicas - 1);
     else

@@ -84,6 +84,7 @@ typedef struct {
     int64_t lost_ms;
     sky__move_step step; /* prefetch */
     bool own;            /* nobody asked for it: a move to where the block is expected, a check */
+    bool held;           /* put: stored, and waits for what is known of an older value */
     uint64_t lacking;    /* check: columns of parity, a bit each … */
     uint32_t lack_first, lack_last; /* … in these stripes */
     bool moves;                     /* … its block counts in both homes for its sake */
@@ -242,6 +243,7 @@ struct sky_session {
     uint8_t *repair_bytes;
     uint8_t *stripe_bytes; /* one stripe's data, for the parity of a put; and the code's work */
     uint32_t repairs_open, parked;
+    uint32_t looks_open; /* requests that look for what a put replaces */
     uint32_t mends_open; /* requests that make parity again */
     sky_time mend_next;  /* a stripe of them */
     double loss;         /* share of chunks asked for that were not answered at once, lately */

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Proves that removing and replacing free what satellites held, from processes that know nothing of
+# each other: nothing is left of what one put and another removed, and ten puts of one key hold what
+# one does.
+. "$(dirname "$0")/common.sh"
+export XDG_RUNTIME_DIR=$work/run
+mkdir -m 700 "$XDG_RUNTIME_DIR"
+scenario=$work/sky.yaml
+trap '"$skymem" constellation down "$scenario" >/dev/null 2>&1; rm -rf "$work"' EXIT
+store=sky+udp:$scenario
+
+# sky RULE
+sky() {
+    cat >"$scenario" <<YAML
+constellation: {planes: 3, slots: 7, altitude_km: 550, earth_radius_km: 6371}
+placement: {strategy: rotation-hop, servers: 9, window: [3, 3], $1}
+chunk: 6KiB
+satellite: {memory: 16MiB, processing_ms: 0.02}
+links: {isl_gbps: 10, ground_mbps: 2000}
+time: {start: 2026-01-01T00:00:00Z, rotation_s: 100000}
+lookup: binary
+udp: {base: 127.0.0.1:$((31000 + $$ % 90 * 20)), key: sky.key, tenant: tenant.key}
+YAML
+}
+
+held() {
+    "$skymem" constellation status "$scenario" --json |
+        python3 -c 'import json, sys; print(json.load(sys.stdin)["chunks"])'
+}
+
+head -c 1048576 /dev/urandom >"$work/value"
+head -c 100 /dev/urandom >"$work/small"
+for rule in "replicas: 1" "replicas: 2" "parity: 2"; do
+    sky "$rule"
+    expect 0 "$skymem" constellation up "$scenario"
+    expect 0 "$skymem" put key "$work/value" --store "$store"
+    once=$(held)
+    for _ in $(seq 9); do
+        expect 0 "$skymem" put key "$work/value" --store "$store"
+    done
+    [ "$(held)" = "$once" ] || fail "$rule: ten puts hold $(held) chunks, one $once"
+    expect 0 "$skymem" put key "$work/small" --store "$store"
+    [ "$(held)" -le 12 ] || fail "$rule: $(held) chunks are left of the value before"
+    expect 0 "$skymem" get key -o "$work/got" --store "$store"
+    cmp -s "$work/small" "$work/got" || fail "$rule: not the last value"
+    for file in value small; do
+        expect 0 "$skymem" put key "$work/$file" --store "$store"
+        expect 0 "$skymem" rm key --store "$store"
+        [ "$(held)" = 0 ] || fail "$rule: rm of $file leaves $(held) chunks"
+    done
+    expect 0 "$skymem" constellation down "$scenario"
+done
+finish
