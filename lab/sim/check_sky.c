@@ -3,6 +3,22 @@
 #define SUMS_EVERY                                                                                 \
     8 /* samples compare all checksums; bytes in memory do not change by themselves */
 
+/* Copies are looked for twice a turn, at least once in a minute, from an eighth of a turn after it
+ * on. Where messages get lost, more rounds may be needed. */
+#define ROUNDS       3
+#define ROUNDS_LOSSY 10
+
+static sky_time repair_time(const sky_scenario *s) {
+    double turn = (double)s->time.rotation_ns / (s->time.scale > 0 ? s->time.scale : 1);
+    double period = s->satellite.repair_ns > 0 ? (double)s->satellite.repair_ns : turn / 2;
+    if (s->satellite.repair_ns == 0 && period > 60e9)
+        period = 60e9;
+    double grace = turn / 8 < 10e9 ? turn / 8 : 10e9;
+    bool lossy = s->links.loss > 0 || s->faults.corrupt > 0 || s->faults.reorder > 0 ||
+                 s->faults.hostile_per_s > 0;
+    return (sky_time)(2 * grace + (lossy ? ROUNDS_LOSSY : ROUNDS) * period);
+}
+
 void sky_check_sky_init(sky_check_sky *c, const sky_scenario *s) {
     uint64_t chunks = (s->workload.value_bytes + s->chunk_bytes - 1) / s->chunk_bytes;
     *c = (sky_check_sky){
@@ -10,6 +26,9 @@ void sky_check_sky_init(sky_check_sky *c, const sky_scenario *s) {
         .memory_bounded = true,
         .queues_bounded = true,
         .agrees = true,
+        .redundancy = true,
+        .copies = s->replicas ? s->replicas : 1,
+        .repair_ns = repair_time(s),
         .column_rows = s->placement.window_planes,
         .row_chunks = (uint32_t)((chunks + s->placement.servers - 1) / s->placement.servers)};
 }
@@ -53,6 +72,10 @@ sky_status sky_check_sky_sample(sky_check_sky *c, const sky_world *w,
     bool intact = waiver->crashed_chunks == 0 && stat.nodes.evictions == 0 && !waiver->chaos;
     if (intact && (found.corrupt > 0 || found.copies_min == 0))
         c->copies_kept = false;
+    bool quiet = waiver->quiet_ns > c->repair_ns && stat.nodes.evictions == 0 && !waiver->chaos;
+    if (quiet && found.thin_set_ms <
+                     sky_turning_ms(&sky_world_frame(w)->turning, sky_world_now(w) - c->repair_ns))
+        c->redundancy = false;
     if (!waiver->chaos)
         look_at_agreement(c, &stat, &found, waiver);
     return SKY_OK;

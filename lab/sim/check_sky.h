@@ -12,6 +12,9 @@ typedef struct {
     bool copies_kept;    /* each chunk the index names lies somewhere, whole */
     bool memory_bounded; /* no satellite holds more than its memory */
     bool queues_bounded; /* no more messages wait or fly than there may */
+    bool redundancy;     /* what was lost of the copies of a chunk was back in `repair_ns` */
+    uint32_t copies;     /* there should be of each chunk */
+    sky_time repair_ns;
     bool agrees; /* what no block owns, or owns and lacks, is explained by what went wrong */
 } sky_check_sky;
 
@@ -20,6 +23,7 @@ typedef struct {
     bool chaos;              /* liars, or something cut off or frozen of late: no judgement */
     bool settled;            /* nothing is under way */
     uint64_t crashed_chunks; /* that lay in satellites that crashed */
+    sky_time quiet_ns;       /* since the last one crashed and was back */
 } sky_check_sky_waiver;
 
 void sky_check_sky_init(sky_check_sky *c, const sky_scenario *scenario);

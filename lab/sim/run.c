@@ -102,6 +102,7 @@ typedef struct {
     uint64_t evictions_used; /* each has waived a block */
     uint64_t crashes;
     uint64_t crashed_chunks;
+    sky_time crashed_until;   /* the last one is back */
     sky_time disturbed_until; /* by a satellite cut off, or whose clock stood still */
     sky_check_sky sky;
     uint64_t bytes_read;
@@ -145,10 +146,26 @@ static void trace_line(trace_file *t, const sky_world_event *e) {
         kinds[e->kind], e->from.plane, e->from.slot, e->to.plane, e->to.slot, e->bytes, e->digest);
 }
 
+/* May a block be given up now although no eviction and no crash took a chunk of it? */
+static bool anything_goes(const run *r) {
+    return r->scenario.faults.liar_satellites > 0 || sky_world_now(r->world) < r->disturbed_until;
+}
+
+/* Another satellite holds the chunk. */
+static bool has_another(const run *r, const sky_chunk_id *id) {
+    uint32_t copies = 0;
+    sky_node_chunk found;
+    for (uint32_t i = 0; i < sky_world_alive(r->world) && copies < 2; i++)
+        copies += sky_node_find(sky_world_alive_node(r->world, i), id, &found);
+    return copies > 1;
+}
+
+/* What has another copy in a satellite that can be asked is not lost. */
 static void waive_chunk(void *context, const sky_node_chunk *chunk) {
     run *r = context;
     r->crashed_chunks++;
-    sky_check_waive(&r->check, sky_value_key_number(&chunk->id.key));
+    if (r->sky.copies == 1 || anything_goes(r) || !has_another(r, &chunk->id))
+        sky_check_waive(&r->check, sky_value_key_number(&chunk->id.key));
 }
 
 static void on_event(void *context, const sky_world_event *e) {
@@ -167,6 +184,7 @@ static void on_event(void *context, const sky_world_event *e) {
     if (e->kind == SKY_EVENT_CRASHED) {
         const sky_node *node = sky_world_node(r->world, e->from);
         r->crashes++;
+        r->crashed_until = e->at + r->scenario.faults.restart_ns;
         if (node)
             sky_node_each(node, waive_chunk, r);
     } else if (e->kind == SKY_EVENT_PARTITIONED || e->kind == SKY_EVENT_FROZEN) {
@@ -202,11 +220,6 @@ static void on_forgotten(void *host, uint32_t block, const sky_key *key) {
 }
 
 /* ---- judging ---- */
-
-/* May a block be given up now although no eviction and no crash took a chunk of it? */
-static bool anything_goes(const run *r) {
-    return r->scenario.faults.liar_satellites > 0 || sky_world_now(r->world) < r->disturbed_until;
-}
 
 /* A block that was purged lost a chunk: to an eviction that has waived no other block yet? */
 static bool eviction_explains(run *r) {
@@ -289,6 +302,7 @@ static void judge_result(run *r, const sky_result *result) {
 static void sample(run *r, bool settled) {
     sky_check_sky_waiver waiver = {
         .chaos = anything_goes(r), .settled = settled, .crashed_chunks = r->crashed_chunks};
+    waiver.quiet_ns = sky_world_now(r->world) - r->crashed_until;
     sky_check_sky_sample(&r->sky, r->world, &waiver);
 }
 
@@ -592,6 +606,8 @@ static void report(const run *r, sky_time until, sky_sim_result *out) {
     add_check(out, "no_wrong_bytes", c->wrong_bytes == 0);
     add_check(out, "acknowledged_stays", c->lost_acknowledged == 0);
     add_check(out, "always_a_copy", r->sky.copies_kept);
+    if (r->sky.copies > 1)
+        add_check(out, "redundancy_returns", r->sky.redundancy);
     add_check(out, "memory_bounded", r->sky.memory_bounded);
     add_check(out, "queues_bounded", r->sky.queues_bounded);
     add_check(out, "index_and_sky_agree", r->sky.agrees);

@@ -88,6 +88,32 @@ static void a_quiet_sky_loses_nothing(void **state) {
     assert_true(r.events > r.gets * 20);
 }
 
+/* One satellite after another starts again empty, and every copy comes back; without repair the
+ * check says so. */
+static void redundancy_comes_back(void **state) {
+    (void)state;
+    sky_sim_options options = {.seed = 5, .until_s = 1800};
+    sky_sim_result r = simulate("scenarios/restarts.yaml", &options);
+    expect_checks(&r);
+    assert_int_equal(r.lost_acknowledged, 0);
+    sky_error error;
+    FILE *f = fopen("scenarios/restarts.yaml", "r");
+    char text[4096];
+    assert_non_null(f);
+    size_t bytes = fread(text, 1, sizeof text - 64, f);
+    fclose(f);
+    char *at = memmem(text, bytes, "processing_ms: 0.1", 18);
+    assert_non_null(at);
+    memmove(at + 35, at + 18, bytes - (size_t)(at + 18 - text));
+    memcpy(at, "processing_ms: 0.1, repair_share: 0", 35);
+    sky_status status = sky_sim_run_text(text, bytes + 17, "without repair", &options, &r, &error);
+    assert_int_equal(status, SKY_OK);
+    bool back = true;
+    for (uint32_t i = 0; i < r.check_count; i++)
+        back &= r.checks[i].passed || strcmp(r.checks[i].name, "redundancy_returns") != 0;
+    assert_false(back);
+}
+
 /* ---- scenarios of the test's own ---- */
 
 static const char *scenario_file(const char *text) {
@@ -416,6 +442,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_seed_replays_a_run),
         cmocka_unit_test(golden_hashes_hold),
+        cmocka_unit_test(redundancy_comes_back),
         cmocka_unit_test(a_quiet_sky_loses_nothing),
         cmocka_unit_test(random_skies_lose_nothing),
         cmocka_unit_test(a_full_sky_evicts_by_rule),

@@ -64,6 +64,8 @@ static void judge_block(const survey *s, uint32_t block) {
             continue;
         if (copies < out->copies_min)
             out->copies_min = copies;
+        if (copies < sky_session_copies(s->session) && entry.info.set_ms < out->thin_set_ms)
+            out->thin_set_ms = entry.info.set_ms;
         wrong |= copies == 0 || (s->copies[i] & WRONG_BIT);
     }
     out->corrupt += wrong;
@@ -88,7 +90,7 @@ static bool lay_out(survey *s) {
 }
 
 static sky_status look_over(const sky_world *w, bool sums, sky_world_check *out) {
-    *out = (sky_world_check){.copies_min = UINT32_MAX};
+    *out = (sky_world_check){.copies_min = UINT32_MAX, .thin_set_ms = INT64_MAX};
     const sky_session *session = sky_world_session(w);
     survey s = {
         .session = session, .index = sky_session_index(session), .sums = sums, .check = out};
