@@ -525,6 +525,7 @@ static void heal(sky_session *s, sky_time now, sky__repair *p, sky_datagram *out
     m.facts.checksum = sky_chunk_checksum(&m.id, m.data, m.data_bytes);
     sky__facts_of(s, &m.facts, m.id.number, 0);
     s->stat.healed++;
+    s->told = true;
     sky__send(s, now, &m, sky_session_place(s, &m.facts, sky__turns(s, now)), out);
     if (--p->heal == 0)
         repair_close(s, p);

@@ -227,6 +227,7 @@ static bool head_send(sky_session *s, sky_time now, sky_datagram *out) {
 
 /* At its place and then where it was before: the chunks may be in both. */
 bool sky__row_send(sky_session *s, sky_time now, sky_datagram *out) {
+    s->told = true;
     sky__row *row = &s->rows[s->row_first];
     if (row->type == SKY_WIRE_SET)
         return head_send(s, now, out);

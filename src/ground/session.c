@@ -714,7 +714,8 @@ void sky__submit_own(sky_session *s, const sky_request *ask) {
 
 /* ---- looking in ---- */
 
-bool sky_session_settled(const sky_session *s) {
+bool sky_session_settled(const sky_session *s, bool *told) {
+    *told = s->told;
     return s->row_count == 0 && s->repairs_open == 0 && s->room_own == s->own_max;
 }
 

@@ -141,8 +141,9 @@ sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *r
 /* The next result; false when there is none. */
 bool sky_session_result(sky_session *s, sky_result *out);
 
-/* Nothing is left to say but answers to requests: no DROP, no repair. */
-bool sky_session_settled(const sky_session *s);
+/* Nothing is left to say but answers to requests: no DROP, no repair. *told: something was said
+ * that is not answered. */
+bool sky_session_settled(const sky_session *s, bool *told);
 
 /* As a node's. */
 void sky_session_input(sky_session *s, sky_time now, const sky_datagram *in);

@@ -238,6 +238,7 @@ struct sky_session {
 
     sky__row *rows;
     uint32_t row_first, row_count, row_max;
+    bool told; /* something that nobody answers: it may still be on its way */
 
     sky__repair *repairs; /* [SKY__REPAIRS_MAX], only with parity */
     uint8_t *repair_bytes;

@@ -150,8 +150,9 @@ static void udp_stats(const sky_reach *r, sky_reach_stat *out) {
 
 static bool udp_settled(const sky_reach *r) {
     const ground *g = of(r);
-    return sky_session_settled(g->session) &&
-           sky_transport_under_way(sky_station_transport(g->station)) == 0;
+    bool told;
+    return sky_session_settled(g->session, &told) &&
+           (!told || sky_transport_under_way(sky_station_transport(g->station)) == 0);
 }
 
 static void udp_destroy(sky_reach *r) {
