@@ -224,9 +224,9 @@ static struct {
 } lender;
 
 static sky_status lender_lease(void *self, const sky_key *key, sky_tier_lent *lent) {
-    sky_status status = heap_lease(self, key, lent);
-    if (status != SKY_OK || lender.says != SKY_OK)
-        return status != SKY_OK ? status : lender.says;
+    sky_status status = lender.says == SKY_OK ? heap_lease(self, key, lent) : lender.says;
+    if (status != SKY_OK)
+        return status;
     lender.out++;
     heap_value *v = lent->handle;
     if (lender.flip_at >= 0)
