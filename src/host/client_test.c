@@ -19,18 +19,19 @@
 
 #define PATIENCE SKY_SECONDS(60)
 
-static sky_host_fixture host;
+static sky_host_fixture hosts[2]; /* for all tests; for one, with a slow store */
+static sky_host_fixture *host = &hosts[0];
 
 static int start_host(void **state) {
     (void)state;
     const char *url = "mem:8MiB";
-    sky_host_fixture_start(&host, &url, 1);
+    sky_host_fixture_start(host, &url, 1);
     return 0;
 }
 
 static int stop_host(void **state) {
     (void)state;
-    sky_host_fixture_stop(&host);
+    sky_host_fixture_stop(host);
     return 0;
 }
 
@@ -40,7 +41,7 @@ static int connect_raw(void) {
     sky_local_peer peer;
     int fd = -1;
     sky_status status;
-    while ((status = sky_local_connect(host.socket_path, &fd, &peer)) == SKY_E_BUSY)
+    while ((status = sky_local_connect(host->socket_path, &fd, &peer)) == SKY_E_BUSY)
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
     assert_int_equal(status, SKY_OK);
     return fd;
@@ -107,7 +108,7 @@ static sky_cache *others(void) {
     char url[80];
     const char *urls[] = {url};
     sky_cache *cache;
-    snprintf(url, sizeof url, "shm:%s", host.socket_path);
+    snprintf(url, sizeof url, "shm:%s", host->socket_path);
     assert_int_equal(sky_cache_open(urls, 1, &cache, NULL), SKY_OK);
     return cache;
 }
@@ -131,7 +132,7 @@ static void assert_unharmed(void) {
     char *text = NULL;
     sky_time until = sky_now() + PATIENCE;
     for (bool empty = false; !empty; free(text)) { /* the host sees the end of others in its turn */
-        assert_int_equal(sky_host_text(host.socket_path, until, &text), SKY_OK);
+        assert_int_equal(sky_host_text(host->socket_path, until, &text), SKY_OK);
         empty = strncmp(text, "1 clients, ", 11) == 0 &&
                 strstr(text, " 0 leases, 0 bytes, 0 committed");
         if (!empty && sky_now() > until)
@@ -325,17 +326,81 @@ static void who_leaves_with_leases_and_puts_loses_them(void **state) {
     assert_unharmed();
 }
 
-static void too_much_at_once_ends_it(void **state) {
+/* ---- runs that take long ---- */
+
+static _Atomic bool held; /* the store below the arena waits */
+
+static sky_status slow_open(const char *where, void **self, sky_error *error) {
+    (void)where;
+    (void)error;
+    *self = NULL;
+    return SKY_OK;
+}
+
+static sky_status slow_read(void *self, const sky_key *key, uint64_t offset, void *data,
+                            uint64_t bytes, uint64_t *value_bytes) {
+    (void)self, (void)key, (void)offset, (void)data, (void)bytes, (void)value_bytes;
+    while (held)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    return SKY_MISS;
+}
+
+static sky_status slow_write(void *self, const sky_key *key, const void *value, uint64_t bytes,
+                             bool durable) {
+    (void)self, (void)key, (void)value, (void)bytes, (void)durable;
+    return SKY_OK;
+}
+
+static sky_status slow_remove(void *self, const sky_key *key) {
+    (void)self, (void)key;
+    return SKY_MISS;
+}
+
+static const sky_tier_driver slow = {.struct_bytes = sizeof slow,
+                                     .open = slow_open,
+                                     .read = slow_read,
+                                     .write = slow_write,
+                                     .remove = slow_remove};
+
+static sky_shm_frame slow_run(uint32_t id) {
+    sky_shm_frame f = {.kind = SKY_SHM_RUN, .id = id, .count = 1, .op = SKY_OP_LEASE};
+    f.orders[0].key = sky_fixture_key(1000 + id);
+    return f;
+}
+
+/* Runs under way are bounded, can be cancelled, and end with their client; others are served. */
+static void runs_under_way_have_their_bounds(void **state) {
     (void)state;
-    int fd = greeted();
-    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
-    sky_shm_frame many = {.kind = SKY_SHM_RUN, .count = SKY_SHM_ITEMS_MAX, .op = SKY_OP_HAS};
-    size_t bytes = sky_shm_encode(&many, data);
-    for (int i = 0; i < 500; i++) /* answered at once, as memory answers, or cut off: never more */
-        if (sky_local_send(fd, data, bytes, -1) == SKY_E_IO)
-            break;
-    sky_local_close(fd);
-    assert_unharmed();
+    const char *urls[] = {"mem:8MiB", "slow:x"};
+    sky_shm_frame f;
+    assert_int_equal(sky_tier_register("slow", &slow), SKY_OK);
+    host = &hosts[1];
+    sky_host_fixture_start(host, urls, 2);
+    held = true;
+    int fd = greeted(), other = greeted();
+    for (uint32_t id = 0; id < SKY__HOST_RUNS_MAX; id++) {
+        f = slow_run(id);
+        say(fd, &f, -1);
+    }
+    say(fd, &(sky_shm_frame){.kind = SKY_SHM_CANCEL, .id = 7}, -1);
+    assert_true(hear_no_fd(fd, &f)); /* the one that was cancelled is answered, no other */
+    assert_true(f.kind == SKY_SHM_DONE && f.id == 7 && f.results[0].status == SKY_E_CANCELLED);
+    for (uint32_t id = 100; id < 102; id++) {
+        f = slow_run(id);
+        say(fd, &f, -1); /* one takes the place that came free, the next is one too many */
+    }
+    assert_ended(fd);
+    f = slow_run(1);
+    say(other, &f, -1);
+    say(other, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
+    assert_true(hear_no_fd(other, &f));
+    assert_int_equal(f.kind, SKY_SHM_TOLD);
+    held = false;
+    assert_true(hear_no_fd(other, &f));
+    assert_true(f.kind == SKY_SHM_DONE && f.results[0].status == SKY_MISS);
+    sky_local_close(other);
+    sky_host_fixture_stop(host);
+    host = &hosts[0];
 }
 
 /* ---- many connections ---- */
@@ -365,7 +430,7 @@ static void a_second_host_is_told(void **state) {
     sky_error error = {0};
     const char *url = "mem:1MiB", *disk = "disk:/nowhere";
     sky_host_options o = {.struct_bytes = sizeof o,
-                          .socket_path = host.socket_path,
+                          .socket_path = host->socket_path,
                           .urls = &url,
                           .url_count = 1,
                           .stop_fd = -1};
@@ -395,7 +460,7 @@ int main(void) {
         cmocka_unit_test(a_stage_may_change_under_a_put),
         cmocka_unit_test(who_never_reads_is_let_go),
         cmocka_unit_test(who_leaves_with_leases_and_puts_loses_them),
-        cmocka_unit_test(too_much_at_once_ends_it),
+        cmocka_unit_test(runs_under_way_have_their_bounds),
         cmocka_unit_test(many_connections_are_turned_away),
         cmocka_unit_test(a_second_host_is_told),
     };

@@ -185,6 +185,17 @@ static count await_clients(unsigned long long others, unsigned long long leases)
     }
 }
 
+/* A copy of the value, which leaves no lease behind. */
+static void assert_copied(sky_cache *cache, uint64_t n, uint64_t seed) {
+    sky_span span = {malloc(BYTES), BYTES};
+    sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+    assert_non_null(span.data);
+    assert_int_equal(sky_run(cache, SKY_OP_GET, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    assert_true(sky_fixture_holds(span.data, BYTES, seed));
+    free(span.data);
+}
+
 static void remove_key(sky_cache *cache, uint64_t n) {
     sky_item item = {.key = sky_fixture_key(n)};
     assert_int_equal(sky_run(cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
@@ -198,6 +209,8 @@ static void clients_share_one_copy_and_the_dead_give_back(void **state) {
     sky_cache *cache = connect_to(socket_path);
     assert_non_null(cache);
     assert_int_equal(put(cache, 1, BYTES, 1), SKY_OK);
+    assert_copied(cache, 1, 1);
+    await_clients(1, 0);
     sky_item own = lease(cache, 1);
     assert_int_equal(own.status, SKY_OK);
     process reader = start("reader"), second = start("reader");
