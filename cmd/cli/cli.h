@@ -20,7 +20,10 @@
 #include <skymem-sky/skies.h>
 #include <skymem/skymem.h>
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_FOUND = 3 };
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_FOUND = 3, CLI_UNAVAILABLE = 4 };
+
+/* When a verb with a key exits 4. */
+#define CLI_UNAVAILABLE_SAYS "satellites that may hold the key do not answer"
 
 #define CLI_OPTIONS_MAX    40
 #define CLI_LIST_MAX       16
@@ -99,6 +102,7 @@ typedef struct {
     const cli_field *fields; /* of the JSON object; NULL: --json is refused */
     const char *failed;      /* when it exits 1, if there is more to say than "it failed" */
     const char *not_found;   /* when it exits 3; NULL: never */
+    bool unavailable;        /* it may exit 4: CLI_UNAVAILABLE_SAYS */
     int (*run)(cli *c);      /* NULL: skymem-lab runs it */
 } cli_verb;
 
@@ -181,6 +185,7 @@ bool cli_colored(FILE *to);
 int cli_failed(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_usage(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_not_found(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_unavailable(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Not with --quiet. */
 void cli_note(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Progress: one line on a terminal, rewritten in place, nowhere else, and not with --json or

@@ -137,6 +137,8 @@ static void exits(const page *p, const cli_verb *verb) {
     entry(p, "2", "the command line or a setting is wrong", 6);
     if (verb->not_found)
         entry(p, "3", verb->not_found, 6);
+    if (verb->unavailable)
+        entry(p, "4", CLI_UNAVAILABLE_SAYS, 6);
 }
 
 static void example(const page *p, const char *command, const char *says) {

@@ -108,6 +108,14 @@ int cli_not_found(const cli *c, const char *format, ...) {
     return CLI_NOT_FOUND;
 }
 
+int cli_unavailable(const cli *c, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say_failure(c, format, arguments, "");
+    va_end(arguments);
+    return CLI_UNAVAILABLE;
+}
+
 void cli_note(const cli *c, const char *format, ...) {
     va_list arguments;
     if (quiet)

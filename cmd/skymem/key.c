@@ -80,6 +80,8 @@ int cli_key_status(const cli *c, const cli_key *key, sky_status status) {
         return CLI_OK;
     case SKY_MISS:
         return cli_not_found(c, "%s: not found in any tier", key->shown);
+    case SKY_E_UNAVAILABLE:
+        return cli_unavailable(c, "%s: %s", key->shown, sky_status_text(status));
     case SKY_E_CORRUPT:
         return cli_not_found(c, "%s: what was stored is damaged and was dropped; put it again",
                              key->shown);
@@ -148,6 +150,7 @@ static const char *meaning(const cli_store *store, size_t tier, const sky_tier_s
         return is_read_only(stat)
                    ? "its file system is mounted read-only; name a folder elsewhere"
                    : "permission denied; mend the rights of this folder or name another";
+    case SKY_E_UNAVAILABLE:
     case SKY_E_IO:
         return sky ? "its satellites do not answer; are they up, and how much do its links lose?"
                    : "reading or writing failed; is the device sound?";
@@ -184,7 +187,8 @@ void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char 
                    size_t out_bytes) {
     sky_tier_stat stat = {0};
     sky_cache_stat(store->cache, tier, &stat);
-    if (cli_store_is(store, tier, CLI_REAL_SKY) && status == SKY_E_IO)
+    if (cli_store_is(store, tier, CLI_REAL_SKY) &&
+        (status == SKY_E_IO || status == SKY_E_UNAVAILABLE))
         silence(store, tier, &stat, out, out_bytes);
     else
         snprintf(out, out_bytes, "%.*s: %s", (int)strcspn(stat.url, "?"), stat.url,
@@ -206,7 +210,7 @@ static size_t only_far_tier(const cli_store *store) {
 
 /* The tier that something failed in; SKY_TIER_NONE when nothing tells. */
 static size_t tier_to_blame(const cli_store *store, sky_status status) {
-    if (status != SKY_E_IO && status != SKY_E_DENIED)
+    if (status != SKY_E_IO && status != SKY_E_UNAVAILABLE && status != SKY_E_DENIED)
         return SKY_TIER_NONE;
     for (size_t i = 0; i < store->tier_count; i++)
         if (sky_cache_metric(store->cache, i, SKY_METRIC_TIER_ERRORS) > 0)
@@ -240,9 +244,28 @@ static bool stays_shut(const cli *c, const cli_store *store, const cli_key *key)
     return false;
 }
 
+/* The real sky whose satellites were silent until the deadline passed; SKY_TIER_NONE: none was. */
+static size_t late_sky(const cli_store *store) {
+    for (size_t i = 0; i < store->tier_count; i++) {
+        sky_sky_report r = {0};
+        if (!cli_store_is(store, i, CLI_REAL_SKY))
+            continue;
+        sky_cache_sky_report(store->cache, i, &r);
+        if (r.silent > 0 ||
+            sky_cache_metric(store->cache, i, SKY_METRIC_TRANSPORT_MESSAGES_TAKEN) == 0)
+            return i;
+    }
+    return SKY_TIER_NONE;
+}
+
 int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_key *key,
                    sky_status status) {
     char why[CLI_WHY_BYTES];
+    size_t late = status == SKY_E_DEADLINE ? late_sky(store) : SKY_TIER_NONE;
+    if (late != SKY_TIER_NONE) {
+        cli_tier_says(store, late, SKY_E_UNAVAILABLE, why, sizeof why);
+        return cli_unavailable(c, "%s: the deadline passed: %s", key->shown, why);
+    }
     if (tier == SKY_TIER_NONE)
         tier = tier_to_blame(store, status);
     if (status == SKY_MISS && tier == SKY_TIER_NONE && stays_shut(c, store, key))
@@ -250,6 +273,8 @@ int cli_key_failed(const cli *c, const cli_store *store, size_t tier, const cli_
     if (status == SKY_OK || tier == SKY_TIER_NONE)
         return cli_key_status(c, key, status);
     cli_tier_says(store, tier, status, why, sizeof why);
+    if (status == SKY_E_UNAVAILABLE)
+        return cli_unavailable(c, "%s: %s", key->shown, why);
     return cli_failed(c, "%s: %s", key->shown, why);
 }
 

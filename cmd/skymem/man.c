@@ -94,7 +94,7 @@ static void json_section(FILE *to, const cli_verb *verb) {
     fputs(".El\n", to);
 }
 
-static void exit_section(FILE *to, const char *failed, const char *not_found) {
+static void exit_section(FILE *to, const char *failed, const char *not_found, bool unavailable) {
     fputs(".Sh EXIT STATUS\n.Bl -tag -width Ds\n.It 0\nDone.\n.It 1\n", to);
     text(to, failed ? failed
                     : "It failed; one line on standard error says what, where, and what to do.");
@@ -102,6 +102,10 @@ static void exit_section(FILE *to, const char *failed, const char *not_found) {
     if (not_found) {
         fputs(".It 3\n", to);
         text(to, not_found);
+    }
+    if (unavailable) {
+        fputs(".It 4\n", to);
+        text(to, CLI_UNAVAILABLE_SAYS);
     }
     fputs(".El\n", to);
 }
@@ -153,7 +157,7 @@ void cli_man_verb(const cli_verb *verb, FILE *to) {
     option_list(to, verb);
     if (verb->fields)
         json_section(to, verb);
-    exit_section(to, verb->failed, verb->not_found);
+    exit_section(to, verb->failed, verb->not_found, verb->unavailable);
     example_section(to, verb);
     fputs(".Sh SEE ALSO\n.Xr skymem 1\n", to);
 }
@@ -217,7 +221,7 @@ void cli_man_all(FILE *to) {
           ".It Pa $XDG_DATA_HOME/skymem/scenarios/NAME.yaml\nThe scenario that is called NAME;\n"
           "after this folder, the installed\n.Pa share/skymem/scenarios\nis searched.\n.El\n",
           to);
-    exit_section(to, NULL, "Not found: a miss.");
+    exit_section(to, NULL, "Not found: a miss.", true);
     fputs(".Sh SEE ALSO\n", to);
     const char *last = "";
     for (const char *name; (name = next_name(last)); last = name)

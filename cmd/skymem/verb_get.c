@@ -134,5 +134,6 @@ const cli_verb cli_verb_get = {
             {NULL, NULL},
         },
     .not_found = "no tier has the key, or what it had was damaged",
+    .unavailable = true,
     .run = get_run,
 };

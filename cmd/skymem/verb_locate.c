@@ -323,5 +323,6 @@ const cli_verb cli_verb_locate = {
             {NULL, NULL},
         },
     .not_found = "no sky has the key",
+    .unavailable = true,
     .run = locate_run,
 };

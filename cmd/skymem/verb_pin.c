@@ -35,6 +35,7 @@ const cli_verb cli_verb_pin = {
             {NULL, NULL},
         },
     .not_found = "no tier has the key",
+    .unavailable = true,
     .run = pin_run,
 };
 
@@ -58,5 +59,6 @@ const cli_verb cli_verb_unpin = {
             {NULL, NULL},
         },
     .not_found = "no tier has the key",
+    .unavailable = true,
     .run = unpin_run,
 };

@@ -141,5 +141,6 @@ const cli_verb cli_verb_prefetch = {
             {NULL, NULL},
         },
     .not_found = "no tier has one of the keys; the others were fetched",
+    .unavailable = true,
     .run = prefetch_run,
 };

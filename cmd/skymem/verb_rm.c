@@ -26,5 +26,6 @@ const cli_verb cli_verb_rm = {
             {NULL, NULL},
         },
     .not_found = "no tier has the key",
+    .unavailable = true,
     .run = rm_run,
 };

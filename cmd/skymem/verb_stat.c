@@ -398,5 +398,6 @@ const cli_verb cli_verb_stat = {
             {NULL, NULL},
         },
     .not_found = "no tier has the key",
+    .unavailable = true,
     .run = stat_run,
 };

@@ -158,5 +158,6 @@ const cli_verb cli_verb_verify = {
     .failed =
         "a tier cannot be read, or something was damaged (the report is printed all the same)",
     .not_found = "the folder of the only store is not there, or no tier has KEY",
+    .unavailable = true,
     .run = verify_run,
 };

@@ -145,7 +145,8 @@ static sky_status symptom(const sky__slot *s, const sky__sub *sub, sky_time took
             return status;
         if (status == SKY_E_DEADLINE && had_time(s, took))
             return status;
-        if (status != SKY_E_CANCELLED && status != SKY_E_DEADLINE && status != SKY_E_BUSY)
+        if (status != SKY_E_CANCELLED && status != SKY_E_DEADLINE && status != SKY_E_BUSY &&
+            status != SKY_E_UNAVAILABLE) /* one satellite is silent; what others have is there */
             found = SKY_OK;
     }
     return found;

@@ -77,6 +77,10 @@ class ForkedError(Error):
     """Opened before a fork: open it again in this process."""
 
 
+class UnavailableError(Error):
+    """What may hold it does not answer."""
+
+
 _KINDS: dict[str, type[Error]] = {
     "SKY_MISS": MissError,
     "SKY_E_PARAM": ParamError,
@@ -92,6 +96,7 @@ _KINDS: dict[str, type[Error]] = {
     "SKY_E_DENIED": DeniedError,
     "SKY_E_SYNTAX": UrlError,
     "SKY_E_FORKED": ForkedError,
+    "SKY_E_UNAVAILABLE": UnavailableError,
 }
 
 for _name, _status, _ in status_list():
