@@ -37,13 +37,90 @@ bool sky__look_wanted(sky_session *s, const sky__request *r, uint32_t unit) {
     return !r->filling || (unit < r->low && !known(s, r, unit));
 }
 
-/* All is known up to `low`. */
+/* ---- the head of a key, at many places at once ---- */
+
+/* Where migration lags a head is on one of its last places. False: there are none but those that
+ * every search asks. */
+static bool trace_begin(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    const sky_frame *f = s->config.frame;
+    uint64_t turned = sky__turns(s, s->now);
+    uint64_t last = turned < SKY__LAST_TURNS ? turned : SKY__LAST_TURNS;
+    bool windowed = sky_strategy_row_of(f->placement.strategy)->windowed;
+    if (!windowed || last < 2 || r->traced)
+        return false;
+    r->tracing = r->traced = true;
+    sky__work_begin(s, request, WORK_HEADS, 0, (uint32_t)(last - 1) * s->head_copies - 1);
+    return true;
+}
+
+/* All is known up to `low`. That a single key is not there is said only when no place that could
+ * hold its head is silent. */
 static void finish(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests[request];
+    bool nothing = r->unsure && r->low == 0;
     if (r->ask.chain)
-        sky__request_finish(s, request, r->low > 0 ? SKY_OK : SKY_MISS, r->low);
-    else
+        sky__request_finish(s, request,
+                            r->low > 0 ? SKY_OK
+                            : nothing  ? SKY_E_IO
+                                       : SKY_MISS,
+                            r->low);
+    else if (known(s, r, 0))
         sky__request_found(s, request);
+    else if (nothing)
+        sky__request_finish(s, request, SKY_E_IO, 0);
+    else if (s->config.lookup == SKY_LOOKUP_INDEX || !trace_begin(s, request))
+        sky__request_finish(s, request, SKY_MISS, 0);
+}
+
+void sky__fresh_begin(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    r->state = REQUEST_RUNNING;
+    r->checked = s->sides[sky_index_find(s->index, &r->ask.key)].version;
+    s->stat.questions++;
+    sky__work_begin(s, request, WORK_HEADS, 0, s->head_copies - 1);
+}
+
+/* The index has what nobody in the sky has a head of: another ground removed it. Its chunks are
+ * left alone, as they are not ours to count any more. */
+static void forget(sky_session *s, uint32_t block) {
+    s->sides[block].hearsay = true;
+    sky__purge_lost(s, block);
+}
+
+static void heads_end(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests[request];
+    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    bool there = block != SKY_BLOCK_NONE;
+    bool doubted = there && s->sides[block].version == r->checked;
+    if (there && r->heard && !r->tracing && !s->sides[block].hearsay) {
+        s->sides[block].heads_lost |= r->outdated;
+        sky__heads_mend(s, block);
+    }
+    if (there && (r->heard || !doubted)) { /* it may have come meanwhile */
+        sky__request_found(s, request);
+    } else if (r->unsure) {
+        sky__request_finish(s, request, SKY_E_IO, 0);
+    } else if (!trace_begin(s, request)) {
+        if (there)
+            forget(s, block);
+        sky__request_finish(s, request, SKY_MISS, 0);
+    }
+}
+
+static void heads_done(sky_session *s, uint32_t op) {
+    uint32_t request = s->operations[op].request;
+    sky__operation_end(s, op);
+    if (--s->requests[request].units_left == 0)
+        heads_end(s, request);
+}
+
+void sky__heads_absent(sky_session *s, uint32_t op, sky_status status) {
+    const sky__operation *o = &s->operations[op];
+    sky__request *r = &s->requests[o->request];
+    r->unsure |= status == SKY_E_IO;
+    r->outdated |= (uint32_t)(status == SKY_MISS) << o->copy;
+    heads_done(s, op);
 }
 
 static void fill(sky_session *s, uint32_t request) {
@@ -130,6 +207,7 @@ static sky_status adopt(sky_session *s, const sky__operation *o, const sky_block
                       .head_version = head_version,
                       .before = {h->before_ms, h->before_centre},
                       .scattered = h->before_ms != 0,
+                      .named = h->named,
                       .adopted = true,
                       .heads_lost = o->denied,
                       .hearsay = true,
@@ -180,18 +258,34 @@ static void learn(sky_session *s, uint32_t op, bool present) {
         search(s, request);
 }
 
+/* What came as a head is one; else it is lost. */
+static bool take_head(sky_session *s, uint32_t op, const sky_message *m, sky_block_head *head) {
+    if (m->data_bytes == SKY_HEAD_BYTES && sky__is_genuine(s, m) &&
+        sky_head_decode(m->data, m->data_bytes, head) == SKY_OK && plausible(s, head, m))
+        return true;
+    s->stat.corrupt++;
+    sky__suspect(s, s->operations[op].to);
+    sky__chunk_lost(s, s->now, op, SKY_MISS);
+    return false;
+}
+
 void sky__look_found(sky_session *s, uint32_t op, const sky_message *m) {
-    const sky__operation *o = &s->operations[op];
     sky_block_head head;
-    bool right = m->data_bytes == SKY_HEAD_BYTES && sky__is_genuine(s, m) &&
-                 sky_head_decode(m->data, m->data_bytes, &head) == SKY_OK && plausible(s, &head, m);
-    if (!right) {
-        s->stat.corrupt++;
-        sky__suspect(s, o->to);
-        sky__chunk_lost(s, s->now, op, SKY_MISS);
+    if (take_head(s, op, m, &head))
+        learn(s, op, adopt(s, &s->operations[op], &head, m->id.version) == SKY_OK);
+}
+
+void sky__heads_found(sky_session *s, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->operations[op];
+    sky__request *r = &s->requests[o->request];
+    sky_block_head head;
+    if (!take_head(s, op, m, &head))
         return;
-    }
-    learn(s, op, adopt(s, o, &head, m->id.version) == SKY_OK);
+    r->heard |= adopt(s, o, &head, m->id.version) == SKY_OK;
+    uint32_t block = sky_index_find(s->index, &r->ask.key);
+    bool older = block != SKY_BLOCK_NONE && s->sides[block].head_version > m->id.version;
+    r->outdated |= (uint32_t)older << o->copy;
+    heads_done(s, op);
 }
 
 void sky__look_absent(sky_session *s, uint32_t op) {
@@ -201,7 +295,7 @@ void sky__look_absent(sky_session *s, uint32_t op) {
 /* ---- what we say ---- */
 
 sky_block_head sky__head_of(const sky_session *s, const sky_block_info *info, uint64_t version,
-                            const sky__home *before) {
+                            const sky__home *before, bool named) {
     const sky_placement *p = &s->config.frame->placement;
     sky_satellite centre = {info->centre_plane, info->centre_slot};
     return (sky_block_head){.version = version,
@@ -218,5 +312,6 @@ sky_block_head sky__head_of(const sky_session *s, const sky_block_info *info, ui
                             .strategy = p->strategy,
                             .replicas = s->config.replicas,
                             .parity = s->config.parity,
-                            .level = info->coding};
+                            .level = info->coding,
+                            .named = named};
 }

@@ -6,7 +6,7 @@
 
 #include "ground/session.h"
 
-#define SKY_ORRERY_GROUNDS 2
+#define SKY_ORRERY_GROUNDS 4
 #define SKY_ORRERY_CHUNK   256
 #define SKY_ORRERY_TURN_NS SKY_SECONDS(10)
 

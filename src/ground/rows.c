@@ -210,7 +210,7 @@ static bool head_send(sky_session *s, sky_time now, sky_datagram *out) {
     sky_block_info info;
     sky_index_info(s->index, block, &info);
     uint8_t *data = out->data + sky_message_data_offset(SKY_WIRE_SET);
-    sky_block_head head = sky__head_of(s, &info, side->version, &side->before);
+    sky_block_head head = sky__head_of(s, &info, side->version, &side->before, side->named);
     sky_head_encode(&head, data);
     sky_message m = {.type = SKY_WIRE_SET,
                      .id = {.key = side->key, .version = row.head_version},

@@ -284,6 +284,11 @@ static void put_end(sky_session *s, sky__request *r, sky_status status) {
     s->stat.puts += status == SKY_OK;
 }
 
+static bool reads(const sky__request *r) {
+    return (r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS || r->ask.op == SKY_OP_REMOVE) &&
+           !r->ask.stat && !r->ask.probe;
+}
+
 static void request_free(sky_session *s, uint32_t request) {
     ++*(s->requests[request].own ? &s->room_own : &s->room_host);
     s->requests[request].state = REQUEST_FREE;
@@ -304,6 +309,8 @@ static void look_over(sky_session *s, const sky_key *key) {
 void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes) {
     sky__request *r = &s->requests[request];
     sky_op op = r->ask.op;
+    if (status == SKY_E_IO && reads(r)) /* it may be there */
+        status = SKY_E_UNAVAILABLE;
     sky__operations_abandon(s, request);
     sky__repairs_abandon(s, request);
     chain_remove(s, list_of(s, r), request);
@@ -404,11 +411,25 @@ static bool is_another(const sky_session *s, const sky__request *r, uint32_t blo
     return s->sides[block].version != r->id.version || now.set_ms != r->info.set_ms;
 }
 
+/* A chunk that is not where it should be may be at a place of the last turns, if it had any. */
+static bool may_lag(const sky_session *s, const sky__request *r) {
+    const sky_frame *f = s->config.frame;
+    bool migrates = sky_strategy_row_of(f->placement.strategy)->migrates;
+    uint64_t set = sky_turns_at_ms(&f->turning, r->info.set_ms);
+    return !r->thorough && migrates && sky__turns(s, s->now) >= set + 2;
+}
+
 void sky__request_lost(sky_session *s, uint32_t request, sky_status status) {
     sky__request *r = &s->requests[request];
     uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
     bool replaced = block != SKY_BLOCK_NONE && is_another(s, r, block);
     if (replaced && r->restarts < RESTARTS_MAX) {
+        start_over(s, request);
+        get_begin(s, request, block);
+        return;
+    }
+    if (block != SKY_BLOCK_NONE && !replaced && status == SKY_MISS && may_lag(s, r)) {
+        r->thorough = true;
         start_over(s, request);
         get_begin(s, request, block);
         return;
@@ -570,6 +591,7 @@ static void put_commit(sky_session *s, uint32_t request) {
                       .version = r->id.version,
                       .head_version = r->head_version,
                       .absent = r->absent,
+                      .named = r->ask.named,
                       .parent = r->ask.parent,
                       .habit.used_ms = sky_turning_ms(&s->config.frame->turning, s->now),
                       .expires_ms = r->ask.ttl_s ? r->ask.wall_ms + (int64_t)r->ask.ttl_s * 1000
@@ -627,10 +649,20 @@ void sky__request_found(sky_session *s, uint32_t request) {
         answer(s, request, block);
 }
 
+/* Another ground may have replaced what the index knows, or removed it. Without a head in the sky
+ * no other ground knows of it. */
+static bool may_be_outdated(const sky_session *s, const sky__request *r) {
+    const sky__side *side = &s->sides[sky_index_find(s->index, &r->ask.key)];
+    bool asks = r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS;
+    return asks && side->named && side->head_version && s->config.lookup != SKY_LOOKUP_INDEX;
+}
+
 static void find(sky_session *s, uint32_t request) {
     const sky__request *r = &s->requests[request];
     bool known = !r->ask.chain && sky__find_block(s, r->ask.wall_ms, &r->ask.key) != SKY_BLOCK_NONE;
-    if (known || (!r->ask.chain && s->config.lookup == SKY_LOOKUP_INDEX))
+    if (known && may_be_outdated(s, r))
+        sky__fresh_begin(s, request);
+    else if (known || (!r->ask.chain && s->config.lookup == SKY_LOOKUP_INDEX))
         sky__request_found(s, request);
     else
         sky__look_begin(s, request);

@@ -7,8 +7,16 @@
  *
  * A get needs nothing but the index's facts: from set time and centre it computes where each chunk
  * is after any number of turns. While a chunk migrates it is in the old place, in the new one, or
- * in both: a MISS at one is asked again at the other before the chunk counts as lost. A lost chunk
- * makes the block a miss, and the block goes with all below it.
+ * in both: a MISS at one is asked again at the other, and then at the places of the last turns,
+ * where migration may lag, before the chunk counts as lost. A lost chunk makes the block a miss,
+ * and the block goes with all below it. SKY_MISS says that all who could hold it say that they do
+ * not; where one of them is silent the answer is SKY_E_UNAVAILABLE, and the index keeps what it
+ * knows.
+ *
+ * Several grounds: a block never changes under its key, so the index is believed. A named value may
+ * be replaced by another ground: each read of it asks all copies of its head first, at once, and
+ * reads the newest. So no read is older than the last put that was acknowledged before it began, as
+ * long as one of the copies that put reached answers.
  *
  * Memory pressure: the session is the only writer of its sky and counts the chunks of every place,
  * so it makes room itself, by the least recently used leaf of its index that is not pinned; the
@@ -81,6 +89,7 @@ typedef struct {
     uint32_t payload_bytes;
     uint8_t level;
     uint32_t ttl_s; /* 0: for ever */
+    bool named;     /* a name, whose value others may replace; else a block, which stays as it is */
 
     sky_range range;     /* get; {0, 0} is all */
     uint64_t room_bytes; /* get: what the caller's spans hold */
@@ -119,12 +128,14 @@ typedef struct {
 typedef struct {
     sky_op op;
     void *context;
-    sky_status status;  /* as the tier contract; E_IO: no answer, E_CANCELLED: the host gave up */
-    uint64_t bytes;     /* moved; for has, stored */
-    uint8_t level;      /* of what is stored */
-    bool pinned;        /* has: by us */
-    uint32_t block;     /* put: number in the index */
-    sky_path_time time; /* get */
+    sky_status
+        status;     /* as the tier contract; E_IO: no answer; E_UNAVAILABLE: the same, where a key
+                          was looked for or read; E_CANCELLED: the host gave up */
+    uint64_t bytes; /* moved; for has, stored */
+    uint8_t level;  /* of what is stored */
+    bool pinned;    /* has: by us */
+    uint32_t block; /* put: number in the index */
+    sky_path_time time;      /* get */
     sky_satellite satellite; /* probe */
     uint64_t stat[SKY_STAT_COUNT];
 } sky_result;

@@ -170,6 +170,14 @@ uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *
     return count;
 }
 
+void sky__last_places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
+                      sky_satellite places[SKY__PLACES_MAX], uint32_t *count) {
+    const sky_turning *turning = &s->config.frame->turning;
+    uint64_t turns = sky__turns(s, now), set = sky_turns_at_ms(turning, facts->set_ms);
+    for (uint64_t back = 2; back <= SKY__LAST_TURNS && set + back <= turns; back++)
+        add_place(places, count, sky_session_place(s, facts, turns - back));
+}
+
 bool sky__may_give_up(sky_session *s, sky_time now, sky_satellite who, const sky_chunk_id *id) {
     uint32_t block = sky_index_find(s->index, &id->key);
     if (block == SKY_BLOCK_NONE)

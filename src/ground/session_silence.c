@@ -118,13 +118,15 @@ bool sky__hides(const sky_session *s, sky_time now, const sky__operation *o) {
     return false;
 }
 
-static uint32_t copies_of(const sky_session *s, const sky__operation *o) {
+uint32_t sky__copies_of(const sky_session *s, const sky__operation *o) {
+    if (o->work == WORK_HEADS) /* each copy has an operation of its own */
+        return 1;
     return o->number == 0 ? s->head_copies : s->config.replicas;
 }
 
 /* Another copy that is still to be had, of one who is not silent; `copies`: there is none. */
 static uint32_t copy_after(const sky_session *s, sky_time now, const sky__operation *o) {
-    uint32_t copies = copies_of(s, o);
+    uint32_t copies = sky__copies_of(s, o);
     sky_satellite places[SKY__PLACES_MAX];
     for (uint32_t i = 1; i < copies; i++) {
         sky__operation other = *o;
@@ -138,12 +140,12 @@ static uint32_t copy_after(const sky_session *s, sky_time now, const sky__operat
 
 bool sky__rather_another(const sky_session *s, sky_time now, const sky__operation *o,
                          sky_satellite to) {
-    return sky__is_silent(s, to) && copy_after(s, now, o) < copies_of(s, o);
+    return sky__is_silent(s, to) && copy_after(s, now, o) < sky__copies_of(s, o);
 }
 
 sky_satellite sky__copy_first(const sky_session *s, sky_time now, sky__operation *o) {
     sky_satellite places[SKY__PLACES_MAX];
-    uint32_t copies = copies_of(s, o);
+    uint32_t copies = sky__copies_of(s, o);
     for (o->copy = 0; o->copy < copies; o->copy++) {
         (void)sky__operation_places(s, now, o, places);
         if (!sky__is_silent(s, places[0]))
@@ -163,7 +165,7 @@ static void take_copy(sky_session *s, sky_time now, sky__operation *o, uint32_t 
 bool sky__copy_next(sky_session *s, sky_time now, sky__operation *o) {
     o->tried |= 1u << o->copy;
     uint32_t next = copy_after(s, now, o);
-    if (next == copies_of(s, o))
+    if (next == sky__copies_of(s, o))
         return false;
     o->unanswered = 0;
     take_copy(s, now, o, next);
@@ -176,14 +178,14 @@ static bool was_in_sight(const sky_session *s, const sky__operation *o) {
 }
 
 static bool asks(const sky__operation *o) {
-    return o->work == WORK_GET || o->work == WORK_PIECE || o->work == WORK_LOOK;
+    return sky__is_get(o->work);
 }
 
 void sky__ask_again_at(sky_session *s, sky_time now, sky__operation *o) {
-    uint32_t next = asks(o) ? copy_after(s, now, o) : copies_of(s, o);
+    uint32_t next = asks(o) ? copy_after(s, now, o) : sky__copies_of(s, o);
     sky_satellite places[SKY__PLACES_MAX];
     uint32_t count = sky__places_to_ask(s, now, o, places), at = 0;
-    if (next < copies_of(s, o)) {
+    if (next < sky__copies_of(s, o)) {
         take_copy(s, now, o, next);
         return;
     }
@@ -194,7 +196,7 @@ void sky__ask_again_at(sky_session *s, sky_time now, sky__operation *o) {
 }
 
 uint32_t sky__attempts_max(const sky_session *s, sky_time now, const sky__operation *o) {
-    bool other = asks(o) && copy_after(s, now, o) < copies_of(s, o);
+    bool other = asks(o) && copy_after(s, now, o) < sky__copies_of(s, o);
     bool nobody = sky__is_silent(s, o->to) &&
                   (other || sky__is_silent(s, sky__place_to_ask(s, now, o)));
     uint32_t most = s->config.retries_max + SKY__PATIENT_ATTEMPTS;

@@ -37,6 +37,7 @@ typedef enum { REQUEST_FREE, REQUEST_QUEUED, REQUEST_RUNNING, REQUEST_DONE } sky
 /* What a request's operations are about, one after the other. */
 typedef enum {
     WORK_LOOK,   /* heads of keys not in the index */
+    WORK_HEADS,  /* the head of a key, at all places it may be at once */
     WORK_GET,    /* data chunks of a range */
     WORK_SET,    /* chunks, each as often as there are replicas */
     WORK_HEAD,   /* the head, when all chunks are stored */
@@ -91,6 +92,13 @@ typedef struct {
     bool missed;                    /* … not all chunks were where they should be */
     bool settled;                   /* … but now all are */
     bool searched;                  /* nothing more to learn from satellites about this key */
+    bool tracing;                   /* heads: at the last places, where migration may lag */
+    bool traced;                    /* … they were asked */
+    bool heard;                     /* … somebody has one */
+    uint64_t checked;    /* … of this version, which the index has; 0: the index had none */
+    bool unsure;         /* look, heads: one who may have it did not answer */
+    bool thorough;       /* get: each chunk is asked for at its last places too */
+    uint32_t outdated;   /* heads: bits of the copies that are not what they should be */
     bool filling;        /* look: the prefix is known, its other heads are being fetched */
     uint32_t low, high;  /* look: keys below low are there, those from high on are not */
     sky_time blocked_ns; /* the window's blocked time when it began */
@@ -116,10 +124,9 @@ typedef struct {
     uint32_t corrupt;
     uint32_t echoes; /* sent again, and to be sent so often more at once */
     bool again;      /* waiting to be sent again, to `to` */
-    uint32_t denied; /* bits of the copies of which one who should have it said that he has not */
+    uint32_t denied; /* bits of the copies of which who should have it said that he has not */
     uint64_t here;   /* CHECK: pieces of the row that were found, a bit each */
     bool missed;     /* a copy asked for before this one is not there */
-    bool unheard;    /* a copy was given up for want of an answer: it may be there */
     bool parked;     /* its chunk is lost here; waiting for a repair */
     sky_status parked_for;
     sky_time first_sent;
@@ -146,6 +153,7 @@ typedef struct {
     sky__absent absent;
     sky_habit habit;  /* where placement foresees */
     sky_time checked; /* its parity, last; 0: never */
+    bool named;       /* a name, whose value may be replaced: its head is asked for at each read */
     bool adopted;     /* known from its head; we, or others, may have dropped some of it before */
     uint32_t heads_lost; /* bits of its head's copies that were not where they should be */
     bool hearsay;        /* found in the sky and not yet read: nothing is dropped on its account */
@@ -297,10 +305,14 @@ sky_chunk_facts sky__block_facts(const sky_session *s, const sky_block_info *inf
 /* Complete a block's facts for one chunk, number 0 included. */
 void sky__facts_of(const sky_session *s, sky_chunk_facts *facts, uint32_t number, uint32_t copy);
 /* All places a chunk of this server may be in, the likeliest first. */
-#define SKY__PLACES_MAX 5
+#define SKY__LAST_TURNS 8 /* migration may lag */
+#define SKY__PLACES_MAX (5 + SKY__LAST_TURNS)
 uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
                      const sky__home *before, uint32_t server,
                      sky_satellite places[SKY__PLACES_MAX]);
+/* And those it was in some turns ago, further than the one before: added to the others. */
+void sky__last_places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
+                      sky_satellite places[SKY__PLACES_MAX], uint32_t *count);
 /* Only one who may hold a chunk may say that he gave it up; else a liar could have us drop what
  * others keep. What is not in the index is nobody's loss. */
 bool sky__may_give_up(sky_session *s, sky_time now, sky_satellite who, const sky_chunk_id *id);
@@ -325,7 +337,7 @@ uint32_t sky__places_count(const sky_frame *f);
 #define SKY__OPERATION_BITS 20
 #define SKY__ATTEMPT_BITS   8
 static inline bool sky__is_get(sky__work work) {
-    return work == WORK_LOOK || work == WORK_GET || work == WORK_PIECE;
+    return work == WORK_LOOK || work == WORK_HEADS || work == WORK_GET || work == WORK_PIECE;
 }
 
 /* A chunk, one way or the other: what it takes to lose one is what is counted. */
@@ -395,6 +407,8 @@ bool sky__rather_another(const sky_session *s, sky_time now, const sky__operatio
 bool sky__is_silent(const sky_session *s, sky_satellite satellite);
 /* It is not silent, or it is time to try it again, with this one. */
 bool sky__may_ask(sky_session *s, sky_satellite satellite);
+/* That there are of what it asks for, each at a place of its own. */
+uint32_t sky__copies_of(const sky_session *s, const sky__operation *o);
 /* Choose the copy to be asked for first; where it is. */
 sky_satellite sky__copy_first(const sky_session *s, sky_time now, sky__operation *o);
 /* The next copy of what an operation asks for; false: there is none. */
@@ -411,8 +425,13 @@ bool sky__look_wanted(sky_session *s, const sky__request *r, uint32_t unit);
 void sky__look_passed(sky_session *s, uint32_t request);
 void sky__look_found(sky_session *s, uint32_t op, const sky_message *m);
 void sky__look_absent(sky_session *s, uint32_t op);
+/* A named key in the index: is its head in the sky still the one we know? */
+void sky__fresh_begin(sky_session *s, uint32_t request);
+void sky__heads_found(sky_session *s, uint32_t op, const sky_message *m);
+/* SKY_MISS: it is not there; SKY_E_IO: nobody says. */
+void sky__heads_absent(sky_session *s, uint32_t op, sky_status status);
 sky_block_head sky__head_of(const sky_session *s, const sky_block_info *info, uint64_t version,
-                            const sky__home *before);
+                            const sky__home *before, bool named);
 
 /* rows.c */
 void sky__row_push(sky_session *s, sky_wire_type type, const sky__side *side,

@@ -80,7 +80,7 @@ uint32_t sky__length_of(const sky_session *s, const sky__operation *o) {
 /* What comes back takes time on the downlink; acknowledgements are small. */
 static uint32_t answer_bytes(const sky_session *s, const sky__operation *o) {
     uint32_t head = (uint32_t)sky_message_data_offset(SKY_WIRE_CHUNK);
-    if (o->work == WORK_LOOK)
+    if (o->work == WORK_LOOK || o->work == WORK_HEADS)
         return head + SKY_HEAD_BYTES;
     return o->work == WORK_GET || o->work == WORK_PIECE ? head + sky__length_of(s, o) : 0;
 }
@@ -151,7 +151,8 @@ static void describe(const sky_session *s, const sky__operation *o, sky_message 
 sky_chunk_facts sky__places_facts(const sky_session *s, const sky__operation *o) {
     const sky__request *r = &s->requests[o->request];
     sky_chunk_facts facts = r->facts;
-    if (o->work == WORK_LOOK) /* nothing is known of the block yet, nor needs to be */
+    if (o->work == WORK_LOOK ||
+        o->work == WORK_HEADS) /* nothing is known of the block yet, nor needs to be */
         facts = sky__block_facts(s, &r->info, false);
     if (o->work == WORK_MOVE && r->step == MOVE_GOES) {
         facts.set_ms = r->before.set_ms;
@@ -159,6 +160,13 @@ sky_chunk_facts sky__places_facts(const sky_session *s, const sky__operation *o)
     }
     sky__facts_of(s, &facts, o->number, o->copy);
     return facts;
+}
+
+/* Units count the copies of all last places, those of the place before the last one first. */
+static sky_satellite last_place(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
+                                uint32_t unit) {
+    uint64_t turns = sky__turns(s, now), back = 2 + unit / s->head_copies;
+    return sky_session_place(s, facts, turns > back ? turns - back : 0);
 }
 
 uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__operation *o,
@@ -171,7 +179,14 @@ uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__op
         return 1;
     sky_chunk_facts facts = sky__places_facts(s, o);
     uint32_t server = moved_block ? sky__server_of(s, o->number, o->copy) : 0;
-    return sky__places(s, now, &facts, moved_block ? &r->before : NULL, server, places);
+    uint32_t count = sky__places(s, now, &facts, moved_block ? &r->before : NULL, server, places);
+    if (o->work == WORK_HEADS && r->tracing) { /* of the last places, the one its unit means */
+        places[0] = last_place(s, now, &facts, o->unit);
+        return 1;
+    }
+    if (r->thorough && moved_block)
+        sky__last_places(s, now, &facts, places, &count);
+    return count;
 }
 
 /* A chunk of a put's payload, where it goes in the message, or where the host has it. */
@@ -187,6 +202,13 @@ static bool fill_data(sky_session *s, const sky__request *r, uint32_t number, sk
     return out->chunk || c->fetch(c->host, r->ask.context, offset, room, m->data_bytes);
 }
 
+/* Of a put, or of a block that moves. */
+static bool is_named(const sky_session *s, const sky__request *r) {
+    uint32_t block = sky_index_find(s->index, &r->ask.key);
+    return r->ask.op == SKY_OP_PUT ? r->ask.named
+                                   : block != SKY_BLOCK_NONE && s->sides[block].named;
+}
+
 /* A SET's bytes. False when the host no longer has them. */
 static bool fill(sky_session *s, const sky__operation *o, sky_message *m, sky_datagram *out) {
     const sky__request *r = &s->requests[o->request];
@@ -198,7 +220,7 @@ static bool fill(sky_session *s, const sky__operation *o, sky_message *m, sky_da
     bool there = true;
     uint32_t chunks = sky__data_chunks(s, r->info.payload_bytes);
     if (o->number == 0) {
-        sky_block_head head = sky__head_of(s, &r->info, r->id.version, &r->before);
+        sky_block_head head = sky__head_of(s, &r->info, r->id.version, &r->before, is_named(s, r));
         sky_head_encode(&head, data);
     } else {
         uint32_t number = sky_stripes_data_number(&s->stripes, chunks, o->number);
@@ -219,6 +241,7 @@ static bool compose(sky_session *s, const sky__operation *o, sky_message *m, sky
         describe(s, o, m);
         return fill(s, o, m, out);
     case WORK_LOOK:
+    case WORK_HEADS:
         m->type = SKY_WIRE_GET;
         m->id = (sky_chunk_id){.key = *sky__look_key(r, o->unit), .version = SKY_VERSION_ANY};
         return true;
@@ -283,7 +306,8 @@ static uint32_t operation_begin(sky_session *s, sky_time now, uint32_t request, 
     o->number = number;
     o->copy = copy;
     o->blocked_ns = sky__blocked_ns(s, now) - s->requests[request].blocked_ns;
-    o->to = sky__is_get(work) ? sky__copy_first(s, now, o) : sky__place_to_ask(s, now, o);
+    bool any_copy = sky__is_get(work) && work != WORK_HEADS;
+    o->to = any_copy ? sky__copy_first(s, now, o) : sky__place_to_ask(s, now, o);
     o->answer_bytes = answer_bytes(s, o);
     s->requests[request].operations++;
     return op;
@@ -302,6 +326,9 @@ static bool unit_take(sky_session *s, sky__request *r, uint32_t unit, uint32_t *
     case WORK_SET:
         *number = unit / s->config.replicas + 1;
         *copy = unit % s->config.replicas;
+        return true;
+    case WORK_HEADS:
+        *copy = unit % s->head_copies;
         return true;
     case WORK_HEAD:
     case WORK_REHEAD:

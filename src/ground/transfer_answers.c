@@ -7,7 +7,7 @@
 
 #include "ground/session_state.h"
 
-#define MISSES_MAX  8
+#define MISSES_MAX  16
 #define CORRUPT_MAX 4
 
 static sky_time later(sky_time a, sky_time b) {
@@ -34,18 +34,23 @@ static void account(const sky_session *s, sky_time now, sky_time spent_ns,
 void sky__chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status status) {
     sky__operation *o = &s->operations[op];
     uint32_t request = o->request;
-    o->denied |= (uint32_t)(o->work == WORK_LOOK && status == SKY_MISS) << o->copy;
-    o->unheard |= status == SKY_E_IO;
+    o->denied |= (uint32_t)(sky__is_get(o->work) && status != SKY_E_IO) << o->copy;
     o->missed |= o->work == WORK_GET && status == SKY_MISS;
     if (sky__is_get(o->work) && sky__copy_next(s, now, o)) {
         sky__ask_again(s, op);
         return;
     }
+    if (o->work == WORK_HEADS) {
+        sky__heads_absent(s, op, status);
+        return;
+    }
+    bool all = o->denied == (1u << sky__copies_of(s, o)) - 1;
     if (o->work == WORK_LOOK && o->denied) {
+        s->requests[request].unsure |= !all;
         sky__look_absent(s, op);
         return;
     }
-    if (o->unheard && status == SKY_MISS)
+    if (sky__is_get(o->work) && !all && status == SKY_MISS) /* another copy may be there */
         status = SKY_E_IO;
     if (o->work == WORK_CHECK) {
         sky__check_lacks(s, o, status);
@@ -139,7 +144,8 @@ static bool ask_elsewhere(sky_session *s, sky_time now, uint32_t op) {
         asked++;
     bool moved = asked == count; /* since it was asked */
     o->misses++;
-    if ((!moved && o->misses >= 2 * count - 1) || o->misses >= MISSES_MAX)
+    uint32_t most = s->requests[o->request].thorough ? count + 1 : 2 * count - 1;
+    if ((!moved && o->misses >= most) || o->misses >= MISSES_MAX)
         return false;
     sky_satellite next = places[moved ? 0 : (asked + 1) % count];
     if (sky__rather_another(s, now, o, next) || (o->unanswered > 0 && sky__is_silent(s, next)))
@@ -243,6 +249,7 @@ static bool answers(const sky_session *s, uint32_t op, const sky_message *m) {
         return m->type == SKY_WIRE_HAS_REPLY && is_current(s, op, m) &&
                sky_chunk_id_equal(&id, &m->id);
     case WORK_LOOK:
+    case WORK_HEADS:
         return (m->type == SKY_WIRE_CHUNK || (m->type == SKY_WIRE_MISS && is_current(s, op, m))) &&
                m->id.number == 0 && sky_key_equal(&m->id.key, sky__look_key(r, o->unit));
     default:
@@ -300,6 +307,8 @@ static void take(sky_session *s, sky_time now, const sky_datagram *in) {
         s->stat.stray++;
     else if (m.type == SKY_WIRE_CHUNK && s->operations[op].work == WORK_LOOK)
         sky__look_found(s, op, &m);
+    else if (m.type == SKY_WIRE_CHUNK && s->operations[op].work == WORK_HEADS)
+        sky__heads_found(s, op, &m);
     else if (m.type == SKY_WIRE_CHUNK)
         take_chunk(s, now, op, &m);
     else if (m.type == SKY_WIRE_MISS)

@@ -316,7 +316,7 @@ static void silence_is_an_error_not_a_loss(void **state) {
     sky_fixture_world_open(&f, &scenario, 1);
     assert_int_equal(put(&f, 1, 20000).status, SKY_OK);
     sky_world_partition(f.world, (sky_satellite){4, 5}, SKY_SECONDS(100));
-    assert_int_equal(sky_fixture_do(&f, SKY_OP_GET, 1, 0).status, SKY_E_IO);
+    assert_int_equal(sky_fixture_do(&f, SKY_OP_GET, 1, 0).status, SKY_E_UNAVAILABLE);
     assert_int_equal(put(&f, 2, 20000).status, SKY_E_IO);
     assert_true(sky_world_now(f.world) < SKY_SECONDS(60));
     sky_world_run(f.world, SKY_SECONDS(101));

@@ -481,6 +481,8 @@ void sky_lost_block_decode(const uint8_t data[SKY_LOST_BLOCK_BYTES], sky_lost_bl
 
 /* ---- the head of a block ---- */
 
+#define HEAD_NAMED 0x80u /* of the level */
+
 void sky_head_encode(const sky_block_head *head, uint8_t out[SKY_HEAD_BYTES]) {
     sky_writer w = sky_writer_over(out, SKY_HEAD_BYTES);
     sky_write_u64(&w, (uint64_t)head->set_ms);
@@ -496,7 +498,7 @@ void sky_head_encode(const sky_block_head *head, uint8_t out[SKY_HEAD_BYTES]) {
     sky_write_u8(&w, (uint8_t)head->strategy);
     sky_write_u8(&w, head->replicas);
     sky_write_u8(&w, head->parity);
-    sky_write_u8(&w, head->level);
+    sky_write_u8(&w, (uint8_t)(head->level | (head->named ? HEAD_NAMED : 0)));
     sky_write_u64(&w, head->version);
     assert(!w.failed && w.left == 0);
 }
@@ -520,6 +522,8 @@ sky_status sky_head_decode(const uint8_t *data, size_t bytes, sky_block_head *ou
     h.replicas = sky_read_u8(&r);
     h.parity = sky_read_u8(&r);
     h.level = sky_read_u8(&r);
+    h.named = h.level & HEAD_NAMED;
+    h.level &= (uint8_t)~HEAD_NAMED;
     h.version = sky_read_u64(&r);
     if (!ok || !sky_reader_done(&r) || !number_ok(h.chunk_count) || h.level > 15)
         return SKY_E_CORRUPT;

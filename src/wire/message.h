@@ -106,7 +106,8 @@ typedef struct {
     sky_strategy strategy;
     uint8_t replicas;
     uint8_t parity;
-    uint8_t level;
+    uint8_t level; /* at most 15 */
+    bool named;    /* its value may be replaced */
 } sky_block_head;
 
 #define SKY_HEAD_BYTES 56

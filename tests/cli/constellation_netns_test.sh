@@ -46,7 +46,7 @@ ip -n "$ground" link set v1 down
 code=0
 timeout 60 ip netns exec "$ground" "$skymem" get k -o "$work/got2" \
     --store "sky+udp:$work/sky.yaml" >/dev/null 2>&1 || code=$?
-[ "$code" = 1 ] || [ "$code" = 3 ] || fail "get without a network: exit $code"
+[ "$code" = 4 ] || fail "get without a network: exit $code"
 expect 0 in_sky "$skymem" constellation down "$work/sky.yaml" --json
 holds 'o["stopped"] == 15'
 finish

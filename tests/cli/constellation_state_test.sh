@@ -162,7 +162,7 @@ sky 2 5
 expect 0 "$skymem" constellation up "$scenario"
 cp -p "$work/sky.key" "$work/ours.key"
 python3 -c 'import secrets; print(secrets.token_hex(32))' >"$work/sky.key"
-expect 1 "$skymem" get a -o "$work/got" --store "sky+udp:$scenario"
+expect 4 "$skymem" get a -o "$work/got" --store "sky+udp:$scenario"
 says "they were started before $work/sky.key was changed: "
 expect 1 "$skymem" constellation up "$scenario"
 says "before $work/sky.key was changed"
@@ -185,7 +185,7 @@ C
 if [[ ! $(ldd "$skymem") =~ lib[at]san ]] && # they must be loaded first
     cc -shared -fPIC -o "$work/clock.so" "$work/clock.c"; then
     sleep 2.5 # satellites refuse what was sent before they started
-    expect 1 env LD_PRELOAD="$work/clock.so" "$skymem" get a -o "$work/got" \
+    expect 4 env LD_PRELOAD="$work/clock.so" "$skymem" get a -o "$work/got" \
         --store "sky+udp:$scenario"
     says "answers came and were refused: the machines' clocks are more than 1 s apart"
 fi
@@ -199,7 +199,7 @@ holds 'o["stored"] == ["disk"]'
 says "not stored in sky+udp: sky+udp:$scenario: its satellites keep no time to live"
 expect 3 "$skymem" get mayfly --store "sky+udp:$scenario"
 dies "s['slot'] < 5"
-expect 1 "$skymem" get a -o "$work/got" --store "sky+udp:$scenario"
+expect 4 "$skymem" get a -o "$work/got" --store "sky+udp:$scenario"
 one='satellite [12],[1-4] does not answer'
 some='[2-8] satellites do not answer, such as [12],[1-4]'
 grep -qE ": ($one|$some);" "$work/err" || fail "who is silent: $(cat "$work/err")"
@@ -207,7 +207,7 @@ says "; 'skymem constellation up $scenario' starts the 8 that died"
 expect 0 "$skymem" constellation status "$scenario"
 says "1,1 1,2 1,3 1,4 2,1 and others do not run; 'skymem constellation up $scenario' starts them"
 dies "s['running']"
-expect 1 "$skymem" get a -o "$work/got" --store "sky+udp:$scenario"
+expect 4 "$skymem" get a -o "$work/got" --store "sky+udp:$scenario"
 says "nothing came from them: they do not run ('skymem constellation up $scenario' starts them"
 expect 0 "$skymem" constellation up "$scenario" --json
 holds 'o["started"] == 10'

@@ -198,6 +198,7 @@ static sky_status describe(sky *s, const job *j, const sky_item *item, pending *
     out->parent = sky__tier_sky_name(s, &item->parent);
     out->payload_bytes = (uint32_t)bytes;
     out->level = j->coding;
+    out->named = item->name != NULL;
     out->ttl_s = j->ttl_s;
     return take_name(p, item);
 }
@@ -419,7 +420,8 @@ static void tell_place(sky *s, const pending *p, const sky_result *r) {
 
 /* Whether satellites answer at all; one that is asked how it is may well be down. */
 static void take_pulse(sky *s, const pending *p, const sky_result *r) {
-    bool silent = r->status == SKY_E_IO && !p->asked && !p->probed;
+    bool silent = (r->status == SKY_E_IO || r->status == SKY_E_UNAVAILABLE) && !p->asked &&
+                  !p->probed;
     s->errors += silent;
     if (silent)
         s->failures++;

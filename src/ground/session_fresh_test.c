@@ -1,0 +1,209 @@
+/* Proves that a named value is never read older than the last put that was acknowledged before the
+ * read began, whichever ground put it: by a checker that knows when each put and each read of four
+ * grounds began and ended, while the sky turns and links lose; that this costs one round trip, and
+ * blocks none; and that what another ground removed is gone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/prng.h"
+#include "ground/orrery_fixture.h"
+
+#define KEYS      3
+#define ROUNDS    1500
+#define FIRST     300 /* bytes: the size of a value says which put it is of */
+#define EVENTS    (ROUNDS + SKY_ORRERY_GROUNDS)
+#define EVERY_MAX SKY_MS(40)
+
+typedef struct {
+    sky_op op;
+    uint32_t key;
+    uint32_t value; /* of its key: which put; 0: none */
+    sky_time began, ended;
+    sky_status status;
+} event;
+
+static event events[EVENTS];
+static uint32_t event_count;
+
+static sky_request request_of(sky_op op, uint32_t key, uint32_t value) {
+    return (sky_request){.op = op,
+                         .key = sky_orrery_key(key),
+                         .context = (void *)(uintptr_t)key,
+                         .named = true,
+                         .payload_bytes = FIRST + value,
+                         .range = SKY_RANGE_ALL,
+                         .room_bytes = UINT64_MAX};
+}
+
+static sky_result ask(sky_orrery *o, uint32_t ground, sky_op op, uint32_t key, uint32_t value) {
+    sky_request r = request_of(op, key, value);
+    return sky_orrery_ask(o, ground, &r);
+}
+
+static void begin(sky_orrery *o, uint8_t replicas, uint8_t parity) {
+    sky_orrery_open(o, SKY_PLACE_ROTATION_HOP);
+    o->session_config.lookup = SKY_LOOKUP_BINARY;
+    o->session_config.replicas = replicas;
+    o->session_config.parity = parity;
+    o->session_config.retries_max = 6;
+    sky_orrery_begin(o, 4096);
+}
+
+/* ---- the checker ---- */
+
+static const event *put_of(uint32_t key, uint32_t value) {
+    for (uint32_t i = 0; i < event_count; i++) {
+        if (events[i].op == SKY_OP_PUT && events[i].key == key && events[i].value == value)
+            return &events[i];
+    }
+    return NULL;
+}
+
+/* Was `later` surely the value of its key when `read` began: a put that was acknowledged by then,
+ * or what a read showed that had ended by then? */
+static bool was_known(const event *later, const event *read) {
+    return later->key == read->key && later->status == SKY_OK && later->value != 0 &&
+           later->ended < read->began;
+}
+
+/* A read must not show what was over before something began that was known before the read. */
+static void check_read(const event *read) {
+    const event *shown = read->value ? put_of(read->key, read->value) : NULL;
+    assert_true(!shown || shown->began <= read->ended);
+    for (uint32_t i = 0; i < event_count; i++) {
+        const event *known = &events[i];
+        if (!was_known(known, read))
+            continue;
+        assert_non_null(shown); /* nothing is removed here */
+        const event *put = put_of(known->key, known->value);
+        assert_false(shown->status == SKY_OK && shown->ended < put->began);
+    }
+}
+
+static void check_all(void) {
+    uint32_t reads = 0;
+    for (uint32_t i = 0; i < event_count; i++) {
+        const event *e = &events[i];
+        bool answered = e->status == SKY_OK || e->status == SKY_MISS;
+        if (e->op == SKY_OP_PUT || !answered)
+            continue;
+        check_read(e);
+        reads++;
+    }
+    assert_true(reads > event_count / 2);
+}
+
+/* ---- four grounds at once ---- */
+
+static bool loses_some(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    (void)from, (void)to, (void)m;
+    return sky_prng_below(o->ear_context, 100) >= 2;
+}
+
+static void take_result(sky_orrery *o, uint32_t ground, event **open) {
+    sky_result r;
+    event *e = *open;
+    if (!e || !sky_session_result(o->grounds[ground], &r))
+        return;
+    e->ended = o->now;
+    e->status = r.status;
+    if (e->op != SKY_OP_PUT)
+        e->value = r.status == SKY_OK ? (uint32_t)r.bytes - FIRST : 0;
+    *open = NULL;
+}
+
+static void run_all(sky_orrery *o, sky_prng *prng) {
+    event *open[SKY_ORRERY_GROUNDS] = {0};
+    uint32_t values[KEYS] = {0};
+    event_count = 0;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        uint32_t ground = (uint32_t)sky_prng_below(prng, SKY_ORRERY_GROUNDS);
+        uint32_t key = (uint32_t)sky_prng_below(prng, KEYS);
+        uint64_t draw = sky_prng_below(prng, 10);
+        sky_op op = draw < 2 ? SKY_OP_PUT : draw < 6 ? SKY_OP_GET : SKY_OP_HAS;
+        if (!open[ground]) {
+            uint32_t value = op == SKY_OP_PUT ? ++values[key] : 0;
+            sky_request r = request_of(op, key + 1, value);
+            event *e = open[ground] = &events[event_count++];
+            *e = (event){op, key + 1, value, o->now, SKY_TIME_NEVER, SKY_PENDING};
+            assert_int_equal(sky_session_submit(o->grounds[ground], o->now, &r), SKY_OK);
+        }
+        sky_time until = o->now + (sky_time)sky_prng_below(prng, EVERY_MAX);
+        while (o->now < until) {
+            sky_orrery_run(o, o->now + SKY_MS(1));
+            for (uint32_t i = 0; i < SKY_ORRERY_GROUNDS; i++)
+                take_result(o, i, &open[i]);
+        }
+    }
+}
+
+static void no_ground_reads_an_older_value(void **state) {
+    (void)state;
+    static const uint8_t replicas[] = {1, 2, 1}, parities[] = {0, 0, 2};
+    for (uint32_t seed = 1; seed <= 6; seed++) {
+        sky_orrery o;
+        sky_prng prng, ear;
+        begin(&o, replicas[seed % 3], parities[seed % 3]);
+        sky_prng_init(&prng, seed);
+        sky_prng_init(&ear, seed + 100);
+        o.ear_context = &ear;
+        o.ear = seed > 3 ? loses_some : NULL;
+        run_all(&o, &prng);
+        check_all();
+        assert_int_equal(o.wrong, 0);
+        sky_orrery_close(&o);
+    }
+}
+
+/* ---- what it costs, and removals ---- */
+
+static void a_name_costs_a_round_trip_and_a_block_none(void **state) {
+    (void)state;
+    for (int named = 0; named < 2; named++) {
+        sky_orrery o;
+        begin(&o, 2, 0);
+        sky_request put = request_of(SKY_OP_PUT, 1, 0), has = request_of(SKY_OP_HAS, 1, 0);
+        put.named = named;
+        assert_int_equal(sky_orrery_ask(&o, 0, &put).status, SKY_OK);
+        for (uint32_t ground = 0; ground < 2; ground++) {
+            assert_int_equal(sky_orrery_ask(&o, ground, &has).status, SKY_OK);
+            sky_time began = o.now;
+            assert_int_equal(sky_orrery_ask(&o, ground, &has).status, SKY_OK);
+            sky_time beside = 2 * sky_frame_ground_ns(&o.frame, (sky_satellite){4, 4}, 0);
+            if (named)
+                assert_in_range(o.now - began, SKY_MS(3), beside + SKY_MS(2));
+            else
+                assert_int_equal(o.now, began);
+        }
+        sky_orrery_close(&o);
+    }
+}
+
+static void what_another_removed_is_gone(void **state) {
+    (void)state;
+    for (uint8_t replicas = 1; replicas <= 2; replicas++) {
+        sky_orrery o;
+        begin(&o, replicas, 0);
+        assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 5).status, SKY_OK);
+        assert_int_equal(ask(&o, 1, SKY_OP_REMOVE, 1, 0).status, SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        assert_int_equal(ask(&o, 0, SKY_OP_HAS, 1, 0).status, SKY_MISS);
+        assert_int_equal(ask(&o, 0, SKY_OP_GET, 1, 0).status, SKY_MISS);
+        assert_int_equal(ask(&o, 1, SKY_OP_PUT, 1, 9).status, SKY_OK);
+        assert_int_equal(ask(&o, 0, SKY_OP_GET, 1, 0).bytes, FIRST + 9);
+        sky_orrery_close(&o);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_ground_reads_an_older_value),
+        cmocka_unit_test(a_name_costs_a_round_trip_and_a_block_none),
+        cmocka_unit_test(what_another_removed_is_gone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
