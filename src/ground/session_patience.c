@@ -3,7 +3,8 @@
  * have served those we sent it before. What is not known is measured: by how much answers are later
  * than that, their mean and four times their mean deviation, as TCP does (RFC 6298). Until the
  * first answer the host's guess stands (late_ns). For what is read two deviations are enough: to
- * ask once more costs little, and somebody waits. So a loss is noticed as soon as it can be; after
+ * ask once more costs little, and somebody waits. For what is set the guess is the least: a chunk
+ * that is sent twice takes the room of another. So a loss is noticed as soon as it can be; after
  * some attempts in vain the wait is doubled, for then something else is wrong.
  *
  * Two decisions follow from a wait in vain. What is read is asked for elsewhere at once, and
@@ -25,7 +26,7 @@
 #define READ_DEVIATIONS 2  /* asking again is cheap, and somebody waits */
 #define ROUND_TRIPS     2  /* to the farthest place, before anybody is called silent */
 #define WAITS           4  /* fit into that, at least */
-#define HOST_PAUSES     8  /* or so many of the host's guesses */
+#define HOST_PAUSES     14 /* or so many of the host's guesses */
 #define GUESS_PART      16 /* of the host's guess: answers are not believed to be more regular */
 
 static sky_time later(sky_time a, sky_time b) {
@@ -51,7 +52,9 @@ static sky_time slack_ns(const sky_session *s, int deviations) {
 }
 
 static sky_time slack_of(const sky_session *s, const sky__operation *o) {
-    return slack_ns(s, o->answer_bytes > 0 ? READ_DEVIATIONS : DEVIATIONS);
+    if (o->answer_bytes > 0)
+        return slack_ns(s, READ_DEVIATIONS);
+    return later(slack_ns(s, DEVIATIONS), s->config.late_ns);
 }
 
 static void late_note(sky_session *s, sky_time late) {
@@ -94,7 +97,8 @@ sky_time sky__deadline_of(sky_session *s, sky_time now, sky_time leaves, sky__op
                              ? o->unanswered - SKY__PATIENT_ATTEMPTS
                              : 0;
     wait <<= doublings < 10 ? doublings : 10;
-    bool capped = wait > most && sky__silent_requests(s) <= WAITS; /* else losses explain it */
+    bool capped = wait > most && o->answer_bytes > 0 &&
+                  sky__silent_requests(s) <= WAITS; /* else losses explain it */
     return now + (capped ? most : wait);
 }
 

@@ -64,13 +64,14 @@ bool sky__is_silent(const sky_session *s, sky_satellite satellite) {
            p->silent_at - p->silent_since >= sky__silence_ns(s);
 }
 
-bool sky__may_ask(sky_session *s, sky_satellite satellite) {
+bool sky__may_ask(sky_session *s, sky_satellite satellite, bool alone) {
     sky__suspicion *p = &s->suspicions[sky_frame_number(s->config.frame, satellite)];
     if (!sky__is_silent(s, satellite))
         return true;
-    if (s->now >= p->probe_at)
+    bool first = s->now >= p->probe_at;
+    if (first)
         p->probe_at = s->now + PROBE_NS;
-    return s->now <= p->probe_at - PROBE_NS + sky__silence_ns(s) / PROBE_PART;
+    return first || (!alone && s->now <= p->probe_at - PROBE_NS + sky__silence_ns(s) / PROBE_PART);
 }
 
 uint32_t sky_session_silent(const sky_session *s, sky_satellite *one) {
@@ -241,9 +242,9 @@ static bool chunks_left(const sky_session *s, const sky__absent *a, uint32_t num
     return false;
 }
 
-bool sky__goes_without(sky_session *s, const sky__operation *o) {
+bool sky__goes_without(sky_session *s, const sky__operation *o, bool given_up) {
     sky__request *r = &s->requests[o->request];
-    if (!sets(o) || !sky__is_silent(s, o->to))
+    if (!sets(o) || !(given_up || sky__is_silent(s, o->to)))
         return false;
     if (o->work == WORK_HEAD || o->work == WORK_REHEAD) {
         bool left = heads_left(s, r, o->copy);

@@ -289,7 +289,7 @@ static void a_sky_that_is_down_is_known_soon(void **state) {
             o.ear = passes_nobody;
             sky_time began = o.now;
             assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 1, 0).status, SKY_E_UNAVAILABLE);
-            assert_true(o.now - began < (copies ? SKY_MS(1500) : SKY_MS(700)));
+            assert_true(o.now - began < SKY_MS(2000));
             sky_orrery_close(&o);
         }
     }
@@ -351,12 +351,12 @@ static void an_outage_costs_two_round_trips(void **state) {
         o.ear = passes_later;
         sky_result r = sky_orrery_do(&o, 1, SKY_OP_GET, 1, BLOCK_BYTES);
         assert_int_equal(r.status, longer ? SKY_E_UNAVAILABLE : SKY_OK);
-        assert_true(!longer || o.now - began <= SKY_MS(600));
+        assert_true(!longer || o.now - began <= SKY_MS(1000));
         for (began = o.now; longer && o.now < began + SKY_SECONDS(1);) {
             sky_time asked = o.now;
             r = sky_orrery_do(&o, 1, SKY_OP_GET, 1, BLOCK_BYTES);
             assert_int_equal(r.status, SKY_E_UNAVAILABLE);
-            assert_true(o.now - asked < SKY_MS(150)); /* the one that tries it again */
+            assert_true(o.now - asked < SKY_MS(250)); /* the one that tries it again */
             sky_orrery_run(&o, o.now + SKY_MS(100));
         }
         sky_orrery_run(&o, until + SKY_SECONDS(1));

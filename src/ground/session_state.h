@@ -405,8 +405,9 @@ void sky__ask_again_at(sky_session *s, sky_time now, sky__operation *o);
 bool sky__rather_another(const sky_session *s, sky_time now, const sky__operation *o,
                          sky_satellite to);
 bool sky__is_silent(const sky_session *s, sky_satellite satellite);
-/* It is not silent, or it is time to try it again, with this one. */
-bool sky__may_ask(sky_session *s, sky_satellite satellite);
+/* It is not silent, or it is time to try it again: with this one, or (not `alone`) with another
+ * that has just begun to. */
+bool sky__may_ask(sky_session *s, sky_satellite satellite, bool alone);
 /* That there are of what it asks for, each at a place of its own. */
 uint32_t sky__copies_of(const sky_session *s, const sky__operation *o);
 /* Choose the copy to be asked for first; where it is. */
@@ -415,8 +416,8 @@ sky_satellite sky__copy_first(const sky_session *s, sky_time now, sky__operation
 bool sky__copy_next(sky_session *s, sky_time now, sky__operation *o);
 /* Unanswered, before an operation's chunk is lost. */
 uint32_t sky__attempts_max(const sky_session *s, sky_time now, const sky__operation *o);
-/* Can, and will, its put do without this one? */
-bool sky__goes_without(sky_session *s, const sky__operation *o);
+/* Can, and will, its put do without this one? `given_up`: its satellite had all its time. */
+bool sky__goes_without(sky_session *s, const sky__operation *o, bool given_up);
 
 /* lookup.c */
 void sky__look_begin(sky_session *s, uint32_t request);

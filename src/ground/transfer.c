@@ -374,8 +374,8 @@ static bool send_next(sky_session *s, sky_time now, sky__list *list, sky_datagra
     uint32_t op = operation_begin(s, now, request, r->work, unit, number, copy);
     if (r->work == WORK_GET && s->stripes.parity > 0)
         sky__repair_guard(s, op);
-    if (!sky__may_ask(s, s->operations[op].to)) {
-        if (sky__goes_without(s, &s->operations[op])) {
+    if (!sky__may_ask(s, s->operations[op].to, !sky__is_get(r->work))) {
+        if (sky__goes_without(s, &s->operations[op], false)) {
             sky__chunk_done(s, op);
             return false;
         }

@@ -330,11 +330,12 @@ static void expire(sky_session *s, sky_time now, uint32_t op) {
     s->stat.retries++;
     o->misses = 0; /* a silence between two MISSes: the chunk may have passed by meanwhile */
     sky__unanswered(s, o);
-    if (sky__goes_without(s, o)) {
+    bool given_up = ++o->unanswered > sky__attempts_max(s, now, o);
+    if (sky__goes_without(s, o, given_up)) {
         sky__chunk_done(s, op);
         return;
     }
-    if (++o->unanswered > sky__attempts_max(s, now, o)) {
+    if (given_up) {
         sky__chunk_lost(s, now, op, SKY_E_IO);
         return;
     }
