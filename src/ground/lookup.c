@@ -47,7 +47,7 @@ static bool trace_begin(sky_session *s, uint32_t request) {
     uint64_t turned = sky__turns(s, s->now);
     uint64_t last = turned < SKY__LAST_TURNS ? turned : SKY__LAST_TURNS;
     bool windowed = sky_strategy_row_of(f->placement.strategy)->windowed;
-    if (!windowed || last < 2 || r->traced)
+    if (!windowed || last < 2 || r->traced || r->own) /* a put waits for what it looks for */
         return false;
     r->tracing = r->traced = true;
     sky__work_begin(s, request, WORK_HEADS, 0, (uint32_t)(last - 1) * s->head_copies - 1);

@@ -35,7 +35,6 @@ static sky_request request_of(sky_op op, uint32_t key, uint32_t value) {
                          .context = (void *)(uintptr_t)key,
                          .named = true,
                          .payload_bytes = FIRST + value,
-                         .range = SKY_RANGE_ALL,
                          .room_bytes = UINT64_MAX};
 }
 

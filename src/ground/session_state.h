@@ -1,6 +1,7 @@
 /* The session's insides, shared by its parts:
  *
  *   session.c       requests and results
+ *   session_look.c  what it tells of itself
  *   session_room.c  the index, and the room kept in the sky
  *   transfer.c      operations, pacing
  *   transfer_answers.c  what comes back, or does not
