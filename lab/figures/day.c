@@ -48,7 +48,7 @@ int figures_run(figures *f, const char *text, const sky_sim_options *options,
     return code;
 }
 
-int figures_day(figures *f, bool physical) {
+int figures_day(figures *f, bool physical, FILE *whole) {
     static sky_sim_result result;
     const char *name = physical ? "physical-day" : "day";
     FILE *csv = figures_csv(f, name,
@@ -65,6 +65,11 @@ int figures_day(figures *f, bool physical) {
             .seed = 1, .series = tell_part, .series_context = &d, .series_s = DAY_PARTS_S};
         day_scenario(text, sizeof text, physical, s, 24, 10);
         code = figures_run(f, text, &options, &result);
+        fprintf(whole, "%s,%s,%llu,%llu,%s,%s,%llu,%llu\n", physical ? "physical" : "ideal",
+                figures_strategies[s], (unsigned long long)result.gets,
+                (unsigned long long)result.hits, figures_quantile(&result.p50).text,
+                figures_quantile(&result.p99).text, (unsigned long long)result.bytes_read,
+                (unsigned long long)result.migrated_bytes);
     }
     int closed = figures_csv_close(f, csv, name);
     return code == CLI_OK ? closed : code;

@@ -40,8 +40,11 @@ int figures_draw(const figures *f);
 int figures_run(figures *f, const char *text, const sky_sim_options *options,
                 sky_sim_result *result);
 
-int figures_day(figures *f, bool physical);
+/* `whole` gets a line for each strategy: the day in one. */
+int figures_day(figures *f, bool physical, FILE *whole);
 int figures_migration(figures *f, bool physical);
 int figures_physical(figures *f);
+/* What windows cost in both skies. */
+int figures_servers(figures *f);
 
 #endif

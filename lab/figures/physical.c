@@ -3,7 +3,8 @@
  * which a handful is ever in sight, once with the planes and slots of Starlink's first shell. */
 #include "figures.h"
 
-#define GETS 20
+#define GETS         40   /* of each point: a median with bounds, and no more */
+#define SERVERS_GETS 2000 /* enough to bound a 99th percentile */
 
 /* What a sweep pins while it varies another: the authors' own last values. */
 typedef struct {
@@ -59,6 +60,47 @@ static int fly_one(figures *f, FILE *csv, size_t sky, size_t sweep, int strategy
             figures_quantile(&r.p50).text, figures_quantile(&r.p99).text,
             (unsigned long long)r.migrated_bytes);
     return CLI_OK;
+}
+
+/* scenarios/physical.yaml with more gets, and other windows; the same in the ideal sky. */
+static const struct {
+    unsigned servers, planes, slots;
+} windows[] = {{1, 1, 1}, {9, 3, 3}, {9, 9, 1}, {25, 5, 5}, {81, 9, 9}};
+
+static int fly_window(figures *f, FILE *csv, size_t i, bool physical) {
+    static sky_sim_result r;
+    char text[1024];
+    sky_sim_options options = {.seed = 1};
+    snprintf(text, sizeof text,
+             "%sconstellation: {shell: starlink-a}\n"
+             "placement: {strategy: rotation-hop, servers: %u, window: [%u, %u]}\n"
+             "satellite: {memory: 64MiB, processing_ms: 0.02}\n"
+             "links: {isl_gbps: 100, ground_mbps: 10000, queue: 64MiB}\n"
+             "workload: {keys: 20, gets: %u, value: 2.9MiB, every_ms: %u}\n"
+             "until: 30m\n",
+             physical ? FIGURES_PHYSICAL : "", windows[i].servers, windows[i].planes,
+             windows[i].slots, SERVERS_GETS, 1800000u / SERVERS_GETS);
+    int code = figures_run(f, text, &options, &r);
+    if (code == CLI_OK)
+        fprintf(csv, "%s,%u,%u,%u,%llu,%llu,%s,%s\n", physical ? "physical" : "ideal",
+                windows[i].servers, windows[i].planes, windows[i].slots, (unsigned long long)r.gets,
+                (unsigned long long)r.hits, figures_quantile(&r.p50).text,
+                figures_quantile(&r.p99).text);
+    return code;
+}
+
+int figures_servers(figures *f) {
+    static const char name[] = "physical-servers";
+    FILE *csv = figures_csv(f, name,
+                            "sky,servers,window_planes,window_slots,gets,hits," FIGURES_QUANTILE(
+                                "get_p50") "," FIGURES_QUANTILE("get_p99"));
+    if (!csv)
+        return CLI_FAILED;
+    int code = CLI_OK;
+    for (size_t i = 0; i < 2 * sizeof windows / sizeof windows[0] && code == CLI_OK; i++)
+        code = fly_window(f, csv, i / 2, i % 2);
+    int closed = figures_csv_close(f, csv, name);
+    return code == CLI_OK ? closed : code;
 }
 
 static int fly_all(figures *f, FILE *csv) {
