@@ -80,3 +80,43 @@ sky_status sky_check_sky_sample(sky_check_sky *c, const sky_world *w,
         look_at_agreement(c, &stat, &found, waiver);
     return SKY_OK;
 }
+
+/* `from` plus `steps` on a ring of places 1 … count. */
+static uint32_t on_ring(uint32_t from, int64_t steps, uint32_t count) {
+    int64_t place = ((int64_t)from - 1 + steps) % (int64_t)count;
+    return (uint32_t)(place < 0 ? place + (int64_t)count : place) + 1;
+}
+
+/* Who stood overhead at a turn; aboard the host does for ever. */
+static sky_satellite overhead(const sky_world *w, const sky_scenario *s, uint64_t turns) {
+    if (s->placement.strategy == SKY_PLACE_HOP)
+        return s->centre;
+    if (s->physical)
+        return sky_frame_centre(sky_world_frame(w), turns);
+    int64_t steps = (int64_t)(turns % s->constellation.slots);
+    return (sky_satellite){s->centre.plane,
+                           on_ring(s->centre.slot, -steps, s->constellation.slots)};
+}
+
+bool sky_check_placed(const sky_world *w, const sky_scenario *s, const sky_key *key) {
+    const sky_session *session = sky_world_session(w);
+    const sky_placement *p = &s->placement;
+    uint32_t block = sky_index_find(sky_session_index(session), key), bytes;
+    if (block == SKY_BLOCK_NONE || p->strategy == SKY_PLACE_PREDICTIVE)
+        return true;
+    sky_chunk_id id;
+    sky_chunk_facts facts;
+    sky_session_chunk(session, block, 1, &id, &facts, &bytes);
+    uint64_t turns = sky_turns_at_ms(&sky_world_frame(w)->turning, facts.set_ms);
+    sky_satellite first = overhead(w, s, turns);
+    if (!sky_satellite_equal(facts.centre, first))
+        return false;
+    if (p->strategy == SKY_PLACE_ROTATION) { /* row by row from the north-west corner */
+        if (s->physical)
+            return true;
+        first.plane = on_ring(first.plane, -(int64_t)(p->window_planes / 2),
+                              s->constellation.planes);
+        first.slot = on_ring(first.slot, -(int64_t)(p->window_slots / 2), s->constellation.slots);
+    }
+    return sky_satellite_equal(facts.first, first);
+}

@@ -25,6 +25,7 @@
 #include "base/hash.h"
 #include "io/file.h"
 #include "lab/sim/check.h"
+#include "lab/sim/check_nodes.h"
 #include "lab/sim/check_sky.h"
 #include "lab/sim/run.h"
 #include "sim/world.h"
@@ -44,6 +45,7 @@ typedef struct {
     uint32_t key;
     sky_value value; /* set */
     uint64_t crashes_before;
+    uint64_t disturbances; /* before it */
     sky_check_get get;
     uint8_t *buffer; /* made when first needed */
     sky_key *chain;  /* [workload.chain], the same: a prompt's keys */
@@ -105,6 +107,10 @@ typedef struct {
     sky_time crashed_until;   /* the last one is back */
     sky_time disturbed_until; /* by a satellite cut off, or whose clock stood still */
     sky_check_sky sky;
+    sky_check_nodes nodes;
+    bool placed;        /* every block that was put began where its placement says */
+    bool places_kept;   /* among the messages in the air */
+    uint64_t unexcused; /* requests that ended in an error, though nothing went wrong meanwhile */
     uint64_t bytes_read;
     uint64_t steps;
     bool too_long;
@@ -185,6 +191,7 @@ static void on_event(void *context, const sky_world_event *e) {
         const sky_node *node = sky_world_node(r->world, e->from);
         r->crashes++;
         r->crashed_until = e->at + r->scenario.faults.restart_ns;
+        sky_check_nodes_crashed(&r->nodes, sky_frame_number(sky_world_frame(r->world), e->from));
         if (node)
             sky_node_each(node, waive_chunk, r);
     } else if (e->kind == SKY_EVENT_PARTITIONED || e->kind == SKY_EVENT_FROZEN) {
@@ -192,6 +199,13 @@ static void on_event(void *context, const sky_world_event *e) {
         sky_time until = e->at + DISTURBED_NS + r->scenario.faults.restart_ns + 2 * rotation;
         r->disturbed_until = until > r->disturbed_until ? until : r->disturbed_until;
     }
+}
+
+static void on_message(void *context, sky_world_tap_kind kind, const sky_node *node,
+                       const sky_datagram *message) {
+    run *r = context;
+    uint32_t number = sky_frame_number(sky_world_frame(r->world), node->self);
+    sky_check_nodes_tap(&r->nodes, kind, number, node, message);
 }
 
 /* ---- what the world asks of us ---- */
@@ -260,6 +274,23 @@ static void judge_forgotten(run *r) {
     r->forgotten_count = 0;
 }
 
+/* All that may keep an answer away: of what happens to messages and satellites, how much did. */
+static uint64_t disturbances(const run *r) {
+    sky_world_stat s;
+    sky_world_stats(r->world, &s);
+    return s.lost + s.overflowed + s.corrupted + s.held_back + s.cut + s.crashes + s.partitions +
+           s.freezes + s.hostile + s.nodes.overflow + s.nodes.refused + s.transport.undeliverable +
+           s.transport.given_up + s.transport.incomplete_dropped;
+}
+
+/* An error, while nothing was in the way. Between clocks that differ one may happen. */
+static void judge_error(run *r, const request *q, sky_status status) {
+    if ((q->op != SKY_OP_PUT && q->op != SKY_OP_GET) || status == SKY_OK || status == SKY_MISS ||
+        r->scenario.faults.skew_ns > 0 || anything_goes(r))
+        return;
+    r->unexcused += q->disturbances == disturbances(r);
+}
+
 static void note_get(run *r, const sky_result *result) {
     r->interval.gets++;
     if (result->status != SKY_OK)
@@ -280,6 +311,11 @@ static void judge_result(run *r, const sky_result *result) {
     sky_store_u64(record + 8, (uint64_t)(q - r->requests));
     sky_store_u64(record + 16, (uint64_t)(int64_t)result->status);
     sky_checksum_add(&r->hash, record, sizeof record);
+    judge_error(r, q, result->status);
+    if (q->op == SKY_OP_PUT && result->status == SKY_OK) {
+        sky_key key = sky_value_key(&q->value);
+        r->placed &= sky_check_placed(r->world, &r->scenario, &key);
+    }
     if (q->op == SKY_OP_PUT) {
         sky_check_set_ends(&r->check, &q->value, result->status);
         if (r->crashes != q->crashes_before)
@@ -304,6 +340,10 @@ static void sample(run *r, bool settled) {
         .chaos = anything_goes(r), .settled = settled, .crashed_chunks = r->crashed_chunks};
     waiver.quiet_ns = sky_world_now(r->world) - r->crashed_until;
     sky_check_sky_sample(&r->sky, r->world, &waiver);
+    sky_world_stat stat;
+    sky_world_stats(r->world, &stat);
+    r->places_kept &= sky_world_places_taken(r->world) == stat.in_flight;
+    sky_check_nodes_places(&r->nodes, r->world);
 }
 
 /* ---- the series ---- */
@@ -360,6 +400,7 @@ static bool submit(run *r, request *q, sky_op op, uint32_t key, int64_t at_ms) {
                        .room_bytes = r->check.value_bytes};
     q->op = op;
     q->key = key;
+    q->disturbances = disturbances(r);
     q->open = true; /* the world may call back before it returns */
     q->open = sky_world_submit(r->world, &ask) == SKY_OK;
     r->open_count += q->open;
@@ -612,6 +653,14 @@ static void report(const run *r, sky_time until, sky_sim_result *out) {
     add_check(out, "queues_bounded", r->sky.queues_bounded);
     add_check(out, "index_and_sky_agree", r->sky.agrees);
     add_check(out, "every_request_ends", r->open_count == 0);
+    add_check(out, "no_error_without_cause", r->unexcused == 0);
+    add_check(out, "placed_by_rule", r->placed);
+    add_check(out, "no_place_lost_in_flight", r->places_kept);
+    add_check(out, "stored_when_acknowledged", r->nodes.stores);
+    add_check(out, "every_request_answered_once", r->nodes.answers);
+    add_check(out, "memory_keeps_bytes", r->nodes.sound);
+    add_check(out, "dropped_when_told", r->nodes.drops);
+    add_check(out, "turns_move_chunks", r->nodes.moves);
     if (faultless(&r->scenario) && stat.lost == 0) /* a true sky's gaps lose messages */
         add_check(out, "every_get_answered", c->unanswered == 0);
 }
@@ -669,9 +718,14 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
         return sky_fail(error, SKY_E_NOMEM, "memory for %u keys", s->workload.keys);
     sky_world_host host = {r, fetch, deliver, on_forgotten};
     sky_status status = sky_world_create(s, sky_prng_u64(&r->prng), &host, &r->world, error);
-    if (status == SKY_OK)
-        sky_world_trace_set(r->world, on_event, r);
-    return status;
+    if (status != SKY_OK)
+        return status;
+    sky_world_trace_set(r->world, on_event, r);
+    r->placed = r->places_kept = true;
+    if (sky_check_nodes_init(&r->nodes, sky_world_frame(r->world)->satellite_count) != SKY_OK)
+        return sky_fail(error, SKY_E_NOMEM, "memory to check satellites with");
+    sky_world_tap_set(r->world, on_message, r);
+    return SKY_OK;
 }
 
 static void run_free(run *r) {
@@ -681,6 +735,7 @@ static void run_free(run *r) {
         free(r->requests[i].chain);
     }
     sky_check_deinit(&r->check);
+    sky_check_nodes_deinit(&r->nodes);
     sky_zipf_deinit(&r->zipf);
     free(r->forgotten);
     free(r->latencies);

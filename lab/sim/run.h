@@ -30,7 +30,7 @@ typedef struct {
     double series_s;
 } sky_sim_options;
 
-#define SKY_SIM_CHECKS_MAX 16
+#define SKY_SIM_CHECKS_MAX 24
 
 typedef struct {
     uint64_t seed;

@@ -58,7 +58,10 @@ static bool launch_all(sky_world *w, sky__output output, void *sender, const sky
 
 static bool node_output(const sky_world *w, void *sender, sky_datagram *out) {
     sky__site *s = sender;
-    return sky_node_output(&s->node, sky__clock(w, s), out);
+    bool said = sky_node_output(&s->node, sky__clock(w, s), out);
+    if (said && w->tap)
+        w->tap(w->tap_context, SKY_TAP_SAID, &s->node, out);
+    return said;
 }
 
 static bool session_output(const sky_world *w, void *sender, sky_datagram *out) {
@@ -172,8 +175,13 @@ static void settle_session(sky_world *w) {
 
 static void node_hears(sky_world *w, uint32_t number, const sky_datagram *d) {
     sky__site *s = &w->sites[number];
-    if (s->memory || light_up(w, number)) /* else as good as lost: it will be sent again */
-        sky_node_input(&s->node, sky__clock(w, s), d);
+    if (!s->memory && !light_up(w, number)) /* as good as lost: it will be sent again */
+        return;
+    if (w->tap)
+        w->tap(w->tap_context, SKY_TAP_HEARS, &s->node, d);
+    sky_node_input(&s->node, sky__clock(w, s), d);
+    if (w->tap)
+        w->tap(w->tap_context, SKY_TAP_HEARD, &s->node, d);
 }
 
 static void arrive_at_satellite(sky_world *w, const sky__flight *x) {
@@ -288,6 +296,11 @@ bool sky_world_result(sky_world *w, sky_result *out) {
 void sky_world_trace_set(sky_world *w, sky_world_trace trace, void *context) {
     w->trace = trace;
     w->trace_context = context;
+}
+
+void sky_world_tap_set(sky_world *w, sky_world_tap tap, void *context) {
+    w->tap = tap;
+    w->tap_context = context;
 }
 
 /* ---- life ---- */

@@ -102,6 +102,13 @@ bool sky_world_result(sky_world *w, sky_result *out);
 typedef void (*sky_world_trace)(void *context, const sky_world_event *event);
 void sky_world_trace_set(sky_world *w, sky_world_trace trace, void *context);
 
+/* Told of every message where a satellite takes it, before and after, and says it, before any link
+ * or liar does something to it. */
+typedef enum { SKY_TAP_HEARS, SKY_TAP_HEARD, SKY_TAP_SAID } sky_world_tap_kind;
+typedef void (*sky_world_tap)(void *context, sky_world_tap_kind kind, const sky_node *node,
+                              const sky_datagram *message);
+void sky_world_tap_set(sky_world *w, sky_world_tap tap, void *context);
+
 /* A satellite forgets everything; is out of reach until a time; has a clock that stands still until
  * then. */
 void sky_world_crash(sky_world *w, sky_satellite satellite);
@@ -118,6 +125,9 @@ uint32_t sky_world_alive(const sky_world *w);
 const sky_node *sky_world_alive_node(const sky_world *w, uint32_t i);
 /* NULL while it holds nothing. */
 const sky_node *sky_world_node(const sky_world *w, sky_satellite satellite);
+/* Messages that hold a place among those in the air, by the list of free places: as many as are in
+ * flight, or places are lost. */
+uint32_t sky_world_places_taken(const sky_world *w);
 /* Bytes of payload the sky holds at most. */
 uint64_t sky_world_bytes_max(const sky_world *w);
 

@@ -73,9 +73,16 @@ static uint32_t flight_begin(sky_world *w, uint8_t *data, bool small) {
 void sky__flight_end(sky_world *w, uint32_t f) {
     sky__flight *x = &w->flights[f];
     pool_give(pool_of(w, x->small), x->data);
+    w->stat.in_flight--;
     x->next = w->flight_free;
     w->flight_free = f;
-    w->stat.in_flight--;
+}
+
+uint32_t sky_world_places_taken(const sky_world *w) {
+    uint32_t taken = w->flight_fresh;
+    for (uint32_t f = w->flight_free; f != SKY__FLIGHT_NONE; f = w->flights[f].next)
+        taken--;
+    return taken;
 }
 
 void sky__drop(sky_world *w, uint32_t f, sky_event_kind kind, uint64_t *count) {

@@ -114,6 +114,8 @@ struct sky_world {
 
     sky_world_trace trace;
     void *trace_context;
+    sky_world_tap tap;
+    void *tap_context;
     sky_world_stat stat; /* nodes: of satellites that are gone */
 };
 

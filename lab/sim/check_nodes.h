@@ -1,0 +1,47 @@
+/* What each satellite does with each message, seen where it takes and says them: neither loss nor
+ * fault excuses anything here, for what a link does comes before or after.
+ *
+ *   heard ──► [ requests it owes an answer ] ──► said
+ *
+ *   SET, MIGRATE   what it is about to acknowledge as stored is stored
+ *   SET, GET, HAS  one answer each, in order, to who asked, about what was asked
+ *   CHUNK          its bytes are those of its name
+ *   DROP           what it names is gone, or goes when who was sent it has said so
+ *   a turn         what belongs elsewhere by the satellite's own count is on its way there
+ *
+ * Surprise: a liar lies on its link, so here it is as honest as all. */
+#ifndef SKY_LAB_SIM_CHECK_NODES_H
+#define SKY_LAB_SIM_CHECK_NODES_H
+
+#include "sim/world.h"
+
+typedef struct sky__owed sky__owed;
+
+typedef struct {
+    uint32_t satellites;
+    sky__owed *owed; /* [satellites] */
+    struct {
+        sky_node_stat stat;
+        uint32_t jobs, acks;
+    } before; /* what the satellite was when it was about to hear the message under way */
+
+    bool stores;  /* what was acknowledged as stored was */
+    bool answers; /* every request, once */
+    bool sound;   /* bytes in memory do not change */
+    bool drops;
+    bool moves;
+} sky_check_nodes;
+
+/* Errors: SKY_E_NOMEM */
+sky_status sky_check_nodes_init(sky_check_nodes *c, uint32_t satellites);
+void sky_check_nodes_deinit(sky_check_nodes *c);
+
+/* A message, before and after a satellite of this number takes it, and after it says it. */
+void sky_check_nodes_tap(sky_check_nodes *c, sky_world_tap_kind kind, uint32_t number,
+                         const sky_node *node, const sky_datagram *d);
+/* It lost its memory. */
+void sky_check_nodes_crashed(sky_check_nodes *c, uint32_t number);
+/* Compare where chunks lie with where they belong, by each satellite's own count of turns. */
+void sky_check_nodes_places(sky_check_nodes *c, const sky_world *w);
+
+#endif
