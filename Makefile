@@ -9,12 +9,12 @@ MODEL ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build models demo test check abi python wheel trials bench fuzz sim fmt tidy install uninstall clean help
+.PHONY: all setup build models demo test check check-checkers abi python wheel trials bench fuzz sim fmt tidy install uninstall clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
 	@echo 'make VERB, with VERB one of:'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 	@echo 'The demo and the tests bring what they need; `make` alone uses what is there.'
 
 all: ## build the programs and libraries into build/ (the default; with llama.cpp when it was fetched before)
@@ -60,6 +60,10 @@ python: ## fetch torch and Transformers (300 MB); test the Python package with t
 	@tools/build $(BUILD)
 	@tools/transformers $(BUILD)
 	@tools/test $(BUILD) -R 'integration/(python|transformers)'
+
+check-checkers: ## build bugs on purpose, and see that the simulator's checkers find each (minutes)
+	@tools/setup build
+	@tools/check-checkers
 
 wheel: ## the Python package as a wheel with the libraries inside, for this and other machines
 	@tools/setup build
@@ -112,4 +116,4 @@ uninstall: ## remove what install put under PREFIX (DESTDIR is honoured)
 	@tools/uninstall $(BUILD) $(PREFIX)
 
 clean: ## remove what was built (not what was fetched)
-	@rm -rf build build-asan build-tsan build-fuzz build-mutate
+	@rm -rf build build-asan build-tsan build-fuzz build-bugs build-mutate

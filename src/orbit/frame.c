@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "base/error.h"
 #include "orbit/geometry.h"
 #include "orbit/torus.h"
@@ -243,6 +244,7 @@ static int64_t shortest(uint32_t a, uint32_t b, uint32_t count) {
 sky_satellite sky_frame_first(const sky_frame *f, sky_satellite centre, uint32_t server) {
     const sky_constellation *c = &f->constellation;
     sky_satellite s = f->servers[server - 1];
+    s.slot = SKY_BUG("window-off", 1) ? s.slot % c->slots + 1 : s.slot;
     if (f->physical)
         return sky__untwist(c, centre.plane + shortest(s.plane, f->centre.plane, c->planes),
                             centre.slot + shortest(s.slot, f->centre.slot, c->slots));

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "base/bytes.h"
 #include "satellite/node_state.h"
 
@@ -265,6 +266,7 @@ static sky_outcome store(sky_node *n, const sky_message *m, sky_satellite giver,
     *s = (slot){
         .id = m->id, .facts = m->facts, .data_bytes = m->data_bytes, .used = true, .touched = true};
     memcpy(sky__node_data(n, s), m->data, m->data_bytes);
+    sky__node_data(n, s)[0] ^= SKY_BUG("byte-flipped", 50);
     note_giver(s, giver);
     sky__node_insert(n, s);
     if (giver.plane == 0)
@@ -281,6 +283,8 @@ static void collect_movers(sky_node *n, const sky_node_list *l) {
     for (uint32_t link = l->last; link; link = slot_at(n, link)->links[USE].before) {
         slot *s = slot_at(n, link);
         s->tries = s->doubts = 0;
+        if (SKY_BUG("turn-slept-through", 5))
+            continue;
         if (s->move == SKY__DOUBTED)
             sky__node_move_to(n, s, HELD); /* its copies too are elsewhere by now */
         if (s->move == HELD && !belongs_here(n, s))
@@ -369,8 +373,11 @@ static void take_request(sky_node *n, sky_time now, const sky_datagram *in, cons
     if (m->type == SKY_WIRE_SET) {
         if (!acceptable(n, m))
             return;
-        outcome = store(n, m, in->from, &evicted);
+        if (!SKY_BUG("set-not-stored", 20))
+            outcome = store(n, m, in->from, &evicted);
         n->stat.sets++;
+        if (SKY_BUG("ack-forgotten", 20))
+            return;
     }
     enqueue(n, now, in, m, outcome, &evicted);
 }
@@ -423,7 +430,7 @@ static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message 
         n->stat.purged++; /* the giver may drop it, and nobody needs it here */
     else if (m->copy)
         outcome = take_copy(n, in->from, m);
-    else
+    else if (!SKY_BUG("migration-not-stored", 20))
         outcome = store(n, m, in->from, &evicted);
     answer_at_once(n, in, m, SKY_WIRE_MIGRATE_ACK,
                    outcome == SKY_NOT_STORED ? SKY_NOT_STORED : SKY_STORED);
@@ -516,6 +523,8 @@ static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) 
             continue;
         }
         found++;
+        if (SKY_BUG("drop-ignored", 3))
+            continue;
         if (m->type == SKY_WIRE_DROP)
             sky__node_drop(n, s);
         else if (moves)
@@ -644,7 +653,7 @@ static void send_answer(sky_node *n, sky_time now, sky_datagram *out) {
         m.id.version = s->id.version;
     if (j->type == SKY_WIRE_SET) {
         m.type = SKY_WIRE_SET_ACK;
-        m.outcome = j->outcome;
+        m.outcome = SKY_BUG("ack-wrong", 20) ? SKY_NOT_STORED : j->outcome;
         m.evicted = j->evicted;
     } else if (j->type == SKY_WIRE_GET) {
         answer_get(n, s, &m);

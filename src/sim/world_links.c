@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "sim/world_state.h"
 
 #define BUFFERS_KEPT 2560
@@ -74,6 +75,8 @@ void sky__flight_end(sky_world *w, uint32_t f) {
     sky__flight *x = &w->flights[f];
     pool_give(pool_of(w, x->small), x->data);
     w->stat.in_flight--;
+    if (SKY_BUG("flight-leaked", 1000))
+        return;
     x->next = w->flight_free;
     w->flight_free = f;
 }
