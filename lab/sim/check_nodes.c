@@ -178,8 +178,11 @@ static void say(sky_check_nodes *c, uint32_t number, const sky_node *n, const sk
     c->answers &= o->count == n->job_count;
 }
 
-void sky_check_nodes_tap(sky_check_nodes *c, sky_world_tap_kind kind, uint32_t number,
-                         const sky_node *node, const sky_datagram *d) {
+void sky_check_nodes_tap(void *context, sky_world_tap_kind kind, const sky_node *node,
+                         const sky_datagram *d) {
+    sky_check_nodes *c = context;
+    uint32_t slots = node->config->constellation.slots;
+    uint32_t number = (node->self.plane - 1) * slots + node->self.slot - 1;
     if (kind == SKY_TAP_HEARS) {
         c->before.stat = node->stat;
         c->before.jobs = node->job_count;

@@ -36,9 +36,9 @@ typedef struct {
 sky_status sky_check_nodes_init(sky_check_nodes *c, uint32_t satellites);
 void sky_check_nodes_deinit(sky_check_nodes *c);
 
-/* A message, before and after a satellite of this number takes it, and after it says it. */
-void sky_check_nodes_tap(sky_check_nodes *c, sky_world_tap_kind kind, uint32_t number,
-                         const sky_node *node, const sky_datagram *d);
+/* A sky_world_tap; `context` is the sky_check_nodes. */
+void sky_check_nodes_tap(void *context, sky_world_tap_kind kind, const sky_node *node,
+                         const sky_datagram *d);
 /* It lost its memory. */
 void sky_check_nodes_crashed(sky_check_nodes *c, uint32_t number);
 /* Compare where chunks lie with where they belong, by each satellite's own count of turns. */

@@ -23,7 +23,7 @@ typedef struct {
 
 static void begin(subject *s) {
     bench_open(&s->b, 8);
-    assert_int_equal(sky_check_nodes_init(&s->check, 1), SKY_OK);
+    assert_int_equal(sky_check_nodes_init(&s->check, 95), SKY_OK);
 }
 
 static void end(subject *s) {
@@ -32,7 +32,7 @@ static void end(subject *s) {
 }
 
 static void show(subject *s, sky_world_tap_kind kind, const sky_datagram *d) {
-    sky_check_nodes_tap(&s->check, kind, 0, &s->b.node, d);
+    sky_check_nodes_tap(&s->check, kind, &s->b.node, d);
 }
 
 typedef void tampering(subject *s);
@@ -197,7 +197,7 @@ static void a_crash_owes_nothing(void **state) {
     begin(&s);
     sky_message set = bench_set(SKY_WIRE_SET, 1, here);
     tell(&s, 0, &set, SKY_GROUND, NULL);
-    sky_check_nodes_crashed(&s.check, 0);
+    sky_check_nodes_crashed(&s.check, 2 * 19 + 4);
     sky_node_init(&s.b.node, &s.b.config, here, SKY_MS(1), s.b.memory, s.b.bytes);
     set.id.number = 2;
     set.facts.checksum = sky_chunk_checksum(&set.id, set.data, set.data_bytes);

@@ -45,7 +45,7 @@ typedef struct {
     uint32_t key;
     sky_value value; /* set */
     uint64_t crashes_before;
-    uint64_t disturbances; /* before it */
+    bool calm; /* nothing had gone wrong for a while when it began */
     sky_check_get get;
     uint8_t *buffer; /* made when first needed */
     sky_key *chain;  /* [workload.chain], the same: a prompt's keys */
@@ -108,9 +108,11 @@ typedef struct {
     sky_time disturbed_until; /* by a satellite cut off, or whose clock stood still */
     sky_check_sky sky;
     sky_check_nodes nodes;
-    bool placed;        /* every block that was put began where its placement says */
-    bool places_kept;   /* among the messages in the air */
-    uint64_t unexcused; /* requests that ended in an error, though nothing went wrong meanwhile */
+    bool placed;         /* every block that was put began where its placement says */
+    bool places_kept;    /* among the messages in the air */
+    uint64_t unexcused;  /* requests that ended in an error, though nothing went wrong lately */
+    uint64_t hurts_seen; /* disturbances, counted last */
+    sky_time hurt_at;    /* when there were more of them than before */
     uint64_t bytes_read;
     uint64_t steps;
     bool too_long;
@@ -201,13 +203,6 @@ static void on_event(void *context, const sky_world_event *e) {
     }
 }
 
-static void on_message(void *context, sky_world_tap_kind kind, const sky_node *node,
-                       const sky_datagram *message) {
-    run *r = context;
-    uint32_t number = sky_frame_number(sky_world_frame(r->world), node->self);
-    sky_check_nodes_tap(&r->nodes, kind, number, node, message);
-}
-
 /* ---- what the world asks of us ---- */
 
 static bool fetch(void *host, void *context, uint64_t offset, void *data, size_t bytes) {
@@ -283,12 +278,27 @@ static uint64_t disturbances(const run *r) {
            s.transport.given_up + s.transport.incomplete_dropped;
 }
 
+/* Has nothing gone wrong for as long as the ground remembers who did not answer? In the gaps of a
+ * true sky it need not try. */
+static bool is_calm(run *r, sky_time since) {
+    const sky_frame *f = sky_world_frame(r->world);
+    sky_time now = sky_world_now(r->world), from = since - DISTURBED_NS;
+    uint64_t hurts = disturbances(r), last = sky_turns(&f->turning, now);
+    if (hurts != r->hurts_seen)
+        r->hurt_at = now;
+    r->hurts_seen = hurts;
+    for (uint64_t turn = sky_turns(&f->turning, from); turn <= last; turn++)
+        if (!sky_frame_in_sight(f, turn))
+            return false;
+    return hurts == 0 || r->hurt_at < from;
+}
+
 /* An error, while nothing was in the way. Between clocks that differ one may happen. */
-static void judge_error(run *r, const request *q, sky_status status) {
-    if ((q->op != SKY_OP_PUT && q->op != SKY_OP_GET) || status == SKY_OK || status == SKY_MISS ||
-        r->scenario.faults.skew_ns > 0 || anything_goes(r))
-        return;
-    r->unexcused += q->disturbances == disturbances(r);
+static void judge_error(run *r, const request *q, const sky_result *result) {
+    bool failed = result->status != SKY_OK && result->status != SKY_MISS;
+    if (failed && (q->op == SKY_OP_PUT || q->op == SKY_OP_GET) && !anything_goes(r) &&
+        r->scenario.faults.skew_ns == 0)
+        r->unexcused += q->calm && is_calm(r, result->time.began);
 }
 
 static void note_get(run *r, const sky_result *result) {
@@ -311,7 +321,7 @@ static void judge_result(run *r, const sky_result *result) {
     sky_store_u64(record + 8, (uint64_t)(q - r->requests));
     sky_store_u64(record + 16, (uint64_t)(int64_t)result->status);
     sky_checksum_add(&r->hash, record, sizeof record);
-    judge_error(r, q, result->status);
+    judge_error(r, q, result);
     if (q->op == SKY_OP_PUT && result->status == SKY_OK) {
         sky_key key = sky_value_key(&q->value);
         r->placed &= sky_check_placed(r->world, &r->scenario, &key);
@@ -400,7 +410,7 @@ static bool submit(run *r, request *q, sky_op op, uint32_t key, int64_t at_ms) {
                        .room_bytes = r->check.value_bytes};
     q->op = op;
     q->key = key;
-    q->disturbances = disturbances(r);
+    q->calm = is_calm(r, sky_world_now(r->world));
     q->open = true; /* the world may call back before it returns */
     q->open = sky_world_submit(r->world, &ask) == SKY_OK;
     r->open_count += q->open;
@@ -724,7 +734,7 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
     r->placed = r->places_kept = true;
     if (sky_check_nodes_init(&r->nodes, sky_world_frame(r->world)->satellite_count) != SKY_OK)
         return sky_fail(error, SKY_E_NOMEM, "memory to check satellites with");
-    sky_world_tap_set(r->world, on_message, r);
+    sky_world_tap_set(r->world, sky_check_nodes_tap, &r->nodes);
     return SKY_OK;
 }
 
