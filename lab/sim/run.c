@@ -257,11 +257,14 @@ static bool is_calm(run *r, sky_time since) {
     return hurts == 0 || r->hurt_at < from;
 }
 
-/* An error, while nothing was in the way. Between clocks that differ one may happen. */
+/* An error, while nothing was in the way. Between clocks that differ one may happen, and where the
+ * queue of the ground's link holds more than seconds. */
 static void judge_error(run *r, const request *q, const sky_result *result) {
     bool failed = result->status != SKY_OK && result->status != SKY_MISS;
     if (failed && (q->op == SKY_OP_PUT || q->op == SKY_OP_GET) && !anything_goes(r) &&
-        r->scenario.faults.skew_ns == 0)
+        r->scenario.faults.skew_ns == 0 &&
+        sky_link_busy_ns(r->scenario.links.ground_bits_s, r->scenario.links.queue_bytes) <
+            SKY_SECONDS(10))
         r->unexcused += q->calm && is_calm(r, result->time.began);
 }
 
