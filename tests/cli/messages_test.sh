@@ -57,8 +57,8 @@ grep -q "SKYMEM_LOG=info,.*No such file" "$work/err" || fail "a log that cannot 
 
 # what a message or a table repeats of somebody's words neither breaks a line nor steers a terminal
 for words in "ls --store" "stat --store" ""; do
-    expect 2 "$skymem" $words $'none:a\n\e[2J\xff'
-    says 'none:a\x0a\x1b[2J\xff'
+    expect 2 "$skymem" $words $'none\n\e[2J\xff:a'
+    says 'none\x0a\x1b[2J\xff'
 done
 expect 0 "$skymem" put k "$work/value" --store "disk:$work/"$'odd\e[2J'
 expect 0 "$skymem" stat --store "disk:$work/"$'odd\e[2J'
