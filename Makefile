@@ -47,13 +47,6 @@ check: ## all tests under ASan and UBSan, then under TSan, then the static analy
 	@tools/setup dev
 	@tools/check
 
-python: ## fetch torch and Transformers (300 MB), and test the Python package with them and real weights
-	@tools/setup build
-	@tools/get-model >/dev/null || true
-	@tools/build $(BUILD)
-	@tools/transformers $(BUILD)
-	@tools/test $(BUILD) -R integration/.*python\|integration/transformers
-
 python: ## fetch torch and Transformers (300 MB); test the Python package with them, on real weights
 	@tools/setup build
 	@tools/get-model >/dev/null || true
