@@ -183,8 +183,9 @@ SKY_API sky_status sky_sequence_save_text(sky_sequence *sequence, const char *pr
  * Errors: as sky_sequence_load; SKY_E_PARAM (under way already) */
 SKY_API sky_status sky_sequence_load_begin(sky_sequence *sequence, const uint32_t *tokens,
                                            size_t token_count, sky_lookup *out);
-/* An event descriptor that is readable when something may have come: poll it, do not read it, and
- * look with sky_sequence_load_wait(…, until 1). The sequence's. -1: NULL. */
+/* An event descriptor that is readable when something may have come. Look with
+ * sky_sequence_load_wait(…, until 1), poll while that says SKY_E_DEADLINE, and do not read it. The
+ * sequence's. -1: NULL. */
 SKY_API int sky_sequence_event_fd(const sky_sequence *sequence);
 /* Wait until a layer's rows are where restore_begin said. Until then they may be written to; who
  * waits for a layer has the next ones asked for.

@@ -303,6 +303,77 @@ static void coded_blocks_come_at_once(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+/* What an engine says that has no room: nothing is written, and the prompt is computed. */
+static void say_nonsense(const made_up_engine *e, sky_state *state) {
+    (void)e;
+    for (size_t i = 0; i < state->tensor_count; i++)
+        state->tensors[i].heads = state->tensors[i].dim = UINT32_MAX;
+    state->tensors[0].element_bytes = 0;
+}
+
+static void an_engine_that_errs_computes(void **state) {
+    (void)state;
+    static setting s;
+    sky_lookup found;
+    setup(&s);
+    s.w.engine.change = say_nonsense;
+    assert_int_equal(sky_sequence_load_begin(s.w.sequence, s.w.prompt, TOKENS, &found), SKY_OK);
+    assert_int_equal(sky_sequence_load_wait(s.w.sequence, 0, NEVER), SKY_E_CORRUPT);
+    end_in_vain(&s, NEVER);
+    teardown(&s);
+}
+
+/* All of it was there when begin returned; a cancel counts all the same. */
+static void a_cancel_ends_what_came_at_once(void **state) {
+    (void)state;
+    static setting s;
+    sky_lookup found;
+    setup(&s);
+    s.w.prompt[0]++;
+    assert_int_equal(sky_sequence_load_begin(s.w.sequence, s.w.prompt, TOKENS, &found), SKY_OK);
+    sky_sequence_cancel(s.w.sequence);
+    assert_int_equal(sky_sequence_load_wait(s.w.sequence, 0, NEVER), SKY_E_CANCELLED);
+    assert_int_equal(sky_sequence_load_end(s.w.sequence, NEVER, &found), SKY_E_CANCELLED);
+    assert_int_equal(s.w.engine.held_tokens, 0);
+    teardown(&s);
+}
+
+/* Others have so many batches under way that no other is taken. */
+static bool full;
+sky_status __real_sky_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                             const sky_call *call, sky_batch *out);
+sky_status __wrap_sky_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                             const sky_call *call, sky_batch *out);
+sky_status __wrap_sky_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                             const sky_call *call, sky_batch *out) {
+    return full ? SKY_E_BUSY : __real_sky_submit(c, op, items, item_count, call, out);
+}
+
+static void full_from_here_on(const made_up_engine *e, sky_state *state) {
+    (void)e, (void)state;
+    full = true;
+}
+
+static void others_batches_make_nothing_fail(void **state) {
+    (void)state;
+    static setting s;
+    sky_lookup found;
+    setup(&s);
+    full = true; /* when it asks what is there */
+    assert_int_equal(sky_sequence_load_begin(s.w.sequence, s.w.prompt, TOKENS, &found), SKY_OK);
+    assert_int_equal(found.hit_tokens, 0);
+    full = false;
+    assert_int_equal(sky_sequence_load_end(s.w.sequence, NEVER, &found), SKY_OK);
+    s.w.engine.change = full_from_here_on; /* when it asks for layers */
+    begin(&s);
+    int fd = sky_sequence_event_fd(s.w.sequence);
+    assert_int_equal(sky_sequence_load_wait(s.w.sequence, stored(0), 1), SKY_E_DEADLINE);
+    full = false;
+    assert_int_equal(sky_poll(&fd, 1, sky_now() + SKY_SECONDS(10)), 1);
+    end_well(&s);
+    teardown(&s);
+}
+
 /* ---- saving ---- */
 
 static sky_tensor rows_of(const setting *s, uint32_t set, uint32_t first, uint32_t count) {
@@ -441,6 +512,9 @@ int main(void) {
         cmocka_unit_test(a_load_may_be_closed_under_way),
         cmocka_unit_test(nothing_found_is_a_miss),
         cmocka_unit_test(coded_blocks_come_at_once),
+        cmocka_unit_test(an_engine_that_errs_computes),
+        cmocka_unit_test(a_cancel_ends_what_came_at_once),
+        cmocka_unit_test(others_batches_make_nothing_fail),
         cmocka_unit_test(layers_are_saved_as_they_are_made),
         cmocka_unit_test(a_layer_that_was_not_given_is_not_saved),
         cmocka_unit_test(both_at_once),

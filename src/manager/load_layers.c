@@ -193,15 +193,25 @@ static sky_time listen_until(void *context) {
     return w->l->busy && soon < w->until ? soon : w->until;
 }
 
+/* Who polls the event is to look when nothing is under way that will raise it, as others' batches
+ * are too many, all is here, or nothing comes any more. */
+static void offer_look(const sky__layers *l) {
+    for (uint32_t i = 0; i < AHEAD; i++)
+        if (l->slots[i].layer != NO_LAYER)
+            return;
+    sky_event_raise(l->q->event);
+}
+
 static sky_status wait_until(sky__layers *l, uint32_t layer, sky_time until) {
     waiter w = {l, layer, until};
     uint32_t wanted = layer == NO_LAYER ? l->layer_count : layer;
     l->wanted = wanted > l->wanted ? wanted : l->wanted;
     if (l->whole)
-        return SKY_OK;
+        return atomic_load(&l->q->cancelled) ? SKY_E_CANCELLED : SKY_OK;
     do
         sky_event_wait(l->q->event, NULL, 0, listen_until, &w);
     while (!is_over(&w) && sky_now() < until);
+    offer_look(l);
     if (l->failed != SKY_OK)
         return l->failed;
     return is_over(&w) ? SKY_OK : SKY_E_DEADLINE;
@@ -224,7 +234,7 @@ void sky__layers_free(sky__layers *l) {
 }
 
 /* Leading blocks that some tier has, and whether one lies coded. */
-static sky_status find(sky_sequence *q, uint32_t wanted, uint32_t *found, bool *coded) {
+static uint32_t find(sky_sequence *q, uint32_t wanted, bool *coded) {
     sky_item *items = q->scratch.items;
     memset(items, 0, wanted * sizeof *items);
     for (uint32_t b = 0; b < wanted; b++) {
@@ -233,17 +243,16 @@ static sky_status find(sky_sequence *q, uint32_t wanted, uint32_t *found, bool *
             items[b].parent = items[b - 1].key;
     }
     sky_status status = sky__sequence_run(q, SKY_OP_HAS, items, wanted, &(sky_call){0});
-    *found = 0;
-    *coded = false;
-    while (status == SKY_OK && *found < wanted && items[*found].status == SKY_OK &&
-           sky__may_be_block(q, items[*found].bytes)) {
+    uint32_t found = 0;
+    while (status == SKY_OK && found < wanted && items[found].status == SKY_OK &&
+           sky__may_be_block(q, items[found].bytes)) {
         sky_tier_stat stat = {0};
-        const sky_item *item = &items[(*found)++];
+        const sky_item *item = &items[found++];
         *coded |= item->bytes != q->manager->payload.payload_bytes ||
                   (sky_cache_stat(q->manager->cache, item->tier, &stat) == SKY_OK &&
                    stat.codings[0]);
     }
-    return status;
+    return found;
 }
 
 static sky_status make_room(sky__layers *l) {
@@ -279,10 +288,10 @@ static sky_status begin(sky__layers *l, const uint32_t *tokens, size_t token_cou
     l->wanted_blocks = whole < SKY_BATCH_ITEMS_MAX ? (uint32_t)whole : SKY_BATCH_ITEMS_MAX;
     sky_status status = l->wanted_blocks > 0 ? sky__sequence_keys(q, tokens, l->wanted_blocks)
                                              : SKY_OK;
-    if (status == SKY_OK && l->wanted_blocks > 0)
-        status = find(q, l->wanted_blocks, &l->block_count, &coded);
     if (status != SKY_OK)
         return status;
+    if (l->wanted_blocks > 0)
+        l->block_count = find(q, l->wanted_blocks, &coded);
     l->whole = coded || l->block_count == 0;
     if (l->whole)
         return sky_sequence_load(q, tokens, token_count, 0, &l->found);
@@ -294,9 +303,11 @@ static sky_status begin(sky__layers *l, const uint32_t *tokens, size_t token_cou
     q->spoiled = false;
     l->layer_count = l->lacks = m->payload.row_sets / 2;
     l->failed = sky__engine_restore_begin(q, l->found.hit_tokens);
-    status = make_room(l);
+    if (l->failed == SKY_OK)
+        status = make_room(l);
     if (status == SKY_OK)
         go_on(l);
+    offer_look(l);
     return l->failed == SKY_E_CANCELLED || l->failed == SKY_E_NOMEM ? l->failed : status;
 }
 
@@ -362,6 +373,8 @@ sky_status sky_sequence_load_end(sky_sequence *sequence, sky_time until, sky_loo
     sky_lookup found = l->found;
     if (!l->whole)
         settle(l, status, &found);
+    else if (status != SKY_OK) /* cancelled, when all was taken */
+        sequence->engine.ops->restore_end(sequence->engine.self, false);
     sky__layers_free(l);
     sequence->loading = NULL;
     if (status == SKY_E_CANCELLED)
