@@ -81,6 +81,22 @@ sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)
 PYTHON
 }
 
+# have_satellites: the test starts some. They note in $work/run that they run, and those of every
+# scenario in $work are stopped when the test ends.
+have_satellites() {
+    export XDG_RUNTIME_DIR=$work/run
+    mkdir -m 700 "$XDG_RUNTIME_DIR"
+    trap stop_satellites EXIT
+}
+
+stop_satellites() {
+    local scenario
+    for scenario in "$work"/*.yaml; do
+        "$skymem" constellation down "$scenario" >/dev/null 2>&1
+    done
+    rm -rf "$work"
+}
+
 # finish: the last line of a test.
 finish() {
     [ "$failures" = 0 ] || { echo "$failures checks failed"; exit 1; }

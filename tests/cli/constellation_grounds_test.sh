@@ -3,10 +3,8 @@
 # next get, though it had put or read the same name before and goes on for long; also after the sky
 # has turned; and that a name of which the satellites do not answer is unavailable, not absent.
 . "$(dirname "$0")/common.sh"
-export XDG_RUNTIME_DIR=$work/run
-mkdir -m 700 "$XDG_RUNTIME_DIR"
+have_satellites
 scenario=$work/sky.yaml
-trap '"$skymem" constellation down "$scenario" >/dev/null 2>&1; rm -rf "$work"' EXIT
 cat >"$scenario" <<YAML
 constellation: {planes: 5, slots: 7, altitude_km: 550, earth_radius_km: 6371}
 placement: {strategy: rotation-hop, servers: 9, window: [3, 3]}

@@ -2,10 +2,8 @@
 # Proves that the memory of real satellites follows what they hold: a value wanders round the whole
 # plane, and those it has left give its pages back.
 . "$(dirname "$0")/common.sh"
-export XDG_RUNTIME_DIR=$work/run
-mkdir -m 700 "$XDG_RUNTIME_DIR"
+have_satellites
 scenario=$work/sky.yaml
-trap '"$skymem" constellation down "$scenario" >/dev/null 2>&1; rm -rf "$work"' EXIT
 cat >"$scenario" <<YAML
 constellation: {planes: 1, slots: 19, altitude_km: 550, earth_radius_km: 6371}
 placement: {strategy: rotation-hop, servers: 3, window: [1, 3]}

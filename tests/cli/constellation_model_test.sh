@@ -5,10 +5,8 @@
 # is. The tokens never change.
 . "$(dirname "$0")/common.sh"
 need_model
-export XDG_RUNTIME_DIR=$work/run
-mkdir -m 700 "$XDG_RUNTIME_DIR"
+have_satellites
 scenario=$work/sky.yaml
-trap '"$skymem" constellation down "$scenario" >/dev/null 2>&1; rm -rf "$work"' EXIT
 cat >"$scenario" <<YAML
 constellation: {planes: 5, slots: 19, altitude_km: 550, earth_radius_km: 6371}
 placement: {strategy: rotation-hop, servers: 9, window: [3, 3], parity: 3}

@@ -3,10 +3,8 @@
 # what was stored comes whole, and what is put goes to the others and comes whole. Blocks are large,
 # so that what the dead are sent would take all the room there is.
 . "$(dirname "$0")/common.sh"
-export XDG_RUNTIME_DIR=$work/run
-mkdir -m 700 "$XDG_RUNTIME_DIR"
+have_satellites
 scenario=$work/sky.yaml
-trap '"$skymem" constellation down "$scenario" >/dev/null 2>&1; rm -rf "$work"' EXIT
 cat >"$scenario" <<YAML
 constellation: {planes: 5, slots: 19, altitude_km: 550, earth_radius_km: 6371}
 placement: {strategy: rotation-hop, servers: 9, window: [3, 3], parity: 2}

@@ -3,10 +3,8 @@
 # each other: nothing is left of what one put and another removed, and ten puts of one key hold what
 # one does.
 . "$(dirname "$0")/common.sh"
-export XDG_RUNTIME_DIR=$work/run
-mkdir -m 700 "$XDG_RUNTIME_DIR"
+have_satellites
 scenario=$work/sky.yaml
-trap '"$skymem" constellation down "$scenario" >/dev/null 2>&1; rm -rf "$work"' EXIT
 store=sky+udp:$scenario
 
 # sky RULE

@@ -3,10 +3,8 @@
 # after the other, and nothing that was put is lost. With two copies the satellites see to it among
 # themselves, and nobody reads meanwhile; with parity it is who reads.
 . "$(dirname "$0")/common.sh"
-export XDG_RUNTIME_DIR=$work/run
-mkdir -m 700 "$XDG_RUNTIME_DIR"
+have_satellites
 scenario=$work/sky.yaml
-trap '"$skymem" constellation down "$scenario" >/dev/null 2>&1; rm -rf "$work"' EXIT
 store=sky+udp:$scenario
 values="1 6145 50000 190000"
 

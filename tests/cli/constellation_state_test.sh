@@ -3,15 +3,7 @@
 # file, each that runs is known, and `down` ends it and nobody else's process; and that who does not
 # answer is told apart by cause.
 . "$(dirname "$0")/common.sh"
-export XDG_RUNTIME_DIR=$work/run
-mkdir -m 700 "$XDG_RUNTIME_DIR"
-clean() {
-    for s in "$work"/*.yaml; do
-        "$skymem" constellation down "$s" >/dev/null 2>&1
-    done
-    rm -rf "$work"
-}
-trap clean EXIT
+have_satellites
 port=$((10000 + $$ % 20 * 100))
 scenario=$work/c.yaml
 

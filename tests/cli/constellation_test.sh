@@ -4,16 +4,8 @@
 # or the deadline and never a wrong byte or a hang; `up` revives them; only those that were started
 # are ended.
 . "$(dirname "$0")/common.sh"
-export XDG_RUNTIME_DIR=$work/run
-mkdir -m 700 "$XDG_RUNTIME_DIR"
+have_satellites
 scenario=$work/sky.yaml
-clean() {
-    for s in "$work"/*.yaml; do
-        "$skymem" constellation down "$s" >/dev/null 2>&1
-    done
-    rm -rf "$work"
-}
-trap clean EXIT
 
 # sky FILE PLANES SLOTS PORT
 sky() {

@@ -3,15 +3,13 @@
 # goes through it takes the time of light at least, and comes back right although datagrams are
 # lost, overtaken, doubled and damaged on the way; who goes past it finds the same.
 . "$(dirname "$0")/common.sh"
-export XDG_RUNTIME_DIR=$work/run
-mkdir -m 700 "$XDG_RUNTIME_DIR"
+have_satellites
 port=$((33000 + $$ % 80 * 50))
 near=$work/near.yaml far=$work/far.yaml
 proxy=
 clean() {
     [ -z "$proxy" ] || kill "$proxy" 2>/dev/null
-    "$skymem" constellation down "$near" >/dev/null 2>&1
-    rm -rf "$work"
+    stop_satellites
 }
 trap clean EXIT
 
