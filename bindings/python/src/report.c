@@ -55,45 +55,50 @@ static bool take_sample(void *context, const sky_metric_sample *s) {
     return more;
 }
 
-static PyObject *collected(cache_object *cache, sky_status status, collector *c, const char *what) {
+static sky_status walk_entries(sky_cache *cache, collector *c) {
+    return sky_list(cache, take_entry, c);
+}
+
+static sky_status walk_samples(sky_cache *cache, collector *c) {
+    return sky_cache_metrics(cache, take_sample, c);
+}
+
+static PyObject *collect_all(PyObject *self, sky_status (*walk)(sky_cache *, collector *),
+                             const char *what) {
+    cache_object *cache = (cache_object *)self;
+    if (!cache_enter(cache))
+        return NULL;
+    collector c = {.list = PyList_New(0)};
+    sky_status status = SKY_OK;
+    if (c.list) {
+        c.thread = PyEval_SaveThread();
+        status = walk(cache->handle, &c);
+        PyEval_RestoreThread(c.thread);
+    }
     cache_leave(cache);
-    if (!c->list || status == SKY_OK)
-        return c->list;
-    Py_DECREF(c->list);
+    if (!c.list || status == SKY_OK)
+        return c.list;
+    Py_DECREF(c.list);
     return raise_status(status, "%s", what);
 }
 
 PyObject *cache_list(PyObject *self, PyObject *unused) {
     (void)unused;
-    cache_object *cache = (cache_object *)self;
-    collector c = {.list = PyList_New(0)};
-    if (!c.list || !cache_enter(cache))
-        return NULL;
-    c.thread = PyEval_SaveThread();
-    sky_status status = sky_list(cache->handle, take_entry, &c);
-    PyEval_RestoreThread(c.thread);
-    return collected(cache, status, &c, "list");
+    return collect_all(self, walk_entries, "list");
 }
 
 PyObject *cache_metrics(PyObject *self, PyObject *unused) {
     (void)unused;
-    cache_object *cache = (cache_object *)self;
-    collector c = {.list = PyList_New(0)};
-    if (!c.list || !cache_enter(cache))
-        return NULL;
-    c.thread = PyEval_SaveThread();
-    sky_status status = sky_cache_metrics(cache->handle, take_sample, &c);
-    PyEval_RestoreThread(c.thread);
-    return collected(cache, status, &c, "metrics");
+    return collect_all(self, walk_samples, "metrics");
 }
 
 /* (url, traits, failing, note, codings) */
 PyObject *cache_stat(PyObject *self, PyObject *unused) {
     (void)unused;
     cache_object *cache = (cache_object *)self;
-    PyObject *list = PyList_New(0);
-    if (!list || !cache_enter(cache))
+    if (!cache_enter(cache))
         return NULL;
+    PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < sky_tier_count(cache->handle); i++) {
         sky_tier_stat t;
         sky_status status;
