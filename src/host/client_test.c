@@ -403,6 +403,41 @@ static void runs_under_way_have_their_bounds(void **state) {
     host = &hosts[0];
 }
 
+/* One that waits for room in the cache has it when those that took it leave without an answer. */
+static void who_waits_for_room_is_served_when_others_leave(void **state) {
+    (void)state;
+    const char *urls[] = {"mem:8MiB", "slow:x"};
+    int fds[SKY_BATCHES_MAX / SKY__HOST_RUNS_MAX];
+    const size_t fd_count = sizeof fds / sizeof *fds;
+    sky_shm_frame f;
+    host = &hosts[1];
+    sky_host_fixture_start(host, urls, 2);
+    held = true;
+    for (size_t i = 0; i < fd_count; i++) {
+        fds[i] = greeted();
+        for (uint32_t id = 0; id < SKY__HOST_RUNS_MAX; id++) {
+            f = slow_run(id);
+            say(fds[i], &f, -1);
+        }
+        say(fds[i], &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
+        assert_true(hear_no_fd(fds[i], &f)); /* all before it were taken */
+    }
+    int last = greeted();
+    f = slow_run(1);
+    say(last, &f, -1);
+    say(last, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
+    for (size_t i = 0; i < fd_count; i++)
+        sky_local_close(fds[i]);
+    assert_true(hear_no_fd(last, &f));
+    assert_int_equal(f.kind, SKY_SHM_TOLD);
+    held = false;
+    assert_true(hear_no_fd(last, &f));
+    assert_true(f.kind == SKY_SHM_DONE && f.results[0].status == SKY_MISS);
+    sky_local_close(last);
+    sky_host_fixture_stop(host);
+    host = &hosts[0];
+}
+
 /* ---- many connections ---- */
 
 static void many_connections_are_turned_away(void **state) {
@@ -461,6 +496,7 @@ int main(void) {
         cmocka_unit_test(who_never_reads_is_let_go),
         cmocka_unit_test(who_leaves_with_leases_and_puts_loses_them),
         cmocka_unit_test(runs_under_way_have_their_bounds),
+        cmocka_unit_test(who_waits_for_room_is_served_when_others_leave),
         cmocka_unit_test(many_connections_are_turned_away),
         cmocka_unit_test(a_second_host_is_told),
     };

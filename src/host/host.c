@@ -67,7 +67,12 @@ static void finish_runs(sky__host *h) {
             sky__run_end(h, run);
             break;
         }
-    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX && count > 0; i++) {
+}
+
+/* Each turn: room comes with runs that end, and with those that are cancelled, of which the cache
+ * tells nothing. */
+static void start_stalled(sky__host *h) {
+    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++) {
         sky__run *stalled = h->clients[i].stalled;
         h->clients[i].stalled = NULL;
         if (stalled)
@@ -126,6 +131,7 @@ static bool turn(sky__host *h) {
         sky__chores_answer(h);
     if (ready[LISTEN])
         accept_one(h);
+    start_stalled(h);
     sky__clients_retire(h);
     return true;
 }
