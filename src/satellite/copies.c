@@ -173,7 +173,10 @@ static bool round_output(sky_node *n, sky_time now, sky_datagram *out) {
 
 /* ---- doubts ---- */
 
+/* No bits: the chunk says that it has copies where the sky has room for one alone. */
 static void doubt(sky_node *n, slot *s, uint32_t to_ask, uint32_t lacking) {
+    if ((to_ask | lacking) == 0)
+        return;
     if (s->move != SKY__DOUBTED)
         sky__node_move_to(n, s, SKY__DOUBTED);
     s->to_ask |= (uint16_t)to_ask;
