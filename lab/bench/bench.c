@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/prng.h"
+
 typedef struct {
     const char *name;
     int (*run)(bench *b);
@@ -30,12 +32,8 @@ void *bench_memory(const cli *c, size_t bytes) {
     return memory;
 }
 
-/* splitmix64's finisher. */
 uint64_t bench_mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
+    return sky_mix64(x + 0x9e3779b97f4a7c15u);
 }
 
 float bench_normal(uint64_t seed) {

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "base/prng.h"
 
 #define LN2 0.69314718055994530942
 
@@ -98,15 +99,8 @@ uint32_t sky_value_key_number(const sky_key *key) {
     return sky_load_u32(key->bytes + SKY_KEY_BYTES - 4);
 }
 
-/* splitmix64's finisher. */
-static uint64_t mix(uint64_t x) {
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
 static uint64_t stream_of(const sky_value *v) {
-    return mix(v->seed + 0x9e3779b97f4a7c15u * ((uint64_t)v->key << 32 | v->version));
+    return sky_mix64(v->seed + 0x9e3779b97f4a7c15u * ((uint64_t)v->key << 32 | v->version));
 }
 
 #define PAD_WORDS 4096u
@@ -116,7 +110,7 @@ static const uint8_t *pad(void) {
     static _Thread_local uint8_t bytes[2 * PAD_WORDS * 8];
     static _Thread_local bool made;
     for (uint64_t i = 0; !made && i < 2 * PAD_WORDS; i++)
-        sky_store_u64(bytes + 8 * i, mix((i % PAD_WORDS + 1) * 0x9e3779b97f4a7c15u));
+        sky_store_u64(bytes + 8 * i, sky_mix64((i % PAD_WORDS + 1) * 0x9e3779b97f4a7c15u));
     made = true;
     return bytes;
 }
@@ -134,7 +128,7 @@ static run run_at(const sky_value *v, uint64_t offset) {
     uint64_t within = offset % (8 * PAD_WORDS);
     run r = {.from = pad() + 8 * (stream % PAD_WORDS) + within, .bytes = 8 * PAD_WORDS - within};
     uint8_t cross[8];
-    sky_store_u64(cross, mix(stream + round * 0x9e3779b97f4a7c15u));
+    sky_store_u64(cross, sky_mix64(stream + round * 0x9e3779b97f4a7c15u));
     for (size_t i = 0; i < 8; i++) /* turned, so that it begins at the run's first byte */
         r.cross[i] = cross[(within + i) % 8];
     return r;

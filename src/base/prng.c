@@ -1,10 +1,7 @@
 #include "base/prng.h"
 
 static uint64_t splitmix64(uint64_t *x) {
-    uint64_t z = (*x += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return sky_mix64(*x += 0x9e3779b97f4a7c15u);
 }
 
 static uint64_t rotl(uint64_t x, int k) {

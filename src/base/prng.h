@@ -16,4 +16,11 @@ uint64_t sky_prng_below(sky_prng *p, uint64_t bound);
 /* Uniform in [0, 1), a multiple of 2^-53. */
 double sky_prng_unit(sky_prng *p);
 
+/* The finisher of splitmix64: one to one, and each bit of x changes half of the result's. */
+static inline uint64_t sky_mix64(uint64_t x) {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
 #endif

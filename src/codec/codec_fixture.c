@@ -9,20 +9,14 @@
 
 #include <cmocka.h>
 
+#include "base/prng.h"
 #include "codec/half.h"
-
-static uint64_t mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
 
 /* About normal: twelve uniform numbers less their mean. */
 static float normal(uint64_t seed) {
     double sum = -6;
     for (uint64_t i = 0; i < 12; i++)
-        sum += (double)(mix(seed * 12 + i) >> 11) * 0x1p-53;
+        sum += (double)(sky_mix64(seed * 12 + i + 0x9e3779b97f4a7c15u) >> 11) * 0x1p-53;
     return (float)sum;
 }
 

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/prng.h"
 #include "codec/codec_fixture.h"
 #include "codec/kernels.h"
 #include "codec/profile.h"
@@ -18,10 +19,7 @@
 static uint64_t seed;
 
 static uint32_t chance(uint32_t below) {
-    uint64_t x = seed += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return (uint32_t)((x ^ x >> 31) % below);
+    return (uint32_t)(sky_mix64(seed += 0x9e3779b97f4a7c15u) % below);
 }
 
 static const char *const others[] = {"avx512", "avx2", "neon"};

@@ -12,6 +12,7 @@
 
 #include <skymem/keys.h>
 
+#include "base/prng.h"
 #include "ground/session_state.h"
 
 #define OWN_REQUESTS 64 /* moves of blocks that are used again, and checks; the host has its own */
@@ -499,10 +500,7 @@ static void pin_parent(sky_session *s, sky__request *r) {
 static uint64_t version_next(sky_session *s) {
     uint64_t name;
     do {
-        name = s->config.session_id + ++s->puts_named * 0x9e3779b97f4a7c15u;
-        name = (name ^ name >> 30) * 0xbf58476d1ce4e5b9u;
-        name = (name ^ name >> 27) * 0x94d049bb133111ebu;
-        name ^= name >> 31;
+        name = sky_mix64(s->config.session_id + ++s->puts_named * 0x9e3779b97f4a7c15u);
     } while (name == 0);
     return name;
 }

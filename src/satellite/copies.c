@@ -25,6 +25,7 @@
  * Surprise: parity is not made again here. The pieces of a stripe are sealed one by one under the
  * tenant's key, which no satellite has: grounds do that (ground/repair.c). */
 #include "base/bytes.h"
+#include "base/prng.h"
 #include "satellite/node_state.h"
 
 #define PEERS_A_ROUND 64 /* that are asked in half a period at least; COPIES taken at once */
@@ -87,13 +88,10 @@ static uint32_t number_of(sky_satellite s) {
     return s.plane << 16 | s.slot;
 }
 
-/* Of a sum: whatever order chunks are looked at in. */
+/* Digests of chunks are added up: the order in which a satellite finds them does not matter. */
 static uint64_t digest_of(const sky_chunk_id *id) {
     uint64_t x = sky_load_u64(id->key.bytes + SKY_KEY_BYTES - 8) ^ id->version;
-    x += (id->number + 1) * 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
+    return sky_mix64(x + (id->number + 1) * 0x9e3779b97f4a7c15u);
 }
 
 /* Of what is here and should be there too. */
