@@ -164,11 +164,14 @@ cmp -s "$work/blob1" "$work/got" || fail "after the revival: wrong bytes"
 expect 0 "$skymem" constellation status "$scenario" --json
 kill -9 $(python3 -c 'import json, sys
 print(*[s["pid"] for s in json.load(open(sys.argv[1]))["list"] if s["plane"] == 3])' "$work/out")
+named=' (satellites do not answer, such as 3,[0-9]+|satellite 3,[0-9]+ does not answer);'
 for verb in "4 get again -o $work/got" "1 put late $work/blob1"; do
-    expect "${verb%% *}" timeout 60 "$skymem" ${verb#* } --store "sky+udp:$scenario"
+    for _ in 1 2 3 4 5; do # on a busy machine the living may be late, and named instead
+        expect "${verb%% *}" timeout 60 "$skymem" ${verb#* } --store "sky+udp:$scenario"
+        ! grep -qE "$named" "$work/err" || break
+    done
     says "'skymem constellation up $scenario' starts the 19 that died"
-    grep -qE ' (satellites do not answer, such as 3,[0-9]+|satellite 3,[0-9]+ does not answer);' \
-        "$work/err" || fail "not who is silent: $(cat "$work/err")"
+    grep -qE "$named" "$work/err" || fail "not who is silent: $(cat "$work/err")"
 done
 expect 0 "$skymem" constellation up "$scenario" --json
 expect 0 "$skymem" put again "$work/blob1" --store "sky+udp:$scenario"
