@@ -1,8 +1,9 @@
 /* Memory of Python objects without copies: the buffer protocol (bytes, bytearray, memoryview,
  * numpy) and DLPack (torch and others), checked before anything is read or written there.
  *
- * Surprise: an array of Python objects has a buffer too, of pointers. Writing there would crash the
- * interpreter, so any format with an 'O' is refused. */
+ * Surprises: an array of Python objects has a buffer too, of pointers. Writing there would crash
+ * the interpreter, so any format with an 'O' is refused. ctypes gives no strides, although they are
+ * asked for: its arrays have no gaps. */
 #include "core.h"
 
 #include <string.h>
@@ -68,9 +69,11 @@ static int open_buffer(PyObject *object, bool writable, const char *what, view *
     out->element_bytes = (size_t)b->itemsize;
     out->kind = format_kind(b->format);
     out->contiguous = PyBuffer_IsContiguous(b, 'C');
-    for (int d = 0; d < b->ndim; d++) {
+    Py_ssize_t packed = b->itemsize;
+    for (int d = b->ndim; d-- > 0;) {
         out->shape[d] = b->shape[d];
-        out->strides[d] = b->strides[d];
+        out->strides[d] = b->strides ? b->strides[d] : packed;
+        packed *= b->shape[d];
     }
     return 0;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 from pathlib import Path
@@ -60,6 +61,13 @@ def test_pieces_follow_each_other(cache: skymem.Cache) -> None:
     cache.put_many(["b", "c"], [b"xyz", b"uvw"])
     assert cache.get_many(["b", "c"], list(rows)) == [3, 3]
     assert rows.tobytes() == b"xyzuvw"
+
+
+def test_arrays_of_ctypes(cache: skymem.Cache) -> None:
+    out = ((ctypes.c_uint16 * 2) * 3)()  # it shows its shape, but no strides
+    cache.put("a", ctypes.create_string_buffer(b"twelve bytes", 12))
+    assert cache.get_into("a", out) == 12
+    assert bytes(out) == b"twelve bytes"
 
 
 def test_blocks_have_parents_and_prefixes(tiered: skymem.Cache) -> None:
