@@ -102,6 +102,8 @@ def level_of(coding: int) -> str | None:
 
 def tiers_mask(tiers: Sequence[int] | None) -> int:
     """Places of tiers as bits; None, or none of them: all."""
+    if tiers and not 0 <= min(tiers) <= max(tiers) < 32:  # more bits do not reach the library
+        raise ValueError(f"tiers: places from 0 on are wanted, not {list(tiers)}")
     return sum(1 << tier for tier in set(tiers)) if tiers else 0
 
 
