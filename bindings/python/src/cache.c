@@ -81,17 +81,18 @@ static PyObject *cache_close(PyObject *self, PyObject *unused) {
     cache_object *cache = (cache_object *)self;
     if (!cache->handle)
         Py_RETURN_NONE;
-    if (cache->calls)
+    bool ours = sky_event_fd(cache->handle) >= 0; /* in a child of fork() nothing is under way */
+    if (ours && cache->calls)
         return raise_status(SKY_E_BUSY,
                             "close: %d calls are under way on other threads; "
                             "wait for them first",
                             cache->calls);
-    if (cache->leases)
+    if (ours && cache->leases)
         return raise_status(SKY_E_BUSY,
                             "close: %d leases, or arrays made from them, are in use; "
                             "let go of them first",
                             cache->leases);
-    if (cache->managers)
+    if (ours && cache->managers)
         return raise_status(SKY_E_BUSY, "close: %d managers use it; let go of them first",
                             cache->managers);
     sky_cache *handle = cache->handle;

@@ -227,6 +227,8 @@ def test_a_deadline_and_a_cancel(tmp_path: Path) -> None:
 
 def test_fork_opens_its_own(tiered: skymem.Cache) -> None:
     tiered.put("a", b"1")
+    lease = tiered.lease("a")
+    lent = lease.__enter__()
     child = os.fork()
     if child == 0:
         code = 1
@@ -248,7 +250,8 @@ def test_fork_opens_its_own(tiered: skymem.Cache) -> None:
             pytest.fail("the child hangs")
         time.sleep(0.01)
     assert os.waitstatus_to_exitcode(done[1]) == 0
-    assert tiered.get("a") == b"1"
+    assert tiered.get("a") == b"1" == bytes(lent)
+    lease.__exit__()
 
 
 def test_multiprocessing(script: Script, tmp_path: Path) -> None:
