@@ -48,6 +48,8 @@ static sky_status take_exception(PyObject *store, sky_error *error) {
         status = SKY_E_NOMEM;
     else if (PyErr_GivenExceptionMatches(value, PyExc_OSError))
         status = status_attribute(value, "errno") == (sky_status)ENOSPC ? SKY_E_FULL : SKY_E_IO;
+    else if (PyErr_GivenExceptionMatches(value, PyExc_KeyboardInterrupt))
+        PyErr_SetInterrupt(); /* it was meant for who called the library */
     else
         known = false;
     Py_XDECREF(ours);

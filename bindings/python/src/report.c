@@ -158,6 +158,8 @@ PyObject *cache_verify(PyObject *self, PyObject *unused) {
     status = sky_verify(cache->handle, &report);
     Py_END_ALLOW_THREADS;
     cache_leave(cache);
+    if (PyErr_CheckSignals() < 0)
+        return NULL;
     if (status != SKY_OK)
         return raise_status(status, "verify");
     return Py_BuildValue("(KKKK)", (unsigned long long)report.entries,

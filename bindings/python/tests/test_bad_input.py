@@ -156,6 +156,37 @@ cache.close()
     assert done.stdout == "stopped\n"
 
 
+def test_ctrl_c_in_a_store_reaches_the_caller(script: Script) -> None:
+    done = script(
+        """
+import os, signal, skymem
+class Store:
+    kept, pressed = {}, False
+    def __init__(self, where): pass
+    def read(self, key, offset, size):
+        if verifying and not Store.pressed:  # on the caller's thread
+            Store.pressed = True
+            os.kill(os.getpid(), signal.SIGINT)
+        value = self.kept[key]
+        return value[offset:offset + size], len(value)
+    def write(self, key, value, durable): self.kept[key] = value
+    def remove(self, key): return self.kept.pop(key, None) is not None
+    def keys(self): return list(self.kept)
+verifying = False
+skymem.register_tier("pressed", Store)
+cache = skymem.Cache("pressed:1")
+cache.put_many(["a", "b"], [b"1", b"2"])
+verifying = True
+try:
+    cache.verify()
+except KeyboardInterrupt:
+    print("stopped")
+cache.close()
+"""
+    )
+    assert done.stdout == "stopped\n" and done.stderr == ""
+
+
 def test_the_end_of_the_interpreter_with_work_under_way(script: Script) -> None:
     script(
         """
