@@ -449,6 +449,8 @@ bool sky_udp_next(sky_udp *u, uint8_t **data, size_t *bytes, const sky_address *
             continue;
         if (u->run_datagram == 0)
             u->run_datagram = h->msg_len ? datagram_bytes(&h->msg_hdr, h->msg_len) : 1;
+        if (u->run_datagram > u->datagram_bytes_max) /* slots are larger */
+            continue;
         uint32_t left = h->msg_len - u->run_at;
         sky_address *a = &u->froms[u->batch_at];
         a->bytes = h->msg_hdr.msg_namelen;

@@ -158,6 +158,42 @@ static void empty_ones_are_given(void **state) {
     }
 }
 
+/* Who copies what came into as much room as he asked for may trust in it. */
+static void longer_ones_are_not_received(void **state) {
+    (void)state;
+    for (int plain = 0; plain < 2; plain++) {
+        static const sky_udp_options options = {.datagram_bytes_max = 1232,
+                                                .buffer_bytes = 1 << 20};
+        static const size_t lengths[] = {1233, 1280, 9, 9000, 60000, 1232, 1281, 7};
+        static const uint8_t data[60000] = {0};
+        sky_udp_options plainly = options;
+        sky_address at, to;
+        sky_udp *a;
+        plainly.no_offloads = plain;
+        assert_int_equal(sky_address_parse("127.0.0.1:0", &at, NULL), SKY_OK);
+        assert_int_equal(sky_udp_open(&at, &plainly, &a, NULL), SKY_OK);
+        to = sky_udp_address(a);
+        int fd = socket(AF_INET, SOCK_DGRAM, 0), wait = sky_udp_fd(a);
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+            assert_int_equal(sendto(fd, data, lengths[i], 0, (const struct sockaddr *)to.raw,
+                                    (socklen_t)to.bytes),
+                             lengths[i]);
+        size_t sum = 0;
+        for (sky_time until = sky_now() + SKY_SECONDS(60); sum < 9 + 1232 + 7;) {
+            uint8_t *bytes;
+            size_t count;
+            const sky_address *from;
+            if (!sky_udp_receive(a))
+                assert_int_not_equal(sky_poll(&wait, 1, until), 0);
+            for (; sky_udp_next(a, &bytes, &count, &from); sum += count)
+                assert_in_range(count, 1, 1232);
+        }
+        assert_int_equal(sum, 9 + 1232 + 7);
+        close(fd);
+        sky_udp_close(a);
+    }
+}
+
 static void a_taken_address_is_told(void **state) {
     (void)state;
     sky_udp *a = open_at("127.0.0.1:0", false), *b = NULL;
@@ -209,6 +245,7 @@ int main(void) {
         cmocka_unit_test(many_go_in_few_calls),
         cmocka_unit_test(runs_are_gathered),
         cmocka_unit_test(empty_ones_are_given),
+        cmocka_unit_test(longer_ones_are_not_received),
         cmocka_unit_test(a_taken_address_is_told),
         cmocka_unit_test(addresses_are_read),
     };
