@@ -116,6 +116,8 @@ static void hold(proxy *p, const held *what, const uint8_t *data, sky_time at) {
 static void take(proxy *p, const held *what, const uint8_t *data) {
     const sky_scenario *c = &p->scenario;
     sky_time way = way_ns(p, what->satellite), now = sky_now();
+    if (what->bytes == 0) /* no station's */
+        return;
     p->stat.out_of_sight += way == SKY_TIME_NEVER;
     if (way == SKY_TIME_NEVER)
         return;

@@ -41,6 +41,11 @@ for _ in $(seq 200); do
     grep -q "is as far away as the orbits say" "$work/relay" && break
     sleep 0.05
 done
+# Strangers send nothing, and more than a datagram of a station.
+python3 -c 'import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for size in 0, 1233, 1280, 60000:
+    s.sendto(bytes(size), ("127.0.0.1", int(sys.argv[1])))' $((port + 20))
 head -c 400000 /dev/urandom >"$work/blob"
 expect 0 "$skymem" put blob "$work/blob" --store "sky+udp:$far"
 for store in "$far" "$near" "$far"; do
