@@ -1,7 +1,8 @@
 /* Proves that a named value is never read older than the last put that was acknowledged before the
  * read began, whichever ground put it: by a checker that knows when each put and each read of four
  * grounds began and ended, while the sky turns and links lose; that this costs one round trip, and
- * blocks none; and that what another ground removed is gone. */
+ * blocks none; that a dead copy of a head is not waited for long; and that what another ground
+ * removed is gone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -182,6 +183,34 @@ static void a_name_costs_a_round_trip_and_a_block_none(void **state) {
     }
 }
 
+static bool passes_by(sky_orrery *o, sky_satellite from, sky_satellite to, sky_message *m) {
+    const sky_satellite *dead = o->ear_context;
+    (void)m;
+    return !sky_satellite_equal(from, *dead) && !sky_satellite_equal(to, *dead);
+}
+
+/* Asked at once, the copy that is there answers; the dead one is waited for three times and for two
+ * pauses of the host, not until its satellite is called silent. */
+static void a_dead_copy_of_a_head_costs_little(void **state) {
+    (void)state;
+    sky_orrery o;
+    sky_orrery_open(&o, SKY_PLACE_ROTATION_HOP);
+    o.session_config.lookup = SKY_LOOKUP_BINARY;
+    o.session_config.replicas = 2;
+    o.session_config.retries_max = 6;
+    o.session_config.late_ns = SKY_MS(50);
+    sky_orrery_begin(&o, 64);
+    assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 5).status, SKY_OK);
+    assert_int_equal(ask(&o, 1, SKY_OP_HAS, 1, 0).status, SKY_OK);
+    sky_satellite dead = sky_frame_centre(&o.frame, sky_turns(&o.frame.turning, o.now));
+    o.ear_context = &dead;
+    o.ear = passes_by;
+    sky_time began = o.now;
+    assert_int_equal(ask(&o, 1, SKY_OP_HAS, 1, 0).status, SKY_OK);
+    assert_in_range(o.now - began, SKY_MS(100), SKY_MS(200));
+    sky_orrery_close(&o);
+}
+
 static void what_another_removed_is_gone(void **state) {
     (void)state;
     for (uint8_t replicas = 1; replicas <= 2; replicas++) {
@@ -202,6 +231,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_ground_reads_an_older_value),
         cmocka_unit_test(a_name_costs_a_round_trip_and_a_block_none),
+        cmocka_unit_test(a_dead_copy_of_a_head_costs_little),
         cmocka_unit_test(what_another_removed_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
