@@ -312,6 +312,7 @@ void sky__client_tell(sky__host *h, sky__client *c, const sky__chore *told) {
         sky_status status = sky_shared_copy(told->text, told->text_bytes, &fd);
         frame.told = status == SKY_OK ? frame.told : status;
         frame.text_bytes = status == SKY_OK ? told->text_bytes : 0;
+        c->listed |= told->question == SKY_SHM_LIST;
     }
     sky__client_send(h, c, &frame, fd);
     sky_local_close(fd);
@@ -342,9 +343,10 @@ static void tell_at_once(sky__host *h, sky__client *c, const sky_shm_frame *f) {
 }
 
 static void take_ask(sky__host *h, sky__client *c, const sky_shm_frame *f) {
+    c->listed = c->listed && (c->first || !sky_local_is_read(c->fd));
     if (f->question == SKY_SHM_STAT || f->question == SKY_SHM_TEXT) {
         tell_at_once(h, c, f);
-    } else if (c->asking || !sky__chore_add(h, c, f)) {
+    } else if (c->asking || c->listed || !sky__chore_add(h, c, f)) {
         const sky__chore busy = {.id = f->id, .question = f->question, .status = SKY_E_BUSY};
         sky__client_tell(h, c, &busy);
     } else {

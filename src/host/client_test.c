@@ -438,6 +438,38 @@ static void who_waits_for_room_is_served_when_others_leave(void **state) {
     host = &hosts[0];
 }
 
+/* ---- listings ---- */
+
+/* Each takes memory until it is read: one at a time. */
+static void a_listing_is_read_before_the_next(void **state) {
+    (void)state;
+    const sky_shm_frame list = {.kind = SKY_SHM_ASK, .question = SKY_SHM_LIST};
+    const sky_shm_frame stat = {.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT};
+    sky_cache *cache = others();
+    sky_span span = {"x", 1};
+    sky_item item = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    assert_int_equal(sky_run(cache, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
+    int fd = greeted(), other = greeted(), passed;
+    sky_shm_frame f;
+    for (int round = 0; round < 2; round++) {
+        say(fd, &list, -1);
+        assert_int_not_equal(sky_poll(&fd, 1, sky_now() + PATIENCE), 0);
+        say(fd, &list, -1);
+        say(other, &stat, -1);
+        assert_true(hear_no_fd(other, &f)); /* and what came before it was looked at */
+        assert_true(hear(fd, &f, &passed));
+        assert_true(f.told == SKY_OK && f.text_bytes > 0 && passed >= 0);
+        sky_local_close(passed);
+        assert_true(hear(fd, &f, &passed));
+        assert_true(f.told == SKY_E_BUSY && f.text_bytes == 0 && passed < 0);
+    }
+    sky_local_close(fd);
+    sky_local_close(other);
+    assert_int_equal(sky_run(cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+    sky_cache_close(cache);
+    assert_unharmed();
+}
+
 /* ---- many connections ---- */
 
 static void many_connections_are_turned_away(void **state) {
@@ -497,6 +529,7 @@ int main(void) {
         cmocka_unit_test(who_leaves_with_leases_and_puts_loses_them),
         cmocka_unit_test(runs_under_way_have_their_bounds),
         cmocka_unit_test(who_waits_for_room_is_served_when_others_leave),
+        cmocka_unit_test(a_listing_is_read_before_the_next),
         cmocka_unit_test(many_connections_are_turned_away),
         cmocka_unit_test(a_second_host_is_told),
     };

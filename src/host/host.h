@@ -52,6 +52,7 @@ typedef struct sky__client {
     sky_local_peer peer;
     bool greeted;
     bool asking; /* a chore is under way for it */
+    bool listed; /* it may not have read a listing yet, which takes memory until then */
     sky_time greet_by;
     uint8_t *stage; /* NULL: none */
     uint64_t stage_bytes;

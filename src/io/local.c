@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -172,6 +174,11 @@ sky_status sky_local_send(int fd, const void *data, size_t bytes, int passed) {
         return SKY_OK;
     bool full = sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS);
     return full ? SKY_E_BUSY : SKY_E_IO;
+}
+
+bool sky_local_is_read(int fd) {
+    int unread;
+    return ioctl(fd, SIOCOUTQ, &unread) == 0 && unread == 0;
 }
 
 /* Take over the first descriptor of a message and close all others; how many there were. */

@@ -42,6 +42,8 @@ uint32_t sky_local_user(void);   /* of this process */
 /* Send one message, with a descriptor (-1: none), which stays the caller's.
  * Errors: SKY_E_BUSY (the peer's buffer is full: try again), SKY_E_IO (the peer is gone) */
 sky_status sky_local_send(int fd, const void *data, size_t bytes, int passed);
+/* Has the peer read all that was sent? */
+bool sky_local_is_read(int fd);
 /* Receive one message of at most bytes_max. *passed: its descriptor, the caller's; -1: none.
  * Errors: SKY_MISS (none waits), SKY_E_IO (the peer is gone), SKY_E_CORRUPT (too long, empty, or
  *         more than one descriptor) */
