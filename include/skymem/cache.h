@@ -270,7 +270,7 @@ SKY_API sky_status sky_release_owned(sky_cache *cache, uint64_t owner, sky_lease
 /* Return all leases of an owner that is gone, such as a client that died. Those that its calls are
  * still to bring end SKY_E_CANCELLED. *released (NULL: not wanted): how many were out. It looks at
  * all leases, at most SKY_LEASES_MAX.
- * Errors: SKY_E_PARAM (NULL), SKY_E_FORKED */
+ * Errors: SKY_E_PARAM (NULL; owner 0, which is nobody), SKY_E_FORKED */
 SKY_API sky_status sky_release_owner(sky_cache *cache, uint64_t owner, uint64_t *released);
 
 /* Submit and wait. Returns SKY_OK when the batch ran; each item has its own status. */

@@ -385,8 +385,8 @@ sky_status sky_release(sky_cache *c, sky_lease lease) {
 }
 
 sky_status sky_release_owner(sky_cache *c, uint64_t owner, uint64_t *released) {
-    if (!is_ours(c))
-        return refusal(c);
+    if (!is_ours(c) || owner == 0)
+        return is_ours(c) ? SKY_E_PARAM : refusal(c);
     sky_mutex_lock(&c->mutex);
     sky__requests_give_up_owner(c, owner);
     sky_mutex_unlock(&c->mutex);

@@ -183,6 +183,7 @@ static void an_owner_that_dies_returns_all(void **state) {
     assert_int_equal(sky_release_owned(c, 7, last.lease), SKY_E_PARAM);
     assert_int_equal(sky_release_owner(c, 7, &released), SKY_OK);
     assert_int_equal(released, 0);
+    assert_int_equal(sky_release_owner(c, 0, &released), SKY_E_PARAM);
     assert_true(holds(&others, 2) && holds(&nobodys, 4));
     assert_int_equal(sky_release_owned(c, 8, others.lease), SKY_OK);
     sky_cache_close(c); /* returns the other one */
