@@ -41,17 +41,27 @@ static const sky__way *way_of(sky_op op, const sky_call *call) {
     return all ? &sky__way_all : &sky__way_read;
 }
 
+/* The caller may wait for the nearest tier itself. A lease of an owner may be called back by
+ * sky_release_owner meanwhile, so it goes the longer way. */
+static bool may_run_near(const sky_cache *c, sky_op op, const sky_call *call, bool waits) {
+    bool reads = op == SKY_OP_GET || op == SKY_OP_HAS || (op == SKY_OP_LEASE && call->owner == 0);
+    return waits && reads && c->slots[0].tier->ops->run;
+}
+
 /* Have the nearest tier answer reads straight into the caller's items. False when it is not asked:
- * it does not answer at once, or a key may be under change. */
+ * it does not answer on this thread, or a key may be under change. */
 static bool ask_near(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
-                     const sky_call *call) {
+                     const sky_call *call, bool waits) {
     bool reads = op == SKY_OP_GET || op == SKY_OP_HAS;
     bool part = call->tiers == 0 || (call->tiers & 1);
-    if (!reads || !part || !sky__near_answers(c))
+    bool answers = reads && sky__near_answers(c);
+    if (!part || (!answers && !may_run_near(c, op, call, waits)))
         return false;
     for (size_t i = 0; i < item_count; i++)
         if (!sky__order_quiet(&c->order, &items[i].key))
             return false;
+    if (!answers)
+        return sky__near_run(c, op, items, item_count, call);
     sky__near_answer(c, op, items, item_count, call);
     return true;
 }
@@ -79,19 +89,29 @@ static void link_request(sky_cache *c, sky__request *r) {
     sky_mutex_unlock(&c->mutex);
 }
 
+/* What the nearest tier lent for a request that could not be made. */
+static sky_status return_lent(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                              sky_status status) {
+    sky_tier *near = c->slots[0].tier;
+    for (size_t i = 0; i < item_count && op == SKY_OP_LEASE; i++)
+        if (items[i].status == SKY_OK) {
+            near->ops->release(near, items[i].lease);
+            items[i].lease = (sky_lease){0};
+            items[i].view = (sky_span){0};
+        }
+    return status;
+}
+
 /* A request for what the nearest tier did not answer alone. */
 static sky_status begin_request(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
                                 const sky_call *call, bool kept, bool asked, uint64_t revocations,
                                 uint64_t trace, sky_batch *out) {
     sky__request *r;
     sky_status status = sky__request_create(op, items, item_count, call, &r);
-    if (status != SKY_OK)
-        return status;
-    status = open_batch(c, items, kept, r);
-    if (status != SKY_OK) {
+    if (status == SKY_OK && (status = open_batch(c, items, kept, r)) != SKY_OK)
         free(r);
-        return status;
-    }
+    if (status != SKY_OK)
+        return asked ? return_lent(c, op, items, item_count, status) : status;
     *out = r->batch;
     r->trace = trace;
     if (trace) {
@@ -124,14 +144,16 @@ static inline sky_status submit(sky_cache *c, sky_op op, sky_item *items, size_t
     if (status != SKY_OK)
         return status;
     uint64_t revocations = sky__order_revocations(&c->order);
-    bool asked = ask_near(c, op, items, item_count, call);
-    if (!asked || !all_ok(items, item_count))
+    bool waits = kept && call->event_fd <= 0;
+    bool asked = ask_near(c, op, items, item_count, call, waits);
+    if (!asked || op == SKY_OP_LEASE || !all_ok(items, item_count))
         return begin_request(c, op, items, item_count, call, kept, asked, revocations, trace, out);
     *out = (sky_batch){0};
+    if (op == SKY_OP_GET && !sky__near_answers(c))
+        sky_count(&c->counts.hits, item_count);
     kept |= call->event_fd > 0;
-    return kept && call->event_fd <= 0
-               ? SKY_OK
-               : sky_batches_open_done(c->batches, items, item_count, kept, call->event_fd, out);
+    return waits ? SKY_OK
+                 : sky_batches_open_done(c->batches, items, item_count, kept, call->event_fd, out);
 }
 
 __attribute__((cold)) static sky_status submit_traced(sky_cache *c, sky_op op, sky_item *items,

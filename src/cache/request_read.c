@@ -311,15 +311,15 @@ static void begin(sky_cache *c, sky__request *r, size_t count) {
         return;
     }
     size_t left = 0;
+    bool asked = r->items[0].status != SKY_PENDING; /* all of them, or none */
     count = hold_back(c, r, count);
     for (size_t i = 0; i < count; i++) {
         uint32_t at = r->picked[i];
-        bool asked = r->items[at].status != SKY_PENDING;
-        if (!near || (asked ? take_near_answer(c, r, at, &r->items[at]) : ask_near(c, r, at)))
+        if (asked ? take_near_answer(c, r, at, &r->items[at]) : !near || ask_near(c, r, at))
             r->picked[left++] = at;
     }
     if (left > 0)
-        send_on(c, r, near ? 1 : 0, r->picked, left);
+        send_on(c, r, asked || near ? 1 : 0, r->picked, left);
 }
 
 const sky__way sky__way_read = {begin, resume, answered};

@@ -418,3 +418,23 @@ void sky__near_answer(sky_cache *c, sky_op op, sky_item *items, size_t item_coun
     else
         near->ops->answer(near, op, items, item_count, call);
 }
+
+bool sky__near_run(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                   const sky_call *call) {
+    sky__slot *s = &c->slots[0];
+    const sky__sub sub = {
+        .op = op, .items = items, .item_count = item_count, .started_at = sky__cache_now(c)};
+    sky_call timed = *call;
+    if (timed.deadline_ns == 0)
+        timed.deadline_ns = sub.started_at + TIMEOUT_NS;
+    sky_mutex_lock(&c->mutex);
+    bool skipped = sky__slot_skipped(c, s);
+    sky_mutex_unlock(&c->mutex);
+    if (skipped || s->tier->ops->run(s->tier, op, items, item_count, &timed) != SKY_OK)
+        return false;
+    sky_mutex_lock(&c->mutex);
+    examine(c, s, &sub);
+    sky_mutex_unlock(&c->mutex);
+    sky__tier_trace(c, 0, op, items, item_count, sub.started_at, sky__cache_now(c));
+    return true;
+}

@@ -56,6 +56,10 @@ void sky__tier_trace(const sky_cache *c, size_t tier, sky_op op, const sky_item 
 /* Have the nearest tier, which answers at once, do it. Without the mutex. */
 void sky__near_answer(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
                       const sky_call *call);
+/* Have the nearest tier do it while this thread waits. False: it is not to be asked now, or has no
+ * room. Without the mutex. */
+bool sky__near_run(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                   const sky_call *call);
 
 /* The cache's thread: take what the tier finished, end what is over, start what may start. True
  * when something moved. With the mutex held, which is released around calls of the tier. */

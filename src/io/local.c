@@ -5,6 +5,7 @@
 #include <linux/sockios.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -239,4 +240,19 @@ void sky_local_poll(const int *fds, const bool *writes, bool *ready, size_t coun
     int found = poll(polled, count, wait_ms);
     for (size_t i = 0; i < count; i++)
         ready[i] = found > 0 && polled[i].revents != 0;
+}
+
+sky_status sky_local_watch_create(int *watch) {
+    *watch = epoll_create1(EPOLL_CLOEXEC);
+    return *watch < 0 ? SKY_E_IO : SKY_OK;
+}
+
+void sky_local_watch(int watch, int fd, bool reads, bool writes) {
+    struct epoll_event event = {.events = (reads ? EPOLLIN : 0) | (writes ? EPOLLOUT : 0)};
+    if (epoll_ctl(watch, EPOLL_CTL_MOD, fd, &event) != 0)
+        (void)epoll_ctl(watch, EPOLL_CTL_ADD, fd, &event);
+}
+
+void sky_local_unwatch(int watch, int fd) {
+    (void)epoll_ctl(watch, EPOLL_CTL_DEL, fd, NULL);
 }

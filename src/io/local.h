@@ -55,4 +55,12 @@ void sky_descriptors_raise(void);
  * ready[i]: it is, or its peer is gone. A descriptor -1 is passed over. */
 void sky_local_poll(const int *fds, const bool *writes, bool *ready, size_t count, sky_time until);
 
+/* A descriptor that is readable while the connection watched is readable, if that was asked for,
+ * or writable, if that was; or its peer is gone. Errors: SKY_E_IO */
+sky_status sky_local_watch_create(int *watch);
+/* Watch this connection from now on, for so much. Another thread that sleeps on `watch` is not
+ * woken by what is no longer asked for. To be ended before the connection is closed. */
+void sky_local_watch(int watch, int fd, bool reads, bool writes);
+void sky_local_unwatch(int watch, int fd);
+
 #endif

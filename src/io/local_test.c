@@ -1,5 +1,5 @@
-/* Proves: messages keep their bounds and bring at most one descriptor, a second listener is told
- * so, and what a killed one left is replaced. */
+/* Proves: messages keep their bounds and bring at most one descriptor, a watch tells what was asked
+ * for, a second listener is told so, and what a killed one left is replaced. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -115,6 +115,32 @@ static void a_full_peer_is_told(void **state) {
     end(&l, client, server);
 }
 
+static void a_watch_tells_what_is_asked_for(void **state) {
+    (void)state;
+    sky_local_listener l;
+    int client, server, watch;
+    const bool writes = false;
+    bool ready;
+    pair(&l, &client, &server);
+    assert_int_equal(sky_local_watch_create(&watch), SKY_OK);
+    assert_int_equal(sky_local_send(client, "hello", 5, -1), SKY_OK);
+    const bool asked[][3] = {{true, false, true}, {false, false, false}, {false, true, true}};
+    for (size_t i = 0; i < 3; i++) {
+        sky_local_watch(watch, server, asked[i][0], asked[i][1]);
+        sky_local_poll(&watch, &writes, &ready, 1, sky_now());
+        assert_int_equal(ready, asked[i][2]);
+    }
+    sky_local_watch(watch, server, false, false);
+    sky_local_close(client);
+    sky_local_poll(&watch, &writes, &ready, 1, sky_now());
+    assert_true(ready); /* its peer is gone */
+    sky_local_unwatch(watch, server);
+    sky_local_poll(&watch, &writes, &ready, 1, sky_now());
+    assert_false(ready);
+    sky_local_close(watch);
+    end(&l, -1, server);
+}
+
 static void there_is_one_listener(void **state) {
     (void)state;
     sky_local_listener l, second;
@@ -147,6 +173,7 @@ int main(void) {
         cmocka_unit_test(messages_keep_their_bounds),
         cmocka_unit_test(many_descriptors_are_closed),
         cmocka_unit_test(a_full_peer_is_told),
+        cmocka_unit_test(a_watch_tells_what_is_asked_for),
         cmocka_unit_test(there_is_one_listener),
     };
     if (!mkdtemp(folder))

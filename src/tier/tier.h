@@ -47,6 +47,10 @@ typedef struct {
      * another thread. True: the item is answered as by `answer`, SKY_OK. False: it is as it was but
      * for the bytes of its spans, and submit is to be asked. */
     bool (*attempt)(sky_tier *tier, sky_item *item, const sky_call *call);
+    /* NULL, or: as submit and then wait for the batch's end, on the caller's thread alone, sooner
+     * than another thread would hand it over. Items are as after wait. Errors: as submit */
+    sky_status (*run)(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
+                      const sky_call *call);
     /* NULL, or: the batch was cancelled, so that nobody waits for its work any more. */
     void (*cancelled)(sky_tier *tier, sky_batch batch);
     /* A tier with SKY_TIER_LEASES has it; its leases have ids below 2^48. Of one that is not out

@@ -191,11 +191,12 @@ static bool send_some(sky__shm *t) {
 void sky__shm_pump(sky__shm *t) {
     if (!t->link || t->broken)
         return;
+    const bool waited = t->link->first != NULL;
     if (sky__shm_link_flush(t->link) != SKY_OK)
         fail_link(t);
     while (send_some(t))
         ;
-    if (t->link->first)
+    if (t->link->first && !waited)
         sky_event_raise(t->event); /* the thread waits until the host reads */
 }
 
@@ -257,7 +258,7 @@ static bool take_lent(sky__shm *t, const sky__shm_job *j, size_t i, const sky_sh
         a.view = (sky_span){(void *)payload, r->bytes};
         return !hand_on(t, j, i, r, &a);
     }
-    sky_mutex_unlock(&t->mutex); /* the lease keeps the bytes, and only this thread unmaps */
+    sky_mutex_unlock(&t->mutex); /* the lease keeps the bytes, and who reads alone unmaps */
     a.status = copy_out(t, j, i, payload, r->bytes, &a.bytes);
     sky_mutex_lock(&t->mutex);
     if (a.status != SKY_OK)

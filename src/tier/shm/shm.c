@@ -13,10 +13,11 @@
 #include "tier/shm/shm_state.h"
 #include "tier/url.h"
 
-#define CONNECT_NS     SKY_SECONDS(1) /* a host that listens welcomes at once */
-#define STAT_NS        SKY_SECONDS(1)
-#define JOBS_MAX       (2 * SKY_BATCHES_MAX) /* those nobody wants any more go at the latest then */
-#define FRAMES_AT_ONCE 64
+#define CONNECT_NS       SKY_SECONDS(1) /* a host that listens welcomes at once */
+#define STAT_NS          SKY_SECONDS(1)
+#define JOBS_MAX         (2 * SKY_BATCHES_MAX) /* unwanted ones go then */
+#define FRAMES_AT_ONCE   64
+#define TEST_CLOCK_SLICE SKY_MS(1)
 
 static sky__shm *shm_of(sky_tier *tier) {
     return (sky__shm *)(void *)tier; /* its first member */
@@ -41,31 +42,41 @@ static void purge(sky__shm *t) {
     t->last = last;
 }
 
-static sky_status shm_submit(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
-                             const sky_call *call, sky_batch *out) {
-    sky__shm *t = shm_of(tier);
+/* Begin a job: its batch is open, and its frames are on their way. kept: for a wait. With the mutex
+ * held, so that batches are queued in the order in which they began. */
+static sky_status begin(sky__shm *t, sky_op op, sky_item *items, size_t item_count,
+                        const sky_call *call, bool kept, sky_batch *out) {
     sky__shm_job *j = malloc(sizeof *j);
     if (!j)
         return SKY_E_NOMEM;
     *j = (sky__shm_job){.op = op, .call = *call, .count = item_count};
-    sky_mutex_lock(&t->mutex); /* so that batches are queued in the order in which they began */
     if (t->job_count >= JOBS_MAX)
         purge(t);
-    sky_status status = sky_batches_open(tier->batches, items, item_count, call->deadline_ns,
-                                         &j->batch);
-    if (status == SKY_OK) {
-        *out = j->batch;
-        *(t->first ? &t->last->next : &t->first) = j;
-        t->last = j;
-        t->job_count++;
-        if (t->link)
-            sky__shm_pump(t);
-        else
-            sky_event_raise(t->event); /* the thread connects */
-    }
-    sky_mutex_unlock(&t->mutex);
-    if (status != SKY_OK)
+    sky_batches *b = t->tier.batches;
+    sky_status status = kept ? sky_batches_open_kept(b, items, item_count, call->deadline_ns, 0,
+                                                     &j->batch)
+                             : sky_batches_open(b, items, item_count, call->deadline_ns, &j->batch);
+    if (status != SKY_OK) {
         free(j);
+        return status;
+    }
+    *out = j->batch;
+    *(t->first ? &t->last->next : &t->first) = j;
+    t->last = j;
+    t->job_count++;
+    if (t->link)
+        sky__shm_pump(t);
+    else
+        sky_event_raise(t->event); /* the thread connects */
+    return SKY_OK;
+}
+
+static sky_status shm_submit(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
+                             const sky_call *call, sky_batch *out) {
+    sky__shm *t = shm_of(tier);
+    sky_mutex_lock(&t->mutex);
+    sky_status status = begin(t, op, items, item_count, call, false, out);
+    sky_mutex_unlock(&t->mutex);
     return status;
 }
 
@@ -131,6 +142,7 @@ static void end_link(sky__shm *t, sky_status why) {
     sky__shm_fail_all(t, SKY_E_IO);
     t->link = NULL;
     t->broken = false;
+    sky_local_unwatch(t->watch, l->fd);
     sky__shm_link_cut(l);
     if (l->lease_count == 0) {
         sky__shm_link_destroy(l);
@@ -191,14 +203,39 @@ static sky_status take_frame(sky__shm *t) {
     return status;
 }
 
+static void watch_link(sky__shm *t) {
+    sky_local_watch(t->watch, t->link->fd, !t->reading, t->link->first != NULL);
+}
+
+/* Let a caller take the frames, if nobody does. The thread is not woken by them then. */
+static bool start_reading(sky__shm *t) {
+    if (!t->link || t->broken || t->reading)
+        return false;
+    t->reading = true;
+    watch_link(t);
+    return true;
+}
+
+/* Nobody reads any more: another caller is to, or the thread. With the mutex held. */
+static void stop_reading(sky__shm *t) {
+    t->reading = false;
+    if (t->broken)
+        sky_event_raise(t->event);
+    if (t->callers > 0)
+        sky_condition_broadcast(&t->changed);
+}
+
+/* What the thread does with a link that no caller reads. */
 static void take_frames(sky__shm *t) {
     sky_status status = t->broken ? SKY_E_IO : SKY_OK;
+    t->reading = true;
     for (int n = 0; n < FRAMES_AT_ONCE && status == SKY_OK; n++)
         status = take_frame(t);
     if ((status != SKY_OK && status != SKY_MISS) || t->broken)
         end_link(t, status < 0 ? status : SKY_E_IO);
     else
         sky__shm_pump(t);
+    stop_reading(t);
 }
 
 static bool is_wanted(const sky__shm *t) {
@@ -211,10 +248,14 @@ static void *body(void *argument) {
     while (!t->closing) {
         if (!t->link && is_wanted(t))
             connect_host(t);
-        if (t->link)
+        if (t->link && !t->reading)
             take_frames(t);
-        int fds[2] = {t->event, t->link ? t->link->fd : -1};
-        const bool writes[2] = {false, t->link && t->link->first};
+        else if (t->link)
+            sky__shm_pump(t);
+        if (t->link)
+            watch_link(t);
+        const int fds[2] = {t->event, t->link ? t->watch : -1};
+        const bool writes[2] = {false, false};
         bool ready[2], idle = t->link || !is_wanted(t);
         sky_mutex_unlock(&t->mutex);
         if (idle)
@@ -227,6 +268,63 @@ static void *body(void *argument) {
     sky__shm_fail_all(t, SKY_E_CANCELLED);
     sky_mutex_unlock(&t->mutex);
     return NULL;
+}
+
+/* ---- a caller that waits ---- */
+
+/* How long a wait for a batch may sleep. A clock of a test does not wake it. */
+static sky_time nap_until(const sky__shm *t, const sky_call *call) {
+    if (t->env.clock != sky_clock_system())
+        return sky_now() + TEST_CLOCK_SLICE;
+    return call->deadline_ns != 0 ? call->deadline_ns : SKY_TIME_NEVER;
+}
+
+/* Take the next frame, if one comes. With the mutex held, which is released while it waits. */
+static void read_one(sky__shm *t, sky_time until) {
+    const int fd = t->link->fd;
+    const bool writes = t->link->first != NULL;
+    bool ready;
+    sky_mutex_unlock(&t->mutex);
+    sky_local_poll(&fd, &writes, &ready, 1, until);
+    sky_mutex_lock(&t->mutex);
+    sky_status status = ready ? take_frame(t) : SKY_MISS;
+    if (status != SKY_OK && status != SKY_MISS)
+        t->broken = true;
+    else if (t->first || t->link->first)
+        sky__shm_pump(t);
+    if (t->callers > 1)
+        sky_condition_broadcast(&t->changed); /* it may have been for one of them */
+}
+
+/* One caller reads, for all; the others sleep until their batch is over or nobody reads. So the
+ * thread sleeps on while callers wait. */
+static sky_status shm_run(sky_tier *tier, sky_op op, sky_item *items, size_t item_count,
+                          const sky_call *call) {
+    sky__shm *t = shm_of(tier);
+    sky_batch batch;
+    sky_mutex_lock(&t->mutex);
+    t->callers++;
+    bool reads = start_reading(t); /* before the answer can come */
+    sky_status status = begin(t, op, items, item_count, call, true, &batch);
+    while (status == SKY_OK && sky_batches_wait(tier->batches, batch, 1) == SKY_E_DEADLINE) {
+        if (reads && t->broken) {
+            reads = false;
+            stop_reading(t);
+        }
+        reads = reads || start_reading(t);
+        if (reads)
+            read_one(t, nap_until(t, call));
+        else
+            (void)sky_condition_wait(&t->changed, &t->mutex, nap_until(t, call));
+    }
+    t->callers--;
+    if (reads || !t->reading) {
+        stop_reading(t);
+        if (t->link && t->callers == 0)
+            watch_link(t); /* the thread's again */
+    }
+    sky_mutex_unlock(&t->mutex);
+    return status;
 }
 
 /* ---- questions ---- */
@@ -350,6 +448,7 @@ static void shm_close(sky_tier *tier) {
     }
     if (t->event >= 0)
         sky_event_close(t->event);
+    sky_local_close(t->watch);
     sky_leases_destroy(t->leases);
     sky_batches_destroy(tier->batches);
     sky_condition_deinit(&t->changed);
@@ -359,6 +458,7 @@ static void shm_close(sky_tier *tier) {
 
 static const sky_tier_ops shm_ops = {
     .submit = shm_submit,
+    .run = shm_run,
     .cancelled = shm_cancelled,
     .release = shm_release,
     .list = shm_list,
@@ -411,6 +511,8 @@ static sky_status start(sky__shm *t) {
         status = sky_batches_create(t->env.clock, &t->tier.batches);
     if (status == SKY_OK)
         status = sky_event_create(&t->event);
+    if (status == SKY_OK)
+        status = sky_local_watch_create(&t->watch);
     return status == SKY_OK ? sky_thread_start(&t->thread, "skymem-shm", body, t) : status;
 }
 
@@ -427,6 +529,7 @@ sky_status sky_shm_tier_open(const char *url, const sky_tier_env *env, sky_tier 
     t->env = *env;
     t->env.clock = env->clock ? env->clock : sky_clock_system();
     t->event = -1;
+    t->watch = -1;
     snprintf(t->url, sizeof t->url, "%s", url);
     t->path = t->url + strlen("shm:");
     sky_mutex_init(&t->mutex);

@@ -2,11 +2,13 @@
  *
  *   submit ──► queue of jobs ──► frames of up to 64 items ──► host ──► DONE
  *                  │ put: the payload is copied into the stage      │
- *                  └ get: leased, copied out of the arena, returned ┘ on the tier's thread
+ *                  └ get: leased, copied out of the arena, returned ┘ by who reads
  *
- * A job's frames are sent on the caller's thread while there is room, and by the tier's thread when
- * answers make room. A host that is gone ends what is under way with SKY_E_IO; the next job
- * connects again. What was lent stays mapped until it is returned, whatever became of the host.
+ * A caller that waits (run) sends its job's frames and reads the socket itself, one caller for all;
+ * the tier's thread sleeps meanwhile. Otherwise the thread reads. A job's frames are sent on the
+ * caller's thread while there is room, and by who reads when answers make room. A host that is gone
+ * ends what is under way with SKY_E_IO; the next job connects again. What was lent stays mapped
+ * until it is returned, whatever became of the host.
  *
  * Difference from other tiers: a put or a removal that was cancelled, or is past its deadline, may
  * still take effect when the host had it already. Later operations on the key come after it. */

@@ -51,12 +51,15 @@ typedef struct {
     char url[256];
     const char *path; /* in url */
     int event;        /* the thread has something to do */
+    int watch;        /* on the link, while no caller reads */
     sky_thread thread;
 
     sky_mutex mutex; /* all that follows */
     sky_condition changed;
     bool closing;
     bool broken;         /* the link failed under a caller: the thread ends it */
+    bool reading;        /* a thread takes frames; it alone maps, unmaps and ends the link */
+    uint32_t callers;    /* in run: one of them reads */
     sky__shm_link *link; /* NULL: not connected */
     sky__shm_link *old;  /* those whose leases are still out */
     uint64_t serials;
