@@ -21,8 +21,8 @@
 
 #define SILENT_ROW   4
 #define UNHEARD_ROW  2 /* where nobody else is heard either */
-#define HEARD_WAITS  3 /* for a copy of a head, when another one is here, */
-#define HEARD_PAUSES 2 /* and so many of the host's guesses */
+#define SPARE_WAITS  3 /* for what can be done without, */
+#define SPARE_PAUSES 2 /* and so many of the host's guesses */
 #define LOSSES_MAX   3 /* unanswered, of the silent, where the links lose much */
 #define SILENT_NS    SKY_SECONDS(30)
 #define PROBE_NS     SKY_SECONDS(1)
@@ -198,16 +198,17 @@ void sky__ask_again_at(sky_session *s, sky_time now, sky__operation *o) {
     o->to = places[sky__is_silent(s, places[at]) ? 0 : at];
 }
 
-/* Another copy of the head was heard: so much is waited for one that does not answer. */
+/* Another copy of the head was heard, or parity is asked about, for which nobody waits: so much is
+ * waited for one that does not answer. */
 static bool is_done_without(const sky_session *s, sky_time now, const sky__operation *o) {
     const sky__request *r = &s->requests[o->request];
-    return o->work == WORK_HEADS && r->heard && !r->tracing &&
-           now - o->first_sent >= HEARD_PAUSES * s->config.late_ns;
+    bool spare = o->work == WORK_CHECK || (o->work == WORK_HEADS && r->heard && !r->tracing);
+    return spare && now - o->first_sent >= SPARE_PAUSES * s->config.late_ns;
 }
 
 uint32_t sky__attempts_max(const sky_session *s, sky_time now, const sky__operation *o) {
     if (is_done_without(s, now, o))
-        return HEARD_WAITS - 1;
+        return SPARE_WAITS - 1;
     bool other = asks(o) && copy_after(s, now, o) < sky__copies_of(s, o);
     bool nobody = sky__is_silent(s, o->to) &&
                   (other || sky__is_silent(s, sky__place_to_ask(s, now, o)));
