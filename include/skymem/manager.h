@@ -153,8 +153,8 @@ SKY_API sky_status sky_sequence_load(sky_sequence *sequence, const uint32_t *tok
  * Shape:  tokens [token_count], a prefix of what the engine has computed
  * Errors: SKY_E_PARAM, SKY_E_NOMEM, SKY_E_CANCELLED; those of the engine's extract; what the last
  *         tier asked said of a block, or of a level of it, that no tier took, such as SKY_E_FULL;
- *         SKY_E_DEADLINE: tiers took nothing for 10 s, and a second more for each megabyte under
- *         way. What was stored until then stays */
+ *         SKY_E_BUSY (as sky_submit); SKY_E_DEADLINE: tiers took nothing for 10 s, and a second
+ *         more for each megabyte under way. What was stored until then stays */
 SKY_API sky_status sky_sequence_save(sky_sequence *sequence, const uint32_t *tokens,
                                      size_t token_count, uint32_t *saved_blocks,
                                      uint64_t *saved_bytes);
@@ -202,7 +202,7 @@ SKY_API sky_status sky_sequence_load_end(sky_sequence *sequence, sky_time until,
  * wanted, up to the end of the last whole block; token_count: none are. A copy of all that is
  * missing is kept until end.
  * Errors: SKY_E_PARAM (NULL, under way already), SKY_E_UNSUPPORTED (see sky_manager_refusal),
- *         SKY_E_NOMEM, SKY_E_CANCELLED, and what a tier said */
+ *         SKY_E_NOMEM, SKY_E_CANCELLED, SKY_E_BUSY (as sky_submit) */
 SKY_API sky_status sky_sequence_save_begin(sky_sequence *sequence, const uint32_t *tokens,
                                            size_t token_count, uint32_t *first_token);
 /* Take a layer's rows, of all tokens that are wanted: of a layer with a window too. In any order;

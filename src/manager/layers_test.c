@@ -440,6 +440,27 @@ static void a_layer_that_was_not_given_is_not_saved(void **state) {
     teardown(&s); /* closed under way */
 }
 
+/* Also where there is nothing to do. */
+static void a_cancelled_save_ends(void **state) {
+    (void)state;
+    static setting s;
+    uint32_t first, blocks = 7;
+    sky_lookup found;
+    setup(&s);
+    sky_sequence *q = s.w.sequence;
+    world_remove(&s.w, TOKENS, BLOCK, 0);
+    assert_int_equal(sky_sequence_save_begin(q, s.w.prompt, TOKENS, &first), SKY_OK);
+    assert_int_equal(give(&s, 0, 0, TOKENS), SKY_OK);
+    sky_sequence_cancel(q);
+    assert_int_equal(give(&s, 1, 0, TOKENS), SKY_E_CANCELLED);
+    assert_int_equal(sky_sequence_save_end(q, &blocks, NULL), SKY_E_CANCELLED);
+    assert_int_equal(blocks, 0);
+    assert_int_equal(sky_sequence_save_begin(q, s.w.prompt, 1, &first), SKY_E_CANCELLED);
+    assert_int_equal(sky_sequence_save(q, s.w.prompt, 1, &blocks, NULL), SKY_E_CANCELLED);
+    assert_int_equal(sky_sequence_load(q, s.w.prompt, 1, 0, &found), SKY_E_CANCELLED);
+    teardown(&s);
+}
+
 /* As an engine does that loads what is stored and saves what is new, layer by layer. */
 static void both_at_once(void **state) {
     (void)state;
@@ -517,6 +538,7 @@ int main(void) {
         cmocka_unit_test(others_batches_make_nothing_fail),
         cmocka_unit_test(layers_are_saved_as_they_are_made),
         cmocka_unit_test(a_layer_that_was_not_given_is_not_saved),
+        cmocka_unit_test(a_cancelled_save_ends),
         cmocka_unit_test(both_at_once),
         cmocka_unit_test(wrong_use_is_refused),
     };

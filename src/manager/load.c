@@ -519,6 +519,8 @@ sky_status sky_sequence_load(sky_sequence *sequence, const uint32_t *tokens, siz
         status = sky__sequence_keys(q, tokens, wanted);
     if (status == SKY_OK && wanted > 0)
         status = load_prefix(q, wanted, deadline_ns, &lookup);
+    if (status == SKY_OK && atomic_load(&q->cancelled))
+        status = SKY_E_CANCELLED;
     if (status != SKY_OK)
         lookup.hit_tokens = 0;
     if (lookup.hit_tokens == 0)

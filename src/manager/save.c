@@ -218,6 +218,8 @@ sky_status sky_sequence_save(sky_sequence *sequence, const uint32_t *tokens, siz
     size_t whole = token_count <= UINT32_MAX ? token_count / q->manager->block_tokens : 0;
     uint32_t block_count = whole < SKY_BATCH_ITEMS_MAX ? (uint32_t)whole : SKY_BATCH_ITEMS_MAX;
     sky_status status = token_count <= UINT32_MAX ? SKY_OK : SKY_E_PARAM;
+    if (status == SKY_OK && atomic_load(&q->cancelled))
+        status = SKY_E_CANCELLED;
     if (q->manager->refused)
         block_count = 0;
     if (block_count > 0)

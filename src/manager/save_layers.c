@@ -68,6 +68,8 @@ sky_status sky_sequence_save_begin(sky_sequence *sequence, const uint32_t *token
         return SKY_E_PARAM;
     if (q->manager->refused)
         return SKY_E_UNSUPPORTED;
+    if (atomic_load(&q->cancelled))
+        return SKY_E_CANCELLED;
     size_t whole = token_count / q->manager->block_tokens;
     uint32_t block_count = whole < SKY_BATCH_ITEMS_MAX ? (uint32_t)whole : SKY_BATCH_ITEMS_MAX;
     sky__save *s = calloc(1, sizeof *s);
@@ -155,8 +157,8 @@ sky_status sky_sequence_save_end(sky_sequence *sequence, uint32_t *saved_blocks,
     sky_saved saved = {0};
     if (!s)
         return SKY_E_PARAM;
-    sky_status status = SKY_OK;
-    if (s->count > 0)
+    sky_status status = atomic_load(&q->cancelled) ? SKY_E_CANCELLED : SKY_OK;
+    if (status == SKY_OK && s->count > 0)
         status = s->lacks == 0 ? put(q, s, &saved) : SKY_E_PARAM;
     sky_count(&sky__cache_counts(q->manager->cache)->saved_blocks, saved.blocks);
     sky__save_free(s);
