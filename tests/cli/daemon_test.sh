@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves the small daemon: ready, counters over its socket, exit 0 on SIGTERM, no second one on a
-# socket, and a socket left by a killed one taken over.
+# socket, a socket left by a killed one taken over, and other users refused.
 . "$(dirname "$0")/common.sh"
 socket=$work/d.sock
 
@@ -90,6 +90,35 @@ expect 0 "$skymem" stat --store "shm:$socket"
 kill -TERM "$daemon"
 wait "$daemon" || fail "exit $? on SIGTERM"
 [ ! -e "$socket" ] || fail "the socket was left"
+
+# another user is refused, even where the file system lets it connect: by the host, which asks the
+# kernel, and by the client, which trusts no other user's host
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    other=(setpriv --reuid 54321 --clear-groups --inh-caps +dac_read_search
+        --ambient-caps +dac_read_search)
+    start
+    chmod 711 "$work"
+    chmod 777 "$socket"
+    expect 0 "${other[@]}" python3 -c '
+import socket, struct, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.settimeout(60)
+s.connect(sys.argv[1])
+refused, denied = 3, -11
+answer = s.recv(8192)
+assert struct.unpack("<IIIi", answer) == (refused, 0, 0, denied), answer
+assert s.recv(8192) == b"", "it goes on"' "$socket"
+    grep -q 'of user 54321 is refused' "$work/log" || fail "not logged: $(cat "$work/log")"
+    expect 1 "${other[@]}" "$skymem" stat --store "shm:$socket"
+    says "permission denied"
+    expect 0 "$skymem" stat --store "shm:$socket" --json
+    holds 'o["refused"] >= 1 and o["clients"] == 1'
+    kill -TERM "$daemon"
+    wait "$daemon" || fail "exit $? on SIGTERM"
+    chmod 700 "$work"
+else
+    echo "not tried without root and setpriv: the refusal of another user"
+fi
 
 # every tier is there, whatever its URL is made of
 odd=$work/$'a\xff'
