@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves `skymem run` on a real model: the same tokens cold, warm from another process's disk,
-# partly warm, with damage, and uncached; and clear refusals.
+# Proves `skymem run` on a real model: the same tokens cold, warm from another process's disk or a
+# host's memory, partly warm, with damage, and uncached; and clear refusals.
 . "$(dirname "$0")/common.sh"
 need_model
 store=(--store mem:64MiB --store "disk:$work/disk?max=1GiB")
@@ -32,6 +32,25 @@ holds 'o["hit_tokens"] == (o["prompt_tokens"] - 1) // 32 * 32 and o["corrupt_blo
 holds 'o["tiers"]["disk"] > 0 and o["bytes_loaded"] > 0'
 holds 'o["hit_tokens"] + o["computed_tokens"] == o["prompt_tokens"]'
 holds 'o["ttft_ms"] <= o["total_ms"]'
+
+# through a host: what one process saves another restores from its memory
+shared=("$skymem" run --model "$model" --block-tokens 32 --predict 8 --store "shm:$work/d.sock"
+    --prompt-file "$work/prompt" --json)
+"$skymemd" --socket "$work/d.sock" --store mem:64MiB >"$work/ready" 2>"$work/log" &
+daemon=$!
+for _ in $(seq 200); do
+    grep -qsx ready "$work/ready" && break
+    sleep 0.05
+done
+expect 0 "${shared[@]}"
+holds "o['tokens'] == $cold and o['verdict'] == 'miss' and o['saved_blocks'] == $saved"
+expect 0 "${shared[@]}"
+holds "o['tokens'] == $cold and o['verdict'] == 'hit' and o['saved_blocks'] == 0"
+holds 'o["hit_tokens"] == (o["prompt_tokens"] - 1) // 32 * 32 and o["tiers"]["shm"] > 0'
+expect 0 "$skymem" stat --store "shm:$work/d.sock" --json
+holds "o['leases'] == 0 and o['arena_bytes_used'] > 0 and o['entries'] >= $saved"
+kill -TERM "$daemon"
+wait "$daemon" || fail "exit $? on SIGTERM: $(cat "$work/log")"
 
 # a longer prompt finds what it shares
 expect 0 "${run[@]}" --prompt-file "$work/forked" --no-load --no-save
