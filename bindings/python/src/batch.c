@@ -57,10 +57,15 @@ static int add_buffers(batch_object *b, PyObject *buffers) {
     for (uint32_t i = 0; i < b->count; i++) {
         PyObject *buffer = PyTuple_GetItem(buffers, i);
         uint32_t spans = spans_of(buffer);
+        if (spans > total - at) { /* opening one before it ran code of the caller's */
+            PyErr_SetString(PyExc_ValueError, "a list of buffers changed meanwhile");
+            return -1;
+        }
         b->items[i].spans = b->spans + at;
         b->items[i].span_count = spans;
-        for (uint32_t s = 0; s < spans && at < total; s++, at++) {
-            if (add_span(b, span_at(buffer, s), b->op == SKY_OP_GET, &b->spans[at]) < 0)
+        for (uint32_t s = 0; s < spans; s++, at++) {
+            PyObject *object = span_at(buffer, s); /* none: the list is shorter by now */
+            if (!object || add_span(b, object, b->op == SKY_OP_GET, &b->spans[at]) < 0)
                 return -1;
         }
     }

@@ -77,6 +77,24 @@ def test_it_says_what_to_do(cache: skymem.Cache, number: int) -> None:
     assert cache.get("a") == b"123456789"
 
 
+@pytest.mark.parametrize("grows", [False, True])
+def test_lists_that_change_under_their_opening(cache: skymem.Cache, grows: bool) -> None:
+    first: list[Any] = []
+    last: list[Any] = [b"z"]
+
+    class Changing:
+        def __dlpack__(self, **_: Any) -> object:
+            if grows:
+                last.extend([b"y"] * 5000)
+            else:
+                first.clear()
+            return np.zeros(4, np.uint8).__dlpack__()
+
+    first.extend([Changing(), b"x"])
+    with pytest.raises((ValueError, IndexError), match="changed meanwhile|list index"):
+        cache.put_many([KEY, b"l" * 32], [first, last])
+
+
 def test_closed_is_said(cache: skymem.Cache) -> None:
     batch = cache.submit(_core.OP_has, ["a"])
     cache.close()
