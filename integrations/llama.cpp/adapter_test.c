@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "answer_fixture.h"
+#include "meeting_fixture.h"
 #include "tiny_model_fixture.h"
 
 #define TOKENS_MAX 1400
@@ -58,6 +59,7 @@ static void restored_prefixes_answer_like_cold_runs(void **state) {
             bench_expect(&b, prompt, lengths[n], (lengths[n] - 1) / block * block, &cold[n]);
         for (uint32_t met = 0; met <= 1152; met += 384)
             bench_expect_met(&b, prompt, lengths[0], 1152, met, &cold[0]);
+        bench_expect_meetings(&b, prompt, lengths[0], block, 640 / block, &cold[0]);
         /* From a shorter prompt to the longest: the window cells are there only in part. */
         bench_expect(&b, prompt, lengths[0], (lengths[0] - 1) / block * block, &cold[0]);
         bench_close(&b);
