@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/tensor.h"
 #include "cache/cache_internal.h"
 #include "io/sync.h"
 #include "manager/blocks.h"
@@ -163,6 +164,33 @@ static void an_engine_that_cannot_advance_loads_all(void **state) {
     teardown(&s);
 }
 
+/* What was still on its way when the load ended writes into the engine's rows no more, though the
+ * link carries again. */
+static void expect_no_late_rows(setting *s) {
+    static uint8_t rows[BLOCKS * BLOCK_TOKENS * 64], marks[sizeof rows];
+    memset(marks, 0xA5, sizeof marks);
+    for (uint32_t i = 0; i < s->w.engine.row_sets; i++)
+        sky__tensor_scatter(&s->w.engine.lent_rows[i], 0, TOKENS - 1, marks);
+    shaped_rate(s->far, CARRIES);
+    free(world_fetch(&s->w, TOKENS - 1, BLOCK_TOKENS, 0).bytes); /* behind all that was asked for */
+    for (uint32_t i = 0; i < s->w.engine.row_sets; i++) {
+        const sky_tensor *t = &s->w.engine.lent_rows[i];
+        size_t bytes = (size_t)(TOKENS - 1) * sky__tensor_row_bytes(t);
+        assert_true(bytes <= sizeof rows);
+        assert_int_equal(sky_tensor_read(t, 0, TOKENS - 1, rows), SKY_OK);
+        assert_memory_equal(rows, marks, bytes);
+    }
+}
+
+static void rows_that_come_after_the_meeting_are_dropped(void **state) {
+    (void)state;
+    static setting s;
+    setup(&s, shape(0));
+    expect(&s, BLOCKS, BLOCKS);
+    expect_no_late_rows(&s);
+    teardown(&s);
+}
+
 /* ---- tiers that go wrong meanwhile ---- */
 
 static void a_link_that_stops_is_computed_towards(void **state) {
@@ -226,12 +254,13 @@ static void a_cancel_ends_both(void **state) {
     for (uint32_t at = 0; at < BLOCKS; at += 5) {
         static setting s;
         sky_lookup l;
-        setup(&s, shape(1));
+        setup(&s, shape(0));
         s.gives_up_at = s.stops_at = at;
         assert_int_equal(sky_sequence_load(s.w.sequence, s.w.prompt, TOKENS, 0, &l),
                          SKY_E_CANCELLED);
         assert_int_equal(s.w.engine.held_tokens, 0);
         assert_true(s.w.engine.interrupted);
+        expect_no_late_rows(&s);
         teardown(&s);
     }
 }
@@ -243,6 +272,7 @@ int main(void) {
         cmocka_unit_test(an_engine_that_never_ends_is_not_waited_for),
         cmocka_unit_test(loads_after_one_another_are_right),
         cmocka_unit_test(an_engine_that_cannot_advance_loads_all),
+        cmocka_unit_test(rows_that_come_after_the_meeting_are_dropped),
         cmocka_unit_test(a_link_that_stops_is_computed_towards),
         cmocka_unit_test(a_damaged_block_is_computed_through),
         cmocka_unit_test(an_engine_that_fails_leaves_the_loading),
