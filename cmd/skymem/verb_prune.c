@@ -1,4 +1,5 @@
 /* skymem prune: remove what is old, of one model, or more than there should be. */
+#include "models.h"
 #include "prompts.h"
 
 #include <math.h>
@@ -12,12 +13,26 @@ typedef struct {
     cli_prompts prompts;
     double older_s;     /* 0: any age */
     const char *model;  /* NULL: any */
+    const char *file;   /* what it is called, if `model` is a name of the list */
     uint64_t bytes_max; /* UINT64_MAX: remove all that the others choose */
     bool *chosen;       /* [entries]: to go, and nothing that is to stay hangs below it */
     double *unused_s;   /* [entries]: since it or what hangs below it was used */
     uint64_t removed, removed_bytes;
     uint64_t excess_bytes; /* that stay above bytes_max, of all tiers */
 } pruning;
+
+/* Blocks bear the name of a model's file. */
+static int find_file(pruning *p) {
+    static cli_named_model models[CLI_MODELS_MAX];
+    size_t count;
+    if (!p->model)
+        return CLI_OK;
+    int code = cli_models_read(p->c, models, &count);
+    for (size_t i = 0; code == CLI_OK && i < count; i++)
+        if (strcmp(models[i].name, p->model) == 0)
+            p->file = models[i].file;
+    return code;
+}
 
 /* "90s", "30min", "12h", "7d". */
 static bool parse_age(const char *text, double *seconds) {
@@ -64,7 +79,7 @@ static int read_flags(pruning *p) {
     if (size && !parse_size(size, &p->bytes_max))
         return cli_usage(c, "--to %s: must be a number and KiB, MiB, GiB or TiB, such as 4GiB",
                          size);
-    return CLI_OK;
+    return find_file(p);
 }
 
 /* The name of the file, with or without .gguf. */
@@ -74,12 +89,16 @@ static bool is_model(const char *model, const char *wanted) {
            (model[bytes] == '\0' || strcmp(model + bytes, ".gguf") == 0);
 }
 
+static bool is_pruned(const pruning *p, const char *model) {
+    return is_model(model, p->model) || (p->file && is_model(model, p->file));
+}
+
 static bool is_wanted(const pruning *p, size_t i) {
     const cli_entry *entry = &p->entries.entries[i];
     if (entry->pinned || cli_is_record(entry) || entry->used_s < p->older_s)
         return false;
     return !p->model ||
-           (entry->block && is_model(cli_prompt_model(&p->prompts, &p->entries, i), p->model));
+           (entry->block && is_pruned(p, cli_prompt_model(&p->prompts, &p->entries, i)));
 }
 
 /* Removing a block takes all that hang below it: whatever has one to keep stays too. */
@@ -268,7 +287,8 @@ const cli_verb cli_verb_prune = {
             {.name = "model",
              .kind = CLI_TEXT,
              .value = "M",
-             .help = "only blocks of this model, named as skymem ls does, with or without .gguf"},
+             .help = "only blocks of this model: its name, or as skymem ls has it, with or without "
+                     ".gguf"},
             {.name = "to",
              .kind = CLI_TEXT,
              .value = "SIZE",

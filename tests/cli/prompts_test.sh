@@ -81,6 +81,17 @@ expect 0 "$skymem" unpin --as block "$first_block" "${store[@]}"
 expect 0 "$skymem" prune "${store[@]}" --older-than 0s
 expect 0 "$skymem" ls "${store[@]}" --blocks --json
 silent
+# a model of the list goes by its name, though its blocks bear the name of its file
+read -r _ name file _ < <(grep '^model ' share/models.list)
+[ "${file%.gguf}" != "$name" ] || fail "$file: this test needs a name that is not the file's"
+mv "$work/tiny.gguf" "$work/$file"
+expect 0 "$skymem" run --model "$work/$file" --block-tokens 16 --predict 1 "${store[@]}" \
+    --prompt-file "$work/first"
+expect 0 "$skymem" prune "${store[@]}" --model "$name" --json
+holds 'o["removed"] >= 4'
+mv "$work/$file" "$work/tiny.gguf"
+expect 0 "$skymem" prune "${store[@]}" --older-than 0s
+
 # --to: what was not used for longest goes first
 for i in 1 2 3 4; do
     head -c 1000000 /dev/zero >"$work/million"
