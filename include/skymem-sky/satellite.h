@@ -62,7 +62,7 @@ typedef struct {
     uint64_t replayed;
     uint64_t forged;
     uint64_t mended;  /* copies sent to satellites that had lost them */
-    uint64_t mending; /* chunks it holds of which it is replacing another copy, or finding out */
+    uint64_t mending; /* chunks of which another copy may be missing: it asks, or sends a copy */
 } sky_satellite_stat;
 
 /* Ask `count` satellites (stats[i].satellite says which) until all have answered or `until`.
@@ -97,8 +97,8 @@ typedef struct {
     uint64_t rotations; /* since */
     sky_satellite overhead;
     uint32_t parity; /* pieces of it in each stripe */
-    uint32_t last;   /* chunks that are there and whose loss would lose the value: with replicas
-                           those with one copy left, with parity those of stripes without spare */
+    uint32_t last;   /* chunks whose loss would lose the value: with replicas those with one
+                           copy left, with parity those of stripes without spare pieces */
 } sky_chunk_report;
 
 /* Ask the satellites of a sky that is a tier for each chunk of a value: it is neither read nor

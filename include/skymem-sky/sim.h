@@ -37,8 +37,9 @@ typedef struct {
 /* Errors: SKY_E_PARAM (tier `tier` is no sky), SKY_E_FORKED */
 SKY_API sky_status sky_cache_sky_report(sky_cache *cache, size_t tier, sky_sky_report *out);
 
-/* What of a scenario file describes the sky: for `locate --scenario` and for tools. In a physical
- * sky orbits say who is overhead: *centre is {0, 0} there, unless the strategy is hop.
+/* The part of a scenario file that describes the sky: for `locate --scenario` and for tools. In a
+ * physical sky the orbits decide which satellite is overhead: *centre is {0, 0} there, unless the
+ * strategy is hop.
  * Errors: SKY_E_SYNTAX, SKY_E_PARAM (the scenario; `error` has file, line and reason; or NULL),
  *         SKY_E_NOMEM, SKY_E_IO */
 SKY_API sky_status sky_scenario_read(const char *path, sky_constellation *constellation,

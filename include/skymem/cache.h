@@ -61,11 +61,11 @@ typedef enum {
                         was last renewed, by a pin, a put or a get, and do not evict until then
                         what is within its tenant's share */
     SKY_OP_UNPIN,    /* SKY_E_PARAM when it is there and not pinned */
-    SKY_OP_LEASE,    /* borrow the payload without copying: fills `view` and `lease`. The nearest
-                        tier that leases (SKY_TIER_LEASES) and has it lends it. What only others
-                        have is first brought to the nearest tier, if that leases; else it is a
-                        miss. SKY_E_UNSUPPORTED when no tier that takes part leases; SKY_E_BUSY when
-                        SKY_LEASES_MAX are out */
+    SKY_OP_LEASE,    /* read the payload without a copy: fills `view` and `lease`. The lease is of
+                        the nearest tier that leases (SKY_TIER_LEASES) and has the payload. If only
+                        other tiers have it, it is first copied to the nearest tier; if that does
+                        not lease, the result is a miss. SKY_E_UNSUPPORTED when no tier that takes
+                        part leases; SKY_E_BUSY when SKY_LEASES_MAX leases are held */
 } sky_op;
 
 typedef struct {
@@ -146,20 +146,20 @@ typedef struct {
                              and sky_cancel take it. It must stay open until one of them did. It is
                              not raised when the deadline passes: look then. SKY_E_PARAM when it is
                              no eventfd */
-    uint64_t owner; /* lease: whose it is, a number of the caller's, such as a client's or a group
-                       of threads'; see sky_release_owner. 0: of none */
+    uint64_t owner; /* lease: its owner, a number that the caller chooses, such as a client's; see
+                       sky_release_owner. 0: no owner */
 } sky_call;
 
 typedef struct sky_cache sky_cache;
 
 /* Open a hierarchy, nearest tier first.
  *   mem:SIZE[?shared=yes|no]          process memory; shared: as skymemd shows it to others
- *   shm:SOCKET                        what a host (skymem/host.h, skymemd) keeps for all processes
+ *   shm:SOCKET                        the store of a host (skymem/host.h), for all processes
  *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no]     max: 8GiB if not given
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
  *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file
- * What is put under shm: stays when this process ends. A host that is gone ends what is under way
- * with SKY_E_IO; later operations connect again. What it lent stays readable.
+ * Payloads put under shm: stay when this process ends. If the host ends, operations under way end
+ * with SKY_E_IO; later operations connect again. Leased payloads stay readable.
  * With create=no a disk's folder must be there, and one where nothing was ever stored is left so.
  * direct=auto (default): a disk writes past the page cache, where the file system can, and reads
  * through it. on: it does both past it. off: both through it.
@@ -267,9 +267,9 @@ SKY_API sky_status sky_release(sky_cache *cache, sky_lease lease);
 /* Return a lease of an owner. {0} is fine.
  * Errors: as sky_release; SKY_E_DENIED when it is another owner's */
 SKY_API sky_status sky_release_owned(sky_cache *cache, uint64_t owner, sky_lease lease);
-/* Return all leases of an owner that is gone, such as a client that died. Those that its calls are
- * still to bring end SKY_E_CANCELLED. *released (NULL: not wanted): how many were out. It looks at
- * all leases, at most SKY_LEASES_MAX.
+/* Return all leases of an owner that is gone, such as a client that died. Its lease calls under way
+ * end SKY_E_CANCELLED. *released (NULL: not wanted): how many leases it held. The call reads the
+ * whole table of leases, at most SKY_LEASES_MAX.
  * Errors: SKY_E_PARAM (NULL; owner 0, which is nobody), SKY_E_FORKED */
 SKY_API sky_status sky_release_owner(sky_cache *cache, uint64_t owner, uint64_t *released);
 
@@ -333,11 +333,11 @@ typedef struct {
 SKY_API sky_status sky_verify(sky_cache *cache, sky_verify_report *out);
 
 /* What a tier is, in sky_tier_stat.traits; any of them together. */
-#define SKY_TIER_LEASES      1u  /* lends payloads without a copy: SKY_OP_LEASE */
-#define SKY_TIER_VOLATILE    2u  /* what it holds ends with this process */
-#define SKY_TIER_UNLISTED    4u  /* sky_list does not show all it holds */
+#define SKY_TIER_LEASES      1u  /* reads without a copy: SKY_OP_LEASE */
+#define SKY_TIER_VOLATILE    2u  /* its payloads are lost when this process ends */
+#define SKY_TIER_UNLISTED    4u  /* sky_list does not show all its entries */
 #define SKY_TIER_SKY         8u  /* satellites keep it: sky_cache_chunks and the like work */
-#define SKY_TIER_REMOTE      16u /* other processes answer for it, over a network */
+#define SKY_TIER_REMOTE      16u /* other processes answer, over a network */
 #define SKY_TIER_SYNCHRONOUS 32u /* answers inside sky_submit: mem */
 #define SKY_TIER_WHOLE       64u /* reads all of a value, whatever part of it is asked for */
 

@@ -1,5 +1,5 @@
-/* Does a store of your own keep the promises of a tier? The suite that the library's own tiers
- * pass, for drivers (skymem/tier.h).
+/* Tests whether your own store keeps the promises of a tier. It is the suite that the library's
+ * tiers pass, for drivers (skymem/tier.h).
  *
  *   #include <skymem/conformance.h>
  *
@@ -34,8 +34,8 @@ typedef struct {
     uint32_t items_max;         /* in the largest batches; 0: 1000 */
 } sky_conformance;
 
-/* Run every test that applies: leases, pins and reopening where the driver has them. What cmocka
- * says of each goes to standard output.
+/* Run every test that applies: leases, pins and reopening where the driver has them. cmocka reports
+ * each on standard output.
  * The result: how many tests failed; -1 and a sentence on standard error: an argument is wrong, or
  * the store cannot be opened
  * Threads: one at a time */

@@ -8,9 +8,9 @@
  *   group 1 (sliding window W)   layer 0:  …
  *
  * Rows are positional: row t belongs to token t of the prompt. A layer of a sliding-window group
- * needs only the last W rows to go on. Where rows lie, each layer's K and V say for themselves
- * (skymem/tensor.h): one after the other, a head after the other, or in pages. The stored bytes are
- * the same; a block that was saved from one of these is restored into any other. */
+ * needs only the last W rows to go on. A tensor for each layer's K and V describes where the rows
+ * lie (skymem/tensor.h): token by token, head by head, or in pages. The stored bytes are the same,
+ * so a block that was saved from one of these is restored into any other. */
 #ifndef SKYMEM_ENGINE_H
 #define SKYMEM_ENGINE_H
 
@@ -52,8 +52,8 @@ typedef struct {
 } sky_layout;
 
 /* All layers of a layout, in the order (group, layer, K then V). A tensor's element is its group's,
- * heads × dim fill the group's row, and a head's elements lie together. That no two tensors share
- * bytes is the engine's to see to. */
+ * heads × dim fill the group's row, and a head's elements are contiguous. The engine must ensure
+ * that no two tensors share bytes. */
 typedef struct {
     sky_tensor *tensors; /* [sum of layer_count over groups × 2] */
     size_t tensor_count;

@@ -177,36 +177,39 @@ SKY_API sky_status sky_sequence_save_text(sky_sequence *sequence, const char *pr
  * under way at once; no other call of the sequence but cancel and close may come between begin and
  * end. */
 
-/* Begin to load, with the engine's restore_begin. out->hit_tokens are to come; 0: nothing was
- * found, and end is all that is left to do. What lies coded at a level, or in a tier that codes, is
- * loaded here, all layers. Others may read the same blocks meanwhile, each for itself.
+/* Begin to load; calls the engine's restore_begin. out->hit_tokens: how many tokens are to come; 0:
+ * nothing was found, and only sky_sequence_load_end is left to call. If a block is stored at a
+ * level, or lies in a tier that has levels, all layers are loaded in this call. Two sequences that
+ * load the same blocks layer by layer both read them.
  * Errors: as sky_sequence_load; SKY_E_PARAM (under way already) */
 SKY_API sky_status sky_sequence_load_begin(sky_sequence *sequence, const uint32_t *tokens,
                                            size_t token_count, sky_lookup *out);
-/* An event descriptor that is readable when something may have come. Look with
- * sky_sequence_load_wait(…, until 1), poll while that says SKY_E_DEADLINE, and do not read it. The
- * sequence's. -1: NULL. */
+/* An event descriptor that becomes readable when rows may have come. Then call
+ * sky_sequence_load_wait with `until` 1, which does not wait; poll again if it returns
+ * SKY_E_DEADLINE. Do not read from the descriptor.
+ * Owner:  the sequence
+ * Result: -1 if `sequence` is NULL */
 SKY_API int sky_sequence_event_fd(const sky_sequence *sequence);
-/* Wait until a layer's rows are where restore_begin said. Until then they may be written to; who
- * waits for a layer has the next ones asked for.
+/* Wait until a layer's rows are where restore_begin said. Until then another thread may write
+ * there. The call also requests the layers that follow.
  * Errors: SKY_E_DEADLINE (not there yet; wait again, or end), SKY_E_CANCELLED, SKY_E_PARAM (no such
- *         layer, no load); what a tier or the engine said, such as SKY_MISS or SKY_E_CORRUPT: not
- *         all layers will come, and the prefix is to be computed */
+ *         layer, no load); an error of a tier or of the engine, such as SKY_MISS or SKY_E_CORRUPT:
+ *         some layers will not come, and the engine must compute the prefix */
 SKY_API sky_status sky_sequence_load_wait(sky_sequence *sequence, uint32_t layer, sky_time until);
-/* Wait for all layers; then the engine's restore_end. When some are not there, in vain or not by
+/* Wait for all layers; then call the engine's restore_end. If a layer failed or did not come by
  * `until`, the verdict is "recompute" and the engine is empty.
  * Errors: SKY_E_PARAM (no load), SKY_E_CANCELLED */
 SKY_API sky_status sky_sequence_load_end(sky_sequence *sequence, sky_time until, sky_lookup *out);
 
-/* Begin to save a prompt that the engine is about to compute. *first_token: rows from there on are
- * wanted, up to the end of the last whole block; token_count: none are. A copy of all that is
- * missing is kept until end.
+/* Begin to save a prompt that the engine is about to compute. *first_token: rows from this token to
+ * the end of the last whole block are wanted; token_count: no rows are wanted. The sequence holds
+ * memory for all missing blocks until sky_sequence_save_end.
  * Errors: SKY_E_PARAM (NULL, under way already), SKY_E_UNSUPPORTED (see sky_manager_refusal),
  *         SKY_E_NOMEM, SKY_E_CANCELLED, SKY_E_BUSY (as sky_submit) */
 SKY_API sky_status sky_sequence_save_begin(sky_sequence *sequence, const uint32_t *tokens,
                                            size_t token_count, uint32_t *first_token);
-/* Take a layer's rows, of all tokens that are wanted: of a layer with a window too. In any order;
- * of one given twice the last counts. Nothing of k and v is kept.
+/* Copy a layer's rows of all tokens that are wanted, also of a layer with a window. Layers may come
+ * in any order; if one comes twice, the last call counts. k and v are not kept.
  * Errors: SKY_E_PARAM (no such layer, no save; a tensor that is none, not of this layer, or without
  *         these tokens), SKY_E_CANCELLED */
 SKY_API sky_status sky_sequence_save_layer(sky_sequence *sequence, uint32_t layer,

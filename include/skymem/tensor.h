@@ -1,5 +1,5 @@
-/* One layer's K or V in somebody's memory: how engines keep it, and what the codec reads and
- * writes. Tokens have numbers, positions in the prompt; element i of a head of a token is at
+/* One layer's K or V in memory: the layout that engines use, and that the codec reads and writes.
+ * Tokens have numbers, positions in the prompt; element i of a head of a token is at
  *
  *   data + (token − first_token) × token_bytes + head × head_bytes + i × element_bytes
  *
@@ -14,11 +14,11 @@
  *   vLLM          [page, head, 128, K|V]    2·D           128·2·D      H·128·2·D
  *                 of K; V is the same, with data D elements on
  *
- * Packed rows are the first of these without gaps, and what a payload stores: the same bytes
- * whatever an engine's memory looks like.
+ * Packed rows are the first of these without gaps. A payload stores packed rows, so its bytes do
+ * not depend on the layout of an engine's memory.
  *
- * Surprise: only entries of the table are looked at whose tokens are there; others may say
- * anything, such as the empty page of a window that has passed. */
+ * Surprise: only the table's entries for tokens of this tensor are read. Other entries may have any
+ * value, such as the pages of tokens that have left a window. */
 #ifndef SKYMEM_TENSOR_H
 #define SKYMEM_TENSOR_H
 
@@ -34,8 +34,8 @@ typedef enum { SKY_KV_K = 0, SKY_KV_V = 1 } sky_kv;
 #define SKY_ROW_BYTES_MAX (1u << 20)
 
 /* Elements [token, head, dim]. All sizes and strides are in bytes, multiples of the element's size;
- * no stride is too small for what it steps over, so that no two elements share a byte. What only
- * reads does not write to data. */
+ * each stride is at least as large as what it steps over, so that no two elements share a byte.
+ * Functions that read a tensor do not write to data. */
 typedef struct {
     void *data;
     size_t bytes; /* of the memory at data: no element lies beyond */
@@ -71,7 +71,7 @@ static inline sky_tensor sky_tensor_packed(void *data, sky_element element, uint
     return t;
 }
 
-/* The same memory's tokens [first_token, first_token + token_count), which it has. */
+/* Tokens [first_token, first_token + token_count) of a tensor that has them; the same memory. */
 static inline sky_tensor sky_tensor_slice(const sky_tensor *tensor, uint32_t first_token,
                                           uint32_t token_count) {
     sky_tensor t = *tensor;
@@ -83,14 +83,14 @@ static inline sky_tensor sky_tensor_slice(const sky_tensor *tensor, uint32_t fir
     return t;
 }
 
-/* Is it one? No byte of data is looked at; `why` (NULL is fine) names the member that is wrong.
+/* Check the members; data is not read. `why` (NULL is fine) names the member that is wrong.
  * Errors: SKY_E_PARAM: NULL, a number out of range, strides whose elements overlap or that are no
  *         multiples, a page that is not in the table, in it twice, or beyond the memory */
 SKY_API sky_status sky_tensor_check(const sky_tensor *tensor, sky_error *why);
 
 /* Copy tokens [first_token, first_token + token_count) to, or from, packed rows elsewhere.
  * Shape:  rows [token_count, heads, dim]
- * Errors: SKY_E_PARAM: as sky_tensor_check, or tokens that it has not; nothing was moved */
+ * Errors: SKY_E_PARAM: as sky_tensor_check, or tokens outside the tensor; nothing was copied */
 SKY_API sky_status sky_tensor_read(const sky_tensor *tensor, uint32_t first_token,
                                    uint32_t token_count, void *rows);
 SKY_API sky_status sky_tensor_write(const sky_tensor *tensor, uint32_t first_token,

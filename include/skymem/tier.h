@@ -38,9 +38,9 @@ extern "C" {
 /* Called by `list` for each key; false: stop. NULL for a key is passed over. */
 typedef bool (*sky_tier_key_fn)(void *context, const sky_key *key);
 
-/* A value lent where it lies. */
+/* A leased value. */
 typedef struct {
-    const void *data; /* the whole value; it stays readable and as it is until it is released */
+    const void *data; /* the whole value, readable and unchanged until it is released */
     uint64_t bytes;
     void *handle; /* what `release` gets; NULL is fine */
 } sky_tier_lent;
@@ -82,15 +82,15 @@ typedef struct {
     /* No other call is under way or follows. NULL: nothing is to be done. */
     void (*close)(void *self);
 
-    /* Lend a value: neither a write, a removal nor an eviction changes what was lent. The payload
-     * is checked before a caller sees it. NULL, as `release` is then too: it does not lend.
+    /* Lease a value: no write, removal or eviction changes its bytes until `release`. The library
+     * checks the payload before a caller sees it. NULL, with `release` NULL too: no leases.
      * Errors: as of read */
     sky_status (*lease)(void *self, const sky_key *key, sky_tier_lent *out);
-    /* Once for each that was lent, at the latest before close. It may be called from any thread,
-     * while other functions run (with threads 1: between them), and should be quick. */
+    /* Called once for each lease, at the latest before close; from any thread, while other
+     * functions run (with threads 1: between them). It should be quick. */
     void (*release)(void *self, const sky_tier_lent *lent);
-    /* A pinned value is never evicted; a write under its key leaves it pinned. Twice is once.
-     * NULL, as `pinned` is then too: it takes no pins.
+    /* A pinned value is never evicted; a write under its key leaves it pinned. A second
+     * pin changes nothing. NULL, with `pinned` NULL too: no pins.
      * Errors: SKY_MISS, SKY_E_FULL (no more pins), SKY_E_IO, SKY_E_DENIED, SKY_E_NOMEM,
      *         SKY_E_BUSY */
     sky_status (*pin)(void *self, const sky_key *key, bool pinned);

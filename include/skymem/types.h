@@ -47,10 +47,10 @@ typedef enum {
     SKY_ELEMENT_F16 = 1,
     SKY_ELEMENT_F32 = 2,
     SKY_ELEMENT_BF16 = 3,
-    SKY_ELEMENT_BYTE = 4, /* of what the engine alone can read: fp8, int8, blocks with their scales.
-                             Stored as it is, at no level. Scales in memory of their own are a layer
-                             group of their own; what is the same for all goes into the fingerprint
-                           */
+    SKY_ELEMENT_BYTE = 4, /* bytes that only the engine can read: fp8, int8, blocks with their
+                             scales. Stored unchanged, at no level. Scales in separate memory are a
+                             layer group of their own; a scale of the whole model goes into the
+                             fingerprint */
 } sky_element;
 
 static inline bool sky_element_is_known(sky_element element) {
