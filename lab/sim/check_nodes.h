@@ -1,7 +1,7 @@
-/* What each satellite does with each message, seen where it takes and says them: neither loss nor
- * fault excuses anything here, for what a link does comes before or after.
+/* Checks what each satellite does with each message, at its input and output. No loss or fault
+ * waives anything here, because links act before the input and after the output.
  *
- *   heard ──► [ requests it owes an answer ] ──► said
+ *   input ──► [ requests it owes an answer ] ──► output
  *
  *   SET, MIGRATE   what it is about to acknowledge as stored is stored
  *   SET, GET, HAS  one answer each, in order, to who asked, about what was asked
@@ -9,7 +9,8 @@
  *   DROP           what it names is gone, or goes when who was sent it has said so
  *   a turn         what belongs elsewhere by the satellite's own count is on its way there
  *
- * Surprise: a liar lies on its link, so here it is as honest as all. */
+ * Surprise: the world changes the messages of a Byzantine satellite on its link, so the checks hold
+ * for it too. */
 #ifndef SKY_LAB_SIM_CHECK_NODES_H
 #define SKY_LAB_SIM_CHECK_NODES_H
 

@@ -1,21 +1,21 @@
-/* Parity that went with a satellite, made again. A get reads the payload alone, so who lost a
- * piece of parity is not noticed by it. After one the session therefore asks the block's servers
- * of parity what they hold, once in a while; a stripe that lacks some is read, and what it lacks
- * is computed and set again (repair.c).
+/* Parity that was lost with a satellite, stored again. A get reads the payload alone, so it does
+ * not notice a lost piece of parity. Therefore the session asks the servers of a block's parity
+ * what they hold, after a get, at most once in CHECK_AGAIN_NS. If a stripe lacks pieces, the
+ * session reads it, computes these pieces and sets them again (repair.c).
  *
  *     get ──► check: HAS to each server of parity, 64 stripes in one ──► mend, stripe by stripe
  *
- * Both are requests of the session's own. Stripes are read at a tenth of the link: the pieces of
- * one fill ten times as long as they take.
+ * Both are requests that the session makes itself. Reading stripes takes a tenth of the link: after
+ * each, the session waits ten times as long as its pieces take.
  *
- * Surprise: what a server lacks is kept by its column of the stripe, and from the first to the last
- * stripe that lacks it: a satellite that started again lacks all it had. A piece that was there
- * after all is only said twice. */
+ * Surprise: for each column of the stripe the session keeps only the first and the last stripe that
+ * lack it, as a satellite that restarted lacks all its pieces. If a piece between is there, it is
+ * sent a second time, which does no harm. */
 #include "ground/session_state.h"
 
 #define CHECK_AGAIN_NS SKY_SECONDS(60)
 #define MENDS_OPEN     4  /* stripes at once; the rest of the room is for gets */
-#define SHARE          10 /* of the link is for these: one in so many */
+#define SHARE          10 /* one part in so many of the link is for stripes */
 
 /* ---- which pieces ---- */
 

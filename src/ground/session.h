@@ -9,18 +9,19 @@
  * is after any number of turns. While a chunk migrates it is in the old place, in the new one, or
  * in both: a MISS at one is asked again at the other, and then at the places of the last turns,
  * where migration may lag, before the chunk counts as lost. A lost chunk makes the block a miss,
- * and the block goes with all below it. SKY_MISS says that all who could hold it say that they do
- * not; where one of them is silent the answer is SKY_E_UNAVAILABLE, and the index keeps what it
- * knows.
+ * and the index drops the block and all below it. SKY_MISS: every satellite that could hold the
+ * block answered that it does not. If one of them does not answer, the result is
+ * SKY_E_UNAVAILABLE, and the index keeps the block.
  *
  * Several grounds: a block never changes under its key, so the index is believed. A named value may
  * be replaced by another ground: each read of it asks all copies of its head first, at once, and
  * reads the newest. So no read is older than the last put that was acknowledged before it began, as
  * long as one of the copies that put reached answers.
  *
- * Memory pressure: the session is the only writer of its sky and counts the chunks of every place,
- * so it makes room itself, by the least recently used leaf of its index that is not pinned; the
- * satellites' own LRU (which knows nothing of prefixes) remains for chunks whose DROP was lost.
+ * Memory pressure: the session counts the chunks that it put in every place, and makes room by
+ * evicting the least recently used leaf of its index that is not pinned. The satellites' own LRU,
+ * which knows nothing of prefixes, evicts the rest: chunks of other grounds, or whose DROP was
+ * lost.
  *
  * Surprises:
  *  - Nothing is copied: a put's bytes are fetched from the host when a chunk is sent, a get's are

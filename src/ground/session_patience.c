@@ -2,17 +2,17 @@
  * turn before the answer leaves, and the satellite be farther off), and when the satellite will
  * have served those we sent it before. What is not known is measured: by how much answers are later
  * than that, their mean and four times their mean deviation, as TCP does (RFC 6298). Until the
- * first answer the host's guess stands (late_ns). For what is read two deviations are enough: to
- * ask once more costs little, and somebody waits. For what is set the guess is the least: a chunk
- * that is sent twice takes the room of another. So a loss is noticed as soon as it can be; after
- * some attempts in vain the wait is doubled, for then something else is wrong.
+ * first answer the host's guess stands (late_ns). A read waits two deviations: a second request
+ * costs little, and a caller waits. A put waits at least the guess: a chunk that is sent twice
+ * takes the room of another. So the session notices a loss as soon as it can. After some attempts
+ * without an answer it doubles the wait, as something else must be wrong.
  *
- * Two decisions follow from a wait in vain. What is read is asked for elsewhere at once, and
- * whoever answers first is believed. That a satellite is silent (session_silence.c) is said only
- * after the time of two round trips to the farthest place: slow is not dead.
+ * Two decisions follow when the wait is over. A read asks another place at once, and takes the
+ * first answer. A satellite counts as silent (session_silence.c) only after the time of two round
+ * trips to the farthest place, because a slow satellite is not a dead one.
  *
- * Ids tell which attempt is answered, so an answer that comes after another attempt was made is
- * measured too: a sky that became slower than what is waited for is known from its first answer.
+ * A request's id names its attempt, so an answer that comes after the next attempt is measured too.
+ * If the sky becomes slower than the wait, the session knows that from the first answer.
  *
  * Surprise: answers from far and near meet at the downlink, more than it carries for a while, and
  * wait there in the order in which they came. So one is overdue when another has come that should
@@ -23,8 +23,8 @@
 #define RISE_PART       4  /* the deviation grows by … */
 #define FALL_PART       32 /* … and is forgotten by: of many answers at once few are late */
 #define DEVIATIONS      4
-#define READ_DEVIATIONS 2  /* asking again is cheap, and somebody waits */
-#define ROUND_TRIPS     2  /* to the farthest place, before anybody is called silent */
+#define READ_DEVIATIONS 2  /* a second request is cheap, and a caller waits */
+#define ROUND_TRIPS     2  /* to the farthest place, before a satellite counts as silent */
 #define WAITS           4  /* fit into that, at least */
 #define HOST_PAUSES     14 /* or so many of the host's guesses */
 #define GUESS_PART      16 /* of the host's guess: answers are not believed to be more regular */

@@ -4,8 +4,8 @@
  * anything.
  *
  *   asked of two or more   the next copy after the first wait in vain, and round again; the first
- *                          answer counts, whoever gives it
- *   of the silent alone    given up at once, but for one request a second that tries: somebody
+ *                          answer from any of them counts
+ *   of the silent alone    given up at once, but for one request a second that tries: a caller
  *                          waits for it. What is put, when there is nowhere else for it, after one
  *                          wait
  *   where else it may be   asked first: who cannot hand a chunk over to the silent keeps it

@@ -10,7 +10,8 @@
  *   lookup.c        blocks found by asking satellites
  *   rows.c          DROP, PIN and MOVE by server
  *   foresight.c     where a block goes before it is used next
- *   repair.c        chunks made again from their stripe
+ *   repair.c        chunks computed again from their stripe
+ *   mend.c          parity that a satellite lost, stored again
  */
 #ifndef SKY_GROUND_SESSION_STATE_H
 #define SKY_GROUND_SESSION_STATE_H
@@ -26,7 +27,7 @@ typedef struct {
     uint32_t first, last;
 } sky__list;
 
-/* Servers a block was put without, as they were silent. */
+/* Servers that a put left out because they did not answer. */
 #define SKY__ABSENT_MAX 4
 typedef struct {
     uint32_t servers[SKY__ABSENT_MAX];

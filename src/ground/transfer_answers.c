@@ -1,4 +1,4 @@
-/* The session's answers: what satellites say, and what comes of it when they say nothing.
+/* What the session does with the answers of satellites, and when none comes.
  *
  *   CHUNK ──► delivered ──► the operation is over       MISS ──► the other places ──► another copy
  *   nothing in time ──► again, at another copy          nowhere ──► a repair, or the end of it
@@ -75,7 +75,7 @@ static bool is_current(const sky_session *s, uint32_t op, const sky_message *m) 
     return m->request == sky__wire_id(s, op) && !s->operations[op].again;
 }
 
-/* Bytes that are not what they should be. Copies of one damaged answer are one evidence. */
+/* Wrong bytes. Duplicates of one damaged answer count once. */
 static void take_wrong(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
     sky__operation *o = &s->operations[op];
     s->stat.corrupt++;
@@ -130,9 +130,9 @@ static void take_chunk(sky_session *s, sky_time now, uint32_t op, const sky_mess
     }
 }
 
-/* Not where we asked: ask at the other places in turn. When the first was asked twice and all
- * others between, the chunk is gone: whoever gives a chunk away drops it only when the next one
- * has it. False: it is. */
+/* The chunk is not where the session asked: ask the other places in turn. False: the chunk is gone.
+ * That is certain when the first place was asked twice and all others between, because a satellite
+ * that hands a chunk over drops it only when the next one has it. */
 static bool ask_elsewhere(sky_session *s, sky_time now, uint32_t op) {
     sky__operation *o = &s->operations[op];
     if (o->work == WORK_LOOK && o->denied)
@@ -271,7 +271,8 @@ static uint32_t named_operation(const sky_session *s, const sky_message *m) {
     return op;
 }
 
-/* What was asked last is answered by whom it was asked: ids are easily guessed. */
+/* An answer to the last attempt must come from the satellite that was asked: ids are easy to
+ * guess. */
 static bool is_answer(const sky_session *s, sky_satellite from, uint32_t op, const sky_message *m) {
     const sky__operation *o = &s->operations[op];
     bool stranger = is_current(s, op, m) && !sky_satellite_equal(from, o->to);
@@ -323,8 +324,8 @@ static void take(sky_session *s, sky_time now, const sky_datagram *in) {
         take_set_ack(s, now, in->from, op, &m);
 }
 
-/* Nobody answered: ask again, at the place the chunk has by now. A stripe does not wait, but goes
- * on asking beside it (sky__repair_late). */
+/* No answer came: ask again, at the place that the chunk has by now. A stripe does not wait for it,
+ * but asks for other pieces meanwhile (sky__repair_late). */
 static void expire(sky_session *s, sky_time now, uint32_t op) {
     sky__operation *o = &s->operations[op];
     s->stat.retries++;
@@ -347,8 +348,8 @@ static void expire(sky_session *s, sky_time now, uint32_t op) {
     sky__ask_again(s, op);
 }
 
-/* `earliest` is a bound, not exact: it is made so by a walk over all operations, which happens
- * about once per patience, not once per answer. */
+/* `earliest` is a lower bound. A walk over all operations makes it exact, about once in the time
+ * that an answer is waited for, not at each answer. */
 static void expire_all(sky_session *s, sky_time now) {
     sky_time earliest = SKY_TIME_NEVER;
     for (uint32_t op = 0; op < s->operation_fresh; op++) {
