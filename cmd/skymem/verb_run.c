@@ -483,6 +483,11 @@ static void levels_text(const answer *a, char *out, size_t out_bytes) {
                                      sky_level_name((sky_level)i));
 }
 
+/* Tokens whose state came from the store; the engine may have computed others meanwhile. */
+static size_t loaded_tokens(const answer *a) {
+    return a->lookup.hit_tokens - a->lookup.computed_tokens;
+}
+
 static int report_json(cli *c, const answer *a) {
     sky_namespace ns;
     sky_key shown;
@@ -501,9 +506,9 @@ static int report_json(cli *c, const answer *a) {
         "s:I}",
         "model", cli_json_text(a->model.path, strlen(a->model.path)), "namespace", hex,
         "block_tokens", (json_int_t)cli_count(c, "block-tokens"), "prompt_tokens",
-        (json_int_t)a->prompt_tokens, "hit_tokens", (json_int_t)a->lookup.hit_tokens,
+        (json_int_t)a->prompt_tokens, "hit_tokens", (json_int_t)loaded_tokens(a),
         "overlapped_tokens", (json_int_t)a->lookup.computed_tokens, "computed_tokens",
-        (json_int_t)(a->prompt_tokens - a->lookup.hit_tokens), "tiers", tiers_json(a), "level",
+        (json_int_t)(a->prompt_tokens - loaded_tokens(a)), "tiers", tiers_json(a), "level",
         level_json(c, a), "ttft_ms", a->ttft_ms, "load_ms", cli_ms(a->lookup.load_ns), "prefill_ms",
         a->prefill_ms, "total_ms", a->total_ms, "tokens", tokens, "text",
         cli_json_utf8(a->text ? a->text : "", a->text_bytes), "bytes_loaded",
@@ -528,13 +533,13 @@ static void report_people(const cli *c, const answer *a) {
     if (a->bytes_moved != a->lookup.bytes_loaded)
         snprintf(moved, sizeof moved, " (%s moved)", cli_bytes_text(a->bytes_moved, bytes));
     if (a->lookup.computed_tokens > 0)
-        snprintf(meanwhile, sizeof meanwhile, " while %u of them were computed",
+        snprintf(meanwhile, sizeof meanwhile, " while %u others were computed",
                  a->lookup.computed_tokens);
     levels_text(a, levels, sizeof levels);
     cli_note(c,
-             "first token after %.0f ms: %u of %zu token%s%s%s, %s%s loaded in %.1f ms%s; %u "
+             "first token after %.0f ms: %zu of %zu token%s%s%s, %s%s loaded in %.1f ms%s; %u "
              "block%s saved",
-             a->ttft_ms, a->lookup.hit_tokens, a->prompt_tokens, cli_plural(a->prompt_tokens),
+             a->ttft_ms, loaded_tokens(a), a->prompt_tokens, cli_plural(a->prompt_tokens),
              from[0] ? from : " known", levels, cli_bytes_text(a->lookup.bytes_loaded, loaded),
              moved, cli_ms(a->lookup.load_ns), meanwhile, a->saved_blocks,
              cli_plural(a->saved_blocks));
@@ -661,9 +666,9 @@ const cli_verb cli_verb_run = {
             {"namespace", "fingerprint of all that would make stored state wrong"},
             {"block_tokens", "tokens of a block"},
             {"prompt_tokens", "tokens of the prompt"},
-            {"hit_tokens", "of which were stored"},
-            {"overlapped_tokens", "of these: computed while the others were loaded"},
-            {"computed_tokens", "that were not stored, and were computed"},
+            {"hit_tokens", "of which were loaded"},
+            {"overlapped_tokens", "of those computed: while the others were loaded"},
+            {"computed_tokens", "that were computed"},
             {"tiers", "blocks loaded from each tier, by its name"},
             {"level",
              "how new blocks are kept in tiers beyond memory; null where the URL of one says "

@@ -314,6 +314,7 @@ static sky_status load_and_compute(sky_sequence *q, sky_load_plan *plan, sky_loo
     uint32_t leading;
     sky_status status = sky__load_paced(q, plan, &leading);
     if (status == SKY_OK && leading < plan->block_count) {
+        out->corrupt_blocks += q->scratch.items[leading].status == SKY_E_CORRUPT;
         plan->computes = false;
         plan->computed = 0;
         return SKY_MISS;
