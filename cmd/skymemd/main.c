@@ -256,8 +256,8 @@ static json_t *stat_json(sky_cache *cache, const sky_host_stat *stat) {
     add(o, "arena_bytes_used", sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED));
     add(o, "arena_bytes_max", sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_MAX));
     add(o, "arena_bytes_committed", stat->committed_bytes);
-    add(o, "hits", sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_HITS));
-    add(o, "misses", sky_cache_metric(cache, SKY_TIER_NONE, SKY_METRIC_CACHE_MISSES));
+    add(o, "hits", stat->hits);
+    add(o, "misses", stat->misses);
     add(o, "corrupt", sum(cache, SKY_METRIC_TIER_CORRUPT));
     return o;
 }

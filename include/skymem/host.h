@@ -25,6 +25,8 @@ typedef struct {
     uint64_t refused;         /* connections turned away: another user's, or too many */
     uint64_t disconnected;    /* clients that broke the protocol, or did not read */
     uint64_t committed_bytes; /* segments of the arena that there are now */
+    uint64_t hits;            /* payloads lent to clients: what a get of theirs reads */
+    uint64_t misses;          /* asked for, and in none of its stores */
 } sky_host_stat;
 
 /* Zero what you do not set. */

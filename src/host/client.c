@@ -131,6 +131,8 @@ static void result_of(sky__host *h, sky__client *c, sky__run *run, uint32_t i,
                             .bytes = item->bytes,
                             .coding = item->coding,
                             .pinned = item->pinned};
+    h->stat.hits += run->op == SKY_OP_LEASE && item->status == SKY_OK;
+    h->stat.misses += run->op == SKY_OP_LEASE && item->status == SKY_MISS;
     if (run->op != SKY_OP_LEASE || item->status != SKY_OK)
         return;
     if (!place_of(h, &item->view, &out->at)) {

@@ -37,11 +37,15 @@ expect 0 "$skymem" get k --store "shm:$socket" --output "$work/back" # from the 
 cmp CMakeLists.txt "$work/back" || fail "another file came back from the disk"
 expect 0 "$skymem" ls --store "shm:$socket" --json
 grep -q '"greeting"' "$work/out" || fail "not listed: $(cat "$work/out")"
+for key in k greeting; do # each is in memory and on the disk below
+    grep -q "\"key\":\"$key\"" "$work/out" || fail "$key is not listed: $(cat "$work/out")"
+done
+[ "$(wc -l <"$work/out")" = 2 ] || fail "not once each: $(cat "$work/out")"
 expect 0 "$skymem" pin greeting --store "shm:$socket"
 expect 0 "$skymem" verify --store "shm:$socket"
 expect 0 "$skymem" du --store "shm:$socket"
 expect 0 "$skymem" stat --store "shm:$socket" --json
-holds 'o["leases"] == 0 and o["arena_bytes_used"] > 0 and o["arena_bytes_committed"] == 4 << 20'
+holds 'o["hits"] == 2 and o["leases"] == 0 and o["arena_bytes_used"] > 0 and o["arena_bytes_committed"] == 4 << 20'
 expect 0 "$skymem" rm greeting --store "shm:$socket"
 expect 3 "$skymem" get greeting --store "shm:$socket" --output "$work/back"
 expect 0 "$skymem" rm k --store "shm:$socket"
