@@ -100,7 +100,7 @@ int cli_model_path(const cli *c, const char *given, char *path, size_t path_byte
     while (i < count && strcmp(models[i].name, given) != 0)
         i++;
     if (i == count)
-        return CLI_OK;
+        return cli_failed(c, "%s: no such file, and no model that skymem model ls lists", given);
     if (!models[i].here)
         return cli_failed(c, "%s is not here yet: skymem model pull %s fetches it (%llu MB)", given,
                           given, (unsigned long long)(models[i].bytes / 1000000));

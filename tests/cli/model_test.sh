@@ -27,6 +27,8 @@ truncate -s 100 "$gemma"
 expect 0 "$skymem" model ls --json
 holds 'not o["models"][0]["here"]' # not as long as it should be
 if "$skymem" run --help | grep -q -- --model && [ -r "$build/model.path" ]; then
+    expect 1 "$skymem" run --model qwen2.5-coder --prompt hello
+    says "qwen2.5-coder: no such file, and no model that skymem model ls lists"
     expect 1 "$skymem" run --model qwen2.5-coder-0.5b --prompt hello
     says "skymem model pull qwen2.5-coder-0.5b"
     truncate -s 253113024 "$gemma"
