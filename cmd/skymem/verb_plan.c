@@ -52,7 +52,7 @@ static int plan_json(const cli *c, const sky_worth *w, const sky_level_cost *cos
 
 static const char *ms_text(double ms, char out[24]) {
     if (ms >= 10000)
-        snprintf(out, 24, "%.1f s", ms / 1e3);
+        snprintf(out, 24, ms < 1e12 ? "%.1f s" : "%.3g s", ms / 1e3);
     else
         snprintf(out, 24, ms < 100 ? "%.1f ms" : "%.0f ms", ms);
     return out;

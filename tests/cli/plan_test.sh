@@ -88,6 +88,8 @@ for huge in "--tokens 1e308 --bytes-per-token 1e308" "--tokens 1e200 --bytes-per
     expect 2 "$skymem" plan $huge
     says "sums overflow"
 done
+expect 0 "$skymem" plan --rtt-ms 1e308 # no figure is cut short
+grep -q ' 1e+305 s ' "$work/out" || fail "a load that takes for ever: $(cat "$work/out")"
 for never in 0 -5; do
     expect 2 "$skymem" plan --within-ms "$never"
     says "--within-ms"
