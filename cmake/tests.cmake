@@ -49,6 +49,8 @@ function(sky_shell_test file)
   set(properties TIMEOUT 600)
   if(stem MATCHES "^(constellation|proxy)_")  # dozens of processes: one such test at a time
     list(APPEND properties RESOURCE_LOCK satellites)
+  elseif(stem MATCHES "^(python|transformers)_")  # the build folder has one wheel
+    list(APPEND properties RESOURCE_LOCK wheel)
   endif()
   sky_register(${group}/${stem} ${properties})
 endfunction()

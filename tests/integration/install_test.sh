@@ -139,10 +139,6 @@ for header in "$prefix"/include/skymem{,-sky}/*.h; do
     c++ -std=c++17 -Wall -Wpedantic -Werror "${flags[@]}" -fsyntax-only -x c++ "$work/alone.c" ||
         fail "$name does not stand alone in C++"
 done
-echo '#include <skymem/types.h>
-sky_range all() { return SKY_RANGE_ALL; }' |
-    c++ -std=c++11 -Wall -Wpedantic -Werror "${flags[@]}" -fsyntax-only -x c++ - ||
-    fail "SKY_RANGE_ALL is no C++"
 
 # under /usr/local a program finds the library only when the loader was told of it
 make -n install PREFIX=/usr/local | grep -q '|| /sbin/ldconfig$' ||

@@ -77,9 +77,13 @@ static sky_status toy_prefill(void *self, const uint32_t *tokens, uint32_t first
     return SKY_OK;
 }
 
-static const sky_engine_ops toy_ops = {toy_fingerprint, toy_layout,        toy_tokenize,
-                                       toy_extract,     toy_restore_begin, toy_restore_end,
-                                       toy_prefill};
+static const sky_engine_ops toy_ops = {.fingerprint = toy_fingerprint,
+                                       .layout = toy_layout,
+                                       .tokenize = toy_tokenize,
+                                       .extract = toy_extract,
+                                       .restore_begin = toy_restore_begin,
+                                       .restore_end = toy_restore_end,
+                                       .prefill = toy_prefill};
 static toy engine;
 static uint32_t tokens[CONTEXT];
 
