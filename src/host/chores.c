@@ -59,7 +59,8 @@ static int by_key_and_rank(const void *a, const void *b) {
     return order ? order : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* For a client the host is one tier: of what several stores have one entry stays, or one a level. */
+/* For a client the host is one tier: of what several stores have one entry stays, or one a level.
+ */
 static sky_status drop_copies(const listing *l) {
     sky__chore *c = l->chore;
     uint8_t *text = malloc(c->text_bytes + 1);
