@@ -15,89 +15,42 @@
 
 #include <skymem/tier.h>
 
+#include "../../examples/tier_heap.c"
+
 #ifdef SKYMEM_WITH_LLAMA
 
-#define SUFFIX     32u
-#define VALUES_MAX 64u
-#define TEXT       "texts/prose.txt"
+#define SUFFIX 32u
+#define TEXT   "texts/prose.txt"
 
 /* ---- the link ---- */
 
-typedef struct {
-    sky_key key;
-    void *data;
-    uint64_t bytes;
-} value;
-
 static struct {
-    value values[VALUES_MAX];
+    void *store;
     _Atomic double rate; /* bytes a second */
     atomic_uint reading;
 } line;
 
 static sky_status line_open(const char *where, void **self, sky_error *error) {
-    (void)where, (void)error;
-    *self = &line;
-    return SKY_OK;
-}
-
-static value *find_value(const sky_key *key) {
-    value *v = line.values;
-    while (v < line.values + VALUES_MAX && (!v->data || memcmp(&v->key, key, sizeof *key) != 0))
-        v++;
-    return v < line.values + VALUES_MAX ? v : NULL;
+    sky_status status = tier_heap.open(where, self, error);
+    line.store = *self;
+    return status;
 }
 
 static sky_status line_read(void *self, const sky_key *key, uint64_t offset, void *data,
                             uint64_t bytes, uint64_t *value_bytes) {
-    (void)self;
-    const value *v = find_value(key);
-    if (!v)
-        return SKY_MISS;
-    uint64_t left = offset < v->bytes ? v->bytes - offset : 0;
-    bytes = bytes < left ? bytes : left;
+    sky_status status = tier_heap.read(self, key, offset, data, bytes, value_bytes);
+    if (status != SKY_OK || offset >= *value_bytes)
+        return status;
+    uint64_t left = *value_bytes - offset;
     atomic_fetch_add(&line.reading, 1);
-    sky_time until = sky_now() + (sky_time)((double)bytes / line.rate * 1e9);
+    sky_time until = sky_now() +
+                     (sky_time)((double)(bytes < left ? bytes : left) / line.rate * 1e9);
     for (sky_time now; (now = sky_now()) < until;) {
         struct timespec pause = {(until - now) / SKY_SECONDS(1), (until - now) % SKY_SECONDS(1)};
         nanosleep(&pause, NULL);
     }
     atomic_fetch_sub(&line.reading, 1);
-    memcpy(data, (const uint8_t *)v->data + offset, bytes);
-    *value_bytes = v->bytes;
     return SKY_OK;
-}
-
-static sky_status line_write(void *self, const sky_key *key, const void *data, uint64_t bytes,
-                             bool durable) {
-    (void)self, (void)durable;
-    value *v = find_value(key);
-    for (size_t i = 0; !v && i < VALUES_MAX; i++)
-        v = line.values[i].data ? NULL : &line.values[i];
-    void *copy = v ? malloc(bytes) : NULL;
-    if (!copy)
-        return v ? SKY_E_NOMEM : SKY_E_FULL;
-    memcpy(copy, data, bytes);
-    free(v->data);
-    *v = (value){*key, copy, bytes};
-    return SKY_OK;
-}
-
-static sky_status line_remove(void *self, const sky_key *key) {
-    (void)self;
-    value *v = find_value(key);
-    if (!v)
-        return SKY_MISS;
-    free(v->data);
-    v->data = NULL;
-    return SKY_OK;
-}
-
-static uint64_t line_bytes(void) {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < VALUES_MAX; i++)
-        bytes += line.values[i].data ? line.values[i].bytes : 0;
-    return bytes;
 }
 
 /* What was given up has left the link. */
@@ -108,17 +61,17 @@ static void line_calm(void) {
 }
 
 static int line_cache(const cli *c, sky_cache **out) {
-    static const sky_tier_driver driver = {.struct_bytes = sizeof driver,
-                                           .traits = SKY_TIER_VOLATILE | SKY_TIER_REMOTE,
-                                           .open = line_open,
-                                           .read = line_read,
-                                           .write = line_write,
-                                           .remove = line_remove};
-    const char *url = "line:shaped";
+    sky_tier_driver driver = tier_heap;
+    driver.traits |= SKY_TIER_REMOTE;
+    driver.open = line_open;
+    driver.read = line_read;
+    driver.lease = NULL;
+    driver.release = NULL;
+    const char *url = "line:4000000000";
     sky_error error = {0};
     line.rate = 1e15;
     sky_status status = sky_tier_register("line", &driver);
-    if (status == SKY_OK || status == SKY_E_BUSY)
+    if (status == SKY_OK)
         status = sky_cache_open(&url, 1, out, &error);
     return status == SKY_OK ? CLI_OK : cli_failed(c, "line: %s", error.text);
 }
@@ -292,9 +245,10 @@ static int all_rates(overlap *o) {
     double ms = 0;
     char name[96];
     int code = answer(o, true, 1, &ms, &found); /* over no link: what a load moves */
-    o->bytes = line_bytes();
+    uint64_t entries, bytes_max;
     if (code != CLI_OK)
         return code;
+    tier_heap.usage(line.store, &entries, &o->bytes, &bytes_max);
     snprintf(name, sizeof name, "%u tokens, compute alone", o->stored + SUFFIX);
     bench_row(o->b, name, o->compute_ms, "ms", NULL, 0);
     bench_row(o->b, "bytes of the prefix", (double)o->bytes, "B", "loaded into rows",
@@ -317,9 +271,6 @@ int bench_overlap(bench *b) {
         code = all_rates(&o);
     sky_cache_close(o.cache);
     sky_llama_close(o.llama);
-    for (size_t i = 0; i < VALUES_MAX; i++)
-        free(line.values[i].data);
-    memset(line.values, 0, sizeof line.values);
     free(o.tokens);
     free(o.cold);
     return code;
