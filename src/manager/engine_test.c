@@ -26,15 +26,36 @@ static void change_rows(const made_up_engine *e, sky_state *state) {
     else if (lie == 2)
         state->tensors = other;
     else if (lie == 3)
-        rows->data = NULL;
+        *rows = (sky_tensor){0};
     else if (lie == 4)
-        rows->token_count /= 2;
+        rows->data = NULL;
     else if (lie == 5)
-        rows->first_token = 7;
+        rows->token_count--;
     else if (lie == 6)
+        rows->first_token++;
+    else if (lie == 7)
+        rows->first_token = UINT32_MAX;
+    else if (lie == 8)
         state->tensors[3].first_token++; /* of a window */
 }
-enum { ROW_LIES = 7 };
+enum { ROW_LIES = 9 };
+
+static void rows_that_are_not_those_asked_for_are_not_saved(void **state) {
+    (void)state;
+    for (lie = 0; lie < ROW_LIES; lie++) {
+        static world w;
+        uint32_t blocks = 77;
+        world_open(&w, made_up_layout(1, 1, 100), 32);
+        world_cold(&w, 330);
+        w.engine.change = change_rows;
+        assert_int_equal(sky_sequence_save(w.sequence, w.prompt, 330, &blocks, NULL),
+                         SKY_E_CORRUPT);
+        assert_int_equal(blocks, 0);
+        w.engine.change = NULL;
+        assert_int_equal(world_look(&w, 330, 0).verdict, SKY_VERDICT_MISS);
+        world_close(&w);
+    }
+}
 
 static void wrong_room_for_a_prefix_is_not_written_to(void **state) {
     (void)state;
@@ -143,6 +164,7 @@ static void a_number_of_tokens_that_cannot_be_is_an_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_that_are_not_those_asked_for_are_not_saved),
         cmocka_unit_test(wrong_room_for_a_prefix_is_not_written_to),
         cmocka_unit_test(a_status_that_is_none_is_a_failure),
         cmocka_unit_test(a_number_of_tokens_that_cannot_be_is_an_error),
