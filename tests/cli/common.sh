@@ -34,6 +34,23 @@ says() {
     [ "$(wc -l <"$work/err")" = 1 ] || fail "stderr is not one line: $(cat "$work/err")"
 }
 
+# until_ready FILE: wait for its line "ready", at most 10 s.
+until_ready() {
+    for _ in $(seq 200); do
+        grep -qsx ready "$1" && return
+        sleep 0.05
+    done
+    fail "not ready: $1"
+}
+
+# start_daemon ARGUMENT...: a skymemd, which then is ready; $daemon is its process, $work/log what it
+# says.
+start_daemon() {
+    "$skymemd" "$@" >"$work/ready" 2>"$work/log" &
+    daemon=$!
+    until_ready "$work/ready"
+}
+
 # silent: nothing on standard output.
 silent() {
     [ ! -s "$work/out" ] || fail "standard output is not empty: $(head -c 200 "$work/out")"

@@ -4,17 +4,8 @@
 . "$(dirname "$0")/common.sh"
 socket=$work/d.sock
 
-# start: run it and wait for "ready"
 start() {
-    rm -f "$work/ready"
-    "$skymemd" --socket "$socket" --store mem:4MiB --store "disk:$work/disk?max=64MiB" \
-        >"$work/ready" 2>"$work/log" &
-    daemon=$!
-    for _ in $(seq 100); do
-        grep -qsx ready "$work/ready" && return
-        sleep 0.05
-    done
-    fail "not ready: $(cat "$work/log")"
+    start_daemon --socket "$socket" --store mem:4MiB --store "disk:$work/disk?max=64MiB"
 }
 
 expect 0 "$skymem" put k CMakeLists.txt --store "disk:$work/disk?max=64MiB"
@@ -127,13 +118,8 @@ fi
 
 # every tier is there, whatever its URL is made of
 odd=$work/$'a\xff'
-"$skymemd" --socket "$socket" --store "disk:$odd?max=64MiB" --store "disk:$work/disk?max=64MiB" \
-    >"$work/ready" 2>"$work/log" &
-daemon=$!
-for _ in $(seq 200); do
-    grep -qsx ready "$work/ready" && break
-    sleep 0.05
-done
+start_daemon --socket "$socket" --store "disk:$odd?max=64MiB" \
+    --store "disk:$work/disk?max=64MiB"
 expect 0 "$skymem" stat --store "shm:$socket" --json
 holds 'len(o["tiers"]) == 3 and "/a\\xff?max" in o["tiers"][1]["url"]'
 holds '"/disk?max" in o["tiers"][2]["url"] and o["tiers"][0]["url"].startswith("mem:256MiB")'
@@ -159,10 +145,7 @@ except BlockingIOError:
 time.sleep(600)
 PYTHON
 mutes=$!
-for _ in $(seq 200); do
-    grep -qsx ready "$work/mutes" && break
-    sleep 0.05
-done
+until_ready "$work/mutes"
 for path in "$work/mute" "$work/full"; do
     expect 1 timeout 60 "$skymem" stat --store "shm:$path"
     says "shm:$path: no answer within 3 s"
@@ -200,12 +183,7 @@ says "behind what this satellite saw before: set it right"
 expect 2 env -u HOME "$skymemd" --socket "$socket" --store "disk:~/cache"
 says "there is no HOME"
 mkdir "$work/home"
-HOME=$work/home "$skymemd" --socket "$socket" --store "disk:~/cache?max=1MiB" >"$work/ready" &
-daemon=$!
-for _ in $(seq 100); do
-    grep -qsx ready "$work/ready" && break
-    sleep 0.05
-done
+HOME=$work/home start_daemon --socket "$socket" --store "disk:~/cache?max=1MiB"
 expect 0 "$skymem" stat --store "shm:$socket" --json
 holds "o['tiers'][1]['url'] == 'disk:$work/home/cache?max=1MiB'"
 kill "$daemon"

@@ -72,12 +72,7 @@ expect 0 env SKYMEM_TRACE="$work/link" "$skymem" get greeting "${stores[@]}" -o 
 says "SKYMEM_TRACE=$work/link: it is a link"
 
 # A daemon's are those of its own process.
-"$skymemd" --socket "$work/d.sock" "${stores[@]}" >"$work/ready" 2>"$work/log" &
-daemon=$!
-for _ in $(seq 100); do
-    grep -qsx ready "$work/ready" && break
-    sleep 0.05
-done
+start_daemon --socket "$work/d.sock" "${stores[@]}"
 expect 0 "$skymem" stat --store "shm:$work/d.sock" --prometheus
 cp "$work/out" "$work/text"
 prometheus "$work/text"

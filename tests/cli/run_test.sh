@@ -36,12 +36,7 @@ holds 'o["ttft_ms"] <= o["total_ms"]'
 # through a host: what one process saves another restores from its memory
 shared=("$skymem" run --model "$model" --block-tokens 32 --predict 8 --store "shm:$work/d.sock"
     --prompt-file "$work/prompt" --json)
-"$skymemd" --socket "$work/d.sock" --store mem:64MiB >"$work/ready" 2>"$work/log" &
-daemon=$!
-for _ in $(seq 200); do
-    grep -qsx ready "$work/ready" && break
-    sleep 0.05
-done
+start_daemon --socket "$work/d.sock" --store mem:64MiB
 expect 0 "${shared[@]}"
 holds "o['tokens'] == $cold and o['verdict'] == 'miss' and o['saved_blocks'] == $saved"
 expect 0 "${shared[@]}"

@@ -1,24 +1,9 @@
 #!/usr/bin/env bash
 # Proves that who writes a tier can test it by what `make install` gives: the suite, linked by
 # pkg-config and by find_package, passes on the example's store, and fails on one that forgets.
-set -euo pipefail
-build=${SKYMEM_BUILD:-build}
-if grep -q '^SKYMEM_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
-    echo "skipped: a program outside cannot link a sanitized library"
-    exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-fail() {
-    echo "$*"
-    exit 1
-}
-
-cmake --install "$build" --prefix "$work/prefix" >"$work/log" || fail "$(cat "$work/log")"
-cp -r "$work"/prefix/share/doc/*/examples "$work/examples"
+. "$(dirname "$0")/installed.sh"
+cp -r "$prefix"/share/doc/*/examples "$work/examples"
 cd "$work/examples"
-export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig
 read -ra flags < <(pkg-config --cflags --libs skymem-conformance)
 cc -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE test_tier.c "${flags[@]}" -o test_tier
 ./test_tier "$work/values" >"$work/log" 2>&1 || fail "$(cat "$work/log")"

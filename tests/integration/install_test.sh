@@ -1,22 +1,8 @@
 #!/usr/bin/env bash
 # Proves that what `make install` leaves can be moved, linked against with pkg-config, and run: the
 # headers stand alone in C and C++, the library shows only versioned sky_ symbols, programs start.
-set -euo pipefail
-build=${SKYMEM_BUILD:-build}
-if grep -q '^SKYMEM_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
-    echo "skipped: a program outside cannot link a sanitized library"
-    exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-fail() {
-    echo "$*"
-    exit 1
-}
-
-cmake --install "$build" --prefix "$work/first" >"$work/log" || fail "$(cat "$work/log")"
-mv "$work/first" "$work/moved"
+. "$(dirname "$0")/installed.sh"
+mv "$prefix" "$work/moved"
 prefix=$work/moved
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 read -ra flags < <(pkg-config --cflags skymem)
@@ -201,7 +187,7 @@ for file in bash-completion/completions/skymem zsh/site-functions/_skymem \
     fish/vendor_completions.d/skymem.fish; do
     [ -s "$prefix/share/$file" ] || fail "no completion: share/$file"
 done
-if grep -rqIF "$work/first" "$prefix"; then
+if grep -rqIF "$work/prefix" "$prefix"; then
     fail "what was installed names its prefix"
 fi
 

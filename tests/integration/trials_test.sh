@@ -1,20 +1,12 @@
 #!/usr/bin/env bash
 # Proves that promises of the headers hold for those who have only the installed library: builds and
 # runs each program of tests/trials against it.
-set -euo pipefail
-build=${SKYMEM_BUILD:-build}
-if grep -q '^SKYMEM_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
-    echo "skipped: a program outside cannot link a sanitized library"
-    exit 77
-fi
+. "$(dirname "$0")/installed.sh"
 trials=$PWD/tests/trials
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
-cmake --install "$build" --prefix "$work/prefix" >"$work/log" || { cat "$work/log"; exit 1; }
-export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig LD_LIBRARY_PATH=$work/prefix/lib
+export LD_LIBRARY_PATH=$prefix/lib
 read -ra flags < <(pkg-config --cflags --libs skymem)
-examples=$(echo "$work"/prefix/share/doc/*/examples)
+examples=$(echo "$prefix"/share/doc/*/examples)
 
 failed=0
 for source in "$trials"/*.c; do
