@@ -81,6 +81,13 @@ static sky_lookup begin(setting *s) {
     return found;
 }
 
+/* A byte a second: nothing comes until the link is made faster. */
+static void begin_slow(setting *s) {
+    setup_far(s);
+    shaped_rate(s->far, 1);
+    begin(s);
+}
+
 /* The rows of a layer that the engine lent are those that were saved. */
 static bool is_there(const setting *s, uint32_t layer) {
     bool there = true;
@@ -94,6 +101,13 @@ static bool is_there(const setting *s, uint32_t layer) {
         free(rows);
     }
     return there;
+}
+
+static bool none_is_there(const setting *s) {
+    uint32_t i = 0;
+    while (i < LAYERS && !is_there(s, i))
+        i++;
+    return i == LAYERS;
 }
 
 /* The number in the layout of the i-th layer as they are stored. */
@@ -158,18 +172,14 @@ static void layers_come_in_any_order_or_unasked(void **state) {
     teardown(&s);
 }
 
-/* A byte a second: nothing comes until the link is made faster. */
 static void what_is_late_comes_later(void **state) {
     (void)state;
     static setting s;
-    setup_far(&s);
-    shaped_rate(s.far, 1);
-    begin(&s);
+    begin_slow(&s);
     assert_int_equal(sky_sequence_load_wait(s.w.sequence, stored(0), 1), SKY_E_DEADLINE);
     assert_int_equal(sky_sequence_load_wait(s.w.sequence, stored(0), sky_now() + SKY_MS(20)),
                      SKY_E_DEADLINE);
-    for (uint32_t i = 0; i < LAYERS; i++)
-        assert_false(is_there(&s, i));
+    assert_true(none_is_there(&s));
     shaped_rate(s.far, 1e12);
     int fd = sky_sequence_event_fd(s.w.sequence);
     while (sky_sequence_load_wait(s.w.sequence, stored(0), 1) == SKY_E_DEADLINE)
@@ -185,9 +195,7 @@ static void what_is_late_comes_later(void **state) {
 static void what_does_not_come_in_time_is_computed(void **state) {
     (void)state;
     static setting s;
-    setup_far(&s);
-    shaped_rate(s.far, 1);
-    begin(&s);
+    begin_slow(&s);
     end_in_vain(&s, sky_now() + SKY_MS(20));
     shaped_rate(s.far, 1e12);
     begin(&s);
@@ -240,9 +248,7 @@ static void a_cancelled_load_ends(void **state) {
         static setting s;
         sky_thread canceller;
         sky_lookup found;
-        setup_far(&s);
-        shaped_rate(s.far, 1);
-        begin(&s);
+        begin_slow(&s);
         if (during)
             assert_int_equal(sky_thread_start(&canceller, "cancel", cancel_body, s.w.sequence),
                              SKY_OK);
@@ -256,8 +262,7 @@ static void a_cancelled_load_ends(void **state) {
         shaped_rate(s.far, 1e12);
         assert_int_equal(sky_sequence_load_begin(s.w.sequence, s.w.prompt, TOKENS, &found),
                          SKY_E_CANCELLED);
-        for (uint32_t i = 0; i < LAYERS; i++)
-            assert_false(is_there(&s, i));
+        assert_true(none_is_there(&s));
         teardown(&s);
     }
 }
@@ -265,9 +270,7 @@ static void a_cancelled_load_ends(void **state) {
 static void a_load_may_be_closed_under_way(void **state) {
     (void)state;
     static setting s;
-    setup_far(&s);
-    shaped_rate(s.far, 1);
-    begin(&s);
+    begin_slow(&s);
     teardown(&s); /* a leak, or a late write, shows under a sanitizer */
 }
 
