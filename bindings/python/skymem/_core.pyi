@@ -57,24 +57,7 @@ class Cache:
         at_ms: int = 0,
         event_fd: int = 0,
     ) -> Batch: ...
-    def run(
-        self,
-        op: int,
-        keys: Sequence_[str | bytes],
-        buffers: Sequence_[object] | None = None,
-        parents: Sequence_[bytes | None] | None = None,
-        offset: int = 0,
-        size: int = 0,
-        timeout: float | None = None,
-        ttl: int = 0,
-        coding: int = 0,
-        wanted: int = 0,
-        durable: bool = False,
-        drop: bool = False,
-        tiers: int = 0,
-        at_ms: int = 0,
-        event_fd: int = 0,
-    ) -> Batch: ...
+    run = submit
     def read(
         self,
         key: str | bytes,
