@@ -262,7 +262,7 @@ static json_t *stat_json(sky_cache *cache, const sky_host_stat *stat) {
     return o;
 }
 
-/* What clients are told; NULL: there is no memory. */
+/* What clients get as the host's counters; NULL: there is no memory. */
 static char *stat_text(void *context, sky_cache *cache, const sky_host_stat *stat) {
     (void)context;
     numbers n = {.cache = json_object()};

@@ -183,7 +183,7 @@ static uint32_t heads_of(const sky_orrery *o, uint32_t block) {
     return sky_orrery_chunks(o) - sky_orrery_chunks_of(o, block);
 }
 
-/* By who reads the block and found a copy of its head gone: once, and not on mere hearsay. */
+/* The reader makes a copy of a head that is gone: once, and not for a block that is unverified. */
 static void a_lost_head_is_made_again(void **state) {
     (void)state;
     for (size_t i = 0; i < SHAPES; i++) {
@@ -336,8 +336,8 @@ static bool passes_later(sky_orrery *o, sky_satellite from, sky_satellite to, sk
     return o->now >= *(sky_time *)o->ear_context;
 }
 
-/* Two round trips to the farthest are waited, and not more: then who asks is told, at once from the
- * second request on, and a second later it is tried again. */
+/* Two round trips to the farthest are waited, and not more: then the caller gets its answer, at
+ * once from the second request on, and a second later it is tried again. */
 static void an_outage_costs_two_round_trips(void **state) {
     (void)state;
     const shape plain = {SKY_PLACE_ROTATION_HOP, 1, 0, 3, 3, 9};

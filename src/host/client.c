@@ -1,5 +1,5 @@
 /* One client of a host: its frames in, its letters out. Surprise: what is called here may close the
- * client (fd -1), so that whoever goes on with it looks first. */
+ * client (fd -1), so the caller checks for that before it goes on. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Proves: messages keep their bounds and bring at most one descriptor, a watch tells what was asked
- * for, a second listener is told so, and what a killed one left is replaced. */
+ * for, a second listener is refused, and what a killed one left is replaced. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  *     sky__head_done  ◄── event ─── …
  *     sky__head_end  ── interrupt ► returns
  *
- * The engine is called on the thread that its sequence was called on, as ever; so the loop goes on
+ * The engine is called on the thread that its sequence was called on; so the loop goes on
  * on another one as soon as there is something to compute. */
 #ifndef SKY_MANAGER_HEAD_H
 #define SKY_MANAGER_HEAD_H

@@ -191,7 +191,7 @@ static void passes_are_what_a_patient_observer_sees(void **state) {
     sky_fleet_destroy(f);
 }
 
-/* A span may end anywhere in a pass: what is told of it is what was seen until then. */
+/* A span may end anywhere in a pass: the pass then has what was seen until then. */
 static void the_last_look_hides_no_peak(void **state) {
     (void)state;
     sky_fleet *f;

@@ -25,7 +25,7 @@
  *
  * A block that lost a chunk is cleared away by gossip and by sweeps: gossip.c. Copies that went
  * with another satellite are made again: copies.c. MOVE gives chunks another set time and centre, a
- * time to come most of all: what belongs elsewhere then migrates as ever. No libc beyond mem*: it
+ * time to come most of all: what belongs elsewhere then migrates as usual. No libc beyond mem*: it
  * is to fly (tests/integration/freestanding_test.sh). */
 #ifndef SKY_SATELLITE_NODE_H
 #define SKY_SATELLITE_NODE_H

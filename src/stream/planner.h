@@ -93,7 +93,7 @@ typedef struct {
     bool no_hedging;      /* never ask two sources for the same */
     bool all_or_nothing;  /* with a window: never settle for a shorter prefix */
     bool engine_unknown;  /* the segments' compute_ns are a guess: until one was computed every
-                             segment is asked for, whoever may be sooner */
+                             segment is asked for, whichever may be sooner */
     bool engine_alone;    /* it cannot go on from what is loaded before all is there: towards a hole
                              it computes all that lies before */
     uint32_t engine_run;  /* segments that it computes at once at most, as larger steps are quicker;

@@ -43,8 +43,8 @@ until_ready() {
     fail "not ready: $1"
 }
 
-# start_daemon ARGUMENT...: a skymemd, which then is ready; $daemon is its process, $work/log what it
-# says.
+# start_daemon ARGUMENT...: a skymemd, which then is ready; $daemon is its process, $work/log its
+# standard error.
 start_daemon() {
     "$skymemd" "$@" >"$work/ready" 2>"$work/log" &
     daemon=$!

@@ -91,7 +91,7 @@ expect 2 "$skymem" locate key --planes 5 --store sky:scenarios/seed.yaml
 says "locate KEY has no use for --planes"
 finish
 
-# In a physical sky orbits say who is overhead: the layout around a satellite is told, no rotation.
+# In a physical sky orbits say who is overhead: there is a layout around a satellite, no rotation.
 expect 2 "$skymem" locate --scenario scenarios/physical.yaml
 says "orbits say who is overhead"
 expect 2 "$skymem" locate --scenario scenarios/physical.yaml --center 3,4 --shift 1
