@@ -17,6 +17,7 @@
  * Surprise: answers from far and near meet at the downlink, more than it carries for a while, and
  * wait there in the order in which they came. So one is overdue when another has come that should
  * have been behind it, or when none comes any more. */
+#include "base/clock.h"
 #include "ground/session_state.h"
 
 #define MEAN_PART       8  /* a sample counts one part of so many */
@@ -29,10 +30,6 @@
 #define HOST_PAUSES     14 /* or so many of the host's guesses */
 #define GUESS_PART      16 /* of the host's guess: answers are not believed to be more regular */
 
-static sky_time later(sky_time a, sky_time b) {
-    return a > b ? a : b;
-}
-
 /* Light one way to or from a satellite that may leave after a turn that is due by `by`: the longer
  * of both. */
 static sky_time light_by(const sky_session *s, sky_satellite to, sky_time now, sky_time by) {
@@ -41,24 +38,24 @@ static sky_time light_by(const sky_session *s, sky_satellite to, sky_time now, s
     sky_time light = sky_frame_ground_ns(f, to, turns);
     if (sky__turns(s, by + 2 * s->config.skew_ns) == turns)
         return light;
-    return later(light, sky_frame_ground_ns(f, to, turns + 1));
+    return sky__later(light, sky_frame_ground_ns(f, to, turns + 1));
 }
 
 /* What is not known of an answer's way. */
 static sky_time slack_ns(const sky_session *s, int deviations) {
     sky_time late = s->late_known ? s->late_ns + deviations * s->late_deviation_ns
                                   : s->config.late_ns;
-    return later(later(late, s->config.late_ns / GUESS_PART), SKY__SLACK_NS);
+    return sky__later(sky__later(late, s->config.late_ns / GUESS_PART), SKY__SLACK_NS);
 }
 
 static sky_time slack_of(const sky_session *s, const sky__operation *o) {
     if (o->answer_bytes > 0)
         return slack_ns(s, READ_DEVIATIONS);
-    return later(slack_ns(s, DEVIATIONS), s->config.late_ns);
+    return sky__later(slack_ns(s, DEVIATIONS), s->config.late_ns);
 }
 
 static void late_note(sky_session *s, sky_time late) {
-    late = later(late, 0);
+    late = sky__later(late, 0);
     if (!s->late_known) { /* the first, as TCP takes it */
         s->late_known = true;
         s->late_ns = late;
@@ -78,20 +75,21 @@ void sky__answer_timed(sky_session *s, const sky__operation *o, bool first, bool
 
 sky_time sky__silence_ns(const sky_session *s) {
     sky_time far = 2 * (s->farthest_ns + s->config.jitter_ns);
-    return later(ROUND_TRIPS * (far + slack_ns(s, DEVIATIONS)), HOST_PAUSES * s->config.late_ns);
+    return sky__later(ROUND_TRIPS * (far + slack_ns(s, DEVIATIONS)),
+                      HOST_PAUSES * s->config.late_ns);
 }
 
 sky_time sky__deadline_of(sky_session *s, sky_time now, sky_time leaves, sky__operation *o) {
     const sky_session_config *c = &s->config;
     sky_time *served = &s->served_at[sky_frame_number(c->frame, o->to)];
     sky_time up = light_by(s, o->to, now, leaves) + c->jitter_ns;
-    *served = later(*served, leaves + up) + c->processing_ns;
+    *served = sky__later(*served, leaves + up) + c->processing_ns;
     o->due = *served + light_by(s, o->to, now, *served) + c->jitter_ns +
              sky_link_busy_ns(c->link_bits_s, o->answer_bytes);
     if (o->attempt == 1)
         o->first_due = o->due;
     sky_time wait = o->due + slack_of(s, o) - now;
-    sky_time most = later(wait, sky__silence_ns(s) / WAITS);
+    sky_time most = sky__later(wait, sky__silence_ns(s) / WAITS);
     wait = sky__is_silent(s, o->to) ? most : wait; /* it has one try */
     uint32_t doublings = o->unanswered > SKY__PATIENT_ATTEMPTS
                              ? o->unanswered - SKY__PATIENT_ATTEMPTS
@@ -107,7 +105,7 @@ sky_time sky__undecided_until(const sky_session *s, sky_time now, const sky__ope
         return now;
     sky_time quiet = s->heard_at + slack_of(s, o) +
                      sky_link_busy_ns(s->config.link_bits_s, o->answer_bytes);
-    return later(now, quiet);
+    return sky__later(now, quiet);
 }
 
 bool sky__overdue(const sky_session *s, sky_time now, const sky__operation *o) {

@@ -16,11 +16,8 @@
 #include <skymem/keys.h>
 
 #include "base/bug.h"
+#include "base/clock.h"
 #include "ground/session_state.h"
-
-static sky_time later(sky_time a, sky_time b) {
-    return a > b ? a : b;
-}
 
 uint64_t sky__turns(const sky_session *s, sky_time now) {
     return sky_turns(&s->config.frame->turning, now);
@@ -127,7 +124,7 @@ void sky__send(sky_session *s, sky_time now, const sky_message *m, sky_satellite
     out->to = to;
     out->bytes = sky_message_encode(m, out->data, out->bytes_max);
     assert(out->bytes > 0);
-    s->up_free = later(s->up_free, now) + sky_link_busy_ns(s->config.link_bits_s, out->bytes);
+    s->up_free = sky__later(s->up_free, now) + sky_link_busy_ns(s->config.link_bits_s, out->bytes);
 }
 
 uint64_t sky__wire_id(const sky_session *s, uint32_t op) {
@@ -275,7 +272,7 @@ static bool operation_send(sky_session *s, sky_time now, uint32_t op, sky_datagr
         return false;
     m.request = sky__wire_id(s, op);
     if (o->answer_bytes > 0)
-        s->down_free = later(s->down_free, now) +
+        s->down_free = sky__later(s->down_free, now) +
                        sky_link_busy_ns(s->config.link_bits_s, o->answer_bytes);
     o->sent = now;
     if (o->attempt == 1)
@@ -292,7 +289,7 @@ static bool operation_send(sky_session *s, sky_time now, uint32_t op, sky_datagr
     if (o->echoes > 0)
         sky__ask_again(s, op);
     sky__request *r = &s->requests[o->request];
-    r->latest = later(r->latest, sky__expected_end(s, o));
+    r->latest = sky__later(r->latest, sky__expected_end(s, o));
     return true;
 }
 
@@ -435,7 +432,7 @@ static action next_action(const sky_session *s, sky_time *at) {
         return SEND_ROW;
     if (set)
         return SEND_SET;
-    *at = later(s->up_free, s->down_free);
+    *at = sky__later(s->up_free, s->down_free);
     return ask;
 }
 

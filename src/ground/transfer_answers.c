@@ -5,14 +5,11 @@
  */
 #include <skymem/keys.h>
 
+#include "base/clock.h"
 #include "ground/session_state.h"
 
 #define MISSES_MAX  16
 #define CORRUPT_MAX 4
-
-static sky_time later(sky_time a, sky_time b) {
-    return a > b ? a : b;
-}
 
 static uint32_t attempt_of(uint64_t wire_id) {
     return (uint32_t)(wire_id >> SKY__OPERATION_BITS) & ((1u << SKY__ATTEMPT_BITS) - 1);
@@ -103,7 +100,7 @@ static void take_chunk(sky_session *s, sky_time now, uint32_t op, const sky_mess
         return;
     }
     if (is_current(s, op, m)) {
-        s->heard_due = later(s->heard_due, o->due);
+        s->heard_due = sky__later(s->heard_due, o->due);
         s->heard_at = now;
     }
     if (o->unanswered == 0)

@@ -4,6 +4,7 @@
 
 #include "base/bug.h"
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "satellite/node_state.h"
 
 #define NONE    SKY__NO_LINK
@@ -707,24 +708,20 @@ bool sky_node_output(sky_node *n, sky_time now, sky_datagram *out) {
     return true;
 }
 
-static sky_time sooner(sky_time a, sky_time b) {
-    return a < b ? a : b;
-}
-
 sky_time sky_node_wake(const sky_node *n) {
-    sky_time at = sooner(sky__gossip_wake(n), sky__copies_wake(n));
+    sky_time at = sky__sooner(sky__gossip_wake(n), sky__copies_wake(n));
     if (n->ack_count > 0)
         return 0;
     if (n->job_count > 0)
-        at = sooner(at, n->jobs[n->job_first].ready);
+        at = sky__sooner(at, n->jobs[n->job_first].ready);
     if (may_migrate(n))
-        at = sooner(at, n->migrate_next);
+        at = sky__sooner(at, n->migrate_next);
     if (n->sent.first)
-        at = sooner(at, slot_at(n, n->sent.first)->deadline);
+        at = sky__sooner(at, slot_at(n, n->sent.first)->deadline);
     if (sky_node_chunks(n) > 0)
-        at = sooner(at, n->turn_ends);
+        at = sky__sooner(at, n->turn_ends);
     if (sweeps(n))
-        at = sooner(at, n->sweep_next);
+        at = sky__sooner(at, n->sweep_next);
     return at;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "config/policy.h"
@@ -138,10 +139,6 @@ static void keep_idle(sky_world *w, uint32_t number) {
     w->idle_next = (w->idle_next + 1) % SKY__IDLE_KEPT;
 }
 
-static sky_time sooner(sky_time a, sky_time b) {
-    return a < b ? a : b;
-}
-
 /* Send what a station has to say. True: its node or session (NULL: nobody) has said everything. At
  * *wake_at, by its clock, there may be room for more. */
 static bool speak(sky_world *w, uint32_t number, sky__output output, void *sender,
@@ -160,7 +157,7 @@ static void settle(sky_world *w, uint32_t number) {
     sky_time wake_at;
     if (speak(w, number, node_output, lives, s->liar ? s : NULL, sky__clock(w, s), &wake_at) &&
         lives)
-        wake_at = sooner(wake_at, sky_node_wake(&s->node));
+        wake_at = sky__sooner(wake_at, sky_node_wake(&s->node));
     sky_schedule_set(&w->schedule, number, sky__when(w, s, wake_at));
     if (lives && sky_node_idle(&s->node) && !s->in_idle)
         keep_idle(w, number);
@@ -169,7 +166,7 @@ static void settle(sky_world *w, uint32_t number) {
 static void settle_session(sky_world *w) {
     sky_time wake_at;
     if (speak(w, sky__ground_number(w), session_output, w->session, NULL, w->now, &wake_at))
-        wake_at = sooner(wake_at, sky_session_wake(w->session));
+        wake_at = sky__sooner(wake_at, sky_session_wake(w->session));
     sky_schedule_set(&w->schedule, sky__session_id(w), wake_at);
 }
 

@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "transport/transport_state.h"
 
 #define EXCESS_DOUBLINGS 6
@@ -25,10 +26,6 @@
 #define CONTENT_MAX      (SKY_PACKET_BYTES_MAX - SKY_TAG_BYTES) /* head included */
 #define BEFORE_PIECE     (SKY_PACKET_HEAD_BYTES + SKY_PACKET_FRAME_BYTES)
 #define ACK_HEAD_BYTES   4
-
-static sky_time later(sky_time a, sky_time b) {
-    return a > b ? a : b;
-}
 
 static uint32_t count_bits(uint32_t v) {
     return (uint32_t)__builtin_popcount(v);
@@ -204,7 +201,7 @@ void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
 
 /* From the last piece to the acknowledgement, at the longest. */
 static sky_time patience(const sky_transport *t, sky_time now, sky__sending *s) {
-    sky_time beyond = later(t->config->slack_ns, t->excess_ns + 4 * t->deviation_ns);
+    sky_time beyond = sky__later(t->config->slack_ns, t->excess_ns + 4 * t->deviation_ns);
     uint32_t usual = sky__usual_doublings(t, now, s->to);
     usual -= usual > 0; /* the first in vain may be a loss */
     uint32_t doublings = s->timeouts > usual ? s->timeouts : usual;
@@ -252,7 +249,7 @@ void sky__acknowledged(sky_transport *t, sky_time now, sky_satellite from, uint6
     s->acked |= bitmap & s->all;
     if (s->acked == s->all) {
         if (s->clean) {
-            sample(t, later(0, now - s->sent - 2 * s->way_ns));
+            sample(t, sky__later(0, now - s->sent - 2 * s->way_ns));
             sky__wait_sufficed(t, now, from);
         }
         finish(t, i);
@@ -352,7 +349,7 @@ static uint32_t paced(const sky_transport *t, sky_time now, const sky__outlet *o
     sky_time busy = busy_ns(t, o, bytes);
     if (busy == 0)
         return UINT32_MAX;
-    sky_time more = (now + t->config->burst_ns - later(o->free_at, now)) / busy;
+    sky_time more = (now + t->config->burst_ns - sky__later(o->free_at, now)) / busy;
     return more < UINT32_MAX - 1 ? (uint32_t)more + 1 : UINT32_MAX;
 }
 
@@ -376,7 +373,7 @@ static uint32_t take_pieces(sky_transport *t, sky_time now, uint32_t i, uint32_t
     s->sent = now;
     s->way_ns = sky__route_to(t, now, s->to, s->way)->way_ns;
     sky_time others = (count - 1) * busy_ns(t, o, BEFORE_PIECE + s->stride + SKY_TAG_BYTES);
-    s->deadline = later(now, o->free_at) + others + patience(t, now, s);
+    s->deadline = sky__later(now, o->free_at) + others + patience(t, now, s);
     if (s->deadline < t->earliest_out)
         t->earliest_out = s->deadline;
     pass_on(t, i);
@@ -467,7 +464,7 @@ static bool offer(sky_transport *t, sky_time now, uint8_t *room, uint32_t most,
     sky__link_stamp(t, now, &f.head, f.data, f.bytes, f.count);
     *out = (sky_datagram_row){
         .to = f.head.to, .data = f.data, .bytes = f.bytes + SKY_TAG_BYTES, .count = f.count};
-    o->free_at = later(o->free_at, now) + out->count * busy_ns(t, o, out->bytes);
+    o->free_at = sky__later(o->free_at, now) + out->count * busy_ns(t, o, out->bytes);
     t->stat.datagrams_sent += out->count;
     t->stat.bytes_sent += out->count * out->bytes;
     return true;
