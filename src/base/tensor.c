@@ -17,18 +17,25 @@ typedef struct {
     size_t bytes; /* stride */
 } dimension;
 
-/* The highest number of a page, and no page twice: a set of SEEN numbers at a time, from the lowest
- * on that is not looked at yet. */
+/* Entries of the page table that hold the tensor's tokens. */
+static const uint32_t *pages_used(const sky_tensor *t, uint32_t *count) {
+    uint32_t first = t->first_token / t->page_tokens;
+    *count = (t->first_token + (t->token_count - 1)) / t->page_tokens - first + 1;
+    return t->pages + first;
+}
+
+/* No page twice: a set of SEEN numbers at a time, from the lowest on that is not looked at yet. The
+ * pages lie within the tensor's bytes, which bounds how often that is. */
 #define SEEN 32768u
 
-static bool pages_differ(const uint32_t *pages, uint32_t count, uint32_t *highest) {
-    *highest = 0;
+static sky_status check_pages_differ(const sky_tensor *t, sky_error *why) {
+    uint32_t count;
+    const uint32_t *pages = pages_used(t, &count);
     for (uint64_t from = 0, next; from != UINT64_MAX; from = next) {
         uint64_t seen[SEEN / 64] = {0};
         next = UINT64_MAX;
         for (uint32_t i = 0; i < count; i++) {
             uint64_t place = pages[i] - from;
-            *highest = pages[i] > *highest ? pages[i] : *highest;
             if (pages[i] < from)
                 continue;
             if (place >= SEEN) {
@@ -36,23 +43,23 @@ static bool pages_differ(const uint32_t *pages, uint32_t count, uint32_t *highes
                 continue;
             }
             if (seen[place / 64] >> place % 64 & 1)
-                return false;
+                return sky_fail(why, SKY_E_PARAM, "tensor: a page is twice in pages");
             seen[place / 64] |= UINT64_C(1) << place % 64;
         }
     }
-    return true;
+    return SKY_OK;
 }
 
-static sky_status check_pages(const sky_tensor *t, uint32_t *highest, sky_error *why) {
+static sky_status highest_page(const sky_tensor *t, uint32_t *highest, sky_error *why) {
     if (t->page_tokens == 0)
         return sky_fail(why, SKY_E_PARAM, "tensor: page_tokens is 0");
-    uint32_t first = t->first_token / t->page_tokens;
-    uint32_t last = (t->first_token + (t->token_count - 1)) / t->page_tokens;
+    uint32_t last = (t->first_token + (t->token_count - 1)) / t->page_tokens, count;
     if (last >= t->page_count)
         return sky_fail(why, SKY_E_PARAM, "tensor: page_count is %u: its tokens need %u",
                         t->page_count, last + 1);
-    if (!pages_differ(t->pages + first, last - first + 1, highest))
-        return sky_fail(why, SKY_E_PARAM, "tensor: a page is twice in pages");
+    const uint32_t *pages = pages_used(t, &count);
+    for (uint32_t i = 0; i < count; i++)
+        *highest = pages[i] > *highest ? pages[i] : *highest;
     return SKY_OK;
 }
 
@@ -98,12 +105,14 @@ sky_status sky_tensor_check(const sky_tensor *t, sky_error *why) {
         return sky_fail(why, SKY_E_PARAM, "tensor: a row is longer than %u bytes",
                         SKY_ROW_BYTES_MAX);
     uint32_t page = 0;
-    sky_status status = t->pages ? check_pages(t, &page, why) : SKY_OK;
+    sky_status status = t->pages ? highest_page(t, &page, why) : SKY_OK;
     dimension d[] = {{"element_bytes", t->dim, t->element_bytes},
                      {"head_bytes", t->heads, t->head_bytes},
                      {"token_bytes", t->pages ? t->page_tokens : t->token_count, t->token_bytes},
                      {"page_bytes", (uint64_t)page + 1, t->page_bytes}};
-    return status == SKY_OK ? check_strides(t, d, t->pages ? 4 : 3, why) : status;
+    if (status == SKY_OK)
+        status = check_strides(t, d, t->pages ? 4 : 3, why);
+    return status == SKY_OK && t->pages ? check_pages_differ(t, why) : status;
 }
 
 /* ---- pieces ---- */

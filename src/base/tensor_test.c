@@ -125,6 +125,32 @@ static void pages_twice_are_found_wherever_they_stand(void **state) {
     assert_int_equal(sky_tensor_check(&t, NULL), SKY_E_PARAM);
 }
 
+/* A table of pages far apart costs one look at each where they lie beyond the tensor's bytes.
+ * Looking for doubles in it would take minutes. */
+static void pages_beyond_the_bytes_are_refused_at_once(void **state) {
+    (void)state;
+    enum { COUNT = 1 << 20 };
+    static uint32_t pages[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++)
+        pages[i] = i << 12;
+    const sky_tensor t = {.data = room[0],
+                          .bytes = sizeof room[0],
+                          .element = SKY_ELEMENT_BYTE,
+                          .heads = 1,
+                          .dim = 1,
+                          .token_count = COUNT,
+                          .token_bytes = 1,
+                          .head_bytes = 1,
+                          .element_bytes = 1,
+                          .pages = pages,
+                          .page_count = COUNT,
+                          .page_tokens = 1,
+                          .page_bytes = 1};
+    sky_error why;
+    assert_int_equal(sky_tensor_check(&t, &why), SKY_E_PARAM);
+    assert_non_null(strstr(why.text, "beyond"));
+}
+
 /* Where the header says that an element is. */
 static uint8_t *element_at(const sky_tensor *t, uint32_t token, uint32_t head, uint32_t i) {
     size_t at = head * t->head_bytes + i * t->element_bytes;
@@ -298,6 +324,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_tensor_is_refused),
         cmocka_unit_test(pages_twice_are_found_wherever_they_stand),
+        cmocka_unit_test(pages_beyond_the_bytes_are_refused_at_once),
         cmocka_unit_test(what_is_a_tensor_is_sound),
         cmocka_unit_test(rows_are_the_same_in_any_layout),
         cmocka_unit_test(tokens_that_are_not_there_are_refused),
