@@ -25,27 +25,27 @@ struct sky_arena {
 };
 
 /* The finaliser of MurmurHash3: neighbouring starts get unrelated priorities. */
-static uint32_t priority(const sky_arena *a, uint32_t n) {
+static uint32_t extent_priority(const sky_arena *a, uint32_t n) {
     uint32_t h = a->extents[n].start;
     h = (h ^ h >> 16) * 0x85ebca6bu;
     h = (h ^ h >> 13) * 0xc2b2ae35u;
     return h ^ h >> 16;
 }
 
-static bool smaller(const extent *x, const extent *y) {
+static bool extent_is_smaller(const extent *x, const extent *y) {
     return x->units < y->units || (x->units == y->units && x->start < y->start);
 }
 
 static void tree_insert(sky_arena *a, uint32_t n) {
     extent *e = a->extents, *x = &e[n];
     uint32_t *link = &a->root;
-    while (*link != NONE && priority(a, *link) >= priority(a, n))
-        link = smaller(x, &e[*link]) ? &e[*link].left : &e[*link].right;
+    while (*link != NONE && extent_priority(a, *link) >= extent_priority(a, n))
+        link = extent_is_smaller(x, &e[*link]) ? &e[*link].left : &e[*link].right;
     /* Split what hangs there into what is smaller than x and what is larger. */
     uint32_t rest = *link, *less = &x->left, *more = &x->right;
     *link = n;
     while (rest != NONE) {
-        uint32_t **side = smaller(x, &e[rest]) ? &more : &less;
+        uint32_t **side = extent_is_smaller(x, &e[rest]) ? &more : &less;
         **side = rest;
         *side = side == &more ? &e[rest].left : &e[rest].right;
         rest = **side;
@@ -57,11 +57,11 @@ static void tree_remove(sky_arena *a, uint32_t n) {
     extent *e = a->extents, *x = &e[n];
     uint32_t *link = &a->root;
     while (*link != n)
-        link = smaller(x, &e[*link]) ? &e[*link].left : &e[*link].right;
+        link = extent_is_smaller(x, &e[*link]) ? &e[*link].left : &e[*link].right;
     /* Merge its subtrees in its place. */
     uint32_t left = x->left, right = x->right;
     while (left != NONE && right != NONE) {
-        bool left_first = priority(a, left) >= priority(a, right);
+        bool left_first = extent_priority(a, left) >= extent_priority(a, right);
         *link = left_first ? left : right;
         link = left_first ? &e[left].right : &e[right].left;
         *(left_first ? &left : &right) = *link;
@@ -136,7 +136,7 @@ uint32_t sky_arena_take(sky_arena *a, uint32_t units) {
 }
 
 /* Let x swallow the free neighbour above it. */
-static void swallow(sky_arena *a, uint32_t n, uint32_t above) {
+static void extent_merge(sky_arena *a, uint32_t n, uint32_t above) {
     extent *e = a->extents;
     e[n].units += e[above].units;
     e[n].after = e[above].after;
@@ -152,11 +152,11 @@ void sky_arena_give(sky_arena *a, uint32_t n) {
     uint32_t before = e[n].before, after = e[n].after;
     if (after != NONE && e[after].left != USED) {
         tree_remove(a, after);
-        swallow(a, n, after);
+        extent_merge(a, n, after);
     }
     if (before != NONE && e[before].left != USED) {
         tree_remove(a, before);
-        swallow(a, before, n);
+        extent_merge(a, before, n);
         n = before;
     }
     tree_insert(a, n);

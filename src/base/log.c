@@ -38,7 +38,7 @@ static void write_line(FILE *to, sky_log_level level, const char *text) {
             names[level], text);
 }
 
-static void warn(const char *wanted, const char *why) {
+static void log_warn(const char *wanted, const char *why) {
     char text[512], shown[1024];
     snprintf(text, sizeof text, "SKYMEM_LOG=%.200s: %s", wanted, why);
     sky_text_escape(text, strlen(text), false, shown, sizeof shown);
@@ -55,7 +55,7 @@ static bool is_standard(const struct stat *st) {
 }
 
 /* NULL: lines may go there. */
-static const char *objection(int fd, bool link) {
+static const char *log_objection(int fd, bool link) {
     struct stat st;
     if (fstat(fd, &st) != 0 || (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)))
         return "the log must be a regular file or a device";
@@ -81,7 +81,7 @@ static int open_log(const char *path, const char **why) {
                                     : "the log must be a regular file or a device";
     if (fd < 0)
         return -1;
-    *why = objection(fd, link);
+    *why = log_objection(fd, link);
     if (!*why && fcntl(fd, F_SETFL, O_APPEND) == 0)
         return fd;
     *why = *why ? *why : strerror(errno);
@@ -97,7 +97,7 @@ static void open_file(const char *wanted, const char *path) {
     if (!opened) {
         if (fd >= 0)
             close(fd);
-        warn(wanted, why);
+        log_warn(wanted, why);
         return;
     }
     setvbuf(opened, NULL, _IOLBF, 0);
@@ -118,7 +118,7 @@ static int level_at_start(void) {
             open_file(wanted, wanted + bytes + 1);
         return i;
     }
-    warn(wanted, "must be error, warning, info or debug, and may go on with ,FILE");
+    log_warn(wanted, "must be error, warning, info or debug, and may go on with ,FILE");
     return SKY_LOG_WARNING;
 }
 

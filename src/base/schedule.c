@@ -27,57 +27,57 @@ void sky_schedule_deinit(sky_schedule *s) {
     memset(s, 0, sizeof *s);
 }
 
-static bool before(const sky_event *a, const sky_event *b) {
+static bool event_is_before(const sky_event *a, const sky_event *b) {
     return a->at < b->at || (a->at == b->at && a->order < b->order);
 }
 
-static void place(sky_schedule *s, uint32_t at, sky_event e) {
+static void event_place(sky_schedule *s, uint32_t at, sky_event e) {
     s->heap[at] = e;
     s->positions[e.id] = at;
 }
 
-static void rise(sky_schedule *s, uint32_t at, sky_event e) {
+static void event_rise(sky_schedule *s, uint32_t at, sky_event e) {
     while (at > 0) {
         uint32_t parent = (at - 1) / 4;
-        if (!before(&e, &s->heap[parent]))
+        if (!event_is_before(&e, &s->heap[parent]))
             break;
-        place(s, at, s->heap[parent]);
+        event_place(s, at, s->heap[parent]);
         at = parent;
     }
-    place(s, at, e);
+    event_place(s, at, e);
 }
 
-static void sink(sky_schedule *s, uint32_t at, sky_event e) {
+static void event_sink(sky_schedule *s, uint32_t at, sky_event e) {
     for (;;) {
         uint32_t child = 4 * at + 1;
         if (child >= s->count)
             break;
         uint32_t end = child + 4 < s->count ? child + 4 : s->count;
         for (uint32_t i = child + 1; i < end; i++) {
-            if (before(&s->heap[i], &s->heap[child]))
+            if (event_is_before(&s->heap[i], &s->heap[child]))
                 child = i;
         }
-        if (!before(&s->heap[child], &e))
+        if (!event_is_before(&s->heap[child], &e))
             break;
-        place(s, at, s->heap[child]);
+        event_place(s, at, s->heap[child]);
         at = child;
     }
-    place(s, at, e);
+    event_place(s, at, e);
 }
 
 /* Put `e` where there is a hole. */
-static void fill(sky_schedule *s, uint32_t hole, sky_event e) {
-    if (hole > 0 && before(&e, &s->heap[(hole - 1) / 4]))
-        rise(s, hole, e);
+static void hole_fill(sky_schedule *s, uint32_t hole, sky_event e) {
+    if (hole > 0 && event_is_before(&e, &s->heap[(hole - 1) / 4]))
+        event_rise(s, hole, e);
     else
-        sink(s, hole, e);
+        event_sink(s, hole, e);
 }
 
-static void cut(sky_schedule *s, uint32_t at) {
+static void event_cut(sky_schedule *s, uint32_t at) {
     s->positions[s->heap[at].id] = NOWHERE;
     sky_event last = s->heap[--s->count];
     if (at < s->count)
-        fill(s, at, last);
+        hole_fill(s, at, last);
 }
 
 void sky_schedule_set(sky_schedule *s, uint32_t id, sky_time at) {
@@ -85,13 +85,13 @@ void sky_schedule_set(sky_schedule *s, uint32_t id, sky_time at) {
     uint32_t position = s->positions[id];
     if (at == SKY_TIME_NEVER) {
         if (position != NOWHERE)
-            cut(s, position);
+            event_cut(s, position);
         return;
     }
     if (position == NOWHERE)
-        rise(s, s->count++, (sky_event){at, s->order++, id});
+        event_rise(s, s->count++, (sky_event){at, s->order++, id});
     else if (s->heap[position].at != at)
-        fill(s, position, (sky_event){at, s->order++, id});
+        hole_fill(s, position, (sky_event){at, s->order++, id});
 }
 
 sky_time sky_schedule_next(const sky_schedule *s) {
@@ -101,6 +101,6 @@ sky_time sky_schedule_next(const sky_schedule *s) {
 sky_event sky_schedule_pop(sky_schedule *s) {
     assert(s->count > 0);
     sky_event first = s->heap[0];
-    cut(s, 0);
+    event_cut(s, 0);
     return first;
 }

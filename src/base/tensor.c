@@ -63,7 +63,7 @@ static sky_status highest_page(const sky_tensor *t, uint32_t *highest, sky_error
     return SKY_OK;
 }
 
-static void sort(dimension *d, uint32_t count) {
+static void sort_dimensions(dimension *d, uint32_t count) {
     for (uint32_t i = 1; i < count; i++)
         for (uint32_t j = i; j > 0 && d[j].bytes < d[j - 1].bytes; j--) {
             dimension swap = d[j];
@@ -75,7 +75,7 @@ static void sort(dimension *d, uint32_t count) {
 /* Dimensions of one step take no room. */
 static sky_status check_strides(const sky_tensor *t, dimension *d, uint32_t count, sky_error *why) {
     size_t size = sky_element_bytes(t->element), span = size, step;
-    sort(d, count);
+    sort_dimensions(d, count);
     bool within = true;
     for (uint32_t i = 0; i < count && within; i++) {
         if (d[i].count == 1)

@@ -31,7 +31,7 @@ size_t sky_utf8_bytes(const void *text, size_t left) {
 }
 
 /* The character at `p` as it is shown, in `shown`; returns how many bytes of `p` it is. */
-static size_t show(const uint8_t *p, size_t left, bool exact, char shown[5]) {
+static size_t show_character(const uint8_t *p, size_t left, bool exact, char shown[5]) {
     size_t bytes = sky_utf8_bytes(p, left);
     bool control = p[0] < 0x20 || p[0] == 0x7f || (bytes == 2 && p[0] == 0xc2 && p[1] < 0xa0);
     if (bytes == 0 || control) {
@@ -50,7 +50,7 @@ size_t sky_text_escape(const void *text, size_t bytes, bool exact, char *out, si
     size_t used = 0;
     for (size_t i = 0; i < bytes;) {
         char shown[5];
-        i += show(p + i, bytes - i, exact, shown);
+        i += show_character(p + i, bytes - i, exact, shown);
         size_t length = strlen(shown);
         if (length >= out_bytes - used)
             break;

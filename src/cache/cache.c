@@ -263,7 +263,7 @@ static void release_packed(sky_cache *c, uint64_t packed) {
     tier->ops->release(tier, (sky_lease){packed & ((UINT64_C(1) << 48) - 1)});
 }
 
-static void stop(sky_cache *c) {
+static void cache_stop(sky_cache *c) {
     sky_mutex_lock(&c->mutex);
     c->stopping = true;
     sky__requests_give_up(c);
@@ -289,7 +289,7 @@ static uint64_t release_all(sky_cache *c, const uint64_t *owner) {
     }
 }
 
-static void destroy(sky_cache *c) {
+static void cache_destroy(sky_cache *c) {
     if (c->batches)
         sky_batches_cancel_all(c->batches);
     if (c->leases)
@@ -305,8 +305,8 @@ static void destroy(sky_cache *c) {
 }
 
 void sky__cache_abandon(sky_cache *c) {
-    stop(c);
-    destroy(c);
+    cache_stop(c);
+    cache_destroy(c);
     sky_trace_flush(0);
 }
 
@@ -321,7 +321,7 @@ static bool is_ours(const sky_cache *c) {
 }
 
 /* Why a call cannot be served. */
-static sky_status refusal(const sky_cache *c) {
+static sky_status call_refusal(const sky_cache *c) {
     return c ? SKY_E_FORKED : SKY_E_PARAM;
 }
 
@@ -338,7 +338,7 @@ void sky_cache_close(sky_cache *c) {
 sky_status sky_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
                       const sky_call *call, sky_batch *out) {
     if (!is_ours(c) || !out)
-        return refusal(c && out ? c : NULL);
+        return call_refusal(c && out ? c : NULL);
     return sky__request_submit(c, op, items, item_count, call, false, out);
 }
 
@@ -351,7 +351,7 @@ size_t sky_drain(sky_cache *c, sky_batch *done, size_t max) {
 }
 
 sky_status sky_wait(sky_cache *c, sky_batch batch, sky_time until) {
-    return is_ours(c) ? sky_batches_wait(c->batches, batch, until) : refusal(c);
+    return is_ours(c) ? sky_batches_wait(c->batches, batch, until) : call_refusal(c);
 }
 
 void sky__cache_give_up(sky_cache *c, sky_batch batch) {
@@ -370,7 +370,7 @@ void sky_cancel(sky_cache *c, sky_batch batch) {
 
 sky_status sky_release_owned(sky_cache *c, uint64_t owner, sky_lease lease) {
     if (!is_ours(c) || lease.id == 0)
-        return is_ours(c) ? SKY_OK : refusal(c);
+        return is_ours(c) ? SKY_OK : call_refusal(c);
     uint64_t packed;
     sky_mutex_lock(&c->mutex);
     sky_status status = sky_leases_give(c->leases, lease, owner, &packed);
@@ -386,7 +386,7 @@ sky_status sky_release(sky_cache *c, sky_lease lease) {
 
 sky_status sky_release_owner(sky_cache *c, uint64_t owner, uint64_t *released) {
     if (!is_ours(c) || owner == 0)
-        return is_ours(c) ? SKY_E_PARAM : refusal(c);
+        return is_ours(c) ? SKY_E_PARAM : call_refusal(c);
     sky_mutex_lock(&c->mutex);
     sky__requests_give_up_owner(c, owner);
     sky_mutex_unlock(&c->mutex);
@@ -400,7 +400,7 @@ sky_status sky_release_owner(sky_cache *c, uint64_t owner, uint64_t *released) {
 sky_status sky_run(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
                    const sky_call *call) {
     if (!is_ours(c))
-        return refusal(c);
+        return call_refusal(c);
     sky_batch batch;
     sky_status status = sky__request_submit(c, op, items, item_count, call, true, &batch);
     if (status != SKY_OK || batch.id == 0)
@@ -427,7 +427,7 @@ sky_status sky_cache_prefix(sky_cache *c, const sky_key *keys, size_t key_count,
     if (present)
         *present = 0;
     if (!is_ours(c) || !present || (!keys && key_count > 0))
-        return refusal(present && (keys || key_count == 0) ? c : NULL);
+        return call_refusal(present && (keys || key_count == 0) ? c : NULL);
     size_t found = PREFIX_KEYS_MAX;
     sky_item *items = malloc(PREFIX_KEYS_MAX * sizeof *items);
     sky_status status = items ? SKY_OK : SKY_E_NOMEM;
@@ -472,7 +472,7 @@ bool sky__cache_settle(sky_cache *c, sky_time until) {
 
 sky_status sky_flush(sky_cache *c, sky_time until, uint64_t *dropped) {
     if (!is_ours(c))
-        return refusal(c);
+        return call_refusal(c);
     bool quiet = sky__cache_settle(c, until);
     sky_mutex_lock(&c->mutex);
     sky_status status = c->dropped ? c->dropped_why : SKY_OK;
@@ -512,7 +512,7 @@ static bool list_one(void *context, const sky_entry *entry) {
 
 sky_status sky_list(sky_cache *c, sky_entry_fn each, void *context) {
     if (!is_ours(c) || !each)
-        return refusal(each ? c : NULL);
+        return call_refusal(each ? c : NULL);
     listing l = {each, context, false};
     sky_status first = SKY_OK;
     for (size_t t = 0; t < c->slot_count && !l.stopped; t++) {
@@ -524,7 +524,7 @@ sky_status sky_list(sky_cache *c, sky_entry_fn each, void *context) {
 
 sky_status sky_verify(sky_cache *c, sky_verify_report *out) {
     if (!is_ours(c) || !out)
-        return refusal(out ? c : NULL);
+        return call_refusal(out ? c : NULL);
     sky_verify_report sum = {0};
     sky_status first = SKY_OK;
     for (size_t t = 0; t < c->slot_count; t++) {

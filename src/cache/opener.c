@@ -21,7 +21,7 @@ static opener openers[SKY_OPENERS_MAX] = {
 static size_t opener_count = 3;
 
 /* With the mutex held. */
-static opener *find(const char *scheme, size_t bytes) {
+static opener *find_opener(const char *scheme, size_t bytes) {
     for (size_t i = 0; i < opener_count; i++)
         if (strlen(openers[i].scheme) == bytes && memcmp(openers[i].scheme, scheme, bytes) == 0)
             return &openers[i];
@@ -32,7 +32,7 @@ sky_status sky__opener_set(const char *scheme, sky_tier_opener opens, uint32_t v
     if (version != SKY_VERSION_NUMBER)
         return SKY_E_UNSUPPORTED;
     sky_mutex_lock(&mutex);
-    opener *o = find(scheme, strlen(scheme));
+    opener *o = find_opener(scheme, strlen(scheme));
     if (!o && opener_count < SKY_OPENERS_MAX)
         o = &openers[opener_count++];
     if (o)
@@ -43,7 +43,7 @@ sky_status sky__opener_set(const char *scheme, sky_tier_opener opens, uint32_t v
 
 sky_tier_opener sky__opener_find(const char *scheme, size_t scheme_bytes) {
     sky_mutex_lock(&mutex);
-    const opener *o = find(scheme, scheme_bytes);
+    const opener *o = find_opener(scheme, scheme_bytes);
     sky_tier_opener opens = o ? o->opens : NULL;
     sky_mutex_unlock(&mutex);
     return opens;

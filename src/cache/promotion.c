@@ -70,7 +70,7 @@ static void trace_end(const sky_cache *c, const sky__promotion *p, sky_status st
     sky_trace_span(&e, p->began, sky__cache_now(c));
 }
 
-static void end(sky_cache *c, sky__promotion *p, sky_status status) {
+static void promotion_end(sky_cache *c, sky__promotion *p, sky_status status) {
     sky_mutex_lock(&c->mutex);
     sky__promotion **link = &c->promotions;
     while (*link != p)
@@ -97,7 +97,7 @@ static void end(sky_cache *c, sky__promotion *p, sky_status status) {
 }
 
 /* Send it to a tier. With the mutex held. */
-static void go(sky_cache *c, sky__promotion *p, stage next, uint8_t tier, sky_op op) {
+static void promotion_ask(sky_cache *c, sky__promotion *p, stage next, uint8_t tier, sky_op op) {
     p->stage = next;
     p->sub.tier = tier;
     p->sub.op = op;
@@ -108,11 +108,11 @@ static void go(sky_cache *c, sky__promotion *p, stage next, uint8_t tier, sky_op
 }
 
 /* With the mutex held. */
-static void look(sky_cache *c, sky__promotion *p) {
+static void promotion_look_up(sky_cache *c, sky__promotion *p) {
     if (p->bytes > 0)
         p->starved = true; /* its size is known already */
     else
-        go(c, p, LOOK, p->from, SKY_OP_HAS);
+        promotion_ask(c, p, LOOK, p->from, SKY_OP_HAS);
 }
 
 /* The tier does not have it, or not intact: the next one, or the end. */
@@ -127,17 +127,17 @@ static void look_further(sky_cache *c, sky__promotion *p) {
     while (p->from < c->slot_count && !takes_part(p, p->from));
     bool more = p->from < c->slot_count && !p->sub.given_up;
     if (more)
-        look(c, p);
+        promotion_look_up(c, p);
     sky_mutex_unlock(&c->mutex);
     if (!more)
-        end(c, p, p->verdict);
+        promotion_end(c, p, p->verdict);
 }
 
-static void fill(sky_cache *c, sky__promotion *p) {
+static void promotion_store(sky_cache *c, sky__promotion *p) {
     p->span = (sky_span){p->buffer, p->item.bytes};
     p->sub.call.ttl_s = p->item.ttl_s; /* a copy lives no longer than what it was made of */
     sky_mutex_lock(&c->mutex);
-    go(c, p, FILL, 0, SKY_OP_PUT);
+    promotion_ask(c, p, FILL, 0, SKY_OP_PUT);
     sky_mutex_unlock(&c->mutex);
 }
 
@@ -145,7 +145,7 @@ static void look_again(sky_cache *c, sky__promotion *p) {
     sky_mutex_lock(&c->mutex);
     p->grown = true;
     free_buffer(c, p);
-    look(c, p);
+    promotion_look_up(c, p);
     sky_mutex_unlock(&c->mutex);
 }
 
@@ -163,10 +163,10 @@ static void step_done(sky_cache *c, sky__sub *sub) {
         copy_between(c, p);
     if (p->stage == FILL || (p->stage == LOOK_NEAR && status == SKY_OK) ||
         status == SKY_E_CANCELLED) {
-        end(c, p, status);
+        promotion_end(c, p, status);
     } else if (p->stage == LOOK_NEAR) {
         sky_mutex_lock(&c->mutex);
-        look(c, p);
+        promotion_look_up(c, p);
         sky_mutex_unlock(&c->mutex);
     } else if (p->stage == LOAD && status == SKY_E_DST_SMALL && !p->grown) {
         look_again(c, p);
@@ -175,7 +175,7 @@ static void step_done(sky_cache *c, sky__sub *sub) {
     } else if (p->stage == LOOK) {
         want_room(c, p);
     } else {
-        fill(c, p);
+        promotion_store(c, p);
     }
 }
 
@@ -261,7 +261,7 @@ bool sky__promotion_store(sky_cache *c, const sky_item *item, const sky_call *ca
     bool stored = p->item.status == SKY_OK;
     if (stored)
         copy_between(c, p);
-    end(c, p, p->item.status);
+    promotion_end(c, p, p->item.status);
     return stored;
 }
 
@@ -279,9 +279,9 @@ sky_status sky__promotion_start(sky_cache *c, const sky_item *item, const sky_ca
         sky__order_enter(&c->order, &p->order);
     link_promotion(c, p);
     if (waiter)
-        look(c, p);
+        promotion_look_up(c, p);
     else
-        go(c, p, LOOK_NEAR, 0, SKY_OP_HAS);
+        promotion_ask(c, p, LOOK_NEAR, 0, SKY_OP_HAS);
     return SKY_OK;
 }
 
@@ -307,7 +307,7 @@ bool sky__promotion_step(sky_cache *c) {
         }
         p->sub.given_up |= !p->buffer; /* ends on its way */
         p->span = (sky_span){p->buffer, p->bytes};
-        go(c, p, LOAD, p->from, SKY_OP_GET);
+        promotion_ask(c, p, LOAD, p->from, SKY_OP_GET);
         moved = true;
     }
     return moved;

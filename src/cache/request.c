@@ -18,8 +18,8 @@ static bool is_sound(sky_op op, const sky_item *item) {
     return (item->spans || item->span_count == 0) && !nameless && !named_child;
 }
 
-static sky_status check(const sky_cache *c, sky_op op, const sky_item *items, size_t item_count,
-                        const sky_call *call) {
+static sky_status check_call(const sky_cache *c, sky_op op, const sky_item *items,
+                             size_t item_count, const sky_call *call) {
     if (!items || item_count < 1 || item_count > SKY_BATCH_ITEMS_MAX || op < SKY_OP_HAS ||
         op > SKY_OP_LEASE || takes_no_tier(c, call))
         return SKY_E_PARAM;
@@ -136,11 +136,12 @@ static sky_status begin_request(sky_cache *c, sky_op op, sky_item *items, size_t
     return SKY_OK;
 }
 
-static inline sky_status submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
-                                const sky_call *call, bool kept, uint64_t trace, sky_batch *out) {
+static inline sky_status submit_checked(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                                        const sky_call *call, bool kept, uint64_t trace,
+                                        sky_batch *out) {
     static const sky_call plain;
     call = call ? call : &plain;
-    sky_status status = check(c, op, items, item_count, call);
+    sky_status status = check_call(c, op, items, item_count, call);
     if (status != SKY_OK)
         return status;
     uint64_t revocations = sky__order_revocations(&c->order);
@@ -168,7 +169,7 @@ __attribute__((cold)) static sky_status submit_traced(sky_cache *c, sky_op op, s
     e.key = &key;
     e.items = item_count;
     sky_time began = sky__cache_now(c);
-    sky_status status = submit(c, op, items, item_count, call, kept, e.request, out);
+    sky_status status = submit_checked(c, op, items, item_count, call, kept, e.request, out);
     e.status = sky_status_name(status);
     sky_trace_span(&e, began, sky__cache_now(c));
     sky_trace_flush(SKY_TRACE_FLUSH_NS);
@@ -178,7 +179,7 @@ __attribute__((cold)) static sky_status submit_traced(sky_cache *c, sky_op op, s
 sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
                                const sky_call *call, bool kept, sky_batch *out) {
     return sky_trace_on() ? submit_traced(c, op, items, item_count, call, kept, out)
-                          : submit(c, op, items, item_count, call, kept, 0, out);
+                          : submit_checked(c, op, items, item_count, call, kept, 0, out);
 }
 
 /* ---- giving up ---- */

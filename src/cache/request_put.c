@@ -27,7 +27,7 @@ static bool is_written_through(const sky__request *r, size_t i) {
     return r->call.durable || is_named(r, i);
 }
 
-static void note(sky__progress *p, uint8_t tier, const sky_item *answer) {
+static void put_note(sky__progress *p, uint8_t tier, const sky_item *answer) {
     p->parts--;
     if (answer->status == SKY_OK) {
         p->tier = p->tier < tier ? p->tier : tier;
@@ -58,7 +58,7 @@ static void count_refusals(sky_cache *c, const sky__progress *p) {
     sky_mutex_unlock(&c->mutex);
 }
 
-static void finish(sky_cache *c, sky__request *r, size_t i) {
+static void put_finish(sky_cache *c, sky__request *r, size_t i) {
     const sky__progress *p = &r->progress[i];
     bool late = p->verdict == SKY_E_DEADLINE && sky__request_is_final(c, r, p->verdict);
     bool ok = is_taken(c, r, i) && !p->stale && !late && p->verdict != SKY_E_CANCELLED;
@@ -76,12 +76,12 @@ static void ask_key(sky_cache *c, sky__request *r, size_t i, sky_op op, uint8_t 
         return;
     p->stale = true;
     p->verdict = SKY_E_NOMEM;
-    finish(c, r, i);
+    put_finish(c, r, i);
 }
 
 /* Tiers must not keep what is older than what others took, nor what is newer than what is
  * acknowledged. */
-static void revoke(sky_cache *c, sky__request *r, size_t i) {
+static void put_revoke(sky_cache *c, sky__request *r, size_t i) {
     uint8_t tiers = r->progress[i].wrong;
     sky__order_revoke(&c->order, &r->items[i].key);
     if (tiers & 1 && sky__near_answers(c)) {
@@ -92,22 +92,22 @@ static void revoke(sky_cache *c, sky__request *r, size_t i) {
     if (tiers)
         ask_key(c, r, i, SKY_OP_REMOVE, tiers);
     else
-        finish(c, r, i);
+        put_finish(c, r, i);
 }
 
 /* All that were asked have answered. */
-static void settle(sky_cache *c, sky__request *r, size_t i) {
+static void put_settle(sky_cache *c, sky__request *r, size_t i) {
     sky__progress *p = &r->progress[i];
     bool taken = is_taken(c, r, i);
     if (is_named(r, i))
         p->wrong = taken ? p->refused : p->taken;
     uint8_t lasting = p->wrong & sky__request_lasting_tiers(c, r);
     if (p->wrong == 0)
-        finish(c, r, i);
+        put_finish(c, r, i);
     else if (taken && lasting) /* a pin there must not go with the value */
         ask_key(c, r, i, SKY_OP_HAS, lasting);
     else
-        revoke(c, r, i);
+        put_revoke(c, r, i);
 }
 
 /* A tier whose value is wrong, or one that takes over its pin, has answered. */
@@ -123,11 +123,11 @@ static void note_revoked(sky_cache *c, sky__request *r, size_t i, sky_op op,
     if (--p->parts > 0)
         return;
     if (op == SKY_OP_REMOVE || p->stale)
-        finish(c, r, i);
+        put_finish(c, r, i);
     else if (op == SKY_OP_HAS && p->pinned)
         ask_key(c, r, i, SKY_OP_PIN, p->taken & sky__request_lasting_tiers(c, r));
     else
-        revoke(c, r, i);
+        put_revoke(c, r, i);
 }
 
 /* ---- to the farther tiers ---- */
@@ -165,7 +165,7 @@ static uint8_t write_back(sky_cache *c, sky__request *r, size_t i, uint8_t tiers
 
 /* The nearest tier has answered, or was not asked. Returns the tiers to be asked now: they are in
  * p->parts. 0: the item is settled. Between enter and leave of its batch. */
-static uint8_t spread(sky_cache *c, sky__request *r, size_t i) {
+static uint8_t put_spread(sky_cache *c, sky__request *r, size_t i) {
     sky__progress *p = &r->progress[i];
     uint8_t tiers = sky__request_tiers(c, r);
     uint8_t others = (uint8_t)(tiers & ~(p->taken | p->refused));
@@ -184,7 +184,7 @@ static uint8_t spread(sky_cache *c, sky__request *r, size_t i) {
 static void ask_tiers(sky_cache *c, sky__request *r, size_t i, uint8_t to_ask) {
     const uint32_t item = (uint32_t)i;
     if (to_ask == 0)
-        settle(c, r, i);
+        put_settle(c, r, i);
     else if (!sky__request_send_item(c, r, to_ask, SKY_OP_PUT, i, NULL))
         sky__request_finish_no_memory(c, r, &item, 1);
 }
@@ -193,13 +193,13 @@ static void ask_tiers(sky_cache *c, sky__request *r, size_t i, uint8_t to_ask) {
 static void first_answered(sky_cache *c, sky__request *r, size_t i) {
     uint8_t to_ask = 0;
     if (sky_batches_enter(c->batches, r->batch, i)) {
-        to_ask = spread(c, r, i);
+        to_ask = put_spread(c, r, i);
         sky_batches_leave(c->batches, r->batch);
     }
     ask_tiers(c, r, i, to_ask);
 }
 
-static void answered(sky_cache *c, sky__request *r, sky__part *part) {
+static void put_answered(sky_cache *c, sky__request *r, sky__part *part) {
     for (size_t n = 0; n < part->sub.item_count; n++) {
         uint32_t i = part->origin[n];
         sky__progress *p = &r->progress[i];
@@ -207,11 +207,11 @@ static void answered(sky_cache *c, sky__request *r, sky__part *part) {
             note_revoked(c, r, i, part->sub.op, &part->items[n]);
             continue;
         }
-        note(p, part->sub.tier, &part->items[n]);
+        put_note(p, part->sub.tier, &part->items[n]);
         if (p->phase == SKY__FIRST)
             first_answered(c, r, i);
         else if (p->parts == 0)
-            settle(c, r, i);
+            put_settle(c, r, i);
     }
 }
 
@@ -223,14 +223,14 @@ static uint8_t take_near_answer(sky_cache *c, sky__request *r, size_t i) {
     const sky_item *answer = &r->items[i];
     if (sky__request_asks_near(c, r)) {
         r->progress[i].parts = 1;
-        note(&r->progress[i], 0, answer);
+        put_note(&r->progress[i], 0, answer);
         if (answer->status != SKY_OK && sky__request_is_final(c, r, answer->status))
             return 0;
     }
-    return spread(c, r, i);
+    return put_spread(c, r, i);
 }
 
-static void resume(sky_cache *c, sky__request *r, size_t i) {
+static void put_resume(sky_cache *c, sky__request *r, size_t i) {
     uint8_t to_ask = 0;
     if (sky_batches_enter(c->batches, r->batch, i)) {
         if (sky__request_asks_near(c, r))
@@ -264,7 +264,7 @@ static void put_near(sky_cache *c, sky__request *r, size_t count) {
 }
 
 /* Collect the items for a tier, all together. */
-static void collect(sky__sub_group *group, sky__request *r, size_t tier, size_t count) {
+static void put_collect(sky__sub_group *group, sky__request *r, size_t tier, size_t count) {
     uint32_t together[SKY__PART_ITEMS_MAX];
     size_t found = 0;
     for (size_t n = 0; n < count; n++) {
@@ -281,16 +281,16 @@ static void collect(sky__sub_group *group, sky__request *r, size_t tier, size_t 
 static void ask_all(sky_cache *c, sky__request *r, size_t count) {
     sky__sub_group group = {0};
     for (size_t t = 0; t < c->slot_count; t++)
-        collect(&group, r, t, count);
+        put_collect(&group, r, t, count);
     bool sent = sky__sub_group_send(c, r, &group);
     for (size_t n = 0; n < count; n++)
         if (r->progress[r->picked[n]].to_ask == 0)
-            settle(c, r, r->picked[n]);
+            put_settle(c, r, r->picked[n]);
         else if (!sent)
             sky__request_finish_no_memory(c, r, &r->picked[n], 1);
 }
 
-static void begin(sky_cache *c, sky__request *r, size_t count) {
+static void put_begin(sky_cache *c, sky__request *r, size_t count) {
     count = enter_order(c, r, count);
     if (count > 0 && sky_batches_enter(c->batches, r->batch, r->picked[0])) {
         put_near(c, r, count);
@@ -301,4 +301,4 @@ static void begin(sky_cache *c, sky__request *r, size_t count) {
     ask_all(c, r, count);
 }
 
-const sky__way sky__way_put = {begin, resume, answered};
+const sky__way sky__way_put = {put_begin, put_resume, put_answered};

@@ -72,7 +72,7 @@ static size_t tier_to_fetch_from(const sky_cache *c, const sky__request *r) {
     return next_tier(c, tiers, 1);
 }
 
-static void resume(sky_cache *c, sky__request *r, size_t i);
+static void read_resume(sky_cache *c, sky__request *r, size_t i);
 
 /* No tier has it. But a put may have moved it, while this read was on its way, from a tier not yet
  * asked to one asked before: then everything is asked again. */
@@ -94,7 +94,7 @@ static void end_item(sky_cache *c, sky__request *r, size_t i) {
         sky__item_finish_noted(c, r, i);
     }
     if (again && !waits)
-        resume(c, r, i);
+        read_resume(c, r, i);
 }
 
 /* The whole payload is in the item's spans, one after the other. */
@@ -122,7 +122,8 @@ static bool store_near(sky_cache *c, sky__request *r, size_t i, size_t tier, con
 }
 
 /* Bring what a far tier had nearer. The cache's thread may have something to do for it then. */
-static void promote(sky_cache *c, sky__request *r, size_t tier, size_t i, const sky_item *item) {
+static void promote_in_background(sky_cache *c, sky__request *r, size_t tier, size_t i,
+                                  const sky_item *item) {
     if (r->op != SKY_OP_GET || tier == 0 || !(sky__request_tiers(c, r) & 1) ||
         item->status != SKY_OK || store_near(c, r, i, tier, item))
         return;
@@ -132,7 +133,7 @@ static void promote(sky_cache *c, sky__request *r, size_t tier, size_t i, const 
 }
 
 /* Have the tier answer item i if that waits for nothing. True when the item is over. */
-static bool attempt(sky_cache *c, sky__request *r, size_t tier, size_t i) {
+static bool read_at_once(sky_cache *c, sky__request *r, size_t tier, size_t i) {
     sky_tier *t = c->slots[tier].tier;
     sky_item item = r->items[i];
     if (!sky_batches_enter(c->batches, r->batch, i))
@@ -146,7 +147,7 @@ static bool attempt(sky_cache *c, sky__request *r, size_t tier, size_t i) {
         sky_histogram_add(&c->times[tier].answer[r->op], took);
         sky__sub_log(&sub, took);
         sky__tier_trace(c, tier, r->op, &item, 1, began, began + took);
-        promote(c, r, tier, i, &item);
+        promote_in_background(c, r, tier, i, &item);
         sky__cache_wake(c); /* this is the caller's thread */
         finish_read(c, r, i, &item, (uint8_t)tier);
     }
@@ -160,14 +161,14 @@ static size_t attempt_all(sky_cache *c, sky__request *r, size_t tier, uint32_t *
     if (r->op != SKY_OP_GET || !c->slots[tier].tier->ops->attempt)
         return count;
     for (size_t i = 0; i < count; i++)
-        if (!attempt(c, r, tier, origin[i]))
+        if (!read_at_once(c, r, tier, origin[i]))
             origin[left++] = origin[i];
     return left;
 }
 
 /* ---- bringing it nearer ---- */
 
-static void promoted(sky_cache *c, void *owner, size_t item, sky_status status) {
+static void read_promoted(sky_cache *c, void *owner, size_t item, sky_status status) {
     sky__request *r = owner;
     sky_item answer = r->items[item];
     answer.status = status;
@@ -183,8 +184,8 @@ static void promoted(sky_cache *c, void *owner, size_t item, sky_status status) 
 
 /* What the nearest tier lacks is fetched from the others, unless the key is being written now: then
  * that comes first. */
-static void fetch(sky_cache *c, sky__request *r, size_t i, size_t from) {
-    const sky__promotion_waiter waiter = {promoted, r, i, NULL};
+static void lease_promote(sky_cache *c, sky__request *r, size_t i, size_t from) {
+    const sky__promotion_waiter waiter = {read_promoted, r, i, NULL};
     sky_status status = SKY_OK;
     sky_mutex_lock(&c->mutex);
     bool waits = sky__order_changing(&c->order, &r->items[i].key) &&
@@ -216,7 +217,7 @@ static void send_on(sky_cache *c, sky__request *r, size_t tier, uint32_t *origin
     size_t from = r->op == SKY_OP_LEASE ? tier_to_fetch_from(c, r) : c->slot_count;
     for (size_t i = 0; i < count; i++)
         if (from < c->slot_count)
-            fetch(c, r, origin[i], from);
+            lease_promote(c, r, origin[i], from);
         else
             end_item(c, r, origin[i]);
 }
@@ -233,7 +234,7 @@ static bool take_near_answer(sky_cache *c, sky__request *r, size_t i, const sky_
     } else if (tier_to_fetch_from(c, r) == c->slot_count) {
         sky__item_finish(c, r, i, answer->status, 0, SKY_TIER_NONE);
     } else {
-        fetch(c, r, i, tier_to_fetch_from(c, r));
+        lease_promote(c, r, i, tier_to_fetch_from(c, r));
     }
     return false;
 }
@@ -247,13 +248,13 @@ static bool ask_near(sky_cache *c, sky__request *r, size_t i) {
     return take_near_answer(c, r, i, &r->items[i]);
 }
 
-static void answered(sky_cache *c, sky__request *r, sky__part *part) {
+static void read_answered(sky_cache *c, sky__request *r, sky__part *part) {
     uint8_t tier = part->sub.tier;
     size_t left = 0;
     for (size_t n = 0; n < part->sub.item_count; n++) {
         uint32_t i = part->origin[n];
         const sky_item *answer = &part->items[n];
-        promote(c, r, tier, i, answer);
+        promote_in_background(c, r, tier, i, answer);
         if (r->op == SKY_OP_PREFETCH) {
             (void)take_near_answer(c, r, i, answer);
         } else if (r->op == SKY_OP_LEASE && answer->status == SKY_OK) {
@@ -269,7 +270,7 @@ static void answered(sky_cache *c, sky__request *r, sky__part *part) {
         send_on(c, r, tier + 1u, part->origin, left);
 }
 
-static void resume(sky_cache *c, sky__request *r, size_t i) {
+static void read_resume(sky_cache *c, sky__request *r, size_t i) {
     uint32_t origin = (uint32_t)i;
     sky__item_leave(c, r, i); /* nothing waits for a read */
     if (!sky__request_asks_near(c, r))
@@ -303,7 +304,7 @@ static bool is_possible(const sky_cache *c, const sky__request *r) {
 }
 
 /* An item that is not SKY_PENDING was answered by the nearest tier before the request was made. */
-static void begin(sky_cache *c, sky__request *r, size_t count) {
+static void read_begin(sky_cache *c, sky__request *r, size_t count) {
     bool near = sky__request_asks_near(c, r);
     if (!is_possible(c, r)) {
         for (size_t i = 0; i < count; i++)
@@ -322,4 +323,4 @@ static void begin(sky_cache *c, sky__request *r, size_t count) {
         send_on(c, r, asked || near ? 1 : 0, r->picked, left);
 }
 
-const sky__way sky__way_read = {begin, resume, answered};
+const sky__way sky__way_read = {read_begin, read_resume, read_answered};

@@ -43,7 +43,7 @@ sky_status sky__request_create(sky_op op, const sky_item *items, size_t item_cou
 }
 
 /* With the mutex held. True when it was the last reference: free it without the mutex. */
-static bool unref(sky_cache *c, sky__request *r) {
+static bool request_unref(sky_cache *c, sky__request *r) {
     if (--r->refs > 0)
         return false;
     sky__request **link = &c->requests;
@@ -55,7 +55,7 @@ static bool unref(sky_cache *c, sky__request *r) {
 
 void sky__request_drop(sky_cache *c, sky__request *r) {
     sky_mutex_lock(&c->mutex);
-    bool last = unref(c, r);
+    bool last = request_unref(c, r);
     sky_mutex_unlock(&c->mutex);
     if (!last)
         return;
@@ -131,7 +131,7 @@ void sky__item_finish(sky_cache *c, sky__request *r, size_t i, sky_status status
 
 /* Which of two answers about one item says more; reads want to know of damage, removals of what may
  * be left, pins of any success. */
-static int weight(sky_op op, sky_status status) {
+static int status_weight(sky_op op, sky_status status) {
     bool pin = op == SKY_OP_PIN || op == SKY_OP_UNPIN, read = op == SKY_OP_GET || op == SKY_OP_HAS;
     if (status == SKY_MISS || status == SKY_E_UNSUPPORTED)
         return 0;
@@ -142,7 +142,7 @@ static int weight(sky_op op, sky_status status) {
 
 void sky__item_note(sky__request *r, size_t i, const sky_item *answer, uint8_t tier) {
     sky__progress *p = &r->progress[i];
-    int says = weight(r->op, answer->status);
+    int says = status_weight(r->op, answer->status);
     if (says > p->weight) {
         p->weight = says;
         p->verdict = answer->status;

@@ -19,7 +19,7 @@
 
 /* ---- lists ---- */
 
-static void append(sky__sub_list *l, sky__sub *sub) {
+static void sub_append(sky__sub_list *l, sky__sub *sub) {
     sub->next = NULL;
     *(l->first ? &l->last->next : &l->first) = sub;
     l->last = sub;
@@ -49,7 +49,7 @@ void sky__slot_queue(sky_cache *c, sky__sub *sub) {
         sub->call.deadline_ns = 0;
     look_by(s, sub->call.deadline_ns);
     s->check_now |= sub->given_up;
-    append(sub->background ? &s->waiting_background : &s->waiting, sub);
+    sub_append(sub->background ? &s->waiting_background : &s->waiting, sub);
 }
 
 void sky__slot_give_up(sky_cache *c, sky__sub *sub) {
@@ -137,7 +137,7 @@ static bool had_time(const sky__slot *s, sky_time took) {
 }
 
 /* What a sub-request says about its tier: SKY_OK, a failure, or SKY_PENDING for nothing. */
-static sky_status symptom(const sky__slot *s, const sky__sub *sub, sky_time took) {
+static sky_status slot_symptom(const sky__slot *s, const sky__sub *sub, sky_time took) {
     sky_status found = SKY_PENDING;
     for (size_t i = 0; i < sub->item_count; i++) {
         sky_status status = sub->items[i].status;
@@ -222,9 +222,9 @@ static void count_failure(const sky_cache *c, sky__slot *s, sky_status failure) 
             index_of(c, s), s->failures, sky_status_text(failure), (double)s->backoff_ns / 1e9);
 }
 
-static void examine(sky_cache *c, sky__slot *s, const sky__sub *sub) {
+static void slot_examine(sky_cache *c, sky__slot *s, const sky__sub *sub) {
     sky_time took = sky__cache_now(c) - sub->started_at;
-    sky_status found = symptom(s, sub, took);
+    sky_status found = slot_symptom(s, sub, took);
     sky_histogram_add(&c->times[sub->tier].answer[sub->op], took);
     sky__sub_log(sub, took);
     if (found == SKY_OK) {
@@ -255,7 +255,7 @@ static void end_sub(sky_cache *c, sky__sub *sub) {
 /* The tier has answered, or was told to forget it: its buffers are free. */
 static void finish_active(sky_cache *c, sky__sub *sub) {
     sky__slot *s = &c->slots[sub->tier];
-    examine(c, s, sub);
+    slot_examine(c, s, sub);
     sub_trace(c, sub, true);
     take_out(&s->active, sub);
     s->active_count--;
@@ -268,20 +268,20 @@ static void finish_active(sky_cache *c, sky__sub *sub) {
 }
 
 /* Why a sub-request is not worth starting; SKY_OK when it is. */
-static sky_status obstacle(const sky_cache *c, const sky__sub *sub) {
+static sky_status sub_obstacle(const sky_cache *c, const sky__sub *sub) {
     if (is_over(sub, sub->started_at))
         return is_given_up(sub) ? SKY_E_CANCELLED : SKY_E_DEADLINE;
     return sky__slot_skipped(c, &c->slots[sub->tier]) ? SKY_E_IO : SKY_OK;
 }
 
-static void start(sky_cache *c, sky__sub *sub) {
+static void sub_start(sky_cache *c, sky__sub *sub) {
     sky__slot *s = &c->slots[sub->tier];
     const sky_tier_ops *ops = s->tier->ops;
     take_out(sub->background ? &s->waiting_background : &s->waiting, sub);
     sub->started_at = sky__cache_now(c);
     sky_histogram_add(&c->times[sub->tier].queue[sub->background],
                       sub->started_at - sub->queued_at);
-    sky_status status = obstacle(c, sub);
+    sky_status status = sub_obstacle(c, sub);
     if (status == SKY_OK && sub->caller.id &&
         !sky_batches_enter(c->batches, sub->caller, sub->caller_item))
         status = SKY_E_CANCELLED;
@@ -297,7 +297,7 @@ static void start(sky_cache *c, sky__sub *sub) {
     look_by(s, sub->call.deadline_ns);
     if (sub->order)
         sky__order_work(&c->order, sub->order, true);
-    append(&s->active, sub);
+    sub_append(&s->active, sub);
     s->active_count++;
     s->background_count += sub->background;
     sky_mutex_unlock(&c->mutex);
@@ -321,7 +321,7 @@ static sky__sub *find_active(const sky__slot *s, sky_batch batch) {
 }
 
 /* Take what the tier has finished. True when there was something. */
-static bool collect(sky_cache *c, sky__slot *s) {
+static bool slot_collect(sky_cache *c, sky__slot *s) {
     sky_batch done[DRAINED_AT_ONCE];
     sky_mutex_unlock(&c->mutex);
     size_t count = sky_tier_drain(s->tier, done, DRAINED_AT_ONCE);
@@ -347,7 +347,7 @@ static void call_back(sky_cache *c, sky__slot *s, sky__sub *sub) {
     finish_active(c, sub);
 }
 
-static sky_time earliest(const sky__sub_list *l, sky_time at) {
+static sky_time sub_earliest(const sky__sub_list *l, sky_time at) {
     for (const sky__sub *sub = l->first; sub; sub = sub->next)
         if (sub->call.deadline_ns != 0 && sub->call.deadline_ns < at)
             at = sub->call.deadline_ns;
@@ -364,18 +364,18 @@ static bool end_over(sky_cache *c, sky__slot *s) {
     for (sky__sub *sub; (sub = first_over(&s->active, now)) != NULL; moved = true)
         call_back(c, s, sub);
     for (sky__sub *sub; (sub = first_over(&s->waiting, now)) != NULL; moved = true)
-        start(c, sub);
+        sub_start(c, sub);
     for (sky__sub *sub; (sub = first_over(&s->waiting_background, now)) != NULL; moved = true)
-        start(c, sub);
-    s->check_at = earliest(&s->active, earliest(&s->waiting, SKY_TIME_NEVER));
+        sub_start(c, sub);
+    s->check_at = sub_earliest(&s->active, sub_earliest(&s->waiting, SKY_TIME_NEVER));
     return moved;
 }
 
 bool sky__slot_step(sky_cache *c, sky__slot *s) {
-    bool moved = s->active.first && collect(c, s);
+    bool moved = s->active.first && slot_collect(c, s);
     moved |= end_over(c, s);
     for (sky__sub *sub; (sub = next_ready(s)) != NULL; moved = true)
-        start(c, sub);
+        sub_start(c, sub);
     return moved;
 }
 
@@ -433,7 +433,7 @@ bool sky__near_run(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
     if (skipped || s->tier->ops->run(s->tier, op, items, item_count, &timed) != SKY_OK)
         return false;
     sky_mutex_lock(&c->mutex);
-    examine(c, s, &sub);
+    slot_examine(c, s, &sub);
     sky_mutex_unlock(&c->mutex);
     sky__tier_trace(c, 0, op, items, item_count, sub.started_at, sky__cache_now(c));
     return true;

@@ -142,7 +142,7 @@ void sky__write_dropped(sky_cache *c, uint8_t tier, sky_status why) {
     c->dropped_why = why;
 }
 
-static void uncount(sky_cache *c, const entry *e) {
+static void entry_uncount(sky_cache *c, const entry *e) {
     sky__slot *s = &c->slots[e->sub.tier];
     s->write_back_count--;
     s->write_back_bytes -= e->payload->bytes.bytes;
@@ -157,7 +157,7 @@ static void entry_done(sky_cache *c, sky__sub *sub) {
         sky__write_dropped(c, sub->tier, e->item.status);
     c->slots[sub->tier].counts.write_backs += e->item.status == SKY_OK;
     sky__order_leave(&c->order, &e->order);
-    uncount(c, e);
+    entry_uncount(c, e);
     sky_mutex_unlock(&c->mutex);
     sky__payload_drop(c, e->payload);
     free(e);

@@ -101,7 +101,7 @@ static bool tag_matches(const sky_index *index, uint32_t slot, uint64_t hash) {
 }
 
 /* The slot that holds the key, or the empty one that ends its probe. */
-static uint32_t probe(const sky_index *index, const uint64_t key[2], uint64_t hash) {
+static uint32_t table_probe(const sky_index *index, const uint64_t key[2], uint64_t hash) {
     uint32_t slot = home_slot(index, hash);
     for (; index->slots[slot]; slot = slot_after(index, slot)) {
         if (!tag_matches(index, slot, hash))
@@ -114,7 +114,7 @@ static uint32_t probe(const sky_index *index, const uint64_t key[2], uint64_t ha
 }
 
 static uint32_t find_words(const sky_index *index, const uint64_t key[2], uint64_t hash) {
-    uint32_t slot = probe(index, key, hash);
+    uint32_t slot = table_probe(index, key, hash);
     return index->slots[slot] ? slot_block(index, slot) : SKY_BLOCK_NONE;
 }
 
@@ -124,7 +124,7 @@ uint32_t sky_index_find(const sky_index *index, const sky_key *key) {
     return find_words(index, words, hash_of(words));
 }
 
-static uint32_t steps(const sky_index *index, uint32_t from, uint32_t to) {
+static uint32_t table_steps(const sky_index *index, uint32_t from, uint32_t to) {
     return to >= from ? to - from : to + index->slot_count - from;
 }
 
@@ -132,10 +132,10 @@ static uint32_t steps(const sky_index *index, uint32_t from, uint32_t to) {
  * before their home. */
 static void slot_clear(sky_index *index, uint32_t block) {
     const uint64_t *key = index->hot[block].key;
-    uint32_t hole = probe(index, key, hash_of(key));
+    uint32_t hole = table_probe(index, key, hash_of(key));
     for (uint32_t s = slot_after(index, hole); index->slots[s]; s = slot_after(index, s)) {
         uint32_t home = home_slot(index, hash_of(index->hot[slot_block(index, s)].key));
-        if (steps(index, home, s) < steps(index, hole, s))
+        if (table_steps(index, home, s) < table_steps(index, hole, s))
             continue;
         index->slots[hole] = index->slots[s];
         hole = s;
@@ -170,7 +170,7 @@ static void make_newest(sky_index *index, uint32_t block) {
 }
 
 /* The block, then each ancestor, becomes the newest. */
-static void use(sky_index *index, uint32_t block) {
+static void block_use(sky_index *index, uint32_t block) {
     uint32_t parent = index->hot[block].parent;
     if (block == index->run && !is_parked(index, block))
         return;
@@ -186,7 +186,7 @@ static void use(sky_index *index, uint32_t block) {
 
 /* --- the tree --- */
 
-static void hang(sky_index *index, uint32_t block, uint32_t parent) {
+static void tree_attach(sky_index *index, uint32_t block, uint32_t parent) {
     cold_block *c = &index->cold[block];
     uint32_t first = index->hot[parent].child;
     index->hot[block].parent = parent;
@@ -203,7 +203,7 @@ static void hang(sky_index *index, uint32_t block, uint32_t parent) {
     index->cold[first].sibling_prev = block;
 }
 
-static void unhang(sky_index *index, uint32_t block) {
+static void tree_detach(sky_index *index, uint32_t block) {
     const cold_block *c = &index->cold[block];
     uint32_t parent = index->hot[block].parent;
     if (parent == SKY_BLOCK_NONE)
@@ -280,7 +280,7 @@ static void info_store(cold_block *c, const sky_block_info *info) {
 }
 
 /* A free block under the key, in no ring and below no parent. */
-static uint32_t claim(sky_index *index, const uint64_t key[2], uint64_t hash) {
+static uint32_t block_take(sky_index *index, const uint64_t key[2], uint64_t hash) {
     uint32_t block = index->free;
     if (block != SKY_BLOCK_NONE)
         index->free = index->hot[block].older;
@@ -292,7 +292,7 @@ static uint32_t claim(sky_index *index, const uint64_t key[2], uint64_t hash) {
                                     .parent = SKY_BLOCK_NONE,
                                     .child = SKY_BLOCK_NONE};
     index->cold[block] = (cold_block){.in_use = 1};
-    index->slots[probe(index, key, hash)] = (uint32_t)hash << index->block_bits | (block + 1);
+    index->slots[table_probe(index, key, hash)] = (uint32_t)hash << index->block_bits | (block + 1);
     index->count++;
     return block;
 }
@@ -316,12 +316,12 @@ sky_status sky_index_insert(sky_index *index, const sky_key *key, const sky_key 
         return SKY_E_FULL;
     uint32_t above = find_parent(index, parent);
     if (b == SKY_BLOCK_NONE)
-        b = claim(index, words, hash);
+        b = block_take(index, words, hash);
     if (index->hot[b].parent == SKY_BLOCK_NONE && above != SKY_BLOCK_NONE &&
         !is_above(index, b, above))
-        hang(index, b, above);
+        tree_attach(index, b, above);
     info_store(&index->cold[b], info);
-    use(index, b);
+    block_use(index, b);
     if (block)
         *block = b;
     return SKY_OK;
@@ -335,16 +335,16 @@ sky_status sky_index_adopt(sky_index *index, const sky_key *key, const sky_key *
         return index->hot[block].parent == above ? SKY_OK : SKY_E_PARAM;
     if (is_above(index, block, above))
         return SKY_E_PARAM;
-    hang(index, block, above);
-    use(index, above);
+    tree_attach(index, block, above);
+    block_use(index, above);
     return SKY_OK;
 }
 
 /* Free a block without children. */
-static void drop(sky_index *index, uint32_t block) {
+static void block_free(sky_index *index, uint32_t block) {
     slot_clear(index, block);
     ring_unlink(index, block);
-    unhang(index, block);
+    tree_detach(index, block);
     if (index->run == block)
         index->run = SKY_BLOCK_NONE;
     index->cold[block].in_use = 0;
@@ -375,10 +375,10 @@ size_t sky_index_remove(sky_index *index, uint32_t block, sky_index_removed remo
         any_pinned |= index->cold[b].pins > 0;
         if (removed)
             removed(context, b, &info);
-        drop(index, b);
+        block_free(index, b);
     }
     if (any_pinned && above != SKY_BLOCK_NONE)
-        use(index, above);
+        block_use(index, above);
     return gone;
 }
 
@@ -452,7 +452,7 @@ size_t sky_index_match(sky_index *index, const sky_key *keys, size_t key_count, 
 void sky_index_touch(sky_index *index, uint32_t block) {
     if (!is_block(index, block))
         return;
-    use(index, block);
+    block_use(index, block);
 }
 
 void sky_index_info(const sky_index *index, uint32_t block, sky_block_info *out) {
@@ -483,7 +483,7 @@ sky_status sky_index_unpin(sky_index *index, uint32_t block) {
     if (index->cold[block].pins == 0)
         return SKY_E_PARAM;
     if (--index->cold[block].pins == 0)
-        use(index, block);
+        block_use(index, block);
     return SKY_OK;
 }
 

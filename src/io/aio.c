@@ -181,7 +181,7 @@ static bool ring_open(sky_aio *a) {
 
 /* ---- threads ---- */
 
-static int run(const sky_aio_request *r) {
+static int request_run(const sky_aio_request *r) {
     ssize_t rc;
     do {
         if (r->op == SKY_AIO_READ)
@@ -205,7 +205,7 @@ static void *thread_body(void *argument) {
         uint32_t number = fifo_pop(&a->waiting, a->depth);
         sky_aio_request r = rest_of(&a->flights[number]);
         sky_mutex_unlock(&a->mutex);
-        int result = run(&r);
+        int result = request_run(&r);
         sky_mutex_lock(&a->mutex);
         a->results[number] = result;
         if (a->finished.count == 0)
@@ -264,7 +264,7 @@ static bool threads_open(sky_aio *a) {
 
 /* ---- both ---- */
 
-static void release(sky_aio *a) {
+static void aio_release(sky_aio *a) {
     sky_event_close(a->event);
     sky_condition_deinit(&a->changed);
     sky_mutex_deinit(&a->mutex);
@@ -307,7 +307,7 @@ sky_status sky_aio_create(uint32_t depth, sky_aio **out) {
         status = SKY_E_NOMEM;
 cleanup:
     if (status != SKY_OK)
-        release(a);
+        aio_release(a);
     else
         *out = a;
     return status;
@@ -323,7 +323,7 @@ void sky_aio_destroy(sky_aio *a) {
             sky_poll(&a->event, 1, SKY_TIME_NEVER);
     }
     a->backend->close(a);
-    release(a);
+    aio_release(a);
 }
 
 const char *sky_aio_backend(const sky_aio *a) {
@@ -346,7 +346,7 @@ void sky_aio_flush(sky_aio *a) {
 }
 
 /* True when the flight is over; false when its rest was started again. */
-static bool conclude(sky_aio *a, uint32_t number, int result, sky_aio_result *out) {
+static bool flight_conclude(sky_aio *a, uint32_t number, int result, sky_aio_result *out) {
     flight *f = &a->flights[number];
     bool again = result == -EINTR || result == -EAGAIN;
     if (result > 0 && moves_bytes(f->request.op)) {
@@ -374,7 +374,7 @@ size_t sky_aio_reap(sky_aio *a, sky_aio_result *results, size_t max) {
         all = !a->backend->take(a, &number, &result);
         if (all)
             break;
-        if (!conclude(a, number, result, &results[count]))
+        if (!flight_conclude(a, number, result, &results[count]))
             continue;
         a->free_list[a->free_count++] = number;
         count++;

@@ -162,11 +162,11 @@ static place place_of(int folder, const char *path) {
     return (place){fd, fd >= 0, slash + 1};
 }
 
-static bool found(const place *p) {
+static bool place_found(const place *p) {
     return p->fd >= 0 || p->fd == SKY_FOLDER_HERE;
 }
 
-static void leave(const place *p) {
+static void place_leave(const place *p) {
     int cause = errno;
     if (p->opened)
         close(p->fd);
@@ -175,15 +175,15 @@ static void leave(const place *p) {
 
 static int stat_below(int folder, const char *path, struct stat *st) {
     place p = place_of(folder, path);
-    int rc = found(&p) ? fstatat(p.fd, p.name, st, AT_SYMLINK_NOFOLLOW) : -1;
-    leave(&p);
+    int rc = place_found(&p) ? fstatat(p.fd, p.name, st, AT_SYMLINK_NOFOLLOW) : -1;
+    place_leave(&p);
     return rc;
 }
 
 static int unlink_below(int folder, const char *path, int flags) {
     place p = place_of(folder, path);
-    int rc = found(&p) ? unlinkat(p.fd, p.name, flags) : -1;
-    leave(&p);
+    int rc = place_found(&p) ? unlinkat(p.fd, p.name, flags) : -1;
+    place_leave(&p);
     return rc;
 }
 
@@ -314,7 +314,7 @@ sky_status sky_folder_sync(int fd) {
     return status_of(rc);
 }
 
-static sky_status allocate(int fd, int mode, uint64_t offset, uint64_t bytes) {
+static sky_status file_allocate(int fd, int mode, uint64_t offset, uint64_t bytes) {
     int rc;
     do {
         rc = fallocate(fd, mode, (off_t)offset, (off_t)bytes);
@@ -323,11 +323,11 @@ static sky_status allocate(int fd, int mode, uint64_t offset, uint64_t bytes) {
 }
 
 sky_status sky_file_punch(int fd, uint64_t offset, uint64_t bytes) {
-    return allocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes);
+    return file_allocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes);
 }
 
 sky_status sky_file_fill(int fd, uint64_t offset, uint64_t bytes) {
-    return allocate(fd, FALLOC_FL_KEEP_SIZE, offset, bytes);
+    return file_allocate(fd, FALLOC_FL_KEEP_SIZE, offset, bytes);
 }
 
 static void fill_info(const struct stat *st, sky_file_info *out) {
@@ -429,9 +429,10 @@ sky_status sky_file_space_left(int fd, sky_file_space *out) {
 
 sky_status sky_file_rename(int folder, const char *from, const char *to) {
     place old = place_of(folder, from), new = place_of(folder, to);
-    int rc = found(&old) && found(&new) ? renameat(old.fd, old.name, new.fd, new.name) : -1;
-    leave(&old);
-    leave(&new);
+    int rc = place_found(&old) && place_found(&new) ? renameat(old.fd, old.name, new.fd, new.name)
+                                                    : -1;
+    place_leave(&old);
+    place_leave(&new);
     return status_of(rc);
 }
 
@@ -491,8 +492,8 @@ sky_status sky_file_copy(int fd, int *copy) {
 
 sky_status sky_folder_make(int folder, const char *path) {
     place p = place_of(folder, path);
-    int rc = found(&p) ? mkdirat(p.fd, p.name, 0700) : -1;
-    leave(&p);
+    int rc = place_found(&p) ? mkdirat(p.fd, p.name, 0700) : -1;
+    place_leave(&p);
     return rc == 0 || errno == EEXIST ? SKY_OK : sky_errno_status(errno);
 }
 

@@ -10,7 +10,7 @@ static void count_child(void) {
     atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
 }
 
-static void watch(void) {
+static void watch_forks(void) {
     watching = pthread_atfork(NULL, NULL, count_child) == 0 ? SKY_OK : SKY_E_NOMEM;
 }
 
@@ -20,7 +20,7 @@ uint64_t sky_forks(void) {
 
 sky_status sky_forks_watch(uint64_t *out) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch);
+    pthread_once(&once, watch_forks);
     *out = sky_forks();
     return watching;
 }

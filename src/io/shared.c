@@ -19,7 +19,7 @@
 
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-static sky_status failure(void) {
+static sky_status errno_status(void) {
     return errno == EINVAL || errno == ENOSYS ? SKY_E_UNSUPPORTED : SKY_E_NOMEM;
 }
 
@@ -45,7 +45,7 @@ static bool map_over(int fd, void *at, size_t bytes, int protection) {
 sky_status sky_shared_make(void *at, size_t bytes, sky_shared_access peers, int *fd) {
     int made = make_file(bytes);
     if (made < 0)
-        return failure();
+        return errno_status();
     int seals = SIZE_SEALS | F_SEAL_SEAL | (peers == SKY_SHARED_READ ? F_SEAL_FUTURE_WRITE : 0);
     /* Mapped first: what is writable before the seal stays so. */
     if (map_over(made, at, bytes, PROT_READ | PROT_WRITE)) {
@@ -58,7 +58,7 @@ sky_status sky_shared_make(void *at, size_t bytes, sky_shared_access peers, int 
         (void)sky_shared_unmap(at, bytes);
         errno = why;
     }
-    sky_status status = failure();
+    sky_status status = errno_status();
     close(made);
     return status;
 }
@@ -90,7 +90,7 @@ sky_status sky_shared_unmap(void *at, size_t bytes) {
 sky_status sky_shared_copy(const void *data, size_t bytes, int *fd) {
     int made = make_file(bytes);
     if (made < 0)
-        return failure();
+        return errno_status();
     const uint8_t *from = data;
     ssize_t written = 0;
     while (bytes > 0 && (written = write(made, from, bytes)) > 0) {

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static void must(int rc, const char *what) {
+static void must_succeed(int rc, const char *what) {
     if (rc == 0)
         return;
     fprintf(stderr, "skymem: %s failed with %d: a lock is misused\n", what, rc);
@@ -31,58 +31,60 @@ void sky_mutex_init(sky_mutex *m) {
     /* What is locked for less than a microsecond is waited for awake, before the kernel is asked.
      * */
     pthread_mutexattr_t kind;
-    must(pthread_mutexattr_init(&kind), "pthread_mutexattr_init");
+    must_succeed(pthread_mutexattr_init(&kind), "pthread_mutexattr_init");
 #ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
-    must(pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ADAPTIVE_NP), "pthread_mutexattr_settype");
+    must_succeed(pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ADAPTIVE_NP),
+                 "pthread_mutexattr_settype");
 #endif
-    must(pthread_mutex_init(&m->os, &kind), "pthread_mutex_init");
-    must(pthread_mutexattr_destroy(&kind), "pthread_mutexattr_destroy");
+    must_succeed(pthread_mutex_init(&m->os, &kind), "pthread_mutex_init");
+    must_succeed(pthread_mutexattr_destroy(&kind), "pthread_mutexattr_destroy");
 }
 
 void sky_mutex_deinit(sky_mutex *m) {
-    must(pthread_mutex_destroy(&m->os), "pthread_mutex_destroy");
+    must_succeed(pthread_mutex_destroy(&m->os), "pthread_mutex_destroy");
 }
 
 void sky_mutex_lock(sky_mutex *m) {
-    must(pthread_mutex_lock(&m->os), "pthread_mutex_lock");
+    must_succeed(pthread_mutex_lock(&m->os), "pthread_mutex_lock");
 }
 
 bool sky_mutex_try_lock(sky_mutex *m) {
     int rc = pthread_mutex_trylock(&m->os);
     if (rc != EBUSY)
-        must(rc, "pthread_mutex_trylock");
+        must_succeed(rc, "pthread_mutex_trylock");
     return rc == 0;
 }
 
 void sky_mutex_unlock(sky_mutex *m) {
-    must(pthread_mutex_unlock(&m->os), "pthread_mutex_unlock");
+    must_succeed(pthread_mutex_unlock(&m->os), "pthread_mutex_unlock");
 }
 
 void sky_condition_init(sky_condition *c) {
     pthread_condattr_t attributes;
-    must(pthread_condattr_init(&attributes), "pthread_condattr_init");
-    must(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC), "pthread_condattr_setclock");
-    must(pthread_cond_init(&c->os, &attributes), "pthread_cond_init");
+    must_succeed(pthread_condattr_init(&attributes), "pthread_condattr_init");
+    must_succeed(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC),
+                 "pthread_condattr_setclock");
+    must_succeed(pthread_cond_init(&c->os, &attributes), "pthread_cond_init");
     pthread_condattr_destroy(&attributes);
 }
 
 void sky_condition_deinit(sky_condition *c) {
-    must(pthread_cond_destroy(&c->os), "pthread_cond_destroy");
+    must_succeed(pthread_cond_destroy(&c->os), "pthread_cond_destroy");
 }
 
 bool sky_condition_wait(sky_condition *c, sky_mutex *m, sky_time until) {
     if (until == SKY_TIME_NEVER) {
-        must(pthread_cond_wait(&c->os, &m->os), "pthread_cond_wait");
+        must_succeed(pthread_cond_wait(&c->os, &m->os), "pthread_cond_wait");
         return true;
     }
     struct timespec at = timespec_of(until > 0 ? until : 0);
     int rc = pthread_cond_timedwait(&c->os, &m->os, &at);
-    must(rc == ETIMEDOUT ? 0 : rc, "pthread_cond_timedwait");
+    must_succeed(rc == ETIMEDOUT ? 0 : rc, "pthread_cond_timedwait");
     return rc == 0;
 }
 
 void sky_condition_broadcast(sky_condition *c) {
-    must(pthread_cond_broadcast(&c->os), "pthread_cond_broadcast");
+    must_succeed(pthread_cond_broadcast(&c->os), "pthread_cond_broadcast");
 }
 
 sky_status sky_thread_start(sky_thread *t, const char *name, void *(*body)(void *),
@@ -104,7 +106,7 @@ sky_status sky_thread_start(sky_thread *t, const char *name, void *(*body)(void 
 
 void sky_thread_join(sky_thread *t) {
     if (t->running)
-        must(pthread_join(t->os, NULL), "pthread_join");
+        must_succeed(pthread_join(t->os, NULL), "pthread_join");
     t->running = false;
 }
 
@@ -165,7 +167,7 @@ bool sky_event_valid(int fd) {
     return fstat(fd, &stat) == 0 && (stat.st_mode & S_IFMT) == 0;
 }
 
-static bool watch(int epoll, int fd) {
+static bool epoll_watch(int epoll, int fd) {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
     return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
@@ -173,7 +175,7 @@ static bool watch(int epoll, int fd) {
 sky_status sky_alarm_create(int inner, sky_alarm *out) {
     sky_alarm a = {epoll_create1(EPOLL_CLOEXEC),
                    timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
-    if (a.fd < 0 || a.timer < 0 || !watch(a.fd, inner) || !watch(a.fd, a.timer)) {
+    if (a.fd < 0 || a.timer < 0 || !epoll_watch(a.fd, inner) || !epoll_watch(a.fd, a.timer)) {
         sky_alarm_close(&a);
         return SKY_E_IO;
     }

@@ -60,7 +60,7 @@ static bool begins_as_trace(int fd) {
 }
 
 /* NULL: it may be used. */
-static const char *objection(int fd) {
+static const char *trace_objection(int fd) {
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         return "a trace must be a regular file";
@@ -75,7 +75,7 @@ static const char *objection(int fd) {
     return NULL;
 }
 
-static sky_status refuse(const char *path, const char *why, sky_status status) {
+static sky_status trace_refuse(const char *path, const char *why, sky_status status) {
     sky_log(SKY_LOG_WARNING, "SKYMEM_TRACE=%.200s: %s", path, why);
     return status;
 }
@@ -99,12 +99,12 @@ static bool begin_file(int fd, uint64_t *head_bytes) {
 static sky_status open_file(const char *path, int *out, uint64_t *head_bytes) {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return refuse(path,
-                      errno == ELOOP   ? "it is a link"
-                      : errno == ENXIO ? "a trace must be a regular file"
-                                       : strerror(errno),
-                      errno == ELOOP || errno == ENXIO ? SKY_E_DENIED : SKY_E_IO);
-    const char *why = objection(fd);
+        return trace_refuse(path,
+                            errno == ELOOP   ? "it is a link"
+                            : errno == ENXIO ? "a trace must be a regular file"
+                                             : strerror(errno),
+                            errno == ELOOP || errno == ENXIO ? SKY_E_DENIED : SKY_E_IO);
+    const char *why = trace_objection(fd);
     sky_status status = why && errno == EWOULDBLOCK ? SKY_E_BUSY : SKY_E_DENIED;
     if (!why && !begin_file(fd, head_bytes)) {
         why = strerror(errno);
@@ -112,14 +112,14 @@ static sky_status open_file(const char *path, int *out, uint64_t *head_bytes) {
     }
     if (why) {
         close(fd);
-        return refuse(path, why, status);
+        return trace_refuse(path, why, status);
     }
     *out = fd;
     return SKY_OK;
 }
 
 /* %p becomes the process's id. */
-static bool expand(const char *path, char *out, size_t out_bytes) {
+static bool path_expand(const char *path, char *out, size_t out_bytes) {
     const char *at = strstr(path, "%p");
     int length = at ? snprintf(out, out_bytes, "%.*s%ld%s", (int)(at - path), path, (long)getpid(),
                                at + 2)
@@ -134,7 +134,7 @@ static void close_file(void) {
 }
 
 /* With the mutex held: events and the end of the list, over the end that is there. */
-static void flush(void) {
+static void trace_flush(void) {
     size_t used = trace.used, end = sizeof LIST_END - 1;
     trace.used = 0;
     trace.flushed_at = sky_now();
@@ -153,7 +153,7 @@ static void flush(void) {
 }
 
 /* Lock it; false: nothing is traced, or by the parent of this process. */
-static bool enter(void) {
+static bool trace_lock(void) {
     if (!sky_trace_on() || sky_forks() != trace.forks)
         return false;
     sky_mutex_lock(&trace.mutex);
@@ -165,8 +165,8 @@ static bool enter(void) {
 
 sky_status sky_trace_open(const char *path) {
     char name[4096];
-    if (!expand(path, name, sizeof name))
-        return refuse(path, "the name is too long", SKY_E_PARAM);
+    if (!path_expand(path, name, sizeof name))
+        return trace_refuse(path, "the name is too long", SKY_E_PARAM);
     uint64_t forks;
     sky_status status = sky_forks_watch(&forks);
     if (status != SKY_OK)
@@ -193,17 +193,17 @@ void sky_trace_start(void) {
 }
 
 void sky_trace_flush(sky_time age_ns) {
-    if (!enter())
+    if (!trace_lock())
         return;
     if (sky_now() - trace.flushed_at >= age_ns)
-        flush();
+        trace_flush();
     sky_mutex_unlock(&trace.mutex);
 }
 
 void sky_trace_close(void) {
-    if (!enter())
+    if (!trace_lock())
         return;
-    flush();
+    trace_flush();
     if (trace.fd >= 0)
         close_file();
     sky_mutex_unlock(&trace.mutex);
@@ -250,11 +250,11 @@ static void add_args(line *l, const sky_trace_event *e) {
 }
 
 /* One event into the buffer. */
-static void put(const line *l) {
-    if (l->bytes >= sizeof l->text || !enter())
+static void trace_put(const line *l) {
+    if (l->bytes >= sizeof l->text || !trace_lock())
         return;
     if (trace.used + l->bytes + 2 > BUFFER_BYTES)
-        flush();
+        trace_flush();
     if (trace.fd >= 0 && trace.file_bytes + BUFFER_BYTES < FILE_BYTES_MAX) {
         trace.buffer[trace.used++] = ',';
         trace.buffer[trace.used++] = '\n';
@@ -264,7 +264,7 @@ static void put(const line *l) {
     sky_mutex_unlock(&trace.mutex);
 }
 
-static void emit(const sky_trace_event *e, char phase, sky_time at, sky_time took) {
+static void trace_emit(const sky_trace_event *e, char phase, sky_time at, sky_time took) {
     line l = {.bytes = 0};
     add(&l, "{\"name\":\"%s%s%s%s%s\",\"cat\":\"%s\",\"ph\":\"%c\"", e->tier ? e->tier : "",
         e->tier ? " " : "", e->name, e->why ? " for " : "", e->why ? e->why : "", e->category,
@@ -277,18 +277,18 @@ static void emit(const sky_trace_event *e, char phase, sky_time at, sky_time too
         add_time(&l, "dur", took);
     add_args(&l, e);
     add(&l, "}");
-    put(&l);
+    trace_put(&l);
 }
 
 void sky_trace_span(const sky_trace_event *e, sky_time began, sky_time ended) {
     if (!sky_trace_on())
         return;
     if (e->id == 0) {
-        emit(e, 'X', began, ended - began);
+        trace_emit(e, 'X', began, ended - began);
         return;
     }
-    emit(e, 'b', began, 0);
-    emit(e, 'e', ended, 0);
+    trace_emit(e, 'b', began, 0);
+    trace_emit(e, 'e', ended, 0);
 }
 
 sky_time sky_trace_now(void) {
@@ -309,12 +309,12 @@ void sky_trace_call(const char *category, const char *name, const sky_key *key, 
 
 void sky_trace_begin(const sky_trace_event *e, sky_time at) {
     if (sky_trace_on())
-        emit(e, 'b', at, 0);
+        trace_emit(e, 'b', at, 0);
 }
 
 void sky_trace_end(const sky_trace_event *e, sky_time at) {
     if (sky_trace_on())
-        emit(e, 'e', at, 0);
+        trace_emit(e, 'e', at, 0);
 }
 
 void sky_trace_thread(const char *name) {
@@ -325,5 +325,5 @@ void sky_trace_thread(const char *name) {
         "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%ld,\"tid\":%ld,\"args\":{\"name\":\"%s\"}"
         "}",
         (long)getpid(), (long)gettid(), name);
-    put(&l);
+    trace_put(&l);
 }

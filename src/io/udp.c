@@ -69,14 +69,14 @@ struct sky_udp {
 
 /* ---- addresses ---- */
 
-static const struct sockaddr *os(const sky_address *a) {
+static const struct sockaddr *os_address(const sky_address *a) {
     return (const void *)a->raw;
 }
 
 _Static_assert(sizeof(struct sockaddr_in6) <= sizeof((sky_address){0}.raw), "either family");
 
 static uint16_t *port_of(sky_address *a) {
-    if (os(a)->sa_family == AF_INET6)
+    if (os_address(a)->sa_family == AF_INET6)
         return &((struct sockaddr_in6 *)(void *)a->raw)->sin6_port;
     return &((struct sockaddr_in *)(void *)a->raw)->sin_port;
 }
@@ -125,10 +125,11 @@ sky_status sky_address_parse(const char *text, sky_address *out, sky_error *erro
 
 void sky_address_text(const sky_address *a, char out[SKY_ADDRESS_TEXT_BYTES]) {
     char host[INET6_ADDRSTRLEN] = "?";
-    bool six = os(a)->sa_family == AF_INET6;
-    const void *number = six ? (const void *)&((const struct sockaddr_in6 *)os(a))->sin6_addr
-                             : (const void *)&((const struct sockaddr_in *)os(a))->sin_addr;
-    inet_ntop(os(a)->sa_family, number, host, sizeof host);
+    bool six = os_address(a)->sa_family == AF_INET6;
+    const void *number = six ? (const void *)&((const struct sockaddr_in6 *)os_address(a))
+                                   ->sin6_addr
+                             : (const void *)&((const struct sockaddr_in *)os_address(a))->sin_addr;
+    inet_ntop(os_address(a)->sa_family, number, host, sizeof host);
     snprintf(out, SKY_ADDRESS_TEXT_BYTES, six ? "[%s]:%u" : "%s:%u", host, sky_address_port(a));
 }
 
@@ -137,9 +138,9 @@ bool sky_address_equal(const sky_address *a, const sky_address *b) {
 }
 
 bool sky_address_is_loopback(const sky_address *a) {
-    if (os(a)->sa_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)os(a))->sin6_addr);
-    return ntohl(((const struct sockaddr_in *)os(a))->sin_addr.s_addr) >> 24 == 127;
+    if (os_address(a)->sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)os_address(a))->sin6_addr);
+    return ntohl(((const struct sockaddr_in *)os_address(a))->sin_addr.s_addr) >> 24 == 127;
 }
 
 uint16_t sky_address_port(const sky_address *a) {
@@ -154,7 +155,7 @@ void sky_address_set_port(sky_address *a, uint16_t port) {
 sky_address sky_address_towards(const sky_address *a) {
     sky_address any = *a;
     if (!sky_address_is_loopback(a)) {
-        if (os(a)->sa_family == AF_INET6)
+        if (os_address(a)->sa_family == AF_INET6)
             ((struct sockaddr_in6 *)(void *)any.raw)->sin6_addr = in6addr_any;
         else
             ((struct sockaddr_in *)(void *)any.raw)->sin_addr.s_addr = htonl(INADDR_ANY);
@@ -218,8 +219,8 @@ sky_status sky_udp_open(const sky_address *at, const sky_udp_options *options, s
         return sky_fail(error, SKY_E_NOMEM, "a socket");
     sky_status status = SKY_OK;
     u->datagram_bytes_max = options->datagram_bytes_max;
-    u->fd = socket(os(at)->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (u->fd < 0 || bind(u->fd, os(at), at->bytes) != 0) {
+    u->fd = socket(os_address(at)->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (u->fd < 0 || bind(u->fd, os_address(at), at->bytes) != 0) {
         status = fail_bind(at, error);
         goto cleanup;
     }
@@ -281,7 +282,7 @@ uint8_t *sky_udp_room(sky_udp *u) {
     return u->sending + u->sending_used;
 }
 
-static bool extends(const sky_udp *u, const run *r, const sky_address *to, uint32_t bytes) {
+static bool run_extends(const sky_udp *u, const run *r, const sky_address *to, uint32_t bytes) {
     return u->gso && !r->closed && bytes <= r->datagram_bytes && r->count < RUN_DATAGRAMS &&
            r->bytes + bytes <= RUN_BYTES_MAX && sky_address_equal(&r->to, to);
 }
@@ -289,7 +290,7 @@ static bool extends(const sky_udp *u, const run *r, const sky_address *to, uint3
 /* The run a datagram goes to the end of. */
 static run *run_for(sky_udp *u, const sky_address *to, uint32_t bytes) {
     run *r = u->run_count > 0 ? &u->runs[u->run_count - 1] : NULL;
-    if (r && extends(u, r, to, bytes))
+    if (r && run_extends(u, r, to, bytes))
         return r;
     r = &u->runs[u->run_count++];
     *r = (run){.to = *to, .place = u->place_count, .datagram_bytes = bytes};
@@ -297,7 +298,7 @@ static run *run_for(sky_udp *u, const sky_address *to, uint32_t bytes) {
 }
 
 /* Of `count` more, as many as one run takes. */
-static uint32_t fitting(const sky_udp *u, const run *r, uint32_t bytes, uint32_t count) {
+static uint32_t run_room(const sky_udp *u, const run *r, uint32_t bytes, uint32_t count) {
     uint32_t room = u->gso && bytes == r->datagram_bytes ? (RUN_BYTES_MAX - r->bytes) / bytes : 1;
     room = room < RUN_DATAGRAMS - r->count ? room : RUN_DATAGRAMS - r->count;
     return count < room ? count : room;
@@ -321,7 +322,7 @@ void sky_udp_put_row(sky_udp *u, const sky_address *to, const uint8_t *data, siz
     uint32_t bytes = (uint32_t)byte_count;
     while (count > 0) {
         run *r = run_for(u, to, bytes);
-        uint32_t n = fitting(u, r, bytes, count);
+        uint32_t n = run_room(u, r, bytes, count);
         put_in_place(u, r, data, n * bytes);
         r->closed = bytes < r->datagram_bytes;
         r->bytes += n * bytes;
@@ -345,7 +346,7 @@ static void send_singly(sky_udp *u, const run *r) {
             size_t left = place->iov_len - done;
             size_t bytes = left < r->datagram_bytes ? left : r->datagram_bytes;
             u->stat.send_calls++;
-            if (sendto(u->fd, (uint8_t *)place->iov_base + done, bytes, 0, os(&r->to),
+            if (sendto(u->fd, (uint8_t *)place->iov_base + done, bytes, 0, os_address(&r->to),
                        r->to.bytes) < 0)
                 u->stat.unsent++;
             else
@@ -359,7 +360,7 @@ typedef struct {
     _Alignas(struct cmsghdr) uint8_t controls[RUNS_MAX][CMSG_SPACE(sizeof(uint16_t))];
 } send_batch;
 
-static void describe(sky_udp *u, const run *r, send_batch *b, uint32_t i) {
+static void run_describe(sky_udp *u, const run *r, send_batch *b, uint32_t i) {
     struct msghdr *h = &b->headers[i].msg_hdr;
     *h = (struct msghdr){.msg_name = (void *)(uintptr_t)r->to.raw,
                          .msg_namelen = r->to.bytes,
@@ -392,7 +393,7 @@ void sky_udp_flush(sky_udp *u) {
     send_batch b;
     uint32_t count = u->run_count;
     for (uint32_t i = 0; i < count; i++)
-        describe(u, &u->runs[i], &b, i);
+        run_describe(u, &u->runs[i], &b, i);
     for (uint32_t at = 0; at < count;) {
         int sent = sendmmsg(u->fd, b.headers + at, count - at, 0);
         u->stat.send_calls++;

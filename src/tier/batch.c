@@ -85,7 +85,7 @@ static uint32_t number_of(const sky_batches *b, const slot *s) {
     return (uint32_t)(s - b->slots);
 }
 
-static slot *find(sky_batches *b, sky_batch batch) {
+static slot *find_slot(sky_batches *b, sky_batch batch) {
     slot *s = &b->slots[batch.id & (SKY_BATCHES_MAX - 1)];
     return s->generation == batch.id >> SLOT_BITS && s->state != IDLE ? s : NULL;
 }
@@ -94,11 +94,11 @@ static sky_batch id_of(const sky_batches *b, const slot *s) {
     return (sky_batch){s->generation << SLOT_BITS | number_of(b, s)};
 }
 
-static sky_time now(const sky_batches *b) {
+static sky_time batches_now(const sky_batches *b) {
     return b->clock->now(b->clock);
 }
 
-static void arm(sky_batches *b, sky_time at) {
+static void timer_arm(sky_batches *b, sky_time at) {
     b->armed = at;
     if (b->system_clock)
         sky_alarm_set(&b->alarm, at);
@@ -110,12 +110,12 @@ static void await_deadline(sky_batches *b, slot *s) {
     while (before != NOWHERE && b->slots[before].deadline > s->deadline)
         before = b->slots[before].before;
     list_insert(b, &b->deadlines, before, number_of(b, s));
-    if (s->deadline < b->armed || b->armed <= now(b))
-        arm(b, b->slots[b->deadlines.first].deadline);
+    if (s->deadline < b->armed || b->armed <= batches_now(b))
+        timer_arm(b, b->slots[b->deadlines.first].deadline);
 }
 
 /* The batch is over for the tier once nobody can be touching it. */
-static void settle(sky_batches *b, slot *s) {
+static void slot_settle(sky_batches *b, slot *s) {
     bool over = s->state == ENDING || (s->state == RUNNING && s->unfinished == 0);
     if (!over || s->inside > 0)
         return;
@@ -140,23 +140,23 @@ static void settle(sky_batches *b, slot *s) {
     list_insert(b, &b->done, b->done.last, number_of(b, s));
 }
 
-static void end(sky_batches *b, slot *s, sky_status verdict) {
+static void slot_end(sky_batches *b, slot *s, sky_status verdict) {
     if (s->deadline != 0)
         list_remove(b, &b->deadlines, number_of(b, s));
     s->state = ENDING;
     s->verdict = verdict;
-    settle(b, s);
+    slot_settle(b, s);
 }
 
-static void expire(sky_batches *b) {
+static void slots_expire(sky_batches *b) {
     if (b->deadlines.first == NOWHERE && b->armed == SKY_TIME_NEVER)
         return;
-    sky_time at = now(b);
+    sky_time at = batches_now(b);
     while (b->deadlines.first != NOWHERE && b->slots[b->deadlines.first].deadline <= at)
-        end(b, &b->slots[b->deadlines.first], SKY_E_DEADLINE);
+        slot_end(b, &b->slots[b->deadlines.first], SKY_E_DEADLINE);
     if (b->armed <= at)
-        arm(b,
-            b->deadlines.first == NOWHERE ? SKY_TIME_NEVER : b->slots[b->deadlines.first].deadline);
+        timer_arm(b, b->deadlines.first == NOWHERE ? SKY_TIME_NEVER
+                                                   : b->slots[b->deadlines.first].deadline);
 }
 
 /* Give a DONE batch back to the caller. */
@@ -241,7 +241,7 @@ static sky_status open_batch(sky_batches *b, const slot *new, sky_batch *out) {
     if (s->deadline != 0)
         await_deadline(b, s);
     *out = id_of(b, s);
-    settle(b, s);
+    slot_settle(b, s);
     status = SKY_OK;
 cleanup:
     sky_mutex_unlock(&b->mutex);
@@ -274,7 +274,7 @@ sky_status sky_batches_open_done(sky_batches *b, sky_item *items, size_t item_co
 
 /* The item while the batch runs and the item is unfinished, else NULL. */
 static sky_item *unfinished_item(sky_batches *b, sky_batch batch, size_t item) {
-    slot *s = find(b, batch);
+    slot *s = find_slot(b, batch);
     if (!s || s->state != RUNNING)
         return NULL;
     assert(item < s->item_count);
@@ -285,17 +285,17 @@ sky_item *sky_batches_enter(sky_batches *b, sky_batch batch, size_t item) {
     sky_mutex_lock(&b->mutex);
     sky_item *it = unfinished_item(b, batch, item);
     if (it)
-        find(b, batch)->inside++;
+        find_slot(b, batch)->inside++;
     sky_mutex_unlock(&b->mutex);
     return it;
 }
 
 void sky_batches_leave(sky_batches *b, sky_batch batch) {
     sky_mutex_lock(&b->mutex);
-    slot *s = find(b, batch);
+    slot *s = find_slot(b, batch);
     assert(s && s->inside > 0); /* a batch does not end around those inside */
     s->inside--;
-    settle(b, s);
+    slot_settle(b, s);
     sky_mutex_unlock(&b->mutex);
 }
 
@@ -315,9 +315,9 @@ bool sky_batches_answer(sky_batches *b, sky_batch batch, size_t item, const sky_
             it->lease = answer->lease;
         }
         b->late += answer->status == SKY_E_DEADLINE;
-        slot *s = find(b, batch);
+        slot *s = find_slot(b, batch);
         s->unfinished--;
-        settle(b, s);
+        slot_settle(b, s);
     }
     sky_mutex_unlock(&b->mutex);
     return it != NULL;
@@ -331,8 +331,8 @@ void sky_batches_finish(sky_batches *b, sky_batch batch, size_t item, sky_status
 
 bool sky_batches_alive(sky_batches *b, sky_batch batch) {
     sky_mutex_lock(&b->mutex);
-    const slot *s = find(b, batch);
-    bool alive = s && s->state == RUNNING && (s->deadline == 0 || now(b) < s->deadline);
+    const slot *s = find_slot(b, batch);
+    bool alive = s && s->state == RUNNING && (s->deadline == 0 || batches_now(b) < s->deadline);
     sky_mutex_unlock(&b->mutex);
     return alive;
 }
@@ -344,7 +344,7 @@ int sky_batches_event_fd(const sky_batches *b) {
 size_t sky_batches_drain(sky_batches *b, sky_batch *done, size_t max) {
     size_t count = 0;
     sky_mutex_lock(&b->mutex);
-    expire(b);
+    slots_expire(b);
     while (count < max && b->done.first != NOWHERE) {
         slot *s = &b->slots[b->done.first];
         done[count++] = id_of(b, s);
@@ -355,7 +355,7 @@ size_t sky_batches_drain(sky_batches *b, sky_batch *done, size_t max) {
 }
 
 /* Sleep until something changed, the batch's deadline, or `until`. */
-static void doze(sky_batches *b, const slot *s, sky_time until) {
+static void slot_sleep(sky_batches *b, const slot *s, sky_time until) {
     if (s->state == RUNNING && s->deadline != 0 && s->deadline < until)
         until = s->deadline;
     if (!b->system_clock)
@@ -367,32 +367,32 @@ sky_status sky_batches_wait(sky_batches *b, sky_batch batch, sky_time until) {
     sky_status status = SKY_E_PARAM;
     sky_mutex_lock(&b->mutex);
     for (;;) {
-        slot *s = find(b, batch);
+        slot *s = find_slot(b, batch);
         if (!s)
             break;
         if (s->state != DONE)
-            expire(b);
+            slots_expire(b);
         if (s->state == DONE) {
             hand_out(b, s);
             status = SKY_OK;
             break;
         }
-        if (until != SKY_TIME_NEVER && now(b) >= until) {
+        if (until != SKY_TIME_NEVER && batches_now(b) >= until) {
             status = SKY_E_DEADLINE;
             break;
         }
-        doze(b, s, until);
+        slot_sleep(b, s, until);
     }
     sky_mutex_unlock(&b->mutex);
     return status;
 }
 
 /* As sky_batches_cancel, with the mutex held. */
-static void cancel(sky_batches *b, sky_batch batch) {
-    slot *s = find(b, batch);
+static void slot_cancel(sky_batches *b, sky_batch batch) {
+    slot *s = find_slot(b, batch);
     if (s && s->state == RUNNING)
-        end(b, s, SKY_E_CANCELLED);
-    while ((s = find(b, batch)) != NULL && s->state == ENDING)
+        slot_end(b, s, SKY_E_CANCELLED);
+    while ((s = find_slot(b, batch)) != NULL && s->state == ENDING)
         sky_condition_wait(&b->changed, &b->mutex, SKY_TIME_NEVER);
     if (s)
         hand_out(b, s);
@@ -400,7 +400,7 @@ static void cancel(sky_batches *b, sky_batch batch) {
 
 void sky_batches_cancel(sky_batches *b, sky_batch batch) {
     sky_mutex_lock(&b->mutex);
-    cancel(b, batch);
+    slot_cancel(b, batch);
     sky_mutex_unlock(&b->mutex);
 }
 
@@ -408,7 +408,7 @@ void sky_batches_cancel_all(sky_batches *b) {
     sky_mutex_lock(&b->mutex);
     for (uint32_t n = 0; n < SKY_BATCHES_MAX; n++)
         if (b->slots[n].state != IDLE)
-            cancel(b, id_of(b, &b->slots[n]));
+            slot_cancel(b, id_of(b, &b->slots[n]));
     sky_mutex_unlock(&b->mutex);
 }
 

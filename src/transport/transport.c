@@ -10,12 +10,12 @@
 
 /* ---- memory ---- */
 
-static size_t aligned(size_t bytes) {
+static size_t align_up(size_t bytes) {
     return (bytes + 63) & ~(size_t)63;
 }
 
 static size_t message_stride(const sky_transport_config *c) {
-    return aligned(c->message_bytes_max);
+    return align_up(c->message_bytes_max);
 }
 
 static uint32_t bucket_count(const sky_transport_config *c) {
@@ -32,9 +32,9 @@ static size_t lay_out(const sky_transport_config *c, uint8_t *memory, sky_transp
     do {                                                                                           \
         if (t)                                                                                     \
             t->field = (void *)(memory + at);                                                      \
-        at += aligned((size_t)(count) * sizeof *((sky_transport *)0)->field);                      \
+        at += align_up((size_t)(count) * sizeof *((sky_transport *)0)->field);                     \
     } while (0)
-    at += aligned(sizeof(sky_transport));
+    at += align_up(sizeof(sky_transport));
     PART(peers, c->peers_max);
     PART(peer_names, c->peers_max);
     PART(sending, c->sending_max);
@@ -67,7 +67,7 @@ static bool makes_sense(const sky_transport_config *c) {
 sky_transport *sky_transport_init(const sky_transport_config *config, sky_time now, void *memory,
                                   size_t bytes) {
     assert(makes_sense(config) && bytes >= sky_transport_bytes(config));
-    uint8_t *base = (uint8_t *)aligned((uintptr_t)memory);
+    uint8_t *base = (uint8_t *)align_up((uintptr_t)memory);
     sky_transport *t = (void *)base;
     memset(t, 0, sizeof *t);
     lay_out(config, base, t);
@@ -183,8 +183,8 @@ static uint32_t receiving_take(sky_transport *t, sky_satellite from, const sky_p
 
 /* ---- pieces ---- */
 
-static void ack(sky_transport *t, sky_time now, sky_satellite to, uint64_t number, uint32_t bitmap,
-                uint8_t way) {
+static void send_ack(sky_transport *t, sky_time now, sky_satellite to, uint64_t number,
+                     uint32_t bitmap, uint8_t way) {
     sky__outlet *o = &t->outlets[sky__route_to(t, now, to, way)->link];
     if (o->ack_count < SKY__T_ACKS_MAX) /* else: it will be sent again, and acknowledged then */
         o->acks[o->ack_count++] = (sky__ack){to, number, bitmap, way};
@@ -204,7 +204,7 @@ static bool is_done(const sky_transport *t, sky_satellite from, uint64_t number)
     return d->number == number && sky__same(d->from, from);
 }
 
-static void whole(sky_transport *t, sky_time now, uint32_t i) {
+static void message_whole(sky_transport *t, sky_time now, uint32_t i) {
     sky__receiving *r = &t->receiving[i];
     r->state = RECEIVING_WHOLE;
     r->next = SKY__T_NONE;
@@ -219,7 +219,7 @@ static void whole(sky_transport *t, sky_time now, uint32_t i) {
     if (sky__is_ground(r->from))
         t->ground = r->from;
     *done_of(t, r->from, r->number) = (sky__done){r->from, r->number};
-    ack(t, now, r->from, r->number, SKY_PACKET_WHOLE, r->way);
+    send_ack(t, now, r->from, r->number, SKY_PACKET_WHOLE, r->way);
 }
 
 static void take_piece(sky_transport *t, sky_time now, sky_satellite from, uint8_t way,
@@ -228,7 +228,7 @@ static void take_piece(sky_transport *t, sky_time now, sky_satellite from, uint8
     bool part = i != SKY__T_NONE && t->receiving[i].state == RECEIVING_PART;
     if (!part && is_done(t, from, f->number)) {
         t->stat.duplicates++;
-        ack(t, now, from, f->number, SKY_PACKET_WHOLE, way);
+        send_ack(t, now, from, f->number, SKY_PACKET_WHOLE, way);
         return;
     }
     if (f->message_bytes > t->config->message_bytes_max ||
@@ -250,7 +250,7 @@ static void take_piece(sky_transport *t, sky_time now, sky_satellite from, uint8
     r->last = now;
     r->told = false;
     if (r->have == r->all)
-        whole(t, now, i);
+        message_whole(t, now, i);
     else if (now + quiet_ns(t) < t->earliest_in)
         t->earliest_in = now + quiet_ns(t);
 }
@@ -281,8 +281,8 @@ static sky__link link_of_relay(sky_transport *t, sky_time now, const sky_packet_
 }
 
 /* For somebody else: it waits for its link. What changes on the way is written when it leaves. */
-static void relay(sky_transport *t, sky_time now, const sky_packet_head *h, const uint8_t *bytes,
-                  size_t byte_count) {
+static void relay_datagram(sky_transport *t, sky_time now, const sky_packet_head *h,
+                           const uint8_t *bytes, size_t byte_count) {
     sky__outlet *o = &t->outlets[link_of_relay(t, now, h)];
     uint32_t *share = &o->shares[sky__share_of(h->origin)];
     uint32_t room = t->config->relay_max - o->relay_count;
@@ -306,7 +306,7 @@ static void look_after_pieces(sky_transport *t, sky_time now) {
         if (r->state != RECEIVING_PART)
             continue;
         if (!r->told && r->last + quiet_ns(t) <= now) {
-            ack(t, now, r->from, r->number, r->have, r->way);
+            send_ack(t, now, r->from, r->number, r->have, r->way);
             r->told = r->gap = true;
         }
         sky_time next = r->last + (r->told ? t->config->age_ns_max : quiet_ns(t));
@@ -327,8 +327,8 @@ bool sky_transport_believe(sky_transport *t, sky_time now, const sky_datagram *i
     return sky__link_accept(t, now, in->data, in->bytes, &h);
 }
 
-static void take(sky_transport *t, sky_time now, const sky_datagram *in, const sky_packet_head *h,
-                 sky_satellite *neighbour) {
+static void take_datagram(sky_transport *t, sky_time now, const sky_datagram *in,
+                          const sky_packet_head *h, sky_satellite *neighbour) {
     t->now = now;
     t->token.type = SKY_FRAME_PADDING;
     t->stat.datagrams_taken++;
@@ -338,7 +338,7 @@ static void take(sky_transport *t, sky_time now, const sky_datagram *in, const s
     if (sky__same(h->destination, t->config->self))
         take_frames(t, now, h, in->data, in->bytes);
     else
-        relay(t, now, h, in->data, in->bytes);
+        relay_datagram(t, now, h, in->data, in->bytes);
 }
 
 void sky_transport_take(sky_transport *t, sky_time now, const sky_datagram *in,
@@ -347,7 +347,7 @@ void sky_transport_take(sky_transport *t, sky_time now, const sky_datagram *in,
     sky_status status = sky_packet_head_decode(in->data, in->bytes, &h);
     assert(status == SKY_OK); /* it was believed */
     (void)status;
-    take(t, now, in, &h, neighbour);
+    take_datagram(t, now, in, &h, neighbour);
 }
 
 bool sky_transport_input(sky_transport *t, sky_time now, const sky_datagram *in,
@@ -356,7 +356,7 @@ bool sky_transport_input(sky_transport *t, sky_time now, const sky_datagram *in,
     t->now = now;
     bool believed = in && sky__link_accept(t, now, in->data, in->bytes, &h);
     if (believed)
-        take(t, now, in, &h, neighbour);
+        take_datagram(t, now, in, &h, neighbour);
     if (t->earliest_in <= now)
         look_after_pieces(t, now);
     if (t->earliest_out <= now)

@@ -19,12 +19,12 @@ bool sky__is_station(const sky_transport *t, sky_satellite s) {
 }
 
 /* The shorter way round, signed: how many steps from `from` to `to`. */
-static int32_t steps(uint32_t from, uint32_t to, uint32_t count) {
+static int32_t steps_between(uint32_t from, uint32_t to, uint32_t count) {
     uint32_t ahead = (to + count - from) % count;
     return ahead <= count / 2 ? (int32_t)ahead : (int32_t)ahead - (int32_t)count;
 }
 
-static uint32_t magnitude(int32_t v) {
+static uint32_t magnitude_of(int32_t v) {
     return (uint32_t)(v < 0 ? -v : v);
 }
 
@@ -34,9 +34,10 @@ static bool in_sight(const sky_frame *f, sky_satellite s, uint64_t turns) {
     sky_satellite centre = sky_frame_centre(f, turns);
     if (!sky_strategy_row_of(p->strategy)->windowed)
         return sky__same(s, centre);
-    return magnitude(steps(centre.plane, s.plane, f->constellation.planes)) <=
+    return magnitude_of(steps_between(centre.plane, s.plane, f->constellation.planes)) <=
                p->window_planes / 2 &&
-           magnitude(steps(centre.slot, s.slot, f->constellation.slots)) <= p->window_slots / 2 + 1;
+           magnitude_of(steps_between(centre.slot, s.slot, f->constellation.slots)) <=
+               p->window_slots / 2 + 1;
 }
 
 static uint32_t step_on(uint32_t from, int32_t way, uint32_t count) {
@@ -64,13 +65,13 @@ static int32_t lane_of(uint8_t way) {
 static sky_satellite neighbour_towards(const sky_frame *f, sky_satellite from, sky_satellite to,
                                        int32_t lane) {
     const sky_constellation *c = &f->constellation;
-    int32_t planes = steps(from.plane, to.plane, c->planes);
-    int32_t slots = steps(from.slot, to.slot, c->slots);
-    bool next_door = magnitude(planes) + magnitude(slots) == 1;
-    if (slots == 0 && lane != 0 && magnitude(planes) > magnitude(lane))
+    int32_t planes = steps_between(from.plane, to.plane, c->planes);
+    int32_t slots = steps_between(from.slot, to.slot, c->slots);
+    bool next_door = magnitude_of(planes) + magnitude_of(slots) == 1;
+    if (slots == 0 && lane != 0 && magnitude_of(planes) > magnitude_of(lane))
         return (sky_satellite){from.plane, step_on(from.slot, lane, c->slots)};
     if (slots != 0 && !next_door)
-        planes = steps(from.plane, plane_beside(to.plane, lane, c->planes), c->planes);
+        planes = steps_between(from.plane, plane_beside(to.plane, lane, c->planes), c->planes);
     if (planes != 0)
         return (sky_satellite){step_on(from.plane, planes, c->planes), from.slot};
     return (sky_satellite){from.plane, step_on(from.slot, slots, c->slots)};
@@ -78,7 +79,7 @@ static sky_satellite neighbour_towards(const sky_frame *f, sky_satellite from, s
 
 /* Where way `lane` crosses between ground and sky: overhead, or as far aside, up to where the
  * window ends, as the lane is; in windows of one plane a slot before or behind. */
-static sky_satellite gate(const sky_frame *f, uint64_t turns, int32_t aside) {
+static sky_satellite crossing_of(const sky_frame *f, uint64_t turns, int32_t aside) {
     sky_satellite s = sky_frame_centre(f, turns);
     int32_t most = (int32_t)f->placement.window_planes / 2;
     if (sky_strategy_row_of(f->placement.strategy)->aboard || aside == 0)
@@ -93,9 +94,9 @@ static sky_satellite gate(const sky_frame *f, uint64_t turns, int32_t aside) {
 /* From the ground: in the destination's lane, and never overhead but for lane 0. */
 static sky_satellite gate_up(const sky_frame *f, uint64_t turns, sky_satellite to, int32_t lane) {
     uint32_t planes = f->constellation.planes;
-    int32_t aside = steps(sky_frame_centre(f, turns).plane, plane_beside(to.plane, lane, planes),
-                          planes);
-    return gate(f, turns, lane == 0 ? 0 : aside == 0 ? lane : aside);
+    int32_t aside = steps_between(sky_frame_centre(f, turns).plane,
+                                  plane_beside(to.plane, lane, planes), planes);
+    return crossing_of(f, turns, lane == 0 ? 0 : aside == 0 ? lane : aside);
 }
 
 static sky__peer *peer_find(sky_transport *t, sky_satellite who);
@@ -110,7 +111,7 @@ static bool heard_lately(sky_transport *t, sky_time now, sky_satellite who) {
 static sky_satellite gate_down(const sky_frame *f, uint64_t turns, int32_t *lane) {
     int32_t most = (int32_t)f->placement.window_planes / 2, aside = *lane;
     aside = aside > most ? most : aside < -most ? -most : aside;
-    sky_satellite s = gate(f, turns, *lane);
+    sky_satellite s = crossing_of(f, turns, *lane);
     *lane -= aside;
     return s;
 }
@@ -138,8 +139,8 @@ sky_satellite sky__next_hop(sky_transport *t, sky_time now, sky_satellite destin
 }
 
 static uint32_t hops_between(const sky_frame *f, sky_satellite a, sky_satellite b) {
-    return magnitude(steps(a.plane, b.plane, f->constellation.planes)) +
-           magnitude(steps(a.slot, b.slot, f->constellation.slots));
+    return magnitude_of(steps_between(a.plane, b.plane, f->constellation.planes)) +
+           magnitude_of(steps_between(a.slot, b.slot, f->constellation.slots));
 }
 
 /* Between two satellites: as light goes, and what each hop may be late by. A lane adds the planes
@@ -194,13 +195,13 @@ static uint32_t habit_number(sky_satellite to) {
     return (31 * to.plane + to.slot) % SKY__T_HABITS;
 }
 
-static bool holds(const sky__habit *h, sky_time now, sky_satellite to) {
+static bool habit_holds(const sky__habit *h, sky_time now, sky_satellite to) {
     return sky__same(h->to, to) && now < h->until;
 }
 
 static sky__habit *habit_of(sky_transport *t, sky_time now, sky_satellite to) {
     sky__habit *h = &t->habits[habit_number(to)];
-    if (!holds(h, now, to))
+    if (!habit_holds(h, now, to))
         *h = (sky__habit){
             .to = to, .until = sky_turn_begins(&t->config->frame->turning, turns_at(t, now) + 1)};
     return h;
@@ -208,7 +209,7 @@ static sky__habit *habit_of(sky_transport *t, sky_time now, sky_satellite to) {
 
 uint8_t sky__usual_way(const sky_transport *t, sky_time now, sky_satellite to) {
     const sky__habit *h = &t->habits[habit_number(to)];
-    return holds(h, now, to) ? h->way : 0;
+    return habit_holds(h, now, to) ? h->way : 0;
 }
 
 void sky__way_doubted(sky_transport *t, sky_time now, sky_satellite to, uint8_t way) {
@@ -221,7 +222,7 @@ void sky__way_doubted(sky_transport *t, sky_time now, sky_satellite to, uint8_t 
 
 void sky__way_proven(sky_transport *t, sky_time now, sky_satellite to, uint8_t way) {
     sky__habit *h = &t->habits[habit_number(to)];
-    if (!holds(h, now, to))
+    if (!habit_holds(h, now, to))
         return;
     h->unheard = 0;
     if (h->way == way)
@@ -230,12 +231,12 @@ void sky__way_proven(sky_transport *t, sky_time now, sky_satellite to, uint8_t w
 
 uint32_t sky__unheard(const sky_transport *t, sky_time now, sky_satellite to) {
     const sky__habit *h = &t->habits[habit_number(to)];
-    return holds(h, now, to) ? h->unheard : 0;
+    return habit_holds(h, now, to) ? h->unheard : 0;
 }
 
 uint32_t sky__usual_doublings(const sky_transport *t, sky_time now, sky_satellite to) {
     const sky__habit *h = &t->habits[habit_number(to)];
-    return holds(h, now, to) ? h->doublings : 0;
+    return habit_holds(h, now, to) ? h->doublings : 0;
 }
 
 void sky__wait_in_vain(sky_transport *t, sky_time now, sky_satellite to, uint32_t doublings) {
@@ -247,7 +248,7 @@ void sky__wait_in_vain(sky_transport *t, sky_time now, sky_satellite to, uint32_
 
 void sky__wait_sufficed(sky_transport *t, sky_time now, sky_satellite to) {
     sky__habit *h = &t->habits[habit_number(to)];
-    if (holds(h, now, to))
+    if (habit_holds(h, now, to))
         h->doublings = 0;
 }
 
@@ -336,7 +337,7 @@ static void note_seen(sky__peer *p, uint64_t counter) {
 }
 
 /* The tag is right: remember the sender, and that this datagram came. */
-static void believe(sky_transport *t, sky_time now, sky__peer *p, const sky_packet_head *h) {
+static void peer_believe(sky_transport *t, sky_time now, sky__peer *p, const sky_packet_head *h) {
     if (!p)
         p = peer_add(t, h->from);
     if (!p->heard || p->epoch != h->epoch) {
@@ -376,7 +377,7 @@ bool sky__link_accept(sky_transport *t, sky_time now, const uint8_t *bytes, size
         t->stat.forged++;
         return false;
     }
-    believe(t, now, p, head);
+    peer_believe(t, now, p, head);
     return true;
 }
 

@@ -49,7 +49,7 @@ static sky__t_list *list_of(sky_transport *t, const sky__sending *s) {
     return &t->outlets[s->link].queues[s->queue];
 }
 
-static void enqueue(sky_transport *t, uint32_t i) {
+static void sending_enqueue(sky_transport *t, uint32_t i) {
     sky__sending *s = &t->sending[i];
     sky__t_list *l = list_of(t, s);
     s->state = SENDING_QUEUED;
@@ -62,7 +62,7 @@ static void enqueue(sky_transport *t, uint32_t i) {
     l->last = i;
 }
 
-static void unqueue(sky_transport *t, uint32_t i) {
+static void sending_unqueue(sky_transport *t, uint32_t i) {
     sky__sending *s = &t->sending[i];
     sky__t_list *l = list_of(t, s);
     if (s->before == SKY__T_NONE)
@@ -76,10 +76,10 @@ static void unqueue(sky_transport *t, uint32_t i) {
     s->state = SENDING_FLYING;
 }
 
-static void finish(sky_transport *t, uint32_t i) {
+static void sending_finish(sky_transport *t, uint32_t i) {
     sky__sending *s = &t->sending[i];
     if (s->state == SENDING_QUEUED)
-        unqueue(t, i);
+        sending_unqueue(t, i);
     t->flying -= count_bits(s->flying);
     s->state = SENDING_FREE;
     s->after = t->sending_free;
@@ -101,7 +101,7 @@ static void pass_on(sky_transport *t, uint32_t i) {
     t->stat.speculative_retries += count_bits(s->echo);
     s->echo = 0;
     if (!s->pending)
-        unqueue(t, i);
+        sending_unqueue(t, i);
 }
 
 /* ---- messages ---- */
@@ -115,7 +115,7 @@ static bool forget_one(sky_transport *t) {
         if (i == SKY__T_NONE)
             continue;
         t->stat.given_up++;
-        finish(t, i);
+        sending_finish(t, i);
         return true;
     }
     return false;
@@ -139,7 +139,7 @@ bool sky_transport_begin(sky_transport *t, sky_datagram *out) {
 
 /* The last, shorter piece is filled up with zeros: datagrams of one length leave a host in one
  * system call. Frames come last, for a seal may write between pieces. */
-static void cut(sky_transport *t, uint32_t i, const sky_datagram *m, sky_seal *seal) {
+static void sending_cut(sky_transport *t, uint32_t i, const sky_datagram *m, sky_seal *seal) {
     const sky__sending *s = &t->sending[i];
     sky_pieces to = {.at = datagram_of(t, i, 0) + BEFORE_PIECE,
                      .bytes = s->stride,
@@ -188,11 +188,11 @@ void sky_transport_send_sealed(sky_transport *t, sky_time now, const sky_datagra
                                    .echo = all == 1 && is_lossy(t) ? all : 0,
                                    .begun = now,
                                    .deadline = SKY_TIME_NEVER};
-    cut(t, i, m, seal);
+    sending_cut(t, i, m, seal);
     t->stat.messages_sent++;
     if (now + t->config->deadline_ns < t->earliest_out)
         t->earliest_out = now + t->config->deadline_ns;
-    enqueue(t, i);
+    sending_enqueue(t, i);
 }
 
 void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
@@ -200,7 +200,7 @@ void sky_transport_send(sky_transport *t, sky_time now, const sky_datagram *m) {
 }
 
 /* From the last piece to the acknowledgement, at the longest. */
-static sky_time patience(const sky_transport *t, sky_time now, sky__sending *s) {
+static sky_time ack_timeout(const sky_transport *t, sky_time now, sky__sending *s) {
     sky_time beyond = sky__later(t->config->slack_ns, t->excess_ns + 4 * t->deviation_ns);
     uint32_t usual = sky__usual_doublings(t, now, s->to);
     usual -= usual > 0; /* the first in vain may be a loss */
@@ -210,7 +210,7 @@ static sky_time patience(const sky_transport *t, sky_time now, sky__sending *s) 
 }
 
 /* What an acknowledgement took beyond light: as TCP takes its round trips (RFC 6298). */
-static void sample(sky_transport *t, sky_time excess) {
+static void excess_sample(sky_transport *t, sky_time excess) {
     sky_time off = excess - t->excess_ns;
     t->excess_ns += off / 8;
     t->deviation_ns += ((off < 0 ? -off : off) - t->deviation_ns) / 4;
@@ -230,7 +230,7 @@ static void send_again(sky_transport *t, uint32_t i, sky__t_queue queue) {
     s->deadline = SKY_TIME_NEVER;
     if (s->state == SENDING_FLYING) {
         s->queue = queue;
-        enqueue(t, i);
+        sending_enqueue(t, i);
     }
 }
 
@@ -249,10 +249,10 @@ void sky__acknowledged(sky_transport *t, sky_time now, sky_satellite from, uint6
     s->acked |= bitmap & s->all;
     if (s->acked == s->all) {
         if (s->clean) {
-            sample(t, sky__later(0, now - s->sent - 2 * s->way_ns));
+            excess_sample(t, sky__later(0, now - s->sent - 2 * s->way_ns));
             sky__wait_sufficed(t, now, from);
         }
-        finish(t, i);
+        sending_finish(t, i);
         return;
     }
     if (s->state == SENDING_QUEUED)
@@ -285,7 +285,7 @@ void sky__look_after_messages(sky_transport *t, sky_time now) {
         sky_time end = s->begun + t->config->deadline_ns;
         if (end <= now) {
             t->stat.given_up++;
-            finish(t, i);
+            sending_finish(t, i);
             continue;
         }
         if (s->deadline <= now)
@@ -306,8 +306,8 @@ typedef struct {
     uint32_t count;
 } filling;
 
-static void begin(sky_transport *t, sky_time now, sky_satellite to, uint8_t way, uint8_t *data,
-                  filling *f) {
+static void sending_begin(sky_transport *t, sky_time now, sky_satellite to, uint8_t way,
+                          uint8_t *data, filling *f) {
     const sky_constellation *c = &t->config->frame->constellation;
     uint32_t hops = c->planes / 2 + c->slots / 2 + SKY_TRANSPORT_HOPS_MORE;
     assert(hops <= SKY_TRANSPORT_HOPS_MAX);
@@ -345,7 +345,8 @@ static sky_time busy_ns(const sky_transport *t, const sky__outlet *o, size_t byt
 }
 
 /* Datagrams that may leave now over a link that may carry one. */
-static uint32_t paced(const sky_transport *t, sky_time now, const sky__outlet *o, size_t bytes) {
+static uint32_t outlet_paced(const sky_transport *t, sky_time now, const sky__outlet *o,
+                             size_t bytes) {
     sky_time busy = busy_ns(t, o, bytes);
     if (busy == 0)
         return UINT32_MAX;
@@ -373,7 +374,7 @@ static uint32_t take_pieces(sky_transport *t, sky_time now, uint32_t i, uint32_t
     s->sent = now;
     s->way_ns = sky__route_to(t, now, s->to, s->way)->way_ns;
     sky_time others = (count - 1) * busy_ns(t, o, BEFORE_PIECE + s->stride + SKY_TAG_BYTES);
-    s->deadline = sky__later(now, o->free_at) + others + patience(t, now, s);
+    s->deadline = sky__later(now, o->free_at) + others + ack_timeout(t, now, s);
     if (s->deadline < t->earliest_out)
         t->earliest_out = s->deadline;
     pass_on(t, i);
@@ -393,7 +394,7 @@ static uint32_t next_message(const sky_transport *t, const sky__outlet *o) {
 
 /* A message of one piece that still fits into a datagram to the same station; an echo must not
  * share that of its first. */
-static bool joins(const sky_transport *t, uint32_t i, const filling *f) {
+static bool sending_joins(const sky_transport *t, uint32_t i, const filling *f) {
     return i != SKY__T_NONE && t->sending[i].all == 1 && t->sending[i].flying == 0 &&
            sky__same(t->sending[i].to, f->head.destination) &&
            f->bytes + SKY_PACKET_FRAME_BYTES + t->sending[i].bytes <= CONTENT_MAX;
@@ -406,16 +407,16 @@ static void put_pieces(sky_transport *t, sky_time now, sky__outlet *o, uint32_t 
     const sky__sending *s = &t->sending[i];
     bool is_echo = s->flying & s->pending & -s->pending; /* its first may not have left the host */
     f->bytes = BEFORE_PIECE + s->stride;
-    uint32_t pace = paced(t, now, o, f->bytes + SKY_TAG_BYTES);
+    uint32_t pace = outlet_paced(t, now, o, f->bytes + SKY_TAG_BYTES);
     f->count = take_pieces(t, now, i, pace < most ? pace : most, &index);
     uint8_t *piece = datagram_of(t, i, index);
     i = s->all == 1 ? next_message(t, o) : SKY__T_NONE;
-    if (!is_echo && !joins(t, i, f)) {
+    if (!is_echo && !sending_joins(t, i, f)) {
         f->data = piece;
         return;
     }
     memcpy(f->data, piece, f->bytes);
-    for (; joins(t, i, f); i = next_message(t, o)) {
+    for (; sending_joins(t, i, f); i = next_message(t, o)) {
         take_pieces(t, now, i, 1, &index);
         size_t bytes = SKY_PACKET_FRAME_BYTES + t->sending[i].bytes;
         memcpy(f->data + f->bytes, datagram_of(t, i, 0) + SKY_PACKET_HEAD_BYTES, bytes);
@@ -442,8 +443,8 @@ static bool has_any(const sky_transport *t, const sky__outlet *o) {
 }
 
 /* At most so many. */
-static bool offer(sky_transport *t, sky_time now, uint8_t *room, uint32_t most,
-                  sky_datagram_row *out) {
+static bool outlet_offer(sky_transport *t, sky_time now, uint8_t *room, uint32_t most,
+                         sky_datagram_row *out) {
     sky__outlet *o = t->outlets;
     int link = 0;
     while (link < SKY__LINKS && (o->free_at > now + t->config->burst_ns || !has_any(t, o)))
@@ -452,13 +453,13 @@ static bool offer(sky_transport *t, sky_time now, uint8_t *room, uint32_t most,
         return false;
     filling f = {.data = room, .count = 1};
     if (o->ack_count > 0) {
-        begin(t, now, o->acks[0].to, o->acks[0].way, room, &f);
+        sending_begin(t, now, o->acks[0].to, o->acks[0].way, room, &f);
         put_acks(o, &f);
     } else if (o->relay_count > 0) {
         send_on(t, now, o, &f);
     } else {
         const sky__sending *s = &t->sending[next_message(t, o)];
-        begin(t, now, s->to, s->way, room, &f);
+        sending_begin(t, now, s->to, s->way, room, &f);
         put_pieces(t, now, o, most, &f);
     }
     sky__link_stamp(t, now, &f.head, f.data, f.bytes, f.count);
@@ -471,7 +472,7 @@ static bool offer(sky_transport *t, sky_time now, uint8_t *room, uint32_t most,
 }
 
 bool sky_transport_offer(sky_transport *t, sky_time now, uint8_t *room, sky_datagram_row *out) {
-    return offer(t, now, room, SKY_PACKET_PIECES_MAX, out);
+    return outlet_offer(t, now, room, SKY_PACKET_PIECES_MAX, out);
 }
 
 void sky_transport_send_token(sky_transport *t, sky_time now, sky_satellite neighbour,
@@ -492,7 +493,7 @@ void sky_transport_send_token(sky_transport *t, sky_time now, sky_satellite neig
 bool sky_transport_output(sky_transport *t, sky_time now, sky_datagram *out) {
     sky_datagram_row one;
     assert(out->bytes_max >= SKY_PACKET_BYTES_MAX);
-    if (!offer(t, now, out->data, 1, &one))
+    if (!outlet_offer(t, now, out->data, 1, &one))
         return false;
     if (one.data != out->data)
         memcpy(out->data, one.data, one.bytes);

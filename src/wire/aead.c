@@ -164,8 +164,8 @@ static slot *slot_for(sky_aead *a, sky_suite suite, direction d, const sky_aead_
     return s;
 }
 
-static void begin(EVP_CIPHER_CTX *c, const uint8_t *key, const sky_aead_input *x,
-                  const OSSL_PARAM *tag) {
+static void aead_begin(EVP_CIPHER_CTX *c, const uint8_t *key, const sky_aead_input *x,
+                       const OSSL_PARAM *tag) {
     int bytes;
     bool ok = EVP_CipherInit_ex2(c, NULL, key, x->nonce, -1, tag) &&
               (x->aad_bytes == 0 || EVP_CipherUpdate(c, NULL, &bytes, x->aad, (int)x->aad_bytes));
@@ -191,7 +191,7 @@ void sky_aead_seal(sky_aead *a, sky_suite suite, const sky_aead_input *x, const 
     int done = 0, more;
     OSSL_PARAM params[2];
     tag_params(params, tag);
-    begin(s->context, key, x, NULL);
+    aead_begin(s->context, key, x, NULL);
     bool ok = (bytes == 0 || EVP_CipherUpdate(s->context, dst, &done, src, (int)bytes)) &&
               EVP_CipherFinal_ex(s->context, nothing, &more) &&
               EVP_CIPHER_CTX_get_params(s->context, params);
@@ -206,7 +206,7 @@ static bool open_by_libcrypto(EVP_CIPHER_CTX *c, const uint8_t *key, const sky_a
     OSSL_PARAM params[2];
     memcpy(expected, tag, sizeof expected); /* the parameter is not const */
     tag_params(params, expected);
-    begin(c, key, x, params);
+    aead_begin(c, key, x, params);
     return (bytes == 0 || EVP_CipherUpdate(c, data, &done, data, (int)bytes)) &&
            EVP_CipherFinal_ex(c, nothing, &more);
 }

@@ -70,8 +70,8 @@ static void plain_tag(const context *x, const uint8_t *data, size_t bytes, uint8
     sky_store_u64(tag + 8, sky_load_u32(x->nonce));
 }
 
-static void encrypt(sky_aead *a, const sky_cipher_key *k, const context *x, const uint8_t *src,
-                    uint8_t *dst, size_t bytes, uint8_t *tag) {
+static void seal_encrypt(sky_aead *a, const sky_cipher_key *k, const context *x, const uint8_t *src,
+                         uint8_t *dst, size_t bytes, uint8_t *tag) {
     if (k->suite != SKY_SUITE_PLAIN) {
         sky_aead_input in = input_of(k, x);
         sky_aead_seal(a, k->suite, &in, src, dst, bytes, tag);
@@ -83,8 +83,8 @@ static void encrypt(sky_aead *a, const sky_cipher_key *k, const context *x, cons
 }
 
 /* False, and no data, when the tag is wrong. */
-static bool decrypt(sky_aead *a, const sky_cipher_key *k, const context *x, uint8_t *data,
-                    size_t bytes, const uint8_t *tag) {
+static bool seal_decrypt(sky_aead *a, const sky_cipher_key *k, const context *x, uint8_t *data,
+                         size_t bytes, const uint8_t *tag) {
     if (k->suite != SKY_SUITE_PLAIN) {
         sky_aead_input in = input_of(k, x);
         return sky_aead_open(a, k->suite, &in, data, bytes, tag);
@@ -107,14 +107,14 @@ void sky_tag_make(sky_aead *a, const sky_cipher_key *k, uint64_t counter, const 
                   size_t bytes, uint8_t tag[SKY_TAG_BYTES]) {
     context x = tag_context(counter, data, bytes);
     uint8_t nothing[1] = {0};
-    encrypt(a, k, &x, nothing, nothing, 0, tag);
+    seal_encrypt(a, k, &x, nothing, nothing, 0, tag);
 }
 
 bool sky_tag_check(sky_aead *a, const sky_cipher_key *k, uint64_t counter, const void *data,
                    size_t bytes, const uint8_t tag[SKY_TAG_BYTES]) {
     context x = tag_context(counter, data, bytes);
     uint8_t nothing[1] = {0};
-    return decrypt(a, k, &x, nothing, 0, tag);
+    return seal_decrypt(a, k, &x, nothing, 0, tag);
 }
 
 /* ---- chunks ---- */
@@ -231,7 +231,7 @@ sky_status sky_seal_message(sky_seal *s, uint8_t *bytes, size_t bytes_max, size_
     uint8_t aad[AAD_BYTES];
     trailer_begin(s, trailer);
     context x = seal_context(trailer, &m, aad);
-    encrypt(s->aead, &s->own.key, &x, data, data, m.data_bytes, trailer + TAG_OFFSET);
+    seal_encrypt(s->aead, &s->own.key, &x, data, data, m.data_bytes, trailer + TAG_OFFSET);
     *byte_count = sky_message_set_chunk(bytes, &m, m.data_bytes + SKY_SEAL_BYTES,
                                         sky_load_u64(trailer + TAG_OFFSET));
     return SKY_OK;
@@ -254,8 +254,8 @@ void sky_seal_into(sky_seal *s, uint8_t *bytes, size_t byte_count, const uint8_t
     uint8_t trailer[SKY_SEAL_BYTES], aad[AAD_BYTES];
     trailer_begin(s, trailer);
     context x = seal_context(trailer, &m, aad);
-    encrypt(s->aead, &s->own.key, &x, chunk ? chunk : data, data, m.data_bytes,
-            trailer + TAG_OFFSET);
+    seal_encrypt(s->aead, &s->own.key, &x, chunk ? chunk : data, data, m.data_bytes,
+                 trailer + TAG_OFFSET);
     sky_pieces_write(to, head_bytes, data, m.data_bytes);
     sky_pieces_write(to, head_bytes + m.data_bytes, trailer, SKY_SEAL_BYTES);
     sky_message_set_chunk(bytes, &m, m.data_bytes + SKY_SEAL_BYTES,
@@ -276,10 +276,10 @@ static bool open_chunk(sky_seal *s, const sky_message *m, uint8_t *data, uint32_
     context x = seal_context(trailer, m, aad);
     const sky_cipher_key *key = key_of(s, suite_of(trailer[0]), trailer + 1);
     if (key)
-        return decrypt(s->aead, key, &x, data, plain_bytes, trailer + TAG_OFFSET);
+        return seal_decrypt(s->aead, key, &x, data, plain_bytes, trailer + TAG_OFFSET);
     sky_seal_session fresh; /* anybody can make up a salt, and with it have a key derived */
     session_init(&fresh, suite_of(trailer[0]), s->secret, trailer + 1);
-    bool opens = decrypt(s->aead, &fresh.key, &x, data, plain_bytes, trailer + TAG_OFFSET);
+    bool opens = seal_decrypt(s->aead, &fresh.key, &x, data, plain_bytes, trailer + TAG_OFFSET);
     if (opens)
         keep_session(s, &fresh);
     sky_cipher_key_wipe(&fresh.key);

@@ -14,7 +14,7 @@
 #define SCRATCH_BYTES (SKY_DISK_HEADER_BYTES + SKY_DISK_ALIGN)
 
 /* Known, and not past its time, as far as can be told without waiting. */
-static bool stands(sky_disk *d, const sky_key *key) {
+static bool entry_is_present(sky_disk *d, const sky_key *key) {
     if (!sky_mutex_try_lock(&d->mutex))
         return false;
     const sky_disk_fact *fact = sky_disk_catalogue_find(d->catalogue, key);
@@ -49,7 +49,7 @@ static bool note_hit(sky_disk *d, const sky_disk_header *header, uint64_t bytes)
 
 bool sky_disk_attempt(sky_tier *tier, sky_item *item, const sky_call *call) {
     sky_disk *d = (sky_disk *)(void *)tier; /* its first member */
-    if (!d->folder.reads_cached || d->folder.seal || !stands(d, &item->key))
+    if (!d->folder.reads_cached || d->folder.seal || !entry_is_present(d, &item->key))
         return false;
     if (call && call->deadline_ns != 0 && d->env.clock->now(d->env.clock) >= call->deadline_ns)
         return false;

@@ -214,7 +214,7 @@ typedef struct {
     void *context;
 } removal;
 
-static void forget(void *context, uint32_t number, const sky_block_info *info) {
+static void catalogue_forget(void *context, uint32_t number, const sky_block_info *info) {
     removal *r = context;
     const sky_disk_fact *fact = &r->catalogue->facts[number];
     (void)info;
@@ -229,7 +229,7 @@ size_t sky_disk_catalogue_remove(sky_disk_catalogue *c, sky_disk_fact *fact,
                                  sky_disk_removed_fn removed, void *context) {
     removal r = {c, removed, context};
     c->changed = true;
-    return sky_index_remove(c->index, number_of(c, fact), forget, &r);
+    return sky_index_remove(c->index, number_of(c, fact), catalogue_forget, &r);
 }
 
 sky_disk_fact *sky_disk_catalogue_victim(sky_disk_catalogue *c) {

@@ -182,7 +182,7 @@ typedef struct {
     bool create;
 } settings;
 
-static sky_status parse(const char *text, settings *out, sky_error *error) {
+static sky_status parse_url(const char *text, settings *out, sky_error *error) {
     static const char *const modes[] = {"auto", "on", "off"}; /* as sky_disk_direct */
     sky_url *url = &out->url;
     sky_status status = sky_url_parse(text, url, error);
@@ -236,7 +236,7 @@ static uint32_t entries_for(uint64_t bytes_max) {
 }
 
 /* All that needs no folder. */
-static sky_status prepare(sky_disk *d) {
+static sky_status disk_prepare(sky_disk *d) {
     sky_status status = sky_event_create(&d->wake);
     if (status == SKY_OK)
         status = sky_batches_create(d->env.clock, &d->tier.batches);
@@ -247,7 +247,7 @@ static sky_status prepare(sky_disk *d) {
     return status;
 }
 
-static sky_status recall(sky_disk *d) {
+static sky_status disk_load_snapshot(sky_disk *d) {
     sky_disk_decide(d);
     sky_mutex_lock(&d->mutex);
     sky_status status = sky_disk_recall(d);
@@ -258,7 +258,7 @@ static sky_status recall(sky_disk *d) {
 sky_status sky_disk_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
                               sky_error *error) {
     settings wanted = {.bytes_max = BYTES_MAX_DEFAULT};
-    sky_status status = parse(url, &wanted, error);
+    sky_status status = parse_url(url, &wanted, error);
     if (status != SKY_OK)
         return status;
     sky_disk *d = calloc(1, sizeof *d);
@@ -282,9 +282,9 @@ sky_status sky_disk_tier_open(const char *url, const sky_tier_env *env, sky_tier
         status = sky_disk_seal_open(&d->folder, path, seal, wanted.create, error);
     if (status != SKY_OK)
         goto cleanup;
-    status = prepare(d);
+    status = disk_prepare(d);
     if (status == SKY_OK)
-        status = recall(d);
+        status = disk_load_snapshot(d);
     if (status == SKY_OK)
         status = sky_disk_work_start(d->work);
     if (status != SKY_OK)

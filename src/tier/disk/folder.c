@@ -240,8 +240,8 @@ sky_status sky_disk_entry_open(const sky_disk_folder *f, const sky_key *key,
     return open_entry(f, key, mode, out);
 }
 
-static bool decode(const sky_disk_folder *f, const uint8_t *bytes, const sky_key *key,
-                   const sky_disk_opened *entry, sky_disk_header *out) {
+static bool header_decode(const sky_disk_folder *f, const uint8_t *bytes, const sky_key *key,
+                          const sky_disk_opened *entry, sky_disk_header *out) {
     return sky_disk_header_decode(bytes, out) == SKY_OK && sky_key_equal(&out->key, key) &&
            sky_disk_geometry_of(out->payload_bytes).padded_bytes == entry->geometry.padded_bytes &&
            (entry->place.checksum == 0 || entry->place.checksum == out->checksum) &&
@@ -251,14 +251,14 @@ static bool decode(const sky_disk_folder *f, const uint8_t *bytes, const sky_key
 sky_status sky_disk_header_check(const sky_disk_folder *f, const sky_disk_opened *entry,
                                  const sky_key *key, uint8_t bytes[SKY_DISK_HEADER_BYTES],
                                  sky_disk_header *out) {
-    if (decode(f, bytes, key, entry, out))
+    if (header_decode(f, bytes, key, entry, out))
         return SKY_OK;
     size_t got;
     sky_status status = sky_file_read_at(entry->fd, bytes, SKY_DISK_HEADER_BYTES, entry->place.base,
                                          &got);
     if (status != SKY_OK)
         return status;
-    bool sound = got == SKY_DISK_HEADER_BYTES && decode(f, bytes, key, entry, out);
+    bool sound = got == SKY_DISK_HEADER_BYTES && header_decode(f, bytes, key, entry, out);
     bool sealed = !f->seal && sky_disk_header_decode(bytes, out) == SKY_OK && out->is_sealed;
     if (!sound && sealed) /* not damaged: the folder's seal is gone, and may come back */
         return SKY_E_DENIED;
@@ -266,8 +266,9 @@ sky_status sky_disk_header_check(const sky_disk_folder *f, const sky_disk_opened
 }
 
 /* The header as bytes too. */
-static sky_status load(const sky_disk_folder *f, const sky_disk_opened *entry, const sky_key *key,
-                       uint8_t bytes[SKY_DISK_HEADER_BYTES], sky_disk_header *out) {
+static sky_status entry_load(const sky_disk_folder *f, const sky_disk_opened *entry,
+                             const sky_key *key, uint8_t bytes[SKY_DISK_HEADER_BYTES],
+                             sky_disk_header *out) {
     size_t got;
     sky_status status = sky_file_read_at(entry->fd, bytes, SKY_DISK_HEADER_BYTES, entry->place.base,
                                          &got);
@@ -284,7 +285,7 @@ sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky
         status = open_entry(f, key, SKY_FILE_READ, &entry);
         if (status != SKY_OK)
             return status;
-        status = load(f, &entry, key, bytes, out);
+        status = entry_load(f, &entry, key, bytes, out);
         again = status == SKY_E_CORRUPT && sky_disk_in_segment(&entry.place) &&
                 sky_disk_entry_replaced(f, key, &entry);
         sky_file_close(entry.fd);
@@ -292,7 +293,8 @@ sky_status sky_disk_entry_load(const sky_disk_folder *f, const sky_key *key, sky
     return status;
 }
 
-static bool stands(const sky_disk_folder *f, const sky_key *key, const sky_disk_opened *entry) {
+static bool entry_is_present(const sky_disk_folder *f, const sky_key *key,
+                             const sky_disk_opened *entry) {
     char path[SKY_DISK_PATH_BYTES];
     sky_file_info info;
     if (sky_disk_in_segment(&entry->place))
@@ -316,9 +318,9 @@ sky_status sky_disk_entry_hold(const sky_disk_folder *f, const sky_key *key, sky
         if (status != SKY_OK)
             return status;
         status = lock_entry(&out->entry, until);
-        bool locked = status == SKY_OK, ours = locked && stands(f, key, &out->entry);
+        bool locked = status == SKY_OK, ours = locked && entry_is_present(f, key, &out->entry);
         if (ours)
-            status = load(f, &out->entry, key, out->bytes, &out->header);
+            status = entry_load(f, &out->entry, key, out->bytes, &out->header);
         if (ours && status == SKY_OK)
             return SKY_OK;
         if (locked)
@@ -487,7 +489,7 @@ sky_status sky_disk_temp_record(const sky_disk_folder *f, const sky_disk_temp *t
         sky_disk_geometry_of_file((uint64_t)temp->place.unit_count * SKY_SEGMENT_UNIT_BYTES,
                                   &entry.geometry);
     }
-    status = load(f, &entry, key, bytes, &header);
+    status = entry_load(f, &entry, key, bytes, &header);
     if (status == SKY_OK)
         status = write_record(&entry, access, bytes);
     sky_file_close(entry.fd);
@@ -564,7 +566,7 @@ static sky_status load_opened(const sky_disk_folder *f, sky_status opened,
     uint8_t bytes[SKY_DISK_HEADER_BYTES];
     if (opened != SKY_OK)
         return opened;
-    sky_status status = load(f, entry, key, bytes, out);
+    sky_status status = entry_load(f, entry, key, bytes, out);
     sky_file_close(entry->fd);
     return status;
 }

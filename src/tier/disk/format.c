@@ -56,7 +56,7 @@ static bool all_zero(const uint8_t *from, const uint8_t *to) {
     return bytes == 0 || (from[0] == 0 && memcmp(from, from + 1, bytes - 1) == 0);
 }
 
-static uint64_t pad(uint64_t bytes) {
+static uint64_t pad_to_page(uint64_t bytes) {
     return (bytes + SKY_DISK_ALIGN - 1) / SKY_DISK_ALIGN * SKY_DISK_ALIGN;
 }
 
@@ -67,14 +67,14 @@ sky_disk_geometry sky_disk_geometry_of(uint64_t payload_bytes) {
     while (payload_bytes > (uint64_t)page_bytes * SKY_DISK_PAGES_MAX)
         page_bytes *= 2;
     return (sky_disk_geometry){
-        .padded_bytes = pad(payload_bytes),
+        .padded_bytes = pad_to_page(payload_bytes),
         .page_bytes = page_bytes,
         .page_count = (uint32_t)((payload_bytes + page_bytes - 1) / page_bytes),
     };
 }
 
 sky_status sky_disk_geometry_of_file(uint64_t file_bytes, sky_disk_geometry *out) {
-    uint64_t padded_max = pad(SKY_PAYLOAD_BYTES_MAX);
+    uint64_t padded_max = pad_to_page(SKY_PAYLOAD_BYTES_MAX);
     if (file_bytes % SKY_DISK_ALIGN != 0 || file_bytes < SKY_DISK_HEADER_BYTES ||
         file_bytes - SKY_DISK_HEADER_BYTES > padded_max)
         return SKY_E_CORRUPT;

@@ -366,7 +366,7 @@ static void take_result(sky_disk_io_engine *m, const sky_aio_result *r) {
 }
 
 /* Where the job stands when no piece of it is under way or wanted. */
-static void advance(sky_disk_io_engine *m, sky_disk_job *job) {
+static void job_advance(sky_disk_io_engine *m, sky_disk_job *job) {
     if (job->phase != SKY_DISK_PIECES || job->piece_first != NO_PIECE || wants_piece(job))
         return;
     bool file = !sky_disk_in_segment(&job->entry.place);
@@ -380,7 +380,7 @@ static void advance_all(sky_disk_io_engine *m, job_list *list) {
     sky_disk_job *before = NULL, *job = list->first;
     while (job) {
         sky_disk_job *after = job->after;
-        advance(m, job);
+        job_advance(m, job);
         if (job->phase == SKY_DISK_OVER) {
             *(before ? &before->after : &list->first) = after;
             if (list->last == job)

@@ -63,7 +63,7 @@ typedef struct {
 } tally;
 
 /* Whoever holds the ledger for too long, stopped perhaps, is not waited for again for a while. */
-static view enter(sky_disk *d) {
+static view view_open(sky_disk *d) {
     view v = {0};
     sky_time now = sky_now();
     sky_time until = now < d->ledger_avoided ? 0 : now + LEDGER_PATIENCE;
@@ -73,20 +73,20 @@ static view enter(sky_disk *d) {
     return v;
 }
 
-static bool agrees(const sky_disk *d, const view *v) {
+static bool view_agrees(const sky_disk *d, const view *v) {
     return v->locked && v->ledger.known && v->ledger.changes == d->ledger_seen;
 }
 
 /* Note changes of ours and let go. When the lock was not had they are told at the next chance; a
  * damaged ledger is mended by the next refresh. */
-static void leave(sky_disk *d, view *v, tally t) {
+static void view_close(sky_disk *d, view *v, tally t) {
     d->unrecorded_changes += t.changes;
     d->unrecorded_bytes += t.bytes;
     if (!v->locked)
         return;
     bool write = v->ledger.known && (v->mended || d->unrecorded_changes > 0);
     if (write) {
-        bool agreed = agrees(d, v);
+        bool agreed = view_agrees(d, v);
         int64_t used = (int64_t)v->ledger.bytes_used + d->unrecorded_bytes;
         v->ledger.bytes_used = used > 0 ? (uint64_t)used : 0;
         v->ledger.changes += d->unrecorded_changes;
@@ -168,8 +168,8 @@ static bool out_of_places(const sky_disk *d) {
 
 /* Evict until `bytes` more are free, `files` have gone and the catalogue has room. The parent of
  * what is to come is a leaf until that has come, and must not make room for its own child. */
-static sky_status evict(sky_disk *d, uint64_t bytes, uint64_t files, const sky_key *parent,
-                        tally *t) {
+static sky_status view_evict(sky_disk *d, uint64_t bytes, uint64_t files, const sky_key *parent,
+                             tally *t) {
     sky_disk_fact *kept = sky_disk_catalogue_find(d->catalogue, parent);
     bool held = kept && sky_disk_catalogue_keep(d->catalogue, kept);
     sky_status status = SKY_OK;
@@ -183,7 +183,7 @@ static sky_status evict(sky_disk *d, uint64_t bytes, uint64_t files, const sky_k
 }
 
 /* Put a fact into the catalogue, at the cost of the oldest when it is full. */
-static sky_disk_fact *admit(sky_disk *d, const sky_disk_fact *fact, tally *t) {
+static sky_disk_fact *catalogue_admit(sky_disk *d, const sky_disk_fact *fact, tally *t) {
     sky_status status;
     while ((status = sky_disk_catalogue_put(d->catalogue, fact)) == SKY_E_FULL)
         if (evict_one(d, t) != SKY_OK)
@@ -270,7 +270,7 @@ static void adopt_survey(sky_disk *d, survey *s, view *v) {
 }
 
 /* Read the folder anew. What went is not in the survey, so only the changes count. */
-static sky_status refresh(sky_disk *d, view *v, uint64_t *swept, tally *t) {
+static sky_status view_refresh(sky_disk *d, view *v, uint64_t *swept, tally *t) {
     survey s = {.disk = d};
     sky_mutex_init(&s.mutex);
     sky_status status = sky_disk_folder_scan(&d->folder, survey_entry, &s, swept);
@@ -286,35 +286,35 @@ static sky_status refresh(sky_disk *d, view *v, uint64_t *swept, tally *t) {
 }
 
 sky_status sky_disk_refresh(sky_disk *d, uint64_t *swept) {
-    view v = enter(d);
+    view v = view_open(d);
     tally t = {0};
     *swept = 0;
-    sky_status status = refresh(d, &v, swept, &t);
-    leave(d, &v, t);
+    sky_status status = view_refresh(d, &v, swept, &t);
+    view_close(d, &v, t);
     return status;
 }
 
 sky_status sky_disk_recall(sky_disk *d) {
-    view v = enter(d);
+    view v = view_open(d);
     tally t = {0};
     uint64_t changes = 0, swept;
     sky_status status = SKY_OK;
     bool recalled = sky_disk_snapshot_load(&d->folder, d->catalogue, &changes);
     d->ledger_seen = changes;
     bool same_bytes = v.ledger.bytes_used == sky_disk_catalogue_bytes(d->catalogue);
-    if (!recalled || !agrees(d, &v) || !same_bytes)
-        status = refresh(d, &v, &swept, &t);
-    leave(d, &v, t);
+    if (!recalled || !view_agrees(d, &v) || !same_bytes)
+        status = view_refresh(d, &v, &swept, &t);
+    view_close(d, &v, t);
     return status;
 }
 
 void sky_disk_remember(sky_disk *d) {
     if (!d->snapshot_wanted && !sky_disk_catalogue_changed(d->catalogue))
         return;
-    view v = enter(d);
-    if (agrees(d, &v) && d->unrecorded_changes == 0)
+    view v = view_open(d);
+    if (view_agrees(d, &v) && d->unrecorded_changes == 0)
         sky_disk_snapshot_save(&d->folder, d->catalogue, v.ledger.changes);
-    leave(d, &v, (tally){0});
+    view_close(d, &v, (tally){0});
 }
 
 bool sky_disk_revive(sky_disk *d) {
@@ -375,8 +375,8 @@ static sky_status clear_room(sky_disk *d, view *v, uint64_t needed, const sky_di
                              const sky_key *kept, tally *t) {
     uint64_t used = bytes_used(d, v), goal = d->bytes_max, swept;
     sky_status status = SKY_OK;
-    if (used + needed > goal && v->locked && !agrees(d, v)) {
-        status = refresh(d, v, &swept, t);
+    if (used + needed > goal && v->locked && !view_agrees(d, v)) {
+        status = view_refresh(d, v, &swept, t);
         used = bytes_used(d, v);
         goal -= goal / SHARED_SLACK;
     }
@@ -385,7 +385,7 @@ static sky_status clear_room(sky_disk *d, view *v, uint64_t needed, const sky_di
     if (status == SKY_OK && !need_of(d, least, claim, kept).can_fit)
         status = SKY_E_FULL;
     else if (status == SKY_OK)
-        status = evict(d, excess, out_of_places(d), kept, t);
+        status = view_evict(d, excess, out_of_places(d), kept, t);
     bool enough = (int64_t)(used + needed) + t->bytes <= (int64_t)d->bytes_max;
     if (status == SKY_E_FULL && enough && sky_disk_catalogue_room(d->catalogue) > 0)
         status = SKY_OK; /* the slack is a wish */
@@ -398,7 +398,7 @@ static sky_status make_room(sky_disk *d, const sky_disk_claim *claim) {
     if (needed > d->bytes_max)
         return SKY_E_FULL;
     bool reachable = find_kept(d, claim, &kept);
-    view v = enter(d);
+    view v = view_open(d);
     tally t = {0};
     sky_status status = SKY_OK;
     if (bytes_used(d, &v) + needed > d->bytes_max || out_of_places(d))
@@ -406,7 +406,7 @@ static sky_status make_room(sky_disk *d, const sky_disk_claim *claim) {
     bool first = !d->writes;
     d->writes = true;
     t.changes += first;
-    leave(d, &v, t);
+    view_close(d, &v, t);
     if (first)
         sky_disk_ledger_sync(&d->folder); /* from here on a snapshot on the disk is out of date */
     return status;
@@ -439,7 +439,7 @@ sky_status sky_disk_evict(sky_disk *d, const sky_disk_claim *claim) {
     sky_key kept;
     if (!find_kept(d, claim, &kept))
         return SKY_E_FULL;
-    view v = enter(d);
+    view v = view_open(d);
     tally t = {0};
     sky_status status = SKY_E_FULL;
     need n = need_of(d, 0, claim, &kept);
@@ -447,8 +447,8 @@ sky_status sky_disk_evict(sky_disk *d, const sky_disk_claim *claim) {
     if (n.files_missing > 0)
         bytes = 0; /* it is not for want of them */
     if (n.evictable.files > 0 && n.can_fit)
-        status = evict(d, bytes < most ? bytes : most, n.files_missing, &kept, &t);
-    leave(d, &v, t);
+        status = view_evict(d, bytes < most ? bytes : most, n.files_missing, &kept, &t);
+    view_close(d, &v, t);
     return status;
 }
 
@@ -480,7 +480,7 @@ static sky_status take_name(sky_disk *d, sky_disk_temp *temp, sky_disk_fact *fac
 }
 
 sky_status sky_disk_publish(sky_disk *d, sky_disk_temp *temp, const sky_disk_fact *written) {
-    view v = enter(d);
+    view v = view_open(d);
     tally t = {0};
     uint64_t replaced_bytes;
     sky_disk_fact fact = *written;
@@ -488,11 +488,11 @@ sky_status sky_disk_publish(sky_disk *d, sky_disk_temp *temp, const sky_disk_fac
     if (status == SKY_OK) {
         t.changes = 1;
         t.bytes = (int64_t)sky_disk_fact_bytes(&fact) - (int64_t)replaced_bytes;
-        sky_disk_fact *kept = admit(d, &fact, &t);
+        sky_disk_fact *kept = catalogue_admit(d, &fact, &t);
         if (kept)
             sky_disk_catalogue_pin(d->catalogue, kept, fact.pinned);
     }
-    leave(d, &v, t);
+    view_close(d, &v, t);
     return status;
 }
 
@@ -500,9 +500,9 @@ sky_status sky_disk_publish(sky_disk *d, sky_disk_temp *temp, const sky_disk_fac
 sky_status sky_disk_settle(sky_disk *d, const sky_disk_temp *temp, const sky_key *key) {
     if (!temp->replaced_file)
         return sky_disk_temp_settle(&d->folder, temp, key);
-    view v = enter(d);
+    view v = view_open(d);
     sky_status status = sky_disk_temp_settle(&d->folder, temp, key);
-    leave(d, &v, (tally){0});
+    view_close(d, &v, (tally){0});
     return status;
 }
 
@@ -528,11 +528,11 @@ static void drop_within(dropping *drop, const sky_key *key) {
 
 sky_status sky_disk_drop(sky_disk *d, const sky_key *key, const sky_disk_opened *entry,
                          size_t *count) {
-    view v = enter(d);
+    view v = view_open(d);
     dropping drop = {.disk = d, .status = SKY_MISS};
     if (!entry || !sky_disk_entry_replaced(&d->folder, key, entry))
         drop_within(&drop, key);
-    leave(d, &v, drop.gone);
+    view_close(d, &v, drop.gone);
     *count = (size_t)drop.gone.changes;
     return drop.status;
 }
@@ -544,14 +544,14 @@ static bool is_wanting(const sky_disk *d, sky_status loaded, const sky_disk_head
 
 sky_status sky_disk_drop_wanting(sky_disk *d, const sky_key *key, sky_disk_header *header,
                                  size_t *count) {
-    view v = enter(d);
+    view v = view_open(d);
     dropping drop = {.disk = d};
     sky_status status = sky_disk_entry_load(&d->folder, key, header);
     if (is_wanting(d, status, header)) {
         drop_within(&drop, key);
         status = status == SKY_OK ? SKY_MISS : status;
     }
-    leave(d, &v, drop.gone);
+    view_close(d, &v, drop.gone);
     *count = (size_t)drop.gone.changes;
     return status;
 }
@@ -568,10 +568,10 @@ sky_disk_fact *sky_disk_meet(sky_disk *d, const sky_disk_header *header) {
     sky_disk_fact *known = sky_disk_known(d, header);
     if (known)
         return known;
-    view v = enter(d);
+    view v = view_open(d);
     tally t = {0};
-    sky_disk_fact *kept = admit(d, &fact, &t);
-    leave(d, &v, t);
+    sky_disk_fact *kept = catalogue_admit(d, &fact, &t);
+    view_close(d, &v, t);
     return kept;
 }
 
@@ -627,10 +627,10 @@ void sky_disk_record_uses(sky_disk *d, sky_disk_fact *fact) {
 /* Write whether it is pinned into its file, for all processes. */
 static sky_status record_pin(sky_disk *d, sky_disk_fact *fact, bool pinned) {
     sky_disk_access access = {fact->hits, fact->used_ms, pinned};
-    view v = enter(d);
+    view v = view_open(d);
     sky_status status = sky_disk_entry_record(&d->folder, &fact->key, &access, true);
     fact->unrecorded &= status != SKY_OK;
-    leave(d, &v, (tally){.changes = status == SKY_OK});
+    view_close(d, &v, (tally){.changes = status == SKY_OK});
     return status;
 }
 

@@ -55,7 +55,7 @@ static bool is_temp(const char *name) {
 
 /* Another's file goes only when its writer is gone: no lock, and no such process or an old file. A
  * process that was just killed keeps its locks until the kernel is done with its transfers. */
-static bool sweep(walker *w, const char *name) {
+static bool file_sweep(walker *w, const char *name) {
     char path[SKY_DISK_FOLDER_CHARS + 1 + 256];
     int root = w->scan->folder->root, fd;
     snprintf(path, sizeof path, "%s/%s", w->path, name);
@@ -78,7 +78,7 @@ static bool sweep(walker *w, const char *name) {
 static bool walk_entry(void *context, const char *name, char kind) {
     walker *w = context;
     sky_key key;
-    bool file = kind == 'f' || kind == '?', swept = file && is_temp(name) && sweep(w, name);
+    bool file = kind == 'f' || kind == '?', swept = file && is_temp(name) && file_sweep(w, name);
     w->empty &= swept;
     if (file && is_hex(name, 2 * SKY_KEY_BYTES) && name[0] == w->path[0] && name[1] == w->path[1] &&
         name[2] == w->path[3] && name[3] == w->path[4] && sky_key_parse(name, &key) == SKY_OK &&
@@ -104,7 +104,7 @@ static bool walk_inner(void *context, const char *name, char kind) {
 
 static bool sweep_root(void *context, const char *name, char kind) {
     if (is_temp(name) && (kind == 'f' || kind == '?'))
-        sweep(context, name);
+        file_sweep(context, name);
     return true;
 }
 
@@ -116,7 +116,7 @@ static bool next_top(scan *s, unsigned *top) {
     return *top < TOP_FOLDERS;
 }
 
-static void *walk(void *argument) {
+static void *walker_run(void *argument) {
     walker *w = argument;
     scan *s = w->scan;
     unsigned top;
@@ -154,10 +154,10 @@ sky_status sky_disk_folder_scan(const sky_disk_folder *f, sky_disk_scan_fn each,
     sky_mutex_init(&s.mutex);
     for (size_t i = 1; i < WALKERS; i++) {
         walkers[i].scan = &s;
-        if (sky_thread_start(&walkers[i].thread, "skymem-scan", walk, &walkers[i]) != SKY_OK)
+        if (sky_thread_start(&walkers[i].thread, "skymem-scan", walker_run, &walkers[i]) != SKY_OK)
             break;
     }
-    walk(&walkers[0]);
+    walker_run(&walkers[0]);
     for (size_t i = 1; i < WALKERS; i++)
         sky_thread_join(&walkers[i].thread);
     tell_segments(&s);

@@ -78,12 +78,12 @@ static uint32_t newest_below(sky_disk_segments *s, const sky_key *key, uint64_t 
     return found;
 }
 
-static uint32_t newest(sky_disk_segments *s, const sky_key *key) {
+static uint32_t newest_row(sky_disk_segments *s, const sky_key *key) {
     return newest_below(s, key, UINT64_MAX);
 }
 
 static void mark_newest(sky_disk_segments *s, const sky_key *key) {
-    uint32_t top = newest(s, key);
+    uint32_t top = newest_row(s, key);
     for (uint32_t id = *head_of(s, key); id != NO_ROW; id = row_of(s, id)->next) {
         sky_segment_known *k = row_of(s, id);
         if (sky_key_equal(&k->row.key, key))
@@ -151,7 +151,7 @@ static void adopt_row(sky_disk_segments *s, sky_segment *g, uint32_t row, const 
 }
 
 /* Know the rows as they stand on the disk. */
-static sky_status reload(sky_disk_segments *s, sky_segment *g) {
+static sky_status segment_reload(sky_disk_segments *s, sky_segment *g) {
     uint8_t *table = calloc(1, TABLE_BYTES);
     size_t got;
     if (!table)
@@ -185,7 +185,7 @@ static sky_status open_segment(sky_disk_segments *s, uint32_t number) {
         if (status != SKY_OK)
             sky_file_close(fd);
     }
-    return status == SKY_OK ? reload(s, s->all[number]) : status;
+    return status == SKY_OK ? segment_reload(s, s->all[number]) : status;
 }
 
 /* Free units that have blocks. */
@@ -246,12 +246,12 @@ static bool open_new(sky_disk_segments *s) {
     return any;
 }
 
-static bool refresh(sky_disk_segments *s) {
+static bool segments_refresh(sky_disk_segments *s) {
     bool any = false;
     for (uint32_t n = 0; n < SKY_SEGMENTS_MAX; n++) {
         sky_segment *g = s->all[n];
         if (g && !g->owned && sky_segment_changes(g) != g->changes) {
-            reload(s, g);
+            segment_reload(s, g);
             any = true;
         }
     }
@@ -260,7 +260,7 @@ static bool refresh(sky_disk_segments *s) {
 
 bool sky_disk_segments_refresh(sky_disk_segments *s) {
     sky_mutex_lock(&s->mutex);
-    bool any = s->root >= 0 && refresh(s);
+    bool any = s->root >= 0 && segments_refresh(s);
     sky_mutex_unlock(&s->mutex);
     return any;
 }
@@ -281,7 +281,7 @@ static sky_disk_place place_of(sky_disk_segments *s, uint32_t id) {
 static sky_status find_place(sky_disk_segments *s, const sky_key *key, bool at_once,
                              sky_disk_place *out) {
     uint32_t id;
-    while ((id = newest(s, key)) != NO_ROW) {
+    while ((id = newest_row(s, key)) != NO_ROW) {
         sky_segment *g = s->all[id / SKY_SEGMENT_ROWS];
         uint32_t row = id % SKY_SEGMENT_ROWS;
         sky_status status = sky_segment_is_gone(g) ? SKY_MISS
@@ -341,14 +341,14 @@ bool sky_disk_segments_next(sky_disk_segments *s, bool replaced, uint32_t *curso
 
 /* ---- room ---- */
 
-static bool own(sky_disk_segments *s, sky_segment *g) {
+static bool segment_own(sky_disk_segments *s, sky_segment *g) {
     if (g->owned)
         return true;
     if (sky_file_lock(g->fd, 0) != SKY_OK)
         return false;
     g->owned = true;
     s->slack_units += g->units_free;
-    return reload(s, g) == SKY_OK;
+    return segment_reload(s, g) == SKY_OK;
 }
 
 static uint32_t free_row(const sky_segment *g) {
@@ -387,7 +387,7 @@ static sky_status take_anywhere(sky_disk_segments *s, uint32_t count, sky_disk_p
     for (int ours = 1; ours >= 0; ours--) {
         for (uint32_t n = 0; n < SKY_SEGMENTS_MAX; n++) {
             sky_segment *g = s->all[n];
-            if (!g || g->owned != ours || !own(s, g))
+            if (!g || g->owned != ours || !segment_own(s, g))
                 continue;
             if (sky_segment_is_gone(g)) {
                 close_segment(s, n);
@@ -431,7 +431,7 @@ static sky_status make_segment(sky_disk_segments *s, uint32_t number) {
     }
     s->all[number]->owned = true;
     s->slack_units += s->all[number]->units_free;
-    return reload(s, s->all[number]);
+    return segment_reload(s, s->all[number]);
 }
 
 /* Small entries use up rows before units: the blocks of what is then free for nobody go back. */
@@ -457,7 +457,7 @@ static sky_status make_next(sky_disk_segments *s) {
     return status;
 }
 
-static sky_status reserve(sky_disk_segments *s, uint32_t count, sky_disk_place *out) {
+static sky_status reserve_units(sky_disk_segments *s, uint32_t count, sky_disk_place *out) {
     if (s->full_until && sky_now() < s->full_until)
         return SKY_E_FULL;
     sky_status status = take_anywhere(s, count, out);
@@ -465,7 +465,7 @@ static sky_status reserve(sky_disk_segments *s, uint32_t count, sky_disk_place *
         return status;
     for (uint32_t n = 0; n < SKY_SEGMENTS_MAX; n++) /* others may have removed something */
         if (s->all[n] && s->all[n]->owned)
-            reload(s, s->all[n]);
+            segment_reload(s, s->all[n]);
     status = take_anywhere(s, count, out);
     if (status != SKY_E_FULL)
         return status;
@@ -483,7 +483,7 @@ sky_status sky_disk_segments_reserve(sky_disk_segments *s, uint64_t file_bytes, 
         return SKY_E_UNSUPPORTED;
     sky_mutex_lock(&s->mutex);
     bool usable = s->writable && s->sequence < SKY_SEGMENT_SEQUENCE_MAX;
-    sky_status status = usable ? reserve(s, (uint32_t)count, out) : SKY_E_UNSUPPORTED;
+    sky_status status = usable ? reserve_units(s, (uint32_t)count, out) : SKY_E_UNSUPPORTED;
     if (status == SKY_OK)
         status = sky_file_copy(s->all[out->segment]->fd, fd);
     sky_mutex_unlock(&s->mutex);
@@ -503,8 +503,8 @@ sky_status sky_disk_segments_open(sky_disk_segments *s, const sky_disk_place *p,
 /* Write the row above all that stand for the key, also those that other processes wrote. */
 static sky_status write_above(sky_disk_segments *s, sky_segment *g, const sky_key *key,
                               sky_disk_place *p, sky_disk_place *old) {
-    refresh(s);
-    uint32_t before = newest(s, key);
+    segments_refresh(s);
+    uint32_t before = newest_row(s, key);
     sky_segment_known *k = &g->rows[p->row];
     *old = before == NO_ROW ? (sky_disk_place){0} : place_of(s, before);
     k->row.key = *key;
@@ -583,7 +583,7 @@ static sky_status sync_cleared(sky_disk_segments *s) {
 /* Set all rows of a key but its newest to zero, the oldest first: whatever happens meanwhile, none
  * comes back that another had replaced. */
 static sky_status clear_replaced(sky_disk_segments *s, const sky_key *key) {
-    uint32_t top = newest(s, key), id = NO_ROW;
+    uint32_t top = newest_row(s, key), id = NO_ROW;
     sky_status status = SKY_OK;
     while (top != NO_ROW && (status == SKY_OK || status == SKY_MISS)) {
         uint32_t oldest = NO_ROW;
@@ -608,7 +608,7 @@ static sky_status remove_key(sky_disk_segments *s, const sky_key *key, bool sync
     if (status == SKY_OK && !s->writable)
         return SKY_E_DENIED;
     if (status == SKY_OK) {
-        own(s, s->all[p.segment]); /* of a dead process: its blocks are ours to give back */
+        segment_own(s, s->all[p.segment]); /* of a dead process: its blocks are ours to give back */
         status = find_place(s, key, false, &p); /* owning reads the disk again */
     }
     if (status == SKY_OK)
@@ -634,7 +634,7 @@ sky_status sky_disk_segments_remove(sky_disk_segments *s, const sky_key *key, bo
     uint64_t more;
     sky_mutex_lock(&s->mutex);
     if (s->root >= 0)
-        refresh(s); /* another process may have put it */
+        segments_refresh(s); /* another process may have put it */
     sky_status status = remove_key(s, key, synced, freed_bytes);
     for (sky_status next = status; next == SKY_OK;)
         next = remove_key(s, key, synced, &more);

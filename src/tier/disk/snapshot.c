@@ -66,7 +66,7 @@ static uint8_t *read_whole(const sky_disk_folder *f, size_t *bytes) {
     return data;
 }
 
-static bool sound(const uint8_t *data, size_t bytes) {
+static bool snapshot_is_sound(const uint8_t *data, size_t bytes) {
     size_t body = bytes - CHECK_BYTES;
     return sky_load_u64(data) == MAGIC &&
            sky_load_u64(data + body) == sky_checksum(data, body, 0) &&
@@ -75,7 +75,7 @@ static bool sound(const uint8_t *data, size_t bytes) {
 
 bool sky_disk_snapshot_decode(const uint8_t *data, size_t bytes, sky_disk_catalogue *c,
                               uint64_t *changes) {
-    if (bytes < HEAD_BYTES + CHECK_BYTES || !sound(data, bytes))
+    if (bytes < HEAD_BYTES + CHECK_BYTES || !snapshot_is_sound(data, bytes))
         return false;
     uint32_t count = sky_load_u32(data + 16);
     sky_disk_fact *facts = malloc((count ? count : 1) * sizeof *facts);

@@ -56,7 +56,7 @@ static bool next_fact(sky_disk *d, uint32_t *number, sky_disk_fact *fact, bool *
 }
 
 /* How many files went. */
-static size_t drop(sky_disk *d, const sky_key *key, const sky_disk_opened *entry) {
+static size_t entry_drop(sky_disk *d, const sky_key *key, const sky_disk_opened *entry) {
     size_t count;
     sky_mutex_lock(&d->mutex);
     sky_disk_drop(d, key, entry, &count);
@@ -96,7 +96,7 @@ static void verify_entry(sky_disk *d, const sky_key *key, uint8_t *buffer,
         sky_mutex_lock(&d->mutex);
         d->counts.corrupt++;
         sky_mutex_unlock(&d->mutex);
-        size_t gone = entry.fd == SKY_FILE_NONE ? drop_wanting(d, key) : drop(d, key, &entry);
+        size_t gone = entry.fd == SKY_FILE_NONE ? drop_wanting(d, key) : entry_drop(d, key, &entry);
         report->orphans += gone > 0 ? gone - 1 : 0;
     }
     sky_file_close(entry.fd);
@@ -139,7 +139,7 @@ sky_status sky_disk_verify(sky_tier *tier, sky_verify_report *out) {
     bool reachable;
     for (uint32_t n = 0; next_fact(d, &n, &fact, &reachable); n++)
         if (!reachable)
-            report.orphans += drop(d, &fact.key, NULL);
+            report.orphans += entry_drop(d, &fact.key, NULL);
     for (uint32_t n = 0; next_fact(d, &n, &fact, &reachable); n++)
         verify_entry(d, &fact.key, buffer, &report);
     for (uint32_t n = 0; next_fact(d, &n, &fact, &reachable); n++) {

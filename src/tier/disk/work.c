@@ -72,7 +72,8 @@ static job *job_take(sky_disk_work *w, const sky_disk_request *r, const sky_key 
 }
 
 /* The answer without its tier, which is this one. */
-static void finish(sky_disk_work *w, sky_op op, sky_batch batch, size_t item, sky_answer answer) {
+static void item_finish(sky_disk_work *w, sky_op op, sky_batch batch, size_t item,
+                        sky_answer answer) {
     sky_disk *d = w->disk;
     sky_mutex_lock(&d->mutex);
     sky_disk_count(d, op, answer.status, answer.bytes);
@@ -89,7 +90,7 @@ static void job_end(sky_disk_work *w, job *j, sky_status status, uint64_t bytes)
     sky_mutex_lock(&d->mutex);
     sky_disk_claim_end(d, &j->claim);
     sky_mutex_unlock(&d->mutex);
-    finish(
+    item_finish(
         w, j->op, j->move.batch, j->move.item,
         (sky_answer){
             .status = status, .bytes = bytes, .coding = j->move.header.level, .ttl_s = j->left_s});
@@ -112,7 +113,7 @@ void sky_disk_note_use(sky_disk *d, sky_disk_fact *fact) {
     sky_event_raise(d->wake); /* it sleeps without a limit */
 }
 
-static void look(sky_disk_work *w, const sky_disk_request *r, const sky_key *key) {
+static void entry_look_up(sky_disk_work *w, const sky_disk_request *r, const sky_key *key) {
     sky_disk *d = w->disk;
     sky_answer answer = {0};
     sky_mutex_lock(&d->mutex);
@@ -124,10 +125,10 @@ static void look(sky_disk_work *w, const sky_disk_request *r, const sky_key *key
         answer.pinned = fact->pinned;
     }
     sky_mutex_unlock(&d->mutex);
-    finish(w, r->op, r->batch, r->next, answer);
+    item_finish(w, r->op, r->batch, r->next, answer);
 }
 
-static void drop(sky_disk *d, const job *j) {
+static void job_drop_room(sky_disk *d, const job *j) {
     size_t count;
     sky_disk_header header;
     sky_mutex_lock(&d->mutex);
@@ -152,7 +153,7 @@ static sky_status open_entry(sky_disk *d, job *j) {
         return status;
     status = sky_disk_entry_open(&d->folder, &j->move.key, SKY_DISK_TO_GET, &j->move.entry);
     if (status == SKY_E_CORRUPT || (status == SKY_MISS && known))
-        drop(d, j);
+        job_drop_room(d, j);
     return status;
 }
 
@@ -203,7 +204,7 @@ static void end_get(sky_disk_work *w, job *j) {
     if (status == SKY_OK && sky_disk_expired(d, j->move.header.expire_ms))
         status = SKY_MISS;
     if (status == SKY_MISS || status == SKY_E_CORRUPT) {
-        drop(d, j);
+        job_drop_room(d, j);
     } else if (status == SKY_OK || status == SKY_E_DST_SMALL || status == SKY_E_PARAM) {
         sky_mutex_lock(&d->mutex); /* the header was read, and may be news */
         sky_disk_fact *fact = sky_disk_meet_read(d, &j->move.header);
@@ -223,7 +224,7 @@ static void change_ready(job *j, sky_status status) {
     j->status = status;
 }
 
-static sky_status reserve(sky_disk_work *w, job *j, uint64_t file_bytes) {
+static sky_status job_reserve(sky_disk_work *w, job *j, uint64_t file_bytes) {
     sky_disk *d = w->disk;
     sky_mutex_lock(&d->mutex);
     j->claim = (sky_disk_claim){
@@ -277,8 +278,8 @@ static sky_status check_put(const sky_disk_request *r, const sky_item *item,
 }
 
 /* All of the header but what depends on the bytes. Called between enter and leave. */
-static sky_status describe(const sky_disk *d, const sky_disk_request *r, const sky_item *item,
-                           sky_disk_job *move) {
+static sky_status header_describe(const sky_disk *d, const sky_disk_request *r,
+                                  const sky_item *item, sky_disk_job *move) {
     uint64_t payload_bytes = sky_spans_bytes(item->spans, item->span_count);
     sky_status status = check_put(r, item, payload_bytes);
     if (status != SKY_OK)
@@ -308,7 +309,7 @@ static void begin_put(sky_disk_work *w, job *j, sky_status described) {
     if (status == SKY_OK && !sky_disk_folder_writable(&w->disk->folder))
         status = SKY_E_DENIED;
     if (status == SKY_OK)
-        status = reserve(w, j, file_bytes);
+        status = job_reserve(w, j, file_bytes);
     if (status == SKY_OK)
         status = create_temp(w, j, file_bytes);
     if (status == SKY_OK)
@@ -317,7 +318,7 @@ static void begin_put(sky_disk_work *w, job *j, sky_status described) {
         change_ready(j, status);
 }
 
-static sky_status publish(sky_disk_work *w, job *j) {
+static sky_status job_publish(sky_disk_work *w, job *j) {
     sky_disk *d = w->disk;
     if (!sky_batches_alive(d->tier.batches, j->move.batch))
         return SKY_E_DEADLINE; /* or cancelled: then nobody listens any more */
@@ -399,7 +400,7 @@ static void take_effect(sky_disk_work *w, job *j) {
     sky_status status = j->status;
     uint64_t bytes = 0;
     if (status == SKY_OK && j->op == SKY_OP_PUT) {
-        status = publish(w, j);
+        status = job_publish(w, j);
         bytes = j->move.header.payload_bytes;
         if (status == SKY_OK && j->durable) {
             j->status = SKY_OK;
@@ -455,7 +456,7 @@ static void begin_lookup(sky_disk_work *w, const sky_disk_request *r) {
     if (r->op == SKY_OP_GET)
         begin_get(w, r, &key, range, span_bytes);
     else
-        look(w, r, &key);
+        entry_look_up(w, r, &key);
 }
 
 static void begin_change(sky_disk_work *w, const sky_disk_request *r) {
@@ -467,7 +468,7 @@ static void begin_change(sky_disk_work *w, const sky_disk_request *r) {
     job *j = job_take(w, r, &key);
     sky_status status = SKY_OK;
     if (r->op == SKY_OP_PUT)
-        status = describe(d, r, item, &j->move);
+        status = header_describe(d, r, item, &j->move);
     sky_batches_leave(d->tier.batches, r->batch);
     *(w->oldest_change ? &w->newest_change->after : &w->oldest_change) = j;
     w->newest_change = j;

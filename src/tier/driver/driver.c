@@ -76,7 +76,7 @@ static void driver_end(driver_tier *t) {
 }
 
 /* What a driver may say; anything else is a failure of the store. */
-static sky_status believe(sky_status status, sky_status also) {
+static sky_status driver_status(sky_status status, sky_status also) {
     static const sky_status known[] = {SKY_OK,     SKY_E_IO,   SKY_E_DENIED, SKY_E_NOMEM,
                                        SKY_E_BUSY, SKY_E_FULL, SKY_E_CORRUPT};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -91,7 +91,7 @@ static sky_status driver_read(driver_tier *t, const sky_key *key, void *data, ui
     driver_begin(t);
     sky_status status = t->driver.read(t->self, key, 0, data, bytes, value_bytes);
     driver_end(t);
-    return believe(status, SKY_MISS);
+    return driver_status(status, SKY_MISS);
 }
 
 static sky_status driver_write(driver_tier *t, const sky_key *key, const void *value,
@@ -99,14 +99,14 @@ static sky_status driver_write(driver_tier *t, const sky_key *key, const void *v
     driver_begin(t);
     sky_status status = t->driver.write(t->self, key, value, bytes, durable);
     driver_end(t);
-    return believe(status, SKY_E_IO);
+    return driver_status(status, SKY_E_IO);
 }
 
 static sky_status driver_remove(driver_tier *t, const sky_key *key) {
     driver_begin(t);
     sky_status status = t->driver.remove(t->self, key);
     driver_end(t);
-    return believe(status, SKY_MISS);
+    return driver_status(status, SKY_MISS);
 }
 
 static void driver_release_lent(driver_tier *t, sky_tier_lent *lent) {
@@ -122,7 +122,7 @@ static sky_status driver_lease(driver_tier *t, const sky_key *key, sky_tier_lent
     if (!lent)
         return SKY_E_NOMEM;
     driver_begin(t);
-    sky_status status = believe(t->driver.lease(t->self, key, lent), SKY_MISS);
+    sky_status status = driver_status(t->driver.lease(t->self, key, lent), SKY_MISS);
     driver_end(t);
     if (status == SKY_OK)
         *out = lent;
@@ -135,9 +135,9 @@ static sky_status driver_lease(driver_tier *t, const sky_key *key, sky_tier_lent
 static sky_status driver_pin(driver_tier *t, const sky_key *key, bool pin) {
     bool pinned = false;
     driver_begin(t);
-    sky_status status = believe(t->driver.pinned(t->self, key, &pinned), SKY_MISS);
+    sky_status status = driver_status(t->driver.pinned(t->self, key, &pinned), SKY_MISS);
     if (status == SKY_OK && pinned != pin)
-        status = believe(t->driver.pin(t->self, key, pin), SKY_MISS);
+        status = driver_status(t->driver.pin(t->self, key, pin), SKY_MISS);
     else if (status == SKY_OK && !pin)
         status = SKY_E_PARAM;
     driver_end(t);
@@ -303,8 +303,8 @@ static sky_status room_of(driver_tier *t, const job *j, size_t i, uint64_t *room
     return SKY_OK;
 }
 
-static sky_status deliver(worker *w, const job *j, size_t i, const uint8_t *payload,
-                          const sky_range *range) {
+static sky_status payload_deliver(worker *w, const job *j, size_t i, const uint8_t *payload,
+                                  const sky_range *range) {
     const sky_item *item = sky_batches_enter(w->tier->tier.batches, j->batch, i);
     if (!item)
         return SKY_E_CANCELLED;
@@ -330,12 +330,13 @@ static sky_answer do_get(worker *w, const job *j, size_t i) {
     if (a.status == SKY_OK) {
         answer_from(w->tier, &head, &a);
         a.bytes = range.bytes;
-        a.status = deliver(w, j, i, w->buffer + SKY_VALUE_HEAD_BYTES + head.name_bytes, &range);
+        a.status = payload_deliver(w, j, i, w->buffer + SKY_VALUE_HEAD_BYTES + head.name_bytes,
+                                   &range);
     }
     return a;
 }
 
-static void gather(uint8_t *to, const sky_span *spans, uint32_t span_count) {
+static void spans_gather(uint8_t *to, const sky_span *spans, uint32_t span_count) {
     for (uint32_t i = 0; i < span_count; i++) {
         if (spans[i].data)
             memcpy(to, spans[i].data, spans[i].bytes);
@@ -364,7 +365,7 @@ static sky_status value_make(worker *w, const job *j, const sky_item *item, sky_
         return status;
     if (head->name_bytes)
         memcpy(w->buffer + SKY_VALUE_HEAD_BYTES, item->name, head->name_bytes);
-    gather(w->buffer + before, item->spans, item->span_count);
+    spans_gather(w->buffer + before, item->spans, item->span_count);
     return SKY_OK;
 }
 
@@ -416,7 +417,7 @@ static sky_answer do_one(worker *w, const job *j, size_t i) {
     }
 }
 
-static void count(driver_tier *t, sky_op op, sky_status status, uint64_t bytes) {
+static void driver_count(driver_tier *t, sky_op op, sky_status status, uint64_t bytes) {
     bool get = op == SKY_OP_GET, put = op == SKY_OP_PUT;
     sky_mutex_lock(&t->mutex);
     t->counts.hits += get && status == SKY_OK;
@@ -441,7 +442,7 @@ static void run_item(worker *w, const job *j, size_t i) {
     if (a.status == SKY_E_CORRUPT)
         (void)driver_remove(t, &j->keys[i]);
     a.tier = a.status == SKY_OK ? t->env.index : SKY_TIER_NONE;
-    count(t, j->op, a.status, a.bytes);
+    driver_count(t, j->op, a.status, a.bytes);
     if (!sky_batches_answer(t->tier.batches, j->batch, i, &a) && a.lease.id)
         driver_release(&t->tier, a.lease);
 }
@@ -486,7 +487,7 @@ static void *worker_body(void *argument) {
 }
 
 /* With the mutex held. */
-static void queue(driver_tier *t, job *j) {
+static void job_queue(driver_tier *t, job *j) {
     j->workers_left = t->driver.threads;
     for (uint32_t i = 0; i < t->driver.threads; i++) {
         worker *w = &t->workers[i];
@@ -512,7 +513,7 @@ static sky_status driver_submit(sky_tier *tier, sky_op op, sky_item *items, size
                                          &j->batch);
     if (status == SKY_OK) {
         *out = j->batch;
-        queue(t, j);
+        job_queue(t, j);
     }
     sky_mutex_unlock(&t->mutex);
     if (status != SKY_OK)
@@ -551,7 +552,7 @@ static sky_status list_keys(driver_tier *t, key_list *out) {
     if (!t->driver.list)
         return SKY_E_UNSUPPORTED;
     driver_begin(t);
-    sky_status status = believe(t->driver.list(t->self, note_key, out), SKY_OK);
+    sky_status status = driver_status(t->driver.list(t->self, note_key, out), SKY_OK);
     driver_end(t);
     return out->failed ? SKY_E_NOMEM : status;
 }
@@ -608,7 +609,7 @@ static sky_status driver_verify(sky_tier *tier, sky_verify_report *out) {
         if (found != SKY_E_CORRUPT)
             continue;
         out->corrupt++;
-        count(t, SKY_OP_HAS, found, 0);
+        driver_count(t, SKY_OP_HAS, found, 0);
         (void)driver_remove(t, &l.keys[i]);
     }
     free(l.keys);
@@ -672,7 +673,7 @@ static const sky_tier_ops driver_ops = {
     .close = driver_close,
 };
 
-static sky_status start(driver_tier *t) {
+static sky_status worker_start(driver_tier *t) {
     sky_status status = sky_batches_create(t->env.clock, &t->tier.batches);
     if (status == SKY_OK && t->driver.lease)
         status = sky_leases_create(&t->leases);
@@ -717,7 +718,7 @@ sky_status sky_driver_tier_open(const sky_tier_driver *driver, const char *url,
     sky_mutex_init(&t->mutex);
     sky_mutex_init(&t->one_at_a_time);
     sky_condition_init(&t->changed);
-    status = start(t);
+    status = worker_start(t);
     if (status != SKY_OK) {
         driver_close(&t->tier);
         return sky_fail(error, status, "%.200s: %s", url, sky_status_text(status));

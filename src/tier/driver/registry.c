@@ -37,7 +37,7 @@ static bool is_built_in(const char *scheme) {
 }
 
 /* With the mutex held. */
-static const registration *find(const char *scheme, size_t bytes) {
+static const registration *find_registration(const char *scheme, size_t bytes) {
     for (size_t i = 0; i < registered_count; i++)
         if (strlen(registered[i].scheme) == bytes &&
             memcmp(registered[i].scheme, scheme, bytes) == 0)
@@ -63,7 +63,7 @@ sky_status sky_tier_register(const char *scheme, const sky_tier_driver *driver) 
         return SKY_E_PARAM;
     sky_status status = SKY_E_FULL;
     sky_mutex_lock(&mutex);
-    if (is_built_in(scheme) || find(scheme, strlen(scheme))) {
+    if (is_built_in(scheme) || find_registration(scheme, strlen(scheme))) {
         status = SKY_E_PARAM;
     } else if (registered_count < SKY_TIER_DRIVERS_MAX) {
         registration *r = &registered[registered_count++];
@@ -77,7 +77,7 @@ sky_status sky_tier_register(const char *scheme, const sky_tier_driver *driver) 
 
 bool sky_driver_find(const char *scheme, size_t scheme_bytes, sky_tier_driver *out) {
     sky_mutex_lock(&mutex);
-    const registration *r = find(scheme, scheme_bytes);
+    const registration *r = find_registration(scheme, scheme_bytes);
     if (r)
         *out = r->driver;
     sky_mutex_unlock(&mutex);

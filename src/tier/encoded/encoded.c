@@ -138,7 +138,7 @@ static sky_time idle_until(void *tier) {
 }
 
 /* Sleep until something comes from the inner tier or a caller, and sort it. */
-static void lead(coded *t) {
+static void coded_poll(coded *t) {
     sky_batch done[DRAINED_AT_ONCE];
     const int inner = sky_tier_event_fd(t->inner);
     t->leading = true;
@@ -156,14 +156,14 @@ static void lead(coded *t) {
 
 /* ---- threads ---- */
 
-static void *work(void *argument) {
+static void *worker_run(void *argument) {
     worker *w = argument;
     coded *t = w->tier;
     sky_mutex_lock(&t->mutex);
     while (!is_over(t)) {
         flight *asked = next_flight(&t->lookups), *answered = asked ? NULL : next_answer(t);
         if (!asked && !answered && !t->leading) {
-            lead(t);
+            coded_poll(t);
         } else if (!asked && !answered) {
             t->idle++;
             sky_condition_wait(&t->changed, &t->mutex, SKY_TIME_NEVER);
@@ -206,7 +206,7 @@ static void *work_on_changes(void *argument) {
 
 /* ---- the tier ---- */
 
-static void queue(coded *t, request *r) {
+static void request_queue(coded *t, request *r) {
     sky_mutex_lock(&t->mutex);
     lane *l = sky__coded_lane_of(t, r->op);
     *(l->oldest ? &l->newest->next : &l->oldest) = r;
@@ -236,7 +236,7 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t i
             sky_batches_finish(t->tier.batches, *out, i, SKY_E_UNSUPPORTED, 0, SKY_TIER_NONE);
         free(r);
     } else {
-        queue(t, r);
+        request_queue(t, r);
     }
     return SKY_OK;
 }
@@ -333,7 +333,8 @@ static sky_status start_threads(coded *t) {
                                          &t->encoder);
     for (uint32_t i = 0; status == SKY_OK && i < cores && i < SKY__CODED_WORKERS_MAX; i++) {
         t->workers[i].tier = t;
-        status = sky_thread_start(&t->workers[i].thread, "skymem-decode", work, &t->workers[i]);
+        status = sky_thread_start(&t->workers[i].thread, "skymem-decode", worker_run,
+                                  &t->workers[i]);
     }
     return status;
 }

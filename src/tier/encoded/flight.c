@@ -78,7 +78,7 @@ static bool take_buffer(coded *t, flight *f, uint64_t bytes) {
 }
 
 /* Ask the inner tier, at the flight's step. On failure the flight stays with this thread. */
-static sky_status start(coded *t, flight *f) {
+static sky_status step_start(coded *t, flight *f) {
     for (size_t i = 0; i < f->item_count; i++) {
         f->items[i].key = sky_ladder_key(&t->ladder, f->step, &f->questions[i].key);
         f->items[i].parent = sky_ladder_key(&t->ladder, f->step, &f->questions[i].parent);
@@ -169,7 +169,7 @@ static sky_status copy_payload(coded *t, flight *f) {
 
 /* What is put at this step: the payload's code, or what is coded higher than this step coded lower.
  * False: there is none, or it is no smaller. */
-static bool encode(worker *w, flight *f) {
+static bool step_encode(worker *w, flight *f) {
     coded *t = w->tier;
     const sky_block_codec *codec;
     sky_coding own = t->ladder.codings[f->step];
@@ -210,17 +210,17 @@ static bool has_next(const coded *t, const flight *f) {
 /* Ask for the put at the next step that there is a code for. SKY_MISS: at none. */
 static sky_status put_next(worker *w, flight *f) {
     coded *t = w->tier;
-    bool any = encode(w, f) || f->step == 0; /* as it came, or it would be nowhere */
+    bool any = step_encode(w, f) || f->step == 0; /* as it came, or it would be nowhere */
     while (!any && has_next(t, f)) {
         f->step++;
-        any = encode(w, f);
+        any = step_encode(w, f);
     }
     if (any && !has_next(t, f) && f->code) { /* the payload is not needed again */
         uint64_t bytes = f->span.bytes;
         set_buffer(t, f, f->code, bytes);
         f->code = NULL;
     }
-    return any ? start(t, f) : SKY_MISS;
+    return any ? step_start(t, f) : SKY_MISS;
 }
 
 /* A get asks for what its range needs; where nothing is coded that is the range itself. */
@@ -253,7 +253,7 @@ static sky_status copy_items(coded *t, flight *f) {
 }
 
 /* What there is to do before a new flight is asked. */
-static sky_status prepare(worker *w, flight *f) {
+static sky_status step_prepare(worker *w, flight *f) {
     coded *t = w->tier;
     f->coding = f->call.coding;
     f->step = takes_level(f->op) ? sky_ladder_step(&t->ladder, f->call.wanted) : 0;
@@ -267,9 +267,9 @@ static sky_status prepare(worker *w, flight *f) {
 
 void sky__coded_begin(worker *w, flight *f) {
     coded *t = w->tier;
-    sky_status status = prepare(w, f);
+    sky_status status = step_prepare(w, f);
     if (status == SKY_OK)
-        status = f->op == SKY_OP_PUT ? put_next(w, f) : start(t, f);
+        status = f->op == SKY_OP_PUT ? put_next(w, f) : step_start(t, f);
     if (status == SKY_OK)
         return;
     if (status == SKY_MISS) /* a put at one level, of what has no code there */
@@ -283,7 +283,7 @@ void sky__coded_begin(worker *w, flight *f) {
 
 /* Which of two steps' answers says more: of removals what may be left, of puts what may be lacking,
  * else any success. */
-static int weight(sky_op op, sky_status status) {
+static int status_weight(sky_op op, sky_status status) {
     if (status == SKY_MISS)
         return 0;
     if (status == SKY_OK)
@@ -292,10 +292,10 @@ static int weight(sky_op op, sky_status status) {
 }
 
 /* This step's answer about item i. */
-static void note(const coded *t, flight *f, size_t i, sky_status status, uint64_t bytes) {
+static void step_note(const coded *t, flight *f, size_t i, sky_status status, uint64_t bytes) {
     sky_answer *best = &f->questions[i].answer;
     const sky_item *item = &f->items[i];
-    if (weight(f->op, status) <= weight(f->op, best->status))
+    if (status_weight(f->op, status) <= status_weight(f->op, best->status))
         return;
     best->status = status;
     best->pinned = item->pinned;
@@ -315,29 +315,29 @@ static bool goes_on(const coded *t, const flight *f, size_t i, sky_status status
                  : status != SKY_E_CANCELLED && status != SKY_E_DEADLINE;
 }
 
-static void tell(coded *t, const flight *f, size_t i) {
+static void item_finish(coded *t, const flight *f, size_t i) {
     sky_batches_answer(t->tier.batches, f->batch, f->questions[i].number, &f->questions[i].answer);
 }
 
 /* The flight is over: its callers are told what is known. */
-static void end(coded *t, flight *f) {
+static void flight_end(coded *t, flight *f) {
     for (size_t i = 0; i < f->item_count; i++)
-        tell(t, f, i);
+        item_finish(t, f, i);
     give_flight(t, f);
 }
 
 /* No further step could be asked. */
 static void end_early(coded *t, flight *f, sky_status status) {
     for (size_t i = 0; i < f->item_count; i++)
-        note(t, f, i, status, 0);
-    end(t, f);
+        step_note(t, f, i, status, 0);
+    flight_end(t, f);
 }
 
 /* The codec went while its bytes were on their way: ask as is done without one. */
 static sky_status ask_anew(worker *w, flight *f) {
     sky_status status = make_room(w, f);
     if (status == SKY_OK)
-        status = start(w->tier, f);
+        status = step_start(w->tier, f);
     return status == SKY_OK ? SKY_PENDING : status;
 }
 
@@ -350,12 +350,12 @@ static sky_status ask_more(coded *t, flight *f, uint64_t needed) {
     if (!take_buffer(t, f, needed))
         return SKY_E_NOMEM;
     f->items->range = (sky_range){0, needed};
-    sky_status status = start(t, f);
+    sky_status status = step_start(t, f);
     return status == SKY_OK ? SKY_PENDING : status;
 }
 
 /* What came, to the caller. SKY_PENDING: more of it is on its way. */
-static sky_status deliver(worker *w, flight *f, uint64_t *moved) {
+static sky_status payload_deliver(worker *w, flight *f, uint64_t *moved) {
     coded *t = w->tier;
     const sky_block_codec *codec = NULL;
     if (f->leading && use_codec(w, &codec) != SKY_OK)
@@ -395,7 +395,7 @@ static void ask_lower(worker *w, flight *f) {
     f->step++;
     sky_status status = f->op == SKY_OP_GET ? make_room(w, f) : SKY_OK;
     if (status == SKY_OK)
-        status = start(w->tier, f);
+        status = step_start(w->tier, f);
     if (status != SKY_OK)
         end_early(w->tier, f, status);
 }
@@ -407,12 +407,12 @@ static void settle_one(worker *w, flight *f) {
     sky_status status = item->status;
     uint64_t bytes = f->op == SKY_OP_PUT ? f->room_bytes : item->bytes;
     if (status == SKY_OK && f->op == SKY_OP_GET)
-        status = deliver(w, f, &bytes);
+        status = payload_deliver(w, f, &bytes);
     if (status == SKY_PENDING)
         return;
-    note(t, f, 0, status, bytes);
+    step_note(t, f, 0, status, bytes);
     if (!goes_on(t, f, 0, status))
-        end(t, f);
+        flight_end(t, f);
     else if (f->op == SKY_OP_PUT)
         hand_back(t, f);
     else
@@ -437,12 +437,12 @@ static void settle_all(worker *w, flight *f) {
     size_t left = 0;
     for (size_t i = 0; i < f->item_count; i++) {
         sky_item *item = &f->items[i];
-        note(t, f, i, item->status, payload_bytes(w, f, item));
+        step_note(t, f, i, item->status, payload_bytes(w, f, item));
         if (goes_on(t, f, i, item->status)) {
             f->items[left] = *item; /* without a name: those that have one do not go on */
             f->questions[left++] = f->questions[i];
         } else {
-            tell(t, f, i);
+            item_finish(t, f, i);
             free((char *)(uintptr_t)item->name);
             item->name = NULL;
         }

@@ -30,7 +30,7 @@ void sky_level_key(const sky_key *block, sky_coding coding, sky_key *out) {
 }
 
 /* Put a level in its place. */
-static sky_status insert(sky_ladder *l, sky_coding coding) {
+static sky_status ladder_insert(sky_ladder *l, sky_coding coding) {
     uint32_t at = l->count;
     for (uint32_t i = 0; i < l->count; i++)
         if (l->codings[i] == coding)
@@ -53,7 +53,7 @@ sky_status sky_ladder_parse(const char *text, sky_ladder *out) {
         memcpy(name, text, bytes);
         name[bytes] = 0;
         if (sky_level_parse(name, &level) != SKY_OK ||
-            insert(&l, (sky_coding)(level + 1)) != SKY_OK)
+            ladder_insert(&l, (sky_coding)(level + 1)) != SKY_OK)
             return SKY_E_SYNTAX;
         more = text[bytes] == ',';
         text += bytes + more;

@@ -152,7 +152,7 @@ static void orphans_adopt(sky__memory *m, const sky_key *parent) {
 
 /* ---- entries ---- */
 
-static void removed(void *context, uint32_t block, const sky_block_info *info) {
+static void entry_removed(void *context, uint32_t block, const sky_block_info *info) {
     (void)info;
     sky__memory *m = context;
     orphan_forget(m, block);
@@ -160,7 +160,7 @@ static void removed(void *context, uint32_t block, const sky_block_info *info) {
 }
 
 size_t sky__memory_take_out(sky__memory *m, uint32_t block) {
-    return sky_index_remove(m->index, block, removed, m);
+    return sky_index_remove(m->index, block, entry_removed, m);
 }
 
 bool sky__memory_expired(const sky__memory *m, const sky__memory_entry *e) {
@@ -188,7 +188,7 @@ const char *sky__memory_name(const sky__memory *m, const sky__memory_entry *e) {
     return e->named ? (const char *)sky__memory_bytes(m, e->extent) + e->payload_bytes : NULL;
 }
 
-static void evict(sky__memory *m, uint32_t block) {
+static void entry_evict(sky__memory *m, uint32_t block) {
     sky__memory_take_out(m, block);
     m->counts.evictions++;
 }
@@ -202,7 +202,7 @@ static bool evict_one(sky__memory *m) {
         if (block == SKY_BLOCK_NONE)
             return false;
         if (atomic_load(&m->refs[m->entries[block].extent]) == 1) {
-            evict(m, block);
+            entry_evict(m, block);
             return true;
         }
         sky_index_touch(m->index, block);

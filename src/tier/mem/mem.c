@@ -72,7 +72,8 @@ static sky_status check_put(const sky_item *item, const sky_call *call, uint64_t
     return SKY_OK;
 }
 
-static sky_status put(sky__memory *m, const sky_item *item, const sky_call *call, uint64_t *bytes) {
+static sky_status entry_put(sky__memory *m, const sky_item *item, const sky_call *call,
+                            uint64_t *bytes) {
     uint64_t payload_bytes = sky_spans_bytes(item->spans, item->span_count);
     sky_status status = check_put(item, call, payload_bytes);
     if (status != SKY_OK)
@@ -109,7 +110,7 @@ static sky_status put(sky__memory *m, const sky_item *item, const sky_call *call
 /* ---- get, lease ---- */
 
 /* How the payload is coded, and how long it is still kept. */
-static void tell(const sky__memory *m, const sky__memory_entry *e, sky_item *item) {
+static void entry_describe(const sky__memory *m, const sky__memory_entry *e, sky_item *item) {
     sky_block_info info;
     sky_index_info(m->index, (uint32_t)(e - m->entries), &info);
     item->coding = info.coding;
@@ -122,15 +123,15 @@ static void tell(const sky__memory *m, const sky__memory_entry *e, sky_item *ite
 
 /* The entry of a key that an answer is about to be given from: a use or a miss of this stripe. NULL
  * when it is absent. */
-static const sky__memory_entry *seek(const sky__memory *m, sky__stripe *s, sky_item *item,
-                                     bool *late) {
+static const sky__memory_entry *entry_seek(const sky__memory *m, sky__stripe *s, sky_item *item,
+                                           bool *late) {
     uint32_t block = sky__memory_find(m, &item->key, late);
     if (block == SKY_BLOCK_NONE) {
         s->misses++;
         return NULL;
     }
     s->uses[s->use_count++] = block;
-    tell(m, &m->entries[block], item);
+    entry_describe(m, &m->entries[block], item);
     return &m->entries[block];
 }
 
@@ -152,7 +153,7 @@ static sky_status find_copy(sky__memory *m, sky__stripe *s, sky_item *item, bool
     uint64_t room = sky_spans_bytes(item->spans, item->span_count);
     out->extent = SKY_EXTENT_NONE;
     uint32_t uses_before = s->use_count;
-    const sky__memory_entry *e = seek(m, s, item, late);
+    const sky__memory_entry *e = entry_seek(m, s, item, late);
     if (!e)
         return SKY_MISS;
     sky_status status = sky_range_resolve(item->range, e->payload_bytes, &out->range);
@@ -190,7 +191,7 @@ static void get_some(sky__memory *m, sky_item *items, size_t count) {
     }
 }
 
-static sky_status lend(sky__memory *m, sky_item *item, uint64_t *bytes) {
+static sky_status entry_lease(sky__memory *m, sky_item *item, uint64_t *bytes) {
     bool late = false;
     item->view = (sky_span){0};
     item->lease = (sky_lease){0};
@@ -198,7 +199,7 @@ static sky_status lend(sky__memory *m, sky_item *item, uint64_t *bytes) {
     bool full = sky_leases_full(m->leases);
     sky__stripe *s = sky__stripe_lock(&m->stripes);
     sky__memory_settle(m, s);
-    const sky__memory_entry *e = full ? NULL : seek(m, s, item, &late);
+    const sky__memory_entry *e = full ? NULL : entry_seek(m, s, item, &late);
     if (e) {
         s->lease_count++;
         sky__memory_hold(m, e->extent);
@@ -228,14 +229,14 @@ static void memory_release(sky_tier *tier, sky_lease lease) {
 
 /* ---- what needs no copy ---- */
 
-static sky_status has(sky__memory *m, sky_item *item, uint64_t *bytes) {
+static sky_status entry_has(sky__memory *m, sky_item *item, uint64_t *bytes) {
     bool late = false;
     sky__stripe *s = sky__memory_lock_stripe(m, 0);
     uint32_t block = sky__memory_find(m, &item->key, &late);
     if (block != SKY_BLOCK_NONE) {
         *bytes = m->entries[block].payload_bytes;
         item->pinned = sky_index_pinned(m->index, block);
-        tell(m, &m->entries[block], item);
+        entry_describe(m, &m->entries[block], item);
     }
     sky__stripe_unlock(s);
     if (late)
@@ -243,7 +244,7 @@ static sky_status has(sky__memory *m, sky_item *item, uint64_t *bytes) {
     return block == SKY_BLOCK_NONE ? SKY_MISS : SKY_OK;
 }
 
-static sky_status change(sky__memory *m, sky_op op, const sky_key *key) {
+static sky_status entry_change(sky__memory *m, sky_op op, const sky_key *key) {
     bool late = false;
     sky__memory_lock(m);
     uint32_t block = sky__memory_find(m, key, &late);
@@ -264,10 +265,10 @@ static sky_status change(sky__memory *m, sky_op op, const sky_key *key) {
 
 static sky_status run_item(sky__memory *m, sky_op op, sky_item *item, const sky_call *call) {
     if (op == SKY_OP_PUT)
-        return put(m, item, call, &item->bytes);
+        return entry_put(m, item, call, &item->bytes);
     if (op == SKY_OP_LEASE)
-        return lend(m, item, &item->bytes);
-    return op == SKY_OP_HAS ? has(m, item, &item->bytes) : change(m, op, &item->key);
+        return entry_lease(m, item, &item->bytes);
+    return op == SKY_OP_HAS ? entry_has(m, item, &item->bytes) : entry_change(m, op, &item->key);
 }
 
 static bool is_late(const sky__memory *m, const sky_call *call) {
@@ -341,7 +342,7 @@ typedef struct {
 } glimpse;
 
 /* Let go of the entry in *g, if any, and take hold of the next at or after `block`. */
-static void step(sky__memory *m, glimpse *g, uint32_t block) {
+static void glimpse_step(sky__memory *m, glimpse *g, uint32_t block) {
     if (g->block != SKY_BLOCK_NONE)
         sky__memory_unhold(m, g->entry.extent);
     sky__memory_lock(m);
@@ -365,8 +366,8 @@ static sky_status memory_list(sky_tier *tier, sky_entry_fn each, void *context) 
     sky__memory *m = memory_of(tier);
     glimpse g = {.block = SKY_BLOCK_NONE};
     bool go_on = true;
-    for (step(m, &g, 0); g.block != SKY_BLOCK_NONE;
-         step(m, &g, go_on ? g.block + 1 : SKY_BLOCK_NONE)) {
+    for (glimpse_step(m, &g, 0); g.block != SKY_BLOCK_NONE;
+         glimpse_step(m, &g, go_on ? g.block + 1 : SKY_BLOCK_NONE)) {
         sky_entry told = {.key = g.entry.key,
                           .name = sky__memory_name(m, &g.entry),
                           .name_bytes = g.entry.name_bytes,
@@ -396,7 +397,7 @@ static void drop_damaged(sky__memory *m, const sky__memory_entry *e, sky_verify_
 static sky_status memory_verify(sky_tier *tier, sky_verify_report *out) {
     sky__memory *m = memory_of(tier);
     glimpse g = {.block = SKY_BLOCK_NONE};
-    for (step(m, &g, 0); g.block != SKY_BLOCK_NONE; step(m, &g, g.block + 1)) {
+    for (glimpse_step(m, &g, 0); g.block != SKY_BLOCK_NONE; glimpse_step(m, &g, g.block + 1)) {
         const sky__memory_entry *e = &g.entry;
         if (sky_checksum(sky__memory_bytes(m, e->extent), e->payload_bytes, 0) != e->checksum) {
             drop_damaged(m, e, out);
@@ -456,7 +457,7 @@ static const sky_tier_ops memory_ops = {
 };
 
 /* Errors: SKY_E_SYNTAX, SKY_E_PARAM */
-static sky_status parse(const char *text, uint64_t *bytes, bool *shared, sky_error *error) {
+static sky_status parse_url(const char *text, uint64_t *bytes, bool *shared, sky_error *error) {
     sky_url url;
     sky_status status = sky_url_parse(text, &url, error);
     if (status == SKY_OK)
@@ -487,7 +488,7 @@ static uint32_t entries_for(uint64_t bytes) {
 }
 
 /* All memory this tier will ever use; untouched memory costs nothing yet. */
-static sky_status reserve(sky__memory *m, uint64_t bytes) {
+static sky_status memory_reserve(sky__memory *m, uint64_t bytes) {
     m->unit_bytes = UNIT_BYTES_MIN;
     while (bytes / m->unit_bytes >= UINT32_MAX)
         m->unit_bytes *= 2;
@@ -525,7 +526,7 @@ sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_ti
                                 sky_error *error) {
     uint64_t bytes;
     bool shared;
-    sky_status status = parse(url, &bytes, &shared, error);
+    sky_status status = parse_url(url, &bytes, &shared, error);
     if (status != SKY_OK)
         return status;
     sky__memory *m = calloc(1, sizeof *m);
@@ -538,7 +539,7 @@ sky_status sky_memory_tier_open(const char *url, const sky_tier_env *env, sky_ti
     m->env.clock = env->clock ? env->clock : sky_clock_system();
     snprintf(m->stat.url, sizeof m->stat.url, "%s", url);
     sky_mutex_init(&m->mutex);
-    status = reserve(m, bytes);
+    status = memory_reserve(m, bytes);
     if (status == SKY_OK)
         status = sky__stripes_init(&m->stripes);
     if (status == SKY_OK)

@@ -28,7 +28,7 @@ void sky_segments_deinit(sky_segments *s) {
     sky_pages_release(s->region, s->region_bytes);
 }
 
-static void leave(sky_segments *s, uint32_t i) {
+static void segment_leave(sky_segments *s, uint32_t i) {
     if (--s->segments[i].users > 0)
         return;
     /* Where the kernel has no room to unmap it, the segment stays for its next user. */
@@ -40,7 +40,7 @@ static void leave(sky_segments *s, uint32_t i) {
     s->gone++;
 }
 
-static sky_status enter(sky_segments *s, uint32_t i) {
+static sky_status segment_enter(sky_segments *s, uint32_t i) {
     if (s->segments[i].fd < 0) {
         sky_status status = sky_shared_make(s->region + i * s->segment_bytes, s->segment_bytes,
                                             SKY_SHARED_READ, &s->segments[i].fd);
@@ -57,11 +57,11 @@ sky_status sky_segments_take(sky_segments *s, uint64_t offset, uint64_t bytes) {
     uint32_t first = (uint32_t)(offset / s->segment_bytes);
     uint32_t last = (uint32_t)((offset + bytes - 1) / s->segment_bytes);
     for (uint32_t i = first; i <= last; i++) {
-        sky_status status = enter(s, i);
+        sky_status status = segment_enter(s, i);
         if (status == SKY_OK)
             continue;
         while (i-- > first)
-            leave(s, i);
+            segment_leave(s, i);
         return status;
     }
     return SKY_OK;
@@ -70,5 +70,5 @@ sky_status sky_segments_take(sky_segments *s, uint64_t offset, uint64_t bytes) {
 void sky_segments_give(sky_segments *s, uint64_t offset, uint64_t bytes) {
     uint64_t last = (offset + bytes - 1) / s->segment_bytes;
     for (uint64_t i = offset / s->segment_bytes; i <= last; i++)
-        leave(s, (uint32_t)i);
+        segment_leave(s, (uint32_t)i);
 }

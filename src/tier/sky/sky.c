@@ -51,7 +51,7 @@ typedef sky__tier_job job;
 typedef sky__tier_pending pending;
 typedef sky__tier_name block_name;
 
-static sky *of(const sky_tier *tier) {
+static sky *sky_of(const sky_tier *tier) {
     return (sky *)(uintptr_t)tier;
 }
 
@@ -62,7 +62,7 @@ static sky_time virtual_now(const sky *s) {
 /* ---- bytes, between the spans of an item and the chunks of the world ---- */
 
 /* Find the span that holds byte `offset`, walking on from where the last chunk ended. */
-static uint64_t seek(pending *p, const sky_item *item, uint64_t offset) {
+static uint64_t span_seek(pending *p, const sky_item *item, uint64_t offset) {
     if (offset < p->span_at)
         p->span = 0, p->span_at = 0;
     while (p->span < item->span_count && offset - p->span_at >= item->spans[p->span].bytes)
@@ -77,12 +77,12 @@ static void copy_piece(const sky_span *span, uint64_t at, uint8_t *chunk, size_t
     memcpy(in ? chunk : there, in ? there : chunk, bytes);
 }
 
-static bool copy(pending *p, uint64_t offset, uint8_t *chunk, size_t bytes, bool in) {
+static bool chunk_copy(pending *p, uint64_t offset, uint8_t *chunk, size_t bytes, bool in) {
     sky *s = p->sky;
     const sky_item *item = sky_batches_enter(s->tier.batches, p->batch, p->item);
     if (!item)
         return false;
-    uint64_t at = seek(p, item, offset);
+    uint64_t at = span_seek(p, item, offset);
     for (uint32_t i = p->span; i < item->span_count && bytes > 0; i++, at = 0) {
         uint64_t left = item->spans[i].bytes - at;
         size_t piece = left < bytes ? (size_t)left : bytes;
@@ -95,9 +95,9 @@ static bool copy(pending *p, uint64_t offset, uint8_t *chunk, size_t bytes, bool
     return true;
 }
 
-static bool fetch(void *host, void *request, uint64_t offset, void *data, size_t bytes) {
+static bool chunk_fetch(void *host, void *request, uint64_t offset, void *data, size_t bytes) {
     (void)host;
-    return copy(request, offset, data, bytes, true);
+    return chunk_copy(request, offset, data, bytes, true);
 }
 
 static void give_back(void *host) {
@@ -108,14 +108,14 @@ static void give_back(void *host) {
 }
 
 /* Until give_back the item is entered: the caller's buffers stay. */
-static const uint8_t *lend(void *host, void *request, uint64_t offset, size_t bytes) {
+static const uint8_t *chunk_lend(void *host, void *request, uint64_t offset, size_t bytes) {
     sky *s = host;
     pending *p = request;
     const sky_item *item = sky_batches_enter(s->tier.batches, p->batch, p->item);
     if (!item)
         return NULL;
     s->lent = p;
-    uint64_t at = seek(p, item, offset);
+    uint64_t at = span_seek(p, item, offset);
     const sky_span *span = &item->spans[p->span];
     if (p->span < item->span_count && span->data && span->bytes - at >= bytes)
         return (const uint8_t *)span->data + at;
@@ -123,12 +123,13 @@ static const uint8_t *lend(void *host, void *request, uint64_t offset, size_t by
     return NULL;
 }
 
-static bool deliver(void *host, void *request, uint64_t offset, const void *data, size_t bytes) {
+static bool chunk_deliver(void *host, void *request, uint64_t offset, const void *data,
+                          size_t bytes) {
     (void)host;
-    return copy(request, offset, (uint8_t *)(uintptr_t)data, bytes, false);
+    return chunk_copy(request, offset, (uint8_t *)(uintptr_t)data, bytes, false);
 }
 
-static void forgotten(void *host, uint32_t block, const sky_key *key) {
+static void block_forgotten(void *host, uint32_t block, const sky_key *key) {
     sky *s = host;
     (void)key;
     free(s->names[block].text);
@@ -161,8 +162,8 @@ static sky_status take_name(pending *p, const sky_item *item) {
 }
 
 /* What the world needs to know of an item. */
-static sky_status describe(sky *s, const job *j, const sky_item *item, pending *p,
-                           sky_request *out) {
+static sky_status item_describe(sky *s, const job *j, const sky_item *item, pending *p,
+                                sky_request *out) {
     uint64_t bytes = sky_spans_bytes(item->spans, item->span_count);
     *out = (sky_request){.op = j->op == SKY_OP_PREFETCH ? SKY_OP_HAS : j->op,
                          .key = sky__tier_sky_name(s, &item->key),
@@ -235,7 +236,7 @@ static void hand_over(sky *s, const job *j, size_t number, pending *p) {
     p->key = item->key;
     s->reach->ops->run(s->reach, j->submitted); /* not before, if events were happening then */
     sky_request request;
-    sky_status status = describe(s, j, item, p, &request);
+    sky_status status = item_describe(s, j, item, p, &request);
     sky_batches_leave(s->tier.batches, j->batch);
     if (status == SKY_OK)
         status = s->reach->ops->submit(s->reach, &request);
@@ -341,7 +342,7 @@ static bool next_item(sky *s, job *out, size_t *number) {
     return any;
 }
 
-static void feed(sky *s) {
+static void world_feed(sky *s) {
     for (;;) {
         job j;
         size_t number;
@@ -384,7 +385,7 @@ static void note_keys(sky *s, const pending *p) {
 
 /* The chunk that came last explains all gets that were under way with it: what was before its
  * request began is the session's. */
-static void explain(sky *s, const pending *p, const sky_path_time *t) {
+static void path_explain(sky *s, const pending *p, const sky_path_time *t) {
     sky_sky_report *r = &s->report;
     if (p->submitted >= s->report_until) {
         r->chunks = 0;
@@ -429,7 +430,7 @@ static void take_pulse(sky *s, const pending *p, const sky_result *r) {
         s->failures = 0;
 }
 
-static bool collect(sky *s) {
+static bool answers_collect(sky *s) {
     sky_result r;
     bool any = false;
     while (s->reach->ops->result(s->reach, &r)) {
@@ -440,7 +441,7 @@ static bool collect(sky *s) {
         if (r.op == SKY_OP_PUT && done)
             name_block(s, r.block, p);
         if (r.op == SKY_OP_GET && done)
-            explain(s, p, &r.time);
+            path_explain(s, p, &r.time);
         if (p->asked && done)
             tell_counts(s, p, r.stat);
         if (p->probed)
@@ -466,12 +467,12 @@ static bool collect(sky *s) {
 /* ---- the thread ---- */
 
 /* Let happen what is due, take in what is new. When it is over the next event is in the future. */
-static sky_time advance(sky *s) {
+static sky_time world_advance(sky *s) {
     sky_mutex_lock(&s->world_lock);
     s->reach->ops->run(s->reach, virtual_now(s));
     do {
-        feed(s);
-    } while (collect(s));
+        world_feed(s);
+    } while (answers_collect(s));
     sky_time next = s->reach->ops->next(s->reach);
     sky_mutex_unlock(&s->world_lock);
     return next;
@@ -492,7 +493,7 @@ static sky_time work_until(void *argument) {
     bool closing = until != SKY_TIME_NEVER;
     if (closing && (wall >= until || !s->reach->ops->settled || s->reach->ops->settled(s->reach)))
         return SKY_TIME_OVER;
-    sky_time next = advance(s), now = virtual_now(s);
+    sky_time next = world_advance(s), now = virtual_now(s);
     if (closing && s->reach->ops->settled(s->reach))
         return SKY_TIME_OVER;
     if (next != SKY_TIME_NEVER)
@@ -534,11 +535,11 @@ static sky_status sky_submit_batch(sky_tier *tier, sky_op op, sky_item *items, s
                       .ttl_s = call->ttl_s,
                       .coding = call->coding,
                       .at_ms = call->at_ms};
-    return sky__tier_queue(of(tier), kind, items, call->deadline_ns, out);
+    return sky__tier_queue(sky_of(tier), kind, items, call->deadline_ns, out);
 }
 
 static void sky_close_all(sky_tier *tier) {
-    sky *s = of(tier);
+    sky *s = sky_of(tier);
     if (s->tier.batches)
         sky_batches_cancel_all(s->tier.batches);
     sky_mutex_lock(&s->queue_lock);
@@ -572,13 +573,13 @@ static const sky_tier_ops ops = {
 };
 
 sky *sky__tier_of(sky_tier *tier) {
-    return tier->ops == &ops ? of(tier) : NULL;
+    return tier->ops == &ops ? sky_of(tier) : NULL;
 }
 
 /* ---- open ---- */
 
-static void prepare(sky *s, const char *url, const sky_scenario *scenario,
-                    const sky_tier_env *env) {
+static void sky_prepare(sky *s, const char *url, const sky_scenario *scenario,
+                        const sky_tier_env *env) {
     s->tier.ops = &ops;
     s->env = *env;
     if (!s->env.clock)
@@ -599,8 +600,8 @@ sky_status sky_reach_tier_create(const char *url, const sky_scenario *scenario,
     sky *s = calloc(1, sizeof *s);
     if (!s)
         return sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", url);
-    prepare(s, url, scenario, env);
-    sky_reach_host host = {s, fetch, deliver, forgotten, lend, give_back};
+    sky_prepare(s, url, scenario, env);
+    sky_reach_host host = {s, chunk_fetch, chunk_deliver, block_forgotten, chunk_lend, give_back};
     sky_status status = reach(context, s->env.clock, &host, &s->reach, error);
     if (status != SKY_OK)
         goto cleanup;
