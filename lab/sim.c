@@ -99,7 +99,9 @@ static int sim_checks(cli *c, const sky_sim_result *r) {
 static int sim_scenario(cli *c) {
     if (c->argument_count != 1)
         return cli_usage(c, "a scenario is missing: skymem sim SCENARIO");
-    sky_sim_options options = {.seed = cli_count(c, "seed"), .trace_path = cli_text(c, "trace")};
+    sky_sim_options options = {.seed = cli_count(c, "seed"),
+                               .trace_path = cli_text(c, "trace"),
+                               .csv_path = cli_text(c, "csv")};
     if (cli_given(c, "until"))
         options.until_s = cli_number(c, "until");
     static sky_sim_result result;
@@ -143,7 +145,7 @@ int sim_run(cli *c) {
             code = cli_scenario_argument(c, 0);
         return code == CLI_OK ? kinds[i].run(c) : code;
     }
-    int code = cli_only(c, "a scenario", "seed until trace shrink");
+    int code = cli_only(c, "a scenario", "seed until trace csv shrink");
     if (code == CLI_OK && c->argument_count > 0)
         code = cli_scenario_argument(c, 0);
     return code == CLI_OK ? sim_scenario(c) : code;

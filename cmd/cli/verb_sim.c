@@ -29,6 +29,11 @@ const cli_verb cli_verb_sim = {
              .help = "write a line to OUT for each thing that happens to a message or station",
              .detail = "Waiting at the ground link writes no line, so there are fewer lines than "
                        "events."},
+            {.name = "csv",
+             .kind = CLI_PATH,
+             .value = "OUT",
+             .help = "write a line to OUT for each request: when, what, its result and its time",
+             .detail = "docs/SIMULATION.md says what the columns are."},
             {.name = "figures",
              .kind = CLI_PATH,
              .value = "DIR",

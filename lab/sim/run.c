@@ -27,6 +27,7 @@
 #include "lab/sim/check.h"
 #include "lab/sim/check_nodes.h"
 #include "lab/sim/check_sky.h"
+#include "lab/sim/request_log.h"
 #include "lab/sim/run.h"
 #include "lab/sim/trace.h"
 #include "sim/world.h"
@@ -73,7 +74,8 @@ typedef struct {
     sky_prng prng;
     sky_latencies *latencies;
     sky_checksum_state hash;
-    trace_file trace;
+    text_file trace;
+    sky_request_log log;
 
     request requests[OPEN_MAX];
     uint32_t open_max;
@@ -165,6 +167,15 @@ static void on_event(void *context, const sky_world_event *e) {
         sky_time until = e->at + DISTURBED_NS + r->scenario.faults.restart_ns + 2 * rotation;
         r->disturbed_until = until > r->disturbed_until ? until : r->disturbed_until;
     }
+}
+
+static void on_message(void *context, sky_world_tap_kind kind, const sky_node *node,
+                       const sky_datagram *message) {
+    run *r = context;
+    if (kind == SKY_TAP_ASKED)
+        sky_request_log_said(&r->log, sky_world_now(r->world), 0, message);
+    else
+        sky_check_nodes_tap(&r->nodes, kind, node, message);
 }
 
 /* ---- what the world asks of us ---- */
@@ -283,6 +294,7 @@ static void note_get(run *r, const sky_result *result) {
 static void judge_result(run *r, const sky_result *result) {
     request *q = result->context;
     assert(q->open);
+    sky_request_log_end(&r->log, (uint32_t)(q - r->requests), sky_world_now(r->world), result);
     uint8_t record[24];
     sky_store_u64(record, (uint64_t)sky_world_now(r->world));
     sky_store_u64(record + 8, (uint64_t)(q - r->requests));
@@ -379,7 +391,12 @@ static bool submit(run *r, request *q, sky_op op, uint32_t key, int64_t at_ms) {
     q->key = key;
     q->calm = is_calm(r, sky_world_now(r->world));
     q->open = true; /* the world may call back before it returns */
+    uint32_t number = (uint32_t)(q - r->requests);
+    sky_request_log_begin(&r->log, number, sky_world_now(r->world), 0, op, key,
+                          op == SKY_OP_HAS ? q->chain_count : 1);
     q->open = sky_world_submit(r->world, &ask) == SKY_OK;
+    if (!q->open)
+        sky_request_log_drop(&r->log, number);
     r->open_count += q->open;
     return q->open;
 }
@@ -673,7 +690,7 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
     r->placed = r->places_kept = true;
     if (sky_check_nodes_init(&r->nodes, sky_world_frame(r->world)->satellite_count) != SKY_OK)
         return sky_fail(error, SKY_E_NOMEM, "memory to check satellites with");
-    sky_world_tap_set(r->world, sky_check_nodes_tap, &r->nodes);
+    sky_world_tap_set(r->world, on_message, r);
     return SKY_OK;
 }
 
@@ -690,6 +707,7 @@ static void run_free(run *r) {
     free(r->latencies);
     free(r->interval_latencies);
     free(r->trace.text);
+    sky_request_log_deinit(&r->log);
     free(r);
 }
 
@@ -710,11 +728,16 @@ static sky_status run_scenario(run *r, const char *name, const sky_sim_options *
     sky_status status = prepare(r, options, error);
     if (status != SKY_OK)
         return name_file(name, status, error);
-    status = open_trace(&r->trace, options->trace_path, error);
+    status = text_file_open(&r->trace, options->trace_path, error);
+    if (status == SKY_OK)
+        status = sky_request_log_open(&r->log, options->csv_path, sky_world_frame(r->world),
+                                      OPEN_MAX, error);
     if (status != SKY_OK)
         return status;
     let_time_pass(r, until);
-    status = close_trace(&r->trace, options->trace_path, error);
+    status = text_file_close(&r->trace, options->trace_path, error);
+    if (status == SKY_OK)
+        status = sky_request_log_close(&r->log, options->csv_path, error);
     if (status != SKY_OK)
         return status;
     if (r->too_long)
@@ -732,7 +755,7 @@ sky_status sky_sim_run_text(const char *text, size_t bytes, const char *name,
     run *r = calloc(1, sizeof *r);
     if (!r)
         return sky_fail(error, SKY_E_NOMEM, "%s: a run", name);
-    r->trace.fd = SKY_FILE_NONE;
+    r->trace.fd = r->log.file.fd = SKY_FILE_NONE;
     sky_status status = sky_scenario_parse_file(text, bytes, name, &r->scenario, error);
     if (status == SKY_OK)
         status = run_scenario(r, name, options, result, error);

@@ -22,6 +22,7 @@ typedef struct {
     uint64_t seed;
     double until_s;         /* 0: the scenario's own end */
     const char *trace_path; /* NULL: no trace; else one line an event */
+    const char *csv_path;   /* NULL: none; else one line a request (lab/sim/request_log.h) */
     uint64_t events_max;    /* 0: no limit; else more of them end it with SKY_E_BUSY */
 
     /* NULL: no series; else told each series_s of virtual time. */

@@ -66,7 +66,10 @@ static bool node_output(const sky_world *w, void *sender, sky_datagram *out) {
 }
 
 static bool session_output(const sky_world *w, void *sender, sky_datagram *out) {
-    return sky_session_output(sender, w->now, out);
+    bool said = sky_session_output(sender, w->now, out);
+    if (said && w->tap)
+        w->tap(w->tap_context, SKY_TAP_ASKED, NULL, out);
+    return said;
 }
 
 /* ---- satellites ---- */

@@ -102,9 +102,9 @@ bool sky_world_result(sky_world *w, sky_result *out);
 typedef void (*sky_world_trace)(void *context, const sky_world_event *event);
 void sky_world_trace_set(sky_world *w, sky_world_trace trace, void *context);
 
-/* Told of every message where a satellite takes it, before and after, and says it, before any link
- * or liar does something to it. */
-typedef enum { SKY_TAP_HEARS, SKY_TAP_HEARD, SKY_TAP_SAID } sky_world_tap_kind;
+/* Told of every message where a satellite takes it, before and after, and says it, and where a
+ * ground says it (ASKED, without a node), before any link or liar does something to it. */
+typedef enum { SKY_TAP_HEARS, SKY_TAP_HEARD, SKY_TAP_SAID, SKY_TAP_ASKED } sky_world_tap_kind;
 typedef void (*sky_world_tap)(void *context, sky_world_tap_kind kind, const sky_node *node,
                               const sky_datagram *message);
 void sky_world_tap_set(sky_world *w, sky_world_tap tap, void *context);

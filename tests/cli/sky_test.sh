@@ -46,6 +46,11 @@ says "--until 0: must be a number from 0.001 to 31622400"
 expect 0 "$skymem" sim "$smoke"
 grep -q "hits" "$work/out" || fail "sim for people: $(cat "$work/out")"
 
+expect 0 "$skymem" sim "$smoke" --until 5 --csv "$work/requests.csv"
+[ "$(head -c 24 "$work/requests.csv")" = time_s,ground,op,key,byt ] || fail "no CSV was written"
+expect 1 "$skymem" sim "$smoke" --until 5 --csv "$work/no/such/folder.csv"
+expect 2 "$skymem" sim --swarm 3 --csv "$work/requests.csv"
+
 expect 0 "$skymem" sim --swarm 3 --seed 7 --json
 expect 1 "$skymem" sim --figures "$work/no/such/folder"
 echo '{"timestamp": 0, "input_length": 600, "hash_ids": [0, 1]}' >"$work/requests"
