@@ -15,27 +15,27 @@
 #include "ground/session_state.h"
 
 static const sky_strategy_row *row_of(const sky_session *s) {
-    return sky_strategy_row_of(s->config.frame->placement.strategy);
+    return sky_strategy_row_of(s->core.config.frame->placement.strategy);
 }
 
 sky_satellite sky__foresee_centre(const sky_session *s, int64_t now_ms) {
     static const sky_habit unknown;
-    const sky_frame *f = s->config.frame;
+    const sky_frame *f = s->core.config.frame;
     int64_t then = now_ms;
     if (row_of(s)->foresees)
-        then = sky_habit_next_ms(&unknown, &s->habit, now_ms);
+        then = sky_habit_next_ms(&unknown, &s->blocks.habit, now_ms);
     return sky_frame_centre(f, sky_turns_at_ms(&f->turning, then));
 }
 
 void sky__foresee_next(sky_session *s, uint32_t block) {
     if (!row_of(s)->foresees)
         return;
-    sky__side *side = &s->sides[block];
-    int64_t now_ms = sky_turning_ms(&s->config.frame->turning, s->now);
-    sky_habit_note(&side->habit, &s->habit, now_ms);
+    sky__block_row *row = &s->blocks.rows[block];
+    int64_t now_ms = sky__calendar_ms(&s->core);
+    sky_habit_note(&row->habit, &s->blocks.habit, now_ms);
     const sky_request move = {.op = SKY_OP_PREFETCH,
-                              .key = side->key,
+                              .key = row->key,
                               .wall_ms = INT64_MIN, /* it was there just now */
-                              .at_ms = sky_habit_next_ms(&side->habit, &s->habit, now_ms)};
+                              .at_ms = sky_habit_next_ms(&row->habit, &s->blocks.habit, now_ms)};
     sky__submit_own(s, &move);
 }

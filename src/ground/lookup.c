@@ -12,7 +12,7 @@
  *
  * Surprise: a head is believed as far as it makes sense. What is wrong with it besides shows when
  * its chunks are asked for: they are not there, and the block is a miss. Until it was read once it
- * is hearsay, and nothing in the sky is dropped because of it: else a liar could have honest
+ * is unverified, and nothing in the sky is dropped because of it: else a liar could have honest
  * grounds drop what others set. */
 #include <skymem/keys.h>
 
@@ -29,7 +29,7 @@ static uint32_t key_count(const sky__request *r) {
 }
 
 static bool known(sky_session *s, const sky__request *r, uint32_t unit) {
-    return sky__find_block(s, r->ask.wall_ms, sky__look_key(r, unit)) != SKY_BLOCK_NONE;
+    return sky__blocks_find(&s->blocks, r->ask.wall_ms, sky__look_key(r, unit)) != SKY_BLOCK_NONE;
 }
 
 /* While filling, heads that are known already are passed over. */
@@ -43,14 +43,14 @@ bool sky__look_wanted(sky_session *s, const sky__request *r, uint32_t unit) {
  * every search asks. */
 static bool trace_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests[request];
-    const sky_frame *f = s->config.frame;
-    uint64_t turned = sky__turns(s, s->now);
-    uint64_t last = turned < SKY__LAST_TURNS ? turned : SKY__LAST_TURNS;
+    const sky_frame *f = s->core.config.frame;
+    uint64_t turned = sky__rotations(&s->core);
+    uint64_t last = turned < SKY__LAST_ROTATIONS ? turned : SKY__LAST_ROTATIONS;
     bool windowed = sky_strategy_row_of(f->placement.strategy)->windowed;
     if (!windowed || last < 2 || r->traced || r->own) /* a put waits for what it looks for */
         return false;
     r->tracing = r->traced = true;
-    sky__work_begin(s, request, WORK_HEADS, 0, (uint32_t)(last - 1) * s->head_copies - 1);
+    sky__work_begin(s, request, WORK_HEADS, 0, (uint32_t)(last - 1) * s->core.head_copies - 1);
     return true;
 }
 
@@ -69,33 +69,33 @@ static void finish(sky_session *s, uint32_t request) {
         sky__request_found(s, request);
     else if (nothing)
         sky__request_finish(s, request, SKY_E_IO, 0);
-    else if (s->config.lookup == SKY_LOOKUP_INDEX || !trace_begin(s, request))
+    else if (s->core.config.lookup == SKY_LOOKUP_INDEX || !trace_begin(s, request))
         sky__request_finish(s, request, SKY_MISS, 0);
 }
 
 void sky__fresh_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests[request];
     r->state = REQUEST_RUNNING;
-    r->checked = s->sides[sky_index_find(s->index, &r->ask.key)].version;
-    s->stat.questions++;
-    sky__work_begin(s, request, WORK_HEADS, 0, s->head_copies - 1);
+    r->checked = s->blocks.rows[sky_index_find(s->blocks.index, &r->ask.key)].version;
+    s->core.stat.questions++;
+    sky__work_begin(s, request, WORK_HEADS, 0, s->core.head_copies - 1);
 }
 
 /* The index has what nobody in the sky has a head of: another ground removed it. Its chunks are
  * left alone, as they are not ours to count any more. */
 static void forget(sky_session *s, uint32_t block) {
-    s->sides[block].hearsay = true;
-    sky__purge_lost(s, block);
+    s->blocks.rows[block].unverified = true;
+    sky__blocks_lose(&s->blocks, block);
 }
 
 static void heads_end(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests[request];
-    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
     bool there = block != SKY_BLOCK_NONE;
-    bool doubted = there && s->sides[block].version == r->checked;
-    if (there && r->heard && !r->tracing && !s->sides[block].hearsay) {
-        s->sides[block].heads_lost |= r->outdated;
-        sky__heads_mend(s, block);
+    bool doubted = there && s->blocks.rows[block].version == r->checked;
+    if (there && r->heard && !r->tracing && !s->blocks.rows[block].unverified) {
+        s->blocks.rows[block].heads_lost |= r->outdated;
+        sky__blocks_mend_heads(&s->blocks, block);
     }
     if (there && (r->heard || !doubted)) { /* it may have come meanwhile */
         sky__request_found(s, request);
@@ -139,11 +139,11 @@ static void fill(sky_session *s, uint32_t request) {
 /* Ask for the next key; the index is asked first, it answers at once. */
 static void search(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests[request];
-    bool halve = s->config.lookup == SKY_LOOKUP_BINARY;
+    bool halve = s->core.config.lookup == SKY_LOOKUP_BINARY;
     while (r->low < r->high) {
         uint32_t unit = halve ? r->low + (r->high - r->low) / 2 : r->high - 1;
         if (!known(s, r, unit)) {
-            s->stat.questions++;
+            s->core.stat.questions++;
             sky__work_begin(s, request, WORK_LOOK, unit, unit);
             return;
         }
@@ -158,13 +158,13 @@ void sky__look_begin(sky_session *s, uint32_t request) {
     r->searched = true;
     r->low = 0;
     r->high = key_count(r);
-    if (s->config.lookup == SKY_LOOKUP_INDEX) {
+    if (s->core.config.lookup == SKY_LOOKUP_INDEX) {
         while (r->low < r->high && known(s, r, r->low))
             r->low++;
         finish(s, request);
         return;
     }
-    s->stat.lookups++;
+    s->core.stat.lookups++;
     search(s, request);
 }
 
@@ -173,21 +173,21 @@ void sky__look_begin(sky_session *s, uint32_t request) {
 /* Heads' versions begin with the time they were made at. One from a time to come would make all
  * that is put from now on bear its date. */
 static bool too_new(const sky_session *s, uint64_t version) {
-    int64_t now_ms = sky_turning_ms(&s->config.frame->turning, s->now);
+    int64_t now_ms = sky__calendar_ms(&s->core);
     return version >> 16 > (uint64_t)now_ms + AHEAD_MS;
 }
 
 static bool plausible(const sky_session *s, const sky_block_head *h, const sky_message *m) {
-    const sky_session_config *c = &s->config;
+    const sky_session_config *c = &s->core.config;
     const sky_placement *p = &c->frame->placement;
     sky_chunk_facts facts = {.centre = h->centre, .first = h->centre};
     sky_chunk_facts before = {.centre = h->before_centre, .first = h->before_centre};
     return h->strategy == p->strategy && h->window_planes == p->window_planes &&
-           h->window_slots == p->window_slots && h->servers == s->servers &&
+           h->window_slots == p->window_slots && h->servers == s->core.servers &&
            h->chunk_bytes == c->chunk_bytes && h->replicas == c->replicas &&
            h->parity == c->parity && h->version > 0 && !too_new(s, m->id.version) &&
            h->chunk_count ==
-               sky_stripes_chunks(&s->stripes, sky__data_chunks(s, h->payload_bytes)) &&
+               sky_stripes_chunks(&s->core.stripes, sky__data_chunks(&s->core, h->payload_bytes)) &&
            sky_facts_fit(&c->frame->constellation, &facts) &&
            sky_facts_fit(&c->frame->constellation, &before);
 }
@@ -202,32 +202,32 @@ static sky_status adopt(sky_session *s, const sky__operation *o, const sky_block
                            .centre_plane = (uint16_t)h->centre.plane,
                            .centre_slot = (uint16_t)h->centre.slot,
                            .coding = h->level};
-    sky__side side = {.key = *sky__look_key(r, unit),
-                      .version = h->version,
-                      .head_version = head_version,
-                      .before = {h->before_ms, h->before_centre},
-                      .scattered = h->before_ms != 0,
-                      .named = h->named,
-                      .adopted = true,
-                      .heads_lost = o->denied,
-                      .hearsay = true,
-                      .expires_ms = INT64_MAX};
+    sky__block_row row = {.key = *sky__look_key(r, unit),
+                          .version = h->version,
+                          .head_version = head_version,
+                          .before = {h->before_ms, h->before_centre},
+                          .scattered = h->before_ms != 0,
+                          .named = h->named,
+                          .adopted = true,
+                          .heads_lost = o->denied,
+                          .unverified = true,
+                          .expires_ms = INT64_MAX};
     if (r->ask.chain && unit > 0)
-        side.parent = r->ask.chain[unit - 1];
-    uint32_t block = sky__find_block(s, r->ask.wall_ms, &side.key);
-    const sky__side *mine = block == SKY_BLOCK_NONE ? NULL : &s->sides[block];
+        row.parent = r->ask.chain[unit - 1];
+    uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &row.key);
+    const sky__block_row *mine = block == SKY_BLOCK_NONE ? NULL : &s->blocks.rows[block];
     if (mine && (!mine->head_version || mine->head_version >= head_version))
         return SKY_OK; /* another request asked for it too, or it is ours */
-    sky_status status = sky__block_enter(s, &info, &side, &block);
+    sky_status status = sky__blocks_enter(&s->blocks, &info, &row, &block);
     if (status != SKY_OK)
         return status;
-    sky__load(s, &info, true);
-    sky__load_head(s, true);
-    s->stat.adopted++;
-    if (s->config.sealed) /* one who can read it wrote it */
-        sky__heads_mend(s, block);
-    if (head_version > s->head_version)
-        s->head_version = head_version; /* what is put from now on is newer */
+    sky__blocks_load(&s->blocks, &info, true);
+    sky__blocks_load_head(&s->blocks, true);
+    s->core.stat.adopted++;
+    if (s->core.config.sealed) /* one who can read it wrote it */
+        sky__blocks_mend_heads(&s->blocks, block);
+    if (head_version > s->blocks.head_version)
+        s->blocks.head_version = head_version; /* what is put from now on is newer */
     return SKY_OK;
 }
 
@@ -263,9 +263,9 @@ static bool take_head(sky_session *s, uint32_t op, const sky_message *m, sky_blo
     if (m->data_bytes == SKY_HEAD_BYTES && sky__is_genuine(s, m) &&
         sky_head_decode(m->data, m->data_bytes, head) == SKY_OK && plausible(s, head, m))
         return true;
-    s->stat.corrupt++;
+    s->core.stat.corrupt++;
     sky__suspect(s, s->operations[op].to);
-    sky__chunk_lost(s, s->now, op, SKY_MISS);
+    sky__chunk_lost(s, op, SKY_MISS);
     return false;
 }
 
@@ -282,36 +282,12 @@ void sky__heads_found(sky_session *s, uint32_t op, const sky_message *m) {
     if (!take_head(s, op, m, &head))
         return;
     r->heard |= adopt(s, o, &head, m->id.version) == SKY_OK;
-    uint32_t block = sky_index_find(s->index, &r->ask.key);
-    bool older = block != SKY_BLOCK_NONE && s->sides[block].head_version > m->id.version;
+    uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
+    bool older = block != SKY_BLOCK_NONE && s->blocks.rows[block].head_version > m->id.version;
     r->outdated |= (uint32_t)older << o->copy;
     heads_done(s, op);
 }
 
 void sky__look_absent(sky_session *s, uint32_t op) {
     learn(s, op, false);
-}
-
-/* ---- what we say ---- */
-
-sky_block_head sky__head_of(const sky_session *s, const sky_block_info *info, uint64_t version,
-                            const sky__home *before, bool named) {
-    const sky_placement *p = &s->config.frame->placement;
-    sky_satellite centre = {info->centre_plane, info->centre_slot};
-    return (sky_block_head){.version = version,
-                            .set_ms = info->set_ms,
-                            .centre = centre,
-                            .before_ms = before->set_ms,
-                            .before_centre = before->set_ms ? before->centre : centre,
-                            .payload_bytes = info->payload_bytes,
-                            .chunk_bytes = s->config.chunk_bytes,
-                            .chunk_count = info->chunk_count,
-                            .servers = s->servers,
-                            .window_planes = (uint16_t)p->window_planes,
-                            .window_slots = (uint16_t)p->window_slots,
-                            .strategy = p->strategy,
-                            .replicas = s->config.replicas,
-                            .parity = s->config.parity,
-                            .level = info->coding,
-                            .named = named};
 }

@@ -208,12 +208,12 @@ static void what_is_put_is_newer_than_what_was_found(void **state) {
     sky_orrery o;
     begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_BINARY);
     uint64_t ahead_ms = (uint64_t)sky_turning_ms(&o.frame.turning, o.now) + 3600000;
-    o.grounds[0]->head_version = ahead_ms << 16;
+    o.grounds[0]->blocks.head_version = ahead_ms << 16;
     assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 1, 5000).status, SKY_OK);
     assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 2, 300).status, SKY_OK);
     assert_got(&o, 1, 2, 300);
     assert_got(&o, 1, 1, 5000); /* an older head than the one before */
-    assert_int_equal(o.grounds[1]->head_version, o.grounds[0]->head_version);
+    assert_int_equal(o.grounds[1]->blocks.head_version, o.grounds[0]->blocks.head_version);
     assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_PUT, 2, 700).status, SKY_OK);
     sky_orrery_run(&o, o.now + SKY_SECONDS(1));
     assert_got(&o, 0, 2, 700);
@@ -232,12 +232,12 @@ static void a_chain_that_was_found_hangs_together(void **state) {
         assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 100 + i, 300).status, SKY_OK);
     assert_int_equal(ask_chain(&o, 1, keys + 1, 4).bytes, 4);
     const sky_session *s = o.grounds[1];
-    assert_int_equal(s->heads, 4);
+    assert_int_equal(s->blocks.heads, 4);
     for (uint32_t i = 1; i < 5; i++) {
-        uint32_t block = sky_index_find(s->index, &keys[i]);
+        uint32_t block = sky_index_find(s->blocks.index, &keys[i]);
         assert_int_not_equal(block, SKY_BLOCK_NONE);
         const sky_key none = {{0}};
-        assert_true(sky_key_equal(&s->sides[block].parent, i > 1 ? &keys[i - 1] : &none));
+        assert_true(sky_key_equal(&s->blocks.rows[block].parent, i > 1 ? &keys[i - 1] : &none));
     }
     sky_orrery_close(&o);
 }

@@ -21,23 +21,23 @@
 
 /* The last stripe may have less data, and its parity other servers. */
 static uint32_t stripes_whole(const sky_session *s, const sky__request *r) {
-    return sky__data_chunks(s, r->info.payload_bytes) / s->stripes.data;
+    return sky__data_chunks(&s->core, r->info.payload_bytes) / s->core.stripes.data;
 }
 
 static uint32_t stripes_all(const sky_session *s, const sky__request *r) {
-    return r->info.chunk_count / s->servers + (r->info.chunk_count % s->servers != 0);
+    return r->info.chunk_count / s->core.servers + (r->info.chunk_count % s->core.servers != 0);
 }
 
 static uint32_t check_units(const sky_session *s, const sky__request *r) {
     uint32_t whole = stripes_whole(s, r);
     uint32_t rows = whole / SKY_ROW_MAX + (whole % SKY_ROW_MAX != 0);
-    return (rows + (stripes_all(s, r) > whole)) * s->stripes.parity;
+    return (rows + (stripes_all(s, r) > whole)) * s->core.stripes.parity;
 }
 
 /* First stripe, from 0, and how many. */
 static uint32_t check_stripes(const sky_session *s, const sky__request *r, uint32_t unit,
                               uint32_t *count) {
-    uint32_t first = unit / s->stripes.parity * SKY_ROW_MAX, whole = stripes_whole(s, r);
+    uint32_t first = unit / s->core.stripes.parity * SKY_ROW_MAX, whole = stripes_whole(s, r);
     if (first >= whole) {
         *count = 1;
         return whole;
@@ -48,10 +48,10 @@ static uint32_t check_stripes(const sky_session *s, const sky__request *r, uint3
 
 sky__span sky__check_span(const sky_session *s, const sky__request *r, uint32_t unit) {
     uint32_t count, stripe = check_stripes(s, r, unit, &count);
-    uint32_t chunks = sky__data_chunks(s, r->info.payload_bytes);
-    sky_stripe first = sky_stripe_of(&s->stripes, chunks, stripe * s->servers + 1);
-    sky__span span = {.first = first.first + first.data + unit % s->stripes.parity};
-    span.last = span.first + (count - 1) * s->servers;
+    uint32_t chunks = sky__data_chunks(&s->core, r->info.payload_bytes);
+    sky_stripe first = sky_stripe_of(&s->core.stripes, chunks, stripe * s->core.servers + 1);
+    sky__span span = {.first = first.first + first.data + unit % s->core.stripes.parity};
+    span.last = span.first + (count - 1) * s->core.servers;
     return span;
 }
 
@@ -59,26 +59,26 @@ sky__span sky__check_span(const sky_session *s, const sky__request *r, uint32_t 
 
 /* A get of the block has ended. */
 void sky__check_after_get(sky_session *s, uint32_t block, int64_t wall_ms) {
-    sky__side *side = &s->sides[block];
-    if (s->stripes.parity == 0 || s->config.replicas > 1 || side->moving ||
-        (side->checked && s->now < side->checked + CHECK_AGAIN_NS))
+    sky__block_row *row = &s->blocks.rows[block];
+    if (s->core.stripes.parity == 0 || s->core.config.replicas > 1 || row->moving ||
+        (row->checked && s->core.now < row->checked + CHECK_AGAIN_NS))
         return;
-    side->checked = s->now > 0 ? s->now : 1;
-    sky__submit_own(s, &(sky_request){.mend = true, .key = side->key, .wall_ms = wall_ms});
+    row->checked = s->core.now > 0 ? s->core.now : 1;
+    sky__submit_own(s, &(sky_request){.mend = true, .key = row->key, .wall_ms = wall_ms});
 }
 
 void sky__check_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests[request];
-    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
     if (block != SKY_BLOCK_NONE)
-        sky_index_info(s->index, block, &r->info);
+        sky_index_info(s->blocks.index, block, &r->info);
     if (block == SKY_BLOCK_NONE || r->info.chunk_count == 0) {
         sky__request_finish(s, request, SKY_MISS, 0);
         return;
     }
-    r->id = (sky_chunk_id){.key = r->ask.key, .version = s->sides[block].version};
-    r->facts = sky__block_facts(s, &r->info, s->sides[block].pinned);
-    r->before = s->sides[block].before;
+    r->id = (sky_chunk_id){.key = r->ask.key, .version = s->blocks.rows[block].version};
+    r->facts = sky__block_facts(&s->core, &r->info, s->blocks.rows[block].pinned);
+    r->before = s->blocks.rows[block].before;
     r->state = REQUEST_RUNNING;
     r->lack_first = UINT32_MAX;
     sky__work_begin(s, request, WORK_CHECK, 0, check_units(s, r) - 1);
@@ -98,7 +98,7 @@ void sky__check_lacks(sky_session *s, const sky__operation *o, sky_status status
     for (uint32_t i = 0; i < count && status == SKY_MISS; i++) {
         if (o->here >> i & 1)
             continue;
-        r->lacking |= (uint64_t)1 << o->unit % s->stripes.parity;
+        r->lacking |= (uint64_t)1 << o->unit % s->core.stripes.parity;
         r->lack_first = stripe + i < r->lack_first ? stripe + i : r->lack_first;
         r->lack_last = stripe + i > r->lack_last ? stripe + i : r->lack_last;
     }
@@ -121,7 +121,7 @@ void sky__mend_begin(sky_session *s, uint32_t request) {
 }
 
 static uint32_t mend_next(const sky_session *s) {
-    for (uint32_t i = 0; i < s->config.requests_max; i++) {
+    for (uint32_t i = 0; i < s->core.config.requests_max; i++) {
         const sky__request *r = &s->requests[i];
         if (r->state == REQUEST_RUNNING && r->work == WORK_MEND && r->unit_next <= r->unit_last)
             return i;
@@ -131,12 +131,12 @@ static uint32_t mend_next(const sky_session *s) {
 
 void sky__mends_feed(sky_session *s) {
     uint32_t request;
-    while (s->mends_open > 0 && s->mend_next <= s->now && s->repairs_open < MENDS_OPEN &&
+    while (s->mends_open > 0 && s->mend_next <= s->core.now && s->repairs_open < MENDS_OPEN &&
            (request = mend_next(s)) != SKY__NONE) {
         sky__request *r = &s->requests[request];
-        uint64_t bytes = (uint64_t)s->servers * s->config.chunk_bytes;
-        sky__repair_parity(s, request, r->unit_next++ * s->servers + 1, r->lacking);
-        s->mend_next = s->now + SHARE * sky_link_busy_ns(s->config.link_bits_s, bytes);
+        uint64_t bytes = (uint64_t)s->core.servers * s->core.config.chunk_bytes;
+        sky__repair_parity(s, request, r->unit_next++ * s->core.servers + 1, r->lacking);
+        s->mend_next = s->core.now + SHARE * sky_link_busy_ns(s->core.config.link_bits_s, bytes);
     }
 }
 

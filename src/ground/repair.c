@@ -23,34 +23,14 @@
 enum { PIECE_UNKNOWN, PIECE_ASKED, PIECE_LATE, PIECE_HERE, PIECE_LOST, PIECE_SILENT };
 
 #define GUARDS_MAX    (SKY__REPAIRS_MAX * 3 / 4) /* the rest is for what is lost */
-#define LOSS_SAMPLES  256                        /* the estimate remembers */
-#define NOISE_SAMPLES 64   /* and the other; it begins with none lost, so that one loss is little */
 #define LOSS_SAFETY   2    /* what is rebuilt before it is overdue is not seen to be lost */
 #define ROUND_MORE    0.01 /* of gets may need another round */
 #define ECHOES_MAX    3    /* of one chunk in one round */
 #define NO_LINK_LOSES 0.5  /* so much: somebody is silent, and says no more for being asked more */
 #define SURELY        3    /* so many expected to be lost, and one is, in 95 of 100 gets */
-#define SILENT_MOST   8    /* requests unheard are not the links', whatever they lose */
-#define BY_LOSS       1e-6 /* so seldom all of them are lost */
 #define SILENCES_WAIT 2    /* before a stripe that keeps nothing is read again for one piece */
 
 /* ---- how much is lost ---- */
-
-void sky__loss_note(sky_session *s, sky__work work, bool lost) {
-    s->noise += ((lost ? 1.0 : 0.0) - s->noise) / NOISE_SAMPLES;
-    if (work == WORK_SET)
-        return;
-    if (s->loss_samples < LOSS_SAMPLES)
-        s->loss_samples++;
-    s->loss += ((lost ? 1.0 : 0.0) - s->loss) / s->loss_samples;
-}
-
-uint32_t sky__silent_requests(const sky_session *s) {
-    uint32_t count = 0;
-    for (double lost = 1; count < SILENT_MOST && lost > BY_LOSS; count++)
-        lost *= s->noise;
-    return count;
-}
 
 /* Of data + m pieces, each lost with this probability, more than m are: how likely is that? */
 static double more_lost(uint32_t data, uint32_t m, double loss) {
@@ -67,18 +47,18 @@ static double more_lost(uint32_t data, uint32_t m, double loss) {
 
 /* Parity to ask for beside a stripe's data. */
 static uint32_t spare_of(const sky_session *s, const sky_stripe *stripe, uint32_t data_chunks) {
-    double loss = LOSS_SAFETY * s->loss < 0.5 ? LOSS_SAFETY * s->loss : 0.5;
-    uint32_t stripes = data_chunks / s->stripes.data + 1;
+    double loss = LOSS_SAFETY * s->core.loss.gets < 0.5 ? LOSS_SAFETY * s->core.loss.gets : 0.5;
+    uint32_t stripes = data_chunks / s->core.stripes.data + 1;
     double most = ROUND_MORE / stripes;
     uint32_t m = 0;
-    while (m < s->stripes.parity && more_lost(stripe->data, m, loss) > most)
+    while (m < s->core.stripes.parity && more_lost(stripe->data, m, loss) > most)
         m++;
     return m;
 }
 
 /* Of what a request asked for first, so many are lost, by the loss seen lately. */
 static double lost_of(const sky_session *s, const sky__request *r) {
-    return s->loss * (r->unit_last + 1);
+    return s->core.loss.gets * (r->unit_last + 1);
 }
 
 /* When an answer that has just been asked for will be there; where some are surely lost, after one
@@ -95,29 +75,29 @@ uint32_t sky__echoes(const sky_session *s, const sky__operation *o) {
     const sky__request *r = &s->requests[o->request];
     sky_time round_ns = o->deadline - o->sent;
     sky_time to_ask_ns = (r->unit_last + 1 - r->unit_next) *
-                         sky_link_busy_ns(s->config.link_bits_s, o->answer_bytes);
+                         sky_link_busy_ns(s->core.config.link_bits_s, o->answer_bytes);
     if (o->deadline + round_ns <= r->latest + to_ask_ns)
         return 0;
-    if (s->loss > NO_LINK_LOSES)
+    if (s->core.loss.gets > NO_LINK_LOSES)
         return 1;
     double missing = lost_of(s, r);
     if (missing > r->operations)
         missing = r->operations;
     uint32_t echoes = 1;
-    double still = (missing > 1 ? missing : 1) * s->loss * s->loss;
+    double still = (missing > 1 ? missing : 1) * s->core.loss.gets * s->core.loss.gets;
     for (; echoes < ECHOES_MAX && still > ROUND_MORE; echoes++)
-        still *= s->loss;
+        still *= s->core.loss.gets;
     return echoes;
 }
 
 /* ---- repairs ---- */
 
 static uint8_t *piece_at(const sky_session *s, const sky__repair *p, uint32_t place) {
-    return p->bytes + (size_t)place * s->config.chunk_bytes;
+    return p->bytes + (size_t)place * s->core.config.chunk_bytes;
 }
 
 static uint32_t data_chunks_of(const sky_session *s, const sky__repair *p) {
-    return sky__data_chunks(s, p->info.payload_bytes);
+    return sky__data_chunks(&s->core, p->info.payload_bytes);
 }
 
 static sky__repair *find(sky_session *s, uint32_t request, uint32_t first) {
@@ -137,7 +117,7 @@ static void repair_close(sky_session *s, sky__repair *p) {
 
 static sky__repair *repair_open(sky_session *s, uint32_t request, uint32_t number) {
     const sky__request *r = &s->requests[request];
-    uint32_t chunks = sky__data_chunks(s, r->info.payload_bytes);
+    uint32_t chunks = sky__data_chunks(&s->core, r->info.payload_bytes);
     for (uint32_t i = 0; i < SKY__REPAIRS_MAX; i++) {
         sky__repair *p = &s->repairs[i];
         if (p->open)
@@ -148,7 +128,7 @@ static sky__repair *repair_open(sky_session *s, uint32_t request, uint32_t numbe
                            .facts = r->facts,
                            .info = r->info,
                            .before = r->before,
-                           .stripe = sky_stripe_of(&s->stripes, chunks, number),
+                           .stripe = sky_stripe_of(&s->core.stripes, chunks, number),
                            .open = true,
                            .bytes = bytes};
         memset(p->ops, 0xff, sizeof p->ops);
@@ -209,11 +189,11 @@ static sky__repair *repair_of(sky_session *s, const sky__operation *o) {
 bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status) {
     sky__operation *o = &s->operations[op];
     uint32_t request = o->request;
-    if (s->stripes.parity == 0)
+    if (s->core.stripes.parity == 0)
         return false;
     const sky__request *r = &s->requests[request];
-    uint32_t chunks = sky__data_chunks(s, r->info.payload_bytes);
-    sky_stripe stripe = sky_stripe_of(&s->stripes, chunks, o->number);
+    uint32_t chunks = sky__data_chunks(&s->core, r->info.payload_bytes);
+    sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->number);
     sky__repair *p = find(s, request, stripe.first);
     if (!p)
         p = repair_open(s, request, o->number);
@@ -268,8 +248,8 @@ static sky__repair *guard_open(sky_session *s, uint32_t op, const sky_stripe *st
 
 void sky__repair_guard(sky_session *s, uint32_t op) {
     const sky__operation *o = &s->operations[op];
-    uint32_t chunks = sky__data_chunks(s, s->requests[o->request].info.payload_bytes);
-    sky_stripe stripe = sky_stripe_of(&s->stripes, chunks, o->number);
+    uint32_t chunks = sky__data_chunks(&s->core, s->requests[o->request].info.payload_bytes);
+    sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->number);
     sky__repair *p = s->repairs_open > 0 ? find(s, o->request, stripe.first) : NULL;
     if (!p)
         p = guard_open(s, op, &stripe, chunks);
@@ -282,12 +262,12 @@ void sky__repair_guard(sky_session *s, uint32_t op) {
 /* The attempts go on, but another piece may be sooner. */
 void sky__repair_late(sky_session *s, uint32_t op) {
     const sky__operation *o = &s->operations[op];
-    if (s->stripes.parity == 0)
+    if (s->core.stripes.parity == 0)
         return;
     sky__repair *p = repair_of(s, o);
     if (!p && o->work == WORK_GET && o->unanswered >= SILENCES_WAIT) {
-        uint32_t chunks = sky__data_chunks(s, s->requests[o->request].info.payload_bytes);
-        sky_stripe stripe = sky_stripe_of(&s->stripes, chunks, o->number);
+        uint32_t chunks = sky__data_chunks(&s->core, s->requests[o->request].info.payload_bytes);
+        sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->number);
         p = find(s, o->request, stripe.first);
         if (!p)
             p = repair_open(s, o->request, o->number);
@@ -330,7 +310,7 @@ static void rebuild(sky_session *s, const sky__repair *p, uint32_t lost, uint8_t
         pieces[count] = piece_at(s, p, i);
         at[count++] = (uint8_t)i;
     }
-    uint32_t longest = sky__chunk_length(s, p->info.payload_bytes, p->stripe.first);
+    uint32_t longest = sky__chunk_length(&s->core, p->info.payload_bytes, p->stripe.first);
     bool solved = sky_stripe_rebuild(p->stripe.data, lost, pieces, at, longest, s->stripe_bytes,
                                      out);
     assert(solved);
@@ -338,35 +318,35 @@ static void rebuild(sky_session *s, const sky__repair *p, uint32_t lost, uint8_t
 }
 
 /* Hand a rebuilt chunk to the get. False: the host gave up, and the request is over. */
-static bool hand_over(sky_session *s, sky_time now, const sky__repair *p, uint32_t place) {
+static bool hand_over(sky_session *s, const sky__repair *p, uint32_t place) {
     uint32_t request = p->request;
     sky__request *r = &s->requests[request];
     uint32_t number = p->stripe.first + place;
-    uint32_t data = sky_stripes_data_number(&s->stripes, data_chunks_of(s, p), number);
-    uint64_t at = (uint64_t)(data - 1) * s->config.chunk_bytes;
-    uint64_t end = at + sky__chunk_length(s, p->info.payload_bytes, number);
+    uint32_t data = sky_stripes_data_number(&s->core.stripes, data_chunks_of(s, p), number);
+    uint64_t at = (uint64_t)(data - 1) * s->core.config.chunk_bytes;
+    uint64_t end = at + sky__chunk_length(&s->core, p->info.payload_bytes, number);
     uint64_t from = at > r->range_begin ? at : r->range_begin;
     uint64_t to = end < r->range_end ? end : r->range_end;
-    s->stat.rebuilt++;
-    r->result.time.ended = now;
-    r->result.time.session_ns = now - r->result.time.began;
+    s->core.stat.rebuilt++;
+    r->result.time.ended = s->core.now;
+    r->result.time.session_ns = s->core.now - r->result.time.began;
     r->result.time.light_ns = r->result.time.link_ns = r->result.time.processing_ns = 0;
-    if (s->config.deliver(s->config.host, r->ask.context, from - r->range_begin,
-                          piece_at(s, p, place) + (from - at), (size_t)(to - from)))
+    if (s->core.config.deliver(s->core.config.host, r->ask.context, from - r->range_begin,
+                               piece_at(s, p, place) + (from - at), (size_t)(to - from)))
         return true;
     sky__request_finish(s, request, SKY_E_CANCELLED, 0);
     return false;
 }
 
 /* What is still asked for is not needed. */
-static void end_operations(sky_session *s, sky_time now, sky__repair *p) {
+static void end_operations(sky_session *s, sky__repair *p) {
     for (uint32_t i = 0; i < p->stripe.pieces; i++) {
         uint32_t op = p->ops[i];
         if (op == SKY__NONE)
             continue;
         if (s->operations[op].unanswered == 0 &&
-            sky__overdue(s, now + SKY__SLACK_NS, &s->operations[op]))
-            sky__loss_note(s, s->operations[op].work, true);
+            sky__overdue(s, s->core.now + SKY__SLACK_NS, &s->operations[op]))
+            sky__loss_note(&s->core, true, true);
         sky__operation_end(s, op);
         p->ops[i] = SKY__NONE;
     }
@@ -382,7 +362,7 @@ static bool lost_parity(const sky__repair *p) {
 /* From all of the data, which is there by now. */
 static void make_parity(const sky_session *s, const sky__repair *p) {
     const uint8_t *pieces[SKY_STRIPE_PIECES_MAX];
-    uint32_t longest = sky__chunk_length(s, p->info.payload_bytes, p->stripe.first);
+    uint32_t longest = sky__chunk_length(&s->core, p->info.payload_bytes, p->stripe.first);
     for (uint32_t i = 0; i < p->stripe.data; i++)
         pieces[i] = piece_at(s, p, i);
     for (uint32_t i = p->stripe.data; i < p->stripe.pieces; i++) {
@@ -404,16 +384,16 @@ static void make_data(sky_session *s, const sky__repair *p) {
 }
 
 /* Enough pieces are here: rebuild, deliver, and keep what is to be put back. */
-static void complete(sky_session *s, sky_time now, sky__repair *p) {
+static void complete(sky_session *s, sky__repair *p) {
     uint32_t request = p->request;
     bool mends = s->requests[request].work == WORK_MEND;
     uint32_t made = mends;
-    end_operations(s, now, p);
+    end_operations(s, p);
     make_data(s, p);
     for (uint32_t i = 0; i < p->stripe.data && !mends; i++)
         made += p->wanted[i];
     for (uint32_t i = 0; i < p->stripe.data && !mends; i++) {
-        if (p->wanted[i] && !hand_over(s, now, p, i))
+        if (p->wanted[i] && !hand_over(s, p, i))
             return; /* the request is over, and this repair with it */
     }
     for (uint32_t i = 0; i < p->stripe.pieces; i++) {
@@ -440,13 +420,13 @@ void sky__repair_parity(sky_session *s, uint32_t request, uint32_t first, uint64
         give_up(s, p);
 }
 
-void sky__repair_check(sky_session *s, sky_time now, sky__repair *p, uint32_t request) {
+void sky__repair_check(sky_session *s, sky__repair *p, uint32_t request) {
     if (p->open && p->request == request && p->have >= p->stripe.data)
-        complete(s, now, p);
+        complete(s, p);
 }
 
 static void keep(const sky_session *s, sky__repair *p, uint32_t place, const sky_message *m) {
-    uint32_t longest = sky__chunk_length(s, p->info.payload_bytes, p->stripe.first);
+    uint32_t longest = sky__chunk_length(&s->core, p->info.payload_bytes, p->stripe.first);
     memset(piece_at(s, p, place) + m->data_bytes, 0, longest - m->data_bytes);
     memcpy(piece_at(s, p, place), m->data, m->data_bytes);
     mark(p, place, PIECE_HERE); /* it may have been given up, or come before */
@@ -463,7 +443,7 @@ sky__repair *sky__repair_keep(sky_session *s, uint32_t op, const sky_message *m)
     return p;
 }
 
-void sky__repair_piece(sky_session *s, sky_time now, uint32_t op, const sky_message *m) {
+void sky__repair_piece(sky_session *s, uint32_t op, const sky_message *m) {
     sky__repair *p = repair_of(s, &s->operations[op]);
     if (!p) {
         sky__operation_end(s, op);
@@ -472,7 +452,7 @@ void sky__repair_piece(sky_session *s, sky_time now, uint32_t op, const sky_mess
     uint32_t request = p->request;
     keep(s, p, s->operations[op].number - p->stripe.first, m);
     sky__operation_end(s, op);
-    sky__repair_check(s, now, p, request);
+    sky__repair_check(s, p, request);
 }
 
 void sky__repair_lost(sky_session *s, uint32_t op, sky_status status) {
@@ -503,17 +483,17 @@ bool sky__repair_has_output(const sky_session *s) {
     return false;
 }
 
-static bool ask(sky_session *s, sky_time now, uint32_t repair, sky_datagram *out) {
+static bool ask(sky_session *s, uint32_t repair, sky_datagram *out) {
     sky__repair *p = &s->repairs[repair];
     uint32_t place = 0;
     while (p->state[place] != PIECE_UNKNOWN)
         place++;
     mark(p, place, PIECE_ASKED);
-    return sky__piece_ask(s, now, repair, p->stripe.first + place, out);
+    return sky__piece_ask(s, repair, p->stripe.first + place, out);
 }
 
 /* Said once and not listened for: if it is lost, the next get repairs again. */
-static void heal(sky_session *s, sky_time now, sky__repair *p, sky_datagram *out) {
+static void heal(sky_session *s, sky__repair *p, sky_datagram *out) {
     uint32_t place = 0;
     while (!p->wanted[place])
         place++;
@@ -521,23 +501,23 @@ static void heal(sky_session *s, sky_time now, sky__repair *p, sky_datagram *out
     sky_message m = {.type = SKY_WIRE_SET, .id = p->id, .facts = p->facts};
     m.id.number = p->stripe.first + place;
     m.data = piece_at(s, p, place);
-    m.data_bytes = sky__chunk_length(s, p->info.payload_bytes, m.id.number);
+    m.data_bytes = sky__chunk_length(&s->core, p->info.payload_bytes, m.id.number);
     m.facts.checksum = sky_chunk_checksum(&m.id, m.data, m.data_bytes);
-    sky__facts_of(s, &m.facts, m.id.number, 0);
-    s->stat.healed++;
-    s->told = true;
-    sky__send(s, now, &m, sky_session_place(s, &m.facts, sky__turns(s, now)), out);
+    sky__facts_of(&s->core, &m.facts, m.id.number, 0);
+    s->core.stat.healed++;
+    s->bulk.sent = true;
+    sky__send(s, &m, sky__place_now(&s->core, &m.facts), out);
     if (--p->heal == 0)
         repair_close(s, p);
 }
 
-bool sky__repair_output(sky_session *s, sky_time now, sky_datagram *out) {
+bool sky__repair_output(sky_session *s, sky_datagram *out) {
     for (uint32_t i = 0; i < SKY__REPAIRS_MAX; i++) {
         sky__repair *p = &s->repairs[i];
         if (to_ask(p))
-            return ask(s, now, i, out);
+            return ask(s, i, out);
         if (p->open && p->request == SKY__NONE) {
-            heal(s, now, p, out);
+            heal(s, p, out);
             return true;
         }
     }
@@ -548,17 +528,17 @@ bool sky__repair_output(sky_session *s, sky_time now, sky_datagram *out) {
 
 /* The stripe's data are read once more for each parity piece: nothing is kept between messages. */
 bool sky__parity_make(sky_session *s, const sky__request *r, uint32_t number, uint8_t *out) {
-    uint32_t chunks = sky__data_chunks(s, r->info.payload_bytes);
-    sky_stripe stripe = sky_stripe_of(&s->stripes, chunks, number);
+    uint32_t chunks = sky__data_chunks(&s->core, r->info.payload_bytes);
+    sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, number);
     const uint8_t *pieces[SKY_STRIPE_PIECES_MAX];
-    uint32_t longest = sky__chunk_length(s, r->info.payload_bytes, stripe.first);
+    uint32_t longest = sky__chunk_length(&s->core, r->info.payload_bytes, stripe.first);
     for (uint32_t i = 0; i < stripe.data; i++) {
-        uint8_t *piece = s->stripe_bytes + (size_t)i * s->config.chunk_bytes;
-        uint32_t data = sky_stripes_data_number(&s->stripes, chunks, stripe.first + i);
-        uint32_t bytes = sky__chunk_length(s, r->info.payload_bytes, stripe.first + i);
+        uint8_t *piece = s->stripe_bytes + (size_t)i * s->core.config.chunk_bytes;
+        uint32_t data = sky_stripes_data_number(&s->core.stripes, chunks, stripe.first + i);
+        uint32_t bytes = sky__chunk_length(&s->core, r->info.payload_bytes, stripe.first + i);
         memset(piece + bytes, 0, longest - bytes);
-        if (!s->config.fetch(s->config.host, r->ask.context,
-                             (uint64_t)(data - 1) * s->config.chunk_bytes, piece, bytes))
+        if (!s->core.config.fetch(s->core.config.host, r->ask.context,
+                                  (uint64_t)(data - 1) * s->core.config.chunk_bytes, piece, bytes))
             return false;
         pieces[i] = piece;
     }

@@ -217,8 +217,8 @@ static void stripes_are_guarded_where_links_lose(void **state) {
     for (int lossy = 0; lossy < 2; lossy++) {
         sky_ground g;
         sky_ground_open_parity(&g, 100, 64, 2);
-        g.session->loss = lossy ? 0.05 : 0;
-        g.session->loss_samples = 256;
+        g.session->core.loss.gets = lossy ? 0.05 : 0;
+        g.session->core.loss.samples = 256;
         stored_count = sky_ground_put(&g, 1, 14 * SKY_GROUND_CHUNK, stored); /* hears SETs alone */
         assert_int_equal(stored_count, 18);
         sky_ground_ask(&g, SKY_OP_GET, 1, 0);

@@ -21,35 +21,28 @@
 /* ---- life ---- */
 
 static void chain_all(sky_session *s) {
-    for (uint32_t i = 0; i < s->config.requests_max; i++)
-        s->requests[i].next = i + 1 < s->config.requests_max ? i + 1 : SKY__NONE;
+    for (uint32_t i = 0; i < s->core.config.requests_max; i++)
+        s->requests[i].next = i + 1 < s->core.config.requests_max ? i + 1 : SKY__NONE;
     s->request_free = 0;
     s->gets = s->puts = s->done = s->again = (sky__list){SKY__NONE, SKY__NONE};
     s->operation_free = SKY__NONE;
     s->earliest = SKY_TIME_NEVER;
-    s->orphans = SKY__NONE;
 }
 
 static bool take_memory(sky_session *s) {
-    const sky_session_config *c = &s->config;
-    s->row_max = c->blocks_max + 1;
-    s->sides = calloc(c->blocks_max, sizeof *s->sides);
-    s->loads = calloc(sky__places_count(c->frame), sizeof *s->loads);
-    s->rows_of = calloc(s->servers, sizeof *s->rows_of);
-    s->columns_of = calloc(s->servers, sizeof *s->columns_of);
+    const sky_session_config *c = &s->core.config;
     s->requests = calloc(c->requests_max, sizeof *s->requests);
     s->operations = calloc(c->operations_max, sizeof *s->operations);
-    s->rows = calloc(s->row_max, sizeof *s->rows);
     s->served_at = calloc(c->frame->satellite_count, sizeof *s->served_at);
     s->suspicions = calloc(c->frame->satellite_count, sizeof *s->suspicions);
-    return s->sides && s->loads && s->rows_of && s->columns_of && s->requests && s->operations &&
-           s->rows && s->served_at && s->suspicions;
+    return s->requests && s->operations && s->served_at && s->suspicions;
 }
 
 /* For parity alone: stripes being repaired, and one being made. */
 static bool take_stripes(sky_session *s) {
-    size_t stripe = (size_t)(s->stripes.data + s->stripes.parity) * s->config.chunk_bytes;
-    size_t work = 2 * (size_t)s->stripes.data * s->stripes.data;
+    size_t stripe = (size_t)(s->core.stripes.data + s->core.stripes.parity) *
+                    s->core.config.chunk_bytes;
+    size_t work = 2 * (size_t)s->core.stripes.data * s->core.stripes.data;
     s->repairs = calloc(SKY__REPAIRS_MAX, sizeof *s->repairs);
     s->repair_bytes = malloc(SKY__REPAIRS_MAX * stripe);
     s->stripe_bytes = malloc(stripe > work ? stripe : work);
@@ -74,16 +67,14 @@ sky_status sky_session_create(const sky_session_config *config, sky_session **ou
     sky_session *s = calloc(1, sizeof *s);
     if (!s)
         return SKY_E_NOMEM;
-    s->config = *config;
-    s->servers = config->frame->placement.servers;
+    sky__core_init(&s->core, config);
     s->room_host = config->requests_max;
     bool foresees = sky_strategy_row_of(config->frame->placement.strategy)->foresees;
     s->room_own = s->own_max = foresees || config->parity > 0 || config->sealed ? OWN_REQUESTS : 0;
-    s->config.requests_max += s->room_own;
-    s->config.replicas = config->replicas ? config->replicas : 1;
-    s->head_copies = sky__head_copies(&s->config);
-    s->stripes = (sky_stripes){s->servers - config->parity, config->parity};
-    sky_status status = sky_index_create(config->blocks_max, &s->index);
+    s->core.config.requests_max += s->room_own;
+    sky_status status = sky__bulk_init(&s->bulk, &s->core);
+    if (status == SKY_OK)
+        status = sky__blocks_init(&s->blocks, &s->core, &s->bulk);
     if (status == SKY_OK && (!take_memory(s) || (config->parity > 0 && !take_stripes(s))))
         status = SKY_E_NOMEM;
     if (status != SKY_OK) {
@@ -91,7 +82,6 @@ sky_status sky_session_create(const sky_session_config *config, sky_session **ou
         return status;
     }
     chain_all(s);
-    sky__places_number(s);
     s->answered_at = -1;
     s->farthest_ns = sky_frame_ground_ns_max(config->frame);
     *out = s;
@@ -101,14 +91,10 @@ sky_status sky_session_create(const sky_session_config *config, sky_session **ou
 void sky_session_destroy(sky_session *s) {
     if (!s)
         return;
-    sky_index_destroy(s->index);
-    free(s->sides);
-    free(s->loads);
-    free(s->rows_of);
-    free(s->columns_of);
+    sky__blocks_deinit(&s->blocks);
+    sky__bulk_deinit(&s->bulk);
     free(s->requests);
     free(s->operations);
-    free(s->rows);
     free(s->served_at);
     free(s->suspicions);
     free(s->repairs);
@@ -188,7 +174,7 @@ static void put_commit(sky_session *s, uint32_t request);
  * earlier process of this one: what it put is looked for while the new value goes out, so that it
  * can be dropped when that is there. */
 static void look_for_older(sky_session *s, const sky__request *r) {
-    if (s->config.lookup == SKY_LOOKUP_INDEX || !s->config.sealed || s->room_own == 0)
+    if (s->core.config.lookup == SKY_LOOKUP_INDEX || !s->core.config.sealed || s->room_own == 0)
         return;
     s->looks_open++;
     sky__submit_own(s,
@@ -200,7 +186,7 @@ static bool is_look(const sky__request *r) {
 }
 
 static bool being_looked_for(const sky_session *s, const sky_key *key) {
-    for (uint32_t i = 0; s->looks_open > 0 && i < s->config.requests_max; i++) {
+    for (uint32_t i = 0; s->looks_open > 0 && i < s->core.config.requests_max; i++) {
         const sky__request *r = &s->requests[i];
         if (r->state == REQUEST_RUNNING && is_look(r) && sky_key_equal(&r->ask.key, key))
             return true;
@@ -212,16 +198,16 @@ static void chunks_stored(sky_session *s, uint32_t request) {
     s->requests[request].held = being_looked_for(s, &s->requests[request].ask.key);
     if (s->requests[request].held)
         return;
-    if (s->config.lookup == SKY_LOOKUP_INDEX)
+    if (s->core.config.lookup == SKY_LOOKUP_INDEX)
         put_commit(s, request);
     else
-        sky__work_begin(s, request, WORK_HEAD, 0, s->head_copies - 1);
+        sky__work_begin(s, request, WORK_HEAD, 0, s->core.head_copies - 1);
 }
 
-/* No hearsay any more. */
+/* No unverified any more. */
 static void read_once(sky_session *s, uint32_t block) {
-    s->sides[block].hearsay = false;
-    sky__heads_mend(s, block);
+    s->blocks.rows[block].unverified = false;
+    sky__blocks_mend_heads(&s->blocks, block);
 }
 
 void sky__work_done(sky_session *s, uint32_t request) {
@@ -241,8 +227,8 @@ void sky__work_done(sky_session *s, uint32_t request) {
         sky__move_done(s, request);
         break;
     case WORK_GET:
-        block = sky_index_find(s->index, &r->ask.key);
-        if (block != SKY_BLOCK_NONE && s->sides[block].version == r->id.version)
+        block = sky_index_find(s->blocks.index, &r->ask.key);
+        if (block != SKY_BLOCK_NONE && s->blocks.rows[block].version == r->id.version)
             read_once(s, block);
         sky__request_finish(s, request, SKY_OK, r->range_end - r->range_begin);
         if (block != SKY_BLOCK_NONE) {
@@ -261,17 +247,17 @@ void sky__work_done(sky_session *s, uint32_t request) {
 /* ---- requests that end ---- */
 
 static void unpin_parent(sky_session *s, sky__request *r) {
-    if (r->parent_block != SKY__NONE && s->sides[r->parent_block].version == r->parent_version)
-        sky_index_unpin(s->index, r->parent_block);
+    if (r->parent_block != SKY__NONE &&
+        s->blocks.rows[r->parent_block].version == r->parent_version)
+        sky_index_unpin(s->blocks.index, r->parent_block);
     r->parent_block = SKY__NONE;
 }
 
 /* A put that ends without being committed takes back what it sent. */
 static void put_undo(sky_session *s, sky__request *r) {
-    sky__side side = {.key = r->id.key, .version = r->id.version, .head_version = r->head_version};
-    sky__load(s, &r->info, false);
-    sky__load_head(s, false);
-    sky__row_push(s, SKY_WIRE_DROP, &side, &r->info, false);
+    sky__blocks_load(&s->blocks, &r->info, false);
+    sky__blocks_load_head(&s->blocks, false);
+    sky__bulk_push(&s->bulk, SKY_WIRE_DROP, &r->id, r->head_version, &r->info, false);
 }
 
 static void put_end(sky_session *s, sky__request *r, sky_status status) {
@@ -282,7 +268,7 @@ static void put_end(sky_session *s, sky__request *r, sky_status status) {
         s->puts_running--;
     }
     s->puts_stalled = false;
-    s->stat.puts += status == SKY_OK;
+    s->core.stat.puts += status == SKY_OK;
 }
 
 static bool reads(const sky__request *r) {
@@ -300,7 +286,7 @@ static void request_free(sky_session *s, uint32_t request) {
 /* Its head may be set now. */
 static void look_over(sky_session *s, const sky_key *key) {
     s->looks_open--;
-    for (uint32_t i = 0; i < s->config.requests_max; i++) {
+    for (uint32_t i = 0; i < s->core.config.requests_max; i++) {
         sky__request *r = &s->requests[i];
         if (r->state == REQUEST_RUNNING && sets(r) && r->held && sky_key_equal(&r->ask.key, key))
             chunks_stored(s, i);
@@ -320,8 +306,8 @@ void sky__request_finish(sky_session *s, uint32_t request, sky_status status, ui
         put_end(s, r, status);
     if (op == SKY_OP_PREFETCH)
         sky__move_end(s, request);
-    s->stat.hits += op == SKY_OP_GET && status == SKY_OK;
-    s->stat.misses += op == SKY_OP_GET && status == SKY_MISS;
+    s->core.stat.hits += op == SKY_OP_GET && status == SKY_OK;
+    s->core.stat.misses += op == SKY_OP_GET && status == SKY_MISS;
     if (r->own) {
         const sky_key key = r->ask.key;
         bool look = is_look(r);
@@ -366,20 +352,20 @@ static sky_status resolve_range(sky__request *r) {
 /* Take the facts from the index and line up the chunks of the range. */
 static void get_begin(sky_session *s, uint32_t request, uint32_t block) {
     sky__request *r = &s->requests[request];
-    sky_index_info(s->index, block, &r->info);
-    sky_index_touch(s->index, block);
-    s->sides[block].hits++;
+    sky_index_info(s->blocks.index, block, &r->info);
+    sky_index_touch(s->blocks.index, block);
+    s->blocks.rows[block].hits++;
     sky_status status = resolve_range(r);
     if (status != SKY_OK || r->range_begin == r->range_end) {
         sky__request_finish(s, request, status, 0);
         return;
     }
-    r->id = (sky_chunk_id){.key = r->ask.key, .version = s->sides[block].version};
-    r->facts = sky__block_facts(s, &r->info, false);
-    r->before = s->sides[block].before;
+    r->id = (sky_chunk_id){.key = r->ask.key, .version = s->blocks.rows[block].version};
+    r->facts = sky__block_facts(&s->core, &r->info, false);
+    r->before = s->blocks.rows[block].before;
     r->state = REQUEST_RUNNING;
-    uint32_t first = (uint32_t)(r->range_begin / s->config.chunk_bytes) + 1;
-    uint32_t last = (uint32_t)((r->range_end - 1) / s->config.chunk_bytes) + 1;
+    uint32_t first = (uint32_t)(r->range_begin / s->core.config.chunk_bytes) + 1;
+    uint32_t last = (uint32_t)((r->range_end - 1) / s->core.config.chunk_bytes) + 1;
     r->result.time.chunks = last - first + 1;
     sky__work_begin(s, request, WORK_GET, first, last);
 }
@@ -391,38 +377,38 @@ static void start_over(sky_session *s, uint32_t request) {
     s->requests[request].restarts++;
 }
 
-/* A chunk of the block is nowhere. Where another ground may have moved it, the block is hearsay
+/* A chunk of the block is nowhere. Where another ground may have moved it, the block is unverified
  * until the sky was asked and says what we knew. */
 static void give_up(sky_session *s, sky__request *r, uint32_t block, bool look) {
-    sky__side *side = &s->sides[block];
-    if (look && !side->hearsay) {
-        r->lost_version = side->version;
+    sky__block_row *row = &s->blocks.rows[block];
+    if (look && !row->unverified) {
+        r->lost_version = row->version;
         r->lost_ms = r->info.set_ms;
-        side->hearsay = true;
-    } else if (side->version == r->lost_version && r->info.set_ms == r->lost_ms) {
-        side->hearsay = false;
+        row->unverified = true;
+    } else if (row->version == r->lost_version && r->info.set_ms == r->lost_ms) {
+        row->unverified = false;
     }
-    sky__purge_lost(s, block);
+    sky__blocks_lose(&s->blocks, block);
 }
 
 /* Is this no longer what the request began with, but a newer value, or the same in a new home? */
 static bool is_another(const sky_session *s, const sky__request *r, uint32_t block) {
-    sky_block_info now;
-    sky_index_info(s->index, block, &now);
-    return s->sides[block].version != r->id.version || now.set_ms != r->info.set_ms;
+    sky_block_info is;
+    sky_index_info(s->blocks.index, block, &is);
+    return s->blocks.rows[block].version != r->id.version || is.set_ms != r->info.set_ms;
 }
 
 /* A chunk that is not where it should be may be at a place of the last turns, if it had any. */
 static bool may_lag(const sky_session *s, const sky__request *r) {
-    const sky_frame *f = s->config.frame;
+    const sky_frame *f = s->core.config.frame;
     bool migrates = sky_strategy_row_of(f->placement.strategy)->migrates;
     uint64_t set = sky_turns_at_ms(&f->turning, r->info.set_ms);
-    return !r->thorough && migrates && sky__turns(s, s->now) >= set + 2;
+    return !r->thorough && migrates && sky__rotations(&s->core) >= set + 2;
 }
 
 void sky__request_lost(sky_session *s, uint32_t request, sky_status status) {
     sky__request *r = &s->requests[request];
-    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
     bool replaced = block != SKY_BLOCK_NONE && is_another(s, r, block);
     if (replaced && r->restarts < RESTARTS_MAX) {
         start_over(s, request);
@@ -435,7 +421,7 @@ void sky__request_lost(sky_session *s, uint32_t request, sky_status status) {
         get_begin(s, request, block);
         return;
     }
-    bool look = s->config.lookup != SKY_LOOKUP_INDEX && !r->searched && status == SKY_MISS;
+    bool look = s->core.config.lookup != SKY_LOOKUP_INDEX && !r->searched && status == SKY_MISS;
     if (block != SKY_BLOCK_NONE && !replaced)
         give_up(s, r, block, look);
     if (look) {
@@ -450,20 +436,21 @@ void sky__request_lost(sky_session *s, uint32_t request, sky_status status) {
 
 /* A chunk went for another's sake: its block is no more, unless it can do without. */
 void sky__evicted(sky_session *s, const sky_chunk_id *id) {
-    if (s->config.replicas > 1 || s->config.parity > 0)
+    if (s->core.config.replicas > 1 || s->core.config.parity > 0)
         return;
-    uint32_t block = sky_index_find(s->index, &id->key);
+    uint32_t block = sky_index_find(s->blocks.index, &id->key);
     if (id->number == 0) { /* found by the index alone from now on */
-        if (block != SKY_BLOCK_NONE && s->sides[block].head_version == id->version) {
-            s->sides[block].head_version = 0;
-            sky__load_head(s, false);
+        if (block != SKY_BLOCK_NONE && s->blocks.rows[block].head_version == id->version) {
+            s->blocks.rows[block].head_version = 0;
+            sky__blocks_load_head(&s->blocks, false);
         }
         return;
     }
-    bool ours = block != SKY_BLOCK_NONE && s->sides[block].version == id->version;
-    if (ours && s->sides[block].before.set_ms == 0) /* of a moved one it may be a second copy */
-        sky__purge_lost(s, block);
-    for (uint32_t i = 0; i < s->config.requests_max; i++) {
+    bool ours = block != SKY_BLOCK_NONE && s->blocks.rows[block].version == id->version;
+    if (ours &&
+        s->blocks.rows[block].before.set_ms == 0) /* of a moved one it may be a second copy */
+        sky__blocks_lose(&s->blocks, block);
+    for (uint32_t i = 0; i < s->core.config.requests_max; i++) {
         sky__request *r = &s->requests[i];
         if (r->state == REQUEST_RUNNING && sets(r) && r->id.version == id->version)
             sky__request_finish(s, i, SKY_E_FULL, 0);
@@ -487,11 +474,11 @@ static void pin_parent(sky_session *s, sky__request *r) {
     r->parent_block = SKY__NONE;
     if (sky_key_is_zero(&r->ask.parent))
         return;
-    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.parent);
-    if (block == SKY_BLOCK_NONE || sky_index_pin(s->index, block) != SKY_OK)
+    uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.parent);
+    if (block == SKY_BLOCK_NONE || sky_index_pin(s->blocks.index, block) != SKY_OK)
         return;
     r->parent_block = block;
-    r->parent_version = s->sides[block].version;
+    r->parent_version = s->blocks.rows[block].version;
 }
 
 /* The version of a put's chunks is a name no other put has, of this ground or another: chunks of
@@ -500,29 +487,17 @@ static void pin_parent(sky_session *s, sky__request *r) {
 static uint64_t version_next(sky_session *s) {
     uint64_t name;
     do {
-        name = sky_mix64(s->config.session_id + ++s->puts_named * 0x9e3779b97f4a7c15u);
+        name = sky_mix64(s->core.config.session_id + ++s->puts_named * 0x9e3779b97f4a7c15u);
     } while (name == 0);
     return name;
 }
 
-/* Those of heads grow with time, so that of two grounds' the newer wins. Two may be alike: then one
- * of the heads is kept, whole, and with it its block. */
-uint64_t sky__head_version_next(sky_session *s, int64_t set_ms) {
-    uint8_t ground = (uint8_t)s->config.session_id;
-    uint64_t version = (uint64_t)set_ms << 16 | ground;
-    if (version <= s->head_version)
-        version = (s->head_version & ~(uint64_t)0xff) + 0x100 + ground;
-    s->head_version = version;
-    return version;
-}
-
-static void put_describe(sky_session *s, sky_time now, sky__request *r) {
-    const sky_frame *f = s->config.frame;
-    int64_t set_ms = sky_turning_ms(&f->turning, now);
+static void put_describe(sky_session *s, sky__request *r) {
+    int64_t set_ms = sky__calendar_ms(&s->core);
     sky_satellite centre = sky__foresee_centre(s, set_ms);
-    uint32_t data_chunks = sky__data_chunks(s, r->ask.payload_bytes);
+    uint32_t data_chunks = sky__data_chunks(&s->core, r->ask.payload_bytes);
     r->info = (sky_block_info){.payload_bytes = r->ask.payload_bytes,
-                               .chunk_count = sky_stripes_chunks(&s->stripes, data_chunks),
+                               .chunk_count = sky_stripes_chunks(&s->core.stripes, data_chunks),
                                .set_ms = set_ms,
                                .centre_plane = (uint16_t)centre.plane,
                                .centre_slot = (uint16_t)centre.slot,
@@ -532,8 +507,8 @@ static void put_describe(sky_session *s, sky_time now, sky__request *r) {
 /* Room for a put, or the reason why there is none. */
 static bool put_room(sky_session *s, uint32_t request, bool new_block) {
     sky__request *r = &s->requests[request];
-    bool holdable = sky__holdable(s, &r->info);
-    if (holdable && sky__make_room(s, &r->info, new_block))
+    bool holdable = sky__blocks_holdable(&s->blocks, &r->info);
+    if (holdable && sky__blocks_make_room(&s->blocks, &r->info, new_block))
         return true;
     unpin_parent(s, r);
     if (holdable && s->puts_running > 0)
@@ -544,39 +519,41 @@ static bool put_room(sky_session *s, uint32_t request, bool new_block) {
 }
 
 /* The first put of the queue begins. False: it has no chunks to send, now or at all. */
-bool sky__put_start(sky_session *s, sky_time now, uint32_t request) {
+bool sky__put_start(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests[request];
     if (key_being_put(s, &r->ask.key)) {
         s->puts_stalled = true;
         return false;
     }
-    put_describe(s, now, r);
-    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    put_describe(s, r);
+    uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
     pin_parent(s, r);
     if (!put_room(s, request, block == SKY_BLOCK_NONE))
         return false;
-    block = sky__find_block(s, r->ask.wall_ms, &r->ask.key); /* it may have made room itself */
-    sky__load(s, &r->info, true);
-    sky__load_head(s, true);
+    block = sky__blocks_find(&s->blocks, r->ask.wall_ms,
+                             &r->ask.key); /* it may have made room itself */
+    sky__blocks_load(&s->blocks, &r->info, true);
+    sky__blocks_load_head(&s->blocks, true);
     s->puts_running++;
     r->id = (sky_chunk_id){.key = r->ask.key, .version = version_next(s)};
-    if (s->config.lookup != SKY_LOOKUP_INDEX)
-        r->head_version = sky__head_version_next(s, r->info.set_ms);
-    bool pinned = block != SKY_BLOCK_NONE && s->sides[block].pinned;
-    r->facts = sky__block_facts(s, &r->info, pinned);
+    if (s->core.config.lookup != SKY_LOOKUP_INDEX)
+        r->head_version = sky__blocks_head_version(&s->blocks, r->info.set_ms);
+    bool pinned = block != SKY_BLOCK_NONE && s->blocks.rows[block].pinned;
+    r->facts = sky__block_facts(&s->core, &r->info, pinned);
     r->state = REQUEST_RUNNING;
     if (block == SKY_BLOCK_NONE)
         look_for_older(s, r);
     if (r->info.chunk_count > 0)
-        sky__work_begin(s, request, WORK_SET, 0, r->info.chunk_count * s->config.replicas - 1);
+        sky__work_begin(s, request, WORK_SET, 0, r->info.chunk_count * s->core.config.replicas - 1);
     else
         chunks_stored(s, request);
     return r->state == REQUEST_RUNNING && r->work == WORK_SET;
 }
 
 static bool put_too_late(const sky_session *s, const sky__request *r) {
-    int64_t now_ms = sky_turning_ms(&s->config.frame->turning, s->now);
-    return s->config.put_ns_max > 0 && now_ms - r->info.set_ms > s->config.put_ns_max / SKY_MS(1);
+    int64_t now_ms = sky__calendar_ms(&s->core);
+    return s->core.config.put_ns_max > 0 &&
+           now_ms - r->info.set_ms > s->core.config.put_ns_max / SKY_MS(1);
 }
 
 static void put_commit(sky_session *s, uint32_t request) {
@@ -585,49 +562,51 @@ static void put_commit(sky_session *s, uint32_t request) {
         sky__request_finish(s, request, SKY_E_IO, 0);
         return;
     }
-    sky__side side = {.key = r->ask.key,
-                      .version = r->id.version,
-                      .head_version = r->head_version,
-                      .absent = r->absent,
-                      .named = r->ask.named,
-                      .parent = r->ask.parent,
-                      .habit.used_ms = sky_turning_ms(&s->config.frame->turning, s->now),
-                      .expires_ms = r->ask.ttl_s ? r->ask.wall_ms + (int64_t)r->ask.ttl_s * 1000
-                                                 : INT64_MAX};
-    sky_status status = sky__block_enter(s, &r->info, &side, &r->result.block);
+    sky__block_row row = {.key = r->ask.key,
+                          .version = r->id.version,
+                          .head_version = r->head_version,
+                          .skipped = r->skipped,
+                          .named = r->ask.named,
+                          .parent = r->ask.parent,
+                          .habit.used_ms = sky__calendar_ms(&s->core),
+                          .expires_ms = r->ask.ttl_s ? r->ask.wall_ms + (int64_t)r->ask.ttl_s * 1000
+                                                     : INT64_MAX};
+    sky_status status = sky__blocks_enter(&s->blocks, &r->info, &row, &r->result.block);
     sky__request_finish(s, request, status, status == SKY_OK ? r->info.payload_bytes : 0);
 }
 
 /* ---- the rest ---- */
 
 static sky_status pin(sky_session *s, uint32_t block, bool pinned) {
-    sky__side *side = &s->sides[block];
-    bool changes = pinned != side->pinned;
+    sky__block_row *row = &s->blocks.rows[block];
+    bool changes = pinned != row->pinned;
     sky_status status = SKY_OK;
-    if (!changes && !side->adopted) /* what others put, others may have pinned */
+    if (!changes && !row->adopted) /* what others put, others may have pinned */
         return pinned ? SKY_OK : SKY_E_PARAM;
     if (changes)
-        status = pinned ? sky_index_pin(s->index, block) : sky_index_unpin(s->index, block);
+        status = pinned ? sky_index_pin(s->blocks.index, block)
+                        : sky_index_unpin(s->blocks.index, block);
     if (status != SKY_OK)
         return status;
-    side->pinned = pinned;
+    row->pinned = pinned;
     sky_block_info info;
-    sky_index_info(s->index, block, &info);
-    sky__row_push(s, SKY_WIRE_PIN, side, &info, pinned);
+    sky_index_info(s->blocks.index, block, &info);
+    const sky_chunk_id id = {.key = row->key, .version = row->version};
+    sky__bulk_push(&s->bulk, SKY_WIRE_PIN, &id, row->head_version, &info, pinned);
     return SKY_OK;
 }
 
 /* What the index alone answers. */
 static void answer(sky_session *s, uint32_t request, uint32_t block) {
     sky__request *r = &s->requests[request];
-    sky_index_info(s->index, block, &r->info);
+    sky_index_info(s->blocks.index, block, &r->info);
     sky_status status = SKY_OK;
     uint64_t bytes = 0;
     if (r->ask.op == SKY_OP_HAS) {
         bytes = r->info.payload_bytes;
-        r->result.pinned = s->sides[block].pinned;
+        r->result.pinned = s->blocks.rows[block].pinned;
     } else if (r->ask.op == SKY_OP_REMOVE)
-        sky__purge(s, block);
+        sky__blocks_remove(&s->blocks, block);
     else
         status = pin(s, block, r->ask.op == SKY_OP_PIN);
     sky__request_finish(s, request, status, bytes);
@@ -636,7 +615,7 @@ static void answer(sky_session *s, uint32_t request, uint32_t block) {
 /* The index has the block, or the sky was asked and nobody has. */
 void sky__request_found(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests[request];
-    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
     if (block == SKY_BLOCK_NONE)
         sky__request_finish(s, request, SKY_MISS, 0);
     else if (r->ask.op == SKY_OP_GET)
@@ -650,24 +629,25 @@ void sky__request_found(sky_session *s, uint32_t request) {
 /* Another ground may have replaced what the index knows, or removed it. Without a head in the sky
  * no other ground knows of it. */
 static bool may_be_outdated(const sky_session *s, const sky__request *r) {
-    const sky__side *side = &s->sides[sky_index_find(s->index, &r->ask.key)];
+    const sky__block_row *row = &s->blocks.rows[sky_index_find(s->blocks.index, &r->ask.key)];
     bool asks = r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS;
-    return asks && side->named && side->head_version && s->config.lookup != SKY_LOOKUP_INDEX;
+    return asks && row->named && row->head_version && s->core.config.lookup != SKY_LOOKUP_INDEX;
 }
 
 static void find(sky_session *s, uint32_t request) {
     const sky__request *r = &s->requests[request];
-    bool known = !r->ask.chain && sky__find_block(s, r->ask.wall_ms, &r->ask.key) != SKY_BLOCK_NONE;
+    bool known = !r->ask.chain &&
+                 sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key) != SKY_BLOCK_NONE;
     if (known && may_be_outdated(s, r))
         sky__fresh_begin(s, request);
-    else if (known || (!r->ask.chain && s->config.lookup == SKY_LOOKUP_INDEX))
+    else if (known || (!r->ask.chain && s->core.config.lookup == SKY_LOOKUP_INDEX))
         sky__request_found(s, request);
     else
         sky__look_begin(s, request);
 }
 
 static void stat_begin(sky_session *s, uint32_t request) {
-    const sky_constellation *c = &s->config.frame->constellation;
+    const sky_constellation *c = &s->core.config.frame->constellation;
     sky__request *r = &s->requests[request];
     sky_satellite at = r->ask.satellite;
     if (at.plane < 1 || at.plane > c->planes || at.slot < 1 || at.slot > c->slots) {
@@ -680,17 +660,17 @@ static void stat_begin(sky_session *s, uint32_t request) {
 
 static void probe_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests[request];
-    uint32_t block = sky__find_block(s, r->ask.wall_ms, &r->ask.key);
+    uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
     if (block != SKY_BLOCK_NONE)
-        sky_index_info(s->index, block, &r->info);
+        sky_index_info(s->blocks.index, block, &r->info);
     if (block == SKY_BLOCK_NONE || r->ask.probe > r->info.chunk_count ||
-        r->ask.probe_copy >= s->config.replicas) {
+        r->ask.probe_copy >= s->core.config.replicas) {
         sky__request_finish(s, request, block == SKY_BLOCK_NONE ? SKY_MISS : SKY_E_PARAM, 0);
         return;
     }
-    r->id = (sky_chunk_id){.key = r->ask.key, .version = s->sides[block].version};
-    r->facts = sky__block_facts(s, &r->info, false);
-    r->before = s->sides[block].before;
+    r->id = (sky_chunk_id){.key = r->ask.key, .version = s->blocks.rows[block].version};
+    r->facts = sky__block_facts(&s->core, &r->info, false);
+    r->before = s->blocks.rows[block].before;
     r->state = REQUEST_RUNNING;
     sky__work_begin(s, request, WORK_PROBE, 0, 0);
 }
@@ -707,8 +687,8 @@ static sky_status begin(sky_session *s, const sky_request *ask, bool own) {
                         .ask = *ask,
                         .own = own,
                         .parent_block = SKY__NONE,
-                        .blocked_ns = sky__blocked_ns(s, s->now)};
-    r->result.time.began = r->result.time.ended = s->now;
+                        .blocked_ns = sky__blocked_ns(s)};
+    r->result.time.began = r->result.time.ended = s->core.now;
     if (ask->stat || ask->probe || ask->mend) {
         r->ask.op = SKY_OP_HAS; /* whatever it was: nothing is put */
         (ask->stat ? stat_begin : ask->probe ? probe_begin : sky__check_begin)(s, request);
@@ -734,7 +714,7 @@ static sky_status begin(sky_session *s, const sky_request *ask, bool own) {
 }
 
 sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *ask) {
-    s->now = now;
+    s->core.now = now;
     return begin(s, ask, false);
 }
 

@@ -32,11 +32,11 @@
 
 /* Light one way to or from a satellite that may leave after a turn that is due by `by`: the longer
  * of both. */
-static sky_time light_by(const sky_session *s, sky_satellite to, sky_time now, sky_time by) {
-    const sky_frame *f = s->config.frame;
-    uint64_t turns = sky__turns(s, now);
+static sky_time light_by(const sky_session *s, sky_satellite to, sky_time by) {
+    const sky_frame *f = s->core.config.frame;
+    uint64_t turns = sky__rotations(&s->core);
     sky_time light = sky_frame_ground_ns(f, to, turns);
-    if (sky__turns(s, by + 2 * s->config.skew_ns) == turns)
+    if (sky_turns(&f->turning, by + 2 * s->core.config.skew_ns) == turns)
         return light;
     return sky__later(light, sky_frame_ground_ns(f, to, turns + 1));
 }
@@ -44,14 +44,14 @@ static sky_time light_by(const sky_session *s, sky_satellite to, sky_time now, s
 /* What is not known of an answer's way. */
 static sky_time slack_ns(const sky_session *s, int deviations) {
     sky_time late = s->late_known ? s->late_ns + deviations * s->late_deviation_ns
-                                  : s->config.late_ns;
-    return sky__later(sky__later(late, s->config.late_ns / GUESS_PART), SKY__SLACK_NS);
+                                  : s->core.config.late_ns;
+    return sky__later(sky__later(late, s->core.config.late_ns / GUESS_PART), SKY__SLACK_NS);
 }
 
 static sky_time slack_of(const sky_session *s, const sky__operation *o) {
     if (o->answer_bytes > 0)
         return slack_ns(s, READ_DEVIATIONS);
-    return sky__later(slack_ns(s, DEVIATIONS), s->config.late_ns);
+    return sky__later(slack_ns(s, DEVIATIONS), s->core.config.late_ns);
 }
 
 static void late_note(sky_session *s, sky_time late) {
@@ -70,25 +70,25 @@ static void late_note(sky_session *s, sky_time late) {
 
 void sky__answer_timed(sky_session *s, const sky__operation *o, bool first, bool current) {
     if (first || current)
-        late_note(s, s->now - (current ? o->due : o->first_due));
+        late_note(s, s->core.now - (current ? o->due : o->first_due));
 }
 
 sky_time sky__silence_ns(const sky_session *s) {
-    sky_time far = 2 * (s->farthest_ns + s->config.jitter_ns);
+    sky_time far = 2 * (s->farthest_ns + s->core.config.jitter_ns);
     return sky__later(ROUND_TRIPS * (far + slack_ns(s, DEVIATIONS)),
-                      HOST_PAUSES * s->config.late_ns);
+                      HOST_PAUSES * s->core.config.late_ns);
 }
 
-sky_time sky__deadline_of(sky_session *s, sky_time now, sky_time leaves, sky__operation *o) {
-    const sky_session_config *c = &s->config;
+sky_time sky__deadline_of(sky_session *s, sky_time leaves, sky__operation *o) {
+    const sky_session_config *c = &s->core.config;
     sky_time *served = &s->served_at[sky_frame_number(c->frame, o->to)];
-    sky_time up = light_by(s, o->to, now, leaves) + c->jitter_ns;
+    sky_time up = light_by(s, o->to, leaves) + c->jitter_ns;
     *served = sky__later(*served, leaves + up) + c->processing_ns;
-    o->due = *served + light_by(s, o->to, now, *served) + c->jitter_ns +
+    o->due = *served + light_by(s, o->to, *served) + c->jitter_ns +
              sky_link_busy_ns(c->link_bits_s, o->answer_bytes);
     if (o->attempt == 1)
         o->first_due = o->due;
-    sky_time wait = o->due + slack_of(s, o) - now;
+    sky_time wait = o->due + slack_of(s, o) - s->core.now;
     sky_time most = sky__later(wait, sky__silence_ns(s) / WAITS);
     wait = sky__is_silent(s, o->to) ? most : wait; /* it has one try */
     uint32_t doublings = o->unanswered > SKY__PATIENT_ATTEMPTS
@@ -96,18 +96,18 @@ sky_time sky__deadline_of(sky_session *s, sky_time now, sky_time leaves, sky__op
                              : 0;
     wait <<= doublings < 10 ? doublings : 10;
     bool capped = wait > most && o->answer_bytes > 0 &&
-                  sky__silent_requests(s) <= WAITS; /* else losses explain it */
-    return now + (capped ? most : wait);
+                  sky__silent_requests(&s->core) <= WAITS; /* else losses explain it */
+    return s->core.now + (capped ? most : wait);
 }
 
-sky_time sky__undecided_until(const sky_session *s, sky_time now, const sky__operation *o) {
+sky_time sky__undecided_until(const sky_session *s, sky_time at, const sky__operation *o) {
     if (o->answer_bytes == 0 || o->due + slack_of(s, o) <= s->heard_due)
-        return now;
+        return at;
     sky_time quiet = s->heard_at + slack_of(s, o) +
-                     sky_link_busy_ns(s->config.link_bits_s, o->answer_bytes);
-    return sky__later(now, quiet);
+                     sky_link_busy_ns(s->core.config.link_bits_s, o->answer_bytes);
+    return sky__later(at, quiet);
 }
 
-bool sky__overdue(const sky_session *s, sky_time now, const sky__operation *o) {
-    return o->deadline <= now && sky__undecided_until(s, now, o) == now;
+bool sky__overdue(const sky_session *s, sky_time at, const sky__operation *o) {
+    return o->deadline <= at && sky__undecided_until(s, at, o) == at;
 }

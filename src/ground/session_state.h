@@ -2,13 +2,12 @@
  *
  *   session.c       requests and results
  *   session_look.c  what it tells of itself
- *   session_room.c  the index, and the room kept in the sky
  *   transfer.c      operations, pacing
  *   transfer_answers.c  what comes back, or does not
  *   session_patience.c  how long an answer is waited for
  *   session_silence.c   satellites that do not answer
  *   lookup.c        blocks found by asking satellites
- *   rows.c          DROP, PIN and MOVE by server
+ *   move.c          blocks that move in the sky
  *   foresight.c     where a block goes before it is used next
  *   repair.c        chunks computed again from their stripe
  *   mend.c          parity that a satellite lost, stored again
@@ -16,23 +15,12 @@
 #ifndef SKY_GROUND_SESSION_STATE_H
 #define SKY_GROUND_SESSION_STATE_H
 
-#include "ground/habit.h"
-#include "ground/redundancy.h"
-#include "ground/session.h"
-
-#define SKY__NONE UINT32_MAX
+#include "ground/block_table.h"
 
 /* Requests and operations are in arrays; lists are chains of their indices. */
 typedef struct {
     uint32_t first, last;
 } sky__list;
-
-/* Servers that a put left out because they did not answer. */
-#define SKY__ABSENT_MAX 4
-typedef struct {
-    uint32_t servers[SKY__ABSENT_MAX];
-    uint32_t count;
-} sky__absent;
 
 typedef enum { REQUEST_FREE, REQUEST_QUEUED, REQUEST_RUNNING, REQUEST_DONE } sky__request_state;
 
@@ -55,12 +43,6 @@ typedef enum {
 /* What a MOVE is for: rows.c. */
 typedef enum { MOVE_SETTLES, MOVE_GATHERS, MOVE_GOES } sky__move_step;
 
-/* Where a block's chunks are, as a function of time. set_ms 0: no such home. */
-typedef struct {
-    int64_t set_ms;
-    sky_satellite centre;
-} sky__home;
-
 typedef struct {
     sky__request_state state;
     uint32_t next; /* in the free list, gets, puts or done */
@@ -70,7 +52,7 @@ typedef struct {
     sky_chunk_facts facts; /* of the block: all but first, next and checksum */
     sky_block_info info;
     uint64_t head_version;
-    sky__home before;      /* get: where chunks may be that a MOVE did not reach */
+    sky__epoch before;     /* get: where chunks may be that a MOVE did not reach */
     uint32_t parent_block; /* put: pinned while under way */
     uint64_t parent_version;
     uint64_t range_begin, range_end; /* get */
@@ -78,12 +60,12 @@ typedef struct {
     uint32_t unit_last;
     uint32_t units_left; /* not yet done */
     uint32_t restarts;
-    uint32_t operations;   /* under way */
-    sky_time latest;       /* of their expected ends */
-    bool listed;           /* in gets or puts */
-    sky__absent absent;    /* put */
-    uint32_t heads_absent; /* put: bits of the head's copies */
-    uint64_t lost_version; /* get: of the block we knew and could not read */
+    uint32_t operations;    /* under way */
+    sky_time latest;        /* of their expected ends */
+    bool listed;            /* in gets or puts */
+    sky__skipped skipped;   /* put */
+    uint32_t heads_skipped; /* put: bits of the head's copies */
+    uint64_t lost_version;  /* get: of the block we knew and could not read */
     int64_t lost_ms;
     sky__move_step step; /* prefetch */
     bool own;            /* nobody asked for it: a move to where the block is expected, a check */
@@ -140,43 +122,6 @@ typedef struct {
     sky_time blocked_ns; /* held back by the window before the first attempt */
 } sky__operation;
 
-/* Beside the index, by block. */
-typedef struct {
-    sky_key key;
-    uint64_t version;
-    uint64_t head_version; /* 0: no head in the sky */
-    uint64_t hits;
-    int64_t expires_ms; /* INT64_MAX: never */
-    sky__home before;   /* of a block that was moved */
-    bool pinned;        /* by a PIN: once in the index, besides puts under way below it */
-    sky_key parent;     /* zero: none */
-    bool moving;        /* counted in both homes */
-    bool scattered;     /* not all chunks may have come to this home from the one before */
-    sky__absent absent;
-    sky_habit habit;  /* where placement foresees */
-    sky_time checked; /* its parity, last; 0: never */
-    bool named;       /* a name, whose value may be replaced: its head is asked for at each read */
-    bool adopted;     /* known from its head; we, or others, may have dropped some of it before */
-    uint32_t heads_lost; /* bits of its head's copies that were not where they should be */
-    bool hearsay;        /* found in the sky and not yet read: nothing is dropped on its account */
-    bool orphan;         /* its parent is not there yet: in the list of such */
-    uint32_t orphan_before, orphan_after;
-} sky__side;
-
-/* DROP or PIN for every server of a block, a datagram each; or a PURGE, which shares its datagram
- * with those that come next; or the SET of one copy of its head. Sent as the link allows. */
-typedef struct {
-    sky_chunk_id id;
-    sky_chunk_facts facts;
-    sky_wire_type type;
-    uint64_t head_version; /* 0: none to drop */
-    bool head_only;
-    uint32_t server; /* next, from 1; 0: the head */
-    uint32_t copy;
-    bool second;     /* next goes to the place its chunks came from */
-    uint32_t rounds; /* DROP: to be said so often more */
-} sky__row;
-
 /* A stripe of which as many pieces are wanted as it has data, and a few to spare: one that lost a
  * piece, or (guarded) one that is read where links lose. */
 typedef struct {
@@ -184,7 +129,7 @@ typedef struct {
     sky_chunk_id id;
     sky_chunk_facts facts;
     sky_block_info info;
-    sky__home before;
+    sky__epoch before;
     sky_stripe stripe;
     uint32_t unknown, asked, have, lost; /* pieces; those that are late are in none */
     uint32_t spare;                      /* to be asked for beside */
@@ -210,25 +155,12 @@ typedef struct {
 } sky__suspicion;
 
 struct sky_session {
-    sky_session_config config;
-    uint32_t servers;
-    sky_stripes stripes;
-    uint32_t head_copies;
+    sky__core core;
+    sky__bulk bulk;
+    sky__block_table blocks;
     uint64_t puts_named;
-    uint64_t head_version; /* the last */
-    sky_time now;          /* of the call that is under way */
-    bool opened;           /* the chunk that is being taken in, under the tenant's key */
-    sky_session_stat stat;
+    bool opened; /* the chunk that is being taken in, under the tenant's key */
 
-    sky_index *index;
-    sky__side *sides;
-    uint32_t orphans;  /* first of a list of blocks; of a batch, children may arrive first */
-    uint32_t *loads;   /* chunks by place, puts under way included */
-    uint32_t heads;    /* all lie on one satellite, and that changes: they count in every place */
-    uint32_t *rows_of; /* by server: its row and column in the window */
-    uint32_t *columns_of;
-
-    sky_habit habit; /* of all blocks */
     sky__request *requests;
     uint32_t request_free;
     uint32_t room_host, room_own; /* requests that may still be begun, of the host and of ours */
@@ -246,10 +178,6 @@ struct sky_session {
     sky__list again;
     sky_time earliest; /* no deadline is before this */
 
-    sky__row *rows;
-    uint32_t row_first, row_count, row_max;
-    bool told; /* something that nobody answers: it may still be on its way */
-
     sky__repair *repairs; /* [SKY__REPAIRS_MAX], only with parity */
     uint8_t *repair_bytes;
     uint8_t *stripe_bytes; /* one stripe's data, for the parity of a put; and the code's work */
@@ -257,9 +185,6 @@ struct sky_session {
     uint32_t looks_open; /* requests that look for what a put replaces */
     uint32_t mends_open; /* requests that make parity again */
     sky_time mend_next;  /* a stripe of them */
-    double loss;         /* share of chunks asked for that were not answered at once, lately */
-    double noise;        /* of those asked for and set, more lately */
-    uint32_t loss_samples;
 
     sky__suspicion *suspicions; /* by satellite */
     sky_time answered_at;       /* any of them said anything, last */
@@ -288,51 +213,12 @@ void sky__request_found(sky_session *s, uint32_t request);
 void sky__work_begin(sky_session *s, uint32_t request, sky__work work, uint32_t first,
                      uint32_t last);
 void sky__work_done(sky_session *s, uint32_t request);
-bool sky__put_start(sky_session *s, sky_time now, uint32_t request);
+bool sky__put_start(sky_session *s, uint32_t request);
 void sky__evicted(sky_session *s, const sky_chunk_id *id);
 void sky__chain_append(sky_session *s, sky__list *list, uint32_t request);
 uint32_t sky__chain_take(sky_session *s, sky__list *list);
 /* A request of the session's own, whose result nobody gets; not begun where there is no room. */
 void sky__submit_own(sky_session *s, const sky_request *ask);
-uint64_t sky__head_version_next(sky_session *s, int64_t set_ms);
-
-/* session_room.c */
-uint32_t sky__data_chunks(const sky_session *s, uint32_t payload_bytes);
-uint32_t sky__chunk_length(const sky_session *s, uint32_t payload_bytes, uint32_t number);
-/* Copies of a block's head. */
-uint32_t sky__head_copies(const sky_session_config *c);
-uint32_t sky__server_of(const sky_session *s, uint32_t number, uint32_t copy);
-uint32_t sky__chunks_on(const sky_session *s, uint32_t chunks, uint32_t server);
-sky_chunk_facts sky__block_facts(const sky_session *s, const sky_block_info *info, bool pinned);
-/* Complete a block's facts for one chunk, number 0 included. */
-void sky__facts_of(const sky_session *s, sky_chunk_facts *facts, uint32_t number, uint32_t copy);
-/* All places a chunk of this server may be in, the likeliest first. */
-#define SKY__LAST_TURNS 8 /* migration may lag */
-#define SKY__PLACES_MAX (5 + SKY__LAST_TURNS)
-uint32_t sky__places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
-                     const sky__home *before, uint32_t server,
-                     sky_satellite places[SKY__PLACES_MAX]);
-/* And those it was in some turns ago, further than the one before: added to the others. */
-void sky__last_places(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
-                      sky_satellite places[SKY__PLACES_MAX], uint32_t *count);
-/* Only one who may hold a chunk may say that he gave it up; else a liar could have us drop what
- * others keep. What is not in the index is nobody's loss. */
-bool sky__may_give_up(sky_session *s, sky_time now, sky_satellite who, const sky_chunk_id *id);
-/* What a block would be in another home. */
-sky_block_info sky__info_at(const sky_block_info *info, const sky__home *home);
-void sky__load(sky_session *s, const sky_block_info *info, bool add);
-void sky__load_head(sky_session *s, bool add);
-bool sky__holdable(const sky_session *s, const sky_block_info *info);
-bool sky__make_room(sky_session *s, const sky_block_info *info, bool new_block);
-uint32_t sky__find_block(sky_session *s, int64_t wall_ms, const sky_key *key);
-size_t sky__purge(sky_session *s, uint32_t block);
-/* A block that lost a chunk: out of the index, and out of the sky as the eviction policy says. */
-size_t sky__purge_lost(sky_session *s, uint32_t block);
-/* Enter a block that is whole in the sky. The request's info is what it is. */
-sky_status sky__block_enter(sky_session *s, const sky_block_info *info, const sky__side *side,
-                            uint32_t *block);
-void sky__places_number(sky_session *s);
-uint32_t sky__places_count(const sky_frame *f);
 
 /* transfer.c */
 /* Of a request id, from the lowest: the operation, which attempt of it. */
@@ -352,37 +238,34 @@ void sky__ask_again(sky_session *s, uint32_t op);
 uint32_t sky__length_of(const sky_session *s, const sky__operation *o);
 /* The facts by which an operation's places are computed. */
 sky_chunk_facts sky__places_facts(const sky_session *s, const sky__operation *o);
-void sky__note_blocked(sky_session *s, sky_time now);
+void sky__note_blocked(sky_session *s);
 /* An operation is over; with the last of them its request's work is. */
 void sky__chunk_done(sky_session *s, uint32_t op);
 bool sky__operation_ready(const sky_session *s);
 void sky__operations_abandon(sky_session *s, uint32_t request);
 void sky__operation_end(sky_session *s, uint32_t op);
-sky_time sky__blocked_ns(const sky_session *s, sky_time now);
-uint64_t sky__turns(const sky_session *s, sky_time now);
-void sky__send(sky_session *s, sky_time now, const sky_message *m, sky_satellite to,
-               sky_datagram *out);
-bool sky__piece_ask(sky_session *s, sky_time now, uint32_t repair, uint32_t number,
-                    sky_datagram *out);
+sky_time sky__blocked_ns(const sky_session *s);
+void sky__send(sky_session *s, const sky_message *m, sky_satellite to, sky_datagram *out);
+bool sky__piece_ask(sky_session *s, uint32_t repair, uint32_t number, sky_datagram *out);
 /* Where an operation's chunk may be, the likeliest first. */
-uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__operation *o,
+uint32_t sky__operation_places(const sky_session *s, const sky__operation *o,
                                sky_satellite places[SKY__PLACES_MAX]);
 
 /* transfer_answers.c */
 /* An operation's chunk is not to be had where it was asked for: the next replica, the stripe, or
  * the request is over. */
-void sky__chunk_lost(sky_session *s, sky_time now, uint32_t op, sky_status status);
+void sky__chunk_lost(sky_session *s, uint32_t op, sky_status status);
 /* The bytes that just came are those that were put under their name. */
 bool sky__is_genuine(const sky_session *s, const sky_message *m);
 
 /* session_patience.c */
 /* When the answer to what is asked at `leaves` should be here, if the downlink is free; o->due is
  * without patience. */
-sky_time sky__deadline_of(sky_session *s, sky_time now, sky_time leaves, sky__operation *o);
-/* Until when a late answer may still wait behind others; `now`: no longer. */
-sky_time sky__undecided_until(const sky_session *s, sky_time now, const sky__operation *o);
-/* Asked for, and the answer should have come. */
-bool sky__overdue(const sky_session *s, sky_time now, const sky__operation *o);
+sky_time sky__deadline_of(sky_session *s, sky_time leaves, sky__operation *o);
+/* Until when a late answer may still wait behind others; `at`: no longer. */
+sky_time sky__undecided_until(const sky_session *s, sky_time at, const sky__operation *o);
+/* Asked for, and the answer should have come by `at`. */
+bool sky__overdue(const sky_session *s, sky_time at, const sky__operation *o);
 /* An answer came at s->now, to the first attempt or to the one that is waited for. */
 void sky__answer_timed(sky_session *s, const sky__operation *o, bool first, bool current);
 /* So long nothing must be heard of a satellite before it is called silent. */
@@ -396,16 +279,15 @@ void sky__unanswered(sky_session *s, const sky__operation *o);
 /* It said something about what was asked, late perhaps: it is there. */
 void sky__answered(sky_session *s, sky_satellite satellite);
 /* The same, those who are silent last. What is set goes where it belongs. */
-uint32_t sky__places_to_ask(const sky_session *s, sky_time now, const sky__operation *o,
+uint32_t sky__places_to_ask(const sky_session *s, const sky__operation *o,
                             sky_satellite places[SKY__PLACES_MAX]);
-sky_satellite sky__place_to_ask(const sky_session *s, sky_time now, const sky__operation *o);
+sky_satellite sky__place_to_ask(const sky_session *s, const sky__operation *o);
 /* One who may have it is silent: that the others have not does not say that it is gone. */
-bool sky__hides(const sky_session *s, sky_time now, const sky__operation *o);
+bool sky__hides(const sky_session *s, const sky__operation *o);
 /* Where to ask again for what was not answered, and for which copy: that becomes its `to`. */
-void sky__ask_again_at(sky_session *s, sky_time now, sky__operation *o);
+void sky__ask_again_at(sky_session *s, sky__operation *o);
 /* `to` is silent, and there is another copy. */
-bool sky__rather_another(const sky_session *s, sky_time now, const sky__operation *o,
-                         sky_satellite to);
+bool sky__rather_another(const sky_session *s, const sky__operation *o, sky_satellite to);
 bool sky__is_silent(const sky_session *s, sky_satellite satellite);
 /* It is not silent, or it is time to try it again: with this one, or (not `alone`) with another
  * that has just begun to. */
@@ -413,11 +295,11 @@ bool sky__may_ask(sky_session *s, sky_satellite satellite, bool alone);
 /* That there are of what it asks for, each at a place of its own. */
 uint32_t sky__copies_of(const sky_session *s, const sky__operation *o);
 /* Choose the copy to be asked for first; where it is. */
-sky_satellite sky__copy_first(const sky_session *s, sky_time now, sky__operation *o);
+sky_satellite sky__copy_first(const sky_session *s, sky__operation *o);
 /* The next copy of what an operation asks for; false: there is none. */
-bool sky__copy_next(sky_session *s, sky_time now, sky__operation *o);
+bool sky__copy_next(sky_session *s, sky__operation *o);
 /* Unanswered, before an operation's chunk is lost. */
-uint32_t sky__attempts_max(const sky_session *s, sky_time now, const sky__operation *o);
+uint32_t sky__attempts_max(const sky_session *s, const sky__operation *o);
 /* Can, and will, its put do without this one? `given_up`: its satellite had all its time. */
 bool sky__goes_without(sky_session *s, const sky__operation *o, bool given_up);
 
@@ -433,20 +315,7 @@ void sky__fresh_begin(sky_session *s, uint32_t request);
 void sky__heads_found(sky_session *s, uint32_t op, const sky_message *m);
 /* SKY_MISS: it is not there; SKY_E_IO: nobody says. */
 void sky__heads_absent(sky_session *s, uint32_t op, sky_status status);
-sky_block_head sky__head_of(const sky_session *s, const sky_block_info *info, uint64_t version,
-                            const sky__home *before, bool named);
-
-/* rows.c */
-void sky__row_push(sky_session *s, sky_wire_type type, const sky__side *side,
-                   const sky_block_info *info, bool pinned);
-/* The satellites see to the chunks: tell one of them, with gossip, and drop the head. */
-void sky__purge_push(sky_session *s, const sky__side *side, const sky_block_info *info);
-/* Set the copies of a block's head again that were found missing, once; not answered. */
-void sky__heads_mend(sky_session *s, uint32_t block);
-/* A chunk came from one copy, and another copy of it was missed: who has it may see to that. */
-void sky__copies_missed(sky_session *s, const sky__operation *o);
-/* False: what was to be said is no longer true. */
-bool sky__row_send(sky_session *s, sky_time now, sky_datagram *out);
+/* move.c */
 void sky__move_begin(sky_session *s, uint32_t request);
 /* The row of chunks a unit of a move or check is about; a move's facts are the new home's. */
 typedef struct {
@@ -483,19 +352,16 @@ void sky__repair_guard(sky_session *s, uint32_t op);
 /* A chunk of a get that came: kept where it is a piece of a stripe under repair; that, or NULL. */
 sky__repair *sky__repair_keep(sky_session *s, uint32_t op, const sky_message *m);
 /* When the get has had it: are there enough now? */
-void sky__repair_check(sky_session *s, sky_time now, sky__repair *p, uint32_t request);
+void sky__repair_check(sky_session *s, sky__repair *p, uint32_t request);
 /* Nobody answered in time. */
 void sky__repair_late(sky_session *s, uint32_t op);
-void sky__loss_note(sky_session *s, sky__work work, bool lost);
-/* So many requests in a row that nobody answers are not explained by the losses seen lately. */
-uint32_t sky__silent_requests(const sky_session *s);
 /* When what an operation asks for will be there; with a second round, where much is lost. */
 sky_time sky__expected_end(const sky_session *s, const sky__operation *o);
 /* How often more to ask at once for what was asked for in vain. */
 uint32_t sky__echoes(const sky_session *s, const sky__operation *o);
-void sky__repair_piece(sky_session *s, sky_time now, uint32_t op, const sky_message *m);
+void sky__repair_piece(sky_session *s, uint32_t op, const sky_message *m);
 void sky__repair_lost(sky_session *s, uint32_t op, sky_status status);
-bool sky__repair_output(sky_session *s, sky_time now, sky_datagram *out);
+bool sky__repair_output(sky_session *s, sky_datagram *out);
 bool sky__repair_has_output(const sky_session *s);
 void sky__repairs_unpark(sky_session *s);
 void sky__repairs_abandon(sky_session *s, uint32_t request);

@@ -230,13 +230,13 @@ static void heads_are_where_chunks_have_company(void **state) {
     static const sky_satellite narrow[] = {{3, 4}, {3, 6}, {3, 2}, {3, 8}, {3, 19}};
     for (uint32_t copy = 0; copy < 5; copy++) {
         sky_chunk_facts facts = {.strategy = SKY_PLACE_ROTATION_HOP};
-        sky__facts_of(g.session, &facts, 0, copy);
+        sky__facts_of(&g.session->core, &facts, 0, copy);
         assert_true(sky_satellite_equal(facts.centre, wide[copy]));
     }
     g.frame.placement.window_planes = 1; /* no planes beside the one overhead are in sight */
     for (uint32_t copy = 0; copy < 5; copy++) {
         sky_chunk_facts facts = {.strategy = SKY_PLACE_ROTATION_HOP};
-        sky__facts_of(g.session, &facts, 0, copy);
+        sky__facts_of(&g.session->core, &facts, 0, copy);
         assert_true(sky_satellite_equal(facts.centre, narrow[copy]));
         assert_true(sky_satellite_equal(facts.first, narrow[copy]));
     }
@@ -264,9 +264,10 @@ static void chunks_have_their_lengths(void **state) {
     sky_ground_open_parity(&g, 100, 64, 2);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t bytes = cases[i].payload_bytes;
-        assert_int_equal(sky__chunk_length(g.session, bytes, 0), SKY_HEAD_BYTES);
+        assert_int_equal(sky__chunk_length(&g.session->core, bytes, 0), SKY_HEAD_BYTES);
         for (uint32_t n = 1; n <= 6 && cases[i].lengths[n - 1]; n++)
-            assert_int_equal(sky__chunk_length(g.session, bytes, n), cases[i].lengths[n - 1]);
+            assert_int_equal(sky__chunk_length(&g.session->core, bytes, n),
+                             cases[i].lengths[n - 1]);
     }
     sky_ground_close(&g);
 }

@@ -19,14 +19,10 @@
 #include "base/clock.h"
 #include "ground/session_state.h"
 
-uint64_t sky__turns(const sky_session *s, sky_time now) {
-    return sky_turns(&s->config.frame->turning, now);
-}
-
 /* ---- operations ---- */
 
 bool sky__operation_ready(const sky_session *s) {
-    return s->operation_free != SKY__NONE || s->operation_fresh < s->config.operations_max;
+    return s->operation_free != SKY__NONE || s->operation_fresh < s->core.config.operations_max;
 }
 
 static uint32_t operation_take(sky_session *s) {
@@ -72,7 +68,7 @@ void sky__ask_again(sky_session *s, uint32_t op) {
 }
 
 uint32_t sky__length_of(const sky_session *s, const sky__operation *o) {
-    return sky__chunk_length(s, s->requests[o->request].info.payload_bytes, o->number);
+    return sky__chunk_length(&s->core, s->requests[o->request].info.payload_bytes, o->number);
 }
 
 /* What comes back takes time on the downlink; acknowledgements are small. */
@@ -103,28 +99,28 @@ void sky__operations_abandon(sky_session *s, uint32_t request) {
 
 /* ---- time the window costs ---- */
 
-sky_time sky__blocked_ns(const sky_session *s, sky_time now) {
-    return s->blocked_ns + (s->blocked ? now - s->blocked_since : 0);
+sky_time sky__blocked_ns(const sky_session *s) {
+    return s->blocked_ns + (s->blocked ? s->core.now - s->blocked_since : 0);
 }
 
-void sky__note_blocked(sky_session *s, sky_time now) {
+void sky__note_blocked(sky_session *s) {
     bool blocked = s->gets.first != SKY__NONE && !sky__operation_ready(s);
     if (blocked && !s->blocked)
-        s->blocked_since = now;
+        s->blocked_since = s->core.now;
     else if (!blocked && s->blocked)
-        s->blocked_ns += now - s->blocked_since;
+        s->blocked_ns += s->core.now - s->blocked_since;
     s->blocked = blocked;
 }
 
 /* ---- output ---- */
 
-void sky__send(sky_session *s, sky_time now, const sky_message *m, sky_satellite to,
-               sky_datagram *out) {
+void sky__send(sky_session *s, const sky_message *m, sky_satellite to, sky_datagram *out) {
     out->from = SKY_GROUND;
     out->to = to;
     out->bytes = sky_message_encode(m, out->data, out->bytes_max);
     assert(out->bytes > 0);
-    s->up_free = sky__later(s->up_free, now) + sky_link_busy_ns(s->config.link_bits_s, out->bytes);
+    s->up_free = sky__later(s->up_free, s->core.now) +
+                 sky_link_busy_ns(s->core.config.link_bits_s, out->bytes);
 }
 
 uint64_t sky__wire_id(const sky_session *s, uint32_t op) {
@@ -139,7 +135,7 @@ static void describe(const sky_session *s, const sky__operation *o, sky_message 
     m->id = r->id;
     m->id.number = o->number;
     m->facts = r->facts;
-    sky__facts_of(s, &m->facts, o->number, o->copy);
+    sky__facts_of(&s->core, &m->facts, o->number, o->copy);
     if (o->work == WORK_HEAD || o->work == WORK_REHEAD)
         m->id.version = r->head_version;
 }
@@ -151,23 +147,22 @@ sky_chunk_facts sky__places_facts(const sky_session *s, const sky__operation *o)
     sky_chunk_facts facts = r->facts;
     if (o->work == WORK_LOOK ||
         o->work == WORK_HEADS) /* nothing is known of the block yet, nor needs to be */
-        facts = sky__block_facts(s, &r->info, false);
+        facts = sky__block_facts(&s->core, &r->info, false);
     if (o->work == WORK_MOVE && r->step == MOVE_GOES) {
         facts.set_ms = r->before.set_ms;
         facts.centre = r->before.centre;
     }
-    sky__facts_of(s, &facts, o->number, o->copy);
+    sky__facts_of(&s->core, &facts, o->number, o->copy);
     return facts;
 }
 
 /* Units count the copies of all last places, those of the place before the last one first. */
-static sky_satellite last_place(const sky_session *s, sky_time now, const sky_chunk_facts *facts,
-                                uint32_t unit) {
-    uint64_t turns = sky__turns(s, now), back = 2 + unit / s->head_copies;
+static sky_satellite last_place(const sky_session *s, const sky_chunk_facts *facts, uint32_t unit) {
+    uint64_t turns = sky__rotations(&s->core), back = 2 + unit / s->core.head_copies;
     return sky_session_place(s, facts, turns > back ? turns - back : 0);
 }
 
-uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__operation *o,
+uint32_t sky__operation_places(const sky_session *s, const sky__operation *o,
                                sky_satellite places[SKY__PLACES_MAX]) {
     const sky__request *r = &s->requests[o->request];
     bool moved_block = o->work == WORK_GET || o->work == WORK_PIECE || o->work == WORK_PROBE ||
@@ -176,21 +171,21 @@ uint32_t sky__operation_places(const sky_session *s, sky_time now, const sky__op
     if (o->work == WORK_STAT)
         return 1;
     sky_chunk_facts facts = sky__places_facts(s, o);
-    uint32_t server = moved_block ? sky__server_of(s, o->number, o->copy) : 0;
-    uint32_t count = sky__places(s, now, &facts, moved_block ? &r->before : NULL, server, places);
+    uint32_t server = moved_block ? sky__server_of(&s->core, o->number, o->copy) : 0;
+    uint32_t count = sky__places(&s->core, &facts, moved_block ? &r->before : NULL, server, places);
     if (o->work == WORK_HEADS && r->tracing) { /* of the last places, the one its unit means */
-        places[0] = last_place(s, now, &facts, o->unit);
+        places[0] = last_place(s, &facts, o->unit);
         return 1;
     }
     if (r->thorough && moved_block)
-        sky__last_places(s, now, &facts, places, &count);
+        sky__last_places(&s->core, &facts, places, &count);
     return count;
 }
 
 /* A chunk of a put's payload, where it goes in the message, or where the host has it. */
 static bool fill_data(sky_session *s, const sky__request *r, uint32_t number, sky_message *m,
                       sky_datagram *out) {
-    const sky_session_config *c = &s->config;
+    const sky_session_config *c = &s->core.config;
     uint64_t offset = (uint64_t)(number - 1) * c->chunk_bytes;
     uint8_t *room = out->data + sky_message_data_offset(SKY_WIRE_SET);
     if (c->sealed && c->lend)
@@ -202,9 +197,9 @@ static bool fill_data(sky_session *s, const sky__request *r, uint32_t number, sk
 
 /* Of a put, or of a block that moves. */
 static bool is_named(const sky_session *s, const sky__request *r) {
-    uint32_t block = sky_index_find(s->index, &r->ask.key);
+    uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
     return r->ask.op == SKY_OP_PUT ? r->ask.named
-                                   : block != SKY_BLOCK_NONE && s->sides[block].named;
+                                   : block != SKY_BLOCK_NONE && s->blocks.rows[block].named;
 }
 
 /* A SET's bytes. False when the host no longer has them. */
@@ -216,15 +211,16 @@ static bool fill(sky_session *s, const sky__operation *o, sky_message *m, sky_da
     m->data = data;
     assert(out->bytes_max >= sky_message_bytes(m));
     bool there = true;
-    uint32_t chunks = sky__data_chunks(s, r->info.payload_bytes);
+    uint32_t chunks = sky__data_chunks(&s->core, r->info.payload_bytes);
     if (o->number == 0) {
-        sky_block_head head = sky__head_of(s, &r->info, r->id.version, &r->before, is_named(s, r));
+        sky_block_head head = sky__head_of(&s->core, &r->info, r->id.version, &r->before,
+                                           is_named(s, r));
         sky_head_encode(&head, data);
     } else {
-        uint32_t number = sky_stripes_data_number(&s->stripes, chunks, o->number);
+        uint32_t number = sky_stripes_data_number(&s->core.stripes, chunks, o->number);
         there = number ? fill_data(s, r, number, m, out) : sky__parity_make(s, r, o->number, data);
     }
-    if (!s->config.sealed)
+    if (!s->core.config.sealed)
         m->facts.checksum = sky_chunk_checksum(&m->id, data, m->data_bytes);
     return there;
 }
@@ -249,7 +245,7 @@ static bool compose(sky_session *s, const sky__operation *o, sky_message *m, sky
         span = sky__span_of(s, r, o->unit);
         m->type = o->work == WORK_MOVE ? SKY_WIRE_MOVE : SKY_WIRE_HAS;
         m->last = span.last;
-        m->stride = s->servers;
+        m->stride = s->core.servers;
         return true;
     case WORK_STAT:
         m->type = SKY_WIRE_STAT;
@@ -264,7 +260,7 @@ static bool compose(sky_session *s, const sky__operation *o, sky_message *m, sky
 }
 
 /* Send an operation's message to o->to. False when the host no longer has the bytes. */
-static bool operation_send(sky_session *s, sky_time now, uint32_t op, sky_datagram *out) {
+static bool operation_send(sky_session *s, uint32_t op, sky_datagram *out) {
     sky__operation *o = &s->operations[op];
     sky_message m = {.type = SKY_WIRE_GET};
     o->attempt++;
@@ -272,18 +268,18 @@ static bool operation_send(sky_session *s, sky_time now, uint32_t op, sky_datagr
         return false;
     m.request = sky__wire_id(s, op);
     if (o->answer_bytes > 0)
-        s->down_free = sky__later(s->down_free, now) +
-                       sky_link_busy_ns(s->config.link_bits_s, o->answer_bytes);
-    o->sent = now;
+        s->down_free = sky__later(s->down_free, s->core.now) +
+                       sky_link_busy_ns(s->core.config.link_bits_s, o->answer_bytes);
+    o->sent = s->core.now;
     if (o->attempt == 1)
-        o->first_sent = now;
-    o->light_ns = sky_frame_ground_ns(s->config.frame, o->to, sky__turns(s, now));
-    sky__send(s, now, &m, o->to, out);
-    o->deadline = sky__deadline_of(s, now, s->up_free, o);
+        o->first_sent = s->core.now;
+    o->light_ns = sky_frame_ground_ns(s->core.config.frame, o->to, sky__rotations(&s->core));
+    sky__send(s, &m, o->to, out);
+    o->deadline = sky__deadline_of(s, s->up_free, o);
     if (o->deadline < s->earliest)
         s->earliest = o->deadline;
     if (o->echoes > 0)
-        o->echoes--, s->stat.echoes++;
+        o->echoes--, s->core.stat.echoes++;
     else if (sky__is_get(o->work) && o->unanswered > 0)
         o->echoes = sky__echoes(s, o);
     if (o->echoes > 0)
@@ -294,8 +290,8 @@ static bool operation_send(sky_session *s, sky_time now, uint32_t op, sky_datagr
 }
 
 /* An operation of a request's work on one unit, not yet sent. */
-static uint32_t operation_begin(sky_session *s, sky_time now, uint32_t request, sky__work work,
-                                uint32_t unit, uint32_t number, uint32_t copy) {
+static uint32_t operation_begin(sky_session *s, uint32_t request, sky__work work, uint32_t unit,
+                                uint32_t number, uint32_t copy) {
     uint32_t op = operation_take(s);
     sky__operation *o = &s->operations[op];
     o->request = request;
@@ -303,9 +299,9 @@ static uint32_t operation_begin(sky_session *s, sky_time now, uint32_t request, 
     o->unit = unit;
     o->number = number;
     o->copy = copy;
-    o->blocked_ns = sky__blocked_ns(s, now) - s->requests[request].blocked_ns;
+    o->blocked_ns = sky__blocked_ns(s) - s->requests[request].blocked_ns;
     bool any_copy = sky__is_get(work) && work != WORK_HEADS;
-    o->to = any_copy ? sky__copy_first(s, now, o) : sky__place_to_ask(s, now, o);
+    o->to = any_copy ? sky__copy_first(s, o) : sky__place_to_ask(s, o);
     o->answer_bytes = answer_bytes(s, o);
     s->requests[request].operations++;
     return op;
@@ -319,14 +315,14 @@ static bool unit_take(sky_session *s, sky__request *r, uint32_t unit, uint32_t *
     case WORK_LOOK:
         return sky__look_wanted(s, r, unit);
     case WORK_GET:
-        *number = sky_stripes_number(&s->stripes, unit);
+        *number = sky_stripes_number(&s->core.stripes, unit);
         return true;
     case WORK_SET:
-        *number = unit / s->config.replicas + 1;
-        *copy = unit % s->config.replicas;
+        *number = unit / s->core.config.replicas + 1;
+        *copy = unit % s->core.config.replicas;
         return true;
     case WORK_HEADS:
-        *copy = unit % s->head_copies;
+        *copy = unit % s->core.head_copies;
         return true;
     case WORK_HEAD:
     case WORK_REHEAD:
@@ -335,7 +331,7 @@ static bool unit_take(sky_session *s, sky__request *r, uint32_t unit, uint32_t *
     case WORK_MOVE:
     case WORK_CHECK:
         *number = sky__span_of(s, r, unit).first;
-        *copy = unit % s->config.replicas;
+        *copy = unit % s->core.config.replicas;
         return true;
     case WORK_PROBE:
         *number = r->ask.probe;
@@ -354,7 +350,7 @@ void sky__chunk_done(sky_session *s, uint32_t op) {
 }
 
 /* The next chunk of the first request of a list. */
-static bool send_next(sky_session *s, sky_time now, sky__list *list, sky_datagram *out) {
+static bool send_next(sky_session *s, sky__list *list, sky_datagram *out) {
     uint32_t request = list->first;
     sky__request *r = &s->requests[request];
     uint32_t unit = r->unit_next++;
@@ -369,8 +365,8 @@ static bool send_next(sky_session *s, sky_time now, sky__list *list, sky_datagra
         sky__look_passed(s, request);
         return false;
     }
-    uint32_t op = operation_begin(s, now, request, r->work, unit, number, copy);
-    if (r->work == WORK_GET && s->stripes.parity > 0)
+    uint32_t op = operation_begin(s, request, r->work, unit, number, copy);
+    if (r->work == WORK_GET && s->core.stripes.parity > 0)
         sky__repair_guard(s, op);
     if (!sky__may_ask(s, s->operations[op].to, !sky__is_get(r->work))) {
         if (sky__goes_without(s, &s->operations[op], false)) {
@@ -378,29 +374,28 @@ static bool send_next(sky_session *s, sky_time now, sky__list *list, sky_datagra
             return false;
         }
         if (sky__is_get(r->work)) {
-            sky__chunk_lost(s, now, op, SKY_E_IO);
+            sky__chunk_lost(s, op, SKY_E_IO);
             return false;
         }
     }
-    if (operation_send(s, now, op, out))
+    if (operation_send(s, op, out))
         return true;
     sky__request_finish(s, request, SKY_E_CANCELLED, 0);
     return false;
 }
 
-bool sky__piece_ask(sky_session *s, sky_time now, uint32_t repair, uint32_t number,
-                    sky_datagram *out) {
+bool sky__piece_ask(sky_session *s, uint32_t repair, uint32_t number, sky_datagram *out) {
     uint32_t request = s->repairs[repair].request;
-    uint32_t op = operation_begin(s, now, request, WORK_PIECE, 0, number, 0);
+    uint32_t op = operation_begin(s, request, WORK_PIECE, 0, number, 0);
     s->operations[op].repair = repair;
     s->repairs[repair].ops[number - s->repairs[repair].stripe.first] = op;
-    return operation_send(s, now, op, out);
+    return operation_send(s, op, out);
 }
 
-static bool send_again(sky_session *s, sky_time now, sky_datagram *out) {
+static bool send_again(sky_session *s, sky_datagram *out) {
     uint32_t op = s->again.first;
     again_remove(s, op);
-    if (operation_send(s, now, op, out))
+    if (operation_send(s, op, out))
         return true;
     sky__request_finish(s, s->operations[op].request, SKY_E_CANCELLED, 0);
     return false;
@@ -428,7 +423,7 @@ static action next_action(const sky_session *s, sky_time *at) {
     *at = s->up_free;
     if (ask != SEND_NOTHING && (!paced || s->down_free <= s->up_free))
         return ask;
-    if (s->row_count > 0)
+    if (s->bulk.count > 0)
         return SEND_ROW;
     if (set)
         return SEND_SET;
@@ -436,27 +431,32 @@ static action next_action(const sky_session *s, sky_time *at) {
     return ask;
 }
 
-static bool perform(sky_session *s, sky_time now, action what, sky_datagram *out) {
+static bool perform(sky_session *s, action what, sky_datagram *out) {
+    sky_message m;
+    sky_satellite to;
     switch (what) {
     case SEND_ROW:
-        return sky__row_send(s, now, out);
+        if (!sky__bulk_next(&s->bulk, &s->blocks, &m, &to, out))
+            return false;
+        sky__send(s, &m, to, out);
+        return true;
     case SEND_REPAIR:
-        return sky__repair_output(s, now, out);
+        return sky__repair_output(s, out);
     case SEND_AGAIN:
-        return send_again(s, now, out);
+        return send_again(s, out);
     case SEND_GET:
-        return send_next(s, now, &s->gets, out);
+        return send_next(s, &s->gets, out);
     default:
         if (s->requests[s->puts.first].state == REQUEST_QUEUED &&
-            (!sky__put_start(s, now, s->puts.first) || s->row_count > 0))
+            (!sky__put_start(s, s->puts.first) || s->bulk.count > 0))
             return false; /* what makes room for it goes first */
-        return send_next(s, now, &s->puts, out);
+        return send_next(s, &s->puts, out);
     }
 }
 
 bool sky_session_output(sky_session *s, sky_time now, sky_datagram *out) {
     bool sent = false;
-    s->now = now;
+    s->core.now = now;
     out->chunk = NULL;
     sky_time at;
     action what;
@@ -464,8 +464,8 @@ bool sky_session_output(sky_session *s, sky_time now, sky_datagram *out) {
         sky__repairs_unpark(s);
     sky__mends_feed(s);
     while (!sent && (what = next_action(s, &at)) != SEND_NOTHING && at <= now)
-        sent = perform(s, now, what, out);
-    sky__note_blocked(s, now);
+        sent = perform(s, what, out);
+    sky__note_blocked(s);
     return sent;
 }
 

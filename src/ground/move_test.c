@@ -173,7 +173,7 @@ static void a_block_has_no_third_home(void **state) {
 
 /* The one prefetch under way; NULL when it has ended. */
 static const sky__request *under_way(const sky_session *s) {
-    for (uint32_t i = 0; i < s->config.requests_max; i++) {
+    for (uint32_t i = 0; i < s->core.config.requests_max; i++) {
         const sky__request *r = &s->requests[i];
         if (r->state == REQUEST_RUNNING && r->ask.op == SKY_OP_PREFETCH)
             return r;
@@ -184,7 +184,7 @@ static const sky__request *under_way(const sky_session *s) {
 static uint32_t counted(const sky_orrery *o) {
     uint32_t chunks = 0;
     for (uint32_t i = 0; i < sky__places_count(&o->frame); i++)
-        chunks += o->grounds[0]->loads[i];
+        chunks += o->grounds[0]->blocks.loads[i];
     return chunks;
 }
 
@@ -206,7 +206,7 @@ static void a_block_counts_where_its_chunks_may_be(void **state) {
     for (const sky__request *move; (move = under_way(o.grounds[0]));) {
         bool both = move->step != MOVE_SETTLES;
         steps[move->step]++;
-        assert_int_equal(o.grounds[0]->sides[0].moving, both);
+        assert_int_equal(o.grounds[0]->blocks.rows[0].moving, both);
         assert_int_equal(counted(&o), both ? 40 : 20);
         sky_orrery_run(&o, o.now + SKY_MS(1));
     }
@@ -215,7 +215,7 @@ static void a_block_counts_where_its_chunks_may_be(void **state) {
     sky_result result;
     assert_true(sky_session_result(o.grounds[0], &result));
     assert_int_equal(result.status, SKY_OK);
-    assert_false(o.grounds[0]->sides[0].moving);
+    assert_false(o.grounds[0]->blocks.rows[0].moving);
     assert_int_equal(counted(&o), 20);
     sky_orrery_close(&o);
 }
@@ -253,11 +253,11 @@ static void what_cannot_be_settled_stays(void **state) {
     every = 1;
     sky_orrery o;
     begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_INDEX);
-    sky_session_config *config = &o.grounds[0]->config;
+    sky_session_config *config = &o.grounds[0]->core.config;
     config->eviction = SKY_EVICT_SWEEP;
     o.ear = lose_some;
     assert_int_equal(prefetch(&o, 0, 1, 4 * SKY_ORRERY_TURN_NS), SKY_E_IO);
-    assert_false(o.grounds[0]->sides[0].scattered);
+    assert_false(o.grounds[0]->blocks.rows[0].scattered);
     assert_read(&o, 0);
     sky_orrery_close(&o);
 }
@@ -344,7 +344,7 @@ static bool evicts_a_head(sky_orrery *o, sky_satellite from, sky_satellite to, s
         memcmp(&m->id.key, &two, sizeof two) == 0) {
         m->outcome = SKY_STORED_EVICTED;
         m->evicted = (sky_chunk_id){.key = sky_orrery_key(1),
-                                    .version = o->grounds[0]->sides[0].head_version};
+                                    .version = o->grounds[0]->blocks.rows[0].head_version};
     }
     return true;
 }
@@ -353,15 +353,15 @@ static void a_head_that_went_counts_again_when_it_is_set_again(void **state) {
     (void)state;
     sky_orrery o;
     begin(&o, SKY_PLACE_ROTATION_HOP, SKY_LOOKUP_BINARY);
-    assert_int_equal(o.grounds[0]->heads, 1);
+    assert_int_equal(o.grounds[0]->blocks.heads, 1);
     o.ear = evicts_a_head;
     assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, 2, 300).status, SKY_OK);
-    assert_int_equal(o.grounds[0]->heads, 1);
+    assert_int_equal(o.grounds[0]->blocks.heads, 1);
     assert_int_equal(prefetch(&o, 0, 1, o.now + 5 * SKY_ORRERY_TURN_NS), SKY_OK);
-    assert_int_equal(o.grounds[0]->heads, 2);
+    assert_int_equal(o.grounds[0]->blocks.heads, 2);
     assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_REMOVE, 1, 0).status, SKY_OK);
     assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_REMOVE, 2, 0).status, SKY_OK);
-    assert_int_equal(o.grounds[0]->heads, 0);
+    assert_int_equal(o.grounds[0]->blocks.heads, 0);
     sky_orrery_close(&o);
 }
 

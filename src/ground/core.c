@@ -1,0 +1,208 @@
+#include "ground/core.h"
+
+#include "base/clock.h"
+
+#define LOSS_SAMPLES 256  /* the estimate remembers */
+#define ALL_SAMPLES  64   /* and the other; it begins with none lost, so that one loss is little */
+#define SILENT_MOST  8    /* requests unheard are not the links', whatever they lose */
+#define BY_LOSS      1e-6 /* so seldom all of them are lost */
+
+/* Where chunks have company, heads have it too: as many satellites may go with theirs, as far as
+ * the sky is wide. */
+uint32_t sky__head_copies(const sky_session_config *c) {
+    uint32_t wanted = c->parity + 1 > c->replicas ? c->parity + 1u : c->replicas;
+    uint32_t room = sky_frame_heads_max(c->frame);
+    return wanted < room ? wanted : room;
+}
+
+void sky__core_init(sky__core *c, const sky_session_config *config) {
+    *c = (sky__core){.config = *config, .servers = config->frame->placement.servers};
+    c->config.replicas = config->replicas ? config->replicas : 1;
+    c->head_copies = sky__head_copies(&c->config);
+    c->stripes = (sky_stripes){c->servers - config->parity, config->parity};
+}
+
+/* ---- losses ---- */
+
+void sky__loss_note(sky__core *c, bool get, bool lost) {
+    sky__loss *l = &c->loss;
+    l->all += ((lost ? 1.0 : 0.0) - l->all) / ALL_SAMPLES;
+    if (!get)
+        return;
+    if (l->samples < LOSS_SAMPLES)
+        l->samples++;
+    l->gets += ((lost ? 1.0 : 0.0) - l->gets) / l->samples;
+}
+
+uint32_t sky__silent_requests(const sky__core *c) {
+    uint32_t count = 0;
+    for (double lost = 1; count < SILENT_MOST && lost > BY_LOSS; count++)
+        lost *= c->loss.all;
+    return count;
+}
+
+/* ---- chunks ---- */
+
+uint64_t sky__rotations(const sky__core *c) {
+    return sky_turns(&c->config.frame->turning, c->now);
+}
+
+int64_t sky__calendar_ms(const sky__core *c) {
+    return sky_turning_ms(&c->config.frame->turning, c->now);
+}
+
+uint32_t sky__data_chunks(const sky__core *c, uint32_t payload_bytes) {
+    uint32_t size = c->config.chunk_bytes;
+    return payload_bytes / size + (payload_bytes % size != 0);
+}
+
+uint32_t sky__chunk_length(const sky__core *c, uint32_t payload_bytes, uint32_t number) {
+    if (number == 0)
+        return SKY_HEAD_BYTES;
+    uint32_t chunks = sky__data_chunks(c, payload_bytes);
+    uint32_t data = sky_stripes_data_number(&c->stripes, chunks, number);
+    if (data == 0) /* parity is as long as its stripe's first */
+        data = sky_stripes_data_number(&c->stripes, chunks,
+                                       sky_stripe_of(&c->stripes, chunks, number).first);
+    uint64_t begin = (uint64_t)(data - 1) * c->config.chunk_bytes;
+    uint64_t left = payload_bytes - begin;
+    return left < c->config.chunk_bytes ? (uint32_t)left : c->config.chunk_bytes;
+}
+
+uint32_t sky__server_of(const sky__core *c, uint32_t number, uint32_t copy) {
+    return sky_frame_server(c->config.frame, number, c->config.replicas, copy);
+}
+
+/* Chunks of one copy of a block that are on its server `server`, from 1. */
+uint32_t sky__chunks_on(const sky__core *c, uint32_t chunks, uint32_t server) {
+    return (chunks + c->servers - server) / c->servers;
+}
+
+/* What is the same for all chunks of a block. */
+sky_chunk_facts sky__block_facts(const sky__core *c, const sky_block_info *info, bool pinned) {
+    const sky_placement *p = &c->config.frame->placement;
+    return (sky_chunk_facts){.set_ms = info->set_ms,
+                             .centre = {info->centre_plane, info->centre_slot},
+                             .chunk_count = info->chunk_count,
+                             .window_planes = (uint16_t)p->window_planes,
+                             .window_slots = (uint16_t)p->window_slots,
+                             .strategy = p->strategy,
+                             .pinned = pinned,
+                             .copies = c->config.replicas,
+                             .spare = c->config.replicas > 1 || c->config.parity > 0};
+}
+
+/* The head lies in a window one satellite wide, on whatever is overhead or, a copy, beside it, and
+ * that from the start of time: whoever looks for it does not know when its block was set, or for
+ * when. */
+static void head_facts(const sky_frame *f, sky_chunk_facts *facts, uint32_t copy) {
+    facts->set_ms = f->turning.start_ms;
+    facts->centre = facts->first = facts->next = sky_frame_head(f, copy);
+    if (!sky_strategy_row_of(facts->strategy)->windowed)
+        return;
+    facts->window_planes = facts->window_slots = 1;
+    if (!sky_strategy_row_of(facts->strategy)->migrates)
+        facts->strategy = SKY_PLACE_ROTATION_HOP; /* heads turn with the sky in any case */
+}
+
+void sky__facts_of(const sky__core *c, sky_chunk_facts *facts, uint32_t number, uint32_t copy) {
+    const sky_frame *f = c->config.frame;
+    if (number == 0) {
+        facts->copies = (uint8_t)c->head_copies;
+        head_facts(f, facts, copy);
+        return;
+    }
+    uint32_t after = number < facts->chunk_count ? number + 1 : 1;
+    facts->first = sky_frame_first(f, facts->centre, sky__server_of(c, number, copy));
+    facts->next = sky_frame_first(f, facts->centre, sky__server_of(c, after, copy));
+}
+
+static sky_satellite place_at(const sky__core *c, const sky_chunk_facts *facts,
+                              uint64_t rotations) {
+    const sky_frame *f = c->config.frame;
+    return sky_chunk_place(&f->constellation, &f->turning, facts, rotations);
+}
+
+static bool place_before(const sky__core *c, const sky_chunk_facts *facts, uint64_t rotations,
+                         sky_satellite *out) {
+    const sky_frame *f = c->config.frame;
+    return sky_chunk_place_before(&f->constellation, &f->turning, facts, rotations, out);
+}
+
+sky_satellite sky__place_now(const sky__core *c, const sky_chunk_facts *facts) {
+    return place_at(c, facts, sky__rotations(c));
+}
+
+static void add_place(sky_satellite places[SKY__PLACES_MAX], uint32_t *count, sky_satellite place) {
+    for (uint32_t i = 0; i < *count; i++) {
+        if (sky_satellite_equal(places[i], place))
+            return;
+    }
+    places[(*count)++] = place;
+}
+
+/* Where a chunk may be: at its place, if it is on its way still at the place before, where clocks
+ * differ it may have left for the next one early; and if the block was moved and the chunk did not
+ * hear of it, in its old home. */
+uint32_t sky__places(const sky__core *c, const sky_chunk_facts *facts, const sky__epoch *before,
+                     uint32_t server, sky_satellite places[SKY__PLACES_MAX]) {
+    uint64_t rotations = sky__rotations(c);
+    uint32_t count = 0;
+    sky_satellite place;
+    add_place(places, &count, place_at(c, facts, rotations));
+    if (place_before(c, facts, rotations, &place))
+        add_place(places, &count, place);
+    sky_time rotates_in = sky_turn_begins(&c->config.frame->turning, rotations + 1) - c->now;
+    if (rotates_in <= 2 * c->config.skew_ns)
+        add_place(places, &count, place_at(c, facts, rotations + 1));
+    if (before && before->set_ms) {
+        sky_chunk_facts old = *facts;
+        old.set_ms = before->set_ms;
+        old.centre = before->centre;
+        old.first = sky_frame_first(c->config.frame, before->centre, server);
+        add_place(places, &count, place_at(c, &old, rotations));
+        if (place_before(c, &old, rotations, &place))
+            add_place(places, &count, place);
+    }
+    return count;
+}
+
+void sky__last_places(const sky__core *c, const sky_chunk_facts *facts,
+                      sky_satellite places[SKY__PLACES_MAX], uint32_t *count) {
+    const sky_turning *turning = &c->config.frame->turning;
+    uint64_t rotations = sky__rotations(c), set = sky_turns_at_ms(turning, facts->set_ms);
+    for (uint64_t back = 2; back <= SKY__LAST_ROTATIONS && set + back <= rotations; back++)
+        add_place(places, count, place_at(c, facts, rotations - back));
+}
+
+/* ---- epochs and heads ---- */
+
+sky_block_info sky__info_at(const sky_block_info *info, const sky__epoch *epoch) {
+    sky_block_info there = *info;
+    there.set_ms = epoch->set_ms;
+    there.centre_plane = (uint16_t)epoch->centre.plane;
+    there.centre_slot = (uint16_t)epoch->centre.slot;
+    return there;
+}
+
+sky_block_head sky__head_of(const sky__core *c, const sky_block_info *info, uint64_t version,
+                            const sky__epoch *before, bool named) {
+    const sky_placement *p = &c->config.frame->placement;
+    sky_satellite centre = {info->centre_plane, info->centre_slot};
+    return (sky_block_head){.version = version,
+                            .set_ms = info->set_ms,
+                            .centre = centre,
+                            .before_ms = before->set_ms,
+                            .before_centre = before->set_ms ? before->centre : centre,
+                            .payload_bytes = info->payload_bytes,
+                            .chunk_bytes = c->config.chunk_bytes,
+                            .chunk_count = info->chunk_count,
+                            .servers = c->servers,
+                            .window_planes = (uint16_t)p->window_planes,
+                            .window_slots = (uint16_t)p->window_slots,
+                            .strategy = p->strategy,
+                            .replicas = c->config.replicas,
+                            .parity = c->config.parity,
+                            .level = info->coding,
+                            .named = named};
+}

@@ -1,0 +1,92 @@
+/* What all parts of a session share: its configuration and what follows from it, the time of the
+ * call under way, the counters, and what the links lose. And the layout of a block: how many
+ * chunks it has, how long they are, and where each may be by now. Functions of the core alone.
+ *
+ *   session ─┬─► request table       what callers asked for
+ *            ├─► scheduler           messages to satellites, and their answers
+ *            └─► block table ─► bulk   what is known of blocks; commands about whole blocks
+ *                        all ─► core
+ */
+#ifndef SKY_GROUND_CORE_H
+#define SKY_GROUND_CORE_H
+
+#include "ground/redundancy.h"
+#include "ground/session.h"
+
+#define SKY__NONE UINT32_MAX
+
+/* What the links lose, of what was asked lately. */
+typedef struct {
+    double gets; /* share of chunks asked for that were not answered at once */
+    double all;  /* of those asked for and set, more lately */
+    uint32_t samples;
+} sky__loss;
+
+typedef struct {
+    sky_session_config config;
+    uint32_t servers;
+    sky_stripes stripes;
+    uint32_t head_copies;
+    sky_time now; /* of the call that is under way */
+    sky_session_stat stat;
+    sky__loss loss;
+} sky__core;
+
+void sky__core_init(sky__core *c, const sky_session_config *config);
+
+/* ---- losses ---- */
+
+/* A chunk was asked for (`get`) or set, and answered or not. */
+void sky__loss_note(sky__core *c, bool get, bool lost);
+/* So many requests in a row that nobody answers are not explained by the losses seen lately. */
+uint32_t sky__silent_requests(const sky__core *c);
+
+/* Copies of a block's head. */
+uint32_t sky__head_copies(const sky_session_config *c);
+
+/* ---- blocks, as they are laid out ---- */
+
+/* Where a block's chunks are, as a function of time. set_ms 0: no such epoch. */
+typedef struct {
+    int64_t set_ms;
+    sky_satellite centre;
+} sky__epoch;
+
+/* A block, as requests and repairs ask for it. */
+typedef struct {
+    sky_chunk_id id;       /* key and version; number unused */
+    sky_chunk_facts facts; /* all but first, next and checksum */
+    sky_block_info info;
+    sky__epoch before; /* where chunks may be that a MOVE did not reach */
+} sky__subject;
+
+uint64_t sky__rotations(const sky__core *c);
+/* The calendar's time of the call, which all grounds share. */
+int64_t sky__calendar_ms(const sky__core *c);
+uint32_t sky__data_chunks(const sky__core *c, uint32_t payload_bytes);
+uint32_t sky__chunk_length(const sky__core *c, uint32_t payload_bytes, uint32_t number);
+uint32_t sky__server_of(const sky__core *c, uint32_t number, uint32_t copy);
+/* Chunks of one copy of a block that are on its server `server`, from 1. */
+uint32_t sky__chunks_on(const sky__core *c, uint32_t chunks, uint32_t server);
+/* What is the same for all chunks of a block. */
+sky_chunk_facts sky__block_facts(const sky__core *c, const sky_block_info *info, bool pinned);
+/* Complete a block's facts for one chunk, number 0 included. */
+void sky__facts_of(const sky__core *c, sky_chunk_facts *facts, uint32_t number, uint32_t copy);
+/* Where a chunk is now. */
+sky_satellite sky__place_now(const sky__core *c, const sky_chunk_facts *facts);
+/* What a block would be in another epoch. */
+sky_block_info sky__info_at(const sky_block_info *info, const sky__epoch *epoch);
+sky_block_head sky__head_of(const sky__core *c, const sky_block_info *info, uint64_t version,
+                            const sky__epoch *before, bool named);
+
+#define SKY__LAST_ROTATIONS 8 /* migration may lag by */
+#define SKY__PLACES_MAX     (5 + SKY__LAST_ROTATIONS)
+/* All places a chunk of this server may be in, the likeliest first. before: NULL, or the epoch the
+ * block came from. */
+uint32_t sky__places(const sky__core *c, const sky_chunk_facts *facts, const sky__epoch *before,
+                     uint32_t server, sky_satellite places[SKY__PLACES_MAX]);
+/* And those it was in some rotations ago, further than the one before: added to the others. */
+void sky__last_places(const sky__core *c, const sky_chunk_facts *facts,
+                      sky_satellite places[SKY__PLACES_MAX], uint32_t *count);
+
+#endif
