@@ -35,7 +35,7 @@ typedef struct {
     const char *socket_path; /* at most 107 bytes */
     const char *const *urls; /* as of sky_cache_open; the first is mem:SIZE, the arena */
     size_t url_count;
-    int stop_fd;                  /* readable: end. -1: never */
+    int stop_fd;                  /* readable: end. 0 or -1: never */
     void (*ready)(void *context); /* clients may come now; NULL is fine */
     /* What sky_host_text brings, made by malloc; NULL: nothing. It should be quick. */
     char *(*text)(void *context, sky_cache *cache, const sky_host_stat *stat);

@@ -51,13 +51,20 @@ static void letter_add(sky__host *h, sky__client *c, const uint8_t *data, size_t
         sky__client_close(h, c, "no descriptor is left for it");
 }
 
+/* A letter has to wait: for the client to read, or for a while where that says nothing. */
+static bool is_for_later(sky__client *c, sky_status sent) {
+    if (sent == SKY_E_FULL)
+        c->send_at = sky_now() + SKY__HOST_SEND_NS;
+    return sent == SKY_E_BUSY || sent == SKY_E_FULL;
+}
+
 void sky__client_send(sky__host *h, sky__client *c, const sky_shm_frame *frame, int passed) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
     if (c->fd < 0)
         return;
     size_t bytes = sky_shm_encode(frame, data);
     sky_status status = c->first ? SKY_E_BUSY : sky_local_send(c->fd, data, bytes, passed);
-    if (status == SKY_E_BUSY)
+    if (is_for_later(c, status))
         letter_add(h, c, data, bytes, passed);
     else if (status != SKY_OK)
         sky__client_close(h, c, NULL);
@@ -67,7 +74,7 @@ static void send_letters(sky__host *h, sky__client *c) {
     while (c->first) {
         sky__letter *l = c->first;
         sky_status status = sky_local_send(c->fd, l->data, l->bytes, l->passed);
-        if (status == SKY_E_BUSY)
+        if (is_for_later(c, status))
             return;
         if (status != SKY_OK) {
             sky__client_close(h, c, NULL);

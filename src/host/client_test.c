@@ -2,6 +2,7 @@
  * left: no lease, no byte of the arena. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -470,6 +471,46 @@ static void a_listing_is_read_before_the_next(void **state) {
     assert_unharmed();
 }
 
+/* ---- descriptors ---- */
+
+static _Atomic uint32_t
+    refusing; /* the system takes no descriptors: so often it was asked, and 1 */
+
+/* Called instead of sky_local_send: see CMakeLists.txt. */
+sky_status __wrap_sky_local_send(int fd, const void *data, size_t bytes, int passed);
+sky_status __real_sky_local_send(int fd, const void *data, size_t bytes, int passed);
+
+sky_status __wrap_sky_local_send(int fd, const void *data, size_t bytes, int passed) {
+    if (passed < 0 || refusing == 0)
+        return __real_sky_local_send(fd, data, bytes, passed);
+    refusing++;
+    return SKY_E_FULL;
+}
+
+/* The socket is writable meanwhile, and others are served. */
+static void a_descriptor_that_cannot_be_sent_waits(void **state) {
+    (void)state;
+    const sky_shm_frame stat = {.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT};
+    int fd = greeted(), other = greeted(), passed;
+    sky_shm_frame f;
+    sky_time from = sky_now();
+    refusing = 1;
+    say(fd, &(sky_shm_frame){.kind = SKY_SHM_STAGE, .stage_bytes = 4096}, -1);
+    while (refusing < 4) {
+        say(other, &stat, -1);
+        assert_true(hear_no_fd(other, &f));
+        sky_poll(NULL, 0, sky_now() + SKY_MS(5));
+    }
+    uint32_t tries = atomic_exchange(&refusing, 0) - 1;
+    assert_true(tries <= (sky_now() - from) / SKY__HOST_SEND_NS + 2);
+    assert_true(hear(fd, &f, &passed));
+    assert_true(f.kind == SKY_SHM_STAGED && f.status == SKY_OK && passed >= 0);
+    sky_local_close(passed);
+    sky_local_close(fd);
+    sky_local_close(other);
+    assert_unharmed();
+}
+
 /* ---- many connections ---- */
 
 static void many_connections_are_turned_away(void **state) {
@@ -530,6 +571,7 @@ int main(void) {
         cmocka_unit_test(runs_under_way_have_their_bounds),
         cmocka_unit_test(who_waits_for_room_is_served_when_others_leave),
         cmocka_unit_test(a_listing_is_read_before_the_next),
+        cmocka_unit_test(a_descriptor_that_cannot_be_sent_waits),
         cmocka_unit_test(many_connections_are_turned_away),
         cmocka_unit_test(a_second_host_is_told),
     };

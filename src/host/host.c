@@ -103,11 +103,11 @@ static bool turn(sky__host *h) {
     bool writes[FIXED + SKY_HOST_CLIENTS_MAX] = {false}, ready[FIXED + SKY_HOST_CLIENTS_MAX];
     sky__client *clients[SKY_HOST_CLIENTS_MAX];
     size_t count = 0;
-    sky_time until = close_silent(h);
-    bool listening = sky_now() >= h->accept_at;
+    sky_time until = close_silent(h), now = sky_now();
+    bool listening = now >= h->accept_at;
     if (!listening && h->accept_at < until)
         until = h->accept_at;
-    fds[STOP] = h->options->stop_fd;
+    fds[STOP] = h->options->stop_fd > 0 ? h->options->stop_fd : -1;
     fds[LISTEN] = listening ? h->listener.fd : -1;
     fds[CACHE] = sky_event_fd(h->cache);
     fds[CHORES] = h->chores_event;
@@ -116,7 +116,9 @@ static bool turn(sky__host *h) {
         if (c->fd < 0 || c->stalled)
             continue;
         fds[FIXED + count] = c->fd;
-        writes[FIXED + count] = c->first != NULL;
+        writes[FIXED + count] = c->first && now >= c->send_at;
+        if (c->first && now < c->send_at && c->send_at < until)
+            until = c->send_at;
         clients[count++] = c;
     }
     sky_local_poll(fds, writes, ready, FIXED + count, until);

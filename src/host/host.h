@@ -22,6 +22,8 @@
 #define SKY__HOST_LETTERS_MAX 512u           /* waiting for a client to read */
 #define SKY__HOST_HELLO_NS    SKY_SECONDS(5) /* until a client has said who it is */
 
+#define SKY__HOST_SEND_NS SKY_MS(20) /* until a descriptor is sent again that was refused */
+
 /* A frame on its way to a client whose buffer is full. */
 typedef struct sky__letter {
     struct sky__letter *next;
@@ -54,7 +56,8 @@ typedef struct sky__client {
     bool asking; /* a chore is under way for it */
     bool listed; /* it may not have read a listing yet, which takes memory until then */
     sky_time greet_by;
-    uint8_t *stage; /* NULL: none */
+    sky_time send_at; /* letters: not before */
+    uint8_t *stage;   /* NULL: none */
     uint64_t stage_bytes;
     uint32_t run_count, lease_count, letter_count;
     sky__run *stalled; /* the cache had no room for it; nothing more is read until it has */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -53,7 +54,6 @@ static int be_host(const char *path) {
                           .socket_path = path,
                           .urls = &url,
                           .url_count = 1,
-                          .stop_fd = -1,
                           .ready = say_ready,
                           .text = counters};
     return sky_host_run(&o, NULL) == SKY_OK ? 0 : 1;
@@ -139,6 +139,7 @@ static process start(const char *role) {
     if (p.pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(ends[1], STDOUT_FILENO);
+        dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO); /* it is readable */
         execl("/proc/self/exe", "processes_test", role, socket_path, (char *)NULL);
         _exit(127);
     }

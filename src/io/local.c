@@ -173,8 +173,9 @@ sky_status sky_local_send(int fd, const void *data, size_t bytes, int passed) {
     while (sent < 0 && errno == EINTR);
     if (sent == (ssize_t)bytes)
         return SKY_OK;
-    bool full = sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS);
-    return full ? SKY_E_BUSY : SKY_E_IO;
+    if (sent < 0 && errno == ETOOMANYREFS)
+        return SKY_E_FULL;
+    return sent < 0 && (errno == EAGAIN || errno == ENOBUFS) ? SKY_E_BUSY : SKY_E_IO;
 }
 
 bool sky_local_is_read(int fd) {

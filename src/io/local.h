@@ -40,7 +40,9 @@ int sky_local_duplicate(int fd); /* -1: no descriptors are left */
 uint32_t sky_local_user(void);   /* of this process */
 
 /* Send one message, with a descriptor (-1: none), which stays the caller's.
- * Errors: SKY_E_BUSY (the peer's buffer is full: try again), SKY_E_IO (the peer is gone) */
+ * Errors: SKY_E_BUSY (the peer's buffer is full: try when it is writable), SKY_E_FULL (no more
+ *         descriptors of this user may be under way: try later, as the socket may be writable all
+ *         the time), SKY_E_IO (the peer is gone) */
 sky_status sky_local_send(int fd, const void *data, size_t bytes, int passed);
 /* Has the peer read all that was sent? */
 bool sky_local_is_read(int fd);

@@ -8,7 +8,9 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/clock.h"
@@ -115,6 +117,33 @@ static void a_full_peer_is_told(void **state) {
     end(&l, client, server);
 }
 
+/* As many descriptors as another user may have under way, and one more, in a process of its own.
+ * 77: this one may not become another user. */
+static int send_too_many(int server) {
+    const struct rlimit few = {8, 8};
+    if (setrlimit(RLIMIT_NOFILE, &few) != 0 || setuid(54321) != 0)
+        return 77;
+    sky_status status = SKY_OK;
+    for (int i = 0; i < 100 && status == SKY_OK; i++)
+        status = sky_local_send(server, "x", 1, server);
+    return status == SKY_E_FULL && sky_local_send(server, "x", 1, -1) == SKY_OK ? 0 : 1;
+}
+
+static void too_many_descriptors_are_told(void **state) {
+    (void)state;
+    sky_local_listener l;
+    int client, server, ended;
+    pair(&l, &client, &server);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(send_too_many(server));
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    end(&l, client, server);
+    if (WEXITSTATUS(ended) == 77)
+        skip();
+    assert_int_equal(ended, 0);
+}
+
 static void a_watch_tells_what_is_asked_for(void **state) {
     (void)state;
     sky_local_listener l;
@@ -173,6 +202,7 @@ int main(void) {
         cmocka_unit_test(messages_keep_their_bounds),
         cmocka_unit_test(many_descriptors_are_closed),
         cmocka_unit_test(a_full_peer_is_told),
+        cmocka_unit_test(too_many_descriptors_are_told),
         cmocka_unit_test(a_watch_tells_what_is_asked_for),
         cmocka_unit_test(there_is_one_listener),
     };
