@@ -24,6 +24,15 @@ expect 0 "$skymem" bench mem --quick
 grep -q '^mem  *get 8 MiB .*memcpy' "$work/out" || fail "the table: $(cat "$work/out")"
 expect 0 "$skymem" bench shm --quick --json
 lines_hold 'len(rows) == 10 and all(r["value"] > 0 for r in rows)'
+# the codec on the heads of other models than the demo's: sizes are the same on every machine
+expect 0 "$skymem" bench codec --quick --json
+for heads in "2 x 64" "2 x 128" "4 x 128" "8 x 128" "1 x 576 as 9 x 64"; do
+    lines_hold "{f'{d} {l} {k}, $heads' for d in ('encode', 'decode') for l in ('8', '4', '2')
+        for k in ('plain', 'trellis')} <= {' '.join([*r['case'].split(', ')[0].split()[:3]]) +
+        ', ' + r['case'].split(', ')[-1] for r in rows}"
+    lines_hold "all(1.7 < r['value'] < 2.1 for r in rows
+        if r['case'].startswith('size 2 ') and r['case'].endswith('$heads'))"
+done
 expect 2 "$skymem" bench redis
 says "index, mem, shm, disk, net, codec, sim, sky, stream, overlap or all"
 expect 2 "$skymem" bench
