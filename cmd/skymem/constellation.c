@@ -85,15 +85,18 @@ static void look_at(constellation_process *p) {
     unsigned long long start;
     unsigned long ticks;
     p->running = p->pid > 0 && process_stat(p->pid, &start, &ticks) && start == p->start;
-    if (!p->running)
-        return;
-    p->memory_bytes = process_memory(p->pid);
-    p->cpu_s = (double)ticks / (double)sysconf(_SC_CLK_TCK);
+    p->cpu_s = p->running ? (double)ticks / (double)sysconf(_SC_CLK_TCK) : 0;
 }
 
 void constellation_look(constellation *x) {
     for (size_t i = 0; i < x->process_count; i++)
         look_at(&x->processes[i]);
+}
+
+void constellation_measure(constellation *x) {
+    for (size_t i = 0; i < x->process_count; i++)
+        if (x->processes[i].running)
+            x->processes[i].memory_bytes = process_memory(x->processes[i].pid);
 }
 
 bool constellation_is_satellite(const constellation *x, const constellation_process *p) {
@@ -252,4 +255,18 @@ void constellation_silence_advice(const char *scenario, const sky_sky_report *r,
             scenario);
     if (known)
         constellation_close(&x);
+}
+
+bool constellation_edited(const char *scenario, char *out, size_t out_bytes) {
+    constellation x;
+    bool known = constellation_peek(scenario, &x);
+    const char *changed = known ? constellation_changed(&x) : NULL;
+    if (changed)
+        snprintf(out, out_bytes,
+                 "%s was changed after its satellites were started, and they know nothing of it: "
+                 "'skymem constellation down %s', then up",
+                 changed, scenario);
+    if (known)
+        constellation_close(&x);
+    return changed != NULL;
 }

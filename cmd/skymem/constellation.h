@@ -72,8 +72,9 @@ void constellation_note_others(const cli *c, const constellation *x);
 
 /* constellation.c: processes. */
 
-/* Bring running, memory and time up to date. */
+/* Bring running and time up to date; memory, which takes the kernel longer to count. */
 void constellation_look(constellation *x);
+void constellation_measure(constellation *x);
 /* Whether the command line of the process is that of its satellite. Only after its exec: until then
  * it has that of `up`, and the lock. */
 bool constellation_is_satellite(const constellation *x, const constellation_process *p);
@@ -95,5 +96,9 @@ sky_satellite constellation_satellite(const constellation *x, uint32_t number);
  * here. */
 void constellation_silence_advice(const char *scenario, const sky_sky_report *report, char *out,
                                   size_t out_bytes);
+
+/* Satellites of a scenario run here that were started before its file, or their key, was changed:
+ * what to say then. */
+bool constellation_edited(const char *scenario, char *out, size_t out_bytes);
 
 #endif

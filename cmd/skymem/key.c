@@ -164,14 +164,32 @@ static const char *meaning(const cli_store *store, size_t tier, const sky_tier_s
     }
 }
 
+/* The scenario's file of a sky tier. */
+static void scenario_of(const sky_tier_stat *stat, char path[sizeof stat->url]) {
+    const char *at = strchr(stat->url, ':') + 1;
+    snprintf(path, sizeof stat->url, "%.*s", (int)strcspn(at, "?"), at);
+}
+
+void cli_note_edited(const cli *c, const cli_store *store) {
+    for (size_t i = 0; i < store->tier_count; i++) {
+        sky_tier_stat stat = {0};
+        char path[sizeof stat.url], words[CLI_WHY_BYTES];
+        if (!cli_store_is(store, i, CLI_REAL_SKY))
+            continue;
+        sky_cache_stat(store->cache, i, &stat);
+        scenario_of(&stat, path);
+        if (constellation_edited(path, words, sizeof words))
+            cli_note(c, "%s", words);
+    }
+}
+
 /* Who of a real sky is silent, and why as far as can be told. */
 static void silence(const cli_store *store, size_t tier, const sky_tier_stat *stat, char *out,
                     size_t out_bytes) {
-    const char *at = strchr(stat->url, ':') + 1;
     sky_sky_report r = {0};
     char path[sizeof stat->url], advice[CLI_WHY_BYTES / 2];
     char who[80] = "its satellites do not answer";
-    snprintf(path, sizeof path, "%.*s", (int)strcspn(at, "?"), at);
+    scenario_of(stat, path);
     sky_cache_sky_report(store->cache, tier, &r);
     if (r.silent == 1)
         snprintf(who, sizeof who, "satellite %u,%u does not answer", r.silent_one.plane,

@@ -34,6 +34,8 @@ void cli_tier_says(const cli_store *store, size_t tier, sky_status status, char 
                    size_t out_bytes);
 /* The same of whichever tier failed, if that is known: else the status alone. */
 void cli_failure_says(const cli_store *store, sky_status status, char *out, size_t out_bytes);
+/* Name scenarios of real skies that were edited after their satellites were started. */
+void cli_note_edited(const cli *c, const cli_store *store);
 /* Fails when a tier's entries cannot be listed, and so not be chosen and removed. */
 int cli_refuse_unlisted(const cli *c, const cli_store *store);
 /* Say of which tiers a list is not all they hold. */

@@ -147,6 +147,7 @@ static int start_and_wait(const cli *c, constellation *x, int signals) {
     uint32_t silent = await_all(x, signals, began + READY_NS, &one, &number);
     double ms = cli_ms(sky_now() - began);
     constellation_look(x);
+    constellation_measure(x);
     if (number != 0)
         return interrupted(c, x, started, number);
     if (code == CLI_OK && silent > 0)
@@ -306,6 +307,7 @@ static int list_only(const cli *c, const constellation *x, const char *changed) 
 static int status(cli *c, constellation *x) {
     if (constellation_running(x) == 0)
         constellation_note_others(c, x);
+    constellation_measure(x);
     if (x->gone && constellation_running(x) > 0)
         return list_only(c, x, x->scenario);
     int code = constellation_site(c, x);

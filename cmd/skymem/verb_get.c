@@ -92,6 +92,8 @@ static int get_run(cli *c) {
         sky_status status = get_value(&store, &key, &call, &value, &tier);
         double ms = cli_ms(sky_now() - start);
         code = cli_key_failed(c, &store, SKY_TIER_NONE, &key, status);
+        if (code == CLI_OK || code == CLI_NOT_FOUND) /* else the reason was said */
+            cli_note_edited(c, &store);
         if (code == CLI_OK)
             code = get_deliver(c, &store, &key, &value, tier, ms);
     }

@@ -142,6 +142,8 @@ static int put_run(cli *c) {
         code = put_all(c, &store, &key, &value, &p);
     if (code == CLI_OK)
         code = put_report(c, &store, &key, value.bytes, &p);
+    if (code == CLI_OK)
+        cli_note_edited(c, &store);
     cli_store_close(&store);
     cli_blob_free(&value);
     cli_key_free(&key);

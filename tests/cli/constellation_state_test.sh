@@ -142,6 +142,8 @@ grep -q "constellation down $scenario' ends them" "$work/out" || fail "status: $
 expect 0 "$skymem" constellation down "$scenario" --json
 holds 'o["stopped"] == 10'
 nothing_left "fewer satellites"
+expect 1 "$skymem" constellation status "$scenario"
+says "no satellite of $scenario runs here; 'skymem constellation up $scenario' starts them"
 
 # What a put says of who flies an older file, or under an older key, or is dead.
 sky 2 5
@@ -160,6 +162,18 @@ expect 1 "$skymem" constellation up "$scenario"
 says "before $work/sky.key was changed"
 cp -p "$work/ours.key" "$work/sky.key"
 expect 0 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
+# What the key of the sky does not cover: its satellites answer, and know nothing of the change.
+sed -i 's/memory: 16MiB/memory: 8MiB/' "$scenario"
+edited="$scenario was changed after its satellites were started, and they know nothing of it"
+expect 0 "$skymem" put a "$work/blob" --store "sky+udp:$scenario"
+grep -qF "$edited" "$work/err" || fail "put under an edited scenario: $(cat "$work/err")"
+expect 0 "$skymem" get a -o "$work/got" --store "sky+udp:$scenario"
+says "$edited: 'skymem constellation down $scenario', then up"
+expect 3 "$skymem" get none --store "sky+udp:$scenario"
+grep -qF "$edited" "$work/err" || fail "get of nothing: $(cat "$work/err")"
+sed -i 's/memory: 8MiB/memory: 16MiB/' "$scenario"
+expect 0 "$skymem" get a -o "$work/got" --store "sky+udp:$scenario"
+[ ! -s "$work/err" ] || fail "get under the scenario as it was: $(cat "$work/err")"
 expect 0 "$skymem" stat --store "sky+udp:$scenario" --json
 holds 're.search(r"\d,\d overhead", o["tiers"][0]["note"])'
 # A clock that is behind theirs by more than a second: answers come and are refused.
