@@ -28,7 +28,8 @@
 #include "base/prng.h"
 #include "satellite/node_state.h"
 
-#define PEERS_A_ROUND 64 /* that are asked in half a period at least; COPIES taken at once */
+#define PEERS_A_ROUND   64 /* that are asked in half a period at least */
+#define COPIES_A_SENDER 8  /* taken of each at once, and then in a period: rounds, and answers */
 
 typedef struct sky_node_slot slot;
 
@@ -197,13 +198,37 @@ static bool is_full(const sky_node *n) {
     return !n->slot_free && n->slot_fresh == n->slot_count;
 }
 
+/* Who sent COPIES; one who never did takes the place of the one that was quiet longest. */
+static sky_node_sender *sender_of(sky_node *n, sky_time now, sky_satellite from) {
+    sky_node_sender *quiet = &n->mend_senders[0];
+    for (uint32_t i = 0; i < SKY_NODE_SENDERS_MAX; i++) {
+        sky_node_sender *s = &n->mend_senders[i];
+        if (s->number == number_of(from))
+            return s;
+        if (s->number == 0 || (quiet->number && s->credit < quiet->credit))
+            quiet = s;
+    }
+    *quiet = (sky_node_sender){number_of(from), now - SKY_SECONDS(3600)};
+    return quiet;
+}
+
+/* Each message costs a look at all that is held. No sender uses up what others may say, and all
+ * together, whatever names they give themselves, are bounded too. */
+static bool may_say_copies(sky_node *n, sky_time now, sky_satellite from) {
+    const sky_time period = n->config->mend_period_ns;
+    const uint32_t all = COPIES_A_SENDER * SKY_NODE_SENDERS_MAX;
+    return sky__credit_take(&sender_of(n, now, from)->credit, now, period / COPIES_A_SENDER,
+                            COPIES_A_SENDER) &&
+           sky__credit_take(&n->mend_credit, now, period / all, all);
+}
+
 void sky__copies_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m) {
-    if (in->from.plane == 0 || n->config->mend_period_ns == 0 || !n->config->frame ||
-        !sky__credit_take(&n->mend_credit, now, n->config->mend_period_ns / PEERS_A_ROUND,
-                          PEERS_A_ROUND)) {
-        n->stat.malformed += in->from.plane == 0;
+    if (in->from.plane == 0) {
+        n->stat.malformed++;
         return;
     }
+    if (n->config->mend_period_ns == 0 || !n->config->frame || !may_say_copies(n, now, in->from))
+        return;
     if (m->differs) {
         doubt_all(n, in->from);
         return;

@@ -10,19 +10,26 @@
 
 static const sky_satellite here = {3, 5};
 
+#define PERIOD_NS SKY_SECONDS(8)
+
+/* One satellite that looks after copies, in a sky with one server. */
+static void open_sky(bench *b, sky_frame *frame) {
+    bench_open(b, 8);
+    const sky_placement one = {.strategy = SKY_PLACE_ROTATION, .servers = 1};
+    const sky_constellation *c = &b->config.constellation;
+    sky_constellation sky = {.planes = c->planes, .slots = c->slots, .altitude_km = 550};
+    assert_int_equal(sky_frame_init(frame, &sky, &one, here, &b->config.turning, NULL), SKY_OK);
+    b->config.frame = frame;
+    b->config.mend_period_ns = PERIOD_NS;
+    sky_node_init(&b->node, &b->config, here, 0, b->memory, b->bytes);
+}
+
 /* Copies in a sky with one server, which are its own: a chunk has one place there. */
 static void copies_that_have_no_place_are_not_looked_for(void **state) {
     (void)state;
     bench b;
     sky_frame frame;
-    bench_open(&b, 8);
-    const sky_placement one = {.strategy = SKY_PLACE_ROTATION, .servers = 1};
-    const sky_constellation *c = &b.config.constellation;
-    sky_constellation sky = {.planes = c->planes, .slots = c->slots, .altitude_km = 550};
-    assert_int_equal(sky_frame_init(&frame, &sky, &one, here, &b.config.turning, NULL), SKY_OK);
-    b.config.frame = &frame;
-    b.config.mend_period_ns = SKY_SECONDS(100);
-    sky_node_init(&b.node, &b.config, here, 0, b.memory, b.bytes);
+    open_sky(&b, &frame);
     sky_message m = bench_set(SKY_WIRE_SET, 1, here);
     m.facts.centre = here;
     m.facts.window_planes = m.facts.window_slots = 1;
@@ -37,9 +44,47 @@ static void copies_that_have_no_place_are_not_looked_for(void **state) {
     bench_close(&b);
 }
 
+/* COPIES that differ from what is held, as one chunk is: each that is taken is answered. */
+static uint32_t answers_to(bench *b, sky_time now, sky_satellite from, uint32_t count) {
+    const sky_message copies = {.type = SKY_WIRE_COPIES, .digest = 1};
+    sky_message m;
+    uint32_t answers = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bench_tell_from(b, now, &copies, from);
+        if (!bench_hear(b, now, &m))
+            continue;
+        assert_int_equal(m.type, SKY_WIRE_COPIES);
+        assert_true(sky_satellite_equal(b->to, from));
+        answers++;
+    }
+    return answers;
+}
+
+/* One that sends without end has its share, and others go on being heard; also when there are more
+ * of them than are remembered. */
+static void a_sender_of_copies_uses_up_its_own_share_alone(void **state) {
+    (void)state;
+    bench b;
+    sky_frame frame;
+    open_sky(&b, &frame);
+    const sky_satellite liar = {1, 1}, honest = {3, 4};
+    uint32_t heard = answers_to(&b, 0, liar, 1000);
+    assert_in_range(heard, 1, 64);
+    assert_int_equal(answers_to(&b, 0, honest, 2), 2);
+    assert_int_equal(answers_to(&b, PERIOD_NS / 2, liar, 1000), heard / 2);
+    assert_int_equal(answers_to(&b, PERIOD_NS / 2, honest, 2), 2);
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < 3 * SKY_NODE_SENDERS_MAX; i++)
+        others += answers_to(&b, PERIOD_NS, (sky_satellite){1 + i % 5, 1 + i / 5}, 1000);
+    assert_true(others <= heard * SKY_NODE_SENDERS_MAX); /* whatever names there are */
+    sky_frame_deinit(&frame);
+    bench_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_that_have_no_place_are_not_looked_for),
+        cmocka_unit_test(a_sender_of_copies_uses_up_its_own_share_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

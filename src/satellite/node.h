@@ -97,6 +97,7 @@ typedef struct {
 #define SKY_NODE_ACKS_MAX    16
 #define SKY_NODE_GOSSIP_MAX  128
 #define SKY_NODE_TENANTS_MAX 64  /* told apart; more share a place */
+#define SKY_NODE_SENDERS_MAX 64  /* of COPIES, counted each */
 #define SKY_NODE_PIN_HOURS   168 /* a pin holds that nobody renews */
 
 /* What is held for one tenant. */
@@ -105,6 +106,12 @@ typedef struct {
     sky_node_list lru; /* first: used last */
     sky_node_list pinned;
 } sky_node_tenant;
+
+/* A satellite that sent COPIES. */
+typedef struct {
+    uint32_t number; /* plane and slot; 0: none */
+    sky_time credit;
+} sky_node_sender;
 
 /* Fields are the node's own; look through the functions. */
 typedef struct {
@@ -154,6 +161,7 @@ typedef struct {
     uint32_t mend_peer;             /* of this round: asked last */
     sky_time mend_began, mend_next; /* the round; the next question of it */
     sky_time mend_copy_next, mend_credit;
+    sky_node_sender mend_senders[SKY_NODE_SENDERS_MAX];
 
     sky_time now; /* of the last input */
     uint64_t turns;
