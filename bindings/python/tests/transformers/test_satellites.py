@@ -29,7 +29,7 @@ satellite: {{memory: 64MiB, processing_ms: 0.02}}
 links: {{isl_gbps: 10, ground_mbps: 1000, loss: 0.005, jitter_ms: 0.1}}
 time: {{start: 2026-01-01T00:00:00Z, rotation_s: 60}}
 lookup: binary
-udp: {{base: "127.0.0.1:{port}", key: sky.key, tenant: tenant.key, impose: true}}
+udp: {{base: "127.0.0.1:{port}", key: sky.key, tenant: tenant.key}}
 """)
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
     tmp_path.chmod(0o700)
