@@ -56,7 +56,8 @@ typedef struct {
     /* Open a store; *self is passed to the other functions. `where` is what follows the scheme and
      * its colon, with the query, without level=.
      * Errors: any of skymem/status.h but SKY_PENDING, others count as SKY_E_IO; write a sentence
-     *         into *error, which is empty before */
+     *         into *error, which is empty before
+     * NULL: `open_with` is there instead, below. */
     sky_status (*open)(const char *where, void **self, sky_error *error);
     /* Copy the bytes [offset, offset + bytes) of a value to `data`, fewer where the value ends
      * before; *value_bytes: the size of the whole value. One call must see one value, never the
@@ -96,13 +97,19 @@ typedef struct {
     sky_status (*pin)(void *self, const sky_key *key, bool pinned);
     /* Errors: as of pin */
     sky_status (*pinned)(void *self, const sky_key *key, bool *pinned);
+
+    /* As `open`, and the registration's own context comes along: one function serves several
+     * schemes. Either this or `open` is NULL. */
+    sky_status (*open_with)(void *context, const char *where, void **self, sky_error *error);
+    void *context; /* the caller's, valid until the process ends; NULL is fine */
 } sky_tier_driver;
 
 /* Let sky_cache_open know a scheme: letters, digits, '+', '-' and '.', a letter first. It is known
  * to every cache of this process until the process ends.
  * Owner:  scheme and driver are copied
  * Errors: SKY_E_PARAM (NULL, a scheme that is none or is known already, struct_bytes of no version
- *         of this header, a missing function, threads, other traits), SKY_E_FULL
+ *         of this header, a missing function, both of open and open_with, threads, other
+ *         traits), SKY_E_FULL
  *         (SKY_TIER_DRIVERS_MAX are registered)
  * Threads: any */
 SKY_API sky_status sky_tier_register(const char *scheme, const sky_tier_driver *driver);

@@ -1,19 +1,15 @@
 /* Tiers whose store is written in Python: skymem.register_tier("dict", Store).
  *
- * The library asks a driver's functions without saying of which scheme they are, so each scheme has
- * an `open` of its own: SCHEMES of them. They are called on threads of the library, which take the
- * GIL for the time of a call. What a store raises becomes a status (skymem/tiers.py says which);
- * what is not meant for that is printed too, by sys.unraisablehook. */
+ * The registration's context is the Python object that makes a store of a URL. A store's methods
+ * are called on threads of the library, which take the GIL for the time of a call. What a store
+ * raises becomes a status (skymem/tiers.py says which); what is not meant for that is printed too,
+ * by sys.unraisablehook. */
 #include "core.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SCHEMES 16
-
-static PyObject *factories[SCHEMES];
-static uint32_t scheme_count;
 bool core_gone;
 
 /* ---- exceptions as statuses ---- */
@@ -80,11 +76,11 @@ static sky_status finished(PyObject *store, PyObject *result) {
 
 /* ---- what the library calls ---- */
 
-static sky_status open_scheme(uint32_t scheme, const char *where, void **self, sky_error *error) {
+static sky_status store_open(void *factory, const char *where, void **self, sky_error *error) {
     if (core_gone)
         return SKY_E_IO;
     PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *store = PyObject_CallFunction(factories[scheme], "s", where);
+    PyObject *store = PyObject_CallFunction(factory, "s", where);
     sky_status status = store ? SKY_OK : take_exception(NULL, error);
     if (status == SKY_OK)
         *self = store;
@@ -207,18 +203,7 @@ static void store_close(void *self) {
     PyGILState_Release(gil);
 }
 
-/* ---- an open for each scheme ---- */
-
-#define SCHEME_MAP(X)                                                                              \
-    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#define SCHEME_OPEN(n)                                                                             \
-    static sky_status open_##n(const char *where, void **self, sky_error *error) {                 \
-        return open_scheme(n, where, self, error);                                                 \
-    }
-SCHEME_MAP(SCHEME_OPEN)
-#define SCHEME_ROW(n) open_##n,
-static sky_status (*const opens[SCHEMES])(const char *, void **,
-                                          sky_error *) = {SCHEME_MAP(SCHEME_ROW)};
+/* ---- registering ---- */
 
 static PyObject *register_tier(PyObject *module, PyObject *args) {
     (void)module;
@@ -229,13 +214,12 @@ static PyObject *register_tier(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "sOIppp", &scheme, &factory, &threads, &lists, &is_volatile,
                           &remote))
         return NULL;
-    if (scheme_count == SCHEMES)
-        return raise_status(SKY_E_FULL, "%d schemes are registered", SCHEMES);
     uint32_t traits = (is_volatile ? SKY_TIER_VOLATILE : 0u) | (remote ? SKY_TIER_REMOTE : 0u);
     sky_tier_driver driver = {.struct_bytes = sizeof driver,
                               .threads = threads,
                               .traits = traits,
-                              .open = opens[scheme_count],
+                              .open_with = store_open,
+                              .context = factory,
                               .read = store_read,
                               .write = store_write,
                               .remove = store_remove,
@@ -243,10 +227,12 @@ static PyObject *register_tier(PyObject *module, PyObject *args) {
                               .usage = store_usage,
                               .close = store_close};
     sky_status status = sky_tier_register(scheme, &driver);
+    if (status == SKY_E_FULL)
+        return raise_status(status, "%d schemes are registered", SKY_TIER_DRIVERS_MAX);
     if (status != SKY_OK)
         return raise_status(
             status, "the scheme %s is none or is taken, or its threads are too many", scheme);
-    factories[scheme_count++] = Py_NewRef(factory);
+    Py_INCREF(factory); /* until the process ends, as the scheme is */
     Py_RETURN_NONE;
 }
 

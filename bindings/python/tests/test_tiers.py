@@ -204,3 +204,30 @@ def test_fsspec(tmp_path: Path) -> None:
             assert cache.get("a") == b"hello" and cache.get(KEY) == bytes(100000)
             assert sorted(e.size for e in cache.list()) == [5, 100000]
             assert cache.remove("a") and cache.get("a") is None
+
+
+def test_each_scheme_has_its_own_store(script: Script) -> None:
+    script(
+        """
+import skymem
+def store_of(number):
+    class Store:
+        def __init__(self, where): self.values = {}
+        def read(self, key, offset, size): return self.values.get(key)
+        def write(self, key, value, durable): written.append(number)
+        def remove(self, key): return False
+    return Store
+written = []
+for number in range(32):
+    skymem.register_tier(f"own{number}", store_of(number))
+try:
+    skymem.register_tier("more", store_of(32))
+    raise SystemExit("there is no end")
+except skymem.FullError as error:
+    assert "32 schemes are registered" in str(error)
+for number in (31, 0, 20):
+    with skymem.Cache(f"own{number}:x") as cache:
+        cache.put("a", b"1")
+assert written == [31, 0, 20]
+"""
+    )

@@ -36,7 +36,7 @@ static sky_status clear_store(const sky_conformance *c, sky_error *error) {
         return SKY_OK;
     void *self;
     key_list l = {0};
-    sky_status status = driver->open(strchr(c->url, ':') + 1, &self, error);
+    sky_status status = sky_driver_open(driver, strchr(c->url, ':') + 1, &self, error);
     if (status != SKY_OK)
         return status;
     status = driver->list(self, note_key, &l);

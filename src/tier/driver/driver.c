@@ -689,7 +689,7 @@ static sky_status worker_start(driver_tier *t) {
 static sky_status open_store(driver_tier *t, const char *url, sky_error *error) {
     const char *colon = strchr(url, ':');
     sky_error why = {0};
-    sky_status status = t->driver.open(colon ? colon + 1 : url, &t->self, &why);
+    sky_status status = sky_driver_open(&t->driver, colon ? colon + 1 : url, &t->self, &why);
     if (status == SKY_OK)
         return SKY_OK;
     why.text[sizeof why.text - 1] = '\0';

@@ -19,6 +19,10 @@ bool sky_driver_read(const sky_tier_driver *driver, sky_tier_driver *out);
 /* The driver of a scheme that sky_tier_register was given; false: there is none. */
 bool sky_driver_find(const char *scheme, size_t scheme_bytes, sky_tier_driver *out);
 
+/* Call whichever of its two functions opens a store. Errors: what it says */
+sky_status sky_driver_open(const sky_tier_driver *driver, const char *where, void **self,
+                           sky_error *error);
+
 /* Errors: what driver->open says, SKY_E_NOMEM, SKY_E_IO; `error` begins with the URL */
 sky_status sky_driver_tier_open(const sky_tier_driver *driver, const char *url,
                                 const sky_tier_env *env, sky_tier **out, sky_error *error);

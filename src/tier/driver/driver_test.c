@@ -339,6 +339,44 @@ static sky_status liar_open_anything(const char *where, void **self, sky_error *
     return dir_open(folder, self, error);
 }
 
+/* What `context` points to is where the store is. */
+static sky_status open_there(void *context, const char *where, void **self, sky_error *error) {
+    (void)where;
+    return dir_open(context, self, error);
+}
+
+static void a_registration_brings_its_context(void **state) {
+    (void)state;
+    static const char *const schemes[] = {"one", "two"};
+    static char folders[2][64]; /* as long as the registrations */
+    for (int i = 0; i < 2; i++) {
+        sky_tier_driver driver = tier_dir;
+        snprintf(folders[i], sizeof folders[i], "%s/%s", folder, schemes[i]);
+        driver.open = NULL, driver.open_with = open_there, driver.context = folders[i];
+        assert_int_equal(sky_tier_register(schemes[i], &driver), SKY_OK);
+    }
+    static const sky_tier_env env = {0};
+    sky_key key = {{7}};
+    for (int i = 0; i < 2; i++) {
+        sky_tier_driver found;
+        sky_tier *tier;
+        sky_error error = {0};
+        void *store;
+        uint64_t bytes;
+        char value[5];
+        assert_true(sky_driver_find(schemes[i], 3, &found));
+        if (sky_driver_tier_open(&found, "one:x", &env, &tier, &error) != SKY_OK)
+            fail_msg("%s", error.text);
+        tier->ops->close(tier);
+        assert_int_equal(sky_driver_open(&found, "x", &store, &error), SKY_OK);
+        if (i == 0) /* the second folder is another */
+            assert_int_equal(found.write(store, &key, "value", sizeof value, false), SKY_OK);
+        assert_int_equal(found.read(store, &key, 0, value, sizeof value, &bytes),
+                         i == 0 ? SKY_OK : SKY_MISS);
+        found.close(store);
+    }
+}
+
 static void drivers_are_registered_once(void **state) {
     (void)state;
     sky_tier_driver bad = tier_dir, found;
@@ -355,6 +393,10 @@ static void drivers_are_registered_once(void **state) {
     assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
     bad = tier_dir, bad.traits = SKY_TIER_LEASES;
     assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
+    bad = tier_dir, bad.open = NULL;
+    assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
+    bad = tier_dir, bad.open_with = open_there; /* which of the two? */
+    assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
     bad = tier_heap, bad.release = NULL;
     assert_int_equal(sky_tier_register("dir", &bad), SKY_E_PARAM);
     bad = tier_heap, bad.pinned = NULL;
@@ -368,8 +410,12 @@ static void drivers_are_registered_once(void **state) {
     bad = tier_heap, bad.struct_bytes = offsetof(sky_tier_driver, lease); /* of an older header */
     assert_int_equal(sky_tier_register("heap", &bad), SKY_OK);
     assert_true(sky_driver_find("heap", 4, &found) && found.close && !found.lease && !found.pin);
+    bad = tier_heap, bad.struct_bytes = offsetof(sky_tier_driver, open_with); /* of a later one */
+    bad.context = (void *)1;
+    assert_int_equal(sky_tier_register("heap2", &bad), SKY_OK);
+    assert_true(sky_driver_find("heap2", 5, &found) && found.pin && !found.context);
     char scheme[8];
-    for (int i = 2; i < SKY_TIER_DRIVERS_MAX; i++) {
+    for (int i = 5; i < SKY_TIER_DRIVERS_MAX; i++) {
         snprintf(scheme, sizeof scheme, "d%d", i);
         assert_int_equal(sky_tier_register(scheme, &tier_dir), SKY_OK);
     }
@@ -435,6 +481,9 @@ int main(void) {
     sky_tier_driver plain = tier_dir; /* with what must be there alone */
     plain.list = NULL, plain.usage = NULL;
     const sky_conformance dir = {sizeof dir, .driver = &tier_dir, .url = url};
+    sky_tier_driver placed = tier_dir;
+    placed.open = NULL, placed.open_with = open_there, placed.context = folder;
+    const sky_conformance there = {sizeof there, .driver = &placed, .url = "there:x"};
     const sky_conformance heap = {sizeof heap, .driver = &tier_heap, .url = "heap:100000000"};
     const sky_conformance bare = {sizeof bare, .driver = &plain, .url = url, .clear = clear_dir,
                                   .context = folder};
@@ -447,13 +496,14 @@ int main(void) {
         cmocka_unit_test(a_value_of_another_key_is_damage),
         cmocka_unit_test(strange_statuses_are_failures),
         cmocka_unit_test(what_cannot_be_read_is_told_by_list_and_verify),
+        cmocka_unit_test(a_registration_brings_its_context),
         cmocka_unit_test(drivers_are_registered_once),
         cmocka_unit_test(a_store_that_does_not_open_says_why),
         cmocka_unit_test(a_strange_status_of_open_is_a_failure),
         cmocka_unit_test(a_password_is_not_shown),
     };
     int failed = sky_conformance_run(&dir) + sky_conformance_run(&heap) +
-                 sky_conformance_run(&bare);
+                 sky_conformance_run(&bare) + sky_conformance_run(&there);
     failed += cmocka_run_group_tests(tests, NULL, NULL);
     remove_values();
     return failed;

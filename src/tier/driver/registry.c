@@ -48,12 +48,14 @@ static const registration *find_registration(const char *scheme, size_t bytes) {
 bool sky_driver_read(const sky_tier_driver *driver, sky_tier_driver *out) {
     *out = (sky_tier_driver){.struct_bytes = 0};
     if (driver->struct_bytes != sizeof *out &&
+        driver->struct_bytes != offsetof(sky_tier_driver, open_with) &&
         driver->struct_bytes != offsetof(sky_tier_driver, lease))
         return false;
     memcpy(out, driver, driver->struct_bytes);
     out->threads = out->threads ? out->threads : 1;
-    return out->open && out->read && out->write && out->remove && !out->lease == !out->release &&
-           !out->pin == !out->pinned && out->threads <= SKY_TIER_DRIVER_THREADS_MAX &&
+    return !out->open == !!out->open_with && out->read && out->write && out->remove &&
+           !out->lease == !out->release && !out->pin == !out->pinned &&
+           out->threads <= SKY_TIER_DRIVER_THREADS_MAX &&
            !(out->traits & ~(SKY_TIER_VOLATILE | SKY_TIER_REMOTE));
 }
 
@@ -73,6 +75,12 @@ sky_status sky_tier_register(const char *scheme, const sky_tier_driver *driver) 
     }
     sky_mutex_unlock(&mutex);
     return status;
+}
+
+sky_status sky_driver_open(const sky_tier_driver *driver, const char *where, void **self,
+                           sky_error *error) {
+    return driver->open ? driver->open(where, self, error)
+                        : driver->open_with(driver->context, where, self, error);
 }
 
 bool sky_driver_find(const char *scheme, size_t scheme_bytes, sky_tier_driver *out) {
