@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "io/file.h"
@@ -39,6 +40,7 @@
 #define SAMPLES_MIN    12 /* in a large sky, where each takes long */
 #define DRAIN_NS       SKY_SECONDS(120)
 #define DISTURBED_NS   SKY_SECONDS(24) /* cut off or frozen for up to 20, then catching up */
+#define CATCH_UP_NS    SKY_SECONDS(4)
 
 typedef struct {
     bool open;
@@ -162,10 +164,14 @@ static void on_event(void *context, const sky_world_event *e) {
         sky_check_nodes_crashed(&r->nodes, sky_frame_number(sky_world_frame(r->world), e->from));
         if (node)
             sky_node_each(node, waive_chunk, r);
-    } else if (e->kind == SKY_EVENT_PARTITIONED || e->kind == SKY_EVENT_FROZEN) {
+    } else if ((e->kind == SKY_EVENT_PARTITIONED || e->kind == SKY_EVENT_FROZEN) &&
+               e->from.plane > 0) { /* a station that is down loses nothing */
         sky_time rotation = sky_world_frame(r->world)->turning.rotation_ns;
-        sky_time until = e->at + DISTURBED_NS + r->scenario.faults.restart_ns + 2 * rotation;
-        r->disturbed_until = until > r->disturbed_until ? until : r->disturbed_until;
+        sky_time longest = e->at + DISTURBED_NS + r->scenario.faults.restart_ns;
+        sky_time until = sky__later(longest, e->until + CATCH_UP_NS) + 2 * rotation;
+        r->disturbed_until = sky__later(until, r->disturbed_until);
+        if (r->scenario.outage_count > 0)
+            r->crashed_until = sky__later(e->until, r->crashed_until);
     }
 }
 
@@ -610,7 +616,8 @@ static bool faultless(const sky_scenario *s) {
     return s->links.loss == 0 && s->faults.crash_per_h == 0 && s->faults.partition_per_h == 0 &&
            s->faults.corrupt == 0 && s->faults.liar_satellites == 0 &&
            s->faults.freeze_per_h == 0 && s->faults.hostile_per_s == 0 && s->faults.skew_ns == 0 &&
-           s->faults.reorder == 0; /* answers come when nobody expects */
+           s->faults.reorder == 0 && /* answers come when nobody expects */
+           s->outage_count == 0;
 }
 
 static void report(const run *r, sky_time until, sky_sim_result *out) {

@@ -62,6 +62,14 @@ sky_status sky__physical_frame(const sky_scenario *s, const sky_turning *turning
                       .turns = sky__physical_turns(s),
                       .hysteresis_deg = s->observer.hysteresis_deg,
                       .aboard = s->centre};
+    sky_dead_laser dead[SKY_OUTAGES_MAX];
+    p.dead = dead;
+    for (uint32_t i = 0; i < s->outage_count; i++) {
+        const sky_outage *o = &s->outages[i];
+        if (o->kind == SKY_OUTAGE_LINK)
+            dead[p.dead_count++] = (sky_dead_laser){o->a, o->b, sky_turns(turning, o->from_ns),
+                                                    sky_turns(turning, o->to_ns - 1)};
+    }
     sky_status status = s->elements_path[0] ? load_elements(s, &p.fleet, error)
                                             : sky_fleet_walker(&s->constellation,
                                                                SKY_SHELL_EPOCH_MS, &p.fleet, error);

@@ -136,9 +136,9 @@ static const field fields[] = {
 _Static_assert(SKY_CHUNK_BYTES_MAX <= SKY_WIRE_DATA_BYTES_MAX, "a chunk is one message");
 _Static_assert(FIELD_COUNT <= sizeof((reader *)0)->lines / sizeof(int), "each has a line");
 
-static const char *const sections[] = {"constellation", "observer", "placement",
-                                       "satellite",     "links",    "time",
-                                       "workload",      "faults",   "udp"};
+static const char *const sections[] = {"constellation", "observer", "placement", "satellite",
+                                       "links",         "time",     "workload",  "faults",
+                                       "outages",       "udp"};
 #define SECTION_COUNT (sizeof sections / sizeof *sections)
 
 static size_t section_index(const char *name) {
@@ -454,27 +454,44 @@ static sky_status read_arrivals(reader *r, const sky_yaml_entry *e) {
     return read_either(r, e, "drawn", "fixed", &r->out.workload.fixed);
 }
 
-static sky_status read_until(reader *r, const sky_yaml_entry *e) {
+bool sky__scenario_duration(const char *text, sky_time *ns) {
     static const struct {
         const char *unit;
         double seconds;
     } units[] = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
     sky_yaml_text digits;
-    memcpy(digits, e->values[0], sizeof digits);
+    snprintf(digits, sizeof digits, "%s", text);
     size_t length = strcspn(digits, "mshd");
-    const char *unit = e->values[0] + length;
+    const char *unit = text + length;
     digits[length] = 0;
     double value;
-    if (!e->list && number(digits, &value)) {
-        for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-            double seconds = value * units[i].seconds;
-            if (strcmp(unit, units[i].unit) == 0 && seconds >= 1e-3 && seconds <= 366 * 86400.0) {
-                r->out.until_ns = (sky_time)(seconds * 1e9 + 0.5);
-                return SKY_OK;
-            }
+    if (!number(digits, &value))
+        return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        double seconds = value * units[i].seconds;
+        if (strcmp(unit, units[i].unit) == 0 && seconds >= 0 && seconds <= 366 * 86400.0) {
+            *ns = (sky_time)(seconds * 1e9 + 0.5);
+            return true;
         }
     }
-    return refuse_value(r, e, "a time such as 500ms, 90s, 30m, 2h or 1d, at most 366d");
+    return false;
+}
+
+bool sky__scenario_satellite(const char *plane, const char *slot, sky_satellite *out) {
+    uint64_t p, s;
+    if (!whole_number(plane, SKY_PLANES_MAX, &p) || !whole_number(slot, SKY_SLOTS_MAX, &s) ||
+        p == 0 || s == 0)
+        return false;
+    *out = (sky_satellite){(uint32_t)p, (uint32_t)s};
+    return true;
+}
+
+static sky_status read_until(reader *r, const sky_yaml_entry *e) {
+    sky_time ns;
+    if (e->list || !sky__scenario_duration(e->values[0], &ns) || ns < SKY_MS(1))
+        return refuse_value(r, e, "a time such as 500ms, 90s, 30m, 2h or 1d, at most 366d");
+    r->out.until_ns = ns;
+    return SKY_OK;
 }
 
 /* ---- real satellites ---- */
@@ -541,6 +558,8 @@ static sky_status on_entry(void *context, const sky_yaml_entry *e) {
     reader *r = context;
     if (!e->key[0])
         return begin_section(r, e);
+    if (strcmp(e->section, "outages") == 0)
+        return sky__scenario_outage(r, e);
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         const field *f = &fields[i];
         if (strcmp(f->section, e->section) != 0 || strcmp(f->key, e->key) != 0)

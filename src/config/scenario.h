@@ -22,6 +22,26 @@ typedef enum {
     SKY_LIAR_MIXED,       /* each liar another of these */
 } sky_liar;
 
+/* What is down from a time to a time, which count from the start of the run. */
+typedef enum {
+    SKY_OUTAGE_SATELLITE, /* loses its memory, and is silent until it is back */
+    SKY_OUTAGE_LINK,      /* a laser between two satellites that are next to each other */
+    SKY_OUTAGE_STATION,   /* the ground neither sends nor hears */
+} sky_outage_kind;
+
+#define SKY_SCENARIO_NAME_BYTES 32 /* of what a file names; with the end */
+#define SKY_OUTAGES_MAX         64
+
+typedef struct {
+    char name[SKY_SCENARIO_NAME_BYTES];
+    sky_outage_kind kind;
+    sky_satellite a; /* the satellite, or an end of the link */
+    sky_satellite b; /* the link's other end */
+    sky_time from_ns;
+    sky_time to_ns; /* up again */
+    int line;       /* where it stands in the file */
+} sky_outage;
+
 #define SKY_SCENARIO_BYTES_MAX (64u << 10)
 #define SKY_CHUNK_BYTES_MIN    512u
 #define SKY_CHUNK_BYTES_MAX    32768u /* what one message carries */
@@ -95,6 +115,8 @@ typedef struct {
         double hostile_per_s; /* datagrams of an enemy */
         sky_time restart_ns;  /* how long a crashed satellite is silent */
     } faults;
+    sky_outage outages[SKY_OUTAGES_MAX];
+    uint32_t outage_count;
     sky_time until_ns;
 
     struct {              /* real satellites: sky+udp: and skymemd --satellite */

@@ -42,6 +42,10 @@ static const char every_key[] =
     "faults: {crash_per_h: 2, partition_per_h: 1, corrupt: 1e-6, duplicate: 0.001, reorder: "
     "0.01,\n"
     "  skew_ms: 5, liar_satellites: 3}\n"
+    "outages:\n"
+    "  battery: [satellite, 5, 19, 0s, 90s]\n"
+    "  laser: [link, 1, 7, 5, 7, 500ms, 1h]\n"
+    "  storm: [station, 2h, 1d]\n"
     "until: 90m\n";
 
 static void every_key_arrives(void **state) {
@@ -94,6 +98,28 @@ static void every_key_arrives(void **state) {
     assert_int_equal(s.faults.skew_ns, 5000000);
     assert_int_equal(s.faults.liar_satellites, 3);
     assert_int_equal(s.until_ns, SKY_SECONDS(5400));
+}
+
+static void outages_arrive(void **state) {
+    (void)state;
+    sky_scenario s;
+    sky_error error = {0};
+    assert_int_equal(parse(every_key, &s, &error), SKY_OK);
+    const sky_outage *o = s.outages;
+    assert_int_equal(s.outage_count, 3);
+    assert_string_equal(o[0].name, "battery");
+    assert_true(o[0].kind == SKY_OUTAGE_SATELLITE && o[0].a.plane == 5 && o[0].a.slot == 19);
+    assert_true(o[0].from_ns == 0 && o[0].to_ns == SKY_SECONDS(90));
+    assert_true(o[1].kind == SKY_OUTAGE_LINK && o[1].a.plane == 1 && o[1].b.plane == 5);
+    assert_true(o[1].a.slot == 7 && o[1].b.slot == 7 && o[1].from_ns == SKY_MS(500));
+    assert_true(o[2].kind == SKY_OUTAGE_STATION && o[2].to_ns == SKY_SECONDS(86400));
+    char text[8192] = "constellation: {planes: 5, slots: 19}\noutages:\n";
+    for (int i = 0; i <= SKY_OUTAGES_MAX; i++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), "  o%d: [station, 1s, 2s]\n", i);
+        sky_status wanted = i < SKY_OUTAGES_MAX ? SKY_OK : SKY_E_PARAM;
+        assert_int_equal(parse(text, &s, &error), wanted);
+    }
+    assert_non_null(strstr(error.text, "sky.yaml:67: more than 64 outages"));
 }
 
 static void constellation_is_enough(void **state) {
@@ -275,6 +301,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_arrives),
         cmocka_unit_test(arrivals_are_drawn_unless_they_keep_time),
+        cmocka_unit_test(outages_arrive),
         cmocka_unit_test(constellation_is_enough),
         cmocka_unit_test(a_program_with_commas_reads_the_same),
         cmocka_unit_test(nonsense_is_refused_with_line_and_reason),

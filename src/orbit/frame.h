@@ -74,6 +74,12 @@ sky_status sky_frame_init(sky_frame *f, const sky_constellation *constellation,
                           const sky_turning *turning, sky_error *error);
 void sky_frame_deinit(sky_frame *f);
 
+/* A laser that is down in some turns, the last one included. */
+typedef struct {
+    sky_satellite a, b;
+    uint64_t first_turn, last_turn;
+} sky_dead_laser;
+
 /* A physical sky: who is overhead comes from orbits. */
 typedef struct {
     sky_fleet *fleet; /* with a grid; the frame's from now on, freed here when it fails */
@@ -83,7 +89,10 @@ typedef struct {
     uint64_t turns;        /* how many turns the table covers */
     double hysteresis_deg; /* see sky_handover_plan */
     sky_satellite aboard;  /* hop: where the model is */
+    const sky_dead_laser *dead; /* besides those behind the Earth; copied */
+    uint32_t dead_count;
 } sky_physical;
+/* Errors: SKY_E_PARAM (also: no laser joins two that are said to be dead), SKY_E_NOMEM */
 sky_status sky_frame_init_physical(sky_frame *f, const sky_placement *placement,
                                    const sky_physical *physical, const sky_turning *turning,
                                    sky_error *error);

@@ -62,6 +62,46 @@ static void measure_hops(sky_true_sky *t) {
     double radius = 6378.137 + c->altitude_km, clear = 6378.137 + SKY__GRAZING_KM;
     if (radius * radius - longest * longest < clear * clear)
         t->detour_ns = c->slots / 2 * t->slot_ns;
+    if (t->given.dead_count > 0)
+        t->detour_ns += 2 * (t->plane_ns + t->slot_ns);
+}
+
+/* ---- lasers that are down though they see each other ---- */
+
+static bool is_between(const sky_true_sky *t, const sky_laser *l, const sky_dead_laser *d) {
+    uint32_t a = sky__fleet_number(t->given.fleet, d->a),
+             b = sky__fleet_number(t->given.fleet, d->b);
+    return (l->from == a && l->to == b) || (l->from == b && l->to == a);
+}
+
+static void take_down(const sky_true_sky *t, uint64_t turns) {
+    for (uint32_t i = 0; i < t->given.dead_count; i++) {
+        const sky_dead_laser *d = &t->dead[i];
+        for (size_t k = 0;
+             turns >= d->first_turn && turns <= d->last_turn && k < t->ways->laser_count; k++)
+            t->ways->lasers[k].up &= !is_between(t, &t->ways->lasers[k], d);
+    }
+}
+
+/* Keep those that are given, each of which must be there. */
+static sky_status keep_dead(sky_true_sky *t, sky_error *error) {
+    t->dead = calloc(t->given.dead_count + 1u, sizeof *t->dead);
+    if (!t->dead)
+        return sky_fail(error, SKY_E_NOMEM, "out of memory");
+    size_t count = sky_fleet_links(t->given.fleet, t->given.start_ms, SKY__GRAZING_KM,
+                                   t->ways->lasers);
+    for (uint32_t i = 0; i < t->given.dead_count; i++) {
+        const sky_dead_laser *d = &t->given.dead[i];
+        bool found = false;
+        for (size_t k = 0; k < count && !found; k++)
+            found = is_between(t, &t->ways->lasers[k], d);
+        if (!found)
+            return sky_fail(error, SKY_E_PARAM, "no laser joins %u,%u and %u,%u", d->a.plane,
+                            d->a.slot, d->b.plane, d->b.slot);
+        t->dead[i] = *d;
+    }
+    t->given.dead = t->dead;
+    return SKY_OK;
 }
 
 static sky_status make_ways(sky_true_sky *t) {
@@ -96,6 +136,11 @@ sky_status sky__true_create(const sky_physical *given, sky_true_sky **out, sky_e
                             ? "out of memory"
                             : "the satellites make no grid of planes and slots, or a turn is 0 ms");
     }
+    status = keep_dead(t, error);
+    if (status != SKY_OK) {
+        sky__true_destroy(t);
+        return status;
+    }
     t->ns_per_km = 1e9 / (c->light_km_s > 0 ? c->light_km_s : 299792.458);
     measure_hops(t);
     *out = t;
@@ -115,6 +160,7 @@ void sky__true_destroy(sky_true_sky *t) {
     free(t->ways);
     sky_fleet_destroy(t->given.fleet);
     free(t->handovers);
+    free(t->dead);
     free(t);
 }
 
@@ -207,6 +253,7 @@ static const double *compute_row(const sky_true_sky *t, uint32_t from, uint64_t 
     double *km = row->km ? row->km : calloc(sky_fleet_count(fleet), sizeof *km);
     if (w->lasers_at != turns + 1) {
         w->laser_count = sky_fleet_links(fleet, time_of(t, turns), SKY__GRAZING_KM, w->lasers);
+        take_down(t, turns);
         w->lasers_at = turns + 1;
     }
     if (!km || sky_fleet_routes(fleet, w->lasers, w->laser_count, from, km, w->before) != SKY_OK) {

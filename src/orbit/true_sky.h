@@ -26,6 +26,7 @@ typedef struct sky_true_sky {
     sky_time slot_ns;
     sky_time detour_ns; /* round lasers that are down: along a plane to where planes are close */
     double ns_per_km;
+    sky_dead_laser *dead; /* [given.dead_count] */
     sky__ways *ways;
 } sky_true_sky;
 

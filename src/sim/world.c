@@ -40,6 +40,13 @@ void sky__tell(const sky_world *w, sky_event_kind kind, const sky__flight *f, sk
     w->trace(w->trace_context, &e);
 }
 
+void sky__tell_until(const sky_world *w, sky_event_kind kind, sky_satellite from, sky_satellite to,
+                     sky_time until) {
+    sky_world_event e = {.at = w->now, .kind = kind, .from = from, .to = to, .until = until};
+    if (w->trace)
+        w->trace(w->trace_context, &e);
+}
+
 /* Send everything a sender has to say; false when there is no room for all of it. */
 static bool launch_all(sky_world *w, sky__output output, void *sender, const sky__site *liar) {
     for (;;) {
@@ -448,6 +455,11 @@ sky_status sky_world_create(const sky_scenario *scenario, uint64_t seed, const s
         goto cleanup;
     }
     sky__faults_init(w);
+    status = sky__outages_init(w);
+    if (status != SKY_OK) {
+        sky_fail(error, status, "memory for the lasers of a sky");
+        goto cleanup;
+    }
     *out = w;
     w = NULL;
 cleanup:
@@ -460,6 +472,7 @@ void sky_world_destroy(sky_world *w) {
         return;
     sky__links_deinit(w);
     sky__faults_deinit(w);
+    sky__outages_deinit(w);
     sky__stations_deinit(w);
     while (w->alive_count > 0)
         free(w->sites[w->alive[--w->alive_count]].memory);

@@ -43,8 +43,9 @@ typedef enum {
     SKY_EVENT_CUT,       /* the satellite is partitioned off */
     SKY_EVENT_CRASHED,   /* a satellite lost its memory: `from` */
     SKY_EVENT_PARTITIONED,
-    SKY_EVENT_WOKE,   /* a satellite or the session did something because it was time */
-    SKY_EVENT_FROZEN, /* a satellite's clock stands still */
+    SKY_EVENT_WOKE,      /* a satellite or the session did something because it was time */
+    SKY_EVENT_FROZEN,    /* a satellite's clock stands still */
+    SKY_EVENT_LINK_DOWN, /* the laser between `from` and `to` */
 } sky_event_kind;
 
 typedef struct {
@@ -54,6 +55,7 @@ typedef struct {
     sky_satellite to;
     uint32_t bytes;
     uint64_t digest; /* of the message */
+    sky_time until;  /* of a partition, freeze or outage */
 } sky_world_event;
 
 typedef struct {
@@ -66,7 +68,7 @@ typedef struct {
     uint64_t held_back; /* reordered */
     uint64_t corrupted;
     uint64_t crashes;
-    uint64_t partitions;
+    uint64_t partitions; /* and stations and lasers that went down */
     uint64_t freezes;
     uint64_t hostile; /* datagrams an enemy sent */
     uint64_t cut;     /* messages from and to those cut off */

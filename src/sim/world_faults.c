@@ -1,5 +1,5 @@
-/* What goes wrong in a sky, each by its own rate and all from one generator: crashes, partitions,
- * clocks that stand still, an enemy's datagrams, satellites that lie.
+/* What goes wrong in a sky by chance, each by its own rate and all from one generator: crashes,
+ * partitions, clocks that stand still, an enemy's datagrams, satellites that lie.
  *
  * The enemy hears what is on the links and can send anything from anywhere, but has no key: he
  * sends noise, what he heard with bits turned, and what he heard as it was. The liars are
@@ -39,14 +39,15 @@ void sky_world_crash(sky_world *w, sky_satellite satellite) {
 
 void sky_world_partition(sky_world *w, sky_satellite satellite, sky_time until) {
     w->stat.partitions++;
-    sky__tell(w, SKY_EVENT_PARTITIONED, NULL, satellite);
-    sky__site_of(w, satellite)->cut_until = until;
+    sky__site *s = sky__site_of(w, satellite);
+    sky__tell_until(w, SKY_EVENT_PARTITIONED, satellite, SKY_GROUND, until);
+    s->cut_until = until;
 }
 
 void sky_world_freeze(sky_world *w, sky_satellite satellite, sky_time until) {
     sky__site *s = sky__site_of(w, satellite);
     w->stat.freezes++;
-    sky__tell(w, SKY_EVENT_FROZEN, NULL, satellite);
+    sky__tell_until(w, SKY_EVENT_FROZEN, satellite, SKY_GROUND, until);
     s->frozen_at = sky__clock(w, s);
     s->frozen_until = until;
 }
@@ -185,6 +186,10 @@ static void strike_later(sky_world *w, sky__strike kind) {
 
 void sky__strike_falls(sky_world *w, sky__strike kind) {
     const sky_scenario *c = &w->scenario;
+    if (kind == SKY__STRIKE_OUTAGE) {
+        sky__outages_fall(w);
+        return;
+    }
     sky_satellite s = kind == SKY__STRIKE_HOSTILE ? SKY_GROUND : any_satellite(w);
     if (kind == SKY__STRIKE_HOSTILE)
         intrude(w);
@@ -202,7 +207,7 @@ void sky__strike_falls(sky_world *w, sky__strike kind) {
 void sky__faults_init(sky_world *w) {
     choose_liars(w);
     skew_clocks(w);
-    for (int kind = 0; kind < SKY__STRIKES; kind++)
+    for (int kind = 0; kind < SKY__STRIKE_OUTAGE; kind++)
         strike_later(w, (sky__strike)kind);
 }
 

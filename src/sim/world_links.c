@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bug.h"
+#include "base/clock.h"
 #include "sim/world_state.h"
 
 #define BUFFERS_KEPT 2560
@@ -143,7 +144,9 @@ static double loss_of(const sky_world *w, uint32_t bytes) {
 }
 
 bool sky__cut_off(const sky_world *w, sky_satellite s) {
-    return !sky__is_ground(s) && sky__site_of(w, s)->cut_until > w->now;
+    return sky__is_ground(s)
+               ? w->ground_out_until > w->now
+               : sky__later(sky__site_of(w, s)->cut_until, sky__site_of(w, s)->out_until) > w->now;
 }
 
 /* ---- the way ---- */
@@ -179,6 +182,7 @@ static sky_time light_ends(sky_world *w, const sky__flight *x, sky_time leaves) 
     } else {
         ns = sky_frame_link_ns(&w->frame, x->from, x->to, turns);
     }
+    sky__way_of(w, x->from, x->to, &ns);
     return leaves + ns + extra_delay(w);
 }
 
@@ -229,6 +233,11 @@ static void launch(sky_world *w, uint32_t f) {
     w->stat.message_bytes += x->bytes;
     if (!leave(w, x, &leaves)) {
         sky__drop(w, f, SKY_EVENT_OVERFLOW, &w->stat.overflowed);
+        return;
+    }
+    sky_time round_ns;
+    if (sky__way_of(w, x->from, x->to, &round_ns) == SKY__WAY_NONE) {
+        sky__drop(w, f, SKY_EVENT_CUT, &w->stat.cut);
         return;
     }
     if (out_of_sight(w, x) || chance(w, loss_of(w, x->bytes))) {

@@ -32,6 +32,7 @@ typedef struct {
     sky_time link_free;
     sky_time up_free, down_free; /* its ground link, with links.ground_each */
     sky_time cut_until;
+    sky_time out_until; /* the same, by an outage */
     sky_time frozen_until;
     sky_time frozen_at; /* what its clock shows until then */
     sky_time skew_ns;   /* its clock is ahead by this */
@@ -67,8 +68,12 @@ typedef enum {
     SKY__STRIKE_PARTITION,
     SKY__STRIKE_FREEZE,
     SKY__STRIKE_HOSTILE,
+    SKY__STRIKE_OUTAGE, /* at a set time; the others come by chance */
     SKY__STRIKES
 } sky__strike;
+
+/* The lasers of an ideal sky. */
+typedef struct sky__grid sky__grid;
 
 /* A station's transport, made when first needed as if it had run from the start. */
 typedef struct {
@@ -107,7 +112,10 @@ struct sky_world {
     bool ground_each;
     sky_time up_free, down_free;
     sky_time terminal_queue_ns, link_queue_ns; /* what a full queue takes to send */
-    sky_time light_extra_ns;                   /* most a reordered message is held back */
+    sky_time ground_out_until;                 /* an outage's */
+    uint32_t outage_next;                      /* of the scenario's, which are in order of time */
+    sky__grid *grid;         /* where lasers may be down and nobody else goes round them; or NULL */
+    sky_time light_extra_ns; /* most a reordered message is held back */
 
     sky__overheard overheard[SKY__OVERHEARD];
     uint32_t overheard_next;
@@ -148,6 +156,9 @@ static inline sky__site *sky__site_of(const sky_world *w, sky_satellite s) {
 
 /* ---- world.c ---- */
 void sky__tell(const sky_world *w, sky_event_kind kind, const sky__flight *f, sky_satellite from);
+/* Something is out of order for a time. */
+void sky__tell_until(const sky_world *w, sky_event_kind kind, sky_satellite from, sky_satellite to,
+                     sky_time until);
 /* A satellite loses its memory. */
 void sky__put_out(sky_world *w, uint32_t number);
 
@@ -192,6 +203,19 @@ bool sky__cut_off(const sky_world *w, sky_satellite s);
 /* Take a place in a queue that serves one message after another; false when it is full. */
 bool sky__pass_queue(sky_world *w, sky_time *free_at, sky_time queue_ns, uint64_t bits_s,
                      uint32_t bytes);
+
+/* ---- world_outages.c ---- */
+/* Puts the scenario's outages in order. Errors: SKY_E_NOMEM */
+sky_status sky__outages_init(sky_world *w);
+void sky__outages_deinit(sky_world *w);
+/* Those whose time has come. */
+void sky__outages_fall(sky_world *w);
+typedef enum {
+    SKY__WAY_PLAIN, /* as the frame says */
+    SKY__WAY_ROUND, /* *ns is how long light takes round what is down */
+    SKY__WAY_NONE
+} sky__way;
+sky__way sky__way_of(const sky_world *w, sky_satellite from, sky_satellite to, sky_time *ns);
 
 /* ---- world_faults.c ---- */
 void sky__faults_init(sky_world *w);
