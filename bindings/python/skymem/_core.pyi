@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from collections.abc import Sequence as Sequence_
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ Target: TypeAlias = _Buffer | SupportsDLPack
 
 version: str
 levels: tuple[str, ...]
+level_bits: tuple[float, ...]
 OP_has: int
 OP_get: int
 OP_put: int
@@ -111,6 +113,53 @@ class Profile:
     def __new__(cls, data: Buffer) -> Self: ...
     @property
     def id(self) -> int: ...
+    @property
+    def fingerprint(self) -> bytes: ...
+    @property
+    def layers(self) -> list[tuple[int, int, int, int]]: ...
+    def set_mean(self, layer: int, kv: int, mean: Buffer, /) -> None: ...
+    def set_pairs(self, layer: int, kv: int, g: Buffer, /) -> None: ...
+    def set_klt(self, layer: int, kv: int, f: Buffer, g: Buffer, /) -> None: ...
+    def set_step(
+        self, layer: int, kv: int, level: int, dependent: bool, step: float, /
+    ) -> None: ...
+    def fit(self, layer: int, kv: int, rows: Buffer, block_tokens: int, /) -> None: ...
+    def seal(self) -> None: ...
+    def data(self) -> bytes: ...
+
+def profile_make(
+    layers: Sequence_[tuple[int, int, int, int | None]],
+    ropes: Sequence_[tuple[int, Sequence_[int]]],
+    fingerprint: bytes,
+    order: Sequence_[int],
+    /,
+) -> Profile: ...
+
+_Options: TypeAlias = tuple[int, bool, bool, float, int, Profile | None, str | None]
+
+def skv_encode(layers: Iterable[Iterable[Buffer]], options: _Options, /) -> bytes: ...
+def skv_decode(
+    data: Buffer,
+    layers: Iterable[Iterable[Target | None]],
+    profile: Profile | None,
+    element: str | None,
+    /,
+) -> None: ...
+def skv_info(
+    data: Buffer, /
+) -> tuple[
+    int,
+    int,
+    int,
+    int,
+    bytes,
+    list[tuple[int, int, int, str, str, int | None, int | None, int, int]],
+]: ...
+def stream_encode(rows: Buffer, layer: int, kv: int, options: _Options, /) -> bytes: ...
+def stream_decode(
+    data: Buffer, out: Target, layer: int, kv: int, options: _Options, /
+) -> None: ...
+def rope_turns(kind: int, dims: int, base: float, scale: float, /) -> list[int]: ...
 
 class Manager:
     def __new__(

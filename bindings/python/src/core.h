@@ -85,6 +85,9 @@ int block_key_parse(PyObject *key, const char *what, sky_key *out);
 uint32_t *tokens_of(PyObject *object, size_t *count);
 /* A number of seconds from now. Errors: -1 with an exception */
 int time_in(PyObject *seconds, sky_time *out);
+/* A view as a tensor; the other of axes 0 and 1 counts heads. wanted: bf16 where it says uint16.
+ * Errors: -1, without an exception: it has no three dimensions of f16, f32 or bf16 */
+int tensor_of_view(const view *v, int token_axis, sky_element wanted, sky_tensor *out);
 /* NULL with an exception: it is none */
 const sky_profile *profile_of(PyObject *object);
 
@@ -109,5 +112,7 @@ int add_lease(PyObject *module);
 int add_keys(PyObject *module);
 int add_manager(PyObject *module);
 int add_driver(PyObject *module);
+int add_profile(PyObject *module);
+int add_codec(PyObject *module);
 
 #endif

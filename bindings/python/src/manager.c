@@ -132,31 +132,12 @@ static int tensor_of(engine *e, PyObject *pair, bool writable, sky_tensor *out) 
     if (view_open(object, writable, "engine", v) < 0)
         return -1;
     e->view_count++;
-    sky_element element = v->kind == 'f' && v->element_bytes == 2   ? SKY_ELEMENT_F16
-                          : v->kind == 'f' && v->element_bytes == 4 ? SKY_ELEMENT_F32
-                          : v->kind == 'b' && v->element_bytes == 2 ? SKY_ELEMENT_BF16
-                                                                    : 0;
-    bool fits = v->dims == 3 && element;
-    size_t reach = v->element_bytes;
-    for (int d = 0; fits && d < 3; d++) {
-        fits = v->shape[d] >= 1 && v->shape[d] <= INT32_MAX && v->strides[d] >= 0;
-        reach += fits ? (size_t)(v->shape[d] - 1) * (size_t)v->strides[d] : 0;
-    }
-    if (!fits) {
+    if (tensor_of_view(v, 1, 0, out) < 0) {
         PyErr_SetString(PyExc_TypeError, "engine: tensors are [heads, tokens, dim], of f16, f32 or "
                                          "bf16, with at least one token and no stride below 0");
         return -1;
     }
-    *out = (sky_tensor){.data = v->data,
-                        .bytes = reach,
-                        .element = element,
-                        .heads = (uint32_t)v->shape[0],
-                        .dim = (uint32_t)v->shape[2],
-                        .first_token = first,
-                        .token_count = (uint32_t)v->shape[1],
-                        .token_bytes = (size_t)v->strides[1],
-                        .head_bytes = (size_t)v->strides[0],
-                        .element_bytes = (size_t)v->strides[2]};
+    out->first_token = first;
     return 0;
 }
 
@@ -460,68 +441,10 @@ static PyType_Spec sequence_spec = {.name = "skymem._core.Sequence",
                                     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
                                     .slots = sequence_slots};
 
-/* ---- profiles ---- */
-
-typedef struct {
-    PyObject_HEAD sky_profile *handle;
-} profile_object;
-
-const sky_profile *profile_of(PyObject *object) {
-    if (PyObject_TypeCheck(object, profile_type))
-        return ((profile_object *)object)->handle;
-    PyErr_SetString(PyExc_TypeError, "profile: a skymem.Profile is wanted");
-    return NULL;
-}
-
-static PyObject *profile_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"data", NULL};
-    PyObject *data;
-    view v;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O", names, &data) ||
-        view_open_whole(data, false, "profile", &v) < 0)
-        return NULL;
-    profile_object *p = (profile_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    sky_error error = {0};
-    sky_status status = p ? sky_profile_read(v.data, v.bytes, &p->handle, &error) : SKY_OK;
-    view_release(&v);
-    if (status != SKY_OK) {
-        raise_status(status, "%s", error.text);
-        Py_CLEAR(p);
-    }
-    return (PyObject *)p;
-}
-
-static void profile_dealloc(PyObject *self) {
-    PyTypeObject *type = Py_TYPE(self);
-    sky_profile_destroy(((profile_object *)self)->handle);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
-}
-
-static PyObject *profile_id(PyObject *self, void *unused) {
-    (void)unused;
-    return PyLong_FromUnsignedLongLong(sky_profile_id(((profile_object *)self)->handle));
-}
-
-static PyGetSetDef profile_fields[] = {{"id", profile_id, NULL, "Names it in streams.", NULL},
-                                       {NULL, NULL, NULL, NULL, NULL}};
-static PyType_Slot profile_slots[] = {{Py_tp_new, profile_new},
-                                      {Py_tp_dealloc, profile_dealloc},
-                                      {Py_tp_getset, profile_fields},
-                                      {Py_tp_doc, "What calibration knows of a model (.skycal)."},
-                                      {0, NULL}};
-static PyType_Spec profile_spec = {.name = "skymem._core.Profile",
-                                   .basicsize = sizeof(profile_object),
-                                   .flags = Py_TPFLAGS_DEFAULT,
-                                   .slots = profile_slots};
-
 int add_manager(PyObject *module) {
     manager_type = (PyTypeObject *)PyType_FromSpec(&manager_spec);
     sequence_type = (PyTypeObject *)PyType_FromSpec(&sequence_spec);
-    profile_type = (PyTypeObject *)PyType_FromSpec(&profile_spec);
-    if (!manager_type || !sequence_type || !profile_type)
+    if (!manager_type || !sequence_type || PyModule_AddType(module, manager_type) < 0)
         return -1;
-    return PyModule_AddType(module, manager_type) < 0 || PyModule_AddType(module, sequence_type) < 0
-               ? -1
-               : PyModule_AddType(module, profile_type);
+    return PyModule_AddType(module, sequence_type);
 }

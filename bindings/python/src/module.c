@@ -71,8 +71,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                         NULL};
 
 static int add_all(PyObject *module) {
-    static int (*const add[])(PyObject *) = {add_cache, add_batch,   add_lease,
-                                             add_keys,  add_manager, add_driver};
+    static int (*const add[])(PyObject *) = {add_cache,   add_batch,  add_lease,   add_keys,
+                                             add_manager, add_driver, add_profile, add_codec};
     for (size_t i = 0; i < sizeof add / sizeof *add; i++) {
         if (add[i](module) < 0)
             return -1;
@@ -81,6 +81,11 @@ static int add_all(PyObject *module) {
     for (int i = 0; levels && i < SKY_LEVEL_COUNT; i++)
         PyTuple_SetItem(levels, i, PyUnicode_FromString(sky_level_name((sky_level)i)));
     if (!levels || PyModule_AddObject(module, "levels", levels) < 0)
+        return -1;
+    PyObject *bits = PyTuple_New(SKY_LEVEL_COUNT);
+    for (int i = 0; bits && i < SKY_LEVEL_COUNT; i++)
+        PyTuple_SetItem(bits, i, PyFloat_FromDouble(sky_level_bits_typical((sky_level)i)));
+    if (!bits || PyModule_AddObject(module, "level_bits", bits) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", sky_version()) < 0 ? -1 : 0;
 }
