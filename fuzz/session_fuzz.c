@@ -164,7 +164,7 @@ static size_t honest(ground *g, const letter *l, uint8_t out[MESSAGE_MAX]) {
         m.type = SKY_WIRE_HAS_REPLY;
         m.present = find_stored(g, &asked.id, &held);
     } else if (asked.type == SKY_WIRE_MOVE) {
-        m.type = SKY_WIRE_MOVE_ACK;
+        m.type = SKY_WIRE_ROW_ACK;
         m.moved = 1;
     } else if (asked.type == SKY_WIRE_STAT) {
         m.type = SKY_WIRE_STAT_REPLY;

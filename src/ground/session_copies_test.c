@@ -197,6 +197,33 @@ static void a_read_puts_back_what_it_missed(void **state) {
     sky_orrery_close(&o);
 }
 
+/* A satellite that is cut off while a block is removed has its copies still. Nobody takes them from
+ * it, and who knows better has it drop them too. */
+static void what_was_removed_does_not_come_back(void **state) {
+    (void)state;
+    static const sky_time rotations[] = {SKY_TIME_NEVER, SKY_ORRERY_TURN_NS};
+    for (uint32_t i = 0; i < 2 * 9; i++) {
+        sky_orrery o;
+        begin(&o, 2, rotations[i % 2]);
+        put_all(&o);
+        dead = o.frame.servers[i / 2];
+        o.ear = the_dead_are_silent;
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_REMOVE, 0, 0).status, SKY_OK);
+        sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+        const uint32_t left = sky_orrery_chunks_of(&o, 0);
+        assert_in_range(left, 4, 6); /* of 20 chunks twice, on 9 servers */
+        o.ear = NULL;
+        sky_orrery_run(&o, o.now + SKY_ORRERY_TURN_NS + 3 * PERIOD_NS);
+        assert_int_equal(sky_orrery_chunks_of(&o, 0), 0);
+        assert_int_equal(sky_orrery_chunks(&o), (BLOCKS - 1) * (20 + 1) * 2);
+        assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_GET, 0, 0).status, SKY_MISS);
+        assert_int_equal(sky_orrery_do(&o, 1, SKY_OP_PUT, 0, BLOCK_BYTES).status, SKY_OK);
+        sky_orrery_run(&o, o.now + 3 * SKY_ORRERY_TURN_NS);
+        assert_all_there(&o); /* what is put again is wanted again */
+        sky_orrery_close(&o);
+    }
+}
+
 static void say(sky_orrery *o, sky_satellite from, sky_satellite to, const sky_message *m) {
     static uint8_t bytes[SKY_WIRE_BYTES_MAX];
     sky_datagram d = {.from = from, .to = to, .data = bytes};
@@ -257,6 +284,7 @@ int main(void) {
         cmocka_unit_test(half_a_sky_comes_back_without_a_storm),
         cmocka_unit_test(no_copy_takes_anothers_room),
         cmocka_unit_test(a_read_puts_back_what_it_missed),
+        cmocka_unit_test(what_was_removed_does_not_come_back),
         cmocka_unit_test(strangers_are_not_obeyed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

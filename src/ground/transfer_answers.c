@@ -252,7 +252,7 @@ static bool answers(const sky_session *s, uint32_t op, const sky_message *m) {
         id.version = r->head_version;
         return m->type == SKY_WIRE_SET_ACK && sky_chunk_id_equal(&id, &m->id);
     case WORK_MOVE:
-        return m->type == SKY_WIRE_MOVE_ACK && is_current(s, op, m) &&
+        return m->type == SKY_WIRE_ROW_ACK && is_current(s, op, m) &&
                sky_chunk_id_equal(&id, &m->id);
     case WORK_STAT:
         return m->type == SKY_WIRE_STAT_REPLY;
@@ -326,7 +326,7 @@ static void take(sky_session *s, const sky_datagram *in) {
         take_chunk(s, op, &m);
     else if (m.type == SKY_WIRE_MISS)
         take_miss(s, op);
-    else if (m.type == SKY_WIRE_MOVE_ACK)
+    else if (m.type == SKY_WIRE_ROW_ACK)
         take_move_ack(s, op, &m);
     else if (m.type == SKY_WIRE_STAT_REPLY)
         take_stat(s, op, &m);

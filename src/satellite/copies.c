@@ -11,7 +11,8 @@
  * grace after each turn on and then once a period: the turn says where everything should be now. In
  * a sky where nothing is missing a round costs a message for each pair of satellites, whatever they
  * hold. Nothing is repeated: what is lost on the way is found in the next round. The ground, which
- * had to read another copy, says MEND of those it missed.
+ * had to read another copy, says MEND of those it missed. Who knows that a ground removed what it
+ * is given answers that, and then the giver drops it too (removed.c).
  *
  *     held ──differs, MEND──► doubted: to ask ──HAS──► held ──not there──► doubted: lacking
  *       ▲                                                                        │
@@ -314,8 +315,9 @@ void sky__copies_answer(sky_node *n, const sky_datagram *in, const sky_message *
 
 static void give(sky_node *n, slot *s, sky_datagram *out) {
     uint32_t copy = lowest(s->lacking), copies = copies_of(n, &s->id, &s->facts);
+    s->request = ++n->migrate_request;
     const sky_message m = {.type = SKY_WIRE_MIGRATE,
-                           .request = ++n->migrate_request,
+                           .request = s->request,
                            .id = s->id,
                            .facts = facts_of_copy(n, &s->id, &s->facts, copies, copy),
                            .copy = true,
@@ -327,6 +329,19 @@ static void give(sky_node *n, slot *s, sky_datagram *out) {
     s->lacking &= (uint16_t) ~(1u << copy);
     settle(n, s);
     sky__node_send(n, &m, sky__node_place(n, &m.facts), out);
+}
+
+bool sky__copies_refused(sky_node *n, const sky_datagram *in, const sky_message *m, slot *s) {
+    uint32_t copies = watched(s) && mends(n) ? copies_of(n, &s->id, &s->facts) : 0;
+    if (s->request != m->request || copy_on(n, &s->id, &s->facts, copies, in->from) == copies)
+        return false;
+    s->request = 0;
+    if (s->facts.pinned)
+        return true;
+    sky__removed_note(n, &s->id, false);
+    n->stat.swept++;
+    sky__node_remove(n, s);
+    return true;
 }
 
 bool sky__copies_may_give(const sky_node *n, sky_satellite giver, const sky_message *m) {

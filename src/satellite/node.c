@@ -364,6 +364,16 @@ static bool acceptable(sky_node *n, const sky_message *m) {
     return true;
 }
 
+/* A head that a ground read elsewhere, and sets here again without waiting for an answer, may have
+ * been removed meanwhile. What is put is wanted, whatever was removed before. */
+static bool may_be_set(sky_node *n, const sky_message *m) {
+    bool put = m->request != 0 || m->id.number > 0;
+    if (!put)
+        return sky__removed_known(n, &m->id) == SKY__WANTED;
+    sky__removed_forget(n, &m->id.key);
+    return true;
+}
+
 static void take_request(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m) {
     sky_outcome outcome = SKY_STORED;
     sky_chunk_id evicted = {0};
@@ -372,7 +382,7 @@ static void take_request(sky_node *n, sky_time now, const sky_datagram *in, cons
         return;
     }
     if (m->type == SKY_WIRE_SET) {
-        if (!acceptable(n, m))
+        if (!acceptable(n, m) || !may_be_set(n, m))
             return;
         if (!SKY_BUG("set-not-stored", 20))
             outcome = store(n, m, in->from, &evicted);
@@ -427,14 +437,16 @@ static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message 
     if (!acceptable(n, m) || n->ack_count == SKY_NODE_ACKS_MAX)
         return; /* it will be sent again */
     sky_outcome outcome = SKY_STORED;
-    if (of_no_use(n, m))
+    sky__removal removal = sky__removed_known(n, &m->id);
+    if (removal != SKY__WANTED || of_no_use(n, m)) {
         n->stat.purged++; /* the giver may drop it, and nobody needs it here */
-    else if (m->copy)
+        outcome = removal == SKY__REMOVED ? SKY_REMOVED : SKY_STORED;
+    } else if (m->copy)
         outcome = take_copy(n, in->from, m);
     else if (!SKY_BUG("migration-not-stored", 20))
         outcome = store(n, m, in->from, &evicted);
     answer_at_once(n, in, m, SKY_WIRE_MIGRATE_ACK,
-                   outcome == SKY_NOT_STORED ? SKY_NOT_STORED : SKY_STORED);
+                   outcome == SKY_STORED_EVICTED ? SKY_STORED : outcome);
 }
 
 /* Which chunks of a row are here: bit i for chunk id.number + i·stride. A head that a newer one
@@ -457,6 +469,8 @@ static uint64_t held_of_row(const sky_node *n, const sky_chunk_id *first, uint32
 /* The last copy may go for this message's sake, so it counts only from who was sent the chunk. */
 static void take_migrate_ack(sky_node *n, const sky_datagram *in, const sky_message *m) {
     slot *s = sky__node_find(n, &m->id);
+    if (s && m->outcome == SKY_REMOVED && sky__copies_refused(n, in, m, s))
+        return;
     if (!s || s->move != SENT || s->request != m->request || m->outcome == SKY_NOT_STORED ||
         !sky_satellite_equal(in->from, sent_to(s)))
         return;
@@ -504,8 +518,23 @@ static bool concerns(const slot *s, sky_satellite teller) {
            sky_satellite_equal(teller, sent_to(s));
 }
 
+/* With `older` a head of an older version goes too: it is the one there is. */
+static void note_drop(sky_node *n, const sky_message *m) {
+    slot *head = m->older ? sky__node_find_head(n, &m->id.key, SKY_VERSION_ANY) : NULL;
+    if (head && head->id.version < m->id.version)
+        sky__node_drop(n, head);
+    sky__removed_note(n, &m->id, m->older);
+}
+
+/* Grounds wait for the answer to a MOVE, and to a DROP or PIN with a request. A satellite that
+ * passes a message on counts on none. */
+static bool is_answered(const sky_datagram *in, const sky_message *m) {
+    return in->from.plane == 0 &&
+           (m->type == SKY_WIRE_MOVE || (m->type != SKY_WIRE_MEND && m->request != 0));
+}
+
 /* DROP, PIN, MOVE and MEND name an arithmetic row of chunks, of which those that are here are
- * looked at. A satellite that passes a MOVE on counts on no answer. */
+ * looked at. */
 static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) {
     bool moves = m->type == SKY_WIRE_MOVE;
     if ((m->last - m->id.number) / m->stride >= n->slot_count ||
@@ -535,8 +564,10 @@ static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) 
         else
             sky__node_pin(n, s, m->facts.pinned);
     }
-    if (moves && in->from.plane == 0)
-        answer_at_once(n, in, m, SKY_WIRE_MOVE_ACK, found);
+    if (m->type == SKY_WIRE_DROP && (found > 0 || in->from.plane == 0))
+        note_drop(n, m);
+    if (is_answered(in, m))
+        answer_at_once(n, in, m, SKY_WIRE_ROW_ACK, found);
 }
 
 /* What only a ground may say: no satellite fills or pins another. */
@@ -615,7 +646,7 @@ static bool send_ack(sky_node *n, sky_datagram *out) {
     m.last = m.id.number;
     m.outcome = m.type == SKY_WIRE_MIGRATE_ACK ? (sky_outcome)n->acks[i].value : SKY_STORED;
     m.present = n->acks[i].value;
-    m.moved = m.type == SKY_WIRE_MOVE_ACK ? (uint32_t)n->acks[i].value : 0;
+    m.moved = m.type == SKY_WIRE_ROW_ACK ? (uint32_t)n->acks[i].value : 0;
     m.differs = true; /* of COPIES: the others are not answers */
     if (m.type == SKY_WIRE_STAT_REPLY)
         sky__node_tell(n, m.stat);
@@ -723,44 +754,6 @@ sky_time sky_node_wake(const sky_node *n) {
     if (sweeps(n))
         at = sky__sooner(at, n->sweep_next);
     return at;
-}
-
-/* ---- memory that is not used any more ---- */
-
-#define TRIM_BYTES_LEAST ((size_t)1 << 20)
-#define TRIM_SHARE       64 /* of all memory, or that */
-
-/* Nothing is held: the tables are as they were at the start, and are zeros where they matter. */
-static void trim_all(sky_node *n, void (*give)(void *from, size_t bytes)) {
-    size_t buckets = ((size_t)n->bucket_mask + 1) * sizeof *n->buckets;
-    give(n->buckets, buckets);
-    give(n->blocks, buckets);
-    give(n->slots, n->slot_fresh * sizeof *n->slots);
-    give(n->bytes, n->slot_fresh * sky__data_stride(n->config));
-    n->slot_fresh = n->slot_free = n->sweep_at = 0;
-}
-
-void sky_node_trim(sky_node *n, void (*give)(void *from, size_t bytes)) {
-    size_t stride = sky__data_stride(n->config), share = n->config->memory_bytes / TRIM_SHARE;
-    size_t least = share > TRIM_BYTES_LEAST ? share : TRIM_BYTES_LEAST;
-    if (n->slot_left == 0 || (n->chunk_count > 0 && n->slot_left * stride < least))
-        return;
-    n->slot_left = 0;
-    if (n->chunk_count == 0) {
-        trim_all(n, give);
-        return;
-    }
-    for (uint32_t i = 0; i < n->slot_fresh;) {
-        uint32_t end = i;
-        bool touched = false;
-        for (; end < n->slot_fresh && !n->slots[end].used; end++) {
-            touched |= n->slots[end].touched;
-            n->slots[end].touched = false;
-        }
-        if (touched)
-            give(n->bytes + i * stride, (end - i) * stride);
-        i = end + 1;
-    }
 }
 
 /* ---- looking in ---- */

@@ -96,9 +96,11 @@ typedef struct {
 
 #define SKY_NODE_ACKS_MAX    16
 #define SKY_NODE_GOSSIP_MAX  128
-#define SKY_NODE_TENANTS_MAX 64  /* told apart; more share a place */
-#define SKY_NODE_SENDERS_MAX 64  /* of COPIES, counted each */
-#define SKY_NODE_PIN_HOURS   168 /* a pin holds that nobody renews */
+#define SKY_NODE_TENANTS_MAX 64                /* told apart; more share a place */
+#define SKY_NODE_SENDERS_MAX 64                /* of COPIES, counted each */
+#define SKY_NODE_REMOVED_MAX 512               /* removals remembered … */
+#define SKY_NODE_REMOVED_NS  SKY_SECONDS(3600) /* … so long */
+#define SKY_NODE_PIN_HOURS   168               /* a pin holds that nobody renews */
 
 /* What is held for one tenant. */
 typedef struct {
@@ -112,6 +114,13 @@ typedef struct {
     uint32_t number; /* plane and slot; 0: none */
     sky_time credit;
 } sky_node_sender;
+
+/* What a ground removed: removed.c. */
+typedef struct {
+    uint64_t name; /* a keyed hash */
+    uint64_t version;
+    sky_time until;
+} sky_node_removed;
 
 /* Fields are the node's own; look through the functions. */
 typedef struct {
@@ -147,7 +156,7 @@ typedef struct {
         uint64_t request;
         sky_chunk_id id;
         sky_wire_type type;
-        uint64_t value;        /* MIGRATE_ACK: outcome; HAS_REPLY: present; MOVE_ACK: moved */
+        uint64_t value;        /* MIGRATE_ACK: outcome; HAS_REPLY: present; ROW_ACK: moved */
     } acks[SKY_NODE_ACKS_MAX]; /* answers at once, not yet sent */
     uint32_t ack_count;
 
@@ -162,6 +171,8 @@ typedef struct {
     sky_time mend_began, mend_next; /* the round; the next question of it */
     sky_time mend_copy_next, mend_credit;
     sky_node_sender mend_senders[SKY_NODE_SENDERS_MAX];
+    sky_node_removed removed[SKY_NODE_REMOVED_MAX];
+    sky_time removed_until; /* the last of them counts; 0: there is none */
 
     sky_time now; /* of the last input */
     uint64_t turns;

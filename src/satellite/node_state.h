@@ -1,5 +1,6 @@
 /* The satellite's insides, shared by node.c (queue, migration), node_table.c (what is held, and who
- * makes room), node_look.c (looking in) and gossip.c (blocks that lost a chunk). */
+ * makes room), node_look.c (looking in), gossip.c (blocks that lost a chunk), copies.c (copies made
+ * again) and removed.c (what is not to be made again). */
 #ifndef SKY_SATELLITE_NODE_STATE_H
 #define SKY_SATELLITE_NODE_STATE_H
 
@@ -94,10 +95,26 @@ void sky__copies_turn(sky_node *n);
 void sky__copies_take(sky_node *n, sky_time now, const sky_datagram *in, const sky_message *m);
 void sky__copies_mend(sky_node *n, struct sky_node_slot *s);
 void sky__copies_answer(sky_node *n, const sky_datagram *in, const sky_message *m);
+/* It was given a copy, and knows that the chunk was removed. False: nobody was. */
+bool sky__copies_refused(sky_node *n, const sky_datagram *in, const sky_message *m,
+                         struct sky_node_slot *s);
 /* A copy that another satellite gives is for us to hold, and for it to give. */
 bool sky__copies_may_give(const sky_node *n, sky_satellite giver, const sky_message *m);
 bool sky__copies_output(sky_node *n, sky_time now, sky_datagram *out);
 sky_time sky__copies_wake(const sky_node *n);
+
+/* removed.c */
+typedef enum {
+    SKY__WANTED,   /* as far as is known here */
+    SKY__OUTDATED, /* a head, and a newer one of its key was removed */
+    SKY__REMOVED
+} sky__removal;
+/* A ground said DROP of it, or a satellite that heard that. Any chunk stands for its block.
+ * `older`: a head, and those of older versions too. */
+void sky__removed_note(sky_node *n, const sky_chunk_id *id, bool older);
+/* A ground put a value of this key. */
+void sky__removed_forget(sky_node *n, const sky_key *key);
+sky__removal sky__removed_known(sky_node *n, const sky_chunk_id *id);
 
 /* gossip.c */
 /* Of so many that may come at once, and then one in `unit`: is there one left? */

@@ -276,3 +276,41 @@ void sky__node_remove(sky_node *n, slot *s) {
     s->chain = n->slot_free;
     n->slot_free = link;
 }
+
+/* ---- memory that is not used any more ---- */
+
+#define TRIM_BYTES_LEAST ((size_t)1 << 20)
+#define TRIM_SHARE       64 /* of all memory, or that */
+
+/* Nothing is held: the tables are as they were at the start, and are zeros where they matter. */
+static void trim_all(sky_node *n, void (*give)(void *from, size_t bytes)) {
+    size_t buckets = ((size_t)n->bucket_mask + 1) * sizeof *n->buckets;
+    give(n->buckets, buckets);
+    give(n->blocks, buckets);
+    give(n->slots, n->slot_fresh * sizeof *n->slots);
+    give(n->bytes, n->slot_fresh * sky__data_stride(n->config));
+    n->slot_fresh = n->slot_free = n->sweep_at = 0;
+}
+
+void sky_node_trim(sky_node *n, void (*give)(void *from, size_t bytes)) {
+    size_t stride = sky__data_stride(n->config), share = n->config->memory_bytes / TRIM_SHARE;
+    size_t least = share > TRIM_BYTES_LEAST ? share : TRIM_BYTES_LEAST;
+    if (n->slot_left == 0 || (n->chunk_count > 0 && n->slot_left * stride < least))
+        return;
+    n->slot_left = 0;
+    if (n->chunk_count == 0) {
+        trim_all(n, give);
+        return;
+    }
+    for (uint32_t i = 0; i < n->slot_fresh;) {
+        uint32_t end = i;
+        bool touched = false;
+        for (; end < n->slot_fresh && !n->slots[end].used; end++) {
+            touched |= n->slots[end].touched;
+            n->slots[end].touched = false;
+        }
+        if (touched)
+            give(n->bytes + i * stride, (end - i) * stride);
+        i = end + 1;
+    }
+}

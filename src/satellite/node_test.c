@@ -564,7 +564,7 @@ static void what_is_set_again_is_not_dropped(void **state) {
         bench_tell_from(&b, TURNED + BENCH_SERVE_NS, &ack, b.to);
         if (moved) { /* where it should be is where it was sent: that is all */
             assert_true(bench_hear(&b, TURNED + BENCH_SERVE_NS, &in));
-            assert_int_equal(in.type, SKY_WIRE_MOVE_ACK);
+            assert_int_equal(in.type, SKY_WIRE_ROW_ACK);
         }
         bench_silent(&b, TURNED + BENCH_SERVE_NS); /* no DROP for what was just handed over */
         assert_int_equal(sky_node_chunks(&b.node), 0);
@@ -598,7 +598,7 @@ static void a_move_follows_the_chunk(void **state) {
         for (int twice = 0; twice < 2; twice++) { /* the answer to the first may be lost */
             bench_tell(&b, answered < 2 ? TURNED : late, &m);
             assert_true(bench_hear(&b, answered < 2 ? TURNED : late, &out));
-            assert_int_equal(out.type, SKY_WIRE_MOVE_ACK);
+            assert_int_equal(out.type, SKY_WIRE_ROW_ACK);
             assert_int_equal(out.moved, 1);
             if (answered == 2)
                 break;

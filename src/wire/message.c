@@ -20,6 +20,7 @@
 #define FLAG_SPARE        2u
 #define FLAGS_COPIES      0x3cu /* less one */
 #define FLAG_COPY         0x40u
+#define FLAG_OLDER        0x80u
 #define FLAGS_HOUR        0xff00u
 
 static_assert(SKY_WIRE_BYTES_MAX ==
@@ -41,7 +42,7 @@ static const type_facts types[SKY_WIRE_TYPE_END] = {
     [SKY_WIRE_MISS] = {8, false, 0},
     [SKY_WIRE_HAS] = {8, false, 0},
     [SKY_WIRE_HAS_REPLY] = {16, false, 0},
-    [SKY_WIRE_DROP] = {8, false, 0},
+    [SKY_WIRE_DROP] = {8, false, FLAG_OLDER},
     [SKY_WIRE_PIN] = {8, false, FLAG_PINNED},
     [SKY_WIRE_MIGRATE] = {48, true,
                           FLAG_PINNED | FLAG_SPARE | FLAGS_COPIES | FLAG_COPY | FLAGS_HOUR},
@@ -49,7 +50,7 @@ static const type_facts types[SKY_WIRE_TYPE_END] = {
     [SKY_WIRE_PURGE] = {8, true, 0},
     [SKY_WIRE_GONE] = {0, false, 0},
     [SKY_WIRE_MOVE] = {40, false, FLAG_PINNED | FLAG_SPARE | FLAGS_COPIES},
-    [SKY_WIRE_MOVE_ACK] = {16, false, 0},
+    [SKY_WIRE_ROW_ACK] = {16, false, 0},
     [SKY_WIRE_STAT] = {0, false, 0},
     [SKY_WIRE_STAT_REPLY] = {8 * SKY_STAT_COUNT, false, 0},
     [SKY_WIRE_COPIES] = {12, false, 0},
@@ -170,7 +171,7 @@ static void put_body(sky_writer *w, const sky_message *m) {
         sky_write_u32(w, m->facts.chunk_count);
         sky_write_u32(w, m->hops);
         break;
-    case SKY_WIRE_MOVE_ACK:
+    case SKY_WIRE_ROW_ACK:
         sky_write_u64(w, (uint64_t)m->spent_ns);
         sky_write_u64(w, m->moved);
         break;
@@ -191,7 +192,8 @@ static uint16_t flags_of(const sky_message *m) {
     const sky_chunk_facts *f = &m->facts;
     uint32_t copies = f->copies ? f->copies - 1u : 0;
     uint32_t flags = (f->pinned ? FLAG_PINNED | (uint32_t)f->pin_hour << 8 : 0u) |
-                     (f->spare ? FLAG_SPARE : 0u) | copies << 2 | (m->copy ? FLAG_COPY : 0u);
+                     (f->spare ? FLAG_SPARE : 0u) | copies << 2 | (m->copy ? FLAG_COPY : 0u) |
+                     (m->older ? FLAG_OLDER : 0u);
     return (uint16_t)(flags & types[m->type].flags);
 }
 
@@ -317,7 +319,7 @@ static bool take_row(sky_reader *r, sky_message *m) {
 static bool take_ack(sky_reader *r, sky_message *m) {
     bool ok = take_time(r, &m->spent_ns);
     uint32_t outcome = sky_read_u32(r);
-    if (outcome >= SKY_OUTCOME_END)
+    if (outcome >= SKY_OUTCOME_END || (outcome == SKY_REMOVED && m->type != SKY_WIRE_MIGRATE_ACK))
         return false;
     m->outcome = (sky_outcome)outcome;
     m->evicted.number = sky_read_u32(r);
@@ -396,6 +398,7 @@ static bool take_body(sky_reader *r, sky_message *m) {
     case SKY_WIRE_MOVE:
         return take_facts(r, m) && take_row(r, m);
     case SKY_WIRE_DROP:
+        return take_row(r, m) && (!m->older || m->last == 0);
     case SKY_WIRE_PIN:
     case SKY_WIRE_MEND:
         return take_row(r, m);
@@ -405,7 +408,7 @@ static bool take_body(sky_reader *r, sky_message *m) {
         return take_copies(r, m);
     case SKY_WIRE_PURGE:
         return take_purge(r, m);
-    case SKY_WIRE_MOVE_ACK:
+    case SKY_WIRE_ROW_ACK:
         return take_move_ack(r, m);
     case SKY_WIRE_STAT_REPLY:
         for (int i = 0; i < SKY_STAT_COUNT; i++)
@@ -433,6 +436,7 @@ static bool take_head(sky_reader *r, size_t byte_count, sky_message *m) {
     m->facts.spare = flags & FLAG_SPARE;
     m->facts.copies = (uint8_t)(1 + ((flags & FLAGS_COPIES) >> 2));
     m->copy = flags & FLAG_COPY;
+    m->older = flags & FLAG_OLDER;
     m->facts.pin_hour = (uint8_t)(flags >> 8);
     if (m->facts.pin_hour && !m->facts.pinned)
         return false;

@@ -39,15 +39,15 @@ typedef enum {
     SKY_WIRE_MISS,    /* not here */
     SKY_WIRE_HAS,     /* which of chunks chunk, chunk+stride … last do you hold? */
     SKY_WIRE_HAS_REPLY,
-    SKY_WIRE_DROP,        /* forget chunks chunk, chunk+stride … last; no answer */
-    SKY_WIRE_PIN,         /* the same chunks: never evict them, or do again; no answer */
-    SKY_WIRE_MIGRATE,     /* satellite → satellite: this chunk is yours from now on */
+    SKY_WIRE_DROP,    /* forget chunks chunk, chunk+stride … last; answered if it has a request */
+    SKY_WIRE_PIN,     /* the same chunks: never evict them, or do again; answered as DROP */
+    SKY_WIRE_MIGRATE, /* satellite → satellite: this chunk is yours from now on */
     SKY_WIRE_MIGRATE_ACK, /* what came of it: only now may the sender drop its copy */
     SKY_WIRE_PURGE, /* satellite → satellite: these blocks lost a chunk, drop them, pass it on */
     SKY_WIRE_GONE,  /* satellite → ground: I had to give up this chunk; no answer */
     SKY_WIRE_MOVE,  /* ground → satellite: the same chunks as DROP's belong elsewhere now */
-    SKY_WIRE_MOVE_ACK, /* how many were here */
-    SKY_WIRE_STAT,     /* how are you? */
+    SKY_WIRE_ROW_ACK, /* to DROP, PIN or MOVE: how many were here */
+    SKY_WIRE_STAT,    /* how are you? */
     SKY_WIRE_STAT_REPLY,
     SKY_WIRE_COPIES, /* satellite → satellite: a digest of what both of us should hold */
     SKY_WIRE_MEND,   /* ground → satellite: other copies of these chunks were missed; no answer */
@@ -58,6 +58,7 @@ typedef enum {
     SKY_STORED,         /* stored, or was there before */
     SKY_STORED_EVICTED, /* stored; the chunk named in the message had to go for it */
     SKY_NOT_STORED,     /* full of pinned chunks */
+    SKY_REMOVED,        /* MIGRATE_ACK: not stored, as a ground removed it: nobody needs it */
     SKY_OUTCOME_END
 } sky_outcome;
 
@@ -151,13 +152,14 @@ typedef struct {
     sky_outcome outcome;   /* SET_ACK, MIGRATE_ACK */
     sky_chunk_id evicted;  /* with SKY_STORED_EVICTED */
     bool copy;             /* MIGRATE: the sender keeps the chunk, and this is another copy */
+    bool older;            /* DROP of a head from a ground: those of older versions too */
     uint64_t present;      /* HAS_REPLY: bit i: chunk id.number + i·stride is here */
     uint64_t digest;       /* COPIES */
     bool differs;          /* COPIES: the answer to another, whose digest is not ours */
     uint32_t stride;       /* DROP, PIN, MOVE, HAS, MEND: at least 1 */
     uint32_t last;         /* the same: at least id.number; HAS: SKY_ROW_MAX chunks at most */
     uint32_t hops;         /* PURGE: how much farther it goes */
-    uint32_t moved;        /* MOVE_ACK */
+    uint32_t moved;        /* ROW_ACK */
     uint64_t stat[SKY_STAT_COUNT]; /* STAT_REPLY */
     const uint8_t *data;           /* SET, CHUNK, MIGRATE; PURGE: further blocks */
     uint32_t data_bytes;

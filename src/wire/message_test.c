@@ -87,7 +87,7 @@ static sky_message sample(sky_wire_type type) {
         m.facts.chunk_count = 9;
         m.hops = 4;
         break;
-    case SKY_WIRE_MOVE_ACK:
+    case SKY_WIRE_ROW_ACK:
         m.spent_ns = 5;
         m.moved = 6;
         break;
@@ -127,6 +127,7 @@ static void assert_same(const sky_message *a, const sky_message *b) {
     assert_true(a->present == b->present && a->digest == b->digest);
     assert_int_equal(a->differs, b->differs);
     assert_int_equal(a->copy, b->copy);
+    assert_int_equal(a->older, b->older);
     assert_int_equal(a->facts.copies ? a->facts.copies : 1, b->facts.copies);
     assert_int_equal(a->stride, b->stride);
     assert_int_equal(a->last, b->last);
@@ -171,6 +172,16 @@ static void bounds_come_back(void **state) {
     in.data_bytes = 0;
     assert_int_equal(sky_message_decode(buffer, encode(&in), &out), SKY_OK);
     assert_int_equal(out.data_bytes, 0);
+    in = sample(SKY_WIRE_DROP);
+    in.id.number = in.last = 0;
+    in.older = true;
+    assert_int_equal(sky_message_decode(buffer, encode(&in), &out), SKY_OK);
+    assert_same(&in, &out);
+    in = sample(SKY_WIRE_MIGRATE_ACK);
+    in.outcome = SKY_REMOVED;
+    in.evicted = (sky_chunk_id){.number = 0};
+    assert_int_equal(sky_message_decode(buffer, encode(&in), &out), SKY_OK);
+    assert_same(&in, &out);
 }
 
 static void put_check(uint8_t *message, size_t head_bytes) {
@@ -201,71 +212,76 @@ static void every_flipped_bit_is_found(void **state) {
     }
 }
 
+/* A value no sender may send: where in the message, in how many bytes. */
+static const struct {
+    sky_wire_type type;
+    size_t offset;
+    size_t bytes;
+    uint64_t value;
+} refused[] = {
+    {SKY_WIRE_GET, 0, 4, 0x12345678},
+    {SKY_WIRE_GET, 4, 1, 3},
+    {SKY_WIRE_GET, 4, 1, 5},
+    {SKY_WIRE_GET, 5, 1, 0},
+    {SKY_WIRE_GET, 5, 1, SKY_WIRE_TYPE_END},
+    {SKY_WIRE_GET, 5, 1, SKY_WIRE_SET},
+    {SKY_WIRE_GET, 6, 2, 1},
+    {SKY_WIRE_SET, 6, 2, 64},
+    {SKY_WIRE_MOVE, 6, 2, 64},
+    {SKY_WIRE_MIGRATE, 6, 2, 128},
+    {SKY_WIRE_PIN, 6, 2, 2},
+    {SKY_WIRE_GET, 8, 4, 75},
+    {SKY_WIRE_GET, 12, 4, 1},
+    {SKY_WIRE_SET, 12, 4, UINT32_MAX},
+    {SKY_WIRE_GET, 72, 4, 16777216},
+    {SKY_WIRE_SET, 83, 1, 0x80},
+    {SKY_WIRE_SET, 84, 2, 0},
+    {SKY_WIRE_SET, 86, 2, 4097},
+    {SKY_WIRE_SET, 88, 2, 0},
+    {SKY_WIRE_SET, 92, 2, 0},
+    {SKY_WIRE_SET, 96, 4, 2},
+    {SKY_WIRE_SET, 96, 4, 16777216},
+    {SKY_WIRE_SET, 100, 2, 2},
+    {SKY_WIRE_SET, 102, 2, 2},
+    {SKY_WIRE_SET, 102, 2, 0},
+    {SKY_WIRE_SET, 102, 2, 4097},
+    {SKY_WIRE_SET, 104, 1, 4},
+    {SKY_WIRE_SET, 104, 1, 1},
+    {SKY_WIRE_SET, 105, 1, 1},
+    {SKY_WIRE_SET, 116, 4, 1},
+    {SKY_WIRE_SET, 120, 4, 18},
+    {SKY_WIRE_SET_ACK, 84, 4, 3},
+    {SKY_WIRE_SET_ACK, 84, 4, 0},
+    {SKY_WIRE_SET_ACK, 88, 4, 16777216},
+    {SKY_WIRE_CHUNK, 92, 4, 1},
+    {SKY_WIRE_HAS, 76, 4, 0},
+    {SKY_WIRE_HAS, 80, 4, 3 + 64 * 9},
+    {SKY_WIRE_MEND, 76, 4, 0},
+    {SKY_WIRE_COPIES, 84, 4, 2},
+    {SKY_WIRE_MIGRATE_ACK, 84, 4, 4},
+    {SKY_WIRE_DROP, 6, 2, 0x80}, /* of chunks */
+    {SKY_WIRE_PIN, 6, 2, 0x80},
+    {SKY_WIRE_DROP, 76, 4, 0},
+    {SKY_WIRE_DROP, 80, 4, 2},
+    {SKY_WIRE_DROP, 80, 4, 16777216},
+    {SKY_WIRE_PURGE, 76, 4, 0},
+    {SKY_WIRE_PURGE, 76, 4, 2},
+    {SKY_WIRE_PURGE, 80, 4, 8193},
+    {SKY_WIRE_MOVE, 104, 1, 1},
+    {SKY_WIRE_MOVE, 108, 4, 0},
+    {SKY_WIRE_MOVE, 112, 4, 2},
+    {SKY_WIRE_ROW_ACK, 84, 4, 16777216},
+    {SKY_WIRE_ROW_ACK, 88, 4, 1},
+};
+
 /* A value no sender may send, its check made right: refused for what it is. */
 static void values_out_of_range_are_refused(void **state) {
     (void)state;
-    static const struct {
-        sky_wire_type type;
-        size_t offset;
-        size_t bytes;
-        uint32_t value;
-    } cases[] = {
-        {SKY_WIRE_GET, 0, 4, 0x12345678},
-        {SKY_WIRE_GET, 4, 1, 3},
-        {SKY_WIRE_GET, 4, 1, 5},
-        {SKY_WIRE_GET, 5, 1, 0},
-        {SKY_WIRE_GET, 5, 1, SKY_WIRE_TYPE_END},
-        {SKY_WIRE_GET, 5, 1, SKY_WIRE_SET},
-        {SKY_WIRE_GET, 6, 2, 1},
-        {SKY_WIRE_SET, 6, 2, 64},
-        {SKY_WIRE_MOVE, 6, 2, 64},
-        {SKY_WIRE_MIGRATE, 6, 2, 128},
-        {SKY_WIRE_PIN, 6, 2, 2},
-        {SKY_WIRE_GET, 8, 4, 75},
-        {SKY_WIRE_GET, 12, 4, 1},
-        {SKY_WIRE_SET, 12, 4, UINT32_MAX},
-        {SKY_WIRE_GET, 72, 4, 16777216},
-        {SKY_WIRE_SET, 83, 1, 0x80},
-        {SKY_WIRE_SET, 84, 2, 0},
-        {SKY_WIRE_SET, 86, 2, 4097},
-        {SKY_WIRE_SET, 88, 2, 0},
-        {SKY_WIRE_SET, 92, 2, 0},
-        {SKY_WIRE_SET, 96, 4, 2},
-        {SKY_WIRE_SET, 96, 4, 16777216},
-        {SKY_WIRE_SET, 100, 2, 2},
-        {SKY_WIRE_SET, 102, 2, 2},
-        {SKY_WIRE_SET, 102, 2, 0},
-        {SKY_WIRE_SET, 102, 2, 4097},
-        {SKY_WIRE_SET, 104, 1, 4},
-        {SKY_WIRE_SET, 104, 1, 1},
-        {SKY_WIRE_SET, 105, 1, 1},
-        {SKY_WIRE_SET, 116, 4, 1},
-        {SKY_WIRE_SET, 120, 4, 18},
-        {SKY_WIRE_SET_ACK, 84, 4, 3},
-        {SKY_WIRE_SET_ACK, 84, 4, 0},
-        {SKY_WIRE_SET_ACK, 88, 4, 16777216},
-        {SKY_WIRE_CHUNK, 92, 4, 1},
-        {SKY_WIRE_HAS, 76, 4, 0},
-        {SKY_WIRE_HAS, 80, 4, 3 + 64 * 9},
-        {SKY_WIRE_MEND, 76, 4, 0},
-        {SKY_WIRE_COPIES, 84, 4, 2},
-        {SKY_WIRE_DROP, 76, 4, 0},
-        {SKY_WIRE_DROP, 80, 4, 2},
-        {SKY_WIRE_DROP, 80, 4, 16777216},
-        {SKY_WIRE_PURGE, 76, 4, 0},
-        {SKY_WIRE_PURGE, 76, 4, 2},
-        {SKY_WIRE_PURGE, 80, 4, 8193},
-        {SKY_WIRE_MOVE, 104, 1, 1},
-        {SKY_WIRE_MOVE, 108, 4, 0},
-        {SKY_WIRE_MOVE, 112, 4, 2},
-        {SKY_WIRE_MOVE_ACK, 84, 4, 16777216},
-        {SKY_WIRE_MOVE_ACK, 88, 4, 1},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        sky_message in = sample(cases[i].type), out;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        sky_message in = sample(refused[i].type), out;
         size_t bytes = encode(&in);
-        for (size_t b = 0; b < cases[i].bytes; b++)
-            buffer[cases[i].offset + b] = (uint8_t)(cases[i].value >> 8 * b);
+        for (size_t b = 0; b < refused[i].bytes; b++)
+            buffer[refused[i].offset + b] = (uint8_t)(refused[i].value >> 8 * b);
         put_check(buffer, bytes - in.data_bytes);
         if (sky_message_decode(buffer, bytes, &out) != SKY_E_CORRUPT)
             fail_msg("case %zu was taken", i);
