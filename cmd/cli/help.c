@@ -33,7 +33,7 @@ static page page_open(FILE *to) {
 }
 
 /* Print words from column `indent` on, wrapped; the cursor already stands at `column`. */
-static void wrap(const page *p, const char *text, size_t column, size_t indent) {
+static void print_wrapped(const page *p, const char *text, size_t column, size_t indent) {
     bool fresh = true;
     while (*text) {
         size_t word = strcspn(text, " \n");
@@ -90,7 +90,7 @@ static void command_line(const page *p, const char *command) {
 }
 
 /* "left            right, wrapped under itself" */
-static void entry(const page *p, const char *left, const char *right, size_t indent) {
+static void print_entry(const page *p, const char *left, const char *right, size_t indent) {
     size_t column = 2;
     for (const char *c = left; *c; c++)
         column += ((unsigned char)*c & 0xc0) != 0x80; /* code points, not bytes */
@@ -101,7 +101,7 @@ static void entry(const page *p, const char *left, const char *right, size_t ind
         fprintf(p->to, "\n%*s", (int)indent, "");
     else
         fprintf(p->to, "%*s", (int)(indent - column), "");
-    wrap(p, right, indent, indent);
+    print_wrapped(p, right, indent, indent);
 }
 
 static void option_line(const page *p, const cli_option *o) {
@@ -115,10 +115,10 @@ static void option_line(const page *p, const cli_option *o) {
         snprintf(right, sizeof right, "%s (default: %s)", o->help, o->fallback);
     else
         snprintf(right, sizeof right, "%s", o->help);
-    entry(p, left, right, OPTION_COLUMN);
+    print_entry(p, left, right, OPTION_COLUMN);
 }
 
-static void options(const page *p, const cli_verb *verb) {
+static void print_options(const page *p, const cli_verb *verb) {
     fputs("\nOptions\n", p->to);
     for (const cli_option *o = verb->options; o && o->name; o++)
         option_line(p, o);
@@ -130,68 +130,68 @@ static void options(const page *p, const cli_verb *verb) {
             option_line(p, o);
 }
 
-static void exits(const page *p, const cli_verb *verb) {
+static void print_exits(const page *p, const cli_verb *verb) {
     fputs("\nExit status\n", p->to);
-    entry(p, "0", "done", 6);
-    entry(p, "1", verb->failed ? verb->failed : "it failed; one line on stderr says why", 6);
-    entry(p, "2", "the command line or a setting is wrong", 6);
+    print_entry(p, "0", "done", 6);
+    print_entry(p, "1", verb->failed ? verb->failed : "it failed; one line on stderr says why", 6);
+    print_entry(p, "2", "the command line or a setting is wrong", 6);
     if (verb->not_found)
-        entry(p, "3", verb->not_found, 6);
+        print_entry(p, "3", verb->not_found, 6);
     if (verb->unavailable)
-        entry(p, "4", CLI_UNAVAILABLE_SAYS, 6);
+        print_entry(p, "4", CLI_UNAVAILABLE_SAYS, 6);
 }
 
-static void example(const page *p, const char *command, const char *says) {
+static void print_example(const page *p, const char *command, const char *says) {
     command_line(p, command);
     fprintf(p->to, "%*s", SENTENCE_COLUMN, "");
-    wrap(p, says, SENTENCE_COLUMN, SENTENCE_COLUMN);
+    print_wrapped(p, says, SENTENCE_COLUMN, SENTENCE_COLUMN);
 }
 
 /* The first paragraph; the man page has all. */
-static void about(const page *p, const cli_verb *verb) {
+static void print_about(const page *p, const cli_verb *verb) {
     char first[1000];
     snprintf(first, sizeof first, "%.*s", (int)strcspn(verb->about, "\n"), verb->about);
     fputs("\nAbout\n  ", p->to);
-    wrap(p, first, 2, 2);
+    print_wrapped(p, first, 2, 2);
 }
 
 void cli_help_verb(const cli_verb *verb, FILE *to) {
     const page p = page_open(to);
     char line[256];
     fprintf(to, "skymem %s: ", verb->name);
-    wrap(&p, verb->summary, 9 + strlen(verb->name), 2);
+    print_wrapped(&p, verb->summary, 9 + strlen(verb->name), 2);
     snprintf(line, sizeof line, "skymem %s%s%s [options]", verb->name, verb->synopsis[0] ? " " : "",
              verb->synopsis);
     fputs("\n  ", to);
-    wrap(&p, line, 2, 6);
+    print_wrapped(&p, line, 2, 6);
     fputs("\nExamples\n", to);
     for (const cli_example *e = verb->examples; e->command; e++)
-        example(&p, e->command, e->says);
+        print_example(&p, e->command, e->says);
     if (verb->about)
-        about(&p, verb);
-    options(&p, verb);
+        print_about(&p, verb);
+    print_options(&p, verb);
     if (verb->fields) {
         fprintf(to, "\nJSON, %s\n", verb->json_lines ? "one object a line" : "one object");
         for (const cli_field *f = verb->fields; f->name; f++)
-            entry(&p, f->name, f->says, OPTION_COLUMN);
-        entry(&p, "error, exit", CLI_JSON_FAILURE, OPTION_COLUMN);
+            print_entry(&p, f->name, f->says, OPTION_COLUMN);
+        print_entry(&p, "error, exit", CLI_JSON_FAILURE, OPTION_COLUMN);
     }
-    exits(&p, verb);
+    print_exits(&p, verb);
     snprintf(line, sizeof line, "man skymem-%s, or skymem help --man %s | mandoc -a", verb->name,
              verb->name);
     fputs("\nDetails\n  ", to);
-    wrap(&p, line, 2, 2);
+    print_wrapped(&p, line, 2, 2);
 }
 
 void cli_help_all(FILE *to) {
     const page p = page_open(to);
     fprintf(to, "skymem %s: ", sky_version());
-    wrap(&p, "one prefix cache for language models, from memory to the sky", 14, 2);
+    print_wrapped(&p, "one prefix cache for language models, from memory to the sky", 14, 2);
     fputs("\n  skymem VERB [arguments] [options]\n\nVerbs\n", to);
     for (size_t i = 0; cli_verbs[i]; i++)
-        entry(&p, cli_verbs[i]->name, cli_verbs[i]->summary, 17);
+        print_entry(&p, cli_verbs[i]->name, cli_verbs[i]->summary, 17);
     fputs("\nStart with\n", to);
-    example(&p, "skymem demo", "a real model, cold and warm from every tier");
-    example(&p, "echo hello | skymem put k", "store a value; skymem get k reads it back");
-    example(&p, "skymem VERB --help", "any verb, by example");
+    print_example(&p, "skymem demo", "a real model, cold and warm from every tier");
+    print_example(&p, "echo hello | skymem put k", "store a value; skymem get k reads it back");
+    print_example(&p, "skymem VERB --help", "any verb, by example");
 }

@@ -47,12 +47,12 @@ static cli_value *find_letter(cli *c, char letter) {
     return NULL;
 }
 
-static size_t least(size_t a, size_t b) {
+static size_t least_size(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
 /* Edits (insert, remove, replace) that turn one word into the other; words of up to 31 letters. */
-static size_t distance(const char *a, const char *b) {
+static size_t edit_distance(const char *a, const char *b) {
     size_t bytes_a = strlen(a), bytes_b = strlen(b), row[32];
     if (bytes_a > 31 || bytes_b > 31)
         return SIZE_MAX;
@@ -64,7 +64,7 @@ static size_t distance(const char *a, const char *b) {
         for (size_t j = 1; j <= bytes_b; j++) {
             size_t replace = diagonal + (a[i - 1] != b[j - 1]);
             diagonal = row[j];
-            row[j] = least(replace, least(row[j], row[j - 1]) + 1);
+            row[j] = least_size(replace, least_size(row[j], row[j - 1]) + 1);
         }
     }
     return row[bytes_b];
@@ -80,7 +80,7 @@ const char *cli_closest(const char *word, const char *const *candidates, size_t 
     const char *best = NULL;
     size_t best_edits = SIZE_MAX;
     for (size_t i = 0; i < count; i++) {
-        size_t edits = distance(word, candidates[i]);
+        size_t edits = edit_distance(word, candidates[i]);
         if (strlen(word) >= 3 && strncmp(word, candidates[i], strlen(word)) == 0)
             edits = 0;
         if (edits < best_edits && is_close(word, candidates[i], edits)) {
@@ -94,7 +94,7 @@ const char *cli_closest(const char *word, const char *const *candidates, size_t 
 static int unknown_option(cli *c, const char *word, size_t bytes) {
     const char *names[CLI_OPTIONS_MAX];
     char name[64] = "";
-    snprintf(name, sizeof name, "%.*s", (int)least(bytes, sizeof name - 1), word);
+    snprintf(name, sizeof name, "%.*s", (int)least_size(bytes, sizeof name - 1), word);
     for (size_t i = 0; i < c->value_count; i++)
         names[i] = c->values[i].option->name;
     const char *close = cli_closest(name, names, c->value_count);
@@ -104,8 +104,8 @@ static int unknown_option(cli *c, const char *word, size_t bytes) {
 }
 
 /* What came from where, for a message: "--threads", "SKYMEM_THREADS", "config.yaml:3: threads". */
-static void describe(const cli *c, const cli_value *v, cli_origin origin, unsigned line, char *out,
-                     size_t out_bytes) {
+static void describe_origin(const cli *c, const cli_value *v, cli_origin origin, unsigned line,
+                            char *out, size_t out_bytes) {
     char underscored[64];
     snprintf(underscored, sizeof underscored, "%s", v->option->name);
     for (char *p = underscored; *p; p++)
@@ -148,7 +148,7 @@ static bool parse_choice(const char *text, const char *words, uint64_t *which) {
 }
 
 /* NULL when the text is a value of this option; else what it should be. */
-static const char *convert(cli_value *v, const char *text, char *must, size_t must_bytes) {
+static const char *convert_value(cli_value *v, const char *text, char *must, size_t must_bytes) {
     const cli_option *o = v->option;
     unsigned long long min = o->min, max = o->max;
     double from = o->from > 0 ? o->from : (double)o->min;
@@ -189,7 +189,7 @@ static const char *convert(cli_value *v, const char *text, char *must, size_t mu
 }
 
 /* The text as it will be used: a path with its home. NULL, and `why`. */
-static char *keep(const cli_option *option, const char *text, const char **why) {
+static char *keep_text(const cli_option *option, const char *text, const char **why) {
     bool scenario = option->kind == CLI_SCENARIO;
     if (option->kind == CLI_PATH || option->kind == CLI_LIST || scenario) {
         char *path = cli_home_expand(text, why);
@@ -207,8 +207,8 @@ static char *keep(const cli_option *option, const char *text, const char **why) 
 
 int cli_take(cli *c, cli_value *v, const char *text, cli_origin origin, unsigned line) {
     char where[4200], must[128];
-    describe(c, v, origin, line, where, sizeof where);
-    const char *wrong = convert(v, text, must, sizeof must);
+    describe_origin(c, v, origin, line, where, sizeof where);
+    const char *wrong = convert_value(v, text, must, sizeof must);
     if (wrong)
         return cli_usage(c, "%s %s: must be %s", where, text, wrong);
     bool adds = v->option->kind == CLI_LIST && v->count > 0 && v->origin == origin;
@@ -219,7 +219,7 @@ int cli_take(cli *c, cli_value *v, const char *text, cli_origin origin, unsigned
     if (v->count == most)
         return cli_usage(c, "%s: at most %zu of them", where, most);
     const char *why;
-    v->texts[v->count] = keep(v->option, text, &why);
+    v->texts[v->count] = keep_text(v->option, text, &why);
     if (!v->texts[v->count])
         return cli_usage(c, "%s %s: %s", where, text, why);
     v->count++;

@@ -30,7 +30,7 @@ static int unknown_verb(const char *word) {
 }
 
 /* An answer that did not reach its reader is a failure. */
-static int finish(int code) {
+static int finish_output(int code) {
     errno = 0; /* what could not be written is still in the buffer: flushing tells why again */
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "skymem: standard output: %s\n",
@@ -89,10 +89,10 @@ int cli_program(int argc, char **argv, int (*run)(cli *c, char **argv)) {
     }
     const char *word = argv[1];
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
-        return finish(print_version());
+        return finish_output(print_version());
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         cli_help_all(stdout);
-        return finish(CLI_OK);
+        return finish_output(CLI_OK);
     }
     const cli_verb *verb = cli_verb_find(word);
     if (!verb)
@@ -106,5 +106,5 @@ int cli_program(int argc, char **argv, int (*run)(cli *c, char **argv)) {
     else if (code == CLI_OK)
         code = run(&c, argv);
     cli_free(&c);
-    return finish(cli_json_failure(&c, code));
+    return finish_output(cli_json_failure(&c, code));
 }

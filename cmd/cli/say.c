@@ -65,7 +65,7 @@ void cli_progress(const char *format, ...) {
     progress_shown = true;
 }
 
-static void say(const cli *c, const char *format, va_list arguments, const char *tail) {
+static void say_line(const cli *c, const char *format, va_list arguments, const char *tail) {
     clear_progress();
     fflush(stdout);
     char before[64], behind[80];
@@ -79,7 +79,7 @@ static void say_failure(const cli *c, const char *format, va_list arguments, con
     va_copy(again, arguments);
     vsnprintf(last_failure, sizeof last_failure, format, again);
     va_end(again);
-    say(c, format, arguments, tail);
+    say_line(c, format, arguments, tail);
 }
 
 int cli_failed(const cli *c, const char *format, ...) {
@@ -121,7 +121,7 @@ void cli_note(const cli *c, const char *format, ...) {
     if (quiet)
         return;
     va_start(arguments, format);
-    say(c, format, arguments, "");
+    say_line(c, format, arguments, "");
     va_end(arguments);
 }
 

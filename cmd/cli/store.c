@@ -121,7 +121,7 @@ static const char *with_setting(const char *url, const char *key, const char *va
     return room;
 }
 
-static bool says(const char *url, const char *key) {
+static bool url_says(const char *url, const char *key) {
     const char *at = strchr(url, '?');
     for (; at; at = strchr(at + 1, '&'))
         if (strncmp(at + 1, key, strlen(key)) == 0 && at[1 + strlen(key)] == '=')
@@ -133,14 +133,14 @@ static bool says(const char *url, const char *key) {
 static const char *with_level(cli *c, const char *url, char *room, size_t room_bytes) {
     const cli_value *level = cli_find(c, "level");
     if (!level || level->origin == CLI_FROM_DEFAULT || strncmp(url, "mem:", 4) == 0 ||
-        says(url, "level"))
+        url_says(url, "level"))
         return url;
     return with_setting(url, "level", level->texts[0], room, room_bytes);
 }
 
 /* A verb that only looks must not make a cache out of a mistyped path. */
 static const char *with_create(const cli *c, const char *url, char *room, size_t room_bytes) {
-    if (c->verb->makes_folders || strncmp(url, "disk:", 5) != 0 || says(url, "create"))
+    if (c->verb->makes_folders || strncmp(url, "disk:", 5) != 0 || url_says(url, "create"))
         return url;
     return with_setting(url, "create", "no", room, room_bytes);
 }

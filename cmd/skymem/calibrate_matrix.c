@@ -29,7 +29,7 @@ static void turn_columns(double *a, size_t n, size_t p, size_t q, double c, doub
 }
 
 /* a becomes diagonal; row i of v is the eigenvector of a[i, i]. */
-static void eigen(size_t n, double *a, double *v) {
+static void matrix_eigen(size_t n, double *a, double *v) {
     double total = 0;
     for (size_t i = 0; i < n * n; i++) {
         v[i] = i % (n + 1) == 0;
@@ -60,7 +60,8 @@ static void eigen(size_t n, double *a, double *v) {
 }
 
 /* out = aᵀ diag(d) b */
-static void sandwich(size_t n, const double *a, const double *d, const double *b, double *out) {
+static void matrix_sandwich(size_t n, const double *a, const double *d, const double *b,
+                            double *out) {
     memset(out, 0, n * n * sizeof *out);
     for (size_t k = 0; k < n; k++)
         for (size_t i = 0; i < n; i++) {
@@ -71,7 +72,7 @@ static void sandwich(size_t n, const double *a, const double *d, const double *b
 }
 
 /* out = a b */
-static void multiply(size_t n, const double *a, const double *b, double *out) {
+static void matrix_multiply(size_t n, const double *a, const double *b, double *out) {
     memset(out, 0, n * n * sizeof *out);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < n; k++)
@@ -90,18 +91,18 @@ bool calibrate_weighted_klt(size_t n, const double *covariance, const double *we
     double *a = room, *v = a + n * n, *s = v + n * n, *s_inverse = s + n * n;
     double *u = s_inverse + n * n, *root = u + n * n, *inverse = root + n;
     memcpy(a, weight, n * n * sizeof *a);
-    eigen(n, a, v);
+    matrix_eigen(n, a, v);
     for (size_t i = 0; i < n; i++) {
         root[i] = sqrt(fmax(a[i * n + i], least));
         inverse[i] = 1 / root[i];
     }
-    sandwich(n, v, root, v, s);
-    sandwich(n, v, inverse, v, s_inverse);
-    multiply(n, s, covariance, v);
-    multiply(n, v, s, a);
-    eigen(n, a, u);
-    multiply(n, u, s_inverse, g); /* rows of u are the eigenvectors: u is Uᵀ */
-    multiply(n, u, s, a);         /* and (u s)ᵀ = s U, s being symmetric */
+    matrix_sandwich(n, v, root, v, s);
+    matrix_sandwich(n, v, inverse, v, s_inverse);
+    matrix_multiply(n, s, covariance, v);
+    matrix_multiply(n, v, s, a);
+    matrix_eigen(n, a, u);
+    matrix_multiply(n, u, s_inverse, g); /* rows of u are the eigenvectors: u is Uᵀ */
+    matrix_multiply(n, u, s, a);         /* and (u s)ᵀ = s U, s being symmetric */
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++)
             f[i * n + j] = a[j * n + i];

@@ -15,7 +15,7 @@ static size_t word_out(FILE *to, const char *word, size_t bytes, bool line_start
 }
 
 /* Free text, a line broken after each sentence and before column 80; '\n' parts paragraphs. */
-static void text(FILE *to, const char *s) {
+static void man_text(FILE *to, const char *s) {
     size_t column = 0;
     while (*s) {
         size_t bytes = strcspn(s, " \n");
@@ -38,7 +38,7 @@ static void text(FILE *to, const char *s) {
 }
 
 /* "KEY [FILE]" as macros: .Ar KEY, .Op Ar FILE */
-static void synopsis(FILE *to, const char *s) {
+static void man_synopsis(FILE *to, const char *s) {
     while (*s) {
         size_t bytes = strcspn(s, " ");
         bool option = s[0] == '[' && s[bytes - 1] == ']';
@@ -59,10 +59,10 @@ static void option_item(FILE *to, const cli_option *o) {
     if (o->value)
         fprintf(to, " Ar %s", o->value);
     fputc('\n', to);
-    text(to, o->help);
+    man_text(to, o->help);
     if (o->detail) {
         fputs(".Pp\n", to);
-        text(to, o->detail);
+        man_text(to, o->detail);
     }
     if (o->fallback)
         fprintf(to, ".Pp\nDefault:\n.Li %s\n", o->fallback);
@@ -87,25 +87,26 @@ static void json_section(FILE *to, const cli_verb *verb) {
     fputs(".Bl -tag -width Ds\n", to);
     for (const cli_field *f = verb->fields; f->name; f++) {
         fprintf(to, ".It Va %s\n", f->name);
-        text(to, f->says);
+        man_text(to, f->says);
     }
     fputs(".It Va error , exit\n", to);
-    text(to, CLI_JSON_FAILURE);
+    man_text(to, CLI_JSON_FAILURE);
     fputs(".El\n", to);
 }
 
 static void exit_section(FILE *to, const char *failed, const char *not_found, bool unavailable) {
     fputs(".Sh EXIT STATUS\n.Bl -tag -width Ds\n.It 0\nDone.\n.It 1\n", to);
-    text(to, failed ? failed
-                    : "It failed; one line on standard error says what, where, and what to do.");
+    man_text(to, failed
+                     ? failed
+                     : "It failed; one line on standard error says what, where, and what to do.");
     fputs(".It 2\nThe command line or a setting is wrong.\n", to);
     if (not_found) {
         fputs(".It 3\n", to);
-        text(to, not_found);
+        man_text(to, not_found);
     }
     if (unavailable) {
         fputs(".It 4\n", to);
-        text(to, CLI_UNAVAILABLE_SAYS);
+        man_text(to, CLI_UNAVAILABLE_SAYS);
     }
     fputs(".El\n", to);
 }
@@ -119,14 +120,14 @@ static void example_section(FILE *to, const cli_verb *verb) {
         snprintf(says, sizeof says, "%s:", e->says);
         if (says[0] >= 'a' && says[0] <= 'z')
             says[0] = (char)(says[0] - 32);
-        text(to, says);
+        man_text(to, says);
         fputs(".Bd -literal -offset indent\n$ ", to);
         word_out(to, e->command, strlen(e->command), false);
         fputs("\n.Ed\n", to);
     }
 }
 
-static void title(FILE *to, const char *page) {
+static void man_title(FILE *to, const char *page) {
     char upper[64] = "";
     for (size_t i = 0; page[i] && i < sizeof upper - 1; i++)
         upper[i] = page[i] >= 'a' && page[i] <= 'z' ? (char)(page[i] - 32) : page[i];
@@ -135,7 +136,7 @@ static void title(FILE *to, const char *page) {
 }
 
 /* .Nd parses its line, so that a summary's "In" or "No" would be a macro: keep words lower-case. */
-static void description(FILE *to, const char *summary) {
+static void man_description(FILE *to, const char *summary) {
     char first = summary[0];
     fprintf(to, ".Nd %c%s\n", first >= 'A' && first <= 'Z' ? first + 32 : first, summary + 1);
 }
@@ -143,15 +144,15 @@ static void description(FILE *to, const char *summary) {
 void cli_man_verb(const cli_verb *verb, FILE *to) {
     char page[64];
     snprintf(page, sizeof page, "skymem-%s", verb->name);
-    title(to, page);
-    description(to, verb->summary);
+    man_title(to, page);
+    man_description(to, verb->summary);
     fprintf(to, ".Sh SYNOPSIS\n.Nm skymem\n.Cm %s\n", verb->name);
-    synopsis(to, verb->synopsis);
+    man_synopsis(to, verb->synopsis);
     fputs(".Op Ar options\n.Sh DESCRIPTION\n", to);
-    text(to, verb->summary);
+    man_text(to, verb->summary);
     if (verb->about) {
         fputs(".Pp\n", to);
-        text(to, verb->about);
+        man_text(to, verb->about);
     }
     fputs(".Pp\nThe options are:\n", to);
     option_list(to, verb);
@@ -186,7 +187,7 @@ static const char *next_name(const char *last) {
 }
 
 void cli_man_all(FILE *to) {
-    title(to, "skymem");
+    man_title(to, "skymem");
     fputs(".Nd one prefix cache for language models, from memory to the sky\n"
           ".Sh SYNOPSIS\n.Nm\n.Ar verb\n.Op Ar arguments\n.Op Ar options\n"
           ".Sh DESCRIPTION\n"
@@ -199,7 +200,7 @@ void cli_man_all(FILE *to) {
           to);
     for (size_t i = 0; cli_verbs[i]; i++) {
         fprintf(to, ".It Cm %s\n", cli_verbs[i]->name);
-        text(to, cli_verbs[i]->summary);
+        man_text(to, cli_verbs[i]->summary);
     }
     fputs(".El\n", to);
     settings_section(to);

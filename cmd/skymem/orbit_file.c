@@ -54,8 +54,8 @@ int orbit_propagate(cli *c) {
 
 /* Positions in metres, seconds since the epoch before each, in the frame of the Earth: what Cesium
  * calls inertial is ICRF, from which TEME has gone a third of a degree since 2000 (precession). */
-static json_t *positions(const sky_fleet *f, uint32_t number, int64_t from, int64_t to,
-                         int64_t step) {
+static json_t *czml_positions(const sky_fleet *f, uint32_t number, int64_t from, int64_t to,
+                              int64_t step) {
     json_t *list = json_array();
     for (int64_t ms = from;; ms = ms + step < to ? ms + step : to) {
         sky_motion s;
@@ -72,7 +72,7 @@ static json_t *positions(const sky_fleet *f, uint32_t number, int64_t from, int6
     return list;
 }
 
-static json_t *document(int64_t from, int64_t to, char epoch[SKY_UTC_BYTES]) {
+static json_t *czml_document(int64_t from, int64_t to, char epoch[SKY_UTC_BYTES]) {
     char end[SKY_UTC_BYTES], interval[2 * SKY_UTC_BYTES + 2];
     snprintf(interval, sizeof interval, "%s/%s", sky_utc_text(from, epoch), sky_utc_text(to, end));
     return json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:i, s:s, s:s}}", "id", "document", "name",
@@ -81,27 +81,27 @@ static json_t *document(int64_t from, int64_t to, char epoch[SKY_UTC_BYTES]) {
                      "SYSTEM_CLOCK_MULTIPLIER");
 }
 
-static json_t *packet(const sky_fleet *f, uint32_t number, int64_t from, int64_t to, int64_t step,
-                      const char *epoch) {
+static json_t *czml_packet(const sky_fleet *f, uint32_t number, int64_t from, int64_t to,
+                           int64_t step, const char *epoch) {
     char name[SKY_FLEET_NAME_BYTES], id[SKY_FLEET_NAME_BYTES + 24];
     sky_fleet_name(f, number, name);
     snprintf(id, sizeof id, "satellite/%u", number);
     /* A colour for each plane, so that the mesh can be seen. */
     uint32_t plane = sky_fleet_place(f, number).plane;
-    return json_pack("{s:s, s:s, s:{s:i, s:{s:[i,i,i,i]}}, s:{s:s, s:s, s:s, s:i, s:o}}", "id", id,
-                     "name", name, "point", "pixelSize", 4, "color", "rgba",
-                     (int)(80 + plane * 61 % 176), (int)(80 + plane * 103 % 176),
-                     (int)(80 + plane * 29 % 176), 255, "position", "epoch", epoch,
-                     "referenceFrame", "FIXED", "interpolationAlgorithm", "LAGRANGE",
-                     "interpolationDegree", 5, "cartesian", positions(f, number, from, to, step));
+    return json_pack(
+        "{s:s, s:s, s:{s:i, s:{s:[i,i,i,i]}}, s:{s:s, s:s, s:s, s:i, s:o}}", "id", id, "name", name,
+        "point", "pixelSize", 4, "color", "rgba", (int)(80 + plane * 61 % 176),
+        (int)(80 + plane * 103 % 176), (int)(80 + plane * 29 % 176), 255, "position", "epoch",
+        epoch, "referenceFrame", "FIXED", "interpolationAlgorithm", "LAGRANGE",
+        "interpolationDegree", 5, "cartesian", czml_positions(f, number, from, to, step));
 }
 
 static int write_czml(cli *c, const sky_fleet *f, int64_t from, int64_t to, int64_t step) {
     char epoch[SKY_UTC_BYTES];
     json_t *czml = json_array();
-    json_array_append_new(czml, document(from, to, epoch));
+    json_array_append_new(czml, czml_document(from, to, epoch));
     for (uint32_t i = 0; i < sky_fleet_count(f); i++)
-        json_array_append_new(czml, packet(f, i, from, to, step, epoch));
+        json_array_append_new(czml, czml_packet(f, i, from, to, step, epoch));
     char *text = json_dumps(czml, JSON_COMPACT | JSON_REAL_PRECISION(12));
     json_decref(czml);
     if (!text)

@@ -33,7 +33,7 @@ typedef struct {
     int64_t ms;
 } sight;
 
-static bool above(const sight *s, int64_t plane, int64_t slot) {
+static bool sight_above(const sight *s, int64_t plane, int64_t slot) {
     sky_motion at;
     uint32_t number = sky_fleet_number(s->fleet, sky_unwrapped(s->shell, plane, slot));
     return sky_fleet_state(s->fleet, number, s->ms, &at) == SKY_ORBIT_FINE &&
@@ -48,7 +48,7 @@ static uint32_t window_count(const sight *s, const sky_handover *centre, uint32_
     uint32_t seen = 0;
     for (int64_t p = -north; p <= north; p++)
         for (int64_t q = -west; q <= west; q++)
-            seen += above(s, centre->plane + p, centre->slot + q);
+            seen += sight_above(s, centre->plane + p, centre->slot + q);
     return seen;
 }
 
@@ -56,11 +56,11 @@ static uint32_t count_above(const sight *s) {
     uint32_t seen = 0;
     for (uint32_t p = 1; p <= s->shell->planes; p++)
         for (uint32_t q = 1; q <= s->shell->slots; q++)
-            seen += above(s, p, q);
+            seen += sight_above(s, p, q);
     return seen;
 }
 
-static void look(const sight *s, const sky_handover *centre, finding *out) {
+static void sight_look(const sight *s, const sky_handover *centre, finding *out) {
     for (int i = 0; i < WINDOW_ROWS; i++) {
         uint32_t size = sides[i][0] * sides[i][1];
         if (isnan(out->share[i]))
@@ -73,14 +73,15 @@ static void look(const sight *s, const sky_handover *centre, finding *out) {
 
 /* ---- one shell at one latitude ---- */
 
-static void measure(sight *s, const sky_handover *h, size_t count, int64_t start, finding *out) {
+static void measure_shell(sight *s, const sky_handover *h, size_t count, int64_t start,
+                          finding *out) {
     uint64_t looks = 0, counts = 0;
     size_t row = 0;
     for (uint64_t turn = 0; turn < TURNS; turn += EVERY, looks++) {
         while (row + 1 < count && h[row + 1].turn <= turn)
             row++;
         s->ms = start + (int64_t)turn * SKY_HANDOVER_MS;
-        look(s, &h[row], out);
+        sight_look(s, &h[row], out);
         if (looks % 8 == 0) {
             out->visible += count_above(s);
             counts++;
@@ -98,8 +99,8 @@ static void measure(sight *s, const sky_handover *h, size_t count, int64_t start
     out->slots_day = h[count - 1].slot - h[0].slot;
 }
 
-static int find(cli *c, const char *name, const sky_constellation *shell, double latitude,
-                finding *out) {
+static int find_window(cli *c, const char *name, const sky_constellation *shell, double latitude,
+                       finding *out) {
     sight s = {.shell = shell,
                .observer = {.latitude_deg = latitude,
                             .min_elevation_deg = cli_number(c, "min-elevation")}};
@@ -118,7 +119,7 @@ static int find(cli *c, const char *name, const sky_constellation *shell, double
         code = cli_failed(c, "%s", h ? error.text : "out of memory");
     } else {
         size_t count = sky_fleet_handovers(s.fleet, &s.observer, &plan, h, TURNS);
-        measure(&s, h, count, plan.start_ms, out);
+        measure_shell(&s, h, count, plan.start_ms, out);
     }
     sky_fleet_destroy(s.fleet);
     free(h);
@@ -179,7 +180,7 @@ static void draw_shell(FILE *to, const finding *f, size_t latitudes, int x, int 
     fputs("</g>\n", to);
 }
 
-static int draw(cli *c, const finding *f, size_t shells, size_t latitudes) {
+static int draw_windows(cli *c, const finding *f, size_t shells, size_t latitudes) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
@@ -215,14 +216,15 @@ static int run_shells(cli *c, const sky_shell *shells, size_t count, const doubl
     for (size_t i = 0; i < count * latitude_count && code == CLI_OK; i++) {
         const sky_shell *shell = &shells[i / latitude_count];
         cli_progress("windows: %s at %g degrees", shell->name, latitudes[i % latitude_count]);
-        code = find(c, shell->name, &shell->constellation, latitudes[i % latitude_count], &f[i]);
+        code = find_window(c, shell->name, &shell->constellation, latitudes[i % latitude_count],
+                           &f[i]);
         cli_progress(NULL);
         if (code == CLI_OK)
             code = print_finding(&rows, &f[i]);
     }
     orbit_rows_end(&rows);
     if (code == CLI_OK && cli_given(c, "output"))
-        code = draw(c, f, count, latitude_count);
+        code = draw_windows(c, f, count, latitude_count);
     free(f);
     return code;
 }

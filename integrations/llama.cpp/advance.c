@@ -50,8 +50,8 @@ static bool move_rows(const sky_tensor *from, const sky_tensor *to, uint32_t end
                                                                from->token_bytes) == SKY_OK);
 }
 
-static sky_status place(sky__llama_slot *slot, uint32_t token_count, uint8_t *state, size_t bytes,
-                        sky_tensor *from, sky_tensor *to) {
+static sky_status place_rows(sky__llama_slot *slot, uint32_t token_count, uint8_t *state,
+                             size_t bytes, sky_tensor *from, sky_tensor *to) {
     sky_llama *llama = slot->llama;
     blob_part parts[SKY_LAYER_GROUPS_MAX];
     bool placed = llama_state_seq_get_data(llama->context, state, bytes, slot->id) == bytes &&
@@ -72,8 +72,8 @@ sky_status sky__llama_place_advanced(void *self, uint32_t token_count) {
     size_t bytes = llama_state_seq_get_size(llama->context, slot->id);
     uint8_t *state = malloc(bytes);
     sky_tensor *rows = calloc(2 * (size_t)llama->shape.row_sets, sizeof *rows);
-    sky_status status = state && rows ? place(slot, token_count, state, bytes, rows,
-                                              rows + llama->shape.row_sets)
+    sky_status status = state && rows ? place_rows(slot, token_count, state, bytes, rows,
+                                                   rows + llama->shape.row_sets)
                                       : SKY_E_NOMEM;
     free(rows);
     free(state);

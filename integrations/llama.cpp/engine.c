@@ -15,7 +15,7 @@ uint32_t sky__llama_window(const sky_llama *llama) {
     return window;
 }
 
-static void empty(sky__llama_slot *slot) {
+static void slot_empty(sky__llama_slot *slot) {
     slot->held_tokens = 0;
     slot->window_from = 0;
     slot->restoring_tokens = 0;
@@ -30,7 +30,7 @@ void sky__llama_forget(sky__llama_slot *slot) {
     } else {
         llama_memory_seq_rm(memory, slot->id, -1, -1);
     }
-    empty(slot);
+    slot_empty(slot);
     llama->on_bare &= slot->id != SEQ_PROMPT;
     llama->logits_of = NULL;
 }
@@ -38,7 +38,7 @@ void sky__llama_forget(sky__llama_slot *slot) {
 void sky__llama_forget_all(sky_llama *llama) {
     llama_memory_clear(llama_get_memory(llama->context), false);
     for (uint32_t i = 0; i < llama->slot_count; i++)
-        empty(&llama->slots[i]);
+        slot_empty(&llama->slots[i]);
     llama->lined_tokens = 0;
     llama->on_bare = false;
     llama->logits_of = NULL;

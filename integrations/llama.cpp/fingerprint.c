@@ -61,7 +61,7 @@ static bool record_path(const model_file *file, bool make, char path[PATH_BYTES]
 }
 
 /* All of the record but the digest and the sum. */
-static void describe(const model_file *file, uint64_t from, uint64_t words[5]) {
+static void describe_file(const model_file *file, uint64_t from, uint64_t words[5]) {
     words[0] = MAGIC;
     words[1] = file->bytes;
     words[2] = (uint64_t)ns_of(file->stat.st_mtim);
@@ -86,7 +86,7 @@ static bool load_digest(const model_file *file, uint64_t from, uint8_t out[32]) 
         return false;
     bool found = is_ours(fd) && read(fd, record, sizeof record) == sizeof record;
     close(fd);
-    describe(file, from, words);
+    describe_file(file, from, words);
     sum = sky_content_hash(record, RECORD_BYTES - 8, 0);
     found = found && memcmp(record, words, sizeof words) == 0 &&
             memcmp(record + RECORD_BYTES - 8, &sum, 8) == 0;
@@ -108,7 +108,7 @@ static void save_digest(const model_file *file, uint64_t from, const uint8_t dig
     uint64_t words[5], sum;
     if (!is_settled(file) || !record_path(file, true, path))
         return;
-    describe(file, from, words);
+    describe_file(file, from, words);
     memcpy(record, words, sizeof words);
     memcpy(record + sizeof words, digest, 32);
     sum = sky_content_hash(record, RECORD_BYTES - 8, 0);

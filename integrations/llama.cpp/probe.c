@@ -71,8 +71,8 @@ void sky_llama_probe_close(sky_llama_probe *probe) {
     free(probe);
 }
 
-static sky_status compute(sky_llama_probe *probe, const uint32_t *tokens, uint32_t token_count,
-                          bool scored) {
+static sky_status probe_compute(sky_llama_probe *probe, const uint32_t *tokens,
+                                uint32_t token_count, bool scored) {
     for (uint32_t done = 0; done < token_count;) {
         uint32_t left = token_count - done, step = left < BATCH_TOKENS ? left : BATCH_TOKENS;
         struct llama_batch *batch = &probe->batch;
@@ -117,7 +117,7 @@ sky_status sky_llama_probe_prefill(sky_llama_probe *probe, const uint32_t *token
     llama_memory_clear(llama_get_memory(probe->context), true);
     probe->held_tokens = 0;
     probe->watching = true;
-    sky_status status = compute(probe, tokens, token_count, false);
+    sky_status status = probe_compute(probe, tokens, token_count, false);
     probe->watching = false;
     return status == SKY_OK ? keep_state(probe) : status;
 }
@@ -146,7 +146,7 @@ sky_status sky_llama_probe_decode(sky_llama_probe *probe, const uint32_t *tokens
                                   uint32_t token_count) {
     if (token_count > probe->decode_tokens_max)
         return SKY_E_PARAM;
-    return compute(probe, tokens, token_count, true);
+    return probe_compute(probe, tokens, token_count, true);
 }
 
 const float *sky_llama_probe_logits(const sky_llama_probe *probe, uint32_t i,

@@ -100,7 +100,7 @@ static void see_stored_k(sky_llama_probe *probe, const struct ggml_tensor *t) {
 }
 
 /* Undo rope on one head's query at a position. */
-static void unturn(const sky_llama_layer *layer, uint32_t position, const float *q, float *out) {
+static void undo_rope(const sky_llama_layer *layer, uint32_t position, const float *q, float *out) {
     memcpy(out, q, layer->k_width * sizeof *out);
     uint32_t pairs = layer->rope_dims / 2;
     for (uint32_t i = 0; i < pairs; i++) {
@@ -133,7 +133,7 @@ static void add_queries(probe_seen *seen, const struct ggml_tensor *q, uint32_t 
     for (int64_t t = 0; t < q->ne[1]; t += MOMENT_EVERY, tokens++) {
         for (uint32_t h = 0; h < layer->query_heads; h++) {
             const char *at = (const char *)q->data + (size_t)t * q->nb[1] + h * q->nb[2];
-            unturn(layer, first + (uint32_t)t, (const float *)(const void *)at, flat);
+            undo_rope(layer, first + (uint32_t)t, (const float *)(const void *)at, flat);
             add_square(flat, layer->k_width, sum + h / each * square);
         }
     }

@@ -41,7 +41,7 @@ typedef struct {
     bool failed;
 } cursor;
 
-static uint8_t *take(cursor *c, size_t bytes) {
+static uint8_t *cursor_take(cursor *c, size_t bytes) {
     if (c->failed || bytes > c->left) {
         c->failed = true;
         return NULL;
@@ -54,7 +54,7 @@ static uint8_t *take(cursor *c, size_t bytes) {
 
 static uint32_t take_u32(cursor *c) {
     uint32_t v = 0;
-    const uint8_t *at = take(c, sizeof v);
+    const uint8_t *at = cursor_take(c, sizeof v);
     if (at)
         memcpy(&v, at, sizeof v);
     return v;
@@ -62,7 +62,7 @@ static uint32_t take_u32(cursor *c) {
 
 static uint64_t take_u64(cursor *c) {
     uint64_t v = 0;
-    const uint8_t *at = take(c, sizeof v);
+    const uint8_t *at = cursor_take(c, sizeof v);
     if (at)
         memcpy(&v, at, sizeof v);
     return v;
@@ -117,7 +117,7 @@ static const char *parse_rows(cursor *c, const blob_part *part, uint32_t layer_c
         }
         if (e != *element || bytes != *row_bytes)
             return "has layers of different sizes in one part";
-        uint8_t *data = take(c, (size_t)bytes * part->token_count);
+        uint8_t *data = cursor_take(c, (size_t)bytes * part->token_count);
         if (rows)
             rows[2 * layer + is_v] = sky_layer_packed(group, is_v ? SKY_KV_V : SKY_KV_K, data,
                                                       part->first_token, part->token_count);

@@ -60,13 +60,13 @@ static bool move_all(int fd, void *data, size_t bytes, bool sending) {
     return true;
 }
 
-static void drop(server *s, uint32_t i) {
+static void server_drop(server *s, uint32_t i) {
     memmove(&s->queue[i], &s->queue[i + 1], (s->count - i - 1) * sizeof s->queue[0]);
     s->count--;
 }
 
 /* False: the client is gone. */
-static bool hear(server *s) {
+static bool server_receive(server *s) {
     frame f;
     if (!move_all(s->socket, &f, sizeof f, false))
         return false;
@@ -74,12 +74,12 @@ static bool hear(server *s) {
         s->queue[s->count++] = (answer){f, 0, sky_now() + s->shape.rtt_ns};
     for (uint32_t i = 0; f.bytes == 0 && i < s->count; i++)
         if (s->queue[i].asked.request == f.request)
-            drop(s, i--);
+            server_drop(s, i--);
     return true;
 }
 
 /* How long until there is something to send, in ns; 0: now; -1: nothing to send. */
-static sky_time patience(server *s, sky_time now) {
+static sky_time server_wait_time(server *s, sky_time now) {
     s->bucket += (double)(now - s->filled_at) * 1e-9 * s->shape.rate;
     s->filled_at = now;
     double most = s->shape.rate * 0.004 + FRAME_BYTES;
@@ -104,20 +104,20 @@ static bool send_frame(server *s) {
     s->bucket -= f.bytes;
     a->sent += f.bytes;
     if (a->sent == a->asked.bytes)
-        drop(s, 0);
+        server_drop(s, 0);
     return true;
 }
 
-static void *serve(void *argument) {
+static void *server_run(void *argument) {
     server *s = argument;
     s->filled_at = sky_now();
     for (bool alive = true; alive;) {
-        sky_time wait = patience(s, sky_now());
+        sky_time wait = server_wait_time(s, sky_now());
         struct timespec limit = {.tv_sec = wait / 1000000000, .tv_nsec = wait % 1000000000};
         struct pollfd p = {.fd = s->socket, .events = POLLIN};
         int ready = ppoll(&p, 1, wait < 0 ? NULL : &limit, NULL);
         if (ready > 0)
-            alive = hear(s);
+            alive = server_receive(s);
         else if (wait == 0)
             alive = send_frame(s);
     }
@@ -197,17 +197,17 @@ static uint8_t *rows_of(const client *c, uint32_t segment) {
            segment * c->context->prefix->rows_bytes;
 }
 
-static waiting *find(client *c, uint32_t request) {
+static waiting *client_find(client *c, uint32_t request) {
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
         if (c->requests[i].request == request)
             return &c->requests[i];
     return NULL;
 }
 
-static bool ask(client *c, const sky_pace *pace) {
+static bool client_ask(client *c, const sky_pace *pace) {
     bench_form form = c->context->forms[pace->form];
     frame f = {pace->request, pace->segment, form, (uint32_t)pace->bytes};
-    waiting *w = find(c, 0);
+    waiting *w = client_find(c, 0);
     uint8_t *rows = rows_of(c, pace->segment);
     *w = (waiting){.request = pace->request,
                    .bytes = pace->bytes,
@@ -216,14 +216,14 @@ static bool ask(client *c, const sky_pace *pace) {
     return move_all(c->socket, &f, sizeof f, true);
 }
 
-static bool obey(client *c, const sky_pace *pace) {
+static bool client_act(client *c, const sky_pace *pace) {
     frame f = {.request = pace->request};
     switch (pace->kind) {
     case SKY_PACE_GET:
-        return ask(c, pace);
+        return client_ask(c, pace);
     case SKY_PACE_CANCEL:
-        if (find(c, pace->request))
-            find(c, pace->request)->request = 0;
+        if (client_find(c, pace->request))
+            client_find(c, pace->request)->request = 0;
         return move_all(c->socket, &f, sizeof f, true);
     case SKY_PACE_COMPUTE:
         c->engine_until = sky_now() + c->context->segments[pace->segment].compute_ns;
@@ -234,12 +234,12 @@ static bool obey(client *c, const sky_pace *pace) {
     return true;
 }
 
-static bool receive(client *c) {
+static bool client_receive(client *c) {
     static char nowhere[FRAME_BYTES]; /* for what was given up meanwhile */
     frame f;
     if (!move_all(c->socket, &f, sizeof f, false))
         return false;
-    waiting *w = find(c, f.request);
+    waiting *w = client_find(c, f.request);
     if (!w)
         return move_all(c->socket, nowhere, f.bytes, false);
     if (!move_all(c->socket, w->to + w->arrived, f.bytes, false))
@@ -257,7 +257,7 @@ static bool receive(client *c) {
 }
 
 /* Has the engine computed its segment? Returns when to look again. */
-static sky_time settle(client *c) {
+static sky_time client_settle(client *c) {
     sky_time now = sky_now(), next = sky_pacer_wake(c->pacer, now);
     if (c->engine_until == 0 || c->engine_until > now)
         return c->engine_until && c->engine_until < next ? c->engine_until : next;
@@ -266,18 +266,18 @@ static sky_time settle(client *c) {
     return now;
 }
 
-static bool run(client *c) {
+static bool client_run(client *c) {
     while (!c->over) {
         sky_pace pace;
         while (sky_pacer_next(c->pacer, sky_now(), &pace))
-            if (!obey(c, &pace))
+            if (!client_act(c, &pace))
                 return false;
-        sky_time wait = c->over ? 0 : settle(c) - sky_now();
+        sky_time wait = c->over ? 0 : client_settle(c) - sky_now();
         wait = wait > 0 ? wait : 0;
         wait = wait < SKY_SECONDS(1) ? wait : SKY_SECONDS(1);
         struct timespec limit = {.tv_sec = wait / 1000000000, .tv_nsec = wait % 1000000000};
         struct pollfd p = {.fd = c->socket, .events = POLLIN};
-        if (!c->over && ppoll(&p, 1, &limit, NULL) > 0 && !receive(c))
+        if (!c->over && ppoll(&p, 1, &limit, NULL) > 0 && !client_receive(c))
             return false;
     }
     return true;
@@ -295,14 +295,14 @@ sky_status bench_link_load(const bench_link *shape, const bench_context *context
         return SKY_E_IO;
     }
     pthread_t thread;
-    bool serving = pthread_create(&thread, NULL, serve, &s) == 0;
+    bool serving = pthread_create(&thread, NULL, server_run, &s) == 0;
     sky_time start = sky_now();
     sky_status status = SKY_E_IO;
     if (serving)
         status = sky_pacer_create(context->segments, context->prefix->segment_count, link, 1, NULL,
                                   start, &c.pacer);
     if (status == SKY_OK)
-        status = run(&c) ? SKY_OK : SKY_E_IO;
+        status = client_run(&c) ? SKY_OK : SKY_E_IO;
     if (status == SKY_OK) {
         sky_pacer_report_get(c.pacer, report);
         *ms = (double)(report->complete_ns - start) * 1e-6;

@@ -9,7 +9,7 @@ typedef struct {
     uint16_t silent[SKY_WIDTH_MAX];
 } bounds;
 
-static void bound(const sky_coder *rows, uint32_t half, bounds *b) {
+static void bound_classes(const sky_coder *rows, uint32_t half, bounds *b) {
     for (uint32_t i = 0; i < rows->steps * SKY_LANES; i++) {
         uint32_t unit = i / SKY_UNIT, channel = rows->channel[half][i];
         uint32_t shift = rows->shift[half][unit];
@@ -24,7 +24,7 @@ bool sky__classes_misfit(const sky_coder *rows, uint32_t half, const sky_levels 
     bounds b;
     uint32_t padded = rows->steps * SKY_LANES;
     uint64_t escapes = 0;
-    bound(rows, half, &b);
+    bound_classes(rows, half, &b);
     for (uint32_t t = 0; t < levels->rows; t++) {
         const int16_t *row = levels->packed + t * levels->pitch;
         uint16_t outside = 0, wrong = 0; /* at most SKY_WIDTH_MAX */

@@ -33,7 +33,7 @@ typedef struct {
     uint32_t saved;
 } features;
 
-static features ask(void) {
+static features ask_cpu(void) {
     features f = {0};
     uint32_t a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &f.basic, &d) || !(f.basic & OSXSAVE))
@@ -46,24 +46,24 @@ static features ask(void) {
     return f;
 }
 
-static bool all(uint32_t bits, uint32_t wanted) {
+static bool has_all_bits(uint32_t bits, uint32_t wanted) {
     return (bits & wanted) == wanted;
 }
 
 static bool has_avx2(const features *f) {
-    return all(f->basic, AVX | F16C | POPCNT) && all(f->more, AVX2 | BMI | BMI2) &&
-           all(f->saved, YMM_SAVED);
+    return has_all_bits(f->basic, AVX | F16C | POPCNT) &&
+           has_all_bits(f->more, AVX2 | BMI | BMI2) && has_all_bits(f->saved, YMM_SAVED);
 }
 
 bool sky__cpu_has_avx2(void) {
-    features f = ask();
+    features f = ask_cpu();
     return has_avx2(&f);
 }
 
 bool sky__cpu_has_avx512(void) {
-    features f = ask();
-    return has_avx2(&f) && all(f.more, AVX512F | AVX512DQ | AVX512BW | AVX512VL) &&
-           all(f.most, VBMI | VBMI2) && all(f.saved, ZMM_SAVED);
+    features f = ask_cpu();
+    return has_avx2(&f) && has_all_bits(f.more, AVX512F | AVX512DQ | AVX512BW | AVX512VL) &&
+           has_all_bits(f.most, VBMI | VBMI2) && has_all_bits(f.saved, ZMM_SAVED);
 }
 
 #else

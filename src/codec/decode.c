@@ -641,7 +641,7 @@ typedef struct {
     sky_status status;
 } reading;
 
-static bool unfinished(const reading *r) {
+static bool reading_is_unfinished(const reading *r) {
     return r->status == SKY_OK && r->d->at != AT_END;
 }
 
@@ -657,7 +657,7 @@ static size_t have_unit(reading *r) {
     return r->carried ? d->left : d->left - SLACK;
 }
 
-static void took(reading *r, sky_status status, size_t used) {
+static void reading_account(reading *r, sky_status status, size_t used) {
     r->status = status;
     if (status != SKY_OK)
         return;
@@ -668,7 +668,7 @@ static void took(reading *r, sky_status status, size_t used) {
 static void read_unit(reading *r) {
     size_t used, bytes = have_unit(r);
     sky_status status = decode_unit(r->d, r->in, bytes, &used);
-    took(r, status, used);
+    reading_account(r, status, used);
 }
 
 /* Does a kernel take the unit at hand together with another stream's like it? */
@@ -683,7 +683,7 @@ static void read_exact_rows(reading r[2]) {
                              begin_exact(r[1].d, r[1].in, most[1])};
     r->d->kernels->exact_decode(jobs, 2);
     for (uint32_t i = 0; i < 2; i++)
-        took(&r[i], end_tokens(r[i].d, jobs[i].tokens, jobs[i].used), jobs[i].used);
+        reading_account(&r[i], end_tokens(r[i].d, jobs[i].tokens, jobs[i].used), jobs[i].used);
 }
 
 static void read_pairs(reading r[2]) {
@@ -692,12 +692,12 @@ static void read_pairs(reading r[2]) {
                              begin_pairs(r[1].d, r[1].in, bytes[1])};
     r->d->kernels->pairs_decode(jobs, 2);
     for (uint32_t i = 0; i < 2; i++)
-        took(&r[i], end_pairs(r[i].d, &jobs[i]), jobs[i].used);
+        reading_account(&r[i], end_pairs(r[i].d, &jobs[i]), jobs[i].used);
 }
 
 /* As long as both go on: rows of both together, anything else of the one that stands at it. */
 static void read_two(reading r[2]) {
-    while (unfinished(&r[0]) && unfinished(&r[1])) {
+    while (reading_is_unfinished(&r[0]) && reading_is_unfinished(&r[1])) {
         if (!pairs_up(r[0].d))
             read_unit(&r[0]);
         else if (!pairs_up(r[1].d) || r[0].d->at != r[1].d->at)
@@ -709,7 +709,8 @@ static void read_two(reading r[2]) {
     }
 }
 
-static reading begin(const sky_profile *profile, const sky_stream_in *stream, void *memory) {
+static reading reading_begin(const sky_profile *profile, const sky_stream_in *stream,
+                             void *memory) {
     reading r = {.in = stream->data, .status = SKY_E_PARAM};
     if (stream->data)
         r.status = decoder_begin(memory, profile, &stream->shape, stream->bytes, &r.d);
@@ -728,8 +729,8 @@ static reading begin_to(const sky_profile *profile, const sky__stream_to *stream
     return r;
 }
 
-static sky_status end(reading *r) {
-    while (unfinished(r))
+static sky_status reading_end(reading *r) {
+    while (reading_is_unfinished(r))
         read_unit(r);
     return r->status == SKY_OK && r->d->left ? SKY_E_CORRUPT /* bytes after the last row */
                                              : r->status;
@@ -740,13 +741,13 @@ sky_status sky_decode(const sky_profile *profile, const sky_stream_shape *shape,
     if (!shape)
         return SKY_E_PARAM;
     sky_stream_in stream = {*shape, data, bytes, dst};
-    reading r = begin(profile, &stream, memory);
-    return end(&r);
+    reading r = reading_begin(profile, &stream, memory);
+    return reading_end(&r);
 }
 
 static sky_status end_two(reading r[2]) {
     read_two(r);
-    sky_status first = end(&r[0]), second = end(&r[1]);
+    sky_status first = reading_end(&r[0]), second = reading_end(&r[1]);
     return first != SKY_OK ? first : second;
 }
 
@@ -754,15 +755,15 @@ sky_status sky_decode_two(const sky_profile *profile, const sky_stream_in stream
     uint8_t *memory = work;
     if (!streams || !work)
         return SKY_E_PARAM;
-    return end_two((reading[2]){begin(profile, &streams[0], memory),
-                                begin(profile, &streams[1], memory + SKY_DECODER_BYTES)});
+    return end_two((reading[2]){reading_begin(profile, &streams[0], memory),
+                                reading_begin(profile, &streams[1], memory + SKY_DECODER_BYTES)});
 }
 
 sky_status sky__decode_rows(const sky_profile *profile, const sky__stream_to *streams,
                             uint32_t count, void *work) {
     reading r[2] = {begin_to(profile, &streams[0], work)};
     if (count < 2)
-        return end(&r[0]);
+        return reading_end(&r[0]);
     r[1] = begin_to(profile, &streams[1], (uint8_t *)work + SKY_DECODER_BYTES);
     return end_two(r);
 }

@@ -131,7 +131,7 @@ static uint32_t load_tokens(encoder *e, uint32_t token) {
 }
 
 /* A value to add up: nothing where it is no number. */
-static inline float tame(float x) {
+static inline float finite_or_zero(float x) {
     return fabsf(x) <= 1e30f ? x : 0.0f;
 }
 
@@ -144,7 +144,7 @@ static void measure_mean(encoder *e, float limit) {
         uint32_t count = load_tokens(e, t);
         for (uint32_t r = 0; r < count; r++)
             for (uint32_t i = 0; i < e->tile.width; i++) {
-                float x = tame(e->row[r][i]);
+                float x = finite_or_zero(e->row[r][i]);
                 bool far = fabsf(x - mean[i]) > limit;
                 sums[i] += far ? 0.0f : x;
                 counts[i] += !far;
@@ -168,7 +168,7 @@ typedef struct {
 static void spread_row(const encoder *e, const float *row, float limit, spread *s) {
     float squares = 0, sum = 0;
     for (uint32_t i = 0; i < e->tile.width; i++) {
-        float d = fabsf(tame(row[i]) - e->transform.mean[i]);
+        float d = fabsf(finite_or_zero(row[i]) - e->transform.mean[i]);
         s->beyond += d > limit;
         d = d > limit ? 0.0f : d;
         squares += d * d;
@@ -502,13 +502,13 @@ static uint8_t *write_coded(encoder *e, uint8_t *out, uint8_t *limit) {
 
 /* A token's elements: top halves, and f32's low ones. What is there of the token before or after
  * stays. */
-static void gather(encoder *e, uint32_t token) {
+static void gather_token(encoder *e, uint32_t token) {
     sky__exact_gather(&e->exact, element_row(e, token), e->src->head_bytes, e->top[token & 1],
                       e->low[token & 1]);
 }
 
 /* Of a token that is gathered, like the one before. */
-static void split(encoder *e, uint32_t token) {
+static void split_token(encoder *e, uint32_t token) {
     e->kernels->split(&e->exact, e->top[token & 1], token ? e->top[~token & 1] : NULL, e->packed);
 }
 
@@ -518,8 +518,8 @@ static void choose_exact_classes(encoder *e) {
     uint32_t units = sky_rows_units(&e->rows), shift = sky_exact_shift(e->shape->element);
     memset(h, 0, sizeof h);
     for (uint32_t t = 0; t < e->tile.tokens; t++) {
-        gather(e, t);
-        split(e, t);
+        gather_token(e, t);
+        split_token(e, t);
         for (uint32_t half = 0; half < 2; half++) {
             sky_levels l = {e->packed + half * (size_t)e->exact.padded, 1, 0};
             for (uint32_t u = 0; u < units; u++)
@@ -538,13 +538,13 @@ static void choose_exact_classes(encoder *e) {
 static void measure_exact(encoder *e) {
     uint32_t sums[SKY_WIDTH_MAX] = {0}, spreads[SKY_WIDTH_MAX] = {0}, width = e->tile.width;
     for (uint32_t t = 0; t < e->tile.tokens; t++) {
-        gather(e, t);
+        gather_token(e, t);
         for (uint32_t i = 0; i < width; i++)
             sums[i] += sky_exact_exponent(e->shape->element, e->top[t & 1][i]);
     }
     sky__exact_usual(sums, e->tile.tokens, width, e->exact.usual);
     for (uint32_t t = 0; t < e->tile.tokens; t++) {
-        gather(e, t);
+        gather_token(e, t);
         for (uint32_t i = 0; i < width; i++) {
             uint32_t exponent = sky_exact_exponent(e->shape->element, e->top[t & 1][i]);
             uint32_t usual = e->exact.usual[i];
@@ -583,14 +583,14 @@ static uint8_t *write_exact(encoder *e, uint8_t *out, uint8_t *limit) {
         return NULL;
     uint8_t *low = out + head, *at = limit;
     e->kernels->encode_prepare(&e->tables, &e->rows);
-    gather(e, e->tile.tokens - 1);
+    gather_token(e, e->tile.tokens - 1);
     for (uint32_t t = e->tile.tokens; t-- > 0;) {
         if ((size_t)(at - low) <
             low_bytes + sky_rows_bytes_max(&e->rows, 0) + sky_rows_bytes_max(&e->rows, 1))
             return NULL;
         if (t)
-            gather(e, t - 1);
-        split(e, t);
+            gather_token(e, t - 1);
+        split_token(e, t);
         at -= low_bytes;
         for (size_t i = 0; i < low_bytes / 2; i++)
             sky_store_u16(at + 2 * i, e->low[t & 1][i]);

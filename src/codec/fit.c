@@ -46,7 +46,7 @@ static void forward_block(fitter *f, uint32_t block) {
 }
 
 /* Values no level can hold count as zero. */
-static void tame(float *z, size_t count) {
+static void clamp_to_levels(float *z, size_t count) {
     for (size_t i = 0; i < count; i++)
         z[i] = z[i] >= -16000.0f && z[i] <= 16000.0f ? z[i] : 0.0f;
 }
@@ -59,7 +59,7 @@ static void quantise_all(fitter *f, float step, bool dependent) {
     for (uint32_t b = 0; b < f->blocks; b++) {
         int16_t *packed = f->packed + (size_t)b * f->block_tokens * padded;
         forward_block(f, b);
-        tame(f->z, f->block_tokens * padded);
+        clamp_to_levels(f->z, f->block_tokens * padded);
         for (uint32_t half = 0; half < 2; half++) {
             const float *z = f->z + half * padded;
             if (dependent)

@@ -27,7 +27,7 @@ static uint64_t choose_tables(sky_fit_units *f) {
 }
 
 /* Exchange every two channels that are better off in each other's unit; false: there are none. */
-static bool exchange(sky_fit_units *f) {
+static bool exchange_channels(sky_fit_units *f) {
     bool any = false;
     for (uint32_t i = 0; i < f->width; i++)
         for (uint32_t j = i + 1; j < f->width; j++) {
@@ -46,7 +46,7 @@ uint64_t sky__fit_units(sky_fit_units *f) {
     uint64_t cost = choose_tables(f), before;
     do {
         before = cost;
-        while (exchange(f))
+        while (exchange_channels(f))
             ;
         cost = choose_tables(f);
     } while (cost < before);

@@ -22,7 +22,7 @@ static const sky_codec_kernels *const all[] = {
 
 static _Atomic(const sky_codec_kernels *) in_use;
 
-static const sky_codec_kernels *choose(void) {
+static const sky_codec_kernels *choose_kernels(void) {
     size_t i = 0;
     while (!all[i]->here())
         i++;
@@ -32,7 +32,7 @@ static const sky_codec_kernels *choose(void) {
 const sky_codec_kernels *sky__kernels(void) {
     const sky_codec_kernels *kernels = atomic_load_explicit(&in_use, memory_order_relaxed);
     if (!kernels) {
-        kernels = choose();
+        kernels = choose_kernels();
         atomic_store_explicit(&in_use, kernels, memory_order_relaxed);
     }
     return kernels;
@@ -58,6 +58,6 @@ sky_status sky_codec_kernels_use(const char *name) {
                 return SKY_E_UNSUPPORTED;
         return SKY_E_PARAM;
     }
-    atomic_store_explicit(&in_use, choose(), memory_order_relaxed);
+    atomic_store_explicit(&in_use, choose_kernels(), memory_order_relaxed);
     return SKY_OK;
 }

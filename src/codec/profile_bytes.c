@@ -28,7 +28,7 @@ typedef struct {
     size_t bytes;
 } sink;
 
-static void put(sink *s, const void *data, size_t bytes) {
+static void sink_put(sink *s, const void *data, size_t bytes) {
     if (s->at)
         memcpy(s->at + s->bytes, data, bytes);
     s->bytes += bytes;
@@ -37,7 +37,7 @@ static void put(sink *s, const void *data, size_t bytes) {
 static void put_u32(sink *s, uint32_t v) {
     uint8_t bytes[4];
     sky_store_u32(bytes, v);
-    put(s, bytes, 4);
+    sink_put(s, bytes, 4);
 }
 
 static void put_floats(sink *s, const float *x, size_t count) {
@@ -71,22 +71,22 @@ static void put_stream(sink *out, const sky_profile_stream *s) {
         put_klt(out, s, s->klt_f);
     }
     for (uint32_t basis = 0; s->order[0] && basis < 2; basis++)
-        put(out, s->order[basis], 2 * (size_t)s->channels);
+        sink_put(out, s->order[basis], 2 * (size_t)s->channels);
     for (uint32_t level = 1; level < SKY_LEVEL_COUNT; level++)
         for (uint32_t dependent = 0; dependent < 2; dependent++) {
             const uint8_t *classes = sky__profile_classes(s, (sky_level)level, dependent, 0);
             if (classes)
-                put(out, classes, 2 * (size_t)s->units);
+                sink_put(out, classes, 2 * (size_t)s->units);
         }
     if (s->exact)
-        put(out, s->exact, sky_exact_bytes(s));
+        sink_put(out, s->exact, sky_exact_bytes(s));
 }
 
 static size_t put_profile(const sky_profile *p, bool ordered, uint8_t *at) {
     sink out = {at, 0};
     put_u32(&out, MAGIC);
     put_u32(&out, ordered ? 2 : 1);
-    put(&out, p->fingerprint, 32);
+    sink_put(&out, p->fingerprint, 32);
     put_u32(&out, p->layer_count);
     put_u32(&out, p->rope_count);
     for (uint32_t i = 0; i < p->rope_count; i++) {

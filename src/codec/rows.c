@@ -310,7 +310,8 @@ typedef struct {
     uint8_t symbol[SKY_WIDTH_MAX];
 } split_row;
 
-static void split(const sky_coder *rows, uint32_t half, const int16_t *packed, split_row *row) {
+static void split_halves(const sky_coder *rows, uint32_t half, const int16_t *packed,
+                         split_row *row) {
     for (uint32_t i = 0; i < rows->steps * SKY_LANES; i++)
         row->value[i] = packed[rows->channel[half][i]];
     for (uint32_t u = 0; u < sky_rows_units(rows); u++) {
@@ -393,7 +394,7 @@ uint8_t *sky__row_encode(sky_coder *rows, const sky_encode_tables *tables, uint3
                          const int16_t *packed, uint8_t *end) {
     const encode_units *t = (const encode_units *)tables;
     split_row row;
-    split(rows, half, packed, &row);
+    split_halves(rows, half, packed, &row);
     end = encode_escapes(rows, t, half, &row, end);
     end = encode_states(rows, t, half, &row, end);
     return encode_low_bits(rows, half, row.value, end);

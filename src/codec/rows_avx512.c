@@ -91,7 +91,7 @@ INLINE __m512i finish_step(sky_coder *rows, const step_tables *t, uint32_t half,
 }
 
 /* High bytes of all steps. */
-static void widen(planes *p, uint32_t steps) {
+static void planes_widen(planes *p, uint32_t steps) {
     for (uint32_t step = 0; step < steps; step++)
         if (!(p->wide >> step & 1))
             _mm512_store_si512(p->high + step * SKY_LANES,
@@ -107,7 +107,7 @@ static size_t patch_escapes(sky_coder *rows, uint32_t half, const uint8_t *in, p
         const uint8_t *told = out->wide >> step & 1 ? out->high : out->low;
         escapes[step] = escapes_among(_mm512_load_si512(told + step * SKY_LANES));
     }
-    widen(out, rows->steps);
+    planes_widen(out, rows->steps);
     for (uint32_t step = 0; step < rows->steps; step++)
         for (uint64_t left = escapes[step]; left; left &= left - 1, used += 2) {
             uint32_t i = step * SKY_LANES + (uint32_t)__builtin_ctzll(left);
@@ -201,7 +201,7 @@ static void levels_by_channel(const decode_tables *t, uint32_t half, planes *p,
                               const sky_coder *rows, int16_t *levels) {
     bool wide = p->wide;
     if (wide)
-        widen(p, rows->steps);
+        planes_widen(p, rows->steps);
     for (uint32_t step = 0; step < rows->steps; step++, levels += SKY_LANES) {
         __m512i n[2];
         levels_of(&t->order[half][step], p, rows->steps, wide, n);
@@ -337,7 +337,7 @@ INLINE void levels_of_pairs(const tokens *k, const sky_pairs_job *job, uint32_t 
             levels_of_tokens(k->tables, steps, most, twice, false, k->p[i], levels);
 }
 
-static void restore(tokens *k, const sky_pairs_job *job) {
+static void tokens_restore(tokens *k, const sky_pairs_job *job) {
     _Alignas(64) int16_t levels[2 * SKY_PAIRS_MAX][SKY_WIDTH_MAX];
     uint32_t steps = job->rows->steps;
     if (!sky__restores_by_chunks(job->t)) {
@@ -371,7 +371,7 @@ INLINE void end_tokens(tokens *k, const row *r, const chain *c, uint32_t pairs,
     store_states(&c->s, job->rows);
     job->pairs = damaged ? pairs - 1 : pairs;
     job->used = damaged ? SIZE_MAX : used;
-    restore(k, job);
+    tokens_restore(k, job);
 }
 
 INLINE void decode_tokens(sky_pairs_job *jobs, bool two, a_bit a_is) {

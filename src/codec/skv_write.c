@@ -92,7 +92,7 @@ static sky_status shape_at(const sky_skv_writer *w, uint32_t layer, sky_kv kv,
 }
 
 /* Go on to the stream's entry, leaving out those before. */
-static void advance(sky_skv_writer *w, const sky_stream_shape *shape) {
+static void writer_advance(sky_skv_writer *w, const sky_stream_shape *shape) {
     while (w->next < 2 * shape->layer + (uint32_t)shape->kv)
         write_entry(w, w->next, 0, 0);
 }
@@ -107,7 +107,7 @@ sky_status sky_skv_put(sky_skv_writer *w, uint32_t layer, sky_kv kv,
                             w->dst_bytes_max - w->at, &bytes, work);
     if (status != SKY_OK)
         return status;
-    advance(w, &shape);
+    writer_advance(w, &shape);
     write_entry(w, w->next, bytes, (uint8_t)options->level);
     return SKY_OK;
 }
@@ -125,7 +125,7 @@ sky_status sky_skv_put_stream(sky_skv_writer *w, uint32_t layer, sky_kv kv, cons
         return status;
     if (bytes > w->dst_bytes_max - w->at || bytes > UINT32_MAX)
         return SKY_E_DST_SMALL;
-    advance(w, &shape);
+    writer_advance(w, &shape);
     memcpy(w->dst + w->at, stream, bytes);
     write_entry(w, w->next, bytes, header.level);
     return SKY_OK;
@@ -144,7 +144,7 @@ sky_status sky_skv_end(sky_skv_writer *w, size_t *dst_bytes) {
 
 /* ---- lowering ---- */
 
-static bool lowered(const sky_skv_entry *e, sky_level level) {
+static bool entry_is_lowered(const sky_skv_entry *e, sky_level level) {
     return e->bytes && e->level < level;
 }
 
@@ -186,7 +186,7 @@ static sky_status lower_stream(const sky_skv *skv, sky_skv_writer *w, uint32_t i
         status = sky_stream_info_read(skv->data + e.offset, (size_t)e.bytes, &info);
     if (status != SKY_OK)
         return status;
-    if (!lowered(&e, options->level))
+    if (!entry_is_lowered(&e, options->level))
         return sky_skv_put_stream(w, layer, kv, skv->data + e.offset, (size_t)e.bytes);
     const sky_tensor packed = sky_stream_packed(&shape, rows);
     status = sky_decode(w->profile, &shape, skv->data + e.offset, (size_t)e.bytes, packed, work);
@@ -204,7 +204,7 @@ size_t sky_skv_lower_bound(const sky_skv *skv, sky_level level) {
         sky_skv_entry e;
         sky_skv_stream_shape(skv, i / 2, (sky_kv)(i & 1), &s);
         sky_skv_entry_at(skv, i / 2, (sky_kv)(i & 1), &e);
-        bytes += lowered(&e, level) ? sky_encode_bound(&s) : (size_t)e.bytes;
+        bytes += entry_is_lowered(&e, level) ? sky_encode_bound(&s) : (size_t)e.bytes;
     }
     return bytes;
 }
@@ -227,7 +227,7 @@ static bool any_lowered(const sky_skv *skv, sky_level level) {
     for (uint32_t i = 0; i < 2 * skv->layer_count; i++) {
         sky_skv_entry e;
         sky_skv_entry_at(skv, i / 2, (sky_kv)(i & 1), &e);
-        any |= lowered(&e, level);
+        any |= entry_is_lowered(&e, level);
     }
     return any;
 }

@@ -117,7 +117,7 @@ static inline void mix_run(const float *restrict m, size_t pitch, float *restric
     }
 }
 
-static void turn(const sky_transform *t, uint32_t which, bool undo, float *row) {
+static void rope_turn(const sky_transform *t, uint32_t which, bool undo, float *row) {
     const float *cosine = t->cosine[which], *sine = t->sine[which];
     uint32_t turned = t->rope->pair_count;
     bool neighbours = t->rope->kind == SKY_ROPE_INTERLEAVED;
@@ -131,7 +131,7 @@ static void turn(const sky_transform *t, uint32_t which, bool undo, float *row) 
     }
 }
 
-static void mix(const sky_transform *t, const float *m, size_t pitch, float *row) {
+static void matrix_mix(const sky_transform *t, const float *m, size_t pitch, float *row) {
     uint32_t turned = t->rope ? t->rope->pair_count : 0, rest = t->dim / 2 - turned;
     bool neighbours = turned && t->rope->kind == SKY_ROPE_INTERLEAVED;
     for (uint32_t h = 0; h < t->heads; h++, row += t->dim, m += t->dim / 2) {
@@ -169,7 +169,7 @@ static void add_row(uint32_t count, const float *restrict x, float *restrict row
 
 static void restore_pairs(const sky_transform *t, float scale, float *row) {
     if (t->pairs)
-        mix(t, t->scaled[0], SKY_WIDTH_MAX / 2, row);
+        matrix_mix(t, t->scaled[0], SKY_WIDTH_MAX / 2, row);
     else
         scale_row(t->width, scale, row);
     for (uint32_t h = 1; t->pairs && t->dim % 2 && h <= t->heads; h++)
@@ -180,13 +180,13 @@ static void restore_pairs(const sky_transform *t, float scale, float *row) {
 static void finish_row(const sky_transform *t, uint32_t which, float *row, uint8_t *out,
                        size_t head_bytes) {
     if (t->rope)
-        turn(t, which, false, row);
+        rope_turn(t, which, false, row);
     for (uint32_t h = 0; h < t->heads; h++)
         store_elements(t->element, row + h * t->dim, t->dim, out + h * head_bytes);
 }
 
 /* Sums and differences to levels of tokens, in place. */
-static void part(uint32_t count, int16_t *restrict sum, int16_t *restrict difference) {
+static void tokens_part(uint32_t count, int16_t *restrict sum, int16_t *restrict difference) {
     for (uint32_t i = 0; i < count; i++) {
         int16_t s = sum[i], d = difference[i];
         sum[i] = (int16_t)(s + d);
@@ -198,7 +198,7 @@ static void restore_full_pairs(sky_transform *t, int16_t (*rows)[SKY_WIDTH_MAX],
                                const sky_pairs_out *to) {
     float x[2 * SKY_PAIRS_MAX][SKY_WIDTH_MAX];
     for (uint32_t i = 0; i < to->pairs; i++)
-        part(t->width, rows[2 * i], rows[2 * i + 1]);
+        tokens_part(t->width, rows[2 * i], rows[2 * i + 1]);
     klt_restore(t, (const int16_t(*)[SKY_WIDTH_MAX])rows, 2 * to->pairs, t->scale[0], x);
     for (uint32_t i = 0; i < 2 * to->pairs; i++) {
         if (i % 2 == 0 && (i || to->turn_on))
@@ -215,7 +215,7 @@ static void restore_full(const sky_transform *t, const int16_t *sum, const int16
     memcpy(n[0], sum, t->padded * sizeof *sum);
     if (difference) {
         memcpy(n[1], difference, t->padded * sizeof *difference);
-        part(t->width, n[0], n[1]);
+        tokens_part(t->width, n[0], n[1]);
     }
     klt_restore(t, (const int16_t(*)[SKY_WIDTH_MAX])n, tokens, t->scale[2 - tokens], x);
     for (uint32_t i = 0; i < tokens; i++)
@@ -258,7 +258,7 @@ void sky__transform_load(const sky_transform *t, uint32_t which, const uint8_t *
     for (uint32_t h = 0; h < t->heads; h++)
         load_elements(t->element, in + h * head_bytes, t->dim, row + h * t->dim);
     if (t->rope)
-        turn(t, which, true, row);
+        rope_turn(t, which, true, row);
 }
 
 static void subtract_row(uint32_t count, const float *restrict x, float *restrict row) {
@@ -266,13 +266,13 @@ static void subtract_row(uint32_t count, const float *restrict x, float *restric
         row[i] -= x[i];
 }
 
-static void decorrelate(const sky_transform *t, float *row) {
+static void tokens_decorrelate(const sky_transform *t, float *row) {
     subtract_row(t->width, t->mean, row);
     if (t->pairs)
-        mix(t, t->matrix, t->matrix_pitch, row);
+        matrix_mix(t, t->matrix, t->matrix_pitch, row);
 }
 
-static bool fits(uint32_t count, const float *restrict z) {
+static bool row_fits(uint32_t count, const float *restrict z) {
     bool all = true;
     for (uint32_t i = 0; i < count; i++)
         all &= fabsf(z[i]) <= SKY_Z_MAX;
@@ -292,17 +292,17 @@ bool sky__transform_forward(const sky_transform *t, float *row0, float *row1, fl
     uint32_t width = t->width;
     size_t padding = (t->padded - width) * sizeof *sum;
     memset(sum + width, 0, padding);
-    decorrelate(t, row0);
+    tokens_decorrelate(t, row0);
     if (row1)
-        decorrelate(t, row1);
+        tokens_decorrelate(t, row1);
     if (t->klt)
         klt_forward(t, row0, row1 ? row1 : row0);
     if (!row1) {
         memcpy(sum, row0, width * sizeof *sum);
         scale_row(width, t->scale[1], sum);
-        return fits(width, sum);
+        return row_fits(width, sum);
     }
     memset(difference + width, 0, padding);
     put_sums(width, t->scale[0], row0, row1, sum, difference);
-    return fits(width, sum) && fits(width, difference);
+    return row_fits(width, sum) && row_fits(width, difference);
 }

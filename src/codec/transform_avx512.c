@@ -618,7 +618,7 @@ static void forward_pairs(const sky_transform *t, pair_place at, uint32_t pair, 
     }
 }
 
-static void decorrelate(const sky_transform *t, float *row) {
+static void tokens_decorrelate(const sky_transform *t, float *row) {
     uint32_t turned = t->rope ? t->rope->pair_count : 0, rest = t->dim / 2 - turned;
     for (uint32_t i = 0; i < t->width; i += LANES) {
         __mmask16 lanes = first_lanes(t->width - i);
@@ -643,9 +643,9 @@ static inline bool put(__m512 z, float *out) {
 bool sky__transform_forward_avx512(const sky_transform *t, float *row0, float *row1, float *sum,
                                    float *difference) {
     bool fits = true;
-    decorrelate(t, row0);
+    tokens_decorrelate(t, row0);
     if (row1)
-        decorrelate(t, row1);
+        tokens_decorrelate(t, row1);
     if (t->klt)
         klt_forward(t, row0, row1 ? row1 : row0);
     __m512 scale = _mm512_set1_ps(t->scale[row1 ? 0 : 1]);

@@ -2,20 +2,20 @@
 
 #include <math.h>
 
-static bool blank(char c) {
+static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static bool digit(char c) {
+static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
 void sky__trim(const char **text, size_t *bytes) {
-    while (*bytes > 0 && blank(**text)) {
+    while (*bytes > 0 && is_blank(**text)) {
         ++*text;
         --*bytes;
     }
-    while (*bytes > 0 && blank((*text)[*bytes - 1]))
+    while (*bytes > 0 && is_blank((*text)[*bytes - 1]))
         --*bytes;
 }
 
@@ -25,7 +25,7 @@ bool sky__whole(const char *text, size_t bytes, uint64_t max, uint64_t *out) {
         return false;
     uint64_t value = 0;
     for (size_t i = 0; i < bytes; i++) {
-        if (!digit(text[i]))
+        if (!is_digit(text[i]))
             return false;
         value = value * 10 + (uint64_t)(text[i] - '0');
     }
@@ -44,10 +44,10 @@ static double power_of_ten(int n) {
 
 /* Digits and at most one point; returns where they end, NULL when there is no digit. Digits beyond
  * the 18th count for their place only. */
-static const char *mantissa(const char *at, const char *end, uint64_t *value, int *exponent) {
+static const char *parse_mantissa(const char *at, const char *end, uint64_t *value, int *exponent) {
     bool point = false;
     int digits = 0;
-    for (; at < end && (digit(*at) || (*at == '.' && !point)); at++) {
+    for (; at < end && (is_digit(*at) || (*at == '.' && !point)); at++) {
         if (*at == '.') {
             point = true;
             continue;
@@ -71,14 +71,14 @@ bool sky__decimal(const char *text, size_t bytes, double *out) {
     at += at < end && (*at == '-' || *at == '+');
     uint64_t value = 0;
     int exponent = 0;
-    if (bytes > 64 || !(at = mantissa(at, end, &value, &exponent)))
+    if (bytes > 64 || !(at = parse_mantissa(at, end, &value, &exponent)))
         return false;
     if (at < end && (*at == 'e' || *at == 'E')) {
         at++;
         bool down = at < end && *at == '-';
         at += at < end && (*at == '-' || *at == '+');
         uint64_t power;
-        if (at == end || blank(*at) || !sky__whole(at, (size_t)(end - at), 300, &power))
+        if (at == end || is_blank(*at) || !sky__whole(at, (size_t)(end - at), 300, &power))
             return false;
         exponent += down ? -(int)power : (int)power;
         at = end;

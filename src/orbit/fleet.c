@@ -83,7 +83,7 @@ sky_status sky__fleet_add(sky_fleet *f, const char *name, size_t name_bytes,
     return SKY_OK;
 }
 
-static bool begins(const char *text, size_t bytes, const char *with) {
+static bool begins_with(const char *text, size_t bytes, const char *with) {
     return bytes >= strlen(with) && memcmp(text, with, strlen(with)) == 0;
 }
 
@@ -97,7 +97,7 @@ static sky_status read_elements(const char *text, size_t bytes, const char *path
         blanks++;
     if (blanks < bytes && (text[blanks] == '[' || text[blanks] == '{'))
         return sky__omm_json(text, bytes, path, f, error);
-    if (begins(text, bytes, "<"))
+    if (begins_with(text, bytes, "<"))
         return sky_fail(error, SKY_E_SYNTAX,
                         "%s:1: XML is not read here: take the same as JSON or CSV", path);
     sky__lines lines = {.at = text, .end = text + bytes};
@@ -105,7 +105,7 @@ static sky_status read_elements(const char *text, size_t bytes, const char *path
     size_t length;
     if (!sky__line_next(&lines, &line, &length))
         return sky_fail(error, SKY_E_SYNTAX, "%s:1: the file is empty", path);
-    if (begins(line, length, "CCSDS_OMM_VERS"))
+    if (begins_with(line, length, "CCSDS_OMM_VERS"))
         return sky__omm_kvn(text, bytes, path, f, error);
     if (memchr(line, ',', length) && length >= 8)
         return sky__omm_csv(text, bytes, path, f, error);
@@ -119,7 +119,7 @@ sky_status sky_fleet_parse(const char *text, size_t bytes, const char *path, sky
     if (bytes > SKY_FLEET_FILE_MAX)
         return sky_fail(error, SKY_E_PARAM, "%s: %zu bytes: at most %u", path, bytes,
                         SKY_FLEET_FILE_MAX);
-    if (begins(text, bytes, "\xef\xbb\xbf")) { /* a byte order mark */
+    if (begins_with(text, bytes, "\xef\xbb\xbf")) { /* a byte order mark */
         text += 3;
         bytes -= 3;
     }

@@ -36,12 +36,12 @@ static int by_plane(const void *a, const void *b) {
     return x->along < y->along ? -1 : x->along > y->along ? 1 : x->number < y->number ? -1 : 1;
 }
 
-static int falling(const void *a, const void *b) {
+static int compare_falling(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return x > y ? -1 : x < y ? 1 : 0;
 }
 
-static bool describe(const sky_fleet *f, uint32_t number, int64_t ms, entry *out) {
+static bool describe_entry(const sky_fleet *f, uint32_t number, int64_t ms, entry *out) {
     sky_motion s;
     if (sky_fleet_state(f, number, ms, &s) != SKY_ORBIT_FINE)
         return false;
@@ -68,7 +68,7 @@ static double gap_after(const entry *e, uint32_t i, uint32_t count) {
 static uint32_t count_planes(const entry *e, uint32_t count, double *gaps) {
     for (uint32_t i = 0; i < count; i++)
         gaps[i] = gap_after(e, i, count);
-    qsort(gaps, count, sizeof *gaps, falling);
+    qsort(gaps, count, sizeof *gaps, compare_falling);
     uint32_t best = 0;
     double steepest = 2; /* less than that is no step */
     for (uint32_t k = 2; k <= count / 2; k++) {
@@ -82,7 +82,7 @@ static uint32_t count_planes(const entry *e, uint32_t count, double *gaps) {
 }
 
 /* Number the planes; the first begins after a wide gap. */
-static void part(entry *e, uint32_t count, double threshold) {
+static void part_planes(entry *e, uint32_t count, double threshold) {
     uint32_t start = 0;
     while (gap_after(e, (start + count - 1) % count, count) < threshold)
         start++;
@@ -138,16 +138,16 @@ static double gap_behind(const thinning *t, const entry *e, uint32_t i) {
     return e[next].along - e[i].along + (next <= i ? SKY_TWO_PI : 0);
 }
 
-static bool closer(const thinning *t, uint32_t a, uint32_t b) {
+static bool is_closer(const thinning *t, uint32_t a, uint32_t b) {
     return t->ring[a].gap < t->ring[b].gap || (t->ring[a].gap == t->ring[b].gap && a < b);
 }
 
-static void sink(thinning *t, uint32_t at) {
+static void thinning_sink(thinning *t, uint32_t at) {
     const uint32_t moved = t->heap[at];
     for (uint32_t child; (child = 2 * at + 1) < t->count; at = child) {
-        if (child + 1 < t->count && closer(t, t->heap[child + 1], t->heap[child]))
+        if (child + 1 < t->count && is_closer(t, t->heap[child + 1], t->heap[child]))
             child++;
-        if (!closer(t, t->heap[child], moved))
+        if (!is_closer(t, t->heap[child], moved))
             break;
         t->heap[at] = t->heap[child];
     }
@@ -156,7 +156,7 @@ static void sink(thinning *t, uint32_t at) {
 
 /* Leave out whoever stands closest behind another, until as many are left as there are slots;
  * what is behind them is then of no use. */
-static void thin(thinning *t, entry *e, uint32_t size, uint32_t slots) {
+static void thin_plane(thinning *t, entry *e, uint32_t size, uint32_t slots) {
     t->count = size;
     for (uint32_t i = 0; i < size; i++) {
         t->heap[i] = i;
@@ -164,7 +164,7 @@ static void thin(thinning *t, entry *e, uint32_t size, uint32_t slots) {
         t->ring[i].gap = gap_behind(t, e, i);
     }
     for (uint32_t i = size / 2; i-- > 0;)
-        sink(t, i);
+        thinning_sink(t, i);
     while (t->count > slots) {
         neighbour *closest = &t->ring[t->heap[0]];
         double gap = gap_behind(t, e, t->heap[0]);
@@ -176,7 +176,7 @@ static void thin(thinning *t, entry *e, uint32_t size, uint32_t slots) {
             closest->gap = -1;
             t->heap[0] = t->heap[--t->count];
         }
-        sink(t, 0);
+        thinning_sink(t, 0);
     }
     for (uint32_t i = 0, left = 0; i < size; i++) {
         if (t->ring[i].gap >= 0)
@@ -185,7 +185,7 @@ static void thin(thinning *t, entry *e, uint32_t size, uint32_t slots) {
 }
 
 /* Which of a plane's satellites is nearest to `along`. */
-static uint32_t nearest(const entry *e, uint32_t slots, double along) {
+static uint32_t nearest_along(const entry *e, uint32_t slots, double along) {
     uint32_t best = 0;
     double least = INFINITY;
     for (uint32_t i = 0; i < slots; i++) {
@@ -199,7 +199,7 @@ static uint32_t nearest(const entry *e, uint32_t slots, double along) {
 }
 
 /* Fill the grid; returns the phasing. */
-static uint32_t fill(sky_fleet *f, thinning *t, entry *e, uint32_t count, uint32_t slots) {
+static uint32_t fill_grid(sky_fleet *f, thinning *t, entry *e, uint32_t count, uint32_t slots) {
     double along = 0;
     uint32_t plane = 0, first_start = 0;
     const entry *first = NULL;
@@ -207,8 +207,8 @@ static uint32_t fill(sky_fleet *f, thinning *t, entry *e, uint32_t count, uint32
         size = plane_size(e, count, i);
         if (size < slots)
             continue;
-        thin(t, &e[i], size, slots);
-        uint32_t start = nearest(&e[i], slots, along);
+        thin_plane(t, &e[i], size, slots);
+        uint32_t start = nearest_along(&e[i], slots, along);
         along = e[i + start].along;
         if (!first) {
             first = &e[i];
@@ -221,10 +221,10 @@ static uint32_t fill(sky_fleet *f, thinning *t, entry *e, uint32_t count, uint32
         }
         plane++;
     }
-    return (nearest(first, slots, along) + slots - first_start) % slots;
+    return (nearest_along(first, slots, along) + slots - first_start) % slots;
 }
 
-static void summarise(sky_fleet *f, const entry *e, uint32_t count, double widest_gap) {
+static void summarise_fleet(sky_fleet *f, const entry *e, uint32_t count, double widest_gap) {
     double radius = 0, tilt = 0;
     for (uint32_t i = 0; i < count; i++) {
         radius += e[i].radius_km / count;
@@ -240,7 +240,7 @@ static sky_status make_grid(sky_fleet *f, thinning *t, entry *e, uint32_t count,
     uint32_t planes = count >= 4 ? count_planes(e, count, gaps) : 0;
     if (planes < 2)
         return SKY_E_PARAM;
-    part(e, count, gaps[planes - 1]);
+    part_planes(e, count, gaps[planes - 1]);
     qsort(e, count, sizeof *e, by_plane);
     uint32_t slots = choose_slots(e, count, &planes);
     if (slots == 0)
@@ -252,10 +252,10 @@ static sky_status make_grid(sky_fleet *f, thinning *t, entry *e, uint32_t count,
     f->numbers = numbers;
     for (uint32_t i = 0; i < f->count; i++)
         f->members[i].place = (sky_satellite){0, 0};
-    summarise(f, e, count, gaps[0]);
+    summarise_fleet(f, e, count, gaps[0]);
     f->shell.planes = planes;
     f->shell.slots = slots;
-    f->shell.phasing = fill(f, t, e, count, slots);
+    f->shell.phasing = fill_grid(f, t, e, count, slots);
     return SKY_OK;
 }
 
@@ -273,7 +273,7 @@ sky_status sky_fleet_arrange(sky_fleet *f, int64_t ms, sky_error *error) {
     if (!e || !gaps || !t.ring || !t.heap)
         goto cleanup;
     for (uint32_t i = 0; i < f->count; i++)
-        count += describe(f, i, ms, &e[count]);
+        count += describe_entry(f, i, ms, &e[count]);
     status = make_grid(f, &t, e, count, gaps);
 cleanup:
     free(e);

@@ -68,7 +68,8 @@ static int key_index(const char *key, size_t bytes) {
     return -1;
 }
 
-static sky_status refuse(const message *m, sky_status status, sky_error *error, const fault *f) {
+static sky_status refuse_message(const message *m, sky_status status, sky_error *error,
+                                 const fault *f) {
     size_t line = f->key < KEYS && m->lines[f->key] ? m->lines[f->key] : m->line;
     char entry[40] = "";
     if (m->entry)
@@ -77,9 +78,9 @@ static sky_status refuse(const message *m, sky_status status, sky_error *error, 
 }
 
 /* False, so that a check is one line. */
-static bool wrong(fault *f, const message *m, int key, const char *format, ...)
+static bool field_is_wrong(fault *f, const message *m, int key, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-static bool wrong(fault *f, const message *m, int key, const char *format, ...) {
+static bool field_is_wrong(fault *f, const message *m, int key, const char *format, ...) {
     char text[TEXT_BYTES], expected[64];
     size_t bytes = strlen(m->texts[key]);
     for (size_t i = 0; i <= bytes; i++) { /* it may come from anyone, and goes to a terminal */
@@ -97,7 +98,7 @@ static bool wrong(fault *f, const message *m, int key, const char *format, ...) 
 }
 
 /* A name may be cut; a number that does not fit is none. */
-static bool take(message *m, int key, const char *text, size_t bytes, fault *f) {
+static bool take_field(message *m, int key, const char *text, size_t bytes, fault *f) {
     sky__trim(&text, &bytes);
     bool fits = key == NAME || bytes < TEXT_BYTES;
     bytes = bytes < TEXT_BYTES ? bytes : TEXT_BYTES - 1;
@@ -112,17 +113,19 @@ static bool take(message *m, int key, const char *text, size_t bytes, fault *f) 
     return true;
 }
 
-static bool within(const message *m, int key, double min, double max, double *out, fault *f) {
+static bool number_within(const message *m, int key, double min, double max, double *out,
+                          fault *f) {
     const char *text = m->texts[key];
     if (!sky__decimal(text, strlen(text), out))
-        return wrong(f, m, key, "no number");
-    return (*out >= min && *out <= max) || wrong(f, m, key, "from %.10g to %.10g", min, max);
+        return field_is_wrong(f, m, key, "no number");
+    return (*out >= min && *out <= max) ||
+           field_is_wrong(f, m, key, "from %.10g to %.10g", min, max);
 }
 
 static bool is_one_of(const message *m, int key, const char *word, const char *or_word, fault *f) {
     const char *text = m->texts[key];
     return !text[0] || strcmp(text, word) == 0 || strcmp(text, or_word) == 0 ||
-           wrong(f, m, key, "only %s is read", word);
+           field_is_wrong(f, m, key, "only %s is read", word);
 }
 
 static bool elements_of(const message *m, sky__elements *e, fault *f) {
@@ -131,22 +134,22 @@ static bool elements_of(const message *m, sky__elements *e, fault *f) {
     double part;
     const char *text = m->texts[NUMBER];
     if (!sky__whole(text, strlen(text), UINT32_MAX, &number))
-        return wrong(f, m, NUMBER, "a whole number from 0 to %u", UINT32_MAX);
+        return field_is_wrong(f, m, NUMBER, "a whole number from 0 to %u", UINT32_MAX);
     if (!sky__utc_split(m->texts[EPOCH], &day, &part, &ms) || day >= DAY_MAX)
-        return wrong(f, m, EPOCH, "a time from 1957 to 2222, as 2026-11-20T00:00:00");
-    if (!within(m, MOTION, 1e-9, 20, &e->motion, f) ||
-        !within(m, ECCENTRICITY, 0, 0.99999999, &e->eccentricity, f) ||
-        !within(m, BSTAR, -1e3, 1e3, &e->bstar, f) ||
-        !within(m, INCLINATION, 0, 180, &e->inclination, f) ||
-        !within(m, NODE, -360, 360, &e->node, f) ||
-        !within(m, PERIGEE, -360, 360, &e->perigee, f) ||
-        !within(m, ANOMALY, -360, 360, &e->anomaly, f))
+        return field_is_wrong(f, m, EPOCH, "a time from 1957 to 2222, as 2026-11-20T00:00:00");
+    if (!number_within(m, MOTION, 1e-9, 20, &e->motion, f) ||
+        !number_within(m, ECCENTRICITY, 0, 0.99999999, &e->eccentricity, f) ||
+        !number_within(m, BSTAR, -1e3, 1e3, &e->bstar, f) ||
+        !number_within(m, INCLINATION, 0, 180, &e->inclination, f) ||
+        !number_within(m, NODE, -360, 360, &e->node, f) ||
+        !number_within(m, PERIGEE, -360, 360, &e->perigee, f) ||
+        !number_within(m, ANOMALY, -360, 360, &e->anomaly, f))
         return false;
     if (!is_one_of(m, FRAME, "TEME", "TEME", f) || !is_one_of(m, TIME, "UTC", "UTC", f) ||
         !is_one_of(m, THEORY, "SGP4", "SGP/SGP4", f))
         return false;
     if (strcmp(m->texts[TYPE], "4") == 0)
-        return wrong(f, m, TYPE, "elements for SGP4-XP; take those for SGP4");
+        return field_is_wrong(f, m, TYPE, "elements for SGP4-XP; take those for SGP4");
     e->number = (uint32_t)number;
     e->epoch_days = (double)(day + SKY__EPOCH_DAY_1970) + part;
     e->motion *= SKY_TWO_PI / 1440;
@@ -157,10 +160,10 @@ static bool elements_of(const message *m, sky__elements *e, fault *f) {
     return true;
 }
 
-static sky_status add(const message *m, sky_fleet *fleet, fault *f, sky_error *error) {
+static sky_status add_message(const message *m, sky_fleet *fleet, fault *f, sky_error *error) {
     sky__elements e = {0};
     if (!elements_of(m, &e, f))
-        return refuse(m, SKY_E_SYNTAX, error, f);
+        return refuse_message(m, SKY_E_SYNTAX, error, f);
     sky_status status = sky__fleet_add(fleet, m->texts[NAME], strlen(m->texts[NAME]), &e);
     if (status == SKY_OK)
         return SKY_OK;
@@ -169,7 +172,7 @@ static sky_status add(const message *m, sky_fleet *fleet, fault *f, sky_error *e
         snprintf(f->reason, sizeof f->reason, "out of memory");
     else
         snprintf(f->reason, sizeof f->reason, "more than %d satellites", SKY_FLEET_MAX);
-    return refuse(m, status, error, f);
+    return refuse_message(m, status, error, f);
 }
 
 /* ---- JSON ---- */
@@ -177,7 +180,7 @@ static sky_status add(const message *m, sky_fleet *fleet, fault *f, sky_error *e
 static bool json_text(const json_t *value, message *m, int key, fault *f) {
     char text[TEXT_BYTES];
     if (json_is_string(value))
-        return take(m, key, json_string_value(value), json_string_length(value), f);
+        return take_field(m, key, json_string_value(value), json_string_length(value), f);
     if (json_is_null(value))
         return true;
     if (json_is_integer(value))
@@ -191,7 +194,7 @@ static bool json_text(const json_t *value, message *m, int key, fault *f) {
     }
     for (char *p = text; *p; p++)
         *p = *p == ',' ? '.' : *p; /* the point of another locale */
-    return take(m, key, text, strlen(text), f);
+    return take_field(m, key, text, strlen(text), f);
 }
 
 static bool is_blank(char c) {
@@ -268,11 +271,11 @@ sky_status sky__omm_json(const char *text, size_t bytes, const char *path, sky_f
         message m = {.path = path, .entry = i + 1};
         fault f;
         bool taken = json_values(object, &m, &f);
-        status = taken ? add(&m, fleet, &f, NULL) : SKY_E_SYNTAX;
+        status = taken ? add_message(&m, fleet, &f, NULL) : SKY_E_SYNTAX;
         if (status == SKY_OK)
             continue;
         find_lines(text, bytes, &m, f.key);
-        refuse(&m, status, error, &f);
+        refuse_message(&m, status, error, &f);
     }
     json_decref(root);
     return status;
@@ -283,7 +286,7 @@ sky_status sky__omm_json(const char *text, size_t bytes, const char *path, sky_f
 #define COLUMNS_MAX 64
 
 /* The quote that ends a cell: one that has no second one after it. */
-static const char *closing(const char *at, const char *end) {
+static const char *closing_quote(const char *at, const char *end) {
     while (at < end && (*at != '"' || (at + 1 < end && at[1] == '"')))
         at += *at == '"' ? 2 : 1;
     return at;
@@ -300,13 +303,13 @@ static void halve_quotes(char *text) {
 }
 
 /* The next cell, the quotes around it taken off. */
-static bool cell(const char **at, const char *end, const char **text, size_t *bytes) {
+static bool next_cell(const char **at, const char *end, const char **text, size_t *bytes) {
     if (*at > end)
         return false;
     bool quoted = *at < end && **at == '"';
     const char *from = *at + quoted;
     const char *comma = from < end ? memchr(from, ',', (size_t)(end - from)) : NULL;
-    const char *stop = quoted ? closing(from, end) : comma ? comma : end;
+    const char *stop = quoted ? closing_quote(from, end) : comma ? comma : end;
     *text = from;
     *bytes = (size_t)(stop - from);
     if (quoted && stop < end)
@@ -320,7 +323,7 @@ static bool cell(const char **at, const char *end, const char **text, size_t *by
 static size_t read_head(const char *line, size_t bytes, int columns[COLUMNS_MAX]) {
     const char *at = line, *text;
     size_t count = 0, length;
-    while (count < COLUMNS_MAX && cell(&at, line + bytes, &text, &length)) {
+    while (count < COLUMNS_MAX && next_cell(&at, line + bytes, &text, &length)) {
         sky__trim(&text, &length);
         columns[count++] = key_index(text, length);
     }
@@ -347,18 +350,18 @@ sky_status sky__omm_csv(const char *text, size_t bytes, const char *path, sky_fl
         size_t value_bytes, count = 0;
         if (length == 0)
             continue;
-        while (cell(&at, line + length, &value, &value_bytes)) {
+        while (next_cell(&at, line + length, &value, &value_bytes)) {
             int key = count < column_count ? columns[count] : -1;
             count++;
-            if (key >= 0 && !take(&m, key, value, value_bytes, &f))
-                return refuse(&m, SKY_E_SYNTAX, error, &f);
+            if (key >= 0 && !take_field(&m, key, value, value_bytes, &f))
+                return refuse_message(&m, SKY_E_SYNTAX, error, &f);
             if (key >= 0)
                 halve_quotes(m.texts[key]);
         }
         if (count != column_count)
             return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: %zu columns, the head has %zu", path,
                             lines.number, count, column_count);
-        sky_status status = add(&m, fleet, &f, error);
+        sky_status status = add_message(&m, fleet, &f, error);
         if (status != SKY_OK)
             return status;
     }
@@ -391,7 +394,7 @@ sky_status sky__omm_kvn(const char *text, size_t bytes, const char *path, sky_fl
             return sky_fail(error, SKY_E_SYNTAX, "%s:%zu: expected KEY = VALUE", path,
                             lines.number);
         if (key_bytes == 14 && memcmp(key, "CCSDS_OMM_VERS", 14) == 0) {
-            sky_status status = m.line ? add(&m, fleet, &f, error) : SKY_OK;
+            sky_status status = m.line ? add_message(&m, fleet, &f, error) : SKY_OK;
             if (status != SKY_OK)
                 return status;
             m = (message){.path = path, .line = lines.number};
@@ -404,8 +407,8 @@ sky_status sky__omm_kvn(const char *text, size_t bytes, const char *path, sky_fl
             value_bytes = without_unit(value, value_bytes);
         if (index >= 0)
             m.lines[index] = lines.number;
-        if (index >= 0 && !take(&m, index, value, value_bytes, &f))
-            return refuse(&m, SKY_E_SYNTAX, error, &f);
+        if (index >= 0 && !take_field(&m, index, value, value_bytes, &f))
+            return refuse_message(&m, SKY_E_SYNTAX, error, &f);
     }
-    return m.line ? add(&m, fleet, &f, error) : SKY_OK;
+    return m.line ? add_message(&m, fleet, &f, error) : SKY_OK;
 }

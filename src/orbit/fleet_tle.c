@@ -20,11 +20,11 @@
 #define COLUMNS 69
 
 /* Columns first … last, counted from 1 as the format does. */
-static bool field(const char *line, int first, int last, double *out) {
+static bool number_field(const char *line, int first, int last, double *out) {
     return sky__decimal(line + first - 1, (size_t)(last - first + 1), out);
 }
 
-static bool whole(const char *line, int first, int last, uint64_t max, uint64_t *out) {
+static bool whole_field(const char *line, int first, int last, uint64_t max, uint64_t *out) {
     return sky__whole(line + first - 1, (size_t)(last - first + 1), max, out);
 }
 
@@ -58,7 +58,7 @@ static bool catalogue_number(const char *line, uint32_t *out) {
     bool alpha = letter >= 'A' && letter <= 'Z' && letter != 'I' && letter != 'O';
     if (alpha)
         tens = (uint64_t)(letter - 'A') + 10 - (letter > 'I') - (letter > 'O');
-    if (!whole(line, alpha ? 4 : 3, 7, 99999, &rest))
+    if (!whole_field(line, alpha ? 4 : 3, 7, 99999, &rest))
         return false;
     *out = (uint32_t)(tens * 10000 + rest);
     return true;
@@ -77,7 +77,8 @@ static const char *first_line(const char *line, sky__elements *e) {
     double day;
     if (!catalogue_number(line, &e->number))
         return "columns 3-7 are no catalogue number";
-    if (!whole(line, 19, 20, 99, &year) || !field(line, 21, 32, &day) || day < 1 || day >= 367)
+    if (!whole_field(line, 19, 20, 99, &year) || !number_field(line, 21, 32, &day) || day < 1 ||
+        day >= 367)
         return "columns 19-32 are no epoch: two digits of the year, then the day";
     if (!power_field(line, 54, &e->bstar))
         return "columns 54-61 are no drag term such as  28098-4";
@@ -96,14 +97,14 @@ static const char *second_line(const char *line, sky__elements *e) {
     double degrees[4], turns;
     if (!catalogue_number(line, &number) || number != e->number)
         return "the catalogue number is not that of line 1";
-    if (!field(line, 9, 16, &degrees[0]) || degrees[0] < 0 || degrees[0] > 180)
+    if (!number_field(line, 9, 16, &degrees[0]) || degrees[0] < 0 || degrees[0] > 180)
         return "columns 9-16 are no inclination from 0 to 180 degrees";
-    if (!field(line, 18, 25, &degrees[1]) || !field(line, 35, 42, &degrees[2]) ||
-        !field(line, 44, 51, &degrees[3]))
+    if (!number_field(line, 18, 25, &degrees[1]) || !number_field(line, 35, 42, &degrees[2]) ||
+        !number_field(line, 44, 51, &degrees[3]))
         return "columns 18-25, 35-42 or 44-51 are no angle in degrees";
-    if (!whole(line, 27, 33, 9999999, &eccentricity))
+    if (!whole_field(line, 27, 33, 9999999, &eccentricity))
         return "columns 27-33 are no eccentricity: seven digits";
-    if (!field(line, 53, 63, &turns) || turns <= 0)
+    if (!number_field(line, 53, 63, &turns) || turns <= 0)
         return "columns 53-63 are no mean motion in turns a day";
     e->inclination = degrees[0] * SKY_DEGREE;
     e->node = degrees[1] * SKY_DEGREE;
@@ -114,7 +115,7 @@ static const char *second_line(const char *line, sky__elements *e) {
     return NULL;
 }
 
-static const char *card(const char *line, size_t bytes, char number, char out[COLUMNS + 1]) {
+static const char *check_card(const char *line, size_t bytes, char number, char out[COLUMNS + 1]) {
     sky__trim(&line, &bytes);
     if (bytes < 2 || line[0] != number || line[1] != ' ')
         return number == '2' ? "expected line 2 of the element" : "expected line 1 of an element";
@@ -129,7 +130,7 @@ static const char *card(const char *line, size_t bytes, char number, char out[CO
     return checksum_holds(out) ? NULL : "the checksum in column 69 does not hold";
 }
 
-static bool numbered(const char *line, size_t bytes, char number) {
+static bool is_card(const char *line, size_t bytes, char number) {
     return bytes >= 2 && line[0] == number && line[1] == ' ';
 }
 
@@ -145,9 +146,9 @@ static bool next_told(sky__lines *lines, const char **line, size_t *bytes) {
 
 /* `after`: what follows the line. */
 static bool is_name(const char *line, size_t bytes, sky__lines after) {
-    if (!numbered(line, bytes, '1') && !numbered(line, bytes, '2'))
+    if (!is_card(line, bytes, '1') && !is_card(line, bytes, '2'))
         return true;
-    return bytes < COLUMNS && next_told(&after, &line, &bytes) && numbered(line, bytes, '1');
+    return bytes < COLUMNS && next_told(&after, &line, &bytes) && is_card(line, bytes, '1');
 }
 
 bool sky__tle_begins(const char *text, size_t bytes) {
@@ -155,7 +156,7 @@ bool sky__tle_begins(const char *text, size_t bytes) {
     const char *line;
     size_t length;
     for (int i = 0; i < 2 && next_told(&lines, &line, &length); i++) {
-        if (numbered(line, length, '1') && !memchr(line, ',', length))
+        if (is_card(line, length, '1') && !memchr(line, ',', length))
             return true;
     }
     return false;
@@ -164,14 +165,14 @@ bool sky__tle_begins(const char *text, size_t bytes) {
 /* Two cards, from the first on; NULL, or what is wrong with line lines->number. */
 static const char *read_pair(sky__lines *lines, const char *line, size_t bytes, sky__elements *e) {
     char text[COLUMNS + 1];
-    const char *wrong = card(line, bytes, '1', text);
+    const char *wrong = check_card(line, bytes, '1', text);
     if (!wrong)
         wrong = first_line(text, e);
     if (wrong)
         return wrong;
     if (!sky__line_next(lines, &line, &bytes))
         return "line 2 of the element is missing";
-    wrong = card(line, bytes, '2', text);
+    wrong = check_card(line, bytes, '2', text);
     return wrong ? wrong : second_line(text, e);
 }
 
@@ -186,7 +187,7 @@ sky_status sky__tle_read(const char *text, size_t bytes, const char *path, sky_f
                 return sky_fail(error, SKY_E_SYNTAX,
                                 "%s:%zu: expected line 1 of an element after its name", path,
                                 lines.number);
-            bool zero = length > 2 && numbered(line, length, '0');
+            bool zero = length > 2 && is_card(line, length, '0');
             name = zero ? line + 2 : line;
             name_bytes = zero ? length - 2 : length;
             continue;

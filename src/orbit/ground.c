@@ -14,11 +14,11 @@
 #define WGS84_E2        6.69437999014e-3
 #define ALTITUDE_M_MAX  1e6
 
-static double dot(sky_vector a, sky_vector b) {
+static double dot_product(sky_vector a, sky_vector b) {
     return a.x * b.x + a.y * b.y + a.z * b.z;
 }
 
-static sky_vector minus(sky_vector a, sky_vector b) {
+static sky_vector vector_minus(sky_vector a, sky_vector b) {
     return (sky_vector){a.x - b.x, a.y - b.y, a.z - b.z};
 }
 
@@ -49,20 +49,20 @@ sky_vector sky_earth_fixed(int64_t ms, sky_vector teme_km) {
 }
 
 double sky__sine_elevation(const sky__station *s, sky_vector satellite_km) {
-    sky_vector way = minus(satellite_km, s->place_km);
-    return dot(way, s->up) / sqrt(dot(way, way));
+    sky_vector way = vector_minus(satellite_km, s->place_km);
+    return dot_product(way, s->up) / sqrt(dot_product(way, way));
 }
 
 sky_look sky_observer_look(const sky_observer *o, int64_t ms, sky_vector satellite_km) {
     if (!sky__observer_valid(o))
         return (sky_look){.elevation_deg = -90};
     sky__station s = sky__station_at(o, ms);
-    sky_vector way = minus(satellite_km, s.place_km);
-    double range = sqrt(dot(way, way));
+    sky_vector way = vector_minus(satellite_km, s.place_km);
+    double range = sqrt(dot_product(way, way));
     if (!(range > 0) || isinf(range))
         return (sky_look){.elevation_deg = -90};
-    double azimuth = sky__turned(sky__atan2(dot(way, s.east), dot(way, s.north)));
-    return (sky_look){.elevation_deg = sky__asin(dot(way, s.up) / range) / SKY_DEGREE,
+    double azimuth = sky__turned(sky__atan2(dot_product(way, s.east), dot_product(way, s.north)));
+    return (sky_look){.elevation_deg = sky__asin(dot_product(way, s.up) / range) / SKY_DEGREE,
                       .azimuth_deg = azimuth / SKY_DEGREE,
                       .range_km = range};
 }
@@ -76,7 +76,7 @@ typedef struct {
 } watch;
 
 /* Degrees above the mask; a satellite that is nowhere is far below. */
-static double above(const watch *w, int64_t ms) {
+static double elevation_above(const watch *w, int64_t ms) {
     sky_motion s;
     if (sky_fleet_state(w->fleet, w->number, ms, &s) != SKY_ORBIT_FINE)
         return -180;
@@ -85,10 +85,10 @@ static double above(const watch *w, int64_t ms) {
 }
 
 /* The millisecond at which it crosses the mask, of two times on either side of it. */
-static int64_t crossing(const watch *w, int64_t below, int64_t over) {
+static int64_t find_crossing(const watch *w, int64_t below, int64_t over) {
     while (below - over > 1 || over - below > 1) {
         int64_t middle = below + (over - below) / 2;
-        if (above(w, middle) < 0)
+        if (elevation_above(w, middle) < 0)
             below = middle;
         else
             over = middle;
@@ -97,11 +97,11 @@ static int64_t crossing(const watch *w, int64_t below, int64_t over) {
 }
 
 /* The highest point between two times with one peak between them. */
-static int64_t peak(const watch *w, int64_t from, int64_t to) {
+static int64_t find_peak(const watch *w, int64_t from, int64_t to) {
     while (to - from > 2) {
         int64_t a = from + (to - from) / 3;
         int64_t b = to - (to - from) / 3;
-        if (above(w, a) < above(w, b))
+        if (elevation_above(w, a) < elevation_above(w, b))
             from = a;
         else
             to = b;
@@ -114,7 +114,7 @@ static int64_t step_ms(const watch *w, int64_t ms) {
     sky_motion s;
     if (sky_fleet_state(w->fleet, w->number, ms, &s) != SKY_ORBIT_FINE)
         return 60000;
-    double r = sqrt(dot(s.r_km, s.r_km));
+    double r = sqrt(dot_product(s.r_km, s.r_km));
     double period_s = SKY_TWO_PI * sqrt(r * r * r / 398600.4418);
     double step = period_s * 1000 / 200;
     return (int64_t)(step < 10000 ? 10000 : step > 120000 ? 120000 : step);
@@ -134,8 +134,8 @@ static void open_pass(log_book *l, uint32_t satellite, int64_t ms) {
     l->highest = -90;
 }
 
-static void note(log_book *l, const watch *w, int64_t ms) {
-    double height = above(w, ms);
+static void note_look(log_book *l, const watch *w, int64_t ms) {
+    double height = elevation_above(w, ms);
     if (l->is_open && height > l->highest) {
         l->highest = height;
         l->open.culminate_ms = ms;
@@ -144,7 +144,7 @@ static void note(log_book *l, const watch *w, int64_t ms) {
 
 static void close_pass(log_book *l, const watch *w, int64_t ms) {
     l->open.set_ms = ms;
-    note(l, w, ms);
+    note_look(l, w, ms);
     l->open.max_elevation_deg = l->highest + w->observer->min_elevation_deg;
     if (l->count < l->max)
         l->out[l->count] = l->open;
@@ -153,14 +153,14 @@ static void close_pass(log_book *l, const watch *w, int64_t ms) {
 }
 
 /* A peak between looks: it may be a pass of its own. */
-static void climb(log_book *l, const watch *w, int64_t from, int64_t to) {
-    int64_t top = peak(w, from, to);
-    if (!l->is_open && above(w, top) >= 0) {
-        open_pass(l, w->number, crossing(w, from, top));
-        note(l, w, top);
-        close_pass(l, w, crossing(w, to, top));
+static void climb_to_peak(log_book *l, const watch *w, int64_t from, int64_t to) {
+    int64_t top = find_peak(w, from, to);
+    if (!l->is_open && elevation_above(w, top) >= 0) {
+        open_pass(l, w->number, find_crossing(w, from, top));
+        note_look(l, w, top);
+        close_pass(l, w, find_crossing(w, to, top));
     }
-    note(l, w, top);
+    note_look(l, w, top);
 }
 
 size_t sky_fleet_passes(const sky_fleet *fleet, uint32_t number, const sky_observer *o,
@@ -171,22 +171,22 @@ size_t sky_fleet_passes(const sky_fleet *fleet, uint32_t number, const sky_obser
     watch w = {fleet, o, number};
     log_book l = {.out = out, .max = max};
     int64_t before = from_ms, at = from_ms;
-    double height_before = above(&w, from_ms), height = height_before;
+    double height_before = elevation_above(&w, from_ms), height = height_before;
     if (height >= 0)
         open_pass(&l, number, from_ms);
-    note(&l, &w, from_ms);
+    note_look(&l, &w, from_ms);
     while (at < to_ms) {
         int64_t step = step_ms(&w, at), next = to_ms - at > step ? at + step : to_ms;
-        double height_next = above(&w, next);
+        double height_next = elevation_above(&w, next);
         if (height >= height_before && height > height_next && height + 30 > 0)
-            climb(&l, &w, before, next);
+            climb_to_peak(&l, &w, before, next);
         if (height < 0 && height_next >= 0)
-            open_pass(&l, number, crossing(&w, at, next));
+            open_pass(&l, number, find_crossing(&w, at, next));
         if (next == to_ms && height_next >= height) /* no later look shows a peak before it */
-            climb(&l, &w, at, next);
+            climb_to_peak(&l, &w, at, next);
         if (height >= 0 && height_next < 0)
-            close_pass(&l, &w, crossing(&w, next, at));
-        note(&l, &w, next);
+            close_pass(&l, &w, find_crossing(&w, next, at));
+        note_look(&l, &w, next);
         before = at;
         height_before = height;
         at = next;

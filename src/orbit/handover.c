@@ -76,7 +76,7 @@ sky_satellite sky_unwrapped(const sky_constellation *c, int64_t plane, int64_t s
 }
 
 /* The shorter way round a ring, with its sign. */
-static int64_t nearer(int64_t steps, int64_t count) {
+static int64_t ring_steps(int64_t steps, int64_t count) {
     steps %= count;
     if (steps > count / 2)
         return steps - count;
@@ -97,9 +97,9 @@ static candidate best_of_all(const scene *s, const candidate *now) {
         }
     }
     sky_satellite here = sky__untwist(c, now->plane, now->slot);
-    int64_t planes = nearer((int64_t)best.plane - (int64_t)here.plane, c->planes);
+    int64_t planes = ring_steps((int64_t)best.plane - (int64_t)here.plane, c->planes);
     int64_t wrapped = sky__untwist(c, now->plane + planes, now->slot).slot;
-    int64_t slots = nearer((int64_t)best.slot - wrapped, c->slots);
+    int64_t slots = ring_steps((int64_t)best.slot - wrapped, c->slots);
     return (candidate){now->plane + planes, now->slot + slots, highest};
 }
 
@@ -115,8 +115,8 @@ static bool ever_in_sight(const sky_fleet *f, const sky_observer *o) {
 }
 
 /* Where the centre is in this slot. */
-static candidate follow(const scene *s, const candidate *before, double step_deg, uint64_t *blind,
-                        bool *jump) {
+static candidate follow_centre(const scene *s, const candidate *before, double step_deg,
+                               uint64_t *blind, bool *jump) {
     double mask = s->observer->min_elevation_deg;
     candidate now = *before;
     now.elevation_deg = elevation_at(s, now.plane, now.slot);
@@ -161,7 +161,7 @@ size_t sky_fleet_handovers(const sky_fleet *f, const sky_observer *o, sky_handov
             now = (candidate){first.plane, first.slot, now.elevation_deg};
             plan->blind_turns += now.elevation_deg < o->min_elevation_deg;
         } else {
-            now = follow(&s, &before, plan->hysteresis_deg, &plan->blind_turns, &jump);
+            now = follow_centre(&s, &before, plan->hysteresis_deg, &plan->blind_turns, &jump);
         }
         if (turn > 0 && now.plane == before.plane && now.slot == before.slot)
             continue;

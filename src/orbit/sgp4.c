@@ -35,15 +35,15 @@ static double brouwer_motion(const sky__elements *e, const shape *k) {
     return e->motion / (1 + d / (a0 * a0));
 }
 
-static double fourth(double x) {
+static double fourth_power(double x) {
     return x * x * x * x;
 }
 
 /* Below 156 km the density model starts lower, below 98 km at 20 km. */
-static void atmosphere(shape *k, double eccentricity) {
+static void choose_atmosphere(shape *k, double eccentricity) {
     double perigee_km = (k->axis * (1 - eccentricity) - 1) * SKY__EARTH_KM;
     double s_km = perigee_km >= 156 ? 78 : perigee_km >= 98 ? perigee_km - 78 : 20;
-    k->qoms4 = fourth((120 - s_km) / SKY__EARTH_KM);
+    k->qoms4 = fourth_power((120 - s_km) / SKY__EARTH_KM);
     k->s = s_km / SKY__EARTH_KM + 1;
 }
 
@@ -60,11 +60,11 @@ static shape shape_of(sky__sgp4 *s) {
     k.x1m5th = 1 - 5 * k.theta2;
     s->motion = brouwer_motion(e, &k);
     k.axis = sky__two_thirds(sky__xke() / s->motion);
-    atmosphere(&k, e->eccentricity);
+    choose_atmosphere(&k, e->eccentricity);
     k.xi = 1 / (k.axis - k.s);
     s->eta = k.axis * e->eccentricity * k.xi;
     k.psi2 = fabs(1 - s->eta * s->eta);
-    k.coefficient = k.qoms4 * fourth(k.xi);
+    k.coefficient = k.qoms4 * fourth_power(k.xi);
     k.coefficient1 = k.coefficient / (k.psi2 * k.psi2 * k.psi2 * sqrt(k.psi2));
     return k;
 }
@@ -227,7 +227,7 @@ typedef struct {
     double r, r_rate, rv, u, node, inclination;
 } polar;
 
-static void place(const polar *p, sky_motion *out) {
+static void place_motion(const polar *p, sky_motion *out) {
     sky_turn_of u = sky__sincos(p->u), node = sky__sincos(p->node), i = sky__sincos(p->inclination);
     sky_vector m = {-node.sine * i.cosine, node.cosine * i.cosine, i.sine};
     sky_vector toward = {m.x * u.sine + node.cosine * u.cosine, m.y * u.sine + node.sine * u.cosine,
@@ -271,7 +271,7 @@ static sky_orbit_fault short_period(const lengthened *l, sky_motion *out) {
     };
     if (!(p.r >= 1))
         return SKY_ORBIT_DECAYED;
-    place(&p, out);
+    place_motion(&p, out);
     return SKY_ORBIT_FINE;
 }
 

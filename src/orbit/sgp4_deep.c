@@ -143,7 +143,7 @@ static void add_rates(sky__sgp4 *s, const orbit *o, const body *b, const geometr
 
 /* ---- resonance at epoch ---- */
 
-static double cubic(const double c[4], double e) {
+static double cubic_at(const double c[4], double e) {
     return c[0] + c[1] * e + c[2] * e * e + c[3] * e * e * e;
 }
 
@@ -168,11 +168,11 @@ static void twelve_hour_g(double e, double g[10]) {
                                        {-37995.780, 161616.52, -229838.20, 109377.94}};
     g[0] = -0.306 - (e - 0.64) * 0.440;
     for (int i = 0; i < 6; i++)
-        g[i + 1] = cubic(e <= 0.65 ? low[i] : high[i], e);
+        g[i + 1] = cubic_at(e <= 0.65 ? low[i] : high[i], e);
     if (e > 0.715)
-        g[6] = cubic(highest_520, e);
+        g[6] = cubic_at(highest_520, e);
     for (int i = 0; i < 3; i++)
-        g[i + 7] = cubic(e < 0.7 ? low5[i] : high5[i], e);
+        g[i + 7] = cubic_at(e < 0.7 ? low5[i] : high5[i], e);
 }
 
 /* Inclination functions F in the order of the terms. */
@@ -276,7 +276,8 @@ typedef struct {
 } resonant;
 
 /* n' and n''/λ' at a time since epoch. */
-static void pull(const sky__sgp4 *s, double t, const resonant *r, double *first, double *second) {
+static void resonance_pull(const sky__sgp4 *s, double t, const resonant *r, double *first,
+                           double *second) {
     const sky__deep *d = &s->far;
     double perigee = s->at_epoch.perigee + s->perigee_rate * t;
     *first = *second = 0;
@@ -290,12 +291,12 @@ static void pull(const sky__sgp4 *s, double t, const resonant *r, double *first,
 }
 
 /* Euler–Maclaurin, half a day at a time, then what is left. */
-static resonant integrate(const sky__sgp4 *s, double t) {
+static resonant resonance_integrate(const sky__sgp4 *s, double t) {
     resonant r = {s->far.longitude, s->motion};
     double at = 0, first, second;
     double step = t > 0 ? STEP : -STEP;
     for (;;) {
-        pull(s, at, &r, &first, &second);
+        resonance_pull(s, at, &r, &first, &second);
         double rate = r.motion + s->far.longitude_rate;
         second *= rate;
         double h = fabs(t - at) >= STEP ? step : t - at;
@@ -318,7 +319,7 @@ void sky__deep_secular(const sky__sgp4 *s, double t, sky__mean *m) {
     if (d->term_count == 0)
         return;
     double gmst = fmod(s->gmst + t * EARTH_RATE, SKY_TWO_PI);
-    resonant r = integrate(s, t);
+    resonant r = resonance_integrate(s, t);
     m->motion = r.motion;
     m->anomaly = d->term_count == 3 ? r.longitude - m->node - m->perigee + gmst
                                     : r.longitude - 2 * m->node + 2 * gmst;

@@ -30,11 +30,11 @@ struct sky__ways {
     way_row rows[ROWS];
 };
 
-static sky_time rounded(double ns) {
+static sky_time round_time(double ns) {
     return (sky_time)(ns + 0.5);
 }
 
-static sky_status tabulate(sky_true_sky *t) {
+static sky_status tabulate_sky(sky_true_sky *t) {
     sky_handover_plan plan = {.start_ms = t->given.start_ms,
                               .slot_ms = t->given.slot_ms,
                               .turns = t->given.turns > 0 ? t->given.turns : 1,
@@ -56,8 +56,8 @@ static void measure_hops(sky_true_sky *t) {
     t->link_offset = sky_fleet_link_offset(t->given.fleet);
     sky_inter_plane_range_km(c, t->link_offset, &least, &plane_km);
     double slack = sky_fleet_has_elements(t->given.fleet) ? 1.5 : 1;
-    t->plane_ns = rounded(plane_km * slack * t->ns_per_km);
-    t->slot_ns = rounded(slot_km * slack * t->ns_per_km);
+    t->plane_ns = round_time(plane_km * slack * t->ns_per_km);
+    t->slot_ns = round_time(slot_km * slack * t->ns_per_km);
     double longest = fmax(plane_km, slot_km) * slack / 2;
     double radius = 6378.137 + c->altitude_km, clear = 6378.137 + SKY__GRAZING_KM;
     if (radius * radius - longest * longest < clear * clear)
@@ -128,7 +128,7 @@ sky_status sky__true_create(const sky_physical *given, sky_true_sky **out, sky_e
     if (status == SKY_OK)
         status = make_ways(t);
     if (status == SKY_OK)
-        status = tabulate(t);
+        status = tabulate_sky(t);
     if (status != SKY_OK) {
         sky__true_destroy(t);
         return sky_fail(error, status,
@@ -196,8 +196,8 @@ sky_time sky__true_ground_ns(const sky_true_sky *t, sky_satellite centre, sky_sa
                              uint64_t turns) {
     sky_look straight = look_at(t, s, turns);
     if (straight.elevation_deg >= t->given.observer.min_elevation_deg)
-        return rounded(straight.range_km * t->ns_per_km);
-    return rounded(look_at(t, centre, turns).range_km * t->ns_per_km) +
+        return round_time(straight.range_km * t->ns_per_km);
+    return round_time(look_at(t, centre, turns).range_km * t->ns_per_km) +
            sky__true_link_ns(t, centre, s, turns);
 }
 
@@ -288,7 +288,7 @@ bool sky__true_joined(const sky_true_sky *t, sky_satellite a, sky_satellite b, u
 sky_time sky__true_link_ns(const sky_true_sky *t, sky_satellite a, sky_satellite b,
                            uint64_t turns) {
     double ns = way_ns(t, a, b, turns);
-    return isinf(ns) ? sky__true_way_ns_max(t, a, b) : rounded(ns);
+    return isinf(ns) ? sky__true_way_ns_max(t, a, b) : round_time(ns);
 }
 
 /* To the horizon, which no mask lies below; of the highest satellites, for the ellipsoid and
@@ -296,5 +296,5 @@ sky_time sky__true_link_ns(const sky_true_sky *t, sky_satellite a, sky_satellite
 sky_time sky__true_ground_ns_max(const sky_true_sky *t) {
     double earth = 6378.137;
     double radius = earth + sky_fleet_shell(t->given.fleet)->altitude_km + 100;
-    return rounded(sqrt(radius * radius - earth * earth) * t->ns_per_km);
+    return round_time(sqrt(radius * radius - earth * earth) * t->ns_per_km);
 }

@@ -22,7 +22,7 @@ int64_t sky__days_since_1970(int64_t year, int64_t month, int64_t day) {
     return era * 146097 + day_of_era - 719468;
 }
 
-static bool digits(const char *text, const char *shape) {
+static bool match_digits(const char *text, const char *shape) {
     for (; *shape; shape++, text++) {
         bool is_digit = *text >= '0' && *text <= '9';
         if (*shape == 'd' ? !is_digit : *text != *shape)
@@ -31,7 +31,7 @@ static bool digits(const char *text, const char *shape) {
     return true;
 }
 
-static int64_t number(const char *text, int count) {
+static int64_t parse_number(const char *text, int count) {
     int64_t value = 0;
     for (int i = 0; i < count; i++)
         value = value * 10 + (text[i] - '0');
@@ -39,14 +39,15 @@ static int64_t number(const char *text, int count) {
 }
 
 bool sky__utc_split(const char *text, int64_t *day, double *day_part, int64_t *ms) {
-    if (!digits(text, "dddd-dd-ddTdd:dd:dd"))
+    if (!match_digits(text, "dddd-dd-ddTdd:dd:dd"))
         return false;
-    int64_t year = number(text, 4), month = number(text + 5, 2), date = number(text + 8, 2);
-    int64_t hour = number(text + 11, 2), minute = number(text + 14, 2);
-    int64_t second = number(text + 17, 2), nano = 0, scale = 100000000;
+    int64_t year = parse_number(text, 4), month = parse_number(text + 5, 2),
+            date = parse_number(text + 8, 2);
+    int64_t hour = parse_number(text + 11, 2), minute = parse_number(text + 14, 2);
+    int64_t second = parse_number(text + 17, 2), nano = 0, scale = 100000000;
     const char *at = text + 19;
     if (*at == '.') {
-        if (!digits(++at, "d"))
+        if (!match_digits(++at, "d"))
             return false;
         for (; *at >= '0' && *at <= '9'; at++, scale /= 10)
             nano += (*at - '0') * scale; /* beyond nine, scale is 0 */
