@@ -371,8 +371,10 @@ static bool end_over(sky_cache *c, sky__slot *s) {
     return moved;
 }
 
+/* Idle tiers are drained too: their event may be raised for a deadline that nobody waits for any
+ * more (tier/batch.h), and would keep the cache's thread awake. */
 bool sky__slot_step(sky_cache *c, sky__slot *s) {
-    bool moved = s->active.first && slot_collect(c, s);
+    bool moved = !s->tier->ops->answer && slot_collect(c, s);
     moved |= end_over(c, s);
     for (sky__sub *sub; (sub = next_ready(s)) != NULL; moved = true)
         sub_start(c, sub);

@@ -1,11 +1,13 @@
 /* Proves: a tier that hangs costs the deadline and no more, one that fails is left out and tried
  * again, and at one tier an older write never comes after a newer one or a removal. */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "cache/cache_internal.h"
 #include "cache/hierarchy_fixture.h"
 
 static void a_hanging_tier_costs_the_deadline(void **state) {
@@ -159,12 +161,35 @@ static void a_removal_beats_what_is_queued(void **state) {
     sky_cache_close(s.cache);
 }
 
+/* The tier's timer goes on after the answer, and fires when nobody waits for it. */
+static void a_deadline_that_is_over_does_not_keep_the_cache_awake(void **state) {
+    (void)state;
+    sky_cache *c;
+    assert_int_equal(sky__cache_create(NULL, &c), SKY_OK);
+    sky_scripted *far = sky_scripted_open(0);
+    sky_tier *tier = sky_scripted_tier(far);
+    sky__cache_add(c, tier);
+    assert_int_equal(sky__cache_start_stepped(c), SKY_OK);
+    sky_one o;
+    sky_one_make(&o, 1);
+    sky_batch batch;
+    const sky_call call = {.deadline_ns = sky_now() + SKY_MS(20)};
+    assert_int_equal(sky_submit(c, SKY_OP_GET, &o.item, 1, &call, &batch), SKY_OK);
+    SKY_EVENTUALLY(sky__cache_step(c) != 0 && o.item.status != SKY_PENDING);
+    struct pollfd event = {.fd = sky_tier_event_fd(tier), .events = POLLIN};
+    assert_int_equal(poll(&event, 1, -1), 1);
+    (void)sky__cache_step(c);
+    assert_int_equal(poll(&event, 1, 0), 0);
+    sky__cache_abandon(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hanging_tier_costs_the_deadline),
         cmocka_unit_test(a_cancelled_batch_lets_go_of_its_buffers),
         cmocka_unit_test(a_failing_tier_is_left_out_and_tried_again),
         cmocka_unit_test(a_newer_put_wins_in_every_tier),
+        cmocka_unit_test(a_deadline_that_is_over_does_not_keep_the_cache_awake),
         cmocka_unit_test(short_deadlines_say_nothing_against_a_tier),
         cmocka_unit_test(a_removal_beats_what_is_queued),
     };
