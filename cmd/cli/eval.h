@@ -93,6 +93,8 @@ int eval_text_load(const cli *c, eval_model *m, const char *path, uint32_t prefi
 /* The same for tokens at hand, which are copied. */
 int eval_text_take(const cli *c, eval_model *m, const uint32_t *tokens, uint32_t prefix,
                    uint32_t next, eval_text *t);
+/* Have the streams be this text's again, after another of an equal prefix. */
+void eval_text_resume(const eval_model *m, eval_text *t);
 void eval_text_free(eval_text *t);
 /* Undo all changes. */
 void eval_text_reset(const eval_text *t);

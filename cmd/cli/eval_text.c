@@ -161,6 +161,14 @@ int eval_text_load(const cli *c, eval_model *m, const char *path, uint32_t prefi
     return code;
 }
 
+void eval_text_resume(const eval_model *m, eval_text *t) {
+    size_t row_sets;
+    const sky_tensor *rows = sky_llama_probe_rows(m->probe, &row_sets);
+    for (size_t i = 0; i < t->stream_count; i++)
+        t->streams[i].rows = rows[i].data;
+    eval_text_reset(t);
+}
+
 void eval_text_free(eval_text *t) {
     free(t->tokens);
     free(t->streams);

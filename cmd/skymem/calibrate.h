@@ -15,6 +15,7 @@
 #define CALIBRATE_SKIP_TOKENS  4u
 #define CALIBRATE_ROWS         512u
 #define CALIBRATE_BLOCK_TOKENS 128u
+#define CALIBRATE_PREFIXES_MAX 3
 
 /* One layer's K or V. */
 typedef struct {
@@ -40,6 +41,8 @@ typedef struct {
 
     eval_text *segments; /* originals only: what the cache held of each */
     size_t segment_count;
+    eval_text prefixes[CALIBRATE_PREFIXES_MAX]; /* that harm is measured on */
+    size_t prefix_count;
     char **texts;
     size_t text_count;
     double step[2][SKY_LEVEL_COUNT]; /* common step: trellis, plain */

@@ -121,6 +121,8 @@ int calibrate_collect(const cli *c, calibration *k) {
 void calibrate_free(calibration *k) {
     for (size_t i = 0; i < k->segment_count; i++)
         eval_text_free(&k->segments[i]);
+    for (size_t i = 0; i < k->prefix_count; i++)
+        eval_text_free(&k->prefixes[i]);
     for (size_t i = 0; i < k->text_count; i++)
         free(k->texts[i]);
     for (size_t i = 0; k->streams && i < k->stream_count; i++) {

@@ -19,7 +19,6 @@
 
 #define PREFIX_TOKENS 1024u
 #define NEXT_TOKENS   48u
-#define TEXTS_MAX     3
 
 /* Bits an element that the levels are meant to take. */
 static const double target_bits[SKY_LEVEL_COUNT] = {
@@ -185,27 +184,35 @@ static int measure_text(pass *p, eval_text *t) {
     return code;
 }
 
-/* Run something on the prefix of each text that is long enough; all are halved when none is. */
-static int with_texts(const cli *c, calibration *k, int (*run)(pass *p, eval_text *t), pass *p) {
-    eval_text t = {0};
+/* The prefix of each text that is long enough; all are halved when none is. */
+static int load_prefixes(const cli *c, calibration *k) {
     int code = CLI_OK;
-    size_t done = 0;
-    for (uint32_t prefix = PREFIX_TOKENS; done == 0 && prefix >= 16; prefix /= 2) {
-        for (size_t i = 0; i < k->text_count && done < TEXTS_MAX && code == CLI_OK; i++) {
+    for (uint32_t prefix = PREFIX_TOKENS; k->prefix_count == 0 && prefix >= 16; prefix /= 2)
+        for (size_t i = 0;
+             i < k->text_count && k->prefix_count < CALIBRATE_PREFIXES_MAX && code == CLI_OK; i++) {
             uint32_t *tokens = NULL;
             size_t count = 0;
             code = eval_tokens(c, &k->model, k->texts[i], &tokens, &count);
             free(tokens);
             if (code != CLI_OK || count < prefix + NEXT_TOKENS + 1)
                 continue;
-            code = eval_text_load(c, &k->model, k->texts[i], prefix, NEXT_TOKENS, &t);
-            if (code == CLI_OK)
-                code = run(p, &t);
-            done++;
+            cli_progress("%s: %u tokens", k->texts[i], prefix);
+            code = eval_text_load(c, &k->model, k->texts[i], prefix, NEXT_TOKENS,
+                                  &k->prefixes[k->prefix_count++]);
         }
+    cli_progress(NULL);
+    return code == CLI_OK && k->prefix_count == 0 ? cli_failed(c, "no text is long enough") : code;
+}
+
+/* Run something on each prefix. They are as long as each other, so that the model's rows have the
+ * same places for all, and one is as if it had just been computed when its rows are put there. */
+static int with_texts(const cli *c, calibration *k, int (*run)(pass *p, eval_text *t), pass *p) {
+    int code = k->prefix_count == 0 ? load_prefixes(c, k) : CLI_OK;
+    for (size_t i = 0; i < k->prefix_count && code == CLI_OK; i++) {
+        eval_text_resume(&k->model, &k->prefixes[i]);
+        code = run(p, &k->prefixes[i]);
     }
-    eval_text_free(&t);
-    return code == CLI_OK && done == 0 ? cli_failed(c, "no text is long enough") : code;
+    return code;
 }
 
 static int measure_alone(const cli *c, calibration *k, sky_basis basis, measured *out) {
