@@ -237,6 +237,31 @@ static void an_engine_that_fails_leaves_the_loading(void **state) {
     }
 }
 
+/* Nobody can compute what is damaged then: the blocks before it stay, and are not read again. */
+static void an_engine_that_fails_before_damage_keeps_what_came(void **state) {
+    (void)state;
+    enum { BAD = 10 };
+    for (uint32_t at = 0; at < BAD; at += 4) {
+        static setting s;
+        setup(&s, shape(0));
+        shaped_rate(s.far, CARRIES);
+        stored_block b = world_fetch(&s.w, TOKENS - 1, BLOCK_TOKENS, BAD);
+        size_t block_bytes = b.byte_count;
+        b.bytes[0] ^= 1;
+        world_put_back(&s.w, &b, BAD);
+        s.opens_at = s.fails_at = at;
+        shaped_rate(s.far, STALLS);
+        shaped_moved(s.far);
+        sky_lookup l = world_expect(&s.w, TOKENS, s.cold);
+        assert_true(shaped_moved(s.far) <= BLOCKS * block_bytes);
+        assert_int_equal(l.hit_tokens, BAD * BLOCK_TOKENS);
+        assert_in_range(l.computed_tokens, 0, at * BLOCK_TOKENS);
+        assert_int_equal(l.corrupt_blocks, 1);
+        assert_int_equal(world_save(&s.w, TOKENS), BLOCKS - BAD); /* it is mended */
+        teardown(&s);
+    }
+}
+
 static void rows_that_cannot_be_placed_are_no_answer(void **state) {
     (void)state;
     static setting s;
@@ -276,6 +301,7 @@ int main(void) {
         cmocka_unit_test(a_link_that_stops_is_computed_towards),
         cmocka_unit_test(a_damaged_block_is_computed_through),
         cmocka_unit_test(an_engine_that_fails_leaves_the_loading),
+        cmocka_unit_test(an_engine_that_fails_before_damage_keeps_what_came),
         cmocka_unit_test(rows_that_cannot_be_placed_are_no_answer),
         cmocka_unit_test(a_cancel_ends_both),
     };

@@ -308,26 +308,37 @@ static sky_status load_in_time(sky_sequence *q, sky_load_plan *plan, sky_lookup 
     return status;
 }
 
-/* While the engine computes the head. As load_blocks. SKY_MISS: it did not, so that it is to be
- * loaded without. */
-static sky_status load_and_compute(sky_sequence *q, sky_load_plan *plan, sky_lookup *out) {
-    uint32_t leading;
-    sky_status status = sky__load_paced(q, plan, &leading);
-    if (status == SKY_OK && leading < plan->block_count) {
-        out->corrupt_blocks += q->scratch.items[leading].status == SKY_E_CORRUPT;
-        plan->computes = false;
-        plan->computed = 0;
-        return SKY_MISS;
-    }
-    for (uint32_t b = plan->computed; status == SKY_OK && b-- > 0;) {
+/* Where copies of what the engine has computed are of no use. */
+static void note_bad(const sky_sequence *q, sky_load_plan *plan, sky_lookup *out) {
+    for (uint32_t b = plan->computed; b-- > 0;) {
         sky_status came = q->scratch.items[b].status;
         out->corrupt_blocks += came == SKY_E_CORRUPT;
         if (came != SKY_OK && came != SKY_E_DEADLINE) /* else it was not waited for */
             plan->bad_from = b;
     }
+}
+
+/* While the engine computes the head. As load_blocks. An engine that goes no farther leaves what
+ * cannot be had; SKY_MISS: what is here is to be loaded without it. */
+static sky_status load_and_compute(sky_sequence *q, sky_load_plan *plan, sky_lookup *out) {
+    uint32_t leading;
+    sky_status status = sky__load_paced(q, plan, &leading);
+    bool lacks = status == SKY_OK && leading < plan->block_count;
+    if (status == SKY_OK)
+        note_bad(q, plan, out);
     if (status == SKY_OK && plan->computed > 0)
         status = sky__engine_place_advanced(q, plan->computed * q->manager->block_tokens);
-    return status;
+    if (status != SKY_OK || !lacks)
+        return status;
+    sky_status lacking = q->scratch.items[leading].status;
+    out->corrupt_blocks += lacking == SKY_E_CORRUPT;
+    plan->computes = false;
+    if (lacking != SKY_E_DEADLINE) /* else nobody asked for it */
+        plan->block_count = leading;
+    if (lacking != SKY_E_DEADLINE && leading > 0 && keep_leading(q, leading, false))
+        return SKY_OK;
+    plan->computed = 0;
+    return SKY_MISS;
 }
 
 /* Read the blocks of the plan into the engine. SKY_OK: so many as the plan now says are there.
