@@ -45,6 +45,7 @@ test: ## build, run every test and count (ARGS="-R disk" runs those whose name m
 
 check: ## all tests under ASan and UBSan, then under TSan, then the static analyser
 	@tools/setup dev
+	@tools/get-model qwen2.5-coder-0.5b >/dev/null || true
 	@tools/check
 
 python: ## fetch torch and Transformers (300 MB); test the Python package with them, on real weights

@@ -1,8 +1,9 @@
 /* Proves, on the real model: answers on top of restored blocks are a cold run's to the last bit
  * while generating too, for 1,024 and 2,048 tokens, odd lengths and a hit of 5 blocks of 16; a
- * restore of 2,048 tokens reads 13.5 MiB; the next turn hits what was generated; f32 KV never meets
- * f16 blocks; four prompts in one context get the logits that each gets alone. Skipped without a
- * model: SKYMEM_MODEL, or the path in $SKYMEM_BUILD/model.path. */
+ * restore of 2,048 tokens reads 13.5 MiB; a manager lets a computed head and a loaded tail meet
+ * before the window and inside; the next turn hits what was generated; f32 KV never meets f16
+ * blocks; four prompts in one context get the logits that each gets alone. Skipped without a model:
+ * SKYMEM_MODEL, or the path in $SKYMEM_BUILD/model.path. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,67 +11,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "answer_fixture.h"
+#include "meeting_fixture.h"
+#include "real_model_fixture.h"
 
-#define TOKENS_MAX 2304
-#define GENERATED  24
+#define GENERATED 24
 
-static char model_path[4096];
-static uint32_t prompt[TOKENS_MAX];
-
-static bool find_model(void) {
-    const char *given = getenv("SKYMEM_MODEL"), *build = getenv("SKYMEM_BUILD");
-    if (given)
-        snprintf(model_path, sizeof model_path, "%s", given);
-    if (!given && build) {
-        char note[4096];
-        snprintf(note, sizeof note, "%s/model.path", build);
-        FILE *f = fopen(note, "r");
-        if (f && fgets(model_path, sizeof model_path, f))
-            model_path[strcspn(model_path, "\n")] = 0;
-        if (f)
-            fclose(f);
-    }
-    return model_path[0] && access(model_path, R_OK) == 0;
-}
-
-/* A text that does not repeat itself: numbers, in words. */
-static void make_prompt(bench *b) {
-    static const char *const words[] = {"zero", "one", "two",   "three", "four",
-                                        "five", "six", "seven", "eight", "nine"};
-    char text[20000];
-    size_t used = 0;
-    uint64_t random = 3;
-    while (used < sizeof text - 32) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        used += (size_t)snprintf(text + used, 32, "%s %s%s", words[(random >> 33) % 10],
-                                 words[(random >> 43) % 10], (random >> 53) % 8 ? " " : ".\n");
-    }
-    static uint32_t tokens[20000];
-    size_t count;
-    assert_int_equal(b->engine->ops->tokenize(b->engine->self, text, used, tokens, 20000, &count),
-                     SKY_OK);
-    assert_true(count >= TOKENS_MAX);
-    memcpy(prompt, tokens, sizeof prompt);
-}
-
-static void open_model(bench *b, const char *kv_type, uint32_t context_tokens) {
-    bench_open(b, &(sky_llama_options){.model_path = model_path, .kv_type = kv_type},
-               context_tokens, 128);
-    assert_null(sky_manager_refusal(b->manager));
-    make_prompt(b);
-}
+static real_model model;
+static uint32_t *const prompt = model.prompt;
 
 static void restored_prefixes_answer_like_cold_runs(void **state) {
     (void)state;
     static const uint32_t lengths[] = {2080, 1056, 333};
     enum { COUNT = sizeof lengths / sizeof *lengths };
     bench b;
-    open_model(&b, NULL, TOKENS_MAX);
+    real_model_open(&model, &b, NULL, REAL_TOKENS_MAX);
     answer cold[COUNT];
     for (size_t i = COUNT; i-- > 0;)
         cold[i] = bench_answer(&b, prompt, 0, lengths[i], GENERATED);
@@ -96,10 +53,21 @@ static void restored_prefixes_answer_like_cold_runs(void **state) {
     bench_close(&b);
 }
 
+/* Where head and tail meet is the manager's choice here: after three blocks of eight, before the
+ * window, after six, inside of it, and not at all. */
+static void a_manager_lets_them_meet(void **state) {
+    (void)state;
+    bench b;
+    real_model_open(&model, &b, NULL, 1152);
+    answer cold = bench_answer(&b, prompt, 0, 1056, GENERATED);
+    bench_expect_meetings(&b, prompt, 1056, 128, 3, &cold);
+    bench_close(&b);
+}
+
 static void the_next_turn_hits_what_was_generated(void **state) {
     (void)state;
     bench b;
-    open_model(&b, NULL, 512);
+    real_model_open(&model, &b, NULL, 512);
     answer first = bench_answer(&b, prompt, 0, 200, 57);
     uint32_t next[32];
     memcpy(next, prompt + 300, sizeof next);
@@ -114,8 +82,8 @@ static void the_next_turn_hits_what_was_generated(void **state) {
 static void f32_and_f16_blocks_never_meet(void **state) {
     (void)state;
     bench half, full;
-    open_model(&half, "f16", 768);
-    open_model(&full, "f32", 768);
+    real_model_open(&model, &half, "f16", 768);
+    real_model_open(&model, &full, "f32", 768);
     bench_share(&full, &half, 128);
     bench_answer(&half, prompt, 0, 700, 1);
     assert_int_equal(bench_save(&half, prompt, 700), 5);
@@ -130,19 +98,20 @@ static void f32_and_f16_blocks_never_meet(void **state) {
 static void prompts_share_a_context(void **state) {
     (void)state;
     bench b;
-    open_model(&b, NULL, 512); /* for the prompt */
+    real_model_open(&model, &b, NULL, 512); /* for the prompt */
     bench_close(&b);
-    const sky_llama_options options = {.model_path = model_path};
+    const sky_llama_options options = {.model_path = model.path, .threads = model.threads};
     expect_slots(&options, prompt, 256, 340, 128, GENERATED);
 }
 
 int main(void) {
-    if (!find_model()) {
+    if (!real_model_find(&model, NULL)) {
         fprintf(stderr, "skipped: no model; set SKYMEM_MODEL, or fetch one with make demo\n");
         return 77;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(restored_prefixes_answer_like_cold_runs),
+        cmocka_unit_test(a_manager_lets_them_meet),
         cmocka_unit_test(the_next_turn_hits_what_was_generated),
         cmocka_unit_test(f32_and_f16_blocks_never_meet),
         cmocka_unit_test(prompts_share_a_context),
