@@ -91,6 +91,16 @@ int tensor_of_view(const view *v, int token_axis, sky_element wanted, sky_tensor
 /* NULL with an exception: it is none */
 const sky_profile *profile_of(PyObject *object);
 
+/* errand.c: a call of the library that calls Python meanwhile, and that Ctrl-C and the end of the
+ * interpreter stop. It runs `work` without the GIL on a thread of its own; `give_up` is to make it
+ * return soon. *slot is the errand while it runs.
+ * Errors: false, with an exception: it was given up, or never ran */
+typedef struct errand errand;
+bool errand_run(errand **slot, void (*work)(void *), void (*give_up)(void *), void *context);
+/* From `work`, on its thread: run `call` with the GIL on the thread of who called errand_run, and
+ * wait for it. Without an errand (NULL): on this thread. */
+void errand_ask(errand *e, void (*call)(void *), void *context);
+
 /* The batch is no longer the library's. */
 void batch_end(batch_object *batch);
 PyObject *cache_submit(PyObject *self, PyObject *args, PyObject *kwargs);

@@ -4,9 +4,10 @@
  *                                                      └── save ──► engine.extract(first, count)
  *
  * An engine is any object with fingerprint, layout, extract, restore and restored; what they return
- * is said in skymem/manager.py. The library calls it on the thread of its caller, which let the GIL
- * go. What the object raises ends the call, and is raised again from there. Tensors that it hands
- * out are held until the next of its calls, or the end of the sequence's. */
+ * is said in skymem/manager.py. It is called on the thread of who called load or save, which waits
+ * meanwhile (errand.c), so that Ctrl-C ends both. What the object raises ends the call, and is
+ * raised again from there. Tensors that it hands out are held until the next of its calls, or the
+ * end of the sequence's. */
 #include "core.h"
 
 #include <string.h>
@@ -18,6 +19,7 @@ typedef struct {
     PyObject *kind, *value, *trace; /* what it raised first; NULL: nothing */
     view *views;
     size_t view_count, view_max;
+    errand *errand; /* that the call under way is; NULL: it is on its caller's thread */
 } engine;
 
 typedef struct {
@@ -55,6 +57,12 @@ static bool engine_raise(engine *e) {
     PyErr_Restore(e->kind, e->value, e->trace);
     e->kind = e->value = e->trace = NULL;
     return true;
+}
+
+static void engine_forget(engine *e) {
+    Py_CLEAR(e->kind);
+    Py_CLEAR(e->value);
+    Py_CLEAR(e->trace);
 }
 
 static void ask_fingerprint(void *self, uint8_t out[32]) {
@@ -163,35 +171,57 @@ static sky_status take_tensors(engine *e, PyObject *list, bool writable, sky_sta
     return PyErr_Occurred() ? engine_failed(e) : SKY_OK;
 }
 
+/* A question to an engine, and its answer. */
+typedef struct {
+    engine *engine;
+    uint32_t first, count;
+    bool commit;
+    sky_state *out;
+    sky_status status;
+} question;
+
+static void do_extract(void *context) {
+    question *q = context;
+    engine_let_go(q->engine);
+    PyObject *list = PyObject_CallMethod(q->engine->object, "extract", "II", q->first, q->count);
+    q->status = take_tensors(q->engine, list, false, q->out);
+}
+
 static sky_status ask_extract(void *self, uint32_t first, uint32_t count, sky_state *out) {
     engine *e = self;
-    PyGILState_STATE gil = PyGILState_Ensure();
-    engine_let_go(e);
-    PyObject *list = PyObject_CallMethod(e->object, "extract", "II", first, count);
-    sky_status status = take_tensors(e, list, false, out);
-    PyGILState_Release(gil);
-    return status;
+    question q = {.engine = e, .first = first, .count = count, .out = out};
+    errand_ask(e->errand, do_extract, &q);
+    return q.status;
+}
+
+static void do_restore(void *context) {
+    question *q = context;
+    engine_let_go(q->engine);
+    PyObject *list = PyObject_CallMethod(q->engine->object, "restore", "I", q->count);
+    q->status = take_tensors(q->engine, list, true, q->out);
 }
 
 static sky_status ask_restore(void *self, uint32_t count, sky_state *out) {
     engine *e = self;
-    PyGILState_STATE gil = PyGILState_Ensure();
-    engine_let_go(e);
-    PyObject *list = PyObject_CallMethod(e->object, "restore", "I", count);
-    sky_status status = take_tensors(e, list, true, out);
-    PyGILState_Release(gil);
-    return status;
+    question q = {.engine = e, .count = count, .out = out};
+    errand_ask(e->errand, do_restore, &q);
+    return q.status;
+}
+
+static void do_restored(void *context) {
+    question *q = context;
+    engine_let_go(q->engine);
+    PyObject *none = PyObject_CallMethod(q->engine->object, "restored", "O",
+                                         q->commit ? Py_True : Py_False);
+    q->status = none ? SKY_OK : engine_failed(q->engine);
+    Py_XDECREF(none);
 }
 
 static sky_status tell_restored(void *self, bool commit) {
     engine *e = self;
-    PyGILState_STATE gil = PyGILState_Ensure();
-    engine_let_go(e);
-    PyObject *none = PyObject_CallMethod(e->object, "restored", "O", commit ? Py_True : Py_False);
-    sky_status status = none ? SKY_OK : engine_failed(e);
-    Py_XDECREF(none);
-    PyGILState_Release(gil);
-    return status;
+    question q = {.engine = e, .commit = commit};
+    errand_ask(e->errand, do_restored, &q);
+    return q.status;
 }
 
 /* Tokens are the caller's, and so is computing. */
@@ -357,13 +387,16 @@ static uint32_t *sequence_enter(sequence_object *s, PyObject *list, size_t *coun
     return tokens;
 }
 
-static bool sequence_leave(sequence_object *s, uint32_t *tokens, sky_status status,
+/* done: no exception is set. */
+static bool sequence_leave(sequence_object *s, uint32_t *tokens, bool done, sky_status status,
                            const char *what) {
     PyMem_Free(tokens);
     engine_let_go(&s->engine);
     cache_leave(s->manager->cache);
     s->busy = false;
-    if (!engine_raise(&s->engine) && status != SKY_OK)
+    if (!done)
+        engine_forget(&s->engine);
+    else if (!engine_raise(&s->engine) && status != SKY_OK)
         raise_status(status, "%s", what);
     return !PyErr_Occurred();
 }
@@ -380,42 +413,60 @@ static PyObject *lookup_tuple(const sky_lookup *l, size_t tiers) {
                 : NULL;
 }
 
+/* A load or a save, and what came of it. */
+typedef struct {
+    sky_sequence *handle;
+    const uint32_t *tokens;
+    size_t count;
+    sky_time deadline;
+    sky_lookup lookup;
+    uint32_t blocks;
+    uint64_t bytes;
+    sky_status status;
+} trip;
+
+static void do_load(void *context) {
+    trip *t = context;
+    t->status = sky_sequence_load(t->handle, t->tokens, t->count, t->deadline, &t->lookup);
+}
+
+static void do_save(void *context) {
+    trip *t = context;
+    t->status = sky_sequence_save(t->handle, t->tokens, t->count, &t->blocks, &t->bytes);
+}
+
+static void do_give_up(void *context) {
+    sky_sequence_cancel(((trip *)context)->handle);
+}
+
+/* False with an exception. */
+static bool sequence_go(sequence_object *s, PyObject *list, void (*work)(void *), trip *t,
+                        const char *what) {
+    uint32_t *tokens = sequence_enter(s, list, &t->count);
+    if (!tokens)
+        return false;
+    t->handle = s->handle;
+    t->tokens = tokens;
+    bool done = errand_run(&s->engine.errand, work, do_give_up, t);
+    return sequence_leave(s, tokens, done, t->status, what);
+}
+
 static PyObject *sequence_load(PyObject *self, PyObject *args) {
     sequence_object *s = (sequence_object *)self;
     PyObject *list, *timeout = Py_None;
-    sky_time deadline = 0;
-    size_t count;
+    trip t = {0};
     if (!PyArg_ParseTuple(args, "O|O", &list, &timeout) ||
-        (timeout != Py_None && time_in(timeout, &deadline) < 0))
+        (timeout != Py_None && time_in(timeout, &t.deadline) < 0) ||
+        !sequence_go(s, list, do_load, &t, "load"))
         return NULL;
-    uint32_t *tokens = sequence_enter(s, list, &count);
-    if (!tokens)
-        return NULL;
-    sky_lookup lookup = {0};
-    sky_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = sky_sequence_load(s->handle, tokens, count, deadline, &lookup);
-    Py_END_ALLOW_THREADS;
-    if (!sequence_leave(s, tokens, status, "load"))
-        return NULL;
-    return lookup_tuple(&lookup, sky_tier_count(s->manager->cache->handle));
+    return lookup_tuple(&t.lookup, sky_tier_count(s->manager->cache->handle));
 }
 
 static PyObject *sequence_save(PyObject *self, PyObject *list) {
-    sequence_object *s = (sequence_object *)self;
-    size_t count;
-    uint32_t *tokens = sequence_enter(s, list, &count);
-    if (!tokens)
+    trip t = {0};
+    if (!sequence_go((sequence_object *)self, list, do_save, &t, "save"))
         return NULL;
-    uint32_t blocks = 0;
-    uint64_t bytes = 0;
-    sky_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = sky_sequence_save(s->handle, tokens, count, &blocks, &bytes);
-    Py_END_ALLOW_THREADS;
-    if (!sequence_leave(s, tokens, status, "save"))
-        return NULL;
-    return Py_BuildValue("(IK)", blocks, (unsigned long long)bytes);
+    return Py_BuildValue("(IK)", t.blocks, (unsigned long long)t.bytes);
 }
 
 static PyObject *sequence_cancel(PyObject *self, PyObject *unused) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -172,6 +173,122 @@ cache.close()
 """
     )
     assert done.stdout == "stopped\n"
+
+
+# An engine of one layer, whose state of token t is t; and a store that keeps blocks, and answers
+# only after `answer` is set.
+SLOW_LOAD = """
+import os, signal, sys, threading, numpy as np, skymem
+from skymem.manager import Manager, Sequence
+class Engine:
+    threads = set()
+    def fingerprint(self): return bytes(32)
+    def layout(self): return [(0, 1, 1, 8, 8, "f32")]
+    def extract(self, first, count):
+        self.threads.add(threading.get_ident())
+        return [(0, rows()) for _ in range(2)]
+    def restore(self, count):
+        self.threads.add(threading.get_ident())
+        self.state = [np.zeros((1, count, 8), np.float32) for _ in range(2)]
+        return [(0, state) for state in self.state]
+    def restored(self, commit): self.threads.add(threading.get_ident())
+def rows(): return np.repeat(np.arange(600, dtype=np.float32)[None, :, None], 8, 2)
+class Store:
+    kept, slow = {}, False
+    def __init__(self, where): pass
+    def read(self, key, offset, size):
+        if key not in self.kept: return None
+        if Store.slow:
+            asked.set()
+            if not answer.wait(20): print("late")
+        return self.kept[key][offset:offset + size], len(self.kept[key])
+    def write(self, key, value, durable):
+        if Store.slow:
+            asked.set()
+            if not answer.wait(20): print("late")
+        self.kept[key] = value
+    def remove(self, key): return self.kept.pop(key, None) is not None
+    def keys(self): return list(self.kept)
+asked, answer = threading.Event(), threading.Event()
+skymem.register_tier("slow", Store)
+cache = skymem.Cache("slow:1")
+engine = Engine()
+manager = Manager(cache, engine)
+"""
+
+
+@pytest.mark.parametrize("call", ["look", "save"])
+def test_ctrl_c_ends_a_load_and_a_save(script: Script, call: str) -> None:
+    done = script(
+        SLOW_LOAD
+        + """
+tokens = list(range(600))
+if sys.argv[1] == "look":
+    assert Sequence(manager, engine).save(tokens)[0] == 4
+    assert Sequence(manager, engine).look(tokens).hit_tokens == 512
+    assert (engine.state[0] == rows()[:, :512]).all()
+    assert engine.threads == {threading.get_ident()}
+Store.slow = True
+def press():
+    asked.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=press).start()
+sequence = Sequence(manager, engine)
+try:
+    getattr(sequence, sys.argv[1])(tokens)
+    print("answered")
+except KeyboardInterrupt:
+    print("stopped", answer.is_set())
+answer.set()
+Store.slow = False
+try:
+    sequence.look(tokens)
+except skymem.CancelledError:
+    print("spent")
+if sys.argv[1] == "look":
+    assert Sequence(manager, engine).look(tokens).hit_tokens == 512
+del sequence, manager
+cache.close()
+""",
+        call,
+    )
+    assert done.stdout == "stopped False\nspent\n"
+
+
+def test_the_end_of_the_interpreter_while_a_daemon_thread_loads(script: Script) -> None:
+    script(
+        SLOW_LOAD
+        + """
+tokens = list(range(600))
+assert Sequence(manager, engine).save(tokens)[0] == 4
+Store.slow = True
+threading.Thread(target=Sequence(manager, engine).look, args=(tokens,), daemon=True).start()
+asked.wait()
+threading.Timer(1, answer.set).start()
+"""
+    )
+
+
+def test_a_thread_that_keeps_the_gil_delays_and_no_more(cache: skymem.Cache) -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.2)  # so long a thread that computes keeps it, when others want it
+    stop = threading.Event()
+
+    def compute() -> None:
+        while not stop.is_set():
+            sum(range(10000))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    try:
+        cache.put("a", bytes(1 << 20))
+        batch = cache.submit(_core.OP_get, ["a"], [bytearray(1 << 20)])
+        assert batch.wait(None) and batch.sizes() == [1 << 20]
+        assert cache.get("a", timeout=60) == bytes(1 << 20)
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(interval)
 
 
 def test_ctrl_c_in_a_store_reaches_the_caller(script: Script) -> None:
