@@ -31,10 +31,13 @@ const cli_verb cli_verb_bench = {
              "the model's own where there is a model and no --quick. Then contexts against "
              "deadlines over traces in virtual time, against CacheGen's loop and an oracle.\n"
              "overlap: the first token of 2,048 stored and 32 new tokens over links of 5 Mb/s to "
-             "3 Gb/s: loaded alone, computed alone, both at once, and as skymem plan predicts it. "
-             "An answer that is not the cold run's to the last bit fails it.\n"
+             "3 Gb/s, from a disk, from a sky, and at levels 8 and 4 over links of 20 and "
+             "100 Mb/s: loaded alone, computed alone, both at once, and for links as skymem plan "
+             "predicts it. An answer that is not the cold run's to the last bit fails it, but for "
+             "those two levels.\n"
              "codec: encoding and decoding rows of 256 channels, level by level, against memcpy "
-             "of the rows, each at its best of fifteen; and streams divided between two threads.",
+             "of the rows, each at its best of fifteen; a few levels on the heads of other "
+             "models; and streams divided between two threads.",
     .settings = CLI_SET_MODEL | CLI_SET_THREADS | CLI_SET_CALIBRATION,
     .options =
         (const cli_option[]){
@@ -42,7 +45,7 @@ const cli_verb cli_verb_bench = {
             {.name = "folder",
              .kind = CLI_PATH,
              .value = "DIR",
-             .help = "where disk measures (default: $XDG_CACHE_HOME)"},
+             .help = "where disk and overlap measure (default: $XDG_CACHE_HOME)"},
             {.name = "seed",
              .kind = CLI_COUNT,
              .value = "N",

@@ -1,8 +1,10 @@
-/* skymem bench overlap: the first token of a stored prompt over links of many rates: loaded alone,
- * computed alone, and both at once, turn about; and what `skymem plan` says of it.
+/* skymem bench overlap: the first token of a stored prompt over links of many rates, from a disk
+ * and from a sky: loaded alone, computed alone, and both at once, turn about; and what `skymem
+ * plan` says of links.
  *
  * The link is a store of this process whose one thread takes as long for a value as the rate says.
- * An answer that is not the cold run's to the last bit fails the bench. */
+ * An answer that is not the cold run's to the last bit fails the bench, but where a tier has a
+ * level that loses something. */
 #include "bench.h"
 
 #include "model.h"
@@ -21,11 +23,12 @@
 
 #define SUFFIX 32u
 #define TEXT   "texts/prose.txt"
+#define SKY    "demo-rotation-hop"
 
 /* ---- the link ---- */
 
 static struct {
-    void *store;
+    void *store;         /* of the link that was opened last */
     _Atomic double rate; /* bytes a second */
     atomic_uint reading;
 } line;
@@ -60,20 +63,38 @@ static void line_calm(void) {
     while (atomic_load(&line.reading) > 0);
 }
 
-static int line_cache(const cli *c, sky_cache **out) {
+static sky_status line_register(void) {
     sky_tier_driver driver = tier_heap;
     driver.traits |= SKY_TIER_REMOTE;
     driver.open = line_open;
     driver.read = line_read;
     driver.lease = NULL;
     driver.release = NULL;
-    const char *url = "line:4000000000";
-    sky_error error = {0};
     line.rate = 1e15;
-    sky_status status = sky_tier_register("line", &driver);
-    if (status == SKY_OK)
-        status = sky_cache_open(&url, 1, out, &error);
-    return status == SKY_OK ? CLI_OK : cli_failed(c, "line: %s", error.text);
+    return sky_tier_register("line", &driver);
+}
+
+/* ---- where the prefix lies ---- */
+
+/* A cache of one tier. */
+typedef struct {
+    const char *name;
+    const char *url;
+    bool loses;  /* it has a level that does */
+    void *store; /* of the link; NULL: it is none */
+    sky_cache *cache;
+} place;
+
+#define PLACES 5
+#define LINK   0 /* the link that every rate is measured on */
+
+static int place_open(const cli *c, place *p) {
+    sky_error error = {0};
+    line.store = NULL;
+    if (sky_cache_open(&p->url, 1, &p->cache, &error) != SKY_OK)
+        return cli_failed(c, "%s: %s", p->name, error.text);
+    p->store = line.store;
+    return CLI_OK;
 }
 
 /* ---- answers ---- */
@@ -82,9 +103,12 @@ typedef struct {
     bench *b;
     sky_llama *llama;
     const sky_engine *engine;
-    sky_cache *cache;
+    place places[PLACES];
+    char folder[4096];
+    char urls[2][4300];   /* of the disk and the sky */
+    sky_profile *profile; /* for levels; NULL: they do without */
     uint32_t *tokens;
-    uint32_t stored; /* tokens that the link has */
+    uint32_t stored; /* tokens of the prefix */
     float *cold;     /* [vocabulary] */
     uint32_t vocabulary;
     double compute_ms, suffix_ms;
@@ -100,13 +124,18 @@ static int compute(const overlap *o, uint32_t first, uint32_t count) {
     return status == SKY_OK ? CLI_OK : failed(o, "computing", status);
 }
 
+static bool is_cold(const overlap *o) {
+    return !memcmp(sky_llama_logits(o->llama, NULL), o->cold, o->vocabulary * sizeof *o->cold);
+}
+
 /* The better of `rounds`, which are all right; loads know what the ones before have shown. */
-static int answer(overlap *o, bool load_only, int rounds, double *best_ms, sky_lookup *found) {
-    const sky_manager_options options = {.load_only = load_only};
+static int answer(overlap *o, const place *p, bool load_only, int rounds, double *best_ms,
+                  sky_lookup *found) {
+    const sky_manager_options options = {.load_only = load_only, .profile = o->profile};
     sky_manager *manager = NULL;
     sky_sequence *q = NULL;
     int code = CLI_OK;
-    sky_status status = sky_manager_create(o->cache, o->engine, &options, &manager, NULL);
+    sky_status status = sky_manager_create(p->cache, o->engine, &options, &manager, NULL);
     if (status == SKY_OK)
         status = sky_sequence_open(manager, o->engine, &q);
     for (int i = 0; status == SKY_OK && code == CLI_OK && i < rounds; i++) {
@@ -120,9 +149,11 @@ static int answer(overlap *o, bool load_only, int rounds, double *best_ms, sky_l
         double ms = cli_ms(sky_now() - start);
         o->suffix_ms = cli_ms(sky_now() - loaded);
         *best_ms = i == 0 || ms < *best_ms ? ms : *best_ms;
-        if (code == CLI_OK && status == SKY_OK &&
-            memcmp(sky_llama_logits(o->llama, NULL), o->cold, o->vocabulary * sizeof *o->cold))
-            code = cli_failed(o->b->c, "the answer is not the cold run's");
+        if (code == CLI_OK && status == SKY_OK && found->hit_tokens != o->stored)
+            code = cli_failed(o->b->c, "%s: %u of %u tokens were found", p->name, found->hit_tokens,
+                              o->stored);
+        if (code == CLI_OK && status == SKY_OK && !p->loses && !is_cold(o))
+            code = cli_failed(o->b->c, "%s: the answer is not the cold run's", p->name);
     }
     sky_sequence_close(q);
     sky_manager_destroy(manager);
@@ -142,29 +173,55 @@ static double planned_ms(const overlap *o, double mbps) {
     return worth.levels[0].first_token_ms + o->suffix_ms;
 }
 
-static int one_rate(overlap *o, double mbps, const char *note) {
-    char name[96];
-    double load_ms = 0, both_ms = 0;
+/* One place: alone, cold, and both at once. what: for the names of rows */
+static int one_place(overlap *o, const place *p, const char *what, double *both_ms) {
+    char name[128];
+    double load_ms = 0;
     sky_lookup found = {0};
-    line.rate = mbps * 1e6 / 8;
-    int code = answer(o, true, 1, &load_ms, &found);
+    int code = answer(o, p, true, 1, &load_ms, &found);
     sky_time start = sky_now();
     if (code == CLI_OK) /* once more, as machines drift */
         code = compute(o, 0, o->stored + SUFFIX);
     double cold_ms = cli_ms(sky_now() - start);
     if (code == CLI_OK)
-        code = answer(o, false, 2, &both_ms, &found);
+        code = answer(o, p, false, 2, both_ms, &found);
     if (code != CLI_OK)
         return code;
     o->compute_ms = cold_ms - o->suffix_ms;
-    snprintf(name, sizeof name, "%.4g Mb/s%s, load alone", mbps, note);
+    snprintf(name, sizeof name, "%s, load alone", what);
     bench_row(o->b, name, load_ms, "ms", "compute alone", cold_ms);
-    snprintf(name, sizeof name, "%.4g Mb/s%s, both: %u tokens computed", mbps, note,
-             found.computed_tokens);
-    bench_row(o->b, name, both_ms, "ms", load_ms < cold_ms ? "load alone" : "compute alone",
-              load_ms < cold_ms ? load_ms : cold_ms);
-    snprintf(name, sizeof name, "%.4g Mb/s%s, skymem plan", mbps, note);
+    snprintf(name, sizeof name, "%s, both: %u tokens computed", what, found.computed_tokens);
+    return bench_row(o->b, name, *both_ms, "ms", load_ms < cold_ms ? "load alone" : "compute alone",
+                     load_ms < cold_ms ? load_ms : cold_ms);
+}
+
+static int one_rate(overlap *o, double mbps, const char *note) {
+    char what[64], name[96];
+    double both_ms = 0;
+    line.rate = mbps * 1e6 / 8;
+    snprintf(what, sizeof what, "%.4g Mb/s%s", mbps, note);
+    int code = one_place(o, &o->places[LINK], what, &both_ms);
+    if (code != CLI_OK)
+        return code;
+    snprintf(name, sizeof name, "%s, skymem plan", what);
     return bench_row(o->b, name, planned_ms(o, mbps), "ms", "both", both_ms);
+}
+
+/* The other tiers; those of a level over links of two rates. */
+static int other_places(overlap *o) {
+    static const double rates[] = {20, 100};
+    char what[128];
+    double both_ms = 0;
+    int code = CLI_OK;
+    for (size_t i = LINK + 1; code == CLI_OK && i < PLACES; i++) {
+        const place *p = &o->places[i];
+        for (size_t r = 0; code == CLI_OK && r < (p->store ? 2 : 1); r++) {
+            line.rate = rates[r] * 1e6 / 8;
+            snprintf(what, sizeof what, p->store ? "%s, %.4g Mb/s" : "%s", p->name, rates[r]);
+            code = one_place(o, p, what, &both_ms);
+        }
+    }
+    return code;
 }
 
 /* ---- the model and its prompt ---- */
@@ -208,35 +265,47 @@ static int open_model(overlap *o) {
     return read_tokens(o);
 }
 
-/* Compute it cold, keep its logits, and store it. */
-static int fill(overlap *o) {
+/* What the engine holds, in a place. */
+static int store(overlap *o, const place *p) {
     sky_manager *manager = NULL;
     sky_sequence *q = NULL;
     uint32_t blocks = 0;
+    const sky_manager_options options = {.profile = o->profile};
+    sky_status status = sky_manager_create(p->cache, o->engine, &options, &manager, NULL);
+    if (status == SKY_OK)
+        status = sky_sequence_open(manager, o->engine, &q);
+    if (status == SKY_OK)
+        status = sky_sequence_save(q, o->tokens, o->stored, &blocks, NULL);
+    if (status == SKY_OK)
+        status = sky_flush(p->cache, SKY_TIME_NEVER, NULL);
+    sky_sequence_close(q);
+    sky_manager_destroy(manager);
+    return status == SKY_OK ? CLI_OK : failed(o, p->name, status);
+}
+
+/* Compute it cold, keep its logits, and store it everywhere. */
+static int fill(overlap *o) {
+    sky_manager *manager = NULL; /* asks the engine what its state looks like */
     sky_time start = sky_now();
     int code = compute(o, 0, o->stored);
     o->compute_ms = cli_ms(sky_now() - start);
-    if (code != CLI_OK)
-        return code;
-    sky_status status = sky_manager_create(o->cache, o->engine, NULL, &manager, NULL);
-    if (status == SKY_OK) /* which asked the engine what its state looks like */
-        status = sky_sequence_open(manager, o->engine, &q);
+    sky_status status = sky_manager_create(o->places[LINK].cache, o->engine, NULL, &manager, NULL);
+    sky_manager_destroy(manager);
+    if (code != CLI_OK || status != SKY_OK)
+        return code != CLI_OK ? code : failed(o, "storing", status);
     start = sky_now();
-    if (status == SKY_OK)
-        code = compute(o, 0, o->stored + SUFFIX);
+    code = compute(o, 0, o->stored + SUFFIX);
     double cold_ms = cli_ms(sky_now() - start);
     o->compute_ms = cold_ms < o->compute_ms ? cold_ms : o->compute_ms;
     const float *logits = sky_llama_logits(o->llama, &o->vocabulary);
     o->cold = logits ? malloc(o->vocabulary * sizeof *o->cold) : NULL;
     if (code == CLI_OK && !o->cold)
-        code = cli_failed(o->b->c, "the model gives no logits");
-    else if (code == CLI_OK)
+        return cli_failed(o->b->c, "the model gives no logits");
+    if (code == CLI_OK)
         memcpy(o->cold, logits, o->vocabulary * sizeof *o->cold);
-    if (status == SKY_OK && code == CLI_OK)
-        status = sky_sequence_save(q, o->tokens, o->stored, &blocks, NULL);
-    sky_sequence_close(q);
-    sky_manager_destroy(manager);
-    return status == SKY_OK ? code : failed(o, "storing", status);
+    for (size_t i = 0; code == CLI_OK && i < PLACES; i++)
+        code = store(o, &o->places[i]);
+    return code;
 }
 
 static int all_rates(overlap *o) {
@@ -244,11 +313,11 @@ static int all_rates(overlap *o) {
     sky_lookup found = {0};
     double ms = 0;
     char name[96];
-    int code = answer(o, true, 1, &ms, &found); /* over no link: what a load moves */
+    int code = answer(o, &o->places[LINK], true, 1, &ms, &found); /* over no link */
     uint64_t entries, bytes_max;
     if (code != CLI_OK)
         return code;
-    tier_heap.usage(line.store, &entries, &o->bytes, &bytes_max);
+    tier_heap.usage(o->places[LINK].store, &entries, &o->bytes, &bytes_max);
     snprintf(name, sizeof name, "%u tokens, compute alone", o->stored + SUFFIX);
     bench_row(o->b, name, o->compute_ms, "ms", NULL, 0);
     bench_row(o->b, "bytes of the prefix", (double)o->bytes, "B", "loaded into rows",
@@ -260,16 +329,54 @@ static int all_rates(overlap *o) {
     return code;
 }
 
+static int open_places(overlap *o) {
+    cli *c = o->b->c;
+    char scenario[4096];
+    int code = cli_scratch_make(c, cli_text(c, "folder"), "bench", o->folder, sizeof o->folder);
+    if (code == CLI_OK && !cli_scenario_find(SKY, scenario, sizeof scenario))
+        code = cli_failed(c, "%s did not come along", SKY);
+    snprintf(o->urls[0], sizeof o->urls[0], "disk:%s/tier?max=4GiB", o->folder);
+    snprintf(o->urls[1], sizeof o->urls[1], "sky:%s", scenario);
+    const place places[PLACES] = {
+        [LINK] = {.name = "link", .url = "line:4000000000"},
+        {.name = "level 8", .url = "line:4000000000?level=8", .loses = true},
+        {.name = "level 4", .url = "line:4000000000?level=4", .loses = true},
+        {.name = "disk", .url = o->urls[0]},
+        {.name = "sky", .url = o->urls[1]},
+    };
+    memcpy(o->places, places, sizeof places);
+    sky_status status = line_register();
+    if (code == CLI_OK && status != SKY_OK)
+        code = failed(o, "line", status);
+    for (size_t i = 0; code == CLI_OK && i < PLACES; i++)
+        code = place_open(c, &o->places[i]);
+    return code;
+}
+
+static int find_profile(overlap *o) {
+    uint8_t fingerprint[32];
+    o->engine->ops->fingerprint(o->engine->self, fingerprint);
+    return cli_profile_find(o->b->c, cli_text(o->b->c, "calibration"), fingerprint, &o->profile);
+}
+
 int bench_overlap(bench *b) {
     overlap o = {.b = b, .stored = b->quick ? 512 : 2048};
-    int code = line_cache(b->c, &o.cache);
+    int code = open_places(&o);
     if (code == CLI_OK)
         code = open_model(&o);
+    if (code == CLI_OK)
+        code = find_profile(&o);
     if (code == CLI_OK)
         code = fill(&o);
     if (code == CLI_OK)
         code = all_rates(&o);
-    sky_cache_close(o.cache);
+    if (code == CLI_OK)
+        code = other_places(&o);
+    for (size_t i = 0; i < PLACES; i++)
+        sky_cache_close(o.places[i].cache);
+    if (o.folder[0])
+        cli_scratch_remove(o.folder);
+    sky_profile_destroy(o.profile);
     sky_llama_close(o.llama);
     free(o.tokens);
     free(o.cold);
