@@ -1,7 +1,8 @@
 /* Proves, on a real model whose layers all attend to everything, with two heads for K and V:
  * answers on top of restored blocks are a cold run's to the last bit, wherever a computed head and
- * a loaded tail meet, and while prompts share a context; a restore reads each row once. Skipped
- * without Qwen2.5-Coder 0.5B, which make check and make models fetch. */
+ * a loaded tail meet, and while prompts share a context; a restore reads each row once; a
+ * calibration comes along. Skipped without Qwen2.5-Coder 0.5B, which make check and make models
+ * fetch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,6 +27,7 @@ static void restored_prefixes_answer_like_cold_runs(void **state) {
     (void)state;
     bench b;
     real_model_open(&model, &b, NULL, 1152);
+    real_model_expect_calibration(&b, "share/calibration/" NAME ".skycal");
     answer cold = bench_answer(&b, model.prompt, 0, 1056, GENERATED);
     assert_int_equal(bench_save(&b, model.prompt, 1056), 8);
     bench_expect(&b, model.prompt, 1056, 1024, &cold);

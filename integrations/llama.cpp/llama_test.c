@@ -59,6 +59,7 @@ static void a_manager_lets_them_meet(void **state) {
     (void)state;
     bench b;
     real_model_open(&model, &b, NULL, 1152);
+    real_model_expect_calibration(&b, "share/calibration/gemma-3-270m.skycal");
     answer cold = bench_answer(&b, prompt, 0, 1056, GENERATED);
     bench_expect_meetings(&b, prompt, 1056, 128, 3, &cold);
     bench_close(&b);

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include <skymem/codec.h>
+
 bool real_model_find(real_model *m, const char *name) {
     const char *given = name ? NULL : getenv("SKYMEM_MODEL"), *build = getenv("SKYMEM_BUILD");
     m->path[0] = 0;
@@ -55,4 +57,21 @@ void real_model_open(real_model *m, bench *b, const char *kv_type, uint32_t cont
         context_tokens, 128);
     assert_null(sky_manager_refusal(b->manager));
     make_prompt(m, b);
+}
+
+void real_model_expect_calibration(const bench *b, const char *path) {
+    static uint8_t data[200000];
+    uint8_t of[32], own[32];
+    sky_profile *profile = NULL;
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        fail_msg("%s is not there; tests run in the source folder", path);
+    size_t bytes = fread(data, 1, sizeof data, f);
+    assert_int_equal(fgetc(f), EOF);
+    fclose(f);
+    assert_int_equal(sky_profile_read(data, bytes, &profile, NULL), SKY_OK);
+    sky_profile_fingerprint(profile, of);
+    b->engine->ops->fingerprint(b->engine->self, own);
+    assert_memory_equal(of, own, sizeof own);
+    sky_profile_destroy(profile);
 }

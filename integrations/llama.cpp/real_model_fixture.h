@@ -19,4 +19,7 @@ bool real_model_find(real_model *m, const char *name);
 /* Open it with a manager over a memory tier, blocks of 128 tokens, and make a prompt for it. */
 void real_model_open(real_model *m, bench *b, const char *kv_type, uint32_t context_tokens);
 
+/* The calibration that comes along is small, whole and of this model, which finds it so. */
+void real_model_expect_calibration(const bench *b, const char *path);
+
 #endif
