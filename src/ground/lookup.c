@@ -20,7 +20,7 @@
 
 #define AHEAD_MS (24 * 3600 * 1000) /* that another ground's clock may be */
 
-const sky_key *sky__look_key(const sky__request *r, uint32_t unit) {
+static const sky_key *look_key(const sky__request *r, uint32_t unit) {
     return r->ask.chain ? &r->ask.chain[unit] : &r->ask.key;
 }
 
@@ -29,42 +29,62 @@ static uint32_t key_count(const sky__request *r) {
 }
 
 static bool known(sky_session *s, const sky__request *r, uint32_t unit) {
-    return sky__blocks_find(&s->blocks, r->ask.wall_ms, sky__look_key(r, unit)) != SKY_BLOCK_NONE;
+    return sky__blocks_find(&s->blocks, r->ask.wall_ms, look_key(r, unit)) != SKY_BLOCK_NONE;
 }
 
 /* While filling, heads that are known already are passed over. */
-bool sky__look_wanted(sky_session *s, const sky__request *r, uint32_t unit) {
-    return !r->filling || (unit < r->low && !known(s, r, unit));
+bool sky__look_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
+    o->id = (sky_chunk_id){.key = *look_key(r, unit), .version = SKY_VERSION_ANY};
+    return !r->look.filling || (unit < r->look.low && !known(s, r, unit));
 }
 
 /* ---- the head of a key, at many places at once ---- */
 
+bool sky__heads_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
+    o->id = (sky_chunk_id){.key = r->ask.key, .version = SKY_VERSION_ANY};
+    o->copy = unit % s->core.head_copies;
+    return true;
+}
+
+/* Of the last places, units count the copies, those of the place before the last one first. */
+uint32_t sky__heads_places(const sky_session *s, const sky__operation *o, sky_satellite *places) {
+    const sky__request *r = &s->requests.rows[o->request];
+    if (!r->look.tracing)
+        return sky__chunk_places(&s->scheduler, o, NULL, places);
+    uint64_t now = sky__rotations(&s->core), back = 2 + o->unit / s->core.head_copies;
+    sky_chunk_facts facts = r->of.facts;
+    sky__facts_of(&s->core, &facts, 0, o->copy);
+    places[0] = sky_session_place(s, &facts, now > back ? now - back : 0);
+    return 1;
+}
+
 /* Where migration lags a head is on one of its last places. False: there are none but those that
  * every search asks. */
 static bool trace_begin(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
+    sky__request *r = &s->requests.rows[request];
     const sky_frame *f = s->core.config.frame;
     uint64_t turned = sky__rotations(&s->core);
     uint64_t last = turned < SKY__LAST_ROTATIONS ? turned : SKY__LAST_ROTATIONS;
     bool windowed = sky_strategy_row_of(f->placement.strategy)->windowed;
-    if (!windowed || last < 2 || r->traced || r->own) /* a put waits for what it looks for */
+    if (!windowed || last < 2 || r->look.traced || r->own) /* a put waits for what it looks for */
         return false;
-    r->tracing = r->traced = true;
-    sky__work_begin(s, request, WORK_HEADS, 0, (uint32_t)(last - 1) * s->core.head_copies - 1);
+    r->look.tracing = r->look.traced = true;
+    sky__requests_work(&s->requests, request, WORK_HEADS, 0,
+                       (uint32_t)(last - 1) * s->core.head_copies - 1);
     return true;
 }
 
 /* All is known up to `low`. That a single key is not there is said only when no place that could
  * hold its head is silent. */
-static void finish(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
-    bool nothing = r->unsure && r->low == 0;
+void sky__look_done(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests.rows[request];
+    bool nothing = r->look.unsure && r->look.low == 0;
     if (r->ask.chain)
         sky__request_finish(s, request,
-                            r->low > 0 ? SKY_OK
-                            : nothing  ? SKY_E_IO
-                                       : SKY_MISS,
-                            r->low);
+                            r->look.low > 0 ? SKY_OK
+                            : nothing       ? SKY_E_IO
+                                            : SKY_MISS,
+                            r->look.low);
     else if (known(s, r, 0))
         sky__request_found(s, request);
     else if (nothing)
@@ -73,12 +93,18 @@ static void finish(sky_session *s, uint32_t request) {
         sky__request_finish(s, request, SKY_MISS, 0);
 }
 
-void sky__fresh_begin(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
+/* Nothing is known of the block yet, nor needs to be: heads lie where any block's do. */
+static void search_begin(const sky_session *s, sky__request *r) {
     r->state = REQUEST_RUNNING;
-    r->checked = s->blocks.rows[sky_index_find(s->blocks.index, &r->ask.key)].version;
+    r->of.facts = sky__block_facts(&s->core, &r->of.info, false);
+}
+
+void sky__fresh_begin(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests.rows[request];
+    search_begin(s, r);
+    r->look.checked = s->blocks.rows[sky_index_find(s->blocks.index, &r->ask.key)].version;
     s->core.stat.questions++;
-    sky__work_begin(s, request, WORK_HEADS, 0, s->core.head_copies - 1);
+    sky__requests_work(&s->requests, request, WORK_HEADS, 0, s->core.head_copies - 1);
 }
 
 /* The index has what nobody in the sky has a head of: another ground removed it. Its chunks are
@@ -88,18 +114,18 @@ static void forget(sky_session *s, uint32_t block) {
     sky__blocks_lose(&s->blocks, block);
 }
 
-static void heads_end(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
+void sky__heads_done(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests.rows[request];
     uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
     bool there = block != SKY_BLOCK_NONE;
-    bool doubted = there && s->blocks.rows[block].version == r->checked;
-    if (there && r->heard && !r->tracing && !s->blocks.rows[block].unverified) {
-        s->blocks.rows[block].heads_lost |= r->outdated;
+    bool doubted = there && s->blocks.rows[block].version == r->look.checked;
+    if (there && r->look.heard && !r->look.tracing && !s->blocks.rows[block].unverified) {
+        s->blocks.rows[block].heads_lost |= r->look.outdated;
         sky__blocks_mend_heads(&s->blocks, block);
     }
-    if (there && (r->heard || !doubted)) { /* it may have come meanwhile */
+    if (there && (r->look.heard || !doubted)) { /* it may have come meanwhile */
         sky__request_found(s, request);
-    } else if (r->unsure) {
+    } else if (r->look.unsure) {
         sky__request_finish(s, request, SKY_E_IO, 0);
     } else if (!trace_begin(s, request)) {
         if (there)
@@ -108,60 +134,53 @@ static void heads_end(sky_session *s, uint32_t request) {
     }
 }
 
-static void heads_done(sky_session *s, uint32_t op) {
-    uint32_t request = s->operations[op].request;
-    sky__operation_end(s, op);
-    if (--s->requests[request].units_left == 0)
-        heads_end(s, request);
-}
-
-void sky__heads_absent(sky_session *s, uint32_t op, sky_status status) {
-    const sky__operation *o = &s->operations[op];
-    sky__request *r = &s->requests[o->request];
-    r->unsure |= status == SKY_E_IO;
-    r->outdated |= (uint32_t)(status == SKY_MISS) << o->copy;
-    heads_done(s, op);
+void sky__heads_lost(sky_session *s, uint32_t op, sky_status status) {
+    const sky__operation *o = &s->scheduler.operations[op];
+    sky__request *r = &s->requests.rows[o->request];
+    r->look.unsure |= status == SKY_E_IO;
+    r->look.outdated |= (uint32_t)(status == SKY_MISS) << o->copy;
+    sky__operation_done(&s->scheduler, op);
 }
 
 static void fill(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
+    sky__request *r = &s->requests.rows[request];
     bool missing = false;
-    for (uint32_t i = 0; i < r->low && !missing; i++)
+    for (uint32_t i = 0; i < r->look.low && !missing; i++)
         missing = !known(s, r, i);
-    r->filling = true;
+    r->look.filling = true;
     if (!missing) {
-        finish(s, request);
+        sky__look_done(s, request);
         return;
     }
-    sky__work_begin(s, request, WORK_LOOK, 0, r->low - 1);
+    sky__requests_work(&s->requests, request, WORK_LOOK, 0, r->look.low - 1);
 }
 
 /* Ask for the next key; the index is asked first, it answers at once. */
 static void search(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
+    sky__request *r = &s->requests.rows[request];
     bool halve = s->core.config.lookup == SKY_LOOKUP_BINARY;
-    while (r->low < r->high) {
-        uint32_t unit = halve ? r->low + (r->high - r->low) / 2 : r->high - 1;
+    while (r->look.low < r->look.high) {
+        uint32_t unit = halve ? r->look.low + (r->look.high - r->look.low) / 2 : r->look.high - 1;
         if (!known(s, r, unit)) {
             s->core.stat.questions++;
-            sky__work_begin(s, request, WORK_LOOK, unit, unit);
+            sky__requests_work(&s->requests, request, WORK_LOOK, unit, unit);
             return;
         }
-        r->low = unit + 1;
+        r->look.low = unit + 1;
     }
     fill(s, request);
 }
 
 void sky__look_begin(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
-    r->state = REQUEST_RUNNING;
-    r->searched = true;
-    r->low = 0;
-    r->high = key_count(r);
+    sky__request *r = &s->requests.rows[request];
+    search_begin(s, r);
+    r->look.searched = true;
+    r->look.low = 0;
+    r->look.high = key_count(r);
     if (s->core.config.lookup == SKY_LOOKUP_INDEX) {
-        while (r->low < r->high && known(s, r, r->low))
-            r->low++;
-        finish(s, request);
+        while (r->look.low < r->look.high && known(s, r, r->look.low))
+            r->look.low++;
+        sky__look_done(s, request);
         return;
     }
     s->core.stat.lookups++;
@@ -194,7 +213,7 @@ static bool plausible(const sky_session *s, const sky_block_head *h, const sky_m
 
 static sky_status adopt(sky_session *s, const sky__operation *o, const sky_block_head *h,
                         uint64_t head_version) {
-    const sky__request *r = &s->requests[o->request];
+    const sky__request *r = &s->requests.rows[o->request];
     uint32_t unit = o->unit;
     sky_block_info info = {.payload_bytes = h->payload_bytes,
                            .chunk_count = h->chunk_count,
@@ -202,7 +221,7 @@ static sky_status adopt(sky_session *s, const sky__operation *o, const sky_block
                            .centre_plane = (uint16_t)h->centre.plane,
                            .centre_slot = (uint16_t)h->centre.slot,
                            .coding = h->level};
-    sky__block_row row = {.key = *sky__look_key(r, unit),
+    sky__block_row row = {.key = *look_key(r, unit),
                           .version = h->version,
                           .head_version = head_version,
                           .before = {h->before_ms, h->before_centre},
@@ -231,63 +250,64 @@ static sky_status adopt(sky_session *s, const sky__operation *o, const sky_block
     return SKY_OK;
 }
 
-/* One that is not wanted: known by now, or past the end of the prefix. */
-void sky__look_passed(sky_session *s, uint32_t request) {
-    if (--s->requests[request].units_left == 0)
-        finish(s, request);
-}
-
 /* What an answer makes known: the prefix is longer, or shorter. */
 static void learn(sky_session *s, uint32_t op, bool present) {
-    uint32_t request = s->operations[op].request;
-    uint32_t unit = s->operations[op].unit;
-    sky__request *r = &s->requests[request];
-    sky__operation_end(s, op);
+    uint32_t request = s->scheduler.operations[op].request;
+    uint32_t unit = s->scheduler.operations[op].unit;
+    sky__request *r = &s->requests.rows[request];
+    sky__operation_end(&s->scheduler, op);
     r->units_left--;
-    if (present && !r->filling)
-        r->low = unit + 1;
-    else if (!present && !r->filling)
-        r->high = unit;
-    else if (!present && unit < r->low)
-        r->low = unit;
+    if (present && !r->look.filling)
+        r->look.low = unit + 1;
+    else if (!present && !r->look.filling)
+        r->look.high = unit;
+    else if (!present && unit < r->look.low)
+        r->look.low = unit;
     if (r->units_left > 0)
         return;
-    if (r->filling)
-        finish(s, request);
+    if (r->look.filling)
+        sky__look_done(s, request);
     else
         search(s, request);
 }
 
 /* What came as a head is one; else it is lost. */
 static bool take_head(sky_session *s, uint32_t op, const sky_message *m, sky_block_head *head) {
-    if (m->data_bytes == SKY_HEAD_BYTES && sky__is_genuine(s, m) &&
+    if (m->data_bytes == SKY_HEAD_BYTES && sky__is_genuine(&s->scheduler, m) &&
         sky_head_decode(m->data, m->data_bytes, head) == SKY_OK && plausible(s, head, m))
         return true;
     s->core.stat.corrupt++;
-    sky__suspect(s, s->operations[op].to);
-    sky__chunk_lost(s, op, SKY_MISS);
+    sky__suspect(&s->scheduler, s->scheduler.operations[op].to);
+    sky__operation_lost(&s->scheduler, op, SKY_MISS);
     return false;
 }
 
-void sky__look_found(sky_session *s, uint32_t op, const sky_message *m) {
+void sky__look_taken(sky_session *s, uint32_t op, const sky_message *m) {
     sky_block_head head;
     if (take_head(s, op, m, &head))
-        learn(s, op, adopt(s, &s->operations[op], &head, m->id.version) == SKY_OK);
+        learn(s, op, adopt(s, &s->scheduler.operations[op], &head, m->id.version) == SKY_OK);
 }
 
-void sky__heads_found(sky_session *s, uint32_t op, const sky_message *m) {
-    const sky__operation *o = &s->operations[op];
-    sky__request *r = &s->requests[o->request];
+void sky__heads_taken(sky_session *s, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->scheduler.operations[op];
+    sky__request *r = &s->requests.rows[o->request];
     sky_block_head head;
     if (!take_head(s, op, m, &head))
         return;
-    r->heard |= adopt(s, o, &head, m->id.version) == SKY_OK;
+    r->look.heard |= adopt(s, o, &head, m->id.version) == SKY_OK;
+    r->spare = r->look.heard && !r->look.tracing; /* the other copies */
     uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
     bool older = block != SKY_BLOCK_NONE && s->blocks.rows[block].head_version > m->id.version;
-    r->outdated |= (uint32_t)older << o->copy;
-    heads_done(s, op);
+    r->look.outdated |= (uint32_t)older << o->copy;
+    sky__operation_done(&s->scheduler, op);
 }
 
-void sky__look_absent(sky_session *s, uint32_t op) {
+void sky__look_lost(sky_session *s, uint32_t op, sky_status status) {
+    const sky__operation *o = &s->scheduler.operations[op];
+    if (!o->denied) {
+        sky__request_finish(s, o->request, status, 0);
+        return;
+    }
+    s->requests.rows[o->request].look.unsure |= status == SKY_E_IO;
     learn(s, op, false);
 }

@@ -21,11 +21,12 @@
 
 /* The last stripe may have less data, and its parity other servers. */
 static uint32_t stripes_whole(const sky_session *s, const sky__request *r) {
-    return sky__data_chunks(&s->core, r->info.payload_bytes) / s->core.stripes.data;
+    return sky__data_chunks(&s->core, r->of.info.payload_bytes) / s->core.stripes.data;
 }
 
 static uint32_t stripes_all(const sky_session *s, const sky__request *r) {
-    return r->info.chunk_count / s->core.servers + (r->info.chunk_count % s->core.servers != 0);
+    return r->of.info.chunk_count / s->core.servers +
+           (r->of.info.chunk_count % s->core.servers != 0);
 }
 
 static uint32_t check_units(const sky_session *s, const sky__request *r) {
@@ -46,15 +47,6 @@ static uint32_t check_stripes(const sky_session *s, const sky__request *r, uint3
     return first;
 }
 
-sky__span sky__check_span(const sky_session *s, const sky__request *r, uint32_t unit) {
-    uint32_t count, stripe = check_stripes(s, r, unit, &count);
-    uint32_t chunks = sky__data_chunks(&s->core, r->info.payload_bytes);
-    sky_stripe first = sky_stripe_of(&s->core.stripes, chunks, stripe * s->core.servers + 1);
-    sky__span span = {.first = first.first + first.data + unit % s->core.stripes.parity};
-    span.last = span.first + (count - 1) * s->core.servers;
-    return span;
-}
-
 /* ---- check ---- */
 
 /* A get of the block has ended. */
@@ -68,61 +60,86 @@ void sky__check_after_get(sky_session *s, uint32_t block, int64_t wall_ms) {
 }
 
 void sky__check_begin(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
+    sky__request *r = &s->requests.rows[request];
     uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
     if (block != SKY_BLOCK_NONE)
-        sky_index_info(s->blocks.index, block, &r->info);
-    if (block == SKY_BLOCK_NONE || r->info.chunk_count == 0) {
+        r->of = sky__blocks_subject(&s->blocks, block);
+    if (block == SKY_BLOCK_NONE || r->of.info.chunk_count == 0) {
         sky__request_finish(s, request, SKY_MISS, 0);
         return;
     }
-    r->id = (sky_chunk_id){.key = r->ask.key, .version = s->blocks.rows[block].version};
-    r->facts = sky__block_facts(&s->core, &r->info, s->blocks.rows[block].pinned);
-    r->before = s->blocks.rows[block].before;
     r->state = REQUEST_RUNNING;
-    r->lack_first = UINT32_MAX;
-    sky__work_begin(s, request, WORK_CHECK, 0, check_units(s, r) - 1);
+    r->check.first = UINT32_MAX;
+    sky__requests_work(&s->requests, request, WORK_CHECK, 0, check_units(s, r) - 1);
+    r->spare = true; /* nobody waits for it */
+}
+
+static uint32_t check_first(const sky_session *s, const sky__request *r, uint32_t unit,
+                            uint32_t *count) {
+    uint32_t stripe = check_stripes(s, r, unit, count);
+    uint32_t chunks = sky__data_chunks(&s->core, r->of.info.payload_bytes);
+    sky_stripe first = sky_stripe_of(&s->core.stripes, chunks, stripe * s->core.servers + 1);
+    return first.first + first.data + unit % s->core.stripes.parity;
+}
+
+bool sky__check_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
+    uint32_t count;
+    o->id.number = check_first(s, r, unit, &count);
+    o->copy = unit % s->core.config.replicas;
+    return true;
+}
+
+bool sky__check_compose(sky_session *s, const sky__operation *o, sky_message *m,
+                        sky_datagram *out) {
+    (void)out;
+    uint32_t count, first = check_first(s, &s->requests.rows[o->request], o->unit, &count);
+    m->last = first + (count - 1) * s->core.servers;
+    m->stride = s->core.servers;
+    return true;
 }
 
 /* The pieces of its row, a bit each. */
-uint64_t sky__check_wanted(const sky_session *s, const sky__operation *o) {
+void sky__check_taken(sky_session *s, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->scheduler.operations[op];
     uint32_t count;
-    check_stripes(s, &s->requests[o->request], o->unit, &count);
-    return UINT64_MAX >> (SKY_ROW_MAX - count);
+    check_stripes(s, &s->requests.rows[o->request], o->unit, &count);
+    sky__has_taken(s, op, m, UINT64_MAX >> (SKY_ROW_MAX - count));
 }
 
 /* All places were asked: what is in none of them is gone, but for what the silent may have. */
-void sky__check_lacks(sky_session *s, const sky__operation *o, sky_status status) {
-    sky__request *r = &s->requests[o->request];
+void sky__check_lost(sky_session *s, uint32_t op, sky_status status) {
+    const sky__operation *o = &s->scheduler.operations[op];
+    sky__request *r = &s->requests.rows[o->request];
     uint32_t count, stripe = check_stripes(s, r, o->unit, &count);
     for (uint32_t i = 0; i < count && status == SKY_MISS; i++) {
         if (o->here >> i & 1)
             continue;
-        r->lacking |= (uint64_t)1 << o->unit % s->core.stripes.parity;
-        r->lack_first = stripe + i < r->lack_first ? stripe + i : r->lack_first;
-        r->lack_last = stripe + i > r->lack_last ? stripe + i : r->lack_last;
+        r->check.lacking |= (uint64_t)1 << o->unit % s->core.stripes.parity;
+        r->check.first = stripe + i < r->check.first ? stripe + i : r->check.first;
+        r->check.last = stripe + i > r->check.last ? stripe + i : r->check.last;
     }
+    sky__operation_done(&s->scheduler, op);
 }
 
 /* ---- mend ---- */
 
 /* All servers have been asked: stripe by stripe then, when there is room and it is time. */
 void sky__mend_begin(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
-    if (!r->lacking) {
+    sky__request *r = &s->requests.rows[request];
+    if (!r->check.lacking) {
         sky__request_finish(s, request, SKY_OK, 0);
         return;
     }
     r->work = WORK_MEND;
-    r->unit_next = r->lack_first;
-    r->unit_last = r->lack_last;
-    r->units_left = r->lack_last - r->lack_first + 1;
-    s->mends_open++;
+    r->unit_next = r->check.first;
+    r->unit_last = r->check.last;
+    r->units_left = r->check.last - r->check.first + 1;
+    s->requests.mends_open++;
 }
 
 static uint32_t mend_next(const sky_session *s) {
-    for (uint32_t i = 0; i < s->core.config.requests_max; i++) {
-        const sky__request *r = &s->requests[i];
+    for (uint32_t i = 0; i < s->requests.max; i++) {
+        const sky__request *r = &s->requests.rows[i];
         if (r->state == REQUEST_RUNNING && r->work == WORK_MEND && r->unit_next <= r->unit_last)
             return i;
     }
@@ -131,16 +148,17 @@ static uint32_t mend_next(const sky_session *s) {
 
 void sky__mends_feed(sky_session *s) {
     uint32_t request;
-    while (s->mends_open > 0 && s->mend_next <= s->core.now && s->repairs_open < MENDS_OPEN &&
-           (request = mend_next(s)) != SKY__NONE) {
-        sky__request *r = &s->requests[request];
+    while (s->requests.mends_open > 0 && s->mend_next <= s->core.now &&
+           s->repairs_open < MENDS_OPEN && (request = mend_next(s)) != SKY__NONE) {
+        sky__request *r = &s->requests.rows[request];
         uint64_t bytes = (uint64_t)s->core.servers * s->core.config.chunk_bytes;
-        sky__repair_parity(s, request, r->unit_next++ * s->core.servers + 1, r->lacking);
+        sky__repair_parity(s, request, r->unit_next++ * s->core.servers + 1, r->check.lacking);
         s->mend_next = s->core.now + SHARE * sky_link_busy_ns(s->core.config.link_bits_s, bytes);
     }
 }
 
 sky_time sky__mends_wake(const sky_session *s) {
-    bool more = s->mends_open > 0 && s->repairs_open < MENDS_OPEN && mend_next(s) != SKY__NONE;
+    bool more = s->requests.mends_open > 0 && s->repairs_open < MENDS_OPEN &&
+                mend_next(s) != SKY__NONE;
     return more ? s->mend_next : SKY_TIME_NEVER;
 }

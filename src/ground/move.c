@@ -26,28 +26,31 @@
 #define GATHERS_MAX 8 /* each takes a round trip; what moves takes a few */
 
 static uint32_t rows_of_move(const sky_session *s, const sky__request *r) {
-    uint32_t others = r->info.chunk_count - 1;
+    uint32_t others = r->of.info.chunk_count - 1;
     return others < s->core.servers ? others : s->core.servers;
 }
 
-sky__span sky__span_of(const sky_session *s, const sky__request *r, uint32_t unit) {
-    if (r->work == WORK_CHECK)
-        return sky__check_span(s, r, unit);
-    uint32_t count = r->info.chunk_count;
-    uint32_t row = unit / s->core.config.replicas;
-    sky__span span = {.copy = unit % s->core.config.replicas, .first = count, .last = count};
-    if (r->step == MOVE_GATHERS)
-        span.first = span.last = row + 1;
-    else if (row < rows_of_move(s, r)) {
-        span.first = row + 1;
-        span.last = count - 1 - (count - 1 - span.first) % s->core.servers;
+/* The row of chunks that one MOVE is about. */
+typedef struct {
+    uint32_t first, last;
+} span;
+
+static span span_of(const sky_session *s, const sky__request *r, uint32_t unit) {
+    uint32_t count = r->of.info.chunk_count;
+    uint32_t number = unit / s->core.config.replicas;
+    span row = {count, count};
+    if (r->move.step == MOVE_GATHERS)
+        row.first = row.last = number + 1;
+    else if (number < rows_of_move(s, r)) {
+        row.first = number + 1;
+        row.last = count - 1 - (count - 1 - row.first) % s->core.servers;
     }
-    return span;
+    return row;
 }
 
 /* Of two homes satellites believe the one of the later time. Where a place turns with the time, it
  * is that for which it is meant; else it only has to be later than the one before. */
-static int64_t home_ms(const sky_session *s, const sky_block_info *info, int64_t at_ms) {
+static int64_t epoch_ms(const sky_session *s, const sky_block_info *info, int64_t at_ms) {
     const sky_frame *f = s->core.config.frame;
     int64_t now_ms = sky__calendar_ms(&s->core);
     if (sky_strategy_row_of(f->placement.strategy)->migrates)
@@ -56,11 +59,11 @@ static int64_t home_ms(const sky_session *s, const sky_block_info *info, int64_t
 }
 
 /* Count the block in its new home too, and write the old one down. */
-static sky_status take_home(sky_session *s, sky__request *r, uint32_t block, int64_t at_ms) {
+static sky_status take_epoch(sky_session *s, sky__request *r, uint32_t block, int64_t at_ms) {
     const sky_frame *f = s->core.config.frame;
     sky_satellite centre = sky_frame_centre(f, sky_turns_at_ms(&f->turning, at_ms));
-    const sky__epoch home = {home_ms(s, &r->info, at_ms), centre};
-    sky_block_info there = sky__info_at(&r->info, &home);
+    const sky__epoch epoch = {epoch_ms(s, &r->of.info, at_ms), centre};
+    sky_block_info there = sky__info_at(&r->of.info, &epoch);
     sky__block_row *row = &s->blocks.rows[block];
     if (sky_index_pin(s->blocks.index, block) != SKY_OK)
         return SKY_E_BUSY;
@@ -71,48 +74,49 @@ static sky_status take_home(sky_session *s, sky__request *r, uint32_t block, int
     sky_status status = sky_index_insert(s->blocks.index, &row->key, NULL, &there, &block);
     if (status != SKY_OK)
         return status;
-    row->before = (sky__epoch){r->info.set_ms, {r->info.centre_plane, r->info.centre_slot}};
-    row->moving = row->scattered = r->moves = true;
+    row->before = (sky__epoch){r->of.info.set_ms,
+                               {r->of.info.centre_plane, r->of.info.centre_slot}};
+    row->moving = row->scattered = r->move.counted = true;
     sky__blocks_load(&s->blocks, &there, true);
-    r->before = row->before;
-    r->info = there;
-    r->facts = sky__block_facts(&s->core, &there, row->pinned);
+    r->of.before = row->before;
+    r->of.info = there;
+    r->of.facts = sky__block_facts(&s->core, &there, row->pinned);
     return SKY_OK;
 }
 
 static void move_rows(sky_session *s, uint32_t request, sky__move_step step) {
-    sky__request *r = &s->requests[request];
-    uint32_t rows = step == MOVE_GATHERS ? r->info.chunk_count : rows_of_move(s, r) + 1;
-    r->step = step;
-    r->missed = false;
-    r->facts.spare = true;
-    sky__work_begin(s, request, WORK_MOVE, 0, rows * s->core.config.replicas - 1);
+    sky__request *r = &s->requests.rows[request];
+    uint32_t rows = step == MOVE_GATHERS ? r->of.info.chunk_count : rows_of_move(s, r) + 1;
+    r->move.step = step;
+    r->move.missed = false;
+    r->of.facts.spare = true;
+    sky__requests_work(&s->requests, request, WORK_MOVE, 0, rows * s->core.config.replicas - 1);
 }
 
 /* What is to be done before the block may go; false when nothing is. While chunks come home from
  * where they were before they count in both. */
 static bool prepare(sky_session *s, uint32_t request, uint32_t block) {
-    sky__request *r = &s->requests[request];
+    sky__request *r = &s->requests.rows[request];
     sky__block_row *row = &s->blocks.rows[block];
-    bool swept = s->core.config.eviction & SKY_EVICT_SWEEP && !r->facts.spare;
-    if (r->settled || !(row->scattered || swept))
+    bool swept = s->core.config.eviction & SKY_EVICT_SWEEP && !r->of.facts.spare;
+    if (r->move.settled || !(row->scattered || swept))
         return false;
-    r->before = row->before;
-    if (r->missed && row->before.set_ms) {
-        sky_block_info there = sky__info_at(&r->info, &row->before);
+    r->of.before = row->before;
+    if (r->move.missed && row->before.set_ms) {
+        sky_block_info there = sky__info_at(&r->of.info, &row->before);
         sky__blocks_load(&s->blocks, &there, true);
-        row->moving = r->moves = true;
+        row->moving = r->move.counted = true;
     }
-    move_rows(s, request, r->missed ? MOVE_GATHERS : MOVE_SETTLES);
+    move_rows(s, request, r->move.missed ? MOVE_GATHERS : MOVE_SETTLES);
     return true;
 }
 
 static void go(sky_session *s, uint32_t request, uint32_t block) {
-    sky__request *r = &s->requests[request];
+    sky__request *r = &s->requests.rows[request];
     sky__block_row *row = &s->blocks.rows[block];
-    sky_status status = take_home(s, r, block, r->ask.at_ms);
+    sky_status status = take_epoch(s, r, block, r->ask.at_ms);
     if (status != SKY_OK) {
-        sky__request_finish(s, request, status, r->info.payload_bytes);
+        sky__request_finish(s, request, status, r->of.info.payload_bytes);
         return;
     }
     if (s->core.config.lookup == SKY_LOOKUP_INDEX) {
@@ -123,7 +127,7 @@ static void go(sky_session *s, uint32_t request, uint32_t block) {
         sky__blocks_load_head(&s->blocks, true);
     row->head_version = sky__blocks_head_version(&s->blocks, sky__calendar_ms(&s->core));
     r->head_version = row->head_version;
-    sky__work_begin(s, request, WORK_REHEAD, 0, s->core.head_copies - 1);
+    sky__requests_work(&s->requests, request, WORK_REHEAD, 0, s->core.head_copies - 1);
 }
 
 /* Nothing need move for a block to be overhead at at_ms. */
@@ -141,23 +145,23 @@ static bool is_there(const sky_session *s, const sky_block_info *info, int64_t a
 /* The block is to be overhead at at_ms: its chunks go where the window will be then, and wait. The
  * head goes first, so that who finds the block by it knows both homes. */
 void sky__move_begin(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
+    sky__request *r = &s->requests.rows[request];
     uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
     if (block == SKY_BLOCK_NONE) {
         sky__request_finish(s, request, SKY_MISS, 0);
         return;
     }
-    sky_index_info(s->blocks.index, block, &r->info);
     const sky__block_row *row = &s->blocks.rows[block];
-    bool there = r->info.chunk_count == 0 || is_there(s, &r->info, r->ask.at_ms);
+    uint64_t version = r->of.id.version;
+    r->of = sky__blocks_subject(&s->blocks, block);
+    bool there = r->of.info.chunk_count == 0 || is_there(s, &r->of.info, r->ask.at_ms);
     if (row->moving || there) {
-        sky__request_finish(s, request, row->moving ? SKY_E_BUSY : SKY_OK, r->info.payload_bytes);
+        sky__request_finish(s, request, row->moving ? SKY_E_BUSY : SKY_OK,
+                            r->of.info.payload_bytes);
         return;
     }
-    if (r->id.version != row->version) /* it is another */
-        r->settled = r->missed = false;
-    r->id = (sky_chunk_id){.key = r->ask.key, .version = row->version};
-    r->facts = sky__block_facts(&s->core, &r->info, row->pinned);
+    if (version != row->version) /* it is another */
+        r->move.settled = r->move.missed = false;
     r->state = REQUEST_RUNNING;
     if (!prepare(s, request, block))
         go(s, request, block);
@@ -169,15 +173,16 @@ void sky__move_go(sky_session *s, uint32_t request) {
 
 /* All rows were heard of. */
 void sky__move_done(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
+    sky__request *r = &s->requests.rows[request];
     uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
-    bool goes = r->step == MOVE_GOES;
-    if (goes || (r->missed && r->restarts++ == GATHERS_MAX)) {
-        sky__request_finish(s, request, goes ? SKY_OK : SKY_E_BUSY, r->info.payload_bytes);
+    bool goes = r->move.step == MOVE_GOES;
+    if (goes || (r->move.missed && r->restarts++ == GATHERS_MAX)) {
+        sky__request_finish(s, request, goes ? SKY_OK : SKY_E_BUSY, r->of.info.payload_bytes);
         return;
     }
-    r->settled = !r->missed;
-    if (r->settled && block != SKY_BLOCK_NONE && s->blocks.rows[block].version == r->id.version)
+    r->move.settled = !r->move.missed;
+    if (r->move.settled && block != SKY_BLOCK_NONE &&
+        s->blocks.rows[block].version == r->of.id.version)
         s->blocks.rows[block].scattered = false;
     sky__move_end(s, request);
     sky__move_begin(s, request);
@@ -185,13 +190,71 @@ void sky__move_done(sky_session *s, uint32_t request) {
 
 /* Told or not, from now on the block counts in its new home alone. */
 void sky__move_end(sky_session *s, uint32_t request) {
-    sky__request *r = &s->requests[request];
+    sky__request *r = &s->requests.rows[request];
     uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
-    bool moves = r->moves;
-    r->moves = false;
-    if (!moves || block == SKY_BLOCK_NONE || s->blocks.rows[block].version != r->id.version)
+    bool moves = r->move.counted;
+    r->move.counted = false;
+    if (!moves || block == SKY_BLOCK_NONE || s->blocks.rows[block].version != r->of.id.version)
         return; /* gone or replaced meanwhile, and uncounted then */
-    sky_block_info there = sky__info_at(&r->info, &s->blocks.rows[block].before);
+    sky_block_info there = sky__info_at(&r->of.info, &s->blocks.rows[block].before);
     s->blocks.rows[block].moving = false;
     sky__blocks_load(&s->blocks, &there, false);
+}
+
+/* ---- messages ---- */
+
+bool sky__move_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
+    o->id.number = span_of(s, r, unit).first;
+    o->copy = unit % s->core.config.replicas;
+    return true;
+}
+
+/* The last MOVE goes to where the chunks were. */
+uint32_t sky__move_places(const sky_session *s, const sky__operation *o, sky_satellite *places) {
+    const sky__request *r = &s->requests.rows[o->request];
+    bool gathers = r->move.step == MOVE_GATHERS;
+    if (r->move.step != MOVE_GOES)
+        return sky__chunk_places(&s->scheduler, o, gathers ? &r->of.before : NULL, places);
+    sky_chunk_facts facts = r->of.facts;
+    facts.set_ms = r->of.before.set_ms;
+    facts.centre = r->of.before.centre;
+    sky__facts_of(&s->core, &facts, o->id.number, o->copy);
+    return sky__places(&s->core, &facts, NULL, 0, places);
+}
+
+bool sky__move_compose(sky_session *s, const sky__operation *o, sky_message *m, sky_datagram *out) {
+    (void)out;
+    const sky__request *r = &s->requests.rows[o->request];
+    m->facts = r->of.facts; /* of the new epoch */
+    sky__facts_of(&s->core, &m->facts, o->id.number, o->copy);
+    m->last = span_of(s, r, o->unit).last;
+    m->stride = s->core.servers;
+    return true;
+}
+
+/* Was that one of the places the chunk has in the epoch its MOVE names? */
+static bool is_home(const sky_session *s, const sky__operation *o) {
+    sky_satellite places[SKY__PLACES_MAX];
+    uint32_t count = sky__chunk_places(&s->scheduler, o, NULL, places);
+    for (uint32_t i = 0; i < count; i++) {
+        if (sky_satellite_equal(places[i], o->to))
+            return true;
+    }
+    return false;
+}
+
+/* Some of the row may be on its way between two places, and of those the one has some and the other
+ * the rest. A single chunk that is nowhere is gone. */
+void sky__move_taken(sky_session *s, uint32_t op, const sky_message *m) {
+    const sky__operation *o = &s->scheduler.operations[op];
+    sky__request *r = &s->requests.rows[o->request];
+    span row = span_of(s, r, o->unit);
+    uint32_t expected = (row.last - row.first) / s->core.servers + 1;
+    bool all = m->moved >= expected;
+    if (r->move.step == MOVE_GOES)
+        s->core.stat.moved += all ? expected : m->moved;
+    if (!all && sky__ask_elsewhere(&s->scheduler, op))
+        return;
+    r->move.missed |= r->move.step == MOVE_GATHERS ? all && !is_home(s, o) : !all;
+    sky__operation_done(&s->scheduler, op);
 }

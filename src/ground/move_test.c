@@ -173,8 +173,8 @@ static void a_block_has_no_third_home(void **state) {
 
 /* The one prefetch under way; NULL when it has ended. */
 static const sky__request *under_way(const sky_session *s) {
-    for (uint32_t i = 0; i < s->core.config.requests_max; i++) {
-        const sky__request *r = &s->requests[i];
+    for (uint32_t i = 0; i < s->requests.max; i++) {
+        const sky__request *r = &s->requests.rows[i];
         if (r->state == REQUEST_RUNNING && r->ask.op == SKY_OP_PREFETCH)
             return r;
     }
@@ -204,8 +204,8 @@ static void a_block_counts_where_its_chunks_may_be(void **state) {
     assert_int_equal(sky_session_submit(o.grounds[0], o.now, &r), SKY_OK);
     uint32_t steps[MOVE_GOES + 1] = {0};
     for (const sky__request *move; (move = under_way(o.grounds[0]));) {
-        bool both = move->step != MOVE_SETTLES;
-        steps[move->step]++;
+        bool both = move->move.step != MOVE_SETTLES;
+        steps[move->move.step]++;
         assert_int_equal(o.grounds[0]->blocks.rows[0].moving, both);
         assert_int_equal(counted(&o), both ? 40 : 20);
         sky_orrery_run(&o, o.now + SKY_MS(1));

@@ -8,7 +8,7 @@
  * Where links lose, each stripe that a get reads whole is guarded: it keeps what is delivered, asks
  * for some parity at once, and is rebuilt as soon as enough is there, whichever pieces those are.
  * How much parity follows from the loss seen lately. So a loss costs bytes and no round trip.
- * Without parity it costs one: what is asked for again is asked for several times at once.
+ * Without parity it costs one: what is asked for again is asked for several times (scheduler.c).
  *
  *     piece  UNKNOWN ──► ASKED ──► HERE
  *                          └► LATE ─┴─► LOST (he says so), SILENT (after all attempts)
@@ -25,9 +25,6 @@ enum { PIECE_UNKNOWN, PIECE_ASKED, PIECE_LATE, PIECE_HERE, PIECE_LOST, PIECE_SIL
 #define GUARDS_MAX    (SKY__REPAIRS_MAX * 3 / 4) /* the rest is for what is lost */
 #define LOSS_SAFETY   2    /* what is rebuilt before it is overdue is not seen to be lost */
 #define ROUND_MORE    0.01 /* of gets may need another round */
-#define ECHOES_MAX    3    /* of one chunk in one round */
-#define NO_LINK_LOSES 0.5  /* so much: somebody is silent, and says no more for being asked more */
-#define SURELY        3    /* so many expected to be lost, and one is, in 95 of 100 gets */
 #define SILENCES_WAIT 2    /* before a stripe that keeps nothing is read again for one piece */
 
 /* ---- how much is lost ---- */
@@ -56,40 +53,6 @@ static uint32_t spare_of(const sky_session *s, const sky_stripe *stripe, uint32_
     return m;
 }
 
-/* Of what a request asked for first, so many are lost, by the loss seen lately. */
-static double lost_of(const sky_session *s, const sky__request *r) {
-    return s->core.loss.gets * (r->unit_last + 1);
-}
-
-/* When an answer that has just been asked for will be there; where some are surely lost, after one
- * more round. */
-sky_time sky__expected_end(const sky_session *s, const sky__operation *o) {
-    bool surely = o->unanswered == 0 && lost_of(s, &s->requests[o->request]) > SURELY;
-    return o->deadline + (surely ? o->deadline - o->sent : 0);
-}
-
-/* A second loss costs another round trip, and what is lost is little: so it is asked for as often
- * at once as leaves less than 1 get in 100 to yet another round. But not where that round would be
- * over before all else the get waits for. */
-uint32_t sky__echoes(const sky_session *s, const sky__operation *o) {
-    const sky__request *r = &s->requests[o->request];
-    sky_time round_ns = o->deadline - o->sent;
-    sky_time to_ask_ns = (r->unit_last + 1 - r->unit_next) *
-                         sky_link_busy_ns(s->core.config.link_bits_s, o->answer_bytes);
-    if (o->deadline + round_ns <= r->latest + to_ask_ns)
-        return 0;
-    if (s->core.loss.gets > NO_LINK_LOSES)
-        return 1;
-    double missing = lost_of(s, r);
-    if (missing > r->operations)
-        missing = r->operations;
-    uint32_t echoes = 1;
-    double still = (missing > 1 ? missing : 1) * s->core.loss.gets * s->core.loss.gets;
-    for (; echoes < ECHOES_MAX && still > ROUND_MORE; echoes++)
-        still *= s->core.loss.gets;
-    return echoes;
-}
-
 /* ---- repairs ---- */
 
 static uint8_t *piece_at(const sky_session *s, const sky__repair *p, uint32_t place) {
@@ -97,7 +60,7 @@ static uint8_t *piece_at(const sky_session *s, const sky__repair *p, uint32_t pl
 }
 
 static uint32_t data_chunks_of(const sky_session *s, const sky__repair *p) {
-    return sky__data_chunks(&s->core, p->info.payload_bytes);
+    return sky__data_chunks(&s->core, p->of.info.payload_bytes);
 }
 
 static sky__repair *find(sky_session *s, uint32_t request, uint32_t first) {
@@ -116,18 +79,15 @@ static void repair_close(sky_session *s, sky__repair *p) {
 }
 
 static sky__repair *repair_open(sky_session *s, uint32_t request, uint32_t number) {
-    const sky__request *r = &s->requests[request];
-    uint32_t chunks = sky__data_chunks(&s->core, r->info.payload_bytes);
+    const sky__request *r = &s->requests.rows[request];
+    uint32_t chunks = sky__data_chunks(&s->core, r->of.info.payload_bytes);
     for (uint32_t i = 0; i < SKY__REPAIRS_MAX; i++) {
         sky__repair *p = &s->repairs[i];
         if (p->open)
             continue;
         uint8_t *bytes = p->bytes;
         *p = (sky__repair){.request = request,
-                           .id = r->id,
-                           .facts = r->facts,
-                           .info = r->info,
-                           .before = r->before,
+                           .of = r->of,
                            .stripe = sky_stripe_of(&s->core.stripes, chunks, number),
                            .open = true,
                            .bytes = bytes};
@@ -163,14 +123,15 @@ static void mark_lost(sky__repair *p, uint32_t place, sky_status status) {
 /* Too few pieces are left. Silence is an error, not a loss: the block stays. */
 static void give_up(sky_session *s, sky__repair *p) {
     uint32_t request = p->request;
-    bool silent = p->silent || (request != SKY__NONE && s->requests[request].work == WORK_MEND);
+    bool silent = p->silent ||
+                  (request != SKY__NONE && s->requests.rows[request].work == WORK_MEND);
     repair_close(s, p);
     if (request == SKY__NONE)
         return;
     if (silent)
         sky__request_finish(s, request, SKY_E_IO, 0);
     else
-        sky__request_lost(s, request, SKY_MISS);
+        sky__block_lost(s, request, SKY_MISS);
 }
 
 /* The repair an operation asks a piece for; NULL when that is over. An answer may be later than all
@@ -179,36 +140,36 @@ static sky__repair *repair_of(sky_session *s, const sky__operation *o) {
     if (o->repair == SKY__NONE)
         return NULL;
     sky__repair *p = &s->repairs[o->repair];
-    bool its = p->open && p->request == o->request && o->number >= p->stripe.first &&
-               o->number - p->stripe.first < p->stripe.pieces;
+    bool its = p->open && p->request == o->request && o->id.number >= p->stripe.first &&
+               o->id.number - p->stripe.first < p->stripe.pieces;
     return its ? p : NULL;
 }
 
 /* An operation's chunk is lost. True: a repair sees to it, or will when there is room for one; the
  * operation is over or parked. */
 bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status) {
-    sky__operation *o = &s->operations[op];
+    sky__operation *o = &s->scheduler.operations[op];
     uint32_t request = o->request;
     if (s->core.stripes.parity == 0)
         return false;
-    const sky__request *r = &s->requests[request];
-    uint32_t chunks = sky__data_chunks(&s->core, r->info.payload_bytes);
-    sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->number);
+    const sky__request *r = &s->requests.rows[request];
+    uint32_t chunks = sky__data_chunks(&s->core, r->of.info.payload_bytes);
+    sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->id.number);
     sky__repair *p = find(s, request, stripe.first);
     if (!p)
-        p = repair_open(s, request, o->number);
+        p = repair_open(s, request, o->id.number);
     if (!p) {
         if (!o->parked)
-            s->parked++;
+            s->scheduler.parked++;
         o->parked = true;
         o->parked_for = status;
         o->deadline = SKY_TIME_NEVER;
         return true;
     }
     if (o->parked)
-        s->parked--;
+        s->scheduler.parked--;
     o->parked = false;
-    uint32_t place = o->number - p->stripe.first;
+    uint32_t place = o->id.number - p->stripe.first;
     if (p->state[place] != PIECE_HERE) /* else it was asked for here too, and came */
         mark_lost(p, place, status);
     p->wanted[place] = true;
@@ -216,14 +177,14 @@ bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status) {
         give_up(s, p);
         return true;
     }
-    sky__operation_end(s, op);
+    sky__operation_end(&s->scheduler, op);
     return true;
 }
 
 /* The get takes over a piece: it asks for it itself, and wants it. */
 static void take_over(sky_session *s, sky__repair *p, uint32_t op, uint8_t state) {
-    uint32_t place = s->operations[op].number - p->stripe.first;
-    s->operations[op].repair = (uint32_t)(p - s->repairs);
+    uint32_t place = s->scheduler.operations[op].id.number - p->stripe.first;
+    s->scheduler.operations[op].repair = (uint32_t)(p - s->repairs);
     p->ops[place] = op;
     p->wanted[place] = true;
     mark(p, place, state);
@@ -232,12 +193,12 @@ static void take_over(sky_session *s, sky__repair *p, uint32_t op, uint8_t state
 /* A stripe that begins with this unit, and of which the get reads all. */
 static sky__repair *guard_open(sky_session *s, uint32_t op, const sky_stripe *stripe,
                                uint32_t data_chunks) {
-    const sky__operation *o = &s->operations[op];
-    if (o->number != stripe->first || s->repairs_open >= GUARDS_MAX ||
-        o->unit + stripe->data - 1 > s->requests[o->request].unit_last ||
+    const sky__operation *o = &s->scheduler.operations[op];
+    if (o->id.number != stripe->first || s->repairs_open >= GUARDS_MAX ||
+        o->unit + stripe->data - 1 > s->requests.rows[o->request].unit_last ||
         spare_of(s, stripe, data_chunks) == 0)
         return NULL;
-    sky__repair *p = repair_open(s, o->request, o->number);
+    sky__repair *p = repair_open(s, o->request, o->id.number);
     p->guarded = true;
     for (uint32_t i = 0; i < stripe->data; i++) {
         p->wanted[i] = true;
@@ -247,47 +208,51 @@ static sky__repair *guard_open(sky_session *s, uint32_t op, const sky_stripe *st
 }
 
 void sky__repair_guard(sky_session *s, uint32_t op) {
-    const sky__operation *o = &s->operations[op];
-    uint32_t chunks = sky__data_chunks(&s->core, s->requests[o->request].info.payload_bytes);
-    sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->number);
+    if (s->core.stripes.parity == 0)
+        return;
+    const sky__operation *o = &s->scheduler.operations[op];
+    uint32_t chunks = sky__data_chunks(&s->core,
+                                       s->requests.rows[o->request].of.info.payload_bytes);
+    sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->id.number);
     sky__repair *p = s->repairs_open > 0 ? find(s, o->request, stripe.first) : NULL;
     if (!p)
         p = guard_open(s, op, &stripe, chunks);
     if (!p || !p->guarded)
         return;
     take_over(s, p, op, PIECE_ASKED);
-    p->ripe = o->number - stripe.first + 1 == stripe.data;
+    p->eligible = o->id.number - stripe.first + 1 == stripe.data;
 }
 
 /* The attempts go on, but another piece may be sooner. */
 void sky__repair_late(sky_session *s, uint32_t op) {
-    const sky__operation *o = &s->operations[op];
+    const sky__operation *o = &s->scheduler.operations[op];
     if (s->core.stripes.parity == 0)
         return;
     sky__repair *p = repair_of(s, o);
     if (!p && o->work == WORK_GET && o->unanswered >= SILENCES_WAIT) {
-        uint32_t chunks = sky__data_chunks(&s->core, s->requests[o->request].info.payload_bytes);
-        sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->number);
+        uint32_t chunks = sky__data_chunks(&s->core,
+                                           s->requests.rows[o->request].of.info.payload_bytes);
+        sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, o->id.number);
         p = find(s, o->request, stripe.first);
         if (!p)
-            p = repair_open(s, o->request, o->number);
-        if (p && p->state[o->number - stripe.first] == PIECE_UNKNOWN)
+            p = repair_open(s, o->request, o->id.number);
+        if (p && p->state[o->id.number - stripe.first] == PIECE_UNKNOWN)
             take_over(s, p, op, PIECE_LATE);
-    } else if (p && p->state[o->number - p->stripe.first] == PIECE_ASKED) {
-        mark(p, o->number - p->stripe.first, PIECE_LATE);
+    } else if (p && p->state[o->id.number - p->stripe.first] == PIECE_ASKED) {
+        mark(p, o->id.number - p->stripe.first, PIECE_LATE);
     }
 }
 
 /* When there is room for a repair again. */
 void sky__repairs_unpark(sky_session *s) {
-    for (uint32_t op = 0; s->parked > 0 && op < s->operation_fresh; op++) {
+    for (uint32_t op = 0; s->scheduler.parked > 0 && op < s->scheduler.operation_fresh; op++) {
         if (s->repairs_open == SKY__REPAIRS_MAX)
             return;
-        if (s->operations[op].request == SKY__NONE || !s->operations[op].parked)
+        if (s->scheduler.operations[op].request == SKY__NONE || !s->scheduler.operations[op].parked)
             continue;
-        uint32_t request = s->operations[op].request;
-        if (!sky__repair_begin(s, op, s->operations[op].parked_for))
-            sky__request_lost(s, request, SKY_MISS);
+        uint32_t request = s->scheduler.operations[op].request;
+        if (!sky__repair_begin(s, op, s->scheduler.operations[op].parked_for))
+            sky__block_lost(s, request, SKY_MISS);
     }
 }
 
@@ -310,7 +275,7 @@ static void rebuild(sky_session *s, const sky__repair *p, uint32_t lost, uint8_t
         pieces[count] = piece_at(s, p, i);
         at[count++] = (uint8_t)i;
     }
-    uint32_t longest = sky__chunk_length(&s->core, p->info.payload_bytes, p->stripe.first);
+    uint32_t longest = sky__chunk_length(&s->core, p->of.info.payload_bytes, p->stripe.first);
     bool solved = sky_stripe_rebuild(p->stripe.data, lost, pieces, at, longest, s->stripe_bytes,
                                      out);
     assert(solved);
@@ -320,18 +285,18 @@ static void rebuild(sky_session *s, const sky__repair *p, uint32_t lost, uint8_t
 /* Hand a rebuilt chunk to the get. False: the host gave up, and the request is over. */
 static bool hand_over(sky_session *s, const sky__repair *p, uint32_t place) {
     uint32_t request = p->request;
-    sky__request *r = &s->requests[request];
+    sky__request *r = &s->requests.rows[request];
     uint32_t number = p->stripe.first + place;
     uint32_t data = sky_stripes_data_number(&s->core.stripes, data_chunks_of(s, p), number);
     uint64_t at = (uint64_t)(data - 1) * s->core.config.chunk_bytes;
-    uint64_t end = at + sky__chunk_length(&s->core, p->info.payload_bytes, number);
-    uint64_t from = at > r->range_begin ? at : r->range_begin;
-    uint64_t to = end < r->range_end ? end : r->range_end;
+    uint64_t end = at + sky__chunk_length(&s->core, p->of.info.payload_bytes, number);
+    uint64_t from = at > r->get.begin ? at : r->get.begin;
+    uint64_t to = end < r->get.end ? end : r->get.end;
     s->core.stat.rebuilt++;
     r->result.time.ended = s->core.now;
     r->result.time.session_ns = s->core.now - r->result.time.began;
     r->result.time.light_ns = r->result.time.link_ns = r->result.time.processing_ns = 0;
-    if (s->core.config.deliver(s->core.config.host, r->ask.context, from - r->range_begin,
+    if (s->core.config.deliver(s->core.config.host, r->ask.context, from - r->get.begin,
                                piece_at(s, p, place) + (from - at), (size_t)(to - from)))
         return true;
     sky__request_finish(s, request, SKY_E_CANCELLED, 0);
@@ -344,10 +309,10 @@ static void end_operations(sky_session *s, sky__repair *p) {
         uint32_t op = p->ops[i];
         if (op == SKY__NONE)
             continue;
-        if (s->operations[op].unanswered == 0 &&
-            sky__overdue(s, s->core.now + SKY__SLACK_NS, &s->operations[op]))
+        if (s->scheduler.operations[op].unanswered == 0 &&
+            sky__overdue(&s->scheduler, s->core.now + SKY__SLACK_NS, &s->scheduler.operations[op]))
             sky__loss_note(&s->core, true, true);
-        sky__operation_end(s, op);
+        sky__operation_end(&s->scheduler, op);
         p->ops[i] = SKY__NONE;
     }
 }
@@ -362,7 +327,7 @@ static bool lost_parity(const sky__repair *p) {
 /* From all of the data, which is there by now. */
 static void make_parity(const sky_session *s, const sky__repair *p) {
     const uint8_t *pieces[SKY_STRIPE_PIECES_MAX];
-    uint32_t longest = sky__chunk_length(&s->core, p->info.payload_bytes, p->stripe.first);
+    uint32_t longest = sky__chunk_length(&s->core, p->of.info.payload_bytes, p->stripe.first);
     for (uint32_t i = 0; i < p->stripe.data; i++)
         pieces[i] = piece_at(s, p, i);
     for (uint32_t i = p->stripe.data; i < p->stripe.pieces; i++) {
@@ -386,7 +351,7 @@ static void make_data(sky_session *s, const sky__repair *p) {
 /* Enough pieces are here: rebuild, deliver, and keep what is to be put back. */
 static void complete(sky_session *s, sky__repair *p) {
     uint32_t request = p->request;
-    bool mends = s->requests[request].work == WORK_MEND;
+    bool mends = s->requests.rows[request].work == WORK_MEND;
     uint32_t made = mends;
     end_operations(s, p);
     make_data(s, p);
@@ -399,15 +364,12 @@ static void complete(sky_session *s, sky__repair *p) {
     for (uint32_t i = 0; i < p->stripe.pieces; i++) {
         p->wanted[i] = p->state[i] == PIECE_LOST && /* who was silent may still have his */
                        (p->wanted[i] || mends || i >= p->stripe.data);
-        p->heal += p->wanted[i];
+        p->to_restore += p->wanted[i];
     }
     p->request = SKY__NONE;
-    if (p->heal == 0)
+    if (p->to_restore == 0)
         repair_close(s, p);
-    sky__request *r = &s->requests[request];
-    r->units_left -= made;
-    if (made > 0 && r->units_left == 0)
-        sky__work_done(s, request);
+    sky__units_over(&s->scheduler, request, made);
 }
 
 void sky__repair_parity(sky_session *s, uint32_t request, uint32_t first, uint64_t columns) {
@@ -426,7 +388,7 @@ void sky__repair_check(sky_session *s, sky__repair *p, uint32_t request) {
 }
 
 static void keep(const sky_session *s, sky__repair *p, uint32_t place, const sky_message *m) {
-    uint32_t longest = sky__chunk_length(&s->core, p->info.payload_bytes, p->stripe.first);
+    uint32_t longest = sky__chunk_length(&s->core, p->of.info.payload_bytes, p->stripe.first);
     memset(piece_at(s, p, place) + m->data_bytes, 0, longest - m->data_bytes);
     memcpy(piece_at(s, p, place), m->data, m->data_bytes);
     mark(p, place, PIECE_HERE); /* it may have been given up, or come before */
@@ -434,33 +396,33 @@ static void keep(const sky_session *s, sky__repair *p, uint32_t place, const sky
 }
 
 sky__repair *sky__repair_keep(sky_session *s, uint32_t op, const sky_message *m) {
-    const sky__operation *o = &s->operations[op];
+    const sky__operation *o = &s->scheduler.operations[op];
     sky__repair *p = repair_of(s, o);
     if (!p)
         return NULL;
-    keep(s, p, o->number - p->stripe.first, m);
-    p->wanted[o->number - p->stripe.first] = false;
+    keep(s, p, o->id.number - p->stripe.first, m);
+    p->wanted[o->id.number - p->stripe.first] = false;
     return p;
 }
 
 void sky__repair_piece(sky_session *s, uint32_t op, const sky_message *m) {
-    sky__repair *p = repair_of(s, &s->operations[op]);
+    sky__repair *p = repair_of(s, &s->scheduler.operations[op]);
     if (!p) {
-        sky__operation_end(s, op);
+        sky__operation_end(&s->scheduler, op);
         return;
     }
     uint32_t request = p->request;
-    keep(s, p, s->operations[op].number - p->stripe.first, m);
-    sky__operation_end(s, op);
+    keep(s, p, s->scheduler.operations[op].id.number - p->stripe.first, m);
+    sky__operation_end(&s->scheduler, op);
     sky__repair_check(s, p, request);
 }
 
 void sky__repair_lost(sky_session *s, uint32_t op, sky_status status) {
-    sky__repair *p = repair_of(s, &s->operations[op]);
+    sky__repair *p = repair_of(s, &s->scheduler.operations[op]);
     if (p) {
-        mark_lost(p, s->operations[op].number - p->stripe.first, status);
+        mark_lost(p, s->scheduler.operations[op].id.number - p->stripe.first, status);
     }
-    sky__operation_end(s, op);
+    sky__operation_end(&s->scheduler, op);
     if (p && hopeless(p))
         give_up(s, p);
 }
@@ -468,7 +430,7 @@ void sky__repair_lost(sky_session *s, uint32_t op, sky_status status) {
 /* ---- output: pieces to ask for, chunks to send back ---- */
 
 static bool to_ask(const sky__repair *p) {
-    return p->open && p->request != SKY__NONE && (!p->guarded || p->ripe) && p->unknown > 0 &&
+    return p->open && p->request != SKY__NONE && (!p->guarded || p->eligible) && p->unknown > 0 &&
            p->have + p->asked < p->stripe.data + p->spare;
 }
 
@@ -489,25 +451,26 @@ static bool ask(sky_session *s, uint32_t repair, sky_datagram *out) {
     while (p->state[place] != PIECE_UNKNOWN)
         place++;
     mark(p, place, PIECE_ASKED);
-    return sky__piece_ask(s, repair, p->stripe.first + place, out);
+    return sky__send_piece(&s->scheduler, p->request, p->stripe.first + place, repair,
+                           &p->ops[place], out);
 }
 
 /* Said once and not listened for: if it is lost, the next get repairs again. */
-static void heal(sky_session *s, sky__repair *p, sky_datagram *out) {
+static void restore(sky_session *s, sky__repair *p, sky_datagram *out) {
     uint32_t place = 0;
     while (!p->wanted[place])
         place++;
     p->wanted[place] = false;
-    sky_message m = {.type = SKY_WIRE_SET, .id = p->id, .facts = p->facts};
+    sky_message m = {.type = SKY_WIRE_SET, .id = p->of.id, .facts = p->of.facts};
     m.id.number = p->stripe.first + place;
     m.data = piece_at(s, p, place);
-    m.data_bytes = sky__chunk_length(&s->core, p->info.payload_bytes, m.id.number);
+    m.data_bytes = sky__chunk_length(&s->core, p->of.info.payload_bytes, m.id.number);
     m.facts.checksum = sky_chunk_checksum(&m.id, m.data, m.data_bytes);
     sky__facts_of(&s->core, &m.facts, m.id.number, 0);
     s->core.stat.healed++;
     s->bulk.sent = true;
-    sky__send(s, &m, sky__place_now(&s->core, &m.facts), out);
-    if (--p->heal == 0)
+    sky__send(&s->scheduler, &m, sky__place_now(&s->core, &m.facts), out);
+    if (--p->to_restore == 0)
         repair_close(s, p);
 }
 
@@ -517,31 +480,9 @@ bool sky__repair_output(sky_session *s, sky_datagram *out) {
         if (to_ask(p))
             return ask(s, i, out);
         if (p->open && p->request == SKY__NONE) {
-            heal(s, p, out);
+            restore(s, p, out);
             return true;
         }
     }
     return false;
-}
-
-/* ---- parity of a put ---- */
-
-/* The stripe's data are read once more for each parity piece: nothing is kept between messages. */
-bool sky__parity_make(sky_session *s, const sky__request *r, uint32_t number, uint8_t *out) {
-    uint32_t chunks = sky__data_chunks(&s->core, r->info.payload_bytes);
-    sky_stripe stripe = sky_stripe_of(&s->core.stripes, chunks, number);
-    const uint8_t *pieces[SKY_STRIPE_PIECES_MAX];
-    uint32_t longest = sky__chunk_length(&s->core, r->info.payload_bytes, stripe.first);
-    for (uint32_t i = 0; i < stripe.data; i++) {
-        uint8_t *piece = s->stripe_bytes + (size_t)i * s->core.config.chunk_bytes;
-        uint32_t data = sky_stripes_data_number(&s->core.stripes, chunks, stripe.first + i);
-        uint32_t bytes = sky__chunk_length(&s->core, r->info.payload_bytes, stripe.first + i);
-        memset(piece + bytes, 0, longest - bytes);
-        if (!s->core.config.fetch(s->core.config.host, r->ask.context,
-                                  (uint64_t)(data - 1) * s->core.config.chunk_bytes, piece, bytes))
-            return false;
-        pieces[i] = piece;
-    }
-    sky_stripe_parity(stripe.data, number - stripe.first - stripe.data, pieces, longest, out);
-    return true;
 }

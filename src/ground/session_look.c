@@ -3,7 +3,8 @@
 
 bool sky_session_settled(const sky_session *s, bool *told) {
     *told = s->bulk.sent;
-    return s->bulk.count == 0 && s->repairs_open == 0 && s->room_own == s->own_max;
+    return s->bulk.count == 0 && s->repairs_open == 0 &&
+           s->requests.room_own == s->requests.own_max;
 }
 
 void sky_session_stats(const sky_session *s, sky_session_stat *out) {
@@ -15,7 +16,8 @@ const sky_index *sky_session_index(const sky_session *s) {
 }
 
 uint32_t sky_session_suspicion(const sky_session *s, sky_satellite satellite, uint32_t *silent) {
-    const sky__suspicion *p = &s->suspicions[sky_frame_number(s->core.config.frame, satellite)];
+    const sky__suspicion *p = &s->scheduler
+                                   .suspicions[sky_frame_number(s->core.config.frame, satellite)];
     *silent = p->silent;
     return p->wrong;
 }
@@ -41,10 +43,10 @@ bool sky_session_owns(const sky_session *s, const sky_chunk_id *id) {
         version = id->number ? s->blocks.rows[block].version : s->blocks.rows[block].head_version;
     if (version && version == id->version)
         return true;
-    for (uint32_t i = 0; i < s->core.config.requests_max; i++) {
-        const sky__request *r = &s->requests[i];
+    for (uint32_t i = 0; i < s->requests.max; i++) {
+        const sky__request *r = &s->requests.rows[i];
         if (r->state == REQUEST_RUNNING && r->ask.op == SKY_OP_PUT &&
-            id->version == (id->number ? r->id.version : r->head_version))
+            id->version == (id->number ? r->of.id.version : r->head_version))
             return true;
     }
     return false;
@@ -87,4 +89,14 @@ bool sky_session_place_before(const sky_session *s, const sky_chunk_facts *facts
 
 uint64_t sky_session_bytes_max(const sky_session *s) {
     return sky__blocks_bytes_max(&s->blocks);
+}
+
+uint32_t sky_session_silent(const sky_session *s, sky_satellite *one) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < s->core.config.frame->satellite_count; i++) {
+        sky_satellite satellite = sky_frame_satellite(s->core.config.frame, i);
+        if (sky__is_silent(&s->scheduler, satellite) && count++ == 0)
+            *one = satellite;
+    }
+    return count;
 }

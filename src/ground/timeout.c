@@ -8,7 +8,7 @@
  * without an answer it doubles the wait, as something else must be wrong.
  *
  * Two decisions follow when the wait is over. A read asks another place at once, and takes the
- * first answer. A satellite counts as silent (session_silence.c) only after the time of two round
+ * first answer. A satellite counts as silent (detector.c) only after the time of two round
  * trips to the farthest place, because a slow satellite is not a dead one.
  *
  * A request's id names its attempt, so an answer that comes after the next attempt is measured too.
@@ -18,7 +18,7 @@
  * wait there in the order in which they came. So one is overdue when another has come that should
  * have been behind it, or when none comes any more. */
 #include "base/clock.h"
-#include "ground/session_state.h"
+#include "ground/scheduler.h"
 
 #define MEAN_PART       8  /* a sample counts one part of so many */
 #define RISE_PART       4  /* the deviation grows by … */
@@ -26,88 +26,87 @@
 #define DEVIATIONS      4
 #define READ_DEVIATIONS 2  /* a second request is cheap, and a caller waits */
 #define ROUND_TRIPS     2  /* to the farthest place, before a satellite counts as silent */
-#define WAITS           4  /* fit into that, at least */
 #define HOST_PAUSES     14 /* or so many of the host's guesses */
 #define GUESS_PART      16 /* of the host's guess: answers are not believed to be more regular */
 
 /* Light one way to or from a satellite that may leave after a turn that is due by `by`: the longer
  * of both. */
-static sky_time light_by(const sky_session *s, sky_satellite to, sky_time by) {
-    const sky_frame *f = s->core.config.frame;
-    uint64_t turns = sky__rotations(&s->core);
+static sky_time light_by(const sky__scheduler *q, sky_satellite to, sky_time by) {
+    const sky_frame *f = q->core->config.frame;
+    uint64_t turns = sky__rotations(q->core);
     sky_time light = sky_frame_ground_ns(f, to, turns);
-    if (sky_turns(&f->turning, by + 2 * s->core.config.skew_ns) == turns)
+    if (sky_turns(&f->turning, by + 2 * q->core->config.skew_ns) == turns)
         return light;
     return sky__later(light, sky_frame_ground_ns(f, to, turns + 1));
 }
 
 /* What is not known of an answer's way. */
-static sky_time slack_ns(const sky_session *s, int deviations) {
-    sky_time late = s->late_known ? s->late_ns + deviations * s->late_deviation_ns
-                                  : s->core.config.late_ns;
-    return sky__later(sky__later(late, s->core.config.late_ns / GUESS_PART), SKY__SLACK_NS);
+static sky_time slack_ns(const sky__scheduler *q, int deviations) {
+    sky_time late = q->late_known ? q->late_ns + deviations * q->late_deviation_ns
+                                  : q->core->config.late_ns;
+    return sky__later(sky__later(late, q->core->config.late_ns / GUESS_PART), SKY__SLACK_NS);
 }
 
-static sky_time slack_of(const sky_session *s, const sky__operation *o) {
+static sky_time slack_of(const sky__scheduler *q, const sky__operation *o) {
     if (o->answer_bytes > 0)
-        return slack_ns(s, READ_DEVIATIONS);
-    return sky__later(slack_ns(s, DEVIATIONS), s->core.config.late_ns);
+        return slack_ns(q, READ_DEVIATIONS);
+    return sky__later(slack_ns(q, DEVIATIONS), q->core->config.late_ns);
 }
 
-static void late_note(sky_session *s, sky_time late) {
+static void late_note(sky__scheduler *q, sky_time late) {
     late = sky__later(late, 0);
-    if (!s->late_known) { /* the first, as TCP takes it */
-        s->late_known = true;
-        s->late_ns = late;
-        s->late_deviation_ns = late / 2;
+    if (!q->late_known) { /* the first, as TCP takes it */
+        q->late_known = true;
+        q->late_ns = late;
+        q->late_deviation_ns = late / 2;
         return;
     }
-    sky_time off = late - s->late_ns, far = off < 0 ? -off : off;
-    s->late_ns += off / MEAN_PART;
-    s->late_deviation_ns += (far - s->late_deviation_ns) /
-                            (far > s->late_deviation_ns ? RISE_PART : FALL_PART);
+    sky_time off = late - q->late_ns, far = off < 0 ? -off : off;
+    q->late_ns += off / MEAN_PART;
+    q->late_deviation_ns += (far - q->late_deviation_ns) /
+                            (far > q->late_deviation_ns ? RISE_PART : FALL_PART);
 }
 
-void sky__answer_timed(sky_session *s, const sky__operation *o, bool first, bool current) {
+void sky__answer_timed(sky__scheduler *q, const sky__operation *o, bool first, bool current) {
     if (first || current)
-        late_note(s, s->core.now - (current ? o->due : o->first_due));
+        late_note(q, q->core->now - (current ? o->due : o->first_due));
 }
 
-sky_time sky__silence_ns(const sky_session *s) {
-    sky_time far = 2 * (s->farthest_ns + s->core.config.jitter_ns);
-    return sky__later(ROUND_TRIPS * (far + slack_ns(s, DEVIATIONS)),
-                      HOST_PAUSES * s->core.config.late_ns);
+sky_time sky__silence_ns(const sky__scheduler *q) {
+    sky_time far = 2 * (q->farthest_ns + q->core->config.jitter_ns);
+    return sky__later(ROUND_TRIPS * (far + slack_ns(q, DEVIATIONS)),
+                      HOST_PAUSES * q->core->config.late_ns);
 }
 
-sky_time sky__deadline_of(sky_session *s, sky_time leaves, sky__operation *o) {
-    const sky_session_config *c = &s->core.config;
-    sky_time *served = &s->served_at[sky_frame_number(c->frame, o->to)];
-    sky_time up = light_by(s, o->to, leaves) + c->jitter_ns;
+sky_time sky__deadline_of(sky__scheduler *q, sky_time leaves, sky__operation *o) {
+    const sky_session_config *c = &q->core->config;
+    sky_time *served = &q->served_at[sky_frame_number(c->frame, o->to)];
+    sky_time up = light_by(q, o->to, leaves) + c->jitter_ns;
     *served = sky__later(*served, leaves + up) + c->processing_ns;
-    o->due = *served + light_by(s, o->to, *served) + c->jitter_ns +
+    o->due = *served + light_by(q, o->to, *served) + c->jitter_ns +
              sky_link_busy_ns(c->link_bits_s, o->answer_bytes);
     if (o->attempt == 1)
         o->first_due = o->due;
-    sky_time wait = o->due + slack_of(s, o) - s->core.now;
-    sky_time most = sky__later(wait, sky__silence_ns(s) / WAITS);
-    wait = sky__is_silent(s, o->to) ? most : wait; /* it has one try */
+    sky_time wait = o->due + slack_of(q, o) - q->core->now;
+    sky_time most = sky__later(wait, sky__silence_ns(q) / SKY__SILENT_WAITS);
+    wait = sky__is_silent(q, o->to) ? most : wait; /* it has one try */
     uint32_t doublings = o->unanswered > SKY__PATIENT_ATTEMPTS
                              ? o->unanswered - SKY__PATIENT_ATTEMPTS
                              : 0;
     wait <<= doublings < 10 ? doublings : 10;
     bool capped = wait > most && o->answer_bytes > 0 &&
-                  sky__silent_requests(&s->core) <= WAITS; /* else losses explain it */
-    return s->core.now + (capped ? most : wait);
+                  sky__silent_requests(q->core) <= SKY__SILENT_WAITS; /* else losses explain it */
+    return q->core->now + (capped ? most : wait);
 }
 
-sky_time sky__undecided_until(const sky_session *s, sky_time at, const sky__operation *o) {
-    if (o->answer_bytes == 0 || o->due + slack_of(s, o) <= s->heard_due)
+sky_time sky__undecided_until(const sky__scheduler *q, sky_time at, const sky__operation *o) {
+    if (o->answer_bytes == 0 || o->due + slack_of(q, o) <= q->heard_due)
         return at;
-    sky_time quiet = s->heard_at + slack_of(s, o) +
-                     sky_link_busy_ns(s->core.config.link_bits_s, o->answer_bytes);
+    sky_time quiet = q->heard_at + slack_of(q, o) +
+                     sky_link_busy_ns(q->core->config.link_bits_s, o->answer_bytes);
     return sky__later(at, quiet);
 }
 
-bool sky__overdue(const sky_session *s, sky_time at, const sky__operation *o) {
-    return o->deadline <= at && sky__undecided_until(s, at, o) == at;
+bool sky__overdue(const sky__scheduler *q, sky_time at, const sky__operation *o) {
+    return o->deadline <= at && sky__undecided_until(q, at, o) == at;
 }

@@ -1,0 +1,57 @@
+/* Satellites that do not answer. Each is waited for once, not by every request: a satellite that
+ * was waited for SKY__SILENT_WAITS times in a row, with more requests than the links' losses
+ * explain, and for the time of two round trips to the farthest, counts as silent for a while, until
+ * it says anything. Meanwhile one request a second tries it. */
+#include "ground/scheduler.h"
+
+#define UNHEARD_WAITS 2 /* where nobody else is heard either */
+#define SILENT_NS     SKY_SECONDS(30)
+#define PROBE_NS      SKY_SECONDS(1)
+#define PROBE_PART    4 /* of the time of silence: what comes meanwhile goes with it */
+
+void sky__suspect(sky__scheduler *q, sky_satellite satellite) {
+    sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, satellite)];
+    q->core->stat.suspects += p->wrong == 0;
+    p->wrong++;
+}
+
+/* Of requests that waited at the same time, one counts as a wait. */
+void sky__unanswered(sky__scheduler *q, const sky__operation *o) {
+    sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, o->to)];
+    p->silent++;
+    p->unheard++;
+    if (p->waits > 0 && o->sent < p->unheard_until)
+        return;
+    if (p->waits++ == 0)
+        p->unheard_since = o->sent;
+    p->unheard_until = q->core->now;
+}
+
+void sky__answered(sky__scheduler *q, sky_satellite satellite) {
+    const sky_constellation *c = &q->core->config.frame->constellation;
+    if (satellite.plane < 1 || satellite.plane > c->planes || satellite.slot < 1 ||
+        satellite.slot > c->slots)
+        return;
+    sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, satellite)];
+    p->waits = p->unheard = 0;
+    q->answered_at = q->core->now;
+}
+
+bool sky__is_silent(const sky__scheduler *q, sky_satellite satellite) {
+    const sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, satellite)];
+    uint32_t waits = q->answered_at < p->unheard_since ? UNHEARD_WAITS : SKY__SILENT_WAITS;
+    return p->waits >= waits && q->core->now < p->unheard_until + SILENT_NS &&
+           p->unheard >= sky__silent_requests(q->core) &&
+           p->unheard_until - p->unheard_since >= sky__silence_ns(q);
+}
+
+bool sky__may_ask(sky__scheduler *q, sky_satellite satellite, bool alone) {
+    sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, satellite)];
+    if (!sky__is_silent(q, satellite))
+        return true;
+    bool first = q->core->now >= p->probe_at;
+    if (first)
+        p->probe_at = q->core->now + PROBE_NS;
+    return first ||
+           (!alone && q->core->now <= p->probe_at - PROBE_NS + sky__silence_ns(q) / PROBE_PART);
+}

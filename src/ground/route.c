@@ -1,0 +1,158 @@
+/* Which copy an operation asks, and at which of its places.
+ *
+ *   asked of two or more   the next copy after the first wait in vain, and round again; the first
+ *                          answer from any of them counts
+ *   of the silent alone    given up at once, but for one request a second that tries: a caller
+ *                          waits for it
+ *   where else it may be   asked first: who cannot hand a chunk over to the silent keeps it
+ *   put                    where it belongs; after one wait in vain of a silent satellite its
+ *                          client may do without it (put.c) */
+#include <string.h>
+
+#include "ground/scheduler.h"
+
+#define SPARE_WAITS  3 /* for what can be done without, */
+#define SPARE_PAUSES 2 /* and so many of the host's guesses */
+#define LOSSES_MAX   3 /* unanswered, of the silent, where the links lose much */
+
+uint32_t sky__operation_places(const sky__scheduler *q, const sky__operation *o,
+                               sky_satellite places[SKY__PLACES_MAX]) {
+    const sky__client *client = sky__client_of(q, o);
+    const sky__request *r = &q->requests->rows[o->request];
+    if (client->places)
+        return client->places(q->session, o, places);
+    return sky__chunk_places(q, o, client->moved ? &r->of.before : NULL, places);
+}
+
+uint32_t sky__chunk_places(const sky__scheduler *q, const sky__operation *o,
+                           const sky__epoch *before, sky_satellite places[SKY__PLACES_MAX]) {
+    const sky__request *r = &q->requests->rows[o->request];
+    sky_chunk_facts facts = r->of.facts;
+    sky__facts_of(q->core, &facts, o->id.number, o->copy);
+    uint32_t server = before ? sky__server_of(q->core, o->id.number, o->copy) : 0;
+    uint32_t count = sky__places(q->core, &facts, before, server, places);
+    if (r->thorough && before)
+        sky__last_places(q->core, &facts, places, &count);
+    return count;
+}
+
+uint32_t sky__places_to_ask(const sky__scheduler *q, const sky__operation *o,
+                            sky_satellite places[SKY__PLACES_MAX]) {
+    uint32_t count = sky__operation_places(q, o, places), spoke = 0;
+    for (uint32_t i = 0; i < count && !sky__client_of(q, o)->stores; i++) {
+        sky_satellite place = places[i];
+        if (sky__is_silent(q, place))
+            continue;
+        memmove(places + spoke + 1, places + spoke, (i - spoke) * sizeof *places);
+        places[spoke++] = place;
+    }
+    return count;
+}
+
+static sky_satellite place_to_ask(const sky__scheduler *q, const sky__operation *o) {
+    sky_satellite places[SKY__PLACES_MAX];
+    (void)sky__places_to_ask(q, o, places);
+    return places[0];
+}
+
+bool sky__hides(const sky__scheduler *q, const sky__operation *o) {
+    sky_satellite places[SKY__PLACES_MAX];
+    uint32_t count = sky__operation_places(q, o, places);
+    for (uint32_t i = 0; i < count; i++) {
+        if (sky__is_silent(q, places[i]))
+            return true;
+    }
+    return false;
+}
+
+uint32_t sky__copies_of(const sky__scheduler *q, const sky__operation *o) {
+    if (sky__client_of(q, o)->single)
+        return 1;
+    return o->id.number == 0 ? q->core->head_copies : q->core->config.replicas;
+}
+
+/* Another copy that is still to be had, of one who is not silent; `copies`: there is none. */
+static uint32_t copy_after(const sky__scheduler *q, const sky__operation *o) {
+    uint32_t copies = sky__copies_of(q, o);
+    sky_satellite places[SKY__PLACES_MAX];
+    for (uint32_t i = 1; i < copies; i++) {
+        sky__operation other = *o;
+        other.copy = (o->copy + i) % copies;
+        (void)sky__operation_places(q, &other, places);
+        if (!(o->tried >> other.copy & 1) && !sky__is_silent(q, places[0]))
+            return other.copy;
+    }
+    return copies;
+}
+
+bool sky__rather_another(const sky__scheduler *q, const sky__operation *o, sky_satellite to) {
+    return sky__is_silent(q, to) && copy_after(q, o) < sky__copies_of(q, o);
+}
+
+void sky__route_first(const sky__scheduler *q, sky__operation *o) {
+    const sky__client *client = sky__client_of(q, o);
+    uint32_t copies = client->reads ? sky__copies_of(q, o) : 1;
+    sky_satellite places[SKY__PLACES_MAX];
+    for (o->copy = copies > 1 ? 0 : o->copy; copies > 1 && o->copy < copies; o->copy++) {
+        (void)sky__operation_places(q, o, places);
+        o->to = places[0];
+        if (!sky__is_silent(q, places[0]))
+            return;
+    }
+    o->copy = copies > 1 ? 0 : o->copy; /* who has it is silent, whichever it is */
+    o->to = place_to_ask(q, o);
+}
+
+static void take_copy(sky__scheduler *q, sky__operation *o, uint32_t copy) {
+    o->copy = copy;
+    o->misses = o->corrupt = 0;
+    o->to = place_to_ask(q, o);
+    q->core->stat.other_copies++;
+}
+
+bool sky__route_next_copy(sky__scheduler *q, sky__operation *o) {
+    o->tried |= 1u << o->copy;
+    uint32_t next = copy_after(q, o);
+    if (next == sky__copies_of(q, o))
+        return false;
+    o->unanswered = 0;
+    take_copy(q, o, next);
+    return true;
+}
+
+/* In a gap of a true sky nobody can answer. */
+static bool was_in_sight(const sky__scheduler *q, const sky__operation *o) {
+    return sky_frame_in_sight(q->core->config.frame,
+                              sky_turns(&q->core->config.frame->turning, o->sent));
+}
+
+void sky__route_again(sky__scheduler *q, sky__operation *o) {
+    bool reads = sky__client_of(q, o)->reads;
+    uint32_t copies = sky__copies_of(q, o), next = reads ? copy_after(q, o) : copies;
+    sky_satellite places[SKY__PLACES_MAX];
+    uint32_t count = sky__places_to_ask(q, o, places), at = 0;
+    if (next < copies) {
+        take_copy(q, o, next);
+        return;
+    }
+    while (reads && at < count && !sky_satellite_equal(places[at], o->to))
+        at++;
+    at = reads && at < count && o->unanswered >= SKY__PATIENT_ATTEMPTS ? (at + 1) % count : 0;
+    o->to = places[sky__is_silent(q, places[at]) ? 0 : at];
+}
+
+/* What a request can do without is waited for so long, of a satellite that does not answer. */
+static bool is_done_without(const sky__scheduler *q, const sky__operation *o) {
+    return q->requests->rows[o->request].spare &&
+           q->core->now - o->first_sent >= SPARE_PAUSES * q->core->config.late_ns;
+}
+
+uint32_t sky__attempts_max(const sky__scheduler *q, const sky__operation *o) {
+    if (is_done_without(q, o))
+        return SPARE_WAITS - 1;
+    bool other = sky__client_of(q, o)->reads && copy_after(q, o) < sky__copies_of(q, o);
+    bool nobody = sky__is_silent(q, o->to) && (other || sky__is_silent(q, place_to_ask(q, o)));
+    uint32_t most = q->core->config.retries_max + SKY__PATIENT_ATTEMPTS;
+    uint32_t losses = sky__silent_requests(q->core) > SKY__SILENT_WAITS ? LOSSES_MAX : 0;
+    return nobody && was_in_sight(q, o) && losses < most ? losses : most;
+}
