@@ -13,7 +13,6 @@
 
 #include <skymem/skymem.h>
 
-#include "cache/opener.h"
 #include "host/host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -43,19 +42,16 @@ static void listing(const uint8_t *data, size_t bytes) {
 static sky__host *the_host(void) {
     static sky__host host;
     static sky__client clients[SKY_HOST_CLIENTS_MAX];
-    static const sky_host_options options = {.struct_bytes = sizeof options, .stop_fd = -1};
-    const char *url = "mem:256KiB?shared=yes";
-    if (host.cache)
+    static const char *const url = "mem:256KiB";
+    static const sky_host_user user = {.urls = &url, .url_count = 1};
+    if (host.tenant_count > 0)
         return &host;
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
         clients[i].fd = -1;
-    host.options = &options;
     host.clients = clients;
     host.complain_at = SKY_TIME_NEVER; /* no line for each input */
     host.complaints = 1000;
-    bool open = sky_cache_open(&url, 1, &host.cache, NULL) == SKY_OK &&
-                sky__opened_tier(host.cache, 0, &host.arena_tier) == SKY_OK &&
-                sky_memory_tier_arena(host.arena_tier, &host.arena) &&
+    bool open = sky__tenant_open(&host, &user, NULL) == SKY_OK &&
                 sky__chores_start(&host) == SKY_OK;
     assert(open);
     (void)open;
@@ -80,7 +76,8 @@ static void serve(const uint8_t *data, size_t bytes) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
         return;
-    sky__client_open(h, c, ends[0], &peer);
+    sky__tenant *t = h->tenants[0];
+    sky__client_open(t, c, ++h->numbers, ends[0], &peer);
     const sky_shm_frame hello = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION};
     uint8_t greeting[SKY_SHM_FRAME_BYTES_MAX];
     if (bytes % 8 != 0) /* most speak after a greeting */
@@ -97,8 +94,8 @@ static void serve(const uint8_t *data, size_t bytes) {
     }
     sky__client_close(h, c, NULL);
     close(ends[1]);
-    assert(!h->runs && h->stat.clients == 0 && !c->stage && !c->first);
-    assert(sky_cache_metric(h->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) == 0);
+    assert(!t->runs && t->stat.clients == 0 && !c->stage && !c->first);
+    assert(sky_cache_metric(t->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

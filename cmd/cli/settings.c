@@ -24,7 +24,7 @@ const cli_option cli_settings[] = {
      .help = "a tier, repeated from nearest to farthest: mem:SIZE, shm:SOCKET, disk:PATH, "
              "sky:SCENARIO or sky+udp:SCENARIO",
      .detail = "The tiers are mem:SIZE, shm:SOCKET (what a skymemd keeps for all processes of a "
-               "user), "
+               "user; shm:auto is the user's own, which is started if it is not there), "
                "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no&seal=FILE], "
                "sky:SCENARIO[?scale=X&seed=N] and sky+udp:SCENARIO. level=L in a URL keeps blocks "
                "encoded at that level there. level=8,4,2 keeps them at each of these levels, so "

@@ -1,5 +1,7 @@
 /* skymemd: the host daemon: a command line around sky_host_run, and its counters as JSON. With
  * --satellite it is something else: satellite.c. */
+#include "background.h"
+#include "config.h"
 #include "daemon.h"
 
 #include <errno.h>
@@ -19,20 +21,38 @@
 #include <skymem-sky/skies.h>
 #include <skymem/skymem.h>
 
-#define ARENA_URL  "mem:256MiB"
-#define TEXT_BYTES 65536u /* for Prometheus, to begin with */
+#define TEXT_BYTES  65536u /* for Prometheus, to begin with */
+#define AUTO_IDLE_S 600u   /* shm:auto without a client so long ends */
+
+enum {
+    HELP = 'h',
+    SOCKET = 256,
+    STORE,
+    IDLE,
+    CONFIG,
+    CHECK,
+    AUTO,
+    VERSION,
+    LATER,
+    SATELLITE,
+    SCENARIO,
+    STATE
+};
 
 typedef struct {
-    const char *socket_path;
-    const char *urls[SKY_TIERS_MAX + 1];    /* the arena's place is first, then as given */
-    char expanded[SKY_TIERS_MAX + 1][4096]; /* those that began with ~/ */
-    size_t url_count;
+    const char *config_path; /* NULL: none is named */
+    bool check, automatic;
+    daemon_config flags;                   /* what stands on the command line */
+    daemon_config *config, *config_before; /* the file's, and what a reload replaced */
     const char *satellite, *scenario_path, *state_path;
+    int reload_fd;
 } host;
 
 static const char usage_text[] =
     "skymemd: one SkyMemory cache for all processes of a user on this host\n\n"
-    "  skymemd --socket PATH [--store URL]...\n"
+    "  skymemd --socket PATH [--store URL]... [--idle SECONDS]\n"
+    "  skymemd --config FILE [--check]\n"
+    "  skymemd --auto\n"
     "  skymemd --satellite PLANE,SLOT --scenario FILE [--state FILE]\n\n"
     "Examples\n"
     "  $ skymemd --socket /run/skymemd.sock --store mem:1GiB --store "
@@ -49,6 +69,14 @@ static const char usage_text[] =
     "  --socket PATH   where to listen; only processes of the same user are served\n"
     "  --store URL     a tier, repeated from nearest to farthest. The first is mem:SIZE, the\n"
     "                  arena that clients are shown; without it mem:256MiB is put before\n"
+    "  --idle SECONDS  end when no client was there for so long; default: never\n"
+    "  --config FILE   a YAML file with socket, store, idle and users; options go before it.\n"
+    "                  SIGHUP reads it again: users and idle change then\n"
+    "  --check         read the configuration, say what is wrong, and open nothing\n"
+    "  --auto          be the daemon of shm:auto, in the background: what programs of this user\n"
+    "                  start when they first use it. Its file is skymem/skymemd.yaml in\n"
+    "                  $XDG_CONFIG_HOME; its socket is skymem/skymemd.sock in\n"
+    "                  $XDG_RUNTIME_DIR, or in /tmp/skymem-UID. It ends after 10 idle minutes\n"
     "  --satellite P,S be satellite S of plane P: keep chunks, answer over UDP\n"
     "  --scenario FILE its constellation, address and key\n"
     "  --state FILE    keep there up to when it took messages, so that none counts again after a\n"
@@ -80,38 +108,71 @@ static const char *wrong_word(char **argv) {
     return optopt == 0 || optopt == 'h' || optopt > 255 ? argv[optind - 1] : letter;
 }
 
-/* A path that begins with ~/, in a URL, is in the home folder, as for skymem. */
-static bool expand_home(host *h, size_t i) {
-    const char *url = h->urls[i], *home = getenv("HOME"), *tilde = strstr(url, ":~/");
-    if (!tilde)
-        return true;
-    int bytes = home && home[0] == '/' ? snprintf(h->expanded[i], sizeof h->expanded[i], "%.*s%s%s",
-                                                  (int)(tilde + 1 - url), url, home, tilde + 2)
-                                       : -1;
-    if (bytes < 0 || (size_t)bytes >= sizeof h->expanded[i])
-        return false;
-    h->urls[i] = h->expanded[i];
-    return true;
+static int check_words(const host *h) {
+    bool serves = h->flags.socket_path || h->flags.stores.url_count > 0 || h->config_path ||
+                  h->automatic || h->check || h->flags.has_idle;
+    if (h->satellite)
+        return serves ? daemon_say(USAGE, "--satellite", "has no socket and no stores of its own")
+                      : DONE;
+    if (h->scenario_path || h->state_path)
+        return daemon_say(USAGE, h->scenario_path ? "--scenario" : "--state",
+                          "goes with --satellite PLANE,SLOT");
+    if (h->automatic && h->flags.socket_path)
+        return daemon_say(USAGE, "--auto", "has its own socket");
+    return DONE;
+}
+
+static int take_option(host *h, int which) {
+    switch (which) {
+    case SOCKET:
+        free(h->flags.socket_path);
+        h->flags.socket_path = config_expand_home(optarg);
+        return h->flags.socket_path ? DONE : daemon_say(USAGE, optarg, "there is no HOME for ~/");
+    case STORE:
+        return config_add_store(&h->flags.stores, optarg, "--store");
+    case IDLE:
+        return config_idle(&h->flags, optarg, "--idle");
+    case CONFIG:
+        h->config_path = optarg;
+        return DONE;
+    case CHECK:
+        h->check = true;
+        return DONE;
+    case AUTO:
+        h->automatic = true;
+        return DONE;
+    case SATELLITE:
+        h->satellite = optarg;
+        return DONE;
+    case SCENARIO:
+        h->scenario_path = optarg;
+        return DONE;
+    default:
+        h->state_path = optarg;
+        return DONE;
+    }
 }
 
 static int parse(host *h, int argc, char **argv, bool *finished) {
-    enum { HELP = 'h', SOCKET = 256, STORE, VERSION, LATER, SATELLITE, SCENARIO, STATE };
     static const struct option options[] = {{"socket", required_argument, NULL, SOCKET},
                                             {"store", required_argument, NULL, STORE},
+                                            {"idle", required_argument, NULL, IDLE},
+                                            {"config", required_argument, NULL, CONFIG},
+                                            {"check", no_argument, NULL, CHECK},
+                                            {"auto", no_argument, NULL, AUTO},
                                             {"help", no_argument, NULL, HELP},
                                             {"version", no_argument, NULL, VERSION},
                                             {"listen", required_argument, NULL, LATER},
                                             {"peer-key", required_argument, NULL, LATER},
                                             {"resp", required_argument, NULL, LATER},
                                             {"http", required_argument, NULL, LATER},
-                                            {"config", required_argument, NULL, LATER},
                                             {"satellite", required_argument, NULL, SATELLITE},
                                             {"scenario", required_argument, NULL, SCENARIO},
                                             {"state", required_argument, NULL, STATE},
                                             {NULL, 0, NULL, 0}};
-    int which = 0;
+    int which = 0, code = DONE;
     opterr = 0; /* what is wrong is told below, in our words */
-    for (int c; (c = getopt_long(argc, argv, ":h", options, &which)) != -1;) {
+    for (int c; code == DONE && (c = getopt_long(argc, argv, ":h", options, &which)) != -1;) {
         if (c == HELP || c == VERSION) {
             if (c == HELP)
                 fputs(usage_text, stdout);
@@ -126,47 +187,35 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
             return daemon_say(USAGE, argv[optind - 1], "needs a value");
         if (c == '?')
             return daemon_say(USAGE, wrong_word(argv), "no such option");
-        if (c == SOCKET)
-            h->socket_path = optarg;
-        else if (c == SATELLITE)
-            h->satellite = optarg;
-        else if (c == SCENARIO)
-            h->scenario_path = optarg;
-        else if (c == STATE)
-            h->state_path = optarg;
-        else if (h->url_count == SKY_TIERS_MAX)
-            return daemon_say(USAGE, "--store", "at most 8 tiers");
-        else
-            h->urls[++h->url_count] = optarg;
+        code = take_option(h, c);
     }
-    if (optind < argc)
+    if (code == DONE && optind < argc)
         return daemon_say(USAGE, argv[optind], "no such argument");
-    for (size_t i = 1; i <= h->url_count; i++)
-        if (!expand_home(h, i))
-            return daemon_say(USAGE, h->urls[i], "too long, or there is no HOME for ~/");
-    if (h->satellite && (h->socket_path || h->url_count > 0))
-        return daemon_say(USAGE, "--satellite", "has no socket and no stores of its own");
-    if (h->satellite)
-        return DONE;
-    if (h->scenario_path || h->state_path)
-        return daemon_say(USAGE, h->scenario_path ? "--scenario" : "--state",
-                          "goes with --satellite PLANE,SLOT");
-    if (!h->socket_path)
-        return daemon_say(USAGE, "--socket", "is missing");
-    return DONE;
+    return code == DONE ? check_words(h) : code;
 }
 
 /* ---- signals ---- */
+
+static int catch_set(const sigset_t *set, int *fd) {
+    sigprocmask(SIG_BLOCK, set, NULL);
+    *fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return *fd >= 0 ? DONE : daemon_say(FAILED, "signalfd", strerror(errno));
+}
 
 int daemon_catch_signals(int *fd) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
-    sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    *fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return *fd >= 0 ? DONE : daemon_say(FAILED, "signalfd", strerror(errno));
+    return catch_set(&set, fd);
+}
+
+static int catch_reload(int *fd) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    return catch_set(&set, fd);
 }
 
 void daemon_notify(const char *state) {
@@ -285,27 +334,127 @@ static char *stat_text(void *context, sky_cache *cache, const sky_host_stat *sta
 /* ---- serving ---- */
 
 static void ready(void *context) {
-    (void)context;
+    const host *h = context;
+    if (h->automatic)
+        background_ready();
     daemon_ready();
 }
 
-static int serve(host *h) {
-    bool has_arena = h->url_count > 0 && strncmp(h->urls[1], "mem:", 4) == 0;
-    h->urls[0] = ARENA_URL;
-    sky_host_options options = {.struct_bytes = sizeof options,
-                                .socket_path = h->socket_path,
-                                .urls = has_arena ? h->urls + 1 : h->urls,
-                                .url_count = h->url_count + !has_arena,
-                                .ready = ready,
-                                .text = stat_text,
-                                .context = h};
+/* The file's settings, where the command line does not say otherwise. */
+static sky_host_settings settings_of(const host *h) {
+    const daemon_config *c = h->config;
+    uint32_t fallback = h->automatic ? AUTO_IDLE_S : 0;
+    return (sky_host_settings){.idle_s = h->flags.has_idle ? h->flags.idle_s
+                                         : c->has_idle     ? c->idle_s
+                                                           : fallback,
+                               .users = c->users,
+                               .user_count = c->user_count};
+}
+
+static daemon_stores *stores_of(host *h) {
+    return h->flags.stores.url_count > 0 ? &h->flags.stores : &h->config->stores;
+}
+
+/* The default file is that of shm:auto alone: another daemon has what it is told. */
+static int read_config(host *h, daemon_config **out) {
+    char path[4096] = "";
+    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return daemon_say(FAILED, "configuration", "out of memory");
+    if (h->config_path)
+        return config_read(h->config_path, false, *out);
+    if (!h->automatic)
+        return DONE;
+    if (xdg && xdg[0] == '/')
+        snprintf(path, sizeof path, "%s/skymem/skymemd.yaml", xdg);
+    else if (home && home[0] == '/')
+        snprintf(path, sizeof path, "%s/.config/skymem/skymemd.yaml", home);
+    return path[0] ? config_read(path, true, *out) : DONE;
+}
+
+static void drop_config(daemon_config *c) {
+    if (c)
+        config_free(c);
+    free(c);
+}
+
+static bool same_text(const char *a, const char *b) {
+    return (!a && !b) || (a && b && strcmp(a, b) == 0);
+}
+
+/* Something of a running host that only a new one can have differs. */
+static bool needs_restart(const daemon_config *a, const daemon_config *b) {
+    bool differs = !same_text(a->socket_path, b->socket_path) ||
+                   a->stores.url_count != b->stores.url_count;
+    for (size_t i = 1; i <= a->stores.url_count && !differs; i++)
+        differs = !same_text(a->stores.urls[i], b->stores.urls[i]);
+    return differs;
+}
+
+/* SIGHUP: a file with a fault changes nothing. */
+static bool reload(void *context, sky_host_settings *settings) {
+    host *h = context;
+    struct signalfd_siginfo told;
+    daemon_config *c;
+    while (read(h->reload_fd, &told, sizeof told) > 0)
+        ;
+    daemon_notify("RELOADING=1");
+    if (read_config(h, &c) != DONE || config_check(c) != DONE) {
+        drop_config(c);
+        daemon_notify("READY=1");
+        return false;
+    }
+    if (needs_restart(h->config, c))
+        daemon_say(DONE, "socket and store", "changed; they do when the daemon starts again");
+    drop_config(h->config_before);
+    h->config_before = h->config;
+    h->config = c;
+    *settings = settings_of(h);
+    daemon_notify("READY=1");
+    return true;
+}
+
+/* What skymem keeps where it is told nothing. */
+static int add_cache_folder(daemon_stores *s) {
+    char url[4200];
+    const char *xdg = getenv("XDG_CACHE_HOME");
+    bool set = xdg && xdg[0] == '/';
+    snprintf(url, sizeof url, "disk:%.4000s/skymem?max=8GiB", set ? xdg : "~/.cache");
+    return config_add_store(s, url, "--auto");
+}
+
+/* Where to listen, and what to keep. */
+static int prepare(host *h, sky_host_options *o) {
+    static char path[108];
     sky_error error = {0};
-    int code = daemon_catch_signals(&options.stop_fd); /* before any thread, to be inherited */
+    daemon_stores *stores = stores_of(h);
+    o->listen_fd = passed_listener();
+    o->socket_path = h->flags.socket_path ? h->flags.socket_path : h->config->socket_path;
+    if (h->automatic) {
+        if (sky_host_path(path, sizeof path, &error) != SKY_OK)
+            return daemon_say(FAILED, "--auto", error.text);
+        o->socket_path = path;
+    }
+    if (h->automatic && stores->url_count == 0 && add_cache_folder(stores) != DONE)
+        return FAILED;
+    o->urls = config_urls(stores, &o->url_count);
+    o->settings = settings_of(h);
+    return o->socket_path || o->listen_fd > 0 ? DONE : daemon_say(USAGE, "--socket", "is missing");
+}
+
+static int run(host *h, sky_host_options *o) {
+    sky_error error = {0};
+    int code = daemon_catch_signals(&o->stop_fd); /* before any thread, to be inherited */
+    if (code == DONE)
+        code = catch_reload(&h->reload_fd);
     if (code != DONE)
         return code;
-    sky_status status = sky_host_run(&options, &error);
+    o->reload_fd = h->reload_fd;
+    sky_status status = sky_host_run(o, &error);
     daemon_notify("STOPPING=1");
-    close(options.stop_fd);
+    close(o->stop_fd);
+    close(h->reload_fd);
     if (status == SKY_OK)
         return DONE;
     bool usage = status == SKY_E_SYNTAX || status == SKY_E_PARAM || status == SKY_E_UNSUPPORTED;
@@ -313,12 +462,35 @@ static int serve(host *h) {
                       error.text[0] ? error.text : sky_status_text(status));
 }
 
+static int serve(host *h) {
+    sky_host_options options = {.struct_bytes = sizeof options,
+                                .ready = ready,
+                                .text = stat_text,
+                                .context = h,
+                                .reload = reload};
+    int code = read_config(h, &h->config);
+    if (code == DONE)
+        code = prepare(h, &options);
+    if (code == DONE && h->check) {
+        code = config_check(h->config);
+        if (code == DONE)
+            code = config_check(&h->flags);
+    } else if (code == DONE) {
+        code = h->automatic ? background_start(options.socket_path) : DONE;
+        code = code == DONE ? run(h, &options) : code;
+    }
+    drop_config(h->config);
+    drop_config(h->config_before);
+    return code;
+}
+
 int main(int argc, char **argv) {
     host h = {0};
     bool finished = false;
     prctl(PR_SET_DUMPABLE, 0); /* keys and prompts: no core dump, no other process looks in */
     int code = parse(&h, argc, argv, &finished);
-    if (code != DONE || finished)
-        return code;
-    return h.satellite ? satellite_main(h.satellite, h.scenario_path, h.state_path) : serve(&h);
+    if (code == DONE && !finished)
+        code = h.satellite ? satellite_main(h.satellite, h.scenario_path, h.state_path) : serve(&h);
+    config_free(&h.flags);
+    return code;
 }

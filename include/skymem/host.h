@@ -16,18 +16,34 @@
 extern "C" {
 #endif
 
-#define SKY_HOST_CLIENTS_MAX 256 /* at once */
+#define SKY_HOST_CLIENTS_MAX 256 /* at once; each user at most its part of them */
+#define SKY_HOST_USERS_MAX   32  /* besides the host's own */
 
-/* What a host has counted. */
+/* What a host has counted of a user. */
 typedef struct {
     uint64_t clients;         /* connected now */
     uint64_t connections;     /* so far */
-    uint64_t refused;         /* connections turned away: another user's, or too many */
+    uint64_t refused;         /* turned away: another user's, or too many; 0 of other users */
     uint64_t disconnected;    /* clients that broke the protocol, or did not read */
     uint64_t committed_bytes; /* segments of the arena that there are now */
     uint64_t hits;            /* payloads lent to clients: what a get of theirs reads */
     uint64_t misses;          /* asked for, and in none of its stores */
 } sky_host_stat;
+
+/* Another user that is served, from stores of its own: nothing of one is shown to another, and the
+ * sizes in its URLs are what it may use. */
+typedef struct {
+    uint32_t uid;
+    const char *const *urls; /* as the host's: the first is mem:SIZE */
+    size_t url_count;
+} sky_host_user;
+
+/* What may change while a host runs. */
+typedef struct {
+    uint32_t idle_s; /* end when no client was there for so long; 0: never */
+    const sky_host_user *users;
+    size_t user_count; /* at most SKY_HOST_USERS_MAX */
+} sky_host_settings;
 
 /* Zero what you do not set. */
 typedef struct {
@@ -40,16 +56,33 @@ typedef struct {
     /* What sky_host_text brings, made by malloc; NULL: nothing. It should be quick. */
     char *(*text)(void *context, sky_cache *cache, const sky_host_stat *stat);
     void *context;
+    /* A Unix socket (SOCK_SEQPACKET) that listens, from a service manager: it is used instead of
+     * socket_path, and closed at the end. 0 or -1: none */
+    int listen_fd;
+    int reload_fd; /* readable: call reload, which makes it unreadable. 0 or -1: never */
+    /* Sets what changed; false: nothing did. What it points to stays until the next call, and the
+     * end. The stores of a user who was served before do not change. */
+    bool (*reload)(void *context, sky_host_settings *settings);
+    sky_host_settings settings; /* to begin with */
 } sky_host_options;
 
-/* Serve clients until stop_fd is readable; then write out what is queued, at most 10 s, and return.
- * Processes of other users are refused.
- * Errors: SKY_E_PARAM (NULL, the socket's path, the first URL is no mem:), SKY_E_BUSY (another
- *         daemon has the socket), those of sky_cache_open; SKY_E_DEADLINE: it served, and not
- *         everything queued was written at the end; `error` says what and why */
+/* Serve clients until stop_fd is readable, or none was there for settings.idle_s. Then answer what
+ * was asked, at most 10 s, write out what is queued, at most 10 s, and return. Processes of users
+ * that are not served are refused.
+ * Errors: SKY_E_PARAM (NULL, the socket's path, the first URL is no mem:, a user is there twice),
+ *         SKY_E_BUSY (another host has the socket, or the folder of a disk:), those of
+ *         sky_cache_open; SKY_E_DEADLINE: it served, and not everything queued was written at the
+ *         end; `error` says what and why */
 SKY_API sky_status sky_host_run(const sky_host_options *options, sky_error *error);
 
-/* What the host at a socket says of itself: JSON, if it is skymemd.
+/* Where shm:auto listens: skymem/skymemd.sock in $XDG_RUNTIME_DIR, or /tmp/skymem-UID/skymemd.sock.
+ * The folder is made; it is of this user alone.
+ * Errors: SKY_E_PARAM (out_bytes; the path is too long for a socket), SKY_E_DENIED (the folder is
+ *         another's, or open to others); `error` says why */
+SKY_API sky_status sky_host_path(char *out, size_t out_bytes, sky_error *error);
+
+/* What the host at a socket says of itself: JSON, if it is skymemd. socket_path: what may stand
+ * behind `shm:` in a store's URL; "auto" is started by nobody here.
  * Owner:  *text is NUL-terminated; the caller frees it
  * Errors: SKY_E_PARAM (NULL, the path), SKY_MISS (nobody listens there), SKY_E_DEADLINE (no answer
  *         by `until`), SKY_E_DENIED (it is another user's), SKY_E_CORRUPT (it is no host),

@@ -84,17 +84,17 @@ static sky_status drop_copies(const listing *l) {
     return SKY_OK;
 }
 
-static void do_chore(sky__host *h, sky__chore *c) {
+static void do_chore(sky__chore *c) {
     if (c->question == SKY_SHM_VERIFY) {
         sky_verify_report r = {0};
-        c->status = sky_verify(h->cache, &r);
+        c->status = sky_verify(c->tenant->cache, &r);
         const uint64_t numbers[] = {r.entries, r.bytes, r.corrupt, r.orphans};
         memcpy(c->numbers, numbers, sizeof numbers);
         return;
     }
     listing l = {.chore = c};
-    sky_status status = sky_list(h->cache, note_entry, &l);
-    if (c->status == SKY_OK && sky_tier_count(h->cache) > 1)
+    sky_status status = sky_list(c->tenant->cache, note_entry, &l);
+    if (c->status == SKY_OK && sky_tier_count(c->tenant->cache) > 1)
         c->status = drop_copies(&l);
     if (c->status == SKY_OK)
         c->status = status;
@@ -112,7 +112,7 @@ static void *body(void *argument) {
         }
         h->waiting = c->next;
         sky_mutex_unlock(&h->mutex);
-        do_chore(h, c);
+        do_chore(c);
         sky_mutex_lock(&h->mutex);
         c->next = h->finished;
         h->finished = c;
@@ -153,10 +153,12 @@ void sky__chores_end(sky__host *h) {
     sky_mutex_deinit(&h->mutex);
 }
 
-bool sky__chore_add(sky__host *h, const sky__client *client, const sky_shm_frame *ask) {
+bool sky__chore_add(sky__host *h, sky__client *client, const sky_shm_frame *ask) {
     sky__chore *c = calloc(1, sizeof *c);
     if (!c)
         return false;
+    c->tenant = client->tenant;
+    c->tenant->chores++;
     c->client = client->number;
     c->id = ask->id;
     c->question = ask->question;
@@ -176,7 +178,8 @@ void sky__chores_answer(sky__host *h) {
     sky__chore *done = h->finished;
     h->finished = NULL;
     sky_mutex_unlock(&h->mutex);
-    for (sky__chore *c = done; c; c = c->next)
+    for (sky__chore *c = done; c; c = c->next) {
+        c->tenant->chores--;
         for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++) {
             sky__client *client = &h->clients[i];
             if (client->fd < 0 || client->number != c->client)
@@ -184,5 +187,6 @@ void sky__chores_answer(sky__host *h) {
             client->asking = false;
             sky__client_tell(h, client, c);
         }
+    }
     free_all(done);
 }

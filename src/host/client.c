@@ -89,10 +89,10 @@ static void send_letters(sky__host *h, sky__client *c) {
 /* ---- segments ---- */
 
 static void show_segments(sky__host *h, sky__client *c, uint64_t at, uint64_t bytes) {
-    uint64_t last = (at + (bytes ? bytes : 1) - 1) / h->arena.segment_bytes;
-    for (uint64_t i = at / h->arena.segment_bytes; i <= last && c->fd >= 0; i++) {
+    uint64_t last = (at + (bytes ? bytes : 1) - 1) / c->tenant->arena.segment_bytes;
+    for (uint64_t i = at / c->tenant->arena.segment_bytes; i <= last && c->fd >= 0; i++) {
         uint64_t generation;
-        int fd = sky_memory_tier_segment(h->arena_tier, (uint32_t)i, &generation);
+        int fd = sky_memory_tier_segment(c->tenant->arena_tier, (uint32_t)i, &generation);
         if (c->shown[i] == generation)
             continue;
         c->shown[i] = generation;
@@ -101,18 +101,18 @@ static void show_segments(sky__host *h, sky__client *c, uint64_t at, uint64_t by
     }
 }
 
-void sky__clients_retire(sky__host *h) {
+static void retire(sky__host *h, sky__tenant *t) {
     uint64_t gone;
-    sky_memory_tier_segments(h->arena_tier, &h->stat.committed_bytes, &gone);
-    if (gone == h->segments_gone)
+    sky_memory_tier_segments(t->arena_tier, &t->stat.committed_bytes, &gone);
+    if (gone == t->segments_gone)
         return;
-    h->segments_gone = gone;
-    for (uint32_t i = 0; i < h->arena.segment_count; i++) {
+    t->segments_gone = gone;
+    for (uint32_t i = 0; i < t->arena.segment_count; i++) {
         uint64_t generation;
-        (void)sky_memory_tier_segment(h->arena_tier, i, &generation);
+        (void)sky_memory_tier_segment(t->arena_tier, i, &generation);
         for (size_t n = 0; n < SKY_HOST_CLIENTS_MAX; n++) {
             sky__client *c = &h->clients[n];
-            if (c->fd < 0 || c->shown[i] == 0 || c->shown[i] == generation)
+            if (c->fd < 0 || c->tenant != t || c->shown[i] == 0 || c->shown[i] == generation)
                 continue;
             c->shown[i] = 0;
             sky__client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_RETIRED, .segment = i}, -1);
@@ -120,14 +120,19 @@ void sky__clients_retire(sky__host *h) {
     }
 }
 
+void sky__clients_retire(sky__host *h) {
+    for (size_t i = 0; i < h->tenant_count; i++)
+        retire(h, h->tenants[i]);
+}
+
 /* ---- runs ---- */
 
 /* Where what was lent lies in the arena. False: it is lent from elsewhere, and cannot be shown. */
-static bool place_of(const sky__host *h, const sky_span *view, uint64_t *at) {
-    uintptr_t region = (uintptr_t)h->arena.region, data = (uintptr_t)view->data;
+static bool place_of(const sky__client *c, const sky_span *view, uint64_t *at) {
+    uintptr_t region = (uintptr_t)c->tenant->arena.region, data = (uintptr_t)view->data;
     *at = data - region;
-    return data >= region && *at < h->arena.region_bytes &&
-           view->bytes <= h->arena.region_bytes - *at;
+    return data >= region && *at < c->tenant->arena.region_bytes &&
+           view->bytes <= c->tenant->arena.region_bytes - *at;
 }
 
 static void result_of(sky__host *h, sky__client *c, sky__run *run, uint32_t i,
@@ -138,12 +143,12 @@ static void result_of(sky__host *h, sky__client *c, sky__run *run, uint32_t i,
                             .bytes = item->bytes,
                             .coding = item->coding,
                             .pinned = item->pinned};
-    h->stat.hits += run->op == SKY_OP_LEASE && item->status == SKY_OK;
-    h->stat.misses += run->op == SKY_OP_LEASE && item->status == SKY_MISS;
+    c->tenant->stat.hits += run->op == SKY_OP_LEASE && item->status == SKY_OK;
+    c->tenant->stat.misses += run->op == SKY_OP_LEASE && item->status == SKY_MISS;
     if (run->op != SKY_OP_LEASE || item->status != SKY_OK)
         return;
-    if (!place_of(h, &item->view, &out->at)) {
-        (void)sky_release_owned(h->cache, c->number, item->lease);
+    if (!place_of(c, &item->view, &out->at)) {
+        (void)sky_release_owned(c->tenant->cache, c->number, item->lease);
         *out = (sky_shm_result){.status = SKY_E_UNSUPPORTED};
         return;
     }
@@ -169,17 +174,18 @@ static void end_unstarted(sky__host *h, sky__run *run, sky_status status) {
 }
 
 void sky__run_start(sky__host *h, sky__run *run) {
-    sky_status status = sky_submit(h->cache, run->op, run->items, run->count, &run->call,
+    sky__tenant *t = run->client->tenant;
+    sky_status status = sky_submit(t->cache, run->op, run->items, run->count, &run->call,
                                    &run->batch);
     if (status == SKY_E_BUSY) {
         run->client->stalled = run;
     } else if (status != SKY_OK) {
         end_unstarted(h, run, status);
-    } else if (sky_wait(h->cache, run->batch, 1) == SKY_OK) { /* without waiting: most are done */
+    } else if (sky_wait(t->cache, run->batch, 1) == SKY_OK) { /* without waiting: most are done */
         sky__run_end(h, run);
     } else {
-        run->next = h->runs;
-        h->runs = run;
+        run->next = t->runs;
+        t->runs = run;
     }
 }
 
@@ -246,12 +252,12 @@ static void take_run(sky__host *h, sky__client *c, const sky_shm_frame *f) {
 }
 
 static void take_cancel(sky__host *h, const sky__client *c, uint32_t id) {
-    for (sky__run **at = &h->runs; *at; at = &(*at)->next) {
+    for (sky__run **at = &c->tenant->runs; *at; at = &(*at)->next) {
         sky__run *run = *at;
         if (run->client != c || run->id != id)
             continue;
         *at = run->next;
-        sky_cancel(h->cache, run->batch);
+        sky_cancel(c->tenant->cache, run->batch);
         sky__run_end(h, run);
         return;
     }
@@ -265,16 +271,16 @@ static void drop_stage(sky__client *c) {
     c->stage_bytes = 0;
 }
 
-static bool has_puts(const sky__host *h, const sky__client *c) {
-    for (const sky__run *run = h->runs; run; run = run->next)
+static bool has_puts(const sky__client *c) {
+    for (const sky__run *run = c->tenant->runs; run; run = run->next)
         if (run->client == c && run->op == SKY_OP_PUT)
             return true;
     return false;
 }
 
 /* As large as the arena at most: no payload is larger. */
-static sky_status make_stage(const sky__host *h, sky__client *c, uint64_t bytes, int *fd) {
-    if (bytes == 0 || bytes > h->arena.region_bytes + SKY_NAME_BYTES_MAX)
+static sky_status make_stage(sky__client *c, uint64_t bytes, int *fd) {
+    if (bytes == 0 || bytes > c->tenant->arena.region_bytes + SKY_NAME_BYTES_MAX)
         return SKY_E_FULL;
     bytes = (bytes + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
     drop_stage(c);
@@ -290,12 +296,12 @@ static sky_status make_stage(const sky__host *h, sky__client *c, uint64_t bytes,
 
 static void take_stage(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     int fd = -1;
-    if (has_puts(h, c)) {
+    if (has_puts(c)) {
         sky__client_close(h, c, "it changes its stage under a put");
         return;
     }
     sky_shm_frame staged = {.kind = SKY_SHM_STAGED};
-    staged.status = make_stage(h, c, f->stage_bytes, &fd);
+    staged.status = make_stage(c, f->stage_bytes, &fd);
     staged.stage_bytes = c->stage_bytes;
     sky__client_send(h, c, &staged, fd);
     sky_local_close(fd);
@@ -304,7 +310,7 @@ static void take_stage(sky__host *h, sky__client *c, const sky_shm_frame *f) {
 static void take_release(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     for (uint32_t i = 0; i < f->count; i++) {
         sky_lease lease = {f->leases[i]};
-        if (lease.id == 0 || sky_release_owned(h->cache, c->number, lease) != SKY_OK) {
+        if (lease.id == 0 || sky_release_owned(c->tenant->cache, c->number, lease) != SKY_OK) {
             sky__client_close(h, c, "it returns what it was not lent");
             return;
         }
@@ -332,15 +338,15 @@ static void tell_at_once(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     char *text = NULL;
     if (f->question == SKY_SHM_STAT) {
         uint64_t entries = 0;
-        for (size_t i = 0; i < sky_tier_count(h->cache); i++)
-            entries += sky_cache_metric(h->cache, i, SKY_METRIC_TIER_ENTRIES);
+        for (size_t i = 0; i < sky_tier_count(c->tenant->cache); i++)
+            entries += sky_cache_metric(c->tenant->cache, i, SKY_METRIC_TIER_ENTRIES);
         told.numbers[0] = entries;
-        told.numbers[1] = sky_cache_metric(h->cache, 0, SKY_METRIC_TIER_BYTES_USED);
-        told.numbers[2] = sky_cache_metric(h->cache, 0, SKY_METRIC_TIER_BYTES_MAX);
-    } else if (h->options->text) {
+        told.numbers[1] = sky_cache_metric(c->tenant->cache, 0, SKY_METRIC_TIER_BYTES_USED);
+        told.numbers[2] = sky_cache_metric(c->tenant->cache, 0, SKY_METRIC_TIER_BYTES_MAX);
+    } else if (h->options.text) {
         uint64_t gone;
-        sky_memory_tier_segments(h->arena_tier, &h->stat.committed_bytes, &gone);
-        text = h->options->text(h->options->context, h->cache, &h->stat);
+        sky_memory_tier_segments(c->tenant->arena_tier, &c->tenant->stat.committed_bytes, &gone);
+        text = h->options.text(h->options.context, c->tenant->cache, &c->tenant->stat);
         told.status = text ? SKY_OK : SKY_E_NOMEM;
         told.text = (uint8_t *)text;
         told.text_bytes = text ? strlen(text) : 0;
@@ -374,8 +380,8 @@ static void take_hello(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     sky__client_send(h, c,
                      &(sky_shm_frame){.kind = SKY_SHM_WELCOME,
                                       .version = SKY_SHM_VERSION,
-                                      .arena_bytes = h->arena.region_bytes,
-                                      .segment_bytes = h->arena.segment_bytes,
+                                      .arena_bytes = c->tenant->arena.region_bytes,
+                                      .segment_bytes = c->tenant->arena.segment_bytes,
                                       .client = c->number},
                      -1);
 }
@@ -401,24 +407,26 @@ static void take(sky__host *h, sky__client *c, const sky_shm_frame *f) {
 
 /* ---- a connection ---- */
 
-void sky__client_open(sky__host *h, sky__client *c, int fd, const sky_local_peer *peer) {
+void sky__client_open(sky__tenant *t, sky__client *c, uint64_t number, int fd,
+                      const sky_local_peer *peer) {
     *c = (sky__client){.fd = fd,
-                       .number = ++h->numbers,
+                       .tenant = t,
+                       .number = number,
                        .peer = *peer,
                        .greet_by = sky_now() + SKY__HOST_HELLO_NS};
-    h->stat.clients++;
-    h->stat.connections++;
+    t->stat.clients++;
+    t->stat.connections++;
 }
 
-static void cancel_runs(sky__host *h, const sky__client *c) {
-    for (sky__run **at = &h->runs; *at;) {
+static void cancel_runs(const sky__client *c) {
+    for (sky__run **at = &c->tenant->runs; *at;) {
         sky__run *run = *at;
         if (run->client != c) {
             at = &run->next;
             continue;
         }
         *at = run->next;
-        sky_cancel(h->cache, run->batch);
+        sky_cancel(c->tenant->cache, run->batch);
         free(run);
     }
 }
@@ -428,15 +436,15 @@ void sky__client_close(sky__host *h, sky__client *c, const char *why) {
         return;
     if (why) {
         complain(h, c, why);
-        h->stat.disconnected++;
+        c->tenant->stat.disconnected++;
     }
     sky_local_close(c->fd);
     c->fd = -1;
-    h->stat.clients--;
-    cancel_runs(h, c);
+    c->tenant->stat.clients--;
+    cancel_runs(c);
     free(c->stalled);
     c->stalled = NULL;
-    (void)sky_release_owner(h->cache, c->number, NULL);
+    (void)sky_release_owner(c->tenant->cache, c->number, NULL);
     drop_stage(c);
     while (c->first) {
         sky__letter *l = c->first;

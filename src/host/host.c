@@ -1,6 +1,6 @@
 #include "host/host.h"
 
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "cache/opener.h"
 
 #define FLUSH_S      10
 #define DRAINED      64
@@ -21,10 +20,13 @@ static void refuse(sky__host *h, int fd, sky_status why) {
     const sky_shm_frame refused = {.kind = SKY_SHM_REFUSED, .status = why};
     (void)sky_local_send(fd, data, sky_shm_encode(&refused, data), -1);
     sky_local_close(fd);
-    h->stat.refused++;
+    h->tenants[0]->stat.refused++;
 }
 
-static sky__client *free_place(sky__host *h) {
+/* No user takes the places of the others. */
+static sky__client *free_place(sky__host *h, const sky__tenant *t) {
+    if (t->stat.clients >= SKY_HOST_CLIENTS_MAX / h->tenant_count)
+        return NULL;
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
         if (h->clients[i].fd < 0)
             return &h->clients[i];
@@ -41,25 +43,26 @@ static void accept_one(sky__host *h) {
     }
     if (fd < 0)
         return;
-    sky__client *c = free_place(h);
-    if (peer.uid != sky_local_user()) {
+    sky__tenant *t = sky__tenant_of(h, peer.uid);
+    sky__client *c = t ? free_place(h, t) : NULL;
+    if (!t) {
         sky_log(SKY_LOG_WARNING, "process %d of user %u is refused: this is user %u's", peer.pid,
                 peer.uid, sky_local_user());
         refuse(h, fd, SKY_E_DENIED);
     } else if (!c) {
         refuse(h, fd, SKY_E_BUSY);
     } else {
-        sky__client_open(h, c, fd, &peer);
+        sky__client_open(t, c, ++h->numbers, fd, &peer);
     }
 }
 
 /* ---- the loop ---- */
 
-static void finish_runs(sky__host *h) {
+static void finish_runs(sky__host *h, sky__tenant *t) {
     sky_batch done[DRAINED];
-    size_t count = sky_drain(h->cache, done, DRAINED);
+    size_t count = sky_drain(t->cache, done, DRAINED);
     for (size_t i = 0; i < count; i++)
-        for (sky__run **at = &h->runs; *at; at = &(*at)->next) {
+        for (sky__run **at = &t->runs; *at; at = &(*at)->next) {
             sky__run *run = *at;
             if (run->batch.id != done[i].id)
                 continue;
@@ -95,119 +98,185 @@ static sky_time close_silent(sky__host *h) {
     return next;
 }
 
-enum { STOP, LISTEN, CACHE, CHORES, FIXED };
+/* When a host without clients has been one for so long that it ends. */
+static sky_time idle_until(sky__host *h) {
+    uint64_t clients = 0;
+    for (size_t i = 0; i < h->tenant_count; i++)
+        clients += h->tenants[i]->stat.clients;
+    if (clients > 0 || h->settings.idle_s == 0)
+        h->empty_since = 0;
+    else if (h->empty_since == 0)
+        h->empty_since = sky_now();
+    return h->empty_since == 0 ? SKY_TIME_NEVER : h->empty_since + SKY_SECONDS(h->settings.idle_s);
+}
 
-/* One turn; false: it is time to end. */
-static bool turn(sky__host *h) {
+static sky_time sooner(sky_time a, sky_time b) {
+    return a < b ? a : b;
+}
+
+static int descriptor_or_none(int fd) {
+    return fd > 0 ? fd : -1;
+}
+
+enum { STOP, RELOAD, LISTEN, CHORES, CACHES, FIXED = CACHES + SKY__HOST_TENANTS_MAX };
+
+/* What a turn waits for. */
+typedef struct {
     int fds[FIXED + SKY_HOST_CLIENTS_MAX];
-    bool writes[FIXED + SKY_HOST_CLIENTS_MAX] = {false}, ready[FIXED + SKY_HOST_CLIENTS_MAX];
+    bool writes[FIXED + SKY_HOST_CLIENTS_MAX], ready[FIXED + SKY_HOST_CLIENTS_MAX];
     sky__client *clients[SKY_HOST_CLIENTS_MAX];
-    size_t count = 0;
-    sky_time until = close_silent(h), now = sky_now();
-    bool listening = now >= h->accept_at;
-    if (!listening && h->accept_at < until)
-        until = h->accept_at;
-    fds[STOP] = h->options->stop_fd > 0 ? h->options->stop_fd : -1;
-    fds[LISTEN] = listening ? h->listener.fd : -1;
-    fds[CACHE] = sky_event_fd(h->cache);
-    fds[CHORES] = h->chores_event;
+    size_t client_count;
+} waits;
+
+static void wait_fixed(const sky__host *h, waits *w) {
+    memset(w->writes, 0, sizeof w->writes);
+    w->fds[STOP] = descriptor_or_none(h->options.stop_fd);
+    w->fds[RELOAD] = h->options.reload ? descriptor_or_none(h->options.reload_fd) : -1;
+    w->fds[LISTEN] = sky_now() >= h->accept_at ? h->listener.fd : -1;
+    w->fds[CHORES] = h->chores_event;
+    for (size_t i = 0; i < SKY__HOST_TENANTS_MAX; i++)
+        w->fds[CACHES + i] = i < h->tenant_count ? sky_event_fd(h->tenants[i]->cache) : -1;
+}
+
+/* Returns when a letter is to be tried again. */
+static sky_time wait_clients(sky__host *h, waits *w) {
+    sky_time now = sky_now(), until = SKY_TIME_NEVER;
+    w->client_count = 0;
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++) {
         sky__client *c = &h->clients[i];
         if (c->fd < 0 || c->stalled)
             continue;
-        fds[FIXED + count] = c->fd;
-        writes[FIXED + count] = c->first && now >= c->send_at;
-        if (c->first && now < c->send_at && c->send_at < until)
-            until = c->send_at;
-        clients[count++] = c;
+        size_t at = FIXED + w->client_count;
+        w->fds[at] = c->fd;
+        w->writes[at] = c->first && now >= c->send_at;
+        if (c->first && now < c->send_at)
+            until = sooner(until, c->send_at);
+        w->clients[w->client_count++] = c;
     }
-    sky_local_poll(fds, writes, ready, FIXED + count, until);
-    if (ready[STOP])
-        return false;
-    for (size_t i = 0; i < count; i++)
-        if (ready[FIXED + i] && clients[i]->fd == fds[FIXED + i])
-            sky__client_serve(h, clients[i]);
-    if (ready[CACHE])
-        finish_runs(h);
-    if (ready[CHORES])
+    return until;
+}
+
+static void serve_caches(sky__host *h, const waits *w) {
+    for (size_t i = 0; i < h->tenant_count; i++)
+        if (w->ready[CACHES + i])
+            finish_runs(h, h->tenants[i]);
+    if (w->ready[CHORES])
         sky__chores_answer(h);
-    if (ready[LISTEN])
-        accept_one(h);
     start_stalled(h);
+}
+
+/* One turn; false: it is time to end. */
+static bool turn(sky__host *h) {
+    waits w;
+    sky_time until = close_silent(h), idle = idle_until(h);
+    wait_fixed(h, &w);
+    until = sooner(sooner(until, idle), wait_clients(h, &w));
+    if (w.fds[LISTEN] < 0)
+        until = sooner(until, h->accept_at);
+    sky_local_poll(w.fds, w.writes, w.ready, FIXED + w.client_count, until);
+    if (w.ready[STOP])
+        return false;
+    for (size_t i = 0; i < w.client_count; i++)
+        if (w.ready[FIXED + i] && w.clients[i]->fd == w.fds[FIXED + i])
+            sky__client_serve(h, w.clients[i]);
+    serve_caches(h, &w);
+    if (w.ready[LISTEN])
+        accept_one(h);
+    if (w.ready[RELOAD] && h->options.reload(h->options.context, &h->settings))
+        sky__tenants_update(h);
+    sky__tenants_sweep(h);
     sky__clients_retire(h);
-    return true;
+    return w.ready[LISTEN] || sky_now() < idle;
+}
+
+/* ---- the end ---- */
+
+static bool is_busy(const sky__host *h) {
+    for (size_t i = 0; i < h->tenant_count; i++)
+        if (h->tenants[i]->runs)
+            return true;
+    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
+        if (h->clients[i].fd >= 0 && (h->clients[i].stalled || h->clients[i].asking))
+            return true;
+    return false;
+}
+
+/* Answer what was asked; nothing more is read, and who comes now finds nobody here. */
+static void drain(sky__host *h) {
+    waits w;
+    const sky_time until = sky_now() + SKY_SECONDS(FLUSH_S);
+    sky_local_unlisten(h->options.socket_path, &h->listener);
+    while (is_busy(h) && sky_now() < until) {
+        wait_fixed(h, &w);
+        w.fds[STOP] = w.fds[RELOAD] = -1;
+        sky_local_poll(w.fds, w.writes, w.ready, FIXED, until);
+        serve_caches(h, &w);
+    }
+}
+
+static sky_status flush(sky__host *h, sky_error *error) {
+    const sky_time until = sky_now() + SKY_SECONDS(FLUSH_S);
+    sky_status status = SKY_OK;
+    for (size_t i = 0; i < h->tenant_count; i++)
+        if (sky_flush(h->tenants[i]->cache, until, NULL) != SKY_OK)
+            status = sky_fail(error, SKY_E_DEADLINE, "not everything queued was written in %d s",
+                              FLUSH_S);
+    return status;
 }
 
 /* ---- start, end ---- */
 
-/* The nearest tier, in segments. */
-static sky_status arena_url(const char *url, char *out, size_t out_bytes, sky_error *error) {
-    if (strncmp(url, "mem:", 4) != 0)
-        return sky_fail(error, SKY_E_PARAM,
-                        "%.200s: the first store of a host is its arena, such as mem:1GiB", url);
-    bool asks = strchr(url, '?') != NULL;
-    int bytes = snprintf(out, out_bytes, "%s%sshared=yes", url, asks ? "&" : "?");
-    if (bytes < 0 || (size_t)bytes >= out_bytes)
-        return sky_fail(error, SKY_E_SYNTAX, "%.200s: too long", url);
-    return SKY_OK;
-}
-
-static sky_status open_cache(sky__host *h, sky_error *error) {
-    const sky_host_options *o = h->options;
-    const char *urls[SKY_TIERS_MAX];
-    char first[256];
-    if (o->url_count == 0 || o->url_count > SKY_TIERS_MAX)
-        return sky_fail(error, SKY_E_PARAM, "a host has 1 to %d stores", SKY_TIERS_MAX);
-    memcpy(urls, o->urls, o->url_count * sizeof *urls);
-    sky_status status = arena_url(urls[0], first, sizeof first, error);
-    urls[0] = first;
-    if (status == SKY_OK)
-        status = sky_cache_open(urls, o->url_count, &h->cache, error);
-    if (status == SKY_OK)
-        status = sky__opened_tier(h->cache, 0, &h->arena_tier);
-    if (status == SKY_OK && !sky_memory_tier_arena(h->arena_tier, &h->arena))
-        status = SKY_E_PARAM;
-    return status;
-}
-
 static sky_status start(sky__host *h, sky_error *error) {
+    const sky_host_options *o = &h->options;
+    const sky_host_user own = {sky_local_user(), o->urls, o->url_count};
     h->clients = calloc(SKY_HOST_CLIENTS_MAX, sizeof *h->clients);
     if (!h->clients)
         return sky_fail(error, SKY_E_NOMEM, "no memory");
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
         h->clients[i].fd = -1;
     sky_descriptors_raise();
-    sky_status status = sky_local_listen(h->options->socket_path, &h->listener, error);
+    sky_status status = o->listen_fd > 0 ? sky_local_adopt(o->listen_fd, &h->listener, error)
+                                         : sky_local_listen(o->socket_path, &h->listener, error);
     if (status == SKY_OK)
-        status = open_cache(h, error);
-    return status;
+        status = sky__tenant_open(h, &own, error);
+    return status == SKY_OK ? sky__tenants_open(h, error) : status;
 }
 
 static void end(sky__host *h) {
     for (size_t i = 0; h->clients && i < SKY_HOST_CLIENTS_MAX; i++)
         sky__client_close(h, &h->clients[i], NULL);
     sky__chores_end(h);
-    sky_cache_close(h->cache);
-    sky_local_unlisten(h->options->socket_path, &h->listener);
+    while (h->tenant_count > 0)
+        sky__tenant_close(h, h->tenant_count - 1);
+    sky_local_unlisten(h->options.socket_path, &h->listener);
     free(h->clients);
 }
 
+/* What a caller's header has of the options; the rest is as if it were zeroed. */
+static bool read_options(const sky_host_options *options, sky_host_options *out) {
+    *out = (sky_host_options){0};
+    if (!options || (options->struct_bytes != sizeof *options &&
+                     options->struct_bytes != offsetof(sky_host_options, listen_fd)))
+        return false;
+    memcpy(out, options, options->struct_bytes);
+    return (out->socket_path || out->listen_fd > 0) && out->urls;
+}
+
 sky_status sky_host_run(const sky_host_options *options, sky_error *error) {
-    if (!options || options->struct_bytes != sizeof *options || !options->socket_path ||
-        !options->urls)
+    sky__host h = {.listener = {.fd = -1}};
+    if (!read_options(options, &h.options))
         return sky_fail(error, SKY_E_PARAM, "a host needs a socket and stores");
-    sky__host h = {.options = options, .listener = {.fd = -1}};
+    h.settings = h.options.settings;
     sky_status status = start(&h, error), chores = sky__chores_start(&h);
     if (status == SKY_OK && chores != SKY_OK)
         status = sky_fail(error, chores, "no thread: %s", sky_status_text(chores));
     if (status == SKY_OK) {
-        if (options->ready)
-            options->ready(options->context);
+        if (h.options.ready)
+            h.options.ready(h.options.context);
         while (turn(&h))
             ;
-        if (sky_flush(h.cache, sky_now() + SKY_SECONDS(FLUSH_S), NULL) != SKY_OK)
-            status = sky_fail(error, SKY_E_DEADLINE, "not everything queued was written in %d s",
-                              FLUSH_S);
+        drain(&h);
+        status = flush(&h, error);
     }
     end(&h);
     return status;

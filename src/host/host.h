@@ -1,6 +1,7 @@
 /* The host's inside: one thread serves all clients, by poll; a second does what takes long.
  *
- *   host.c     the loop: accepts, submits to the cache, drains it, ends
+ *   host.c     the loop: accepts, drains the caches, ends
+ *   tenant.c   a user's stores
  *   client.c   one client: its frames in, its letters out, its stage
  *   chores.c   listing and verifying, on a thread of their own
  *
@@ -17,6 +18,7 @@
 #include "tier/mem/shared.h"
 #include "tier/shm/frame.h"
 
+#define SKY__HOST_TENANTS_MAX (1 + SKY_HOST_USERS_MAX)
 #define SKY__HOST_RUNS_MAX    64u            /* of a client, under way at once */
 #define SKY__HOST_LEASES_MAX  16384u         /* of a client */
 #define SKY__HOST_LETTERS_MAX 512u           /* waiting for a client to read */
@@ -33,6 +35,22 @@ typedef struct sky__letter {
 } sky__letter;
 
 struct sky__client;
+struct sky__run;
+
+/* A user, and what it is served from. */
+typedef struct {
+    uint32_t uid;
+    bool leaving;    /* it is served no longer */
+    uint32_t chores; /* under way */
+    char *stores;    /* its URLs, a line each */
+    sky_cache *cache;
+    sky_tier *arena_tier;
+    sky_arena_view arena;
+    uint64_t segments_gone;     /* as they were counted when clients were last told */
+    int folders[SKY_TIERS_MAX]; /* those of its stores, locked; -1: none */
+    struct sky__run *runs;      /* under way */
+    sky_host_stat stat;         /* connections that are refused are counted of the host's own */
+} sky__tenant;
 
 /* A run under way in the cache. */
 typedef struct sky__run {
@@ -49,7 +67,8 @@ typedef struct sky__run {
 } sky__run;
 
 typedef struct sky__client {
-    int fd;          /* -1: none */
+    int fd; /* -1: none */
+    sky__tenant *tenant;
     uint64_t number; /* the owner of its leases */
     sky_local_peer peer;
     bool greeted;
@@ -67,6 +86,7 @@ typedef struct sky__client {
 
 typedef struct sky__chore {
     struct sky__chore *next;
+    sky__tenant *tenant;
     uint64_t client;
     uint32_t id;
     sky_shm_question question;
@@ -77,17 +97,15 @@ typedef struct sky__chore {
 } sky__chore;
 
 typedef struct sky__host {
-    const sky_host_options *options;
-    sky_cache *cache;
-    sky_tier *arena_tier;
-    sky_arena_view arena;
-    uint64_t segments_gone; /* as they were counted when clients were last told */
+    sky_host_options options;
+    sky_host_settings settings;                  /* as they are now */
+    sky__tenant *tenants[SKY__HOST_TENANTS_MAX]; /* the first is the host's own user */
+    size_t tenant_count;
     sky_local_listener listener;
-    sky_time accept_at; /* not before */
-    uint64_t numbers;   /* of clients so far */
-    sky_host_stat stat;
+    sky_time accept_at;   /* not before */
+    sky_time empty_since; /* when the last client left, if that counts; 0: it does not */
+    uint64_t numbers;     /* of clients so far */
     sky__client *clients; /* [SKY_HOST_CLIENTS_MAX] */
-    sky__run *runs;       /* under way */
     sky_time complain_at; /* lines for the log: so many in a second */
     uint32_t complaints;
 
@@ -99,10 +117,26 @@ typedef struct sky__host {
     sky__chore *waiting, *finished;
 } sky__host;
 
+/* ---- tenant.c ---- */
+
+/* Open a user's stores. Errors: as those of sky_host_run; `error` says what and why */
+sky_status sky__tenant_open(sky__host *h, const sky_host_user *user, sky_error *error);
+/* Nobody uses it any more. */
+void sky__tenant_close(sky__host *h, size_t index);
+/* NULL: this user is not served. */
+sky__tenant *sky__tenant_of(const sky__host *h, uint32_t uid);
+/* Open those of the settings, and let them connect. */
+sky_status sky__tenants_open(sky__host *h, sky_error *error);
+/* The settings changed: users come and go. */
+void sky__tenants_update(sky__host *h);
+/* Close those that leave, and of which nothing is under way. */
+void sky__tenants_sweep(sky__host *h);
+
 /* ---- client.c ---- */
 
 /* A new connection in a free place. Its frames are read from now on. */
-void sky__client_open(sky__host *h, sky__client *c, int fd, const sky_local_peer *peer);
+void sky__client_open(sky__tenant *t, sky__client *c, uint64_t number, int fd,
+                      const sky_local_peer *peer);
 /* End it: cancel, release, unmap. `why`: what it did wrong, for the log; NULL: it left. */
 void sky__client_close(sky__host *h, sky__client *c, const char *why);
 /* Its socket is ready: send what waits, read what came. */
@@ -124,7 +158,7 @@ void sky__clients_retire(sky__host *h);
 sky_status sky__chores_start(sky__host *h);
 void sky__chores_end(sky__host *h);
 /* False: there is no memory. */
-bool sky__chore_add(sky__host *h, const sky__client *c, const sky_shm_frame *ask);
+bool sky__chore_add(sky__host *h, sky__client *c, const sky_shm_frame *ask);
 /* Answer what is finished. */
 void sky__chores_answer(sky__host *h);
 

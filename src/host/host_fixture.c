@@ -37,7 +37,7 @@ static void *body(void *argument) {
     return NULL;
 }
 
-void sky_host_fixture_start(sky_host_fixture *h, const char *const *urls, size_t url_count) {
+void sky_host_fixture_prepare(sky_host_fixture *h, const char *const *urls, size_t url_count) {
     static _Atomic uint32_t number;
     memset(h, 0, sizeof *h);
     snprintf(h->socket_path, sizeof h->socket_path, "/tmp/skymem-host-%d-%u", getpid(), number++);
@@ -52,11 +52,19 @@ void sky_host_fixture_start(sky_host_fixture *h, const char *const *urls, size_t
                                     .ready = ready,
                                     .text = text,
                                     .context = h};
+}
+
+void sky_host_fixture_run(sky_host_fixture *h) {
     h->status = SKY_PENDING;
     assert_int_equal(sky_thread_start(&h->thread, "host", body, h), SKY_OK);
     assert_int_not_equal(sky_poll(&h->up, 1, sky_now() + SKY_SECONDS(60)), 0);
     if (access(h->socket_path, F_OK) != 0)
         fail_msg("%s", h->error.text);
+}
+
+void sky_host_fixture_start(sky_host_fixture *h, const char *const *urls, size_t url_count) {
+    sky_host_fixture_prepare(h, urls, url_count);
+    sky_host_fixture_run(h);
 }
 
 void sky_host_fixture_stop(sky_host_fixture *h) {

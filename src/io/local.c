@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <poll.h>
+#include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -15,8 +17,10 @@
 
 #include "base/error.h"
 #include "io/clock.h"
+#include "io/file.h"
 
 #define BACKLOG    128
+#define LOCK_NS    SKY_SECONDS(2) /* binding takes no time; a stranger may keep the lock */
 #define POLLED_MAX 512
 #define FDS_MAX    8 /* that one message may bring before more are cut off by the kernel */
 
@@ -55,12 +59,22 @@ static sky_status listen_failed(const char *path, int why, sky_error *error) {
     return sky_fail(error, denied ? SKY_E_DENIED : SKY_E_IO, "%.200s: %s", path, strerror(why));
 }
 
-sky_status sky_local_listen(const char *path, sky_local_listener *out, sky_error *error) {
+/* The folder of a path, locked; *fd is -1 where that cannot be, which binding shows. False: another
+ * holds it. */
+static bool lock_folder(const char *path, int *fd) {
+    char folder[SKY_LOCAL_PATH_BYTES_MAX + 2];
+    const char *slash = strrchr(path, '/');
+    size_t bytes = slash ? (size_t)(slash - path) : 0;
+    memcpy(folder, path, bytes);
+    memcpy(folder + bytes, slash ? "/" : ".", 2);
+    *fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *fd < 0 || sky_file_lock(*fd, sky_now() + LOCK_NS) != SKY_E_BUSY;
+}
+
+static sky_status bind_and_listen(const char *path, sky_local_listener *out, sky_error *error) {
     struct sockaddr_un address;
     struct stat st;
-    if (!address_of(path, &address))
-        return sky_fail(error, SKY_E_PARAM, "%.200s: a socket's path has 1 to %d bytes", path,
-                        SKY_LOCAL_PATH_BYTES_MAX);
+    (void)address_of(path, &address);
     if (is_stale(&address))
         unlink(path);
     int fd = new_socket();
@@ -79,11 +93,48 @@ sky_status sky_local_listen(const char *path, sky_local_listener *out, sky_error
     return listen_failed(path, why, error);
 }
 
-void sky_local_unlisten(const char *path, sky_local_listener *l) {
+sky_status sky_local_listen(const char *path, sky_local_listener *out, sky_error *error) {
+    struct sockaddr_un address;
+    int folder;
+    if (!address_of(path, &address))
+        return sky_fail(error, SKY_E_PARAM, "%.200s: a socket's path has 1 to %d bytes", path,
+                        SKY_LOCAL_PATH_BYTES_MAX);
+    sky_status status = lock_folder(path, &folder)
+                            ? bind_and_listen(path, out, error)
+                            : sky_fail(error, SKY_E_BUSY,
+                                       "%.200s: another process locks its folder", path);
+    sky_local_close(folder);
+    return status;
+}
+
+sky_status sky_local_adopt(int fd, sky_local_listener *out, sky_error *error) {
+    int domain = -1, type = -1, listens = 0;
+    socklen_t bytes = sizeof domain;
+    bool socket = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 &&
+                  getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 &&
+                  getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0;
+    if (!socket || domain != AF_UNIX || type != SOCK_SEQPACKET || !listens ||
+        fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return sky_fail(error, SKY_E_PARAM,
+                        "descriptor %d: no Unix socket that listens (ListenSequentialPacket=)", fd);
+    *out = (sky_local_listener){.fd = fd};
+    return SKY_OK;
+}
+
+static bool is_at(const char *path, const sky_local_listener *l) {
     struct stat st;
+    return path && l->file != 0 && lstat(path, &st) == 0 && st.st_dev == l->device &&
+           st.st_ino == l->file;
+}
+
+sky_status sky_local_admit(const char *path, const sky_local_listener *l) {
+    return is_at(path, l) && chmod(path, 0777) == 0 ? SKY_OK : SKY_E_IO;
+}
+
+void sky_local_unlisten(const char *path, sky_local_listener *l) {
     if (l->fd < 0)
         return;
-    if (lstat(path, &st) == 0 && st.st_dev == l->device && st.st_ino == l->file)
+    if (is_at(path, l))
         unlink(path);
     sky_local_close(l->fd);
     l->fd = -1;
@@ -139,6 +190,20 @@ int sky_local_duplicate(int fd) {
 
 uint32_t sky_local_user(void) {
     return geteuid();
+}
+
+bool sky_local_find_user(const char *name, uint32_t *uid) {
+    char *end, room[4096];
+    struct passwd account, *found = NULL;
+    unsigned long number = name[0] >= '0' && name[0] <= '9' ? strtoul(name, &end, 10) : UINT32_MAX;
+    if (number < UINT32_MAX && *end == '\0') {
+        *uid = (uint32_t)number;
+        return true;
+    }
+    if (getpwnam_r(name, &account, room, sizeof room, &found) != 0 || !found)
+        return false;
+    *uid = found->pw_uid;
+    return true;
 }
 
 void sky_descriptors_raise(void) {

@@ -22,11 +22,18 @@ typedef struct {
 #define SKY_LOCAL_PATH_BYTES_MAX 107
 
 /* Listen at `path`, for the user alone. A socket without a listener is what a killed process left,
- * and is replaced; anything else stays.
+ * and is replaced; anything else stays. Of several processes that begin at once one listens: the
+ * path's folder is locked meanwhile.
  * Errors: SKY_E_PARAM (the path is too long), SKY_E_BUSY (another process listens there),
  *         SKY_E_DENIED, SKY_E_IO; `error` says why */
 sky_status sky_local_listen(const char *path, sky_local_listener *out, sky_error *error);
-/* Close, and remove the socket's file unless another took its place. */
+/* Listen on a socket that a service manager made and passed. It is closed with the listener, and
+ * its file stays.
+ * Errors: SKY_E_PARAM (no Unix socket of this kind that listens); `error` says so */
+sky_status sky_local_adopt(int fd, sky_local_listener *out, sky_error *error);
+/* Let other users connect: sky_local_accept says who they are. Errors: SKY_E_IO */
+sky_status sky_local_admit(const char *path, const sky_local_listener *l);
+/* Close, and remove the socket's file unless another took its place. `path` may be NULL. */
 void sky_local_unlisten(const char *path, sky_local_listener *l);
 
 /* A connection that waits, or -1. *exhausted: this process has no descriptors or memory for it. */
@@ -38,6 +45,8 @@ sky_status sky_local_connect(const char *path, int *fd, sky_local_peer *peer);
 void sky_local_close(int fd);    /* -1 is fine */
 int sky_local_duplicate(int fd); /* -1: no descriptors are left */
 uint32_t sky_local_user(void);   /* of this process */
+/* A user's number by its name, or as it is written. */
+bool sky_local_find_user(const char *name, uint32_t *uid);
 
 /* Send one message, with a descriptor (-1: none), which stays the caller's.
  * Errors: SKY_E_BUSY (the peer's buffer is full: try when it is writable), SKY_E_FULL (no more

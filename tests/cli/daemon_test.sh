@@ -79,7 +79,10 @@ rm "$socket"
 start
 first=$daemon
 rm "$socket"
-start
+# the folder of a store has one daemon, too
+expect 1 "$skymemd" --socket "$socket" --store mem:1MiB --store "disk:$work/disk?max=64MiB"
+says "$work/disk: in use; is another skymemd running?"
+start_daemon --socket "$socket" --store mem:4MiB
 kill -TERM "$first"
 wait "$first" || fail "exit $? on SIGTERM"
 expect 0 "$skymem" stat --store "shm:$socket"

@@ -32,11 +32,12 @@ typedef struct sky__shm_link {
     sky__shm_letter *first, *last;
 } sky__shm_link;
 
-/* Connect and be welcomed; waits, at most until `until`.
+/* Connect and be welcomed by a host of this user, of root or of `user`; waits, at most until
+ * `until`.
  * Errors: SKY_E_PARAM (the path), SKY_MISS (nobody listens there), SKY_E_DEADLINE, SKY_E_DENIED (it
  *         is another user's), SKY_E_CORRUPT (it is no host), SKY_E_UNSUPPORTED (another version),
  *         SKY_E_BUSY (it has too many clients), SKY_E_IO, SKY_E_NOMEM */
-sky_status sky__shm_link_open(const char *path, sky_time until, sky__shm_link **out);
+sky_status sky__shm_link_open(const char *path, uint32_t user, sky_time until, sky__shm_link **out);
 /* Close the connection; what is mapped stays. */
 void sky__shm_link_cut(sky__shm_link *l);
 /* NULL is fine. */

@@ -11,7 +11,6 @@
 #include "io/pages.h"
 #include "io/shared.h"
 #include "tier/shm/shm_state.h"
-#include "tier/url.h"
 
 #define CONNECT_NS       SKY_SECONDS(1) /* a host that listens welcomes at once */
 #define STAT_NS          SKY_SECONDS(1)
@@ -156,10 +155,12 @@ static void end_link(sky__shm *t, sky_status why) {
 static void connect_host(sky__shm *t) {
     sky__shm_link *l = NULL;
     sky_mutex_unlock(&t->mutex);
-    sky_status status = sky__shm_link_open(t->path, sky_now() + CONNECT_NS, &l);
+    sky_error error = {0};
+    sky_status status = sky__shm_place_open(&t->place, sky_now() + CONNECT_NS, &l, &error);
     sky_mutex_lock(&t->mutex);
     if (status != SKY_OK) {
-        sky_log(SKY_LOG_INFO, "%s: %s", t->url, sky_status_text(status));
+        sky_log(SKY_LOG_INFO, "%s: %s", t->url,
+                error.text[0] ? error.text : sky_status_text(status));
         sky__shm_fail_all(t, SKY_E_IO);
         return;
     }
@@ -470,11 +471,11 @@ static const sky_tier_ops shm_ops = {
 static const char *advice(sky_status status) {
     switch (status) {
     case SKY_MISS:
-        return "nobody listens there; start skymemd --socket PATH --store mem:SIZE";
+        return "nobody listens there; start skymemd --socket PATH, or use shm:auto";
     case SKY_E_DEADLINE:
         return "no answer; is it a skymemd, and is it stopped?";
     case SKY_E_DENIED:
-        return "it is another user's";
+        return "it is another user's; ?user=NAME says that it may be";
     case SKY_E_BUSY:
         return "it has as many clients as it takes";
     case SKY_E_UNSUPPORTED:
@@ -488,21 +489,8 @@ static const char *advice(sky_status status) {
     }
 }
 
-static sky_status parse(const char *text, sky_error *error) {
-    sky_url url;
-    sky_status status = sky_url_parse(text, &url, error);
-    if (status == SKY_OK)
-        status = sky_url_expect(&url, "", error);
-    if (status == SKY_OK && (strcmp(url.scheme, "shm") != 0 || url.path[0] == '\0' ||
-                             strlen(url.path) > SKY_LOCAL_PATH_BYTES_MAX))
-        status = sky_fail(error, SKY_E_SYNTAX,
-                          "%.200s: a host's store is shm:SOCKET, such as shm:/run/skymemd.sock",
-                          text);
-    return status;
-}
-
-static sky_status start(sky__shm *t) {
-    sky_status status = sky__shm_link_open(t->path, sky_now() + CONNECT_NS, &t->link);
+static sky_status start(sky__shm *t, sky_error *why) {
+    sky_status status = sky__shm_place_open(&t->place, sky_now() + CONNECT_NS, &t->link, why);
     if (status != SKY_OK)
         return status;
     t->link->serial = ++t->serials;
@@ -518,7 +506,9 @@ static sky_status start(sky__shm *t) {
 
 sky_status sky_shm_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
                              sky_error *error) {
-    sky_status status = parse(url, error);
+    sky__shm_place place;
+    sky_error why = {0};
+    sky_status status = sky__shm_place_read(url, &place, error);
     if (status != SKY_OK)
         return status;
     sky__shm *t = calloc(1, sizeof *t);
@@ -531,14 +521,14 @@ sky_status sky_shm_tier_open(const char *url, const sky_tier_env *env, sky_tier 
     t->event = -1;
     t->watch = -1;
     snprintf(t->url, sizeof t->url, "%s", url);
-    t->path = t->url + strlen("shm:");
+    t->place = place;
     sky_mutex_init(&t->mutex);
     sky_condition_init(&t->changed);
-    status = start(t);
+    status = start(t, &why);
     if (status != SKY_OK) {
         shm_close(&t->tier);
         return sky_fail(error, status == SKY_MISS ? SKY_E_IO : status, "%.200s: %s", url,
-                        advice(status));
+                        why.text[0] ? why.text : advice(status));
     }
     *out = &t->tier;
     return SKY_OK;

@@ -8,7 +8,7 @@
 
 #include "io/sync.h"
 #include "tier/leases.h"
-#include "tier/shm/link.h"
+#include "tier/shm/place.h"
 #include "tier/tier.h"
 
 #define SKY__SHM_FLIGHTS_MAX 32u /* frames under way; a host takes 64 of a client */
@@ -49,9 +49,9 @@ typedef struct {
     sky_tier tier;
     sky_tier_env env;
     char url[256];
-    const char *path; /* in url */
-    int event;        /* the thread has something to do */
-    int watch;        /* on the link, while no caller reads */
+    sky__shm_place place;
+    int event; /* the thread has something to do */
+    int watch; /* on the link, while no caller reads */
     sky_thread thread;
 
     sky_mutex mutex; /* all that follows */

@@ -1,4 +1,5 @@
 /* What a host says of itself, for who wants nothing else of it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "io/local.h"
 #include "io/pages.h"
 #include "io/shared.h"
-#include "tier/shm/link.h"
+#include "tier/shm/place.h"
 
 static sky_status copy_text(int fd, uint64_t bytes, char **text) {
     void *pages;
@@ -31,10 +32,18 @@ static sky_status copy_text(int fd, uint64_t bytes, char **text) {
 
 sky_status sky_host_text(const char *socket_path, sky_time until, char **text) {
     sky__shm_link *l;
+    sky__shm_place place;
+    char url[2 * SKY_LOCAL_PATH_BYTES_MAX];
     int passed = -1;
     if (!socket_path || !text)
         return SKY_E_PARAM;
-    sky_status status = sky__shm_link_open(socket_path, until, &l);
+    int url_bytes = snprintf(url, sizeof url, "shm:%s", socket_path);
+    if ((size_t)url_bytes >= sizeof url)
+        return SKY_E_PARAM;
+    sky_status status = sky__shm_place_read(url, &place, NULL);
+    if (status != SKY_OK)
+        return status == SKY_E_SYNTAX ? SKY_E_PARAM : status;
+    status = sky__shm_link_open(place.path, place.user, until, &l);
     if (status != SKY_OK)
         return status;
     sky_shm_frame frame = {.kind = SKY_SHM_ASK, .question = SKY_SHM_TEXT};

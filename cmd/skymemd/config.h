@@ -1,0 +1,39 @@
+/* The configuration of a host: what its file says, and then its command line. */
+#ifndef SKYMEMD_CONFIG_H
+#define SKYMEMD_CONFIG_H
+
+#include <skymem/skymem.h>
+
+typedef struct {
+    char *urls[SKY_TIERS_MAX + 1]; /* the first place is the arena's, where none is named */
+    size_t url_count;              /* named */
+} daemon_stores;
+
+typedef struct {
+    char *socket_path; /* NULL: none */
+    bool has_idle;
+    uint32_t idle_s;
+    daemon_stores stores;
+    size_t user_count;
+    daemon_stores user_stores[SKY_HOST_USERS_MAX];
+    sky_host_user users[SKY_HOST_USERS_MAX]; /* their URLs are in user_stores */
+} daemon_config;
+
+/* Read a file: a YAML mapping of socket, store, idle and users. Says what is wrong, with its line.
+ * absent: one that is not there is fine. Returns an exit code; *out is to be freed anyway. */
+int config_read(const char *path, bool absent, daemon_config *out);
+void config_free(daemon_config *c);
+
+/* Add a store; says what is wrong. `what`: the option or file, for that. */
+int config_add_store(daemon_stores *s, const char *url, const char *what);
+/* What sky_host_run takes: with an arena before them unless the first is one. */
+const char *const *config_urls(daemon_stores *s, size_t *count);
+/* Seconds, or an exit code. */
+int config_idle(daemon_config *c, const char *text, const char *what);
+/* A text whose path may begin with ~/, behind a scheme or not. NULL: no home, or no memory.
+ * Owner: the caller */
+char *config_expand_home(const char *text);
+/* As far as that can be said without opening anything: the schemes, and the arenas' sizes. */
+int config_check(daemon_config *c);
+
+#endif

@@ -1,0 +1,183 @@
+/* The users of a host, each with a cache of its own: no segment holds payloads of two users, so
+ * that each maps its own alone, and the sizes in its URLs are its quotas. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <skymem/skymem.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cache/opener.h"
+#include "host/host.h"
+#include "io/file.h"
+
+/* ---- open, close ---- */
+
+/* The nearest tier, in segments. */
+static sky_status arena_url(const char *url, char *out, size_t out_bytes, sky_error *error) {
+    if (strncmp(url, "mem:", 4) != 0)
+        return sky_fail(error, SKY_E_PARAM,
+                        "%.200s: the first store of a host is its arena, such as mem:1GiB", url);
+    bool asks = strchr(url, '?') != NULL;
+    int bytes = snprintf(out, out_bytes, "%s%sshared=yes", url, asks ? "&" : "?");
+    if (bytes < 0 || (size_t)bytes >= out_bytes)
+        return sky_fail(error, SKY_E_SYNTAX, "%.200s: too long", url);
+    return SKY_OK;
+}
+
+/* Nobody else's host has the folder of a store. One whose file system has no locks is not locked;
+ * a process that opens it without a host is none. */
+static sky_status claim_folder(const char *url, int *fd, sky_error *error) {
+    char path[4096];
+    if (strncmp(url, "disk:", 5) != 0)
+        return SKY_OK;
+    size_t bytes = strcspn(url + 5, "?");
+    if (bytes + sizeof "/." > sizeof path)
+        return SKY_OK;
+    snprintf(path, sizeof path, "%.*s/.", (int)bytes, url + 5);
+    if (sky_file_open(SKY_FOLDER_HERE, path, SKY_FILE_FOLDER, fd) != SKY_OK) {
+        *fd = SKY_FILE_NONE;
+        return SKY_OK;
+    }
+    if (sky_file_lock(*fd, 0) != SKY_E_BUSY)
+        return SKY_OK;
+    return sky_fail(error, SKY_E_BUSY, "%.*s: in use; is another skymemd running?", (int)bytes,
+                    url + 5);
+}
+
+/* The URLs in one text, to see whether they changed. */
+static char *join(const sky_host_user *user) {
+    size_t bytes = 1;
+    for (size_t i = 0; i < user->url_count; i++)
+        bytes += strlen(user->urls[i]) + 1;
+    char *text = calloc(1, bytes), *at = text;
+    for (size_t i = 0; text && i < user->url_count; i++) {
+        at = stpcpy(at, user->urls[i]);
+        *at++ = '\n';
+    }
+    return text;
+}
+
+static sky_status open_cache(sky__tenant *t, const sky_host_user *user, sky_error *error) {
+    const char *urls[SKY_TIERS_MAX];
+    char first[256];
+    if (!user->urls || user->url_count == 0 || user->url_count > SKY_TIERS_MAX)
+        return sky_fail(error, SKY_E_PARAM, "a host has 1 to %d stores", SKY_TIERS_MAX);
+    memcpy(urls, user->urls, user->url_count * sizeof *urls);
+    sky_status status = arena_url(urls[0], first, sizeof first, error);
+    urls[0] = first;
+    if (status == SKY_OK)
+        status = sky_cache_open(urls, user->url_count, &t->cache, error);
+    for (size_t i = 0; i < user->url_count && status == SKY_OK; i++)
+        status = claim_folder(urls[i], &t->folders[i], error);
+    if (status == SKY_OK)
+        status = sky__opened_tier(t->cache, 0, &t->arena_tier);
+    if (status == SKY_OK && !sky_memory_tier_arena(t->arena_tier, &t->arena))
+        status = SKY_E_PARAM;
+    return status;
+}
+
+sky_status sky__tenant_open(sky__host *h, const sky_host_user *user, sky_error *error) {
+    if (h->tenant_count == SKY__HOST_TENANTS_MAX)
+        return sky_fail(error, SKY_E_PARAM, "at most %d users besides the host's own",
+                        SKY_HOST_USERS_MAX);
+    if (sky__tenant_of(h, user->uid))
+        return sky_fail(error, SKY_E_PARAM, "user %u is there twice", user->uid);
+    sky__tenant *t = calloc(1, sizeof *t);
+    if (!t)
+        return sky_fail(error, SKY_E_NOMEM, "no memory");
+    t->uid = user->uid;
+    for (size_t i = 0; i < SKY_TIERS_MAX; i++)
+        t->folders[i] = SKY_FILE_NONE;
+    h->tenants[h->tenant_count++] = t;
+    sky_status status = open_cache(t, user, error);
+    t->stores = status == SKY_OK ? join(user) : NULL;
+    if (status == SKY_OK && !t->stores)
+        status = sky_fail(error, SKY_E_NOMEM, "no memory");
+    if (status != SKY_OK)
+        sky__tenant_close(h, h->tenant_count - 1);
+    return status;
+}
+
+void sky__tenant_close(sky__host *h, size_t index) {
+    sky__tenant *t = h->tenants[index];
+    sky_cache_close(t->cache);
+    for (size_t i = 0; i < SKY_TIERS_MAX; i++)
+        sky_file_close(t->folders[i]);
+    free(t->stores);
+    free(t);
+    memmove(h->tenants + index, h->tenants + index + 1,
+            (--h->tenant_count - index) * sizeof *h->tenants);
+}
+
+sky__tenant *sky__tenant_of(const sky__host *h, uint32_t uid) {
+    for (size_t i = 0; i < h->tenant_count; i++)
+        if (h->tenants[i]->uid == uid)
+            return h->tenants[i];
+    return NULL;
+}
+
+/* ---- the others than the host's own ---- */
+
+sky_status sky__tenants_open(sky__host *h, sky_error *error) {
+    const sky_host_settings *s = &h->settings;
+    sky_status status = SKY_OK;
+    for (size_t i = 0; i < s->user_count && status == SKY_OK; i++)
+        status = sky__tenant_open(h, &s->users[i], error);
+    if (status == SKY_OK && s->user_count > 0 && h->options.listen_fd <= 0)
+        status = sky_local_admit(h->options.socket_path, &h->listener);
+    return status;
+}
+
+static const sky_host_user *user_of(const sky_host_settings *s, uint32_t uid) {
+    for (size_t i = 0; i < s->user_count; i++)
+        if (s->users[i].uid == uid)
+            return &s->users[i];
+    return NULL;
+}
+
+/* Its clients go; its stores when nobody works with them any more. */
+static void dismiss(sky__host *h, sky__tenant *t) {
+    t->leaving = true;
+    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
+        if (h->clients[i].fd >= 0 && h->clients[i].tenant == t)
+            sky__client_close(h, &h->clients[i], "its user is served no longer");
+}
+
+static void update(sky__host *h, sky__tenant *t) {
+    const sky_host_user *user = user_of(&h->settings, t->uid);
+    if (!user) {
+        dismiss(h, t);
+        return;
+    }
+    char *stores = join(user);
+    if (stores && strcmp(stores, t->stores) != 0)
+        sky_log(SKY_LOG_WARNING, "the stores of user %u changed: they do when it starts again",
+                t->uid);
+    free(stores);
+}
+
+void sky__tenants_update(sky__host *h) {
+    sky_error error;
+    for (size_t i = 1; i < h->tenant_count; i++)
+        update(h, h->tenants[i]);
+    sky__tenants_sweep(h);
+    for (size_t i = 0; i < h->settings.user_count; i++) {
+        const sky_host_user *user = &h->settings.users[i];
+        error.text[0] = '\0';
+        if (sky__tenant_of(h, user->uid))
+            continue;
+        if (sky__tenant_open(h, user, &error) != SKY_OK)
+            sky_log(SKY_LOG_WARNING, "user %u is not served: %s", user->uid, error.text);
+    }
+    if (h->tenant_count > 1 && h->options.listen_fd <= 0)
+        (void)sky_local_admit(h->options.socket_path, &h->listener);
+    sky_log(SKY_LOG_INFO, "settings were read again: %zu users", h->tenant_count);
+}
+
+void sky__tenants_sweep(sky__host *h) {
+    for (size_t i = h->tenant_count; i-- > 1;)
+        if (h->tenants[i]->leaving && h->tenants[i]->chores == 0)
+            sky__tenant_close(h, i);
+}

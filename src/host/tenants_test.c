@@ -1,0 +1,326 @@
+/* Proves: another user that is configured is served from stores of its own, sees nothing of the
+ * others', maps only its own segments and keeps within its sizes; users come and go while the host
+ * runs; a host without clients ends; what was asked when it ends is answered. Processes of other
+ * users are this test's children, so it needs root. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "host/host_fixture.h"
+#include "io/clock.h"
+#include "tier/tier_fixture.h"
+
+#define OTHER    54321u
+#define THIRD    54322u
+#define PATIENCE SKY_SECONDS(60)
+
+static sky_host_fixture host;
+static int failures; /* checks of a child, which cannot use those of cmocka */
+
+static void check(bool holds, const char *what) {
+    if (holds)
+        return;
+    fprintf(stderr, "child: %s\n", what);
+    failures++;
+}
+
+static sky_cache *connect_to(sky_status *status) {
+    char url[80];
+    const char *urls[] = {url};
+    sky_cache *cache = NULL;
+    snprintf(url, sizeof url, "shm:%s", host.socket_path);
+    *status = sky_cache_open(urls, 1, &cache, NULL);
+    return cache;
+}
+
+static sky_status put(sky_cache *cache, uint64_t n, size_t bytes) {
+    sky_span span = {malloc(bytes), bytes};
+    sky_item item = {.key = sky_fixture_key(n), .spans = &span, .span_count = 1};
+    sky_fixture_fill(span.data, bytes, n);
+    sky_status status = sky_run(cache, SKY_OP_PUT, &item, 1, NULL);
+    free(span.data);
+    return status == SKY_OK ? item.status : status;
+}
+
+static sky_status lease(sky_cache *cache, uint64_t n, sky_span *view) {
+    sky_item item = {.key = sky_fixture_key(n)};
+    sky_status status = sky_run(cache, SKY_OP_LEASE, &item, 1, NULL);
+    *view = item.view;
+    return status == SKY_OK ? item.status : status;
+}
+
+/* Run `body` as another user; true: all its checks held. */
+static bool as_user(uint32_t uid, void (*body)(void)) {
+    int ended;
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        check(setuid(uid) == 0, "it is root's to become another user");
+        failures == 0 ? body() : (void)0;
+        _exit(failures != 0);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    return ended == 0;
+}
+
+/* ---- what children do ---- */
+
+static void is_refused(void) {
+    sky_status status;
+    sky_cache *cache = connect_to(&status);
+    check(!cache && status == SKY_E_DENIED, "who is not configured is refused");
+}
+
+/* The segments of the host that this process has mapped, as files: their count. */
+static size_t mapped_segments(void) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    unsigned long last = 0;
+    size_t count = 0;
+    while (maps && fgets(line, sizeof line, maps)) {
+        unsigned long inode;
+        char mode[8];
+        if (sscanf(line, "%*s %7s %*s %*s %lu", mode, &inode) == 2 && strstr(line, "memfd:") &&
+            strcmp(mode, "r--s") == 0 && inode != last) {
+            last = inode;
+            count++;
+        }
+    }
+    if (maps)
+        fclose(maps);
+    return count;
+}
+
+/* Key 1 is the host's own user's: it is not there, and what is put under it is another value. */
+static void uses_its_own(void) {
+    sky_status status;
+    sky_span view;
+    sky_cache *cache = connect_to(&status);
+    check(cache != NULL, "who is configured is served");
+    if (!cache)
+        return;
+    check(lease(cache, 1, &view) == SKY_MISS, "nothing of others is there");
+    check(mapped_segments() == 0, "no segment of others is mapped");
+    check(put(cache, 2, 1 << 20) == SKY_OK, "it can put");
+    check(lease(cache, 2, &view) == SKY_OK && sky_fixture_holds(view.data, view.bytes, 2),
+          "what it put comes back");
+    check(mapped_segments() == 1, "its own segment is mapped");
+    check(put(cache, 3, 5 << 20) == SKY_E_FULL, "its arena has 4 MiB, not the host's 64");
+    sky_verify_report report = {0};
+    check(sky_verify(cache, &report) == SKY_OK && report.entries == 1, "it checks its own entry");
+    char *text = NULL;
+    check(sky_host_text(host.socket_path, sky_now() + PATIENCE, &text) == SKY_OK &&
+              strncmp(text, "2 clients, 0 disconnected, 1 leases", 35) == 0,
+          "the counters are of this user");
+    free(text);
+    sky_cache_close(cache);
+}
+
+static void finds_its_own(void) {
+    sky_status status;
+    sky_span view;
+    sky_cache *cache = connect_to(&status);
+    check(cache && lease(cache, 2, &view) == SKY_OK, "what it put is still there");
+    check(cache && lease(cache, 1, &view) == SKY_MISS, "nothing of others is there");
+    sky_cache_close(cache);
+}
+
+/* ---- tests ---- */
+
+static const char *const other_urls[] = {"mem:4MiB"};
+static const sky_host_user users[] = {{OTHER, other_urls, 1}, {THIRD, other_urls, 1}};
+
+static bool take_users(void *context, sky_host_settings *settings) {
+    _Atomic size_t *wanted = ((sky_host_fixture *)context)->user;
+    sky_event_clear(host.reload);
+    settings->users = users;
+    settings->user_count = *wanted;
+    return true;
+}
+
+static _Atomic size_t wanted;
+
+static void start_with(size_t user_count) {
+    const char *url = "mem:64MiB";
+    wanted = user_count;
+    sky_host_fixture_prepare(&host, &url, 1);
+    host.user = &wanted;
+    assert_int_equal(sky_event_create(&host.reload), SKY_OK);
+    host.options.reload_fd = host.reload;
+    host.options.reload = take_users;
+    host.options.settings = (sky_host_settings){.users = users, .user_count = user_count};
+    sky_host_fixture_run(&host);
+}
+
+static void end_it(void) {
+    sky_host_fixture_stop(&host);
+    sky_event_close(host.reload);
+}
+
+static void need_root(void) {
+    if (geteuid() != 0)
+        skip();
+}
+
+static void users_have_their_own(void **state) {
+    (void)state;
+    sky_status status;
+    sky_span view;
+    need_root();
+    start_with(1);
+    sky_cache *cache = connect_to(&status);
+    assert_int_equal(put(cache, 1, 3 << 20), SKY_OK);
+    assert_true(as_user(THIRD, is_refused));
+    assert_true(as_user(OTHER, uses_its_own));
+    assert_true(as_user(OTHER, finds_its_own));
+    assert_int_equal(lease(cache, 2, &view), SKY_MISS);
+    assert_int_equal(put(cache, 3, 5 << 20), SKY_OK);
+    sky_cache_close(cache);
+    end_it();
+}
+
+/* A reload is over when the host answered something after it. */
+static void set_users(size_t count) {
+    char *text;
+    wanted = count;
+    sky_event_raise(host.reload);
+    while (sky_poll(&host.reload, 1, sky_now()) != 0)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    assert_int_equal(sky_host_text(host.socket_path, sky_now() + PATIENCE, &text), SKY_OK);
+    free(text);
+}
+
+static void users_come_and_go(void **state) {
+    (void)state;
+    need_root();
+    start_with(0);
+    assert_true(as_user(OTHER, is_refused));
+    set_users(2);
+    assert_true(as_user(OTHER, uses_its_own));
+    assert_true(as_user(THIRD, uses_its_own));
+    set_users(1);
+    assert_true(as_user(THIRD, is_refused));
+    assert_true(as_user(OTHER, finds_its_own)); /* it stayed */
+    set_users(0);
+    assert_true(as_user(OTHER, is_refused));
+    set_users(1);
+    assert_true(as_user(OTHER, uses_its_own)); /* nothing is left of before */
+    end_it();
+}
+
+static void one_user_does_not_take_all_places(void **state) {
+    (void)state;
+    int fds[SKY_HOST_CLIENTS_MAX / 2 + 1];
+    sky_local_peer peer;
+    need_root();
+    start_with(1);
+    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX / 2 + 1; i++) {
+        sky_status status;
+        while ((status = sky_local_connect(host.socket_path, &fds[i], &peer)) == SKY_E_BUSY)
+            sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+        assert_int_equal(status, SKY_OK);
+    }
+    sky_status status;
+    assert_null(connect_to(&status));
+    assert_int_equal(status, SKY_E_BUSY);
+    assert_true(as_user(OTHER, uses_its_own));
+    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX / 2 + 1; i++)
+        sky_local_close(fds[i]);
+    end_it();
+}
+
+static void an_idle_host_ends(void **state) {
+    (void)state;
+    const char *url = "mem:4MiB";
+    sky_status status;
+    sky_host_fixture_prepare(&host, &url, 1);
+    host.options.settings.idle_s = 1;
+    sky_host_fixture_run(&host);
+    sky_cache *cache = connect_to(&status);
+    sky_event_clear(host.up);
+    assert_int_equal(sky_poll(&host.up, 1, sky_now() + SKY_MS(1500)), 0);
+    assert_int_equal(put(cache, 1, 100), SKY_OK); /* with a client it does not */
+    sky_cache_close(cache);
+    assert_int_not_equal(sky_poll(&host.up, 1, sky_now() + PATIENCE), 0); /* raised at its end */
+    sky_host_fixture_stop(&host);
+}
+
+/* ---- an end with something under way ---- */
+
+static _Atomic bool held, asked;
+
+static sky_status slow_open(const char *where, void **self, sky_error *error) {
+    (void)where, (void)error;
+    *self = NULL;
+    return SKY_OK;
+}
+
+static sky_status slow_read(void *self, const sky_key *key, uint64_t offset, void *data,
+                            uint64_t bytes, uint64_t *value_bytes) {
+    (void)self, (void)key, (void)offset, (void)data, (void)bytes, (void)value_bytes;
+    asked = true;
+    while (held)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    return SKY_MISS;
+}
+
+static sky_status slow_write(void *self, const sky_key *key, const void *value, uint64_t bytes,
+                             bool durable) {
+    (void)self, (void)key, (void)value, (void)bytes, (void)durable;
+    return SKY_OK;
+}
+
+static sky_status slow_remove(void *self, const sky_key *key) {
+    (void)self, (void)key;
+    return SKY_MISS;
+}
+
+static const sky_tier_driver slow = {.struct_bytes = sizeof slow,
+                                     .open = slow_open,
+                                     .read = slow_read,
+                                     .write = slow_write,
+                                     .remove = slow_remove};
+
+static void what_was_asked_is_answered(void **state) {
+    (void)state;
+    const char *urls[] = {"mem:4MiB", "slow:x"};
+    sky_status status;
+    assert_int_equal(sky_tier_register("slow", &slow), SKY_OK);
+    sky_host_fixture_start(&host, urls, 2);
+    sky_cache *cache = connect_to(&status);
+    sky_item item = {.key = sky_fixture_key(7)};
+    sky_batch batch;
+    held = true;
+    assert_int_equal(sky_submit(cache, SKY_OP_LEASE, &item, 1, NULL, &batch), SKY_OK);
+    while (!asked)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    sky_event_raise(host.stop);
+    while (access(host.socket_path, F_OK) == 0) /* it is no longer to be found */
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    held = false;
+    assert_int_equal(sky_wait(cache, batch, sky_now() + PATIENCE), SKY_OK);
+    assert_int_equal(item.status, SKY_MISS); /* and not an error of I/O */
+    sky_cache_close(cache);
+    sky_host_fixture_stop(&host);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(users_have_their_own),
+        cmocka_unit_test(users_come_and_go),
+        cmocka_unit_test(one_user_does_not_take_all_places),
+        cmocka_unit_test(an_idle_host_ends),
+        cmocka_unit_test(what_was_asked_is_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
