@@ -30,6 +30,7 @@ typedef struct {
     double load_ms;
     double compute_ms;
     uint32_t hit_tokens;
+    uint32_t computed_tokens; /* of hit_tokens: while the others came */
     uint64_t bytes_loaded;
     uint32_t *tokens; /* [predict] */
     uint32_t token_count;
@@ -43,7 +44,9 @@ typedef struct {
     double bare_ms; /* 0: not measured */
     double load_ms;
     double compute_ms;
+    double load_alone_ms; /* with nothing computed meanwhile; 0: not measured */
     uint32_t hit_tokens;
+    uint32_t computed_tokens; /* of hit_tokens, in the last answer */
     uint64_t bytes_loaded;
     uint64_t bytes_moved; /* for one answer: fewer than loaded where the tier keeps them coded */
     bool lossy;           /* a level: other tokens are no failure */
@@ -65,7 +68,8 @@ typedef struct {
     demo_answer warm; /* scratch */
     void *bare;       /* llama.cpp's own state of the shared tokens */
     size_t bare_bytes;
-    cli_store memory; /* holds the blocks that every other tier is filled from */
+    double load_alone_ms; /* over the slow link */
+    cli_store memory;     /* holds the blocks that every other tier is filled from */
     sky_manager *manager;
     sky_sequence *sequence;
     demo_row rows[DEMO_ROWS_MAX];
@@ -81,6 +85,8 @@ int demo_warm(demo *d, const char *source, sky_sequence *sequence, size_t first_
 /* level NULL: blocks lie there as they are; else coded, and the row is called SOURCE-LEVEL. */
 int demo_disk(demo *d, const char *level);
 int demo_sky(demo *d, const char *scenario, const char *time_scale, const char *level);
+/* A link so slow that the engine computes the head while the tail is loaded. */
+int demo_slow(demo *d, const char *scenario, const char *time_scale);
 int demo_udp(demo *d, const char *scenario);
 void demo_free(demo *d);
 

@@ -167,6 +167,7 @@ static int answer(const demo *d, sky_sequence *sequence, uint32_t *prompt, demo_
     a->load_ms = cli_ms(loaded - start);
     a->compute_ms = cli_ms(first - loaded);
     a->hit_tokens = lookup.hit_tokens;
+    a->computed_tokens = lookup.computed_tokens;
     a->bytes_loaded = lookup.bytes_loaded;
     memcpy(a->logits, sky_llama_logits(d->model.llama, NULL), d->vocabulary * sizeof *a->logits);
     return predict_rest(d, prompt, a);
@@ -294,6 +295,7 @@ int demo_warm(demo *d, const char *source, sky_sequence *sequence, size_t first_
         row->logits_equal = row->logits_equal && memcmp(d->warm.logits, cold->logits,
                                                         d->vocabulary * sizeof *cold->logits) == 0;
         row->hit_tokens = d->warm.hit_tokens;
+        row->computed_tokens = d->warm.computed_tokens;
         row->bytes_loaded = row->bytes_moved = d->warm.bytes_loaded;
         row->compute_ms = d->warm.compute_ms;
     }
@@ -346,10 +348,10 @@ static int one_tier(demo *d, const demo_tier *t) {
         row->bytes_moved = (moved_bytes(&store) - moved_before) / (t->rounds * CLI_DEMO_QUESTIONS);
         row->lossy = strcmp(t->level, "lossless") != 0;
     }
-    if (code == CLI_OK)
-        demo_tell_row(d);
     if (code == CLI_OK && t->after)
         t->after(d, &store);
+    if (code == CLI_OK)
+        demo_tell_row(d);
     sky_sequence_close(sequence);
     sky_manager_destroy(manager);
     cli_store_close(&store);
@@ -401,6 +403,40 @@ int demo_sky(demo *d, const char *scenario, const char *time_scale, const char *
     snprintf(source, sizeof source, "sky-%s", sky_strategy_name(placement.strategy));
     snprintf(url, sizeof url, "sky:%s?scale=%s", scenario, time_scale);
     return one_tier(d, &(demo_tier){source, url, level, 1, wait_rotations, keep_report});
+}
+
+/* The first question over the same link, with nothing computed while it is loaded. */
+static int load_alone(demo *d, const cli_store *store, const char *source) {
+    const sky_manager_options options = {
+        .block_tokens = d->block_tokens, .profile = d->model.profile, .load_only = true};
+    sky_manager *manager = NULL;
+    sky_sequence *sequence = NULL;
+    sky_error error = {0};
+    sky_status status = sky_manager_create(store->cache, d->model.engine, &options, &manager,
+                                           &error);
+    int code = CLI_OK;
+    if (status == SKY_OK)
+        status = sky_sequence_open(manager, d->model.engine, &sequence);
+    cli_progress("%s: loading alone", source);
+    if (status == SKY_OK)
+        code = answer(d, sequence, d->prompts[0], &d->warm);
+    d->load_alone_ms = d->warm.ttft_ms;
+    sky_sequence_close(sequence);
+    sky_manager_destroy(manager);
+    return status == SKY_OK ? code
+                            : cli_failed(d->c, "%s: %s", source,
+                                         error.text[0] ? error.text : sky_status_text(status));
+}
+
+static void keep_load_alone(demo *d, const cli_store *store) {
+    (void)store;
+    d->rows[d->row_count - 1].load_alone_ms = d->load_alone_ms;
+}
+
+int demo_slow(demo *d, const char *scenario, const char *time_scale) {
+    char url[4300];
+    snprintf(url, sizeof url, "sky:%s?scale=%s", scenario, time_scale);
+    return one_tier(d, &(demo_tier){"sky-slow", url, NULL, 1, load_alone, keep_load_alone});
 }
 
 int demo_udp(demo *d, const char *scenario) {

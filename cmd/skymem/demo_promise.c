@@ -6,6 +6,7 @@
  *   row          promised at most
  *   mem          1.25 x llama.cpp's own restore from memory (the column LLAMA.CPP)
  *   disk, sky    1.5 x that, and for a simulated sky the time that light, links and satellites take
+ *   sky-slow     1.05 x the sooner of loading alone and computing alone
  *   sky+udp      3 x that: its satellites share the processor with the model
  *   mem-partial  1.25 x the cold time, by the share of the prompt that has to be computed
  *
@@ -21,6 +22,7 @@
 #define MEMORY_SLACK  1.25
 #define TIER_SLACK    1.5
 #define PROCESS_SLACK 3.0
+#define MEETING_SLACK 1.05
 #define SPREAD_MAX    (4.0 / 3)
 
 double demo_promised_ms(const demo *d, const demo_row *row) {
@@ -29,6 +31,8 @@ double demo_promised_ms(const demo *d, const demo_row *row) {
         return 0;
     if (row->bare_ms <= 0)
         return MEMORY_SLACK * cold_ms * (DEMO_PROMPT - row->hit_tokens) / DEMO_PROMPT;
+    if (row->load_alone_ms > 0)
+        return MEETING_SLACK * (row->load_alone_ms < cold_ms ? row->load_alone_ms : cold_ms);
     if (strcmp(row->source, "mem") == 0)
         return MEMORY_SLACK * row->bare_ms;
     if (strcmp(row->source, "sky+udp") == 0)

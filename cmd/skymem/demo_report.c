@@ -59,6 +59,12 @@ void demo_tell_row(const demo *d) {
     if (d->row_count == 1)
         demo_tell(d, "  %-18s first token after %7.0f ms, all %u tokens computed", row->source,
                   row->ttft_ms, DEMO_PROMPT);
+    else if (row->load_alone_ms > 0)
+        demo_tell(d,
+                  "  %-18s first token after %7.0f ms, %s: %u tokens loaded and %u computed; "
+                  "loaded alone it takes %.0f ms",
+                  row->source, row->ttft_ms, factor_text(row->speedup, factor),
+                  row->hit_tokens - row->computed_tokens, row->computed_tokens, row->load_alone_ms);
     else
         demo_tell(d, "  %-18s first token after %7.0f ms, %s, %s moved", row->source, row->ttft_ms,
                   factor_text(row->speedup, factor), cli_bytes_text(row->bytes_moved, loaded));
@@ -94,14 +100,16 @@ static json_t *sky_json(const demo_row *row) {
 
 static json_t *row_json(const demo *d, const demo_row *row) {
     json_t *object = json_pack(
-        "{s:s, s:f, s:f, s:I, s:I, s:I, s:b, s:o, s:b, s:f, s:f}", "source", row->source, "ttft_ms",
-        row->ttft_ms, "speedup", row->speedup, "hit_tokens", (json_int_t)row->hit_tokens,
-        "bytes_loaded", (json_int_t)row->bytes_loaded, "bytes_moved", (json_int_t)row->bytes_moved,
-        "identical", row->identical, "bare_ms",
-        row->bare_ms > 0 ? json_real(row->bare_ms) : json_null(), "logits_equal", row->logits_equal,
-        "load_ms", row->load_ms, "compute_ms", row->compute_ms);
+        "{s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:b, s:o, s:b, s:f, s:f}", "source", row->source,
+        "ttft_ms", row->ttft_ms, "speedup", row->speedup, "hit_tokens", (json_int_t)row->hit_tokens,
+        "overlapped_tokens", (json_int_t)row->computed_tokens, "bytes_loaded",
+        (json_int_t)row->bytes_loaded, "bytes_moved", (json_int_t)row->bytes_moved, "identical",
+        row->identical, "bare_ms", row->bare_ms > 0 ? json_real(row->bare_ms) : json_null(),
+        "logits_equal", row->logits_equal, "load_ms", row->load_ms, "compute_ms", row->compute_ms);
     if (row != &d->rows[0])
         json_object_set_new(object, "promised_ms", json_real(demo_promised_ms(d, row)));
+    if (row->load_alone_ms > 0)
+        json_object_set_new(object, "load_alone_ms", json_real(row->load_alone_ms));
     if (row->sky)
         json_object_set_new(object, "sky", sky_json(row));
     return object;
@@ -195,6 +203,34 @@ static void print_sky(const demo *d) {
     cli_table_print(&table, stdout);
 }
 
+/* What was loaded and what computed at once, against each alone. */
+static void print_slow(const demo *d) {
+    static const char *const head[] = {"SLOW LINK",    "LOADED",        "COMPUTED",
+                                       "BOTH AT ONCE", "LOADING ALONE", "COMPUTING ALONE"};
+    cli_table table = {.columns = "lrrrrr"};
+    for (size_t i = 0; i < 6; i++)
+        cli_table_cell(&table, "%s", head[i]);
+    size_t rows = 0;
+    for (size_t i = 0; i < d->row_count; i++) {
+        const demo_row *row = &d->rows[i];
+        if (row->load_alone_ms <= 0)
+            continue;
+        rows++;
+        cli_table_cell(&table, "%s", row->source);
+        cli_table_cell(&table, "%u tokens", row->hit_tokens - row->computed_tokens);
+        cli_table_cell(&table, "%u tokens", row->computed_tokens);
+        cli_table_cell(&table, "%.1f ms", row->ttft_ms);
+        cli_table_cell(&table, "%.1f ms", row->load_alone_ms);
+        cli_table_cell(&table, "%.1f ms", d->rows[0].ttft_ms);
+    }
+    if (!rows) {
+        cli_table_free(&table);
+        return;
+    }
+    printf("\nOver a slow link the model computes the beginning while the end is loaded.\n\n");
+    cli_table_print(&table, stdout);
+}
+
 int demo_report(const demo *d) {
     char cpu[128];
     cli_progress(NULL);
@@ -204,6 +240,7 @@ int demo_report(const demo *d) {
     printf("\n");
     print_rows(d);
     print_sky(d);
+    print_slow(d);
     printf(
         "\nFirst token: median over %d questions, from the prompt's tokens being known to the "
         "first "

@@ -23,7 +23,8 @@ static bool listed(const char *list, const char *word) {
 static int check_sources(cli *c) {
     static const char *const known[] = {"mem",     "mem-partial",      "disk",
                                         "disk-8",  "disk-4",           "sky-rotation",
-                                        "sky-hop", "sky-rotation-hop", "sky-rotation-hop-4"};
+                                        "sky-hop", "sky-rotation-hop", "sky-rotation-hop-4",
+                                        "sky-slow"};
     size_t found = 0, words = 1;
     const char *list = cli_text(c, "sources");
     for (const char *p = list; *p; p++)
@@ -35,7 +36,7 @@ static int check_sources(cli *c) {
                : cli_usage(c,
                            "--sources %s: each once, of mem, mem-partial, disk, "
                            "disk-8, disk-4, sky-rotation, sky-hop, sky-rotation-hop, "
-                           "sky-rotation-hop-4",
+                           "sky-rotation-hop-4, sky-slow",
                            list);
 }
 
@@ -84,6 +85,15 @@ static int demo_levels(cli *c, demo *d) {
     return code;
 }
 
+/* A link that brings the text about as soon as the model computes it. */
+static int demo_meeting(cli *c, demo *d) {
+    char scenario[4096];
+    if (!find_scenario("slow", scenario, sizeof scenario))
+        return cli_failed(c, "%s: not here nor beside the program", scenario);
+    demo_tell(d, "Over a link of 30 Mb/s the model computes the beginning while the end comes:");
+    return demo_slow(d, scenario, cli_text(c, "time-scale"));
+}
+
 static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_count) {
     const char *sources = cli_text(c, "sources");
     int code = demo_fill_memory(d);
@@ -106,6 +116,8 @@ static int demo_tiers(cli *c, demo *d, char scenarios[][4096], size_t scenario_c
     }
     if (code == CLI_OK)
         code = demo_levels(c, d);
+    if (code == CLI_OK && listed(sources, "sky-slow"))
+        code = demo_meeting(c, d);
     if (code == CLI_OK && listed(sources, "mem-partial")) {
         demo_tell(d, "And a prompt that shares only its first blocks:");
         code = demo_warm(d, "mem-partial", d->sequence, DEMO_PARTIAL, 1, 1);
@@ -173,7 +185,8 @@ const cli_verb cli_verb_demo = {
              "Each row promises a longest time to the first token. mem: 1.25 times llama.cpp's "
              "own restore from memory. disk and sky: 1.5 times that, and for the sky also the "
              "time of light, links and satellites. mem-partial: 1.25 times its share of the cold "
-             "time. A line below the tables names each row that is slower. Another says so when "
+             "time. sky-slow: 1.05 times the sooner of loading alone and computing alone. A line "
+             "below the tables names each row that is slower. Another says so when "
              "the slowest cold question took more than 4/3 of the time of the fastest.",
     .settings = CLI_SET_ENGINE,
     .options =
@@ -185,7 +198,9 @@ const cli_verb cli_verb_demo = {
              .help = "rows to measure, separated by commas; default: all",
              .detail =
                  "The rows are mem, disk, sky-rotation, sky-hop, sky-rotation-hop, disk-8, disk-4, "
-                 "sky-rotation-hop-4 and mem-partial."},
+                 "sky-rotation-hop-4, sky-slow and mem-partial. sky-slow is a link of 30 Mb/s, "
+                 "over "
+                 "which the model computes the beginning while the end is loaded."},
             {.name = "scenario",
              .kind = CLI_SCENARIO,
              .value = "SCENARIO",
@@ -232,10 +247,12 @@ const cli_verb cli_verb_demo = {
             {"suffix_tokens", "of which the question"},
             {"rows",
              "per source: source, ttft_ms, speedup (the cold ttft_ms, divided by this one), "
-             "hit_tokens, bytes_loaded, bytes_moved, identical, bare_ms, logits_equal, load_ms, "
+             "hit_tokens, overlapped_tokens (of hit_tokens: computed while the others came), "
+             "bytes_loaded, bytes_moved, identical, bare_ms, logits_equal, load_ms, "
              "compute_ms; but for cold also "
              "promised_ms, "
-             "the most that ttft_ms may be; of a sky also sky: light_ms, "
+             "the most that ttft_ms may be; of sky-slow also load_alone_ms, with nothing computed "
+             "meanwhile; of a sky also sky: light_ms, "
              "link_ms, processing_ms, session_ms, decode_ms, chunks, servers, rotations, "
              "migrated_chunks, migrated_bytes, purged_blocks"},
             {"cpu", "name of the processor"},

@@ -34,7 +34,7 @@ offers "config constellation" con
 offers "--threads" run --thr
 offers "lossless" run --level lo
 offers "seed sim-smoke storm" sim s
-offers "demo-hop demo-rotation demo-rotation-hop" locate --scenario demo
+offers "demo-hop demo-rotation demo-rotation-hop demo-slow" locate --scenario demo
 offers "up" constellation u
 offers "constellation consumer" constellation up con
 offers "kv.npy" put key kv
