@@ -9,7 +9,7 @@ MODEL ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build models demo test check check-checkers abi python wheel trials bench fuzz sim fmt tidy install uninstall clean help
+.PHONY: all setup build models demo experiment test check check-checkers abi python wheel trials bench fuzz sim fmt tidy install uninstall clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -35,6 +35,13 @@ demo: ## answer a long shared prompt cold, from memory, from disk and from the s
 	@tools/get-model $(MODEL)
 	@tools/build $(BUILD)
 	@$(BUILD)/skymem demo --model "$$(tools/get-model --cached $(MODEL))" $(ARGS)
+
+experiment: ## the authors' experiment: 30 tokens without a cache, and from ten satellites (MODEL=NAME, ARGS="--rounds 1" …)
+	@tools/setup build
+	@tools/get-llama >/dev/null
+	@tools/get-model $(or $(MODEL),qwen2.5-coder-1.5b)
+	@tools/build $(BUILD)
+	@tools/experiment $(BUILD) --model "$$(tools/get-model --cached $(or $(MODEL),qwen2.5-coder-1.5b))" $(ARGS)
 
 test: ## build, run every test and count (ARGS="-R disk" runs those whose name matches)
 	@tools/setup build
