@@ -22,6 +22,7 @@
     X(orbit)                                                                                       \
     X(sim)                                                                                         \
     X(constellation)                                                                               \
+    X(workload)                                                                                    \
     X(plan)                                                                                        \
     X(model)                                                                                       \
     X(codec)                                                                                       \
