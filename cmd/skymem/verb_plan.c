@@ -17,6 +17,8 @@ static void read_question(cli *c, sky_worth_question *q) {
         .transfer_price = cli_number(c, "transfer-price"),
         .deadline_ms = cli_given(c, "within-ms") ? cli_number(c, "within-ms") : 0,
         .loss_max = cli_number(c, "kld-max"),
+        .loading_compute_ms = cli_given(c, "loading-token-ms") ? cli_number(c, "loading-token-ms")
+                                                               : 0,
         .overlap = !cli_flag(c, "load-only") && !cli_given(c, "within-ms"),
     };
 }
@@ -165,6 +167,12 @@ const cli_verb cli_verb_plan = {
              .value = "MS",
              .fallback = "0.25",
              .help = "the engine's time to compute one token of it"},
+            {.name = "loading-token-ms",
+             .kind = CLI_NUMBER,
+             .value = "MS",
+             .help = "the same while others are loaded, which is slower (default: --token-ms)",
+             .detail = "What skymem run calls load_ms, divided by its overlapped_tokens, over a "
+                       "link that leaves the engine a part of the prefix."},
             {.name = "mbps",
              .kind = CLI_NUMBER,
              .value = "MBIT/S",

@@ -26,13 +26,16 @@ typedef struct {
     double rtt_ms;
     double reuses; /* answers that begin with it while it is kept */
     double keep_hours;
-    double storage_price;  /* a GiB kept for 30 days */
-    double compute_price;  /* an hour of the engine */
-    double transfer_price; /* a GiB moved */
-    double deadline_ms;    /* 0: none */
-    double loss_max;       /* that an answer may have */
-    bool overlap;          /* the engine computes a head while the rest is loaded, as a load
+    double storage_price;      /* a GiB kept for 30 days */
+    double compute_price;      /* an hour of the engine */
+    double transfer_price;     /* a GiB moved */
+    double deadline_ms;        /* 0: none */
+    double loss_max;           /* that an answer may have */
+    bool overlap;              /* the engine computes a head while the rest is loaded, as a load
                               without a deadline does */
+    double loading_compute_ms; /* with overlap: a token, while the rest is loaded, as
+                                  sky_lookup.transfer_ns / computed_tokens of such a load measures
+                                  it; 0: compute_ms */
 } sky_worth_question;
 
 /* One level's side of it. Break-evens are INFINITY when there is none. */

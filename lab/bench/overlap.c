@@ -112,7 +112,9 @@ typedef struct {
     float *cold;     /* [vocabulary] */
     uint32_t vocabulary;
     double compute_ms, suffix_ms;
-    uint64_t bytes; /* that a load moves: such a tier reads whole values */
+    double fixed_ms; /* of a load that no link slows down */
+    double slowdown; /* of the engine while it loads, as the load before measured it */
+    uint64_t bytes;  /* that a load moves: such a tier reads whole values */
 } overlap;
 
 static int failed(const overlap *o, const char *what, sky_status status) {
@@ -160,12 +162,15 @@ static int answer(overlap *o, const place *p, bool load_only, int rounds, double
     return status == SKY_OK ? code : failed(o, "loading", status);
 }
 
-/* What skymem plan says, with what was measured here. */
+/* What skymem plan says, with what was measured here before. */
 static double planned_ms(const overlap *o, double mbps) {
     const sky_worth_question question = {.tokens = o->stored,
                                          .bytes_per_token = (double)o->bytes / o->stored,
                                          .compute_ms = o->compute_ms / o->stored,
+                                         .loading_compute_ms = o->slowdown * o->compute_ms /
+                                                               o->stored,
                                          .bandwidth = mbps * 1e6,
+                                         .rtt_ms = o->fixed_ms,
                                          .overlap = true};
     sky_worth worth;
     if (sky_worth_judge(&question, &worth) != SKY_OK)
@@ -174,37 +179,47 @@ static double planned_ms(const overlap *o, double mbps) {
 }
 
 /* One place: alone, cold, and both at once. what: for the names of rows */
-static int one_place(overlap *o, const place *p, const char *what, double *both_ms) {
+static int one_place(overlap *o, const place *p, const char *what, double *both_ms,
+                     sky_lookup *found) {
     char name[128];
     double load_ms = 0;
-    sky_lookup found = {0};
-    int code = answer(o, p, true, 1, &load_ms, &found);
+    int code = answer(o, p, true, 1, &load_ms, found);
     sky_time start = sky_now();
     if (code == CLI_OK) /* once more, as machines drift */
         code = compute(o, 0, o->stored + SUFFIX);
     double cold_ms = cli_ms(sky_now() - start);
     if (code == CLI_OK)
-        code = answer(o, p, false, 2, both_ms, &found);
+        code = answer(o, p, false, 2, both_ms, found);
     if (code != CLI_OK)
         return code;
     o->compute_ms = cold_ms - o->suffix_ms;
     snprintf(name, sizeof name, "%s, load alone", what);
     bench_row(o->b, name, load_ms, "ms", "compute alone", cold_ms);
-    snprintf(name, sizeof name, "%s, both: %u tokens computed", what, found.computed_tokens);
+    snprintf(name, sizeof name, "%s, both: %u tokens computed", what, found->computed_tokens);
     return bench_row(o->b, name, *both_ms, "ms", load_ms < cold_ms ? "load alone" : "compute alone",
                      load_ms < cold_ms ? load_ms : cold_ms);
+}
+
+/* Where they met the engine computed all the time. */
+static void learn_slowdown(overlap *o, const sky_lookup *found) {
+    if (found->computed_tokens > 0 && found->computed_tokens < o->stored)
+        o->slowdown = (double)found->transfer_ns / 1e6 / found->computed_tokens /
+                      (o->compute_ms / o->stored);
 }
 
 static int one_rate(overlap *o, double mbps, const char *note) {
     char what[64], name[96];
     double both_ms = 0;
+    sky_lookup found = {0};
     line.rate = mbps * 1e6 / 8;
     snprintf(what, sizeof what, "%.4g Mb/s%s", mbps, note);
-    int code = one_place(o, &o->places[LINK], what, &both_ms);
+    int code = one_place(o, &o->places[LINK], what, &both_ms, &found);
     if (code != CLI_OK)
         return code;
     snprintf(name, sizeof name, "%s, skymem plan", what);
-    return bench_row(o->b, name, planned_ms(o, mbps), "ms", "both", both_ms);
+    code = bench_row(o->b, name, planned_ms(o, mbps), "ms", "both", both_ms);
+    learn_slowdown(o, &found);
+    return code;
 }
 
 /* The other tiers; those of a level over links of two rates. */
@@ -212,13 +227,14 @@ static int other_places(overlap *o) {
     static const double rates[] = {20, 100};
     char what[128];
     double both_ms = 0;
+    sky_lookup found = {0};
     int code = CLI_OK;
     for (size_t i = LINK + 1; code == CLI_OK && i < PLACES; i++) {
         const place *p = &o->places[i];
         for (size_t r = 0; code == CLI_OK && r < (p->store ? 2 : 1); r++) {
             line.rate = rates[r] * 1e6 / 8;
             snprintf(what, sizeof what, p->store ? "%s, %.4g Mb/s" : "%s", p->name, rates[r]);
-            code = one_place(o, p, what, &both_ms);
+            code = one_place(o, p, what, &both_ms, &found);
         }
     }
     return code;
@@ -322,7 +338,14 @@ static int all_rates(overlap *o) {
     bench_row(o->b, name, o->compute_ms, "ms", NULL, 0);
     bench_row(o->b, "bytes of the prefix", (double)o->bytes, "B", "loaded into rows",
               (double)found.bytes_loaded);
-    code = one_rate(o, (double)o->bytes * 8 / o->compute_ms / 1e3, " (equal)");
+    double equal = (double)o->bytes * 8 / o->compute_ms / 1e3;
+    o->fixed_ms = ms - o->suffix_ms;
+    o->slowdown = 1;
+    line.rate = equal * 1e6 / 8;
+    code = answer(o, &o->places[LINK], false, 1, &ms, &found);
+    learn_slowdown(o, &found);
+    if (code == CLI_OK)
+        code = one_rate(o, equal, " (equal)");
     for (size_t i = 0; code == CLI_OK && i < sizeof rates / sizeof *rates; i++)
         if (!o->b->quick || rates[i] == 100 || rates[i] == 3000)
             code = one_rate(o, rates[i], "");

@@ -20,8 +20,9 @@ const sky_level_cost *sky_level_costs(size_t *count) {
 
 static bool question_valid(const sky_worth_question *q) {
     const double positive[] = {q->tokens, q->bytes_per_token, q->compute_ms, q->bandwidth};
-    const double others[] = {q->rtt_ms,        q->reuses,         q->keep_hours,  q->storage_price,
-                             q->compute_price, q->transfer_price, q->deadline_ms, q->loss_max};
+    const double others[] = {q->rtt_ms,        q->reuses,        q->keep_hours,
+                             q->storage_price, q->compute_price, q->transfer_price,
+                             q->deadline_ms,   q->loss_max,      q->loading_compute_ms};
     bool valid = true;
     for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
         valid &= isfinite(positive[i]) && positive[i] > 0;
@@ -30,13 +31,18 @@ static bool question_valid(const sky_worth_question *q) {
     return valid;
 }
 
+/* A token's time while the others are loaded, which takes of the engine's cores and memory. */
+static double loading_compute_ms(const sky_worth_question *q) {
+    return q->loading_compute_ms > 0 ? q->loading_compute_ms : q->compute_ms;
+}
+
 /* With overlap the head of h tokens is computed while the rest is loaded: h × compute = rtt +
  * (n − h) × load, unless the engine is done before the first byte. */
 static void meet(const sky_worth_question *q, sky_worth_level *l) {
     double token_ms = (l->load_ms - q->rtt_ms) / q->tokens;
-    double head = (q->rtt_ms + q->tokens * token_ms) / (q->compute_ms + token_ms);
+    double head = (q->rtt_ms + q->tokens * token_ms) / (loading_compute_ms(q) + token_ms);
     l->computed_tokens = q->overlap ? fmin(head, q->tokens) : 0;
-    l->first_token_ms = q->overlap ? fmin(l->computed_tokens * q->compute_ms, l->load_ms)
+    l->first_token_ms = q->overlap ? fmin(l->computed_tokens * loading_compute_ms(q), l->load_ms)
                                    : l->load_ms;
 }
 
@@ -51,7 +57,7 @@ static void judge_level(const sky_worth_question *q, const sky_level_cost *cost,
     meet(q, l);
     double loaded = 1 - l->computed_tokens / q->tokens;
     double kept = l->bytes / GIB * q->storage_price * q->keep_hours / MONTH_HOURS;
-    double once = engine_price(q, l->computed_tokens * q->compute_ms) +
+    double once = engine_price(q, l->computed_tokens * loading_compute_ms(q)) +
                   l->bytes * loaded / GIB * q->transfer_price;
     double saved = engine_price(q, compute_ms) - once;
     l->cost_stored = kept + q->reuses * once;

@@ -26,6 +26,15 @@ holds 'all(abs(10 + (l["load_ms"] - 10) * (1 - l["computed_tokens"] / 4096) - l[
     < 1e-4 for l in o["levels"])'
 holds 'all(l["first_token_ms"] < min(4096, l["load_ms"]) for l in o["levels"])'
 holds 'all(l["acceptable"] == (l["kld"] <= 0.002) for l in o["levels"])'
+# an engine that is slower meanwhile: fewer tokens are computed, each in twice the time
+alone=$(python3 -c 'import json, sys
+print([l["computed_tokens"] for l in json.load(open(sys.argv[1]))["levels"]])' "$work/out")
+expect 0 "$skymem" plan "${base[@]}" --loading-token-ms 2 --mbps 200 --json
+holds 'all(abs(l["first_token_ms"] - 2 * l["computed_tokens"]) < 1e-4 for l in o["levels"])'
+holds 'all(abs(10 + (l["load_ms"] - 10) * (1 - l["computed_tokens"] / 4096) - l["first_token_ms"])
+    < 1e-4 for l in o["levels"])'
+holds "all(l['computed_tokens'] < a for l, a in zip(o['levels'], $alone))"
+holds 'abs(o["compute_ms"] - 4096) < 1e-6' # which nothing slows down
 
 # a deadline buys the best level that keeps it
 expect 0 "$skymem" plan "${base[@]}" --mbps 200 --within-ms 1200 --json
