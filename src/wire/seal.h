@@ -18,7 +18,7 @@
 #ifndef SKY_WIRE_SEAL_H
 #define SKY_WIRE_SEAL_H
 
-#include "wire/aead.h"
+#include "aead/aead.h"
 #include "wire/message.h"
 #include "wire/pieces.h"
 

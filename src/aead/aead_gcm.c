@@ -1,4 +1,4 @@
-#include "wire/aead_gcm.h"
+#include "aead/aead_gcm.h"
 
 #include <assert.h>
 #include <stdatomic.h>

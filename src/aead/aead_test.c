@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <openssl/err.h>
 
-#include "wire/aead.h"
+#include "aead/aead.h"
 
 #define BYTES_MAX 1452
 

@@ -1,4 +1,4 @@
-#include "wire/aead.h"
+#include "aead/aead.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -10,9 +10,9 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include "aead/aead_gcm.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "wire/aead_gcm.h"
 
 typedef enum { SEAL, OPEN, DIRECTIONS } direction;
 

@@ -1,10 +1,10 @@
 /* AES-256-GCM by Intel's ipsec-mb, for aead.c alone: the same bytes as libcrypto's, several times
  * sooner where data is as short as a datagram. A build has it where the library is installed
  * (x86-64 only), a process where the machine has instructions for AES. */
-#ifndef SKY_WIRE_AEAD_GCM_H
-#define SKY_WIRE_AEAD_GCM_H
+#ifndef SKY_AEAD_AEAD_GCM_H
+#define SKY_AEAD_AEAD_GCM_H
 
-#include "wire/aead.h"
+#include "aead/aead.h"
 
 typedef struct sky__gcm sky__gcm;
 

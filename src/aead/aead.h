@@ -13,8 +13,8 @@
  *
  * Surprise: on a machine without instructions for AES, AES-256-GCM works but is slow, and its hash
  * reads tables: sky_suite_best() then says ChaCha20-Poly1305. */
-#ifndef SKY_WIRE_AEAD_H
-#define SKY_WIRE_AEAD_H
+#ifndef SKY_AEAD_AEAD_H
+#define SKY_AEAD_AEAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
