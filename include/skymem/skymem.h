@@ -27,6 +27,7 @@
 #include <skymem/log.h>
 #include <skymem/manager.h>
 #include <skymem/metrics.h>
+#include <skymem/peer.h>
 #include <skymem/status.h>
 #include <skymem/stream.h>
 #include <skymem/tensor.h>

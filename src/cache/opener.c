@@ -8,6 +8,7 @@
 #include "cache/cache_state.h"
 #include "io/sync.h"
 #include "tier/encoded/encoded.h"
+#include "tier/peer/peer.h"
 #include "tier/shm/shm.h"
 
 typedef struct {
@@ -16,9 +17,11 @@ typedef struct {
 } opener;
 
 static sky_mutex mutex = SKY_MUTEX_INIT;
-static opener openers[SKY_OPENERS_MAX] = {
-    {"mem", sky_memory_tier_open}, {"disk", sky_disk_tier_open}, {"shm", sky_shm_tier_open}};
-static size_t opener_count = 3;
+static opener openers[SKY_OPENERS_MAX] = {{"mem", sky_memory_tier_open},
+                                          {"disk", sky_disk_tier_open},
+                                          {"shm", sky_shm_tier_open},
+                                          {"skymem", sky_peer_tier_open}};
+static size_t opener_count = 4;
 
 /* With the mutex held. */
 static opener *find_opener(const char *scheme, size_t bytes) {

@@ -1,8 +1,8 @@
 /* Which schemes of URLs there are, and who opens them.
  *
- * `mem`, `disk` and `shm` are this library's. Those of libskymem-sky come to it from outside: it
- * has its own copy of what lies below a tier, so both must be of one version. These two functions
- * are all that it calls here besides the public ones and the log's (base/log.h). */
+ * `mem`, `disk`, `shm` and `skymem` are this library's. Those of libskymem-sky come to it from
+ * outside: it has its own copy of what lies below a tier, so both must be of one version. These two
+ * functions are all that it calls here besides the public ones and the log's (base/log.h). */
 #ifndef SKY_CACHE_OPENER_H
 #define SKY_CACHE_OPENER_H
 

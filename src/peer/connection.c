@@ -1,0 +1,215 @@
+/* One connection of another host: greeting, its loop. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "io/local.h"
+#include "io/secret.h"
+#include "peer/server.h"
+
+#define RETRY_NS SKY_MS(5) /* where the cache, or staging, had no room */
+
+/* ---- greeting ---- */
+
+/* Errors: SKY_E_CANCELLED (the server stops); others: it is none of ours */
+static sky_status greet(sky__peer_connection *c, sky_time until, sky_peer_secrets *secrets) {
+    const sky_peer_server *s = c->server;
+    const sky_peer_rules rules = {s->keys, s->key_count, s->plain};
+    uint8_t hello[SKY_PEER_HELLO_BYTES], answer[SKY_PEER_HELLO_BYTES], chance[32];
+    sky_status status = sky_peer_exchange(s->transport, c->fd, false, hello, sizeof hello, until,
+                                          s->stop);
+    if (status != SKY_OK)
+        return status;
+    sky_random(chance, sizeof chance);
+    sky_status verdict = sky_peer_hello_answer(hello, &rules, chance, answer, secrets);
+    status = sky_peer_exchange(s->transport, c->fd, true, answer, sizeof answer, until, s->stop);
+    return verdict != SKY_OK ? verdict : status;
+}
+
+static sky_status open_link(sky__peer_connection *c, sky_time until) {
+    sky_peer_secrets secrets = {0};
+    sky_status status = greet(c, until, &secrets);
+    if (status == SKY_OK)
+        status = sky_peer_link_create(c->server->transport, c->fd, false, &secrets, &c->link);
+    memset(&secrets, 0, sizeof secrets);
+    if (status != SKY_OK)
+        c->server->transport->close(c->fd);
+    if (status == SKY_OK)
+        status = sky_event_create(&c->event);
+    if (status == SKY_OK)
+        status = sky_local_watch_create(&c->watch);
+    c->frame = status == SKY_OK ? malloc(sizeof *c->frame) : NULL;
+    return status == SKY_OK && !c->frame ? SKY_E_NOMEM : status;
+}
+
+/* ---- what comes ---- */
+
+static sky_status take_ready(sky__peer_connection *c) {
+    sky_peer_frame *f = c->frame;
+    if (f->kind != SKY_PEER_READY) {
+        c->why = "it does not begin as clients do";
+        return SKY_E_CORRUPT;
+    }
+    c->ready = true;
+    sky__peer_note_greeted(c);
+    f->kind = SKY_PEER_WELCOME;
+    f->id = f->count = 0;
+    f->payload_bytes_max = c->server->payload_bytes_max;
+    f->connection = c->number;
+    return sky_peer_link_send(c->link, f) ? SKY_OK : SKY_E_IO;
+}
+
+static sky_status take_ask(sky__peer_connection *c) {
+    if (c->asked || c->text) {
+        c->why = "it asks before it was answered";
+        return SKY_E_CORRUPT;
+    }
+    c->asked = true;
+    c->question = c->frame->question;
+    c->question_id = c->frame->id;
+    return SKY_OK;
+}
+
+static sky_status take_frame(void *self, const uint8_t *data, size_t bytes) {
+    sky__peer_connection *c = self;
+    if (sky_peer_decode(data, bytes, c->frame) != SKY_OK) {
+        c->why = "it sends no frame";
+        return SKY_E_CORRUPT;
+    }
+    if (!c->ready)
+        return take_ready(c);
+    switch (c->frame->kind) {
+    case SKY_PEER_RUN:
+        return sky__peer_take_run(c);
+    case SKY_PEER_CANCEL:
+        sky__peer_take_cancel(c);
+        return SKY_OK;
+    case SKY_PEER_ASK:
+        return take_ask(c);
+    default:
+        c->why = "it sends what a host sends";
+        return SKY_E_CORRUPT;
+    }
+}
+
+static uint64_t expected(void *self) {
+    return sky__peer_coming(self);
+}
+
+static uint32_t place(void *self, size_t bytes, sky_span *spans) {
+    return sky__peer_coming_place(self, bytes, spans);
+}
+
+static void placed(void *self, size_t bytes) {
+    sky__peer_connection *c = self;
+    c->coming_at += bytes;
+}
+
+static sky_status take_piece(void *self, size_t bytes) {
+    return sky__peer_take_coming(self, bytes);
+}
+
+/* ---- the loop ---- */
+
+/* Answer until the kernel takes no more. Errors: SKY_E_BUSY (it takes no more), SKY_E_IO */
+static sky_status send_all(sky__peer_connection *c) {
+    do {
+        sky_status status = sky_peer_link_flush(c->link); /* it makes room */
+        if (status != SKY_OK)
+            return status;
+        sky__peer_note_flushed(c);
+    } while (sky__peer_answer(c));
+    return SKY_OK;
+}
+
+/* SKY_MISS: nothing to do now. */
+static sky_status receive(sky__peer_connection *c) {
+    const sky_peer_sink sink = {.self = c,
+                                .expected = expected,
+                                .frame = take_frame,
+                                .place = place,
+                                .placed = placed,
+                                .piece = take_piece};
+    if (!sky__peer_find_room(c))
+        return SKY_MISS;
+    sky_status status = sky_peer_link_receive(c->link, &sink);
+    if (status == SKY_E_CORRUPT && !c->why)
+        c->why = "what it sends is damaged, or sealed by another";
+    return status == SKY_E_BUSY ? SKY_MISS : status;
+}
+
+/* Until when it may go on without a byte; sets c->why when that is over. */
+static sky_time patience(sky__peer_connection *c, sky_time greet_by, uint64_t *moved_before) {
+    sky_time now = sky_now();
+    uint64_t moved = sky_peer_link_moved(c->link);
+    if (moved != *moved_before || c->waits_for_room)
+        c->moved_at = now;
+    *moved_before = moved;
+    sky_time until = c->ready ? SKY_TIME_NEVER : greet_by;
+    if (c->coming || sky_peer_link_is_midway(c->link))
+        until = sky__sooner(until, c->moved_at + c->server->stuck_ns);
+    if (now >= until)
+        c->why = c->ready ? "it stopped in the middle" : "it has not shown that it has the key";
+    return until;
+}
+
+static void wait(sky__peer_connection *c, bool writes, sky_time until) {
+    const bool none[] = {false, false, false};
+    const int fds[] = {c->event, c->watch, c->server->stop};
+    bool ready[3], reads = !c->waits_for_room;
+    if (reads != c->watched_reads || writes != c->watched_writes)
+        sky_local_watch(c->watch, sky_peer_link_fd(c->link), reads, writes);
+    c->watched_reads = reads;
+    c->watched_writes = writes;
+    until = sky__sooner(until, sky__peer_next_deadline(c));
+    if (c->waits_for_room)
+        until = sky__sooner(until, sky_now() + RETRY_NS);
+    sky_local_poll(fds, none, ready, 3, until);
+}
+
+static bool stopping(const sky__peer_connection *c) {
+    return sky_poll(&c->server->stop, 1, 0) != 0;
+}
+
+sky_status sky__peer_step(sky__peer_connection *c, bool *unsent) {
+    sky_event_clear(c->event);
+    sky__peer_collect(c);
+    sky_status got = receive(c);
+    if (got != SKY_OK && got != SKY_MISS)
+        return got;
+    sky_status sent = send_all(c);
+    *unsent = sent == SKY_E_BUSY;
+    return sent == SKY_E_IO ? SKY_E_IO : got;
+}
+
+static void serve(sky__peer_connection *c, sky_time greet_by) {
+    uint64_t moved = 0;
+    bool unsent;
+    c->moved_at = sky_now();
+    while (!stopping(c)) {
+        sky_status status = sky__peer_step(c, &unsent);
+        if (status != SKY_OK && status != SKY_MISS)
+            return;
+        sky_time until = patience(c, greet_by, &moved);
+        if (c->why)
+            return;
+        if (status == SKY_MISS)
+            wait(c, unsent, until);
+    }
+}
+
+void *sky__peer_connection_body(void *argument) {
+    sky__peer_connection *c = argument;
+    sky_time greet_by = sky_now() + c->server->hello_ns;
+    sky_status status = open_link(c, greet_by);
+    if (status == SKY_OK)
+        serve(c, greet_by);
+    sky__peer_runs_end(c);
+    bool denied = !c->ready && !stopping(c);
+    sky_peer_link_destroy(c->link);
+    sky_local_close(c->watch);
+    sky_event_close(c->event);
+    free(c->frame);
+    sky__peer_note_end(c, denied, denied && !c->why ? sky_status_text(status) : c->why);
+    return NULL;
+}

@@ -1,0 +1,389 @@
+/* Proves: whatever another machine sends, its connection ends at worst, counted, others go on, and
+ * nothing of it is left: no lease, no byte of the arena, no thread. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <skymem/metrics.h>
+
+#include "io/clock.h"
+#include "io/local.h"
+#include "io/secret.h"
+#include "io/sync.h"
+#include "io/tcp.h"
+#include "peer/peer_fixture.h"
+#include "peer/server.h"
+#include "tier/tier_fixture.h"
+
+#define PATIENCE SKY_SECONDS(60)
+
+static sky_peer_fixture plain, sealed;
+static sky_peer_frame frame;
+
+static int start_servers(void **state) {
+    const char *url = "mem:8MiB";
+    (void)state;
+    sky_peer_fixture_start(&plain, &url, 1, false);
+    sky_peer_fixture_start(&sealed, &url, 1, true);
+    return 0;
+}
+
+static int stop_servers(void **state) {
+    (void)state;
+    sky_peer_fixture_stop(&plain);
+    sky_peer_fixture_stop(&sealed);
+    return 0;
+}
+
+/* ---- a client by hand ---- */
+
+static int connect_raw(const sky_peer_fixture *p) {
+    sky_address to;
+    int fd;
+    assert_int_equal(sky_tcp_resolve(sky_peer_address(p->server), &to, NULL), SKY_OK);
+    assert_int_equal(sky_tcp_connect(&to, sky_now() + PATIENCE, &fd), SKY_OK);
+    return fd;
+}
+
+static sky_status move(int fd, bool sends, uint8_t *data, size_t bytes) {
+    return sky_peer_exchange(sky_peer_transport_find(NULL), fd, sends, data, bytes,
+                             sky_now() + PATIENCE, -1);
+}
+
+/* The other end has closed it. */
+static void assert_ended(int fd) {
+    uint8_t data[4096];
+    const sky_span span = {data, sizeof data};
+    sky_status status;
+    size_t got;
+    while ((status = sky_tcp_receive(fd, &span, 1, &got)) != SKY_E_IO)
+        if (status == SKY_MISS)
+            assert_int_not_equal(sky_poll(&fd, 1, sky_now() + PATIENCE), 0);
+    sky_tcp_close(fd);
+}
+
+/* Greet with a key of one's own, or plain. Returns what the answer says. */
+static sky_status greet(int fd, sky_suite suite, const uint8_t *key, sky_peer_secrets *secrets) {
+    sky_peer_hello hello;
+    uint8_t chance[32], answer[SKY_PEER_HELLO_BYTES];
+    sky_random(chance, sizeof chance);
+    sky_peer_hello_make(&hello, suite, key, chance);
+    assert_int_equal(move(fd, true, hello.hello, sizeof hello.hello), SKY_OK);
+    assert_int_equal(move(fd, false, answer, sizeof answer), SKY_OK);
+    return sky_peer_hello_end(&hello, answer, secrets);
+}
+
+static void say(sky_peer_link *l, const sky_peer_frame *f) {
+    assert_true(sky_peer_link_send(l, f));
+    assert_int_equal(sky_peer_link_flush(l), SKY_OK);
+}
+
+static sky_peer_link *meet(const sky_peer_fixture *p) {
+    sky_peer_secrets secrets = {0};
+    uint8_t key[SKY_SECRET_BYTES];
+    sky_peer_link *l;
+    int fd = connect_raw(p);
+    bool has_key = p->key_path[0] != '\0';
+    if (has_key)
+        assert_int_equal(sky_secret_read(p->key_path, key, NULL), SKY_OK);
+    assert_int_equal(greet(fd, has_key ? SKY_SUITE_AES : SKY_SUITE_PLAIN, key, &secrets), SKY_OK);
+    assert_int_equal(sky_peer_link_create(sky_peer_transport_find(NULL), fd, true, &secrets, &l),
+                     SKY_OK);
+    return l;
+}
+
+/* A client that has been let in; the welcome is not read. */
+static sky_peer_link *ready(const sky_peer_fixture *p) {
+    sky_peer_link *l = meet(p);
+    frame = (sky_peer_frame){.kind = SKY_PEER_READY};
+    say(l, &frame);
+    return l;
+}
+
+static void assert_link_ended(sky_peer_link *l) {
+    int fd = sky_local_duplicate(sky_peer_link_fd(l));
+    sky_peer_link_destroy(l);
+    assert_ended(fd);
+}
+
+/* ---- the others ---- */
+
+static sky_peer_stat stats(const sky_peer_fixture *p) {
+    sky_peer_stat s;
+    sky_peer_stats(p->server, &s);
+    return s;
+}
+
+/* A put, a get and a removal of a good client work; then nobody else's is left. */
+static void assert_unharmed(const sky_peer_fixture *p) {
+    char url[256];
+    const char *urls[] = {url};
+    uint8_t data[5000], back[5000];
+    sky_span span = {data, sizeof data}, to = {back, sizeof back};
+    sky_item item = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    sky_cache *cache;
+    sky_peer_fixture_url(p, NULL, url);
+    assert_int_equal(sky_cache_open(urls, 1, &cache, NULL), SKY_OK);
+    sky_fixture_fill(data, sizeof data, 1);
+    assert_int_equal(sky_run(cache, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    item.spans = &to;
+    assert_int_equal(sky_run(cache, SKY_OP_GET, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    assert_memory_equal(data, back, sizeof data);
+    assert_int_equal(sky_run(cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+    sky_cache_close(cache);
+    sky_time until = sky_now() + PATIENCE;
+    while (stats(p).connections > 0 ||
+           sky_cache_metric(p->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) > 0 ||
+           sky_cache_metric(p->cache, 0, SKY_METRIC_TIER_BYTES_USED) > 0 ||
+           atomic_load(&p->server->staged_bytes) > 0) {
+        assert_true(sky_now() < until);
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    }
+}
+
+/* ---- greetings ---- */
+
+static void strangers_are_turned_away(void **state) {
+    static const uint8_t other_key[SKY_SECRET_BYTES] = {1};
+    sky_peer_secrets secrets;
+    uint8_t garbage[500];
+    (void)state;
+    uint64_t before = stats(&sealed).denied;
+    int fd = connect_raw(&sealed);
+    assert_int_equal(greet(fd, SKY_SUITE_AES, other_key, &secrets), SKY_E_DENIED);
+    assert_ended(fd);
+    fd = connect_raw(&sealed);
+    assert_int_equal(greet(fd, SKY_SUITE_PLAIN, NULL, &secrets), SKY_E_DENIED);
+    assert_ended(fd);
+    fd = connect_raw(&sealed);
+    memset(garbage, 0x5a, sizeof garbage);
+    assert_int_equal(move(fd, true, garbage, sizeof garbage), SKY_OK);
+    assert_ended(fd);
+    fd = connect_raw(&sealed); /* half a hello, and gone */
+    assert_int_equal(move(fd, true, garbage, 40), SKY_OK);
+    sky_tcp_close(fd);
+    assert_unharmed(&sealed);
+    while (stats(&sealed).denied < before + 4)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+}
+
+/* Who recorded a connection and sends the same again gets no further than the answer. */
+static void recorded_connections_are_of_no_use(void **state) {
+    uint8_t key[SKY_SECRET_BYTES], chance[32] = {3}, answer[SKY_PEER_HELLO_BYTES];
+    uint8_t record[SKY_PEER_RECORD_HEAD_BYTES + 16];
+    sky_peer_hello hello;
+    (void)state;
+    assert_int_equal(sky_secret_read(sealed.key_path, key, NULL), SKY_OK);
+    sky_peer_hello_make(&hello, SKY_SUITE_AES, key, chance);
+    for (int i = 0; i < 2; i++) { /* the same hello is answered each time ... */
+        uint8_t sent[SKY_PEER_HELLO_BYTES];
+        int fd = connect_raw(&sealed);
+        memcpy(sent, hello.hello, sizeof sent);
+        assert_int_equal(move(fd, true, sent, sizeof sent), SKY_OK);
+        assert_int_equal(move(fd, false, answer, sizeof answer), SKY_OK);
+        memset(record, i, sizeof record); /* ... but no record of another connection is taken */
+        memcpy(record, (const uint8_t[]){16, 0, 0, 0}, 4);
+        assert_int_equal(move(fd, true, record, sizeof record), SKY_OK);
+        assert_ended(fd);
+    }
+    assert_unharmed(&sealed);
+}
+
+/* Who says nothing takes one of few places, which are not those of who has shown a key. */
+static void silent_strangers_keep_nobody_out(void **state) {
+    int fds[SKY__PEER_STRANGERS_MAX], more;
+    uint8_t answer[SKY_PEER_HELLO_BYTES];
+    sky_peer_secrets secrets;
+    sky_peer_hello hello;
+    (void)state;
+    sky_peer_link *friend = ready(&sealed);
+    while (stats(&sealed).connections == 0)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    sealed.server->hello_ns = SKY_SECONDS(600);
+    for (uint32_t i = 0; i < SKY__PEER_STRANGERS_MAX; i++)
+        fds[i] = connect_raw(&sealed);
+    more = connect_raw(&sealed);
+    sky_peer_hello_make(&hello, SKY_SUITE_PLAIN, NULL, NULL);
+    assert_int_equal(move(more, false, answer, sizeof answer), SKY_OK);
+    assert_int_equal(sky_peer_hello_end(&hello, answer, &secrets), SKY_E_BUSY);
+    assert_ended(more);
+    assert_true(stats(&sealed).refused >= 1);
+    frame = (sky_peer_frame){.kind = SKY_PEER_ASK, .question = SKY_PEER_STAT};
+    say(friend, &frame);
+    assert_int_equal(stats(&sealed).connections, 1);
+    for (uint32_t i = 0; i < SKY__PEER_STRANGERS_MAX; i++)
+        sky_tcp_close(fds[i]);
+    sky_peer_link_destroy(friend);
+    sky_time until = sky_now() + PATIENCE;
+    for (uint32_t left = 1; left > 0;) { /* until their places are free again */
+        sky_mutex_lock(&sealed.server->mutex);
+        left = sealed.server->stranger_count;
+        sky_mutex_unlock(&sealed.server->mutex);
+        assert_true(sky_now() < until);
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    }
+    sealed.server->hello_ns = SKY__PEER_HELLO_NS;
+    assert_unharmed(&sealed);
+}
+
+static void who_never_shows_the_key_is_ended(void **state) {
+    (void)state;
+    uint64_t before = stats(&sealed).denied;
+    sealed.server->hello_ns = SKY_MS(20);
+    assert_ended(connect_raw(&sealed)); /* says nothing */
+    sealed.server->hello_ns = SKY__PEER_HELLO_NS;
+    while (stats(&sealed).denied == before)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    assert_unharmed(&sealed);
+}
+
+/* ---- frames ---- */
+
+/* After these the connection is over. */
+static void assert_refused(const sky_peer_frame *f) {
+    const sky_peer_fixture *both[] = {&plain, &sealed};
+    for (int i = 0; i < 2; i++) {
+        uint64_t before = stats(both[i]).disconnected;
+        sky_peer_link *l = ready(both[i]);
+        assert_true(sky_peer_link_send(l, f));
+        (void)sky_peer_link_flush(l);
+        assert_link_ended(l);
+        while (stats(both[i]).disconnected == before)
+            sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+        assert_unharmed(both[i]);
+    }
+}
+
+static void frames_of_a_host_end_it(void **state) {
+    (void)state;
+    frame = (sky_peer_frame){.kind = SKY_PEER_WELCOME};
+    assert_refused(&frame);
+    frame = (sky_peer_frame){.kind = SKY_PEER_DONE, .count = 1};
+    assert_refused(&frame);
+    frame = (sky_peer_frame){.kind = SKY_PEER_TOLD, .question = SKY_PEER_STAT};
+    assert_refused(&frame);
+    frame = (sky_peer_frame){.kind = SKY_PEER_READY};
+    assert_refused(&frame);
+    frame = (sky_peer_frame){/* more than the arena */
+                             .kind = SKY_PEER_RUN,
+                             .count = 1,
+                             .op = SKY_OP_PUT,
+                             .orders = {{.bytes = 9 << 20}}};
+    assert_refused(&frame);
+    frame = (sky_peer_frame){.kind = SKY_PEER_RUN, .count = 64, .op = SKY_OP_PUT};
+    for (int i = 0; i < 64; i++)
+        frame.orders[i].bytes = 8 << 20;
+    assert_refused(&frame);
+}
+
+static void who_does_not_begin_as_clients_do_is_ended(void **state) {
+    (void)state;
+    sky_peer_link *l = meet(&plain);
+    frame = (sky_peer_frame){.kind = SKY_PEER_ASK, .question = SKY_PEER_LIST};
+    say(l, &frame);
+    assert_link_ended(l);
+    assert_unharmed(&plain);
+}
+
+/* Runs that are not read pile up to a bound. */
+static void who_asks_without_end_is_ended(void **state) {
+    (void)state;
+    sky_peer_link *l = ready(&plain);
+    frame = (sky_peer_frame){.kind = SKY_PEER_ASK, .question = SKY_PEER_LIST};
+    for (int i = 0; i < 2; i++)
+        assert_true(sky_peer_link_send(l, &frame)); /* at once: the second before an answer */
+    (void)sky_peer_link_flush(l);
+    assert_link_ended(l);
+    assert_unharmed(&plain);
+}
+
+/* It puts 2 MiB, gets them again and again, and never reads: its leases come back. */
+static void who_never_reads_is_ended(void **state) {
+    uint8_t *data = calloc(1, 2 << 20);
+    sky_span span = {data, 2 << 20};
+    sky_item item = {.key = sky_fixture_key(7), .spans = &span, .span_count = 1};
+    (void)state;
+    assert_int_equal(sky_run(plain.cache, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
+    plain.server->stuck_ns = SKY_MS(50);
+    sky_peer_link *l = ready(&plain);
+    for (uint32_t i = 0; i < SKY__PEER_RUNS_MAX - 1; i++) {
+        frame = (sky_peer_frame){.kind = SKY_PEER_RUN,
+                                 .id = i,
+                                 .count = 1,
+                                 .op = SKY_OP_GET,
+                                 .orders = {{.key = item.key}}};
+        frame.orders[0].room = 2 << 20;
+        assert_true(sky_peer_link_send(l, &frame));
+        (void)sky_peer_link_flush(l);
+    }
+    uint64_t before = stats(&plain).disconnected;
+    while (stats(&plain).disconnected == before)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    sky_peer_link_destroy(l);
+    plain.server->stuck_ns = SKY__PEER_STUCK_NS;
+    assert_int_equal(sky_run(plain.cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+    free(data);
+    assert_unharmed(&plain);
+}
+
+/* Half a put, and then nothing, or the end. */
+static void half_a_put_stores_nothing(void **state) {
+    (void)state;
+    for (int stays = 0; stays < 2; stays++) {
+        uint64_t before = stats(&sealed).disconnected;
+        sealed.server->stuck_ns = stays ? SKY_MS(50) : SKY__PEER_STUCK_NS;
+        sky_peer_link *l = ready(&sealed);
+        frame = (sky_peer_frame){.kind = SKY_PEER_RUN,
+                                 .count = 1,
+                                 .op = SKY_OP_PUT,
+                                 .orders = {{.key = sky_fixture_key(9), .bytes = 1 << 20}}};
+        say(l, &frame);
+        memset(sky_peer_link_begin(l, 1000), 1, 1000);
+        sky_peer_link_end(l, 1000);
+        assert_int_equal(sky_peer_link_flush(l), SKY_OK);
+        while (stays && stats(&sealed).disconnected == before)
+            sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+        sky_peer_link_destroy(l);
+        assert_unharmed(&sealed);
+        sealed.server->stuck_ns = SKY__PEER_STUCK_NS;
+    }
+}
+
+/* Bytes that are no records, behind a good beginning. */
+static void noise_ends_it(void **state) {
+    uint8_t noise[3000];
+    (void)state;
+    for (uint32_t seed = 1; seed <= 20; seed++) {
+        const sky_peer_fixture *p = seed % 2 ? &plain : &sealed;
+        sky_peer_link *l = ready(p);
+        sky_fixture_fill(noise, sizeof noise, seed);
+        if (seed % 4 < 2)
+            memcpy(noise, (const uint8_t[]){100, 0, 0, 0}, 4); /* a length that may be */
+        assert_int_equal(move(sky_peer_link_fd(l), true, noise, sizeof noise), SKY_OK);
+        assert_link_ended(l);
+    }
+    assert_unharmed(&plain);
+    assert_unharmed(&sealed);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strangers_are_turned_away),
+        cmocka_unit_test(recorded_connections_are_of_no_use),
+        cmocka_unit_test(silent_strangers_keep_nobody_out),
+        cmocka_unit_test(who_never_shows_the_key_is_ended),
+        cmocka_unit_test(frames_of_a_host_end_it),
+        cmocka_unit_test(who_does_not_begin_as_clients_do_is_ended),
+        cmocka_unit_test(who_asks_without_end_is_ended),
+        cmocka_unit_test(who_never_reads_is_ended),
+        cmocka_unit_test(half_a_put_stores_nothing),
+        cmocka_unit_test(noise_ends_it),
+    };
+    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+}

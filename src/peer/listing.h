@@ -1,0 +1,13 @@
+/* What a cache holds, as one text, for who sees it as one tier. */
+#ifndef SKY_PEER_LISTING_H
+#define SKY_PEER_LISTING_H
+
+#include <skymem/cache.h>
+
+/* Entries as of sky_shm_entry_encode; of several copies of a payload the best. What could be read
+ * stands there whatever is returned.
+ * Owner:  *text is the caller's, by free; NULL with *bytes 0
+ * Errors: SKY_E_NOMEM, those of sky_list */
+sky_status sky__listing(sky_cache *cache, uint8_t **text, size_t *bytes);
+
+#endif

@@ -1,0 +1,419 @@
+/* The runs of a connection: from frames to the cache, and answers back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <skymem/metrics.h>
+
+#include "peer/listing.h"
+#include "peer/server.h"
+#include "tier/spans.h"
+
+#define OWNER_OF_A_PEER (UINT64_C(1) << 63) /* apart from the numbers of a host's clients */
+
+/* ---- made, freed ---- */
+
+static void release_leases(sky__peer_connection *c, sky__peer_run *run) {
+    for (uint32_t n = 0; n < run->count; n++)
+        if (run->items[n].lease.id != 0)
+            (void)sky_release_owned(c->server->cache, c->owner, run->items[n].lease);
+}
+
+static void free_run(sky__peer_connection *c, sky__peer_run *run) {
+    if (run->staged)
+        atomic_fetch_sub(&c->server->staged_bytes, run->staged_bytes);
+    free(run->staged);
+    free(run);
+    c->run_count--;
+}
+
+/* Room for all that a run has, in one piece of memory. */
+static sky__peer_run *make_run(const sky_peer_frame *f) {
+    size_t names = 0, n = f->count;
+    for (uint32_t i = 0; i < f->count; i++)
+        names += f->orders[i].name_bytes;
+    sky__peer_run *run = calloc(
+        1,
+        sizeof *run + n * (sizeof *run->orders + sizeof *run->items + sizeof *run->spans) + names);
+    if (!run)
+        return NULL;
+    run->orders = (void *)(run + 1);
+    run->items = (void *)(run->orders + n);
+    run->spans = (void *)(run->items + n);
+    run->names = (void *)(run->spans + n);
+    return run;
+}
+
+static void fill_run(const sky__peer_connection *c, const sky_peer_frame *f, sky__peer_run *run) {
+    char *name = run->names;
+    run->id = f->id;
+    run->count = f->count;
+    run->op = f->op;
+    memcpy(run->orders, f->orders, f->count * sizeof *run->orders);
+    for (uint32_t n = 0; n < f->count; n++) {
+        const sky_peer_order *o = &f->orders[n];
+        run->items[n] = (sky_item){.key = o->key, .parent = o->parent};
+        if (o->name_bytes > 0) {
+            memcpy(name, o->name, o->name_bytes);
+            run->items[n].name = name;
+            run->items[n].name_bytes = o->name_bytes;
+            name += o->name_bytes;
+        }
+    }
+    run->call = (sky_call){.ttl_s = f->ttl_s,
+                           .coding = f->coding,
+                           .wanted = f->wanted,
+                           .durable = f->durable,
+                           .drop = f->drop,
+                           .at_ms = f->at_ms,
+                           .event_fd = c->event,
+                           .owner = f->op == SKY_OP_GET ? c->owner : 0};
+    if (f->left_ns != 0 && f->left_ns < (uint64_t)SKY_SECONDS(1000000))
+        run->call.deadline_ns = sky_now() + (sky_time)f->left_ns;
+}
+
+/* ---- to the cache ---- */
+
+static void queue_answer(sky__peer_connection *c, sky__peer_run *run) {
+    run->next = NULL;
+    *(c->first ? &c->last->next : &c->first) = run;
+    c->last = run;
+}
+
+static void answer_all(sky__peer_connection *c, sky__peer_run *run, sky_status status) {
+    for (uint32_t n = 0; n < run->count; n++)
+        run->items[n].status = status;
+    queue_answer(c, run);
+}
+
+/* SKY_E_BUSY: the cache has no room for it now. */
+static sky_status begin_run(sky__peer_connection *c, sky__peer_run *run) {
+    sky_op op = run->op == SKY_OP_GET ? SKY_OP_LEASE : run->op;
+    sky_status status = sky_submit(c->server->cache, op, run->items, run->count, &run->call,
+                                   &run->batch);
+    c->stalled = status == SKY_E_BUSY ? run : NULL;
+    c->waits_for_room = c->stalled != NULL;
+    if (status == SKY_E_BUSY)
+        return status;
+    if (status != SKY_OK) {
+        answer_all(c, run, status);
+    } else if (sky_wait(c->server->cache, run->batch, 1) == SKY_OK) { /* most are done */
+        queue_answer(c, run);
+    } else {
+        run->next = c->runs;
+        c->runs = run;
+    }
+    return SKY_OK;
+}
+
+void sky__peer_collect(sky__peer_connection *c) {
+    for (sky__peer_run **at = &c->runs; *at;) {
+        sky__peer_run *run = *at;
+        if (sky_wait(c->server->cache, run->batch, 1) != SKY_OK) {
+            at = &run->next;
+            continue;
+        }
+        *at = run->next;
+        queue_answer(c, run);
+    }
+}
+
+sky_time sky__peer_next_deadline(const sky__peer_connection *c) {
+    sky_time first = SKY_TIME_NEVER;
+    for (const sky__peer_run *run = c->runs; run; run = run->next)
+        if (run->call.deadline_ns != 0 && run->call.deadline_ns < first)
+            first = run->call.deadline_ns;
+    return first;
+}
+
+/* ---- puts ---- */
+
+/* Room for the payloads that come; false: there is none now. */
+static bool find_staging(sky__peer_connection *c, sky__peer_run *run) {
+    sky_peer_server *s = c->server;
+    uint64_t before = atomic_fetch_add(&s->staged_bytes, run->staged_bytes);
+    bool fits = before == 0 || before + run->staged_bytes <= SKY__PEER_STAGED_MAX;
+    run->staged = fits ? malloc(run->staged_bytes) : NULL;
+    if (!run->staged)
+        atomic_fetch_sub(&s->staged_bytes, run->staged_bytes);
+    return run->staged != NULL;
+}
+
+/* The payloads of a put are whole, or those that follow are. */
+static sky_status go_on_coming(sky__peer_connection *c) {
+    sky__peer_run *run = c->coming;
+    while (c->coming_n < run->count && c->coming_at == run->orders[c->coming_n].bytes) {
+        c->coming_n++;
+        c->coming_at = 0;
+    }
+    if (c->coming_n < run->count)
+        return SKY_OK;
+    c->coming = NULL;
+    if (!run->cancelled)
+        return begin_run(c, run);
+    answer_all(c, run, SKY_E_CANCELLED);
+    return SKY_OK;
+}
+
+static void lay_out(sky__peer_run *run) {
+    uint8_t *at = run->staged;
+    for (uint32_t n = 0; n < run->count; n++) {
+        uint64_t bytes = run->orders[n].bytes;
+        run->spans[n] = (sky_span){at, bytes};
+        run->items[n].spans = &run->spans[n];
+        run->items[n].span_count = bytes > 0;
+        at += bytes;
+    }
+}
+
+/* Errors: SKY_E_CORRUPT; SKY_E_BUSY: there is no room yet */
+static sky_status begin_put(sky__peer_connection *c, sky__peer_run *run) {
+    uint64_t all = 0, most = c->server->payload_bytes_max;
+    for (uint32_t n = 0; n < run->count; n++) {
+        bool fits = run->orders[n].bytes <= most && all < SKY_PEER_PUT_BYTES_MAX;
+        c->why = fits ? c->why : "it puts more than it was told that it may";
+        if (!fits)
+            return SKY_E_CORRUPT;
+        all += run->orders[n].bytes;
+    }
+    c->coming = run;
+    c->coming_n = 0;
+    c->coming_at = 0;
+    run->staged_bytes = all;
+    if (all > 0 && !find_staging(c, run)) {
+        c->waits_for_room = true;
+        return SKY_E_BUSY;
+    }
+    lay_out(run);
+    return go_on_coming(c);
+}
+
+bool sky__peer_find_room(sky__peer_connection *c) {
+    if (!c->waits_for_room)
+        return true;
+    c->waits_for_room = false;
+    if (c->stalled)
+        return begin_run(c, c->stalled) == SKY_OK;
+    c->waits_for_room = !find_staging(c, c->coming);
+    if (!c->waits_for_room)
+        lay_out(c->coming);
+    return !c->waits_for_room;
+}
+
+uint64_t sky__peer_coming(const sky__peer_connection *c) {
+    return c->coming ? c->coming->orders[c->coming_n].bytes - c->coming_at : 0;
+}
+
+uint32_t sky__peer_coming_place(const sky__peer_connection *c, size_t bytes, sky_span *spans) {
+    uint8_t *to = c->coming->spans[c->coming_n].data;
+    spans[0] = (sky_span){to + c->coming_at, bytes};
+    return 1;
+}
+
+sky_status sky__peer_take_coming(sky__peer_connection *c, size_t bytes) {
+    sky__peer_run *run = c->coming;
+    atomic_fetch_add(&c->server->received_bytes, bytes);
+    if (bytes == 0) {
+        run->cancelled = true; /* its caller has gone: nothing of this frame is stored */
+        c->coming_at = run->orders[c->coming_n].bytes;
+    }
+    return sky__peer_coming(c) == 0 ? go_on_coming(c) : SKY_OK;
+}
+
+/* ---- frames ---- */
+
+sky_status sky__peer_take_run(sky__peer_connection *c) {
+    const sky_peer_frame *f = c->frame;
+    if (c->run_count == SKY__PEER_RUNS_MAX) {
+        c->why = "it asks for more at once than it may";
+        return SKY_E_CORRUPT;
+    }
+    sky__peer_run *run = make_run(f);
+    if (!run) {
+        c->why = "no memory is left for it";
+        return SKY_E_NOMEM;
+    }
+    c->run_count++;
+    c->owner = OWNER_OF_A_PEER | c->number;
+    fill_run(c, f, run);
+    if (f->op != SKY_OP_PUT)
+        return begin_run(c, run);
+    sky_status status = begin_put(c, run);
+    if (status == SKY_E_CORRUPT)
+        free_run(c, run);
+    return status;
+}
+
+void sky__peer_take_cancel(sky__peer_connection *c) {
+    for (sky__peer_run **at = &c->runs; *at; at = &(*at)->next) {
+        sky__peer_run *run = *at;
+        if (run->id != c->frame->id)
+            continue;
+        *at = run->next;
+        sky_cancel(c->server->cache, run->batch);
+        run->cancelled = true;
+        queue_answer(c, run);
+        return;
+    }
+}
+
+/* ---- answers ---- */
+
+/* What of a leased payload is to be sent. */
+static sky_status cut_payload(const sky_item *item, const sky_peer_order *o, sky_span *out) {
+    sky_range range;
+    sky_status status = sky_range_resolve((sky_range){o->offset, o->bytes}, item->view.bytes,
+                                          &range);
+    if (status == SKY_OK && range.bytes > o->room)
+        status = SKY_E_DST_SMALL;
+    if (status == SKY_OK)
+        *out = (sky_span){(uint8_t *)item->view.data + range.offset, range.bytes};
+    return status;
+}
+
+static void make_result(const sky__peer_run *run, uint32_t n, sky_peer_result *out) {
+    const sky_item *item = &run->items[n];
+    sky_status status = item->status;
+    *out = (sky_peer_result){.ttl_s = item->ttl_s, .coding = item->coding, .pinned = item->pinned};
+    if (run->op == SKY_OP_GET) {
+        run->spans[n] = (sky_span){NULL, 0};
+        if (status == SKY_OK)
+            status = run->cancelled ? SKY_E_CANCELLED
+                                    : cut_payload(item, &run->orders[n], &run->spans[n]);
+        out->bytes = run->spans[n].bytes;
+    } else if (status == SKY_OK) {
+        out->bytes = item->bytes;
+    }
+    out->status = status;
+}
+
+static bool announce(sky__peer_connection *c, const sky__peer_run *run) {
+    sky_peer_frame *f = c->frame;
+    f->kind = SKY_PEER_DONE;
+    f->id = run->id;
+    f->count = run->count;
+    f->payloads = run->op == SKY_OP_GET;
+    for (uint32_t n = 0; n < run->count; n++)
+        make_result(run, n, &f->results[n]);
+    return sky_peer_link_send(c->link, f);
+}
+
+/* Lend a piece of `bytes` bytes of which *at are sent. False: there is no room. */
+static bool lend_piece(sky__peer_connection *c, const uint8_t *data, uint64_t bytes, uint64_t *at) {
+    uint64_t left = bytes - *at;
+    size_t now = left < SKY_PEER_PIECE_BYTES_MAX ? left : SKY_PEER_PIECE_BYTES_MAX;
+    if (!sky_peer_link_lend(c->link, data + *at, now))
+        return false;
+    *at += now;
+    return true;
+}
+
+/* The run that is announced: its next piece. False: there is no room, or nothing is left. */
+static bool send_piece(sky__peer_connection *c, const sky__peer_run *run) {
+    if (run->op != SKY_OP_GET)
+        c->sending_n = run->count;
+    while (c->sending_n < run->count && c->sending_at == run->spans[c->sending_n].bytes) {
+        c->sending_n++;
+        c->sending_at = 0;
+    }
+    if (c->sending_n == run->count)
+        return false;
+    const sky_span *s = &run->spans[c->sending_n];
+    uint64_t before = c->sending_at;
+    bool sent = lend_piece(c, s->data, s->bytes, &c->sending_at);
+    atomic_fetch_add(&c->server->sent_bytes, c->sending_at - before);
+    return sent;
+}
+
+static bool tell(sky__peer_connection *c) {
+    sky_peer_frame *f = c->frame;
+    sky_cache *cache = c->server->cache;
+    size_t text_bytes = 0;
+    sky_status status = SKY_OK;
+    uint64_t numbers[SKY_PEER_NUMBERS] = {0};
+    if (!sky_peer_link_begin(c->link, SKY_PEER_FRAME_BYTES_MAX))
+        return false;
+    if (c->question == SKY_PEER_LIST) {
+        status = sky__listing(cache, &c->text, &text_bytes);
+    } else if (c->question == SKY_PEER_VERIFY) {
+        sky_verify_report r = {0};
+        status = sky_verify(cache, &r);
+        memcpy(numbers, (const uint64_t[]){r.entries, r.bytes, r.corrupt, r.orphans},
+               sizeof numbers);
+    } else {
+        for (size_t i = 0; i < sky_tier_count(cache); i++)
+            numbers[0] += sky_cache_metric(cache, i, SKY_METRIC_TIER_ENTRIES);
+        numbers[1] = sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED);
+        numbers[2] = sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_MAX);
+    }
+    f->kind = SKY_PEER_TOLD;
+    f->id = c->question_id;
+    f->count = 0;
+    f->question = c->question;
+    f->told = status;
+    memcpy(f->numbers, numbers, sizeof numbers);
+    f->text_bytes = c->text_bytes = text_bytes;
+    c->text_at = 0;
+    c->asked = false;
+    return sky_peer_link_send(c->link, f);
+}
+
+/* One step; false: there is no room, or nothing to send. */
+static bool answer_step(sky__peer_connection *c) {
+    if (c->text)
+        return c->text_at < c->text_bytes && lend_piece(c, c->text, c->text_bytes, &c->text_at);
+    if (c->announced)
+        return send_piece(c, c->first);
+    if (c->asked)
+        return tell(c);
+    if (!c->first || !announce(c, c->first))
+        return false;
+    c->announced = true;
+    c->sending_n = 0;
+    c->sending_at = 0;
+    return true;
+}
+
+bool sky__peer_answer(sky__peer_connection *c) {
+    bool some = false;
+    while (answer_step(c))
+        some = true;
+    return some;
+}
+
+void sky__peer_note_flushed(sky__peer_connection *c) {
+    sky__peer_run *run = c->first;
+    if (c->text && c->text_at == c->text_bytes) {
+        free(c->text);
+        c->text = NULL;
+    }
+    if (!c->announced || c->sending_n < run->count)
+        return;
+    c->announced = false;
+    c->first = run->next;
+    release_leases(c, run);
+    free_run(c, run);
+}
+
+/* ---- the end ---- */
+
+static void free_list(sky__peer_connection *c, sky__peer_run *run) {
+    while (run) {
+        sky__peer_run *next = run->next;
+        free_run(c, run);
+        run = next;
+    }
+}
+
+void sky__peer_runs_end(sky__peer_connection *c) {
+    for (const sky__peer_run *run = c->runs; run; run = run->next)
+        sky_cancel(c->server->cache, run->batch);
+    if (c->owner != 0)
+        (void)sky_release_owner(c->server->cache, c->owner, NULL);
+    if (c->coming)
+        free_run(c, c->coming);
+    if (c->stalled)
+        free_run(c, c->stalled);
+    free_list(c, c->runs);
+    free_list(c, c->first);
+    free(c->text);
+}

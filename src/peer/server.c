@@ -1,0 +1,259 @@
+#include "peer/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <skymem/metrics.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/local.h"
+#include "io/secret.h"
+#include "io/tcp.h"
+
+#define COMPLAINTS_A_SECOND 10
+#define EXHAUSTED_NS        SKY_MS(100) /* without descriptors: no connections are taken so long */
+
+/* ---- counts, the log ---- */
+
+/* With the mutex held. A flood of bad connections is no flood of lines. */
+static void complain(sky_peer_server *s, const sky__peer_connection *c, const char *what,
+                     const char *why) {
+    sky_time now = sky_now();
+    if (now >= s->complain_at) {
+        s->complain_at = now + SKY_SECONDS(1);
+        s->complaints = 0;
+    }
+    if (s->complaints++ < COMPLAINTS_A_SECOND)
+        sky_log(SKY_LOG_WARNING, "peer %llu (%s) is %s: %s", (unsigned long long)c->number, c->from,
+                what, why);
+    if (s->complaints == COMPLAINTS_A_SECOND)
+        sky_log(SKY_LOG_WARNING, "more peers are disconnected in this second");
+}
+
+void sky__peer_note_greeted(sky__peer_connection *c) {
+    sky_peer_server *s = c->server;
+    sky_mutex_lock(&s->mutex);
+    s->stranger_count--;
+    s->stat.accepted++;
+    s->stat.connections++;
+    c->greeted = true;
+    sky_mutex_unlock(&s->mutex);
+}
+
+void sky__peer_note_end(sky__peer_connection *c, bool denied, const char *why) {
+    sky_peer_server *s = c->server;
+    sky_mutex_lock(&s->mutex);
+    if (c->greeted)
+        s->stat.connections--;
+    else
+        s->stranger_count--;
+    s->stat.denied += denied;
+    s->stat.disconnected += !denied && why;
+    if (why)
+        complain(s, c, denied ? "denied" : "disconnected", why);
+    c->over = true;
+    sky_mutex_unlock(&s->mutex);
+}
+
+void sky_peer_stats(sky_peer_server *s, sky_peer_stat *out) {
+    sky_mutex_lock(&s->mutex);
+    *out = s->stat;
+    sky_mutex_unlock(&s->mutex);
+    out->sent_bytes = atomic_load(&s->sent_bytes);
+    out->received_bytes = atomic_load(&s->received_bytes);
+}
+
+const char *sky_peer_address(const sky_peer_server *s) {
+    return s->address;
+}
+
+/* ---- connections ---- */
+
+/* A place whose connection is over is free again. */
+static bool free_place(sky__peer_connection *c) {
+    if (c->fd >= 0 && c->over) {
+        sky_thread_join(&c->thread);
+        c->fd = -1;
+    }
+    return c->fd < 0;
+}
+
+/* With the mutex held, which the thread of a connection that is over takes no more. */
+static sky__peer_connection *find_place(sky_peer_server *s) {
+    if (s->stranger_count >= SKY__PEER_STRANGERS_MAX)
+        return NULL;
+    for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++)
+        if (free_place(&s->places[i]))
+            return &s->places[i];
+    return NULL;
+}
+
+static void refuse(const sky_peer_server *s, int fd) {
+    uint8_t answer[SKY_PEER_HELLO_BYTES];
+    const sky_span span = {answer, sizeof answer};
+    size_t sent;
+    sky_peer_hello_refuse(SKY_E_BUSY, answer);
+    (void)s->transport->send(fd, &span, 1, &sent);
+    s->transport->close(fd);
+}
+
+/* With the mutex held. */
+static bool open_place(sky_peer_server *s, sky__peer_connection *c, int fd,
+                       const sky_address *from) {
+    *c = (sky__peer_connection){
+        .server = s, .fd = fd, .number = ++s->numbers, .event = -1, .watch = -1};
+    sky_address_text(from, c->from);
+    if (sky_thread_start(&c->thread, "skymem-peer", sky__peer_connection_body, c) != SKY_OK) {
+        c->fd = -1;
+        return false;
+    }
+    s->stranger_count++;
+    return true;
+}
+
+static void accept_one(sky_peer_server *s, sky_time *accept_at) {
+    sky_address from;
+    bool exhausted;
+    int fd = s->transport->accept(s->listener, &from, &exhausted);
+    if (exhausted) {
+        sky_log(SKY_LOG_WARNING, "no descriptors are left for more peers");
+        *accept_at = sky_now() + EXHAUSTED_NS;
+    }
+    if (fd < 0)
+        return;
+    sky_mutex_lock(&s->mutex);
+    sky__peer_connection *c = find_place(s);
+    bool open = c && open_place(s, c, fd, &from);
+    s->stat.refused += !open;
+    sky_mutex_unlock(&s->mutex);
+    if (!open)
+        refuse(s, fd);
+}
+
+static void *body(void *argument) {
+    sky_peer_server *s = argument;
+    sky_time accept_at = 0;
+    for (;;) {
+        bool listens = sky_now() >= accept_at;
+        const int fds[] = {s->stop, s->listener};
+        uint32_t ready = sky_poll(fds, listens ? 2 : 1, listens ? SKY_TIME_NEVER : accept_at);
+        if (ready & 1u)
+            return NULL;
+        if (ready & 2u)
+            accept_one(s, &accept_at);
+    }
+}
+
+/* ---- start, stop ---- */
+
+static sky_status read_keys(const sky_peer_options *o, sky_peer_server *s, sky_error *error) {
+    if (o->key_count == 0)
+        return SKY_OK;
+    s->keys = sky_secret_alloc(o->key_count * sizeof *s->keys);
+    if (!s->keys)
+        return sky_fail(error, SKY_E_NOMEM, "no memory for keys");
+    sky_status status = SKY_OK;
+    while (s->key_count < o->key_count && status == SKY_OK) {
+        status = sky_secret_read(o->key_paths[s->key_count], s->keys[s->key_count], error);
+        s->key_count++;
+    }
+    return status;
+}
+
+static sky_status start_listening(const sky_peer_options *o, sky_peer_server *s, sky_error *error) {
+    char text[300];
+    sky_address at, bound;
+    bool port_alone = o->address[0] && !o->address[strspn(o->address, "0123456789")];
+    snprintf(text, sizeof text, "%s%s", port_alone ? "127.0.0.1:" : "", o->address);
+    sky_status status = sky_tcp_resolve(text, &at, error);
+    if (status == SKY_OK)
+        status = s->transport->listen(&at, &s->listener, &bound, error);
+    if (status != SKY_OK)
+        return status;
+    sky_address_text(&bound, s->address);
+    if (s->plain && !sky_address_is_loopback(&bound))
+        sky_log(SKY_LOG_WARNING,
+                "%s: plain connections from other machines: whoever reaches it reads and writes",
+                s->address);
+    return SKY_OK;
+}
+
+static sky_status check(sky_cache *cache, const sky_peer_options *o, sky_error *error) {
+    sky_tier_stat nearest;
+    if (!cache || !o || o->struct_bytes != sizeof *o || !o->address ||
+        (o->key_count && !o->key_paths))
+        return sky_fail(error, SKY_E_PARAM, "a server needs a cache and an address");
+    if (o->key_count > SKY_PEER_KEYS_MAX)
+        return sky_fail(error, SKY_E_PARAM, "at most %d keys", SKY_PEER_KEYS_MAX);
+    if (o->key_count == 0 && !o->plain)
+        return sky_fail(error, SKY_E_PARAM, "peers need a key, or plain by name");
+    sky_status status = sky_cache_stat(cache, 0, &nearest);
+    if (status == SKY_OK && !(nearest.traits & SKY_TIER_LEASES))
+        return sky_fail(error, SKY_E_PARAM,
+                        "%.200s: what peers are served from is mem:", nearest.url);
+    return status;
+}
+
+static sky_status start(sky_cache *cache, const sky_peer_options *o, sky_peer_server *s,
+                        sky_error *error) {
+    s->transport = sky_peer_transport_find(o->transport);
+    if (!s->transport)
+        return sky_fail(error, SKY_E_UNSUPPORTED, "this build has no transport %.100s",
+                        o->transport);
+    uint64_t most = sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_MAX);
+    s->payload_bytes_max = most > 0 && most < SKY_PAYLOAD_BYTES_MAX ? most : SKY_PAYLOAD_BYTES_MAX;
+    s->plain = o->plain;
+    sky_status status = read_keys(o, s, error);
+    if (status == SKY_OK)
+        status = start_listening(o, s, error);
+    if (status != SKY_OK)
+        return status;
+    status = sky_event_create(&s->stop);
+    if (status == SKY_OK)
+        status = sky_thread_start(&s->thread, "skymem-peers", body, s);
+    return status == SKY_OK ? status : sky_fail(error, status, "no thread for peers");
+}
+
+sky_status sky_peer_serve(sky_cache *cache, const sky_peer_options *options, sky_peer_server **out,
+                          sky_error *error) {
+    sky_status status = check(cache, options, error);
+    if (status != SKY_OK || !out)
+        return status != SKY_OK ? status : SKY_E_PARAM;
+    sky_peer_server *s = calloc(1, sizeof *s);
+    if (!s)
+        return sky_fail(error, SKY_E_NOMEM, "no memory");
+    s->cache = cache;
+    s->listener = s->stop = -1;
+    s->hello_ns = SKY__PEER_HELLO_NS;
+    s->stuck_ns = SKY__PEER_STUCK_NS;
+    for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++)
+        s->places[i].fd = -1;
+    sky_mutex_init(&s->mutex);
+    status = start(cache, options, s, error);
+    if (status != SKY_OK) {
+        sky_peer_stop(s);
+        return status;
+    }
+    *out = s;
+    return SKY_OK;
+}
+
+void sky_peer_stop(sky_peer_server *s) {
+    if (!s)
+        return;
+    if (s->stop >= 0)
+        sky_event_raise(s->stop);
+    sky_thread_join(&s->thread);
+    for (size_t i = 0; i < SKY_PEER_CONNECTIONS_MAX; i++)
+        if (s->places[i].fd >= 0)
+            sky_thread_join(&s->places[i].thread);
+    if (s->listener >= 0)
+        s->transport->close(s->listener);
+    sky_event_close(s->stop);
+    sky_secret_free(s->keys);
+    sky_mutex_deinit(&s->mutex);
+    free(s);
+}

@@ -1,0 +1,137 @@
+/* The inside of a server of other hosts (skymem/peer.h).
+ *
+ *   server.c       listens, accepts, counts; a thread for each connection
+ *   connection.c   one connection: greeting, its loop
+ *   runs.c         its runs: from frames to the cache, and answers back
+ *   listing.c      what a cache holds, as one text
+ *
+ * A connection shares nothing with others but counts and the cache, so that none waits for another.
+ * What breaks the protocol ends its connection: its runs are cancelled, its leases released. */
+#ifndef SKY_PEER_SERVER_H
+#define SKY_PEER_SERVER_H
+
+#include <stdatomic.h>
+
+#include <skymem/peer.h>
+
+#include "io/sync.h"
+#include "tier/peer/link.h"
+
+#define SKY__PEER_RUNS_MAX      64u             /* of a connection, until they are answered */
+#define SKY__PEER_STRANGERS_MAX 32u             /* that have not shown a key yet */
+#define SKY__PEER_HELLO_NS      SKY_SECONDS(5)  /* until a connection has shown its key */
+#define SKY__PEER_STUCK_NS      SKY_SECONDS(30) /* without a byte in the middle of something */
+#define SKY__PEER_STAGED_MAX    ((uint64_t)256 << 20) /* puts that have not come whole, of all */
+
+/* One operation that a client asked for. */
+typedef struct sky__peer_run {
+    struct sky__peer_run *next;
+    uint32_t id, count;
+    sky_op op;
+    sky_call call;
+    sky_batch batch; /* 0: not begun */
+    bool cancelled;
+    sky_peer_order *orders; /* [count]; get: ranges */
+    sky_item *items;        /* [count] */
+    sky_span *spans;        /* [count]; put: in `staged`; get: what is to be sent */
+    uint8_t *staged;        /* put: payloads, one behind the other */
+    uint64_t staged_bytes;
+    char *names;
+} sky__peer_run;
+
+typedef struct sky__peer_connection {
+    sky_peer_server *server;
+    int fd; /* -1: the place is free; under the server's mutex */
+    bool over, greeted;
+    uint64_t number;
+    char from[SKY_ADDRESS_TEXT_BYTES];
+    sky_thread thread;
+
+    /* the thread's alone */
+    sky_peer_link *link;
+    const char *why; /* what it did wrong */
+    int event, watch;
+    bool watched_reads, watched_writes;
+    bool ready; /* its first frame came */
+    uint64_t owner;
+    sky_peer_frame *frame;
+    sky__peer_run *runs;   /* in the cache */
+    uint32_t run_count;    /* those, and those that are not answered yet */
+    sky__peer_run *coming; /* a put whose payloads come: item n, of which `at` bytes came */
+    uint32_t coming_n;
+    uint64_t coming_at;
+    sky__peer_run *stalled; /* the cache had no room for it */
+    bool waits_for_room;    /* for one of these two: nothing more is received until it is there */
+    sky__peer_run *first, *last; /* answered; payloads of the first are being sent */
+    bool announced;              /* its frame is sent: now item n, from `at` */
+    uint32_t sending_n;
+    uint64_t sending_at;
+    bool asked;
+    sky_peer_question question;
+    uint32_t question_id;
+    uint8_t *text; /* a listing that is to be sent; NULL: none */
+    uint64_t text_bytes, text_at;
+    sky_time moved_at; /* when a byte went or came */
+} sky__peer_connection;
+
+struct sky_peer_server {
+    sky_cache *cache;
+    const sky_peer_transport *transport;
+    uint8_t (*keys)[SKY_SECRET_BYTES];
+    size_t key_count;
+    bool plain;
+    int listener, stop;
+    char address[SKY_ADDRESS_TEXT_BYTES];
+    uint64_t payload_bytes_max;
+    sky_time hello_ns,
+        stuck_ns; /* SKY__PEER_HELLO_NS, SKY__PEER_STUCK_NS; tests are less patient */
+    sky_thread thread;
+    _Atomic uint64_t staged_bytes, sent_bytes, received_bytes;
+
+    sky_mutex mutex; /* all that follows */
+    uint64_t numbers;
+    uint32_t stranger_count;
+    sky_peer_stat stat;
+    sky_time complain_at; /* lines for the log: so many in a second */
+    uint32_t complaints;
+    sky__peer_connection places[SKY_PEER_CONNECTIONS_MAX];
+};
+
+/* ---- connection.c ---- */
+
+/* The thread of a connection. */
+void *sky__peer_connection_body(void *connection);
+/* Do what there is to do, without waiting. *unsent: the kernel takes no more now.
+ * Errors: SKY_MISS (nothing more is to be done now), others: the connection is over, c->why says
+ *         why if it is to blame */
+sky_status sky__peer_step(sky__peer_connection *c, bool *unsent);
+
+/* ---- server.c ---- */
+
+/* It has shown a key, or is plain where that is taken. */
+void sky__peer_note_greeted(sky__peer_connection *c);
+/* It ends: count it, and say why in the log. denied: before it was greeted. */
+void sky__peer_note_end(sky__peer_connection *c, bool denied, const char *why);
+
+/* ---- runs.c ---- */
+
+/* The frame in c->frame is a run. Errors: SKY_E_CORRUPT, SKY_E_NOMEM; SKY_E_BUSY: it is taken, and
+ * no more is to be received until sky__peer_find_room says so */
+sky_status sky__peer_take_run(sky__peer_connection *c);
+bool sky__peer_find_room(sky__peer_connection *c);
+void sky__peer_take_cancel(sky__peer_connection *c);
+/* The payload of a put that is coming, as a sink has it. */
+uint64_t sky__peer_coming(const sky__peer_connection *c);
+uint32_t sky__peer_coming_place(const sky__peer_connection *c, size_t bytes, sky_span *spans);
+sky_status sky__peer_take_coming(sky__peer_connection *c, size_t bytes);
+/* Take runs that the cache has done. */
+void sky__peer_collect(sky__peer_connection *c);
+/* Write answers and their payloads as long as there is room. True: something was written. */
+bool sky__peer_answer(sky__peer_connection *c);
+/* The link has sent all that it was lent. */
+void sky__peer_note_flushed(sky__peer_connection *c);
+/* When the first deadline of a run passes, of which nothing else tells. */
+sky_time sky__peer_next_deadline(const sky__peer_connection *c);
+void sky__peer_runs_end(sky__peer_connection *c);
+
+#endif

@@ -1,0 +1,287 @@
+/* One connection: its thread, connecting, questions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "io/clock.h"
+#include "io/local.h"
+#include "io/secret.h"
+#include "tier/peer/peer_state.h"
+
+/* ---- what comes ---- */
+
+static bool is_first(const sky__peer_lane *l) {
+    return l == l->peer->lanes; /* which alone is asked */
+}
+
+static sky_status take_told(sky__peer_lane *l) {
+    sky__peer *p = l->peer;
+    const sky_peer_frame *f = &l->frame;
+    sky_status status = SKY_OK;
+    sky_mutex_lock(&p->mutex);
+    sky__peer_asked *q = p->asked;
+    if (!is_first(l) || !q || !q->sent || q->answered || q->text || q->id != f->id ||
+        q->what != f->question) {
+        status = f->text_bytes > 0 ? SKY_E_CORRUPT : SKY_OK; /* nobody waits any more */
+    } else {
+        q->status = f->told;
+        memcpy(q->numbers, f->numbers, sizeof q->numbers);
+        q->text = f->text_bytes > 0 ? malloc(f->text_bytes) : NULL;
+        q->text_bytes = f->text_bytes;
+        if (f->text_bytes > 0 && !q->text)
+            status = SKY_E_NOMEM;
+        q->answered = f->text_bytes == 0;
+    }
+    sky_condition_broadcast(&p->changed);
+    sky_mutex_unlock(&p->mutex);
+    return status;
+}
+
+/* The question of which a listing is coming. Who asked waits for all of it. */
+static sky__peer_asked *listed(const sky__peer_lane *l) {
+    if (l->reading.flight || !is_first(l))
+        return NULL;
+    sky_mutex_lock(&l->peer->mutex);
+    sky__peer_asked *q = l->peer->asked;
+    bool comes = q && q->text && !q->answered;
+    sky_mutex_unlock(&l->peer->mutex);
+    return comes ? q : NULL;
+}
+
+static sky_status take_frame(void *self, const uint8_t *data, size_t bytes) {
+    sky__peer_lane *l = self;
+    sky_status status = sky_peer_decode(data, bytes, &l->frame);
+    if (status != SKY_OK)
+        return status;
+    if (!l->welcomed) {
+        l->welcomed = l->frame.kind == SKY_PEER_WELCOME;
+        atomic_store(&l->peer->payload_bytes_max, l->frame.payload_bytes_max);
+        return l->welcomed ? SKY_OK : SKY_E_CORRUPT;
+    }
+    if (l->frame.kind == SKY_PEER_DONE)
+        return sky__peer_take_done(l);
+    return l->frame.kind == SKY_PEER_TOLD ? take_told(l) : SKY_E_CORRUPT;
+}
+
+static uint64_t expected(void *self) {
+    const sky__peer_lane *l = self;
+    const sky__peer_asked *q = listed(l);
+    return q ? q->text_bytes - q->text_got : sky__peer_expected(l);
+}
+
+static uint32_t place(void *self, size_t bytes, sky_span *spans) {
+    sky__peer_lane *l = self;
+    const sky__peer_asked *q = listed(l);
+    if (!q)
+        return sky__peer_place(l, bytes, spans);
+    spans[0] = (sky_span){q->text + q->text_got, bytes};
+    return 1;
+}
+
+static void placed(void *self, size_t bytes) {
+    sky__peer_lane *l = self;
+    sky__peer_asked *q = listed(l);
+    if (q)
+        q->text_got += bytes;
+    else
+        sky__peer_placed(l, bytes);
+}
+
+static sky_status take_piece(void *self, size_t bytes) {
+    sky__peer_lane *l = self;
+    sky__peer_asked *q = listed(l);
+    if (!q)
+        return sky__peer_take_piece(l, bytes);
+    if (bytes > 0 && q->text_got == q->text_bytes) {
+        sky_mutex_lock(&l->peer->mutex);
+        q->answered = true;
+        sky_condition_broadcast(&l->peer->changed);
+        sky_mutex_unlock(&l->peer->mutex);
+    }
+    return bytes > 0 ? SKY_OK : SKY_E_CORRUPT;
+}
+
+static sky_peer_sink sink_of(sky__peer_lane *l) {
+    return (sky_peer_sink){.self = l,
+                           .expected = expected,
+                           .frame = take_frame,
+                           .place = place,
+                           .placed = placed,
+                           .piece = take_piece};
+}
+
+/* ---- connecting ---- */
+
+static sky_status greet(const sky__peer *p, int fd, sky_time until, sky_peer_secrets *secrets) {
+    sky_peer_hello hello;
+    uint8_t chance[32], answer[SKY_PEER_HELLO_BYTES];
+    sky_random(chance, sizeof chance);
+    sky_peer_hello_make(&hello, p->suite, p->key, chance);
+    sky_status status = sky_peer_exchange(p->transport, fd, true, hello.hello, sizeof hello.hello,
+                                          until, -1);
+    if (status == SKY_OK)
+        status = sky_peer_exchange(p->transport, fd, false, answer, sizeof answer, until, -1);
+    if (status != SKY_OK)
+        return status;
+    return sky_peer_hello_end(&hello, answer, secrets);
+}
+
+/* The first frames: that the host answers them shows that it has the keys. */
+static sky_status be_welcomed(sky__peer_lane *l, sky_time until) {
+    const sky_peer_sink sink = sink_of(l);
+    int fd = sky_peer_link_fd(l->link);
+    l->frame.kind = SKY_PEER_READY;
+    l->frame.id = l->frame.count = 0;
+    l->welcomed = false;
+    (void)sky_peer_link_send(l->link, &l->frame); /* there is room for the first */
+    sky_status status = sky_peer_link_flush(l->link);
+    while (status == SKY_OK && !l->welcomed) {
+        bool writes = false, ready;
+        sky_local_poll(&fd, &writes, &ready, 1, until);
+        status = sky_now() < until ? sky_peer_link_receive(l->link, &sink) : SKY_E_DEADLINE;
+        status = status == SKY_MISS ? SKY_OK : status;
+    }
+    return status;
+}
+
+sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until) {
+    const sky__peer *p = l->peer;
+    sky_peer_secrets secrets = {0};
+    int fd = -1;
+    sky_status status = p->transport->connect(&p->address, until, &fd);
+    if (status != SKY_OK)
+        return status;
+    status = greet(p, fd, until, &secrets);
+    if (status == SKY_OK)
+        status = sky_peer_link_create(p->transport, fd, true, &secrets, &l->link);
+    memset(&secrets, 0, sizeof secrets);
+    if (status != SKY_OK) {
+        p->transport->close(fd);
+        return status;
+    }
+    status = be_welcomed(l, until);
+    if (status != SKY_OK) {
+        sky_peer_link_destroy(l->link);
+        l->link = NULL;
+        return status;
+    }
+    l->watched_reads = l->watched_writes = false;
+    return SKY_OK;
+}
+
+/* ---- the thread ---- */
+
+/* What waits for an answer that will not come. */
+static void fail_question(sky__peer_lane *l, sky_status status) {
+    sky__peer *p = l->peer;
+    sky_mutex_lock(&p->mutex);
+    if (is_first(l) && p->asked && !p->asked->answered) {
+        p->asked->answered = true;
+        p->asked->status = status;
+        sky_condition_broadcast(&p->changed);
+    }
+    sky_mutex_unlock(&p->mutex);
+}
+
+static void end_link(sky__peer_lane *l, sky_status why) {
+    sky_log(SKY_LOG_WARNING, "%s: the connection ended: %s", l->peer->url, sky_status_text(why));
+    fail_question(l, SKY_E_IO);
+    sky__peer_fail_all(l, SKY_E_IO);
+    sky_local_unwatch(l->watch, sky_peer_link_fd(l->link));
+    sky_peer_link_destroy(l->link);
+    l->link = NULL;
+}
+
+static void try_to_connect(sky__peer_lane *l) {
+    sky_status status = sky__peer_lane_connect(l, sky_now() + SKY__PEER_CONNECT_NS);
+    if (status == SKY_OK)
+        return;
+    sky_log(SKY_LOG_INFO, "%s: %s", l->peer->url, sky_status_text(status));
+    fail_question(l, SKY_E_IO);
+    sky__peer_fail_all(l, SKY_E_IO);
+}
+
+static bool has_question(sky__peer_lane *l) {
+    sky_mutex_lock(&l->peer->mutex);
+    const sky__peer_asked *q = is_first(l) ? l->peer->asked : NULL;
+    bool has = q && !q->sent && !q->answered;
+    sky_mutex_unlock(&l->peer->mutex);
+    return has;
+}
+
+/* True: it was written. */
+static bool write_question(sky__peer_lane *l) {
+    sky__peer *p = l->peer;
+    bool sent = false;
+    if (l->writing.flight || !has_question(l))
+        return false;
+    sky_mutex_lock(&p->mutex);
+    if (p->asked) { /* still: who waited may have left */
+        l->frame.kind = SKY_PEER_ASK;
+        l->frame.id = p->asked->id;
+        l->frame.count = 0;
+        l->frame.question = p->asked->what;
+        p->asked->sent = sent = sky_peer_link_send(l->link, &l->frame);
+    }
+    sky_mutex_unlock(&p->mutex);
+    return sent;
+}
+
+/* Write and send until the kernel takes no more. Errors: SKY_E_BUSY (it takes no more), SKY_E_IO */
+static sky_status send_all(sky__peer_lane *l) {
+    do {
+        sky_status status = sky_peer_link_flush(l->link); /* it makes room */
+        if (status != SKY_OK)
+            return status;
+    } while (write_question(l) || sky__peer_write(l));
+    return SKY_OK;
+}
+
+static void watch(sky__peer_lane *l, bool writes) {
+    if (l->watched_reads && l->watched_writes == writes)
+        return;
+    sky_local_watch(l->watch, sky_peer_link_fd(l->link), true, writes);
+    l->watched_reads = true;
+    l->watched_writes = writes;
+}
+
+/* One turn of a lane that is connected. */
+static void serve(sky__peer_lane *l) {
+    const sky_peer_sink sink = sink_of(l);
+    const bool writes[] = {false, false};
+    bool ready[2];
+    sky_status sent = send_all(l);
+    sky_status got = sent == SKY_OK || sent == SKY_E_BUSY ? sky_peer_link_receive(l->link, &sink)
+                                                          : sent;
+    if (got == SKY_OK)
+        return; /* there may be more */
+    if (got != SKY_MISS) {
+        end_link(l, got);
+        return;
+    }
+    watch(l, sent == SKY_E_BUSY);
+    const int fds[] = {l->event, l->watch};
+    sky_local_poll(fds, writes, ready, 2, SKY_TIME_NEVER);
+}
+
+static bool closing(sky__peer_lane *l) {
+    sky_mutex_lock(&l->peer->mutex);
+    bool over = l->peer->closing;
+    sky_mutex_unlock(&l->peer->mutex);
+    return over;
+}
+
+void *sky__peer_lane_body(void *argument) {
+    sky__peer_lane *l = argument;
+    while (!closing(l)) {
+        sky_event_clear(l->event);
+        if (l->link)
+            serve(l);
+        else if (sky__peer_has_to_write(l) || has_question(l))
+            try_to_connect(l);
+        else
+            sky_poll(&l->event, 1, SKY_TIME_NEVER);
+    }
+    sky__peer_fail_all(l, SKY_E_CANCELLED);
+    return NULL;
+}

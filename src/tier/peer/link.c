@@ -1,0 +1,409 @@
+#include "tier/peer/link.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "io/clock.h"
+#include "io/local.h"
+#include "io/secret.h"
+
+#define OUT_BYTES (512u << 10)
+#define IN_BYTES  (64u << 10)
+#define LENT_BYTES_MIN                                                                             \
+    (16u << 10) /* what is smaller is copied, so that more of it is sent at once */
+#define RECORDS_AT_ONCE 64
+
+_Static_assert(SKY_PEER_PIECE_BYTES_MAX <= SKY_PEER_FRAME_BYTES_MAX, "either fits into content");
+_Static_assert(SKY_PEER_FRAME_BYTES_MAX + SKY_PEER_RECORD_HEAD_BYTES <= OUT_BYTES, "as above");
+
+/* The record that is coming. */
+typedef struct {
+    bool begun, piece;
+    size_t length, got;
+    uint8_t tag[SKY_TAG_BYTES];
+    sky_checksum_state sum; /* of what came, in plain */
+} incoming;
+
+struct sky_peer_link {
+    const sky_peer_transport *transport;
+    int fd;
+    sky_suite suite;
+    sky_aead *aead;          /* NULL: plain */
+    uint8_t *keys;           /* ours, then the other end's */
+    uint64_t sent, received; /* records */
+    uint64_t moved;          /* bytes */
+
+    uint8_t *out; /* records; then the lent content of the last */
+    size_t out_at, out_bytes;
+    const uint8_t *lent;
+    size_t lent_bytes;
+
+    uint8_t *in;
+    size_t in_at, in_bytes;
+    incoming record;
+    uint8_t *content; /* of a frame, or of what is sealed; in plain what nobody wants */
+};
+
+/* ---- tags ---- */
+
+static void plain_tag(uint64_t sum, uint8_t tag[SKY_TAG_BYTES]) {
+    memset(tag, 0, SKY_TAG_BYTES);
+    sky_store_u64(tag, sum);
+}
+
+static void nonce_of(uint64_t number, uint8_t nonce[SKY_NONCE_BYTES]) {
+    memset(nonce, 0, SKY_NONCE_BYTES);
+    sky_store_u64(nonce + 4, number);
+}
+
+/* Write a record's head; the content goes from src to dst, which may be the same. In plain it stays
+ * where it is. */
+static void seal(sky_peer_link *l, uint8_t *head, const uint8_t *src, uint8_t *dst, size_t bytes) {
+    uint8_t nonce[SKY_NONCE_BYTES];
+    uint64_t number = l->sent++;
+    sky_store_u32(head, (uint32_t)bytes);
+    if (!l->aead) {
+        plain_tag(sky_checksum(src, bytes, number), head + 4);
+        return;
+    }
+    nonce_of(number, nonce);
+    const sky_aead_input x = {.key = l->keys, .nonce = nonce, .aad = head, .aad_bytes = 4};
+    sky_aead_seal(l->aead, l->suite, &x, src, dst, bytes, head + 4);
+}
+
+/* The content of a record came; is it what was sent? */
+static bool open_record(sky_peer_link *l) {
+    incoming *r = &l->record;
+    uint8_t nonce[SKY_NONCE_BYTES], length[4], tag[SKY_TAG_BYTES];
+    uint64_t number = l->received++;
+    if (!l->aead) {
+        plain_tag(r->piece ? sky_checksum_end(&r->sum)
+                           : sky_checksum(l->content, r->length, number),
+                  tag);
+        return memcmp(tag, r->tag, sizeof tag) == 0;
+    }
+    nonce_of(number, nonce);
+    sky_store_u32(length, (uint32_t)r->length);
+    const sky_aead_input x = {
+        .key = l->keys + SKY_SECRET_BYTES, .nonce = nonce, .aad = length, .aad_bytes = 4};
+    return sky_aead_open(l->aead, l->suite, &x, l->content, r->length, r->tag);
+}
+
+/* ---- create, destroy ---- */
+
+sky_status sky_peer_link_create(const sky_peer_transport *transport, int fd, bool client,
+                                const sky_peer_secrets *secrets, sky_peer_link **out) {
+    sky_peer_link *l = calloc(1, sizeof *l);
+    if (!l)
+        return SKY_E_NOMEM;
+    l->transport = transport;
+    l->fd = -1;
+    l->suite = secrets->suite;
+    l->out = malloc(OUT_BYTES);
+    l->in = malloc(IN_BYTES);
+    l->content = malloc(SKY_PEER_FRAME_BYTES_MAX);
+    l->keys = sky_secret_alloc(2 * SKY_SECRET_BYTES);
+    sky_status status = l->out && l->in && l->content && l->keys ? SKY_OK : SKY_E_NOMEM;
+    if (status == SKY_OK && l->suite != SKY_SUITE_PLAIN)
+        status = sky_aead_create(&l->aead, NULL);
+    if (status != SKY_OK) {
+        sky_peer_link_destroy(l);
+        return status;
+    }
+    const uint8_t *ours = client ? secrets->client_key : secrets->host_key;
+    const uint8_t *theirs = client ? secrets->host_key : secrets->client_key;
+    memcpy(l->keys, ours, SKY_SECRET_BYTES);
+    memcpy(l->keys + SKY_SECRET_BYTES, theirs, SKY_SECRET_BYTES);
+    l->fd = fd;
+    *out = l;
+    return SKY_OK;
+}
+
+void sky_peer_link_destroy(sky_peer_link *l) {
+    if (!l)
+        return;
+    if (l->fd >= 0)
+        l->transport->close(l->fd);
+    sky_aead_destroy(l->aead);
+    sky_secret_free(l->keys);
+    free(l->out);
+    free(l->in);
+    free(l->content);
+    free(l);
+}
+
+int sky_peer_link_fd(const sky_peer_link *l) {
+    return l->fd;
+}
+
+uint64_t sky_peer_link_moved(const sky_peer_link *l) {
+    return l->moved;
+}
+
+bool sky_peer_link_is_midway(const sky_peer_link *l) {
+    return l->record.begun || l->in_bytes > l->in_at || l->out_bytes > 0;
+}
+
+/* ---- sending ---- */
+
+uint8_t *sky_peer_link_begin(sky_peer_link *l, size_t bytes) {
+    bool fits = !l->lent && SKY_PEER_RECORD_HEAD_BYTES + bytes <= OUT_BYTES - l->out_bytes;
+    return fits ? l->out + l->out_bytes + SKY_PEER_RECORD_HEAD_BYTES : NULL;
+}
+
+void sky_peer_link_end(sky_peer_link *l, size_t bytes) {
+    uint8_t *head = l->out + l->out_bytes, *content = head + SKY_PEER_RECORD_HEAD_BYTES;
+    seal(l, head, content, content, bytes);
+    l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES + bytes;
+}
+
+bool sky_peer_link_send(sky_peer_link *l, const sky_peer_frame *frame) {
+    uint8_t *content = sky_peer_link_begin(l, SKY_PEER_FRAME_BYTES_MAX);
+    if (!content)
+        return false;
+    sky_peer_link_end(l, sky_peer_encode(frame, content));
+    return true;
+}
+
+bool sky_peer_link_lend(sky_peer_link *l, const uint8_t *data, size_t bytes) {
+    uint8_t *content = sky_peer_link_begin(l, bytes);
+    assert(bytes <= SKY_PEER_PIECE_BYTES_MAX);
+    if (!content)
+        return false;
+    if (l->aead || bytes < LENT_BYTES_MIN) {
+        if (!l->aead)
+            memcpy(content, data, bytes);
+        seal(l, l->out + l->out_bytes, data, content, bytes);
+        l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES + bytes;
+        return true;
+    }
+    seal(l, l->out + l->out_bytes, data, NULL, bytes);
+    l->out_bytes += SKY_PEER_RECORD_HEAD_BYTES;
+    l->lent = data;
+    l->lent_bytes = bytes;
+    return true;
+}
+
+sky_status sky_peer_link_flush(sky_peer_link *l) {
+    while (l->out_at < l->out_bytes || l->lent) {
+        size_t sent, first = l->out_bytes - l->out_at;
+        const sky_span spans[] = {{l->out + l->out_at, first}, {(void *)l->lent, l->lent_bytes}};
+        sky_status status = l->transport->send(l->fd, spans, l->lent ? 2 : 1, &sent);
+        if (status != SKY_OK)
+            return status;
+        l->moved += sent;
+        size_t of_first = sent < first ? sent : first;
+        l->out_at += of_first;
+        l->lent_bytes -= sent - of_first;
+        if (l->lent && l->lent_bytes > 0)
+            l->lent += sent - of_first;
+        else
+            l->lent = NULL;
+    }
+    l->out_at = l->out_bytes = 0;
+    return SKY_OK;
+}
+
+/* ---- receiving ---- */
+
+static size_t in_waiting(const sky_peer_link *l) {
+    return l->in_bytes - l->in_at;
+}
+
+static void take_in(sky_peer_link *l, void *to, size_t bytes) {
+    memcpy(to, l->in + l->in_at, bytes);
+    l->in_at += bytes;
+}
+
+static sky_status receive(sky_peer_link *l, const sky_span *spans, uint32_t count, size_t *got) {
+    sky_status status = l->transport->receive(l->fd, spans, count, got);
+    l->moved += status == SKY_OK ? *got : 0;
+    return status;
+}
+
+/* Receive more behind what waits. */
+static sky_status fill(sky_peer_link *l) {
+    size_t waiting = in_waiting(l), got;
+    memmove(l->in, l->in + l->in_at, waiting);
+    l->in_at = 0;
+    l->in_bytes = waiting;
+    const sky_span room = {l->in + waiting, IN_BYTES - waiting};
+    sky_status status = receive(l, &room, 1, &got);
+    if (status == SKY_OK)
+        l->in_bytes += got;
+    return status;
+}
+
+static sky_status begin_record(sky_peer_link *l, const sky_peer_sink *sink) {
+    incoming *r = &l->record;
+    uint8_t head[SKY_PEER_RECORD_HEAD_BYTES];
+    uint64_t expected = sink->expected(sink->self);
+    take_in(l, head, sizeof head);
+    r->begun = true;
+    r->piece = expected > 0;
+    r->length = sky_load_u32(head);
+    r->got = 0;
+    memcpy(r->tag, head + 4, sizeof r->tag);
+    if (!r->piece)
+        return r->length >= 1 && r->length <= SKY_PEER_FRAME_BYTES_MAX ? SKY_OK : SKY_E_CORRUPT;
+    if (!l->aead)
+        sky_checksum_init(&r->sum, l->received);
+    return r->length <= SKY_PEER_PIECE_BYTES_MAX && r->length <= expected ? SKY_OK : SKY_E_CORRUPT;
+}
+
+/* More of what is joined in `content`. */
+static sky_status join_some(sky_peer_link *l) {
+    incoming *r = &l->record;
+    size_t missing = r->length - r->got, waiting = in_waiting(l), got;
+    size_t now = waiting < missing ? waiting : missing;
+    take_in(l, l->content + r->got, now);
+    r->got += now;
+    missing -= now;
+    if (missing == 0)
+        return SKY_OK;
+    l->in_at = l->in_bytes = 0;
+    const sky_span room[] = {{l->content + r->got, missing}, {l->in, IN_BYTES}};
+    sky_status status = receive(l, room, 2, &got);
+    if (status != SKY_OK)
+        return status;
+    r->got += got < missing ? got : missing;
+    l->in_bytes = got < missing ? 0 : got - missing;
+    return SKY_OK;
+}
+
+/* Where the next bytes of a piece go, by the sink; what nobody wants goes to `content`, where each
+ * byte of a record has its place. Returns how many. */
+static size_t place(sky_peer_link *l, const sky_peer_sink *sink, size_t bytes, sky_span *spans,
+                    uint32_t *count) {
+    size_t placed = 0;
+    *count = sink->place(sink->self, bytes, spans);
+    assert(*count >= 1 && *count < SKY_PEER_SPANS_MAX);
+    for (uint32_t i = 0; i < *count; i++) {
+        if (!spans[i].data)
+            spans[i].data = l->content + l->record.got + placed;
+        placed += spans[i].bytes;
+    }
+    assert(placed >= 1 && placed <= bytes);
+    return placed;
+}
+
+static void scatter(const sky_span *spans, uint32_t count, const uint8_t *data) {
+    for (uint32_t i = 0; i < count; i++) {
+        memmove(spans[i].data, data, spans[i].bytes); /* it may be thrown away where it lies */
+        data += spans[i].bytes;
+    }
+}
+
+static void add_sum(sky_checksum_state *sum, const sky_span *spans, size_t bytes) {
+    for (uint32_t i = 0; bytes > 0; i++) {
+        size_t now = spans[i].bytes < bytes ? spans[i].bytes : bytes;
+        sky_checksum_add(sum, spans[i].data, now);
+        bytes -= now;
+    }
+}
+
+/* More of a piece in plain, which goes at once where it belongs. */
+static sky_status stream_some(sky_peer_link *l, const sky_peer_sink *sink) {
+    incoming *r = &l->record;
+    sky_span spans[SKY_PEER_SPANS_MAX];
+    uint32_t count;
+    size_t missing = r->length - r->got, waiting = in_waiting(l), got = 0;
+    sky_status status = SKY_OK;
+    size_t room = place(l, sink, waiting > 0 && waiting < missing ? waiting : missing, spans,
+                        &count);
+    if (waiting > 0) {
+        got = room;
+        scatter(spans, count, l->in + l->in_at);
+        l->in_at += got;
+    } else {
+        l->in_at = l->in_bytes = 0;
+        spans[count] = (sky_span){l->in, IN_BYTES};
+        status = receive(l, spans, count + (room == missing), &got);
+        if (status == SKY_OK && got > room) {
+            l->in_bytes = got - room;
+            got = room;
+        }
+    }
+    if (status == SKY_OK) {
+        add_sum(&r->sum, spans, got);
+        r->got += got;
+    }
+    sink->placed(sink->self, status == SKY_OK ? got : 0);
+    return status;
+}
+
+/* What was sealed, and is good, goes where it belongs. */
+static void place_content(sky_peer_link *l, const sky_peer_sink *sink) {
+    incoming *r = &l->record;
+    sky_span spans[SKY_PEER_SPANS_MAX];
+    uint32_t count;
+    for (r->got = 0; r->got < r->length;) {
+        size_t room = place(l, sink, r->length - r->got, spans, &count);
+        scatter(spans, count, l->content + r->got);
+        sink->placed(sink->self, room);
+        r->got += room;
+    }
+}
+
+static sky_status end_record(sky_peer_link *l, const sky_peer_sink *sink) {
+    incoming *r = &l->record;
+    r->begun = false;
+    if (!open_record(l))
+        return SKY_E_CORRUPT;
+    if (!r->piece)
+        return sink->frame(sink->self, l->content, r->length);
+    if (l->aead)
+        place_content(l, sink);
+    return sink->piece(sink->self, r->length);
+}
+
+static sky_status receive_some(sky_peer_link *l, const sky_peer_sink *sink) {
+    incoming *r = &l->record;
+    sky_status status = SKY_OK;
+    if (!r->begun) {
+        if (in_waiting(l) < SKY_PEER_RECORD_HEAD_BYTES)
+            return fill(l);
+        status = begin_record(l, sink);
+    } else if (r->piece && !l->aead && r->got < r->length) {
+        status = stream_some(l, sink);
+    } else if (r->got < r->length) {
+        status = join_some(l);
+    }
+    return status == SKY_OK && r->got == r->length ? end_record(l, sink) : status;
+}
+
+sky_status sky_peer_link_receive(sky_peer_link *l, const sky_peer_sink *sink) {
+    sky_status status = SKY_OK;
+    for (int i = 0; i < RECORDS_AT_ONCE && status == SKY_OK; i++)
+        status = receive_some(l, sink);
+    return status;
+}
+
+/* ---- before there is a link ---- */
+
+sky_status sky_peer_exchange(const sky_peer_transport *transport, int fd, bool sends, uint8_t *data,
+                             size_t bytes, sky_time until, int stop) {
+    const int fds[] = {fd, stop};
+    const bool writes[] = {sends, false};
+    bool ready[2] = {false};
+    for (size_t at = 0; at < bytes;) {
+        size_t moved = 0;
+        const sky_span rest = {data + at, bytes - at};
+        sky_status status = sends ? transport->send(fd, &rest, 1, &moved)
+                                  : transport->receive(fd, &rest, 1, &moved);
+        if (status != SKY_OK && status != SKY_MISS && status != SKY_E_BUSY)
+            return status;
+        at += moved;
+        if (moved > 0)
+            continue;
+        if (sky_now() >= until)
+            return SKY_E_DEADLINE;
+        sky_local_poll(fds, writes, ready, 2, until);
+        if (ready[1])
+            return SKY_E_CANCELLED;
+    }
+    return SKY_OK;
+}

@@ -1,0 +1,29 @@
+/* The tier of another host's store: skymem://HOST:PORT. docs/formats/peer.md has its bytes.
+ *
+ *   submit ──► a job for each lane ──► frames ──► host
+ *                  │ put: payloads out of the spans     │
+ *                  └ get: payloads into the spans ◄─────┘
+ *
+ *   skymem://HOST:PORT?key=FILE[&connections=N&cipher=aes|chacha&transport=tcp]
+ *   skymem://HOST:PORT?plain=yes[&…]      neither encrypted nor authenticated, only if asked for
+ *
+ * A lane is one connection and its thread. A key always goes over the same lane, so that operations
+ * on it stay in order. A lane connects when it has something to do; when its connection ends, what
+ * was under way there ends with SKY_E_IO.
+ *
+ * Difference from other tiers: a put or a removal that was cancelled, or is past its deadline, may
+ * still take effect when the host had it already. Later operations on the key come after it, unless
+ * the connection broke in between. */
+#ifndef SKY_TIER_PEER_PEER_H
+#define SKY_TIER_PEER_PEER_H
+
+#include "tier/tier.h"
+
+/* Connects once, so that a wrong address or key shows here.
+ * Errors: SKY_E_SYNTAX, those of sky_secret_read; SKY_E_IO (nobody listens there, or it is gone),
+ *         SKY_E_DEADLINE, SKY_E_DENIED (another key), SKY_E_CORRUPT (it is no host),
+ *         SKY_E_UNSUPPORTED (another version, or no such transport or cipher here), SKY_E_BUSY */
+sky_status sky_peer_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
+                              sky_error *error);
+
+#endif
