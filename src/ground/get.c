@@ -105,13 +105,13 @@ void sky__block_lost(sky_session *s, uint32_t request, sky_status status) {
 
 /* ---- chunks ---- */
 
-bool sky__get_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
+static bool get_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
     (void)r;
     o->id.number = sky_stripes_number(&s->core.stripes, unit);
     return true;
 }
 
-void sky__get_lost(sky_session *s, uint32_t op, sky_status status) {
+static void get_lost(sky_session *s, uint32_t op, sky_status status) {
     uint32_t request = s->scheduler.operations[op].request;
     if (sky__repair_begin(s, op, status))
         return;
@@ -140,7 +140,7 @@ static void copies_missed(sky_session *s, const sky__request *r, const sky__oper
         sky__bulk_mend(&s->bulk, &r->of, (o->id.number - 1) % s->core.servers + 1, o->copy);
 }
 
-void sky__get_taken(sky_session *s, uint32_t op, const sky_message *m) {
+static void get_taken(sky_session *s, uint32_t op, const sky_message *m) {
     const sky__operation *o = &s->scheduler.operations[op];
     uint32_t request = o->request;
     sky__request *r = &s->requests.rows[request];
@@ -162,7 +162,7 @@ void sky__get_taken(sky_session *s, uint32_t op, const sky_message *m) {
 }
 
 /* All of the range came. Once read, the block is verified. */
-void sky__get_done(sky_session *s, uint32_t request) {
+static void get_done(sky_session *s, uint32_t request) {
     const sky__request *r = &s->requests.rows[request];
     uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
     if (block != SKY_BLOCK_NONE && s->blocks.rows[block].version == r->of.id.version) {
@@ -175,3 +175,15 @@ void sky__get_done(sky_session *s, uint32_t request) {
     sky__foresee_next(s, block);
     sky__check_after_get(s, block, r->ask.wall_ms);
 }
+
+const sky__client sky__get_client = {.asks = SKY_WIRE_GET,
+                                     .answers = SKY_WIRE_CHUNK,
+                                     .reads = true,
+                                     .carries = true,
+                                     .moved = true,
+                                     .unit = get_unit,
+                                     .begun = sky__repair_guard,
+                                     .taken = get_taken,
+                                     .late = sky__repair_late,
+                                     .lost = get_lost,
+                                     .done = get_done};

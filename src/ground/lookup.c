@@ -33,21 +33,21 @@ static bool known(sky_session *s, const sky__request *r, uint32_t unit) {
 }
 
 /* While filling, heads that are known already are passed over. */
-bool sky__look_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
+static bool look_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
     o->id = (sky_chunk_id){.key = *look_key(r, unit), .version = SKY_VERSION_ANY};
     return !r->look.filling || (unit < r->look.low && !known(s, r, unit));
 }
 
 /* ---- the head of a key, at many places at once ---- */
 
-bool sky__heads_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
+static bool heads_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
     o->id = (sky_chunk_id){.key = r->ask.key, .version = SKY_VERSION_ANY};
     o->copy = unit % s->core.head_copies;
     return true;
 }
 
 /* Of the last places, units count the copies, those of the place before the last one first. */
-uint32_t sky__heads_places(const sky_session *s, const sky__operation *o, sky_satellite *places) {
+static uint32_t heads_places(const sky_session *s, const sky__operation *o, sky_satellite *places) {
     const sky__request *r = &s->requests.rows[o->request];
     if (!r->look.tracing)
         return sky__chunk_places(&s->scheduler, o, NULL, places);
@@ -76,7 +76,7 @@ static bool trace_begin(sky_session *s, uint32_t request) {
 
 /* All is known up to `low`. That a single key is not there is said only when no place that could
  * hold its head is silent. */
-void sky__look_done(sky_session *s, uint32_t request) {
+static void look_done(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     bool nothing = r->look.unsure && r->look.low == 0;
     if (r->ask.chain)
@@ -114,7 +114,7 @@ static void forget(sky_session *s, uint32_t block) {
     sky__blocks_lose(&s->blocks, block);
 }
 
-void sky__heads_done(sky_session *s, uint32_t request) {
+static void heads_done(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
     bool there = block != SKY_BLOCK_NONE;
@@ -134,7 +134,7 @@ void sky__heads_done(sky_session *s, uint32_t request) {
     }
 }
 
-void sky__heads_lost(sky_session *s, uint32_t op, sky_status status) {
+static void heads_lost(sky_session *s, uint32_t op, sky_status status) {
     const sky__operation *o = &s->scheduler.operations[op];
     sky__request *r = &s->requests.rows[o->request];
     r->look.unsure |= status == SKY_E_IO;
@@ -149,7 +149,7 @@ static void fill(sky_session *s, uint32_t request) {
         missing = !known(s, r, i);
     r->look.filling = true;
     if (!missing) {
-        sky__look_done(s, request);
+        look_done(s, request);
         return;
     }
     sky__requests_work(&s->requests, request, WORK_LOOK, 0, r->look.low - 1);
@@ -180,7 +180,7 @@ void sky__look_begin(sky_session *s, uint32_t request) {
     if (s->core.config.lookup == SKY_LOOKUP_INDEX) {
         while (r->look.low < r->look.high && known(s, r, r->look.low))
             r->look.low++;
-        sky__look_done(s, request);
+        look_done(s, request);
         return;
     }
     s->core.stat.lookups++;
@@ -266,7 +266,7 @@ static void learn(sky_session *s, uint32_t op, bool present) {
     if (r->units_left > 0)
         return;
     if (r->look.filling)
-        sky__look_done(s, request);
+        look_done(s, request);
     else
         search(s, request);
 }
@@ -282,13 +282,13 @@ static bool take_head(sky_session *s, uint32_t op, const sky_message *m, sky_blo
     return false;
 }
 
-void sky__look_taken(sky_session *s, uint32_t op, const sky_message *m) {
+static void look_taken(sky_session *s, uint32_t op, const sky_message *m) {
     sky_block_head head;
     if (take_head(s, op, m, &head))
         learn(s, op, adopt(s, &s->scheduler.operations[op], &head, m->id.version) == SKY_OK);
 }
 
-void sky__heads_taken(sky_session *s, uint32_t op, const sky_message *m) {
+static void heads_taken(sky_session *s, uint32_t op, const sky_message *m) {
     const sky__operation *o = &s->scheduler.operations[op];
     sky__request *r = &s->requests.rows[o->request];
     sky_block_head head;
@@ -302,7 +302,7 @@ void sky__heads_taken(sky_session *s, uint32_t op, const sky_message *m) {
     sky__operation_done(&s->scheduler, op);
 }
 
-void sky__look_lost(sky_session *s, uint32_t op, sky_status status) {
+static void look_lost(sky_session *s, uint32_t op, sky_status status) {
     const sky__operation *o = &s->scheduler.operations[op];
     if (!o->denied) {
         sky__request_finish(s, o->request, status, 0);
@@ -311,3 +311,21 @@ void sky__look_lost(sky_session *s, uint32_t op, sky_status status) {
     s->requests.rows[o->request].look.unsure |= status == SKY_E_IO;
     learn(s, op, false);
 }
+
+const sky__client sky__look_client = {.asks = SKY_WIRE_GET,
+                                      .answers = SKY_WIRE_CHUNK,
+                                      .reads = true,
+                                      .unit = look_unit,
+                                      .taken = look_taken,
+                                      .lost = look_lost,
+                                      .done = look_done};
+
+const sky__client sky__heads_client = {.asks = SKY_WIRE_GET,
+                                       .answers = SKY_WIRE_CHUNK,
+                                       .reads = true,
+                                       .single = true,
+                                       .unit = heads_unit,
+                                       .places = heads_places,
+                                       .taken = heads_taken,
+                                       .lost = heads_lost,
+                                       .done = heads_done};

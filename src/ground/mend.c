@@ -82,15 +82,15 @@ static uint32_t check_first(const sky_session *s, const sky__request *r, uint32_
     return first.first + first.data + unit % s->core.stripes.parity;
 }
 
-bool sky__check_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
+static bool check_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
     uint32_t count;
     o->id.number = check_first(s, r, unit, &count);
     o->copy = unit % s->core.config.replicas;
     return true;
 }
 
-bool sky__check_compose(sky_session *s, const sky__operation *o, sky_message *m,
-                        sky_datagram *out) {
+static bool check_compose(sky_session *s, const sky__operation *o, sky_message *m,
+                          sky_datagram *out) {
     (void)out;
     uint32_t count, first = check_first(s, &s->requests.rows[o->request], o->unit, &count);
     m->last = first + (count - 1) * s->core.servers;
@@ -99,7 +99,7 @@ bool sky__check_compose(sky_session *s, const sky__operation *o, sky_message *m,
 }
 
 /* The pieces of its row, a bit each. */
-void sky__check_taken(sky_session *s, uint32_t op, const sky_message *m) {
+static void check_taken(sky_session *s, uint32_t op, const sky_message *m) {
     const sky__operation *o = &s->scheduler.operations[op];
     uint32_t count;
     check_stripes(s, &s->requests.rows[o->request], o->unit, &count);
@@ -107,7 +107,7 @@ void sky__check_taken(sky_session *s, uint32_t op, const sky_message *m) {
 }
 
 /* All places were asked: what is in none of them is gone, but for what the silent may have. */
-void sky__check_lost(sky_session *s, uint32_t op, sky_status status) {
+static void check_lost(sky_session *s, uint32_t op, sky_status status) {
     const sky__operation *o = &s->scheduler.operations[op];
     sky__request *r = &s->requests.rows[o->request];
     uint32_t count, stripe = check_stripes(s, r, o->unit, &count);
@@ -124,7 +124,7 @@ void sky__check_lost(sky_session *s, uint32_t op, sky_status status) {
 /* ---- mend ---- */
 
 /* All servers have been asked: stripe by stripe then, when there is room and it is time. */
-void sky__mend_begin(sky_session *s, uint32_t request) {
+static void mend_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     if (!r->check.lacking) {
         sky__request_finish(s, request, SKY_OK, 0);
@@ -162,3 +162,14 @@ sky_time sky__mends_wake(const sky_session *s) {
                 mend_next(s) != SKY__NONE;
     return more ? s->mend_next : SKY_TIME_NEVER;
 }
+
+const sky__client sky__check_client = {.asks = SKY_WIRE_HAS,
+                                       .answers = SKY_WIRE_HAS_REPLY,
+                                       .moved = true,
+                                       .unit = check_unit,
+                                       .compose = check_compose,
+                                       .taken = check_taken,
+                                       .lost = check_lost,
+                                       .done = mend_begin};
+
+const sky__client sky__mend_client = {.done = sky__work_done};

@@ -111,6 +111,10 @@ static bool prepare(sky_session *s, uint32_t request, uint32_t block) {
     return true;
 }
 
+static void move_go(sky_session *s, uint32_t request) {
+    move_rows(s, request, MOVE_GOES);
+}
+
 static void go(sky_session *s, uint32_t request, uint32_t block) {
     sky__request *r = &s->requests.rows[request];
     sky__block_row *row = &s->blocks.rows[block];
@@ -120,7 +124,7 @@ static void go(sky_session *s, uint32_t request, uint32_t block) {
         return;
     }
     if (s->core.config.lookup == SKY_LOOKUP_INDEX) {
-        sky__move_go(s, request);
+        move_go(s, request);
         return;
     }
     if (!row->head_version) /* the one it had was given up */
@@ -167,12 +171,8 @@ void sky__move_begin(sky_session *s, uint32_t request) {
         go(s, request, block);
 }
 
-void sky__move_go(sky_session *s, uint32_t request) {
-    move_rows(s, request, MOVE_GOES);
-}
-
 /* All rows were heard of. */
-void sky__move_done(sky_session *s, uint32_t request) {
+static void move_done(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
     bool goes = r->move.step == MOVE_GOES;
@@ -203,14 +203,14 @@ void sky__move_end(sky_session *s, uint32_t request) {
 
 /* ---- messages ---- */
 
-bool sky__move_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
+static bool move_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
     o->id.number = span_of(s, r, unit).first;
     o->copy = unit % s->core.config.replicas;
     return true;
 }
 
 /* The last MOVE goes to where the chunks were. */
-uint32_t sky__move_places(const sky_session *s, const sky__operation *o, sky_satellite *places) {
+static uint32_t move_places(const sky_session *s, const sky__operation *o, sky_satellite *places) {
     const sky__request *r = &s->requests.rows[o->request];
     bool gathers = r->move.step == MOVE_GATHERS;
     if (r->move.step != MOVE_GOES)
@@ -222,7 +222,8 @@ uint32_t sky__move_places(const sky_session *s, const sky__operation *o, sky_sat
     return sky__places(&s->core, &facts, NULL, 0, places);
 }
 
-bool sky__move_compose(sky_session *s, const sky__operation *o, sky_message *m, sky_datagram *out) {
+static bool move_compose(sky_session *s, const sky__operation *o, sky_message *m,
+                         sky_datagram *out) {
     (void)out;
     const sky__request *r = &s->requests.rows[o->request];
     m->facts = r->of.facts; /* of the new epoch */
@@ -245,7 +246,7 @@ static bool is_home(const sky_session *s, const sky__operation *o) {
 
 /* Some of the row may be on its way between two places, and of those the one has some and the other
  * the rest. A single chunk that is nowhere is gone. */
-void sky__move_taken(sky_session *s, uint32_t op, const sky_message *m) {
+static void move_taken(sky_session *s, uint32_t op, const sky_message *m) {
     const sky__operation *o = &s->scheduler.operations[op];
     sky__request *r = &s->requests.rows[o->request];
     span row = span_of(s, r, o->unit);
@@ -258,3 +259,20 @@ void sky__move_taken(sky_session *s, uint32_t op, const sky_message *m) {
     r->move.missed |= r->move.step == MOVE_GATHERS ? all && !is_home(s, o) : !all;
     sky__operation_done(&s->scheduler, op);
 }
+
+const sky__client sky__move_client = {.asks = SKY_WIRE_MOVE,
+                                      .answers = SKY_WIRE_ROW_ACK,
+                                      .unit = move_unit,
+                                      .places = move_places,
+                                      .compose = move_compose,
+                                      .taken = move_taken,
+                                      .done = move_done};
+
+const sky__client sky__rehead_client = {.asks = SKY_WIRE_SET,
+                                        .answers = SKY_WIRE_SET_ACK,
+                                        .stores = true,
+                                        .unit = sky__head_unit,
+                                        .compose = sky__put_compose,
+                                        .taken = sky__put_taken,
+                                        .skipped = sky__head_skipped,
+                                        .done = move_go};

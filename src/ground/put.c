@@ -45,7 +45,7 @@ static bool put_too_late(const sky_session *s, const sky__request *r) {
            now_ms - r->of.info.set_ms > s->core.config.put_ns_max / SKY_MS(1);
 }
 
-void sky__put_commit(sky_session *s, uint32_t request) {
+static void put_commit(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     if (put_too_late(s, r)) {
         sky__request_finish(s, request, SKY_E_IO, 0);
@@ -64,12 +64,12 @@ void sky__put_commit(sky_session *s, uint32_t request) {
     sky__request_finish(s, request, status, status == SKY_OK ? r->of.info.payload_bytes : 0);
 }
 
-void sky__put_stored(sky_session *s, uint32_t request) {
+static void put_stored(sky_session *s, uint32_t request) {
     s->requests.rows[request].put.held = being_looked_for(s, &s->requests.rows[request].ask.key);
     if (s->requests.rows[request].put.held)
         return;
     if (s->core.config.lookup == SKY_LOOKUP_INDEX)
-        sky__put_commit(s, request);
+        put_commit(s, request);
     else
         sky__requests_work(&s->requests, request, WORK_HEAD, 0, s->core.head_copies - 1);
 }
@@ -105,7 +105,7 @@ void sky__look_of_put_done(sky_session *s, const sky_key *key) {
         sky__request *r = &s->requests.rows[i];
         if (r->state == REQUEST_RUNNING && sky__is_put(r) && r->put.held &&
             sky_key_equal(&r->ask.key, key))
-            sky__put_stored(s, i);
+            put_stored(s, i);
     }
 }
 
@@ -209,13 +209,13 @@ bool sky__put_start(sky_session *s, uint32_t request) {
         sky__requests_work(&s->requests, request, WORK_SET, 0,
                            r->of.info.chunk_count * s->core.config.replicas - 1);
     else
-        sky__put_stored(s, request);
+        put_stored(s, request);
     return r->state == REQUEST_RUNNING && r->work == WORK_SET;
 }
 
 /* ---- chunks and heads ---- */
 
-bool sky__put_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
+static bool put_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
     (void)r;
     o->id.number = unit / s->core.config.replicas + 1;
     o->copy = unit % s->core.config.replicas;
@@ -358,7 +358,7 @@ bool sky__head_skipped(sky_session *s, const sky__operation *o) {
     return left;
 }
 
-bool sky__put_skipped(sky_session *s, const sky__operation *o) {
+static bool put_skipped(sky_session *s, const sky__operation *o) {
     sky__skipped *skipped = &s->requests.rows[o->request].put.skipped;
     uint32_t server = sky__server_of(&s->core, o->id.number, o->copy);
     if (!chunks_left(s, skipped, o->id.number, server))
@@ -367,3 +367,22 @@ bool sky__put_skipped(sky_session *s, const sky__operation *o) {
         skipped->servers[skipped->count++] = server;
     return true;
 }
+
+const sky__client sky__set_client = {.asks = SKY_WIRE_SET,
+                                     .answers = SKY_WIRE_SET_ACK,
+                                     .stores = true,
+                                     .carries = true,
+                                     .unit = put_unit,
+                                     .compose = sky__put_compose,
+                                     .taken = sky__put_taken,
+                                     .skipped = put_skipped,
+                                     .done = put_stored};
+
+const sky__client sky__head_client = {.asks = SKY_WIRE_SET,
+                                      .answers = SKY_WIRE_SET_ACK,
+                                      .stores = true,
+                                      .unit = sky__head_unit,
+                                      .compose = sky__put_compose,
+                                      .taken = sky__put_taken,
+                                      .skipped = sky__head_skipped,
+                                      .done = put_commit};

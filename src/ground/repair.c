@@ -405,7 +405,7 @@ sky__repair *sky__repair_keep(sky_session *s, uint32_t op, const sky_message *m)
     return p;
 }
 
-void sky__repair_piece(sky_session *s, uint32_t op, const sky_message *m) {
+static void repair_piece(sky_session *s, uint32_t op, const sky_message *m) {
     sky__repair *p = repair_of(s, &s->scheduler.operations[op]);
     if (!p) {
         sky__operation_end(&s->scheduler, op);
@@ -417,7 +417,7 @@ void sky__repair_piece(sky_session *s, uint32_t op, const sky_message *m) {
     sky__repair_check(s, p, request);
 }
 
-void sky__repair_lost(sky_session *s, uint32_t op, sky_status status) {
+static void repair_lost(sky_session *s, uint32_t op, sky_status status) {
     sky__repair *p = repair_of(s, &s->scheduler.operations[op]);
     if (p) {
         mark_lost(p, s->scheduler.operations[op].id.number - p->stripe.first, status);
@@ -486,3 +486,12 @@ bool sky__repair_output(sky_session *s, sky_datagram *out) {
     }
     return false;
 }
+
+const sky__client sky__piece_client = {.asks = SKY_WIRE_GET,
+                                       .answers = SKY_WIRE_CHUNK,
+                                       .reads = true,
+                                       .carries = true,
+                                       .moved = true,
+                                       .taken = repair_piece,
+                                       .late = sky__repair_late,
+                                       .lost = repair_lost};

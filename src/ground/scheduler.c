@@ -98,7 +98,7 @@ void sky__units_over(sky__scheduler *q, uint32_t request, uint32_t count) {
     sky__request *r = &q->requests->rows[request];
     r->units_left -= count;
     if (count > 0 && r->units_left == 0)
-        q->clients->of[r->work].done(q->session, request);
+        q->clients->of[r->work]->done(q->session, request);
 }
 
 void sky__operation_done(sky__scheduler *q, uint32_t op) {
@@ -265,7 +265,7 @@ static bool operation_try(sky__scheduler *q, uint32_t op, sky_datagram *out) {
 bool sky__send_unit(sky__scheduler *q, sky__list *list, sky_datagram *out) {
     uint32_t request = list->first;
     sky__request *r = &q->requests->rows[request];
-    const sky__client *client = &q->clients->of[r->work];
+    const sky__client *client = q->clients->of[r->work];
     sky__operation what = {
         .work = r->work, .unit = r->unit_next++, .id = r->of.id, .repair = SKY__NONE};
     bool wanted = !client->unit || client->unit(q->session, r, what.unit, &what);

@@ -89,7 +89,7 @@ typedef struct {
 } sky__client;
 
 typedef struct {
-    sky__client of[WORK_COUNT];
+    const sky__client *of[WORK_COUNT];
     /* A request ends. */
     void (*finish)(sky_session *s, uint32_t request, sky_status status, uint64_t bytes);
 } sky__clients;
@@ -150,7 +150,7 @@ sky_status sky__scheduler_init(sky__scheduler *q, sky_session *session, const sk
 void sky__scheduler_deinit(sky__scheduler *q);
 
 static inline const sky__client *sky__client_of(const sky__scheduler *q, const sky__operation *o) {
-    return &q->clients->of[o->work];
+    return q->clients->of[o->work];
 }
 
 /* ---- scheduler.c: out ---- */

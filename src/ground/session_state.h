@@ -12,8 +12,7 @@
  *   repair.c     chunks computed again from their stripe
  *   mend.c       parity that a satellite lost, stored again
  *
- * A client's functions for the scheduler are declared as its row of the table in session.c wants
- * them (scheduler.h says what each does). */
+ * Each client ends with what the scheduler knows of it: a sky__client for each of its works. */
 #ifndef SKY_GROUND_SESSION_STATE_H
 #define SKY_GROUND_SESSION_STATE_H
 
@@ -55,6 +54,10 @@ struct sky_session {
     sky_time mend_next; /* a stripe of parity is made again */
 };
 
+extern const sky__client sky__look_client, sky__heads_client, sky__get_client, sky__piece_client,
+    sky__set_client, sky__head_client, sky__rehead_client, sky__move_client, sky__check_client,
+    sky__mend_client;
+
 /* ---- session.c ---- */
 
 void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes);
@@ -73,10 +76,6 @@ void sky__has_taken(sky_session *s, uint32_t op, const sky_message *m, uint64_t 
 void sky__get_begin(sky_session *s, uint32_t request, uint32_t block);
 /* A chunk of its block is nowhere. */
 void sky__block_lost(sky_session *s, uint32_t request, sky_status status);
-bool sky__get_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o);
-void sky__get_taken(sky_session *s, uint32_t op, const sky_message *m);
-void sky__get_lost(sky_session *s, uint32_t op, sky_status status);
-void sky__get_done(sky_session *s, uint32_t request);
 
 /* ---- put.c ---- */
 
@@ -89,41 +88,22 @@ void sky__look_of_put_done(sky_session *s, const sky_key *key);
 bool sky__may_give_up(sky_session *s, const sky_chunk_id *id);
 /* A chunk went for another's sake: its block is no more, unless it can do without. */
 void sky__evicted(sky_session *s, const sky_chunk_id *id);
-bool sky__put_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o);
 bool sky__put_compose(sky_session *s, const sky__operation *o, sky_message *m, sky_datagram *out);
 void sky__put_taken(sky_session *s, uint32_t op, const sky_message *m);
-bool sky__put_skipped(sky_session *s, const sky__operation *o);
-void sky__put_stored(sky_session *s, uint32_t request);
 bool sky__head_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o);
 bool sky__head_skipped(sky_session *s, const sky__operation *o);
-void sky__put_commit(sky_session *s, uint32_t request);
 
 /* ---- lookup.c ---- */
 
 void sky__look_begin(sky_session *s, uint32_t request);
 /* A named key in the index: is its head in the sky still the one we know? */
 void sky__fresh_begin(sky_session *s, uint32_t request);
-bool sky__look_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o);
-void sky__look_taken(sky_session *s, uint32_t op, const sky_message *m);
-void sky__look_lost(sky_session *s, uint32_t op, sky_status status);
-void sky__look_done(sky_session *s, uint32_t request);
-bool sky__heads_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o);
-uint32_t sky__heads_places(const sky_session *s, const sky__operation *o, sky_satellite *places);
-void sky__heads_taken(sky_session *s, uint32_t op, const sky_message *m);
-void sky__heads_lost(sky_session *s, uint32_t op, sky_status status);
-void sky__heads_done(sky_session *s, uint32_t request);
 
 /* ---- move.c ---- */
 
 void sky__move_begin(sky_session *s, uint32_t request);
 /* Arrived or not, from now on the block counts in its new epoch alone. */
 void sky__move_end(sky_session *s, uint32_t request);
-void sky__move_go(sky_session *s, uint32_t request);
-bool sky__move_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o);
-uint32_t sky__move_places(const sky_session *s, const sky__operation *o, sky_satellite *places);
-bool sky__move_compose(sky_session *s, const sky__operation *o, sky_message *m, sky_datagram *out);
-void sky__move_taken(sky_session *s, uint32_t op, const sky_message *m);
-void sky__move_done(sky_session *s, uint32_t request);
 
 /* ---- foresight.c ---- */
 
@@ -137,11 +117,6 @@ void sky__foresee_next(sky_session *s, uint32_t block);
 /* A get of the block has ended. */
 void sky__check_after_get(sky_session *s, uint32_t block, int64_t wall_ms);
 void sky__check_begin(sky_session *s, uint32_t request);
-bool sky__check_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o);
-bool sky__check_compose(sky_session *s, const sky__operation *o, sky_message *m, sky_datagram *out);
-void sky__check_taken(sky_session *s, uint32_t op, const sky_message *m);
-void sky__check_lost(sky_session *s, uint32_t op, sky_status status);
-void sky__mend_begin(sky_session *s, uint32_t request);
 void sky__mends_feed(sky_session *s);
 sky_time sky__mends_wake(const sky_session *s);
 
@@ -160,8 +135,6 @@ sky__repair *sky__repair_keep(sky_session *s, uint32_t op, const sky_message *m)
 void sky__repair_check(sky_session *s, sky__repair *p, uint32_t request);
 /* The attempts go on, but another piece may be sooner. */
 void sky__repair_late(sky_session *s, uint32_t op);
-void sky__repair_piece(sky_session *s, uint32_t op, const sky_message *m);
-void sky__repair_lost(sky_session *s, uint32_t op, sky_status status);
 bool sky__repair_output(sky_session *s, sky_datagram *out);
 bool sky__repair_has_output(const sky_session *s);
 /* When there is room for a repair again. */
