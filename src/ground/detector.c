@@ -2,6 +2,7 @@
  * was waited for SKY__SILENT_WAITS times in a row, with more requests than the links' losses
  * explain, and for the time of two round trips to the farthest, counts as silent for a while, until
  * it says anything. Meanwhile one request a second tries it. */
+#include "base/clock.h"
 #include "ground/scheduler.h"
 
 #define UNHEARD_WAITS 2 /* where nobody else is heard either */
@@ -42,7 +43,16 @@ bool sky__is_silent(const sky__scheduler *q, sky_satellite satellite) {
     uint32_t waits = q->answered_at < p->unheard_since ? UNHEARD_WAITS : SKY__SILENT_WAITS;
     return p->waits >= waits && q->core->now < p->unheard_until + SILENT_NS &&
            p->unheard >= sky__silent_requests(q->core) &&
-           p->unheard_until - p->unheard_since >= sky__silence_ns(q);
+           q->core->now - p->unheard_since >= sky__silence_ns(q);
+}
+
+sky_time sky__undecided_ns(const sky__scheduler *q, const sky__operation *o) {
+    const sky__suspicion *p = &q->suspicions[sky_frame_number(q->core->config.frame, o->to)];
+    bool anybody = q->answered_at >= o->first_sent;
+    sky_time since = anybody ? p->unheard_since : sky__sooner(p->unheard_since, o->first_sent);
+    if (p->waits == 0 || sky__is_silent(q, o->to))
+        return 0;
+    return sky__later(since + sky__silence_ns(q) - q->core->now, 0);
 }
 
 bool sky__may_ask(sky__scheduler *q, sky_satellite satellite, bool alone) {

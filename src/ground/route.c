@@ -147,12 +147,22 @@ static bool is_done_without(const sky__scheduler *q, const sky__operation *o) {
            q->core->now - o->first_sent >= SPARE_PAUSES * q->core->config.late_ns;
 }
 
-uint32_t sky__attempts_max(const sky__scheduler *q, const sky__operation *o) {
-    if (is_done_without(q, o))
-        return SPARE_WAITS - 1;
+static uint32_t attempts_max(const sky__scheduler *q, const sky__operation *o) {
     bool other = sky__client_of(q, o)->reads && copy_after(q, o) < sky__copies_of(q, o);
     bool nobody = sky__is_silent(q, o->to) && (other || sky__is_silent(q, place_to_ask(q, o)));
     uint32_t most = q->core->config.retries_max + SKY__PATIENT_ATTEMPTS;
     uint32_t losses = sky__silent_requests(q->core) > SKY__SILENT_WAITS ? LOSSES_MAX : 0;
     return nobody && was_in_sight(q, o) && losses < most ? losses : most;
+}
+
+/* Who ends a request must know whether its satellite is silent, to name it, and so that the next
+ * request does not wait for it again. Of places asked in turn, one is waited for so long. */
+bool sky__is_given_up(const sky__scheduler *q, const sky__operation *o) {
+    if (is_done_without(q, o))
+        return o->unanswered >= SPARE_WAITS;
+    bool decided = sky__undecided_ns(q, o) == 0 ||
+                   q->core->now - o->first_sent >= 2 * sky__silence_ns(q);
+    bool anybody = q->answered_at >= o->first_sent || !was_in_sight(q, o) ||
+                   o->unanswered < sky__silent_requests(q->core);
+    return decided && (!anybody || o->unanswered > attempts_max(q, o));
 }

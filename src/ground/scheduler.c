@@ -476,7 +476,8 @@ static void expire(sky__scheduler *q, uint32_t op) {
     q->core->stat.retries++;
     o->misses = 0; /* a silence between two MISSes: the chunk may have passed by meanwhile */
     sky__unanswered(q, o);
-    bool given_up = ++o->unanswered > sky__attempts_max(q, o);
+    o->unanswered++;
+    bool given_up = sky__is_given_up(q, o);
     if (skips(q, o, given_up)) {
         sky__operation_done(q, op);
         return;

@@ -214,8 +214,8 @@ bool sky__rather_another(const sky__scheduler *q, const sky__operation *o, sky_s
 bool sky__hides(const sky__scheduler *q, const sky__operation *o);
 /* Copies that there are of what it asks for, each at a place of its own. */
 uint32_t sky__copies_of(const sky__scheduler *q, const sky__operation *o);
-/* Unanswered, before an operation is lost. */
-uint32_t sky__attempts_max(const sky__scheduler *q, const sky__operation *o);
+/* It was asked in vain for long enough, and is lost. */
+bool sky__is_given_up(const sky__scheduler *q, const sky__operation *o);
 
 /* ---- timeout.c ---- */
 
@@ -240,6 +240,9 @@ void sky__unanswered(sky__scheduler *q, const sky__operation *o);
 /* It said something about what was asked, late perhaps: it is there. */
 void sky__answered(sky__scheduler *q, sky_satellite satellite);
 bool sky__is_silent(const sky__scheduler *q, sky_satellite satellite);
+/* Nothing was heard of the satellite that is asked, or of any since it was: in so long it counts as
+ * silent. 0: it does already, or answered. */
+sky_time sky__undecided_ns(const sky__scheduler *q, const sky__operation *o);
 /* It is not silent, or it is time to try it again: with this one, or (not `alone`) with another
  * that has just begun to. */
 bool sky__may_ask(sky__scheduler *q, sky_satellite satellite, bool alone);

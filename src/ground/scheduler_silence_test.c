@@ -276,7 +276,7 @@ static void begin_later(sky_orrery *o, const shape *p, bool put) {
     sky_orrery_run(o, SKY_ORRERY_TURN_NS + SKY_SECONDS(4));
 }
 
-/* Nobody was ever heard: what one place let pass does not make the wait for the next one longer. */
+/* Nobody was ever heard: several places and copies are not waited for one after the other. */
 static void a_sky_that_is_down_is_known_soon(void **state) {
     (void)state;
     for (size_t i = 0; i < SHAPES; i++) {
@@ -289,7 +289,7 @@ static void a_sky_that_is_down_is_known_soon(void **state) {
             o.ear = passes_nobody;
             sky_time began = o.now;
             assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 1, 0).status, SKY_E_UNAVAILABLE);
-            assert_true(o.now - began < SKY_MS(2000));
+            assert_true(o.now - began <= SKY_MS(850)); /* 700 ms are 14 pauses of a host */
             sky_orrery_close(&o);
         }
     }
@@ -351,7 +351,7 @@ static void an_outage_costs_two_round_trips(void **state) {
         o.ear = passes_later;
         sky_result r = sky_orrery_do(&o, 1, SKY_OP_GET, 1, BLOCK_BYTES);
         assert_int_equal(r.status, longer ? SKY_E_UNAVAILABLE : SKY_OK);
-        assert_true(!longer || o.now - began <= SKY_MS(1000));
+        assert_true(!longer || o.now - began <= SKY_MS(720)); /* 14 pauses of a host */
         for (began = o.now; longer && o.now < began + SKY_SECONDS(1);) {
             sky_time asked = o.now;
             r = sky_orrery_do(&o, 1, SKY_OP_GET, 1, BLOCK_BYTES);

@@ -7,6 +7,8 @@
  * takes the room of another. So the session notices a loss as soon as it can. After some attempts
  * without an answer it doubles the wait, as something else must be wrong.
  *
+ * No wait passes the time at which the satellite counts as silent, or all do.
+ *
  * Two decisions follow when the wait is over. A read asks another place at once, and takes the
  * first answer. A satellite counts as silent (detector.c) only after the time of two round
  * trips to the farthest place, because a slow satellite is not a dead one.
@@ -96,7 +98,10 @@ sky_time sky__deadline_of(sky__scheduler *q, sky_time leaves, sky__operation *o)
     wait <<= doublings < 10 ? doublings : 10;
     bool capped = wait > most && o->answer_bytes > 0 &&
                   sky__silent_requests(q->core) <= SKY__SILENT_WAITS; /* else losses explain it */
-    return q->core->now + (capped ? most : wait);
+    wait = capped ? most : wait;
+    sky_time decided = sky__undecided_ns(q, o); /* waits do not pass that */
+    bool passes = o->unanswered > SKY__PATIENT_ATTEMPTS && 0 < decided && decided < wait;
+    return q->core->now + (passes ? decided : wait);
 }
 
 sky_time sky__undecided_until(const sky__scheduler *q, sky_time at, const sky__operation *o) {
