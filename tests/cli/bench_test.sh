@@ -71,6 +71,22 @@ for fields in "30 110 3100" "27.9 110 3100" "30 151 3100" "30 110 4001"; do
         fail "results name a folder of this machine: $(cat "$work/results/demo.jsonl")"
 done
 
+# and keeps the rows of a workload, each in a line of the table
+cat >"$work/stub/skymem" <<'STUB'
+#!/bin/sh
+[ "$1" = workload ] || exit 1
+printf '%s\n' '{"kind": "multi-turn", "tier": "disk", "level": "8", "requests": 12,
+"prompt_tokens": 7000, "hit_tokens": 5000, "ttft_ms": 120.04, "cold_ttft_ms": 900.6,
+"bytes_moved": 2500000, "bytes_stored": 7000000, "answers_changed": 3}' | tr -d '\n'
+STUB
+expect 0 tools/bench "$work/stub" --to "$work/results" workload
+grep -qxF "| multi-turn | disk | 8 | 5000 of 7000 | 120.0 | 900.6 | 2.50 | 7.00 | 3 of 12 |" \
+    "$work/results/workload.md" || fail "$(cat "$work/results/workload.md")"
+[ "$(wc -l <"$work/results/workload.jsonl")" = 1 ] || fail "not one line of the workload"
+rm "$work/stub/model.path"
+expect 0 tools/bench "$work/stub" --to "$work/results" workload
+says "no model, so no workload"
+
 # stopped from outside: nothing stays
 mkdir "$work/stopped"
 "$skymem" bench disk --quick --folder "$work/stopped" >/dev/null 2>&1 &
