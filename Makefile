@@ -4,12 +4,13 @@ PREFIX ?= /usr/local
 SEED ?= 1
 HOURS ?= 200
 FUZZ_SECONDS ?= 20
+SOAK_SECONDS ?= 600
 ARGS ?=
 MODEL ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
-.PHONY: all setup build models demo experiment test check check-checkers abi python wheel trials bench fuzz sim fmt tidy install uninstall clean help
+.PHONY: all setup build models demo experiment test check check-checkers abi python wheel trials bench fuzz soak sim fmt tidy install uninstall clean help
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -90,6 +91,11 @@ bench: ## measure everything; tables go to bench/results/
 fuzz: ## let libFuzzer loose on every parser, FUZZ_SECONDS=20 each
 	@tools/setup dev
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
+
+soak: ## 64 clients of a host, stopped and killed at random, for SOAK_SECONDS=600
+	@tools/setup build
+	@tools/build $(BUILD)
+	@SKYMEM_SOAK_SECONDS=$(SOAK_SECONDS) $(BUILD)/host-soak_test
 
 sim: ## run every scenario in virtual time with SEED=1, then random skies of that seed for HOURS=200
 	@tools/setup build

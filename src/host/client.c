@@ -37,7 +37,9 @@ static void letter_free(sky__letter *l) {
 
 static void letter_add(sky__host *h, sky__client *c, const uint8_t *data, size_t bytes,
                        int passed) {
-    sky__letter *l = c->letter_count < SKY__HOST_LETTERS_MAX ? malloc(sizeof *l + bytes) : NULL;
+    bool many = c->letter_count == SKY__HOST_LETTERS_MAX ||
+                (passed >= 0 && c->passed_count == SKY__HOST_PASSED_MAX);
+    sky__letter *l = many ? NULL : malloc(sizeof *l + bytes);
     if (!l) {
         sky__client_close(h, c, "it does not read its answers");
         return;
@@ -47,6 +49,7 @@ static void letter_add(sky__host *h, sky__client *c, const uint8_t *data, size_t
     *(c->first ? &c->last->next : &c->first) = l;
     c->last = l;
     c->letter_count++;
+    c->passed_count += passed >= 0;
     if (passed >= 0 && (l->passed = sky_local_duplicate(passed)) < 0)
         sky__client_close(h, c, "no descriptor is left for it");
 }
@@ -82,6 +85,7 @@ static void send_letters(sky__host *h, sky__client *c) {
         }
         c->first = l->next;
         c->letter_count--;
+        c->passed_count -= l->passed >= 0;
         letter_free(l);
     }
 }
@@ -266,6 +270,7 @@ static void take_cancel(sky__host *h, const sky__client *c, uint32_t id) {
 /* ---- other frames ---- */
 
 static void drop_stage(sky__client *c) {
+    c->tenant->stage_bytes -= c->stage_bytes;
     sky_pages_release(c->stage, c->stage_bytes);
     c->stage = NULL;
     c->stage_bytes = 0;
@@ -278,16 +283,21 @@ static bool has_puts(const sky__client *c) {
     return false;
 }
 
-/* As large as the arena at most: no payload is larger. */
+/* As large as the arena at most: no payload is larger. Another user's are bounded together, as its
+ * sizes are its quota. */
 static sky_status make_stage(sky__client *c, uint64_t bytes, int *fd) {
     if (bytes == 0 || bytes > c->tenant->arena.region_bytes + SKY_NAME_BYTES_MAX)
         return SKY_E_FULL;
     bytes = (bytes + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
     drop_stage(c);
+    bool own = c->tenant->uid == sky_local_user();
+    if (!own && c->tenant->stage_bytes + bytes > SKY__HOST_STAGES * c->tenant->arena.region_bytes)
+        return SKY_E_BUSY;
     sky_status status = sky_pages_reserve(bytes, (void **)&c->stage, NULL);
     if (status != SKY_OK)
         return status;
     c->stage_bytes = bytes;
+    c->tenant->stage_bytes += bytes;
     status = sky_shared_make(c->stage, bytes, SKY_SHARED_WRITE, fd);
     if (status != SKY_OK)
         drop_stage(c);
@@ -327,7 +337,7 @@ void sky__client_tell(sky__host *h, sky__client *c, const sky__chore *told) {
         sky_status status = sky_shared_copy(told->text, told->text_bytes, &fd);
         frame.told = status == SKY_OK ? frame.told : status;
         frame.text_bytes = status == SKY_OK ? told->text_bytes : 0;
-        c->listed |= told->question == SKY_SHM_LIST;
+        c->listed = true;
     }
     sky__client_send(h, c, &frame, fd);
     sky_local_close(fd);
@@ -359,9 +369,9 @@ static void tell_at_once(sky__host *h, sky__client *c, const sky_shm_frame *f) {
 
 static void take_ask(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     c->listed = c->listed && (c->first || !sky_local_is_read(c->fd));
-    if (f->question == SKY_SHM_STAT || f->question == SKY_SHM_TEXT) {
+    if (f->question == SKY_SHM_STAT || (f->question == SKY_SHM_TEXT && !c->listed)) {
         tell_at_once(h, c, f);
-    } else if (c->asking || c->listed || !sky__chore_add(h, c, f)) {
+    } else if (c->asking || c->listed || f->question == SKY_SHM_TEXT || !sky__chore_add(h, c, f)) {
         const sky__chore busy = {.id = f->id, .question = f->question, .status = SKY_E_BUSY};
         sky__client_tell(h, c, &busy);
     } else {

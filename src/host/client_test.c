@@ -301,6 +301,40 @@ static void who_never_reads_is_let_go(void **state) {
     assert_unharmed();
 }
 
+static size_t descriptors(void) {
+    size_t count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+/* Nor does it fill the host with descriptors that wait for it. */
+static void who_never_reads_gets_few_descriptors(void **state) {
+    (void)state;
+    static const sky_shm_frame asks[] = {
+        {.kind = SKY_SHM_STAGE, .stage_bytes = 4096},
+        {.kind = SKY_SHM_ASK, .question = SKY_SHM_TEXT},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+        int fd = greeted();
+        size_t before = descriptors(), most = 0;
+        size_t bytes = sky_shm_encode(&asks[i], data);
+        sky_time until = sky_now() + PATIENCE;
+        sky_status status;
+        while ((status = sky_local_send(fd, data, bytes, -1)) != SKY_E_IO && sky_now() < until) {
+            size_t now = descriptors();
+            most = now > most ? now : most;
+            if (status == SKY_E_BUSY)
+                sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+        }
+        assert_int_equal(status, SKY_E_IO);
+        assert_true(most <= before + SKY__HOST_PASSED_MAX + 8);
+        sky_local_close(fd);
+        assert_unharmed();
+    }
+}
+
 static void who_leaves_with_leases_and_puts_loses_them(void **state) {
     (void)state;
     uint8_t *stage;
@@ -567,6 +601,7 @@ int main(void) {
         cmocka_unit_test(a_stage_has_its_bounds),
         cmocka_unit_test(a_stage_may_change_under_a_put),
         cmocka_unit_test(who_never_reads_is_let_go),
+        cmocka_unit_test(who_never_reads_gets_few_descriptors),
         cmocka_unit_test(who_leaves_with_leases_and_puts_loses_them),
         cmocka_unit_test(runs_under_way_have_their_bounds),
         cmocka_unit_test(who_waits_for_room_is_served_when_others_leave),

@@ -22,6 +22,8 @@
 #define SKY__HOST_RUNS_MAX    64u            /* of a client, under way at once */
 #define SKY__HOST_LEASES_MAX  16384u         /* of a client */
 #define SKY__HOST_LETTERS_MAX 512u           /* waiting for a client to read */
+#define SKY__HOST_PASSED_MAX  80u            /* of these with a descriptor: 64 segments, and some */
+#define SKY__HOST_STAGES      4u             /* all stages of another user, in arenas of its */
 #define SKY__HOST_HELLO_NS    SKY_SECONDS(5) /* until a client has said who it is */
 
 #define SKY__HOST_SEND_NS SKY_MS(20) /* until a descriptor is sent again that was refused */
@@ -40,9 +42,10 @@ struct sky__run;
 /* A user, and what it is served from. */
 typedef struct {
     uint32_t uid;
-    bool leaving;    /* it is served no longer */
-    uint32_t chores; /* under way */
-    char *stores;    /* its URLs, a line each */
+    bool leaving;         /* it is served no longer */
+    uint32_t chores;      /* under way */
+    char *stores;         /* its URLs, a line each */
+    uint64_t stage_bytes; /* of all its clients */
     sky_cache *cache;
     sky_tier *arena_tier;
     sky_arena_view arena;
@@ -73,12 +76,12 @@ typedef struct sky__client {
     sky_local_peer peer;
     bool greeted;
     bool asking; /* a chore is under way for it */
-    bool listed; /* it may not have read a listing yet, which takes memory until then */
+    bool listed; /* it may not have read a listing or text yet, which take memory until then */
     sky_time greet_by;
     sky_time send_at; /* letters: not before */
     uint8_t *stage;   /* NULL: none */
     uint64_t stage_bytes;
-    uint32_t run_count, lease_count, letter_count;
+    uint32_t run_count, lease_count, letter_count, passed_count;
     sky__run *stalled; /* the cache had no room for it; nothing more is read until it has */
     sky__letter *first, *last;
     uint64_t shown[SKY_SEGMENTS_MAX]; /* the generation of each segment that it was sent; 0: none */

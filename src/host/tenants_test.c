@@ -126,6 +126,45 @@ static void uses_its_own(void) {
     sky_cache_close(cache);
 }
 
+/* A client by hand that asks for a stage; -1: it gets none now. */
+static int staged(uint64_t bytes) {
+    sky_shm_frame f = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION};
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    sky_local_peer peer;
+    int fd = -1, passed;
+    size_t got;
+    for (int i = 0; i < 2; i++) {
+        if (i == 0)
+            check(sky_local_connect(host.socket_path, &fd, &peer) == SKY_OK, "it connects");
+        else
+            f = (sky_shm_frame){.kind = SKY_SHM_STAGE, .stage_bytes = bytes};
+        check(sky_local_send(fd, data, sky_shm_encode(&f, data), -1) == SKY_OK, "it asks");
+        sky_poll(&fd, 1, sky_now() + PATIENCE);
+        check(sky_local_receive(fd, data, sizeof data, &got, &passed) == SKY_OK &&
+                  sky_shm_decode(data, got, &f) == SKY_OK,
+              "it is answered");
+        sky_local_close(passed);
+    }
+    if (f.status == SKY_OK)
+        return fd;
+    check(f.status == SKY_E_BUSY, "it is to try later");
+    sky_local_close(fd);
+    return -1;
+}
+
+/* With an arena of 4 MiB. What one gives back another may have. */
+static void stages_are_bounded(void) {
+    int fds[SKY__HOST_STAGES];
+    for (size_t i = 0; i < SKY__HOST_STAGES; i++)
+        check((fds[i] = staged(4 << 20)) >= 0, "as many as may be");
+    check(staged(4 << 20) < 0, "one more is refused");
+    sky_local_close(fds[0]);
+    int fd = -1;
+    for (sky_time until = sky_now() + PATIENCE; fd < 0 && sky_now() < until;)
+        fd = staged(4 << 20);
+    check(fd >= 0, "what was given back is there");
+}
+
 static void finds_its_own(void) {
     sky_status status;
     sky_span view;
@@ -183,6 +222,7 @@ static void users_have_their_own(void **state) {
     assert_true(as_user(THIRD, is_refused));
     assert_true(as_user(OTHER, uses_its_own));
     assert_true(as_user(OTHER, finds_its_own));
+    assert_true(as_user(OTHER, stages_are_bounded));
     assert_int_equal(lease(cache, 2, &view), SKY_MISS);
     assert_int_equal(put(cache, 3, 5 << 20), SKY_OK);
     sky_cache_close(cache);

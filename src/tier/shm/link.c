@@ -143,9 +143,12 @@ static sky_status take_segment(sky__shm_link *l, const sky_shm_frame *f, int pas
         (f->kind == SKY_SHM_SEGMENT) != (passed >= 0))
         return SKY_E_CORRUPT;
     uint8_t *at = l->arena + i * l->segment_bytes;
-    l->mapped[i] = f->kind == SKY_SHM_SEGMENT;
-    return l->mapped[i] ? sky_shared_map(passed, at, l->segment_bytes, SKY_SHARED_READ)
-                        : sky_shared_unmap(at, l->segment_bytes);
+    l->mapped[i] = false;
+    if (f->kind == SKY_SHM_RETIRED)
+        return sky_shared_unmap(at, l->segment_bytes);
+    sky_status status = sky_shared_map(passed, at, l->segment_bytes, SKY_SHARED_READ);
+    l->mapped[i] = status == SKY_OK;
+    return status;
 }
 
 sky_status sky__shm_link_receive(sky__shm_link *l, sky_time until, sky_shm_frame *out,

@@ -12,7 +12,7 @@
 #include "io/shared.h"
 #include "tier/shm/shm_state.h"
 
-#define CONNECT_NS       SKY_SECONDS(1) /* a host that listens welcomes at once */
+#define CONNECT_NS       SKY_SECONDS(5) /* a host that listens welcomes at once, when it runs */
 #define STAT_NS          SKY_SECONDS(1)
 #define JOBS_MAX         (2 * SKY_BATCHES_MAX) /* unwanted ones go then */
 #define FRAMES_AT_ONCE   64
