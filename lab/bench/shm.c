@@ -16,6 +16,7 @@
 #define SMALL_BYTES 4096u
 #define ROUNDS_MAX  64u
 #define SMALL_COUNT 4000u
+#define BATCH       64u
 #define PATIENCE_S  10
 
 /* ---- the other process ---- */
@@ -170,6 +171,29 @@ static int get_row(bench *b, const cli_store *store, int redis, size_t bytes, si
                      1e6 * cli_median(theirs, count));
 }
 
+/* Leases of 64 values a call, and their returns, a second: the median of `rounds` calls. */
+static int batch_row(bench *b, const cli_store *store, size_t rounds) {
+    static uint8_t data[SMALL_BYTES];
+    static double seconds[SMALL_COUNT];
+    sky_span span = {data, sizeof data};
+    sky_item items[BATCH];
+    for (size_t i = 0; i < BATCH; i++)
+        items[i] = (sky_item){.key = bench_key(1000 + i), .spans = &span, .span_count = 1};
+    sky_status status = sky_run(store->cache, SKY_OP_PUT, items, BATCH, NULL);
+    for (size_t n = 0; n < rounds && status == SKY_OK; n++) {
+        sky_time start = sky_now();
+        status = sky_run(store->cache, SKY_OP_LEASE, items, BATCH, NULL);
+        for (size_t i = 0; i < BATCH && status == SKY_OK; i++)
+            status = items[i].status == SKY_OK ? sky_release(store->cache, items[i].lease)
+                                               : items[i].status;
+        seconds[n] = bench_seconds(start);
+    }
+    if (status != SKY_OK)
+        return cli_failed(b->c, "shm: mapped gets in batches: %s", sky_status_text(status));
+    return bench_row(b, "mapped get 4 KiB, 64 a batch", BATCH / cli_median(seconds, rounds) / 1e3,
+                     "k/s", NULL, 0);
+}
+
 static int against_redis(bench *b, const char *url, int redis) {
     size_t large = b->quick ? 12 : ROUNDS_MAX, small = b->quick ? 500 : SMALL_COUNT;
     cli_store store = {0};
@@ -182,6 +206,8 @@ static int against_redis(bench *b, const char *url, int redis) {
         code = get_row(b, &store, redis, SMALL_BYTES, small, true, "mapped get 4 KiB");
     if (code == CLI_OK)
         code = get_row(b, &store, redis, SMALL_BYTES, small, false, "copied get 4 KiB");
+    if (code == CLI_OK)
+        code = batch_row(b, &store, small);
     cli_store_close(&store);
     return code;
 }

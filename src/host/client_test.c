@@ -16,6 +16,7 @@
 #include "host/host_fixture.h"
 #include "io/clock.h"
 #include "io/shared.h"
+#include "tier/shm/shm_state.h"
 #include "tier/tier_fixture.h"
 
 #define PATIENCE SKY_SECONDS(60)
@@ -507,14 +508,15 @@ static void a_listing_is_read_before_the_next(void **state) {
 
 /* ---- descriptors ---- */
 
-static _Atomic uint32_t
-    refusing; /* the system takes no descriptors: so often it was asked, and 1 */
+static _Atomic uint32_t refusing; /* so often was a descriptor refused, and 1; 0: none is */
+static _Atomic uint32_t releases; /* frames of this kind that were sent */
 
 /* Called instead of sky_local_send: see CMakeLists.txt. */
 sky_status __wrap_sky_local_send(int fd, const void *data, size_t bytes, int passed);
 sky_status __real_sky_local_send(int fd, const void *data, size_t bytes, int passed);
 
 sky_status __wrap_sky_local_send(int fd, const void *data, size_t bytes, int passed) {
+    releases += bytes > 0 && *(const uint8_t *)data == SKY_SHM_RELEASE;
     if (passed < 0 || refusing == 0)
         return __real_sky_local_send(fd, data, bytes, passed);
     refusing++;
@@ -542,6 +544,44 @@ static void a_descriptor_that_cannot_be_sent_waits(void **state) {
     sky_local_close(passed);
     sky_local_close(fd);
     sky_local_close(other);
+    assert_unharmed();
+}
+
+/* ---- returns ---- */
+
+static void wait_for_no_leases(void) {
+    char *text = NULL;
+    sky_time until = sky_now() + PATIENCE;
+    do {
+        free(text);
+        assert_int_equal(sky_host_text(host->socket_path, until, &text), SKY_OK);
+        if (sky_now() > until)
+            fail_msg("%s", text);
+    } while (!strstr(text, " 0 leases"));
+    free(text);
+}
+
+/* What was lent goes back together, and soon, although nothing else is asked. */
+static void leases_are_returned_together(void **state) {
+    (void)state;
+    sky_cache *cache = others();
+    sky_span span = {"x", 1};
+    sky_item items[SKY_SHM_ITEMS_MAX] = {0};
+    for (uint32_t i = 0; i < SKY_SHM_ITEMS_MAX; i++)
+        items[i] = (sky_item){.key = sky_fixture_key(i), .spans = &span, .span_count = 1};
+    assert_int_equal(sky_run(cache, SKY_OP_PUT, items, SKY_SHM_ITEMS_MAX, NULL), SKY_OK);
+    for (int round = 0; round < 20; round++) {
+        sky_time from = sky_now();
+        releases = 0;
+        assert_int_equal(sky_run(cache, SKY_OP_LEASE, items, SKY_SHM_ITEMS_MAX, NULL), SKY_OK);
+        for (uint32_t i = 0; i < SKY_SHM_ITEMS_MAX; i++)
+            assert_int_equal(sky_release(cache, items[i].lease), SKY_OK);
+        wait_for_no_leases();
+        assert_true(releases >= 1);
+        assert_true(releases <= (sky_now() - from) / SKY__SHM_RETURN_NS + 2);
+    }
+    assert_int_equal(sky_run(cache, SKY_OP_REMOVE, items, SKY_SHM_ITEMS_MAX, NULL), SKY_OK);
+    sky_cache_close(cache);
     assert_unharmed();
 }
 
@@ -607,6 +647,7 @@ int main(void) {
         cmocka_unit_test(who_waits_for_room_is_served_when_others_leave),
         cmocka_unit_test(a_listing_is_read_before_the_next),
         cmocka_unit_test(a_descriptor_that_cannot_be_sent_waits),
+        cmocka_unit_test(leases_are_returned_together),
         cmocka_unit_test(many_connections_are_turned_away),
         cmocka_unit_test(a_second_host_is_told),
     };

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/clock.h"
 #include "tier/shm/shm_state.h"
 #include "tier/spans.h"
 
@@ -42,11 +43,26 @@ static void send(sky__shm *t, const sky_shm_frame *frame) {
         fail_link(t);
 }
 
-void sky__shm_return(sky__shm *t, const uint64_t *leases, uint32_t count) {
-    sky_shm_frame release = {.kind = SKY_SHM_RELEASE, .count = count};
-    memcpy(release.leases, leases, count * sizeof *leases);
-    if (t->link && count > 0)
+void sky__shm_send_returns(sky__shm *t) {
+    sky_shm_frame release = {.kind = SKY_SHM_RELEASE, .count = t->return_count};
+    memcpy(release.leases, t->returns, t->return_count * sizeof *t->returns);
+    if (t->link && t->return_count > 0)
         send(t, &release);
+    t->return_count = 0;
+}
+
+/* A frame for each would wake the host once more for each get. */
+void sky__shm_return(sky__shm *t, const uint64_t *leases, uint32_t count) {
+    for (uint32_t i = 0; i < count && t->link; i++) {
+        if (t->return_count == SKY_SHM_ITEMS_MAX)
+            sky__shm_send_returns(t);
+        t->returns[t->return_count++] = leases[i];
+    }
+    t->returned |= count > 0;
+    if (t->return_count == 0 || t->return_at != 0)
+        return;
+    t->return_at = sky_now() + SKY__SHM_RETURN_NS;
+    sky_event_raise(t->event); /* the thread sends them if no frame does */
 }
 
 /* ---- sending ---- */
@@ -178,6 +194,7 @@ static bool send_some(sky__shm *t) {
         f->id = frame.id;
         f->count = frame.count;
         j->flights++;
+        sky__shm_send_returns(t);
         send(t, &frame);
     }
     if (j->sent == j->count) {

@@ -141,6 +141,7 @@ static void end_link(sky__shm *t, sky_status why) {
     sky__shm_fail_all(t, SKY_E_IO);
     t->link = NULL;
     t->broken = false;
+    t->return_count = 0;
     sky_local_unwatch(t->watch, l->fd);
     sky__shm_link_cut(l);
     if (l->lease_count == 0) {
@@ -243,6 +244,17 @@ static bool is_wanted(const sky__shm *t) {
     return t->first || t->questions;
 }
 
+/* Leases that no frame took back in time. Returns when to look again: while some are returned it
+ * looks often, so that a return need not wake it. */
+static sky_time send_late_returns(sky__shm *t) {
+    if (t->return_at != 0 && sky_now() >= t->return_at) {
+        t->return_at = t->returned ? sky_now() + SKY__SHM_RETURN_NS : 0;
+        t->returned = false;
+        sky__shm_send_returns(t);
+    }
+    return t->return_at != 0 ? t->return_at : SKY_TIME_NEVER;
+}
+
 static void *body(void *argument) {
     sky__shm *t = argument;
     sky_mutex_lock(&t->mutex);
@@ -253,6 +265,7 @@ static void *body(void *argument) {
             take_frames(t);
         else if (t->link)
             sky__shm_pump(t);
+        const sky_time until = send_late_returns(t);
         if (t->link)
             watch_link(t);
         const int fds[2] = {t->event, t->link ? t->watch : -1};
@@ -260,7 +273,7 @@ static void *body(void *argument) {
         bool ready[2], idle = t->link || !is_wanted(t);
         sky_mutex_unlock(&t->mutex);
         if (idle)
-            sky_local_poll(fds, writes, ready, 2, SKY_TIME_NEVER);
+            sky_local_poll(fds, writes, ready, 2, until);
         sky_event_clear(t->event); /* before it looks: no change is missed */
         sky_mutex_lock(&t->mutex);
     }

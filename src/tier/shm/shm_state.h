@@ -11,7 +11,8 @@
 #include "tier/shm/place.h"
 #include "tier/tier.h"
 
-#define SKY__SHM_FLIGHTS_MAX 32u /* frames under way; a host takes 64 of a client */
+#define SKY__SHM_FLIGHTS_MAX 32u       /* frames under way; a host takes 64 of a client */
+#define SKY__SHM_RETURN_NS   SKY_MS(2) /* a host keeps what was lent so much longer */
 
 typedef struct sky__shm_job {
     struct sky__shm_job *next;
@@ -63,6 +64,10 @@ typedef struct {
     sky__shm_link *link; /* NULL: not connected */
     sky__shm_link *old;  /* those whose leases are still out */
     uint64_t serials;
+    uint64_t returns[SKY_SHM_ITEMS_MAX]; /* leases that go back with the next frame, or soon */
+    uint32_t return_count;
+    bool returned;              /* some did since the thread looked */
+    sky_time return_at;         /* when the thread sends them; 0: it need not look */
     sky__shm_job *first, *last; /* not sent whole */
     size_t job_count;
     uint32_t frame_count; /* so far */
@@ -80,7 +85,10 @@ sky_status sky__shm_take_done(sky__shm *t, const sky_shm_frame *done);
 sky_status sky__shm_take_staged(sky__shm *t, const sky_shm_frame *staged, int fd);
 /* End all that is under way or waits. With the mutex held. */
 void sky__shm_fail_all(sky__shm *t, sky_status status);
-/* Tell the host that these leases are over. With the mutex held. */
+/* These leases are over: tell the host with the next frame, or within SKY__SHM_RETURN_NS. With the
+ * mutex held. */
 void sky__shm_return(sky__shm *t, const uint64_t *leases, uint32_t count);
+/* Tell it now. With the mutex held. */
+void sky__shm_send_returns(sky__shm *t);
 
 #endif
