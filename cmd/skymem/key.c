@@ -3,6 +3,7 @@
 
 #include "constellation.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -330,6 +331,30 @@ int cli_with_key(cli *c, int (*work)(cli *c, const cli_store *store, const cli_k
     return code;
 }
 
+/* A removal or pin of which some satellites do not know, as they did not answer: says how far it
+ * came. */
+static bool is_partly_done(const cli *c, const cli_store *store, const cli_key *key, sky_op op,
+                           const char *done) {
+    static const char *const then[] = {
+        [SKY_OP_REMOVE] = "when they answer again, satellites that hold other copies have them "
+                          "drop theirs, for an hour; later ones go when room is needed",
+        [SKY_OP_PIN] = "pin it again when they answer",
+        [SKY_OP_UNPIN] = "unpin it again when they answer"};
+    for (size_t i = 0; i < store->tier_count; i++) {
+        sky_sky_report r = {0};
+        if (!cli_store_is(store, i, CLI_REAL_SKY) ||
+            sky_cache_sky_report(store->cache, i, &r) != SKY_OK || r.unheard_chunks == 0 ||
+            r.unheard_chunks == r.told_chunks)
+            continue;
+        cli_unavailable(c,
+                        "%s: %s but for %" PRIu32 " of %" PRIu32
+                        " chunks, copies counted, on satellites that do not answer; %s",
+                        key->shown, done, r.unheard_chunks, r.told_chunks, then[op]);
+        return true;
+    }
+    return false;
+}
+
 int cli_key_verb(cli *c, sky_op op, const char *done) {
     cli_store store = {0};
     cli_key key;
@@ -341,7 +366,9 @@ int cli_key_verb(cli *c, sky_op op, const char *done) {
         sky_item item = cli_key_item(&key);
         const sky_call call = {.durable = true};
         sky_status status = cli_one(&store, op, &item, &call);
-        code = op == SKY_OP_UNPIN && status == SKY_E_PARAM
+        bool partly = status == SKY_E_UNAVAILABLE && is_partly_done(c, &store, &key, op, done);
+        code = partly ? CLI_UNAVAILABLE
+               : op == SKY_OP_UNPIN && status == SKY_E_PARAM
                    ? cli_failed(c, "%s: is not pinned", key.shown)
                    : cli_key_failed(c, &store, SKY_TIER_NONE, &key, status);
     }

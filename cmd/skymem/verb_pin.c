@@ -16,7 +16,8 @@ const cli_verb cli_verb_pin = {
     .about = "A pinned value is not evicted. A pin on disk outlives the process: it holds until "
              "unpin or rm. A value with a time to live ends with it, pinned or not.\n"
              "Real satellites (sky+udp:) keep pins too. Any process may undo such a pin, but "
-             "none sees it, so unpin succeeds there on every value that is found.",
+             "none sees it, so unpin succeeds there on every value that is found. If some of them "
+             "do not answer, the command says how many chunks they hold and exits 4.",
     .settings = CLI_SET_KEYS,
     .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
     .arguments_min = 1,

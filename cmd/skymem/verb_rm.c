@@ -9,7 +9,11 @@ const cli_verb cli_verb_rm = {
     .name = "rm",
     .summary = "Remove a key from every tier",
     .synopsis = "KEY",
-    .about = "Of a prompt's block, all blocks behind it go too, because no prompt can reach them.",
+    .about =
+        "Of a prompt's block, all blocks behind it go too, because no prompt can reach them.\n"
+        "Real satellites (sky+udp:) acknowledge it. If some do not answer, the command says how "
+        "many chunks they hold and exits 4; what they hold alone nobody can find by its key "
+        "any more, or it is dropped when they answer again.",
     .settings = CLI_SET_KEYS,
     .options = (const cli_option[]){CLI_OPTION_AS, {.name = NULL}},
     .arguments_min = 1,

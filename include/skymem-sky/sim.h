@@ -32,6 +32,9 @@ typedef struct {
     uint64_t refused_forged;      /* … that were made under another key, or tampered with */
     uint64_t refused_unsupported; /* … of another version, or of a cipher that udp.cipher does not
                                      allow here */
+    uint32_t told_chunks;    /* of the last removal or pin over real satellites: copies of chunks
+                                and heads that it was about, … */
+    uint32_t unheard_chunks; /* … and of those, on satellites that did not answer */
 } sky_sky_report;
 
 /* Errors: SKY_E_PARAM (tier `tier` is no sky), SKY_E_FORKED */

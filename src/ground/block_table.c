@@ -222,6 +222,7 @@ static void clear_away(sky__block_table *t, const sky__block_row *row, const sky
 typedef struct {
     sky__block_table *table;
     uint32_t lost; /* block: a chunk of it is, and the satellites may see to the rest themselves */
+    uint32_t kept; /* block: what the sky has of it is the caller's to drop */
 } removal;
 
 static void gone(void *context, uint32_t block, const sky_block_info *info) {
@@ -230,24 +231,28 @@ static void gone(void *context, uint32_t block, const sky_block_info *info) {
     sky__block_row *row = &t->rows[block];
     orphan_forget(t, block);
     unload(t, row, info);
-    if (r->lost == SKY_BLOCK_NONE)
-        drop(t, row, info);
-    else if (!row->unverified && block != r->lost)
-        drop(t, row, info); /* whole, as far as we know: no satellite would find out */
-    else if (!row->unverified)
+    bool unknown = r->lost != SKY_BLOCK_NONE && row->unverified;
+    if (block == r->lost && !unknown)
         clear_away(t, row, info);
+    else if (block != r->kept && !unknown)
+        drop(t, row, info); /* whole, as far as we know: no satellite would find out */
     row->version = 0;
     if (t->core->config.forgotten)
         t->core->config.forgotten(t->core->config.host, block, &row->key);
 }
 
 size_t sky__blocks_remove(sky__block_table *t, uint32_t block) {
-    removal r = {.table = t, .lost = SKY_BLOCK_NONE};
+    removal r = {.table = t, .lost = SKY_BLOCK_NONE, .kept = SKY_BLOCK_NONE};
     return sky_index_remove(t->index, block, gone, &r);
 }
 
+void sky__blocks_forget(sky__block_table *t, uint32_t block) {
+    removal r = {.table = t, .lost = SKY_BLOCK_NONE, .kept = block};
+    (void)sky_index_remove(t->index, block, gone, &r);
+}
+
 size_t sky__blocks_lose(sky__block_table *t, uint32_t block) {
-    removal r = {.table = t, .lost = block};
+    removal r = {.table = t, .lost = block, .kept = SKY_BLOCK_NONE};
     size_t count = sky_index_remove(t->index, block, gone, &r);
     t->core->stat.purged += count;
     return count;

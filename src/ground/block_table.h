@@ -76,6 +76,8 @@ sky_status sky__blocks_enter(sky__block_table *t, const sky_block_info *info,
                              const sky__block_row *made, uint32_t *block);
 /* Out of the index, with all below it, and out of the sky. Returns how many went. */
 size_t sky__blocks_remove(sky__block_table *t, uint32_t block);
+/* The same, but that the block itself is the caller's to drop. */
+void sky__blocks_forget(sky__block_table *t, uint32_t block);
 /* The same of one that lost a chunk: out of the sky as the eviction policy says. */
 size_t sky__blocks_lose(sky__block_table *t, uint32_t block);
 /* Set the copies of a block's head again that were found missing, once; not answered. */

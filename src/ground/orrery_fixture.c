@@ -158,6 +158,7 @@ static void arrive(sky_orrery *o, uint32_t i) {
     o->flights[i] = o->flights[--o->flight_count];
     if (f.datagram.to.plane == 0) {
         uint32_t ground = f.datagram.to.slot ? f.datagram.to.slot - 1 : 0;
+        f.datagram.opened = true; /* of a sealed session: nobody here has another key */
         sky_session_input(o->grounds[ground], o->now, &f.datagram);
         drain_ground(o, ground);
     } else {

@@ -23,6 +23,7 @@ typedef enum {
     WORK_HEAD,   /* the head, when all chunks are stored */
     WORK_MOVE,   /* MOVE for each server and replica */
     WORK_REHEAD, /* the head of a moved block, before anything moves */
+    WORK_TELL,   /* DROP or PIN for each copy of the head, and for each server and replica */
     WORK_PIECE,  /* chunks of a stripe, for a repair */
     WORK_STAT,
     WORK_PROBE, /* HAS for one chunk */
@@ -82,6 +83,10 @@ typedef struct {
         bool missed;  /* not all chunks were where they should be */
         bool settled; /* but now all are */
     } move;
+    struct {
+        uint32_t chunks;  /* copies of chunks and heads that it is about, */
+        uint32_t unheard; /* … of which so many are on satellites that did not answer */
+    } tell;
     struct {
         uint64_t lacking;     /* columns of parity, a bit each … */
         uint32_t first, last; /* … in these stripes */

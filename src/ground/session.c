@@ -3,6 +3,8 @@
  *   get      ( look ) ──► get ──► done
  *   put       set ──► ( head ) ──► committed
  *   has …    ( look ) ──► answered from the index
+ *   remove,  ( look ) ──► index ──► ( all satellites that hold it answered ) ──► done
+ *   pin
  *   prefetch ( look ) ──► ( head again ) ──► move ──► done
  *
  * Steps in brackets are only taken when blocks are looked for in the sky. */
@@ -83,6 +85,7 @@ static const sky__clients CLIENTS = {.of = {[WORK_LOOK] = &sky__look_client,
                                             [WORK_HEAD] = &sky__head_client,
                                             [WORK_REHEAD] = &sky__rehead_client,
                                             [WORK_MOVE] = &sky__move_client,
+                                            [WORK_TELL] = &sky__tell_client,
                                             [WORK_CHECK] = &sky__check_client,
                                             [WORK_MEND] = &sky__mend_client,
                                             [WORK_PROBE] = &probe_client,
@@ -212,6 +215,8 @@ static sky_status pin(sky_session *s, uint32_t block, bool pinned) {
     if (status != SKY_OK)
         return status;
     row->pinned = pinned;
+    if (s->core.config.sealed)
+        return SKY_OK;
     sky_block_info info;
     sky_index_info(s->blocks.index, block, &info);
     const sky_chunk_id id = {.key = row->key, .version = row->version};
@@ -222,17 +227,23 @@ static sky_status pin(sky_session *s, uint32_t block, bool pinned) {
 /* What the index alone answers. */
 static void answer(sky_session *s, uint32_t request, uint32_t block) {
     sky__request *r = &s->requests.rows[request];
-    sky_index_info(s->blocks.index, block, &r->of.info);
+    r->of = sky__blocks_subject(&s->blocks, block);
+    r->head_version = s->blocks.rows[block].head_version;
     sky_status status = SKY_OK;
     uint64_t bytes = 0;
     if (r->ask.op == SKY_OP_HAS) {
         bytes = r->of.info.payload_bytes;
         r->result.pinned = s->blocks.rows[block].pinned;
-    } else if (r->ask.op == SKY_OP_REMOVE)
-        sky__blocks_remove(&s->blocks, block);
-    else
+    } else if (r->ask.op != SKY_OP_REMOVE)
         status = pin(s, block, r->ask.op == SKY_OP_PIN);
-    sky__request_finish(s, request, status, bytes);
+    else if (s->core.config.sealed)
+        sky__blocks_forget(&s->blocks, block);
+    else
+        sky__blocks_remove(&s->blocks, block);
+    if (status == SKY_OK && r->ask.op != SKY_OP_HAS && s->core.config.sealed)
+        sky__tell_begin(s, request);
+    else
+        sky__request_finish(s, request, status, bytes);
 }
 
 /* The index has the block, or the sky was asked and nobody has. */
@@ -253,7 +264,7 @@ void sky__request_found(sky_session *s, uint32_t request) {
  * no other ground knows of it. */
 static bool may_be_outdated(const sky_session *s, const sky__request *r) {
     const sky__block_row *row = &s->blocks.rows[sky_index_find(s->blocks.index, &r->ask.key)];
-    bool asks = r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS;
+    bool asks = r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS || s->core.config.sealed;
     return asks && row->named && row->head_version && s->core.config.lookup != SKY_LOOKUP_INDEX;
 }
 

@@ -138,6 +138,8 @@ typedef struct {
     uint32_t block; /* put: number in the index */
     sky_path_time time;      /* get */
     sky_satellite satellite; /* probe */
+    uint32_t told_chunks;    /* remove, pin: copies of chunks and heads that it was about, … */
+    uint32_t unheard_chunks; /* … of which so many are on satellites that did not answer */
     uint64_t stat[SKY_STAT_COUNT];
 } sky_result;
 

@@ -7,6 +7,7 @@
  *   get.c        chunks of a block, and what becomes of one that lost some
  *   put.c        chunks and heads to satellites
  *   lookup.c     blocks found by asking satellites
+ *   tell.c       removals and pins that are acknowledged
  *   move.c       blocks that move in the sky
  *   foresight.c  where a block goes before it is used next
  *   repair.c     chunks computed again from their stripe
@@ -56,7 +57,7 @@ struct sky_session {
 
 extern const sky__client sky__look_client, sky__heads_client, sky__get_client, sky__piece_client,
     sky__set_client, sky__head_client, sky__rehead_client, sky__move_client, sky__check_client,
-    sky__mend_client;
+    sky__mend_client, sky__tell_client;
 
 /* ---- session.c ---- */
 
@@ -98,6 +99,12 @@ bool sky__head_skipped(sky_session *s, const sky__operation *o);
 void sky__look_begin(sky_session *s, uint32_t request);
 /* A named key in the index: is its head in the sky still the one we know? */
 void sky__fresh_begin(sky_session *s, uint32_t request);
+
+/* ---- tell.c ---- */
+
+/* Have all satellites drop what they hold of the request's block, or pin it. The index is changed
+ * already, or will be by the caller. */
+void sky__tell_begin(sky_session *s, uint32_t request);
 
 /* ---- move.c ---- */
 

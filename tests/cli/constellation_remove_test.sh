@@ -48,4 +48,30 @@ for rule in "replicas: 1" "replicas: 2" "parity: 2"; do
     done
     expect 0 "$skymem" constellation down "$scenario"
 done
+# A satellite that stands still while its value is removed: what is left there is said, and goes
+# when it moves again, by the word of those that hold the other copies.
+sky "replicas: 2"
+sed -i 's/processing_ms: 0.02/processing_ms: 0.02, repair_s: 0.2/' "$scenario"
+expect 0 "$skymem" constellation up "$scenario"
+expect 0 "$skymem" put key "$work/value" --store "$store"
+expect 0 "$skymem" pin key --store "$store"
+expect 0 "$skymem" unpin key --store "$store"
+whole=$(held)
+"$skymem" constellation status "$scenario" --json >"$work/status"
+read -r still chunks <<<"$(python3 -c 'import json, sys
+s = max(json.load(open(sys.argv[1]))["list"], key=lambda s: s["chunks"])
+print(s["pid"], s["chunks"])' "$work/status")"
+kill -STOP "$still"
+expect 4 "$skymem" pin key --store "$store"
+says "key: pinned but for $chunks of $whole chunks, copies counted, on satellites that do not"
+expect 4 "$skymem" unpin key --store "$store"
+expect 4 "$skymem" rm key --store "$store"
+says "key: removed but for $chunks of $whole chunks, copies counted, on satellites that do not"
+kill -CONT "$still"
+for _ in $(seq 300); do
+    [ "$(held)" = 0 ] || sleep 0.1
+done
+[ "$(held)" = 0 ] || fail "$(held) chunks are left of what was removed from all but one"
+expect 3 "$skymem" get key --store "$store"
+expect 0 "$skymem" constellation down "$scenario"
 finish

@@ -444,6 +444,10 @@ static bool answers_collect(sky *s) {
             path_explain(s, p, &r.time);
         if (p->asked && done)
             tell_counts(s, p, r.stat);
+        if (r.told_chunks > 0) {
+            s->report.told_chunks = r.told_chunks;
+            s->report.unheard_chunks = r.unheard_chunks;
+        }
         if (p->probed)
             tell_place(s, p, &r);
         take_pulse(s, p, &r);
