@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence as Row
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from skymem import _core
-from skymem.cache import Cache
+from skymem.cache import LEVELS, Cache
 
 if TYPE_CHECKING:
     from skymem._core import Buffer, Target
 
 Profile = _core.Profile
 """What calibration knows of a model: `Profile(open("model.skycal", "rb").read())`."""
+
+
+def read_profile(calibration: Profile | str | os.PathLike[str] | None) -> Profile | None:
+    """A profile, or the .skycal file of one."""
+    if calibration is None or isinstance(calibration, Profile):
+        return calibration
+    with open(calibration, "rb") as file:
+        return Profile(file.read())
+
+
+def with_level(urls: str | Row[str], level: str | float | None) -> list[str]:
+    """URLs of tiers; those behind memory at a level, where they name none.
+
+    >>> with_level(["mem:1GiB", "disk:/a", "disk:/b?level=8"], 2.5)
+    ['mem:1GiB', 'disk:/a?level=2.5', 'disk:/b?level=8']
+    """
+    out = [urls] if isinstance(urls, str) else list(urls)
+    if level is None:
+        return out
+    if str(level) not in LEVELS:
+        raise ValueError(f"level: one of {', '.join(LEVELS)} is wanted, not {level!r}")
+    for i, url in enumerate(out):
+        if not url.startswith("mem:") and not re.search(r"[?&]level=", url):
+            out[i] += f"{'&' if '?' in url else '?'}level={level}"
+    if not any("level=" in url for url in out):
+        raise ValueError("level: memory keeps rows as they are; name a farther tier, such as disk:")
+    return out
+
+
+def open_store(store: Cache | str | Row[str], level: str | float | None) -> Cache:
+    """A cache that is open, or one of tiers, those behind memory at a level."""
+    if not isinstance(store, Cache):
+        return Cache(with_level(store, level))
+    if level is not None:
+        raise ValueError("level: the store is open; say it in the URLs of its tiers (?level=4)")
+    return store
 
 
 class Engine(Protocol):

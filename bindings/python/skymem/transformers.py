@@ -23,7 +23,7 @@ from skymem import _core
 from skymem.cache import Cache
 from skymem.errors import UnsupportedError
 from skymem.keys import digest
-from skymem.manager import Lookup, Manager, Profile, Sequence
+from skymem.manager import Lookup, Manager, Profile, Sequence, open_store, read_profile
 
 Prompt: TypeAlias = str | Row[str] | Row[int] | torch.Tensor
 """A text, several texts, or tokens: of one prompt [tokens], or of several [prompts, tokens]."""
@@ -164,21 +164,21 @@ class State:
 class KVCacheBlock:
     """The prefix cache of a model, with the calls of the SkyMemory paper.
 
-    store: a Cache, or URLs of tiers, such as ["mem:4GiB", "disk:/var/cache/skymem?level=8"]
-    salt: 32 secret bytes of a tenant; profile: calibration of the model, for tiers with a level
+    store: a Cache, or URLs of tiers, such as ["mem:4GiB", "disk:/var/cache/skymem"]
+    level: of the codec, behind memory; calibration: of skymem.calibration, or its file
+    block_tokens: what a prefix is found to; salt: 32 secret bytes of a tenant
     """
 
     def __init__(
         self, model: Any, tokenizer: Any = None, store: Cache | str | Row[str] = "mem:1GiB", *,
-        block_tokens: int = 128, salt: bytes | None = None, profile: Profile | None = None,
+        level: str | float | None = None, calibration: Profile | str | None = None,
+        block_tokens: int = 128, salt: bytes | None = None,
     ) -> None:  # fmt: skip
-        urls = [store] if isinstance(store, str) else store
-        self.store = urls if isinstance(urls, Cache) else Cache(urls)
-        self.model, self.tokenizer = model, tokenizer
+        self.store = open_store(store, level)
+        self.model, self.tokenizer, self.block_tokens = model, tokenizer, block_tokens
         self.shape = Shape(model, tokenizer)
-        self.manager: Manager | None = Manager(
-            self.store, State(self.shape), block_tokens=block_tokens, salt=salt, profile=profile
-        )
+        self.manager: Manager | None = Manager(self.store, State(self.shape), salt=salt,
+            block_tokens=block_tokens, profile=read_profile(calibration))  # fmt: skip
         self.lookups: list[Lookup] = []  # what the last get_cache found, of each prompt
         self._owner = not isinstance(store, Cache)
         self._local = threading.local()  # the last cache of each thread, until it is stored
