@@ -59,6 +59,7 @@ check: ## all tests under ASan and UBSan, then under TSan, then the static analy
 python: ## fetch torch and Transformers (300 MB); test the Python package with them, on real weights
 	@tools/setup build
 	@tools/get-model >/dev/null || true
+	@tools/get-model qwen2.5-coder-0.5b >/dev/null || true
 	@tools/build $(BUILD)
 	@tools/transformers $(BUILD)
 	@tools/test $(BUILD) -R 'integration/(python|transformers)'

@@ -51,6 +51,9 @@ function(sky_shell_test file)
     list(APPEND properties RESOURCE_LOCK satellites)
   elseif(stem MATCHES "^(python|transformers)_")  # the build folder has one wheel
     list(APPEND properties RESOURCE_LOCK wheel)
+    if(stem MATCHES "^transformers_")  # two real models and a calibration
+      set(properties TIMEOUT 3600 RESOURCE_LOCK wheel)
+    endif()
   endif()
   sky_register(${group}/${stem} ${properties})
 endfunction()
