@@ -171,6 +171,31 @@ static void a_block_has_no_third_home(void **state) {
     }
 }
 
+/* What a predictive sky moves by itself takes no room from what the host asks: with as many moves
+ * under way as it asked for blocks, it may ask for all of them again. */
+static void own_moves_take_no_room_of_the_host(void **state) {
+    (void)state;
+    enum { BLOCKS = 16 }; /* as many requests as the host may have */
+    sky_orrery o;
+    begin(&o, SKY_PLACE_PREDICTIVE, SKY_LOOKUP_INDEX);
+    sky_session *s = o.grounds[0];
+    for (uint32_t block = 1; block <= BLOCKS; block++)
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, block, 300).status, SKY_OK);
+    sky_orrery_run(&o, o.now + SKY_ORRERY_TURN_NS); /* used next in as long */
+    sky_session_input(s, o.now, NULL);
+    for (uint32_t block = 1; block <= BLOCKS; block++)
+        sky__foresee_next(s, block - 1);
+    assert_int_equal(s->requests.room_own, s->requests.own_max - BLOCKS);
+    for (uint32_t block = 1; block <= BLOCKS; block++) {
+        const sky_request r = {.op = SKY_OP_GET,
+                               .key = sky_orrery_key(block),
+                               .context = (void *)(uintptr_t)block,
+                               .room_bytes = 300};
+        assert_int_equal(sky_session_submit(s, o.now, &r), SKY_OK);
+    }
+    sky_orrery_close(&o);
+}
+
 /* The one prefetch under way; NULL when it has ended. */
 static const sky__request *under_way(const sky_session *s) {
     for (uint32_t i = 0; i < s->requests.max; i++) {
@@ -371,6 +396,7 @@ int main(void) {
         cmocka_unit_test(a_move_is_readable_throughout),
         cmocka_unit_test(satellites_that_did_not_hear_keep_the_block_readable),
         cmocka_unit_test(a_block_has_no_third_home),
+        cmocka_unit_test(own_moves_take_no_room_of_the_host),
         cmocka_unit_test(a_block_counts_where_its_chunks_may_be),
         cmocka_unit_test(a_moved_block_is_not_swept),
         cmocka_unit_test(what_cannot_be_settled_stays),

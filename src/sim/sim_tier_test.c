@@ -100,30 +100,6 @@ static void gets_under_way_together_are_one_account(void **state) {
     close_sky(NULL, t);
 }
 
-/* What a predictive sky moves by itself takes no room from what is asked of it. */
-static void foresight_is_in_nobodys_way(void **state) {
-    (void)state;
-    sky_scenario scenario = sky_fixture_fast_scenario();
-    scenario.placement.strategy = SKY_PLACE_PREDICTIVE;
-    sky_tier *t = sky_fixture_open_sky(&scenario, &no_env);
-    enum { KEYS = 1000, BYTES = 1500 };
-    static uint8_t bytes[KEYS][BYTES];
-    static sky_item items[KEYS];
-    static sky_span spans[KEYS];
-    for (int round = 0; round < 5; round++) {
-        for (uint64_t n = 0; n < KEYS; n++) {
-            spans[n] = (sky_span){bytes[n], BYTES};
-            items[n] = (sky_item){.key = sky_fixture_key(n), .spans = &spans[n], .span_count = 1};
-        }
-        sky_batch batch = sky_fixture_submit(t, round == 0 ? SKY_OP_PUT : SKY_OP_GET, items, KEYS,
-                                             NULL);
-        assert_int_equal(sky_tier_wait(t, batch, SKY_TIME_NEVER), SKY_OK);
-        for (uint64_t n = 0; n < KEYS; n++)
-            assert_int_equal(items[n].status, SKY_OK);
-    }
-    close_sky(NULL, t);
-}
-
 /* Every satellite says how it is: together they hold and gave what was put and got. */
 static void satellites_say_how_they_are(void **state) {
     (void)state;
@@ -243,7 +219,6 @@ int main(void) {
         cmocka_unit_test(levels_are_told),
         cmocka_unit_test(time_is_real_and_explained),
         cmocka_unit_test(gets_under_way_together_are_one_account),
-        cmocka_unit_test(foresight_is_in_nobodys_way),
         cmocka_unit_test(satellites_say_how_they_are),
         cmocka_unit_test(the_sky_turns_while_it_holds),
         cmocka_unit_test(chains_and_moves_reach_the_sky),
