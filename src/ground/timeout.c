@@ -55,8 +55,14 @@ static sky_time slack_of(const sky__scheduler *q, const sky__operation *o) {
     return sky__later(slack_ns(q, DEVIATIONS), q->core->config.late_ns);
 }
 
+/* A satellite that answers everything just before it is given up must not make the wait for all
+ * others as long: what is later counts as this. */
+static sky_time late_max(const sky__scheduler *q) {
+    return 2 * q->farthest_ns + HOST_PAUSES * q->core->config.late_ns / SKY__SILENT_WAITS;
+}
+
 static void late_note(sky__scheduler *q, sky_time late) {
-    late = sky__later(late, 0);
+    late = sky__sooner(sky__later(late, 0), late_max(q));
     if (!q->late_known) { /* the first, as TCP takes it */
         q->late_known = true;
         q->late_ns = late;
