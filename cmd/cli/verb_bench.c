@@ -5,10 +5,11 @@ const cli_verb cli_verb_bench = {
     .name = "bench",
     .summary = "Measure the library against its limits",
     .synopsis = "SUITE",
-    .words = "index|mem|shm|disk|net|codec|sim|sky|stream|overlap|all",
+    .words = "index|mem|shm|disk|net|codec|sim|sky|stream|overlap|policies|all",
     .about = "Each case and its limit are measured in turns in the same run. The table shows "
-             "the medians. The suites are index, mem, shm, disk, net, codec, sim, sky, stream "
-             "and overlap; all runs each of them but overlap, which needs a model.\n"
+             "the medians. The suites are index, mem, shm, disk, net, codec, sim, sky, stream, "
+             "overlap and policies; all runs each of them but overlap, which needs a model, and "
+             "policies, which needs a trace.\n"
              "index: steps through the block index at ten million blocks, against dependent "
              "reads of random cache lines of as much memory.\n"
              "mem: the memory tier against memcpy of the same bytes, and what an idle cache "
@@ -35,6 +36,8 @@ const cli_verb cli_verb_bench = {
              "100 Mb/s: loaded alone, computed alone, both at once, and for links as skymem plan "
              "predicts it. An answer that is not the cold run's to the last bit fails it, but for "
              "those two levels.\n"
+             "policies: what LRU, FIFO, SIEVE, S3-FIFO and GDSF (by the cost of computing again) "
+             "find of the requests of --trace, with room for 1, 3, 10 and 30 % of its blocks.\n"
              "codec: encoding and decoding rows of 256 channels, level by level, against memcpy "
              "of the rows, each at its best of fifteen; a few levels on the heads of other "
              "models; and streams divided between two threads.",
@@ -46,6 +49,10 @@ const cli_verb cli_verb_bench = {
              .kind = CLI_PATH,
              .value = "DIR",
              .help = "where disk and overlap measure (default: $XDG_CACHE_HOME)"},
+            {.name = "trace",
+             .kind = CLI_PATH,
+             .value = "FILE",
+             .help = "policies: requests, a JSON object a line with hash_ids, as Mooncake's"},
             {.name = "seed",
              .kind = CLI_COUNT,
              .value = "N",

@@ -14,9 +14,10 @@ typedef struct {
 } suite;
 
 static const suite suites[] = {
-    {"index", bench_index},   {"mem", bench_mem},        {"shm", bench_shm}, {"disk", bench_disk},
-    {"net", bench_net},       {"codec", bench_codec},    {"sim", bench_sim}, {"sky", bench_sky},
-    {"stream", bench_stream}, {"overlap", bench_overlap}};
+    {"index", bench_index},     {"mem", bench_mem},          {"shm", bench_shm},
+    {"disk", bench_disk},       {"net", bench_net},          {"codec", bench_codec},
+    {"sim", bench_sim},         {"sky", bench_sky},          {"stream", bench_stream},
+    {"overlap", bench_overlap}, {"policies", bench_policies}};
 #define SUITES (sizeof suites / sizeof suites[0])
 
 double bench_seconds(sky_time since) {
@@ -98,13 +99,15 @@ int bench_run(cli *c) {
     for (size_t i = 0; i < SUITES; i++)
         found = found || strcmp(wanted, suites[i].name) == 0;
     if (!found)
-        code = cli_usage(c,
-                         "no suite \"%s\" in this version: "
-                         "index, mem, shm, disk, net, codec, sim, sky, stream, overlap or all",
-                         wanted);
+        code = cli_usage(
+            c,
+            "no suite \"%s\" in this version: "
+            "index, mem, shm, disk, net, codec, sim, sky, stream, overlap, policies or all",
+            wanted);
     for (size_t i = 0; i < SUITES && code == CLI_OK; i++) {
-        if (all ? suites[i].run == bench_overlap : strcmp(wanted, suites[i].name) != 0)
-            continue; /* overlap needs a model, and minutes */
+        bool needs = suites[i].run == bench_overlap || suites[i].run == bench_policies;
+        if (all ? needs : strcmp(wanted, suites[i].name) != 0)
+            continue; /* overlap needs a model, and minutes; policies a trace */
         b.suite = suites[i].name;
         cli_progress("%s", b.suite);
         code = suites[i].run(&b);

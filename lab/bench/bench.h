@@ -27,6 +27,7 @@ int bench_sim(bench *b);
 int bench_sky(bench *b);
 int bench_stream(bench *b);
 int bench_overlap(bench *b);
+int bench_policies(bench *b);
 
 /* Copies into and out of one tier, against memcpy; of mem also by two threads. */
 int bench_copies(bench *b, const char *url);

@@ -34,7 +34,7 @@ for heads in "2 x 64" "2 x 128" "4 x 128" "8 x 128" "1 x 576 as 9 x 64"; do
         if r['case'].startswith('size 2 ') and r['case'].endswith('$heads'))"
 done
 expect 2 "$skymem" bench redis
-says "index, mem, shm, disk, net, codec, sim, sky, stream, overlap or all"
+says "index, mem, shm, disk, net, codec, sim, sky, stream, overlap, policies or all"
 expect 2 "$skymem" bench
 
 # tools/bench judges the demo: what a program says of its rows decides, not how fast this machine is
