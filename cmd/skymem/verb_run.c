@@ -518,6 +518,7 @@ static int report_json(cli *c, const answer *a) {
     json_object_set_new(object, "tier_levels", tier_levels_json(a));
     json_object_set_new(object, "levels", levels_json(a));
     json_object_set_new(object, "bytes_moved", json_integer((json_int_t)a->bytes_moved));
+    json_object_set_new(object, "calibrated", json_boolean(a->model.profile != NULL));
     json_object_set_new(object, "model_load_ms", json_real(a->model.load_ms));
     json_object_set_new(object, "tokenize_ms", json_real(a->tokenize_ms));
     json_object_set_new(object, "refusal", refusal ? json_string(refusal) : json_null());
@@ -689,6 +690,7 @@ const cli_verb cli_verb_run = {
              "blocks that got levels they lacked"},
             {"verdict", "hit, partial, miss or recompute"},
             {"corrupt_blocks", "blocks found damaged, and computed instead"},
+            {"calibrated", "whether a calibration of the model was found, for lossy levels"},
             {"model_load_ms", "loading the model, apart from ttft_ms"},
             {"tokenize_ms", "cutting the prompt into tokens, apart from ttft_ms"},
             {"refusal", "why this model is answered uncached, or null"},

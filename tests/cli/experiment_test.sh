@@ -28,13 +28,15 @@ lines_hold 'len(rows) == 2 and [r["killed"] for r in rows] == [0, 1]'
 lines_hold 'all((r["satellites"], r["servers"], r["level"]) == (11, 10, "8") for r in rows)'
 lines_hold 'all(r["new_tokens"] == 30 and r["saved_blocks"] > 20 for r in rows)'
 lines_hold 'all(0 < r["bytes_moved"] and r["corrupt_blocks"] == 0 for r in rows)'
+lines_hold 'all(r["calibrated"] is False for r in rows)'
 lines_hold 'rows[0]["killed_chunks"] == 0 < rows[1]["killed_chunks"]'
 lines_hold 'all(0 < r["first_with_s"] < r["with_s"] and 0 < r["first_without_s"] < r["without_s"]
     and abs(1 - r["with_s"] / r["without_s"] - r["sooner"]) < 1e-9 for r in rows)'
 while read -r line; do
     grep -qxF -- "$line" "$work/results/experiment.md" || fail "the table lacks: $line"
 done < <(grep '^|' "$work/said")
-grep -q '^| 250 characters | 10 of 11, 1 killed | 8 | ' "$work/said" || fail "$(cat "$work/said")"
+grep -q '^| 250 characters | 10 of 11, 1 killed | 8, uncalibrated | ' "$work/said" ||
+    fail "$(cat "$work/said")"
 grep -q '^| \*authors, HQQ\* | 10 | 8 bits | 10.2 | 7.8 | 24% |' "$work/said" ||
     fail "$(cat "$work/said")"
 ! pgrep -f "$work/tmp" >/dev/null || fail "satellites were left"
