@@ -16,15 +16,25 @@ static const char *bounds_text(const sky_quantile *q, char out[64]) {
     return out;
 }
 
+static json_t *ground_json(const sky_sim_ground *g) {
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:o, s:f, s:o}", "name", g->name, "sets",
+                     (json_int_t)g->sets, "gets", (json_int_t)g->gets, "hits", (json_int_t)g->hits,
+                     "unanswered", (json_int_t)g->unanswered, "p50_ms", g->p50.ms, "p50_ci_ms",
+                     bounds_json(&g->p50), "p99_ms", g->p99.ms, "p99_ci_ms", bounds_json(&g->p99));
+}
+
 static json_t *sim_json(const sky_sim_result *r) {
     char hash[24];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)r->trace_hash);
     json_t *checks = json_object();
     for (uint32_t i = 0; i < r->check_count; i++)
         json_object_set_new(checks, r->checks[i].name, json_boolean(r->checks[i].passed));
+    json_t *grounds = json_array();
+    for (uint32_t i = 0; i < r->ground_count; i++)
+        json_array_append_new(grounds, ground_json(&r->grounds[i]));
     return json_pack(
         "{s:I, s:s, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:f, s:o, s:I, "
-        "s:I, s:I, s:o}",
+        "s:I, s:I, s:o, s:o}",
         "seed", (json_int_t)r->seed, "trace_hash", hash, "virtual_s", r->virtual_s, "closing_s",
         r->closing_s, "wall_s", r->wall_s, "events", (json_int_t)r->events, "sets",
         (json_int_t)r->sets, "gets", (json_int_t)r->gets, "hits", (json_int_t)r->hits, "misses",
@@ -32,7 +42,18 @@ static json_t *sim_json(const sky_sim_result *r) {
         (json_int_t)r->lost_acknowledged, "p50_ms", r->p50.ms, "p50_ci_ms", bounds_json(&r->p50),
         "p99_ms", r->p99.ms, "p99_ci_ms", bounds_json(&r->p99), "lookups", (json_int_t)r->lookups,
         "questions", (json_int_t)r->questions, "migrated_bytes", (json_int_t)r->migrated_bytes,
-        "checks", checks);
+        "grounds", grounds, "checks", checks);
+}
+
+static void ground_people(const sky_sim_ground *g) {
+    char median[64], tail[64];
+    printf("  %-12s %llu set%s; %llu get%s, %llu unanswered", g->name, (unsigned long long)g->sets,
+           cli_plural(g->sets), (unsigned long long)g->gets, cli_plural(g->gets),
+           (unsigned long long)g->unanswered);
+    if (g->hits > 0)
+        printf("; median %.1f ms (%s), 99th percentile %.1f ms (%s)", g->p50.ms,
+               bounds_text(&g->p50, median), g->p99.ms, bounds_text(&g->p99, tail));
+    printf("\n");
 }
 
 static void sim_people(const sky_sim_result *r) {
@@ -47,6 +68,8 @@ static void sim_people(const sky_sim_result *r) {
         printf("; median %.1f ms (%s), 99th percentile %.1f ms (%s)", r->p50.ms,
                bounds_text(&r->p50, median), r->p99.ms, bounds_text(&r->p99, tail));
     printf("\n");
+    for (uint32_t i = 0; i < r->ground_count && r->ground_count > 1; i++)
+        ground_people(&r->grounds[i]);
     if (r->lookups > 0)
         printf("%llu lookup%s, %.1f questions each\n", (unsigned long long)r->lookups,
                cli_plural(r->lookups), (double)r->questions / (double)r->lookups);

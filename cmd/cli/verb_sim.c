@@ -130,6 +130,8 @@ const cli_verb cli_verb_sim = {
             {"lookups",
              "keys, or prompts, not all in the ground's index and looked for in the sky"},
             {"questions", "that lookups asked one after another"},
+            {"grounds", "a list, the observer's first: name, sets, gets, hits, unanswered, p50_ms, "
+                        "p50_ci_ms, p99_ms, p99_ci_ms"},
             {"checks", "an object of true and false by the check's name"},
             {"--swarm", "instead: runs, virtual_h, wall_s, events, sets, gets, hits, failed (the "
                         "seeds whose checks failed)"},

@@ -50,11 +50,11 @@ void sky_check_taken(sky_check *c, uint32_t key, bool by_rule) {
 
 void sky_check_get_begins(const sky_check *c, uint32_t key, uint8_t *buffer, sky_check_get *get) {
     assert(key < c->key_count);
-    uint32_t acknowledged = c->keys[key].acknowledged;
+    uint32_t acknowledged = c->several_grounds ? 0 : c->keys[key].acknowledged;
     memset(buffer, 0, c->value_bytes); /* what an earlier get left must not pass for this one's */
     *get = (sky_check_get){.key = key,
                            .floor = acknowledged ? acknowledged : 1,
-                           .owed = acknowledged != 0,
+                           .owed = c->keys[key].acknowledged != 0,
                            .bytes = buffer};
 }
 
@@ -68,23 +68,23 @@ void sky_check_get_bytes(const sky_check *c, sky_check_get *get, uint64_t offset
 
 /* Where what was acknowledged went meanwhile, an older one may have come to light that it hid, as
  * it may for a get that begins after that. */
-static bool shows_what_it_may(const sky_check *c, const sky_check_get *get) {
+static uint32_t version_shown(const sky_check *c, const sky_check_get *get) {
     const sky_check_key *k = &c->keys[get->key];
     for (uint32_t v = k->acknowledged ? get->floor : 1; v <= k->latest; v++) {
         sky_value value = version_of(c, get->key, v);
         if (sky_value_equal(&value, 0, get->bytes, c->value_bytes))
-            return true;
+            return v;
     }
-    return false;
+    return 0;
 }
 
-void sky_check_get_ends(sky_check *c, const sky_check_get *get, sky_status status, uint64_t bytes,
+void sky_check_get_ends(sky_check *c, sky_check_get *get, sky_status status, uint64_t bytes,
                         bool there) {
     c->gets++;
     if (status == SKY_OK) {
         c->hits++;
-        if (get->overrun || bytes != c->value_bytes || !shows_what_it_may(c, get))
-            c->wrong_bytes++;
+        get->shown = get->overrun || bytes != c->value_bytes ? 0 : version_shown(c, get);
+        c->wrong_bytes += get->shown == 0;
     } else if (status == SKY_MISS || status == SKY_E_CORRUPT) {
         c->misses++;
         if (get->owed && !there)

@@ -26,6 +26,7 @@ typedef struct {
     uint64_t value_bytes;
     uint32_t key_count;
     sky_check_key *keys;
+    bool several_grounds; /* which version is too old is check_fresh.h's to say */
 
     uint64_t sets; /* acknowledged */
     uint64_t gets; /* ended */
@@ -42,6 +43,7 @@ typedef struct {
     bool owed;      /* something was acknowledged when it began */
     bool overrun;   /* bytes past the end were delivered */
     uint8_t *bytes; /* [value_bytes] */
+    uint32_t shown; /* when it has ended: the version that it showed; 0: none that it may */
 } sky_check_get;
 
 /* Errors: SKY_E_NOMEM */
@@ -58,7 +60,7 @@ void sky_check_get_bytes(const sky_check *c, sky_check_get *get, uint64_t offset
                          size_t bytes);
 /* `there`: the sky still has the key. A get that sets overtake again and again may miss what is
  * there; that is a miss, and no loss. */
-void sky_check_get_ends(sky_check *c, const sky_check_get *get, sky_status status, uint64_t bytes,
+void sky_check_get_ends(sky_check *c, sky_check_get *get, sky_status status, uint64_t bytes,
                         bool there);
 
 void sky_check_waive(sky_check *c, uint32_t key);

@@ -98,8 +98,9 @@ static sky_satellite overhead(const sky_world *w, const sky_scenario *s, uint64_
                            on_ring(s->centre.slot, -steps, s->constellation.slots)};
 }
 
-bool sky_check_placed(const sky_world *w, const sky_scenario *s, const sky_key *key) {
-    const sky_session *session = sky_world_session(w);
+bool sky_check_placed(const sky_world *w, uint32_t ground, const sky_scenario *s,
+                      const sky_key *key) {
+    const sky_session *session = sky_world_session_at(w, ground);
     const sky_placement *p = &s->placement;
     uint32_t block = sky_index_find(sky_session_index(session), key), bytes;
     if (block == SKY_BLOCK_NONE || p->strategy == SKY_PLACE_PREDICTIVE)

@@ -31,9 +31,10 @@ void sky_check_sky_init(sky_check_sky *c, const sky_scenario *scenario);
 sky_status sky_check_sky_sample(sky_check_sky *c, const sky_world *w,
                                 const sky_check_sky_waiver *waiver);
 
-/* Does chunk 1 of a block that was just put begin where the rule of its placement says, computed
- * here from the scenario's own numbers? True also where there is no such rule (predictive), or no
- * such block. */
-bool sky_check_placed(const sky_world *w, const sky_scenario *s, const sky_key *key);
+/* Does chunk 1 of a block that a ground just put begin where the rule of its placement says,
+ * computed here from the scenario's own numbers? True also where there is no such rule
+ * (predictive), or no such block. */
+bool sky_check_placed(const sky_world *w, uint32_t ground, const sky_scenario *s,
+                      const sky_key *key);
 
 #endif

@@ -25,100 +25,19 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "io/file.h"
-#include "lab/sim/check.h"
-#include "lab/sim/check_nodes.h"
-#include "lab/sim/check_sky.h"
-#include "lab/sim/request_log.h"
-#include "lab/sim/run.h"
+#include "lab/sim/run_state.h"
 #include "lab/sim/trace.h"
-#include "sim/world.h"
 
-#define OPEN_MAX       512            /* requests of ours under way */
-#define OPEN_BYTES_MAX (512ull << 20) /* of their values */
-#define SET_ONE_IN     16
-#define SAMPLES_MAX    64 /* times the satellites' memory is compared with the index */
-#define SAMPLES_MIN    12 /* in a large sky, where each takes long */
-#define DRAIN_NS       SKY_SECONDS(120)
-#define DISTURBED_NS   SKY_SECONDS(24) /* cut off or frozen for up to 20, then catching up */
-#define CATCH_UP_NS    SKY_SECONDS(4)
+#define SAMPLES_MAX  64 /* times the satellites' memory is compared with the index */
+#define SAMPLES_MIN  12 /* in a large sky, where each takes long */
+#define DRAIN_NS     SKY_SECONDS(120)
+#define DISTURBED_NS SKY_SECONDS(24) /* cut off or frozen for up to 20, then catching up */
+#define CATCH_UP_NS  SKY_SECONDS(4)
 
-typedef struct {
-    bool open;
-    sky_op op;
-    uint32_t key;
-    sky_value value; /* set */
-    uint64_t crashes_before;
-    bool calm; /* nothing had gone wrong for a while when it began */
-    sky_check_get get;
-    uint8_t *buffer; /* made when first needed */
-    sky_key *chain;  /* [workload.chain], the same: a prompt's keys */
-    uint32_t chain_count;
-} request;
+#define OPEN_BYTES_MAX (512ull << 20) /* of values under way */
 
-/* A prompt whose lookup ended: its first key, its blocks, and how many of them are there. */
-typedef struct {
-    uint32_t key;
-    uint32_t count;
-    uint32_t there;
-} prompt;
-
-/* A key the sky forgot, and the session's count before it counted that. */
-typedef struct {
-    uint32_t key;
-    uint64_t purged; /* blocks that had lost a chunk */
-} loss;
-
-typedef struct {
-    sky_scenario scenario;
-    sky_world *world;
-    sky_check check;
-    sky_zipf zipf;
-    sky_prng prng;
-    sky_latencies *latencies;
-    sky_checksum_state hash;
-    text_file trace;
-    sky_request_log log;
-
-    request requests[OPEN_MAX];
-    uint32_t open_max;
-    uint32_t open_count;
-    uint64_t asked;               /* gets submitted */
-    uint32_t prompts_asked;       /* of a regular workload */
-    sky_result results[OPEN_MAX]; /* gets that ended in the call that just returned */
-    uint32_t missed[OPEN_MAX];
-    prompt prompts[OPEN_MAX]; /* looked up in that call */
-    uint32_t prompt_count;
-    sky_time request_next;
-    sky_prng gap_prng;    /* of its own: what is asked for is the same however it comes */
-    sky_prng other_prng;  /* of its own: without others a run is what it was */
-    sky_prng sample_prng; /* of its own: looking must not change what is looked at */
-    sky_time sample_next;
-    uint64_t samples;
-
-    loss *forgotten; /* [keys + 1] in the call under way: one may be set again and go again */
-    uint32_t forgotten_count;
-    uint64_t evictions_used; /* each has waived a block */
-    uint64_t crashes;
-    uint64_t crashed_chunks;
-    sky_time crashed_until;   /* the last one is back */
-    sky_time disturbed_until; /* by a satellite cut off, or whose clock stood still */
-    sky_check_sky sky;
-    sky_check_nodes nodes;
-    bool placed;         /* every block that was put began where its placement says */
-    bool places_kept;    /* among the messages in the air */
-    uint64_t unexcused;  /* requests that ended in an error, though nothing went wrong lately */
-    uint64_t hurts_seen; /* disturbances, counted last */
-    sky_time hurt_at;    /* when there were more of them than before */
-    uint64_t bytes_read;
-    uint64_t steps;
-    bool too_long;
-
-    const sky_sim_options *options;
-    sky_time series_next;
-    sky_sim_interval interval; /* since the last one was told */
-    sky_latencies *interval_latencies;
-    uint64_t migrated_before;
-} run;
+typedef sky__run run;
+typedef sky__run_request request;
 
 /* ---- trace ---- */
 
@@ -140,8 +59,12 @@ static bool has_another(const run *r, const sky_chunk_id *id) {
 static void waive_chunk(void *context, const sky_node_chunk *chunk) {
     run *r = context;
     r->crashed_chunks++;
-    if (r->sky.copies == 1 || anything_goes(r) || !has_another(r, &chunk->id))
-        sky_check_waive(&r->check, sky_value_key_number(&chunk->id.key));
+    if (r->sky.copies == 1 || anything_goes(r) || !has_another(r, &chunk->id)) {
+        uint32_t key = sky_value_key_number(&chunk->id.key);
+        sky_check_waive(&r->check, key);
+        if (sky__run_several(r))
+            sky_check_fresh_forget(&r->fresh, key, sky_world_now(r->world));
+    }
 }
 
 static void on_event(void *context, const sky_world_event *e) {
@@ -179,7 +102,8 @@ static void on_message(void *context, sky_world_tap_kind kind, const sky_node *n
                        const sky_datagram *message) {
     run *r = context;
     if (kind == SKY_TAP_ASKED)
-        sky_request_log_said(&r->log, sky_world_now(r->world), 0, message);
+        sky_request_log_said(&r->log, sky_world_now(r->world),
+                             message->from.slot > 0 ? message->from.slot - 1 : 0, message);
     else
         sky_check_nodes_tap(&r->nodes, kind, node, message);
 }
@@ -204,9 +128,13 @@ static void on_forgotten(void *host, uint32_t block, const sky_key *key) {
     run *r = host;
     assert(r->forgotten_count <= r->scenario.workload.keys);
     (void)block;
+    if (sky__run_several(r)) { /* another may have replaced or removed it, or this one made room */
+        sky_check_waive(&r->check, sky_value_key_number(key));
+        return;
+    }
     sky_session_stat stat;
     sky_session_stats(sky_world_session(r->world), &stat);
-    r->forgotten[r->forgotten_count++] = (loss){sky_value_key_number(key), stat.purged};
+    r->forgotten[r->forgotten_count++] = (sky__run_loss){sky_value_key_number(key), stat.purged};
 }
 
 /* ---- judging ---- */
@@ -261,8 +189,8 @@ static uint64_t disturbances(const run *r) {
 
 /* Has nothing gone wrong for as long as the ground remembers who did not answer? In the gaps of a
  * true sky it need not try. */
-static bool is_calm(run *r, sky_time since) {
-    const sky_frame *f = sky_world_frame(r->world);
+bool sky__run_is_calm(run *r, uint32_t ground, sky_time since) {
+    const sky_frame *f = sky_world_frame_at(r->world, ground);
     sky_time now = sky_world_now(r->world), from = since - DISTURBED_NS;
     uint64_t hurts = disturbances(r), last = sky_turns(&f->turning, now);
     if (hurts != r->hurts_seen)
@@ -282,19 +210,50 @@ static void judge_error(run *r, const request *q, const sky_result *result) {
         r->scenario.faults.skew_ns == 0 &&
         sky_link_busy_ns(r->scenario.links.ground_bits_s, r->scenario.links.queue_bytes) <
             SKY_SECONDS(10))
-        r->unexcused += q->calm && is_calm(r, result->time.began);
+        r->unexcused += q->calm && sky__run_is_calm(r, q->ground, result->time.began);
 }
 
-static void note_get(run *r, const sky_result *result) {
+static void note_get(run *r, uint32_t ground, const sky_result *result) {
     r->interval.gets++;
+    r->at[ground].gets++;
+    r->at[ground].unanswered += result->status != SKY_OK && result->status != SKY_MISS &&
+                                result->status != SKY_E_CORRUPT;
     if (result->status != SKY_OK)
         return;
     sky_time ns = result->time.ended - result->time.began;
+    r->at[ground].hits++;
+    sky_latencies_add(r->at[ground].latencies, ns);
     sky_latencies_add(r->latencies, ns);
     r->interval.hits++;
     r->bytes_read += result->bytes;
     if (r->interval_latencies)
         sky_latencies_add(r->interval_latencies, ns);
+}
+
+static void judge_put(run *r, const request *q, const sky_result *result) {
+    bool stored = result->status == SKY_OK;
+    if (stored) {
+        sky_key key = sky_value_key(&q->value);
+        r->placed &= sky_check_placed(r->world, q->ground, &r->scenario, &key);
+    }
+    r->at[q->ground].sets += stored;
+    sky_check_set_ends(&r->check, &q->value, result->status);
+    if (sky__run_several(r))
+        sky_check_fresh_put_ends(&r->fresh, q->key, q->value.version, sky_world_now(r->world),
+                                 stored && r->crashes == q->crashes_before);
+    if (r->crashes != q->crashes_before)
+        sky_check_waive(&r->check, q->value.key);
+}
+
+static void judge_get(run *r, request *q, const sky_result *result) {
+    sky_value name = {.seed = r->check.seed, .key = q->get.key};
+    sky_key key = sky_value_key(&name);
+    const sky_index *index = sky_session_index(sky_world_session_at(r->world, q->ground));
+    bool there = sky_index_find(index, &key) != SKY_BLOCK_NONE;
+    sky_check_get_ends(&r->check, &q->get, result->status, result->bytes, there);
+    if (sky__run_several(r) && result->status == SKY_OK && q->get.shown > 0 && !anything_goes(r))
+        sky_check_fresh_shown(&r->fresh, q->get.key, q->get.shown, q->floor);
+    note_get(r, q->ground, result);
 }
 
 static void judge_result(run *r, const sky_result *result) {
@@ -307,24 +266,13 @@ static void judge_result(run *r, const sky_result *result) {
     sky_store_u64(record + 16, (uint64_t)(int64_t)result->status);
     sky_checksum_add(&r->hash, record, sizeof record);
     judge_error(r, q, result);
-    if (q->op == SKY_OP_PUT && result->status == SKY_OK) {
-        sky_key key = sky_value_key(&q->value);
-        r->placed &= sky_check_placed(r->world, &r->scenario, &key);
-    }
-    if (q->op == SKY_OP_PUT) {
-        sky_check_set_ends(&r->check, &q->value, result->status);
-        if (r->crashes != q->crashes_before)
-            sky_check_waive(&r->check, q->value.key);
-    } else if (q->op == SKY_OP_GET) {
-        sky_value name = {.seed = r->check.seed, .key = q->get.key};
-        sky_key key = sky_value_key(&name);
-        const sky_index *index = sky_session_index(sky_world_session(r->world));
-        bool there = sky_index_find(index, &key) != SKY_BLOCK_NONE;
-        sky_check_get_ends(&r->check, &q->get, result->status, result->bytes, there);
-        note_get(r, result);
-    }
-    if (q->op == SKY_OP_HAS && (result->status == SKY_OK || result->status == SKY_MISS))
-        r->prompts[r->prompt_count++] = (prompt){q->key, q->chain_count, (uint32_t)result->bytes};
+    if (q->op == SKY_OP_PUT)
+        judge_put(r, q, result);
+    else if (q->op == SKY_OP_GET)
+        judge_get(r, q, result);
+    else if (q->op == SKY_OP_HAS && (result->status == SKY_OK || result->status == SKY_MISS))
+        r->prompts[r->prompt_count++] = (sky__run_prompt){q->ground, q->key, q->chain_count,
+                                                          (uint32_t)result->bytes};
     q->open = false;
     r->open_count--;
 }
@@ -359,152 +307,15 @@ static void tell_interval(run *r, sky_time now) {
     r->series_next = now + (sky_time)(r->options->series_s * 1e9);
 }
 
-/* ---- asking ---- */
-
-static request *free_request(run *r) {
-    for (uint32_t i = 0; i < r->open_max; i++) {
-        if (!r->requests[i].open)
-            return &r->requests[i];
-    }
-    return NULL;
-}
-
-static bool being_changed(const run *r, uint32_t key) {
-    for (uint32_t i = 0; i < r->open_max; i++) {
-        const request *q = &r->requests[i];
-        if (q->open && q->key == key && (q->op == SKY_OP_PUT || q->op == SKY_OP_REMOVE))
-            return true;
-    }
-    return false;
-}
-
-static sky_key key_of(const run *r, uint32_t key) {
-    return sky_value_key(&(sky_value){.seed = r->check.seed, .key = key});
-}
-
-static bool submit(run *r, request *q, sky_op op, uint32_t key, int64_t at_ms) {
-    bool below = key % r->scenario.workload.chain > 0;
-    sky_request ask = {.op = op,
-                       .key = key_of(r, key),
-                       .parent = below ? key_of(r, key - 1) : (sky_key){{0}},
-                       .chain = op == SKY_OP_HAS ? q->chain : NULL,
-                       .chain_count = q->chain_count,
-                       .context = q,
-                       .at_ms = at_ms,
-                       .payload_bytes = (uint32_t)r->check.value_bytes,
-                       .room_bytes = r->check.value_bytes};
-    q->op = op;
-    q->key = key;
-    q->calm = is_calm(r, sky_world_now(r->world));
-    q->open = true; /* the world may call back before it returns */
-    uint32_t number = (uint32_t)(q - r->requests);
-    sky_request_log_begin(&r->log, number, sky_world_now(r->world), 0, op, key,
-                          op == SKY_OP_HAS ? q->chain_count : 1);
-    q->open = sky_world_submit(r->world, &ask) == SKY_OK;
-    if (!q->open)
-        sky_request_log_drop(&r->log, number);
-    r->open_count += q->open;
-    return q->open;
-}
-
-static void set(run *r, uint32_t key) {
-    request *q = free_request(r);
-    if (!q || being_changed(r, key))
-        return;
-    q->value = sky_check_set_begins(&r->check, key);
-    q->crashes_before = r->crashes;
-    submit(r, q, SKY_OP_PUT, key, 0);
-}
-
-/* False when there is no room to ask now. */
-static bool get(run *r, uint32_t key) {
-    request *q = free_request(r);
-    if (q && !q->buffer)
-        q->buffer = malloc(r->check.value_bytes);
-    if (!q || !q->buffer)
-        return false;
-    sky_check_get_begins(&r->check, key, q->buffer, &q->get);
-    return submit(r, q, SKY_OP_GET, key, 0);
-}
-
-/* False when there is no room to ask now. */
-static bool look(run *r, uint32_t first, uint32_t count) {
-    request *q = free_request(r);
-    if (q && !q->chain)
-        q->chain = malloc(r->scenario.workload.chain * sizeof *q->chain);
-    if (!q || !q->chain)
-        return false;
-    q->chain_count = count;
-    for (uint32_t i = 0; i < count; i++)
-        q->chain[i] = key_of(r, first + i);
-    return submit(r, q, SKY_OP_HAS, first, 0);
-}
-
-/* Moved to where it will be overhead in up to four turns. */
-static void prefetch(run *r, request *q, uint32_t key) {
-    const sky_turning *t = &sky_world_frame(r->world)->turning;
-    uint64_t turns = sky_turns(t, sky_world_now(r->world)) + 1 + sky_prng_below(&r->other_prng, 4);
-    submit(r, q, SKY_OP_PREFETCH, key, sky_turning_ms(t, sky_turn_begins(t, turns)));
-}
-
-/* Neither get nor set; false: it is one of these. A third of all keys is pinned in the long run, so
- * that there is something to evict. */
-static bool other(run *r, uint32_t key) {
-    double removes = r->scenario.workload.removes;
-    double pins = removes + r->scenario.workload.pins;
-    double prefetches = pins + r->scenario.workload.prefetches;
-    double draw = prefetches > 0 ? sky_prng_unit(&r->other_prng) : 1;
-    if (draw >= prefetches)
-        return false;
-    request *q = free_request(r);
-    if (!q || (draw < removes && being_changed(r, key)))
-        return true;
-    if (draw < removes) {
-        sky_check_taken(&r->check, key, true);
-        submit(r, q, SKY_OP_REMOVE, key, 0);
-    } else if (draw < pins) {
-        bool pin = sky_prng_below(&r->other_prng, 3) == 0;
-        submit(r, q, pin ? SKY_OP_PIN : SKY_OP_UNPIN, key, 0);
-    } else {
-        prefetch(r, q, key);
-    }
-    return true;
-}
-
-/* A prompt's first blocks, or one that stands for itself. */
-static void ask(run *r) {
-    uint32_t chain = r->scenario.workload.chain;
-    uint32_t prompts = r->scenario.workload.keys / chain;
-    uint32_t number = r->scenario.workload.regular ? r->prompts_asked++ % prompts
-                                                   : sky_zipf_draw(&r->zipf, &r->prng);
-    uint32_t key = number * chain;
-    uint32_t count = chain > 1 ? 1 + (uint32_t)sky_prng_below(&r->prng, chain) : 1;
-    if (other(r, key + count - 1))
-        return;
-    if (chain > 1)
-        r->asked += look(r, key, count);
-    else if (sky_prng_below(&r->prng, SET_ONE_IN) == 0)
-        set(r, key);
-    else
-        r->asked += get(r, key);
-}
-
-static void use_prompt(run *r, const prompt *p) {
-    for (uint32_t i = 0; i < p->count; i++) {
-        if (i < p->there)
-            get(r, p->key + i);
-        else
-            set(r, p->key + i);
-    }
-}
-
 static uint32_t judge_all_but_gets(run *r) {
     uint32_t count = 0;
-    while (sky_world_result(r->world, &r->results[count])) {
-        if (((const request *)r->results[count].context)->op != SKY_OP_GET)
-            judge_result(r, &r->results[count]);
-        else
-            count++;
+    for (uint32_t ground = 0; ground < sky_world_grounds(r->world); ground++) {
+        while (sky_world_result_at(r->world, ground, &r->results[count])) {
+            if (((const request *)r->results[count].context)->op != SKY_OP_GET)
+                judge_result(r, &r->results[count]);
+            else
+                count++;
+        }
     }
     return count;
 }
@@ -521,14 +332,16 @@ static void collect(run *r) {
         for (uint32_t i = 0; i < get_count; i++) {
             const request *q = r->results[i].context;
             judge_result(r, &r->results[i]);
-            if (r->results[i].status == SKY_MISS)
-                r->missed[missed_count++] = q->get.key;
+            if (r->results[i].status != SKY_MISS)
+                continue;
+            r->missed[missed_count].ground = q->ground;
+            r->missed[missed_count++].key = q->get.key;
         }
         for (uint32_t i = 0; i < missed_count; i++)
-            set(r, r->missed[i]);
+            sky__run_set(r, r->missed[i].ground, r->missed[i].key);
         used = r->prompt_count;
         for (uint32_t i = 0; i < used; i++)
-            use_prompt(r, &r->prompts[i]);
+            sky__run_use_prompt(r, &r->prompts[i]);
         r->prompt_count = 0;
     } while (missed_count + used > 0);
 }
@@ -585,7 +398,7 @@ static void let_time_pass(run *r, sky_time until) {
         advance(r, earlier(earlier(request_at, look_at), until));
         sky_time now = sky_world_now(r->world);
         if (request_at <= now && !(at_leisure && r->open_count > 0)) {
-            ask(r);
+            sky__run_ask(r);
             collect(r);
             r->request_next += gap(r);
         }
@@ -620,6 +433,22 @@ static bool faultless(const sky_scenario *s) {
            s->outage_count == 0;
 }
 
+static void report_grounds(const run *r, sky_sim_result *out) {
+    out->ground_count = sky_world_grounds(r->world);
+    for (uint32_t i = 0; i < out->ground_count; i++) {
+        const char *name = i > 0 ? r->scenario.grounds[i - 1].name : SKY_OBSERVER_NAME;
+        out->grounds[i] = (sky_sim_ground){
+            .gets = r->at[i].gets,
+            .hits = r->at[i].hits,
+            .sets = r->at[i].sets,
+            .unanswered = r->at[i].unanswered,
+            .p50 = sky_latencies_quantile(r->at[i].latencies, 0.5),
+            .p99 = sky_latencies_quantile(r->at[i].latencies, 0.99),
+        };
+        snprintf(out->grounds[i].name, sizeof out->grounds[i].name, "%s", name);
+    }
+}
+
 static void report(const run *r, sky_time until, sky_sim_result *out) {
     sky_world_stat stat;
     sky_world_stats(r->world, &stat);
@@ -645,14 +474,19 @@ static void report(const run *r, sky_time until, sky_sim_result *out) {
                             .message_bytes = stat.message_bytes,
                             .lookups = session.lookups,
                             .questions = session.questions};
+    report_grounds(r, out);
     add_check(out, "no_wrong_bytes", c->wrong_bytes == 0);
     add_check(out, "acknowledged_stays", c->lost_acknowledged == 0);
-    add_check(out, "always_a_copy", r->sky.copies_kept);
-    if (r->sky.copies > 1)
+    if (!sky__run_several(r)) /* one index does not say what all of them put */
+        add_check(out, "always_a_copy", r->sky.copies_kept);
+    if (!sky__run_several(r) && r->sky.copies > 1)
         add_check(out, "redundancy_returns", r->sky.redundancy);
+    if (sky__run_several(r))
+        add_check(out, "no_older_value", r->fresh.older == 0);
     add_check(out, "memory_bounded", r->sky.memory_bounded);
     add_check(out, "queues_bounded", r->sky.queues_bounded);
-    add_check(out, "index_and_sky_agree", r->sky.agrees);
+    if (!sky__run_several(r))
+        add_check(out, "index_and_sky_agree", r->sky.agrees);
     add_check(out, "every_request_ends", r->open_count == 0);
     add_check(out, "no_error_without_cause", r->unexcused == 0);
     add_check(out, "placed_by_rule", r->placed);
@@ -669,11 +503,14 @@ static void report(const run *r, sky_time until, sky_sim_result *out) {
 static sky_status prepare(run *r, const sky_sim_options *options, sky_error *error) {
     const sky_scenario *s = &r->scenario;
     uint64_t open_max = OPEN_BYTES_MAX / s->workload.value_bytes;
-    r->open_max = open_max < 2 ? 2 : open_max < OPEN_MAX ? (uint32_t)open_max : OPEN_MAX;
+    r->open_max = open_max < 2                   ? 2
+                  : open_max < SKY__RUN_OPEN_MAX ? (uint32_t)open_max
+                                                 : SKY__RUN_OPEN_MAX;
     sky_prng_init(&r->prng, options->seed);
     sky_prng_init(&r->sample_prng, ~options->seed);
-    sky_prng_init(&r->gap_prng, options->seed ^ 0x676170);       /* "gap" */
-    sky_prng_init(&r->other_prng, options->seed ^ 0x6f74686572); /* "other" */
+    sky_prng_init(&r->gap_prng, options->seed ^ 0x676170);          /* "gap" */
+    sky_prng_init(&r->other_prng, options->seed ^ 0x6f74686572);    /* "other" */
+    sky_prng_init(&r->ground_prng, options->seed ^ 0x67726f756e64); /* "ground" */
     sky_checksum_init(&r->hash, 0);
     sky_check_sky_init(&r->sky, s);
     r->options = options;
@@ -682,13 +519,19 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
         r->series_next = (sky_time)(options->series_s * 1e9);
         r->interval_latencies = calloc(1, sizeof *r->interval_latencies);
     }
+    bool fine = sky_check_fresh_init(&r->fresh, s->workload.keys) == SKY_OK;
+    for (uint32_t i = 0; i <= s->ground_count; i++) {
+        r->at[i].latencies = calloc(1, sizeof *r->at[i].latencies);
+        fine &= r->at[i].latencies != NULL;
+    }
     r->forgotten = malloc((s->workload.keys + 1u) * sizeof *r->forgotten);
     r->latencies = calloc(1, sizeof *r->latencies);
-    if (!r->forgotten || !r->latencies || (options->series && !r->interval_latencies) ||
+    if (!fine || !r->forgotten || !r->latencies || (options->series && !r->interval_latencies) ||
         sky_check_init(&r->check, options->seed, s->workload.keys, s->workload.value_bytes) !=
             SKY_OK ||
         sky_zipf_init(&r->zipf, s->workload.keys / s->workload.chain, s->workload.zipf) != SKY_OK)
         return sky_fail(error, SKY_E_NOMEM, "memory for %u keys", s->workload.keys);
+    r->check.several_grounds = sky__run_several(r);
     sky_world_host host = {r, fetch, deliver, on_forgotten};
     sky_status status = sky_world_create(s, sky_prng_u64(&r->prng), &host, &r->world, error);
     if (status != SKY_OK)
@@ -703,13 +546,16 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
 
 static void run_free(run *r) {
     sky_world_destroy(r->world);
-    for (uint32_t i = 0; i < OPEN_MAX; i++) {
+    for (uint32_t i = 0; i < SKY__RUN_OPEN_MAX; i++) {
         free(r->requests[i].buffer);
         free(r->requests[i].chain);
     }
     sky_check_deinit(&r->check);
     sky_check_nodes_deinit(&r->nodes);
     sky_zipf_deinit(&r->zipf);
+    sky_check_fresh_deinit(&r->fresh);
+    for (uint32_t i = 0; i < SKY_GROUNDS_MAX; i++)
+        free(r->at[i].latencies);
     free(r->forgotten);
     free(r->latencies);
     free(r->interval_latencies);
@@ -738,7 +584,7 @@ static sky_status run_scenario(run *r, const char *name, const sky_sim_options *
     status = text_file_open(&r->trace, options->trace_path, error);
     if (status == SKY_OK)
         status = sky_request_log_open(&r->log, options->csv_path, sky_world_frame(r->world),
-                                      OPEN_MAX, error);
+                                      SKY__RUN_OPEN_MAX, error);
     if (status != SKY_OK)
         return status;
     let_time_pass(r, until);

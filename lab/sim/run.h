@@ -31,7 +31,17 @@ typedef struct {
     double series_s;
 } sky_sim_options;
 
-#define SKY_SIM_CHECKS_MAX 24
+#define SKY_SIM_CHECKS_MAX  24
+#define SKY_SIM_GROUNDS_MAX 16
+
+/* What one of the grounds did. */
+typedef struct {
+    char name[32];
+    uint64_t gets, hits, sets;
+    uint64_t unanswered; /* gets that ended in an error */
+    sky_quantile p50;    /* of the hits' times */
+    sky_quantile p99;
+} sky_sim_ground;
 
 typedef struct {
     uint64_t seed;
@@ -53,6 +63,9 @@ typedef struct {
         bool passed;
     } checks[SKY_SIM_CHECKS_MAX];
     uint32_t check_count;
+
+    sky_sim_ground grounds[SKY_SIM_GROUNDS_MAX]; /* the first is the observer's */
+    uint32_t ground_count;
 
     uint64_t unanswered; /* gets that ended in an error */
     uint64_t bytes_read; /* of all hits */

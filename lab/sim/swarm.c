@@ -20,17 +20,20 @@ typedef struct {
     sky_prng shape;     /* by itself: true orbits, another window, removals and pins */
     sky_prng moves;     /* by itself: half of all skies have prefetches */
     sky_prng arrivals;  /* by itself: in half of them requests come by the clock */
+    sky_prng grounds;   /* by itself: in half of the skies that may have them there are several */
     bool shaped;        /* as one sky of three is */
+    bool alone;         /* its strategy, lookup or links are for one ground */
     bool physical;
     char *text;
     size_t used;
 } drawing;
 
-/* With these, shape, moves and arrivals leave the seeds of swarm_test.c as they were when they
+/* With these, shape, moves, arrivals and grounds leave the seeds of swarm_test.c as they were when they
  * failed. */
 #define SHAPE_SALT    85
 #define MOVES_SALT    440
 #define ARRIVALS_SALT 23707
+#define GROUNDS_SALT  97
 
 static void say(drawing *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -98,6 +101,7 @@ static void draw_sky(drawing *d) {
     uint64_t servers = 2 + below(d, 20);
     uint64_t parity = PICK(d, 0, 0, 0, 1, 2);
     const char *strategy = strategies[below(d, d->physical ? 3 : 4)];
+    d->alone = strncmp(strategy, "rotation", 8) != 0;
     if (!d->physical || strcmp(strategy, "hop") == 0)
         say(d, "center: [%" PRIu64 ", %" PRIu64 "]\n", plane, slot);
     say(d, "placement: {strategy: %s, servers: %" PRIu64, strategy, servers);
@@ -110,11 +114,14 @@ static void draw_sky(drawing *d) {
     say(d, "satellite: {memory: %" PRIu64 "KiB, processing_ms: %" PRIu64 "}\n",
         PICK(d, 32, 80, 256, 4096), processing_ms);
     say(d, "eviction: %s\n", evictions[below(d, 5)]);
-    say(d, "lookup: %s\n", lookups[below(d, 4)]);
+    const char *lookup = lookups[below(d, 4)];
+    d->alone |= strcmp(lookup, "index") == 0;
+    say(d, "lookup: %s\n", lookup);
 }
 
 static void draw_links(drawing *d) {
     bool datagrams = sky_prng_below(&d->datagrams, 4) == 0;
+    d->alone |= datagrams;
     uint64_t queue_kib = PICK(d, 64, 1024, 16384);
     uint64_t jitter_ms = PICK(d, 0, 0, 1, 20);
     double loss = (double)PICK(d, 0, 0, 10, 50, 200) / 1e4;
@@ -157,6 +164,24 @@ static void draw_workload(drawing *d, double hours) {
     say(d, "}\n");
 }
 
+static uint64_t of_grounds(drawing *d, uint64_t bound) {
+    return sky_prng_below(&d->grounds, bound);
+}
+
+static void draw_grounds(drawing *d) {
+    if (of_grounds(d, 2) == 0 || d->alone)
+        return;
+    uint64_t count = 1 + of_grounds(d, 3);
+    say(d, "grounds:\n");
+    for (uint64_t i = 0; i < count; i++) {
+        int64_t north = (int64_t)of_grounds(d, d->physical ? 60 : 5);
+        int64_t east = (int64_t)of_grounds(d, d->physical ? 360 : 5);
+        uint64_t mbps = of_grounds(d, 3) == 0 ? 5 + of_grounds(d, 200) : 0;
+        say(d, "  g%" PRIu64 ": [%" PRId64 ", %" PRId64 ", %" PRIu64 "]\n", i + 1,
+            north - (d->physical ? 0 : 2), east - (d->physical ? 180 : 2), mbps);
+    }
+}
+
 static void draw_faults(drawing *d) {
     static const char *const liars[] = {"wrong-bytes", "wrong-shift", "black-hole", "mixed"};
     uint64_t partition_per_h = PICK(d, 0, 0, 2, 20);
@@ -183,9 +208,11 @@ size_t sky_sim_draw(uint64_t seed, double hours, char text[SKY_SIM_DRAWN_MAX]) {
     sky_prng_init(&d.shape, seed ^ SHAPE_SALT);
     sky_prng_init(&d.moves, seed ^ MOVES_SALT);
     sky_prng_init(&d.arrivals, seed ^ ARRIVALS_SALT);
+    sky_prng_init(&d.grounds, seed ^ GROUNDS_SALT);
     draw_sky(&d);
     draw_links(&d);
     draw_workload(&d, hours);
+    draw_grounds(&d);
     draw_faults(&d);
     say(&d, "until: %.0fs\n", hours * 3600);
     return d.used;

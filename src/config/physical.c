@@ -51,6 +51,23 @@ uint64_t sky__physical_turns(const sky_scenario *s) {
     return (uint64_t)(ahead / (double)s->time.rotation_ns) + 2;
 }
 
+static sky_status make_fleet(const sky_scenario *s, sky_fleet **out, sky_error *error) {
+    return s->elements_path[0]
+               ? load_elements(s, out, error)
+               : sky_fleet_walker(&s->constellation, SKY_SHELL_EPOCH_MS, out, error);
+}
+
+static void add_dead(const sky_scenario *s, const sky_turning *turning,
+                     sky_dead_laser dead[SKY_OUTAGES_MAX], sky_physical *p) {
+    p->dead = dead;
+    for (uint32_t i = 0; i < s->outage_count; i++) {
+        const sky_outage *o = &s->outages[i];
+        if (o->kind == SKY_OUTAGE_LINK)
+            dead[p->dead_count++] = (sky_dead_laser){o->a, o->b, sky_turns(turning, o->from_ns),
+                                                     sky_turns(turning, o->to_ns - 1)};
+    }
+}
+
 sky_status sky__physical_frame(const sky_scenario *s, const sky_turning *turning, sky_frame *f,
                                sky_error *error) {
     sky_physical p = {.observer = {.latitude_deg = s->observer.latitude_deg,
@@ -63,16 +80,29 @@ sky_status sky__physical_frame(const sky_scenario *s, const sky_turning *turning
                       .hysteresis_deg = s->observer.hysteresis_deg,
                       .aboard = s->centre};
     sky_dead_laser dead[SKY_OUTAGES_MAX];
-    p.dead = dead;
-    for (uint32_t i = 0; i < s->outage_count; i++) {
-        const sky_outage *o = &s->outages[i];
-        if (o->kind == SKY_OUTAGE_LINK)
-            dead[p.dead_count++] = (sky_dead_laser){o->a, o->b, sky_turns(turning, o->from_ns),
-                                                    sky_turns(turning, o->to_ns - 1)};
-    }
-    sky_status status = s->elements_path[0] ? load_elements(s, &p.fleet, error)
-                                            : sky_fleet_walker(&s->constellation,
-                                                               SKY_SHELL_EPOCH_MS, &p.fleet, error);
+    add_dead(s, turning, dead, &p);
+    sky_status status = make_fleet(s, &p.fleet, error);
     return status == SKY_OK ? sky_frame_init_physical(f, &s->placement, &p, turning, error)
                             : status;
+}
+
+sky_status sky__ground_frame(const sky_scenario *s, const sky_frame *home, uint32_t number,
+                             sky_frame *f, sky_error *error) {
+    const sky_scenario_ground *g = &s->grounds[number - 1];
+    if (!s->physical)
+        return sky_frame_init_ground(
+            f, home, (sky_steps){(int64_t)g->place[0], (int64_t)g->place[1]}, NULL, error);
+    sky_dead_laser dead[SKY_OUTAGES_MAX];
+    sky_physical p = {.observer = {.latitude_deg = g->place[0],
+                                   .longitude_deg = g->place[1],
+                                   .min_elevation_deg = s->observer.min_elevation_deg},
+                      .speed_km_h = g->speed_km_h,
+                      .course_deg = g->course_deg,
+                      .start_ms = s->time.start_ms,
+                      .slot_ms = s->time.rotation_ns / SKY_MS(1),
+                      .turns = 1,
+                      .hysteresis_deg = s->observer.hysteresis_deg};
+    add_dead(s, &home->turning, dead, &p);
+    sky_status status = make_fleet(s, &p.fleet, error);
+    return status == SKY_OK ? sky_frame_init_ground(f, home, (sky_steps){0, 0}, &p, error) : status;
 }

@@ -136,9 +136,9 @@ static const field fields[] = {
 _Static_assert(SKY_CHUNK_BYTES_MAX <= SKY_WIRE_DATA_BYTES_MAX, "a chunk is one message");
 _Static_assert(FIELD_COUNT <= sizeof((reader *)0)->lines / sizeof(int), "each has a line");
 
-static const char *const sections[] = {"constellation", "observer", "placement", "satellite",
-                                       "links",         "time",     "workload",  "faults",
-                                       "outages",       "udp"};
+static const char *const sections[] = {"constellation", "observer", "grounds", "placement",
+                                       "satellite",     "links",    "time",    "workload",
+                                       "faults",        "outages",  "udp"};
 #define SECTION_COUNT (sizeof sections / sizeof *sections)
 
 static size_t section_index(const char *name) {
@@ -454,6 +454,10 @@ static sky_status read_arrivals(reader *r, const sky_yaml_entry *e) {
     return read_either(r, e, "drawn", "fixed", &r->out.workload.fixed);
 }
 
+bool sky__scenario_number(const char *text, double *out) {
+    return number(text, out);
+}
+
 bool sky__scenario_duration(const char *text, sky_time *ns) {
     static const struct {
         const char *unit;
@@ -554,12 +558,20 @@ static sky_status note_constellation(reader *r, const sky_yaml_entry *e) {
     return SKY_OK;
 }
 
+/* Sections whose keys are names. */
+static const struct {
+    const char *section;
+    special *read;
+} lists[] = {{"outages", sky__scenario_outage}, {"grounds", sky__scenario_ground}};
+
 static sky_status on_entry(void *context, const sky_yaml_entry *e) {
     reader *r = context;
     if (!e->key[0])
         return begin_section(r, e);
-    if (strcmp(e->section, "outages") == 0)
-        return sky__scenario_outage(r, e);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        if (strcmp(e->section, lists[i].section) == 0)
+            return lists[i].read(r, e);
+    }
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         const field *f = &fields[i];
         if (strcmp(f->section, e->section) != 0 || strcmp(f->key, e->key) != 0)

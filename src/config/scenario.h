@@ -26,17 +26,31 @@ typedef enum {
 typedef enum {
     SKY_OUTAGE_SATELLITE, /* loses its memory, and is silent until it is back */
     SKY_OUTAGE_LINK,      /* a laser between two satellites that are next to each other */
-    SKY_OUTAGE_STATION,   /* the ground neither sends nor hears */
+    SKY_OUTAGE_STATION,   /* a ground neither sends nor hears */
 } sky_outage_kind;
 
 #define SKY_SCENARIO_NAME_BYTES 32 /* of what a file names; with the end */
 #define SKY_OUTAGES_MAX         64
+#define SKY_GROUNDS_MAX         16 /* the observer's included */
+#define SKY_OBSERVER_NAME       "observer"
+
+/* A ground besides the observer's. */
+typedef struct {
+    char name[SKY_SCENARIO_NAME_BYTES];
+    double place[2];   /* degrees north and east; ideal: planes and slots from the observer */
+    uint64_t bits_s;   /* of its link; 0: links.ground_bits_s */
+    double speed_km_h; /* on a great circle that sets out on its course */
+    double course_deg;
+    int line; /* where it stands in the file */
+} sky_scenario_ground;
 
 typedef struct {
     char name[SKY_SCENARIO_NAME_BYTES];
     sky_outage_kind kind;
     sky_satellite a; /* the satellite, or an end of the link */
     sky_satellite b; /* the link's other end */
+    uint32_t ground; /* the station; 0: the observer's */
+    char ground_name[SKY_SCENARIO_NAME_BYTES];
     sky_time from_ns;
     sky_time to_ns; /* up again */
     int line;       /* where it stands in the file */
@@ -58,6 +72,8 @@ typedef struct {
         double min_elevation_deg;
         double hysteresis_deg; /* for each step another is away, so much higher it must stand */
     } observer; /* of a physical sky; the ideal sky has its observer under the centre */
+    sky_scenario_ground grounds[SKY_GROUNDS_MAX - 1]; /* numbers from 1; 0 is the observer's */
+    uint32_t ground_count;                            /* of these */
     bool physical;
     char elements_path[512]; /* physical: TLE or OMM; empty: the constellation is a shell */
 

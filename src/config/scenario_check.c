@@ -90,37 +90,6 @@ static sky_status check_sky(reader *r) {
     return SKY_OK;
 }
 
-static uint32_t ring_distance(uint32_t a, uint32_t b, uint32_t count) {
-    uint32_t way = a > b ? a - b : b - a;
-    return way <= count - way ? way : count - way;
-}
-
-/* Which lasers a physical sky has is known when it is made. */
-static sky_status check_outages(reader *r) {
-    const sky_constellation *c = &r->out.constellation;
-    for (uint32_t i = 0; i < r->out.outage_count; i++) {
-        const sky_outage *o = &r->out.outages[i];
-        bool link = o->kind == SKY_OUTAGE_LINK;
-        const sky_satellite *ends[] = {&o->a, link ? &o->b : &o->a};
-        for (int k = 0; k < 2 && o->kind != SKY_OUTAGE_STATION; k++) {
-            if (ends[k]->plane > c->planes || ends[k]->slot > c->slots)
-                return sky__scenario_refuse(
-                    r, SKY_E_PARAM, o->line,
-                    "outages.%s: plane %u, slot %u: the constellation has planes 1 to %u and "
-                    "slots 1 to %u",
-                    o->name, ends[k]->plane, ends[k]->slot, c->planes, c->slots);
-        }
-        uint32_t hops = link ? ring_distance(o->a.plane, o->b.plane, c->planes) +
-                                   ring_distance(o->a.slot, o->b.slot, c->slots)
-                             : 1;
-        if (!r->out.physical && hops != 1)
-            return sky__scenario_refuse(r, SKY_E_PARAM, o->line,
-                                        "outages.%s: %u,%u and %u,%u are not next to each other",
-                                        o->name, o->a.plane, o->a.slot, o->b.plane, o->b.slot);
-    }
-    return SKY_OK;
-}
-
 /* A port for each satellite, from that of udp.base on. */
 static sky_status check_ports(reader *r) {
     const sky_scenario *s = &r->out;
@@ -197,8 +166,8 @@ static sky_status check_rest(reader *r) {
 }
 
 sky_status sky__scenario_check(reader *r) {
-    sky_status (*const checks[])(reader *) = {check_sky, check_rest, check_outages, check_ports,
-                                              check_hops};
+    sky_status (*const checks[])(reader *) = {check_sky, check_rest, sky__scenario_check_lists,
+                                              check_ports, check_hops};
     sky_status status = SKY_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && status == SKY_OK; i++)
         status = checks[i](r);

@@ -1,8 +1,10 @@
 /* Scenario files: sections whose keys are names that the file gives, one entry a line. */
 #include "config/scenario_reader.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "orbit/placement.h"
+#include "orbit/torus.h"
 
 typedef sky__scenario_reader reader;
 
@@ -14,12 +16,84 @@ static sky_status refuse_entry(reader *r, const sky_yaml_entry *e, const char *a
 }
 
 /* A name as it is kept; false: it is too long. */
-static bool keep_name(const sky_yaml_entry *e, char name[SKY_SCENARIO_NAME_BYTES]) {
-    size_t bytes = strlen(e->key) + 1;
+static bool keep_name(const char *text, char name[SKY_SCENARIO_NAME_BYTES]) {
+    size_t bytes = strlen(text) + 1;
     if (bytes > SKY_SCENARIO_NAME_BYTES)
         return false;
-    memcpy(name, e->key, bytes);
+    memcpy(name, text, bytes);
     return true;
+}
+
+static sky_status refuse_name(reader *r, const sky_yaml_entry *e) {
+    return sky__scenario_refuse(r, SKY_E_PARAM, e->line, "%s.%.40s: a name has at most %d bytes",
+                                e->section, e->key, SKY_SCENARIO_NAME_BYTES - 1);
+}
+
+/* ---- grounds ---- */
+
+/* Whether a place is one is known when the sky is. */
+sky_status sky__scenario_ground(reader *r, const sky_yaml_entry *e) {
+    static const char allowed[] =
+        "[LATITUDE, LONGITUDE], then its Mb/s (0: as links.ground_mbps), then its km/h and course "
+        "in degrees; in an ideal sky [PLANES, SLOTS] from the observer, then its Mb/s";
+    static const double lows[] = {-SKY_PLANES_MAX, -SKY_SLOTS_MAX, 0, 0, -360};
+    static const double highs[] = {SKY_PLANES_MAX, SKY_SLOTS_MAX, 1e9, 3e4, 360};
+    double v[5] = {0};
+    bool fine = e->list && e->value_count >= 2 && e->value_count <= 5 && e->value_count != 4;
+    for (unsigned i = 0; fine && i < e->value_count; i++)
+        fine = sky__scenario_number(e->values[i], &v[i]) && v[i] >= lows[i] && v[i] <= highs[i];
+    if (!fine || (v[2] > 0 && v[2] < 1e-3))
+        return refuse_entry(r, e, allowed);
+    sky_scenario *s = &r->out;
+    sky_scenario_ground g = {.place = {v[0], v[1]},
+                             .bits_s = (uint64_t)(v[2] * 1e6 + 0.5),
+                             .speed_km_h = v[3],
+                             .course_deg = v[4],
+                             .line = e->line};
+    if (!keep_name(e->key, g.name))
+        return refuse_name(r, e);
+    bool known = strcmp(g.name, SKY_OBSERVER_NAME) == 0;
+    for (uint32_t i = 0; i < s->ground_count; i++)
+        known |= strcmp(s->grounds[i].name, g.name) == 0;
+    if (known)
+        return refuse_entry(r, e, "is there twice (the first ground is the observer)");
+    if (s->ground_count == SKY_GROUNDS_MAX - 1)
+        return sky__scenario_refuse(r, SKY_E_PARAM, e->line, "more than %d grounds",
+                                    SKY_GROUNDS_MAX - 1);
+    s->grounds[s->ground_count++] = g;
+    return SKY_OK;
+}
+
+static bool is_place(const sky_scenario *s, const sky_scenario_ground *g) {
+    double a = g->place[0], b = g->place[1];
+    if (s->physical)
+        return a >= -90 && a <= 90 && b >= -180 && b <= 180;
+    return (double)(int64_t)a == a && (double)(int64_t)b == b && g->speed_km_h == 0 &&
+           (a < 0 ? -a : a) < s->constellation.planes && (b < 0 ? -b : b) < s->constellation.slots;
+}
+
+static sky_status check_grounds(reader *r) {
+    const sky_scenario *s = &r->out;
+    sky_strategy_row row = *sky_strategy_row_of(s->placement.strategy);
+    for (uint32_t i = 0; i < s->ground_count; i++) {
+        const sky_scenario_ground *g = &s->grounds[i];
+        const char *why = !is_place(s, g)
+                              ? s->physical ? "latitudes are from -90 to 90, longitudes from -180 "
+                                              "to 180"
+                                            : "in an ideal sky its place is whole planes and slots "
+                                              "from the observer, fewer than there are, and it "
+                                              "does not move"
+                          : row.aboard || row.foresees
+                              ? "several grounds need placement.strategy rotation or rotation-hop"
+                          : s->lookup == SKY_LOOKUP_INDEX
+                              ? "several grounds find each other's values by lookup: binary or "
+                                "sequential"
+                          : s->links.datagrams ? "several grounds need links.datagrams: false"
+                                               : NULL;
+        if (why)
+            return sky__scenario_refuse(r, SKY_E_PARAM, g->line, "grounds.%s: %s", g->name, why);
+    }
+    return SKY_OK;
 }
 
 /* ---- outages ---- */
@@ -46,26 +120,26 @@ static const outage_row *outage_row_of(const char *word) {
 
 sky_status sky__scenario_outage(reader *r, const sky_yaml_entry *e) {
     static const char allowed[] =
-        "[satellite, PLANE, SLOT, FROM, TO], [link, PLANE, SLOT, PLANE, SLOT, FROM, TO] or "
-        "[station, FROM, TO], with times such as 90s, 30m or 2h, FROM before TO";
+        "[satellite, PLANE, SLOT, FROM, TO], [link, PLANE, SLOT, PLANE, SLOT, FROM, TO], "
+        "[station, FROM, TO] or [station, GROUND, FROM, TO], with times such as 90s, 30m or 2h, "
+        "FROM before TO";
     sky_scenario *s = &r->out;
     sky_outage o = {.line = e->line};
     const outage_row *row = e->list && e->value_count > 0 ? outage_row_of(e->values[0]) : NULL;
-    if (!row || e->value_count != 3 + 2 * row->satellites)
+    bool named = row && row->kind == SKY_OUTAGE_STATION && e->value_count == 4;
+    if (!row || e->value_count != 3 + 2 * row->satellites + named)
         return refuse_entry(r, e, allowed);
     o.kind = row->kind;
     sky_satellite *ends[] = {&o.a, &o.b};
-    bool fine = true;
+    bool fine = !named || keep_name(e->values[1], o.ground_name);
     for (unsigned i = 0; i < row->satellites; i++)
         fine &= sky__scenario_satellite(e->values[1 + 2 * i], e->values[2 + 2 * i], ends[i]);
     fine &= sky__scenario_duration(e->values[e->value_count - 2], &o.from_ns) &&
             sky__scenario_duration(e->values[e->value_count - 1], &o.to_ns);
     if (!fine || o.from_ns >= o.to_ns || o.to_ns > UNTIL_MAX_NS)
         return refuse_entry(r, e, allowed);
-    if (!keep_name(e, o.name))
-        return sky__scenario_refuse(r, SKY_E_PARAM, e->line,
-                                    "%s.%.40s: a name has at most %d bytes", e->section, e->key,
-                                    SKY_SCENARIO_NAME_BYTES - 1);
+    if (!keep_name(e->key, o.name))
+        return refuse_name(r, e);
     for (uint32_t i = 0; i < s->outage_count; i++) {
         if (strcmp(s->outages[i].name, o.name) == 0)
             return refuse_entry(r, e, "is there twice");
@@ -75,4 +149,48 @@ sky_status sky__scenario_outage(reader *r, const sky_yaml_entry *e) {
                                     SKY_OUTAGES_MAX);
     s->outages[s->outage_count++] = o;
     return SKY_OK;
+}
+
+static bool find_station(const sky_scenario *s, sky_outage *o) {
+    if (!o->ground_name[0] || strcmp(o->ground_name, SKY_OBSERVER_NAME) == 0)
+        return true;
+    for (uint32_t i = 0; i < s->ground_count && o->ground == 0; i++)
+        o->ground = strcmp(s->grounds[i].name, o->ground_name) == 0 ? i + 1 : 0;
+    return o->ground > 0;
+}
+
+/* Which lasers a physical sky has is known when it is made. */
+static sky_status check_outages(reader *r) {
+    const sky_constellation *c = &r->out.constellation;
+    for (uint32_t i = 0; i < r->out.outage_count; i++) {
+        sky_outage *o = &r->out.outages[i];
+        if (!find_station(&r->out, o))
+            return sky__scenario_refuse(r, SKY_E_PARAM, o->line,
+                                        "outages.%s: there is no ground %s: the observer, or one "
+                                        "of grounds",
+                                        o->name, o->ground_name);
+        bool link = o->kind == SKY_OUTAGE_LINK;
+        const sky_satellite *ends[] = {&o->a, link ? &o->b : &o->a};
+        for (int k = 0; k < 2 && o->kind != SKY_OUTAGE_STATION; k++) {
+            if (ends[k]->plane > c->planes || ends[k]->slot > c->slots)
+                return sky__scenario_refuse(
+                    r, SKY_E_PARAM, o->line,
+                    "outages.%s: plane %u, slot %u: the constellation has planes 1 to %u and "
+                    "slots 1 to %u",
+                    o->name, ends[k]->plane, ends[k]->slot, c->planes, c->slots);
+        }
+        uint32_t hops = link ? sky__ring_distance(o->a.plane, o->b.plane, c->planes) +
+                                   sky__ring_distance(o->a.slot, o->b.slot, c->slots)
+                             : 1;
+        if (!r->out.physical && hops != 1)
+            return sky__scenario_refuse(r, SKY_E_PARAM, o->line,
+                                        "outages.%s: %u,%u and %u,%u are not next to each other",
+                                        o->name, o->a.plane, o->a.slot, o->b.plane, o->b.slot);
+    }
+    return SKY_OK;
+}
+
+sky_status sky__scenario_check_lists(reader *r) {
+    sky_status status = check_grounds(r);
+    return status == SKY_OK ? check_outages(r) : status;
 }

@@ -24,10 +24,14 @@ sky_status sky__scenario_refuse(sky__scenario_reader *r, sky_status status, int 
 int sky__scenario_line(const sky__scenario_reader *r, const char *section, const char *key);
 sky_status sky__scenario_check(sky__scenario_reader *r);
 /* A time such as 90s or 2h, from 0; a plane and a slot, both from 1. False: it is none. */
+bool sky__scenario_number(const char *text, double *out);
 bool sky__scenario_duration(const char *text, sky_time *ns);
 bool sky__scenario_satellite(const char *plane, const char *slot, sky_satellite *out);
 
 /* scenario_lists.c: an entry of a section whose keys are names. */
 sky_status sky__scenario_outage(sky__scenario_reader *r, const sky_yaml_entry *e);
+sky_status sky__scenario_ground(sky__scenario_reader *r, const sky_yaml_entry *e);
+/* What concerns several of these. */
+sky_status sky__scenario_check_lists(sky__scenario_reader *r);
 
 #endif

@@ -100,6 +100,30 @@ static void every_key_arrives(void **state) {
     assert_int_equal(s.until_ns, SKY_SECONDS(5400));
 }
 
+static void grounds_arrive(void **state) {
+    (void)state;
+    sky_scenario s;
+    sky_error error = {0};
+    char text[4096] = "constellation: {shell: oneweb}\nsky: physical\nlookup: binary\n"
+                      "outages: {flood: [station, ship, 1s, 2s], x: [station, observer, 1s, 2s]}\n"
+                      "grounds:\n  london: [51.5, -0.1]\n  ship: [40, -40, 50.5, 30, 270]\n";
+    assert_int_equal(parse(text, &s, &error), SKY_OK);
+    assert_int_equal(s.ground_count, 2);
+    const sky_scenario_ground *g = s.grounds;
+    assert_string_equal(g[0].name, "london");
+    assert_true(g[0].place[0] == 51.5 && g[0].place[1] == -0.1 && g[0].bits_s == 0);
+    assert_true(g[0].speed_km_h == 0 && g[1].speed_km_h == 30 && g[1].course_deg == 270);
+    assert_int_equal(g[1].bits_s, 50500000);
+    assert_int_equal(s.outages[0].ground, 2);
+    assert_int_equal(s.outages[1].ground, 0);
+    for (int i = 2; i < SKY_GROUNDS_MAX; i++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), "  g%d: [1, 2]\n", i);
+        sky_status wanted = i < SKY_GROUNDS_MAX - 1 ? SKY_OK : SKY_E_PARAM;
+        assert_int_equal(parse(text, &s, &error), wanted);
+    }
+    assert_non_null(strstr(error.text, "more than 15 grounds"));
+}
+
 static void outages_arrive(void **state) {
     (void)state;
     sky_scenario s;
@@ -301,6 +325,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_arrives),
         cmocka_unit_test(arrivals_are_drawn_unless_they_keep_time),
+        cmocka_unit_test(grounds_arrive),
         cmocka_unit_test(outages_arrive),
         cmocka_unit_test(constellation_is_enough),
         cmocka_unit_test(a_program_with_commas_reads_the_same),

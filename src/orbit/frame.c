@@ -214,6 +214,26 @@ void sky_frame_deinit(sky_frame *f) {
     memset(f, 0, sizeof *f);
 }
 
+sky_status sky_frame_init_ground(sky_frame *f, const sky_frame *home, sky_steps away,
+                                 const sky_physical *physical, sky_error *error) {
+    sky_frame made = *home;
+    made.elsewhere = true;
+    made.away = away;
+    made.physical = NULL;
+    if (home->physical) {
+        sky_status status = sky__true_create(physical, &made.physical, error);
+        if (status != SKY_OK)
+            return status;
+    }
+    *f = made;
+    return SKY_OK;
+}
+
+void sky_frame_deinit_ground(sky_frame *f) {
+    sky__true_destroy(f->physical);
+    memset(f, 0, sizeof *f);
+}
+
 uint32_t sky_frame_number(const sky_frame *f, sky_satellite s) {
     assert(sky__on_torus(&f->constellation, s));
     return (s.plane - 1) * f->constellation.slots + (s.slot - 1);
@@ -233,6 +253,18 @@ sky_satellite sky_frame_centre(const sky_frame *f, uint64_t turns) {
                             f->centre.slot + gone.slots);
     }
     return sky_overhead(&f->constellation, f->centre, turns);
+}
+
+sky_satellite sky_frame_access(const sky_frame *f, uint64_t turns) {
+    sky_satellite centre = sky_frame_centre(f, turns);
+    if (!f->elsewhere || is_aboard(f))
+        return centre;
+    if (f->physical)
+        return sky_frame_satellite(f, sky__true_highest(f->physical, turns));
+    return (sky_satellite){
+        sky__ring_step(centre.plane, f->away.planes, f->constellation.planes),
+        sky__ring_step(centre.slot, f->away.slots, f->constellation.slots),
+    };
 }
 
 /* Steps from b to a on a ring of `count`, the shorter way. */
@@ -298,7 +330,7 @@ sky_satellite sky_frame_head(const sky_frame *f, uint32_t copy) {
 
 bool sky_frame_in_sight(const sky_frame *f, uint64_t turns) {
     return !f->physical || is_aboard(f) ||
-           sky__true_in_sight(f->physical, sky_frame_centre(f, turns), turns);
+           sky__true_in_sight(f->physical, sky_frame_access(f, turns), turns);
 }
 
 bool sky_frame_joined(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turns) {
@@ -306,20 +338,20 @@ bool sky_frame_joined(const sky_frame *f, sky_satellite a, sky_satellite b, uint
         return true;
     if (a.plane && b.plane)
         return sky__true_joined(f->physical, a, b, turns);
-    sky_satellite s = a.plane ? a : b, centre = sky_frame_centre(f, turns);
+    sky_satellite s = a.plane ? a : b, access = sky_frame_access(f, turns);
     if (is_aboard(f))
-        return sky__true_joined(f->physical, centre, s, turns);
-    return sky__true_in_sight(f->physical, centre, turns) &&
+        return sky__true_joined(f->physical, access, s, turns);
+    return sky__true_in_sight(f->physical, access, turns) &&
            (sky__true_in_sight(f->physical, s, turns) ||
-            sky__true_joined(f->physical, centre, s, turns));
+            sky__true_joined(f->physical, access, s, turns));
 }
 
 sky_time sky_frame_ground_ns(const sky_frame *f, sky_satellite s, uint64_t turns) {
     if (f->physical && is_aboard(f))
         return sky__true_link_ns(f->physical, f->centre, s, turns);
     if (f->physical)
-        return sky__true_ground_ns(f->physical, sky_frame_centre(f, turns), s, turns);
-    return f->ground_ns[offset_index(f, sky_frame_centre(f, turns), s)];
+        return sky__true_ground_ns(f->physical, sky_frame_access(f, turns), s, turns);
+    return f->ground_ns[offset_index(f, sky_frame_access(f, turns), s)];
 }
 
 sky_time sky_frame_link_ns(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turns) {
@@ -336,6 +368,8 @@ static sky_time physical_ground_ns_max(const sky_frame *f) {
                                            sky_frame_first(f, f->centre, i));
         most = ns > most ? ns : most;
     }
+    if (f->elsewhere)
+        most = sky__true_link_ns_max(f->physical);
     return most + (is_aboard(f) ? 0 : sky__true_ground_ns_max(f->physical));
 }
 
@@ -354,7 +388,7 @@ sky_time sky_frame_ground_ns_max(const sky_frame *f) {
     const sky_constellation *c = &f->constellation;
     uint32_t reach = f->placement.window_slots / 2;
     sky_time most = 0;
-    if (sky_strategy_row_of(f->placement.strategy)->foresees)
+    if (sky_strategy_row_of(f->placement.strategy)->foresees || f->elsewhere)
         return farthest(f->ground_ns, f->satellite_count);
     for (uint32_t i = 0; i < f->placement.servers; i++) {
         sky_satellite s = f->servers[i];

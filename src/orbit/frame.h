@@ -65,6 +65,10 @@ typedef struct {
     sky_time *ground_ns;    /* one way, by plane and slot offset from the overhead satellite */
     sky_time *links_ns;     /* the same between satellites over the +GRID */
     struct sky_true_sky *physical; /* NULL: an ideal sky */
+
+    /* A ground that is not where the observer is: see sky_frame_init_ground. */
+    bool elsewhere;
+    sky_steps away; /* ideal: from under the satellite overhead */
 } sky_frame;
 
 /* Owner:  sky_frame_deinit frees the tables
@@ -84,11 +88,13 @@ typedef struct {
 typedef struct {
     sky_fleet *fleet; /* with a grid; the frame's from now on, freed here when it fails */
     sky_observer observer;
-    int64_t start_ms;      /* of the sky: wall, of turn 0 */
-    int64_t slot_ms;       /* a turn, in the sky's time; turning->rotation_ns is the same in ours */
-    uint64_t turns;        /* how many turns the table covers */
-    double hysteresis_deg; /* see sky_handover_plan */
-    sky_satellite aboard;  /* hop: where the model is */
+    int64_t start_ms;  /* of the sky: wall, of turn 0 */
+    int64_t slot_ms;   /* a turn, in the sky's time; turning->rotation_ns is the same in ours */
+    double speed_km_h; /* the observer moves on a great circle that sets out on a course; 0: no */
+    double course_deg; /* from north over east */
+    uint64_t turns;    /* how many turns the table covers */
+    double hysteresis_deg;      /* see sky_handover_plan */
+    sky_satellite aboard;       /* hop: where the model is */
     const sky_dead_laser *dead; /* besides those behind the Earth; copied */
     uint32_t dead_count;
 } sky_physical;
@@ -96,7 +102,20 @@ typedef struct {
 sky_status sky_frame_init_physical(sky_frame *f, const sky_placement *placement,
                                    const sky_physical *physical, const sky_turning *turning,
                                    sky_error *error);
-/* Whether the centre stands above the observer's mask; always in an ideal sky, and aboard. */
+/* The same sky from another place: turns, placements and ways between satellites are those of
+ * `home`, light to the ground is the place's own. In an ideal sky the place is `away` from under
+ * the satellite overhead. In a physical one `physical` says where it is (its fleet is the frame's,
+ * as for init_physical; its turns do not matter), and it sends through the highest of its sky.
+ * Owner:  borrows the tables of `home`, which outlives it; sky_frame_deinit_ground
+ * Errors: SKY_E_PARAM, SKY_E_NOMEM */
+sky_status sky_frame_init_ground(sky_frame *f, const sky_frame *home, sky_steps away,
+                                 const sky_physical *physical, sky_error *error);
+void sky_frame_deinit_ground(sky_frame *f);
+/* The satellite that a ground reaches all others through which it does not see: the centre, or of a
+ * ground elsewhere the highest in its sky. */
+sky_satellite sky_frame_access(const sky_frame *f, uint64_t turns);
+
+/* Whether that stands above the ground's mask; always in an ideal sky, and aboard. */
 bool sky_frame_in_sight(const sky_frame *f, uint64_t turns);
 /* Whether light finds a way between two ends; plane 0 is the session. Always in an ideal sky. */
 bool sky_frame_joined(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turns);

@@ -27,6 +27,28 @@ bool sky__observer_valid(const sky_observer *o) {
            fabs(o->altitude_m) <= ALTITUDE_M_MAX && fabs(o->min_elevation_deg) <= 90;
 }
 
+#define MEAN_RADIUS_KM 6371.0088
+
+sky_observer sky__observer_moved(const sky_observer *o, double km, double course_deg) {
+    sky_turn_of phi = sky__sincos(o->latitude_deg * SKY_DEGREE);
+    sky_turn_of lambda = sky__sincos(o->longitude_deg * SKY_DEGREE);
+    sky_turn_of course = sky__sincos(course_deg * SKY_DEGREE);
+    sky_turn_of gone = sky__sincos(km / MEAN_RADIUS_KM);
+    const sky_vector from = {phi.cosine * lambda.cosine, phi.cosine * lambda.sine, phi.sine};
+    const sky_vector ahead = {
+        -course.cosine * phi.sine * lambda.cosine - course.sine * lambda.sine,
+        -course.cosine * phi.sine * lambda.sine + course.sine * lambda.cosine,
+        course.cosine * phi.cosine,
+    };
+    const sky_vector at = {from.x * gone.cosine + ahead.x * gone.sine,
+                           from.y * gone.cosine + ahead.y * gone.sine,
+                           from.z * gone.cosine + ahead.z * gone.sine};
+    sky_observer moved = *o;
+    moved.latitude_deg = sky__asin(at.z) / SKY_DEGREE;
+    moved.longitude_deg = sky__atan2(at.y, at.x) / SKY_DEGREE;
+    return moved;
+}
+
 sky__station sky__station_at(const sky_observer *o, int64_t ms) {
     sky_turn_of latitude = sky__sincos(o->latitude_deg * SKY_DEGREE);
     sky_turn_of turned = sky__sincos(o->longitude_deg * SKY_DEGREE + sky_gmst_rad(ms));

@@ -13,6 +13,10 @@ typedef struct {
 /* Whether a caller's observer is a place on the Earth with a mask. */
 bool sky__observer_valid(const sky_observer *o);
 
+/* Where an observer is that went so far on a great circle, which sets out on a course (from north
+ * over east); on a sphere. */
+sky_observer sky__observer_moved(const sky_observer *o, double km, double course_deg);
+
 sky__station sky__station_at(const sky_observer *o, int64_t ms);
 
 /* Sine of the elevation: what comparisons need, without an arc. */

@@ -57,6 +57,38 @@ static void stations_stand_on_the_ellipsoid(void **state) {
     close_to(sky__turned(atan2(place.y, place.x)), sky_gmst_rad(start), 1e-12);
 }
 
+/* Distance and first bearing on a sphere, by the usual formulas. */
+static void expect_way(const sky_observer *from, const sky_observer *to, double km, double course) {
+    double a = from->latitude_deg * SKY_DEGREE, b = to->latitude_deg * SKY_DEGREE;
+    double d = (to->longitude_deg - from->longitude_deg) * SKY_DEGREE;
+    double angle = acos(sin(a) * sin(b) + cos(a) * cos(b) * cos(d));
+    double bearing = atan2(sin(d) * cos(b), cos(a) * sin(b) - sin(a) * cos(b) * cos(d));
+    close_to(angle * 6371.0088, km, 1e-6);
+    close_to(remainder(bearing / SKY_DEGREE - course, 360), 0, 1e-6);
+}
+
+static void observers_move_on_great_circles(void **state) {
+    (void)state;
+    const double quarter = 6371.0088 * SKY_PI / 2;
+    sky_observer o = {.altitude_m = 300, .min_elevation_deg = 25};
+    sky_observer east = sky__observer_moved(&o, quarter, 90);
+    close_to(east.latitude_deg, 0, 1e-9);
+    close_to(east.longitude_deg, 90, 1e-9);
+    assert_true(east.altitude_m == 300 && east.min_elevation_deg == 25);
+    close_to(sky__observer_moved(&o, quarter, 0).latitude_deg, 90, 1e-6);
+    sky_observer over = sky__observer_moved(&o, 1.5 * quarter, 0); /* and down behind the pole */
+    close_to(over.latitude_deg, 45, 1e-9);
+    close_to(fabs(over.longitude_deg), 180, 1e-9);
+    for (double course = -170; course < 190; course += 40) {
+        o = (sky_observer){.latitude_deg = 47.6, .longitude_deg = -122.3};
+        sky_observer moved = sky__observer_moved(&o, 5000, course);
+        expect_way(&o, &moved, 5000, course);
+        moved = sky__observer_moved(&o, 0, course);
+        close_to(moved.latitude_deg, 47.6, 1e-12);
+        close_to(moved.longitude_deg, -122.3, 1e-12);
+    }
+}
+
 static int64_t utc(const char *text) {
     int64_t ms;
     assert_int_equal(sky_utc_parse(text, &ms), SKY_OK);
@@ -246,6 +278,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(looks_are_as_constructed),
         cmocka_unit_test(stations_stand_on_the_ellipsoid),
+        cmocka_unit_test(observers_move_on_great_circles),
         cmocka_unit_test(places_turn_with_the_earth),
         cmocka_unit_test(slants_are_the_reference_ones),
         cmocka_unit_test(as_many_stand_above_the_mask),

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "orbit/fleet.h"
+#include "orbit/ground.h"
 
 #define ROWS        64   /* of ways that are kept */
 #define ROUNDING_NS 1000 /* of orbits and hops */
@@ -25,8 +26,12 @@ struct sky__ways {
     uint64_t lasers_at; /* turns + 1; 0: never */
     sky_laser *lasers;
     size_t laser_count;
-    uint32_t *before; /* [satellites] */
-    seen *looks;      /* [satellites] */
+    uint32_t *before;    /* [satellites] */
+    seen *looks;         /* [satellites] */
+    uint64_t highest_at; /* turns + 1; 0: never */
+    uint32_t highest;
+    uint64_t observed_at; /* turns + 1; 0: never */
+    sky_observer observer;
     way_row rows[ROWS];
 };
 
@@ -170,6 +175,19 @@ static int64_t time_of(const sky_true_sky *t, uint64_t turns) {
     return t->given.start_ms + (int64_t)(turns < most ? turns : most) * t->given.slot_ms;
 }
 
+/* Where one that moves is. */
+static const sky_observer *observer_at(const sky_true_sky *t, uint64_t turns) {
+    sky__ways *w = t->ways;
+    if (t->given.speed_km_h == 0)
+        return &t->given.observer;
+    double hours = (double)(time_of(t, turns) - t->given.start_ms) / 3.6e6;
+    if (w->observed_at != turns + 1)
+        w->observer = sky__observer_moved(&t->given.observer, t->given.speed_km_h * hours,
+                                          t->given.course_deg);
+    w->observed_at = turns + 1;
+    return &w->observer;
+}
+
 /* A satellite that has no place any more is at the end of the world: its chunks are late, not
  * wrong. */
 static sky_look compute_look(const sky_true_sky *t, uint32_t number, uint64_t turns) {
@@ -177,15 +195,33 @@ static sky_look compute_look(const sky_true_sky *t, uint32_t number, uint64_t tu
     int64_t ms = time_of(t, turns);
     if (sky_fleet_state(t->given.fleet, number, ms, &at) != SKY_ORBIT_FINE)
         return (sky_look){.elevation_deg = -90, .range_km = 2 * 6378.137};
-    return sky_observer_look(&t->given.observer, ms, at.r_km);
+    return sky_observer_look(observer_at(t, turns), ms, at.r_km);
 }
 
-static sky_look look_at(const sky_true_sky *t, sky_satellite s, uint64_t turns) {
-    uint32_t number = sky__fleet_number(t->given.fleet, s);
+static sky_look look_at_number(const sky_true_sky *t, uint32_t number, uint64_t turns) {
     seen *kept = &t->ways->looks[number];
     if (kept->asked != turns + 1)
         *kept = (seen){turns + 1, compute_look(t, number, turns)};
     return kept->look;
+}
+
+static sky_look look_at(const sky_true_sky *t, sky_satellite s, uint64_t turns) {
+    return look_at_number(t, sky__fleet_number(t->given.fleet, s), turns);
+}
+
+uint32_t sky__true_highest(const sky_true_sky *t, uint64_t turns) {
+    sky__ways *w = t->ways;
+    uint32_t count = sky_fleet_count(t->given.fleet);
+    double best = -INFINITY;
+    for (uint32_t i = 0; w->highest_at != turns + 1 && i < count; i++) {
+        double elevation = look_at_number(t, i, turns).elevation_deg;
+        if (elevation > best) {
+            best = elevation;
+            w->highest = i;
+        }
+    }
+    w->highest_at = turns + 1;
+    return w->highest;
 }
 
 bool sky__true_in_sight(const sky_true_sky *t, sky_satellite s, uint64_t turns) {

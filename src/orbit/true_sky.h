@@ -43,6 +43,8 @@ bool sky__true_joined(const sky_true_sky *t, sky_satellite a, sky_satellite b, u
 sky_time sky__true_way_ns_max(const sky_true_sky *t, sky_satellite a, sky_satellite b);
 sky_time sky__true_link_ns_max(const sky_true_sky *t);
 sky_time sky__true_ground_ns_max(const sky_true_sky *t); /* straight, at the horizon */
+/* Number of the satellite that stands highest in the observer's sky. */
+uint32_t sky__true_highest(const sky_true_sky *t, uint64_t turns);
 bool sky__true_in_sight(const sky_true_sky *t, sky_satellite s, uint64_t turns);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "orbit/frame.h"
 #include "orbit/placement.h"
+#include "orbit/true_sky.h"
 
 static const int64_t start_ms = 1795132800000; /* 2026-11-20T00:00:00Z */
 
@@ -275,6 +276,73 @@ static void where_no_laser_holds_nothing_is_joined(void **state) {
     sky_frame_deinit(&f);
 }
 
+/* ---- other places ---- */
+
+static void make_ground(sky_frame *f, const sky_frame *home, double latitude, double longitude,
+                        double km_h) {
+    sky_physical p = {
+        .observer = {.latitude_deg = latitude, .longitude_deg = longitude, .min_elevation_deg = 25},
+        .speed_km_h = km_h,
+        .course_deg = 90,
+        .start_ms = start_ms,
+        .slot_ms = SKY_HANDOVER_MS,
+        .turns = 1};
+    assert_int_equal(sky_fleet_walker(&home->constellation, SKY_SHELL_EPOCH_MS, &p.fleet, NULL),
+                     SKY_OK);
+    assert_int_equal(sky_frame_init_ground(f, home, (sky_steps){0, 0}, &p, NULL), SKY_OK);
+}
+
+/* Through the highest of its own sky; placements and ways are those of home. */
+static void another_place_has_its_own_light(void **state) {
+    (void)state;
+    sky_frame home, london;
+    sky_placement p = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 25};
+    make_frame(&home, "starlink-a", &p, 200);
+    make_ground(&london, &home, 51.5, -0.1, 0);
+    const sky_fleet *fleet = home.physical->given.fleet;
+    sky_observer o = {.latitude_deg = 51.5, .longitude_deg = -0.1, .min_elevation_deg = 25};
+    for (uint64_t turn = 0; turn < 200; turn += 9) {
+        double best = -90, km = 0;
+        for (uint32_t i = 0; i < home.satellite_count; i++) {
+            sky_motion at;
+            int64_t ms = start_ms + (int64_t)turn * SKY_HANDOVER_MS;
+            assert_int_equal(sky_fleet_state(fleet, i, ms, &at), SKY_ORBIT_FINE);
+            sky_look look = sky_observer_look(&o, ms, at.r_km);
+            km = look.elevation_deg > best ? look.range_km : km;
+            best = look.elevation_deg > best ? look.elevation_deg : best;
+        }
+        sky_satellite access = sky_frame_access(&london, turn);
+        sky_satellite centre = sky_frame_centre(&london, turn);
+        sky_time up = sky_frame_ground_ns(&london, access, turn);
+        assert_true(fabs((double)up - km / 299792.458 * 1e9) <= 1);
+        assert_true(sky_satellite_equal(centre, sky_frame_centre(&home, turn)));
+        assert_int_equal(sky_frame_ground_ns(&london, centre, turn),
+                         up + sky_frame_link_ns(&home, access, centre, turn));
+        assert_true(sky_frame_in_sight(&london, turn) && best > 25);
+        assert_true(sky_frame_ground_ns_max(&london) >= sky_frame_ground_ns(&london, centre, turn));
+    }
+    sky_frame_deinit_ground(&london);
+    sky_frame_deinit(&home);
+}
+
+/* Four hours on a ship or a plane: there as if one stood there. */
+static void a_ground_moves(void **state) {
+    (void)state;
+    sky_frame home, plane, there;
+    sky_placement p = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9};
+    make_frame(&home, "starlink-a", &p, 1000);
+    make_ground(&plane, &home, 0, 10, 900);
+    make_ground(&there, &home, 0, 10 + 3600 / 6371.0088 * 180 / 3.14159265358979, 0);
+    sky_satellite from = sky_frame_access(&plane, 960), at = sky_frame_access(&there, 960);
+    assert_true(sky_satellite_equal(from, at));
+    sky_time ns = sky_frame_ground_ns(&plane, from, 960) - sky_frame_ground_ns(&there, at, 960);
+    assert_in_range(ns + 10, 0, 20);
+    assert_false(sky_satellite_equal(sky_frame_access(&plane, 0), sky_frame_access(&there, 0)));
+    sky_frame_deinit_ground(&there);
+    sky_frame_deinit_ground(&plane);
+    sky_frame_deinit(&home);
+}
+
 static void what_has_no_grid_is_refused(void **state) {
     (void)state;
     static const char tle[] =
@@ -325,6 +393,8 @@ int main(void) {
         cmocka_unit_test(aboard_nothing_moves),
         cmocka_unit_test(ways_go_round_lasers_that_are_down),
         cmocka_unit_test(where_no_laser_holds_nothing_is_joined),
+        cmocka_unit_test(another_place_has_its_own_light),
+        cmocka_unit_test(a_ground_moves),
         cmocka_unit_test(what_has_no_grid_is_refused),
         cmocka_unit_test(any_facts_have_a_place),
     };

@@ -73,7 +73,11 @@ static bool node_output(const sky_world *w, void *sender, sky_datagram *out) {
 }
 
 static bool session_output(const sky_world *w, void *sender, sky_datagram *out) {
-    bool said = sky_session_output(sender, w->now, out);
+    const sky__ground *g = sender;
+    uint32_t number = (uint32_t)(g - w->grounds);
+    bool said = sky_session_output(g->session, w->now, out);
+    if (said && number > 0)
+        out->from.slot = number + 1;
     if (said && w->tap)
         w->tap(w->tap_context, SKY_TAP_ASKED, NULL, out);
     return said;
@@ -173,11 +177,11 @@ static void settle(sky_world *w, uint32_t number) {
         keep_idle(w, number);
 }
 
-static void settle_session(sky_world *w) {
+static void settle_session(sky_world *w, sky__ground *g) {
     sky_time wake_at;
-    if (speak(w, sky__ground_number(w), session_output, w->session, NULL, w->now, &wake_at))
-        wake_at = sky__sooner(wake_at, sky_session_wake(w->session));
-    sky_schedule_set(&w->schedule, sky__session_id(w), wake_at);
+    if (speak(w, sky__ground_number(w), session_output, g, NULL, w->now, &wake_at))
+        wake_at = sky__sooner(wake_at, sky_session_wake(g->session));
+    sky_schedule_set(&w->schedule, sky__session_id(w, (uint32_t)(g - w->grounds)), wake_at);
 }
 
 static void node_hears(sky_world *w, uint32_t number, const sky_datagram *d) {
@@ -206,15 +210,16 @@ static void arrive_at_satellite(sky_world *w, const sky__flight *x) {
 }
 
 static void arrive_at_session(sky_world *w, const sky__flight *x) {
+    sky__ground *g = sky__ground_of(w, x->to);
     sky_datagram d = {.from = x->from, .to = x->to, .data = x->data, .bytes = x->bytes};
     if (!w->stations) {
-        sky_session_input(w->session, w->now, &d);
+        sky_session_input(g->session, w->now, &d);
     } else {
         sky__station_hears(w, sky__ground_number(w), &d);
         while (sky__station_receive(w, sky__ground_number(w), &d))
-            sky_session_input(w->session, w->now, &d);
+            sky_session_input(g->session, w->now, &d);
     }
-    settle_session(w);
+    settle_session(w, g);
 }
 
 static void arrive(sky_world *w, uint32_t f) {
@@ -228,8 +233,9 @@ static void arrive(sky_world *w, uint32_t f) {
         arrive_at_satellite(w, x);
     } else if (!x->at_terminal) {
         x->at_terminal = true;
-        sky_time *free_at = w->ground_each ? &sky__site_of(w, x->from)->down_free : &w->down_free;
-        if (sky__pass_queue(w, free_at, w->terminal_queue_ns, w->terminal_bits_s, x->bytes))
+        sky__ground *g = sky__ground_of(w, x->to);
+        sky_time *free_at = w->ground_each ? &sky__site_of(w, x->from)->down_free : &g->down_free;
+        if (sky__pass_queue(w, free_at, g->queue_ns, g->bits_s, x->bytes))
             sky_schedule_set(&w->schedule, sky__flight_id(w, f), *free_at);
         else
             sky__drop(w, f, SKY_EVENT_OVERFLOW, &w->stat.overflowed);
@@ -243,12 +249,17 @@ static void arrive(sky_world *w, uint32_t f) {
 
 /* ---- time ---- */
 
+static void wake_ground(sky_world *w, uint32_t number) {
+    sky__ground *g = &w->grounds[number];
+    sky__tell(w, SKY_EVENT_WOKE, NULL, (sky_satellite){0, number > 0 ? number + 1 : 0});
+    sky__station_wake(w, sky__ground_number(w));
+    sky_session_input(g->session, w->now, NULL);
+    settle_session(w, g);
+}
+
 static void wake(sky_world *w, uint32_t id) {
-    if (id == sky__session_id(w)) {
-        sky__tell(w, SKY_EVENT_WOKE, NULL, SKY_GROUND);
-        sky__station_wake(w, sky__ground_number(w));
-        sky_session_input(w->session, w->now, NULL);
-        settle_session(w);
+    if (id == sky__session_id(w, 0)) {
+        wake_ground(w, 0);
         return;
     }
     sky__tell(w, SKY_EVENT_WOKE, NULL, sky_frame_satellite(&w->frame, id));
@@ -265,9 +276,11 @@ bool sky_world_step(sky_world *w) {
     if (e.at > w->now) /* a wake time may have passed before it was asked for */
         w->now = e.at;
     w->stat.events++;
-    if (e.id >= sky__flight_id(w, 0))
+    if (e.id >= sky__flight_id(w, w->flight_max))
+        wake_ground(w, e.id - sky__flight_id(w, w->flight_max) + 1);
+    else if (e.id >= sky__flight_id(w, 0))
         arrive(w, e.id - sky__flight_id(w, 0));
-    else if (e.id > sky__session_id(w))
+    else if (e.id > sky__session_id(w, 0))
         sky__strike_falls(w, (sky__strike)(e.id - sky__strike_id(w, 0)));
     else
         wake(w, e.id);
@@ -289,15 +302,24 @@ sky_time sky_world_next(const sky_world *w) {
     return sky_schedule_next(&w->schedule);
 }
 
-sky_status sky_world_submit(sky_world *w, const sky_request *request) {
-    sky_status status = sky_session_submit(w->session, w->now, request);
+sky_status sky_world_submit_at(sky_world *w, uint32_t ground, const sky_request *request) {
+    sky__ground *g = &w->grounds[ground];
+    sky_status status = sky_session_submit(g->session, w->now, request);
     if (status == SKY_OK)
-        settle_session(w);
+        settle_session(w, g);
     return status;
 }
 
+sky_status sky_world_submit(sky_world *w, const sky_request *request) {
+    return sky_world_submit_at(w, 0, request);
+}
+
+bool sky_world_result_at(sky_world *w, uint32_t ground, sky_result *out) {
+    return sky_session_result(w->grounds[ground].session, out);
+}
+
 bool sky_world_result(sky_world *w, sky_result *out) {
-    return sky_session_result(w->session, out);
+    return sky_world_result_at(w, 0, out);
 }
 
 void sky_world_trace_set(sky_world *w, sky_world_trace trace, void *context) {
@@ -324,16 +346,16 @@ static uint32_t ground_links(const sky_world *w) {
 }
 
 /* Servers that are asked in turn may get two chunks more than their share of a moment. */
-static sky_time late_ns(const sky_world *w) {
-    sky_time chunk_ns = sky_link_busy_ns(w->terminal_bits_s, w->scenario.chunk_bytes);
+static sky_time late_ns(const sky_world *w, const sky__ground *g) {
+    sky_time chunk_ns = sky_link_busy_ns(g->bits_s, w->scenario.chunk_bytes);
     return sky__station_late_ns(w) + (w->ground_each ? 2 * chunk_ns : 0);
 }
 
 /* As many chunks as the terminal's link holds on the longest way, and a quarter more. */
-static uint32_t window_chunks(const sky_world *w) {
+static uint32_t window_chunks(const sky_world *w, const sky__ground *g) {
     const sky_scenario *c = &w->scenario;
-    sky_time round_trip = 2 * sky_frame_ground_ns_max(&w->frame) + c->satellite.processing_ns;
-    sky_time chunk_ns = sky_link_busy_ns(w->terminal_bits_s * ground_links(w), c->chunk_bytes);
+    sky_time round_trip = 2 * sky_frame_ground_ns_max(g->frame) + c->satellite.processing_ns;
+    sky_time chunk_ns = sky_link_busy_ns(g->bits_s * ground_links(w), c->chunk_bytes);
     if (chunk_ns == 0) /* no limit */
         return OPERATIONS_MAX;
     return clamp((uint64_t)(round_trip / chunk_ns * 5 / 4), OPERATIONS_MIN, OPERATIONS_MAX);
@@ -364,6 +386,30 @@ static sky_status make_frame(sky_world *w, sky_error *error) {
     return SKY_OK;
 }
 
+/* The observer's, and those of the scenario. */
+static sky_status make_grounds(sky_world *w, sky_error *error) {
+    const sky_scenario *s = &w->scenario;
+    bool aboard = sky_strategy_row_of(w->frame.placement.strategy)->aboard;
+    w->grounds = calloc(s->ground_count + 1u, sizeof *w->grounds);
+    if (!w->grounds)
+        return sky_fail(error, SKY_E_NOMEM, "memory for %u grounds", s->ground_count + 1);
+    w->ground_each = s->links.ground_each && !aboard;
+    for (; w->ground_count <= s->ground_count; w->ground_count++) {
+        uint32_t i = w->ground_count;
+        sky__ground *g = &w->grounds[i];
+        uint64_t own_bits_s = i > 0 ? s->grounds[i - 1].bits_s : 0;
+        g->frame = i > 0 ? &g->own : &w->frame;
+        g->bits_s = aboard           ? s->links.isl_bits_s
+                    : own_bits_s > 0 ? own_bits_s
+                                     : s->links.ground_bits_s;
+        g->queue_ns = sky_link_busy_ns(g->bits_s, s->links.queue_bytes);
+        sky_status status = i > 0 ? sky__ground_frame(s, &w->frame, i, &g->own, error) : SKY_OK;
+        if (status != SKY_OK)
+            return status;
+    }
+    return SKY_OK;
+}
+
 static sky_status configure_nodes(sky_world *w, uint32_t operations, sky_error *error) {
     const sky_scenario *c = &w->scenario;
     uint64_t set_bytes = sky_message_data_offset(SKY_WIRE_MIGRATE) + c->chunk_bytes;
@@ -388,28 +434,29 @@ static sky_status configure_nodes(sky_world *w, uint32_t operations, sky_error *
     return SKY_OK;
 }
 
-static sky_status open_session(sky_world *w, const sky_world_host *host, uint32_t operations) {
+static sky_status open_session(sky_world *w, sky__ground *g, const sky_world_host *host) {
     const sky_scenario *c = &w->scenario;
     uint32_t slots = sky_node_slots_lent(&w->node_config);
     uint64_t chunks = (uint64_t)slots * w->frame.placement.servers;
-    sky_session_config config = {.frame = &w->frame,
+    sky_session_config config = {.frame = g->frame,
                                  .chunk_bytes = c->chunk_bytes,
                                  .satellite_slots = slots,
-                                 .link_bits_s = sky__station_payload_bits_s(w) * ground_links(w),
+                                 .link_bits_s = sky__station_payload_bits_s(w, g) * ground_links(w),
                                  .processing_ns = c->satellite.processing_ns,
                                  .jitter_ns = c->links.jitter_ns,
                                  .skew_ns = c->faults.skew_ns,
-                                 .late_ns = late_ns(w),
+                                 .late_ns = late_ns(w, g),
                                  .blocks_max = clamp(chunks, 1, BLOCKS_MAX),
                                  .requests_max = REQUESTS_MAX,
-                                 .operations_max = operations,
+                                 .operations_max = window_chunks(w, g),
                                  .retries_max = RETRIES_MAX,
+                                 .session_id = (uint64_t)(g - w->grounds) << 32,
                                  .host = host->context,
                                  .fetch = host->fetch,
                                  .deliver = host->deliver,
                                  .forgotten = host->forgotten};
     sky_policy_session(c, &w->frame, &config);
-    return sky_session_create(&config, &w->session);
+    return sky_session_create(&config, &g->session);
 }
 
 static sky_status take_memory(sky_world *w, uint32_t operations) {
@@ -421,7 +468,7 @@ static sky_status take_memory(sky_world *w, uint32_t operations) {
     if (!sky__links_init(w, flight_max) || !w->sites || !w->alive ||
         sky__stations_init(w) != SKY_OK)
         return SKY_E_NOMEM;
-    return sky_schedule_init(&w->schedule, sky__flight_id(w, flight_max));
+    return sky_schedule_init(&w->schedule, sky__flight_id(w, flight_max) + w->ground_count - 1);
 }
 
 sky_status sky_world_create(const sky_scenario *scenario, uint64_t seed, const sky_world_host *host,
@@ -436,20 +483,21 @@ sky_status sky_world_create(const sky_scenario *scenario, uint64_t seed, const s
     status = make_frame(w, error);
     if (status != SKY_OK)
         goto cleanup;
-    bool aboard = sky_strategy_row_of(w->frame.placement.strategy)->aboard;
-    w->terminal_bits_s = aboard ? scenario->links.isl_bits_s : scenario->links.ground_bits_s;
-    w->ground_each = scenario->links.ground_each && !aboard;
-    w->terminal_queue_ns = sky_link_busy_ns(w->terminal_bits_s, scenario->links.queue_bytes);
+    status = make_grounds(w, error);
+    if (status != SKY_OK)
+        goto cleanup;
     w->link_queue_ns = sky_link_busy_ns(scenario->links.isl_bits_s, scenario->links.queue_bytes);
     w->light_extra_ns = scenario->faults.reorder > 0 ? sky_frame_ground_ns_max(&w->frame) : 0;
     sky_prng_init(&w->prng, seed);
-    uint32_t operations = window_chunks(w);
+    uint32_t operations = 0;
+    for (uint32_t i = 0; i < w->ground_count; i++)
+        operations += window_chunks(w, &w->grounds[i]);
     status = configure_nodes(w, operations, error);
     if (status != SKY_OK)
         goto cleanup;
     status = take_memory(w, operations);
-    if (status == SKY_OK)
-        status = open_session(w, host, operations);
+    for (uint32_t i = 0; i < w->ground_count && status == SKY_OK; i++)
+        status = open_session(w, &w->grounds[i], host);
     if (status != SKY_OK) {
         sky_fail(error, status, "memory for a sky of %u satellites", w->frame.satellite_count);
         goto cleanup;
@@ -479,7 +527,12 @@ void sky_world_destroy(sky_world *w) {
     while (w->spare_count > 0)
         free(w->spares[--w->spare_count]);
     sky_schedule_deinit(&w->schedule);
-    sky_session_destroy(w->session);
+    for (uint32_t i = 0; i < w->ground_count; i++) {
+        sky_session_destroy(w->grounds[i].session);
+        if (i > 0)
+            sky_frame_deinit_ground(&w->grounds[i].own);
+    }
+    free(w->grounds);
     sky_frame_deinit(&w->frame);
     free(w->sites);
     free(w->alive);
@@ -510,8 +563,20 @@ const sky_node *sky_world_alive_node(const sky_world *w, uint32_t i) {
     return &w->sites[w->alive[i]].node;
 }
 
+uint32_t sky_world_grounds(const sky_world *w) {
+    return w->ground_count;
+}
+
+const sky_session *sky_world_session_at(const sky_world *w, uint32_t ground) {
+    return w->grounds[ground].session;
+}
+
+const sky_frame *sky_world_frame_at(const sky_world *w, uint32_t ground) {
+    return w->grounds[ground].frame;
+}
+
 const sky_session *sky_world_session(const sky_world *w) {
-    return w->session;
+    return sky_world_session_at(w, 0);
 }
 
 const sky_frame *sky_world_frame(const sky_world *w) {
@@ -524,5 +589,5 @@ const sky_node *sky_world_node(const sky_world *w, sky_satellite s) {
 }
 
 uint64_t sky_world_bytes_max(const sky_world *w) {
-    return sky_session_bytes_max(w->session);
+    return sky_session_bytes_max(w->grounds[0].session);
 }

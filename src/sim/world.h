@@ -1,4 +1,4 @@
-/* A constellation in virtual time: satellites, the ground session, and the links between them.
+/* A constellation in virtual time: satellites, the grounds' sessions, and the links between them.
  *
  *      session ──► [uplink queue] ──light──► satellite ══ light ══ satellite
  *      session ◄── [downlink queue] ◄─light──┘    each satellite: [link queue]
@@ -7,9 +7,10 @@
  * the same events bit for bit. Nothing happens between events; the host says how far time goes, as
  * fast as it likes (the simulator) or along the real clock (the sky tier).
  *
- * Links: the session has one terminal. Its uplink and its downlink each serve one message after
+ * Links: a ground has one terminal. Its uplink and its downlink each serve one message after
  * another at links.ground_bits_s (for hop, where the model is on board, links.isl_bits_s) and hold
  * links.queue_bytes; each satellite has one such queue for what it sends to other satellites.
+ * Several grounds share the satellites, and find each other's values by looking for their heads.
  * Light takes its way between the terminal and the satellite: the slant range from under the
  * overhead satellite, for hop the +GRID path from the host.
  *
@@ -51,7 +52,7 @@ typedef enum {
 typedef struct {
     sky_time at;
     sky_event_kind kind;
-    sky_satellite from; /* plane 0: the session */
+    sky_satellite from; /* plane 0: a ground, slot its number from 1; the first says 0 */
     sky_satellite to;
     uint32_t bytes;
     uint64_t digest; /* of the message */
@@ -96,9 +97,16 @@ bool sky_world_step(sky_world *w);
 /* Let everything up to and including `until` happen; then it is `until`. */
 void sky_world_run(sky_world *w, sky_time until);
 
-/* As the session's, at the world's now. */
+/* As the session's, at the world's now: of the observer's ground, and of any. Grounds count from 0,
+ * the observer's. */
 sky_status sky_world_submit(sky_world *w, const sky_request *request);
 bool sky_world_result(sky_world *w, sky_result *out);
+uint32_t sky_world_grounds(const sky_world *w);
+sky_status sky_world_submit_at(sky_world *w, uint32_t ground, const sky_request *request);
+bool sky_world_result_at(sky_world *w, uint32_t ground, sky_result *out);
+const sky_session *sky_world_session_at(const sky_world *w, uint32_t ground);
+/* The sky as it is from there. */
+const sky_frame *sky_world_frame_at(const sky_world *w, uint32_t ground);
 
 /* Told of every event, before it has its effect. */
 typedef void (*sky_world_trace)(void *context, const sky_world_event *event);

@@ -120,7 +120,7 @@ bool sky__links_init(sky_world *w, uint32_t flight_max) {
 void sky__links_deinit(sky_world *w) {
     for (uint32_t id = sky__flight_id(w, 0); w->schedule.count > 0;) {
         sky_event e = sky_schedule_pop(&w->schedule);
-        if (e.id >= id)
+        if (e.id >= id && e.id < sky__flight_id(w, w->flight_max))
             sky__flight_end(w, e.id - id);
     }
     pool_deinit(&w->large);
@@ -145,7 +145,7 @@ static double loss_of(const sky_world *w, uint32_t bytes) {
 
 bool sky__cut_off(const sky_world *w, sky_satellite s) {
     return sky__is_ground(s)
-               ? w->ground_out_until > w->now
+               ? sky__ground_of(w, s)->out_until > w->now
                : sky__later(sky__site_of(w, s)->cut_until, sky__site_of(w, s)->out_until) > w->now;
 }
 
@@ -178,7 +178,9 @@ static sky_time light_ends(sky_world *w, const sky__flight *x, sky_time leaves) 
     sky_time ns;
     uint64_t turns = sky_turns(&w->frame.turning, w->now);
     if (sky__is_ground(x->from) || sky__is_ground(x->to)) {
-        ns = sky_frame_ground_ns(&w->frame, sky__is_ground(x->from) ? x->to : x->from, turns);
+        bool up = sky__is_ground(x->from);
+        const sky__ground *g = sky__ground_of(w, up ? x->from : x->to);
+        ns = sky_frame_ground_ns(g->frame, up ? x->to : x->from, turns);
     } else {
         ns = sky_frame_link_ns(&w->frame, x->from, x->to, turns);
     }
@@ -189,7 +191,10 @@ static sky_time light_ends(sky_world *w, const sky__flight *x, sky_time leaves) 
 /* In a physical sky with nothing above the mask the ground hears nobody, and where no lasers lead
  * no message comes. */
 static bool out_of_sight(const sky_world *w, const sky__flight *x) {
-    return !sky_frame_joined(&w->frame, x->from, x->to, sky_turns(&w->frame.turning, w->now));
+    const sky_frame *f = &w->frame;
+    if (sky__is_ground(x->from) || sky__is_ground(x->to))
+        f = sky__ground_of(w, sky__is_ground(x->from) ? x->from : x->to)->frame;
+    return !sky_frame_joined(f, x->from, x->to, sky_turns(&f->turning, w->now));
 }
 
 static void duplicate(sky_world *w, const sky__flight *x, sky_time leaves) {
@@ -205,11 +210,12 @@ static void duplicate(sky_world *w, const sky__flight *x, sky_time leaves) {
 
 /* Through the sender's queue: when the message leaves it; false when it is full. */
 static bool leave(sky_world *w, const sky__flight *x, sky_time *leaves) {
-    sky_time *free_at = &w->up_free;
+    sky__ground *g = sky__ground_of(w, x->from);
+    sky_time *free_at = &g->up_free;
     if (w->ground_each && sky__is_ground(x->from))
         free_at = &sky__site_of(w, x->to)->up_free;
-    sky_time queue_ns = w->terminal_queue_ns;
-    uint64_t bits_s = w->terminal_bits_s;
+    sky_time queue_ns = g->queue_ns;
+    uint64_t bits_s = g->bits_s;
     *leaves = w->now;
     if (!sky__is_ground(x->from)) {
         if (sky__is_ground(x->to)) /* waits at the other end */
@@ -236,7 +242,7 @@ static void launch(sky_world *w, uint32_t f) {
         return;
     }
     sky_time round_ns;
-    if (sky__way_of(w, x->from, x->to, &round_ns) == SKY__WAY_NONE) {
+    if (!sky__way_of(w, x->from, x->to, &round_ns)) {
         sky__drop(w, f, SKY_EVENT_CUT, &w->stat.cut);
         return;
     }

@@ -152,26 +152,26 @@ static bool goes_by_laser(const sky_world *w, sky_satellite from, sky_satellite 
            sky_strategy_row_of(w->frame.placement.strategy)->aboard;
 }
 
-sky__way sky__way_of(const sky_world *w, sky_satellite from, sky_satellite to, sky_time *ns) {
+bool sky__way_of(const sky_world *w, sky_satellite from, sky_satellite to, sky_time *ns) {
     bool any;
     sky_time at = since(w, &any);
     if (!any || !goes_by_laser(w, from, to))
-        return SKY__WAY_PLAIN;
+        return true;
     sky_satellite a = end_of(w, from), b = end_of(w, to);
     for (uint32_t i = 0; w->stations && i < w->scenario.outage_count; i++) {
         const sky_outage *o = &w->scenario.outages[i];
         if (o->kind == SKY_OUTAGE_LINK && is_down_now(w, o) && joins(o, a, b))
-            return SKY__WAY_NONE;
+            return false;
     }
     const double *km = w->grid ? ways_from(w, sky_frame_number(&w->frame, a), at) : NULL;
     if (!km)
-        return SKY__WAY_PLAIN;
+        return true;
     double light_km_s = w->frame.constellation.light_km_s;
     double way = km[sky_frame_number(&w->frame, b)];
     if (isinf(way))
-        return SKY__WAY_NONE;
+        return false;
     *ns = (sky_time)(way / (light_km_s > 0 ? light_km_s : 299792.458) * 1e9 + 0.5);
-    return SKY__WAY_ROUND;
+    return true;
 }
 
 /* ---- when ---- */
@@ -184,8 +184,10 @@ static void begin(sky_world *w, const sky_outage *o) {
         s->out_until = sky__later(s->out_until, o->to_ns);
         sky__tell_until(w, SKY_EVENT_PARTITIONED, o->a, SKY_GROUND, o->to_ns);
     } else if (o->kind == SKY_OUTAGE_STATION) {
-        w->ground_out_until = sky__later(w->ground_out_until, o->to_ns);
-        sky__tell_until(w, SKY_EVENT_PARTITIONED, SKY_GROUND, SKY_GROUND, o->to_ns);
+        const sky_satellite address = {0, o->ground > 0 ? o->ground + 1 : 0};
+        sky__ground *g = &w->grounds[o->ground];
+        g->out_until = sky__later(g->out_until, o->to_ns);
+        sky__tell_until(w, SKY_EVENT_PARTITIONED, address, SKY_GROUND, o->to_ns);
     } else {
         sky__tell_until(w, SKY_EVENT_LINK_DOWN, o->a, o->b, o->to_ns);
     }

@@ -77,7 +77,7 @@ static void a_station_is_deaf_and_mute_and_loses_nothing(void **state) {
 
 static sky_time way(const sky_fixture_world *f, sky_satellite a, sky_satellite b) {
     sky_time ns = sky_frame_link_ns(sky_world_frame(f->world), a, b, 0);
-    return sky__way_of(f->world, a, b, &ns) == SKY__WAY_NONE ? SKY_TIME_NEVER : ns;
+    return sky__way_of(f->world, a, b, &ns) ? ns : SKY_TIME_NEVER;
 }
 
 static bool nearly(sky_time a, sky_time b) {

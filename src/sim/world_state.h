@@ -75,6 +75,18 @@ typedef enum {
 /* The lasers of an ideal sky. */
 typedef struct sky__grid sky__grid;
 
+/* A ground: its session, and its link to the sky. Its address is plane 0 and its number from 1; the
+ * first, who may be alone, says 0. */
+typedef struct {
+    sky_session *session;
+    const sky_frame *frame; /* the sky as it is from here */
+    sky_frame own;          /* what of that is not the world's: all but the first have one */
+    uint64_t bits_s;        /* of its link */
+    sky_time queue_ns;      /* what its full queue takes to send */
+    sky_time up_free, down_free;
+    sky_time out_until; /* an outage's */
+} sky__ground;
+
 /* A station's transport, made when first needed as if it had run from the start. */
 typedef struct {
     sky_transport_config config;
@@ -87,7 +99,8 @@ struct sky_world {
     sky_scenario scenario;
     sky_frame frame;
     sky_node_config node_config;
-    sky_session *session;
+    sky__ground *grounds; /* [ground_count], the first the observer's */
+    uint32_t ground_count;
     sky__site *sites;
     uint32_t *alive; /* [alive_count] numbers of sites with memory */
     uint32_t alive_count;
@@ -108,12 +121,9 @@ struct sky_world {
     sky__pool large, small;
     double loss[SKY__DATAGRAMS_MAX + 1]; /* of a message, by the datagrams it takes */
 
-    uint64_t terminal_bits_s; /* of one ground link */
     bool ground_each;
-    sky_time up_free, down_free;
-    sky_time terminal_queue_ns, link_queue_ns; /* what a full queue takes to send */
-    sky_time ground_out_until;                 /* an outage's */
-    uint32_t outage_next;                      /* of the scenario's, which are in order of time */
+    sky_time link_queue_ns;  /* what a full queue takes to send */
+    uint32_t outage_next;    /* of the scenario's, which are in order of time */
     sky__grid *grid;         /* where lasers may be down and nobody else goes round them; or NULL */
     sky_time light_extra_ns; /* most a reordered message is held back */
 
@@ -129,16 +139,17 @@ struct sky_world {
 
 /* ---- ids ---- */
 
-static inline uint32_t sky__session_id(const sky_world *w) {
-    return w->frame.satellite_count;
-}
-
 static inline uint32_t sky__strike_id(const sky_world *w, sky__strike kind) {
     return w->frame.satellite_count + 1 + (uint32_t)kind;
 }
 
 static inline uint32_t sky__flight_id(const sky_world *w, uint32_t f) {
     return w->frame.satellite_count + 1 + SKY__STRIKES + f;
+}
+
+/* All but the first stand behind the flights, whose ids are the same with and without them. */
+static inline uint32_t sky__session_id(const sky_world *w, uint32_t ground) {
+    return ground == 0 ? w->frame.satellite_count : sky__flight_id(w, w->flight_max) + ground - 1;
 }
 
 /* Of the ground's station. */
@@ -148,6 +159,10 @@ static inline uint32_t sky__ground_number(const sky_world *w) {
 
 static inline bool sky__is_ground(sky_satellite s) {
     return s.plane == 0;
+}
+
+static inline sky__ground *sky__ground_of(const sky_world *w, sky_satellite s) {
+    return &w->grounds[s.slot > 0 && s.slot <= w->ground_count ? s.slot - 1 : 0];
 }
 
 static inline sky__site *sky__site_of(const sky_world *w, sky_satellite s) {
@@ -183,7 +198,7 @@ bool sky__station_send(sky_world *w, uint32_t number, sky__output output, void *
 void sky__station_wake(sky_world *w, uint32_t number);
 sky_time sky__station_wake_at(const sky_world *w, uint32_t number);
 /* What of the terminal's rate heads, tags and acknowledgements leave to messages. */
-uint64_t sky__station_payload_bits_s(const sky_world *w);
+uint64_t sky__station_payload_bits_s(const sky_world *w, const sky__ground *g);
 /* What the transport's own repeats add to the time of an answer. */
 sky_time sky__station_late_ns(const sky_world *w);
 
@@ -210,12 +225,9 @@ sky_status sky__outages_init(sky_world *w);
 void sky__outages_deinit(sky_world *w);
 /* Those whose time has come. */
 void sky__outages_fall(sky_world *w);
-typedef enum {
-    SKY__WAY_PLAIN, /* as the frame says */
-    SKY__WAY_ROUND, /* *ns is how long light takes round what is down */
-    SKY__WAY_NONE
-} sky__way;
-sky__way sky__way_of(const sky_world *w, sky_satellite from, sky_satellite to, sky_time *ns);
+/* False: so many lasers are down that there is no way. Where light goes round some, *ns becomes how
+ * long that takes. */
+bool sky__way_of(const sky_world *w, sky_satellite from, sky_satellite to, sky_time *ns);
 
 /* ---- world_faults.c ---- */
 void sky__faults_init(sky_world *w);

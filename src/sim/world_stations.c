@@ -36,7 +36,7 @@ static uint32_t message_bytes_max(const sky_world *w) {
 
 /* As many as the terminal carries in BACKLOG_NS: what waits longer is better asked for again. */
 static uint32_t ground_sending(const sky_world *w) {
-    sky_time each = sky_link_busy_ns(w->terminal_bits_s, message_bytes_max(w));
+    sky_time each = sky_link_busy_ns(w->grounds[0].bits_s, message_bytes_max(w));
     uint64_t count = each > 0 ? (uint64_t)(BACKLOG_NS / each) : GROUND_SENDING;
     return count < SENDING_MIN      ? SENDING_MIN
            : count < GROUND_SENDING ? (uint32_t)count
@@ -47,13 +47,13 @@ sky_time sky__station_late_ns(const sky_world *w) {
     if (!w->scenario.links.datagrams)
         return 0;
     sky_time backlog = ground_sending(w) *
-                       sky_link_busy_ns(w->terminal_bits_s, message_bytes_max(w));
+                       sky_link_busy_ns(w->grounds[0].bits_s, message_bytes_max(w));
     return 2 * sky_frame_ground_ns_max(&w->frame) + 4 * SLACK_NS + backlog;
 }
 
 /* A chunk of 512 bytes takes a datagram of 716 and an acknowledgement of 112. */
-uint64_t sky__station_payload_bits_s(const sky_world *w) {
-    return w->scenario.links.datagrams ? w->terminal_bits_s / 4 * 3 : w->terminal_bits_s;
+uint64_t sky__station_payload_bits_s(const sky_world *w, const sky__ground *g) {
+    return w->scenario.links.datagrams ? g->bits_s / 4 * 3 : g->bits_s;
 }
 
 /* ---- life ---- */
@@ -73,7 +73,7 @@ static sky_transport_config config_of(const sky_world *w, uint32_t number) {
         .suites = {.own = SKY_SUITE_PLAIN},
         .epoch = (uint64_t)(c->time.start_ms + w->now / SKY_MS(1)) << 16 |
                  (w->stat.crashes & UINT16_MAX),
-        .ground_bits_s = w->terminal_bits_s,
+        .ground_bits_s = w->grounds[0].bits_s,
         .isl_bits_s = c->links.isl_bits_s,
         .slack_ns = SLACK_NS,
         .jitter_ns = c->links.jitter_ns + w->light_extra_ns,

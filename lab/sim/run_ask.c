@@ -1,0 +1,164 @@
+/* What a run asks for: see run.c. */
+#include <stdlib.h>
+
+#include "lab/sim/run_state.h"
+
+#define SET_ONE_IN 16
+#define ANY        UINT32_MAX /* ground */
+
+typedef sky__run run;
+typedef sky__run_request request;
+
+static request *free_request(run *r) {
+    for (uint32_t i = 0; i < r->open_max; i++) {
+        if (!r->requests[i].open)
+            return &r->requests[i];
+    }
+    return NULL;
+}
+
+/* By this ground, or by any. Only one removes at a time: what puts that overlap come to is known,
+ * of a removal and a put it is not. */
+static bool being_changed(const run *r, uint32_t ground, uint32_t key) {
+    for (uint32_t i = 0; i < r->open_max; i++) {
+        const request *q = &r->requests[i];
+        if (q->open && q->key == key && q->op == SKY_OP_REMOVE)
+            return true;
+        if (q->open && q->key == key && q->op == SKY_OP_PUT &&
+            (ground == ANY || q->ground == ground))
+            return true;
+    }
+    return false;
+}
+
+static sky_key key_of(const run *r, uint32_t key) {
+    return sky_value_key(&(sky_value){.seed = r->check.seed, .key = key});
+}
+
+static bool submit(run *r, request *q, uint32_t ground, sky_op op, uint32_t key, int64_t at_ms) {
+    bool below = key % r->scenario.workload.chain > 0;
+    sky_request ask = {.op = op,
+                       .key = key_of(r, key),
+                       .parent = below ? key_of(r, key - 1) : (sky_key){{0}},
+                       .chain = op == SKY_OP_HAS ? q->chain : NULL,
+                       .chain_count = q->chain_count,
+                       .context = q,
+                       .at_ms = at_ms,
+                       .named = sky__run_several(r),
+                       .payload_bytes = (uint32_t)r->check.value_bytes,
+                       .room_bytes = r->check.value_bytes};
+    sky_time now = sky_world_now(r->world);
+    q->ground = ground;
+    q->op = op;
+    q->key = key;
+    q->calm = sky__run_is_calm(r, ground, now);
+    q->open = true; /* the world may call back before it returns */
+    uint32_t number = (uint32_t)(q - r->requests);
+    sky_request_log_begin(&r->log, number, now, ground, op, key,
+                          op == SKY_OP_HAS ? q->chain_count : 1);
+    q->open = sky_world_submit_at(r->world, ground, &ask) == SKY_OK;
+    if (!q->open)
+        sky_request_log_drop(&r->log, number);
+    r->open_count += q->open;
+    return q->open;
+}
+
+void sky__run_set(run *r, uint32_t ground, uint32_t key) {
+    request *q = free_request(r);
+    if (!q || being_changed(r, sky__run_several(r) ? ground : ANY, key))
+        return;
+    q->value = sky_check_set_begins(&r->check, key);
+    q->crashes_before = r->crashes;
+    sky_time now = sky_world_now(r->world);
+    if (sky__run_several(r))
+        sky_check_fresh_put_begins(&r->fresh, key, q->value.version, now);
+    if (!submit(r, q, ground, SKY_OP_PUT, key, 0) && sky__run_several(r))
+        sky_check_fresh_put_ends(&r->fresh, key, q->value.version, now, false);
+}
+
+/* False when there is no room to ask now. */
+static bool get(run *r, uint32_t ground, uint32_t key) {
+    request *q = free_request(r);
+    if (q && !q->buffer)
+        q->buffer = malloc(r->check.value_bytes);
+    if (!q || !q->buffer)
+        return false;
+    sky_check_get_begins(&r->check, key, q->buffer, &q->get);
+    q->floor = sky__run_several(r) ? sky_check_fresh_floor(&r->fresh, key) : 0;
+    return submit(r, q, ground, SKY_OP_GET, key, 0);
+}
+
+/* False when there is no room to ask now. */
+static bool look(run *r, uint32_t ground, uint32_t first, uint32_t count) {
+    request *q = free_request(r);
+    if (q && !q->chain)
+        q->chain = malloc(r->scenario.workload.chain * sizeof *q->chain);
+    if (!q || !q->chain)
+        return false;
+    q->chain_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        q->chain[i] = key_of(r, first + i);
+    return submit(r, q, ground, SKY_OP_HAS, first, 0);
+}
+
+/* Moved to where it will be overhead in up to four turns. */
+static void prefetch(run *r, request *q, uint32_t ground, uint32_t key) {
+    const sky_turning *t = &sky_world_frame(r->world)->turning;
+    uint64_t turns = sky_turns(t, sky_world_now(r->world)) + 1 + sky_prng_below(&r->other_prng, 4);
+    submit(r, q, ground, SKY_OP_PREFETCH, key, sky_turning_ms(t, sky_turn_begins(t, turns)));
+}
+
+/* Neither get nor set; false: it is one of these. A third of all keys is pinned in the long run, so
+ * that there is something to evict. */
+static bool other(run *r, uint32_t ground, uint32_t key) {
+    double removes = r->scenario.workload.removes;
+    double pins = removes + r->scenario.workload.pins;
+    double prefetches = pins + r->scenario.workload.prefetches;
+    double draw = prefetches > 0 ? sky_prng_unit(&r->other_prng) : 1;
+    if (draw >= prefetches)
+        return false;
+    request *q = free_request(r);
+    if (!q || (draw < removes && being_changed(r, ANY, key)))
+        return true;
+    if (draw < removes) {
+        sky_check_taken(&r->check, key, true);
+        if (sky__run_several(r))
+            sky_check_fresh_forget(&r->fresh, key, sky_world_now(r->world));
+        submit(r, q, ground, SKY_OP_REMOVE, key, 0);
+    } else if (draw < pins) {
+        bool pin = sky_prng_below(&r->other_prng, 3) == 0;
+        submit(r, q, ground, pin ? SKY_OP_PIN : SKY_OP_UNPIN, key, 0);
+    } else {
+        prefetch(r, q, ground, key);
+    }
+    return true;
+}
+
+/* A prompt's first blocks, or one that stands for itself. */
+void sky__run_ask(run *r) {
+    uint32_t grounds = sky_world_grounds(r->world);
+    uint32_t ground = grounds > 1 ? (uint32_t)sky_prng_below(&r->ground_prng, grounds) : 0;
+    uint32_t chain = r->scenario.workload.chain;
+    uint32_t prompts = r->scenario.workload.keys / chain;
+    uint32_t number = r->scenario.workload.regular ? r->prompts_asked++ % prompts
+                                                   : sky_zipf_draw(&r->zipf, &r->prng);
+    uint32_t key = number * chain;
+    uint32_t count = chain > 1 ? 1 + (uint32_t)sky_prng_below(&r->prng, chain) : 1;
+    if (other(r, ground, key + count - 1))
+        return;
+    if (chain > 1)
+        r->asked += look(r, ground, key, count);
+    else if (sky_prng_below(&r->prng, SET_ONE_IN) == 0)
+        sky__run_set(r, ground, key);
+    else
+        r->asked += get(r, ground, key);
+}
+
+void sky__run_use_prompt(run *r, const sky__run_prompt *p) {
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (i < p->there)
+            get(r, p->ground, p->key + i);
+        else
+            sky__run_set(r, p->ground, p->key + i);
+    }
+}

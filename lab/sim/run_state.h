@@ -1,0 +1,120 @@
+/* A run while it goes on: run.c lets time pass and judges, run_ask.c asks. */
+#ifndef SKY_LAB_SIM_RUN_STATE_H
+#define SKY_LAB_SIM_RUN_STATE_H
+
+#include "lab/sim/check.h"
+#include "lab/sim/check_fresh.h"
+#include "lab/sim/check_nodes.h"
+#include "lab/sim/check_sky.h"
+#include "lab/sim/request_log.h"
+#include "lab/sim/run.h"
+#include "sim/world.h"
+
+#define SKY__RUN_OPEN_MAX 512 /* requests of ours under way */
+
+typedef struct {
+    bool open;
+    uint32_t ground;
+    sky_op op;
+    uint32_t key;
+    sky_value value; /* set */
+    uint64_t crashes_before;
+    bool calm; /* nothing had gone wrong for a while when it began */
+    sky_check_get get;
+    sky_time floor;  /* of the get, by check_fresh.h */
+    uint8_t *buffer; /* made when first needed */
+    sky_key *chain;  /* [workload.chain], the same: a prompt's keys */
+    uint32_t chain_count;
+} sky__run_request;
+
+/* A prompt whose lookup ended: its first key, its blocks, and how many of them are there. */
+typedef struct {
+    uint32_t ground;
+    uint32_t key;
+    uint32_t count;
+    uint32_t there;
+} sky__run_prompt;
+
+/* A key the sky forgot, and the session's count before it counted that. */
+typedef struct {
+    uint32_t key;
+    uint64_t purged; /* blocks that had lost a chunk */
+} sky__run_loss;
+
+typedef struct {
+    sky_scenario scenario;
+    sky_world *world;
+    sky_check check;
+    sky_zipf zipf;
+    sky_prng prng;
+    sky_latencies *latencies;
+    sky_check_fresh fresh; /* where there are several grounds */
+    struct {
+        uint64_t gets, hits, sets, unanswered;
+        sky_latencies *latencies;
+    } at[SKY_GROUNDS_MAX]; /* each ground */
+    sky_prng ground_prng;  /* of its own: with one ground a run is what it was */
+    sky_checksum_state hash;
+    text_file trace;
+    sky_request_log log;
+
+    sky__run_request requests[SKY__RUN_OPEN_MAX];
+    uint32_t open_max;
+    uint32_t open_count;
+    uint64_t asked;                        /* gets submitted */
+    uint32_t prompts_asked;                /* of a regular workload */
+    sky_result results[SKY__RUN_OPEN_MAX]; /* gets that ended in the call that just returned */
+    struct {
+        uint32_t ground, key;
+    } missed[SKY__RUN_OPEN_MAX];
+    sky__run_prompt prompts[SKY__RUN_OPEN_MAX]; /* looked up in that call */
+    uint32_t prompt_count;
+    sky_time request_next;
+    sky_prng gap_prng;    /* of its own: what is asked for is the same however it comes */
+    sky_prng other_prng;  /* of its own: without others a run is what it was */
+    sky_prng sample_prng; /* of its own: looking must not change what is looked at */
+    sky_time sample_next;
+    uint64_t samples;
+
+    sky__run_loss
+        *forgotten; /* [keys + 1] in the call under way: one may be set again and go again */
+    uint32_t forgotten_count;
+    uint64_t evictions_used; /* each has waived a block */
+    uint64_t crashes;
+    uint64_t crashed_chunks;
+    sky_time crashed_until;   /* the last one is back */
+    sky_time disturbed_until; /* by a satellite cut off, or whose clock stood still */
+    sky_check_sky sky;
+    sky_check_nodes nodes;
+    bool placed;         /* every block that was put began where its placement says */
+    bool places_kept;    /* among the messages in the air */
+    uint64_t unexcused;  /* requests that ended in an error, though nothing went wrong lately */
+    uint64_t hurts_seen; /* disturbances, counted last */
+    sky_time hurt_at;    /* when there were more of them than before */
+    uint64_t bytes_read;
+    uint64_t steps;
+    bool too_long;
+
+    const sky_sim_options *options;
+    sky_time series_next;
+    sky_sim_interval interval; /* since the last one was told */
+    sky_latencies *interval_latencies;
+    uint64_t migrated_before;
+} sky__run;
+
+static inline bool sky__run_several(const sky__run *r) {
+    return r->scenario.ground_count > 0;
+}
+
+/* Has nothing gone wrong since this time, as far as a ground can feel it? */
+bool sky__run_is_calm(sky__run *r, uint32_t ground, sky_time since);
+
+/* run_ask.c */
+/* The next request of the workload, of any ground. */
+void sky__run_ask(sky__run *r);
+/* Set a key, unless that is under way, or there is no room to ask. */
+void sky__run_set(sky__run *r, uint32_t ground, uint32_t key);
+/* Get what of a prompt is there, and set the others. */
+void sky__run_use_prompt(sky__run *r, const sky__run_prompt *p);
+
+#endif

@@ -1,0 +1,151 @@
+/* Proves that several grounds share one sky: each reads what another put, from its own place and
+ * over its own link; a station that is down is one of them; what one replaces no other reads any
+ * more; and that a first ground with others beside it does what it did alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sim/world_fixture.h"
+
+static sky_scenario scenario(void) {
+    sky_scenario s = sky_fixture_scenario(SKY_PLACE_ROTATION_HOP);
+    s.lookup = SKY_LOOKUP_BINARY;
+    s.grounds[0] = (sky_scenario_ground){.name = "twin"};
+    s.grounds[1] = (sky_scenario_ground){.name = "west", .place = {0, -4}};
+    s.grounds[2] = (sky_scenario_ground){.name = "slow", .bits_s = 1000000};
+    s.ground_count = 3;
+    return s;
+}
+
+static sky_result ask(sky_fixture_world *f, uint32_t ground, sky_op op, uint32_t number,
+                      uint32_t bytes) {
+    sky_request r = {.op = op,
+                     .key = sky_fixture_block(number),
+                     .context = (void *)(uintptr_t)number,
+                     .named = true,
+                     .payload_bytes = bytes,
+                     .room_bytes = UINT64_MAX};
+    sky_result result;
+    assert_int_equal(sky_world_submit_at(f->world, ground, &r), SKY_OK);
+    while (!sky_world_result_at(f->world, ground, &result))
+        assert_true(sky_world_step(f->world));
+    assert_int_equal(f->wrong_bytes, 0);
+    return result;
+}
+
+static sky_time time_of(sky_fixture_world *f, uint32_t ground, uint32_t number) {
+    assert_int_equal(ask(f, ground, SKY_OP_GET, number, 0).status, SKY_OK); /* it is found */
+    sky_time began = sky_world_now(f->world);
+    assert_int_equal(ask(f, ground, SKY_OP_GET, number, 0).status, SKY_OK);
+    return sky_world_now(f->world) - began;
+}
+
+static sky_time farthest(const sky_fixture_world *f, uint32_t ground) {
+    const sky_frame *frame = sky_world_frame_at(f->world, ground);
+    sky_time most = 0;
+    for (uint32_t i = 1; i <= frame->placement.servers; i++) {
+        sky_satellite s = sky_frame_first(frame, frame->centre, i);
+        sky_time ns = sky_frame_ground_ns(frame, s, 0);
+        most = ns > most ? ns : most;
+    }
+    return most;
+}
+
+/* A read is a round trip to the heads and one to the chunks, the link, and little else. */
+static void each_ground_reads_from_its_own_place(void **state) {
+    (void)state;
+    sky_scenario s = scenario();
+    sky_fixture_world f;
+    sky_fixture_world_open(&f, &s, 1);
+    assert_int_equal(sky_world_grounds(f.world), 4);
+    assert_int_equal(ask(&f, 0, SKY_OP_PUT, 1, 9 * 1024).status, SKY_OK);
+    sky_time home = time_of(&f, 0, 1), twin = time_of(&f, 1, 1), west = time_of(&f, 2, 1),
+             slow = time_of(&f, 3, 1);
+    sky_time near_ns = farthest(&f, 0), far_ns = farthest(&f, 2);
+    assert_int_equal(farthest(&f, 1), near_ns);
+    assert_true(far_ns > near_ns + SKY_MS(10));
+    assert_in_range(twin - home + SKY_MS(1), 0, SKY_MS(2));
+    assert_true(west > 2 * far_ns && west < 4 * far_ns + SKY_MS(20));
+    assert_true(west > home + SKY_MS(20));
+    assert_true(slow > home + SKY_MS(65)); /* 9 KiB at 1 Mb/s are 74 ms */
+    sky_fixture_world_close(&f);
+}
+
+static void what_one_replaces_no_other_reads(void **state) {
+    (void)state;
+    sky_scenario s = scenario();
+    sky_fixture_world f;
+    sky_fixture_world_open(&f, &s, 1);
+    for (uint32_t round = 0; round < 12; round++) {
+        uint32_t bytes = 1000 + round;
+        assert_int_equal(ask(&f, round % 4, SKY_OP_PUT, 7, bytes).status, SKY_OK);
+        for (uint32_t ground = 0; ground < 4; ground++)
+            assert_int_equal(ask(&f, ground, SKY_OP_GET, 7, 0).bytes, bytes);
+        sky_world_run(f.world, sky_world_now(f.world) + s.time.rotation_ns / 3);
+    }
+    assert_int_equal(ask(&f, 2, SKY_OP_REMOVE, 7, 0).status, SKY_OK);
+    sky_world_run(f.world, sky_world_now(f.world) + SKY_SECONDS(1));
+    for (uint32_t ground = 0; ground < 4; ground++)
+        assert_int_equal(ask(&f, ground, SKY_OP_GET, 7, 0).status, SKY_MISS);
+    sky_fixture_world_close(&f);
+}
+
+static void one_station_is_down_and_the_others_are_not(void **state) {
+    (void)state;
+    sky_scenario s = scenario();
+    s.outages[0] = (sky_outage){.kind = SKY_OUTAGE_STATION,
+                                .ground = 2,
+                                .from_ns = SKY_SECONDS(10),
+                                .to_ns = SKY_SECONDS(60)};
+    s.outage_count = 1;
+    sky_fixture_world f;
+    sky_fixture_world_open(&f, &s, 1);
+    assert_int_equal(ask(&f, 2, SKY_OP_PUT, 1, 5000).status, SKY_OK);
+    sky_world_run(f.world, SKY_SECONDS(10));
+    assert_int_equal(ask(&f, 2, SKY_OP_GET, 1, 0).status, SKY_E_UNAVAILABLE);
+    assert_int_equal(ask(&f, 0, SKY_OP_GET, 1, 0).status, SKY_OK);
+    assert_int_equal(ask(&f, 1, SKY_OP_GET, 1, 0).status, SKY_OK);
+    sky_world_run(f.world, SKY_SECONDS(70));
+    assert_int_equal(ask(&f, 2, SKY_OP_GET, 1, 0).status, SKY_OK);
+    sky_fixture_world_close(&f);
+}
+
+/* Others that ask for nothing change nothing. */
+static void count_event(void *context, const sky_world_event *e) {
+    uint64_t *sum = context;
+    *sum = *sum * 31 + (uint64_t)e->at + e->digest + e->from.slot + (uint64_t)e->kind;
+}
+
+static uint64_t events_of(const sky_scenario *s) {
+    sky_fixture_world f;
+    uint64_t sum = 0;
+    sky_fixture_world_open(&f, s, 1);
+    sky_world_trace_set(f.world, count_event, &sum);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(ask(&f, 0, SKY_OP_PUT, i, 20000).status, SKY_OK);
+        assert_int_equal(ask(&f, 0, SKY_OP_GET, i, 0).status, SKY_OK);
+    }
+    sky_world_run(f.world, 3 * s->time.rotation_ns);
+    sky_fixture_world_close(&f);
+    return sum;
+}
+
+static void the_first_ground_does_what_it_did_alone(void **state) {
+    (void)state;
+    sky_scenario several = scenario(), alone = scenario();
+    alone.ground_count = 0;
+    several.links.jitter_ns = alone.links.jitter_ns = SKY_MS(1);
+    assert_true(events_of(&alone) == events_of(&several));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_ground_reads_from_its_own_place),
+        cmocka_unit_test(what_one_replaces_no_other_reads),
+        cmocka_unit_test(one_station_is_down_and_the_others_are_not),
+        cmocka_unit_test(the_first_ground_does_what_it_did_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
