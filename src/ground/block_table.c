@@ -332,6 +332,13 @@ uint64_t sky__blocks_head_version(sky__block_table *t, int64_t set_ms) {
     return version;
 }
 
+uint64_t sky__blocks_head_moved(sky__block_table *t, uint64_t head_version) {
+    uint8_t ground = (uint8_t)t->core->config.session_id;
+    uint64_t version = (head_version & ~(uint64_t)0xff) + 0x100 + ground;
+    t->head_version = version > t->head_version ? version : t->head_version;
+    return version;
+}
+
 bool sky__blocks_may_give_up(const sky__block_table *t, sky_satellite by, const sky_chunk_id *id) {
     const sky__core *c = t->core;
     uint32_t block = sky_index_find(t->index, &id->key);

@@ -88,6 +88,9 @@ bool sky__blocks_may_give_up(const sky__block_table *t, sky_satellite by, const 
 /* Versions of heads grow with time, so that of two grounds' the newer wins. Two may be alike: then
  * one of the heads is kept, whole, and with it its block. */
 uint64_t sky__blocks_head_version(sky__block_table *t, int64_t set_ms);
+/* For the head of the same block in another place: next to the one it replaces, so that what
+ * another ground puts meanwhile, at a later time, is newer. */
+uint64_t sky__blocks_head_moved(sky__block_table *t, uint64_t head_version);
 
 /* Count a block's chunks, or no longer, in the places of its epoch; and a head. */
 void sky__blocks_load(sky__block_table *t, const sky_block_info *info, bool add);

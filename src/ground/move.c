@@ -127,9 +127,11 @@ static void go(sky_session *s, uint32_t request, uint32_t block) {
         move_go(s, request);
         return;
     }
-    if (!row->head_version) /* the one it had was given up */
+    if (!row->head_version) { /* the one it had was given up */
         sky__blocks_load_head(&s->blocks, true);
-    row->head_version = sky__blocks_head_version(&s->blocks, sky__calendar_ms(&s->core));
+        row->head_version = sky__blocks_head_version(&s->blocks, sky__calendar_ms(&s->core));
+    }
+    row->head_version = sky__blocks_head_moved(&s->blocks, row->head_version);
     r->head_version = row->head_version;
     sky__requests_work(&s->requests, request, WORK_REHEAD, 0, s->core.head_copies - 1);
 }

@@ -211,6 +211,33 @@ static void a_dead_copy_of_a_head_costs_little(void **state) {
     sky_orrery_close(&o);
 }
 
+static sky_status end_of(sky_orrery *o, uint32_t ground) {
+    sky_result r;
+    assert_true(sky_session_result(o->grounds[ground], &r));
+    return r.status;
+}
+
+/* One ground replaces a value, and another moves the old one meanwhile: the move is begun later,
+ * and its value is older all the same. */
+static void a_move_does_not_hide_a_put(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o, 2, 0);
+    assert_int_equal(ask(&o, 0, SKY_OP_PUT, 1, 5).status, SKY_OK);
+    sky_orrery_run(&o, o.now + SKY_SECONDS(1));
+    sky_request put = request_of(SKY_OP_PUT, 1, 9), move = request_of(SKY_OP_PREFETCH, 1, 0);
+    move.at_ms = sky_turning_ms(&o.frame.turning, 3 * SKY_ORRERY_TURN_NS);
+    assert_int_equal(sky_session_submit(o.grounds[1], o.now, &put), SKY_OK);
+    sky_orrery_run(&o, o.now + SKY_MS(2));
+    assert_int_equal(sky_session_submit(o.grounds[0], o.now, &move), SKY_OK);
+    sky_orrery_run(&o, o.now + SKY_SECONDS(2));
+    assert_int_equal(end_of(&o, 1), SKY_OK);
+    end_of(&o, 0); /* moved, or no longer there to be */
+    for (uint32_t ground = 0; ground < 3; ground++)
+        assert_int_equal(ask(&o, ground, SKY_OP_GET, 1, 0).bytes, FIRST + 9);
+    sky_orrery_close(&o);
+}
+
 static void what_another_removed_is_gone(void **state) {
     (void)state;
     for (uint8_t replicas = 1; replicas <= 2; replicas++) {
@@ -232,6 +259,7 @@ int main(void) {
         cmocka_unit_test(no_ground_reads_an_older_value),
         cmocka_unit_test(a_name_costs_a_round_trip_and_a_block_none),
         cmocka_unit_test(a_dead_copy_of_a_head_costs_little),
+        cmocka_unit_test(a_move_does_not_hide_a_put),
         cmocka_unit_test(what_another_removed_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
