@@ -70,7 +70,8 @@ void sky_check_get_bytes(const sky_check *c, sky_check_get *get, uint64_t offset
  * it may for a get that begins after that. */
 static uint32_t version_shown(const sky_check *c, const sky_check_get *get) {
     const sky_check_key *k = &c->keys[get->key];
-    for (uint32_t v = k->acknowledged ? get->floor : 1; v <= k->latest; v++) {
+    uint32_t first = k->acknowledged ? get->floor : 1;
+    for (uint32_t v = k->latest; v >= first; v--) { /* short ones may be alike: the newest */
         sky_value value = version_of(c, get->key, v);
         if (sky_value_equal(&value, 0, get->bytes, c->value_bytes))
             return v;

@@ -20,7 +20,7 @@ typedef struct {
     sky_prng shape;     /* by itself: true orbits, another window, removals and pins */
     sky_prng moves;     /* by itself: half of all skies have prefetches */
     sky_prng arrivals;  /* by itself: in half of them requests come by the clock */
-    sky_prng grounds;   /* by itself: in half of the skies that may have them there are several */
+    sky_prng grounds;   /* by itself: half of the skies that may, have several */
     bool shaped;        /* as one sky of three is */
     bool alone;         /* its strategy, lookup or links are for one ground */
     bool physical;
@@ -28,8 +28,8 @@ typedef struct {
     size_t used;
 } drawing;
 
-/* With these, shape, moves, arrivals and grounds leave the seeds of swarm_test.c as they were when they
- * failed. */
+/* With these, shape, moves, arrivals and grounds leave the seeds of swarm_test.c as they were when
+ * they failed. */
 #define SHAPE_SALT    85
 #define MOVES_SALT    440
 #define ARRIVALS_SALT 23707
@@ -101,7 +101,7 @@ static void draw_sky(drawing *d) {
     uint64_t servers = 2 + below(d, 20);
     uint64_t parity = PICK(d, 0, 0, 0, 1, 2);
     const char *strategy = strategies[below(d, d->physical ? 3 : 4)];
-    d->alone = strncmp(strategy, "rotation", 8) != 0;
+    d->alone = strncmp(strategy, "rotation", 8) != 0 || d->physical; /* docs/HACKING.md */
     if (!d->physical || strcmp(strategy, "hop") == 0)
         say(d, "center: [%" PRIu64 ", %" PRIu64 "]\n", plane, slot);
     say(d, "placement: {strategy: %s, servers: %" PRIu64, strategy, servers);
@@ -174,11 +174,11 @@ static void draw_grounds(drawing *d) {
     uint64_t count = 1 + of_grounds(d, 3);
     say(d, "grounds:\n");
     for (uint64_t i = 0; i < count; i++) {
-        int64_t north = (int64_t)of_grounds(d, d->physical ? 60 : 5);
-        int64_t east = (int64_t)of_grounds(d, d->physical ? 360 : 5);
+        int64_t planes = (int64_t)of_grounds(d, 5) - 2;
+        int64_t slots = (int64_t)of_grounds(d, 5) - 2;
         uint64_t mbps = of_grounds(d, 3) == 0 ? 5 + of_grounds(d, 200) : 0;
-        say(d, "  g%" PRIu64 ": [%" PRId64 ", %" PRId64 ", %" PRIu64 "]\n", i + 1,
-            north - (d->physical ? 0 : 2), east - (d->physical ? 180 : 2), mbps);
+        say(d, "  g%" PRIu64 ": [%" PRId64 ", %" PRId64 ", %" PRIu64 "]\n", i + 1, planes, slots,
+            mbps);
     }
 }
 
