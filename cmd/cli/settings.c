@@ -22,16 +22,20 @@ const cli_option cli_settings[] = {
      .value = "URL",
      .max = SKY_TIERS_MAX,
      .help = "a tier, repeated from nearest to farthest: mem:SIZE, shm:SOCKET, disk:PATH, "
-             "sky:SCENARIO or sky+udp:SCENARIO",
-     .detail = "The tiers are mem:SIZE, shm:SOCKET (what a skymemd keeps for all processes of a "
-               "user; shm:auto is the user's own, which is started if it is not there), "
-               "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no&seal=FILE], "
-               "sky:SCENARIO[?scale=X&seed=N] and sky+udp:SCENARIO. level=L in a URL keeps blocks "
-               "encoded at that level there. level=8,4,2 keeps them at each of these levels, so "
-               "that a deadline can choose. seal=FILE encrypts what a disk folder holds and checks "
-               "what comes back: FILE is a key of 64 hexadecimal digits with mode 0600 (openssl "
-               "rand -hex 32), and the folder is empty at first.\n"
-               "Default: mem:256MiB, then disk:$XDG_CACHE_HOME/skymem?max=8GiB."},
+             "skymem://HOST:PORT, sky:SCENARIO or sky+udp:SCENARIO",
+     .detail =
+         "The tiers are mem:SIZE, shm:SOCKET (what a skymemd keeps for all processes of a "
+         "user; shm:auto is the user's own, which is started if it is not there), "
+         "skymem://HOST:PORT?key=FILE[&connections=N&cipher=aes|chacha] (the store of another "
+         "host's skymemd --listen; plain=yes instead of key for neither encryption nor "
+         "authentication), "
+         "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no&seal=FILE], "
+         "sky:SCENARIO[?scale=X&seed=N] and sky+udp:SCENARIO. level=L in a URL keeps blocks "
+         "encoded at that level there. level=8,4,2 keeps them at each of these levels, so "
+         "that a deadline can choose. seal=FILE encrypts what a disk folder holds and checks "
+         "what comes back: FILE is a key of 64 hexadecimal digits with mode 0600 (openssl "
+         "rand -hex 32), and the folder is empty at first.\n"
+         "Default: mem:256MiB, then disk:$XDG_CACHE_HOME/skymem?max=8GiB."},
     {.name = "model",
      .kind = CLI_PATH,
      .value = "GGUF",

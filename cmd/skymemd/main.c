@@ -3,6 +3,7 @@
 #include "background.h"
 #include "config.h"
 #include "daemon.h"
+#include "peers.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -34,6 +35,9 @@ enum {
     AUTO,
     VERSION,
     LATER,
+    LISTEN,
+    PEER_KEY,
+    PEER_PLAIN,
     SATELLITE,
     SCENARIO,
     STATE
@@ -46,11 +50,13 @@ typedef struct {
     daemon_config *config, *config_before; /* the file's, and what a reload replaced */
     const char *satellite, *scenario_path, *state_path;
     int reload_fd;
+    daemon_peers peers;
 } host;
 
 static const char usage_text[] =
     "skymemd: one SkyMemory cache for all processes of a user on this host\n\n"
     "  skymemd --socket PATH [--store URL]... [--idle SECONDS]\n"
+    "          [--listen ADDRESS:PORT --peer-key FILE]\n"
     "  skymemd --config FILE [--check]\n"
     "  skymemd --auto\n"
     "  skymemd --satellite PLANE,SLOT --scenario FILE [--state FILE]\n\n"
@@ -63,6 +69,10 @@ static const char usage_text[] =
     "      any program of the user reads and writes it, in shared memory\n"
     "  $ skymem stat --store shm:/run/skymemd.sock --json\n"
     "      its counters; with --prometheus as Prometheus's text, for a textfile collector\n"
+    "  $ skymemd --socket /run/skymemd.sock --listen 10.0.0.7:7700 --peer-key "
+    "/etc/skymem/peer.key\n"
+    "      other hosts with the same key open it as "
+    "skymem://10.0.0.7:7700?key=/etc/skymem/peer.key\n"
     "  $ skymemd --satellite 3,4 --scenario scenarios/constellation.yaml\n"
     "      one satellite on a UDP socket; skymem constellation up runs a whole set\n\n"
     "Options\n"
@@ -77,13 +87,18 @@ static const char usage_text[] =
     "                  start when they first use it. Its file is skymem/skymemd.yaml in\n"
     "                  $XDG_CONFIG_HOME; its socket is skymem/skymemd.sock in\n"
     "                  $XDG_RUNTIME_DIR, or in /tmp/skymem-UID. It ends after 10 idle minutes\n"
+    "  --listen [A:]P  serve other hosts too, over TCP; without an address those of this machine\n"
+    "                  alone. --idle looks at programs of this machine only\n"
+    "  --peer-key FILE the key that they have: 64 hexadecimal digits, a file that only its owner\n"
+    "                  reads. Repeat it to take several, such as the old one and the new one\n"
+    "  --peer-plain    take connections that are neither encrypted nor authenticated\n"
     "  --satellite P,S be satellite S of plane P: keep chunks, answer over UDP\n"
     "  --scenario FILE its constellation, address and key\n"
     "  --state FILE    keep there up to when it took messages, so that none counts again after a\n"
     "                  restart with a clock that was set back\n"
     "  --version       print the version\n"
     "  -h, --help      this page\n\n"
-    "Not in this version: --listen, --resp, --http.\n\n"
+    "Not in this version: --resp, --http.\n\n"
     "Exit status: 0 after SIGTERM or SIGINT; 1 it failed; 2 the command line is wrong.\n";
 
 int daemon_say(int code, const char *what, const char *why) {
@@ -110,7 +125,7 @@ static const char *wrong_word(char **argv) {
 
 static int check_words(const host *h) {
     bool serves = h->flags.socket_path || h->flags.stores.url_count > 0 || h->config_path ||
-                  h->automatic || h->check || h->flags.has_idle;
+                  h->automatic || h->check || h->flags.has_idle || h->peers.options.address;
     if (h->satellite)
         return serves ? daemon_say(USAGE, "--satellite", "has no socket and no stores of its own")
                       : DONE;
@@ -119,7 +134,7 @@ static int check_words(const host *h) {
                           "goes with --satellite PLANE,SLOT");
     if (h->automatic && h->flags.socket_path)
         return daemon_say(USAGE, "--auto", "has its own socket");
-    return DONE;
+    return peers_check(&h->peers);
 }
 
 static int take_option(host *h, int which) {
@@ -132,6 +147,14 @@ static int take_option(host *h, int which) {
         return config_add_store(&h->flags.stores, optarg, "--store");
     case IDLE:
         return config_idle(&h->flags, optarg, "--idle");
+    case LISTEN:
+        h->peers.options.address = optarg;
+        return DONE;
+    case PEER_KEY:
+        return peers_add_key(&h->peers, optarg);
+    case PEER_PLAIN:
+        h->peers.options.plain = true;
+        return DONE;
     case CONFIG:
         h->config_path = optarg;
         return DONE;
@@ -162,8 +185,9 @@ static int parse(host *h, int argc, char **argv, bool *finished) {
                                             {"auto", no_argument, NULL, AUTO},
                                             {"help", no_argument, NULL, HELP},
                                             {"version", no_argument, NULL, VERSION},
-                                            {"listen", required_argument, NULL, LATER},
-                                            {"peer-key", required_argument, NULL, LATER},
+                                            {"listen", required_argument, NULL, LISTEN},
+                                            {"peer-key", required_argument, NULL, PEER_KEY},
+                                            {"peer-plain", no_argument, NULL, PEER_PLAIN},
                                             {"resp", required_argument, NULL, LATER},
                                             {"http", required_argument, NULL, LATER},
                                             {"satellite", required_argument, NULL, SATELLITE},
@@ -313,7 +337,7 @@ static json_t *stat_json(sky_cache *cache, const sky_host_stat *stat) {
 
 /* What clients get as the host's counters; NULL: there is no memory. */
 static char *stat_text(void *context, sky_cache *cache, const sky_host_stat *stat) {
-    (void)context;
+    const host *h = context;
     numbers n = {.cache = json_object()};
     json_t *object = stat_json(cache, stat), *tiers = json_array();
     for (size_t i = 0; i < sky_tier_count(cache); i++) {
@@ -322,6 +346,8 @@ static char *stat_text(void *context, sky_cache *cache, const sky_host_stat *sta
     }
     (void)sky_cache_metrics(cache, add_number, &n);
     char *text = prometheus_text(cache);
+    if (h->peers.server)
+        json_object_set_new(object, "peers", peers_json(&h->peers));
     json_object_set_new(object, "cache", n.cache);
     json_object_set_new(object, "tiers", tiers);
     json_object_set_new(object, "prometheus", text ? json_string(text) : json_null());
@@ -462,12 +488,24 @@ static int run(host *h, sky_host_options *o) {
                       error.text[0] ? error.text : sky_status_text(status));
 }
 
+static sky_status opened(void *context, sky_cache *cache, sky_error *error) {
+    host *h = context;
+    return peers_start(&h->peers, cache, error);
+}
+
+static void closing(void *context) {
+    host *h = context;
+    peers_stop(&h->peers);
+}
+
 static int serve(host *h) {
     sky_host_options options = {.struct_bytes = sizeof options,
                                 .ready = ready,
                                 .text = stat_text,
                                 .context = h,
-                                .reload = reload};
+                                .reload = reload,
+                                .opened = opened,
+                                .closing = closing};
     int code = read_config(h, &h->config);
     if (code == DONE)
         code = prepare(h, &options);

@@ -64,6 +64,10 @@ typedef struct {
      * end. The stores of a user who was served before do not change. */
     bool (*reload)(void *context, sky_host_settings *settings);
     sky_host_settings settings; /* to begin with */
+    /* The host's own cache is open, before `ready`: to serve it to others (skymem/peer.h). It may
+     * fail, and the host ends then. closing: it is used no more after this. NULL is fine. */
+    sky_status (*opened)(void *context, sky_cache *cache, sky_error *error);
+    void (*closing)(void *context);
 } sky_host_options;
 
 /* Serve clients until stop_fd is readable, or none was there for settings.idle_s. Then answer what

@@ -41,7 +41,8 @@ typedef struct {
 typedef struct sky_peer_server sky_peer_server;
 
 /* Serve a cache, on threads of its own, until sky_peer_stop. Its nearest tier must lease, as mem
- * does.
+ * does. Its tiers that are other hosts' (skymem://) take no part, so that two hosts may have each
+ * other; who has such tiers cannot be listed and verified by others.
  * Owner:  options are copied; the cache stays the caller's, and must stay open
  * Errors: SKY_E_PARAM (NULL, neither key nor plain, too many keys, a cache whose nearest tier does
  *         not lease), SKY_E_SYNTAX (the address), SKY_E_BUSY (it is taken), SKY_E_UNSUPPORTED (no

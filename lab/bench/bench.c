@@ -14,10 +14,10 @@ typedef struct {
 } suite;
 
 static const suite suites[] = {
-    {"index", bench_index},     {"mem", bench_mem},          {"shm", bench_shm},
-    {"disk", bench_disk},       {"net", bench_net},          {"codec", bench_codec},
-    {"sim", bench_sim},         {"sky", bench_sky},          {"stream", bench_stream},
-    {"overlap", bench_overlap}, {"policies", bench_policies}};
+    {"index", bench_index},   {"mem", bench_mem},         {"shm", bench_shm},
+    {"peer", bench_peer},     {"disk", bench_disk},       {"net", bench_net},
+    {"codec", bench_codec},   {"sim", bench_sim},         {"sky", bench_sky},
+    {"stream", bench_stream}, {"overlap", bench_overlap}, {"policies", bench_policies}};
 #define SUITES (sizeof suites / sizeof suites[0])
 
 double bench_seconds(sky_time since) {

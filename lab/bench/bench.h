@@ -20,6 +20,7 @@ int bench_row(bench *b, const char *name, double value, const char *unit, const 
 int bench_index(bench *b);
 int bench_mem(bench *b);
 int bench_shm(bench *b);
+int bench_peer(bench *b);
 int bench_disk(bench *b);
 int bench_net(bench *b);
 int bench_codec(bench *b);

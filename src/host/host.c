@@ -256,6 +256,7 @@ static void end(sky__host *h) {
 static bool read_options(const sky_host_options *options, sky_host_options *out) {
     *out = (sky_host_options){0};
     if (!options || (options->struct_bytes != sizeof *options &&
+                     options->struct_bytes != offsetof(sky_host_options, opened) &&
                      options->struct_bytes != offsetof(sky_host_options, listen_fd)))
         return false;
     memcpy(out, options, options->struct_bytes);
@@ -270,12 +271,16 @@ sky_status sky_host_run(const sky_host_options *options, sky_error *error) {
     sky_status status = start(&h, error), chores = sky__chores_start(&h);
     if (status == SKY_OK && chores != SKY_OK)
         status = sky_fail(error, chores, "no thread: %s", sky_status_text(chores));
+    if (status == SKY_OK && h.options.opened)
+        status = h.options.opened(h.options.context, h.tenants[0]->cache, error);
     if (status == SKY_OK) {
         if (h.options.ready)
             h.options.ready(h.options.context);
         while (turn(&h))
             ;
         drain(&h);
+        if (h.options.closing)
+            h.options.closing(h.options.context);
         status = flush(&h, error);
     }
     end(&h);

@@ -372,6 +372,33 @@ static void noise_ends_it(void **state) {
     assert_unharmed(&sealed);
 }
 
+/* What another host keeps is not handed on: two that have each other would ask in a circle. */
+static void a_host_answers_from_its_own_stores(void **state) {
+    char url[256];
+    const char *urls[] = {"mem:8MiB", url};
+    sky_peer_fixture between;
+    sky_item item = {.key = sky_fixture_key(3)};
+    sky_cache *client;
+    (void)state;
+    assert_int_equal(sky_run(plain.cache, SKY_OP_PUT, &item, 1, NULL), SKY_OK);
+    sky_peer_fixture_url(&plain, NULL, url);
+    sky_peer_fixture_start(&between, urls, 2, false);
+    assert_int_equal(sky_run(between.cache, SKY_OP_HAS, &item, 1, NULL), SKY_OK);
+    assert_int_equal(item.status, SKY_OK);
+    sky_peer_fixture_url(&between, NULL, url);
+    assert_int_equal(sky_cache_open(urls + 1, 1, &client, NULL), SKY_OK);
+    for (int op = SKY_OP_HAS; op <= SKY_OP_GET; op++) {
+        assert_int_equal(sky_run(client, (sky_op)op, &item, 1, NULL), SKY_OK);
+        assert_int_equal(item.status, SKY_MISS);
+    }
+    sky_verify_report report;
+    assert_int_equal(sky_verify(client, &report), SKY_E_UNSUPPORTED);
+    sky_cache_close(client);
+    sky_peer_fixture_stop(&between);
+    assert_int_equal(sky_run(plain.cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
+    assert_unharmed(&plain);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_are_turned_away),
@@ -384,6 +411,7 @@ int main(void) {
         cmocka_unit_test(who_never_reads_is_ended),
         cmocka_unit_test(half_a_put_stores_nothing),
         cmocka_unit_test(noise_ends_it),
+        cmocka_unit_test(a_host_answers_from_its_own_stores),
     };
     return cmocka_run_group_tests(tests, start_servers, stop_servers);
 }

@@ -65,6 +65,7 @@ static void fill_run(const sky__peer_connection *c, const sky_peer_frame *f, sky
                            .durable = f->durable,
                            .drop = f->drop,
                            .at_ms = f->at_ms,
+                           .tiers = c->server->tiers,
                            .event_fd = c->event,
                            .owner = f->op == SKY_OP_GET ? c->owner : 0};
     if (f->left_ns != 0 && f->left_ns < (uint64_t)SKY_SECONDS(1000000))
@@ -332,7 +333,9 @@ static bool tell(sky__peer_connection *c) {
     uint64_t numbers[SKY_PEER_NUMBERS] = {0};
     if (!sky_peer_link_begin(c->link, SKY_PEER_FRAME_BYTES_MAX))
         return false;
-    if (c->question == SKY_PEER_LIST) {
+    if (c->question != SKY_PEER_STAT && c->server->has_peers) {
+        status = SKY_E_UNSUPPORTED; /* it would ask them, and they us */
+    } else if (c->question == SKY_PEER_LIST) {
         status = sky__listing(cache, &c->text, &text_bytes);
     } else if (c->question == SKY_PEER_VERIFY) {
         sky_verify_report r = {0};

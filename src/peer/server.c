@@ -197,6 +197,16 @@ static sky_status check(sky_cache *cache, const sky_peer_options *o, sky_error *
     return status;
 }
 
+static void choose_tiers(sky_peer_server *s) {
+    for (size_t i = 0; i < sky_tier_count(s->cache); i++) {
+        sky_tier_stat tier = {0};
+        (void)sky_cache_stat(s->cache, i, &tier);
+        bool other = strncmp(tier.url, "skymem:", 7) == 0;
+        s->has_peers |= other;
+        s->tiers |= other ? 0 : 1u << i;
+    }
+}
+
 static sky_status start(sky_cache *cache, const sky_peer_options *o, sky_peer_server *s,
                         sky_error *error) {
     s->transport = sky_peer_transport_find(o->transport);
@@ -206,6 +216,7 @@ static sky_status start(sky_cache *cache, const sky_peer_options *o, sky_peer_se
     uint64_t most = sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_MAX);
     s->payload_bytes_max = most > 0 && most < SKY_PAYLOAD_BYTES_MAX ? most : SKY_PAYLOAD_BYTES_MAX;
     s->plain = o->plain;
+    choose_tiers(s);
     sky_status status = read_keys(o, s, error);
     if (status == SKY_OK)
         status = start_listening(o, s, error);

@@ -83,6 +83,8 @@ struct sky_peer_server {
     int listener, stop;
     char address[SKY_ADDRESS_TEXT_BYTES];
     uint64_t payload_bytes_max;
+    uint32_t tiers; /* that take part: none that is another host's, so that none asks in a circle */
+    bool has_peers; /* there is such a one */
     sky_time hello_ns,
         stuck_ns; /* SKY__PEER_HELLO_NS, SKY__PEER_STUCK_NS; tests are less patient */
     sky_thread thread;

@@ -24,6 +24,9 @@ expect 0 "$skymem" bench mem --quick
 grep -q '^mem  *get 8 MiB .*memcpy' "$work/out" || fail "the table: $(cat "$work/out")"
 expect 0 "$skymem" bench shm --quick --json
 lines_hold 'len(rows) == 11 and all(r["value"] > 0 for r in rows)'
+expect 0 "$skymem" bench peer --quick --json
+lines_hold 'len([r for r in rows if r["case"] != "iperf3, one stream"]) == 10'
+lines_hold 'all(r["value"] > 0 and r["unit"] in ("GB/s", "ms", "us") for r in rows)'
 # the codec on the heads of other models than the demo's: sizes are the same on every machine
 expect 0 "$skymem" bench codec --quick --json
 for heads in "2 x 64" "2 x 128" "4 x 128" "8 x 128" "1 x 576 as 9 x 64"; do
@@ -34,7 +37,7 @@ for heads in "2 x 64" "2 x 128" "4 x 128" "8 x 128" "1 x 576 as 9 x 64"; do
         if r['case'].startswith('size 2 ') and r['case'].endswith('$heads'))"
 done
 expect 2 "$skymem" bench redis
-says "index, mem, shm, disk, net, codec, sim, sky, stream, overlap, policies or all"
+says "index, mem, shm, peer, disk, net, codec, sim, sky, stream, overlap, policies or all"
 expect 2 "$skymem" bench
 
 # tools/bench judges the demo: what a program says of its rows decides, not how fast this machine is

@@ -162,7 +162,7 @@ says "no socket"
 [ -f "$work/plain" ] || fail "a plain file was removed"
 
 expect 2 "$skymemd"
-expect 2 "$skymemd" --socket "$socket" --listen 127.0.0.1:1
+expect 2 "$skymemd" --socket "$socket" --resp 127.0.0.1:1
 says "not in this version"
 expect 2 "$skymemd" --socket "$socket" --store nonsense
 for wrong in --nope -q --help=x; do

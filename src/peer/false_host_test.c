@@ -1,0 +1,212 @@
+/* Proves: whatever a host sends, or where it ends, a client ends its operations with an error,
+ * writes nothing outside of what the caller gave, and goes on with the next connection. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "io/clock.h"
+#include "io/sync.h"
+#include "io/tcp.h"
+#include "tier/peer/link.h"
+#include "tier/peer/peer.h"
+#include "tier/tier_fixture.h"
+
+#define PAYLOAD_BYTES (1u << 20)
+#define PATIENCE      SKY_SECONDS(60)
+
+typedef enum {
+    ENDS_IN_THE_MIDDLE,
+    ENDS_BEFORE_IT_ANSWERS,
+    SENDS_TOO_MUCH,
+    ANSWERS_ANOTHER,
+    ANSWERS_MORE_ITEMS,
+    GIVES_UP,
+    TELLS_UNASKED,
+    SENDS_NOISE,
+    ANSWERS_TWICE,
+    IS_GOOD,
+    WAYS
+} way;
+
+static struct {
+    int listener;
+    char address[SKY_ADDRESS_TEXT_BYTES];
+    way what;
+    sky_thread thread;
+    sky_peer_link *link;
+    sky_peer_frame frame;
+    bool asked;
+} host;
+
+/* ---- a host by hand, for one connection ---- */
+
+static uint64_t expects_none(void *self) {
+    (void)self;
+    return 0;
+}
+
+static sky_status take_frame(void *self, const uint8_t *data, size_t bytes) {
+    (void)self;
+    host.asked = true;
+    return sky_peer_decode(data, bytes, &host.frame);
+}
+
+/* The next frame of the client, or false: it has gone. */
+static bool hear(sky_peer_kind kind) {
+    const sky_peer_sink sink = {NULL, expects_none, take_frame, NULL, NULL, NULL};
+    int fd = sky_peer_link_fd(host.link);
+    sky_status status = SKY_MISS;
+    for (host.asked = false; !host.asked && status == SKY_MISS;) {
+        sky_poll(&fd, 1, sky_now() + PATIENCE);
+        status = sky_peer_link_receive(host.link, &sink);
+    }
+    return host.asked && host.frame.kind == kind;
+}
+
+static void flush(void) {
+    while (sky_peer_link_flush(host.link) == SKY_E_BUSY)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+}
+
+static void say(const sky_peer_frame *f) {
+    (void)sky_peer_link_send(host.link, f);
+    flush();
+}
+
+static void send_payload(size_t bytes) {
+    for (size_t now; bytes > 0; bytes -= now) {
+        now = bytes < SKY_PEER_PIECE_BYTES_MAX ? bytes : SKY_PEER_PIECE_BYTES_MAX;
+        uint8_t *content = sky_peer_link_begin(host.link, now);
+        if (!content)
+            return; /* the client has gone */
+        memset(content, 0x77, now);
+        sky_peer_link_end(host.link, now);
+        flush();
+    }
+}
+
+static void answer_get(void) {
+    static sky_peer_frame done;
+    done = (sky_peer_frame){
+        .kind = SKY_PEER_DONE, .id = host.frame.id, .count = 1, .payloads = true};
+    done.results[0].bytes = PAYLOAD_BYTES;
+    done.id += host.what == ANSWERS_ANOTHER;
+    done.count += host.what == ANSWERS_MORE_ITEMS;
+    done.results[0].bytes += host.what == SENDS_TOO_MUCH;
+    if (host.what == TELLS_UNASKED)
+        done = (sky_peer_frame){
+            .kind = SKY_PEER_TOLD, .question = SKY_PEER_LIST, .text_bytes = 1000};
+    if (host.what == SENDS_NOISE) {
+        const sky_span noise = {"noise, twenty bytes and more of it", 34};
+        size_t sent;
+        (void)sky_tcp_send(sky_peer_link_fd(host.link), &noise, 1, &sent);
+        return;
+    }
+    if (host.what == ENDS_BEFORE_IT_ANSWERS)
+        return;
+    say(&done);
+    if (host.what == GIVES_UP) {
+        (void)sky_peer_link_begin(host.link, 0);
+        sky_peer_link_end(host.link, 0);
+        flush();
+        return;
+    }
+    send_payload(host.what == ENDS_IN_THE_MIDDLE ? PAYLOAD_BYTES / 2 + 100 : PAYLOAD_BYTES);
+    if (host.what == ANSWERS_TWICE)
+        say(&done);
+}
+
+static bool let_in(int fd) {
+    const sky_peer_rules rules = {NULL, 0, true};
+    const sky_peer_transport *tcp = sky_peer_transport_find(NULL);
+    uint8_t hello[SKY_PEER_HELLO_BYTES], answer[SKY_PEER_HELLO_BYTES];
+    sky_peer_secrets secrets = {0};
+    sky_time until = sky_now() + PATIENCE;
+    if (sky_peer_exchange(tcp, fd, false, hello, sizeof hello, until, -1) != SKY_OK ||
+        sky_peer_hello_answer(hello, &rules, NULL, answer, &secrets) != SKY_OK ||
+        sky_peer_exchange(tcp, fd, true, answer, sizeof answer, until, -1) != SKY_OK ||
+        sky_peer_link_create(tcp, fd, false, &secrets, &host.link) != SKY_OK)
+        return false;
+    if (!hear(SKY_PEER_READY))
+        return false;
+    const sky_peer_frame welcome = {.kind = SKY_PEER_WELCOME, .payload_bytes_max = 1 << 30};
+    say(&welcome);
+    return true;
+}
+
+static void *be_host(void *argument) {
+    sky_address from;
+    bool exhausted;
+    (void)argument;
+    sky_poll(&host.listener, 1, sky_now() + PATIENCE);
+    int fd = sky_tcp_accept(host.listener, &from, &exhausted);
+    if (fd >= 0 && let_in(fd) && hear(SKY_PEER_RUN)) {
+        answer_get();
+        if (host.what == IS_GOOD || host.what == ANSWERS_TWICE)
+            (void)hear(SKY_PEER_READY); /* until the client goes */
+    }
+    sky_peer_link_destroy(host.link);
+    host.link = NULL;
+    return NULL;
+}
+
+static void start_host(way what) {
+    host.what = what;
+    assert_int_equal(sky_thread_start(&host.thread, "host", be_host, NULL), SKY_OK);
+}
+
+/* ---- the client ---- */
+
+static sky_status get(sky_tier *tier, uint8_t *to) {
+    sky_span span = {to, PAYLOAD_BYTES};
+    sky_item item = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    sky_fixture_run(tier, SKY_OP_GET, &item, 1, NULL);
+    return item.status;
+}
+
+static void operations_end_and_go_on(void **state) {
+    static uint8_t memory[PAYLOAD_BYTES + 2000];
+    static const sky_tier_env env;
+    (void)state;
+    for (way what = 0; what < WAYS; what++) {
+        char url[128];
+        sky_tier *tier;
+        snprintf(url, sizeof url, "skymem://%s?plain=yes&connections=1", host.address);
+        start_host(what);
+        assert_int_equal(sky_peer_tier_open(url, &env, &tier, NULL), SKY_OK);
+        memset(memory, 0x11, sizeof memory);
+        sky_status status = get(tier, memory + 1000);
+        if (what == IS_GOOD || what == ANSWERS_TWICE)
+            assert_int_equal(status, SKY_OK);
+        else
+            assert_int_equal(status, SKY_E_IO);
+        for (size_t i = 0; i < 1000; i++)
+            assert_true(memory[i] == 0x11 && memory[PAYLOAD_BYTES + 1000 + i] == 0x11);
+        if (what != IS_GOOD) { /* the same tier finds the next host at the address */
+            sky_thread_join(&host.thread);
+            start_host(IS_GOOD);
+            while ((status = get(tier, memory + 1000)) == SKY_E_IO)
+                ; /* that the other end has gone may be seen only now */
+            assert_int_equal(status, SKY_OK);
+            assert_int_equal(memory[1000], 0x77);
+        }
+        tier->ops->close(tier);
+        sky_thread_join(&host.thread);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(operations_end_and_go_on)};
+    sky_address at, bound;
+    if (sky_tcp_resolve("127.0.0.1:0", &at, NULL) != SKY_OK ||
+        sky_tcp_listen(&at, &host.listener, &bound, NULL) != SKY_OK)
+        return 1;
+    sky_address_text(&bound, host.address);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    sky_tcp_close(host.listener);
+    return failed;
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Proves: a daemon serves other hosts over TCP, sealed by a key by default and plain only when asked
+# for by name; a wrong key, a key open to others and a missing one are refused with a reason; and a
+# client whose server is killed in the middle of a get says so, and finds the next one.
+. "$(dirname "$0")/common.sh"
+socket=$work/d.sock
+key=$work/key
+other=$work/other
+umask 077
+for file in "$key" "$other"; do
+    head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n' >"$file"
+done
+
+# start_peer ARGUMENT...: a daemon that serves peers; $port is where
+start_peer() {
+    start_daemon --socket "$socket" --store mem:256MiB "$@"
+    expect 0 "$skymem" stat --store "shm:$socket" --json
+    port=$(python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))["peers"]["address"].rsplit(":", 1)[1])' "$work/out")
+}
+
+stop_peer() {
+    kill -TERM "$daemon"
+    wait "$daemon" || fail "exit $? on SIGTERM: $(cat "$work/log")"
+}
+
+expect 2 "$skymemd" --socket "$socket" --listen 0
+says "key"
+chmod 644 "$other"
+expect 1 "$skymemd" --socket "$socket" --listen 0 --peer-key "$other"
+says "chmod 600"
+chmod 600 "$other"
+
+start_peer --listen 0 --peer-key "$key"
+url="skymem://127.0.0.1:$port?key=$key"
+expect 0 "$skymem" put greeting README.md --store "$url"
+expect 0 "$skymem" get greeting --store "$url" --output "$work/back"
+cmp README.md "$work/back" || fail "another file came back"
+expect 0 "$skymem" get greeting --store "shm:$socket" --output "$work/back" # the same store
+cmp README.md "$work/back" || fail "another file came back on the host"
+expect 0 "$skymem" ls --store "$url" --json
+grep -q '"greeting"' "$work/out" || fail "not listed: $(cat "$work/out")"
+expect 0 "$skymem" verify --store "$url"
+expect 0 "$skymem" stat --store "$url"
+expect 0 "$skymem" rm greeting --store "$url"
+expect 3 "$skymem" get greeting --store "$url" --output "$work/back"
+
+expect 1 "$skymem" ls --store "skymem://127.0.0.1:$port?key=$other"
+says "another key"
+expect 1 "$skymem" ls --store "skymem://127.0.0.1:$port?plain=yes"
+says "no plain"
+expect 2 "$skymem" ls --store "skymem://127.0.0.1:$port"
+says "key=FILE"
+expect 0 "$skymem" stat --store "shm:$socket" --json
+holds 'o["peers"]["denied"] == 2 and o["peers"]["accepted"] >= 6 and o["leases"] == 0'
+holds 'o["peers"]["connections"] == 0 and o["peers"]["sent_bytes"] > 0'
+
+# killed in the middle of a get: all of the file or none, and an error; the next one answers again
+head -c 100000000 /dev/urandom >"$work/large"
+expect 0 "$skymem" put large "$work/large" --store "$url"
+"$skymem" get large --store "$url" --output "$work/got" >"$work/out" 2>"$work/err" &
+getter=$!
+sleep 0.05
+kill -KILL "$daemon"
+wait "$daemon" 2>/dev/null || true
+code=0
+wait "$getter" || code=$?
+case $code in
+0) cmp "$work/large" "$work/got" || fail "another file came back" ;;
+1) [ ! -e "$work/got" ] || fail "a file that came in part was left" ;;
+*) fail "exit $code after the server was killed: $(cat "$work/err")" ;;
+esac
+expect 1 "$skymem" get large --store "$url" --output "$work/never"
+says "nobody listens"
+rm -f "$socket"
+start_peer --listen "$port" --peer-key "$key"
+expect 0 "$skymem" put greeting README.md --store "$url"
+expect 1 "$skymemd" --socket "$work/second.sock" --listen "$port" --peer-key "$key"
+says "in use"
+stop_peer
+
+start_peer --listen 0 --peer-plain
+expect 0 "$skymem" put greeting README.md --store "skymem://localhost:$port?plain=yes&connections=1"
+expect 1 "$skymem" ls --store "skymem://127.0.0.1:$port?key=$key"
+says "another key"
+stop_peer
