@@ -14,18 +14,21 @@
 
 /* ---- the log ---- */
 
-/* A flood of bad clients is no flood of lines. */
-static void complain(sky__host *h, const sky__client *c, const char *why) {
+bool sky__host_may_log(sky__host *h) {
     sky_time now = sky_now();
     if (now >= h->complain_at) {
         h->complain_at = now + SKY_SECONDS(1);
         h->complaints = 0;
     }
-    if (h->complaints++ < COMPLAINTS_A_SECOND)
+    if (h->complaints++ == COMPLAINTS_A_SECOND)
+        sky_log(SKY_LOG_WARNING, "more clients are refused or disconnected in this second");
+    return h->complaints <= COMPLAINTS_A_SECOND;
+}
+
+static void complain(sky__host *h, const sky__client *c, const char *why) {
+    if (sky__host_may_log(h))
         sky_log(SKY_LOG_WARNING, "client %llu (process %d of user %u) is disconnected: %s",
                 (unsigned long long)c->number, c->peer.pid, c->peer.uid, why);
-    if (h->complaints == COMPLAINTS_A_SECOND)
-        sky_log(SKY_LOG_WARNING, "more clients are disconnected in this second");
 }
 
 /* ---- letters ---- */

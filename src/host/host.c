@@ -46,8 +46,9 @@ static void accept_one(sky__host *h) {
     sky__tenant *t = sky__tenant_of(h, peer.uid);
     sky__client *c = t ? free_place(h, t) : NULL;
     if (!t) {
-        sky_log(SKY_LOG_WARNING, "process %d of user %u is refused: this is user %u's", peer.pid,
-                peer.uid, sky_local_user());
+        if (sky__host_may_log(h))
+            sky_log(SKY_LOG_WARNING, "process %d of user %u is refused: this is user %u's",
+                    peer.pid, peer.uid, sky_local_user());
         refuse(h, fd, SKY_E_DENIED);
     } else if (!c) {
         refuse(h, fd, SKY_E_BUSY);

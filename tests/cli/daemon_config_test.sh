@@ -106,6 +106,21 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
         fail "another user is not served: $(cat "$work/out")"
     expect 0 "$skymem" stat --store "shm:$socket" --json
     holds 'o["entries"] == 0' # of this user
+    # a third one connects again and again: few lines say so
+    setpriv --reuid 54322 --clear-groups --inh-caps +dac_read_search \
+        --ambient-caps +dac_read_search python3 - "$socket" >"$work/out" <<'PYTHON'
+import socket, sys, time
+begun = time.monotonic()
+for _ in range(500):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(sys.argv[1])
+    s.recv(8192)
+    s.close()
+print(int(time.monotonic() - begun))
+PYTHON
+    lines=$(grep -c 'of user 54322 is refused' "$work/log")
+    [ "$lines" -ge 1 ] && [ "$lines" -le $((10 * ($(cat "$work/out") + 2))) ] ||
+        fail "$lines lines for 500 refused connections in $(cat "$work/out") s"
     chmod 700 "$work"
 fi
 stop
