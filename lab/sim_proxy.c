@@ -121,7 +121,7 @@ static void take(proxy *p, const held *what, const uint8_t *data) {
     p->stat.out_of_sight += way == SKY_TIME_NEVER;
     if (way == SKY_TIME_NEVER)
         return;
-    if (chance(p, c->links.loss)) {
+    if (chance(p, c->links.ground_loss > 0 ? c->links.ground_loss : c->links.loss)) {
         p->stat.lost++;
         return;
     }

@@ -14,8 +14,8 @@ static sky_time repair_time(const sky_scenario *s) {
     if (s->satellite.repair_ns == 0 && period > 60e9)
         period = 60e9;
     double grace = turn / 8 < 10e9 ? turn / 8 : 10e9;
-    bool lossy = s->links.loss > 0 || s->faults.corrupt > 0 || s->faults.reorder > 0 ||
-                 s->faults.hostile_per_s > 0;
+    bool lossy = s->links.loss > 0 || s->links.ground_loss > 0 || s->links.isl_loss > 0 ||
+                 s->faults.corrupt > 0 || s->faults.reorder > 0 || s->faults.hostile_per_s > 0;
     return (sky_time)(2 * grace + (lossy ? ROUNDS_LOSSY : ROUNDS) * period);
 }
 

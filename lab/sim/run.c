@@ -433,9 +433,10 @@ static void add_check(sky_sim_result *result, const char *name, bool passed) {
 }
 
 static bool faultless(const sky_scenario *s) {
-    return s->links.loss == 0 && s->faults.crash_per_h == 0 && s->faults.partition_per_h == 0 &&
-           s->faults.corrupt == 0 && s->faults.liar_satellites == 0 &&
-           s->faults.freeze_per_h == 0 && s->faults.hostile_per_s == 0 && s->faults.skew_ns == 0 &&
+    return s->links.loss == 0 && s->links.ground_loss == 0 && s->links.isl_loss == 0 &&
+           s->faults.crash_per_h == 0 && s->faults.partition_per_h == 0 && s->faults.corrupt == 0 &&
+           s->faults.liar_satellites == 0 && s->faults.freeze_per_h == 0 &&
+           s->faults.hostile_per_s == 0 && s->faults.skew_ns == 0 &&
            s->faults.reorder == 0 && /* answers come when nobody expects */
            s->outage_count == 0;
 }

@@ -93,6 +93,8 @@ static const field fields[] = {
     {"links", "isl_gbps", KIND_SCALED, AT(links.isl_bits_s), 1e-6, 1e6, 1e9, NULL},
     {"links", "ground_mbps", KIND_SCALED, AT(links.ground_bits_s), 1e-3, 1e9, 1e6, NULL},
     {"links", "loss", KIND_REAL, AT(links.loss), 0, 0.99, 0, NULL},
+    {"links", "ground_loss", KIND_REAL, AT(links.ground_loss), 1e-9, 0.99, 0, NULL},
+    {"links", "isl_loss", KIND_REAL, AT(links.isl_loss), 1e-9, 0.99, 0, NULL},
     {"links", "jitter_ms", KIND_SCALED, AT(links.jitter_ns), 0, 1e5, 1e6, NULL},
     {"links", "datagrams", KIND_BOOL, AT(links.datagrams), 0, 1, 0, NULL},
     {"links", "queue", KIND_SIZE64, AT(links.queue_bytes), 1024, TIB, 0, NULL},

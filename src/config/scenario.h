@@ -89,6 +89,8 @@ typedef struct {
         uint64_t ground_bits_s;
         bool ground_each; /* each satellite has a ground link of its own; false: all share one */
         double loss; /* probability that a datagram is lost, per link; a message needs all of its */
+        double ground_loss; /* of ground links, and of lasers; 0: `loss` */
+        double isl_loss;
         sky_time jitter_ns; /* uniform in [0, jitter_ns), per link */
         uint64_t queue_bytes;
         bool datagrams; /* simulated messages travel as the real transport's datagrams */

@@ -32,7 +32,8 @@ static const char every_key[] =
     "parity: 3}\n"
     "chunk: 8KiB\n"
     "satellite: {memory: 1.5MiB, processing_ms: 0.02}\n"
-    "links: {isl_gbps: 100, ground_mbps: 200.5, ground_links: each, loss: 0.01, jitter_ms: 1, "
+    "links: {isl_gbps: 100, ground_mbps: 200.5, ground_links: each, loss: 0.01, ground_loss: 0.02, "
+    "isl_loss: 0.03, jitter_ms: 1, "
     "queue: 2MiB}\n"
     "time: {start: 2028-02-29T23:59:58Z, scale: 30, rotation_s: 2.5}\n"
     "lookup: binary\n"
@@ -71,7 +72,7 @@ static void every_key_arrives(void **state) {
     assert_int_equal(s.satellite.processing_ns, 20000);
     assert_int_equal(s.links.isl_bits_s, 100000000000);
     assert_int_equal(s.links.ground_bits_s, 200500000);
-    assert_true(s.links.loss == 0.01);
+    assert_true(s.links.loss == 0.01 && s.links.ground_loss == 0.02 && s.links.isl_loss == 0.03);
     assert_int_equal(s.links.jitter_ns, 1000000);
     assert_int_equal(s.links.queue_bytes, 2097152);
     assert_int_equal(s.time.start_ms, 1835481598000);

@@ -97,12 +97,17 @@ void sky__drop(sky_world *w, uint32_t f, sky_event_kind kind, uint64_t *count) {
 
 /* A message of n datagrams arrives when all of them do: 1 - (1-p)^n, by multiplication, which is
  * the same on every machine. */
-void sky_world_loss_set(sky_world *w, double datagram_loss) {
+static void fill_loss(double loss[SKY__DATAGRAMS_MAX + 1], double datagram_loss) {
     double arrives = 1;
     for (uint32_t n = 0; n <= SKY__DATAGRAMS_MAX; n++) {
-        w->loss[n] = 1 - arrives;
+        loss[n] = 1 - arrives;
         arrives *= 1 - datagram_loss;
     }
+}
+
+void sky_world_loss_set(sky_world *w, double datagram_loss) {
+    fill_loss(w->loss[0], datagram_loss);
+    fill_loss(w->loss[1], datagram_loss);
 }
 
 bool sky__links_init(sky_world *w, uint32_t flight_max) {
@@ -112,7 +117,9 @@ bool sky__links_init(sky_world *w, uint32_t flight_max) {
     w->flight_max = flight_max;
     w->flight_free = SKY__FLIGHT_NONE;
     w->flights = calloc(flight_max, sizeof *w->flights);
-    sky_world_loss_set(w, w->scenario.links.loss);
+    const sky_scenario *s = &w->scenario;
+    fill_loss(w->loss[0], s->links.ground_loss > 0 ? s->links.ground_loss : s->links.loss);
+    fill_loss(w->loss[1], s->links.isl_loss > 0 ? s->links.isl_loss : s->links.loss);
     return w->flights && pool_init(&w->large, large, flight_max) &&
            pool_init(&w->small, SKY__SMALL_BYTES, flight_max);
 }
@@ -139,8 +146,9 @@ static void flip_a_bit(sky_world *w, sky__flight *x) {
     x->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
 }
 
-static double loss_of(const sky_world *w, uint32_t bytes) {
-    return w->loss[(bytes + SKY__DATAGRAM_BYTES - 1) / SKY__DATAGRAM_BYTES];
+static double loss_of(const sky_world *w, const sky__flight *x) {
+    bool laser = !sky__is_ground(x->from) && !sky__is_ground(x->to);
+    return w->loss[laser][(x->bytes + SKY__DATAGRAM_BYTES - 1) / SKY__DATAGRAM_BYTES];
 }
 
 bool sky__cut_off(const sky_world *w, sky_satellite s) {
@@ -246,7 +254,7 @@ static void launch(sky_world *w, uint32_t f) {
         sky__drop(w, f, SKY_EVENT_CUT, &w->stat.cut);
         return;
     }
-    if (out_of_sight(w, x) || chance(w, loss_of(w, x->bytes))) {
+    if (out_of_sight(w, x) || chance(w, loss_of(w, x))) {
         sky__drop(w, f, SKY_EVENT_LOST, &w->stat.lost);
         return;
     }

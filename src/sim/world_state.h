@@ -119,7 +119,8 @@ struct sky_world {
     sky__flight *flights;
     uint32_t flight_max, flight_fresh, flight_free;
     sky__pool large, small;
-    double loss[SKY__DATAGRAMS_MAX + 1]; /* of a message, by the datagrams it takes */
+    double loss[2][SKY__DATAGRAMS_MAX + 1]; /* of a message on a ground link and on a laser, by the
+                                               datagrams it takes */
 
     bool ground_each;
     sky_time link_queue_ns;  /* what a full queue takes to send */

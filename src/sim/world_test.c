@@ -444,6 +444,38 @@ static void worlds_that_cannot_be_are_refused(void **state) {
     assert_null(w);
 }
 
+/* What is lost, by the link it was on. */
+typedef struct {
+    uint64_t up_or_down, between;
+} lost_on;
+
+static void count_lost(void *context, const sky_world_event *e) {
+    lost_on *lost = context;
+    bool laser = e->from.plane > 0 && e->to.plane > 0;
+    if (e->kind == SKY_EVENT_LOST)
+        (*(laser ? &lost->between : &lost->up_or_down))++;
+}
+
+static void lasers_and_ground_links_lose_apart(void **state) {
+    (void)state;
+    for (int which = 0; which < 3; which++) {
+        sky_scenario scenario = sky_fixture_scenario(SKY_PLACE_ROTATION_HOP);
+        sky_fixture_world f;
+        lost_on lost = {0};
+        scenario.links.ground_loss = which == 0 ? 0.1 : 0;
+        scenario.links.isl_loss = which == 1 ? 0.1 : 0;
+        scenario.links.loss = which == 2 ? 0.1 : 0;
+        sky_fixture_world_open(&f, &scenario, 1);
+        sky_world_trace_set(f.world, count_lost, &lost);
+        for (uint32_t i = 0; i < 8; i++)
+            put(&f, i, 50000);
+        sky_world_run(f.world, 6 * scenario.time.rotation_ns);
+        assert_int_equal(lost.up_or_down > 0, which != 1);
+        assert_int_equal(lost.between > 0, which != 0);
+        sky_fixture_world_close(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(puts_come_back),
@@ -462,6 +494,7 @@ int main(void) {
         cmocka_unit_test(a_host_that_gives_up_is_left_alone),
         cmocka_unit_test(a_seed_replays_bit_for_bit),
         cmocka_unit_test(worlds_that_cannot_be_are_refused),
+        cmocka_unit_test(lasers_and_ground_links_lose_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
