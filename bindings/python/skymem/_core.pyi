@@ -1,6 +1,6 @@
 from collections.abc import Iterable
 from collections.abc import Sequence as Sequence_
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 from typing_extensions import Buffer as _Buffer
 from typing_extensions import Self, TypeAlias
@@ -23,10 +23,12 @@ OP_pin: int
 OP_unpin: int
 OP_lease: int
 
+@final
 class Lease:
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def end(self) -> None: ...
 
+@final
 class Batch:
     def wait(self, seconds: float | None, /) -> bool: ...
     def cancel(self) -> None: ...
@@ -103,12 +105,14 @@ def register_tier(
     factory: object,
     threads: int,
     lists: bool,
+    counts: bool,
     is_volatile: bool,
     remote: bool,
     /,
 ) -> None: ...
 def status_list() -> list[tuple[str, int, str]]: ...
 
+@final
 class Profile:
     def __new__(cls, data: Buffer) -> Self: ...
     @property

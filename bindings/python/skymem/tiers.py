@@ -42,7 +42,8 @@ class Store(Protocol):
     three times in a row is left alone for a while.
 
     Optional: keys() -> Iterable[bytes]; usage() -> (values, bytes, most bytes, 0: no limit);
-    close(). Without keys, `Cache.list` does not show what the store holds.
+    close(). Without keys, `Cache.list` does not show what the store holds. With threads=1 usage
+    waits for a write that is under way, and so does who asks: `Cache.metrics`, a sequence's save.
     """
 
     def read(self, key: bytes, offset: int, size: int) -> tuple[Buffer, int] | None:
@@ -67,8 +68,9 @@ def register_tier(
     threads: how many of its methods may run at once, of different keys; with 1 one after another.
     volatile: what it holds ends with this process; remote: other processes answer for it.
     """
-    lists = not isinstance(store, type) or hasattr(store, "keys")
-    _core.register_tier(scheme, store, threads, lists, volatile, remote)
+    lists, counts = (not isinstance(store, type) or hasattr(store, name)
+                     for name in ("keys", "usage"))  # fmt: skip
+    _core.register_tier(scheme, store, threads, lists, counts, volatile, remote)
 
 
 class FsspecStore:

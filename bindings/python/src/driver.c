@@ -210,9 +210,9 @@ static PyObject *register_tier(PyObject *module, PyObject *args) {
     const char *scheme;
     PyObject *factory;
     unsigned int threads;
-    int lists, is_volatile, remote;
-    if (!PyArg_ParseTuple(args, "sOIppp", &scheme, &factory, &threads, &lists, &is_volatile,
-                          &remote))
+    int lists, counts, is_volatile, remote;
+    if (!PyArg_ParseTuple(args, "sOIpppp", &scheme, &factory, &threads, &lists, &counts,
+                          &is_volatile, &remote))
         return NULL;
     uint32_t traits = (is_volatile ? SKY_TIER_VOLATILE : 0u) | (remote ? SKY_TIER_REMOTE : 0u);
     sky_tier_driver driver = {.struct_bytes = sizeof driver,
@@ -224,7 +224,7 @@ static PyObject *register_tier(PyObject *module, PyObject *args) {
                               .write = store_write,
                               .remove = store_remove,
                               .list = lists ? store_list : NULL,
-                              .usage = store_usage,
+                              .usage = counts ? store_usage : NULL,
                               .close = store_close};
     sky_status status = sky_tier_register(scheme, &driver);
     if (status == SKY_E_FULL)
@@ -238,7 +238,7 @@ static PyObject *register_tier(PyObject *module, PyObject *args) {
 
 static PyMethodDef functions[] = {
     {"register_tier", register_tier, METH_VARARGS,
-     "(scheme, factory, threads, lists, volatile, remote): a store as a tier."},
+     "(scheme, factory, threads, lists, counts, volatile, remote): a store as a tier."},
     {NULL, NULL, 0, NULL}};
 
 int add_driver(PyObject *module) {
