@@ -33,6 +33,11 @@ cd "$work" || exit 1
     --ignore "$site/calibration.py" "$site" ||
     fail "examples in docstrings"
 "$bin/mypy" --strict --config-file "$config" -p skymem || fail "mypy"
+# The declarations are those of the compiled module, but for names that exist for types alone.
+printf 'skymem\\._core\\.%s\n' '(Buffer|SupportsDLPack|Target)' 'Lease\.__buffer__' >allowed
+"$bin/stubtest" --ignore-disjoint-bases --ignore-unused-allowlist --allowlist allowed \
+    skymem._core ||
+    fail "declarations of the compiled module"
 # Importing is quick because it imports little.
 "$bin/python" -P -c 'import sys, skymem
 exit(any(name in sys.modules for name in ("numpy", "torch", "asyncio", "inspect", "ctypes")))' ||

@@ -31,6 +31,7 @@ from skymem.errors import (
     NoMemoryError,
     ParamError,
     SmallError,
+    UnavailableError,
     UnsupportedError,
     UrlError,
 )
@@ -42,10 +43,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEVELS", "AsyncCache", "Batch", "BusyError", "Cache", "CancelledError", "CorruptError",
-    "DeadlineError", "DeniedError", "Entry", "Error", "ForkedError", "FullError", "Info", "IoError",
-    "Lease", "MissError", "NoMemoryError", "ParamError", "Sample", "SmallError", "TierStat",
-    "UnsupportedError", "UrlError", "Verified", "__version__", "block_keys", "digest",
-    "register_tier",
+    "DeadlineError", "DeniedError", "Entry", "Error", "ForkedError", "FullError", "Info",
+    "IoError", "Lease", "MissError", "NoMemoryError", "ParamError", "Sample", "SmallError",
+    "TierStat", "UnavailableError", "UnsupportedError", "UrlError", "Verified", "__version__",
+    "block_keys", "digest", "register_tier",
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from skymem import _core
-from skymem.cache import Cache, Key, coding_of, tiers_mask
+from skymem.cache import Cache, Info, Key, Lease, coding_of, info_of, lease_of, tiers_mask
 
 if TYPE_CHECKING:
     from skymem._core import Buffer, Target
@@ -137,17 +137,54 @@ class AsyncCache:
                                 tiers=tiers, level=level)  # fmt: skip
         return batch.sizes()
 
-    async def has_many(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
+    async def has_many(
+        self, keys: Sequence[Key], *, timeout: float | None = None,
+        tiers: Sequence[int] | None = None, level: str | None = None,
+    ) -> list[bool]:  # fmt: skip
         """As `Cache.has_many`."""
-        return (await self._run(_core.OP_has, keys, timeout=timeout)).found()
+        batch = await self._run(_core.OP_has, keys, timeout=timeout, tiers=tiers, level=level)
+        return batch.found()
 
-    async def has(self, key: Key, *, timeout: float | None = None) -> bool:
+    async def has(
+        self, key: Key, *, timeout: float | None = None, tiers: Sequence[int] | None = None,
+        level: str | None = None,
+    ) -> bool:  # fmt: skip
         """As `Cache.has`."""
-        return (await self.has_many((key,), timeout=timeout))[0]
+        return (await self.has_many((key,), timeout=timeout, tiers=tiers, level=level))[0]
+
+    async def info(self, key: Key, *, timeout: float | None = None) -> Info | None:
+        """As `Cache.info`."""
+        return info_of((await self._run(_core.OP_has, (key,), timeout=timeout)).details()[0])
+
+    async def prefix(
+        self, keys: Sequence[bytes], *, timeout: float | None = None,
+        tiers: Sequence[int] | None = None, level: str | None = None,
+    ) -> int:  # fmt: skip
+        """As `Cache.prefix`."""
+        if not keys:
+            return 0
+        found = await self.has_many(keys, timeout=timeout, tiers=tiers, level=level)
+        return [*found, False].index(False)
+
+    async def lease(self, key: Key, *, timeout: float | None = None) -> Lease:
+        """As `Cache.lease`; it ends with a `with`."""
+        return lease_of(await self._run(_core.OP_lease, (key,), timeout=timeout), key)
+
+    async def remove_many(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
+        """As `Cache.remove_many`."""
+        return (await self._run(_core.OP_remove, keys, timeout=timeout)).found()
 
     async def remove(self, key: Key, *, timeout: float | None = None) -> bool:
         """As `Cache.remove`."""
-        return (await self._run(_core.OP_remove, (key,), timeout=timeout)).found()[0]
+        return (await self.remove_many((key,), timeout=timeout))[0]
+
+    async def pin(self, key: Key, *, timeout: float | None = None) -> bool:
+        """As `Cache.pin`."""
+        return (await self._run(_core.OP_pin, (key,), timeout=timeout)).found()[0]
+
+    async def unpin(self, key: Key, *, timeout: float | None = None) -> bool:
+        """As `Cache.unpin`."""
+        return (await self._run(_core.OP_unpin, (key,), timeout=timeout)).found()[0]
 
     async def prefetch(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
         """As `Cache.prefetch`, to the nearest tier."""

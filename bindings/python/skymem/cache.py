@@ -143,6 +143,22 @@ class Lease:
         self._lease.end()
 
 
+def lease_of(batch: _core.Batch, key: Key) -> Lease:
+    """The lease of a batch of one."""
+    lease = batch.leases()[0]
+    if lease is None:
+        raise MissError(f"lease of {key!r}: not found")
+    return Lease(lease)
+
+
+def info_of(detail: tuple[int, int, int, int, bool] | None) -> Info | None:
+    """What a batch found out of one of its keys."""
+    if detail is None:
+        return None
+    size, tier, coding, ttl, pinned = detail
+    return Info(size, tier, level_of(coding), ttl, pinned)
+
+
 _open: weakref.WeakSet[Cache] = weakref.WeakSet()
 
 
@@ -227,11 +243,7 @@ class Cache(_core.Cache):
 
     def info(self, key: Key, *, timeout: float | None = None) -> Info | None:
         """What the nearest tier that has the key tells of it."""
-        detail = self.run(_core.OP_has, (key,), None, None, 0, 0, timeout).details()[0]
-        if detail is None:
-            return None
-        size, tier, coding, ttl, pinned = detail
-        return Info(size, tier, level_of(coding), ttl, pinned)
+        return info_of(self.run(_core.OP_has, (key,), None, None, 0, 0, timeout).details()[0])
 
     def remove(self, key: Key, *, timeout: float | None = None) -> bool:
         """Remove the key, and every block that only it makes reachable. Was it there?"""
@@ -254,10 +266,7 @@ class Cache(_core.Cache):
         ...         bytes(view[:4])
         b'hell'
         """
-        lease = self.run(_core.OP_lease, (key,), None, None, 0, 0, timeout).leases()[0]
-        if lease is None:
-            raise MissError(f"lease of {key!r}: not found")
-        return Lease(lease)
+        return lease_of(self.run(_core.OP_lease, (key,), None, None, 0, 0, timeout), key)
 
     # ---- many keys in one batch ----
 

@@ -53,6 +53,27 @@ def test_a_cancelled_task_gives_its_buffer_back() -> None:
     asyncio.run(main())
 
 
+def test_every_call_on_keys() -> None:
+    async def main() -> None:
+        async with skymem.AsyncCache("mem:64MiB") as cache:
+            await cache.put_many(KEYS[:3], [b"x" * 10] * 3, parents=[None, *KEYS[:2]])
+            assert await cache.prefix(KEYS[:4]) == 3 and await cache.prefix([]) == 0
+            assert await cache.prefix([KEYS[3], KEYS[0]]) == 0
+            assert await cache.has_many(KEYS[2:4], tiers=[0]) == [True, False]
+            assert await cache.has(KEYS[0], tiers=[0]) and not await cache.has(KEYS[3])
+            assert await cache.pin(KEYS[0]) and not await cache.pin(KEYS[3])
+            info = await cache.info(KEYS[0])
+            assert info is not None and (info.size, info.tier, info.pinned) == (10, 0, True)
+            assert await cache.unpin(KEYS[0]) and await cache.info(KEYS[3]) is None
+            with await cache.lease(KEYS[1]) as view:
+                assert bytes(view) == b"x" * 10
+            with pytest.raises(skymem.MissError, match="not found"):
+                await cache.lease(KEYS[3])
+            assert await cache.remove_many([KEYS[2], KEYS[3]]) == [True, False]
+
+    asyncio.run(main())
+
+
 def test_it_closes_with_tasks_waiting() -> None:
     async def main() -> None:
         cache = skymem.AsyncCache("sky:seed")

@@ -187,5 +187,7 @@ def test_the_declarations_are_those_of_the_headers() -> None:
 
     errors = {name for name, value, _ in _core.status_list() if value < 0}
     assert errors | {"SKY_MISS"} == set(_KINDS)
+    assert all(getattr(skymem, kind.__name__) is kind for kind in _KINDS.values())
+    assert set(skymem.__all__) <= set(dir(skymem)) | {"AsyncCache"}
     assert all(hasattr(_core, f"OP_{name}") for name in
                ("has", "get", "put", "remove", "prefetch", "pin", "unpin", "lease"))  # fmt: skip
