@@ -1,9 +1,13 @@
-/* Parity that was lost with a satellite, stored again. A get reads the payload alone, so it does
+/* Pieces that were lost with a satellite, stored again. A get reads the payload alone, so it does
  * not notice a lost piece of parity. Therefore the session asks the servers of a block's parity
  * what they hold, after a get, at most once in CHECK_AGAIN_NS. If a stripe lacks pieces, the
  * session reads it, computes these pieces and sets them again (repair.c).
  *
  *     get ──► check: HAS to each server of parity, 64 stripes in one ──► mend, stripe by stripe
+ *
+ * A session that stays open also looks after blocks that nobody reads: one after the other, all
+ * within PATROL_NS, and of each all columns, data too. So a stripe does not lose two pieces to two
+ * satellites that start again one after the other, unless that is sooner.
  *
  * Both are requests that the session makes itself. Reading stripes takes a tenth of the link: after
  * each, the session waits ten times as long as its pieces take.
@@ -11,11 +15,14 @@
  * Surprise: for each column of the stripe the session keeps only the first and the last stripe that
  * lack it, as a satellite that restarted lacks all its pieces. If a piece between is there, it is
  * sent a second time, which does no harm. */
+#include "base/clock.h"
 #include "ground/session_state.h"
 
 #define CHECK_AGAIN_NS SKY_SECONDS(60)
-#define MENDS_OPEN     4  /* stripes at once; the rest of the room is for gets */
-#define SHARE          10 /* one part in so many of the link is for stripes */
+#define PATROL_NS      SKY_SECONDS(600) /* all blocks are looked after once in so long, … */
+#define PATROL_GAP_NS  SKY_SECONDS(1)   /* … but no more than one in so long */
+#define MENDS_OPEN     4                /* stripes at once; the rest of the room is for gets */
+#define SHARE          10               /* one part in so many of the link is for stripes */
 
 /* ---- which pieces ---- */
 
@@ -29,16 +36,21 @@ static uint32_t stripes_all(const sky_session *s, const sky__request *r) {
            (r->of.info.chunk_count % s->core.servers != 0);
 }
 
+/* That are asked for. */
+static uint32_t columns_of(const sky_session *s, const sky__request *r) {
+    return r->ask.mend_data ? s->core.servers : s->core.stripes.parity;
+}
+
 static uint32_t check_units(const sky_session *s, const sky__request *r) {
     uint32_t whole = stripes_whole(s, r);
     uint32_t rows = whole / SKY_ROW_MAX + (whole % SKY_ROW_MAX != 0);
-    return (rows + (stripes_all(s, r) > whole)) * s->core.stripes.parity;
+    return (rows + (stripes_all(s, r) > whole)) * columns_of(s, r);
 }
 
 /* First stripe, from 0, and how many. */
 static uint32_t check_stripes(const sky_session *s, const sky__request *r, uint32_t unit,
                               uint32_t *count) {
-    uint32_t first = unit / s->core.stripes.parity * SKY_ROW_MAX, whole = stripes_whole(s, r);
+    uint32_t first = unit / columns_of(s, r) * SKY_ROW_MAX, whole = stripes_whole(s, r);
     if (first >= whole) {
         *count = 1;
         return whole;
@@ -74,19 +86,23 @@ void sky__check_begin(sky_session *s, uint32_t request) {
     r->spare = true; /* nobody waits for it */
 }
 
+/* The first chunk; 0: the short stripe at the end has no such column. */
 static uint32_t check_first(const sky_session *s, const sky__request *r, uint32_t unit,
                             uint32_t *count) {
     uint32_t stripe = check_stripes(s, r, unit, count);
+    uint32_t column = unit % columns_of(s, r), parity = s->core.stripes.parity;
     uint32_t chunks = sky__data_chunks(&s->core, r->of.info.payload_bytes);
     sky_stripe first = sky_stripe_of(&s->core.stripes, chunks, stripe * s->core.servers + 1);
-    return first.first + first.data + unit % s->core.stripes.parity;
+    if (column >= first.pieces)
+        return 0;
+    return first.first + (column < parity ? first.data + column : column - parity);
 }
 
 static bool check_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o) {
     uint32_t count;
     o->id.number = check_first(s, r, unit, &count);
     o->copy = unit % s->core.config.replicas;
-    return true;
+    return o->id.number > 0;
 }
 
 static bool check_compose(sky_session *s, const sky__operation *o, sky_message *m,
@@ -114,7 +130,9 @@ static void check_lost(sky_session *s, uint32_t op, sky_status status) {
     for (uint32_t i = 0; i < count && status == SKY_MISS; i++) {
         if (o->here >> i & 1)
             continue;
-        r->check.lacking |= (uint64_t)1 << o->unit % s->core.stripes.parity;
+        uint32_t column = o->unit % columns_of(s, r);
+        r->check.lacking.bits[column / 64] |= (uint64_t)1 << column % 64;
+        r->check.any = true;
         r->check.first = stripe + i < r->check.first ? stripe + i : r->check.first;
         r->check.last = stripe + i > r->check.last ? stripe + i : r->check.last;
     }
@@ -126,7 +144,7 @@ static void check_lost(sky_session *s, uint32_t op, sky_status status) {
 /* All servers have been asked: stripe by stripe then, when there is room and it is time. */
 static void mend_begin(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
-    if (!r->check.lacking) {
+    if (!r->check.any) {
         sky__request_finish(s, request, SKY_OK, 0);
         return;
     }
@@ -146,13 +164,55 @@ static uint32_t mend_next(const sky_session *s) {
     return SKY__NONE;
 }
 
+/* ---- patrol ---- */
+
+/* From one block to the next. */
+static sky_time patrol_gap(const sky_session *s) {
+    return sky__later(PATROL_NS / sky_index_count(s->blocks.index), PATROL_GAP_NS);
+}
+
+static bool patrols(const sky_session *s) {
+    return s->core.stripes.parity > 0 && s->core.config.replicas == 1 &&
+           sky_index_count(s->blocks.index) > 0;
+}
+
+/* The next block after the last one, wall clock or not: what is past its time goes at its next
+ * use. */
+static void patrol_next(sky_session *s) {
+    const uint32_t blocks = s->core.config.blocks_max;
+    for (uint32_t i = 0; i < blocks; i++) {
+        uint32_t block = (s->patrol_block + i) % blocks;
+        const sky__block_row *row = &s->blocks.rows[block];
+        if (row->version == 0 || row->moving || row->unverified)
+            continue;
+        s->patrol_block = block + 1;
+        sky__submit_own(
+            s,
+            &(sky_request){.mend = true, .mend_data = true, .key = row->key, .wall_ms = INT64_MIN});
+        return;
+    }
+}
+
+static void patrol(sky_session *s) {
+    if (!patrols(s)) {
+        s->patrol_at = 0;
+        return;
+    }
+    if (s->patrol_at > 0 && s->patrol_at <= s->core.now)
+        patrol_next(s);
+    else if (s->patrol_at > 0)
+        return;
+    s->patrol_at = s->core.now + patrol_gap(s);
+}
+
 void sky__mends_feed(sky_session *s) {
     uint32_t request;
+    patrol(s);
     while (s->requests.mends_open > 0 && s->mend_next <= s->core.now &&
            s->repairs_open < MENDS_OPEN && (request = mend_next(s)) != SKY__NONE) {
         sky__request *r = &s->requests.rows[request];
         uint64_t bytes = (uint64_t)s->core.servers * s->core.config.chunk_bytes;
-        sky__repair_parity(s, request, r->unit_next++ * s->core.servers + 1, r->check.lacking);
+        sky__repair_columns(s, request, r->unit_next++ * s->core.servers + 1, &r->check.lacking);
         s->mend_next = s->core.now + SHARE * sky_link_busy_ns(s->core.config.link_bits_s, bytes);
     }
 }
@@ -160,7 +220,8 @@ void sky__mends_feed(sky_session *s) {
 sky_time sky__mends_wake(const sky_session *s) {
     bool more = s->requests.mends_open > 0 && s->repairs_open < MENDS_OPEN &&
                 mend_next(s) != SKY__NONE;
-    return more ? s->mend_next : SKY_TIME_NEVER;
+    sky_time patrol_at = s->patrol_at > 0 && patrols(s) ? s->patrol_at : SKY_TIME_NEVER;
+    return sky__sooner(more ? s->mend_next : SKY_TIME_NEVER, patrol_at);
 }
 
 const sky__client sky__check_client = {.asks = SKY_WIRE_HAS,

@@ -70,6 +70,49 @@ static void what_a_satellite_lost_is_back_after_a_read(void **state) {
     }
 }
 
+/* A ground that stays open looks after what nobody reads: each satellite may start again, one after
+ * the other, and no piece of payload or parity stays away. */
+static void what_nobody_reads_is_looked_after(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        sky_orrery o;
+        begin(&o);
+        uint32_t stripes = sizes[i] / DATA + (sizes[i] % DATA != 0);
+        uint32_t chunks = sizes[i] + stripes * PARITY;
+        assert_int_equal(
+            sky_orrery_do(&o, 0, SKY_OP_PUT, 0, sizes[i] * SKY_ORRERY_CHUNK - 5).status, SKY_OK);
+        for (uint32_t server = 0; server < 9; server++) {
+            memset(o.sent, 0, sizeof o.sent);
+            sky_orrery_crash(&o, o.frame.servers[server]);
+            sky_orrery_run(&o, o.now + SKY_SECONDS(605));
+            if (in_place(&o, chunks) != chunks)
+                fail_msg("%u chunks, server %u: %u of %u", sizes[i], server, in_place(&o, chunks),
+                         chunks);
+            assert_true(o.sent[SKY_WIRE_HAS] <= 3 * 9 * (stripes / 64 + 2)); /* places included */
+            assert_true(sky_session_settled(o.grounds[0], &told));
+        }
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_GET, 0, 0).status, SKY_OK);
+        assert_int_equal(o.wrong, 0);
+        sky_orrery_close(&o);
+    }
+}
+
+/* So many blocks, and not more than one a second. */
+static void a_patrol_has_a_rate(void **state) {
+    (void)state;
+    sky_orrery o;
+    begin(&o);
+    for (uint32_t block = 0; block < 60; block++)
+        assert_int_equal(sky_orrery_do(&o, 0, SKY_OP_PUT, block, 7 * SKY_ORRERY_CHUNK).status,
+                         SKY_OK);
+    sky_orrery_run(&o, o.now + SKY_SECONDS(600));
+    memset(o.sent, 0, sizeof o.sent);
+    sky_orrery_run(&o, o.now + SKY_SECONDS(600));
+    assert_int_equal(o.sent[SKY_WIRE_HAS], 60 * 9);
+    assert_int_equal(o.sent[SKY_WIRE_SET] + o.sent[SKY_WIRE_GET], 0);
+    sky_orrery_close(&o);
+}
+
 static void a_healthy_block_costs_a_question_a_server(void **state) {
     (void)state;
     sky_orrery o;
@@ -112,6 +155,8 @@ static void nothing_is_made_for_the_silent(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_satellite_lost_is_back_after_a_read),
+        cmocka_unit_test(what_nobody_reads_is_looked_after),
+        cmocka_unit_test(a_patrol_has_a_rate),
         cmocka_unit_test(a_healthy_block_costs_a_question_a_server),
         cmocka_unit_test(nothing_is_made_for_the_silent),
     };

@@ -338,13 +338,13 @@ static void make_parity(const sky_session *s, const sky__repair *p) {
 }
 
 /* What is not here of the data, as far as it is of use. */
-static void make_data(sky_session *s, const sky__repair *p) {
-    bool all = lost_parity(p);
+static void make_data(sky_session *s, const sky__repair *p, bool mends) {
+    bool parity = lost_parity(p), all = parity || mends;
     for (uint32_t i = 0; i < p->stripe.data; i++) {
         if ((all || p->wanted[i]) && p->state[i] != PIECE_HERE)
             rebuild(s, p, i, piece_at(s, p, i));
     }
-    if (all)
+    if (parity)
         make_parity(s, p);
 }
 
@@ -354,7 +354,7 @@ static void complete(sky_session *s, sky__repair *p) {
     bool mends = s->requests.rows[request].work == WORK_MEND;
     uint32_t made = mends;
     end_operations(s, p);
-    make_data(s, p);
+    make_data(s, p, mends);
     for (uint32_t i = 0; i < p->stripe.data && !mends; i++)
         made += p->wanted[i];
     for (uint32_t i = 0; i < p->stripe.data && !mends; i++) {
@@ -372,11 +372,16 @@ static void complete(sky_session *s, sky__repair *p) {
     sky__units_over(&s->scheduler, request, made);
 }
 
-void sky__repair_parity(sky_session *s, uint32_t request, uint32_t first, uint64_t columns) {
+void sky__repair_columns(sky_session *s, uint32_t request, uint32_t first,
+                         const sky__columns *columns) {
     sky__repair *p = repair_open(s, request, first);
-    for (uint32_t i = p->stripe.data; i < p->stripe.pieces; i++) {
-        if (columns >> (i - p->stripe.data) & 1)
-            mark(p, i, PIECE_LOST);
+    uint32_t data = p->stripe.data, parity = p->stripe.pieces - data;
+    for (uint32_t i = 0; i < p->stripe.pieces; i++) {
+        uint32_t column = i < data ? parity + i : i - data;
+        if (!(columns->bits[column / 64] >> column % 64 & 1))
+            continue;
+        p->wanted[i] = true;
+        mark(p, i, PIECE_LOST);
     }
     if (hopeless(p))
         give_up(s, p);

@@ -35,6 +35,11 @@ typedef enum {
 /* What a MOVE is for: move.c. */
 typedef enum { MOVE_SETTLES, MOVE_GATHERS, MOVE_GOES } sky__move_step;
 
+/* Columns of stripes, a bit each: those of parity, then those of data. */
+typedef struct {
+    uint64_t bits[(SKY_STRIPE_PIECES_MAX + 63) / 64];
+} sky__columns;
+
 typedef struct {
     sky__request_state state;
     uint32_t next; /* in the free list, reading, storing or done */
@@ -88,8 +93,9 @@ typedef struct {
         uint32_t unheard; /* … of which so many are on satellites that did not answer */
     } tell;
     struct {
-        uint64_t lacking;     /* columns of parity, a bit each … */
+        sky__columns lacking; /* these columns … */
         uint32_t first, last; /* … in these stripes */
+        bool any;
     } check;
 } sky__request;
 

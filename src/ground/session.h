@@ -102,7 +102,8 @@ typedef struct {
 
     int64_t at_ms; /* prefetch: wall, when the block is to be overhead */
 
-    bool mend; /* instead of `op`, the session's own: is the key's parity whole? */
+    bool mend;      /* instead of `op`, the session's own: is the key's parity whole? */
+    bool mend_data; /* … and its data */
 
     bool stat; /* instead of `op`: how is this satellite? */
     sky_satellite satellite;

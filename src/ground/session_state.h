@@ -52,7 +52,9 @@ struct sky_session {
     uint8_t *repair_bytes;
     uint8_t *stripe_bytes; /* one stripe's data, for the parity of a put; and the code's work */
     uint32_t repairs_open;
-    sky_time mend_next; /* a stripe of parity is made again */
+    sky_time mend_next;    /* a stripe is made again */
+    sky_time patrol_at;    /* the next block is looked after, of its own accord; 0: there is none */
+    uint32_t patrol_block; /* … which is the first from here on */
 };
 
 extern const sky__client sky__look_client, sky__heads_client, sky__get_client, sky__piece_client,
@@ -129,8 +131,9 @@ sky_time sky__mends_wake(const sky_session *s);
 
 /* ---- repair.c ---- */
 
-/* Read a stripe, and make those of its pieces of parity again that `columns` names, a bit each. */
-void sky__repair_parity(sky_session *s, uint32_t request, uint32_t first, uint64_t columns);
+/* Read a stripe, and make those of its pieces again that are in these columns. */
+void sky__repair_columns(sky_session *s, uint32_t request, uint32_t first,
+                         const sky__columns *columns);
 /* An operation's chunk is lost. True: a repair sees to it, or will when there is room for one; the
  * operation is over or parked. */
 bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status);
