@@ -85,8 +85,7 @@ struct sky_peer_server {
     uint64_t payload_bytes_max;
     uint32_t tiers; /* that take part: none that is another host's, so that none asks in a circle */
     bool has_peers; /* there is such a one */
-    sky_time hello_ns,
-        stuck_ns; /* SKY__PEER_HELLO_NS, SKY__PEER_STUCK_NS; tests are less patient */
+    _Atomic sky_time hello_ns, stuck_ns; /* as above at first; tests are less patient */
     sky_thread thread;
     _Atomic uint64_t staged_bytes, sent_bytes, received_bytes;
 
