@@ -3,6 +3,7 @@
 
 #include "constellation.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,43 @@ sky_item cli_key_item(const cli_key *key) {
         item.name_bytes = key->name_bytes;
     }
     return item;
+}
+
+int cli_if_version(cli *c, uint64_t *out) {
+    const char *text = cli_given(c, "if-version") ? cli_text(c, "if-version") : "0";
+    char *end;
+    errno = 0;
+    unsigned long long version = strtoull(text, &end, 10);
+    bool number = text[0] >= '0' && text[0] <= '9' && *end == 0 && errno == 0;
+    bool none = strcmp(text, "none") == 0, given = cli_given(c, "if-version");
+    *out = none ? SKY_VERSION_NONE : version;
+    if (none || (number && version != SKY_VERSION_NONE && (version > 0 || !given)))
+        return CLI_OK;
+    return cli_usage(c, "--if-version %s: a version that get --json told, or none", text);
+}
+
+size_t cli_version_tier(const cli *c, const cli_store *store) {
+    for (size_t i = 0; i < store->tier_count; i++)
+        if (cli_store_is(store, i, SKY_TIER_VERSIONS))
+            return i;
+    cli_failed(c, "--if-version: no tier here keeps versions; name a sky with a lookup other than "
+                  "index, such as --store sky+udp:SCENARIO");
+    return SKY_TIER_NONE;
+}
+
+void cli_drop_elsewhere(const cli_store *store, const cli_key *key, size_t tier) {
+    const uint32_t others = ((1u << store->tier_count) - 1) & ~(1u << tier);
+    sky_item item = cli_key_item(key);
+    const sky_call call = {.durable = true, .tiers = others};
+    if (others)
+        cli_one(store, SKY_OP_REMOVE, &item, &call);
+}
+
+int cli_key_conflict(const cli *c, const cli_key *key, const sky_item *item) {
+    if (item->version == 0)
+        return cli_failed(c, "%s: nothing is stored, so nothing was changed", key->shown);
+    return cli_failed(c, "%s: version %" PRIu64 " is stored, so nothing was changed", key->shown,
+                      item->version);
 }
 
 int cli_key_status(const cli *c, const cli_key *key, sky_status status) {

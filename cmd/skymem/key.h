@@ -19,6 +19,21 @@ typedef struct {
             "what KEY is: a name as it stands, a name as hexadecimal bytes, or the 64 digits of "  \
             "a block's key"                                                                        \
     }
+#define CLI_OPTION_IF_VERSION                                                                      \
+    {                                                                                              \
+        .name = "if-version", .kind = CLI_TEXT, .value = "V|none",                                 \
+        .help = "only if this version is stored, as get --json tells it; none: if none is",        \
+        .detail = "One tier decides, a sky with a lookup other than index; of commands that race " \
+                  "one wins, the others exit 1. Nearer tiers then drop what they have of the key." \
+    }
+/* That of --if-version, for sky_call; 0: it was not given. */
+int cli_if_version(cli *c, uint64_t *out);
+/* The tier that decides about versions; SKY_TIER_NONE: none, and it is said. */
+size_t cli_version_tier(const cli *c, const cli_store *store);
+/* The other tiers drop what they have of a key that was changed under a condition. */
+void cli_drop_elsewhere(const cli_store *store, const cli_key *key, size_t tier);
+/* Says which version is stored instead; the exit code. */
+int cli_key_conflict(const cli *c, const cli_key *key, const sky_item *item);
 int cli_key_parse(cli *c, const char *text, cli_key *out);
 void cli_key_free(cli_key *key);
 /* An item that asks for the key; its name is the key's, so that promoted copies keep it. */

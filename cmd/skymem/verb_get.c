@@ -8,7 +8,7 @@
 
 /* Ask for the size, then for the bytes; once more when the value grew in between. */
 static sky_status get_value(const cli_store *store, const cli_key *key, const sky_call *call,
-                            cli_blob *value, uint8_t *tier) {
+                            cli_blob *value, uint8_t *tier, uint64_t *version) {
     sky_status status = SKY_MISS;
     for (int attempt = 0; attempt < 3; attempt++) {
         sky_item has = {.key = key->key};
@@ -25,6 +25,7 @@ static sky_status get_value(const cli_store *store, const cli_key *key, const sk
         if (status == SKY_OK) {
             *value = (cli_blob){span.data, get.bytes};
             *tier = get.tier;
+            *version = get.version;
             return SKY_OK;
         }
         free(span.data);
@@ -56,7 +57,7 @@ static const char *output_file(cli *c) {
 }
 
 static int get_deliver(cli *c, const cli_store *store, const cli_key *key, const cli_blob *value,
-                       uint8_t tier, double ms) {
+                       uint8_t tier, uint64_t version, double ms) {
     const char *file = output_file(c);
     char size[24];
     if (!file)
@@ -65,9 +66,10 @@ static int get_deliver(cli *c, const cli_store *store, const cli_key *key, const
     if (code != CLI_OK)
         return code;
     if (c->json)
-        return cli_json_print(c, json_pack("{s:s, s:I, s:s, s:f}", "key", key->shown, "bytes",
+        return cli_json_print(c, json_pack("{s:s, s:I, s:s, s:I, s:f}", "key", key->shown, "bytes",
                                            (json_int_t)value->bytes, "tier",
-                                           cli_store_tier(store, tier), "ms", ms));
+                                           cli_store_tier(store, tier), "version",
+                                           (json_int_t)version, "ms", ms));
     printf("%s: %s from %s in %.1f ms, written to %s\n", key->shown,
            cli_bytes_text(value->bytes, size), cli_store_tier(store, tier), ms, file);
     return CLI_OK;
@@ -78,6 +80,7 @@ static int get_run(cli *c) {
     cli_blob value = {0};
     cli_key key;
     uint8_t tier = SKY_TIER_NONE;
+    uint64_t version = 0;
     if (c->json && !output_file(c))
         return cli_usage(c, "--json needs -o FILE, because the value takes standard output");
     int code = cli_key_parse(c, c->arguments[0], &key);
@@ -89,13 +92,13 @@ static int get_run(cli *c) {
         sky_call call = {0};
         if (cli_given(c, "deadline-ms"))
             call.deadline_ns = start + (sky_time)(cli_number(c, "deadline-ms") * 1e6);
-        sky_status status = get_value(&store, &key, &call, &value, &tier);
+        sky_status status = get_value(&store, &key, &call, &value, &tier, &version);
         double ms = cli_ms(sky_now() - start);
         code = cli_key_failed(c, &store, SKY_TIER_NONE, &key, status);
         if (code == CLI_OK || code == CLI_NOT_FOUND) /* else the reason was said */
             cli_note_edited(c, &store);
         if (code == CLI_OK)
-            code = get_deliver(c, &store, &key, &value, tier, ms);
+            code = get_deliver(c, &store, &key, &value, tier, version, ms);
     }
     cli_store_close(&store);
     cli_blob_free(&value);
@@ -132,6 +135,7 @@ const cli_verb cli_verb_get = {
             {"key", "the key"},
             {"bytes", "size of the value"},
             {"tier", "name of the tier that answered"},
+            {"version", "of the value, where that tier keeps versions: for --if-version; else 0"},
             {"ms", "time it took, the opening of the store apart"},
             {NULL, NULL},
         },

@@ -9,6 +9,7 @@ typedef struct {
     sky_status tiers[SKY_TIERS_MAX];
     uint64_t evicted[SKY_TIERS_MAX]; /* entries that went meanwhile, to make room */
     uint32_t chunks;                 /* in which it flew, where a sky holds it; else 1 */
+    uint64_t version;                /* of a value that a sky stored; 0: it keeps none */
 } placed;
 
 static bool is_memory(const cli_store *store, size_t tier) {
@@ -21,13 +22,39 @@ static uint64_t evictions(const cli_store *store, size_t tier) {
 
 /* One tier alone, so that each tells how it went. */
 static sky_status put_item(const cli_store *store, size_t tier, const cli_key *key,
-                           const cli_blob *value, uint32_t ttl_s) {
+                           const cli_blob *value, uint32_t ttl_s, uint64_t *version) {
     sky_span span = {value->data, value->bytes};
     sky_item item = cli_key_item(key);
     item.spans = &span;
     item.span_count = 1;
     const sky_call call = {.durable = true, .ttl_s = ttl_s, .tiers = 1u << tier};
-    return cli_one(store, SKY_OP_PUT, &item, &call);
+    sky_status status = cli_one(store, SKY_OP_PUT, &item, &call);
+    *version = item.version ? item.version : *version;
+    return status;
+}
+
+/* In the tier that decides, and nowhere else. */
+static int put_if_version(const cli *c, const cli_store *store, const cli_key *key,
+                          const cli_blob *value, uint64_t version, placed *out) {
+    size_t tier = cli_version_tier(c, store);
+    sky_span span = {value->data, value->bytes};
+    sky_item item = cli_key_item(key);
+    *out = (placed){.chunks = 1};
+    if (tier == SKY_TIER_NONE)
+        return CLI_FAILED;
+    item.spans = &span;
+    item.span_count = 1;
+    for (size_t i = 0; i < store->tier_count; i++)
+        out->tiers[i] = SKY_E_UNSUPPORTED;
+    const sky_call call = {.durable = true, .tiers = 1u << tier, .if_version = version};
+    out->tiers[tier] = cli_one(store, SKY_OP_PUT, &item, &call);
+    if (out->tiers[tier] == SKY_E_CONFLICT)
+        return cli_key_conflict(c, key, &item);
+    if (out->tiers[tier] != SKY_OK)
+        return cli_key_failed(c, store, tier, key, out->tiers[tier]);
+    out->version = item.version;
+    cli_drop_elsewhere(store, key, tier);
+    return CLI_OK;
 }
 
 /* A sky that says it stored the value has shown nothing yet: only reading it back does, in how many
@@ -61,7 +88,7 @@ static int put_all(cli *c, cli_store *store, const cli_key *key, const cli_blob 
     for (size_t i = 0; i < store->tier_count; i++) {
         sky_status *status = &out->tiers[i];
         uint64_t before = evictions(store, i);
-        *status = put_item(store, i, key, value, (uint32_t)cli_count(c, "ttl"));
+        *status = put_item(store, i, key, value, (uint32_t)cli_count(c, "ttl"), &out->version);
         out->evicted[i] = evictions(store, i) - before;
         if (*status == SKY_OK && cli_store_is(store, i, SKY_TIER_SKY))
             *status = read_back(c, store, key, i, value->bytes, &out->chunks);
@@ -108,9 +135,10 @@ static int put_report(const cli *c, const cli_store *store, const cli_key *key, 
                  "it",
                  key->shown);
     if (c->json)
-        return cli_json_print(c, json_pack("{s:s, s:I, s:I, s:o, s:I}", "key", key->shown, "bytes",
-                                           (json_int_t)bytes, "chunks", (json_int_t)p->chunks,
-                                           "stored", stored, "evicted", (json_int_t)evicted));
+        return cli_json_print(c, json_pack("{s:s, s:I, s:I, s:o, s:I, s:I}", "key", key->shown,
+                                           "bytes", (json_int_t)bytes, "chunks",
+                                           (json_int_t)p->chunks, "stored", stored, "evicted",
+                                           (json_int_t)evicted, "version", (json_int_t)p->version));
     json_decref(stored);
     printf("%s: %s in %s\n", key->shown, cli_bytes_text(bytes, size), names);
     return CLI_OK;
@@ -127,9 +155,14 @@ static int put_run(cli *c) {
     cli_blob value = {0};
     cli_key key;
     placed p;
-    int code = cli_key_parse(c, c->arguments[0], &key);
+    uint64_t version;
+    int code = cli_if_version(c, &version);
+    if (code == CLI_OK)
+        code = cli_key_parse(c, c->arguments[0], &key);
     if (code != CLI_OK)
         return code;
+    if (version && (key.name_bytes == 0 || cli_count(c, "ttl") > 0))
+        return cli_usage(c, "--if-version: for a KEY with a name, without --ttl");
     const char *file = c->argument_count > 1 ? c->arguments[1] : "-";
     bool late = may_wait(file);
     if (!late) /* no folder is made for a file that is not there */
@@ -139,7 +172,8 @@ static int put_run(cli *c) {
     if (code == CLI_OK && late) /* what may come is large: the store is known to be there */
         code = cli_blob_read(c, file, SKY_PAYLOAD_BYTES_MAX, &value);
     if (code == CLI_OK)
-        code = put_all(c, &store, &key, &value, &p);
+        code = version ? put_if_version(c, &store, &key, &value, version, &p)
+                       : put_all(c, &store, &key, &value, &p);
     if (code == CLI_OK)
         code = put_report(c, &store, &key, value.bytes, &p);
     if (code == CLI_OK)
@@ -171,6 +205,7 @@ const cli_verb cli_verb_put = {
              .max = UINT32_MAX,
              .help = "forget the value after this time; 0: as the tier says",
              .detail = "Real satellites (sky+udp) keep no such time, so they refuse the value."},
+            CLI_OPTION_IF_VERSION,
             CLI_OPTION_AS,
             {.name = NULL},
         },
@@ -191,8 +226,10 @@ const cli_verb cli_verb_put = {
             {"chunks", "pieces it flies in when a sky holds it; else 1"},
             {"stored", "names of the tiers that hold it, nearest first"},
             {"evicted", "entries that tiers gave up for it"},
+            {"version", "of the value, where a tier keeps versions; else 0"},
             {NULL, NULL},
         },
-    .failed = "the value cannot be read, or no tier took it: one beyond memory where there is any",
+    .failed = "the value cannot be read, no tier took it (one beyond memory where there is any), "
+              "or another version is stored than --if-version says",
     .run = put_run,
 };

@@ -198,6 +198,15 @@ static void print_copies(const cli_store *store, const cli_entries *e) {
     }
 }
 
+/* Of the value, where its tier keeps versions. */
+static void add_version(const cli_store *store, const cli_key *key, size_t tier, json_t *to) {
+    sky_item has = {.key = key->key};
+    const sky_call call = {.tiers = 1u << tier};
+    if (cli_store_is(store, tier, SKY_TIER_VERSIONS) &&
+        cli_one(store, SKY_OP_HAS, &has, &call) == SKY_OK)
+        json_object_set_new(to, "version", json_integer((json_int_t)has.version));
+}
+
 static int stat_key(cli *c, const cli_store *store) {
     cli_key key;
     cli_entries entries = {0};
@@ -218,6 +227,7 @@ static int stat_key(cli *c, const cli_store *store) {
     if (code == CLI_OK && c->json) {
         json_t *object = cli_entry_json(store, &entries.entries[0]);
         add_chunks(store, &entries.entries[0], object);
+        add_version(store, &key, entries.entries[0].tier, object);
         code = cli_json_print(c, object);
     } else if (code == CLI_OK) {
         print_copies(store, &entries);
@@ -382,7 +392,7 @@ const cli_verb cli_verb_stat = {
              "with KEY: this and bytes, tier, age_s, hits, pinned, as in ls; the nearest copy. Of "
              "one in a sky also chunks, how many of them live and stand on their last copy, and "
              "the "
-             "rotations since it was put"},
+             "rotations since it was put; and where its tier keeps versions its version"},
             {"satellites",
              "with --satellites: per satellite tier, plane, slot, answered, and of those "
              "that did ms, chunks, chunks_max, sets, gets, misses, evictions, "

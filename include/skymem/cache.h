@@ -83,6 +83,7 @@ typedef struct {
 #define SKY_LEASES_MAX        65536
 #define SKY_CODINGS_MAX       8
 #define SKY_PAYLOAD_BYTES_MAX 4294967295u
+#define SKY_VERSION_NONE      UINT64_MAX /* of what is not stored: see sky_call.if_version */
 
 /* One key of a batch. Zero what you do not set. */
 typedef struct {
@@ -106,6 +107,10 @@ typedef struct {
     sky_span view;     /* filled by LEASE: the payload, to be read only, valid and unchanged until
                           it is released, whatever becomes of the key; else {0} */
     sky_lease lease;
+    uint64_t version; /* filled by get, has and put of a key with a name, where the tier that
+                         answered keeps versions (SKY_TIER_VERSIONS): that of the value, which grows
+                         with each put. With SKY_E_CONFLICT: of the value that is stored instead,
+                         0: none is. Else 0 */
 } sky_item;
 
 /* How a batch is to be done; NULL means all zeros.
@@ -148,6 +153,12 @@ typedef struct {
                              no eventfd */
     uint64_t owner; /* lease: its owner, a number that the caller chooses, such as a client's; see
                        sky_release_owner. 0: no owner */
+    uint64_t if_version; /* put of keys with a name, and remove: only if the value that is stored
+                            has this version (sky_item.version); SKY_VERSION_NONE: only if none is.
+                            Else the item ends SKY_E_CONFLICT, and sky_item.version tells which is.
+                            Of calls that race, from any process, one wins. SKY_E_UNAVAILABLE: it
+                            may have happened. One tier takes part (see `tiers`), and has
+                            SKY_TIER_VERSIONS. 0: whatever is stored */
 } sky_call;
 
 typedef struct sky_cache sky_cache;
@@ -243,7 +254,9 @@ SKY_API void sky_cache_codec_set(sky_cache *cache, const sky_block_codec *codec)
  * a HAS of many, and sky_cache_prefix, may be answered from what a disk's index remembers.
  * Errors: SKY_E_PARAM (NULL, no items or more than SKY_BATCH_ITEMS_MAX, an unknown op, no tier that
  *         takes part, a level that is none, spans or a name NULL with a count, a named put with a
- *         parent, event_fd), SKY_E_BUSY (SKY_BATCHES_MAX batches
+ *         parent, event_fd, if_version of another op or of a put without a name),
+ *         SKY_E_UNSUPPORTED (if_version, and not one tier takes part that has
+ *         SKY_TIER_VERSIONS), SKY_E_BUSY (SKY_BATCHES_MAX batches
  *         under way or finished and not yet drained or waited for), SKY_E_NOMEM, SKY_E_FORKED;
  *         nothing was started then */
 SKY_API sky_status sky_submit(sky_cache *cache, sky_op op, sky_item *items, size_t item_count,
@@ -346,6 +359,9 @@ SKY_API sky_status sky_verify(sky_cache *cache, sky_verify_report *out);
 #define SKY_TIER_REMOTE      16u /* other processes answer, over a network */
 #define SKY_TIER_SYNCHRONOUS 32u /* answers inside sky_submit: mem */
 #define SKY_TIER_WHOLE       64u /* reads all of a value, whatever part of it is asked for */
+#define SKY_TIER_VERSIONS                                                                          \
+    128u /* tells versions, and knows sky_call.if_version: skies with a
+                                    lookup other than index */
 
 /* What a tier is, and how it is; what it counts is in skymem/metrics.h. */
 typedef struct {

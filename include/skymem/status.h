@@ -38,7 +38,8 @@ extern "C" {
     X(SKY_E_DENIED, -11, "permission denied")                                                      \
     X(SKY_E_SYNTAX, -12, "the text does not parse")                                                \
     X(SKY_E_FORKED, -13, "opened before a fork: open it again in this process")                    \
-    X(SKY_E_UNAVAILABLE, -14, "what may hold it does not answer")
+    X(SKY_E_UNAVAILABLE, -14, "what may hold it does not answer")                                  \
+    X(SKY_E_CONFLICT, -15, "another version is stored")
 
 /* The codes of the list above. */
 typedef enum {

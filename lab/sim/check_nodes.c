@@ -64,8 +64,8 @@ static bool is_ground(sky_satellite s) {
 }
 
 static bool is_request(const sky_message *m, sky_satellite from) {
-    return is_ground(from) &&
-           (m->type == SKY_WIRE_SET || m->type == SKY_WIRE_GET || m->type == SKY_WIRE_HAS);
+    return is_ground(from) && (m->type == SKY_WIRE_SET || m->type == SKY_WIRE_SET_IF ||
+                               m->type == SKY_WIRE_GET || m->type == SKY_WIRE_HAS);
 }
 
 /* ---- heard ---- */
@@ -141,6 +141,8 @@ static bool answers(const debt *owed, const sky_message *m) {
     switch (owed->type) {
     case SKY_WIRE_SET:
         return m->type == SKY_WIRE_SET_ACK && (m->outcome == SKY_NOT_STORED) == owed->refused;
+    case SKY_WIRE_SET_IF:
+        return m->type == SKY_WIRE_SET_ACK;
     case SKY_WIRE_GET:
         return m->type == SKY_WIRE_CHUNK || m->type == SKY_WIRE_MISS;
     default:

@@ -18,6 +18,21 @@ static bool is_sound(sky_op op, const sky_item *item) {
     return (item->spans || item->span_count == 0) && !nameless && !named_child;
 }
 
+/* One tier decides whether a version is the one that is asked for. */
+static sky_status check_condition(const sky_cache *c, sky_op op, const sky_item *items,
+                                  size_t item_count, const sky_call *call) {
+    uint32_t all = (1u << c->slot_count) - 1, tiers = call->tiers ? call->tiers & all : all;
+    if (op != SKY_OP_PUT && op != SKY_OP_REMOVE)
+        return SKY_E_PARAM;
+    for (size_t i = 0; i < item_count && op == SKY_OP_PUT; i++)
+        if (!items[i].name)
+            return SKY_E_PARAM;
+    bool one = (tiers & (tiers - 1)) == 0;
+    return one && c->slots[__builtin_ctz(tiers)].tier->traits & SKY_TIER_VERSIONS
+               ? SKY_OK
+               : SKY_E_UNSUPPORTED;
+}
+
 static sky_status check_call(const sky_cache *c, sky_op op, const sky_item *items,
                              size_t item_count, const sky_call *call) {
     if (!items || item_count < 1 || item_count > SKY_BATCH_ITEMS_MAX || op < SKY_OP_HAS ||
@@ -30,7 +45,7 @@ static sky_status check_call(const sky_cache *c, sky_op op, const sky_item *item
             return SKY_E_PARAM;
     if (call->event_fd > 0 && !sky_event_valid(call->event_fd))
         return SKY_E_PARAM;
-    return SKY_OK;
+    return call->if_version ? check_condition(c, op, items, item_count, call) : SKY_OK;
 }
 
 static const sky__way *way_of(sky_op op, const sky_call *call) {
@@ -57,9 +72,11 @@ static bool ask_near(sky_cache *c, sky_op op, sky_item *items, size_t item_count
     bool answers = reads && sky__near_answers(c);
     if (!part || (!answers && !may_run_near(c, op, call, waits)))
         return false;
-    for (size_t i = 0; i < item_count; i++)
+    for (size_t i = 0; i < item_count; i++) {
         if (!sky__order_quiet(&c->order, &items[i].key))
             return false;
+        items[i].version = 0;
+    }
     if (!answers)
         return sky__near_run(c, op, items, item_count, call);
     sky__near_answer(c, op, items, item_count, call);
@@ -121,6 +138,7 @@ static sky_status begin_request(sky_cache *c, sky_op op, sky_item *items, size_t
     r->way = way_of(op, call);
     for (size_t i = 0; i < item_count; i++) {
         r->picked[i] = (uint32_t)i;
+        r->items[i].version = 0;
         r->progress[i].revocations = revocations;
         r->progress[i].writes = sky__order_writes(&c->order, &items[i].key);
         if (!asked)

@@ -29,6 +29,7 @@ static bool is_written_through(const sky__request *r, size_t i) {
 
 static void put_note(sky__progress *p, uint8_t tier, const sky_item *answer) {
     p->parts--;
+    p->version = answer->version ? answer->version : p->version;
     if (answer->status == SKY_OK) {
         p->tier = p->tier < tier ? p->tier : tier;
         p->bytes = answer->bytes;

@@ -15,7 +15,8 @@ static void finish_read(sky_cache *c, sky__request *r, size_t i, const sky_item 
                              .tier = answered ? tier : SKY_TIER_NONE,
                              .coding = answered ? answer->coding : 0,
                              .ttl_s = answer->ttl_s,
-                             .pinned = answer->pinned};
+                             .pinned = answer->pinned,
+                             .version = answer->version};
     sky_batches_answer(c->batches, r->batch, i, &told);
 }
 

@@ -125,8 +125,11 @@ void sky__item_finish(sky_cache *c, sky__request *r, size_t i, sky_status status
                       uint8_t tier) {
     sky__item_leave(c, r, i);
     bool answered = status == SKY_OK;
-    sky_batches_finish(c->batches, r->batch, i, status, answered ? bytes : 0,
-                       answered ? tier : SKY_TIER_NONE);
+    const sky_answer answer = {.status = status,
+                               .bytes = answered ? bytes : 0,
+                               .tier = answered ? tier : SKY_TIER_NONE,
+                               .version = r->progress[i].version};
+    sky_batches_answer(c->batches, r->batch, i, &answer);
 }
 
 /* Which of two answers about one item says more; reads want to know of damage, removals of what may
@@ -143,6 +146,7 @@ static int status_weight(sky_op op, sky_status status) {
 void sky__item_note(sky__request *r, size_t i, const sky_item *answer, uint8_t tier) {
     sky__progress *p = &r->progress[i];
     int says = status_weight(r->op, answer->status);
+    p->version = answer->version ? answer->version : p->version;
     if (says > p->weight) {
         p->weight = says;
         p->verdict = answer->status;

@@ -34,6 +34,7 @@ typedef struct {
     sky_status verdict;
     int weight; /* of the verdict */
     uint64_t bytes;
+    uint64_t version; /* write: of what is stored */
     uint8_t tier;
     uint8_t taken;   /* bit i: tier i did it */
     uint8_t refused; /* bit i: tier i did not; of a pin: it has no such key */

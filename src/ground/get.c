@@ -26,6 +26,8 @@ static sky_status resolve_range(sky__request *r) {
 void sky__get_begin(sky_session *s, uint32_t request, uint32_t block) {
     sky__request *r = &s->requests.rows[request];
     r->of = sky__blocks_subject(&s->blocks, block);
+    r->head_version = s->blocks.rows[block].head_version;
+    r->named = s->blocks.rows[block].named;
     sky_index_touch(s->blocks.index, block);
     s->blocks.rows[block].hits++;
     sky_status status = resolve_range(r);

@@ -45,7 +45,7 @@ static bool put_too_late(const sky_session *s, const sky__request *r) {
            now_ms - r->of.info.set_ms > s->core.config.put_ns_max / SKY_MS(1);
 }
 
-static void put_commit(sky_session *s, uint32_t request) {
+void sky__put_commit(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     if (put_too_late(s, r)) {
         sky__request_finish(s, request, SKY_E_IO, 0);
@@ -69,7 +69,9 @@ static void put_stored(sky_session *s, uint32_t request) {
     if (s->requests.rows[request].put.held)
         return;
     if (s->core.config.lookup == SKY_LOOKUP_INDEX)
-        put_commit(s, request);
+        sky__put_commit(s, request);
+    else if (s->requests.rows[request].ask.conditional)
+        sky__decide_begin(s, request);
     else
         sky__requests_work(&s->requests, request, WORK_HEAD, 0, s->core.head_copies - 1);
 }
@@ -84,7 +86,10 @@ static void unpin_parent(sky_session *s, sky__request *r) {
 static void put_undo(sky_session *s, sky__request *r) {
     sky__blocks_load(&s->blocks, &r->of.info, false);
     sky__blocks_load_head(&s->blocks, false);
-    sky__bulk_push(&s->bulk, SKY_WIRE_DROP, &r->of.id, r->head_version, &r->of.info, false);
+    bool head = !r->ask.conditional || r->put.decided;
+    if (!r->put.unsure)
+        sky__bulk_push(&s->bulk, SKY_WIRE_DROP, &r->of.id, head ? r->head_version : 0, &r->of.info,
+                       false);
 }
 
 void sky__put_end(sky_session *s, sky__request *r, sky_status status) {
@@ -146,7 +151,7 @@ static void pin_parent(sky_session *s, sky__request *r) {
 /* The version of a put's chunks is a name no other put has, of this ground or another: chunks of
  * two puts must never pass for each other's. Mixed one to one, so one ground's never repeat; those
  * of two differ as their ids do. */
-static uint64_t version_next(sky_session *s) {
+uint64_t sky__change_name(sky_session *s) {
     uint64_t name;
     do {
         name = sky_mix64(s->core.config.session_id + ++s->puts_named * 0x9e3779b97f4a7c15u);
@@ -197,7 +202,11 @@ bool sky__put_start(sky_session *s, uint32_t request) {
     sky__blocks_load(&s->blocks, &r->of.info, true);
     sky__blocks_load_head(&s->blocks, true);
     s->requests.puts_running++;
-    r->of.id = (sky_chunk_id){.key = r->ask.key, .version = version_next(s)};
+    r->of.id = (sky_chunk_id){.key = r->ask.key, .version = sky__change_name(s)};
+    r->change = r->of.id.version;
+    r->named = r->ask.named;
+    if (r->ask.conditional && r->ask.expected > s->blocks.head_version)
+        s->blocks.head_version = r->ask.expected; /* by another's clock: ours is newer */
     if (s->core.config.lookup != SKY_LOOKUP_INDEX)
         r->head_version = sky__blocks_head_version(&s->blocks, r->of.info.set_ms);
     bool pinned = block != SKY_BLOCK_NONE && s->blocks.rows[block].pinned;
@@ -385,4 +394,4 @@ const sky__client sky__head_client = {.asks = SKY_WIRE_SET,
                                       .compose = sky__put_compose,
                                       .taken = sky__put_taken,
                                       .skipped = sky__head_skipped,
-                                      .done = put_commit};
+                                      .done = sky__put_commit};

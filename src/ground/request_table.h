@@ -23,6 +23,7 @@ typedef enum {
     WORK_HEAD,   /* the head, when all chunks are stored */
     WORK_MOVE,   /* MOVE for each server and replica */
     WORK_REHEAD, /* the head of a moved block, before anything moves */
+    WORK_DECIDE, /* the head's first copy, under the condition of a version */
     WORK_TELL,   /* DROP or PIN for each copy of the head, and for each server and replica */
     WORK_PIECE,  /* chunks of a stripe, for a repair */
     WORK_STAT,
@@ -57,6 +58,8 @@ typedef struct {
     uint32_t restarts;
     sky__subject of; /* the block it is about, once that is known */
     uint64_t head_version;
+    bool named;      /* its block: a name */
+    uint64_t change; /* under a condition: its name, in all attempts */
     sky_result result;
 
     struct {
@@ -70,6 +73,8 @@ typedef struct {
         sky__skipped skipped;
         uint32_t heads_skipped; /* bits of the head's copies */
         bool held;              /* stored, and waits for what is known of an older value */
+        bool unsure;            /* under a condition: it may have been granted, … */
+        bool decided;           /* … and was */
     } put;
     struct {
         uint32_t low, high; /* keys below low are there, those from high on are not */

@@ -7,6 +7,8 @@
  *   pin
  *   prefetch ( look ) ──► ( head again ) ──► move ──► done
  *
+ *   put or remove under the condition of a version: if_version.c
+ *
  * Steps in brackets are only taken when blocks are looked for in the sky. */
 #include <stdlib.h>
 
@@ -86,6 +88,7 @@ static const sky__clients CLIENTS = {.of = {[WORK_LOOK] = &sky__look_client,
                                             [WORK_HEAD] = &sky__head_client,
                                             [WORK_REHEAD] = &sky__rehead_client,
                                             [WORK_MOVE] = &sky__move_client,
+                                            [WORK_DECIDE] = &sky__decide_client,
                                             [WORK_TELL] = &sky__tell_client,
                                             [WORK_CHECK] = &sky__check_client,
                                             [WORK_MEND] = &sky__mend_client,
@@ -166,7 +169,7 @@ static bool reads(const sky__request *r) {
 void sky__request_finish(sky_session *s, uint32_t request, sky_status status, uint64_t bytes) {
     sky__request *r = &s->requests.rows[request];
     sky_op op = r->ask.op;
-    if (status == SKY_E_IO && reads(r)) /* it may be there */
+    if (status == SKY_E_IO && (reads(r) || r->ask.conditional)) /* it may be there */
         status = SKY_E_UNAVAILABLE;
     sky__operations_abandon(&s->scheduler, request);
     sky__repairs_abandon(s, request);
@@ -183,6 +186,8 @@ void sky__request_finish(sky_session *s, uint32_t request, sky_status status, ui
     r->result.status = status;
     r->result.bytes = bytes;
     r->result.level = status == SKY_OK ? r->of.info.coding : 0;
+    if (status == SKY_OK && r->named && op != SKY_OP_REMOVE)
+        r->result.version = r->head_version;
     if (!r->own) {
         sky__requests_done(&s->requests, request);
         return;
@@ -225,22 +230,50 @@ static sky_status pin(sky_session *s, uint32_t block, bool pinned) {
     return SKY_OK;
 }
 
+void sky__remove_begin(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests.rows[request];
+    uint32_t block = sky_index_find(s->blocks.index, &r->ask.key);
+    bool ours = block != SKY_BLOCK_NONE && s->blocks.rows[block].version == r->of.id.version;
+    if (ours && s->core.config.sealed)
+        sky__blocks_forget(&s->blocks, block);
+    else if (ours)
+        sky__blocks_remove(&s->blocks, block);
+    if (s->core.config.sealed)
+        sky__tell_begin(s, request);
+    else
+        sky__request_finish(s, request, SKY_OK, 0);
+}
+
+static void remove_found(sky_session *s, uint32_t request) {
+    sky__request *r = &s->requests.rows[request];
+    if (!r->ask.conditional) {
+        sky__remove_begin(s, request);
+    } else if (r->head_version != r->ask.expected) {
+        r->result.version = r->head_version;
+        sky__request_finish(s, request, SKY_E_CONFLICT, 0);
+    } else {
+        r->head_version++; /* a name for what comes after it: nothing */
+        r->change = sky__change_name(s);
+        sky__decide_begin(s, request);
+    }
+}
+
 /* What the index alone answers. */
 static void answer(sky_session *s, uint32_t request, uint32_t block) {
     sky__request *r = &s->requests.rows[request];
     r->of = sky__blocks_subject(&s->blocks, block);
     r->head_version = s->blocks.rows[block].head_version;
+    r->named = s->blocks.rows[block].named;
     sky_status status = SKY_OK;
     uint64_t bytes = 0;
     if (r->ask.op == SKY_OP_HAS) {
         bytes = r->of.info.payload_bytes;
         r->result.pinned = s->blocks.rows[block].pinned;
-    } else if (r->ask.op != SKY_OP_REMOVE)
+    } else if (r->ask.op == SKY_OP_REMOVE) {
+        remove_found(s, request);
+        return;
+    } else
         status = pin(s, block, r->ask.op == SKY_OP_PIN);
-    else if (s->core.config.sealed)
-        sky__blocks_forget(&s->blocks, block);
-    else
-        sky__blocks_remove(&s->blocks, block);
     if (status == SKY_OK && r->ask.op != SKY_OP_HAS && s->core.config.sealed)
         sky__tell_begin(s, request);
     else
@@ -265,7 +298,8 @@ void sky__request_found(sky_session *s, uint32_t request) {
  * no other ground knows of it. */
 static bool may_be_outdated(const sky_session *s, const sky__request *r) {
     const sky__block_row *row = &s->blocks.rows[sky_index_find(s->blocks.index, &r->ask.key)];
-    bool asks = r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS || s->core.config.sealed;
+    bool asks = r->ask.op == SKY_OP_GET || r->ask.op == SKY_OP_HAS || r->ask.conditional ||
+                s->core.config.sealed;
     return asks && row->named && row->head_version && s->core.config.lookup != SKY_LOOKUP_INDEX &&
            !SKY_BUG("name-believed", 1);
 }
@@ -318,6 +352,10 @@ static sky_status begin(sky_session *s, const sky_request *ask, bool own) {
     if (ask->stat || ask->probe || ask->mend) {
         r->ask.op = SKY_OP_HAS; /* whatever it was: nothing is put */
         (ask->stat ? stat_begin : ask->probe ? probe_begin : sky__check_begin)(s, request);
+        return SKY_OK;
+    }
+    if (ask->conditional && s->core.config.lookup == SKY_LOOKUP_INDEX) {
+        sky__request_finish(s, request, SKY_E_UNSUPPORTED, 0); /* there are no heads */
         return SKY_OK;
     }
     switch (ask->op) {

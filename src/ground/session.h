@@ -92,6 +92,12 @@ typedef struct {
     uint32_t ttl_s; /* 0: for ever */
     bool named;     /* a name, whose value others may replace; else a block, which stays as it is */
 
+    /* Put of a name, remove: only if the version `expected` is there; 0: if none is. Needs lookup
+     * other than index, else SKY_E_UNSUPPORTED. SKY_E_CONFLICT: another is, result.version;
+     * SKY_E_UNAVAILABLE: nobody answered, and it may have happened. */
+    bool conditional;
+    uint64_t expected;
+
     sky_range range;     /* get; {0, 0} is all */
     uint64_t room_bytes; /* get: what the caller's spans hold */
 
@@ -131,12 +137,13 @@ typedef struct {
     sky_op op;
     void *context;
     sky_status
-        status;     /* as the tier contract; E_IO: no answer; E_UNAVAILABLE: the same, where a key
+        status;       /* as the tier contract; E_IO: no answer; E_UNAVAILABLE: the same, where a key
                           was looked for or read; E_CANCELLED: the host gave up */
-    uint64_t bytes; /* moved; for has, stored */
-    uint8_t level;  /* of what is stored */
-    bool pinned;    /* has: by us */
-    uint32_t block; /* put: number in the index */
+    uint64_t bytes;   /* moved; for has, stored */
+    uint8_t level;    /* of what is stored */
+    bool pinned;      /* has: by us */
+    uint64_t version; /* of a name: of what is stored; it grows with each put */
+    uint32_t block;   /* put: number in the index */
     sky_path_time time;      /* get */
     sky_satellite satellite; /* probe */
     uint32_t told_chunks;    /* remove, pin: copies of chunks and heads that it was about, … */

@@ -8,6 +8,7 @@
  *   put.c        chunks and heads to satellites
  *   lookup.c     blocks found by asking satellites
  *   tell.c       removals and pins that are acknowledged
+ *   if_version.c puts and removals under the condition of a version
  *   move.c       blocks that move in the sky
  *   foresight.c  where a block goes before it is used next
  *   repair.c     chunks computed again from their stripe
@@ -59,7 +60,7 @@ struct sky_session {
 
 extern const sky__client sky__look_client, sky__heads_client, sky__get_client, sky__piece_client,
     sky__set_client, sky__head_client, sky__rehead_client, sky__move_client, sky__check_client,
-    sky__mend_client, sky__tell_client;
+    sky__mend_client, sky__tell_client, sky__decide_client;
 
 /* ---- session.c ---- */
 
@@ -68,6 +69,8 @@ void sky__request_finish(sky_session *s, uint32_t request, sky_status status, ui
 void sky__request_found(sky_session *s, uint32_t request);
 /* A request of the session's own, whose result nobody gets; not begun where there is no room. */
 void sky__submit_own(sky_session *s, const sky_request *ask);
+/* Out of the index, if it is there still, and out of the sky: the request's block. */
+void sky__remove_begin(sky_session *s, uint32_t request);
 /* All of its work is done: it ends. */
 void sky__work_done(sky_session *s, uint32_t request);
 /* An answer to HAS, of which these bits are wanted. */
@@ -93,14 +96,23 @@ bool sky__may_give_up(sky_session *s, const sky_chunk_id *id);
 void sky__evicted(sky_session *s, const sky_chunk_id *id);
 bool sky__put_compose(sky_session *s, const sky__operation *o, sky_message *m, sky_datagram *out);
 void sky__put_taken(sky_session *s, uint32_t op, const sky_message *m);
+/* A name that no other put or change has, of this ground or another. */
+uint64_t sky__change_name(sky_session *s);
 bool sky__head_unit(sky_session *s, sky__request *r, uint32_t unit, sky__operation *o);
 bool sky__head_skipped(sky_session *s, const sky__operation *o);
+/* All copies of its head are set: it is visible. */
+void sky__put_commit(sky_session *s, uint32_t request);
 
 /* ---- lookup.c ---- */
 
 void sky__look_begin(sky_session *s, uint32_t request);
 /* A named key in the index: is its head in the sky still the one we know? */
 void sky__fresh_begin(sky_session *s, uint32_t request);
+
+/* ---- if_version.c ---- */
+
+/* Ask the satellite that decides about the request's key. */
+void sky__decide_begin(sky_session *s, uint32_t request);
 
 /* ---- tell.c ---- */
 

@@ -95,6 +95,7 @@ void sky_node_init_again(sky_node *n, const sky_node_config *config, sky_satelli
     n->migrate_request = (uint64_t)now; /* never an id of an earlier life */
     n->sweep_next = now + config->sweep_period_ns;
     n->gossip_credit = n->mend_credit = now - SKY_SECONDS(3600);
+    n->born = n->now = now;
     sky__copies_turn(n);
 }
 
@@ -238,8 +239,8 @@ static void note_giver(slot *s, sky_satellite giver) {
     s->giver_slot = (uint16_t)(giver.plane ? giver.slot : 0);
 }
 
-static sky_outcome store(sky_node *n, const sky_message *m, sky_satellite giver,
-                         sky_chunk_id *evicted) {
+sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giver,
+                            sky_chunk_id *evicted) {
     slot *s = sky__node_find(n, &m->id);
     sky_outcome outcome = SKY_STORED;
     if (m->id.number == 0 && !is_newest_head(n, m))
@@ -367,8 +368,9 @@ static bool acceptable(sky_node *n, const sky_message *m) {
 /* A head that a ground read elsewhere, and sets here again without waiting for an answer, may have
  * been removed meanwhile. What is put is wanted, whatever was removed before. */
 static bool may_be_set(sky_node *n, const sky_message *m) {
-    bool put = m->request != 0 || m->id.number > 0;
-    if (!put)
+    if (m->id.number > 0)
+        return true;
+    if (m->request == 0)
         return sky__removed_known(n, &m->id) == SKY__WANTED;
     sky__removed_forget(n, &m->id.key);
     return true;
@@ -381,11 +383,17 @@ static void take_request(sky_node *n, sky_time now, const sky_datagram *in, cons
         n->stat.overflow++;
         return;
     }
+    if (m->type == SKY_WIRE_SET_IF) {
+        if (!acceptable(n, m))
+            return;
+        outcome = sky__decide(n, m, in->from, &evicted);
+        n->stat.sets++;
+    }
     if (m->type == SKY_WIRE_SET) {
         if (!acceptable(n, m) || !may_be_set(n, m))
             return;
         if (!SKY_BUG("set-not-stored", 20))
-            outcome = store(n, m, in->from, &evicted);
+            outcome = sky__node_store(n, m, in->from, &evicted);
         n->stat.sets++;
         if (SKY_BUG("ack-forgotten", 20))
             return;
@@ -429,7 +437,7 @@ static sky_outcome take_copy(sky_node *n, sky_satellite giver, const sky_message
         return SKY_STORED;
     if (!n->slot_free && n->slot_fresh == n->slot_count)
         return SKY_NOT_STORED;
-    return store(n, m, giver, &evicted);
+    return sky__node_store(n, m, giver, &evicted);
 }
 
 static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message *m) {
@@ -444,7 +452,7 @@ static void take_migrate(sky_node *n, const sky_datagram *in, const sky_message 
     } else if (m->copy)
         outcome = take_copy(n, in->from, m);
     else if (!SKY_BUG("migration-not-stored", 20))
-        outcome = store(n, m, in->from, &evicted);
+        outcome = sky__node_store(n, m, in->from, &evicted);
     answer_at_once(n, in, m, SKY_WIRE_MIGRATE_ACK,
                    outcome == SKY_STORED_EVICTED ? SKY_STORED : outcome);
 }
@@ -572,7 +580,8 @@ static void take_row(sky_node *n, const sky_datagram *in, const sky_message *m) 
 
 /* What only a ground may say: no satellite fills or pins another. */
 static bool is_for_grounds(sky_wire_type type) {
-    return type == SKY_WIRE_SET || type == SKY_WIRE_PIN || type == SKY_WIRE_MEND;
+    return type == SKY_WIRE_SET || type == SKY_WIRE_SET_IF || type == SKY_WIRE_PIN ||
+           type == SKY_WIRE_MEND;
 }
 
 void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
@@ -596,6 +605,7 @@ void sky_node_input(sky_node *n, sky_time now, const sky_datagram *in) {
     }
     switch (m.type) {
     case SKY_WIRE_SET:
+    case SKY_WIRE_SET_IF:
     case SKY_WIRE_GET:
     case SKY_WIRE_HAS:
         take_request(n, now, in, &m);
@@ -683,7 +693,7 @@ static void send_answer(sky_node *n, sky_time now, sky_datagram *out) {
     slot *s = any ? sky__node_find_head(n, &j->id.key, SKY_VERSION_ANY) : sky__node_find(n, &j->id);
     if (any && s)
         m.id.version = s->id.version;
-    if (j->type == SKY_WIRE_SET) {
+    if (j->type == SKY_WIRE_SET || j->type == SKY_WIRE_SET_IF) {
         m.type = SKY_WIRE_SET_ACK;
         m.outcome = SKY_BUG("ack-wrong", 20) ? SKY_NOT_STORED : j->outcome;
         m.evicted = j->evicted;

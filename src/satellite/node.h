@@ -98,6 +98,7 @@ typedef struct {
 #define SKY_NODE_GOSSIP_MAX  128
 #define SKY_NODE_TENANTS_MAX 64                /* told apart; more share a place */
 #define SKY_NODE_SENDERS_MAX 64                /* of COPIES, counted each */
+#define SKY_NODE_DECISIONS   64                /* the last, known again: decide.c */
 #define SKY_NODE_REMOVED_MAX 512               /* removals remembered … */
 #define SKY_NODE_REMOVED_NS  SKY_SECONDS(3600) /* … so long */
 #define SKY_NODE_PIN_HOURS   168               /* a pin holds that nobody renews */
@@ -171,6 +172,9 @@ typedef struct {
     sky_time mend_began, mend_next; /* the round; the next question of it */
     sky_time mend_copy_next, mend_credit;
     sky_node_sender mend_senders[SKY_NODE_SENDERS_MAX];
+    uint64_t decisions[SKY_NODE_DECISIONS]; /* names; 0: none */
+    uint32_t decision_next;
+    sky_time born; /* it started then */
     sky_node_removed removed[SKY_NODE_REMOVED_MAX];
     sky_time removed_until; /* the last of them counts; 0: there is none */
 

@@ -1,6 +1,6 @@
 /* The satellite's insides, shared by node.c (queue, migration), node_table.c (what is held, and who
  * makes room), node_look.c (looking in), gossip.c (blocks that lost a chunk), copies.c (copies made
- * again) and removed.c (what is not to be made again). */
+ * again), removed.c (what is not to be made again) and decide.c (puts under a condition). */
 #ifndef SKY_SATELLITE_NODE_STATE_H
 #define SKY_SATELLITE_NODE_STATE_H
 
@@ -85,6 +85,8 @@ void sky__node_let_lapse(sky_node *n);
 void sky__node_move_to(sky_node *n, struct sky_node_slot *s, sky__move_state to);
 
 /* node.c */
+sky_outcome sky__node_store(sky_node *n, const sky_message *m, sky_satellite giver,
+                            sky_chunk_id *evicted);
 void sky__node_drop(sky_node *n, struct sky_node_slot *s);
 sky_satellite sky__node_place(const sky_node *n, const sky_chunk_facts *facts);
 void sky__node_send(const sky_node *n, const sky_message *m, sky_satellite to, sky_datagram *out);
@@ -102,6 +104,11 @@ bool sky__copies_refused(sky_node *n, const sky_datagram *in, const sky_message 
 bool sky__copies_may_give(const sky_node *n, sky_satellite giver, const sky_message *m);
 bool sky__copies_output(sky_node *n, sky_time now, sky_datagram *out);
 sky_time sky__copies_wake(const sky_node *n);
+
+/* decide.c */
+/* A SET-IF: what came of it. *other: the version that is here instead, or what was evicted. */
+sky_outcome sky__decide(sky_node *n, const sky_message *m, sky_satellite giver,
+                        sky_chunk_id *other);
 
 /* removed.c */
 typedef enum {

@@ -310,6 +310,7 @@ bool sky_batches_answer(sky_batches *b, sky_batch batch, size_t item, const sky_
         it->coding = answer->coding;
         it->ttl_s = answer->ttl_s;
         it->pinned = answer->pinned;
+        it->version = answer->version;
         if (answer->lease.id != 0) {
             it->view = answer->view;
             it->lease = answer->lease;

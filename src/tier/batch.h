@@ -56,6 +56,7 @@ typedef struct {
     sky_coding coding;
     uint32_t ttl_s;
     uint64_t bytes;
+    uint64_t version;
     sky_span view; /* with a lease */
     sky_lease lease;
 } sky_answer;

@@ -55,6 +55,7 @@ static const type_facts types[SKY_WIRE_TYPE_END] = {
     [SKY_WIRE_STAT_REPLY] = {8 * SKY_STAT_COUNT, false, 0},
     [SKY_WIRE_COPIES] = {12, false, 0},
     [SKY_WIRE_MEND] = {8, false, 0},
+    [SKY_WIRE_SET_IF] = {64, true, FLAG_PINNED | FLAG_SPARE | FLAGS_COPIES | FLAG_OLDER},
 };
 
 bool sky_chunk_same_block(const sky_chunk_id *a, const sky_chunk_id *b) {
@@ -126,7 +127,7 @@ static void put_row(sky_writer *w, const sky_message *m) {
 static void put_ack(sky_writer *w, const sky_message *m) {
     sky_write_u64(w, (uint64_t)m->spent_ns);
     sky_write_u32(w, (uint32_t)m->outcome);
-    if (m->outcome == SKY_STORED_EVICTED) {
+    if (m->outcome == SKY_STORED_EVICTED || m->outcome == SKY_OTHER_VERSION) {
         sky_write_u32(w, m->evicted.number);
         sky_write_u64(w, m->evicted.version);
         sky_write_bytes(w, m->evicted.key.bytes, SKY_KEY_BYTES);
@@ -140,6 +141,12 @@ static void put_body(sky_writer *w, const sky_message *m) {
     case SKY_WIRE_SET:
     case SKY_WIRE_MIGRATE:
         put_facts(w, &m->facts);
+        put_piece(w, m);
+        break;
+    case SKY_WIRE_SET_IF:
+        put_facts(w, &m->facts);
+        sky_write_u64(w, m->expected);
+        sky_write_u64(w, m->name);
         put_piece(w, m);
         break;
     case SKY_WIRE_SET_ACK:
@@ -231,7 +238,8 @@ size_t sky_message_encode(const sky_message *m, uint8_t *dst, size_t dst_bytes_m
 #define PIECE_BYTES 16 /* the end of the body of whatever carries a chunk */
 
 static bool carries_chunk(uint8_t type) {
-    return type == SKY_WIRE_SET || type == SKY_WIRE_CHUNK || type == SKY_WIRE_MIGRATE;
+    return type == SKY_WIRE_SET || type == SKY_WIRE_CHUNK || type == SKY_WIRE_MIGRATE ||
+           type == SKY_WIRE_SET_IF;
 }
 
 bool sky_message_chunk(const uint8_t *bytes, size_t byte_count, sky_message *out) {
@@ -330,8 +338,17 @@ static bool take_ack(sky_reader *r, sky_message *m) {
     memcpy(m->evicted.key.bytes, key, SKY_KEY_BYTES);
     if (m->outcome == SKY_STORED_EVICTED)
         return number_ok(m->evicted.number);
-    static const sky_chunk_id none;
+    const sky_chunk_id none = {.version = outcome == SKY_OTHER_VERSION ? m->evicted.version : 0};
     return sky_chunk_id_equal(&m->evicted, &none);
+}
+
+/* Of a head, which changes from one version to another; 0 is none. */
+static bool take_set_if(sky_reader *r, sky_message *m) {
+    bool ok = take_facts(r, m);
+    m->expected = sky_read_u64(r);
+    m->name = sky_read_u64(r);
+    return take_piece(r, m) && ok && m->id.number == 0 && m->name && m->id.version &&
+           m->id.version != m->expected && !(m->older && !m->expected);
 }
 
 static bool take_has_reply(sky_reader *r, sky_message *m) {
@@ -393,6 +410,8 @@ static bool take_body(sky_reader *r, sky_message *m) {
     }
     case SKY_WIRE_MISS:
         return take_time(r, &m->spent_ns);
+    case SKY_WIRE_SET_IF:
+        return take_set_if(r, m);
     case SKY_WIRE_HAS_REPLY:
         return take_has_reply(r, m);
     case SKY_WIRE_MOVE:

@@ -51,6 +51,8 @@ typedef enum {
     SKY_WIRE_STAT_REPLY,
     SKY_WIRE_COPIES, /* satellite → satellite: a digest of what both of us should hold */
     SKY_WIRE_MEND,   /* ground → satellite: other copies of these chunks were missed; no answer */
+    SKY_WIRE_SET_IF, /* ground → satellite: store this head, or remove it, if the one that is here
+                        has the version that is expected. Answered as SET */
     SKY_WIRE_TYPE_END
 } sky_wire_type;
 
@@ -59,6 +61,8 @@ typedef enum {
     SKY_STORED_EVICTED, /* stored; the chunk named in the message had to go for it */
     SKY_NOT_STORED,     /* full of pinned chunks */
     SKY_REMOVED,        /* MIGRATE_ACK: not stored, as a ground removed it: nobody needs it */
+    SKY_OTHER_VERSION,  /* SET_IF: another is here, which the message names; 0: none */
+    SKY_UNDECIDED,      /* SET_IF: it is not for this satellite to decide, or not yet */
     SKY_OUTCOME_END
 } sky_outcome;
 
@@ -150,9 +154,12 @@ typedef struct {
                               PURGE: chunk_count; PIN: pinned */
     sky_time spent_ns;     /* answers to the ground: from arrival to answer, queueing included */
     sky_outcome outcome;   /* SET_ACK, MIGRATE_ACK */
-    sky_chunk_id evicted;  /* with SKY_STORED_EVICTED */
+    sky_chunk_id evicted;  /* with SKY_STORED_EVICTED; with SKY_OTHER_VERSION its version alone */
     bool copy;             /* MIGRATE: the sender keeps the chunk, and this is another copy */
-    bool older;            /* DROP of a head from a ground: those of older versions too */
+    bool older;            /* DROP of a head from a ground: those of older versions too; SET_IF:
+                              remove */
+    uint64_t expected;     /* SET_IF: version of the head that is to be here; 0: none is */
+    uint64_t name;         /* SET_IF: of this change, in all attempts; not 0 */
     uint64_t present;      /* HAS_REPLY: bit i: chunk id.number + i·stride is here */
     uint64_t digest;       /* COPIES */
     bool differs;          /* COPIES: the answer to another, whose digest is not ours */

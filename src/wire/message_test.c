@@ -28,6 +28,21 @@ static sky_chunk_facts sample_facts(void) {
                              .strategy = SKY_PLACE_ROTATION_HOP};
 }
 
+static void carry_chunk(sky_message *m) {
+    m->data = data;
+    m->data_bytes = sizeof data;
+    m->facts.checksum = sky_chunk_checksum(&m->id, data, sizeof data);
+}
+
+static void sample_set_if(sky_message *m) {
+    m->id.number = 0;
+    m->facts = sample_facts();
+    m->facts.copies = 3;
+    m->expected = 76;
+    m->name = 0x8877665544332211;
+    carry_chunk(m);
+}
+
 /* One message of a type, every field of that type set to something of its own. */
 static sky_message sample(sky_wire_type type) {
     sky_message m = {.type = type, .request = 0x1122334455667788u};
@@ -48,15 +63,14 @@ static sky_message sample(sky_wire_type type) {
         m.last = type == SKY_WIRE_MOVE ? 9 : 0;
         if (type == SKY_WIRE_MOVE)
             break;
-        m.data = data;
-        m.data_bytes = sizeof data;
-        m.facts.checksum = sky_chunk_checksum(&m.id, data, sizeof data);
+        carry_chunk(&m);
+        break;
+    case SKY_WIRE_SET_IF:
+        sample_set_if(&m);
         break;
     case SKY_WIRE_CHUNK:
         m.spent_ns = 2000000;
-        m.data = data;
-        m.data_bytes = sizeof data;
-        m.facts.checksum = sky_chunk_checksum(&m.id, data, sizeof data);
+        carry_chunk(&m);
         break;
     case SKY_WIRE_SET_ACK:
     case SKY_WIRE_MIGRATE_ACK:
@@ -128,6 +142,7 @@ static void assert_same(const sky_message *a, const sky_message *b) {
     assert_int_equal(a->differs, b->differs);
     assert_int_equal(a->copy, b->copy);
     assert_int_equal(a->older, b->older);
+    assert_true(a->expected == b->expected && a->name == b->name);
     assert_int_equal(a->facts.copies ? a->facts.copies : 1, b->facts.copies);
     assert_int_equal(a->stride, b->stride);
     assert_int_equal(a->last, b->last);
@@ -258,7 +273,15 @@ static const struct {
     {SKY_WIRE_HAS, 80, 4, 3 + 64 * 9},
     {SKY_WIRE_MEND, 76, 4, 0},
     {SKY_WIRE_COPIES, 84, 4, 2},
+    {SKY_WIRE_SET_ACK, 84, 4, 4}, /* that names a chunk */
+    {SKY_WIRE_SET_ACK, 84, 4, 5},
+    {SKY_WIRE_SET_ACK, 84, 4, 6},
     {SKY_WIRE_MIGRATE_ACK, 84, 4, 4},
+    {SKY_WIRE_SET_IF, 72, 4, 1},
+    {SKY_WIRE_SET_IF, 64, 8, 0},
+    {SKY_WIRE_SET_IF, 108, 8, 77},
+    {SKY_WIRE_SET_IF, 116, 8, 0},
+    {SKY_WIRE_SET_IF, 132, 4, 1},
     {SKY_WIRE_DROP, 6, 2, 0x80}, /* of chunks */
     {SKY_WIRE_PIN, 6, 2, 0x80},
     {SKY_WIRE_DROP, 76, 4, 0},
@@ -420,10 +443,10 @@ static void heads_come_back(void **state) {
 
 /* `message_test print` writes the golden accepts: for when the format gets a new version. */
 static int print_samples(void) {
-    static const char *const names[] = {"",         "set",         "set-ack",    "get",    "chunk",
-                                        "miss",     "has",         "has-reply",  "drop",   "pin",
-                                        "migrate",  "migrate-ack", "purge",      "gone",   "move",
-                                        "move-ack", "stat",        "stat-reply", "copies", "mend"};
+    static const char *const names[] = {
+        "",          "set",      "set-ack", "get",        "chunk",       "miss",  "has",
+        "has-reply", "drop",     "pin",     "migrate",    "migrate-ack", "purge", "gone",
+        "move",      "move-ack", "stat",    "stat-reply", "copies",      "mend",  "set-if"};
     for (int type = SKY_WIRE_SET; type < SKY_WIRE_TYPE_END; type++) {
         sky_message in = sample((sky_wire_type)type);
         size_t bytes = encode(&in);
@@ -454,7 +477,8 @@ static void the_chunk_in_a_message_is_named(void **state) {
         sky_message m = sample((sky_wire_type)type), found;
         size_t bytes = encode(&m);
         memset(&found, 0xee, sizeof found);
-        if (type != SKY_WIRE_SET && type != SKY_WIRE_CHUNK && type != SKY_WIRE_MIGRATE) {
+        if (type != SKY_WIRE_SET && type != SKY_WIRE_CHUNK && type != SKY_WIRE_MIGRATE &&
+            type != SKY_WIRE_SET_IF) {
             assert_false(sky_message_chunk(buffer, bytes, &found));
             continue;
         }

@@ -347,7 +347,7 @@ sky_status sky_coded_tier_open(sky_tier *inner, const sky_ladder *ladder, sky_ti
         return SKY_E_NOMEM;
     }
     t->tier.ops = &coded_ops;
-    t->tier.traits = inner->traits & ~(SKY_TIER_LEASES | SKY_TIER_SYNCHRONOUS);
+    t->tier.traits = inner->traits & ~(SKY_TIER_LEASES | SKY_TIER_SYNCHRONOUS | SKY_TIER_VERSIONS);
     t->inner = inner;
     t->ladder = *ladder;
     t->wake = -1;

@@ -185,6 +185,8 @@ static sky_status item_describe(sky *s, const job *j, const sky_item *item, pend
         out->range = item->range;
         out->room_bytes = bytes;
     }
+    out->conditional = j->if_version != 0;
+    out->expected = j->if_version == SKY_VERSION_NONE ? 0 : j->if_version;
     if (j->op == SKY_OP_PREFETCH && j->at_ms) {
         out->op = SKY_OP_PREFETCH;
         out->at_ms = j->at_ms - s->reach->ops->wall_ms(s->reach, 0);
@@ -460,7 +462,8 @@ static bool answers_collect(sky *s) {
                                        .bytes = r.bytes,
                                        .tier = done ? s->env.index : SKY_TIER_NONE,
                                        .coding = r.level,
-                                       .pinned = r.pinned};
+                                       .pinned = r.pinned,
+                                       .version = r.version};
             sky_batches_answer(s->tier.batches, p->batch, p->item, &answer);
         }
         pending_give(s, p);
@@ -538,7 +541,8 @@ static sky_status sky_submit_batch(sky_tier *tier, sky_op op, sky_item *items, s
                       .item_count = item_count,
                       .ttl_s = call->ttl_s,
                       .coding = call->coding,
-                      .at_ms = call->at_ms};
+                      .at_ms = call->at_ms,
+                      .if_version = call->if_version};
     return sky__tier_queue(sky_of(tier), kind, items, call->deadline_ns, out);
 }
 
@@ -620,8 +624,9 @@ sky_status sky_reach_tier_create(const char *url, const sky_scenario *scenario,
         sky_fail(error, status, "%.200s: %s", url, sky_status_text(status));
         goto cleanup;
     }
-    s->tier.traits = SKY_TIER_SKY | (s->reach->ops->outlives ? SKY_TIER_REMOTE | SKY_TIER_UNLISTED
-                                                             : SKY_TIER_VOLATILE);
+    s->tier.traits = SKY_TIER_SKY | (scenario->lookup != SKY_LOOKUP_INDEX ? SKY_TIER_VERSIONS : 0) |
+                     (s->reach->ops->outlives ? SKY_TIER_REMOTE | SKY_TIER_UNLISTED
+                                              : SKY_TIER_VOLATILE);
     *out = &s->tier;
     return SKY_OK;
 cleanup:

@@ -22,6 +22,7 @@ typedef struct {
     uint32_t ttl_s;
     sky_coding coding;
     int64_t at_ms;
+    uint64_t if_version;
     sky_satellite_stat *asked; /* [item_count]: satellites, how they are; NULL: `op` */
     sky_chunk_copy *probed;    /* [item_count]: chunks of the items' key, where they are; or NULL */
     sky_time submitted;        /* virtual */
