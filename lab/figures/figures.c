@@ -354,6 +354,8 @@ static int fly_figures(figures *f) {
     if (code == CLI_OK)
         code = figures_servers(f);
     if (code == CLI_OK)
+        code = figures_handover(f);
+    if (code == CLI_OK)
         code = days_figure(f);
     for (int physical = 0; physical < 2 && code == CLI_OK; physical++)
         code = figures_migration(f, physical);

@@ -44,6 +44,8 @@ int figures_run(figures *f, const char *text, const sky_sim_options *options,
 int figures_day(figures *f, bool physical, FILE *whole);
 int figures_migration(figures *f, bool physical);
 int figures_physical(figures *f);
+/* Two cities, and the window that goes from one to the other. */
+int figures_handover(figures *f);
 /* What windows cost in both skies. */
 int figures_servers(figures *f);
 

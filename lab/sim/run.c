@@ -216,12 +216,16 @@ static void judge_error(run *r, const request *q, const sky_result *result) {
 static void note_get(run *r, uint32_t ground, const sky_result *result) {
     r->interval.gets++;
     r->at[ground].gets++;
+    r->interval.grounds[ground].gets++;
     r->at[ground].unanswered += result->status != SKY_OK && result->status != SKY_MISS &&
                                 result->status != SKY_E_CORRUPT;
     if (result->status != SKY_OK)
         return;
     sky_time ns = result->time.ended - result->time.began;
     r->at[ground].hits++;
+    r->interval.grounds[ground].hits++;
+    if (r->at[ground].of_interval)
+        sky_latencies_add(r->at[ground].of_interval, ns);
     sky_latencies_add(r->at[ground].latencies, ns);
     sky_latencies_add(r->latencies, ns);
     r->interval.hits++;
@@ -307,6 +311,12 @@ static void tell_interval(run *r, sky_time now) {
     i->p99 = sky_latencies_quantile(r->interval_latencies, 0.99);
     i->migrated_bytes = stat.nodes.migrated_bytes - r->migrated_before;
     i->rotations = stat.turns;
+    i->ground_count = sky_world_grounds(r->world);
+    for (uint32_t k = 0; k < i->ground_count; k++) {
+        i->grounds[k].name = k > 0 ? r->scenario.grounds[k - 1].name : SKY_OBSERVER_NAME;
+        i->grounds[k].p50 = sky_latencies_quantile(r->at[k].of_interval, 0.5);
+        memset(r->at[k].of_interval, 0, sizeof *r->at[k].of_interval);
+    }
     r->options->series(r->options->series_context, i);
     r->migrated_before = stat.nodes.migrated_bytes;
     *i = (sky_sim_interval){.from_s = i->to_s};
@@ -530,7 +540,8 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
     bool fine = sky_check_fresh_init(&r->fresh, s->workload.keys) == SKY_OK;
     for (uint32_t i = 0; i <= s->ground_count; i++) {
         r->at[i].latencies = calloc(1, sizeof *r->at[i].latencies);
-        fine &= r->at[i].latencies != NULL;
+        r->at[i].of_interval = options->series ? calloc(1, sizeof *r->at[i].of_interval) : NULL;
+        fine &= r->at[i].latencies && (!options->series || r->at[i].of_interval);
     }
     r->forgotten = malloc((s->workload.keys + 1u) * sizeof *r->forgotten);
     r->latencies = calloc(1, sizeof *r->latencies);
@@ -562,8 +573,10 @@ static void run_free(run *r) {
     sky_check_nodes_deinit(&r->nodes);
     sky_zipf_deinit(&r->zipf);
     sky_check_fresh_deinit(&r->fresh);
-    for (uint32_t i = 0; i < SKY_GROUNDS_MAX; i++)
+    for (uint32_t i = 0; i < SKY_GROUNDS_MAX; i++) {
         free(r->at[i].latencies);
+        free(r->at[i].of_interval);
+    }
     free(r->forgotten);
     free(r->latencies);
     free(r->interval_latencies);

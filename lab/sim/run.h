@@ -6,6 +6,9 @@
 
 #include "lab/sim/workload.h"
 
+#define SKY_SIM_CHECKS_MAX  24
+#define SKY_SIM_GROUNDS_MAX 16
+
 /* What happened in a part of a run. */
 typedef struct {
     double from_s;
@@ -16,6 +19,12 @@ typedef struct {
     sky_quantile p99;
     uint64_t migrated_bytes;
     uint64_t rotations; /* of the sky, since the start */
+    struct {
+        const char *name;
+        uint64_t gets, hits;
+        sky_quantile p50;
+    } grounds[SKY_SIM_GROUNDS_MAX];
+    uint32_t ground_count;
 } sky_sim_interval;
 
 typedef struct {
@@ -30,9 +39,6 @@ typedef struct {
     void *series_context;
     double series_s;
 } sky_sim_options;
-
-#define SKY_SIM_CHECKS_MAX  24
-#define SKY_SIM_GROUNDS_MAX 16
 
 /* What one of the grounds did. */
 typedef struct {

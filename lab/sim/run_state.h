@@ -52,8 +52,9 @@ typedef struct {
     struct {
         uint64_t gets, hits, sets, unanswered;
         sky_latencies *latencies;
-    } at[SKY_GROUNDS_MAX]; /* each ground */
-    sky_prng ground_prng;  /* of its own: with one ground a run is what it was */
+        sky_latencies *of_interval; /* NULL: no series */
+    } at[SKY_GROUNDS_MAX];          /* each ground */
+    sky_prng ground_prng;           /* of its own: with one ground a run is what it was */
     sky_checksum_state hash;
     text_file trace;
     sky_request_log log;

@@ -57,6 +57,19 @@ static sky_status make_fleet(const sky_scenario *s, sky_fleet **out, sky_error *
                : sky_fleet_walker(&s->constellation, SKY_SHELL_EPOCH_MS, out, error);
 }
 
+static sky_observer observer_of(const sky_scenario *s, uint32_t ground) {
+    sky_observer o = {.latitude_deg = s->observer.latitude_deg,
+                      .longitude_deg = s->observer.longitude_deg,
+                      .altitude_m = s->observer.altitude_m,
+                      .min_elevation_deg = s->observer.min_elevation_deg};
+    if (ground > 0) {
+        o.latitude_deg = s->grounds[ground - 1].place[0];
+        o.longitude_deg = s->grounds[ground - 1].place[1];
+        o.altitude_m = 0;
+    }
+    return o;
+}
+
 static void add_dead(const sky_scenario *s, const sky_turning *turning,
                      sky_dead_laser dead[SKY_OUTAGES_MAX], sky_physical *p) {
     p->dead = dead;
@@ -70,10 +83,13 @@ static void add_dead(const sky_scenario *s, const sky_turning *turning,
 
 sky_status sky__physical_frame(const sky_scenario *s, const sky_turning *turning, sky_frame *f,
                                sky_error *error) {
-    sky_physical p = {.observer = {.latitude_deg = s->observer.latitude_deg,
-                                   .longitude_deg = s->observer.longitude_deg,
-                                   .altitude_m = s->observer.altitude_m,
-                                   .min_elevation_deg = s->observer.min_elevation_deg},
+    sky_anchor anchors[SKY_GROUNDS_MAX];
+    for (uint32_t i = 0; i < s->anchor_count; i++)
+        anchors[i] = (sky_anchor){observer_of(s, s->anchors[i].ground),
+                                  sky_turns(turning, s->anchors[i].from_ns)};
+    sky_physical p = {.observer = observer_of(s, 0),
+                      .anchors = anchors,
+                      .anchor_count = s->anchor_count,
                       .start_ms = s->time.start_ms,
                       .slot_ms = s->time.rotation_ns / SKY_MS(1),
                       .turns = sky__physical_turns(s),
@@ -88,14 +104,13 @@ sky_status sky__physical_frame(const sky_scenario *s, const sky_turning *turning
 
 sky_status sky__ground_frame(const sky_scenario *s, const sky_frame *home, uint32_t number,
                              sky_frame *f, sky_error *error) {
-    const sky_scenario_ground *g = &s->grounds[number - 1];
+    static const sky_scenario_ground still = {.name = SKY_OBSERVER_NAME};
+    const sky_scenario_ground *g = number > 0 ? &s->grounds[number - 1] : &still;
     if (!s->physical)
         return sky_frame_init_ground(
             f, home, (sky_steps){(int64_t)g->place[0], (int64_t)g->place[1]}, NULL, error);
     sky_dead_laser dead[SKY_OUTAGES_MAX];
-    sky_physical p = {.observer = {.latitude_deg = g->place[0],
-                                   .longitude_deg = g->place[1],
-                                   .min_elevation_deg = s->observer.min_elevation_deg},
+    sky_physical p = {.observer = observer_of(s, number),
                       .speed_km_h = g->speed_km_h,
                       .course_deg = g->course_deg,
                       .start_ms = s->time.start_ms,

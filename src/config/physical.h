@@ -17,7 +17,7 @@ uint64_t sky__physical_turns(const sky_scenario *s);
 sky_status sky__physical_frame(const sky_scenario *s, const sky_turning *turning, sky_frame *f,
                                sky_error *error);
 
-/* The scenario's sky as ground `number` (from 1) of the scenario sees it; *f borrows of `home`.
+/* The scenario's sky as ground `number` sees it (0: the observer's); *f borrows of `home`.
  * Errors: as sky_frame_init_ground */
 sky_status sky__ground_frame(const sky_scenario *s, const sky_frame *home, uint32_t number,
                              sky_frame *f, sky_error *error);

@@ -138,9 +138,9 @@ static const field fields[] = {
 _Static_assert(SKY_CHUNK_BYTES_MAX <= SKY_WIRE_DATA_BYTES_MAX, "a chunk is one message");
 _Static_assert(FIELD_COUNT <= sizeof((reader *)0)->lines / sizeof(int), "each has a line");
 
-static const char *const sections[] = {"constellation", "observer", "grounds", "placement",
-                                       "satellite",     "links",    "time",    "workload",
-                                       "faults",        "outages",  "udp"};
+static const char *const sections[] = {"constellation", "observer",  "grounds", "anchor",
+                                       "placement",     "satellite", "links",   "time",
+                                       "workload",      "faults",    "outages", "udp"};
 #define SECTION_COUNT (sizeof sections / sizeof *sections)
 
 static size_t section_index(const char *name) {
@@ -564,7 +564,9 @@ static sky_status note_constellation(reader *r, const sky_yaml_entry *e) {
 static const struct {
     const char *section;
     special *read;
-} lists[] = {{"outages", sky__scenario_outage}, {"grounds", sky__scenario_ground}};
+} lists[] = {{"outages", sky__scenario_outage},
+             {"grounds", sky__scenario_ground},
+             {"anchor", sky__scenario_anchor}};
 
 static sky_status on_entry(void *context, const sky_yaml_entry *e) {
     reader *r = context;

@@ -74,6 +74,13 @@ typedef struct {
     } observer; /* of a physical sky; the ideal sky has its observer under the centre */
     sky_scenario_ground grounds[SKY_GROUNDS_MAX - 1]; /* numbers from 1; 0 is the observer's */
     uint32_t ground_count;                            /* of these */
+    struct {
+        char name[SKY_SCENARIO_NAME_BYTES];
+        uint32_t ground;
+        sky_time from_ns;
+        int line;
+    } anchors[SKY_GROUNDS_MAX]; /* grounds that the window stands over from a time on, in order */
+    uint32_t anchor_count;
     bool physical;
     char elements_path[512]; /* physical: TLE or OMM; empty: the constellation is a shell */
 

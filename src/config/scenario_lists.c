@@ -64,6 +64,59 @@ sky_status sky__scenario_ground(reader *r, const sky_yaml_entry *e) {
     return SKY_OK;
 }
 
+/* ---- anchors ---- */
+
+/* They count on from each other, so they stand in order. */
+sky_status sky__scenario_anchor(reader *r, const sky_yaml_entry *e) {
+    sky_scenario *s = &r->out;
+    sky_time from_ns;
+    if (e->list || !sky__scenario_duration(e->values[0], &from_ns) || from_ns == 0)
+        return refuse_entry(r, e, "a time after 0 such as 90s, 30m or 2h");
+    if (s->anchor_count > 0 && from_ns <= s->anchors[s->anchor_count - 1].from_ns)
+        return refuse_entry(r, e, "later than the one before it");
+    if (s->anchor_count == SKY_GROUNDS_MAX)
+        return sky__scenario_refuse(r, SKY_E_PARAM, e->line, "more than %d anchors",
+                                    SKY_GROUNDS_MAX);
+    if (!keep_name(e->key, s->anchors[s->anchor_count].name))
+        return refuse_name(r, e);
+    for (uint32_t i = 0; i < s->anchor_count; i++) {
+        if (strcmp(s->anchors[i].name, e->key) == 0)
+            return refuse_entry(r, e, "is there twice");
+    }
+    s->anchors[s->anchor_count].from_ns = from_ns;
+    s->anchors[s->anchor_count++].line = e->line;
+    return SKY_OK;
+}
+
+/* The number of a ground; false: there is none of the name. */
+static bool find_ground(const sky_scenario *s, const char *name, uint32_t *out) {
+    *out = 0;
+    if (strcmp(name, SKY_OBSERVER_NAME) == 0)
+        return true;
+    for (uint32_t i = 0; i < s->ground_count && *out == 0; i++)
+        *out = strcmp(s->grounds[i].name, name) == 0 ? i + 1 : 0;
+    return *out > 0;
+}
+
+static sky_status check_anchors(reader *r) {
+    sky_scenario *s = &r->out;
+    for (uint32_t i = 0; i < s->anchor_count; i++) {
+        const char *name = s->anchors[i].name;
+        bool there = find_ground(s, name, &s->anchors[i].ground);
+        bool moves = there && s->anchors[i].ground > 0 &&
+                     s->grounds[s->anchors[i].ground - 1].speed_km_h > 0;
+        if (!there || moves || !s->physical ||
+            !sky_strategy_row_of(s->placement.strategy)->migrates)
+            return sky__scenario_refuse(
+                r, SKY_E_PARAM, s->anchors[i].line, "anchor.%s: %s", name,
+                !there  ? "there is no such ground: the observer, or one of grounds"
+                : moves ? "the ground moves"
+                        : "a window that goes elsewhere needs sky: physical, and a strategy that "
+                          "migrates");
+    }
+    return SKY_OK;
+}
+
 static bool is_place(const sky_scenario *s, const sky_scenario_ground *g) {
     double a = g->place[0], b = g->place[1];
     if (s->physical)
@@ -151,20 +204,12 @@ sky_status sky__scenario_outage(reader *r, const sky_yaml_entry *e) {
     return SKY_OK;
 }
 
-static bool find_station(const sky_scenario *s, sky_outage *o) {
-    if (!o->ground_name[0] || strcmp(o->ground_name, SKY_OBSERVER_NAME) == 0)
-        return true;
-    for (uint32_t i = 0; i < s->ground_count && o->ground == 0; i++)
-        o->ground = strcmp(s->grounds[i].name, o->ground_name) == 0 ? i + 1 : 0;
-    return o->ground > 0;
-}
-
 /* Which lasers a physical sky has is known when it is made. */
 static sky_status check_outages(reader *r) {
     const sky_constellation *c = &r->out.constellation;
     for (uint32_t i = 0; i < r->out.outage_count; i++) {
         sky_outage *o = &r->out.outages[i];
-        if (!find_station(&r->out, o))
+        if (o->ground_name[0] && !find_ground(&r->out, o->ground_name, &o->ground))
             return sky__scenario_refuse(r, SKY_E_PARAM, o->line,
                                         "outages.%s: there is no ground %s: the observer, or one "
                                         "of grounds",
@@ -192,5 +237,7 @@ static sky_status check_outages(reader *r) {
 
 sky_status sky__scenario_check_lists(reader *r) {
     sky_status status = check_grounds(r);
+    if (status == SKY_OK)
+        status = check_anchors(r);
     return status == SKY_OK ? check_outages(r) : status;
 }

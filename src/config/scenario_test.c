@@ -117,6 +117,12 @@ static void grounds_arrive(void **state) {
     assert_int_equal(g[1].bits_s, 50500000);
     assert_int_equal(s.outages[0].ground, 2);
     assert_int_equal(s.outages[1].ground, 0);
+    const char anchored[] = "constellation: {shell: oneweb}\nsky: physical\nlookup: binary\n"
+                            "grounds: {london: [51.5, -0.1]}\nanchor: {london: 2h, observer: 1d}";
+    sky_scenario moved;
+    assert_int_equal(parse(anchored, &moved, &error), SKY_OK);
+    assert_true(moved.anchor_count == 2 && moved.anchors[0].ground == 1);
+    assert_true(moved.anchors[0].from_ns == SKY_SECONDS(7200) && moved.anchors[1].ground == 0);
     for (int i = 2; i < SKY_GROUNDS_MAX; i++) {
         snprintf(text + strlen(text), sizeof text - strlen(text), "  g%d: [1, 2]\n", i);
         sky_status wanted = i < SKY_GROUNDS_MAX - 1 ? SKY_OK : SKY_E_PARAM;

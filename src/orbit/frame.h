@@ -84,6 +84,12 @@ typedef struct {
     uint64_t first_turn, last_turn;
 } sky_dead_laser;
 
+/* From a turn on the window stands over another place. */
+typedef struct {
+    sky_observer observer;
+    uint64_t turn;
+} sky_anchor;
+
 /* A physical sky: who is overhead comes from orbits. */
 typedef struct {
     sky_fleet *fleet; /* with a grid; the frame's from now on, freed here when it fails */
@@ -97,6 +103,8 @@ typedef struct {
     sky_satellite aboard;       /* hop: where the model is */
     const sky_dead_laser *dead; /* besides those behind the Earth; copied */
     uint32_t dead_count;
+    const sky_anchor *anchors; /* in order of turns, each once; used by the call alone */
+    uint32_t anchor_count;
 } sky_physical;
 /* Errors: SKY_E_PARAM (also: no laser joins two that are said to be dead), SKY_E_NOMEM */
 sky_status sky_frame_init_physical(sky_frame *f, const sky_placement *placement,

@@ -39,16 +39,33 @@ static sky_time round_time(double ns) {
     return (sky_time)(ns + 0.5);
 }
 
-static sky_status tabulate_sky(sky_true_sky *t) {
-    sky_handover_plan plan = {.start_ms = t->given.start_ms,
+/* Who is overhead at a place in turns [first, end): rows behind those that are there. */
+static void tabulate_place(sky_true_sky *t, const sky_observer *at, uint64_t first, uint64_t end) {
+    sky_handover_plan plan = {.start_ms = t->given.start_ms + (int64_t)first * t->given.slot_ms,
                               .slot_ms = t->given.slot_ms,
-                              .turns = t->given.turns > 0 ? t->given.turns : 1,
+                              .turns = end - first,
                               .hysteresis_deg = t->given.hysteresis_deg};
-    t->handovers = calloc(plan.turns, sizeof *t->handovers);
+    sky_handover *rows = t->handovers + t->handover_count;
+    size_t count = sky_fleet_handovers(t->given.fleet, at, &plan, rows, plan.turns);
+    for (size_t i = 0; i < count; i++)
+        rows[i].turn += first;
+    t->handover_count += count;
+}
+
+static sky_status tabulate_sky(sky_true_sky *t) {
+    uint64_t turns = t->given.turns > 0 ? t->given.turns : 1, first = 0;
+    const sky_observer *at = &t->given.observer;
+    t->handovers = calloc(turns, sizeof *t->handovers);
     if (!t->handovers)
         return SKY_E_NOMEM;
-    t->handover_count = sky_fleet_handovers(t->given.fleet, &t->given.observer, &plan, t->handovers,
-                                            plan.turns);
+    for (uint32_t i = 0; i < t->given.anchor_count && t->given.anchors[i].turn < turns; i++) {
+        const sky_anchor *next = &t->given.anchors[i];
+        if (next->turn > first)
+            tabulate_place(t, at, first, next->turn);
+        first = next->turn;
+        at = &next->observer;
+    }
+    tabulate_place(t, at, first, turns);
     sky_handover *less = realloc(t->handovers, t->handover_count * sizeof *less);
     t->handovers = less ? less : t->handovers;
     return SKY_OK;

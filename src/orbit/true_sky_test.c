@@ -343,6 +343,46 @@ static void a_ground_moves(void **state) {
     sky_frame_deinit(&home);
 }
 
+/* Before the turn it is the one place's table, from it on the other's. */
+static void the_window_goes_to_another_place(void **state) {
+    (void)state;
+    const sky_observer seattle = {
+        .latitude_deg = 47.6, .longitude_deg = -122.3, .min_elevation_deg = 25};
+    const sky_observer london = {
+        .latitude_deg = 51.5, .longitude_deg = -0.1, .min_elevation_deg = 25};
+    const sky_anchor anchor = {london, 100};
+    sky_turning turning = {.start_ms = start_ms, .rotation_ns = SKY_MS(SKY_HANDOVER_MS)};
+    sky_placement p = {.strategy = SKY_PLACE_ROTATION_HOP, .servers = 9};
+    sky_frame frames[3]; /* here, there from turn 100 on, and from here to there */
+    for (int i = 0; i < 3; i++) {
+        sky_physical physical = {.observer = i == 1 ? london : seattle,
+                                 .start_ms = start_ms + (i == 1 ? 100 * SKY_HANDOVER_MS : 0),
+                                 .slot_ms = SKY_HANDOVER_MS,
+                                 .turns = i == 1 ? 100 : 200,
+                                 .hysteresis_deg = 3,
+                                 .anchors = &anchor,
+                                 .anchor_count = i == 2};
+        assert_int_equal(sky_fleet_walker(&sky_shell_find("starlink-a")->constellation,
+                                          SKY_SHELL_EPOCH_MS, &physical.fleet, NULL),
+                         SKY_OK);
+        assert_int_equal(sky_frame_init_physical(&frames[i], &p, &physical, &turning, NULL),
+                         SKY_OK);
+    }
+    uint32_t differ = 0;
+    for (uint64_t turn = 0; turn < 200; turn++) {
+        sky_satellite at = sky_frame_centre(&frames[2], turn);
+        sky_satellite here = sky_frame_centre(&frames[0], turn);
+        differ += !sky_satellite_equal(at, here);
+        if (turn < 100)
+            assert_true(sky_satellite_equal(at, here));
+        else
+            assert_true(sky_satellite_equal(at, sky_frame_centre(&frames[1], turn - 100)));
+    }
+    assert_int_equal(differ, 100);
+    for (int i = 0; i < 3; i++)
+        sky_frame_deinit(&frames[i]);
+}
+
 static void what_has_no_grid_is_refused(void **state) {
     (void)state;
     static const char tle[] =
@@ -395,6 +435,7 @@ int main(void) {
         cmocka_unit_test(where_no_laser_holds_nothing_is_joined),
         cmocka_unit_test(another_place_has_its_own_light),
         cmocka_unit_test(a_ground_moves),
+        cmocka_unit_test(the_window_goes_to_another_place),
         cmocka_unit_test(what_has_no_grid_is_refused),
         cmocka_unit_test(any_facts_have_a_place),
     };

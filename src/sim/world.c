@@ -398,12 +398,13 @@ static sky_status make_grounds(sky_world *w, sky_error *error) {
         uint32_t i = w->ground_count;
         sky__ground *g = &w->grounds[i];
         uint64_t own_bits_s = i > 0 ? s->grounds[i - 1].bits_s : 0;
-        g->frame = i > 0 ? &g->own : &w->frame;
+        bool elsewhere = i > 0 || s->anchor_count > 0; /* the window goes, the observer stays */
+        g->frame = elsewhere ? &g->own : &w->frame;
         g->bits_s = aboard           ? s->links.isl_bits_s
                     : own_bits_s > 0 ? own_bits_s
                                      : s->links.ground_bits_s;
         g->queue_ns = sky_link_busy_ns(g->bits_s, s->links.queue_bytes);
-        sky_status status = i > 0 ? sky__ground_frame(s, &w->frame, i, &g->own, error) : SKY_OK;
+        sky_status status = elsewhere ? sky__ground_frame(s, &w->frame, i, &g->own, error) : SKY_OK;
         if (status != SKY_OK)
             return status;
     }
@@ -529,7 +530,7 @@ void sky_world_destroy(sky_world *w) {
     sky_schedule_deinit(&w->schedule);
     for (uint32_t i = 0; i < w->ground_count; i++) {
         sky_session_destroy(w->grounds[i].session);
-        if (i > 0)
+        if (w->grounds[i].frame == &w->grounds[i].own)
             sky_frame_deinit_ground(&w->grounds[i].own);
     }
     free(w->grounds);
