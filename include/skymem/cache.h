@@ -165,12 +165,8 @@ typedef struct sky_cache sky_cache;
 
 /* Open a hierarchy, nearest tier first.
  *   mem:SIZE[?shared=yes|no]          process memory; shared: as skymemd shows it to others
-<<<<<<< HEAD
  *   shm:SOCKET[?user=NAME]            the store of a host (skymem/host.h), for all processes
-=======
- *   shm:SOCKET                        the store of a host (skymem/host.h), for all processes
  *   skymem://HOST:PORT?key=FILE       the store of another host (skymem/peer.h); or ?plain=yes
->>>>>>> 1de87e4 (peer: a store between hosts over TCP, sealed)
  *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no]     max: 8GiB if not given
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
  *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file

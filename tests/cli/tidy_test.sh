@@ -53,6 +53,7 @@ plant
 printf '/* %0100d */\n' 0 | breach columns src/base/tick.c
 printf 'static int a(void) {\n\treturn 1;\n}\n' | breach tab src/base/tick.c
 printf '/* TO''DO: later */\n' | breach unfinished src/base/tick.c
+printf '<<<<<<''< HEAD\n' | breach conflict README.md
 printf 'See /ro''ot/notes.\n' | breach 'machine path' README.md
 lines 800 'extern int sky_tick_count;' | breach 'file length' src/base/tick.c
 { echo 'int a(void) {'; lines 69 '    sky_tick();'; echo '}'; } |
