@@ -2,87 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <skymem/keys.h>
-
+#include "cache/listing.h"
 #include "host/host.h"
-
-/* Where an entry lies in the text, and how good it is: a name before none, then the nearest store.
- */
-typedef struct {
-    sky_key key;
-    uint32_t rank;
-    size_t at, bytes;
-} place;
-
-typedef struct {
-    sky__chore *chore;
-    size_t room;
-    place *places;
-    size_t count, place_room;
-} listing;
-
-static bool make_room(void **data, size_t needed, size_t more, size_t bytes, size_t *room) {
-    if (needed <= *room)
-        return true;
-    void *larger = realloc(*data, (2 * *room + more) * bytes);
-    if (!larger)
-        return false;
-    *data = larger;
-    *room = 2 * *room + more;
-    return true;
-}
-
-static bool note_entry(void *context, const sky_entry *entry) {
-    listing *l = context;
-    sky__chore *c = l->chore;
-    size_t at = c->text_bytes;
-    void *text = c->text, *places = l->places;
-    bool ok = make_room(&text, at + SKY_SHM_ENTRY_BYTES_MAX, 64 * SKY_SHM_ENTRY_BYTES_MAX, 1,
-                        &l->room) &&
-              make_room(&places, l->count + 1, 64, sizeof *l->places, &l->place_room);
-    c->text = text;
-    l->places = places;
-    if (!ok) {
-        c->status = SKY_E_NOMEM;
-        return false;
-    }
-    if (!sky_shm_entry_encode(entry, c->text, l->room, &c->text_bytes))
-        return false;
-    uint32_t rank = (uint32_t)entry->tier + (entry->name ? 0u : SKY_TIERS_MAX);
-    l->places[l->count++] = (place){entry->key, rank, at, c->text_bytes - at};
-    return true;
-}
-
-static int by_key_and_rank(const void *a, const void *b) {
-    const place *x = a, *y = b;
-    int order = memcmp(&x->key, &y->key, sizeof x->key);
-    return order ? order : (x->rank > y->rank) - (x->rank < y->rank);
-}
-
-/* For a client the host is one tier: of what several stores have one entry stays, or one a level.
- */
-static sky_status drop_copies(const listing *l) {
-    sky__chore *c = l->chore;
-    uint8_t *text = malloc(c->text_bytes + 1);
-    if (!text)
-        return SKY_E_NOMEM;
-    size_t bytes = 0;
-    if (l->count)
-        qsort(l->places, l->count, sizeof *l->places, by_key_and_rank);
-    for (size_t i = 0, best = 0; i < l->count; i++) {
-        const place *p = &l->places[i];
-        if (!sky_key_equal(&p->key, &l->places[best].key))
-            best = i;
-        if (p->rank != l->places[best].rank)
-            continue;
-        memcpy(text + bytes, c->text + p->at, p->bytes);
-        bytes += p->bytes;
-    }
-    free(c->text);
-    c->text = text;
-    c->text_bytes = bytes;
-    return SKY_OK;
-}
 
 static void do_chore(sky__chore *c) {
     if (c->question == SKY_SHM_VERIFY) {
@@ -92,13 +13,7 @@ static void do_chore(sky__chore *c) {
         memcpy(c->numbers, numbers, sizeof numbers);
         return;
     }
-    listing l = {.chore = c};
-    sky_status status = sky_list(c->tenant->cache, note_entry, &l);
-    if (c->status == SKY_OK && sky_tier_count(c->tenant->cache) > 1)
-        c->status = drop_copies(&l);
-    if (c->status == SKY_OK)
-        c->status = status;
-    free(l.places);
+    c->status = sky__listing(c->tenant->cache, &c->text, &c->text_bytes);
 }
 
 static void *body(void *argument) {

@@ -4,7 +4,7 @@
 
 #include <skymem/metrics.h>
 
-#include "peer/listing.h"
+#include "cache/listing.h"
 #include "peer/server.h"
 #include "tier/spans.h"
 

@@ -3,7 +3,6 @@
  *   server.c       listens, accepts, counts; a thread for each connection
  *   connection.c   one connection: greeting, its loop
  *   runs.c         its runs: from frames to the cache, and answers back
- *   listing.c      what a cache holds, as one text
  *
  * A connection shares nothing with others but counts and the cache, so that none waits for another.
  * What breaks the protocol ends its connection: its runs are cancelled, its leases released. */

@@ -1,6 +1,6 @@
 /* What a cache holds, as one text, for who sees it as one tier. */
-#ifndef SKY_PEER_LISTING_H
-#define SKY_PEER_LISTING_H
+#ifndef SKY_CACHE_LISTING_H
+#define SKY_CACHE_LISTING_H
 
 #include <skymem/cache.h>
 

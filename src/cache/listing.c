@@ -1,4 +1,4 @@
-#include "peer/listing.h"
+#include "cache/listing.h"
 
 #include <stdlib.h>
 #include <string.h>
