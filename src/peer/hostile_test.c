@@ -355,6 +355,30 @@ static void half_a_put_stores_nothing(void **state) {
     }
 }
 
+/* The host has no room at first for a put whose first payload is empty. */
+static void an_empty_payload_may_be_first(void **state) {
+    char url[256], data[5000] = {1};
+    const char *urls[] = {url};
+    sky_span span = {data, sizeof data};
+    sky_item items[] = {{.key = sky_fixture_key(4)},
+                        {.key = sky_fixture_key(5), .spans = &span, .span_count = 1}};
+    sky_cache *cache;
+    sky_batch batch;
+    (void)state;
+    sky_peer_fixture_url(&plain, "connections=1", url);
+    assert_int_equal(sky_cache_open(urls, 1, &cache, NULL), SKY_OK);
+    atomic_fetch_add(&plain.server->staged_bytes, SKY__PEER_STAGED_MAX);
+    assert_int_equal(sky_submit(cache, SKY_OP_PUT, items, 2, NULL, &batch), SKY_OK);
+    sky_poll(NULL, 0, sky_now() + SKY_MS(50));
+    atomic_fetch_sub(&plain.server->staged_bytes, SKY__PEER_STAGED_MAX);
+    assert_int_equal(sky_wait(cache, batch, sky_now() + PATIENCE), SKY_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(items[i].status, SKY_OK);
+    assert_int_equal(sky_run(cache, SKY_OP_REMOVE, items, 2, NULL), SKY_OK);
+    sky_cache_close(cache);
+    assert_unharmed(&plain);
+}
+
 /* Bytes that are no records, behind a good beginning. */
 static void noise_ends_it(void **state) {
     uint8_t noise[3000];
@@ -410,6 +434,7 @@ int main(void) {
         cmocka_unit_test(who_asks_without_end_is_ended),
         cmocka_unit_test(who_never_reads_is_ended),
         cmocka_unit_test(half_a_put_stores_nothing),
+        cmocka_unit_test(an_empty_payload_may_be_first),
         cmocka_unit_test(noise_ends_it),
         cmocka_unit_test(a_host_answers_from_its_own_stores),
     };

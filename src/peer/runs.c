@@ -139,13 +139,19 @@ static bool find_staging(sky__peer_connection *c, sky__peer_run *run) {
     return run->staged != NULL;
 }
 
-/* The payloads of a put are whole, or those that follow are. */
-static sky_status go_on_coming(sky__peer_connection *c) {
-    sky__peer_run *run = c->coming;
+/* On to the next payload of a put of which bytes come. */
+static void skip_whole(sky__peer_connection *c) {
+    const sky__peer_run *run = c->coming;
     while (c->coming_n < run->count && c->coming_at == run->orders[c->coming_n].bytes) {
         c->coming_n++;
         c->coming_at = 0;
     }
+}
+
+/* A payload of a put is whole, or all are empty. */
+static sky_status go_on_coming(sky__peer_connection *c) {
+    sky__peer_run *run = c->coming;
+    skip_whole(c);
     if (c->coming_n < run->count)
         return SKY_OK;
     c->coming = NULL;
@@ -170,16 +176,17 @@ static void lay_out(sky__peer_run *run) {
 static sky_status begin_put(sky__peer_connection *c, sky__peer_run *run) {
     uint64_t all = 0, most = c->server->payload_bytes_max;
     for (uint32_t n = 0; n < run->count; n++) {
-        bool fits = run->orders[n].bytes <= most && all < SKY_PEER_PUT_BYTES_MAX;
-        c->why = fits ? c->why : "it puts more than it was told that it may";
-        if (!fits)
+        if (run->orders[n].bytes > most || all >= SKY_PEER_PUT_BYTES_MAX) {
+            c->why = "it puts more than it was told that it may";
             return SKY_E_CORRUPT;
+        }
         all += run->orders[n].bytes;
     }
     c->coming = run;
     c->coming_n = 0;
     c->coming_at = 0;
     run->staged_bytes = all;
+    skip_whole(c);
     if (all > 0 && !find_staging(c, run)) {
         c->waits_for_room = true;
         return SKY_E_BUSY;
