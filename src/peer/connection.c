@@ -22,6 +22,7 @@ static sky_status greet(sky__peer_connection *c, sky_time until, sky_peer_secret
         return status;
     sky_random(chance, sizeof chance);
     sky_status verdict = sky_peer_hello_answer(hello, &rules, chance, answer, secrets);
+    explicit_bzero(chance, sizeof chance);
     status = sky_peer_exchange(s->transport, c->fd, true, answer, sizeof answer, until, s->stop);
     return verdict != SKY_OK ? verdict : status;
 }
@@ -31,7 +32,7 @@ static sky_status open_link(sky__peer_connection *c, sky_time until) {
     sky_status status = greet(c, until, &secrets);
     if (status == SKY_OK)
         status = sky_peer_link_create(c->server->transport, c->fd, false, &secrets, &c->link);
-    memset(&secrets, 0, sizeof secrets);
+    explicit_bzero(&secrets, sizeof secrets);
     if (status != SKY_OK)
         c->server->transport->close(c->fd);
     if (status == SKY_OK)

@@ -117,13 +117,15 @@ static sky_status greet(const sky__peer *p, int fd, sky_time until, sky_peer_sec
     uint8_t chance[32], answer[SKY_PEER_HELLO_BYTES];
     sky_random(chance, sizeof chance);
     sky_peer_hello_make(&hello, p->suite, p->key, chance);
+    explicit_bzero(chance, sizeof chance);
     sky_status status = sky_peer_exchange(p->transport, fd, true, hello.hello, sizeof hello.hello,
                                           until, -1);
     if (status == SKY_OK)
         status = sky_peer_exchange(p->transport, fd, false, answer, sizeof answer, until, -1);
-    if (status != SKY_OK)
-        return status;
-    return sky_peer_hello_end(&hello, answer, secrets);
+    if (status == SKY_OK)
+        status = sky_peer_hello_end(&hello, answer, secrets);
+    explicit_bzero(&hello, sizeof hello);
+    return status;
 }
 
 /* The first frames: that the host answers them shows that it has the keys. */
@@ -154,7 +156,7 @@ sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until) {
     status = greet(p, fd, until, &secrets);
     if (status == SKY_OK)
         status = sky_peer_link_create(p->transport, fd, true, &secrets, &l->link);
-    memset(&secrets, 0, sizeof secrets);
+    explicit_bzero(&secrets, sizeof secrets);
     if (status != SKY_OK) {
         p->transport->close(fd);
         return status;
