@@ -15,8 +15,9 @@
 #define SPARE_PAUSES 2 /* and so many of the host's guesses */
 #define LOSSES_MAX   3 /* unanswered, of the silent, where the links lose much */
 
-uint32_t sky__operation_places(const sky__scheduler *q, const sky__operation *o,
-                               sky_satellite places[SKY__PLACES_MAX]) {
+/* Where an operation's chunk may be, the likeliest first. */
+static uint32_t operation_places(const sky__scheduler *q, const sky__operation *o,
+                                 sky_satellite places[SKY__PLACES_MAX]) {
     const sky__client *client = sky__client_of(q, o);
     const sky__request *r = &q->requests->rows[o->request];
     if (client->places)
@@ -38,7 +39,7 @@ uint32_t sky__chunk_places(const sky__scheduler *q, const sky__operation *o,
 
 uint32_t sky__places_to_ask(const sky__scheduler *q, const sky__operation *o,
                             sky_satellite places[SKY__PLACES_MAX]) {
-    uint32_t count = sky__operation_places(q, o, places), spoke = 0;
+    uint32_t count = operation_places(q, o, places), spoke = 0;
     for (uint32_t i = 0; i < count && !sky__client_of(q, o)->stores; i++) {
         sky_satellite place = places[i];
         if (sky__is_silent(q, place))
@@ -57,7 +58,7 @@ static sky_satellite place_to_ask(const sky__scheduler *q, const sky__operation 
 
 bool sky__hides(const sky__scheduler *q, const sky__operation *o) {
     sky_satellite places[SKY__PLACES_MAX];
-    uint32_t count = sky__operation_places(q, o, places);
+    uint32_t count = operation_places(q, o, places);
     for (uint32_t i = 0; i < count; i++) {
         if (sky__is_silent(q, places[i]))
             return true;
@@ -78,7 +79,7 @@ static uint32_t copy_after(const sky__scheduler *q, const sky__operation *o) {
     for (uint32_t i = 1; i < copies; i++) {
         sky__operation other = *o;
         other.copy = (o->copy + i) % copies;
-        (void)sky__operation_places(q, &other, places);
+        (void)operation_places(q, &other, places);
         if (!(o->tried >> other.copy & 1) && !sky__is_silent(q, places[0]))
             return other.copy;
     }
@@ -94,7 +95,7 @@ void sky__route_first(const sky__scheduler *q, sky__operation *o) {
     uint32_t copies = client->reads ? sky__copies_of(q, o) : 1;
     sky_satellite places[SKY__PLACES_MAX];
     for (o->copy = copies > 1 ? 0 : o->copy; copies > 1 && o->copy < copies; o->copy++) {
-        (void)sky__operation_places(q, o, places);
+        (void)operation_places(q, o, places);
         o->to = places[0];
         if (!sky__is_silent(q, places[0]))
             return;

@@ -193,9 +193,6 @@ void sky__operations_abandon(sky__scheduler *q, uint32_t request);
 
 /* ---- route.c ---- */
 
-/* Where an operation's chunk may be, the likeliest first. */
-uint32_t sky__operation_places(const sky__scheduler *q, const sky__operation *o,
-                               sky_satellite places[SKY__PLACES_MAX]);
 /* Where a chunk of its request's block is now; `before` NULL: in its present epoch alone. */
 uint32_t sky__chunk_places(const sky__scheduler *q, const sky__operation *o,
                            const sky__epoch *before, sky_satellite places[SKY__PLACES_MAX]);

@@ -81,12 +81,6 @@ sky_satellite sky_session_place(const sky_session *s, const sky_chunk_facts *fac
     return sky_chunk_place(&f->constellation, &f->turning, facts, turns);
 }
 
-bool sky_session_place_before(const sky_session *s, const sky_chunk_facts *facts, uint64_t turns,
-                              sky_satellite *out) {
-    const sky_frame *f = s->core.config.frame;
-    return sky_chunk_place_before(&f->constellation, &f->turning, facts, turns, out);
-}
-
 uint64_t sky_session_bytes_max(const sky_session *s) {
     return sky__blocks_bytes_max(&s->blocks);
 }

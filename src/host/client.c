@@ -64,7 +64,8 @@ static bool is_for_later(sky__client *c, sky_status sent) {
     return sent == SKY_E_BUSY || sent == SKY_E_FULL;
 }
 
-void sky__client_send(sky__host *h, sky__client *c, const sky_shm_frame *frame, int passed) {
+/* Send a frame, with a descriptor (-1: none), now or when the client reads. */
+static void client_send(sky__host *h, sky__client *c, const sky_shm_frame *frame, int passed) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
     if (c->fd < 0)
         return;
@@ -103,8 +104,7 @@ static void show_segments(sky__host *h, sky__client *c, uint64_t at, uint64_t by
         if (c->shown[i] == generation)
             continue;
         c->shown[i] = generation;
-        sky__client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_SEGMENT, .segment = (uint32_t)i},
-                         fd);
+        client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_SEGMENT, .segment = (uint32_t)i}, fd);
     }
 }
 
@@ -122,7 +122,7 @@ static void retire(sky__host *h, sky__tenant *t) {
             if (c->fd < 0 || c->tenant != t || c->shown[i] == 0 || c->shown[i] == generation)
                 continue;
             c->shown[i] = 0;
-            sky__client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_RETIRED, .segment = i}, -1);
+            client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_RETIRED, .segment = i}, -1);
         }
     }
 }
@@ -171,7 +171,7 @@ void sky__run_end(sky__host *h, sky__run *run) {
         result_of(h, c, run, i, &done.results[i]);
     c->run_count--;
     free(run);
-    sky__client_send(h, c, &done, -1);
+    client_send(h, c, &done, -1);
 }
 
 static void end_unstarted(sky__host *h, sky__run *run, sky_status status) {
@@ -316,7 +316,7 @@ static void take_stage(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     sky_shm_frame staged = {.kind = SKY_SHM_STAGED};
     staged.status = make_stage(c, f->stage_bytes, &fd);
     staged.stage_bytes = c->stage_bytes;
-    sky__client_send(h, c, &staged, fd);
+    client_send(h, c, &staged, fd);
     sky_local_close(fd);
 }
 
@@ -342,7 +342,7 @@ void sky__client_tell(sky__host *h, sky__client *c, const sky__chore *told) {
         frame.text_bytes = status == SKY_OK ? told->text_bytes : 0;
         c->listed = true;
     }
-    sky__client_send(h, c, &frame, fd);
+    client_send(h, c, &frame, fd);
     sky_local_close(fd);
 }
 
@@ -384,19 +384,19 @@ static void take_ask(sky__host *h, sky__client *c, const sky_shm_frame *f) {
 
 static void take_hello(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     if (f->version != SKY_SHM_VERSION) {
-        sky__client_send(
-            h, c, &(sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_UNSUPPORTED}, -1);
+        client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_UNSUPPORTED},
+                    -1);
         sky__client_close(h, c, "it is of another version");
         return;
     }
     c->greeted = true;
-    sky__client_send(h, c,
-                     &(sky_shm_frame){.kind = SKY_SHM_WELCOME,
-                                      .version = SKY_SHM_VERSION,
-                                      .arena_bytes = c->tenant->arena.region_bytes,
-                                      .segment_bytes = c->tenant->arena.segment_bytes,
-                                      .client = c->number},
-                     -1);
+    client_send(h, c,
+                &(sky_shm_frame){.kind = SKY_SHM_WELCOME,
+                                 .version = SKY_SHM_VERSION,
+                                 .arena_bytes = c->tenant->arena.region_bytes,
+                                 .segment_bytes = c->tenant->arena.segment_bytes,
+                                 .client = c->number},
+                -1);
 }
 
 static void take(sky__host *h, sky__client *c, const sky_shm_frame *f) {

@@ -146,8 +146,6 @@ void sky__client_close(sky__host *h, sky__client *c, const char *why);
 void sky__client_serve(sky__host *h, sky__client *c);
 /* Whether a line about a bad client may go to the log: a flood of them is no flood of lines. */
 bool sky__host_may_log(sky__host *h);
-/* Send a frame, with a descriptor (-1: none), now or when the client reads. */
-void sky__client_send(sky__host *h, sky__client *c, const sky_shm_frame *frame, int passed);
 /* Answer with numbers and bytes, if there are any. */
 void sky__client_tell(sky__host *h, sky__client *c, const sky__chore *told);
 /* A run is over: answer it and free it. */
