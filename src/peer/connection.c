@@ -154,7 +154,8 @@ static sky_time patience(sky__peer_connection *c, sky_time greet_by, uint64_t *m
     return until;
 }
 
-static void wait(sky__peer_connection *c, bool writes, sky_time until) {
+/* False: the client has gone, which nothing else would tell of while nothing is read or sent. */
+static bool wait(sky__peer_connection *c, bool writes, sky_time until) {
     const bool none[] = {false, false, false};
     const int fds[] = {c->event, c->watch, c->server->stop};
     bool ready[3], reads = !c->waits_for_room;
@@ -166,6 +167,7 @@ static void wait(sky__peer_connection *c, bool writes, sky_time until) {
     if (c->waits_for_room)
         until = sky__sooner(until, sky_now() + RETRY_NS);
     sky_local_poll(fds, none, ready, 3, until);
+    return reads || writes || !ready[1];
 }
 
 static bool stopping(const sky__peer_connection *c) {
@@ -194,8 +196,8 @@ static void serve(sky__peer_connection *c, sky_time greet_by) {
         sky_time until = patience(c, greet_by, &moved);
         if (c->why)
             return;
-        if (status == SKY_MISS)
-            wait(c, unsent, until);
+        if (status == SKY_MISS && !wait(c, unsent, until))
+            return;
     }
 }
 

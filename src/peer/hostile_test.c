@@ -379,6 +379,35 @@ static void an_empty_payload_may_be_first(void **state) {
     assert_unharmed(&plain);
 }
 
+static void announce_put(sky_peer_link *l, uint64_t bytes) {
+    frame = (sky_peer_frame){.kind = SKY_PEER_RUN,
+                             .count = 1,
+                             .op = SKY_OP_PUT,
+                             .orders = {{.key = sky_fixture_key(9), .bytes = bytes}}};
+    say(l, &frame);
+}
+
+static void wait_for_connections(const sky_peer_fixture *p, uint64_t count) {
+    sky_time until = sky_now() + PATIENCE;
+    while (stats(p).connections != count) {
+        assert_true(sky_now() < until);
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    }
+}
+
+/* Others' puts have all the room. Who waits for some and goes is not kept until there is room. */
+static void who_goes_while_it_waits_for_room_is_ended(void **state) {
+    (void)state;
+    atomic_fetch_add(&plain.server->staged_bytes, SKY__PEER_STAGED_MAX);
+    sky_peer_link *l = ready(&plain);
+    wait_for_connections(&plain, 1);
+    announce_put(l, 1 << 20);
+    sky_peer_link_destroy(l); /* the welcome was not read: this comes as a reset */
+    wait_for_connections(&plain, 0);
+    atomic_fetch_sub(&plain.server->staged_bytes, SKY__PEER_STAGED_MAX);
+    assert_unharmed(&plain);
+}
+
 /* Bytes that are no records, behind a good beginning. */
 static void noise_ends_it(void **state) {
     uint8_t noise[3000];
@@ -435,6 +464,7 @@ int main(void) {
         cmocka_unit_test(who_never_reads_is_ended),
         cmocka_unit_test(half_a_put_stores_nothing),
         cmocka_unit_test(an_empty_payload_may_be_first),
+        cmocka_unit_test(who_goes_while_it_waits_for_room_is_ended),
         cmocka_unit_test(noise_ends_it),
         cmocka_unit_test(a_host_answers_from_its_own_stores),
     };
