@@ -285,7 +285,7 @@ int config_read(const char *path, bool absent, daemon_config *out) {
 /* ---- checks ---- */
 
 static int check_stores(daemon_stores *s) {
-    static const char *const schemes[] = {"disk:", "shm:", "sky:", "sky+udp:"};
+    static const char *const schemes[] = {"disk:", "shm:", "skymem:", "sky:", "sky+udp:"};
     size_t count;
     const char *const *urls = config_urls(s, &count);
     sky_cache *cache;

@@ -28,6 +28,7 @@ idle: 86400
 YAML
 expect 0 "$skymemd" --config "$file" --check
 silent
+expect 0 "$skymemd" --config "$file" --check --store mem:1MiB --store skymem://127.0.0.1:1?plain=yes
 [ ! -e "$work/disk" ] && [ ! -e "$socket" ] || fail "--check opened something"
 start_daemon --config "$file"
 expect 0 "$skymem" stat --store "shm:$socket" --json
