@@ -44,8 +44,9 @@ static void accept_one(sky__host *h) {
     if (fd < 0)
         return;
     sky__tenant *t = sky__tenant_of(h, peer.uid);
-    sky__client *c = t ? free_place(h, t) : NULL;
-    if (!t) {
+    bool served = t && !t->leaving;
+    sky__client *c = served ? free_place(h, t) : NULL;
+    if (!served) {
         if (sky__host_may_log(h))
             sky_log(SKY_LOG_WARNING, "process %d of user %u is refused: this is user %u's",
                     peer.pid, peer.uid, sky_local_user());

@@ -151,6 +151,7 @@ static void update(sky__host *h, sky__tenant *t) {
         dismiss(h, t);
         return;
     }
+    t->leaving = false; /* it may have come back before its stores were closed */
     char *stores = join(user);
     if (stores && strcmp(stores, t->stores) != 0)
         sky_log(SKY_LOG_WARNING, "the stores of user %u changed: they do when it starts again",

@@ -58,9 +58,8 @@ static sky_status lease(sky_cache *cache, uint64_t n, sky_span *view) {
     return status == SKY_OK ? item.status : status;
 }
 
-/* Run `body` as another user; true: all its checks held. */
-static bool as_user(uint32_t uid, void (*body)(void)) {
-    int ended;
+/* Run `body` as another user. */
+static pid_t in_child(uint32_t uid, void (*body)(void)) {
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -69,8 +68,18 @@ static bool as_user(uint32_t uid, void (*body)(void)) {
         failures == 0 ? body() : (void)0;
         _exit(failures != 0);
     }
+    return child;
+}
+
+/* It ended, and all its checks held. */
+static bool has_passed(pid_t child) {
+    int ended;
     assert_int_equal(waitpid(child, &ended, 0), child);
     return ended == 0;
+}
+
+static bool as_user(uint32_t uid, void (*body)(void)) {
+    return has_passed(in_child(uid, body));
 }
 
 /* ---- what children do ---- */
@@ -177,7 +186,7 @@ static void finds_its_own(void) {
 /* ---- tests ---- */
 
 static const char *const other_urls[] = {"mem:4MiB"};
-static const sky_host_user users[] = {{OTHER, other_urls, 1}, {THIRD, other_urls, 1}};
+static sky_host_user users[] = {{OTHER, other_urls, 1}, {THIRD, other_urls, 1}};
 
 static bool take_users(void *context, sky_host_settings *settings) {
     _Atomic size_t *wanted = ((sky_host_fixture *)context)->user;
@@ -325,22 +334,69 @@ static sky_status slow_remove(void *self, const sky_key *key) {
     return SKY_MISS;
 }
 
+static sky_status slow_list(void *self, sky_tier_key_fn each, void *context) {
+    (void)each, (void)context;
+    return slow_read(self, NULL, 0, NULL, 0, NULL) == SKY_MISS ? SKY_OK : SKY_E_IO;
+}
+
 static const sky_tier_driver slow = {.struct_bytes = sizeof slow,
                                      .open = slow_open,
                                      .read = slow_read,
                                      .write = slow_write,
-                                     .remove = slow_remove};
+                                     .remove = slow_remove,
+                                     .list = slow_list};
+
+static const char *const slow_urls[] = {"mem:4MiB", "slow:x"};
+static const sky_host_user slow_user = {OTHER, slow_urls, 2};
+
+static void verifies_in_vain(void) {
+    sky_status status;
+    sky_verify_report report = {0};
+    sky_cache *cache = connect_to(&status);
+    check(cache && sky_verify(cache, &report) != SKY_OK, "its connection ends");
+    sky_cache_close(cache);
+}
+
+static void is_served(void) {
+    sky_status status;
+    sky_span view;
+    sky_cache *cache = connect_to(&status);
+    check(cache && lease(cache, 1, &view) == SKY_MISS, "it is served");
+    sky_cache_close(cache);
+}
+
+/* Its stores stay open while somebody works with them; it is not served meanwhile. */
+static void a_user_that_goes_while_it_is_busy(void **state) {
+    (void)state;
+    need_root();
+    start_with(0);
+    users[0] = slow_user;
+    set_users(1);
+    held = true;
+    asked = false;
+    pid_t child = in_child(OTHER, verifies_in_vain);
+    while (!asked)
+        sky_poll(NULL, 0, sky_now() + SKY_MS(1));
+    set_users(0);
+    assert_true(has_passed(child));
+    assert_true(as_user(OTHER, is_refused));
+    set_users(1); /* it comes back before they are closed */
+    held = false;
+    assert_true(as_user(OTHER, is_served));
+    users[0] = (sky_host_user){OTHER, other_urls, 1};
+    end_it();
+}
 
 static void what_was_asked_is_answered(void **state) {
     (void)state;
     const char *urls[] = {"mem:4MiB", "slow:x"};
     sky_status status;
-    assert_int_equal(sky_tier_register("slow", &slow), SKY_OK);
     sky_host_fixture_start(&host, urls, 2);
     sky_cache *cache = connect_to(&status);
     sky_item item = {.key = sky_fixture_key(7)};
     sky_batch batch;
     held = true;
+    asked = false;
     assert_int_equal(sky_submit(cache, SKY_OP_LEASE, &item, 1, NULL, &batch), SKY_OK);
     while (!asked)
         sky_poll(NULL, 0, sky_now() + SKY_MS(1));
@@ -360,7 +416,10 @@ int main(void) {
         cmocka_unit_test(users_come_and_go),
         cmocka_unit_test(one_user_does_not_take_all_places),
         cmocka_unit_test(an_idle_host_ends),
+        cmocka_unit_test(a_user_that_goes_while_it_is_busy),
         cmocka_unit_test(what_was_asked_is_answered),
     };
+    if (sky_tier_register("slow", &slow) != SKY_OK)
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
