@@ -73,12 +73,10 @@ uint32_t sky__server_of(const sky__core *c, uint32_t number, uint32_t copy) {
     return sky_frame_server(c->config.frame, number, c->config.replicas, copy);
 }
 
-/* Chunks of one copy of a block that are on its server `server`, from 1. */
 uint32_t sky__chunks_on(const sky__core *c, uint32_t chunks, uint32_t server) {
     return (chunks + c->servers - server) / c->servers;
 }
 
-/* What is the same for all chunks of a block. */
 sky_chunk_facts sky__block_facts(const sky__core *c, const sky_block_info *info, bool pinned) {
     const sky_placement *p = &c->config.frame->placement;
     return (sky_chunk_facts){.set_ms = info->set_ms,

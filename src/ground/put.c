@@ -114,7 +114,6 @@ void sky__look_of_put_done(sky_session *s, const sky_key *key) {
     }
 }
 
-/* A chunk went for another's sake: its block is no more, unless it can do without. */
 void sky__evicted(sky_session *s, const sky_chunk_id *id) {
     if (s->core.config.replicas > 1 || s->core.config.parity > 0)
         return;
@@ -185,7 +184,6 @@ static bool put_room(sky_session *s, uint32_t request, bool new_block) {
     return false;
 }
 
-/* The first put of the queue begins. False: it has no chunks to send, now or at all. */
 bool sky__put_start(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     if (sky__requests_put_of(&s->requests, &r->ask.key) != SKY__NONE) {

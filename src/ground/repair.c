@@ -145,8 +145,6 @@ static sky__repair *repair_of(sky_session *s, const sky__operation *o) {
     return its ? p : NULL;
 }
 
-/* An operation's chunk is lost. True: a repair sees to it, or will when there is room for one; the
- * operation is over or parked. */
 bool sky__repair_begin(sky_session *s, uint32_t op, sky_status status) {
     sky__operation *o = &s->scheduler.operations[op];
     uint32_t request = o->request;
@@ -223,7 +221,6 @@ void sky__repair_guard(sky_session *s, uint32_t op) {
     p->eligible = o->id.number - stripe.first + 1 == stripe.data;
 }
 
-/* The attempts go on, but another piece may be sooner. */
 void sky__repair_late(sky_session *s, uint32_t op) {
     const sky__operation *o = &s->scheduler.operations[op];
     if (s->core.stripes.parity == 0)
@@ -243,7 +240,6 @@ void sky__repair_late(sky_session *s, uint32_t op) {
     }
 }
 
-/* When there is room for a repair again. */
 void sky__repairs_unpark(sky_session *s) {
     for (uint32_t op = 0; s->scheduler.parked > 0 && op < s->scheduler.operation_fresh; op++) {
         if (s->repairs_open == SKY__REPAIRS_MAX)

@@ -280,7 +280,6 @@ static void answer(sky_session *s, uint32_t request, uint32_t block) {
         sky__request_finish(s, request, status, bytes);
 }
 
-/* The index has the block, or the sky was asked and nobody has. */
 void sky__request_found(sky_session *s, uint32_t request) {
     sky__request *r = &s->requests.rows[request];
     uint32_t block = sky__blocks_find(&s->blocks, r->ask.wall_ms, &r->ask.key);
