@@ -1,10 +1,8 @@
 #include "tier/peer/frame.h"
 
 #include <assert.h>
-#include <string.h>
 
-#include "base/bytes.h"
-#include "base/error.h"
+#include "tier/fields.h"
 
 enum { FLAG_DURABLE = 1, FLAG_DROP = 2 };
 enum { HEAD_BYTES = 16 };
@@ -13,38 +11,6 @@ _Static_assert(HEAD_BYTES + 26 + SKY_PEER_ITEMS_MAX * 90 <= SKY_PEER_FRAME_BYTES
 _Static_assert(HEAD_BYTES + 26 + SKY_PEER_PAYLOAD_ITEMS_MAX * (90 + SKY_NAME_BYTES_MAX) <=
                    SKY_PEER_FRAME_BYTES_MAX,
                "a put fits, with its names");
-
-static void write_key(sky_writer *w, const sky_key *key) {
-    sky_write_bytes(w, key->bytes, sizeof key->bytes);
-}
-
-static void read_key(sky_reader *r, sky_key *key) {
-    const uint8_t *bytes = sky_read_bytes(r, sizeof key->bytes);
-    if (bytes)
-        memcpy(key->bytes, bytes, sizeof key->bytes);
-}
-
-static void fail_unless(sky_reader *r, bool good) {
-    r->failed |= !good;
-}
-
-static sky_status read_status(sky_reader *r) {
-    sky_status status = (sky_status)(int32_t)sky_read_u32(r);
-    fail_unless(r, sky_status_is_known(status) && status != SKY_PENDING);
-    return r->failed ? SKY_E_CORRUPT : status;
-}
-
-static bool read_bool(sky_reader *r) {
-    uint8_t value = sky_read_u8(r);
-    fail_unless(r, value <= 1);
-    return value == 1;
-}
-
-static sky_coding read_coding(sky_reader *r) {
-    sky_coding coding = sky_read_u8(r);
-    fail_unless(r, coding <= SKY_CODING_MAX);
-    return coding;
-}
 
 /* ---- a run and its end ---- */
 
@@ -57,8 +23,8 @@ static void write_run(sky_writer *w, const sky_peer_frame *f) {
     sky_write_u16(w, (uint16_t)((f->durable ? FLAG_DURABLE : 0) | (f->drop ? FLAG_DROP : 0)));
     for (uint32_t i = 0; i < f->count; i++) {
         const sky_peer_order *o = &f->orders[i];
-        write_key(w, &o->key);
-        write_key(w, &o->parent);
+        sky__write_key(w, &o->key);
+        sky__write_key(w, &o->parent);
         sky_write_u64(w, o->offset);
         sky_write_u64(w, o->bytes);
         sky_write_u64(w, o->room);
@@ -80,25 +46,25 @@ static bool order_good(sky_op op, const sky_peer_order *o) {
 
 static void read_run(sky_reader *r, sky_peer_frame *f) {
     bool payloads = f->op == SKY_OP_GET || f->op == SKY_OP_PUT;
-    fail_unless(r, f->count <= (payloads ? SKY_PEER_PAYLOAD_ITEMS_MAX : SKY_PEER_ITEMS_MAX));
+    sky__fail_unless(r, f->count <= (payloads ? SKY_PEER_PAYLOAD_ITEMS_MAX : SKY_PEER_ITEMS_MAX));
     f->left_ns = sky_read_u64(r);
     f->at_ms = (int64_t)sky_read_u64(r);
     f->ttl_s = sky_read_u32(r);
-    f->coding = read_coding(r);
-    f->wanted = read_coding(r);
+    f->coding = sky__read_coding(r);
+    f->wanted = sky__read_coding(r);
     uint16_t flags = sky_read_u16(r);
-    fail_unless(r, flags <= (FLAG_DURABLE | FLAG_DROP));
+    sky__fail_unless(r, flags <= (FLAG_DURABLE | FLAG_DROP));
     f->durable = flags & FLAG_DURABLE;
     f->drop = flags & FLAG_DROP;
     for (uint32_t i = 0; i < f->count && !r->failed; i++) {
         sky_peer_order *o = &f->orders[i];
-        read_key(r, &o->key);
-        read_key(r, &o->parent);
+        sky__read_key(r, &o->key);
+        sky__read_key(r, &o->parent);
         o->offset = sky_read_u64(r);
         o->bytes = sky_read_u64(r);
         o->room = sky_read_u64(r);
         o->name_bytes = sky_read_u16(r);
-        fail_unless(r, order_good(f->op, o));
+        sky__fail_unless(r, order_good(f->op, o));
     }
     for (uint32_t i = 0; i < f->count && !r->failed; i++) {
         const uint8_t *name = sky_read_bytes(r, f->orders[i].name_bytes);
@@ -119,16 +85,16 @@ static void write_done(sky_writer *w, const sky_peer_frame *f) {
 }
 
 static void read_done(sky_reader *r, sky_peer_frame *f) {
-    f->payloads = read_bool(r);
-    fail_unless(r, !f->payloads || f->count <= SKY_PEER_PAYLOAD_ITEMS_MAX);
+    f->payloads = sky__read_bool(r);
+    sky__fail_unless(r, !f->payloads || f->count <= SKY_PEER_PAYLOAD_ITEMS_MAX);
     for (uint32_t i = 0; i < f->count && !r->failed; i++) {
         sky_peer_result *a = &f->results[i];
-        a->status = read_status(r);
+        a->status = sky__read_status(r);
         a->ttl_s = sky_read_u32(r);
         a->bytes = sky_read_u64(r);
-        a->coding = read_coding(r);
-        a->pinned = read_bool(r);
-        fail_unless(r, a->bytes <= (a->status == SKY_OK ? SKY_PAYLOAD_BYTES_MAX : 0));
+        a->coding = sky__read_coding(r);
+        a->pinned = sky__read_bool(r);
+        sky__fail_unless(r, a->bytes <= (a->status == SKY_OK ? SKY_PAYLOAD_BYTES_MAX : 0));
     }
 }
 
@@ -140,11 +106,11 @@ static void write_told(sky_writer *w, const sky_peer_frame *f) {
 }
 
 static void read_told(sky_reader *r, sky_peer_frame *f) {
-    f->told = read_status(r);
+    f->told = sky__read_status(r);
     for (int i = 0; i < SKY_PEER_NUMBERS; i++)
         f->numbers[i] = sky_read_u64(r);
     f->text_bytes = sky_read_u64(r);
-    fail_unless(r, f->text_bytes <= SKY_PEER_TEXT_BYTES_MAX);
+    sky__fail_unless(r, f->text_bytes <= SKY_PEER_TEXT_BYTES_MAX);
 }
 
 /* ---- frames ---- */
@@ -159,12 +125,12 @@ static uint32_t head_word(const sky_peer_frame *f) {
 static void set_head_word(sky_peer_frame *f, uint32_t word, sky_reader *r) {
     if (f->kind == SKY_PEER_RUN) {
         f->op = (sky_op)word;
-        fail_unless(r, word < SKY_OP_LEASE);
+        sky__fail_unless(r, word < SKY_OP_LEASE);
     } else if (f->kind == SKY_PEER_ASK || f->kind == SKY_PEER_TOLD) {
         f->question = (sky_peer_question)word;
-        fail_unless(r, word >= SKY_PEER_LIST && word <= SKY_PEER_STAT);
+        sky__fail_unless(r, word >= SKY_PEER_LIST && word <= SKY_PEER_STAT);
     } else {
-        fail_unless(r, word == 0);
+        sky__fail_unless(r, word == 0);
     }
 }
 
@@ -191,7 +157,7 @@ size_t sky_peer_encode(const sky_peer_frame *f, uint8_t out[SKY_PEER_FRAME_BYTES
 
 static void read_body(sky_reader *r, sky_peer_frame *f) {
     bool counts = f->kind == SKY_PEER_RUN || f->kind == SKY_PEER_DONE;
-    fail_unless(r, counts ? f->count >= 1 && f->count <= SKY_PEER_ITEMS_MAX : f->count == 0);
+    sky__fail_unless(r, counts ? f->count >= 1 && f->count <= SKY_PEER_ITEMS_MAX : f->count == 0);
     if (r->failed)
         return;
     if (f->kind == SKY_PEER_WELCOME) {
@@ -209,7 +175,7 @@ static void read_body(sky_reader *r, sky_peer_frame *f) {
 sky_status sky_peer_decode(const uint8_t *data, size_t bytes, sky_peer_frame *out) {
     sky_reader r = sky_reader_over(data, bytes);
     uint32_t kind = sky_read_u32(&r);
-    fail_unless(&r, kind >= SKY_PEER_READY && kind <= SKY_PEER_TOLD);
+    sky__fail_unless(&r, kind >= SKY_PEER_READY && kind <= SKY_PEER_TOLD);
     out->kind = (sky_peer_kind)kind;
     out->id = sky_read_u32(&r);
     out->count = sky_read_u32(&r);

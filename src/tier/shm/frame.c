@@ -3,45 +3,12 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/bytes.h"
-#include "base/error.h"
+#include "tier/fields.h"
 
 #define MAGIC UINT64_C(0x314d4853594b5389) /* 0x89 "SKYSHM1" */
 
 enum { FLAG_DURABLE = 1, FLAG_DROP = 2 };
 enum { ENTRY_NAMED = 1, ENTRY_PINNED = 2 };
-
-static void write_key(sky_writer *w, const sky_key *key) {
-    sky_write_bytes(w, key->bytes, sizeof key->bytes);
-}
-
-static void read_key(sky_reader *r, sky_key *key) {
-    const uint8_t *bytes = sky_read_bytes(r, sizeof key->bytes);
-    if (bytes)
-        memcpy(key->bytes, bytes, sizeof key->bytes);
-}
-
-static void fail_unless(sky_reader *r, bool good) {
-    r->failed |= !good;
-}
-
-static sky_status read_status(sky_reader *r) {
-    sky_status status = (sky_status)(int32_t)sky_read_u32(r);
-    fail_unless(r, sky_status_is_known(status) && status != SKY_PENDING);
-    return r->failed ? SKY_E_CORRUPT : status;
-}
-
-static bool read_bool(sky_reader *r) {
-    uint8_t value = sky_read_u8(r);
-    fail_unless(r, value <= 1);
-    return value == 1;
-}
-
-static sky_coding read_coding(sky_reader *r) {
-    sky_coding coding = sky_read_u8(r);
-    fail_unless(r, coding <= SKY_CODING_MAX);
-    return coding;
-}
 
 /* ---- a run and its end ---- */
 
@@ -54,8 +21,8 @@ static void write_run(sky_writer *w, const sky_shm_frame *f) {
     sky_write_u16(w, (uint16_t)((f->durable ? FLAG_DURABLE : 0) | (f->drop ? FLAG_DROP : 0)));
     for (uint32_t i = 0; i < f->count; i++) {
         const sky_shm_order *o = &f->orders[i];
-        write_key(w, &o->key);
-        write_key(w, &o->parent);
+        sky__write_key(w, &o->key);
+        sky__write_key(w, &o->parent);
         sky_write_u64(w, o->at);
         sky_write_u64(w, o->bytes);
         sky_write_u32(w, o->name_bytes);
@@ -66,20 +33,21 @@ static void read_run(sky_reader *r, sky_shm_frame *f) {
     f->left_ns = sky_read_u64(r);
     f->at_ms = (int64_t)sky_read_u64(r);
     f->ttl_s = sky_read_u32(r);
-    f->coding = read_coding(r);
-    f->wanted = read_coding(r);
+    f->coding = sky__read_coding(r);
+    f->wanted = sky__read_coding(r);
     uint16_t flags = sky_read_u16(r);
-    fail_unless(r, flags <= (FLAG_DURABLE | FLAG_DROP));
+    sky__fail_unless(r, flags <= (FLAG_DURABLE | FLAG_DROP));
     f->durable = flags & FLAG_DURABLE;
     f->drop = flags & FLAG_DROP;
     for (uint32_t i = 0; i < f->count; i++) {
         sky_shm_order *o = &f->orders[i];
-        read_key(r, &o->key);
-        read_key(r, &o->parent);
+        sky__read_key(r, &o->key);
+        sky__read_key(r, &o->parent);
         o->at = sky_read_u64(r);
         o->bytes = sky_read_u64(r);
         o->name_bytes = sky_read_u32(r);
-        fail_unless(r, o->bytes <= SKY_PAYLOAD_BYTES_MAX && o->name_bytes <= SKY_NAME_BYTES_MAX);
+        sky__fail_unless(r,
+                         o->bytes <= SKY_PAYLOAD_BYTES_MAX && o->name_bytes <= SKY_NAME_BYTES_MAX);
     }
 }
 
@@ -99,14 +67,14 @@ static void write_done(sky_writer *w, const sky_shm_frame *f) {
 static void read_done(sky_reader *r, sky_shm_frame *f) {
     for (uint32_t i = 0; i < f->count; i++) {
         sky_shm_result *a = &f->results[i];
-        a->status = read_status(r);
+        a->status = sky__read_status(r);
         a->ttl_s = sky_read_u32(r);
         a->bytes = sky_read_u64(r);
         a->at = sky_read_u64(r);
         a->lease = sky_read_u64(r);
-        a->coding = read_coding(r);
-        a->pinned = read_bool(r);
-        fail_unless(r, a->bytes <= SKY_PAYLOAD_BYTES_MAX);
+        a->coding = sky__read_coding(r);
+        a->pinned = sky__read_bool(r);
+        sky__fail_unless(r, a->bytes <= SKY_PAYLOAD_BYTES_MAX);
     }
 }
 
@@ -118,7 +86,7 @@ static void write_told(sky_writer *w, const sky_shm_frame *f) {
 }
 
 static void read_told(sky_reader *r, sky_shm_frame *f) {
-    f->told = read_status(r);
+    f->told = sky__read_status(r);
     for (int i = 0; i < SKY_SHM_NUMBERS; i++)
         f->numbers[i] = sky_read_u64(r);
     f->text_bytes = sky_read_u64(r);
@@ -157,11 +125,11 @@ static void set_word(sky_shm_frame *f, uint32_t word, sky_reader *r) {
     case SKY_SHM_REFUSED:
     case SKY_SHM_STAGED:
         f->status = (sky_status)(int32_t)word;
-        fail_unless(r, sky_status_is_known(f->status));
+        sky__fail_unless(r, sky_status_is_known(f->status));
         return;
     case SKY_SHM_RUN:
         f->op = (sky_op)word;
-        fail_unless(r, word <= SKY_OP_LEASE && word != SKY_OP_GET);
+        sky__fail_unless(r, word <= SKY_OP_LEASE && word != SKY_OP_GET);
         return;
     case SKY_SHM_SEGMENT:
     case SKY_SHM_RETIRED:
@@ -170,10 +138,10 @@ static void set_word(sky_shm_frame *f, uint32_t word, sky_reader *r) {
     case SKY_SHM_ASK:
     case SKY_SHM_TOLD:
         f->question = (sky_shm_question)word;
-        fail_unless(r, word >= SKY_SHM_LIST && word <= SKY_SHM_TEXT);
+        sky__fail_unless(r, word >= SKY_SHM_LIST && word <= SKY_SHM_TEXT);
         return;
     default:
-        fail_unless(r, word == 0);
+        sky__fail_unless(r, word == 0);
     }
 }
 
@@ -208,11 +176,11 @@ size_t sky_shm_encode(const sky_shm_frame *f, uint8_t out[SKY_SHM_FRAME_BYTES_MA
 
 static void read_body(sky_reader *r, sky_shm_frame *f) {
     bool counts = f->kind == SKY_SHM_RUN || f->kind == SKY_SHM_DONE || f->kind == SKY_SHM_RELEASE;
-    fail_unless(r, counts ? f->count >= 1 && f->count <= SKY_SHM_ITEMS_MAX : f->count == 0);
+    sky__fail_unless(r, counts ? f->count >= 1 && f->count <= SKY_SHM_ITEMS_MAX : f->count == 0);
     if (r->failed)
         return;
     if (f->kind == SKY_SHM_HELLO) {
-        fail_unless(r, sky_read_u64(r) == MAGIC);
+        sky__fail_unless(r, sky_read_u64(r) == MAGIC);
     } else if (f->kind == SKY_SHM_WELCOME) {
         f->arena_bytes = sky_read_u64(r);
         f->segment_bytes = sky_read_u64(r);
@@ -234,7 +202,7 @@ static void read_body(sky_reader *r, sky_shm_frame *f) {
 sky_status sky_shm_decode(const uint8_t *data, size_t bytes, sky_shm_frame *out) {
     sky_reader r = sky_reader_over(data, bytes);
     uint32_t kind = sky_read_u32(&r);
-    fail_unless(&r, kind >= SKY_SHM_HELLO && kind <= SKY_SHM_TOLD);
+    sky__fail_unless(&r, kind >= SKY_SHM_HELLO && kind <= SKY_SHM_TOLD);
     out->kind = (sky_shm_kind)kind;
     out->id = sky_read_u32(&r);
     out->count = sky_read_u32(&r);
@@ -250,8 +218,8 @@ sky_status sky_shm_decode(const uint8_t *data, size_t bytes, sky_shm_frame *out)
 
 bool sky_shm_entry_encode(const sky_entry *e, uint8_t *out, size_t room, size_t *used) {
     sky_writer w = sky_writer_over(out + *used, room - *used);
-    write_key(&w, &e->key);
-    write_key(&w, &e->parent);
+    sky__write_key(&w, &e->key);
+    sky__write_key(&w, &e->parent);
     sky_write_u64(&w, e->bytes);
     sky_write_u64(&w, e->hits);
     sky_write_u64(&w, (uint64_t)e->set_ms);
@@ -273,18 +241,18 @@ sky_status sky_shm_entry_decode(const uint8_t *data, size_t bytes, size_t *at,
         return SKY_MISS;
     sky_reader r = sky_reader_over(data + *at, bytes - *at);
     *out = (sky_entry){0};
-    read_key(&r, &out->key);
-    read_key(&r, &out->parent);
+    sky__read_key(&r, &out->key);
+    sky__read_key(&r, &out->parent);
     out->bytes = sky_read_u64(&r);
     out->hits = sky_read_u64(&r);
     out->set_ms = (int64_t)sky_read_u64(&r);
     out->used_ms = (int64_t)sky_read_u64(&r);
-    out->coding = read_coding(&r);
+    out->coding = sky__read_coding(&r);
     uint8_t flags = sky_read_u8(&r);
     out->name_bytes = sky_read_u16(&r);
-    fail_unless(&r, flags <= (ENTRY_NAMED | ENTRY_PINNED) &&
-                        out->name_bytes <= SKY_NAME_BYTES_MAX &&
-                        ((flags & ENTRY_NAMED) || out->name_bytes == 0));
+    sky__fail_unless(&r, flags <= (ENTRY_NAMED | ENTRY_PINNED) &&
+                             out->name_bytes <= SKY_NAME_BYTES_MAX &&
+                             ((flags & ENTRY_NAMED) || out->name_bytes == 0));
     const uint8_t *text = sky_read_bytes(&r, out->name_bytes);
     if (!text || r.failed)
         return SKY_E_CORRUPT;

@@ -1,0 +1,46 @@
+/* Fields of frames between processes and between hosts (shm/frame.h, peer/frame.h): each is read
+ * from any bytes, and what its writer does not write fails the reader. */
+#ifndef SKY_TIER_FIELDS_H
+#define SKY_TIER_FIELDS_H
+
+#include <string.h>
+
+#include <skymem/cache.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+static inline void sky__fail_unless(sky_reader *r, bool good) {
+    r->failed |= !good;
+}
+
+static inline void sky__write_key(sky_writer *w, const sky_key *key) {
+    sky_write_bytes(w, key->bytes, sizeof key->bytes);
+}
+
+static inline void sky__read_key(sky_reader *r, sky_key *key) {
+    const uint8_t *bytes = sky_read_bytes(r, sizeof key->bytes);
+    if (bytes)
+        memcpy(key->bytes, bytes, sizeof key->bytes);
+}
+
+/* How something ended. */
+static inline sky_status sky__read_status(sky_reader *r) {
+    sky_status status = (sky_status)(int32_t)sky_read_u32(r);
+    sky__fail_unless(r, sky_status_is_known(status) && status != SKY_PENDING);
+    return r->failed ? SKY_E_CORRUPT : status;
+}
+
+static inline bool sky__read_bool(sky_reader *r) {
+    uint8_t value = sky_read_u8(r);
+    sky__fail_unless(r, value <= 1);
+    return value == 1;
+}
+
+static inline sky_coding sky__read_coding(sky_reader *r) {
+    sky_coding coding = sky_read_u8(r);
+    sky__fail_unless(r, coding <= SKY_CODING_MAX);
+    return coding;
+}
+
+#endif
