@@ -36,13 +36,14 @@ static int no_home(const char *text) {
     return daemon_say(USAGE, text, "there is no HOME for ~/, or no memory");
 }
 
-int config_add_store(daemon_stores *s, const char *url, const char *what) {
+int config_add_store(daemon_stores *s, const char *url, const char *what, size_t line) {
     if (s->url_count == SKY_TIERS_MAX)
         return daemon_say(USAGE, what, "at most 8 tiers");
     char *expanded = config_expand_home(url);
     if (!expanded)
         return no_home(url);
     s->urls[++s->url_count] = expanded;
+    s->lines[s->url_count] = line;
     return DONE;
 }
 
@@ -54,15 +55,15 @@ const char *const *config_urls(daemon_stores *s, size_t *count) {
     return (const char *const *)(has_arena ? s->urls + 1 : s->urls);
 }
 
-int config_idle(daemon_config *c, const char *text, const char *what) {
+bool config_idle(daemon_config *c, const char *text) {
     char *end;
     errno = 0;
     unsigned long seconds = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : ULONG_MAX;
     if (seconds > IDLE_S_MAX || *end || errno)
-        return daemon_say(USAGE, what, "must be whole seconds, at most a year; 0 is never");
+        return false;
     c->idle_s = (uint32_t)seconds;
     c->has_idle = true;
-    return DONE;
+    return true;
 }
 
 static void free_stores(daemon_stores *s) {
@@ -71,6 +72,7 @@ static void free_stores(daemon_stores *s) {
 }
 
 void config_free(daemon_config *c) {
+    free(c->path);
     free(c->socket_path);
     free_stores(&c->stores);
     for (size_t i = 0; i < SKY_HOST_USERS_MAX; i++)
@@ -115,7 +117,8 @@ static yaml_node_t *node_at(const reader *r, int index) {
 
 static int read_store(const reader *r, const yaml_node_t *node, daemon_stores *s) {
     const char *url = text_of(node);
-    return url ? config_add_store(s, url, r->path) : wrong(r, node, "a store is an URL");
+    return url ? config_add_store(s, url, r->path, node->start_mark.line + 1)
+               : wrong(r, node, "a store is an URL");
 }
 
 static int read_stores(const reader *r, const yaml_node_t *node, daemon_stores *s) {
@@ -227,7 +230,7 @@ static int read_top_key(reader *r, size_t which, const yaml_node_t *value) {
     if (!text)
         return wrong(r, value, which == SOCKET ? "socket is a path" : "idle is a number");
     if (which == IDLE)
-        return config_idle(r->out, text, r->path);
+        return config_idle(r->out, text) ? DONE : wrong(r, value, "idle: " CONFIG_IDLE);
     r->out->socket_path = config_expand_home(text);
     return r->out->socket_path ? DONE : no_home(text);
 }
@@ -267,7 +270,7 @@ static int read_yaml(reader *r, FILE *file) {
 int config_read(const char *path, bool absent, daemon_config *out) {
     struct stat st;
     reader r = {.path = path, .out = out};
-    *out = (daemon_config){0};
+    *out = (daemon_config){.path = strdup(path)};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return absent && errno == ENOENT ? DONE : daemon_say(FAILED, path, strerror(errno));
@@ -284,29 +287,42 @@ int config_read(const char *path, bool absent, daemon_config *out) {
 
 /* ---- checks ---- */
 
-static int check_stores(daemon_stores *s) {
+/* A store that was named, `line` 0 on the command line, or the arena that is put before. */
+static int wrong_store(const char *path, size_t line, const char *url, const char *why) {
+    char *text = NULL;
+    if (line == 0 || !path || asprintf(&text, "%s: %s", url, why) < 0)
+        return daemon_say(USAGE, url, why);
+    int code = wrong_at(path, line - 1, text);
+    free(text);
+    return code;
+}
+
+static int check_stores(daemon_stores *s, const char *path) {
     static const char *const schemes[] = {"disk:", "shm:", "skymem:", "sky:", "sky+udp:"};
     size_t count;
     const char *const *urls = config_urls(s, &count);
+    const size_t *lines = urls == (const char *const *)s->urls ? s->lines : s->lines + 1;
     sky_cache *cache;
     sky_error error = {0};
     sky_status status = sky_cache_open(urls, 1, &cache, &error); /* an arena takes nothing yet */
     if (status != SKY_OK)
-        return daemon_say(USAGE, urls[0], error.text);
+        return wrong_store(path, lines[0], urls[0], error.text);
     sky_cache_close(cache);
     for (size_t i = 1; i < count; i++) {
         bool known = false;
         for (size_t k = 0; k < sizeof schemes / sizeof *schemes; k++)
             known |= strncmp(urls[i], schemes[k], strlen(schemes[k])) == 0;
         if (!known)
-            return daemon_say(USAGE, urls[i], "no such store below an arena");
+            return wrong_store(path, lines[i], urls[i],
+                               "no such store below an arena; there are disk:, shm:, skymem:, "
+                               "sky: and sky+udp:");
     }
     return DONE;
 }
 
 int config_check(daemon_config *c) {
-    int code = check_stores(&c->stores);
+    int code = check_stores(&c->stores, c->path);
     for (size_t i = 0; i < c->user_count && code == DONE; i++)
-        code = check_stores(&c->user_stores[i]);
+        code = check_stores(&c->user_stores[i], c->path);
     return code;
 }

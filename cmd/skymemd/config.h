@@ -5,11 +5,13 @@
 #include <skymem/skymem.h>
 
 typedef struct {
-    char *urls[SKY_TIERS_MAX + 1]; /* the first place is the arena's, where none is named */
-    size_t url_count;              /* named */
+    char *urls[SKY_TIERS_MAX + 1];   /* the first place is the arena's, where none is named */
+    size_t lines[SKY_TIERS_MAX + 1]; /* of the file, from 1; 0: it is from no file */
+    size_t url_count;                /* named */
 } daemon_stores;
 
 typedef struct {
+    char *path;        /* of the file; NULL: none */
     char *socket_path; /* NULL: none */
     bool has_idle;
     uint32_t idle_s;
@@ -24,16 +26,18 @@ typedef struct {
 int config_read(const char *path, bool absent, daemon_config *out);
 void config_free(daemon_config *c);
 
-/* Add a store; says what is wrong. `what`: the option or file, for that. */
-int config_add_store(daemon_stores *s, const char *url, const char *what);
+/* Add a store; says what is wrong. `what`: the option or file, for that; `line` of it, or 0. */
+int config_add_store(daemon_stores *s, const char *url, const char *what, size_t line);
 /* What sky_host_run takes: with an arena before them unless the first is one. */
 const char *const *config_urls(daemon_stores *s, size_t *count);
-/* Seconds, or an exit code. */
-int config_idle(daemon_config *c, const char *text, const char *what);
+/* Seconds. false: they are none, and CONFIG_IDLE says what they must be. */
+bool config_idle(daemon_config *c, const char *text);
+#define CONFIG_IDLE "must be whole seconds, at most a year; 0 is never"
 /* A text whose path may begin with ~/, behind a scheme or not. NULL: no home, or no memory.
  * Owner: the caller */
 char *config_expand_home(const char *text);
-/* As far as that can be said without opening anything: the schemes, and the arenas' sizes. */
+/* As far as that can be said without opening anything: the schemes, and the arenas' sizes.
+ * Says what is wrong, with its line. Returns an exit code. */
 int config_check(daemon_config *c);
 
 #endif

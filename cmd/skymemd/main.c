@@ -83,15 +83,18 @@ static const char usage_text[] =
     "  --idle SECONDS  end when no client was there for so long; default: never\n"
     "  --config FILE   a YAML file with socket, store, idle and users; options go before it.\n"
     "                  SIGHUP reads it again: users and idle change then\n"
-    "  --check         read the configuration, say what is wrong, and open nothing\n"
+    "  --check         read the file of --config, say what is wrong, and open nothing; silence is\n"
+    "                  yes\n"
     "  --auto          be the daemon of shm:auto, in the background: what programs of this user\n"
     "                  start when they first use it. Its file is skymem/skymemd.yaml in\n"
     "                  $XDG_CONFIG_HOME; its socket is skymem/skymemd.sock in\n"
     "                  $XDG_RUNTIME_DIR, or in /tmp/skymem-UID. It ends after 10 idle minutes\n"
     "  --listen [A:]P  serve other hosts too, over TCP; without an address those of this machine\n"
     "                  alone. --idle looks at programs of this machine only\n"
-    "  --peer-key FILE the key that they have: 64 hexadecimal digits, a file that only its owner\n"
-    "                  reads. Repeat it to take several, such as the old one and the new one\n"
+    "  --peer-key FILE the key that they have: 64 hexadecimal digits (openssl rand -hex 32), a "
+    "file\n"
+    "                  that only its owner reads (chmod 600). Repeat it to take several, such as\n"
+    "                  the old one and the new one\n"
     "  --peer-plain    take connections that are neither encrypted nor authenticated\n"
     "  --satellite P,S be satellite S of plane P: keep chunks, answer over UDP\n"
     "  --scenario FILE its constellation, address and key\n"
@@ -145,9 +148,9 @@ static int take_option(host *h, int which) {
         h->flags.socket_path = config_expand_home(optarg);
         return h->flags.socket_path ? DONE : daemon_say(USAGE, optarg, "there is no HOME for ~/");
     case STORE:
-        return config_add_store(&h->flags.stores, optarg, "--store");
+        return config_add_store(&h->flags.stores, optarg, "--store", 0);
     case IDLE:
-        return config_idle(&h->flags, optarg, "--idle");
+        return config_idle(&h->flags, optarg) ? DONE : daemon_say(USAGE, "--idle", CONFIG_IDLE);
     case LISTEN:
         h->peers.options.address = optarg;
         return DONE;
@@ -448,7 +451,7 @@ static int add_cache_folder(daemon_stores *s) {
     const char *xdg = getenv("XDG_CACHE_HOME");
     bool set = xdg && xdg[0] == '/';
     snprintf(url, sizeof url, "disk:%.4000s/skymem?max=8GiB", set ? xdg : "~/.cache");
-    return config_add_store(s, url, "--auto");
+    return config_add_store(s, url, "--auto", 0);
 }
 
 /* Where to listen, and what to keep. */
@@ -467,7 +470,9 @@ static int prepare(host *h, sky_host_options *o) {
         return FAILED;
     o->urls = config_urls(stores, &o->url_count);
     o->settings = settings_of(h);
-    return o->socket_path || o->listen_fd > 0 ? DONE : daemon_say(USAGE, "--socket", "is missing");
+    if (o->socket_path || o->listen_fd > 0 || (h->check && h->config_path)) /* shm:auto has one */
+        return DONE;
+    return daemon_say(USAGE, "--socket", "is missing, and no --config FILE has a socket");
 }
 
 static int run(host *h, sky_host_options *o) {

@@ -164,8 +164,8 @@ static sky_status no_such_store(const char *text, size_t scheme_bytes, sky_error
                         "and call sky_skies_register()",
                         text);
     return sky_fail(error, SKY_E_SYNTAX, /* not the URL, in which a password may stand */
-                    "no store is called '%.*s'; known: mem, disk, with libskymem-sky sky and "
-                    "sky+udp, and what the program registers",
+                    "no store is called '%.*s'; known: mem, disk, shm, skymem, with libskymem-sky "
+                    "sky and sky+udp, and what the program registers",
                     scheme_bytes < 40 ? (int)scheme_bytes : 40, text);
 }
 

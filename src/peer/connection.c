@@ -213,6 +213,8 @@ void *sky__peer_connection_body(void *argument) {
     sky_local_close(c->watch);
     sky_event_close(c->event);
     free(c->frame);
-    sky__peer_note_end(c, denied, denied && !c->why ? sky_status_text(status) : c->why);
+    if (denied && !c->why)
+        c->why = status == SKY_E_DENIED ? "it has another key, or none" : sky_status_text(status);
+    sky__peer_note_end(c, denied, c->why);
     return NULL;
 }

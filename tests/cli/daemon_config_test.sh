@@ -61,14 +61,18 @@ wrong 'users:\n - store: mem:1MiB\n' 2 'a user needs user and store'
 one=' - {user: 54321, store: mem:1MiB}\n'
 wrong "users:\n$one$one" 3 'this user is there twice'
 wrong "users:\n - {user: $(id -u), store: mem:1MiB}\n" 2 "this is the daemon's own user"
-printf 'socket: a\nidle: -1\n' >"$work/wrong.yaml"
-expect 2 "$skymemd" --config "$work/wrong.yaml" --check
-says "must be whole seconds"
-printf 'socket: a\nstore: [mem:1MiB, dsk:/x]\n' >"$work/wrong.yaml"
-expect 2 "$skymemd" --config "$work/wrong.yaml" --check
-says "dsk:/x: no such store"
-printf 'socket: a\nstore: mem:lots\n' >"$work/wrong.yaml"
-expect 2 "$skymemd" --config "$work/wrong.yaml" --check
+wrong 'socket: a\nidle: -1\n' 2 'idle: must be whole seconds'
+wrong 'socket: a\nstore:\n - mem:1MiB\n - dsk:/x\n' 4 'dsk:/x: no such store'
+wrong 'socket: a\nstore: mem:lots\n' 2 'mem:lots: '
+wrong 'users:\n - user: 54321\n   store: dsk:/x\n' 3 'dsk:/x: no such store'
+# every kind of store is known; a file without a socket is for a passed one, or for shm:auto
+cat >"$work/all.yaml" <<YAML
+store: [mem:1MiB, "disk:/x", "shm:/x", "skymem://127.0.0.1:1?key=/x", "sky:seed", "sky+udp:/x"]
+YAML
+expect 0 "$skymemd" --config "$work/all.yaml" --check
+silent
+expect 2 "$skymemd" --config "$work/all.yaml"
+says "no --config FILE has a socket"
 expect 1 "$skymemd" --config "$work/none.yaml" --check
 says "No such file"
 expect 1 "$skymemd" --config "$work" --check

@@ -48,10 +48,11 @@ expect 3 "$skymem" get greeting --store "$url" --output "$work/back"
 expect 1 "$skymem" ls --store "skymem://127.0.0.1:$port?key=$other"
 says "another key"
 expect 1 "$skymem" ls --store "skymem://127.0.0.1:$port?plain=yes"
-says "no plain"
+says "no plain connections; name its key"
 expect 2 "$skymem" ls --store "skymem://127.0.0.1:$port"
 says "key=FILE"
 expect 0 "$skymem" stat --store "shm:$socket" --json
+grep -q 'is denied: it has another key, or none' "$work/log" || fail "$(cat "$work/log")"
 holds 'o["peers"]["denied"] == 2 and o["peers"]["accepted"] >= 6 and o["leases"] == 0'
 holds 'o["peers"]["connections"] == 0 and o["peers"]["sent_bytes"] > 0'
 

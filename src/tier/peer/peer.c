@@ -227,14 +227,15 @@ static const sky_tier_ops peer_ops = {
     .close = peer_close,
 };
 
-static const char *advice(sky_status status) {
+static const char *advice(sky_status status, bool plain) {
     switch (status) {
     case SKY_MISS:
         return "nobody listens there; start skymemd --listen ADDRESS:PORT --peer-key FILE";
     case SKY_E_DEADLINE:
         return "no answer; is it a skymemd, and is it reachable?";
     case SKY_E_DENIED:
-        return "it has another key, or takes no plain connections";
+        return plain ? "it takes no plain connections; name its key with key=FILE"
+                     : "it has another key, or none and takes plain connections alone";
     case SKY_E_BUSY:
         return "it has as many connections as it takes";
     case SKY_E_UNSUPPORTED:
@@ -339,7 +340,7 @@ sky_status sky_peer_tier_open(const char *url, const sky_tier_env *env, sky_tier
     if (status == SKY_OK) {
         status = start(p);
         if (status != SKY_OK)
-            (void)sky_fail(error, status, "%.200s: %s", url, advice(status));
+            (void)sky_fail(error, status, "%.200s: %s", url, advice(status, !p->key));
         status = status == SKY_MISS ? SKY_E_IO : status;
     }
     if (status != SKY_OK) {
