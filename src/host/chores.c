@@ -87,6 +87,20 @@ bool sky__chore_add(sky__host *h, sky__client *client, const sky_shm_frame *ask)
     return true;
 }
 
+void sky__chores_forget(sky__host *h, sky__client *client) {
+    sky_mutex_lock(&h->mutex);
+    for (sky__chore **at = &h->waiting; *at; at = &(*at)->next) {
+        sky__chore *c = *at;
+        if (c->client != client->number)
+            continue;
+        *at = c->next;
+        c->tenant->chores--;
+        free(c);
+        break; /* each has one at most */
+    }
+    sky_mutex_unlock(&h->mutex);
+}
+
 void sky__chores_answer(sky__host *h) {
     sky_mutex_lock(&h->mutex);
     sky_event_clear(h->chores_event);

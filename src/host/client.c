@@ -454,6 +454,8 @@ void sky__client_close(sky__host *h, sky__client *c, const char *why) {
     sky_local_close(c->fd);
     c->fd = -1;
     c->tenant->stat.clients--;
+    if (c->asking)
+        sky__chores_forget(h, c);
     cancel_runs(c);
     free(c->stalled);
     c->stalled = NULL;

@@ -163,6 +163,8 @@ void sky__chores_end(sky__host *h);
 /* False: there is no memory. */
 bool sky__chore_add(sky__host *h, sky__client *c, const sky_shm_frame *ask);
 /* Answer what is finished. */
+/* This client goes: what it asked for is not begun any more. */
+void sky__chores_forget(sky__host *h, sky__client *c);
 void sky__chores_answer(sky__host *h);
 
 #endif

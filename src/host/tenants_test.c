@@ -334,8 +334,11 @@ static sky_status slow_remove(void *self, const sky_key *key) {
     return SKY_MISS;
 }
 
+static _Atomic uint32_t listings;
+
 static sky_status slow_list(void *self, sky_tier_key_fn each, void *context) {
     (void)each, (void)context;
+    listings++;
     return slow_read(self, NULL, 0, NULL, 0, NULL) == SKY_MISS ? SKY_OK : SKY_E_IO;
 }
 
@@ -387,6 +390,53 @@ static void a_user_that_goes_while_it_is_busy(void **state) {
     end_it();
 }
 
+/* A client by hand that asks for a listing, and goes once its question was taken. */
+static void ask_and_go(void) {
+    const sky_shm_frame frames[] = {{.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION},
+                                    {.kind = SKY_SHM_ASK, .question = SKY_SHM_LIST},
+                                    {.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}};
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    sky_local_peer peer;
+    int fd, passed;
+    size_t got;
+    assert_int_equal(sky_local_connect(host.socket_path, &fd, &peer), SKY_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(sky_local_send(fd, data, sky_shm_encode(&frames[i], data), -1), SKY_OK);
+    for (int i = 0; i < 2; i++) { /* the greeting and the last are answered at once */
+        sky_poll(&fd, 1, sky_now() + PATIENCE);
+        assert_int_equal(sky_local_receive(fd, data, sizeof data, &got, &passed), SKY_OK);
+    }
+    sky_local_close(fd);
+}
+
+static bool ignore_entry(void *context, const sky_entry *entry) {
+    (void)context, (void)entry;
+    return true;
+}
+
+/* One listing is under way when others ask and go: those are not begun. */
+static void who_asks_and_goes_keeps_nobody_waiting(void **state) {
+    sky_status status;
+    (void)state;
+    sky_host_fixture_start(&host, slow_urls, 2);
+    sky_cache *cache = connect_to(&status);
+    held = true;
+    asked = false;
+    listings = 0;
+    while (!asked) /* one that goes too early is not begun either */
+        ask_and_go();
+    for (int i = 0; i < 10; i++)
+        ask_and_go();
+    char *text;
+    assert_int_equal(sky_host_text(host.socket_path, sky_now() + PATIENCE, &text), SKY_OK);
+    free(text); /* by now the host knows that they have gone */
+    held = false;
+    assert_int_equal(sky_list(cache, ignore_entry, NULL), SKY_OK);
+    assert_int_equal(listings, 2);
+    sky_cache_close(cache);
+    sky_host_fixture_stop(&host);
+}
+
 static void what_was_asked_is_answered(void **state) {
     (void)state;
     const char *urls[] = {"mem:4MiB", "slow:x"};
@@ -417,6 +467,7 @@ int main(void) {
         cmocka_unit_test(one_user_does_not_take_all_places),
         cmocka_unit_test(an_idle_host_ends),
         cmocka_unit_test(a_user_that_goes_while_it_is_busy),
+        cmocka_unit_test(who_asks_and_goes_keeps_nobody_waiting),
         cmocka_unit_test(what_was_asked_is_answered),
     };
     if (sky_tier_register("slow", &slow) != SKY_OK)
