@@ -29,7 +29,7 @@ static bool is_scheme(const char *s) {
 }
 
 static bool is_built_in(const char *scheme) {
-    static const char *const names[] = {"mem", "disk", "sky", "sky+udp"};
+    static const char *const names[] = {"mem", "disk", "shm", "skymem", "sky", "sky+udp"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], scheme) == 0)
             return true;
