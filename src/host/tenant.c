@@ -46,6 +46,13 @@ static sky_status claim_folder(const char *url, int *fd, sky_error *error) {
                     url + 5);
 }
 
+static bool has_stores(const sky_host_user *user) {
+    bool some = user->urls && user->url_count > 0 && user->url_count <= SKY_TIERS_MAX;
+    for (size_t i = 0; some && i < user->url_count; i++)
+        some = user->urls[i] != NULL;
+    return some;
+}
+
 /* The URLs in one text, to see whether they changed. */
 static char *join(const sky_host_user *user) {
     size_t bytes = 1;
@@ -62,8 +69,9 @@ static char *join(const sky_host_user *user) {
 static sky_status open_cache(sky__tenant *t, const sky_host_user *user, sky_error *error) {
     const char *urls[SKY_TIERS_MAX];
     char first[256];
-    if (!user->urls || user->url_count == 0 || user->url_count > SKY_TIERS_MAX)
-        return sky_fail(error, SKY_E_PARAM, "a host has 1 to %d stores", SKY_TIERS_MAX);
+    if (!has_stores(user))
+        return sky_fail(error, SKY_E_PARAM, "a host has 1 to %d stores, and none is NULL",
+                        SKY_TIERS_MAX);
     memcpy(urls, user->urls, user->url_count * sizeof *urls);
     sky_status status = arena_url(urls[0], first, sizeof first, error);
     urls[0] = first;
@@ -123,6 +131,8 @@ sky__tenant *sky__tenant_of(const sky__host *h, uint32_t uid) {
 sky_status sky__tenants_open(sky__host *h, sky_error *error) {
     const sky_host_settings *s = &h->settings;
     sky_status status = SKY_OK;
+    if (s->user_count > 0 && !s->users)
+        return sky_fail(error, SKY_E_PARAM, "%zu users at NULL", s->user_count);
     for (size_t i = 0; i < s->user_count && status == SKY_OK; i++)
         status = sky__tenant_open(h, &s->users[i], error);
     if (status == SKY_OK && s->user_count > 0 && h->options.listen_fd <= 0)
@@ -152,8 +162,8 @@ static void update(sky__host *h, sky__tenant *t) {
         return;
     }
     t->leaving = false; /* it may have come back before its stores were closed */
-    char *stores = join(user);
-    if (stores && strcmp(stores, t->stores) != 0)
+    char *stores = has_stores(user) ? join(user) : NULL;
+    if (!stores || strcmp(stores, t->stores) != 0)
         sky_log(SKY_LOG_WARNING, "the stores of user %u changed: they do when it starts again",
                 t->uid);
     free(stores);
@@ -161,6 +171,8 @@ static void update(sky__host *h, sky__tenant *t) {
 
 void sky__tenants_update(sky__host *h) {
     sky_error error;
+    if (!h->settings.users)
+        h->settings.user_count = 0;
     for (size_t i = 1; i < h->tenant_count; i++)
         update(h, h->tenants[i]);
     sky__tenants_sweep(h);
