@@ -43,6 +43,8 @@ typedef struct sky_peer_server sky_peer_server;
 /* Serve a cache, on threads of its own, until sky_peer_stop. Its nearest tier must lease, as mem
  * does. Its tiers that are other hosts' (skymem://) take no part, so that two hosts may have each
  * other; who has such tiers cannot be listed and verified by others.
+ * fork:   it serves in this process alone. In a child its counts are zeros, and sky_peer_stop does
+ *         nothing
  * Owner:  options are copied; the cache stays the caller's, and must stay open
  * Errors: SKY_E_PARAM (NULL, neither key nor plain, too many keys, a cache whose nearest tier does
  *         not lease), SKY_E_SYNTAX (the address), SKY_E_BUSY (it is taken), SKY_E_UNSUPPORTED (no
@@ -50,8 +52,9 @@ typedef struct sky_peer_server sky_peer_server;
  *         `error` says what and why */
 SKY_API sky_status sky_peer_serve(sky_cache *cache, const sky_peer_options *options,
                                   sky_peer_server **out, sky_error *error);
-/* Where it listens, as "ADDRESS:PORT". Lives as long as the server. */
+/* Where it listens, as "ADDRESS:PORT"; "" of NULL. Lives as long as the server. */
 SKY_API const char *sky_peer_address(const sky_peer_server *server);
+/* Zeros of NULL. */
 SKY_API void sky_peer_stats(sky_peer_server *server, sky_peer_stat *out);
 /* End all connections. What they had under way in the cache is cancelled. NULL is fine. */
 SKY_API void sky_peer_stop(sky_peer_server *server);

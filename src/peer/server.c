@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "io/clock.h"
+#include "io/fork.h"
 #include "io/local.h"
 #include "io/secret.h"
 #include "io/tcp.h"
@@ -58,7 +59,17 @@ void sky__peer_note_end(sky__peer_connection *c, bool denied, const char *why) {
     sky_mutex_unlock(&s->mutex);
 }
 
+/* In a child of fork() there are no threads, and what wakes them is the parent's too. */
+static bool is_here(const sky_peer_server *s) {
+    return s && s->forks == sky_forks();
+}
+
 void sky_peer_stats(sky_peer_server *s, sky_peer_stat *out) {
+    if (!out)
+        return;
+    *out = (sky_peer_stat){0};
+    if (!is_here(s))
+        return;
     sky_mutex_lock(&s->mutex);
     *out = s->stat;
     sky_mutex_unlock(&s->mutex);
@@ -67,7 +78,7 @@ void sky_peer_stats(sky_peer_server *s, sky_peer_stat *out) {
 }
 
 const char *sky_peer_address(const sky_peer_server *s) {
-    return s->address;
+    return s ? s->address : "";
 }
 
 /* ---- connections ---- */
@@ -188,6 +199,9 @@ static sky_status check(sky_cache *cache, const sky_peer_options *o, sky_error *
         return sky_fail(error, SKY_E_PARAM, "a server needs a cache and an address");
     if (o->key_count > SKY_PEER_KEYS_MAX)
         return sky_fail(error, SKY_E_PARAM, "at most %d keys", SKY_PEER_KEYS_MAX);
+    for (size_t i = 0; i < o->key_count; i++)
+        if (!o->key_paths[i])
+            return sky_fail(error, SKY_E_PARAM, "key %zu of %zu is NULL", i + 1, o->key_count);
     if (o->key_count == 0 && !o->plain)
         return sky_fail(error, SKY_E_PARAM, "peers need a key, or plain by name");
     sky_status status = sky_cache_stat(cache, 0, &nearest);
@@ -236,6 +250,11 @@ sky_status sky_peer_serve(sky_cache *cache, const sky_peer_options *options, sky
     sky_peer_server *s = calloc(1, sizeof *s);
     if (!s)
         return sky_fail(error, SKY_E_NOMEM, "no memory");
+    status = sky_forks_watch(&s->forks);
+    if (status != SKY_OK) {
+        free(s);
+        return sky_fail(error, status, "no memory");
+    }
     s->cache = cache;
     s->listener = s->stop = -1;
     s->hello_ns = SKY__PEER_HELLO_NS;
@@ -253,7 +272,7 @@ sky_status sky_peer_serve(sky_cache *cache, const sky_peer_options *options, sky
 }
 
 void sky_peer_stop(sky_peer_server *s) {
-    if (!s)
+    if (!is_here(s))
         return;
     if (s->stop >= 0)
         sky_event_raise(s->stop);

@@ -75,6 +75,7 @@ typedef struct sky__peer_connection {
 
 struct sky_peer_server {
     sky_cache *cache;
+    uint64_t forks; /* of the process that serves */
     const sky_peer_transport *transport;
     uint8_t (*keys)[SKY_SECRET_BYTES];
     size_t key_count;
