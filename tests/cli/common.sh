@@ -46,6 +46,7 @@ until_ready() {
 # start_daemon ARGUMENT...: a skymemd, which then is ready; $daemon is its process, $work/log its
 # standard error.
 start_daemon() {
+    rm -f "$work/ready"
     "$skymemd" "$@" >"$work/ready" 2>"$work/log" &
     daemon=$!
     until_ready "$work/ready"

@@ -134,6 +134,7 @@ unset SKYMEM_LOG
 # A socket that is passed: descriptor 3, of a listener that was made before. It is served, and its
 # file is the manager's.
 passed() {
+    rm -f "$work/ready"
     python3 - "$skymemd" "$@" >"$work/ready" 2>"$work/log" <<'PYTHON' &
 import os, socket, sys
 kind = getattr(socket, sys.argv[2])
