@@ -88,6 +88,14 @@ int bench_row(bench *b, const char *name, double value, const char *unit, const 
     return CLI_OK;
 }
 
+static int no_suite(cli *c, const char *wanted) {
+    char names[200] = "";
+    for (size_t i = 0, at = 0; i < SUITES; i++)
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s, ", suites[i].name);
+    return cli_usage(c, "no suite \"%s\" in this version: %.*s or all", wanted,
+                     (int)strlen(names) - 2, names);
+}
+
 int bench_run(cli *c) {
     static const char *const head[] = {"BENCH", "CASE", "VALUE", "UNIT", "AGAINST", "ITS", "RATIO"};
     bench b = {.c = c, .quick = cli_flag(c, "quick"), .table = {.columns = "llrllrr"}};
@@ -99,11 +107,7 @@ int bench_run(cli *c) {
     for (size_t i = 0; i < SUITES; i++)
         found = found || strcmp(wanted, suites[i].name) == 0;
     if (!found)
-        code = cli_usage(
-            c,
-            "no suite \"%s\" in this version: "
-            "index, mem, shm, disk, net, codec, sim, sky, stream, overlap, policies or all",
-            wanted);
+        code = no_suite(c, wanted);
     for (size_t i = 0; i < SUITES && code == CLI_OK; i++) {
         bool needs = suites[i].run == bench_overlap || suites[i].run == bench_policies;
         if (all ? needs : strcmp(wanted, suites[i].name) != 0)
