@@ -80,6 +80,30 @@ expect 1 "$skymemd" --socket "$work/second.sock" --listen "$port" --peer-key "$k
 says "in use"
 stop_peer
 
+# two that have each other: the first starts though the second is not there yet, and finds it then
+expect 1 "$skymemd" --socket "$socket" --store mem:8MiB --store "$url"
+says "nobody listens there"
+expect 2 "$skymem" ls --store "$url&away=perhaps"
+says "away is yes or no"
+there=$url there_port=$port
+start_peer --listen 0 --peer-key "$key" --store "$there&away=yes"
+first=$daemon first_socket=$socket first_port=$port
+socket=$work/second.sock
+start_peer --listen "$there_port" --peer-key "$key" \
+    --store "skymem://127.0.0.1:$first_port?key=$key&away=yes"
+found=3
+for _ in $(seq 200); do
+    expect 0 "$skymem" put ours README.md --store "shm:$first_socket"
+    "$skymem" get ours --store "$there" --output "$work/ours" 2>/dev/null && found=0 && break
+    sleep 0.1
+done
+[ "$found" = 0 ] && cmp README.md "$work/ours" ||
+    fail "the second was not found: $(cat "$work/log")"
+stop_peer
+daemon=$first
+socket=$first_socket
+stop_peer
+
 start_peer --listen 0 --peer-plain
 expect 0 "$skymem" put greeting README.md --store "skymem://localhost:$port?plain=yes&connections=1"
 expect 1 "$skymem" ls --store "skymem://127.0.0.1:$port?key=$key"

@@ -277,7 +277,7 @@ static sky_status parse(const char *text, sky__peer *p, sky_error *error) {
     uint64_t lanes = LANES_DEFAULT;
     sky_status status = sky_url_parse(text, &url, error);
     if (status == SKY_OK)
-        status = sky_url_expect(&url, "key plain cipher connections transport", error);
+        status = sky_url_expect(&url, "key plain cipher connections away transport", error);
     if (status == SKY_OK)
         status = sky_url_u64(&url, "connections", &lanes, error);
     if (status != SKY_OK)
@@ -289,6 +289,10 @@ static sky_status parse(const char *text, sky__peer *p, sky_error *error) {
         return sky_fail(error, SKY_E_SYNTAX, "%.200s: connections is 1 to %u", text,
                         SKY__PEER_LANES_MAX);
     p->lane_count = (uint32_t)lanes;
+    const char *away = sky_url_value(&url, "away");
+    p->may_be_away = away && strcmp(away, "yes") == 0;
+    if (away && !p->may_be_away && strcmp(away, "no") != 0)
+        return sky_fail(error, SKY_E_SYNTAX, "%.200s: away is yes or no", text);
     const char *transport = sky_url_value(&url, "transport");
     p->transport = sky_peer_transport_find(transport);
     if (!p->transport)
@@ -307,6 +311,14 @@ static sky_status start_lane(sky__peer *p, uint32_t n) {
     return status;
 }
 
+/* Connect once. One that may be away is sought again by the first operation. */
+static sky_status find_host(sky__peer *p) {
+    sky_status status = sky__peer_lane_connect(p->lanes, sky_now() + SKY__PEER_CONNECT_NS);
+    bool away = status == SKY_MISS || status == SKY_E_DEADLINE || status == SKY_E_IO ||
+                status == SKY_E_BUSY;
+    return away && p->may_be_away ? SKY_OK : status;
+}
+
 static sky_status start(sky__peer *p) {
     p->lanes = calloc(p->lane_count, sizeof *p->lanes);
     if (!p->lanes)
@@ -317,7 +329,7 @@ static sky_status start(sky__peer *p) {
     for (uint32_t n = 0; n < p->lane_count && status == SKY_OK; n++)
         status = start_lane(p, n);
     if (status == SKY_OK)
-        status = sky__peer_lane_connect(p->lanes, sky_now() + SKY__PEER_CONNECT_NS);
+        status = find_host(p);
     for (uint32_t n = 0; n < p->lane_count && status == SKY_OK; n++)
         status = sky_thread_start(&p->lanes[n].thread, "skymem-peer", sky__peer_lane_body,
                                   &p->lanes[n]);

@@ -69,6 +69,7 @@ typedef struct {
     uint8_t *key; /* NULL: plain */
     uint32_t lane_count;
     sky__peer_lane *lanes;
+    bool may_be_away;                   /* when it is opened */
     _Atomic uint64_t payload_bytes_max; /* as the host said last */
 
     sky_mutex mutex; /* all that follows, and the queues of the lanes */
