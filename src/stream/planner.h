@@ -98,7 +98,8 @@ typedef struct {
                              it computes all that lies before */
     uint32_t engine_run;  /* segments that it computes at once at most, as larger steps are quicker;
                              0: 1. No more than half of what it has left until they meet */
-    sky_time engine_wait; /* so long the engine waits for the first bytes of unknown sources */
+    sky_time engine_wait; /* so long the engine waits for the first bytes of unknown sources; 0:
+                             nor does it pause for them between what it computes */
 } sky_pacer_options;
 
 /* A window: layers that look back so many tokens and no farther. A prefix needs their rows of its

@@ -87,8 +87,11 @@ struct sky_pacer {
     bool engine_failed;
     uint32_t computing_segment, computing_end;
     sky_time compute_from;
-    double compute_factor; /* measured / promised */
-    bool compute_known;    /* a segment was measured, or the promise is to be believed */
+    double compute_factor;  /* measured / promised */
+    bool compute_known;     /* a segment was measured, or the promise is to be believed */
+    sky_time stepped_at;    /* the engine was done with what it computed; 0: not once yet */
+    uint64_t stepped_bytes; /* … and so much had arrived */
+    sky_time paused_ns;     /* between what it computed, while something was on its way */
 
     bool ending; /* END is told as soon as the cancels are */
     bool ended;

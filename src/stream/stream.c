@@ -16,6 +16,7 @@
 #define RISK          0.01
 #define FACTOR_WEIGHT 0.1
 #define FACTOR_BUSY   1.1
+#define PAUSE_SHARE   32  /* of the time for everything: pauses of the engine */
 #define TELLING       256 /* less than this part of the largest says nothing of a link */
 
 /* ---- what is there ---- */
@@ -246,27 +247,65 @@ static double arrival(const sky_pacer *p, sky_time now, uint64_t more) {
     return (double)now + delay_ns(p) + owed / sky__pacer_rate(p) * 1e9 + (double)p->decoding_ns;
 }
 
-/* When the sources alone would have brought everything: in its best form, or its soonest when there
- * is no deadline. A source that is silent is not waited for. */
-static double links_done(const sky_pacer *p, sky_time now) {
-    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++)
-        if (p->flights[i].request != 0 && sky__flight_overdue(p, &p->flights[i], now))
+/* How long requests that are overdue are still waited for: a source that has brought something is
+ * expected to be silent for as long again as it is already. Another one is not waited for. */
+static double silent_ns(const sky_pacer *p, sky_time now) {
+    double most = 0;
+    for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++) {
+        const sky_pacer_flight *f = &p->flights[i];
+        if (f->request == 0 || !sky__flight_overdue(p, f, now))
+            continue;
+        const sky_pacer_source *s = &p->sources[f->source];
+        if (s->bytes <= p->telling_bytes)
             return INFINITY;
+        most = fmax(most, (double)(now - s->heard_at));
+    }
+    return most;
+}
+
+/* What the sources have carried since the engine left them its processors. */
+static double rate_in_pause(const sky_pacer *p, sky_time now) {
+    if (p->stepped_at == 0 || p->computing || now <= p->stepped_at)
+        return 0;
+    return (double)(p->bytes - p->stepped_bytes) / (double)(now - p->stepped_at) * 1e9;
+}
+
+/* Of what nobody has asked for yet: in its best form, or its soonest when there is no deadline. */
+static double unasked_ns(const sky_pacer *p, double rate) {
+    return p->options.deadline_ns ? sky__choose_best_ns(p, rate) : sky__choose_least_ns(p, 0, rate);
+}
+
+/* When the sources alone would have brought everything. What flows since the engine stopped needs
+ * no delay any more. */
+static double links_done(const sky_pacer *p, sky_time now) {
     for (uint32_t i = 0; i < p->count; i++)
         if (!sky__pacer_present(p, i) && !sky__choose_any(p, i))
             return INFINITY;
-    double rate = sky__pacer_rate(p), at = arrival(p, now, 0);
-    return at + (p->options.deadline_ns ? sky__choose_best_ns(p, rate)
-                                        : sky__choose_least_ns(p, 0, rate));
+    double rate = sky__pacer_rate(p), flows = rate_in_pause(p, now);
+    double at = arrival(p, now, 0) + unasked_ns(p, rate);
+    if (flows > 0 && unasked_ns(p, flows) <= 0) {
+        double owed = (double)sky__flight_owed(p, SKY_PACER_SOURCES_MAX);
+        at = fmin(at, (double)now + owed / flows * 1e9 + (double)p->decoding_ns);
+    }
+    return fmax(at, (double)now + silent_ns(p, now));
 }
 
 /* Nothing is known of any source yet, and one as near as a disk shows what it is with its first
- * bytes, before the engine has taken its processors. */
+ * bytes, before the engine has taken its processors. What came while it had them says little of
+ * what a source on the same host can do: so it leaves them to sources that nothing was known of
+ * for a while after it has computed something, in all for a share of the time for everything. */
 static bool engine_waits(const sky_pacer *p, sky_time now) {
     bool unknown = now - p->started_at < p->options.engine_wait;
-    for (uint32_t i = 0; i < p->link_count; i++)
+    bool pauses = p->options.engine_wait > 0 && p->stepped_at > 0 && p->bytes == p->stepped_bytes;
+    double all = 0;
+    for (uint32_t i = 0; i < p->count; i++)
+        all += compute_ns(p, i);
+    pauses &= (double)(p->paused_ns + now - p->stepped_at) < all / PAUSE_SHARE;
+    for (uint32_t i = 0; i < p->link_count; i++) {
         unknown &= p->links[i].rate == 0;
-    return unknown && (p->flight_count > 0 || p->last_request == 0);
+        pauses &= p->sources[i].rate_at_start == 0;
+    }
+    return (unknown || pauses) && (p->flight_count > 0 || p->last_request == 0);
 }
 
 /* How far to compute at once from here. Of M segments that take the sources L and the engine C the
@@ -302,6 +341,8 @@ static bool compute_next(sky_pacer *p, sky_time now, sky_pace *out) {
         return false;
     if (links_done(p, now) < done)
         return false; /* all is here before that */
+    if (p->stepped_at > 0)
+        p->paused_ns += now - p->stepped_at;
     p->computing = true;
     p->computing_segment = i;
     p->computing_end = run_end(p, now, i);
@@ -518,6 +559,8 @@ void sky_pacer_computed(sky_pacer *p, sky_time now, bool ok) {
     if (!ok || p->ended)
         return;
     clock_engine(p, now);
+    p->stepped_at = now;
+    p->stepped_bytes = p->bytes;
     for (uint32_t i = p->computing_segment; i < p->computing_end; i++) {
         p->state[i].computed = true;
         drop_useless(p, now, i);

@@ -718,6 +718,7 @@ static void whatever_happens_it_ends_and_tells_the_truth(void **state) {
         fill(c.segments, N, 1000 + below(&c, 100000), c.engine ? SKY_MS(1 + below(&c, 50)) : 0);
         sky_pacer_options options = {.slices = 1 + below(&c, 8), .flights_max = 1 + below(&c, 16)};
         options.deadline_ns = below(&c, 2) ? SKY_MS(1001 + below(&c, 400)) : 0;
+        options.engine_wait = c.engine ? SKY_MS(below(&c, 2) * 10) : 0;
         options.window = c.window = c.engine ? 0 : below(&c, 4);
         if (c.window > 0) {
             fill_parts(c.segments, N);
