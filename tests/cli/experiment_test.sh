@@ -42,6 +42,20 @@ grep -q '^| \*authors, HQQ\* | 10 | 8 bits | 10.2 | 7.8 | 24% |' "$work/said" ||
 ! pgrep -f "$work/tmp" >/dev/null || fail "satellites were left"
 [ -z "$(ls -A "$work/tmp")" ] || fail "it left files: $(ls "$work/tmp")"
 
+# ended by SIGTERM it leaves none either
+tools/experiment "$build" --model "$work/tiny.gguf" --small --results "$work/none" \
+    >"$work/out" 2>"$work/err" &
+experiment=$!
+for _ in $(seq 1200); do
+    ! pgrep -f "satellite.*$work/tmp" >/dev/null || break
+    sleep 0.05
+done
+kill -TERM "$experiment" || fail "it ended before: $(cat "$work/err")"
+code=0
+wait "$experiment" || code=$?
+[ "$code" = 143 ] || fail "exit $code after SIGTERM: $(cat "$work/err")"
+! pgrep -f "$work/tmp" >/dev/null || fail "satellites were left after SIGTERM"
+
 # What it says of a gain: beaten, one of them, hidden by the new tokens, not beaten.
 python3 - <<'PYTHON' || fail "the verdicts"
 import importlib.machinery, sys
