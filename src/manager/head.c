@@ -35,6 +35,13 @@ bool sky__head_done(sky__head *h, sky_status *out) {
     return done;
 }
 
+bool sky__head_computes(sky__head *h) {
+    sky_mutex_lock(&h->mutex);
+    bool computes = h->wanted;
+    sky_mutex_unlock(&h->mutex);
+    return computes;
+}
+
 void sky__head_run(sky__head *h) {
     uint32_t block_tokens = h->q->manager->block_tokens;
     sky_mutex_lock(&h->mutex);

@@ -34,6 +34,8 @@ void sky__head_deinit(sky__head *h);
 void sky__head_want(sky__head *h, uint32_t first, uint32_t end);
 /* Once for each time, when it is over; raises the sequence's event. */
 bool sky__head_done(sky__head *h, sky_status *out);
+/* Something is to be computed, or being so. */
+bool sky__head_computes(sky__head *h);
 /* Compute what is wanted, until the end. */
 void sky__head_run(sky__head *h);
 /* Nothing more is wanted; what is under way is interrupted. */

@@ -224,6 +224,23 @@ static void a_damaged_block_is_computed_through(void **state) {
     }
 }
 
+/* … once: who may hold it may have been kept from its processors. Nobody else can bring it, as the
+ * engine fails. */
+static void a_block_that_nobody_answered_for_is_asked_for_again(void **state) {
+    (void)state;
+    for (uint32_t silent = 0; silent < BLOCKS; silent += 5) {
+        static setting s;
+        setup(&s, shape(0));
+        shaped_rate(s.far, CARRIES);
+        stored_block b = world_fetch(&s.w, TOKENS - 1, BLOCK_TOKENS, silent);
+        s.fails_at = 0;
+        shaped_refuse(s.far, SKY_OP_GET, &b.keys[silent], SKY_E_UNAVAILABLE);
+        expect(&s, 0, 0);
+        free(b.bytes);
+        teardown(&s);
+    }
+}
+
 /* ---- engines that go wrong, and requests that are given up ---- */
 
 static void an_engine_that_fails_leaves_the_loading(void **state) {
@@ -300,6 +317,7 @@ int main(void) {
         cmocka_unit_test(rows_that_come_after_the_meeting_are_dropped),
         cmocka_unit_test(a_link_that_stops_is_computed_towards),
         cmocka_unit_test(a_damaged_block_is_computed_through),
+        cmocka_unit_test(a_block_that_nobody_answered_for_is_asked_for_again),
         cmocka_unit_test(an_engine_that_fails_leaves_the_loading),
         cmocka_unit_test(an_engine_that_fails_before_damage_keeps_what_came),
         cmocka_unit_test(rows_that_cannot_be_placed_are_no_answer),

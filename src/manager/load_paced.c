@@ -169,6 +169,7 @@ typedef struct {
     uint32_t parts;
     sky_batch batch; /* id 0: not asked for yet, as others' batches are too many */
     sky_item item;
+    bool again; /* who may hold it did not answer: asked for once more */
 } flight;
 
 typedef struct {
@@ -303,21 +304,37 @@ static sky_status status_of(const paced *p, const flight *f) {
                                     q->scratch.headers + f->block * header_bytes);
 }
 
+/* Satellites on this host may have been silent because the engine had the processors, so a block
+ * that nobody answered for is asked for once more when it has left them. */
+static bool ask_again(const paced *p, flight *f) {
+    if (!p->head || f->again || f->item.status != SKY_E_UNAVAILABLE)
+        return false;
+    f->again = true;
+    f->batch = (sky_batch){0};
+    f->item = p->q->scratch.items[f->block];
+    return true;
+}
+
 static bool listen(paced *p) {
     sky_status computed;
     bool news = p->head && sky__head_done(p->head, &computed);
+    bool computes = p->head && sky__head_computes(p->head);
     if (news)
         sky_pacer_computed(p->pacer, sky_now(), computed == SKY_OK);
     for (uint32_t i = 0; i < SKY_PACER_FLIGHTS_MAX; i++) {
         flight *f = &p->flights[i];
-        if (f->request != 0 && f->batch.id == 0)
+        if (f->request != 0 && f->batch.id == 0 && !(f->again && computes))
             submit(p, f);
         if (f->request == 0 || f->batch.id == 0 ||
             sky_wait(p->q->manager->cache, f->batch, 1) == SKY_E_DEADLINE)
             continue;
+        release_claim(p, f->block, f->item.status == SKY_OK);
+        if (ask_again(p, f)) {
+            news = true;
+            continue;
+        }
         uint32_t request = f->request;
         f->request = 0;
-        release_claim(p, f->block, f->item.status == SKY_OK);
         f->item.status = status_of(p, f);
         take(p, f);
         sky_pacer_finished(p->pacer, sky_now(), request, f->item.status);

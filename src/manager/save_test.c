@@ -315,7 +315,7 @@ static void a_block_of_which_a_level_was_refused_is_not_saved_until_it_is(void *
     shaped *far;
     open_far(&w, &far, half_window);
     const sky_key refused = level_key(&w, 4, LEVEL_2);
-    shaped_refuse(far, &refused, SKY_E_IO);
+    shaped_refuse(far, SKY_OP_PUT, &refused, SKY_E_IO);
     world_cold(&w, LEVEL_TOKENS);
     uint32_t blocks = 77;
     assert_int_equal(sky_sequence_save(w.sequence, w.prompt, LEVEL_TOKENS, &blocks, NULL),

@@ -34,6 +34,7 @@ struct shaped {
     uint64_t bytes_until_later; /* 0: not any more */
     uint64_t moved;
     sky_key refused; /* zero: none */
+    sky_op refused_op;
     sky_status refusal;
     sky_time put_ns;
     bool closing;
@@ -135,9 +136,10 @@ static void *link_body(void *argument) {
 
 /* ---- the tier ---- */
 
-static bool refuses(shaped *s, const sky_item *item) {
+static bool refuses(shaped *s, sky_op op, const sky_item *item) {
     sky_mutex_lock(&s->mutex);
-    bool refused = !sky_key_is_zero(&s->refused) && sky_key_equal(&s->refused, &item->key);
+    bool refused = s->refused_op == op && !sky_key_is_zero(&s->refused) &&
+                   sky_key_equal(&s->refused, &item->key);
     if (refused)
         s->refused = (sky_key){{0}};
     sky_mutex_unlock(&s->mutex);
@@ -166,16 +168,20 @@ static sky_status op_submit(sky_tier *tier, sky_op op, sky_item *items, size_t c
         free(asked);
         return status;
     }
-    sky_mutex_lock(&s->mutex);
     for (size_t i = 0; i < count && op == SKY_OP_GET; i++) {
+        if (refuses(s, op, &asked[i])) {
+            sky_batches_finish(s->tier.batches, *out, i, s->refusal, 0, SKY_TIER_NONE);
+            continue;
+        }
+        sky_mutex_lock(&s->mutex);
         assert(s->count < MOVES_MAX);
         s->moves[(s->first + s->count++) % MOVES_MAX] = (move){*out, i, sky_now() + s->delay_ns};
+        sky_condition_broadcast(&s->changed);
+        sky_mutex_unlock(&s->mutex);
     }
-    sky_condition_broadcast(&s->changed);
-    sky_mutex_unlock(&s->mutex);
     for (size_t i = 0; i < count && op != SKY_OP_GET; i++) {
         sky_item copy = asked[i];
-        if (op == SKY_OP_PUT && refuses(s, &copy)) {
+        if (op == SKY_OP_PUT && refuses(s, op, &copy)) {
             sky_batches_finish(s->tier.batches, *out, i, s->refusal, 0, SKY_TIER_NONE);
             continue;
         }
@@ -277,9 +283,10 @@ void shaped_delay(shaped *s, sky_time delay_ns) {
     sky_mutex_unlock(&s->mutex);
 }
 
-void shaped_refuse(shaped *s, const sky_key *key, sky_status status) {
+void shaped_refuse(shaped *s, sky_op op, const sky_key *key, sky_status status) {
     sky_mutex_lock(&s->mutex);
     s->refused = *key;
+    s->refused_op = op;
     s->refusal = status;
     sky_mutex_unlock(&s->mutex);
 }

@@ -17,8 +17,8 @@ void shaped_rate(shaped *s, double bytes_per_s);
 void shaped_rate_after(shaped *s, double bytes_per_s, uint64_t bytes);
 /* From asking for a value to its first byte, where the link is free. */
 void shaped_delay(shaped *s, sky_time delay_ns);
-/* The next put of this key ends so, once. */
-void shaped_refuse(shaped *s, const sky_key *key, sky_status status);
+/* The next get or put of this key ends so, once. */
+void shaped_refuse(shaped *s, sky_op op, const sky_key *key, sky_status status);
 /* Each put takes so long from now on; SKY_TIME_NEVER: it is not answered. */
 void shaped_puts_take(shaped *s, sky_time each_ns);
 /* Bytes that have crossed since the last call. */
