@@ -323,8 +323,9 @@ static sky__sub *find_active(const sky__slot *s, sky_batch batch) {
 /* Take what the tier has finished. True when there was something. */
 static bool slot_collect(sky_cache *c, sky__slot *s) {
     sky_batch done[DRAINED_AT_ONCE];
+    const size_t most = s->active.first ? DRAINED_AT_ONCE : 0;
     sky_mutex_unlock(&c->mutex);
-    size_t count = sky_tier_drain(s->tier, done, DRAINED_AT_ONCE);
+    size_t count = sky_tier_drain(s->tier, done, most);
     sky_mutex_lock(&c->mutex);
     for (size_t i = 0; i < count; i++) {
         sky__sub *sub = find_active(s, done[i]);
@@ -371,8 +372,9 @@ static bool end_over(sky_cache *c, sky__slot *s) {
     return moved;
 }
 
-/* Idle tiers are drained too: their event may be raised for a deadline that nobody waits for any
- * more (tier/batch.h), and would keep the cache's thread awake. */
+/* Idle tiers are looked at too: their event may be raised for a deadline that nobody waits for any
+ * more (tier/batch.h), and would keep the cache's thread awake. Nothing is taken from them then, as
+ * others submit to them and wait for their own batches (sky/look.c). */
 bool sky__slot_step(sky_cache *c, sky__slot *s) {
     bool moved = !s->tier->ops->answer && slot_collect(c, s);
     moved |= end_over(c, s);
