@@ -19,7 +19,8 @@ import os, re, struct, subprocess, sys
 
 # Too long for a test, or in need of a model, a port, or a folder of another place.
 COSTLY = re.compile(
-    r"^skymem (demo|calibrate|eval|bench|constellation)\b|skymem run|--swarm|--figures|--proxy|"
+    r"^skymem (demo|calibrate|eval|bench|constellation|workload)\b|skymem run|--swarm|--figures|"
+    r"--proxy|"
     r"sky\+udp:|disk:[/~]|shm:/|^skymem clear$|\| mandoc|completion \w+ >|\| source")
 NEEDS_VALUES = "greeting weights/7 system-prompt a b"
 wrong = ran = read = 0
