@@ -89,7 +89,6 @@ expect 3 "$skymem" locate key --store sky:scenarios/seed.yaml
 says "key: not found in any tier"
 expect 2 "$skymem" locate key --planes 5 --store sky:scenarios/seed.yaml
 says "locate KEY has no use for --planes"
-finish
 
 # In a physical sky orbits say who is overhead: there is a layout around a satellite, no rotation.
 expect 2 "$skymem" locate --scenario scenarios/physical.yaml
@@ -98,3 +97,4 @@ expect 2 "$skymem" locate --scenario scenarios/physical.yaml --center 3,4 --shif
 says "orbits say who is overhead"
 expect 0 "$skymem" locate --scenario scenarios/physical.yaml --center 3,4 --json
 holds 'o["servers"][0] == {"server": 1, "plane": 3, "slot": 4} and len(o["servers"]) == 25'
+finish

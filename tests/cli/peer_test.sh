@@ -109,3 +109,4 @@ expect 0 "$skymem" put greeting README.md --store "skymem://localhost:$port?plai
 expect 1 "$skymem" ls --store "skymem://127.0.0.1:$port?key=$key"
 says "another key"
 stop_peer
+finish

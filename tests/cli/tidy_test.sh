@@ -55,6 +55,8 @@ printf 'static int a(void) {\n\treturn 1;\n}\n' | breach tab src/base/tick.c
 printf '/* TO''DO: later */\n' | breach unfinished src/base/tick.c
 printf '<<<<<<''< HEAD\n' | breach conflict README.md
 printf 'See /ro''ot/notes.\n' | breach 'machine path' README.md
+printf '. "%s/common.sh"\nexpect 0 true\n' tests | breach finish tests/cli/a_test.sh
+printf '. "%s/common.sh"\nfinish\nexpect 0 true\nfinish\n' tests | breach finish tests/cli/a_test.sh
 lines 800 'extern int sky_tick_count;' | breach 'file length' src/base/tick.c
 { echo 'int a(void) {'; lines 69 '    sky_tick();'; echo '}'; } |
     breach 'function length' src/base/tick.c
