@@ -351,7 +351,8 @@ static bool tell(sky__peer_connection *c) {
                sizeof numbers);
     } else {
         for (size_t i = 0; i < sky_tier_count(cache); i++)
-            numbers[0] += sky_cache_metric(cache, i, SKY_METRIC_TIER_ENTRIES);
+            if (c->server->tiers >> i & 1) /* other hosts would ask us, and we them */
+                numbers[0] += sky_cache_metric(cache, i, SKY_METRIC_TIER_ENTRIES);
         numbers[1] = sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_USED);
         numbers[2] = sky_cache_metric(cache, 0, SKY_METRIC_TIER_BYTES_MAX);
     }
