@@ -30,9 +30,13 @@ ours() {
 # dies EXPRESSION: kill the satellites `s` of which the Python expression is true.
 dies() {
     expect 0 "$skymem" constellation status "$scenario" --json
-    kill -9 $(python3 -c 'import json, sys
+    dying=$(python3 -c 'import json, sys
 rows = json.load(open(sys.argv[1]))["list"]
 print(*[s["pid"] for s in rows if eval(sys.argv[2])])' "$work/out" "$1")
+    kill -9 $dying
+    for pid in $dying; do # a busy machine takes a while to end them
+        until grep -qs ') [ZX]' "/proc/$pid/stat" || [ ! -e "/proc/$pid" ]; do sleep 0.01; done
+    done
 }
 
 # nothing_left: no process, and no file that remembers one.
