@@ -12,7 +12,8 @@ static sky_element element_of_view(const view *v, sky_element wanted) {
         return v->element_bytes == 2   ? SKY_ELEMENT_F16
                : v->element_bytes == 4 ? SKY_ELEMENT_F32
                                        : 0;
-    bool halves = v->element_bytes == 2 && (v->kind == 'b' || wanted == SKY_ELEMENT_BF16);
+    bool halves = v->element_bytes == 2 &&
+                  (v->kind == 'b' || (wanted == SKY_ELEMENT_BF16 && v->kind != 'x'));
     return halves ? SKY_ELEMENT_BF16 : 0;
 }
 
@@ -49,7 +50,8 @@ static int rows_open(PyObject *object, bool writable, sky_element wanted, const 
     view_release(v);
     PyErr_Format(PyExc_TypeError,
                  "%s: rows are [tokens, heads, dim], of f16, f32 or bf16 (as uint16 with "
-                 "element=\"bf16\"), with at least one token and no stride below 0",
+                 "element=\"bf16\") in this machine's byte order, with at least one token and no "
+                 "stride below 0",
                  what);
     return -1;
 }
@@ -113,7 +115,7 @@ static int block_open(PyObject *layers, bool writable, sky_element wanted, block
 typedef struct {
     sky_encode_options how;
     const sky_profile *profile;
-    unsigned long long first_position;
+    uint32_t first_position;
     sky_element wanted;
 } coding;
 
@@ -146,17 +148,14 @@ static int coding_parse(PyObject *tuple, coding *out) {
     const char *element;
     *out = (coding){0};
     if (!PyTuple_Check(tuple) ||
-        !PyArg_ParseTuple(tuple, "ippfKOz", &level, &plain, &raw, &out->how.step_scale,
+        !PyArg_ParseTuple(tuple, "ippfO&Oz", &level, &plain, &raw, &out->how.step_scale, read_u32,
                           &out->first_position, &profile, &element) ||
         profile_parse(profile, &out->profile) < 0 || element_parse(element, &out->wanted) < 0)
         return -1;
     out->how.level = (sky_level)level;
     out->how.plain = plain;
     out->how.first_token_raw = raw;
-    if (out->first_position <= UINT32_MAX)
-        return 0;
-    PyErr_SetString(PyExc_ValueError, "first_position: below 2**32 is wanted");
-    return -1;
+    return 0;
 }
 
 /* Working memory, aligned to 64 bytes. */
@@ -203,8 +202,7 @@ static int shape_of(const block *b, const coding *c, sky_skv_layer *layers, sky_
                      b->layer_count, known);
         return -1;
     }
-    *out = (sky_skv_shape){
-        b->tensors->token_count, (uint32_t)c->first_position, b->layer_count, layers, {0}};
+    *out = (sky_skv_shape){b->tensors->token_count, c->first_position, b->layer_count, layers, {0}};
     for (uint32_t i = 0; i < b->layer_count; i++) {
         const sky_tensor *pair = &b->tensors[2 * model_layer(c, i)];
         for (int kv = 0; kv < 2; kv++) {
@@ -381,13 +379,8 @@ static PyObject *skv_info(PyObject *module, PyObject *object) {
 
 static int stream_shape(const sky_tensor *t, unsigned int layer, int kv, const coding *c,
                         sky_stream_shape *out) {
-    *out = (sky_stream_shape){layer,
-                              (sky_kv)kv,
-                              t->element,
-                              t->token_count,
-                              t->heads,
-                              t->dim,
-                              (uint32_t)c->first_position};
+    *out = (sky_stream_shape){layer,    (sky_kv)kv, t->element,       t->token_count,
+                              t->heads, t->dim,     c->first_position};
     if (sky_stream_rows_bytes(out))
         return 0;
     PyErr_Format(PyExc_ValueError,
@@ -421,7 +414,7 @@ static PyObject *stream_encode(PyObject *module, PyObject *args) {
     view v;
     sky_tensor rows;
     sky_stream_shape shape;
-    if (!PyArg_ParseTuple(args, "OIiO", &object, &layer, &kv, &options) ||
+    if (!PyArg_ParseTuple(args, "OO&iO", &object, read_u32, &layer, &kv, &options) ||
         coding_parse(options, &c) < 0 || rows_open(object, false, c.wanted, "rows", &v, &rows) < 0)
         return NULL;
     PyObject *out = stream_shape(&rows, layer, kv, &c, &shape) < 0 ? NULL
@@ -452,7 +445,7 @@ static PyObject *stream_decode(PyObject *module, PyObject *args) {
     view stream, v;
     sky_tensor rows;
     sky_stream_shape shape;
-    if (!PyArg_ParseTuple(args, "OOIiO", &object, &target, &layer, &kv, &options) ||
+    if (!PyArg_ParseTuple(args, "OOO&iO", &object, &target, read_u32, &layer, &kv, &options) ||
         coding_parse(options, &c) < 0 || view_open_whole(object, false, "stream", &stream) < 0)
         return NULL;
     if (rows_open(target, true, c.wanted, "out", &v, &rows) == 0) {
@@ -472,7 +465,7 @@ static PyObject *rope_turns(PyObject *module, PyObject *args) {
     unsigned int dims;
     double base, scale;
     sky_rope rope;
-    if (!PyArg_ParseTuple(args, "iIdd", &kind, &dims, &base, &scale))
+    if (!PyArg_ParseTuple(args, "iO&dd", &kind, read_u32, &dims, &base, &scale))
         return NULL;
     sky_status status = sky_rope_init(&rope, (sky_rope_kind)kind, dims, base, scale, NULL);
     if (status != SKY_OK)

@@ -28,7 +28,8 @@ typedef struct {
     int64_t shape[VIEW_DIMS_MAX];
     int64_t strides[VIEW_DIMS_MAX]; /* bytes */
     size_t element_bytes;
-    char kind; /* 'f': IEEE floats, 'b': bfloat16, '?': others */
+    char kind; /* 'f': IEEE floats, 'b': bfloat16, 'x': any number whose bytes are the
+                  other way round than this machine's, '?': others */
     bool contiguous;
 } view;
 
@@ -78,6 +79,8 @@ bool cache_enter(cache_object *cache);
 void cache_leave(cache_object *cache);
 
 /* Errors: -1 with an exception */
+/* For "O&" of PyArg_ParseTuple, whose "I" drops the bits above: a uint32_t. */
+int read_u32(PyObject *object, void *out);
 int key_parse(const cache_object *cache, PyObject *key, sky_item *item);
 int block_key_parse(PyObject *key, const char *what, sky_key *out);
 

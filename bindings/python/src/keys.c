@@ -47,6 +47,19 @@ static int namespace_parse(PyObject *bytes, sky_namespace *out) {
     return 0;
 }
 
+int read_u32(PyObject *object, void *out) {
+    PyObject *index = PyNumber_Index(object);
+    unsigned long value = index ? PyLong_AsUnsignedLong(index) : 0;
+    Py_XDECREF(index);
+    bool fits = !PyErr_Occurred() && value <= UINT32_MAX;
+    if (fits)
+        *(uint32_t *)out = (uint32_t)value;
+    else if (index && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_OverflowError)))
+        PyErr_Format(PyExc_ValueError, "a number of 0 or more and below 2**32 is wanted, not %R",
+                     object);
+    return fits;
+}
+
 uint32_t *tokens_of(PyObject *object, size_t *count) {
     PyObject *tuple = PySequence_Tuple(object);
     *count = tuple ? (size_t)PyTuple_Size(tuple) : 0;
@@ -76,7 +89,7 @@ static PyObject *block_keys(PyObject *module, PyObject *args) {
     unsigned int block_tokens;
     sky_namespace ns;
     size_t count;
-    if (!PyArg_ParseTuple(args, "OOI", &space, &object, &block_tokens) ||
+    if (!PyArg_ParseTuple(args, "OOO&", &space, &object, read_u32, &block_tokens) ||
         namespace_parse(space, &ns) < 0)
         return NULL;
     uint32_t *tokens = tokens_of(object, &count);

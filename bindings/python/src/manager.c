@@ -269,8 +269,8 @@ static PyObject *manager_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     PyObject *cache, *object, *salt = Py_None, *profile = Py_None;
     sky_manager_options options = {0};
     int drop = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|IpOO", names, cache_type, &cache, &object,
-                                     &options.block_tokens, &drop, &salt, &profile))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|O&pOO", names, cache_type, &cache, &object,
+                                     read_u32, &options.block_tokens, &drop, &salt, &profile))
         return NULL;
     options.drop = drop;
     sky_key secret = {{0}};

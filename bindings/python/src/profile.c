@@ -77,8 +77,8 @@ static int rope_parse(PyObject *tuple, sky_rope *out) {
 static int layer_parse(PyObject *tuple, sky_profile_layer *out) {
     PyObject *rope;
     if (!PyTuple_Check(tuple) ||
-        !PyArg_ParseTuple(tuple, "IIIO;a layer is (heads, k_dim, v_dim, rope or None)",
-                          &out->kv_heads, &out->k_dim, &out->v_dim, &rope))
+        !PyArg_ParseTuple(tuple, "O&O&O&O;a layer is (heads, k_dim, v_dim, rope or None)", read_u32,
+                          &out->kv_heads, read_u32, &out->k_dim, read_u32, &out->v_dim, &rope))
         return -1;
     unsigned long index = rope == Py_None ? SKY_ROPE_OF_NONE : PyLong_AsUnsignedLong(rope);
     out->rope = index > SKY_ROPE_OF_NONE ? SKY_ROPE_OF_NONE : (uint32_t)index;
@@ -180,7 +180,7 @@ static PyObject *set_mean(PyObject *self, PyObject *args) {
     size_t heads, dim;
     PyObject *object;
     view mean;
-    if (!PyArg_ParseTuple(args, "IiO", &layer, &kv, &object) || !profile_free(p) ||
+    if (!PyArg_ParseTuple(args, "O&iO", read_u32, &layer, &kv, &object) || !profile_free(p) ||
         stream_size(p, layer, kv, &heads, &dim) < 0 ||
         floats_of(object, heads * dim, "mean", &mean) < 0)
         return NULL;
@@ -196,7 +196,7 @@ static PyObject *set_pairs(PyObject *self, PyObject *args) {
     size_t heads, dim;
     PyObject *object;
     view g;
-    if (!PyArg_ParseTuple(args, "IiO", &layer, &kv, &object) || !profile_free(p) ||
+    if (!PyArg_ParseTuple(args, "O&iO", read_u32, &layer, &kv, &object) || !profile_free(p) ||
         stream_size(p, layer, kv, &heads, &dim) < 0 ||
         floats_of(object, heads * (dim / 2) * 4, "pairs", &g) < 0)
         return NULL;
@@ -212,8 +212,8 @@ static PyObject *set_klt(PyObject *self, PyObject *args) {
     size_t heads, dim;
     PyObject *first, *second;
     view f, g;
-    if (!PyArg_ParseTuple(args, "IiOO", &layer, &kv, &first, &second) || !profile_free(p) ||
-        stream_size(p, layer, kv, &heads, &dim) < 0 ||
+    if (!PyArg_ParseTuple(args, "O&iOO", read_u32, &layer, &kv, &first, &second) ||
+        !profile_free(p) || stream_size(p, layer, kv, &heads, &dim) < 0 ||
         floats_of(first, heads * dim * dim, "f", &f) < 0)
         return NULL;
     if (floats_of(second, heads * dim * dim, "g", &g) < 0) {
@@ -232,7 +232,7 @@ static PyObject *set_step(PyObject *self, PyObject *args) {
     unsigned int layer;
     int kv, level, dependent;
     float step;
-    if (!PyArg_ParseTuple(args, "Iiipf", &layer, &kv, &level, &dependent, &step) ||
+    if (!PyArg_ParseTuple(args, "O&iipf", read_u32, &layer, &kv, &level, &dependent, &step) ||
         !profile_free(p))
         return NULL;
     return said(
@@ -247,8 +247,10 @@ static PyObject *fit(PyObject *self, PyObject *args) {
     size_t heads, dim;
     PyObject *object;
     view rows;
-    if (!PyArg_ParseTuple(args, "IiOI", &layer, &kv, &object, &block_tokens) || !profile_free(p) ||
-        stream_size(p, layer, kv, &heads, &dim) < 0 || floats_of(object, 0, "rows", &rows) < 0)
+    if (!PyArg_ParseTuple(args, "O&iOO&", read_u32, &layer, &kv, &object, read_u32,
+                          &block_tokens) ||
+        !profile_free(p) || stream_size(p, layer, kv, &heads, &dim) < 0 ||
+        floats_of(object, 0, "rows", &rows) < 0)
         return NULL;
     size_t tokens = rows.bytes / (heads * dim * 4);
     if (rows.bytes % (heads * dim * 4) || tokens > UINT32_MAX) {

@@ -23,7 +23,11 @@ static bool format_has_objects(const char *format) {
 }
 
 static char format_kind(const char *format) {
-    char last = format && *format ? format[strlen(format) - 1] : 'B';
+    const uint16_t one = 1;
+    bool is_little = *(const uint8_t *)&one == 1;
+    char order = format ? *format : '\0', last = order ? format[strlen(format) - 1] : 'B';
+    if (order == '<' ? !is_little : (order == '>' || order == '!') && is_little)
+        return 'x';
     return last == 'e' || last == 'f' || last == 'd' ? 'f' : '?';
 }
 

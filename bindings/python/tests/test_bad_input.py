@@ -55,6 +55,7 @@ BAD: list[tuple[Callable[[skymem.Cache], Any], type[Exception], str]] = [
     (lambda c: c.run(-1, ["a"]), skymem.ParamError, "not started"),
     (lambda c: c.submit(_core.OP_get, ["a"], event_fd=1), skymem.ParamError, "not started"),
     (lambda c: c.prefix(["a"]), TypeError, "a block's key is bytes"),
+    (lambda c: skymem.block_keys([1] * 128, block_tokens=2**32 + 1), ValueError, "below 2..32"),
     (lambda c: skymem.block_keys([-1] * 128), OverflowError, "."),
     (lambda c: skymem.block_keys([2**32] * 128), OverflowError, "below"),
     (lambda c: skymem.block_keys([0.5] * 128), TypeError, "."),  # type: ignore[list-item]
