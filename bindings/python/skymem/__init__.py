@@ -20,6 +20,7 @@ from skymem.cache import LEVELS, Cache, Entry, Info, Lease, Sample, TierStat, Ve
 from skymem.errors import (
     BusyError,
     CancelledError,
+    ConflictError,
     CorruptError,
     DeadlineError,
     DeniedError,
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
     from skymem.aio import AsyncCache
 
 __all__ = [
-    "LEVELS", "AsyncCache", "Batch", "BusyError", "Cache", "CancelledError", "CorruptError",
-    "DeadlineError", "DeniedError", "Entry", "Error", "ForkedError", "FullError", "Info",
-    "IoError", "Lease", "MissError", "NoMemoryError", "ParamError", "Sample", "SmallError",
+    "LEVELS", "AsyncCache", "Batch", "BusyError", "Cache", "CancelledError", "ConflictError",
+    "CorruptError", "DeadlineError", "DeniedError", "Entry", "Error", "ForkedError", "FullError",
+    "Info", "IoError", "Lease", "MissError", "NoMemoryError", "ParamError", "Sample", "SmallError",
     "TierStat", "UnavailableError", "UnsupportedError", "UrlError", "Verified", "__version__",
     "block_keys", "digest", "register_tier",
 ]  # fmt: skip

@@ -81,6 +81,10 @@ class UnavailableError(Error):
     """What may hold it does not answer."""
 
 
+class ConflictError(Error):
+    """Another version is stored."""
+
+
 _KINDS: dict[str, type[Error]] = {
     "SKY_MISS": MissError,
     "SKY_E_PARAM": ParamError,
@@ -97,6 +101,7 @@ _KINDS: dict[str, type[Error]] = {
     "SKY_E_SYNTAX": UrlError,
     "SKY_E_FORKED": ForkedError,
     "SKY_E_UNAVAILABLE": UnavailableError,
+    "SKY_E_CONFLICT": ConflictError,
 }
 
 for _name, _status, _ in status_list():
