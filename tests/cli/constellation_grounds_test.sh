@@ -13,7 +13,7 @@ satellite: {memory: 16MiB, processing_ms: 0.02}
 links: {isl_gbps: 10, ground_mbps: 2000, loss: 0.001, jitter_ms: 0.1}
 time: {start: 2026-01-01T00:00:00Z, rotation_s: 4}
 lookup: binary
-udp: {base: 127.0.0.1:$((32000 + $$ % 7 * 100)), key: sky.key, tenant: tenant.key}
+udp: {base: 127.0.0.1:$(tools/free-ports 100), key: sky.key, tenant: tenant.key}
 YAML
 cc -O1 -I include -o "$work/talk" tests/cli/ground_talk.c -L "$build" -lskymem-sky -lskymem \
     -Wl,-rpath,"$build" || { echo "skipped: the library cannot be linked with here"; exit 77; }

@@ -12,7 +12,7 @@ satellite: {memory: 32MiB, processing_ms: 0.02}
 links: {isl_gbps: 10, ground_mbps: 2000}
 time: {start: 2026-01-01T00:00:00Z, rotation_s: 1}
 lookup: binary
-udp: {base: 127.0.0.1:$((24000 + $$ % 90 * 20)), key: sky.key, tenant: tenant.key}
+udp: {base: 127.0.0.1:$(tools/free-ports 20), key: sky.key, tenant: tenant.key}
 YAML
 # of FIELD: what the satellites come to.
 of() {

@@ -15,7 +15,7 @@ satellite: {memory: 32MiB, processing_ms: 0.02}
 links: {isl_gbps: 10, ground_mbps: 2000, loss: 0.005, jitter_ms: 0.1}
 time: {start: 2026-01-01T00:00:00Z, rotation_s: 10}
 lookup: binary
-udp: {base: 127.0.0.1:$((21000 + $$ % 80 * 100)), key: sky.key, tenant: tenant.key}
+udp: {base: 127.0.0.1:$(tools/free-ports 100), key: sky.key, tenant: tenant.key}
 YAML
 head -c 3200 docs/HACKING.md >"$work/prompt"
 run=("$skymem" run --model "$model" --block-tokens 32 --predict 8 --json --deadline-ms 20000

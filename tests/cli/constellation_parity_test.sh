@@ -13,7 +13,7 @@ satellite: {memory: 64MiB, processing_ms: 0.02}
 links: {isl_gbps: 10, ground_mbps: 2000, loss: 0.001, jitter_ms: 0.1}
 time: {start: 2026-01-01T00:00:00Z, rotation_s: 100000}
 lookup: binary
-udp: {base: 127.0.0.1:$((29000 + $$ % 30 * 100)), key: sky.key, tenant: tenant.key}
+udp: {base: 127.0.0.1:$(tools/free-ports 100), key: sky.key, tenant: tenant.key}
 YAML
 head -c 3040870 /dev/urandom >"$work/value"
 

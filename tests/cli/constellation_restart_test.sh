@@ -18,7 +18,7 @@ satellite: {memory: 4MiB, processing_ms: 0.02, repair_s: 0.2}
 links: {isl_gbps: 10, ground_mbps: 2000}
 time: {start: 2026-01-01T00:00:00Z, rotation_s: $2}
 lookup: binary
-udp: {base: 127.0.0.1:$((22000 + $$ % 90 * 20)), key: sky.key, tenant: tenant.key}
+udp: {base: 127.0.0.1:$(tools/free-ports 20), key: sky.key, tenant: tenant.key}
 YAML
     expect 0 "$skymem" constellation up "$scenario"
     for bytes in $values; do

@@ -4,7 +4,7 @@
 # answer is told apart by cause.
 . "$(dirname "$0")/common.sh"
 have_satellites
-port=$((10000 + $$ % 20 * 100))
+port=$(tools/free-ports 100)
 scenario=$work/c.yaml
 
 # sky PLANES SLOTS [CHUNK]

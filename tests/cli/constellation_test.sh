@@ -20,7 +20,7 @@ lookup: binary
 udp: {base: 127.0.0.1:$4, key: sky.key, tenant: tenant.key}
 YAML
 }
-port=$((12000 + $$ % 80 * 100))
+port=$(tools/free-ports 110)
 sky "$work/small.yaml" 2 5 $((port + 95)) # one after the other: the ports are shared
 sed -i 's/servers: 9, window: \[3, 3\]/servers: 3, window: [1, 3]/' "$work/small.yaml"
 sky "$scenario" 5 19 "$port"

@@ -14,7 +14,7 @@ satellite: {memory: 16MiB, processing_ms: 0.02, repair_s: 0.5}
 links: {isl_gbps: 10, ground_mbps: 2000}
 time: {start: 2026-01-01T00:00:00Z, rotation_s: 8}
 lookup: binary
-udp: {base: 127.0.0.1:$((33000 + $$ % 90 * 20)), key: sky.key, tenant: tenant.key}
+udp: {base: 127.0.0.1:$(tools/free-ports 30), key: sky.key, tenant: tenant.key}
 YAML
 racers=4
 for i in $(seq $racers); do

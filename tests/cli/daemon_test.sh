@@ -177,7 +177,7 @@ expect 2 "$skymemd" --satellite 99,1 --scenario scenarios/constellation.yaml
 says "99,1: the scenario has 5 planes of 19 slots"
 expect 2 "$skymemd" --socket "$socket" --state "$work/state"
 says "--state: goes with --satellite PLANE,SLOT"
-port=$((24000 + $$ % 50 * 100))
+port=$(tools/free-ports 100)
 sed "s/127.0.0.1:7600/127.0.0.1:$port/" scenarios/constellation.yaml >"$work/sky.yaml"
 (umask 077 && python3 -c 'import secrets; print(secrets.token_hex(32))' >"$work/sky.key")
 echo 9999999999999 >"$work/state"

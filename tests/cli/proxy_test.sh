@@ -4,7 +4,7 @@
 # lost, overtaken, doubled and damaged on the way; who goes past it finds the same.
 . "$(dirname "$0")/common.sh"
 have_satellites
-port=$((33000 + $$ % 80 * 50))
+port=$(tools/free-ports 50)
 near=$work/near.yaml far=$work/far.yaml
 proxy=
 clean() {

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 COMMAND = Path(os.environ.get("SKYMEM_BUILD", "build")) / "skymem"
+FREE_PORTS = Path(__file__).parents[4] / "tools" / "free-ports"
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def sky(tmp_path: Path) -> Iterator[Path]:
     if not COMMAND.exists():
         pytest.skip("the command is not built")
     scenario = tmp_path / "sky.yaml"
-    port = 20000 + os.getpid() % 400 * 20
+    port = int(subprocess.check_output([FREE_PORTS, "20"]))
     scenario.write_text(f"""
 constellation: {{planes: 2, slots: 5, altitude_km: 550, earth_radius_km: 6371}}
 placement: {{strategy: rotation-hop, servers: 3, window: [1, 3]}}
