@@ -15,7 +15,8 @@ static sky_time repair_time(const sky_scenario *s) {
         period = 60e9;
     double grace = turn / 8 < 10e9 ? turn / 8 : 10e9;
     bool lossy = s->links.loss > 0 || s->links.ground_loss > 0 || s->links.isl_loss > 0 ||
-                 s->faults.corrupt > 0 || s->faults.reorder > 0 || s->faults.hostile_per_s > 0;
+                 s->faults.corrupt > 0 || s->faults.reorder > 0 || s->faults.hostile_per_s > 0 ||
+                 s->elevation_count > 0 || s->weather_count > 0;
     return (sky_time)(2 * grace + (lossy ? ROUNDS_LOSSY : ROUNDS) * period);
 }
 

@@ -202,13 +202,23 @@ bool sky__run_is_calm(run *r, uint32_t ground, sky_time since) {
     return hurts == 0 || r->hurt_at < from;
 }
 
+/* Of the ground link, at its worst. */
+static uint64_t slowest_bits_s(const sky_scenario *s) {
+    double rate = 1, worst = 1;
+    for (uint32_t i = 0; i < s->elevation_count; i++)
+        worst = s->elevations[i].quality.rate < worst ? s->elevations[i].quality.rate : worst;
+    for (uint32_t i = 0; i < s->weather_count; i++) /* all at once */
+        rate *= s->weathers[i].quality.rate;
+    return (uint64_t)((double)s->links.ground_bits_s * rate * worst) + 1;
+}
+
 /* An error, while nothing was in the way. Between clocks that differ one may happen, and where the
  * queue of the ground's link holds more than seconds. */
 static void judge_error(run *r, const request *q, const sky_result *result) {
     bool failed = result->status != SKY_OK && result->status != SKY_MISS;
     if (failed && (q->op == SKY_OP_PUT || q->op == SKY_OP_GET) && !anything_goes(r) &&
         r->scenario.faults.skew_ns == 0 &&
-        sky_link_busy_ns(r->scenario.links.ground_bits_s, r->scenario.links.queue_bytes) <
+        sky_link_busy_ns(slowest_bits_s(&r->scenario), r->scenario.links.queue_bytes) <
             SKY_SECONDS(10))
         r->unexcused += q->calm && sky__run_is_calm(r, q->ground, result->time.began);
 }
@@ -448,7 +458,7 @@ static bool faultless(const sky_scenario *s) {
            s->faults.liar_satellites == 0 && s->faults.freeze_per_h == 0 &&
            s->faults.hostile_per_s == 0 && s->faults.skew_ns == 0 &&
            s->faults.reorder == 0 && /* answers come when nobody expects */
-           s->outage_count == 0;
+           s->outage_count == 0 && s->elevation_count == 0 && s->weather_count == 0;
 }
 
 static void report_grounds(const run *r, sky_sim_result *out) {

@@ -21,19 +21,24 @@ typedef struct {
     sky_prng moves;     /* by itself: half of all skies have prefetches */
     sky_prng arrivals;  /* by itself: in half of them requests come by the clock */
     sky_prng grounds;   /* by itself: half of the skies that may, have several */
+    sky_prng weather;   /* by itself: a third of the skies with ground links have some */
     bool shaped;        /* as one sky of three is */
     bool alone;         /* its strategy, lookup or links are for one ground */
+    bool aboard;
+    bool datagrams_fly;
+    bool several;
     bool physical;
     char *text;
     size_t used;
 } drawing;
 
-/* With these, shape, moves, arrivals and grounds leave the seeds of swarm_test.c as they were when
- * they failed. */
+/* With these, shape, moves, arrivals, grounds and weather leave the seeds of swarm_test.c as they
+ * were when they failed. */
 #define SHAPE_SALT    85
 #define MOVES_SALT    440
 #define ARRIVALS_SALT 23707
 #define GROUNDS_SALT  97
+#define WEATHER_SALT  296
 
 static void say(drawing *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -101,8 +106,9 @@ static void draw_sky(drawing *d) {
     uint64_t servers = 2 + below(d, 20);
     uint64_t parity = PICK(d, 0, 0, 0, 1, 2);
     const char *strategy = strategies[below(d, d->physical ? 3 : 4)];
+    d->aboard = strcmp(strategy, "hop") == 0;
     d->alone = strncmp(strategy, "rotation", 8) != 0 || d->physical; /* docs/HACKING.md */
-    if (!d->physical || strcmp(strategy, "hop") == 0)
+    if (!d->physical || d->aboard)
         say(d, "center: [%" PRIu64 ", %" PRIu64 "]\n", plane, slot);
     say(d, "placement: {strategy: %s, servers: %" PRIu64, strategy, servers);
     if (d->shaped)
@@ -122,6 +128,7 @@ static void draw_sky(drawing *d) {
 static void draw_links(drawing *d) {
     bool datagrams = sky_prng_below(&d->datagrams, 4) == 0;
     d->alone |= datagrams;
+    d->datagrams_fly = datagrams;
     uint64_t queue_kib = PICK(d, 64, 1024, 16384);
     uint64_t jitter_ms = PICK(d, 0, 0, 1, 20);
     double loss = (double)PICK(d, 0, 0, 10, 50, 200) / 1e4;
@@ -172,6 +179,7 @@ static void draw_grounds(drawing *d) {
     if (of_grounds(d, 2) == 0 || d->alone)
         return;
     uint64_t count = 1 + of_grounds(d, 3);
+    d->several = true;
     say(d, "grounds:\n");
     for (uint64_t i = 0; i < count; i++) {
         int64_t planes = (int64_t)of_grounds(d, 5) - 2;
@@ -179,6 +187,35 @@ static void draw_grounds(drawing *d) {
         uint64_t mbps = of_grounds(d, 3) == 0 ? 5 + of_grounds(d, 200) : 0;
         say(d, "  g%" PRIu64 ": [%" PRId64 ", %" PRId64 ", %" PRIu64 "]\n", i + 1, planes, slots,
             mbps);
+    }
+}
+
+static uint64_t of_weather(drawing *d, uint64_t bound) {
+    return sky_prng_below(&d->weather, bound);
+}
+
+/* The transport of datagrams sends at one rate: there only losses vary. */
+static void say_quality(drawing *d, const char *end) {
+    uint64_t rate = 10 + of_weather(d, 91), loss = of_weather(d, 4) == 0 ? of_weather(d, 300) : 0;
+    say(d, "%.2f, %.3f]%s", d->datagrams_fly ? 1 : (double)rate / 100, (double)loss / 1000, end);
+}
+
+static void draw_weather(drawing *d, double hours) {
+    if (of_weather(d, 3) > 0 || d->aboard)
+        return;
+    if (d->physical) {
+        say(d, "elevation: {20: [");
+        say_quality(d, ", 70: [");
+        say_quality(d, "}\n");
+    }
+    uint64_t count = 1 + of_weather(d, 3), end_s = (uint64_t)(hours * 3600);
+    say(d, "weather:\n");
+    for (uint64_t i = 0; i < count; i++) {
+        const char *over = of_weather(d, 2) == 0 && d->several ? "g1" : "observer";
+        uint64_t from_s = of_weather(d, end_s), length_s = 1 + of_weather(d, 1200);
+        say(d, "  w%" PRIu64 ": [%s, %" PRIu64 "s, %" PRIu64 "s, ", i + 1, over, from_s,
+            from_s + length_s);
+        say_quality(d, "\n");
     }
 }
 
@@ -209,10 +246,12 @@ size_t sky_sim_draw(uint64_t seed, double hours, char text[SKY_SIM_DRAWN_MAX]) {
     sky_prng_init(&d.moves, seed ^ MOVES_SALT);
     sky_prng_init(&d.arrivals, seed ^ ARRIVALS_SALT);
     sky_prng_init(&d.grounds, seed ^ GROUNDS_SALT);
+    sky_prng_init(&d.weather, seed ^ WEATHER_SALT);
     draw_sky(&d);
     draw_links(&d);
     draw_workload(&d, hours);
     draw_grounds(&d);
+    draw_weather(&d, hours);
     draw_faults(&d);
     say(&d, "until: %.0fs\n", hours * 3600);
     return d.used;

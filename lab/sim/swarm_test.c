@@ -29,15 +29,17 @@ static sky_sim_result fly(const char *text, uint64_t seed) {
 static void random_skies_lose_nothing(void **state) {
     (void)state;
     uint64_t hits = 0;
-    uint32_t move = 0;
+    uint32_t move = 0, weather = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         char text[SKY_SIM_DRAWN_MAX];
         sky_sim_draw(seed, 0.5, text);
         hits += fly(text, seed).hits;
         move += strstr(text, "prefetches: ") != NULL;
+        weather += strstr(text, "weather:") != NULL;
     }
     assert_true(hits > 2000);
     assert_in_range(move, 10, 30);
+    assert_in_range(weather, 5, 20);
 }
 
 static void a_seed_draws_and_replays_the_same(void **state) {

@@ -66,6 +66,8 @@ static sky_observer observer_of(const sky_scenario *s, uint32_t ground) {
         o.latitude_deg = s->grounds[ground - 1].place[0];
         o.longitude_deg = s->grounds[ground - 1].place[1];
         o.altitude_m = 0;
+        if (s->grounds[ground - 1].min_elevation_deg > 0)
+            o.min_elevation_deg = s->grounds[ground - 1].min_elevation_deg;
     }
     return o;
 }

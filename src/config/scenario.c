@@ -138,9 +138,9 @@ static const field fields[] = {
 _Static_assert(SKY_CHUNK_BYTES_MAX <= SKY_WIRE_DATA_BYTES_MAX, "a chunk is one message");
 _Static_assert(FIELD_COUNT <= sizeof((reader *)0)->lines / sizeof(int), "each has a line");
 
-static const char *const sections[] = {"constellation", "observer",  "grounds", "anchor",
-                                       "placement",     "satellite", "links",   "time",
-                                       "workload",      "faults",    "outages", "udp"};
+static const char *const sections[] = {
+    "constellation", "observer", "grounds", "anchor",   "placement", "satellite", "links",
+    "elevation",     "weather",  "time",    "workload", "faults",    "outages",   "udp"};
 #define SECTION_COUNT (sizeof sections / sizeof *sections)
 
 static size_t section_index(const char *name) {
@@ -566,7 +566,9 @@ static const struct {
     special *read;
 } lists[] = {{"outages", sky__scenario_outage},
              {"grounds", sky__scenario_ground},
-             {"anchor", sky__scenario_anchor}};
+             {"anchor", sky__scenario_anchor},
+             {"elevation", sky__scenario_elevation},
+             {"weather", sky__scenario_weather}};
 
 static sky_status on_entry(void *context, const sky_yaml_entry *e) {
     reader *r = context;

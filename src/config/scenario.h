@@ -41,7 +41,8 @@ typedef struct {
     uint64_t bits_s;   /* of its link; 0: links.ground_bits_s */
     double speed_km_h; /* on a great circle that sets out on its course */
     double course_deg;
-    int line; /* where it stands in the file */
+    double min_elevation_deg; /* its mask; 0: the observer's */
+    int line;                 /* where it stands in the file */
 } sky_scenario_ground;
 
 typedef struct {
@@ -55,6 +56,26 @@ typedef struct {
     sky_time to_ns; /* up again */
     int line;       /* where it stands in the file */
 } sky_outage;
+
+/* What a ground link carries of its rate, and how many datagrams it loses besides. */
+typedef struct {
+    double rate; /* share of the link's, 0.01 to 1 */
+    double loss; /* probability, per datagram, 0 to 0.99 */
+} sky_link_quality;
+
+#define SKY_ELEVATIONS_MAX 32
+#define SKY_WEATHERS_MAX   64
+
+/* Weather over a ground, from a time to a time as of an outage. */
+typedef struct {
+    char name[SKY_SCENARIO_NAME_BYTES];
+    char ground_name[SKY_SCENARIO_NAME_BYTES];
+    uint32_t ground;
+    sky_time from_ns;
+    sky_time to_ns;
+    sky_link_quality quality;
+    int line; /* where it stands in the file */
+} sky_weather;
 
 #define SKY_SCENARIO_BYTES_MAX (64u << 10)
 #define SKY_CHUNK_BYTES_MIN    512u
@@ -81,6 +102,14 @@ typedef struct {
         int line;
     } anchors[SKY_GROUNDS_MAX]; /* grounds that the window stands over from a time on, in order */
     uint32_t anchor_count;
+    struct {
+        double deg;
+        sky_link_quality quality;
+    } elevations[SKY_ELEVATIONS_MAX]; /* in order; linear between, and level beyond the ends */
+    uint32_t elevation_count;         /* 0: ground links are the same at any */
+    int elevation_line;
+    sky_weather weathers[SKY_WEATHERS_MAX]; /* what is over one ground at a time adds up */
+    uint32_t weather_count;
     bool physical;
     char elements_path[512]; /* physical: TLE or OMM; empty: the constellation is a shell */
 

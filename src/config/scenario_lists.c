@@ -35,11 +35,12 @@ static sky_status refuse_name(reader *r, const sky_yaml_entry *e) {
 sky_status sky__scenario_ground(reader *r, const sky_yaml_entry *e) {
     static const char allowed[] =
         "[LATITUDE, LONGITUDE], then its Mb/s (0: as links.ground_mbps), then its km/h and course "
-        "in degrees; in an ideal sky [PLANES, SLOTS] from the observer, then its Mb/s";
-    static const double lows[] = {-SKY_PLANES_MAX, -SKY_SLOTS_MAX, 0, 0, -360};
-    static const double highs[] = {SKY_PLANES_MAX, SKY_SLOTS_MAX, 1e9, 3e4, 360};
-    double v[5] = {0};
-    bool fine = e->list && e->value_count >= 2 && e->value_count <= 5 && e->value_count != 4;
+        "in degrees, then its mask in degrees; in an ideal sky [PLANES, SLOTS] from the observer, "
+        "then its Mb/s";
+    static const double lows[] = {-SKY_PLANES_MAX, -SKY_SLOTS_MAX, 0, 0, -360, 0};
+    static const double highs[] = {SKY_PLANES_MAX, SKY_SLOTS_MAX, 1e9, 3e4, 360, 90};
+    double v[6] = {0};
+    bool fine = e->list && e->value_count >= 2 && e->value_count <= 6 && e->value_count != 4;
     for (unsigned i = 0; fine && i < e->value_count; i++)
         fine = sky__scenario_number(e->values[i], &v[i]) && v[i] >= lows[i] && v[i] <= highs[i];
     if (!fine || (v[2] > 0 && v[2] < 1e-3))
@@ -49,6 +50,7 @@ sky_status sky__scenario_ground(reader *r, const sky_yaml_entry *e) {
                              .bits_s = (uint64_t)(v[2] * 1e6 + 0.5),
                              .speed_km_h = v[3],
                              .course_deg = v[4],
+                             .min_elevation_deg = v[5],
                              .line = e->line};
     if (!keep_name(e->key, g.name))
         return refuse_name(r, e);
@@ -122,7 +124,8 @@ static bool is_place(const sky_scenario *s, const sky_scenario_ground *g) {
     if (s->physical)
         return a >= -90 && a <= 90 && b >= -180 && b <= 180;
     return (double)(int64_t)a == a && (double)(int64_t)b == b && g->speed_km_h == 0 &&
-           (a < 0 ? -a : a) < s->constellation.planes && (b < 0 ? -b : b) < s->constellation.slots;
+           g->min_elevation_deg == 0 && (a < 0 ? -a : a) < s->constellation.planes &&
+           (b < 0 ? -b : b) < s->constellation.slots;
 }
 
 static sky_status check_grounds(reader *r) {
@@ -135,7 +138,7 @@ static sky_status check_grounds(reader *r) {
                                               "to 180"
                                             : "in an ideal sky its place is whole planes and slots "
                                               "from the observer, fewer than there are, and it "
-                                              "does not move"
+                                              "does not move and has no mask"
                           : row.aboard || row.foresees
                               ? "several grounds need placement.strategy rotation or rotation-hop"
                           : s->lookup == SKY_LOOKUP_INDEX
@@ -145,6 +148,97 @@ static sky_status check_grounds(reader *r) {
                                                : NULL;
         if (why)
             return sky__scenario_refuse(r, SKY_E_PARAM, g->line, "grounds.%s: %s", g->name, why);
+    }
+    return SKY_OK;
+}
+
+/* ---- ground links that vary ---- */
+
+#define RATE_SHARE_MIN 0.01
+#define LOSS_MAX       0.99
+
+static bool read_quality(const sky_yaml_text *values, sky_link_quality *out) {
+    return sky__scenario_number(values[0], &out->rate) && out->rate >= RATE_SHARE_MIN &&
+           out->rate <= 1 && sky__scenario_number(values[1], &out->loss) && out->loss >= 0 &&
+           out->loss <= LOSS_MAX;
+}
+
+sky_status sky__scenario_elevation(reader *r, const sky_yaml_entry *e) {
+    sky_scenario *s = &r->out;
+    uint32_t n = s->elevation_count;
+    double deg;
+    sky_link_quality quality;
+    if (!sky__scenario_number(e->key, &deg) || deg < 0 || deg > 90 || !e->list ||
+        e->value_count != 2 || !read_quality(e->values, &quality))
+        return refuse_entry(r, e,
+                            "an elevation from 0 to 90 degrees: [RATE, LOSS], the share of the "
+                            "link's rate from 0.01 to 1, and what it loses besides, to 0.99");
+    if (n > 0 && deg <= s->elevations[n - 1].deg)
+        return refuse_entry(r, e, "higher than the one before it");
+    if (n == SKY_ELEVATIONS_MAX)
+        return sky__scenario_refuse(r, SKY_E_PARAM, e->line, "more than %d elevations",
+                                    SKY_ELEVATIONS_MAX);
+    s->elevation_line = n == 0 ? e->line : s->elevation_line;
+    s->elevations[n].deg = deg;
+    s->elevations[n].quality = quality;
+    s->elevation_count++;
+    return SKY_OK;
+}
+
+sky_status sky__scenario_weather(reader *r, const sky_yaml_entry *e) {
+    sky_scenario *s = &r->out;
+    sky_weather v = {.line = e->line};
+    if (!e->list || e->value_count != 5 || !keep_name(e->values[0], v.ground_name) ||
+        !sky__scenario_duration(e->values[1], &v.from_ns) ||
+        !sky__scenario_duration(e->values[2], &v.to_ns) || v.from_ns >= v.to_ns ||
+        !read_quality(&e->values[3], &v.quality))
+        return refuse_entry(r, e,
+                            "[GROUND, FROM, TO, RATE, LOSS], with times such as 90s, 30m or 2h, "
+                            "FROM before TO, the share of the link's rate from 0.01 to 1, and "
+                            "what it loses besides, to 0.99");
+    if (!keep_name(e->key, v.name))
+        return refuse_name(r, e);
+    for (uint32_t i = 0; i < s->weather_count; i++) {
+        if (strcmp(s->weathers[i].name, v.name) == 0)
+            return refuse_entry(r, e, "is there twice");
+    }
+    if (s->weather_count == SKY_WEATHERS_MAX)
+        return sky__scenario_refuse(r, SKY_E_PARAM, e->line, "more than %d weathers",
+                                    SKY_WEATHERS_MAX);
+    s->weathers[s->weather_count++] = v;
+    return SKY_OK;
+}
+
+/* Why a ground link of this sky cannot be of that quality; NULL: it can. */
+static const char *refuse_quality(const sky_scenario *s, const sky_link_quality *q) {
+    if (sky_strategy_row_of(s->placement.strategy)->aboard)
+        return "with hop the model is on board, and has no ground link";
+    if (s->links.datagrams && q->rate < 1)
+        return "with links.datagrams the transport sends at links.ground_mbps: only the loss may "
+               "vary, give 1 for the rate";
+    return NULL;
+}
+
+static sky_status check_elevations(reader *r) {
+    const sky_scenario *s = &r->out;
+    const char *why = s->elevation_count > 0 && !s->physical
+                          ? "an ideal sky has no elevations: sky: physical"
+                          : NULL;
+    for (uint32_t i = 0; i < s->elevation_count && !why; i++)
+        why = refuse_quality(s, &s->elevations[i].quality);
+    return why ? sky__scenario_refuse(r, SKY_E_PARAM, s->elevation_line, "elevation: %s", why)
+               : SKY_OK;
+}
+
+static sky_status check_weathers(reader *r) {
+    sky_scenario *s = &r->out;
+    for (uint32_t i = 0; i < s->weather_count; i++) {
+        sky_weather *v = &s->weathers[i];
+        const char *why = !find_ground(s, v->ground_name, &v->ground)
+                              ? "there is no such ground: the observer, or one of grounds"
+                              : refuse_quality(s, &v->quality);
+        if (why)
+            return sky__scenario_refuse(r, SKY_E_PARAM, v->line, "weather.%s: %s", v->name, why);
     }
     return SKY_OK;
 }
@@ -236,8 +330,10 @@ static sky_status check_outages(reader *r) {
 }
 
 sky_status sky__scenario_check_lists(reader *r) {
-    sky_status status = check_grounds(r);
-    if (status == SKY_OK)
-        status = check_anchors(r);
-    return status == SKY_OK ? check_outages(r) : status;
+    sky_status (*const checks[])(reader *) = {check_grounds, check_anchors, check_elevations,
+                                              check_weathers, check_outages};
+    sky_status status = SKY_OK;
+    for (size_t i = 0; i < sizeof checks / sizeof *checks && status == SKY_OK; i++)
+        status = checks[i](r);
+    return status;
 }

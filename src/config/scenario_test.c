@@ -193,6 +193,31 @@ static void a_program_with_commas_reads_the_same(void **state) {
     setlocale(LC_NUMERIC, "C");
 }
 
+static void links_that_vary_are_read(void **state) {
+    (void)state;
+    sky_scenario s;
+    sky_error error = {0};
+    assert_int_equal(parse("constellation: {shell: oneweb}\nsky: physical\nlookup: binary\n"
+                           "grounds: {denver: [39.7, -105, 0, 0, 0, 40]}\n"
+                           "elevation:\n  25: [0.25, 0.02]\n  60: [1, 0]\n"
+                           "weather:\n  rain: [denver, 10m, 40m, 0.4, 0.05]\n"
+                           "  fog: [observer, 0s, 1h, 1, 0.5]\n",
+                           &s, &error),
+                     SKY_OK);
+    assert_int_equal(s.elevation_count, 2);
+    assert_true(s.elevations[0].deg == 25 && s.elevations[0].quality.rate == 0.25 &&
+                s.elevations[0].quality.loss == 0.02);
+    assert_true(s.elevations[1].deg == 60 && s.elevations[1].quality.rate == 1);
+    assert_int_equal(s.weather_count, 2);
+    assert_string_equal(s.weathers[0].name, "rain");
+    assert_int_equal(s.weathers[0].ground, 1);
+    assert_true(s.weathers[0].from_ns == SKY_SECONDS(600) &&
+                s.weathers[0].to_ns == SKY_SECONDS(2400));
+    assert_true(s.weathers[0].quality.rate == 0.4 && s.weathers[0].quality.loss == 0.05);
+    assert_int_equal(s.weathers[1].ground, 0);
+    assert_true(s.grounds[0].min_elevation_deg == 40);
+}
+
 /* tests/golden/scenario-rejects.txt: "LINE · part of the message · the file, \n for newlines". */
 static void nonsense_is_refused_with_line_and_reason(void **state) {
     (void)state;
@@ -336,6 +361,7 @@ int main(void) {
         cmocka_unit_test(outages_arrive),
         cmocka_unit_test(constellation_is_enough),
         cmocka_unit_test(a_program_with_commas_reads_the_same),
+        cmocka_unit_test(links_that_vary_are_read),
         cmocka_unit_test(nonsense_is_refused_with_line_and_reason),
         cmocka_unit_test(hostile_bytes_are_refused),
         cmocka_unit_test(every_prefix_is_judged),

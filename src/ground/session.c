@@ -380,6 +380,10 @@ sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *a
     return begin(s, ask, false);
 }
 
+void sky_session_link_set(sky_session *s, uint64_t bits_s) {
+    s->core.config.link_bits_s = bits_s;
+}
+
 void sky__submit_own(sky_session *s, const sky_request *ask) {
     (void)begin(s, ask, true);
 }

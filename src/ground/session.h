@@ -163,6 +163,9 @@ sky_status sky_session_submit(sky_session *s, sky_time now, const sky_request *r
 /* The next result; false when there is none. */
 bool sky_session_result(sky_session *s, sky_result *out);
 
+/* The terminal's link carries this from now on, each way: config.link_bits_s anew. */
+void sky_session_link_set(sky_session *s, uint64_t bits_s);
+
 /* Nothing is left to say but answers to requests: no DROP, no repair. *told: something was said
  * that is not answered. */
 bool sky_session_settled(const sky_session *s, bool *told);

@@ -333,6 +333,13 @@ bool sky_frame_in_sight(const sky_frame *f, uint64_t turns) {
            sky__true_in_sight(f->physical, sky_frame_access(f, turns), turns);
 }
 
+double sky_frame_elevation_deg(const sky_frame *f, sky_satellite s, uint64_t turns) {
+    if (!f->physical || is_aboard(f))
+        return 90;
+    bool straight = sky__true_in_sight(f->physical, s, turns);
+    return sky__true_elevation_deg(f->physical, straight ? s : sky_frame_access(f, turns), turns);
+}
+
 bool sky_frame_joined(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turns) {
     if (!f->physical)
         return true;

@@ -125,6 +125,9 @@ sky_satellite sky_frame_access(const sky_frame *f, uint64_t turns);
 
 /* Whether that stands above the ground's mask; always in an ideal sky, and aboard. */
 bool sky_frame_in_sight(const sky_frame *f, uint64_t turns);
+/* How high the satellite stands that the ground's link to `s` goes by, when the turn begins: `s`
+ * itself above the mask, else the one it is reached through. 90 in an ideal sky, and aboard. */
+double sky_frame_elevation_deg(const sky_frame *f, sky_satellite s, uint64_t turns);
 /* Whether light finds a way between two ends; plane 0 is the session. Always in an ideal sky. */
 bool sky_frame_joined(const sky_frame *f, sky_satellite a, sky_satellite b, uint64_t turns);
 

@@ -241,8 +241,12 @@ uint32_t sky__true_highest(const sky_true_sky *t, uint64_t turns) {
     return w->highest;
 }
 
+double sky__true_elevation_deg(const sky_true_sky *t, sky_satellite s, uint64_t turns) {
+    return look_at(t, s, turns).elevation_deg;
+}
+
 bool sky__true_in_sight(const sky_true_sky *t, sky_satellite s, uint64_t turns) {
-    return look_at(t, s, turns).elevation_deg >= t->given.observer.min_elevation_deg;
+    return sky__true_elevation_deg(t, s, turns) >= t->given.observer.min_elevation_deg;
 }
 
 sky_time sky__true_ground_ns(const sky_true_sky *t, sky_satellite centre, sky_satellite s,

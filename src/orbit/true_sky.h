@@ -45,6 +45,7 @@ sky_time sky__true_link_ns_max(const sky_true_sky *t);
 sky_time sky__true_ground_ns_max(const sky_true_sky *t); /* straight, at the horizon */
 /* Number of the satellite that stands highest in the observer's sky. */
 uint32_t sky__true_highest(const sky_true_sky *t, uint64_t turns);
+double sky__true_elevation_deg(const sky_true_sky *t, sky_satellite s, uint64_t turns);
 bool sky__true_in_sight(const sky_true_sky *t, sky_satellite s, uint64_t turns);
 
 #endif

@@ -177,8 +177,14 @@ static void settle(sky_world *w, uint32_t number) {
         keep_idle(w, number);
 }
 
+/* How many ground links the session counts on: it asks the servers in turn. */
+static uint32_t ground_links(const sky_world *w) {
+    return w->ground_each ? w->frame.placement.servers : 1;
+}
+
 static void settle_session(sky_world *w, sky__ground *g) {
     sky_time wake_at;
+    sky__tell_rate(w, g, sky__station_payload_bits_s(w, g) * ground_links(w));
     if (speak(w, sky__ground_number(w), session_output, g, NULL, w->now, &wake_at))
         wake_at = sky__sooner(wake_at, sky_session_wake(g->session));
     sky_schedule_set(&w->schedule, sky__session_id(w, (uint32_t)(g - w->grounds)), wake_at);
@@ -235,7 +241,9 @@ static void arrive(sky_world *w, uint32_t f) {
         x->at_terminal = true;
         sky__ground *g = sky__ground_of(w, x->to);
         sky_time *free_at = w->ground_each ? &sky__site_of(w, x->from)->down_free : &g->down_free;
-        if (sky__pass_queue(w, free_at, g->queue_ns, g->bits_s, x->bytes))
+        uint64_t bits_s;
+        sky_time queue_ns = sky__ground_link(w, g, x->from, &bits_s);
+        if (sky__pass_queue(w, free_at, queue_ns, bits_s, x->bytes))
             sky_schedule_set(&w->schedule, sky__flight_id(w, f), *free_at);
         else
             sky__drop(w, f, SKY_EVENT_OVERFLOW, &w->stat.overflowed);
@@ -338,11 +346,6 @@ static uint32_t clamp(uint64_t v, uint32_t low, uint32_t high) {
     if (v < low)
         return low;
     return v > high ? high : (uint32_t)v;
-}
-
-/* How many ground links the session counts on: it asks the servers in turn. */
-static uint32_t ground_links(const sky_world *w) {
-    return w->ground_each ? w->frame.placement.servers : 1;
 }
 
 /* Servers that are asked in turn may get two chunks more than their share of a moment. */

@@ -148,7 +148,16 @@ static void flip_a_bit(sky_world *w, sky__flight *x) {
 
 static double loss_of(const sky_world *w, const sky__flight *x) {
     bool laser = !sky__is_ground(x->from) && !sky__is_ground(x->to);
-    return w->loss[laser][(x->bytes + SKY__DATAGRAM_BYTES - 1) / SKY__DATAGRAM_BYTES];
+    uint32_t datagrams = (x->bytes + SKY__DATAGRAM_BYTES - 1) / SKY__DATAGRAM_BYTES;
+    double lost = w->loss[laser][datagrams];
+    if (laser || !sky__links_vary(w))
+        return lost;
+    bool up = sky__is_ground(x->from);
+    const sky__ground *g = sky__ground_of(w, up ? x->from : x->to);
+    double each = 1 - sky__ground_quality(w, g, up ? x->to : x->from).loss, arrives = 1 - lost;
+    for (uint32_t i = 0; i < datagrams; i++)
+        arrives *= each;
+    return 1 - arrives;
 }
 
 bool sky__cut_off(const sky_world *w, sky_satellite s) {
@@ -218,19 +227,17 @@ static void duplicate(sky_world *w, const sky__flight *x, sky_time leaves) {
 
 /* Through the sender's queue: when the message leaves it; false when it is full. */
 static bool leave(sky_world *w, const sky__flight *x, sky_time *leaves) {
-    sky__ground *g = sky__ground_of(w, x->from);
-    sky_time *free_at = &g->up_free;
-    if (w->ground_each && sky__is_ground(x->from))
-        free_at = &sky__site_of(w, x->to)->up_free;
-    sky_time queue_ns = g->queue_ns;
-    uint64_t bits_s = g->bits_s;
+    sky_time *free_at, queue_ns = w->link_queue_ns;
+    uint64_t bits_s = w->scenario.links.isl_bits_s;
     *leaves = w->now;
-    if (!sky__is_ground(x->from)) {
-        if (sky__is_ground(x->to)) /* waits at the other end */
-            return true;
+    if (sky__is_ground(x->from)) {
+        sky__ground *g = sky__ground_of(w, x->from);
+        free_at = w->ground_each ? &sky__site_of(w, x->to)->up_free : &g->up_free;
+        queue_ns = sky__ground_link(w, g, x->to, &bits_s);
+    } else if (sky__is_ground(x->to)) { /* waits at the other end */
+        return true;
+    } else {
         free_at = &sky__site_of(w, x->from)->link_free;
-        queue_ns = w->link_queue_ns;
-        bits_s = w->scenario.links.isl_bits_s;
     }
     bool queued = sky__pass_queue(w, free_at, queue_ns, bits_s, x->bytes);
     *leaves = *free_at;

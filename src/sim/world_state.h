@@ -84,7 +84,8 @@ typedef struct {
     uint64_t bits_s;        /* of its link */
     sky_time queue_ns;      /* what its full queue takes to send */
     sky_time up_free, down_free;
-    sky_time out_until; /* an outage's */
+    sky_time out_until;  /* an outage's */
+    sky_time rate_until; /* the session knows its link's rate until then, where links vary */
 } sky__ground;
 
 /* A station's transport, made when first needed as if it had run from the start. */
@@ -219,6 +220,18 @@ bool sky__cut_off(const sky_world *w, sky_satellite s);
 /* Take a place in a queue that serves one message after another; false when it is full. */
 bool sky__pass_queue(sky_world *w, sky_time *free_at, sky_time queue_ns, uint64_t bits_s,
                      uint32_t bytes);
+
+/* ---- world_weather.c ---- */
+/* Are ground links not always the same? */
+bool sky__links_vary(const sky_world *w);
+/* What is left now of the ground's link with this satellite, or with the one it is reached by. */
+sky_link_quality sky__ground_quality(const sky_world *w, const sky__ground *g,
+                                     sky_satellite satellite);
+/* Its rate now; the result is what its full queue takes to send. */
+sky_time sky__ground_link(const sky_world *w, const sky__ground *g, sky_satellite satellite,
+                          uint64_t *bits_s);
+/* Let the session know what its link, of `bits_s` at its best, carries now. */
+void sky__tell_rate(sky_world *w, sky__ground *g, uint64_t bits_s);
 
 /* ---- world_outages.c ---- */
 /* Puts the scenario's outages in order. Errors: SKY_E_NOMEM */
