@@ -71,6 +71,13 @@ sky_status sky__cache_tier_counts(sky_cache *c, size_t tier, sky_tier_counts *ou
     return SKY_OK;
 }
 
+uint64_t sky__cache_put_count(sky_cache *c) {
+    uint64_t puts = 0;
+    for (size_t t = 0; sky__cache_check(c) == SKY_OK && t < c->slot_count; t++)
+        puts += sky_tier_put_count(c->slots[t].tier);
+    return puts;
+}
+
 sky_cache_counts *sky__cache_counts(sky_cache *c) {
     return c ? &c->counts : NULL;
 }

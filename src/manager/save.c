@@ -105,24 +105,13 @@ sky_status sky__save_gather(sky_sequence *q, uint32_t first_block, uint32_t bloc
 
 /* ---- putting ---- */
 
-/* Values that tiers have taken so far, whoever gave them. */
-static uint64_t count_puts(const sky_sequence *q) {
-    uint64_t puts = 0;
-    for (size_t t = 0; t < sky_tier_count(q->manager->cache); t++) {
-        sky_tier_counts counts = {0};
-        (void)sky__cache_tier_counts(q->manager->cache, t, &counts);
-        puts += counts.puts;
-    }
-    return puts;
-}
-
 /* Until the batch is over, or nothing moves any more. */
 static sky_status wait_patiently(sky_sequence *q, sky_time patience) {
     sky_status status = sky__sequence_wait(q, 1); /* memory has answered already */
     while (status == SKY_E_DEADLINE) {
-        uint64_t puts = count_puts(q);
+        uint64_t puts = sky__cache_put_count(q->manager->cache);
         status = sky__sequence_wait(q, sky_now() + patience);
-        if (status == SKY_E_DEADLINE && count_puts(q) == puts) {
+        if (status == SKY_E_DEADLINE && sky__cache_put_count(q->manager->cache) == puts) {
             sky_cancel(q->manager->cache, q->batch);
             return SKY_E_DEADLINE;
         }

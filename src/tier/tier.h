@@ -60,6 +60,9 @@ typedef struct {
     sky_status (*verify)(sky_tier *tier, sky_verify_report *out); /* adds to *out */
     /* What it is, but for traits, and what it has counted: *counts starts as zeros. */
     void (*stat)(sky_tier *tier, sky_tier_stat *out, sky_counts *counts);
+    /* NULL: `stat` waits for nothing. Or: the puts that it has counted, without asking a store or
+     * another process. */
+    uint64_t (*put_count)(sky_tier *tier);
     void (*close)(sky_tier *tier);
 } sky_tier_ops;
 
@@ -68,6 +71,16 @@ struct sky_tier {
     sky_batches *batches; /* those under way; the tier makes and destroys them */
     uint32_t traits;      /* SKY_TIER_LEASES and the others of skymem/cache.h */
 };
+
+/* Puts that it has counted so far; never waits for a store or another process. */
+static inline uint64_t sky_tier_put_count(sky_tier *tier) {
+    sky_tier_stat stat;
+    sky_counts counts = {0};
+    if (tier->ops->put_count)
+        return tier->ops->put_count(tier);
+    tier->ops->stat(tier, &stat, &counts);
+    return counts.tier.puts;
+}
 
 /* As sky_submit, sky_event_fd, sky_drain, sky_wait and sky_cancel, of one tier. */
 static inline sky_status sky_tier_submit(sky_tier *tier, sky_op op, sky_item *items,

@@ -43,7 +43,7 @@ class Store(Protocol):
 
     Optional: keys() -> Iterable[bytes]; usage() -> (values, bytes, most bytes, 0: no limit);
     close(). Without keys, `Cache.list` does not show what the store holds. With threads=1 usage
-    waits for a write that is under way, and so does who asks: `Cache.metrics`, a sequence's save.
+    waits for a write that is under way, and so does `Cache.metrics`, which asks for it.
     """
 
     def read(self, key: bytes, offset: int, size: int) -> tuple[Buffer, int] | None:

@@ -637,6 +637,14 @@ static void driver_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) 
     driver_end(t);
 }
 
+static uint64_t driver_put_count(sky_tier *tier) {
+    driver_tier *t = driver_of(tier);
+    sky_mutex_lock(&t->mutex);
+    uint64_t puts = t->counts.puts;
+    sky_mutex_unlock(&t->mutex);
+    return puts;
+}
+
 /* ---- open, close ---- */
 
 static void driver_close(sky_tier *tier) {
@@ -670,6 +678,7 @@ static const sky_tier_ops driver_ops = {
     .list = driver_list,
     .verify = driver_verify,
     .stat = driver_stat,
+    .put_count = driver_put_count,
     .close = driver_close,
 };
 

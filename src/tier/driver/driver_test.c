@@ -113,6 +113,37 @@ static sky_tier *open_liar(void) {
     return open_dir((void *)(uintptr_t)&liar_driver, &env);
 }
 
+static int usage_calls;
+
+static sky_status counting_usage(void *self, uint64_t *entries, uint64_t *bytes,
+                                 uint64_t *bytes_max) {
+    (void)self;
+    usage_calls++;
+    *entries = *bytes = *bytes_max = 0;
+    return SKY_OK;
+}
+
+/* A store of one thread that is asked would answer after the write that is under way. */
+static void puts_are_counted_without_asking_the_store(void **state) {
+    (void)state;
+    sky_tier_driver asked = liar_driver;
+    asked.usage = counting_usage;
+    lies = (liar){.flip_at = -1};
+    static const sky_tier_env env = {0};
+    sky_tier *t = open_dir(&asked, &env);
+    uint8_t byte = 7;
+    sky_span span = {&byte, 1};
+    sky_item item = {.key = sky_fixture_key(1), .spans = &span, .span_count = 1};
+    sky_fixture_run(t, SKY_OP_PUT, &item, 1, NULL);
+    assert_int_equal(item.status, SKY_OK);
+    usage_calls = 0;
+    assert_int_equal(sky_tier_put_count(t), 1);
+    assert_int_equal(usage_calls, 0);
+    assert_int_equal(sky_fixture_counts(t).puts, 1);
+    assert_int_equal(usage_calls, 1);
+    t->ops->close(t);
+}
+
 /* Every byte of head, name and payload. */
 static void damage_is_a_miss_wherever_it_is(void **state) {
     (void)state;
@@ -492,6 +523,7 @@ int main(void) {
         cmocka_unit_test(what_is_lent_is_checked),
         cmocka_unit_test(wrong_arguments_of_the_suite_are_told),
         cmocka_unit_test(without_its_functions_nothing_is_lent_or_pinned),
+        cmocka_unit_test(puts_are_counted_without_asking_the_store),
         cmocka_unit_test(damage_is_a_miss_wherever_it_is),
         cmocka_unit_test(a_wrong_size_is_damage),
         cmocka_unit_test(a_value_of_another_key_is_damage),

@@ -294,6 +294,10 @@ static void op_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     sky_mutex_unlock(&t->mutex);
 }
 
+static uint64_t op_put_count(sky_tier *tier) {
+    return sky_tier_put_count(((coded *)tier)->inner);
+}
+
 static void op_close(sky_tier *tier) {
     coded *t = (coded *)tier;
     if (t->tier.batches)
@@ -323,6 +327,7 @@ static const sky_tier_ops coded_ops = {
     .list = op_list,
     .verify = op_verify,
     .stat = op_stat,
+    .put_count = op_put_count,
     .close = op_close,
 };
 

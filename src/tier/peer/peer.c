@@ -167,6 +167,14 @@ static sky_status peer_verify(sky_tier *tier, sky_verify_report *out) {
     return status;
 }
 
+static uint64_t peer_put_count(sky_tier *tier) {
+    sky__peer *p = peer_of(tier);
+    sky_mutex_lock(&p->mutex);
+    uint64_t puts = p->counts.puts;
+    sky_mutex_unlock(&p->mutex);
+    return puts;
+}
+
 static void peer_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     sky__peer *p = peer_of(tier);
     sky__peer_asked q;
@@ -224,6 +232,7 @@ static const sky_tier_ops peer_ops = {
     .list = peer_list,
     .verify = peer_verify,
     .stat = peer_stat,
+    .put_count = peer_put_count,
     .close = peer_close,
 };
 

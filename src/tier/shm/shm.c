@@ -423,6 +423,14 @@ static sky_status shm_verify(sky_tier *tier, sky_verify_report *out) {
     return status;
 }
 
+static uint64_t shm_put_count(sky_tier *tier) {
+    sky__shm *t = shm_of(tier);
+    sky_mutex_lock(&t->mutex);
+    uint64_t puts = t->counts.puts;
+    sky_mutex_unlock(&t->mutex);
+    return puts;
+}
+
 static void shm_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     sky__shm *t = shm_of(tier);
     sky__shm_question q;
@@ -478,6 +486,7 @@ static const sky_tier_ops shm_ops = {
     .list = shm_list,
     .verify = shm_verify,
     .stat = shm_stat,
+    .put_count = shm_put_count,
     .close = shm_close,
 };
 
