@@ -2,8 +2,9 @@
 """bench/python_calls.py BUILD: what the Python package adds to the library's own time.
 
 Batches of 32 keys beside the same in C (bench/python_calls.c), 8 MiB into a numpy array beside
-memcpy, a lease of 8 MiB, the import. Best of several rounds, so that neighbours of the machine
-count little. Builds the wheel by tools/wheel, and writes bench/results/python.md.
+memcpy (and into a torch tensor, after tools/transformers BUILD), a lease of 8 MiB, the import. Best
+of several rounds, so that neighbours of the machine count little. Builds the wheel by tools/wheel.
+Writes bench/results/python.md, and its table into docs/python.md.
 """
 
 import importlib.machinery
@@ -46,6 +47,16 @@ cache.put(keys[0], big)
 pairs = [(best(lambda: cache.get_into(keys[0], into), 20, 1),
           best(lambda: np.copyto(into, big), 20, 1)) for _ in range(9)]
 r["big"], r["copy"] = (min(each) for each in zip(*pairs))
+try:
+    import torch
+    tensor = torch.zeros(8 << 20, dtype=torch.uint8)
+    torch.set_num_threads(1)
+    source = torch.from_numpy(big)
+    pairs = [(best(lambda: cache.get_into(keys[0], tensor), 20, 1),
+              best(lambda: tensor.copy_(source), 20, 1)) for _ in range(9)]
+    r["tensor"], r["tensor_copy"] = (min(each) for each in zip(*pairs))
+except ImportError:
+    pass
 r["lease"] = best(lease, 1000)
 code = "import time; t = time.perf_counter(); import skymem; print(time.perf_counter() - t)"
 r["import"] = min(float(subprocess.run([sys.executable, "-P", "-c", code], check=True,
@@ -62,6 +73,19 @@ def bench_tool():
     return module
 
 
+def keep(name, title, head, lines):
+    """Write bench/results/NAME.md, and its tables into docs/NAME.md, between the marks there."""
+    tables = "\n".join(lines).strip() + "\n"
+    with open(os.path.join(HOME, "bench", "results", name + ".md"), "w", encoding="utf-8") as out:
+        out.write("\n".join([title, "", *head, tables]))
+    path = os.path.join(HOME, "docs", name + ".md")
+    with open(path, encoding="utf-8") as file:
+        before, mark, rest = file.read().partition(f"<!-- from bench/results/{name}.md -->\n")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(before + mark + tables + rest[rest.index("<!-- end -->"):])
+    print(tables)
+
+
 def in_c(build):
     with tempfile.TemporaryDirectory() as scratch:
         program = os.path.join(scratch, "python_calls")
@@ -72,6 +96,11 @@ def in_c(build):
     return [int(word) / 1e3 for word in said.split()]
 
 
+def inside(python):
+    said = subprocess.run([python, "-P", "-c", INSIDE], check=True, capture_output=True, text=True)
+    return json.loads(said.stdout)
+
+
 def main():
     build = os.path.abspath(sys.argv[1])
     wheel = subprocess.run([os.path.join(HOME, "tools", "wheel"), build], check=True,
@@ -80,27 +109,26 @@ def main():
     subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", "--force-reinstall", wheel],
                    check=True)
     has, get = in_c(build)
-    said = subprocess.run([python, "-P", "-c", INSIDE], check=True, capture_output=True, text=True)
-    r = json.loads(said.stdout)
+    r = inside(python)
+    torch = os.path.join(build, "python", "transformers", "bin", "python")
+    t = inside(torch) if os.path.exists(torch) else {}
     rows = [
         ("has of 32 keys, µs", r["has"], has, r["has"] - has, "at most 10 more"),
         ("get of 32 keys into 32 arrays of 64 B, µs", r["get"], get, r["get"] - get,
          "at most 10 more"),
         ("8 MiB into a numpy array, µs", r["big"], r["copy"], r["copy"] / r["big"],
          "0.9 of memcpy"),
+        *([("8 MiB into a torch tensor, µs", t["tensor"], t["tensor_copy"],
+            t["tensor_copy"] / t["tensor"], "0.9 of memcpy")] if t else []),
         ("lease of 8 MiB, taken and returned, µs", r["lease"], None, None, "at most 5"),
         ("import skymem, ms", r["import"], None, None, "at most 50"),
     ]
-    lines = ["# The Python package beside C", "",
-             *bench_tool().head(f"bench/python_calls.py {sys.argv[1]}"),
-             "| what | Python | C, or memcpy | more, or ratio | wanted |", "|---|--:|--:|--:|---|"]
+    head = bench_tool().head(f"bench/python_calls.py {sys.argv[1]}")
+    lines = ["| what | Python | C, or memcpy | more, or ratio | wanted |", "|---|--:|--:|--:|---|"]
     for row in rows:
         cells = ["" if v is None else v if isinstance(v, str) else f"{v:,.2f}" for v in row]
         lines.append("| " + " | ".join(cells) + " |")
-    path = os.path.join(HOME, "bench", "results", "python.md")
-    with open(path, "w", encoding="utf-8") as out:
-        out.write("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    keep("python", "# The Python package beside C", head, lines)
 
 
 if __name__ == "__main__":

@@ -166,13 +166,13 @@ class KVCacheBlock:
 
     store: a Cache, or URLs of tiers, such as ["mem:4GiB", "disk:/var/cache/skymem"]
     level: of the codec, behind memory; calibration: of skymem.calibration, or its file
-    block_tokens: what a prefix is found to; salt: 32 secret bytes of a tenant
+    block_tokens: a prefix is found to its last whole block; salt: 32 secret bytes of a tenant
     """
 
     def __init__(
         self, model: Any, tokenizer: Any = None, store: Cache | str | Row[str] = "mem:1GiB", *,
         level: str | float | None = None, calibration: Profile | str | None = None,
-        block_tokens: int = 128, salt: bytes | None = None,
+        block_tokens: int = 32, salt: bytes | None = None,
     ) -> None:  # fmt: skip
         self.store = open_store(store, level)
         self.model, self.tokenizer, self.block_tokens = model, tokenizer, block_tokens

@@ -241,6 +241,14 @@ def test_another_model_never_hits(tmp_path: Path) -> None:
         kvc.close()
 
 
+def test_by_default_at_most_31_tokens_of_a_prefix_are_left() -> None:
+    model = make("llama")
+    row = tokens(159)
+    with KVCacheBlock(model, store="mem:64MiB") as kvc:
+        assert kvc.add_blocks(row) == 4
+        assert kvc.get_cache([*row, 5]).filled == 128
+
+
 def test_refusals() -> None:
     model = make("llama")
     with KVCacheBlock(model, store="mem:64MiB") as kvc:
