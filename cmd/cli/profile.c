@@ -26,19 +26,25 @@ static bool is_of(const sky_profile *profile, const uint8_t fingerprint[32]) {
     return memcmp(own, fingerprint, sizeof own) == 0;
 }
 
-static int read_given(const cli *c, const char *path, const uint8_t fingerprint[32],
-                      sky_profile **out) {
+int cli_profile_read(const cli *c, const char *path, sky_profile **out) {
     cli_blob file = {0};
     sky_error error = {0};
-    sky_profile *profile = NULL;
     int code = cli_blob_read(c, path, PROFILE_BYTES_MAX, &file);
     if (code != CLI_OK)
         return code;
-    sky_status status = sky_profile_read(file.data, file.bytes, &profile, &error);
+    sky_status status = sky_profile_read(file.data, file.bytes, out, &error);
     cli_blob_free(&file);
-    if (status != SKY_OK)
-        return cli_failed(c, "%s: %s; make it again with skymem calibrate", path,
-                          error.text[0] ? error.text : sky_status_text(status));
+    return status == SKY_OK ? CLI_OK
+                            : cli_failed(c, "%s: %s; make it again with skymem calibrate", path,
+                                         error.text[0] ? error.text : sky_status_text(status));
+}
+
+static int read_given(const cli *c, const char *path, const uint8_t fingerprint[32],
+                      sky_profile **out) {
+    sky_profile *profile = NULL;
+    int code = cli_profile_read(c, path, &profile);
+    if (code != CLI_OK)
+        return code;
     if (!is_of(profile, fingerprint)) {
         sky_profile_destroy(profile);
         return cli_failed(c, "%s: made for another model; see skymem calibrate", path);

@@ -9,6 +9,11 @@
 /* A file or folder below share/ of the source tree or the installation; false: not there. */
 bool cli_share_find(const char *relative, char *out, size_t out_bytes);
 
+/* A calibration from a file, of whichever model.
+ * Owner:  *out is the caller's
+ * Returns an exit code, having said why. */
+int cli_profile_read(const cli *c, const char *path, sky_profile **out);
+
 /* The calibration of a model: the file `given`, none if that is "none", else the one whose
  * fingerprint is the model's in $XDG_CACHE_HOME/skymem-calibration or share/calibration.
  * Owner:  *out is the caller's, NULL when there is none

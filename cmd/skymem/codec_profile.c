@@ -1,20 +1,10 @@
 /* What `skymem codec` codes rows with: a calibration, or a layout that tells the rope alone. */
 #include "codec.h"
 #include "codec_layout.h"
+#include "profile.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-static int read_calibration(codec_job *j, const char *path) {
-    cli_blob blob;
-    sky_error error = {0};
-    int code = cli_blob_read(j->c, path, 1u << 30, &blob);
-    if (code != CLI_OK)
-        return code;
-    sky_status status = sky_profile_read(blob.data, blob.bytes, &j->profile, &error);
-    cli_blob_free(&blob);
-    return status == SKY_OK ? CLI_OK : cli_failed(j->c, "%s: %s", path, error.text);
-}
 
 static sky_status bare_profile(const sky_rope *rope, uint32_t layers, uint32_t heads, uint32_t dim,
                                sky_profile **out) {
@@ -46,7 +36,7 @@ static int use_layout(codec_job *j, const char *path, uint32_t layers, uint32_t 
 
 int codec_read_profile(codec_job *j, uint32_t layers, uint32_t heads, uint32_t dim) {
     const char *calibration = cli_text(j->c, "calibration"), *layout = cli_text(j->c, "layout");
-    int code = calibration ? read_calibration(j, calibration) : CLI_OK;
+    int code = calibration ? cli_profile_read(j->c, calibration, &j->profile) : CLI_OK;
     if (code == CLI_OK && layout)
         code = use_layout(j, layout, layers, heads, dim);
     return code;

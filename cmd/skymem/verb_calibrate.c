@@ -6,6 +6,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Write it with numbers that take two bytes where they can. */
+static int write_profile(const cli *c, const char *path, const sky_profile *profile,
+                         size_t *bytes) {
+    sky_profile *rounded = NULL;
+    void *data = NULL;
+    sky_status status = sky_profile_round(profile, &rounded);
+    if (status == SKY_OK) {
+        *bytes = sky_profile_bytes(rounded);
+        data = malloc(*bytes);
+        status = data ? sky_profile_write(rounded, data, *bytes) : SKY_E_NOMEM;
+    }
+    int code = status == SKY_OK ? cli_file_write(c, path, data, *bytes)
+                                : cli_failed(c, "%s: %s", path, sky_status_text(status));
+    free(data);
+    sky_profile_destroy(rounded);
+    return code;
+}
+
+/* A calibration that is there already, written as one is now. */
+static int rewrite(const cli *c, const char *from, const char *path) {
+    sky_profile *profile = NULL;
+    size_t bytes = 0;
+    char size[24];
+    if (cli_same_file(path, from))
+        return cli_failed(c, "%s: is what it is to be made of; name another", path);
+    int code = cli_profile_read(c, from, &profile);
+    if (code == CLI_OK)
+        code = write_profile(c, path, profile, &bytes);
+    uint32_t layers = sky_profile_layer_count(profile);
+    sky_profile_destroy(profile);
+    if (code != CLI_OK)
+        return code;
+    if (c->json)
+        return cli_json_print(c, json_pack("{s:s, s:I, s:I}", "file", path, "bytes",
+                                           (json_int_t)bytes, "layers", (json_int_t)layers));
+    printf("%s: %s for %u layer%s, from %s\n", path, cli_bytes_text(bytes, size), layers,
+           cli_plural(layers), from);
+    return CLI_OK;
+}
+
 #ifdef SKYMEM_WITH_LLAMA
 
 static int find_texts(cli *c, calibration *k) {
@@ -30,19 +70,6 @@ static int keep_sources(cli *c, const calibration *k, const char *path) {
     for (size_t i = 0; i < k->text_count; i++)
         own |= cli_same_file(path, k->texts[i]);
     return own ? cli_failed(c, "%s: is what it is to be made of; name another", path) : CLI_OK;
-}
-
-static int write_profile(const cli *c, const char *path, const sky_profile *profile,
-                         size_t *bytes) {
-    *bytes = sky_profile_bytes(profile);
-    void *data = malloc(*bytes);
-    if (!data)
-        return cli_failed(c, "out of memory");
-    sky_status status = sky_profile_write(profile, data, *bytes);
-    int code = status == SKY_OK ? cli_file_write(c, path, data, *bytes)
-                                : cli_failed(c, "%s: %s", path, sky_status_text(status));
-    free(data);
-    return code;
 }
 
 static int report(const cli *c, const calibration *k, const char *path, size_t bytes,
@@ -72,17 +99,12 @@ static int report(const cli *c, const calibration *k, const char *path, size_t b
     return CLI_OK;
 }
 
-static int calibrate_run(cli *c) {
+static int measure(cli *c, const char *path) {
     calibration k = {.archive = cli_flag(c, "archive")};
     sky_profile *profile = NULL;
-    const char *path = cli_text(c, "output");
     size_t bytes = 0;
     sky_time start = sky_now();
-    if (!path)
-        return cli_usage(c, "where to? -o FILE.skycal");
-    int code = cli_file_try(c, path);
-    if (code == CLI_OK)
-        code = find_texts(c, &k);
+    int code = find_texts(c, &k);
     if (code == CLI_OK)
         code = keep_sources(c, &k, path);
     if (code == CLI_OK)
@@ -110,11 +132,22 @@ static int calibrate_run(cli *c) {
 
 #else
 
-static int calibrate_run(cli *c) {
+static int measure(cli *c, const char *path) {
+    (void)path;
     return cli_no_model(c);
 }
 
 #endif
+
+static int calibrate_run(cli *c) {
+    const char *path = cli_text(c, "output"), *from = cli_text(c, "from");
+    if (!path)
+        return cli_usage(c, "where to? -o FILE.skycal");
+    int code = cli_file_try(c, path);
+    if (code != CLI_OK)
+        return code;
+    return from ? rewrite(c, from, path) : measure(c, path);
+}
 
 const cli_verb cli_verb_calibrate = {
     .name = "calibrate",
@@ -143,11 +176,18 @@ const cli_verb cli_verb_calibrate = {
             {.name = "archive",
              .kind = CLI_FLAG,
              .help = "also full matrices for the archive level: megabytes, and twice the time"},
+            {.name = "from",
+             .kind = CLI_PATH,
+             .value = "F.skycal",
+             .help = "measure nothing: write this calibration in today's shorter form",
+             .detail = "It is another calibration then: blocks coded with the old one are "
+                       "computed again."},
             {.name = NULL},
         },
     .examples =
         (const cli_example[]){
             {"skymem calibrate -o gemma.skycal", "the demo's model, the texts that come along"},
+            {"skymem calibrate --from old.skycal -o new.skycal", "two thirds of its bytes"},
             {"skymem calibrate --model m.gguf --text a.txt --text b.txt -o m.skycal",
              "your texts, so that it suits what you ask"},
             {NULL, NULL},
@@ -157,7 +197,8 @@ const cli_verb cli_verb_calibrate = {
             {"file", "what was written"},
             {"bytes", "its size"},
             {"layers", "layers of the model"},
-            {"texts", "texts that were sampled; those too short are not"},
+            {"texts", "texts that were sampled; those too short are not. Not with --from, nor "
+                      "what follows"},
             {"tokens", "tokens that were sampled"},
             {"seconds", "how long it took"},
             {"levels", "bits an element each level takes on these texts"},

@@ -42,7 +42,15 @@ typedef struct {
     uint8_t *classes;               /* [level − 1][dependent][half][units] */
     bool fitted[SKY_LEVEL_COUNT][2];
     uint8_t *exact; /* lossless: usual exponents (f32's), sort keys, classes: sky_exact_bytes */
+    uint32_t short_parts; /* flags of what a file has in less bytes; 0: nothing */
 } sky_profile_stream;
+
+/* Of a stream's flags in a file (docs/formats/skycal.md). */
+enum {
+    SKY_SHORT_MEAN = 32,  /* every number of mean is an f16 */
+    SKY_SHORT_PAIRS = 64, /* … of g */
+    SKY_SHORT_ORDER = 128 /* order keys of the full matrix are 0 */
+};
 
 struct sky_profile {
     uint32_t layer_count;
@@ -54,6 +62,7 @@ struct sky_profile {
     uint8_t fingerprint[32];
     uint64_t id; /* 0 until sealed */
     bool sealed;
+    bool rounded; /* short_parts may be set, and a file has them so */
 };
 
 static inline bool sky_kv_valid(sky_kv kv) {

@@ -11,8 +11,14 @@
 #include "codec/half.h"
 #include "codec/profile.h"
 
-#define MAGIC   0x43594b53u /* "SKYC" */
-#define VERSION 2           /* 1: without the order of layers, which is then the model's */
+#define MAGIC 0x43594b53u /* "SKYC" */
+
+/* Each version has what the one before has. */
+enum {
+    VERSION_PLAIN = 1,   /* without the order of layers, which is then the model's */
+    VERSION_ORDERED = 2, /* with it */
+    VERSION_SHORT = 3    /* streams may have short parts */
+};
 
 enum { HAS_MEAN = 1, HAS_PAIRS = 2, HAS_KLT = 4, HAS_ORDER = 8, HAS_EXACT = 16, HAS_ALL = 31 };
 
@@ -45,6 +51,22 @@ static void put_floats(sink *s, const float *x, size_t count) {
         put_u32(s, sky_bits_of(x[i]));
 }
 
+/* The numbers are f16's already. */
+static void put_halves(sink *s, const float *x, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        uint8_t bytes[2];
+        sky_store_u16(bytes, sky_f16_of_float(x[i]));
+        sink_put(s, bytes, 2);
+    }
+}
+
+static void put_numbers(sink *s, bool halves, const float *x, size_t count) {
+    if (halves)
+        put_halves(s, x, count);
+    else
+        put_floats(s, x, count);
+}
+
 static void put_klt(sink *out, const sky_profile_stream *s, const float *head) {
     for (uint32_t h = 0; h < s->heads; h++, head += sky_klt_floats(s->dim))
         for (uint32_t i = 0; i < s->dim; i++)
@@ -52,10 +74,10 @@ static void put_klt(sink *out, const sky_profile_stream *s, const float *head) {
                 put_floats(out, head + sky_klt_at(s->dim, i, j), 1);
 }
 
-static void put_stream(sink *out, const sky_profile_stream *s) {
+static void put_stream(sink *out, const sky_profile_stream *s, uint32_t short_parts) {
     uint32_t flags = (s->mean ? HAS_MEAN : 0u) | (s->g ? HAS_PAIRS : 0u) |
                      (s->klt_g ? HAS_KLT : 0u) | (s->order[0] ? HAS_ORDER : 0u) |
-                     (s->exact ? HAS_EXACT : 0u);
+                     (s->exact ? HAS_EXACT : 0u) | short_parts;
     for (uint32_t level = 1; level < SKY_LEVEL_COUNT; level++)
         for (uint32_t dependent = 0; dependent < 2; dependent++)
             flags |= (uint32_t)s->fitted[level][dependent] << (16 + (level - 1) * 2 + dependent);
@@ -63,14 +85,15 @@ static void put_stream(sink *out, const sky_profile_stream *s) {
     for (uint32_t level = 1; level < SKY_LEVEL_COUNT; level++)
         put_floats(out, s->step[level], 2);
     if (s->mean)
-        put_floats(out, s->mean, s->channels);
+        put_numbers(out, short_parts & SKY_SHORT_MEAN, s->mean, s->channels);
     if (s->g)
-        put_floats(out, s->g, pair_floats(s));
+        put_numbers(out, short_parts & SKY_SHORT_PAIRS, s->g, pair_floats(s));
     if (s->klt_g) {
         put_klt(out, s, s->klt_g);
         put_klt(out, s, s->klt_f);
     }
-    for (uint32_t basis = 0; s->order[0] && basis < 2; basis++)
+    uint32_t bases = short_parts & SKY_SHORT_ORDER ? 1 : 2;
+    for (uint32_t basis = 0; s->order[0] && basis < bases; basis++)
         sink_put(out, s->order[basis], 2 * (size_t)s->channels);
     for (uint32_t level = 1; level < SKY_LEVEL_COUNT; level++)
         for (uint32_t dependent = 0; dependent < 2; dependent++) {
@@ -82,10 +105,10 @@ static void put_stream(sink *out, const sky_profile_stream *s) {
         sink_put(out, s->exact, sky_exact_bytes(s));
 }
 
-static size_t put_profile(const sky_profile *p, bool ordered, uint8_t *at) {
+static size_t put_profile(const sky_profile *p, uint32_t version, uint8_t *at) {
     sink out = {at, 0};
     put_u32(&out, MAGIC);
-    put_u32(&out, ordered ? 2 : 1);
+    put_u32(&out, version);
     sink_put(&out, p->fingerprint, 32);
     put_u32(&out, p->layer_count);
     put_u32(&out, p->rope_count);
@@ -102,30 +125,37 @@ static size_t put_profile(const sky_profile *p, bool ordered, uint8_t *at) {
         put_u32(&out, p->layers[i].rope);
     }
     for (uint32_t i = 0; i < 2 * p->layer_count; i++)
-        put_stream(&out, &p->streams[i]);
-    for (uint32_t i = 0; ordered && i < p->layer_count; i++)
-        put_u32(&out, p->model_layers[i]);
+        put_stream(&out, &p->streams[i], version == VERSION_SHORT ? p->streams[i].short_parts : 0);
+    for (uint32_t i = 0; version != VERSION_PLAIN && i < p->layer_count; i++)
+        put_u32(&out, sky_profile_model_layer(p, i));
     return out.bytes;
 }
 
-static size_t put_signed(const sky_profile *p, bool ordered, uint8_t *at) {
-    size_t bytes = put_profile(p, ordered, at);
+/* The first version that can say it all. */
+static uint32_t version_of(const sky_profile *p) {
+    if (p->rounded)
+        return VERSION_SHORT;
+    return p->model_layers ? VERSION_ORDERED : VERSION_PLAIN;
+}
+
+static size_t put_signed(const sky_profile *p, uint32_t version, uint8_t *at) {
+    size_t bytes = put_profile(p, version, at);
     sky_store_u64(at + bytes, sky_checksum(at, bytes, 0));
     return bytes + 8;
 }
 
 sky_status sky__profile_name(const sky_profile *profile, uint64_t *id) {
-    uint8_t *written = malloc(put_profile(profile, false, NULL) + 8);
+    uint8_t *written = malloc(put_profile(profile, VERSION_PLAIN, NULL) + 8);
     if (!written)
         return SKY_E_NOMEM;
-    *id = sky_checksum(written, put_signed(profile, false, written), 0);
+    *id = sky_checksum(written, put_signed(profile, VERSION_PLAIN, written), 0);
     *id += *id == 0;
     free(written);
     return SKY_OK;
 }
 
 size_t sky_profile_bytes(const sky_profile *profile) {
-    return profile ? put_profile(profile, profile->model_layers, NULL) + 8 : 0;
+    return profile ? put_profile(profile, version_of(profile), NULL) + 8 : 0;
 }
 
 sky_status sky_profile_write(const sky_profile *profile, void *dst, size_t dst_bytes_max) {
@@ -133,7 +163,7 @@ sky_status sky_profile_write(const sky_profile *profile, void *dst, size_t dst_b
         return SKY_E_PARAM;
     if (dst_bytes_max < sky_profile_bytes(profile))
         return SKY_E_DST_SMALL;
-    put_signed(profile, profile->model_layers, dst);
+    put_signed(profile, version_of(profile), dst);
     return SKY_OK;
 }
 
@@ -160,15 +190,16 @@ static bool get_shape(sky_reader *r, sky_profile_shape *shape, sky_profile_layer
     return !r->failed;
 }
 
-static sky_status get_floats(sky_reader *r, size_t count, float **out) {
-    const uint8_t *in = sky_read_bytes(r, 4 * count);
+static sky_status get_numbers(sky_reader *r, bool halves, size_t count, float **out) {
+    const uint8_t *in = sky_read_bytes(r, (halves ? 2 : 4) * count);
     if (!in)
         return SKY_E_CORRUPT;
     float *x = malloc((count + 1) * sizeof *x);
     if (!x)
         return SKY_E_NOMEM;
     for (size_t i = 0; i < count; i++) {
-        x[i] = sky_float_of(sky_load_u32(in + 4 * i));
+        x[i] = halves ? sky_float_of_f16(sky_load_u16(in + 2 * i))
+                      : sky_float_of(sky_load_u32(in + 4 * i));
         if (!(x[i] >= -1e18f && x[i] <= 1e18f)) {
             free(x);
             return SKY_E_CORRUPT;
@@ -191,7 +222,7 @@ static sky_status get_steps(sky_reader *r, sky_profile_stream *s) {
 
 static sky_status get_pairs(sky_reader *r, sky_profile_stream *s) {
     float *g = NULL;
-    sky_status status = get_floats(r, pair_floats(s), &g);
+    sky_status status = get_numbers(r, s->short_parts & SKY_SHORT_PAIRS, pair_floats(s), &g);
     if (status == SKY_OK)
         status = sky__profile_pairs(s, g);
     free(g);
@@ -200,7 +231,7 @@ static sky_status get_pairs(sky_reader *r, sky_profile_stream *s) {
 
 static sky_status get_klt(sky_reader *r, const sky_profile_stream *s, float **out) {
     float *x = NULL;
-    sky_status status = get_floats(r, (size_t)s->heads * s->dim * s->dim, &x);
+    sky_status status = get_numbers(r, false, (size_t)s->heads * s->dim * s->dim, &x);
     if (status == SKY_OK)
         status = sky__profile_klt(s, out, x);
     free(x);
@@ -216,10 +247,11 @@ static sky_status get_bytes(sky_reader *r, size_t count, uint8_t *to) {
 
 /* Order keys, then classes of the levels in the bits of `fitted`. */
 static sky_status get_fit(sky_reader *r, sky_profile_stream *s, uint32_t fitted) {
-    if (r->left < 4 * (size_t)s->channels)
+    uint32_t bases = s->short_parts & SKY_SHORT_ORDER ? 1 : 2;
+    if (r->left < bases * 2 * (size_t)s->channels)
         return SKY_E_CORRUPT;
     sky_status status = sky__profile_room(s);
-    for (uint32_t basis = 0; status == SKY_OK && basis < 2; basis++)
+    for (uint32_t basis = 0; status == SKY_OK && basis < bases; basis++)
         status = get_bytes(r, 2 * (size_t)s->channels, s->order[basis]);
     for (uint32_t i = 0; status == SKY_OK && i < 2 * SKY_LOSSY_LEVELS; i++) {
         if (!(fitted >> i & 1))
@@ -241,14 +273,25 @@ static sky_status get_exact(sky_reader *r, sky_profile_stream *s) {
     return SKY_OK;
 }
 
-static sky_status get_stream(sky_reader *r, sky_profile_stream *s) {
-    uint32_t flags = sky_read_u32(r), fitted = flags >> 16;
-    if (r->failed || (flags & 0xffff) > HAS_ALL || fitted >> 2 * SKY_LOSSY_LEVELS ||
-        (fitted && !(flags & HAS_ORDER)))
+/* Parts are short that are there, and in a version that has such. */
+static bool flags_valid(uint32_t version, uint32_t flags) {
+    uint32_t known = HAS_ALL, fitted = flags >> 16;
+    if (version == VERSION_SHORT)
+        known |= (flags & HAS_MEAN ? SKY_SHORT_MEAN : 0u) |
+                 (flags & HAS_PAIRS ? SKY_SHORT_PAIRS : 0u) |
+                 (flags & HAS_ORDER ? SKY_SHORT_ORDER : 0u);
+    return !(flags & 0xffff & ~known) && !(fitted >> 2 * SKY_LOSSY_LEVELS) &&
+           (!fitted || (flags & HAS_ORDER));
+}
+
+static sky_status get_stream(sky_reader *r, uint32_t version, sky_profile_stream *s) {
+    uint32_t flags = sky_read_u32(r);
+    if (r->failed || !flags_valid(version, flags))
         return SKY_E_CORRUPT;
+    s->short_parts = flags & (SKY_SHORT_MEAN | SKY_SHORT_PAIRS | SKY_SHORT_ORDER);
     sky_status status = get_steps(r, s);
     if (status == SKY_OK && (flags & HAS_MEAN))
-        status = get_floats(r, s->channels, &s->mean);
+        status = get_numbers(r, flags & SKY_SHORT_MEAN, s->channels, &s->mean);
     if (status == SKY_OK && (flags & HAS_PAIRS))
         status = get_pairs(r, s);
     if (status == SKY_OK && (flags & HAS_KLT))
@@ -256,7 +299,7 @@ static sky_status get_stream(sky_reader *r, sky_profile_stream *s) {
     if (status == SKY_OK && (flags & HAS_KLT))
         status = get_klt(r, s, &s->klt_f);
     if (status == SKY_OK && (flags & HAS_ORDER))
-        status = get_fit(r, s, fitted);
+        status = get_fit(r, s, flags >> 16);
     if (status == SKY_OK && (flags & HAS_EXACT))
         status = get_exact(r, s);
     return status;
@@ -301,21 +344,24 @@ sky_status sky_profile_read(const void *data, size_t bytes, sky_profile **out, s
     if (sky_read_u32(&r) != MAGIC || bytes < 16)
         return sky_fail(error, SKY_E_CORRUPT, "no calibration: it does not begin with SKYC");
     uint32_t version = sky_read_u32(&r);
-    if (version > VERSION)
+    if (version > VERSION_SHORT)
         return sky_fail(error, SKY_E_UNSUPPORTED,
-                        "calibration of version %u; this program reads %u", version, VERSION);
+                        "calibration of version %u; this program reads 1 to %d", version,
+                        VERSION_SHORT);
     r.left -= 8;
     if (version == 0 || sky_load_u64(r.at + r.left) != sky_checksum(data, bytes - 8, 0))
         return sky_fail(error, SKY_E_CORRUPT, "damaged calibration: its checksum does not hold");
     sky_status status = get_profile(&r, &p);
     for (uint32_t i = 0; status == SKY_OK && i < 2 * p->layer_count; i++)
-        status = get_stream(&r, &p->streams[i]);
-    if (status == SKY_OK && version == 2)
+        status = get_stream(&r, version, &p->streams[i]);
+    if (status == SKY_OK && version != VERSION_PLAIN)
         status = get_order(&r, p);
     if (status == SKY_OK && !sky_reader_done(&r))
         status = SKY_E_CORRUPT;
-    if (status == SKY_OK)
+    if (status == SKY_OK) {
+        p->rounded = version == VERSION_SHORT;
         status = sky_profile_seal(p);
+    }
     if (status != SKY_OK) {
         sky_profile_destroy(p);
         return sky_fail(error, status, "calibration: %s", sky_status_text(status));

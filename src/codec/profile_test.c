@@ -1,6 +1,8 @@
 /* Proves: a profile written and read is the same profile; setters refuse what no coder could use,
  * and a profile that is sealed; any byte of a .skycal flipped, cut or added is refused; the order
- * of layers travels with it and changes no name; rows of another layer are told by their means. */
+ * of layers travels with it and changes no name; rows of another layer are told by their means; a
+ * rounded profile takes fewer bytes, codes as the numbers in its file say, and has an id of its
+ * own. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "codec/codec_fixture.h"
+#include "codec/half.h"
 #include "codec/profile.h"
 
 static sky_profile *make(void) {
@@ -29,10 +32,9 @@ static uint8_t *write(const sky_profile *p, size_t *bytes) {
     return out;
 }
 
-static void what_is_read_is_what_was_written(void **state) {
-    (void)state;
+static void written_and_read(sky_profile *p) {
     size_t bytes, again_bytes;
-    sky_profile *p = make(), *q;
+    sky_profile *q;
     uint8_t *data = write(p, &bytes);
     assert_int_equal(sky_profile_read(data, bytes, &q, NULL), SKY_OK);
     uint8_t *again = write(q, &again_bytes);
@@ -83,10 +85,8 @@ static void resign(uint8_t *data, size_t bytes) {
     sky_store_u64(data + bytes - 8, sky_checksum(data, bytes - 8, 0));
 }
 
-static void every_flip_and_cut_is_refused(void **state) {
-    (void)state;
+static void flips_and_cuts_are_refused(sky_profile *p) {
     size_t bytes;
-    sky_profile *p = make();
     uint8_t *data = write(p, &bytes), *bad = malloc(bytes + 1);
     for (size_t bit = 0; bit < 8 * bytes; bit += bit < 8 * 300 ? 1 : 37) {
         memcpy(bad, data, bytes);
@@ -112,6 +112,19 @@ static void every_flip_and_cut_is_refused(void **state) {
     free(bad);
     free(data);
     sky_profile_destroy(p);
+}
+
+static sky_profile *rounded(sky_profile *p) {
+    sky_profile *q;
+    assert_int_equal(sky_profile_round(p, &q), SKY_OK);
+    sky_profile_destroy(p);
+    return q;
+}
+
+static void every_flip_and_cut_is_refused(void **state) {
+    (void)state;
+    flips_and_cuts_are_refused(make());
+    flips_and_cuts_are_refused(rounded(make()));
 }
 
 static void setters_refuse_what_no_coder_could_use(void **state) {
@@ -165,6 +178,133 @@ static void a_stream_that_is_none_has_no_step_and_is_not_fitted(void **state) {
         assert_int_equal(sky_profile_fit(p, 0, (sky_kv)kv, x, 16, 8), SKY_E_PARAM);
         assert_true(sky_profile_step(p, 0, (sky_kv)kv, SKY_LEVEL_4, true) == 0);
     }
+    sky_profile_destroy(p);
+}
+
+static void what_is_read_is_what_was_written(void **state) {
+    (void)state;
+    written_and_read(make());
+    written_and_read(rounded(make()));
+}
+
+/* One head of four channels, its mean and matrices as given. */
+static sky_profile *make_numbers(const float mean[4], const float pairs[8]) {
+    sky_profile_layer layer = {1, 4, 4, SKY_ROPE_OF_NONE};
+    sky_profile_shape shape = {.layer_count = 1, .layers = &layer};
+    sky_profile *p;
+    assert_int_equal(sky_profile_create(&shape, &p), SKY_OK);
+    assert_int_equal(sky_profile_set_mean(p, 0, SKY_KV_K, mean), SKY_OK);
+    assert_int_equal(sky_profile_set_pairs(p, 0, SKY_KV_K, pairs), SKY_OK);
+    assert_int_equal(sky_profile_set_step(p, 0, SKY_KV_K, SKY_LEVEL_4, true, 0.1f), SKY_OK);
+    float rows[16 * 4];
+    for (uint32_t i = 0; i < 16 * 4; i++)
+        rows[i] = (float)(i * 7 % 16) * (float)(1 + i % 4);
+    assert_int_equal(sky_profile_fit(p, 0, SKY_KV_K, rows, 16, 16), SKY_OK);
+    assert_int_equal(sky_profile_seal(p), SKY_OK);
+    return p;
+}
+
+static const float plain_mean[4] = {0.1f, -3.14159265f, 0, 1000.3f};
+static const float plain_pairs[8] = {0.1f, 0.3f, -0.7f, 1.1f, 1.7f, 1e-9f, 0.01f, 0.9f};
+
+static void a_rounded_profile_has_the_f16s_of_the_other(void **state) {
+    (void)state;
+    sky_profile *p = make_numbers(plain_mean, plain_pairs), *q, *again;
+    assert_int_equal(sky_profile_round(p, &q), SKY_OK);
+    const sky_profile_stream *a = sky__profile_stream(p, 0, SKY_KV_K),
+                             *b = sky__profile_stream(q, 0, SKY_KV_K);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(b->mean[i] == sky_float_of_f16(sky_f16_of_float(plain_mean[i])));
+        assert_true(a->mean[i] == plain_mean[i]);
+    }
+    for (uint32_t i = 0; i < 8; i++)
+        assert_true(b->g[i] == sky_float_of_f16(sky_f16_of_float(a->g[i])));
+    for (uint32_t i = 0; i < 2; i++) { /* f is the inverse of what is used */
+        float one = b->f[i] * b->g[i] + b->f[2 + i] * b->g[4 + i];
+        assert_true(fabsf(one - 1) < 1e-6f);
+    }
+    assert_memory_equal(a->order[0], b->order[0], 8);
+    /* the layers' order is new; mean, matrices and the full matrix' order keys are shorter */
+    assert_int_equal(sky_profile_bytes(q), sky_profile_bytes(p) + 4 - 2 * 4 - 2 * 8 - 2 * 4);
+    assert_true(sky_profile_id(p) != sky_profile_id(q));
+    /* What is f16 already stays, and is called what the same numbers in four bytes are called. */
+    assert_int_equal(sky_profile_round(q, &again), SKY_OK);
+    assert_true(sky_profile_id(again) == sky_profile_id(q));
+    float pairs[8];
+    for (uint32_t i = 0; i < 8; i++)
+        pairs[i] = b->g[i % 4 * 2 + i / 4];
+    sky_profile *whole = make_numbers(b->mean, pairs);
+    assert_true(sky_profile_id(whole) == sky_profile_id(q));
+    sky_profile_destroy(whole);
+    sky_profile_destroy(again);
+    sky_profile_destroy(q);
+    sky_profile_destroy(p);
+}
+
+static uint32_t short_parts(const float mean[4], const float pairs[8]) {
+    sky_profile *p = rounded(make_numbers(mean, pairs));
+    uint32_t parts = sky__profile_stream(p, 0, SKY_KV_K)->short_parts;
+    const float *kept = sky__profile_stream(p, 0, SKY_KV_K)->mean;
+    assert_int_equal(memcmp(kept, mean, 4 * sizeof *mean) != 0, (parts & SKY_SHORT_MEAN) != 0);
+    sky_profile_destroy(p);
+    assert_true(parts & SKY_SHORT_ORDER);
+    return parts & ~(uint32_t)SKY_SHORT_ORDER;
+}
+
+static void what_f16_cannot_hold_stays_f32(void **state) {
+    (void)state;
+    static const float large[4] = {0.1f, 65520, 0, 0}, small[4] = {1e-5f, 1e-6f, 0, 0};
+    float pairs[8];
+    assert_int_equal(short_parts(plain_mean, plain_pairs), SKY_SHORT_MEAN | SKY_SHORT_PAIRS);
+    assert_int_equal(short_parts(large, plain_pairs), SKY_SHORT_PAIRS);
+    assert_int_equal(short_parts(small, plain_pairs), SKY_SHORT_PAIRS);
+    for (uint32_t i = 0; i < 8; i++)
+        pairs[i] = plain_pairs[i] * (i < 4 ? 1 : 1e-6f); /* the second matrix alone is small */
+    assert_int_equal(short_parts(plain_mean, pairs), SKY_SHORT_MEAN);
+    memcpy(pairs, plain_pairs, sizeof pairs);
+    pairs[0] = pairs[1] = pairs[2] = 1;
+    pairs[3] = 1.0001f; /* an inverse, but not when it is rounded */
+    assert_int_equal(short_parts(plain_mean, pairs), SKY_SHORT_MEAN);
+    sky_profile *p = make(), *q;
+    p->sealed = false;
+    assert_int_equal(sky_profile_round(p, &q), SKY_E_PARAM);
+    assert_int_equal(sky_profile_round(NULL, &q), SKY_E_PARAM);
+    sky_profile_destroy(p);
+}
+
+static void numbers_in_two_bytes_are_finite_and_of_a_later_version(void **state) {
+    (void)state;
+    static const uint16_t bad_numbers[] = {0x7c00, 0xfc00, 0x7e00};
+    sky_profile *p = rounded(make_numbers(plain_mean, plain_pairs)), *q;
+    size_t bytes, flags_at = 48 + 16, mean_at = flags_at + 4 + 14 * 4;
+    uint8_t *data = write(p, &bytes);
+    assert_int_equal(sky_load_u32(data + 4), 3);
+    assert_int_equal(sky_load_u32(data + flags_at) & 0xffff, 1 + 2 + 8 + 16 + 32 + 64 + 128);
+    size_t v_flags_at = bytes - 8 - 4 - 14 * 4 - 4; /* of values, which have nothing */
+    assert_int_equal(sky_load_u32(data + v_flags_at), 0);
+    for (uint32_t part = 32; part < 256; part *= 2) { /* what is short is there */
+        sky_store_u32(data + v_flags_at, part);
+        resign(data, bytes);
+        assert_int_equal(sky_profile_read(data, bytes, &q, NULL), SKY_E_CORRUPT);
+    }
+    sky_store_u32(data + v_flags_at, 0);
+    assert_int_equal(sky_load_u16(data + mean_at), sky_f16_of_float(plain_mean[0]));
+    for (uint32_t i = 0; i < 3; i++) {
+        sky_store_u16(data + mean_at, bad_numbers[i]);
+        resign(data, bytes);
+        assert_int_equal(sky_profile_read(data, bytes, &q, NULL), SKY_E_CORRUPT);
+    }
+    sky_store_u16(data + mean_at, 0);
+    for (uint32_t version = 1; version < 3; version++) {
+        sky_store_u32(data + 4, version);
+        resign(data, bytes);
+        assert_int_equal(sky_profile_read(data, bytes, &q, NULL), SKY_E_CORRUPT);
+    }
+    sky_error error;
+    sky_store_u32(data + 4, 4);
+    assert_int_equal(sky_profile_read(data, bytes, &q, &error), SKY_E_UNSUPPORTED);
+    assert_string_equal(error.text, "calibration of version 4; this program reads 1 to 3");
+    free(data);
     sky_profile_destroy(p);
 }
 
@@ -279,6 +419,9 @@ int main(void) {
         cmocka_unit_test(setters_refuse_what_no_coder_could_use),
         cmocka_unit_test(the_order_of_layers_is_kept_and_not_part_of_the_name),
         cmocka_unit_test(rows_are_matched_to_the_layer_they_come_from),
+        cmocka_unit_test(a_rounded_profile_has_the_f16s_of_the_other),
+        cmocka_unit_test(what_f16_cannot_hold_stays_f32),
+        cmocka_unit_test(numbers_in_two_bytes_are_finite_and_of_a_later_version),
         cmocka_unit_test(what_is_sealed_stays_as_it_is),
         cmocka_unit_test(a_stream_that_is_none_has_no_step_and_is_not_fitted),
     };

@@ -46,6 +46,24 @@ expect 1 "$skymem" codec encode "$work/cache.npy" "$work/x.skv" --level 4 \
     --calibration "$work/gemma3.skycal"
 says 'in another order than the model'
 
+# written again as it is now: what is short already stays, what an older program wrote gets shorter
+expect 0 "$skymem" calibrate --from "$work/llama.skycal" -o "$work/again.skycal" --json
+holds 'o["layers"] == 4'
+cmp -s "$work/llama.skycal" "$work/again.skycal" || fail "a short calibration was changed"
+expect 0 "$skymem" calibrate --from fuzz/corpus/skycal/pairs -o "$work/short.skycal" --json
+holds "o['bytes'] < $(stat -c %s fuzz/corpus/skycal/pairs)"
+expect 1 "$skymem" calibrate --from "$work/short.skycal" -o "$work/short.skycal"
+says 'is what it is to be made of'
+expect 1 "$skymem" calibrate --from fuzz/corpus/skycal/reject-later-version -o "$work/none.skycal"
+says 'calibration of version 9; this program reads 1 to 3'
+[ ! -e "$work/none.skycal" ] || fail "an empty file was left behind"
+# those that come along: short, and nothing is left to shorten
+for own in share/calibration/*.skycal; do
+    expect 0 "$skymem" calibrate --from "$own" -o "$work/again.skycal"
+    cmp -s "$own" "$work/again.skycal" || fail "$own is not as it would be written now"
+    [ "$(stat -c %s "$own")" -le 200000 ] || fail "$own is larger than 200 KB"
+done
+
 # another model's, or damaged
 expect 1 "$skymem" eval --model "$work/llama.gguf" --text "$work/other.txt" --prefix 64 \
     --continue 8 --levels 4 --calibration "$work/qwen3.skycal"

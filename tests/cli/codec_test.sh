@@ -169,10 +169,13 @@ for stream in range(2 * layers):
     flags = struct.unpack_from("<I", data, at)[0]
     at += 4 + 14 * 4
     if flags & 1:
-        means.append(struct.unpack_from(f"<{dim}f", data, at))
+        means.append(struct.unpack_from(f"<{dim}{'e' if flags & 32 else 'f'}", data, at))
     units = dim // 16
-    at += 4 * dim * (flags & 1) + 8 * dim * (flags >> 1 & 1) + 8 * dim * dim * (flags >> 2 & 1)
-    at += 4 * dim * (flags >> 3 & 1) + 2 * units * bin(flags >> 16).count("1")
+    at += 4 * dim * (flags & 1) // (1 + (flags >> 5 & 1))
+    at += 8 * dim * (flags >> 1 & 1) // (1 + (flags >> 6 & 1))
+    at += 8 * dim * dim * (flags >> 2 & 1)
+    at += 4 * dim * (flags >> 3 & 1) // (1 + (flags >> 7 & 1))
+    at += 2 * units * bin(flags >> 16).count("1")
     at += (2 * dim + 2 * units) * (flags >> 4 & 1)
 order = struct.unpack_from(f"<{layers}I", data, at)
 assert len(means) == 2 * layers and sorted(order) == list(range(layers))
