@@ -32,9 +32,12 @@ static json_t *sim_json(const sky_sim_result *r) {
     json_t *grounds = json_array();
     for (uint32_t i = 0; i < r->ground_count; i++)
         json_array_append_new(grounds, ground_json(&r->grounds[i]));
+    json_t *users = json_array();
+    for (uint32_t i = 0; i < r->user_count; i++)
+        json_array_append_new(users, ground_json(&r->users[i]));
     return json_pack(
         "{s:I, s:s, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:f, s:o, s:I, "
-        "s:I, s:I, s:o, s:o}",
+        "s:I, s:I, s:o, s:o, s:o}",
         "seed", (json_int_t)r->seed, "trace_hash", hash, "virtual_s", r->virtual_s, "closing_s",
         r->closing_s, "wall_s", r->wall_s, "events", (json_int_t)r->events, "sets",
         (json_int_t)r->sets, "gets", (json_int_t)r->gets, "hits", (json_int_t)r->hits, "misses",
@@ -42,7 +45,7 @@ static json_t *sim_json(const sky_sim_result *r) {
         (json_int_t)r->lost_acknowledged, "p50_ms", r->p50.ms, "p50_ci_ms", bounds_json(&r->p50),
         "p99_ms", r->p99.ms, "p99_ci_ms", bounds_json(&r->p99), "lookups", (json_int_t)r->lookups,
         "questions", (json_int_t)r->questions, "migrated_bytes", (json_int_t)r->migrated_bytes,
-        "grounds", grounds, "checks", checks);
+        "grounds", grounds, "users", users, "checks", checks);
 }
 
 static void ground_people(const sky_sim_ground *g) {
@@ -70,6 +73,8 @@ static void sim_people(const sky_sim_result *r) {
     printf("\n");
     for (uint32_t i = 0; i < r->ground_count && r->ground_count > 1; i++)
         ground_people(&r->grounds[i]);
+    for (uint32_t i = 0; i < r->user_count; i++)
+        ground_people(&r->users[i]);
     if (r->lookups > 0)
         printf("%llu lookup%s, %.1f questions each\n", (unsigned long long)r->lookups,
                cli_plural(r->lookups), (double)r->questions / (double)r->lookups);

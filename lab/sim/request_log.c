@@ -120,18 +120,20 @@ static split in_ms(sky_time ns) {
 #define MS_ARGS(t) in_ms(t).ms, in_ms(t).ns
 
 void sky_request_log_end(sky_request_log *log, uint32_t number, sky_time now,
-                         const sky_result *result) {
+                         const sky_result *result, const sky_request_land *land) {
     if (!log->trips)
         return;
     sky_request_trip *t = &log->trips[number];
     const sky_path_time *p = &result->time;
+    sky_time asked = t->began - land->up_ns, had = now + land->down_ns;
     assert(t->open);
     t->open = false;
     text_file_line(&log->file,
                    "%" PRId64 ".%09" PRId64 ",%u,%s,%u,%" PRIu64 ",%s," MS ",%u,%u,%u,%u," MS "," MS
-                   "," MS "," MS "\n",
-                   t->began / SKY_SECONDS(1), t->began % SKY_SECONDS(1), t->ground, op_name(t->op),
-                   t->key, result->bytes, sky_status_name(result->status), MS_ARGS(now - t->began),
+                   "," MS "," MS ",%s," MS "\n",
+                   asked / SKY_SECONDS(1), asked % SKY_SECONDS(1), t->ground, op_name(t->op),
+                   t->key, result->bytes, sky_status_name(result->status), MS_ARGS(had - asked),
                    t->satellites, t->hops, t->messages, p->chunks, MS_ARGS(p->light_ns),
-                   MS_ARGS(p->link_ns), MS_ARGS(p->processing_ns), MS_ARGS(p->session_ns));
+                   MS_ARGS(p->link_ns), MS_ARGS(p->processing_ns), MS_ARGS(p->session_ns),
+                   land->user, MS_ARGS(land->up_ns + land->down_ns));
 }

@@ -17,7 +17,7 @@
 /* docs/SIMULATION.md says what each is. */
 #define SKY_REQUEST_LOG_COLUMNS                                                                    \
     "time_s,ground,op,key,bytes,status,latency_ms,satellites,hops,messages,chunks,light_ms,"       \
-    "link_ms,processing_ms,session_ms"
+    "link_ms,processing_ms,session_ms,user,land_ms"
 
 typedef struct {
     bool open;
@@ -57,7 +57,13 @@ void sky_request_log_drop(sky_request_log *log, uint32_t number);
 /* A ground (from 0) is about to send this message. */
 void sky_request_log_said(sky_request_log *log, sky_time now, uint32_t ground,
                           const sky_datagram *message);
+
+/* What a user's request spent between it and the ground. */
+typedef struct {
+    const char *user; /* "": the ground asked for itself, and both are 0 */
+    sky_time up_ns, down_ns;
+} sky_request_land;
 void sky_request_log_end(sky_request_log *log, uint32_t number, sky_time now,
-                         const sky_result *result);
+                         const sky_result *result, const sky_request_land *land);
 
 #endif

@@ -20,7 +20,8 @@ typedef struct {
     long long began_ns, latency_ns, light_ns, link_ns, processing_ns, session_ns;
     unsigned ground, key, satellites, hops, messages, chunks;
     unsigned long long bytes;
-    char op[16], status[24];
+    long long land_ns;
+    char op[16], status[24], user[32];
 } row;
 
 typedef struct {
@@ -36,15 +37,21 @@ static long long number(const char *whole, const char *fraction, long long unit)
 
 static row row_of(const char *line) {
     row r;
-    char s[6][2][24];
-    int got = sscanf(line,
-                     "%23[0-9].%23[0-9],%u,%15[a-z],%u,%llu,%23[A-Z_],%23[0-9].%23[0-9],%u,%u,%u,"
-                     "%u,%23[0-9].%23[0-9],%23[0-9].%23[0-9],%23[0-9].%23[0-9],%23[0-9].%23[0-9]",
-                     s[0][0], s[0][1], &r.ground, r.op, &r.key, &r.bytes, r.status, s[1][0],
-                     s[1][1], &r.satellites, &r.hops, &r.messages, &r.chunks, s[2][0], s[2][1],
-                     s[3][0], s[3][1], s[4][0], s[4][1], s[5][0], s[5][1]);
-    if (got != 21)
+    char s[7][2][24];
+    int skipped = 0;
+    int got = sscanf(
+        line,
+        "%23[0-9].%23[0-9],%u,%15[a-z],%u,%llu,%23[A-Z_],%23[0-9].%23[0-9],%u,%u,%u,"
+        "%u,%23[0-9].%23[0-9],%23[0-9].%23[0-9],%23[0-9].%23[0-9],%23[0-9].%23[0-9],%n",
+        s[0][0], s[0][1], &r.ground, r.op, &r.key, &r.bytes, r.status, s[1][0], s[1][1],
+        &r.satellites, &r.hops, &r.messages, &r.chunks, s[2][0], s[2][1], s[3][0], s[3][1], s[4][0],
+        s[4][1], s[5][0], s[5][1], &skipped);
+    size_t name = strcspn(line + skipped, ",");
+    if (got != 21 || name >= sizeof r.user ||
+        sscanf(line + skipped + name, ",%23[0-9].%23[0-9]", s[6][0], s[6][1]) != 2)
         fail_msg("%d fields: %s", got, line);
+    snprintf(r.user, sizeof r.user, "%.*s", (int)name, line + skipped);
+    r.land_ns = number(s[6][0], s[6][1], 1000000);
     r.began_ns = number(s[0][0], s[0][1], 1000000000);
     r.latency_ns = number(s[1][0], s[1][1], 1000000);
     r.light_ns = number(s[2][0], s[2][1], 1000000);
@@ -187,6 +194,50 @@ static void prompts_are_logged_by_their_first_block(void **state) {
     table_free(&t);
 }
 
+/* A user's time is its ground's and 30 ms each way. */
+static void users_have_their_name_and_their_way(void **state) {
+    (void)state;
+    static const char text[] =
+        "constellation: {planes: 5, slots: 9}\ncenter: [3, 5]\nlookup: binary\n"
+        "grounds: {north: [-1, 0]}\nchunk: 1KiB\ntime: {rotation_s: 60}\n"
+        "users: {near: [observer, 3], far: [north, 1, 30]}\n"
+        "workload: {keys: 20, gets: 400, value: 20KiB, every_ms: 100}\nuntil: 45s\n";
+    sky_sim_options options = {.seed = 1, .csv_path = path_of()};
+    sky_sim_result result;
+    sky_error error = {0};
+    assert_int_equal(sky_sim_run_text(text, strlen(text), "users", &options, &result, &error),
+                     SKY_OK);
+    table t = read_table();
+    expect_totals(&t, &result);
+    assert_int_equal(result.user_count, 2);
+    uint64_t hits[2] = {0};
+    double fastest[2] = {1e9, 1e9};
+    for (size_t i = 0; i < t.count; i++) {
+        const row *r = &t.rows[i];
+        bool far = strcmp(r->user, "far") == 0, hit = strcmp(r->op, "get") == 0 && r->chunks > 0;
+        assert_true(far || strcmp(r->user, "near") == 0);
+        assert_int_equal(r->ground, far);
+        assert_true(r->land_ns == (far ? 60000000 : 0));
+        assert_true(r->latency_ns >= r->land_ns);
+        if (!hit)
+            continue;
+        hits[far]++;
+        fastest[far] = (double)r->latency_ns < fastest[far] ? (double)r->latency_ns : fastest[far];
+        assert_int_equal(r->light_ns + r->link_ns + r->processing_ns + r->session_ns + r->land_ns,
+                         r->latency_ns);
+    }
+    for (int far = 0; far < 2; far++) {
+        assert_string_equal(result.users[far].name, far ? "far" : "near");
+        assert_int_equal(result.users[far].hits, hits[far]);
+        assert_true(hits[far] > 50 && result.users[far].p50.ms >= fastest[far] / 1e6);
+        assert_int_equal(result.grounds[far].gets, result.users[far].gets);
+    }
+    double ground_ms = result.grounds[1].p50.ms, user_ms = result.users[1].p50.ms;
+    assert_true(user_ms > ground_ms + 59.5 && user_ms < ground_ms + 60.5);
+    assert_true(hits[0] > 2 * hits[1] && hits[0] < 4 * hits[1] + 40);
+    table_free(&t);
+}
+
 static void what_cannot_be_written_is_an_error(void **state) {
     (void)state;
     sky_sim_options options = {.seed = 1, .until_s = 1, .csv_path = "/no/such/folder/x.csv"};
@@ -205,6 +256,7 @@ int main(void) {
         cmocka_unit_test(lines_add_up_to_the_run),
         cmocka_unit_test(satellites_and_hops_are_those_of_the_window),
         cmocka_unit_test(prompts_are_logged_by_their_first_block),
+        cmocka_unit_test(users_have_their_name_and_their_way),
         cmocka_unit_test(what_cannot_be_written_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -220,10 +220,11 @@ static void judge_error(run *r, const request *q, const sky_result *result) {
         r->scenario.faults.skew_ns == 0 &&
         sky_link_busy_ns(slowest_bits_s(&r->scenario), r->scenario.links.queue_bytes) <
             SKY_SECONDS(10))
-        r->unexcused += q->calm && sky__run_is_calm(r, q->ground, result->time.began);
+        r->unexcused += q->calm && sky__run_is_calm(r, q->who.ground, result->time.began);
 }
 
-static void note_get(run *r, uint32_t ground, const sky_result *result) {
+static void note_get(run *r, const request *q, const sky_result *result, sky_time land_ns) {
+    uint32_t ground = q->who.ground;
     r->interval.gets++;
     r->at[ground].gets++;
     r->interval.grounds[ground].gets++;
@@ -237,20 +238,20 @@ static void note_get(run *r, uint32_t ground, const sky_result *result) {
     if (r->at[ground].of_interval)
         sky_latencies_add(r->at[ground].of_interval, ns);
     sky_latencies_add(r->at[ground].latencies, ns);
-    sky_latencies_add(r->latencies, ns);
+    sky_latencies_add(r->latencies, ns + land_ns);
     r->interval.hits++;
     r->bytes_read += result->bytes;
     if (r->interval_latencies)
-        sky_latencies_add(r->interval_latencies, ns);
+        sky_latencies_add(r->interval_latencies, ns + land_ns);
 }
 
 static void judge_put(run *r, const request *q, const sky_result *result) {
     bool stored = result->status == SKY_OK;
     if (stored) {
         sky_key key = sky_value_key(&q->value);
-        r->placed &= sky_check_placed(r->world, q->ground, &r->scenario, &key);
+        r->placed &= sky_check_placed(r->world, q->who.ground, &r->scenario, &key);
     }
-    r->at[q->ground].sets += stored;
+    r->at[q->who.ground].sets += stored;
     sky_check_set_ends(&r->check, &q->value, result->status);
     if (sky__run_several(r))
         sky_check_fresh_put_ends(&r->fresh, q->key, q->value.version, sky_world_now(r->world),
@@ -259,10 +260,10 @@ static void judge_put(run *r, const request *q, const sky_result *result) {
         sky_check_waive(&r->check, q->value.key);
 }
 
-static void judge_get(run *r, request *q, const sky_result *result) {
+static void judge_get(run *r, request *q, const sky_result *result, sky_time land_ns) {
     sky_value name = {.seed = r->check.seed, .key = q->get.key};
     sky_key key = sky_value_key(&name);
-    const sky_index *index = sky_session_index(sky_world_session_at(r->world, q->ground));
+    const sky_index *index = sky_session_index(sky_world_session_at(r->world, q->who.ground));
     bool there = sky_index_find(index, &key) != SKY_BLOCK_NONE;
     sky_world_stat stat;
     if (sky__run_several(r) && result->status == SKY_MISS) {
@@ -274,13 +275,17 @@ static void judge_get(run *r, request *q, const sky_result *result) {
     sky_check_get_ends(&r->check, &q->get, result->status, result->bytes, there);
     if (sky__run_several(r) && result->status == SKY_OK && q->get.shown > 0 && !anything_goes(r))
         sky_check_fresh_shown(&r->fresh, q->get.key, q->get.shown, q->floor);
-    note_get(r, q->ground, result);
+    note_get(r, q, result, land_ns);
 }
 
 static void judge_result(run *r, const sky_result *result) {
     request *q = result->context;
     assert(q->open);
-    sky_request_log_end(&r->log, (uint32_t)(q - r->requests), sky_world_now(r->world), result);
+    sky_time down_ns = sky__run_land_result(r, q, result), up_ns = q->began - q->who.asked;
+    bool by_user = q->who.user != SKY_USER_NONE;
+    sky_request_log_end(
+        &r->log, (uint32_t)(q - r->requests), sky_world_now(r->world), result,
+        &(sky_request_land){by_user ? r->scenario.users[q->who.user].name : "", up_ns, down_ns});
     uint8_t record[24];
     sky_store_u64(record, (uint64_t)sky_world_now(r->world));
     sky_store_u64(record + 8, (uint64_t)(q - r->requests));
@@ -290,9 +295,9 @@ static void judge_result(run *r, const sky_result *result) {
     if (q->op == SKY_OP_PUT)
         judge_put(r, q, result);
     else if (q->op == SKY_OP_GET)
-        judge_get(r, q, result);
+        judge_get(r, q, result, up_ns + down_ns);
     else if (q->op == SKY_OP_HAS && (result->status == SKY_OK || result->status == SKY_MISS))
-        r->prompts[r->prompt_count++] = (sky__run_prompt){q->ground, q->key, q->chain_count,
+        r->prompts[r->prompt_count++] = (sky__run_prompt){q->who, q->key, q->chain_count,
                                                           (uint32_t)result->bytes};
     q->open = false;
     r->open_count--;
@@ -361,11 +366,11 @@ static void collect(run *r) {
             judge_result(r, &r->results[i]);
             if (r->results[i].status != SKY_MISS)
                 continue;
-            r->missed[missed_count].ground = q->ground;
+            r->missed[missed_count].who = q->who;
             r->missed[missed_count++].key = q->get.key;
         }
         for (uint32_t i = 0; i < missed_count; i++)
-            sky__run_set(r, r->missed[i].ground, r->missed[i].key);
+            sky__run_missed(r, &r->missed[i].who, r->missed[i].key);
         used = r->prompt_count;
         for (uint32_t i = 0; i < used; i++)
             sky__run_use_prompt(r, &r->prompts[i]);
@@ -375,12 +380,14 @@ static void collect(run *r) {
 
 /* ---- time ---- */
 
+/* Not past what a user asks meanwhile. */
 static void advance(run *r, sky_time to) {
-    while (!r->too_long && sky_world_next(r->world) <= to && sky_world_step(r->world)) {
+    while (!r->too_long && sky_world_next(r->world) <= sky__sooner(to, sky__run_wish_next(r)) &&
+           sky_world_step(r->world)) {
         r->too_long = ++r->steps == r->options->events_max;
         collect(r);
     }
-    sky_world_run(r->world, to);
+    sky_world_run(r->world, sky__sooner(to, sky__run_wish_next(r)));
 }
 
 /* Half of the samples are evenly spaced; half follow a turn closely, when chunks are on the way. */
@@ -398,11 +405,11 @@ static void plan_sample(run *r, sky_time until) {
 
 /* When to ask next: at every_ns, or, when that is 0, as soon as the last request is answered. */
 static sky_time next_request(const run *r) {
-    if (r->asked == r->scenario.workload.gets)
+    if (r->asked + sky__run_wishes_asking(r) >= r->scenario.workload.gets)
         return SKY_TIME_NEVER;
     if (r->scenario.workload.every_ns > 0)
         return r->request_next;
-    return r->open_count == 0 ? sky_world_now(r->world) : sky_world_next(r->world);
+    return r->open_count + r->wish_count == 0 ? sky_world_now(r->world) : sky_world_next(r->world);
 }
 
 static sky_time gap(run *r) {
@@ -411,8 +418,16 @@ static sky_time gap(run *r) {
                              : sky_gap_draw(&r->gap_prng, s->workload.every_ns);
 }
 
-static sky_time earlier(sky_time a, sky_time b) {
-    return a < b ? a : b;
+static sky_time next_happening(const run *r) {
+    return sky__sooner(sky_world_next(r->world), sky__run_wish_next(r));
+}
+
+/* What users asked arrives. */
+static void land(run *r) {
+    if (sky__run_wish_next(r) > sky_world_now(r->world))
+        return;
+    sky__run_wishes_arrive(r);
+    collect(r);
 }
 
 static void let_time_pass(run *r, sky_time until) {
@@ -421,10 +436,11 @@ static void let_time_pass(run *r, sky_time until) {
     r->request_next = r->scenario.workload.fixed ? 0 : gap(r);
     while (sky_world_now(r->world) < until && !r->too_long) {
         sky_time request_at = next_request(r);
-        sky_time look_at = earlier(r->sample_next, r->series_next);
-        advance(r, earlier(earlier(request_at, look_at), until));
+        sky_time look_at = sky__sooner(r->sample_next, r->series_next);
+        advance(r, sky__sooner(sky__sooner(request_at, look_at), until));
         sky_time now = sky_world_now(r->world);
-        if (request_at <= now && !(at_leisure && r->open_count > 0)) {
+        land(r);
+        if (request_at <= now && !(at_leisure && r->open_count + r->wish_count > 0)) {
             sky__run_ask(r);
             collect(r);
             r->request_next += gap(r);
@@ -436,8 +452,11 @@ static void let_time_pass(run *r, sky_time until) {
         if (r->series_next <= now)
             tell_interval(r, now);
     }
-    while (!r->too_long && r->open_count > 0 && sky_world_next(r->world) < until + DRAIN_NS)
-        advance(r, sky_world_next(r->world));
+    while (!r->too_long && r->open_count + r->wish_count > 0 &&
+           next_happening(r) < until + DRAIN_NS) {
+        advance(r, next_happening(r));
+        land(r);
+    }
     sky_time quiet = sky_world_now(r->world) + SKY_SECONDS(1); /* the last DROPs arrive */
     if (r->open_count == 0)
         advance(r, quiet);
@@ -503,6 +522,7 @@ static void report(const run *r, sky_time until, sky_sim_result *out) {
                             .lookups = session.lookups,
                             .questions = session.questions};
     report_grounds(r, out);
+    sky__run_land_report(r, out);
     add_check(out, "no_wrong_bytes", c->wrong_bytes == 0);
     add_check(out, "acknowledged_stays", c->lost_acknowledged == 0);
     if (!sky__run_several(r)) /* one index does not say what all of them put */
@@ -547,7 +567,8 @@ static sky_status prepare(run *r, const sky_sim_options *options, sky_error *err
         r->series_next = (sky_time)(options->series_s * 1e9);
         r->interval_latencies = calloc(1, sizeof *r->interval_latencies);
     }
-    bool fine = sky_check_fresh_init(&r->fresh, s->workload.keys) == SKY_OK;
+    bool fine = sky__run_land_init(r) == SKY_OK;
+    fine &= sky_check_fresh_init(&r->fresh, s->workload.keys) == SKY_OK;
     for (uint32_t i = 0; i <= s->ground_count; i++) {
         r->at[i].latencies = calloc(1, sizeof *r->at[i].latencies);
         r->at[i].of_interval = options->series ? calloc(1, sizeof *r->at[i].of_interval) : NULL;
@@ -583,6 +604,7 @@ static void run_free(run *r) {
     sky_check_nodes_deinit(&r->nodes);
     sky_zipf_deinit(&r->zipf);
     sky_check_fresh_deinit(&r->fresh);
+    sky__run_land_deinit(r);
     for (uint32_t i = 0; i < SKY_GROUNDS_MAX; i++) {
         free(r->at[i].latencies);
         free(r->at[i].of_interval);

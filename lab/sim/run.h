@@ -8,6 +8,7 @@
 
 #define SKY_SIM_CHECKS_MAX  24
 #define SKY_SIM_GROUNDS_MAX 16
+#define SKY_SIM_USERS_MAX   64
 
 /* What happened in a part of a run. */
 typedef struct {
@@ -40,7 +41,7 @@ typedef struct {
     double series_s;
 } sky_sim_options;
 
-/* What one of the grounds did. */
+/* What one of the grounds did, or one of the users, whose times are with the way over land. */
 typedef struct {
     char name[32];
     uint64_t gets, hits, sets;
@@ -72,6 +73,8 @@ typedef struct {
 
     sky_sim_ground grounds[SKY_SIM_GROUNDS_MAX]; /* the first is the observer's */
     uint32_t ground_count;
+    sky_sim_ground users[SKY_SIM_USERS_MAX];
+    uint32_t user_count;
 
     uint64_t unanswered; /* gets that ended in an error */
     uint64_t bytes_read; /* of all hits */

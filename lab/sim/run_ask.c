@@ -25,7 +25,7 @@ static bool being_changed(const run *r, uint32_t ground, uint32_t key) {
         if (q->open && q->key == key && q->op == SKY_OP_REMOVE)
             return true;
         if (q->open && q->key == key && q->op == SKY_OP_PUT &&
-            (ground == ANY || q->ground == ground))
+            (ground == ANY || q->who.ground == ground))
             return true;
     }
     return false;
@@ -35,7 +35,9 @@ static sky_key key_of(const run *r, uint32_t key) {
     return sky_value_key(&(sky_value){.seed = r->check.seed, .key = key});
 }
 
-static bool submit(run *r, request *q, uint32_t ground, sky_op op, uint32_t key, int64_t at_ms) {
+static bool submit(run *r, request *q, const sky__run_asker *who, sky_op op, uint32_t key,
+                   int64_t at_ms) {
+    uint32_t ground = who->ground;
     bool below = key % r->scenario.workload.chain > 0;
     sky_request ask = {.op = op,
                        .key = key_of(r, key),
@@ -48,7 +50,8 @@ static bool submit(run *r, request *q, uint32_t ground, sky_op op, uint32_t key,
                        .payload_bytes = (uint32_t)r->check.value_bytes,
                        .room_bytes = r->check.value_bytes};
     sky_time now = sky_world_now(r->world);
-    q->ground = ground;
+    q->who = *who;
+    q->began = now;
     q->op = op;
     q->key = key;
     q->calm = sky__run_is_calm(r, ground, now);
@@ -63,21 +66,21 @@ static bool submit(run *r, request *q, uint32_t ground, sky_op op, uint32_t key,
     return q->open;
 }
 
-void sky__run_set(run *r, uint32_t ground, uint32_t key) {
+void sky__run_set(run *r, const sky__run_asker *who, uint32_t key) {
     request *q = free_request(r);
-    if (!q || being_changed(r, sky__run_several(r) ? ground : ANY, key))
+    if (!q || being_changed(r, sky__run_several(r) ? who->ground : ANY, key))
         return;
     q->value = sky_check_set_begins(&r->check, key);
     q->crashes_before = r->crashes;
     sky_time now = sky_world_now(r->world);
     if (sky__run_several(r))
         sky_check_fresh_put_begins(&r->fresh, key, q->value.version, now);
-    if (!submit(r, q, ground, SKY_OP_PUT, key, 0) && sky__run_several(r))
+    if (!submit(r, q, who, SKY_OP_PUT, key, 0) && sky__run_several(r))
         sky_check_fresh_put_ends(&r->fresh, key, q->value.version, now, false);
 }
 
 /* False when there is no room to ask now. */
-static bool get(run *r, uint32_t ground, uint32_t key) {
+static bool get(run *r, const sky__run_asker *who, uint32_t key) {
     request *q = free_request(r);
     if (q && !q->buffer)
         q->buffer = malloc(r->check.value_bytes);
@@ -85,11 +88,11 @@ static bool get(run *r, uint32_t ground, uint32_t key) {
         return false;
     sky_check_get_begins(&r->check, key, q->buffer, &q->get);
     q->floor = sky__run_several(r) ? sky_check_fresh_floor(&r->fresh, key) : 0;
-    return submit(r, q, ground, SKY_OP_GET, key, 0);
+    return submit(r, q, who, SKY_OP_GET, key, 0);
 }
 
 /* False when there is no room to ask now. */
-static bool look(run *r, uint32_t ground, uint32_t first, uint32_t count) {
+static bool look(run *r, const sky__run_asker *who, uint32_t first, uint32_t count) {
     request *q = free_request(r);
     if (q && !q->chain)
         q->chain = malloc(r->scenario.workload.chain * sizeof *q->chain);
@@ -98,19 +101,19 @@ static bool look(run *r, uint32_t ground, uint32_t first, uint32_t count) {
     q->chain_count = count;
     for (uint32_t i = 0; i < count; i++)
         q->chain[i] = key_of(r, first + i);
-    return submit(r, q, ground, SKY_OP_HAS, first, 0);
+    return submit(r, q, who, SKY_OP_HAS, first, 0);
 }
 
 /* Moved to where it will be overhead in up to four turns. */
-static void prefetch(run *r, request *q, uint32_t ground, uint32_t key) {
+static void prefetch(run *r, request *q, const sky__run_asker *who, uint32_t key) {
     const sky_turning *t = &sky_world_frame(r->world)->turning;
     uint64_t turns = sky_turns(t, sky_world_now(r->world)) + 1 + sky_prng_below(&r->other_prng, 4);
-    submit(r, q, ground, SKY_OP_PREFETCH, key, sky_turning_ms(t, sky_turn_begins(t, turns)));
+    submit(r, q, who, SKY_OP_PREFETCH, key, sky_turning_ms(t, sky_turn_begins(t, turns)));
 }
 
 /* Neither get nor set; false: it is one of these. A third of all keys is pinned in the long run, so
  * that there is something to evict. */
-static bool other(run *r, uint32_t ground, uint32_t key) {
+static bool other(run *r, const sky__run_asker *who, uint32_t key) {
     double removes = r->scenario.workload.removes;
     double pins = removes + r->scenario.workload.pins;
     double prefetches = pins + r->scenario.workload.prefetches;
@@ -124,41 +127,70 @@ static bool other(run *r, uint32_t ground, uint32_t key) {
         sky_check_taken(&r->check, key, true);
         if (sky__run_several(r))
             sky_check_fresh_forget(&r->fresh, key, sky_world_now(r->world));
-        submit(r, q, ground, SKY_OP_REMOVE, key, 0);
+        submit(r, q, who, SKY_OP_REMOVE, key, 0);
     } else if (draw < pins) {
         bool pin = sky_prng_below(&r->other_prng, 3) == 0;
-        submit(r, q, ground, pin ? SKY_OP_PIN : SKY_OP_UNPIN, key, 0);
+        submit(r, q, who, pin ? SKY_OP_PIN : SKY_OP_UNPIN, key, 0);
     } else {
-        prefetch(r, q, ground, key);
+        prefetch(r, q, who, key);
     }
     return true;
 }
 
-/* A prompt's first blocks, or one that stands for itself. */
+/* What a user sends is on its way first. */
+static void set_for(run *r, const sky__run_asker *who, uint32_t key) {
+    if (who->user == SKY_USER_NONE)
+        sky__run_set(r, who, key);
+    else
+        sky__run_wish_add(r, who, true, key);
+}
+
 void sky__run_ask(run *r) {
     uint32_t grounds = sky_world_grounds(r->world);
-    uint32_t ground = grounds > 1 ? (uint32_t)sky_prng_below(&r->ground_prng, grounds) : 0;
+    sky__run_asker who = {.user = SKY_USER_NONE, .asked = sky_world_now(r->world)};
+    if (r->scenario.user_count > 0) {
+        who.user = sky_users_draw(&r->users);
+        who.ground = sky_users_gateway(&r->users, who.user, who.asked);
+        sky__run_wish_add(r, &who, false, 0);
+        return;
+    }
+    who.ground = grounds > 1 ? (uint32_t)sky_prng_below(&r->ground_prng, grounds) : 0;
+    sky__run_ask_at(r, &who);
+}
+
+/* A prompt's first blocks, or one that stands for itself. */
+void sky__run_ask_at(run *r, const sky__run_asker *who) {
     uint32_t chain = r->scenario.workload.chain;
     uint32_t prompts = r->scenario.workload.keys / chain;
     uint32_t number = r->scenario.workload.regular ? r->prompts_asked++ % prompts
                                                    : sky_zipf_draw(&r->zipf, &r->prng);
     uint32_t key = number * chain;
     uint32_t count = chain > 1 ? 1 + (uint32_t)sky_prng_below(&r->prng, chain) : 1;
-    if (other(r, ground, key + count - 1))
+    if (other(r, who, key + count - 1))
         return;
     if (chain > 1)
-        r->asked += look(r, ground, key, count);
+        r->asked += look(r, who, key, count);
     else if (sky_prng_below(&r->prng, SET_ONE_IN) == 0)
-        sky__run_set(r, ground, key);
+        set_for(r, who, key);
     else
-        r->asked += get(r, ground, key);
+        r->asked += get(r, who, key);
 }
 
+void sky__run_missed(run *r, const sky__run_asker *who, uint32_t key) {
+    sky__run_asker again = *who;
+    if (who->user != SKY_USER_NONE) /* it hears of it first */
+        again.asked = sky_users_down(&r->users, who->user, who->ground, sky_world_now(r->world), 0);
+    set_for(r, &again, key);
+}
+
+/* A gateway gets at once what it found for a user. */
 void sky__run_use_prompt(run *r, const sky__run_prompt *p) {
+    sky__run_asker now = p->who;
+    now.asked = sky_world_now(r->world);
     for (uint32_t i = 0; i < p->count; i++) {
         if (i < p->there)
-            get(r, p->ground, p->key + i);
+            get(r, &now, p->key + i);
         else
-            sky__run_set(r, p->ground, p->key + i);
+            sky__run_missed(r, &p->who, p->key + i);
     }
 }

@@ -1,4 +1,5 @@
-/* A run while it goes on: run.c lets time pass and judges, run_ask.c asks. */
+/* A run while it goes on: run.c lets time pass and judges, run_ask.c asks, run_land.c has what is
+ * between users and their gateways. */
 #ifndef SKY_LAB_SIM_RUN_STATE_H
 #define SKY_LAB_SIM_RUN_STATE_H
 
@@ -8,13 +9,31 @@
 #include "lab/sim/check_sky.h"
 #include "lab/sim/request_log.h"
 #include "lab/sim/run.h"
+#include "lab/sim/users.h"
 #include "sim/world.h"
 
 #define SKY__RUN_OPEN_MAX 512 /* requests of ours under way */
 
+/* Who asks: a user through its gateway, or a ground for itself. */
+typedef struct {
+    uint32_t user; /* SKY_USER_NONE: the ground */
+    uint32_t ground;
+    sky_time asked; /* when the user did */
+} sky__run_asker;
+
+/* What a user asked, on its way to the gateway. */
+typedef struct {
+    sky__run_asker who;
+    sky_time due;
+    bool set;     /* this key; else what the workload says when it arrives */
+    bool at_home; /* at `due` the user sends it; else it arrives then */
+    uint32_t key;
+} sky__run_wish;
+
 typedef struct {
     bool open;
-    uint32_t ground;
+    sky__run_asker who;
+    sky_time began; /* at the ground */
     sky_op op;
     uint32_t key;
     sky_value value; /* set */
@@ -29,7 +48,7 @@ typedef struct {
 
 /* A prompt whose lookup ended: its first key, its blocks, and how many of them are there. */
 typedef struct {
-    uint32_t ground;
+    sky__run_asker who;
     uint32_t key;
     uint32_t count;
     uint32_t there;
@@ -55,6 +74,13 @@ typedef struct {
         sky_latencies *of_interval; /* NULL: no series */
     } at[SKY_GROUNDS_MAX];          /* each ground */
     sky_prng ground_prng;           /* of its own: with one ground a run is what it was */
+    sky_users users;
+    struct {
+        uint64_t gets, hits, sets, unanswered;
+        sky_latencies *latencies;
+    } of_user[SKY_USERS_MAX];
+    sky__run_wish wishes[SKY__RUN_OPEN_MAX]; /* in the order they were made */
+    uint32_t wish_count;
     sky_checksum_state hash;
     text_file trace;
     sky_request_log log;
@@ -66,7 +92,8 @@ typedef struct {
     uint32_t prompts_asked;                /* of a regular workload */
     sky_result results[SKY__RUN_OPEN_MAX]; /* gets that ended in the call that just returned */
     struct {
-        uint32_t ground, key;
+        sky__run_asker who;
+        uint32_t key;
     } missed[SKY__RUN_OPEN_MAX];
     sky__run_prompt prompts[SKY__RUN_OPEN_MAX]; /* looked up in that call */
     uint32_t prompt_count;
@@ -111,11 +138,32 @@ static inline bool sky__run_several(const sky__run *r) {
 bool sky__run_is_calm(sky__run *r, uint32_t ground, sky_time since);
 
 /* run_ask.c */
-/* The next request of the workload, of any ground. */
+/* The next request of the workload, of any user, or ground where there are no users. */
 void sky__run_ask(sky__run *r);
-/* Set a key, unless that is under way, or there is no room to ask. */
-void sky__run_set(sky__run *r, uint32_t ground, uint32_t key);
+/* What of the workload's next request is for a ground to do, now that it is there. */
+void sky__run_ask_at(sky__run *r, const sky__run_asker *who);
+/* Set a key at a ground, unless that is under way, or there is no room to ask. */
+void sky__run_set(sky__run *r, const sky__run_asker *who, uint32_t key);
+/* What was not there is computed, and set. */
+void sky__run_missed(sky__run *r, const sky__run_asker *who, uint32_t key);
 /* Get what of a prompt is there, and set the others. */
 void sky__run_use_prompt(sky__run *r, const sky__run_prompt *p);
+
+/* run_land.c */
+/* Users, if the scenario has some. Errors: SKY_E_NOMEM */
+sky_status sky__run_land_init(sky__run *r);
+void sky__run_land_deinit(sky__run *r);
+/* A user asks, or sends a value to be set, at `who->asked`, which may be to come. Dropped when too
+ * many are on their way. */
+void sky__run_wish_add(sky__run *r, const sky__run_asker *who, bool set, uint32_t key);
+/* When the next arrives; SKY_TIME_NEVER: none is on its way. */
+sky_time sky__run_wish_next(const sky__run *r);
+/* Those whose time has come. */
+void sky__run_wishes_arrive(sky__run *r);
+/* How many are on their way that may become gets. */
+uint32_t sky__run_wishes_asking(const sky__run *r);
+/* How long after a result of its ground its user has it; counts it. 0: a ground asked. */
+sky_time sky__run_land_result(sky__run *r, const sky__run_request *q, const sky_result *result);
+void sky__run_land_report(const sky__run *r, sky_sim_result *out);
 
 #endif

@@ -99,6 +99,7 @@ static const field fields[] = {
     {"links", "datagrams", KIND_BOOL, AT(links.datagrams), 0, 1, 0, NULL},
     {"links", "queue", KIND_SIZE64, AT(links.queue_bytes), 1024, TIB, 0, NULL},
     SPECIAL("links", "ground_links", read_ground_links),
+    {"links", "land_km_s", KIND_REAL, AT(links.land_km_s), 1e3, 3e5, 0, NULL},
     SPECIAL("time", "start", read_start),
     {"time", "scale", KIND_REAL, AT(time.scale), 1e-3, 1e6, 0, NULL},
     SPECIAL("time", "rotation_s", read_rotation),
@@ -139,8 +140,8 @@ _Static_assert(SKY_CHUNK_BYTES_MAX <= SKY_WIRE_DATA_BYTES_MAX, "a chunk is one m
 _Static_assert(FIELD_COUNT <= sizeof((reader *)0)->lines / sizeof(int), "each has a line");
 
 static const char *const sections[] = {
-    "constellation", "observer", "grounds", "anchor",   "placement", "satellite", "links",
-    "elevation",     "weather",  "time",    "workload", "faults",    "outages",   "udp"};
+    "constellation", "observer", "grounds", "users",    "anchor", "placement", "satellite", "links",
+    "elevation",     "weather",  "time",    "workload", "faults", "outages",   "udp"};
 #define SECTION_COUNT (sizeof sections / sizeof *sections)
 
 static size_t section_index(const char *name) {
@@ -564,11 +565,9 @@ static sky_status note_constellation(reader *r, const sky_yaml_entry *e) {
 static const struct {
     const char *section;
     special *read;
-} lists[] = {{"outages", sky__scenario_outage},
-             {"grounds", sky__scenario_ground},
-             {"anchor", sky__scenario_anchor},
-             {"elevation", sky__scenario_elevation},
-             {"weather", sky__scenario_weather}};
+} lists[] = {{"outages", sky__scenario_outage},      {"grounds", sky__scenario_ground},
+             {"users", sky__scenario_user},          {"anchor", sky__scenario_anchor},
+             {"elevation", sky__scenario_elevation}, {"weather", sky__scenario_weather}};
 
 static sky_status on_entry(void *context, const sky_yaml_entry *e) {
     reader *r = context;
@@ -597,6 +596,9 @@ static sky_status on_entry(void *context, const sky_yaml_entry *e) {
 
 /* ---- the whole ---- */
 
+/* Light in glass goes 200,000 km/s, on routes half as long again as the great circle. */
+#define LAND_KM_S 133000
+
 static void set_defaults(sky_scenario *s) {
     *s = (sky_scenario){
         .constellation = {.altitude_km = 550,
@@ -607,7 +609,10 @@ static void set_defaults(sky_scenario *s) {
         .observer = {.min_elevation_deg = 25, .hysteresis_deg = 10},
         .chunk_bytes = 6144,
         .satellite = {.memory_bytes = 64u << 20, .processing_ns = SKY_MS(2), .repair_share = 0.1},
-        .links = {.isl_bits_s = 10000000000u, .ground_bits_s = 200000000u, .queue_bytes = 1u << 20},
+        .links = {.isl_bits_s = 10000000000u,
+                  .ground_bits_s = 200000000u,
+                  .queue_bytes = 1u << 20,
+                  .land_km_s = LAND_KM_S},
         .time = {.start_ms = 1795132800000, .scale = 1}, /* 2026-11-20T00:00:00Z */
         .lookup = SKY_LOOKUP_INDEX,
         .eviction = SKY_EVICT_GOSSIP,

@@ -45,6 +45,24 @@ typedef struct {
     int line;                 /* where it stands in the file */
 } sky_scenario_ground;
 
+#define SKY_USERS_MAX 64
+
+/* Who asks, over land, a ground that is its gateway. Simulator only. */
+typedef struct {
+    char name[SKY_SCENARIO_NAME_BYTES];
+    char gateway_name[SKY_SCENARIO_NAME_BYTES];
+    uint32_t gateway;  /* number of a ground */
+    bool nearest;      /* instead: the ground that is nearest when it asks */
+    bool has_place;    /* else the way over land takes delay_ns */
+    double weight;     /* requests are drawn by these */
+    double place[2];   /* degrees north and east */
+    sky_time delay_ns; /* one way */
+    uint64_t bits_s;   /* of its own link, each way; 0: no limit */
+    double speed_km_h; /* on a great circle that sets out on its course */
+    double course_deg;
+    int line; /* where it stands in the file */
+} sky_scenario_user;
+
 typedef struct {
     char name[SKY_SCENARIO_NAME_BYTES];
     sky_outage_kind kind;
@@ -95,6 +113,8 @@ typedef struct {
     } observer; /* of a physical sky; the ideal sky has its observer under the centre */
     sky_scenario_ground grounds[SKY_GROUNDS_MAX - 1]; /* numbers from 1; 0 is the observer's */
     uint32_t ground_count;                            /* of these */
+    sky_scenario_user users[SKY_USERS_MAX];           /* none: each ground asks, as often */
+    uint32_t user_count;
     struct {
         char name[SKY_SCENARIO_NAME_BYTES];
         uint32_t ground;
@@ -129,7 +149,8 @@ typedef struct {
         double isl_loss;
         sky_time jitter_ns; /* uniform in [0, jitter_ns), per link */
         uint64_t queue_bytes;
-        bool datagrams; /* simulated messages travel as the real transport's datagrams */
+        double land_km_s; /* between users and gateways, along the great circle */
+        bool datagrams;   /* simulated messages travel as the real transport's datagrams */
     } links;
     struct {
         int64_t start_ms;     /* wall, of virtual time 0 */

@@ -66,6 +66,90 @@ sky_status sky__scenario_ground(reader *r, const sky_yaml_entry *e) {
     return SKY_OK;
 }
 
+/* ---- users ---- */
+
+/* The number of a ground; false: there is none of the name. */
+static bool find_ground(const sky_scenario *s, const char *name, uint32_t *out) {
+    *out = 0;
+    if (strcmp(name, SKY_OBSERVER_NAME) == 0)
+        return true;
+    for (uint32_t i = 0; i < s->ground_count && *out == 0; i++)
+        *out = strcmp(s->grounds[i].name, name) == 0 ? i + 1 : 0;
+    return *out > 0;
+}
+
+#define WEIGHT_MIN 1e-6
+#define WEIGHT_MAX 1e6
+
+/* GROUND and WEIGHT are read. */
+static bool read_user(const sky_yaml_entry *e, sky_scenario_user *u) {
+    static const double lows[] = {-90, -180, 0, 0, -360}, highs[] = {90, 180, 1e9, 3e4, 360};
+    double v[5] = {0};
+    u->has_place = e->value_count > 3;
+    if (e->value_count == 3) {
+        bool fine = sky__scenario_number(e->values[2], &v[0]) && v[0] >= 0 && v[0] <= 1e4;
+        u->delay_ns = fine ? (sky_time)(v[0] * 1e6 + 0.5) : 0;
+        return fine;
+    }
+    for (unsigned i = 2; i < e->value_count; i++) {
+        if (!sky__scenario_number(e->values[i], &v[i - 2]) || v[i - 2] < lows[i - 2] ||
+            v[i - 2] > highs[i - 2])
+            return false;
+    }
+    u->place[0] = v[0];
+    u->place[1] = v[1];
+    u->bits_s = (uint64_t)(v[2] * 1e6 + 0.5);
+    u->speed_km_h = v[3];
+    u->course_deg = v[4];
+    return v[2] == 0 || v[2] >= 1e-3;
+}
+
+sky_status sky__scenario_user(reader *r, const sky_yaml_entry *e) {
+    sky_scenario *s = &r->out;
+    sky_scenario_user u = {.line = e->line};
+    unsigned n = e->value_count;
+    if (!e->list || n < 2 || n > 7 || n == 6 || !keep_name(e->values[0], u.gateway_name) ||
+        !sky__scenario_number(e->values[1], &u.weight) || u.weight < WEIGHT_MIN ||
+        u.weight > WEIGHT_MAX || !read_user(e, &u))
+        return refuse_entry(r, e,
+                            "[GROUND, WEIGHT], then the ms that a message takes between them; or "
+                            "[GROUND, WEIGHT, LATITUDE, LONGITUDE], then its Mb/s (0: no limit), "
+                            "then its km/h and course in degrees, with nearest for GROUND if the "
+                            "nearest one is its gateway");
+    if (!keep_name(e->key, u.name))
+        return refuse_name(r, e);
+    if (strpbrk(u.name, ",\"\r\n")) /* it stands in a CSV */
+        return refuse_entry(r, e, "a name has no comma, quote or end of line in it");
+    for (uint32_t i = 0; i < s->user_count; i++) {
+        if (strcmp(s->users[i].name, u.name) == 0)
+            return refuse_entry(r, e, "is there twice");
+    }
+    if (s->user_count == SKY_USERS_MAX)
+        return sky__scenario_refuse(r, SKY_E_PARAM, e->line, "more than %d users", SKY_USERS_MAX);
+    u.nearest = strcmp(u.gateway_name, "nearest") == 0;
+    s->users[s->user_count++] = u;
+    return SKY_OK;
+}
+
+static sky_status check_users(reader *r) {
+    sky_scenario *s = &r->out;
+    bool aboard = sky_strategy_row_of(s->placement.strategy)->aboard;
+    for (uint32_t i = 0; i < s->user_count; i++) {
+        sky_scenario_user *u = &s->users[i];
+        const char *why = !u->nearest && !find_ground(s, u->gateway_name, &u->gateway)
+                              ? "there is no such ground: the observer, one of grounds, or nearest"
+                          : u->nearest && !u->has_place
+                              ? "the nearest ground of whom? Give its latitude and longitude"
+                          : u->has_place && !s->physical
+                              ? "in an ideal sky a user has no place: [GROUND, WEIGHT, MS]"
+                          : aboard ? "with hop the model is on board, and has no gateway"
+                                   : NULL;
+        if (why)
+            return sky__scenario_refuse(r, SKY_E_PARAM, u->line, "users.%s: %s", u->name, why);
+    }
+    return SKY_OK;
+}
+
 /* ---- anchors ---- */
 
 /* They count on from each other, so they stand in order. */
@@ -88,16 +172,6 @@ sky_status sky__scenario_anchor(reader *r, const sky_yaml_entry *e) {
     s->anchors[s->anchor_count].from_ns = from_ns;
     s->anchors[s->anchor_count++].line = e->line;
     return SKY_OK;
-}
-
-/* The number of a ground; false: there is none of the name. */
-static bool find_ground(const sky_scenario *s, const char *name, uint32_t *out) {
-    *out = 0;
-    if (strcmp(name, SKY_OBSERVER_NAME) == 0)
-        return true;
-    for (uint32_t i = 0; i < s->ground_count && *out == 0; i++)
-        *out = strcmp(s->grounds[i].name, name) == 0 ? i + 1 : 0;
-    return *out > 0;
 }
 
 static sky_status check_anchors(reader *r) {
@@ -330,8 +404,8 @@ static sky_status check_outages(reader *r) {
 }
 
 sky_status sky__scenario_check_lists(reader *r) {
-    sky_status (*const checks[])(reader *) = {check_grounds, check_anchors, check_elevations,
-                                              check_weathers, check_outages};
+    sky_status (*const checks[])(reader *) = {check_grounds,    check_users,    check_anchors,
+                                              check_elevations, check_weathers, check_outages};
     sky_status status = SKY_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && status == SKY_OK; i++)
         status = checks[i](r);

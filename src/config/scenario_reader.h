@@ -32,6 +32,7 @@ bool sky__scenario_satellite(const char *plane, const char *slot, sky_satellite 
 sky_status sky__scenario_outage(sky__scenario_reader *r, const sky_yaml_entry *e);
 sky_status sky__scenario_anchor(sky__scenario_reader *r, const sky_yaml_entry *e);
 sky_status sky__scenario_ground(sky__scenario_reader *r, const sky_yaml_entry *e);
+sky_status sky__scenario_user(sky__scenario_reader *r, const sky_yaml_entry *e);
 sky_status sky__scenario_elevation(sky__scenario_reader *r, const sky_yaml_entry *e);
 sky_status sky__scenario_weather(sky__scenario_reader *r, const sky_yaml_entry *e);
 /* What concerns several of these. */

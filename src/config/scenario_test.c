@@ -193,6 +193,29 @@ static void a_program_with_commas_reads_the_same(void **state) {
     setlocale(LC_NUMERIC, "C");
 }
 
+static void users_are_read(void **state) {
+    (void)state;
+    sky_scenario s;
+    sky_error error = {0};
+    assert_int_equal(parse("constellation: {shell: oneweb}\nsky: physical\nlookup: binary\n"
+                           "grounds: {denver: [39.7, -105]}\nlinks: {land_km_s: 200000}\n"
+                           "users:\n  office: [denver, 2.5]\n  farm: [observer, 1, 12.5]\n"
+                           "  bank: [denver, 1, 40, -105.5, 20]\n"
+                           "  flight: [nearest, 3, -41, 12, 0, 900, 75]\n",
+                           &s, &error),
+                     SKY_OK);
+    assert_true(s.links.land_km_s == 200000);
+    assert_int_equal(s.user_count, 4);
+    const sky_scenario_user *u = s.users;
+    assert_true(u[0].gateway == 1 && u[0].weight == 2.5 && u[0].delay_ns == 0 && !u[0].has_place);
+    assert_true(u[1].gateway == 0 && u[1].delay_ns == SKY_MS(25) / 2 && !u[1].has_place);
+    assert_true(u[2].has_place && u[2].place[0] == 40 && u[2].place[1] == -105.5);
+    assert_true(u[2].bits_s == 20000000 && u[2].speed_km_h == 0 && !u[2].nearest);
+    assert_true(u[3].nearest && u[3].place[0] == -41 && u[3].bits_s == 0);
+    assert_true(u[3].speed_km_h == 900 && u[3].course_deg == 75);
+    assert_string_equal(u[3].name, "flight");
+}
+
 static void links_that_vary_are_read(void **state) {
     (void)state;
     sky_scenario s;
@@ -361,6 +384,7 @@ int main(void) {
         cmocka_unit_test(outages_arrive),
         cmocka_unit_test(constellation_is_enough),
         cmocka_unit_test(a_program_with_commas_reads_the_same),
+        cmocka_unit_test(users_are_read),
         cmocka_unit_test(links_that_vary_are_read),
         cmocka_unit_test(nonsense_is_refused_with_line_and_reason),
         cmocka_unit_test(hostile_bytes_are_refused),

@@ -49,6 +49,18 @@ sky_observer sky__observer_moved(const sky_observer *o, double km, double course
     return moved;
 }
 
+static sky_vector direction_of(const sky_observer *o) {
+    sky_turn_of phi = sky__sincos(o->latitude_deg * SKY_DEGREE);
+    sky_turn_of lambda = sky__sincos(o->longitude_deg * SKY_DEGREE);
+    return (sky_vector){phi.cosine * lambda.cosine, phi.cosine * lambda.sine, phi.sine};
+}
+
+/* From half the chord, which is exact also for places that are near each other. */
+double sky__ground_km(const sky_observer *a, const sky_observer *b) {
+    sky_vector way = vector_minus(direction_of(a), direction_of(b));
+    return 2 * MEAN_RADIUS_KM * sky__asin(sqrt(dot_product(way, way)) / 2);
+}
+
 sky__station sky__station_at(const sky_observer *o, int64_t ms) {
     sky_turn_of latitude = sky__sincos(o->latitude_deg * SKY_DEGREE);
     sky_turn_of turned = sky__sincos(o->longitude_deg * SKY_DEGREE + sky_gmst_rad(ms));

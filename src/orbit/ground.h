@@ -17,6 +17,9 @@ bool sky__observer_valid(const sky_observer *o);
  * over east); on a sphere. */
 sky_observer sky__observer_moved(const sky_observer *o, double km, double course_deg);
 
+/* How far two observers are apart along the great circle, on the same sphere. */
+double sky__ground_km(const sky_observer *a, const sky_observer *b);
+
 sky__station sky__station_at(const sky_observer *o, int64_t ms);
 
 /* Sine of the elevation: what comparisons need, without an arc. */
