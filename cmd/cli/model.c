@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef SKYMEM_WITH_LLAMA
 
@@ -12,6 +13,9 @@
  * model's first and last, those of a special one, and what would have been one across it. */
 #define PIECE_BYTES 8192u
 #define PIECE_EXTRA 16u
+
+/* Fewer tokens at once say little of how fast a prompt is computed. */
+#define MEASURED_TOKENS_LEAST 256u
 
 int cli_model_find(cli *c, char *path, size_t path_bytes) {
     char note[4096];
@@ -64,14 +68,18 @@ int cli_model_open(cli *c, cli_model *out) {
         return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
     out->load_ms = cli_ms(sky_now() - start);
     out->engine = sky_llama_engine(out->llama);
-    uint8_t fingerprint[32];
-    out->engine->ops->fingerprint(out->engine->self, fingerprint);
-    return cli_profile_find(c, cli_text(c, "calibration"), fingerprint, &out->profile);
+    out->engine->ops->fingerprint(out->engine->self, out->fingerprint);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    out->threads = options.threads ? options.threads : cores > 0 ? (uint32_t)cores : 1;
+    out->kept = cli_rate_read(out->fingerprint, out->threads);
+    return cli_profile_find(c, cli_text(c, "calibration"), out->fingerprint, &out->profile);
 }
 
 void cli_model_close(cli_model *m) {
-    if (m->llama)
+    if (m->llama) {
+        cli_rate_keep(m->fingerprint, m->threads, m->measured);
         sky_llama_close(m->llama);
+    }
     sky_profile_destroy(m->profile);
     m->llama = NULL;
     m->profile = NULL;
@@ -125,13 +133,24 @@ size_t cli_model_overflow(const cli_model *m, const char *text, size_t bytes, si
     return at_least > most + most / 8 ? at_least : 0;
 }
 
+/* The best that is known of the engine beside a load. */
+static uint32_t loading_token_ns(const cli_model *m) {
+    const uint32_t known[] = {m->measured.loading_ns, m->kept.loading_ns, m->measured.alone_ns,
+                              m->kept.alone_ns};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i] > 0)
+            return known[i];
+    return 0;
+}
+
 int cli_model_manager(cli *c, const cli_model *m, sky_cache *cache, uint32_t block_tokens,
                       sky_manager **out, sky_sequence **sequence) {
     sky_error error = {0};
     const cli_value *load_only = cli_find(c, "load-only");
     sky_manager_options options = {.block_tokens = block_tokens,
                                    .profile = m->profile,
-                                   .load_only = load_only && load_only->whole};
+                                   .load_only = load_only && load_only->whole,
+                                   .engine_token_ns = loading_token_ns(m)};
     int code = cli_salt(c, options.salt);
     if (code != CLI_OK)
         return code;
@@ -143,11 +162,31 @@ int cli_model_manager(cli *c, const cli_model *m, sky_cache *cache, uint32_t blo
     return cli_failed(c, "%s", error.text[0] ? error.text : sky_status_text(status));
 }
 
-int cli_model_compute(const cli *c, const cli_model *m, const uint32_t *tokens, size_t first,
+void cli_model_manager_close(cli_model *m, sky_manager *manager, sky_sequence *sequence) {
+    uint32_t token_ns = sky_manager_engine_token_ns(manager);
+    if (token_ns > 0)
+        m->measured.loading_ns = token_ns;
+    sky_sequence_close(sequence);
+    sky_manager_destroy(manager);
+}
+
+/* The quickest counts: what was slower shared the processors with something. */
+static void measure_rate(cli_model *m, size_t tokens, sky_time took_ns) {
+    sky_time token_ns = took_ns / (sky_time)tokens;
+    uint32_t before = m->measured.alone_ns;
+    if (tokens >= MEASURED_TOKENS_LEAST && token_ns < UINT32_MAX &&
+        (before == 0 || token_ns < before))
+        m->measured.alone_ns = (uint32_t)token_ns;
+}
+
+int cli_model_compute(const cli *c, cli_model *m, const uint32_t *tokens, size_t first,
                       size_t count) {
     const sky_engine *e = m->engine;
+    sky_time began = sky_now();
     sky_status status = e->ops->prefill(e->self, tokens + first, (uint32_t)first,
                                         (uint32_t)(count - first));
+    if (status == SKY_OK)
+        measure_rate(m, count - first, sky_now() - began);
     return status == SKY_OK ? CLI_OK
                             : cli_failed(c, "%s: cannot compute tokens %zu to %zu: %s", m->path,
                                          first, count - 1, sky_status_text(status));

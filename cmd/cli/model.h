@@ -3,6 +3,7 @@
 #define SKYMEM_CLI_MODEL_H
 
 #include "cli.h"
+#include "rates.h"
 
 #ifdef SKYMEM_WITH_LLAMA
 #include <skymem_llama.h>
@@ -15,6 +16,10 @@ typedef struct {
     double load_ms;
     uint32_t shown_percent; /* of the loading */
     bool tells_computing;   /* how far a prompt is, as progress */
+    uint8_t fingerprint[32];
+    uint32_t threads;
+    cli_rate kept;     /* from earlier runs */
+    cli_rate measured; /* by this one, which keeps it when it closes the model */
 } cli_model;
 
 /* The model of the settings; else the one whose path the build left beside the program; "": there
@@ -32,8 +37,10 @@ size_t cli_model_overflow(const cli_model *m, const char *text, size_t bytes, si
 /* A manager, and one sequence on the model. Owner: the caller closes both, after a failure too. */
 int cli_model_manager(cli *c, const cli_model *m, sky_cache *cache, uint32_t block_tokens,
                       sky_manager **out, sky_sequence **sequence);
+/* Close both, and learn how fast the engine was in its loads. NULL is fine. */
+void cli_model_manager_close(cli_model *m, sky_manager *manager, sky_sequence *sequence);
 /* Compute tokens[first] to tokens[count-1] on top of what the engine holds. */
-int cli_model_compute(const cli *c, const cli_model *m, const uint32_t *tokens, size_t first,
+int cli_model_compute(const cli *c, cli_model *m, const uint32_t *tokens, size_t first,
                       size_t count);
 
 /* Write rows of the first `tokens` tokens as an array [layer, 2, token, kv_head, dim]. */

@@ -125,8 +125,7 @@ void demo_free(demo *d) {
     free(d->warm.tokens);
     free(d->warm.logits);
     free(d->bare);
-    sky_sequence_close(d->sequence);
-    sky_manager_destroy(d->manager);
+    cli_model_manager_close(&d->model, d->manager, d->sequence);
     cli_store_close(&d->memory);
     cli_model_close(&d->model);
 }
@@ -134,7 +133,7 @@ void demo_free(demo *d) {
 /* ---- answers ---- */
 
 /* Go on from the first token; it and those behind it stand in the prompt's spare room. */
-static int predict_rest(const demo *d, uint32_t *prompt, demo_answer *a) {
+static int predict_rest(demo *d, uint32_t *prompt, demo_answer *a) {
     int code = CLI_OK;
     uint32_t token = sky_llama_greedy(d->model.llama);
     for (a->token_count = 0; code == CLI_OK && a->token_count < d->predict;) {
@@ -149,7 +148,7 @@ static int predict_rest(const demo *d, uint32_t *prompt, demo_answer *a) {
 }
 
 /* Answer one prompt, with what `sequence` finds (NULL: cold). */
-static int answer(const demo *d, sky_sequence *sequence, uint32_t *prompt, demo_answer *a) {
+static int answer(demo *d, sky_sequence *sequence, uint32_t *prompt, demo_answer *a) {
     sky_lookup lookup = {0};
     sky_time start = sky_now();
     if (sequence) {
@@ -174,7 +173,7 @@ static int answer(const demo *d, sky_sequence *sequence, uint32_t *prompt, demo_
 }
 
 /* llama.cpp's own restore of the shared tokens, and the same question behind them. */
-static int bare(const demo *d, const uint32_t *prompt, double *ms) {
+static int bare(demo *d, const uint32_t *prompt, double *ms) {
     sky_time start = sky_now();
     sky_status status = sky_llama_state_restore(d->model.llama, d->bare, d->bare_bytes,
                                                 DEMO_SHARED);
@@ -352,8 +351,7 @@ static int one_tier(demo *d, const demo_tier *t) {
         t->after(d, &store);
     if (code == CLI_OK)
         demo_tell_row(d);
-    sky_sequence_close(sequence);
-    sky_manager_destroy(manager);
+    cli_model_manager_close(&d->model, manager, sequence);
     cli_store_close(&store);
     return code;
 }

@@ -219,6 +219,7 @@ void cli_man_all(FILE *to) {
           ".Sh FILES\n.Bl -tag -width Ds\n"
           ".It Pa $XDG_CONFIG_HOME/skymem/config.yaml\nSettings.\n"
           ".It Pa $XDG_CACHE_HOME/skymem\nThe default disk tier.\n"
+          ".It Pa $XDG_CACHE_HOME/skymem-rates\nHow fast this machine computes each model.\n"
           ".It Pa $XDG_DATA_HOME/skymem/scenarios/NAME.yaml\nThe scenario that is called NAME;\n"
           "after this folder, the installed\n.Pa share/skymem/scenarios\nis searched.\n.El\n",
           to);

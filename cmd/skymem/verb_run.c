@@ -579,8 +579,7 @@ static int answer_prompt(cli *c, answer *a) {
 static int run_run(cli *c) {
     answer a = {.predict = cli_count(c, "predict")};
     int code = answer_prompt(c, &a);
-    sky_sequence_close(a.sequence);
-    sky_manager_destroy(a.manager);
+    cli_model_manager_close(&a.model, a.manager, a.sequence);
     cli_store_close(&a.store);
     cli_model_close(&a.model);
     cli_blob_free(&a.prompt);

@@ -80,7 +80,7 @@ void workload_free(workload *w);
 
 /* workload_replay.c */
 /* Answer a request with what the sequence finds (NULL: cold). */
-int workload_answer_one(const workload *w, sky_sequence *sequence, const workload_text *prompt,
+int workload_answer_one(workload *w, sky_sequence *sequence, const workload_text *prompt,
                         workload_answer *a);
 /* The requests of workload_cold once more, from one tier, which is empty at first. */
 int workload_replay(workload *w, const char *url, workload_row *row);

@@ -9,7 +9,7 @@
 #define FLUSH_S 60
 
 /* Go on from the first token; the answer stands in the prompt's spare room too. */
-static int predict_rest(const workload *w, const workload_text *prompt, workload_answer *a) {
+static int predict_rest(workload *w, const workload_text *prompt, workload_answer *a) {
     uint32_t token = sky_llama_greedy(w->model.llama);
     int code = CLI_OK;
     a->held = prompt->count;
@@ -25,7 +25,7 @@ static int predict_rest(const workload *w, const workload_text *prompt, workload
     return code;
 }
 
-int workload_answer_one(const workload *w, sky_sequence *sequence, const workload_text *prompt,
+int workload_answer_one(workload *w, sky_sequence *sequence, const workload_text *prompt,
                         workload_answer *a) {
     sky_time start = sky_now();
     memset(&a->lookup, 0, sizeof a->lookup);
@@ -146,8 +146,7 @@ int workload_replay(workload *w, const char *url, workload_row *row) {
         row->bytes_moved = moved > 0 ? moved : row->bytes_moved;
         row->bytes_stored = sky_cache_metric(store.cache, 0, SKY_METRIC_TIER_BYTES_USED);
     }
-    sky_sequence_close(sequence);
-    sky_manager_destroy(manager);
+    cli_model_manager_close(&w->model, manager, sequence);
     cli_store_close(&store);
     return code;
 }

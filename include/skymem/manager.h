@@ -48,6 +48,9 @@ typedef struct {
     const sky_profile *profile;   /* calibration of the model, for tiers with a level; NULL: none.
                                    The caller's, and must outlive the manager */
     bool load_only;               /* loads compute nothing, also on engines that could meanwhile */
+    uint32_t engine_token_ns;     /* what the engine takes to compute a token, as an earlier process
+                                   measured it (sky_manager_engine_token_ns); 0 (default): unknown.
+                                   The first load that computes measures it anew */
 } sky_manager_options;
 
 typedef enum {
@@ -98,6 +101,11 @@ SKY_API const char *sky_manager_refusal(const sky_manager *manager);
 /* Namespace of all keys of this manager, and the engine's layout. */
 SKY_API void sky_manager_namespace(const sky_manager *manager, sky_namespace *out);
 SKY_API void sky_manager_layout(const sky_manager *manager, sky_layout *out);
+
+/* What the engine took to compute a token in the last load that computed anything, in nanoseconds;
+ * 0: none has. Loads of a later process that get it (sky_manager_options.engine_token_ns) know from
+ * the first on which tiers are sooner than the engine. Any thread. */
+SKY_API uint32_t sky_manager_engine_token_ns(sky_manager *manager);
 
 /* One request on `engine`, of the manager's model: its own context, or a slot of one.
  * Owner:  manager and engine must outlive the sequence

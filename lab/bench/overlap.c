@@ -112,9 +112,10 @@ typedef struct {
     float *cold;     /* [vocabulary] */
     uint32_t vocabulary;
     double compute_ms, suffix_ms;
-    double fixed_ms; /* of a load that no link slows down */
-    double slowdown; /* of the engine while it loads, as the load before measured it */
-    uint64_t bytes;  /* that a load moves: such a tier reads whole values */
+    uint32_t token_ns; /* the engine alone, as skymem run keeps it */
+    double fixed_ms;   /* of a load that no link slows down */
+    double slowdown;   /* of the engine while it loads, as the load before measured it */
+    uint64_t bytes;    /* that a load moves: such a tier reads whole values */
 } overlap;
 
 static int failed(const overlap *o, const char *what, sky_status status) {
@@ -133,7 +134,8 @@ static bool is_cold(const overlap *o) {
 /* The better of `rounds`, which are all right; loads know what the ones before have shown. */
 static int answer(overlap *o, const place *p, bool load_only, int rounds, double *best_ms,
                   sky_lookup *found) {
-    const sky_manager_options options = {.load_only = load_only, .profile = o->profile};
+    const sky_manager_options options = {
+        .load_only = load_only, .profile = o->profile, .engine_token_ns = o->token_ns};
     sky_manager *manager = NULL;
     sky_sequence *q = NULL;
     int code = CLI_OK;
@@ -313,6 +315,7 @@ static int fill(overlap *o) {
     code = compute(o, 0, o->stored + SUFFIX);
     double cold_ms = cli_ms(sky_now() - start);
     o->compute_ms = cold_ms < o->compute_ms ? cold_ms : o->compute_ms;
+    o->token_ns = (uint32_t)(o->compute_ms * 1e6 / o->stored);
     const float *logits = sky_llama_logits(o->llama, &o->vocabulary);
     o->cold = logits ? malloc(o->vocabulary * sizeof *o->cold) : NULL;
     if (code == CLI_OK && !o->cold)

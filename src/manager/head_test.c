@@ -191,6 +191,53 @@ static void rows_that_come_after_the_meeting_are_dropped(void **state) {
     teardown(&s);
 }
 
+/* ---- how fast the engine is ---- */
+
+/* What another process measured says how long to wait for tiers, and no more than a quarter of a
+ * second; what this one has measured counts instead. */
+static void a_kept_rate_is_believed_until_one_is_measured(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t token_ns;
+        sky_time block_ns;
+        uint32_t blocks;
+        sky__engine_belief wanted;
+    } rows[] = {
+        {0, 0, 1, {SKY_MS(50), false, SKY_MS(50) / 32}},
+        {0, 0, 1024, {SKY_MS(50), false, SKY_MS(25)}},
+        {1000000, 0, 16, {SKY_MS(128), false, SKY_MS(64)}},
+        {1, 0, 16, {128, false, 64}},
+        {UINT32_MAX, 0, 1024, {128ll * UINT32_MAX, false, SKY_MS(250)}},
+        {1, SKY_MS(128), 16, {SKY_MS(128), true, SKY_MS(64)}},
+        {1, SKY_TIME_NEVER, 1024, {SKY_TIME_NEVER, true, SKY_MS(250)}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        sky__engine_belief b = sky__load_believe(rows[i].token_ns, rows[i].block_ns, 128,
+                                                 rows[i].blocks);
+        assert_int_equal(b.block_ns, rows[i].wanted.block_ns);
+        assert_int_equal(b.measured, rows[i].wanted.measured);
+        assert_int_equal(b.wait_ns, rows[i].wanted.wait_ns);
+    }
+}
+
+/* Any rate gives the answer of a cold run, and a load that computes measures it. */
+static void any_kept_rate_gives_the_right_answer(void **state) {
+    (void)state;
+    static const uint32_t kept[] = {1, 1000000, UINT32_MAX};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        static setting s;
+        setup(&s, shape(1));
+        world_renew(
+            &s.w, &(sky_manager_options){.block_tokens = BLOCK_TOKENS, .engine_token_ns = kept[i]});
+        assert_int_equal(sky_manager_engine_token_ns(s.w.manager), 0);
+        expect(&s, BLOCKS, BLOCKS);
+        uint32_t measured = sky_manager_engine_token_ns(s.w.manager);
+        assert_true(measured > 0 && measured < UINT32_MAX);
+        teardown(&s);
+    }
+    assert_int_equal(sky_manager_engine_token_ns(NULL), 0);
+}
+
 /* ---- tiers that go wrong meanwhile ---- */
 
 static void a_link_that_stops_is_computed_towards(void **state) {
@@ -314,6 +361,8 @@ int main(void) {
         cmocka_unit_test(an_engine_that_never_ends_is_not_waited_for),
         cmocka_unit_test(loads_after_one_another_are_right),
         cmocka_unit_test(an_engine_that_cannot_advance_loads_all),
+        cmocka_unit_test(a_kept_rate_is_believed_until_one_is_measured),
+        cmocka_unit_test(any_kept_rate_gives_the_right_answer),
         cmocka_unit_test(rows_that_come_after_the_meeting_are_dropped),
         cmocka_unit_test(a_link_that_stops_is_computed_towards),
         cmocka_unit_test(a_damaged_block_is_computed_through),

@@ -52,9 +52,10 @@
 /* Tokens that an engine computes at once at most: it cannot stop in between without losing them. */
 #define ENGINE_TOKENS_MOST 512
 /* The part of the time for the whole head that an engine waits, at most, for the first bytes of a
- * tier that nothing is known of, and the most of that. */
-#define ENGINE_WAIT_SHARE   32
-#define ENGINE_WAIT_NS_MOST SKY_MS(25)
+ * tier that nothing is known of, and the most of that: where its speed is a guess, and else. */
+#define ENGINE_WAIT_SHARE      32
+#define ENGINE_WAIT_NS_GUESSED SKY_MS(25)
+#define ENGINE_WAIT_NS_MOST    SKY_MS(250)
 
 /* ---- how much ---- */
 
@@ -183,8 +184,7 @@ typedef struct {
     uint32_t tiers;  /* as sky_call's */
     sky__head *head; /* NULL: the engine computes nothing */
     bool aside;      /* this is not the engine's thread */
-    bool engine_known;
-    sky_time engine_block_ns;
+    sky__engine_belief engine;
     flight flights[SKY_PACER_FLIGHTS_MAX];
     bool over;
 } paced;
@@ -397,7 +397,7 @@ static void offer(const paced *p, bool nearer, uint32_t b, sky_segment *out) {
     const sky_level_cost *costs = sky_level_costs(&count);
     *out = (sky_segment){.token_count = q->manager->block_tokens,
                          .form_count = 1,
-                         .compute_ns = p->head ? p->engine_block_ns : 0};
+                         .compute_ns = p->head ? p->engine.block_ns : 0};
     out->forms[0].bytes = NEARER_BYTES;
     out->lead_bytes[0] = out->rest_bytes[0] = NEARER_BYTES / 2;
     if (nearer)
@@ -463,7 +463,7 @@ static void mind_silence(const paced *p, sky_time began) {
 /* What the engine took for a block, for the next load. */
 static void learn_engine(const paced *p) {
     sky_manager *m = p->q->manager;
-    double block_ns = (double)p->engine_block_ns * p->tier->link.engine_factor;
+    double block_ns = (double)p->engine.block_ns * p->tier->link.engine_factor;
     p->tier->link.engine_factor = 0;
     if (!p->head || p->head->computed == 0)
         return;
@@ -472,17 +472,37 @@ static void learn_engine(const paced *p) {
     sky_mutex_unlock(&m->mutex);
 }
 
+/* A rate that was measured elsewhere says how long to wait, and which sources are sooner than one
+ * block. It is not more than a guess: the first step has one block, and is measured. */
+sky__engine_belief sky__load_believe(uint32_t token_ns, sky_time block_ns, uint32_t block_tokens,
+                                     uint32_t block_count) {
+    sky__engine_belief b = {.block_ns = block_ns, .measured = block_ns > 0};
+    if (!b.measured)
+        b.block_ns = token_ns ? (sky_time)token_ns * block_tokens : ENGINE_BLOCK_NS_LEAST;
+    sky_time most = b.measured || token_ns ? ENGINE_WAIT_NS_MOST : ENGINE_WAIT_NS_GUESSED;
+    double share = (double)b.block_ns * block_count / ENGINE_WAIT_SHARE;
+    b.wait_ns = share < (double)most ? (sky_time)share : most;
+    return b;
+}
+
+static sky__engine_belief engine_of(sky_sequence *q, uint32_t block_count) {
+    sky_manager *m = q->manager;
+    sky_mutex_lock(&m->mutex);
+    sky_time block_ns = m->engine_block_ns;
+    sky_mutex_unlock(&m->mutex);
+    return sky__load_believe(m->engine_token_ns, block_ns, m->block_tokens, block_count);
+}
+
 static sky_status keep_pace(paced *p, sky_time deadline) {
-    sky_time began = sky_now(), all_ns = p->engine_block_ns * p->block_count;
-    sky_time wait_ns = all_ns / ENGINE_WAIT_SHARE;
-    const sky_pacer_options options = {
-        .deadline_ns = deadline,
-        .window = p->window,
-        .no_refining = p->tier->coding_count == 0,
-        .engine_alone = true,
-        .engine_run = ENGINE_TOKENS_MOST / p->q->manager->block_tokens,
-        .engine_unknown = !p->engine_known,
-        .engine_wait = wait_ns < ENGINE_WAIT_NS_MOST ? wait_ns : ENGINE_WAIT_NS_MOST};
+    sky_time began = sky_now();
+    const sky_pacer_options options = {.deadline_ns = deadline,
+                                       .window = p->window,
+                                       .no_refining = p->tier->coding_count == 0,
+                                       .engine_alone = true,
+                                       .engine_run = ENGINE_TOKENS_MOST /
+                                                     p->q->manager->block_tokens,
+                                       .engine_unknown = !p->engine.measured,
+                                       .engine_wait = p->engine.wait_ns};
     sky_status status = sky_pacer_create(p->segments, p->block_count, &p->tier->link, 1, &options,
                                          began, &p->pacer);
     if (status == SKY_OK) {
@@ -551,7 +571,6 @@ static uint32_t count_whole(const paced *p) {
 
 sky_status sky__load_paced(sky_sequence *q, sky_load_plan *plan, uint32_t *leading) {
     sky_paced_tier tier = borrow_tier(q, plan->tier);
-    sky_time engine_ns = q->manager->engine_block_ns;
     sky__head head;
     paced p = {.q = q,
                .tier = &tier,
@@ -559,8 +578,7 @@ sky_status sky__load_paced(sky_sequence *q, sky_load_plan *plan, uint32_t *leadi
                .window = plan->computes ? 0 : window_of(q, plan->block_count),
                .tiers = plan->tiers,
                .head = plan->computes ? &head : NULL,
-               .engine_known = engine_ns > 0,
-               .engine_block_ns = engine_ns > 0 ? engine_ns : ENGINE_BLOCK_NS_LEAST};
+               .engine = engine_of(q, plan->block_count)};
     sky__head_init(&head, q);
     sky_status status = pace_blocks(&p, plan);
     plan->computed = head.computed;

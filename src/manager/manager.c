@@ -120,6 +120,7 @@ sky_status sky_manager_create(sky_cache *cache, const sky_engine *engine,
     m->patience_ns = SKY__SAVE_PATIENCE_NS;
     m->drop = options->drop;
     m->load_only = options->load_only;
+    m->engine_token_ns = options->engine_token_ns;
     m->block_tokens = options->block_tokens ? options->block_tokens : SKY_BLOCK_TOKENS_DEFAULT;
     sky_tier_stat near;
     m->near_keeps = sky_cache_stat(cache, 0, &near) == SKY_OK &&
@@ -148,6 +149,15 @@ void sky_manager_destroy(sky_manager *manager) {
     sky__flights_deinit(&manager->flights);
     sky_mutex_deinit(&manager->mutex);
     free(manager);
+}
+
+uint32_t sky_manager_engine_token_ns(sky_manager *manager) {
+    if (!manager)
+        return 0;
+    sky_mutex_lock(&manager->mutex);
+    sky_time token_ns = manager->engine_block_ns / manager->block_tokens;
+    sky_mutex_unlock(&manager->mutex);
+    return token_ns < UINT32_MAX ? (uint32_t)token_ns : UINT32_MAX;
 }
 
 const char *sky_manager_refusal(const sky_manager *manager) {

@@ -91,7 +91,7 @@ struct sky_pacer {
     bool compute_known;     /* a segment was measured, or the promise is to be believed */
     sky_time stepped_at;    /* the engine was done with what it computed; 0: not once yet */
     uint64_t stepped_bytes; /* … and so much had arrived */
-    sky_time paused_ns;     /* between what it computed, while something was on its way */
+    sky_time paused_ns;     /* before and between what it computed */
 
     bool ending; /* END is told as soon as the cancels are */
     bool ended;

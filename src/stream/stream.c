@@ -341,8 +341,7 @@ static bool compute_next(sky_pacer *p, sky_time now, sky_pace *out) {
         return false;
     if (links_done(p, now) < done)
         return false; /* all is here before that */
-    if (p->stepped_at > 0)
-        p->paused_ns += now - p->stepped_at;
+    p->paused_ns += now - (p->stepped_at > 0 ? p->stepped_at : p->started_at);
     p->computing = true;
     p->computing_segment = i;
     p->computing_end = run_end(p, now, i);

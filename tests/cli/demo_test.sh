@@ -48,7 +48,7 @@ expect 0 env DEMO_CLOCK_GROWS=1 LD_PRELOAD="$work/clock.so" \
     "$skymem" demo --model "$model" --sources mem,mem-partial --predict 1
 grep -qE '^  mem-partial .*, [0-9.]+x slower, ' "$work/out" || fail "slower: $(cat "$work/out")"
 grep -qE '^  mem  .*, [0-9.]+x sooner, ' "$work/out" || fail "sooner: $(cat "$work/out")"
-left=$(ls -A "$work/cache" | grep -vx skymem-fingerprint) # the digest of the model is kept
+left=$(ls -A "$work/cache" | grep -vxE 'skymem-(fingerprint|rates)') # of the model
 [ -z "$left" ] || fail "the demo left files: $left"
 expect 2 "$skymem" demo --model "$model" --sources mem,moon
 expect 1 "$skymem" demo --model "$model" --scenario "$work/absent.yaml"

@@ -77,6 +77,6 @@ expect 2 "${workload[@]}" --context 100000
 says "too few for the documents"
 expect 2 "${workload[@]}" --turns 64 --predict 1024
 says "the model's context holds"
-left=$(ls -A "$work/cache" 2>/dev/null | grep -vx skymem-fingerprint)
+left=$(ls -A "$work/cache" 2>/dev/null | grep -vxE 'skymem-(fingerprint|rates)')
 [ -z "$left" ] || fail "it left files: $left"
 finish
