@@ -66,6 +66,18 @@ typedef enum {
                         other tiers have it, it is first copied to the nearest tier; if that does
                         not lease, the result is a miss. SKY_E_UNSUPPORTED when no tier that takes
                         part leases; SKY_E_BUSY when SKY_LEASES_MAX leases are held */
+
+    /* Blocks on their way from one program to another (docs/decisions/0052). Farther tiers take
+       part that have SKY_TIER_ANNOUNCES. */
+    SKY_OP_ANNOUNCE, /* say that the caller makes this block and will put it. It ends with the put;
+                        with a WITHDRAW by the same owner (sky_call.owner, 0 too); with the owner
+                        (sky_release_owner) or its connection; after ttl_s seconds (0: 600, which is
+                        the most). SKY_E_BUSY: too many are announced */
+    SKY_OP_AWAIT,    /* has; and if no tier has the block but it is announced: wait for it. SKY_OK
+                        when it is stored, SKY_MISS when nobody is to put it any more. The call
+                        needs a deadline, or it is SKY_E_PARAM. SKY_E_BUSY: SKY_AWAITED_MAX wait
+                        already */
+    SKY_OP_WITHDRAW, /* the caller will not put this block. SKY_OK, announced or not */
 } sky_op;
 
 typedef struct {
@@ -76,14 +88,17 @@ typedef struct {
     uint64_t id; /* 0: none */
 } sky_lease;
 
-#define SKY_TIERS_MAX         8
-#define SKY_TIER_NONE         UINT8_MAX
-#define SKY_BATCH_ITEMS_MAX   65536
-#define SKY_BATCHES_MAX       1024
-#define SKY_LEASES_MAX        65536
-#define SKY_CODINGS_MAX       8
-#define SKY_PAYLOAD_BYTES_MAX 4294967295u
-#define SKY_VERSION_NONE      UINT64_MAX /* of what is not stored: see sky_call.if_version */
+#define SKY_TIERS_MAX           8
+#define SKY_TIER_NONE           UINT8_MAX
+#define SKY_BATCH_ITEMS_MAX     65536
+#define SKY_BATCHES_MAX         1024
+#define SKY_LEASES_MAX          65536
+#define SKY_CODINGS_MAX         8
+#define SKY_PAYLOAD_BYTES_MAX   4294967295u
+#define SKY_ANNOUNCED_MAX       65536      /* in a cache */
+#define SKY_ANNOUNCED_OWNER_MAX 16384      /* of one owner */
+#define SKY_AWAITED_MAX         512        /* in a cache: items that wait at once */
+#define SKY_VERSION_NONE        UINT64_MAX /* of what is not stored: see sky_call.if_version */
 
 /* One key of a batch. Zero what you do not set. */
 typedef struct {
@@ -151,8 +166,8 @@ typedef struct {
                              and sky_cancel take it. It must stay open until one of them did. It is
                              not raised when the deadline passes: look then. SKY_E_PARAM when it is
                              no eventfd */
-    uint64_t owner; /* lease: its owner, a number that the caller chooses, such as a client's; see
-                       sky_release_owner. 0: no owner */
+    uint64_t owner; /* lease, announce, withdraw: its owner, a number that the caller chooses, such
+                       as a client's; see sky_release_owner. 0: no owner */
     uint64_t if_version; /* put of keys with a name, and remove: only if the value that is stored
                             has this version (sky_item.version); SKY_VERSION_NONE: only if none is.
                             Else the item ends SKY_E_CONFLICT, and sky_item.version tells which is.
@@ -282,9 +297,9 @@ SKY_API sky_status sky_release(sky_cache *cache, sky_lease lease);
 /* Return a lease of an owner. {0} is fine.
  * Errors: as sky_release; SKY_E_DENIED when it is another owner's */
 SKY_API sky_status sky_release_owned(sky_cache *cache, uint64_t owner, sky_lease lease);
-/* Return all leases of an owner that is gone, such as a client that died. Its lease calls under way
- * end SKY_E_CANCELLED. *released (NULL: not wanted): how many leases it held. The call reads the
- * whole table of leases, at most SKY_LEASES_MAX.
+/* Return all leases of an owner that is gone, such as a client that died, and end what it announced
+ * to this cache. Its lease calls under way end SKY_E_CANCELLED. *released (NULL: not wanted): how
+ * many leases it held. The call reads the whole table of leases, at most SKY_LEASES_MAX.
  * Errors: SKY_E_PARAM (NULL; owner 0, which is nobody), SKY_E_FORKED */
 SKY_API sky_status sky_release_owner(sky_cache *cache, uint64_t owner, uint64_t *released);
 
@@ -358,6 +373,8 @@ SKY_API sky_status sky_verify(sky_cache *cache, sky_verify_report *out);
 #define SKY_TIER_VERSIONS                                                                          \
     128u /* tells versions, and knows sky_call.if_version: skies with a
                                     lookup other than index */
+
+#define SKY_TIER_ANNOUNCES 256u /* what is announced there, other processes await: shm, skymem */
 
 /* What a tier is, and how it is; what it counts is in skymem/metrics.h. */
 typedef struct {

@@ -63,7 +63,16 @@ extern "C" {
     X(CACHE_PRIVATE_BYTES, private_bytes, "skymem_private_bytes", "", "", GAUGE, "bytes", \
       "Memory of copies on their way between tiers.") \
     X(CACHE_LEASES, leases, "skymem_leases", "", "", GAUGE, "", \
-      "Payloads lent to callers and not returned yet.")
+      "Payloads lent to callers and not returned yet.") \
+    X(CACHE_ANNOUNCED, announced, "skymem_announced_keys", "", "", GAUGE, "", \
+      "Keys that are announced and not stored yet.") \
+    X(CACHE_ANNOUNCEMENTS_REFUSED, announcements_refused, \
+      "skymem_announcements_refused_total", "", "", COUNTER, "", \
+      "Announcements refused, as their owner or the cache had too many.") \
+    X(CACHE_AWAITS_CAME, awaits_came, "skymem_awaits_total", "result", "came", COUNTER, "", \
+      "Waits for announced keys, by how they ended.") \
+    X(CACHE_AWAITS_LOST, awaits_lost, "skymem_awaits_total", "result", "lost", COUNTER, "", \
+      "Waits for announced keys, by how they ended.")
 
 /* Of each tier: labels `tier` (its place, from 0) and `kind` (the scheme of its URL). */
 #define SKY_METRICS_TIER(X) \

@@ -40,7 +40,9 @@ sky_time sky__cache_step(sky_cache *c) {
             (void)sky__slot_empty(c, &c->slots[t]);
         moved |= sky__slot_step(c, &c->slots[t]);
     }
+    moved |= sky__arrivals_step(c);
     sky_time until = sky__requests_expire(c);
+    until = c->arrivals.check_at < until ? c->arrivals.check_at : until;
     for (size_t t = 0; t < c->slot_count; t++) {
         sky_time at = sky__slot_wake_at(&c->slots[t]);
         until = at < until ? at : until;
@@ -86,6 +88,7 @@ sky_status sky__cache_create(const sky_clock *clock, sky_cache **out) {
     if (!c)
         return SKY_E_NOMEM;
     c->wake = -1;
+    c->arrivals.check_at = SKY_TIME_NEVER;
     c->clock = clock ? clock : sky_clock_system();
     sky_mutex_init(&c->mutex);
     sky_condition_init(&c->quiet);
@@ -298,6 +301,7 @@ static void cache_destroy(sky_cache *c) {
         c->slots[t].tier->ops->close(c->slots[t].tier);
     sky_batches_destroy(c->batches);
     sky_leases_destroy(c->leases);
+    sky__arrivals_deinit(&c->arrivals);
     sky_event_close(c->wake);
     sky_condition_deinit(&c->quiet);
     sky_mutex_deinit(&c->mutex);
@@ -389,6 +393,7 @@ sky_status sky_release_owner(sky_cache *c, uint64_t owner, uint64_t *released) {
         return is_ours(c) ? SKY_E_PARAM : call_refusal(c);
     sky_mutex_lock(&c->mutex);
     sky__requests_give_up_owner(c, owner);
+    sky__arrivals_withdraw_owner(&c->arrivals, owner);
     sky_mutex_unlock(&c->mutex);
     sky__cache_wake(c);
     uint64_t count = release_all(c, &owner);

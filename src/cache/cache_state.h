@@ -14,6 +14,7 @@
  *   write_back.c  blocks on their way to farther tiers behind the answer
  *   tier_slot.c   sub-requests to tiers, deadlines, and the tiers' health
  *   key_order.c   which operation on a key waits for which
+ *   arrivals.c    keys that are announced, and who awaits them
  * Each calls those below it only; the way up is a function pointer in what it was given.
  *
  * Concurrency: `mutex` guards everything here; it is never held while a tier is called. Tiers that
@@ -27,6 +28,7 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "cache/arrivals.h"
 #include "cache/key_order.h"
 #include "io/sync.h"
 #include "tier/batch.h"
@@ -56,6 +58,7 @@ typedef struct {
     sky__sub_list active;
     size_t active_count;
     size_t background_count; /* of the active ones */
+    size_t await_count;      /* of the active ones */
     sky_time check_at;       /* no deadline of a sub-request here comes before */
     bool check_now;          /* one was given up */
     uint32_t failures;
@@ -82,6 +85,7 @@ struct sky_cache {
     size_t slot_count;
     uint64_t sub_count; /* queued so far */
     sky__order order;
+    sky__arrivals arrivals;
     sky__request *requests;
     sky_leases *leases; /* that callers have: on sky__lease_pack */
     sky__promotion *promotions;

@@ -36,13 +36,15 @@ static sky_status check_condition(const sky_cache *c, sky_op op, const sky_item 
 static sky_status check_call(const sky_cache *c, sky_op op, const sky_item *items,
                              size_t item_count, const sky_call *call) {
     if (!items || item_count < 1 || item_count > SKY_BATCH_ITEMS_MAX || op < SKY_OP_HAS ||
-        op > SKY_OP_LEASE || takes_no_tier(c, call))
+        op > SKY_OP_WITHDRAW || takes_no_tier(c, call))
         return SKY_E_PARAM;
     if (call->coding > SKY_CODINGS_MAX || call->wanted > SKY_CODINGS_MAX)
         return SKY_E_PARAM;
     for (size_t i = 0; i < item_count; i++)
         if (!is_sound(op, &items[i]))
             return SKY_E_PARAM;
+    if (op == SKY_OP_AWAIT && call->deadline_ns == 0)
+        return SKY_E_PARAM;
     if (call->event_fd > 0 && !sky_event_valid(call->event_fd))
         return SKY_E_PARAM;
     return call->if_version ? check_condition(c, op, items, item_count, call) : SKY_OK;
@@ -51,6 +53,10 @@ static sky_status check_call(const sky_cache *c, sky_op op, const sky_item *item
 static const sky__way *way_of(sky_op op, const sky_call *call) {
     if (op == SKY_OP_PUT)
         return &sky__way_put;
+    if (op == SKY_OP_ANNOUNCE || op == SKY_OP_WITHDRAW)
+        return &sky__way_announce;
+    if (op == SKY_OP_AWAIT)
+        return &sky__way_await;
     bool all = op == SKY_OP_REMOVE || op == SKY_OP_PIN || op == SKY_OP_UNPIN ||
                (op == SKY_OP_PREFETCH && call->at_ms);
     return all ? &sky__way_all : &sky__way_read;
@@ -178,7 +184,7 @@ static inline sky_status submit_checked(sky_cache *c, sky_op op, sky_item *items
 __attribute__((cold)) static sky_status submit_traced(sky_cache *c, sky_op op, sky_item *items,
                                                       size_t item_count, const sky_call *call,
                                                       bool kept, sky_batch *out) {
-    const char *name = sky_metric_label_value("op", (size_t)op);
+    const char *name = sky__op_name(op);
     sky_trace_event e = {.category = "submit",
                          .tier = "submit",
                          .name = name ? name : "of no operation",
@@ -204,6 +210,7 @@ sky_status sky__request_submit(sky_cache *c, sky_op op, sky_item *items, size_t 
 
 static void give_up(sky_cache *c, sky__request *r) {
     r->given_up = true;
+    c->arrivals.check_now = true;
     sky__promotion_give_up(c, r);
     sky__slots_give_up(c, r->batch);
 }

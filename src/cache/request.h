@@ -6,6 +6,8 @@
  *   PUT durable
  *   REMOVE, PIN, UNPIN all tiers, one answer made of theirs
  *   PREFETCH           nearest tier ─miss─► a promotion brings it there
+ *   ANNOUNCE, WITHDRAW this cache, and all tiers that keep announcements
+ *   AWAIT              this cache, if it is announced here; else as HAS
  *   LEASE              nearest tier that leases ─miss─► next that leases ─miss─► … ─► as PREFETCH
  *
  * Items are copied into the request, and the copies go to the tiers: a caller's item is written
@@ -28,6 +30,9 @@ void sky__request_give_up(sky_cache *c, sky_batch batch);
 void sky__requests_give_up(sky_cache *c);
 /* End the leases that an owner's calls are still to bring. With the mutex held. */
 void sky__requests_give_up_owner(sky_cache *c, uint64_t owner);
+/* End what awaits a key and is over. True when something did. With the mutex held, which is
+ * released meanwhile. */
+bool sky__arrivals_step(sky_cache *c);
 /* End leases past their deadline; returns the next deadline. With the mutex held. */
 sky_time sky__requests_expire(sky_cache *c);
 

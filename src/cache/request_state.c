@@ -69,7 +69,7 @@ void sky__request_drop(sky_cache *c, sky__request *r) {
 
 sky_trace_event sky__request_event(const sky__request *r, const sky_key *key) {
     return (sky_trace_event){.category = "request",
-                             .name = sky_metric_label_value("op", r->op),
+                             .name = sky__op_name(r->op),
                              .id = r->trace,
                              .request = r->trace,
                              .key = key,

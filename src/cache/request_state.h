@@ -5,6 +5,7 @@
  *   request_read.c   get, has, prefetch, lease
  *   request_put.c    put
  *   request_all.c    remove, pin, unpin, prefetch in skies: every tier is asked
+ *   request_arrival.c  announce, await, withdraw
  *   request_state.c  what they share
  *
  * A request lives as long as `refs`: its submit, its sub-requests, its promotions, and its items in
@@ -19,10 +20,11 @@
 
 /* What an item's put or pin is waiting for. */
 typedef enum {
-    SKY__ASKED,  /* the answers of the tiers that were asked */
-    SKY__FIRST,  /* put of a block: the nearest tier that takes it, one after the other */
-    SKY__REVOKE, /* put: tiers drop what they have of the key */
-    SKY__STORE,  /* pin: tiers that outlive the process are given what only others have */
+    SKY__ASKED,   /* the answers of the tiers that were asked */
+    SKY__FIRST,   /* put of a block: the nearest tier that takes it, one after the other */
+    SKY__REVOKE,  /* put: tiers drop what they have of the key */
+    SKY__REFUSED, /* announce: here already */
+    SKY__STORE,   /* pin: tiers that outlive the process are given what only others have */
 } sky__phase;
 
 /* What is known of an item so far. */
@@ -62,7 +64,7 @@ typedef struct {
     void (*answered)(sky_cache *c, sky__request *r, sky__part *part);
 } sky__way;
 
-extern const sky__way sky__way_read, sky__way_put, sky__way_all;
+extern const sky__way sky__way_read, sky__way_put, sky__way_all, sky__way_announce, sky__way_await;
 
 struct sky__request {
     sky__request *next;
@@ -92,6 +94,9 @@ sky_status sky__request_create(sky_op op, const sky_item *items, size_t item_cou
                                const sky_call *call, sky__request **out);
 /* As it begins and ends in a trace. */
 sky_trace_event sky__request_event(const sky__request *r, const sky_key *key);
+/* A put of the key has ended well: whoever awaits it is answered. Without the mutex. */
+void sky__arrivals_note_put(sky_cache *c, const sky_key *key);
+
 /* Without the mutex. */
 void sky__request_drop(sky_cache *c, sky__request *r);
 

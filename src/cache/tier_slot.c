@@ -5,6 +5,7 @@
 
 #define ACTIVE_MAX            64              /* at one tier, for callers */
 #define BACKGROUND_ACTIVE_MAX 4               /* at one tier, for everything else */
+#define AWAITS_ACTIVE_MAX     16              /* of its clients' frames, which hold 32 at once */
 #define TIMEOUT_NS            SKY_SECONDS(60) /* with a tier, when the caller set no deadline */
 #define FAILURES_MAX          3
 #define BACKOFF_MIN_NS        SKY_SECONDS(1)
@@ -16,6 +17,12 @@
 #define LATE_FIRST_NS   SKY_SECONDS(1)
 #define DRAINED_AT_ONCE 64
 #define NEAR_TIMED      256
+
+const char *sky__op_name(sky_op op) {
+    static const char *const arrivals[] = {"announce", "await", "withdraw"};
+    return op >= SKY_OP_ANNOUNCE && op <= SKY_OP_WITHDRAW ? arrivals[op - SKY_OP_ANNOUNCE]
+                                                          : sky_metric_label_value("op", op);
+}
 
 /* ---- lists ---- */
 
@@ -74,6 +81,11 @@ void sky__slots_check(sky_cache *c) {
 
 /* ---- which is next ---- */
 
+/* It takes as long as another program computes, which says nothing of the tier. */
+static bool is_wait(const sky__sub *sub) {
+    return sub->op == SKY_OP_AWAIT;
+}
+
 /* A write for the background was queued before and is not over. Reads for a promotion bring nothing
  * to the tier. */
 static bool has_write_before(const sky__sub_list *l, const sky__sub *removal) {
@@ -85,6 +97,8 @@ static bool has_write_before(const sky__sub_list *l, const sky__sub *removal) {
 
 static bool may_start(const sky__slot *s, const sky__sub *sub, bool idle) {
     if (sub->when_idle && !idle)
+        return false;
+    if (is_wait(sub) && s->await_count >= AWAITS_ACTIVE_MAX)
         return false;
     return sub->op != SKY_OP_REMOVE ||
            (!has_write_before(&s->waiting_background, sub) && !has_write_before(&s->active, sub));
@@ -115,7 +129,7 @@ static sky__sub *first_ready(const sky__slot *s, const sky__sub_list *l, bool id
 /* The next sub-request to start, or NULL. */
 static sky__sub *next_ready(const sky__slot *s) {
     sky__sub *sub = NULL;
-    if (s->active_count - s->background_count < ACTIVE_MAX)
+    if (s->active_count - s->background_count - s->await_count < ACTIVE_MAX)
         sub = first_ready(s, &s->waiting, true);
     bool idle = !s->waiting.first && s->active_count == s->background_count;
     if (!sub && s->background_count < BACKGROUND_ACTIVE_MAX)
@@ -143,10 +157,11 @@ static sky_status slot_symptom(const sky__slot *s, const sky__sub *sub, sky_time
         sky_status status = sub->items[i].status;
         if (status == SKY_E_IO || status == SKY_E_DENIED || status == SKY_E_NOMEM)
             return status;
-        if (status == SKY_E_DEADLINE && had_time(s, took))
+        if (status == SKY_E_DEADLINE && !is_wait(sub) && had_time(s, took))
             return status;
         if (status != SKY_E_CANCELLED && status != SKY_E_DEADLINE && status != SKY_E_BUSY &&
-            status != SKY_E_UNAVAILABLE) /* one satellite is silent; what others have is there */
+            status != SKY_E_UNAVAILABLE &&
+            !is_wait(sub)) /* one satellite is silent; what others have is there */
             found = SKY_OK;
     }
     return found;
@@ -163,16 +178,15 @@ void sky__sub_log(const sky__sub *sub, sky_time took) {
     for (size_t i = 0; i < sub->item_count; i++)
         ok += sub->items[i].status == SKY_OK;
     sky_log(SKY_LOG_DEBUG, "tier %u: %s of %zu keys%s: %zu ok, first: %s, %.3f ms", sub->tier,
-            sky_metric_label_value("op", sub->op), sub->item_count,
-            sub->background ? " in the background" : "", ok, sky_status_text(sub->items[0].status),
-            (double)took / 1e6);
+            sky__op_name(sub->op), sub->item_count, sub->background ? " in the background" : "", ok,
+            sky_status_text(sub->items[0].status), (double)took / 1e6);
 }
 
 static sky_trace_event tier_event(const sky_cache *c, size_t tier, sky_op op, const sky_item *items,
                                   size_t item_count) {
     sky_trace_event e = {.category = "tier",
                          .tier = c->slots[tier].kind,
-                         .name = sky_metric_label_value("op", op),
+                         .name = sky__op_name(op),
                          .status = sky_status_name(items[0].status),
                          .key = &items[0].key,
                          .items = item_count};
@@ -225,7 +239,8 @@ static void count_failure(const sky_cache *c, sky__slot *s, sky_status failure) 
 static void slot_examine(sky_cache *c, sky__slot *s, const sky__sub *sub) {
     sky_time took = sky__cache_now(c) - sub->started_at;
     sky_status found = slot_symptom(s, sub, took);
-    sky_histogram_add(&c->times[sub->tier].answer[sub->op], took);
+    if (sub->op < SKY_OP_ANNOUNCE) /* the table of times has no room for more */
+        sky_histogram_add(&c->times[sub->tier].answer[sub->op], took);
     sky__sub_log(sub, took);
     if (found == SKY_OK) {
         sky_time faded = s->slowest_ns - s->slowest_ns / 16;
@@ -260,6 +275,7 @@ static void finish_active(sky_cache *c, sky__sub *sub) {
     take_out(&s->active, sub);
     s->active_count--;
     s->background_count -= sub->background;
+    s->await_count -= is_wait(sub);
     if (sub->order)
         sky__order_work(&c->order, sub->order, false);
     if (sub->caller.id)
@@ -288,7 +304,7 @@ static void sub_start(sky_cache *c, sky__sub *sub) {
     if (status != SKY_OK) {
         tell_all(sub, status);
         sub_trace(c, sub, false);
-        s->counts.late += status == SKY_E_DEADLINE ? sub->item_count : 0;
+        s->counts.late += status == SKY_E_DEADLINE && !is_wait(sub) ? sub->item_count : 0;
         end_sub(c, sub);
         return;
     }
@@ -300,6 +316,7 @@ static void sub_start(sky_cache *c, sky__sub *sub) {
     sub_append(&s->active, sub);
     s->active_count++;
     s->background_count += sub->background;
+    s->await_count += is_wait(sub);
     sky_mutex_unlock(&c->mutex);
     if (ops->answer)
         ops->answer(s->tier, sub->op, sub->items, sub->item_count, &sub->call);
@@ -343,7 +360,7 @@ static void call_back(sky_cache *c, sky__slot *s, sky__sub *sub) {
     for (size_t i = 0; i < sub->item_count && !is_given_up(sub); i++)
         if (sub->items[i].status == SKY_E_CANCELLED) {
             sub->items[i].status = SKY_E_DEADLINE;
-            s->counts.late++;
+            s->counts.late += !is_wait(sub);
         }
     finish_active(c, sub);
 }

@@ -43,6 +43,8 @@ void sky__slot_queue(sky_cache *c, sky__sub *sub);
 #define SKY__FOR_PROMOTION  "promotion"
 /* One line of the debug log about a sub-request that a tier answered. */
 void sky__sub_log(const sky__sub *sub, sky_time took);
+/* As in metrics and traces; NULL for none. */
+const char *sky__op_name(sky_op op);
 /* Give one up, or all that touch the buffers of a caller's batch. With the mutex held. */
 void sky__slot_give_up(sky_cache *c, sky__sub *sub);
 void sky__slots_give_up(sky_cache *c, sky_batch caller);

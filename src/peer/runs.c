@@ -43,6 +43,11 @@ static sky__peer_run *make_run(const sky_peer_frame *f) {
     return run;
 }
 
+/* Of what ends with the connection. */
+static bool has_owner(sky_op op) {
+    return op == SKY_OP_GET || op == SKY_OP_ANNOUNCE || op == SKY_OP_WITHDRAW;
+}
+
 static void fill_run(const sky__peer_connection *c, const sky_peer_frame *f, sky__peer_run *run) {
     char *name = run->names;
     run->id = f->id;
@@ -67,7 +72,7 @@ static void fill_run(const sky__peer_connection *c, const sky_peer_frame *f, sky
                            .at_ms = f->at_ms,
                            .tiers = c->server->tiers,
                            .event_fd = c->event,
-                           .owner = f->op == SKY_OP_GET ? c->owner : 0};
+                           .owner = has_owner(f->op) ? c->owner : 0};
     if (f->left_ns != 0 && f->left_ns < (uint64_t)SKY_SECONDS(1000000))
         run->call.deadline_ns = sky_now() + (sky_time)f->left_ns;
 }

@@ -352,7 +352,8 @@ sky_status sky_coded_tier_open(sky_tier *inner, const sky_ladder *ladder, sky_ti
         return SKY_E_NOMEM;
     }
     t->tier.ops = &coded_ops;
-    t->tier.traits = inner->traits & ~(SKY_TIER_LEASES | SKY_TIER_SYNCHRONOUS | SKY_TIER_VERSIONS);
+    t->tier.traits = inner->traits & ~(SKY_TIER_LEASES | SKY_TIER_SYNCHRONOUS | SKY_TIER_VERSIONS |
+                                       SKY_TIER_ANNOUNCES);
     t->inner = inner;
     t->ladder = *ladder;
     t->wake = -1;

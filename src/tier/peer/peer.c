@@ -351,7 +351,7 @@ sky_status sky_peer_tier_open(const char *url, const sky_tier_env *env, sky_tier
     if (!p)
         return sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", url);
     p->tier.ops = &peer_ops;
-    p->tier.traits = SKY_TIER_REMOTE;
+    p->tier.traits = SKY_TIER_REMOTE | SKY_TIER_ANNOUNCES;
     p->env = *env;
     p->env.clock = env->clock ? env->clock : sky_clock_system();
     snprintf(p->url, sizeof p->url, "%s", url);

@@ -537,7 +537,7 @@ sky_status sky_shm_tier_open(const char *url, const sky_tier_env *env, sky_tier 
     if (!t)
         return sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", url);
     t->tier.ops = &shm_ops;
-    t->tier.traits = SKY_TIER_LEASES;
+    t->tier.traits = SKY_TIER_LEASES | SKY_TIER_ANNOUNCES;
     t->env = *env;
     t->env.clock = env->clock ? env->clock : sky_clock_system();
     t->event = -1;

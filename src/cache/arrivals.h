@@ -1,0 +1,67 @@
+/* Keys on their way: who announced them, and who waits for them.
+ *
+ *   ANNOUNCE ──► owner ──► key, until          AWAIT ──► announced? ── no ──► look into the tiers
+ *                           │                              │ yes
+ *                           ▼                              ▼
+ *   a put of the key ends: the announcements go,        waiter ──► SKY_OK
+ *   WITHDRAW, the owner is gone, time is up:            waiter ──► SKY_MISS
+ *   its deadline, a cancel:                             waiter ──► SKY_E_DEADLINE, SKY_E_CANCELLED
+ *
+ * An announced key is stored nowhere, or it would not be announced any more. So whoever finds it
+ * announced need not look into a tier, and nothing is lost between a look and the wait.
+ *
+ * Concurrency: the cache's mutex guards all of it, but for `count`, which lets a put pass without
+ * the mutex while nothing is announced. Waiters end without the mutex. */
+#ifndef SKY_CACHE_ARRIVALS_H
+#define SKY_CACHE_ARRIVALS_H
+
+#include <stdatomic.h>
+
+#include <skymem/cache.h>
+
+#define SKY__ARRIVALS_BUCKETS 4096u
+
+typedef struct sky__announcement sky__announcement;
+typedef struct sky__announcer sky__announcer;
+typedef struct sky__waiter sky__waiter;
+struct sky__request;
+
+typedef struct {
+    sky__announcement **buckets; /* [SKY__ARRIVALS_BUCKETS]; NULL until the first announcement */
+    sky__announcer *announcers;
+    sky__waiter *waiters;
+    uint32_t waiter_count;
+    _Atomic uint32_t count; /* announcements */
+    bool check_now;         /* waiters may have to end */
+    sky_time check_at;      /* … and not before, otherwise */
+} sky__arrivals;
+
+/* A new one is all zeros. Frees announcements; there are no waiters. */
+void sky__arrivals_deinit(sky__arrivals *a);
+
+/* With the mutex held, as the three that follow. An owner that announces a key again says once more
+ * until when. Errors: SKY_E_BUSY (too many), SKY_E_NOMEM */
+sky_status sky__arrivals_announce(sky__arrivals *a, uint64_t owner, const sky_key *key,
+                                  sky_time now, sky_time until);
+/* One that was not announced is fine. */
+void sky__arrivals_withdraw(sky__arrivals *a, uint64_t owner, const sky_key *key);
+void sky__arrivals_withdraw_owner(sky__arrivals *a, uint64_t owner);
+/* Have item `item` of a request wait for its key, which takes a reference to the request.
+ * Errors: SKY_MISS (it is not announced), SKY_E_BUSY (too many wait), SKY_E_NOMEM */
+sky_status sky__arrivals_wait(sky__arrivals *a, struct sky__request *r, size_t item, sky_time now);
+
+/* A waiter that is over, and how. */
+struct sky__waiter {
+    sky__waiter *next;
+    struct sky__request *request;
+    uint32_t item;
+    sky_status status; /* SKY_PENDING: it waits */
+};
+
+/* A put of the key ended: mark its waiters, and forget its announcements. With the mutex held. */
+void sky__arrivals_stored(sky__arrivals *a, const sky_key *key);
+/* Take out the waiters that are over. The caller ends their items and drops their requests, without
+ * the mutex. With the mutex held. */
+sky__waiter *sky__arrivals_take_over(sky__arrivals *a, sky_time now);
+
+#endif
