@@ -2,8 +2,9 @@
  * encodes to the same bytes, and a host that takes them goes on, without a lease or a run of the
  * client when it has left.
  *
- * An input is messages, each behind two bytes with its length. The first is also read as a frame,
- * and the whole as a listing. */
+ * An input is messages for the ring, each behind two bytes with its length. A length with the bit
+ * 15 is of bytes that are written anywhere in the ring's memory, at the place that the first four
+ * of them name. The first message is also read as a frame, and the whole as a listing. */
 #include <assert.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -58,43 +59,83 @@ static sky__host *the_host(void) {
     return &host;
 }
 
-static void read_away(int fd) {
+#define POKES 0x8000u
+
+static void read_away(sky_ring *r) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
     static sky_shm_frame frame;
     size_t bytes;
     int passed;
-    while (sky_local_receive(fd, data, sizeof data, &bytes, &passed) == SKY_OK) {
-        assert(sky_shm_decode(data, bytes, &frame) == SKY_OK);
+    while (sky_ring_receive(r, data, sizeof data, &bytes, &passed) == SKY_OK) {
+        (void)sky_shm_decode(data, bytes, &frame);
         sky_local_close(passed);
     }
+}
+
+/* The client's side of the ring, or none: its connection ended. */
+static bool greet(sky__host *h, sky__client *c, int fd, sky_ring *out) {
+    const sky_shm_frame hello = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION};
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    size_t bytes;
+    int passed;
+    (void)sky_local_send(fd, data, sky_shm_encode(&hello, data), -1);
+    sky__client_hear(h, c);
+    if (sky_local_receive(fd, data, sizeof data, &bytes, &passed) != SKY_OK)
+        return false;
+    bool open = sky_ring_open(fd, passed, out) == SKY_OK;
+    sky_local_close(passed);
+    return open;
+}
+
+static void say(sky_ring *r, const uint8_t *data, size_t bytes, bool pokes) {
+    uint32_t at;
+    if (!pokes && bytes > 0 && bytes <= SKY_RING_MESSAGE_BYTES)
+        (void)sky_ring_send(r, data, bytes, -1);
+    if (!pokes || bytes <= sizeof at)
+        return;
+    memcpy(&at, data, sizeof at);
+    at %= SKY_RING_MEMORY_BYTES;
+    bytes -= sizeof at;
+    memcpy(r->memory + at, data + sizeof at,
+           bytes < SKY_RING_MEMORY_BYTES - at ? bytes : SKY_RING_MEMORY_BYTES - at);
+}
+
+/* Before the ring: over the socket. */
+static void say_first(sky__host *h, sky__client *c, int fd, const uint8_t *data, size_t bytes) {
+    (void)sky_local_send(fd, data, bytes, -1);
+    sky__client_hear(h, c);
 }
 
 static void serve(const uint8_t *data, size_t bytes) {
     sky__host *h = the_host();
     sky__client *c = &h->clients[0];
     static const sky_local_peer peer;
+    sky_ring ring = {.socket = -1};
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
         return;
     sky__tenant *t = h->tenants[0];
     sky__client_open(t, c, ++h->numbers, ends[0], &peer);
-    const sky_shm_frame hello = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION};
-    uint8_t greeting[SKY_SHM_FRAME_BYTES_MAX];
-    if (bytes % 8 != 0) /* most speak after a greeting */
-        (void)sky_local_send(ends[1], greeting, sky_shm_encode(&hello, greeting), -1);
+    bool greeted = bytes % 8 != 0 && greet(h, c, ends[1], &ring); /* most are welcome */
     while (bytes > 2 && c->fd >= 0) {
-        size_t length = data[0] | (size_t)data[1] << 8;
+        size_t word = data[0] | (size_t)data[1] << 8, length = word & ~POKES;
         length = length < bytes - 2 ? length : bytes - 2;
-        (void)sky_local_send(ends[1], data + 2, length, -1);
+        if (greeted)
+            say(&ring, data + 2, length, word & POKES);
+        else
+            say_first(h, c, ends[1], data + 2, length);
         data += 2 + length;
         bytes -= 2 + length;
-        sky__client_serve(h, c);
+        for (int n = 0; n < 4 && sky__client_has_work(c); n++)
+            sky__client_serve(h, c);
         sky__clients_retire(h);
-        read_away(ends[1]);
+        if (greeted)
+            read_away(&ring);
     }
+    sky_ring_deinit(&ring);
     sky__client_close(h, c, NULL);
     close(ends[1]);
-    assert(!t->runs && t->stat.clients == 0 && !c->stage && !c->first);
+    assert(!t->runs && t->stat.clients == 0 && !c->stage && !c->first && !c->ring.memory);
     assert(sky_cache_metric(t->cache, SKY_TIER_NONE, SKY_METRIC_CACHE_LEASES) == 0);
 }
 

@@ -346,6 +346,16 @@ sky_status sky_submit(sky_cache *c, sky_op op, sky_item *items, size_t item_coun
     return sky__request_submit(c, op, items, item_count, call, false, out);
 }
 
+sky_status sky__submit_here(sky_cache *c, sky_op op, sky_item *items, size_t item_count,
+                            const sky_call *call, sky_batch *out) {
+    if (!is_ours(c))
+        return call_refusal(c);
+    sky_status status = sky__request_submit(c, op, items, item_count, call, true, out);
+    if (status == SKY_OK && out->id != 0 && sky_batches_leave_to_drain(c->batches, *out))
+        out->id = 0;
+    return status;
+}
+
 int sky_event_fd(const sky_cache *c) {
     return is_ours(c) ? sky_batches_event_fd(c->batches) : -1;
 }

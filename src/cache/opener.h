@@ -22,6 +22,11 @@ SKY_API sky_status sky__opener_set(const char *scheme, sky_tier_opener opens, ui
  * Errors: SKY_E_PARAM (no cache, or no such place), SKY_E_FORKED */
 SKY_API sky_status sky__opened_tier(sky_cache *cache, size_t place, sky_tier **out);
 
+/* As sky_submit, but a batch that was over at once is not drained, and no event is raised for it:
+ * out->id is 0 then. */
+sky_status sky__submit_here(sky_cache *cache, sky_op op, sky_item *items, size_t item_count,
+                            const sky_call *call, sky_batch *out);
+
 /* NULL: there is no such scheme. */
 sky_tier_opener sky__opener_find(const char *scheme, size_t scheme_bytes);
 

@@ -1,6 +1,6 @@
 /* Proves: threads of a client that wait for the host themselves get their own bytes, whichever of
- * them reads the socket; deadlines and the host's end reach each; and no other thread of the client
- * wakes for a caller that is alone. */
+ * them reads the ring; deadlines and the host's end reach each; no other thread of the client wakes
+ * for a caller that is alone; and host and client take no processor when nothing is asked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,12 +10,13 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "host/host_fixture.h"
 #include "io/clock.h"
 #include "io/local.h"
-#include "tier/shm/frame.h"
+#include "tier/shm/raw_fixture.h"
 #include "tier/tier_fixture.h"
 
 #define PATIENCE SKY_SECONDS(20)
@@ -177,6 +178,29 @@ static void no_other_thread_wakes_for_a_caller(void **state) {
     sky_cache_close(cache);
 }
 
+static int64_t processor_ns(void) {
+    struct timespec t;
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), 0);
+    return SKY_SECONDS(t.tv_sec) + t.tv_nsec;
+}
+
+/* The host is in this process. What a machine does to it by the way is allowed for. */
+static void nothing_spins_when_nothing_is_asked(void **state) {
+    (void)state;
+    sky_cache *cache = connect_to(host.socket_path);
+    reader r = {cache, SKY_OP_LEASE, false, -1, {0}, 0};
+    for (uint64_t n = 0; n < KEYS; n++)
+        put(cache, n);
+    (void)read_all(&r);
+    assert_int_equal(r.wrong, 0);
+    int64_t before = processor_ns();
+    sky_time until = sky_now() + SKY_MS(200);
+    while (sky_now() < until)
+        sky_poll(NULL, 0, until);
+    assert_true(processor_ns() - before < SKY_MS(20));
+    sky_cache_close(cache);
+}
+
 /* ---- a host that says nothing ---- */
 
 static void *lease_one(void *argument) {
@@ -204,7 +228,7 @@ static void *welcome_one(void *argument) {
         fd = sky_local_accept(l, &peer, &exhausted);
     if (fd >= 0 && sky_poll(&fd, 1, sky_now() + PATIENCE))
         (void)sky_local_receive(fd, data, sizeof data, &bytes, &passed);
-    (void)sky_local_send(fd, data, sky_shm_encode(&welcome, data), -1);
+    sky_raw_welcome(fd, &welcome);
     return (void *)(intptr_t)fd;
 }
 
@@ -232,7 +256,7 @@ static void deadlines_and_the_end_reach_each_caller(void **state) {
     sky_poll(NULL, 0,
              sky_now() + SKY_MS(20)); /* mostly they wait by then; if not, it ends so too */
     sky_local_unlisten(path, &l);
-    sky_local_close((int)(intptr_t)fd);
+    sky_raw_close((int)(intptr_t)fd);
     for (size_t i = 0; i < 2; i++) {
         sky_thread_join(&cut[i].thread);
         assert_int_equal((sky_status)cut[i].wrong, SKY_E_IO);
@@ -258,6 +282,7 @@ int main(void) {
         cmocka_unit_test(threads_of_a_client_get_their_own_bytes),
         cmocka_unit_test(what_is_not_there_is_a_miss_among_others),
         cmocka_unit_test(no_other_thread_wakes_for_a_caller),
+        cmocka_unit_test(nothing_spins_when_nothing_is_asked),
         cmocka_unit_test(deadlines_and_the_end_reach_each_caller),
     };
     return cmocka_run_group_tests(tests, start_host, stop_host);

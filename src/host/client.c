@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "cache/opener.h"
 #include "host/host.h"
 #include "io/pages.h"
 #include "io/shared.h"
@@ -57,11 +58,15 @@ static void letter_add(sky__host *h, sky__client *c, const uint8_t *data, size_t
         sky__client_close(h, c, "no descriptor is left for it");
 }
 
-/* A letter has to wait: for the client to read, or for a while where that says nothing. */
+/* A letter has to wait: for room in the ring, or for a while where nothing tells. */
 static bool is_for_later(sky__client *c, sky_status sent) {
-    if (sent == SKY_E_FULL)
-        c->send_at = sky_now() + SKY__HOST_SEND_NS;
+    c->send_at = sent == SKY_E_FULL ? sky_now() + SKY__HOST_SEND_NS : 0;
     return sent == SKY_E_BUSY || sent == SKY_E_FULL;
+}
+
+/* What is wrong with a client whose ring or socket failed; NULL: it is gone. */
+static const char *blame(sky_status status) {
+    return status == SKY_E_IO ? NULL : "its ring is not as it was left";
 }
 
 /* Send a frame, with a descriptor (-1: none), now or when the client reads. */
@@ -70,21 +75,21 @@ static void client_send(sky__host *h, sky__client *c, const sky_shm_frame *frame
     if (c->fd < 0)
         return;
     size_t bytes = sky_shm_encode(frame, data);
-    sky_status status = c->first ? SKY_E_BUSY : sky_local_send(c->fd, data, bytes, passed);
+    sky_status status = c->first ? SKY_E_BUSY : sky_ring_send(&c->ring, data, bytes, passed);
     if (is_for_later(c, status))
         letter_add(h, c, data, bytes, passed);
     else if (status != SKY_OK)
-        sky__client_close(h, c, NULL);
+        sky__client_close(h, c, blame(status));
 }
 
 static void send_letters(sky__host *h, sky__client *c) {
     while (c->first) {
         sky__letter *l = c->first;
-        sky_status status = sky_local_send(c->fd, l->data, l->bytes, l->passed);
+        sky_status status = sky_ring_send(&c->ring, l->data, l->bytes, l->passed);
         if (is_for_later(c, status))
             return;
         if (status != SKY_OK) {
-            sky__client_close(h, c, NULL);
+            sky__client_close(h, c, blame(status));
             return;
         }
         c->first = l->next;
@@ -182,13 +187,13 @@ static void end_unstarted(sky__host *h, sky__run *run, sky_status status) {
 
 void sky__run_start(sky__host *h, sky__run *run) {
     sky__tenant *t = run->client->tenant;
-    sky_status status = sky_submit(t->cache, run->op, run->items, run->count, &run->call,
-                                   &run->batch);
+    sky_status status = sky__submit_here(t->cache, run->op, run->items, run->count, &run->call,
+                                         &run->batch);
     if (status == SKY_E_BUSY) {
         run->client->stalled = run;
     } else if (status != SKY_OK) {
         end_unstarted(h, run, status);
-    } else if (sky_wait(t->cache, run->batch, 1) == SKY_OK) { /* without waiting: most are done */
+    } else if (run->batch.id == 0) { /* most are done */
         sky__run_end(h, run);
     } else {
         run->next = t->runs;
@@ -371,7 +376,7 @@ static void tell_at_once(sky__host *h, sky__client *c, const sky_shm_frame *f) {
 }
 
 static void take_ask(sky__host *h, sky__client *c, const sky_shm_frame *f) {
-    c->listed = c->listed && (c->first || !sky_local_is_read(c->fd));
+    c->listed = c->listed && (c->first || !sky_ring_is_read(&c->ring) || !sky_local_is_read(c->fd));
     if (f->question == SKY_SHM_STAT || (f->question == SKY_SHM_TEXT && !c->listed)) {
         tell_at_once(h, c, f);
     } else if (c->asking || c->listed || f->question == SKY_SHM_TEXT || !sky__chore_add(h, c, f)) {
@@ -382,29 +387,39 @@ static void take_ask(sky__host *h, sky__client *c, const sky_shm_frame *f) {
     }
 }
 
+/* Before there is a ring: over the socket. */
+static sky_status send_first(const sky__client *c, const sky_shm_frame *frame, int passed) {
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    return sky_local_send(c->fd, data, sky_shm_encode(frame, data), passed);
+}
+
 static void take_hello(sky__host *h, sky__client *c, const sky_shm_frame *f) {
+    int fd;
     if (f->version != SKY_SHM_VERSION) {
-        client_send(h, c, &(sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_UNSUPPORTED},
-                    -1);
+        (void)send_first(c, &(sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_UNSUPPORTED},
+                         -1);
         sky__client_close(h, c, "it is of another version");
         return;
     }
+    if (sky_ring_make(c->fd, &c->ring, &fd) != SKY_OK) {
+        (void)send_first(c, &(sky_shm_frame){.kind = SKY_SHM_REFUSED, .status = SKY_E_BUSY}, -1);
+        sky__client_close(h, c, "no memory is left for its ring");
+        return;
+    }
     c->greeted = true;
-    client_send(h, c,
-                &(sky_shm_frame){.kind = SKY_SHM_WELCOME,
-                                 .version = SKY_SHM_VERSION,
-                                 .arena_bytes = c->tenant->arena.region_bytes,
-                                 .segment_bytes = c->tenant->arena.segment_bytes,
-                                 .client = c->number},
-                -1);
+    const sky_shm_frame welcome = {.kind = SKY_SHM_WELCOME,
+                                   .version = SKY_SHM_VERSION,
+                                   .arena_bytes = c->tenant->arena.region_bytes,
+                                   .segment_bytes = c->tenant->arena.segment_bytes,
+                                   .client = c->number};
+    sky_status status = send_first(c, &welcome, fd);
+    sky_local_close(fd);
+    if (status != SKY_OK)
+        sky__client_close(h, c, status == SKY_E_IO ? NULL : "no descriptor is left for it");
 }
 
 static void take(sky__host *h, sky__client *c, const sky_shm_frame *f) {
-    if (c->greeted == (f->kind == SKY_SHM_HELLO))
-        sky__client_close(h, c, "it does not begin as clients do");
-    else if (f->kind == SKY_SHM_HELLO)
-        take_hello(h, c, f);
-    else if (f->kind == SKY_SHM_RUN)
+    if (f->kind == SKY_SHM_RUN)
         take_run(h, c, f);
     else if (f->kind == SKY_SHM_RELEASE)
         take_release(h, c, f);
@@ -451,6 +466,7 @@ void sky__client_close(sky__host *h, sky__client *c, const char *why) {
         complain(h, c, why);
         c->tenant->stat.disconnected++;
     }
+    sky_ring_deinit(&c->ring);
     sky_local_close(c->fd);
     c->fd = -1;
     c->tenant->stat.clients--;
@@ -468,6 +484,40 @@ void sky__client_close(sky__host *h, sky__client *c, const char *why) {
     }
 }
 
+/* The first message, which alone is not in the ring. */
+static void receive_hello(sky__host *h, sky__client *c) {
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    sky_shm_frame frame;
+    size_t bytes;
+    int passed;
+    sky_status status = sky_local_receive(c->fd, data, sizeof data, &bytes, &passed);
+    sky_local_close(passed);
+    if (status == SKY_OK && passed < 0)
+        status = sky_shm_decode(data, bytes, &frame);
+    if (status == SKY_MISS)
+        return;
+    if (status == SKY_OK && passed < 0 && frame.kind == SKY_SHM_HELLO)
+        take_hello(h, c, &frame);
+    else
+        sky__client_close(h, c, status == SKY_E_IO ? NULL : "it does not begin as clients do");
+}
+
+void sky__client_hear(sky__host *h, sky__client *c) {
+    if (!c->greeted) {
+        receive_hello(h, c);
+        return;
+    }
+    sky_status status = sky_ring_hear(&c->ring);
+    if (status != SKY_OK)
+        sky__client_close(h, c, status == SKY_E_IO ? NULL : "it sends no wake-up");
+    else if (c->ring.held_count > 0) /* a host makes all memory itself */
+        sky__client_close(h, c, "it sends a descriptor");
+}
+
+bool sky__client_has_work(const sky__client *c) {
+    return c->fd >= 0 && c->greeted && !c->stalled && sky_ring_has_work(&c->ring);
+}
+
 void sky__client_serve(sky__host *h, sky__client *c) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
     sky_shm_frame frame;
@@ -475,16 +525,16 @@ void sky__client_serve(sky__host *h, sky__client *c) {
     for (int n = 0; n < FRAMES_IN_A_ROW && c->fd >= 0 && !c->stalled; n++) {
         size_t bytes;
         int passed;
-        sky_status status = sky_local_receive(c->fd, data, sizeof data, &bytes, &passed);
+        sky_status status = sky_ring_receive(&c->ring, data, sizeof data, &bytes, &passed);
         if (status == SKY_MISS)
             return;
-        if (status == SKY_E_IO) {
-            sky__client_close(h, c, NULL);
-            return;
-        }
-        bool alien = passed >= 0; /* a host takes no descriptors: it makes all memory itself */
+        bool alien = passed >= 0;
         sky_local_close(passed);
-        if (status != SKY_OK || alien || sky_shm_decode(data, bytes, &frame) != SKY_OK)
+        if (status == SKY_E_IO)
+            sky__client_close(h, c, NULL);
+        else if (status != SKY_OK)
+            sky__client_close(h, c, blame(status));
+        else if (alien || sky_shm_decode(data, bytes, &frame) != SKY_OK)
             sky__client_close(h, c, alien ? "it sends a descriptor" : "it sends no frame");
         else
             take(h, c, &frame);

@@ -16,6 +16,7 @@
 #include "host/host_fixture.h"
 #include "io/clock.h"
 #include "io/shared.h"
+#include "tier/shm/raw_fixture.h"
 #include "tier/shm/shm_state.h"
 #include "tier/tier_fixture.h"
 
@@ -49,37 +50,9 @@ static int connect_raw(void) {
     return fd;
 }
 
-static void say(int fd, const sky_shm_frame *f, int passed) {
-    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
-    assert_int_equal(sky_local_send(fd, data, sky_shm_encode(f, data), passed), SKY_OK);
-}
-
-/* The next frame; false: the connection ended. Descriptors are kept in *passed. */
-static bool hear(int fd, sky_shm_frame *f, int *passed) {
-    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
-    size_t bytes;
-    sky_status status;
-    while ((status = sky_local_receive(fd, data, sizeof data, &bytes, passed)) == SKY_MISS)
-        assert_int_not_equal(sky_poll(&fd, 1, sky_now() + PATIENCE), 0);
-    if (status != SKY_OK)
-        return false;
-    assert_int_equal(sky_shm_decode(data, bytes, f), SKY_OK);
-    return true;
-}
-
-static bool hear_no_fd(int fd, sky_shm_frame *f) {
-    int passed;
-    bool heard = hear(fd, f, &passed);
-    sky_local_close(passed);
-    return heard;
-}
-
 static int greeted(void) {
     int fd = connect_raw();
-    sky_shm_frame f = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION};
-    say(fd, &f, -1);
-    assert_true(hear_no_fd(fd, &f));
-    assert_int_equal(f.kind, SKY_SHM_WELCOME);
+    sky_raw_greet(fd);
     return fd;
 }
 
@@ -87,8 +60,8 @@ static int greeted(void) {
 static int staged(uint8_t **stage) {
     int fd = greeted(), passed;
     sky_shm_frame f = {.kind = SKY_SHM_STAGE, .stage_bytes = 65536};
-    say(fd, &f, -1);
-    assert_true(hear(fd, &f, &passed));
+    sky_raw_say(fd, &f, -1);
+    assert_true(sky_raw_hear(fd, &f, &passed));
     assert_true(f.kind == SKY_SHM_STAGED && f.status == SKY_OK && f.stage_bytes == 65536);
     *stage = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, passed, 0);
     assert_ptr_not_equal(*stage, MAP_FAILED);
@@ -99,9 +72,9 @@ static int staged(uint8_t **stage) {
 
 static void assert_ended(int fd) {
     sky_shm_frame f;
-    while (hear_no_fd(fd, &f))
+    while (sky_raw_hear(fd, &f, NULL))
         ;
-    sky_local_close(fd);
+    sky_raw_close(fd);
 }
 
 /* ---- the others ---- */
@@ -153,7 +126,7 @@ static void bytes_that_are_no_frame_end_it(void **state) {
         int fd = seed % 2 ? greeted() : connect_raw();
         sky_fixture_fill(noise, sizeof noise, seed);
         size_t bytes = seed == 4 ? sizeof noise : 1 + seed * 131 % SKY_SHM_FRAME_BYTES_MAX;
-        assert_int_equal(sky_local_send(fd, noise, bytes, -1), SKY_OK);
+        assert_int_equal(sky_raw_send(fd, noise, bytes, -1), SKY_OK);
         assert_ended(fd);
     }
     assert_unharmed();
@@ -176,16 +149,16 @@ static void frames_out_of_place_end_it(void **state) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         int fd = greeted();
-        say(fd, &wrong[i], -1);
+        sky_raw_say(fd, &wrong[i], -1);
         assert_ended(fd);
     }
     int fd = connect_raw(); /* before it said who it is */
-    say(fd, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_LIST}, -1);
+    sky_raw_say(fd, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_LIST}, -1);
     assert_ended(fd);
     fd = connect_raw();
     sky_shm_frame f = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION + 1};
-    say(fd, &f, -1);
-    assert_true(hear_no_fd(fd, &f));
+    sky_raw_say(fd, &f, -1);
+    assert_true(sky_raw_hear(fd, &f, NULL));
     assert_true(f.kind == SKY_SHM_REFUSED && f.status == SKY_E_UNSUPPORTED);
     assert_ended(fd);
     assert_unharmed();
@@ -215,11 +188,42 @@ static void wild_places_end_it(void **state) {
                                                .at = wild[i].at,
                                                .bytes = wild[i].bytes,
                                                .name_bytes = wild[i].name_bytes}}};
-        say(fd, &put, -1);
+        sky_raw_say(fd, &put, -1);
         assert_ended(fd);
         if (i > 0)
             munmap(stage, 65536);
     }
+    assert_unharmed();
+}
+
+/* The client's ring lies open to it: what it writes there is its own harm. */
+static void a_ring_that_is_not_as_it_was_left_ends_it(void **state) {
+    (void)state;
+    static const struct {
+        size_t at; /* docs/formats/ring.md */
+        uint32_t word;
+    } wild[] = {{0, SKY_RING_BYTES + 8}, {0, 4}, {0, 0x80000000}, {512 + 128, 8}};
+    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
+        int fd = greeted();
+        sky_raw_say(fd, &(sky_shm_frame){.kind = SKY_SHM_CANCEL}, -1);
+        memcpy(sky_raw_ring(fd)->memory + wild[i].at, &wild[i].word, sizeof wild[i].word);
+        sky_raw_say(fd, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
+        memcpy(sky_raw_ring(fd)->memory + wild[i].at, &wild[i].word, sizeof wild[i].word);
+        assert_int_equal(sky_local_send(fd, "", 1, -1), SKY_OK); /* so that it looks */
+        assert_ended(fd);
+    }
+    static const uint32_t lengths[] = {0, SKY_RING_MESSAGE_BYTES + 1, 0x80000001, 0xffffffff};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        int fd = greeted();
+        uint8_t *memory = sky_raw_ring(fd)->memory;
+        memcpy(memory + 4096, &lengths[i], sizeof lengths[i]);
+        memcpy(memory, &(uint32_t){16}, sizeof(uint32_t));
+        assert_int_equal(sky_local_send(fd, "", 1, -1), SKY_OK);
+        assert_ended(fd);
+    }
+    int fd = greeted();
+    assert_int_equal(sky_local_send(fd, "no wake-up", 10, -1), SKY_OK);
+    assert_ended(fd);
     assert_unharmed();
 }
 
@@ -230,7 +234,7 @@ static void descriptors_are_not_taken(void **state) {
     for (size_t i = 0; i < 3; i++) {
         assert_true(kinds[i] >= 0);
         int fd = greeted();
-        say(fd, &(sky_shm_frame){.kind = SKY_SHM_STAGE, .stage_bytes = 4096}, kinds[i]);
+        sky_raw_say(fd, &(sky_shm_frame){.kind = SKY_SHM_STAGE, .stage_bytes = 4096}, kinds[i]);
         assert_ended(fd);
         sky_local_close(kinds[i]);
     }
@@ -243,11 +247,11 @@ static void a_stage_has_its_bounds(void **state) {
     static const uint64_t sizes[] = {0, UINT64_MAX, (uint64_t)1 << 62, 9 << 20};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         sky_shm_frame f = {.kind = SKY_SHM_STAGE, .stage_bytes = sizes[i]};
-        say(fd, &f, -1);
-        assert_true(hear(fd, &f, &passed));
+        sky_raw_say(fd, &f, -1);
+        assert_true(sky_raw_hear(fd, &f, &passed));
         assert_true(f.kind == SKY_SHM_STAGED && f.status == SKY_E_FULL && passed == -1);
     }
-    sky_local_close(fd);
+    sky_raw_close(fd);
     assert_unharmed();
 }
 
@@ -265,23 +269,23 @@ static void a_stage_may_change_under_a_put(void **state) {
             .count = 1,
             .op = SKY_OP_PUT,
             .orders = {{.key = sky_fixture_key(9), .bytes = 65000, .name_bytes = 100}}};
-        say(fd, &put, -1);
+        sky_raw_say(fd, &put, -1);
         memset(stage, (int)i, 65536);
         if (i % 8 == 0)
             assert_int_equal(madvise(stage, 65536, MADV_REMOVE), 0);
-        assert_true(hear_no_fd(fd, &f));
+        assert_true(sky_raw_hear(fd, &f, NULL));
         assert_true(f.kind == SKY_SHM_DONE && f.results[0].status == SKY_OK);
     }
-    say(fd, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_VERIFY}, -1);
-    assert_true(hear_no_fd(fd, &f));
+    sky_raw_say(fd, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_VERIFY}, -1);
+    assert_true(sky_raw_hear(fd, &f, NULL));
     assert_true(f.kind == SKY_SHM_TOLD && f.numbers[0] == 1 && f.numbers[2] == 0);
     const sky_shm_frame rm = {.kind = SKY_SHM_RUN,
                               .count = 1,
                               .op = SKY_OP_REMOVE,
                               .orders = {{.key = sky_fixture_key(9)}}};
-    say(fd, &rm, -1);
-    assert_true(hear_no_fd(fd, &f));
-    sky_local_close(fd);
+    sky_raw_say(fd, &rm, -1);
+    assert_true(sky_raw_hear(fd, &f, NULL));
+    sky_raw_close(fd);
     munmap(stage, 65536);
     assert_unharmed();
 }
@@ -294,11 +298,11 @@ static void who_never_reads_is_let_go(void **state) {
     size_t bytes = sky_shm_encode(&ask, data);
     sky_status status;
     sky_time until = sky_now() + PATIENCE;
-    while ((status = sky_local_send(fd, data, bytes, -1)) != SKY_E_IO && sky_now() < until)
+    while ((status = sky_raw_send(fd, data, bytes, -1)) != SKY_E_IO && sky_now() < until)
         if (status == SKY_E_BUSY)
             sky_poll(NULL, 0, sky_now() + SKY_MS(1));
     assert_int_equal(status, SKY_E_IO);
-    sky_local_close(fd);
+    sky_raw_close(fd);
     assert_unharmed();
 }
 
@@ -323,7 +327,7 @@ static void who_never_reads_gets_few_descriptors(void **state) {
         size_t bytes = sky_shm_encode(&asks[i], data);
         sky_time until = sky_now() + PATIENCE;
         sky_status status;
-        while ((status = sky_local_send(fd, data, bytes, -1)) != SKY_E_IO && sky_now() < until) {
+        while ((status = sky_raw_send(fd, data, bytes, -1)) != SKY_E_IO && sky_now() < until) {
             size_t now = descriptors();
             most = now > most ? now : most;
             if (status == SKY_E_BUSY)
@@ -331,7 +335,7 @@ static void who_never_reads_gets_few_descriptors(void **state) {
         }
         assert_int_equal(status, SKY_E_IO);
         assert_true(most <= before + SKY__HOST_PASSED_MAX + 8);
-        sky_local_close(fd);
+        sky_raw_close(fd);
         assert_unharmed();
     }
 }
@@ -345,14 +349,14 @@ static void who_leaves_with_leases_and_puts_loses_them(void **state) {
         sky_shm_frame put = {
             .kind = SKY_SHM_RUN, .count = 1, .op = SKY_OP_PUT, .orders = {{.bytes = 60000}}};
         put.orders[0].key = sky_fixture_key(3);
-        say(fd, &put, -1);
+        sky_raw_say(fd, &put, -1);
         put.op = SKY_OP_LEASE;
         for (int i = 0; i < 10; i++)
-            say(fd, &put, -1);
+            sky_raw_say(fd, &put, -1);
         for (int i = 0; i < round; i++) /* it may leave at any time */
-            if (!hear_no_fd(fd, &f))
+            if (!sky_raw_hear(fd, &f, NULL))
                 fail_msg("it was disconnected");
-        sky_local_close(fd);
+        sky_raw_close(fd);
         munmap(stage, 65536);
     }
     sky_cache *cache = others();
@@ -416,25 +420,25 @@ static void runs_under_way_have_their_bounds(void **state) {
     int fd = greeted(), other = greeted();
     for (uint32_t id = 0; id < SKY__HOST_RUNS_MAX; id++) {
         f = slow_run(id);
-        say(fd, &f, -1);
+        sky_raw_say(fd, &f, -1);
     }
-    say(fd, &(sky_shm_frame){.kind = SKY_SHM_CANCEL, .id = 7}, -1);
-    assert_true(hear_no_fd(fd, &f)); /* the one that was cancelled is answered, no other */
+    sky_raw_say(fd, &(sky_shm_frame){.kind = SKY_SHM_CANCEL, .id = 7}, -1);
+    assert_true(sky_raw_hear(fd, &f, NULL)); /* the one that was cancelled is answered, no other */
     assert_true(f.kind == SKY_SHM_DONE && f.id == 7 && f.results[0].status == SKY_E_CANCELLED);
     for (uint32_t id = 100; id < 102; id++) {
         f = slow_run(id);
-        say(fd, &f, -1); /* one takes the place that came free, the next is one too many */
+        sky_raw_say(fd, &f, -1); /* one takes the place that came free, the next is one too many */
     }
     assert_ended(fd);
     f = slow_run(1);
-    say(other, &f, -1);
-    say(other, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
-    assert_true(hear_no_fd(other, &f));
+    sky_raw_say(other, &f, -1);
+    sky_raw_say(other, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
+    assert_true(sky_raw_hear(other, &f, NULL));
     assert_int_equal(f.kind, SKY_SHM_TOLD);
     held = false;
-    assert_true(hear_no_fd(other, &f));
+    assert_true(sky_raw_hear(other, &f, NULL));
     assert_true(f.kind == SKY_SHM_DONE && f.results[0].status == SKY_MISS);
-    sky_local_close(other);
+    sky_raw_close(other);
     sky_host_fixture_stop(host);
     host = &hosts[0];
 }
@@ -453,23 +457,23 @@ static void who_waits_for_room_is_served_when_others_leave(void **state) {
         fds[i] = greeted();
         for (uint32_t id = 0; id < SKY__HOST_RUNS_MAX; id++) {
             f = slow_run(id);
-            say(fds[i], &f, -1);
+            sky_raw_say(fds[i], &f, -1);
         }
-        say(fds[i], &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
-        assert_true(hear_no_fd(fds[i], &f)); /* all before it were taken */
+        sky_raw_say(fds[i], &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
+        assert_true(sky_raw_hear(fds[i], &f, NULL)); /* all before it were taken */
     }
     int last = greeted();
     f = slow_run(1);
-    say(last, &f, -1);
-    say(last, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
+    sky_raw_say(last, &f, -1);
+    sky_raw_say(last, &(sky_shm_frame){.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}, -1);
     for (size_t i = 0; i < fd_count; i++)
-        sky_local_close(fds[i]);
-    assert_true(hear_no_fd(last, &f));
+        sky_raw_close(fds[i]);
+    assert_true(sky_raw_hear(last, &f, NULL));
     assert_int_equal(f.kind, SKY_SHM_TOLD);
     held = false;
-    assert_true(hear_no_fd(last, &f));
+    assert_true(sky_raw_hear(last, &f, NULL));
     assert_true(f.kind == SKY_SHM_DONE && f.results[0].status == SKY_MISS);
-    sky_local_close(last);
+    sky_raw_close(last);
     sky_host_fixture_stop(host);
     host = &hosts[0];
 }
@@ -488,19 +492,19 @@ static void a_listing_is_read_before_the_next(void **state) {
     int fd = greeted(), other = greeted(), passed;
     sky_shm_frame f;
     for (int round = 0; round < 2; round++) {
-        say(fd, &list, -1);
-        assert_int_not_equal(sky_poll(&fd, 1, sky_now() + PATIENCE), 0);
-        say(fd, &list, -1);
-        say(other, &stat, -1);
-        assert_true(hear_no_fd(other, &f)); /* and what came before it was looked at */
-        assert_true(hear(fd, &f, &passed));
+        sky_raw_say(fd, &list, -1);
+        sky_raw_await(fd);
+        sky_raw_say(fd, &list, -1);
+        sky_raw_say(other, &stat, -1);
+        assert_true(sky_raw_hear(other, &f, NULL)); /* and what came before it was looked at */
+        assert_true(sky_raw_hear(fd, &f, &passed));
         assert_true(f.told == SKY_OK && f.text_bytes > 0 && passed >= 0);
         sky_local_close(passed);
-        assert_true(hear(fd, &f, &passed));
+        assert_true(sky_raw_hear(fd, &f, &passed));
         assert_true(f.told == SKY_E_BUSY && f.text_bytes == 0 && passed < 0);
     }
-    sky_local_close(fd);
-    sky_local_close(other);
+    sky_raw_close(fd);
+    sky_raw_close(other);
     assert_int_equal(sky_run(cache, SKY_OP_REMOVE, &item, 1, NULL), SKY_OK);
     sky_cache_close(cache);
     assert_unharmed();
@@ -511,16 +515,22 @@ static void a_listing_is_read_before_the_next(void **state) {
 static _Atomic uint32_t refusing; /* so often was a descriptor refused, and 1; 0: none is */
 static _Atomic uint32_t releases; /* frames of this kind that were sent */
 
-/* Called instead of sky_local_send: see CMakeLists.txt. */
+/* Called instead of those without __wrap_: see CMakeLists.txt. */
 sky_status __wrap_sky_local_send(int fd, const void *data, size_t bytes, int passed);
 sky_status __real_sky_local_send(int fd, const void *data, size_t bytes, int passed);
+sky_status __wrap_sky_ring_send(sky_ring *r, const void *data, size_t bytes, int passed);
+sky_status __real_sky_ring_send(sky_ring *r, const void *data, size_t bytes, int passed);
 
 sky_status __wrap_sky_local_send(int fd, const void *data, size_t bytes, int passed) {
-    releases += bytes > 0 && *(const uint8_t *)data == SKY_SHM_RELEASE;
     if (passed < 0 || refusing == 0)
         return __real_sky_local_send(fd, data, bytes, passed);
     refusing++;
     return SKY_E_FULL;
+}
+
+sky_status __wrap_sky_ring_send(sky_ring *r, const void *data, size_t bytes, int passed) {
+    releases += bytes > 0 && *(const uint8_t *)data == SKY_SHM_RELEASE;
+    return __real_sky_ring_send(r, data, bytes, passed);
 }
 
 /* The socket is writable meanwhile, and others are served. */
@@ -531,19 +541,19 @@ static void a_descriptor_that_cannot_be_sent_waits(void **state) {
     sky_shm_frame f;
     sky_time from = sky_now();
     refusing = 1;
-    say(fd, &(sky_shm_frame){.kind = SKY_SHM_STAGE, .stage_bytes = 4096}, -1);
+    sky_raw_say(fd, &(sky_shm_frame){.kind = SKY_SHM_STAGE, .stage_bytes = 4096}, -1);
     while (refusing < 4) {
-        say(other, &stat, -1);
-        assert_true(hear_no_fd(other, &f));
+        sky_raw_say(other, &stat, -1);
+        assert_true(sky_raw_hear(other, &f, NULL));
         sky_poll(NULL, 0, sky_now() + SKY_MS(5));
     }
     uint32_t tries = atomic_exchange(&refusing, 0) - 1;
     assert_true(tries <= (sky_now() - from) / SKY__HOST_SEND_NS + 2);
-    assert_true(hear(fd, &f, &passed));
+    assert_true(sky_raw_hear(fd, &f, &passed));
     assert_true(f.kind == SKY_SHM_STAGED && f.status == SKY_OK && passed >= 0);
     sky_local_close(passed);
-    sky_local_close(fd);
-    sky_local_close(other);
+    sky_raw_close(fd);
+    sky_raw_close(other);
     assert_unharmed();
 }
 
@@ -596,14 +606,14 @@ static void many_connections_are_turned_away(void **state) {
     for (size_t i = SKY_HOST_CLIENTS_MAX; i < SKY_HOST_CLIENTS_MAX + 40; i++) {
         sky_shm_frame f;
         fds[i] = connect_raw();
-        assert_true(hear_no_fd(fds[i], &f));
+        assert_true(sky_raw_hear(fds[i], &f, NULL));
         refused += f.kind == SKY_SHM_REFUSED && f.status == SKY_E_BUSY;
     }
     assert_int_equal(refused, 40);
     for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX + 40; i++)
-        sky_local_close(fds[i]);
+        sky_raw_close(fds[i]);
     for (int i = 0; i < 3000; i++)
-        sky_local_close(connect_raw());
+        sky_raw_close(connect_raw());
     assert_unharmed();
 }
 
@@ -637,6 +647,7 @@ int main(void) {
         cmocka_unit_test(bytes_that_are_no_frame_end_it),
         cmocka_unit_test(frames_out_of_place_end_it),
         cmocka_unit_test(wild_places_end_it),
+        cmocka_unit_test(a_ring_that_is_not_as_it_was_left_ends_it),
         cmocka_unit_test(descriptors_are_not_taken),
         cmocka_unit_test(a_stage_has_its_bounds),
         cmocka_unit_test(a_stage_may_change_under_a_put),

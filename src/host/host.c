@@ -11,7 +11,8 @@
 
 #define FLUSH_S      10
 #define DRAINED      64
-#define EXHAUSTED_NS SKY_MS(100) /* without descriptors: no connections are taken so long */
+#define EXHAUSTED_NS SKY_MS(100)        /* without descriptors: no connections are taken so long */
+#define RINGS_NS     ((sky_time)200000) /* rings alone are looked at so long */
 
 /* ---- connections ---- */
 
@@ -27,10 +28,11 @@ static void refuse(sky__host *h, int fd, sky_status why) {
 static sky__client *free_place(sky__host *h, const sky__tenant *t) {
     if (t->stat.clients >= SKY_HOST_CLIENTS_MAX / h->tenant_count)
         return NULL;
-    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++)
-        if (h->clients[i].fd < 0)
-            return &h->clients[i];
-    return NULL;
+    size_t i = 0;
+    while (i < h->places && h->clients[i].fd >= 0)
+        i++;
+    h->places += i == h->places && i < SKY_HOST_CLIENTS_MAX;
+    return i < SKY_HOST_CLIENTS_MAX ? &h->clients[i] : NULL;
 }
 
 static void accept_one(sky__host *h) {
@@ -77,7 +79,7 @@ static void finish_runs(sky__host *h, sky__tenant *t) {
 /* Each turn: room comes with runs that end, and with those that are cancelled, of which the cache
  * tells nothing. */
 static void start_stalled(sky__host *h) {
-    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++) {
+    for (size_t i = 0; i < h->places; i++) {
         sky__run *stalled = h->clients[i].stalled;
         h->clients[i].stalled = NULL;
         if (stalled)
@@ -88,7 +90,7 @@ static void start_stalled(sky__host *h) {
 /* Those who never said who they are. Returns when to look again. */
 static sky_time close_silent(sky__host *h) {
     sky_time now = sky_now(), next = SKY_TIME_NEVER;
-    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++) {
+    for (size_t i = 0; i < h->places; i++) {
         sky__client *c = &h->clients[i];
         if (c->fd < 0 || c->greeted)
             continue;
@@ -125,7 +127,8 @@ enum { STOP, RELOAD, LISTEN, CHORES, CACHES, FIXED = CACHES + SKY__HOST_TENANTS_
 /* What a turn waits for. */
 typedef struct {
     int fds[FIXED + SKY_HOST_CLIENTS_MAX];
-    bool writes[FIXED + SKY_HOST_CLIENTS_MAX], ready[FIXED + SKY_HOST_CLIENTS_MAX];
+    bool writes[FIXED + SKY_HOST_CLIENTS_MAX]; /* none: rings are written to, not sockets */
+    bool ready[FIXED + SKY_HOST_CLIENTS_MAX];
     sky__client *clients[SKY_HOST_CLIENTS_MAX];
     size_t client_count;
 } waits;
@@ -142,20 +145,82 @@ static void wait_fixed(const sky__host *h, waits *w) {
 
 /* Returns when a letter is to be tried again. */
 static sky_time wait_clients(sky__host *h, waits *w) {
-    sky_time now = sky_now(), until = SKY_TIME_NEVER;
+    sky_time until = SKY_TIME_NEVER;
     w->client_count = 0;
-    for (size_t i = 0; i < SKY_HOST_CLIENTS_MAX; i++) {
+    for (size_t i = 0; i < h->places; i++) {
         sky__client *c = &h->clients[i];
-        if (c->fd < 0 || c->stalled)
+        if (c->fd < 0)
             continue;
-        size_t at = FIXED + w->client_count;
-        w->fds[at] = c->fd;
-        w->writes[at] = c->first && now >= c->send_at;
-        if (c->first && now < c->send_at)
-            until = sooner(until, c->send_at);
+        w->fds[FIXED + w->client_count] = c->fd;
         w->clients[w->client_count++] = c;
+        if (c->first && c->send_at != 0)
+            until = sooner(until, c->send_at);
     }
     return until;
+}
+
+static bool serve_each(sky__host *h, const waits *w) {
+    bool served = false;
+    for (size_t i = 0; i < w->client_count; i++)
+        if (sky__client_has_work(w->clients[i])) {
+            sky__client_serve(h, w->clients[i]);
+            served = true;
+        }
+    return served;
+}
+
+/* Serve rings: as long as one has something or had it just before, but other things wait for
+ * RINGS_NS at most. */
+static void serve_rings(sky__host *h, const waits *w) {
+    const sky_time start = sky_now();
+    sky_time now = start;
+    do {
+        bool served = serve_each(h, w);
+        now = sky_now();
+        if (served && h->busy_until != 0)
+            sky_spin_done(&h->spin, true); /* it came while we looked */
+        if (served)
+            h->busy_until = now + sky_spin_ns(&h->spin);
+        else
+            sky_ring_pause();
+    } while (now < h->busy_until && now < start + RINGS_NS);
+    if (h->busy_until != 0 && now >= h->busy_until) {
+        sky_spin_done(&h->spin, false);
+        h->busy_until = 0;
+    }
+}
+
+static void rise_clients(const waits *w) {
+    for (size_t i = 0; i < w->client_count; i++)
+        if (w->clients[i]->fd >= 0 && w->clients[i]->greeted)
+            sky_ring_rise(&w->clients[i]->ring);
+}
+
+/* Clients are to wake this thread from now on. False: one has something already. */
+static bool rest_clients(const sky__host *h, const waits *w) {
+    if (h->busy_until != 0)
+        return false;
+    for (size_t i = 0; i < w->client_count; i++) {
+        sky__client *c = w->clients[i];
+        if (c->fd >= 0 && c->greeted && !c->stalled &&
+            !sky_ring_sleep(&c->ring, SKY_RING_ON_SOCKET))
+            return false;
+    }
+    return true;
+}
+
+/* Sockets that are ready, and letters whose time has come. */
+static void serve_sockets(sky__host *h, const waits *w) {
+    const sky_time now = sky_now();
+    if (serve_each(h, w)) /* what the wake-up is for, first */
+        h->busy_until = sky_now() + sky_spin_ns(&h->spin);
+    for (size_t i = 0; i < w->client_count; i++) {
+        sky__client *c = w->clients[i];
+        if (w->ready[FIXED + i] && c->fd == w->fds[FIXED + i])
+            sky__client_hear(h, c);
+        if (c->fd >= 0 && c->first && c->send_at != 0 && now >= c->send_at)
+            sky__client_serve(h, c);
+    }
 }
 
 static void serve_caches(sky__host *h, const waits *w) {
@@ -175,12 +240,13 @@ static bool turn(sky__host *h) {
     until = sooner(sooner(until, idle), wait_clients(h, &w));
     if (w.fds[LISTEN] < 0)
         until = sooner(until, h->accept_at);
-    sky_local_poll(w.fds, w.writes, w.ready, FIXED + w.client_count, until);
+    serve_rings(h, &w);
+    sky_local_poll(w.fds, w.writes, w.ready, FIXED + w.client_count,
+                   rest_clients(h, &w) ? until : 0);
+    rise_clients(&w);
     if (w.ready[STOP])
         return false;
-    for (size_t i = 0; i < w.client_count; i++)
-        if (w.ready[FIXED + i] && w.clients[i]->fd == w.fds[FIXED + i])
-            sky__client_serve(h, w.clients[i]);
+    serve_sockets(h, &w);
     serve_caches(h, &w);
     if (w.ready[LISTEN])
         accept_one(h);

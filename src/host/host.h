@@ -1,4 +1,6 @@
-/* The host's inside: one thread serves all clients, by poll; a second does what takes long.
+/* The host's inside: one thread serves all clients; a second does what takes long. The thread looks
+ * at the clients' rings (io/ring.h) as long as one has something, and for a while more;
+ * then it sleeps in poll.
  *
  *   host.c     the loop: accepts, drains the caches, ends
  *   tenant.c   a user's stores
@@ -13,6 +15,7 @@
 #include <skymem/host.h>
 
 #include "io/local.h"
+#include "io/ring.h"
 #include "io/sync.h"
 #include "tier/mem/segments.h"
 #include "tier/mem/shared.h"
@@ -28,7 +31,7 @@
 
 #define SKY__HOST_SEND_NS SKY_MS(20) /* until a descriptor is sent again that was refused */
 
-/* A frame on its way to a client whose buffer is full. */
+/* A frame on its way to a client whose ring is full. */
 typedef struct sky__letter {
     struct sky__letter *next;
     int passed; /* ours; -1: none */
@@ -70,7 +73,8 @@ typedef struct sky__run {
 } sky__run;
 
 typedef struct sky__client {
-    int fd; /* -1: none */
+    int fd;        /* -1: none */
+    sky_ring ring; /* once it is greeted */
     sky__tenant *tenant;
     uint64_t number; /* the owner of its leases */
     sky_local_peer peer;
@@ -78,7 +82,7 @@ typedef struct sky__client {
     bool asking; /* a chore is under way for it */
     bool listed; /* it may not have read a listing or text yet, which take memory until then */
     sky_time greet_by;
-    sky_time send_at; /* letters: not before */
+    sky_time send_at; /* letters: not before; 0: when there is room */
     uint8_t *stage;   /* NULL: none */
     uint64_t stage_bytes;
     uint32_t run_count, lease_count, letter_count, passed_count;
@@ -109,6 +113,9 @@ typedef struct sky__host {
     sky_time empty_since; /* when the last client left, if that counts; 0: it does not */
     uint64_t numbers;     /* of clients so far */
     sky__client *clients; /* [SKY_HOST_CLIENTS_MAX] */
+    size_t places;        /* clients from here on were never used */
+    sky_spin spin;
+    sky_time busy_until;  /* the thread looks at rings so long, before it sleeps; 0: not now */
     sky_time complain_at; /* lines for the log: so many in a second */
     uint32_t complaints;
 
@@ -142,7 +149,11 @@ void sky__client_open(sky__tenant *t, sky__client *c, uint64_t number, int fd,
                       const sky_local_peer *peer);
 /* End it: cancel, release, unmap. `why`: what it did wrong, for the log; NULL: it left. */
 void sky__client_close(sky__host *h, sky__client *c, const char *why);
-/* Its socket is ready: send what waits, read what came. */
+/* Its socket is ready: it says who it is, wakes this host, or is gone. */
+void sky__client_hear(sky__host *h, sky__client *c);
+/* Something is in its ring, or there is room for what waits. */
+bool sky__client_has_work(const sky__client *c);
+/* Send what waits, take some of what came. */
 void sky__client_serve(sky__host *h, sky__client *c);
 /* Whether a line about a bad client may go to the log: a flood of them is no flood of lines. */
 bool sky__host_may_log(sky__host *h);

@@ -17,6 +17,7 @@
 #include "host/host.h"
 #include "host/host_fixture.h"
 #include "io/clock.h"
+#include "tier/shm/raw_fixture.h"
 #include "tier/tier_fixture.h"
 
 #define OTHER    54321u
@@ -137,27 +138,17 @@ static void uses_its_own(void) {
 
 /* A client by hand that asks for a stage; -1: it gets none now. */
 static int staged(uint64_t bytes) {
-    sky_shm_frame f = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION};
-    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    sky_shm_frame f = {.kind = SKY_SHM_STAGE, .stage_bytes = bytes};
     sky_local_peer peer;
-    int fd = -1, passed;
-    size_t got;
-    for (int i = 0; i < 2; i++) {
-        if (i == 0)
-            check(sky_local_connect(host.socket_path, &fd, &peer) == SKY_OK, "it connects");
-        else
-            f = (sky_shm_frame){.kind = SKY_SHM_STAGE, .stage_bytes = bytes};
-        check(sky_local_send(fd, data, sky_shm_encode(&f, data), -1) == SKY_OK, "it asks");
-        sky_poll(&fd, 1, sky_now() + PATIENCE);
-        check(sky_local_receive(fd, data, sizeof data, &got, &passed) == SKY_OK &&
-                  sky_shm_decode(data, got, &f) == SKY_OK,
-              "it is answered");
-        sky_local_close(passed);
-    }
+    int fd = -1;
+    check(sky_local_connect(host.socket_path, &fd, &peer) == SKY_OK, "it connects");
+    sky_raw_greet(fd);
+    sky_raw_say(fd, &f, -1);
+    check(sky_raw_hear(fd, &f, NULL), "it is answered");
     if (f.status == SKY_OK)
         return fd;
     check(f.status == SKY_E_BUSY, "it is to try later");
-    sky_local_close(fd);
+    sky_raw_close(fd);
     return -1;
 }
 
@@ -167,7 +158,7 @@ static void stages_are_bounded(void) {
     for (size_t i = 0; i < SKY__HOST_STAGES; i++)
         check((fds[i] = staged(4 << 20)) >= 0, "as many as may be");
     check(staged(4 << 20) < 0, "one more is refused");
-    sky_local_close(fds[0]);
+    sky_raw_close(fds[0]);
     int fd = -1;
     for (sky_time until = sky_now() + PATIENCE; fd < 0 && sky_now() < until;)
         fd = staged(4 << 20);
@@ -392,21 +383,18 @@ static void a_user_that_goes_while_it_is_busy(void **state) {
 
 /* A client by hand that asks for a listing, and goes once its question was taken. */
 static void ask_and_go(void) {
-    const sky_shm_frame frames[] = {{.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION},
-                                    {.kind = SKY_SHM_ASK, .question = SKY_SHM_LIST},
+    const sky_shm_frame frames[] = {{.kind = SKY_SHM_ASK, .question = SKY_SHM_LIST},
                                     {.kind = SKY_SHM_ASK, .question = SKY_SHM_STAT}};
-    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    sky_shm_frame f;
     sky_local_peer peer;
-    int fd, passed;
-    size_t got;
+    int fd;
     assert_int_equal(sky_local_connect(host.socket_path, &fd, &peer), SKY_OK);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(sky_local_send(fd, data, sky_shm_encode(&frames[i], data), -1), SKY_OK);
-    for (int i = 0; i < 2; i++) { /* the greeting and the last are answered at once */
-        sky_poll(&fd, 1, sky_now() + PATIENCE);
-        assert_int_equal(sky_local_receive(fd, data, sizeof data, &got, &passed), SKY_OK);
-    }
-    sky_local_close(fd);
+    sky_raw_greet(fd);
+    for (int i = 0; i < 2; i++)
+        sky_raw_say(fd, &frames[i], -1);
+    assert_true(sky_raw_hear(fd, &f, NULL)); /* the last is answered at once */
+    assert_true(f.kind == SKY_SHM_TOLD && f.question == SKY_SHM_STAT);
+    sky_raw_close(fd);
 }
 
 static bool ignore_entry(void *context, const sky_entry *entry) {

@@ -388,6 +388,19 @@ sky_status sky_batches_wait(sky_batches *b, sky_batch batch, sky_time until) {
     return status;
 }
 
+bool sky_batches_leave_to_drain(sky_batches *b, sky_batch batch) {
+    sky_mutex_lock(&b->mutex);
+    slot *s = find_slot(b, batch);
+    assert(s && s->kept);
+    bool done = s->state == DONE;
+    if (done)
+        hand_out(b, s);
+    else
+        s->kept = false;
+    sky_mutex_unlock(&b->mutex);
+    return done;
+}
+
 /* As sky_batches_cancel, with the mutex held. */
 static void slot_cancel(sky_batches *b, sky_batch batch) {
     slot *s = find_slot(b, batch);

@@ -77,6 +77,9 @@ int sky_batches_event_fd(const sky_batches *b);
 size_t sky_batches_drain(sky_batches *b, sky_batch *done, size_t max);
 sky_status sky_batches_wait(sky_batches *b, sky_batch batch, sky_time until);
 void sky_batches_cancel(sky_batches *b, sky_batch batch);
+/* The caller of a kept batch waits for it no longer. True: it was done, and is handed out. False:
+ * from now on it is as one that was not kept, and will be drained. */
+bool sky_batches_leave_to_drain(sky_batches *b, sky_batch batch);
 /* Cancel all, for close. */
 void sky_batches_cancel_all(sky_batches *b);
 /* Items that ended SKY_E_DEADLINE so far. */

@@ -17,7 +17,7 @@
 
 #include <skymem/cache.h>
 
-#define SKY_SHM_VERSION         1
+#define SKY_SHM_VERSION         2
 #define SKY_SHM_ITEMS_MAX       64
 #define SKY_SHM_FRAME_BYTES_MAX 8192
 #define SKY_SHM_NUMBERS         8

@@ -208,13 +208,10 @@ static bool send_some(sky__shm *t) {
 void sky__shm_pump(sky__shm *t) {
     if (!t->link || t->broken)
         return;
-    const bool waited = t->link->first != NULL;
     if (sky__shm_link_flush(t->link) != SKY_OK)
         fail_link(t);
     while (send_some(t))
         ;
-    if (t->link->first && !waited)
-        sky_event_raise(t->event); /* the thread waits until the host reads */
 }
 
 /* ---- answers ---- */

@@ -30,16 +30,18 @@ static sky_status connect_by(const char *path, uint32_t user, sky_time until, in
     return status;
 }
 
-static sky_status take_welcome(sky__shm_link *l, const sky_shm_frame *f) {
+static sky_status take_welcome(sky__shm_link *l, const sky_shm_frame *f, int passed) {
     if (f->kind == SKY_SHM_REFUSED)
         return f->status == SKY_E_DENIED || f->status == SKY_E_BUSY ? f->status : SKY_E_UNSUPPORTED;
     uint64_t segment = f->segment_bytes;
     if (f->kind != SKY_SHM_WELCOME || f->version != SKY_SHM_VERSION || segment < 4096 ||
         (segment & (segment - 1)) != 0 || f->arena_bytes < segment ||
         f->arena_bytes > ARENA_BYTES_MAX || f->arena_bytes % segment != 0 ||
-        f->arena_bytes / segment > SKY__SHM_SEGMENTS_MAX)
+        f->arena_bytes / segment > SKY__SHM_SEGMENTS_MAX || passed < 0)
         return SKY_E_CORRUPT;
-    sky_status status = sky_pages_reserve(f->arena_bytes, (void **)&l->arena, NULL);
+    sky_status status = sky_ring_open(l->fd, passed, &l->ring);
+    if (status == SKY_OK)
+        status = sky_pages_reserve(f->arena_bytes, (void **)&l->arena, NULL);
     if (status != SKY_OK)
         return status;
     l->arena_bytes = f->arena_bytes;
@@ -47,18 +49,35 @@ static sky_status take_welcome(sky__shm_link *l, const sky_shm_frame *f) {
     return SKY_OK;
 }
 
+/* The host's first frame, by `until`, over the socket. Errors: SKY_E_DEADLINE, SKY_E_IO,
+ * SKY_E_CORRUPT */
+static sky_status receive_first(sky__shm_link *l, sky_time until, sky_shm_frame *out, int *passed) {
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
+    size_t bytes;
+    sky_status status;
+    while ((status = sky_local_receive(l->fd, data, sizeof data, &bytes, passed)) == SKY_MISS) {
+        const bool writes = false;
+        bool ready;
+        if (sky_now() >= until)
+            return SKY_E_DEADLINE;
+        sky_local_poll(&l->fd, &writes, &ready, 1, until);
+    }
+    return status == SKY_OK ? sky_shm_decode(data, bytes, out) : status;
+}
+
 static sky_status greet(sky__shm_link *l, sky_time until) {
+    uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
     sky_shm_frame frame = {.kind = SKY_SHM_HELLO, .version = SKY_SHM_VERSION};
     int passed = -1;
-    sky_status status = sky__shm_link_send(l, &frame);
+    sky_status status = sky_local_send(l->fd, data, sky_shm_encode(&frame, data), -1);
     if (status == SKY_OK)
-        status = sky__shm_link_receive(l, until, &frame, &passed);
+        status = receive_first(l, until, &frame, &passed);
     if (status == SKY_E_IO) /* one that refuses is gone: the error comes first, then what it said */
-        status = sky__shm_link_receive(l, until, &frame, &passed);
+        status = receive_first(l, until, &frame, &passed);
+    if (status == SKY_OK)
+        status = take_welcome(l, &frame, passed);
     sky_local_close(passed);
-    if (status == SKY_MISS)
-        return SKY_E_DEADLINE;
-    return status == SKY_OK ? take_welcome(l, &frame) : status;
+    return status;
 }
 
 sky_status sky__shm_link_open(const char *path, uint32_t user, sky_time until,
@@ -88,6 +107,7 @@ static void drop_stage(sky__shm_link *l) {
 }
 
 void sky__shm_link_cut(sky__shm_link *l) {
+    sky_ring_deinit(&l->ring);
     sky_local_close(l->fd);
     l->fd = -1;
     drop_stage(l);
@@ -111,7 +131,7 @@ void sky__shm_link_destroy(sky__shm_link *l) {
 sky_status sky__shm_link_flush(sky__shm_link *l) {
     while (l->first) {
         sky__shm_letter *letter = l->first;
-        sky_status status = sky_local_send(l->fd, letter->data, letter->bytes, -1);
+        sky_status status = sky_ring_send(&l->ring, letter->data, letter->bytes, -1);
         if (status != SKY_OK)
             return status == SKY_E_BUSY ? SKY_OK : status;
         l->first = letter->next;
@@ -123,7 +143,7 @@ sky_status sky__shm_link_flush(sky__shm_link *l) {
 sky_status sky__shm_link_send(sky__shm_link *l, const sky_shm_frame *frame) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
     size_t bytes = sky_shm_encode(frame, data);
-    sky_status status = l->first ? SKY_E_BUSY : sky_local_send(l->fd, data, bytes, -1);
+    sky_status status = l->first ? SKY_E_BUSY : sky_ring_send(&l->ring, data, bytes, -1);
     if (status != SKY_E_BUSY)
         return status;
     sky__shm_letter *letter = malloc(sizeof *letter + bytes);
@@ -151,17 +171,11 @@ static sky_status take_segment(sky__shm_link *l, const sky_shm_frame *f, int pas
     return status;
 }
 
-sky_status sky__shm_link_receive(sky__shm_link *l, sky_time until, sky_shm_frame *out,
-                                 int *passed) {
+sky_status sky__shm_link_receive(sky__shm_link *l, sky_shm_frame *out, int *passed) {
     uint8_t data[SKY_SHM_FRAME_BYTES_MAX];
     for (;;) {
         size_t bytes;
-        bool ready = false;
-        sky_status status = sky_local_receive(l->fd, data, sizeof data, &bytes, passed);
-        if (status == SKY_MISS && sky_now() < until) {
-            sky_local_poll(&l->fd, &ready, &ready, 1, until);
-            continue;
-        }
+        sky_status status = sky_ring_receive(&l->ring, data, sizeof data, &bytes, passed);
         if (status != SKY_OK)
             return status;
         status = sky_shm_decode(data, bytes, out);
@@ -174,6 +188,20 @@ sky_status sky__shm_link_receive(sky__shm_link *l, sky_time until, sky_shm_frame
         if (status != SKY_OK)
             return status;
     }
+}
+
+sky_status sky__shm_link_await(sky__shm_link *l, sky_time until, sky_shm_frame *out, int *passed) {
+    sky_status status;
+    while ((status = sky__shm_link_receive(l, out, passed)) == SKY_MISS && sky_now() < until) {
+        const bool writes = false;
+        bool ready = false;
+        if (sky_ring_sleep(&l->ring, SKY_RING_ON_SOCKET))
+            sky_local_poll(&l->fd, &writes, &ready, 1, until);
+        sky_ring_rise(&l->ring);
+        if (ready && (status = sky_ring_hear(&l->ring)) != SKY_OK)
+            return status;
+    }
+    return status;
 }
 
 /* ---- memory ---- */

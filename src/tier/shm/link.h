@@ -4,6 +4,7 @@
 #define SKY_TIER_SHM_LINK_H
 
 #include "base/arena.h"
+#include "io/ring.h"
 #include "tier/shm/frame.h"
 
 #define SKY__SHM_SEGMENTS_MAX    64u
@@ -20,6 +21,7 @@ typedef struct sky__shm_letter {
 typedef struct sky__shm_link {
     struct sky__shm_link *next; /* of those with leases out that are no longer connected */
     int fd;                     /* -1: the connection is over */
+    sky_ring ring;              /* once it is welcome */
     uint64_t serial;            /* of the links of a tier: the owner of its leases */
     uint32_t lease_count;       /* out: the arena stays mapped */
     uint8_t *arena;
@@ -43,14 +45,17 @@ void sky__shm_link_cut(sky__shm_link *l);
 /* NULL is fine. */
 void sky__shm_link_destroy(sky__shm_link *l);
 
-/* Send a frame, now or when the host reads. Errors: SKY_E_IO, SKY_E_NOMEM: the link is broken */
+/* Send a frame, now or when the ring has room.
+ * Errors: SKY_E_IO, SKY_E_CORRUPT, SKY_E_NOMEM: the link is broken */
 sky_status sky__shm_link_send(sky__shm_link *l, const sky_shm_frame *frame);
-/* Send what waits. Errors: SKY_E_IO */
+/* Send what waits. Errors: SKY_E_IO, SKY_E_CORRUPT */
 sky_status sky__shm_link_flush(sky__shm_link *l);
-/* The next frame, by `until`; *passed is the caller's, -1: none. Frames of segments are taken care
- * of here, and not shown.
- * Errors: SKY_MISS (none by then), SKY_E_IO, SKY_E_CORRUPT, SKY_E_NOMEM: the link is broken */
-sky_status sky__shm_link_receive(sky__shm_link *l, sky_time until, sky_shm_frame *out, int *passed);
+/* The next frame; *passed is the caller's, -1: none. Frames of segments are taken care of here, and
+ * not shown.
+ * Errors: SKY_MISS (none is there), SKY_E_IO, SKY_E_CORRUPT, SKY_E_NOMEM: the link is broken */
+sky_status sky__shm_link_receive(sky__shm_link *l, sky_shm_frame *out, int *passed);
+/* The same, by `until`, for who has nothing else to do. */
+sky_status sky__shm_link_await(sky__shm_link *l, sky_time until, sky_shm_frame *out, int *passed);
 
 /* The host made a stage. Errors: SKY_E_CORRUPT, SKY_E_NOMEM */
 sky_status sky__shm_link_stage(sky__shm_link *l, int fd, uint64_t bytes);

@@ -14,6 +14,8 @@
 
 #define CONNECT_NS       SKY_SECONDS(5) /* a host that listens welcomes at once, when it runs */
 #define STAT_NS          SKY_SECONDS(1)
+#define BUSY_NS          SKY_SECONDS(1) /* a question is asked again while others are in the way */
+#define BUSY_AGAIN_NS    SKY_MS(1)
 #define JOBS_MAX         (2 * SKY_BATCHES_MAX) /* unwanted ones go then */
 #define FRAMES_AT_ONCE   64
 #define TEST_CLOCK_SLICE SKY_MS(1)
@@ -121,8 +123,6 @@ static void shm_release(sky_tier *tier, sky_lease lease) {
         l->lease_count--;
     if (l && l == t->link) {
         sky__shm_return(t, &what, 1);
-        if (l->first)
-            sky_event_raise(t->event);
     } else if (l && l->lease_count == 0) {
         unlist_old(t, l);
         over = l;
@@ -142,7 +142,6 @@ static void end_link(sky__shm *t, sky_status why) {
     t->link = NULL;
     t->broken = false;
     t->return_count = 0;
-    sky_local_unwatch(t->watch, l->fd);
     sky__shm_link_cut(l);
     if (l->lease_count == 0) {
         sky__shm_link_destroy(l);
@@ -190,7 +189,7 @@ static sky_status take_told(sky__shm *t, const sky_shm_frame *f, int *passed) {
 static sky_status take_frame(sky__shm *t) {
     sky_shm_frame f;
     int passed;
-    sky_status status = sky__shm_link_receive(t->link, 0, &f, &passed);
+    sky_status status = sky__shm_link_receive(t->link, &f, &passed);
     if (status != SKY_OK)
         return status;
     if (f.kind == SKY_SHM_DONE)
@@ -205,39 +204,45 @@ static sky_status take_frame(sky__shm *t) {
     return status;
 }
 
-static void watch_link(sky__shm *t) {
-    sky_local_watch(t->watch, t->link->fd, !t->reading, t->link->first != NULL);
-}
-
-/* Let a caller take the frames, if nobody does. The thread is not woken by them then. */
+/* Let a caller take the frames, if nobody does. The host wakes no thread for them then. */
 static bool start_reading(sky__shm *t) {
     if (!t->link || t->broken || t->reading)
         return false;
     t->reading = true;
-    watch_link(t);
+    sky_ring_rise(&t->link->ring);
     return true;
 }
 
 /* Nobody reads any more: another caller is to, or the thread. With the mutex held. */
 static void stop_reading(sky__shm *t) {
     t->reading = false;
-    if (t->broken)
-        sky_event_raise(t->event);
     if (t->callers > 0)
         sky_condition_broadcast(&t->changed);
+    if (t->broken ||
+        (t->link && t->callers == 0 && !sky_ring_sleep(&t->link->ring, SKY_RING_ON_SOCKET)))
+        sky_event_raise(t->event);
 }
 
 /* What the thread does with a link that no caller reads. */
 static void take_frames(sky__shm *t) {
-    sky_status status = t->broken ? SKY_E_IO : SKY_OK;
+    sky_status status = SKY_OK;
     t->reading = true;
+    sky_ring_rise(&t->link->ring);
     for (int n = 0; n < FRAMES_AT_ONCE && status == SKY_OK; n++)
         status = take_frame(t);
-    if ((status != SKY_OK && status != SKY_MISS) || t->broken)
-        end_link(t, status < 0 ? status : SKY_E_IO);
+    if (status == SKY_MISS && t->broken)
+        status = SKY_E_IO;
+    if (status < 0)
+        end_link(t, status);
     else
         sky__shm_pump(t);
     stop_reading(t);
+}
+
+/* Something came over the socket. What the host said before its end is still taken. */
+static void hear_host(sky__shm *t) {
+    if (sky_ring_hear(&t->link->ring) != SKY_OK)
+        t->broken = true;
 }
 
 static bool is_wanted(const sky__shm *t) {
@@ -263,19 +268,19 @@ static void *body(void *argument) {
             connect_host(t);
         if (t->link && !t->reading)
             take_frames(t);
-        else if (t->link)
-            sky__shm_pump(t);
+        else if (t->link && t->broken)
+            sky_ring_kick(&t->link->ring); /* who reads is to see it */
         const sky_time until = send_late_returns(t);
-        if (t->link)
-            watch_link(t);
-        const int fds[2] = {t->event, t->link ? t->watch : -1};
+        const int fds[2] = {t->event, t->link && !t->broken ? t->link->fd : -1};
         const bool writes[2] = {false, false};
-        bool ready[2], idle = t->link || !is_wanted(t);
+        bool ready[2] = {false, false}, idle = t->link || !is_wanted(t);
         sky_mutex_unlock(&t->mutex);
         if (idle)
             sky_local_poll(fds, writes, ready, 2, until);
         sky_event_clear(t->event); /* before it looks: no change is missed */
         sky_mutex_lock(&t->mutex);
+        if (ready[1])
+            hear_host(t);
     }
     if (t->link)
         end_link(t, SKY_E_CANCELLED);
@@ -295,13 +300,11 @@ static sky_time nap_until(const sky__shm *t, const sky_call *call) {
 
 /* Take the next frame, if one comes. With the mutex held, which is released while it waits. */
 static void read_one(sky__shm *t, sky_time until) {
-    const int fd = t->link->fd;
-    const bool writes = t->link->first != NULL;
-    bool ready;
+    sky_ring *ring = &t->link->ring; /* who reads alone ends the link */
     sky_mutex_unlock(&t->mutex);
-    sky_local_poll(&fd, &writes, &ready, 1, until);
+    sky_ring_wait(ring, until);
     sky_mutex_lock(&t->mutex);
-    sky_status status = ready ? take_frame(t) : SKY_MISS;
+    sky_status status = t->broken ? SKY_MISS : take_frame(t);
     if (status != SKY_OK && status != SKY_MISS)
         t->broken = true;
     else if (t->first || t->link->first)
@@ -332,11 +335,8 @@ static sky_status shm_run(sky_tier *tier, sky_op op, sky_item *items, size_t ite
             (void)sky_condition_wait(&t->changed, &t->mutex, nap_until(t, call));
     }
     t->callers--;
-    if (reads || !t->reading) {
+    if (reads || !t->reading)
         stop_reading(t);
-        if (t->link && t->callers == 0)
-            watch_link(t); /* the thread's again */
-    }
     sky_mutex_unlock(&t->mutex);
     return status;
 }
@@ -345,7 +345,8 @@ static sky_status shm_run(sky_tier *tier, sky_op op, sky_item *items, size_t ite
 
 /* Ask the host, and wait until it answered, is gone, or `until`. The answer's descriptor is the
  * caller's. Errors: SKY_E_DEADLINE, SKY_E_IO, and what the host says */
-static sky_status ask(sky__shm *t, sky_shm_question what, sky_time until, sky__shm_question *q) {
+static sky_status ask_once(sky__shm *t, sky_shm_question what, sky_time until,
+                           sky__shm_question *q) {
     *q = (sky__shm_question){.fd = -1, .status = SKY_E_DEADLINE};
     sky_shm_frame frame = {.kind = SKY_SHM_ASK, .question = what};
     sky_mutex_lock(&t->mutex);
@@ -358,7 +359,7 @@ static sky_status ask(sky__shm *t, sky_shm_question what, sky_time until, sky__s
             sent = true;
             t->broken = sky__shm_link_send(t->link, &frame) != SKY_OK;
         }
-        sky_event_raise(t->event); /* to connect, to send, or to see that it is broken */
+        sky_event_raise(t->event); /* to connect, or to see that it is broken */
         (void)sky_condition_wait(&t->changed, &t->mutex, until);
     }
     sky__shm_question **at = &t->questions;
@@ -367,6 +368,16 @@ static sky_status ask(sky__shm *t, sky_shm_question what, sky_time until, sky__s
     *at = q->next;
     sky_mutex_unlock(&t->mutex);
     return q->status;
+}
+
+/* The same, again while another question of this client is in the host's way. */
+static sky_status ask(sky__shm *t, sky_shm_question what, sky_time until, sky__shm_question *q) {
+    const sky_time give_up = sky_now() + BUSY_NS;
+    sky_status status;
+    while ((status = ask_once(t, what, until, q)) == SKY_E_BUSY && q->fd < 0 &&
+           sky_now() < (give_up < until ? give_up : until))
+        (void)sky_poll(NULL, 0, sky_now() + BUSY_AGAIN_NS);
+    return status;
 }
 
 static sky_status read_list(const sky__shm *t, const uint8_t *text, uint64_t bytes,
@@ -470,7 +481,6 @@ static void shm_close(sky_tier *tier) {
     }
     if (t->event >= 0)
         sky_event_close(t->event);
-    sky_local_close(t->watch);
     sky_leases_destroy(t->leases);
     sky_batches_destroy(tier->batches);
     sky_condition_deinit(&t->changed);
@@ -521,8 +531,6 @@ static sky_status start(sky__shm *t, sky_error *why) {
         status = sky_batches_create(t->env.clock, &t->tier.batches);
     if (status == SKY_OK)
         status = sky_event_create(&t->event);
-    if (status == SKY_OK)
-        status = sky_local_watch_create(&t->watch);
     return status == SKY_OK ? sky_thread_start(&t->thread, "skymem-shm", body, t) : status;
 }
 
@@ -541,7 +549,6 @@ sky_status sky_shm_tier_open(const char *url, const sky_tier_env *env, sky_tier 
     t->env = *env;
     t->env.clock = env->clock ? env->clock : sky_clock_system();
     t->event = -1;
-    t->watch = -1;
     snprintf(t->url, sizeof t->url, "%s", url);
     t->place = place;
     sky_mutex_init(&t->mutex);

@@ -52,7 +52,6 @@ typedef struct {
     char url[256];
     sky__shm_place place;
     int event; /* the thread has something to do */
-    int watch; /* on the link, while no caller reads */
     sky_thread thread;
 
     sky_mutex mutex; /* all that follows */

@@ -49,7 +49,7 @@ sky_status sky_host_text(const char *socket_path, sky_time until, char **text) {
     sky_shm_frame frame = {.kind = SKY_SHM_ASK, .question = SKY_SHM_TEXT};
     status = sky__shm_link_send(l, &frame);
     if (status == SKY_OK)
-        status = sky__shm_link_receive(l, until, &frame, &passed);
+        status = sky__shm_link_await(l, until, &frame, &passed);
     if (status == SKY_MISS)
         status = SKY_E_DEADLINE;
     if (status == SKY_OK)
