@@ -28,7 +28,7 @@ const cli_option cli_settings[] = {
          "user; shm:auto is the user's own, which is started if it is not there), "
          "skymem://HOST:PORT?key=FILE[&connections=N&cipher=aes|chacha] (the store of another "
          "host's skymemd --listen; plain=yes instead of key for neither encryption nor "
-         "authentication), "
+         "authentication; skymem://?peers=FILE is several hosts, a line of the file each), "
          "disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no&seal=FILE], "
          "sky:SCENARIO[?scale=X&seed=N] and sky+udp:SCENARIO. level=L in a URL keeps blocks "
          "encoded at that level there. level=8,4,2 keeps them at each of these levels, so "

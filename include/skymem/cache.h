@@ -182,6 +182,7 @@ typedef struct sky_cache sky_cache;
  *   mem:SIZE[?shared=yes|no]          process memory; shared: as skymemd shows it to others
  *   shm:SOCKET[?user=NAME]            the store of a host (skymem/host.h), for all processes
  *   skymem://HOST:PORT?key=FILE       the store of another host (skymem/peer.h); or ?plain=yes
+ *   skymem://?peers=FILE              those of several hosts, a line each (docs/formats/peer.md)
  *   disk:PATH[?max=SIZE&ttl=S&direct=auto|on|off&create=yes|no]     max: 8GiB if not given
  *   sky:SCENARIO.yaml[?scale=X&seed=N]  a constellation in this process, delayed in real time
  *   sky+udp:SCENARIO.yaml             real satellites, addresses in the file

@@ -246,6 +246,7 @@ sky_status sky__peer_take_run(sky__peer_connection *c) {
         return SKY_E_NOMEM;
     }
     c->run_count++;
+    atomic_fetch_add(&c->server->run_count, 1);
     c->owner = OWNER_OF_A_PEER | c->number;
     fill_run(c, f, run);
     if (f->op != SKY_OP_PUT)

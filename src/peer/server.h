@@ -88,6 +88,7 @@ struct sky_peer_server {
     _Atomic sky_time hello_ns, stuck_ns; /* as above at first; tests are less patient */
     sky_thread thread;
     _Atomic uint64_t staged_bytes, sent_bytes, received_bytes;
+    _Atomic uint64_t run_count; /* frames of operations that came */
 
     sky_mutex mutex; /* all that follows */
     uint64_t numbers;

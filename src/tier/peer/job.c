@@ -2,24 +2,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/clock.h"
 #include "tier/peer/peer_state.h"
 #include "tier/spans.h"
 
 static void answer_item(sky__peer *p, const sky__peer_job *j, uint32_t i, sky_answer *a) {
-    bool ok = a->status == SKY_OK, get = j->op == SKY_OP_GET, put = j->op == SKY_OP_PUT;
-    sky_status s = a->status;
-    a->tier = ok ? p->env.index : SKY_TIER_NONE;
+    a->tier = a->status == SKY_OK ? p->env.index : SKY_TIER_NONE;
+    if (j->request) {
+        sky__peer_set_note(p, j, i, a);
+        return;
+    }
     sky_mutex_lock(&p->mutex);
-    sky_tier_counts *c = &p->counts;
-    c->hits += get && ok;
-    c->misses += get && (s == SKY_MISS || s == SKY_E_CORRUPT);
-    c->puts += put && ok;
-    c->read_bytes += get && ok ? a->bytes : 0;
-    c->written_bytes += put && ok ? a->bytes : 0;
-    c->dropped += put &&
-                  (s == SKY_E_FULL || s == SKY_E_IO || s == SKY_E_DENIED || s == SKY_E_NOMEM);
-    c->corrupt += s == SKY_E_CORRUPT;
-    c->errors += s == SKY_E_IO;
+    sky__peer_count(p, j->op, a);
     sky_mutex_unlock(&p->mutex);
     sky_batches_answer(p->tier.batches, j->batch, i, a);
 }
@@ -30,8 +24,11 @@ static void end_item(sky__peer *p, const sky__peer_job *j, uint32_t i, sky_statu
 
 /* A job goes once nothing of it is left to send or to come. */
 static void drop_job_if_over(sky__peer_job *j) {
-    if (j->sent == j->count && j->flights == 0)
-        free(j);
+    if (j->sent < j->count || j->flights > 0)
+        return;
+    if (j->request)
+        sky__peer_set_end_job(j->request);
+    free(j);
 }
 
 static sky__peer_job *first_job(sky__peer_lane *l) {
@@ -59,7 +56,7 @@ static void end_flight(sky__peer_flight *f) {
 
 /* ---- frames out ---- */
 
-static sky_status check_put(const sky__peer *p, const sky_item *item, uint64_t *bytes) {
+static sky_status check_put(const sky__peer_host *h, const sky_item *item, uint64_t *bytes) {
     for (uint32_t i = 0; i < item->span_count; i++)
         if (!item->spans[i].data && item->spans[i].bytes > 0)
             return SKY_E_PARAM;
@@ -67,7 +64,7 @@ static sky_status check_put(const sky__peer *p, const sky_item *item, uint64_t *
     bool bad_name = item->name && (item->name_bytes == 0 || item->name_bytes > SKY_NAME_BYTES_MAX);
     if (bad_name || *bytes > SKY_PAYLOAD_BYTES_MAX)
         return SKY_E_PARAM;
-    return *bytes > atomic_load(&p->payload_bytes_max) ? SKY_E_FULL : SKY_OK;
+    return *bytes > atomic_load(&h->payload_bytes_max) ? SKY_E_FULL : SKY_OK;
 }
 
 /* Fill in what a put or a get has more than a key. Names are copied: the caller may take back its
@@ -80,7 +77,7 @@ static sky_status fill_payload(sky__peer_lane *l, sky_op op, const sky_item *ite
         order->room = f->bytes[n] = sky_spans_bytes(item->spans, item->span_count);
         return SKY_OK;
     }
-    sky_status status = check_put(l->peer, item, &order->bytes);
+    sky_status status = check_put(l->host, item, &order->bytes);
     f->bytes[n] = order->bytes;
     if (status != SKY_OK || !item->name)
         return status;
@@ -99,7 +96,9 @@ static void add_item(sky__peer_lane *l, sky__peer_job *j, sky__peer_flight *f,
     const sky_item *item = sky_batches_enter(p->tier.batches, j->batch, i);
     if (!item)
         return; /* nobody wants it any more */
-    frame->orders[n] = (sky_peer_order){.key = item->key, .parent = item->parent};
+    frame->orders[n] = (sky_peer_order){.key = item->key};
+    if (!j->orphans)
+        frame->orders[n].parent = item->parent;
     sky_status status = SKY_OK;
     if (payloads)
         status = fill_payload(l, j->op, item, f, n, &frame->orders[n]);
@@ -162,6 +161,7 @@ static bool write_run(sky__peer_lane *l) {
         f->id = l->frame.id;
         f->count = l->frame.count;
         f->cancelled = false;
+        f->made_at = sky_now();
         j->flights++;
         sky_peer_link_end(l->link, sky_peer_encode(&l->frame, content));
         if (j->op == SKY_OP_PUT)
@@ -287,6 +287,8 @@ sky_status sky__peer_take_done(sky__peer_lane *l) {
     if (!f->job || f->id != done->id || f->count != done->count || l->writing.flight == f ||
         done->payloads != (f->job->op == SKY_OP_GET))
         return SKY_E_CORRUPT;
+    if (f->job->op == SKY_OP_HAS)
+        sky__peer_note_round_trip(l, sky_now() - f->made_at);
     if (!done->payloads) {
         for (uint32_t n = 0; n < f->count; n++)
             answer_result(l->peer, f, n, &done->results[n]);

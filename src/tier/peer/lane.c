@@ -11,7 +11,7 @@
 /* ---- what comes ---- */
 
 static bool is_first(const sky__peer_lane *l) {
-    return l == l->peer->lanes; /* which alone is asked */
+    return l == l->host->lanes; /* which alone is asked */
 }
 
 static sky_status take_told(sky__peer_lane *l) {
@@ -19,7 +19,7 @@ static sky_status take_told(sky__peer_lane *l) {
     const sky_peer_frame *f = &l->frame;
     sky_status status = SKY_OK;
     sky_mutex_lock(&p->mutex);
-    sky__peer_asked *q = p->asked;
+    sky__peer_asked *q = l->host->asked;
     if (!is_first(l) || !q || !q->sent || q->answered || q->text || q->id != f->id ||
         q->what != f->question) {
         status = f->text_bytes > 0 ? SKY_E_CORRUPT : SKY_OK; /* nobody waits any more */
@@ -42,7 +42,7 @@ static sky__peer_asked *listed(const sky__peer_lane *l) {
     if (l->reading.flight || !is_first(l))
         return NULL;
     sky_mutex_lock(&l->peer->mutex);
-    sky__peer_asked *q = l->peer->asked;
+    sky__peer_asked *q = l->host->asked;
     bool comes = q && q->text && !q->answered;
     sky_mutex_unlock(&l->peer->mutex);
     return comes ? q : NULL;
@@ -55,7 +55,7 @@ static sky_status take_frame(void *self, const uint8_t *data, size_t bytes) {
         return status;
     if (!l->welcomed) {
         l->welcomed = l->frame.kind == SKY_PEER_WELCOME;
-        atomic_store(&l->peer->payload_bytes_max, l->frame.payload_bytes_max);
+        atomic_store(&l->host->payload_bytes_max, l->frame.payload_bytes_max);
         return l->welcomed ? SKY_OK : SKY_E_CORRUPT;
     }
     if (l->frame.kind == SKY_PEER_DONE)
@@ -112,16 +112,18 @@ static sky_peer_sink sink_of(sky__peer_lane *l) {
 
 /* ---- connecting ---- */
 
-static sky_status greet(const sky__peer *p, int fd, sky_time until, sky_peer_secrets *secrets) {
+static sky_status greet(const sky__peer_host *h, int fd, sky_time until,
+                        sky_peer_secrets *secrets) {
+    const sky_peer_transport *transport = h->peer->transport;
     sky_peer_hello hello;
     uint8_t chance[32], answer[SKY_PEER_HELLO_BYTES];
     sky_random(chance, sizeof chance);
-    sky_peer_hello_make(&hello, p->suite, p->key, chance);
+    sky_peer_hello_make(&hello, h->suite, h->key, chance);
     explicit_bzero(chance, sizeof chance);
-    sky_status status = sky_peer_exchange(p->transport, fd, true, hello.hello, sizeof hello.hello,
+    sky_status status = sky_peer_exchange(transport, fd, true, hello.hello, sizeof hello.hello,
                                           until, -1);
     if (status == SKY_OK)
-        status = sky_peer_exchange(p->transport, fd, false, answer, sizeof answer, until, -1);
+        status = sky_peer_exchange(transport, fd, false, answer, sizeof answer, until, -1);
     if (status == SKY_OK)
         status = sky_peer_hello_end(&hello, answer, secrets);
     explicit_bzero(&hello, sizeof hello);
@@ -146,14 +148,24 @@ static sky_status be_welcomed(sky__peer_lane *l, sky_time until) {
     return status;
 }
 
+void sky__peer_note_round_trip(sky__peer_lane *l, sky_time took) {
+    sky__peer_host *h = l->host;
+    sky_mutex_lock(&l->peer->mutex);
+    h->round_trip_ns = sky_peer_round_trip(h->round_trip_ns, (uint64_t)took);
+    sky_mutex_unlock(&l->peer->mutex);
+}
+
 sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until) {
     const sky__peer *p = l->peer;
     sky_peer_secrets secrets = {0};
     int fd = -1;
-    sky_status status = p->transport->connect(&p->address, until, &fd);
+    sky_status status = p->transport->connect(&l->host->address, until, &fd);
     if (status != SKY_OK)
         return status;
-    status = greet(p, fd, until, &secrets);
+    sky_time began = sky_now();
+    status = greet(l->host, fd, until, &secrets);
+    if (status == SKY_OK)
+        sky__peer_note_round_trip(l, sky_now() - began);
     if (status == SKY_OK)
         status = sky_peer_link_create(p->transport, fd, true, &secrets, &l->link);
     explicit_bzero(&secrets, sizeof secrets);
@@ -177,16 +189,17 @@ sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until) {
 static void fail_question(sky__peer_lane *l, sky_status status) {
     sky__peer *p = l->peer;
     sky_mutex_lock(&p->mutex);
-    if (is_first(l) && p->asked && !p->asked->answered) {
-        p->asked->answered = true;
-        p->asked->status = status;
+    sky__peer_asked *q = is_first(l) ? l->host->asked : NULL;
+    if (q && !q->answered) {
+        q->answered = true;
+        q->status = status;
         sky_condition_broadcast(&p->changed);
     }
     sky_mutex_unlock(&p->mutex);
 }
 
 static void end_link(sky__peer_lane *l, sky_status why) {
-    sky_log(SKY_LOG_WARNING, "%s: the connection ended: %s", l->peer->url, sky_status_text(why));
+    sky_log(SKY_LOG_WARNING, "%s: the connection ended: %s", l->host->name, sky_status_text(why));
     fail_question(l, SKY_E_IO);
     sky__peer_fail_all(l, SKY_E_IO);
     sky_local_unwatch(l->watch, sky_peer_link_fd(l->link));
@@ -194,18 +207,31 @@ static void end_link(sky__peer_lane *l, sky_status why) {
     l->link = NULL;
 }
 
+/* Connecting ended so; of several hosts one that failed is left alone for a while. */
+static void note_reached(sky__peer_lane *l, sky_status status) {
+    sky__peer_host *h = l->host;
+    sky_mutex_lock(&l->peer->mutex);
+    h->last = status;
+    h->down = status != SKY_OK && l->peer->file;
+    h->retry_at = sky_now() + SKY__PEER_RETRY_NS;
+    h->probing = h->probing && !is_first(l);
+    sky_condition_broadcast(&l->peer->changed);
+    sky_mutex_unlock(&l->peer->mutex);
+}
+
 static void try_to_connect(sky__peer_lane *l) {
     sky_status status = sky__peer_lane_connect(l, sky_now() + SKY__PEER_CONNECT_NS);
+    note_reached(l, status);
     if (status == SKY_OK)
         return;
-    sky_log(SKY_LOG_INFO, "%s: %s", l->peer->url, sky_status_text(status));
+    sky_log(SKY_LOG_INFO, "%s: %s", l->host->name, sky_status_text(status));
     fail_question(l, SKY_E_IO);
     sky__peer_fail_all(l, SKY_E_IO);
 }
 
 static bool has_question(sky__peer_lane *l) {
     sky_mutex_lock(&l->peer->mutex);
-    const sky__peer_asked *q = is_first(l) ? l->peer->asked : NULL;
+    const sky__peer_asked *q = is_first(l) ? l->host->asked : NULL;
     bool has = q && !q->sent && !q->answered;
     sky_mutex_unlock(&l->peer->mutex);
     return has;
@@ -218,12 +244,13 @@ static bool write_question(sky__peer_lane *l) {
     if (l->writing.flight || !has_question(l))
         return false;
     sky_mutex_lock(&p->mutex);
-    if (p->asked) { /* still: who waited may have left */
+    sky__peer_asked *q = l->host->asked;
+    if (q) { /* still: who waited may have left */
         l->frame.kind = SKY_PEER_ASK;
-        l->frame.id = p->asked->id;
+        l->frame.id = q->id;
         l->frame.count = 0;
-        l->frame.question = p->asked->what;
-        p->asked->sent = sent = sky_peer_link_send(l->link, &l->frame);
+        l->frame.question = q->what;
+        q->sent = sent = sky_peer_link_send(l->link, &l->frame);
     }
     sky_mutex_unlock(&p->mutex);
     return sent;
@@ -266,6 +293,14 @@ static void serve(sky__peer_lane *l) {
     sky_local_poll(fds, writes, ready, 2, SKY_TIME_NEVER);
 }
 
+/* A host that was down is to be sought. */
+static bool is_probed(sky__peer_lane *l) {
+    sky_mutex_lock(&l->peer->mutex);
+    bool probed = is_first(l) && l->host->probing;
+    sky_mutex_unlock(&l->peer->mutex);
+    return probed;
+}
+
 static bool closing(sky__peer_lane *l) {
     sky_mutex_lock(&l->peer->mutex);
     bool over = l->peer->closing;
@@ -277,9 +312,11 @@ void *sky__peer_lane_body(void *argument) {
     sky__peer_lane *l = argument;
     while (!closing(l)) {
         sky_event_clear(l->event);
+        if (l->link && is_probed(l))
+            note_reached(l, SKY_OK); /* another of its lanes could not */
         if (l->link)
             serve(l);
-        else if (sky__peer_has_to_write(l) || has_question(l))
+        else if (sky__peer_has_to_write(l) || has_question(l) || is_probed(l))
             try_to_connect(l);
         else
             sky_poll(&l->event, 1, SKY_TIME_NEVER);

@@ -8,14 +8,11 @@
 #include "io/clock.h"
 #include "io/local.h"
 #include "io/secret.h"
-#include "io/tcp.h"
 #include "tier/peer/peer_state.h"
 #include "tier/shm/frame.h"
-#include "tier/url.h"
 
-#define STAT_NS       SKY_SECONDS(1)
-#define JOBS_MAX      (2 * SKY_BATCHES_MAX * SKY__PEER_LANES_MAX)
-#define LANES_DEFAULT 2
+#define STAT_NS  SKY_SECONDS(1)
+#define JOBS_MAX (2 * SKY_BATCHES_MAX * SKY__PEER_LANES_MAX)
 
 static sky__peer *peer_of(sky_tier *tier) {
     return (sky__peer *)(void *)tier; /* its first member */
@@ -23,7 +20,7 @@ static sky__peer *peer_of(sky_tier *tier) {
 
 /* ---- submit, cancel ---- */
 
-static uint32_t lane_of(const sky__peer *p, const sky_key *key) {
+uint32_t sky__peer_lane_of(const sky__peer *p, const sky_key *key) {
     return key->bytes[SKY_KEY_BYTES - 1] % p->lane_count; /* keys are hashes */
 }
 
@@ -37,7 +34,7 @@ static bool make_jobs(const sky__peer *p, sky_op op, const sky_item *items, size
                       const sky_call *call, sky__peer_job *jobs[SKY__PEER_LANES_MAX]) {
     uint32_t counts[SKY__PEER_LANES_MAX] = {0};
     for (size_t i = 0; i < item_count; i++)
-        counts[lane_of(p, &items[i].key)]++;
+        counts[sky__peer_lane_of(p, &items[i].key)]++;
     for (uint32_t n = 0; n < p->lane_count; n++) {
         if (counts[n] == 0)
             continue;
@@ -47,14 +44,13 @@ static bool make_jobs(const sky__peer *p, sky_op op, const sky_item *items, size
         *jobs[n] = (sky__peer_job){.op = op, .call = *call};
     }
     for (size_t i = 0; i < item_count; i++) {
-        sky__peer_job *j = jobs[lane_of(p, &items[i].key)];
+        sky__peer_job *j = jobs[sky__peer_lane_of(p, &items[i].key)];
         j->index[j->count++] = (uint32_t)i;
     }
     return true;
 }
 
-/* With the mutex held. */
-static void queue_job(sky__peer_lane *l, sky__peer_job *j) {
+void sky__peer_queue(sky__peer_lane *l, sky__peer_job *j) {
     *(l->first ? &l->last->next : &l->first) = j;
     l->last = j;
     l->peer->job_count++;
@@ -65,6 +61,8 @@ static sky_status peer_submit(sky_tier *tier, sky_op op, sky_item *items, size_t
                               const sky_call *call, sky_batch *out) {
     sky__peer *p = peer_of(tier);
     sky__peer_job *jobs[SKY__PEER_LANES_MAX] = {NULL};
+    if (p->file)
+        return sky__peer_set_submit(p, op, items, item_count, call, out);
     if (!make_jobs(p, op, items, item_count, call, jobs)) {
         free_jobs(jobs, p->lane_count);
         return SKY_E_NOMEM;
@@ -76,7 +74,7 @@ static sky_status peer_submit(sky_tier *tier, sky_op op, sky_item *items, size_t
     for (uint32_t n = 0; n < p->lane_count && status == SKY_OK; n++)
         if (jobs[n]) {
             jobs[n]->batch = *out;
-            queue_job(&p->lanes[n], jobs[n]);
+            sky__peer_queue(&p->hosts->lanes[n], jobs[n]);
             jobs[n] = NULL;
         }
     sky_mutex_unlock(&p->mutex);
@@ -98,18 +96,35 @@ static sky_status submit_any(sky_tier *tier, sky_op op, sky_item *items, size_t 
 static void peer_cancelled(sky_tier *tier, sky_batch batch) {
     sky__peer *p = peer_of(tier);
     (void)batch;
-    for (uint32_t n = 0; n < p->lane_count; n++) {
+    for (uint32_t n = 0; n < p->host_count * p->lane_count; n++) {
         atomic_store(&p->lanes[n].cancels, true);
         sky_event_raise(p->lanes[n].event);
     }
 }
 
+void sky__peer_count(sky__peer *p, sky_op op, const sky_answer *a) {
+    sky_tier_counts *c = &p->counts;
+    bool ok = a->status == SKY_OK, get = op == SKY_OP_GET, put = op == SKY_OP_PUT;
+    sky_status s = a->status;
+    c->hits += get && ok;
+    c->misses += get && (s == SKY_MISS || s == SKY_E_CORRUPT);
+    c->puts += put && ok;
+    c->read_bytes += get && ok ? a->bytes : 0;
+    c->written_bytes += put && ok ? a->bytes : 0;
+    c->dropped += put &&
+                  (s == SKY_E_FULL || s == SKY_E_IO || s == SKY_E_DENIED || s == SKY_E_NOMEM);
+    c->corrupt += s == SKY_E_CORRUPT;
+    c->errors += s == SKY_E_IO;
+}
+
 /* ---- questions ---- */
 
-/* Ask the host, and wait until it answered, is gone, or `until`. The text is the caller's.
+/* Ask a host, and wait until it answered, is gone, or `until`. The text is the caller's.
  * Errors: SKY_E_DEADLINE, SKY_E_IO, and what the host says */
-static sky_status ask(sky__peer *p, sky_peer_question what, sky_time until, sky__peer_asked *q) {
+static sky_status ask(sky__peer_host *h, sky_peer_question what, sky_time until,
+                      sky__peer_asked *q) {
     static _Atomic uint32_t ids;
+    sky__peer *p = h->peer;
     *q = (sky__peer_asked){.what = what, .id = ++ids, .status = SKY_E_DEADLINE};
     sky_mutex_lock(&p->mutex);
     while (p->asking && sky_now() < until)
@@ -119,46 +134,99 @@ static sky_status ask(sky__peer *p, sky_peer_question what, sky_time until, sky_
         return SKY_E_DEADLINE;
     }
     p->asking = true;
-    p->asked = q;
-    sky_event_raise(p->lanes[0].event);
+    h->asked = q;
+    sky_event_raise(h->lanes->event);
     while (!q->answered && (sky_now() < until || q->text)) /* a listing that comes is waited for */
         (void)sky_condition_wait(&p->changed, &p->mutex, q->text ? SKY_TIME_NEVER : until);
-    p->asked = NULL;
+    h->asked = NULL;
     p->asking = false;
     sky_condition_broadcast(&p->changed);
     sky_mutex_unlock(&p->mutex);
     return q->status;
 }
 
-static sky_status read_list(const sky__peer *p, const sky__peer_asked *q, sky_entry_fn each,
-                            void *context) {
+static bool is_down(sky__peer_host *h) {
+    sky_mutex_lock(&h->peer->mutex);
+    bool down = h->down;
+    sky_mutex_unlock(&h->peer->mutex);
+    return down;
+}
+
+/* What several hosts list: each key once, as the first says it. */
+typedef struct {
+    sky_entry_fn each;
+    void *context;
+    sky_key *keys; /* of the hosts before, sorted, and of this one behind them */
+    size_t sorted, count, room;
+    bool over;
+} listing;
+
+static int by_key(const void *a, const void *b) {
+    return memcmp(a, b, sizeof(sky_key));
+}
+
+static sky_status note_key(listing *l, const sky_key *key) {
+    if (l->count == l->room) {
+        size_t room = l->room ? 2 * l->room : 1024;
+        sky_key *more = realloc(l->keys, room * sizeof *more);
+        if (!more)
+            return SKY_E_NOMEM;
+        l->keys = more;
+        l->room = room;
+    }
+    l->keys[l->count++] = *key;
+    return SKY_OK;
+}
+
+static sky_status read_list(const sky__peer *p, const sky__peer_asked *q, listing *l) {
     char name[SKY_NAME_BYTES_MAX + 1];
     sky_entry entry;
     sky_status status;
     size_t at = 0;
     while ((status = sky_shm_entry_decode(q->text, q->text_bytes, &at, name, &entry)) == SKY_OK) {
+        if (l->sorted && bsearch(&entry.key, l->keys, l->sorted, sizeof entry.key, by_key))
+            continue;
         entry.tier = p->env.index;
-        if (!each(context, &entry))
+        if (p->host_count > 1 && (status = note_key(l, &entry.key)) != SKY_OK)
+            return status;
+        if (!l->each(l->context, &entry)) {
+            l->over = true;
             return SKY_OK;
+        }
     }
     return status == SKY_MISS ? SKY_OK : status;
 }
 
-static sky_status peer_list(sky_tier *tier, sky_entry_fn each, void *context) {
-    sky__peer *p = peer_of(tier);
+static sky_status list_host(sky__peer_host *h, listing *l) {
     sky__peer_asked q;
-    sky_status status = ask(p, SKY_PEER_LIST, SKY_TIME_NEVER, &q);
+    sky_status status = ask(h, SKY_PEER_LIST, SKY_TIME_NEVER, &q);
     if (q.text && q.text_got == q.text_bytes) {
-        sky_status read = read_list(p, &q, each, context);
+        sky_status read = read_list(h->peer, &q, l);
         status = read != SKY_OK ? read : status;
     }
     free(q.text);
     return status;
 }
 
-static sky_status peer_verify(sky_tier *tier, sky_verify_report *out) {
+/* What hosts that are down have is missing: then it is an error, behind what the others have. */
+static sky_status peer_list(sky_tier *tier, sky_entry_fn each, void *context) {
+    sky__peer *p = peer_of(tier);
+    listing l = {.each = each, .context = context};
+    sky_status status = SKY_OK;
+    for (uint32_t i = 0; i < p->host_count && !l.over; i++) {
+        sky_status one = is_down(&p->hosts[i]) ? SKY_E_IO : list_host(&p->hosts[i], &l);
+        status = status == SKY_OK ? one : status;
+        if (l.count > l.sorted)
+            qsort(l.keys, l.count, sizeof *l.keys, by_key);
+        l.sorted = l.count;
+    }
+    free(l.keys);
+    return l.over ? SKY_OK : status;
+}
+
+static sky_status verify_host(sky__peer_host *h, sky_verify_report *out) {
     sky__peer_asked q;
-    sky_status status = ask(peer_of(tier), SKY_PEER_VERIFY, SKY_TIME_NEVER, &q);
+    sky_status status = ask(h, SKY_PEER_VERIFY, SKY_TIME_NEVER, &q);
     out->entries += q.numbers[0];
     out->bytes += q.numbers[1];
     out->corrupt += q.numbers[2];
@@ -175,25 +243,66 @@ static uint64_t peer_put_count(sky_tier *tier) {
     return puts;
 }
 
+static sky_status peer_verify(sky_tier *tier, sky_verify_report *out) {
+    sky__peer *p = peer_of(tier);
+    sky_status status = SKY_OK;
+    for (uint32_t i = 0; i < p->host_count; i++) {
+        sky_status one = is_down(&p->hosts[i]) ? SKY_E_IO : verify_host(&p->hosts[i], out);
+        status = status == SKY_OK ? one : status;
+    }
+    return status;
+}
+
+/* Add what a host says of itself. */
+static sky_status stat_host(sky__peer_host *h, sky_tier_counts *sum) {
+    sky__peer_asked q;
+    sky_status status = ask(h, SKY_PEER_STAT, sky_now() + STAT_NS, &q);
+    free(q.text);
+    sum->entries += q.numbers[0];
+    sum->bytes_used += q.numbers[1];
+    sum->bytes_max += h->read_only ? 0 : q.numbers[2];
+    return status;
+}
+
+static void note_hosts(const sky__peer *p, uint32_t silent, sky_tier_stat *out) {
+    size_t used = 0;
+    uint32_t count = p->host_count, away = (uint32_t)__builtin_popcount(silent);
+    used += (size_t)snprintf(out->note, sizeof out->note, "%u of %u peers answer%s", count - away,
+                             count, away ? "; no answer:" : "");
+    for (uint32_t i = 0; i < count && used < sizeof out->note; i++)
+        if (silent >> i & 1)
+            used += (size_t)snprintf(out->note + used, sizeof out->note - used, " %s",
+                                     p->hosts[i].name);
+}
+
 static void peer_stat(sky_tier *tier, sky_tier_stat *out, sky_counts *counts) {
     sky__peer *p = peer_of(tier);
-    sky__peer_asked q;
-    sky_status status = ask(p, SKY_PEER_STAT, sky_now() + STAT_NS, &q);
-    free(q.text);
-    *out = (sky_tier_stat){.failing = status != SKY_OK};
+    sky_tier_counts sum = {0};
+    sky_status status = SKY_E_IO;
+    uint32_t silent = 0;
+    *out = (sky_tier_stat){0};
+    for (uint32_t i = 0; i < p->host_count; i++) {
+        bool down = is_down(&p->hosts[i]);
+        sky_status one = down ? SKY_E_IO : stat_host(&p->hosts[i], &sum);
+        silent |= one != SKY_OK ? 1u << i : 0;
+        status = i == 0 || one == SKY_OK ? one : status;
+    }
+    out->failing = status != SKY_OK;
     snprintf(out->url, sizeof out->url, "%s", p->url);
-    if (status != SKY_OK)
+    if (p->file)
+        note_hosts(p, silent, out);
+    else if (status != SKY_OK)
         snprintf(out->note, sizeof out->note, "no answer: %s; is skymemd --listen running there?",
                  sky_status_text(status));
-    else if (p->suite == SKY_SUITE_PLAIN)
+    else if (p->hosts->suite == SKY_SUITE_PLAIN)
         snprintf(out->note, sizeof out->note, "plain: neither encrypted nor authenticated");
     sky_mutex_lock(&p->mutex);
     counts->tier = p->counts;
     sky_mutex_unlock(&p->mutex);
     counts->tier.late = sky_batches_late(tier->batches);
-    counts->tier.entries = q.numbers[0];
-    counts->tier.bytes_used = q.numbers[1];
-    counts->tier.bytes_max = q.numbers[2];
+    counts->tier.entries = sum.entries;
+    counts->tier.bytes_used = sum.bytes_used;
+    counts->tier.bytes_max = sum.bytes_max;
 }
 
 /* ---- open, close ---- */
@@ -206,20 +315,25 @@ static void deinit_lane(sky__peer_lane *l) {
 
 static void peer_close(sky_tier *tier) {
     sky__peer *p = peer_of(tier);
+    uint32_t lanes = p->lanes ? p->host_count * p->lane_count : 0;
     if (tier->batches)
         sky_batches_cancel_all(tier->batches);
     sky_mutex_lock(&p->mutex);
     p->closing = true;
     sky_mutex_unlock(&p->mutex);
-    for (uint32_t n = 0; p->lanes && n < p->lane_count; n++)
+    for (uint32_t n = 0; n < lanes; n++)
         if (p->lanes[n].event >= 0)
             sky_event_raise(p->lanes[n].event);
-    for (uint32_t n = 0; p->lanes && n < p->lane_count; n++) {
+    for (uint32_t n = 0; n < lanes; n++) {
         sky_thread_join(&p->lanes[n].thread);
         deinit_lane(&p->lanes[n]);
     }
+    for (uint32_t i = 0; p->hosts && i < p->host_count; i++)
+        sky_secret_free(p->hosts[i].key);
     free(p->lanes);
-    sky_secret_free(p->key);
+    free(p->hosts);
+    free(p->file);
+    free(p->hints);
     sky_batches_destroy(tier->batches);
     sky_condition_deinit(&p->changed);
     sky_mutex_deinit(&p->mutex);
@@ -236,115 +350,6 @@ static const sky_tier_ops peer_ops = {
     .close = peer_close,
 };
 
-static const char *advice(sky_status status, bool plain) {
-    switch (status) {
-    case SKY_MISS:
-        return "nobody listens there; start skymemd --listen ADDRESS:PORT --peer-key FILE";
-    case SKY_E_DEADLINE:
-        return "no answer; is it a skymemd, and is it reachable?";
-    case SKY_E_DENIED:
-        return plain ? "it takes no plain connections; name its key with key=FILE"
-                     : "it has another key, or none and takes plain connections alone";
-    case SKY_E_BUSY:
-        return "it has as many connections as it takes";
-    case SKY_E_UNSUPPORTED:
-        return "it is of another version";
-    case SKY_E_CORRUPT:
-        return "it is no skymemd";
-    default:
-        return sky_status_text(status);
-    }
-}
-
-static sky_status parse_cipher(const char *text, const sky_url *url, sky__peer *p,
-                               sky_error *error) {
-    const char *cipher = sky_url_value(url, "cipher"), *plain = sky_url_value(url, "plain");
-    const char *key = sky_url_value(url, "key");
-    if (plain && strcmp(plain, "yes") != 0)
-        return sky_fail(error, SKY_E_SYNTAX, "%.200s: plain=yes, or a key", text);
-    if (!key == !plain || (plain && cipher))
-        return sky_fail(error, SKY_E_SYNTAX,
-                        "%.200s: needs key=FILE, or plain=yes for neither encryption nor "
-                        "authentication",
-                        text);
-    if (plain)
-        return SKY_OK;
-    p->suite = sky_suite_best();
-    if (cipher && strcmp(cipher, "aes") == 0)
-        p->suite = SKY_SUITE_AES;
-    else if (cipher && strcmp(cipher, "chacha") == 0)
-        p->suite = SKY_SUITE_CHACHA;
-    else if (cipher)
-        return sky_fail(error, SKY_E_SYNTAX, "%.200s: cipher=aes or chacha", text);
-    p->key = sky_secret_alloc(SKY_SECRET_FILE_BYTES);
-    return p->key ? sky_secret_read(key, p->key, error)
-                  : sky_fail(error, SKY_E_NOMEM, "%.200s: no memory", text);
-}
-
-static sky_status parse(const char *text, sky__peer *p, sky_error *error) {
-    sky_url url;
-    uint64_t lanes = LANES_DEFAULT;
-    sky_status status = sky_url_parse(text, &url, error);
-    if (status == SKY_OK)
-        status = sky_url_expect(&url, "key plain cipher connections away transport", error);
-    if (status == SKY_OK)
-        status = sky_url_u64(&url, "connections", &lanes, error);
-    if (status != SKY_OK)
-        return status;
-    if (strncmp(url.path, "//", 2) != 0)
-        return sky_fail(error, SKY_E_SYNTAX,
-                        "%.200s: another host's store is skymem://HOST:PORT?key=FILE", text);
-    if (lanes < 1 || lanes > SKY__PEER_LANES_MAX)
-        return sky_fail(error, SKY_E_SYNTAX, "%.200s: connections is 1 to %u", text,
-                        SKY__PEER_LANES_MAX);
-    p->lane_count = (uint32_t)lanes;
-    const char *away = sky_url_value(&url, "away");
-    p->may_be_away = away && strcmp(away, "yes") == 0;
-    if (away && !p->may_be_away && strcmp(away, "no") != 0)
-        return sky_fail(error, SKY_E_SYNTAX, "%.200s: away is yes or no", text);
-    const char *transport = sky_url_value(&url, "transport");
-    p->transport = sky_peer_transport_find(transport);
-    if (!p->transport)
-        return sky_fail(error, SKY_E_UNSUPPORTED, "%.200s: this build has no transport %s", text,
-                        transport);
-    status = parse_cipher(text, &url, p, error);
-    return status == SKY_OK ? sky_tcp_resolve(url.path + 2, &p->address, error) : status;
-}
-
-static sky_status start_lane(sky__peer *p, uint32_t n) {
-    sky__peer_lane *l = &p->lanes[n];
-    l->peer = p;
-    sky_status status = sky_event_create(&l->event);
-    if (status == SKY_OK)
-        status = sky_local_watch_create(&l->watch);
-    return status;
-}
-
-/* Connect once. One that may be away is sought again by the first operation. */
-static sky_status find_host(sky__peer *p) {
-    sky_status status = sky__peer_lane_connect(p->lanes, sky_now() + SKY__PEER_CONNECT_NS);
-    bool away = status == SKY_MISS || status == SKY_E_DEADLINE || status == SKY_E_IO ||
-                status == SKY_E_BUSY;
-    return away && p->may_be_away ? SKY_OK : status;
-}
-
-static sky_status start(sky__peer *p) {
-    p->lanes = calloc(p->lane_count, sizeof *p->lanes);
-    if (!p->lanes)
-        return SKY_E_NOMEM;
-    for (uint32_t n = 0; n < p->lane_count; n++)
-        p->lanes[n].event = p->lanes[n].watch = -1;
-    sky_status status = sky_batches_create(p->env.clock, &p->tier.batches);
-    for (uint32_t n = 0; n < p->lane_count && status == SKY_OK; n++)
-        status = start_lane(p, n);
-    if (status == SKY_OK)
-        status = find_host(p);
-    for (uint32_t n = 0; n < p->lane_count && status == SKY_OK; n++)
-        status = sky_thread_start(&p->lanes[n].thread, "skymem-peer", sky__peer_lane_body,
-                                  &p->lanes[n]);
-    return status;
-}
-
 sky_status sky_peer_tier_open(const char *url, const sky_tier_env *env, sky_tier **out,
                               sky_error *error) {
     sky__peer *p = calloc(1, sizeof *p);
@@ -357,13 +362,7 @@ sky_status sky_peer_tier_open(const char *url, const sky_tier_env *env, sky_tier
     snprintf(p->url, sizeof p->url, "%s", url);
     sky_mutex_init(&p->mutex);
     sky_condition_init(&p->changed);
-    sky_status status = parse(url, p, error);
-    if (status == SKY_OK) {
-        status = start(p);
-        if (status != SKY_OK)
-            (void)sky_fail(error, status, "%.200s: %s", url, advice(status, !p->key));
-        status = status == SKY_MISS ? SKY_E_IO : status;
-    }
+    sky_status status = sky__peer_open(url, p, error);
     if (status != SKY_OK) {
         peer_close(&p->tier);
         return status;

@@ -1,8 +1,12 @@
 /* The inside of the tier skymem://: see peer.h.
  *
- *   peer.c    the table of functions, opening and closing
- *   lane.c    one connection: its thread, connecting, questions
- *   job.c     jobs to frames, and answers to items */
+ *   peer.c    the table of functions, questions, closing
+ *   open.c    what a URL says, opening
+ *   set.c     operations over several hosts
+ *   lane.c    one connection: its thread, connecting
+ *   job.c     jobs to frames, and answers to items
+ *
+ *   a tier ──► hosts (one, or those of a file) ──► lanes of each ──► jobs */
 #ifndef SKY_TIER_PEER_PEER_STATE_H
 #define SKY_TIER_PEER_PEER_STATE_H
 
@@ -10,17 +14,24 @@
 
 #include "io/sync.h"
 #include "tier/peer/link.h"
+#include "tier/peer/peers_file.h"
 #include "tier/tier.h"
 
 #define SKY__PEER_LANES_MAX   8u
 #define SKY__PEER_FLIGHTS_MAX 32u /* frames under way on a lane; a host takes 64 */
 #define SKY__PEER_CONNECT_NS  SKY_SECONDS(5)
+#define SKY__PEER_RETRY_NS    SKY_SECONDS(2) /* for so long one of several that is down rests */
+#define SKY__PEER_HINTS       16384u
 
 typedef struct sky__peer_lane sky__peer_lane;
+typedef struct sky__peer_request sky__peer_request;
 
 /* What one batch has for one lane. */
 typedef struct sky__peer_job {
     struct sky__peer_job *next;
+    sky__peer_request *request; /* it is a part of; NULL: there is one host alone */
+    uint32_t host;
+    bool orphans; /* blocks are put without their parents, which lie elsewhere */
     sky_op op;
     sky_batch batch;
     sky_call call;
@@ -36,6 +47,7 @@ typedef struct {
     uint32_t id;
     uint32_t count;
     bool cancelled;
+    sky_time made_at;
     uint32_t origin[SKY_PEER_ITEMS_MAX];        /* item of the batch */
     uint64_t bytes[SKY_PEER_PAYLOAD_ITEMS_MAX]; /* put: of the payload; get: room for it */
 } sky__peer_flight;
@@ -59,30 +71,56 @@ typedef struct {
     bool guarded; /* between enter and leave */
 } sky__peer_moving;
 
+/* A host, and what is known of it. */
 typedef struct {
+    struct sky__peer *peer;
+    uint32_t index;
+    const char *name; /* for messages: the tier's URL, or what the file says */
+    uint64_t id;      /* of its name: sky_peer_id */
+    bool read_only;
+    sky_address address;
+    sky_suite suite;
+    uint8_t *key; /* NULL: plain */
+    sky__peer_lane *lanes;
+    _Atomic uint64_t payload_bytes_max; /* as it said last */
+
+    bool down, probing; /* the rest under the peer's mutex. probing: the first lane is to connect */
+    sky_status last;    /* of connecting */
+    sky_time retry_at;
+    uint64_t round_trip_ns;
+    sky__peer_asked *asked;
+} sky__peer_host;
+
+/* Which hosts had a key when they were asked last; may be wrong. */
+typedef struct {
+    uint64_t key; /* a part of it */
+    uint32_t hosts;
+} sky__peer_hint;
+
+typedef struct sky__peer {
     sky_tier tier;
     sky_tier_env env;
     char url[256];
-    sky_address address;
     const sky_peer_transport *transport;
-    sky_suite suite;
-    uint8_t *key; /* NULL: plain */
-    uint32_t lane_count;
-    sky__peer_lane *lanes;
-    bool may_be_away;                   /* when it is opened */
-    _Atomic uint64_t payload_bytes_max; /* as the host said last */
+    bool may_be_away;    /* when it is opened */
+    uint32_t lane_count; /* of each host */
+    uint32_t host_count;
+    sky__peer_host *hosts;
+    sky__peer_lane *lanes; /* [host_count * lane_count]: of the first host, of the second, … */
+    sky_peers_file *file;  /* NULL: there is one host alone */
+    sky__peer_hint *hints; /* with a file: [SKY__PEER_HINTS], under the mutex */
 
     sky_mutex mutex; /* all that follows, and the queues of the lanes */
     sky_condition changed;
     bool closing;
     bool asking; /* one question at a time */
-    sky__peer_asked *asked;
     size_t job_count;
     sky_tier_counts counts;
 } sky__peer;
 
 struct sky__peer_lane {
     sky__peer *peer;
+    sky__peer_host *host;
     int event; /* the thread has something to do */
     int watch; /* on the link */
     bool watched_reads, watched_writes;
@@ -100,6 +138,11 @@ struct sky__peer_lane {
     char names[SKY_PEER_PAYLOAD_ITEMS_MAX][SKY_NAME_BYTES_MAX];
 };
 
+/* ---- open.c ---- */
+
+/* Fill in what a URL says, and connect. */
+sky_status sky__peer_open(const char *url, sky__peer *p, sky_error *error);
+
 /* ---- lane.c ---- */
 
 /* The thread of a lane. */
@@ -107,6 +150,25 @@ void *sky__peer_lane_body(void *lane);
 /* Connect now, on the caller's thread, before the lane's own thread runs. Errors: as of the tier's
  * open */
 sky_status sky__peer_lane_connect(sky__peer_lane *l, sky_time until);
+void sky__peer_note_round_trip(sky__peer_lane *l, sky_time took);
+
+/* ---- peer.c ---- */
+
+/* With the mutex held. */
+void sky__peer_queue(sky__peer_lane *l, sky__peer_job *j);
+uint32_t sky__peer_lane_of(const sky__peer *p, const sky_key *key);
+/* With the mutex held: count how an item ended. */
+void sky__peer_count(sky__peer *p, sky_op op, const sky_answer *a);
+
+/* ---- set.c ---- */
+
+/* As the submit of a tier, over the hosts of a file. */
+sky_status sky__peer_set_submit(sky__peer *p, sky_op op, sky_item *items, size_t item_count,
+                                const sky_call *call, sky_batch *out);
+/* One host has answered for an item of a job. */
+void sky__peer_set_note(sky__peer *p, const sky__peer_job *j, uint32_t item, const sky_answer *a);
+/* A job is over. */
+void sky__peer_set_end_job(sky__peer_request *r);
 
 /* ---- job.c: on the lane's thread, without the mutex ---- */
 
